@@ -1,0 +1,185 @@
+/* kernels/base/os.c: the real clock and the real files behind struct os. */
+#include "base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t
+read_clock(clockid_t id)
+{
+	struct timespec t;
+
+	if (clock_gettime(id, &t) != 0)
+		bug("clock %d cannot be read", (int)id);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int64_t
+real_mono_ns(void *self)
+{
+	(void)self;
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+static int64_t
+real_wall_ns(void *self)
+{
+	(void)self;
+	return read_clock(CLOCK_REALTIME);
+}
+
+static enum err_code
+code_of_errno(int code)
+{
+	return code == ENOSPC || code == EDQUOT ? ERR_FULL : ERR_IO;
+}
+
+/* Pipes have no size beforehand, so the buffer grows while reading. */
+static bool
+read_all(struct arena *a, int fd, size_t guess, size_t max_bytes, struct bytes *out, struct err *e)
+{
+	size_t cap = guess + 1, n = 0;
+	uint8_t *p = arena_alloc(a, cap);
+
+	for (;;) {
+		ssize_t got = read(fd, p + n, cap - n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_set(e, ERR_IO, "cannot read: %s", strerror(errno));
+		if (got == 0)
+			break;
+		n += (size_t)got;
+		if (n > max_bytes)
+			return err_set(e, ERR_LIMIT, "larger than the limit of %zu bytes", max_bytes);
+		if (n == cap) {
+			uint8_t *q = arena_alloc(a, cap * 2);
+
+			memcpy(q, p, n);
+			p = q;
+			cap *= 2;
+		}
+	}
+	*out = (struct bytes){p, n};
+	return true;
+}
+
+static bool
+real_read_file(void *self, struct arena *a, const char *path, size_t max_bytes, struct bytes *out,
+    struct err *e)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool ok;
+
+	(void)self;
+	if (fd < 0)
+		return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+	if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+		(void)close(fd);
+		return err_set(e, ERR_IO, "%s: is not a file", path);
+	}
+	if ((uint64_t)st.st_size > max_bytes) {
+		(void)close(fd);
+		return err_set(e, ERR_LIMIT, "%s: larger than the limit of %zu bytes", path, max_bytes);
+	}
+	ok = read_all(a, fd, (size_t)st.st_size, max_bytes, out, e);
+	(void)close(fd);
+	return ok || err_in(e, "%s", path);
+}
+
+static bool
+write_all(int fd, struct bytes data)
+{
+	while (data.n) {
+		ssize_t put = write(fd, data.p, data.n);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return false;
+		data.p += put;
+		data.n -= (size_t)put;
+	}
+	return fsync(fd) == 0;
+}
+
+static bool
+real_write_file(void *self, const char *path, struct bytes data, struct err *e)
+{
+	char beside[4096];
+	int fd, n, saved;
+
+	(void)self;
+	n = snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
+	if (n < 0 || (size_t)n >= sizeof(beside))
+		return err_set(e, ERR_IO, "%s: the path is too long", path);
+	fd = mkostemp(beside, O_CLOEXEC);
+	if (fd < 0)
+		return err_set(e, code_of_errno(errno), "%s: cannot write: %s", path, strerror(errno));
+	if (!write_all(fd, data) || fchmod(fd, 0644) != 0) {
+		saved = errno;
+		(void)close(fd);
+		(void)unlink(beside);
+		return err_set(e, code_of_errno(saved), "%s: cannot write: %s", path, strerror(saved));
+	}
+	if (close(fd) != 0 || rename(beside, path) != 0) {
+		saved = errno;
+		(void)unlink(beside);
+		return err_set(e, code_of_errno(saved), "%s: cannot write: %s", path, strerror(saved));
+	}
+	return true;
+}
+
+const struct os *
+os_real(void)
+{
+	static const struct os real = {
+	    .mono_ns = real_mono_ns,
+	    .wall_ns = real_wall_ns,
+	    .read_file = real_read_file,
+	    .write_file = real_write_file,
+	};
+
+	return &real;
+}
+
+bool
+os_read_file(const struct os *os, struct arena *a, const char *path, size_t max_bytes, struct bytes *out,
+    struct err *e)
+{
+	return os->read_file(os->self, a, path, max_bytes, out, e);
+}
+
+bool
+os_write_file(const struct os *os, const char *path, struct bytes data, struct err *e)
+{
+	return os->write_file(os->self, path, data, e);
+}
+
+bool
+os_make_dirs(const char *path, struct err *e)
+{
+	char part[4096];
+	size_t n = strlen(path);
+
+	if (n == 0 || n >= sizeof(part))
+		return err_set(e, ERR_IO, "'%s': not a usable folder name", path);
+	for (size_t i = 1; i <= n; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (mkdir(part, 0700) != 0 && errno != EEXIST)
+			return err_set(e, code_of_errno(errno), "%s: cannot make the folder: %s", part,
+			    strerror(errno));
+	}
+	return true;
+}
