@@ -1,0 +1,78 @@
+/* daemon/model/model.h: an ONNX file as a checked operator graph.  Types and shapes of inner
+ * values are not inferred here: fission computes them from the primitives' own rules, so that
+ * there is one home for shape rules. */
+#ifndef KORCH_MODEL_H
+#define KORCH_MODEL_H
+
+#include "../../kernels/ir/ir.h"
+
+enum { MODEL_MIN_OPSET = 7, MODEL_MAX_OPSET = 28 };
+#define NO_VALUE UINT32_MAX /* an optional operand that is left out */
+
+struct model_tensor { /* dense, row-major, decoded to host order */
+	enum dtype type;
+	struct shape shape;
+	const void *data;
+	size_t n_bytes;
+};
+enum model_attr_kind {
+	MATTR_INT, MATTR_FLOAT, MATTR_STRING, MATTR_TENSOR, MATTR_INTS, MATTR_FLOATS, MATTR_STRINGS,
+	MATTR_OTHER /* graphs, sparse tensors ...: present, not read */
+};
+struct model_attr {
+	const char *name;
+	enum model_attr_kind kind;
+	int64_t i;
+	float f;
+	struct str s;
+	const struct model_tensor *t;
+	uint32_t n;
+	const int64_t *ints;
+	const float *floats;
+	const struct str *strings;
+};
+struct model_value {
+	const char *name;
+	bool has_type, has_shape;
+	enum dtype type;
+	struct shape shape;                /* -1 where symbolic or unknown */
+	const char *dim_param[MAX_RANK];   /* name of a symbolic dimension, or NULL */
+	const struct model_tensor *init;   /* initializer, or NULL */
+};
+struct model_node {
+	const char *name; /* never NULL; "Conv_12" made up when the file has none */
+	const char *op, *domain; /* domain "" for ai.onnx */
+	uint32_t n_in, n_out, n_attr;
+	const uint32_t *in, *out; /* values; NO_VALUE where absent */
+	const struct model_attr *attr;
+};
+struct model {
+	const char *file; /* for messages */
+	int opset;        /* of ai.onnx */
+	struct model_value *values;
+	uint32_t n_values;
+	struct model_node *nodes; /* topological order; model-local functions are inlined */
+	uint32_t n_nodes;
+	const uint32_t *inputs, *outputs; /* inputs without initializers, in the file's order */
+	uint32_t n_inputs, n_outputs;
+};
+struct model_limits {
+	size_t max_file_bytes;     /* default 2 GiB */
+	uint32_t max_nodes;        /* default 100,000 */
+	size_t max_tensor_bytes;   /* default 4 GiB, external data too */
+};
+extern const struct model_limits model_limits_default;
+
+/* Reads ONNX bytes.  `file` names it in messages; external data is looked for in `dir` (NULL:
+ * refused), never outside it.  All of the model lives in `a`; tensor data may point into
+ * `onnx`.  Errors (ERR_MODEL) name file, node and field and say what is supported. */
+bool model_read(struct arena *a, struct bytes onnx, const char *file, const char *dir,
+    const struct model_limits *lim, struct model *out, struct err *e) MUST_CHECK;
+/* "INPUT=1x3x224x224": binds the shape of an input.  ERR_USAGE names unknown inputs and
+ * contradictions with the file. */
+bool model_bind(struct model *m, struct str binding, struct err *e) MUST_CHECK;
+/* One tensor in the protobuf form of the ONNX test files (input_0.pb). */
+bool model_tensor_read(struct arena *a, struct bytes pb, struct model_tensor *out, struct err *e) MUST_CHECK;
+const struct model_attr *model_attr_find(const struct model_node *n, const char *name);
+
+#endif

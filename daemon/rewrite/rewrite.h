@@ -1,0 +1,22 @@
+/* daemon/rewrite/rewrite.h: the algebraic rules. */
+#ifndef KORCH_REWRITE_H
+#define KORCH_REWRITE_H
+
+#include "../../kernels/ir/ir.h"
+
+struct rewrite_opts {
+	bool normalize;      /* exact clean-up that is always right: CSE, dead code, layout algebra,
+	                      * channels-last, constants into weights */
+	bool alternatives;   /* adds equivalent producers */
+	enum numeric worst;  /* the worst numeric kind allowed */
+	uint32_t max_nodes;  /* stop adding beyond this many nodes */
+};
+struct rewrite_stats { /* per rule, in the order of rule.def */
+	uint32_t n_applied[64], n_refused[64];
+	uint32_t n_rounds;
+};
+/* A new, sorted graph computing the same outputs.  Deterministic. */
+bool rewrite_run(struct arena *a, const struct graph *g, const struct rewrite_opts *o, struct graph *out,
+    struct rewrite_stats *stats, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,27 @@
+/* kernels/cost/cost.h: lower bounds from hardware facts (D16), and later the predictor. */
+#ifndef KORCH_COST_H
+#define KORCH_COST_H
+
+#include "../ir/ir.h"
+
+/* What calibration found on a device; goes into the measuring environment. */
+struct hw {
+	double flops_peak;        /* float32 per second, one thread, largest ever seen */
+	double bytes_per_s[4];    /* streaming: L1, L2, L3, DRAM */
+	int64_t level_bytes[3];   /* capacity of L1, L2, L3 as seen by one thread */
+	double call_ns;           /* one pass through the kernel ABI */
+	double barrier_ns;        /* one barrier at the plan's thread count */
+	int simd_bytes;           /* 16, 32, 64 */
+	int n_threads;            /* the plan's */
+};
+/* Safe default when nothing was calibrated (bounds stay below any CPU's truth). */
+extern const struct hw hw_fastest;
+
+struct cost_parts {
+	double flops, bytes;
+	double flop_ns, byte_ns, call_ns;
+};
+/* Never above what any schedule can reach; at least 1 ns.  n_passes >= 1. */
+int64_t cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts);
+
+#endif

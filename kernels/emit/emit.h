@@ -1,0 +1,45 @@
+/* kernels/emit/emit.h: a tile program becomes C, or CUDA C: one walker, two dialects. */
+#ifndef KORCH_EMIT_H
+#define KORCH_EMIT_H
+
+#include "../fuse/fuse.h"
+
+enum { KERNEL_MAX_PASSES = 16 };
+
+/* How a constant operand is stored for the kernel: destination extents, and for each source
+ * dimension an affine form of the destination's indices; outside the source: zero.  A plan
+ * maker applies it once (pack_apply). */
+struct pack {
+	uint32_t operand;        /* of the spec */
+	int rank;                /* of the destination */
+	int64_t dim[MAX_RANK];
+	int64_t coef[MAX_RANK][MAX_RANK]; /* [source dimension][destination dimension] */
+	int64_t base[MAX_RANK];
+};
+
+/* Kernel ABI (D9).  Each pass is
+ *   void SYMBOL_pI(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);
+ * over [lo, hi) of its range; a barrier stands between passes; `shared` is one block per call
+ * of the kernel (64-byte aligned, content undefined), `local` one per thread.
+ * buf: the spec's operands in order (packed ones in packed form), then its results.
+ * No allocation, no globals, results do not overlap operands. */
+struct kernel_code {
+	struct str text;                  /* needs the prelude once per file */
+	uint32_t n_passes;
+	int64_t range[KERNEL_MAX_PASSES];
+	size_t shared_bytes, local_bytes;
+	struct pack *packs;
+	uint32_t n_packs;
+};
+/* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
+bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
+/* Declarations and scalar helpers that generated C needs; no #include in it. */
+struct str emit_c_prelude(struct arena *a, const struct target *t);
+/* The compiler's arguments that belong to the generated text (facts/cpu.md section 2). */
+const char *const *emit_c_flags(const struct target *t);
+/* Packs `data` (the operand, dense) into memory of pack_bytes(). */
+size_t pack_bytes(const struct pack *p, enum dtype t);
+void pack_apply(const struct pack *p, const struct tensor *operand, const void *data, void *out);
+
+#endif

@@ -1,0 +1,29 @@
+/* kernels/fuse/fuse.h: the fusion module.  A spec becomes a tile program (DESIGN section 5);
+ * the declared space of its schedules. */
+#ifndef KORCH_FUSE_H
+#define KORCH_FUSE_H
+
+#include "../ir/ir.h"
+
+/* What the generator may assume about the device.  Keyed in the environment. */
+struct target {
+	int simd_bytes;               /* 16, 32, 64 */
+	int n_vregs;                  /* 16, 32 */
+	int64_t l1_bytes, l2_bytes, l3_bytes;
+	bool strict;                  /* --strict: D11 */
+};
+extern const struct target target_avx2, target_sse42;
+
+/* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
+enum { GENERATOR_EPOCH = 1 };
+
+/* Can one kernel be generated for it?  ERR_INFEASIBLE with "rule: why". Cheap. */
+bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
+
+/* Schedules worth trying, best guess first, at most `effort` of them.  A schedule is a line of
+ * self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults. */
+void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
+    struct str **schedules, uint32_t *n);
+
+/* The tile program is declared in tile.h, for emit only. */
+#endif

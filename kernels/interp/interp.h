@@ -1,0 +1,31 @@
+/* kernels/interp/interp.h: what each primitive means.  Slow and obvious: generated code is
+ * right when it agrees with this.  float32 sums are accumulated in double. */
+#ifndef KORCH_INTERP_H
+#define KORCH_INTERP_H
+
+#include "../ir/ir.h"
+
+/* One primitive over dense row-major operands.  in/out: type and shape; the data pointers are
+ * the caller's.  Errors (ERR_MODEL): an index out of range. */
+bool interp_prim(enum prim p, const struct attrs *at, uint32_t n_in, const struct tensor *const *in,
+    const void *const *in_data, uint32_t n_out, const struct tensor *const *out, void *const *out_data,
+    struct err *e) MUST_CHECK;
+
+/* The whole graph; inputs[i] belongs to g->inputs[i], results land in arena memory.  Where a
+ * tensor has alternatives, `pick` (one producer per tensor, may be NULL: the first) chooses. */
+bool interp_run(struct arena *a, const struct graph *g, const void *const *inputs, const uint32_t *pick,
+    void **outputs, struct err *e) MUST_CHECK;
+
+/* Elements of tensor `t` at flat positions, evaluated on demand with memoisation, for checking
+ * big kernels by samples (D10).  Values as double; false when the cone needs more than
+ * max_elements evaluations (ERR_LIMIT). */
+bool interp_sample(struct arena *a, const struct graph *g, const void *const *inputs, tensor_id t,
+    const int64_t *at, uint32_t n_at, uint64_t max_elements, double *out, struct err *e) MUST_CHECK;
+
+/* Element of a dense array as double (i64 beyond 2^53 loses digits) and back. */
+double elem_get(enum dtype t, const void *p, int64_t i);
+void elem_set(enum dtype t, void *p, int64_t i, double v);
+float half_to_float(uint16_t h);
+uint16_t float_to_half(float f);
+
+#endif

@@ -1,0 +1,90 @@
+/* kernels/run/plan.h: a plan in memory: what runs, on which bytes, in which order, and the
+ * evidence that it is the right choice.  The file form is schema/plan_file.c. */
+#ifndef KORCH_PLAN_H
+#define KORCH_PLAN_H
+
+#include "../ir/ir.h"
+
+enum { PLAN_ALIGN = 64, PLAN_MAX_PASSES = 16 };
+
+struct plan_kernel { /* one distinct (spec, schedule) */
+	struct str spec, schedule, symbol; /* text forms; symbol in the module */
+	uint32_t n_operands, n_results, n_passes;
+	int64_t range[PLAN_MAX_PASSES];
+	size_t shared_bytes, local_bytes;
+	int64_t cost_ns;    /* recorded, or the bound when is_measured is false */
+	int64_t bound_ns;
+	bool is_measured;
+	int64_t flops, bytes;
+};
+enum place_kind { PLACE_WORK, PLACE_CONST, PLACE_INPUT, PLACE_OUTPUT };
+struct place { /* where a tensor lives */
+	enum place_kind kind;
+	uint32_t index;   /* input or output number */
+	size_t offset;    /* into work memory or the constants */
+	size_t n_bytes;
+	enum dtype type;
+	struct shape shape;
+	uint32_t tensor;  /* number in the plan's graph */
+};
+struct plan_step { /* runs kernel; places: operands then results */
+	uint32_t kernel;
+	uint32_t *places;
+	uint32_t n_places;
+	uint32_t candidate;     /* number in candidates */
+	struct str nodes;       /* names of the ONNX nodes covered, comma separated */
+};
+struct plan_copy { /* output that is an input or a constant */
+	uint32_t from, to; /* places */
+};
+struct plan_io {
+	struct str name;
+	enum dtype type;
+	struct shape shape;
+};
+struct plan_candidate { /* D18 */
+	uint32_t *reads, *makes; /* tensors of the plan's graph */
+	uint32_t n_reads, n_makes;
+	int64_t cost_ns;
+	bool is_measured, is_chosen;
+	double reduced_cost;
+};
+struct plan_row { /* a landmark: at least one of these candidates is chosen */
+	uint32_t *candidates;
+	uint32_t n_candidates;
+	double dual;
+};
+struct plan {
+	struct str run_compat;   /* "x86_64 avx2 fma elf-1": refused elsewhere */
+	struct str environment;  /* where it was measured: warned about */
+	struct str model_name, model_digest, version;
+	uint32_t n_threads;
+	uint64_t n_operators, n_primitives, n_candidates_total, n_distinct;
+	int64_t latency_ns, bound_ns, measured_ns;
+	double tolerance;
+	bool proved;
+	struct str fusion;       /* full, operator, none */
+	struct str graph;        /* text form of the primitive graph with alternatives */
+	struct str limits;       /* what "proved" is relative to */
+	struct plan_kernel *kernels;
+	uint32_t n_kernels;
+	struct place *places;
+	uint32_t n_places;
+	struct plan_step *steps;
+	uint32_t n_steps;
+	struct plan_copy *copies;
+	uint32_t n_copies;
+	struct plan_io *inputs, *outputs;
+	uint32_t n_inputs, n_outputs;
+	struct bytes module;     /* machine code, a shared object */
+	struct str source;       /* the C text of the module */
+	struct bytes constants;  /* packed weights, PLAN_ALIGNed places */
+	size_t work_bytes;
+	struct plan_candidate *candidates;
+	uint32_t n_candidates;
+	struct plan_row *rows;
+	uint32_t n_rows;
+	struct str certificate;  /* words: "bound checked by duals" ... */
+};
+
+#endif
