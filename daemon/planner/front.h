@@ -1,0 +1,32 @@
+/* daemon/planner/front.h: the pure half of a job, from ONNX bytes to candidate kernels. */
+#ifndef KORCH_FRONT_H
+#define KORCH_FRONT_H
+
+#include "../fission/fission.h"
+#include "../identify/identify.h"
+#include "../rewrite/rewrite.h"
+
+struct front_opts {
+	const char *file;         /* names the model in messages */
+	const char *dir;          /* where external data may lie; NULL: none allowed */
+	const struct str *shapes; /* "INPUT=1x3x224x224" */
+	uint32_t n_shapes;
+	enum identify_mode mode;
+	double tolerance;         /* 0: exact and reassociating rewrites only (D12) */
+	bool strict;              /* exact rewrites only (D11) */
+};
+/* One struct per arrow; each stage reads the one before and never changes it. */
+struct front {
+	struct model model;
+	struct graph primitive; /* after fission */
+	struct graph graph;     /* after rewriting: what candidates and plan are about */
+	struct cand_set cands;
+	struct fission_stats fission;
+	struct rewrite_stats rewrite;
+	struct identify_limits limits;
+};
+/* Everything lives in `a`.  Errors are those of the stage that failed. */
+bool front_run(struct arena *a, struct bytes onnx, const struct front_opts *o, struct front *out,
+    struct err *e) MUST_CHECK;
+
+#endif
