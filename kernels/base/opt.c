@@ -1,0 +1,437 @@
+/* kernels/base/opt.c: flag > KORCH_* variable > file of settings > default.  The file is
+ * $KORCH_CONFIG or korch/config in the XDG folder: lines "key = value", '#' comments; a key
+ * that no program knows is an error, one of another program is passed over. */
+#include "opt.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum opt_type { TYPE_FLAG, TYPE_INT, TYPE_REAL, TYPE_TEXT, TYPE_LIST };
+
+static const struct {
+	const char *name, *args, *text;
+} prog_row[PROG_COUNT] = {
+#define PROGRAM(ID, NAME, ARGS, TEXT) [PROG_##ID] = {NAME, ARGS, TEXT},
+#include "opt.def"
+};
+
+#define P(ID) (1u << PROG_##ID)
+enum { PROG_ALL = 31 }; /* P(ALL) is made right below */
+static const struct opt_row {
+	const char *flag, *def, *arg, *help;
+	uint32_t programs;
+	enum opt_type type;
+	char letter;
+} opt_row[OPT_COUNT] = {
+#define OPT(ID, PROGRAMS, FLAG, LETTER, TYPE, DEFAULT, ARG, HELP) \
+	[OPT_##ID] = {FLAG, DEFAULT, ARG, HELP, PROGRAMS, TYPE_##TYPE, LETTER},
+#include "opt.def"
+};
+
+static bool
+row_is_for(const struct opt_row *r, enum program p)
+{
+	return (r->programs >> p & 1) || (r->programs >> PROG_ALL & 1);
+}
+
+static bool
+value_is_good(const struct opt_row *r, const char *v)
+{
+	int64_t i;
+	double f;
+
+	switch (r->type) {
+	case TYPE_INT:
+		return str_to_i64(str_of(v), &i);
+	case TYPE_REAL:
+		return str_to_f64(str_of(v), &f) && isfinite(f);
+	case TYPE_FLAG:
+		return strcmp(v, "0") == 0 || strcmp(v, "1") == 0;
+	case TYPE_TEXT:
+	case TYPE_LIST:
+		return true;
+	}
+	bug("option type %d", (int)r->type);
+}
+
+/* A value from a stronger source replaces all of a weaker one; a LIST grows within a source. */
+static bool
+set_value(struct arena *a, struct opts *o, int id, const char *v, enum opt_source source, struct err *e)
+{
+	const struct opt_row *r = &opt_row[id];
+	const char **more;
+	uint32_t n = o->value[id].n;
+
+	if (!value_is_good(r, v))
+		return err_set(e, ERR_USAGE, "'%s' is not a value for %s; %s is wanted", v, r->flag,
+		    r->type == TYPE_INT ? "a whole number" : r->type == TYPE_REAL ? "a number" : "0 or 1");
+	if (r->type != TYPE_LIST || o->value[id].source != source)
+		n = 0;
+	more = NEW_ARRAY(a, const char *, n + 1);
+	for (uint32_t i = 0; i < n; i++)
+		more[i] = o->value[id].v[i];
+	more[n] = v;
+	o->value[id].v = more;
+	o->value[id].n = n + 1;
+	o->value[id].source = source;
+	return true;
+}
+
+static char *
+env_name(struct arena *a, const char *flag)
+{
+	char *name = arena_printf(a, "KORCH_%s", flag);
+
+	for (char *c = name + 6; *c; c++)
+		*c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+	return name;
+}
+
+/* -1: no program has it; -2: only others have it. */
+static int
+find_flag(enum program p, struct str flag)
+{
+	int found = -1;
+
+	for (int i = 0; i < OPT_COUNT; i++) {
+		if (!str_is(flag, opt_row[i].flag))
+			continue;
+		if (row_is_for(&opt_row[i], p))
+			return i;
+		found = -2;
+	}
+	return found;
+}
+
+static bool
+read_file_line(struct arena *a, struct opts *o, struct str line, struct err *e)
+{
+	struct str value = line, key = str_trim(str_cut(&value, '='));
+	int id;
+
+	if (key.n == 0)
+		return err_set(e, ERR_USAGE, "a line must read 'key = value'");
+	id = find_flag(o->program, key);
+	if (id == -1)
+		return err_set(e, ERR_USAGE, "'%.*s' is not a setting of any Korch program", STR_ARG(key));
+	if (id < 0)
+		return true;
+	return set_value(a, o, id, str_dup(a, str_trim(value)), FROM_FILE, e);
+}
+
+static bool
+read_settings_file(struct arena *a, struct opts *o, struct err *e)
+{
+	const char *named = getenv("KORCH_CONFIG");
+	char *path = named ? arena_printf(a, "%s", named)
+	                   : arena_printf(a, "%s/config", xdg_dir(a, XDG_CONFIG));
+	struct bytes data;
+	struct str rest;
+
+	if (!named && access(path, F_OK) != 0)
+		return true;
+	if (!os_read_file(os_real(), a, path, 1 << 20, &data, e))
+		return false;
+	rest = (struct str){(const char *)data.p, data.n};
+	for (int n = 1; rest.n; n++) {
+		struct str line = str_trim(str_cut(&rest, '\n'));
+
+		if (line.n == 0 || line.p[0] == '#')
+			continue;
+		if (!read_file_line(a, o, line, e))
+			return err_in(e, "%s:%d", path, n);
+	}
+	return true;
+}
+
+static bool
+read_env(struct arena *a, struct opts *o, struct err *e)
+{
+	for (int i = 0; i < OPT_COUNT; i++) {
+		const char *name, *v;
+
+		if (!row_is_for(&opt_row[i], o->program))
+			continue;
+		name = env_name(a, opt_row[i].flag);
+		v = getenv(name);
+		if (v && *v && !set_value(a, o, i, v, FROM_ENV, e))
+			return err_in(e, "%s", name);
+	}
+	return true;
+}
+
+static int
+find_letter(enum program p, char c)
+{
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (opt_row[i].letter == c && row_is_for(&opt_row[i], p))
+			return i;
+	return -1;
+}
+
+/* One argument that starts with '-'; *i moves on when it takes the next word as its value. */
+static bool
+read_flag(struct arena *a, struct opts *o, int argc, char **argv, int *i, struct err *e)
+{
+	struct str value, name;
+	const char *word = argv[*i];
+	bool is_long = word[1] == '-', has_value = is_long && strchr(word, '=');
+	int id;
+
+	value = str_of(word + (is_long ? 2 : 1));
+	name = is_long ? str_cut(&value, '=') : value;
+	id = is_long ? find_flag(o->program, name) : find_letter(o->program, word[1]);
+	if (id < 0)
+		return err_set(e, ERR_USAGE, "%s is not an option of %s; see --help", word,
+		    prog_row[o->program].name);
+	if (!is_long && word[2]) {
+		value = str_of(word + 2);
+		has_value = true;
+	}
+	if (opt_row[id].type == TYPE_FLAG) {
+		if (has_value)
+			return err_set(e, ERR_USAGE, "--%s takes no value", opt_row[id].flag);
+		return set_value(a, o, id, "1", FROM_FLAG, e);
+	}
+	if (!has_value) {
+		if (*i + 1 >= argc)
+			return err_set(e, ERR_USAGE, "--%s wants a value: %s", opt_row[id].flag,
+			    opt_row[id].arg);
+		value = str_of(argv[++*i]);
+	}
+	return set_value(a, o, id, str_dup(a, value), FROM_FLAG, e);
+}
+
+static bool
+read_flags(struct arena *a, struct opts *o, int argc, char **argv, struct err *e)
+{
+	bool only_args = false;
+
+	o->args = NEW_ARRAY(a, const char *, argc + 1);
+	for (int i = 1; i < argc; i++) {
+		if (!only_args && strcmp(argv[i], "--") == 0)
+			only_args = true;
+		else if (!only_args && argv[i][0] == '-' && argv[i][1]) {
+			if (!read_flag(a, o, argc, argv, &i, e))
+				return false;
+		} else
+			o->args[o->n_args++] = argv[i];
+	}
+	return true;
+}
+
+bool
+opts_read(struct arena *a, enum program p, int argc, char **argv, struct opts *o, struct err *e)
+{
+	memset(o, 0, sizeof(*o));
+	o->program = p;
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (opt_row[i].def[0] && row_is_for(&opt_row[i], p) &&
+		    !set_value(a, o, i, opt_row[i].def, FROM_DEFAULT, e))
+			bug("the default of %s is no value for it", opt_row[i].flag);
+	/* A broken file of settings must not hide the help. */
+	if (!read_flags(a, o, argc, argv, e))
+		return false;
+	if (opt_flag(o, OPT_help) || opt_flag(o, OPT_version))
+		return true;
+	if (!read_settings_file(a, o, e) || !read_env(a, o, e))
+		return false;
+	o->n_args = 0;
+	return read_flags(a, o, argc, argv, e);
+}
+
+static void
+print_help(enum program p)
+{
+	printf("Usage: %s [OPTION]... %s\n%s.\n\n", prog_row[p].name, prog_row[p].args, prog_row[p].text);
+	for (int i = 0; i < OPT_COUNT; i++) {
+		const struct opt_row *r = &opt_row[i];
+		char left[80], letter[8] = "";
+
+		if (!row_is_for(r, p))
+			continue;
+		if (r->letter)
+			(void)snprintf(letter, sizeof(letter), "-%c, ", r->letter);
+		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, r->flag, r->arg[0] ? " " : "", r->arg);
+		printf("  %s%s\n      %s", left, "", r->help);
+		if (r->def[0])
+			printf(" [%s]", r->def);
+		printf("\n");
+	}
+	printf("\nEach option but --help and --version is also a variable (--some-name: KORCH_SOME_NAME)\n"
+	       "and a key of the file of settings; --show-config tells which one holds.\n"
+	       "Exit status: 0 done, 1 failed, 2 wrong call, 3 other side unreachable, 4 measurement\n"
+	       "missing under --offline, 5 no connected worker can run it, 6 cancelled, 7 deadline,\n"
+	       "8 partial result, 78 this host is not set up for it, 130 interrupted.\n");
+}
+
+static void
+print_settings(const struct opts *o)
+{
+	static const char *const source[] = {"default", "file", "variable", "flag"};
+
+	for (int i = 0; i < OPT_COUNT; i++) {
+		if (!row_is_for(&opt_row[i], o->program) || i == OPT_help || i == OPT_version ||
+		    i == OPT_show_config)
+			continue;
+		if (opt_row[i].type == TYPE_FLAG)
+			printf("%s = %d (%s)\n", opt_row[i].flag, opt_flag(o, (enum opt_id)i),
+			    source[o->value[i].source]);
+		else if (o->value[i].n == 0)
+			printf("%s = (%s)\n", opt_row[i].flag, source[FROM_DEFAULT]);
+		for (uint32_t k = 0; opt_row[i].type != TYPE_FLAG && k < o->value[i].n; k++)
+			printf("%s = %s (%s)\n", opt_row[i].flag, o->value[i].v[k], source[o->value[i].source]);
+	}
+}
+
+int
+opts_main(struct arena *a, enum program p, int argc, char **argv, struct opts *o)
+{
+	struct err e = {0};
+
+	if (!opts_read(a, p, argc, argv, o, &e))
+		return opts_fail(o, &e);
+	if (opt_flag(o, OPT_help)) {
+		print_help(p);
+		return 0;
+	}
+	if (opt_flag(o, OPT_version)) {
+		printf("%s %s\n", prog_row[p].name, KORCH_VERSION);
+		return 0;
+	}
+	if (opt_flag(o, OPT_show_config)) {
+		print_settings(o);
+		return 0;
+	}
+	return -1;
+}
+
+bool
+opt_flag(const struct opts *o, enum opt_id id)
+{
+	return o->value[id].n && strcmp(o->value[id].v[0], "1") == 0;
+}
+
+const char *
+opt_text(const struct opts *o, enum opt_id id)
+{
+	return o->value[id].n ? o->value[id].v[o->value[id].n - 1] : "";
+}
+
+int64_t
+opt_int(const struct opts *o, enum opt_id id)
+{
+	int64_t v = 0;
+
+	if (!str_to_i64(str_of(opt_text(o, id)), &v))
+		bug("option %s is not a whole number", opt_row[id].flag);
+	return v;
+}
+
+double
+opt_real(const struct opts *o, enum opt_id id)
+{
+	double v = 0;
+
+	if (!str_to_f64(str_of(opt_text(o, id)), &v))
+		bug("option %s is not a number", opt_row[id].flag);
+	return v;
+}
+
+uint32_t
+opt_n(const struct opts *o, enum opt_id id)
+{
+	return o->value[id].n;
+}
+
+const char *
+opt_at(const struct opts *o, enum opt_id id, uint32_t i)
+{
+	return o->value[id].v[i];
+}
+
+bool
+opt_given(const struct opts *o, enum opt_id id)
+{
+	return o->value[id].source != FROM_DEFAULT;
+}
+
+const char *
+program_name(enum program p)
+{
+	return prog_row[p].name;
+}
+
+static void
+put_json_text(FILE *f, const char *s)
+{
+	fputc('"', f);
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			fprintf(f, "\\%c", *s);
+		else if ((unsigned char)*s < 0x20)
+			fprintf(f, "\\u%04x", (unsigned)*s);
+		else
+			fputc(*s, f);
+	}
+	fputc('"', f);
+}
+
+int
+opts_fail(const struct opts *o, const struct err *e)
+{
+	int status = err_exit_status(e->code);
+
+	fprintf(stderr, "%s: %s\n", prog_row[o->program].name, e->msg);
+	if (opt_flag(o, OPT_json)) {
+		printf("{\"error\":");
+		put_json_text(stdout, e->msg);
+		printf(",\"class\":");
+		put_json_text(stdout, err_text(e->code));
+		printf(",\"status\":%d}\n", status);
+	}
+	return status;
+}
+
+char *
+xdg_dir(struct arena *a, enum xdg which)
+{
+	static const char *const var[] = {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
+	    "XDG_RUNTIME_DIR"};
+	static const char *const below[] = {".config", ".local/share", ".cache", ".cache"};
+	const char *dir = getenv(var[which]), *home = getenv("HOME");
+
+	/* The standard says that a relative path there is to be ignored. */
+	if (dir && dir[0] == '/')
+		return arena_printf(a, "%s/korch", dir);
+	return arena_printf(a, "%s/%s/korch", home && home[0] ? home : "/tmp", below[which]);
+}
+
+char *
+helper_path(struct arena *a, const char *program)
+{
+	const char *set = getenv("KORCH_LIBEXEC");
+	char self[4096], *path, *slash;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (set && *set) {
+		path = arena_printf(a, "%s/%s", set, program);
+		return access(path, X_OK) == 0 ? path : NULL;
+	}
+	if (n <= 0)
+		return NULL;
+	self[n] = '\0';
+	slash = strrchr(self, '/');
+	if (!slash)
+		return NULL;
+	*slash = '\0';
+	path = arena_printf(a, "%s/%s", self, program);
+	if (access(path, X_OK) == 0)
+		return path;
+	path = arena_printf(a, "%s/../libexec/korch/%s", self, program);
+	return access(path, X_OK) == 0 ? path : NULL;
+}

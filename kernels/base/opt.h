@@ -1,0 +1,58 @@
+/* kernels/base/opt.h: the options of all programs: flag, then KORCH_* variable, then file of
+ * settings, then default.  Rows are in opt.def. */
+#ifndef KORCH_OPT_H
+#define KORCH_OPT_H
+
+#include "base.h"
+
+enum program {
+#define PROGRAM(ID, NAME, ARGS, TEXT) PROG_##ID,
+#include "opt.def"
+	PROG_COUNT
+};
+enum opt_id {
+#define OPT(ID, PROGRAMS, FLAG, LETTER, TYPE, DEFAULT, ARG, HELP) OPT_##ID,
+#include "opt.def"
+	OPT_COUNT
+};
+enum opt_source { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
+
+struct opts {
+	enum program program;
+	struct {
+		const char **v;  /* one entry, or several of a LIST; n == 0: not set and no default */
+		uint32_t n;
+		enum opt_source source;
+	} value[OPT_COUNT];
+	const char **args;       /* what is no option, in order */
+	uint32_t n_args;
+};
+
+/* Reads all settings.  ERR_USAGE names the option, variable or line of the file. */
+bool opts_read(struct arena *a, enum program p, int argc, char **argv, struct opts *o,
+    struct err *e) MUST_CHECK;
+/* What main() starts with: reads settings; a wrong call, --help, --version and --show-config
+ * are dealt with here.  Returns -1 to go on, else the exit status. */
+int opts_main(struct arena *a, enum program p, int argc, char **argv, struct opts *o);
+
+bool opt_flag(const struct opts *o, enum opt_id id);
+const char *opt_text(const struct opts *o, enum opt_id id); /* "" when not set */
+int64_t opt_int(const struct opts *o, enum opt_id id);      /* checked when read */
+double opt_real(const struct opts *o, enum opt_id id);
+uint32_t opt_n(const struct opts *o, enum opt_id id);       /* entries of a LIST */
+const char *opt_at(const struct opts *o, enum opt_id id, uint32_t i);
+bool opt_given(const struct opts *o, enum opt_id id);       /* not by default */
+const char *program_name(enum program p);
+
+/* A finished error on stderr ("korch-submit: ..."; with --json an object {"error": ...} on
+ * stdout as well); returns its exit status. */
+int opts_fail(const struct opts *o, const struct err *e);
+
+/* XDG folders: $XDG_CONFIG_HOME/korch or ~/.config/korch, and so on. */
+enum xdg { XDG_CONFIG, XDG_DATA, XDG_CACHE, XDG_RUNTIME };
+char *xdg_dir(struct arena *a, enum xdg which);
+/* The folder this program's file is in, and where its helpers are: $KORCH_LIBEXEC, beside the
+ * program, or ../libexec/korch.  NULL when there is no such program. */
+char *helper_path(struct arena *a, const char *program);
+
+#endif
