@@ -1,5 +1,6 @@
 /* daemon/orchestrate/blp.h: the binary linear program: costs as an array in, the chosen
- * kernels out.  facts: covering program over lazily separated landmark rows. */
+ * kernels out.  README.md tells the method: a covering program over lazily separated
+ * landmark rows gives the bound, a programme over the tensors' frontier the plan. */
 #ifndef KORCH_BLP_H
 #define KORCH_BLP_H
 
@@ -8,7 +9,16 @@
 struct blp_kernel {
 	const uint32_t *in, *out;
 	uint32_t n_in, n_out;
-	int64_t cost; /* ns, >= 1 */
+	int64_t cost; /* ns, >= 1, at most BLP_MAX_COST; BLP_NEVER: must not be chosen */
+};
+#define BLP_MAX_COST ((int64_t)1 << 40)
+#define BLP_NEVER INT64_MAX
+/* One way to compute a tensor, of the graph that the kernels were cut from.  Only a hint from
+ * which T to grow landmark rows: a wrong one costs speed, never an answer. */
+struct blp_node {
+	uint32_t tensor;
+	const uint32_t *in;
+	uint32_t n_in;
 };
 /* Tensors 0..n_tensors-1 are numbered topologically: a kernel that makes t from inputs all
  * smaller than t exists for every t a plan may need; alternatives only add makers. */
@@ -17,11 +27,13 @@ struct blp {
 	const struct blp_kernel *kernels;
 	const uint32_t *given, *wanted; /* model inputs and constants; model outputs */
 	uint32_t n_given, n_wanted;
+	const struct blp_node *nodes;   /* may be NULL */
+	uint32_t n_nodes;
 };
 struct blp_limits { /* counted work, never seconds (D21); zero means the default */
-	uint32_t beam_width;
-	uint64_t max_states;
-	uint32_t max_rounds;
+	uint32_t beam_width;         /* states kept per tensor by the widest beam; 400 */
+	uint64_t max_states;         /* of all programmes together; 20 million */
+	uint32_t max_rounds;         /* of row separation; 200.  1: coverage rows only */
 	const volatile bool *cancel; /* polled; may be NULL */
 };
 struct blp_row {
@@ -36,18 +48,42 @@ struct blp_result {
 	int64_t bound;    /* proven lower bound; == cost when proved */
 	bool proved;
 	double *reduced;  /* per kernel: any plan that uses k costs >= pi + reduced[k] */
-	double pi;        /* sum of the safe duals */
-	struct blp_row *rows;
+	double pi;        /* sum of the safe duals: exact, they are multiples of 2^-20 */
+	struct blp_row *rows; /* those with a dual */
 	uint32_t n_rows;
 	uint64_t n_states, n_simplex;
+	uint32_t n_columns, n_rows_made, n_branches; /* of the covering program; of the search */
 };
-/* start: a known valid choice (may be NULL).  ERR_MODEL when some output cannot be made. */
+
+/* start: a known valid choice (may be NULL).  ERR_MODEL when some output cannot be made.
+ * Equal arguments give equal results.  Results live in `a`. */
 bool blp_solve(struct arena *a, const struct blp *p, const uint32_t *start, uint32_t n_start,
     const struct blp_limits *lim, struct blp_result *out, struct err *e) MUST_CHECK;
+
+/* For a program that is solved again and again with changed costs: rows, columns, basis and
+ * the last plan are kept.  The state copies what it needs of `p`.  One owner at a time. */
+struct blp_state;
+struct blp_state *blp_state_new(const struct blp *p, const struct blp_limits *lim);
+void blp_state_free(struct blp_state *s);
+/* cost: one number per kernel, in place of blp_kernel.cost. */
+bool blp_solve_again(struct arena *a, struct blp_state *s, const int64_t *cost, const uint32_t *start,
+    uint32_t n_start, struct blp_result *out, struct err *e) MUST_CHECK;
+
 /* Can the kernels run in this order and do they make all that is wanted?  No solver code. */
 bool blp_check_order(const struct blp *p, const uint32_t *order, uint32_t n, struct err *e) MUST_CHECK;
-/* Is `pi` (sum of duals of valid landmark rows, no kernel over-priced) right?  No solver code. */
+/* *bound: what the duals prove: every row is one that no plan escapes (without its kernels
+ * something wanted cannot be made), no dual is negative, no kernel is over-priced.  Errors name
+ * the row or kernel.  No solver code. */
 bool blp_check_bound(const struct blp *p, const struct blp_row *rows, uint32_t n_rows, double *bound,
     struct err *e) MUST_CHECK;
+
+/* The cross-check (D22): lp_solve on the support form with loop cuts, for small programs.
+ * *proved is false when lp_solve gave up. */
+bool blp_solve_direct(struct arena *a, const struct blp *p, int64_t *cost, bool *proved,
+    struct err *e) MUST_CHECK;
+
+/* Text form "korch-blp 2" (README.md).  Errors name the line. */
+bool blp_read(struct arena *a, struct str text, struct blp *out, struct err *e) MUST_CHECK;
+void blp_print(struct strbuf *sb, const struct blp *p);
 
 #endif
