@@ -1,0 +1,144 @@
+/* kernels/run/dev.h: devices behind one table of functions (CPU, fake; CUDA joins here), the
+ * thread pool, the compiler call, and plans that run.  Nothing above this folder knows what
+ * kind of device it talks to. */
+#ifndef KORCH_DEV_H
+#define KORCH_DEV_H
+
+#include "plan.h"
+
+/* ---- what a device says about itself ------------------------------------------------- */
+/* The numeric vector of a device (D24), for predicting one device's times from another's. */
+#define DEV_FACTS(X) \
+	X(cores) X(threads_per_core) X(max_mhz) X(simd_bytes) X(l1_bytes) X(l2_bytes) X(l3_bytes) \
+	X(flops_peak) X(l1_bytes_per_s) X(l2_bytes_per_s) X(l3_bytes_per_s) X(dram_bytes_per_s) \
+	X(call_ns) X(barrier_ns) X(memory_bytes)
+enum dev_fact {
+#define X(N) DEV_FACT_##N,
+	DEV_FACTS(X)
+#undef X
+	DEV_FACT_COUNT
+};
+const char *dev_fact_name(enum dev_fact f);
+
+enum { DEV_CLASS_MAX = 64, DEV_COMPAT_MAX = 256, DEV_ENV_MAX = 2048 };
+struct dev_info {
+	char device_class[DEV_CLASS_MAX]; /* "cpu-avx2": what --device CLASS names */
+	char run_compat[DEV_COMPAT_MAX];  /* words that a plan made here asks for */
+	char features[DEV_COMPAT_MAX];    /* words that the device offers; run_compat is among them */
+	char environment[DEV_ENV_MAX];    /* lines "key=value", sorted by key: the measuring environment */
+	double fact[DEV_FACT_COUNT];      /* zero where calibration has not spoken */
+};
+/* Is every word of `need` (a plan's run_compat) offered?  ERR_DEVICE naming the missing ones. */
+bool dev_compatible(struct str need, const struct dev_info *have, struct err *e) MUST_CHECK;
+
+/* ---- kernels ------------------------------------------------------------------------- */
+/* One loaded kernel: emit.h's ABI.  `pass` holds what the device needs to start a pass: a
+ * function pointer on a CPU. */
+struct dev_kernel {
+	void *pass[PLAN_MAX_PASSES];
+	int64_t range[PLAN_MAX_PASSES];
+	uint32_t n_passes;
+	size_t shared_bytes, local_bytes;
+};
+struct dev_launch {
+	const struct dev_kernel *kernel;
+	void *const *buf; /* operands, then results */
+};
+struct dev_module; /* loaded code */
+
+/* A device.  All functions may be called from several threads; run() takes turns.  */
+struct dev {
+	void *self;
+	const char *name; /* "cpu" */
+	uint32_t n_threads;
+	bool (*describe)(void *self, struct dev_info *out, struct err *e);
+	/* Code comes from bytes, never from a path (D31).  Errors: ERR_FORMAT, ERR_LAUNCH. */
+	bool (*load)(void *self, struct bytes code, struct dev_module **out, struct err *e);
+	void (*unload)(void *self, struct dev_module *m);
+	/* Fills k->pass from SYMBOL_p0...; n_passes, ranges and scratch are the caller's. */
+	bool (*find)(void *self, struct dev_module *m, const char *symbol, struct dev_kernel *k, struct err *e);
+	/* Device memory, PLAN_ALIGNed; NULL where there is none left. */
+	void *(*mem_new)(void *self, size_t n_bytes);
+	void (*mem_free)(void *self, void *p, size_t n_bytes);
+	void (*put)(void *self, void *to, const void *from, size_t n_bytes);
+	void (*get)(void *self, void *to, const void *from, size_t n_bytes);
+	/* Scratch for kernels up to these sizes, so that run() never allocates. */
+	bool (*reserve)(void *self, size_t shared_bytes, size_t local_bytes, struct err *e);
+	/* Runs the launches in order, a barrier between all passes.  ns (may be NULL) receives
+	 * n + 1 time stamps: before the first and after each.  Does not allocate. */
+	void (*run)(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns);
+	void (*close)(void *self);
+};
+/* n_threads >= 1; pin: thread i stays on the i-th allowed core. */
+bool dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e) MUST_CHECK;
+/* What a CPU offers, without opening it. */
+bool dev_cpu_describe(struct dev_info *out, struct err *e) MUST_CHECK;
+/* Vector bytes that generated code for this CPU uses: 16, 32 or 64. */
+int dev_cpu_simd_bytes(void);
+
+/* ---- the fake device ------------------------------------------------------------------ */
+/* Times from a hash of (spec, schedule, seed), faults where the hash falls under their rates.
+ * For tests of everything that is not a kernel: same input, same answer, on every host. */
+struct fake_rates { /* per million */
+	uint32_t compile, wrong, crash, hang, launch;
+};
+struct fake_time {
+	enum err_code status; /* ERR_NONE, ERR_COMPILE, ERR_WRONG, ERR_CRASH, ERR_TIMEOUT, ERR_LAUNCH */
+	int64_t ns, spread_ns;
+};
+/* "seed=7 wrong=1000 crash=50"; the empty text is seed 0 without faults. */
+bool fake_read(struct str text, uint64_t *seed, struct fake_rates *r, struct err *e) MUST_CHECK;
+/* bound_ns: the answer is never below it (D16), and at most 64 times it. */
+struct fake_time fake_measure(struct str spec, struct str schedule, int64_t bound_ns, uint64_t seed,
+    const struct fake_rates *r);
+/* Loads, finds and runs nothing real; run() returns at once and leaves results as they are. */
+void dev_fake_open(uint32_t n_threads, struct dev *out);
+
+/* ---- threads ------------------------------------------------------------------------- */
+/* n threads that wait for a function to run together; the caller is thread 0.  No allocation
+ * and no lock on the way: one atomic counter starts them, one barrier ends it.  A waiting
+ * thread spins for a short while and then sleeps in the kernel. */
+struct pool;
+typedef void pool_fn(void *arg, struct pool *p, uint32_t thread);
+bool pool_open(uint32_t n_threads, bool pin, struct pool **out, struct err *e) MUST_CHECK;
+void pool_close(struct pool *p);
+uint32_t pool_threads(const struct pool *p);
+/* Runs fn on every thread and returns when all have.  One caller at a time. */
+void pool_run(struct pool *p, pool_fn *fn, void *arg);
+/* Inside fn, by every thread: none goes on before all have come.  What was written before is
+ * seen after. */
+void pool_barrier(struct pool *p, uint32_t thread);
+/* The part of [0, n) that belongs to a thread: parts differ by at most one. */
+void pool_slice(int64_t n, uint32_t thread, uint32_t n_threads, int64_t *lo, int64_t *hi);
+
+/* ---- the compiler -------------------------------------------------------------------- */
+enum { COMPILE_MAX_BYTES = 256 << 20 };
+struct compile_opts {
+	const char *const *flags; /* ends with NULL; the generator's (emit_c_flags) */
+	int64_t timeout_ns;       /* 0: 120 s */
+	size_t max_bytes;         /* of the result; 0: COMPILE_MAX_BYTES */
+};
+/* C text -> the bytes of a shared object.  Equal text and flags give equal bytes.  Errors:
+ * ERR_HOST where there is no compiler (KORCH_CC names one), ERR_COMPILE with what it said
+ * first, ERR_TIMEOUT, ERR_LIMIT.  Blocks; starts a process group that is gone on return. */
+bool compile_c(struct arena *a, struct str text, const struct compile_opts *o, struct bytes *out,
+    struct err *e) MUST_CHECK;
+/* "gcc (Debian 12.2.0-14) 12.2.0": the first line of --version of the compiler in use. */
+bool compiler_version(struct arena *a, struct str *out, struct err *e) MUST_CHECK;
+
+/* ---- plans that run ------------------------------------------------------------------ */
+/* Every index, offset and size of a plan is in range and kernels, steps and places agree.
+ * ERR_FORMAT naming what is wrong.  plan_exec_open relies on it; plan_load has called it. */
+bool plan_check(const struct plan *p, struct err *e) MUST_CHECK;
+
+/* A plan ready to run: code loaded, work memory and constants in place.  Borrows the device
+ * and the plan.  Runs of one plan_exec take turns; different ones may run at once. */
+struct plan_exec;
+bool plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e) MUST_CHECK;
+void plan_exec_close(struct plan_exec *x);
+/* inputs[i], outputs[i]: dense row-major, of the plan's types and shapes, aligned for their
+ * type, in the device's memory; an output overlaps nothing.  step_ns (may be NULL) receives
+ * the time of each step.  Allocates nothing. */
+void plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns);
+
+#endif
