@@ -1,0 +1,243 @@
+/* kernels/fuse/tile.h: the tile program: what fuse makes of a spec and emit turns into text.
+ *
+ *   stage   what makes one tensor that is kept somewhere: axes, and a scalar expression over
+ *           reads.  Layouts, broadcasts and cheap maps are no stages: they live in expressions.
+ *   pass    stages that run over one outer range without a barrier in between.
+ *   step    a stage at its place in a pass.
+ *
+ * Expressions are hash-consed: equal expressions have equal numbers, and the builders simplify,
+ * so a reshape of a reshape, or a slice of a pad, leaves no trace. */
+#ifndef KORCH_TILE_H
+#define KORCH_TILE_H
+
+#include "fuse.h"
+
+/* ---- index expressions (64-bit integers) --------------------------------------------- */
+typedef uint32_t ix_id;
+typedef uint32_t ex_id;
+typedef uint32_t axis_id;
+#define IX_NONE UINT32_MAX
+#define EX_NONE UINT32_MAX
+#define AXIS_NONE UINT32_MAX
+
+/* LIN: base + sum of coef * atom, atoms sorted and distinct, never LIN; an atom alone with
+ * coefficient 1 and base 0 is the atom itself.  DIV and MOD are by a positive constant and
+ * floor, so MOD is never negative. */
+enum ix_kind { IX_LIN, IX_AXIS, IX_DIV, IX_MOD, IX_MIN, IX_MAX, IX_VALUE };
+struct ix_term {
+	int64_t coef;
+	ix_id atom;
+};
+struct ix {
+	enum ix_kind kind;
+	int64_t lo, hi;              /* inclusive range of values */
+	int64_t c;                   /* LIN: base; DIV, MOD: divisor */
+	const struct ix_term *terms; /* LIN */
+	uint32_t n_terms;
+	uint32_t a, b;               /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
+};
+
+/* A loop variable.  It runs from lo while <= hi and, where limit is given, < limit. */
+enum axis_role {
+	AXIS_PAR,   /* of the stage's result */
+	AXIS_RED,   /* of its reduction */
+	AXIS_OUTER, /* of the pass: bound outside the step's loops */
+};
+struct tile_axis {
+	enum axis_role role;
+	int64_t lo, hi;
+	ix_id limit; /* an expression over outer axes: the tail of a block; IX_NONE: none */
+};
+
+/* ---- scalar expressions --------------------------------------------------------------- */
+enum ex_kind {
+	EX_CONST, /* real or whole */
+	EX_READ,  /* element `ix` (flat) of tile tensor `tensor` */
+	EX_MAP,   /* primitive over args */
+	EX_GUARD, /* lo <= ix < hi ? arg[0] : arg[1]; only the chosen arm is evaluated */
+	EX_INDEX, /* the index itself, an i64 value */
+	EX_SCRATCH, /* element ix of an array that the walker declared (number `tensor`) */
+};
+struct ex {
+	enum ex_kind kind;
+	enum dtype type;
+	enum prim prim;        /* MAP */
+	uint32_t tensor;       /* READ */
+	ix_id ix;              /* READ, GUARD, INDEX */
+	int64_t lo, hi;        /* GUARD */
+	uint32_t n_arg;
+	ex_id arg[3];
+	double real;           /* CONST of a float type */
+	int64_t whole;         /* CONST of any other type */
+	float flops;           /* of one evaluation, arms and all */
+	uint32_t size;         /* nodes as a tree, saturating */
+};
+
+struct tx; /* the pool; ix.c, ex.c */
+struct tx *tx_make(struct arena *a);
+axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit);
+const struct tile_axis *tx_axis_get(const struct tx *x, axis_id a);
+uint32_t tx_n_axes(const struct tx *x);
+const struct ix *ix_get(const struct tx *x, ix_id i); /* valid until the next ix is made */
+const struct ex *ex_get(const struct tx *x, ex_id e); /* likewise */
+
+ix_id ix_const(struct tx *x, int64_t v);
+ix_id ix_axis(struct tx *x, axis_id a);
+ix_id ix_add(struct tx *x, ix_id a, ix_id b);
+ix_id ix_addc(struct tx *x, ix_id a, int64_t c);
+ix_id ix_mulc(struct tx *x, ix_id a, int64_t c);
+ix_id ix_div(struct tx *x, ix_id a, int64_t c); /* floor, c > 0 */
+ix_id ix_mod(struct tx *x, ix_id a, int64_t c); /* 0 .. c-1 */
+ix_id ix_min(struct tx *x, ix_id a, ix_id b);
+ix_id ix_max(struct tx *x, ix_id a, ix_id b);
+ix_id ix_value(struct tx *x, ex_id e, int64_t lo, int64_t hi); /* the caller clamps by min and max */
+bool ix_is_const(const struct tx *x, ix_id i, int64_t *v);
+/* The axis alone? */
+bool ix_is_axis(const struct tx *x, ix_id i, axis_id *a);
+/* Coefficient of `a` where i is affine in it; false where a stands inside div, mod, min, max or a value. */
+bool ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef);
+bool ix_has(const struct tx *x, ix_id i, axis_id a);
+
+ex_id ex_real(struct tx *x, enum dtype t, double v); /* constant of any type, from a double */
+ex_id ex_whole(struct tx *x, enum dtype t, int64_t v);
+ex_id ex_read(struct tx *x, enum dtype t, uint32_t tensor, ix_id at);
+ex_id ex_scratch(struct tx *x, enum dtype t, uint32_t number, ix_id at);
+ex_id ex_map(struct tx *x, enum prim p, enum dtype t, uint32_t n, const ex_id *arg);
+ex_id ex_guard(struct tx *x, ix_id i, int64_t lo, int64_t hi, ex_id yes, ex_id no);
+ex_id ex_index(struct tx *x, ix_id i);
+bool ex_has(const struct tx *x, ex_id e, axis_id a);
+
+/* Replacement, memoised, simplifying again: each axis a with to[a] != IX_NONE (and a < n) by
+ * to[a]; each READ by read(self, ...) where `read` is given. */
+struct tx_subst {
+	const ix_id *to;
+	uint32_t n;
+	ex_id (*read)(void *self, struct tx *x, const struct ex *read, ix_id at);
+	void *self;
+};
+ix_id ix_subst(struct tx *x, const struct tx_subst *s, ix_id i);
+ex_id ex_subst(struct tx *x, const struct tx_subst *s, ex_id e);
+/* Calls fn for each READ under e once (reads inside index values too). */
+void ex_reads(const struct tx *x, ex_id e, void (*fn)(void *self, const struct ex *read), void *self);
+/* Calls fn for each index expression under e once, operands first. */
+void ex_indices(const struct tx *x, ex_id e, void (*fn)(void *self, ix_id i), void *self);
+
+/* ---- tensors and stages --------------------------------------------------------------- */
+enum place_at {
+	AT_NOWHERE, /* lives in its readers' expressions */
+	AT_OPERAND, /* operand `index` of the kernel */
+	AT_RESULT,  /* result `index` */
+	AT_TABLE,   /* constants inside the text */
+	AT_SHARED,  /* shared scratch at `offset`; whole */
+	AT_LOCAL,   /* per-thread scratch at `offset`; the part of one step of the outer range */
+};
+/* Tensors 0..spec.g.n_tensors-1 are the spec's; behind them come partial sums. */
+struct tile_tensor {
+	enum place_at at;
+	enum dtype type;
+	int64_t count;     /* elements, whole */
+	int64_t n_local;   /* AT_LOCAL: elements kept */
+	uint32_t index;
+	size_t offset;
+	uint32_t stage;    /* that makes it; UINT32_MAX: none */
+	const void *data;  /* AT_TABLE */
+	uint32_t alias;    /* another result that holds the same elements; UINT32_MAX: none */
+};
+
+enum stage_kind {
+	STAGE_MAP,     /* result = body */
+	STAGE_REDUCE,  /* result = body joined over the reduction axes by `prim` */
+	STAGE_ARG,     /* argmax, argmin: position along the one reduction axis */
+	STAGE_LINEAR,  /* result = sum over the reduction axes of a * b */
+	STAGE_SCAN,    /* cumsum along the one reduction axis; result at the same index */
+	STAGE_TOPK,    /* body's k extremes along the reduction axis; second tensor: positions */
+	STAGE_SCATTER, /* copy, then updates in order; alone in its pass */
+};
+enum { STAGE_AXES = 24 };
+struct stage_axis {
+	axis_id id;
+	int64_t extent;
+	int64_t stride; /* PAR: in the result's flat index; RED: 0 */
+};
+struct stage {
+	enum stage_kind kind;
+	enum prim prim;       /* REDUCE: what joins; ARG, SCAN..: the primitive */
+	uint32_t tensor;      /* made */
+	uint32_t tensor2;     /* TOPK: positions; else UINT32_MAX */
+	uint32_t node;        /* of the spec; for comments */
+	struct stage_axis axis[STAGE_AXES]; /* PAR first, in order of falling stride, then RED */
+	uint32_t n_par, n_red;
+	ex_id body;           /* LINEAR: a * b */
+	ex_id a, b;           /* LINEAR: the factors, with their prologues */
+	enum dtype acc;       /* type of the accumulator: f32, f64 or the integer */
+	const struct attrs *at;
+	int64_t k;            /* TOPK */
+	/* SCATTER: updates run over axis[0..n_par) of the updates; `target` is the flat place */
+	ix_id target;
+	ex_id init;           /* SCATTER: the copy's expression, over init_axis */
+	axis_id init_axis;
+	/* set by placement */
+	uint32_t pass;
+	bool at_call;         /* made once per call of the pass's function (small) */
+	struct anchor *anchor; /* LINEAR: how the micro-kernel computes it; NULL: loop nest */
+};
+
+/* ---- passes ----------------------------------------------------------------------------- */
+enum { PASS_OUTER = 8, PASS_STEPS = 96 };
+/* The range counts outer[0] x .. x outer[n-2] x ceil(outer[n-1] / block).  One step of it binds
+ * the outer axes; the last one to block * o + r, r being each stage's own axis below block.
+ * A stage's own axes keep what is left: for AT_LOCAL tensors the part that one step makes. */
+struct pass_outer {
+	axis_id id;     /* AXIS_OUTER; the last one counts blocks */
+	int64_t extent; /* of the axis; the last one's in elements, not blocks */
+};
+struct tile_pass {
+	struct pass_outer outer[PASS_OUTER];
+	uint32_t n_outer;
+	int64_t block;
+	int64_t range;
+	uint32_t call[PASS_STEPS]; /* stages made at the start of a call, in order */
+	uint32_t n_call;
+	uint32_t row[PASS_STEPS];  /* stages made for each step of the range, in order */
+	uint32_t n_row;
+};
+
+enum { TILE_PASSES = 16 };
+struct tile_prog {
+	struct arena *arena;
+	const struct spec *spec;
+	const struct target *target;
+	const struct sched *sched;
+	struct tx *tx;
+	struct tile_tensor *tensors;
+	uint32_t n_tensors, cap_tensors;
+	struct stage *stages;
+	uint32_t n_stages, cap_stages;
+	struct tile_pass pass[TILE_PASSES];
+	uint32_t n_passes;
+	size_t shared_bytes, local_bytes;
+};
+
+/* A schedule as numbers; space.def says what each knob means. */
+enum knob {
+#define KNOB(N, ...) KNOB_##N,
+#include "space.def"
+#undef KNOB
+	KNOB_COUNT
+};
+struct sched {
+	int64_t v[KNOB_COUNT]; /* INT64_MIN: the default */
+};
+bool sched_read(struct str text, struct sched *out, struct err *e) MUST_CHECK;
+void sched_print(struct strbuf *sb, const struct sched *s);
+/* The knob's value, or `otherwise`. */
+int64_t sched_get(const struct sched *s, enum knob k, int64_t otherwise);
+
+/* ERR_INFEASIBLE: "rule: why". */
+bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched,
+    const struct target *t, struct tile_prog *out, struct err *e) MUST_CHECK;
+void tile_print(struct strbuf *sb, const struct tile_prog *p);
+void ix_print(struct strbuf *sb, const struct tx *x, ix_id i);
+void ex_print(struct strbuf *sb, const struct tx *x, ex_id e);
+
+#endif
