@@ -90,12 +90,6 @@ code_needs(void)
 {
 	return dev_cpu_simd_bytes() == 32 ? "x86_64 avx2 fma elf-1" : "x86_64 sse4.2 elf-1";
 }
-
-static const char *
-class_name(void)
-{
-	return dev_cpu_simd_bytes() == 32 ? "cpu-avx2" : "cpu-sse42";
-}
 #elif defined(__aarch64__)
 struct isa {
 	const char *word;
@@ -122,12 +116,6 @@ code_needs(void)
 {
 	return "aarch64 neon elf-1";
 }
-
-static const char *
-class_name(void)
-{
-	return "cpu-neon";
-}
 #else
 #error "kernels/run/cpu_info.c: tell it the words of this architecture"
 #endif
@@ -144,7 +132,7 @@ describe_isa(struct dev_info *out)
 			n += (size_t)snprintf(out->features + n, sizeof(out->features) - n, " %s", isa[i].word);
 	(void)snprintf(out->features + n, sizeof(out->features) - n, " elf-1");
 	(void)snprintf(out->run_compat, sizeof(out->run_compat), "%s", code_needs());
-	(void)snprintf(out->device_class, sizeof(out->device_class), "%s", class_name());
+	(void)snprintf(out->device_class, sizeof(out->device_class), "cpu");
 }
 
 /* ---- what the system tells ----------------------------------------------------------- */

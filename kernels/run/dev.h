@@ -22,7 +22,7 @@ const char *dev_fact_name(enum dev_fact f);
 
 enum { DEV_CLASS_MAX = 64, DEV_COMPAT_MAX = 256, DEV_ENV_MAX = 2048 };
 struct dev_info {
-	char device_class[DEV_CLASS_MAX]; /* "cpu-avx2": what --device CLASS names */
+	char device_class[DEV_CLASS_MAX]; /* "cpu": what --device names */
 	char run_compat[DEV_COMPAT_MAX];  /* words that a plan made here asks for */
 	char features[DEV_COMPAT_MAX];    /* words that the device offers; run_compat is among them */
 	char environment[DEV_ENV_MAX];    /* lines "key=value", sorted by key: the measuring environment */

@@ -1,0 +1,110 @@
+/* worker/measure.h: the measuring child seen from its parent.  korch-measure is a program of its
+ * own, exec'd once and kept: it loads generated code, checks it and times it.  What crashes,
+ * hangs or lies there costs one kernel: the parent sees the end of the stream, knows which
+ * kernel was at work, starts another child and goes on with the rest.
+ *
+ * All functions block (call them from a pool thread); a child has one owner at a time. */
+#ifndef KORCH_MEASURE_H
+#define KORCH_MEASURE_H
+
+#include "../kernels/cost/cost.h"
+#include "../kernels/emit/emit.h"
+#include "../kernels/run/dev.h"
+
+enum { MEASURE_METHOD = 1 }; /* rises when numbers of before and after cannot be compared */
+
+struct measure_opts {
+	const char *program;      /* NULL: korch-measure beside the running program */
+	const char *device;       /* "cpu", "fake" */
+	const char *fake;         /* fake_read()'s text; NULL: none */
+	uint32_t n_threads;
+	size_t memory_bytes;      /* address space beyond what it starts with; 0: 8 GiB */
+	int64_t kernel_ns;        /* longest silence while a kernel is at work; 0: 20 s */
+	const volatile bool *cancel; /* polled about ten times a second; may be NULL */
+};
+struct measure_child;
+/* Starts the child and shakes hands.  ERR_HOST where it cannot start. */
+bool measure_open(const struct measure_opts *o, struct measure_child **out, struct err *e) MUST_CHECK;
+/* Ends the child, kindly at first; NULL is allowed. */
+void measure_close(struct measure_child *c);
+
+/* ---- calibration --------------------------------------------------------------------- */
+/* Class references: short kernels of known kind, timed beside every measurement. */
+enum measure_ref { REF_COMPUTE, REF_STREAM, REF_COUNT };
+struct calibration {
+	struct hw hw;                /* peaks are the largest seen (cost.h adds the margin of D16) */
+	struct dev_info info;        /* facts filled; environment: with compiler, flags, epoch, method */
+	struct target target;        /* what the generator may assume here */
+	int64_t ref_ns[REF_COUNT];   /* frozen with the environment */
+};
+/* Takes about two seconds.  The first result for an environment is kept by the caller and
+ * handed to later batches. */
+bool measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e) MUST_CHECK;
+/* The measuring environment's text as calibration writes it, without measuring anything:
+ * device, compiler, flags, generator epoch and method.  ERR_HOST where there is no compiler. */
+bool measure_environment(const struct target *t, struct dev_info *out, struct err *e) MUST_CHECK;
+
+/* ---- kernels ------------------------------------------------------------------------- */
+struct measure_kernel {
+	struct str schedule, symbol;
+	const struct kernel_code *code; /* its text is not used */
+};
+struct measure_item { /* one spec, checked once, its schedules raced against each other */
+	const struct spec *spec;
+	const struct measure_kernel *kernels;
+	uint32_t n_kernels;
+	int64_t known_ns;    /* best time known of before; schedules far above it stop early; 0: none */
+};
+struct measure_batch {
+	struct bytes module; /* holds all symbols */
+	const struct measure_item *items;
+	uint32_t n_items;
+	const struct calibration *calibration; /* frozen references and bounds */
+	int64_t budget_ns;   /* timing of one item, about; 0: 1 s */
+	double tolerance;    /* largest error over largest magnitude, float32; 0: 1e-4 (D12) */
+	bool check_only;     /* rows without times */
+	uint64_t seed;
+};
+enum measure_stop { STOP_NONE, STOP_CONVERGED, STOP_BUDGET, STOP_RACE, STOP_COUNT };
+const char *measure_stop_name(enum measure_stop s); /* "converged" */
+struct measure_row {
+	enum err_code fail;  /* ERR_NONE: checked, and timed unless check_only */
+	char cause[256];     /* a sentence, when it failed */
+	int64_t median_ns, p10_ns, p90_ns, min_ns, spread_ns;
+	uint32_t samples;
+	double error;        /* largest error over largest magnitude found */
+	double clock_ratio;  /* frozen reference over reference now */
+	enum measure_stop stop;
+};
+/* rows: one per kernel, items in order, in `a`.  Faults of kernels are rows; false only where
+ * no child can be kept alive or the caller cancelled. */
+bool measure_batch_run(struct measure_child *c, struct arena *a, const struct measure_batch *b,
+    struct measure_row **rows, struct err *e) MUST_CHECK;
+
+/* ---- whole plans --------------------------------------------------------------------- */
+enum { MEASURE_MAX_PLANS = 16 };
+struct measure_timing {
+	enum err_code fail;
+	char cause[256];
+	int64_t median_ns, min_ns, spread_ns;
+	uint32_t samples;
+};
+/* Times plan files (paths) side by side, their runs interleaved in turn, on seeded inputs. */
+bool measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_paths,
+    int64_t budget_ns, uint64_t seed, struct measure_timing *out, struct err *e) MUST_CHECK;
+
+/* ---- checking alone (inside the child, and in tests) ----------------------------------- */
+struct check_opts {
+	double tolerance;    /* as in measure_batch */
+	uint64_t seed;
+	uint64_t max_full;   /* scalar operations up to which every element is compared; 0: default */
+};
+struct check; /* a spec with its inputs and reference values, made once for all its kernels */
+bool check_open(const struct spec *s, const struct check_opts *o, struct check **out, struct err *e) MUST_CHECK;
+void check_close(struct check *c);
+/* Runs a loaded kernel on all input sets.  ERR_WRONG names output, place, value wanted and got;
+ * a write outside its buffers is ERR_WRONG too.  *error: largest error found. */
+bool check_kernel(struct check *c, const struct dev *d, const struct dev_kernel *k,
+    const struct kernel_code *code, double *error, struct err *e) MUST_CHECK;
+
+#endif
