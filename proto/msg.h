@@ -20,7 +20,7 @@ enum task_kind { TASK_MEASURE, TASK_BUILD, TASK_TIME, TASK_CANARY, TASK_KINDS };
 #define I64(TAG, N) int64_t N;
 #define F64(TAG, N) double N;
 #define BOOL(TAG, N) bool N;
-#define STR(TAG, N, MAX) struct str N;
+#define TEXT(TAG, N, MAX) struct str N;
 #define BYTES(TAG, N, MAX) struct bytes N;
 #define HASH(TAG, N) struct hash N;
 #define REALS(TAG, N, MAX) double *N; uint32_t n_##N;
@@ -36,7 +36,7 @@ enum msg_type {
 #define I64(TAG, N)
 #define F64(TAG, N)
 #define BOOL(TAG, N)
-#define STR(TAG, N, MAX)
+#define TEXT(TAG, N, MAX)
 #define BYTES(TAG, N, MAX)
 #define HASH(TAG, N)
 #define REALS(TAG, N, MAX)
@@ -59,7 +59,7 @@ struct msg {
 #define I64(TAG, N)
 #define F64(TAG, N)
 #define BOOL(TAG, N)
-#define STR(TAG, N, MAX)
+#define TEXT(TAG, N, MAX)
 #define BYTES(TAG, N, MAX)
 #define HASH(TAG, N)
 #define REALS(TAG, N, MAX)
@@ -88,8 +88,9 @@ bool rec_pack(struct arena *a, const char *record, const void *p, struct bytes *
     struct err *e) MUST_CHECK;
 bool rec_unpack(struct arena *a, const char *record, struct bytes in, void *p,
     struct err *e) MUST_CHECK;
-/* A copy that owns all it points to. */
+/* A copy that owns all it points to; rec_dup does so in place, after a plain copy. */
 void msg_dup(struct arena *a, const struct msg *m, struct msg *out);
+void rec_dup(struct arena *a, const char *record, void *p);
 
 /* An error as a message, and back. */
 struct msg msg_error(const struct err *e);

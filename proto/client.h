@@ -1,0 +1,52 @@
+/* proto/client.h: a client of korchd, with blocking calls.  It says hello, proves its token,
+ * repeats what got lost, and joins again after a restart of the daemon, by itself. */
+#ifndef KORCH_CLIENT_H
+#define KORCH_CLIENT_H
+
+#include "msg.h"
+
+struct client;
+struct client_conf {
+	const char *url;        /* ipc:///path or tcp://host:port */
+	const char *token_file; /* "" or NULL: none */
+	const char *name;       /* for the daemon's lists */
+	int64_t patience_ns;    /* how long a call tries to reach the daemon; 0: 10 s */
+	bool (*stop)(void *self); /* polled about four times a second; true ends a call: ERR_INTERRUPTED */
+	void *self;
+};
+/* Connects and says hello.  ERR_UNREACHABLE after patience_ns; ERR_PROTO naming both versions. */
+bool client_open(struct client **out, const struct client_conf *conf, struct err *e) MUST_CHECK;
+void client_close(struct client *c);
+
+/* Any request: sends `ask`, waits for its answer (answer lives in `a`).  An error message from the
+ * daemon comes back as false with its class.  wait_ns: how long the daemon itself may take. */
+bool client_call(struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns, struct msg *answer,
+    struct err *e) MUST_CHECK;
+
+/* Uploads a file, or a piece of memory, unless the daemon has it. */
+bool client_put_file(struct client *c, const char *path, const char *kind, struct m_file *out,
+    struct err *e) MUST_CHECK;
+bool client_put_bytes(struct client *c, struct bytes data, const char *kind, struct hash *digest,
+    struct err *e) MUST_CHECK;
+/* Downloads a blob beside `path` and renames it there, after its digest was checked. */
+bool client_get_file(struct client *c, const struct hash *digest, const char *path, struct err *e) MUST_CHECK;
+
+/* Uploads the model and its external data (paths relative to the model's folder) and submits. */
+bool client_submit(struct client *c, const char *model_path, const struct str *externals,
+    uint32_t n_externals, const struct m_options *options, uint64_t *job, struct err *e) MUST_CHECK;
+/* Events after number `after`; waits up to wait_ns for the first (0: what there is).  The answer is
+ * m->job_events; is_final says that the job has ended: state done, failed or cancelled. */
+bool client_watch(struct client *c, struct arena *a, uint64_t job, uint64_t after, int64_t wait_ns,
+    struct msg *m, struct err *e) MUST_CHECK;
+bool client_cancel(struct client *c, uint64_t job, struct err *e) MUST_CHECK;
+/* The plan of a job that is done, to `path`. */
+bool client_fetch(struct client *c, uint64_t job, const char *path, struct err *e) MUST_CHECK;
+
+/* ---- the private daemon ---- */
+/* The local daemon over a data folder: joins the one that owns it, else starts `korchd --private`
+ * (and, with_worker, a `korch-worker` for `device`) and waits until it is ready.
+ * *url lives in `a`.  `data` "" stands for the XDG folder. */
+bool client_private(struct arena *a, const char *data, const char *device, bool with_worker, bool quiet,
+    const char **url, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,161 @@
+/* proto/pipe.c: frames of length and message over file descriptors. */
+#include "pipe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FRAME_HEAD = 4 };
+
+bool
+frame_pack(struct arena *a, const struct msg *m, struct bytes *out, struct err *e)
+{
+	struct bytes body;
+	uint8_t *p;
+
+	if (!msg_pack(a, m, PIPE_MAX_BYTES, &body, e))
+		return false;
+	p = arena_alloc(a, body.n + FRAME_HEAD);
+	for (int i = 0; i < FRAME_HEAD; i++)
+		p[i] = (uint8_t)(body.n >> (8 * i));
+	memcpy(p + FRAME_HEAD, body.p, body.n);
+	*out = (struct bytes){p, body.n + FRAME_HEAD};
+	return true;
+}
+
+size_t
+frame_next(struct bytes in, struct bytes *body)
+{
+	size_t n = 0;
+
+	if (in.n < FRAME_HEAD)
+		return 0;
+	for (int i = 0; i < FRAME_HEAD; i++)
+		n |= (size_t)in.p[i] << (8 * i);
+	if (n > PIPE_MAX_BYTES)
+		return SIZE_MAX;
+	if (in.n - FRAME_HEAD < n)
+		return 0;
+	*body = (struct bytes){in.p + FRAME_HEAD, n};
+	return n + FRAME_HEAD;
+}
+
+void
+pipe_init(struct pipe *p, int in, int out)
+{
+	*p = (struct pipe){.in = in, .out = out};
+}
+
+bool
+pipe_stdio(struct pipe *p, struct err *e)
+{
+	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	if (in < 0 || out < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return err_set(e, ERR_IO, "stdin and stdout cannot be used as the pipe: %s", strerror(errno));
+	pipe_init(p, in, out);
+	return true;
+}
+
+void
+pipe_fini(struct pipe *p)
+{
+	free(p->buf);
+	if (p->in >= 0)
+		(void)close(p->in);
+	if (p->out >= 0 && p->out != p->in)
+		(void)close(p->out);
+	*p = (struct pipe){.in = -1, .out = -1};
+}
+
+bool
+pipe_send(struct pipe *p, const struct msg *m, struct err *e)
+{
+	struct arena tmp = {0};
+	struct bytes frame;
+	bool ok = frame_pack(&tmp, m, &frame, e);
+
+	while (ok && frame.n) {
+		ssize_t put = write(p->out, frame.p, frame.n);
+
+		if (put > 0) {
+			frame.p += put;
+			frame.n -= (size_t)put;
+		} else if (put < 0 && errno != EINTR)
+			ok = err_set(e, errno == EPIPE ? ERR_UNREACHABLE : ERR_IO, "the pipe: cannot write: %s",
+			    strerror(errno));
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+static int64_t
+now_ms(void)
+{
+	return os_real()->mono_ns(NULL) / 1000000;
+}
+
+/* Waits for bytes and takes them in; PIPE_MSG stands for "some came". */
+static enum pipe_got
+fill(struct pipe *p, int64_t until_ms, struct err *e)
+{
+	struct pollfd fd = {.fd = p->in, .events = POLLIN};
+	int64_t left = until_ms < 0 ? -1 : MAX_OF(until_ms - now_ms(), (int64_t)0);
+	int ready = poll(&fd, 1, (int)MIN_OF(left, (int64_t)1 << 30));
+	ssize_t got;
+
+	if (ready == 0)
+		return PIPE_TIMEOUT;
+	if (p->n == p->cap) {
+		p->cap = MAX_OF(p->cap * 2, (size_t)65536);
+		p->buf = heap_resize(p->buf, p->cap);
+	}
+	got = ready < 0 ? -1 : read(p->in, p->buf + p->n, p->cap - p->n);
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return PIPE_MSG;
+	if (got < 0) {
+		(void)err_set(e, ERR_IO, "the pipe: cannot read: %s", strerror(errno));
+		return PIPE_ERR;
+	}
+	if (got == 0)
+		return PIPE_END;
+	p->n += (size_t)got;
+	return PIPE_MSG;
+}
+
+static bool
+take(struct pipe *p, struct arena *a, struct bytes body, size_t used, struct msg *m, struct err *e)
+{
+	struct bytes own = {arena_dup(a, body.p, body.n), body.n};
+
+	memmove(p->buf, p->buf + used, p->n - used);
+	p->n -= used;
+	return msg_unpack(a, own, m, e);
+}
+
+enum pipe_got
+pipe_recv(struct pipe *p, struct arena *a, int timeout_ms, struct msg *m, struct err *e)
+{
+	int64_t until_ms = timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
+
+	for (;;) {
+		struct bytes body = {0};
+		size_t used = frame_next((struct bytes){p->buf, p->n}, &body);
+		enum pipe_got got;
+
+		if (used == SIZE_MAX) {
+			(void)err_set(e, ERR_PROTO, "the pipe: a frame is over the limit of %d bytes",
+			    (int)PIPE_MAX_BYTES);
+			return PIPE_ERR;
+		}
+		if (used)
+			return take(p, a, body, used, m, e) ? PIPE_MSG : PIPE_ERR;
+		got = fill(p, until_ms, e);
+		if (got != PIPE_MSG)
+			return got;
+	}
+}

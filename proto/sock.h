@@ -1,0 +1,55 @@
+/* proto/sock.h: requests and answers over the network; sock.c is the only file that knows nng.
+ *
+ * Server: one raw REP socket, so that any number of requests can wait for their answer at no
+ * cost.  nng's threads only queue what arrives and call `wake`; the loop thread takes it out.
+ * Client: a REQ socket that redials by itself and never resends by itself (every message of
+ * ours is idempotent; the caller repeats it with the same id). */
+#ifndef KORCH_SOCK_H
+#define KORCH_SOCK_H
+
+#include "../kernels/base/base.h"
+
+/* ---- server ---- */
+struct sock_server;
+struct sock_request;          /* must be answered or dropped, by its owner, once */
+enum sock_event { SOCK_NOTHING, SOCK_REQUEST, SOCK_GONE };
+/* wake is called from other threads, whenever there is something to take. */
+struct sock_wake {
+	void (*wake)(void *self);
+	void *self;
+};
+bool sock_server_open(struct sock_server **out, size_t max_bytes, struct sock_wake wake,
+    struct err *e) MUST_CHECK;
+/* "ipc:///path" (made with mode 0600) or "tcp://address:port"; a stale socket file is removed. */
+bool sock_listen(struct sock_server *s, const char *url, struct err *e) MUST_CHECK;
+/* The port that a "tcp://...:0" listener got; 0 if there is none. */
+int sock_port(const struct sock_server *s);
+/* SOCK_REQUEST: *req is the caller's; SOCK_GONE: the connection *peer has ended. */
+enum sock_event sock_take(struct sock_server *s, struct sock_request **req, uint32_t *peer);
+struct bytes sock_request_bytes(const struct sock_request *r);
+uint32_t sock_request_peer(const struct sock_request *r); /* number of the connection */
+bool sock_request_is_local(const struct sock_request *r); /* came by ipc:// */
+void sock_answer(struct sock_server *s, struct sock_request *r, struct bytes answer);
+void sock_drop(struct sock_request *r);
+/* Waits for nng's threads; no wake comes after it. */
+void sock_server_close(struct sock_server *s);
+
+/* ---- client ---- */
+struct sock_client;
+struct sock_call;
+/* `wake.wake` may be NULL when only sock_ask_wait is used. */
+bool sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, struct sock_wake wake,
+    struct err *e) MUST_CHECK;
+/* Starts a request; the answer comes out of sock_done.  timeout_ms < 0: none. */
+void sock_ask(struct sock_client *c, struct bytes request, int timeout_ms, void *tag);
+/* A finished call or NULL.  sock_call_bytes is false with ERR_UNREACHABLE or ERR_TIMEOUT. */
+struct sock_call *sock_done(struct sock_client *c);
+void *sock_call_tag(const struct sock_call *call);
+bool sock_call_bytes(const struct sock_call *call, struct bytes *answer, struct err *e) MUST_CHECK;
+void sock_call_free(struct sock_call *call);
+/* The same, waiting; the answer is copied to `a`. */
+bool sock_ask_wait(struct sock_client *c, struct arena *a, struct bytes request, int timeout_ms,
+    struct bytes *answer, struct err *e) MUST_CHECK;
+void sock_client_close(struct sock_client *c);
+
+#endif
