@@ -34,6 +34,9 @@ struct err {
 bool err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Prepends context ("node 'x': ...") to an error that is already set. */
 bool err_in(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Shows the compiler that the result is false, so that it knows what a caller has set. */
+#define err_set(...) __extension__({ (void)(err_set)(__VA_ARGS__); false; })
+#define err_in(...) __extension__({ (void)(err_in)(__VA_ARGS__); false; })
 int err_exit_status(enum err_code code);
 int err_wire(enum err_code code);
 /* The class of a wire number; ERR_FAILED for a number that this version does not know. */
@@ -110,6 +113,7 @@ void sb_init(struct strbuf *sb, struct arena *a);
 void sb_add(struct strbuf *sb, struct str s);
 void sb_addz(struct strbuf *sb, const char *cstr);
 void sb_addc(struct strbuf *sb, char c);
+void sb_addi(struct strbuf *sb, int64_t v); /* decimal; much faster than sb_addf */
 void sb_addf(struct strbuf *sb, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void sb_vaddf(struct strbuf *sb, const char *fmt, va_list ap);
 struct str sb_str(const struct strbuf *sb);

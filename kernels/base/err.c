@@ -15,7 +15,7 @@ static const struct {
 };
 
 bool
-err_set(struct err *e, enum err_code code, const char *fmt, ...)
+(err_set)(struct err *e, enum err_code code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -27,7 +27,7 @@ err_set(struct err *e, enum err_code code, const char *fmt, ...)
 }
 
 bool
-err_in(struct err *e, const char *fmt, ...)
+(err_in)(struct err *e, const char *fmt, ...)
 {
 	char where[sizeof(e->msg)], whole[2 * sizeof(e->msg) + 2];
 	va_list ap;

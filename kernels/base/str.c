@@ -170,6 +170,20 @@ sb_addc(struct strbuf *sb, char c)
 }
 
 void
+sb_addi(struct strbuf *sb, int64_t v)
+{
+	char buf[20], *p = buf + sizeof(buf);
+	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+
+	do
+		*--p = (char)('0' + u % 10);
+	while (u /= 10);
+	if (v < 0)
+		sb_addc(sb, '-');
+	sb_add(sb, (struct str){p, (size_t)(buf + sizeof(buf) - p)});
+}
+
+void
 sb_vaddf(struct strbuf *sb, const char *fmt, va_list ap)
 {
 	va_list again;

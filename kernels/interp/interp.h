@@ -1,5 +1,6 @@
 /* kernels/interp/interp.h: what each primitive means.  Slow and obvious: generated code is
- * right when it agrees with this.  float32 sums are accumulated in double. */
+ * right when it agrees with this.  float32 sums are accumulated in double.
+ * Single elements (elem_get, elem_set, half floats) are in ir.h. */
 #ifndef KORCH_INTERP_H
 #define KORCH_INTERP_H
 
@@ -21,11 +22,5 @@ bool interp_run(struct arena *a, const struct graph *g, const void *const *input
  * max_elements evaluations (ERR_LIMIT). */
 bool interp_sample(struct arena *a, const struct graph *g, const void *const *inputs, tensor_id t,
     const int64_t *at, uint32_t n_at, uint64_t max_elements, double *out, struct err *e) MUST_CHECK;
-
-/* Element of a dense array as double (i64 beyond 2^53 loses digits) and back. */
-double elem_get(enum dtype t, const void *p, int64_t i);
-void elem_set(enum dtype t, void *p, int64_t i, double v);
-float half_to_float(uint16_t h);
-uint16_t float_to_half(float f);
 
 #endif

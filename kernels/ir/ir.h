@@ -39,6 +39,20 @@ int64_t shape_count(const struct shape *s);
 bool shape_bytes(const struct shape *s, enum dtype t, size_t *out);
 void shape_print(struct strbuf *sb, const struct shape *s); /* "[2,3]" */
 
+/* Element i of a dense array as double (64-bit integers beyond 2^53 lose digits) and back: to
+ * floats rounded to nearest even, to integers by real_to_int. */
+double elem_get(enum dtype t, const void *p, int64_t i);
+void elem_set(enum dtype t, void *p, int64_t i, double v);
+/* The same for integer types and bool; u64 as its bits; writing wraps (bool: v != 0). */
+int64_t elem_get_int(enum dtype t, const void *p, int64_t i);
+void elem_set_int(enum dtype t, void *p, int64_t i, int64_t v);
+/* Towards zero, saturating, NaN gives 0; bool: v != 0. */
+int64_t real_to_int(enum dtype t, double v);
+float half_to_float(uint16_t h);
+uint16_t float_to_half(float f);
+float bf16_to_float(uint16_t h);
+uint16_t float_to_bf16(float f);
+
 /* ---- primitives --------------------------------------------------------------------- */
 /* Attribute keys; KIND: LIST of integers, INT, or REAL. */
 #define ATTRS(X) \
@@ -108,6 +122,9 @@ struct prim_info {
 };
 extern const struct prim_info prim_info[PRIM_COUNT];
 bool prim_of_name(struct str s, enum prim *out);
+/* Two operands that may change places without changing the result. */
+bool prim_is_commutative(enum prim p);
+uint32_t prim_n_out(enum prim p); /* results: 1, topk 2 */
 
 /* ---- graphs ------------------------------------------------------------------------- */
 typedef struct {
@@ -146,7 +163,8 @@ struct node {
 };
 
 /* A DAG of tensors and nodes in flat arrays.  Invariants (graph_verify):
- *  1. nodes are in topological order: an operand's first producer stands before its reader;
+ *  1. nodes are in topological order: all producers of an operand stand before its readers
+ *     (after graph_add_alt: once graph_sort has run);
  *  2. every ROLE_INNER tensor has at least one producer; several are *alternatives*: any one
  *     of them makes the tensor; the union over all alternatives has no circle;
  *  3. shape and type of each result follow from the primitive's row;
@@ -209,7 +227,10 @@ struct graph_index graph_index_make(struct arena *a, const struct graph *g);
  *   output %3 "y"
  * Constants print all their elements (floats as hex floats); at most 4,096 of them. */
 void graph_print(struct strbuf *sb, const struct graph *g);
-/* Limits: 1 MiB of text, MAX_RANK, sizes that fit.  Errors name the line. */
+/* From outside: 1 MiB of text, GRAPH_READ_NODES lines, MAX_RANK, sizes that fit.  Errors name the
+ * line.  Numbers in the text need not be dense; "# ..." lines, blank lines and a missing ": type"
+ * are allowed.  The graph is not sorted and keeps what no output needs. */
+enum { GRAPH_READ_BYTES = 1 << 20, GRAPH_READ_NODES = 1 << 14, GRAPH_READ_OPERANDS = 1 << 10 };
 bool graph_read(struct graph *g, struct arena *a, struct str text, struct err *e) MUST_CHECK;
 
 /* ---- kernel spec -------------------------------------------------------------------- */

@@ -1,0 +1,15 @@
+/* kernels/ir/ir_int.h: what the files of kernels/ir share. */
+#ifndef KORCH_IR_INT_H
+#define KORCH_IR_INT_H
+
+#include "ir.h"
+
+/* Result shape of a primitive whose attributes are present and of the right kind. */
+bool shape_infer(enum prim p, const struct tensor *const *in, uint32_t n_in, const struct attrs *at,
+    struct shape *out, struct err *e) MUST_CHECK;
+/* Prints the graph with extents and constants' values left out (the structure of a spec) or in. */
+void graph_print_form(struct strbuf *sb, const struct graph *g, bool with_extents);
+/* Attributes that say how large something is, rather than what is done. */
+bool attr_is_extent(enum attr_key key);
+
+#endif
