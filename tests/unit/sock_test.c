@@ -1,0 +1,194 @@
+/* Many parked requests hold nobody up; what is too large is refused; a restart of the server is
+ * seen as one clean failure; closing with parked requests ends. */
+#include "../../proto/sock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+struct bell {
+	pthread_mutex_t lock;
+	pthread_cond_t rung;
+	int n;
+};
+
+static void
+ring(void *self)
+{
+	struct bell *b = self;
+
+	(void)pthread_mutex_lock(&b->lock);
+	b->n++;
+	(void)pthread_cond_signal(&b->rung);
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+static void
+wait_ring(struct bell *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	while (b->n == 0)
+		(void)pthread_cond_wait(&b->rung, &b->lock);
+	b->n = 0;
+	(void)pthread_mutex_unlock(&b->lock);
+}
+
+static struct sock_request *
+next_request(struct sock_server *s, struct bell *b)
+{
+	struct sock_request *r;
+	uint32_t peer;
+
+	for (;;) {
+		enum sock_event ev = sock_take(s, &r, &peer);
+
+		if (ev == SOCK_REQUEST)
+			return r;
+		if (ev == SOCK_NOTHING)
+			wait_ring(b);
+	}
+}
+
+static struct sock_call *
+next_done(struct sock_client *c, struct bell *b)
+{
+	struct sock_call *call;
+
+	while ((call = sock_done(c)) == NULL)
+		wait_ring(b);
+	return call;
+}
+
+#define BELL {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0}
+
+static void
+parked(void **state)
+{
+	enum { N = 500 };
+	static struct sock_request *held[N];
+	struct bell sb = BELL, cb = BELL;
+	struct sock_server *s;
+	struct sock_client *c;
+	struct err e = {0};
+	char url[64], dir[] = "/tmp/korch-sock-XXXXXX";
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(url, sizeof(url), "ipc://%s/s", dir);
+	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, url, &e));
+	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	for (int i = 0; i < N; i++)
+		sock_ask(c, (struct bytes){(const uint8_t *)"park", 4}, -1, (void *)(intptr_t)i);
+	for (int i = 0; i < N; i++)
+		held[i] = next_request(s, &sb);
+	assert_true(sock_request_is_local(held[0]));
+	/* all are waiting; one more is answered at once */
+	sock_ask(c, (struct bytes){(const uint8_t *)"beat", 4}, -1, (void *)(intptr_t)-1);
+	for (int k = 0; k < 2; k++) {
+		struct sock_request *r = k == 0 ? next_request(s, &sb) : held[17];
+		struct sock_call *call;
+		struct bytes b;
+
+		sock_answer(s, r, (struct bytes){(const uint8_t *)"yes", 3});
+		call = next_done(c, &cb);
+		assert_true(sock_call_bytes(call, &b, &e));
+		assert_true(b.n == 3 && memcmp(b.p, "yes", 3) == 0);
+		if (k == 0)
+			assert_true((intptr_t)sock_call_tag(call) == -1);
+		sock_call_free(call);
+	}
+	sock_client_close(c);
+	for (int i = 0; i < N; i++)
+		if (i != 17)
+			sock_drop(held[i]);
+	sock_server_close(s);
+	(void)unlink(url + 6);
+	(void)rmdir(dir);
+}
+
+static void
+too_large_and_restart(void **state)
+{
+	struct bell sb = BELL, cb = BELL;
+	struct sock_server *s;
+	struct sock_client *c;
+	struct sock_call *call;
+	struct sock_request *r;
+	struct bytes b;
+	struct err e = {0};
+	char url[64];
+	uint8_t *large = calloc(1, 3000);
+
+	(void)state;
+	assert_true(sock_server_open(&s, 2000, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
+	(void)snprintf(url, sizeof(url), "tcp://127.0.0.1:%d", sock_port(s));
+	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	sock_ask(c, (struct bytes){large, 3000}, -1, NULL);
+	call = next_done(c, &cb);
+	assert_false(sock_call_bytes(call, &b, &e));
+	assert_int_equal(e.code, ERR_UNREACHABLE);
+	sock_call_free(call);
+	/* the connection comes back by itself */
+	sock_ask(c, (struct bytes){large, 100}, -1, NULL);
+	r = next_request(s, &sb);
+	assert_int_equal(sock_request_bytes(r).n, 100);
+	assert_false(sock_request_is_local(r));
+	sock_drop(r);
+	sock_server_close(s);
+	call = next_done(c, &cb);
+	assert_false(sock_call_bytes(call, &b, &e));
+	sock_call_free(call);
+	/* nobody is there */
+	sock_ask(c, (struct bytes){large, 100}, 30, NULL);
+	call = next_done(c, &cb);
+	assert_false(sock_call_bytes(call, &b, &e));
+	assert_int_equal(e.code, ERR_TIMEOUT);
+	sock_call_free(call);
+	assert_true(sock_server_open(&s, 2000, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, url, &e));
+	sock_ask(c, (struct bytes){large, 50}, -1, NULL);
+	r = next_request(s, &sb);
+	assert_int_equal(sock_request_bytes(r).n, 50);
+	sock_drop(r);
+	sock_client_close(c); /* with a request out */
+	sock_server_close(s);
+	free(large);
+}
+
+static void
+bad_addresses(void **state)
+{
+	struct bell sb = BELL;
+	struct sock_server *s;
+	struct sock_client *c;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(sock_server_open(&s, 2000, (struct sock_wake){ring, &sb}, &e));
+	assert_false(sock_listen(s, "http://x", &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_false(sock_listen(s, "ipc:///nowhere/at/all/s", &e));
+	assert_int_equal(e.code, ERR_IO);
+	assert_false(sock_listen(s, "ipc:///etc/passwd", &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_false(sock_client_open(&c, "x", 1000, (struct sock_wake){NULL, NULL}, &e));
+	sock_server_close(s);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(parked), cmocka_unit_test(too_large_and_restart), cmocka_unit_test(bad_addresses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
