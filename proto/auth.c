@@ -1,0 +1,149 @@
+/* proto/auth.c: token files and proofs. */
+#include "auth.h"
+
+#include <errno.h>
+#include <mbedtls/md.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+static const char *const role_name[AUTH_ROLES] = {[AUTH_CLIENT] = "client", [AUTH_WORKER] = "worker"};
+
+const char *
+auth_role_name(enum auth_role r)
+{
+	return role_name[r];
+}
+
+bool
+auth_role_of(struct str name, enum auth_role *out)
+{
+	for (int i = 0; i < AUTH_ROLES; i++)
+		if (str_is(name, role_name[i])) {
+			*out = (enum auth_role)i;
+			return true;
+		}
+	return false;
+}
+
+static bool
+add_token(struct arena *a, struct auth *au, uint32_t *cap, enum auth_role r, struct str token, struct err *e)
+{
+	if (token.n < 16 || token.n > AUTH_TOKEN_MAX)
+		return err_set(e, ERR_USAGE, "a token has 16 to %d characters; 'openssl rand -hex 32' makes one",
+		    (int)AUTH_TOKEN_MAX);
+	GROW(a, au->tokens, au->n_tokens, *cap);
+	au->tokens[au->n_tokens].role = r;
+	au->tokens[au->n_tokens++].token = token;
+	return true;
+}
+
+static bool
+read_line(struct arena *a, struct auth *au, uint32_t *cap, bool is_daemon, struct str line, struct err *e)
+{
+	struct str token = line, word = str_cut(&token, ' ');
+	enum auth_role r;
+
+	token = str_trim(token);
+	if (auth_role_of(word, &r))
+		return add_token(a, au, cap, r, token, e);
+	if (is_daemon || token.n)
+		return err_set(e, ERR_USAGE, "a line must read 'worker TOKEN' or 'client TOKEN'");
+	return add_token(a, au, cap, AUTH_CLIENT, word, e) && add_token(a, au, cap, AUTH_WORKER, word, e);
+}
+
+bool
+auth_load(struct arena *a, const char *path, bool is_daemon, struct auth *out, struct err *e)
+{
+	struct stat st;
+	struct bytes data;
+	struct str rest;
+	uint32_t cap = 0;
+
+	*out = (struct auth){0};
+	if (stat(path, &st) != 0)
+		return err_set(e, ERR_USAGE, "%s: cannot read the token file: %s", path, strerror(errno));
+	if (st.st_mode & 077)
+		return err_set(e, ERR_USAGE, "%s: others may read this token file; run chmod 600 on it", path);
+	if (!os_read_file(os_real(), a, path, 1 << 16, &data, e))
+		return false;
+	rest = (struct str){(const char *)data.p, data.n};
+	for (int n = 1; rest.n; n++) {
+		struct str line = str_trim(str_cut(&rest, '\n'));
+
+		if (line.n == 0 || line.p[0] == '#')
+			continue;
+		if (!read_line(a, out, &cap, is_daemon, line, e))
+			return err_in(e, "%s:%d", path, n);
+	}
+	return out->n_tokens || err_set(e, ERR_USAGE, "%s: holds no token", path);
+}
+
+struct str
+auth_token(const struct auth *au, enum auth_role r)
+{
+	for (uint32_t i = 0; i < au->n_tokens; i++)
+		if (au->tokens[i].role == r)
+			return au->tokens[i].token;
+	return STR("");
+}
+
+void
+auth_random(void *p, size_t n)
+{
+	uint8_t *at = p;
+
+	while (n) {
+		ssize_t got = getrandom(at, n, 0);
+
+		if (got < 0 && errno != EINTR)
+			bug("the system gives no random numbers: %s", strerror(errno));
+		if (got > 0) {
+			at += got;
+			n -= (size_t)got;
+		}
+	}
+}
+
+void
+auth_mac(struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge,
+    uint8_t mac[AUTH_MAC])
+{
+	static const char purpose[] = "korch hello 1";
+	mbedtls_md_context_t md;
+	uint8_t sizes[2] = {(uint8_t)nonce.n, (uint8_t)challenge.n};
+
+	if (nonce.n > 255 || challenge.n > 255)
+		bug("a nonce of %zu bytes", MAX_OF(nonce.n, challenge.n));
+	mbedtls_md_init(&md);
+	if (mbedtls_md_setup(&md, mbedtls_md_info_from_type(MBEDTLS_MD_SHA256), 1) != 0 ||
+	    mbedtls_md_hmac_starts(&md, (const unsigned char *)token.p, token.n) != 0 ||
+	    mbedtls_md_hmac_update(&md, (const unsigned char *)purpose, sizeof(purpose)) != 0 ||
+	    mbedtls_md_hmac_update(&md, (const unsigned char *)role_name[r], strlen(role_name[r]) + 1) != 0 ||
+	    mbedtls_md_hmac_update(&md, sizes, sizeof(sizes)) != 0 ||
+	    mbedtls_md_hmac_update(&md, nonce.p, nonce.n) != 0 ||
+	    mbedtls_md_hmac_update(&md, challenge.p, challenge.n) != 0 ||
+	    mbedtls_md_hmac_finish(&md, mac) != 0)
+		bug("HMAC-SHA256 is missing");
+	mbedtls_md_free(&md);
+}
+
+bool
+auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge,
+    struct bytes mac)
+{
+	bool good = false;
+
+	if (mac.n != AUTH_MAC || nonce.n > 255)
+		return false;
+	for (uint32_t i = 0; i < au->n_tokens; i++) {
+		uint8_t want[AUTH_MAC];
+		unsigned differ = 0;
+
+		auth_mac(au->tokens[i].token, r, nonce, challenge, want);
+		for (int k = 0; k < AUTH_MAC; k++)
+			differ |= (unsigned)(want[k] ^ mac.p[k]);
+		good |= differ == 0 && au->tokens[i].role == r;
+	}
+	return good;
+}

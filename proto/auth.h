@@ -1,0 +1,34 @@
+/* proto/auth.h: proving who one is, inside the protocol: HMAC-SHA256 with a shared token over
+ * role, both sides' random numbers and the program's purpose.  Tokens are never logged. */
+#ifndef KORCH_AUTH_H
+#define KORCH_AUTH_H
+
+#include "../kernels/base/base.h"
+
+enum auth_role { AUTH_CLIENT, AUTH_WORKER, AUTH_ROLES };
+enum { AUTH_NONCE = 32, AUTH_MAC = 32, AUTH_TOKEN_MAX = 256 };
+const char *auth_role_name(enum auth_role r);
+bool auth_role_of(struct str name, enum auth_role *out);
+
+/* A daemon's token file: lines "worker TOKEN" and "client TOKEN", '#' comments; several of a
+ * kind are allowed.  A client's or worker's: such a line, or the token alone.  Refused when
+ * others may read the file. */
+struct auth {
+	struct {
+		enum auth_role role;
+		struct str token;
+	} *tokens;
+	uint32_t n_tokens;
+};
+bool auth_load(struct arena *a, const char *path, bool is_daemon, struct auth *out, struct err *e) MUST_CHECK;
+/* The token for a role; an empty string when there is none. */
+struct str auth_token(const struct auth *au, enum auth_role r);
+
+void auth_random(void *p, size_t n);
+void auth_mac(struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge,
+    uint8_t mac[AUTH_MAC]);
+/* Does any token of that role give this code?  Takes the same time whatever differs. */
+bool auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge,
+    struct bytes mac);
+
+#endif
