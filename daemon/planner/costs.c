@@ -1,0 +1,261 @@
+/* daemon/planner/costs.c: what is known of each spec, and the talk with korchd about it.
+ * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
+#include "tune.h"
+
+#include <stdlib.h>
+
+struct key {
+	struct hash hash;
+	uint32_t spec;
+};
+
+static int
+by_hash(const void *pa, const void *pb)
+{
+	return hash_cmp(&((const struct key *)pa)->hash, &((const struct key *)pb)->hash);
+}
+
+static void
+make_index(struct tune *t)
+{
+	uint32_t n = t->front.cands.n_specs;
+
+	t->by_hash = NEW_ARRAY(t->arena, struct key, n);
+	for (uint32_t i = 0; i < n; i++)
+		t->by_hash[i] = (struct key){t->front.cands.specs[i].hash, i};
+	qsort(t->by_hash, n, sizeof(t->by_hash[0]), by_hash);
+}
+
+static bool
+find_spec(const struct tune *t, const struct hash *h, uint32_t *out)
+{
+	struct key want = {.hash = *h};
+	const struct key *k = bsearch(&want, t->by_hash, t->front.cands.n_specs, sizeof(want), by_hash);
+
+	if (k)
+		*out = k->spec;
+	return k != NULL;
+}
+
+const char *
+spec_words(struct tune *t, uint32_t s)
+{
+	const struct cand_set *c = &t->front.cands;
+
+	for (uint32_t k = 0; k < c->n_cands; k++) {
+		if (c->cands[k].spec != s)
+			continue;
+		BITSET_EACH(i, &c->cands[k].members) {
+			uint32_t origin = t->front.graph.nodes[i].origin;
+
+			if (origin < t->front.model.n_nodes)
+				return t->front.model.nodes[origin].name;
+		}
+	}
+	return "(made by rewriting)";
+}
+
+int64_t
+cost_optimistic(const struct spec_cost *c)
+{
+	if (c->state == LAZY_FAILED)
+		return BLP_NEVER;
+	if (c->state == LAZY_MEASURED)
+		return MAX_OF(c->measured_ns, c->bound_ns);
+	return c->bound_ns;
+}
+
+/* One answer.  A time below its bound shows that the bound was wrong: the time counts. */
+static void
+take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
+{
+	struct spec_cost *c = &t->cost[s];
+
+	if (c->state == LAZY_WAITING)
+		t->n_waiting--;
+	c->effort = m->effort;
+	if (m->median_ns > 0) {
+		c->measured_ns = m->median_ns;
+		c->spread_ns = m->spread_ns;
+		c->samples = m->samples;
+		c->schedule = (struct str){str_dup(t->arena, m->schedule), m->schedule.n};
+		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);
+		c->state = m->effort >= t->effort || c->state == LAZY_WAITING ? LAZY_MEASURED : LAZY_OPEN;
+	} else if (m->fail != 0) {
+		c->fail = err_of_wire((int)m->fail);
+		c->cause = (struct str){str_dup(t->arena, m->cause), m->cause.n};
+		c->state = LAZY_FAILED;
+		t->progress.failed++;
+	} else if (c->state == LAZY_WAITING) {
+		c->state = LAZY_OPEN;
+	}
+}
+
+static void
+take_costs(struct tune *t, const struct m_cost_have *m)
+{
+	for (uint32_t i = 0; i < m->n_costs; i++) {
+		uint32_t s;
+		bool was_waiting;
+
+		if (!find_spec(t, &m->costs[i].spec, &s))
+			continue;
+		was_waiting = t->cost[s].state == LAZY_WAITING;
+		take_cost(t, s, &m->costs[i]);
+		if (m->is_answer && t->cost[s].state == LAZY_MEASURED) {
+			t->cost[s].was_cached = true;
+			t->progress.cached++;
+		} else if (was_waiting && t->cost[s].state == LAZY_MEASURED) {
+			t->progress.measured++;
+		}
+	}
+}
+
+/* Messages that may come at any time; false when `m` is none of them. */
+static bool
+take_aside(struct tune *t, const struct msg *m)
+{
+	switch ((int)m->type) {
+	case MSG_cost_have:
+		take_costs(t, &m->cost_have);
+		return true;
+	case MSG_worker_here:
+		if (t->has_worker && !m->worker_here.has_worker)
+			t->alone_since_ns = t->os->mono_ns(t->os->self);
+		t->has_worker = m->worker_here.has_worker;
+		return true;
+	case MSG_finish:
+		t->finish_asked = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool
+receive(struct tune *t, struct arena *a, int wait_ms, struct msg *m, bool *got, struct err *e)
+{
+	*got = false;
+	switch (pipe_recv(t->pipe, a, wait_ms, m, e)) {
+	case PIPE_MSG:
+		*got = true;
+		return true;
+	case PIPE_TIMEOUT:
+		return true;
+	case PIPE_END:
+		return err_set(e, ERR_LINKLOST, "the daemon is gone");
+	case PIPE_ERR:
+		return false;
+	}
+	bug("pipe_recv gave no answer");
+}
+
+bool
+costs_take(struct tune *t, int wait_ms, struct err *e)
+{
+	for (bool got = true; got; wait_ms = 0) {
+		struct arena tmp = {0};
+		struct msg m;
+
+		if (!receive(t, &tmp, wait_ms, &m, &got, e)) {
+			arena_fini(&tmp);
+			return false;
+		}
+		if (got && !take_aside(t, &m)) {
+			(void)err_set(e, ERR_PROTO, "unexpected message '%s' from the daemon", msg_name(m.type));
+			arena_fini(&tmp);
+			return false;
+		}
+		arena_fini(&tmp);
+	}
+	return true;
+}
+
+bool
+costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e)
+{
+	for (;;) {
+		bool got;
+
+		if (!receive(t, t->arena, -1, m, &got, e))
+			return false;
+		if (!got)
+			continue;
+		if (m->type == type && !(type == MSG_cost_have && !m->cost_have.is_answer))
+			return true;
+		if (!take_aside(t, m))
+			return err_set(e, ERR_PROTO, "wanted '%s' from the daemon, got '%s'", msg_name(type),
+			    msg_name(m->type));
+	}
+}
+
+static struct m_spec_ask
+ask_for(const struct tune *t, uint32_t s, int64_t priority)
+{
+	return (struct m_spec_ask){
+	    .text = t->front.cands.specs[s].text, .effort = t->effort, .priority = priority};
+}
+
+bool
+costs_open(struct tune *t, struct err *e)
+{
+	uint32_t n = t->front.cands.n_specs;
+	struct m_spec_ask *asks = NEW_ARRAY(t->arena, struct m_spec_ask, n);
+	struct msg ask = {.type = MSG_cost_ask}, have;
+
+	make_index(t);
+	t->cost = NEW_ARRAY(t->arena, struct spec_cost, n);
+	for (uint32_t i = 0; i < n; i++) {
+		t->cost[i].bound_ns = cost_bound_ns(&t->front.cands.specs[i], &t->hw, NULL);
+		t->cost[i].state = LAZY_OPEN;
+		asks[i] = ask_for(t, i, 0);
+	}
+	ask.cost_ask = (struct m_cost_ask){
+	    .threads = t->start.options.threads, .precision = STR("f32"), .specs = asks, .n_specs = n};
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, &have, e))
+		return false;
+	take_costs(t, &have.cost_have);
+	return true;
+}
+
+bool
+costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e)
+{
+	struct arena tmp = {0};
+	struct m_spec_ask *asks = NEW_ARRAY(&tmp, struct m_spec_ask, n);
+	struct msg ask = {.type = MSG_measure_ask};
+	uint32_t n_asks = 0;
+	bool ok;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (t->cost[specs[i]].state != LAZY_OPEN)
+			continue;
+		t->cost[specs[i]].state = LAZY_WAITING;
+		asks[n_asks++] = ask_for(t, specs[i], (int64_t)(n - i));
+	}
+	t->n_waiting += n_asks;
+	ask.measure_ask = (struct m_measure_ask){
+	    .threads = t->start.options.threads, .precision = STR("f32"), .specs = asks, .n_specs = n_asks};
+	ok = n_asks == 0 || pipe_send(t->pipe, &ask, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+enum { SAY_EVERY_NS = 250000000 };
+
+bool
+progress_say(struct tune *t, const char *phase, bool now, struct err *e)
+{
+	int64_t at = t->os->mono_ns(t->os->self);
+	struct msg say = {.type = MSG_progress_say};
+
+	if (!now && at - t->said_ns < SAY_EVERY_NS)
+		return true;
+	t->said_ns = at;
+	t->progress.phase = str_of(phase);
+	t->progress.seconds = (double)(at - t->began_ns) * 1e-9;
+	t->progress.seconds_left = MAX_OF((double)(t->deadline_ns - at) * 1e-9, 0.0);
+	t->progress.wanted = t->n_waiting;
+	say.progress_say.progress = t->progress;
+	return pipe_send(t->pipe, &say, e);
+}

@@ -1,0 +1,274 @@
+/* daemon/planner/finish.c: from the choice to the plan file.  All chosen (spec, schedule) pairs
+ * are built and checked together by a worker; a kernel that fails there is taken out and the
+ * choice made again. */
+#include "tune.h"
+
+#include "../../schema/plan_file.h"
+
+#include <string.h>
+
+enum { MAX_BUILDS = 20, MODULE_MAX_BYTES = 256 << 20 };
+
+/* The specs of the choice, each once, in order of first use. */
+static uint32_t
+chosen_specs(const struct tune *t, struct arena *a, uint32_t **out)
+{
+	struct bitset seen = bitset_make(a, MAX_OF(t->front.cands.n_specs, 1u));
+	uint32_t *specs = NEW_ARRAY(a, uint32_t, t->choice.n_chosen), n = 0;
+
+	for (uint32_t i = 0; i < t->choice.n_chosen; i++) {
+		uint32_t s = t->program.spec_of[t->choice.chosen[i]];
+
+		if (bit_get(&seen, s))
+			continue;
+		bit_set(&seen, s);
+		specs[n++] = s;
+	}
+	*out = specs;
+	return n;
+}
+
+/* A spec that was never measured is built with the schedule that looks best. */
+static struct str
+schedule_of(struct tune *t, uint32_t s)
+{
+	struct str *list;
+	uint32_t n;
+
+	if (t->cost[s].measured_ns > 0)
+		return t->cost[s].schedule;
+	space_list(t->arena, &t->front.cands.specs[s], &t->target, 1, &list, &n);
+	return n > 0 ? list[0] : STR("");
+}
+
+/* Passes, scratch and packs of each chosen kernel, and the source of all of them. */
+static bool
+generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct str *source,
+    struct err *e)
+{
+	struct strbuf text;
+
+	sb_init(&text, t->arena);
+	sb_add(&text, emit_c_prelude(t->arena, &t->target));
+	for (uint32_t i = 0; i < n; i++) {
+		struct plan_code *c = &codes[specs[i]];
+		const char *symbol = arena_printf(t->arena, "k%u", i);
+
+		c->schedule = schedule_of(t, specs[i]);
+		c->symbol = str_of(symbol);
+		if (!emit_c(t->arena, &t->front.cands.specs[specs[i]], c->schedule, &t->target, symbol, &c->code, e))
+			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
+		c->is_ready = true;
+		sb_add(&text, c->code.text);
+	}
+	*source = sb_str(&text);
+	return true;
+}
+
+static bool
+ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes,
+    struct m_build_have *have, struct err *e)
+{
+	struct msg ask = {.type = MSG_build_ask}, m;
+	struct m_kernel *k = NEW_ARRAY(t->arena, struct m_kernel, n);
+
+	for (uint32_t i = 0; i < n; i++)
+		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
+		    .schedule = codes[specs[i]].schedule,
+		    .symbol = codes[specs[i]].symbol};
+	ask.build_ask = (struct m_build_ask){
+	    .threads = t->start.options.threads, .precision = STR("f32"), .kernels = k, .n_kernels = n};
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, &m, e))
+		return false;
+	*have = m.build_have;
+	return true;
+}
+
+/* The failed kernel, from "SYMBOL: cause"; false when it names none. */
+static bool
+blame(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes,
+    const struct m_build_have *have, struct err *e)
+{
+	struct str rest = have->cause, symbol = str_cut(&rest, ':');
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct spec_cost *c = &t->cost[specs[i]];
+
+		if (!str_eq(codes[specs[i]].symbol, symbol))
+			continue;
+		c->state = LAZY_FAILED;
+		c->fail = err_of_wire((int)have->fail);
+		c->cause = str_trim(rest);
+		t->progress.failed++;
+		return true;
+	}
+	return err_set(e, err_of_wire((int)have->fail), "building the plan's kernels: %.*s", STR_ARG(have->cause));
+}
+
+static bool
+is_infrastructure(uint64_t fail)
+{
+	enum err_code c = err_of_wire((int)fail);
+
+	return c != ERR_COMPILE && c != ERR_WRONG && c != ERR_CRASH && c != ERR_TIMEOUT && c != ERR_LAUNCH;
+}
+
+/* Builds until all chosen kernels work; each failure removes one kernel from the program. */
+static bool
+build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str *source, struct err *e)
+{
+	for (int attempt = 0; attempt < MAX_BUILDS; attempt++) {
+		struct m_build_have have;
+		uint32_t *specs, n = chosen_specs(t, t->arena, &specs);
+
+		if (n == 0) {
+			*module = (struct bytes){0};
+			*source = STR("");
+			return true;
+		}
+		if (!progress_say(t, "building", true, e) || !generate(t, specs, n, codes, source, e) ||
+		    !ask_build(t, specs, n, codes, &have, e))
+			return false;
+		if (have.fail == 0) {
+			char *path = str_dup(t->arena, have.path);
+
+			return os_read_file(t->os, t->arena, path, MODULE_MAX_BYTES, module, e);
+		}
+		if (is_infrastructure(have.fail))
+			return err_set(e, err_of_wire((int)have.fail), "building the plan's kernels: %.*s",
+			    STR_ARG(have.cause));
+		if (!blame(t, specs, n, codes, &have, e) || !search_settle(t, e))
+			return false;
+	}
+	return err_set(e, ERR_FAILED, "gave up after %d builds with failing kernels; the last ones are in the job's "
+	    "log", MAX_BUILDS);
+}
+
+static const char *const *
+origin_names(struct tune *t)
+{
+	uint32_t n = t->front.model.n_nodes;
+	const char **names = NEW_ARRAY(t->arena, const char *, MAX_OF(n, 1u));
+
+	for (uint32_t i = 0; i < n; i++)
+		names[i] = t->front.model.nodes[i].name;
+	return names;
+}
+
+static struct str
+limits_words(struct tune *t)
+{
+	const struct identify_limits *l = &t->front.limits;
+
+	return str_of(arena_printf(t->arena,
+	    "candidates of at most %u primitives, %u anchors, %u reductions, %u inputs, %u outputs; %u dropped, "
+	    "%u infeasible; %llu schedules a candidate",
+	    l->max_nodes, l->max_anchors, l->max_reductions, l->max_in, l->max_out, t->front.cands.n_dropped,
+	    t->front.cands.n_infeasible, (unsigned long long)t->effort));
+}
+
+static bool
+make(struct tune *t, const struct plan_code *codes, struct bytes module, struct str source, struct plan *plan,
+    struct err *e)
+{
+	uint32_t n = t->front.cands.n_specs;
+	int64_t *bound = NEW_ARRAY(t->arena, int64_t, n);
+	bool *measured = NEW_ARRAY(t->arena, bool, n);
+	char *digest = arena_alloc(t->arena, 65);
+	struct plan_parts parts = {
+	    .graph = &t->front.graph,
+	    .cands = &t->front.cands,
+	    .program = &t->program,
+	    .choice = &t->choice,
+	    .codes = codes,
+	    .bound_ns = bound,
+	    .is_measured = measured,
+	    .origin_names = origin_names(t),
+	    .n_origins = t->front.model.n_nodes,
+	    .module = module,
+	    .source = source,
+	};
+
+	for (uint32_t i = 0; i < n; i++) {
+		bound[i] = t->cost[i].bound_ns;
+		measured[i] = t->cost[i].measured_ns > 0;
+	}
+	hash_hex(&t->model_digest, digest);
+	*plan = (struct plan){
+	    .run_compat = t->start.env.run_compat,
+	    .environment = t->start.env.key,
+	    .model_name = t->start.model_name,
+	    .model_digest = str_of(digest),
+	    .version = STR(KORCH_VERSION),
+	    .n_threads = (uint32_t)t->start.options.threads,
+	    .n_operators = t->front.fission.n_operators,
+	    .tolerance = t->start.options.tolerance,
+	    .fusion = t->start.options.fusion,
+	    .limits = limits_words(t),
+	};
+	return plan_make(t->arena, &parts, plan, e) || err_in(e, "making the plan");
+}
+
+/* The whole plan's own time stands beside the sum of its kernels (D20).  A farm that cannot
+ * time it now costs the number, not the plan. */
+static bool
+time_plan(struct tune *t, struct plan *plan, struct str path, struct err *e)
+{
+	struct m_path one = {.path = path};
+	struct msg ask = {.type = MSG_time_ask}, m;
+
+	ask.time_ask = (struct m_time_ask){.threads = t->start.options.threads, .plans = &one, .n_plans = 1};
+	if (!progress_say(t, "timing the plan", true, e) || !pipe_send(t->pipe, &ask, e) ||
+	    !costs_await(t, MSG_time_have, &m, e))
+		return false;
+	if (m.time_have.fail == 0 && m.time_have.n_timings == 1) {
+		plan->measured_ns = m.time_have.timings[0].median_ns;
+		t->progress.measured_ns = plan->measured_ns;
+	}
+	return true;
+}
+
+static bool
+say_done(struct tune *t, struct str path, struct err *e)
+{
+	struct msg done = {.type = MSG_done};
+	struct strbuf report;
+	struct m_progress *p = &t->progress;
+
+	p->phase = STR("done");
+	p->seconds = (double)(t->os->mono_ns(t->os->self) - t->began_ns) * 1e-9;
+	p->seconds_left = 0;
+	p->wanted = 0;
+	sb_init(&report, t->arena);
+	rec_json(&report, "progress", p);
+	done.done = (struct m_done){.plan_path = path, .progress = *p, .report = sb_str(&report)};
+	return pipe_send(t->pipe, &done, e);
+}
+
+bool
+finish_run(struct tune *t, struct err *e)
+{
+	struct plan_code *codes = NEW_ARRAY(t->arena, struct plan_code, t->front.cands.n_specs);
+	struct plan plan;
+	struct bytes module;
+	struct str source;
+	const char *path = str_dup(t->arena, t->start.out_path);
+	bool may_time = !t->start.options.offline && t->start.options.budget_ns > 0;
+
+	if (!build(t, codes, &module, &source, e) || !make(t, codes, module, source, &plan, e))
+		return false;
+	t->progress.chosen = plan.n_steps;
+	t->progress.latency_ns = plan.latency_ns;
+	t->progress.bound_ns = plan.bound_ns;
+	t->progress.proved = plan.proved;
+	t->progress.gap = plan.latency_ns > 0 ? (double)(plan.latency_ns - plan.bound_ns) / (double)plan.latency_ns : 0;
+	if (!plan_save(&plan, path, e))
+		return false;
+	if (may_time && plan.n_steps > 0) {
+		if (!time_plan(t, &plan, t->start.out_path, e))
+			return false;
+		if (plan.measured_ns > 0 && !plan_save(&plan, path, e))
+			return false;
+	}
+	return say_done(t, t->start.out_path, e);
+}

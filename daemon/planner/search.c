@@ -1,0 +1,276 @@
+/* daemon/planner/search.c: lazy optimal profiling (D19).  Specs without a measurement enter the
+ * program at their lower bound.  What the solution picks is measured; then it is solved again.
+ * When all that is chosen is measured, no unmeasured candidate can do better: the choice is the
+ * optimum over all candidates at recorded costs. */
+#include "tune.h"
+
+enum { WAIT_MS = 200 };
+
+static int64_t *
+kernel_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec))
+{
+	int64_t *out = NEW_ARRAY(a, int64_t, t->program.n_kernels);
+
+	for (uint32_t k = 0; k < t->program.n_kernels; k++)
+		out[k] = cost(t, t->program.spec_of[k]);
+	return out;
+}
+
+static int64_t
+optimistic(const struct tune *t, uint32_t s)
+{
+	return cost_optimistic(&t->cost[s]);
+}
+
+static int64_t
+measured_only(const struct tune *t, uint32_t s)
+{
+	const struct spec_cost *c = &t->cost[s];
+
+	return c->state != LAZY_FAILED && c->measured_ns > 0 ? c->measured_ns : BLP_NEVER;
+}
+
+/* A stand-in for unmeasured kernels where the search has to end without their times: bounds are
+ * optimistic by about this factor, so a measured kernel wins against a guess that is close. */
+enum { GUESS_FACTOR = 3 };
+
+static int64_t
+guessed(const struct tune *t, uint32_t s)
+{
+	const struct spec_cost *c = &t->cost[s];
+
+	if (c->state == LAZY_FAILED)
+		return BLP_NEVER;
+	return c->measured_ns > 0 ? c->measured_ns : c->bound_ns * GUESS_FACTOR;
+}
+
+/* Solves for the costs and keeps the result as the job's choice. */
+static bool
+solve(struct tune *t, const int64_t *cost, struct err *e)
+{
+	for (uint32_t k = 0; k < t->program.n_kernels; k++)
+		t->program.kernels[k].cost = cost[k];
+	if (!blp_solve_again(t->arena, t->solver, cost, t->choice.chosen, t->choice.n_chosen, &t->choice, e))
+		return err_in(e, "choosing kernels");
+	return true;
+}
+
+/* All members come from one ONNX node: a kernel of the plan that frameworks run. */
+static bool
+is_one_operator(const struct graph *g, const struct cand *c)
+{
+	uint32_t origin = NO_NODE;
+	bool is_first = true;
+
+	BITSET_EACH(i, &c->members) {
+		if (node_is_view(g, &g->nodes[i]))
+			continue;
+		if (!is_first && g->nodes[i].origin != origin)
+			return false;
+		origin = g->nodes[i].origin;
+		is_first = false;
+	}
+	return true;
+}
+
+/* The first round measures the one-kernel-per-operator plan, so that there is a measured plan
+ * from the beginning.  Where rewriting left no such plan the search starts without. */
+static bool
+measure_incumbent(struct tune *t, struct err *e)
+{
+	struct arena tmp = {0};
+	int64_t *cost = kernel_costs(t, &tmp, optimistic);
+	struct blp_result r;
+	struct err none = {0};
+	uint32_t *specs;
+	bool ok = true;
+
+	for (uint32_t k = 0; k < t->program.n_kernels; k++)
+		if (!is_one_operator(&t->front.graph, &t->front.cands.cands[k]))
+			cost[k] = BLP_NEVER;
+	if (blp_solve_again(&tmp, t->solver, cost, NULL, 0, &r, &none)) {
+		specs = NEW_ARRAY(&tmp, uint32_t, r.n_chosen);
+		for (uint32_t i = 0; i < r.n_chosen; i++)
+			specs[i] = t->program.spec_of[r.chosen[i]];
+		ok = costs_measure(t, specs, r.n_chosen, e);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* Cost of the best plan of measured kernels alone; prunes what need not be measured. */
+static void
+note_measured_plan(struct tune *t)
+{
+	struct arena tmp = {0};
+	int64_t *cost = kernel_costs(t, &tmp, measured_only);
+	struct blp_result r;
+	struct err none = {0};
+
+	if (blp_solve_again(&tmp, t->solver, cost, NULL, 0, &r, &none))
+		t->best_measured = MIN_OF(t->best_measured, r.cost);
+	arena_fini(&tmp);
+}
+
+static void
+note_progress(struct tune *t)
+{
+	struct m_progress *p = &t->progress;
+	bool have_plan = t->best_measured != BLP_NEVER;
+
+	p->chosen = t->choice.n_chosen;
+	p->bound_ns = t->choice.bound;
+	p->latency_ns = have_plan ? t->best_measured : t->choice.cost;
+	p->gap = p->latency_ns > 0 ? (double)(p->latency_ns - p->bound_ns) / (double)p->latency_ns : 0;
+}
+
+static bool
+must_stop(const struct tune *t)
+{
+	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->deadline_ns;
+}
+
+static bool
+check_placeable(const struct tune *t, struct err *e)
+{
+	int64_t limit = t->start.options.unplaceable_ns;
+
+	if (t->has_worker || t->os->mono_ns(t->os->self) - t->alone_since_ns < limit)
+		return true;
+	return err_set(e, ERR_UNPLACEABLE,
+	    "no connected worker measures for device '%.*s' (waited %.0f s); start a korch-worker on such a "
+	    "host, or name another --device",
+	    STR_ARG(t->start.options.device), (double)limit * 1e-9);
+}
+
+/* Waits until half of what is out has come back, or the time is over. */
+static bool
+wait_for_answers(struct tune *t, struct err *e)
+{
+	uint32_t enough = t->n_waiting / 2;
+
+	while (t->n_waiting > enough && !must_stop(t)) {
+		if (!costs_take(t, WAIT_MS, e) || !check_placeable(t, e))
+			return false;
+		if (!progress_say(t, "measuring", false, e))
+			return false;
+	}
+	return true;
+}
+
+static struct lazy_out
+next_wanted(struct tune *t, struct arena *tmp)
+{
+	enum lazy_state *state = NEW_ARRAY(tmp, enum lazy_state, t->front.cands.n_specs);
+	struct lazy_out out;
+	struct lazy_in in = {
+	    .blp = &t->program.blp,
+	    .choice = &t->choice,
+	    .spec_of = t->program.spec_of,
+	    .state = state,
+	    .n_specs = t->front.cands.n_specs,
+	    .measured_cost = t->best_measured,
+	    .want = 0,
+	};
+
+	for (uint32_t i = 0; i < in.n_specs; i++)
+		state[i] = t->cost[i].state;
+	lazy_next(tmp, &in, &out);
+	return out;
+}
+
+/* One round: solve, ask for what is chosen and unmeasured.  *done: the choice is final. */
+static bool
+search_round(struct tune *t, bool *done, struct err *e)
+{
+	struct arena tmp = {0};
+	struct lazy_out want;
+	bool ok = solve(t, kernel_costs(t, &tmp, optimistic), e);
+
+	if (ok) {
+		want = next_wanted(t, &tmp);
+		*done = want.done;
+		if (want.done)
+			t->best_measured = t->choice.cost;
+		note_progress(t);
+		ok = *done || costs_measure(t, want.measure, want.n_measure, e);
+	}
+	arena_fini(&tmp);
+	return ok && progress_say(t, "measuring", true, e);
+}
+
+bool
+search_settle(struct tune *t, struct err *e)
+{
+	struct arena tmp = {0};
+	int64_t bound = t->choice.bound;
+	bool ok = solve(t, kernel_costs(t, &tmp, guessed), e);
+
+	arena_fini(&tmp);
+	/* The bound is that of the search; the choice was made with guesses. */
+	t->choice.bound = MIN_OF(bound, t->choice.cost);
+	t->choice.proved = false;
+	return ok;
+}
+
+static bool
+fail_offline(struct tune *t, struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	uint32_t n = 0;
+
+	sb_init(&sb, &tmp);
+	for (uint32_t i = 0; i < t->choice.n_chosen; i++) {
+		uint32_t s = t->program.spec_of[t->choice.chosen[i]];
+		char hex[65];
+
+		if (t->cost[s].state == LAZY_MEASURED)
+			continue;
+		hash_hex(&t->front.cands.specs[s].hash, hex);
+		if (n++ < 4)
+			sb_addf(&sb, " %.16s (node '%s')", hex, spec_words(t, s));
+	}
+	(void)err_set(e, ERR_OFFLINE, "the cache lacks measurements of %u kernels that the best plan needs:%s%s; "
+	    "run without --offline once", n, sb.p, n > 4 ? " ..." : "");
+	arena_fini(&tmp);
+	return false;
+}
+
+bool
+search_run(struct tune *t, struct err *e)
+{
+	bool may_measure = !t->start.options.offline && t->start.options.budget_ns > 0;
+	bool done = false;
+
+	t->solver = blp_state_new(&t->program.blp, NULL);
+	t->best_measured = BLP_NEVER;
+	if (may_measure && t->start.options.fusion.n && str_is(t->start.options.fusion, "full") &&
+	    !measure_incumbent(t, e))
+		return false;
+	for (;;) {
+		if (may_measure) {
+			if (!search_round(t, &done, e))
+				return false;
+		} else {
+			struct arena tmp = {0};
+			bool ok = solve(t, kernel_costs(t, &tmp, optimistic), e);
+
+			done = ok && next_wanted(t, &tmp).done;
+			arena_fini(&tmp);
+			if (!ok)
+				return false;
+		}
+		if (done) {
+			note_progress(t);
+			return true;
+		}
+		if (!may_measure && t->start.options.offline)
+			return fail_offline(t, e);
+		if (!may_measure || must_stop(t))
+			return search_settle(t, e);
+		if (!wait_for_answers(t, e))
+			return false;
+		note_measured_plan(t);
+	}
+}

@@ -1,0 +1,141 @@
+/* daemon/planner/tune.c: one job, first message to last. */
+#include "tune.h"
+
+#include <string.h>
+
+enum { DEFAULT_UNPLACEABLE_S = 120 };
+
+static struct hw
+hw_of(const struct m_env *env, uint64_t threads)
+{
+	const struct m_hw *h = &env->hw;
+	struct hw hw = hw_fastest;
+
+	if (h->flops_peak > 0)
+		hw = (struct hw){
+		    .flops_peak = h->flops_peak,
+		    .bytes_per_s = {h->l1_bytes_per_s, h->l2_bytes_per_s, h->l3_bytes_per_s, h->dram_bytes_per_s},
+		    .level_bytes = {h->l1_bytes, h->l2_bytes, h->l3_bytes},
+		    .call_ns = h->call_ns,
+		    .barrier_ns = h->barrier_ns,
+		    .simd_bytes = (int)h->simd_bytes,
+		};
+	hw.n_threads = (int)MAX_OF(threads, 1u);
+	return hw;
+}
+
+static struct target
+target_of(const struct m_env *env, bool strict)
+{
+	const struct m_hw *h = &env->hw;
+	struct target t = target_sse42;
+
+	if (h->simd_bytes > 0)
+		t = (struct target){
+		    .simd_bytes = (int)h->simd_bytes,
+		    .n_vregs = (int)h->n_vregs,
+		    .l1_bytes = h->l1_bytes,
+		    .l2_bytes = h->l2_bytes,
+		    .l3_bytes = h->l3_bytes,
+		};
+	t.strict = strict;
+	return t;
+}
+
+static bool
+mode_of(struct str fusion, enum identify_mode *out, struct err *e)
+{
+	static const char *const name[] = {
+	    [IDENTIFY_FULL] = "full", [IDENTIFY_OPERATOR] = "operator", [IDENTIFY_NONE] = "none"};
+
+	for (size_t i = 0; i < COUNT_OF(name); i++) {
+		if (str_is(fusion, name[i])) {
+			*out = (enum identify_mode)i;
+			return true;
+		}
+	}
+	return err_set(e, ERR_USAGE, "--fusion %.*s: it is one of full, operator, none", STR_ARG(fusion));
+}
+
+/* The folder of `path`, for external data. */
+static const char *
+folder_of(struct arena *a, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? str_dup(a, (struct str){path, (size_t)(slash - path)}) : ".";
+}
+
+static bool
+run_front(struct tune *t, struct err *e)
+{
+	const struct m_options *o = &t->start.options;
+	const char *path = str_dup(t->arena, t->start.model_path);
+	struct str *shapes = NEW_ARRAY(t->arena, struct str, MAX_OF(o->n_shapes, 1u));
+	struct front_opts fo = {
+	    .file = str_dup(t->arena, t->start.model_name),
+	    .dir = folder_of(t->arena, path),
+	    .shapes = shapes,
+	    .n_shapes = o->n_shapes,
+	    .tolerance = o->tolerance,
+	    .strict = o->strict,
+	};
+	struct bytes onnx;
+
+	for (uint32_t i = 0; i < o->n_shapes; i++)
+		shapes[i] = str_of(arena_printf(
+		    t->arena, "%.*s=%.*s", STR_ARG(o->shapes[i].name), STR_ARG(o->shapes[i].value)));
+	if (!mode_of(o->fusion, &fo.mode, e))
+		return false;
+	if (!os_read_file(t->os, t->arena, path, model_limits_default.max_file_bytes, &onnx, e))
+		return false;
+	t->model_digest = hash_bytes(onnx.p, onnx.n);
+	return front_run(t->arena, onnx, &fo, &t->front, e);
+}
+
+static void
+note_counts(struct tune *t)
+{
+	t->progress.operators = t->front.fission.n_operators;
+	t->progress.primitives = t->front.graph.n_nodes;
+	t->progress.candidates = t->front.cands.n_cands;
+	t->progress.distinct = t->front.cands.n_specs;
+}
+
+static bool
+run(struct tune *t, struct err *e)
+{
+	if (!progress_say(t, "reading the model", true, e) || !run_front(t, e))
+		return false;
+	note_counts(t);
+	program_make(t->arena, &t->front.graph, &t->front.cands, &t->program);
+	return costs_open(t, e) && search_run(t, e) && finish_run(t, e);
+}
+
+bool
+tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, struct err *e)
+{
+	const struct os *os = os_real();
+	int64_t now = os->mono_ns(os->self);
+	struct tune t = {
+	    .arena = a,
+	    .pipe = p,
+	    .os = os,
+	    .start = *start,
+	    .began_ns = now,
+	    .deadline_ns = now + start->options.budget_ns,
+	    .has_worker = start->has_worker,
+	    .alone_since_ns = now,
+	    .effort = start->options.effort ? start->options.effort : TUNE_EFFORT,
+	    .hw = hw_of(&start->env, start->options.threads),
+	    .target = target_of(&start->env, start->options.strict),
+	};
+	bool ok;
+
+	if (t.start.options.unplaceable_ns <= 0)
+		t.start.options.unplaceable_ns = (int64_t)DEFAULT_UNPLACEABLE_S * 1000000000;
+	ok = run(&t, e);
+	if (t.solver)
+		blp_state_free(t.solver);
+	return ok;
+}

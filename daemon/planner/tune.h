@@ -1,0 +1,86 @@
+/* daemon/planner/tune.h: one job from its first message to its plan.
+ *
+ *   front      ONNX bytes -> graph, candidates, specs            (front.c, pure)
+ *   costs      what is known of each spec: bound, time, failure  (costs.c, talks to korchd)
+ *   search     solve, measure what the solution picks, repeat    (search.c)
+ *   finish     build the chosen kernels, make and save the plan  (finish.c) */
+#ifndef KORCH_TUNE_H
+#define KORCH_TUNE_H
+
+#include "../../kernels/cost/cost.h"
+#include "../../kernels/emit/emit.h"
+#include "../../proto/pipe.h"
+#include "../orchestrate/lazy.h"
+#include "../orchestrate/plan_make.h"
+#include "front.h"
+
+/* Schedules tried for a candidate before its cost counts as measured (D19). */
+enum { TUNE_EFFORT = 6 };
+
+/* What is known of one spec (D15).  `measured_ns` is 0 until there is a time of any effort. */
+struct spec_cost {
+	int64_t bound_ns;
+	int64_t measured_ns, spread_ns;
+	uint64_t samples, effort;
+	struct str schedule;     /* of the measured time */
+	enum err_code fail;      /* ERR_NONE, or why no kernel of it works */
+	struct str cause;
+	enum lazy_state state;
+	bool was_cached;
+};
+
+struct tune {
+	struct arena *arena;     /* the job's */
+	struct pipe *pipe;
+	const struct os *os;
+	struct m_plan_start start;
+	int64_t began_ns, deadline_ns;
+	bool has_worker;
+	int64_t alone_since_ns;  /* when the last fitting worker went; meaningful without one */
+	bool finish_asked;
+
+	struct hw hw;
+	struct target target;
+	struct hash model_digest;
+	struct front front;
+	struct program program;
+	struct blp_state *solver;
+	struct blp_result choice;
+
+	struct spec_cost *cost;  /* per spec */
+	struct key *by_hash;     /* specs sorted by hash; costs.c */
+	uint32_t n_waiting;
+	uint64_t effort;
+	int64_t best_measured;   /* cost of the best plan known with all specs measured */
+	struct m_progress progress;
+	int64_t said_ns;         /* when progress was last sent */
+};
+
+/* Does the whole job and sends `done`.  Errors are for the `failed` message. */
+bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, struct err *e) MUST_CHECK;
+
+/* ---- costs.c */
+/* Bounds for all specs, then what the cache knows of them. */
+bool costs_open(struct tune *t, struct err *e) MUST_CHECK;
+/* Asks for measurements of specs that are LAZY_OPEN; they become LAZY_WAITING. */
+bool costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
+/* Takes answers for up to wait_ms (0: only what is there); returns after the first ones. */
+bool costs_take(struct tune *t, int wait_ms, struct err *e) MUST_CHECK;
+/* Takes messages until one of `type` comes, in arena memory. */
+bool costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e) MUST_CHECK;
+/* The cost that the program sees while searching: measured, else bound; BLP_NEVER. */
+int64_t cost_optimistic(const struct spec_cost *c);
+/* Names spec `s` by the ONNX nodes of its first candidate, for messages. */
+const char *spec_words(struct tune *t, uint32_t s);
+/* Tells the daemon how far the job is: at once with `now`, else a few times a second. */
+bool progress_say(struct tune *t, const char *phase, bool now, struct err *e) MUST_CHECK;
+
+/* ---- search.c */
+bool search_run(struct tune *t, struct err *e) MUST_CHECK;
+/* The best plan from what is known now, where the search ended before its proof. */
+bool search_settle(struct tune *t, struct err *e) MUST_CHECK;
+
+/* ---- finish.c */
+bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
+
+#endif
