@@ -51,6 +51,7 @@ struct dev {
 	void *self;
 	const char *name; /* "cpu" */
 	uint32_t n_threads;
+	bool reads_host; /* kernels may read the host's own memory */
 	bool (*describe)(void *self, struct dev_info *out, struct err *e);
 	/* Code comes from bytes, never from a path (D31).  Errors: ERR_FORMAT, ERR_LAUNCH. */
 	bool (*load)(void *self, struct bytes code, struct dev_module **out, struct err *e);
@@ -138,7 +139,7 @@ bool plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec 
 void plan_exec_close(struct plan_exec *x);
 /* inputs[i], outputs[i]: dense row-major, of the plan's types and shapes, aligned for their
  * type, in the device's memory; an output overlaps nothing.  step_ns (may be NULL) receives
- * the time of each step.  Allocates nothing. */
+ * the time of each step.  Allocates nothing.  Inputs are only read. */
 void plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns);
 
 #endif

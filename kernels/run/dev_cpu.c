@@ -280,6 +280,7 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 	    .self = c,
 	    .name = "cpu",
 	    .n_threads = n_threads,
+	    .reads_host = true,
 	    .describe = cpu_describe,
 	    .load = cpu_load,
 	    .unload = cpu_unload,

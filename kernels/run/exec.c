@@ -1,0 +1,193 @@
+/* kernels/run/exec.c: a plan that runs.  Opening does all that can fail or allocate: code,
+ * symbols, work memory, constants, scratch, the list of launches.  Running only fills in where
+ * the caller's inputs and outputs are. */
+#include "dev.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A pointer in some launch's list that depends on the run. */
+struct patch {
+	void **slot;
+	uint32_t place;
+};
+struct plan_exec {
+	const struct dev *dev;
+	const struct plan *plan;
+	struct arena arena;
+	struct dev_module *module;
+	struct dev_kernel *kernels;
+	struct dev_launch *launches;
+	struct patch *patches;
+	uint32_t n_patches;
+	char *work;
+	const char *constants;
+	char *own_constants; /* the device's copy, NULL where the plan's own bytes are used */
+	int64_t *stamps;
+	pthread_mutex_t turn;
+};
+
+static bool
+find_kernels(struct plan_exec *x, struct err *e)
+{
+	const struct plan *p = x->plan;
+
+	x->kernels = NEW_ARRAY(&x->arena, struct dev_kernel, p->n_kernels);
+	for (uint32_t i = 0; i < p->n_kernels; i++) {
+		const struct plan_kernel *k = &p->kernels[i];
+		struct dev_kernel *to = &x->kernels[i];
+		char symbol[160];
+
+		*to = (struct dev_kernel){
+		    .n_passes = k->n_passes, .shared_bytes = k->shared_bytes, .local_bytes = k->local_bytes};
+		memcpy(to->range, k->range, sizeof(to->range));
+		(void)snprintf(symbol, sizeof(symbol), "%.*s", STR_ARG(k->symbol));
+		if (!x->dev->find(x->dev->self, x->module, symbol, to, e) ||
+		    !x->dev->reserve(x->dev->self, k->shared_bytes, k->local_bytes, e))
+			return err_in(e, "kernel %u of the plan", i);
+	}
+	return true;
+}
+
+static bool
+place_memory(struct plan_exec *x, struct err *e)
+{
+	const struct plan *p = x->plan;
+	const struct dev *d = x->dev;
+
+	x->work = d->mem_new(d->self, p->work_bytes);
+	if (!x->work)
+		return err_set(e, ERR_MEMORY, "the plan needs %zu bytes of work memory; there are not so many", p->work_bytes);
+	if (d->reads_host && (uintptr_t)p->constants.p % PLAN_ALIGN == 0) {
+		x->constants = (const char *)p->constants.p;
+		return true;
+	}
+	x->own_constants = d->mem_new(d->self, p->constants.n);
+	if (!x->own_constants)
+		return err_set(e, ERR_MEMORY, "the plan needs %zu bytes for weights; there are not so many", p->constants.n);
+	d->put(d->self, x->own_constants, p->constants.p, p->constants.n);
+	x->constants = x->own_constants;
+	return true;
+}
+
+static bool
+is_callers(const struct place *at)
+{
+	return at->kind == PLACE_INPUT || at->kind == PLACE_OUTPUT;
+}
+
+static void *
+address(const struct plan_exec *x, const struct place *at, const void *const *inputs, void *const *outputs)
+{
+	union { /* kernels take all buffers alike; those of inputs and constants are only read */
+		const void *c;
+		void *p;
+	} u = {0};
+
+	switch (at->kind) {
+	case PLACE_WORK:
+		return x->work + at->offset;
+	case PLACE_CONST:
+		u.c = x->constants + at->offset;
+		return u.p;
+	case PLACE_INPUT:
+		u.c = inputs ? (const char *)inputs[at->index] + at->offset : NULL;
+		return u.p;
+	case PLACE_OUTPUT:
+		return outputs ? (char *)outputs[at->index] + at->offset : NULL;
+	}
+	bug("a place of kind %d", (int)at->kind);
+}
+
+static void
+list_launches(struct plan_exec *x)
+{
+	const struct plan *p = x->plan;
+	uint32_t cap = 0;
+
+	x->launches = NEW_ARRAY(&x->arena, struct dev_launch, p->n_steps);
+	x->stamps = NEW_ARRAY(&x->arena, int64_t, (size_t)p->n_steps + 1);
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		const struct plan_step *s = &p->steps[i];
+		void **buf = NEW_ARRAY(&x->arena, void *, s->n_places);
+
+		for (uint32_t j = 0; j < s->n_places; j++) {
+			const struct place *at = &p->places[s->places[j]];
+
+			buf[j] = address(x, at, NULL, NULL);
+			if (!is_callers(at))
+				continue;
+			GROW(&x->arena, x->patches, x->n_patches, cap);
+			x->patches[x->n_patches++] = (struct patch){&buf[j], s->places[j]};
+		}
+		x->launches[i] = (struct dev_launch){&x->kernels[s->kernel], buf};
+	}
+}
+
+bool
+plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e)
+{
+	struct plan_exec *x = heap_alloc(sizeof(*x));
+	struct dev_info info;
+
+	x->dev = d;
+	x->plan = p;
+	(void)pthread_mutex_init(&x->turn, NULL);
+	if (!d->describe(d->self, &info, e) || !dev_compatible(p->run_compat, &info, e) || !plan_check(p, e))
+		goto fail;
+	/* A plan of copies alone has no code. */
+	if (p->n_kernels && !d->load(d->self, p->module, &x->module, e))
+		goto fail;
+	if (!find_kernels(x, e) || !place_memory(x, e))
+		goto fail;
+	list_launches(x);
+	*out = x;
+	return true;
+fail:
+	plan_exec_close(x);
+	return false;
+}
+
+void
+plan_exec_close(struct plan_exec *x)
+{
+	if (!x)
+		return;
+	if (x->module)
+		x->dev->unload(x->dev->self, x->module);
+	x->dev->mem_free(x->dev->self, x->work, x->plan->work_bytes);
+	x->dev->mem_free(x->dev->self, x->own_constants, x->plan->constants.n);
+	(void)pthread_mutex_destroy(&x->turn);
+	arena_fini(&x->arena);
+	free(x);
+}
+
+static void
+copy_outputs(const struct plan_exec *x, const void *const *inputs, void *const *outputs)
+{
+	const struct plan *p = x->plan;
+
+	for (uint32_t i = 0; i < p->n_copies; i++) {
+		const struct place *from = &p->places[p->copies[i].from], *to = &p->places[p->copies[i].to];
+
+		x->dev->put(x->dev->self, address(x, to, inputs, outputs), address(x, from, inputs, outputs), to->n_bytes);
+	}
+}
+
+void
+plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns)
+{
+	uint32_t n = x->plan->n_steps;
+
+	(void)pthread_mutex_lock(&x->turn);
+	for (uint32_t i = 0; i < x->n_patches; i++)
+		*x->patches[i].slot = address(x, &x->plan->places[x->patches[i].place], inputs, outputs);
+	if (n)
+		x->dev->run(x->dev->self, x->launches, n, step_ns ? x->stamps : NULL);
+	copy_outputs(x, inputs, outputs);
+	for (uint32_t i = 0; step_ns && i < n; i++)
+		step_ns[i] = x->stamps[i + 1] - x->stamps[i];
+	(void)pthread_mutex_unlock(&x->turn);
+}

@@ -1,0 +1,205 @@
+/* kernels/run/plan_check.c: is a plan from outside consistent in itself?  After this every
+ * index, offset and size can be used without a further look.  That the plan computes the model
+ * is certify.c's question; that its machine code is honest is nobody's (D31). */
+#include "dev.h"
+
+#include <math.h>
+
+enum { MAX_ITEMS = 1 << 22, MAX_OPERANDS = 4096 };
+
+static bool
+refuse(struct err *e, const char *what, uint32_t i, const char *why)
+{
+	return err_set(e, ERR_FORMAT, "the plan is damaged: %s %u %s", what, i, why);
+}
+
+static bool
+check_tensor(enum dtype type, const struct shape *s, size_t *n_bytes)
+{
+	if (type < 0 || type >= DT_COUNT || s->rank < 0 || s->rank > MAX_RANK)
+		return false;
+	for (int i = 0; i < s->rank; i++)
+		if (s->dim[i] < 0)
+			return false;
+	return shape_bytes(s, type, n_bytes) && *n_bytes < SIZE_MAX / 8;
+}
+
+static bool
+check_ios(const char *what, const struct plan_io *io, uint32_t n, struct err *e)
+{
+	size_t n_bytes;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!check_tensor(io[i].type, &io[i].shape, &n_bytes))
+			return refuse(e, what, i, "has no possible shape");
+	return true;
+}
+
+/* Bytes of the region that a place lies in. */
+static bool
+region_bytes(const struct plan *p, const struct place *at, size_t *out)
+{
+	const struct plan_io *io = at->kind == PLACE_INPUT ? p->inputs : p->outputs;
+
+	switch (at->kind) {
+	case PLACE_WORK:
+		*out = p->work_bytes;
+		return true;
+	case PLACE_CONST:
+		*out = p->constants.n;
+		return true;
+	case PLACE_INPUT:
+	case PLACE_OUTPUT:
+		if (at->index >= (at->kind == PLACE_INPUT ? p->n_inputs : p->n_outputs))
+			return false;
+		return shape_bytes(&io[at->index].shape, io[at->index].type, out);
+	}
+	return false;
+}
+
+static bool
+check_place(const struct plan *p, uint32_t i, struct err *e)
+{
+	const struct place *at = &p->places[i];
+	size_t need, region;
+
+	if (!check_tensor(at->type, &at->shape, &need))
+		return refuse(e, "place", i, "has no possible shape");
+	if (!region_bytes(p, at, &region))
+		return refuse(e, "place", i, "is in no region");
+	if (at->offset > region || at->n_bytes > region - at->offset)
+		return refuse(e, "place", i, "leaves its region");
+	if (at->offset % dtype_size(at->type) != 0)
+		return refuse(e, "place", i, "is not aligned");
+	/* A packed weight has the form its kernel asked for; all others are dense. */
+	if (at->kind != PLACE_CONST && at->n_bytes < need)
+		return refuse(e, "place", i, "is smaller than its tensor");
+	return true;
+}
+
+static bool
+is_symbol(struct str s)
+{
+	if (!s.n || s.n > 128)
+		return false;
+	for (size_t i = 0; i < s.n; i++) {
+		char c = s.p[i];
+
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (i && c >= '0' && c <= '9')))
+			return false;
+	}
+	return true;
+}
+
+static bool
+check_kernel_row(const struct plan *p, uint32_t i, struct err *e)
+{
+	const struct plan_kernel *k = &p->kernels[i];
+
+	if (k->n_passes < 1 || k->n_passes > PLAN_MAX_PASSES)
+		return refuse(e, "kernel", i, "has an impossible number of passes");
+	if (k->n_operands > MAX_OPERANDS || k->n_results < 1 || k->n_results > MAX_OPERANDS)
+		return refuse(e, "kernel", i, "has an impossible number of operands");
+	if (!is_symbol(k->symbol))
+		return refuse(e, "kernel", i, "has no usable symbol");
+	for (uint32_t j = 0; j < k->n_passes; j++)
+		if (k->range[j] < 0)
+			return refuse(e, "kernel", i, "has a negative range");
+	if (k->shared_bytes > SIZE_MAX / 8 || k->local_bytes > SIZE_MAX / 8)
+		return refuse(e, "kernel", i, "asks for an impossible amount of scratch");
+	return true;
+}
+
+static bool
+overlap(const struct place *a, const struct place *b)
+{
+	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->n_bytes && b->n_bytes &&
+	    a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
+}
+
+static bool
+check_step(const struct plan *p, uint32_t i, struct err *e)
+{
+	const struct plan_step *s = &p->steps[i];
+	const struct plan_kernel *k;
+
+	if (s->kernel >= p->n_kernels)
+		return refuse(e, "step", i, "names a kernel that is not there");
+	k = &p->kernels[s->kernel];
+	if (s->n_places != k->n_operands + k->n_results)
+		return refuse(e, "step", i, "does not fit its kernel");
+	if (p->n_candidates && s->candidate >= p->n_candidates)
+		return refuse(e, "step", i, "names a candidate that is not there");
+	for (uint32_t j = 0; j < s->n_places; j++)
+		if (s->places[j] >= p->n_places)
+			return refuse(e, "step", i, "names a place that is not there");
+	for (uint32_t r = k->n_operands; r < s->n_places; r++) {
+		const struct place *to = &p->places[s->places[r]];
+
+		if (to->kind != PLACE_WORK && to->kind != PLACE_OUTPUT)
+			return refuse(e, "step", i, "writes into an input or a constant");
+		for (uint32_t j = 0; j < r; j++)
+			if (overlap(to, &p->places[s->places[j]]))
+				return refuse(e, "step", i, "writes over what it reads");
+	}
+	return true;
+}
+
+static bool
+check_copies(const struct plan *p, struct err *e)
+{
+	for (uint32_t i = 0; i < p->n_copies; i++) {
+		const struct plan_copy *c = &p->copies[i];
+
+		if (c->from >= p->n_places || c->to >= p->n_places)
+			return refuse(e, "copy", i, "names a place that is not there");
+		if (p->places[c->to].kind != PLACE_OUTPUT)
+			return refuse(e, "copy", i, "does not end in an output");
+		if (p->places[c->from].n_bytes < p->places[c->to].n_bytes)
+			return refuse(e, "copy", i, "reads more than there is");
+	}
+	return true;
+}
+
+static bool
+check_evidence(const struct plan *p, struct err *e)
+{
+	for (uint32_t i = 0; i < p->n_candidates; i++)
+		if (p->candidates[i].n_makes == 0 || !isfinite(p->candidates[i].reduced_cost))
+			return refuse(e, "candidate", i, "makes nothing or has no reduced cost");
+	for (uint32_t i = 0; i < p->n_rows; i++) {
+		const struct plan_row *r = &p->rows[i];
+
+		if (!isfinite(r->dual))
+			return refuse(e, "row", i, "has no finite dual");
+		for (uint32_t j = 0; j < r->n_candidates; j++)
+			if (r->candidates[j] >= p->n_candidates)
+				return refuse(e, "row", i, "names a candidate that is not there");
+	}
+	return true;
+}
+
+bool
+plan_check(const struct plan *p, struct err *e)
+{
+	const uint32_t counts[] = {p->n_kernels, p->n_places, p->n_steps, p->n_copies, p->n_inputs, p->n_outputs,
+	    p->n_candidates, p->n_rows};
+
+	for (size_t i = 0; i < COUNT_OF(counts); i++)
+		if (counts[i] > MAX_ITEMS)
+			return err_set(e, ERR_LIMIT, "the plan is too large: %u items of a kind", counts[i]);
+	if (p->work_bytes > SIZE_MAX / 8 || p->n_threads < 1)
+		return err_set(e, ERR_FORMAT, "the plan is damaged: its memory or its threads make no sense");
+	if (!check_ios("input", p->inputs, p->n_inputs, e) || !check_ios("output", p->outputs, p->n_outputs, e))
+		return false;
+	for (uint32_t i = 0; i < p->n_places; i++)
+		if (!check_place(p, i, e))
+			return false;
+	for (uint32_t i = 0; i < p->n_kernels; i++)
+		if (!check_kernel_row(p, i, e))
+			return false;
+	for (uint32_t i = 0; i < p->n_steps; i++)
+		if (!check_step(p, i, e))
+			return false;
+	return check_copies(p, e) && check_evidence(p, e);
+}
