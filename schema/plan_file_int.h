@@ -1,0 +1,58 @@
+/* schema/plan_file_int.h: what the files behind plan_file.h share: statements that stick at
+ * their first failure, the facts of a plan, the sums.  For this folder alone. */
+#ifndef KORCH_PLAN_FILE_INT_H
+#define KORCH_PLAN_FILE_INT_H
+
+#include "plan_file.h"
+
+#include <sqlite3.h>
+
+enum { PLAN_PART_BYTES = 8 << 20, PLAN_MAX_ROWS = 1 << 22, PLAN_MAX_TEXT = 256 << 20 };
+
+/* Single facts of struct plan, a row of table meta each: X(kind, field). */
+#define PLAN_FACTS(X) \
+	X(STR, run_compat) X(STR, environment) X(STR, model_name) X(STR, model_digest) X(STR, version) \
+	X(U32, n_threads) X(U64, n_operators) X(U64, n_primitives) X(U64, n_candidates_total) \
+	X(U64, n_distinct) X(I64, latency_ns) X(I64, bound_ns) X(REAL, tolerance) X(BOOL, proved) \
+	X(STR, fusion) X(STR, limits) X(SIZE, work_bytes) X(STR, certificate)
+
+/* 64 bits over everything that a file holds. */
+uint64_t plan_sum(const struct plan *p, const struct plan_host *h);
+
+/* One open file.  After the first failure every call does nothing and `rc` tells why. */
+struct plan_db {
+	sqlite3 *db;
+	const char *path;
+	int rc;
+	bool bad; /* reading: a value of the wrong kind or size */
+	char why[256];
+};
+
+/* Names of enum place_kind in the file. */
+extern const char *const pf_place_names[4];
+
+bool pf_is_well(const struct plan_db *f);
+void pf_note(struct plan_db *f, int rc);
+void pf_run_sql(struct plan_db *f, const char *sql);
+sqlite3_stmt *pf_prepare(struct plan_db *f, const char *sql);
+void pf_bind_int(struct plan_db *f, sqlite3_stmt *s, int at, int64_t v);
+void pf_bind_str(struct plan_db *f, sqlite3_stmt *s, int at, struct str v);
+void pf_bind_real(struct plan_db *f, sqlite3_stmt *s, int at, double v);
+void pf_bind_bytes(struct plan_db *f, sqlite3_stmt *s, int at, const void *p, size_t n);
+void pf_bind_words(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const void *v, uint32_t n, int size);
+void pf_put_row(struct plan_db *f, sqlite3_stmt *s);
+bool pf_next_row(struct plan_db *f, sqlite3_stmt *s);
+void pf_damaged(struct plan_db *f, const char *what);
+int64_t pf_get_int(struct plan_db *f, sqlite3_stmt *s, int at);
+uint32_t pf_get_u32(struct plan_db *f, sqlite3_stmt *s, int at);
+size_t pf_get_size(struct plan_db *f, sqlite3_stmt *s, int at);
+bool pf_get_bool(struct plan_db *f, sqlite3_stmt *s, int at);
+double pf_get_real(struct plan_db *f, sqlite3_stmt *s, int at);
+struct str pf_get_str(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *a);
+struct bytes pf_get_bytes(struct plan_db *f, sqlite3_stmt *s, int at);
+uint32_t *pf_get_u32s(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *a, uint32_t *n);
+enum dtype pf_get_dtype(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *a);
+struct shape pf_get_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *a);
+bool pf_file_error(const struct plan_db *f, bool is_reading, struct err *e);
+
+#endif

@@ -1,0 +1,322 @@
+/* schema/plan_save.c: struct plan -> a SQLite file, written beside and renamed.
+ *
+ * Each table is one function.  Lists of numbers are blobs of little-endian words; large bytes
+ * (code, constants, graph, source) are cut into parts, so that no row is huge. */
+#include "plan_file_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char schema[] =
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE host(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE digest(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE io(id INTEGER PRIMARY KEY, is_output INTEGER NOT NULL, name TEXT NOT NULL,"
+    " type TEXT NOT NULL, shape TEXT NOT NULL) STRICT;"
+    "CREATE TABLE kernel(id INTEGER PRIMARY KEY, symbol TEXT NOT NULL, spec TEXT NOT NULL,"
+    " schedule TEXT NOT NULL, n_operands INTEGER NOT NULL, n_results INTEGER NOT NULL,"
+    " ranges BLOB NOT NULL, shared_bytes INTEGER NOT NULL, local_bytes INTEGER NOT NULL,"
+    " cost_ns INTEGER NOT NULL, bound_ns INTEGER NOT NULL, is_measured INTEGER NOT NULL,"
+    " flops INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE place(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, io INTEGER NOT NULL,"
+    " offset INTEGER NOT NULL, n_bytes INTEGER NOT NULL, type TEXT NOT NULL, shape TEXT NOT NULL,"
+    " tensor INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE step(id INTEGER PRIMARY KEY, kernel INTEGER NOT NULL, candidate INTEGER NOT NULL,"
+    " nodes TEXT NOT NULL, places BLOB NOT NULL) STRICT;"
+    "CREATE TABLE copy(id INTEGER PRIMARY KEY, source INTEGER NOT NULL, target INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE candidate(id INTEGER PRIMARY KEY, reads BLOB NOT NULL, makes BLOB NOT NULL,"
+    " cost_ns INTEGER NOT NULL, is_measured INTEGER NOT NULL, is_chosen INTEGER NOT NULL,"
+    " reduced_cost REAL NOT NULL) STRICT;"
+    "CREATE TABLE landmark(id INTEGER PRIMARY KEY, candidates BLOB NOT NULL, dual REAL NOT NULL) STRICT;"
+    "CREATE TABLE part(name TEXT NOT NULL, part INTEGER NOT NULL, data BLOB NOT NULL,"
+    " PRIMARY KEY(name, part)) STRICT;";
+
+static char *
+text_of_real(struct arena *a, double v)
+{
+	return arena_printf(a, "%a", v);
+}
+
+static struct str
+shape_text(struct arena *a, const struct shape *s)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	for (int i = 0; i < s->rank; i++)
+		sb_addf(&sb, "%s%" PRId64, i ? "," : "", s->dim[i]);
+	return sb_str(&sb);
+}
+
+static void
+save_fact(struct plan_db *f, sqlite3_stmt *s, const char *key, struct str value)
+{
+	pf_bind_str(f, s, 1, str_of(key));
+	pf_bind_str(f, s, 2, value);
+	pf_put_row(f, s);
+}
+
+static void
+save_facts(struct plan_db *f, struct arena *tmp, const struct plan *p, const struct plan_host *h)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO meta VALUES(?,?)");
+
+#define TEXT_STR(N) p->N
+#define TEXT_U32(N) str_of(arena_printf(tmp, "%" PRIu32, p->N))
+#define TEXT_U64(N) str_of(arena_printf(tmp, "%" PRIu64, p->N))
+#define TEXT_SIZE(N) str_of(arena_printf(tmp, "%zu", p->N))
+#define TEXT_I64(N) str_of(arena_printf(tmp, "%" PRId64, p->N))
+#define TEXT_BOOL(N) str_of(p->N ? "1" : "0")
+#define TEXT_REAL(N) str_of(text_of_real(tmp, p->N))
+#define X(KIND, N) save_fact(f, s, #N, TEXT_##KIND(N));
+	PLAN_FACTS(X)
+#undef X
+	(void)sqlite3_finalize(s);
+	s = pf_prepare(f, "INSERT INTO host VALUES(?,?)");
+	save_fact(f, s, "measured_ns", str_of(arena_printf(tmp, "%" PRId64, p->measured_ns)));
+	save_fact(f, s, "wall_ns", str_of(arena_printf(tmp, "%" PRId64, h->wall_ns)));
+	save_fact(f, s, "made_by", h->made_by);
+	save_fact(f, s, "host", h->host);
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_ios(struct plan_db *f, struct arena *tmp, const struct plan *p)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO io VALUES(?,?,?,?,?)");
+
+	for (uint32_t i = 0; i < p->n_inputs + p->n_outputs; i++) {
+		bool is_output = i >= p->n_inputs;
+		const struct plan_io *io = is_output ? &p->outputs[i - p->n_inputs] : &p->inputs[i];
+
+		pf_bind_int(f, s, 1, i);
+		pf_bind_int(f, s, 2, is_output);
+		pf_bind_str(f, s, 3, io->name);
+		pf_bind_str(f, s, 4, str_of(dtype_name(io->type)));
+		pf_bind_str(f, s, 5, shape_text(tmp, &io->shape));
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_kernels(struct plan_db *f, struct arena *tmp, const struct plan *p)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO kernel VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+
+	for (uint32_t i = 0; i < p->n_kernels; i++) {
+		const struct plan_kernel *k = &p->kernels[i];
+
+		pf_bind_int(f, s, 1, i);
+		pf_bind_str(f, s, 2, k->symbol);
+		pf_bind_str(f, s, 3, k->spec);
+		pf_bind_str(f, s, 4, k->schedule);
+		pf_bind_int(f, s, 5, k->n_operands);
+		pf_bind_int(f, s, 6, k->n_results);
+		pf_bind_words(f, s, 7, tmp, k->range, k->n_passes, 8);
+		pf_bind_int(f, s, 8, (int64_t)k->shared_bytes);
+		pf_bind_int(f, s, 9, (int64_t)k->local_bytes);
+		pf_bind_int(f, s, 10, k->cost_ns);
+		pf_bind_int(f, s, 11, k->bound_ns);
+		pf_bind_int(f, s, 12, k->is_measured);
+		pf_bind_int(f, s, 13, k->flops);
+		pf_bind_int(f, s, 14, k->bytes);
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_places(struct plan_db *f, struct arena *tmp, const struct plan *p)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO place VALUES(?,?,?,?,?,?,?,?)");
+
+	for (uint32_t i = 0; i < p->n_places; i++) {
+		const struct place *at = &p->places[i];
+
+		pf_bind_int(f, s, 1, i);
+		pf_bind_str(f, s, 2, str_of(pf_place_names[at->kind]));
+		pf_bind_int(f, s, 3, at->index);
+		pf_bind_int(f, s, 4, (int64_t)at->offset);
+		pf_bind_int(f, s, 5, (int64_t)at->n_bytes);
+		pf_bind_str(f, s, 6, str_of(dtype_name(at->type)));
+		pf_bind_str(f, s, 7, shape_text(tmp, &at->shape));
+		pf_bind_int(f, s, 8, at->tensor);
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_steps(struct plan_db *f, struct arena *tmp, const struct plan *p)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO step VALUES(?,?,?,?,?)");
+
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		const struct plan_step *st = &p->steps[i];
+
+		pf_bind_int(f, s, 1, i);
+		pf_bind_int(f, s, 2, st->kernel);
+		pf_bind_int(f, s, 3, st->candidate);
+		pf_bind_str(f, s, 4, st->nodes);
+		pf_bind_words(f, s, 5, tmp, st->places, st->n_places, 4);
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+	s = pf_prepare(f, "INSERT INTO copy VALUES(?,?,?)");
+	for (uint32_t i = 0; i < p->n_copies; i++) {
+		pf_bind_int(f, s, 1, i);
+		pf_bind_int(f, s, 2, p->copies[i].from);
+		pf_bind_int(f, s, 3, p->copies[i].to);
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_evidence(struct plan_db *f, struct arena *tmp, const struct plan *p)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO candidate VALUES(?,?,?,?,?,?,?)");
+
+	for (uint32_t i = 0; i < p->n_candidates; i++) {
+		const struct plan_candidate *c = &p->candidates[i];
+
+		pf_bind_int(f, s, 1, i);
+		pf_bind_words(f, s, 2, tmp, c->reads, c->n_reads, 4);
+		pf_bind_words(f, s, 3, tmp, c->makes, c->n_makes, 4);
+		pf_bind_int(f, s, 4, c->cost_ns);
+		pf_bind_int(f, s, 5, c->is_measured);
+		pf_bind_int(f, s, 6, c->is_chosen);
+		pf_bind_real(f, s, 7, c->reduced_cost);
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+	s = pf_prepare(f, "INSERT INTO landmark VALUES(?,?,?)");
+	for (uint32_t i = 0; i < p->n_rows; i++) {
+		pf_bind_int(f, s, 1, i);
+		pf_bind_words(f, s, 2, tmp, p->rows[i].candidates, p->rows[i].n_candidates, 4);
+		pf_bind_real(f, s, 3, p->rows[i].dual);
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_blob(struct plan_db *f, const char *name, const void *p, size_t n)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO part VALUES(?,?,?)");
+	int64_t part = 0;
+
+	for (size_t at = 0; at < n && pf_is_well(f); at += PLAN_PART_BYTES, part++) {
+		pf_bind_str(f, s, 1, str_of(name));
+		pf_bind_int(f, s, 2, part);
+		pf_bind_bytes(f, s, 3, (const char *)p + at, MIN_OF(n - at, (size_t)PLAN_PART_BYTES));
+		pf_put_row(f, s);
+	}
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_digests(struct plan_db *f, const struct plan *p, const struct plan_host *h)
+{
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO digest VALUES(?,?)");
+	uint64_t sum = plan_sum(p, h);
+	struct hash full;
+	uint8_t b[8];
+
+	plan_digest(p, &full);
+	for (int i = 0; i < 8; i++)
+		b[i] = (uint8_t)(sum >> 8 * i);
+	pf_bind_str(f, s, 1, STR("plan"));
+	pf_bind_bytes(f, s, 2, full.b, sizeof(full.b));
+	pf_put_row(f, s);
+	pf_bind_str(f, s, 1, STR("sum"));
+	pf_bind_bytes(f, s, 2, b, sizeof(b));
+	pf_put_row(f, s);
+	(void)sqlite3_finalize(s);
+}
+
+static void
+save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
+{
+	struct arena tmp = {0};
+	char version[64];
+
+	(void)snprintf(version, sizeof(version), "PRAGMA application_id=%d; PRAGMA user_version=%d;", PLAN_FILE_ID,
+	    PLAN_FILE_VERSION);
+	/* Nobody sees the file before it is renamed, so it needs no journal. */
+	pf_run_sql(f, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=8192;");
+	pf_run_sql(f, version);
+	pf_run_sql(f, "BEGIN");
+	pf_run_sql(f, schema);
+	save_facts(f, &tmp, p, h);
+	save_ios(f, &tmp, p);
+	save_kernels(f, &tmp, p);
+	save_places(f, &tmp, p);
+	save_steps(f, &tmp, p);
+	save_evidence(f, &tmp, p);
+	save_blob(f, "graph", p->graph.p, p->graph.n);
+	save_blob(f, "source", p->source.p, p->source.n);
+	save_blob(f, "module", p->module.p, p->module.n);
+	save_blob(f, "constants", p->constants.p, p->constants.n);
+	save_digests(f, p, h);
+	pf_run_sql(f, "COMMIT");
+	arena_fini(&tmp);
+}
+
+static bool
+sync_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && fsync(fd) == 0;
+
+	if (fd >= 0)
+		(void)close(fd);
+	return ok;
+}
+
+static bool
+make_beside(const char *path, char *out, size_t cap, struct err *e)
+{
+	int n = snprintf(out, cap, "%s.XXXXXX", path), fd;
+
+	if (n < 0 || (size_t)n >= cap)
+		return err_set(e, ERR_IO, "%s: the path is too long", path);
+	fd = mkostemp(out, O_CLOEXEC);
+	if (fd < 0)
+		return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path,
+		    strerror(errno));
+	(void)fchmod(fd, 0644);
+	(void)close(fd);
+	return true;
+}
+
+bool
+plan_save(const char *path, const struct plan *p, const struct plan_host *h, struct err *e)
+{
+	struct plan_db f = {.path = path};
+	char beside[4096];
+
+	if (!make_beside(path, beside, sizeof(beside), e))
+		return false;
+	f.rc = sqlite3_open_v2(beside, &f.db, SQLITE_OPEN_READWRITE, NULL);
+	if (f.rc != SQLITE_OK)
+		(void)snprintf(f.why, sizeof(f.why), "%s", f.db ? sqlite3_errmsg(f.db) : "out of memory");
+	save_all(&f, p, h);
+	if (sqlite3_close(f.db) != SQLITE_OK)
+		bug("a statement on a plan file was left open");
+	if (pf_is_well(&f) && sync_file(beside) && rename(beside, path) == 0)
+		return true;
+	if (pf_is_well(&f))
+		err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+	else
+		(void)pf_file_error(&f, false, e);
+	(void)unlink(beside);
+	return false;
+}
