@@ -1,0 +1,66 @@
+/* kernels/interp/interp_int.h: what the files of kernels/interp share.  A primitive is evaluated
+ * one result element at a time, from operand elements that `get` supplies: out of dense arrays
+ * (interp_prim) or on demand (interp_sample).  So there is one definition for both. */
+#ifndef KORCH_INTERP_INT_H
+#define KORCH_INTERP_INT_H
+
+#include "interp.h"
+
+/* An element: `f` for floating types, `i` for integers and bool (u64 as its bits). */
+union val {
+	double f;
+	int64_t i;
+};
+
+struct operand {
+	const struct tensor *t;
+	const void *data;         /* NULL where elements come on demand */
+	int64_t stride[MAX_RANK]; /* in elements, dense row-major */
+};
+
+struct call {
+	enum prim p;
+	const struct attrs *at;
+	uint32_t n_in;
+	struct operand *in;
+	const struct tensor *out; /* the first result's type and shape */
+	union val (*get)(struct call *c, uint32_t operand, int64_t flat);
+	void *self;               /* get's own */
+	struct err *e;
+	bool failed;              /* e is set */
+};
+
+static inline union val
+val_load(enum dtype t, const void *p, int64_t i)
+{
+	if (dtype_is_float(t))
+		return (union val){.f = elem_get(t, p, i)};
+	return (union val){.i = elem_get_int(t, p, i)};
+}
+
+static inline void
+val_store(enum dtype t, void *p, int64_t i, union val v)
+{
+	if (dtype_is_float(t))
+		elem_set(t, p, i, v.f);
+	else
+		elem_set_int(t, p, i, v.i);
+}
+
+void strides_of(const struct shape *s, int64_t *stride);
+/* One element of a primitive that is neither map nor opaque, at index o (flat: the same). */
+union val pull_elem(struct call *c, const int64_t *o, int64_t flat);
+/* A map of scalars; types[k] belongs to x[k]. */
+union val map_scalar(enum prim p, const enum dtype *types, enum dtype out, const union val *x);
+/* a joined with b by a reduction: sum, prod, rmax, rmin and the windows'. */
+union val join_scalar(enum prim p, enum dtype t, union val a, union val b);
+union val join_start(enum prim p, enum dtype t);
+bool val_less(enum dtype t, union val a, union val b);
+/* cumsum, topk, scatters: whole results from dense operands. */
+bool opaque_run(struct call *c, void *const *out);
+bool prim_is_whole(enum prim p);
+/* One call for the element at `flat`, whatever the class. */
+union val eval_elem(struct call *c, const int64_t *o, int64_t flat);
+void index_of(const struct shape *s, int64_t flat, int64_t *o);
+
+#endif
