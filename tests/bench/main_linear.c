@@ -1,0 +1,157 @@
+/* tests/bench/main_linear.c: how near linear anchors come to the FMA peak: matmul, convolution,
+ * depthwise, as emit_c generates them, with bias and ReLU, on one thread (facts/cpu.md
+ * sections 2 and 9).  Peak is measured in the same run, between the samples.
+ * Usage: bench_linear [NAME-PART [SCHEDULE]] */
+#include "../harness/kernel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct mm_case {
+	int64_t m, n, k;
+	int must; /* percent of peak */
+};
+static const struct mm_case mm_cases[] = {
+    {768, 768, 768, 88}, {16384, 32, 32, 78}, {16384, 128, 32, 78}, {16384, 32, 128, 88},
+    {4096, 256, 64, 88}, {1024, 640, 160, 88}, {256, 1024, 256, 88}, {256, 256, 1024, 88},
+    {784, 128, 128, 88}, {196, 512, 512, 88}, {49, 320, 320, 75}, {169, 256, 128, 75},
+};
+struct conv_case {
+	int64_t size, c, co, kernel, stride, lo, group;
+	int must;
+};
+static const struct conv_case conv_cases[] = {
+    {56, 64, 64, 3, 1, 1, 1, 85}, {28, 128, 128, 3, 1, 1, 1, 85}, {14, 256, 256, 3, 1, 1, 1, 85},
+    {224, 32, 32, 3, 1, 1, 1, 85}, {56, 64, 128, 3, 2, 1, 1, 85}, {28, 128, 128, 1, 1, 0, 1, 85},
+    {80, 64, 64, 1, 1, 0, 1, 85}, {224, 3, 32, 9, 1, 4, 1, 75}, {224, 32, 3, 9, 1, 4, 1, 15},
+    {26, 512, 1024, 3, 2, 1, 1, 60}, {56, 96, 96, 3, 1, 1, 96, 30}, {28, 192, 192, 5, 1, 2, 192, 30},
+    {112, 64, 64, 3, 1, 1, 64, 20}, {56, 64, 64, 3, 1, 1, 4, 50},
+};
+
+typedef float vec8 __attribute__((vector_size(32)));
+
+static double
+now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Floating-point operations a second of twelve independent chains of FMA. */
+static __attribute__((target("avx2,fma"))) double
+peak(void)
+{
+	vec8 a[12], x = {1, 1, 1, 1, 1, 1, 1, 1}, y = {1e-9f};
+	enum { TURNS = 200000 };
+
+	for (int i = 0; i < 12; i++)
+		a[i] = x * (float)i;
+	double t = now();
+	for (int k = 0; k < TURNS; k++) {
+#pragma GCC unroll 12
+		for (int i = 0; i < 12; i++)
+			a[i] = a[i] * y + x;
+		__asm__ volatile("" : "+x"(a[0]), "+x"(a[5]), "+x"(a[11]));
+	}
+	t = now() - t;
+	float sum = 0;
+	for (int i = 0; i < 12; i++)
+		sum += a[i][0];
+	return sum == 42.5f ? 0 : TURNS * 12.0 * 16 / t;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Generates, checks at samples, times; prints a row.  True where it is fast enough and right. */
+static bool
+bench(const char *name, const char *graph, double flops, int must, const char *schedule)
+{
+	enum { SAMPLES = 15 };
+	struct arena a = {0};
+	struct err e = {0};
+	struct spec s;
+	struct rng r = {7};
+	struct test_kernel k;
+	double ratio[SAMPLES], top = 0, best = 1e9;
+	bool ok = kernel_spec(&a, graph, &s, &e) &&
+	    kernel_make(&a, &s, str_of(schedule), &target_avx2, 0, &r, &k, &e) &&
+	    kernel_compile(&a, &k, 1, &target_avx2, &e) && kernel_check_sampled(&a, &k, 40, 1e-4, &e);
+
+	if (!ok) {
+		printf("%-28s FAILED: %s\n", name, e.msg);
+		arena_fini(&a);
+		return false;
+	}
+	int turns = (int)(2e8 / flops) + 1;
+	for (int i = 0; i < SAMPLES; i++) {
+		double p = peak(), t = now();
+
+		for (int j = 0; j < turns; j++)
+			kernel_run(&k, 1);
+		t = (now() - t) / turns;
+		p = MAX_OF(p, peak());
+		top = MAX_OF(top, p);
+		best = MIN_OF(best, t);
+		ratio[i] = flops / t / p;
+	}
+	qsort(ratio, SAMPLES, sizeof *ratio, compare);
+	int best_percent = (int)(100 * flops / best / top), percent = (int)(100 * ratio[SAMPLES / 2]);
+	printf("%-28s %9.1f us %6.1f GFLOP/s  median %3d %%  best %3d %%  (must %d)%s\n", name, best * 1e6,
+	    flops / best * 1e-9, percent, best_percent, must, best_percent < must ? "  BELOW" : "");
+	(void)fflush(stdout);
+	arena_fini(&a);
+	return best_percent >= must;
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *only = argc > 1 ? argv[1] : "", *schedule = argc > 2 ? argv[2] : "";
+	char name[64], text[1024];
+	bool ok = true;
+
+	for (uint32_t i = 0; i < COUNT_OF(mm_cases); i++) {
+		const struct mm_case *c = &mm_cases[i];
+		long long m = c->m, n = c->n, k = c->k;
+
+		(void)snprintf(name, sizeof name, "matmul %lldx%lldx%lld", m, n, k);
+		(void)snprintf(text, sizeof text,
+		    "%%0 = input f32[%lld,%lld] \"x\"\n%%1 = weight f32[%lld,%lld] \"w\"\n"
+		    "%%2 = weight f32[1,%lld] \"b\"\n%%3 = matmul %%0 %%1\n%%4 = bcast %%2 shape=[%lld,%lld]\n"
+		    "%%5 = add %%3 %%4\n%%6 = relu %%5\noutput %%6 \"y\"\n", m, k, k, n, n, m, n);
+		if (strstr(name, only))
+			ok &= bench(name, text, 2.0 * (double)(m * n * k), c->must, schedule);
+	}
+	for (uint32_t i = 0; i < COUNT_OF(conv_cases); i++) {
+		const struct conv_case *c = &conv_cases[i];
+		long long o = (c->size + 2 * c->lo - c->kernel) / c->stride + 1, per = c->c / c->group;
+
+		(void)snprintf(name, sizeof name, "conv%lldx%lld %lld@%lld/%lld to %lld%s", (long long)c->kernel,
+		    (long long)c->kernel, (long long)c->c, (long long)c->size, (long long)c->stride,
+		    (long long)c->co, c->group == c->c ? " dw" : c->group > 1 ? " grouped" : "");
+		(void)snprintf(text, sizeof text,
+		    "%%0 = input f32[1,%lld,%lld,%lld] \"x\"\n%%1 = weight f32[%lld,%lld,%lld,%lld] \"w\"\n"
+		    "%%2 = weight f32[1,1,1,%lld] \"b\"\n"
+		    "%%3 = conv %%0 %%1 stride=[%lld,%lld] dilation=[1,1] ldil=[1,1] lo=[%lld,%lld] hi=[%lld,%lld] "
+		    "group=%lld\n%%4 = bcast %%2 shape=[1,%lld,%lld,%lld]\n%%5 = add %%3 %%4\n%%6 = relu %%5\n"
+		    "output %%6 \"y\"\n", (long long)c->size, (long long)c->size, (long long)c->c,
+		    (long long)c->kernel, (long long)c->kernel, per, (long long)c->co, (long long)c->co,
+		    (long long)c->stride, (long long)c->stride, (long long)c->lo, (long long)c->lo,
+		    (long long)c->lo, (long long)c->lo, (long long)c->group, o, o, (long long)c->co);
+		if (strstr(name, only))
+			ok &= bench(name, text, 2.0 * (double)(o * o * c->co * c->kernel * c->kernel * per), c->must,
+			    schedule);
+	}
+	return ok ? 0 : 1;
+}
