@@ -87,7 +87,7 @@ struct fake_time {
 	enum err_code status; /* ERR_NONE, ERR_COMPILE, ERR_WRONG, ERR_CRASH, ERR_TIMEOUT, ERR_LAUNCH */
 	int64_t ns, spread_ns;
 };
-/* "seed=7 wrong=1000 crash=50"; the empty text is seed 0 without faults. */
+/* "seed=7,wrong=1000,crash=50" (or blanks between); the empty text is seed 0 without faults. */
 bool fake_read(struct str text, uint64_t *seed, struct fake_rates *r, struct err *e) MUST_CHECK;
 /* bound_ns: the answer is never below it (D16), and at most 64 times it. */
 struct fake_time fake_measure(struct str spec, struct str schedule, int64_t bound_ns, uint64_t seed,

@@ -35,13 +35,22 @@ set_rate(struct fake_rates *r, struct str key, uint64_t v)
 	return false;
 }
 
+/* Words stand between blanks or commas, whichever comes first. */
+static char
+text_sep(struct str text)
+{
+	const char *blank = memchr(text.p, ' ', text.n), *comma = memchr(text.p, ',', text.n);
+
+	return comma && (!blank || comma < blank) ? ',' : ' ';
+}
+
 bool
 fake_read(struct str text, uint64_t *seed, struct fake_rates *r, struct err *e)
 {
 	*seed = 0;
 	*r = (struct fake_rates){0};
 	while (text.n) {
-		struct str word = str_cut(&text, ' '), value = word, key;
+		struct str word = str_cut(&text, text_sep(text)), value = word, key;
 		uint64_t v;
 
 		if (!word.n)

@@ -1,0 +1,146 @@
+/* tests/harness/plan_sample.c: a small plan with hand-written kernels. */
+#include "plan_sample.h"
+
+#include <string.h>
+
+static const char code[] =
+    "void scale_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
+    "{\n"
+    "	const float *x = b[0], *w = b[1];\n"
+    "	float *y = b[2];\n"
+    "	for (long i = lo; i < hi; i++)\n"
+    "		y[i] = 2 * x[i] + w[i];\n"
+    "}\n"
+    "void mirror_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
+    "{\n"
+    "	const float *y = b[0];\n"
+    "	float *t = (float *)s;\n"
+    "	for (long i = lo; i < hi; i++)\n"
+    "		t[i] = y[36 - i];\n"
+    "}\n"
+    "void mirror_p1(void *const *b, char *s, char *l, long lo, long hi)\n"
+    "{\n"
+    "	const float *y = b[0], *t = (const float *)s;\n"
+    "	float *z = b[1];\n"
+    "	for (long i = lo; i < hi; i++)\n"
+    "		z[i] = y[i] + t[i];\n"
+    "}\n";
+
+static float
+weight(int i)
+{
+	return (float)i - 18;
+}
+
+void
+plan_sample_expect(const float *x, float *z)
+{
+	for (int i = 0; i < SAMPLE_N; i++)
+		z[i] = 2 * x[i] + weight(i) + (2 * x[36 - i] + weight(36 - i));
+}
+
+static struct place
+make_place(enum place_kind kind, uint32_t index, uint32_t tensor)
+{
+	struct shape s = shape_make(1, (const int64_t[]){SAMPLE_N});
+
+	return (struct place){
+	    .kind = kind, .index = index, .n_bytes = SAMPLE_N * 4, .type = DT_f32, .shape = s, .tensor = tensor};
+}
+
+static uint32_t *
+list(struct arena *a, uint32_t n, const uint32_t *v)
+{
+	return arena_dup(a, v, n * sizeof(*v));
+}
+
+static void
+fill_steps(struct arena *a, struct plan *p)
+{
+	p->n_kernels = 2;
+	p->kernels = NEW_ARRAY(a, struct plan_kernel, 2);
+	p->kernels[0] = (struct plan_kernel){.spec = STR("spec 1\n"), .schedule = STR("v=8"), .symbol = STR("scale"),
+	    .n_operands = 2, .n_results = 1, .n_passes = 1, .range = {SAMPLE_N}, .cost_ns = 100, .bound_ns = 50,
+	    .is_measured = true, .flops = 74, .bytes = 444};
+	p->kernels[1] = (struct plan_kernel){.spec = STR("spec 1\n#"), .symbol = STR("mirror"), .schedule = STR(""),
+	    .n_operands = 1, .n_results = 1, .n_passes = 2, .range = {SAMPLE_N, SAMPLE_N},
+	    .shared_bytes = SAMPLE_N * 4, .local_bytes = 64, .cost_ns = 60, .bound_ns = 30, .is_measured = true,
+	    .flops = 37, .bytes = 296};
+	p->n_places = 5;
+	p->places = NEW_ARRAY(a, struct place, 5);
+	p->places[0] = make_place(PLACE_INPUT, 0, 0);
+	p->places[1] = make_place(PLACE_CONST, 0, 1);
+	p->places[2] = make_place(PLACE_WORK, 0, 2);
+	p->places[3] = make_place(PLACE_OUTPUT, 0, 3);
+	p->places[4] = make_place(PLACE_OUTPUT, 1, 0);
+	p->n_steps = 2;
+	p->steps = NEW_ARRAY(a, struct plan_step, 2);
+	p->steps[0] = (struct plan_step){.kernel = 0, .n_places = 3, .candidate = 0, .nodes = STR("scale, shift")};
+	p->steps[0].places = list(a, 3, (const uint32_t[]){0, 1, 2});
+	p->steps[1] = (struct plan_step){.kernel = 1, .n_places = 2, .candidate = 1, .nodes = STR("mirror")};
+	p->steps[1].places = list(a, 2, (const uint32_t[]){2, 3});
+	p->n_copies = 1;
+	p->copies = NEW_ARRAY(a, struct plan_copy, 1);
+	p->copies[0] = (struct plan_copy){0, 4};
+	p->work_bytes = SAMPLE_N * 4;
+}
+
+static void
+fill_evidence(struct arena *a, struct plan *p)
+{
+	p->n_candidates = 2;
+	p->candidates = NEW_ARRAY(a, struct plan_candidate, 2);
+	p->candidates[0] = (struct plan_candidate){.reads = list(a, 2, (const uint32_t[]){0, 1}), .n_reads = 2,
+	    .makes = list(a, 1, (const uint32_t[]){2}), .n_makes = 1, .cost_ns = 100, .is_measured = true,
+	    .is_chosen = true, .reduced_cost = 0};
+	p->candidates[1] = (struct plan_candidate){.reads = list(a, 1, (const uint32_t[]){2}), .n_reads = 1,
+	    .makes = list(a, 1, (const uint32_t[]){3}), .n_makes = 1, .cost_ns = 60, .is_measured = true,
+	    .is_chosen = true, .reduced_cost = 0.5};
+	p->n_rows = 1;
+	p->rows = NEW_ARRAY(a, struct plan_row, 1);
+	p->rows[0] = (struct plan_row){.candidates = list(a, 1, (const uint32_t[]){1}), .n_candidates = 1, .dual = 59.5};
+}
+
+void
+plan_sample_dry(struct arena *a, struct plan *p)
+{
+	struct shape s = shape_make(1, (const int64_t[]){SAMPLE_N});
+	size_t n_bytes = SAMPLE_N * 4 + PLAN_ALIGN;
+	uint8_t *w = arena_alloc(a, n_bytes);
+
+	w += -(uintptr_t)w % PLAN_ALIGN;
+	for (int i = 0; i < SAMPLE_N; i++) {
+		float v = weight(i);
+
+		memcpy(w + i * 4, &v, 4);
+	}
+	*p = (struct plan){.run_compat = STR("fake"), .environment = STR("cpu=fake\n"), .model_name = STR("sample"),
+	    .model_digest = STR("00"), .version = STR("1"), .n_threads = 1, .n_operators = 3, .n_primitives = 4,
+	    .n_candidates_total = 9, .n_distinct = 7, .latency_ns = 160, .bound_ns = 59, .measured_ns = 170,
+	    .tolerance = 1e-3, .proved = true, .fusion = STR("full"), .graph = STR("graph text\n"),
+	    .limits = STR("none"), .source = str_of(code), .module = {(const uint8_t *)"\177ELF", 4},
+	    .constants = {w, SAMPLE_N * 4}, .certificate = STR("bound checked by duals")};
+	p->n_inputs = 1;
+	p->inputs = NEW_ARRAY(a, struct plan_io, 1);
+	p->inputs[0] = (struct plan_io){STR("x"), DT_f32, s};
+	p->n_outputs = 2;
+	p->outputs = NEW_ARRAY(a, struct plan_io, 2);
+	p->outputs[0] = (struct plan_io){STR("z"), DT_f32, s};
+	p->outputs[1] = (struct plan_io){STR("same"), DT_f32, s};
+	fill_steps(a, p);
+	fill_evidence(a, p);
+}
+
+bool
+plan_sample(struct arena *a, struct plan *out, struct err *e)
+{
+	static const char *const flags[] = {"-O2", NULL};
+	struct compile_opts o = {.flags = flags};
+	struct dev_info info;
+
+	plan_sample_dry(a, out);
+	if (!dev_cpu_describe(&info, e))
+		return false;
+	out->run_compat = str_of(str_dup(a, str_of(info.run_compat)));
+	return compile_c(a, str_of(code), &o, &out->module, e);
+}

@@ -1,0 +1,290 @@
+/* tests/unit/plan_file_test.c: a plan comes back from its file as it went in; a damaged file is
+ * refused with one error, whatever byte was hit. */
+#include "../../schema/plan_file.h"
+#include "../harness/plan_sample.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct folder {
+	char dir[64], path[96], other[96];
+};
+
+static int
+open_folder(void **state)
+{
+	struct folder *f = heap_alloc(sizeof(*f));
+
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/korch-plan-XXXXXX");
+	if (!mkdtemp(f->dir))
+		return -1;
+	(void)snprintf(f->path, sizeof(f->path), "%s/a.korch", f->dir);
+	(void)snprintf(f->other, sizeof(f->other), "%s/b.korch", f->dir);
+	*state = f;
+	return 0;
+}
+
+static int
+close_folder(void **state)
+{
+	struct folder *f = *state;
+
+	(void)unlink(f->path);
+	(void)unlink(f->other);
+	(void)rmdir(f->dir);
+	free(f);
+	return 0;
+}
+
+static const struct plan_host host = {
+    .wall_ns = 5, .made_by = {"korch test", 10}, .host = {"here", 4}};
+
+static void
+save_sample(struct arena *a, const char *path, struct plan *p)
+{
+	struct err e = {0};
+
+	plan_sample_dry(a, p);
+	if (!plan_save(path, p, &host, &e))
+		fail_msg("%s", e.msg);
+}
+
+static void
+comes_back_as_it_was(void **state)
+{
+	const struct folder *f = *state;
+	struct arena a = {0};
+	struct plan want, have;
+	struct plan_host h;
+	struct hash dw, dh, df;
+	struct err e = {0};
+
+	save_sample(&a, f->path, &want);
+	if (!plan_load(&a, f->path, &have, &h, &e))
+		fail_msg("%s", e.msg);
+	plan_digest(&want, &dw);
+	plan_digest(&have, &dh);
+	assert_memory_equal(dw.b, dh.b, 32);
+	assert_int_equal(have.measured_ns, 170);
+	assert_int_equal(h.wall_ns, 5);
+	assert_true(str_is(h.host, "here"));
+	assert_int_equal((uintptr_t)have.constants.p % PLAN_ALIGN, 0);
+	assert_memory_equal(have.constants.p, want.constants.p, want.constants.n);
+	assert_true(str_eq(have.source, want.source));
+	assert_int_equal(have.steps[1].places[0], 2);
+	assert_true(plan_file_check(f->path, &df, &e));
+	assert_memory_equal(dw.b, df.b, 32);
+	arena_fini(&a);
+}
+
+static void
+digest_leaves_out_times_and_host(void **state)
+{
+	struct arena a = {0};
+	struct plan p;
+	struct hash before, after;
+
+	(void)state;
+	plan_sample_dry(&a, &p);
+	plan_digest(&p, &before);
+	p.measured_ns = 999;
+	plan_digest(&p, &after);
+	assert_true(hash_eq(&before, &after));
+	p.kernels[0].cost_ns++;
+	plan_digest(&p, &after);
+	assert_false(hash_eq(&before, &after));
+	arena_fini(&a);
+}
+
+static struct bytes
+read_back(struct arena *a, const char *path)
+{
+	struct bytes b;
+	struct err e = {0};
+
+	if (!os_read_file(os_real(), a, path, 1 << 24, &b, &e))
+		fail_msg("%s", e.msg);
+	return b;
+}
+
+static void
+write_to(const char *path, const uint8_t *p, size_t n)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(p, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+static bool
+is_refusal(enum err_code c)
+{
+	return c == ERR_FORMAT || c == ERR_IO || c == ERR_NEWER || c == ERR_LIMIT;
+}
+
+/* A flipped bit either changes nothing that is read (a free byte of a page) or is refused. */
+static void
+every_flipped_byte_is_found_or_idle(void **state)
+{
+	const struct folder *f = *state;
+	struct arena a = {0};
+	struct plan want, have;
+	struct hash dw, dh;
+	struct rng r = {11};
+	struct bytes file;
+	uint32_t n_refused = 0;
+
+	save_sample(&a, f->path, &want);
+	plan_digest(&want, &dw);
+	file = read_back(&a, f->path);
+	for (uint32_t i = 0; i < 1500; i++) {
+		struct arena_mark mark = arena_mark(&a);
+		uint8_t *bad = arena_dup(&a, file.p, file.n);
+		struct err e = {0};
+
+		bad[rng_below(&r, (uint32_t)file.n)] ^= (uint8_t)(1u << rng_below(&r, 8));
+		write_to(f->other, bad, file.n);
+		if (plan_load(&a, f->other, &have, NULL, &e)) {
+			plan_digest(&have, &dh);
+			assert_true(hash_eq(&dw, &dh));
+		} else {
+			n_refused++;
+			assert_true(is_refusal(e.code));
+			assert_non_null(strstr(e.msg, "b.korch"));
+		}
+		arena_reset(&a, mark);
+	}
+	assert_true(n_refused > 20);
+	arena_fini(&a);
+}
+
+static void
+every_truncation_is_refused(void **state)
+{
+	const struct folder *f = *state;
+	struct arena a = {0};
+	struct plan want, have;
+	struct bytes file;
+
+	save_sample(&a, f->path, &want);
+	file = read_back(&a, f->path);
+	for (size_t n = 0; n < file.n; n += n < 256 ? 17 : 4099) {
+		struct err e = {0};
+
+		write_to(f->other, file.p, n);
+		assert_false(plan_load(&a, f->other, &have, NULL, &e));
+		assert_true(is_refusal(e.code));
+	}
+	arena_fini(&a);
+}
+
+static void
+newer_and_foreign_files_are_named(void **state)
+{
+	const struct folder *f = *state;
+	struct arena a = {0};
+	struct plan want, have;
+	struct bytes file;
+	uint8_t *bad;
+	struct err e = {0};
+
+	save_sample(&a, f->path, &want);
+	file = read_back(&a, f->path);
+	bad = arena_dup(&a, file.p, file.n);
+	bad[63] = 99; /* user_version, big-endian at 60 */
+	write_to(f->other, bad, file.n);
+	assert_false(plan_load(&a, f->other, &have, NULL, &e));
+	assert_int_equal(e.code, ERR_NEWER);
+	bad[63] = 1;
+	bad[68] ^= 1; /* application_id */
+	write_to(f->other, bad, file.n);
+	assert_false(plan_load(&a, f->other, &have, NULL, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	write_to(f->other, (const uint8_t *)"not a plan at all, only words", 29);
+	assert_false(plan_load(&a, f->other, &have, NULL, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	(void)unlink(f->other);
+	assert_false(plan_load(&a, f->other, &have, NULL, &e));
+	assert_int_equal(e.code, ERR_IO);
+	arena_fini(&a);
+}
+
+/* One wrong number each; plan_check must see it. */
+static void
+inconsistent_plans_are_refused(void **state)
+{
+	struct arena a = {0};
+	struct plan p;
+	struct err e = {0};
+
+	(void)state;
+#define REFUSED(CHANGE) \
+	do { \
+		plan_sample_dry(&a, &p); \
+		assert_true(plan_check(&p, &e)); \
+		CHANGE; \
+		e = (struct err){0}; \
+		assert_false(plan_check(&p, &e)); \
+		assert_int_equal(e.code, ERR_FORMAT); \
+		e = (struct err){0}; \
+	} while (0)
+	REFUSED(p.places[2].offset = 64);
+	REFUSED(p.places[2].offset = SIZE_MAX - 63);
+	REFUSED(p.places[0].index = 1);
+	REFUSED(p.places[3].n_bytes = 4);
+	REFUSED(p.places[1].offset = 2);
+	REFUSED(p.steps[0].places[1] = 77);
+	REFUSED(p.steps[0].kernel = 2);
+	REFUSED(p.steps[0].n_places = 2);
+	REFUSED(p.steps[0].places[2] = 0);
+	REFUSED(p.steps[1].places[1] = 2);
+	REFUSED(p.kernels[0].n_passes = 0);
+	REFUSED(p.kernels[0].n_passes = PLAN_MAX_PASSES + 1);
+	REFUSED(p.kernels[0].range[0] = -1);
+	REFUSED(p.kernels[0].symbol = STR("a b"));
+	REFUSED(p.copies[0].to = 2);
+	REFUSED(p.rows[0].candidates[0] = 2);
+	REFUSED(p.n_threads = 0);
+#undef REFUSED
+	arena_fini(&a);
+}
+
+static void
+unwritable_folder_leaves_nothing(void **state)
+{
+	struct arena a = {0};
+	struct plan p;
+	struct err e = {0};
+
+	(void)state;
+	plan_sample_dry(&a, &p);
+	assert_false(plan_save("/nowhere/at/all/x.korch", &p, &host, &e));
+	assert_int_equal(e.code, ERR_IO);
+	assert_non_null(strstr(e.msg, "/nowhere/at/all/x.korch"));
+	arena_fini(&a);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(comes_back_as_it_was, open_folder, close_folder),
+	    cmocka_unit_test(digest_leaves_out_times_and_host),
+	    cmocka_unit_test_setup_teardown(every_flipped_byte_is_found_or_idle, open_folder, close_folder),
+	    cmocka_unit_test_setup_teardown(every_truncation_is_refused, open_folder, close_folder),
+	    cmocka_unit_test_setup_teardown(newer_and_foreign_files_are_named, open_folder, close_folder),
+	    cmocka_unit_test(inconsistent_plans_are_refused),
+	    cmocka_unit_test(unwritable_folder_leaves_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* tests/unit/run_test.c: the runtime: pool, compiler call, loading from memory, plans that run
+ * with one and several threads. */
+#include "../harness/plan_sample.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+static void
+slices_cover_everything_once(void **state)
+{
+	(void)state;
+	for (int64_t n = 0; n < 40; n++)
+		for (uint32_t t = 1; t < 9; t++) {
+			int64_t at = 0, lo, hi;
+
+			for (uint32_t i = 0; i < t; i++) {
+				pool_slice(n, i, t, &lo, &hi);
+				assert_int_equal(lo, at);
+				assert_in_range(hi - lo, n / t, n / t + 1);
+				at = hi;
+			}
+			assert_int_equal(at, n);
+		}
+}
+
+struct tally {
+	_Atomic int64_t before[ROUNDS];
+	atomic_int wrong;
+};
+
+/* After barrier i all threads have added to before[i]. */
+static void
+count_rounds(void *arg, struct pool *p, uint32_t thread)
+{
+	struct tally *t = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		atomic_fetch_add(&t->before[i], 1);
+		pool_barrier(p, thread);
+		if (atomic_load(&t->before[i]) != pool_threads(p))
+			atomic_fetch_add(&t->wrong, 1);
+	}
+}
+
+static void
+barrier_holds_all_back(void **state)
+{
+	struct tally *t = heap_alloc(sizeof(*t));
+	struct pool *p;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(pool_open(THREADS, false, &p, &e));
+	pool_run(p, count_rounds, t);
+	assert_int_equal(t->wrong, 0);
+	pool_close(p);
+	free(t);
+}
+
+static void
+add_one(void *arg, struct pool *p, uint32_t thread)
+{
+	atomic_int *n = arg;
+
+	(void)p;
+	(void)thread;
+	atomic_fetch_add(n, 1);
+}
+
+static void
+every_thread_runs_once_a_run(void **state)
+{
+	atomic_int n = 0;
+	struct pool *p;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(pool_open(THREADS, true, &p, &e));
+	for (int i = 0; i < ROUNDS; i++)
+		pool_run(p, add_one, &n);
+	assert_int_equal(n, THREADS * ROUNDS);
+	pool_close(p);
+	assert_false(pool_open(0, false, &p, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+}
+
+static const char twice[] =
+    "void k_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
+    "{ const float *x = b[0]; float *y = b[1]; for (long i = lo; i < hi; i++) y[i] = 2 * x[i]; }\n";
+
+static void
+equal_text_gives_equal_bytes(void **state)
+{
+	struct arena a = {0};
+	struct compile_opts o = {0};
+	struct bytes one, two;
+	struct str version;
+	struct err e = {0};
+
+	(void)state;
+	if (!compile_c(&a, str_of(twice), &o, &one, &e) || !compile_c(&a, str_of(twice), &o, &two, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(one.n, two.n);
+	assert_memory_equal(one.p, two.p, one.n);
+	assert_true(compiler_version(&a, &version, &e));
+	assert_true(version.n > 3);
+	arena_fini(&a);
+}
+
+static void
+compiler_faults_are_told_apart(void **state)
+{
+	static const char *const bomb[] = {"-include", "/dev/zero", NULL};
+	struct arena a = {0};
+	struct compile_opts o = {0}, slow = {.flags = bomb, .timeout_ns = 1};
+	struct bytes b;
+	struct err e = {0};
+
+	(void)state;
+	assert_false(compile_c(&a, STR("int x = ;\n"), &o, &b, &e));
+	assert_int_equal(e.code, ERR_COMPILE);
+	assert_non_null(strstr(e.msg, "error"));
+	e = (struct err){0};
+	assert_false(compile_c(&a, STR("int x;\n"), &slow, &b, &e));
+	assert_int_equal(e.code, ERR_TIMEOUT);
+	e = (struct err){0};
+	assert_int_equal(setenv("KORCH_CC", "no-such-compiler", 1), 0);
+	assert_false(compile_c(&a, STR("int x;\n"), &o, &b, &e));
+	assert_int_equal(e.code, ERR_HOST);
+	assert_int_equal(unsetenv("KORCH_CC"), 0);
+	arena_fini(&a);
+}
+
+static void
+modules_are_told_apart(void **state)
+{
+	static const char thrice[] =
+	    "void k_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
+	    "{ const float *x = b[0]; float *y = b[1]; for (long i = lo; i < hi; i++) y[i] = 3 * x[i]; }\n";
+	struct arena a = {0};
+	struct compile_opts o = {0};
+	struct bytes code[2];
+	struct dev d;
+	struct err e = {0};
+	float x[3] = {1, 2, 3}, y[3];
+
+	(void)state;
+	assert_true(compile_c(&a, str_of(twice), &o, &code[0], &e) && compile_c(&a, str_of(thrice), &o, &code[1], &e));
+	assert_true(dev_cpu_open(1, false, &d, &e));
+	/* Loaded and unloaded in turn: a loader that knows libraries by path would return the first. */
+	for (int i = 0; i < 6; i++) {
+		struct dev_kernel k = {.n_passes = 1, .range = {3}};
+		void *buf[] = {x, y};
+		struct dev_launch l = {&k, buf};
+		struct dev_module *m;
+
+		assert_true(d.load(d.self, code[i % 2], &m, &e));
+		assert_true(d.find(d.self, m, "k", &k, &e));
+		d.run(d.self, &l, 1, NULL);
+		assert_true(y[2] == (i % 2 ? 9 : 6));
+		d.unload(d.self, m);
+	}
+	struct dev_module *m;
+	struct dev_kernel k = {.n_passes = 1, .range = {3}};
+
+	assert_false(d.load(d.self, (struct bytes){(const uint8_t *)twice, 20}, &m, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	assert_true(d.load(d.self, code[0], &m, &e));
+	assert_false(d.find(d.self, m, "other", &k, &e));
+	d.unload(d.self, m);
+	d.close(d.self);
+	arena_fini(&a);
+}
+
+static void
+run_plan(const struct plan *p, uint32_t n_threads)
+{
+	float x[SAMPLE_N], want[SAMPLE_N], z[SAMPLE_N], same[SAMPLE_N];
+	const void *in[] = {x};
+	void *out[] = {z, same};
+	int64_t ns[2];
+	struct plan_exec *exec;
+	struct dev d;
+	struct err e = {0};
+
+	assert_true(dev_cpu_open(n_threads, false, &d, &e));
+	if (!plan_exec_open(&d, p, &exec, &e))
+		fail_msg("%s", e.msg);
+	for (int round = 0; round < 50; round++) {
+		for (int i = 0; i < SAMPLE_N; i++)
+			x[i] = (float)(i * i - round);
+		plan_sample_expect(x, want);
+		memset(z, 0, sizeof(z));
+		plan_exec_run(exec, in, out, round % 2 ? ns : NULL);
+		assert_memory_equal(z, want, sizeof(z));
+		assert_memory_equal(same, x, sizeof(x));
+	}
+	assert_true(ns[0] >= 0 && ns[1] >= 0);
+	plan_exec_close(exec);
+	d.close(d.self);
+}
+
+static void
+plans_run_on_any_number_of_threads(void **state)
+{
+	struct arena a = {0};
+	struct plan p;
+	struct err e = {0};
+
+	(void)state;
+	if (!plan_sample(&a, &p, &e))
+		fail_msg("%s", e.msg);
+	for (uint32_t n = 1; n < 6; n++)
+		run_plan(&p, n);
+	arena_fini(&a);
+}
+
+struct racer {
+	struct plan_exec *exec;
+	atomic_int wrong;
+};
+
+static void *
+race(void *arg)
+{
+	struct racer *r = arg;
+	float x[SAMPLE_N], want[SAMPLE_N], z[SAMPLE_N], same[SAMPLE_N];
+	const void *in[] = {x};
+	void *out[] = {z, same};
+
+	for (int i = 0; i < SAMPLE_N; i++)
+		x[i] = (float)((uintptr_t)&x % 997 + (unsigned)i);
+	plan_sample_expect(x, want);
+	for (int round = 0; round < 200; round++) {
+		plan_exec_run(r->exec, in, out, NULL);
+		if (memcmp(z, want, sizeof(z)) != 0 || memcmp(same, x, sizeof(x)) != 0)
+			atomic_fetch_add(&r->wrong, 1);
+	}
+	return NULL;
+}
+
+static void
+callers_take_turns(void **state)
+{
+	struct arena a = {0};
+	struct racer r = {0}, other = {0};
+	pthread_t t[3];
+	struct plan p;
+	struct dev d;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(plan_sample(&a, &p, &e) && dev_cpu_open(2, false, &d, &e));
+	assert_true(plan_exec_open(&d, &p, &r.exec, &e) && plan_exec_open(&d, &p, &other.exec, &e));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, race, i < 2 ? &r : &other), 0);
+	for (int i = 0; i < 3; i++)
+		(void)pthread_join(t[i], NULL);
+	assert_int_equal(r.wrong + other.wrong, 0);
+	plan_exec_close(r.exec);
+	plan_exec_close(other.exec);
+	d.close(d.self);
+	arena_fini(&a);
+}
+
+static void
+foreign_plans_are_refused(void **state)
+{
+	struct arena a = {0};
+	struct plan_exec *x;
+	struct plan p;
+	struct dev d;
+	struct err e = {0};
+
+	(void)state;
+	plan_sample_dry(&a, &p);
+	p.run_compat = STR("x86_64 avx2 fma matrix-unit elf-1");
+	assert_true(dev_cpu_open(1, false, &d, &e));
+	assert_false(plan_exec_open(&d, &p, &x, &e));
+	assert_int_equal(e.code, ERR_DEVICE);
+	assert_non_null(strstr(e.msg, "has no matrix-unit"));
+	d.close(d.self);
+	arena_fini(&a);
+}
+
+static void
+fake_times_repeat_and_respect_the_bound(void **state)
+{
+	struct fake_rates none = {0}, always = {.wrong = 1000000};
+	struct fake_time t, again;
+	uint64_t seed;
+	struct err e = {0};
+
+	(void)state;
+	t = fake_measure(STR("spec"), STR("a=1"), 1000, 3, &none);
+	again = fake_measure(STR("spec"), STR("a=1"), 1000, 3, &none);
+	assert_memory_equal(&t, &again, sizeof(t));
+	assert_in_range(t.ns, 1000, 64000);
+	again = fake_measure(STR("spec"), STR("a=2"), 1000, 3, &none);
+	assert_int_not_equal(t.ns, again.ns);
+	assert_int_equal(fake_measure(STR("spec"), STR("a=1"), 1000, 3, &always).status, ERR_WRONG);
+	assert_true(fake_read(STR("seed=9,crash=5 hang=2"), &seed, &none, &e));
+	assert_int_equal(seed, 9);
+	assert_int_equal(none.crash, 5);
+	assert_int_equal(none.hang, 2);
+	assert_false(fake_read(STR("sneed=9"), &seed, &none, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(slices_cover_everything_once),
+	    cmocka_unit_test(barrier_holds_all_back),
+	    cmocka_unit_test(every_thread_runs_once_a_run),
+	    cmocka_unit_test(equal_text_gives_equal_bytes),
+	    cmocka_unit_test(compiler_faults_are_told_apart),
+	    cmocka_unit_test(modules_are_told_apart),
+	    cmocka_unit_test(plans_run_on_any_number_of_threads),
+	    cmocka_unit_test(callers_take_turns),
+	    cmocka_unit_test(foreign_plans_are_refused),
+	    cmocka_unit_test(fake_times_repeat_and_respect_the_bound),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
