@@ -6,15 +6,14 @@
 
 enum { KERNEL_MAX_PASSES = 16 };
 
-/* How a constant operand is stored for the kernel: destination extents, and for each source
- * dimension an affine form of the destination's indices; outside the source: zero.  A plan
- * maker applies it once (pack_apply). */
+/* How a constant operand is stored for the kernel: element d of the destination (row-major in
+ * `dim`) is element base + sum coef[i] * d[i] of the dense operand, or zero where
+ * sum column[i] * d[i] >= n_columns.  A plan maker applies it once (pack_apply). */
 struct pack {
 	uint32_t operand;        /* of the spec */
 	int rank;                /* of the destination */
-	int64_t dim[MAX_RANK];
-	int64_t coef[MAX_RANK][MAX_RANK]; /* [source dimension][destination dimension] */
-	int64_t base[MAX_RANK];
+	int64_t dim[MAX_RANK], coef[MAX_RANK], column[MAX_RANK];
+	int64_t base, n_columns;
 };
 
 /* Kernel ABI (D9).  Each pass is
