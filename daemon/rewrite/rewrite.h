@@ -12,11 +12,16 @@ struct rewrite_opts {
 	uint32_t max_nodes;  /* stop adding beyond this many nodes */
 };
 struct rewrite_stats { /* per rule, in the order of rule.def */
-	uint32_t n_applied[64], n_refused[64];
+	uint32_t n_applied[96], n_refused[96];
 	uint32_t n_rounds;
 };
 /* A new, sorted graph computing the same outputs.  Deterministic. */
 bool rewrite_run(struct arena *a, const struct graph *g, const struct rewrite_opts *o, struct graph *out,
     struct rewrite_stats *stats, struct err *e) MUST_CHECK;
+
+/* The rows of rule.def, for printing counts. */
+uint32_t rewrite_n_rules(void);
+const char *rewrite_rule_name(uint32_t i);
+const char *rewrite_rule_text(uint32_t i);
 
 #endif

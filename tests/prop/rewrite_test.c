@@ -1,0 +1,179 @@
+/* tests/prop/rewrite_test.c: a rewritten graph computes what the graph did, whatever the graph;
+ * and every rule is met by some graph. */
+#include "random_graph.h"
+
+#include "../../daemon/rewrite/rewrite.h"
+#include "../../kernels/interp/interp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+static void
+print_graph(struct arena *a, const char *what, const struct graph *g)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	graph_print(&sb, g);
+	fprintf(stderr, "--- %s\n%.*s", what, STR_ARG(sb_str(&sb)));
+}
+
+struct totals {
+	uint64_t applied[96], rounds, nodes_before, nodes_after;
+	uint32_t most_rounds;
+};
+
+/* One graph, one setting; true when both graphs agree. */
+static bool
+agrees(struct arena *a, const struct graph *g, struct rng *r, const struct rewrite_opts *o, double within,
+    struct totals *sum)
+{
+	const void **in = random_inputs(a, r, g);
+	void **want = NEW_ARRAY(a, void *, g->n_outputs), **have = NEW_ARRAY(a, void *, g->n_outputs);
+	struct rewrite_stats stats;
+	struct graph to;
+	struct err e = {0};
+
+	if (!rewrite_run(a, g, o, &to, &stats, &e))
+		bug("%s", e.msg);
+	graph_verify(&to);
+	for (uint32_t i = 0; i < rewrite_n_rules(); i++)
+		sum->applied[i] += stats.n_applied[i];
+	sum->rounds += stats.n_rounds;
+	sum->most_rounds = MAX_OF(sum->most_rounds, stats.n_rounds);
+	sum->nodes_before += g->n_nodes;
+	sum->nodes_after += to.n_nodes;
+	if (!interp_run(a, g, in, NULL, want, &e) || !interp_run(a, &to, in, NULL, have, &e))
+		bug("%s", e.msg);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		const struct tensor *t = graph_tensor(g, g->outputs[i]);
+		double d = values_distance(t->type, &t->shape, have[i], want[i], 1);
+		if (d <= within)
+			continue;
+		fprintf(stderr, "output %u differs by %g of its largest magnitude\n", i, d);
+		print_graph(a, "before", g);
+		print_graph(a, "after", &to);
+		return false;
+	}
+	return true;
+}
+
+static struct totals
+sweep(const struct random_opts *ro, const struct rewrite_opts *o, double within, uint32_t n, uint64_t seed)
+{
+	struct totals sum = {0};
+
+	for (uint32_t k = 0; k < n; k++) {
+		struct arena a = {0};
+		struct rng r = {seed + k};
+		struct random_opts mine = *ro;
+		struct graph g;
+
+		mine.n_nodes = 1 + rng_below(&r, ro->n_nodes);
+		mine.chain = rng_below(&r, 2);
+		random_graph(&g, &a, &r, &mine);
+		if (!agrees(&a, &g, &r, o, within, &sum)) {
+			fprintf(stderr, "seed %llu\n", (unsigned long long)(seed + k));
+			fail();
+		}
+		arena_fini(&a);
+	}
+	return sum;
+}
+
+static void
+print_totals(const struct totals *t)
+{
+	print_message("nodes %llu -> %llu, most rounds %u\n", (unsigned long long)t->nodes_before,
+	    (unsigned long long)t->nodes_after, t->most_rounds);
+	for (uint32_t i = 0; i < rewrite_n_rules(); i++)
+		print_message("  %-26s %llu\n", rewrite_rule_name(i), (unsigned long long)t->applied[i]);
+}
+
+static const struct rewrite_opts all_rules = {
+    .normalize = true, .alternatives = false, .worst = NUM_PRECISION, .max_nodes = 100000};
+
+static uint32_t
+n_graphs(uint32_t by_default)
+{
+	const char *n = getenv("KORCH_RANDOM_GRAPHS");
+	int64_t v;
+
+	return n && str_to_i64(str_of(n), &v) && v > 0 ? (uint32_t)v : by_default;
+}
+
+static void
+exact_rules_keep_every_bit_but_sums(void **state)
+{
+	struct rewrite_opts o = all_rules;
+	struct random_opts ro = {.n_nodes = 12, .kinds = RG_ALL & ~(uint32_t)RG_PROD, .max_elements = 600};
+
+	(void)state;
+	o.worst = NUM_EXACT;
+	/* The interpreter sums in double, so that the order of a sum hardly shows. */
+	struct totals t = sweep(&ro, &o, 1e-6, n_graphs(1500), 1000000);
+	assert_true(t.most_rounds < 20);
+}
+
+static void
+all_rules_agree(void **state)
+{
+	struct random_opts ro = {.n_nodes = 14, .kinds = RG_ALL & ~(uint32_t)RG_PROD, .max_elements = 600};
+
+	(void)state;
+	struct totals t = sweep(&ro, &all_rules, 2e-4, n_graphs(1500), 2000000);
+	assert_true(t.most_rounds < 20);
+	print_totals(&t);
+}
+
+static void
+layout_chains_agree(void **state)
+{
+	struct random_opts ro = {.n_nodes = 10, .kinds = RG_LAYOUT | RG_BCAST | RG_MAP | RG_REDUCE | RG_GATHER,
+	    .max_elements = 400, .max_extent = 5};
+
+	(void)state;
+	struct totals t = sweep(&ro, &all_rules, 1e-4, n_graphs(3000), 3000000);
+	assert_true(t.most_rounds < 20);
+	print_totals(&t);
+}
+
+static void
+equal_graphs_are_rewritten_alike(void **state)
+{
+	struct random_opts ro = {.n_nodes = 20, .kinds = RG_ALL};
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 50; seed++) {
+		struct arena a = {0};
+		struct strbuf sb[2];
+
+		for (int k = 0; k < 2; k++) {
+			struct rng r = {seed};
+			struct graph g, to;
+			struct err e = {0};
+			random_graph(&g, &a, &r, &ro);
+			assert_true(rewrite_run(&a, &g, &all_rules, &to, NULL, &e));
+			sb_init(&sb[k], &a);
+			graph_print(&sb[k], &to);
+		}
+		assert_true(str_eq(sb_str(&sb[0]), sb_str(&sb[1])));
+		arena_fini(&a);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(exact_rules_keep_every_bit_but_sums),
+	    cmocka_unit_test(all_rules_agree),
+	    cmocka_unit_test(layout_chains_agree),
+	    cmocka_unit_test(equal_graphs_are_rewritten_alike),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
