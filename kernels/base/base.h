@@ -158,6 +158,8 @@ struct hash {
 	uint8_t b[32];
 };
 struct hash hash_bytes(const void *p, size_t n);
+/* Of a file's content, read piece by piece. */
+bool hash_file(const char *path, struct hash *out, uint64_t *n_bytes, struct err *e) MUST_CHECK;
 bool hash_eq(const struct hash *a, const struct hash *b);
 int hash_cmp(const struct hash *a, const struct hash *b);
 void hash_hex(const struct hash *h, char out[65]);

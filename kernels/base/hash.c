@@ -1,9 +1,13 @@
 /* kernels/base/hash.c: SHA-256 from mbedTLS for identity, a mixer for tables. */
 #include "base.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <mbedtls/md.h>
 #include <mbedtls/sha256.h>
 #include <mbedtls/version.h>
 #include <string.h>
+#include <unistd.h>
 
 struct hash
 hash_bytes(const void *p, size_t n)
@@ -18,6 +22,47 @@ hash_bytes(const void *p, size_t n)
 	if (rc != 0)
 		bug("SHA-256 failed with %d", rc);
 	return h;
+}
+
+/* The message-digest interface has the same names in mbedTLS 2 and 3. */
+static bool
+hash_fd(int fd, mbedtls_md_context_t *md, uint64_t *n_bytes)
+{
+	uint8_t buf[65536];
+
+	for (;;) {
+		ssize_t got = read(fd, buf, sizeof(buf));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got == 0;
+		if (mbedtls_md_update(md, buf, (size_t)got) != 0)
+			bug("SHA-256 failed");
+		*n_bytes += (uint64_t)got;
+	}
+}
+
+bool
+hash_file(const char *path, struct hash *out, uint64_t *n_bytes, struct err *e)
+{
+	mbedtls_md_context_t md;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool ok;
+
+	if (fd < 0)
+		return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+	mbedtls_md_init(&md);
+	if (mbedtls_md_setup(&md, mbedtls_md_info_from_type(MBEDTLS_MD_SHA256), 0) != 0 ||
+	    mbedtls_md_starts(&md) != 0)
+		bug("SHA-256 is missing");
+	*n_bytes = 0;
+	ok = hash_fd(fd, &md, n_bytes) || err_set(e, ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+	if (mbedtls_md_finish(&md, out->b) != 0)
+		bug("SHA-256 failed");
+	mbedtls_md_free(&md);
+	(void)close(fd);
+	return ok;
 }
 
 int
