@@ -1,0 +1,111 @@
+/* tests/main_korch_opt.c: korch-opt PASS [--name=value]... [FILE].  Standard input without FILE.
+ * Exit status by err.def. */
+#include "opt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+	const char *name;
+	opt_fn *run;
+	const char *help;
+} passes[] = {
+#define OPT(NAME, FN, HELP) {#NAME, FN, HELP},
+#include "opt.def"
+#undef OPT
+};
+
+enum { MAX_BYTES = 1 << 30 };
+
+static bool
+read_stdin(struct arena *a, struct str *out, struct err *e)
+{
+	struct strbuf sb;
+	char buf[1 << 16];
+	ssize_t n;
+
+	sb_init(&sb, a);
+	while ((n = read(0, buf, sizeof(buf))) > 0) {
+		if (sb.n > MAX_BYTES)
+			return err_set(e, ERR_LIMIT, "standard input: more than %d bytes", MAX_BYTES);
+		sb_add(&sb, (struct str){buf, (size_t)n});
+	}
+	*out = sb_str(&sb);
+	return n == 0 ? true : err_set(e, ERR_IO, "standard input cannot be read");
+}
+
+const char *
+opt_arg(const struct opt_call *c, const char *name, const char *none)
+{
+	size_t n = strlen(name);
+
+	for (int i = 0; i < c->n_arg; i++)
+		if (strncmp(c->arg[i], name, n) == 0 && (c->arg[i][n] == '=' || !c->arg[i][n]))
+			return c->arg[i][n] ? c->arg[i] + n + 1 : "";
+	return none;
+}
+
+static bool
+read_text(struct opt_call *c, struct err *e)
+{
+	struct bytes b;
+
+	if (strcmp(c->file, "-") == 0)
+		return read_stdin(c->a, &c->text, e);
+	if (!os_read_file(os_real(), c->a, c->file, MAX_BYTES, &b, e))
+		return false;
+	c->text = (struct str){(const char *)b.p, b.n};
+	return true;
+}
+
+static void
+usage(FILE *to)
+{
+	fprintf(to, "usage: korch-opt PASS [--name=value]... [FILE]\npasses:\n");
+	for (size_t i = 0; i < COUNT_OF(passes); i++)
+		fprintf(to, "  %-12s %s\n", passes[i].name, passes[i].help);
+}
+
+static opt_fn *
+pass_of(const char *name)
+{
+	for (size_t i = 0; i < COUNT_OF(passes); i++)
+		if (strcmp(passes[i].name, name) == 0)
+			return passes[i].run;
+	return NULL;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arena a = {0};
+	struct strbuf out;
+	struct err e = {0};
+	struct opt_call c = {.a = &a, .out = &out, .file = "-", .arg = argv + 2};
+	opt_fn *run = argc > 1 ? pass_of(argv[1]) : NULL;
+	int status = 0;
+
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		usage(stdout);
+		return 0;
+	}
+	while (run && 2 + c.n_arg < argc && strncmp(argv[2 + c.n_arg], "--", 2) == 0)
+		c.n_arg++;
+	if (!run || argc > 3 + c.n_arg) {
+		usage(stderr);
+		return err_exit_status(ERR_USAGE);
+	}
+	if (argc == 3 + c.n_arg)
+		c.file = argv[argc - 1];
+	sb_init(&out, &a);
+	if (!read_text(&c, &e) || !run(&c, &e)) {
+		fprintf(stderr, "korch-opt: %s\n", e.msg);
+		status = err_exit_status(e.code);
+	} else {
+		(void)fwrite(out.p, 1, out.n, stdout);
+	}
+	arena_fini(&a);
+	return status;
+}
