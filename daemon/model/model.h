@@ -42,6 +42,7 @@ struct model_value {
 struct model_node {
 	const char *name; /* never NULL; "Conv_12" made up when the file has none */
 	const char *op, *domain; /* domain "" for ai.onnx */
+	int opset;               /* of ai.onnx; a function's body may have its own */
 	uint32_t n_in, n_out, n_attr;
 	const uint32_t *in, *out; /* values; NO_VALUE where absent */
 	const struct model_attr *attr;
@@ -64,8 +65,8 @@ struct model_limits {
 extern const struct model_limits model_limits_default;
 
 /* Reads ONNX bytes.  `file` names it in messages; external data is looked for in `dir` (NULL:
- * refused), never outside it.  All of the model lives in `a`; tensor data may point into
- * `onnx`.  Errors (ERR_MODEL) name file, node and field and say what is supported. */
+ * refused), never outside it.  All of the model lives in `a`; `onnx` is not needed afterwards.
+ * Errors (ERR_MODEL) name file, node and field and say what is supported. */
 bool model_read(struct arena *a, struct bytes onnx, const char *file, const char *dir,
     const struct model_limits *lim, struct model *out, struct err *e) MUST_CHECK;
 /* "INPUT=1x3x224x224": binds the shape of an input.  ERR_USAGE names unknown inputs and

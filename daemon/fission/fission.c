@@ -1,0 +1,207 @@
+/* daemon/fission/fission.c: walks the operator graph and calls one function a row of op.def.
+ *
+ * Every value of the model becomes one tensor of the primitive graph.  Types and shapes come
+ * only from the primitives' own rules, so inputs must have complete shapes here. */
+#include "fission_int.h"
+
+#include <string.h>
+
+static fission_fn fiss_unary, fiss_binary;
+
+static fission_fn *const fission_of[OP_COUNT] = {
+#define OP(N, V, ...) [OP_##N##_##V] = fiss_##N##_##V,
+#define UNARY(N, V, P) [OP_##N##_##V] = fiss_unary,
+#define BINARY(N, V, P) [OP_##N##_##V] = fiss_binary,
+#include "../model/op.def"
+};
+/* The primitive of a UNARY or BINARY row. */
+static const enum prim prim_of[OP_COUNT] = {
+#define OP(N, V, ...)
+#define UNARY(N, V, P) [OP_##N##_##V] = PRIM_##P,
+#define BINARY(N, V, P) [OP_##N##_##V] = PRIM_##P,
+#include "../model/op.def"
+};
+
+static void
+fiss_unary(struct fission *f)
+{
+	f_out(f, 0, b_map1(f, prim_of[f->op - op_info], f_in(f, 0)));
+}
+
+static void
+fiss_binary(struct fission *f)
+{
+	f_out(f, 0, b_map2(f, prim_of[f->op - op_info], f_in(f, 0), f_in(f, 1)));
+}
+
+/* ---- the row of a node --------------------------------------------------------------- */
+static void
+unsupported(struct fission *f, const char *op)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, f->a);
+	for (size_t i = 0; i < OP_COUNT; i++)
+		if (op_info[i].name[0] == op[0] && (i == 0 || strcmp(op_info[i].name, op_info[i - 1].name) != 0)
+		    && sb.n < 160)
+			sb_addf(&sb, "%s%s", sb.n ? ", " : "", op_info[i].name);
+	f_fail(f, "operator '%s' is not supported; supported with this letter: %s ('korch-opt ops' lists all %d)",
+	    op, sb.n ? sb.p : "none", (int)OP_COUNT);
+}
+
+static bool
+has_kind(const struct model_attr *at, const struct op_attr *row)
+{
+	return at->kind == row->kind
+	    /* an empty list has no type of its own in old files */
+	    || (at->kind == MATTR_OTHER && (row->kind == MATTR_INTS || row->kind == MATTR_FLOATS || row->kind == MATTR_STRINGS));
+}
+
+static void
+check_node(struct fission *f)
+{
+	const struct model_node *n = f->node;
+
+	if (n->n_in < f->op->in[0] || n->n_in > f->op->in[1])
+		f_fail(f, "it has %u operands; %s takes %u to %u", n->n_in, n->op, f->op->in[0], f->op->in[1]);
+	for (uint32_t i = 0; i < n->n_attr; i++) {
+		const struct op_attr *row = op_attr_find(f->op, n->attr[i].name);
+		if (!row)
+			f_fail(f, "attribute '%s' is not known for %s of opset %d", n->attr[i].name, n->op, n->opset);
+		else if (!has_kind(&n->attr[i], row))
+			f_fail(f, "attribute '%s' is of the wrong kind", n->attr[i].name);
+	}
+	uint32_t most = MAX_OF(f->op->out, 1);
+	for (uint32_t i = most; i < n->n_out; i++)
+		if (n->out[i] != NO_VALUE)
+			f_fail(f, "result %u is not supported; %s has at most %u", i, n->op, most);
+}
+
+static void
+find_row(struct fission *f)
+{
+	const struct model_node *n = f->node;
+
+	if (n->domain[0]) {
+		f_fail(f, "operators of the domain '%s' are not supported; only those of ai.onnx are", n->domain);
+		return;
+	}
+	f->op = op_find(n->op, n->opset);
+	if (f->op) {
+		check_node(f);
+	} else if (op_is_known(n->op)) {
+		int first = MODEL_MAX_OPSET;
+		while (op_find(n->op, first - 1))
+			first--;
+		f_fail(f, "operator '%s' exists from opset %d on; the file has %d", n->op, first, n->opset);
+	} else {
+		unsupported(f, n->op);
+	}
+}
+
+static void
+run_node(struct fission *f, uint32_t number, struct fission_stats *stats)
+{
+	const struct model_node *n = &f->m->nodes[number];
+	uint32_t before = f->g->n_nodes;
+
+	f->node = n;
+	f->origin = number;
+	f->outs = NEW_ARRAY(f->a, tensor_id, n->n_out);
+	for (uint32_t i = 0; i < n->n_out; i++)
+		f->outs[i] = NO_TENSOR;
+	find_row(f);
+	if (!f->failed)
+		fission_of[f->op - op_info](f);
+	for (uint32_t i = 0; i < n->n_out && !f->failed; i++) {
+		if (n->out[i] == NO_VALUE)
+			continue;
+		if (f->outs[i].i == NO_TENSOR.i)
+			f_fail(f, "result %u is not supported", i);
+		f->of_value[n->out[i]] = f->outs[i];
+	}
+	if (f->failed)
+		(void)err_in(f->e, "%s: node '%s' (%s)", f->m->file, n->name, n->op);
+	stats->n_folded += f->g->n_nodes == before;
+}
+
+/* ---- the whole ----------------------------------------------------------------------- */
+static bool
+add_input(struct fission *f, const struct model_value *v, tensor_id *out)
+{
+	size_t n;
+	struct strbuf sb;
+	bool is_open = !v->has_shape;
+
+	sb_init(&sb, f->a);
+	for (int i = 0; v->has_shape && i < v->shape.rank; i++) {
+		is_open = is_open || v->shape.dim[i] < 0;
+		if (v->shape.dim[i] >= 0)
+			sb_addf(&sb, "%s%lld", i ? "x" : "", (long long)v->shape.dim[i]);
+		else
+			sb_addf(&sb, "%s%s", i ? "x" : "", v->dim_param[i] ? v->dim_param[i] : "?");
+	}
+	if (is_open)
+		return err_set(f->e, ERR_MODEL, "%s: input '%s' has %s%s; give it with --shape %s=... (as 1x3x224x224)",
+		    f->m->file, v->name, v->has_shape ? "the open shape " : "no shape", v->has_shape ? sb.p : "", v->name);
+	if (!shape_bytes(&v->shape, v->type, &n) || n > (size_t)16 << 30)
+		return err_set(f->e, ERR_LIMIT, "%s: input '%s' of %s is larger than 16 GiB", f->m->file, v->name, sb.p);
+	*out = graph_input(f->g, v->type, &v->shape, v->name);
+	return true;
+}
+
+static bool
+add_values(struct fission *f)
+{
+	const struct model *m = f->m;
+
+	for (uint32_t i = 0; i < m->n_values; i++)
+		f->of_value[i] = NO_TENSOR;
+	for (uint32_t i = 0; i < m->n_inputs; i++)
+		if (!add_input(f, &m->values[m->inputs[i]], &f->of_value[m->inputs[i]]))
+			return false;
+	for (uint32_t i = 0; i < m->n_values; i++)
+		if (m->values[i].init)
+			f->of_value[i] = b_weight(f, m->values[i].init, m->values[i].name);
+	return true;
+}
+
+bool
+fission_run(struct arena *a, const struct model *m, struct graph *out, struct fission_stats *stats, struct err *e)
+{
+	struct graph g;
+	struct fission f = {.a = a, .m = m, .g = &g, .e = e, .origin = NO_NODE};
+	static const float one = 1;
+	struct shape ones = {.rank = 4};
+
+	*stats = (struct fission_stats){.n_operators = m->n_nodes};
+	graph_init(&g, a);
+	for (int i = 0; i < MAX_RANK; i++)
+		ones.dim[i] = 1;
+	f.blank = b_table(&f, DT_f32, &ones, &one);
+	f.of_value = NEW_ARRAY(a, tensor_id, m->n_values);
+	if (!add_values(&f))
+		return false;
+	for (uint32_t i = 0; i < m->n_nodes; i++) {
+		run_node(&f, i, stats);
+		if (f.failed)
+			return false;
+	}
+	for (uint32_t i = 0; i < m->n_outputs; i++)
+		graph_output(&g, f.of_value[m->outputs[i]], m->values[m->outputs[i]].name);
+	graph_sort(out, a, &g, NULL);
+	stats->n_primitives = out->n_nodes;
+	return true;
+}
+
+void
+fission_list_ops(struct strbuf *sb)
+{
+	for (size_t i = 0; i < OP_COUNT; i++) {
+		bool is_first = i == 0 || strcmp(op_info[i].name, op_info[i - 1].name) != 0;
+		if (is_first)
+			sb_addf(sb, "%s%s", i ? "\n" : "", op_info[i].name);
+		sb_addf(sb, " %d", op_info[i].since);
+	}
+	sb_addc(sb, '\n');
+}
