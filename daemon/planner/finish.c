@@ -5,7 +5,7 @@
 
 #include "../../schema/plan_file.h"
 
-#include <string.h>
+#include <sys/utsname.h>
 
 enum { MAX_BUILDS = 20, MODULE_MAX_BYTES = 256 << 20 };
 
@@ -229,6 +229,18 @@ time_plan(struct tune *t, struct plan *plan, struct str path, struct err *e)
 }
 
 static bool
+save(struct tune *t, const struct plan *plan, const char *path, struct err *e)
+{
+	struct utsname u;
+	struct plan_host host = {
+	    .wall_ns = t->os->wall_ns(t->os->self), .made_by = STR("korch " KORCH_VERSION), .host = STR("")};
+
+	if (uname(&u) == 0)
+		host.host = str_of(arena_printf(t->arena, "%s %s %s", u.sysname, u.release, u.machine));
+	return plan_save(path, plan, &host, e);
+}
+
+static bool
 say_done(struct tune *t, struct str path, struct err *e)
 {
 	struct msg done = {.type = MSG_done};
@@ -262,12 +274,12 @@ finish_run(struct tune *t, struct err *e)
 	t->progress.bound_ns = plan.bound_ns;
 	t->progress.proved = plan.proved;
 	t->progress.gap = plan.latency_ns > 0 ? (double)(plan.latency_ns - plan.bound_ns) / (double)plan.latency_ns : 0;
-	if (!plan_save(&plan, path, e))
+	if (!save(t, &plan, path, e))
 		return false;
 	if (may_time && plan.n_steps > 0) {
 		if (!time_plan(t, &plan, t->start.out_path, e))
 			return false;
-		if (plan.measured_ns > 0 && !plan_save(&plan, path, e))
+		if (plan.measured_ns > 0 && !save(t, &plan, path, e))
 			return false;
 	}
 	return say_done(t, t->start.out_path, e);
