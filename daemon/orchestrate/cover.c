@@ -1,0 +1,333 @@
+/* daemon/orchestrate/cover.c: the covering program min c.x over landmark rows, by lp_solve with
+ * columns and rows added as they are needed, and duals that are safe whatever lp_solve says.
+ *
+ * Columns: per node the cheapest kernel per node computed and the smallest; then, after each
+ * solution, per node the kernel of most negative reduced cost.  Rows: landmarks violated by the
+ * solution.  Invariant: every row has a column that may be used, else lp_solve would see an
+ * infeasible program. */
+#include "blp_int.h"
+#include "lp.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct link { /* the rows of a kernel, newest first */
+	uint32_t row, next;
+};
+struct cover {
+	const struct prog *g;
+	struct landmarks *marks;
+	struct simplex *lp;
+	const volatile bool *cancel;
+	uint32_t *col_of, *kernel_of; /* kernel -> column or NONE; column -> kernel */
+	uint32_t n_cols, cap_cols, n_rows; /* rows that lp knows */
+	struct link *links;
+	uint32_t n_links, cap_links, *head; /* kernel -> newest link + 1 */
+	double *price, *x;
+	double *last_dual;            /* of the last optimum, n_last of them */
+	uint32_t n_last;
+	uint32_t *work;
+};
+
+struct cover *
+cover_new(const struct prog *g)
+{
+	struct cover *c = heap_alloc(sizeof(*c));
+
+	c->g = g;
+	c->marks = landmarks_new(g);
+	c->col_of = heap_alloc(sizeof(*c->col_of) * g->n_kernels);
+	memset(c->col_of, 0xff, sizeof(*c->col_of) * g->n_kernels);
+	c->head = heap_alloc(sizeof(*c->head) * g->n_kernels);
+	c->price = heap_alloc(sizeof(*c->price) * g->n_kernels);
+	c->x = heap_alloc(sizeof(*c->x) * g->n_kernels);
+	c->work = heap_alloc(sizeof(*c->work) * g->n_kernels);
+	return c;
+}
+
+void
+cover_free(struct cover *c)
+{
+	if (!c)
+		return;
+	landmarks_free(c->marks);
+	simplex_free(c->lp);
+	free(c->col_of);
+	free(c->kernel_of);
+	free(c->links);
+	free(c->head);
+	free(c->price);
+	free(c->x);
+	free(c->last_dual);
+	free(c->work);
+	free(c);
+}
+
+static double
+lp_cost(const struct prog *g, uint32_t k)
+{
+	return g->cost[k] == BLP_NEVER ? 0 : (double)g->cost[k];
+}
+
+static int
+by_number(const void *x, const void *y)
+{
+	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+
+	return (a > b) - (a < b);
+}
+
+/* Gives kernel k a column over the rows that lp knows. */
+static void
+add_column(struct cover *c, uint32_t k)
+{
+	uint32_t n = 0, *rows = c->work;
+	struct arena tmp = {0};
+
+	if (c->col_of[k] != NONE)
+		return;
+	for (uint32_t l = c->head[k]; l; l = c->links[l - 1].next)
+		n++;
+	rows = NEW_ARRAY(&tmp, uint32_t, n);
+	n = 0;
+	for (uint32_t l = c->head[k]; l; l = c->links[l - 1].next)
+		if (c->links[l - 1].row < c->n_rows)
+			rows[n++] = c->links[l - 1].row;
+	qsort(rows, n, sizeof(*rows), by_number);
+	if (c->n_cols == c->cap_cols) {
+		c->cap_cols = MAX_OF(256u, c->cap_cols * 2);
+		c->kernel_of = heap_resize(c->kernel_of, sizeof(*c->kernel_of) * c->cap_cols);
+	}
+	simplex_add_col(c->lp, lp_cost(c->g, k), n, rows);
+	c->col_of[k] = c->n_cols;
+	c->kernel_of[c->n_cols++] = k;
+	arena_fini(&tmp);
+}
+
+/* The kernel of a list that costs least by what it computes. */
+static uint32_t
+cheapest(const struct cover *c, const uint32_t *kernels, uint32_t n, const uint32_t *members, bool is_small)
+{
+	const struct prog *g = c->g;
+	double best_value = INFINITY;
+	uint32_t best = NONE;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t k = kernels[i], size = MAX_OF(members[k], 1u);
+		double value = is_small ? (double)size * 1e13 + lp_cost(g, k) : lp_cost(g, k) / size;
+
+		if (g->cost[k] != BLP_NEVER && value < best_value) {
+			best_value = value;
+			best = k;
+		}
+	}
+	return best;
+}
+
+/* Rows that the landmarks have and lp has not. */
+static void
+take_rows(struct cover *c)
+{
+	const uint32_t *members;
+	uint32_t n_all = landmarks_count(c->marks);
+
+	landmarks_nodes(c->marks, &members);
+	for (uint32_t r = c->n_rows; r < n_all; r++) {
+		uint32_t n, n_cols = 0, k;
+		const uint32_t *row = landmarks_row(c->marks, r, &n);
+		bool has_column = false;
+
+		for (uint32_t i = 0; i < n; i++)
+			has_column |= c->col_of[row[i]] != NONE && c->g->cost[row[i]] != BLP_NEVER;
+		if (!has_column && (k = cheapest(c, row, n, members, false)) != NONE)
+			add_column(c, k);
+		for (uint32_t i = 0; i < n; i++) {
+			if (c->n_links == c->cap_links) {
+				c->cap_links = MAX_OF(4096u, c->cap_links * 2);
+				c->links = heap_resize(c->links, sizeof(*c->links) * c->cap_links);
+			}
+			c->links[c->n_links++] = (struct link){r, c->head[row[i]]};
+			c->head[row[i]] = c->n_links;
+			if (c->col_of[row[i]] != NONE)
+				c->work[n_cols++] = c->col_of[row[i]];
+		}
+		qsort(c->work, n_cols, sizeof(*c->work), by_number);
+		simplex_add_row(c->lp, n_cols, c->work);
+		c->n_rows++;
+	}
+}
+
+static void
+start(struct cover *c)
+{
+	const uint32_t *members;
+	const struct lists *nodes = landmarks_nodes(c->marks, &members);
+
+	c->lp = simplex_new(c->cancel);
+	landmarks_add_coverage(c->marks);
+	for (uint32_t v = 0; v < c->g->n_marks; v++) {
+		uint32_t n = nodes->first[v + 1] - nodes->first[v], k;
+
+		for (int small = 0; n && small < 2; small++)
+			if ((k = cheapest(c, nodes->item + nodes->first[v], n, members, small)) != NONE)
+				add_column(c, k);
+	}
+	take_rows(c);
+}
+
+/* Costs changed since the last run: columns follow, every row keeps a usable column. */
+static void
+restart(struct cover *c)
+{
+	const uint32_t *members;
+
+	landmarks_nodes(c->marks, &members);
+	for (uint32_t j = 0; j < c->n_cols; j++)
+		simplex_set_cost(c->lp, j, lp_cost(c->g, c->kernel_of[j]),
+		    c->g->cost[c->kernel_of[j]] == BLP_NEVER);
+	for (uint32_t r = 0; r < c->n_rows; r++) {
+		uint32_t n, k;
+		const uint32_t *row = landmarks_row(c->marks, r, &n);
+		bool has_column = false;
+
+		for (uint32_t i = 0; i < n && !has_column; i++)
+			has_column = c->col_of[row[i]] != NONE && c->g->cost[row[i]] != BLP_NEVER;
+		if (!has_column && (k = cheapest(c, row, n, members, false)) != NONE)
+			add_column(c, k);
+	}
+}
+
+static void
+price_all(struct cover *c, const double *dual)
+{
+	memset(c->price, 0, sizeof(*c->price) * c->g->n_kernels);
+	for (uint32_t r = 0; r < c->n_rows; r++) {
+		uint32_t n;
+		const uint32_t *row = landmarks_row(c->marks, r, &n);
+
+		if (dual[r] < 1e-9)
+			continue;
+		for (uint32_t i = 0; i < n; i++)
+			c->price[row[i]] += dual[r];
+	}
+}
+
+/* Per node the most negative kernel; the number of columns added. */
+static uint32_t
+add_columns(struct cover *c)
+{
+	const struct prog *g = c->g;
+	const uint32_t *members;
+	const struct lists *nodes = landmarks_nodes(c->marks, &members);
+	uint32_t before = c->n_cols;
+
+	for (uint32_t v = 0; v < g->n_marks; v++) {
+		double least = -1e-3;
+		uint32_t best = NONE;
+
+		for (uint32_t j = nodes->first[v]; j < nodes->first[v + 1]; j++) {
+			uint32_t k = nodes->item[j];
+			double r = lp_cost(g, k) - c->price[k];
+
+			if (r < least && c->col_of[k] == NONE && g->cost[k] != BLP_NEVER) {
+				least = r;
+				best = k;
+			}
+		}
+		if (best != NONE)
+			add_column(c, best);
+	}
+	if (c->n_cols != before)
+		return c->n_cols - before;
+	/* Kernels that compute no marked node. */
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		if (c->col_of[k] == NONE && g->cost[k] != BLP_NEVER && lp_cost(g, k) - c->price[k] < -1e-3)
+			add_column(c, k);
+	return c->n_cols - before;
+}
+
+/* Solves over all columns; false when lp_solve gave up. */
+static bool
+solve_columns(struct cover *c)
+{
+	const double *x, *dual;
+
+	do {
+		if (!simplex_run(c->lp, &x, &dual))
+			return false;
+		c->last_dual = heap_resize(c->last_dual, sizeof(*dual) * c->n_rows);
+		memcpy(c->last_dual, dual, sizeof(*dual) * c->n_rows);
+		c->n_last = c->n_rows;
+		memset(c->x, 0, sizeof(*c->x) * c->g->n_kernels);
+		for (uint32_t j = 0; j < c->n_cols; j++)
+			c->x[c->kernel_of[j]] = x[j];
+		price_all(c, dual);
+	} while (add_columns(c) > 0);
+	return true;
+}
+
+/* Any duals >= 0 that over-price no kernel give a bound: clipped, and lowered where a kernel
+ * is over-priced, in exact arithmetic. */
+static void
+make_safe(struct cover *c, struct cover_result *out)
+{
+	const struct prog *g = c->g;
+
+	for (uint32_t r = 0; r < c->n_last; r++)
+		if (c->last_dual[r] > 0 && c->last_dual[r] < 0x1p42)
+			out->dual[r] = (fix)floor(c->last_dual[r] * (double)FIX_ONE);
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		out->reduced[k] = g->cost[k] == BLP_NEVER ? FIX_NEVER : g->cost[k] * FIX_ONE;
+	for (uint32_t r = 0; r < c->n_last; r++) {
+		uint32_t n;
+		const uint32_t *row = landmarks_row(c->marks, r, &n);
+		fix most = out->dual[r];
+
+		for (uint32_t i = 0; i < n; i++)
+			most = MIN_OF(most, out->reduced[row[i]]);
+		out->dual[r] = most;
+		if (most == 0)
+			continue;
+		for (uint32_t i = 0; i < n; i++)
+			if (out->reduced[row[i]] != FIX_NEVER)
+				out->reduced[row[i]] -= most;
+		out->pi += most;
+	}
+}
+
+void
+cover_solve(struct arena *a, struct cover *c, uint32_t max_rounds, const volatile bool *cancel,
+    struct cover_result *out)
+{
+	bool deep = false;
+
+	c->cancel = cancel;
+	if (!c->lp)
+		start(c);
+	else
+		restart(c);
+	for (uint32_t round = 1; solve_columns(c) && round < max_rounds; round++) {
+		uint32_t n = landmarks_separate(c->marks, c->x, deep, round);
+
+		if (n == 0 && deep)
+			break;
+		deep = n == 0 || (deep && n < 4);
+		if (n == 0)
+			continue;
+		take_rows(c);
+	}
+	out->pi = 0;
+	out->dual = NEW_ARRAY(a, fix, landmarks_count(c->marks));
+	out->reduced = NEW_ARRAY(a, fix, c->g->n_kernels);
+	make_safe(c, out);
+	out->n_simplex = simplex_steps(c->lp);
+	out->n_columns = c->n_cols;
+	out->n_rows = c->n_rows;
+}
+
+const uint32_t *
+cover_row(const struct cover *c, uint32_t row, uint32_t *n)
+{
+	return landmarks_row(c->marks, row, n);
+}
