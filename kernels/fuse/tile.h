@@ -37,7 +37,8 @@ struct ix {
 	uint32_t a, b;               /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
 };
 
-/* A loop variable.  It runs from lo while <= hi and, where limit is given, < limit. */
+/* A loop variable.  It runs over lo..hi, and where from and to are given over [from, to) of that;
+ * is_exact: [from, to) never leaves lo..hi. */
 enum axis_role {
 	AXIS_PAR,   /* of the stage's result */
 	AXIS_RED,   /* of its reduction */
@@ -46,7 +47,8 @@ enum axis_role {
 struct tile_axis {
 	enum axis_role role;
 	int64_t lo, hi;
-	ix_id limit; /* an expression over outer axes: the tail of a block; IX_NONE: none */
+	ix_id from, to; /* expressions over outer axes: one block of the axis; IX_NONE: all of it */
+	bool is_exact;
 };
 
 /* ---- scalar expressions --------------------------------------------------------------- */
@@ -75,7 +77,8 @@ struct ex {
 
 struct tx; /* the pool; ix.c, ex.c */
 struct tx *tx_make(struct arena *a);
-axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit);
+axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi);
+axis_id tx_axis_like(struct tx *x, const struct tile_axis *a);
 const struct tile_axis *tx_axis_get(const struct tx *x, axis_id a);
 uint32_t tx_n_axes(const struct tx *x);
 const struct ix *ix_get(const struct tx *x, ix_id i); /* valid until the next ix is made */
@@ -141,7 +144,7 @@ struct tile_tensor {
 	size_t offset;
 	uint32_t stage;    /* that makes it; UINT32_MAX: none */
 	const void *data;  /* AT_TABLE */
-	uint32_t alias;    /* another result that holds the same elements; UINT32_MAX: none */
+	const struct tile_pack *pack; /* AT_OPERAND: the form it comes in; NULL: dense (anchor.h) */
 };
 
 enum stage_kind {
@@ -157,7 +160,9 @@ enum { STAGE_AXES = 24 };
 struct stage_axis {
 	axis_id id;
 	int64_t extent;
-	int64_t stride; /* PAR: in the result's flat index; RED: 0 */
+	int64_t stride; /* PAR: in the whole result's flat index; RED: 0 */
+	int outer;      /* number of the pass's outer axis that it is bound to; -1: a loop of the stage */
+	int64_t local;  /* PAR: stride in the local part */
 };
 struct stage {
 	enum stage_kind kind;
@@ -171,21 +176,25 @@ struct stage {
 	ex_id a, b;           /* LINEAR: the factors, with their prologues */
 	enum dtype acc;       /* type of the accumulator: f32, f64 or the integer */
 	const struct attrs *at;
-	int64_t k;            /* TOPK */
-	/* SCATTER: updates run over axis[0..n_par) of the updates; `target` is the flat place */
-	ix_id target;
-	ex_id init;           /* SCATTER: the copy's expression, over init_axis */
+	int64_t k, k_stride;  /* TOPK: how many; between them in the result, the first at `target` */
+	/* SCATTER: updates run in order over the RED axes; the copy before them over init_axis */
+	ix_id target;         /* SCATTER, SCAN, TOPK: flat place in the result */
+	ex_id init;           /* the copy's element */
 	axis_id init_axis;
+	int64_t count, n_update;
 	/* set by placement */
+	ix_id out;            /* where the element goes: in the result, shared or local part */
 	uint32_t pass;
 	bool at_call;         /* made once per call of the pass's function (small) */
+	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
 	struct anchor *anchor; /* LINEAR: how the micro-kernel computes it; NULL: loop nest */
 };
 
 /* ---- passes ----------------------------------------------------------------------------- */
 enum { PASS_OUTER = 8, PASS_STEPS = 96 };
 /* The range counts outer[0] x .. x outer[n-2] x ceil(outer[n-1] / block).  One step of it binds
- * the outer axes; the last one to block * o + r, r being each stage's own axis below block.
+ * the outer axes but the last, and for the last a block: with block == 1 one value, else each stage
+ * has a loop over [block * o, block * o + block) of its own.
  * A stage's own axes keep what is left: for AT_LOCAL tensors the part that one step makes. */
 struct pass_outer {
 	axis_id id;     /* AXIS_OUTER; the last one counts blocks */

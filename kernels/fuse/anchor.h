@@ -1,0 +1,67 @@
+/* kernels/fuse/anchor.h: how a linear stage is computed by the micro-kernel
+ *   t[rows][columns] += a[row][k] * b[k][column]
+ * with K contiguous in a packed b.  Legality is a property of index expressions: nothing here
+ * knows whether the stage was a matmul, a convolution or a depthwise one. */
+#ifndef KORCH_ANCHOR_H
+#define KORCH_ANCHOR_H
+
+#include "tile.h"
+
+enum { ANCHOR_AXES = 8, ANCHOR_EPILOGUES = 4, PACK_RANK = 8 };
+
+/* A constant operand's form for the kernel: element d of the destination is element
+ * base + sum coef[i] * d[i] of the operand, or zero where sum column[i] * d[i] >= n_columns. */
+struct tile_pack {
+	int rank;
+	int64_t dim[PACK_RANK], coef[PACK_RANK], column[PACK_RANK];
+	int64_t base, n_columns;
+};
+
+struct anchor_axis {
+	axis_id id;
+	int64_t extent;
+	ix_id limit;    /* of a block's tail; IX_NONE: extent */
+	int64_t stride; /* in the stage's result */
+	int64_t a_step; /* K axes: in a's tensor */
+};
+/* A reader of the result that takes its value out of the tile: it is made for every element of
+ * the tile as soon as that is ready. */
+struct anchor_epilogue {
+	uint32_t stage;
+	ex_id body; /* over the anchor's axes; the result's element is EX_SCRATCH number 0 at `at` */
+	ix_id at;   /* where it goes in its own tensor */
+};
+struct anchor {
+	int lanes;      /* floats in a vector */
+	int nv;         /* vectors in a row of the tile */
+	int mr;         /* rows of the tallest tile */
+	bool a_vector;  /* a has the column axis too: vectors of a instead of one repeated element */
+	bool prefetch;
+	struct anchor_axis batch[ANCHOR_AXES], row[ANCHOR_AXES], k[ANCHOR_AXES];
+	uint32_t n_batch, n_row, n_k;
+	axis_id panel;  /* block of nv * lanes columns */
+	axis_id lane;   /* column inside it */
+	axis_id m;      /* all row axes as one */
+	int64_t n_columns, n_panels, n_k_total, n_m;
+	uint32_t a_tensor, b_tensor;
+	ix_id a_at;     /* of row m, k = 0, first column */
+	int64_t a_row;  /* elements between rows where that is constant, else 0 */
+	ix_id b_at;     /* first element of a panel */
+	ix_id result_at; /* over m, panel, lane, batch */
+	bool keeps_result; /* somebody else reads the result, so it is stored too */
+	struct anchor_epilogue epilogue[ANCHOR_EPILOGUES];
+	uint32_t n_epilogue;
+};
+
+/* Before passes are formed: linear stages read their second factor from a packed tensor where
+ * that can be had; a factor known only at run time gets a stage that packs it. */
+void anchors_pack(struct tile_prog *p);
+/* Passes are formed, not bound: drops the outer axes that register tiles need inside a step. */
+void anchors_outer(struct tile_prog *p);
+/* Elements of the last outer axis that a step of this pass should take; 0: no linear stage here. */
+int64_t anchor_block(const struct tile_prog *p, uint32_t pass);
+/* A pass is bound: finds the micro-kernel for its linear stages; may put the stage of a panel
+ * before one and take the readers behind it into its tile. */
+void anchors_bind(struct tile_prog *p, uint32_t pass);
+
+#endif

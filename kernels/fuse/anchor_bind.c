@@ -1,0 +1,384 @@
+/* kernels/fuse/anchor_bind.c: the micro-kernel of a linear stage inside its pass: how its row
+ * factor is reached, and who takes the result out of the tile.
+ *
+ * The row factor is read in place where its index is affine in rows and K.  Else its expression
+ * (pads, prologues) is evaluated once into a panel in local scratch.  Where a row axis p and a K
+ * axis q occur only as s*p + d*q, the panel keeps one coordinate u = s*p + d*q instead of both:
+ * the band of a convolution with its halo.  That they do is not assumed: u is put in, taken out
+ * again, and the expression must be the very same. */
+#include "anchor_int.h"
+
+#include <string.h>
+
+enum { LOCAL_MAX_BYTES = 16 << 20, PANEL_DIMS = 2 * ANCHOR_AXES + 1 };
+
+struct binding {
+	struct tile_prog *p;
+	struct stage *s;
+	struct anchor *n;
+	ix_id *to; /* scratch for substitutions: one entry an axis */
+	uint32_t n_to;
+};
+
+static void
+clear_subst(struct binding *b)
+{
+	b->n_to = tx_n_axes(b->p->tx);
+	b->to = NEW_ARRAY(b->p->arena, ix_id, b->n_to);
+	for (uint32_t i = 0; i < b->n_to; i++)
+		b->to[i] = IX_NONE;
+}
+
+static struct tx_subst
+subst(const struct binding *b)
+{
+	return (struct tx_subst){.to = b->to, .n = b->n_to};
+}
+
+/* ---- axes ------------------------------------------------------------------------------- */
+static bool
+put_axis(struct binding *b, struct anchor_axis *list, uint32_t *n, const struct stage_axis *a)
+{
+	if (*n == ANCHOR_AXES)
+		return false;
+	list[(*n)++] = (struct anchor_axis){.id = a->id, .extent = a->extent,
+	    .limit = tx_axis_get(b->p->tx, a->id)->limit, .stride = a->stride};
+	return true;
+}
+
+static bool
+sort_axes(struct binding *b)
+{
+	struct tx *x = b->p->tx;
+	struct anchor *n = b->n;
+	const struct stage *s = b->s;
+
+	for (uint32_t i = 0; i + 1 < s->n_par; i++) {
+		const struct stage_axis *a = &s->axis[i];
+		bool in_b = ex_has(x, s->b, a->id);
+
+		if (in_b ? !put_axis(b, n->batch, &n->n_batch, a) : !put_axis(b, n->row, &n->n_row, a))
+			return false;
+	}
+	n->n_k_total = 1;
+	for (uint32_t i = s->n_par; i < s->n_par + s->n_red; i++) {
+		if (!put_axis(b, n->k, &n->n_k, &s->axis[i]))
+			return false;
+		n->n_k_total *= s->axis[i].extent;
+	}
+	for (uint32_t i = 0; i < n->n_batch; i++)
+		if (n->batch[i].limit != IX_NONE)
+			return false;
+	for (uint32_t i = 0; i < n->n_row; i++)
+		if (i > 0 && n->row[i].limit != IX_NONE)
+			return false;
+	return n->n_k > 0;
+}
+
+/* ---- the second factor -------------------------------------------------------------------- */
+/* It must be a read of a packed tensor: K contiguous rows of nv * lanes columns. */
+static bool
+bind_b(struct binding *b, axis_id column)
+{
+	struct tx *x = b->p->tx;
+	struct anchor *n = b->n;
+	const struct ex *e = ex_get(x, b->s->b);
+	int64_t nr = (int64_t)n->nv * n->lanes, k_step = nr, coef;
+
+	if (e->kind != EX_READ)
+		return false;
+	n->b_tensor = e->tensor;
+	ix_id at = e->ix;
+	clear_subst(b);
+	b->to[column] = ix_add(x, ix_mulc(x, ix_axis(x, n->panel), nr), ix_axis(x, n->lane));
+	struct tx_subst s = subst(b);
+	at = ix_subst(x, &s, at);
+	if (!ix_coef(x, at, n->lane, &coef) || coef != 1)
+		return false;
+	for (uint32_t i = n->n_k; i-- > 0;) {
+		if (!ix_coef(x, at, n->k[i].id, &coef) || coef != k_step)
+			return false;
+		k_step *= n->k[i].extent;
+	}
+	clear_subst(b);
+	b->to[n->lane] = ix_const(x, 0);
+	for (uint32_t i = 0; i < n->n_k; i++)
+		b->to[n->k[i].id] = ix_const(x, 0);
+	s = subst(b);
+	n->b_at = ix_subst(x, &s, at);
+	return true;
+}
+
+/* ---- the panel -------------------------------------------------------------------------- */
+struct pair_search {
+	struct tx *x;
+	axis_id p, q;
+	int64_t s, d; /* found; 0: not yet */
+};
+
+static void
+look_for_pair(void *self, ix_id i)
+{
+	struct pair_search *f = self;
+	int64_t s, d;
+
+	if (f->s || !ix_has(f->x, i, f->p) || !ix_has(f->x, i, f->q))
+		return;
+	if (!ix_coef(f->x, i, f->p, &s) || !ix_coef(f->x, i, f->q, &d) || s <= 0 || d <= 0)
+		return;
+	int64_t g = s, h = d;
+
+	while (h) {
+		int64_t r = g % h;
+		g = h;
+		h = r;
+	}
+	f->s = s / g;
+	f->d = d / g;
+}
+
+struct panel {
+	ex_id body;
+	struct anchor_axis dim[PANEL_DIMS];
+	ix_id from[PANEL_DIMS]; /* the coordinate, over the stage's axes */
+	uint32_t n;
+	bool k_paired[ANCHOR_AXES];
+};
+
+/* Tries to see row axis r and K axis q as one coordinate of the panel. */
+static bool
+pair(struct binding *b, struct panel *pn, const struct anchor_axis *r, const struct anchor_axis *q)
+{
+	struct tx *x = b->p->tx;
+	struct pair_search f = {.x = x, .p = r->id, .q = q->id};
+
+	ex_indices(x, pn->body, look_for_pair, &f);
+	if (!f.s || (f.s != 1 && f.d != 1))
+		return false;
+	ix_id limit = IX_NONE;
+	int64_t extent = (r->extent - 1) * f.s + (q->extent - 1) * f.d + 1;
+
+	if (r->limit != IX_NONE)
+		limit = ix_addc(x, ix_mulc(x, r->limit, f.s), (q->extent - 1) * f.d + 1 - f.s);
+	axis_id u = tx_axis(x, AXIS_PAR, 0, extent - 1, limit);
+	clear_subst(b);
+	b->to[r->id] = f.d == 1 ? ix_const(x, 0) : ix_axis(x, u);
+	b->to[q->id] = f.d == 1 ? ix_axis(x, u) : ix_const(x, 0);
+	struct tx_subst in = subst(b);
+	ex_id body = ex_subst(x, &in, pn->body);
+	ix_id sum = ix_add(x, ix_mulc(x, ix_axis(x, r->id), f.s), ix_mulc(x, ix_axis(x, q->id), f.d));
+
+	clear_subst(b);
+	b->to[u] = sum;
+	struct tx_subst out = subst(b);
+	if (ex_subst(x, &out, body) != pn->body)
+		return false;
+	pn->body = body;
+	pn->from[pn->n] = sum;
+	pn->dim[pn->n++] = (struct anchor_axis){.id = u, .extent = extent, .limit = limit};
+	return true;
+}
+
+/* A dimension of its own for an axis of the stage, renamed: the panel's stage has its own loops. */
+static void
+plain_dim(struct binding *b, struct panel *pn, const struct anchor_axis *a)
+{
+	struct tx *x = b->p->tx;
+	axis_id u = tx_axis(x, AXIS_PAR, 0, a->extent - 1, a->limit);
+
+	clear_subst(b);
+	b->to[a->id] = ix_axis(x, u);
+	struct tx_subst in = subst(b);
+	pn->body = ex_subst(x, &in, pn->body);
+	pn->from[pn->n] = ix_axis(x, a->id);
+	pn->dim[pn->n++] = (struct anchor_axis){.id = u, .extent = a->extent, .limit = a->limit};
+}
+
+/* Dimensions of the panel, outermost first: rows (with their halos), batch, K, columns. */
+static void
+panel_dims(struct binding *b, struct panel *pn, const struct stage_axis *column)
+{
+	struct anchor *n = b->n;
+
+	for (uint32_t i = 0; i < n->n_row; i++) {
+		bool paired = false;
+
+		for (uint32_t j = 0; j < n->n_k && !paired; j++)
+			if (!pn->k_paired[j] && pair(b, pn, &n->row[i], &n->k[j]))
+				paired = pn->k_paired[j] = true;
+		if (!paired && ex_has(b->p->tx, pn->body, n->row[i].id))
+			plain_dim(b, pn, &n->row[i]);
+	}
+	for (uint32_t i = 0; i < n->n_batch; i++)
+		if (ex_has(b->p->tx, pn->body, n->batch[i].id))
+			plain_dim(b, pn, &n->batch[i]);
+	for (uint32_t j = 0; j < n->n_k; j++)
+		if (!pn->k_paired[j] && ex_has(b->p->tx, pn->body, n->k[j].id))
+			plain_dim(b, pn, &n->k[j]);
+	if (n->a_vector)
+		plain_dim(b, pn, &(struct anchor_axis){.id = column->id, .extent = n->n_columns, .limit = IX_NONE});
+}
+
+/* Evaluates the row factor into local scratch: a stage of its own before the linear one, which
+ * then reads the panel. */
+static bool
+make_panel(struct binding *b, uint32_t pass, uint32_t step)
+{
+	struct tile_prog *p = b->p;
+	struct tx *x = p->tx;
+	struct anchor *n = b->n;
+	struct panel pn = {.body = b->s->a};
+	struct stage m = {.kind = STAGE_MAP, .tensor2 = UINT32_MAX, .node = b->s->node, .a = EX_NONE,
+	    .b = EX_NONE, .acc = DT_f32, .init = EX_NONE, .target = IX_NONE, .pass = pass};
+	struct tile_pass *tp = &p->pass[pass];
+	ix_id at = ix_const(x, 0);
+	int64_t pitch = 1;
+
+	if (tp->n_row == PASS_STEPS)
+		return false;
+	panel_dims(b, &pn, &b->s->axis[b->s->n_par - 1]);
+	for (uint32_t i = pn.n; i-- > 0;) {
+		m.axis[i] = (struct stage_axis){.id = pn.dim[i].id, .extent = pn.dim[i].extent, .stride = pitch};
+		at = ix_add(x, at, ix_mulc(x, pn.from[i], pitch));
+		if (n->a_vector && i == pn.n - 1)
+			pitch = n->n_panels * n->nv * n->lanes;
+		else
+			pitch *= pn.dim[i].extent;
+		if (pitch > LOCAL_MAX_BYTES / 4)
+			return false;
+	}
+	m.n_par = pn.n;
+	m.body = pn.body;
+	m.tensor = anchor_tensor(p, pitch, p->n_stages);
+	tile_local(p, m.tensor, pitch);
+	b->s->a = ex_read(x, DT_f32, m.tensor, at);
+	memmove(&tp->row[step + 1], &tp->row[step], (tp->n_row - step) * sizeof *tp->row);
+	tp->row[step] = p->n_stages;
+	tp->n_row++;
+	uint32_t self = (uint32_t)(b->s - p->stages);
+
+	GROW(p->arena, p->stages, p->n_stages, p->cap_stages);
+	p->stages[p->n_stages++] = m;
+	b->s = &p->stages[self];
+	return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------- */
+/* All row axes become one, m; the panel's column and lane replace the column axis. */
+static void
+flatten(struct binding *b, axis_id column)
+{
+	struct tx *x = b->p->tx;
+	struct anchor *n = b->n;
+	int64_t inner = 1;
+	ix_id limit = IX_NONE;
+
+	n->n_m = 1;
+	for (uint32_t i = 0; i < n->n_row; i++)
+		n->n_m *= n->row[i].extent;
+	if (n->n_row && n->row[0].limit != IX_NONE)
+		limit = ix_mulc(x, n->row[0].limit, n->n_m / n->row[0].extent);
+	n->m = tx_axis(x, AXIS_PAR, 0, n->n_m - 1, limit);
+	clear_subst(b);
+	for (uint32_t i = n->n_row; i-- > 0;) {
+		ix_id q = ix_div(x, ix_axis(x, n->m), inner);
+
+		b->to[n->row[i].id] = i ? ix_mod(x, q, n->row[i].extent) : q;
+		inner *= n->row[i].extent;
+	}
+	b->to[column] = ix_add(x, ix_mulc(x, ix_axis(x, n->panel), (int64_t)n->nv * n->lanes),
+	    ix_axis(x, n->lane));
+}
+
+/* The row factor as it stands: a read that is affine in K, and contiguous in the columns where
+ * it has them. */
+static bool
+is_direct(struct binding *b, axis_id column)
+{
+	struct tx *x = b->p->tx;
+	struct anchor *n = b->n;
+	const struct ex *e = ex_get(x, b->s->a);
+	ix_id at = e->ix;
+	int64_t coef;
+
+	if (e->kind != EX_READ || e->type != DT_f32)
+		return false;
+	for (uint32_t i = 0; i < n->n_k; i++)
+		if (!ix_coef(x, at, n->k[i].id, &coef))
+			return false;
+	if (!n->a_vector)
+		return true;
+	return ix_coef(x, at, column, &coef) && coef == 1 &&
+	    (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
+}
+
+static void
+bind_a(struct binding *b, axis_id column)
+{
+	struct tx *x = b->p->tx;
+	struct anchor *n = b->n;
+	const struct ex e = *ex_get(x, b->s->a);
+	ix_id at;
+
+	n->a_tensor = e.tensor;
+	for (uint32_t i = 0; i < n->n_k; i++)
+		if (!ix_coef(x, e.ix, n->k[i].id, &n->k[i].a_step))
+			bug("the row factor of an anchor is not affine in K");
+	flatten(b, column);
+	for (uint32_t i = 0; i < n->n_k; i++)
+		b->to[n->k[i].id] = ix_const(x, 0);
+	struct tx_subst s = subst(b);
+	at = ix_subst(x, &s, e.ix);
+	clear_subst(b);
+	b->to[n->lane] = ix_const(x, 0);
+	s = subst(b);
+	n->a_at = ix_subst(x, &s, at);
+	if (!ix_coef(x, n->a_at, n->m, &n->a_row) || n->a_row <= 0)
+		n->a_row = 0;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+static bool
+begin(struct binding *b)
+{
+	struct tile_prog *p = b->p;
+	struct stage *s = b->s;
+	struct anchor *n = b->n;
+	axis_id column;
+
+	if (s->kind != STAGE_LINEAR || s->acc != DT_f32 || s->n_par == 0 || s->axis[s->n_par - 1].stride != 1)
+		return false;
+	column = s->axis[s->n_par - 1].id;
+	if (tx_axis_get(p->tx, column)->limit != IX_NONE || !ex_has(p->tx, s->b, column))
+		return false;
+	n->lanes = p->target->simd_bytes / 4;
+	n->n_columns = s->axis[s->n_par - 1].extent;
+	n->nv = anchor_vectors(p, n->n_columns);
+	n->mr = (int)sched_get(p->sched, KNOB_mr, anchor_rows(p, n->nv));
+	n->n_panels = (n->n_columns + n->nv * n->lanes - 1) / (n->nv * n->lanes);
+	n->a_vector = ex_has(p->tx, s->a, column);
+	n->panel = tx_axis(p->tx, AXIS_PAR, 0, n->n_panels - 1, IX_NONE);
+	n->lane = tx_axis(p->tx, AXIS_PAR, 0, (int64_t)n->nv * n->lanes - 1, IX_NONE);
+	return sort_axes(b) && bind_b(b, column);
+}
+
+uint32_t
+anchor_bind(struct tile_prog *p, uint32_t pass, uint32_t step)
+{
+	struct binding b = {.p = p, .s = &p->stages[p->pass[pass].row[step]], .n = NEW(p->arena, struct anchor)};
+	uint32_t before = 0;
+
+	if (!begin(&b))
+		return 0;
+	axis_id column = b.s->axis[b.s->n_par - 1].id;
+
+	if (sched_get(p->sched, KNOB_panel, 0) || !is_direct(&b, column)) {
+		if (!make_panel(&b, pass, step))
+			return 0;
+		before = 1;
+	}
+	bind_a(&b, column);
+	b.n->prefetch = !before && b.n->a_row > 0 && sched_get(p->sched, KNOB_ahead, 1);
+	b.s->anchor = b.n;
+	return before;
+}

@@ -1,0 +1,131 @@
+/* kernels/fuse/anchor_outer.c: how a pass around linear stages steps: which axes its range runs
+ * over, and how many elements of the last one a step takes.
+ *
+ * The register tile wants rows and columns inside a step, so that a panel of the packed factor is
+ * used by many rows while it is near: the column is never outer, and of the rows only those
+ * before a step would have STEP_ROWS or fewer. */
+#include "anchor_int.h"
+
+#include <string.h>
+
+enum { STEP_ROWS = 2048, LEAST_ROWS = 48 };
+
+static bool
+is_row(const struct tile_prog *p, const struct stage *s, uint32_t k)
+{
+	return !ex_has(p->tx, s->b, s->axis[k].id);
+}
+
+/* Rows of one step if its last outer axis were k, one element at a time. */
+static int64_t
+rows_behind(const struct tile_prog *p, const struct stage *s, uint32_t k)
+{
+	int64_t rows = 1;
+
+	for (uint32_t i = k + 1; i + 1 < s->n_par; i++)
+		if (is_row(p, s, i))
+			rows *= s->axis[i].extent;
+	return rows;
+}
+
+static bool
+may_be_outer(const struct tile_prog *p, const struct stage *s, uint32_t k)
+{
+	if (!s->packed)
+		return true;
+	if (k + 1 >= s->n_par)
+		return false;
+	for (uint32_t i = 0; i < k; i++)
+		if (is_row(p, s, i) && (!is_row(p, s, k) || rows_behind(p, s, i) <= STEP_ROWS))
+			return false;
+	return true;
+}
+
+static bool
+drop(struct tile_prog *p, const struct tile_pass *t, int u)
+{
+	for (uint32_t m = 0; m < t->n_row; m++) {
+		const struct stage *s = &p->stages[t->row[m]];
+
+		for (uint32_t k = 0; k < s->n_par; k++)
+			if (s->axis[k].outer == u && !may_be_outer(p, s, k))
+				return true;
+	}
+	return false;
+}
+
+static void
+renumber(struct tile_prog *p, const struct tile_pass *t, int from, int to)
+{
+	for (uint32_t m = 0; m < t->n_row; m++) {
+		struct stage *s = &p->stages[t->row[m]];
+
+		for (uint32_t k = 0; k < s->n_par; k++)
+			if (s->axis[k].outer == from)
+				s->axis[k].outer = to;
+	}
+}
+
+void
+anchors_outer(struct tile_prog *p)
+{
+	for (uint32_t q = 0; q < p->n_passes; q++) {
+		struct tile_pass *t = &p->pass[q];
+		uint32_t n = 0;
+
+		for (uint32_t u = 0; u < t->n_outer; u++) {
+			bool out = drop(p, t, (int)u);
+
+			renumber(p, t, (int)u, out ? -1 : (int)n);
+			if (!out)
+				t->outer[n++] = t->outer[u];
+		}
+		t->n_outer = n;
+	}
+}
+
+/* ---- blocks ------------------------------------------------------------------------------- */
+struct touched {
+	const struct tile_prog *p;
+	int64_t most;
+};
+
+static void
+note_read(void *self, const struct ex *read)
+{
+	struct touched *t = self;
+
+	t->most = MAX_OF(t->most, t->p->tensors[read->tensor].count);
+}
+
+int64_t
+anchor_block(const struct tile_prog *p, uint32_t pass)
+{
+	const struct tile_pass *t = &p->pass[pass];
+	int64_t steps = 1, block = 0, last = t->n_outer ? t->outer[t->n_outer - 1].extent : 1;
+
+	for (uint32_t u = 0; u < t->n_outer; u++)
+		steps *= t->outer[u].extent;
+	for (uint32_t m = 0; m < t->n_row; m++) {
+		const struct stage *s = &p->stages[t->row[m]];
+		struct touched a = {.p = p};
+		int64_t rows = 1;
+
+		if (!s->packed)
+			continue;
+		for (uint32_t k = 0; k + 1 < s->n_par; k++)
+			if (s->axis[k].outer < 0 && is_row(p, s, k))
+				rows *= s->axis[k].extent;
+		ex_reads(p->tx, s->a, note_read, &a);
+		int64_t bytes = MAX_OF(a.most / steps, (int64_t)1) * 4;
+		int64_t want = MAX_OF(p->target->l2_bytes / 2 / bytes, (LEAST_ROWS + rows - 1) / rows);
+
+		block = block ? MIN_OF(block, want) : want;
+	}
+	if (!block)
+		return 0;
+	block = MIN_OF(block, last);
+	int64_t n = (last + block - 1) / block;
+
+	return (last + n - 1) / n;
+}

@@ -1,0 +1,456 @@
+/* kernels/fuse/ex.c: scalar expressions over reads, hash-consed, and replacement in them. */
+#include "tx_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tx *
+tx_make(struct arena *a)
+{
+	struct tx *x = NEW(a, struct tx);
+
+	x->arena = a;
+	return x;
+}
+
+axis_id
+tx_axis_like(struct tx *x, const struct tile_axis *a)
+{
+	GROW(x->arena, x->axis, x->n_axis, x->cap_axis);
+	x->axis[x->n_axis] = *a;
+	return x->n_axis++;
+}
+
+axis_id
+tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi)
+{
+	struct tile_axis a = {.role = role, .lo = lo, .hi = hi, .from = IX_NONE, .to = IX_NONE, .is_exact = true};
+
+	return tx_axis_like(x, &a);
+}
+
+const struct tile_axis *
+tx_axis_get(const struct tx *x, axis_id a)
+{
+	if (a >= x->n_axis)
+		bug("axis %u of %u", a, x->n_axis);
+	return &x->axis[a];
+}
+
+uint32_t
+tx_n_axes(const struct tx *x)
+{
+	return x->n_axis;
+}
+
+const struct ex *
+ex_get(const struct tx *x, ex_id e)
+{
+	if (e >= x->n_ex)
+		bug("expression %u of %u", e, x->n_ex);
+	return &x->ex[e];
+}
+
+/* Reals by their bits: NaN equals itself, -0 is not 0. */
+static uint64_t
+real_bits(double v)
+{
+	uint64_t u;
+
+	memcpy(&u, &v, sizeof(u));
+	return u;
+}
+
+static uint64_t
+ex_hash(const struct ex *n)
+{
+	uint64_t h = mix64((uint64_t)n->kind << 32 ^ (uint64_t)n->type << 24 ^ (uint64_t)n->prim);
+
+	h = mix64(h ^ ((uint64_t)n->tensor << 32 | n->ix));
+	h = mix64(h ^ (uint64_t)n->lo * 3 ^ (uint64_t)n->hi);
+	for (uint32_t i = 0; i < n->n_arg; i++)
+		h = mix64(h ^ n->arg[i]);
+	return mix64(h ^ real_bits(n->real) ^ (uint64_t)n->whole);
+}
+
+static bool
+ex_same(const struct ex *p, const struct ex *q)
+{
+	if (p->kind != q->kind || p->type != q->type || p->prim != q->prim || p->tensor != q->tensor
+	    || p->ix != q->ix || p->lo != q->lo || p->hi != q->hi || p->n_arg != q->n_arg
+	    || p->whole != q->whole || real_bits(p->real) != real_bits(q->real))
+		return false;
+	return memcmp(p->arg, q->arg, p->n_arg * sizeof(p->arg[0])) == 0;
+}
+
+static void
+rehash(struct tx *x)
+{
+	uint32_t cap = x->ex_slots ? x->ex_slots * 2 : 1024;
+	uint32_t *slot = NEW_ARRAY(x->arena, uint32_t, cap);
+
+	for (uint32_t i = 0; i < x->n_ex; i++) {
+		uint32_t k = (uint32_t)ex_hash(&x->ex[i]) & (cap - 1);
+
+		while (slot[k])
+			k = (k + 1) & (cap - 1);
+		slot[k] = i + 1;
+	}
+	x->ex_slot = slot;
+	x->ex_slots = cap;
+}
+
+static ex_id
+intern(struct tx *x, struct ex n)
+{
+	if (x->n_ex * 2 >= x->ex_slots)
+		rehash(x);
+	uint32_t k = (uint32_t)ex_hash(&n) & (x->ex_slots - 1);
+
+	for (; x->ex_slot[k]; k = (k + 1) & (x->ex_slots - 1))
+		if (ex_same(&x->ex[x->ex_slot[k] - 1], &n))
+			return x->ex_slot[k] - 1;
+	n.size = 1;
+	for (uint32_t i = 0; i < n.n_arg; i++) {
+		const struct ex *a = ex_get(x, n.arg[i]);
+
+		n.flops += a->flops;
+		n.size = n.size > 1000000 ? n.size : n.size + a->size;
+	}
+	GROW(x->arena, x->ex, x->n_ex, x->cap_ex);
+	x->ex[x->n_ex] = n;
+	x->ex_slot[k] = ++x->n_ex;
+	return x->n_ex - 1;
+}
+
+ex_id
+ex_real(struct tx *x, enum dtype t, double v)
+{
+	if (!dtype_is_float(t))
+		return ex_whole(x, t, real_to_int(t, v));
+	if (t == DT_f32)
+		v = (double)(float)v;
+	return intern(x, (struct ex){.kind = EX_CONST, .type = t, .real = v});
+}
+
+ex_id
+ex_whole(struct tx *x, enum dtype t, int64_t v)
+{
+	if (dtype_is_float(t))
+		return ex_real(x, t, (double)v);
+	return intern(x, (struct ex){.kind = EX_CONST, .type = t, .whole = v});
+}
+
+ex_id
+ex_read(struct tx *x, enum dtype t, uint32_t tensor, ix_id at)
+{
+	return intern(x, (struct ex){.kind = EX_READ, .type = t, .tensor = tensor, .ix = at});
+}
+
+ex_id
+ex_scratch(struct tx *x, enum dtype t, uint32_t number, ix_id at)
+{
+	return intern(x, (struct ex){.kind = EX_SCRATCH, .type = t, .tensor = number, .ix = at});
+}
+
+ex_id
+ex_map(struct tx *x, enum prim p, enum dtype t, uint32_t n, const ex_id *arg)
+{
+	struct ex e = {.kind = EX_MAP, .type = t, .prim = p, .n_arg = n, .flops = (float)prim_info[p].flops};
+
+	if (n > COUNT_OF(e.arg))
+		bug("a map of %u operands", n);
+	memcpy(e.arg, arg, n * sizeof(*arg));
+	if (p == PRIM_cast && ex_get(x, arg[0])->type == t)
+		return arg[0];
+	return intern(x, e);
+}
+
+ex_id
+ex_guard(struct tx *x, ix_id i, int64_t lo, int64_t hi, ex_id yes, ex_id no)
+{
+	struct ix n = *ix_get(x, i);
+
+	if (lo >= hi)
+		return no;
+	if (yes == no || (n.lo >= lo && n.hi < hi))
+		return yes;
+	if (n.hi < lo || n.lo >= hi)
+		return no;
+	const struct ex *y = ex_get(x, yes);
+
+	if (y->kind == EX_GUARD && y->ix == i && y->lo == lo && y->hi == hi)
+		yes = y->arg[0];
+	struct ex e = {.kind = EX_GUARD, .type = ex_get(x, yes)->type, .ix = i, .lo = lo, .hi = hi,
+	    .n_arg = 2, .arg = {yes, no}, .flops = 1};
+
+	return intern(x, e);
+}
+
+ex_id
+ex_index(struct tx *x, ix_id i)
+{
+	int64_t v;
+
+	if (ix_is_const(x, i, &v))
+		return ex_whole(x, DT_i64, v);
+	return intern(x, (struct ex){.kind = EX_INDEX, .type = DT_i64, .ix = i});
+}
+
+static bool
+has_ix(const struct ex *n)
+{
+	return n->kind == EX_READ || n->kind == EX_GUARD || n->kind == EX_INDEX || n->kind == EX_SCRATCH;
+}
+
+/* ---- walking --------------------------------------------------------------------------- */
+struct walk {
+	const struct tx *x;
+	uint8_t *seen_ex, *seen_ix;
+	void (*on_read)(void *self, const struct ex *read);
+	void (*on_ix)(void *self, ix_id i);
+	void *self;
+};
+
+static void walk_ex(struct walk *w, ex_id e);
+
+static void
+walk_ix(struct walk *w, ix_id i)
+{
+	const struct ix *n = ix_get(w->x, i);
+
+	if (w->seen_ix[i])
+		return;
+	w->seen_ix[i] = 1;
+	for (uint32_t k = 0; k < n->n_terms; k++)
+		walk_ix(w, n->terms[k].atom);
+	if (n->kind == IX_DIV || n->kind == IX_MOD || n->kind == IX_MIN || n->kind == IX_MAX)
+		walk_ix(w, n->a);
+	if (n->kind == IX_MIN || n->kind == IX_MAX)
+		walk_ix(w, n->b);
+	if (n->kind == IX_VALUE)
+		walk_ex(w, n->a);
+	if (w->on_ix)
+		w->on_ix(w->self, i);
+}
+
+static void
+walk_ex(struct walk *w, ex_id e)
+{
+	const struct ex *n = ex_get(w->x, e);
+
+	if (w->seen_ex[e])
+		return;
+	w->seen_ex[e] = 1;
+	for (uint32_t k = 0; k < n->n_arg; k++)
+		walk_ex(w, n->arg[k]);
+	if (has_ix(n))
+		walk_ix(w, n->ix);
+	if (w->on_read && n->kind == EX_READ)
+		w->on_read(w->self, n);
+}
+
+static void
+walk(const struct tx *x, ex_id e, struct walk *w)
+{
+	uint8_t *seen = heap_alloc((size_t)x->n_ex + x->n_ix + 1);
+
+	w->x = x;
+	w->seen_ex = seen;
+	w->seen_ix = seen + x->n_ex;
+	walk_ex(w, e);
+	free(seen);
+}
+
+void
+ex_reads(const struct tx *x, ex_id e, void (*fn)(void *self, const struct ex *read), void *self)
+{
+	walk(x, e, &(struct walk){.on_read = fn, .self = self});
+}
+
+void
+ex_indices(const struct tx *x, ex_id e, void (*fn)(void *self, ix_id i), void *self)
+{
+	walk(x, e, &(struct walk){.on_ix = fn, .self = self});
+}
+
+struct axis_search {
+	const struct tx *x;
+	axis_id axis;
+	bool found;
+};
+
+static void
+find_axis(void *self, ix_id i)
+{
+	struct axis_search *s = self;
+	const struct ix *n = ix_get(s->x, i);
+
+	if (n->kind == IX_AXIS && n->a == s->axis)
+		s->found = true;
+}
+
+bool
+ex_has(const struct tx *x, ex_id e, axis_id a)
+{
+	struct axis_search s = {.x = x, .axis = a};
+
+	ex_indices(x, e, find_axis, &s);
+	return s.found;
+}
+
+/* ---- replacement ------------------------------------------------------------------------- */
+struct replace {
+	struct tx *x;
+	const struct tx_subst *s;
+	ex_id *ex;
+	ix_id *ix;
+	uint32_t n_ex, n_ix; /* of the pool when it began */
+};
+
+static ex_id replace_ex(struct replace *r, ex_id e);
+static ix_id replace_ix(struct replace *r, ix_id i);
+
+static ix_id
+replace_ix_new(struct replace *r, ix_id i)
+{
+	struct ix n = *ix_get(r->x, i);
+	struct tx *x = r->x;
+
+	switch (n.kind) {
+	case IX_AXIS:
+		return n.a < r->s->n && r->s->to[n.a] != IX_NONE ? r->s->to[n.a] : i;
+	case IX_LIN: {
+		ix_id sum = ix_const(x, n.c);
+		for (uint32_t k = 0; k < n.n_terms; k++)
+			sum = ix_add(x, sum, ix_mulc(x, replace_ix(r, n.terms[k].atom), n.terms[k].coef));
+		return sum;
+	}
+	case IX_DIV:
+		return ix_div(x, replace_ix(r, n.a), n.c);
+	case IX_MOD:
+		return ix_mod(x, replace_ix(r, n.a), n.c);
+	case IX_MIN:
+	case IX_MAX: {
+		ix_id a = replace_ix(r, n.a), b = replace_ix(r, n.b);
+		return n.kind == IX_MIN ? ix_min(x, a, b) : ix_max(x, a, b);
+	}
+	case IX_VALUE:
+		return ix_value(x, replace_ex(r, n.a), n.lo, n.hi);
+	}
+	return i;
+}
+
+static ix_id
+replace_ix(struct replace *r, ix_id i)
+{
+	if (i >= r->n_ix) /* made by this replacement */
+		return replace_ix_new(r, i);
+	if (r->ix[i] == 0)
+		r->ix[i] = replace_ix_new(r, i) + 1;
+	return r->ix[i] - 1;
+}
+
+static ex_id
+replace_ex_new(struct replace *r, ex_id e)
+{
+	struct ex n = *ex_get(r->x, e);
+	ix_id at = has_ix(&n) ? replace_ix(r, n.ix) : 0;
+
+	switch (n.kind) {
+	case EX_CONST:
+		return e;
+	case EX_READ:
+		return r->s->read ? r->s->read(r->s->self, r->x, &n, at) : ex_read(r->x, n.type, n.tensor, at);
+	case EX_SCRATCH:
+		return ex_scratch(r->x, n.type, n.tensor, at);
+	case EX_INDEX:
+		return ex_index(r->x, at);
+	case EX_GUARD: {
+		ex_id yes = replace_ex(r, n.arg[0]), no = replace_ex(r, n.arg[1]);
+		return ex_guard(r->x, at, n.lo, n.hi, yes, no);
+	}
+	case EX_MAP:
+		for (uint32_t k = 0; k < n.n_arg; k++)
+			n.arg[k] = replace_ex(r, n.arg[k]);
+		return ex_map(r->x, n.prim, n.type, n.n_arg, n.arg);
+	}
+	return e;
+}
+
+static ex_id
+replace_ex(struct replace *r, ex_id e)
+{
+	if (e >= r->n_ex)
+		return replace_ex_new(r, e);
+	if (r->ex[e] == 0)
+		r->ex[e] = replace_ex_new(r, e) + 1;
+	return r->ex[e] - 1;
+}
+
+static struct replace
+replace_begin(struct tx *x, const struct tx_subst *s)
+{
+	struct replace r = {.x = x, .s = s, .n_ex = x->n_ex, .n_ix = x->n_ix};
+
+	r.ex = heap_alloc(sizeof(*r.ex) * (x->n_ex + (size_t)x->n_ix + 1));
+	r.ix = r.ex + x->n_ex;
+	return r;
+}
+
+ix_id
+ix_subst(struct tx *x, const struct tx_subst *s, ix_id i)
+{
+	struct replace r = replace_begin(x, s);
+	ix_id out = replace_ix(&r, i);
+
+	free(r.ex);
+	return out;
+}
+
+ex_id
+ex_subst(struct tx *x, const struct tx_subst *s, ex_id e)
+{
+	struct replace r = replace_begin(x, s);
+	ex_id out = replace_ex(&r, e);
+
+	free(r.ex);
+	return out;
+}
+
+void
+ex_print(struct strbuf *sb, const struct tx *x, ex_id e)
+{
+	const struct ex *n = ex_get(x, e);
+
+	switch (n->kind) {
+	case EX_CONST:
+		if (dtype_is_float(n->type))
+			sb_addf(sb, "%g", n->real);
+		else
+			sb_addf(sb, "%lld", (long long)n->whole);
+		return;
+	case EX_READ:
+	case EX_SCRATCH:
+		sb_addf(sb, "%c%u[", n->kind == EX_READ ? 't' : 's', n->tensor);
+		ix_print(sb, x, n->ix);
+		sb_addz(sb, "]");
+		return;
+	case EX_INDEX:
+		ix_print(sb, x, n->ix);
+		return;
+	case EX_GUARD:
+		sb_addf(sb, "guard(%lld <= ", (long long)n->lo);
+		ix_print(sb, x, n->ix);
+		sb_addf(sb, " < %lld, ", (long long)n->hi);
+		break;
+	case EX_MAP:
+		sb_addf(sb, "%s(", prim_info[n->prim].name);
+		break;
+	}
+	for (uint32_t k = 0; k < n->n_arg; k++) {
+		sb_addz(sb, k ? ", " : "");
+		ex_print(sb, x, n->arg[k]);
+	}
+	sb_addz(sb, ")");
+}

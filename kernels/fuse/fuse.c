@@ -1,0 +1,69 @@
+/* kernels/fuse/fuse.c: a spec becomes a tile program; feasibility; the list of schedules. */
+#include "lower_int.h"
+
+const struct target target_avx2 = {.simd_bytes = 32, .n_vregs = 16, .l1_bytes = 32 << 10,
+    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
+const struct target target_sse42 = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
+    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
+
+static uint32_t *
+makers_of(struct arena *a, const struct graph *g)
+{
+	uint32_t *maker = NEW_ARRAY(a, uint32_t, g->n_tensors);
+
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		maker[t] = NO_NODE;
+	for (uint32_t i = g->n_nodes; i-- > 0;)
+		for (uint32_t k = 0; k < g->nodes[i].n_out; k++)
+			maker[g->nodes[i].out[k].i] = i;
+	return maker;
+}
+
+static bool
+rules_hold(const struct spec *s, struct err *e)
+{
+	uint32_t anchors = 0, opaque = 0;
+
+	if (s->g.n_nodes > SPEC_MAX_NODES)
+		return err_set(e, ERR_INFEASIBLE, "size: %u primitives; a kernel has at most %d", s->g.n_nodes,
+		    SPEC_MAX_NODES);
+	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
+		anchors += node_is_anchor(&s->g, &s->g.nodes[i]);
+		opaque += prim_info[s->g.nodes[i].prim].class == CLASS_OPAQUE;
+	}
+	if (anchors > 1)
+		return err_set(e, ERR_INFEASIBLE, "anchors: %u heavy linear primitives; one is the most", anchors);
+	if (opaque && s->g.n_nodes > 1)
+		return err_set(e, ERR_INFEASIBLE, "opaque: such a primitive runs alone");
+	return true;
+}
+
+bool
+tile_make(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
+    struct tile_prog *out, struct err *e)
+{
+	struct lower l = {.p = out, .g = &s->g};
+
+	*out = (struct tile_prog){.arena = a, .spec = s, .target = t, .sched = sched, .tx = tx_make(a)};
+	if (!rules_hold(s, e))
+		return false;
+	l.tx = out->tx;
+	l.maker = makers_of(a, l.g);
+	l.kept = NEW_ARRAY(a, bool, l.g->n_tensors);
+	keep_decide(&l);
+	if (!stages_make(&l, e))
+		return false;
+	split_reductions(&l);
+	return passes_form(out, e) && passes_bind(out, e);
+}
+
+bool
+fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e)
+{
+	struct sched sched;
+	struct tile_prog p;
+
+	if (!sched_read(STR(""), &sched, e))
+		bug("the empty schedule is refused");
+	return tile_make(tmp, s, &sched, &target_avx2, &p, e);
+}

@@ -1,0 +1,511 @@
+/* kernels/fuse/ix.c: index expressions: hash-consed, in a normal form that cancels what reshapes,
+ * transposes and slices do to each other.
+ *
+ * Invariants: a LIN has no LIN atom, no zero coefficient, atoms rise; every node's lo..hi encloses
+ * its values; c * (x div c) + x mod c is never kept apart where both stand in one sum. */
+#include "tx_int.h"
+
+#include <string.h>
+
+static uint64_t
+ix_hash(const struct ix *n)
+{
+	uint64_t h = mix64((uint64_t)n->kind ^ (uint64_t)n->c * 31);
+
+	h = mix64(h ^ ((uint64_t)n->a << 32 | n->b));
+	if (n->n_terms)
+		h = hash64(n->terms, n->n_terms * sizeof(*n->terms), h);
+	if (n->kind == IX_VALUE)
+		h = mix64(h ^ (uint64_t)n->lo * 7 ^ (uint64_t)n->hi);
+	return h;
+}
+
+static bool
+ix_same(const struct ix *p, const struct ix *q)
+{
+	if (p->kind != q->kind || p->c != q->c || p->a != q->a || p->b != q->b || p->n_terms != q->n_terms)
+		return false;
+	if (p->kind == IX_VALUE && (p->lo != q->lo || p->hi != q->hi))
+		return false;
+	return p->n_terms == 0 || memcmp(p->terms, q->terms, p->n_terms * sizeof(*p->terms)) == 0;
+}
+
+static void
+rehash(struct tx *x)
+{
+	uint32_t cap = x->ix_slots ? x->ix_slots * 2 : 1024;
+	uint32_t *slot = NEW_ARRAY(x->arena, uint32_t, cap);
+
+	for (uint32_t i = 0; i < x->n_ix; i++) {
+		uint32_t k = (uint32_t)ix_hash(&x->ix[i]) & (cap - 1);
+
+		while (slot[k])
+			k = (k + 1) & (cap - 1);
+		slot[k] = i + 1;
+	}
+	x->ix_slot = slot;
+	x->ix_slots = cap;
+}
+
+static ix_id
+intern(struct tx *x, const struct ix *n)
+{
+	if (x->n_ix * 2 >= x->ix_slots)
+		rehash(x);
+	uint32_t k = (uint32_t)ix_hash(n) & (x->ix_slots - 1);
+
+	for (; x->ix_slot[k]; k = (k + 1) & (x->ix_slots - 1))
+		if (ix_same(&x->ix[x->ix_slot[k] - 1], n))
+			return x->ix_slot[k] - 1;
+	GROW(x->arena, x->ix, x->n_ix, x->cap_ix);
+	x->ix[x->n_ix] = *n;
+	if (n->n_terms)
+		x->ix[x->n_ix].terms = arena_dup(x->arena, n->terms, n->n_terms * sizeof(*n->terms));
+	x->ix_slot[k] = ++x->n_ix;
+	return x->n_ix - 1;
+}
+
+const struct ix *
+ix_get(const struct tx *x, ix_id i)
+{
+	if (i >= x->n_ix)
+		bug("index expression %u of %u", i, x->n_ix);
+	return &x->ix[i];
+}
+
+ix_id
+ix_const(struct tx *x, int64_t v)
+{
+	return intern(x, &(struct ix){.kind = IX_LIN, .c = v, .lo = v, .hi = v});
+}
+
+ix_id
+ix_axis(struct tx *x, axis_id a)
+{
+	const struct tile_axis *ax = tx_axis_get(x, a);
+
+	if (ax->lo == ax->hi)
+		return ix_const(x, ax->lo);
+	return intern(x, &(struct ix){.kind = IX_AXIS, .a = a, .lo = ax->lo, .hi = ax->hi});
+}
+
+bool
+ix_is_const(const struct tx *x, ix_id i, int64_t *v)
+{
+	const struct ix *n = ix_get(x, i);
+
+	if (n->lo != n->hi)
+		return false;
+	if (v)
+		*v = n->lo;
+	return true;
+}
+
+bool
+ix_is_axis(const struct tx *x, ix_id i, axis_id *a)
+{
+	const struct ix *n = ix_get(x, i);
+
+	if (n->kind == IX_AXIS && a)
+		*a = n->a;
+	return n->kind == IX_AXIS;
+}
+
+/* ---- sums ------------------------------------------------------------------------------ */
+/* A sum under construction. */
+struct lin {
+	int64_t base;
+	struct ix_term t[IX_MAX_TERMS];
+	uint32_t n;
+};
+
+static void
+lin_term(struct lin *l, int64_t coef, ix_id atom)
+{
+	uint32_t k = 0;
+
+	if (coef == 0)
+		return;
+	while (k < l->n && l->t[k].atom < atom)
+		k++;
+	if (k < l->n && l->t[k].atom == atom) {
+		l->t[k].coef += coef;
+		if (l->t[k].coef == 0) {
+			l->n--;
+			memmove(&l->t[k], &l->t[k + 1], (l->n - k) * sizeof(l->t[0]));
+		}
+		return;
+	}
+	if (l->n == IX_MAX_TERMS)
+		bug("an index sum has more than %d terms", IX_MAX_TERMS);
+	memmove(&l->t[k + 1], &l->t[k], (l->n - k) * sizeof(l->t[0]));
+	l->t[k] = (struct ix_term){.coef = coef, .atom = atom};
+	l->n++;
+}
+
+static void
+lin_add(struct lin *l, const struct tx *x, ix_id i, int64_t coef)
+{
+	const struct ix *n = ix_get(x, i);
+
+	if (n->kind != IX_LIN) {
+		lin_term(l, coef, i);
+		return;
+	}
+	l->base += coef * n->c;
+	for (uint32_t k = 0; k < n->n_terms; k++)
+		lin_term(l, coef * n->terms[k].coef, n->terms[k].atom);
+}
+
+static struct lin
+lin_of(const struct tx *x, ix_id i)
+{
+	struct lin l = {0};
+
+	lin_add(&l, x, i, 1);
+	return l;
+}
+
+static void
+lin_range(const struct tx *x, const struct lin *l, int64_t *lo, int64_t *hi)
+{
+	*lo = *hi = l->base;
+	for (uint32_t k = 0; k < l->n; k++) {
+		const struct ix *a = ix_get(x, l->t[k].atom);
+		int64_t c = l->t[k].coef;
+
+		*lo += c > 0 ? c * a->lo : c * a->hi;
+		*hi += c > 0 ? c * a->hi : c * a->lo;
+	}
+}
+
+static ix_id
+lin_intern(struct tx *x, const struct lin *l)
+{
+	if (l->n == 1 && l->base == 0 && l->t[0].coef == 1)
+		return l->t[0].atom;
+	struct ix n = {.kind = IX_LIN, .c = l->base, .terms = l->t, .n_terms = l->n};
+
+	lin_range(x, l, &n.lo, &n.hi);
+	if (n.lo == n.hi)
+		return ix_const(x, n.lo);
+	return intern(x, &n);
+}
+
+/* k*c * (y div c) + k * (y mod c) = k * y.  Returns whether it replaced something. */
+static bool
+lin_rejoin(struct tx *x, struct lin *l)
+{
+	for (uint32_t i = 0; i < l->n; i++) {
+		struct ix m = *ix_get(x, l->t[i].atom);
+		if (m.kind != IX_MOD)
+			continue;
+		ix_id quot = ix_div(x, m.a, m.c);
+		int64_t coef = l->t[i].coef;
+		for (uint32_t j = 0; j < l->n; j++) {
+			if (l->t[j].atom != quot || l->t[j].coef != coef * m.c)
+				continue;
+			lin_term(l, -coef, l->t[i].atom);
+			lin_term(l, -coef * m.c, quot);
+			lin_add(l, x, m.a, coef);
+			return true;
+		}
+	}
+	return false;
+}
+
+static ix_id
+lin_make(struct tx *x, struct lin *l)
+{
+	while (lin_rejoin(x, l))
+		;
+	return lin_intern(x, l);
+}
+
+ix_id
+ix_add(struct tx *x, ix_id a, ix_id b)
+{
+	struct lin l = lin_of(x, a);
+
+	lin_add(&l, x, b, 1);
+	return lin_make(x, &l);
+}
+
+ix_id
+ix_addc(struct tx *x, ix_id a, int64_t c)
+{
+	struct lin l = lin_of(x, a);
+
+	l.base += c;
+	return lin_make(x, &l);
+}
+
+ix_id
+ix_mulc(struct tx *x, ix_id a, int64_t c)
+{
+	struct lin l = {0};
+
+	lin_add(&l, x, a, c);
+	return lin_make(x, &l);
+}
+
+/* ---- floor division ---------------------------------------------------------------------- */
+static int64_t
+floor_div(int64_t a, int64_t c)
+{
+	int64_t q = a / c;
+
+	return q - (a % c < 0);
+}
+
+static int64_t
+gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t t = a % b;
+		a = b;
+		b = t;
+	}
+	return a < 0 ? -a : a;
+}
+
+/* i = c * quot + rest, with as much as possible in quot and rest's base in [0, c). */
+static void
+split_multiples(const struct lin *l, int64_t c, struct lin *quot, struct lin *rest)
+{
+	*quot = *rest = (struct lin){0};
+	quot->base = floor_div(l->base, c);
+	rest->base = l->base - quot->base * c;
+	for (uint32_t k = 0; k < l->n; k++) {
+		int64_t f = l->t[k].coef, q = floor_div(f, c);
+
+		if (f % c == 0)
+			lin_term(quot, q, l->t[k].atom);
+		else
+			lin_term(rest, f, l->t[k].atom);
+	}
+}
+
+/* The largest g that divides c and every coefficient. */
+static int64_t
+common_factor(const struct lin *l, int64_t c)
+{
+	int64_t g = c;
+
+	for (uint32_t k = 0; k < l->n; k++)
+		g = gcd(g, l->t[k].coef);
+	return g;
+}
+
+/* An atom for floor(rest / c) where nothing simpler was found. */
+static ix_id
+div_atom(struct tx *x, ix_id rest, int64_t c)
+{
+	struct ix n = *ix_get(x, rest);
+
+	if (n.kind == IX_DIV)
+		return ix_div(x, n.a, n.c * c);
+	if (n.kind == IX_MOD && n.c % c == 0)
+		return ix_mod(x, ix_div(x, n.a, c), n.c / c);
+	return intern(x, &(struct ix){.kind = IX_DIV, .a = rest, .c = c, .lo = floor_div(n.lo, c),
+	    .hi = floor_div(n.hi, c)});
+}
+
+ix_id
+ix_div(struct tx *x, ix_id i, int64_t c)
+{
+	struct lin l = lin_of(x, i), quot, rest;
+	int64_t lo, hi;
+
+	if (c == 1)
+		return i;
+	if (c <= 0)
+		bug("index divided by %lld", (long long)c);
+	split_multiples(&l, c, &quot, &rest);
+	lin_range(x, &rest, &lo, &hi);
+	if (floor_div(lo, c) == floor_div(hi, c)) {
+		quot.base += floor_div(lo, c);
+		return lin_make(x, &quot);
+	}
+	int64_t g = common_factor(&rest, c);
+
+	if (g > 1) { /* floor((g*r + b) / (g*c')) = floor((r + floor(b/g)) / c') */
+		struct lin small = rest;
+		small.base = floor_div(rest.base, g);
+		for (uint32_t k = 0; k < small.n; k++)
+			small.t[k].coef /= g;
+		ix_id s = lin_make(x, &small);
+		ix_id d = ix_div(x, s, c / g);
+		lin_add(&quot, x, d, 1);
+		return lin_make(x, &quot);
+	}
+	ix_id r = lin_make(x, &rest);
+
+	lin_add(&quot, x, div_atom(x, r, c), 1);
+	return lin_make(x, &quot);
+}
+
+static ix_id
+mod_atom(struct tx *x, ix_id rest, int64_t c)
+{
+	struct ix n = *ix_get(x, rest);
+
+	if (n.kind == IX_MOD && n.c % c == 0)
+		return ix_mod(x, n.a, c);
+	return intern(x, &(struct ix){.kind = IX_MOD, .a = rest, .c = c, .lo = 0, .hi = c - 1});
+}
+
+ix_id
+ix_mod(struct tx *x, ix_id i, int64_t c)
+{
+	struct lin l = lin_of(x, i), quot, rest;
+	int64_t lo, hi;
+
+	if (c <= 0)
+		bug("index modulo %lld", (long long)c);
+	if (c == 1)
+		return ix_const(x, 0);
+	split_multiples(&l, c, &quot, &rest);
+	lin_range(x, &rest, &lo, &hi);
+	if (floor_div(lo, c) == floor_div(hi, c)) {
+		rest.base -= floor_div(lo, c) * c;
+		return lin_make(x, &rest);
+	}
+	int64_t g = common_factor(&rest, c);
+
+	if (g > 1) { /* (g*r + b) mod (g*c') = g * ((r + floor(b/g)) mod c') + b mod g */
+		int64_t b = floor_div(rest.base, g);
+		struct lin small = rest, out = {.base = rest.base - b * g};
+		small.base = b;
+		for (uint32_t k = 0; k < small.n; k++)
+			small.t[k].coef /= g;
+		ix_id s = lin_make(x, &small);
+		ix_id m = ix_mod(x, s, c / g);
+		lin_add(&out, x, m, g);
+		return lin_make(x, &out);
+	}
+	ix_id r = lin_make(x, &rest);
+
+	return mod_atom(x, r, c);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+ix_id
+ix_min(struct tx *x, ix_id a, ix_id b)
+{
+	struct ix p = *ix_get(x, a), q = *ix_get(x, b);
+
+	if (p.hi <= q.lo)
+		return a;
+	if (q.hi <= p.lo)
+		return b;
+	return intern(x, &(struct ix){.kind = IX_MIN, .a = MIN_OF(a, b), .b = MAX_OF(a, b),
+	    .lo = MIN_OF(p.lo, q.lo), .hi = MIN_OF(p.hi, q.hi)});
+}
+
+ix_id
+ix_max(struct tx *x, ix_id a, ix_id b)
+{
+	struct ix p = *ix_get(x, a), q = *ix_get(x, b);
+
+	if (p.lo >= q.hi)
+		return a;
+	if (q.lo >= p.hi)
+		return b;
+	return intern(x, &(struct ix){.kind = IX_MAX, .a = MIN_OF(a, b), .b = MAX_OF(a, b),
+	    .lo = MAX_OF(p.lo, q.lo), .hi = MAX_OF(p.hi, q.hi)});
+}
+
+ix_id
+ix_value(struct tx *x, ex_id e, int64_t lo, int64_t hi)
+{
+	return intern(x, &(struct ix){.kind = IX_VALUE, .a = e, .lo = lo, .hi = hi});
+}
+
+bool
+ix_has(const struct tx *x, ix_id i, axis_id a)
+{
+	const struct ix *n = ix_get(x, i);
+
+	switch (n->kind) {
+	case IX_AXIS:
+		return n->a == a;
+	case IX_LIN:
+		for (uint32_t k = 0; k < n->n_terms; k++)
+			if (ix_has(x, n->terms[k].atom, a))
+				return true;
+		return false;
+	case IX_DIV:
+	case IX_MOD:
+		return ix_has(x, n->a, a);
+	case IX_MIN:
+	case IX_MAX:
+		return ix_has(x, n->a, a) || ix_has(x, n->b, a);
+	case IX_VALUE:
+		return ex_has(x, n->a, a);
+	}
+	return false;
+}
+
+bool
+ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef)
+{
+	const struct ix *n = ix_get(x, i);
+
+	*coef = 0;
+	if (n->kind == IX_AXIS) {
+		*coef = n->a == a;
+		return true;
+	}
+	if (n->kind != IX_LIN)
+		return !ix_has(x, i, a);
+	for (uint32_t k = 0; k < n->n_terms; k++) {
+		const struct ix *t = ix_get(x, n->terms[k].atom);
+
+		if (t->kind == IX_AXIS && t->a == a)
+			*coef = n->terms[k].coef;
+		else if (t->kind != IX_AXIS && ix_has(x, n->terms[k].atom, a))
+			return false;
+	}
+	return true;
+}
+
+void
+ix_print(struct strbuf *sb, const struct tx *x, ix_id i)
+{
+	static const char *const two[] = {[IX_DIV] = "div", [IX_MOD] = "mod", [IX_MIN] = "min", [IX_MAX] = "max"};
+	const struct ix *n = ix_get(x, i);
+
+	switch (n->kind) {
+	case IX_AXIS:
+		sb_addf(sb, "a%u", n->a);
+		return;
+	case IX_VALUE:
+		sb_addz(sb, "value(");
+		ex_print(sb, x, n->a);
+		sb_addz(sb, ")");
+		return;
+	case IX_LIN:
+		for (uint32_t k = 0; k < n->n_terms; k++) {
+			sb_addf(sb, "%s%lld*", k ? " + " : "", (long long)n->terms[k].coef);
+			ix_print(sb, x, n->terms[k].atom);
+		}
+		if (n->c || n->n_terms == 0)
+			sb_addf(sb, "%s%lld", n->n_terms ? " + " : "", (long long)n->c);
+		return;
+	case IX_DIV:
+	case IX_MOD:
+	case IX_MIN:
+	case IX_MAX:
+		sb_addf(sb, "%s(", two[n->kind]);
+		ix_print(sb, x, n->a);
+		if (n->kind == IX_DIV || n->kind == IX_MOD)
+			sb_addf(sb, ", %lld)", (long long)n->c);
+		else {
+			sb_addz(sb, ", ");
+			ix_print(sb, x, n->b);
+			sb_addz(sb, ")");
+		}
+		return;
+	}
+}

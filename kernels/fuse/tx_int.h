@@ -1,0 +1,21 @@
+/* kernels/fuse/tx_int.h: the pool of expressions, for the folder alone. */
+#ifndef KORCH_TX_INT_H
+#define KORCH_TX_INT_H
+
+#include "tile.h"
+
+enum { IX_MAX_TERMS = 48 };
+
+struct tx {
+	struct arena *arena;
+	struct ix *ix;
+	uint32_t n_ix, cap_ix;
+	uint32_t *ix_slot, ix_slots;
+	struct ex *ex;
+	uint32_t n_ex, cap_ex;
+	uint32_t *ex_slot, ex_slots;
+	struct tile_axis *axis;
+	uint32_t n_axis, cap_axis;
+};
+
+#endif
