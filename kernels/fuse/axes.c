@@ -60,9 +60,9 @@ stage_split_axis(struct tx *x, struct stage *s, uint32_t k, int64_t f)
 	if (n == STAGE_AXES || a.extent % f || f <= 1 || f >= a.extent)
 		bug("axis of %lld split by %lld", (long long)a.extent, (long long)f);
 	memmove(&s->axis[k + 1], &s->axis[k], (n - k) * sizeof(s->axis[0]));
-	s->axis[k] = (struct stage_axis){.id = tx_axis(x, role, 0, a.extent / f - 1),
+	s->axis[k] = (struct stage_axis){.id = tx_axis(x, role, 0, a.extent / f - 1, IX_NONE),
 	    .extent = a.extent / f, .stride = a.stride * f, .outer = a.outer};
-	s->axis[k + 1] = (struct stage_axis){.id = tx_axis(x, role, 0, f - 1), .extent = f,
+	s->axis[k + 1] = (struct stage_axis){.id = tx_axis(x, role, 0, f - 1, IX_NONE), .extent = f,
 	    .stride = a.stride, .outer = a.outer};
 	if (role == AXIS_RED)
 		s->n_red++;
@@ -203,7 +203,7 @@ stage_merge_axes(struct tx *x, struct stage *s, uint32_t k)
 		return false;
 	if (!red && p.stride != q.stride * q.extent)
 		return false;
-	axis_id id = tx_axis(x, red ? AXIS_RED : AXIS_PAR, 0, p.extent * q.extent - 1);
+	axis_id id = tx_axis(x, red ? AXIS_RED : AXIS_PAR, 0, p.extent * q.extent - 1, IX_NONE);
 	ix_id m = ix_axis(x, id);
 
 	subst_axis(x, s, p.id, ix_div(x, m, q.extent));

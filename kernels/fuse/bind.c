@@ -254,7 +254,7 @@ shape_pass(struct tile_prog *p, struct tile_pass *tp)
 		bool last = u + 1 == tp->n_outer;
 		int64_t n = last ? (tp->outer[u].extent + tp->block - 1) / tp->block : tp->outer[u].extent;
 
-		tp->outer[u].id = tx_axis(p->tx, AXIS_OUTER, 0, n - 1);
+		tp->outer[u].id = tx_axis(p->tx, AXIS_OUTER, 0, n - 1, IX_NONE);
 		tp->range *= n;
 	}
 }

@@ -69,7 +69,7 @@ cut_axis(struct lower *l, struct stage *s, int64_t nb)
 	int64_t e = k->extent, size = (e + nb - 1) / nb;
 
 	if (e % nb) {
-		axis_id longer = tx_axis(x, AXIS_RED, 0, nb * size - 1);
+		axis_id longer = tx_axis(x, AXIS_RED, 0, nb * size - 1, IX_NONE);
 		ix_id *to = NEW_ARRAY(l->p->arena, ix_id, k->id + 1);
 		for (axis_id a = 0; a <= k->id; a++)
 			to[a] = a == k->id ? ix_axis(x, longer) : IX_NONE;
@@ -88,7 +88,7 @@ static void
 block_axis_first(struct lower *l, struct stage *s, int64_t stride)
 {
 	struct stage_axis b = s->axis[s->n_par];
-	axis_id id = tx_axis(l->tx, AXIS_PAR, 0, b.extent - 1);
+	axis_id id = tx_axis(l->tx, AXIS_PAR, 0, b.extent - 1, IX_NONE);
 	ix_id *to = NEW_ARRAY(l->p->arena, ix_id, b.id + 1);
 
 	for (axis_id a = 0; a <= b.id; a++)
@@ -119,11 +119,11 @@ make_combination(struct lower *l, struct stage *s, uint32_t partial, int64_t nb)
 	struct tx *x = l->tx;
 	int64_t count = l->p->tensors[s->tensor].count;
 	enum dtype t = l->p->tensors[partial].type;
-	axis_id block = tx_axis(x, AXIS_RED, 0, nb - 1);
+	axis_id block = tx_axis(x, AXIS_RED, 0, nb - 1, IX_NONE);
 	ix_id at = ix_mulc(x, ix_axis(x, block), count);
 
 	for (uint32_t k = 0; k < s->n_par; k++) {
-		s->axis[k].id = tx_axis(x, AXIS_PAR, 0, s->axis[k].extent - 1);
+		s->axis[k].id = tx_axis(x, AXIS_PAR, 0, s->axis[k].extent - 1, IX_NONE);
 		at = ix_add(x, at, ix_mulc(x, ix_axis(x, s->axis[k].id), s->axis[k].stride));
 	}
 	s->axis[s->n_par] = (struct stage_axis){.id = block, .extent = nb, .outer = -1};

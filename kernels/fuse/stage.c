@@ -26,7 +26,7 @@ stage_axis_add(struct build *b, enum axis_role role, int64_t extent, int64_t str
 
 	if (extent == 1)
 		return ix_const(x, 0);
-	axis_id id = tx_axis(x, role, 0, extent - 1);
+	axis_id id = tx_axis(x, role, 0, extent - 1, IX_NONE);
 	uint32_t n = b->s->n_par + b->s->n_red;
 
 	if (n == STAGE_AXES)
@@ -185,7 +185,7 @@ make_scatter(struct build *b)
 	struct stage *st = b->s;
 
 	st->count = shape_count(s);
-	st->init_axis = tx_axis(b->l->tx, AXIS_PAR, 0, MAX_OF(st->count - 1, (int64_t)0));
+	st->init_axis = tx_axis(b->l->tx, AXIS_PAR, 0, MAX_OF(st->count - 1, (int64_t)0), IX_NONE);
 	ix_id at = ix_axis(b->l->tx, st->init_axis), to[MAX_RANK];
 	int64_t stride = 1;
 

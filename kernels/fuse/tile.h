@@ -77,7 +77,8 @@ struct ex {
 
 struct tx; /* the pool; ix.c, ex.c */
 struct tx *tx_make(struct arena *a);
-axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi);
+/* limit: becomes `to`; IX_NONE: none. */
+axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit);
 axis_id tx_axis_like(struct tx *x, const struct tile_axis *a);
 const struct tile_axis *tx_axis_get(const struct tx *x, axis_id a);
 uint32_t tx_n_axes(const struct tx *x);
