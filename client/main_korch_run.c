@@ -1,0 +1,336 @@
+/* client/main_korch_run.c: korch-run: runs a plan: inputs, checks, times, profile. */
+#include "host_tensor.h"
+#include "run_report.h"
+
+#include "../kernels/base/opt.h"
+#include "../schema/plan_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MIN_SAMPLES = 11, MAX_SAMPLES = 100000 };
+static const int64_t steady_ns = 1000000000;
+
+struct run {
+	struct arena *arena;
+	const struct opts *o;
+	struct plan plan;
+	struct dev dev;
+	struct plan_exec *exec;
+	struct host_tensor *inputs, *outputs; /* by number */
+};
+
+/* ---- inputs ------------------------------------------------------------------------------ */
+static bool
+fits(const struct plan_io *io, const struct host_tensor *t, struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	if (io->type == t->type && shape_eq(&io->shape, &t->shape))
+		return true;
+	sb_init(&sb, &tmp);
+	sb_addf(&sb, "input \"%.*s\" is %s", STR_ARG(io->name), dtype_name(io->type));
+	shape_print(&sb, &io->shape);
+	sb_addf(&sb, " and was given %s", dtype_name(t->type));
+	shape_print(&sb, &t->shape);
+	err_set(e, ERR_USAGE, "%s", sb.p);
+	arena_fini(&tmp);
+	return false;
+}
+
+static bool
+find_input(const struct plan *p, struct str name, uint32_t *out, struct err *e)
+{
+	for (uint32_t i = 0; i < p->n_inputs; i++)
+		if (str_eq(p->inputs[i].name, name)) {
+			*out = i;
+			return true;
+		}
+	if (!p->n_inputs)
+		return err_set(e, ERR_USAGE, "--input %.*s: the plan has no inputs", STR_ARG(name));
+	return err_set(e, ERR_USAGE, "--input %.*s: the plan has no such input; its first is \"%.*s\"", STR_ARG(name),
+	    STR_ARG(p->inputs[0].name));
+}
+
+static bool
+random_inputs(struct run *r, struct err *e)
+{
+	struct rng rng = {(uint64_t)opt_int(r->o, OPT_seed)};
+
+	for (uint32_t i = 0; i < r->plan.n_inputs; i++) {
+		const struct plan_io *io = &r->plan.inputs[i];
+
+		if (!host_tensor_make(r->arena, io->type, &io->shape, &r->inputs[i], e))
+			return err_in(e, "input \"%.*s\"", STR_ARG(io->name));
+		host_tensor_random(&r->inputs[i], &rng);
+	}
+	return true;
+}
+
+static bool
+given_inputs(struct run *r, struct err *e)
+{
+	for (uint32_t k = 0; k < opt_n(r->o, OPT_input); k++) {
+		struct str from = str_of(opt_at(r->o, OPT_input, k)), name = str_cut(&from, '=');
+		uint32_t i;
+
+		if (!from.n)
+			return err_set(e, ERR_USAGE, "--input %.*s: write NAME=FILE.npy, NAME=FILE.pb or NAME=random", STR_ARG(name));
+		if (!find_input(&r->plan, name, &i, e))
+			return false;
+		if (str_is(from, "random"))
+			continue;
+		if (!host_tensor_read(r->arena, str_dup(r->arena, from), &r->inputs[i], e) ||
+		    !fits(&r->plan.inputs[i], &r->inputs[i], e))
+			return false;
+	}
+	return true;
+}
+
+static bool
+make_outputs(struct run *r, struct err *e)
+{
+	r->outputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_outputs);
+	for (uint32_t i = 0; i < r->plan.n_outputs; i++) {
+		const struct plan_io *io = &r->plan.outputs[i];
+
+		if (!host_tensor_make(r->arena, io->type, &io->shape, &r->outputs[i], e))
+			return err_in(e, "output \"%.*s\"", STR_ARG(io->name));
+	}
+	return true;
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+static int64_t
+run_once(struct run *r, int64_t *step_ns)
+{
+	const struct os *os = os_real();
+	struct arena_mark mark = arena_mark(r->arena);
+	const void **in = NEW_ARRAY(r->arena, const void *, r->plan.n_inputs);
+	void **out = NEW_ARRAY(r->arena, void *, r->plan.n_outputs);
+	int64_t from;
+
+	for (uint32_t i = 0; i < r->plan.n_inputs; i++)
+		in[i] = r->inputs[i].data;
+	for (uint32_t i = 0; i < r->plan.n_outputs; i++)
+		out[i] = r->outputs[i].data;
+	from = os->mono_ns(os->self);
+	plan_exec_run(r->exec, in, out, step_ns);
+	from = os->mono_ns(os->self) - from;
+	arena_reset(r->arena, mark);
+	return from;
+}
+
+static void
+time_plan(struct run *r, struct run_times *t)
+{
+	int64_t repeat = opt_int(r->o, OPT_repeat), spent = 0;
+	bool is_profiled = opt_flag(r->o, OPT_profile);
+	uint32_t cap = 0;
+
+	for (int64_t i = 0; i < opt_int(r->o, OPT_warmup); i++)
+		(void)run_once(r, NULL);
+	while (repeat > 0 ? t->n < repeat
+			  : t->n < MIN_SAMPLES || (spent < steady_ns && t->n < MAX_SAMPLES)) {
+		int64_t *step_ns = is_profiled ? NEW_ARRAY(r->arena, int64_t, r->plan.n_steps) : NULL;
+
+		if (t->n == cap && is_profiled)
+			t->step_ns = arena_grow(r->arena, t->step_ns, sizeof(*t->step_ns), t->n, &(uint32_t){cap});
+		GROW(r->arena, t->total_ns, t->n, cap);
+		t->total_ns[t->n] = run_once(r, step_ns);
+		spent += t->total_ns[t->n];
+		if (is_profiled)
+			t->step_ns[t->n] = step_ns;
+		t->n++;
+	}
+}
+
+/* ---- checking ---------------------------------------------------------------------------- */
+static bool
+take_inputs(struct run *r, const struct case_set *s, struct err *e)
+{
+	if (s->n_inputs < r->plan.n_inputs)
+		return err_set(e, ERR_USAGE, "%s: has %u inputs, and the plan takes %u", s->dir, s->n_inputs, r->plan.n_inputs);
+	for (uint32_t i = 0; i < r->plan.n_inputs; i++) {
+		if (!fits(&r->plan.inputs[i], &s->inputs[i], e))
+			return err_in(e, "%s/input_%u.pb", s->dir, i);
+		r->inputs[i] = s->inputs[i];
+	}
+	return true;
+}
+
+/* A flag wins over the case's own tolerance, which wins over the default. */
+static struct tolerance
+tolerance_of(const struct run *r, const struct test_case *c, uint32_t output)
+{
+	struct tolerance t = {opt_real(r->o, OPT_rtol), opt_real(r->o, OPT_atol), opt_real(r->o, OPT_rel)};
+	const struct tolerance *own = output < c->n_per_output ? &c->per_output[output]
+	    : c->has_tolerance				       ? &c->tolerance
+							       : NULL;
+
+	if (own && own->rtol + own->atol > 0) {
+		t.rtol = opt_given(r->o, OPT_rtol) ? t.rtol : own->rtol;
+		t.atol = opt_given(r->o, OPT_atol) ? t.atol : own->atol;
+	}
+	return t;
+}
+
+static bool
+check_set(struct run *r, const struct test_case *c, const struct case_set *s, struct run_check *out, struct err *e)
+{
+	if (s->n_outputs != r->plan.n_outputs)
+		return err_set(e, ERR_WRONG, "%s: has %u outputs, and the plan makes %u", s->dir, s->n_outputs,
+		    r->plan.n_outputs);
+	if (!take_inputs(r, s, e))
+		return false;
+	(void)run_once(r, NULL);
+	for (uint32_t i = 0; i < s->n_outputs; i++) {
+		struct tolerance tol = tolerance_of(r, c, i);
+		struct difference d;
+		bool ok = host_compare(&r->outputs[i], &s->outputs[i], &tol, &d, e);
+		double rel = d.max_want > 0 ? d.max_error / d.max_want : d.max_error;
+
+		out->n_outputs++;
+		if (rel > out->max_rel)
+			out->max_rel = rel;
+		if (!ok)
+			return err_in(e, "%s: output %u \"%.*s\"", s->dir, i, STR_ARG(r->plan.outputs[i].name));
+	}
+	return true;
+}
+
+static bool
+check_case(struct run *r, struct run_check *out, struct err *e)
+{
+	struct test_case c;
+
+	if (!test_case_read(r->arena, opt_text(r->o, OPT_check), &c, e))
+		return false;
+	for (uint32_t i = 0; i < c.n_sets; i++)
+		if (!check_set(r, &c, &c.sets[i], out, e))
+			return false;
+	out->n_sets = c.n_sets;
+	return true;
+}
+
+/* ---- outputs ----------------------------------------------------------------------------- */
+/* A tensor's name as the name of a file: what could leave the folder becomes "_". */
+static char *
+file_name(struct arena *a, struct str name, uint32_t i)
+{
+	char *p = name.n ? str_dup(a, name) : arena_printf(a, "output_%u", i);
+
+	for (char *c = p; *c; c++)
+		if (*c == '/' || *c == '\\' || (unsigned char)*c < 32 || (c == p && *c == '.'))
+			*c = '_';
+	return p;
+}
+
+static bool
+write_outputs(struct run *r, struct err *e)
+{
+	const char *dir = opt_text(r->o, OPT_output_dir);
+
+	if (!*dir)
+		return true;
+	if (mkdir(dir, 0777) != 0) {
+		struct stat st;
+
+		if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
+			return err_set(e, ERR_IO, "%s: cannot be made a folder", dir);
+	}
+	for (uint32_t i = 0; i < r->plan.n_outputs; i++) {
+		char *name = file_name(r->arena, r->plan.outputs[i].name, i);
+
+		if (!npy_write(arena_printf(r->arena, "%s/%s.npy", dir, name), &r->outputs[i], e))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the program ------------------------------------------------------------------------- */
+static bool
+open_plan(struct run *r, struct err *e)
+{
+	const char *path = r->o->args[0];
+	int64_t n_threads;
+
+	if (!plan_load(r->arena, path, &r->plan, NULL, e))
+		return false;
+	n_threads = opt_given(r->o, OPT_threads) ? opt_int(r->o, OPT_threads) : r->plan.n_threads;
+	if (n_threads < 1 || n_threads > 1024)
+		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to 1024 are possible", (long long)n_threads);
+	if (!dev_cpu_open((uint32_t)n_threads, false, &r->dev, e))
+		return false;
+	if (!plan_exec_open(&r->dev, &r->plan, &r->exec, e))
+		return err_in(e, "%s", path);
+	r->inputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_inputs);
+	return true;
+}
+
+static void
+warn_environment(const struct run *r)
+{
+	struct dev_info here;
+	struct err e = {0};
+
+	/* The plan's environment has lines of the compiler too; those of the device must be in it. */
+	if (opt_flag(r->o, OPT_quiet) || !dev_cpu_describe(&here, &e) || !r->plan.environment.n)
+		return;
+	for (struct str rest = str_of(here.environment); rest.n;) {
+		struct str line = str_cut(&rest, '\n');
+
+		if (line.n && !memmem(r->plan.environment.p, r->plan.environment.n, line.p, line.n)) {
+			(void)fprintf(stderr, "korch-run: measured elsewhere (here: %.*s); it runs, but may not be the fastest plan\n",
+			    STR_ARG(line));
+			return;
+		}
+	}
+}
+
+static bool
+run_all(struct run *r, struct err *e)
+{
+	struct run_times times = {0};
+	struct run_check check = {0};
+	bool is_checking = *opt_text(r->o, OPT_check) != 0;
+
+	if (!open_plan(r, e))
+		return false;
+	warn_environment(r);
+	if (!random_inputs(r, e) || !given_inputs(r, e) || !make_outputs(r, e))
+		return false;
+	if (is_checking && !check_case(r, &check, e))
+		return false;
+	/* A check alone is quick; numbers come when they are asked for. */
+	if (!is_checking || opt_given(r->o, OPT_repeat) || opt_flag(r->o, OPT_profile) || opt_flag(r->o, OPT_json))
+		time_plan(r, &times);
+	if (!write_outputs(r, e))
+		return false;
+	run_report(r->arena, r->o, &r->plan, &times, is_checking ? &check : NULL);
+	return true;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arena a = {0};
+	struct opts o;
+	struct run r = {.arena = &a, .o = &o};
+	struct err e = {0};
+	int status = opts_main(&a, PROG_RUN, argc, argv, &o);
+
+	if (status >= 0)
+		return status;
+	if (o.n_args != 1)
+		err_set(&e, ERR_USAGE, "one plan is needed: korch-run PLAN.korch");
+	status = e.code || !run_all(&r, &e) ? opts_fail(&o, &e) : 0;
+	plan_exec_close(r.exec);
+	if (r.dev.close)
+		r.dev.close(r.dev.self);
+	arena_fini(&a);
+	return status;
+}

@@ -1,0 +1,145 @@
+/* client/run_report.c: what korch-run says at the end: times, the profile, the check; as words
+ * or as one JSON object. */
+#include "run_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct line { /* one step of the profile */
+	int64_t ns;
+	double share, bound_share;
+	const struct plan_step *step;
+	const struct plan_kernel *kernel;
+};
+
+static int
+by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int64_t
+median(int64_t *v, uint32_t n)
+{
+	if (!n)
+		return 0;
+	qsort(v, n, sizeof(*v), by_value);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static struct line *
+profile(struct arena *a, const struct plan *p, const struct run_times *t)
+{
+	struct line *lines = NEW_ARRAY(a, struct line, p->n_steps);
+	int64_t *v = NEW_ARRAY(a, int64_t, t->n), total = 0;
+
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		for (uint32_t k = 0; k < t->n; k++)
+			v[k] = t->step_ns[k][i];
+		lines[i] = (struct line){
+		    .ns = median(v, t->n), .step = &p->steps[i], .kernel = &p->kernels[p->steps[i].kernel]};
+		total += lines[i].ns;
+	}
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		lines[i].share = total ? (double)lines[i].ns / (double)total : 0;
+		lines[i].bound_share = lines[i].ns ? (double)lines[i].kernel->bound_ns / (double)lines[i].ns : 0;
+	}
+	return lines;
+}
+
+void
+json_string(struct strbuf *sb, struct str s)
+{
+	sb_addc(sb, '"');
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+
+		if (c == '"' || c == '\\')
+			sb_addf(sb, "\\%c", c);
+		else if (c < 32)
+			sb_addf(sb, "\\u%04x", c);
+		else
+			sb_addc(sb, (char)c);
+	}
+	sb_addc(sb, '"');
+}
+
+static void
+add_profile_json(struct strbuf *sb, const struct line *lines, uint32_t n)
+{
+	sb_addz(sb, ",\"profile\":[");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct line *l = &lines[i];
+
+		sb_addf(sb, "%s{\"kernel\":%" PRIu32 ",\"ns\":%" PRId64 ",\"share\":%.4f,\"bytes\":%" PRId64
+		    ",\"flops\":%" PRId64 ",\"bound_ns\":%" PRId64 ",\"of_bound\":%.4f,\"recorded_ns\":%" PRId64 ",\"symbol\":",
+		    i ? "," : "", l->step->kernel, l->ns, l->share, l->kernel->bytes, l->kernel->flops,
+		    l->kernel->bound_ns, l->bound_share, l->kernel->cost_ns);
+		json_string(sb, l->kernel->symbol);
+		sb_addz(sb, ",\"schedule\":");
+		json_string(sb, l->kernel->schedule);
+		sb_addz(sb, ",\"nodes\":");
+		json_string(sb, l->step->nodes);
+		sb_addc(sb, '}');
+	}
+	sb_addc(sb, ']');
+}
+
+static void
+print_profile(const struct line *lines, uint32_t n)
+{
+	(void)printf("%4s %10s %6s %10s %10s %9s %6s  %s\n", "step", "us", "share", "KiB", "MFLOP", "GFLOP/s", "bound",
+	    "ONNX nodes");
+	for (uint32_t i = 0; i < n; i++) {
+		const struct line *l = &lines[i];
+		double us = (double)l->ns / 1e3;
+
+		(void)printf("%4u %10.1f %5.1f%% %10.1f %10.2f %9.2f %5.0f%%  %.*s\n", i, us, l->share * 100,
+		    (double)l->kernel->bytes / 1024, (double)l->kernel->flops / 1e6,
+		    l->ns ? (double)l->kernel->flops / (double)l->ns : 0, l->bound_share * 100,
+		    STR_ARG(l->step->nodes));
+	}
+}
+
+static void
+report_json(struct arena *a, const struct plan *p, const struct run_times *t, int64_t median_ns, int64_t min_ns,
+    const struct line *lines, const struct run_check *check)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	sb_addf(&sb, "{\"median_ns\":%" PRId64 ",\"min_ns\":%" PRId64 ",\"samples\":%u,\"kernels\":%u,\"predicted_ns\":%" PRId64,
+	    median_ns, min_ns, t->n, p->n_steps, p->latency_ns);
+	if (check)
+		sb_addf(&sb, ",\"checked_sets\":%u,\"checked_outputs\":%u,\"max_rel\":%.6g,\"agrees\":true", check->n_sets,
+		    check->n_outputs, check->max_rel);
+	if (lines)
+		add_profile_json(&sb, lines, p->n_steps);
+	sb_addc(&sb, '}');
+	(void)puts(sb.p);
+}
+
+void
+run_report(struct arena *a, const struct opts *o, const struct plan *p, const struct run_times *t,
+    const struct run_check *check)
+{
+	struct line *lines = t->step_ns && t->n ? profile(a, p, t) : NULL;
+	int64_t median_ns = median(t->total_ns, t->n), min_ns = t->n ? t->total_ns[0] : 0;
+
+	if (opt_flag(o, OPT_json)) {
+		report_json(a, p, t, median_ns, min_ns, lines, check);
+		return;
+	}
+	if (lines)
+		print_profile(lines, p->n_steps);
+	if (check)
+		(void)printf("agrees: %u data set%s, %u outputs, largest error over largest magnitude %.3g\n", check->n_sets,
+		    check->n_sets == 1 ? "" : "s", check->n_outputs, check->max_rel);
+	if (t->n)
+		(void)printf("median %.3f ms, min %.3f ms, %u runs, %u kernels (predicted %.3f ms)\n", (double)median_ns / 1e6,
+		    (double)min_ns / 1e6, t->n, p->n_steps, (double)p->latency_ns / 1e6);
+}

@@ -1,0 +1,23 @@
+/* client/run_report.h: what korch-run says at the end. */
+#ifndef KORCH_RUN_REPORT_H
+#define KORCH_RUN_REPORT_H
+
+#include "../kernels/base/opt.h"
+#include "../kernels/run/plan.h"
+
+struct run_times {
+	int64_t *total_ns;  /* n runs */
+	int64_t **step_ns;  /* per run, per step; NULL without --profile */
+	uint32_t n;
+};
+struct run_check {
+	uint32_t n_sets, n_outputs;
+	double max_rel;     /* largest error over largest magnitude, of all outputs */
+};
+/* check may be NULL: nothing was checked. */
+void run_report(struct arena *a, const struct opts *o, const struct plan *p, const struct run_times *t,
+    const struct run_check *check);
+/* A string as JSON, in quotes. */
+void json_string(struct strbuf *sb, struct str s);
+
+#endif
