@@ -38,6 +38,8 @@ strided_of(const struct call *c, struct strided *m)
 	const struct operand *x = &c->in[0];
 
 	*m = (struct strided){0};
+	if (c->p != PRIM_transpose && c->p != PRIM_bcast && c->p != PRIM_slice)
+		return false;
 	for (int d = 0; d < c->out->shape.rank; d++) {
 		switch (c->p) {
 		case PRIM_transpose:
