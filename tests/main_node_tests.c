@@ -1,132 +1,68 @@
-/* tests/main_node_tests.c: korch-node-tests [--quiet] DIR...
+/* tests/main_node_tests.c: korch-node-tests [--quiet] [--list=FILE] DIR...
  *
  * Runs ONNX backend test cases through model, fission and interpreter: the meaning of every
- * operator, without generated code.  A case is a folder with model.onnx and
- * test_data_set_K/input_J.pb, output_J.pb and an optional data.json of tolerances; a DIR without
- * model.onnx is a folder of cases.  Prints the failed ones with their cause, then a count. */
+ * operator, without generated code.  A case is a folder with model.onnx and test_data_set_K; a
+ * DIR without model.onnx is a folder of cases; --list names those that count (first column).
+ * Each case runs in a process of its own, so that a crash is that case's failure.  Prints the
+ * failed ones with their cause, how many operators were folded at load, and the count. */
+#include "harness/onnx_case.h"
 #include "../daemon/fission/fission.h"
 #include "../kernels/interp/interp.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { MAX_CASES = 100000, MAX_BYTES = 1 << 30 };
-
-struct tolerance {
-	double rtol, atol;
+struct result {
+	bool passed;
+	struct fission_stats stats;
+	char why[508];
 };
+
 struct score {
-	uint32_t passed, failed;
+	struct arena a;
+	uint32_t n_passed, n_failed;
+	struct fission_stats stats;
 	bool is_quiet;
+	struct str list; /* text of the list; p is NULL without one */
 };
 
-/* The number behind "key": in a small JSON text, from `*at` on. */
 static bool
-json_number(const char *text, size_t *at, const char *key, double *out)
+check_input(const struct graph *g, uint32_t j, const struct model_tensor *t, struct err *e)
 {
-	const char *p = strstr(text + *at, key);
+	const struct tensor *want = graph_tensor(g, g->inputs[j]);
 
-	if (!p || !(p = strchr(p, ':')))
-		return false;
-	*at = (size_t)(p - text);
-	*out = strtod(p + 1, NULL);
-	return true;
-}
-
-static struct tolerance
-read_tolerance(struct arena *a, const char *dir, uint32_t output)
-{
-	struct tolerance t = {1e-3, 1e-7};
-	struct bytes b;
-	struct err e = {0};
-	size_t at = 0;
-
-	if (!os_read_file(os_real(), a, arena_printf(a, "%s/data.json", dir), 1 << 20, &b, &e))
-		return t;
-	const char *text = str_dup(a, (struct str){(const char *)b.p, b.n}), *per = strstr(text, "per_output");
-	(void)json_number(text, &at, "\"rtol\"", &t.rtol);
-	at = 0;
-	(void)json_number(text, &at, "\"atol\"", &t.atol);
-	for (at = 0; per && output != UINT32_MAX; output--) {
-		if (!json_number(per, &at, "\"rtol\"", &t.rtol) || !json_number(per, &at, "\"atol\"", &t.atol))
-			break;
-	}
-	return t;
-}
-
-static bool
-tensor_file(struct arena *a, const char *dir, int set, const char *kind, uint32_t i, struct model_tensor *t, struct err *e)
-{
-	const char *path = arena_printf(a, "%s/test_data_set_%d/%s_%u.pb", dir, set, kind, i);
-	struct bytes b;
-
-	return os_read_file(os_real(), a, path, MAX_BYTES, &b, e) && (model_tensor_read(a, b, t, e) || err_in(e, "%s", path));
-}
-
-static bool
-is_close(double have, double want, struct tolerance tol)
-{
-	if (isnan(have) || isnan(want))
-		return isnan(have) && isnan(want);
-	if (isinf(have) || isinf(want))
-		return have == want;
-	return fabs(have - want) <= tol.atol + tol.rtol * fabs(want);
-}
-
-static bool
-compare(const struct tensor *t, const void *have, const struct model_tensor *want, struct tolerance tol, struct err *e)
-{
-	int64_t n = shape_count(&want->shape), bad = 0, first = 0;
-
-	if (t->type != want->type)
-		return err_set(e, ERR_WRONG, "type %s where %s is right", dtype_name(t->type), dtype_name(want->type));
-	if (!shape_eq(&t->shape, &want->shape))
-		return err_set(e, ERR_WRONG, "wrong shape");
-	if (!dtype_is_float(t->type)) {
-		if (want->n_bytes == 0 || memcmp(have, want->data, want->n_bytes) == 0)
-			return true;
-		return err_set(e, ERR_WRONG, "wrong integers");
-	}
-	if (t->type == DT_bf16)
-		tol.rtol = MAX_OF(tol.rtol, 1.0 / 64);
-	for (int64_t i = 0; i < n; i++)
-		if (!is_close(elem_get(t->type, have, i), elem_get(t->type, want->data, i), tol)) {
-			first = bad == 0 ? i : first;
-			bad++;
-		}
-	if (bad == 0)
+	if (t->type == want->type && shape_eq(&t->shape, &want->shape))
 		return true;
-	return err_set(e, ERR_WRONG, "%lld of %lld elements differ; element %lld is %.9g where %.9g is right", (long long)bad,
-	    (long long)n, (long long)first, elem_get(t->type, have, first), elem_get(t->type, want->data, first));
+	return err_set(e, ERR_WRONG, "input %u: the file's tensor has another type or shape than the graph's", j);
 }
 
 static bool
-run_set(struct arena *a, const char *dir, int set, const struct graph *g, struct err *e)
+run_set(struct arena *a, const char *dir, uint32_t set, const struct graph *g, struct err *e)
 {
-	const void **inputs = NEW_ARRAY(a, const void *, g->n_inputs);
-	void **outputs = NEW_ARRAY(a, void *, g->n_outputs);
+	const void **in = NEW_ARRAY(a, const void *, g->n_inputs + 1);
+	void **out = NEW_ARRAY(a, void *, g->n_outputs + 1);
+	struct model_tensor t;
+	struct tolerance tol;
 
-	for (uint32_t i = 0; i < g->n_inputs; i++) {
-		struct model_tensor t;
-		const struct tensor *want = graph_tensor(g, g->inputs[i]);
-		if (!tensor_file(a, dir, set, "input", i, &t, e))
+	for (uint32_t j = 0; j < g->n_inputs; j++) {
+		if (!case_tensor(a, dir, set, "input", j, &t, e))
+			return e->code ? false : err_set(e, ERR_IO, "input_%u.pb is missing", j);
+		if (!check_input(g, j, &t, e))
 			return false;
-		if (t.type != want->type || !shape_eq(&t.shape, &want->shape))
-			return err_set(e, ERR_WRONG, "input %u has another type or shape than the model's", i);
-		inputs[i] = t.data;
+		in[j] = t.data;
 	}
-	if (!interp_run(a, g, inputs, NULL, outputs, e))
-		return false;
-	for (uint32_t i = 0; i < g->n_outputs; i++) {
-		struct model_tensor want;
-		if (!tensor_file(a, dir, set, "output", i, &want, e))
-			return false;
-		if (!compare(graph_tensor(g, g->outputs[i]), outputs[i], &want, read_tolerance(a, dir, i), e))
-			return err_in(e, "output %u of set %d", i, set);
+	if (!interp_run(a, g, in, NULL, out, e))
+		return err_in(e, "interpreting");
+	for (uint32_t j = 0; j < g->n_outputs; j++) {
+		if (!case_tensor(a, dir, set, "output", j, &t, e))
+			return e->code ? false : err_set(e, ERR_IO, "output_%u.pb is missing", j);
+		if (!case_tolerance(a, dir, j, &tol, e) ||
+		    !case_agrees(&t, graph_tensor(g, g->outputs[j]), out[j], tol, e))
+			return err_in(e, "output %u", j);
 	}
 	return true;
 }
@@ -134,96 +70,161 @@ run_set(struct arena *a, const char *dir, int set, const struct graph *g, struct
 static bool
 run_case(struct arena *a, const char *dir, struct fission_stats *stats, struct err *e)
 {
-	const char *path = arena_printf(a, "%s/model.onnx", dir);
-	struct bytes b;
+	struct bytes onnx;
 	struct model m;
 	struct graph g;
-	int n_sets = 0;
 
-	if (!os_read_file(os_real(), a, path, MAX_BYTES, &b, e) || !model_read(a, b, path, dir, NULL, &m, e)
-	    || !fission_run(a, &m, &g, stats, e))
+	if (!os_read_file(os_real(), a, arena_printf(a, "%s/model.onnx", dir), 1u << 30, &onnx, e) ||
+	    !model_read(a, onnx, "model.onnx", dir, &model_limits_default, &m, e) ||
+	    !fission_run(a, &m, &g, stats, e))
 		return false;
 	graph_verify(&g);
-	for (;; n_sets++) {
-		struct stat st;
-		if (stat(arena_printf(a, "%s/test_data_set_%d", dir, n_sets), &st) != 0)
-			break;
-		if (!run_set(a, dir, n_sets, &g, e))
-			return false;
-	}
-	return n_sets > 0 ? true : err_set(e, ERR_USAGE, "%s: no test_data_set_0", dir);
+	for (uint32_t set = 0; case_has_set(dir, set); set++)
+		if (!run_set(a, dir, set, &g, e))
+			return err_in(e, "data set %u", set);
+	return case_has_set(dir, 0) ? true : err_set(e, ERR_IO, "there is no test_data_set_0");
 }
 
 static void
-report(const char *dir, struct score *s)
+child(const char *dir, int fd)
 {
 	struct arena a = {0};
+	struct result r = {0};
 	struct err e = {0};
-	struct fission_stats st = {0};
-	const char *name = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
 
-	if (run_case(&a, dir, &st, &e)) {
-		s->passed++;
-		if (!s->is_quiet)
-			printf("ok   %s: %u operators, %u folded, %u primitives\n", name, st.n_operators, st.n_folded, st.n_primitives);
-	} else {
-		s->failed++;
-		printf("FAIL %s: %s\n", name, e.msg);
-	}
-	(void)fflush(stdout);
+	r.passed = run_case(&a, dir, &r.stats, &e);
+	(void)snprintf(r.why, sizeof(r.why), "%s", e.msg);
 	arena_fini(&a);
+	_exit(write(fd, &r, sizeof(r)) == (ssize_t)sizeof(r) ? 0 : 2);
 }
 
-static int
-by_name(const void *a, const void *b)
+static struct result
+run_apart(const char *dir)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	struct result r = {0};
+	int fd[2], status;
+	pid_t pid;
+
+	if (pipe(fd) != 0 || (pid = fork()) < 0) {
+		perror("korch-node-tests");
+		exit(1);
+	}
+	if (pid == 0) {
+		close(fd[0]);
+		child(dir, fd[1]);
+	}
+	close(fd[1]);
+	if (read(fd[0], &r, sizeof(r)) != (ssize_t)sizeof(r))
+		r = (struct result){.why = "crashed"};
+	close(fd[0]);
+	if (waitpid(pid, &status, 0) < 0 || status != 0)
+		r.passed = false;
+	return r;
+}
+
+static bool
+listed(const struct score *s, const char *name)
+{
+	struct str rest = s->list, line;
+
+	if (!s->list.p)
+		return true;
+	while (rest.n) {
+		line = str_cut(&rest, '\n');
+		if (str_is(str_cut(&line, '\t'), name))
+			return true;
+	}
+	return false;
 }
 
 static void
-walk(const char *dir, struct score *s)
+run_one(struct score *s, const char *dir)
 {
-	struct arena a = {0};
-	struct stat st;
-	char **names = NULL;
-	uint32_t n = 0, cap = 0;
+	const char *name = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
+	struct result r;
 
-	if (stat(arena_printf(&a, "%s/model.onnx", dir), &st) == 0) {
-		report(dir, s);
-		arena_fini(&a);
+	if (!listed(s, name))
+		return;
+	fflush(stdout);
+	r = run_apart(dir);
+	if (r.passed) {
+		s->n_passed++;
+		if (!s->is_quiet)
+			printf("ok   %s: %u operators, %u folded, %u primitives\n", name, r.stats.n_operators,
+			    r.stats.n_folded, r.stats.n_primitives);
+	} else {
+		s->n_failed++;
+		printf("FAIL %s: %s\n", name, r.why);
+	}
+	s->stats.n_operators += r.stats.n_operators;
+	s->stats.n_folded += r.stats.n_folded;
+	s->stats.n_primitives += r.stats.n_primitives;
+}
+
+/* A case, or a folder whose folders are cases, in the order of their names. */
+static void
+run_path(struct score *s, const char *path)
+{
+	struct dirent **list;
+	int n;
+
+	if (access(arena_printf(&s->a, "%s/model.onnx", path), R_OK) == 0) {
+		run_one(s, path);
 		return;
 	}
-	DIR *d = opendir(dir);
-	for (struct dirent *x; d && n < MAX_CASES && (x = readdir(d));)
-		if (x->d_name[0] != '.' && stat(arena_printf(&a, "%s/%s/model.onnx", dir, x->d_name), &st) == 0) {
-			GROW(&a, names, n, cap);
-			names[n++] = arena_printf(&a, "%s/%s", dir, x->d_name);
-		}
-	if (d)
-		(void)closedir(d);
-	if (n == 0) {
-		printf("FAIL %s: no test case here\n", dir);
-		s->failed++;
-	} else {
-		qsort(names, n, sizeof(*names), by_name);
+	n = scandir(path, &list, NULL, alphasort);
+	if (n < 0) {
+		s->n_failed++;
+		printf("FAIL %s: cannot be read\n", path);
+		return;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		report(names[i], s);
-	arena_fini(&a);
+	for (int i = 0; i < n; i++) {
+		char *dir = arena_printf(&s->a, "%s/%s", path, list[i]->d_name);
+
+		if (list[i]->d_name[0] != '.' && access(arena_printf(&s->a, "%s/model.onnx", dir), R_OK) == 0)
+			run_one(s, dir);
+		free(list[i]);
+	}
+	free(list);
+}
+
+static bool
+read_list(struct score *s, const char *file)
+{
+	struct bytes b;
+	struct err e = {0};
+
+	if (!os_read_file(os_real(), &s->a, file, 1 << 20, &b, &e)) {
+		fprintf(stderr, "korch-node-tests: %s\n", e.msg);
+		return false;
+	}
+	s->list = (struct str){(const char *)b.p, b.n};
+	return true;
 }
 
 int
 main(int argc, char **argv)
 {
 	struct score s = {0};
+	int i = 1;
+	bool ok;
 
-	for (int i = 1; i < argc; i++)
+	for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
 		if (strcmp(argv[i], "--quiet") == 0)
 			s.is_quiet = true;
-		else
-			walk(argv[i], &s);
-	if (argc < 2)
-		fprintf(stderr, "usage: korch-node-tests [--quiet] DIR...\n");
-	printf("%u passed, %u failed\n", s.passed, s.failed);
-	return s.failed > 0 || s.passed == 0 ? 1 : 0;
+		else if (strncmp(argv[i], "--list=", 7) != 0 || !read_list(&s, argv[i] + 7))
+			return 2;
+	}
+	if (i == argc) {
+		fprintf(stderr, "usage: korch-node-tests [--quiet] [--list=FILE] DIR...\n");
+		return 2;
+	}
+	for (; i < argc; i++)
+		run_path(&s, argv[i]);
+	printf("%u operators, %u folded at load, %u primitives\n", s.stats.n_operators, s.stats.n_folded,
+	    s.stats.n_primitives);
+	printf("%u passed, %u failed\n", s.n_passed, s.n_failed);
+	ok = s.n_passed > 0 && s.n_failed == 0;
+	arena_fini(&s.a);
+	return ok ? 0 : 1;
 }
