@@ -82,7 +82,8 @@ broken_bytes(void **state)
 			uint8_t *p = arena_dup(&tmp, b.p, b.n);
 
 			p[i] = (uint8_t)v;
-			(void)msg_unpack(&tmp, (struct bytes){p, b.n}, &back, &e);
+			if (msg_unpack(&tmp, (struct bytes){p, b.n}, &back, &e))
+				assert_true(back.type != MSG_NONE);
 			arena_fini(&tmp);
 		}
 	arena_fini(&a);

@@ -1,0 +1,238 @@
+/* schema/blob.c: files under blobs/, named by the digest of their content.  A file is written
+ * in tmp/, synced, checked, renamed into place, the folder synced, and only then gets its row:
+ * a crash leaves at most a file without a row, which gc removes. */
+#include "db_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+
+static bool
+io_failed(const char *path, const char *what, struct err *e)
+{
+	return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: cannot %s: %s", path, what,
+	    strerror(errno));
+}
+
+char *
+blob_path(struct arena *a, const struct db *db, const struct hash *digest)
+{
+	char hex[65];
+
+	hash_hex(digest, hex);
+	return arena_printf(a, "%s/blobs/%.2s/%s", db->dir, hex, hex);
+}
+
+static char *
+part_path(struct arena *a, const struct db *db, const struct hash *digest)
+{
+	char hex[65];
+
+	hash_hex(digest, hex);
+	return arena_printf(a, "%s/tmp/%s.part", db->dir, hex);
+}
+
+bool
+blob_size(struct db *db, const struct hash *digest, uint64_t *bytes)
+{
+	struct q q = q_start(db, SQL_BLOB_FIND, "h", digest);
+	bool found = q_step(&q);
+	struct err e = {0};
+	struct arena tmp = {0};
+	struct stat st;
+
+	if (found)
+		*bytes = (uint64_t)q_int(&q, 0);
+	found = q_end(&q, &e) && found;
+	/* A row whose file was lost is as good as no row: it is uploaded again. */
+	if (found && (stat(blob_path(&tmp, db, digest), &st) != 0 || (uint64_t)st.st_size != *bytes))
+		found = false;
+	arena_fini(&tmp);
+	return found;
+}
+
+bool
+file_digest(const char *path, struct hash *digest, uint64_t *bytes, struct err *e)
+{
+	return hash_file(path, digest, bytes, e);
+}
+
+static bool
+sync_path(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool ok;
+
+	if (fd < 0)
+		return io_failed(path, "open", e);
+	ok = fsync(fd) == 0 || io_failed(path, "write", e);
+	(void)close(fd);
+	return ok;
+}
+
+static bool
+place(struct db *db, const char *from, const char *to, struct err *e)
+{
+	struct arena tmp = {0};
+	char *folder = str_dup(&tmp, str_of(to));
+	bool ok;
+
+	*strrchr(folder, '/') = '\0';
+	ok = sync_path(from, e) && os_make_dirs(folder, e) &&
+	    (rename(from, to) == 0 || io_failed(to, "write", e)) && sync_path(folder, e);
+	arena_fini(&tmp);
+	(void)db;
+	return ok;
+}
+
+bool
+blob_adopt(struct db *db, const char *path, const struct hash *digest, const char *kind, struct err *e)
+{
+	struct arena tmp = {0};
+	struct hash have;
+	uint64_t bytes = 0;
+	bool ok = file_digest(path, &have, &bytes, e);
+
+	if (ok && !hash_eq(&have, digest))
+		ok = err_set(e, ERR_FORMAT, "%s: its content does not have the digest that was announced", path);
+	ok = ok && place(db, path, blob_path(&tmp, db, digest), e) &&
+	    q_run(db, e, SQL_BLOB_ADD, "hiti", digest, (int64_t)bytes, str_of(kind), db_wall(db));
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+read_at(const char *path, uint64_t offset, uint8_t *to, size_t *n, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t got = 0;
+
+	if (fd < 0)
+		return io_failed(path, "open", e);
+	while (got < *n) {
+		ssize_t r = pread(fd, to + got, *n - got, (off_t)(offset + got));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0) {
+			(void)close(fd);
+			return io_failed(path, "read", e);
+		}
+		if (r == 0)
+			break;
+		got += (size_t)r;
+	}
+	(void)close(fd);
+	*n = got;
+	return true;
+}
+
+bool
+blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64_t offset, size_t max,
+    struct bytes *out, uint64_t *total, struct err *e)
+{
+	char hex[65];
+	uint8_t *p;
+	size_t n;
+
+	if (!blob_size(db, digest, total)) {
+		hash_hex(digest, hex);
+		return err_set(e, ERR_FAILED, "blob %.16s is not here; upload it again", hex);
+	}
+	n = offset >= *total ? 0 : (size_t)MIN_OF((uint64_t)max, *total - offset);
+	p = arena_alloc(a, MAX_OF(n, (size_t)1));
+	if (n && !read_at(blob_path(a, db, digest), offset, p, &n, e))
+		return false;
+	*out = (struct bytes){p, n};
+	return true;
+}
+
+static bool
+check_quota(struct db *db, uint64_t more, struct err *e)
+{
+	struct q q = q_start(db, SQL_BLOB_SUM, "");
+	uint64_t sum = q_step(&q) ? (uint64_t)q_int(&q, 0) : 0;
+
+	if (!q_end(&q, e))
+		return false;
+	return !db->blob_quota || sum + more <= db->blob_quota ||
+	    err_set(e, ERR_FULL, "the data folder's quota of %llu bytes would be passed; korch-cache gc makes room",
+	        (unsigned long long)db->blob_quota);
+}
+
+static bool
+append(const char *path, uint64_t offset, struct bytes data, struct err *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	size_t put = 0;
+	bool ok = true;
+
+	if (fd < 0)
+		return io_failed(path, "write", e);
+	while (ok && put < data.n) {
+		ssize_t w = pwrite(fd, data.p + put, data.n - put, (off_t)(offset + put));
+
+		if (w < 0 && errno != EINTR)
+			ok = io_failed(path, "write", e);
+		else if (w > 0)
+			put += (size_t)w;
+	}
+	(void)close(fd);
+	return ok;
+}
+
+bool
+blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64_t offset, struct bytes data,
+    const char *kind, uint64_t *next, struct err *e)
+{
+	struct arena tmp = {0};
+	char *path = part_path(&tmp, db, digest);
+	struct stat st;
+	uint64_t have;
+	bool ok = true;
+
+	if (blob_size(db, digest, next)) {
+		arena_fini(&tmp);
+		return q_run(db, e, SQL_BLOB_USE, "hi", digest, db_wall(db));
+	}
+	have = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+	if (have > total)
+		have = truncate(path, 0) == 0 ? 0 : have;
+	if (offset == have && data.n && data.n <= total - have) {
+		ok = (have || check_quota(db, total, e)) && append(path, offset, data, e);
+		have += ok ? data.n : 0;
+	}
+	*next = have;
+	if (ok && have == total) {
+		ok = (total || append(path, 0, data, e)) && blob_adopt(db, path, digest, kind, e);
+		if (!ok)
+			(void)unlink(path);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e)
+{
+	uint64_t next;
+
+	*digest = hash_bytes(data.p, data.n);
+	if (blob_size(db, digest, &next))
+		return q_run(db, e, SQL_BLOB_USE, "hi", digest, db_wall(db));
+	{
+		struct arena tmp = {0};
+		char *path = part_path(&tmp, db, digest);
+		bool ok;
+
+		(void)unlink(path);
+		ok = check_quota(db, data.n, e) && append(path, 0, data, e) && blob_adopt(db, path, digest, kind, e);
+		arena_fini(&tmp);
+		return ok;
+	}
+}

@@ -1,0 +1,51 @@
+/* schema/db_int.h: the connection from inside; for this folder alone. */
+#ifndef KORCH_DB_INT_H
+#define KORCH_DB_INT_H
+
+#include "store.h"
+
+#include <sqlite3.h>
+
+enum sql_id {
+#define SQL(ID, TEXT) SQL_##ID,
+#include "sql.def"
+	SQL_COUNT
+};
+enum tally { TALLY_HIT, TALLY_MISS, TALLY_FAILED, TALLY_REUSE, TALLY_PUT, TALLY_POOLED, TALLY_COUNT };
+struct db {
+	sqlite3 *sql;
+	sqlite3_stmt *stmt[SQL_COUNT]; /* prepared at first use, kept */
+	char *dir;
+	const struct os *os;
+	uint64_t blob_quota;
+	int lock_fd;
+	bool in_transaction;
+	int64_t tally[TALLY_COUNT];    /* goes into the counters at commit */
+};
+
+/* A running statement.  Values are bound by letters: i int64_t, d double, t struct str,
+ * b struct bytes, h const struct hash *.  After a fault every step is false and q_end tells. */
+struct q {
+	struct db *db;
+	sqlite3_stmt *s;
+	int rc;
+};
+struct q q_start(struct db *db, enum sql_id id, const char *letters, ...);
+bool q_step(struct q *q);                       /* a row is there */
+bool q_end(struct q *q, struct err *e) MUST_CHECK; /* resets; false on any fault */
+bool q_run(struct db *db, struct err *e, enum sql_id id, const char *letters, ...) MUST_CHECK;
+int64_t q_int(struct q *q, int column);
+double q_real(struct q *q, int column);
+struct str q_text(struct q *q, struct arena *a, int column); /* copied */
+struct bytes q_blob(struct q *q, struct arena *a, int column);
+struct hash q_hash(struct q *q, int column);    /* zero where it is no digest */
+bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO or ERR_FORMAT */
+bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
+int64_t db_wall(const struct db *db);
+bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
+
+/* One row as the statements MEAS_FIND, CACHE_ROWS and EXPORT_ROW give it; `env` is filled by
+ * the latter two. */
+void q_measurement(struct q *q, struct arena *a, struct m_measurement *m);
+
+#endif

@@ -1,0 +1,11 @@
+# Writes each SQL file of IN as a string of the array `migrations` to OUT.
+set(text "/* Made from schema/0*.sql by schema/embed.cmake. */\nextern const char *const migrations[];\nconst char *const migrations[] = {\n")
+foreach(file IN LISTS IN)
+  file(READ "${file}" sql)
+  string(REPLACE "\\" "\\\\" sql "${sql}")
+  string(REPLACE "\"" "\\\"" sql "${sql}")
+  string(REPLACE "\n" "\\n\"\n\t\"" sql "${sql}")
+  string(APPEND text "\t\"${sql}\",\n")
+endforeach()
+string(APPEND text "\t0,\n};\n")
+file(WRITE "${OUT}" "${text}")

@@ -1,0 +1,363 @@
+/* schema/meas.c: environments, specs and measurements.
+ *
+ * A measurement's key is a digest of everything that decides it: spec, schedule, generator
+ * epoch, environment, threads, precision.  The digest only finds the row: the columns are
+ * compared too.  The same key measured again: samples are pooled, by weight of their counts;
+ * success beats failure; of two failures the later one stays. */
+#include "db_int.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static const int64_t DAY_NS = (int64_t)86400 * 1000000000;
+
+bool
+env_put(struct db *db, const struct m_env *env, int64_t *id, struct err *e)
+{
+	struct arena tmp = {0};
+	struct m_env own = *env;
+	struct hash hash = hash_bytes(env->key.p, env->key.n);
+	struct bytes record;
+	struct str text = {0};
+	struct q q;
+	bool known, ok;
+
+	own.hash = hash;
+	ok = rec_pack(&tmp, "env", &own, &record, e);
+	q = q_start(db, SQL_ENV_FIND, "h", &hash);
+	known = ok && q_step(&q);
+	if (known) {
+		*id = q_int(&q, 0);
+		text = q_text(&q, &tmp, 1);
+	}
+	ok = q_end(&q, e) && ok;
+	if (known && !str_eq(text, env->key))
+		ok = err_set(e, ERR_FORMAT, "two environments have the same digest; move %s/korch.db away", db->dir);
+	else if (ok && known)
+		ok = q_run(db, e, SQL_ENV_SEEN, "iib", *id, db_wall(db), record);
+	else if (ok) {
+		ok = q_run(db, e, SQL_ENV_ADD, "httbi", &hash, env->class, env->key, record, db_wall(db));
+		*id = sqlite3_last_insert_rowid(db->sql);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, struct m_env *env, struct err *e)
+{
+	struct q q = q_start(db, SQL_ENV_CLASS, "t", class);
+	struct bytes record = {0};
+	bool found = q_step(&q);
+
+	if (found) {
+		*id = q_int(&q, 0);
+		record = q_blob(&q, a, 1);
+	}
+	if (!q_end(&q, e))
+		return false;
+	if (!found)
+		return err_set(e, ERR_OFFLINE, "no device of class '%.*s' was ever seen here; connect a korch-worker for it",
+		    STR_ARG(class));
+	return rec_unpack(a, "env", record, env, e);
+}
+
+bool
+spec_put(struct db *db, struct str text, const struct hash *model, struct hash *hash, struct err *e)
+{
+	struct arena tmp = {0};
+	struct str have = {0};
+	struct q q;
+	bool known, ok;
+
+	*hash = hash_bytes(text.p, text.n);
+	q = q_start(db, SQL_SPEC_FIND, "h", hash);
+	known = q_step(&q);
+	if (known)
+		have = q_text(&q, &tmp, 0);
+	ok = q_end(&q, e);
+	if (ok && known && !str_eq(have, text))
+		ok = err_set(e, ERR_FORMAT, "two specs have the same digest; run korch-cache verify");
+	if (ok && !known)
+		ok = q_run(db, e, SQL_SPEC_ADD, "hth", hash, text, model);
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+spec_text(struct db *db, struct arena *a, const struct hash *hash, struct str *text, struct err *e)
+{
+	struct q q = q_start(db, SQL_SPEC_FIND, "h", hash);
+	bool known = q_step(&q);
+
+	if (known)
+		*text = q_text(&q, a, 0);
+	if (!q_end(&q, e))
+		return false;
+	return known || err_set(e, ERR_FAILED, "the spec is not known here");
+}
+
+bool
+fail_is_kept(uint64_t wire)
+{
+	enum err_code c = wire > 1000 ? ERR_FAILED : err_of_wire((int)wire);
+
+	return c == ERR_COMPILE || c == ERR_LAUNCH || c == ERR_WRONG || c == ERR_CRASH || c == ERR_MEMORY ||
+	    c == ERR_TIMEOUT || c == ERR_INFEASIBLE;
+}
+
+static struct hash
+row_key(const struct hash *spec, const struct meas_key *k, struct str schedule)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct hash h;
+
+	sb_init(&sb, &tmp);
+	sb_add(&sb, (struct str){(const char *)spec->b, sizeof(spec->b)});
+	sb_add(&sb, (struct str){(const char *)k->env_hash.b, sizeof(k->env_hash.b)});
+	sb_addf(&sb, "%llu %llu %zu %.*s %zu %.*s", (unsigned long long)k->epoch, (unsigned long long)k->threads,
+	    k->precision.n, STR_ARG(k->precision), schedule.n, STR_ARG(schedule));
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
+void
+q_measurement(struct q *q, struct arena *a, struct m_measurement *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->spec = q_hash(q, 0);
+	m->row.schedule = q_text(q, a, 1);
+	m->epoch = (uint64_t)q_int(q, 2);
+	m->env = q_text(q, a, 3);
+	m->threads = (uint64_t)q_int(q, 4);
+	m->precision = q_text(q, a, 5);
+	m->row.median_ns = q_int(q, 6);
+	m->row.p10_ns = q_int(q, 7);
+	m->row.p90_ns = q_int(q, 8);
+	m->row.min_ns = q_int(q, 9);
+	m->row.samples = (uint64_t)q_int(q, 10);
+	m->row.fail = (uint64_t)q_int(q, 11);
+	m->row.cause = q_text(q, a, 12);
+	m->row.error = q_real(q, 13);
+	m->row.clock_ratio = q_real(q, 14);
+	m->row.artefact = q_hash(q, 15);
+	m->row.code_bytes = (uint64_t)q_int(q, 16);
+	m->row.compile_ns = q_int(q, 17);
+	m->row.stop = q_text(q, a, 18);
+	m->effort = (uint64_t)q_int(q, 19);
+	m->worker = q_text(q, a, 20);
+	m->gen = (uint64_t)q_int(q, 21);
+	m->wall_ns = q_int(q, 22);
+	m->text = STR("");
+}
+
+static bool
+same_sample(const struct m_measurement *a, const struct m_measurement *b)
+{
+	return str_eq(a->worker, b->worker) && a->gen == b->gen && a->wall_ns == b->wall_ns &&
+	    a->row.median_ns == b->row.median_ns && a->row.samples == b->row.samples;
+}
+
+static int64_t
+weighted(int64_t a, uint64_t n, int64_t b, uint64_t m)
+{
+	double all = (double)n + (double)m;
+
+	return all > 0 ? (int64_t)(((double)a * (double)n + (double)b * (double)m) / all + 0.5) : a;
+}
+
+/* `old` becomes what stays. */
+static void
+pool_rows(struct m_measurement *old, const struct m_measurement *add)
+{
+	struct m_row *r = &old->row;
+
+	if (r->fail || add->row.fail) {
+		if (!add->row.fail || (r->fail && add->wall_ns > old->wall_ns))
+			*old = *add;
+		return;
+	}
+	r->median_ns = weighted(r->median_ns, r->samples, add->row.median_ns, add->row.samples);
+	r->p10_ns = MIN_OF(r->p10_ns, add->row.p10_ns);
+	r->p90_ns = MAX_OF(r->p90_ns, add->row.p90_ns);
+	r->min_ns = MIN_OF(r->min_ns, add->row.min_ns);
+	r->samples += add->row.samples;
+	r->error = MAX_OF(r->error, add->row.error);
+	old->effort = MAX_OF(old->effort, add->effort);
+	if (add->wall_ns > old->wall_ns) {
+		old->wall_ns = add->wall_ns;
+		old->worker = add->worker;
+		old->gen = add->gen;
+	}
+}
+
+static bool
+put_row(struct db *db, const struct hash *key, const struct meas_key *k, const struct m_measurement *m,
+    struct err *e)
+{
+	const struct m_row *r = &m->row;
+	/* SQLite knows no NaN: an error that is no number is the largest one */
+	double error = isfinite(r->error) ? r->error : DBL_MAX;
+	double ratio = isfinite(r->clock_ratio) ? r->clock_ratio : 0;
+
+	return q_run(db, e, SQL_MEAS_PUT, "hhtiiitiiiiiitddhiititii", key, &m->spec, r->schedule,
+	    (int64_t)k->epoch, k->env, (int64_t)k->threads, k->precision, r->median_ns, r->p10_ns, r->p90_ns,
+	    r->min_ns, (int64_t)r->samples, (int64_t)r->fail, r->cause, error, ratio, &r->artefact,
+	    (int64_t)r->code_bytes, r->compile_ns, r->stop, (int64_t)m->effort, m->worker, (int64_t)m->gen,
+	    m->wall_ns);
+}
+
+/* A number that the table's own checks would refuse is the sender's fault. */
+static bool
+row_is_sane(const struct m_row *r, struct err *e)
+{
+	bool ok = r->fail ? r->median_ns == 0 : r->median_ns > 0;
+
+	return (ok && r->median_ns >= 0 && r->samples < (uint64_t)1 << 60 && r->fail < 1000) ||
+	    err_set(e, ERR_PROTO, "a measurement of %lld ns with failure number %llu makes no sense",
+	        (long long)r->median_ns, (unsigned long long)r->fail);
+}
+
+static bool
+meas_put_one(struct db *db, const struct meas_key *k, struct m_measurement *m, struct err *e)
+{
+	struct arena tmp = {0};
+	struct hash key = row_key(&m->spec, k, m->row.schedule);
+	struct m_measurement old;
+	struct q q = q_start(db, SQL_MEAS_FIND, "h", &key);
+	bool known = q_step(&q), same_env = true, ok;
+
+	if (known) {
+		q_measurement(&q, &tmp, &old);
+		same_env = q_int(&q, 3) == k->env;
+	}
+	ok = q_end(&q, e);
+	if (ok && known && (!hash_eq(&old.spec, &m->spec) || !str_eq(old.row.schedule, m->row.schedule) ||
+	    old.epoch != k->epoch || !same_env || old.threads != k->threads || !str_eq(old.precision, k->precision)))
+		ok = err_set(e, ERR_FORMAT, "two measurements have the same digest; run korch-cache verify");
+	if (ok && known && !same_sample(&old, m)) {
+		pool_rows(&old, m);
+		db->tally[TALLY_POOLED]++;
+		ok = put_row(db, &key, k, &old, e);
+	} else if (ok && !known) {
+		db->tally[TALLY_PUT]++;
+		ok = put_row(db, &key, k, m, e);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, const struct m_row *rows,
+    uint32_t n, const struct meas_origin *from, struct err *e)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct m_measurement m = {.spec = *spec, .row = rows[i], .effort = from->effort,
+		    .worker = from->worker, .gen = from->gen, .wall_ns = from->wall_ns ? from->wall_ns : db_wall(db)};
+
+		if (rows[i].fail && !fail_is_kept(rows[i].fail))
+			continue;
+		if (!row_is_sane(&rows[i], e) || !meas_put_one(db, k, &m, e))
+			return false;
+	}
+	return true;
+}
+
+bool
+attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, uint64_t effort, uint64_t fail,
+    struct str cause, struct err *e)
+{
+	if (fail && !fail_is_kept(fail))
+		return true;
+	return q_run(db, e, SQL_ATTEMPT_PUT, "hiitiiiti", spec, k->env, (int64_t)k->threads, k->precision,
+	    (int64_t)k->epoch, (int64_t)effort, (int64_t)fail, cause, db_wall(db));
+}
+
+/* A time limit is remembered for a day: the next machine may be less busy. */
+static bool
+fail_counts(struct db *db, uint64_t fail, int64_t wall_ns)
+{
+	return fail && (err_of_wire((int)fail) != ERR_TIMEOUT || db_wall(db) - wall_ns < DAY_NS);
+}
+
+static bool
+find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_cost *out, struct err *e)
+{
+	struct q q = q_start(db, SQL_ATTEMPT_FIND, "hiiti", spec, k->env, (int64_t)k->threads, k->precision,
+	    (int64_t)k->epoch);
+
+	if (q_step(&q)) {
+		out->effort = (uint64_t)q_int(&q, 0);
+		if (fail_counts(db, (uint64_t)q_int(&q, 1), q_int(&q, 3))) {
+			out->fail = (uint64_t)q_int(&q, 1);
+			out->cause = q_text(&q, a, 2);
+		} else if (q_int(&q, 1))
+			out->effort = 0;
+	}
+	if (!q_end(&q, e))
+		return false;
+	q = q_start(db, SQL_MEAS_BEST, "hiiti", spec, k->env, (int64_t)k->threads, k->precision, (int64_t)k->epoch);
+	if (q_step(&q)) {
+		out->schedule = q_text(&q, a, 0);
+		out->median_ns = q_int(&q, 1);
+		out->spread_ns = q_int(&q, 2);
+		out->samples = (uint64_t)q_int(&q, 3);
+		out->error = q_real(&q, 4);
+		out->fail = 0;
+		out->cause = STR("");
+	}
+	return q_end(&q, e);
+}
+
+bool
+meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key *k, const struct hash *model,
+    struct m_cost *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct hash first_model = {{0}};
+	struct str have = {0};
+	struct q q;
+	bool known, ok;
+
+	*out = (struct m_cost){.spec = hash_bytes(text.p, text.n), .schedule = STR(""), .cause = STR("")};
+	q = q_start(db, SQL_SPEC_FIND, "h", &out->spec);
+	known = q_step(&q);
+	if (known) {
+		have = q_text(&q, &tmp, 0);
+		first_model = q_hash(&q, 1);
+	}
+	ok = q_end(&q, e);
+	if (ok && known && !str_eq(have, text))
+		ok = err_set(e, ERR_FORMAT, "two specs have the same digest; run korch-cache verify");
+	if (ok && known)
+		ok = find_rows(db, a, &out->spec, k, out, e);
+	out->is_cached = ok && (out->median_ns > 0 || out->fail);
+	db->tally[!out->is_cached ? TALLY_MISS : out->fail ? TALLY_FAILED : TALLY_HIT]++;
+	if (out->is_cached && !hash_eq(&first_model, model))
+		db->tally[TALLY_REUSE]++;
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_kv **out, uint32_t *n, struct err *e)
+{
+	struct q q = q_start(db, SQL_MEAS_KNOWN, "hiitiii", spec, k->env, (int64_t)k->threads, k->precision,
+	    (int64_t)k->epoch, (int64_t)err_wire(ERR_TIMEOUT), db_wall(db) - DAY_NS);
+	struct m_kv *list = NULL;
+	uint32_t cap = 0;
+
+	*n = 0;
+	while (q_step(&q)) {
+		GROW(a, list, *n, cap);
+		list[*n].name = q_text(&q, a, 0);
+		list[(*n)++].value = str_of(arena_printf(a, "%lld", (long long)q_int(&q, 1)));
+	}
+	*out = list;
+	return q_end(&q, e);
+}

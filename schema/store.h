@@ -1,0 +1,148 @@
+/* schema/store.h: what is kept for good: environments, specs, measurements, blobs, jobs.
+ * The only code that speaks SQL.  One connection writes and checkpoints (SQLite before 3.51.3
+ * can corrupt a WAL otherwise), on one thread, in groups; an answer comes after the commit. */
+#ifndef KORCH_STORE_H
+#define KORCH_STORE_H
+
+#include "../proto/msg.h"
+
+struct db;
+enum { STORE_SCHEMA = 1, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+
+struct store_conf {
+	const char *dir;         /* the data folder; made when absent */
+	const struct os *os;     /* clock */
+	uint64_t blob_quota;     /* bytes; 0: none */
+	long (*fs_type)(const char *dir); /* statfs f_type; NULL: the real one */
+};
+
+/* ---- the connection: for the store's thread, and for tests ---- */
+/* Takes the folder's lock (ERR_USAGE naming its holder when another has it), migrates.
+ * ERR_NEWER, ERR_FORMAT, ERR_IO, ERR_FULL. */
+bool db_open(struct db **out, const struct store_conf *conf, struct err *e) MUST_CHECK;
+void db_close(struct db *db);
+bool db_begin(struct db *db, struct err *e) MUST_CHECK;
+bool db_commit(struct db *db, struct err *e) MUST_CHECK;
+void db_rollback(struct db *db);
+/* SQLite's own check and ours; problems as lines of text, "" when all is well. */
+bool db_verify(struct db *db, struct arena *a, struct str *problems, struct err *e) MUST_CHECK;
+/* Counts how often the data folder was opened: no two lives of a daemon share a number. */
+uint64_t db_boot(struct db *db);
+
+/* ---- environments and specs ---- */
+/* env->hash is of env->key and is computed here; *id for the functions below. */
+bool env_put(struct db *db, const struct m_env *env, int64_t *id, struct err *e) MUST_CHECK;
+/* The one of that class seen last; false with ERR_OFFLINE when there is none. */
+bool env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, struct m_env *env,
+    struct err *e) MUST_CHECK;
+/* A digest that meets another text is refused: ERR_FORMAT. */
+bool spec_put(struct db *db, struct str text, const struct hash *model, struct hash *hash,
+    struct err *e) MUST_CHECK;
+/* false with ERR_FAILED when it is not known. */
+bool spec_text(struct db *db, struct arena *a, const struct hash *hash, struct str *text,
+    struct err *e) MUST_CHECK;
+
+/* ---- measurements ---- */
+/* All that decides a result but spec and schedule. */
+struct meas_key {
+	int64_t env;             /* of env_put */
+	struct hash env_hash;
+	uint64_t threads, epoch;
+	struct str precision;
+};
+struct meas_origin {
+	struct str worker;
+	uint64_t gen, effort;
+	int64_t wall_ns; /* 0: now */
+};
+/* Is a failure of this class a fault of the kernel (kept) or of the machine (never kept)? */
+bool fail_is_kept(uint64_t wire);
+/* Rows of machine faults are passed over.  The same key again: samples are pooled. */
+bool meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, const struct m_row *rows,
+    uint32_t n, const struct meas_origin *from, struct err *e) MUST_CHECK;
+/* Says that `effort` was spent; fail != 0: no schedule can do better. */
+bool attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, uint64_t effort,
+    uint64_t fail, struct str cause, struct err *e) MUST_CHECK;
+/* The best row, or the failure, or a cost of zeros.  The text is compared, not only the hash.
+ * Counts hits and misses; a hit whose spec came with another model counts as reuse. */
+bool meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key *k,
+    const struct hash *model, struct m_cost *out, struct err *e) MUST_CHECK;
+/* Schedules that have a row already. */
+bool meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_kv **out, uint32_t *n, struct err *e) MUST_CHECK;
+
+/* ---- the cache as a whole ---- */
+bool cache_stats(struct db *db, struct arena *a, struct m_count **out, uint32_t *n, struct err *e) MUST_CHECK;
+/* Rows in the order of (spec, key), behind spec `after`; whole specs only. */
+bool cache_list(struct db *db, struct arena *a, const struct hash *after, struct str class, uint32_t max,
+    struct m_measurement **out, uint32_t *n, bool *more, struct err *e) MUST_CHECK;
+/* All rows of the specs whose hash starts so, with the spec's text. */
+bool cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_measurement **out, uint32_t *n,
+    struct err *e) MUST_CHECK;
+/* The same content gives the same bytes. */
+bool cache_export(struct db *db, struct arena *a, struct str class, struct bytes *out, struct err *e) MUST_CHECK;
+/* Hostile bytes; all or nothing.  report: what came in, as JSON. */
+bool cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, struct str *report,
+    struct err *e) MUST_CHECK;
+/* Drops measurements not younger than that (of environments older still), orphaned specs, and
+ * blobs that nothing needs. */
+bool cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, struct err *e) MUST_CHECK;
+
+/* ---- blobs ---- */
+/* <dir>/blobs/ab/abcd...; the file need not be there. */
+char *blob_path(struct arena *a, const struct db *db, const struct hash *digest);
+bool blob_size(struct db *db, const struct hash *digest, uint64_t *bytes); /* false: not here */
+/* Takes over a file that lies in the data folder (renamed, synced); checks its digest. */
+bool blob_adopt(struct db *db, const char *path, const struct hash *digest, const char *kind,
+    struct err *e) MUST_CHECK;
+bool blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64_t offset, size_t max,
+    struct bytes *out, uint64_t *total, struct err *e) MUST_CHECK;
+/* A chunk at the place where the upload stands; *next tells where that is.  Repeats do no harm.
+ * Complete: checked and adopted; a wrong digest starts the upload anew with ERR_FORMAT. */
+bool blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64_t offset,
+    struct bytes data, const char *kind, uint64_t *next, struct err *e) MUST_CHECK;
+bool blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e) MUST_CHECK;
+bool file_digest(const char *path, struct hash *digest, uint64_t *bytes, struct err *e) MUST_CHECK;
+
+/* ---- jobs ---- */
+/* A new job, or the one that this request made before (*is_new). */
+bool job_add(struct db *db, struct bytes request, const struct m_job *job, const struct m_file *files,
+    uint32_t n_files, uint64_t *id, bool *is_new, struct err *e) MUST_CHECK;
+bool job_save(struct db *db, const struct m_job *job, struct err *e) MUST_CHECK;
+/* Newest first; unfinished ones only, or all. */
+bool job_list(struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **out, uint32_t *n,
+    struct err *e) MUST_CHECK;
+bool job_files(struct db *db, struct arena *a, uint64_t id, struct m_file **out, uint32_t *n,
+    struct err *e) MUST_CHECK;
+
+/* ---- the store's thread ---- */
+struct store;
+/* run() on the store's thread inside a transaction, done() on the loop's after the commit.
+ * ok is false where run returned false or the commit failed; then err says why.  `arena` is the
+ * op's: free it in done (or store_op_free). */
+struct store_op {
+	struct store_op *next;
+	struct arena arena;
+	bool (*run)(struct db *db, struct store_op *op);
+	void (*done)(struct store_op *op);
+	void *owner;
+	struct err err;
+	bool ok;
+};
+struct store_wake {
+	void (*wake)(void *self);
+	void *self;
+};
+bool store_open(struct store **out, const struct store_conf *conf, struct store_wake wake,
+    struct err *e) MUST_CHECK;
+uint64_t store_boot(const struct store *s);
+const char *store_dir(const struct store *s);
+void store_post(struct store *s, struct store_op *op);
+/* The next finished op; NULL: none.  The caller calls its done(). */
+struct store_op *store_take(struct store *s);
+/* Ends what was posted, commits, closes.  No wake after it. */
+void store_close(struct store *s);
+/* Ops posted and not yet taken. */
+uint32_t store_depth(struct store *s);
+
+#endif

@@ -1,0 +1,330 @@
+/* schema/transfer.c: the cache as a file to share.  "KORCH CACHE 1\n", then one zstd frame with
+ * its checksum; inside, items of (letter, length as 4 bytes little-endian, packed record):
+ *   E environment   S spec (its text alone)   M measurement   A attempt
+ * in the order of digests, each kind before those that refer to it.  Equal content gives equal
+ * bytes.  An import is hostile input: sizes, digests and references are checked, and it comes
+ * in whole or not at all (the caller's transaction). */
+#include "db_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+static const char MAGIC[] = "KORCH CACHE 1\n";
+enum { MAGIC_BYTES = sizeof(MAGIC) - 1, HEAD = 5 };
+static const size_t MAX_PLAIN = (size_t)1 << 30;
+
+/* ---- out ---------------------------------------------------------------------------- */
+static void
+add_item(struct strbuf *sb, char letter, struct bytes b)
+{
+	char head[HEAD] = {letter, (char)b.n, (char)(b.n >> 8), (char)(b.n >> 16), (char)(b.n >> 24)};
+
+	sb_add(sb, (struct str){head, HEAD});
+	sb_add(sb, (struct str){(const char *)b.p, b.n});
+}
+
+static bool
+export_envs(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_ENV, "t", class);
+
+	while (q_step(&q))
+		add_item(sb, 'E', q_blob(&q, tmp, 1));
+	return q_end(&q, e);
+}
+
+static bool
+export_specs(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_SPEC, "t", class);
+
+	while (q_step(&q)) {
+		struct str text = q_text(&q, tmp, 1);
+
+		add_item(sb, 'S', (struct bytes){(const uint8_t *)text.p, text.n});
+	}
+	return q_end(&q, e);
+}
+
+static bool
+export_rows(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_ROW, "t", class);
+	bool ok = true;
+
+	while (ok && q_step(&q)) {
+		struct m_measurement m;
+		struct bytes b;
+
+		q_measurement(&q, tmp, &m);
+		m.env_hash = q_hash(&q, 23);
+		ok = rec_pack(tmp, "measurement", &m, &b, e);
+		if (ok)
+			add_item(sb, 'M', b);
+	}
+	return q_end(&q, e) && ok;
+}
+
+static bool
+export_attempts(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_ATTEMPT, "t", class);
+	bool ok = true;
+
+	while (ok && q_step(&q)) {
+		struct m_attempt at = {.spec = q_hash(&q, 0), .env_hash = q_hash(&q, 1),
+		    .threads = (uint64_t)q_int(&q, 2), .precision = q_text(&q, tmp, 3),
+		    .epoch = (uint64_t)q_int(&q, 4), .effort = (uint64_t)q_int(&q, 5),
+		    .fail = (uint64_t)q_int(&q, 6), .cause = q_text(&q, tmp, 7), .wall_ns = q_int(&q, 8)};
+		struct bytes b;
+
+		ok = rec_pack(tmp, "attempt", &at, &b, e);
+		if (ok)
+			add_item(sb, 'A', b);
+	}
+	return q_end(&q, e) && ok;
+}
+
+static bool
+compress(struct arena *a, struct str plain, struct bytes *out, struct err *e)
+{
+	size_t cap = ZSTD_compressBound(plain.n), n;
+	uint8_t *p = arena_alloc(a, cap + MAGIC_BYTES);
+	ZSTD_CCtx *z = ZSTD_createCCtx();
+
+	if (!z)
+		bug("out of memory for the export");
+	memcpy(p, MAGIC, MAGIC_BYTES);
+	(void)ZSTD_CCtx_setParameter(z, ZSTD_c_compressionLevel, 9);
+	(void)ZSTD_CCtx_setParameter(z, ZSTD_c_checksumFlag, 1);
+	n = ZSTD_compress2(z, p + MAGIC_BYTES, cap, plain.p, plain.n);
+	(void)ZSTD_freeCCtx(z);
+	if (ZSTD_isError(n))
+		return err_set(e, ERR_FAILED, "the export cannot be compressed: %s", ZSTD_getErrorName(n));
+	*out = (struct bytes){p, n + MAGIC_BYTES};
+	return true;
+}
+
+bool
+cache_export(struct db *db, struct arena *a, struct str class, struct bytes *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	bool ok;
+
+	sb_init(&sb, &tmp);
+	ok = export_envs(db, &sb, &tmp, class, e) && export_specs(db, &sb, &tmp, class, e) &&
+	    export_rows(db, &sb, &tmp, class, e) && export_attempts(db, &sb, &tmp, class, e) &&
+	    compress(a, sb_str(&sb), out, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* ---- in ----------------------------------------------------------------------------- */
+struct import {
+	struct db *db;
+	struct arena *tmp;
+	struct {
+		struct hash hash;
+		int64_t id;
+	} *envs;
+	uint32_t n_envs, cap_envs;
+	uint64_t n_specs, n_rows, n_attempts, n_conflicts;
+};
+
+static bool
+import_env(struct import *im, struct bytes b, struct err *e)
+{
+	struct m_env env;
+
+	if (!rec_unpack(im->tmp, "env", b, &env, e))
+		return false;
+	if (env.key.n == 0 || env.class.n == 0)
+		return err_set(e, ERR_FORMAT, "an environment without a key");
+	GROW(im->tmp, im->envs, im->n_envs, im->cap_envs);
+	im->envs[im->n_envs].hash = hash_bytes(env.key.p, env.key.n);
+	return env_put(im->db, &env, &im->envs[im->n_envs++].id, e);
+}
+
+static bool
+find_env(struct import *im, const struct hash *h, struct meas_key *k, struct err *e)
+{
+	for (uint32_t i = 0; i < im->n_envs; i++)
+		if (hash_eq(&im->envs[i].hash, h)) {
+			k->env = im->envs[i].id;
+			k->env_hash = *h;
+			return true;
+		}
+	return err_set(e, ERR_FORMAT, "a measurement of an environment that is not in the file");
+}
+
+static bool
+spec_is_here(struct import *im, const struct hash *h, struct err *e)
+{
+	struct str text;
+	struct err why = {0};
+
+	return spec_text(im->db, im->tmp, h, &text, &why) ||
+	    err_set(e, ERR_FORMAT, "a measurement of a spec that is not in the file");
+}
+
+/* Two honest samples of the same thing overlap; those that do not are counted for the report. */
+static bool
+is_conflict(struct import *im, const struct m_measurement *m, const struct meas_key *k)
+{
+	struct m_kv *known;
+	uint32_t n;
+	struct err e = {0};
+	int64_t have;
+
+	if (m->row.fail || !meas_known(im->db, im->tmp, &m->spec, k, &known, &n, &e))
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (str_eq(known[i].name, m->row.schedule) && str_to_i64(known[i].value, &have) && have > 0)
+			return have < m->row.p10_ns || have > m->row.p90_ns;
+	return false;
+}
+
+static bool
+import_row(struct import *im, struct bytes b, struct err *e)
+{
+	struct m_measurement m;
+	struct meas_key k = {0};
+	struct meas_origin from;
+
+	if (!rec_unpack(im->tmp, "measurement", b, &m, e) || !find_env(im, &m.env_hash, &k, e) ||
+	    !spec_is_here(im, &m.spec, e))
+		return false;
+	if (m.threads == 0 || m.threads > 65536 || m.epoch > INT64_MAX || m.gen > INT64_MAX || m.effort > INT64_MAX)
+		return err_set(e, ERR_FORMAT, "a measurement with numbers out of range");
+	k.threads = m.threads;
+	k.epoch = m.epoch;
+	k.precision = m.precision;
+	from = (struct meas_origin){m.worker, m.gen, m.effort, m.wall_ns};
+	im->n_conflicts += is_conflict(im, &m, &k);
+	im->n_rows++;
+	return meas_put(im->db, &m.spec, &k, &m.row, 1, &from, e);
+}
+
+static bool
+import_attempt(struct import *im, struct bytes b, struct err *e)
+{
+	struct m_attempt at;
+	struct meas_key k = {0};
+
+	if (!rec_unpack(im->tmp, "attempt", b, &at, e) || !find_env(im, &at.env_hash, &k, e) ||
+	    !spec_is_here(im, &at.spec, e))
+		return false;
+	if (at.threads == 0 || at.threads > 65536 || at.epoch > INT64_MAX || at.effort > INT64_MAX || at.fail > 1000)
+		return err_set(e, ERR_FORMAT, "an attempt with numbers out of range");
+	if (at.fail && !fail_is_kept(at.fail))
+		return true;
+	im->n_attempts++;
+	return q_run(im->db, e, SQL_ATTEMPT_PUT, "hiitiiiti", &at.spec, k.env, (int64_t)at.threads, at.precision,
+	    (int64_t)at.epoch, (int64_t)at.effort, (int64_t)at.fail, at.cause, at.wall_ns);
+}
+
+static bool
+import_item(struct import *im, char letter, struct bytes b, struct err *e)
+{
+	static const struct hash no_model;
+	struct hash h;
+
+	switch (letter) {
+	case 'E':
+		return import_env(im, b, e);
+	case 'S':
+		im->n_specs++;
+		return spec_put(im->db, (struct str){(const char *)b.p, b.n}, &no_model, &h, e);
+	case 'M':
+		return import_row(im, b, e);
+	case 'A':
+		return import_attempt(im, b, e);
+	default:
+		return true; /* of a later version */
+	}
+}
+
+static bool
+decompress(struct bytes in, struct bytes *out, struct err *e)
+{
+	unsigned long long size;
+	size_t n;
+	uint8_t *p;
+
+	if (in.n < MAGIC_BYTES || memcmp(in.p, MAGIC, MAGIC_BYTES) != 0)
+		return err_set(e, ERR_FORMAT, "not an export of a Korch cache");
+	in.p += MAGIC_BYTES;
+	in.n -= MAGIC_BYTES;
+	size = ZSTD_getFrameContentSize(in.p, in.n);
+	if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
+		return err_set(e, ERR_FORMAT, "the export is damaged or cut off");
+	if (size > MAX_PLAIN)
+		return err_set(e, ERR_LIMIT, "the export holds more than %zu bytes", MAX_PLAIN);
+	p = heap_alloc(MAX_OF((size_t)size, (size_t)1));
+	n = ZSTD_decompress(p, (size_t)size, in.p, in.n);
+	if (ZSTD_isError(n) || n != size) {
+		free(p);
+		return err_set(e, ERR_FORMAT, "the export is damaged or cut off");
+	}
+	*out = (struct bytes){p, n};
+	return true;
+}
+
+static bool
+import_all(struct import *im, struct bytes plain, struct err *e)
+{
+	while (plain.n) {
+		size_t n = 0;
+		bool ok;
+
+		for (int i = 0; i < 4 && plain.n >= HEAD; i++)
+			n |= (size_t)plain.p[1 + i] << (8 * i);
+		if (plain.n < HEAD || n > plain.n - HEAD)
+			return err_set(e, ERR_FORMAT, "the export is damaged or cut off");
+		{
+			struct arena_mark mark = arena_mark(im->tmp);
+			bool keep = plain.p[0] == 'E';
+
+			ok = import_item(im, (char)plain.p[0], (struct bytes){plain.p + HEAD, n}, e);
+			if (!keep)
+				arena_reset(im->tmp, mark);
+		}
+		if (!ok)
+			return false;
+		plain.p += HEAD + n;
+		plain.n -= HEAD + n;
+	}
+	return true;
+}
+
+bool
+cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, struct str *report, struct err *e)
+{
+	struct arena tmp = {0};
+	struct import im = {.db = db, .tmp = &tmp};
+	struct bytes plain = {0};
+	int64_t put = db->tally[TALLY_PUT], pooled = db->tally[TALLY_POOLED];
+	bool ok = decompress(in, &plain, e);
+
+	if (ok) {
+		ok = sqlite3_exec(db->sql, "SAVEPOINT import", NULL, NULL, NULL) == SQLITE_OK && import_all(&im, plain, e);
+		if (!ok || dry_run)
+			(void)sqlite3_exec(db->sql, "ROLLBACK TO import", NULL, NULL, NULL);
+		(void)sqlite3_exec(db->sql, "RELEASE import", NULL, NULL, NULL);
+		if (ok)
+			*report = str_of(arena_printf(a, "{\"environments\":%u,\"specs\":%llu,\"measurements\":%llu,\"new\":%lld,"
+			    "\"pooled\":%lld,\"conflicts\":%llu,\"dry_run\":%s}", im.n_envs, (unsigned long long)im.n_specs,
+			    (unsigned long long)im.n_rows, (long long)(db->tally[TALLY_PUT] - put),
+			    (long long)(db->tally[TALLY_POOLED] - pooled), (unsigned long long)im.n_conflicts,
+			    dry_run ? "true" : "false"));
+		if (!ok || dry_run) {
+			db->tally[TALLY_PUT] = put;
+			db->tally[TALLY_POOLED] = pooled;
+		}
+	}
+	free((void *)(uintptr_t)plain.p);
+	arena_fini(&tmp);
+	return ok || err_in(e, "import");
+}

@@ -1,0 +1,468 @@
+/* The store: keys are compared whole, samples pool, exports are deterministic, strangers' files
+ * are refused whole, one owner a folder, answers come after the commit. */
+#include "../../schema/store.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sqlite3.h>
+
+static int64_t clock_ns = 1000;
+
+static int64_t
+fixed_wall(void *self)
+{
+	(void)self;
+	return clock_ns;
+}
+
+struct box {
+	char dir[64];
+	struct os os;
+	struct store_conf conf;
+	struct db *db;
+	struct arena a;
+};
+
+static void
+remove_tree(const char *dir)
+{
+	char cmd[256];
+
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	assert_int_equal(system(cmd), 0);
+}
+
+static void
+box_open(struct box *b)
+{
+	struct err e = {0};
+
+	memset(b, 0, sizeof(*b));
+	(void)snprintf(b->dir, sizeof(b->dir), "/tmp/korch-store-XXXXXX");
+	assert_non_null(mkdtemp(b->dir));
+	b->os = *os_real();
+	b->os.wall_ns = fixed_wall;
+	b->conf = (struct store_conf){.dir = b->dir, .os = &b->os};
+	if (!db_open(&b->db, &b->conf, &e))
+		fail_msg("%s", e.msg);
+	assert_true(db_begin(b->db, &e));
+}
+
+static void
+box_close(struct box *b)
+{
+	db_close(b->db);
+	arena_fini(&b->a);
+	remove_tree(b->dir);
+}
+
+static struct meas_key
+put_env(struct box *b, const char *class, const char *key)
+{
+	struct m_env env = {.class = str_of(class), .key = str_of(key), .run_compat = STR("x"), .compiler = STR("")};
+	struct meas_key k = {.threads = 1, .epoch = 1, .precision = STR("f32")};
+	struct err e = {0};
+
+	assert_true(env_put(b->db, &env, &k.env, &e));
+	k.env_hash = hash_bytes(key, strlen(key));
+	return k;
+}
+
+static struct m_row
+row_of(const char *schedule, int64_t ns, uint64_t samples)
+{
+	return (struct m_row){.schedule = str_of(schedule), .median_ns = ns, .p10_ns = ns - 1, .p90_ns = ns + 1,
+	    .min_ns = ns - 2, .samples = samples, .cause = STR(""), .stop = STR("converged")};
+}
+
+static void
+put(struct box *b, const char *spec, const struct meas_key *k, struct m_row row, int64_t wall_ns)
+{
+	static const struct hash model = {{1}};
+	struct meas_origin from = {STR("w"), 1, 4, wall_ns};
+	struct hash h;
+	struct err e = {0};
+
+	assert_true(spec_put(b->db, str_of(spec), &model, &h, &e));
+	if (!meas_put(b->db, &h, k, &row, 1, &from, &e))
+		fail_msg("%s", e.msg);
+	assert_true(attempt_put(b->db, &h, k, 4, 0, STR(""), &e));
+}
+
+static struct m_cost
+find(struct box *b, const char *spec, const struct meas_key *k, uint8_t model)
+{
+	struct hash m = {{model}};
+	struct m_cost c;
+	struct err e = {0};
+
+	assert_true(meas_find(b->db, &b->a, str_of(spec), k, &m, &c, &e));
+	return c;
+}
+
+static void
+best_and_pool(void **state)
+{
+	struct box b;
+	struct meas_key k, other;
+	struct m_row bad = {.schedule = STR("s3"), .fail = 32, .cause = STR("differs"), .stop = STR("")};
+	struct m_cost c;
+
+	(void)state;
+	box_open(&b);
+	k = put_env(&b, "cpu", "m=1");
+	other = put_env(&b, "cpu", "m=2");
+	assert_false(k.env == other.env);
+	assert_false(find(&b, "A", &k, 1).is_cached);
+	put(&b, "A", &k, row_of("s1", 100, 10), 5);
+	put(&b, "A", &k, row_of("s2", 90, 10), 5);
+	put(&b, "A", &k, bad, 5);
+	c = find(&b, "A", &k, 1);
+	assert_true(c.is_cached && c.median_ns == 90 && c.effort == 4 && c.fail == 0);
+	assert_true(str_is(c.schedule, "s2"));
+	assert_false(find(&b, "A", &other, 1).is_cached);
+	k.threads = 2;
+	assert_false(find(&b, "A", &k, 1).is_cached);
+	k.threads = 1;
+	k.epoch = 2;
+	assert_false(find(&b, "A", &k, 1).is_cached);
+	k.epoch = 1;
+	/* the very sample again changes nothing; another one is pooled by weight */
+	put(&b, "A", &k, row_of("s2", 90, 10), 5);
+	assert_true(find(&b, "A", &k, 1).samples == 10);
+	put(&b, "A", &k, row_of("s2", 120, 20), 6);
+	put(&b, "A", &k, row_of("s1", 104, 10), 6);
+	c = find(&b, "A", &k, 1);
+	assert_true(c.median_ns == 102 && c.samples == 20 && str_is(c.schedule, "s1"));
+	/* success beats failure, whichever came first */
+	put(&b, "A", &k, row_of("s3", 10, 1), 4);
+	assert_true(find(&b, "A", &k, 2).median_ns == 10);
+	put(&b, "A", &k, bad, 9);
+	assert_true(find(&b, "A", &k, 2).median_ns == 10);
+	box_close(&b);
+}
+
+static void
+failures(void **state)
+{
+	struct box b;
+	struct meas_key k;
+	struct m_row lost = {.schedule = STR("s"), .fail = 37, .cause = STR(""), .stop = STR("")};
+	struct m_row odd = row_of("s", 10, 1);
+	struct meas_origin from = {STR("w"), 1, 4, 0};
+	struct hash h;
+	struct err e = {0};
+
+	(void)state;
+	box_open(&b);
+	k = put_env(&b, "cpu", "m=1");
+	put(&b, "A", &k, lost, 5);
+	assert_false(find(&b, "A", &k, 1).is_cached); /* the machine's fault is not the kernel's */
+	assert_true(spec_put(b.db, STR("B"), &h, &h, &e));
+	assert_true(attempt_put(b.db, &h, &k, 4, 35, STR("20 s"), &e));
+	assert_int_equal(find(&b, "B", &k, 1).fail, 35);
+	clock_ns += (int64_t)86400 * 1000000000; /* a day later a time limit is worth another try */
+	assert_int_equal(find(&b, "B", &k, 1).fail, 0);
+	assert_true(attempt_put(b.db, &h, &k, 4, 32, STR("wrong"), &e));
+	clock_ns += (int64_t)86400 * 1000000000;
+	assert_int_equal(find(&b, "B", &k, 1).fail, 32);
+	odd.fail = 32;
+	assert_false(meas_put(b.db, &h, &k, &odd, 1, &from, &e));
+	assert_int_equal(e.code, ERR_PROTO);
+	box_close(&b);
+}
+
+static struct bytes
+export(struct box *b)
+{
+	struct bytes out;
+	struct err e = {0};
+
+	assert_true(cache_export(b->db, &b->a, STR(""), &out, &e));
+	return out;
+}
+
+static void
+fill(struct box *b, bool forward)
+{
+	struct meas_key k1, k2;
+
+	if (forward) {
+		k1 = put_env(b, "cpu", "m=1");
+		k2 = put_env(b, "fake", "m=2");
+	} else {
+		k2 = put_env(b, "fake", "m=2");
+		k1 = put_env(b, "cpu", "m=1");
+	}
+	for (int i = 0; i < 40; i++) {
+		int n = forward ? i : 39 - i;
+		char spec[16], schedule[16];
+
+		(void)snprintf(spec, sizeof(spec), "spec%d", n % 13);
+		(void)snprintf(schedule, sizeof(schedule), "s%d", n / 13);
+		put(b, spec, n % 2 ? &k1 : &k2, row_of(schedule, 100 + n, 3), 7 + n);
+	}
+}
+
+static void
+import_export(void **state)
+{
+	struct box b, c;
+	struct bytes one, two;
+	struct str report;
+	struct err e = {0};
+	bool more;
+	struct m_measurement *rows;
+	struct m_count *counts;
+	struct hash zero = {{0}};
+	uint32_t n;
+
+	(void)state;
+	box_open(&b);
+	fill(&b, true);
+	one = export(&b);
+	box_open(&c);
+	assert_true(cache_import(c.db, &c.a, one, true, &report, &e));
+	assert_true(export(&c).n < one.n); /* a dry run changes nothing */
+	for (int round = 0; round < 2; round++) { /* a second import neither */
+		if (!cache_import(c.db, &c.a, one, false, &report, &e))
+			fail_msg("%s", e.msg);
+		two = export(&c);
+		assert_true(one.n == two.n && memcmp(one.p, two.p, one.n) == 0);
+	}
+	assert_non_null(strstr(report.p, "\"measurements\":40,\"new\":0,\"pooled\":0,\"conflicts\":0"));
+	assert_true(cache_list(c.db, &c.a, &zero, STR(""), 10, &rows, &n, &more, &e));
+	assert_true(n >= 10 && n < 40 && more);
+	assert_true(cache_show(c.db, &c.a, (struct bytes){rows[0].spec.b, 3}, &rows, &n, &e));
+	assert_true(n >= 1 && rows[0].text.n);
+	assert_true(cache_stats(c.db, &c.a, &counts, &n, &e));
+	assert_true(str_is(counts[0].name, "measurements") && counts[0].value == 40);
+	box_close(&c);
+	box_open(&c);
+	fill(&c, false); /* another order of arrival gives the same bytes */
+	two = export(&c);
+	assert_true(one.n == two.n && memcmp(one.p, two.p, one.n) == 0);
+	assert_true(db_verify(c.db, &c.a, &report, &e));
+	assert_string_equal(report.p, "");
+	box_close(&c);
+	box_close(&b);
+}
+
+static void
+broken_imports(void **state)
+{
+	struct box b, c;
+	struct bytes good, before, after;
+	struct str report;
+	struct err e = {0};
+	uint8_t *p;
+
+	(void)state;
+	box_open(&b);
+	box_open(&c);
+	fill(&b, true);
+	good = export(&b);
+	before = export(&c);
+	for (size_t n = 0; n < good.n; n += 7)
+		assert_false(cache_import(c.db, &c.a, (struct bytes){good.p, n}, false, &report, &e));
+	p = arena_dup(&c.a, good.p, good.n);
+	for (size_t i = 14; i < good.n; i += 3) {
+		p[i] ^= 0x55;
+		assert_false(cache_import(c.db, &c.a, (struct bytes){p, good.n}, false, &report, &e));
+		p[i] ^= 0x55;
+	}
+	assert_false(cache_import(c.db, &c.a, (struct bytes){(const uint8_t *)"hello", 5}, false, &report, &e));
+	assert_string_equal(e.msg, "import: not an export of a Korch cache");
+	after = export(&c);
+	assert_true(before.n == after.n && memcmp(before.p, after.p, after.n) == 0);
+	box_close(&b);
+	box_close(&c);
+}
+
+static long
+on_nfs(const char *dir)
+{
+	(void)dir;
+	return 0x6969;
+}
+
+static void
+owners_and_versions(void **state)
+{
+	struct box b;
+	struct db *second;
+	struct err e = {0};
+	sqlite3 *raw;
+	char path[128];
+	uint64_t boot;
+
+	(void)state;
+	box_open(&b);
+	boot = db_boot(b.db);
+	assert_true(db_commit(b.db, &e));
+	assert_false(db_open(&second, &b.conf, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.msg, "owns this data folder"));
+	db_close(b.db);
+	assert_true(db_open(&b.db, &b.conf, &e));
+	assert_true(db_boot(b.db) == boot + 1);
+	db_close(b.db);
+	b.db = NULL;
+	b.conf.fs_type = on_nfs;
+	assert_false(db_open(&second, &b.conf, &e));
+	assert_non_null(strstr(e.msg, "network file system (NFS)"));
+	b.conf.fs_type = NULL;
+	(void)snprintf(path, sizeof(path), "%s/korch.db", b.dir);
+	assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(raw, "PRAGMA user_version=999", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+	assert_false(db_open(&second, &b.conf, &e));
+	assert_int_equal(e.code, ERR_NEWER);
+	assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(raw, "PRAGMA user_version=1; PRAGMA application_id=7", NULL, NULL, NULL), 0);
+	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+	assert_false(db_open(&second, &b.conf, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	assert_int_equal(truncate(path, 100), 0);
+	assert_false(db_open(&second, &b.conf, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	box_close(&b);
+}
+
+static void
+blobs(void **state)
+{
+	struct box b;
+	struct hash h = hash_bytes("hello world", 11);
+	const uint8_t *p = (const uint8_t *)"hello world";
+	struct bytes got;
+	uint64_t next = 0, total;
+	struct err e = {0};
+
+	(void)state;
+	box_open(&b);
+	assert_false(blob_size(b.db, &h, &total));
+	assert_true(blob_chunk(b.db, &h, 11, 0, (struct bytes){p, 5}, "model", &next, &e));
+	assert_int_equal(next, 5);
+	assert_true(blob_chunk(b.db, &h, 11, 0, (struct bytes){p, 5}, "model", &next, &e)); /* repeated */
+	assert_int_equal(next, 5);
+	assert_true(blob_chunk(b.db, &h, 11, 9, (struct bytes){p, 2}, "model", &next, &e)); /* too early */
+	assert_int_equal(next, 5);
+	assert_true(blob_chunk(b.db, &h, 11, 5, (struct bytes){p + 5, 6}, "model", &next, &e));
+	assert_int_equal(next, 11);
+	assert_true(blob_size(b.db, &h, &total) && total == 11);
+	assert_true(blob_read(b.db, &b.a, &h, 6, 100, &got, &total, &e));
+	assert_true(got.n == 5 && memcmp(got.p, "world", 5) == 0);
+	h = hash_bytes("other", 5);
+	assert_false(blob_chunk(b.db, &h, 11, 0, (struct bytes){p, 11}, "model", &next, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	assert_false(blob_read(b.db, &b.a, &h, 0, 100, &got, &total, &e));
+	box_close(&b);
+}
+
+/* ---- the thread ---- */
+struct put_op {
+	struct store_op op;
+	bool fails;
+	int *n_done;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t rung = PTHREAD_COND_INITIALIZER;
+static int n_rung;
+
+static void
+ring(void *self)
+{
+	(void)self;
+	(void)pthread_mutex_lock(&lock);
+	n_rung++;
+	(void)pthread_cond_signal(&rung);
+	(void)pthread_mutex_unlock(&lock);
+}
+
+static bool
+run_put(struct db *db, struct store_op *op)
+{
+	struct put_op *p = (struct put_op *)(void *)op;
+	struct hash h;
+	static const struct hash model;
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%p", (void *)op);
+	return spec_put(db, str_of(text), &model, &h, &op->err) &&
+	    (!p->fails || err_set(&op->err, ERR_FAILED, "as asked"));
+}
+
+static void
+done_put(struct store_op *op)
+{
+	struct put_op *p = (struct put_op *)(void *)op;
+
+	assert_true(op->ok == !p->fails);
+	if (p->fails)
+		assert_string_equal(op->err.msg, "as asked");
+	++*p->n_done;
+}
+
+static void
+thread_groups(void **state)
+{
+	enum { N = 1000 };
+	static struct put_op ops[N];
+	struct box b;
+	struct store *s;
+	struct store_op *op;
+	struct err e = {0};
+	int n_done = 0;
+
+	(void)state;
+	box_open(&b);
+	db_close(b.db);
+	b.db = NULL;
+	assert_true(store_open(&s, &b.conf, (struct store_wake){ring, NULL}, &e));
+	for (int i = 0; i < N; i++) {
+		ops[i] = (struct put_op){.op = {.run = run_put, .done = done_put}, .fails = i % 10 == 3, .n_done = &n_done};
+		store_post(s, &ops[i].op);
+	}
+	while (n_done < N) {
+		(void)pthread_mutex_lock(&lock);
+		while (n_rung == 0)
+			(void)pthread_cond_wait(&rung, &lock);
+		n_rung = 0;
+		(void)pthread_mutex_unlock(&lock);
+		while ((op = store_take(s)) != NULL)
+			op->done(op);
+	}
+	store_close(s);
+	/* what was acknowledged is there, what failed is not */
+	assert_true(db_open(&b.db, &b.conf, &e));
+	for (int i = 0; i < N; i++) {
+		char text[32];
+		struct str got;
+		struct hash h;
+
+		(void)snprintf(text, sizeof(text), "%p", (void *)&ops[i].op);
+		h = hash_bytes(text, strlen(text));
+		assert_true(spec_text(b.db, &b.a, &h, &got, &e) == !ops[i].fails);
+	}
+	box_close(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(best_and_pool), cmocka_unit_test(failures), cmocka_unit_test(import_export),
+	    cmocka_unit_test(broken_imports), cmocka_unit_test(owners_and_versions), cmocka_unit_test(blobs),
+	    cmocka_unit_test(thread_groups),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
