@@ -119,7 +119,8 @@ look_at_all(const struct host_tensor *have, const struct host_tensor *want, cons
 
 		if (far > d->max_error)
 			d->max_error = far;
-		if (far == 0 || far <= room)
+		/* An infinity may not hide behind the infinite room of the one it misses. */
+		if (far == 0 || (isfinite(far) && far <= room))
 			continue;
 		d->n_wrong++;
 		if (far - (isfinite(room) ? room : 0) <= worst)
