@@ -339,6 +339,37 @@ local_read(void *self, struct tx *x, const struct ex *read, ix_id at)
 	return ex_read(x, read->type, read->tensor, sum);
 }
 
+static bool
+has_anchor(const struct tile_prog *p, const struct tile_pass *tp)
+{
+	for (uint32_t m = 0; m < tp->n_row; m++)
+		if (p->stages[tp->row[m]].kind == STAGE_LINEAR)
+			return true;
+	return false;
+}
+
+/* A loop over the block of the last outer axis, *r; returns that axis' index.  An index range of
+ * its own (0 .. extent - 1) keeps guards at borders simple; anchors count within the block. */
+static ix_id
+block_axis(struct tile_prog *p, const struct tile_pass *tp, axis_id *r)
+{
+	struct tx *x = p->tx;
+	const struct pass_outer *o = &tp->outer[tp->n_outer - 1];
+	ix_id from = ix_mulc(x, ix_axis(x, o->id), tp->block), limit = IX_NONE;
+	bool exact = o->extent % tp->block == 0;
+
+	if (!has_anchor(p, tp)) {
+		struct tile_axis part = {.role = AXIS_PAR, .lo = 0, .hi = o->extent - 1, .from = from,
+		    .limit = ix_addc(x, from, tp->block), .is_exact = exact};
+		*r = tx_axis_like(x, &part);
+		return ix_axis(x, *r);
+	}
+	if (!exact)
+		limit = ix_addc(x, ix_mulc(x, from, -1), o->extent);
+	*r = tx_axis(x, AXIS_PAR, 0, tp->block - 1, limit);
+	return ix_add(x, from, ix_axis(x, *r));
+}
+
 /* The stage's axes that the pass binds become outer axes; the last one block * o + r. */
 static void
 bind_axes(struct tile_prog *p, struct stage *s, ix_id *to)
@@ -360,11 +391,8 @@ bind_axes(struct tile_prog *p, struct stage *s, ix_id *to)
 
 		s->n_par--;
 		if (last && tp->block > 1) {
-			ix_id from = ix_mulc(x, at, tp->block);
-			struct tile_axis part = {.role = AXIS_PAR, .lo = 0, .hi = o->extent - 1, .from = from,
-			    .to = ix_addc(x, from, tp->block), .is_exact = o->extent % tp->block == 0};
-			axis_id r = tx_axis_like(x, &part);
-			at = ix_axis(x, r);
+			axis_id r = AXIS_NONE;
+			at = block_axis(p, tp, &r);
 			s->axis[n++] = (struct stage_axis){.id = r, .extent = tp->block, .stride = a.stride,
 			    .outer = a.outer, .local = a.local};
 			s->n_par++;

@@ -24,7 +24,7 @@ tx_axis_like(struct tx *x, const struct tile_axis *a)
 axis_id
 tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit)
 {
-	struct tile_axis a = {.role = role, .lo = lo, .hi = hi, .from = IX_NONE, .to = limit};
+	struct tile_axis a = {.role = role, .lo = lo, .hi = hi, .from = IX_NONE, .limit = limit};
 
 	a.is_exact = limit == IX_NONE;
 	return tx_axis_like(x, &a);

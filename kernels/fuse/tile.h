@@ -37,8 +37,8 @@ struct ix {
 	uint32_t a, b;               /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
 };
 
-/* A loop variable.  It runs over lo..hi, and where from and to are given over [from, to) of that;
- * is_exact: [from, to) never leaves lo..hi. */
+/* A loop variable.  It runs over lo..hi, and where from and limit are given over [from, limit) of
+ * that; is_exact: [from, limit) never leaves lo..hi. */
 enum axis_role {
 	AXIS_PAR,   /* of the stage's result */
 	AXIS_RED,   /* of its reduction */
@@ -47,7 +47,7 @@ enum axis_role {
 struct tile_axis {
 	enum axis_role role;
 	int64_t lo, hi;
-	ix_id from, to; /* expressions over outer axes: one block of the axis; IX_NONE: all of it */
+	ix_id from, limit; /* expressions over outer axes: one block of the axis; IX_NONE: all of it */
 	bool is_exact;
 };
 
@@ -77,7 +77,6 @@ struct ex {
 
 struct tx; /* the pool; ix.c, ex.c */
 struct tx *tx_make(struct arena *a);
-/* limit: becomes `to`; IX_NONE: none. */
 axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit);
 axis_id tx_axis_like(struct tx *x, const struct tile_axis *a);
 const struct tile_axis *tx_axis_get(const struct tx *x, axis_id a);
@@ -195,7 +194,8 @@ struct stage {
 enum { PASS_OUTER = 8, PASS_STEPS = 96 };
 /* The range counts outer[0] x .. x outer[n-2] x ceil(outer[n-1] / block).  One step of it binds
  * the outer axes but the last, and for the last a block: with block == 1 one value, else each stage
- * has a loop over [block * o, block * o + block) of its own.
+ * has a loop of its own: over [block * o, block * o + block), or in a pass with an anchor over
+ * r = 0 .. block - 1 with the axis at block * o + r.
  * A stage's own axes keep what is left: for AT_LOCAL tensors the part that one step makes. */
 struct pass_outer {
 	axis_id id;     /* AXIS_OUTER; the last one counts blocks */
