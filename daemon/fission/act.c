@@ -8,7 +8,7 @@ clamp(struct fission *f, tensor_id x, double lo, double hi)
 }
 
 void
-fiss_Cast_1(struct fission *f)
+fiss_Cast_6(struct fission *f)
 {
 	enum dtype to;
 	int64_t type = f_int(f, "to");

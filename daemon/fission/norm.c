@@ -248,7 +248,7 @@ fiss_GroupNormalization_21(struct fission *f)
 /* x a + b with a = scale / sqrt(var + eps), b = bias - mean a: one multiplication and one
  * addition, whose vectors fold when they are constant. */
 void
-fiss_BatchNormalization_1(struct fission *f)
+fiss_BatchNormalization_7(struct fission *f)
 {
 	tensor_id x = f_in(f, 0), scale = f_in(f, 1), bias = f_in(f, 2), mean = f_in(f, 3), var = f_in(f, 4);
 	int rank = b_rank(f, x);
@@ -269,7 +269,7 @@ fiss_BatchNormalization_1(struct fission *f)
 
 /* At inference the data passes; the mask says that all of it did. */
 void
-fiss_Dropout_1(struct fission *f)
+fiss_Dropout_7(struct fission *f)
 {
 	tensor_id x = f_in(f, 0);
 	int n;

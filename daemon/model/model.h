@@ -6,7 +6,8 @@
 
 #include "../../kernels/ir/ir.h"
 
-enum { MODEL_MIN_OPSET = 7, MODEL_MAX_OPSET = 28 };
+/* Below opset 7 only those operators are read that have not changed since. */
+enum { MODEL_MIN_OPSET = 1, MODEL_MAX_OPSET = 28 };
 #define NO_VALUE UINT32_MAX /* an optional operand that is left out */
 
 struct model_tensor { /* dense, row-major, decoded to host order */
@@ -74,6 +75,8 @@ bool model_read(struct arena *a, struct bytes onnx, const char *file, const char
 bool model_bind(struct model *m, struct str binding, struct err *e) MUST_CHECK;
 /* One tensor in the protobuf form of the ONNX test files (input_0.pb). */
 bool model_tensor_read(struct arena *a, struct bytes pb, struct model_tensor *out, struct err *e) MUST_CHECK;
+/* The text form of golden files (text.c). */
+bool model_text_read(struct arena *a, struct str text, const char *file, struct model *out, struct err *e) MUST_CHECK;
 const struct model_attr *model_attr_find(const struct model_node *n, const char *name);
 
 #endif
