@@ -213,6 +213,13 @@ fiss_Swish_24(struct fission *f)
 	f_out(f, 0, fs_swish(f, f_in(f, 0), f_float(f, "alpha")));
 }
 
+/* swish(a) * b */
+void
+fiss_SwiGLU_28(struct fission *f)
+{
+	f_out(f, 0, b_map2(f, PRIM_mul, fs_swish(f, f_in(f, 0), f_float(f, "alpha")), f_in(f, 1)));
+}
+
 void
 fiss_ThresholdedRelu_10(struct fission *f)
 {

@@ -66,9 +66,26 @@ pad_or_crop(struct fission *f, tensor_id x, int64_t *lo, int64_t *hi, enum pad_m
 	return b_pad(f, x, lo, hi, mode, value);
 }
 
-/* pads: all beginnings, then all ends, of the n given axes (NULL: all). */
+/* A border whose value is known at run time only: padded with zeros, then chosen by a constant
+ * mask that was padded the same way. */
+static tensor_id
+pad_with(struct fission *f, tensor_id x, const int64_t *lo, const int64_t *hi, tensor_id value)
+{
+	int64_t lo2[MAX_RANK], hi2[MAX_RANK];
+
+	memcpy(lo2, lo, sizeof(lo2));
+	memcpy(hi2, hi, sizeof(hi2));
+	tensor_id inside = b_expand(f, b_num(f, DT_bool, 1), b_shape(f, x));
+	inside = pad_or_crop(f, inside, lo2, hi2, PAD_CONSTANT, 0);
+	memcpy(lo2, lo, sizeof(lo2));
+	memcpy(hi2, hi, sizeof(hi2));
+	return b_select(f, inside, pad_or_crop(f, x, lo2, hi2, PAD_CONSTANT, 0), b_view(f, value, 0, NULL));
+}
+
+/* pads: all beginnings, then all ends, of the n given axes (NULL: all); `border` is the operand
+ * that holds the value, or none. */
 static void
-pad(struct fission *f, const int64_t *pads, int n_pads, const int64_t *axes, int n_axes, double value)
+pad(struct fission *f, const int64_t *pads, int n_pads, const int64_t *axes, int n_axes, tensor_id border, double value)
 {
 	static const char *const modes[] = {"constant", "reflect", "edge", "wrap", NULL};
 	static const enum pad_mode mode_of[] = {PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP};
@@ -85,7 +102,9 @@ pad(struct fission *f, const int64_t *pads, int n_pads, const int64_t *axes, int
 		if (lo[axis] < -INT32_MAX || lo[axis] > INT32_MAX || hi[axis] < -INT32_MAX || hi[axis] > INT32_MAX)
 			f_fail(f, "pads holds a number out of range");
 	}
-	if (!f->failed)
+	if (!f->failed && mode == 0 && border.i != NO_TENSOR.i)
+		f_out(f, 0, pad_with(f, x, lo, hi, border));
+	else if (!f->failed)
 		f_out(f, 0, pad_or_crop(f, x, lo, hi, mode_of[mode], value));
 }
 
@@ -95,7 +114,7 @@ fiss_Pad_2(struct fission *f)
 	int n;
 	const int64_t *pads = f_ints(f, "pads", &n);
 
-	pad(f, pads, n, NULL, 0, f_float(f, "value"));
+	pad(f, pads, n, NULL, 0, NO_TENSOR, f_float(f, "value"));
 }
 
 void
@@ -103,14 +122,18 @@ fiss_Pad_11(struct fission *f)
 {
 	int n_pads, n_axes = 0, n = 0;
 	const int64_t *pads = f_const_ints(f, 1, "pads", &n_pads), *axes = NULL;
-	const double *value = NULL;
+	tensor_id border = f_has(f, 2) ? f_in(f, 2) : NO_TENSOR;
+	double value = 0;
 
-	if (f_has(f, 2))
-		value = f_const_nums(f, 2, "constant_value", &n);
+	if (f_has(f, 2) && b_is_const(f, border)) {
+		const double *v = f_const_nums(f, 2, "constant_value", &n);
+		value = v && n > 0 ? v[0] : 0;
+		border = NO_TENSOR;
+	}
 	if (f_has(f, 3))
 		axes = f_const_ints(f, 3, "axes", &n_axes);
 	if (!f->failed)
-		pad(f, pads, n_pads, axes, n_axes, value && n > 0 ? value[0] : 0);
+		pad(f, pads, n_pads, axes, n_axes, border, value);
 }
 
 void

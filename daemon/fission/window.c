@@ -138,6 +138,86 @@ pool_window(struct fission *f, tensor_id x, struct window *w)
 	window_read(f, x, NULL, w);
 }
 
+/* ---- positions of maxima ------------------------------------------------------------- */
+/* Where tap k (an offset per spatial dimension) of every window lies: the position within the
+ * spatial extents, as [1, 1, spatial results...]; positions in the padding are never chosen. */
+static tensor_id
+tap_positions(struct fission *f, const struct shape *x, const struct window *w, const int64_t *tap, bool is_column_major)
+{
+	struct shape out = {.rank = x->rank, .dim = {1, 1}};
+
+	for (int i = 0; i < w->n; i++)
+		out.dim[2 + i] = window_extent(w, x, i);
+	int64_t n = shape_count(&out), *data = NEW_ARRAY(f->a, int64_t, n);
+	for (int64_t e = 0; e < n; e++) {
+		int64_t rest = e, at[MAX_RANK] = {0}, flat = 0;
+		for (int i = w->n - 1; i >= 0; i--) {
+			at[i] = rest % out.dim[2 + i] * w->stride[i] - w->lo[i] + tap[i] * w->dilation[i];
+			rest /= out.dim[2 + i];
+		}
+		for (int i = 0; i < w->n; i++) {
+			int k = is_column_major ? w->n - 1 - i : i;
+			flat = flat * x->dim[2 + k] + at[k];
+		}
+		data[e] = flat;
+	}
+	return b_table(f, DT_i64, &out, data);
+}
+
+/* The operand as tap k of every window sees it. */
+static tensor_id
+tap_values(struct fission *f, tensor_id padded, const struct shape *x, const struct window *w, const int64_t *tap)
+{
+	struct shape s = *b_shape(f, padded);
+	int64_t start[MAX_RANK] = {0}, step[MAX_RANK];
+
+	for (int i = 0; i < MAX_RANK; i++)
+		step[i] = 1;
+	for (int i = 0; i < w->n; i++) {
+		start[2 + i] = tap[i] * w->dilation[i];
+		step[2 + i] = w->stride[i];
+		s.dim[2 + i] = window_extent(w, x, i);
+	}
+	return b_slice(f, padded, start, step, &s);
+}
+
+/* The first of the largest, tap by tap: position = larger than all before ? this tap : kept. */
+static tensor_id
+positions_of_max(struct fission *f, tensor_id x, const struct window *w)
+{
+	const struct shape s = *b_shape(f, x);
+	int64_t lo[MAX_RANK] = {0}, hi[MAX_RANK] = {0}, tap[MAX_RANK] = {0}, plane = 1, n_taps = 1;
+	tensor_id best = f->blank, where = f->blank;
+
+	for (int i = 0; i < w->n; i++) {
+		lo[2 + i] = w->lo[i];
+		hi[2 + i] = w->hi[i];
+		plane *= s.dim[2 + i];
+		n_taps *= w->kernel[i];
+	}
+	if (n_taps > 256) {
+		f_fail(f, "positions over windows of %lld elements are not supported; at most 256", (long long)n_taps);
+		return f->blank;
+	}
+	tensor_id padded = b_pad(f, x, lo, hi, PAD_CONSTANT, dtype_is_float(b_type(f, x)) ? -INFINITY : -1e30);
+	for (int64_t k = 0; k < n_taps && !f->failed; k++) {
+		int64_t rest = k;
+		for (int i = w->n - 1; i >= 0; i--) {
+			tap[i] = rest % w->kernel[i];
+			rest /= w->kernel[i];
+		}
+		tensor_id v = tap_values(f, padded, &s, w, tap), at = tap_positions(f, &s, w, tap, f_int(f, "storage_order") != 0);
+		where = k == 0 ? at : b_select(f, b_map2(f, PRIM_lt, best, v), at, where);
+		best = k == 0 ? v : b_map2(f, PRIM_max, best, v);
+	}
+	/* each plane of (batch, channel) begins at its own multiple of the plane's size */
+	struct shape planes = {.rank = s.rank, .dim = {s.dim[0] * s.dim[1], 1, 1, 1, 1, 1, 1, 1}};
+	tensor_id base = b_map2n(f, PRIM_mul, b_iota(f, &planes, 0), (double)plane);
+	planes.dim[0] = s.dim[0];
+	planes.dim[1] = s.dim[1];
+	return b_map2(f, PRIM_add, b_reshape(f, base, &planes), where);
+}
+
 void
 fiss_MaxPool_1(struct fission *f)
 {
@@ -148,7 +228,11 @@ fiss_MaxPool_1(struct fission *f)
 	if (f_int(f, "ceil_mode"))
 		ceil_mode(&w, b_shape(f, x));
 	f_out(f, 0, fs_from_last(f, slide(f, PRIM_wmax, fs_to_last(f, x), &w)));
+	if (f_wants(f, 1))
+		f_out(f, 1, positions_of_max(f, x, &w));
 }
+
+/* ---- averages ------------------------------------------------------------------------ */
 
 /* Elements that the window at `o` reads along one dimension, of those in [-lo, extent + hi). */
 static int64_t

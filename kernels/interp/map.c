@@ -218,6 +218,8 @@ join_start(enum prim p, enum dtype t)
 
 	if (dtype_is_float(t))
 		return (union val){.f = lowest ? -INFINITY : highest ? INFINITY : p == PRIM_prod};
+	if (t == DT_bool)
+		return (union val){.i = highest || p == PRIM_prod};
 	if (lowest)
 		return (union val){.i = real_to_int(t, -INFINITY)};
 	if (highest)
