@@ -28,7 +28,7 @@ struct anchor_axis {
  * the tile as soon as that is ready. */
 struct anchor_epilogue {
 	uint32_t stage;
-	ex_id body; /* over the anchor's axes; the result's element is EX_SCRATCH number 0 at `at` */
+	ex_id body; /* over m, panel, lane, batch; the result's element is EX_SCRATCH number 0 */
 	ix_id at;   /* where it goes in its own tensor */
 };
 struct anchor {
@@ -42,6 +42,8 @@ struct anchor {
 	axis_id panel;  /* block of nv * lanes columns */
 	axis_id lane;   /* column inside it */
 	axis_id m;      /* all row axes as one */
+	ix_id m_limit;  /* of a block's tail; IX_NONE: n_m */
+	axis_id tile_row; /* row inside the register tile */
 	int64_t n_columns, n_panels, n_k_total, n_m;
 	uint32_t a_tensor, b_tensor;
 	ix_id a_at;     /* of row m, k = 0, first column */
@@ -59,7 +61,7 @@ void anchors_pack(struct tile_prog *p);
 /* Passes are formed, not bound: drops the outer axes that register tiles need inside a step. */
 void anchors_outer(struct tile_prog *p);
 /* Elements of the last outer axis that a step of this pass should take; 0: no linear stage here. */
-int64_t anchor_block(const struct tile_prog *p, uint32_t pass);
+int64_t anchor_block(const struct tile_prog *p, const struct tile_pass *t);
 /* A pass is bound: finds the micro-kernel for its linear stages; may put the stage of a panel
  * before one and take the readers behind it into its tile. */
 void anchors_bind(struct tile_prog *p, uint32_t pass);

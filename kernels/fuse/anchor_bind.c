@@ -76,37 +76,52 @@ sort_axes(struct binding *b)
 }
 
 /* ---- the second factor -------------------------------------------------------------------- */
-/* It must be a read of a packed tensor: K contiguous rows of nv * lanes columns. */
+/* Is b packed in blocks of nr columns, K contiguous rows of nr in each? */
 static bool
-bind_b(struct binding *b, axis_id column)
+is_packed_by(struct binding *b, axis_id column, int64_t nr)
 {
 	struct tx *x = b->p->tx;
 	struct anchor *n = b->n;
-	const struct ex *e = ex_get(x, b->s->b);
-	int64_t nr = (int64_t)n->nv * n->lanes, k_step = nr, coef;
+	axis_id panel = tx_axis(x, AXIS_PAR, 0, (n->n_columns + nr - 1) / nr - 1, IX_NONE);
+	axis_id lane = tx_axis(x, AXIS_PAR, 0, nr - 1, IX_NONE);
+	int64_t k_step = nr, coef;
 
-	if (e->kind != EX_READ)
-		return false;
-	n->b_tensor = e->tensor;
-	ix_id at = e->ix;
 	clear_subst(b);
-	b->to[column] = ix_add(x, ix_mulc(x, ix_axis(x, n->panel), nr), ix_axis(x, n->lane));
+	b->to[column] = ix_add(x, ix_mulc(x, ix_axis(x, panel), nr), ix_axis(x, lane));
 	struct tx_subst s = subst(b);
-	at = ix_subst(x, &s, at);
-	if (!ix_coef(x, at, n->lane, &coef) || coef != 1)
+	ix_id at = ix_subst(x, &s, ex_get(x, b->s->b)->ix);
+
+	if (!ix_coef(x, at, lane, &coef) || coef != 1 || !ix_coef(x, at, panel, &coef))
 		return false;
 	for (uint32_t i = n->n_k; i-- > 0;) {
 		if (!ix_coef(x, at, n->k[i].id, &coef) || coef != k_step)
 			return false;
 		k_step *= n->k[i].extent;
 	}
+	n->panel = panel;
+	n->lane = lane;
+	n->n_panels = (n->n_columns + nr - 1) / nr;
 	clear_subst(b);
-	b->to[n->lane] = ix_const(x, 0);
+	b->to[lane] = ix_const(x, 0);
 	for (uint32_t i = 0; i < n->n_k; i++)
 		b->to[n->k[i].id] = ix_const(x, 0);
 	s = subst(b);
 	n->b_at = ix_subst(x, &s, at);
 	return true;
+}
+
+static bool
+bind_b(struct binding *b, axis_id column)
+{
+	const struct ex *e = ex_get(b->p->tx, b->s->b);
+
+	if (e->kind != EX_READ)
+		return false;
+	b->n->b_tensor = e->tensor;
+	for (b->n->nv = 1; b->n->nv <= 4; b->n->nv++)
+		if (is_packed_by(b, column, (int64_t)b->n->nv * b->n->lanes))
+			return true;
+	return false;
 }
 
 /* ---- the panel -------------------------------------------------------------------------- */
@@ -219,6 +234,17 @@ panel_dims(struct binding *b, struct panel *pn, const struct stage_axis *column)
 		plain_dim(b, pn, &(struct anchor_axis){.id = column->id, .extent = n->n_columns, .limit = IX_NONE});
 }
 
+static void
+take_local(struct tile_prog *p, uint32_t tensor, int64_t n)
+{
+	struct tile_tensor *t = &p->tensors[tensor];
+
+	t->at = AT_LOCAL;
+	t->n_local = n;
+	t->offset = p->local_bytes;
+	p->local_bytes = ck_add(p->local_bytes, (ck_mul(ck_size(n), 4) + 63) / 64 * 64);
+}
+
 /* Evaluates the row factor into local scratch: a stage of its own before the linear one, which
  * then reads the panel. */
 static bool
@@ -231,14 +257,16 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 	struct stage m = {.kind = STAGE_MAP, .tensor2 = UINT32_MAX, .node = b->s->node, .a = EX_NONE,
 	    .b = EX_NONE, .acc = DT_f32, .init = EX_NONE, .target = IX_NONE, .pass = pass};
 	struct tile_pass *tp = &p->pass[pass];
-	ix_id at = ix_const(x, 0);
+	ix_id at = ix_const(x, 0), out = at;
 	int64_t pitch = 1;
 
 	if (tp->n_row == PASS_STEPS)
 		return false;
 	panel_dims(b, &pn, &b->s->axis[b->s->n_par - 1]);
 	for (uint32_t i = pn.n; i-- > 0;) {
-		m.axis[i] = (struct stage_axis){.id = pn.dim[i].id, .extent = pn.dim[i].extent, .stride = pitch};
+		m.axis[i] = (struct stage_axis){.id = pn.dim[i].id, .extent = pn.dim[i].extent, .stride = pitch,
+		    .outer = -1, .local = pitch};
+		out = ix_add(x, out, ix_mulc(x, ix_axis(x, pn.dim[i].id), pitch));
 		at = ix_add(x, at, ix_mulc(x, pn.from[i], pitch));
 		if (n->a_vector && i == pn.n - 1)
 			pitch = n->n_panels * n->nv * n->lanes;
@@ -249,8 +277,9 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 	}
 	m.n_par = pn.n;
 	m.body = pn.body;
+	m.out = out;
 	m.tensor = anchor_tensor(p, pitch, p->n_stages);
-	tile_local(p, m.tensor, pitch);
+	take_local(p, m.tensor, pitch);
 	b->s->a = ex_read(x, DT_f32, m.tensor, at);
 	memmove(&tp->row[step + 1], &tp->row[step], (tp->n_row - step) * sizeof *tp->row);
 	tp->row[step] = p->n_stages;
@@ -264,13 +293,12 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 }
 
 /* ---- rows ------------------------------------------------------------------------------- */
-/* All row axes become one, m; the panel's column and lane replace the column axis. */
+/* All row axes become one, m. */
 static void
-flatten(struct binding *b, axis_id column)
+make_rows(struct binding *b)
 {
 	struct tx *x = b->p->tx;
 	struct anchor *n = b->n;
-	int64_t inner = 1;
 	ix_id limit = IX_NONE;
 
 	n->n_m = 1;
@@ -279,6 +307,18 @@ flatten(struct binding *b, axis_id column)
 	if (n->n_row && n->row[0].limit != IX_NONE)
 		limit = ix_mulc(x, n->row[0].limit, n->n_m / n->row[0].extent);
 	n->m = tx_axis(x, AXIS_PAR, 0, n->n_m - 1, limit);
+	n->m_limit = limit;
+	n->tile_row = tx_axis(x, AXIS_PAR, 0, n->mr - 1, IX_NONE);
+}
+
+/* Substitution from the stage's axes to m, panel and lane. */
+static void
+flat_subst(struct binding *b, axis_id column)
+{
+	struct tx *x = b->p->tx;
+	const struct anchor *n = b->n;
+	int64_t inner = 1;
+
 	clear_subst(b);
 	for (uint32_t i = n->n_row; i-- > 0;) {
 		ix_id q = ix_div(x, ix_axis(x, n->m), inner);
@@ -324,7 +364,7 @@ bind_a(struct binding *b, axis_id column)
 	for (uint32_t i = 0; i < n->n_k; i++)
 		if (!ix_coef(x, e.ix, n->k[i].id, &n->k[i].a_step))
 			bug("the row factor of an anchor is not affine in K");
-	flatten(b, column);
+	flat_subst(b, column);
 	for (uint32_t i = 0; i < n->n_k; i++)
 		b->to[n->k[i].id] = ix_const(x, 0);
 	struct tx_subst s = subst(b);
@@ -337,6 +377,158 @@ bind_a(struct binding *b, axis_id column)
 		n->a_row = 0;
 }
 
+/* ---- readers in the tile -------------------------------------------------------------------- */
+struct use {
+	struct tx *x;
+	uint32_t tensor;
+	ix_id at;      /* of its reads, where all agree */
+	uint32_t n;    /* distinct places read */
+	bool too_late; /* reads what a step behind `step` makes */
+	const struct tile_prog *p;
+	const struct tile_pass *pass;
+	uint32_t step;
+};
+
+static void
+note_use(void *self, const struct ex *read)
+{
+	struct use *u = self;
+
+	if (read->tensor == u->tensor) {
+		u->n += u->n == 0 || read->ix != u->at;
+		u->at = read->ix;
+		return;
+	}
+	for (uint32_t i = u->step + 1; i < u->pass->n_row; i++)
+		if (u->p->stages[u->pass->row[i]].tensor == read->tensor ||
+		    u->p->stages[u->pass->row[i]].tensor2 == read->tensor)
+			u->too_late = true;
+}
+
+static void
+note_stage(struct use *u, const struct stage *s)
+{
+	const ex_id all[] = {s->body, s->a, s->b, s->init};
+
+	for (uint32_t i = 0; i < COUNT_OF(all); i++)
+		if (all[i] != EX_NONE)
+			ex_reads(u->x, all[i], note_use, u);
+	if (s->target != IX_NONE)
+		ex_reads(u->x, ex_index(u->x, s->target), note_use, u);
+}
+
+/* An index without the stage's own axes: what the pass binds. */
+static ix_id
+outer_part(struct binding *b, const struct stage *s, ix_id i)
+{
+	clear_subst(b);
+	for (uint32_t k = 0; k < s->n_par; k++)
+		b->to[s->axis[k].id] = ix_const(b->p->tx, 0);
+	struct tx_subst z = subst(b);
+	return ix_subst(b->p->tx, &z, i);
+}
+
+/* Each axis of reader c as a form of the linear stage's axes, in to[]; false: no bijection, or
+ * none that is seen. */
+static bool
+invert(struct binding *b, const struct stage *c, ix_id read_at, ix_id *to, uint32_t n_to)
+{
+	struct tx *x = b->p->tx;
+	const struct stage *s = b->s;
+	ix_id base = outer_part(b, s, s->out);
+	int64_t mine = 1, theirs = 1;
+
+	if (outer_part(b, c, read_at) != base)
+		return false;
+	ix_id flat = ix_add(x, s->out, ix_mulc(x, base, -1));
+
+	for (uint32_t k = 0; k < s->n_par; k++)
+		mine *= s->axis[k].extent;
+	for (uint32_t i = 0; i < c->n_par; i++) {
+		int64_t coef, own;
+		ix_id at = IX_NONE;
+
+		theirs *= c->axis[i].extent;
+		if (!ix_coef(x, read_at, c->axis[i].id, &coef) || coef <= 0)
+			return false;
+		for (uint32_t k = 0; k < s->n_par; k++)
+			if (s->axis[k].extent == c->axis[i].extent && ix_coef(x, s->out, s->axis[k].id, &own) && own == coef)
+				at = ix_axis(x, s->axis[k].id);
+		if (at == IX_NONE)
+			at = ix_mod(x, ix_div(x, flat, coef), c->axis[i].extent);
+		to[c->axis[i].id] = at;
+	}
+	if (mine != theirs)
+		return false;
+	return ix_subst(x, &(struct tx_subst){.to = to, .n = n_to}, read_at) == s->out;
+}
+
+static ex_id
+tile_read(void *self, struct tx *x, const struct ex *read, ix_id at)
+{
+	const struct binding *b = self;
+
+	if (read->tensor != b->s->tensor)
+		return ex_read(x, read->type, read->tensor, at);
+	int64_t nr = (int64_t)b->n->nv * b->n->lanes;
+	return ex_scratch(x, DT_f32, 0, ix_add(x, ix_mulc(x, ix_axis(x, b->n->tile_row), nr), ix_axis(x, b->n->lane)));
+}
+
+/* Takes reader c into the tile. */
+static bool
+fold(struct binding *b, uint32_t stage, ix_id read_at, axis_id column)
+{
+	struct tx *x = b->p->tx;
+	struct anchor *n = b->n;
+	const struct stage *c = &b->p->stages[stage];
+	uint32_t n_axes = tx_n_axes(x);
+	ix_id *to = NEW_ARRAY(b->p->arena, ix_id, n_axes);
+
+	for (uint32_t i = 0; i < n_axes; i++)
+		to[i] = IX_NONE;
+	if (n->n_epilogue == ANCHOR_EPILOGUES || !invert(b, c, read_at, to, n_axes))
+		return false;
+	struct tx_subst first = {.to = to, .n = n_axes, .read = tile_read, .self = b};
+	ex_id body = ex_subst(x, &first, c->body);
+	ix_id at = ix_subst(x, &(struct tx_subst){.to = to, .n = n_axes}, c->out);
+
+	flat_subst(b, column);
+	struct tx_subst second = subst(b);
+	n->epilogue[n->n_epilogue++] = (struct anchor_epilogue){.stage = stage,
+	    .body = ex_subst(x, &second, body), .at = ix_subst(x, &second, at)};
+	return true;
+}
+/* Readers of the result behind the stage that can take their value from the tile leave the row
+ * of steps; what other readers there are decides whether the result is stored too. */
+static void
+fold_readers(struct binding *b, uint32_t pass, uint32_t step, axis_id column)
+{
+	struct tile_prog *p = b->p;
+	struct tile_pass *tp = &p->pass[pass];
+	uint32_t kept = step + 1;
+
+	for (uint32_t i = step + 1; i < tp->n_row; i++) {
+		const struct stage *c = &p->stages[tp->row[i]];
+		struct use u = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = step};
+
+		note_stage(&u, c);
+		if (c->kind != STAGE_MAP || u.n != 1 || u.too_late || !fold(b, tp->row[i], u.at, column))
+			tp->row[kept++] = tp->row[i];
+	}
+	tp->n_row = kept;
+	struct use rest = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = PASS_STEPS};
+
+	for (uint32_t i = 0; i < p->n_stages; i++) {
+		bool folded = false;
+
+		for (uint32_t k = 0; k < b->n->n_epilogue; k++)
+			folded |= b->n->epilogue[k].stage == i;
+		if (!folded)
+			note_stage(&rest, &p->stages[i]);
+	}
+	b->n->keeps_result = rest.n > 0 || p->tensors[b->s->tensor].at == AT_RESULT;
+}
+
 /* ---- the whole ---------------------------------------------------------------------------- */
 static bool
 begin(struct binding *b)
@@ -344,31 +536,27 @@ begin(struct binding *b)
 	struct tile_prog *p = b->p;
 	struct stage *s = b->s;
 	struct anchor *n = b->n;
-	axis_id column;
+	const struct stage_axis *last = &s->axis[s->n_par - 1];
 
-	if (s->kind != STAGE_LINEAR || s->acc != DT_f32 || s->n_par == 0 || s->axis[s->n_par - 1].stride != 1)
-		return false;
-	column = s->axis[s->n_par - 1].id;
-	if (tx_axis_get(p->tx, column)->limit != IX_NONE || !ex_has(p->tx, s->b, column))
+	if (!s->packed || s->n_par == 0 || last->stride != 1 || last->outer >= 0 || !ex_has(p->tx, s->b, last->id))
 		return false;
 	n->lanes = p->target->simd_bytes / 4;
-	n->n_columns = s->axis[s->n_par - 1].extent;
-	n->nv = anchor_vectors(p, n->n_columns);
+	n->n_columns = last->extent;
+	n->a_vector = ex_has(p->tx, s->a, last->id);
+	if (!sort_axes(b) || !bind_b(b, last->id))
+		return false;
 	n->mr = (int)sched_get(p->sched, KNOB_mr, anchor_rows(p, n->nv));
-	n->n_panels = (n->n_columns + n->nv * n->lanes - 1) / (n->nv * n->lanes);
-	n->a_vector = ex_has(p->tx, s->a, column);
-	n->panel = tx_axis(p->tx, AXIS_PAR, 0, n->n_panels - 1, IX_NONE);
-	n->lane = tx_axis(p->tx, AXIS_PAR, 0, (int64_t)n->nv * n->lanes - 1, IX_NONE);
-	return sort_axes(b) && bind_b(b, column);
+	return true;
 }
 
-uint32_t
-anchor_bind(struct tile_prog *p, uint32_t pass, uint32_t step)
+/* Returns the number of steps put before the stage. */
+static uint32_t
+bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 {
 	struct binding b = {.p = p, .s = &p->stages[p->pass[pass].row[step]], .n = NEW(p->arena, struct anchor)};
 	uint32_t before = 0;
 
-	if (!begin(&b))
+	if (b.s->kind != STAGE_LINEAR || !begin(&b))
 		return 0;
 	axis_id column = b.s->axis[b.s->n_par - 1].id;
 
@@ -377,8 +565,20 @@ anchor_bind(struct tile_prog *p, uint32_t pass, uint32_t step)
 			return 0;
 		before = 1;
 	}
+	make_rows(&b);
 	bind_a(&b, column);
 	b.n->prefetch = !before && b.n->a_row > 0 && sched_get(p->sched, KNOB_ahead, 1);
+	fold_readers(&b, pass, step + before, column);
+	flat_subst(&b, column);
+	struct tx_subst s = subst(&b);
+	b.n->result_at = ix_subst(p->tx, &s, b.s->out);
 	b.s->anchor = b.n;
 	return before;
+}
+
+void
+anchors_bind(struct tile_prog *p, uint32_t pass)
+{
+	for (uint32_t i = 0; i < p->pass[pass].n_row; i++)
+		i += bind_stage(p, pass, i);
 }

@@ -99,9 +99,8 @@ note_read(void *self, const struct ex *read)
 }
 
 int64_t
-anchor_block(const struct tile_prog *p, uint32_t pass)
+anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 {
-	const struct tile_pass *t = &p->pass[pass];
 	int64_t steps = 1, block = 0, last = t->n_outer ? t->outer[t->n_outer - 1].extent : 1;
 
 	for (uint32_t u = 0; u < t->n_outer; u++)

@@ -1,5 +1,6 @@
 /* kernels/fuse/bind.c: the last step of the tile program: outer axes merged and ordered, the block
  * of the last one chosen, scratch laid out, and every index rewritten to what the loops count. */
+#include "anchor.h"
 #include "lower_int.h"
 
 #include <string.h>
@@ -203,6 +204,8 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 		others *= u < last ? tp->outer[u].extent : 1;
 	}
 	b = sched_get(p->sched, KNOB_block, 0);
+	if (!b)
+		b = anchor_block(p, tp);
 	if (b)
 		return MIN_OF(b, e);
 	b = MAX_OF((int64_t)(STREAM_BLOCK / inner), (int64_t)1);

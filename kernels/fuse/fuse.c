@@ -1,4 +1,5 @@
 /* kernels/fuse/fuse.c: a spec becomes a tile program; feasibility; the list of schedules. */
+#include "anchor.h"
 #include "lower_int.h"
 
 const struct target target_avx2 = {.simd_bytes = 32, .n_vregs = 16, .l1_bytes = 32 << 10,
@@ -54,7 +55,15 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 	if (!stages_make(&l, e))
 		return false;
 	split_reductions(&l);
-	return passes_form(out, e) && passes_bind(out, e);
+	anchors_pack(out);
+	if (!passes_form(out, e))
+		return false;
+	anchors_outer(out);
+	if (!passes_bind(out, e))
+		return false;
+	for (uint32_t q = 0; q < out->n_passes; q++)
+		anchors_bind(out, q);
+	return true;
 }
 
 bool

@@ -404,7 +404,8 @@ passes_form(struct tile_prog *p, struct err *e)
 	f->p = p;
 	f->min_pass = NEW_ARRAY(p->arena, uint32_t, p->n_stages);
 	for (uint32_t i = 0; i < p->n_stages; i++)
-		stage_split_divisions(p->tx, &p->stages[i]);
+		if (!p->stages[i].packed)
+			stage_split_divisions(p->tx, &p->stages[i]);
 	for (uint32_t i = 0; i < p->n_stages; i++)
 		f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
 	for (uint32_t i = 0; i < p->n_stages && ok; i++)
