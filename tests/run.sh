@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# tests/run.sh [NAME...]: installs what is missing, builds, runs every test; with names (regular
+# expressions over test names such as golden/fission or unit/ir) only those.
+#
+#   1. Release build in build/, all tests
+#   2. build/asan: address and undefined-behaviour sanitizers, tests labelled pure
+#   3. build/tsan: thread sanitizer, tests labelled threads
+#   4. build/fuzz: each fuzz target for a fixed number of runs
+#
+# KORCH_STAGES="release asan" chooses stages.  Ends with "N passed, N failed, N skipped"; a test
+# that lacks its hardware or network is skipped with its reason and counted.
+set -u
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+stages=${KORCH_STAGES:-release asan tsan fuzz}
+sanitize="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined"
+select=()
+if [ $# -gt 0 ]; then
+	select=(-R "$(IFS='|'; echo "$*")")
+fi
+passed=0 failed=0 skipped=0 problems=()
+
+deploy/install-packages.sh deploy/packages.txt tests/packages.txt || exit $?
+
+# build FOLDER CMAKE-ARGS...
+build() {
+	local folder=$1
+	shift
+	echo "== building $folder"
+	mkdir -p "$folder"
+	if cmake -S . -B "$folder" "$@" >"$folder/configure.log" 2>&1 &&
+	    cmake --build "$folder" -j "$jobs" >"$folder/build.log" 2>&1; then
+		return 0
+	fi
+	grep -E -A 3 'error|Error|undefined' "$folder/configure.log" "$folder/build.log" | head -n 40
+	failed=$((failed + 1))
+	problems+=("$folder does not build (see $folder/build.log)")
+	return 1
+}
+
+# A number of the report's first line.
+report_number() {
+	sed -n "s/.*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1
+}
+
+# run FOLDER CTEST-ARGS...
+run() {
+	local folder=$1 report total bad skip
+	shift
+	report=$PWD/$folder/report.xml
+	rm -f "$report"
+	echo "== testing $folder"
+	ctest --test-dir "$folder" -j "$jobs" --output-on-failure --output-junit "$report" \
+	    "$@" "${select[@]}" >"$folder/test.log" 2>&1
+	if [ ! -s "$report" ]; then
+		grep -q 'No tests were found' "$folder/test.log" && return
+		cat "$folder/test.log"
+		failed=$((failed + 1))
+		problems+=("$folder: ctest made no report")
+		return
+	fi
+	total=$(tr '\n' ' ' <"$report" | grep -o '<testsuite [^>]*>' >"$report.head"; report_number "$report.head" tests)
+	bad=$(report_number "$report.head" failures)
+	skip=$(($(report_number "$report.head" skipped) + $(report_number "$report.head" disabled)))
+	passed=$((passed + total - bad - skip))
+	failed=$((failed + bad))
+	skipped=$((skipped + skip))
+	if [ "$bad" != 0 ]; then
+		sed '/^ *[0-9]*\/[0-9]* Test .*Passed/d; /^ *Start /d' "$folder/test.log" | tail -n 400
+		problems+=("$folder: $bad tests failed (see $folder/test.log)")
+	fi
+	grep -h '^SKIP' "$folder/Testing/Temporary/LastTest.log" 2>/dev/null | sort -u
+}
+
+for stage in $stages; do
+	case $stage in
+	release)
+		build build -DCMAKE_BUILD_TYPE=Release && run build
+		;;
+	asan)
+		build build/asan -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=address,undefined" &&
+		    ASAN_OPTIONS=detect_leaks=1 run build/asan -L pure
+		;;
+	tsan)
+		build build/tsan -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=thread" &&
+		    TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" run build/tsan -L threads
+		;;
+	fuzz)
+		if ! command -v clang-14 >/dev/null; then
+			echo "SKIP fuzz: no clang-14"
+			skipped=$((skipped + 1))
+			continue
+		fi
+		build build/fuzz -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DKORCH_FUZZ=ON \
+		    "-DCMAKE_C_FLAGS=$sanitize -fsanitize=fuzzer-no-link,address,undefined" &&
+		    run build/fuzz -L fuzz
+		;;
+	*)
+		echo "tests/run.sh: no stage '$stage'" >&2
+		exit 2
+		;;
+	esac
+done
+for p in "${problems[@]}"; do
+	echo "$p"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
