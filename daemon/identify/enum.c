@@ -1,0 +1,256 @@
+/* daemon/identify/enum.c: connected convex sets of units, each once.
+ *
+ * Unit u *must* come before v when every way to make what v reads uses u.  Without alternatives
+ * that is reachability; with them it is what is left of it when producers may be chosen.  "Must"
+ * is transitive, so the convex hull of a set S is S and what lies after one of its members and
+ * before another.
+ *
+ * For each unit v as the lowest member: take a neighbour w of the set, close the set, and
+ * enumerate all sets with it; then forbid w and go on.  A hull that meets a forbidden unit has
+ * no valid superset in this branch.  So every set is met once, and no table of sets is needed.
+ * The limits on units, anchors and reductions only get tighter as sets grow, and prune. */
+#include "identify_int.h"
+
+#include <string.h>
+
+struct grower {
+	const struct units *u;
+	const struct identify_limits *lim;
+	const uint32_t *group;
+	struct arena *a;
+	uint32_t words;
+	uint64_t *before, *after, *near; /* per unit: rows of bits */
+	uint64_t *stack;                 /* scratch rows, by depth */
+	uint32_t lowest, max_units, quota;
+	struct enum_result *out;
+	uint32_t n_found;                /* with this lowest unit */
+	bool over;
+};
+
+static uint64_t *
+row(uint64_t *rows, const struct grower *w, uint32_t i)
+{
+	return rows + (size_t)i * w->words;
+}
+
+static uint32_t
+next_bit(const uint64_t *a, uint32_t words, uint32_t from)
+{
+	for (uint32_t i = from >> 6; i < words; i++) {
+		uint64_t w = a[i];
+		if (i == from >> 6)
+			w &= ~(uint64_t)0 << (from & 63);
+		if (w)
+			return (i << 6) + (uint32_t)__builtin_ctzll(w);
+	}
+	return words << 6;
+}
+
+#define EACH_BIT(i, a, words) \
+	for (uint32_t i = next_bit((a), (words), 0); i < (words) << 6; i = next_bit((a), (words), i + 1))
+
+static void
+put(uint64_t *a, uint32_t i)
+{
+	a[i >> 6] |= (uint64_t)1 << (i & 63);
+}
+
+static bool
+get(const uint64_t *a, uint32_t i)
+{
+	return a[i >> 6] >> (i & 63) & 1;
+}
+
+/* ---- the must-order ------------------------------------------------------------------------- */
+/* Units that every way to make t uses: the meet over its makers. */
+static void
+must_make(const struct grower *w, uint32_t t, uint64_t *out)
+{
+	const struct units *u = w->u;
+	uint32_t first = u->maker_first[t], last = u->maker_first[t + 1];
+
+	for (uint32_t i = 0; i < w->words; i++)
+		out[i] = first == last ? 0 : ~(uint64_t)0;
+	for (uint32_t m = first; m < last; m++) {
+		uint32_t maker = u->maker[m];
+		for (uint32_t i = 0; i < w->words; i++) {
+			uint64_t own = row(w->before, w, maker)[i];
+			if (i == maker >> 6)
+				own |= (uint64_t)1 << (maker & 63);
+			out[i] &= own;
+		}
+	}
+}
+
+static void
+make_order(struct grower *w)
+{
+	const struct units *u = w->u;
+	uint64_t *via = NEW_ARRAY(w->a, uint64_t, w->words);
+
+	for (uint32_t v = 0; v < u->n_units; v++) {
+		const struct unit *m = &u->units[v];
+		for (uint32_t k = 0; k < m->n_in; k++) {
+			must_make(w, m->in[k].i, via);
+			for (uint32_t i = 0; i < w->words; i++)
+				row(w->before, w, v)[i] |= via[i];
+			for (uint32_t p = u->maker_first[m->in[k].i]; p < u->maker_first[m->in[k].i + 1]; p++) {
+				put(row(w->near, w, v), u->maker[p]);
+				put(row(w->near, w, u->maker[p]), v);
+			}
+		}
+		EACH_BIT(b, row(w->before, w, v), w->words)
+			put(row(w->after, w, b), v);
+	}
+}
+
+/* ---- growing ---------------------------------------------------------------------------------- */
+struct tally {
+	uint32_t units, anchors, reductions;
+};
+
+static bool
+tally_add(const struct grower *w, struct tally *t, uint32_t unit)
+{
+	const struct unit *m = &w->u->units[unit];
+
+	t->units++;
+	t->anchors += m->n_anchors;
+	t->reductions += m->n_reductions;
+	return !m->alone && t->units <= w->max_units && t->anchors <= w->lim->max_anchors &&
+	    t->reductions <= w->lim->max_reductions && (!w->group || w->group[unit] == w->group[w->lowest]);
+}
+
+/* One producer a tensor: no two members make the same. */
+static bool
+one_maker(const struct grower *w, const uint64_t *set, uint32_t unit)
+{
+	const struct units *u = w->u;
+	const struct unit *m = &u->units[unit];
+
+	for (uint32_t k = 0; k < m->n_out; k++)
+		for (uint32_t i = u->maker_first[m->out[k].i]; i < u->maker_first[m->out[k].i + 1]; i++)
+			if (u->maker[i] != unit && get(set, u->maker[i]))
+				return false;
+	return true;
+}
+
+/* set + unit, closed; before and after grown with it.  False where a limit is passed or the hull
+ * meets what is forbidden. */
+static bool
+extend(const struct grower *w, uint64_t *set, uint64_t *before, uint64_t *after, const uint64_t *forbidden,
+    struct tally *t, uint32_t unit)
+{
+	bool ok = tally_add(w, t, unit) && one_maker(w, set, unit);
+
+	put(set, unit);
+	for (uint32_t i = 0; i < w->words; i++) {
+		before[i] |= row(w->before, w, unit)[i];
+		after[i] |= row(w->after, w, unit)[i];
+	}
+	for (uint32_t i = 0; i < w->words && ok; i++) {
+		uint64_t hull = before[i] & after[i] & ~set[i];
+		if (hull & forbidden[i])
+			return false;
+		for (; hull && ok; hull &= hull - 1) {
+			uint32_t h = (i << 6) + (uint32_t)__builtin_ctzll(hull);
+			ok = tally_add(w, t, h) && one_maker(w, set, h);
+			put(set, h);
+		}
+	}
+	return ok;
+}
+
+static void
+keep(struct grower *w, const uint64_t *set)
+{
+	struct enum_result *r = w->out;
+
+	if (++w->n_found > w->quota) {
+		w->over = true;
+		return;
+	}
+	GROW(w->a, r->sets, r->n_sets, r->cap_sets);
+	r->sets[r->n_sets++].w = arena_dup(w->a, set, w->words * sizeof(*set));
+}
+
+/* Rows of scratch a level: set, before, after, forbidden, neighbours. */
+static void
+grow(struct grower *w, const uint64_t *state, struct tally tally, uint32_t depth)
+{
+	uint32_t n = w->words;
+	const uint64_t *set = state, *before = state + n, *after = state + 2 * n;
+	uint64_t *next = w->stack + (size_t)depth * 5 * n;
+	uint64_t *forbidden = next + 3 * n, *near = next + 4 * n;
+
+	keep(w, set);
+	memcpy(forbidden, state + 3 * n, n * sizeof(*forbidden));
+	memset(near, 0, n * sizeof(*near));
+	EACH_BIT(i, set, n)
+		for (uint32_t k = 0; k < n; k++)
+			near[k] |= row(w->near, w, i)[k];
+	for (uint32_t k = 0; k < n; k++)
+		near[k] &= ~(set[k] | forbidden[k]);
+	for (uint32_t v = next_bit(near, n, 0); v < n << 6 && !w->over; v = next_bit(near, n, v + 1)) {
+		struct tally t = tally;
+		if (get(forbidden, v))
+			continue;
+		memcpy(next, set, n * sizeof(*next));
+		memcpy(next + n, before, n * sizeof(*next));
+		memcpy(next + 2 * n, after, n * sizeof(*next));
+		if (extend(w, next, next + n, next + 2 * n, forbidden, &t, v))
+			grow(w, next, t, depth + 1);
+		put(forbidden, v);
+	}
+}
+
+/* All sets with this lowest unit; over the quota: again with smaller sets. */
+static void
+grow_from(struct grower *w, uint32_t v)
+{
+	uint32_t n = w->words, kept = w->out->n_sets;
+	uint64_t *state = w->stack; /* depth 0 */
+
+	w->lowest = v;
+	for (w->max_units = w->lim->max_nodes; w->max_units >= 1; w->max_units--) {
+		struct tally t = {0};
+		memset(state, 0, 5 * n * sizeof(*state));
+		for (uint32_t i = 0; i < v; i++)
+			put(state + 3 * n, i);
+		w->n_found = 0;
+		w->over = false;
+		w->out->n_sets = kept;
+		bool single = w->u->units[v].alone;
+		if (single || extend(w, state, state + n, state + 2 * n, state + 3 * n, &t, v)) {
+			if (single) {
+				put(state, v);
+				keep(w, state);
+			} else {
+				grow(w, state, t, 1);
+			}
+		}
+		if (!w->over)
+			return;
+		w->out->n_dropped += w->n_found;
+	}
+}
+
+void
+enum_sets(struct arena *a, const struct units *u, const struct identify_limits *lim, const uint32_t *group,
+    struct enum_result *out)
+{
+	struct grower w = {.u = u, .lim = lim, .group = group, .a = a, .out = out};
+
+	*out = (struct enum_result){0};
+	w.words = (u->n_units + 63) / 64;
+	size_t rows = ck_mul((size_t)u->n_units + 1, w.words);
+	w.before = NEW_ARRAY(a, uint64_t, rows);
+	w.after = NEW_ARRAY(a, uint64_t, rows);
+	w.near = NEW_ARRAY(a, uint64_t, rows);
+	w.stack = NEW_ARRAY(a, uint64_t, ck_mul((size_t)lim->max_nodes + 3, 5 * (size_t)w.words));
+	/* A region that is dense locally may take four times its even share. */
+	w.quota = MAX_OF(64u, 4 * (lim->max_candidates / MAX_OF(u->n_units, 1u)));
+	make_order(&w);
+	for (uint32_t v = 0; v < u->n_units; v++)
+		grow_from(&w, v);
+}

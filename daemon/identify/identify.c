@@ -1,0 +1,204 @@
+/* daemon/identify/identify.c: from units and their sets to candidates.
+ *
+ * Every node is a candidate alone, so that a plan always exists; every ONNX operator that is one
+ * kernel is a candidate too, for the plan that frameworks run.  In `full` mode come all connected
+ * convex sets of units within the limits, each with all its live results, and, where that
+ * differs, with its last results only (what others need of the rest they compute themselves). */
+#include "identify_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct identify_limits identify_limits_default = {
+    .max_nodes = 12, .max_anchors = 1, .max_reductions = 4, .max_in = 6, .max_out = 3, .max_candidates = 20000};
+
+struct finder {
+	struct arena *tmp;
+	const struct graph *g;
+	const struct identify_limits *lim;
+	struct collector *c;
+};
+
+/* ---- alone ------------------------------------------------------------------------------------- */
+/* Each node with the broadcasts that live in it; where that is no kernel, without them, and each
+ * of them alone. */
+static bool
+add_singles(const struct finder *f, const struct units *u, struct err *e)
+{
+	struct bitset bare = bitset_make(f->tmp, f->g->n_nodes);
+
+	for (uint32_t i = f->g->n_nodes; i-- > 0;) {
+		const struct node *n = &f->g->nodes[i];
+		if (u->is_view[i] || (u->is_inlined[i] && !bit_get(&bare, i)))
+			continue;
+		bool whole = u->is_inlined[i] ||
+		    collector_add(f->c, &i, 1, n->out, n->n_out, false) <= COLLECT_KNOWN;
+		if (whole && !u->is_inlined[i])
+			continue;
+		if (collector_add(f->c, &i, 1, n->out, n->n_out, true) > COLLECT_KNOWN)
+			return err_set(e, ERR_INFEASIBLE, "primitive %s (node %u) alone is no kernel that can be "
+			    "generated", prim_info[n->prim].name, i);
+		for (uint32_t k = 0; k < n->n_in; k++)
+			for (uint32_t m = u->ix.maker_first[u->root[n->in[k].i]];
+			     m < u->ix.maker_first[u->root[n->in[k].i] + 1]; m++)
+				if (u->is_inlined[u->ix.maker[m]])
+					bit_set(&bare, u->ix.maker[m]);
+	}
+	return true;
+}
+
+/* ---- sets -------------------------------------------------------------------------------------- */
+struct members {
+	uint32_t *nodes, n_nodes;
+	tensor_id *live, *last; /* results needed outside; those of them that no member reads */
+	uint32_t n_live, n_last;
+};
+
+static bool
+in_set(const uint64_t *set, uint32_t unit)
+{
+	return set[unit >> 6] >> (unit & 63) & 1;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+add_results(const struct units *u, const uint64_t *set, const struct unit *m, struct members *s)
+{
+	for (uint32_t k = 0; k < m->n_out; k++) {
+		uint32_t t = m->out[k].i;
+		bool outside = u->is_output[t], inside = false;
+		for (uint32_t r = u->reader_first[t]; r < u->reader_first[t + 1]; r++) {
+			outside |= !in_set(set, u->reader[r]);
+			inside |= in_set(set, u->reader[r]);
+		}
+		if (outside)
+			s->live[s->n_live++] = m->out[k];
+		if (!inside)
+			s->last[s->n_last++] = m->out[k];
+	}
+}
+
+static struct members
+members_of(const struct finder *f, const struct units *u, const uint64_t *set)
+{
+	struct members s = {0};
+	uint32_t n_nodes = 0, n_out = 0;
+
+	for (uint32_t i = 0; i < u->n_units; i++)
+		if (in_set(set, i)) {
+			n_nodes += u->units[i].n_nodes;
+			n_out += u->units[i].n_out;
+		}
+	s.nodes = NEW_ARRAY(f->tmp, uint32_t, n_nodes);
+	s.live = NEW_ARRAY(f->tmp, tensor_id, n_out + 1);
+	s.last = NEW_ARRAY(f->tmp, tensor_id, n_out + 1);
+	for (uint32_t i = 0; i < u->n_units; i++) {
+		const struct unit *m = &u->units[i];
+		if (!in_set(set, i))
+			continue;
+		memcpy(s.nodes + s.n_nodes, m->nodes, m->n_nodes * sizeof(*m->nodes));
+		s.n_nodes += m->n_nodes;
+		add_results(u, set, m, &s);
+	}
+	qsort(s.nodes, s.n_nodes, sizeof(*s.nodes), by_number);
+	return s;
+}
+
+/* With all that others need, and with its last results only. */
+static enum collected
+add_set(const struct finder *f, const struct units *u, const uint64_t *set)
+{
+	struct members s = members_of(f, u, set);
+	enum collected all = COLLECT_LIMIT, last = COLLECT_LIMIT;
+
+	if (s.n_live && s.n_live <= f->lim->max_out)
+		all = collector_add(f->c, s.nodes, s.n_nodes, s.live, s.n_live, false);
+	if (s.n_last < s.n_live && s.n_last && s.n_last <= f->lim->max_out)
+		last = collector_add(f->c, s.nodes, s.n_nodes, s.last, s.n_last, false);
+	return MIN_OF(all, last);
+}
+
+static void
+add_sets(const struct finder *f, const struct units *u, const uint32_t *group, uint32_t *n_dropped)
+{
+	struct enum_result r;
+
+	enum_sets(f->tmp, u, f->lim, group, &r);
+	for (uint32_t i = 0; i < r.n_sets; i++)
+		(void)add_set(f, u, r.sets[i].w);
+	*n_dropped += r.n_dropped;
+}
+
+/* ---- operators ---------------------------------------------------------------------------------- */
+static uint32_t *
+origins(const struct finder *f, const struct units *u)
+{
+	uint32_t *o = NEW_ARRAY(f->tmp, uint32_t, u->n_units + 1);
+
+	for (uint32_t i = 0; i < u->n_units; i++)
+		o[i] = f->g->nodes[u->units[i].nodes[0]].origin;
+	return o;
+}
+
+/* Each ONNX operator whole; *split receives per unit its operator where that is no one kernel,
+ * and a number of its own elsewhere. */
+static void
+add_operators(const struct finder *f, const struct units *u, uint32_t *split)
+{
+	uint32_t *o = origins(f, u), words = (u->n_units + 63) / 64;
+	uint64_t *set = NEW_ARRAY(f->tmp, uint64_t, words + 1);
+	bool *done = NEW_ARRAY(f->tmp, bool, u->n_units + 1);
+
+	for (uint32_t i = 0; i < u->n_units; i++) {
+		if (done[i])
+			continue;
+		memset(set, 0, words * sizeof(*set));
+		uint32_t n = 0;
+		for (uint32_t k = i; k < u->n_units; k++)
+			if (k == i || (o[k] == o[i] && o[i] != NO_NODE)) {
+				set[k >> 6] |= (uint64_t)1 << (k & 63);
+				done[k] = true;
+				n++;
+			}
+		/* An operator's own primitives need no limit on their number: the spec has one. */
+		bool whole = n > 1 && add_set(f, u, set) <= COLLECT_KNOWN;
+		for (uint32_t k = i; k < u->n_units; k++)
+			if (in_set(set, k))
+				split[k] = whole || n == 1 ? u->n_units + k : i;
+	}
+}
+
+bool
+identify_run(struct arena *a, const struct graph *g, enum identify_mode mode, const struct identify_limits *lim,
+    struct cand_set *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct finder f = {.tmp = &tmp, .g = g, .lim = lim ? lim : &identify_limits_default};
+	struct units plain, joined;
+	uint32_t *split, n_dropped = 0;
+
+	units_make(&tmp, g, false, &plain);
+	f.c = collector_new(a, &tmp, &plain, f.lim, out);
+	bool ok = add_singles(&f, &plain, e);
+	if (ok && mode != IDENTIFY_NONE) {
+		split = NEW_ARRAY(&tmp, uint32_t, plain.n_units + 1);
+		add_operators(&f, &plain, split);
+		if (mode == IDENTIFY_OPERATOR)
+			add_sets(&f, &plain, split, &n_dropped);
+	}
+	if (ok && mode == IDENTIFY_FULL) {
+		units_make(&tmp, g, true, &joined);
+		add_sets(&f, &joined, NULL, &n_dropped);
+	}
+	out->n_dropped += n_dropped;
+	collector_finish(f.c);
+	arena_fini(&tmp);
+	return ok;
+}

@@ -1,0 +1,64 @@
+/* daemon/identify/identify_int.h: what the files of daemon/identify share. */
+#ifndef KORCH_IDENTIFY_INT_H
+#define KORCH_IDENTIFY_INT_H
+
+#include "identify.h"
+
+/* Primitives that are never apart in a candidate: one node, or a chain of maps that reads
+ * nothing but what its first node reads.  Nodes ascending. */
+struct unit {
+	uint32_t *nodes;
+	uint32_t n_nodes;
+	tensor_id *in, *out; /* roots: read (no constants) and made for readers outside or as outputs */
+	uint32_t n_in, n_out;
+	uint32_t n_anchors, n_reductions;
+	bool alone;          /* opaque: never with others */
+};
+
+/* The graph with views and broadcasts taken out.  A tensor's *root* is the tensor whose memory
+ * it sees: itself, or what its view reads. */
+struct units {
+	struct arena *a;
+	const struct graph *g;
+	struct graph_index ix;
+	uint32_t *root;      /* per tensor */
+	bool *is_view;       /* per node: an alias of its operand's memory */
+	bool *is_inlined;    /* per node: a broadcast that lives in its readers */
+	bool *is_output;     /* per root: seen by an output */
+	uint32_t *unit_of;   /* per node; NO_NODE for views and inlined broadcasts */
+	uint32_t *reader_first, *reader; /* per root: units that read it, through views and inlined ones */
+	uint32_t *maker_first, *maker;   /* per root: units that make it */
+	struct unit *units;  /* in topological order over all alternatives */
+	uint32_t n_units;
+};
+/* merge: chains of maps become one unit. */
+void units_make(struct arena *a, const struct graph *g, bool merge, struct units *out);
+/* The root behind a tensor, through inlined broadcasts; a constant's root is a constant. */
+tensor_id units_source(const struct units *u, tensor_id t);
+bool tensor_is_const(const struct graph *g, tensor_id t);
+
+/* One set of units that could be a kernel. */
+struct unit_set {
+	uint64_t *w; /* bits of units */
+};
+struct enum_result {
+	struct unit_set *sets;
+	uint32_t n_sets, cap_sets, n_dropped;
+};
+/* Connected, convex within the chosen producers, within the limits; every set once; in the order
+ * of the lowest unit.  `group` (per unit, may be NULL): members share one number. */
+void enum_sets(struct arena *a, const struct units *u, const struct identify_limits *lim,
+    const uint32_t *group, struct enum_result *out);
+
+/* Candidates as they are found: no duplicates, specs shared. */
+struct collector;
+struct collector *collector_new(struct arena *a, struct arena *tmp, const struct units *u,
+    const struct identify_limits *lim, struct cand_set *out);
+enum collected { COLLECT_NEW, COLLECT_KNOWN, COLLECT_INFEASIBLE, COLLECT_LIMIT };
+/* The kernel of `nodes` (no views, no inlined broadcasts: those it needs are added, unless
+ * `bare`) exporting these roots. */
+enum collected collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes,
+    const tensor_id *exports, uint32_t n_exports, bool bare);
+void collector_finish(struct collector *c);
+
+#endif

@@ -1,0 +1,358 @@
+/* daemon/identify/unit.c: the graph as identification sees it.
+ *
+ *  1. A view (one producer) is its operand's memory: tensors have roots.
+ *  2. A broadcast that only maps and reductions read, or one of a constant, is an index map of its
+ *     readers and belongs to each of them.
+ *  3. A map whose other operands are read by its producer anyway, and which is that producer's
+ *     only reader, is never better apart from it: what would be stored between them has the size
+ *     of what is stored behind them.  Such chains are one unit.  So are a reduction and the maps
+ *     on its result. */
+#include "identify_int.h"
+
+#include <string.h>
+
+enum { MAX_UNIT_NODES = 24 };
+
+bool
+tensor_is_const(const struct graph *g, tensor_id t)
+{
+	enum tensor_role role = graph_tensor(g, t)->role;
+
+	return role == ROLE_CONST || role == ROLE_WEIGHT;
+}
+
+static uint32_t
+n_makers(const struct units *u, tensor_id t)
+{
+	return u->ix.maker_first[t.i + 1] - u->ix.maker_first[t.i];
+}
+
+static const struct node *
+only_maker(const struct units *u, tensor_id t)
+{
+	return n_makers(u, t) == 1 ? &u->g->nodes[u->ix.maker[u->ix.maker_first[t.i]]] : NULL;
+}
+
+static void
+find_roots(struct units *u)
+{
+	const struct graph *g = u->g;
+
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		u->root[t] = t;
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct node *n = &g->nodes[i];
+		u->is_view[i] = node_is_view(g, n) && n_makers(u, n->out[0]) == 1;
+		if (u->is_view[i])
+			u->root[n->out[0].i] = u->root[n->in[0].i];
+	}
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		u->is_output[u->root[g->outputs[i].i]] = true;
+}
+
+/* Do only maps, reductions and inlined broadcasts read this root? */
+static bool
+only_pointwise_readers(const struct units *u, uint32_t root)
+{
+	for (uint32_t i = 0; i < u->g->n_nodes; i++) {
+		const struct node *n = &u->g->nodes[i];
+		enum prim_class class = prim_info[n->prim].class;
+		if (u->is_view[i] || class == CLASS_MAP || u->is_inlined[i] ||
+		    (class == CLASS_REDUCE && prim_info[n->prim].shape == SHAPE_REDUCE))
+			continue;
+		for (uint32_t k = 0; k < n->n_in; k++)
+			if (u->root[n->in[k].i] == root)
+				return false;
+	}
+	return true;
+}
+
+static void
+find_inlined(struct units *u)
+{
+	const struct graph *g = u->g;
+
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
+		const struct node *n = &g->nodes[i];
+		if (n->prim != PRIM_bcast || n_makers(u, n->out[0]) != 1 || u->is_output[n->out[0].i])
+			continue;
+		u->is_inlined[i] = tensor_is_const(g, (tensor_id){u->root[n->in[0].i]}) ||
+		    only_pointwise_readers(u, n->out[0].i);
+	}
+}
+
+tensor_id
+units_source(const struct units *u, tensor_id t)
+{
+	for (;;) {
+		tensor_id r = {u->root[t.i]};
+		const struct node *n = only_maker(u, r);
+		if (!n || !u->is_inlined[n - u->g->nodes])
+			return r;
+		t = n->in[0];
+	}
+}
+
+/* ---- units -------------------------------------------------------------------------------- */
+static bool
+has(const tensor_id *list, uint32_t n, tensor_id t)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i].i == t.i)
+			return true;
+	return false;
+}
+
+static bool
+is_member(const struct unit *m, uint32_t node)
+{
+	for (uint32_t i = 0; i < m->n_nodes; i++)
+		if (m->nodes[i] == node)
+			return true;
+	return false;
+}
+
+static void
+unit_inputs(const struct units *u, struct unit *m)
+{
+	uint32_t total = 0;
+
+	for (uint32_t i = 0; i < m->n_nodes; i++)
+		total += u->g->nodes[m->nodes[i]].n_in;
+	m->in = NEW_ARRAY(u->a, tensor_id, total);
+	m->n_in = 0;
+	for (uint32_t i = 0; i < m->n_nodes; i++) {
+		const struct node *n = &u->g->nodes[m->nodes[i]];
+		for (uint32_t k = 0; k < n->n_in; k++) {
+			tensor_id s = units_source(u, n->in[k]);
+			const struct node *maker = only_maker(u, s);
+			if (tensor_is_const(u->g, s) || has(m->in, m->n_in, s) ||
+			    (maker && is_member(m, (uint32_t)(maker - u->g->nodes))))
+				continue;
+			m->in[m->n_in++] = s;
+		}
+	}
+}
+
+static void
+unit_facts(const struct units *u, struct unit *m)
+{
+	unit_inputs(u, m);
+	m->n_anchors = m->n_reductions = 0;
+	for (uint32_t i = 0; i < m->n_nodes; i++) {
+		const struct node *n = &u->g->nodes[m->nodes[i]];
+		enum prim_class class = prim_info[n->prim].class;
+		bool anchor = node_is_anchor(u->g, n);
+		m->n_anchors += anchor;
+		m->n_reductions += class == CLASS_REDUCE || (class == CLASS_LINEAR && !anchor);
+		m->alone |= class == CLASS_OPAQUE;
+	}
+}
+
+/* Readers and makers of each root, by unit. */
+static void
+index_roots(struct units *u)
+{
+	uint32_t n = u->g->n_tensors, *at;
+
+	for (int side = 0; side < 2; side++) {
+		uint32_t *first = NEW_ARRAY(u->a, uint32_t, n + 2), total = 0;
+		for (uint32_t i = 0; i < u->n_units; i++) {
+			const struct unit *m = &u->units[i];
+			for (uint32_t k = 0; k < (side ? m->n_out : m->n_in); k++)
+				first[(side ? m->out : m->in)[k].i + 1]++, total++;
+		}
+		for (uint32_t t = 0; t < n; t++)
+			first[t + 1] += first[t];
+		uint32_t *list = NEW_ARRAY(u->a, uint32_t, total + 1);
+		at = arena_dup(u->a, first, (n + 2) * sizeof(*first));
+		for (uint32_t i = 0; i < u->n_units; i++) {
+			const struct unit *m = &u->units[i];
+			for (uint32_t k = 0; k < (side ? m->n_out : m->n_in); k++)
+				list[at[(side ? m->out : m->in)[k].i]++] = i;
+		}
+		*(side ? &u->maker_first : &u->reader_first) = first;
+		*(side ? &u->maker : &u->reader) = list;
+	}
+}
+
+/* Results that someone outside the unit needs; reader_first may be stale but unit_of is not. */
+static void
+unit_outputs(struct units *u, const struct bitset *wanted)
+{
+	for (uint32_t i = 0; i < u->n_units; i++) {
+		struct unit *m = &u->units[i];
+		uint32_t total = 0;
+		for (uint32_t k = 0; k < m->n_nodes; k++)
+			total += u->g->nodes[m->nodes[k]].n_out;
+		m->out = NEW_ARRAY(u->a, tensor_id, total);
+		m->n_out = 0;
+		for (uint32_t k = 0; k < m->n_nodes; k++) {
+			const struct node *n = &u->g->nodes[m->nodes[k]];
+			for (uint32_t o = 0; o < n->n_out; o++)
+				if (bit_get(wanted, n->out[o].i))
+					m->out[m->n_out++] = n->out[o];
+		}
+	}
+}
+
+static void
+find_outputs(struct units *u)
+{
+	struct bitset wanted = bitset_make(u->a, u->g->n_tensors);
+
+	for (uint32_t t = 0; t < u->g->n_tensors; t++)
+		if (u->is_output[t])
+			bit_set(&wanted, t);
+	for (uint32_t i = 0; i < u->n_units; i++)
+		for (uint32_t k = 0; k < u->units[i].n_in; k++)
+			bit_set(&wanted, u->units[i].in[k].i);
+	unit_outputs(u, &wanted);
+}
+
+/* ---- chains ------------------------------------------------------------------------------- */
+static bool
+all_maps(const struct units *u, const struct unit *m, bool after_reduction)
+{
+	for (uint32_t i = 0; i < m->n_nodes; i++) {
+		enum prim p = u->g->nodes[m->nodes[i]].prim;
+		bool first_reduces = after_reduction && i == 0 &&
+		    (p == PRIM_sum || p == PRIM_rmax || p == PRIM_rmin || p == PRIM_prod);
+		if (prim_info[p].class != CLASS_MAP && !first_reduces)
+			return false;
+	}
+	return true;
+}
+
+static int64_t
+elements(const struct units *u, tensor_id t)
+{
+	return shape_count(&graph_tensor(u->g, t)->shape);
+}
+
+/* Is map unit m never better apart from p, which makes its operand t? */
+static bool
+belongs(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t)
+{
+	bool pure = all_maps(u, p, false);
+
+	if (!all_maps(u, m, false) || !all_maps(u, p, true) || n_makers(u, t) != 1 || u->is_output[t.i] ||
+	    p->n_nodes + m->n_nodes > MAX_UNIT_NODES || p->n_out != 1 || m->n_out != 1 ||
+	    n_makers(u, m->out[0]) != 1 || elements(u, t) != elements(u, m->out[0]))
+		return false;
+	for (uint32_t i = u->reader_first[t.i]; i < u->reader_first[t.i + 1]; i++)
+		if (&u->units[u->reader[i]] != m)
+			return false;
+	for (uint32_t k = 0; k < m->n_in; k++)
+		if (m->in[k].i != t.i && (!pure || !has(p->in, p->n_in, m->in[k])))
+			return false;
+	return true;
+}
+
+static void
+join(struct units *u, uint32_t p, uint32_t m)
+{
+	struct unit *from = &u->units[p], *to = &u->units[m];
+	uint32_t n = from->n_nodes + to->n_nodes, i = 0, j = 0;
+	uint32_t *nodes = NEW_ARRAY(u->a, uint32_t, n);
+
+	for (uint32_t k = 0; k < n; k++) {
+		bool left = j == to->n_nodes || (i < from->n_nodes && from->nodes[i] < to->nodes[j]);
+		nodes[k] = left ? from->nodes[i++] : to->nodes[j++];
+	}
+	to->nodes = nodes;
+	to->n_nodes = n;
+	unit_facts(u, to);
+	*from = (struct unit){0};
+}
+
+/* One sweep; true when something was joined.  The indexes are those from before the sweep, so a
+ * unit takes part in one joining only. */
+static bool
+join_chains(struct units *u)
+{
+	bool *touched = NEW_ARRAY(u->a, bool, u->n_units + 1), any = false;
+	uint32_t n = 0;
+
+	for (uint32_t m = 0; m < u->n_units; m++)
+		for (uint32_t k = 0; k < u->units[m].n_in && !touched[m]; k++) {
+			tensor_id t = u->units[m].in[k];
+			if (n_makers(u, t) != 1 || u->maker_first[t.i] == u->maker_first[t.i + 1])
+				continue;
+			uint32_t p = u->maker[u->maker_first[t.i]];
+			if (touched[p] || !belongs(u, &u->units[p], &u->units[m], t))
+				continue;
+			join(u, p, m);
+			touched[p] = touched[m] = any = true;
+		}
+	for (uint32_t i = 0; i < u->n_units; i++)
+		if (u->units[i].n_nodes)
+			u->units[n++] = u->units[i];
+	u->n_units = n;
+	find_outputs(u);
+	index_roots(u);
+	return any;
+}
+
+/* ---- order ---------------------------------------------------------------------------------- */
+/* Topological over all alternatives; among those ready, by first node. */
+static void
+order_units(struct units *u)
+{
+	struct unit *sorted = NEW_ARRAY(u->a, struct unit, u->n_units + 1);
+	bool *done = NEW_ARRAY(u->a, bool, u->n_units + 1);
+	uint32_t n = 0;
+
+	while (n < u->n_units) {
+		uint32_t before = n;
+		for (uint32_t i = 0; i < u->n_units; i++) {
+			bool ready = !done[i];
+			for (uint32_t k = 0; k < u->units[i].n_in && ready; k++) {
+				uint32_t t = u->units[i].in[k].i;
+				for (uint32_t m = u->maker_first[t]; m < u->maker_first[t + 1]; m++)
+					ready &= done[u->maker[m]];
+			}
+			if (ready) {
+				done[i] = true;
+				sorted[n++] = u->units[i];
+			}
+		}
+		if (n == before)
+			bug("units wait for each other in a circle");
+	}
+	u->units = sorted;
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < sorted[i].n_nodes; k++)
+			u->unit_of[sorted[i].nodes[k]] = i;
+	index_roots(u);
+}
+
+void
+units_make(struct arena *a, const struct graph *g, bool merge, struct units *out)
+{
+	struct units *u = out;
+
+	*u = (struct units){.a = a, .g = g, .ix = graph_index_make(a, g)};
+	u->root = NEW_ARRAY(a, uint32_t, g->n_tensors + 1);
+	u->is_view = NEW_ARRAY(a, bool, g->n_nodes + 1);
+	u->is_inlined = NEW_ARRAY(a, bool, g->n_nodes + 1);
+	u->is_output = NEW_ARRAY(a, bool, g->n_tensors + 1);
+	u->unit_of = NEW_ARRAY(a, uint32_t, g->n_nodes + 1);
+	u->units = NEW_ARRAY(a, struct unit, g->n_nodes + 1);
+	memset(u->unit_of, 0xff, (g->n_nodes + 1) * sizeof(*u->unit_of));
+	find_roots(u);
+	find_inlined(u);
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		if (u->is_view[i] || u->is_inlined[i])
+			continue;
+		struct unit *m = &u->units[u->n_units++];
+		m->nodes = arena_dup(a, &i, sizeof(i));
+		m->n_nodes = 1;
+		unit_facts(u, m);
+	}
+	find_outputs(u);
+	index_roots(u);
+	while (merge && join_chains(u))
+		;
+	order_units(u);
+}
