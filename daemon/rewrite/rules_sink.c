@@ -346,7 +346,28 @@ rule_swap_matmul(struct rw *r, const struct expr *x, tensor_id *out)
 }
 
 /* ---- reshapes ------------------------------------------------------------------------------- */
-/* Some operand is a view of a tensor of lower rank: work there. */
+/* Is `from` the simpler shape to work in?  Of lower rank; or of the same one, the dimensions of
+ * extent 1 standing elsewhere (a transpose of a row or column). */
+static bool
+simpler(const struct shape *from, const struct shape *to)
+{
+	int i = 0, j = 0;
+
+	if (from->rank != to->rank)
+		return from->rank < to->rank;
+	for (;;) {
+		while (i < from->rank && from->dim[i] == 1)
+			i++;
+		while (j < to->rank && to->dim[j] == 1)
+			j++;
+		if (i == from->rank || j == to->rank)
+			return i == from->rank && j == to->rank;
+		if (from->dim[i++] != to->dim[j++])
+			return false;
+	}
+}
+
+/* Some operand is a view of a simpler tensor: work there. */
 bool
 rule_sink_reshape_map(struct rw *r, const struct expr *x, tensor_id *out)
 {
@@ -357,7 +378,7 @@ rule_sink_reshape_map(struct rw *r, const struct expr *x, tensor_id *out)
 		return false;
 	for (uint32_t i = 0; i < x->n_in; i++) {
 		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
-		if (v && rw_shape(r, v->in[0])->rank < (low ? low->rank : x->result.shape.rank))
+		if (v && simpler(rw_shape(r, v->in[0]), low ? low : &x->result.shape))
 			low = rw_shape(r, v->in[0]);
 	}
 	if (!low)
