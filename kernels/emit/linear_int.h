@@ -2,7 +2,8 @@
 #ifndef KORCH_LINEAR_INT_H
 #define KORCH_LINEAR_INT_H
 
-#include "emit.h"
+#include "../fuse/anchor.h"
+#include "gen_int.h"
 
 enum { MICRO_MAX_LOOPS = 4, MICRO_MAX_ROWS = 14, MICRO_MAX_VECTORS = 4 };
 
@@ -17,11 +18,19 @@ struct micro {
 	int64_t trip[MICRO_MAX_LOOPS];     /* of each K loop */
 	int64_t step[MICRO_MAX_LOOPS];     /* in elements of a */
 	int64_t row_step;                  /* 0: pointers of its own for each row */
+	bool a_vector;                     /* a has columns too: vectors of a, not one element repeated */
+	bool unroll;                       /* the innermost K loop is written out */
 	bool resumes;                      /* K comes in blocks: t is added to unless `first` */
-	bool prefetch;                     /* rows of the tile below are fetched ahead */
+	bool prefetch;                     /* rows of the tile below are fetched ahead; needs row_step */
 };
-/* static inline void SYMBOL_hH(const float *a | const float *const *a, const float *b, float *t
- * [, int64_t k0, int64_t k1, int64_t first][, int64_t ahead]) */
+/* static inline void SYMBOL_hH(const float *a | const float *const *row, const float *b, float *t
+ * [, k_i64 k0, k_i64 k1, k_i64 first][, k_i64 ahead]); ahead: floats of each row below to fetch */
 void micro_emit(struct strbuf *sb, const struct micro *m, int rows);
+
+/* linear.c */
+/* The register tiles of all anchors of the program: static functions, before the passes. */
+void linear_tiles(struct gen *g);
+/* A linear stage with an anchor, at its place in a step. */
+void linear_stage(struct gen *g, const struct stage *s);
 
 #endif

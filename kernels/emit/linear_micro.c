@@ -17,9 +17,9 @@ emit_head(struct strbuf *sb, const struct micro *m, int rows)
 	sb_addz(sb, m->row_step ? "const float *restrict a, " : "const float *const *row, ");
 	sb_addz(sb, "const float *restrict b, float *restrict t");
 	if (m->resumes)
-		sb_addz(sb, ", int64_t k0, int64_t k1, int64_t first");
+		sb_addz(sb, ", k_i64 k0, k_i64 k1, k_i64 first");
 	if (m->prefetch)
-		sb_addz(sb, ", int64_t ahead");
+		sb_addz(sb, ", k_i64 ahead");
 	sb_addz(sb, ")\n{\n");
 	for (int r = 0; r < rows; r++) {
 		if (m->row_step)
@@ -42,19 +42,44 @@ emit_accumulators(struct strbuf *sb, const struct micro *m, int rows)
 		}
 }
 
-/* One turn of the innermost loop: nv loads of b, then a broadcast and nv products a row. */
+/* One turn of the innermost loop: nv vectors of b, and for each row either one element of a
+ * repeated or nv vectors of it.  `turn` counts written-out turns. */
 static void
-emit_step(struct strbuf *sb, const struct micro *m, int rows, const char *tabs, const char *index)
+emit_step(struct strbuf *sb, const struct micro *m, int rows, const char *tabs, const char *index, int64_t turn)
 {
 	for (int v = 0; v < m->nv; v++)
-		sb_addf(sb, "%skvec b%d = *(const kvec *)(b + %d);\n", tabs, v, v * m->lanes);
-	sb_addf(sb, "%skvec x;\n", tabs);
+		sb_addf(sb, "%skvec b%d = *(const kvec *)(b + %lld);\n", tabs, v,
+		    (long long)(turn * m->nv + v) * m->lanes);
+	if (!m->a_vector)
+		sb_addf(sb, "%skvec x;\n", tabs);
 	for (int r = 0; r < rows; r++) {
-		sb_addf(sb, "%sx = a%d[%s] - (kvec){0};", tabs, r, index);
+		if (!m->a_vector)
+			sb_addf(sb, "%sx = a%d[%s] - (kvec){0};", tabs, r, index);
+		else
+			sb_addz(sb, tabs);
 		for (int v = 0; v < m->nv; v++)
-			sb_addf(sb, " c%d_%d += x * b%d;", r, v, v);
+			if (m->a_vector)
+				sb_addf(sb, " c%d_%d += *(const kvec *)(a%d + %s + %d) * b%d;", r, v, r, index,
+				    v * m->lanes, v);
+			else
+				sb_addf(sb, " c%d_%d += x * b%d;", r, v, v);
 		sb_addc(sb, '\n');
 	}
+}
+
+/* The innermost loop written out. */
+static void
+emit_unrolled(struct strbuf *sb, const struct micro *m, int rows, int l, const char *tabs)
+{
+	char index[48];
+
+	for (int64_t i = 0; i < m->trip[l]; i++) {
+		snprintf(index, sizeof index, "%lld", (long long)(i * m->step[l]));
+		sb_addf(sb, "%s{\n", tabs);
+		emit_step(sb, m, rows, tabs - 1, index, i);
+		sb_addf(sb, "%s}\n", tabs);
+	}
+	sb_addf(sb, "%sb += %lld;\n", tabs, (long long)m->trip[l] * m->nv * m->lanes);
 }
 
 /* Loop number l and all inside it.  Rows advance by pointer in the outer loops and by index in
@@ -67,12 +92,16 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 	bool last = l == m->n_loops - 1;
 	char index[48];
 
+	if (last && m->unroll && !(l == 0 && m->resumes)) {
+		emit_unrolled(sb, m, rows, l, in);
+		return;
+	}
 	if (last)
 		sb_addf(sb, "%s_Pragma(\"GCC unroll 1\")\n", in);
 	if (l == 0 && m->resumes)
-		sb_addf(sb, "%sfor (int64_t i0 = k0; i0 < k1; i0++", in);
+		sb_addf(sb, "%sfor (k_i64 i0 = k0; i0 < k1; i0++", in);
 	else
-		sb_addf(sb, "%sfor (int64_t i%d = 0; i%d < %lld; i%d++", in, l, l, (long long)m->trip[l], l);
+		sb_addf(sb, "%sfor (k_i64 i%d = 0; i%d < %lld; i%d++", in, l, l, (long long)m->trip[l], l);
 	if (last)
 		sb_addf(sb, ", b += %d", m->nv * m->lanes);
 	sb_addz(sb, ") {\n");
@@ -81,7 +110,7 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 			snprintf(index, sizeof index, "i%d", l);
 		else
 			snprintf(index, sizeof index, "i%d * %lld", l, (long long)m->step[l]);
-		emit_step(sb, m, rows, in - 1, index);
+		emit_step(sb, m, rows, in - 1, index, 0);
 	} else {
 		emit_loops(sb, m, rows, l + 1);
 		for (int r = 0; r < rows; r++)
@@ -101,9 +130,9 @@ micro_emit(struct strbuf *sb, const struct micro *m, int rows)
 	if (m->resumes && m->n_loops > 1)
 		for (int r = 0; r < rows; r++)
 			sb_addf(sb, "\ta%d += k0 * %lld;\n", r, (long long)m->step[0]);
-	if (m->prefetch)
-		sb_addf(sb, "\tfor (int64_t q = 0; q < ahead; q += 16)\n"
-		    "\t\t__builtin_prefetch(a0 + %lld + q, 0, 3);\n", (long long)rows * m->row_step);
+	for (int r = 0; r < rows && m->prefetch; r++)
+		sb_addf(sb, "\tfor (k_i64 q = 0; q < ahead; q += 16)\n"
+		    "\t\t__builtin_prefetch(a%d + %lld + q, 0, 3);\n", r, (long long)rows * m->row_step);
 	emit_loops(sb, m, rows, 0);
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < m->nv; v++)

@@ -66,9 +66,6 @@ sort_axes(struct binding *b)
 			return false;
 		n->n_k_total *= s->axis[i].extent;
 	}
-	for (uint32_t i = 0; i < n->n_batch; i++)
-		if (n->batch[i].limit != IX_NONE)
-			return false;
 	for (uint32_t i = 0; i < n->n_row; i++)
 		if (i > 0 && n->row[i].limit != IX_NONE)
 			return false;

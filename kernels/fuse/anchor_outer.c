@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { STEP_ROWS = 2048, LEAST_ROWS = 48 };
+enum { STEP_ROWS = 2048, LEAST_ROWS = 48, LEAST_STEPS = 4 };
 
 static bool
 is_row(const struct tile_prog *p, const struct stage *s, uint32_t k)
@@ -98,6 +98,21 @@ note_read(void *self, const struct ex *read)
 	t->most = MAX_OF(t->most, t->p->tensors[read->tensor].count);
 }
 
+/* Scratch of the pass's stages, as if one step did all. */
+static int64_t
+kept_bytes(const struct tile_prog *p, const struct tile_pass *t)
+{
+	int64_t bytes = 0;
+
+	for (uint32_t m = 0; m < t->n_row; m++) {
+		const struct tile_tensor *x = &p->tensors[p->stages[t->row[m]].tensor];
+
+		if (x->at == AT_LOCAL)
+			bytes += x->count * (int64_t)dtype_size(x->type);
+	}
+	return bytes;
+}
+
 int64_t
 anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 {
@@ -105,6 +120,8 @@ anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 
 	for (uint32_t u = 0; u < t->n_outer; u++)
 		steps *= t->outer[u].extent;
+	int64_t kept = kept_bytes(p, t) / steps;
+
 	for (uint32_t m = 0; m < t->n_row; m++) {
 		const struct stage *s = &p->stages[t->row[m]];
 		struct touched a = {.p = p};
@@ -116,8 +133,10 @@ anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 			if (s->axis[k].outer < 0 && is_row(p, s, k))
 				rows *= s->axis[k].extent;
 		ex_reads(p->tx, s->a, note_read, &a);
-		int64_t bytes = MAX_OF(a.most / steps, (int64_t)1) * 4;
-		int64_t want = MAX_OF(p->target->l2_bytes / 2 / bytes, (LEAST_ROWS + rows - 1) / rows);
+		int64_t bytes = MAX_OF(a.most / steps * 4 + kept, (int64_t)4);
+		int64_t want = MIN_OF(p->target->l2_bytes / 2 / bytes, steps / LEAST_STEPS);
+
+		want = MAX_OF(want, (LEAST_ROWS + rows - 1) / rows);
 
 		block = block ? MIN_OF(block, want) : want;
 	}

@@ -35,6 +35,16 @@ keeps_last_axis(const struct lower *l, const struct node *n)
 	return true;
 }
 
+/* A linear node with columns enough for the register tile (a depthwise convolution too). */
+static bool
+fills_tile(const struct lower *l, const struct node *n)
+{
+	const struct tensor *t = graph_tensor(l->g, n->out[0]);
+
+	return prim_info[n->prim].class == CLASS_LINEAR && t->type == DT_f32 && !l->p->target->strict &&
+	    t->shape.dim[t->shape.rank - 1] >= 8;
+}
+
 bool
 node_unrolls(const struct lower *l, const struct node *n)
 {
@@ -46,7 +56,7 @@ node_unrolls(const struct lower *l, const struct node *n)
 
 	if (depth <= 1)
 		return true;
-	if (n->prim == PRIM_argmax || n->prim == PRIM_argmin || node_is_anchor(l->g, n))
+	if (n->prim == PRIM_argmax || n->prim == PRIM_argmin || node_is_anchor(l->g, n) || fills_tile(l, n))
 		return false;
 	return depth <= l->unroll && keeps_last_axis(l, n);
 }

@@ -1,0 +1,291 @@
+/* kernels/emit/linear.c: a linear stage as loops over panels of columns and tiles of rows around
+ * the micro-kernel, and what is made of a tile before it leaves the cache.
+ *
+ *   for each batch element, for each panel of columns, for each tile of rows:
+ *     t = register tile(rows of a, panel of b)
+ *     for each row, for each column of t: results = their expressions over t
+ *
+ * Rows are dealt out evenly: 56 rows are ten tiles of six and five, not nine of six and one of
+ * two, because a tile of two rows takes as long as one of six (facts/cpu.md section 2). */
+#include "linear_int.h"
+
+#include <string.h>
+
+/* ---- the register tiles ------------------------------------------------------------------- */
+/* K loops of the tile: neighbours that step through a without a gap become one. */
+static struct micro
+micro_of(struct gen *g, uint32_t stage)
+{
+	const struct anchor *n = g->p->stages[stage].anchor;
+	struct micro m = {.symbol = arena_printf(g->a, "%s_s%u", g->symbol, stage), .lanes = n->lanes,
+	    .nv = n->nv, .row_step = n->a_row, .a_vector = n->a_vector};
+
+	for (uint32_t i = 0; i < n->n_k; i++) {
+		int64_t trip = n->k[i].extent, step = n->k[i].a_step;
+
+		if (m.n_loops && m.step[m.n_loops - 1] == step * trip) {
+			m.trip[m.n_loops - 1] *= trip;
+			m.step[m.n_loops - 1] = step;
+			continue;
+		}
+		m.trip[m.n_loops] = trip;
+		m.step[m.n_loops++] = step;
+	}
+	m.prefetch = n->prefetch && n->a_row && m.n_loops == 1 && m.step[0] == 1;
+	m.unroll = n->a_vector && m.trip[m.n_loops - 1] <= 9;
+	return m;
+}
+
+/* Row counts of one step: the whole block's, and its tail's. */
+static int
+row_counts(struct gen *g, const struct anchor *n, int64_t out[2])
+{
+	out[0] = n->n_m;
+	if (n->m_limit == IX_NONE)
+		return 1;
+	out[1] = ix_get(g->tx, n->m_limit)->lo;
+	return out[1] > 0 && out[1] < n->n_m ? 2 : 1;
+}
+
+/* Which tile heights occur: bit h - 1. */
+static uint32_t
+heights(struct gen *g, const struct anchor *n)
+{
+	int64_t count[2];
+	uint32_t set = 0;
+
+	for (int i = row_counts(g, n, count); i-- > 0;) {
+		int64_t tiles = (count[i] + n->mr - 1) / n->mr;
+
+		set |= 1u << (count[i] / tiles - 1);
+		if (count[i] % tiles)
+			set |= 1u << (count[i] / tiles);
+	}
+	return set;
+}
+
+void
+linear_tiles(struct gen *g)
+{
+	for (uint32_t i = 0; i < g->p->n_stages; i++) {
+		const struct anchor *n = g->p->stages[i].anchor;
+
+		if (!n)
+			continue;
+		struct micro m = micro_of(g, i);
+		uint32_t set = heights(g, n);
+
+		for (int h = 1; h <= n->mr; h++)
+			if (set >> (h - 1) & 1)
+				micro_emit(&g->sb, &m, h);
+	}
+}
+
+/* ---- loops ---------------------------------------------------------------------------------- */
+struct tiling {
+	struct gen *g;
+	const struct stage *s;
+	const struct anchor *n;
+	struct micro m;
+	int64_t nr;
+};
+
+static void
+open_rows(struct tiling *t)
+{
+	gen_open(t->g, "for (k_i64 tile = 0, m0 = 0; tile < n_tiles; tile++)");
+	gen_line(t->g, "const k_i64 h = height + (tile < taller);");
+}
+
+static void
+open_panels(struct tiling *t)
+{
+	gen_open(t->g, "for (k_i64 panel = 0; panel < %lld; panel++)", (long long)t->n->n_panels);
+	gen_bind(t->g, t->n->panel, "panel");
+}
+
+/* Where the tile's rows of the first factor are: argument text. */
+static const char *
+put_rows(struct tiling *t)
+{
+	struct gen *g = t->g;
+	const struct anchor *n = t->n;
+	uint32_t mark = gen_mark(g);
+	const char *a = gen_tensor(g, n->a_tensor);
+
+	if (n->a_row) {
+		gen_bind(g, n->m, "m0");
+		const char *at = gen_ix(g, n->a_at);
+
+		gen_forget(g, mark);
+		gen_bind(g, n->m, NULL);
+		return arena_printf(g->a, "%s + %s", a, at);
+	}
+	gen_line(g, "const float *row[%d];", n->mr);
+	gen_open(g, "for (k_i64 r = 0; r < h; r++)");
+	gen_line(g, "const k_i64 m = m0 + r;");
+	gen_bind(g, n->m, "m");
+	const char *at = gen_ix(g, n->a_at);
+
+	gen_line(g, "row[r] = %s + %s;", a, at);
+	gen_forget(g, mark);
+	gen_bind(g, n->m, NULL);
+	gen_close(g);
+	return "row";
+}
+
+static void
+put_call(struct tiling *t, const char *rows)
+{
+	struct gen *g = t->g;
+	const struct anchor *n = t->n;
+	uint32_t mark = gen_mark(g), set = heights(g, n);
+	const char *ahead = "";
+	const char *b = arena_printf(g->a, "%s + %s", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at));
+
+	if (t->m.prefetch)
+		ahead = arena_printf(g->a, ", panel == 0 ? %lld : 0", (long long)t->m.trip[0]);
+	gen_line(g, "float t[%lld] __attribute__((aligned(64)));", (long long)n->mr * t->nr);
+	gen_open(g, "switch (h)");
+	for (int h = 1; h <= n->mr; h++)
+		if (set >> (h - 1) & 1)
+			gen_line(g, "case %d: %s_h%d(%s, %s, t%s); break;", h, t->m.symbol, h, rows, b, ahead);
+	gen_close(g);
+	gen_forget(g, mark);
+}
+
+/* One row of the tile: every result's elements in `columns` columns. */
+static void
+put_columns(struct tiling *t, int64_t columns)
+{
+	struct gen *g = t->g;
+	const struct anchor *n = t->n;
+	uint32_t mark = gen_mark(g);
+
+	if (*g->d->vector_loop)
+		gen_line(g, "%s", g->d->vector_loop);
+	gen_open(g, "for (k_i64 c = 0; c < %lld; c++)", (long long)columns);
+	gen_bind(g, n->lane, "c");
+	if (n->keeps_result)
+		gen_store(g, t->s->tensor, n->result_at, arena_printf(g->a, "t[r*%lld + c]", (long long)t->nr));
+	for (uint32_t i = 0; i < n->n_epilogue; i++) {
+		const struct anchor_epilogue *e = &n->epilogue[i];
+		const char *value = gen_ex(g, e->body);
+
+		gen_store(g, g->p->stages[e->stage].tensor, e->at, value);
+	}
+	gen_forget(g, mark);
+	gen_bind(g, n->lane, NULL);
+	gen_close(g);
+}
+
+static void
+put_epilogue(struct tiling *t)
+{
+	struct gen *g = t->g;
+	const struct anchor *n = t->n;
+	uint32_t mark = gen_mark(g);
+	int64_t tail = n->n_columns % t->nr;
+
+	gen_open(g, "for (k_i64 r = 0; r < h; r++)");
+	gen_line(g, "const k_i64 m = m0 + r;");
+	gen_bind(g, n->m, "m");
+	gen_bind(g, n->tile_row, "r");
+	g->scratch[0] = "t";
+	if (n->keeps_result)
+		gen_hoist_ix(g, n->result_at);
+	for (uint32_t i = 0; i < n->n_epilogue; i++) {
+		gen_hoist_ix(g, n->epilogue[i].at);
+		gen_hoist(g, n->epilogue[i].body);
+	}
+	if (tail && n->n_panels > 1) {
+		gen_open(g, "if (panel < %lld)", (long long)n->n_panels - 1);
+		put_columns(t, t->nr);
+		g->depth--;
+		gen_open(g, "} else");
+		put_columns(t, tail);
+		gen_close(g);
+	} else {
+		put_columns(t, tail ? tail : t->nr);
+	}
+	gen_forget(g, mark);
+	gen_bind(g, n->m, NULL);
+	gen_bind(g, n->tile_row, NULL);
+	gen_close(g);
+}
+
+static void
+put_tile(struct tiling *t)
+{
+	put_call(t, put_rows(t));
+	put_epilogue(t);
+}
+
+static void
+put_counts(struct tiling *t)
+{
+	const struct anchor *n = t->n;
+	struct gen *g = t->g;
+
+	if (n->m_limit == IX_NONE)
+		gen_line(g, "const k_i64 n_rows = %lld;", (long long)n->n_m);
+	else
+		gen_line(g, "const k_i64 n_rows = k_least(%lld, %s);", (long long)n->n_m, gen_ix(g, n->m_limit));
+	gen_line(g, "const k_i64 n_tiles = (n_rows + %d) / %d, height = n_rows / n_tiles, taller = n_rows %% n_tiles;",
+	    n->mr - 1, n->mr);
+}
+
+static void
+open_batch(struct tiling *t)
+{
+	struct gen *g = t->g;
+
+	for (uint32_t i = 0; i < t->n->n_batch; i++) {
+		const struct anchor_axis *b = &t->n->batch[i];
+		const char *name = arena_printf(g->a, "b%u", i);
+
+		const char *end = arena_printf(g->a, "%lld", (long long)b->extent);
+
+		if (b->limit != IX_NONE)
+			end = arena_printf(g->a, "k_least(%s, %s)", end, gen_ix(g, b->limit));
+		gen_open(g, "for (k_i64 %s = 0; %s < %s; %s++)", name, name, end, name);
+		gen_bind(g, b->id, name);
+	}
+}
+
+void
+linear_stage(struct gen *g, const struct stage *s)
+{
+	struct tiling t = {.g = g, .s = s, .n = s->anchor, .m = micro_of(g, (uint32_t)(s - g->p->stages)),
+	    .nr = (int64_t)s->anchor->nv * s->anchor->lanes};
+	uint32_t mark = gen_mark(g);
+
+	gen_open(g, "/* %lld rows x %lld columns, %lld products each, tiles of %d x %lld */",
+	    (long long)t.n->n_m, (long long)t.n->n_columns, (long long)t.n->n_k_total, t.n->mr, (long long)t.nr);
+	put_counts(&t);
+	open_batch(&t);
+	/* Many rows pass by one panel of b while it is near; where a has columns of its own there is
+	 * nothing to keep, and memory is walked in its order. */
+	if (t.n->a_vector) {
+		open_rows(&t);
+		open_panels(&t);
+		put_tile(&t);
+		gen_close(g);
+		gen_line(g, "m0 += h;");
+		gen_close(g);
+	} else {
+		open_panels(&t);
+		open_rows(&t);
+		put_tile(&t);
+		gen_line(g, "m0 += h;");
+		gen_close(g);
+		gen_close(g);
+	}
+	gen_bind(g, t.n->panel, NULL);
+	for (uint32_t i = 0; i < t.n->n_batch; i++) {
+		gen_close(g);
+		gen_bind(g, t.n->batch[i].id, NULL);
+	}
+	gen_forget(g, mark);
+	gen_close(g);
+}
