@@ -339,17 +339,25 @@ rw_uniform(const struct rw *r, tensor_id t, double *value)
 }
 
 /* ---- a round ------------------------------------------------------------------------------- */
-/* Readers of each tensor, outputs counted. */
+/* Readers of each tensor, outputs counted.  A layout that may sink counts as all its readers. */
 static uint32_t *
 count_uses(struct arena *tmp, const struct graph *g)
 {
-	struct graph_index ix = graph_index_make(tmp, g);
 	uint32_t *uses = NEW_ARRAY(tmp, uint32_t, g->n_tensors + 1);
 
-	for (uint32_t t = 0; t < g->n_tensors; t++)
-		uses[t] = ix.reader_first[t + 1] - ix.reader_first[t];
 	for (uint32_t i = 0; i < g->n_outputs; i++)
 		uses[g->outputs[i].i]++;
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
+		const struct node *n = &g->nodes[i];
+		bool sinks = n->prim == PRIM_transpose || n->prim == PRIM_reshape || n->prim == PRIM_bcast;
+		for (uint32_t k = 0; k < n->n_in; k++) {
+			bool again = false;
+			for (uint32_t j = 0; j < k; j++)
+				again |= n->in[j].i == n->in[k].i;
+			if (!again)
+				uses[n->in[k].i] += sinks ? uses[n->out[0].i] : 1;
+		}
+	}
 	return uses;
 }
 

@@ -393,6 +393,42 @@ rule_reshape_bcast(struct rw *r, const struct expr *x, tensor_id *out)
 	return true;
 }
 
+/* Repeating along one dimension, then along another: [n,1] -> [n,2] -> [2n] meets [m,1] -> [m,2].
+ * The first merge moves behind the second broadcast, and both broadcasts become one. */
+bool
+rule_bcast_reshape_bcast(struct rw *r, const struct expr *x, tensor_id *out)
+{
+	const struct node *v = x->prim == PRIM_bcast ? rw_made_by(r, x->in[0], PRIM_reshape) : NULL;
+	const struct node *b = v ? rw_made_by(r, v->in[0], PRIM_bcast) : NULL;
+	struct shape mid = {0}, big = {0};
+	struct groups g;
+	bool merges = false;
+
+	if (!b)
+		return false;
+	const struct shape *y = rw_shape(r, v->in[0]), *s = rw_shape(r, x->in[0]);
+	if (!groups_make(y, s, &g))
+		return false;
+	for (int k = 0; k < g.n; k++) {
+		/* A merge that the outer broadcast leaves alone is taken apart again. */
+		bool apart = g.b[k + 1] == g.b[k] + 1 && g.a[k + 1] > g.a[k] + 1 &&
+		    s->dim[g.b[k]] == x->result.shape.dim[g.b[k]];
+		int from = apart ? g.a[k] : g.b[k], to = apart ? g.a[k + 1] : g.b[k + 1];
+		merges |= apart;
+		if (mid.rank + to - from > MAX_RANK)
+			return false;
+		for (int i = from; i < to; i++) {
+			big.dim[big.rank++] = apart ? y->dim[i] : x->result.shape.dim[i];
+			mid.dim[mid.rank++] = apart ? y->dim[i] : s->dim[i];
+		}
+	}
+	struct shape low;
+	if (!merges || !bcast_can_reshape(r, b, &mid, &low))
+		return false;
+	*out = rw_reshape(r, rw_bcast(r, rw_reshape(r, v->in[0], &mid), &big), &x->result.shape);
+	return true;
+}
+
 bool
 rule_slice_bcast(struct rw *r, const struct expr *x, tensor_id *out)
 {
