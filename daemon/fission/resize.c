@@ -178,19 +178,29 @@ repeat_factor(const struct taps *t, int64_t n)
 	return t->n_out / n;
 }
 
-/* [.., n, ..] -> [.., n, 1, ..] -> [.., n, times, ..] -> [.., n times, ..], other dimensions merged */
+/* [.., n, ..] -> [.., n, 1, ..] -> [.., n, times, ..] -> [.., n times, ..]; the other dimensions are
+ * merged only where the rank is at its limit, so that layouts can pass. */
 static tensor_id
 repeat(struct fission *f, tensor_id x, int axis, int64_t times)
 {
 	struct shape s = *b_shape(f, x), cut = {.rank = 4, .dim = {1, s.dim[axis], 1, 1}};
+	int at = 2;
 
 	if (times == 1)
 		return x;
-	for (int i = 0; i < s.rank; i++)
-		if (i != axis)
-			cut.dim[i < axis ? 0 : 3] *= s.dim[i];
+	if (s.rank < MAX_RANK) {
+		cut.rank = s.rank + 1;
+		at = axis + 1;
+		for (int i = 0; i < s.rank; i++)
+			cut.dim[i + (i > axis)] = s.dim[i];
+		cut.dim[at] = 1;
+	} else {
+		for (int i = 0; i < s.rank; i++)
+			if (i != axis)
+				cut.dim[i < axis ? 0 : 3] *= s.dim[i];
+	}
 	x = b_reshape(f, x, &cut);
-	cut.dim[2] = times;
+	cut.dim[at] = times;
 	s.dim[axis] *= times;
 	return b_reshape(f, b_expand(f, x, &cut), &s);
 }
