@@ -1,0 +1,75 @@
+/* tests/models/main_make_models.c: korch-make-model NAME OUT.onnx [--small] [--seed N]
+ *
+ * Writes an evaluation model at its published architecture (or its small stand-in) with seeded
+ * random weights, scaled so that activations stay of order one. */
+#include "nets.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	net_fn *make;
+} nets[] = {
+	{"candy", net_candy},
+	{"efficientvit", net_efficientvit},
+	{"efficientvit_b1", net_efficientvit_b1},
+	{"yolov4", net_yolov4},
+	{"yolox_nano", net_yolox_nano},
+	{"segformer_b0", net_segformer_b0},
+};
+
+static int
+usage(FILE *to)
+{
+	fprintf(to, "usage: korch-make-model NAME OUT.onnx [--small] [--seed N]\nnames:");
+	for (size_t i = 0; i < COUNT_OF(nets); i++)
+		fprintf(to, " %s", nets[i].name);
+	fprintf(to, "\n");
+	return to == stdout ? 0 : 2;
+}
+
+static int
+make(const char *name, const char *path, bool is_small, uint64_t seed)
+{
+	struct err e = {0};
+
+	for (size_t i = 0; i < COUNT_OF(nets); i++) {
+		if (strcmp(nets[i].name, name) != 0)
+			continue;
+		struct gen *g = gen_new(nets[i].name, seed);
+		nets[i].make(g, is_small);
+		bool ok = gen_write(g, path, &e);
+		if (ok)
+			printf("%s: %u nodes, %lld weights, seed %llu\n", path, gen_n_nodes(g), (long long)gen_n_weights(g),
+			    (unsigned long long)seed);
+		else
+			fprintf(stderr, "korch-make-model: %s\n", e.msg);
+		gen_free(g);
+		return ok ? 0 : err_exit_status(e.code);
+	}
+	return usage(stderr);
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *arg[2] = {NULL, NULL};
+	bool is_small = false;
+	int64_t seed = 1;
+	int n = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0)
+			return usage(stdout);
+		if (strcmp(argv[i], "--small") == 0)
+			is_small = true;
+		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc && str_to_i64(str_of(argv[i + 1]), &seed))
+			i++;
+		else if (argv[i][0] != '-' && n < 2)
+			arg[n++] = argv[i];
+		else
+			return usage(stderr);
+	}
+	return n == 2 ? make(arg[0], arg[1], is_small, (uint64_t)seed) : usage(stderr);
+}
