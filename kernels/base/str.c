@@ -106,7 +106,7 @@ str_to_i64(struct str s, int64_t *out)
 		return false;
 	errno = 0;
 	v = strtoll(buf, &end, 10);
-	if (errno || *end)
+	if (errno || end != buf + s.n)
 		return false;
 	*out = v;
 	return true;
@@ -121,7 +121,7 @@ str_to_f64(struct str s, double *out)
 	if (!terminate(s, buf))
 		return false;
 	v = strtod(buf, &end);
-	if (*end)
+	if (end != buf + s.n)
 		return false;
 	*out = v;
 	return true;

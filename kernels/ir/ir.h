@@ -130,9 +130,6 @@ uint32_t prim_n_out(enum prim p); /* results: 1, topk 2 */
 typedef struct {
 	uint32_t i;
 } tensor_id;
-typedef struct {
-	uint32_t i;
-} node_id;
 #define NO_TENSOR ((tensor_id){UINT32_MAX})
 #define NO_NODE UINT32_MAX
 
@@ -237,7 +234,7 @@ bool graph_read(struct graph *g, struct arena *a, struct str text, struct err *e
 /* A candidate in canonical form: no names, no model, tensors and nodes in an order that
  * depends on the computation alone.  `text` is the text form of `g` behind a line "spec 1";
  * it is what travels and what is stored.  Tensors 0..n_inputs-1 of g are the external
- * operands (ROLE_INPUT, or ROLE_WEIGHT without data for model constants). */
+ * operands (ROLE_INPUT, or ROLE_WEIGHT without data for model constants); g.inputs lists both. */
 struct spec {
 	struct graph g;
 	struct str text;

@@ -200,7 +200,7 @@ str_to_u64(struct str s, uint64_t *out)
 	buf[s.n] = '\0';
 	errno = 0;
 	*out = strtoull(buf, &end, 10);
-	return !errno && !*end;
+	return !errno && end == buf + s.n;
 }
 
 static bool
