@@ -386,7 +386,10 @@ rule_sink_reshape_map(struct rw *r, const struct expr *x, tensor_id *out)
 	struct shape to = *low, unused;
 	for (uint32_t i = 0; i < x->n_in; i++) {
 		const struct node *b = rw_made_by(r, x->in[i], PRIM_bcast);
-		if (b && !bcast_can_reshape(r, b, &to, &unused))
+		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
+		bool carries = b || shape_has_data(r, x->in[i]) || (v && shape_eq(rw_shape(r, v->in[0]), &to));
+		/* Of equal rank neither shape is better: all operands have to carry it. */
+		if ((b && !bcast_can_reshape(r, b, &to, &unused)) || (to.rank == x->result.shape.rank && !carries))
 			return false;
 	}
 	for (uint32_t i = 0; i < x->n_in; i++)
