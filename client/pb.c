@@ -1,27 +1,16 @@
-/* client/pb.c: ONNX's TensorProto as a file, read from the wire format directly, because only
- * these ten fields are wanted.  The reader is sticky: after the first bad byte it yields
- * nothing, and one look at the end suffices. */
+/* client/pb.c: ONNX's TensorProto as a file, read from the wire format directly (wire.h),
+ * because only these ten fields are wanted. */
 #include "host_tensor.h"
+#include "wire.h"
 
 #include <string.h>
 
-enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 /* Fields of TensorProto. */
 enum {
 	F_DIMS = 1, F_DATA_TYPE = 2, F_FLOAT = 4, F_INT32 = 5, F_STRING = 6, F_INT64 = 7, F_NAME = 8, F_RAW = 9,
 	F_DOUBLE = 10, F_UINT64 = 11, F_EXTERNAL = 13, F_LOCATION = 14
 };
 
-struct reader {
-	const uint8_t *p, *end;
-	bool bad;
-};
-struct field {
-	uint32_t number;
-	enum wire wire;
-	uint64_t value;     /* VARINT, 32, 64 */
-	struct bytes bytes; /* BYTES */
-};
 /* What the fields said, before it is put together. */
 struct tensor_text {
 	struct shape shape;
@@ -33,82 +22,6 @@ struct tensor_text {
 	struct str name;
 };
 
-static uint64_t
-varint(struct reader *r)
-{
-	uint64_t v = 0;
-
-	for (int shift = 0; shift < 64; shift += 7) {
-		if (r->p == r->end)
-			break;
-		v |= (uint64_t)(*r->p & 127) << shift;
-		if (!(*r->p++ & 128))
-			return v;
-	}
-	r->bad = true;
-	return 0;
-}
-
-static uint64_t
-fixed(struct reader *r, size_t n)
-{
-	uint64_t v = 0;
-
-	if ((size_t)(r->end - r->p) < n) {
-		r->bad = true;
-		return 0;
-	}
-	for (size_t i = 0; i < n; i++)
-		v |= (uint64_t)r->p[i] << 8 * i;
-	r->p += n;
-	return v;
-}
-
-static struct bytes
-run_of_bytes(struct reader *r)
-{
-	uint64_t n = varint(r);
-	struct bytes b = {r->p, (size_t)n};
-
-	if (r->bad || n > (uint64_t)(r->end - r->p)) {
-		r->bad = true;
-		return (struct bytes){0};
-	}
-	r->p += n;
-	return b;
-}
-
-/* The next field; false at the end or at the first bad byte. */
-static bool
-next_field(struct reader *r, struct field *f)
-{
-	uint64_t tag;
-
-	if (r->bad || r->p == r->end)
-		return false;
-	tag = varint(r);
-	*f = (struct field){.number = (uint32_t)(tag >> 3), .wire = (enum wire)(tag & 7)};
-	if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
-		r->bad = true;
-	switch (f->wire) {
-	case WIRE_VARINT:
-		f->value = varint(r);
-		break;
-	case WIRE_64:
-		f->value = fixed(r, 8);
-		break;
-	case WIRE_32:
-		f->value = fixed(r, 4);
-		break;
-	case WIRE_BYTES:
-		f->bytes = run_of_bytes(r);
-		break;
-	default:
-		r->bad = true;
-	}
-	return !r->bad;
-}
-
 static void
 add_value(struct arena *a, struct tensor_text *t, uint64_t v)
 {
@@ -118,21 +31,21 @@ add_value(struct arena *a, struct tensor_text *t, uint64_t v)
 
 /* A repeated number: one value, or a packed run of them.  width 0: varints. */
 static void
-add_numbers(struct arena *a, struct tensor_text *t, const struct field *f, size_t width, struct reader *r)
+add_numbers(struct arena *a, struct tensor_text *t, const struct wire_field *f, size_t width, struct wire *r)
 {
-	struct reader in = {f->bytes.p, f->bytes.p ? f->bytes.p + f->bytes.n : NULL, false};
+	struct wire in = wire_make(f->bytes);
 
 	if (f->wire != WIRE_BYTES) {
 		add_value(a, t, f->value);
 		return;
 	}
 	while (in.p < in.end && !in.bad)
-		add_value(a, t, width ? fixed(&in, width) : varint(&in));
+		add_value(a, t, width ? wire_fixed(&in, width) : wire_varint(&in));
 	r->bad = r->bad || in.bad;
 }
 
 static void
-add_dim(struct tensor_text *t, uint64_t v, struct reader *r)
+add_dim(struct tensor_text *t, uint64_t v, struct wire *r)
 {
 	if (t->shape.rank == MAX_RANK || v > INT64_MAX) {
 		r->bad = true;
@@ -142,19 +55,19 @@ add_dim(struct tensor_text *t, uint64_t v, struct reader *r)
 }
 
 static void
-add_dims(struct tensor_text *t, const struct field *f, struct reader *r)
+add_dims(struct tensor_text *t, const struct wire_field *f, struct wire *r)
 {
-	struct reader in = {f->bytes.p, f->bytes.p ? f->bytes.p + f->bytes.n : NULL, false};
+	struct wire in = wire_make(f->bytes);
 
 	if (f->wire == WIRE_VARINT)
 		add_dim(t, f->value, r);
 	while (f->wire == WIRE_BYTES && in.p < in.end && !in.bad)
-		add_dim(t, varint(&in), r);
+		add_dim(t, wire_varint(&in), r);
 	r->bad = r->bad || in.bad;
 }
 
 static void
-take_field(struct arena *a, struct tensor_text *t, const struct field *f, struct reader *r)
+take_field(struct arena *a, struct tensor_text *t, const struct wire_field *f, struct wire *r)
 {
 	switch (f->number) {
 	case F_DIMS:
@@ -243,12 +156,12 @@ bool
 pb_parse(struct arena *a, struct bytes file, struct host_tensor *out, struct err *e)
 {
 	struct tensor_text t = {0};
-	struct reader r = {file.p, file.p + file.n, false};
-	struct field f;
+	struct wire r = wire_make(file);
+	struct wire_field f;
 	enum dtype type;
 	size_t n_bytes;
 
-	while (next_field(&r, &f))
+	while (wire_next(&r, &f))
 		take_field(a, &t, &f, &r);
 	if (r.bad)
 		return err_set(e, ERR_FORMAT, "is no ONNX tensor, or it is damaged");

@@ -1,0 +1,224 @@
+/* client/main_korch_submit.c: korch-submit: tunes a model and writes its plan.  Without a daemon
+ * it starts a private one; the programs and the protocol are the same. */
+#include "external.h"
+#include "job_view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct submit {
+	struct arena *arena;
+	const struct opts *o;
+	const char *model, *plan, *url;
+	bool is_private;
+	int stop_fd;
+	struct client *client;
+};
+
+static bool
+read_shapes(struct submit *s, struct m_options *out, struct err *e)
+{
+	out->n_shapes = opt_n(s->o, OPT_shape);
+	out->shapes = NEW_ARRAY(s->arena, struct m_kv, MAX_OF(out->n_shapes, 1u));
+	for (uint32_t i = 0; i < out->n_shapes; i++) {
+		struct str value = str_of(opt_at(s->o, OPT_shape, i)), name = value;
+
+		/* Input names may hold '=': the last one separates. */
+		while (name.n && name.p[name.n - 1] != '=')
+			name.n--;
+		if (name.n < 2)
+			return err_set(e, ERR_USAGE, "--shape %.*s: it is INPUT=1x3x224x224", STR_ARG(value));
+		value = (struct str){value.p + name.n, value.n - name.n};
+		name.n--;
+		out->shapes[i] = (struct m_kv){.name = name, .value = value};
+	}
+	return true;
+}
+
+static bool
+read_options(struct submit *s, struct m_options *out, struct err *e)
+{
+	const struct opts *o = s->o;
+	int64_t threads = opt_int(o, OPT_threads);
+	struct str fusion = str_of(opt_text(o, OPT_fusion));
+
+	if (threads < 1 || threads > 1024)
+		return err_set(e, ERR_USAGE, "--threads %" PRId64 ": it is 1 to 1024", threads);
+	if (opt_real(o, OPT_budget) < 0 || opt_real(o, OPT_budget) > 1e8)
+		return err_set(e, ERR_USAGE, "--budget %s: it is a number of seconds, 0 or more", opt_text(o, OPT_budget));
+	if (opt_real(o, OPT_tolerance) < 0 || opt_real(o, OPT_tolerance) > 1)
+		return err_set(e, ERR_USAGE, "--tolerance %s: it is 0 to 1", opt_text(o, OPT_tolerance));
+	if (!str_is(fusion, "full") && !str_is(fusion, "operator") && !str_is(fusion, "none"))
+		return err_set(e, ERR_USAGE, "--fusion %s: it is one of full, operator, none", fusion.p);
+	if (opt_int(o, OPT_effort) < 0)
+		return err_set(e, ERR_USAGE, "--effort %s: it is 0 or more", opt_text(o, OPT_effort));
+	*out = (struct m_options){
+	    .device = str_of(opt_text(o, OPT_device)),
+	    .threads = (uint64_t)threads,
+	    .budget_ns = (int64_t)(opt_real(o, OPT_budget) * 1e9),
+	    .tolerance = opt_real(o, OPT_tolerance),
+	    .strict = opt_flag(o, OPT_strict),
+	    .offline = opt_flag(o, OPT_offline),
+	    .fusion = fusion,
+	    .effort = (uint64_t)opt_int(o, OPT_effort),
+	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),
+	};
+	return read_shapes(s, out, e);
+}
+
+/* Found now rather than after ten minutes of tuning. */
+static bool
+check_output(const struct submit *s, struct err *e)
+{
+	struct arena tmp = {0};
+	const char *slash = strrchr(s->plan, '/');
+	const char *dir = ".";
+	bool ok = true;
+
+	if (slash)
+		dir = slash == s->plan ? "/" : str_dup(&tmp, (struct str){s->plan, (size_t)(slash - s->plan)});
+	if (access(dir, W_OK | X_OK) != 0)
+		ok = err_set(e, ERR_IO, "-o %s: cannot write into %s: %s", s->plan, dir, strerror(errno));
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+read_call(struct submit *s, struct err *e)
+{
+	if (s->o->n_args != 1)
+		return err_set(e, ERR_USAGE, "wanted one MODEL.onnx, got %u; see korch-submit --help", s->o->n_args);
+	s->model = s->o->args[0];
+	s->plan = opt_text(s->o, OPT_output);
+	if (!*s->plan && !opt_flag(s->o, OPT_detach))
+		return err_set(e, ERR_USAGE, "-o PLAN.korch is missing: where shall the plan go?");
+	if (access(s->model, R_OK) != 0)
+		return err_set(e, ERR_IO, "%s: cannot read: %s", s->model, strerror(errno));
+	return !*s->plan || check_output(s, e);
+}
+
+static bool
+connect_daemon(struct submit *s, struct err *e)
+{
+	struct client_conf conf = {
+	    .token_file = opt_text(s->o, OPT_token_file),
+	    .name = "korch-submit",
+	    .stop = stop_fd_fired,
+	    .self = &s->stop_fd,
+	};
+
+	s->url = opt_text(s->o, OPT_daemon);
+	s->is_private = !*s->url;
+	if (s->is_private &&
+	    !client_private(s->arena, opt_text(s->o, OPT_data), opt_text(s->o, OPT_device), true,
+	        opt_flag(s->o, OPT_quiet), &s->url, e))
+		return false;
+	conf.url = s->url;
+	return client_open(&s->client, &conf, e);
+}
+
+/* External data is found before the upload; the model itself is judged by the planner. */
+static bool
+send_model(struct submit *s, const struct m_options *options, uint64_t *job, struct err *e)
+{
+	static const size_t max_bytes = (size_t)2 << 30;
+	struct arena tmp = {0};
+	struct bytes onnx;
+	struct str *files = NULL;
+	uint32_t n = 0;
+	bool ok = os_read_file(os_real(), &tmp, s->model, max_bytes, &onnx, e);
+
+	if (ok) {
+		external_list(s->arena, onnx, &files, &n);
+		arena_fini(&tmp);
+		ok = client_submit(s->client, s->model, files, n, options, job, e);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* A named daemon goes on with the job; a private one has no other reason to live. */
+static bool
+interrupted(struct submit *s, uint64_t job, struct err *e)
+{
+	if (!s->is_private)
+		return err_set(e, ERR_INTERRUPTED,
+		    "left job %" PRIu64 " running; come back with: korch-jobs watch %" PRIu64
+		    " --daemon %s, and take its plan with: korch-jobs fetch %" PRIu64 " -o %s --daemon %s",
+		    job, job, s->url, job, s->plan, s->url);
+	return err_set(e, ERR_INTERRUPTED,
+	    "stopped; what was measured is kept, so the same command goes on from here");
+}
+
+/* A client whose calls end at once when a signal has come cannot cancel: take a fresh one. */
+static void
+cancel_private(struct submit *s, uint64_t job)
+{
+	struct client_conf conf = {.url = s->url, .name = "korch-submit", .patience_ns = 2000000000};
+	struct client *c;
+	struct err e = {0};
+
+	if (!client_open(&c, &conf, &e))
+		return;
+	if (!client_cancel(c, job, &e))
+		(void)fprintf(stderr, "korch-submit: %s\n", e.msg);
+	client_close(c);
+}
+
+static bool
+follow(struct submit *s, uint64_t job, struct err *e)
+{
+	struct job_view view;
+	struct m_event last;
+
+	job_view_init(&view, s->o);
+	if (!job_follow(s->client, job, &view, s->arena, &last, e)) {
+		if (e->code != ERR_INTERRUPTED)
+			return false;
+		if (s->is_private)
+			cancel_private(s, job);
+		return interrupted(s, job, e);
+	}
+	if (!client_fetch(s->client, job, s->plan, e))
+		return false;
+	job_print_result(s->o, s->model, s->plan, &last.progress);
+	return true;
+}
+
+static bool
+run(struct submit *s, struct err *e)
+{
+	struct m_options options;
+	uint64_t job;
+
+	if (!read_call(s, e) || !read_options(s, &options, e) || !connect_daemon(s, e) ||
+	    !send_model(s, &options, &job, e))
+		return false;
+	if (opt_flag(s->o, OPT_detach)) {
+		(void)printf(opt_flag(s->o, OPT_json) ? "{\"job\": %" PRIu64 "}\n" : "%" PRIu64 "\n", job);
+		return true;
+	}
+	return follow(s, job, e);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arena a = {0};
+	struct opts o;
+	struct err e = {0};
+	struct submit s = {.arena = &a, .o = &o};
+	int rc = opts_main(&a, PROG_SUBMIT, argc, argv, &o);
+
+	if (rc < 0) {
+		s.stop_fd = stop_fd_open();
+		rc = run(&s, &e) ? 0 : opts_fail(&o, &e);
+		if (s.client)
+			client_close(s.client);
+	}
+	arena_fini(&a);
+	return rc;
+}
