@@ -6,12 +6,12 @@
  *  3. A map whose other operands are read by its producer anyway, and which is that producer's
  *     only reader, is never better apart from it: what would be stored between them has the size
  *     of what is stored behind them.  Such chains are one unit.  So are a reduction and the maps
- *     on its result. */
+ *     on its result, and maps and layouts on few elements with one reader. */
 #include "identify_int.h"
 
 #include <string.h>
 
-enum { MAX_UNIT_NODES = 24 };
+enum { MAX_UNIT_NODES = 24, SMALL_ELEMENTS = 16384, MAX_SMALL_INPUTS = 4 };
 
 bool
 tensor_is_const(const struct graph *g, tensor_id t)
@@ -211,16 +211,52 @@ find_outputs(struct units *u)
 }
 
 /* ---- chains ------------------------------------------------------------------------------- */
+/* Each result element reads one element of the first operand. */
 static bool
-all_maps(const struct units *u, const struct unit *m, bool after_reduction)
+is_pointwise(enum prim p)
 {
-	for (uint32_t i = 0; i < m->n_nodes; i++) {
-		enum prim p = u->g->nodes[m->nodes[i]].prim;
-		bool first_reduces = after_reduction && i == 0 &&
-		    (p == PRIM_sum || p == PRIM_rmax || p == PRIM_rmin || p == PRIM_prod);
-		if (prim_info[p].class != CLASS_MAP && !first_reduces)
+	return prim_info[p].class == CLASS_MAP || p == PRIM_slice || p == PRIM_transpose;
+}
+
+static bool
+is_plain_reduction(enum prim p)
+{
+	return p == PRIM_sum || p == PRIM_rmax || p == PRIM_rmin || p == PRIM_prod;
+}
+
+static enum prim
+prim_at(const struct units *u, const struct unit *m, uint32_t i)
+{
+	return u->g->nodes[m->nodes[i]].prim;
+}
+
+static bool
+all_pointwise(const struct units *u, const struct unit *m)
+{
+	for (uint32_t i = 0; i < m->n_nodes; i++)
+		if (!is_pointwise(prim_at(u, m, i)))
 			return false;
-	}
+	return true;
+}
+
+static bool
+all_maps(const struct units *u, const struct unit *m)
+{
+	for (uint32_t i = 0; i < m->n_nodes; i++)
+		if (prim_info[prim_at(u, m, i)].class != CLASS_MAP)
+			return false;
+	return true;
+}
+
+/* A reduction and maps on its result. */
+static bool
+is_reduced(const struct units *u, const struct unit *m)
+{
+	if (!is_plain_reduction(prim_at(u, m, 0)))
+		return false;
+	for (uint32_t i = 1; i < m->n_nodes; i++)
+		if (prim_info[prim_at(u, m, i)].class != CLASS_MAP)
+			return false;
 	return true;
 }
 
@@ -230,23 +266,59 @@ elements(const struct units *u, tensor_id t)
 	return shape_count(&graph_tensor(u->g, t)->shape);
 }
 
-/* Is map unit m never better apart from p, which makes its operand t? */
+/* Maps and layouts on few elements: the call costs more than what it stores. */
+static bool
+is_small(const struct units *u, const struct unit *m, tensor_id result)
+{
+	for (uint32_t i = 0; i < m->n_nodes; i++) {
+		enum prim_class class = prim_info[prim_at(u, m, i)].class;
+		if (class != CLASS_MAP && class != CLASS_LAYOUT && class != CLASS_BCAST)
+			return false;
+	}
+	return elements(u, result) <= SMALL_ELEMENTS;
+}
+
+/* Could it be the epilogue of what it reads? */
+static bool
+follows_linear(const struct units *u, const struct unit *m)
+{
+	for (uint32_t k = 0; k < m->n_in; k++)
+		for (uint32_t i = u->ix.maker_first[m->in[k].i]; i < u->ix.maker_first[m->in[k].i + 1]; i++) {
+			enum prim_class class = prim_info[u->g->nodes[u->ix.maker[i]].prim].class;
+			if (class == CLASS_LINEAR || class == CLASS_REDUCE)
+				return true;
+		}
+	return false;
+}
+
+static uint32_t
+n_inputs_joined(const struct unit *p, const struct unit *m, tensor_id t)
+{
+	uint32_t n = p->n_in;
+
+	for (uint32_t k = 0; k < m->n_in; k++)
+		n += m->in[k].i != t.i && !has(p->in, p->n_in, m->in[k]);
+	return n;
+}
+
+/* Is unit m the only reader of t, which p makes, and not better apart from p? */
 static bool
 belongs(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t)
 {
-	bool pure = all_maps(u, p, false);
-
-	if (!all_maps(u, m, false) || !all_maps(u, p, true) || n_makers(u, t) != 1 || u->is_output[t.i] ||
-	    p->n_nodes + m->n_nodes > MAX_UNIT_NODES || p->n_out != 1 || m->n_out != 1 ||
-	    n_makers(u, m->out[0]) != 1 || elements(u, t) != elements(u, m->out[0]))
+	if (n_makers(u, t) != 1 || u->is_output[t.i] || p->n_nodes + m->n_nodes > MAX_UNIT_NODES ||
+	    p->n_out != 1 || m->n_out != 1 || n_makers(u, m->out[0]) != 1)
 		return false;
 	for (uint32_t i = u->reader_first[t.i]; i < u->reader_first[t.i + 1]; i++)
 		if (&u->units[u->reader[i]] != m)
 			return false;
-	for (uint32_t k = 0; k < m->n_in; k++)
-		if (m->in[k].i != t.i && (!pure || !has(p->in, p->n_in, m->in[k])))
-			return false;
-	return true;
+	uint32_t n_in = n_inputs_joined(p, m, t);
+	if (is_small(u, p, t) && is_small(u, m, m->out[0]) && n_in <= MAX_SMALL_INPUTS && !follows_linear(u, p))
+		return true;
+	if (!all_maps(u, m) || elements(u, t) != elements(u, m->out[0]))
+		return false;
+	if (is_reduced(u, p))
+		return m->n_in == 1;
+	return all_pointwise(u, p) && n_in == p->n_in;
 }
 
 static void
