@@ -2,11 +2,8 @@
 #include "job_view.h"
 
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { BAR_CELLS = 20 };
@@ -202,29 +199,4 @@ job_print_result(const struct opts *o, const char *model, const char *plan, cons
 	sb_addf(&sb, "plan %s, after %.1f s\n", plan, p->seconds);
 	(void)fputs(sb.p, stdout);
 	arena_fini(&tmp);
-}
-
-int
-stop_fd_open(void)
-{
-	sigset_t s;
-	int fd;
-
-	(void)sigemptyset(&s);
-	(void)sigaddset(&s, SIGINT);
-	(void)sigaddset(&s, SIGTERM);
-	fd = signalfd(-1, &s, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (fd >= 0 && sigprocmask(SIG_BLOCK, &s, NULL) != 0) {
-		(void)close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-bool
-stop_fd_fired(void *self)
-{
-	struct pollfd p = {.fd = *(const int *)self, .events = POLLIN};
-
-	return p.fd >= 0 && poll(&p, 1, 0) > 0;
 }

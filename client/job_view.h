@@ -18,8 +18,7 @@ void job_view_event(struct job_view *v, const struct m_event *ev);
 /* Removes the bar, so that other words can be printed. */
 void job_view_clear(struct job_view *v);
 
-/* Watches a job until it ends.  SIGINT ends the watching with ERR_INTERRUPTED (stop_fd is a
- * signalfd, or -1).  *last: the job's last event.  A failed or cancelled job is an error of its
+/* Watches a job until it ends.  SIGINT ends the watching with ERR_INTERRUPTED (session.h).  *last: the job's last event.  A failed or cancelled job is an error of its
  * class. */
 bool job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena *a, struct m_event *last,
     struct err *e) MUST_CHECK;
@@ -28,10 +27,5 @@ bool job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena
 void job_print_result(const struct opts *o, const char *model, const char *plan, const struct m_progress *p);
 /* 12.3 ms, 840 us: three digits that a person reads. */
 void print_ns(struct strbuf *sb, int64_t ns);
-
-/* SIGINT and SIGTERM as a file descriptor; -1 where that fails (then they kill as usual). */
-int stop_fd_open(void);
-/* For client_conf.stop: has a signal come?  self points to the descriptor. */
-bool stop_fd_fired(void *self);
 
 #endif

@@ -2,6 +2,7 @@
  * it starts a private one; the programs and the protocol are the same. */
 #include "external.h"
 #include "job_view.h"
+#include "session.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,10 +13,8 @@
 struct submit {
 	struct arena *arena;
 	const struct opts *o;
-	const char *model, *plan, *url;
-	bool is_private;
-	int stop_fd;
-	struct client *client;
+	const char *model, *plan;
+	struct session session;
 };
 
 static bool
@@ -100,26 +99,6 @@ read_call(struct submit *s, struct err *e)
 	return !*s->plan || check_output(s, e);
 }
 
-static bool
-connect_daemon(struct submit *s, struct err *e)
-{
-	struct client_conf conf = {
-	    .token_file = opt_text(s->o, OPT_token_file),
-	    .name = "korch-submit",
-	    .stop = stop_fd_fired,
-	    .self = &s->stop_fd,
-	};
-
-	s->url = opt_text(s->o, OPT_daemon);
-	s->is_private = !*s->url;
-	if (s->is_private &&
-	    !client_private(s->arena, opt_text(s->o, OPT_data), opt_text(s->o, OPT_device), true,
-	        opt_flag(s->o, OPT_quiet), &s->url, e))
-		return false;
-	conf.url = s->url;
-	return client_open(&s->client, &conf, e);
-}
-
 /* External data is found before the upload; the model itself is judged by the planner. */
 static bool
 send_model(struct submit *s, const struct m_options *options, uint64_t *job, struct err *e)
@@ -134,7 +113,7 @@ send_model(struct submit *s, const struct m_options *options, uint64_t *job, str
 	if (ok) {
 		external_list(s->arena, onnx, &files, &n);
 		arena_fini(&tmp);
-		ok = client_submit(s->client, s->model, files, n, options, job, e);
+		ok = client_submit(s->session.client, s->model, files, n, options, job, e);
 	}
 	arena_fini(&tmp);
 	return ok;
@@ -144,11 +123,11 @@ send_model(struct submit *s, const struct m_options *options, uint64_t *job, str
 static bool
 interrupted(struct submit *s, uint64_t job, struct err *e)
 {
-	if (!s->is_private)
+	if (!s->session.is_private)
 		return err_set(e, ERR_INTERRUPTED,
 		    "left job %" PRIu64 " running; come back with: korch-jobs watch %" PRIu64
 		    " --daemon %s, and take its plan with: korch-jobs fetch %" PRIu64 " -o %s --daemon %s",
-		    job, job, s->url, job, s->plan, s->url);
+		    job, job, s->session.url, job, s->plan, s->session.url);
 	return err_set(e, ERR_INTERRUPTED,
 	    "stopped; what was measured is kept, so the same command goes on from here");
 }
@@ -157,7 +136,7 @@ interrupted(struct submit *s, uint64_t job, struct err *e)
 static void
 cancel_private(struct submit *s, uint64_t job)
 {
-	struct client_conf conf = {.url = s->url, .name = "korch-submit", .patience_ns = 2000000000};
+	struct client_conf conf = {.url = s->session.url, .name = "korch-submit", .patience_ns = 2000000000};
 	struct client *c;
 	struct err e = {0};
 
@@ -175,14 +154,14 @@ follow(struct submit *s, uint64_t job, struct err *e)
 	struct m_event last;
 
 	job_view_init(&view, s->o);
-	if (!job_follow(s->client, job, &view, s->arena, &last, e)) {
+	if (!job_follow(s->session.client, job, &view, s->arena, &last, e)) {
 		if (e->code != ERR_INTERRUPTED)
 			return false;
-		if (s->is_private)
+		if (s->session.is_private)
 			cancel_private(s, job);
 		return interrupted(s, job, e);
 	}
-	if (!client_fetch(s->client, job, s->plan, e))
+	if (!client_fetch(s->session.client, job, s->plan, e))
 		return false;
 	job_print_result(s->o, s->model, s->plan, &last.progress);
 	return true;
@@ -194,7 +173,7 @@ run(struct submit *s, struct err *e)
 	struct m_options options;
 	uint64_t job;
 
-	if (!read_call(s, e) || !read_options(s, &options, e) || !connect_daemon(s, e) ||
+	if (!read_call(s, e) || !read_options(s, &options, e) || !session_open(&s->session, s->arena, s->o, opt_text(s->o, OPT_device), e) ||
 	    !send_model(s, &options, &job, e))
 		return false;
 	if (opt_flag(s->o, OPT_detach)) {
@@ -210,14 +189,12 @@ main(int argc, char **argv)
 	struct arena a = {0};
 	struct opts o;
 	struct err e = {0};
-	struct submit s = {.arena = &a, .o = &o};
+	struct submit s = {.arena = &a, .o = &o, .session = {.stop_fd = -1}};
 	int rc = opts_main(&a, PROG_SUBMIT, argc, argv, &o);
 
 	if (rc < 0) {
-		s.stop_fd = stop_fd_open();
 		rc = run(&s, &e) ? 0 : opts_fail(&o, &e);
-		if (s.client)
-			client_close(s.client);
+		session_close(&s.session);
 	}
 	arena_fini(&a);
 	return rc;

@@ -1,0 +1,251 @@
+/* client/main_korch_cache.c: korch-cache: the measurements that are kept.  All goes through the
+ * daemon that owns the data folder (D26). */
+#include "job_view.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct cache {
+	struct arena *arena;
+	const struct opts *o;
+	struct session session;
+	const char *arg; /* of show, import; else NULL */
+};
+
+static const int64_t patience_ns = 600000000000; /* an import or a check of a large store */
+
+static bool
+ask(struct cache *c, struct msg *m, struct msg *answer, enum msg_type want, struct err *e)
+{
+	if (!client_call(c->session.client, c->arena, m, patience_ns, answer, e))
+		return false;
+	if (answer->type != want)
+		return err_set(e, ERR_PROTO, "the daemon answered '%s' to '%s'", msg_name(answer->type), msg_name(m->type));
+	return true;
+}
+
+static void
+print_counts(const struct cache *c, const struct msg *m)
+{
+	bool json = opt_flag(c->o, OPT_json);
+
+	if (json)
+		(void)printf("{");
+	for (uint32_t i = 0; i < m->counts.n_counts; i++) {
+		const struct m_count *n = &m->counts.counts[i];
+
+		(void)printf(json ? "%s\"%.*s\": %" PRIu64 : "%s%-24.*s %12" PRIu64 "\n", json && i ? ", " : "",
+		    STR_ARG(n->name), n->value);
+	}
+	if (json)
+		(void)printf("}\n");
+}
+
+static bool
+print_answer_counts(struct cache *c, enum msg_type type, struct err *e)
+{
+	struct msg m = {.type = type}, got;
+
+	if (!ask(c, &m, &got, MSG_counts, e))
+		return false;
+	print_counts(c, &got);
+	return true;
+}
+
+static bool
+verb_stats(struct cache *c, struct err *e)
+{
+	return print_answer_counts(c, MSG_cache_stats, e);
+}
+
+static void
+add_row(struct strbuf *sb, const struct m_measurement *m)
+{
+	char hex[65];
+
+	hash_hex(&m->spec, hex);
+	sb_addf(sb, "%.16s  ", hex);
+	if (m->row.fail) {
+		sb_addf(sb, "%-10s  %.*s  %.*s", err_name(err_of_wire((int)m->row.fail)), STR_ARG(m->row.schedule),
+		    STR_ARG(m->row.cause));
+		return;
+	}
+	print_ns(sb, m->row.median_ns);
+	sb_addf(sb, "  threads=%" PRIu64 " samples=%" PRIu64 "%s  %.*s", m->threads, m->row.samples,
+	    m->is_best ? "  best" : "", STR_ARG(m->row.schedule));
+}
+
+static void
+print_rows(const struct cache *c, const struct msg *m)
+{
+	for (uint32_t i = 0; i < m->measurements.n_rows; i++) {
+		struct arena tmp = {0};
+		struct strbuf sb;
+
+		sb_init(&sb, &tmp);
+		if (opt_flag(c->o, OPT_json))
+			rec_json(&sb, "measurement", &m->measurements.rows[i]);
+		else
+			add_row(&sb, &m->measurements.rows[i]);
+		(void)printf("%s\n", sb.p);
+		arena_fini(&tmp);
+	}
+}
+
+static bool
+verb_list(struct cache *c, struct err *e)
+{
+	struct msg m = {.type = MSG_cache_list}, got;
+
+	m.cache_list.class = str_of(opt_text(c->o, OPT_class));
+	m.cache_list.max = 512;
+	do {
+		if (!ask(c, &m, &got, MSG_measurements, e))
+			return false;
+		print_rows(c, &got);
+		if (got.measurements.n_rows)
+			m.cache_list.after = got.measurements.rows[got.measurements.n_rows - 1].spec;
+	} while (got.measurements.more && got.measurements.n_rows);
+	return true;
+}
+
+static int
+hex_digit(char ch)
+{
+	const char *at = ch ? strchr("0123456789abcdef", ch) : NULL;
+
+	return at ? (int)(at - "0123456789abcdef") : -1;
+}
+
+static bool
+verb_show(struct cache *c, struct err *e)
+{
+	struct msg m = {.type = MSG_cache_show}, got;
+	size_t n = strlen(c->arg);
+	uint8_t *prefix = arena_alloc(c->arena, 32);
+
+	if (n < 2 || n > 64 || n % 2)
+		return err_set(e, ERR_USAGE, "show %s: wanted 2 to 64 hex digits (an even number) of a spec hash", c->arg);
+	for (size_t i = 0; i < n; i += 2) {
+		int hi = hex_digit(c->arg[i]), lo = hex_digit(c->arg[i + 1]);
+
+		if (hi < 0 || lo < 0)
+			return err_set(e, ERR_USAGE, "show %s: '%.2s' are no hex digits", c->arg, c->arg + i);
+		prefix[i / 2] = (uint8_t)(hi * 16 + lo);
+	}
+	m.cache_show.prefix = (struct bytes){prefix, n / 2};
+	if (!ask(c, &m, &got, MSG_measurements, e))
+		return false;
+	if (!got.measurements.n_rows)
+		return err_set(e, ERR_FAILED, "no measurement of a spec that starts with %s", c->arg);
+	if (!opt_flag(c->o, OPT_json) && got.measurements.rows[0].text.n)
+		(void)printf("%.*s\n", STR_ARG(got.measurements.rows[0].text));
+	print_rows(c, &got);
+	return true;
+}
+
+static bool
+verb_export(struct cache *c, struct err *e)
+{
+	struct msg m = {.type = MSG_cache_export}, got;
+	const char *to = opt_text(c->o, OPT_cache_output);
+
+	if (!*to)
+		return err_set(e, ERR_USAGE, "export: -o FILE is missing: where shall the export go?");
+	m.cache_export.class = str_of(opt_text(c->o, OPT_class));
+	return ask(c, &m, &got, MSG_blob_made, e) && client_get_file(c->session.client, &got.blob_made.digest, to, e);
+}
+
+static bool
+verb_import(struct cache *c, struct err *e)
+{
+	struct msg m = {.type = MSG_cache_import}, got;
+	struct m_file file;
+
+	if (!client_put_file(c->session.client, c->arg, "import", &file, e))
+		return false;
+	m.cache_import = (struct m_cache_import){.digest = file.digest, .dry_run = opt_flag(c->o, OPT_dry_run)};
+	if (!ask(c, &m, &got, MSG_counts, e))
+		return err_in(e, "%s", c->arg);
+	print_counts(c, &got);
+	return true;
+}
+
+static bool
+verb_gc(struct cache *c, struct err *e)
+{
+	struct msg m = {.type = MSG_cache_gc}, got;
+	double days = opt_real(c->o, OPT_older_than);
+
+	if (days < 0 || days > 36500)
+		return err_set(e, ERR_USAGE, "--older-than %s: it is a number of days, 0 or more",
+		    opt_text(c->o, OPT_older_than));
+	m.cache_gc = (struct m_cache_gc){.older_ns = (int64_t)(days * 86400e9), .artefacts = true};
+	if (!ask(c, &m, &got, MSG_counts, e))
+		return false;
+	print_counts(c, &got);
+	return true;
+}
+
+static bool
+verb_verify(struct cache *c, struct err *e)
+{
+	return print_answer_counts(c, MSG_cache_verify, e);
+}
+
+static const struct verb {
+	const char *name, *arg;
+	bool (*run)(struct cache *c, struct err *e);
+} verbs[] = {
+    {"stats", NULL, verb_stats},
+    {"list", NULL, verb_list},
+    {"show", "the first digits of a spec hash", verb_show},
+    {"export", NULL, verb_export},
+    {"import", "one file made by export", verb_import},
+    {"gc", NULL, verb_gc},
+    {"verify", NULL, verb_verify},
+};
+
+static const struct verb *
+read_call(struct cache *c, struct err *e)
+{
+	const struct opts *o = c->o;
+	const struct verb *v = NULL;
+
+	for (size_t i = 0; o->n_args && i < COUNT_OF(verbs); i++)
+		if (strcmp(verbs[i].name, o->args[0]) == 0)
+			v = &verbs[i];
+	if (!v) {
+		(void)err_set(e, ERR_USAGE, "wanted one of stats, list, show, export, import, gc, verify%s%s; see "
+		    "korch-cache --help", o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
+		return NULL;
+	}
+	if (o->n_args != (v->arg ? 2u : 1u)) {
+		(void)err_set(e, ERR_USAGE, "%s takes %s", v->name, v->arg ? v->arg : "no argument");
+		return NULL;
+	}
+	c->arg = v->arg ? o->args[1] : NULL;
+	return v;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arena a = {0};
+	struct opts o;
+	struct err e = {0};
+	struct cache c = {.arena = &a, .o = &o, .session = {.stop_fd = -1}};
+	int rc = opts_main(&a, PROG_CACHE, argc, argv, &o);
+
+	if (rc < 0) {
+		const struct verb *v = read_call(&c, &e);
+		bool ok = v && session_open(&c.session, &a, &o, NULL, &e) && v->run(&c, &e);
+
+		rc = ok ? 0 : opts_fail(&o, &e);
+		session_close(&c.session);
+	}
+	arena_fini(&a);
+	return rc;
+}

@@ -1,0 +1,166 @@
+/* client/main_korch_jobs.c: korch-jobs: what runs on a daemon. */
+#include "job_view.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct jobs {
+	struct arena *arena;
+	const struct opts *o;
+	struct session session;
+	uint64_t job; /* where the verb takes one */
+};
+
+static bool
+ask(struct jobs *j, struct msg *m, struct msg *answer, enum msg_type want, struct err *e)
+{
+	if (!client_call(j->session.client, j->arena, m, 0, answer, e))
+		return false;
+	if (answer->type != want)
+		return err_set(e, ERR_PROTO, "the daemon answered '%s' to '%s'", msg_name(answer->type), msg_name(m->type));
+	return true;
+}
+
+static void
+print_job_line(const struct opts *o, const struct m_job *job)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	if (opt_flag(o, OPT_json)) {
+		rec_json(&sb, "job", job);
+	} else {
+		sb_addf(&sb, "%6" PRIu64 "  %-10.*s  %-30.*s", job->id, STR_ARG(job->state), STR_ARG(job->name));
+		if (job->progress.latency_ns > 0) {
+			sb_addz(&sb, "  ");
+			print_ns(&sb, job->progress.latency_ns);
+			sb_addf(&sb, ", gap %.1f %%", job->progress.gap * 100);
+		}
+		if (job->reason.n)
+			sb_addf(&sb, "  %.*s", STR_ARG(job->reason));
+	}
+	(void)printf("%s\n", sb.p);
+	arena_fini(&tmp);
+}
+
+static bool
+verb_list(struct jobs *j, struct err *e)
+{
+	struct msg m = {.type = MSG_job_list}, got;
+
+	m.job_list.all = opt_flag(j->o, OPT_jobs_all);
+	if (!ask(j, &m, &got, MSG_jobs, e))
+		return false;
+	for (uint32_t i = 0; i < got.jobs.n_jobs; i++)
+		print_job_line(j->o, &got.jobs.jobs[i]);
+	if (got.jobs.n_jobs == 0 && !opt_flag(j->o, OPT_json) && !opt_flag(j->o, OPT_quiet))
+		(void)fprintf(stderr, "no jobs%s\n", m.job_list.all ? "" : " running or waiting; --all shows ended ones");
+	return true;
+}
+
+static bool
+verb_show(struct jobs *j, struct err *e)
+{
+	struct msg m = {.type = MSG_job_show}, got;
+
+	m.job_show.job = j->job;
+	if (!ask(j, &m, &got, MSG_jobs, e))
+		return false;
+	if (got.jobs.n_jobs != 1)
+		return err_set(e, ERR_USAGE, "there is no job %" PRIu64, j->job);
+	print_job_line(j->o, &got.jobs.jobs[0]);
+	if (!opt_flag(j->o, OPT_json) && got.jobs.jobs[0].report.n)
+		(void)printf("%.*s\n", STR_ARG(got.jobs.jobs[0].report));
+	return true;
+}
+
+static bool
+verb_watch(struct jobs *j, struct err *e)
+{
+	struct job_view view;
+	struct m_event last;
+
+	job_view_init(&view, j->o);
+	if (!job_follow(j->session.client, j->job, &view, j->arena, &last, e))
+		return false;
+	job_print_result(j->o, "job", "(korch-jobs fetch takes it)", &last.progress);
+	return true;
+}
+
+static bool
+verb_cancel(struct jobs *j, struct err *e)
+{
+	return client_cancel(j->session.client, j->job, e);
+}
+
+static bool
+verb_fetch(struct jobs *j, struct err *e)
+{
+	const char *to = opt_text(j->o, OPT_jobs_output);
+
+	if (!*to)
+		return err_set(e, ERR_USAGE, "fetch: -o PLAN.korch is missing: where shall the plan go?");
+	return client_fetch(j->session.client, j->job, to, e);
+}
+
+static const struct verb {
+	const char *name;
+	bool takes_job;
+	bool (*run)(struct jobs *j, struct err *e);
+} verbs[] = {
+    {"list", false, verb_list},
+    {"show", true, verb_show},
+    {"watch", true, verb_watch},
+    {"cancel", true, verb_cancel},
+    {"fetch", true, verb_fetch},
+};
+
+static const struct verb *
+find_verb(const struct opts *o, struct err *e)
+{
+	if (o->n_args > 0)
+		for (size_t i = 0; i < COUNT_OF(verbs); i++)
+			if (strcmp(verbs[i].name, o->args[0]) == 0)
+				return &verbs[i];
+	(void)err_set(e, ERR_USAGE, "wanted one of list, show, watch, cancel, fetch%s%s; see korch-jobs --help",
+	    o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
+	return NULL;
+}
+
+static bool
+read_job(struct jobs *j, const struct verb *v, struct err *e)
+{
+	int64_t id;
+
+	if (j->o->n_args != (v->takes_job ? 2u : 1u))
+		return err_set(e, ERR_USAGE, "%s takes %s", v->name, v->takes_job ? "one job number" : "no argument");
+	if (!v->takes_job)
+		return true;
+	if (!str_to_i64(str_of(j->o->args[1]), &id) || id < 1)
+		return err_set(e, ERR_USAGE, "%s %s: wanted a job number; korch-jobs list shows them", v->name, j->o->args[1]);
+	j->job = (uint64_t)id;
+	return true;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arena a = {0};
+	struct opts o;
+	struct err e = {0};
+	struct jobs j = {.arena = &a, .o = &o, .session = {.stop_fd = -1}};
+	int rc = opts_main(&a, PROG_JOBS, argc, argv, &o);
+
+	if (rc < 0) {
+		const struct verb *v = find_verb(&o, &e);
+		bool ok = v && read_job(&j, v, &e) && session_open(&j.session, &a, &o, NULL, &e) && v->run(&j, &e);
+
+		rc = ok ? 0 : opts_fail(&o, &e);
+		session_close(&j.session);
+	}
+	arena_fini(&a);
+	return rc;
+}
