@@ -1,6 +1,9 @@
 /* tests/opt_model.c: passes over ONNX models. */
 #include "opt.h"
 #include "../daemon/fission/fission.h"
+#include "../kernels/interp/interp.h"
+
+#include <math.h>
 
 /* ONNX bytes, or the text form. */
 static bool
@@ -40,5 +43,58 @@ opt_ops(struct opt_call *c, struct err *e)
 {
 	(void)e;
 	fission_list_ops(c->out);
+	return true;
+}
+
+/* Mean, deviation and extremes of one output. */
+static void
+print_figures(struct opt_call *c, const struct graph *g, uint32_t i, const void *data)
+{
+	const struct tensor *t = graph_tensor(g, g->outputs[i]);
+	int64_t n = shape_count(&t->shape);
+	double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
+
+	for (int64_t k = 0; k < n; k++) {
+		double v = elem_get(t->type, data, k);
+		sum += v;
+		squares += v * v;
+		least = v < least ? v : least;
+		most = v > most ? v : most;
+	}
+	double mean = n ? sum / (double)n : 0;
+	sb_addf(c->out, "%s %s", g->output_names[i] ? g->output_names[i] : "?", dtype_name(t->type));
+	shape_print(c->out, &t->shape);
+	sb_addf(c->out, " mean %.4g deviation %.4g least %.4g most %.4g\n", mean,
+	    n ? sqrt(fmax(squares / (double)n - mean * mean, 0)) : 0, least, most);
+}
+
+/* The model computed by the interpreter on seeded random inputs. */
+bool
+opt_eval(struct opt_call *c, struct err *e)
+{
+	struct model m;
+	struct graph g;
+	struct fission_stats st;
+	double low = 0, high = 0;
+
+	if (!read_model(c, &m, e) || !fission_run(c->a, &m, &g, &st, e))
+		return false;
+	if (!str_to_f64(str_of(opt_arg(c, "--high", "0")), &high) || !str_to_f64(str_of(opt_arg(c, "--low", "0")), &low))
+		return err_set(e, ERR_USAGE, "--low and --high take numbers");
+	const void **in = NEW_ARRAY(c->a, const void *, g.n_inputs);
+	void **out = NEW_ARRAY(c->a, void *, g.n_outputs);
+	for (uint32_t i = 0; i < g.n_inputs; i++) {
+		const struct tensor *t = graph_tensor(&g, g.inputs[i]);
+		struct rng r = {i + 1};
+		int64_t n = shape_count(&t->shape);
+		void *data = arena_alloc(c->a, ck_mul(ck_size(n), dtype_size(t->type)));
+		for (int64_t k = 0; k < n; k++)
+			elem_set(t->type, data, k, high > low ? low + (high - low) * rng_unit(&r) : rng_normal(&r));
+		in[i] = data;
+	}
+	if (!interp_run(c->a, &g, in, NULL, out, e))
+		return false;
+	for (uint32_t i = 0; i < g.n_outputs; i++)
+		print_figures(c, &g, i, out[i]);
 	return true;
 }

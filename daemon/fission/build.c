@@ -60,6 +60,19 @@ b_is_const(const struct fission *f, tensor_id t)
 	return known_of(f, t) != KNOWN_NOT;
 }
 
+/* A weight of the model, or a broadcast of one. */
+static bool
+is_of_weight(const struct fission *f, tensor_id t)
+{
+	if (known_of(f, t) == KNOWN_LAZY) {
+		const struct node *maker = &f->g->nodes[f->notes[t.i].maker];
+		return maker->n_in > 0 && is_of_weight(f, maker->in[0]);
+	}
+	return graph_tensor(f->g, t)->role == ROLE_WEIGHT;
+}
+
+/* Numbers of the model itself are weights; small tables and single numbers are constants, which
+ * go into specs by value. */
 static enum tensor_role
 role_for(const struct fission *f, enum dtype t, const struct shape *s, const tensor_id *from, uint32_t n)
 {
@@ -72,7 +85,7 @@ role_for(const struct fission *f, enum dtype t, const struct shape *s, const ten
 	if (!dtype_is_float(t))
 		return ROLE_CONST;
 	for (uint32_t i = 0; i < n; i++)
-		if (graph_tensor(f->g, from[i])->role == ROLE_WEIGHT)
+		if (is_of_weight(f, from[i]))
 			return ROLE_WEIGHT;
 	return n > 0 ? ROLE_CONST : ROLE_WEIGHT;
 }
@@ -206,7 +219,7 @@ results_of(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, c
 		return false;
 	}
 	if (!shape_bytes(&out->shape, out->type, &n) || n > max_tensor_bytes) {
-		f_fail(f, "a tensor of more than %zu bytes would be needed", max_tensor_bytes);
+		f_fail(f, "a tensor of more than %zu GiB would be needed", max_tensor_bytes >> 30);
 		return false;
 	}
 	return true;

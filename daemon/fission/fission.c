@@ -39,14 +39,17 @@ static void
 unsupported(struct fission *f, const char *op)
 {
 	struct strbuf sb;
+	int n = 0;
 
 	sb_init(&sb, f->a);
-	for (size_t i = 0; i < OP_COUNT; i++)
-		if (op_info[i].name[0] == op[0] && (i == 0 || strcmp(op_info[i].name, op_info[i - 1].name) != 0)
-		    && sb.n < 160)
+	for (size_t i = 0; i < OP_COUNT; i++) {
+		bool is_first = i == 0 || strcmp(op_info[i].name, op_info[i - 1].name) != 0;
+		n += is_first;
+		if (is_first && op_info[i].name[0] == op[0] && sb.n < 160)
 			sb_addf(&sb, "%s%s", sb.n ? ", " : "", op_info[i].name);
+	}
 	f_fail(f, "operator '%s' is not supported; supported with this letter: %s ('korch-opt ops' lists all %d)",
-	    op, sb.n ? sb.p : "none", (int)OP_COUNT);
+	    op, sb.n ? sb.p : "none", n);
 }
 
 static bool
