@@ -3,6 +3,9 @@
  * arithmetic on them is checked. */
 #include "ir_int.h"
 
+/* Padding beyond this is nobody's: it keeps sums of positions far from overflow. */
+#define FARTHEST ((int64_t)1 << 40)
+
 struct args {
 	enum prim p;
 	const struct tensor *const *in;
@@ -111,6 +114,12 @@ rule_reduce(const struct args *x)
 	return true;
 }
 
+static bool
+is_near(int64_t v)
+{
+	return v >= -FARTHEST && v <= FARTHEST;
+}
+
 /* Extent of a window's result along one dimension: *out = positions of a window of `kernel`
  * taps, `dilation` apart, moved by `stride` over dim + lo + hi. */
 static bool
@@ -119,7 +128,7 @@ window_extent(int64_t dim, int64_t kernel, int64_t stride, int64_t dilation, int
 {
 	int64_t room, reach;
 
-	if (kernel < 1 || stride < 1 || dilation < 1 || !try_add_i64(dim, lo, &room) ||
+	if (kernel < 1 || stride < 1 || dilation < 1 || !is_near(lo) || !is_near(hi) || !try_add_i64(dim, lo, &room) ||
 	    !try_add_i64(room, hi, &room) || !try_mul_i64(kernel - 1, dilation, &reach) ||
 	    !try_add_i64(reach, 1, &reach) || room > INT64_MAX / 4 || reach > INT64_MAX / 4)
 		return false;
@@ -233,7 +242,7 @@ rule_pad(const struct args *x)
 	for (int d = 0; d < s->rank; d++) {
 		int64_t *n = &x->out->dim[d];
 
-		if (!try_add_i64(s->dim[d], lo[d], n) || !try_add_i64(*n, hi[d], n) || *n < 0)
+		if (!is_near(lo[d]) || !is_near(hi[d]) || !try_add_i64(s->dim[d], lo[d], n) || !try_add_i64(*n, hi[d], n) || *n < 0)
 			return err_set(x->e, ERR_MODEL, "the padding of dimension %d is not usable", d);
 		if (s->dim[d] == 0 && *n > 0 && at_get(x->at, ATTR_mode) != PAD_CONSTANT)
 			return err_set(x->e, ERR_MODEL, "dimension %d is empty: nothing to repeat", d);

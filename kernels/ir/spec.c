@@ -379,9 +379,9 @@ spec_read(struct arena *a, struct str text, struct spec *out, struct err *e)
 	struct str rest = text;
 	bool ok;
 
-	if (!str_is(str_cut(&rest, '\n'), "spec 1"))
-		return err_set(e, ERR_FORMAT, "a spec must start with 'spec 1'");
-	ok = graph_read(&g, &tmp, rest, e) && check_plain(&g, e);
+	ok = str_is(str_cut(&rest, '\n'), "spec 1") ? true :
+	    err_set(e, ERR_FORMAT, "it does not start with a line 'spec 1'");
+	ok = ok && graph_read(&g, &tmp, rest, e) && check_plain(&g, e);
 	if (ok) {
 		all = bitset_make(&tmp, g.n_nodes);
 		for (uint32_t i = 0; i < g.n_nodes; i++)
