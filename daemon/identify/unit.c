@@ -5,7 +5,7 @@
  *     readers and belongs to each of them.
  *  3. A map whose other operands are read by its producer anyway, and which is that producer's
  *     only reader, is never better apart from it: what would be stored between them has the size
- *     of what is stored behind them.  Such chains are one unit.  So are a reduction and the maps
+ *     of what is stored behind them.  Such chains are one unit.  So are a linear primitive and its bias, a reduction and the maps
  *     on its result, and maps and layouts on few elements with one reader. */
 #include "identify_int.h"
 
@@ -215,7 +215,7 @@ find_outputs(struct units *u)
 static bool
 is_pointwise(enum prim p)
 {
-	return prim_info[p].class == CLASS_MAP || p == PRIM_slice || p == PRIM_transpose;
+	return prim_info[p].class == CLASS_MAP || p == PRIM_slice || p == PRIM_transpose || p == PRIM_gather;
 }
 
 static bool
@@ -301,16 +301,52 @@ n_inputs_joined(const struct unit *p, const struct unit *m, tensor_id t)
 	return n;
 }
 
-/* Is unit m the only reader of t, which p makes, and not better apart from p? */
 static bool
-belongs(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t)
+only_reader(const struct units *u, const struct unit *m, tensor_id t)
 {
-	if (n_makers(u, t) != 1 || u->is_output[t.i] || p->n_nodes + m->n_nodes > MAX_UNIT_NODES ||
-	    p->n_out != 1 || m->n_out != 1 || n_makers(u, m->out[0]) != 1)
-		return false;
 	for (uint32_t i = u->reader_first[t.i]; i < u->reader_first[t.i + 1]; i++)
 		if (&u->units[u->reader[i]] != m)
 			return false;
+	return n_makers(u, t) == 1 && !u->is_output[t.i];
+}
+
+/* All other operands of m are such chains too, of what p reads: a bracket that closes in m. */
+static bool
+closes(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t)
+{
+	for (uint32_t k = 0; k < m->n_in; k++) {
+		tensor_id s = m->in[k];
+		if (s.i == t.i || has(p->in, p->n_in, s))
+			continue;
+		if (u->maker_first[s.i] == u->maker_first[s.i + 1] || !only_reader(u, m, s))
+			return false;
+		const struct unit *q = &u->units[u->maker[u->maker_first[s.i]]];
+		if (!all_pointwise(u, q) || q->n_out != 1)
+			return false;
+		for (uint32_t i = 0; i < q->n_in; i++)
+			if (!has(p->in, p->n_in, q->in[i]))
+				return false;
+	}
+	return true;
+}
+
+/* The constant that is added to the result of a linear primitive. */
+static bool
+is_bias(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t)
+{
+	return p->n_nodes == 1 && m->n_nodes == 1 && m->n_in == 1 && prim_at(u, m, 0) == PRIM_add &&
+	    prim_info[prim_at(u, p, 0)].class == CLASS_LINEAR && elements(u, t) == elements(u, m->out[0]);
+}
+
+/* Is unit m the only reader of t, which p makes, and not better apart from p? */
+static bool
+belongs(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t, bool biases)
+{
+	if (p->n_nodes + m->n_nodes > MAX_UNIT_NODES || p->n_out != 1 || m->n_out != 1 ||
+	    n_makers(u, m->out[0]) != 1 || !only_reader(u, m, t))
+		return false;
+	if (biases)
+		return is_bias(u, p, m, t);
 	uint32_t n_in = n_inputs_joined(p, m, t);
 	if (is_small(u, p, t) && is_small(u, m, m->out[0]) && n_in <= MAX_SMALL_INPUTS && !follows_linear(u, p))
 		return true;
@@ -318,7 +354,7 @@ belongs(const struct units *u, const struct unit *p, const struct unit *m, tenso
 		return false;
 	if (is_reduced(u, p))
 		return m->n_in == 1;
-	return all_pointwise(u, p) && n_in == p->n_in;
+	return all_pointwise(u, p) && (n_in == p->n_in || closes(u, p, m, t));
 }
 
 static void
@@ -341,7 +377,7 @@ join(struct units *u, uint32_t p, uint32_t m)
 /* One sweep; true when something was joined.  The indexes are those from before the sweep, so a
  * unit takes part in one joining only. */
 static bool
-join_chains(struct units *u)
+join_chains(struct units *u, bool biases)
 {
 	bool *touched = NEW_ARRAY(u->a, bool, u->n_units + 1), any = false;
 	uint32_t n = 0;
@@ -352,7 +388,7 @@ join_chains(struct units *u)
 			if (n_makers(u, t) != 1 || u->maker_first[t.i] == u->maker_first[t.i + 1])
 				continue;
 			uint32_t p = u->maker[u->maker_first[t.i]];
-			if (touched[p] || !belongs(u, &u->units[p], &u->units[m], t))
+			if (touched[p] || !belongs(u, &u->units[p], &u->units[m], t, biases))
 				continue;
 			join(u, p, m);
 			touched[p] = touched[m] = any = true;
@@ -424,7 +460,9 @@ units_make(struct arena *a, const struct graph *g, bool merge, struct units *out
 	}
 	find_outputs(u);
 	index_roots(u);
-	while (merge && join_chains(u))
+	if (merge)
+		(void)join_chains(u, true);
+	while (merge && join_chains(u, false))
 		;
 	order_units(u);
 }
