@@ -1,0 +1,268 @@
+/* kernels/emit/emit_c.c: a whole kernel: head comment, tables, one function a pass. */
+#include "gen_int.h"
+#include "linear_int.h"
+
+#include <string.h>
+
+/* ---- head ------------------------------------------------------------------------------------------ */
+static void
+head_comment(struct gen *g, const struct spec *s, struct str schedule)
+{
+	char hex[65];
+	struct strbuf text = {0};
+	struct str rest;
+
+	hash_hex(&s->hash, hex);
+	gen_line(g, "/* spec %s", hex);
+	gen_line(g, " * schedule \"%.*s\", generator epoch %d", STR_ARG(schedule), GENERATOR_EPOCH);
+	sb_init(&text, g->a);
+	graph_print(&text, &s->g);
+	rest = sb_str(&text);
+	while (rest.n) {
+		struct str row = str_cut(&rest, '\n');
+		const bool is_long = row.n > 100;
+
+		if (row.n)
+			gen_line(g, " *   %.*s%s", (int)(is_long ? 100 : row.n), row.p, is_long ? " ..." : "");
+	}
+	gen_line(g, " */");
+}
+
+struct table_use {
+	struct gen *g;
+	bool *used;
+};
+
+static void
+note_table(void *self, const struct ex *read)
+{
+	struct table_use *u = self;
+
+	if (u->g->p->tensors[read->tensor].at == AT_TABLE)
+		u->used[read->tensor] = true;
+}
+
+static void
+note_stage_tensors(struct table_use *u, const struct stage *s)
+{
+	const struct tx *x = u->g->tx;
+
+	if (s->body != EX_NONE)
+		ex_reads(x, s->body, note_table, u);
+	if (s->init != EX_NONE)
+		ex_reads(x, s->init, note_table, u);
+	if (s->target != IX_NONE)
+		ex_reads(x, ex_index(u->g->tx, s->target), note_table, u);
+}
+
+static void
+write_table(struct gen *g, uint32_t t)
+{
+	const struct tile_tensor *x = &g->p->tensors[t];
+	const int a_row = 8;
+
+	gen_open(g, "%s %s %s[%lld] =", g->d->table, gen_stored_type(g, x->type), gen_tensor(g, t), (long long)x->count);
+	for (int64_t i = 0; i < x->count; i += a_row) {
+		struct strbuf sb;
+
+		sb_init(&sb, g->a);
+		for (int64_t k = i; k < MIN_OF(i + a_row, x->count); k++) {
+			struct ex c = {.kind = EX_CONST, .type = x->type};
+
+			if (x->type == DT_f16 || x->type == DT_bf16) {
+				sb_addf(&sb, "%u, ", ((const uint16_t *)x->data)[k]);
+				continue;
+			}
+			if (dtype_is_float(x->type))
+				c.real = elem_get(x->type, x->data, k);
+			else
+				c.whole = elem_get_int(x->type, x->data, k);
+			sb_addf(&sb, "%s, ", gen_const(g, &c));
+		}
+		gen_line(g, "%s", sb_str(&sb).p);
+	}
+	g->depth--;
+	gen_line(g, "};");
+}
+
+static void
+tables(struct gen *g)
+{
+	struct table_use u = {.g = g, .used = NEW_ARRAY(g->a, bool, g->p->n_tensors)};
+
+	for (uint32_t i = 0; i < g->p->n_stages; i++)
+		note_stage_tensors(&u, &g->p->stages[i]);
+	for (uint32_t t = 0; t < g->p->n_tensors; t++)
+		if (u.used[t])
+			write_table(g, t);
+}
+
+/* ---- a pass ---------------------------------------------------------------------------------------------- */
+struct array_use {
+	struct gen *g;
+	bool *read, *written;
+};
+
+static void
+note_read(void *self, const struct ex *read)
+{
+	((struct array_use *)self)->read[read->tensor] = true;
+}
+
+static void
+note_stage(struct array_use *u, const struct stage *s)
+{
+	struct tx *x = u->g->tx;
+	const ex_id all[] = {s->body, s->init};
+
+	for (uint32_t k = 0; k < COUNT_OF(all); k++)
+		if (all[k] != EX_NONE)
+			ex_reads(x, all[k], note_read, u);
+	if (s->target != IX_NONE)
+		ex_reads(x, ex_index(x, s->target), note_read, u);
+	u->written[s->tensor] = true;
+	if (s->tensor2 != UINT32_MAX)
+		u->written[s->tensor2] = true;
+	for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
+		note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
+}
+
+/* Pointers to the arrays that the pass touches. */
+static void
+arrays(struct gen *g, const struct array_use *u)
+{
+	uint32_t n_in = g->p->spec->g.n_inputs;
+
+	for (uint32_t t = 0; t < g->p->n_tensors; t++) {
+		const struct tile_tensor *x = &g->p->tensors[t];
+		const char *type = gen_stored_type(g, x->type), *name, *is_const = u->written[t] ? "" : "const ";
+
+		if (!u->read[t] && !u->written[t])
+			continue;
+		if (x->at == AT_TABLE)
+			continue;
+		name = gen_tensor(g, t);
+		if (x->at == AT_OPERAND || x->at == AT_RESULT)
+			gen_line(g, "%s%s *%s %s = buf[%u];", is_const, type, g->d->restrict_, name,
+			    x->index + (x->at == AT_RESULT ? n_in : 0));
+		else
+			gen_line(g, "%s%s *%s %s = (%s%s *)(%s + %zu);", is_const, type, g->d->restrict_, name, is_const,
+			    type, x->at == AT_SHARED ? "shared" : "local", x->offset);
+	}
+}
+
+static const char *
+stage_words(struct gen *g, const struct stage *s)
+{
+	if (s->node == NO_NODE)
+		return "copy";
+	return arena_printf(g->a, "%%%u = %s", s->tensor, prim_info[s->prim].name);
+}
+
+/* o counts the range; the outer axes are its digits. */
+static void
+bind_outer(struct gen *g, const struct tile_pass *tp)
+{
+	int64_t below = tp->range;
+
+	for (uint32_t u = 0; u < tp->n_outer; u++) {
+		int64_t n = tx_axis_get(g->tx, tp->outer[u].id)->hi + 1;
+		const char *name = arena_printf(g->a, "o%u", u);
+
+		below /= n;
+		if (n == 1)
+			continue;
+		if (u == 0 && below == 1)
+			gen_line(g, "const k_i64 o0 = o;");
+		else if (u == 0)
+			gen_line(g, "const k_i64 o0 = o / %lld;", (long long)below);
+		else if (below == 1)
+			gen_line(g, "const k_i64 %s = o %% %lld;", name, (long long)n);
+		else
+			gen_line(g, "const k_i64 %s = o / %lld %% %lld;", name, (long long)below, (long long)n);
+		gen_bind(g, tp->outer[u].id, name);
+	}
+}
+
+static void
+pass(struct gen *g, uint32_t q)
+{
+	const struct tile_pass *tp = &g->p->pass[q];
+	struct array_use u = {.g = g, .read = NEW_ARRAY(g->a, bool, g->p->n_tensors),
+	    .written = NEW_ARRAY(g->a, bool, g->p->n_tensors)};
+
+	for (uint32_t i = 0; i < tp->n_call; i++)
+		note_stage(&u, &g->p->stages[tp->call[i]]);
+	for (uint32_t i = 0; i < tp->n_row; i++)
+		note_stage(&u, &g->p->stages[tp->row[i]]);
+	gen_line(g, "%s", "");
+	gen_line(g, "%s", g->d->function);
+	gen_line(g, "%s_p%u(%s)", g->symbol, q, g->d->params);
+	gen_line(g, "{");
+	g->depth++;
+	arrays(g, &u);
+	gen_line(g, "(void)shared;");
+	gen_line(g, "(void)local;");
+	for (uint32_t i = 0; i < tp->n_call; i++) {
+		gen_line(g, "/* %s, once a call */", stage_words(g, &g->p->stages[tp->call[i]]));
+		gen_stage(g, &g->p->stages[tp->call[i]]);
+	}
+	gen_open(g, "for (k_i64 o = lo; o < hi; o++)");
+	uint32_t mark = gen_mark(g);
+	bind_outer(g, tp);
+	for (uint32_t i = 0; i < tp->n_row; i++) {
+		gen_line(g, "/* %s */", stage_words(g, &g->p->stages[tp->row[i]]));
+		gen_stage(g, &g->p->stages[tp->row[i]]);
+	}
+	gen_close(g);
+	gen_close(g);
+	gen_forget(g, mark);
+}
+
+/* The forms that packed operands come in. */
+static void
+packs(struct arena *a, const struct tile_prog *p, struct kernel_code *out)
+{
+	out->packs = NEW_ARRAY(a, struct pack, p->n_tensors);
+	for (uint32_t t = 0; t < p->n_tensors; t++) {
+		const struct tile_pack *from = p->tensors[t].pack;
+
+		if (!from)
+			continue;
+		struct pack *to = &out->packs[out->n_packs++];
+
+		*to = (struct pack){.operand = p->tensors[t].index, .rank = from->rank, .base = from->base,
+		    .n_columns = from->n_columns};
+		memcpy(to->dim, from->dim, sizeof to->dim);
+		memcpy(to->coef, from->coef, sizeof to->coef);
+		memcpy(to->column, from->column, sizeof to->column);
+	}
+}
+
+bool
+emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t, const char *symbol,
+    struct kernel_code *out, struct err *e)
+{
+	struct sched *sched = NEW(a, struct sched);
+	struct tile_prog *p = NEW(a, struct tile_prog);
+	struct gen g = {.a = a, .p = p, .d = &dialect_c, .symbol = symbol, .copies = 1};
+
+	*out = (struct kernel_code){.n_packs = 0};
+	if (!sched_read(schedule, sched, e) || !tile_make(a, s, sched, t, p, e))
+		return false;
+	g.tx = p->tx;
+	sb_init(&g.sb, a);
+	head_comment(&g, s, schedule);
+	tables(&g);
+	linear_tiles(&g);
+	for (uint32_t q = 0; q < p->n_passes; q++)
+		pass(&g, q);
+	out->text = sb_str(&g.sb);
+	out->n_passes = p->n_passes;
+	for (uint32_t q = 0; q < p->n_passes; q++)
+		out->range[q] = p->pass[q].range;
+	packs(a, p, out);
+	out->shared_bytes = p->shared_bytes;
+	out->local_bytes = p->local_bytes;
+	return true;
+}

@@ -1,0 +1,387 @@
+/* kernels/emit/loops.c: loop nests.  Where a guard compares one loop variable with constants (the
+ * border of a pad, the parts of a concat), the loop is cut there, so that no part asks again. */
+#include "gen_int.h"
+
+#include <string.h>
+
+enum { MOST_COPIES = 12 };
+
+void
+nest_subst(struct gen *g, struct nest *n, axis_id a, ix_id by)
+{
+	ix_id *to = NEW_ARRAY(g->a, ix_id, a + 1);
+	struct tx_subst s = {.to = to, .n = a + 1};
+
+	for (axis_id k = 0; k < a; k++)
+		to[k] = IX_NONE;
+	to[a] = by;
+	for (uint32_t k = 0; k < NEST_EX; k++)
+		if (n->ex[k] != EX_NONE)
+			n->ex[k] = ex_subst(g->tx, &s, n->ex[k]);
+	for (uint32_t k = 0; k < COUNT_OF(n->ix); k++)
+		if (n->ix[k] != IX_NONE)
+			n->ix[k] = ix_subst(g->tx, &s, n->ix[k]);
+}
+
+struct nest
+nest_of(const struct gen *g, const struct stage *s)
+{
+	struct nest n = {.s = s};
+
+	(void)g;
+	for (uint32_t k = 0; k < NEST_EX; k++)
+		n.ex[k] = EX_NONE;
+	n.ex[0] = s->body;
+	n.ix[0] = s->out;
+	n.ix[1] = IX_NONE;
+	return n;
+}
+
+/* ---- cuts ------------------------------------------------------------------------------------------ */
+struct cuts {
+	struct gen *g;
+	axis_id a;
+	int64_t lo, hi;
+	int64_t at[NEST_CUTS];
+	int n;
+	bool full;
+	uint8_t *seen;
+};
+
+static void
+add_cut(struct cuts *c, int64_t v)
+{
+	int k = 0;
+
+	if (v <= c->lo || v > c->hi)
+		return;
+	while (k < c->n && c->at[k] < v)
+		k++;
+	if (k < c->n && c->at[k] == v)
+		return;
+	if (c->n == NEST_CUTS - 1) {
+		c->full = true;
+		return;
+	}
+	memmove(&c->at[k + 1], &c->at[k], (size_t)(c->n - k) * sizeof(c->at[0]));
+	c->at[k] = v;
+	c->n++;
+}
+
+static int64_t
+ceil_div(int64_t a, int64_t b)
+{
+	int64_t q = a / b;
+
+	return q + (a % b != 0 && (a < 0) == (b < 0));
+}
+
+/* i = coef * a + base with no other axis? */
+static bool
+alone(const struct tx *x, ix_id i, axis_id a, int64_t *coef, int64_t *base)
+{
+	const struct ix *n = ix_get(x, i);
+
+	*base = 0;
+	*coef = 1;
+	if (n->kind == IX_AXIS)
+		return n->a == a;
+	if (n->kind != IX_LIN || n->n_terms != 1)
+		return false;
+	*base = n->c;
+	*coef = n->terms[0].coef;
+	const struct ix *t = ix_get(x, n->terms[0].atom);
+
+	return t->kind == IX_AXIS && t->a == a;
+}
+
+static void
+cut_guard(struct cuts *c, const struct ex *n)
+{
+	int64_t coef, base;
+
+	if (!alone(c->g->tx, n->ix, c->a, &coef, &base))
+		return;
+	if (coef > 0) {
+		add_cut(c, ceil_div(n->lo - base, coef));
+		add_cut(c, ceil_div(n->hi - base, coef));
+	} else { /* lo <= base - k*a  <=>  a < floor((base - lo) / k) + 1 */
+		add_cut(c, -ceil_div(-(base - n->lo), -coef) + 1);
+		add_cut(c, -ceil_div(-(base - n->hi), -coef) + 1);
+	}
+}
+
+static void find_cuts(struct cuts *c, ex_id e);
+
+static void
+find_cuts_ix(struct cuts *c, ix_id i)
+{
+	struct ix n = *ix_get(c->g->tx, i);
+
+	switch (n.kind) {
+	case IX_LIN:
+		for (uint32_t k = 0; k < n.n_terms; k++)
+			find_cuts_ix(c, n.terms[k].atom);
+		return;
+	case IX_VALUE:
+		find_cuts(c, n.a);
+		return;
+	case IX_MIN:
+	case IX_MAX: {
+		int64_t coef, base;
+		ix_id d = ix_add(c->g->tx, n.a, ix_mulc(c->g->tx, n.b, -1));
+		if (alone(c->g->tx, d, c->a, &coef, &base))
+			add_cut(c, coef > 0 ? ceil_div(-base, coef) : -ceil_div(-base, -coef) + 1);
+		find_cuts_ix(c, n.a);
+		find_cuts_ix(c, n.b);
+		return;
+	}
+	case IX_MOD: {
+		int64_t coef, base;
+		if (alone(c->g->tx, n.a, c->a, &coef, &base) && coef == 1 && (c->hi - c->lo) < 3 * n.c)
+			for (int64_t m = -1; m <= 1; m++)
+				add_cut(c, (c->lo + base) / n.c * n.c + m * n.c - base);
+		return;
+	}
+	default:
+		return;
+	}
+}
+
+static void
+find_cuts(struct cuts *c, ex_id e)
+{
+	struct ex n = *ex_get(c->g->tx, e);
+
+	if (c->seen[e])
+		return;
+	c->seen[e] = 1;
+	if (n.kind == EX_GUARD)
+		cut_guard(c, &n);
+	if (n.kind == EX_READ || n.kind == EX_INDEX || n.kind == EX_GUARD)
+		find_cuts_ix(c, n.ix);
+	for (uint32_t k = 0; k < n.n_arg; k++)
+		find_cuts(c, n.arg[k]);
+}
+
+int
+nest_cuts(struct gen *g, const struct nest *n, axis_id a, int64_t cut[NEST_CUTS + 1])
+{
+	const struct tile_axis *t = tx_axis_get(g->tx, a);
+	struct arena tmp = {0};
+	struct cuts c = {.g = g, .a = a, .lo = t->lo, .hi = t->hi};
+	uint32_t most = 0;
+
+	for (uint32_t k = 0; k < NEST_EX; k++)
+		if (n->ex[k] != EX_NONE)
+			most = MAX_OF(most, n->ex[k]);
+	c.seen = NEW_ARRAY(&tmp, uint8_t, most + 1);
+	for (uint32_t k = 0; k < NEST_EX; k++)
+		if (n->ex[k] != EX_NONE)
+			find_cuts(&c, n->ex[k]);
+	arena_fini(&tmp);
+	if (c.full || g->copies * (c.n + 1) > MOST_COPIES)
+		c.n = 0;
+	cut[0] = c.lo;
+	memcpy(&cut[1], c.at, sizeof(c.at[0]) * (size_t)c.n);
+	cut[c.n + 1] = c.hi + 1;
+	return c.n + 1;
+}
+
+struct nest
+nest_part(struct gen *g, const struct nest *n, axis_id a, int64_t lo, int64_t hi, axis_id *part)
+{
+	struct tile_axis t = *tx_axis_get(g->tx, a);
+	struct nest m = *n;
+
+	if (lo == t.lo && hi == t.hi + 1) {
+		*part = a;
+		return m;
+	}
+	t.lo = lo;
+	t.hi = hi - 1;
+	t.is_exact = t.from == IX_NONE && t.limit == IX_NONE;
+	*part = tx_axis_like(g->tx, &t);
+	if (t.lo == t.hi && t.is_exact)
+		nest_subst(g, &m, a, ix_const(g->tx, t.lo));
+	else
+		nest_subst(g, &m, a, ix_axis(g->tx, *part));
+	for (uint32_t k = 0; k < m.n; k++)
+		if (m.axis[k] == a)
+			m.axis[k] = *part;
+	return m;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------ */
+const char *
+loop_from(struct gen *g, axis_id a)
+{
+	struct tile_axis t = *tx_axis_get(g->tx, a);
+
+	if (t.from == IX_NONE)
+		return arena_printf(g->a, "%lld", (long long)t.lo);
+	const char *from = gen_ix(g, t.from);
+
+	return t.is_exact || ix_get(g->tx, t.from)->lo >= t.lo ? from
+	    : arena_printf(g->a, "k_most(%s, %lld)", from, (long long)t.lo);
+}
+
+const char *
+loop_to(struct gen *g, axis_id a)
+{
+	struct tile_axis t = *tx_axis_get(g->tx, a);
+
+	if (t.limit == IX_NONE)
+		return arena_printf(g->a, "%lld", (long long)t.hi + 1);
+	const char *to = gen_ix(g, t.limit);
+
+	return t.is_exact || ix_get(g->tx, t.limit)->hi <= t.hi + 1 ? to
+	    : arena_printf(g->a, "k_least(%s, %lld)", to, (long long)t.hi + 1);
+}
+
+int64_t
+loop_extent(const struct gen *g, axis_id a)
+{
+	const struct tile_axis *t = tx_axis_get(g->tx, a);
+
+	return t->from == IX_NONE && t->limit == IX_NONE ? t->hi - t->lo + 1 : -1;
+}
+
+static void
+hoist_all(struct gen *g, const struct nest *n)
+{
+	for (uint32_t k = 0; k < NEST_EX; k++)
+		if (n->ex[k] != EX_NONE)
+			gen_hoist(g, n->ex[k]);
+	for (uint32_t k = 0; k < COUNT_OF(n->ix); k++)
+		if (n->ix[k] != IX_NONE)
+			gen_hoist_ix(g, n->ix[k]);
+}
+
+void
+gen_loops(struct gen *g, struct nest *n, uint32_t level, uint32_t end, nest_fn *then, void *self)
+{
+	int64_t cut[NEST_CUTS + 1];
+
+	hoist_all(g, n);
+	if (level == end) {
+		then(g, n, self);
+		return;
+	}
+	axis_id a = n->axis[level];
+	int parts = nest_cuts(g, n, a, cut), copies = g->copies;
+
+	g->copies *= parts;
+	for (int k = 0; k < parts; k++) {
+		axis_id part;
+		struct nest m = nest_part(g, n, a, cut[k], cut[k + 1], &part);
+		const char *name = arena_printf(g->a, "i%u", g->n_loop++), *from = loop_from(g, part);
+		const char *to = loop_to(g, part);
+		uint32_t mark = gen_mark(g);
+
+		gen_open(g, "for (k_i64 %s = %s; %s < %s; %s++)", name, from, name, to, name);
+		gen_bind(g, part, name);
+		gen_loops(g, &m, level + 1, end, then, self);
+		gen_close(g);
+		gen_bind(g, part, NULL);
+		gen_forget(g, mark);
+	}
+	g->copies = copies;
+}
+
+/* The k-th outer axis, then the next ones. */
+static void
+outer_part(struct gen *g, struct nest *n, uint32_t u, nest_fn *then, void *self)
+{
+	const struct tile_pass *tp = &g->p->pass[n->s->pass];
+	int64_t cut[NEST_CUTS + 1];
+
+	if (n->s->at_call || u == tp->n_outer) {
+		then(g, n, self);
+		return;
+	}
+	axis_id a = tp->outer[u].id;
+	int parts = loop_extent(g, a) > 1 ? nest_cuts(g, n, a, cut) : 1, copies = g->copies;
+
+	if (parts == 1) {
+		outer_part(g, n, u + 1, then, self);
+		return;
+	}
+	g->copies *= parts;
+	for (int k = 0; k < parts; k++) {
+		axis_id part;
+		struct nest m = nest_part(g, n, a, cut[k], cut[k + 1], &part);
+		uint32_t mark = gen_mark(g);
+
+		if (k)
+			g->depth--;
+		if (k + 1 < parts)
+			gen_open(g, k ? "} else if (%s < %lld)" : "if (%s < %lld)", g->axis_name[a], (long long)cut[k + 1]);
+		else
+			gen_open(g, "} else");
+		gen_bind(g, part, g->axis_name[a]);
+		outer_part(g, &m, u + 1, then, self);
+		gen_bind(g, part, NULL);
+		gen_forget(g, mark);
+	}
+	gen_close(g);
+	g->copies = copies;
+}
+
+void
+gen_outer_parts(struct gen *g, struct nest *n, nest_fn *then, void *self)
+{
+	outer_part(g, n, 0, then, self);
+}
+
+/* ---- which axis is innermost -------------------------------------------------------------------------- */
+struct votes {
+	struct gen *g;
+	axis_id axis;
+	double n;
+};
+
+static void
+vote(void *self, const struct ex *read)
+{
+	struct votes *v = self;
+	int64_t coef;
+
+	if (!ix_coef(v->g->tx, read->ix, v->axis, &coef))
+		v->n -= 1;
+	else if (coef == 1)
+		v->n += 1;
+	else if (coef != 0)
+		v->n -= 0.25;
+}
+
+static double
+votes_for(struct gen *g, const struct stage *s, axis_id a)
+{
+	struct votes v = {.g = g, .axis = a};
+	int64_t coef;
+
+	ex_reads(g->tx, s->body, vote, &v);
+	if (s->out != IX_NONE && ix_coef(g->tx, s->out, a, &coef) && coef == 1)
+		v.n += s->n_red ? 0.5 : 1.5; /* results of a reduction are few */
+	return v.n;
+}
+
+int
+nest_vector_axis(struct gen *g, const struct stage *s, bool *is_red)
+{
+	int best = -1;
+	double most = 0;
+
+	for (uint32_t k = 0; k < s->n_par + s->n_red; k++) {
+		double v = votes_for(g, s, s->axis[k].id);
+		if (s->axis[k].extent < 4)
+			v /= 4;
+		if (v > most) {
+			most = v;
+			best = (int)k;
+		}
+	}
+	*is_red = best >= (int)s->n_par;
+	return best;
+}

@@ -1,0 +1,52 @@
+/* kernels/fuse/tile_print.c: the tile program as text, for people and golden tests. */
+#include "tile.h"
+
+static const char *const kind_names[] = {[STAGE_MAP] = "map", [STAGE_REDUCE] = "reduce", [STAGE_ARG] = "arg",
+    [STAGE_LINEAR] = "linear", [STAGE_SCAN] = "scan", [STAGE_TOPK] = "topk", [STAGE_SCATTER] = "scatter"};
+static const char *const place_names[] = {[AT_NOWHERE] = "nowhere", [AT_OPERAND] = "operand", [AT_RESULT] = "result",
+    [AT_TABLE] = "table", [AT_SHARED] = "shared", [AT_LOCAL] = "local"};
+
+static void
+print_axes(struct strbuf *sb, const struct stage *s, uint32_t from, uint32_t n)
+{
+	for (uint32_t k = from; k < from + n; k++)
+		sb_addf(sb, "%sa%u<%lld", k > from ? " " : "", s->axis[k].id, (long long)s->axis[k].extent);
+}
+
+static void
+print_stage(struct strbuf *sb, const struct tile_prog *p, const struct stage *s, const char *when)
+{
+	const struct tile_tensor *t = &p->tensors[s->tensor];
+
+	sb_addf(sb, "  %s t%u %s %s[", when, s->tensor, kind_names[s->kind], place_names[t->at]);
+	if (s->out != IX_NONE)
+		ix_print(sb, p->tx, s->out);
+	sb_addz(sb, "] over (");
+	print_axes(sb, s, 0, s->n_par);
+	if (s->n_red) {
+		sb_addz(sb, " | ");
+		print_axes(sb, s, s->n_par, s->n_red);
+	}
+	sb_addz(sb, ") = ");
+	if (s->body != EX_NONE)
+		ex_print(sb, p->tx, s->body);
+	sb_addc(sb, '\n');
+}
+
+void
+tile_print(struct strbuf *sb, const struct tile_prog *p)
+{
+	sb_addf(sb, "shared %zu local %zu\n", p->shared_bytes, p->local_bytes);
+	for (uint32_t q = 0; q < p->n_passes; q++) {
+		const struct tile_pass *tp = &p->pass[q];
+
+		sb_addf(sb, "pass %u range %lld block %lld outer (", q, (long long)tp->range, (long long)tp->block);
+		for (uint32_t u = 0; u < tp->n_outer; u++)
+			sb_addf(sb, "%sa%u:%lld", u ? " " : "", tp->outer[u].id, (long long)tp->outer[u].extent);
+		sb_addz(sb, ")\n");
+		for (uint32_t i = 0; i < tp->n_call; i++)
+			print_stage(sb, p, &p->stages[tp->call[i]], "call");
+		for (uint32_t i = 0; i < tp->n_row; i++)
+			print_stage(sb, p, &p->stages[tp->row[i]], "row");
+	}
+}
