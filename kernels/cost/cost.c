@@ -1,0 +1,286 @@
+/* kernels/cost/cost.c: a time that no schedule of a spec can beat (D16).
+ *
+ *   bound = max(flops / peak, bytes / bandwidth of the fastest level that holds them)
+ *           + one call
+ *
+ * Every count here errs downward:
+ *  - arithmetic: border taps of a convolution are left out, a 3x3 stride-1 convolution may be
+ *    done by Winograd (a quarter), maps may share fused multiply-adds (half), a value that is
+ *    the same along a broadcast is computed once, and what no result needs is not computed;
+ *  - bytes: each external element that some result needs is read once, however often it is used. */
+#include "cost.h"
+
+#include <math.h>
+
+/* Faster than any CPU core: without calibration bounds only tell large from small. */
+const struct hw hw_fastest = {
+    .flops_peak = 1e12,
+    .bytes_per_s = {4e12, 2e12, 1e12, 5e11},
+    .level_bytes = {1 << 20, 64 << 20, (int64_t)1 << 31},
+    .call_ns = 1,
+    .barrier_ns = 0,
+    .simd_bytes = 64,
+    .n_threads = 1,
+};
+
+struct need {
+	double n;    /* elements that the results need, at least */
+	double eff;  /* different values among the elements, at most */
+};
+
+static double
+count_of(const struct graph *g, tensor_id t)
+{
+	return (double)shape_count(&graph_tensor(g, t)->shape);
+}
+
+/* ---- how many different values ------------------------------------------------------------ */
+static double
+node_values(const struct graph *g, const struct node *n, const struct need *x)
+{
+	double made = count_of(g, n->out[0]), v = 1;
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		v = n->prim == PRIM_concat ? v + x[n->in[i].i].eff : v * MAX_OF(x[n->in[i].i].eff, 1.0);
+	if (n->prim == PRIM_pad)
+		v += 1;
+	switch (prim_info[n->prim].class) {
+	case CLASS_MAP:
+	case CLASS_BCAST:
+	case CLASS_LAYOUT:
+		return n->n_in ? MIN_OF(made, v) : made;
+	case CLASS_REDUCE:
+	case CLASS_LINEAR:
+	case CLASS_OPAQUE:
+		return made;
+	}
+	return made;
+}
+
+/* ---- what is read ------------------------------------------------------------------------- */
+/* Positions of one dimension that some window touches: k taps, apart by dilation, moved by
+ * stride over `extent` positions from -lo on; of an operand with `have` elements, `ldil` apart. */
+struct window {
+	int64_t have, out, k, stride, dilation, lo, ldil;
+};
+
+/* Calls that fall on an element: taps inside.  *touched: different elements. */
+static double
+window_taps(const struct window *w, double *touched)
+{
+	double taps = 0;
+	int64_t seen = 0, last = -1;
+	bool sparse = w->dilation != 1 || w->ldil != 1;
+
+	for (int64_t o = 0; o < w->out; o++)
+		for (int64_t k = 0; k < w->k; k++) {
+			int64_t at = o * w->stride + k * w->dilation - w->lo;
+			if (at < 0 || at % w->ldil || at / w->ldil >= w->have)
+				continue;
+			taps++;
+			if (at / w->ldil > last) {
+				last = at / w->ldil;
+				seen++;
+			}
+		}
+	/* With gaps elements may come out of order: at least those of the first taps are counted. */
+	*touched = sparse ? (double)MIN_OF(seen, w->have) : (double)seen;
+	return taps;
+}
+
+/* Taps of a convolution or window over all of its result, and elements touched, channels and
+ * batch left out for a convolution. */
+static double
+all_taps(const struct graph *g, const struct node *n, double *touched)
+{
+	const struct shape *x = &graph_tensor(g, n->in[0])->shape, *y = &graph_tensor(g, n->out[0])->shape;
+	bool conv = n->prim == PRIM_conv;
+	double taps = 1, part;
+
+	*touched = 1;
+	for (int d = conv; d < x->rank - conv; d++) {
+		int i = d - conv;
+		struct window w = {.have = x->dim[d], .out = y->dim[d], .ldil = 1};
+		w.k = conv ? graph_tensor(g, n->in[1])->shape.dim[i] : at_ints(&n->at, ATTR_kernel)[i];
+		w.stride = at_ints(&n->at, ATTR_stride)[i];
+		w.dilation = at_ints(&n->at, ATTR_dilation)[i];
+		w.lo = at_ints(&n->at, ATTR_lo)[i];
+		w.ldil = conv ? at_ints(&n->at, ATTR_ldil)[i] : 1;
+		taps *= window_taps(&w, &part);
+		*touched *= part;
+	}
+	return taps;
+}
+
+/* Elements of operand i that are needed when `out` elements of the result are. */
+static double
+operand_need(const struct graph *g, const struct node *n, uint32_t i, double out)
+{
+	double have = count_of(g, n->in[i]), made = count_of(g, n->out[0]), touched;
+	bool all = out >= made;
+	const struct shape *x = &graph_tensor(g, n->in[i])->shape;
+
+	if (made <= 0 || out <= 0 || have <= 0)
+		return 0;
+	switch (n->prim) {
+	case PRIM_bcast:
+		return ceil(out / (made / have));
+	case PRIM_slice:
+	case PRIM_transpose:
+	case PRIM_reshape:
+		return out;
+	case PRIM_pad: /* what is padded may be all that is needed */
+		return MAX_OF(0.0, MIN_OF(have, have - (made - out)));
+	case PRIM_concat:
+		return MAX_OF(0.0, have - (made - out));
+	case PRIM_gather:
+	case PRIM_gather_elements:
+	case PRIM_gather_nd: /* any index may be asked for again and again */
+		return i == 0 ? 1 : all ? have : 1;
+	case PRIM_conv:
+		if (i == 1)
+			return have;
+		if (!all)
+			return 1;
+		(void)all_taps(g, n, &touched);
+		return touched * (double)x->dim[0] * (double)x->dim[x->rank - 1];
+	case PRIM_wsum:
+	case PRIM_wmax:
+		if (!all)
+			return 1;
+		(void)all_taps(g, n, &touched);
+		return touched;
+	case PRIM_matmul:
+		return all ? have : (double)x->dim[x->rank - 1 - (int)i];
+	default:
+		break;
+	}
+	if (prim_info[n->prim].class == CLASS_MAP)
+		return out;
+	if (prim_info[n->prim].class == CLASS_REDUCE)
+		return out * (have / made);
+	return all ? have : 1; /* opaque */
+}
+
+/* ---- arithmetic --------------------------------------------------------------------------- */
+/* A 3x3 stride-1 convolution with many channels: Winograd-class algorithms save up to 4 times. */
+static double
+best_algorithm(const struct graph *g, const struct node *n)
+{
+	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
+
+	if (w->rank != 4 || w->dim[0] != 3 || w->dim[1] != 3 || at_get(&n->at, ATTR_group) != 1)
+		return 1;
+	for (int i = 0; i < 2; i++)
+		if (at_ints(&n->at, ATTR_stride)[i] != 1 || at_ints(&n->at, ATTR_dilation)[i] != 1)
+			return 1;
+	return 4;
+}
+
+static double
+linear_flops(const struct graph *g, const struct node *n)
+{
+	const struct shape *y = &graph_tensor(g, n->out[0])->shape, *w;
+	double touched;
+
+	if (n->prim != PRIM_conv)
+		return node_flops(g, n);
+	w = &graph_tensor(g, n->in[1])->shape;
+	return 2 * all_taps(g, n, &touched) * (double)y->dim[0] * (double)y->dim[y->rank - 1] *
+	    (double)w->dim[w->rank - 2] / best_algorithm(g, n);
+}
+
+static double
+needed_flops(const struct graph *g, const struct node *n, const struct need *x)
+{
+	double made = count_of(g, n->out[0]), out = x[n->out[0].i].n, touched;
+	double share = made > 0 ? MIN_OF(1.0, out / made) : 0;
+
+	switch (prim_info[n->prim].class) {
+	case CLASS_MAP:
+		return 0.5 * prim_info[n->prim].flops * MIN_OF(out, x[n->out[0].i].eff);
+	case CLASS_REDUCE:
+		if (prim_info[n->prim].shape == SHAPE_WINDOW) /* sums of neighbouring windows share */
+			return share >= 1 ? 0.5 * MIN_OF(made, all_taps(g, n, &touched)) : 0;
+		return 0.5 * MIN_OF(x[n->in[0].i].n, x[n->in[0].i].eff);
+	case CLASS_LINEAR:
+		return share * linear_flops(g, n);
+	case CLASS_BCAST:
+	case CLASS_LAYOUT:
+	case CLASS_OPAQUE:
+		return 0;
+	}
+	return 0;
+}
+
+static void
+find_needs(const struct graph *g, struct need *x)
+{
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		x[t].eff = count_of(g, (tensor_id){t});
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		for (uint32_t k = 0; k < g->nodes[i].n_out; k++)
+			x[g->nodes[i].out[k].i].eff = MIN_OF(count_of(g, g->nodes[i].out[k]),
+			    node_values(g, &g->nodes[i], x));
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		x[g->outputs[i].i].n = count_of(g, g->outputs[i]);
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
+		const struct node *n = &g->nodes[i];
+		double out = 0;
+		for (uint32_t k = 0; k < n->n_out; k++)
+			out = MAX_OF(out, x[n->out[k].i].n);
+		/* The union of what readers need is at least what one of them does. */
+		for (uint32_t k = 0; k < n->n_in; k++)
+			x[n->in[k].i].n = MAX_OF(x[n->in[k].i].n,
+			    MIN_OF(count_of(g, n->in[k]), operand_need(g, n, k, out)));
+	}
+}
+
+static double
+external_bytes(const struct graph *g, const struct need *x)
+{
+	double bytes = 0;
+
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		if (g->tensors[t].role == ROLE_INPUT || g->tensors[t].role == ROLE_WEIGHT)
+			bytes += x[t].n * (double)dtype_size(g->tensors[t].type);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		bool again = false;
+		for (uint32_t k = 0; k < i; k++)
+			again |= g->outputs[k].i == g->outputs[i].i;
+		if (!again)
+			bytes += count_of(g, g->outputs[i]) * (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
+	}
+	return bytes;
+}
+
+static double
+bandwidth(const struct hw *hw, double bytes)
+{
+	for (int level = 0; level < 3; level++)
+		if (bytes <= (double)hw->level_bytes[level])
+			return hw->bytes_per_s[level];
+	return hw->bytes_per_s[3];
+}
+
+int64_t
+cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts)
+{
+	struct arena tmp = {0};
+	struct need *x = NEW_ARRAY(&tmp, struct need, s->g.n_tensors + 1);
+	struct cost_parts p = {0};
+	int threads = MAX_OF(hw->n_threads, 1);
+
+	find_needs(&s->g, x);
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		p.flops += needed_flops(&s->g, &s->g.nodes[i], x);
+	p.bytes = external_bytes(&s->g, x);
+	p.flop_ns = p.flops / (hw->flops_peak * threads) * 1e9;
+	p.byte_ns = p.bytes / (bandwidth(hw, p.bytes / threads) * threads) * 1e9;
+	p.call_ns = hw->call_ns;
+	arena_fini(&tmp);
+	if (parts)
+		*parts = p;
+	double ns = floor(MAX_OF(p.flop_ns, p.byte_ns) + p.call_ns);
+	return ns < 1 ? 1 : ns > 1e15 ? (int64_t)1e15 : (int64_t)ns;
+}

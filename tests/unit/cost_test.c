@@ -1,0 +1,185 @@
+/* tests/unit/cost_test.c: bounds count what must be done and no more. */
+#include "../../kernels/cost/cost.h"
+#include "../prop/random_graph.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+
+static const struct hw simple = {
+    .flops_peak = 1e9, /* one a nanosecond */
+    .bytes_per_s = {8e9, 4e9, 2e9, 1e9},
+    .level_bytes = {1000, 10000, 100000},
+    .call_ns = 5,
+    .simd_bytes = 32,
+    .n_threads = 1,
+};
+
+static void
+whole(struct arena *a, const struct graph *g, struct spec *s)
+{
+	struct bitset all = bitset_make(a, g->n_nodes);
+	struct spec_binding bind;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		bit_set(&all, i);
+	spec_make(a, g, &all, g->outputs, g->n_outputs, s, &bind);
+}
+
+static struct cost_parts
+parts_of(const char *text, int64_t *ns)
+{
+	struct arena a = {0};
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+	struct cost_parts p;
+
+	if (!graph_read(&g, &a, str_of(text), &e))
+		fail_msg("%s", e.msg);
+	whole(&a, &g, &s);
+	int64_t t = cost_bound_ns(&s, &simple, &p);
+	if (ns)
+		*ns = t;
+	arena_fini(&a);
+	return p;
+}
+
+static void
+a_map_reads_and_writes_each_element_once(void **state)
+{
+	int64_t ns;
+	struct cost_parts p = parts_of("%0 = input f32[1000]\n%1 = relu %0 : f32[1000]\noutput %1\n", &ns);
+
+	(void)state;
+	assert_true(p.bytes == 8000 && p.flops == 500);
+	assert_true(p.byte_ns == 2000); /* 8,000 bytes fit the second level */
+	assert_int_equal(ns, 2005);
+}
+
+static void
+only_what_is_read_counts(void **state)
+{
+	(void)state;
+	struct cost_parts p = parts_of("%0 = input f32[1000]\n"
+				       "%1 = slice %0 shape=[10] start=[5] step=[3] : f32[10]\n"
+				       "%2 = relu %1 : f32[10]\noutput %2\n", NULL);
+	assert_true(p.bytes == 80);
+	p = parts_of("%0 = input f32[1,8]\n%1 = bcast %0 shape=[50,8] : f32[50,8]\n"
+		     "%2 = exp %1 : f32[50,8]\noutput %2\n", NULL);
+	assert_true(p.bytes == 32 + 1600);
+	assert_true(p.flops == 0.5 * 12 * 8); /* the same in every row: once */
+	p = parts_of("%0 = input f32[10]\n%1 = input f32[10]\n%2 = concat %0 %1 axis=0 : f32[20]\n"
+		     "%3 = slice %2 shape=[5] start=[10] step=[1] : f32[5]\noutput %3\n", NULL);
+	assert_true(p.bytes <= 20 + 20 + 20);
+	p = parts_of("%0 = input f32[10]\n%1 = pad %0 lo=[3] hi=[3] mode=1 value=0x0p+0 : f32[16]\noutput %1\n",
+	    NULL);
+	assert_true(p.bytes == 40 + 64);
+}
+
+static void
+border_taps_are_left_out(void **state)
+{
+	(void)state;
+	struct cost_parts p = parts_of("%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,16]\n"
+	    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,8,8,16]\n"
+	    "output %2\n", NULL);
+	assert_true(p.flops == 2.0 * 22 * 22 * 4 * 16 / 4);
+	assert_true(p.bytes == 4.0 * (256 + 576 + 1024));
+	p = parts_of("%0 = input f32[1,8,8,4]\n%1 = weight f32[5,5,4,16]\n"
+	    "%2 = conv %0 %1 lo=[2,2] hi=[2,2] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,8,8,16]\n"
+	    "output %2\n", NULL);
+	assert_true(p.flops == 2.0 * 34 * 34 * 4 * 16);
+}
+
+static void
+a_strided_convolution_reads_what_it_touches(void **state)
+{
+	(void)state;
+	struct cost_parts p = parts_of("%0 = input f32[1,8,8,4]\n%1 = weight f32[1,1,4,16]\n"
+	    "%2 = conv %0 %1 lo=[0,0] hi=[0,0] stride=[2,2] dilation=[1,1] ldil=[1,1] group=1 : f32[1,4,4,16]\n"
+	    "output %2\n", NULL);
+	assert_true(p.bytes == 4.0 * (4 * 4 * 4 + 64 + 256));
+	assert_true(p.flops == 2.0 * 16 * 4 * 16);
+}
+
+static void
+levels_are_chosen_by_size(void **state)
+{
+	(void)state;
+	struct cost_parts p = parts_of("%0 = input f32[100]\n%1 = relu %0 : f32[100]\noutput %1\n", NULL);
+	assert_true(p.byte_ns == 100);
+	p = parts_of("%0 = input f32[100000]\n%1 = relu %0 : f32[100000]\noutput %1\n", NULL);
+	assert_true(p.byte_ns == 800000);
+}
+
+static double
+all_bytes(const struct spec *s)
+{
+	double b = 0;
+
+	for (uint32_t t = 0; t < s->g.n_tensors; t++)
+		if (s->g.tensors[t].role == ROLE_INPUT || s->g.tensors[t].role == ROLE_WEIGHT)
+			b += (double)shape_count(&s->g.tensors[t].shape) * (double)dtype_size(s->g.tensors[t].type);
+	for (uint32_t i = 0; i < s->g.n_outputs; i++) {
+		const struct tensor *t = graph_tensor(&s->g, s->g.outputs[i]);
+		b += (double)shape_count(&t->shape) * (double)dtype_size(t->type);
+	}
+	return b;
+}
+
+/* node_flops spreads the zeros between elements (ldil) evenly; few results may meet fewer. */
+static double
+most_flops(const struct graph *g, const struct node *n)
+{
+	double f = node_flops(g, n);
+
+	if (n->prim == PRIM_conv)
+		for (int i = 0; i < graph_tensor(g, n->in[0])->shape.rank - 2; i++)
+			f *= (double)at_ints(&n->at, ATTR_ldil)[i];
+	return f;
+}
+
+static void
+bounds_never_exceed_the_plain_counts(void **state)
+{
+	struct random_opts ro = {.n_nodes = 10, .kinds = RG_ALL};
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 300; seed++) {
+		struct arena a = {0};
+		struct rng r = {seed};
+		struct graph g, sorted;
+		struct spec s;
+		struct cost_parts p;
+		double flops = 0;
+
+		random_graph(&g, &a, &r, &ro);
+		graph_sort(&sorted, &a, &g, NULL);
+		if (sorted.n_nodes <= SPEC_MAX_NODES) {
+			whole(&a, &sorted, &s);
+			int64_t ns = cost_bound_ns(&s, &simple, &p);
+			for (uint32_t i = 0; i < s.g.n_nodes; i++)
+				flops += most_flops(&s.g, &s.g.nodes[i]);
+			assert_true(ns >= 1);
+			assert_true(p.flops <= flops * (1 + 1e-9) + 1e-9);
+			assert_true(p.bytes <= all_bytes(&s));
+			assert_true(cost_bound_ns(&s, &hw_fastest, NULL) <= ns);
+		}
+		arena_fini(&a);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_map_reads_and_writes_each_element_once),
+	    cmocka_unit_test(only_what_is_read_counts),
+	    cmocka_unit_test(border_taps_are_left_out),
+	    cmocka_unit_test(a_strided_convolution_reads_what_it_touches),
+	    cmocka_unit_test(levels_are_chosen_by_size),
+	    cmocka_unit_test(bounds_never_exceed_the_plain_counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
