@@ -1,0 +1,382 @@
+/* tests/prop/emit_test.c: generated kernels against the interpreter, on random graphs and on
+ * shapes that are awkward.  Kernels are compiled in batches; every buffer has guard zones; every
+ * kernel runs once whole, and once with its ranges in odd pieces, in a shuffled order, with
+ * scratch full of rubbish: the results must be the same bytes.
+ * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), KORCH_EMIT_SEED=N from there. */
+#include "../../kernels/base/base.h"
+#include "../../kernels/emit/emit.h"
+#include "../../kernels/interp/interp.h"
+#include "random_graph.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { BATCH = 40, ZONE = 256, RUBBISH = 0xa5 };
+
+struct one {
+	struct spec spec;
+	struct kernel_code code;
+	uint64_t seed;
+	bool infeasible;
+	const char *schedule;
+};
+
+typedef void pass_fn(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);
+
+/* ---- memory with guard zones ------------------------------------------------------------------- */
+static char *
+guarded(size_t n)
+{
+	size_t whole = (n + 63) / 64 * 64 + 2 * ZONE;
+	char *p = aligned_alloc(64, whole);
+
+	memset(p, RUBBISH, whole);
+	return p + ZONE;
+}
+
+static bool
+zones_hold(const char *p, size_t n)
+{
+	for (int i = 1; i <= ZONE; i++)
+		if ((unsigned char)p[-i] != RUBBISH)
+			return false;
+	for (size_t i = n; i < (n + 63) / 64 * 64 + ZONE; i++)
+		if ((unsigned char)p[i] != RUBBISH)
+			return false;
+	return true;
+}
+
+static size_t
+bytes_of(const struct tensor *t)
+{
+	size_t n;
+
+	if (!shape_bytes(&t->shape, t->type, &n))
+		bug("a shape of the test is too large");
+	return n;
+}
+
+/* ---- running --------------------------------------------------------------------------------------- */
+struct run {
+	const struct one *o;
+	void *lib;
+	char symbol[32];
+	void **buf;
+	char **operand, **result, *shared, *local;
+};
+
+static void *
+operand_for(const struct one *o, uint32_t i, const void *dense, char **base, size_t *n)
+{
+	const struct tensor *t = graph_tensor(&o->spec.g, o->spec.g.inputs[i]);
+
+	*n = bytes_of(t);
+	for (uint32_t k = 0; k < o->code.n_packs; k++) {
+		if (o->code.packs[k].operand != i)
+			continue;
+		*n = pack_bytes(&o->code.packs[k], t->type);
+		*base = guarded(*n);
+		pack_apply(&o->code.packs[k], t, dense, *base);
+		return *base;
+	}
+	*base = guarded(*n);
+	memcpy(*base, dense, *n);
+	return *base;
+}
+
+static pass_fn *
+find_pass(const struct run *r, uint32_t pass)
+{
+	char name[64];
+	void *p;
+	pass_fn *fn;
+
+	snprintf(name, sizeof(name), "%s_p%u", r->symbol, pass);
+	p = dlsym(r->lib, name);
+	if (!p)
+		bug("no symbol %s", name);
+	memcpy(&fn, &p, sizeof(fn));
+	return fn;
+}
+
+/* The range in pieces, last one first. */
+static void
+run_pieces(const struct run *r, uint32_t pass, struct rng *rng)
+{
+	int64_t hi = r->o->code.range[pass];
+
+	while (hi > 0) {
+		int64_t lo = hi - 1 - (int64_t)rng_below(rng, (uint32_t)MIN_OF(hi, (int64_t)7));
+
+		memset(r->local, RUBBISH, r->o->code.local_bytes);
+		find_pass(r, pass)(r->buf, r->shared, r->local, MAX_OF(lo, (int64_t)0), hi);
+		hi = MAX_OF(lo, (int64_t)0);
+	}
+}
+
+static void
+run_all(const struct run *r, struct rng *pieces)
+{
+	memset(r->shared, RUBBISH, r->o->code.shared_bytes);
+	memset(r->local, RUBBISH, r->o->code.local_bytes);
+	for (uint32_t p = 0; p < r->o->code.n_passes; p++) {
+		if (pieces)
+			run_pieces(r, p, pieces);
+		else
+			find_pass(r, p)(r->buf, r->shared, r->local, 0, r->o->code.range[p]);
+	}
+}
+
+static void
+say(const struct one *o, const char *what)
+{
+	print_error("seed %llu schedule '%s': %s\n%.*s\n", (unsigned long long)o->seed, o->schedule, what,
+	    STR_ARG(o->spec.text));
+}
+
+/* How far sums may drift: float32, reassociated, cancelling. */
+static double
+allowed(enum dtype t)
+{
+	return t == DT_f16 ? 4e-3 : t == DT_bf16 ? 3e-2 : t == DT_f64 ? 1e-9 : 2e-5;
+}
+
+static bool
+compare(const struct run *r, void **want, const char *how)
+{
+	const struct graph *g = &r->o->spec.g;
+
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		const struct tensor *t = graph_tensor(g, g->outputs[i]);
+		double d = values_distance(t->type, &t->shape, r->result[i], want[i], 1e-2);
+		char what[128];
+
+		if (d <= allowed(t->type) && zones_hold(r->result[i], bytes_of(t)))
+			continue;
+		snprintf(what, sizeof(what), "%s: output %u is %g away%s", how, i, d,
+		    zones_hold(r->result[i], bytes_of(t)) ? "" : ", and wrote outside");
+		say(r->o, what);
+		return false;
+	}
+	if (zones_hold(r->shared, r->o->code.shared_bytes) && zones_hold(r->local, r->o->code.local_bytes))
+		return true;
+	say(r->o, "scratch was left");
+	return false;
+}
+
+static bool
+check_one(struct arena *a, const struct one *o, void *lib, uint32_t number)
+{
+	struct run r = {.o = o, .lib = lib};
+	const struct graph *g = &o->spec.g;
+	struct rng rng = {o->seed * 31 + 7}, pieces = {o->seed};
+	const void **in = random_inputs(a, &rng, g);
+	void **want = NEW_ARRAY(a, void *, g->n_outputs), **first = NEW_ARRAY(a, void *, g->n_outputs);
+	struct err e = {0};
+	bool ok = true;
+	size_t n;
+
+	snprintf(r.symbol, sizeof(r.symbol), "k%u", number);
+	if (!interp_run(a, g, in, NULL, want, &e)) {
+		say(o, e.msg);
+		return false;
+	}
+	r.buf = NEW_ARRAY(a, void *, g->n_inputs + g->n_outputs);
+	r.operand = NEW_ARRAY(a, char *, g->n_inputs);
+	r.result = NEW_ARRAY(a, char *, g->n_outputs);
+	for (uint32_t i = 0; i < g->n_inputs; i++)
+		r.buf[i] = operand_for(o, i, in[i], &r.operand[i], &n);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		n = bytes_of(graph_tensor(g, g->outputs[i]));
+		r.buf[g->n_inputs + i] = r.result[i] = guarded(n);
+	}
+	r.shared = guarded(o->code.shared_bytes);
+	r.local = guarded(o->code.local_bytes);
+	run_all(&r, NULL);
+	ok = compare(&r, want, "whole");
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		n = bytes_of(graph_tensor(g, g->outputs[i]));
+		first[i] = arena_alloc(a, n + 1);
+		memcpy(first[i], r.result[i], n);
+		memset(r.result[i], RUBBISH, n);
+	}
+	run_all(&r, &pieces);
+	for (uint32_t i = 0; i < g->n_outputs && ok; i++) {
+		n = bytes_of(graph_tensor(g, g->outputs[i]));
+		if (memcmp(first[i], r.result[i], n) != 0) {
+			say(o, "in pieces the result differs");
+			ok = false;
+		}
+	}
+	for (uint32_t i = 0; i < g->n_inputs; i++)
+		free(r.operand[i] - ZONE);
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		free(r.result[i] - ZONE);
+	free(r.shared - ZONE);
+	free(r.local - ZONE);
+	return ok;
+}
+
+/* ---- batches ------------------------------------------------------------------------------------------ */
+static void *
+compile(const char *dir, struct arena *a, struct one *list, uint32_t n, const struct target *t)
+{
+	struct strbuf sb, cmd;
+	struct err e = {0};
+	const char *c = arena_printf(a, "%s/k.c", dir), *so = arena_printf(a, "%s/k.so", dir);
+
+	sb_init(&sb, a);
+	sb_add(&sb, emit_c_prelude(a, t));
+	for (uint32_t i = 0; i < n; i++)
+		if (!list[i].infeasible)
+			sb_add(&sb, list[i].code.text);
+	if (!os_write_file(os_real(), c, (struct bytes){(const uint8_t *)sb.p, sb.n}, &e))
+		bug("%s", e.msg);
+	sb_init(&cmd, a);
+	sb_addz(&cmd, "cc -std=gnu11 -w -shared -fPIC -march=x86-64-v3");
+	for (const char *const *f = emit_c_flags(t); *f; f++)
+		if (strcmp(*f, "-O3") != 0)
+			sb_addf(&cmd, " %s", *f);
+	sb_addf(&cmd, " -O1 -o %s %s -lm", so, c);
+	if (system(sb_str(&cmd).p) != 0)
+		return NULL;
+	void *lib = dlopen(so, RTLD_NOW | RTLD_LOCAL);
+
+	if (!lib)
+		print_error("%s\n", dlerror());
+	return lib;
+}
+
+static uint32_t
+check_batch(struct arena *a, struct one *list, uint32_t n, const struct target *t)
+{
+	char dir[] = "/tmp/korch-emit-XXXXXX";
+	uint32_t bad = 0;
+
+	if (!mkdtemp(dir))
+		bug("no folder for the compiler");
+	void *lib = compile(dir, a, list, n, t);
+
+	if (!lib) {
+		print_error("the batch from seed %llu on did not compile: %s/k.c\n", (unsigned long long)list[0].seed, dir);
+		return n;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct arena tmp = {0};
+		bad += !list[i].infeasible && !check_one(&tmp, &list[i], lib, i);
+		arena_fini(&tmp);
+	}
+	dlclose(lib);
+	unlink(arena_printf(a, "%s/k.c", dir));
+	unlink(arena_printf(a, "%s/k.so", dir));
+	rmdir(dir);
+	return bad;
+}
+
+static void
+spec_of_graph(struct arena *a, const struct graph *g, struct spec *s)
+{
+	struct bitset all = bitset_make(a, g->n_nodes);
+	struct spec_binding b;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		bit_set(&all, i);
+	spec_make(a, g, &all, g->outputs, g->n_outputs, s, &b);
+}
+
+static void
+make_one(struct arena *a, struct one *o, uint32_t number, const struct target *t)
+{
+	struct err e = {0};
+	const char *symbol = arena_printf(a, "k%u", number);
+
+	if (!emit_c(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e)) {
+		o->infeasible = true;
+		if (e.code != ERR_INFEASIBLE)
+			bug("%s", e.msg);
+	}
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------ */
+static const char *const schedules[] = {"", "", "block=3", "block=1 inline_flops=0", "inline_flops=64 unroll_red=0",
+    "unroll_red=64", "block=5 lanes=8 split=8", "block=64 tile=8"};
+
+static uint64_t
+setting(const char *name, uint64_t otherwise)
+{
+	const char *s = getenv(name);
+
+	return s ? strtoull(s, NULL, 10) : otherwise;
+}
+
+static void
+random_one(struct arena *a, struct one *o, uint64_t seed)
+{
+	static const uint32_t kinds[] = {RG_ALL & ~(uint32_t)RG_OPAQUE, RG_MAP | RG_BCAST | RG_REDUCE, RG_LAYOUT | RG_MAP,
+	    RG_MAP | RG_CONV | RG_LAYOUT | RG_BCAST, RG_MAP | RG_MATMUL | RG_REDUCE | RG_BCAST | RG_LAYOUT,
+	    RG_WINDOW | RG_MAP | RG_LAYOUT, RG_ALL & ~(uint32_t)RG_OPAQUE};
+	struct rng r = {seed};
+	struct random_opts opts = {.n_nodes = 2 + rng_below(&r, 14), .kinds = kinds[rng_below(&r, COUNT_OF(kinds))],
+	    .chain = rng_below(&r, 2), .max_extent = rng_below(&r, 4) ? 9 : 40, .max_elements = 20000};
+	struct graph g, sorted;
+
+	random_graph(&g, a, &r, &opts);
+	graph_sort(&sorted, a, &g, NULL);
+	*o = (struct one){.seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
+	spec_of_graph(a, &sorted, &o->spec);
+}
+
+static void
+run_random(const struct target *t, uint64_t n, uint64_t seed)
+{
+	uint32_t bad = 0, refused = 0;
+
+	for (uint64_t from = 0; from < n && bad < 5; from += BATCH) {
+		struct arena a = {0};
+		struct one *list = NEW_ARRAY(&a, struct one, BATCH);
+
+		for (uint32_t i = 0; i < BATCH; i++) {
+			random_one(&a, &list[i], seed + from + i);
+			make_one(&a, &list[i], i, t);
+			refused += list[i].infeasible;
+		}
+		bad += check_batch(&a, list, BATCH, t);
+		arena_fini(&a);
+	}
+	print_message("%llu graphs, %u refused as infeasible\n", (unsigned long long)n, refused);
+	assert_int_equal(bad, 0);
+}
+
+static void
+test_random_graphs(void **state)
+{
+	(void)state;
+	run_random(&target_avx2, setting("KORCH_EMIT_GRAPHS", 320), setting("KORCH_EMIT_SEED", 1));
+}
+
+static void
+test_random_graphs_strict(void **state)
+{
+	struct target t = target_avx2;
+
+	(void)state;
+	t.strict = true;
+	run_random(&t, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 1000000);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_graphs),
+		cmocka_unit_test(test_random_graphs_strict),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
