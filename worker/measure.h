@@ -69,7 +69,7 @@ enum measure_stop { STOP_NONE, STOP_CONVERGED, STOP_BUDGET, STOP_RACE, STOP_COUN
 const char *measure_stop_name(enum measure_stop s); /* "converged" */
 struct measure_row {
 	enum err_code fail;  /* ERR_NONE: checked, and timed unless check_only */
-	char cause[256];     /* a sentence, when it failed */
+	char cause[512];     /* a sentence, when it failed */
 	int64_t median_ns, p10_ns, p90_ns, min_ns, spread_ns;
 	uint32_t samples;
 	double error;        /* largest error over largest magnitude found */
@@ -85,7 +85,7 @@ bool measure_batch_run(struct measure_child *c, struct arena *a, const struct me
 enum { MEASURE_MAX_PLANS = 16 };
 struct measure_timing {
 	enum err_code fail;
-	char cause[256];
+	char cause[512];
 	int64_t median_ns, min_ns, spread_ns;
 	uint32_t samples;
 };

@@ -3,7 +3,6 @@
  * load are no part of it: they say nothing about how fast the same code runs tomorrow. */
 #include "dev.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,15 +171,13 @@ cpuinfo_value(const char *key, char *out, size_t cap)
 	(void)fclose(f);
 }
 
+/* Of the machine: how many of them a process may use says nothing about their speed. */
 static int
 count_cores(void)
 {
-	cpu_set_t set;
+	long n = sysconf(_SC_NPROCESSORS_CONF);
 
-	CPU_ZERO(&set);
-	if (sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) < 1)
-		return 1;
-	return CPU_COUNT(&set);
+	return n > 0 && n < 1 << 20 ? (int)n : 1;
 }
 
 /* "0-1" or "0,4" names two threads of one core; "0" names one. */

@@ -1,0 +1,244 @@
+/* tests/unit/measure_test.c: the measuring child: right kernels are timed, and each way of being
+ * wrong costs one row with its cause while the rest of the batch goes on.  label: cpu */
+#include "../../schema/plan_file.h"
+#include "../../worker/measure.h"
+#include "../harness/plan_sample.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { N = 1000 };
+
+/* out = relu(in), in several hands. */
+static const char text[] =
+    "#define PASS(NAME) void NAME##_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
+    "#define X const float *x = b[0]; float *y = b[1]; long i; (void)s; (void)l\n"
+    "PASS(good) { X; for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0; }\n"
+    "PASS(slow) { X; for (i = lo; i < hi; i++) for (volatile int k = 0; k < 400; k++) y[i] = x[i] > 0 ? x[i] : 0; }\n"
+    "PASS(wrong) { X; for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0.001f; }\n"
+    "PASS(tail) { X; for (i = lo; i < hi - 1; i++) y[i] = x[i] > 0 ? x[i] : 0; }\n"
+    "PASS(over) { X; for (i = lo; i < hi + 1; i++) y[i] = i < hi && x[i] > 0 ? x[i] : 0; }\n"
+    "PASS(operand) { X; for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0; ((float *)x)[0] = 1; }\n"
+    "PASS(crash) { X; (void)x; for (i = lo; i < hi; i++) y[i] = 0; *(volatile int *)8 = 1; }\n"
+    "PASS(leave) { X; (void)x; (void)y; (void)i; extern void _exit(int); _exit(7); }\n"
+    "PASS(hang) { X; (void)x; (void)y; (void)i; for (volatile int k = 1; k;) ; }\n";
+
+static const char *const names[] = {"good", "wrong", "tail", "crash", "over", "operand", "leave", "hang", "slow",
+    "missing"};
+
+struct bench {
+	struct arena a;
+	struct measure_child *child;
+	struct spec spec;
+	struct bytes module;
+	struct calibration calibration;
+};
+
+static void
+open_child(struct bench *b, const char *device, const char *fake)
+{
+	struct measure_opts o = {.program = KORCH_BINARY_DIR "/bin/korch-measure", .device = device, .fake = fake,
+	    .n_threads = 1, .kernel_ns = 1500000000};
+	struct err e = {0};
+
+	if (!measure_open(&o, &b->child, &e))
+		fail_msg("%s", e.msg);
+}
+
+static int
+setup(void **state)
+{
+	static const char *const flags[] = {"-O2", NULL};
+	struct bench *b = heap_alloc(sizeof(*b));
+	struct compile_opts o = {.flags = flags};
+	struct err e = {0};
+
+	*state = b;
+	if (!compile_c(&b->a, str_of(text), &o, &b->module, &e) ||
+	    !spec_read(&b->a, STR("spec 1\n%0 = input f32[1000]\n%1 = relu %0 : f32[1000]\noutput %1\n"), &b->spec, &e)) {
+		(void)fprintf(stderr, "%s\n", e.msg);
+		return -1;
+	}
+	open_child(b, "cpu", NULL);
+	b->calibration = (struct calibration){.hw = {.level_bytes = {32768, 524288, 1 << 24}}, .ref_ns = {20000, 20000}};
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct bench *b = *state;
+
+	measure_close(b->child);
+	arena_fini(&b->a);
+	free(b);
+	return 0;
+}
+
+static struct measure_row *
+run(struct bench *b, const char *const *symbols, uint32_t n, bool check_only)
+{
+	struct kernel_code code = {.n_passes = 1, .range = {N}};
+	struct measure_kernel *k = NEW_ARRAY(&b->a, struct measure_kernel, n);
+	struct measure_item item = {.spec = &b->spec, .kernels = k, .n_kernels = n};
+	struct measure_batch batch = {.module = b->module, .items = &item, .n_items = 1,
+	    .calibration = &b->calibration, .check_only = check_only, .budget_ns = 50000000, .seed = 3};
+	struct measure_row *rows;
+	struct err e = {0};
+
+	for (uint32_t i = 0; i < n; i++)
+		k[i] = (struct measure_kernel){str_of(symbols[i]), str_of(symbols[i]), &code};
+	if (!measure_batch_run(b->child, &b->a, &batch, &rows, &e))
+		fail_msg("%s", e.msg);
+	return rows;
+}
+
+static void
+expect(const struct measure_row *r, enum err_code fail, const char *words)
+{
+	if (r->fail != fail || !strstr(r->cause, words))
+		fail_msg("wanted %s \"%s\", have %s \"%s\"", err_name(fail), words, err_name(r->fail), r->cause);
+}
+
+static void
+each_fault_costs_one_row(void **state)
+{
+	const struct measure_row *r = run(*state, names, COUNT_OF(names), true);
+
+	expect(&r[0], ERR_NONE, "");
+	assert_true(r[0].error < 1e-6);
+	expect(&r[1], ERR_WRONG, "the reference says");
+	expect(&r[2], ERR_WRONG, "element 999");
+	expect(&r[3], ERR_CRASH, "signal 11");
+	expect(&r[4], ERR_WRONG, "writes outside output 0");
+	expect(&r[5], ERR_WRONG, "writes into operand 0");
+	expect(&r[6], ERR_CRASH, "status 7");
+	expect(&r[7], ERR_TIMEOUT, "did not end");
+	expect(&r[8], ERR_NONE, "");
+	expect(&r[9], ERR_FORMAT, "no function missing_p0");
+}
+
+static void
+times_are_ranked(void **state)
+{
+	static const char *const two[] = {"slow", "good", "wrong"};
+	const struct measure_row *r = run(*state, two, 3, false);
+
+	expect(&r[0], ERR_NONE, "");
+	expect(&r[1], ERR_NONE, "");
+	expect(&r[2], ERR_WRONG, "");
+	assert_true(r[1].median_ns > 0 && r[1].median_ns < r[0].median_ns);
+	assert_true(r[1].min_ns <= r[1].p10_ns && r[1].p10_ns <= r[1].median_ns && r[1].median_ns <= r[1].p90_ns);
+	assert_int_equal(r[1].stop, STOP_CONVERGED);
+	assert_true(r[1].samples >= 31);
+	/* Far behind: out of the race early. */
+	assert_int_equal(r[0].stop, STOP_RACE);
+	assert_true(r[0].samples < 31);
+	assert_int_equal(r[2].samples, 0);
+}
+
+static void
+a_module_that_cannot_load_fails_every_row(void **state)
+{
+	struct bench *b = *state;
+	struct bytes whole = b->module;
+	const struct measure_row *r;
+
+	b->module.n = 40;
+	r = run(b, names, 2, true);
+	expect(&r[0], ERR_FORMAT, "no shared object");
+	expect(&r[1], ERR_FORMAT, "no shared object");
+	b->module = whole;
+	r = run(b, names, 1, true);
+	expect(&r[0], ERR_NONE, "");
+}
+
+static void
+calibration_is_plausible(void **state)
+{
+	struct bench *b = *state;
+	struct calibration c;
+	struct dev_info again;
+	struct err e = {0};
+
+	if (!measure_calibrate(b->child, &c, &e))
+		fail_msg("%s", e.msg);
+	assert_true(c.hw.flops_peak > 1e9 && c.hw.flops_peak < 1e13);
+	assert_true(c.hw.bytes_per_s[0] >= c.hw.bytes_per_s[1] && c.hw.bytes_per_s[3] > 1e8);
+	assert_true(c.hw.call_ns >= 1 && c.hw.call_ns < 1e5);
+	assert_true(c.ref_ns[REF_COMPUTE] > 1000 && c.ref_ns[REF_STREAM] > 1000);
+	assert_non_null(strstr(c.info.environment, "compiler="));
+	/* The words come out the same without measuring. */
+	if (!measure_environment(&c.target, &again, &e))
+		fail_msg("%s", e.msg);
+	assert_string_equal(again.environment, c.info.environment);
+}
+
+static void
+plans_are_timed_side_by_side(void **state)
+{
+	struct bench *b = *state;
+	char path[] = "/tmp/korch-measure-XXXXXX";
+	int fd = mkstemp(path);
+	const char *paths[] = {path, "/nowhere/none.korch", path};
+	struct plan_host h = {0};
+	struct measure_timing t[3];
+	struct plan p;
+	struct err e = {0};
+
+	assert_true(fd >= 0);
+	(void)close(fd);
+	if (!plan_sample(&b->a, &p, &e) || !plan_save(path, &p, &h, &e) ||
+	    !measure_plans(b->child, paths, 3, 20000000, 1, t, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(t[0].fail, ERR_NONE);
+	assert_true(t[0].median_ns >= t[0].min_ns && t[0].samples >= 5 && t[2].samples == t[0].samples);
+	assert_int_equal(t[1].fail, ERR_IO);
+	(void)unlink(path);
+}
+
+static void
+fake_faults_walk_the_same_way(void **state)
+{
+	struct bench *b = *state;
+	struct measure_row *r, *again;
+	static const char *many[40];
+	uint32_t n_crash = 0, n_ok = 0;
+
+	for (uint32_t i = 0; i < COUNT_OF(many); i++)
+		many[i] = arena_printf(&b->a, "k%u", i);
+	measure_close(b->child);
+	open_child(b, "fake", "seed=4,crash=100000,wrong=100000");
+	b->calibration.hw = hw_fastest;
+	r = run(b, many, COUNT_OF(many), false);
+	again = run(b, many, COUNT_OF(many), false);
+	for (uint32_t i = 0; i < COUNT_OF(many); i++) {
+		n_crash += r[i].fail == ERR_CRASH;
+		n_ok += r[i].fail == ERR_NONE;
+		assert_int_equal(r[i].fail, again[i].fail);
+		assert_int_equal(r[i].median_ns, again[i].median_ns);
+	}
+	assert_true(n_crash > 0 && n_ok > 20);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(each_fault_costs_one_row, setup, teardown),
+	    cmocka_unit_test_setup_teardown(times_are_ranked, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_module_that_cannot_load_fails_every_row, setup, teardown),
+	    cmocka_unit_test_setup_teardown(calibration_is_plausible, setup, teardown),
+	    cmocka_unit_test_setup_teardown(plans_are_timed_side_by_side, setup, teardown),
+	    cmocka_unit_test_setup_teardown(fake_faults_walk_the_same_way, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

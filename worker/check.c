@@ -1,0 +1,540 @@
+/* worker/check.c: is a compiled kernel right?  The interpreter is the meaning.
+ *
+ * Three ways, by size (D10):
+ *   full     small specs: every element, on every input set;
+ *   sampled  big ones: elements evaluated on demand, at borders, tile edges, tails and random
+ *            places; and the kernels of one spec are compared with each other in full, so that
+ *            one that errs elsewhere stands out and is sampled there;
+ *   composed where one element needs too much (norms): every element, node by node.
+ * Buffers have guards on both sides; results start as NaN, so that what is not written shows. */
+#include "measure_int.h"
+
+#include "../kernels/interp/interp.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 256, MAX_SETS = 4, N_SAMPLES = 320, MAX_DISPUTED = 24 };
+static const uint64_t default_max_full = 3000000, max_cone = 20000000;
+static const double default_tolerance = 1e-4;
+static const unsigned char guard_byte = 0xa7;
+
+struct wanted { /* of one output on one input set */
+	void *dense;    /* all elements, or NULL */
+	int64_t *at;    /* else these */
+	double *value;
+	uint32_t n;
+	double scale;   /* largest magnitude, what errors are measured against */
+};
+struct set {
+	enum input_set kind;
+	void **operands;
+	struct wanted *want; /* per output */
+};
+struct check {
+	struct arena arena;
+	const struct spec *spec;
+	struct check_opts o;
+	struct set sets[MAX_SETS];
+	uint32_t n_sets;
+	bool is_sampled;
+	void **peer;         /* outputs of the first right kernel on set 0, while sampled */
+};
+
+static const struct tensor *
+output(const struct check *c, uint32_t i)
+{
+	return graph_tensor(&c->spec->g, c->spec->g.outputs[i]);
+}
+
+static size_t
+bytes_of(const struct tensor *t)
+{
+	size_t n;
+
+	if (!shape_bytes(&t->shape, t->type, &n))
+		bug("a spec with a tensor that does not fit");
+	return n;
+}
+
+/* ---- what is wanted --------------------------------------------------------------------- */
+static double
+scalar_work(const struct graph *g)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct node *n = &g->nodes[i];
+
+		sum += node_flops(g, n) + (double)shape_count(&graph_tensor(g, n->out[0])->shape);
+	}
+	return sum;
+}
+
+static double
+finite_magnitude(double v)
+{
+	v = fabs(v);
+	return isfinite(v) && v < 1e30 ? v : 0;
+}
+
+static bool
+want_dense(struct check *c, struct set *s, struct err *e)
+{
+	const struct graph *g = &c->spec->g;
+	void **out = NEW_ARRAY(&c->arena, void *, g->n_outputs);
+
+	if (!interp_run(&c->arena, g, (const void *const *)s->operands, NULL, out, e))
+		return false;
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		int64_t n = shape_count(&output(c, i)->shape);
+
+		s->want[i].dense = out[i];
+		for (int64_t k = 0; k < n; k++)
+			s->want[i].scale = fmax(s->want[i].scale, finite_magnitude(elem_get(output(c, i)->type, out[i], k)));
+	}
+	return true;
+}
+
+/* A coordinate worth looking at: ends, neighbours of tile edges, or anywhere. */
+static int64_t
+telling_place(struct rng *r, int64_t extent)
+{
+	static const int tiles[] = {6, 8, 14, 16, 32, 48, 64, 96};
+	int64_t tile = tiles[rng_below(r, COUNT_OF(tiles))], at;
+
+	switch (rng_below(r, 4)) {
+	case 0:
+		return rng_below(r, 2) ? 0 : extent - 1;
+	case 1:
+		at = (extent / tile) * tile - (int64_t)rng_below(r, 2);
+		break;
+	case 2:
+		at = (int64_t)rng_below(r, (uint32_t)MIN_OF(extent / tile + 1, (int64_t)UINT32_MAX)) * tile - rng_below(r, 2);
+		break;
+	default:
+		at = (int64_t)(rng_unit(r) * (double)extent);
+	}
+	return MAX_OF(MIN_OF(at, extent - 1), (int64_t)0);
+}
+
+static void
+choose_samples(struct check *c, const struct tensor *t, struct wanted *w, struct rng *r)
+{
+	int64_t count = shape_count(&t->shape);
+
+	w->n = (uint32_t)MIN_OF(count, (int64_t)N_SAMPLES);
+	w->at = NEW_ARRAY(&c->arena, int64_t, w->n);
+	w->value = NEW_ARRAY(&c->arena, double, w->n);
+	for (uint32_t i = 0; i < w->n; i++) {
+		int64_t at = 0;
+
+		for (int d = 0; d < t->shape.rank; d++)
+			at = at * t->shape.dim[d] + telling_place(r, t->shape.dim[d]);
+		w->at[i] = count <= N_SAMPLES ? i : at;
+	}
+}
+
+static bool
+want_samples(struct check *c, struct set *s, struct err *e)
+{
+	const struct graph *g = &c->spec->g;
+	struct rng r = {mix64(c->o.seed + 77)};
+
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		struct wanted *w = &s->want[i];
+
+		choose_samples(c, output(c, i), w, &r);
+		if (!interp_sample(&c->arena, g, (const void *const *)s->operands, g->outputs[i], w->at, w->n, max_cone, w->value, e))
+			return false;
+		for (uint32_t k = 0; k < w->n; k++)
+			w->scale = fmax(w->scale, finite_magnitude(w->value[k]));
+	}
+	return true;
+}
+
+/* More than half of the values are NaN or infinite: this set says little about the kernel. */
+static bool
+is_mute(const struct check *c, const struct set *s)
+{
+	int64_t n = 0, silent = 0;
+
+	for (uint32_t i = 0; i < c->spec->g.n_outputs; i++) {
+		const struct wanted *w = &s->want[i];
+		const struct tensor *t = output(c, i);
+		int64_t count = w->dense ? shape_count(&t->shape) : w->n;
+
+		for (int64_t k = 0; k < count; k++)
+			silent += !isfinite(w->dense ? elem_get(t->type, w->dense, k) : w->value[k]);
+		n += count;
+	}
+	return silent * 2 > n;
+}
+
+static bool
+add_set(struct check *c, enum input_set kind, struct err *e)
+{
+	struct set *s = &c->sets[c->n_sets];
+	struct err small = {0};
+	bool ok;
+
+	s->kind = kind;
+	s->operands = make_operands(&c->arena, c->spec);
+	s->want = NEW_ARRAY(&c->arena, struct wanted, c->spec->g.n_outputs);
+	fill_operands(c->spec, kind, c->o.seed, s->operands);
+	ok = c->is_sampled ? want_samples(c, s, &small) : want_dense(c, s, &small);
+	if (!ok && small.code == ERR_LIMIT && c->is_sampled) {
+		c->is_sampled = false;
+		small = (struct err){0};
+		ok = want_dense(c, s, &small);
+	}
+	if (!ok) {
+		*e = small;
+		return err_in(e, "the reference of the spec");
+	}
+	c->n_sets++;
+	return true;
+}
+
+/* Errors of a later set count against the typical output too: sums that cancel to zero do so
+ * only up to rounding. */
+static void
+share_scales(struct check *c)
+{
+	for (uint32_t s = 1; s < c->n_sets; s++)
+		for (uint32_t i = 0; i < c->spec->g.n_outputs; i++)
+			c->sets[s].want[i].scale = fmax(c->sets[s].want[i].scale, c->sets[0].want[i].scale);
+}
+
+static bool
+make_sets(struct check *c, bool is_small, struct err *e)
+{
+	if (!add_set(c, SET_NORMAL, e))
+		return false;
+	if (is_mute(c, &c->sets[0])) {
+		c->n_sets = 0;
+		if (!add_set(c, SET_POSITIVE, e))
+			return false;
+	}
+	/* Big references in full are dear: one set of them, and one that shows overflow. */
+	if (!is_small && !c->is_sampled)
+		return true;
+	if (!add_set(c, SET_LARGE, e) || (is_small && (!add_set(c, SET_ZEROS, e) || !add_set(c, SET_NEGATIVE, e))))
+		return false;
+	share_scales(c);
+	return true;
+}
+
+bool
+check_open(const struct spec *s, const struct check_opts *o, struct check **out, struct err *e)
+{
+	struct check *c = heap_alloc(sizeof(*c));
+	double work = scalar_work(&s->g);
+
+	c->spec = s;
+	c->o = *o;
+	c->o.tolerance = o->tolerance > 0 ? o->tolerance : default_tolerance;
+	c->o.max_full = o->max_full ? o->max_full : default_max_full;
+	c->is_sampled = work > (double)c->o.max_full;
+	if (make_sets(c, !c->is_sampled, e)) {
+		*out = c;
+		return true;
+	}
+	check_close(c);
+	return false;
+}
+
+void
+check_close(struct check *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 0; c->peer && i < c->spec->g.n_outputs; i++)
+		free(c->peer[i]);
+	arena_fini(&c->arena);
+	free(c);
+}
+
+/* ---- comparing -------------------------------------------------------------------------- */
+/* Half precision rounds coarser than any reordering does. */
+static double
+tolerance_for(const struct check *c, enum dtype t)
+{
+	switch (t) {
+	case DT_f16:
+		return fmax(c->o.tolerance, 4e-3);
+	case DT_bf16:
+		return fmax(c->o.tolerance, 3e-2);
+	default:
+		return c->o.tolerance;
+	}
+}
+
+static bool
+has_float_work(const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		for (uint32_t k = 0; k < g->nodes[i].n_in; k++)
+			if (dtype_is_float(graph_tensor(g, g->nodes[i].in[k])->type))
+				return true;
+	return false;
+}
+
+/* 0 where equal; infinite where one is finite and the other not.  Values beyond 1e30 are as good
+ * as infinite: there the order of operations decides. */
+static double
+error_of(double have, double want)
+{
+	if (isnan(want) || fabs(want) > 1e30)
+		return isnan(have) || fabs(have) > 1e29 ? 0 : INFINITY;
+	return isfinite(have) ? fabs(have - want) : INFINITY;
+}
+
+struct verdict {
+	double worst;   /* error over scale */
+	int64_t n_off;  /* elements outside the tolerance */
+	int64_t at;     /* the worst of them */
+	double have, want;
+};
+
+static void
+look(struct verdict *v, int64_t at, double have, double want, double scale, double tolerance)
+{
+	double err = error_of(have, want), rel = err == 0 ? 0 : scale > 0 ? err / scale : INFINITY;
+
+	if (rel > tolerance) {
+		v->n_off++;
+		if (rel > v->worst || v->n_off == 1) {
+			v->at = at;
+			v->have = have;
+			v->want = want;
+		}
+	}
+	v->worst = fmax(v->worst, rel);
+}
+
+static struct verdict
+compare(const struct check *c, const struct wanted *w, const struct tensor *t, const void *have)
+{
+	struct verdict v = {0};
+	bool is_float = dtype_is_float(t->type);
+	double tol = is_float ? tolerance_for(c, t->type) : 0, scale = is_float ? w->scale : 1;
+	int64_t n = w->dense ? shape_count(&t->shape) : w->n;
+
+	for (int64_t k = 0; k < n; k++) {
+		int64_t at = w->dense ? k : w->at[k];
+
+		if (w->dense && !is_float)
+			look(&v, at, (double)elem_get_int(t->type, have, at), (double)elem_get_int(t->type, w->dense, at), 1, 0);
+		else
+			look(&v, at, elem_get(t->type, have, at), w->dense ? elem_get(t->type, w->dense, at) : w->value[k], scale,
+			    tol);
+	}
+	/* An integer made from floats may fall on the other side of a step now and then. */
+	if (!is_float && has_float_work(&c->spec->g) && v.n_off * 200 <= n) {
+		v.n_off = 0;
+		v.worst = 0;
+	}
+	return v;
+}
+
+static bool
+wrong(const struct check *c, uint32_t set, uint32_t out, const struct verdict *v, struct err *e)
+{
+	static const char *const names[SET_COUNT] = {
+	    [SET_NORMAL] = "normal", [SET_ZEROS] = "zero", [SET_LARGE] = "large", [SET_NEGATIVE] = "negative",
+	    [SET_POSITIVE] = "positive"};
+
+	return err_set(e, ERR_WRONG,
+	    "output %u, element %" PRId64 " is %.9g, and the reference says %.9g (%" PRId64
+	    " elements are off, error %.3g of the largest magnitude, %s inputs)",
+	    out, v->at, v->have, v->want, v->n_off, v->worst, names[c->sets[set].kind]);
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+struct guarded { /* a buffer between two guards */
+	const struct dev *dev;
+	char *base;
+	size_t n_bytes;
+};
+
+static bool
+guarded_make(const struct dev *d, size_t n_bytes, struct guarded *out, struct err *e)
+{
+	*out = (struct guarded){d, d->mem_new(d->self, n_bytes + 2 * GUARD), n_bytes};
+	if (!out->base)
+		return err_set(e, ERR_MEMORY, "no memory for %zu bytes of a kernel's buffer", n_bytes);
+	memset(out->base, guard_byte, n_bytes + 2 * GUARD);
+	return true;
+}
+
+static void
+guarded_drop(struct guarded *g)
+{
+	if (g->base)
+		g->dev->mem_free(g->dev->self, g->base, g->n_bytes + 2 * GUARD);
+	g->base = NULL;
+}
+
+static bool
+guards_hold(const struct guarded *g)
+{
+	for (size_t i = 0; i < GUARD; i++)
+		if ((unsigned char)g->base[i] != guard_byte ||
+		    (unsigned char)g->base[GUARD + g->n_bytes + i] != guard_byte)
+			return false;
+	return true;
+}
+
+static const struct pack *
+pack_of(const struct kernel_code *code, uint32_t operand)
+{
+	for (uint32_t i = 0; i < code->n_packs; i++)
+		if (code->packs[i].operand == operand)
+			return &code->packs[i];
+	return NULL;
+}
+
+struct trial { /* one kernel, one input set */
+	struct guarded *buf;    /* operands, then results */
+	void **ptr;
+	void **before;          /* operands as given, to see that they were only read */
+	uint32_t n_in, n;
+};
+
+static bool
+trial_make(struct check *c, const struct set *s, const struct dev *d, const struct kernel_code *code,
+    struct arena *tmp, struct trial *t, struct err *e)
+{
+	const struct graph *g = &c->spec->g;
+
+	*t = (struct trial){.n_in = g->n_inputs, .n = g->n_inputs + g->n_outputs};
+	t->buf = NEW_ARRAY(tmp, struct guarded, t->n);
+	t->ptr = NEW_ARRAY(tmp, void *, t->n);
+	t->before = NEW_ARRAY(tmp, void *, t->n);
+	for (uint32_t i = 0; i < t->n; i++) {
+		bool is_in = i < t->n_in;
+		const struct tensor *x = is_in ? graph_tensor(g, g->inputs[i]) : output(c, i - t->n_in);
+		const struct pack *p = is_in ? pack_of(code, i) : NULL;
+		size_t n = p ? pack_bytes(p, x->type) : bytes_of(x);
+
+		if (!guarded_make(d, n, &t->buf[i], e))
+			return false;
+		t->ptr[i] = t->buf[i].base + GUARD;
+		if (!is_in) {
+			memset(t->ptr[i], 0xff, n);
+			continue;
+		}
+		t->before[i] = p ? arena_alloc(tmp, n) : s->operands[i];
+		if (p)
+			pack_apply(p, x, s->operands[i], t->before[i]);
+		d->put(d->self, t->ptr[i], t->before[i], n);
+	}
+	return true;
+}
+
+static bool
+trial_is_clean(const struct trial *t, struct err *e)
+{
+	for (uint32_t i = 0; i < t->n; i++) {
+		const char *what = i < t->n_in ? "operand" : "output";
+		uint32_t number = i < t->n_in ? i : i - t->n_in;
+
+		if (!guards_hold(&t->buf[i]))
+			return err_set(e, ERR_WRONG, "it writes outside %s %u", what, number);
+		if (i < t->n_in && t->buf[i].n_bytes && memcmp(t->ptr[i], t->before[i], t->buf[i].n_bytes) != 0)
+			return err_set(e, ERR_WRONG, "it writes into operand %u", number);
+	}
+	return true;
+}
+
+/* Where a sampled kernel differs from the first right one, the interpreter is asked. */
+static bool
+settle_dispute(struct check *c, const struct trial *t, double *error, struct err *e)
+{
+	const struct graph *g = &c->spec->g;
+
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		const struct tensor *x = output(c, i);
+		struct wanted w = {.at = NEW_ARRAY(&c->arena, int64_t, MAX_DISPUTED),
+		    .value = NEW_ARRAY(&c->arena, double, MAX_DISPUTED), .scale = c->sets[0].want[i].scale};
+		double tol = dtype_is_float(x->type) ? 2 * tolerance_for(c, x->type) * w.scale : 0;
+		int64_t n = shape_count(&x->shape);
+		struct verdict v;
+
+		for (int64_t k = 0; k < n && w.n < MAX_DISPUTED; k++)
+			if (error_of(elem_get(x->type, t->ptr[t->n_in + i], k), elem_get(x->type, c->peer[i], k)) > tol)
+				w.at[w.n++] = k;
+		if (!w.n)
+			continue;
+		if (!interp_sample(&c->arena, g, (const void *const *)c->sets[0].operands, g->outputs[i], w.at, w.n, max_cone,
+			w.value, e))
+			return err_in(e, "the reference of the spec");
+		v = compare(c, &w, x, t->ptr[t->n_in + i]);
+		*error = fmax(*error, v.worst);
+		if (v.n_off)
+			return wrong(c, 0, i, &v, e);
+	}
+	return true;
+}
+
+static void
+keep_as_peer(struct check *c, const struct trial *t)
+{
+	c->peer = NEW_ARRAY(&c->arena, void *, c->spec->g.n_outputs);
+	for (uint32_t i = 0; i < c->spec->g.n_outputs; i++) {
+		size_t n = t->buf[t->n_in + i].n_bytes;
+
+		c->peer[i] = heap_alloc(n);
+		if (n)
+			memcpy(c->peer[i], t->ptr[t->n_in + i], n);
+	}
+}
+
+static bool
+judge(struct check *c, uint32_t set, const struct trial *t, double *error, struct err *e)
+{
+	if (!trial_is_clean(t, e))
+		return false;
+	for (uint32_t i = 0; i < c->spec->g.n_outputs; i++) {
+		struct verdict v = compare(c, &c->sets[set].want[i], output(c, i), t->ptr[t->n_in + i]);
+
+		if (v.n_off)
+			return wrong(c, set, i, &v, e);
+		*error = fmax(*error, v.worst);
+	}
+	if (!c->is_sampled || set != 0)
+		return true;
+	if (c->peer)
+		return settle_dispute(c, t, error, e);
+	keep_as_peer(c, t);
+	return true;
+}
+
+bool
+check_kernel(struct check *c, const struct dev *d, const struct dev_kernel *k, const struct kernel_code *code,
+    double *error, struct err *e)
+{
+	bool ok = d->reserve(d->self, k->shared_bytes, k->local_bytes, e);
+
+	*error = 0;
+	for (uint32_t s = 0; ok && s < c->n_sets; s++) {
+		struct arena tmp = {0};
+		struct trial t;
+
+		ok = trial_make(c, &c->sets[s], d, code, &tmp, &t, e);
+		if (ok) {
+			struct dev_launch l = {k, t.ptr};
+
+			d->run(d->self, &l, 1, NULL);
+			ok = judge(c, s, &t, error, e);
+		}
+		for (uint32_t i = 0; i < t.n; i++)
+			guarded_drop(&t.buf[i]);
+		arena_fini(&tmp);
+	}
+	return ok;
+}

@@ -1,0 +1,457 @@
+/* worker/main_korch_measure.c: korch-measure: loads, checks and times generated kernels for its
+ * parent (measure_parent.c), which talks to it by a socket on descriptors 0 and 1.  It is a
+ * program of its own because generated code may crash, hang or write anywhere: all that costs is
+ * this process. */
+#include "measure_int.h"
+
+#include "../kernels/base/opt.h"
+#include "../schema/plan_file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { MIN_PLAN_RUNS = 5, MAX_PLAN_RUNS = 1000, PLAN_WARM_UPS = 2 };
+
+struct child {
+	int fd;
+	struct dev dev;
+	struct refs refs;
+	bool is_fake;
+	uint64_t fake_seed;
+	struct fake_rates fake_rates;
+};
+
+static bool
+say(const struct child *c, enum frame_kind kind, const void *body, size_t n)
+{
+	return frame_write(c->fd, kind, body, n);
+}
+
+static bool
+say_error(const struct child *c, const struct err *e)
+{
+	return say(c, SAY_ERROR, e, sizeof(*e));
+}
+
+/* ---- limits ------------------------------------------------------------------------------- */
+/* Address space that is in use already; the limit counts from there. */
+static size_t
+space_in_use(void)
+{
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%lu", &pages) != 1)
+		pages = 0;
+	(void)fclose(f);
+	return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void
+set_limits(uint64_t memory_bytes)
+{
+	rlim_t space = (rlim_t)(space_in_use() + memory_bytes);
+	const struct rlimit none = {0, 0}, as = {space, space}, files = {64, 64};
+
+	/* A child without its parent has nobody to report to. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)setrlimit(RLIMIT_NOFILE, &files);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	(void)setrlimit(RLIMIT_AS, &as);
+#else
+	(void)as;
+#endif
+}
+
+/* ---- hello --------------------------------------------------------------------------------- */
+static bool
+open_device(struct child *c, const struct ask_hello *h, struct err *e)
+{
+	if (strcmp(h->device, "fake") == 0) {
+		dev_fake_open(h->n_threads, &c->dev);
+		c->is_fake = true;
+		return fake_read(str_of(h->fake), &c->fake_seed, &c->fake_rates, e);
+	}
+	if (strcmp(h->device, "cpu") != 0)
+		return err_set(e, ERR_DEVICE, "there is no device \"%s\"; cpu and fake are known", h->device);
+	return dev_cpu_open(h->n_threads, true, &c->dev, e) && refs_open(&c->dev, &c->refs, e);
+}
+
+static bool
+greet(struct child *c, struct bytes body)
+{
+	struct say_hello mine = hello_mine();
+	struct ask_hello h;
+	struct err e = {0};
+
+	if (body.n != sizeof(h))
+		return false;
+	memcpy(&h, body.p, sizeof(h));
+	h.device[sizeof(h.device) - 1] = h.fake[sizeof(h.fake) - 1] = 0;
+	set_limits(h.memory_bytes);
+	return open_device(c, &h, &e) ? say(c, SAY_HELLO, &mine, sizeof(mine)) : say_error(c, &e);
+}
+
+static bool
+do_calibrate(struct child *c)
+{
+	struct calibration k;
+	struct err e = {0};
+
+	return calibrate(&c->dev, &c->refs, &k, &e) ? say(c, SAY_CALIBRATION, &k, sizeof(k)) : say_error(c, &e);
+}
+
+/* ---- batches -------------------------------------------------------------------------------- */
+struct item_run {
+	struct child *c;
+	const struct child_batch *b;
+	uint32_t item;
+	struct dev_kernel *kernels;
+	struct measure_row *rows;
+	bool is_cut; /* the parent is gone */
+};
+
+static void
+announce(void *arg, uint32_t kernel)
+{
+	struct item_run *r = arg;
+	struct say_at at = {r->item, kernel};
+
+	if (!say(r->c, SAY_AT, &at, sizeof(at)))
+		r->is_cut = true;
+}
+
+static void
+fail_row(struct measure_row *row, const struct err *e)
+{
+	row->fail = e->code;
+	(void)snprintf(row->cause, sizeof(row->cause), "%s", e->msg);
+}
+
+static bool
+find_kernel(struct child *c, struct dev_module *m, const struct measure_kernel *of, struct dev_kernel *k,
+    struct err *e)
+{
+	char symbol[160];
+
+	*k = (struct dev_kernel){.n_passes = of->code->n_passes, .shared_bytes = of->code->shared_bytes,
+	    .local_bytes = of->code->local_bytes};
+	memcpy(k->range, of->code->range, sizeof(k->range));
+	(void)snprintf(symbol, sizeof(symbol), "%.*s", STR_ARG(of->symbol));
+	return c->dev.find(c->dev.self, m, symbol, k, e) &&
+	    c->dev.reserve(c->dev.self, k->shared_bytes, k->local_bytes, e);
+}
+
+static void
+check_item(struct item_run *r, struct dev_module *m)
+{
+	const struct measure_item *it = &r->b->batch.items[r->item];
+	struct check_opts o = {.tolerance = r->b->batch.tolerance, .seed = r->b->batch.seed};
+	struct check *check = NULL;
+	struct err no_reference = {0};
+
+	announce(r, AT_REFERENCE);
+	if (!check_open(it->spec, &o, &check, &no_reference))
+		check = NULL;
+	for (uint32_t k = 0; k < it->n_kernels && !r->is_cut; k++) {
+		struct measure_row *row = &r->rows[k];
+		struct err e = {0};
+
+		if (row->fail != ERR_NONE)
+			continue;
+		announce(r, k);
+		if (!check)
+			fail_row(row, &no_reference);
+		else if (!find_kernel(r->c, m, &it->kernels[k], &r->kernels[k], &e) ||
+		    !check_kernel(check, &r->c->dev, &r->kernels[k], it->kernels[k].code, &row->error, &e))
+			fail_row(row, &e);
+	}
+	check_close(check);
+}
+
+static void
+time_item(struct item_run *r)
+{
+	const struct measure_item *it = &r->b->batch.items[r->item];
+	struct race race = {.dev = &r->c->dev, .refs = &r->c->refs, .spec = it->spec, .kernels = r->kernels,
+	    .of = it->kernels, .n = it->n_kernels, .calibration = &r->b->calibration,
+	    .budget_ns = r->b->batch.budget_ns, .known_ns = it->known_ns, .seed = r->b->batch.seed};
+	struct err e = {0};
+
+	if (race_run(&race, announce, r, r->rows, &e))
+		return;
+	for (uint32_t k = 0; k < it->n_kernels; k++)
+		if (r->rows[k].fail == ERR_NONE)
+			fail_row(&r->rows[k], &e);
+}
+
+/* The fake device: rows from a hash.  A crash is a real one, so that the parent's way with
+ * crashes is walked; a hang is only said to be one, because tests do not wait. */
+static void
+fake_item(struct item_run *r)
+{
+	const struct measure_item *it = &r->b->batch.items[r->item];
+	int64_t bound = cost_bound_ns(it->spec, &r->b->calibration.hw, NULL);
+
+	for (uint32_t k = 0; k < it->n_kernels; k++) {
+		struct measure_row *row = &r->rows[k];
+		struct fake_time t;
+
+		if (row->fail != ERR_NONE)
+			continue;
+		announce(r, k);
+		t = fake_measure(it->spec->text, it->kernels[k].schedule, bound, r->c->fake_seed, &r->c->fake_rates);
+		if (t.status == ERR_CRASH)
+			abort();
+		row->fail = t.status;
+		if (t.status != ERR_NONE)
+			(void)snprintf(row->cause, sizeof(row->cause), "the fake device says so");
+		row->median_ns = row->min_ns = row->p10_ns = row->p90_ns = t.ns;
+		row->spread_ns = t.spread_ns;
+		row->samples = t.status == ERR_NONE ? 1 : 0;
+		row->clock_ratio = 1;
+		row->stop = STOP_CONVERGED;
+	}
+}
+
+/* Kernels that are to be left out carry a failure that is not sent. */
+static void
+run_item(struct item_run *r, struct dev_module *m)
+{
+	const struct measure_item *it = &r->b->batch.items[r->item];
+	struct arena tmp = {0};
+	bool any = false;
+
+	r->kernels = NEW_ARRAY(&tmp, struct dev_kernel, it->n_kernels);
+	r->rows = NEW_ARRAY(&tmp, struct measure_row, it->n_kernels);
+	for (uint32_t k = 0; k < it->n_kernels; k++) {
+		r->rows[k].fail = r->b->skip[r->item][k] ? ERR_FAILED : ERR_NONE;
+		any = any || !r->b->skip[r->item][k];
+	}
+	if (any && r->c->is_fake) {
+		fake_item(r);
+	} else if (any) {
+		check_item(r, m);
+		if (!r->b->batch.check_only && !r->is_cut)
+			time_item(r);
+	}
+	for (uint32_t k = 0; k < it->n_kernels && !r->is_cut; k++) {
+		struct say_row row = {r->item, k, r->rows[k]};
+
+		if (!r->b->skip[r->item][k])
+			r->is_cut = !say(r->c, SAY_ROW, &row, sizeof(row));
+	}
+	arena_fini(&tmp);
+}
+
+static bool
+do_batch(struct child *c, struct arena *a, struct bytes body)
+{
+	struct child_batch b;
+	struct dev_module *m = NULL;
+	struct item_run r = {.c = c, .b = &b};
+	struct err e = {0};
+
+	if (!batch_unpack(a, body, &b, &e) || !c->dev.load(c->dev.self, b.batch.module, &m, &e))
+		return say_error(c, &e);
+	for (r.item = 0; r.item < b.batch.n_items && !r.is_cut; r.item++)
+		run_item(&r, m);
+	c->dev.unload(c->dev.self, m);
+	return !r.is_cut && say(c, SAY_END, NULL, 0);
+}
+
+/* ---- whole plans ------------------------------------------------------------------------------ */
+struct plan_run {
+	struct plan plan;
+	struct dev dev;
+	struct plan_exec *exec;
+	const void **in;
+	void **out;
+	int64_t *sample;
+	uint32_t n;
+	struct measure_timing t;
+};
+
+static void *
+io_buffer(struct arena *a, const struct plan_io *io, size_t *n_bytes)
+{
+	char *p;
+
+	if (!shape_bytes(&io->shape, io->type, n_bytes))
+		bug("a checked plan has an input that does not fit");
+	p = arena_alloc(a, *n_bytes + PLAN_ALIGN);
+	return p + (-(uintptr_t)p % PLAN_ALIGN);
+}
+
+static void
+fill_input(const struct plan_io *io, void *to, uint64_t seed)
+{
+	struct rng r = {seed};
+	int64_t n = shape_count(&io->shape);
+
+	for (int64_t i = 0; i < n; i++) {
+		double v = rng_normal(&r);
+
+		elem_set(io->type, to, i, dtype_is_float(io->type) ? (v * v < 1e-6 ? 1e-3 : v) : rng_below(&r, 2));
+	}
+}
+
+static bool
+open_plan(struct child *c, struct arena *a, const char *path, uint64_t seed, struct plan_run *p, struct err *e)
+{
+	size_t n;
+
+	if (!plan_load(a, path, &p->plan, NULL, e))
+		return false;
+	if (c->is_fake)
+		return true;
+	if (!dev_cpu_open(p->plan.n_threads, true, &p->dev, e) || !plan_exec_open(&p->dev, &p->plan, &p->exec, e))
+		return err_in(e, "%s", path);
+	p->in = NEW_ARRAY(a, const void *, p->plan.n_inputs);
+	p->out = NEW_ARRAY(a, void *, p->plan.n_outputs);
+	p->sample = NEW_ARRAY(a, int64_t, MAX_PLAN_RUNS);
+	for (uint32_t i = 0; i < p->plan.n_inputs; i++) {
+		void *x = io_buffer(a, &p->plan.inputs[i], &n);
+
+		fill_input(&p->plan.inputs[i], x, mix64(seed + i));
+		p->in[i] = x;
+	}
+	for (uint32_t i = 0; i < p->plan.n_outputs; i++)
+		p->out[i] = io_buffer(a, &p->plan.outputs[i], &n);
+	return true;
+}
+
+static void
+run_plan(struct plan_run *p, bool counts)
+{
+	int64_t from = now_ns();
+
+	if (!p->exec)
+		return;
+	plan_exec_run(p->exec, p->in, p->out, NULL);
+	if (counts && p->n < MAX_PLAN_RUNS)
+		p->sample[p->n++] = now_ns() - from;
+}
+
+static void
+sum_up(const struct child *c, struct plan_run *p)
+{
+	if (c->is_fake && p->t.fail == ERR_NONE) {
+		p->t.median_ns = p->t.min_ns = p->plan.latency_ns;
+		p->t.samples = 1;
+	}
+	if (!p->n)
+		return;
+	p->t.median_ns = median_ns(p->sample, p->n);
+	p->t.min_ns = p->sample[0];
+	p->t.spread_ns = (p->sample[p->n * 3 / 4] - p->sample[p->n / 4]) / 2;
+	p->t.samples = p->n;
+}
+
+static void
+time_plans(struct plan_run *p, uint32_t n, int64_t budget_ns)
+{
+	int64_t until_ns = now_ns() + budget_ns;
+
+	for (int round = 0; round < PLAN_WARM_UPS; round++)
+		for (uint32_t i = 0; i < n; i++)
+			run_plan(&p[i], false);
+	for (int round = 0; round < MAX_PLAN_RUNS && (round < MIN_PLAN_RUNS || now_ns() < until_ns); round++)
+		for (uint32_t i = 0; i < n; i++)
+			run_plan(&p[i], true);
+}
+
+static bool
+do_plans(struct child *c, struct arena *a, struct bytes body)
+{
+	struct body in = {body.p, body.p + body.n, false};
+	int64_t budget_ns = (int64_t)get_num(&in);
+	uint64_t seed = get_num(&in), n = get_num(&in);
+	struct say_timing said[MEASURE_MAX_PLANS] = {{0}};
+	struct plan_run *p;
+
+	if (in.bad || n > MEASURE_MAX_PLANS)
+		return false;
+	p = NEW_ARRAY(a, struct plan_run, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct bytes path = get_blob(&in);
+		struct err e = {0};
+
+		if (in.bad || !path.n || path.p[path.n - 1])
+			return false;
+		if (!open_plan(c, a, (const char *)path.p, seed, &p[i], &e)) {
+			p[i].t.fail = e.code;
+			(void)snprintf(p[i].t.cause, sizeof(p[i].t.cause), "%s", e.msg);
+		}
+	}
+	time_plans(p, (uint32_t)n, budget_ns);
+	for (uint32_t i = 0; i < n; i++) {
+		sum_up(c, &p[i]);
+		said[i] = (struct say_timing){i, p[i].t};
+		plan_exec_close(p[i].exec);
+		if (p[i].dev.close)
+			p[i].dev.close(p[i].dev.self);
+	}
+	return say(c, SAY_TIMING, said, sizeof(said));
+}
+
+/* ---- the program ------------------------------------------------------------------------------- */
+static bool
+answer(struct child *c, struct arena *a, enum frame_kind kind, struct bytes body)
+{
+	if (kind == ASK_HELLO && !c->dev.name)
+		return greet(c, body);
+	if (!c->dev.name)
+		return false;
+	switch (kind) {
+	case ASK_CALIBRATE:
+		return do_calibrate(c);
+	case ASK_BATCH:
+		return do_batch(c, a, body);
+	case ASK_PLANS:
+		return do_plans(c, a, body);
+	default:
+		return false;
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	struct child c = {0};
+	struct arena a = {0};
+	enum frame_kind kind;
+	struct bytes body;
+	struct opts o;
+	int status = opts_main(&a, PROG_MEASURE, argc, argv, &o);
+
+	if (status >= 0)
+		return status;
+	/* Generated code and libraries may print: that must not reach the parent's stream. */
+	c.fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	if (c.fd < 0 || dup2(2, 1) < 0) {
+		(void)fprintf(stderr, "korch-measure: is started by korch-worker, with a socket as its input\n");
+		return 2;
+	}
+	while (frame_read(c.fd, &a, &kind, &body)) {
+		if (!answer(&c, &a, kind, body))
+			break;
+		arena_fini(&a);
+	}
+	arena_fini(&a);
+	if (c.dev.name && !c.is_fake)
+		refs_close(&c.refs);
+	if (c.dev.close)
+		c.dev.close(c.dev.self);
+	return 0;
+}

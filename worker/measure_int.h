@@ -1,0 +1,113 @@
+/* worker/measure_int.h: what parent and measuring child share: frames, requests, replies, and
+ * the child's own parts (timing, calibration).  For this folder alone. */
+#ifndef KORCH_MEASURE_INT_H
+#define KORCH_MEASURE_INT_H
+
+#include "measure.h"
+
+/* ---- frames: a head, then n_bytes of body.  Both ends are of one build (the hello checks it),
+ * so numbers are in the machine's own form. */
+enum frame_kind {
+	ASK_HELLO = 1, ASK_CALIBRATE, ASK_BATCH, ASK_PLANS,
+	SAY_HELLO = 16, SAY_CALIBRATION, SAY_AT, SAY_ROW, SAY_TIMING, SAY_END, SAY_ERROR
+};
+enum { FRAME_MAGIC = 0x4b4d5331, FRAME_MAX = 1 << 30, AT_REFERENCE = UINT32_MAX };
+struct frame_head {
+	uint32_t magic, kind;
+	uint64_t n_bytes;
+};
+/* Blocking; false at the end of the stream or on an error (errno). */
+bool frame_write(int fd, enum frame_kind kind, const void *body, size_t n_bytes);
+/* body in `a`. */
+bool frame_read(int fd, struct arena *a, enum frame_kind *kind, struct bytes *body);
+
+/* A body is a row of numbers and byte strings.  The reader is sticky: after the first thing
+ * missing it yields zeros. */
+void put_num(struct strbuf *sb, uint64_t v);
+void put_blob(struct strbuf *sb, const void *p, size_t n);
+struct body {
+	const uint8_t *p, *end;
+	bool bad;
+};
+uint64_t get_num(struct body *b);
+struct bytes get_blob(struct body *b);
+/* Copies a blob of exactly n bytes. */
+void get_raw(struct body *b, void *out, size_t n);
+
+struct say_hello { /* what must be equal on both ends */
+	uint64_t sizes;
+	char version[64];
+};
+struct say_hello hello_mine(void);
+struct say_at { /* what the child is about to do */
+	uint32_t item, kernel; /* AT_REFERENCE: the interpreter is at work */
+};
+struct say_row {
+	uint32_t item, kernel;
+	struct measure_row row;
+};
+struct say_timing {
+	uint32_t plan;
+	struct measure_timing timing;
+};
+
+/* ---- requests -------------------------------------------------------------------------- */
+struct ask_hello {
+	char device[64], fake[256];
+	uint32_t n_threads;
+	uint64_t memory_bytes;
+};
+/* `skip`: one flag per kernel in the batch, items in order; those are left out. */
+void batch_pack(struct strbuf *sb, const struct measure_batch *b, const bool *skip);
+struct child_batch {
+	struct measure_batch batch;
+	struct calibration calibration;
+	bool **skip; /* [item][kernel] */
+};
+/* Everything in `a`.  ERR_PROTO, or what spec_read says. */
+bool batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, struct err *e) MUST_CHECK;
+
+/* ---- the child's parts ------------------------------------------------------------------- */
+/* Short kernels of known kind in this program's own text; `d` runs them like any other. */
+struct refs {
+	struct dev_kernel kernel[REF_COUNT];
+	void *buf[REF_COUNT][2];
+	size_t n_bytes[REF_COUNT];
+	const struct dev *dev;
+};
+bool refs_open(const struct dev *d, struct refs *out, struct err *e) MUST_CHECK;
+void refs_close(struct refs *r);
+/* One call, in ns. */
+int64_t refs_time(const struct refs *r, enum measure_ref which);
+
+bool calibrate(const struct dev *d, const struct refs *r, struct calibration *out, struct err *e) MUST_CHECK;
+
+/* Values for a spec's operands: seeded, the same in check and timing. */
+enum input_set { SET_NORMAL, SET_ZEROS, SET_LARGE, SET_NEGATIVE, SET_POSITIVE, SET_COUNT };
+void fill_operands(const struct spec *s, enum input_set set, uint64_t seed, void *const *operands);
+/* Zeroed, PLAN_ALIGNed, one per operand. */
+void **make_operands(struct arena *a, const struct spec *s);
+
+/* Kernels of one spec against each other.  rows[i].fail != ERR_NONE: left out.  The device has
+ * room for their scratch. */
+struct race {
+	const struct dev *dev;
+	const struct refs *refs;
+	const struct spec *spec;
+	const struct dev_kernel *kernels;
+	const struct measure_kernel *of;
+	uint32_t n;
+	const struct calibration *calibration;
+	int64_t budget_ns, known_ns;
+	uint64_t seed;
+};
+/* before(arg, i) is called before kernel i runs for the first time. */
+bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,
+    struct err *e) MUST_CHECK;
+
+/* The median of v, which is sorted on the way. */
+int64_t median_ns(int64_t *v, uint32_t n);
+int64_t now_ns(void);
+int64_t thread_ns(void);
+
+#endif

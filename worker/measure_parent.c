@@ -1,0 +1,411 @@
+/* worker/measure_parent.c: the measuring child from outside.
+ *
+ * The child announces each kernel before it touches it (SAY_AT).  When the stream ends or stays
+ * silent for too long, the kernel announced last is the culprit: it gets its row, the child is
+ * replaced, and the batch goes on without what is settled.  A request is thus asked at most once
+ * for each kernel that kills. */
+#include "measure_int.h"
+
+#include "../kernels/base/opt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const int64_t default_kernel_ns = 20 * (int64_t)1000000000;
+static const int64_t default_reference_ns = 120 * (int64_t)1000000000;
+static const int64_t calibrate_limit_ns = 60 * (int64_t)1000000000;
+static const size_t default_memory = (size_t)8 << 30;
+enum { POLL_MS = 100, MAX_DEATHS_AT_START = 3 };
+
+struct measure_child {
+	struct measure_opts o;
+	char device[64], fake[256], program[4096];
+	pid_t pid;   /* 0: none is running */
+	int fd;
+	bool ended;  /* its status has been taken */
+	int status;  /* of the one that ended last */
+};
+
+/* ---- life of a child -------------------------------------------------------------------- */
+static void
+reap(struct measure_child *c)
+{
+	if (!c->pid)
+		return;
+	if (!c->ended) {
+		(void)kill(c->pid, SIGKILL);
+		while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
+			;
+	}
+	(void)close(c->fd);
+	c->pid = 0;
+	c->ended = false;
+}
+
+/* It closed its end: waits for how it ended, rather than end it by a signal of our own. */
+static void
+await_end(struct measure_child *c)
+{
+	for (int i = 0; i < 1000 && !c->ended; i++) {
+		c->ended = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
+		if (!c->ended)
+			(void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+}
+
+/* Why the last child ended, for the row of the kernel it was at. */
+static void
+cause_of_death(const struct measure_child *c, char *out, size_t cap)
+{
+	int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
+
+	if (sig)
+		(void)snprintf(out, cap, "the kernel ended its process by signal %d (%s)", sig, strsignal(sig));
+	else
+		(void)snprintf(out, cap, "the kernel ended its process with status %d", WEXITSTATUS(c->status));
+}
+
+static bool
+spawn_child(struct measure_child *c, struct err *e)
+{
+	char *argv[] = {c->program, NULL};
+	posix_spawn_file_actions_t act;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int pair[2], rc;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+		return err_set(e, ERR_HOST, "cannot talk to a measuring child: %s", strerror(errno));
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	(void)posix_spawn_file_actions_init(&act);
+	(void)posix_spawnattr_init(&attr);
+	rc = posix_spawn_file_actions_adddup2(&act, pair[1], 0);
+	rc |= posix_spawn_file_actions_adddup2(&act, pair[1], 1);
+	rc |= posix_spawnattr_setsigmask(&attr, &none);
+	rc |= posix_spawnattr_setsigdefault(&attr, &all);
+	rc |= posix_spawnattr_setpgroup(&attr, 0);
+	rc |= posix_spawnattr_setflags(&attr,
+	    POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	if (rc == 0)
+		rc = posix_spawn(&c->pid, c->program, &act, &attr, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&act);
+	(void)posix_spawnattr_destroy(&attr);
+	(void)close(pair[1]);
+	if (rc != 0) {
+		(void)close(pair[0]);
+		c->pid = 0;
+		return err_set(e, ERR_HOST, "cannot start %s: %s", c->program, strerror(rc));
+	}
+	c->fd = pair[0];
+	return true;
+}
+
+/* ---- listening -------------------------------------------------------------------------- */
+enum heard { HEARD_FRAME, HEARD_END, HEARD_SILENCE, HEARD_CANCEL, HEARD_NONSENSE };
+
+/* The next frame.  A child that has begun one is trusted to finish it: frames are small. */
+static enum heard
+listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, enum frame_kind *kind, struct bytes *body)
+{
+	int64_t until_ns = now_ns() + limit_ns;
+
+	for (;;) {
+		struct pollfd pf = {.fd = c->fd, .events = POLLIN};
+
+		if (c->o.cancel && *c->o.cancel)
+			return HEARD_CANCEL;
+		if (now_ns() >= until_ns)
+			return HEARD_SILENCE;
+		if (poll(&pf, 1, POLL_MS) > 0)
+			return frame_read(c->fd, a, kind, body) ? HEARD_FRAME : HEARD_END;
+	}
+}
+
+/* One question, one answer of kind `want` and n bytes. */
+static bool
+ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want, void *out,
+    size_t n, int64_t limit_ns, struct err *e)
+{
+	struct arena tmp = {0};
+	enum frame_kind kind = (enum frame_kind)0;
+	struct bytes body = {0};
+	enum heard h = frame_write(c->fd, ask, q, n_q) ? listen_for(c, &tmp, limit_ns, &kind, &body) : HEARD_END;
+	bool ok = false;
+
+	if (h == HEARD_CANCEL)
+		err_set(e, ERR_CANCELLED, "measuring was cancelled");
+	else if (h == HEARD_SILENCE)
+		err_set(e, ERR_TIMEOUT, "the measuring child did not answer within %lld s", (long long)(limit_ns / 1000000000));
+	else if (h == HEARD_END)
+		err_set(e, ERR_HOST, "the measuring child ended; its words, if any, are above");
+	else if (kind == SAY_ERROR && body.n == sizeof(struct err))
+		memcpy(e, body.p, sizeof(*e));
+	else if (kind != want || body.n != n)
+		err_set(e, ERR_PROTO, "the measuring child gave an unknown answer");
+	else
+		ok = true;
+	if (ok)
+		memcpy(out, body.p, n);
+	else
+		reap(c);
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+start(struct measure_child *c, struct err *e)
+{
+	struct say_hello mine = hello_mine(), its;
+	struct ask_hello ask = {.n_threads = c->o.n_threads, .memory_bytes = c->o.memory_bytes};
+
+	memcpy(ask.device, c->device, sizeof(ask.device));
+	memcpy(ask.fake, c->fake, sizeof(ask.fake));
+	if (!spawn_child(c, e))
+		return false;
+	if (!ask_one(c, ASK_HELLO, &ask, sizeof(ask), SAY_HELLO, &its, sizeof(its), calibrate_limit_ns, e))
+		return err_in(e, "%s", c->program);
+	if (memcmp(&mine, &its, sizeof(mine)) == 0)
+		return true;
+	reap(c);
+	return err_set(e, ERR_HOST, "%s is of another build; install both together", c->program);
+}
+
+static bool
+alive(struct measure_child *c, struct err *e)
+{
+	return c->pid != 0 || start(c, e);
+}
+
+bool
+measure_open(const struct measure_opts *o, struct measure_child **out, struct err *e)
+{
+	struct measure_child *c = heap_alloc(sizeof(*c));
+	struct arena tmp = {0};
+	const char *program = o->program ? o->program : helper_path(&tmp, "korch-measure");
+
+	c->o = *o;
+	c->o.n_threads = MAX_OF(o->n_threads, 1u);
+	c->o.memory_bytes = o->memory_bytes ? o->memory_bytes : default_memory;
+	c->o.kernel_ns = o->kernel_ns ? o->kernel_ns : default_kernel_ns;
+	(void)snprintf(c->program, sizeof(c->program), "%s", program ? program : "");
+	(void)snprintf(c->device, sizeof(c->device), "%s", o->device ? o->device : "cpu");
+	(void)snprintf(c->fake, sizeof(c->fake), "%s", o->fake ? o->fake : "");
+	arena_fini(&tmp);
+	if (!program)
+		err_set(e, ERR_HOST, "korch-measure is not beside this program; install it there or set KORCH_LIBEXEC");
+	if (program && start(c, e)) {
+		*out = c;
+		return true;
+	}
+	free(c);
+	return false;
+}
+
+void
+measure_close(struct measure_child *c)
+{
+	if (!c)
+		return;
+	reap(c);
+	free(c);
+}
+
+bool
+measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e)
+{
+	return alive(c, e) &&
+	    ask_one(c, ASK_CALIBRATE, NULL, 0, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e);
+}
+
+/* ---- batches ---------------------------------------------------------------------------- */
+struct progress {
+	const struct measure_batch *b;
+	struct measure_row *rows; /* flat */
+	bool *settled;            /* flat */
+	uint32_t *first;          /* item -> its first row */
+	uint32_t n_rows;
+	struct say_at at;         /* announced last; item == n_items: nothing yet */
+	bool is_done;
+};
+
+static void
+settle(struct progress *p, uint32_t row, enum err_code fail, const char *cause)
+{
+	if (p->settled[row])
+		return;
+	p->settled[row] = true;
+	p->rows[row] = (struct measure_row){.fail = fail};
+	(void)snprintf(p->rows[row].cause, sizeof(p->rows[row].cause), "%s", cause);
+}
+
+/* The child is gone: whom to blame.  Without an announcement it was the module itself. */
+static void
+blame(struct progress *p, enum err_code fail, const char *cause)
+{
+	uint32_t lo = 0, hi = p->n_rows;
+
+	if (p->at.item < p->b->n_items) {
+		lo = p->first[p->at.item];
+		hi = lo + p->b->items[p->at.item].n_kernels;
+		if (p->at.kernel != AT_REFERENCE) {
+			lo += p->at.kernel;
+			hi = lo + 1;
+		}
+	}
+	for (uint32_t i = lo; i < hi; i++)
+		settle(p, i, fail, cause);
+}
+
+static bool
+is_kernel(const struct progress *p, uint32_t item, uint32_t kernel)
+{
+	return item < p->b->n_items && (kernel < p->b->items[item].n_kernels || kernel == AT_REFERENCE);
+}
+
+/* False where the child's words make no sense. */
+static bool
+take(struct progress *p, enum frame_kind kind, struct bytes body)
+{
+	struct say_row r;
+	struct err e;
+
+	if (kind == SAY_AT && body.n == sizeof(p->at)) {
+		memcpy(&p->at, body.p, sizeof(p->at));
+		return is_kernel(p, p->at.item, p->at.kernel);
+	}
+	if (kind == SAY_ROW && body.n == sizeof(r)) {
+		memcpy(&r, body.p, sizeof(r));
+		if (!is_kernel(p, r.item, r.kernel) || r.kernel == AT_REFERENCE || r.row.fail >= ERR_COUNT)
+			return false;
+		r.row.cause[sizeof(r.row.cause) - 1] = 0;
+		p->rows[p->first[r.item] + r.kernel] = r.row;
+		p->settled[p->first[r.item] + r.kernel] = true;
+		return true;
+	}
+	if (kind == SAY_ERROR && body.n == sizeof(e)) {
+		memcpy(&e, body.p, sizeof(e));
+		e.msg[sizeof(e.msg) - 1] = 0;
+		for (uint32_t i = 0; i < p->n_rows; i++)
+			settle(p, i, e.code > ERR_NONE && e.code < ERR_COUNT ? e.code : ERR_FAILED, e.msg);
+		p->is_done = true;
+		return true;
+	}
+	p->is_done = kind == SAY_END;
+	return p->is_done;
+}
+
+/* One child at work on what is not settled.  False only on cancel. */
+static bool
+work_once(struct measure_child *c, struct progress *p, struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	char cause[128];
+	enum heard h = HEARD_FRAME;
+
+	sb_init(&sb, &tmp);
+	batch_pack(&sb, p->b, p->settled);
+	p->at = (struct say_at){p->b->n_items, 0};
+	if (!frame_write(c->fd, ASK_BATCH, sb.p, sb.n))
+		h = HEARD_END;
+	while (h == HEARD_FRAME && !p->is_done) {
+		struct arena_mark mark = arena_mark(&tmp);
+		bool thinking = p->at.item < p->b->n_items && p->at.kernel == AT_REFERENCE;
+		enum frame_kind kind;
+		struct bytes body;
+
+		h = listen_for(c, &tmp, thinking ? default_reference_ns : c->o.kernel_ns, &kind, &body);
+		if (h == HEARD_FRAME && !take(p, kind, body)) {
+			blame(p, ERR_CRASH, "the kernel wrote over the memory of its process");
+			h = HEARD_NONSENSE;
+		}
+		arena_reset(&tmp, mark);
+	}
+	arena_fini(&tmp);
+	if (p->is_done)
+		return true;
+	if (h == HEARD_END) {
+		await_end(c);
+		cause_of_death(c, cause, sizeof(cause));
+		blame(p, ERR_CRASH, cause);
+	} else if (h == HEARD_SILENCE) {
+		(void)snprintf(cause, sizeof(cause), "the kernel did not end within %.3g s", (double)c->o.kernel_ns * 1e-9);
+		blame(p, ERR_TIMEOUT, cause);
+	}
+	reap(c);
+	return h != HEARD_CANCEL || err_set(e, ERR_CANCELLED, "measuring was cancelled");
+}
+
+static bool
+all_settled(const struct progress *p)
+{
+	for (uint32_t i = 0; i < p->n_rows; i++)
+		if (!p->settled[i])
+			return false;
+	return true;
+}
+
+bool
+measure_batch_run(struct measure_child *c, struct arena *a, const struct measure_batch *b,
+    struct measure_row **rows, struct err *e)
+{
+	struct arena tmp = {0};
+	struct progress p = {.b = b, .first = NEW_ARRAY(&tmp, uint32_t, b->n_items)};
+	bool ok = true;
+
+	for (uint32_t i = 0; i < b->n_items; i++) {
+		p.first[i] = p.n_rows;
+		p.n_rows += b->items[i].n_kernels;
+	}
+	p.rows = NEW_ARRAY(a, struct measure_row, p.n_rows);
+	p.settled = NEW_ARRAY(&tmp, bool, p.n_rows);
+	while (ok && !p.is_done && !all_settled(&p))
+		ok = alive(c, e) && work_once(c, &p, e);
+	for (uint32_t i = 0; ok && i < p.n_rows; i++)
+		if (!p.settled[i])
+			settle(&p, i, ERR_FAILED, "the measuring child left this kernel out");
+	*rows = p.rows;
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* ---- plans ------------------------------------------------------------------------------ */
+bool
+measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_paths, int64_t budget_ns,
+    uint64_t seed, struct measure_timing *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct say_timing said[MEASURE_MAX_PLANS] = {{0}};
+	bool ok;
+
+	if (n_paths > MEASURE_MAX_PLANS)
+		return err_set(e, ERR_LIMIT, "%u plans at once; %d are possible", n_paths, MEASURE_MAX_PLANS);
+	sb_init(&sb, &tmp);
+	put_num(&sb, (uint64_t)budget_ns);
+	put_num(&sb, seed);
+	put_num(&sb, n_paths);
+	for (uint32_t i = 0; i < n_paths; i++)
+		put_blob(&sb, paths[i], strlen(paths[i]) + 1);
+	ok = alive(c, e) &&
+	    ask_one(c, ASK_PLANS, sb.p, sb.n, SAY_TIMING, said, sizeof(said), budget_ns + default_reference_ns, e);
+	for (uint32_t i = 0; ok && i < n_paths; i++) {
+		out[i] = said[i].timing;
+		out[i].cause[sizeof(out[i].cause) - 1] = 0;
+	}
+	arena_fini(&tmp);
+	return ok;
+}

@@ -1,0 +1,407 @@
+/* worker/race.c: kernels of one spec timed against each other.
+ *
+ * Under a millisecond a sample is the ratio of the kernel to its class reference, run one after
+ * the other; the score is the median ratio times the frozen time of the reference.  From a
+ * millisecond on it is the thread's own CPU time (on one thread), else the clock.  Kernels take
+ * turns, a few samples each, so that a slow moment hits all of them.  After some turns a kernel
+ * that is clearly behind leaves the race: it cannot win, and its row says so.
+ *
+ * Operands and results go round a ring of copies larger than the second-level cache, because a
+ * plan never finds its buffers warm. */
+#include "measure_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	WARM_UPS = 3, MIN_PAIRS = 31, MIN_LONG = 21, FEW_LONG = 5, MAX_SAMPLES = 4000, MAX_LOOP = 256, MAX_RING = 64,
+	TURN = 8
+};
+static const int64_t short_ns = 1000000, pairs_ns = 20000000, sample_ns = 20000, default_budget_ns = 1000000000;
+static const size_t min_ring_bytes = (size_t)2 << 20, max_ring_bytes = (size_t)1 << 30;
+
+struct runner {
+	const struct dev_kernel *kernel;
+	struct dev_launch *ring; /* one launch a copy */
+	uint32_t n_ring, at;
+	void **own;              /* packed operands, per copy */
+	size_t *own_bytes;
+	uint32_t n_own;
+	uint32_t loop;           /* calls a sample */
+	int64_t guess_ns;
+	bool is_long, is_out, is_ready;
+	int64_t *sample;         /* ns a call; short ones: already scaled by the reference */
+	uint32_t n;
+	int64_t spent_ns;
+	double ref_sum;          /* of reference times, to see the clock */
+	uint32_t ref_n;
+	enum measure_stop stop;
+};
+struct field { /* a race as it runs */
+	const struct race *r;
+	struct arena arena;
+	enum measure_ref ref;
+	void **shared;           /* per copy: operands, then results */
+	size_t *shared_bytes;    /* per buffer */
+	uint32_t n_bufs, n_ring;
+	struct dev_launch *loop; /* MAX_LOOP launches in a row */
+	struct runner *runners;
+	int64_t ref_ns;          /* frozen */
+};
+
+/* ---- buffers ---------------------------------------------------------------------------- */
+static size_t
+tensor_bytes(const struct graph *g, tensor_id t)
+{
+	size_t n;
+
+	if (!shape_bytes(&graph_tensor(g, t)->shape, graph_tensor(g, t)->type, &n))
+		bug("a spec with a tensor that does not fit");
+	return n;
+}
+
+static uint32_t
+ring_size(const struct field *f, size_t round_bytes)
+{
+	size_t l2 = (size_t)MAX_OF(f->r->calibration->hw.level_bytes[1], (int64_t)0);
+	size_t want = MAX_OF(4 * l2, min_ring_bytes);
+	size_t n = want / MAX_OF(round_bytes, (size_t)1) + 2;
+
+	n = MIN_OF(n, (size_t)MAX_RING);
+	while (n > 1 && n * round_bytes > max_ring_bytes)
+		n--;
+	return (uint32_t)n;
+}
+
+static bool
+make_shared(struct field *f, struct err *e)
+{
+	const struct graph *g = &f->r->spec->g;
+	const struct dev *d = f->r->dev;
+	void **values = make_operands(&f->arena, f->r->spec);
+	size_t round = 0;
+
+	fill_operands(f->r->spec, SET_NORMAL, f->r->seed, values);
+	f->n_bufs = g->n_inputs + g->n_outputs;
+	f->shared_bytes = NEW_ARRAY(&f->arena, size_t, f->n_bufs);
+	for (uint32_t i = 0; i < f->n_bufs; i++) {
+		f->shared_bytes[i] = tensor_bytes(g, i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs]);
+		round += f->shared_bytes[i];
+	}
+	f->n_ring = ring_size(f, round);
+	f->shared = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * f->n_bufs);
+	for (uint32_t i = 0; i < f->n_ring * f->n_bufs; i++) {
+		uint32_t b = i % f->n_bufs;
+
+		f->shared[i] = d->mem_new(d->self, f->shared_bytes[b]);
+		if (!f->shared[i])
+			return err_set(e, ERR_MEMORY, "no memory to time a kernel with %zu bytes of operands", round);
+		if (b < g->n_inputs)
+			d->put(d->self, f->shared[i], values[b], f->shared_bytes[b]);
+		else
+			memset(f->shared[i], 0, f->shared_bytes[b]);
+	}
+	return true;
+}
+
+static void
+drop_shared(struct field *f)
+{
+	for (uint32_t i = 0; f->shared && i < f->n_ring * f->n_bufs; i++)
+		if (f->shared[i])
+			f->r->dev->mem_free(f->r->dev->self, f->shared[i], f->shared_bytes[i % f->n_bufs]);
+}
+
+/* A packed operand of its own for each copy of the ring, filled from the dense one. */
+static void *
+own_pack(struct field *f, struct runner *u, const struct pack *p, uint32_t copy)
+{
+	const struct graph *g = &f->r->spec->g;
+	const struct tensor *t = graph_tensor(g, g->inputs[p->operand]);
+	size_t n = pack_bytes(p, t->type);
+	void *to = f->r->dev->mem_new(f->r->dev->self, n);
+
+	if (!to)
+		return NULL;
+	u->own[u->n_own] = to;
+	u->own_bytes[u->n_own++] = n;
+	pack_apply(p, t, f->shared[(size_t)copy * f->n_bufs + p->operand], to);
+	return to;
+}
+
+static bool
+make_ring(struct field *f, struct runner *u, const struct kernel_code *code, struct err *e)
+{
+	u->n_ring = f->n_ring;
+	u->ring = NEW_ARRAY(&f->arena, struct dev_launch, u->n_ring);
+	u->own = NEW_ARRAY(&f->arena, void *, (size_t)u->n_ring * code->n_packs);
+	u->own_bytes = NEW_ARRAY(&f->arena, size_t, (size_t)u->n_ring * code->n_packs);
+	for (uint32_t c = 0; c < u->n_ring; c++) {
+		void **buf = NEW_ARRAY(&f->arena, void *, f->n_bufs);
+
+		memcpy(buf, &f->shared[(size_t)c * f->n_bufs], f->n_bufs * sizeof(*buf));
+		for (uint32_t i = 0; i < code->n_packs; i++) {
+			buf[code->packs[i].operand] = own_pack(f, u, &code->packs[i], c);
+			if (!buf[code->packs[i].operand])
+				return err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel");
+		}
+		u->ring[c] = (struct dev_launch){u->kernel, buf};
+	}
+	return true;
+}
+
+static void
+drop_ring(struct field *f, struct runner *u)
+{
+	for (uint32_t i = 0; i < u->n_own; i++)
+		f->r->dev->mem_free(f->r->dev->self, u->own[i], u->own_bytes[i]);
+	u->n_own = 0;
+}
+
+/* ---- single samples ----------------------------------------------------------------------- */
+/* n calls in a row, each on the next copy; ns for all of them. */
+static int64_t
+call(struct field *f, struct runner *u, uint32_t n, bool by_cpu)
+{
+	const struct dev *d = f->r->dev;
+	int64_t from, to;
+
+	for (uint32_t i = 0; i < n; i++) {
+		f->loop[i] = u->ring[u->at];
+		u->at = (u->at + 1) % u->n_ring;
+	}
+	from = by_cpu ? thread_ns() : now_ns();
+	d->run(d->self, f->loop, n, NULL);
+	to = by_cpu ? thread_ns() : now_ns();
+	return MAX_OF(to - from, (int64_t)1);
+}
+
+static void
+keep(struct field *f, struct runner *u, double ns)
+{
+	if (u->n % 64 == 0) {
+		int64_t *more = NEW_ARRAY(&f->arena, int64_t, u->n + 64);
+
+		if (u->n)
+			memcpy(more, u->sample, u->n * sizeof(*more));
+		u->sample = more;
+	}
+	u->sample[u->n++] = ns < 9e18 ? (int64_t)(ns * 16 + 0.5) : INT64_MAX; /* sixteenths of a ns */
+}
+
+static void
+sample_short(struct field *f, struct runner *u)
+{
+	int64_t ref = refs_time(f->r->refs, f->ref), own = call(f, u, u->loop, false);
+
+	u->ref_sum += (double)ref;
+	u->ref_n++;
+	u->spent_ns += ref + own;
+	keep(f, u, (double)own / u->loop / (double)ref * (double)f->ref_ns);
+}
+
+static void
+sample_long(struct field *f, struct runner *u)
+{
+	bool by_cpu = f->r->dev->n_threads == 1;
+	int64_t own = call(f, u, 1, by_cpu);
+
+	u->spent_ns += own;
+	keep(f, u, (double)own);
+}
+
+/* ---- a turn ------------------------------------------------------------------------------- */
+static bool
+has_enough(const struct field *f, const struct runner *u)
+{
+	int64_t share = f->r->budget_ns / MAX_OF(f->r->n, 1u);
+
+	if (u->n >= MAX_SAMPLES)
+		return true;
+	if (!u->is_long)
+		return u->n >= MIN_PAIRS && u->spent_ns >= MIN_OF(pairs_ns, share);
+	return u->n >= MIN_LONG || (u->n >= FEW_LONG && u->spent_ns >= MAX_OF(share, (int64_t)0));
+}
+
+static void
+take_turn(struct field *f, struct runner *u)
+{
+	uint32_t turns = u->is_long ? 1 : TURN;
+
+	for (uint32_t i = 0; i < turns && !u->is_out; i++) {
+		if (u->is_long)
+			sample_long(f, u);
+		else
+			sample_short(f, u);
+		if (has_enough(f, u)) {
+			u->is_out = true;
+			u->stop = u->is_long && u->n < MIN_LONG ? STOP_BUDGET : STOP_CONVERGED;
+		}
+	}
+}
+
+static double
+score(const struct field *f, const struct runner *u)
+{
+	struct arena tmp = {0};
+	int64_t *v = u->n ? arena_dup(&tmp, u->sample, u->n * sizeof(*v)) : NULL;
+	double s = (double)median_ns(v, u->n) / 16;
+
+	(void)f;
+	arena_fini(&tmp);
+	return s;
+}
+
+/* The best score so far, or the one known of before. */
+static double
+best_score(const struct field *f)
+{
+	double best = f->r->known_ns > 0 ? (double)f->r->known_ns : INFINITY;
+
+	for (uint32_t i = 0; i < f->r->n; i++)
+		if (f->runners[i].is_ready && f->runners[i].n >= 3)
+			best = fmin(best, score(f, &f->runners[i]));
+	return best;
+}
+
+/* How far behind after n samples is too far: noise shrinks as samples come in. */
+static double
+slack(const struct runner *u)
+{
+	uint32_t n = u->is_long ? u->n * 3 : u->n;
+
+	return n < 9 ? 1.5 : n < 17 ? 1.2 : n < 31 ? 1.1 : 1.05;
+}
+
+static void
+drop_behind(struct field *f)
+{
+	double best = best_score(f);
+
+	for (uint32_t i = 0; i < f->r->n; i++) {
+		struct runner *u = &f->runners[i];
+
+		if (u->is_out || !u->is_ready || u->n < 3 || score(f, u) <= best * slack(u))
+			continue;
+		u->is_out = true;
+		u->stop = STOP_RACE;
+	}
+}
+
+/* ---- start and end -------------------------------------------------------------------------- */
+static void
+warm_up(struct field *f, struct runner *u)
+{
+	int64_t best = INT64_MAX;
+
+	for (int i = 0; i < WARM_UPS; i++) {
+		best = MIN_OF(best, call(f, u, 1, false));
+		/* What takes a second is warm after one call. */
+		if (best > 1000 * short_ns)
+			break;
+	}
+	u->guess_ns = best;
+	u->is_long = best >= short_ns;
+	u->loop = best >= sample_ns / 4 ? 1 : (uint32_t)MIN_OF(sample_ns / MAX_OF(best, (int64_t)1) + 1, (int64_t)MAX_LOOP);
+	u->is_ready = true;
+}
+
+static int64_t
+at_share(const int64_t *sorted, uint32_t n, double share)
+{
+	return n ? sorted[MIN_OF((uint32_t)(share * n), n - 1)] / 16 : 0;
+}
+
+static void
+write_row(struct field *f, struct runner *u, struct measure_row *row)
+{
+	int64_t mid = median_ns(u->sample, u->n);
+
+	row->median_ns = MAX_OF((mid + 8) / 16, (int64_t)1);
+	row->min_ns = at_share(u->sample, u->n, 0);
+	row->p10_ns = at_share(u->sample, u->n, 0.1);
+	row->p90_ns = at_share(u->sample, u->n, 0.9);
+	/* Of the median, not of a sample: the middle half shrunk by the number of samples. */
+	row->spread_ns = (int64_t)((double)(at_share(u->sample, u->n, 0.75) - at_share(u->sample, u->n, 0.25)) /
+	    sqrt(MAX_OF(u->n, 1u)));
+	row->samples = u->n;
+	row->stop = u->stop;
+	row->clock_ratio = u->ref_n && u->ref_sum > 0 ? (double)f->ref_ns / (u->ref_sum / u->ref_n) : 1;
+}
+
+/* More arithmetic than eight operations a byte: the arithmetic decides. */
+static enum measure_ref
+class_of(const struct field *f)
+{
+	const struct graph *g = &f->r->spec->g;
+	double flops = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		flops += node_flops(g, &g->nodes[i]);
+	for (uint32_t i = 0; i < g->n_inputs; i++)
+		bytes += (double)tensor_bytes(g, g->inputs[i]);
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		bytes += (double)tensor_bytes(g, g->outputs[i]);
+	return flops > 8 * bytes ? REF_COMPUTE : REF_STREAM;
+}
+
+static bool
+get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+{
+	for (uint32_t i = 0; i < f->r->n; i++) {
+		struct runner *u = &f->runners[i];
+
+		u->kernel = &f->r->kernels[i];
+		u->is_out = rows[i].fail != ERR_NONE;
+		if (u->is_out)
+			continue;
+		before(arg, i);
+		if (!make_ring(f, u, f->r->of[i].code, e))
+			return false;
+		warm_up(f, u);
+	}
+	return true;
+}
+
+static void
+run_turns(struct field *f, void (*before)(void *, uint32_t), void *arg)
+{
+	for (bool is_on = true; is_on;) {
+		is_on = false;
+		for (uint32_t i = 0; i < f->r->n; i++) {
+			if (f->runners[i].is_out)
+				continue;
+			before(arg, i);
+			take_turn(f, &f->runners[i]);
+			is_on = is_on || !f->runners[i].is_out;
+		}
+		drop_behind(f);
+	}
+}
+
+bool
+race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,
+    struct err *e)
+{
+	struct race mine = *r;
+	struct field f = {.r = &mine};
+	bool ok;
+
+	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
+	f.ref = class_of(&f);
+	f.ref_ns = MAX_OF(r->calibration->ref_ns[f.ref], (int64_t)1);
+	f.runners = NEW_ARRAY(&f.arena, struct runner, r->n);
+	f.loop = NEW_ARRAY(&f.arena, struct dev_launch, MAX_LOOP);
+	ok = make_shared(&f, e) && get_ready(&f, before, arg, rows, e);
+	if (ok)
+		run_turns(&f, before, arg);
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (ok && rows[i].fail == ERR_NONE)
+			write_row(&f, &f.runners[i], &rows[i]);
+		drop_ring(&f, &f.runners[i]);
+	}
+	drop_shared(&f);
+	arena_fini(&f.arena);
+	return ok;
+}
