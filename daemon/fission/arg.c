@@ -21,6 +21,21 @@ f_fail(struct fission *f, const char *fmt, ...)
 	(void)err_set(f->e, ERR_MODEL, "%s", msg);
 }
 
+void *
+f_memory(struct fission *f, int64_t n, size_t size)
+{
+	size_t left = f->m->max_tensor_bytes - f->folded_bytes;
+
+	if (f->failed)
+		return NULL;
+	if (n < 0 || (size_t)n > left / size) {
+		f_fail(f, "its constants would need more than the limit of %zu bytes", f->m->max_tensor_bytes);
+		return NULL;
+	}
+	f->folded_bytes += (size_t)n * size;
+	return arena_alloc(f->a, (size_t)n * size);
+}
+
 bool
 f_has(const struct fission *f, uint32_t i)
 {

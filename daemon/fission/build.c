@@ -10,7 +10,6 @@
 
 enum { MAX_TABLE = 4096 };                           /* elements of a constant that goes into specs by value */
 static const size_t max_fold_bytes = (size_t)1 << 30; /* of one result */
-static const size_t max_fold_total = (size_t)6 << 30;
 static const size_t max_tensor_bytes = (size_t)64 << 30;
 static const double max_fold_flops = 2e9;
 
@@ -168,7 +167,7 @@ b_data(struct fission *f, tensor_id t)
 	const struct node *maker = &f->g->nodes[n.maker];
 	struct tensor out = *graph_tensor(f->g, t);
 	void *data[2];
-	if (!shape_bytes(&out.shape, out.type, &bytes) || bytes > max_fold_bytes || f->folded_bytes + bytes > max_fold_total)
+	if (!shape_bytes(&out.shape, out.type, &bytes) || bytes > max_fold_bytes || bytes > f->m->max_tensor_bytes - f->folded_bytes)
 		return NULL;
 	struct attrs at = maker->at;
 	tensor_id in = maker->n_in ? maker->in[0] : NO_TENSOR;
@@ -200,8 +199,8 @@ may_fold(const struct fission *f, enum prim p, const tensor_id *in, uint32_t n_i
 	for (uint32_t i = 0; i < n_in; i++)
 		if (!b_is_const(f, in[i]))
 			return false;
-	return shape_bytes(&out->shape, out->type, &n) && n <= max_fold_bytes && f->folded_bytes + n <= max_fold_total
-	    && work_of(f, p, in, out) <= max_fold_flops;
+	return shape_bytes(&out->shape, out->type, &n) && n <= max_fold_bytes
+	    && n <= f->m->max_tensor_bytes - f->folded_bytes && work_of(f, p, in, out) <= max_fold_flops;
 }
 
 /* Result tensors of a primitive; false after an error. */

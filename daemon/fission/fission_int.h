@@ -47,6 +47,9 @@ typedef void fission_fn(struct fission *f);
 
 /* ---- the node (arg.c) ---------------------------------------------------------------- */
 void f_fail(struct fission *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Memory for n elements of a table that the model's numbers decide the size of: counted against
+ * the model's limit; NULL and an error beyond it. */
+void *f_memory(struct fission *f, int64_t n, size_t size);
 bool f_has(const struct fission *f, uint32_t i);
 tensor_id f_in(struct fission *f, uint32_t i);
 uint32_t f_n_in(const struct fission *f);

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_FILL = 1 << 28 }; /* elements of a constant that is written out */
-
 static void
 out_floats(struct fission *f, const float *v, int n, int rank)
 {
@@ -53,12 +51,14 @@ filled(struct fission *f, const struct shape *s, enum dtype t, const void *value
 {
 	size_t size = dtype_size(t);
 
-	if (shape_count(s) > MAX_FILL) {
+	if ((size_t)shape_count(s) > (f->m->max_tensor_bytes - f->folded_bytes) / size) {
 		struct shape scalar = {0};
 		return b_expand(f, b_table(f, t, &scalar, value), s);
 	}
 	size_t n = (size_t)shape_count(s);
-	uint8_t *data = arena_alloc(f->a, n * size);
+	uint8_t *data = f_memory(f, shape_count(s), size);
+	if (!data)
+		return f->blank;
 	for (size_t i = 0; i < n; i++)
 		memcpy(data + i * size, value, size);
 	return b_table(f, t, s, data);
@@ -121,12 +121,14 @@ fiss_Range_11(struct fission *f)
 		v[i] = f->failed ? 1 : p[0];
 	}
 	double count = ceil((v[1] - v[0]) / v[2]);
-	if (!f->failed && (v[2] == 0 || !isfinite(count) || count > MAX_FILL))
+	if (!f->failed && (v[2] == 0 || !isfinite(count) || count > 1 << 30))
 		f_fail(f, "the range from %g to %g by %g has no end or too many elements", v[0], v[1], v[2]);
 	if (f->failed)
 		return;
 	s.dim[0] = (int64_t)MAX_OF(count, 0);
-	void *data = arena_alloc(f->a, (size_t)s.dim[0] * dtype_size(t));
+	void *data = f_memory(f, s.dim[0], dtype_size(t));
+	if (!data)
+		return;
 	for (int64_t i = 0; i < s.dim[0]; i++)
 		elem_set(t, data, i, v[0] + (double)i * v[2]);
 	f_out(f, 0, b_table(f, t, &s, data));

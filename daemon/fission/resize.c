@@ -154,9 +154,11 @@ make_taps(struct fission *f, const struct resize *r, int axis, int64_t n, struct
 		f_fail(f, "a filter of %d taps is not supported", t->n_taps);
 		return false;
 	}
-	t->at = NEW_ARRAY(f->a, int64_t, (size_t)t->n_out * (size_t)t->n_taps);
-	t->weight = NEW_ARRAY(f->a, double, (size_t)t->n_out * (size_t)t->n_taps);
-	t->is_outside = NEW_ARRAY(f->a, bool, t->n_out);
+	t->at = f_memory(f, t->n_out * t->n_taps, sizeof(*t->at));
+	t->weight = f_memory(f, t->n_out * t->n_taps, sizeof(*t->weight));
+	t->is_outside = f_memory(f, t->n_out, sizeof(*t->is_outside));
+	if (f->failed)
+		return false;
 	for (int64_t o = 0; o < t->n_out; o++) {
 		double x = source_of(r, axis, n, o);
 		t->is_outside[o] = r->coord == TF_CROP && (x < 0 || x > (double)(n - 1));
@@ -209,8 +211,10 @@ static tensor_id
 take(struct fission *f, tensor_id x, int axis, const struct taps *t, int k)
 {
 	struct shape s = {.rank = 1, .dim = {t->n_out}};
-	int64_t *at = NEW_ARRAY(f->a, int64_t, t->n_out);
+	int64_t *at = f_memory(f, t->n_out, sizeof(*at));
 
+	if (!at)
+		return f->blank;
 	for (int64_t o = 0; o < t->n_out; o++)
 		at[o] = t->at[o * t->n_taps + k];
 	return b_gather(f, x, b_table(f, DT_i64, &s, at), axis);
@@ -220,8 +224,10 @@ static tensor_id
 weights_of(struct fission *f, enum dtype type, int axis, int rank, const struct taps *t, int k)
 {
 	struct shape s = {.rank = rank};
-	void *data = arena_alloc(f->a, (size_t)t->n_out * dtype_size(type));
+	void *data = f_memory(f, t->n_out, dtype_size(type));
 
+	if (!data)
+		return f->blank;
 	for (int i = 0; i < rank; i++)
 		s.dim[i] = i == axis ? t->n_out : 1;
 	for (int64_t o = 0; o < t->n_out; o++)
@@ -249,8 +255,11 @@ by_matrix(struct fission *f, tensor_id x, int axis, const struct taps *t)
 	struct shape s = *b_shape(f, x), cut = {.rank = 3, .dim = {1, s.dim[axis], 1}};
 	struct shape m = {.rank = 2, .dim = {t->n_out, s.dim[axis]}};
 	enum dtype type = b_type(f, x);
-	void *data = arena_alloc(f->a, ck_mul((size_t)shape_count(&m), dtype_size(type)));
+	size_t n;
+	void *data = shape_bytes(&m, type, &n) ? f_memory(f, shape_count(&m), dtype_size(type)) : f_memory(f, -1, 1);
 
+	if (!data)
+		return f->blank;
 	for (int64_t o = 0; o < t->n_out; o++)
 		for (int k = 0; k < t->n_taps; k++) {
 			int64_t i = o * m.dim[1] + t->at[o * t->n_taps + k];

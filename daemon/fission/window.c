@@ -148,7 +148,9 @@ tap_positions(struct fission *f, const struct shape *x, const struct window *w, 
 
 	for (int i = 0; i < w->n; i++)
 		out.dim[2 + i] = window_extent(w, x, i);
-	int64_t n = shape_count(&out), *data = NEW_ARRAY(f->a, int64_t, n);
+	int64_t n = shape_count(&out), *data = f_memory(f, n, sizeof(*data));
+	if (!data)
+		return f->blank;
 	for (int64_t e = 0; e < n; e++) {
 		int64_t rest = e, at[MAX_RANK] = {0}, flat = 0;
 		for (int i = w->n - 1; i >= 0; i--) {
@@ -259,7 +261,9 @@ share_map(struct fission *f, tensor_id x, const struct window *w, const struct w
 	for (int i = 0; i < s.rank; i++)
 		out.dim[i] = i > 0 && i <= w->n ? window_extent(w, &s, i - 1) : 1;
 	int64_t count = shape_count(&out);
-	void *data = arena_alloc(f->a, ck_mul((size_t)count, dtype_size(b_type(f, x))));
+	void *data = f_memory(f, count, dtype_size(b_type(f, x)));
+	if (!data)
+		return f->blank;
 	double first = 0;
 	for (int64_t e = 0; e < count; e++) {
 		int64_t rest = e;

@@ -50,6 +50,7 @@ struct model_node {
 };
 struct model {
 	const char *file; /* for messages */
+	size_t max_tensor_bytes; /* of constants read, and again of those folded */
 	int opset;        /* of ai.onnx */
 	struct model_value *values;
 	uint32_t n_values;
@@ -61,7 +62,7 @@ struct model {
 struct model_limits {
 	size_t max_file_bytes;     /* default 2 GiB */
 	uint32_t max_nodes;        /* default 100,000 */
-	size_t max_tensor_bytes;   /* default 4 GiB, external data too */
+	size_t max_tensor_bytes;   /* default 4 GiB, external data too; folding may need as much again */
 };
 extern const struct model_limits model_limits_default;
 

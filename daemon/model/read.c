@@ -256,7 +256,7 @@ model_read(struct arena *a, struct bytes onnx, const char *file, const char *dir
 	struct reader r = {.a = a, .tmp = &tmp, .m = out, .e = e, .lim = lim ? *lim : model_limits_default};
 	struct bytes skeleton;
 
-	*out = (struct model){.file = str_dup(a, str_of(file))};
+	*out = (struct model){.file = str_dup(a, str_of(file)), .max_tensor_bytes = r.lim.max_tensor_bytes};
 	if (onnx.n > r.lim.max_file_bytes)
 		return err_set(e, ERR_LIMIT, "%s: %zu bytes; at most %zu are read", file, onnx.n, r.lim.max_file_bytes);
 	if (onnx.n == 0)

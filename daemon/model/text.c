@@ -287,7 +287,8 @@ model_text_read(struct arena *a, struct str text, const char *file, struct model
 {
 	struct text t = {.a = a, .m = out, .e = e};
 
-	*out = (struct model){.file = str_dup(a, str_of(file))};
+	*out = (struct model){.file = str_dup(a, str_of(file)),
+	    .max_tensor_bytes = model_limits_default.max_tensor_bytes};
 	names_init(&t.names, a);
 	while (text.n > 0) {
 		t.line++;
