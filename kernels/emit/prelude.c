@@ -18,12 +18,28 @@ emit_c_prelude(struct arena *a, const struct target *t)
 }
 
 /* No -ffast-math: it reassociates, and deletes the rounding by a large constant in k_exp_f32. */
+#define STRICT "-O3", "-fno-math-errno", "-fwrapv", "-ffp-contract=off"
+#define FAST \
+	"-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fwrapv", "-ffp-contract=fast"
+
+/* The instruction sets behind a width of vectors; other architectures have one of their own. */
+#if defined(__x86_64__)
+#define ARCH16 , "-march=x86-64-v2"
+#define ARCH32 , "-march=x86-64-v3"
+#define ARCH64 , "-march=x86-64-v4", "-mprefer-vector-width=512"
+#else
+#define ARCH16
+#define ARCH32
+#define ARCH64
+#endif
+
 const char *const *
 emit_c_flags(const struct target *t)
 {
-	static const char *const strict[] = {"-O3", "-fno-math-errno", "-fwrapv", "-ffp-contract=off", NULL};
-	static const char *const fast[] = {"-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros",
-	    "-fwrapv", "-ffp-contract=fast", NULL};
+	static const char *const flags[2][3][10] = {
+	    {{FAST ARCH16, NULL}, {FAST ARCH32, NULL}, {FAST ARCH64, NULL}},
+	    {{STRICT ARCH16, NULL}, {STRICT ARCH32, NULL}, {STRICT ARCH64, NULL}},
+	};
 
-	return t->strict ? strict : fast;
+	return flags[t->strict][t->simd_bytes >= 64 ? 2 : t->simd_bytes >= 32 ? 1 : 0];
 }
