@@ -1,6 +1,6 @@
 #!/bin/sh
 # ONNX's node tests through reading, fission and the interpreter: all of tier 1 must pass; the
-# count of tier 2 is printed.  label: pure
+# count of tier 2 is printed.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1
