@@ -36,6 +36,39 @@ f_memory(struct fission *f, int64_t n, size_t size)
 	return arena_alloc(f->a, (size_t)n * size);
 }
 
+int64_t
+f_whole(double v)
+{
+	const double most = 4611686018427387904.0;
+
+	return v != v ? 0 : (int64_t)MAX_OF(MIN_OF(v, most), -most);
+}
+
+int64_t
+f_product(struct fission *f, int64_t a, int64_t b)
+{
+	int64_t c;
+
+	if (try_mul_i64(a, b, &c))
+		return c;
+	f_fail(f, "%lld times %lld is too large", (long long)a, (long long)b);
+	return 1;
+}
+
+bool
+f_check_shape(struct fission *f, const struct shape *s, enum dtype t)
+{
+	struct shape full = *s;
+	size_t n;
+
+	for (int i = 0; i < s->rank; i++)
+		full.dim[i] = s->dim[i] == 0 ? 1 : s->dim[i];
+	if (shape_bytes(&full, t, &n) && n <= (size_t)MAX_TENSOR_GIB << 30)
+		return true;
+	f_fail(f, "a tensor of more than %d GiB would be needed", MAX_TENSOR_GIB);
+	return false;
+}
+
 bool
 f_has(const struct fission *f, uint32_t i)
 {
@@ -215,7 +248,7 @@ f_const_ints(struct fission *f, uint32_t i, const char *what, int *n)
 		if (b_type(f, t) == DT_i64)
 			memcpy(&v[k], (const char *)data + 8 * k, 8);
 		else
-			v[k] = (int64_t)elem_get(b_type(f, t), data, k);
+			v[k] = f_whole(elem_get(b_type(f, t), data, k));
 	*n = (int)count;
 	return v;
 }

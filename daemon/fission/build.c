@@ -10,7 +10,6 @@
 
 enum { MAX_TABLE = 4096 };                           /* elements of a constant that goes into specs by value */
 static const size_t max_fold_bytes = (size_t)1 << 30; /* of one result */
-static const size_t max_tensor_bytes = (size_t)64 << 30;
 static const double max_fold_flops = 2e9;
 
 const struct shape *
@@ -111,6 +110,8 @@ b_table(struct fission *f, enum dtype t, const struct shape *s, const void *data
 tensor_id
 b_weight(struct fission *f, const struct model_tensor *t, const char *name)
 {
+	if (!f_check_shape(f, &t->shape, t->type))
+		return f->blank;
 	return add_const(f, role_for(f, t->type, &t->shape, NULL, 0), t->type, &t->shape, t->data, name);
 }
 
@@ -209,7 +210,6 @@ results_of(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, c
 {
 	const struct tensor **operands = NEW_ARRAY(f->a, const struct tensor *, n_in);
 	struct err e = {0};
-	size_t n;
 
 	for (uint32_t i = 0; i < n_in; i++)
 		operands[i] = graph_tensor(f->g, in[i]);
@@ -217,11 +217,7 @@ results_of(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, c
 		f_fail(f, "%s: %s", prim_info[p].name, e.msg);
 		return false;
 	}
-	if (!shape_bytes(&out->shape, out->type, &n) || n > max_tensor_bytes) {
-		f_fail(f, "a tensor of more than %zu GiB would be needed", max_tensor_bytes >> 30);
-		return false;
-	}
-	return true;
+	return f_check_shape(f, &out->shape, out->type);
 }
 
 static tensor_id
@@ -485,14 +481,14 @@ b_reduce1(struct fission *f, enum prim p, tensor_id x, int axis)
 tensor_id
 b_mean(struct fission *f, tensor_id x, int n, const int64_t *axes)
 {
-	int64_t count = 1;
+	double count = 1;
 
 	for (int i = 0; i < n; i++)
-		count *= b_dim(f, x, (int)axes[i]);
+		count *= (double)b_dim(f, x, (int)axes[i]);
 	tensor_id sum = b_reduce(f, PRIM_sum, x, n, axes);
 	if (dtype_is_float(b_type(f, x)))
-		return b_map2n(f, PRIM_mul, sum, 1.0 / (double)count);
-	return b_map2n(f, PRIM_div, sum, (double)count);
+		return b_map2n(f, PRIM_mul, sum, 1.0 / count);
+	return b_map2n(f, PRIM_div, sum, count);
 }
 
 tensor_id

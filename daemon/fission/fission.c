@@ -132,7 +132,6 @@ run_node(struct fission *f, uint32_t number, struct fission_stats *stats)
 static bool
 add_input(struct fission *f, const struct model_value *v, tensor_id *out)
 {
-	size_t n;
 	struct strbuf sb;
 	bool is_open = !v->has_shape;
 
@@ -147,8 +146,8 @@ add_input(struct fission *f, const struct model_value *v, tensor_id *out)
 	if (is_open)
 		return err_set(f->e, ERR_MODEL, "%s: input '%s' has %s%s; give it with --shape %s=... (as 1x3x224x224)",
 		    f->m->file, v->name, v->has_shape ? "the open shape " : "no shape", v->has_shape ? sb.p : "", v->name);
-	if (!shape_bytes(&v->shape, v->type, &n) || n > (size_t)16 << 30)
-		return err_set(f->e, ERR_LIMIT, "%s: input '%s' of %s is larger than 16 GiB", f->m->file, v->name, sb.p);
+	if (!f_check_shape(f, &v->shape, v->type))
+		return err_in(f->e, "%s: input '%s' of %s", f->m->file, v->name, sb.p);
 	*out = graph_input(f->g, v->type, &v->shape, v->name);
 	return true;
 }
@@ -166,7 +165,7 @@ add_values(struct fission *f)
 	for (uint32_t i = 0; i < m->n_values; i++)
 		if (m->values[i].init)
 			f->of_value[i] = b_weight(f, m->values[i].init, m->values[i].name);
-	return true;
+	return f->failed ? err_in(f->e, "%s", m->file) : true;
 }
 
 bool

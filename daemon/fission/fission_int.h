@@ -11,6 +11,8 @@
 #include "../model/op.h"
 #include "../../kernels/interp/interp.h"
 
+enum { MAX_TENSOR_GIB = 64 };
+
 /* What is known of a tensor's value while the graph is built. */
 enum known {
 	KNOWN_NOT,
@@ -50,6 +52,12 @@ void f_fail(struct fission *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Memory for n elements of a table that the model's numbers decide the size of: counted against
  * the model's limit; NULL and an error beyond it. */
 void *f_memory(struct fission *f, int64_t n, size_t size);
+/* The nearest integer that is no larger in magnitude than 2^62; NaN is 0. */
+int64_t f_whole(double v);
+/* a b, or an error and 1. */
+int64_t f_product(struct fission *f, int64_t a, int64_t b);
+/* Within the limits, also where an extent is 0: so any product of extents fits. */
+bool f_check_shape(struct fission *f, const struct shape *s, enum dtype t);
 bool f_has(const struct fission *f, uint32_t i);
 tensor_id f_in(struct fission *f, uint32_t i);
 uint32_t f_n_in(const struct fission *f);

@@ -70,7 +70,6 @@ fiss_ConstantOfShape_9(struct fission *f)
 	static const float zero[1] = {0};
 	const struct model_tensor *t = f_tensor(f, "value");
 	struct shape s = {0};
-	size_t bytes;
 	int n;
 	const int64_t *dims = f_const_ints(f, 0, "shape", &n);
 
@@ -82,9 +81,7 @@ fiss_ConstantOfShape_9(struct fission *f)
 		return;
 	if (t && t->n_bytes < dtype_size(t->type))
 		f_fail(f, "attribute 'value' has no element");
-	else if (!shape_bytes(&s, DT_f64, &bytes))
-		f_fail(f, "the shape is negative somewhere, or too large");
-	else
+	else if (f_check_shape(f, &s, DT_f64))
 		f_out(f, 0, filled(f, &s, t ? t->type : DT_f32, t ? t->data : zero));
 }
 
@@ -125,7 +122,7 @@ fiss_Range_11(struct fission *f)
 		f_fail(f, "the range from %g to %g by %g has no end or too many elements", v[0], v[1], v[2]);
 	if (f->failed)
 		return;
-	s.dim[0] = (int64_t)MAX_OF(count, 0);
+	s.dim[0] = f_whole(MAX_OF(count, 0));
 	void *data = f_memory(f, s.dim[0], dtype_size(t));
 	if (!data)
 		return;
@@ -176,7 +173,7 @@ fiss_Gather_1(struct fission *f)
 		f_out(f, 0, b_gather(f, x, index, axis));
 		return;
 	}
-	int64_t at = (int64_t)elem_get(b_type(f, index), data, 0), n = b_dim(f, x, axis);
+	int64_t at = f_whole(elem_get(b_type(f, index), data, 0)), n = b_dim(f, x, axis);
 	struct shape s = *b_shape(f, x), out = {0};
 	if (at < -n || at >= n) {
 		f_fail(f, "the index %lld lies outside an extent of %lld", (long long)at, (long long)n);
@@ -283,7 +280,7 @@ fiss_OneHot_9(struct fission *f)
 	index = b_reshape(f, b_cast(f, index, DT_i64), &wide);
 	tensor_id from_end = b_map2n(f, PRIM_add, index, depth[0]);
 	index = b_select(f, b_map2n(f, PRIM_lt, index, 0), from_end, index);
-	wide.dim[axis] = (int64_t)depth[0];
+	wide.dim[axis] = f_whole(depth[0]);
 	tensor_id hit = b_map2(f, PRIM_eq, b_iota(f, &wide, axis), index);
 	tensor_id off = b_view(f, b_slice1(f, values, 0, 0, 1), 0, NULL);
 	tensor_id on = b_view(f, b_slice1(f, values, 0, 1, 1), 0, NULL);

@@ -427,7 +427,7 @@ fiss_DepthToSpace_1(struct fission *f)
 	if (!read_blocks(f, x, &b))
 		return;
 	for (int i = 0; i < b.n; i++)
-		all *= b.of[i];
+		all = f_product(f, all, b.of[i]);
 	if (s.dim[1] % all != 0) {
 		f_fail(f, "%lld channels do not divide into blocks of %lld", (long long)s.dim[1], (long long)all);
 		return;
@@ -442,7 +442,7 @@ fiss_DepthToSpace_1(struct fission *f)
 		cut.dim[2 + b.n + i] = s.dim[2 + i];
 		perm[2 + 2 * i] = 2 + b.n + i;
 		perm[3 + 2 * i] = b_at + i;
-		out.dim[2 + i] = s.dim[2 + i] * b.of[i];
+		out.dim[2 + i] = f_product(f, s.dim[2 + i], b.of[i]);
 	}
 	f_out(f, 0, b_reshape(f, b_transpose(f, b_reshape(f, x, &cut), perm), &out));
 }
@@ -469,7 +469,7 @@ fiss_SpaceToDepth_1(struct fission *f)
 		cut.dim[3 + 2 * i] = b.of[i];
 		perm[(b.is_crd ? 2 : 1) + i] = 3 + 2 * i;
 		perm[2 + b.n + i] = 2 + 2 * i;
-		out.dim[1] *= b.of[i];
+		out.dim[1] = f_product(f, out.dim[1], b.of[i]);
 	}
 	if (!f->failed)
 		f_out(f, 0, b_reshape(f, b_transpose(f, b_reshape(f, x, &cut), perm), &out));

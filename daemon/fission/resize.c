@@ -93,7 +93,7 @@ taps_of(const struct resize *r, int axis)
 
 	if (r->mode == NEAREST)
 		return 1;
-	return 2 - 2 * (int)(floor(-(r->mode == CUBIC ? 2.0 : 1.0) / s) + 1);
+	return 2 - 2 * (int)f_whole(MAX_OF(floor(-(r->mode == CUBIC ? 2.0 : 1.0) / s) + 1, -MAX_TAPS));
 }
 
 static int64_t
@@ -103,13 +103,13 @@ nearest(enum round how, double x)
 
 	switch (how) {
 	case PREFER_FLOOR:
-		return (int64_t)low + (part > 0.5);
+		return f_whole(low) + (part > 0.5);
 	case PREFER_CEIL:
-		return (int64_t)low + (part >= 0.5);
+		return f_whole(low) + (part >= 0.5);
 	case ROUND_FLOOR:
-		return (int64_t)low;
+		return f_whole(low);
 	case ROUND_CEIL:
-		return (int64_t)ceil(x);
+		return f_whole(ceil(x));
 	}
 	return 0;
 }
@@ -124,7 +124,7 @@ clamp_index(int64_t i, int64_t n)
 static void
 fill_taps(const struct resize *r, double x, double scale, int64_t n, int n_taps, int64_t *at, double *weight)
 {
-	int64_t left = (int64_t)ceil(x) - 1;
+	int64_t left = f_whole(ceil(x)) - 1;
 	double sum = 0;
 
 	if (r->mode == NEAREST) {
@@ -333,7 +333,7 @@ set_scale(struct fission *f, struct resize *r, tensor_id x, int axis, double sca
 		return;
 	}
 	r->scale[axis] = scale;
-	r->size[axis] = (int64_t)size;
+	r->size[axis] = f_whole(size);
 }
 
 static void
@@ -369,7 +369,7 @@ sizes_from(struct fission *f, struct resize *r, tensor_id x, const int64_t *v, i
 	}
 	for (int i = 0; i < n && !f->failed && policy != 0; i++) {
 		r->scale[axes[i]] = common;
-		r->size[axes[i]] = (int64_t)floor(common * (double)b_dim(f, x, axes[i]) + 0.5);
+		r->size[axes[i]] = f_whole(floor(common * (double)b_dim(f, x, axes[i]) + 0.5));
 	}
 }
 
