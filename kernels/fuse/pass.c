@@ -407,6 +407,9 @@ passes_form(struct tile_prog *p, struct err *e)
 		if (!p->stages[i].packed)
 			stage_split_divisions(p->tx, &p->stages[i]);
 	for (uint32_t i = 0; i < p->n_stages; i++)
+		for (uint32_t k = 0; k < p->stages[i].n_par + p->stages[i].n_red; k++)
+			p->stages[i].axis[k].outer = -1;
+	for (uint32_t i = 0; i < p->n_stages; i++)
 		f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
 	for (uint32_t i = 0; i < p->n_stages && ok; i++)
 		ok = place_stage(f, i, e);

@@ -9,6 +9,7 @@
 #include "random_graph.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-enum { BATCH = 40, ZONE = 256, RUBBISH = 0xa5 };
+enum { BATCH = 40, ZONE = 256, RUBBISH = 0xff }; /* not-a-number in floats */
 
 struct one {
 	struct spec spec;
@@ -136,7 +137,7 @@ run_all(const struct run *r, struct rng *pieces)
 static void
 say(const struct one *o, const char *what)
 {
-	print_error("seed %llu schedule '%s': %s\n%.*s\n", (unsigned long long)o->seed, o->schedule, what,
+	fprintf(stderr, "seed %llu schedule '%s': %s\n%.*s\n", (unsigned long long)o->seed, o->schedule, what,
 	    STR_ARG(o->spec.text));
 }
 
@@ -145,6 +146,33 @@ static double
 allowed(enum dtype t)
 {
 	return t == DT_f16 ? 4e-3 : t == DT_bf16 ? 3e-2 : t == DT_f64 ? 1e-9 : 2e-5;
+}
+
+/* Does a step function (floor, a comparison) turn a last bit into a whole step? */
+static bool
+is_jumpy(const struct graph *g)
+{
+	static const enum prim jumps[] = {PRIM_floor, PRIM_ceil, PRIM_round, PRIM_sign, PRIM_lt, PRIM_le, PRIM_eq, PRIM_cast};
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		for (uint32_t k = 0; k < COUNT_OF(jumps); k++)
+			if (g->nodes[i].prim == jumps[k])
+				return true;
+	return false;
+}
+
+/* Elements that differ by more than a step function behind a sum explains: one in 64. */
+static bool
+mostly_equal(const struct tensor *t, const void *have, const void *want)
+{
+	int64_t n = shape_count(&t->shape), off = 0;
+	double top = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		top = fmax(top, fabs(elem_get(t->type, want, i)));
+	for (int64_t i = 0; i < n; i++)
+		off += !(fabs(elem_get(t->type, have, i) - elem_get(t->type, want, i)) <= allowed(t->type) * fmax(top, 1e-2));
+	return off <= 1 + n / 64;
 }
 
 static bool
@@ -157,6 +185,8 @@ compare(const struct run *r, void **want, const char *how)
 		double d = values_distance(t->type, &t->shape, r->result[i], want[i], 1e-2);
 		char what[128];
 
+		if (d > allowed(t->type) && is_jumpy(g) && mostly_equal(t, r->result[i], want[i]))
+			d = 0;
 		if (d <= allowed(t->type) && zones_hold(r->result[i], bytes_of(t)))
 			continue;
 		snprintf(what, sizeof(what), "%s: output %u is %g away%s", how, i, d,
