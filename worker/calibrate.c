@@ -10,133 +10,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIALS = 40, LAUNCHES = 256, REF_TRIALS = 300, MAX_LINES = 64, PASSES = 16 };
+enum { TRIALS = 40, LAUNCHES = 256, REF_TRIALS = 300, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
 static const int64_t trial_ns = 400000;
 static const size_t dram_bytes = (size_t)192 << 20;
 
-typedef float v8 __attribute__((vector_size(32)));
-typedef float v16 __attribute__((vector_size(64)));
+/* Flops of a second at best. */
+static double
+flops_peak(const struct refs *r)
+{
+	float x[64] __attribute__((aligned(64)));
+	double flops = 12.0 * FMA_ROUNDS * (dev_cpu_simd_bytes() / 4) * 2, best = 0;
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define BEST_ISA __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#else
-#define BEST_ISA
-#endif
-
-/* ---- arithmetic --------------------------------------------------------------------------- */
-/* Chains that no CPU can shorten; enough of them to fill every unit.  Two widths, because which
- * one is faster depends on the CPU.  Returns flops done. */
-#define FMA_LOOP(NAME, V, CHAINS) \
-	BEST_ISA static double NAME(int64_t rounds, float *out) \
-	{ \
-		V acc[CHAINS], a, b; \
-		for (size_t k = 0; k < sizeof(V) / 4; k++) { \
-			a[k] = out[0]; \
-			b[k] = out[1]; \
-		} \
-		for (int i = 0; i < (CHAINS); i++) \
-			acc[i] = a * (float)i; \
-		for (int64_t r = 0; r < rounds; r++) \
-			for (int i = 0; i < (CHAINS); i++) \
-				acc[i] = acc[i] * a + b; \
-		for (int i = 0; i < (CHAINS); i++) \
-			for (size_t k = 0; k < sizeof(V) / 4; k++) \
-				out[2] += acc[i][k]; \
-		return (double)rounds * (CHAINS) * (double)(sizeof(V) / 4) * 2; \
-	}
-FMA_LOOP(fma_8, v8, 12)
-FMA_LOOP(fma_16, v16, 12)
+	for (size_t i = 0; i < COUNT_OF(x); i++)
+		x[i] = 0.5f;
+	for (int i = 0; i < 2 * TRIALS; i++)
+		best = fmax(best, flops / (double)refs_probe(r, PROBE_FMA, x, 0, FMA_ROUNDS) * 1e9);
+	return best;
+}
 
 static double
-flops_peak(void)
+best_rate(const struct refs *r, enum probe which, void *x, size_t n_bytes, int trials)
 {
-	float seed[3] = {0.5f, 0.25f, 0};
-	double best = 0;
-
-	for (int i = 0; i < TRIALS; i++) {
-		int64_t from = now_ns(), mid, to;
-		double a = fma_8(2000, seed), b;
-
-		mid = now_ns();
-		b = fma_16(2000, seed);
-		to = now_ns();
-		best = fmax(best, a / (double)MAX_OF(mid - from, (int64_t)1) * 1e9);
-		best = fmax(best, b / (double)MAX_OF(to - mid, (int64_t)1) * 1e9);
-	}
-	return seed[2] == seed[2] ? best : 0;
-}
-
-/* ---- bandwidth ------------------------------------------------------------------------------ */
-BEST_ISA static double
-read_all(v8 *x, int64_t n, int64_t rounds, v8 *sink)
-{
-	v8 s[8] = {{0}};
-
-	for (int64_t r = 0; r < rounds; r++)
-		for (int64_t i = 0; i + 8 <= n; i += 8)
-			for (int k = 0; k < 8; k++)
-				s[k] += x[i + k];
-	for (int k = 0; k < 8; k++)
-		*sink += s[k];
-	return (double)rounds * (double)n * 32;
-}
-
-/* The second half written from the first: reads and writes count. */
-BEST_ISA static double
-copy_half(v8 *x, int64_t n, int64_t rounds, v8 *sink)
-{
-	int64_t h = n / 2;
-
-	for (int64_t r = 0; r < rounds; r++) {
-		for (int64_t i = 0; i < h; i++)
-			x[h + i] = x[i] * 0.5f;
-		__asm__ volatile("" ::"r"(x) : "memory");
-	}
-	*sink += x[h];
-	return (double)rounds * (double)(2 * h) * 32;
-}
-
-typedef double stream_fn(v8 *x, int64_t n, int64_t rounds, v8 *sink);
-
-static double
-best_rate(stream_fn *fn, v8 *x, size_t n_bytes, int trials)
-{
-	int64_t n = (int64_t)(n_bytes / 32), rounds = 1;
-	v8 sink = {0};
+	int64_t n = (int64_t)(n_bytes / (size_t)dev_cpu_simd_bytes()), rounds = 1;
 	double best = 0;
 
 	for (int i = 0; i < trials; i++) {
-		int64_t from = now_ns(), took;
-		double bytes = fn(x, n, rounds, &sink);
+		int64_t took = refs_probe(r, which, x, n, rounds);
 
-		took = MAX_OF(now_ns() - from, (int64_t)1);
+		/* First as many rounds as make the clock's own cost vanish. */
 		if (took < trial_ns / 4 && rounds < 1 << 20) {
 			rounds *= 4;
 			i--;
 			continue;
 		}
-		best = fmax(best, bytes / (double)took * 1e9);
+		best = fmax(best, (double)n_bytes * (double)rounds / (double)took * 1e9);
 	}
 	return best;
 }
 
 static bool
-bandwidth(const struct dev *d, const struct dev_info *info, struct hw *hw, struct err *e)
+bandwidth(const struct refs *r, const struct dev_info *info, struct hw *hw, struct err *e)
 {
+	const struct dev *d = r->dev;
 	double l2 = info->fact[DEV_FACT_l2_bytes], l3 = info->fact[DEV_FACT_l3_bytes];
 	size_t sizes[4] = {(size_t)info->fact[DEV_FACT_l1_bytes] / 2, (size_t)(l2 / 2),
 	    (size_t)fmin(fmax(l3 / 4, 4 * l2), 16 << 20), dram_bytes};
-	v8 *x = d->mem_new(d->self, dram_bytes);
+	char *x = d->mem_new(d->self, dram_bytes);
 
 	if (!x)
 		return err_set(e, ERR_MEMORY, "no memory to measure the bandwidth of this device");
-	for (size_t i = 0; i < dram_bytes / 32; i++)
-		x[i] = (v8){1, 2, 3, 4, 5, 6, 7, 8};
+	memset(x, 0, dram_bytes);
 	for (int i = 0; i < 4; i++) {
 		int trials = i == 3 ? 3 : TRIALS;
-		size_t n = MAX_OF(sizes[i], (size_t)8192);
+		size_t n = MAX_OF(sizes[i], (size_t)8192) & ~(size_t)4095;
 
-		hw->bytes_per_s[i] = fmax(best_rate(read_all, x, n, trials), best_rate(copy_half, x, n, trials));
+		hw->bytes_per_s[i] =
+		    fmax(best_rate(r, PROBE_READ, x, n, trials), best_rate(r, PROBE_COPY, x, n, trials));
 	}
 	/* A further level is never faster, whatever noise says. */
 	for (int i = 2; i >= 0; i--)
@@ -145,51 +74,40 @@ bandwidth(const struct dev *d, const struct dev_info *info, struct hw *hw, struc
 	return true;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
-static void
-nothing_p0(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi)
-{
-	(void)buf;
-	(void)shared;
-	(void)local;
-	(void)lo;
-	(void)hi;
-	__asm__ volatile("");
-}
-
 /* Shortest time of a launch of empty passes. */
 static double
-launch_ns(const struct dev *d, uint32_t n_passes)
+launch_ns(const struct refs *r, uint32_t n_passes)
 {
+	const struct dev_kernel *empty = &r->probe[PROBE_NOTHING];
 	struct dev_kernel k = {.n_passes = n_passes};
 	struct dev_launch l[LAUNCHES];
-	void (*fn)(void *const *, char *, char *, int64_t, int64_t) = nothing_p0;
 	void *no_buf[1] = {NULL};
 	int64_t best = INT64_MAX;
 
 	for (uint32_t i = 0; i < n_passes; i++) {
-		memcpy(&k.pass[i], &fn, sizeof(fn));
-		k.range[i] = d->n_threads;
+		k.pass[i] = empty->pass[0];
+		k.range[i] = empty->range[0];
 	}
 	for (int i = 0; i < LAUNCHES; i++)
 		l[i] = (struct dev_launch){&k, no_buf};
 	for (int i = 0; i < TRIALS; i++) {
 		int64_t from = now_ns();
 
-		d->run(d->self, l, LAUNCHES, NULL);
+		r->dev->run(r->dev->self, l, LAUNCHES, NULL);
 		best = MIN_OF(best, now_ns() - from);
 	}
 	return (double)best / LAUNCHES;
 }
 
 static void
-call_costs(const struct dev *d, struct hw *hw)
+call_costs(const struct refs *r, struct hw *hw)
 {
-	double one = launch_ns(d, 1), many = launch_ns(d, PASSES), pass = (many - one) / (PASSES - 1);
+	double one = launch_ns(r, 1), many = launch_ns(r, PASSES), pass = (many - one) / (PASSES - 1);
+	bool is_alone = r->dev->n_threads == 1;
 
 	/* A pass and its barrier cannot be told apart from outside; on one thread there is none. */
-	hw->barrier_ns = d->n_threads > 1 ? fmax(pass, 0) : 0;
-	hw->call_ns = fmax(d->n_threads > 1 ? one - pass : fmin(one, fmax(pass, 1)), 1);
+	hw->barrier_ns = is_alone ? 0 : fmax(pass, 0);
+	hw->call_ns = fmax(is_alone ? fmin(one, fmax(pass, 1)) : one - pass, 1);
 }
 
 /* ---- the words --------------------------------------------------------------------------------- */
@@ -288,10 +206,10 @@ calibrate(const struct dev *d, const struct refs *r, struct calibration *out, st
 	out->hw.level_bytes[0] = out->target.l1_bytes;
 	out->hw.level_bytes[1] = out->target.l2_bytes;
 	out->hw.level_bytes[2] = out->target.l3_bytes;
-	out->hw.flops_peak = flops_peak();
-	if (!bandwidth(d, &out->info, &out->hw, e))
+	out->hw.flops_peak = flops_peak(r);
+	if (!bandwidth(r, &out->info, &out->hw, e))
 		return false;
-	call_costs(d, &out->hw);
+	call_costs(r, &out->hw);
 	for (int i = 0; i < REF_COUNT; i++) {
 		out->ref_ns[i] = INT64_MAX;
 		for (int k = 0; k < REF_TRIALS; k++)

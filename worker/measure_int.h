@@ -68,17 +68,24 @@ struct child_batch {
 bool batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, struct err *e) MUST_CHECK;
 
 /* ---- the child's parts ------------------------------------------------------------------- */
-/* Short kernels of known kind in this program's own text; `d` runs them like any other. */
+/* Short kernels of known kind; `d` runs them like any other. */
+enum probe { PROBE_FMA, PROBE_READ, PROBE_COPY, PROBE_NOTHING, PROBE_COUNT };
 struct refs {
-	struct dev_kernel kernel[REF_COUNT];
-	void *buf[REF_COUNT][2];
-	size_t n_bytes[REF_COUNT];
 	const struct dev *dev;
+	struct dev_module *module;
+	struct dev_kernel kernel[REF_COUNT], probe[PROBE_COUNT];
+	void *buf[REF_COUNT][3];
+	size_t n_bytes[REF_COUNT];
+	int64_t rounds[2]; /* of the compute reference */
 };
-bool refs_open(const struct dev *d, struct refs *out, struct err *e) MUST_CHECK;
+/* Compiles them: ERR_HOST where there is no compiler. */
+bool refs_open(const struct dev *d, struct refs *r, struct err *e) MUST_CHECK;
 void refs_close(struct refs *r);
-/* One call, in ns. */
+/* One call of a class reference, in ns. */
 int64_t refs_time(const struct refs *r, enum measure_ref which);
+/* One call of a probe on one thread, in ns: `rounds` times over n_vectors at x.  PROBE_FMA does
+ * 12 multiply-adds of a vector a round. */
+int64_t refs_probe(const struct refs *r, enum probe which, void *x, int64_t n_vectors, int64_t rounds);
 
 bool calibrate(const struct dev *d, const struct refs *r, struct calibration *out, struct err *e) MUST_CHECK;
 

@@ -1,87 +1,137 @@
-/* worker/refs.c: class references: short kernels of known kind, timed beside every measurement,
- * so that what slows the machine for a while cancels out (facts: the median of the ratio to an
- * alternated reference is the steadiest estimate below a millisecond). */
+/* worker/refs.c: short kernels of known kind, compiled like all others: the class references that
+ * are timed beside every measurement, so that what slows the machine for a while cancels out
+ * (facts: the median of the ratio to an alternated reference is the steadiest estimate below a
+ * millisecond), and the loops that calibration finds the device's limits with.
+ *
+ * They go through the generator's compiler and flags, because a build of this program without
+ * optimisation must not change what a measurement means. */
 #include "measure_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Both take some tens of microseconds on the CPUs of 2020. */
-enum { FMA_ROUNDS = 12000, STREAM_BYTES = 1 << 20 };
+/* Both references take some tens of microseconds on the CPUs of 2020. */
+enum { STREAM_BYTES = 1 << 20, BLOCK_BYTES = 2048 };
 
-typedef float v8 __attribute__((vector_size(32)));
+static const char text[] =
+    "#define PASS(NAME) void NAME##_p0(void *const *buf, char *shared, char *local, long lo, long hi)\n"
+    "/* twelve independent chains keep two multiply-add units of five cycles busy */\n"
+    "#define CHAINS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)\n"
+    "PASS(fma) {\n"
+    "	const vec *in = buf[0];\n"
+    "	const long *rounds = buf[2];\n"
+    "	vec a = in[0], b = in[1];\n"
+    "#define X(N) vec s##N = a * (float)N;\n"
+    "	CHAINS(X)\n"
+    "#undef X\n"
+    "	for (long n = lo; n < hi; n++) {\n"
+    "		for (long r = 0; r < rounds[1]; r++) {\n"
+    "#define X(N) s##N = s##N * a + b;\n"
+    "			CHAINS(X)\n"
+    "#undef X\n"
+    "		}\n"
+    "		vec *out = (vec *)((float *)buf[1] + n * 16);\n"
+    "#define X(N) *out += s##N;\n"
+    "		CHAINS(X)\n"
+    "#undef X\n"
+    "	}\n"
+    "}\n"
+    "PASS(stream) {\n"
+    "	const float *x = buf[0];\n"
+    "	float *y = buf[1];\n"
+    "	for (long i = lo * 512; i < hi * 512; i++)\n"
+    "		y[i] = x[i] * 0.5f + 1.0f;\n"
+    "}\n"
+    "/* reads all: eight sums, so that the loads decide */\n"
+    "PASS(read) {\n"
+    "	const vec *x = buf[0];\n"
+    "	const long *rounds = buf[2];\n"
+    "	vec s0 = x[0], s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;\n"
+    "	for (long r = 0; r < rounds[1]; r++)\n"
+    "		for (long i = 0; i + 8 <= rounds[0]; i += 8) {\n"
+    "			s0 += x[i]; s1 += x[i + 1]; s2 += x[i + 2]; s3 += x[i + 3];\n"
+    "			s4 += x[i + 4]; s5 += x[i + 5]; s6 += x[i + 6]; s7 += x[i + 7];\n"
+    "		}\n"
+    "	*(vec *)buf[1] = s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7;\n"
+    "}\n"
+    "/* the second half from the first: reads and writes count */\n"
+    "PASS(copy) {\n"
+    "	vec *x = buf[0];\n"
+    "	const long *rounds = buf[2];\n"
+    "	for (long r = 0; r < rounds[1]; r++) {\n"
+    "		for (long i = 0; i < rounds[0] / 2; i++)\n"
+    "			x[rounds[0] / 2 + i] = x[i] * 0.5f;\n"
+    "		__asm__ volatile(\"\" ::\"r\"(x) : \"memory\");\n"
+    "	}\n"
+    "}\n"
+    "PASS(nothing) { }\n";
 
-/* In two forms, the better one chosen by the loader. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define BEST_ISA __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define BEST_ISA
-#endif
-
-/* Twelve independent chains keep two multiply-add units of five cycles busy. */
-BEST_ISA static void
-fma_p0(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi)
+static bool
+compile_refs(struct arena *tmp, struct bytes *code, struct err *e)
 {
-	v8 acc[12], a = *(const v8 *)buf[0], b = *(const v8 *)((const char *)buf[0] + 32);
-	float *out = buf[1];
+	struct target t = dev_cpu_simd_bytes() == 32 ? target_avx2 : target_sse42;
+	struct compile_opts o = {.flags = emit_c_flags(&t)};
+	struct strbuf sb;
 
-	(void)shared;
-	(void)local;
-	for (int i = 0; i < 12; i++)
-		acc[i] = a * (float)i;
-	for (int64_t n = lo; n < hi; n++) {
-		for (int r = 0; r < FMA_ROUNDS / 12; r++)
-			for (int i = 0; i < 12; i++)
-				acc[i] = acc[i] * a + b;
-		for (int i = 0; i < 12; i++)
-			for (int k = 0; k < 8; k++)
-				out[n * 16] += acc[i][k];
-	}
+	sb_init(&sb, tmp);
+	sb_addf(&sb, "typedef float vec __attribute__((vector_size(%d), aligned(4)));\n", t.simd_bytes);
+	sb_addz(&sb, text);
+	return compile_c(tmp, sb_str(&sb), &o, code, e);
 }
 
-BEST_ISA static void
-stream_p0(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi)
+static bool
+find_one(struct refs *r, const char *symbol, int64_t range, struct dev_kernel *k, struct err *e)
 {
-	const v8 *x = buf[0];
-	v8 *y = buf[1];
-
-	(void)shared;
-	(void)local;
-	for (int64_t i = lo * 64; i < hi * 64; i++)
-		y[i] = x[i] * 0.5f + 1.0f;
+	*k = (struct dev_kernel){.n_passes = 1, .range = {range}};
+	return r->dev->find(r->dev->self, r->module, symbol, k, e);
 }
 
-typedef void pass_fn(void *const *, char *, char *, int64_t, int64_t);
-
-static struct dev_kernel
-one_pass(pass_fn *fn, int64_t range)
+static bool
+find_all(struct refs *r, struct err *e)
 {
-	struct dev_kernel k = {.n_passes = 1, .range = {range}};
+	return find_one(r, "fma", r->dev->n_threads, &r->kernel[REF_COMPUTE], e) &&
+	    find_one(r, "stream", STREAM_BYTES / BLOCK_BYTES, &r->kernel[REF_STREAM], e) &&
+	    find_one(r, "fma", 1, &r->probe[PROBE_FMA], e) && find_one(r, "read", 1, &r->probe[PROBE_READ], e) &&
+	    find_one(r, "copy", 1, &r->probe[PROBE_COPY], e) &&
+	    find_one(r, "nothing", r->dev->n_threads, &r->probe[PROBE_NOTHING], e);
+}
 
-	memcpy(&k.pass[0], &fn, sizeof(fn));
-	return k;
+static bool
+make_buffers(struct refs *r, struct err *e)
+{
+	for (int i = 0; i < REF_COUNT; i++)
+		for (int k = 0; k < 2; k++) {
+			float *p;
+
+			r->n_bytes[i] = i == REF_STREAM ? STREAM_BYTES : 64 + r->dev->n_threads * (size_t)64;
+			p = r->buf[i][k] = r->dev->mem_new(r->dev->self, r->n_bytes[i]);
+			if (!p)
+				return err_set(e, ERR_MEMORY, "no memory for the class references");
+			for (size_t j = 0; j < r->n_bytes[i] / sizeof(float); j++)
+				p[j] = k ? 0 : 0.5f;
+		}
+	r->rounds[0] = 0;
+	r->rounds[1] = 10000;
+	r->buf[REF_COMPUTE][2] = r->rounds;
+	return true;
 }
 
 bool
-refs_open(const struct dev *d, struct refs *out, struct err *e)
+refs_open(const struct dev *d, struct refs *r, struct err *e)
 {
-	*out = (struct refs){.dev = d};
-	out->kernel[REF_COMPUTE] = one_pass(fma_p0, d->n_threads);
-	out->kernel[REF_STREAM] = one_pass(stream_p0, STREAM_BYTES / 32 / 64);
-	out->n_bytes[REF_COMPUTE] = 64 + d->n_threads * (size_t)64;
-	out->n_bytes[REF_STREAM] = STREAM_BYTES;
-	for (int i = 0; i < REF_COUNT; i++)
-		for (int k = 0; k < 2; k++) {
-			float *p = out->buf[i][k] = d->mem_new(d->self, out->n_bytes[i]);
+	struct arena tmp = {0};
+	struct bytes code;
+	bool ok;
 
-			if (!p) {
-				refs_close(out);
-				return err_set(e, ERR_MEMORY, "no memory for the class references");
-			}
-			for (size_t j = 0; j < out->n_bytes[i] / sizeof(float); j++)
-				p[j] = k ? 0 : 0.9f;
-		}
-	return d->reserve(d->self, 64, 64, e);
+	*r = (struct refs){.dev = d};
+	ok = compile_refs(&tmp, &code, e) && d->load(d->self, code, &r->module, e) && find_all(r, e) &&
+	    make_buffers(r, e) && d->reserve(d->self, 64, 64, e);
+	arena_fini(&tmp);
+	if (!ok) {
+		err_in(e, "the class references");
+		refs_close(r);
+	}
+	return ok;
 }
 
 void
@@ -91,7 +141,9 @@ refs_close(struct refs *r)
 		for (int k = 0; k < 2; k++)
 			if (r->buf[i][k])
 				r->dev->mem_free(r->dev->self, r->buf[i][k], r->n_bytes[i]);
-	memset(r->buf, 0, sizeof(r->buf));
+	if (r->module)
+		r->dev->unload(r->dev->self, r->module);
+	*r = (struct refs){0};
 }
 
 int64_t
@@ -102,4 +154,16 @@ refs_time(const struct refs *r, enum measure_ref which)
 
 	r->dev->run(r->dev->self, &l, 1, ns);
 	return ns[1] - ns[0];
+}
+
+int64_t
+refs_probe(const struct refs *r, enum probe which, void *x, int64_t n_vectors, int64_t rounds)
+{
+	int64_t how_much[2] = {n_vectors, rounds}, ns[2];
+	float sink[64] __attribute__((aligned(64))) = {0};
+	void *const buf[3] = {x, sink, how_much};
+	struct dev_launch l = {&r->probe[which], buf};
+
+	r->dev->run(r->dev->self, &l, 1, ns);
+	return MAX_OF(ns[1] - ns[0], (int64_t)1);
 }
