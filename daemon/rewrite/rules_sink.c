@@ -5,47 +5,46 @@
 
 #include <string.h>
 
-/* What T(perm) of gives `t`, where that costs no more than `t` did: its operand, a permuted
- * constant, a broadcast of something smaller, a view. */
+/* Is t a T that leaves, with `inverse` behind it, the elements of its operand where they are?
+ * The same T does; so does one that differs in dimensions of extent 1. */
 static bool
-strip_transpose(struct rw *r, tensor_id t, const int64_t *perm, tensor_id *out)
+undoes(const struct rw *r, tensor_id t, const int64_t *inverse)
 {
-	const struct shape *s = rw_shape(r, t);
-	const struct node *n = rw_maker(r, t);
-	int64_t inverse[MAX_RANK];
-	int rank = s->rank;
+	const struct node *n = rw_made_by(r, t, PRIM_transpose);
+	int64_t both[MAX_RANK];
 
-	perm_inverse(rank, perm, inverse);
-	if (n && n->prim == PRIM_transpose &&
-	    memcmp(at_ints(&n->at, ATTR_perm), perm, (size_t)rank * sizeof(*perm)) == 0) {
-		*out = n->in[0];
-		return true;
-	}
-	if (n && n->prim == PRIM_bcast) {
-		struct shape to = shape_permuted(s, inverse);
-		*out = rw_bcast(r, rw_transpose(r, n->in[0], rank, inverse), &to);
-		return true;
-	}
-	if (shape_has_data(r, t) || perm_is_view(s, inverse)) {
-		*out = rw_transpose(r, t, rank, inverse);
-		return true;
-	}
-	return false;
+	if (!n)
+		return false;
+	list_permuted(rw_shape(r, t)->rank, at_ints(&n->at, ATTR_perm), inverse, both);
+	return perm_is_view(rw_shape(r, n->in[0]), both);
 }
 
-/* Could strip_transpose succeed?  Asked of all operands before anything is built. */
+/* Is there a tensor of which T(perm) gives t, and which costs no more than t: T's operand, a
+ * permuted constant, a broadcast of something smaller, a view?  Asked of all operands before
+ * anything is built. */
 static bool
 can_strip(const struct rw *r, tensor_id t, const int64_t *perm)
 {
 	const struct shape *s = rw_shape(r, t);
-	const struct node *n = rw_maker(r, t);
 	int64_t inverse[MAX_RANK];
 
 	perm_inverse(s->rank, perm, inverse);
-	if (n && n->prim == PRIM_transpose &&
-	    memcmp(at_ints(&n->at, ATTR_perm), perm, (size_t)s->rank * sizeof(*perm)) == 0)
-		return true;
-	return (n && n->prim == PRIM_bcast) || shape_has_data(r, t) || perm_is_view(s, inverse);
+	return undoes(r, t, inverse) || rw_made_by(r, t, PRIM_bcast) || shape_has_data(r, t) ||
+	    perm_is_view(s, inverse);
+}
+
+static tensor_id
+strip_transpose(struct rw *r, tensor_id t, const int64_t *perm)
+{
+	const struct node *b = rw_made_by(r, t, PRIM_bcast);
+	struct shape s = *rw_shape(r, t);
+	int64_t inverse[MAX_RANK];
+
+	perm_inverse(s.rank, perm, inverse);
+	if (!b)
+		return rw_transpose(r, t, s.rank, inverse);
+	s = shape_permuted(&s, inverse);
+	return rw_bcast(r, rw_transpose(r, b->in[0], s.rank, inverse), &s);
 }
 
 /* Strips T from all operands; *perm is the one they carry.  At least one is a real T. */
@@ -63,8 +62,7 @@ strip_all(struct rw *r, const struct expr *x, const int64_t **perm, tensor_id *i
 		if (!all)
 			continue;
 		for (uint32_t k = 0; k < x->n_in; k++)
-			if (!strip_transpose(r, x->in[k], *perm, &in[k]))
-				bug("a transpose that could be stripped cannot");
+			in[k] = strip_transpose(r, x->in[k], *perm);
 		return true;
 	}
 	return false;
@@ -276,6 +274,37 @@ rule_sink_transpose_reshape(struct rw *r, const struct expr *x, tensor_id *out)
 		for (int j = g.b[k]; j < g.b[k + 1]; j++)
 			back[n++] = at_dim[k] + j - g.b[k];
 	*out = rw_transpose(r, rw_reshape(r, t->in[0], &to), n, back);
+	return true;
+}
+
+/* T2(reshape(T1 x)) where T2 moves whole groups: reshape(T2' T1 x), and the two T meet. */
+bool
+rule_transpose_reshape_transpose(struct rw *r, const struct expr *x, tensor_id *out)
+{
+	const struct node *v = x->prim == PRIM_transpose ? rw_made_by(r, x->in[0], PRIM_reshape) : NULL;
+	const struct node *t = v ? rw_made_by(r, v->in[0], PRIM_transpose) : NULL;
+	const int64_t *perm = t ? at_ints(x->at, ATTR_perm) : NULL;
+	int64_t up[2 * MAX_RANK];
+	struct groups g;
+	int n = 0;
+
+	if (!t || !groups_make(rw_shape(r, v->in[0]), rw_shape(r, v->out[0]), &g))
+		return false;
+	for (int j = 0; j < x->result.shape.rank;) {
+		int k = 0;
+		while (perm[j] < g.b[k] || perm[j] >= g.b[k + 1])
+			k++;
+		for (int i = g.b[k]; i < g.b[k + 1]; i++, j++)
+			if (j == x->result.shape.rank || perm[j] != i)
+				return false;
+		for (int i = g.a[k]; i < g.a[k + 1]; i++)
+			up[n++] = i;
+	}
+	/* Groups of the operand alone (extent 1) are not named by any dimension of the result. */
+	for (int k = 0; k < g.n; k++)
+		for (int i = g.a[k]; g.b[k] == g.b[k + 1] && i < g.a[k + 1]; i++)
+			up[n++] = i;
+	*out = rw_reshape(r, rw_transpose(r, v->in[0], n, up), &x->result.shape);
 	return true;
 }
 

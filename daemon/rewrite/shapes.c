@@ -1,23 +1,26 @@
 /* daemon/rewrite/shapes.c: algebra of permutations and of reshapes. */
 #include "rewrite_int.h"
 
-/* Walks both shapes, always on the side that is behind, until the products meet.  Dimensions of
- * extent 1 join the group that is open, or make one of their own. */
+/* Walks both shapes, always on the side that is behind, until the products meet.  A dimension of
+ * extent 1 pairs with another one, or is a group of its own that has nothing on the other side. */
 bool
 groups_make(const struct shape *from, const struct shape *to, struct groups *out)
 {
 	int i = 0, j = 0;
 
-	out->n = 0;
-	while (i < from->rank || j < to->rank) {
-		int64_t p = 1, q = 1;
-
+	for (out->n = 0; i < from->rank || j < to->rank; out->n++) {
+		int64_t p = i < from->rank ? from->dim[i] : 1, q = j < to->rank ? to->dim[j] : 1;
 		out->a[out->n] = i;
 		out->b[out->n] = j;
-		if (i < from->rank)
-			p = from->dim[i++];
-		else
-			q = to->dim[j++];
+		if (p == 0 || q == 0)
+			return false;
+		i += i < from->rank && (p == 1 || q > 1 || j == to->rank);
+		j += j < to->rank && (q == 1 || p > 1 || out->a[out->n] == from->rank);
+		if (p == 1 || q == 1) {
+			if (p != q && (p == 1 ? j : i) > (p == 1 ? out->b[out->n] : out->a[out->n]))
+				return false; /* elements on one side only */
+			continue;
+		}
 		while (p != q) {
 			if (p < q && i < from->rank)
 				p *= from->dim[i++];
@@ -28,7 +31,6 @@ groups_make(const struct shape *from, const struct shape *to, struct groups *out
 			if (p == 0 || q == 0)
 				return false;
 		}
-		out->n++;
 	}
 	out->a[out->n] = from->rank;
 	out->b[out->n] = to->rank;
