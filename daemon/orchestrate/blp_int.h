@@ -83,6 +83,9 @@ struct frontier_in {
 	const struct lists *out; /* g->out, or with outputs taken away */
 	fix pi;
 	const fix *reduced;
+	const struct lists *rows; /* rows with a dual, as kernels */
+	const fix *dual;
+	uint32_t n_rows;
 	int64_t below;         /* only plans cheaper than this are of interest */
 	uint32_t width;        /* states kept per tensor; 0: no limit */
 	uint64_t max_states;
@@ -114,6 +117,9 @@ struct search {
 	const struct prog *g;
 	struct cover *cover;
 	struct cover_result lp;
+	struct lists rows;     /* of lp, those with a dual */
+	fix *dual;
+	uint32_t n_rows;
 	const struct blp_limits *limits; /* no zeros */
 	uint32_t *set, n_set;  /* the best plan; there always is one */
 	int64_t cost, bound;

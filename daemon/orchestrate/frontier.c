@@ -9,8 +9,10 @@
  *
  * Only bits that a later step can still ask for are kept: tensors share slots by their intervals,
  * and a state is as many words as the widest cut needs.  Equal states keep the cheaper one.  A state
- * is dropped by proof when pi + its reduced costs reach the cost of a known plan, when an earlier
- * state has all it has for less, or when something owed or wanted can no longer be made.
+ * is dropped by proof when its bound reaches the cost of a known plan, when an earlier state has
+ * all it has for less, or when something owed or wanted can no longer be made.  The bound: what the
+ * path cost plus the duals of the rows it has not met, that is pi + its reduced costs + the duals of
+ * rows that it met again.
  *
  * Order is ignored where a kernel reads a tensor after the one it makes, so a final set may wait
  * for itself in a circle; the caller branches on that. */
@@ -30,6 +32,7 @@ struct option { /* picking kernel at a step */
 };
 struct layer {
 	uint64_t *mask;
+	uint64_t *hits;          /* rows that the path has met; no part of a state's identity */
 	int64_t *cost;
 	fix *red;
 	uint32_t *node, *kernel; /* node: of the state itself, or of its parent while growing */
@@ -44,17 +47,21 @@ struct frontier {
 	const struct frontier_in *in;
 	const struct prog *g;
 	struct lists makers;            /* used kernels by tensor */
+	struct lists readers;           /* likewise, those with the latest output first */
 	uint32_t *last_out;             /* of a kernel */
 	/* Of a tensor; NONE.  A slot is the tensor's only from start to end: before and after, the
 	 * bit is another's. */
 	uint32_t *avail_slot, *avail_start, *avail_end, *owed_slot, *owed_start;
-	uint32_t n_slots, words;
+	uint32_t words, hit_words;
 	struct lists ends;              /* step -> slots to clear after it */
 	struct lists owed_at;           /* step -> tensors whose owed slot begins there */
 	struct lists cut;               /* step -> tensors up to it that a later step may read */
 	struct lists option_of;         /* step -> numbers in option */
 	struct option *option;
 	uint32_t *slot;                 /* what need, give, pay, owe index */
+	struct lists rows_of;           /* used kernel -> rows with a dual */
+	uint32_t *row_slot;
+	struct lists row_ends;          /* step -> row slots to clear after it */
 	struct layer now, next;
 	uint32_t *table, n_table, *order;
 	struct node *node;
@@ -120,61 +127,102 @@ find_intervals(struct frontier *f)
 	}
 }
 
-/* Gives each interval a slot; one that ended before a step is free at it. */
-static void
-place_slots(struct frontier *f)
+/* Gives each interval [start, end] of steps a slot; one that ended before a step is free at it.
+ * Without a start (NONE) it has none.  Returns the number of slots. */
+static uint32_t
+place_slots(struct frontier *f, uint32_t n, const uint32_t *start, const uint32_t *end, uint32_t *slot,
+    struct lists *ends)
 {
-	uint32_t n = f->g->n_tensors, n_free = 0;
-	uint32_t *avail_start = f->avail_start, *owed_start = f->owed_start;
-	uint32_t *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)n + 1), *freed = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2);
-	struct lists avail_at;
+	uint32_t n_steps = f->g->n_tensors, n_slots = 0, n_free = 0;
+	uint32_t *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)n_steps + 1);
+	uint32_t *n_end = NEW_ARRAY(&f->arena, uint32_t, (size_t)n_steps + 1), *freed = NEW_ARRAY(&f->arena, uint32_t, n);
+	struct lists starts;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (start[i] != NONE) {
+			count[start[i]]++;
+			n_end[end[i]]++;
+		}
+	starts = lists_make(&f->arena, n_steps, count);
+	*ends = lists_make(&f->arena, n_steps, n_end);
+	memset(count, 0, sizeof(*count) * n_steps);
+	memset(n_end, 0, sizeof(*n_end) * n_steps);
+	for (uint32_t i = 0; i < n; i++) {
+		slot[i] = NONE;
+		if (start[i] != NONE)
+			starts.item[starts.first[start[i]] + count[start[i]]++] = i;
+	}
+	for (uint32_t s = 0; s < n_steps; s++) {
+		for (uint32_t j = starts.first[s]; j < starts.first[s + 1]; j++) {
+			uint32_t i = starts.item[j];
+
+			slot[i] = n_free ? freed[--n_free] : n_slots++;
+			ends->item[ends->first[end[i]] + n_end[end[i]]++] = slot[i];
+		}
+		for (uint32_t j = ends->first[s]; j < ends->first[s + 1]; j++)
+			freed[n_free++] = ends->item[j];
+	}
+	return n_slots;
+}
+
+/* Slots of tensors: available ones first, then owed ones. */
+static void
+place_tensors(struct frontier *f)
+{
+	uint32_t n = f->g->n_tensors, *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)n + 1), n_slots;
+	uint32_t *start = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2), *end = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2);
+	uint32_t *slot = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2);
 
 	find_intervals(f);
-	for (uint32_t t = 0; t < n; t++)
-		count[avail_start[t]]++;
-	avail_at = lists_make(&f->arena, n, count);
-	memset(count, 0, sizeof(*count) * n);
-	for (uint32_t t = 0; t < n; t++)
-		avail_at.item[avail_at.first[avail_start[t]] + count[avail_start[t]]++] = t;
-	memset(count, 0, sizeof(*count) * n);
-	for (uint32_t t = 0; t < n; t++)
-		if (owed_start[t] != NONE)
-			count[owed_start[t]]++;
+	for (uint32_t t = 0; t < n; t++) {
+		/* Nobody asks after step t, and nothing makes it earlier: no slot. */
+		start[t] = f->avail_end[t] > t || f->avail_start[t] < t ? f->avail_start[t] : NONE;
+		end[t] = f->avail_end[t];
+		start[n + t] = f->owed_start[t];
+		end[n + t] = t;
+		if (f->owed_start[t] != NONE)
+			count[f->owed_start[t]]++;
+	}
+	n_slots = place_slots(f, n * 2, start, end, slot, &f->ends);
+	memcpy(f->avail_slot, slot, sizeof(*slot) * n);
+	memcpy(f->owed_slot, slot + n, sizeof(*slot) * n);
+	f->words = n_slots / 64 + 1;
 	f->owed_at = lists_make(&f->arena, n, count);
 	memset(count, 0, sizeof(*count) * n);
 	for (uint32_t t = 0; t < n; t++)
-		if (owed_start[t] != NONE)
-			f->owed_at.item[f->owed_at.first[owed_start[t]] + count[owed_start[t]]++] = t;
-	memset(count, 0, sizeof(*count) * n);
-	for (uint32_t t = 0; t < n; t++) {
-		f->avail_slot[t] = f->owed_slot[t] = NONE;
-		/* Nobody asks after step t, and nothing makes it earlier: no slot. */
-		if (f->avail_end[t] > t || avail_start[t] < t)
-			count[f->avail_end[t]]++;
-		if (owed_start[t] != NONE)
-			count[t]++;
-	}
-	f->ends = lists_make(&f->arena, n, count);
-	memset(count, 0, sizeof(*count) * n);
-	for (uint32_t s = 0; s < n; s++) {
-		for (uint32_t j = avail_at.first[s]; j < avail_at.first[s + 1]; j++) {
-			uint32_t t = avail_at.item[j], end = f->avail_end[t];
+		if (f->owed_start[t] != NONE)
+			f->owed_at.item[f->owed_at.first[f->owed_start[t]] + count[f->owed_start[t]]++] = t;
+}
 
-			if (end == t && avail_start[t] == t)
+/* Slots of rows: from the first step that can pick one of its kernels to the last. */
+static void
+place_rows(struct frontier *f)
+{
+	const struct lists *rows = f->in->rows;
+	uint32_t n = f->in->n_rows, *count = NEW_ARRAY(&f->arena, uint32_t, n), m = 0;
+	uint32_t *start = NEW_ARRAY(&f->arena, uint32_t, n), *end = NEW_ARRAY(&f->arena, uint32_t, n);
+	struct lists used;
+
+	for (uint32_t r = 0; r < n; r++) {
+		start[r] = NONE;
+		for (uint32_t j = rows->first[r]; j < rows->first[r + 1]; j++) {
+			uint32_t k = rows->item[j];
+
+			if (!f->in->use[k])
 				continue;
-			f->avail_slot[t] = n_free ? freed[--n_free] : f->n_slots++;
-			f->ends.item[f->ends.first[end] + count[end]++] = f->avail_slot[t];
+			count[r]++;
+			start[r] = MIN_OF(start[r], first_out(f, k));
+			end[r] = MAX_OF(end[r], f->last_out[k]);
 		}
-		for (uint32_t j = f->owed_at.first[s]; j < f->owed_at.first[s + 1]; j++) {
-			uint32_t t = f->owed_at.item[j];
-
-			f->owed_slot[t] = n_free ? freed[--n_free] : f->n_slots++;
-			f->ends.item[f->ends.first[t] + count[t]++] = f->owed_slot[t];
-		}
-		for (uint32_t j = f->ends.first[s]; j < f->ends.first[s + 1]; j++)
-			freed[n_free++] = f->ends.item[j];
 	}
-	f->words = (f->n_slots + 63) / 64 + (f->n_slots == 0);
+	f->row_slot = NEW_ARRAY(&f->arena, uint32_t, n);
+	f->hit_words = place_slots(f, n, start, end, f->row_slot, &f->row_ends) / 64 + 1;
+	used = lists_make(&f->arena, n, count);
+	for (uint32_t r = 0; r < n; r++)
+		for (uint32_t j = rows->first[r]; j < rows->first[r + 1]; j++)
+			if (f->in->use[rows->item[j]])
+				used.item[m++] = rows->item[j];
+	f->rows_of = lists_invert(&f->arena, n, f->g->n_kernels, used);
 }
 
 static void
@@ -229,6 +277,42 @@ fill_option(struct frontier *f, struct option *o, uint32_t k, uint32_t t, uint32
 	o->n_owe = *n_slot - o->owe;
 }
 
+/* Buckets by last output, latest first, so that the test for dead states can stop early. */
+static void
+make_readers(struct frontier *f)
+{
+	const struct prog *g = f->g;
+	uint32_t *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)g->n_tensors + 1);
+	struct lists by_last;
+
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		if (f->in->use[k])
+			count[g->n_tensors - 1 - f->last_out[k]]++;
+	by_last = lists_make(&f->arena, g->n_tensors, count);
+	memset(count, 0, sizeof(*count) * g->n_tensors);
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		if (f->in->use[k]) {
+			uint32_t b = g->n_tensors - 1 - f->last_out[k];
+
+			by_last.item[by_last.first[b] + count[b]++] = k;
+		}
+	memset(count, 0, sizeof(*count) * g->n_tensors);
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		for (uint32_t j = g->in.first[k]; f->in->use[k] && j < g->in.first[k + 1]; j++)
+			count[g->in.item[j]]++;
+	f->readers = lists_make(&f->arena, g->n_tensors, count);
+	memset(count, 0, sizeof(*count) * g->n_tensors);
+	for (uint32_t i = 0; i < by_last.first[g->n_tensors]; i++) {
+		uint32_t k = by_last.item[i];
+
+		for (uint32_t j = g->in.first[k]; j < g->in.first[k + 1]; j++) {
+			uint32_t t = g->in.item[j];
+
+			f->readers.item[f->readers.first[t] + count[t]++] = k;
+		}
+	}
+}
+
 static void
 make_options(struct frontier *f)
 {
@@ -260,12 +344,13 @@ make_options(struct frontier *f)
 
 /* ---- layers ------------------------------------------------------------------------------ */
 static void
-layer_reserve(struct layer *l, uint32_t words)
+layer_reserve(struct layer *l, uint32_t words, uint32_t hit_words)
 {
 	if (l->n < l->cap)
 		return;
 	l->cap = MAX_OF(1024u, l->cap * 2);
 	l->mask = heap_resize(l->mask, sizeof(*l->mask) * words * l->cap);
+	l->hits = heap_resize(l->hits, sizeof(*l->hits) * hit_words * l->cap);
 	l->cost = heap_resize(l->cost, sizeof(*l->cost) * l->cap);
 	l->red = heap_resize(l->red, sizeof(*l->red) * l->cap);
 	l->node = heap_resize(l->node, sizeof(*l->node) * l->cap);
@@ -277,6 +362,7 @@ static void
 layer_fini(struct layer *l)
 {
 	free(l->mask);
+	free(l->hits);
 	free(l->cost);
 	free(l->red);
 	free(l->node);
@@ -311,7 +397,7 @@ table_grow(struct frontier *f)
 }
 
 struct child {
-	const uint64_t *mask;
+	uint64_t *mask, *hits;
 	int64_t cost;
 	fix red;
 	uint32_t parent, kernel;
@@ -334,13 +420,14 @@ put_child(struct frontier *f, const struct child *c)
 			f->is_complete = false;
 			return;
 		}
-		layer_reserve(l, f->words);
+		layer_reserve(l, f->words, f->hit_words);
 		memcpy(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words);
 		l->n++;
 		f->table[s] = i + 1;
 	} else if (c->cost > l->cost[i] || (c->cost == l->cost[i] && c->red >= l->red[i])) {
 		return;
 	}
+	memcpy(l->hits + (size_t)i * f->hit_words, c->hits, sizeof(*c->hits) * f->hit_words);
 	l->cost[i] = c->cost;
 	l->red[i] = c->red;
 	l->node[i] = c->parent;
@@ -360,46 +447,81 @@ is_over(const struct frontier *f, int64_t cost, fix red)
 
 /* Clears what no later step asks for and joins the child. */
 static void
-finish_child(struct frontier *f, uint32_t t, uint64_t *mask, struct child *c)
+finish_child(struct frontier *f, uint32_t t, struct child *c)
 {
 	for (uint32_t j = f->ends.first[t]; j < f->ends.first[t + 1]; j++)
-		clear_bit(mask, f->ends.item[j]);
-	c->mask = mask;
+		clear_bit(c->mask, f->ends.item[j]);
+	for (uint32_t j = f->row_ends.first[t]; j < f->row_ends.first[t + 1]; j++)
+		clear_bit(c->hits, f->row_ends.item[j]);
 	put_child(f, c);
 }
 
+/* What the path pays for meeting rows again: their duals were counted once. */
 static void
-try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, uint64_t *mask)
+hit_rows(const struct frontier *f, uint32_t kernel, struct child *c)
 {
-	const struct layer *l = &f->now;
-	const uint64_t *m = l->mask + (size_t)i * f->words;
-	const uint32_t *slot = f->slot;
-	struct child c = {NULL, l->cost[i] + f->g->cost[o->kernel], l->red[i] + f->in->reduced[o->kernel],
-	    l->node[i], o->kernel, false};
+	for (uint32_t j = f->rows_of.first[kernel]; j < f->rows_of.first[kernel + 1]; j++) {
+		uint32_t r = f->rows_of.item[j];
 
-	for (uint32_t j = 0; j < o->n_need; j++)
-		if (!bit(m, slot[o->need + j]))
-			return;
-	if (is_over(f, c.cost, c.red))
-		return;
-	memcpy(mask, m, sizeof(*mask) * f->words);
-	for (uint32_t j = 0; j < o->n_pay; j++)
-		clear_bit(mask, slot[o->pay + j]);
-	for (uint32_t j = 0; j < o->n_give; j++)
-		set_bit(mask, slot[o->give + j]);
-	for (uint32_t j = 0; j < o->n_owe; j += 2) {
-		uint32_t avail = slot[o->owe + j], owed = slot[o->owe + j + 1];
-
-		if ((avail != NONE && bit(mask, avail)) || bit(mask, owed))
-			continue;
-		set_bit(mask, owed);
-		c.check = true;
+		if (bit(c->hits, f->row_slot[r]))
+			c->red += f->in->dual[r];
+		else
+			set_bit(c->hits, f->row_slot[r]);
 	}
-	finish_child(f, t, mask, &c);
 }
 
 static void
-expand(struct frontier *f, uint32_t t, uint64_t *mask)
+copy_state(const struct frontier *f, uint32_t i, struct child *c)
+{
+	const struct layer *l = &f->now;
+
+	memcpy(c->mask, l->mask + (size_t)i * f->words, sizeof(*c->mask) * f->words);
+	memcpy(c->hits, l->hits + (size_t)i * f->hit_words, sizeof(*c->hits) * f->hit_words);
+	c->cost = l->cost[i];
+	c->red = l->red[i];
+	c->parent = l->node[i];
+}
+
+/* False when the kernel's earlier inputs are not there. */
+static bool
+try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, struct child *c)
+{
+	const uint64_t *m = f->now.mask + (size_t)i * f->words;
+	const uint32_t *slot = f->slot;
+
+	for (uint32_t j = 0; j < o->n_need; j++)
+		if (!bit(m, slot[o->need + j]))
+			return false;
+	if (is_over(f, f->now.cost[i] + f->g->cost[o->kernel], f->now.red[i] + f->in->reduced[o->kernel]))
+		return true;
+	copy_state(f, i, c);
+	c->cost += f->g->cost[o->kernel];
+	c->red += f->in->reduced[o->kernel];
+	hit_rows(f, o->kernel, c);
+	if (is_over(f, c->cost, c->red))
+		return true;
+	c->kernel = o->kernel;
+	c->check = false;
+	for (uint32_t j = 0; j < o->n_pay; j++)
+		clear_bit(c->mask, slot[o->pay + j]);
+	for (uint32_t j = 0; j < o->n_give; j++)
+		set_bit(c->mask, slot[o->give + j]);
+	for (uint32_t j = 0; j < o->n_owe; j += 2) {
+		uint32_t avail = slot[o->owe + j], owed = slot[o->owe + j + 1];
+
+		if ((avail != NONE && bit(c->mask, avail)) || bit(c->mask, owed))
+			continue;
+		set_bit(c->mask, owed);
+		c->check = true;
+	}
+	finish_child(f, t, c);
+	return true;
+}
+
+/* Leaving t out can kill a state only if t could be made: else its parent, which lives, did
+ * not count on t. */
+static void
+expand(struct frontier *f, uint32_t t, struct child *c)
 {
 	const struct layer *l = &f->now;
 	uint32_t avail = f->avail_slot[t], owed = f->owed_slot[t];
@@ -408,18 +530,17 @@ expand(struct frontier *f, uint32_t t, uint64_t *mask)
 	for (uint32_t i = 0; i < l->n; i++) {
 		const uint64_t *m = l->mask + (size_t)i * f->words;
 		bool is_there = avail != NONE && bit(m, avail);
-		bool is_due = f->g->is_wanted[t] || (owed != NONE && bit(m, owed));
+		bool is_due = f->g->is_wanted[t] || (owed != NONE && bit(m, owed)), is_makeable = false;
 
-		if (is_there || !is_due) {
-			struct child c = {NULL, l->cost[i], l->red[i], l->node[i], NONE, !is_there && is_read_later};
-
-			memcpy(mask, m, sizeof(*mask) * f->words);
-			finish_child(f, t, mask, &c);
-		}
-		if (is_there || !(is_due || is_read_later))
-			continue;
 		for (uint32_t j = f->option_of.first[t]; j < f->option_of.first[t + 1]; j++)
-			try_option(f, t, i, &f->option[j], mask);
+			if (!is_there && (is_due || is_read_later))
+				is_makeable |= try_option(f, t, i, &f->option[j], c);
+		if (is_there || !is_due) {
+			copy_state(f, i, c);
+			c->kernel = NONE;
+			c->check = is_makeable;
+			finish_child(f, t, c);
+		}
 	}
 }
 
@@ -438,10 +559,12 @@ is_dead(struct frontier *f, uint32_t t, const uint64_t *m)
 		if (!bit(m, f->avail_slot[f->cut.item[j]]))
 			f->queue[n++] = f->cut.item[j];
 	for (uint32_t q = 0; q < n; q++)
-		for (uint32_t j = g->readers.first[f->queue[q]]; j < g->readers.first[f->queue[q] + 1]; j++) {
-			uint32_t k = g->readers.item[j];
+		for (uint32_t j = f->readers.first[f->queue[q]]; j < f->readers.first[f->queue[q] + 1]; j++) {
+			uint32_t k = f->readers.item[j];
 
-			if (!f->in->use[k] || f->last_out[k] <= t || f->kernel_stamp[k] == f->stamp)
+			if (f->last_out[k] <= t)
+				break;
+			if (f->kernel_stamp[k] == f->stamp)
 				continue;
 			f->kernel_stamp[k] = f->stamp;
 			for (uint32_t i = out->first[k]; i < out->first[k + 1]; i++) {
@@ -534,8 +657,10 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 			j++;
 		if (j < n_seen || (l->check[i] && is_dead(f, t, m)))
 			continue;
-		layer_reserve(kept, f->words);
+		layer_reserve(kept, f->words, f->hit_words);
 		memcpy(kept->mask + (size_t)kept->n * f->words, m, sizeof(*m) * f->words);
+		memcpy(kept->hits + (size_t)kept->n * f->hit_words, l->hits + (size_t)i * f->hit_words,
+		    sizeof(*m) * f->hit_words);
 		kept->cost[kept->n] = l->cost[i];
 		kept->red[kept->n] = l->red[i];
 		kept->node[kept->n++] = add_node(f, l->node[i], l->kernel[i]);
@@ -591,7 +716,8 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 {
 	struct frontier f = {.in = in, .g = in->g, .is_complete = true, .n_table = 4096};
 	uint32_t n = in->g->n_tensors, n_rank = 0;
-	uint64_t *mask, *owed;
+	uint64_t *owed;
+	struct child child;
 	struct ranked *rank = NULL;
 
 	*out = (struct frontier_out){.relaxed = BLP_NEVER};
@@ -605,21 +731,25 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	f.count_stamp = NEW_ARRAY(&f.arena, uint32_t, n);
 	f.count = NEW_ARRAY(&f.arena, uint32_t, n);
 	f.queue = NEW_ARRAY(&f.arena, uint32_t, n);
-	place_slots(&f);
+	place_tensors(&f);
+	place_rows(&f);
 	find_cuts(&f);
 	make_options(&f);
-	mask = NEW_ARRAY(&f.arena, uint64_t, f.words);
+	make_readers(&f);
+	child.mask = NEW_ARRAY(&f.arena, uint64_t, f.words);
+	child.hits = NEW_ARRAY(&f.arena, uint64_t, f.hit_words);
 	owed = NEW_ARRAY(&f.arena, uint64_t, f.words);
 	f.table = heap_alloc(sizeof(*f.table) * f.n_table);
-	layer_reserve(&f.now, f.words);
-	memset(f.now.mask, 0, sizeof(*mask) * f.words);
+	layer_reserve(&f.now, f.words, f.hit_words);
+	memset(f.now.mask, 0, sizeof(*owed) * f.words);
+	memset(f.now.hits, 0, sizeof(*owed) * f.hit_words);
 	f.now.cost[0] = f.now.red[0] = 0;
 	f.now.node[0] = NONE;
 	f.now.n = 1;
 	for (uint32_t t = 0; t < n; t++) {
 		f.next.n = 0;
 		memset(f.table, 0, sizeof(*f.table) * f.n_table);
-		expand(&f, t, mask);
+		expand(&f, t, &child);
 		if (f.next.n > n_rank) {
 			n_rank = f.next.n * 2;
 			free(rank);

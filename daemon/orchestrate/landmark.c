@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MARKS = 1 << 15, RESTARTS = 12 };
+enum { MAX_MARKS = 1 << 15, RESTARTS = 12, MAX_CLIMB = 24 };
 
 struct landmarks {
 	struct arena arena;
@@ -42,6 +42,9 @@ struct separation {
 	struct lists active_of, active_makers; /* v -> kernels with x > 0; tensor -> likewise */
 	struct rng rng;
 	bool is_random;
+	double noise;                 /* a random search also takes steps up, less than this */
+	double best_weight;           /* the least weight met, after n_best tensors were added */
+	uint32_t n_best;
 };
 
 static uint64_t *
@@ -387,8 +390,8 @@ weigh(struct landmarks *m)
 			if (!s->in_ext[k] && !reads_any(g, k, s->T))
 				s->delta[u] += s->x[k];
 		}
-		if (s->is_random && s->delta[u] < 0)
-			s->delta[u] *= 0.2 + rng_unit(&s->rng);
+		if (s->is_random)
+			s->delta[u] -= s->noise * rng_unit(&s->rng);
 	}
 }
 
@@ -423,13 +426,14 @@ take_tensor(struct landmarks *m, uint32_t u)
 	}
 }
 
-/* Grows T from T(v) while that lowers the weight of ext(T). */
+/* Grows T from T(v) while that lowers the weight of ext(T); leaves the T of least weight. */
 static void
 grow(struct landmarks *m, uint32_t v)
 {
 	struct separation *s = m->sep;
+	const uint64_t *base = row_of(m->below, m->words_t, v);
 
-	memcpy(s->T, row_of(m->below, m->words_t, v), sizeof(*s->T) * m->words_t);
+	memcpy(s->T, base, sizeof(*s->T) * m->words_t);
 	s->n_ext = s->n_added = 0;
 	s->weight = 0;
 	for (uint32_t j = s->active_of.first[v]; j < s->active_of.first[v + 1]; j++) {
@@ -439,7 +443,9 @@ grow(struct landmarks *m, uint32_t v)
 		s->ext[s->n_ext++] = k;
 		s->weight += s->x[k];
 	}
-	for (;;) {
+	s->best_weight = s->weight;
+	s->n_best = 0;
+	while (!s->is_random || s->n_added < s->n_best + MAX_CLIMB) {
 		uint32_t best = NONE;
 
 		weigh(m);
@@ -453,6 +459,16 @@ grow(struct landmarks *m, uint32_t v)
 		if (best == NONE)
 			break;
 		take_tensor(m, best);
+		if (s->weight < s->best_weight - 1e-7) {
+			s->best_weight = s->weight;
+			s->n_best = s->n_added;
+		}
+	}
+	for (; s->n_added > s->n_best; s->n_added--) {
+		uint32_t u = s->added[s->n_added - 1];
+
+		if (!has(base, u))
+			s->T[u >> 6] &= ~((uint64_t)1 << (u & 63));
 	}
 	for (uint32_t i = 0; i < s->n_ext; i++)
 		s->in_ext[s->ext[i]] = 0;
@@ -532,8 +548,9 @@ landmarks_separate(struct landmarks *m, const double *x, bool deep, uint64_t see
 		if (!m->is_landmark[v] || (deep && !is_fractional(s, v)))
 			continue;
 		for (int i = 0; i < (deep ? RESTARTS : 1); i++) {
+			s->noise = 0.05 * (i + 1);
 			grow(m, v);
-			if (s->weight < (deep ? 0.99 : 0.98))
+			if (s->best_weight < (deep ? 0.99 : 0.98))
 				add_grown(m, v, row);
 		}
 	}

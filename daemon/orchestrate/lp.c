@@ -16,15 +16,15 @@ struct simplex {
 	double *x, *dual, *ones;
 	int *work;
 	uint64_t steps;
+	int64_t max_steps;    /* of one run: lp_solve can go round in a degenerate corner for ever */
 };
 
 static int __WINAPI
-is_cancelled(lprec *lp, void *handle)
+must_stop(lprec *lp, void *handle)
 {
 	const struct simplex *s = handle;
 
-	(void)lp;
-	return s->cancel && *s->cancel;
+	return (s->cancel && *s->cancel) || get_total_iter(lp) > s->max_steps;
 }
 
 struct simplex *
@@ -41,7 +41,7 @@ simplex_new(const volatile bool *cancel)
 	set_scaling(s->lp, SCALE_NONE);
 	set_improve(s->lp, IMPROVE_NONE);
 	set_presolve(s->lp, PRESOLVE_DUALS, 0);
-	put_abortfunc(s->lp, is_cancelled, s);
+	put_abortfunc(s->lp, must_stop, s);
 	return s;
 }
 
@@ -109,13 +109,18 @@ bool
 simplex_run(struct simplex *s, const double **x, const double **dual)
 {
 	double *p;
-	int status = solve(s->lp);
+	int status;
 
+	s->max_steps = 1000 + 5 * ((int64_t)s->n_rows + s->n_cols);
+	status = solve(s->lp);
+	s->steps += (uint64_t)get_total_iter(s->lp);
 	if (status != OPTIMAL && !(s->cancel && *s->cancel)) {
 		default_basis(s->lp);
+		set_anti_degen(s->lp, ANTIDEGEN_STALLING | ANTIDEGEN_FIXEDVARS);
 		status = solve(s->lp);
+		set_anti_degen(s->lp, ANTIDEGEN_NONE);
+		s->steps += (uint64_t)get_total_iter(s->lp);
 	}
-	s->steps += (uint64_t)get_total_iter(s->lp);
 	if (status != OPTIMAL)
 		return false;
 	if (s->n_cols > s->cap_cols) {

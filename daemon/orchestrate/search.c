@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_WIDTH = 100, MAX_FILTERS = 3 };
+/* NARROW_GAP: below 1/500 of the bound the exact programme is quicker than another beam. */
+enum { FIRST_WIDTH = 100, MAX_FILTERS = 3, NARROW_GAP = 500 };
 
 struct pair { /* kernel does not count as maker of tensor */
 	uint32_t kernel, tensor;
@@ -109,7 +110,8 @@ static void
 run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct frontier_out *out)
 {
 	struct lists outs = strip_outputs(s, use, b);
-	struct frontier_in in = {.g = s->g, .use = use, .out = &outs, .pi = s->lp.pi, .reduced = s->lp.reduced,
+	struct frontier_in in = {.g = s->g, .use = use, .out = &outs, .pi = s->lp.pi,
+	    .reduced = s->lp.reduced, .rows = &s->rows, .dual = s->dual, .n_rows = s->n_rows,
 	    .below = s->cost, .width = width, .max_states = s->limits->max_states - s->n_states,
 	    .cancel = s->limits->cancel};
 
@@ -119,7 +121,7 @@ run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct 
 		keep_plan(s, out->set, out->n_set);
 }
 
-/* Beams: first over what looks good, then over all that a better plan may hold. */
+/* Beams: over what looks good; then, while the gap is wide, over all that a better plan may hold. */
 static void
 find_plan(struct search *s)
 {
@@ -130,6 +132,8 @@ find_plan(struct search *s)
 	for (int i = 0; i < MAX_FILTERS && !is_closed(s) && !is_stopped(s); i++) {
 		int64_t before = s->cost;
 
+		if (s->cost * FIX_ONE - s->lp.pi < s->lp.pi / NARROW_GAP)
+			break;
 		run(s, filter(s, s->cost * FIX_ONE - FIX_ONE - s->lp.pi), i ? s->limits->beam_width : width, NULL, &out);
 		if (s->cost == before && i)
 			break;
@@ -252,9 +256,32 @@ prove(struct search *s)
 	s->bound = MAX_OF(s->bound, MIN_OF(s->cost, given_up));
 }
 
+static void
+take_rows(struct search *s)
+{
+	uint32_t *count = NEW_ARRAY(s->a, uint32_t, s->lp.n_rows), n;
+
+	s->dual = NEW_ARRAY(s->a, fix, s->lp.n_rows);
+	for (uint32_t r = 0; r < s->lp.n_rows; r++)
+		if (s->lp.dual[r] > 0) {
+			cover_row(s->cover, r, &count[s->n_rows]);
+			s->dual[s->n_rows++] = s->lp.dual[r];
+		}
+	s->rows = lists_make(s->a, s->n_rows, count);
+	n = 0;
+	for (uint32_t r = 0; r < s->lp.n_rows; r++)
+		if (s->lp.dual[r] > 0) {
+			uint32_t len;
+			const uint32_t *row = cover_row(s->cover, r, &len);
+
+			memcpy(s->rows.item + s->rows.first[n++], row, sizeof(*row) * len);
+		}
+}
+
 void
 search_run(struct search *s)
 {
+	take_rows(s);
 	s->bound = MIN_OF(bound_of(s->lp.pi), s->cost);
 	if (!is_closed(s))
 		find_plan(s);
