@@ -1,16 +1,20 @@
 /* tests/bench/main_front.c: the pure front half of a job on an ONNX file: counts and seconds of
  * reading, fission, rewriting and identification.
  *
- *   bench-front [--rules] [--kernels] [--primitives] [--rewritten] [--mode=full|operator|none] MODEL.onnx */
+ * --check computes the model before and after rewriting with the interpreter (small models).
+ *
+ *   bench-front [--check] [--rules] [--kernels] [--primitives] [--rewritten] [--mode=full|operator|none] MODEL.onnx */
 #include "../../daemon/fission/fission.h"
 #include "../../daemon/identify/identify.h"
 #include "../../daemon/rewrite/rewrite.h"
+#include "../../kernels/interp/interp.h"
+#include "../prop/random_graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct args {
-	bool rules, kernels, primitives, rewritten;
+	bool check, rules, kernels, primitives, rewritten;
 	enum identify_mode mode;
 	const char *file;
 };
@@ -76,6 +80,24 @@ print_kernels(const struct graph *g, const struct cand_set *s)
 	}
 }
 
+/* Largest difference of an output after rewriting, over its largest magnitude. */
+static bool
+print_differences(struct arena *a, const struct graph *before, const struct graph *after, struct err *e)
+{
+	struct rng r = {1};
+	const void **in = random_inputs(a, &r, before);
+	void **want = NEW_ARRAY(a, void *, before->n_outputs), **have = NEW_ARRAY(a, void *, before->n_outputs);
+
+	if (!interp_run(a, before, in, NULL, want, e) || !interp_run(a, after, in, NULL, have, e))
+		return false;
+	for (uint32_t i = 0; i < before->n_outputs; i++) {
+		const struct tensor *t = graph_tensor(before, before->outputs[i]);
+		printf("  output %u differs by %g\n", i,
+		    values_distance(t->type, &t->shape, have[i], want[i], 0));
+	}
+	return true;
+}
+
 static bool
 run(struct arena *a, const struct args *args, struct err *e)
 {
@@ -102,16 +124,19 @@ run(struct arena *a, const struct args *args, struct err *e)
 	if (!rewrite_run(a, &prim, &ro, &g, &rs, e))
 		return false;
 	graph_verify(&g);
-	t[3] = seconds();
+	double rewritten = seconds();
 	if (args->rewritten)
 		print_graph(a, &g);
+	if (args->check && !print_differences(a, &prim, &g, e))
+		return false;
+	t[3] = seconds();
 	if (!identify_run(a, &g, args->mode, NULL, &cs, e))
 		return false;
 	t[4] = seconds();
 	printf("%s: operators %u, primitives %u, rewritten %u (%u rounds), candidates %u, distinct %u, "
 	       "infeasible %u, dropped %u; read %.3f fission %.3f rewrite %.3f identify %.3f s\n",
 	    args->file, fs.n_operators, prim.n_nodes, g.n_nodes, rs.n_rounds, cs.n_cands, cs.n_specs,
-	    cs.n_infeasible, cs.n_dropped, t[1] - t[0], t[2] - t[1], t[3] - t[2], t[4] - t[3]);
+	    cs.n_infeasible, cs.n_dropped, t[1] - t[0], t[2] - t[1], rewritten - t[2], t[4] - t[3]);
 	print_prims(&prim);
 	print_prims(&g);
 	for (uint32_t i = 0; i < cs.n_infeasible_rules; i++)
@@ -132,6 +157,7 @@ main(int argc, char **argv)
 	int status = 0;
 
 	for (int i = 1; i < argc; i++) {
+		args.check |= strcmp(argv[i], "--check") == 0;
 		args.rules |= strcmp(argv[i], "--rules") == 0;
 		args.kernels |= strcmp(argv[i], "--kernels") == 0;
 		args.primitives |= strcmp(argv[i], "--primitives") == 0;
@@ -144,7 +170,7 @@ main(int argc, char **argv)
 			args.file = argv[i];
 	}
 	if (!args.file) {
-		fprintf(stderr, "usage: bench-front [--rules] [--kernels] [--primitives] [--rewritten] "
+		fprintf(stderr, "usage: bench-front [--check] [--rules] [--kernels] [--primitives] [--rewritten] "
 				"[--mode=full|operator|none] MODEL.onnx\n");
 		return 2;
 	}
