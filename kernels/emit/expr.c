@@ -313,6 +313,15 @@ is_plain_read(struct gen *g, ex_id e)
 	return true;
 }
 
+/* Inside the conditional expression: a line before it would read where it must not. */
+static const char *
+arm_text(struct gen *g, ex_id e)
+{
+	struct ex n = *ex_get(g->tx, e);
+
+	return is_leaf(g, e) ? gen_ex(g, e) : read_text(g, &n);
+}
+
 static void
 arm(struct gen *g, const char *name, ex_id e)
 {
@@ -332,7 +341,7 @@ guard_text(struct gen *g, ex_id e, const struct ex *n)
 	bool easy_no = is_leaf(g, n->arg[1]) || is_plain_read(g, n->arg[1]);
 
 	if (easy_yes && easy_no) {
-		const char *yes = gen_ex(g, n->arg[0]), *no = gen_ex(g, n->arg[1]);
+		const char *yes = arm_text(g, n->arg[0]), *no = arm_text(g, n->arg[1]);
 		gen_line(g, "const %s %s = %s ? %s : %s;", type, name, cond, yes, no);
 		return remember(g, e, false, name);
 	}

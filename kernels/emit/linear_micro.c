@@ -112,9 +112,11 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 			snprintf(index, sizeof index, "i%d * %lld", l, (long long)m->step[l]);
 		emit_step(sb, m, rows, in - 1, index, 0);
 	} else {
+		/* The pointers come back from where the loop inside left them. */
+		int64_t inside = l + 2 < m->n_loops ? m->trip[l + 1] * m->step[l + 1] : 0;
 		emit_loops(sb, m, rows, l + 1);
 		for (int r = 0; r < rows; r++)
-			sb_addf(sb, "%s\ta%d += %lld;\n", in, r, (long long)m->step[l]);
+			sb_addf(sb, "%s\ta%d += %lld;\n", in, r, (long long)(m->step[l] - inside));
 	}
 	sb_addf(sb, "%s}\n", in);
 }
