@@ -42,6 +42,13 @@ bool client_cancel(struct client *c, uint64_t job, struct err *e) MUST_CHECK;
 /* The plan of a job that is done, to `path`. */
 bool client_fetch(struct client *c, uint64_t job, const char *path, struct err *e) MUST_CHECK;
 
+/* ---- the data folder of this host ---- */
+/* `given` or, when empty, the XDG folder; the latter gives way to a folder of this host when it
+ * lies on a network file system (*is_moved). */
+char *data_folder(struct arena *a, const char *given, bool *is_moved);
+/* "ipc://..." of the daemon that owns the folder; short enough for a socket. */
+char *data_socket(struct arena *a, const char *dir);
+
 /* ---- the private daemon ---- */
 /* The local daemon over a data folder: joins the one that owns it, else starts `korchd --private`
  * (and, with_worker, a `korch-worker` for `device`) and waits until it is ready.

@@ -366,12 +366,11 @@ struct sock_call {
 	void *tag;
 	nng_msg *answer;
 	int result;
-	bool has_sent, is_finished;
+	bool has_sent;
 };
 struct sock_client {
 	nng_socket sock;
 	pthread_mutex_t lock;
-	pthread_cond_t finished;        /* for sock_ask_wait */
 	struct sock_call *done, **tail; /* finished, in order */
 	struct sock_call *spare, *all;  /* the owner's thread alone */
 	struct sock_wake wake;
@@ -398,16 +397,11 @@ call_moved(void *arg)
 		nng_aio_set_msg(call->aio, NULL);
 	}
 	(void)pthread_mutex_lock(&c->lock);
-	call->is_finished = true;
-	if (c->wake.wake) {
-		call->next = NULL;
-		*c->tail = call;
-		c->tail = &call->next;
-	} else
-		(void)pthread_cond_broadcast(&c->finished);
+	call->next = NULL;
+	*c->tail = call;
+	c->tail = &call->next;
 	(void)pthread_mutex_unlock(&c->lock);
-	if (c->wake.wake)
-		c->wake.wake(c->wake.self);
+	c->wake.wake(c->wake.self);
 }
 
 bool
@@ -427,7 +421,6 @@ sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, st
 	c->tail = &c->done;
 	c->wake = wake;
 	(void)pthread_mutex_init(&c->lock, NULL);
-	(void)pthread_cond_init(&c->finished, NULL);
 	rc = nng_req0_open(&c->sock);
 	if (rc) {
 		free(c);
@@ -463,13 +456,13 @@ call_new(struct sock_client *c)
 	}
 	call->next = NULL;
 	call->answer = NULL;
-	call->has_sent = call->is_finished = false;
+	call->has_sent = false;
 	call->result = 0;
 	return call;
 }
 
-static struct sock_call *
-call_start(struct sock_client *c, struct bytes request, int timeout_ms, void *tag)
+void
+sock_ask(struct sock_client *c, struct bytes request, int timeout_ms, void *tag)
 {
 	struct sock_call *call = call_new(c);
 	nng_msg *m;
@@ -480,13 +473,6 @@ call_start(struct sock_client *c, struct bytes request, int timeout_ms, void *ta
 	nng_aio_set_timeout(call->aio, timeout_ms < 0 ? NNG_DURATION_INFINITE : timeout_ms);
 	nng_aio_set_msg(call->aio, m);
 	nng_ctx_send(call->ctx, call->aio);
-	return call;
-}
-
-void
-sock_ask(struct sock_client *c, struct bytes request, int timeout_ms, void *tag)
-{
-	(void)call_start(c, request, timeout_ms, tag);
 }
 
 struct sock_call *
@@ -535,27 +521,6 @@ sock_call_free(struct sock_call *call)
 	c->spare = call;
 }
 
-bool
-sock_ask_wait(struct sock_client *c, struct arena *a, struct bytes request, int timeout_ms,
-    struct bytes *answer, struct err *e)
-{
-	struct sock_call *call;
-	bool ok;
-
-	if (c->wake.wake)
-		bug("sock_ask_wait on a client with a loop");
-	call = call_start(c, request, timeout_ms, NULL);
-	(void)pthread_mutex_lock(&c->lock);
-	while (!call->is_finished)
-		(void)pthread_cond_wait(&c->finished, &c->lock);
-	(void)pthread_mutex_unlock(&c->lock);
-	ok = sock_call_bytes(call, answer, e);
-	if (ok)
-		*answer = (struct bytes){arena_dup(a, answer->p, answer->n), answer->n};
-	sock_call_free(call);
-	return ok;
-}
-
 /* Calls still out end with NNG_ECANCELED; stopping waits for their callbacks. */
 void
 sock_client_close(struct sock_client *c)
@@ -572,7 +537,6 @@ sock_client_close(struct sock_client *c)
 		nng_aio_free(call->aio);
 		free(call);
 	}
-	(void)pthread_cond_destroy(&c->finished);
 	(void)pthread_mutex_destroy(&c->lock);
 	free(c);
 }

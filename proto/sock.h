@@ -37,7 +37,6 @@ void sock_server_close(struct sock_server *s);
 /* ---- client ---- */
 struct sock_client;
 struct sock_call;
-/* `wake.wake` may be NULL when only sock_ask_wait is used. */
 bool sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, struct sock_wake wake,
     struct err *e) MUST_CHECK;
 /* Starts a request; the answer comes out of sock_done.  timeout_ms < 0: none. */
@@ -47,9 +46,6 @@ struct sock_call *sock_done(struct sock_client *c);
 void *sock_call_tag(const struct sock_call *call);
 bool sock_call_bytes(const struct sock_call *call, struct bytes *answer, struct err *e) MUST_CHECK;
 void sock_call_free(struct sock_call *call);
-/* The same, waiting; the answer is copied to `a`. */
-bool sock_ask_wait(struct sock_client *c, struct arena *a, struct bytes request, int timeout_ms,
-    struct bytes *answer, struct err *e) MUST_CHECK;
 void sock_client_close(struct sock_client *c);
 
 #endif

@@ -80,6 +80,15 @@ CREATE TABLE blob (
   used_ns    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Finished builds: the same kernels for the same environment are not compiled again.
+CREATE TABLE build (
+  key      BLOB NOT NULL PRIMARY KEY CHECK (length(key) = 32),
+  artefact BLOB NOT NULL REFERENCES blob (digest) ON DELETE CASCADE,
+  log      TEXT NOT NULL,
+  worker   TEXT NOT NULL,
+  wall_ns  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE job (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
   request    BLOB NOT NULL UNIQUE,

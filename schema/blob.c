@@ -76,7 +76,7 @@ sync_path(const char *path, struct err *e)
 }
 
 static bool
-place(struct db *db, const char *from, const char *to, struct err *e)
+place(const char *from, const char *to, struct err *e)
 {
 	struct arena tmp = {0};
 	char *folder = str_dup(&tmp, str_of(to));
@@ -86,7 +86,6 @@ place(struct db *db, const char *from, const char *to, struct err *e)
 	ok = sync_path(from, e) && os_make_dirs(folder, e) &&
 	    (rename(from, to) == 0 || io_failed(to, "write", e)) && sync_path(folder, e);
 	arena_fini(&tmp);
-	(void)db;
 	return ok;
 }
 
@@ -100,8 +99,20 @@ blob_adopt(struct db *db, const char *path, const struct hash *digest, const cha
 
 	if (ok && !hash_eq(&have, digest))
 		ok = err_set(e, ERR_FORMAT, "%s: its content does not have the digest that was announced", path);
-	ok = ok && place(db, path, blob_path(&tmp, db, digest), e) &&
+	ok = ok && place(path, blob_path(&tmp, db, digest), e) &&
 	    q_run(db, e, SQL_BLOB_ADD, "hiti", digest, (int64_t)bytes, str_of(kind), db_wall(db));
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+blob_take(struct db *db, const char *path, const char *kind, struct hash *digest, uint64_t *bytes,
+    struct err *e)
+{
+	struct arena tmp = {0};
+	bool ok = file_digest(path, digest, bytes, e) && place(path, blob_path(&tmp, db, digest), e) &&
+	    q_run(db, e, SQL_BLOB_ADD, "hiti", digest, (int64_t)*bytes, str_of(kind), db_wall(db));
+
 	arena_fini(&tmp);
 	return ok;
 }
@@ -235,4 +246,33 @@ blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest
 		arena_fini(&tmp);
 		return ok;
 	}
+}
+
+bool
+build_find(struct db *db, struct arena *a, const struct hash *key, struct m_build_have *out, bool *found,
+    struct err *e)
+{
+	struct q q = q_start(db, SQL_BUILD_FIND, "h", key);
+	uint64_t bytes;
+
+	*out = (struct m_build_have){.path = STR(""), .cause = STR(""), .log = STR(""), .worker = STR("")};
+	*found = q_step(&q);
+	if (*found) {
+		out->digest = q_hash(&q, 0);
+		out->log = q_text(&q, a, 1);
+		out->worker = q_text(&q, a, 2);
+	}
+	if (!q_end(&q, e))
+		return false;
+	*found = *found && blob_size(db, &out->digest, &bytes);
+	if (*found)
+		out->path = str_of(blob_path(a, db, &out->digest));
+	return true;
+}
+
+bool
+build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log, struct str worker,
+    struct err *e)
+{
+	return q_run(db, e, SQL_BUILD_PUT, "hhtti", key, artefact, log, worker, db_wall(db));
 }

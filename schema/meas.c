@@ -64,6 +64,21 @@ env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, stru
 }
 
 bool
+env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct err *e)
+{
+	struct q q = q_start(db, SQL_ENV_ID, "i", id);
+	struct bytes record = {0};
+	bool found = q_step(&q);
+
+	if (found)
+		record = q_blob(&q, a, 0);
+	if (!q_end(&q, e))
+		return false;
+	return found ? rec_unpack(a, "env", record, env, e)
+	             : err_set(e, ERR_FAILED, "environment %lld is not in the store", (long long)id);
+}
+
+bool
 spec_put(struct db *db, struct str text, const struct hash *model, struct hash *hash, struct err *e)
 {
 	struct arena tmp = {0};
@@ -157,8 +172,9 @@ q_measurement(struct q *q, struct arena *a, struct m_measurement *m)
 static bool
 same_sample(const struct m_measurement *a, const struct m_measurement *b)
 {
-	return str_eq(a->worker, b->worker) && a->gen == b->gen && a->wall_ns == b->wall_ns &&
-	    a->row.median_ns == b->row.median_ns && a->row.samples == b->row.samples;
+	/* a result that was sent twice carries the same generation, at another time */
+	return str_eq(a->worker, b->worker) && a->gen == b->gen && a->row.median_ns == b->row.median_ns &&
+	    a->row.samples == b->row.samples && a->row.fail == b->row.fail;
 }
 
 static int64_t
@@ -341,6 +357,14 @@ meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key
 		db->tally[TALLY_REUSE]++;
 	arena_fini(&tmp);
 	return ok;
+}
+
+bool
+meas_best(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_cost *out, struct err *e)
+{
+	*out = (struct m_cost){.spec = *spec, .schedule = STR(""), .cause = STR("")};
+	return find_rows(db, a, spec, k, out, e);
 }
 
 bool

@@ -35,6 +35,7 @@ bool env_put(struct db *db, const struct m_env *env, int64_t *id, struct err *e)
 /* The one of that class seen last; false with ERR_OFFLINE when there is none. */
 bool env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, struct m_env *env,
     struct err *e) MUST_CHECK;
+bool env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct err *e) MUST_CHECK;
 /* A digest that meets another text is refused: ERR_FORMAT. */
 bool spec_put(struct db *db, struct str text, const struct hash *model, struct hash *hash,
     struct err *e) MUST_CHECK;
@@ -67,6 +68,9 @@ bool attempt_put(struct db *db, const struct hash *spec, const struct meas_key *
  * Counts hits and misses; a hit whose spec came with another model counts as reuse. */
 bool meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key *k,
     const struct hash *model, struct m_cost *out, struct err *e) MUST_CHECK;
+/* The same for a spec known by its digest, without counting. */
+bool meas_best(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_cost *out, struct err *e) MUST_CHECK;
 /* Schedules that have a row already. */
 bool meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_kv **out, uint32_t *n, struct err *e) MUST_CHECK;
@@ -95,6 +99,9 @@ bool blob_size(struct db *db, const struct hash *digest, uint64_t *bytes); /* fa
 /* Takes over a file that lies in the data folder (renamed, synced); checks its digest. */
 bool blob_adopt(struct db *db, const char *path, const struct hash *digest, const char *kind,
     struct err *e) MUST_CHECK;
+/* The same for a file whose digest nobody has announced. */
+bool blob_take(struct db *db, const char *path, const char *kind, struct hash *digest, uint64_t *bytes,
+    struct err *e) MUST_CHECK;
 bool blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64_t offset, size_t max,
     struct bytes *out, uint64_t *total, struct err *e) MUST_CHECK;
 /* A chunk at the place where the upload stands; *next tells where that is.  Repeats do no harm.
@@ -103,6 +110,12 @@ bool blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64
     struct bytes data, const char *kind, uint64_t *next, struct err *e) MUST_CHECK;
 bool blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e) MUST_CHECK;
 bool file_digest(const char *path, struct hash *digest, uint64_t *bytes, struct err *e) MUST_CHECK;
+
+/* The object that was built for a key, when it is still here. */
+bool build_find(struct db *db, struct arena *a, const struct hash *key, struct m_build_have *out,
+    bool *found, struct err *e) MUST_CHECK;
+bool build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log,
+    struct str worker, struct err *e) MUST_CHECK;
 
 /* ---- jobs ---- */
 /* A new job, or the one that this request made before (*is_new). */

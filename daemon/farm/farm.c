@@ -209,6 +209,18 @@ farm_drop(struct farm *f, uint64_t waiter, const struct hash *key, void (*free_d
 	}
 }
 
+struct farm_task *
+farm_first(const struct farm *f)
+{
+	return f->n_tasks ? f->tasks[0] : NULL;
+}
+
+struct farm_task *
+farm_after(const struct farm *f, const struct farm_task *t)
+{
+	return t->at + 1 < f->n_tasks ? f->tasks[t->at + 1] : NULL;
+}
+
 uint32_t
 farm_n_tasks(const struct farm *f, enum farm_state s)
 {

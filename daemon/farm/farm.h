@@ -93,6 +93,9 @@ struct farm_task *farm_find(const struct farm *f, const struct hash *key); /* NU
 /* Nobody waits on behalf of `waiter` any more: for one task, or all (key NULL).  Tasks without
  * waiters are dropped; those out at a device are revoked.  free_data is called for the dropped. */
 void farm_drop(struct farm *f, uint64_t waiter, const struct hash *key, void (*free_data)(void *data));
+/* All tasks, in no order; adding or ending one spoils the walk. */
+struct farm_task *farm_first(const struct farm *f);
+struct farm_task *farm_after(const struct farm *f, const struct farm_task *t);
 uint32_t farm_n_tasks(const struct farm *f, enum farm_state s);
 uint32_t farm_n_waiting(const struct farm *f, int64_t env); /* ready ones of an environment */
 

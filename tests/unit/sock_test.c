@@ -179,7 +179,7 @@ bad_addresses(void **state)
 	assert_int_equal(e.code, ERR_IO);
 	assert_false(sock_listen(s, "ipc:///etc/passwd", &e));
 	assert_int_equal(e.code, ERR_USAGE);
-	assert_false(sock_client_open(&c, "x", 1000, (struct sock_wake){NULL, NULL}, &e));
+	assert_false(sock_client_open(&c, "x", 1000, (struct sock_wake){ring, &sb}, &e));
 	sock_server_close(s);
 }
 

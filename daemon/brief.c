@@ -1,0 +1,474 @@
+/* daemon/brief.c: the daemon's side of a planner: starts it when there is room and a device,
+ * lays out the job's folder, reads what it says, and turns its end into the job's. */
+#include "daemon.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LAST_WORDS = 2000 };
+
+void
+planner_stop(struct job *j)
+{
+	if (!j->planner)
+		return;
+	child_forget(j->planner);
+	j->planner = NULL;
+}
+
+void
+planner_send(struct daemon *d, struct job *j, const struct msg *m)
+{
+	struct arena tmp = {0};
+	struct bytes frame;
+	struct err e = {0};
+
+	(void)d;
+	if (!j->planner)
+		return;
+	if (!frame_pack(&tmp, m, &frame, &e))
+		bug("a message to a planner: %s", e.msg);
+	child_write(j->planner, frame);
+	arena_fini(&tmp);
+}
+
+/* ---- its folder --------------------------------------------------------------------- */
+static char *
+job_dir(struct arena *a, const struct daemon *d, const struct job *j)
+{
+	return arena_printf(a, "%s/jobs/%llu", d->conf->data, (unsigned long long)j->rec.id);
+}
+
+static int
+remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)st;
+	(void)type;
+	(void)where;
+	return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+static void
+remove_tree(const char *dir)
+{
+	(void)nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- done and failed ---------------------------------------------------------------- */
+struct done_op {
+	struct store_op op;
+	uint64_t job;
+	char *path, *dir;
+	struct hash plan;
+	uint64_t bytes;
+};
+
+static bool
+run_done(struct db *db, struct store_op *op)
+{
+	struct done_op *x = (struct done_op *)(void *)op;
+
+	return blob_take(db, x->path, "plan", &x->plan, &x->bytes, &op->err);
+}
+
+static void
+done_done(struct store_op *op)
+{
+	struct done_op *x = (struct done_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = job_find(d, x->job);
+
+	if (j) {
+		j->n_ops--;
+		if (!job_state_is_over(j->state) && op->ok) {
+			j->rec.plan = x->plan;
+			j->rec.plan_bytes = x->bytes;
+			job_move(d, j, JOB_done, ERR_NONE, "");
+		} else if (!job_state_is_over(j->state))
+			job_move(d, j, JOB_failed, op->err.code, op->err.msg);
+	}
+	remove_tree(x->dir);
+	arena_fini(&op->arena);
+	free(x);
+}
+
+static void
+plan_done(struct daemon *d, struct job *j, const struct m_done *m)
+{
+	struct done_op *x = heap_alloc(sizeof(*x));
+
+	j->is_ended = true;
+	j->rec.progress = m->progress;
+	j->rec.report = m->report;
+	rec_dup(&j->arena, "progress", &j->rec.progress);
+	j->rec.report.p = str_dup(&j->arena, m->report);
+	x->op.run = run_done;
+	x->op.done = done_done;
+	x->op.owner = d;
+	x->job = j->rec.id;
+	x->path = str_dup(&x->op.arena, m->plan_path);
+	x->dir = job_dir(&x->op.arena, d, j);
+	j->n_ops++;
+	store_post(d->store, &x->op);
+}
+
+static void
+plan_failed(struct daemon *d, struct job *j, enum err_code code, const char *why)
+{
+	struct arena tmp = {0};
+
+	j->is_ended = true;
+	job_move(d, j, JOB_failed, code, why);
+	remove_tree(job_dir(&tmp, d, j));
+	arena_fini(&tmp);
+}
+
+/* ---- what it says ------------------------------------------------------------------- */
+static void
+hear(struct daemon *d, struct job *j, const struct msg *m)
+{
+	struct arena tmp = {0};
+
+	switch (m->type) {
+	case MSG_cost_ask:
+		ask_costs(d, j, &m->cost_ask);
+		break;
+	case MSG_measure_ask:
+		ask_measure(d, j, &m->measure_ask);
+		break;
+	case MSG_measure_drop:
+		ask_drop(d, j, &m->measure_drop);
+		break;
+	case MSG_build_ask:
+		ask_build(d, j, &m->build_ask);
+		break;
+	case MSG_time_ask:
+		ask_time(d, j, &m->time_ask);
+		break;
+	case MSG_progress_say:
+		j->rec.progress = m->progress_say.progress;
+		j->rec.progress.phase.p = str_dup(&j->arena, j->rec.progress.phase);
+		job_event(d, j);
+		break;
+	case MSG_done:
+		plan_done(d, j, &m->done);
+		break;
+	case MSG_failed:
+		plan_failed(d, j, err_of_wire((int)MIN_OF(m->failed.code, (uint64_t)1000)),
+		    str_dup(&tmp, m->failed.text));
+		break;
+	default:
+		plan_failed(d, j, ERR_PROTO, arena_printf(&tmp, "the planner sent %s, which it may not", msg_name(m->type)));
+	}
+	arena_fini(&tmp);
+}
+
+static void
+keep_bytes(struct job *j, struct bytes b)
+{
+	if (j->n_in + b.n > j->cap_in) {
+		j->cap_in = MAX_OF(2 * j->cap_in, j->n_in + b.n);
+		j->in = heap_resize(j->in, j->cap_in);
+	}
+	memcpy(j->in + j->n_in, b.p, b.n);
+	j->n_in += b.n;
+}
+
+static void
+planner_bytes(void *self, struct bytes b)
+{
+	struct job *j = self;
+	struct daemon *d = j->daemon;
+	size_t at = 0, used;
+	struct bytes body = {0};
+
+	keep_bytes(j, b);
+	while (!j->is_ended && (used = frame_next((struct bytes){j->in + at, j->n_in - at}, &body)) != 0) {
+		struct arena tmp = {0};
+		struct msg m;
+		struct err e = {0};
+
+		if (used == SIZE_MAX || !msg_unpack(&tmp, body, &m, &e)) {
+			plan_failed(d, j, ERR_PROTO, used == SIZE_MAX ? "the planner sent a message over the limit" : e.msg);
+			arena_fini(&tmp);
+			return;
+		}
+		hear(d, j, &m);
+		at += used;
+		arena_fini(&tmp);
+	}
+	memmove(j->in, j->in + at, j->n_in - at);
+	j->n_in -= at;
+}
+
+/* The tail of what it wrote to stderr is the evidence of a crash. */
+static void
+planner_words(void *self, struct bytes b)
+{
+	struct job *j = self;
+	struct arena fresh = {0};
+	size_t old = j->last_words.n, keep, skip;
+	char *p;
+
+	if (!j->daemon->conf->quiet)
+		(void)fwrite(b.p, 1, b.n, stderr);
+	keep = MIN_OF(old, (size_t)LAST_WORDS - MIN_OF(b.n, (size_t)LAST_WORDS));
+	skip = b.n - MIN_OF(b.n, (size_t)LAST_WORDS);
+	p = arena_alloc(&fresh, LAST_WORDS + 1);
+	memcpy(p, j->last_words.p + (old - keep), keep);
+	memcpy(p + keep, b.p + skip, b.n - skip);
+	j->last_words = (struct str){p, keep + b.n - skip};
+	arena_fini(&j->last_words_arena);
+	j->last_words_arena = fresh;
+}
+
+/* The last line it wrote, for the reason of its failure. */
+static struct str
+last_line(struct str words)
+{
+	struct str rest = str_trim(words), line = {0};
+
+	while (rest.n)
+		line = str_cut(&rest, '\n');
+	return line;
+}
+
+static void
+planner_ended(void *self, int status, int signal)
+{
+	struct job *j = self;
+	struct daemon *d = j->daemon;
+	struct arena tmp = {0};
+	struct str line = last_line(j->last_words);
+
+	j->planner = NULL;
+	if (!j->is_ended && !job_state_is_over(j->state)) {
+		if (signal)
+			plan_failed(d, j, ERR_CRASH, arena_printf(&tmp, "the planner was ended by signal %d (%s)%s%.300s",
+			    signal, strsignal(signal), line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
+		else
+			plan_failed(d, j, ERR_FAILED, arena_printf(&tmp, "the planner left with status %d before it was done%s%.300s",
+			    status, line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
+	}
+	arena_fini(&tmp);
+	planners_tick(d);
+}
+
+/* ---- start -------------------------------------------------------------------------- */
+/* The environment of a connected device of that class; 0: there is none. */
+static int64_t
+env_here(const struct daemon *d, struct str class)
+{
+	for (struct session *s = d->sessions; s; s = s->next)
+		for (uint32_t i = 0; i < s->n_envs; i++)
+			if (str_is(class, s->envs[i].class) && s->is_connected &&
+			    farm_device(d->farm, s->envs[i].device)->state != DEVICE_DRAINING)
+				return s->envs[i].env;
+	return 0;
+}
+
+struct start_op {
+	struct store_op op;
+	uint64_t job;
+	struct str class;
+	char *dir;
+	struct hash model;
+	char *model_path;
+	struct m_env env;
+	int64_t env_id; /* 0: nobody of that class is connected */
+};
+
+static bool
+lay_out(struct db *db, struct start_op *s, const struct m_file *f, struct err *e)
+{
+	struct arena *a = &s->op.arena;
+	char *to = arena_printf(a, "%s/%.*s", s->dir, STR_ARG(f->name));
+	char *from = blob_path(a, db, &f->digest), *folder = str_dup(a, str_of(to));
+
+	*strrchr(folder, '/') = '\0';
+	if (!os_make_dirs(folder, e))
+		return false;
+	(void)unlink(to);
+	if (link(from, to) != 0 && symlink(from, to) != 0)
+		return err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", to, strerror(errno));
+	if (!s->model_path) {
+		s->model_path = to;
+		s->model = f->digest;
+	}
+	return true;
+}
+
+static bool
+run_start(struct db *db, struct store_op *op)
+{
+	struct start_op *s = (struct start_op *)(void *)op;
+	struct m_file *files;
+	uint32_t n;
+
+	if (!(s->env_id ? env_get(db, &op->arena, s->env_id, &s->env, &op->err)
+	                : env_of_class(db, &op->arena, s->class, &s->env_id, &s->env, &op->err)) ||
+	    !job_files(db, &op->arena, s->job, &files, &n, &op->err) || !os_make_dirs(s->dir, &op->err))
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (!lay_out(db, s, &files[i], &op->err))
+			return false;
+	return s->model_path || err_set(&op->err, ERR_FORMAT, "the job has no model");
+}
+
+static void
+send_start(struct daemon *d, struct job *j, const struct start_op *s)
+{
+	struct arena tmp = {0};
+	struct msg m = {.type = MSG_plan_start};
+
+	m.plan_start.job = j->rec.id;
+	m.plan_start.options = j->rec.options;
+	m.plan_start.model_path = str_of(s->model_path);
+	m.plan_start.model_name = j->rec.name;
+	m.plan_start.env = j->env;
+	m.plan_start.out_path = str_of(arena_printf(&tmp, "%s/plan.korch", s->dir));
+	m.plan_start.work_dir = str_of(s->dir);
+	m.plan_start.is_resumed = j->rec.restarts > 0;
+	m.plan_start.has_worker = j->has_worker = farm_able(d->farm, j->env_id) > 0;
+	planner_send(d, j, &m);
+	arena_fini(&tmp);
+}
+
+static void
+done_start(struct store_op *op)
+{
+	static const struct child_calls calls = {planner_bytes, planner_words, planner_ended};
+	struct start_op *s = (struct start_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = job_find(d, s->job);
+	char *argv[] = {(char *)(uintptr_t)d->conf->planner, NULL};
+	struct err e = op->err;
+
+	if (j)
+		j->n_ops--;
+	if (!j || job_state_is_over(j->state) || d->is_stopping)
+		goto out;
+	if (!op->ok) {
+		plan_failed(d, j, e.code, e.msg);
+		goto out;
+	}
+	arena_fini(&j->env_arena);
+	j->env = s->env;
+	rec_dup(&j->env_arena, "env", &j->env);
+	j->env_id = s->env_id;
+	j->model = s->model;
+	j->n_in = 0;
+	j->planner = child_start(d, argv, d->conf->planner_memory, &calls, j, &e);
+	if (!j->planner)
+		plan_failed(d, j, e.code, e.msg);
+	else
+		send_start(d, j, s);
+out:
+	arena_fini(&op->arena);
+	free(s);
+}
+
+void
+planner_start(struct daemon *d, struct job *j)
+{
+	struct start_op *s = heap_alloc(sizeof(*s));
+
+	job_move(d, j, JOB_planning, ERR_NONE, "");
+	j->waiting_since_ns = 0;
+	s->op.run = run_start;
+	s->op.done = done_start;
+	s->op.owner = d;
+	s->job = j->rec.id;
+	s->class = (struct str){str_dup(&s->op.arena, j->rec.options.device), j->rec.options.device.n};
+	s->env_id = env_here(d, s->class);
+	s->dir = job_dir(&s->op.arena, d, j);
+	j->n_ops++;
+	store_post(d->store, &s->op);
+}
+
+/* ---- who may start, who waits ------------------------------------------------------- */
+static void
+let_wait(struct daemon *d, struct job *j)
+{
+	int64_t now = daemon_now(d), limit = j->rec.options.unplaceable_ns;
+	struct arena tmp = {0};
+	struct err why = {0};
+	char *text = arena_printf(&tmp, "no connected worker is of device class '%.*s'", STR_ARG(j->rec.options.device));
+
+	if (!j->waiting_since_ns)
+		j->waiting_since_ns = now;
+	if (own_worker_failed(d, j->rec.options.device, &why)) {
+		job_move(d, j, JOB_failed, why.code, why.msg);
+	} else if (now - j->waiting_since_ns >= (limit > 0 ? limit : 120 * SECOND_NS)) {
+		job_move(d, j, JOB_failed, ERR_UNPLACEABLE,
+		    arena_printf(&tmp, "%s; start one with: korch-worker --daemon URL --device %.*s", text,
+		        STR_ARG(j->rec.options.device)));
+	} else if (j->state == JOB_queued && now - j->waiting_since_ns >= SECOND_NS)
+		job_move(d, j, JOB_waiting, ERR_UNPLACEABLE, text);
+	arena_fini(&tmp);
+}
+
+/* A planner whose devices have all gone is told, and told again when one is back. */
+static void
+tell_devices(struct daemon *d, struct job *j)
+{
+	bool has = farm_able(d->farm, j->env_id) > 0;
+	struct msg m = {.type = MSG_worker_here};
+	int64_t limit = j->rec.options.unplaceable_ns, now = daemon_now(d);
+	struct err why = {0};
+
+	if (has) {
+		j->waiting_since_ns = 0;
+	} else if (farm_n_waiting(d->farm, j->env_id) == 0) {
+		j->waiting_since_ns = 0; /* it asks for nothing */
+	} else if (!j->waiting_since_ns) {
+		j->waiting_since_ns = now;
+	} else if (now - j->waiting_since_ns >= (limit > 0 ? limit : 120 * SECOND_NS)) {
+		plan_failed(d, j, ERR_UNPLACEABLE, "all workers of its device class have left");
+		return;
+	} else if (own_worker_failed(d, j->rec.options.device, &why)) {
+		plan_failed(d, j, why.code, why.msg);
+		return;
+	}
+	if (has == j->has_worker)
+		return;
+	j->has_worker = has;
+	m.worker_here.has_worker = has;
+	planner_send(d, j, &m);
+}
+
+void
+planners_tick(struct daemon *d)
+{
+	uint32_t running = 0;
+	struct job *next;
+
+	for (struct job *j = d->jobs; j; j = j->next)
+		running += j->state == JOB_planning;
+	if (d->is_stopping)
+		return;
+	for (;;) { /* oldest first */
+		next = NULL;
+		for (struct job *j = d->jobs; j; j = j->next)
+			if ((j->state == JOB_queued || j->state == JOB_waiting) &&
+			    (env_here(d, j->rec.options.device) || j->rec.options.offline) &&
+			    (!next || j->rec.id < next->rec.id))
+				next = j;
+		if (!next || running >= d->conf->max_planners)
+			break;
+		planner_start(d, next);
+		running++;
+	}
+	for (struct job *j = d->jobs; j; j = j->next) {
+		if (j->state == JOB_planning && j->planner)
+			tell_devices(d, j);
+		else if ((j->state == JOB_queued || j->state == JOB_waiting) &&
+		    !env_here(d, j->rec.options.device) && !j->rec.options.offline)
+			let_wait(d, j);
+	}
+}

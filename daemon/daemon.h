@@ -1,0 +1,259 @@
+/* daemon/daemon.h: korchd from inside.  One loop thread owns everything here; the store's
+ * thread gets an op and gives it back; nng's threads only queue.  Every file but loop*.c is
+ * free of libuv. */
+#ifndef KORCH_DAEMON_H
+#define KORCH_DAEMON_H
+
+#include "../proto/auth.h"
+#include "../proto/pipe.h"
+#include "../proto/sock.h"
+#include "../schema/store.h"
+#include "farm/farm.h"
+
+enum job_state {
+#define JOB_STATE(N, OVER) JOB_##N,
+#include "job_state.def"
+	JOB_STATES
+};
+#define SECOND_NS ((int64_t)1000000000)
+
+struct daemon_conf {
+	const char *data;            /* the data folder */
+	const char **listen;         /* URLs */
+	uint32_t n_listen;
+	const char *token_file;      /* "" none */
+	const char *planner;         /* path of the planner program */
+	const char *worker;          /* path of korch-worker, for a private daemon; NULL: none */
+	bool is_private, quiet, json;
+	uint32_t max_planners;
+	uint64_t planner_memory;     /* bytes */
+	int ready_fd;                /* -1: none */
+};
+
+/* ---- sessions: who talks to us ---- */
+enum { SESSION_ENVS = 16 };
+struct session {
+	struct session *next;
+	uint64_t id;
+	enum auth_role role;
+	uint32_t peer;               /* its connection now */
+	bool is_connected, is_local;
+	char name[256];
+	int64_t seen_ns;
+	uint32_t n_envs;             /* of a worker: each is a device of the farm */
+	struct {
+		int64_t env;
+		struct hash hash;
+		uint64_t device;     /* the farm's number */
+		char class[64];
+		char key_name[8];
+	} envs[SESSION_ENVS];
+	uint64_t epoch;
+	uint64_t lease_id;           /* the last lease request and its answer, for a repeat */
+	struct bytes lease_answer;
+};
+/* A request under way; answered once. */
+struct request {
+	struct request *next;
+	struct arena arena;
+	struct sock_request *sock;
+	struct msg m;
+	struct session *session;     /* NULL for hello; looked up again after anything asynchronous */
+	uint64_t session_id;
+	uint32_t peer;
+	bool is_local;
+	int64_t until_ns;            /* parked: answered with nothing then */
+};
+
+/* ---- jobs ---- */
+struct job_event {
+	struct m_event e;            /* strings point into the arena */
+	struct arena arena;
+};
+enum { JOB_EVENTS = 128 };
+struct child;
+struct job {
+	struct daemon *daemon;
+	struct job *next;
+	struct arena arena;          /* strings of rec */
+	struct m_job rec;
+	enum job_state state;
+	struct job_event events[JOB_EVENTS]; /* a ring: seq % JOB_EVENTS */
+	uint64_t first_seq;          /* oldest event still here */
+	int64_t waiting_since_ns;    /* 0: not waiting for a worker */
+	int64_t placed_ns;
+	/* while planning */
+	struct child *planner;
+	struct m_env env;            /* lives in env_arena */
+	struct arena env_arena;
+	int64_t env_id;
+	struct hash model;           /* digest of the model file */
+	uint8_t *in;                 /* bytes from the planner not yet understood */
+	size_t n_in, cap_in;
+	bool is_ended;               /* planner said done or failed */
+	bool has_worker;
+	uint32_t n_ops;              /* store ops under way on its behalf */
+	uint64_t n_time_asks;
+	struct arena last_words_arena;
+	struct str last_words;       /* tail of its stderr */
+};
+
+/* What hangs on a farm task. */
+struct task_data {
+	struct arena arena;
+	enum task_kind kind;
+	struct str spec;
+	struct hash spec_hash;
+	uint64_t effort, threads;
+	struct str precision;
+	int64_t env;
+	struct hash env_hash;
+	struct m_kv *known;
+	uint32_t n_known;
+	struct hash payload;
+	struct str payload_path;
+	int64_t limit_ns;
+};
+
+struct own_worker {
+	char device[256];
+	struct child *child;
+	int64_t started_ns;
+	uint32_t failures;
+	int last_status;     /* of the last one that ended */
+	char words[600];     /* the last it said */
+};
+
+struct loop;
+struct daemon {
+	const struct daemon_conf *conf;
+	const struct os *os;
+	struct loop *loop;
+	struct sock_server *net;
+	struct store *store;
+	struct farm *farm;
+	struct arena arena;
+	struct auth auth;
+	bool has_auth;
+	uint64_t instance;           /* number of this life, of the store */
+	uint64_t next_session, next_device;
+	struct session *sessions;
+	struct {
+		uint8_t challenge[AUTH_NONCE];
+		int64_t until_ns;
+	} challenges[256];           /* given and not yet used */
+	struct request *polls;       /* parked lease requests */
+	struct request *watches;     /* parked job_watch requests */
+	struct job *jobs;            /* all that are unfinished or were finished in this life */
+	int64_t last_client_ns;      /* private: when a client was connected last */
+	bool is_stopping, is_draining;
+	struct own_worker own_workers[8]; /* a private daemon's */
+	uint32_t n_own_workers;
+	uint64_t n_superseded;
+};
+
+int64_t daemon_now(const struct daemon *d);
+/* One line an event on stderr: event name, then key=value. */
+void daemon_log(const struct daemon *d, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* ---- loop.c, loop_child.c: libuv ---- */
+bool loop_run(struct daemon *d, struct err *e) MUST_CHECK; /* returns when the daemon stops */
+void loop_stop(struct daemon *d);
+/* For threads other than the loop's. */
+void loop_wake(void *loop);
+struct child_calls {
+	void (*bytes)(void *self, struct bytes b);     /* from its stdout */
+	void (*words)(void *self, struct bytes b);     /* from its stderr; NULL: goes to ours */
+	void (*ended)(void *self, int status, int signal); /* last call */
+};
+struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes,
+    const struct child_calls *calls, void *self, struct err *e);
+void child_write(struct child *c, struct bytes b);     /* copied */
+void child_kill(struct child *c, int signal);
+/* No more calls for it; it is killed and reaped on its own. */
+void child_forget(struct child *c);
+
+/* ---- serve.c: requests ---- */
+void serve_network(struct daemon *d);   /* takes what has arrived */
+void serve_store(struct daemon *d);     /* finishes what the store has done */
+void serve_tick(struct daemon *d);      /* every quarter of a second */
+void answer(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
+void answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text);
+void answer_error(struct daemon *d, struct request *r, const struct err *e);
+void request_drop(struct request *r);
+
+/* ---- session.c ---- */
+struct session *session_find(const struct daemon *d, uint64_t id);
+struct session *session_of_device(const struct daemon *d, uint64_t device, uint32_t *at);
+void serve_hello(struct daemon *d, struct request *r);
+void serve_bye(struct daemon *d, struct request *r);
+void serve_worker_list(struct daemon *d, struct request *r);
+void session_peer_gone(struct daemon *d, uint32_t peer);
+void sessions_tick(struct daemon *d);
+void sessions_free(struct daemon *d);
+bool session_any_client(const struct daemon *d);
+
+/* ---- job.c ---- */
+bool jobs_load(struct daemon *d, struct err *e) MUST_CHECK; /* unfinished ones of earlier lives */
+struct job *job_find(const struct daemon *d, uint64_t id);
+const char *job_state_text(enum job_state s);
+bool job_state_is_over(enum job_state s);
+/* The only writer of job->state.  Saved, told to watchers; over: farm and planner let go. */
+void job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code, const char *reason);
+void job_event(struct daemon *d, struct job *j); /* progress has changed */
+void jobs_tick(struct daemon *d);
+void jobs_free(struct daemon *d);
+void serve_submit(struct daemon *d, struct request *r);
+void serve_job_list(struct daemon *d, struct request *r);
+void serve_job_show(struct daemon *d, struct request *r);
+void serve_job_watch(struct daemon *d, struct request *r);
+void serve_job_cancel(struct daemon *d, struct request *r);
+
+/* ---- brief.c: the daemon's side of a planner ---- */
+void planner_start(struct daemon *d, struct job *j);
+void planner_send(struct daemon *d, struct job *j, const struct msg *m);
+void planner_stop(struct job *j);
+void planners_tick(struct daemon *d);
+
+/* ---- desk.c: what planners ask for, as farm tasks ---- */
+void ask_costs(struct daemon *d, struct job *j, const struct m_cost_ask *ask);
+void ask_measure(struct daemon *d, struct job *j, const struct m_measure_ask *ask);
+void ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask);
+void ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask);
+void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
+/* A task is over: tells its waiters, ends it.  cost, build, timings: what there is to tell. */
+void task_over(struct daemon *d, struct farm_task *t, const struct m_cost *cost,
+    const struct m_build_have *build, const struct m_outcome *outcome);
+void task_data_free(void *data);
+
+/* ---- lease.c: what workers ask for ---- */
+void serve_lease(struct daemon *d, struct request *r);
+void serve_renew(struct daemon *d, struct request *r);
+void serve_release(struct daemon *d, struct request *r);
+void serve_result(struct daemon *d, struct request *r);
+void serve_drain(struct daemon *d, struct request *r);
+void serve_kick(struct daemon *d, struct request *r);
+void leases_push(struct daemon *d);      /* something may have become ready: answers parked polls */
+void leases_tick(struct daemon *d);
+
+/* ---- own.c: a private daemon's workers ---- */
+void serve_worker_want(struct daemon *d, struct request *r);
+void own_workers_tick(struct daemon *d);
+void own_workers_stop(struct daemon *d);
+/* Why no worker of a class comes: "" or a sentence about our own worker. */
+bool own_worker_failed(const struct daemon *d, struct str class, struct err *why);
+
+/* ---- keep.c: blobs and cache ---- */
+void serve_blob_put(struct daemon *d, struct request *r);
+void serve_blob_get(struct daemon *d, struct request *r);
+void serve_cache(struct daemon *d, struct request *r);
+/* For handlers that need one answer from the store: runs `run` there, then answers with *m (or the
+ * error).  `in` is the op's own. */
+struct ask_op {
+	struct store_op op;
+	struct request *r;
+	struct msg m;
+};
+void ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op));
+
+#endif

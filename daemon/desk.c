@@ -1,0 +1,448 @@
+/* daemon/desk.c: what planners ask for.  Costs come from the store; what is missing becomes a
+ * task of the farm, one for a key however many jobs ask; its end is told to all that wait. */
+#include "daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void
+task_data_free(void *data)
+{
+	struct task_data *t = data;
+
+	if (!t)
+		return;
+	arena_fini(&t->arena);
+	free(t);
+}
+
+static struct meas_key
+key_for(const struct job *j, uint64_t threads, struct str precision)
+{
+	return (struct meas_key){.env = j->env_id, .env_hash = hash_bytes(j->env.key.p, j->env.key.n),
+	    .threads = threads, .epoch = j->env.epoch, .precision = precision};
+}
+
+/* ---- the op that all of them share -------------------------------------------------- */
+struct desk_op {
+	struct store_op op;
+	uint64_t job;
+	struct meas_key key;
+	struct hash model;
+	struct msg ask;         /* own copy */
+	struct m_cost *costs;   /* one per spec */
+	struct m_kv **known;
+	uint32_t *n_known;
+	struct hash build_key, payload;
+	struct str payload_path;
+	struct m_build_have build;
+	bool found;
+};
+
+static struct desk_op *
+desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t threads, struct str precision,
+    bool (*run)(struct db *db, struct store_op *op), void (*done)(struct store_op *op))
+{
+	struct desk_op *x = heap_alloc(sizeof(*x));
+
+	x->op.run = run;
+	x->op.done = done;
+	x->op.owner = d;
+	x->job = j->rec.id;
+	x->model = j->model;
+	msg_dup(&x->op.arena, ask, &x->ask);
+	x->key = key_for(j, threads, (struct str){str_dup(&x->op.arena, precision), precision.n});
+	j->n_ops++;
+	return x;
+}
+
+/* The job, if it still plans; the op's count goes down. */
+static struct job *
+desk_op_job(struct store_op *op)
+{
+	struct job *j = job_find(op->owner, ((struct desk_op *)(void *)op)->job);
+
+	if (!j)
+		return NULL;
+	j->n_ops--;
+	if (!j->planner || job_state_is_over(j->state))
+		return NULL;
+	if (!op->ok) {
+		daemon_log(op->owner, "store.failed", "job=%llu why=%s", (unsigned long long)j->rec.id, op->err.msg);
+		job_move(op->owner, j, JOB_failed, op->err.code, op->err.msg);
+		return NULL;
+	}
+	return j;
+}
+
+static void
+desk_op_free(struct store_op *op)
+{
+	arena_fini(&op->arena);
+	free(op);
+}
+
+/* ---- costs -------------------------------------------------------------------------- */
+static bool
+run_costs(struct db *db, struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	const struct m_cost_ask *m = &x->ask.cost_ask;
+
+	x->costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_specs, 1u));
+	for (uint32_t i = 0; i < m->n_specs; i++)
+		if (!meas_find(db, &op->arena, m->specs[i].text, &x->key, &x->model, &x->costs[i], &op->err))
+			return false;
+	return true;
+}
+
+static void
+done_costs(struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct job *j = desk_op_job(op);
+	struct msg m = {.type = MSG_cost_have};
+
+	if (j) {
+		m.cost_have.costs = x->costs;
+		m.cost_have.n_costs = x->ask.cost_ask.n_specs;
+		m.cost_have.is_answer = true;
+		planner_send(op->owner, j, &m);
+	}
+	desk_op_free(op);
+}
+
+void
+ask_costs(struct daemon *d, struct job *j, const struct m_cost_ask *ask)
+{
+	struct msg m = {.type = MSG_cost_ask};
+
+	m.cost_ask = *ask;
+	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_costs, done_costs)->op);
+}
+
+/* ---- measuring ---------------------------------------------------------------------- */
+static struct hash
+task_key(enum task_kind kind, const struct hash *what, const struct meas_key *k, uint64_t effort)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct hash h;
+
+	sb_init(&sb, &tmp);
+	sb_add(&sb, (struct str){(const char *)what->b, sizeof(what->b)});
+	sb_add(&sb, (struct str){(const char *)k->env_hash.b, sizeof(k->env_hash.b)});
+	sb_addf(&sb, "%d %llu %llu %llu %.*s", (int)kind, (unsigned long long)effort, (unsigned long long)k->threads,
+	    (unsigned long long)k->epoch, STR_ARG(k->precision));
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
+static bool
+is_answered(const struct m_cost *c, uint64_t effort)
+{
+	return (c->fail || c->median_ns > 0) && c->effort >= effort;
+}
+
+static bool
+run_measure(struct db *db, struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	const struct m_measure_ask *m = &x->ask.measure_ask;
+	uint32_t n = MAX_OF(m->n_specs, 1u);
+
+	x->costs = NEW_ARRAY(&op->arena, struct m_cost, n);
+	x->known = NEW_ARRAY(&op->arena, struct m_kv *, n);
+	x->n_known = NEW_ARRAY(&op->arena, uint32_t, n);
+	for (uint32_t i = 0; i < m->n_specs; i++) {
+		struct hash h;
+
+		if (!spec_put(db, m->specs[i].text, &x->model, &h, &op->err) ||
+		    !meas_best(db, &op->arena, &h, &x->key, &x->costs[i], &op->err))
+			return false;
+		if (!is_answered(&x->costs[i], m->specs[i].effort) &&
+		    !meas_known(db, &op->arena, &h, &x->key, &x->known[i], &x->n_known[i], &op->err))
+			return false;
+	}
+	return true;
+}
+
+static struct task_data *
+measure_data(const struct desk_op *x, uint32_t i)
+{
+	struct task_data *t = heap_alloc(sizeof(*t));
+	const struct m_spec_ask *ask = &x->ask.measure_ask.specs[i];
+
+	t->kind = TASK_MEASURE;
+	t->spec = (struct str){str_dup(&t->arena, ask->text), ask->text.n};
+	t->spec_hash = x->costs[i].spec;
+	t->effort = ask->effort;
+	t->threads = x->key.threads;
+	t->precision = (struct str){str_dup(&t->arena, x->key.precision), x->key.precision.n};
+	t->env = x->key.env;
+	t->env_hash = x->key.env_hash;
+	t->n_known = x->n_known[i];
+	t->known = NEW_ARRAY(&t->arena, struct m_kv, MAX_OF(t->n_known, 1u));
+	for (uint32_t k = 0; k < t->n_known; k++) {
+		t->known[k] = x->known[i][k];
+		rec_dup(&t->arena, "kv", &t->known[k]);
+	}
+	return t;
+}
+
+static void
+done_measure(struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = desk_op_job(op);
+	const struct m_measure_ask *m = &x->ask.measure_ask;
+	struct msg have = {.type = MSG_cost_have};
+
+	if (!j) {
+		desk_op_free(op);
+		return;
+	}
+	have.cost_have.costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_specs, 1u));
+	for (uint32_t i = 0; i < m->n_specs; i++) {
+		struct farm_want want = {.kind = TASK_MEASURE, .env = x->key.env, .priority = m->specs[i].priority,
+		    .expect_ns = SECOND_NS + (int64_t)MIN_OF(m->specs[i].effort, (uint64_t)1000) * SECOND_NS / 10};
+		struct farm_task *t;
+		bool is_new;
+
+		if (is_answered(&x->costs[i], m->specs[i].effort)) {
+			have.cost_have.costs[have.cost_have.n_costs] = x->costs[i];
+			have.cost_have.costs[have.cost_have.n_costs++].is_cached = true;
+			continue;
+		}
+		want.key = task_key(TASK_MEASURE, &x->costs[i].spec, &x->key, m->specs[i].effort);
+		t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
+		if (is_new)
+			t->data = measure_data(x, i);
+	}
+	if (have.cost_have.n_costs)
+		planner_send(d, j, &have);
+	leases_push(d);
+	desk_op_free(op);
+}
+
+void
+ask_measure(struct daemon *d, struct job *j, const struct m_measure_ask *ask)
+{
+	struct msg m = {.type = MSG_measure_ask};
+
+	m.measure_ask = *ask;
+	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_measure, done_measure)->op);
+}
+
+void
+ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
+{
+	struct arena tmp = {0};
+	struct hash *drop = NULL;
+	uint32_t n = 0, cap = 0;
+
+	if (ask->all) {
+		farm_drop(d->farm, j->rec.id, NULL, task_data_free);
+		return;
+	}
+	/* the planner names specs; the farm knows keys: look through what this job waits for */
+	for (uint32_t i = 0; i < ask->n_specs; i++) {
+		struct farm_task *t = farm_first(d->farm);
+
+		for (; t; t = farm_after(d->farm, t)) {
+			const struct task_data *data = t->data;
+
+			if (data && data->kind == TASK_MEASURE && hash_eq(&data->spec_hash, &ask->specs[i].hash)) {
+				GROW(&tmp, drop, n, cap);
+				drop[n++] = t->want.key;
+			}
+		}
+	}
+	for (uint32_t i = 0; i < n; i++)
+		farm_drop(d->farm, j->rec.id, &drop[i], task_data_free);
+	arena_fini(&tmp);
+}
+
+/* ---- builds and whole plans --------------------------------------------------------- */
+static struct task_data *
+payload_data(const struct desk_op *x, enum task_kind kind)
+{
+	struct task_data *t = heap_alloc(sizeof(*t));
+
+	t->kind = kind;
+	t->spec = STR("");
+	t->threads = x->key.threads;
+	t->precision = (struct str){str_dup(&t->arena, x->key.precision), x->key.precision.n};
+	t->env = x->key.env;
+	t->env_hash = x->key.env_hash;
+	t->payload = x->payload;
+	t->payload_path = (struct str){str_dup(&t->arena, x->payload_path), x->payload_path.n};
+	t->spec_hash = x->build_key;
+	return t;
+}
+
+static bool
+run_build(struct db *db, struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct bytes b;
+
+	if (!msg_pack(&op->arena, &x->ask, PIPE_MAX_BYTES, &b, &op->err))
+		return false;
+	x->payload = hash_bytes(b.p, b.n);
+	x->build_key = task_key(TASK_BUILD, &x->payload, &x->key, 0);
+	if (!build_find(db, &op->arena, &x->build_key, &x->build, &x->found, &op->err) || x->found)
+		return op->err.code == ERR_NONE;
+	if (!blob_put(db, b, "request", &x->payload, &op->err))
+		return false;
+	x->payload_path = str_of(blob_path(&op->arena, db, &x->payload));
+	return true;
+}
+
+static void
+done_build(struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = desk_op_job(op);
+	struct msg m = {.type = MSG_build_have};
+
+	if (j && x->found) {
+		m.build_have = x->build;
+		planner_send(d, j, &m);
+	} else if (j) {
+		struct farm_want want = {.key = x->build_key, .kind = TASK_BUILD, .env = x->key.env, .priority = INT64_MAX,
+		    .expect_ns = 60 * SECOND_NS};
+		bool is_new;
+		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
+
+		if (is_new)
+			t->data = payload_data(x, TASK_BUILD);
+		leases_push(d);
+	}
+	desk_op_free(op);
+}
+
+void
+ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask)
+{
+	struct msg m = {.type = MSG_build_ask};
+
+	m.build_ask = *ask;
+	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_build, done_build)->op);
+}
+
+/* Workers of this host read the plans where they lie; for others they become blobs. */
+static bool
+run_time(struct db *db, struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct m_time_ask *m = &x->ask.time_ask;
+	struct bytes b;
+
+	for (uint32_t i = 0; i < m->n_plans; i++) {
+		char *path = str_dup(&op->arena, m->plans[i].path), *copy;
+		uint64_t bytes;
+
+		if (!file_digest(path, &m->plans[i].digest, &bytes, &op->err))
+			return false;
+		if (blob_size(db, &m->plans[i].digest, &bytes))
+			continue;
+		copy = arena_printf(&op->arena, "%s.blob", path);
+		(void)unlink(copy);
+		if (link(path, copy) != 0)
+			return err_set(&op->err, ERR_IO, "%s: cannot link", copy);
+		if (!blob_take(db, copy, "trial", &m->plans[i].digest, &bytes, &op->err))
+			return false;
+	}
+	if (!msg_pack(&op->arena, &x->ask, PIPE_MAX_BYTES, &b, &op->err) ||
+	    !blob_put(db, b, "request", &x->payload, &op->err))
+		return false;
+	x->payload_path = str_of(blob_path(&op->arena, db, &x->payload));
+	return true;
+}
+
+static void
+done_time(struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = desk_op_job(op);
+
+	if (j) {
+		struct farm_want want = {.kind = TASK_TIME, .env = x->key.env, .priority = INT64_MAX - 1,
+		    .expect_ns = 30 * SECOND_NS};
+		struct farm_task *t;
+		bool is_new;
+		char *unique = arena_printf(&op->arena, "time %llu %llu %llu", (unsigned long long)d->instance,
+		    (unsigned long long)j->rec.id, (unsigned long long)++j->n_time_asks);
+
+		want.key = hash_bytes(unique, strlen(unique));
+		t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
+		if (is_new)
+			t->data = payload_data(x, TASK_TIME);
+		leases_push(d);
+	}
+	desk_op_free(op);
+}
+
+void
+ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask)
+{
+	struct msg m = {.type = MSG_time_ask};
+
+	m.time_ask = *ask;
+	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, STR(""), run_time, done_time)->op);
+}
+
+/* ---- the end of a task -------------------------------------------------------------- */
+void
+task_over(struct daemon *d, struct farm_task *t, const struct m_cost *cost, const struct m_build_have *build,
+    const struct m_outcome *outcome)
+{
+	const struct task_data *data = t->data;
+	struct msg m = {0};
+	struct m_cost one;
+	uint64_t fail = (uint64_t)err_wire(t->last_fail);
+	struct str cause = outcome && outcome->cause.n ? outcome->cause : str_of(err_text(t->last_fail));
+
+	switch (t->want.kind) {
+	case TASK_MEASURE:
+		one = cost ? *cost : (struct m_cost){.spec = data->spec_hash, .schedule = STR(""), .fail = fail, .cause = cause};
+		m.type = MSG_cost_have;
+		m.cost_have.costs = &one;
+		m.cost_have.n_costs = 1;
+		break;
+	case TASK_BUILD:
+		m.type = MSG_build_have;
+		m.build_have = build ? *build : (struct m_build_have){.fail = fail, .cause = cause, .path = STR(""),
+		    .log = outcome ? outcome->log : STR(""), .worker = STR("")};
+		break;
+	case TASK_TIME:
+		m.type = MSG_time_have;
+		m.time_have.cause = STR("");
+		if (outcome && !outcome->fail) {
+			m.time_have.timings = outcome->timings;
+			m.time_have.n_timings = outcome->n_timings;
+		} else {
+			m.time_have.fail = fail;
+			m.time_have.cause = cause;
+		}
+		break;
+	case TASK_CANARY:
+	case TASK_KINDS:
+		bug("task kind %d has no waiters", (int)t->want.kind);
+	}
+	for (uint32_t i = 0; i < t->n_waiters; i++) {
+		struct job *j = job_find(d, t->waiters[i]);
+
+		if (j)
+			planner_send(d, j, &m);
+	}
+	task_data_free(farm_end(d->farm, t));
+}

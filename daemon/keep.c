@@ -1,0 +1,196 @@
+/* daemon/keep.c: blobs and the cache as a whole: each request is one op of the store. */
+#include "daemon.h"
+
+#include <stdlib.h>
+
+static void
+done_ask(struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	struct daemon *d = op->owner;
+
+	if (op->ok)
+		answer(d, a->r, &a->m);
+	else
+		answer_error(d, a->r, &op->err);
+	arena_fini(&op->arena);
+	free(a);
+}
+
+void
+ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op))
+{
+	struct ask_op *a = heap_alloc(sizeof(*a));
+
+	a->op.run = run;
+	a->op.done = done_ask;
+	a->op.owner = d;
+	a->r = r;
+	store_post(d->store, &a->op);
+}
+
+/* ---- blobs -------------------------------------------------------------------------- */
+static bool
+run_put(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	const struct m_blob_put *p = &a->r->m.blob_put;
+	const char *kind = str_dup(&op->arena, p->kind);
+
+	a->m = (struct msg){.type = MSG_blob_at};
+	a->m.blob_at.total = p->total;
+	return blob_chunk(db, &p->digest, p->total, p->offset, p->data, kind, &a->m.blob_at.next, &op->err);
+}
+
+void
+serve_blob_put(struct daemon *d, struct request *r)
+{
+	ask_store(d, r, run_put);
+}
+
+static bool
+run_get(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	const struct m_blob_get *g = &a->r->m.blob_get;
+
+	a->m = (struct msg){.type = MSG_blob_data};
+	a->m.blob_data.offset = g->offset;
+	return blob_read(db, &op->arena, &g->digest, g->offset, BLOB_CHUNK, &a->m.blob_data.data,
+	    &a->m.blob_data.total, &op->err);
+}
+
+void
+serve_blob_get(struct daemon *d, struct request *r)
+{
+	ask_store(d, r, run_get);
+}
+
+/* ---- the cache ---------------------------------------------------------------------- */
+static bool
+run_stats(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+
+	a->m = (struct msg){.type = MSG_counts};
+	return cache_stats(db, &op->arena, &a->m.counts.counts, &a->m.counts.n_counts, &op->err);
+}
+
+/* An answer has room for one message: rows are left off until it fits. */
+static void
+fit_rows(struct ask_op *a)
+{
+	struct m_measurements *m = &a->m.measurements;
+	size_t sum = 0;
+
+	for (uint32_t i = 0; i < m->n_rows; i++) {
+		const struct m_measurement *row = &m->rows[i];
+
+		sum += 600 + row->text.n + row->env.n + row->row.schedule.n + row->row.cause.n;
+		if (sum > MSG_MAX_BYTES / 4 * 3) {
+			/* whole specs only, so that `after` can go on behind them */
+			uint32_t n = i;
+
+			while (n > 0 && hash_eq(&m->rows[n - 1].spec, &row->spec))
+				n--;
+			m->n_rows = n ? n : i;
+			m->more = true;
+			return;
+		}
+	}
+}
+
+static bool
+run_list(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	const struct m_cache_list *l = &a->r->m.cache_list;
+	struct m_measurements *m = &a->m.measurements;
+
+	a->m = (struct msg){.type = MSG_measurements};
+	if (!cache_list(db, &op->arena, &l->after, l->class, (uint32_t)MIN_OF(MAX_OF(l->max, (uint64_t)1), (uint64_t)512),
+	        &m->rows, &m->n_rows, &m->more, &op->err))
+		return false;
+	fit_rows(a);
+	return true;
+}
+
+static bool
+run_show(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+
+	a->m = (struct msg){.type = MSG_measurements};
+	if (!cache_show(db, &op->arena, a->r->m.cache_show.prefix, &a->m.measurements.rows,
+	        &a->m.measurements.n_rows, &op->err))
+		return false;
+	fit_rows(a);
+	return true;
+}
+
+static bool
+run_export(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	struct bytes out;
+
+	a->m = (struct msg){.type = MSG_blob_made};
+	if (!cache_export(db, &op->arena, a->r->m.cache_export.class, &out, &op->err))
+		return false;
+	a->m.blob_made.bytes = out.n;
+	return blob_put(db, out, "export", &a->m.blob_made.digest, &op->err);
+}
+
+static bool
+run_import(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	struct bytes in;
+	uint64_t total;
+
+	a->m = (struct msg){.type = MSG_ok};
+	return blob_read(db, &op->arena, &a->r->m.cache_import.digest, 0, (size_t)1 << 29, &in, &total, &op->err) &&
+	    (total == in.n || err_set(&op->err, ERR_LIMIT, "the export is larger than 512 MiB")) &&
+	    cache_import(db, &op->arena, in, a->r->m.cache_import.dry_run, &a->m.ok.text, &op->err);
+}
+
+static bool
+run_gc(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	int64_t older = a->r->m.cache_gc.older_ns;
+
+	a->m = (struct msg){.type = MSG_ok};
+	a->m.ok.text = STR("");
+	if (older < 0)
+		return err_set(&op->err, ERR_USAGE, "an age is not negative");
+	return cache_gc(db, older, a->r->m.cache_gc.artefacts, &a->m.ok.value, &op->err);
+}
+
+static bool
+run_verify(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+
+	a->m = (struct msg){.type = MSG_ok};
+	if (!db_verify(db, &op->arena, &a->m.ok.text, &op->err))
+		return false;
+	a->m.ok.text.n = MIN_OF(a->m.ok.text.n, (size_t)60000);
+	a->m.ok.value = a->m.ok.text.n != 0;
+	return true;
+}
+
+void
+serve_cache(struct daemon *d, struct request *r)
+{
+	static const struct {
+		enum msg_type type;
+		bool (*run)(struct db *db, struct store_op *op);
+	} row[] = {{MSG_cache_stats, run_stats}, {MSG_cache_list, run_list}, {MSG_cache_show, run_show},
+	    {MSG_cache_export, run_export}, {MSG_cache_import, run_import}, {MSG_cache_gc, run_gc},
+	    {MSG_cache_verify, run_verify}};
+
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		if (row[i].type == r->m.type)
+			ask_store(d, r, row[i].run);
+}

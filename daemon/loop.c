@@ -1,0 +1,88 @@
+/* daemon/loop.c: the libuv loop of korchd: one async handle that any thread may ring, one timer,
+ * the signals.  Several rings may become one wake-up, so everything that waits is taken. */
+#include "loop_int.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+enum { TICK_MS = 250 };
+
+static void
+wake_loop(uv_async_t *h)
+{
+	struct daemon *d = h->data;
+
+	serve_network(d);
+	serve_store(d);
+}
+
+static void
+tick(uv_timer_t *h)
+{
+	serve_tick(h->data);
+}
+
+static void
+got_signal(uv_signal_t *h, int number)
+{
+	struct daemon *d = h->data;
+
+	daemon_log(d, "signal", "number=%d", number);
+	d->is_stopping = true;
+	loop_stop(d);
+}
+
+void
+loop_wake(void *loop)
+{
+	(void)uv_async_send(&((struct loop *)loop)->wake);
+}
+
+struct loop *
+loop_new(void)
+{
+	struct loop *l = heap_alloc(sizeof(*l));
+
+	if (uv_loop_init(&l->uv) != 0 || uv_async_init(&l->uv, &l->wake, wake_loop) != 0 ||
+	    uv_timer_init(&l->uv, &l->timer) != 0 || uv_signal_init(&l->uv, &l->term) != 0 ||
+	    uv_signal_init(&l->uv, &l->intr) != 0)
+		bug("the event loop cannot start");
+	return l;
+}
+
+bool
+loop_run(struct daemon *d, struct err *e)
+{
+	struct loop *l = d->loop;
+
+	(void)e;
+	l->wake.data = l->timer.data = l->term.data = l->intr.data = d;
+	(void)uv_timer_start(&l->timer, tick, TICK_MS, TICK_MS);
+	(void)uv_signal_start(&l->term, got_signal, SIGTERM);
+	(void)uv_signal_start(&l->intr, got_signal, SIGINT);
+	loop_wake(l); /* what arrived before */
+	while (!l->is_stopped)
+		(void)uv_run(&l->uv, UV_RUN_ONCE);
+	return true;
+}
+
+void
+loop_stop(struct daemon *d)
+{
+	d->loop->is_stopped = true;
+}
+
+/* The network and the store are closed by now: nobody rings any more. */
+void
+loop_free(struct loop *l)
+{
+	uv_close((uv_handle_t *)&l->wake, NULL);
+	uv_close((uv_handle_t *)&l->timer, NULL);
+	uv_close((uv_handle_t *)&l->term, NULL);
+	uv_close((uv_handle_t *)&l->intr, NULL);
+	while (uv_run(&l->uv, UV_RUN_DEFAULT) != 0)
+		;
+	if (uv_loop_close(&l->uv) != 0)
+		bug("the event loop still has handles");
+	free(l);
+}

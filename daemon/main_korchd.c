@@ -1,0 +1,196 @@
+/* daemon/main_korchd.c: korchd: reads its settings, opens store and listeners, runs the loop. */
+#include "loop_int.h"
+
+#include "../kernels/base/opt.h"
+#include "../proto/client.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static bool
+has_tcp(const struct daemon_conf *c)
+{
+	for (uint32_t i = 0; i < c->n_listen; i++)
+		if (strncmp(c->listen[i], "tcp://", 6) == 0)
+			return true;
+	return false;
+}
+
+static bool
+read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct err *e)
+{
+	bool moved = false;
+	char *data = data_folder(a, opt_text(o, OPT_data), &moved);
+
+	if (moved)
+		fprintf(stderr, "korchd: your data folder is on a network file system; using %s of this host\n", data);
+	if (!os_make_dirs(data, e))
+		return false;
+	*c = (struct daemon_conf){.data = realpath(data, NULL), .token_file = opt_text(o, OPT_daemon_token_file),
+	    .is_private = opt_flag(o, OPT_private), .quiet = opt_flag(o, OPT_quiet), .json = opt_flag(o, OPT_json),
+	    .max_planners = (uint32_t)MAX_OF(opt_int(o, OPT_max_planners), (int64_t)1),
+	    .planner_memory = (uint64_t)MAX_OF(opt_int(o, OPT_planner_memory), (int64_t)0) << 20,
+	    .ready_fd = (int)opt_int(o, OPT_ready_fd)};
+	if (!c->data)
+		return err_set(e, ERR_IO, "%s: cannot be used as data folder", data);
+	c->n_listen = MAX_OF(opt_n(o, OPT_listen), 1u);
+	c->listen = NEW_ARRAY(a, const char *, c->n_listen);
+	c->listen[0] = data_socket(a, c->data);
+	for (uint32_t i = 0; i < opt_n(o, OPT_listen); i++)
+		c->listen[i] = opt_at(o, OPT_listen, i);
+	c->planner = opt_given(o, OPT_planner) ? opt_text(o, OPT_planner) : helper_path(a, "korch-planner");
+	if (!c->planner)
+		return err_set(e, ERR_HOST, "korch-planner is not beside korchd; install it, or name it with --planner");
+	if (c->is_private)
+		c->worker = helper_path(a, "korch-worker");
+	if (has_tcp(c) && !c->token_file[0])
+		return err_set(e, ERR_USAGE, "a tcp:// listener needs --token-file: who may submit can run programs here");
+	return true;
+}
+
+static void
+store_rings(void *self)
+{
+	loop_wake(self);
+}
+
+static bool
+open_all(struct daemon *d, struct err *e)
+{
+	struct store_conf sc = {.dir = d->conf->data, .os = d->os};
+
+	if (d->conf->token_file[0]) {
+		if (!auth_load(&d->arena, d->conf->token_file, true, &d->auth, e))
+			return false;
+		d->has_auth = true;
+	}
+	if (!store_open(&d->store, &sc, (struct store_wake){store_rings, d->loop}, e))
+		return false;
+	d->instance = store_boot(d->store);
+	d->farm = farm_new(d->instance);
+	if (!sock_server_open(&d->net, MSG_MAX_BYTES, (struct sock_wake){loop_wake, d->loop}, e))
+		return false;
+	for (uint32_t i = 0; i < d->conf->n_listen; i++)
+		if (!sock_listen(d->net, d->conf->listen[i], e))
+			return false;
+	return jobs_load(d, e);
+}
+
+/* systemd's protocol: one datagram; nothing happens where nobody asked. */
+static void
+notify_systemd(const char *words)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd;
+
+	if (!path || strlen(path) >= sizeof(to.sun_path))
+		return;
+	memcpy(to.sun_path, path, strlen(path) + 1);
+	if (to.sun_path[0] == '@')
+		to.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	(void)sendto(fd, words, strlen(words), 0, (const struct sockaddr *)&to,
+	    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path)));
+	(void)close(fd);
+}
+
+static void
+say_ready(const struct daemon *d)
+{
+	int port = sock_port(d->net);
+
+	for (uint32_t i = 0; i < d->conf->n_listen; i++)
+		daemon_log(d, "listen", "url=%s port=%d", d->conf->listen[i], port);
+	if (d->conf->json)
+		printf("{\"ready\":true,\"url\":\"%s\",\"port\":%d}\n", d->conf->listen[0], port);
+	(void)fflush(stdout);
+	if (d->conf->ready_fd >= 0) {
+		(void)dprintf(d->conf->ready_fd, "ready %s\n", d->conf->listen[0]);
+		(void)close(d->conf->ready_fd);
+	}
+	notify_systemd("READY=1\n");
+}
+
+/* What the store still holds belongs to jobs and requests: it comes back before they go. */
+static void
+drain_store(struct daemon *d)
+{
+	while (d->store && store_depth(d->store)) {
+		serve_store(d);
+		(void)usleep(1000);
+	}
+}
+
+static void
+close_all(struct daemon *d)
+{
+	notify_systemd("STOPPING=1\n");
+	for (struct job *j = d->jobs; j; j = j->next)
+		if (d->conf->is_private && !job_state_is_over(j->state))
+			job_move(d, j, JOB_cancelled, ERR_CANCELLED, "its private korchd has left");
+	drain_store(d);
+	own_workers_stop(d);
+	while (d->polls) {
+		struct request *r = d->polls;
+
+		d->polls = r->next;
+		request_drop(r);
+	}
+	jobs_free(d);
+	if (d->net)
+		sock_server_close(d->net);
+	sessions_free(d);
+	if (d->farm)
+		farm_free(d->farm, task_data_free);
+	if (d->store)
+		store_close(d->store);
+	for (uint32_t i = 0; i < d->conf->n_listen; i++)
+		if (strncmp(d->conf->listen[i], "ipc://", 6) == 0 && d->store)
+			(void)unlink(d->conf->listen[i] + 6);
+	loop_free(d->loop);
+	arena_fini(&d->arena);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arena a = {0};
+	struct opts o;
+	struct daemon_conf conf = {0};
+	struct daemon *d;
+	struct err e = {0};
+	int status = opts_main(&a, PROG_KORCHD, argc, argv, &o);
+
+	if (status >= 0)
+		return status;
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)umask(077);
+	if (!read_conf(&a, &o, &conf, &e))
+		return opts_fail(&o, &e);
+	d = heap_alloc(sizeof(*d));
+	d->conf = &conf;
+	d->os = os_real();
+	d->loop = loop_new();
+	d->last_client_ns = daemon_now(d);
+	status = 0;
+	if (open_all(d, &e)) {
+		say_ready(d);
+		if (!loop_run(d, &e))
+			status = opts_fail(&o, &e);
+	} else
+		status = opts_fail(&o, &e);
+	close_all(d);
+	free(d);
+	free((void *)(uintptr_t)conf.data);
+	arena_fini(&a);
+	return status;
+}

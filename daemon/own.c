@@ -1,0 +1,133 @@
+/* daemon/own.c: the workers of a private daemon: started when a client wants one, restarted when
+ * they crash, given up when they say that this host is not set up for it. */
+#include "daemon.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRIES = 5 };
+
+static void
+worker_ended(void *self, int status, int signal)
+{
+	struct own_worker *w = self;
+
+	w->child = NULL;
+	w->failures++;
+	w->last_status = signal ? 128 + signal : status;
+	if (status == err_exit_status(ERR_HOST) && !signal)
+		w->failures = TRIES;
+}
+
+/* What it says on stderr goes to ours; its last line is the reason that a job is told. */
+static void
+worker_words(void *self, struct bytes b)
+{
+	struct own_worker *w = self;
+	size_t n = MIN_OF(b.n, sizeof(w->words) - 1);
+
+	(void)fwrite(b.p, 1, b.n, stderr);
+	memcpy(w->words, b.p + (b.n - n), n);
+	w->words[n] = '\0';
+}
+
+static void
+ignore_bytes(void *self, struct bytes b)
+{
+	(void)self;
+	(void)b;
+}
+
+static void
+start(struct daemon *d, struct own_worker *w)
+{
+	static const struct child_calls calls = {ignore_bytes, worker_words, worker_ended};
+	char url[4200];
+	struct err e = {0};
+	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t)"--daemon", url,
+	    (char *)(uintptr_t)"--device", w->device, (char *)(uintptr_t)"--with-parent", NULL, NULL};
+
+	(void)snprintf(url, sizeof(url), "%s", d->conf->listen[0]);
+	if (d->conf->quiet)
+		argv[6] = (char *)(uintptr_t)"--quiet";
+	w->started_ns = daemon_now(d);
+	w->child = child_start(d, argv, 0, &calls, w, &e);
+	if (!w->child) {
+		w->failures = TRIES;
+		(void)snprintf(w->words, sizeof(w->words), "%s", e.msg);
+	}
+	daemon_log(d, "own_worker", "device=%s ok=%d", w->device, w->child != NULL);
+}
+
+void
+serve_worker_want(struct daemon *d, struct request *r)
+{
+	struct str device = r->m.worker_want.device;
+	struct own_worker *w;
+	struct err e = {0};
+
+	for (uint32_t i = 0; i < d->n_own_workers; i++)
+		if (str_is(device, d->own_workers[i].device)) {
+			if (d->own_workers[i].failures >= TRIES)
+				d->own_workers[i].failures = 0; /* asked anew, tried anew */
+			answer_ok(d, r, 0, "");
+			return;
+		}
+	if (!d->conf->is_private || !d->conf->worker)
+		(void)err_set(&e, ERR_USAGE, "this korchd starts no workers of its own; start one with korch-worker");
+	else if (d->n_own_workers == COUNT_OF(d->own_workers))
+		(void)err_set(&e, ERR_LIMIT, "this korchd has %u kinds of workers already", d->n_own_workers);
+	else if (device.n == 0 || device.n >= sizeof(w->device) || device.p[0] == '-')
+		(void)err_set(&e, ERR_USAGE, "'%.*s' is no device", STR_ARG(device));
+	if (e.code) {
+		answer_error(d, r, &e);
+		return;
+	}
+	w = &d->own_workers[d->n_own_workers++];
+	(void)snprintf(w->device, sizeof(w->device), "%.*s", STR_ARG(device));
+	start(d, w);
+	answer_ok(d, r, 0, "");
+}
+
+void
+own_workers_tick(struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->n_own_workers && !d->is_stopping; i++) {
+		struct own_worker *w = &d->own_workers[i];
+		int64_t age = daemon_now(d) - w->started_ns;
+
+		if (w->child && age > 60 * SECOND_NS)
+			w->failures = 0;
+		if (!w->child && w->failures < TRIES && age > (int64_t)w->failures * SECOND_NS)
+			start(d, w);
+	}
+}
+
+void
+own_workers_stop(struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->n_own_workers; i++)
+		if (d->own_workers[i].child) {
+			child_forget(d->own_workers[i].child);
+			d->own_workers[i].child = NULL;
+		}
+}
+
+bool
+own_worker_failed(const struct daemon *d, struct str class, struct err *why)
+{
+	for (uint32_t i = 0; i < d->n_own_workers; i++) {
+		const struct own_worker *w = &d->own_workers[i];
+		struct str rest = str_of(w->device), words = str_trim(str_of(w->words)), line = words;
+
+		if (!str_eq(str_cut(&rest, ':'), class) || w->child || w->failures < TRIES)
+			continue;
+		while (words.n)
+			line = str_cut(&words, '\n');
+		return !err_set(why, w->last_status == err_exit_status(ERR_HOST) ? ERR_HOST : ERR_WORKERLOST, "%.*s",
+		    STR_ARG(line));
+	}
+	return false;
+}

@@ -1,0 +1,237 @@
+/* daemon/serve.c: requests come in, are checked against the table of rights, go to their
+ * handler, and are answered once. */
+#include "daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLIENT = 1 << AUTH_CLIENT, WORKER = 1 << AUTH_WORKER, ANYONE = 4 };
+
+static void
+serve_shutdown(struct daemon *d, struct request *r)
+{
+	bool busy = false;
+
+	for (struct job *j = d->jobs; j; j = j->next)
+		busy |= !job_state_is_over(j->state);
+	if (busy && r->m.shutdown.if_idle) {
+		struct err e = {0};
+
+		(void)err_set(&e, ERR_FAILED, "there are unfinished jobs");
+		answer_error(d, r, &e);
+		return;
+	}
+	answer_ok(d, r, 0, "");
+	d->is_stopping = true;
+}
+
+static const struct right {
+	enum msg_type type;
+	unsigned who;
+	void (*serve)(struct daemon *d, struct request *r);
+} rights[] = {
+    {MSG_hello, ANYONE, serve_hello},
+    {MSG_bye, CLIENT | WORKER, serve_bye},
+    {MSG_blob_put, CLIENT | WORKER, serve_blob_put},
+    {MSG_blob_get, CLIENT | WORKER, serve_blob_get},
+    {MSG_submit, CLIENT, serve_submit},
+    {MSG_job_list, CLIENT, serve_job_list},
+    {MSG_job_show, CLIENT, serve_job_show},
+    {MSG_job_watch, CLIENT, serve_job_watch},
+    {MSG_job_cancel, CLIENT, serve_job_cancel},
+    {MSG_lease, WORKER, serve_lease},
+    {MSG_renew, WORKER, serve_renew},
+    {MSG_result, WORKER, serve_result},
+    {MSG_release, WORKER, serve_release},
+    {MSG_worker_list, CLIENT, serve_worker_list},
+    {MSG_worker_want, CLIENT, serve_worker_want},
+    {MSG_drain, CLIENT, serve_drain},
+    {MSG_kick, CLIENT, serve_kick},
+    {MSG_shutdown, CLIENT, serve_shutdown},
+    {MSG_cache_stats, CLIENT, serve_cache},
+    {MSG_cache_list, CLIENT, serve_cache},
+    {MSG_cache_show, CLIENT, serve_cache},
+    {MSG_cache_export, CLIENT, serve_cache},
+    {MSG_cache_import, CLIENT, serve_cache},
+    {MSG_cache_gc, CLIENT, serve_cache},
+    {MSG_cache_verify, CLIENT, serve_cache},
+};
+
+int64_t
+daemon_now(const struct daemon *d)
+{
+	return d->os->mono_ns(d->os->self);
+}
+
+void
+daemon_log(const struct daemon *d, const char *event, const char *fmt, ...)
+{
+	char line[700];
+	va_list ap;
+
+	if (d->conf->quiet)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "%s %s\n", event, line);
+}
+
+/* ---- answers ------------------------------------------------------------------------ */
+static void
+request_free(struct request *r)
+{
+	arena_fini(&r->arena);
+	free(r);
+}
+
+void
+request_drop(struct request *r)
+{
+	sock_drop(r->sock);
+	request_free(r);
+}
+
+void
+answer(struct daemon *d, struct request *r, struct msg *m)
+{
+	struct bytes b;
+	struct err e = {0};
+	struct session *s = session_find(d, r->session_id);
+
+	m->id = r->m.id;
+	m->session = r->session_id;
+	if (!msg_pack(&r->arena, m, MSG_MAX_BYTES, &b, &e)) {
+		struct msg bad = msg_error(&e);
+
+		bad.id = r->m.id;
+		if (!msg_pack(&r->arena, &bad, MSG_MAX_BYTES, &b, &e))
+			bug("an error that cannot be packed: %s", e.msg);
+	}
+	/* A lease request that is repeated because its answer was lost gets the same leases. */
+	if (s && r->m.type == MSG_lease && m->type == MSG_grant) {
+		free((void *)(uintptr_t)s->lease_answer.p);
+		s->lease_answer = (struct bytes){heap_alloc(b.n), b.n};
+		memcpy((void *)(uintptr_t)s->lease_answer.p, b.p, b.n);
+		s->lease_id = r->m.id;
+	}
+	sock_answer(d->net, r->sock, b);
+	request_free(r);
+}
+
+void
+answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text)
+{
+	struct msg m = {.type = MSG_ok};
+
+	m.ok.value = value;
+	m.ok.text = str_of(text);
+	answer(d, r, &m);
+}
+
+void
+answer_error(struct daemon *d, struct request *r, const struct err *e)
+{
+	struct msg m = msg_error(e);
+
+	answer(d, r, &m);
+}
+
+/* ---- arrival ------------------------------------------------------------------------ */
+static const struct right *
+right_of(enum msg_type t)
+{
+	for (size_t i = 0; i < COUNT_OF(rights); i++)
+		if (rights[i].type == t)
+			return &rights[i];
+	return NULL;
+}
+
+static bool
+may(const struct right *right, const struct request *r, struct err *e)
+{
+	if (!right)
+		return err_set(e, ERR_PROTO, "%s is no request", msg_name(r->m.type));
+	if (right->who == ANYONE)
+		return true;
+	/* A worker or client says hello again when it reads this. */
+	if (!r->session)
+		return err_set(e, ERR_PROTO, "session unknown: say hello");
+	if (!(right->who & 1u << r->session->role))
+		return err_set(e, ERR_PROTO, "a %s may not send %s", auth_role_name(r->session->role), msg_name(r->m.type));
+	return true;
+}
+
+static void
+serve_one(struct daemon *d, struct sock_request *sock)
+{
+	struct request *r = heap_alloc(sizeof(*r));
+	const struct right *right;
+	struct err e = {0};
+
+	r->sock = sock;
+	r->peer = sock_request_peer(sock);
+	r->is_local = sock_request_is_local(sock);
+	if (!msg_unpack(&r->arena, sock_request_bytes(sock), &r->m, &e)) {
+		answer_error(d, r, &e);
+		return;
+	}
+	r->session_id = r->m.session;
+	r->session = session_find(d, r->m.session);
+	if (r->session) {
+		r->session->peer = r->peer;
+		r->session->is_connected = true;
+		r->session->seen_ns = daemon_now(d);
+	}
+	right = right_of(r->m.type);
+	if (may(right, r, &e))
+		right->serve(d, r);
+	else
+		answer_error(d, r, &e);
+}
+
+void
+serve_network(struct daemon *d)
+{
+	struct sock_request *sock;
+	uint32_t peer;
+	enum sock_event ev;
+
+	while ((ev = sock_take(d->net, &sock, &peer)) != SOCK_NOTHING) {
+		if (ev == SOCK_GONE)
+			session_peer_gone(d, peer);
+		else
+			serve_one(d, sock);
+	}
+}
+
+void
+serve_store(struct daemon *d)
+{
+	struct store_op *op;
+
+	while ((op = store_take(d->store)) != NULL)
+		op->done(op);
+}
+
+void
+serve_tick(struct daemon *d)
+{
+	sessions_tick(d);
+	leases_tick(d);
+	jobs_tick(d);
+	own_workers_tick(d);
+	if (d->conf->is_private) {
+		int64_t now = daemon_now(d);
+
+		if (session_any_client(d))
+			d->last_client_ns = now;
+		if (now - d->last_client_ns > 10 * SECOND_NS && !d->is_stopping) {
+			daemon_log(d, "leave", "reason=no_client_for_10_s");
+			d->is_stopping = true;
+		}
+	}
+	if (d->is_stopping)
+		loop_stop(d);
+}

@@ -1,0 +1,41 @@
+/* proto/hello.c: version, role, token. */
+#include "hello.h"
+
+void
+hello_fill(struct hello *h, struct bytes challenge, struct msg *out)
+{
+	struct m_hello *m = &out->hello;
+
+	*out = (struct msg){.type = MSG_hello};
+	if (challenge.n == 0)
+		auth_random(h->nonce, sizeof(h->nonce));
+	m->version = PROTO_VERSION;
+	m->features = STR("");
+	m->role = str_of(auth_role_name(h->role));
+	m->nonce = (struct bytes){h->nonce, sizeof(h->nonce)};
+	m->name = h->name;
+	m->program = STR(KORCH_VERSION);
+	m->envs = h->envs;
+	m->n_envs = h->n_envs;
+	m->is_local = h->is_local;
+	if (challenge.n) {
+		auth_mac(auth_token(h->auth, h->role), h->role, m->nonce, challenge, h->mac);
+		m->challenge = challenge;
+		m->mac = (struct bytes){h->mac, sizeof(h->mac)};
+	}
+}
+
+bool
+hello_read(const struct hello *h, const struct msg *m, uint64_t *session, struct err *e)
+{
+	if (msg_is_error(m, e))
+		return false;
+	if (m->type != MSG_welcome)
+		return err_set(e, ERR_PROTO, "the other side answers hello with %s", msg_name(m->type));
+	if (m->welcome.session == 0 && auth_token(h->auth, h->role).n == 0)
+		return err_set(e, ERR_USAGE, "this korchd asks for a token; name its file with --token-file");
+	if (m->welcome.session == 0 && m->welcome.challenge.n == 0)
+		return err_set(e, ERR_PROTO, "the other side gives no session");
+	*session = m->welcome.session;
+	return true;
+}

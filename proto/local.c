@@ -1,0 +1,208 @@
+/* proto/local.c: the data folder of this host, and the private daemon that owns it. */
+#include "client.h"
+
+#include "../kernels/base/opt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { SOCKET_PATH = 100 };
+static const int64_t READY_NS = (int64_t)20 * 1000000000;
+
+static bool
+is_network_fs(const char *dir)
+{
+	static const long types[] = {0x6969, 0x517b, (long)0xff534d42, (long)0xfe534d42, 0x00c36400, 0x0bd00bd0,
+	    0x47504653, 0x5346414f, 0x19830326};
+	struct statfs st;
+
+	if (statfs(dir, &st) != 0)
+		return false;
+	for (size_t i = 0; i < COUNT_OF(types); i++)
+		if ((long)st.f_type == types[i])
+			return true;
+	return false;
+}
+
+char *
+data_folder(struct arena *a, const char *given, bool *is_moved)
+{
+	char *dir;
+	struct err e = {0};
+
+	*is_moved = false;
+	if (given && given[0])
+		return arena_printf(a, "%s", given);
+	dir = xdg_dir(a, XDG_DATA);
+	if (!os_make_dirs(dir, &e) || !is_network_fs(dir))
+		return dir;
+	*is_moved = true;
+	return arena_printf(a, "/var/tmp/korch-%u", (unsigned)getuid());
+}
+
+char *
+data_socket(struct arena *a, const char *dir)
+{
+	char *real = realpath(dir, NULL), hex[65], *url;
+	struct hash h;
+
+	url = arena_printf(a, "ipc://%s/korchd.sock", real ? real : dir);
+	if (strlen(url) - 6 > SOCKET_PATH) {
+		/* too long for a socket: a name by digest, in a folder that is ours alone */
+		struct err e = {0};
+		char *run = arena_printf(a, "/tmp/korch-%u", (unsigned)getuid());
+
+		h = hash_bytes(real ? real : dir, strlen(real ? real : dir));
+		hash_hex(&h, hex);
+		if (!os_make_dirs(run, &e))
+			run = (char *)(uintptr_t)"/tmp";
+		url = arena_printf(a, "ipc://%s/%.24s.sock", run, hex);
+	}
+	free(real);
+	return url;
+}
+
+/* Is the folder's lock held?  Then its owner runs. */
+static bool
+has_owner(struct arena *a, const char *dir)
+{
+	int fd = open(arena_printf(a, "%s/lock", dir), O_RDWR | O_CLOEXEC);
+	bool held;
+
+	if (fd < 0)
+		return false;
+	held = flock(fd, LOCK_EX | LOCK_NB) != 0;
+	(void)close(fd);
+	return held;
+}
+
+static bool
+wait_ready(int fd, pid_t pid, const char *log, struct err *e)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char line[64];
+	int status = 0;
+
+	if (poll(&p, 1, (int)(READY_NS / 1000000)) > 0 && read(fd, line, sizeof(line)) > 0)
+		return true;
+	if (waitpid(pid, &status, WNOHANG) == pid || (usleep(200000), waitpid(pid, &status, WNOHANG) == pid))
+		return err_set(e, status && WIFEXITED(status) && WEXITSTATUS(status) == 78 ? ERR_HOST : ERR_UNREACHABLE,
+		    "the private korchd could not start; see %s", log);
+	return err_set(e, ERR_UNREACHABLE, "the private korchd did not become ready; see %s", log);
+}
+
+/* What a failed start wrote last is the best explanation there is. */
+static void
+add_last_line(struct arena *a, const char *log, struct err *e)
+{
+	struct bytes b;
+	struct str rest, line = {0};
+	struct err ignore = {0};
+
+	if (!os_read_file(os_real(), a, log, 1 << 24, &b, &ignore))
+		return;
+	rest = str_trim((struct str){(const char *)b.p, b.n});
+	while (rest.n)
+		line = str_cut(&rest, '\n');
+	if (line.n)
+		(void)err_set(e, e->code, "%.*s", (int)MIN_OF(line.n, (size_t)480), line.p);
+}
+
+static bool
+spawn_daemon(struct arena *a, const char *program, const char *dir, int ready_fd, const char *log, pid_t *pid,
+    struct err *e)
+{
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t at;
+	char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)"--private", (char *)(uintptr_t)"--data",
+	    (char *)(uintptr_t)dir, (char *)(uintptr_t)"--ready-fd", (char *)(uintptr_t)"3", NULL};
+	int rc;
+
+	(void)a;
+	(void)posix_spawn_file_actions_init(&fa);
+	(void)posix_spawnattr_init(&at);
+	(void)posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	(void)posix_spawn_file_actions_addopen(&fa, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	(void)posix_spawn_file_actions_adddup2(&fa, 1, 2);
+	(void)posix_spawn_file_actions_adddup2(&fa, ready_fd, 3);
+	/* a session of its own: the terminal's Ctrl-C is for the client */
+	(void)posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSID);
+	rc = posix_spawn(pid, program, &fa, &at, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&fa);
+	(void)posix_spawnattr_destroy(&at);
+	return rc == 0 || err_set(e, ERR_HOST, "%s: cannot start: %s", program, strerror(rc));
+}
+
+static bool
+start_daemon(struct arena *a, const char *dir, struct err *e)
+{
+	char *program = helper_path(a, "korchd"), *log = arena_printf(a, "%s/korchd.log", dir);
+	int fd[2];
+	pid_t pid;
+	bool ok;
+
+	if (!program)
+		return err_set(e, ERR_HOST, "korchd is not beside this program; install it, or name a daemon with --daemon");
+	if (pipe2(fd, O_CLOEXEC) != 0)
+		return err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
+	(void)unlink(log);
+	/* above the numbers that the child uses, so that dup2 clears the close-on-exec mark */
+	{
+		int high = fcntl(fd[1], F_DUPFD_CLOEXEC, 10);
+
+		(void)close(fd[1]);
+		fd[1] = high;
+	}
+	ok = spawn_daemon(a, program, dir, fd[1], log, &pid, e);
+	(void)close(fd[1]);
+	ok = ok && wait_ready(fd[0], pid, log, e);
+	(void)close(fd[0]);
+	/* Lost the race against another client: its daemon serves us too. */
+	if (!ok && has_owner(a, dir)) {
+		*e = (struct err){0};
+		return true;
+	}
+	if (!ok)
+		add_last_line(a, log, e);
+	return ok;
+}
+
+bool
+client_private(struct arena *a, const char *data, const char *device, bool with_worker, bool quiet,
+    const char **url, struct err *e)
+{
+	bool moved;
+	char *dir = data_folder(a, data, &moved);
+	struct client *c;
+	struct client_conf conf = {.name = "starter"};
+	struct msg ask = {.type = MSG_worker_want}, m;
+	struct err why = {0};
+	bool ok;
+
+	if (moved && !quiet)
+		fprintf(stderr, "your data folder is on a network file system; using %s of this host\n", dir);
+	if (!os_make_dirs(dir, e) || (!has_owner(a, dir) && !start_daemon(a, dir, e)))
+		return false;
+	*url = conf.url = data_socket(a, dir);
+	if (!client_open(&c, &conf, e))
+		return false;
+	ask.worker_want.device = str_of(device);
+	ok = !with_worker || client_call(c, a, &ask, 10000000000, &m, &why);
+	client_close(c);
+	/* a daemon that is not private has its workers from elsewhere */
+	if (!ok && why.code != ERR_USAGE)
+		*e = why;
+	return ok || why.code == ERR_USAGE;
+}
