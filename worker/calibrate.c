@@ -1,8 +1,8 @@
 /* worker/calibrate.c: what a device can do at best: arithmetic, bandwidth of each level, cost of
  * a call; and the words under which its measurements are kept.
  *
- * The bounds stand on these, so each number is the best of many trials: too high only makes a
- * bound looser, too low would make it wrong (D16). */
+ * The bounds stand on these, so each number is the best of many trials and a tenth more: too
+ * high only makes a bound looser, too low would make it wrong (D16). */
 #include "measure_int.h"
 
 #include <math.h>
@@ -13,6 +13,7 @@
 enum { TRIALS = 40, LAUNCHES = 256, REF_TRIALS = 300, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
 static const int64_t trial_ns = 400000;
 static const size_t dram_bytes = (size_t)192 << 20;
+static const double margin = 1.1;
 
 /* Flops of a second at best. */
 static double
@@ -169,6 +170,17 @@ target_here(const struct dev_info *info)
 	return t;
 }
 
+/* What was seen goes to the device's facts as it is, to the bounds with a margin. */
+static void
+add_margin(struct hw *h)
+{
+	h->flops_peak *= margin;
+	for (int i = 0; i < 4; i++)
+		h->bytes_per_s[i] *= margin;
+	h->call_ns /= margin;
+	h->barrier_ns /= margin;
+}
+
 static void
 note_facts(struct calibration *c)
 {
@@ -216,5 +228,6 @@ calibrate(const struct dev *d, const struct refs *r, struct calibration *out, st
 			out->ref_ns[i] = MIN_OF(out->ref_ns[i], refs_time(r, (enum measure_ref)i));
 	}
 	note_facts(out);
+	add_margin(&out->hw);
 	return true;
 }

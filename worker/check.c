@@ -40,7 +40,7 @@ struct check {
 	struct check_opts o;
 	struct set sets[MAX_SETS];
 	uint32_t n_sets;
-	bool is_sampled;
+	bool is_small, is_sampled;
 	void **peer;         /* outputs of the first right kernel on set 0, while sampled */
 };
 
@@ -86,8 +86,10 @@ want_dense(struct check *c, struct set *s, struct err *e)
 {
 	const struct graph *g = &c->spec->g;
 	void **out = NEW_ARRAY(&c->arena, void *, g->n_outputs);
+	bool ok = c->is_small ? interp_run(&c->arena, g, (const void *const *)s->operands, NULL, out, e)
+			      : reference_run(&c->arena, g, s->operands, out, e);
 
-	if (!interp_run(&c->arena, g, (const void *const *)s->operands, NULL, out, e))
+	if (!ok)
 		return false;
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		int64_t n = shape_count(&output(c, i)->shape);
@@ -210,7 +212,7 @@ share_scales(struct check *c)
 }
 
 static bool
-make_sets(struct check *c, bool is_small, struct err *e)
+make_sets(struct check *c, struct err *e)
 {
 	if (!add_set(c, SET_NORMAL, e))
 		return false;
@@ -220,9 +222,9 @@ make_sets(struct check *c, bool is_small, struct err *e)
 			return false;
 	}
 	/* Big references in full are dear: one set of them, and one that shows overflow. */
-	if (!is_small && !c->is_sampled)
+	if (!c->is_small && !c->is_sampled)
 		return true;
-	if (!add_set(c, SET_LARGE, e) || (is_small && (!add_set(c, SET_ZEROS, e) || !add_set(c, SET_NEGATIVE, e))))
+	if (!add_set(c, SET_LARGE, e) || (c->is_small && (!add_set(c, SET_ZEROS, e) || !add_set(c, SET_NEGATIVE, e))))
 		return false;
 	share_scales(c);
 	return true;
@@ -238,8 +240,9 @@ check_open(const struct spec *s, const struct check_opts *o, struct check **out,
 	c->o = *o;
 	c->o.tolerance = o->tolerance > 0 ? o->tolerance : default_tolerance;
 	c->o.max_full = o->max_full ? o->max_full : default_max_full;
-	c->is_sampled = work > (double)c->o.max_full;
-	if (make_sets(c, !c->is_sampled, e)) {
+	c->is_small = work <= (double)c->o.max_full;
+	c->is_sampled = !c->is_small;
+	if (make_sets(c, e)) {
 		*out = c;
 		return true;
 	}

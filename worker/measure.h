@@ -32,7 +32,7 @@ void measure_close(struct measure_child *c);
 /* Class references: short kernels of known kind, timed beside every measurement. */
 enum measure_ref { REF_COMPUTE, REF_STREAM, REF_COUNT };
 struct calibration {
-	struct hw hw;                /* peaks are the largest seen (cost.h adds the margin of D16) */
+	struct hw hw;                /* the largest seen, and the margin of D16 */
 	struct dev_info info;        /* facts filled; environment: with compiler, flags, epoch, method */
 	struct target target;        /* what the generator may assume here */
 	int64_t ref_ns[REF_COUNT];   /* frozen with the environment */

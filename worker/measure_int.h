@@ -95,6 +95,10 @@ void fill_operands(const struct spec *s, enum input_set set, uint64_t seed, void
 /* Zeroed, PLAN_ALIGNed, one per operand. */
 void **make_operands(struct arena *a, const struct spec *s);
 
+/* All outputs of a graph without alternatives, in `a`, faster than the interpreter. */
+bool reference_run(struct arena *a, const struct graph *g, void *const *operands, void **outputs,
+    struct err *e) MUST_CHECK;
+
 /* Kernels of one spec against each other.  rows[i].fail != ERR_NONE: left out.  The device has
  * room for their scratch. */
 struct race {

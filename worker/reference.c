@@ -1,0 +1,186 @@
+/* worker/reference.c: a graph's values in full, for specs too big for the interpreter alone: node
+ * by node, convolutions and products of matrices by plain loops of their own, all the rest by
+ * the interpreter.  The loops accumulate in double as the interpreter does, and a test holds
+ * them against it. */
+#include "measure_int.h"
+
+#include "../kernels/interp/interp.h"
+
+#include <string.h>
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define BEST_ISA __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define BEST_ISA
+#endif
+
+/* sum[j] += x * w[j] */
+BEST_ISA static void
+add_row(double *sum, double x, const float *w, int64_t n)
+{
+	for (int64_t j = 0; j < n; j++)
+		sum[j] += x * (double)w[j];
+}
+
+static void
+store_row(float *to, const double *sum, int64_t n)
+{
+	for (int64_t j = 0; j < n; j++)
+		to[j] = (float)sum[j];
+}
+
+/* a[B, M, K] x b[B, K, N] */
+static void
+matmul(const struct shape *sa, const struct shape *sb, const float *a, const float *b, float *out, double *sum)
+{
+	int64_t k = sa->dim[sa->rank - 1], m = sa->dim[sa->rank - 2], n = sb->dim[sb->rank - 1];
+	int64_t rows = k ? shape_count(sa) / k : 0;
+
+	for (int64_t r = 0; r < rows; r++) {
+		const float *w = b + r / m * k * n;
+
+		memset(sum, 0, (size_t)n * sizeof(*sum));
+		for (int64_t i = 0; i < k; i++)
+			add_row(sum, (double)a[r * k + i], w + i * n, n);
+		store_row(out + r * n, sum, n);
+	}
+}
+
+struct conv {
+	int n_space;
+	const struct shape *x, *w, *y;
+	const int64_t *stride, *dilation, *ldil, *lo;
+	int64_t group;
+};
+
+/* Where in x the tap `k` of output position `o` reads; -1: outside, where x is zero. */
+static int64_t
+tap_at(const struct conv *c, const int64_t *o, const int64_t *k)
+{
+	int64_t flat = 0;
+
+	for (int d = 0; d < c->n_space; d++) {
+		int64_t p = o[d] * c->stride[d] + k[d] * c->dilation[d] - c->lo[d];
+
+		if (p < 0 || p % c->ldil[d] || p / c->ldil[d] >= c->x->dim[1 + d])
+			return -1;
+		flat = flat * c->x->dim[1 + d] + p / c->ldil[d];
+	}
+	return flat;
+}
+
+/* Next position of an odometer over dim[0..n); false after the last. */
+static bool
+next(int64_t *at, const int64_t *dim, int n)
+{
+	for (int d = n - 1; d >= 0; d--) {
+		if (++at[d] < dim[d])
+			return true;
+		at[d] = 0;
+	}
+	return false;
+}
+
+/* All taps of one output position, from x of one image. */
+static void
+conv_at(const struct conv *c, const int64_t *o, const float *x, const float *w, double *sum)
+{
+	int64_t channels = c->x->dim[c->x->rank - 1], out = c->y->dim[c->y->rank - 1];
+	int64_t ci = channels / c->group, co = out / c->group, k[MAX_RANK] = {0}, tap = 0;
+
+	memset(sum, 0, (size_t)out * sizeof(*sum));
+	do {
+		int64_t at = tap_at(c, o, k);
+		const float *wt = w + tap++ * ci * out;
+
+		for (int64_t g = 0; at >= 0 && g < c->group; g++)
+			for (int64_t i = 0; i < ci; i++)
+				add_row(sum + g * co, (double)x[at * channels + g * ci + i], wt + i * out + g * co, co);
+	} while (next(k, c->w->dim, c->n_space));
+}
+
+static void
+conv(const struct node *n, const struct tensor *x, const struct tensor *w, const struct tensor *y,
+    const float *xd, const float *wd, float *yd, double *sum)
+{
+	struct conv c = {.n_space = x->shape.rank - 2, .x = &x->shape, .w = &w->shape, .y = &y->shape,
+	    .stride = at_ints(&n->at, ATTR_stride), .dilation = at_ints(&n->at, ATTR_dilation),
+	    .ldil = at_ints(&n->at, ATTR_ldil), .lo = at_ints(&n->at, ATTR_lo), .group = at_get(&n->at, ATTR_group)};
+	int64_t images = x->shape.dim[0], out = y->shape.dim[y->shape.rank - 1], to = 0;
+	int64_t image = images ? shape_count(&x->shape) / images : 0;
+
+	for (int64_t b = 0; b < images; b++) {
+		int64_t o[MAX_RANK] = {0};
+
+		do {
+			conv_at(&c, o, xd + b * image, wd, sum);
+			store_row(yd + to++ * out, sum, out);
+		} while (next(o, y->shape.dim + 1, c.n_space));
+	}
+}
+
+static bool
+is_fast(const struct graph *g, const struct node *n)
+{
+	const struct tensor *y = graph_tensor(g, n->out[0]);
+
+	if (n->prim != PRIM_matmul && n->prim != PRIM_conv)
+		return false;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (graph_tensor(g, n->in[i])->type != DT_f32 || shape_count(&graph_tensor(g, n->in[i])->shape) == 0)
+			return false;
+	return y->type == DT_f32 && shape_count(&y->shape) > 0;
+}
+
+static bool
+run_node(struct arena *a, const struct graph *g, const struct node *n, void **data, struct err *e)
+{
+	const struct tensor **in = NEW_ARRAY(a, const struct tensor *, n->n_in), *out[2];
+	const void **in_data = NEW_ARRAY(a, const void *, n->n_in);
+	void *out_data[2];
+
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		in[i] = graph_tensor(g, n->in[i]);
+		in_data[i] = data[n->in[i].i];
+	}
+	for (uint32_t i = 0; i < n->n_out; i++) {
+		size_t n_bytes;
+
+		out[i] = graph_tensor(g, n->out[i]);
+		if (!shape_bytes(&out[i]->shape, out[i]->type, &n_bytes))
+			bug("a spec with a tensor that does not fit");
+		out_data[i] = data[n->out[i].i] = arena_alloc(a, n_bytes);
+	}
+	if (is_fast(g, n)) {
+		const struct shape *y = &out[0]->shape;
+		double *sum = NEW_ARRAY(a, double, y->dim[y->rank - 1]);
+
+		if (n->prim == PRIM_matmul)
+			matmul(&in[0]->shape, &in[1]->shape, in_data[0], in_data[1], out_data[0], sum);
+		else
+			conv(n, in[0], in[1], out[0], in_data[0], in_data[1], out_data[0], sum);
+		return true;
+	}
+	return interp_prim(n->prim, &n->at, n->n_in, in, in_data, n->n_out, out, out_data, e);
+}
+
+bool
+reference_run(struct arena *a, const struct graph *g, void *const *operands, void **outputs, struct err *e)
+{
+	void **data = NEW_ARRAY(a, void *, g->n_tensors);
+
+	for (uint32_t t = 0; t < g->n_tensors; t++) {
+		size_t n;
+
+		if (g->tensors[t].data && shape_bytes(&g->tensors[t].shape, g->tensors[t].type, &n))
+			data[t] = arena_dup(a, g->tensors[t].data, n);
+	}
+	for (uint32_t i = 0; i < g->n_inputs; i++)
+		data[g->inputs[i].i] = operands[i];
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (!data[g->nodes[i].out[0].i] && !run_node(a, g, &g->nodes[i], data, e))
+			return err_in(e, "node %u", i);
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		outputs[i] = data[g->outputs[i].i];
+	return true;
+}
