@@ -193,6 +193,11 @@ lanes_inside(struct gen *g, struct nest *n, void *self)
 static void
 fold_lanes(struct gen *g, const struct reduction *r)
 {
+	if (r->acc == DT_f32 && r->lanes >= 8 && r->lanes <= 64) {
+		gen_line(g, "%s[0] = k_fold_%s_f32(%s, %lld);", r->name, prim_info[r->join].name, r->name,
+		    (long long)r->lanes);
+		return;
+	}
 	for (int64_t h = r->lanes / 2; h >= 1; h /= 2) {
 		const char *l = arena_printf(g->a, "n%u", g->n_loop++);
 		const char *arg[2] = {arena_printf(g->a, "%s[%s]", r->name, l),

@@ -10,7 +10,7 @@ enum {
 	LOCAL_TARGET = 24 << 10,   /* bytes of scratch that one step should stay within */
 	VECTOR_LEAST = 16,         /* elements of a block that runs along memory */
 	RANGE_WANTED = 32,         /* steps: enough for any number of threads that we plan for */
-	MAX_LOCAL = 4 << 20,
+	MAX_LOCAL = 16 << 20,
 };
 #define MAX_SHARED ((size_t)1 << 30)
 

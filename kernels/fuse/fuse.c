@@ -66,6 +66,21 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 	return true;
 }
 
+/* Few enough primitives that no limit of passes or scratch can be met, however they fall. */
+static bool
+surely_fits(const struct spec *s)
+{
+	uint32_t passes = s->g.n_nodes;
+	size_t bytes = 0, n;
+
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		passes += prim_info[s->g.nodes[i].prim].class == CLASS_REDUCE;
+	for (uint32_t t = 0; t < s->g.n_tensors; t++)
+		if (!shape_bytes(&s->g.tensors[t].shape, s->g.tensors[t].type, &n) || (bytes += n) > (size_t)1 << 28)
+			return false;
+	return passes <= TILE_PASSES;
+}
+
 bool
 fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e)
 {
@@ -74,5 +89,7 @@ fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e)
 
 	if (!sched_read(STR(""), &sched, e))
 		bug("the empty schedule is refused");
-	return tile_make(tmp, s, &sched, &target_avx2, &p, e);
+	if (!rules_hold(s, e))
+		return false;
+	return surely_fits(s) || tile_make(tmp, s, &sched, &target_avx2, &p, e);
 }

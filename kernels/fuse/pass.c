@@ -15,6 +15,7 @@ enum {
 	LOCAL_LIMIT = 1 << 18, /* bytes of per-thread scratch for one step */
 	LONE_WORK = 1 << 15,   /* a pass of so little work may have a range of one */
 	ENOUGH_STEPS = 4,
+	A_VECTOR_ROW = 64,     /* elements along memory that make a step */
 };
 
 /* An outer axis of a pass under construction: which axis of each member it is. */
@@ -200,6 +201,22 @@ local_bytes(const struct form *f, uint32_t q, const int *match)
 	return bytes;
 }
 
+/* Steps that an outer axis is good for: one that runs along memory is worth its vectors. */
+static double
+steps_of(const struct form *f, uint32_t q, uint32_t u)
+{
+	const struct form_pass *fp = &f->pass[q];
+	uint32_t most = fp->member[0];
+
+	for (uint32_t m = 1; m < fp->n_member; m++)
+		if (stage_work(&f->p->stages[fp->member[m]]) > stage_work(&f->p->stages[most]))
+			most = fp->member[m];
+	double n = (double)fp->outer[u].extent;
+	bool along = f->p->stages[most].axis[fp->outer[u].axis[most]].stride == 1;
+
+	return along ? MAX_OF(n / A_VECTOR_ROW, 1.0) : n;
+}
+
 /* Would the smaller set of outer axes still be worth a common pass? */
 static bool
 is_enough(const struct form *f, uint32_t q, const int *match, double work)
@@ -208,8 +225,8 @@ is_enough(const struct form *f, uint32_t q, const int *match, double work)
 	double before = 1, after = 1;
 
 	for (uint32_t u = 0; u < fp->n_outer; u++) {
-		before *= (double)fp->outer[u].extent;
-		after *= match[u] >= 0 ? (double)fp->outer[u].extent : 1;
+		before *= steps_of(f, q, u);
+		after *= match[u] >= 0 ? steps_of(f, q, u) : 1;
 	}
 	if (local_bytes(f, q, match) > LOCAL_LIMIT)
 		return false;
