@@ -1,5 +1,6 @@
 /* tests/unit/run_test.c: the runtime: pool, compiler call, loading from memory, plans that run
- * with one and several threads. */
+ * with one and several threads.
+ * threads: yes */
 #include "../harness/plan_sample.h"
 
 #include <pthread.h>

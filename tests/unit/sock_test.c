@@ -1,5 +1,6 @@
 /* Many parked requests hold nobody up; what is too large is refused; a restart of the server is
- * seen as one clean failure; closing with parked requests ends. */
+ * seen as one clean failure; closing with parked requests ends.
+ * threads: yes */
 #include "../../proto/sock.h"
 
 #include <setjmp.h>

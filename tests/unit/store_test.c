@@ -1,5 +1,6 @@
 /* The store: keys are compared whole, samples pool, exports are deterministic, strangers' files
- * are refused whole, one owner a folder, answers come after the commit. */
+ * are refused whole, one owner a folder, answers come after the commit.
+ * threads: yes */
 #include "../../schema/store.h"
 
 #include <setjmp.h>
