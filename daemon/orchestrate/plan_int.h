@@ -1,0 +1,50 @@
+/* daemon/orchestrate/plan_int.h: what the files of plan making share. */
+#ifndef KORCH_PLAN_INT_H
+#define KORCH_PLAN_INT_H
+
+#include "plan_make.h"
+
+/* One stretch of the constants region: an operand's bytes, dense or packed. */
+struct stretch {
+	const void *data;
+	size_t n_data;            /* dense bytes */
+	const struct tensor *tensor;
+	const struct pack *pack;  /* NULL: dense */
+	uint64_t hash;            /* of data */
+	size_t offset, n_bytes;
+};
+struct stretches {
+	struct stretch *s;
+	uint32_t n, cap;
+	size_t n_bytes;
+};
+
+struct making {
+	struct arena *a;
+	const struct plan_parts *in;
+	const struct program *p;
+	struct plan *plan;
+	uint32_t *order;          /* chosen candidates in order of execution */
+	uint32_t n;
+	const void **class_data;  /* class -> bytes of a constant, else NULL */
+	uint32_t *place_of;       /* class -> place of its value, UINT32_MAX */
+	bool *is_made;            /* class: given, or made by a step so far */
+	size_t *class_bytes;
+	uint32_t cap_places, cap_copies, cap_kernels;
+	uint32_t *kernel_of_spec;
+	struct mem_block *blocks; /* of work places */
+	uint32_t *block_place;
+	uint32_t n_blocks, cap_blocks;
+	struct stretches consts;
+};
+
+uint32_t making_add_place(struct making *m, struct place p);
+/* The place of a constant operand: packed as the kernel asks, each content once. */
+uint32_t consts_place(struct making *m, const struct tensor *t, const void *data, const struct pack *pack,
+    uint32_t graph_tensor);
+/* Lays the region out once all places are known. */
+void consts_fill(struct making *m);
+/* Candidates, rows, sums, words. */
+void evidence_make(struct making *m);
+
+#endif
