@@ -133,6 +133,8 @@ tensor_id fs_to_last(struct fission *f, tensor_id x);
 tensor_id fs_from_last(struct fission *f, tensor_id x);
 /* broadcasting matrix product by the rules of numpy (linear.c) */
 tensor_id fs_matmul(struct fission *f, tensor_id x, tensor_id y);
+/* Conv by the node's attributes; bias may be NO_TENSOR (linear.c) */
+tensor_id fs_conv(struct fission *f, tensor_id x, tensor_id w, tensor_id bias);
 /* a vector over channels, ready to broadcast over [N, C, ...] of `rank` (norm.c) */
 tensor_id fs_per_channel(struct fission *f, tensor_id v, int rank);
 /* x * sigmoid(alpha x) (act.c) */

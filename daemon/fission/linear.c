@@ -28,9 +28,10 @@ fs_from_last(struct fission *f, tensor_id x)
 	return b_transpose(f, x, perm);
 }
 
-/* The convolution primitive over channels-last x, bias and transpose back. */
+/* The convolution primitive over channels-last x, bias (or NO_TENSOR) and transpose back. */
 static tensor_id
-convolve(struct fission *f, tensor_id x, tensor_id w, const struct window *win, const int64_t *ldil, int64_t group)
+convolve(struct fission *f, tensor_id x, tensor_id w, tensor_id bias, const struct window *win, const int64_t *ldil,
+    int64_t group)
 {
 	struct attrs at = {0};
 	tensor_id in[2] = {fs_to_last(f, x), w};
@@ -42,8 +43,8 @@ convolve(struct fission *f, tensor_id x, tensor_id w, const struct window *win, 
 	at_list(&at, ATTR_ldil, win->n, ldil);
 	at_int(&at, ATTR_group, group);
 	tensor_id y = b_prim(f, PRIM_conv, in, 2, &at);
-	if (f_has(f, 2))
-		y = b_map2(f, PRIM_add, y, f_in(f, 2));
+	if (bias.i != NO_TENSOR.i)
+		y = b_map2(f, PRIM_add, y, bias);
 	return fs_from_last(f, y);
 }
 
@@ -68,17 +69,16 @@ check_conv(struct fission *f, tensor_id x, tensor_id w)
 	return !f->failed;
 }
 
-void
-fiss_Conv_1(struct fission *f)
+tensor_id
+fs_conv(struct fission *f, tensor_id x, tensor_id w, tensor_id bias)
 {
 	static const int64_t ones[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-	tensor_id x = f_in(f, 0), w = f_in(f, 1);
 	struct window win;
 	int64_t perm[MAX_RANK];
 	int rank = b_rank(f, w);
 
 	if (!check_conv(f, x, w))
-		return;
+		return f->blank;
 	window_read(f, x, b_shape(f, w)->dim + 2, &win);
 	int64_t group = read_group(f, b_dim(f, w, 0));
 	if (b_dim(f, x, 1) != b_dim(f, w, 1) * group)
@@ -86,7 +86,19 @@ fiss_Conv_1(struct fission *f)
 		    (long long)(b_dim(f, w, 1) * group));
 	for (int i = 0; i < rank; i++)
 		perm[i] = i < rank - 2 ? i + 2 : rank - 1 - i;
-	f_out(f, 0, convolve(f, x, b_transpose(f, w, perm), &win, ones, group));
+	return convolve(f, x, b_transpose(f, w, perm), bias, &win, ones, group);
+}
+
+static tensor_id
+bias_of(struct fission *f)
+{
+	return f_has(f, 2) ? f_in(f, 2) : NO_TENSOR;
+}
+
+void
+fiss_Conv_1(struct fission *f)
+{
+	f_out(f, 0, fs_conv(f, f_in(f, 0), f_in(f, 1), bias_of(f)));
 }
 
 /* ---- transposed ---------------------------------------------------------------------- */
@@ -194,7 +206,7 @@ fiss_ConvTranspose_1(struct fission *f)
 		ldil[i] = win.stride[i];
 		win.stride[i] = ones[i];
 	}
-	f_out(f, 0, convolve(f, x, turned_weight(f, w, group), &win, ldil, group));
+	f_out(f, 0, convolve(f, x, turned_weight(f, w, group), bias_of(f), &win, ldil, group));
 }
 
 /* ---- matrix products ----------------------------------------------------------------- */
