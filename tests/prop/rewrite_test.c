@@ -5,6 +5,7 @@
 #include "../../daemon/rewrite/rewrite.h"
 #include "../../kernels/interp/interp.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,73 @@ equal_graphs_are_rewritten_alike(void **state)
 	}
 }
 
+/* The inputs of the golden cases: between them they meet every rule, which random graphs do not. */
+static struct str
+golden_input(struct arena *a, const char *path)
+{
+	struct bytes b;
+	struct err e = {0};
+	struct str text, line, rest;
+	struct strbuf sb;
+	bool on = false;
+
+	if (!os_read_file(os_real(), a, path, 1 << 20, &b, &e))
+		fail_msg("%s", e.msg);
+	rest = (struct str){(const char *)b.p, b.n};
+	sb_init(&sb, a);
+	while (rest.n) {
+		line = str_cut(&rest, '\n');
+		if (str_starts(line, "< exit"))
+			break;
+		if (on)
+			sb_addf(&sb, "%.*s\n", STR_ARG(line));
+		on |= str_starts(line, ">");
+	}
+	text = sb_str(&sb);
+	return text;
+}
+
+/* Weights have no data in text. */
+static void
+give_weights_data(struct arena *a, struct rng *r, struct graph *g)
+{
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		if (g->tensors[i].role == ROLE_WEIGHT)
+			g->tensors[i].data = random_values(a, r, g->tensors[i].type, &g->tensors[i].shape);
+}
+
+static void
+golden_cases_keep_their_meaning_and_meet_every_rule(void **state)
+{
+	struct arena a = {0};
+	struct rng r = {7};
+	struct totals sum = {0};
+	glob_t found;
+
+	(void)state;
+	assert_int_equal(glob(KORCH_SOURCE_DIR "/tests/golden/rewrite/*.txt", 0, NULL, &found), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		struct graph g;
+		struct err e = {0};
+		struct str text = golden_input(&a, found.gl_pathv[i]);
+
+		if (!graph_read(&g, &a, text, &e))
+			fail_msg("%s: %s", found.gl_pathv[i], e.msg);
+		give_weights_data(&a, &r, &g);
+		struct rewrite_opts o = all_rules;
+		for (int k = NUM_EXACT; k <= NUM_PRECISION; k++) {
+			o.worst = (enum numeric)k;
+			if (!agrees(&a, &g, &r, &o, 1e-5, &sum))
+				fail_msg("%s", found.gl_pathv[i]);
+		}
+	}
+	globfree(&found);
+	for (uint32_t i = 0; i < rewrite_n_rules(); i++)
+		if (!sum.applied[i])
+			fail_msg("no case in tests/golden/rewrite meets rule %s", rewrite_rule_name(i));
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
@@ -173,6 +241,7 @@ main(void)
 	    cmocka_unit_test(all_rules_agree),
 	    cmocka_unit_test(layout_chains_agree),
 	    cmocka_unit_test(equal_graphs_are_rewritten_alike),
+	    cmocka_unit_test(golden_cases_keep_their_meaning_and_meet_every_rule),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
