@@ -3,7 +3,7 @@
 # expressions over test names such as golden/fission or unit/ir) only those.
 #
 #   1. Release build in build/, all tests
-#   2. build/asan: address and undefined-behaviour sanitizers, tests labelled pure
+#   2. build/asan: address and undefined-behaviour sanitizers, tests labelled pure or onnx
 #   3. build/tsan: thread sanitizer, tests labelled threads
 #   4. build/fuzz: each fuzz target for a fixed number of runs
 #
@@ -22,10 +22,10 @@ passed=0 failed=0 skipped=0 problems=()
 
 deploy/install-packages.sh deploy/packages.txt tests/packages.txt || exit $?
 
-# build FOLDER CMAKE-ARGS...
+# build FOLDER TARGET CMAKE-ARGS...
 build() {
-	local folder=$1
-	shift
+	local folder=$1 target=$2
+	shift 2
 	echo "== building $folder"
 	mkdir -p "$folder"
 	if ! cmake -S . -B "$folder" "$@" >"$folder/configure.log" 2>&1; then
@@ -35,7 +35,7 @@ build() {
 		return 1
 	fi
 	# What does not build is one failure; the tests of the rest run all the same.
-	if ! cmake --build "$folder" -j "$jobs" -- -k >"$folder/build.log" 2>&1; then
+	if ! cmake --build "$folder" --target "$target" -j "$jobs" -- -k >"$folder/build.log" 2>&1; then
 		grep -E -A 3 'error:|Error |undefined' "$folder/build.log" | head -n 40
 		failed=$((failed + 1))
 		problems+=("$folder does not build (see $folder/build.log)")
@@ -79,14 +79,14 @@ run() {
 for stage in $stages; do
 	case $stage in
 	release)
-		build build -DCMAKE_BUILD_TYPE=Release && run build
+		build build all -DCMAKE_BUILD_TYPE=Release && run build
 		;;
 	asan)
-		build build/asan -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=address,undefined" &&
-		    ASAN_OPTIONS=detect_leaks=1 run build/asan -L pure
+		build build/asan all -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=address,undefined" &&
+		    ASAN_OPTIONS=detect_leaks=1 run build/asan -L 'pure|onnx'
 		;;
 	tsan)
-		build build/tsan -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=thread" &&
+		build build/tsan thread-tests -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=thread" &&
 		    TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" run build/tsan -L threads
 		;;
 	fuzz)
@@ -95,7 +95,7 @@ for stage in $stages; do
 			skipped=$((skipped + 1))
 			continue
 		fi
-		build build/fuzz -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DKORCH_FUZZ=ON \
+		build build/fuzz fuzz-tests -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DKORCH_FUZZ=ON \
 		    "-DCMAKE_C_FLAGS=$sanitize -fsanitize=fuzzer-no-link,address,undefined" &&
 		    run build/fuzz -L fuzz
 		;;
