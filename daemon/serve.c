@@ -180,9 +180,12 @@ serve_one(struct daemon *d, struct sock_request *sock)
 	r->session_id = r->m.session;
 	r->session = session_find(d, r->m.session);
 	if (r->session) {
-		r->session->peer = r->peer;
-		r->session->is_connected = true;
 		r->session->seen_ns = daemon_now(d);
+		/* a worker moves blobs over a second connection: that one is not its life line */
+		if (r->m.type != MSG_blob_put && r->m.type != MSG_blob_get) {
+			r->session->peer = r->peer;
+			r->session->is_connected = true;
+		}
 	}
 	right = right_of(r->m.type);
 	if (may(right, r, &e))

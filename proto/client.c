@@ -147,7 +147,7 @@ client_call(struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns,
 			ok = once(c, a, ask, MAX_OF(left, MS), answer, &why);
 			if (ok && !msg_is_error(answer, &why))
 				return true;
-			if (ok && is_lost_session(&why)) {
+			if (ok && is_lost_session(&why) && !c->conf.session) {
 				c->session = 0;
 				continue;
 			}
@@ -186,6 +186,7 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 	    .name = str_of(str_dup(&c->arena, str_of(conf->name ? conf->name : "client")))};
 	ok = ok && sock_client_open(&c->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, c}, e);
 	until = now_ns() + (conf->patience_ns ? conf->patience_ns : DEFAULT_PATIENCE);
+	c->session = conf->session;
 	while (ok && !c->session) {
 		struct err why = {0};
 
@@ -219,7 +220,7 @@ client_close(struct client *c)
 
 	if (!c)
 		return;
-	if (c->sock && c->session) {
+	if (c->sock && c->session && !c->conf.session) {
 		bye.id = ++c->next_id;
 		bye.session = c->session;
 		c->conf.stop = NULL;

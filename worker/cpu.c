@@ -1,0 +1,464 @@
+/* worker/cpu.c: the CPU of this host: generates C, compiles it in batches, has the measuring
+ * child check and time it.
+ *
+ * A batch of tasks is cut into parts of a few dozen kernels.  Two parts are compiled side by
+ * side while nothing is measured; then they are measured one after the other under a lock of
+ * the whole host, so that two workers never measure at once.  What does not compile is found by
+ * halving: it costs its own row and nothing else. */
+#include "device.h"
+#include "frozen.h"
+
+#include "../kernels/base/opt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+enum { PART_KERNELS = 24 };
+static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
+
+struct cpu {
+	struct device *device;
+	const struct device_conf *conf;
+	struct calibration cal;
+	struct measure_child *child;
+	uint32_t child_threads;
+	int lock_fd;
+};
+
+/* One task on its way: its spec and the kernels made for it. */
+struct unit {
+	const struct m_task *task;
+	struct m_outcome *out;
+	struct spec spec;
+	struct measure_kernel *kernels;
+	struct kernel_code *codes;
+	uint32_t n;
+	int64_t known_ns;
+};
+
+/* ---- the child ---------------------------------------------------------------------- */
+static bool
+need_child(struct cpu *c, uint32_t threads, struct err *e)
+{
+	struct measure_opts o = {.device = "cpu", .n_threads = MAX_OF(threads, 1u), .cancel = c->conf->cancel};
+
+	if (c->child && c->child_threads == o.n_threads)
+		return true;
+	measure_close(c->child);
+	c->child = NULL;
+	c->child_threads = o.n_threads;
+	return measure_open(&o, &c->child, e);
+}
+
+static void
+host_lock(struct cpu *c, bool take)
+{
+	if (c->lock_fd >= 0)
+		while (flock(c->lock_fd, take ? LOCK_EX : LOCK_UN) != 0 && errno == EINTR)
+			;
+}
+
+static void
+open_host_lock(struct cpu *c)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/tmp/korch-measure-%u.lock", (unsigned)getuid());
+	c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* ---- from task to kernels ----------------------------------------------------------- */
+static void
+unit_fail(struct arena *a, struct unit *u, enum err_code code, const char *why)
+{
+	u->out->fail = (uint64_t)err_wire(code);
+	u->out->cause = str_of(str_dup(a, (struct str){why, MIN_OF(strlen(why), (size_t)500)}));
+	u->n = 0;
+}
+
+static int64_t
+best_known(const struct m_task *t)
+{
+	int64_t best = 0, v;
+
+	for (uint32_t i = 0; i < t->n_known; i++)
+		if (str_to_i64(t->known[i].value, &v) && v > 0 && (best == 0 || v < best))
+			best = v;
+	return best;
+}
+
+static void
+make_unit(struct cpu *c, struct arena *a, struct unit *u, uint32_t number)
+{
+	struct target target = task_target(c->device, u->task->precision);
+	struct str *schedules;
+	uint32_t n;
+	struct err e = {0};
+
+	if (!spec_read(a, u->task->spec, &u->spec, &e)) {
+		unit_fail(a, u, ERR_INFEASIBLE, e.msg);
+		return;
+	}
+	u->out->spec = u->spec.hash;
+	u->known_ns = best_known(u->task);
+	task_schedules(a, u->task, &u->spec, &target, &schedules, &n);
+	u->kernels = NEW_ARRAY(a, struct measure_kernel, MAX_OF(n, 1u));
+	u->codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < n; i++) {
+		char *symbol = arena_printf(a, "k%u_%u", number, i);
+
+		if (!emit_c(a, &u->spec, schedules[i], &target, symbol, &u->codes[u->n], &e))
+			continue;
+		u->kernels[u->n] = (struct measure_kernel){schedules[i], str_of(symbol), &u->codes[u->n]};
+		u->n++;
+	}
+	u->out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(u->n, 1u));
+	if (u->n == 0 && u->task->n_known == 0)
+		unit_fail(a, u, ERR_INFEASIBLE, n ? e.msg : "its space holds no schedule");
+}
+
+/* ---- compiling ---------------------------------------------------------------------- */
+struct part {
+	struct arena arena;      /* its own: parts compile side by side */
+	const struct target *target;
+	struct unit *units;
+	uint32_t n;
+	struct bytes module;
+	int64_t compile_ns;
+	struct err err;
+	bool ok;
+};
+
+static bool
+compile_kernels(struct arena *a, const struct target *target, const struct kernel_code *const *codes, uint32_t n,
+    struct bytes *out, struct err *e)
+{
+	struct compile_opts o = {.flags = emit_c_flags(target)};
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	sb_add(&sb, emit_c_prelude(a, target));
+	for (uint32_t i = 0; i < n; i++) {
+		sb_add(&sb, codes[i]->text);
+		sb_addc(&sb, '\n');
+	}
+	return compile_c(a, sb_str(&sb), &o, out, e);
+}
+
+static void *
+compile_part(void *arg)
+{
+	struct part *p = arg;
+	const struct kernel_code **codes;
+	uint32_t n = 0, at = 0;
+	int64_t start = os_real()->mono_ns(NULL);
+
+	for (uint32_t i = 0; i < p->n; i++)
+		n += p->units[i].n;
+	codes = NEW_ARRAY(&p->arena, const struct kernel_code *, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < p->n; i++)
+		for (uint32_t k = 0; k < p->units[i].n; k++)
+			codes[at++] = &p->units[i].codes[k];
+	p->ok = n == 0 || compile_kernels(&p->arena, p->target, codes, n, &p->module, &p->err);
+	p->compile_ns = n ? (os_real()->mono_ns(NULL) - start) / n : 0;
+	return NULL;
+}
+
+/* ---- measuring ---------------------------------------------------------------------- */
+static void
+fill_row(struct arena *a, struct m_row *to, const struct measure_row *r, const struct measure_kernel *k,
+    int64_t compile_ns)
+{
+	*to = (struct m_row){.schedule = k->schedule, .cause = STR(""), .stop = str_of(measure_stop_name(r->stop)),
+	    .error = r->error, .clock_ratio = r->clock_ratio, .code_bytes = k->code->text.n, .compile_ns = compile_ns};
+	if (r->fail != ERR_NONE) {
+		to->fail = (uint64_t)err_wire(r->fail);
+		to->cause = str_of(str_dup(a, str_of(r->cause)));
+		return;
+	}
+	to->median_ns = MAX_OF(r->median_ns, (int64_t)1);
+	to->p10_ns = r->p10_ns;
+	to->p90_ns = r->p90_ns;
+	to->min_ns = r->min_ns;
+	to->samples = r->samples;
+}
+
+static void
+measure_part(struct cpu *c, struct arena *a, struct part *p)
+{
+	struct measure_item *items = NEW_ARRAY(a, struct measure_item, MAX_OF(p->n, 1u));
+	struct unit **of = NEW_ARRAY(a, struct unit *, MAX_OF(p->n, 1u));
+	struct measure_batch b = {.module = p->module, .items = items, .calibration = &c->cal,
+	    .budget_ns = ITEM_BUDGET_NS, .seed = 1};
+	struct measure_row *rows;
+	struct err e = {0};
+	uint32_t at = 0;
+	bool ok;
+
+	for (uint32_t i = 0; i < p->n; i++) {
+		struct unit *u = &p->units[i];
+
+		if (u->n == 0)
+			continue;
+		of[b.n_items] = u;
+		items[b.n_items++] = (struct measure_item){&u->spec, u->kernels, u->n, u->known_ns};
+	}
+	if (b.n_items == 0)
+		return;
+	host_lock(c, true);
+	ok = need_child(c, (uint32_t)of[0]->task->threads, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
+	host_lock(c, false);
+	for (uint32_t i = 0; i < b.n_items; i++) {
+		struct unit *u = of[i];
+
+		if (!ok) {
+			unit_fail(a, u, e.code == ERR_CANCELLED ? ERR_LINKLOST : e.code == ERR_NONE ? ERR_HOST : e.code, e.msg);
+			continue;
+		}
+		for (uint32_t k = 0; k < u->n; k++)
+			fill_row(a, &u->out->rows[u->out->n_rows++], &rows[at++], &u->kernels[k], p->compile_ns);
+	}
+}
+
+/* Each kernel of one spec by itself: those that do not compile get their row and leave. */
+static void
+weed_out(struct arena *a, const struct target *target, struct unit *u)
+{
+	uint32_t good = 0;
+
+	for (uint32_t k = 0; k < u->n; k++) {
+		const struct kernel_code *code = &u->codes[k];
+		struct arena tmp = {0};
+		struct bytes module;
+		struct err e = {0};
+
+		if (compile_kernels(&tmp, target, &code, 1, &module, &e)) {
+			u->kernels[good] = u->kernels[k];
+			u->codes[good] = u->codes[k];
+			u->kernels[good].code = &u->codes[good];
+			good++;
+		} else if (e.code == ERR_COMPILE || e.code == ERR_TIMEOUT || e.code == ERR_LIMIT) {
+			u->out->rows[u->out->n_rows++] = (struct m_row){.schedule = u->kernels[k].schedule,
+			    .fail = (uint64_t)err_wire(e.code == ERR_TIMEOUT ? ERR_TIMEOUT : ERR_COMPILE),
+			    .cause = str_of(str_dup(a, str_of(e.msg))), .stop = STR("")};
+		} else {
+			unit_fail(a, u, e.code, e.msg);
+			arena_fini(&tmp);
+			return;
+		}
+		arena_fini(&tmp);
+	}
+	u->n = good;
+}
+
+static void
+run_part(struct cpu *c, struct arena *a, struct part *p)
+{
+	struct part half[2];
+
+	if (p->ok) {
+		measure_part(c, a, p);
+		return;
+	}
+	if (p->err.code != ERR_COMPILE && p->err.code != ERR_TIMEOUT && p->err.code != ERR_LIMIT) {
+		for (uint32_t i = 0; i < p->n; i++)
+			if (p->units[i].n)
+				unit_fail(a, &p->units[i], p->err.code, p->err.msg);
+		return;
+	}
+	if (p->n == 1)
+		weed_out(a, p->target, &p->units[0]);
+	for (int i = 0; i < 2; i++) {
+		uint32_t lo = i ? p->n / 2 : 0, hi = i ? p->n : p->n / 2;
+
+		half[i] = (struct part){.target = p->target, .units = p->units + lo, .n = hi - lo};
+		if (half[i].n == 0)
+			continue;
+		(void)compile_part(&half[i]);
+		if (p->n > 1 || half[i].ok)
+			run_part(c, a, &half[i]);
+		else
+			unit_fail(a, &half[i].units[0], ERR_FAILED, half[i].err.msg);
+		arena_fini(&half[i].arena);
+	}
+}
+
+/* Two parts at a time: compiled side by side, measured one after the other. */
+static void
+run_parts(struct cpu *c, struct arena *a, struct part *parts, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && !*c->conf->cancel; i += 2) {
+		pthread_t other;
+		bool two = i + 1 < n && get_nprocs() > 1, threaded;
+
+		threaded = two && pthread_create(&other, NULL, compile_part, &parts[i + 1]) == 0;
+		(void)compile_part(&parts[i]);
+		if (threaded)
+			(void)pthread_join(other, NULL);
+		else if (i + 1 < n)
+			(void)compile_part(&parts[i + 1]);
+		for (uint32_t k = i; k < n && k < i + 2; k++) {
+			run_part(c, a, &parts[k]);
+			arena_fini(&parts[k].arena);
+		}
+	}
+}
+
+static bool
+same_kind(const struct m_task *a, const struct m_task *b)
+{
+	return a->threads == b->threads && str_eq(a->precision, b->precision);
+}
+
+static void
+cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out)
+{
+	struct cpu *c = self;
+	struct unit *units = NEW_ARRAY(a, struct unit, n);
+	struct part *parts = NEW_ARRAY(a, struct part, n);
+	struct target *targets = NEW_ARRAY(a, struct target, n);
+	uint32_t n_parts = 0, kernels = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
+		make_unit(c, a, &units[i], i);
+		if (n_parts == 0 || kernels + units[i].n > PART_KERNELS || !same_kind(&tasks[i], &tasks[i - 1])) {
+			targets[n_parts] = task_target(c->device, tasks[i].precision);
+			parts[n_parts] = (struct part){.target = &targets[n_parts], .units = &units[i]};
+			n_parts++;
+			kernels = 0;
+		}
+		parts[n_parts - 1].n++;
+		kernels += units[i].n;
+	}
+	run_parts(c, a, parts, n_parts);
+	for (uint32_t i = 0; i < n; i++) /* what a cancel left undone */
+		if (out[i].n_rows == 0 && out[i].fail == 0 && tasks[i].n_known == 0)
+			unit_fail(a, &units[i], ERR_LINKLOST, "given up by the worker");
+}
+
+/* ---- builds, plans, canary ---------------------------------------------------------- */
+static bool
+cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
+{
+	struct cpu *c = self;
+	struct target target = task_target(c->device, ask->precision);
+	struct kernel_code *codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(ask->n_kernels, 1u));
+	const struct kernel_code **list = NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
+
+	for (uint32_t i = 0; i < ask->n_kernels; i++) {
+		struct spec s;
+
+		if (!spec_read(a, ask->kernels[i].spec, &s, e) ||
+		    !emit_c(a, &s, ask->kernels[i].schedule, &target, str_dup(a, ask->kernels[i].symbol), &codes[i], e))
+			return err_in(e, "kernel %.*s", STR_ARG(ask->kernels[i].symbol));
+		list[i] = &codes[i];
+	}
+	out->log = STR("");
+	return compile_kernels(a, &target, list, ask->n_kernels, &out->object, e);
+}
+
+static bool
+cpu_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
+    struct m_timing *out, struct err *e)
+{
+	struct cpu *c = self;
+	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
+	bool ok;
+
+	host_lock(c, true);
+	ok = need_child(c, threads, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS, 1, t, e);
+	host_lock(c, false);
+	for (uint32_t i = 0; ok && i < n; i++) {
+		if (t[i].fail != ERR_NONE)
+			return err_set(e, t[i].fail, "%s", t[i].cause);
+		out[i] = (struct m_timing){.median_ns = t[i].median_ns, .min_ns = t[i].min_ns,
+		    .spread_ns = t[i].spread_ns, .samples = t[i].samples};
+	}
+	return ok;
+}
+
+/* The machine is in order when it can start a child that calibrates near what it once did. */
+static bool
+cpu_canary(void *self, struct err *e)
+{
+	struct cpu *c = self;
+	struct calibration now;
+	bool ok;
+
+	measure_close(c->child);
+	c->child = NULL;
+	host_lock(c, true);
+	ok = need_child(c, 1, e) && measure_calibrate(c->child, &now, e);
+	host_lock(c, false);
+	if (!ok)
+		return false;
+	return now.hw.flops_peak > c->cal.hw.flops_peak / 4 ||
+	    err_set(e, ERR_THROTTLED, "the canary runs at %.0f %% of its speed", 100 * now.hw.flops_peak / c->cal.hw.flops_peak);
+}
+
+static void
+cpu_close(void *self)
+{
+	struct cpu *c = self;
+
+	measure_close(c->child);
+	if (c->lock_fd >= 0)
+		(void)close(c->lock_fd);
+}
+
+/* ---- opening ------------------------------------------------------------------------ */
+static void
+fill_env(struct arena *a, const struct calibration *cal, struct m_env *env)
+{
+	const struct hw *h = &cal->hw;
+	struct str version = STR("");
+	struct err e = {0};
+
+	env->class = str_of(str_dup(a, str_of(cal->info.device_class)));
+	env->key = str_of(str_dup(a, str_of(cal->info.environment)));
+	env->hash = hash_bytes(env->key.p, env->key.n);
+	env->run_compat = str_of(str_dup(a, str_of(cal->info.run_compat)));
+	env->compiler = compiler_version(a, &version, &e) ? version : STR("");
+	env->epoch = GENERATOR_EPOCH;
+	env->hw = (struct m_hw){.flops_peak = h->flops_peak, .l1_bytes_per_s = h->bytes_per_s[0],
+	    .l2_bytes_per_s = h->bytes_per_s[1], .l3_bytes_per_s = h->bytes_per_s[2],
+	    .dram_bytes_per_s = h->bytes_per_s[3], .l1_bytes = cal->target.l1_bytes, .l2_bytes = cal->target.l2_bytes,
+	    .l3_bytes = cal->target.l3_bytes, .call_ns = h->call_ns, .barrier_ns = h->barrier_ns,
+	    .simd_bytes = cal->target.simd_bytes, .n_vregs = cal->target.n_vregs, .n_cores = get_nprocs()};
+}
+
+bool
+device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e)
+{
+	struct cpu *c = NEW(a, struct cpu);
+	bool ok;
+
+	if (conf->args.n)
+		return err_set(e, ERR_USAGE, "device cpu takes no settings, not '%.*s'", STR_ARG(conf->args));
+	if (conf->compiler[0] && setenv("KORCH_CC", conf->compiler, 1) != 0)
+		return err_set(e, ERR_HOST, "the environment is full");
+	*out = (struct device){.self = c, .class = "cpu", .batch = 16, .measure = cpu_measure, .build = cpu_build,
+	    .time_plans = cpu_time_plans, .canary = cpu_canary, .close = cpu_close};
+	c->device = out;
+	c->conf = conf;
+	open_host_lock(c);
+	host_lock(c, true);
+	ok = frozen_load(&c->cal) ||
+	    (need_child(c, 1, e) && measure_calibrate(c->child, &c->cal, e) && frozen_save(&c->cal, e));
+	host_lock(c, false);
+	if (!ok) {
+		cpu_close(c);
+		return false;
+	}
+	out->target = c->cal.target;
+	fill_env(a, &c->cal, &out->env);
+	return true;
+}

@@ -1,0 +1,52 @@
+/* worker/device.c: finds a device by its name; what all kinds share. */
+#include "device.h"
+
+bool
+device_open(struct arena *a, struct str name, struct device_conf *conf, struct device *out, struct err *e)
+{
+	static const struct {
+		const char *class;
+		bool (*open)(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e);
+	} kind[] = {{"cpu", device_cpu_open}, {"fake", device_fake_open}};
+	struct str class;
+
+	conf->args = name;
+	class = str_cut(&conf->args, ':');
+	for (size_t i = 0; i < COUNT_OF(kind); i++)
+		if (str_is(class, kind[i].class))
+			return kind[i].open(a, conf, out, e);
+	return err_set(e, ERR_USAGE, "'%.*s' is no device; there are cpu and fake", STR_ARG(name));
+}
+
+static bool
+is_known(const struct m_task *t, struct str schedule)
+{
+	for (uint32_t i = 0; i < t->n_known; i++)
+		if (str_eq(t->known[i].name, schedule))
+			return true;
+	return false;
+}
+
+void
+task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, const struct target *target,
+    struct str **out, uint32_t *n)
+{
+	struct str *all;
+	uint32_t n_all;
+
+	space_list(a, s, target, (uint32_t)MIN_OF(MAX_OF(t->effort, (uint64_t)1), (uint64_t)256), &all, &n_all);
+	*out = NEW_ARRAY(a, struct str, MAX_OF(n_all, 1u));
+	*n = 0;
+	for (uint32_t i = 0; i < n_all; i++)
+		if (!is_known(t, all[i]))
+			(*out)[(*n)++] = all[i];
+}
+
+struct target
+task_target(const struct device *d, struct str precision)
+{
+	struct target t = d->target;
+
+	t.strict = str_is(precision, "f32-strict") || str_is(precision, "strict");
+	return t;
+}

@@ -1,0 +1,48 @@
+/* worker/device.h: what a worker can do with its device, behind one table of functions.  All of
+ * them block; they are called on the work thread alone. */
+#ifndef KORCH_WORKER_DEVICE_H
+#define KORCH_WORKER_DEVICE_H
+
+#include "../kernels/emit/emit.h"
+#include "../proto/msg.h"
+
+struct device_conf {
+	struct str args;          /* behind "class:" */
+	const char *compiler;     /* "" or a path */
+	int64_t cpu;              /* core to measure on; -1: the last one allowed */
+	bool quiet;
+	const volatile bool *cancel;
+};
+/* A module that is built: one shared object. */
+struct built {
+	struct bytes object;
+	struct str log;
+};
+struct device {
+	void *self;
+	const char *class;
+	uint32_t batch;           /* tasks that it likes to have at a time */
+	struct m_env env;         /* lives as long as the device */
+	struct target target;
+	/* Fills one outcome per task: rows, or fail and cause.  Machine faults only as `fail`. */
+	void (*measure)(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out);
+	bool (*build)(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
+	bool (*time_plans)(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
+	    struct m_timing *out, struct err *e);
+	/* A known kernel with a known time: is the machine in order? */
+	bool (*canary)(void *self, struct err *e);
+	void (*close)(void *self);
+};
+/* "cpu", "fake:seed=1,crash=1000".  ERR_HOST where this host is not set up for it. */
+bool device_open(struct arena *a, struct str name, struct device_conf *conf, struct device *out,
+    struct err *e) MUST_CHECK;
+bool device_fake_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+bool device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+
+/* Schedules to try for a task: the space's best guesses without those that are known. */
+void task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, const struct target *target,
+    struct str **out, uint32_t *n);
+/* The target a task asks for: strict or not. */
+struct target task_target(const struct device *d, struct str precision);
+
+#endif

@@ -1,0 +1,216 @@
+/* worker/fake.c: the fake device: times and faults from a hash of (spec, schedule, seed), no
+ * compiler, nothing runs.  It carries the tests of farm, store and planner: same input, same
+ * rows, on every host.
+ *
+ * Two settings beside those of fake_read(): slow=N makes every task take N milliseconds, and
+ * lost=N (per million) loses the device itself for a task, which no kernel is to blame for. */
+#include "device.h"
+
+#include "../kernels/cost/cost.h"
+#include "../kernels/run/dev.h"
+
+#include <string.h>
+#include <time.h>
+
+struct fake {
+	struct device *device;
+	struct hw hw;
+	uint64_t seed, slow_ms, lost, n_asked;
+	struct fake_rates rates;
+	const volatile bool *cancel;
+};
+
+static void
+fake_row(const struct fake *f, const struct spec *s, struct str schedule, int64_t bound_ns, struct m_row *row)
+{
+	struct fake_time t = fake_measure(s->text, schedule, bound_ns, f->seed, &f->rates);
+
+	*row = (struct m_row){.schedule = schedule, .cause = STR(""), .stop = STR("converged"), .clock_ratio = 1};
+	if (t.status != ERR_NONE) {
+		row->fail = (uint64_t)err_wire(t.status);
+		row->cause = str_of(err_text(t.status));
+		row->stop = STR("");
+		return;
+	}
+	row->median_ns = t.ns;
+	row->p10_ns = MAX_OF(t.ns - t.spread_ns / 2, (int64_t)1);
+	row->p90_ns = t.ns + t.spread_ns / 2;
+	row->min_ns = row->p10_ns;
+	row->samples = 20;
+}
+
+static void
+fake_one(struct fake *f, struct arena *a, const struct m_task *t, struct m_outcome *out)
+{
+	struct target target = task_target(f->device, t->precision);
+	struct cost_parts parts;
+	struct spec s;
+	struct str *schedules;
+	uint32_t n;
+	struct err e = {0};
+
+	if (!spec_read(a, t->spec, &s, &e)) {
+		out->fail = (uint64_t)err_wire(ERR_INFEASIBLE);
+		out->cause = str_of(str_dup(a, str_of(e.msg)));
+		return;
+	}
+	out->spec = s.hash;
+	task_schedules(a, t, &s, &target, &schedules, &n);
+	out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < n; i++) {
+		struct kernel_code code;
+
+		if (emit_c(a, &s, schedules[i], &target, "k", &code, &e))
+			fake_row(f, &s, schedules[i], cost_bound_ns(&s, &f->hw, &parts), &out->rows[out->n_rows++]);
+	}
+	if (out->n_rows == 0 && t->n_known == 0) {
+		out->fail = (uint64_t)err_wire(ERR_INFEASIBLE);
+		out->cause = str_of(str_dup(a, str_of(n ? e.msg : "its space holds no schedule")));
+	}
+}
+
+static void
+fake_sleep(const struct fake *f)
+{
+	struct timespec ms = {.tv_nsec = 1000000};
+
+	for (uint64_t i = 0; i < f->slow_ms && !*f->cancel; i++)
+		(void)nanosleep(&ms, NULL);
+}
+
+static void
+fake_measure_all(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out)
+{
+	struct fake *f = self;
+
+	for (uint32_t i = 0; i < n; i++) {
+		fake_sleep(f);
+		if (mix64(f->seed ^ ++f->n_asked) % 1000000 < f->lost) {
+			out[i].fail = (uint64_t)err_wire(ERR_DEVLOST);
+			out[i].cause = STR("the fake device was lost, as asked");
+			continue;
+		}
+		fake_one(f, a, &tasks[i], &out[i]);
+	}
+}
+
+static bool
+fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
+{
+	struct strbuf sb;
+
+	(void)self;
+	(void)e;
+	sb_init(&sb, a);
+	sb_addz(&sb, "fake object\n");
+	for (uint32_t i = 0; i < ask->n_kernels; i++) {
+		struct hash h = hash_bytes(ask->kernels[i].spec.p, ask->kernels[i].spec.n);
+		char hex[65];
+
+		hash_hex(&h, hex);
+		sb_addf(&sb, "%.*s %s %.*s\n", STR_ARG(ask->kernels[i].symbol), hex, STR_ARG(ask->kernels[i].schedule));
+	}
+	*out = (struct built){{(const uint8_t *)sb.p, sb.n}, STR("")};
+	return true;
+}
+
+static bool
+fake_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
+    struct m_timing *out, struct err *e)
+{
+	struct fake *f = self;
+
+	(void)a;
+	(void)threads;
+	for (uint32_t i = 0; i < n; i++) {
+		struct hash h;
+		char hex[65];
+		uint64_t bytes;
+		struct fake_time t;
+		struct fake_rates none = {0};
+
+		if (!hash_file(paths[i], &h, &bytes, e))
+			return false;
+		hash_hex(&h, hex);
+		t = fake_measure(STR("plan"), str_of(hex), 100000, f->seed, &none);
+		out[i] = (struct m_timing){.median_ns = t.ns, .min_ns = t.ns, .spread_ns = t.spread_ns, .samples = 20};
+	}
+	return true;
+}
+
+static bool
+fake_canary(void *self, struct err *e)
+{
+	(void)self;
+	(void)e;
+	return true;
+}
+
+static void
+fake_close(void *self)
+{
+	(void)self;
+}
+
+/* Takes our own settings out of the text; the rest is fake_read's. */
+static bool
+read_args(struct arena *a, struct fake *f, struct str args, struct err *e)
+{
+	struct strbuf rest;
+
+	sb_init(&rest, a);
+	while (args.n) {
+		struct str word = str_cut(&args, ','), value = word, key = str_cut(&value, '=');
+		int64_t v = 0;
+		bool ours = str_is(key, "slow") || str_is(key, "lost");
+
+		if (ours && (!str_to_i64(value, &v) || v < 0))
+			return err_set(e, ERR_USAGE, "fake device: '%.*s' wants a number", STR_ARG(word));
+		if (str_is(key, "slow"))
+			f->slow_ms = (uint64_t)v;
+		else if (ours)
+			f->lost = (uint64_t)v;
+		else if (word.n)
+			sb_addf(&rest, "%s%.*s", rest.n ? "," : "", STR_ARG(word));
+	}
+	if (!fake_read(sb_str(&rest), &f->seed, &f->rates, e))
+		return false;
+	/* speed and losses decide no result, so they are no part of the environment */
+	f->device->env.key = str_of(arena_printf(a, "device=fake %s", rest.p));
+	return true;
+}
+
+static void
+fake_hw(struct m_hw *hw, const struct hw *from, const struct target *t)
+{
+	*hw = (struct m_hw){.flops_peak = from->flops_peak, .l1_bytes_per_s = from->bytes_per_s[0],
+	    .l2_bytes_per_s = from->bytes_per_s[1], .l3_bytes_per_s = from->bytes_per_s[2],
+	    .dram_bytes_per_s = from->bytes_per_s[3], .l1_bytes = t->l1_bytes, .l2_bytes = t->l2_bytes,
+	    .l3_bytes = t->l3_bytes, .call_ns = from->call_ns, .barrier_ns = from->barrier_ns,
+	    .simd_bytes = t->simd_bytes, .n_vregs = t->n_vregs, .n_cores = 1};
+}
+
+bool
+device_fake_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e)
+{
+	struct fake *f = NEW(a, struct fake);
+
+	*out = (struct device){.self = f, .class = "fake", .batch = 16, .target = target_avx2,
+	    .measure = fake_measure_all, .build = fake_build, .time_plans = fake_time_plans,
+	    .canary = fake_canary, .close = fake_close};
+	f->device = out;
+	f->cancel = conf->cancel;
+	/* about a core of today; the numbers only have to be the same everywhere */
+	f->hw = (struct hw){.flops_peak = 1e11, .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
+	    .level_bytes = {out->target.l1_bytes, out->target.l2_bytes, out->target.l3_bytes}, .call_ns = 50,
+	    .barrier_ns = 20, .simd_bytes = out->target.simd_bytes, .n_threads = 1};
+	if (!read_args(a, f, conf->args, e))
+		return false;
+	out->env.class = STR("fake");
+	out->env.run_compat = STR("fake");
+	out->env.compiler = STR("none");
+	out->env.epoch = GENERATOR_EPOCH;
+	out->env.hash = hash_bytes(out->env.key.p, out->env.key.n);
+	fake_hw(&out->env.hw, &f->hw, &out->target);
+	return true;
+}

@@ -1,0 +1,12 @@
+/* worker/frozen.h: the calibration of a measuring environment, kept from its first time on:
+ * bounds and clock ratios of all later runs stand on the same numbers. */
+#ifndef KORCH_FROZEN_H
+#define KORCH_FROZEN_H
+
+#include "measure.h"
+
+/* The one of this host's present environment; false when there is none yet. */
+bool frozen_load(struct calibration *out);
+bool frozen_save(const struct calibration *c, struct err *e) MUST_CHECK;
+
+#endif

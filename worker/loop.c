@@ -1,0 +1,532 @@
+/* worker/loop.c: the worker's talk with korchd on a libuv loop.
+ *
+ *   hello -> (lease -> batch to the work thread; its outcomes -> result until acknowledged)*
+ *
+ * One request of each kind is out at a time.  What gets no answer is sent again with the same
+ * id.  `session unknown` (the daemon was restarted) leads back to hello, which names the leases
+ * still held, so that the new daemon adopts them.  A lease ends here when its result is
+ * acknowledged, or the daemon revokes it. */
+#include "worker.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum { TICK_MS = 200, RESULT_BYTES = MSG_MAX_BYTES / 4 * 3 };
+static const int64_t SECOND = 1000000000;
+
+enum ask_kind { ASK_HELLO, ASK_LEASE, ASK_RENEW, ASK_RESULT, ASK_BYE, ASK_KINDS };
+struct ask {
+	bool is_out;
+	uint64_t id;
+	int64_t sent_ns, again_ns; /* not before */
+};
+struct lease {
+	struct m_held held;
+	bool is_revoked;
+};
+struct worker {
+	const struct worker_conf *conf;
+	const struct device *device;
+	struct work *work;
+	struct hello hello;
+	uv_loop_t uv;
+	uv_async_t wake;
+	uv_timer_t timer;
+	uv_signal_t term, intr;
+	struct sock_client *sock;
+	struct ask ask[ASK_KINDS];
+	uint64_t session, next_id, instance;
+	uint8_t challenge_bytes[AUTH_NONCE];
+	struct bytes challenge;
+	struct lease *leases;
+	uint32_t n_leases, cap_leases;
+	struct result *results, **results_tail; /* not yet acknowledged */
+	uint32_t n_sent;                        /* of them in the request that is out */
+	int64_t heartbeat_ns, last_work_ns, last_heard_ns;
+	int n_signals;
+	bool is_draining, is_done, was_ready;
+	struct err err;
+};
+
+static int64_t
+now_ns(void)
+{
+	return os_real()->mono_ns(NULL);
+}
+
+static void
+say(const struct worker *w, const char *event, const char *text)
+{
+	if (!w->conf->quiet)
+		fprintf(stderr, "korch-worker: %s%s%s\n", event, text[0] ? ": " : "", text);
+}
+
+/* ---- leases ------------------------------------------------------------------------- */
+static void
+add_lease(struct worker *w, const struct m_task *t)
+{
+	if (w->n_leases == w->cap_leases) {
+		w->cap_leases = w->cap_leases ? 2 * w->cap_leases : 64;
+		w->leases = heap_resize(w->leases, w->cap_leases * sizeof(*w->leases));
+	}
+	w->leases[w->n_leases++] = (struct lease){{.key = t->key, .gen = t->gen}, false};
+}
+
+static struct lease *
+find_lease(struct worker *w, const struct hash *key, uint64_t gen)
+{
+	for (uint32_t i = 0; i < w->n_leases; i++)
+		if (w->leases[i].held.gen == gen && hash_eq(&w->leases[i].held.key, key))
+			return &w->leases[i];
+	return NULL;
+}
+
+static void
+end_lease(struct worker *w, const struct hash *key, uint64_t gen)
+{
+	struct lease *l = find_lease(w, key, gen);
+
+	if (l)
+		*l = w->leases[--w->n_leases];
+}
+
+static void
+mark_revoked(struct worker *w, const struct m_held *list, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct lease *l = find_lease(w, &list[i].key, list[i].gen);
+
+		if (l)
+			l->is_revoked = true;
+	}
+}
+
+static struct m_held *
+held_list(struct worker *w, struct arena *a, uint32_t *n)
+{
+	struct m_held *list = NEW_ARRAY(a, struct m_held, MAX_OF(w->n_leases, 1u));
+
+	*n = 0;
+	for (uint32_t i = 0; i < w->n_leases; i++)
+		if (!w->leases[i].is_revoked)
+			list[(*n)++] = w->leases[i].held;
+	return list;
+}
+
+/* ---- sending ------------------------------------------------------------------------ */
+static void
+send_msg(struct worker *w, enum ask_kind kind, struct arena *a, struct msg *m, int64_t wait_ns)
+{
+	struct ask *k = &w->ask[kind];
+	struct bytes b;
+	struct err e = {0};
+
+	if (!k->id)
+		k->id = ++w->next_id;
+	m->id = k->id;
+	m->session = kind == ASK_HELLO ? 0 : w->session;
+	if (!msg_pack(a, m, MSG_MAX_BYTES, &b, &e))
+		bug("%s: %s", msg_name(m->type), e.msg);
+	k->is_out = true;
+	k->sent_ns = now_ns();
+	sock_ask(w->sock, b, (int)(wait_ns / 1000000), (void *)(uintptr_t)kind);
+}
+
+static void
+send_hello(struct worker *w)
+{
+	struct arena a = {0};
+	struct msg m;
+
+	hello_fill(&w->hello, w->challenge, &m);
+	m.hello.held = held_list(w, &a, &m.hello.n_held);
+	send_msg(w, ASK_HELLO, &a, &m, 5 * SECOND);
+	arena_fini(&a);
+}
+
+static void
+send_lease(struct worker *w)
+{
+	struct arena a = {0};
+	struct msg m = {.type = MSG_lease};
+
+	m.lease.max = w->device->batch;
+	m.lease.wait_ns = 15 * SECOND;
+	m.lease.class = str_of(w->device->class);
+	send_msg(w, ASK_LEASE, &a, &m, 25 * SECOND);
+	arena_fini(&a);
+}
+
+static void
+send_renew(struct worker *w)
+{
+	struct arena a = {0};
+	struct msg m = {.type = MSG_renew};
+
+	m.renew.held = held_list(w, &a, &m.renew.n_held);
+	send_msg(w, ASK_RENEW, &a, &m, 5 * SECOND);
+	arena_fini(&a);
+}
+
+static size_t
+outcome_bytes(const struct m_outcome *o)
+{
+	size_t n = 600 + o->log.n + o->cause.n;
+
+	for (uint32_t i = 0; i < o->n_rows; i++)
+		n += 250 + o->rows[i].schedule.n + o->rows[i].cause.n;
+	return n;
+}
+
+static void
+send_results(struct worker *w)
+{
+	struct arena a = {0};
+	struct msg m = {.type = MSG_result};
+	size_t sum = 0;
+
+	m.result.class = str_of(w->device->class);
+	m.result.outcomes = NEW_ARRAY(&a, struct m_outcome, 64);
+	for (struct result *r = w->results; r && m.result.n_outcomes < 64; r = r->next) {
+		sum += outcome_bytes(&r->outcome);
+		if (m.result.n_outcomes && sum > RESULT_BYTES)
+			break;
+		m.result.outcomes[m.result.n_outcomes++] = r->outcome;
+	}
+	w->n_sent = m.result.n_outcomes;
+	send_msg(w, ASK_RESULT, &a, &m, 20 * SECOND);
+	arena_fini(&a);
+}
+
+static void
+send_bye(struct worker *w)
+{
+	struct arena a = {0};
+	struct msg m = {.type = MSG_bye};
+
+	send_msg(w, ASK_BYE, &a, &m, 2 * SECOND);
+	arena_fini(&a);
+}
+
+/* ---- answers ------------------------------------------------------------------------ */
+static void
+tell_ready(struct worker *w)
+{
+	if (w->was_ready)
+		return;
+	w->was_ready = true;
+	say(w, "ready", w->conf->url);
+	if (w->conf->json)
+		printf("{\"ready\":true,\"device\":\"%s\"}\n", w->device->class);
+	(void)fflush(stdout);
+	if (w->conf->ready_fd >= 0) {
+		(void)dprintf(w->conf->ready_fd, "ready\n");
+		(void)close(w->conf->ready_fd);
+	}
+}
+
+static void
+got_welcome(struct worker *w, const struct msg *m)
+{
+	struct err e = {0};
+	uint64_t session;
+
+	if (!hello_read(&w->hello, m, &session, &e)) {
+		w->challenge.n = 0;
+		if (e.code == ERR_USAGE || e.code == ERR_PROTO) { /* versions or token: waiting will not help */
+			w->err = e;
+			w->is_done = true;
+		}
+		return;
+	}
+	if (session == 0) {
+		w->challenge.n = MIN_OF(m->welcome.challenge.n, sizeof(w->challenge_bytes));
+		memcpy(w->challenge_bytes, m->welcome.challenge.p, w->challenge.n);
+		w->challenge.p = w->challenge_bytes;
+		return;
+	}
+	w->challenge.n = 0;
+	w->session = session;
+	w->instance = m->welcome.instance;
+	w->heartbeat_ns = MAX_OF(m->welcome.heartbeat_ns, SECOND / 10);
+	mark_revoked(w, m->welcome.revoked, m->welcome.n_revoked);
+	tell_ready(w);
+}
+
+static void
+got_grant(struct worker *w, const struct msg *m)
+{
+	struct batch *b;
+
+	w->is_draining |= m->grant.drain;
+	w->ask[ASK_LEASE].again_ns = now_ns() + MIN_OF(MAX_OF(m->grant.retry_ns, (int64_t)0), 5 * SECOND);
+	if (m->grant.n_tasks == 0)
+		return;
+	b = heap_alloc(sizeof(*b));
+	b->n = m->grant.n_tasks;
+	b->session = w->session;
+	b->tasks = NEW_ARRAY(&b->arena, struct m_task, b->n);
+	for (uint32_t i = 0; i < b->n; i++) {
+		b->tasks[i] = m->grant.tasks[i];
+		rec_dup(&b->arena, "task", &b->tasks[i]);
+		add_lease(w, &b->tasks[i]);
+	}
+	w->last_work_ns = now_ns();
+	work_post(w->work, b);
+}
+
+/* Acknowledged (or refused for good): those results are the daemon's now. */
+static void
+drop_sent(struct worker *w)
+{
+	for (; w->n_sent && w->results; w->n_sent--) {
+		struct result *r = w->results;
+
+		w->results = r->next;
+		if (!w->results)
+			w->results_tail = &w->results;
+		end_lease(w, &r->outcome.key, r->outcome.gen);
+		arena_fini(&r->arena);
+		free(r);
+	}
+}
+
+static void
+got_answer(struct worker *w, enum ask_kind kind, const struct msg *m)
+{
+	struct err e = {0};
+
+	w->ask[kind].id = 0;
+	w->last_heard_ns = now_ns();
+	if (kind == ASK_HELLO) {
+		got_welcome(w, m);
+		return;
+	}
+	if (msg_is_error(m, &e)) {
+		if (strcmp(e.msg, "session unknown: say hello") == 0) {
+			w->session = 0;
+			return;
+		}
+		say(w, msg_name(m->type), e.msg);
+		/* full disk and the like pass; what the daemon refuses as wrong will stay wrong */
+		if (kind == ASK_RESULT && e.code != ERR_FULL && e.code != ERR_IO)
+			drop_sent(w);
+		w->ask[kind].again_ns = now_ns() + SECOND;
+		return;
+	}
+	switch (kind) {
+	case ASK_LEASE:
+		if (m->type == MSG_grant)
+			got_grant(w, m);
+		break;
+	case ASK_RENEW:
+		if (m->type == MSG_renewed) {
+			mark_revoked(w, m->renewed.revoked, m->renewed.n_revoked);
+			w->is_draining |= m->renewed.drain;
+		}
+		break;
+	case ASK_RESULT:
+		drop_sent(w);
+		break;
+	case ASK_BYE:
+		w->is_done = true;
+		break;
+	case ASK_HELLO:
+	case ASK_KINDS:
+		break;
+	}
+}
+
+static void
+take_answers(struct worker *w)
+{
+	struct sock_call *call;
+
+	while ((call = sock_done(w->sock)) != NULL) {
+		enum ask_kind kind = (enum ask_kind)(uintptr_t)sock_call_tag(call);
+		struct arena a = {0};
+		struct bytes b;
+		struct msg m;
+		struct err e = {0};
+
+		w->ask[kind].is_out = false;
+		if (!sock_call_bytes(call, &b, &e) || !msg_unpack(&a, b, &m, &e)) {
+			w->ask[kind].again_ns = now_ns() + SECOND / 4; /* the same request again */
+			if (kind == ASK_BYE)
+				w->is_done = true;
+			/* hello that was lost on the way starts anew: its challenge may be used up */
+			if (kind == ASK_HELLO)
+				w->challenge.n = 0;
+		} else
+			got_answer(w, kind, &m);
+		arena_fini(&a);
+		sock_call_free(call);
+	}
+}
+
+static void
+take_results(struct worker *w)
+{
+	struct result *r;
+
+	while ((r = work_take(w->work)) != NULL) {
+		struct lease *l = find_lease(w, &r->outcome.key, r->outcome.gen);
+
+		w->last_work_ns = now_ns();
+		if (!l || l->is_revoked) { /* nobody wants it any more */
+			end_lease(w, &r->outcome.key, r->outcome.gen);
+			arena_fini(&r->arena);
+			free(r);
+			continue;
+		}
+		r->next = NULL;
+		*w->results_tail = r;
+		w->results_tail = &r->next;
+	}
+}
+
+/* ---- what next ---------------------------------------------------------------------- */
+static bool
+is_free(const struct worker *w, enum ask_kind kind)
+{
+	return !w->ask[kind].is_out && now_ns() >= w->ask[kind].again_ns;
+}
+
+static void
+turn(struct worker *w)
+{
+	int64_t now = now_ns();
+
+	take_answers(w);
+	take_results(w);
+	if (w->is_done)
+		return;
+	if (!w->session) {
+		if (is_free(w, ASK_HELLO))
+			send_hello(w);
+	} else {
+		if (w->results && is_free(w, ASK_RESULT))
+			send_results(w);
+		/* half a batch left: the next one is fetched while the device works */
+		if (!w->is_draining && w->n_leases <= w->device->batch / 2 && is_free(w, ASK_LEASE))
+			send_lease(w);
+		if (is_free(w, ASK_RENEW) && now - w->ask[ASK_RENEW].sent_ns >= w->heartbeat_ns)
+			send_renew(w);
+		if (w->is_draining && w->n_leases == 0 && !w->results && is_free(w, ASK_BYE))
+			send_bye(w);
+	}
+	if (w->n_leases)
+		w->last_work_ns = now;
+	if (w->conf->idle_exit_ns && !w->is_draining && now - w->last_work_ns > w->conf->idle_exit_ns) {
+		say(w, "leaving", "nothing to do");
+		w->is_draining = true;
+	}
+	if (w->is_draining && !w->session && w->n_leases == 0)
+		w->is_done = true;
+}
+
+static void
+on_wake(uv_async_t *h)
+{
+	turn(h->data);
+}
+
+static void
+on_tick(uv_timer_t *h)
+{
+	turn(h->data);
+}
+
+/* First signal: finish what is held and leave.  Second: hand it back. */
+static void
+on_signal(uv_signal_t *h, int number)
+{
+	struct worker *w = h->data;
+
+	(void)number;
+	w->is_draining = true;
+	if (++w->n_signals == 1) {
+		say(w, "leaving", "after the work in hand; a second signal leaves at once");
+		return;
+	}
+	w->is_done = true;
+}
+
+static void
+ring(void *self)
+{
+	(void)uv_async_send(&((struct worker *)self)->wake);
+}
+
+static void
+open_loop(struct worker *w)
+{
+	if (uv_loop_init(&w->uv) != 0 || uv_async_init(&w->uv, &w->wake, on_wake) != 0 ||
+	    uv_timer_init(&w->uv, &w->timer) != 0 || uv_signal_init(&w->uv, &w->term) != 0 ||
+	    uv_signal_init(&w->uv, &w->intr) != 0)
+		bug("the event loop cannot start");
+	w->wake.data = w->timer.data = w->term.data = w->intr.data = w;
+	(void)uv_timer_start(&w->timer, on_tick, 0, TICK_MS);
+	(void)uv_signal_start(&w->term, on_signal, SIGTERM);
+	(void)uv_signal_start(&w->intr, on_signal, SIGINT);
+}
+
+static void
+close_loop(struct worker *w)
+{
+	uv_close((uv_handle_t *)&w->wake, NULL);
+	uv_close((uv_handle_t *)&w->timer, NULL);
+	uv_close((uv_handle_t *)&w->term, NULL);
+	uv_close((uv_handle_t *)&w->intr, NULL);
+	while (uv_run(&w->uv, UV_RUN_DEFAULT) != 0)
+		;
+	if (uv_loop_close(&w->uv) != 0)
+		bug("the event loop still has handles");
+}
+
+int
+worker_loop(const struct worker_conf *conf, const struct device *d, struct work *work, const struct auth *auth,
+    struct err *e)
+{
+	struct worker *w = heap_alloc(sizeof(*w));
+	int status = 0;
+
+	w->conf = conf;
+	w->device = d;
+	w->work = work;
+	w->results_tail = &w->results;
+	w->last_work_ns = w->last_heard_ns = now_ns();
+	auth_random(&w->next_id, 4);
+	w->hello = (struct hello){.role = AUTH_WORKER, .auth = auth, .name = str_of(conf->name),
+	    .is_local = strncmp(conf->url, "ipc:", 4) == 0, .envs = (struct m_env *)(uintptr_t)&d->env, .n_envs = 1};
+	open_loop(w);
+	work_start(work, d, conf->url, ring, w);
+	if (sock_client_open(&w->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, w}, e)) {
+		while (!w->is_done)
+			(void)uv_run(&w->uv, UV_RUN_ONCE);
+		work_stop(work, true);
+		sock_client_close(w->sock); /* the daemon sees the end and takes back what is left */
+		if (w->err.code) {
+			*e = w->err;
+			status = err_exit_status(e->code);
+		}
+	} else {
+		work_stop(work, true);
+		status = err_exit_status(e->code);
+	}
+	while (w->results) {
+		struct result *r = w->results;
+
+		w->results = r->next;
+		arena_fini(&r->arena);
+		free(r);
+	}
+	close_loop(w);
+	free(w->leases);
+	free(w);
+	return status;
+}

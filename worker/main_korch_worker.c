@@ -1,0 +1,63 @@
+/* worker/main_korch_worker.c: korch-worker: opens its device, then works for a korchd. */
+#include "worker.h"
+
+#include "../kernels/base/opt.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static bool
+read_conf(struct arena *a, const struct opts *o, struct worker_conf *c, struct err *e)
+{
+	char *host = arena_alloc(a, 256);
+
+	(void)gethostname(host, 255);
+	*c = (struct worker_conf){.url = opt_text(o, OPT_worker_daemon), .token_file = opt_text(o, OPT_token_file),
+	    .name = opt_text(o, OPT_worker_name), .device = opt_text(o, OPT_worker_device),
+	    .quiet = opt_flag(o, OPT_quiet), .json = opt_flag(o, OPT_json),
+	    .idle_exit_ns = (int64_t)(opt_real(o, OPT_idle_exit) * 1e9), .ready_fd = (int)opt_int(o, OPT_ready_fd)};
+	if (!c->name[0])
+		c->name = arena_printf(a, "%s-%ld", host, (long)getpid());
+	if (!c->url[0])
+		return err_set(e, ERR_USAGE, "which daemon? name it with --daemon ipc:///path or tcp://host:port");
+	return true;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct work *work = heap_alloc(sizeof(*work));
+	struct arena a = {0};
+	struct opts o;
+	struct worker_conf conf;
+	struct device_conf dc;
+	struct device device;
+	struct auth auth = {0};
+	struct err e = {0};
+	int status = opts_main(&a, PROG_WORKER, argc, argv, &o);
+
+	if (status >= 0)
+		return status;
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (opt_flag(&o, OPT_with_parent))
+		(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+	sandbox_enter();
+	if (!read_conf(&a, &o, &conf, &e) ||
+	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
+		return opts_fail(&o, &e);
+	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler), .cpu = opt_int(&o, OPT_cpu),
+	    .quiet = conf.quiet, .cancel = &work->cancel};
+	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
+		return opts_fail(&o, &e);
+	status = worker_loop(&conf, &device, work, &auth, &e);
+	if (status)
+		status = opts_fail(&o, &e);
+	device.close(device.self);
+	free(work);
+	arena_fini(&a);
+	return status;
+}

@@ -1,0 +1,281 @@
+/* worker/work.c: the work thread: takes batches in order, does their tasks on the device, hands
+ * the outcomes back one by one (measurements of a batch together: they are raced). */
+#include "worker.h"
+
+#include "../proto/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { REQUEST_MAX = 1 << 26 };
+
+static void
+give(struct work *w, const struct m_outcome *o)
+{
+	struct result *r = heap_alloc(sizeof(*r));
+
+	r->outcome = *o;
+	rec_dup(&r->arena, "outcome", &r->outcome);
+	(void)pthread_mutex_lock(&w->lock);
+	*w->out_tail = r;
+	w->out_tail = &r->next;
+	(void)pthread_mutex_unlock(&w->lock);
+	w->wake(w->self);
+}
+
+static struct m_outcome
+outcome_of(const struct m_task *t)
+{
+	return (struct m_outcome){.key = t->key, .gen = t->gen, .kind = t->kind, .effort = t->effort,
+	    .threads = t->threads, .precision = t->precision, .cause = STR(""), .log = STR("")};
+}
+
+static void
+outcome_fail(struct m_outcome *o, struct arena *a, const struct err *e)
+{
+	o->fail = (uint64_t)err_wire(e->code);
+	o->cause = str_of(str_dup(a, str_of(e->msg)));
+}
+
+/* ---- blobs -------------------------------------------------------------------------- */
+static bool
+open_client(const struct work *w, uint64_t session, struct client **c, struct err *e)
+{
+	struct client_conf conf = {.url = w->url, .session = session, .patience_ns = 20000000000};
+
+	return client_open(c, &conf, e);
+}
+
+/* A file with the blob's content: where the daemon has it when that is this host, else fetched. */
+static bool
+need_file(const struct work *w, struct arena *a, uint64_t session, const struct hash *digest, struct str path,
+    const char **out, struct err *e)
+{
+	struct client *c;
+	char hex[65];
+	bool ok;
+
+	*out = str_dup(a, path);
+	if (path.n && access(*out, R_OK) == 0)
+		return true;
+	hash_hex(digest, hex);
+	*out = arena_printf(a, "%s/%s", w->dir, hex);
+	if (access(*out, R_OK) == 0)
+		return true;
+	if (!open_client(w, session, &c, e))
+		return false;
+	ok = client_get_file(c, digest, *out, e);
+	client_close(c);
+	return ok;
+}
+
+static bool
+need_request(const struct work *w, struct arena *a, uint64_t session, const struct m_task *t, enum msg_type type,
+    struct msg *m, struct err *e)
+{
+	const char *path;
+	struct bytes b;
+
+	if (!need_file(w, a, session, &t->payload, t->payload_path, &path, e) ||
+	    !os_read_file(os_real(), a, path, REQUEST_MAX, &b, e) || !msg_unpack(a, b, m, e))
+		return false;
+	return m->type == type || err_set(e, ERR_PROTO, "the task's request is %s", msg_name(m->type));
+}
+
+/* ---- tasks -------------------------------------------------------------------------- */
+static bool
+do_build(struct work *w, struct arena *a, uint64_t session, const struct m_task *t, struct m_outcome *o,
+    struct err *e)
+{
+	struct built b = {0};
+	struct client *c;
+	struct msg m;
+	bool ok;
+
+	if (!need_request(w, a, session, t, MSG_build_ask, &m, e) ||
+	    !w->device->build(w->device->self, a, &m.build_ask, &b, e))
+		return false;
+	if (!open_client(w, session, &c, e))
+		return false;
+	ok = client_put_bytes(c, b.object, "artefact", &o->artefact, e);
+	client_close(c);
+	o->log = (struct str){b.log.p ? b.log.p : "", MIN_OF(b.log.n, (size_t)60000)};
+	return ok;
+}
+
+static bool
+do_time(struct work *w, struct arena *a, uint64_t session, const struct m_task *t, struct m_outcome *o,
+    struct err *e)
+{
+	const char *paths[16];
+	struct msg m;
+	uint32_t n;
+
+	if (!need_request(w, a, session, t, MSG_time_ask, &m, e))
+		return false;
+	n = MIN_OF(m.time_ask.n_plans, (uint32_t)COUNT_OF(paths));
+	for (uint32_t i = 0; i < n; i++)
+		if (!need_file(w, a, session, &m.time_ask.plans[i].digest,
+		        t->payload_path.n ? m.time_ask.plans[i].path : STR(""), &paths[i], e))
+			return false;
+	o->timings = NEW_ARRAY(a, struct m_timing, MAX_OF(n, 1u));
+	if (!w->device->time_plans(w->device->self, a, paths, n, (uint32_t)m.time_ask.threads, o->timings, e))
+		return false;
+	o->n_timings = n;
+	return true;
+}
+
+static void
+do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task *t)
+{
+	struct m_outcome o = outcome_of(t);
+	struct err e = {0};
+	bool ok = false;
+
+	switch (t->kind) {
+	case TASK_BUILD:
+		ok = do_build(w, a, session, t, &o, &e);
+		break;
+	case TASK_TIME:
+		ok = do_time(w, a, session, t, &o, &e);
+		break;
+	case TASK_CANARY:
+		ok = w->device->canary(w->device->self, &e);
+		break;
+	default:
+		(void)err_set(&e, ERR_PROTO, "task kind %llu is not known to this worker", (unsigned long long)t->kind);
+	}
+	if (!ok)
+		outcome_fail(&o, a, &e);
+	give(w, &o);
+}
+
+static void
+do_batch(struct work *w, struct batch *b)
+{
+	struct m_task *measure = NEW_ARRAY(&b->arena, struct m_task, MAX_OF(b->n, 1u));
+	struct m_outcome *out = NEW_ARRAY(&b->arena, struct m_outcome, MAX_OF(b->n, 1u));
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (b->tasks[i].kind != TASK_MEASURE) {
+			do_other(w, &b->arena, b->session, &b->tasks[i]);
+			continue;
+		}
+		out[n] = outcome_of(&b->tasks[i]);
+		measure[n++] = b->tasks[i];
+	}
+	/* in pieces, so that rows are safe and seen early */
+	for (uint32_t i = 0; i < n && !w->cancel; i += w->device->batch) {
+		uint32_t some = MIN_OF(w->device->batch, n - i);
+
+		w->device->measure(w->device->self, &b->arena, measure + i, some, out + i);
+		for (uint32_t k = i; k < i + some && !w->cancel; k++)
+			give(w, &out[k]);
+	}
+}
+
+static void *
+work_thread(void *arg)
+{
+	struct work *w = arg;
+
+	(void)pthread_mutex_lock(&w->lock);
+	for (;;) {
+		struct batch *b;
+
+		while (!w->in && !w->is_closing)
+			(void)pthread_cond_wait(&w->posted, &w->lock);
+		if (w->is_closing)
+			break;
+		b = w->in;
+		w->in = b->next;
+		if (!w->in)
+			w->in_tail = &w->in;
+		w->is_busy = true;
+		(void)pthread_mutex_unlock(&w->lock);
+		do_batch(w, b);
+		arena_fini(&b->arena);
+		free(b);
+		(void)pthread_mutex_lock(&w->lock);
+		w->is_busy = false;
+	}
+	(void)pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+void
+work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self)
+{
+	w->device = d;
+	w->url = url;
+	w->wake = wake;
+	w->self = self;
+	w->in_tail = &w->in;
+	w->out_tail = &w->out;
+	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/korch-worker-XXXXXX");
+	if (!mkdtemp(w->dir))
+		(void)snprintf(w->dir, sizeof(w->dir), "/tmp");
+	(void)pthread_mutex_init(&w->lock, NULL);
+	(void)pthread_cond_init(&w->posted, NULL);
+	if (pthread_create(&w->thread, NULL, work_thread, w) != 0)
+		bug("the work thread cannot start");
+}
+
+void
+work_post(struct work *w, struct batch *b)
+{
+	b->next = NULL;
+	(void)pthread_mutex_lock(&w->lock);
+	*w->in_tail = b;
+	w->in_tail = &b->next;
+	(void)pthread_cond_signal(&w->posted);
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+struct result *
+work_take(struct work *w)
+{
+	struct result *r;
+
+	(void)pthread_mutex_lock(&w->lock);
+	r = w->out;
+	if (r) {
+		w->out = r->next;
+		if (!w->out)
+			w->out_tail = &w->out;
+	}
+	(void)pthread_mutex_unlock(&w->lock);
+	return r;
+}
+
+void
+work_stop(struct work *w, bool now)
+{
+	struct result *r;
+
+	(void)pthread_mutex_lock(&w->lock);
+	w->is_closing = true;
+	if (now)
+		w->cancel = true;
+	(void)pthread_cond_signal(&w->posted);
+	(void)pthread_mutex_unlock(&w->lock);
+	(void)pthread_join(w->thread, NULL);
+	while (w->in) {
+		struct batch *b = w->in;
+
+		w->in = b->next;
+		arena_fini(&b->arena);
+		free(b);
+	}
+	while ((r = work_take(w)) != NULL) {
+		arena_fini(&r->arena);
+		free(r);
+	}
+	(void)rmdir(w->dir);
+	(void)pthread_mutex_destroy(&w->lock);
+	(void)pthread_cond_destroy(&w->posted);
+}

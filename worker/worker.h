@@ -1,0 +1,58 @@
+/* worker/worker.h: the worker from inside: a loop thread that talks to korchd, a work thread
+ * that has the device.  They share two queues; a batch belongs to one of them at a time. */
+#ifndef KORCH_WORKER_H
+#define KORCH_WORKER_H
+
+#include "../proto/hello.h"
+#include "../proto/sock.h"
+#include "device.h"
+
+#include <pthread.h>
+
+/* Tasks of one grant: to the work thread with tasks, back with outcomes, piece by piece. */
+struct batch {
+	struct batch *next;
+	struct arena arena;
+	struct m_task *tasks;
+	uint32_t n;
+	uint64_t session;        /* for blobs */
+};
+struct result {
+	struct result *next;
+	struct arena arena;
+	struct m_outcome outcome;
+};
+struct work {
+	const struct device *device;
+	const char *url;         /* for blobs */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t posted;
+	struct batch *in, **in_tail;
+	struct result *out, **out_tail;
+	bool is_closing, is_busy;
+	volatile bool cancel;
+	void (*wake)(void *self);
+	void *self;
+	char dir[64];            /* for downloads */
+};
+void work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self);
+void work_post(struct work *w, struct batch *b);
+struct result *work_take(struct work *w); /* NULL: none */
+/* Ends after the task under way; `now` gives it up. */
+void work_stop(struct work *w, bool now);
+
+struct worker_conf {
+	const char *url, *token_file, *name, *device;
+	bool quiet, json;
+	int64_t idle_exit_ns;    /* 0: never */
+	int ready_fd;
+};
+/* Runs until drained, told to stop, or idle for too long; returns the exit status. */
+int worker_loop(const struct worker_conf *conf, const struct device *d, struct work *w, const struct auth *auth,
+    struct err *e);
+
+/* Rights and limits that this process gives up: what the measuring child inherits too. */
+void sandbox_enter(void);
+
+#endif
