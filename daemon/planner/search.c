@@ -238,7 +238,7 @@ fail_offline(struct tune *t, struct err *e)
 }
 
 bool
-search_run(struct tune *t, struct err *e)
+tune_search(struct tune *t, struct err *e)
 {
 	bool may_measure = !t->start.options.offline && t->start.options.budget_ns > 0;
 	bool done = false;

@@ -76,7 +76,7 @@ const char *spec_words(struct tune *t, uint32_t s);
 bool progress_say(struct tune *t, const char *phase, bool now, struct err *e) MUST_CHECK;
 
 /* ---- search.c */
-bool search_run(struct tune *t, struct err *e) MUST_CHECK;
+bool tune_search(struct tune *t, struct err *e) MUST_CHECK;
 /* The best plan from what is known now, where the search ended before its proof. */
 bool search_settle(struct tune *t, struct err *e) MUST_CHECK;
 
