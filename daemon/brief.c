@@ -220,7 +220,8 @@ planner_words(void *self, struct bytes b)
 	keep = MIN_OF(old, (size_t)LAST_WORDS - MIN_OF(b.n, (size_t)LAST_WORDS));
 	skip = b.n - MIN_OF(b.n, (size_t)LAST_WORDS);
 	p = arena_alloc(&fresh, LAST_WORDS + 1);
-	memcpy(p, j->last_words.p + (old - keep), keep);
+	if (keep)
+		memcpy(p, j->last_words.p + (old - keep), keep);
 	memcpy(p + keep, b.p + skip, b.n - skip);
 	j->last_words = (struct str){p, keep + b.n - skip};
 	arena_fini(&j->last_words_arena);

@@ -94,8 +94,12 @@ got_words(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 static void
 set_limits(int pid, uint64_t memory_bytes)
 {
-	struct rlimit memory = {memory_bytes, memory_bytes}, none = {0, 0};
+	struct rlimit memory, none = {0, 0};
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	memory_bytes = 0; /* shadow memory needs all of the address space */
+#endif
+	memory = (struct rlimit){memory_bytes, memory_bytes};
 	if (memory_bytes)
 		(void)prlimit(pid, RLIMIT_AS, &memory, NULL);
 	(void)prlimit(pid, RLIMIT_CORE, &none, NULL);
