@@ -278,6 +278,7 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 	m.tensor = anchor_tensor(p, pitch, p->n_stages);
 	take_local(p, m.tensor, pitch);
 	b->s->a = ex_read(x, DT_f32, m.tensor, at);
+	b->s->body = ex_map(x, PRIM_mul, DT_f32, 2, (ex_id[]){b->s->a, b->s->b});
 	memmove(&tp->row[step + 1], &tp->row[step], (tp->n_row - step) * sizeof *tp->row);
 	tp->row[step] = p->n_stages;
 	tp->n_row++;

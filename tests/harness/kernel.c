@@ -137,8 +137,8 @@ load(struct bytes so, struct err *e)
 		if (!h)
 			(void)err_set(e, ERR_LAUNCH, "%s", dlerror());
 	}
-	if (fd >= 0)
-		(void)close(fd);
+	/* The file stays open: the loader knows objects by name, and the next one must not get this
+	 * number again. */
 	return h;
 }
 
