@@ -37,7 +37,7 @@ bool dev_compatible(struct str need, const struct dev_info *have, struct err *e)
 struct dev_kernel {
 	void *pass[PLAN_MAX_PASSES];
 	int64_t range[PLAN_MAX_PASSES];
-	uint32_t n_passes;
+	uint32_t n_passes; /* 0 where all results are empty: nothing runs */
 	size_t shared_bytes, local_bytes;
 };
 struct dev_launch {

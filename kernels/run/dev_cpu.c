@@ -101,9 +101,9 @@ cpu_find(void *self, struct dev_module *m, const char *symbol, struct dev_kernel
 	char name[256];
 
 	(void)self;
-	if (k->n_passes < 1 || k->n_passes > PLAN_MAX_PASSES)
-		return err_set(e, ERR_FORMAT, "kernel %s has %u passes; from 1 to %d are possible", symbol,
-		    k->n_passes, PLAN_MAX_PASSES);
+	if (k->n_passes > PLAN_MAX_PASSES)
+		return err_set(e, ERR_FORMAT, "kernel %s has %u passes; at most %d are possible", symbol, k->n_passes,
+		    PLAN_MAX_PASSES);
 	for (uint32_t i = 0; i < k->n_passes; i++) {
 		int n = snprintf(name, sizeof(name), "%s_p%u", symbol, i);
 

@@ -141,7 +141,7 @@ fake_find(void *self, struct dev_module *m, const char *symbol, struct dev_kerne
 {
 	(void)self;
 	(void)m;
-	if (!*symbol || k->n_passes < 1 || k->n_passes > PLAN_MAX_PASSES)
+	if (!*symbol || k->n_passes > PLAN_MAX_PASSES)
 		return err_set(e, ERR_FORMAT, "kernel \"%s\" with %u passes", symbol, k->n_passes);
 	return true;
 }

@@ -96,7 +96,7 @@ check_kernel_row(const struct plan *p, uint32_t i, struct err *e)
 {
 	const struct plan_kernel *k = &p->kernels[i];
 
-	if (k->n_passes < 1 || k->n_passes > PLAN_MAX_PASSES)
+	if (k->n_passes > PLAN_MAX_PASSES)
 		return refuse(e, "kernel", i, "has an impossible number of passes");
 	if (k->n_operands > MAX_OPERANDS || k->n_results < 1 || k->n_results > MAX_OPERANDS)
 		return refuse(e, "kernel", i, "has an impossible number of operands");
