@@ -1,0 +1,112 @@
+/* tests/prop/plan_test.c: random graphs, also rewritten ones with alternatives, become plans that the
+ * checker accepts and that compute what the graph means, step by step in the plan's own memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "../../daemon/rewrite/rewrite.h"
+#include "../../kernels/interp/interp.h"
+#include "../../kernels/run/certify.h"
+#include "../../kernels/run/dev.h"
+#include "../harness/plan_path.h"
+#include "random_graph.h"
+
+enum { N_GRAPHS = 150 };
+
+static void
+compare_outputs(struct arena *a, const struct graph *g, const struct plan *p, struct rng *r, uint64_t seed)
+{
+	const void **inputs = random_inputs(a, r, g);
+	void **want = NEW_ARRAY(a, void *, g->n_outputs), **have = NEW_ARRAY(a, void *, g->n_outputs);
+	struct err e = {0};
+
+	if (!interp_run(a, g, inputs, NULL, want, &e) || !plan_path_run(a, p, inputs, have, &e))
+		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		const struct tensor *t = graph_tensor(g, g->outputs[i]);
+		double d = values_distance(t->type, &t->shape, have[i], want[i], 1);
+
+		if (!(d < 1e-3))
+			fail_msg("seed %llu: output %u differs by %g", (unsigned long long)seed, i, d);
+	}
+}
+
+static void
+check_graph(const struct graph *g, uint64_t seed, uint32_t *n_steps)
+{
+	struct arena a = {0};
+	struct plan_path path;
+	struct certificate c;
+	struct rng r = {seed};
+	struct err e = {0};
+
+	if (!plan_path_make(&a, g, seed, &path, &e) || !plan_check(&path.plan, &e) || !plan_certify(&path.plan, &c, &e))
+		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+	assert_true(path.plan.proved);
+	assert_int_equal(c.n_chosen, path.plan.n_steps);
+	*n_steps += path.plan.n_steps;
+	compare_outputs(&a, g, &path.plan, &r, seed);
+	arena_fini(&a);
+}
+
+static void
+plans_compute_their_graph(void **state)
+{
+	uint32_t n_steps = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
+		struct arena a = {0};
+		struct rng r = {seed};
+		struct random_opts o = {.n_nodes = 2 + (uint32_t)(seed % 14), .kinds = RG_ALL & ~(uint32_t)RG_PROD,
+		    .max_elements = 256, .chain = seed % 3 == 0};
+		struct graph g, sorted;
+
+		random_graph(&g, &a, &r, &o);
+		graph_sort(&sorted, &a, &g, NULL);
+		check_graph(&sorted, seed, &n_steps);
+		arena_fini(&a);
+	}
+	print_message("%d graphs, %u steps\n", N_GRAPHS, n_steps);
+}
+
+static void
+plans_of_rewritten_graphs(void **state)
+{
+	uint32_t n_steps = 0, n_alternatives = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
+		struct arena a = {0};
+		struct rng r = {seed * 977};
+		struct random_opts o = {.n_nodes = 2 + (uint32_t)(seed % 10), .kinds = RG_MAP | RG_BCAST | RG_REDUCE |
+		    RG_LAYOUT | RG_MATMUL, .max_elements = 256, .chain = seed % 2 == 0};
+		struct rewrite_stats stats;
+		struct graph g, sorted, to;
+		struct err e = {0};
+
+		random_graph(&g, &a, &r, &o);
+		graph_sort(&sorted, &a, &g, NULL);
+		if (!rewrite_run(&a, &sorted, &(struct rewrite_opts){true, true, NUM_REASSOC, 4096}, &to, &stats, &e))
+			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+		for (uint32_t i = 0; i < to.n_nodes; i++)
+			for (uint32_t j = 0; j < i; j++)
+				n_alternatives += to.nodes[i].out[0].i == to.nodes[j].out[0].i;
+		check_graph(&to, seed, &n_steps);
+		arena_fini(&a);
+	}
+	print_message("%d graphs, %u alternatives, %u steps\n", N_GRAPHS, n_alternatives, n_steps);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(plans_compute_their_graph),
+	    cmocka_unit_test(plans_of_rewritten_graphs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
