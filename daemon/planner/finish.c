@@ -191,7 +191,7 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 
 	for (uint32_t i = 0; i < n; i++) {
 		bound[i] = t->cost[i].bound_ns;
-		measured[i] = t->cost[i].measured_ns > 0;
+		measured[i] = t->cost[i].state == LAZY_MEASURED;
 	}
 	hash_hex(&t->model_digest, digest);
 	*plan = (struct plan){

@@ -199,17 +199,26 @@ search_round(struct tune *t, bool *done, struct err *e)
 	return ok && progress_say(t, "measuring", true, e);
 }
 
+/* The kernels are picked by guesses; what the plan says of them rests on the optimistic program,
+ * whose duals and bound hold whatever was guessed. */
 bool
 search_settle(struct tune *t, struct err *e)
 {
 	struct arena tmp = {0};
-	int64_t bound = t->choice.bound;
-	bool ok = solve(t, kernel_costs(t, &tmp, guessed), e);
+	int64_t *cost = kernel_costs(t, &tmp, optimistic);
+	struct blp_result guess;
+	bool ok = blp_solve_again(t->arena, t->solver, kernel_costs(t, &tmp, guessed), t->choice.chosen,
+	    t->choice.n_chosen, &guess, e) && solve(t, cost, e);
 
+	if (ok) {
+		t->choice.chosen = guess.chosen;
+		t->choice.n_chosen = guess.n_chosen;
+		t->choice.cost = 0;
+		for (uint32_t i = 0; i < guess.n_chosen; i++)
+			t->choice.cost += cost[guess.chosen[i]];
+		t->choice.proved = false;
+	}
 	arena_fini(&tmp);
-	/* The bound is that of the search; the choice was made with guesses. */
-	t->choice.bound = MIN_OF(bound, t->choice.cost);
-	t->choice.proved = false;
 	return ok;
 }
 
