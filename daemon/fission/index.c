@@ -313,24 +313,6 @@ fiss_Trilu_14(struct fission *f)
 }
 
 /* ---- along an axis ------------------------------------------------------------------- */
-void
-fiss_CumSum_11(struct fission *f)
-{
-	tensor_id x = f_in(f, 0);
-	struct attrs at = {0};
-	int n;
-	const int64_t *axis = f_const_ints(f, 1, "axis", &n);
-
-	if (!f->failed && n != 1)
-		f_fail(f, "operand 1 (axis) has %d elements; one is needed", n);
-	if (f->failed)
-		return;
-	at_int(&at, ATTR_axis, f_axis_of(f, axis[0], b_rank(f, x)));
-	at_int(&at, ATTR_exclusive, f_int(f, "exclusive") != 0);
-	at_int(&at, ATTR_reverse, f_int(f, "reverse") != 0);
-	f_out(f, 0, b_prim(f, PRIM_cumsum, &x, 1, &at));
-}
-
 static void
 topk(struct fission *f, int64_t k, bool is_largest)
 {
