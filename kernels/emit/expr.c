@@ -355,15 +355,66 @@ guard_text(struct gen *g, ex_id e, const struct ex *n)
 	return remember(g, e, false, name);
 }
 
+/* x / d with a d that the loop does not change, where a last bit may differ: x * (1 / d).  Only for
+ * divisors that come out of sums and roots; the reciprocal of a tiny one could overflow. */
+static bool
+divides_by_invariant(struct gen *g, const struct ex *n)
+{
+	if (n->prim != PRIM_div || n->type != DT_f32 || g->p->target->strict)
+		return false;
+	const struct ex *d = ex_get(g->tx, n->arg[1]);
+
+	if (!*slot(g, n->arg[1], false) || ex_get(g->tx, n->arg[0])->kind == EX_CONST)
+		return false;
+	if (d->kind == EX_MAP)
+		return d->prim == PRIM_sqrt;
+	if (d->kind != EX_READ || g->p->tensors[d->tensor].stage == UINT32_MAX)
+		return false;
+	enum prim p = g->p->stages[g->p->tensors[d->tensor].stage].prim;
+
+	return p == PRIM_sum || p == PRIM_sqrt;
+}
+
+static const char *
+reciprocal(struct gen *g, ex_id d)
+{
+	ex_id one = ex_real(g->tx, DT_f32, 1), arg[2] = {one, d};
+	ex_id r = ex_map(g->tx, PRIM_div, DT_f32, 2, arg);
+
+	return gen_ex(g, r);
+}
+
+/* min and max with a constant need not ask whether that is a number. */
+static const char *
+bound_text(struct gen *g, const struct ex *n, const char *const *arg)
+{
+	for (uint32_t k = 0; k < 2; k++) {
+		const struct ex *c = ex_get(g->tx, n->arg[k]);
+		if (c->kind == EX_CONST && c->real == c->real)
+			return arena_printf(g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name, arg[1 - k], arg[k]);
+	}
+	return NULL;
+}
+
 static const char *
 map_text(struct gen *g, const struct ex *n)
 {
 	const char *arg[3];
 	enum dtype in[3];
 
+	if (divides_by_invariant(g, n)) {
+		arg[0] = gen_ex(g, n->arg[0]);
+		return arena_printf(g->a, "(%s * %s)", arg[0], reciprocal(g, n->arg[1]));
+	}
+
 	for (uint32_t k = 0; k < n->n_arg; k++) {
 		arg[k] = gen_ex(g, n->arg[k]);
 		in[k] = ex_get(g->tx, n->arg[k])->type;
+	}
+	if ((n->prim == PRIM_min || n->prim == PRIM_max) && n->type == DT_f32) {
+		const char *v = bound_text(g, n, arg);
+		if (v)
+			return v;
 	}
 	return gen_map_text(g, n->prim, n->type, in[0], n->n_arg > 1 ? in[1] : in[0], arg);
 }
@@ -436,6 +487,8 @@ gen_hoist(struct gen *g, ex_id e)
 		return;
 	for (uint32_t k = 0; k < n.n_arg; k++)
 		gen_hoist(g, n.arg[k]);
+	if (divides_by_invariant(g, &n))
+		reciprocal(g, n.arg[1]);
 }
 
 void

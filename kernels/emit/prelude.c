@@ -17,7 +17,9 @@ emit_c_prelude(struct arena *a, const struct target *t)
 	return sb_str(&sb);
 }
 
-/* No -ffast-math: it reassociates, and deletes the rounding by a large constant in k_exp_f32. */
+/* No -ffast-math: it reassociates, and deletes the rounding by a large constant in k_exp_f32.
+ * No thread-jumps, no tree-pre: they split max(x, 0) * y into a path for each side, and the
+ * vectoriser then computes both. */
 #define STRICT "-O3", "-fno-math-errno", "-fwrapv", "-ffp-contract=off"
 #define FAST \
 	"-O3", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fwrapv", "-ffp-contract=fast"

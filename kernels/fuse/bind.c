@@ -7,7 +7,8 @@
 
 enum {
 	STREAM_BLOCK = 2048,       /* elements of one step where nothing is kept between stages */
-	LOCAL_TARGET = 24 << 10,   /* bytes of scratch that one step should stay within */
+	KEPT_BLOCK = 512,          /* the same where stages hand elements on through scratch */
+	LOCAL_TARGET = 12 << 10,   /* bytes of scratch that one step should stay within */
 	VECTOR_LEAST = 16,         /* elements of a block that runs along memory */
 	RANGE_WANTED = 32,         /* steps: enough for any number of threads that we plan for */
 	MAX_LOCAL = 16 << 20,
@@ -208,7 +209,7 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 		b = anchor_block(p, tp);
 	if (b)
 		return MIN_OF(b, e);
-	b = MAX_OF((int64_t)(STREAM_BLOCK / inner), (int64_t)1);
+	b = MAX_OF((int64_t)((bytes > 0 ? KEPT_BLOCK : STREAM_BLOCK) / inner), (int64_t)1);
 	int64_t least = along ? VECTOR_LEAST : 1;
 
 	while (b > least && (double)b * bytes > LOCAL_TARGET)
@@ -234,7 +235,7 @@ free_vector_axis(struct tile_prog *p, struct tile_pass *tp)
 		others *= tp->outer[u].extent;
 	if (others < RANGE_WANTED && (double)others * 4096 < stage_work(s))
 		return;
-	if (local_bytes(p, tp) * (double)tp->outer[last].extent > 4 * LOCAL_TARGET)
+	if (local_bytes(p, tp) * (double)tp->outer[last].extent > 8 * LOCAL_TARGET)
 		return;
 	remove_outer(p, tp, last);
 }
