@@ -534,9 +534,9 @@ begin(struct binding *b)
 	struct tile_prog *p = b->p;
 	struct stage *s = b->s;
 	struct anchor *n = b->n;
-	const struct stage_axis *last = &s->axis[s->n_par - 1];
+	const struct stage_axis *last = s->n_par ? &s->axis[s->n_par - 1] : NULL;
 
-	if (!s->packed || s->n_par == 0 || last->stride != 1 || last->outer >= 0 || !ex_has(p->tx, s->b, last->id))
+	if (!s->packed || !last || last->stride != 1 || last->outer >= 0 || !ex_has(p->tx, s->b, last->id))
 		return false;
 	n->lanes = p->target->simd_bytes / 4;
 	n->n_columns = last->extent;
