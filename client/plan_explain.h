@@ -1,0 +1,22 @@
+/* client/plan_explain.h: why a plan holds these kernels and no others; its picture. */
+#ifndef KORCH_PLAN_EXPLAIN_H
+#define KORCH_PLAN_EXPLAIN_H
+
+#include "../kernels/run/plan.h"
+
+/* For each step its nearest rival and what choosing that would cost at least. */
+void plan_explain(struct arena *a, const struct plan *p, bool json);
+/* Graphviz: a box a step, an arrow a tensor. */
+void plan_dot(struct arena *a, const struct plan *p);
+
+/* Recomputes from the file alone, without solver code, that the steps can run in this order and
+ * make all outputs, that costs add up, and what the duals prove (D18); says so on stdout.
+ * ERR_WRONG names what does not hold. */
+bool plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json, bool resolve,
+    struct err *e) MUST_CHECK;
+
+/* Runs the search again over the plan's candidates.  ERR_WRONG where it finds a cheaper plan or
+ * does not prove what the plan claims. */
+bool plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,174 @@
+/* client/plan_rebuild.c: a plan's code generated again.
+ *
+ * A plan holds its weights packed and not as the model had them.  So the packing that the plan's
+ * own generator chose must be known: it is the one of the target for which this generator
+ * writes the very text that stands in the plan.  New code is taken where its packing is the
+ * same; nothing is guessed. */
+#include "plan_rebuild.h"
+
+#include "../kernels/emit/emit.h"
+
+#include <string.h>
+
+enum { MAX_TARGETS = 8 };
+
+/* All kernels of a plan generated for one target. */
+struct generated {
+	struct kernel_code *codes;
+	struct str text; /* prelude and kernels */
+};
+
+static bool
+generate(struct arena *a, const struct plan *p, const struct target *t, struct generated *out, struct err *e)
+{
+	struct strbuf sb;
+
+	out->codes = NEW_ARRAY(a, struct kernel_code, p->n_kernels);
+	sb_init(&sb, a);
+	sb_add(&sb, emit_c_prelude(a, t));
+	for (uint32_t i = 0; i < p->n_kernels; i++) {
+		const struct plan_kernel *k = &p->kernels[i];
+		struct spec s;
+
+		if (!spec_read(a, k->spec, &s, e) ||
+		    !emit_c(a, &s, k->schedule, t, str_dup(a, k->symbol), &out->codes[i], e))
+			return err_in(e, "kernel %u of the plan", i);
+		sb_add(&sb, out->codes[i].text);
+	}
+	out->text = sb_str(&sb);
+	return true;
+}
+
+static bool
+stands_in(struct str source, struct str text)
+{
+	return text.n && memmem(source.p, source.n, text.p, text.n) != NULL;
+}
+
+static bool
+is_same_text(const struct plan *p, const struct generated *g)
+{
+	for (uint32_t i = 0; i < p->n_kernels; i++)
+		if (!stands_in(p->source, g->codes[i].text))
+			return false;
+	return true;
+}
+
+static bool
+has_word(struct str words, const char *word)
+{
+	while (words.n)
+		if (str_is(str_cut(&words, ' '), word))
+			return true;
+	return false;
+}
+
+static struct target
+with_caches(struct target t, const struct dev_info *info)
+{
+	if (info->fact[DEV_FACT_l1_bytes] > 0)
+		t.l1_bytes = (int64_t)info->fact[DEV_FACT_l1_bytes];
+	if (info->fact[DEV_FACT_l2_bytes] > 0)
+		t.l2_bytes = (int64_t)info->fact[DEV_FACT_l2_bytes];
+	if (info->fact[DEV_FACT_l3_bytes] > 0)
+		t.l3_bytes = (int64_t)info->fact[DEV_FACT_l3_bytes];
+	return t;
+}
+
+/* Targets the plan may have been made for: its instruction set, usual caches or these. */
+static size_t
+likely_targets(const struct plan *p, const struct dev_info *here, struct target out[MAX_TARGETS])
+{
+	struct target base = has_word(p->run_compat, "avx2") ? target_avx2 : target_sse42;
+	size_t n = 0;
+
+	for (int strict = 0; strict < 2; strict++) {
+		base.strict = strict != 0;
+		out[n++] = base;
+		out[n++] = with_caches(base, here);
+	}
+	return n;
+}
+
+static bool
+same_packs(const struct kernel_code *a, const struct kernel_code *b)
+{
+	if (a->n_packs != b->n_packs)
+		return false;
+	for (uint32_t i = 0; i < a->n_packs; i++) {
+		const struct pack *x = &a->packs[i], *y = &b->packs[i];
+		size_t n = (size_t)MAX_OF(x->rank, 0) * sizeof(x->dim[0]);
+
+		if (x->operand != y->operand || x->rank != y->rank || x->base != y->base || x->n_columns != y->n_columns ||
+		    memcmp(x->dim, y->dim, n) != 0 || memcmp(x->coef, y->coef, n) != 0 ||
+		    memcmp(x->column, y->column, n) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* The code that the plan holds now, generated again; *strict: as it was. */
+static bool
+find_origin(struct arena *a, const struct plan *p, const struct dev_info *here, struct generated *out,
+    struct target *target, struct err *e)
+{
+	struct target t[MAX_TARGETS];
+	size_t n = likely_targets(p, here, t);
+
+	for (size_t i = 0; i < n; i++) {
+		struct err unused = {0};
+
+		if (!generate(a, p, &t[i], out, &unused) || !is_same_text(p, out))
+			continue;
+		*target = t[i];
+		return true;
+	}
+	return err_set(e, ERR_DEVICE,
+	    "its code was written by another version of the generator, so how its weights are packed is not known; "
+	    "tune the model again");
+}
+
+static void
+take_codes(struct arena *a, struct plan *p, const struct generated *g, struct bytes module, const struct dev_info *here)
+{
+	for (uint32_t i = 0; i < p->n_kernels; i++) {
+		struct plan_kernel *k = &p->kernels[i];
+		const struct kernel_code *c = &g->codes[i];
+
+		k->n_passes = c->n_passes;
+		memset(k->range, 0, sizeof(k->range));
+		memcpy(k->range, c->range, c->n_passes * sizeof(k->range[0]));
+		k->shared_bytes = c->shared_bytes;
+		k->local_bytes = c->local_bytes;
+	}
+	p->source = g->text;
+	p->module = module;
+	p->run_compat = str_of(str_dup(a, str_of(here->run_compat)));
+}
+
+bool
+plan_rebuild(struct arena *a, struct plan *p, struct err *e)
+{
+	struct compile_opts o = {0};
+	struct generated before, after;
+	struct target t;
+	struct dev_info here;
+	struct bytes module;
+
+	if (p->n_kernels == 0)
+		return true;
+	if (!dev_cpu_describe(&here, e) || !find_origin(a, p, &here, &before, &t, e))
+		return false;
+	t = with_caches((struct target){.simd_bytes = dev_cpu_simd_bytes(), .strict = t.strict,
+	    .n_vregs = dev_cpu_simd_bytes() == 32 ? target_avx2.n_vregs : target_sse42.n_vregs}, &here);
+	if (!generate(a, p, &t, &after, e))
+		return false;
+	for (uint32_t i = 0; i < p->n_kernels; i++)
+		if (!same_packs(&before.codes[i], &after.codes[i]))
+			return err_set(e, ERR_DEVICE, "kernel %u wants its weights packed otherwise here; tune the model again", i);
+	o.flags = emit_c_flags(&t);
+	if (!compile_c(a, after.text, &o, &module, e))
+		return false;
+	take_codes(a, p, &after, module, &here);
+	return plan_check(p, e);
+}

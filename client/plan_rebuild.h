@@ -1,0 +1,13 @@
+/* client/plan_rebuild.h: a plan's code generated again from its specs and schedules, by this
+ * Korch, for this host, with this host's compiler. */
+#ifndef KORCH_PLAN_REBUILD_H
+#define KORCH_PLAN_REBUILD_H
+
+#include "../kernels/run/dev.h"
+
+/* Changes kernels, module, source, run_compat and environment of *p.  Weights are kept as they
+ * are packed: a kernel that wants them packed otherwise here is ERR_DEVICE ("tune again").
+ * ERR_HOST without a compiler. */
+bool plan_rebuild(struct arena *a, struct plan *p, struct err *e) MUST_CHECK;
+
+#endif

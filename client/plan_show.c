@@ -1,0 +1,149 @@
+/* client/plan_show.c: a plan as a table, or as one JSON object. */
+#include "plan_show.h"
+#include "run_report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static double
+ms(int64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+static double
+gap(const struct plan *p)
+{
+	return p->latency_ns > 0 ? (double)(p->latency_ns - p->bound_ns) / (double)p->latency_ns : 0;
+}
+
+static void
+show_io(struct arena *a, const char *what, const struct plan_io *io, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct strbuf sb;
+
+		sb_init(&sb, a);
+		shape_print(&sb, &io[i].shape);
+		(void)printf("%-10s %.*s %s%s\n", i ? "" : what, STR_ARG(io[i].name), dtype_name(io[i].type), sb.p);
+	}
+}
+
+static void
+show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
+{
+	(void)printf("%-10s %.*s\n", "model", STR_ARG(p->model_name));
+	show_io(a, "inputs", p->inputs, p->n_inputs);
+	show_io(a, "outputs", p->outputs, p->n_outputs);
+	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat), p->n_threads,
+	    p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);
+	(void)printf("%-10s %" PRIu64 " operators, %" PRIu64 " primitives, %" PRIu64 " candidates, %" PRIu64
+		     " distinct, %u chosen (%u kernels)\n",
+	    "search", p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps, p->n_kernels);
+	(void)printf("%-10s %.3f ms predicted, at least %.3f ms (%s, gap %.1f %%)", "latency", ms(p->latency_ns),
+	    ms(p->bound_ns), p->proved ? "proved optimal within its limits" : "not proved", 100 * gap(p));
+	if (p->measured_ns > 0)
+		(void)printf(", %.3f ms measured", ms(p->measured_ns));
+	(void)printf("\n%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
+	    (double)p->constants.n / 1048576, (double)p->work_bytes / 1048576, (double)p->module.n / 1024);
+	(void)printf("%-10s %.*s\n", "proof", STR_ARG(p->certificate));
+	if (h->made_by.n)
+		(void)printf("%-10s %.*s\n", "made by", STR_ARG(h->made_by));
+}
+
+static void
+show_steps(const struct plan *p)
+{
+	(void)printf("\n%4s %6s %10s %6s %6s %9s %9s  %-28s %s\n", "step", "kernel", "us", "share", "bound", "MFLOP", "KiB",
+	    "schedule", "ONNX nodes");
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
+
+		(void)printf("%4u %6u %10.1f%c %5.1f%% %5.0f%% %9.2f %9.1f  %-28.*s %.*s\n", i, p->steps[i].kernel,
+		    (double)k->cost_ns / 1e3, k->is_measured ? ' ' : '?',
+		    p->latency_ns ? 100 * (double)k->cost_ns / (double)p->latency_ns : 0,
+		    k->cost_ns ? 100 * (double)k->bound_ns / (double)k->cost_ns : 0, (double)k->flops / 1e6,
+		    (double)k->bytes / 1024, STR_ARG(k->schedule), STR_ARG(p->steps[i].nodes));
+	}
+	for (uint32_t i = 0; i < p->n_copies; i++)
+		(void)printf("%4s %6s output %u is a copy\n", "", "", p->places[p->copies[i].to].index);
+}
+
+static void
+add_json_io(struct strbuf *sb, const char *what, const struct plan_io *io, uint32_t n)
+{
+	sb_addf(sb, ",\"%s\":[", what);
+	for (uint32_t i = 0; i < n; i++) {
+		sb_addz(sb, i ? ",{\"name\":" : "{\"name\":");
+		json_string(sb, io[i].name);
+		sb_addf(sb, ",\"type\":\"%s\",\"shape\":", dtype_name(io[i].type));
+		shape_print(sb, &io[i].shape);
+		sb_addc(sb, '}');
+	}
+	sb_addc(sb, ']');
+}
+
+static void
+add_json_steps(struct strbuf *sb, const struct plan *p)
+{
+	sb_addz(sb, ",\"steps\":[");
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
+
+		sb_addf(sb, "%s{\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
+			    ",\"measured\":%s,\"flops\":%" PRId64 ",\"bytes\":%" PRId64 ",\"passes\":%u,\"schedule\":",
+		    i ? "," : "", p->steps[i].kernel, k->cost_ns, k->bound_ns, k->is_measured ? "true" : "false", k->flops,
+		    k->bytes, k->n_passes);
+		json_string(sb, k->schedule);
+		sb_addz(sb, ",\"nodes\":");
+		json_string(sb, p->steps[i].nodes);
+		sb_addc(sb, '}');
+	}
+	sb_addc(sb, ']');
+}
+
+static void
+show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
+{
+	struct strbuf sb;
+	struct hash digest;
+	char hex[65];
+
+	plan_digest(p, &digest);
+	hash_hex(&digest, hex);
+	sb_init(&sb, a);
+	sb_addf(&sb, "{\"digest\":\"%s\",\"model\":", hex);
+	json_string(&sb, p->model_name);
+	sb_addz(&sb, ",\"run_compat\":");
+	json_string(&sb, p->run_compat);
+	sb_addz(&sb, ",\"fusion\":");
+	json_string(&sb, p->fusion);
+	sb_addz(&sb, ",\"certificate\":");
+	json_string(&sb, p->certificate);
+	sb_addz(&sb, ",\"made_by\":");
+	json_string(&sb, h->made_by);
+	sb_addf(&sb, ",\"threads\":%u,\"tolerance\":%g,\"operators\":%" PRIu64 ",\"primitives\":%" PRIu64
+		     ",\"candidates\":%" PRIu64 ",\"distinct\":%" PRIu64 ",\"chosen\":%u,\"kernels\":%u",
+	    p->n_threads, p->tolerance, p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps,
+	    p->n_kernels);
+	sb_addf(&sb, ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64 ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
+	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
+	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n, p->work_bytes,
+	    p->module.n);
+	add_json_io(&sb, "inputs", p->inputs, p->n_inputs);
+	add_json_io(&sb, "outputs", p->outputs, p->n_outputs);
+	add_json_steps(&sb, p);
+	sb_addc(&sb, '}');
+	(void)puts(sb.p);
+}
+
+void
+plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, bool json)
+{
+	if (json) {
+		show_json(a, p, h);
+		return;
+	}
+	show_head(a, p, h);
+	show_steps(p);
+}

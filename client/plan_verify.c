@@ -1,0 +1,58 @@
+/* client/plan_verify.c: says what a plan's certificate is worth after it was checked again. */
+#include "plan_explain.h"
+#include "run_report.h"
+
+#include "../kernels/run/certify.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void
+say_words(const struct plan *p, const struct certificate *c, const char *digest)
+{
+	(void)printf("digest    %s\n", digest);
+	(void)printf("cover     %u steps make all %u outputs, in this order, each reading what was written for it\n",
+	    p->n_steps, p->n_outputs);
+	(void)printf("sum       %" PRId64 " ns over %u chosen candidates, %u of them measured\n", p->latency_ns, c->n_chosen,
+	    c->n_measured);
+	if (c->is_by_duals)
+		(void)printf("bound     %" PRId64 " ns: bound checked by duals\n", p->bound_ns);
+	else
+		(void)printf("bound     LP bound %.0f ns checked; %" PRId64 " ns and optimality by search (--resolve repeats it)\n",
+		    c->dual_bound, p->bound_ns);
+	(void)printf("verdict   %s\n", p->proved ? "holds: no plan over these candidates is faster at recorded costs"
+						     : "holds: a valid plan with the stated gap; it does not claim to be optimal");
+}
+
+static void
+say_json(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest, int resolved)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	sb_addf(&sb,
+	    "{\"holds\":true,\"digest\":\"%s\",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
+	    ",\"dual_bound\":%.3f,\"by_duals\":%s,\"proved\":%s,\"chosen\":%u,\"measured\":%u",
+	    digest, p->latency_ns, p->bound_ns, c->dual_bound, c->is_by_duals ? "true" : "false",
+	    p->proved ? "true" : "false", c->n_chosen, c->n_measured);
+	sb_addf(&sb, "%s}", resolved ? ",\"resolved\":true" : "");
+	(void)puts(sb.p);
+}
+
+bool
+plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json, bool resolve, struct err *e)
+{
+	struct certificate c;
+	int64_t cost = 0;
+
+	if (!plan_certify(p, &c, e) || (resolve && !plan_resolve(a, p, &cost, e)))
+		return false;
+	if (json) {
+		say_json(a, p, &c, digest, resolve);
+		return true;
+	}
+	say_words(p, &c, digest);
+	if (resolve)
+		(void)printf("resolve   the search, repeated, finds nothing below %" PRId64 " ns\n", cost);
+	return true;
+}
