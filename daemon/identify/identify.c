@@ -137,13 +137,37 @@ add_sets(const struct finder *f, const struct units *u, const uint32_t *group, u
 }
 
 /* ---- operators ---------------------------------------------------------------------------------- */
+/* Nodes that the outputs need when every tensor is made by its first producer: what stands in the
+ * graph without alternatives. */
+static bool *
+first_producers(const struct finder *f, const struct units *u)
+{
+	bool *needed = NEW_ARRAY(f->tmp, bool, f->g->n_tensors + 1);
+	bool *is_first = NEW_ARRAY(f->tmp, bool, f->g->n_nodes + 1);
+
+	for (uint32_t i = 0; i < f->g->n_outputs; i++)
+		needed[f->g->outputs[i].i] = true;
+	for (uint32_t i = f->g->n_nodes; i-- > 0;) {
+		const struct node *n = &f->g->nodes[i];
+		for (uint32_t k = 0; k < n->n_out; k++)
+			is_first[i] |= needed[n->out[k].i] && u->ix.maker[u->ix.maker_first[n->out[k].i]] == i;
+		for (uint32_t k = 0; is_first[i] && k < n->n_in; k++)
+			needed[n->in[k].i] = true;
+	}
+	return is_first;
+}
+
+/* Per unit the ONNX node it came from; NO_NODE for what only alternatives use. */
 static uint32_t *
 origins(const struct finder *f, const struct units *u)
 {
 	uint32_t *o = NEW_ARRAY(f->tmp, uint32_t, u->n_units + 1);
+	bool *is_first = first_producers(f, u);
 
-	for (uint32_t i = 0; i < u->n_units; i++)
-		o[i] = f->g->nodes[u->units[i].nodes[0]].origin;
+	for (uint32_t i = 0; i < u->n_units; i++) {
+		uint32_t node = u->units[i].nodes[0];
+		o[i] = is_first[node] ? f->g->nodes[node].origin : NO_NODE;
+	}
 	return o;
 }
 

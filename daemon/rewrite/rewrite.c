@@ -22,9 +22,11 @@ enum rule {
 static const struct {
 	const char *name, *text;
 	enum numeric kind;
-	rule_fn *apply;
+	rule_fn *apply; /* one of the two */
+	alt_fn *offer;
 } rules[] = {
-#define RULE(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, rule_##NAME},
+#define RULE(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, rule_##NAME, NULL},
+#define ALT(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, NULL, alt_##NAME},
 #include "rule.def"
 #undef RULE
 };
@@ -182,7 +184,7 @@ apply_rules(struct rw *r, const struct expr *x, tensor_id *out)
 	if (r->depth > MAX_DEPTH)
 		return false;
 	for (uint32_t k = 0; k < RULE_COUNT; k++) {
-		if (rules[k].kind > r->o->worst || (!r->o->normalize && k != RULE_fold))
+		if (!rules[k].apply || rules[k].kind > r->o->worst || (!r->o->normalize && k != RULE_fold))
 			continue;
 		if (!rules[k].apply(r, x, out))
 			continue;
@@ -413,8 +415,32 @@ copy_alternative(struct rw *r, const struct node *n, const tensor_id *in, tensor
 		return; /* rewriting made the alternative depend on what it replaces */
 }
 
+/* Offers second producers of what stands in the graph, not of what they themselves bring in. */
 static void
-run_round(struct rw *r, const struct graph *from, struct graph *to)
+add_alternatives(struct rw *r)
+{
+	uint32_t n_nodes = r->g->n_nodes;
+
+	for (uint32_t i = 0; i < n_nodes; i++)
+		for (uint32_t k = 0; k < RULE_COUNT && r->g->n_nodes < r->o->max_nodes; k++) {
+			const struct node n = r->g->nodes[i];
+			struct other x;
+			struct err e = {0};
+
+			if (!rules[k].offer || rules[k].kind > r->o->worst)
+				continue;
+			r->origin = n.origin;
+			if (!rules[k].offer(r, &n, &x))
+				continue;
+			if (graph_add_alt(r->g, x.prim, x.in, x.n_in, &x.at, n.origin, rules[k].kind, n.out[0], &e))
+				r->stats->n_applied[k]++;
+			else
+				r->stats->n_refused[k]++;
+		}
+}
+
+static void
+run_round(struct rw *r, const struct graph *from, bool alternatives, struct graph *to)
 {
 	struct graph g;
 	tensor_id *map = NEW_ARRAY(r->tmp, tensor_id, from->n_tensors + 1);
@@ -442,6 +468,8 @@ run_round(struct rw *r, const struct graph *from, struct graph *to)
 		*out = rw_op(r, n->prim, in, n->n_in, &n->at);
 		r->uses[out->i] += uses[n->out[0].i];
 	}
+	if (alternatives)
+		add_alternatives(r);
 	for (uint32_t i = 0; i < from->n_outputs; i++)
 		graph_output(&g, map[from->outputs[i].i], from->output_names[i]);
 	graph_sort(to, r->tmp, &g, NULL);
@@ -454,23 +482,29 @@ rewrite_run(struct arena *a, const struct graph *g, const struct rewrite_opts *o
 {
 	struct arena tmp[2] = {{0}, {0}};
 	struct rewrite_stats own;
-	struct graph held = *g;
-	uint32_t n_applied = 1;
+	struct graph held = *g, next;
+	uint32_t n_applied;
 
 	(void)e;
 	if (!stats)
 		stats = &own;
 	*stats = (struct rewrite_stats){0};
-	for (uint32_t round = 0; round < MAX_ROUNDS && n_applied; round++) {
-		struct arena *t = &tmp[round & 1];
+	do {
+		struct arena *t = &tmp[stats->n_rounds & 1];
 		struct rw r = {.a = a, .tmp = t, .o = o, .stats = stats};
-		struct graph next;
 
 		arena_fini(t);
-		run_round(&r, &held, &next);
+		run_round(&r, &held, false, &next);
 		held = next;
 		n_applied = r.n_applied;
-		stats->n_rounds++;
+	} while (++stats->n_rounds < MAX_ROUNDS && n_applied);
+	if (o->alternatives) {
+		struct arena *t = &tmp[stats->n_rounds & 1];
+		struct rw r = {.a = a, .tmp = t, .o = o, .stats = stats};
+
+		arena_fini(t);
+		run_round(&r, &held, true, &next);
+		held = next;
 	}
 	graph_sort(out, a, &held, NULL);
 	arena_fini(&tmp[0]);

@@ -10,6 +10,7 @@ struct rewrite_opts {
 	bool alternatives;   /* adds equivalent producers */
 	enum numeric worst;  /* the worst numeric kind allowed */
 	uint32_t max_nodes;  /* stop adding beyond this many nodes */
+	uint32_t alt_elements; /* alternatives of maps with more results than this; 0: 16,384 */
 };
 struct rewrite_stats { /* per rule, in the order of rule.def */
 	uint32_t n_applied[96], n_refused[96];

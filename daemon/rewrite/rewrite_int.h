@@ -31,6 +31,14 @@ struct rw {
 	uint32_t origin, depth, n_applied;
 };
 typedef bool rule_fn(struct rw *r, const struct expr *x, tensor_id *out);
+/* Another primitive that makes what a node makes; `in` is built. */
+struct other {
+	enum prim prim;
+	uint32_t n_in;
+	tensor_id *in;
+	struct attrs at;
+};
+typedef bool alt_fn(struct rw *r, const struct node *n, struct other *out);
 
 /* ---- building (rewrite.c) ---- */
 tensor_id rw_op(struct rw *r, enum prim p, const tensor_id *in, uint32_t n_in, const struct attrs *at);
@@ -98,6 +106,7 @@ void list_permuted(int rank, const int64_t *list, const int64_t *perm, int64_t *
 bool perm_is_view(const struct shape *s, const int64_t *perm);
 
 #define RULE(NAME, KIND, TEXT) rule_fn rule_##NAME;
+#define ALT(NAME, KIND, TEXT) alt_fn alt_##NAME;
 #include "rule.def"
 #undef RULE
 

@@ -464,33 +464,35 @@ rule_sink_reshape_reduce(struct rw *r, const struct expr *x, tensor_id *out)
 	return true;
 }
 
-/* Enlarging by repetition is a reshape of a broadcast; a map behind it can go before it. */
+/* Enlarging by repetition is a reshape of a broadcast; a map behind it can go before it.  Nothing
+ * is built before it is sure: a rule that gives up must leave no trace. */
 bool
 rule_sink_reshape_bcast(struct rw *r, const struct expr *x, tensor_id *out)
 {
 	tensor_id in[3], c;
 	const struct shape *wide = NULL;
+	struct shape unused;
 
 	if (prim_info[x->prim].class != CLASS_MAP)
 		return false;
-	for (uint32_t i = 0; i < x->n_in; i++) {
+	for (uint32_t i = 0; i < x->n_in && !wide; i++) {
 		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
-		if (v && rw_made_by(r, v->in[0], PRIM_bcast)) {
-			if (wide && !shape_eq(wide, rw_shape(r, v->in[0])))
-				return false;
+		if (v && rw_made_by(r, v->in[0], PRIM_bcast))
 			wide = rw_shape(r, v->in[0]);
-		} else if (!rw_const_under(r, x->in[i], &c)) {
-			return false;
-		}
 	}
 	if (!wide)
 		return false;
 	struct shape to = *wide;
 	for (uint32_t i = 0; i < x->n_in; i++) {
-		in[i] = rw_reshape(r, x->in[i], &to);
-		if (!rw_made_by(r, in[i], PRIM_bcast)) /* a constant along what is repeated */
+		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
+		const struct node *b = rw_made_by(r, x->in[i], PRIM_bcast);
+		bool same = v && rw_made_by(r, v->in[0], PRIM_bcast) && shape_eq(rw_shape(r, v->in[0]), &to);
+		bool repeated = b && rw_const_under(r, x->in[i], &c) && bcast_can_reshape(r, b, &to, &unused);
+		if (!same && !repeated)
 			return false;
 	}
+	for (uint32_t i = 0; i < x->n_in; i++)
+		in[i] = rw_reshape(r, x->in[i], &to);
 	*out = rw_reshape(r, rw_op(r, x->prim, in, x->n_in, x->at), &x->result.shape);
 	return true;
 }

@@ -1,0 +1,148 @@
+/* daemon/rewrite/alternative.c: second producers of a tensor, where only measuring can tell.
+ *
+ * Each function looks at one node of the finished graph and states another primitive that makes
+ * the same tensor; what that one reads is built through the rules.  The union of all producers
+ * stays without circles (D1): the graph refuses what would close one, and that is counted.
+ * A slice of a map needs no such second form: a kernel of both computes what the slice shows. */
+#include "rewrite_int.h"
+
+/* On few elements it hardly matters where a map stands, and every alternative multiplies the
+ * candidates around it. */
+enum { DEFAULT_ELEMENTS = 16384 };
+
+static bool
+is_large_map(const struct rw *r, const struct node *n)
+{
+	int64_t few = r->o->alt_elements ? r->o->alt_elements : DEFAULT_ELEMENTS;
+
+	return prim_info[n->prim].class == CLASS_MAP && shape_count(rw_shape(r, n->out[0])) > few;
+}
+
+/* The operand of map n that primitive p makes; all others are broadcasts or constants. */
+static bool
+one_operand_by(const struct rw *r, const struct node *n, enum prim p, uint32_t *which)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		if (rw_made_by(r, n->in[i], p)) {
+			if (found && n->in[*which].i != n->in[i].i)
+				return false;
+			found = true;
+			*which = i;
+		} else if (!rw_is_const(r, n->in[i]) && !rw_made_by(r, n->in[i], PRIM_bcast)) {
+			return false;
+		}
+	}
+	return found;
+}
+
+/* n with operand `which` (and equal ones) replaced, the others by `other`. */
+static tensor_id
+same_map(struct rw *r, const struct node *n, tensor_id was, tensor_id now, const struct attrs *cut)
+{
+	tensor_id in[3];
+
+	for (uint32_t i = 0; i < n->n_in; i++)
+		in[i] = n->in[i].i == was.i ? now : cut ? rw_op1(r, PRIM_slice, n->in[i], cut) : n->in[i];
+	return rw_op(r, n->prim, in, n->n_in, &n->at);
+}
+
+/* E(concat(a, b)) = concat(E(a), E(b)): the map can go into the kernels that make a and b. */
+bool
+alt_map_before_concat(struct rw *r, const struct node *n, struct other *out)
+{
+	uint32_t which;
+
+	if (!is_large_map(r, n) || !one_operand_by(r, n, PRIM_concat, &which))
+		return false;
+	tensor_id whole = n->in[which];
+	const struct node *c = rw_made_by(r, whole, PRIM_concat);
+	int axis = ck_int(at_get(&c->at, ATTR_axis)), rank = rw_shape(r, whole)->rank;
+	int64_t start[MAX_RANK] = {0}, step[MAX_RANK];
+	for (int i = 0; i < rank; i++)
+		step[i] = 1;
+	out->prim = PRIM_concat;
+	out->n_in = c->n_in;
+	out->in = NEW_ARRAY(r->tmp, tensor_id, c->n_in);
+	out->at = c->at;
+	for (uint32_t i = 0; i < c->n_in; i++) {
+		struct attrs cut = {0};
+		const struct shape part = *rw_shape(r, c->in[i]);
+		at_list(&cut, ATTR_shape, rank, part.dim);
+		at_list(&cut, ATTR_start, rank, start);
+		at_list(&cut, ATTR_step, rank, step);
+		out->in[i] = same_map(r, n, whole, c->in[i], &cut);
+		start[axis] += part.dim[axis];
+	}
+	return true;
+}
+
+/* The operands other than `t` do not notice a layout of t: they are one number each. */
+static bool
+others_are_scalars(const struct rw *r, const struct node *n, tensor_id t)
+{
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		const struct node *b = rw_made_by(r, n->in[i], PRIM_bcast);
+		if (n->in[i].i != t.i && (!b || shape_count(rw_shape(r, b->in[0])) != 1))
+			return false;
+	}
+	return true;
+}
+
+/* The map on the layout's operand, whose shape the scalars are repeated to. */
+static tensor_id
+map_of_operand(struct rw *r, const struct node *n, tensor_id t, tensor_id x)
+{
+	struct shape s = *rw_shape(r, x), one = {.rank = s.rank};
+	tensor_id in[3];
+
+	for (int i = 0; i < one.rank; i++)
+		one.dim[i] = 1;
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		const struct node *b = rw_made_by(r, n->in[i], PRIM_bcast);
+		in[i] = n->in[i].i == t.i ? x : rw_bcast(r, rw_reshape(r, b->in[0], &one), &s);
+	}
+	return rw_op(r, n->prim, in, n->n_in, &n->at);
+}
+
+/* E(pad(x)) = pad(E(x)) where the pad repeats elements: fewer elements are computed. */
+bool
+alt_map_before_pad(struct rw *r, const struct node *n, struct other *out)
+{
+	uint32_t which;
+
+	if (!is_large_map(r, n) || !one_operand_by(r, n, PRIM_pad, &which))
+		return false;
+	tensor_id t = n->in[which];
+	const struct node *p = rw_made_by(r, t, PRIM_pad);
+	if (at_get(&p->at, ATTR_mode) == PAD_CONSTANT || !others_are_scalars(r, n, t))
+		return false;
+	out->prim = PRIM_pad;
+	out->n_in = 1;
+	out->in = NEW_ARRAY(r->tmp, tensor_id, 1);
+	out->in[0] = map_of_operand(r, n, t, p->in[0]);
+	out->at = p->at;
+	return true;
+}
+
+/* E(gather(x)) = gather(E(x)): on whichever side there is less, or what is fused better. */
+bool
+alt_map_before_gather(struct rw *r, const struct node *n, struct other *out)
+{
+	uint32_t which;
+
+	if (!is_large_map(r, n) || !one_operand_by(r, n, PRIM_gather, &which))
+		return false;
+	tensor_id t = n->in[which];
+	const struct node *p = rw_made_by(r, t, PRIM_gather);
+	if (!others_are_scalars(r, n, t) || shape_count(rw_shape(r, p->in[0])) > shape_count(rw_shape(r, t)))
+		return false;
+	out->prim = PRIM_gather;
+	out->n_in = 2;
+	out->in = NEW_ARRAY(r->tmp, tensor_id, 2);
+	out->in[0] = map_of_operand(r, n, t, p->in[0]);
+	out->in[1] = p->in[1];
+	out->at = p->at;
+	return true;
+}
