@@ -1,0 +1,364 @@
+/* tests/prop/linear_test.c: linear anchors with random producers and consumers against the
+ * interpreter: matmul and convolution of every kind (batched, strided, dilated, transposed,
+ * grouped, depthwise, cropped), shapes with tails and ones, run-time and constant factors,
+ * random schedules; compiled in batches, ranges run whole and in pieces.
+ * KORCH_LINEAR_ROUNDS=N batches (default 6), KORCH_LINEAR_SEED=N from there.
+ * label: cpu */
+#include "../../kernels/interp/interp.h"
+#include "../harness/kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { BATCH = 48, MAX_SIDE = 5 };
+
+static const char *const schedules[] = {"", "", "", "mr=4 nv=1", "mr=3 nv=3 panel=1", "block=3",
+    "block=1 panel=1", "block=5 mr=5 nv=4", "inline_flops=0", "mr=2 nv=2 panel=0 ahead=0", "block=7 mr=1 nv=1"};
+
+struct maker {
+	struct arena *a;
+	struct graph *g;
+	struct rng *r;
+};
+
+static tensor_id
+node(struct maker *m, enum prim p, uint32_t n, const tensor_id *in, const struct attrs *at, struct err *e)
+{
+	tensor_id out = NO_TENSOR;
+
+	if (e->code == ERR_NONE && !graph_add(m->g, p, in, n, at, NO_NODE, &out, e))
+		return (tensor_id){0};
+	return e->code == ERR_NONE ? out : (tensor_id){0};
+}
+
+static tensor_id
+one(struct maker *m, enum prim p, tensor_id x, struct err *e)
+{
+	return node(m, p, 1, &x, &(struct attrs){0}, e);
+}
+
+static tensor_id
+two(struct maker *m, enum prim p, tensor_id x, tensor_id y, struct err *e)
+{
+	return node(m, p, 2, (tensor_id[]){x, y}, &(struct attrs){0}, e);
+}
+
+/* A tensor from outside: now a weight, now an input. */
+static tensor_id
+outside(struct maker *m, const struct shape *s, bool weight)
+{
+	if (weight)
+		return graph_const(m->g, ROLE_WEIGHT, DT_f32, s, NULL, NULL);
+	return graph_input(m->g, DT_f32, s, NULL);
+}
+
+/* An operand of x's shape, broadcast along random dimensions. */
+static tensor_id
+side(struct maker *m, tensor_id x, struct err *e)
+{
+	struct shape s = graph_tensor(m->g, x)->shape, full = s;
+	struct attrs at = {0};
+
+	for (int d = 0; d < s.rank; d++)
+		if (rng_below(m->r, 2))
+			s.dim[d] = 1;
+	tensor_id b = outside(m, &s, rng_below(m->r, 2));
+
+	if (shape_eq(&s, &full))
+		return b;
+	at_list(&at, ATTR_shape, full.rank, full.dim);
+	return node(m, PRIM_bcast, 1, &b, &at, e);
+}
+
+static tensor_id
+transposed(struct maker *m, tensor_id x, struct err *e)
+{
+	int rank = graph_tensor(m->g, x)->shape.rank;
+	int64_t perm[MAX_RANK];
+	struct attrs at = {0};
+
+	for (int d = 0; d < rank; d++)
+		perm[d] = d;
+	for (int d = rank - 1; d > 0; d--) {
+		int k = (int)rng_below(m->r, (uint32_t)d + 1);
+		int64_t t = perm[d];
+		perm[d] = perm[k];
+		perm[k] = t;
+	}
+	at_list(&at, ATTR_perm, rank, perm);
+	return node(m, PRIM_transpose, 1, &x, &at, e);
+}
+
+static tensor_id
+flattened(struct maker *m, tensor_id x, struct err *e)
+{
+	const struct shape *s = &graph_tensor(m->g, x)->shape;
+	int64_t dim[2] = {1, s->dim[s->rank - 1]};
+	struct attrs at = {0};
+
+	for (int d = 0; d + 1 < s->rank; d++)
+		dim[0] *= s->dim[d];
+	at_list(&at, ATTR_shape, 2, dim);
+	return node(m, PRIM_reshape, 1, &x, &at, e);
+}
+
+static tensor_id
+padded(struct maker *m, tensor_id x, struct err *e)
+{
+	const struct shape *s = &graph_tensor(m->g, x)->shape;
+	int64_t lo[MAX_RANK] = {0}, hi[MAX_RANK] = {0};
+	struct attrs at = {0};
+
+	for (int d = 1; d + 1 < s->rank; d++) {
+		lo[d] = MIN_OF((int64_t)rng_below(m->r, 3), s->dim[d] - 1);
+		hi[d] = MIN_OF((int64_t)rng_below(m->r, 3), s->dim[d] - 1);
+	}
+	at_list(&at, ATTR_lo, s->rank, lo);
+	at_list(&at, ATTR_hi, s->rank, hi);
+	at_int(&at, ATTR_mode, rng_below(m->r, 3));
+	at_real(&at, ATTR_value, 0.5);
+	return node(m, PRIM_pad, 1, &x, &at, e);
+}
+
+/* softmax, or centring, over the last axis. */
+static tensor_id
+normalised(struct maker *m, tensor_id x, struct err *e)
+{
+	const struct shape s = graph_tensor(m->g, x)->shape;
+	enum prim p = rng_below(m->r, 2) ? PRIM_rmax : PRIM_sum;
+	struct attrs axes = {0}, full = {0};
+	int64_t last = s.rank - 1;
+
+	at_list(&axes, ATTR_axes, 1, &last);
+	at_list(&full, ATTR_shape, s.rank, s.dim);
+	tensor_id t = node(m, p, 1, &x, &axes, e);
+
+	if (s.dim[last] > 1)
+		t = node(m, PRIM_bcast, 1, &t, &full, e);
+	x = two(m, PRIM_sub, x, t, e);
+	if (p == PRIM_sum)
+		return x;
+	x = one(m, PRIM_exp, x, e);
+	t = node(m, PRIM_sum, 1, &x, &axes, e);
+	if (s.dim[last] > 1)
+		t = node(m, PRIM_bcast, 1, &t, &full, e);
+	return two(m, PRIM_div, x, t, e);
+}
+
+static tensor_id
+chain(struct maker *m, tensor_id x, bool before, struct err *e)
+{
+	static const enum prim maps[] = {PRIM_relu, PRIM_sigmoid, PRIM_neg, PRIM_abs, PRIM_tanh};
+
+	for (uint32_t n = rng_below(m->r, 4); n-- > 0 && e->code == ERR_NONE;)
+		switch (rng_below(m->r, before ? 5 : 8)) {
+		case 0:
+		case 1:
+			x = one(m, maps[rng_below(m->r, COUNT_OF(maps))], x, e);
+			break;
+		case 2:
+			x = two(m, PRIM_add, x, side(m, x, e), e);
+			break;
+		case 3:
+			x = two(m, PRIM_mul, side(m, x, e), x, e);
+			break;
+		case 4:
+			x = before ? padded(m, x, e) : transposed(m, x, e);
+			break;
+		case 5:
+			x = flattened(m, x, e);
+			break;
+		case 6:
+			x = normalised(m, x, e);
+			break;
+		default:
+			graph_output(m->g, x, NULL);
+			x = one(m, PRIM_sigmoid, x, e);
+		}
+	return x;
+}
+
+static int64_t
+extent(struct maker *m, int64_t most)
+{
+	static const int64_t liked[] = {1, 3, 7, 8, 9, 16, 17, 24, 32, 33};
+
+	return rng_below(m->r, 2) ? MIN_OF(liked[rng_below(m->r, COUNT_OF(liked))], most)
+	                          : 1 + (int64_t)rng_below(m->r, (uint32_t)most);
+}
+
+static tensor_id
+random_matmul(struct maker *m, struct err *e)
+{
+	int batch = (int)rng_below(m->r, 3);
+	struct shape a = {.rank = batch + 2}, b = {.rank = batch + 2};
+
+	for (int d = 0; d < batch; d++)
+		a.dim[d] = b.dim[d] = 1 + rng_below(m->r, 4);
+	a.dim[batch] = extent(m, 40);
+	a.dim[batch + 1] = b.dim[batch] = extent(m, 40);
+	b.dim[batch + 1] = extent(m, 40);
+	tensor_id x[2] = {outside(m, &a, rng_below(m->r, 4) == 0), outside(m, &b, rng_below(m->r, 2))};
+
+	for (int k = 0; k < 2; k++) {
+		struct attrs at = {0};
+		int64_t perm[MAX_RANK];
+		struct shape *s = k ? &b : &a;
+
+		if (rng_below(m->r, 3)) {
+			x[k] = k == 0 ? chain(m, x[k], true, e) : x[k];
+			continue;
+		}
+		for (int d = 0; d < batch + 2; d++)
+			perm[d] = d < batch ? d : 2 * batch + 1 - d;
+		int64_t t = s->dim[batch];
+		s->dim[batch] = s->dim[batch + 1];
+		s->dim[batch + 1] = t;
+		x[k] = outside(m, s, rng_below(m->r, 2));
+		at_list(&at, ATTR_perm, batch + 2, perm);
+		x[k] = node(m, PRIM_transpose, 1, &x[k], &at, e);
+	}
+	return two(m, PRIM_matmul, x[0], x[1], e);
+}
+
+static tensor_id
+random_conv(struct maker *m, struct err *e)
+{
+	int sp = 1 + (int)rng_below(m->r, 3) % 2 + (rng_below(m->r, 6) == 0);
+	struct shape x = {.rank = sp + 2}, w = {.rank = sp + 2};
+	int64_t group = 1, stride[3], dil[3], ldil[3], lo[3], hi[3];
+	struct attrs at = {0};
+
+	x.dim[0] = 1 + rng_below(m->r, 2);
+	for (int d = 0; d < sp; d++) {
+		x.dim[d + 1] = 1 + rng_below(m->r, sp == 3 ? 5 : 12);
+		w.dim[d] = 1 + rng_below(m->r, 4);
+		stride[d] = 1 + rng_below(m->r, 3) / 2;
+		dil[d] = 1 + rng_below(m->r, 4) / 3;
+		ldil[d] = 1 + rng_below(m->r, 5) / 4;
+		lo[d] = (int64_t)rng_below(m->r, 4) - (rng_below(m->r, 8) == 0);
+		hi[d] = (int64_t)rng_below(m->r, 4) - (rng_below(m->r, 8) == 0);
+	}
+	switch (rng_below(m->r, 3)) {
+	case 0: /* depthwise, perhaps with a multiplier */
+		group = x.dim[sp + 1] = extent(m, 33);
+		w.dim[sp] = 1;
+		w.dim[sp + 1] = group * (1 + rng_below(m->r, 4) / 3);
+		break;
+	case 1:
+		group = 1 + rng_below(m->r, 3);
+		w.dim[sp] = extent(m, 9);
+		x.dim[sp + 1] = group * w.dim[sp];
+		w.dim[sp + 1] = group * extent(m, 17);
+		break;
+	default:
+		x.dim[sp + 1] = w.dim[sp] = extent(m, 20);
+		w.dim[sp + 1] = extent(m, 40);
+	}
+	at_list(&at, ATTR_stride, sp, stride);
+	at_list(&at, ATTR_dilation, sp, dil);
+	at_list(&at, ATTR_ldil, sp, ldil);
+	at_list(&at, ATTR_lo, sp, lo);
+	at_list(&at, ATTR_hi, sp, hi);
+	at_int(&at, ATTR_group, group);
+	tensor_id t = outside(m, &x, false);
+
+	t = chain(m, t, true, e);
+	return node(m, PRIM_conv, 2, (tensor_id[]){t, outside(m, &w, rng_below(m->r, 4) != 0)}, &at, e);
+}
+
+/* A spec with one linear primitive; false where the dice gave an impossible one. */
+static bool
+random_spec(struct arena *a, struct rng *r, struct spec *out)
+{
+	struct graph g, sorted;
+	struct maker m = {.a = a, .g = &g, .r = r};
+	struct err e = {0};
+	struct spec_binding bind;
+
+	graph_init(&g, a);
+	tensor_id y = rng_below(r, 2) ? random_matmul(&m, &e) : random_conv(&m, &e);
+
+	y = chain(&m, y, false, &e);
+	if (e.code != ERR_NONE || shape_count(&graph_tensor(&g, y)->shape) == 0)
+		return false;
+	graph_output(&g, y, NULL);
+	graph_sort(&sorted, a, &g, NULL);
+	struct bitset all = bitset_make(a, sorted.n_nodes);
+
+	for (uint32_t i = 0; i < sorted.n_nodes; i++)
+		bit_set(&all, i);
+	if (sorted.n_nodes == 0 || sorted.n_nodes > SPEC_MAX_NODES)
+		return false;
+	spec_make(a, &sorted, &all, sorted.outputs, sorted.n_outputs, out, &bind);
+	return true;
+}
+
+static void
+round_of(uint64_t seed, uint32_t *n_tiles)
+{
+	struct arena a = {0};
+	struct err e = {0};
+	struct rng r = {seed};
+	struct test_kernel *k = NEW_ARRAY(&a, struct test_kernel, BATCH);
+	const struct target *t = seed % 4 == 3 ? &target_sse42 : &target_avx2;
+	uint32_t n = 0;
+
+	while (n < BATCH) {
+		struct spec s;
+
+		if (!random_spec(&a, &r, &s))
+			continue;
+		struct str schedule = str_of(schedules[rng_below(&r, COUNT_OF(schedules))]);
+
+		if (!kernel_make(&a, &s, schedule, t, n, &r, &k[n], &e)) {
+			if (e.code == ERR_INFEASIBLE)
+				continue;
+			fail_msg("seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
+		}
+		*n_tiles += strstr(k[n].code.text.p, "_h") != NULL;
+		n++;
+	}
+	if (!kernel_compile(&a, k, n, t, &e))
+		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t parts = 1; parts < 4; parts += 2)
+			if (!kernel_check(&a, &k[i], parts, 2e-5, &e))
+				fail_msg("seed %llu kernel %u, %u parts, schedule \"%.*s\": %s\n%.*s\n%.*s",
+				    (unsigned long long)seed, i, parts, STR_ARG(k[i].schedule), e.msg,
+				    STR_ARG(k[i].spec.text), STR_ARG(k[i].code.text));
+	arena_fini(&a);
+}
+
+static uint64_t
+from_env(const char *name, uint64_t otherwise)
+{
+	int64_t v;
+
+	return str_to_i64(str_of(getenv(name)), &v) ? (uint64_t)v : otherwise;
+}
+
+static void
+test_random_anchors(void **state)
+{
+	uint64_t rounds = from_env("KORCH_LINEAR_ROUNDS", 6), seed = from_env("KORCH_LINEAR_SEED", 1);
+	uint32_t n_tiles = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < rounds; i++)
+		round_of(seed + i, &n_tiles);
+	printf("%u of %llu kernels with register tiles\n", n_tiles, (unsigned long long)rounds * BATCH);
+	assert_true(n_tiles * 2 > rounds * BATCH);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_anchors)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
