@@ -14,8 +14,10 @@
  * path cost plus the duals of the rows it has not met, that is pi + its reduced costs + the duals of
  * rows that it met again.
  *
- * Order is ignored where a kernel reads a tensor after the one it makes, so a final set may wait
- * for itself in a circle; the caller branches on that. */
+ * Order is ignored where a kernel reads a tensor after the one it makes: such a path is loose, and
+ * may wait for itself in a circle.  Then it is no plan, and rows, which all plans meet, say nothing of
+ * it; so a loose state that stands for others takes the weaker bound.  The caller branches on a final
+ * set that waits in a circle. */
 #include "blp_int.h"
 
 #include <stdlib.h>
@@ -37,6 +39,7 @@ struct layer {
 	fix *red;
 	uint32_t *node, *kernel; /* node: of the state itself, or of its parent while growing */
 	uint8_t *check;          /* may have died */
+	uint8_t *is_loose;       /* some kernel of the path read what was not made yet */
 	uint32_t n, cap;
 };
 struct node {
@@ -356,6 +359,7 @@ layer_reserve(struct layer *l, uint32_t words, uint32_t hit_words)
 	l->node = heap_resize(l->node, sizeof(*l->node) * l->cap);
 	l->kernel = heap_resize(l->kernel, sizeof(*l->kernel) * l->cap);
 	l->check = heap_resize(l->check, sizeof(*l->check) * l->cap);
+	l->is_loose = heap_resize(l->is_loose, sizeof(*l->is_loose) * l->cap);
 }
 
 static void
@@ -368,6 +372,7 @@ layer_fini(struct layer *l)
 	free(l->node);
 	free(l->kernel);
 	free(l->check);
+	free(l->is_loose);
 }
 
 static uint64_t
@@ -401,12 +406,26 @@ struct child {
 	int64_t cost;
 	fix red;
 	uint32_t parent, kernel;
-	bool check;
+	bool check, is_loose;
 };
+
+/* State i of a layer stands for another one too, which costs no less.  A state that is not loose
+ * can end in all plans that the other can, and its bound holds for them.  A loose one may wait for
+ * itself in a circle, so that its own rows need not be met by plans of the other: the bound must
+ * hold for both. */
+static void
+absorb(const struct frontier *f, struct layer *l, uint32_t i, fix red, const uint64_t *hits)
+{
+	if (!l->is_loose[i])
+		return;
+	l->red[i] = MIN_OF(l->red[i], red);
+	for (uint32_t w = 0; w < f->hit_words; w++)
+		l->hits[(size_t)i * f->hit_words + w] &= hits[w];
+}
 
 /* Joins a child to the next layer; of equal states the cheaper one stays. */
 static void
-put_child(struct frontier *f, const struct child *c)
+put_child(struct frontier *f, struct child *c)
 {
 	struct layer *l = &f->next;
 	uint32_t s = (uint32_t)hash_mask(c->mask, f->words) & (f->n_table - 1), i;
@@ -424,13 +443,20 @@ put_child(struct frontier *f, const struct child *c)
 		memcpy(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words);
 		l->n++;
 		f->table[s] = i + 1;
-	} else if (c->cost > l->cost[i] || (c->cost == l->cost[i] && c->red >= l->red[i])) {
+	} else if (c->cost > l->cost[i] || (c->cost == l->cost[i] && (c->is_loose > l->is_loose[i] ||
+	    (c->is_loose == l->is_loose[i] && c->red >= l->red[i])))) {
+		absorb(f, l, i, c->red, c->hits);
 		return;
+	} else if (c->is_loose) {
+		c->red = MIN_OF(c->red, l->red[i]);
+		for (uint32_t w = 0; w < f->hit_words; w++)
+			c->hits[w] &= l->hits[(size_t)i * f->hit_words + w];
 	}
 	memcpy(l->hits + (size_t)i * f->hit_words, c->hits, sizeof(*c->hits) * f->hit_words);
 	l->cost[i] = c->cost;
 	l->red[i] = c->red;
 	l->node[i] = c->parent;
+	l->is_loose[i] = c->is_loose;
 	l->kernel[i] = c->kernel;
 	l->check[i] = c->check;
 	if (l->n * 2 > f->n_table)
@@ -480,6 +506,7 @@ copy_state(const struct frontier *f, uint32_t i, struct child *c)
 	c->cost = l->cost[i];
 	c->red = l->red[i];
 	c->parent = l->node[i];
+	c->is_loose = l->is_loose[i];
 }
 
 /* False when the kernel's earlier inputs are not there. */
@@ -509,10 +536,11 @@ try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, s
 	for (uint32_t j = 0; j < o->n_owe; j += 2) {
 		uint32_t avail = slot[o->owe + j], owed = slot[o->owe + j + 1];
 
-		if ((avail != NONE && bit(c->mask, avail)) || bit(c->mask, owed))
+		if (avail != NONE && bit(c->mask, avail))
 			continue;
+		c->is_loose = true;
+		c->check |= !bit(c->mask, owed);
 		set_bit(c->mask, owed);
-		c->check = true;
 	}
 	finish_child(f, t, c);
 	return true;
@@ -655,6 +683,8 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 		n_seen = MIN_OF(kept->n, (uint32_t)DOMINANCE_WINDOW);
 		while (j < n_seen && !is_covered(f, kept, j, m, l->cost[i], owed))
 			j++;
+		if (j < n_seen)
+			absorb(f, kept, j, l->red[i], l->hits + (size_t)i * f->hit_words);
 		if (j < n_seen || (l->check[i] && is_dead(f, t, m)))
 			continue;
 		layer_reserve(kept, f->words, f->hit_words);
@@ -663,6 +693,7 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 		    sizeof(*m) * f->hit_words);
 		kept->cost[kept->n] = l->cost[i];
 		kept->red[kept->n] = l->red[i];
+		kept->is_loose[kept->n] = l->is_loose[i];
 		kept->node[kept->n++] = add_node(f, l->node[i], l->kernel[i]);
 	}
 	f->n_states += kept->n;
@@ -745,6 +776,7 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	memset(f.now.hits, 0, sizeof(*owed) * f.hit_words);
 	f.now.cost[0] = f.now.red[0] = 0;
 	f.now.node[0] = NONE;
+	f.now.is_loose[0] = 0;
 	f.now.n = 1;
 	for (uint32_t t = 0; t < n; t++) {
 		f.next.n = 0;

@@ -1,0 +1,399 @@
+/* tests/prop/blp_test.c: the binary program's solver against exhaustive search over sets of tensors and
+ * against lp_solve on the plain form, on random programs: kernels cut from graphs with alternatives
+ * (several outputs, any exports, circular waiting among them), and kernels of no graph at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../daemon/orchestrate/blp.h"
+
+enum { N_GRAPHS = 1000, N_FREE = 600, N_DIRECT = 150, N_AGAIN = 60, MAX_TENSORS = 12, MAX_NODES = 16 };
+
+/* ---- the truth ---------------------------------------------------------------------------- */
+static uint32_t
+mask_of(const uint32_t *v, uint32_t n)
+{
+	uint32_t m = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		m |= 1u << v[i];
+	return m;
+}
+
+/* The least cost of every set of tensors that can be made, by running kernels one at a time; sets only
+ * grow, so ascending masks are an order.  BLP_NEVER when what is wanted cannot be made. */
+static int64_t
+exhaustive(const struct blp *p, const int64_t *cost)
+{
+	uint32_t n_sets = 1u << p->n_tensors, wanted = mask_of(p->wanted, p->n_wanted);
+	int64_t *best = malloc(sizeof(*best) * n_sets), least = BLP_NEVER;
+
+	for (uint32_t s = 0; s < n_sets; s++)
+		best[s] = BLP_NEVER;
+	best[mask_of(p->given, p->n_given)] = 0;
+	for (uint32_t s = 0; s < n_sets; s++) {
+		if (best[s] == BLP_NEVER)
+			continue;
+		if ((wanted & ~s) == 0 && best[s] < least)
+			least = best[s];
+		for (uint32_t k = 0; k < p->n_kernels; k++) {
+			uint32_t to = s | mask_of(p->kernels[k].out, p->kernels[k].n_out);
+
+			if (cost[k] == BLP_NEVER || (mask_of(p->kernels[k].in, p->kernels[k].n_in) & ~s))
+				continue;
+			if (best[s] + cost[k] < best[to])
+				best[to] = best[s] + cost[k];
+		}
+	}
+	free(best);
+	return least;
+}
+
+/* ---- random programs ------------------------------------------------------------------------ */
+struct maker {
+	struct arena *a;
+	struct rng *r;
+	struct blp p;
+	struct blp_kernel *kernels;
+	struct blp_node *nodes;
+	uint32_t *given, *wanted, cap_kernels, cap_nodes;
+};
+
+static uint32_t *
+list_of(struct arena *a, uint32_t mask, uint32_t *n)
+{
+	uint32_t *v = NEW_ARRAY(a, uint32_t, 32);
+
+	*n = 0;
+	for (uint32_t t = 0; t < 32; t++)
+		if (mask >> t & 1)
+			v[(*n)++] = t;
+	return v;
+}
+
+static void
+add_kernel(struct maker *m, uint32_t in, uint32_t out, int64_t cost)
+{
+	struct blp_kernel k = {.cost = cost};
+
+	if (!out)
+		return;
+	k.in = list_of(m->a, in, &k.n_in);
+	k.out = list_of(m->a, out, &k.n_out);
+	GROW(m->a, m->kernels, m->p.n_kernels, m->cap_kernels);
+	m->kernels[m->p.n_kernels++] = k;
+	m->p.kernels = m->kernels;
+}
+
+static void
+add_node(struct maker *m, uint32_t t, uint32_t in)
+{
+	struct blp_node n = {.tensor = t};
+
+	n.in = list_of(m->a, in, &n.n_in);
+	GROW(m->a, m->nodes, m->p.n_nodes, m->cap_nodes);
+	m->nodes[m->p.n_nodes++] = n;
+	m->p.nodes = m->nodes;
+}
+
+static uint32_t
+random_subset(struct rng *r, uint32_t mask, uint32_t per_cent)
+{
+	uint32_t s = 0;
+
+	for (uint32_t t = 0; t < 32; t++)
+		if ((mask >> t & 1) && rng_below(r, 100) < per_cent)
+			s |= 1u << t;
+	return s;
+}
+
+/* A kernel of the nodes in `members`: what they read from outside, some of what they make. */
+static void
+cut_kernel(struct maker *m, uint32_t members)
+{
+	uint32_t made = 0, read = 0, n = 0, n_before = 0, exports;
+
+	for (uint32_t i = 0; i < m->p.n_nodes; i++)
+		if (members >> i & 1) {
+			if (made >> m->nodes[i].tensor & 1)
+				return; /* two producers of one tensor */
+			made |= 1u << m->nodes[i].tensor;
+			read |= mask_of(m->nodes[i].in, m->nodes[i].n_in);
+			n++;
+		}
+	exports = random_subset(m->r, made, 60);
+	/* The last member always shows: else it would have no use. */
+	for (uint32_t i = 0; i < m->p.n_nodes; i++)
+		if (members >> i & 1)
+			n_before = m->nodes[i].tensor;
+	exports |= 1u << n_before;
+	add_kernel(m, read & ~made, exports, 3 + (int64_t)rng_below(m->r, 4 + 4 * n));
+}
+
+/* Nodes of a graph, some tensors with two producers; every single node and many sets are kernels. */
+static void
+from_graph(struct maker *m)
+{
+	uint32_t n = 4 + rng_below(m->r, 6), sinks;
+
+	m->p.n_tensors = n;
+	for (uint32_t t = 1; t < n; t++) {
+		uint32_t all = (1u << t) - 1, n_makers = 1 + (rng_below(m->r, 4) == 0);
+
+		for (uint32_t i = 0; i < n_makers && m->p.n_nodes < MAX_NODES; i++)
+			add_node(m, t, random_subset(m->r, all & (all << (t > 4 ? t - 4 : 0)), 45));
+	}
+	sinks = (1u << n) - 2;
+	for (uint32_t i = 0; i < m->p.n_nodes; i++) {
+		sinks &= ~mask_of(m->nodes[i].in, m->nodes[i].n_in);
+		cut_kernel(m, 1u << i);
+		/* Alone it must show what it makes. */
+	}
+	for (uint32_t i = 0; i < 60; i++)
+		cut_kernel(m, random_subset(m->r, (1u << m->p.n_nodes) - 1, 20 + 10 * (i % 4)));
+	m->given = list_of(m->a, 1, &m->p.n_given);
+	m->wanted = list_of(m->a, sinks | random_subset(m->r, (1u << n) - 2, 10), &m->p.n_wanted);
+}
+
+/* Kernels that read and make anything; what is wanted may be out of reach. */
+static void
+from_nothing(struct maker *m)
+{
+	uint32_t n = 3 + rng_below(m->r, 7), all = (1u << n) - 1;
+
+	m->p.n_tensors = n;
+	for (uint32_t i = 0; i < 8 + rng_below(m->r, 30); i++) {
+		uint32_t out = 1u << rng_below(m->r, n) | random_subset(m->r, all, 12);
+
+		add_kernel(m, random_subset(m->r, all, 20), out, 1 + (int64_t)rng_below(m->r, 20));
+	}
+	m->given = list_of(m->a, random_subset(m->r, all, 15), &m->p.n_given);
+	m->wanted = list_of(m->a, 1u << rng_below(m->r, n) | random_subset(m->r, all, 15), &m->p.n_wanted);
+}
+
+static struct blp
+random_program(struct arena *a, struct rng *r, bool is_graph)
+{
+	struct maker m = {.a = a, .r = r};
+
+	if (is_graph)
+		from_graph(&m);
+	else
+		from_nothing(&m);
+	m.p.given = m.given;
+	m.p.wanted = m.wanted;
+	/* Hints are hints: none, and wrong ones, must do. */
+	if (rng_below(r, 4) == 0)
+		m.p.n_nodes = 0;
+	for (uint32_t i = 0; i < m.p.n_nodes && rng_below(r, 8) == 0; i++)
+		m.nodes[i].tensor = rng_below(r, m.p.n_tensors);
+	return m.p;
+}
+
+static int64_t *
+costs_of(struct arena *a, const struct blp *p)
+{
+	int64_t *c = NEW_ARRAY(a, int64_t, p->n_kernels);
+
+	for (uint32_t k = 0; k < p->n_kernels; k++)
+		c[k] = p->kernels[k].cost;
+	return c;
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+static void
+check_result(const struct blp *p, const struct blp_result *r, int64_t truth, uint64_t seed)
+{
+	struct err e = {0};
+	double bound;
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < r->n_chosen; i++)
+		sum += p->kernels[r->chosen[i]].cost;
+	if (!blp_check_order(p, r->chosen, r->n_chosen, &e) || !blp_check_bound(p, r->rows, r->n_rows, &bound, &e))
+		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+	if (sum != r->cost || r->cost < truth || r->bound > truth || bound > (double)truth || (r->proved && r->cost != truth))
+		fail_msg("seed %llu: cost %lld (sum %lld) bound %lld duals %.3f%s, the truth is %lld",
+		    (unsigned long long)seed, (long long)r->cost, (long long)sum, (long long)r->bound, bound,
+		    r->proved ? " proved" : "", (long long)truth);
+	for (uint32_t k = 0; k < p->n_kernels; k++)
+		if (r->reduced[k] < 0)
+			fail_msg("seed %llu: kernel %u has the reduced cost %g", (unsigned long long)seed, k, r->reduced[k]);
+}
+
+static void
+solve_and_check(uint64_t seed, bool is_graph, const struct blp_limits *lim, uint32_t *n_branched, uint32_t *n_none)
+{
+	struct arena a = {0};
+	struct rng r = {seed};
+	struct blp p = random_program(&a, &r, is_graph);
+	struct blp_result out;
+	struct err e = {0};
+	int64_t truth = exhaustive(&p, costs_of(&a, &p));
+	bool ok = blp_solve(&a, &p, NULL, 0, lim, &out, &e);
+
+	if (!ok || truth == BLP_NEVER) {
+		if (ok || truth != BLP_NEVER || e.code != ERR_MODEL)
+			fail_msg("seed %llu: the truth is %lld, the solver says: %s", (unsigned long long)seed,
+			    (long long)truth, ok ? "solved" : e.msg);
+		(*n_none)++;
+	} else {
+		check_result(&p, &out, truth, seed);
+		if (!lim->max_states && !out.proved)
+			fail_msg("seed %llu: not proved", (unsigned long long)seed);
+		*n_branched += out.n_branches > 1;
+	}
+	arena_fini(&a);
+}
+
+static void
+agrees_with_exhaustive_search_on_graphs(void **state)
+{
+	uint32_t n_branched = 0, n_none = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_GRAPHS; seed++)
+		solve_and_check(seed, true, &(struct blp_limits){0}, &n_branched, &n_none);
+	print_message("%d graphs, %u branched on circular waiting\n", N_GRAPHS, n_branched);
+	assert_int_equal(n_none, 0);
+	assert_true(n_branched > 0);
+}
+
+static void
+agrees_with_exhaustive_search_on_free_kernels(void **state)
+{
+	uint32_t n_branched = 0, n_none = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_FREE; seed++)
+		solve_and_check(seed * 31, false, &(struct blp_limits){0}, &n_branched, &n_none);
+	print_message("%d programs, %u without a plan, %u branched\n", N_FREE, n_none, n_branched);
+	assert_true(n_none > 0 && n_none < N_FREE / 2);
+}
+
+/* Without separation the search has to do it all. */
+static void
+agrees_with_coverage_rows_alone(void **state)
+{
+	uint32_t n_branched = 0, n_none = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_GRAPHS / 4; seed++)
+		solve_and_check(seed, true, &(struct blp_limits){.max_rounds = 1}, &n_branched, &n_none);
+	print_message("%u branched\n", n_branched);
+}
+
+/* Whatever the limits: a valid plan and a true bound, and 'proved' only where it is so. */
+static void
+limits_never_lie(void **state)
+{
+	uint32_t n_branched = 0, n_none = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_GRAPHS / 2; seed++) {
+		struct blp_limits lim = {.beam_width = 1 + (uint32_t)seed % 3, .max_states = 1 + seed % 40,
+		    .max_rounds = 1 + (uint32_t)seed % 2};
+
+		solve_and_check(seed, seed % 2, &lim, &n_branched, &n_none);
+	}
+}
+
+static void
+a_cancelled_run_still_gives_a_plan(void **state)
+{
+	volatile bool cancel = true;
+	uint32_t n_branched = 0, n_none = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 50; seed++)
+		solve_and_check(seed, true, &(struct blp_limits){.cancel = &cancel, .max_states = 1000000}, &n_branched,
+		    &n_none);
+}
+
+static void
+agrees_with_lp_solve_directly(void **state)
+{
+	uint32_t n_proved = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_DIRECT; seed++) {
+		struct arena a = {0};
+		struct rng r = {seed * 7};
+		struct blp p = random_program(&a, &r, true);
+		struct blp_result out;
+		struct err e = {0};
+		int64_t direct;
+		bool proved;
+
+		if (!blp_solve(&a, &p, NULL, 0, NULL, &out, &e) || !blp_solve_direct(&a, &p, &direct, &proved, &e))
+			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+		if (proved && direct != out.cost)
+			fail_msg("seed %llu: lp_solve says %lld, we say %lld", (unsigned long long)seed, (long long)direct,
+			    (long long)out.cost);
+		n_proved += proved;
+		arena_fini(&a);
+	}
+	print_message("lp_solve proved %u of %d\n", n_proved, N_DIRECT);
+	assert_true(n_proved > N_DIRECT * 9 / 10);
+}
+
+/* Costs rise, as measurements replace bounds, and kernels fail: the kept state forgets nothing
+ * that matters and remembers nothing that is wrong. */
+static void
+solving_again_equals_solving_afresh(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_AGAIN; seed++) {
+		struct arena a = {0};
+		struct rng r = {seed * 13};
+		struct blp p = random_program(&a, &r, true);
+		struct blp_state *s = blp_state_new(&p, NULL);
+		int64_t *cost = costs_of(&a, &p);
+		struct blp_kernel *kernels = arena_dup(&a, p.kernels, sizeof(*kernels) * p.n_kernels);
+
+		p.kernels = kernels;
+		for (int round = 0; round < 12; round++) {
+			struct blp_result out;
+			struct err e = {0};
+			int64_t truth = exhaustive(&p, cost);
+			bool ok = blp_solve_again(&a, s, cost, NULL, 0, &out, &e);
+
+			assert_int_equal(ok, truth != BLP_NEVER);
+			if (ok) {
+				check_result(&p, &out, truth, seed);
+				assert_true(out.proved);
+			}
+			for (uint32_t k = 0; k < p.n_kernels; k++) {
+				uint32_t what = rng_below(&r, 20);
+
+				if (what == 0)
+					cost[k] = BLP_NEVER;
+				else if (what < 5)
+					cost[k] = 1 + (int64_t)rng_below(&r, 30);
+				kernels[k].cost = cost[k];
+			}
+		}
+		blp_state_free(s);
+		arena_fini(&a);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(agrees_with_exhaustive_search_on_graphs),
+	    cmocka_unit_test(agrees_with_exhaustive_search_on_free_kernels),
+	    cmocka_unit_test(agrees_with_coverage_rows_alone),
+	    cmocka_unit_test(limits_never_lie),
+	    cmocka_unit_test(a_cancelled_run_still_gives_a_plan),
+	    cmocka_unit_test(agrees_with_lp_solve_directly),
+	    cmocka_unit_test(solving_again_equals_solving_afresh),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
