@@ -3,6 +3,7 @@
 
 const struct dialect dialect_c = {
 	.name = "C",
+	.body = "static __attribute__((noinline)) void",
 	.function = "void",
 	.params = "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi",
 	.table = "static const",
@@ -14,6 +15,7 @@ const struct dialect dialect_c = {
 
 const struct dialect dialect_cuda = {
 	.name = "CUDA C",
+	.body = "static __device__ void",
 	.function = "extern \"C\" __global__ void",
 	.params = "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi",
 	.table = "__device__ const",

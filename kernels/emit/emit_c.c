@@ -127,28 +127,27 @@ note_stage(struct array_use *u, const struct stage *s)
 		note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
 }
 
-/* Pointers to the arrays that the pass touches. */
+/* The arrays that the pass touches, as parameters of its body, or as what they are called with.
+ * (Parameters, because that is where compilers believe `restrict`.) */
 static void
-arrays(struct gen *g, const struct array_use *u)
+arrays(struct gen *g, const struct array_use *u, bool call)
 {
 	uint32_t n_in = g->p->spec->g.n_inputs;
 
 	for (uint32_t t = 0; t < g->p->n_tensors; t++) {
 		const struct tile_tensor *x = &g->p->tensors[t];
-		const char *type = gen_stored_type(g, x->type), *name, *is_const = u->written[t] ? "" : "const ";
+		const char *type = gen_stored_type(g, x->type), *is_const = u->written[t] ? "" : "const ";
 
-		if (!u->read[t] && !u->written[t])
+		if ((!u->read[t] && !u->written[t]) || x->at == AT_TABLE)
 			continue;
-		if (x->at == AT_TABLE)
-			continue;
-		name = gen_tensor(g, t);
-		if (x->at == AT_OPERAND || x->at == AT_RESULT)
-			gen_line(g, "%s%s *%s %s = buf[%u];", is_const, type, g->d->restrict_, name,
-			    x->index + (x->at == AT_RESULT ? n_in : 0));
+		if (!call)
+			gen_line(g, "%s%s *%s %s,", is_const, type, g->d->restrict_, gen_tensor(g, t));
+		else if (x->at == AT_OPERAND || x->at == AT_RESULT)
+			gen_line(g, "buf[%u],", x->index + (x->at == AT_RESULT ? n_in : 0));
 		else
-			gen_line(g, "%s%s *%s %s = (%s%s *)(%s + %zu);", is_const, type, g->d->restrict_, name, is_const,
-			    type, x->at == AT_SHARED ? "shared" : "local", x->offset);
+			gen_line(g, "(%s *)(%s + %zu),", type, x->at == AT_SHARED ? "shared" : "local", x->offset);
 	}
+	gen_line(g, call ? "lo, hi);" : "k_i64 lo, k_i64 hi)");
 }
 
 static const char *
@@ -185,6 +184,28 @@ bind_outer(struct gen *g, const struct tile_pass *tp)
 }
 
 static void
+pass_body(struct gen *g, const struct tile_pass *tp)
+{
+	uint32_t mark = gen_mark(g);
+
+	gen_line(g, "{");
+	g->depth++;
+	for (uint32_t i = 0; i < tp->n_call; i++) {
+		gen_line(g, "/* %s, once a call */", stage_words(g, &g->p->stages[tp->call[i]]));
+		gen_stage(g, &g->p->stages[tp->call[i]]);
+	}
+	gen_open(g, "for (k_i64 o = lo; o < hi; o++)");
+	bind_outer(g, tp);
+	for (uint32_t i = 0; i < tp->n_row; i++) {
+		gen_line(g, "/* %s */", stage_words(g, &g->p->stages[tp->row[i]]));
+		gen_stage(g, &g->p->stages[tp->row[i]]);
+	}
+	gen_close(g);
+	gen_close(g);
+	gen_forget(g, mark);
+}
+
+static void
 pass(struct gen *g, uint32_t q)
 {
 	const struct tile_pass *tp = &g->p->pass[q];
@@ -196,27 +217,24 @@ pass(struct gen *g, uint32_t q)
 	for (uint32_t i = 0; i < tp->n_row; i++)
 		note_stage(&u, &g->p->stages[tp->row[i]]);
 	gen_line(g, "%s", "");
+	gen_line(g, "%s", g->d->body);
+	gen_line(g, "%s_b%u(", g->symbol, q);
+	g->depth++;
+	arrays(g, &u, false);
+	g->depth--;
+	pass_body(g, tp);
+	gen_line(g, "%s", "");
 	gen_line(g, "%s", g->d->function);
 	gen_line(g, "%s_p%u(%s)", g->symbol, q, g->d->params);
 	gen_line(g, "{");
 	g->depth++;
-	arrays(g, &u);
 	gen_line(g, "(void)shared;");
 	gen_line(g, "(void)local;");
-	for (uint32_t i = 0; i < tp->n_call; i++) {
-		gen_line(g, "/* %s, once a call */", stage_words(g, &g->p->stages[tp->call[i]]));
-		gen_stage(g, &g->p->stages[tp->call[i]]);
-	}
-	gen_open(g, "for (k_i64 o = lo; o < hi; o++)");
-	uint32_t mark = gen_mark(g);
-	bind_outer(g, tp);
-	for (uint32_t i = 0; i < tp->n_row; i++) {
-		gen_line(g, "/* %s */", stage_words(g, &g->p->stages[tp->row[i]]));
-		gen_stage(g, &g->p->stages[tp->row[i]]);
-	}
+	gen_line(g, "%s_b%u(", g->symbol, q);
+	g->depth++;
+	arrays(g, &u, true);
+	g->depth--;
 	gen_close(g);
-	gen_close(g);
-	gen_forget(g, mark);
 }
 
 /* The forms that packed operands come in. */

@@ -5,7 +5,7 @@
 #include "../fuse/anchor.h"
 #include "gen_int.h"
 
-enum { MICRO_MAX_LOOPS = 4, MICRO_MAX_ROWS = 14, MICRO_MAX_VECTORS = 4 };
+enum { MICRO_MAX_LOOPS = ANCHOR_AXES, MICRO_MAX_ROWS = 14, MICRO_MAX_VECTORS = 4 };
 
 /* The micro-kernel: t[rows][nv*lanes] = sum over K of a[row][k] * b[k][column].
  * K is a nest of loops, outermost first; b is packed, so it just runs on; a steps by

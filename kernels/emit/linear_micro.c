@@ -87,7 +87,7 @@ emit_unrolled(struct strbuf *sb, const struct micro *m, int rows, int l, const c
 static void
 emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 {
-	static const char tabs[] = "\t\t\t\t\t\t";
+	static const char tabs[] = "\t\t\t\t\t\t\t\t\t\t";
 	const char *in = tabs + sizeof tabs - 2 - l;
 	bool last = l == m->n_loops - 1;
 	char index[48];
@@ -113,7 +113,7 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 		emit_step(sb, m, rows, in - 1, index, 0);
 	} else {
 		/* The pointers come back from where the loop inside left them. */
-		int64_t inside = l + 2 < m->n_loops ? m->trip[l + 1] * m->step[l + 1] : 0;
+		int64_t inside = l + 2 < m->n_loops && l + 1 < MICRO_MAX_LOOPS ? m->trip[l + 1] * m->step[l + 1] : 0;
 		emit_loops(sb, m, rows, l + 1);
 		for (int r = 0; r < rows; r++)
 			sb_addf(sb, "%s\ta%d += %lld;\n", in, r, (long long)(m->step[l] - inside));

@@ -154,6 +154,25 @@ ex_scratch(struct tx *x, enum dtype t, uint32_t number, ix_id at)
 	return intern(x, (struct ex){.kind = EX_SCRATCH, .type = t, .tensor = number, .ix = at});
 }
 
+/* The operand that alone decides: what a border adds to a sum or a maximum changes nothing. */
+static ex_id
+neutral(const struct tx *x, enum prim p, const ex_id *arg)
+{
+	for (uint32_t k = 0; k < 2; k++) {
+		const struct ex *c = ex_get(x, arg[k]);
+
+		if (c->kind != EX_CONST || !dtype_is_float(c->type))
+			continue;
+		if (p == PRIM_max && c->real == -__builtin_inf())
+			return arg[1 - k];
+		if (p == PRIM_min && c->real == __builtin_inf())
+			return arg[1 - k];
+		if (p == PRIM_add && c->real == 0 && !x->strict)
+			return arg[1 - k];
+	}
+	return EX_NONE;
+}
+
 ex_id
 ex_map(struct tx *x, enum prim p, enum dtype t, uint32_t n, const ex_id *arg)
 {
@@ -164,6 +183,8 @@ ex_map(struct tx *x, enum prim p, enum dtype t, uint32_t n, const ex_id *arg)
 	memcpy(e.arg, arg, n * sizeof(*arg));
 	if (p == PRIM_cast && ex_get(x, arg[0])->type == t)
 		return arg[0];
+	if ((p == PRIM_max || p == PRIM_min || p == PRIM_add) && neutral(x, p, arg) != EX_NONE)
+		return neutral(x, p, arg);
 	return intern(x, e);
 }
 

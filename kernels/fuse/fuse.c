@@ -49,6 +49,7 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 	if (!rules_hold(s, e))
 		return false;
 	l.tx = out->tx;
+	l.tx->strict = t->strict;
 	l.maker = makers_of(a, l.g);
 	l.kept = NEW_ARRAY(a, bool, l.g->n_tensors);
 	keep_decide(&l);

@@ -8,6 +8,7 @@ enum { IX_MAX_TERMS = 48 };
 
 struct tx {
 	struct arena *arena;
+	bool strict; /* the sign of a zero matters */
 	struct ix *ix;
 	uint32_t n_ix, cap_ix;
 	uint32_t *ix_slot, ix_slots;
