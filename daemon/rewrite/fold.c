@@ -1,5 +1,6 @@
 /* daemon/rewrite/fold.c: primitives over constants become constants.  Reshapes share the data,
- * permutations have a loop of their own (weights are large), all else is the interpreter's.
+ * permutations and matrix products have loops of their own (weights are large), all else is the
+ * interpreter's.
  * Broadcasts stay: reading one costs nothing, storing it does. */
 #include "rewrite_int.h"
 
@@ -56,6 +57,27 @@ permute(const struct tensor *from, const int64_t *perm, const struct shape *to, 
 		    to->dim[last], stride[perm[last]], size);
 		for (int i = last - 1; i >= 0 && ++at[i] == to->dim[i]; i--)
 			at[i] = 0;
+	}
+}
+
+/* The product of two float matrices, row by row, summed in double as the interpreter does. */
+static void
+multiply(struct rw *r, const struct tensor *a, const struct tensor *b, float *out)
+{
+	int64_t m = a->shape.dim[0], k = a->shape.dim[1], n = b->shape.dim[1];
+	double *sum = NEW_ARRAY(r->tmp, double, n + 1);
+
+	for (int64_t i = 0; i < m; i++) {
+		for (int64_t j = 0; j < n; j++)
+			sum[j] = 0;
+		for (int64_t l = 0; l < k; l++) {
+			double v = (double)((const float *)a->data)[i * k + l];
+			const float *row = (const float *)b->data + l * n;
+			for (int64_t j = 0; j < n; j++)
+				sum[j] += v * (double)row[j];
+		}
+		for (int64_t j = 0; j < n; j++)
+			out[i * n + j] = (float)sum[j];
 	}
 }
 
@@ -118,6 +140,12 @@ rule_fold(struct rw *r, const struct expr *x, tensor_id *out)
 	}
 	if (count > MAX_FOLD || elements > MAX_FOLD)
 		return false;
+	if (x->prim == PRIM_matmul && t->type == DT_f32 && t->shape.rank == 2) {
+		float *to = new_data(r, &x->result);
+		multiply(r, t, rw_tensor(r, x->in[1]), to);
+		*out = rw_const(r, role, DT_f32, &x->result.shape, to);
+		return true;
+	}
 	return by_interpreter(r, x, role, out);
 }
 
