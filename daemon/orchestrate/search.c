@@ -140,46 +140,85 @@ find_plan(struct search *s)
 	}
 }
 
+/* A set that cannot run, and what it makes by itself. */
+struct stuck {
+	const struct prog *g;
+	const struct branch *b;
+	const uint32_t *set;
+	uint32_t n_run, n; /* the first n_run kernels run */
+	uint8_t *made;
+	uint32_t *seen;    /* tensor -> 1 + its place on the path */
+	struct pair *path;
+};
+
+static bool
+counts_as_maker(const struct branch *b, uint32_t kernel, uint32_t tensor)
+{
+	for (uint32_t i = 0; i < b->n_pairs; i++)
+		if (b->pairs[i].kernel == kernel && b->pairs[i].tensor == tensor)
+			return false;
+	return true;
+}
+
+/* The waiting kernel that should make t. */
+static uint32_t
+waiting_maker(const struct stuck *x, uint32_t t)
+{
+	for (uint32_t i = x->n_run; i < x->n; i++)
+		for (uint32_t j = x->g->out.first[x->set[i]]; j < x->g->out.first[x->set[i] + 1]; j++)
+			if (x->g->out.item[j] == t && counts_as_maker(x->b, x->set[i], t))
+				return x->set[i];
+	return NONE;
+}
+
+static uint32_t
+unmade_input(const struct stuck *x, uint32_t k)
+{
+	for (uint32_t j = x->g->in.first[k]; j < x->g->in.first[k + 1]; j++)
+		if (!x->made[x->g->in.item[j]])
+			return x->g->in.item[j];
+	return NONE;
+}
+
 /* Follows, from a tensor that is not made, the kernel that should make it to an input that is not
- * made either, until it comes round.  The pairs on the way round. */
+ * made either, until it comes round.  The length of the way round, whose pairs end the path. */
+static uint32_t
+follow(struct stuck *x, uint32_t t, uint32_t *n_path)
+{
+	*n_path = 0;
+	memset(x->seen, 0, sizeof(*x->seen) * x->g->n_tensors);
+	while (t != NONE && !x->seen[t]) {
+		uint32_t maker = waiting_maker(x, t);
+
+		if (maker == NONE)
+			return 0;
+		x->path[*n_path] = (struct pair){maker, t};
+		x->seen[t] = ++*n_path;
+		t = unmade_input(x, maker);
+	}
+	return t == NONE ? 0 : *n_path - (x->seen[t] - 1);
+}
+
+/* The shortest circle that following finds: few branches. */
 static uint32_t
 find_circle(struct search *s, const struct branch *b, uint32_t *set, uint32_t n, struct pair **circle)
 {
 	const struct prog *g = s->g;
-	uint8_t *made = NEW_ARRAY(s->a, uint8_t, g->n_tensors);
-	uint32_t *seen = NEW_ARRAY(s->a, uint32_t, g->n_tensors), n_run, t = NONE, n_path = 0;
-	struct pair *path = NEW_ARRAY(s->a, struct pair, (size_t)g->n_tensors + 1);
+	struct stuck x = {.g = g, .b = b, .set = set, .n = n, .made = NEW_ARRAY(s->a, uint8_t, g->n_tensors),
+	    .seen = NEW_ARRAY(s->a, uint32_t, g->n_tensors),
+	    .path = NEW_ARRAY(s->a, struct pair, (size_t)g->n_tensors + 1)};
+	uint32_t best = 0, n_path;
 
-	prog_schedule(s->a, g, set, n, &n_run, made);
-	for (uint32_t i = n_run; i < n && t == NONE; i++)
-		for (uint32_t j = g->in.first[set[i]]; j < g->in.first[set[i] + 1]; j++)
-			if (!made[g->in.item[j]])
-				t = g->in.item[j];
-	while (t != NONE && !seen[t]) {
-		uint32_t maker = NONE, next = NONE;
+	prog_schedule(s->a, g, set, n, &x.n_run, x.made);
+	for (uint32_t i = x.n_run; i < n; i++) {
+		uint32_t len = follow(&x, unmade_input(&x, set[i]), &n_path);
 
-		for (uint32_t i = n_run; i < n && maker == NONE; i++)
-			for (uint32_t j = g->out.first[set[i]]; j < g->out.first[set[i] + 1]; j++) {
-				bool is_maker = g->out.item[j] == t;
-
-				for (uint32_t q = 0; q < b->n_pairs; q++)
-					is_maker &= b->pairs[q].kernel != set[i] || b->pairs[q].tensor != t;
-				if (is_maker)
-					maker = set[i];
-			}
-		if (maker == NONE)
-			return 0;
-		path[n_path] = (struct pair){maker, t};
-		seen[t] = ++n_path;
-		for (uint32_t j = g->in.first[maker]; j < g->in.first[maker + 1]; j++)
-			if (!made[g->in.item[j]])
-				next = g->in.item[j];
-		t = next;
+		if (len && (!best || len < best)) {
+			best = len;
+			*circle = arena_dup(s->a, x.path + n_path - len, sizeof(**circle) * len);
+		}
 	}
-	if (t == NONE)
-		return 0;
-	*circle = path + seen[t] - 1;
-	return n_path - (seen[t] - 1);
+	return best;
 }
 
 struct queue {
