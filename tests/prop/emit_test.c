@@ -161,6 +161,28 @@ is_jumpy(const struct graph *g)
 	return false;
 }
 
+/* values_distance() for every float type. */
+static double
+distance(const struct tensor *t, const void *have, const void *want)
+{
+	int64_t n = shape_count(&t->shape);
+	double most = 1e-2, worst = 0;
+
+	if (!dtype_is_float(t->type))
+		return values_distance(t->type, &t->shape, have, want, most);
+	for (int64_t i = 0; i < n; i++) {
+		double h = elem_get(t->type, have, i), w = elem_get(t->type, want, i);
+
+		if ((isnan(h) && isnan(w)) || h == w)
+			continue;
+		if (!isfinite(h) || !isfinite(w))
+			return (double)INFINITY;
+		most = fmax(most, fabs(w));
+		worst = fmax(worst, fabs(h - w));
+	}
+	return worst / most;
+}
+
 /* Elements that differ by more than a step function behind a sum explains: one in 64. */
 static bool
 mostly_equal(const struct tensor *t, const void *have, const void *want)
@@ -192,7 +214,7 @@ compare(const struct run *r, void **want, const char *how)
 
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		const struct tensor *t = graph_tensor(g, g->outputs[i]);
-		double d = values_distance(t->type, &t->shape, r->result[i], want[i], 1e-2) / amplified(g);
+		double d = distance(t, r->result[i], want[i]) / amplified(g);
 		char what[128];
 
 		if (d > allowed(t->type) && is_jumpy(g) && mostly_equal(t, r->result[i], want[i]))
@@ -410,10 +432,157 @@ test_random_graphs_strict(void **state)
 	run_random(&t, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 1000000);
 }
 
+/* ---- every primitive, every type --------------------------------------------------------------------------- */
+struct list {
+	struct arena *a;
+	struct one *one;
+	uint32_t n, cap;
+};
+
+static void
+list_add(struct list *l, const struct graph *g, const char *schedule)
+{
+	GROW(l->a, l->one, l->n, l->cap);
+	struct one *o = &l->one[l->n];
+
+	*o = (struct one){.seed = l->n + 1, .schedule = schedule};
+	spec_of_graph(l->a, g, &o->spec);
+	make_one(l->a, o, l->n % BATCH, &target_avx2);
+	if (o->infeasible)
+		say(o, "refused");
+	assert_false(o->infeasible);
+	l->n++;
+}
+
+static void
+list_check(struct list *l)
+{
+	uint32_t bad = 0;
+
+	for (uint32_t i = 0; i < l->n; i += BATCH)
+		bad += check_batch(l->a, &l->one[i], MIN_OF((uint32_t)BATCH, l->n - i), &target_avx2);
+	print_message("%u kernels\n", l->n);
+	assert_int_equal(bad, 0);
+}
+
+static bool
+takes_integers(enum prim p)
+{
+	static const enum prim whole[] = {PRIM_neg, PRIM_abs, PRIM_sign, PRIM_relu, PRIM_bitnot, PRIM_cast, PRIM_add,
+	    PRIM_sub, PRIM_mul, PRIM_div, PRIM_min, PRIM_max, PRIM_pow, PRIM_mod, PRIM_fmod, PRIM_eq, PRIM_lt, PRIM_le,
+	    PRIM_and, PRIM_or, PRIM_xor, PRIM_shl, PRIM_shr, PRIM_select};
+
+	for (uint32_t i = 0; i < COUNT_OF(whole); i++)
+		if (whole[i] == p)
+			return true;
+	return false;
+}
+
+static bool
+takes_reals(enum prim p)
+{
+	static const enum prim not[] = {PRIM_not, PRIM_bitnot, PRIM_and, PRIM_or, PRIM_xor, PRIM_shl, PRIM_shr};
+
+	for (uint32_t i = 0; i < COUNT_OF(not); i++)
+		if (not[i] == p)
+			return false;
+	return true;
+}
+
+static bool
+takes(enum prim p, enum dtype t)
+{
+	if (t == DT_bool)
+		return p == PRIM_not || p == PRIM_and || p == PRIM_or || p == PRIM_xor || p == PRIM_eq || p == PRIM_cast;
+	return dtype_is_float(t) ? takes_reals(p) : takes_integers(p);
+}
+
+static void
+map_case(struct list *l, enum prim p, enum dtype t, enum dtype to)
+{
+	static const int64_t dim[] = {3, 5, 17};
+	struct shape s = shape_make(3, dim);
+	struct attrs at = {0};
+	struct err e = {0};
+	struct graph g;
+	tensor_id in[3], out[1];
+
+	graph_init(&g, l->a);
+	for (int i = 0; i < prim_info[p].n_in; i++)
+		in[i] = graph_input(&g, p == PRIM_select && i == 0 ? DT_bool : p == PRIM_pow && i == 1 ? to : t, &s, NULL);
+	if (p == PRIM_cast)
+		at_int(&at, ATTR_to, to);
+	if (!graph_add(&g, p, in, (uint32_t)prim_info[p].n_in, &at, NO_NODE, out, &e))
+		return;
+	graph_output(&g, out[0], NULL);
+	list_add(l, &g, "");
+}
+
+static void
+test_every_map(void **state)
+{
+	struct arena a = {0};
+	struct list l = {.a = &a};
+
+	(void)state;
+	for (int p = 0; p < PRIM_COUNT; p++) {
+		if (prim_info[p].class != CLASS_MAP)
+			continue;
+		for (int t = 0; t < DT_COUNT; t++)
+			for (int to = 0; to < DT_COUNT && takes((enum prim)p, (enum dtype)t); to++)
+				if (p == PRIM_cast || (p == PRIM_pow && takes(PRIM_pow, (enum dtype)to)) || to == 0)
+					map_case(&l, (enum prim)p, (enum dtype)t, (enum dtype)to);
+	}
+	list_check(&l);
+	arena_fini(&a);
+}
+
+/* Graph texts; @ stands for the type. */
+static void
+text_case(struct list *l, const char *text, const char *type, const char *schedule)
+{
+	struct strbuf sb;
+	struct err e = {0};
+	struct graph *g = NEW(l->a, struct graph);
+
+	sb_init(&sb, l->a);
+	for (; *text; text++) {
+		if (*text == '@')
+			sb_addz(&sb, type);
+		else
+			sb_addc(&sb, *text);
+	}
+	if (!graph_read(g, l->a, sb_str(&sb), &e))
+		fail_msg("%s in\n%s", e.msg, sb_str(&sb).p);
+	list_add(l, g, schedule);
+}
+
+static const char *const shapely[] = {
+#include "emit_cases.inc"
+};
+
+static void
+test_every_primitive(void **state)
+{
+	static const char *const types[] = {"f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i8"};
+	struct arena a = {0};
+	struct list l = {.a = &a};
+
+	(void)state;
+	for (uint32_t i = 0; i < COUNT_OF(shapely); i++)
+		for (uint32_t t = 0; t < COUNT_OF(types); t++)
+			if (t == 0 || strchr(shapely[i], '@'))
+				text_case(&l, shapely[i], types[t], "");
+	list_check(&l);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_map),
+		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
 		cmocka_unit_test(test_random_graphs_strict),
 	};
