@@ -30,8 +30,8 @@ measured_only(const struct tune *t, uint32_t s)
 	return c->state != LAZY_FAILED && c->measured_ns > 0 ? c->measured_ns : BLP_NEVER;
 }
 
-/* A stand-in for unmeasured kernels where the search has to end without their times: bounds are
- * optimistic by about this factor, so a measured kernel wins against a guess that is close. */
+/* A stand-in for unmeasured kernels where no plan of measured ones exists: bounds are optimistic
+ * by about this factor. */
 enum { GUESS_FACTOR = 3 };
 
 static int64_t
@@ -201,21 +201,33 @@ search_round(struct tune *t, bool *done, struct err *e)
 
 /* The kernels are picked by guesses; what the plan says of them rests on the optimistic program,
  * whose duals and bound hold whatever was guessed. */
+/* A plan of measured kernels is worth more than a guess, however promising; only where there is
+ * none do unmeasured kernels take part, at a guess. */
+static bool
+solve_settled(struct tune *t, struct arena *tmp, struct blp_result *out, struct err *e)
+{
+	struct err none = {0};
+
+	return blp_solve_again(t->arena, t->solver, kernel_costs(t, tmp, measured_only), NULL, 0, out, &none) ||
+	    blp_solve_again(t->arena, t->solver, kernel_costs(t, tmp, guessed), t->choice.chosen,
+	        t->choice.n_chosen, out, e);
+}
+
+/* Bound and duals are those of the optimistic program, which no plan escapes. */
 bool
 search_settle(struct tune *t, struct err *e)
 {
 	struct arena tmp = {0};
 	int64_t *cost = kernel_costs(t, &tmp, optimistic);
-	struct blp_result guess;
-	bool ok = blp_solve_again(t->arena, t->solver, kernel_costs(t, &tmp, guessed), t->choice.chosen,
-	    t->choice.n_chosen, &guess, e) && solve(t, cost, e);
+	struct blp_result settled;
+	bool ok = solve_settled(t, &tmp, &settled, e) && solve(t, cost, e);
 
 	if (ok) {
-		t->choice.chosen = guess.chosen;
-		t->choice.n_chosen = guess.n_chosen;
+		t->choice.chosen = settled.chosen;
+		t->choice.n_chosen = settled.n_chosen;
 		t->choice.cost = 0;
-		for (uint32_t i = 0; i < guess.n_chosen; i++)
-			t->choice.cost += cost[guess.chosen[i]];
+		for (uint32_t i = 0; i < settled.n_chosen; i++)
+			t->choice.cost += cost[settled.chosen[i]];
 		t->choice.proved = false;
 	}
 	arena_fini(&tmp);

@@ -4,9 +4,10 @@
  *           + one call
  *
  * Every count here errs downward:
- *  - arithmetic: border taps of a convolution are left out, a 3x3 stride-1 convolution may be
- *    done by Winograd (a quarter), maps may share fused multiply-adds (half), a value that is
- *    the same along a broadcast is computed once, and what no result needs is not computed;
+ *  - arithmetic: border taps of a convolution are left out, maps may share fused multiply-adds
+ *    (half), a value that is the same along a broadcast is computed once, and what no result
+ *    needs is not computed.  A convolution counts as the direct one: algorithms that save
+ *    multiplications (Winograd) are rewrites, so what they compute is another spec;
  *  - bytes: each external element that some result needs is read once, however often it is used. */
 #include "cost.h"
 
@@ -163,20 +164,6 @@ operand_need(const struct graph *g, const struct node *n, uint32_t i, double out
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------- */
-/* A 3x3 stride-1 convolution with many channels: Winograd-class algorithms save up to 4 times. */
-static double
-best_algorithm(const struct graph *g, const struct node *n)
-{
-	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
-
-	if (w->rank != 4 || w->dim[0] != 3 || w->dim[1] != 3 || at_get(&n->at, ATTR_group) != 1)
-		return 1;
-	for (int i = 0; i < 2; i++)
-		if (at_ints(&n->at, ATTR_stride)[i] != 1 || at_ints(&n->at, ATTR_dilation)[i] != 1)
-			return 1;
-	return 4;
-}
-
 static double
 linear_flops(const struct graph *g, const struct node *n)
 {
@@ -187,7 +174,7 @@ linear_flops(const struct graph *g, const struct node *n)
 		return node_flops(g, n);
 	w = &graph_tensor(g, n->in[1])->shape;
 	return 2 * all_taps(g, n, &touched) * (double)y->dim[0] * (double)y->dim[y->rank - 1] *
-	    (double)w->dim[w->rank - 2] / best_algorithm(g, n);
+	    (double)w->dim[w->rank - 2];
 }
 
 static double
