@@ -215,8 +215,8 @@ add_kernel(struct making *m, const struct cand *c, int64_t cost, struct err *e)
 
 	if (!code->is_ready)
 		return err_set(e, ERR_FAILED, "a chosen kernel was not built");
-	if (k.n_passes < 1 || k.n_passes > PLAN_MAX_PASSES)
-		return err_set(e, ERR_FAILED, "kernel %.*s has %u passes; 1 to %d are possible", STR_ARG(k.symbol),
+	if (k.n_passes > PLAN_MAX_PASSES) /* none where all results are empty */
+		return err_set(e, ERR_FAILED, "kernel %.*s has %u passes; at most %d are possible", STR_ARG(k.symbol),
 		    k.n_passes, PLAN_MAX_PASSES);
 	memcpy(k.range, code->code.range, sizeof(k.range[0]) * k.n_passes);
 	count_work(s, &k);
