@@ -168,6 +168,23 @@ add_values(struct fission *f)
 	return f->failed ? err_in(f->e, "%s", m->file) : true;
 }
 
+/* C leaves open in which order operands of a call are built, so the order of creation is not the
+ * program's meaning.  Sorting follows operands from the nodes it meets first: with each operator's
+ * nodes turned round it begins at their result, and every compiler gives the same graph. */
+static void
+turn_each_operator(struct graph *g)
+{
+	for (uint32_t from = 0, to; from < g->n_nodes; from = to) {
+		for (to = from + 1; to < g->n_nodes && g->nodes[to].origin == g->nodes[from].origin; to++)
+			;
+		for (uint32_t i = from, k = to - 1; i < k; i++, k--) {
+			struct node n = g->nodes[i];
+			g->nodes[i] = g->nodes[k];
+			g->nodes[k] = n;
+		}
+	}
+}
+
 bool
 fission_run(struct arena *a, const struct model *m, struct graph *out, struct fission_stats *stats, struct err *e)
 {
@@ -191,6 +208,7 @@ fission_run(struct arena *a, const struct model *m, struct graph *out, struct fi
 	}
 	for (uint32_t i = 0; i < m->n_outputs; i++)
 		graph_output(&g, f.of_value[m->outputs[i]], m->values[m->outputs[i]].name);
+	turn_each_operator(&g);
 	graph_sort(out, a, &g, NULL);
 	stats->n_primitives = out->n_nodes;
 	return true;
