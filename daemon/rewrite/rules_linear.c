@@ -118,6 +118,27 @@ rule_hoist_scale(struct rw *r, const struct expr *x, tensor_id *out)
 	return true;
 }
 
+/* (x * s) B = (x B) * s with s one number a row of x: fewer products when B is narrower than tall.
+ * Softmax behind attention scores is the case. */
+bool
+rule_row_scale(struct rw *r, const struct expr *x, tensor_id *out)
+{
+	const struct node *m = x->prim == PRIM_matmul && x->result.type == DT_f32 ? rw_made_by(r, x->in[0], PRIM_mul) : NULL;
+	int last = x->result.shape.rank - 1;
+
+	if (!m || !rw_single(r, x->in[0]) || x->result.shape.dim[last] >= rw_shape(r, x->in[0])->dim[last])
+		return false;
+	for (int i = 0; i < 2; i++) {
+		const struct node *b = rw_made_by(r, m->in[i], PRIM_bcast);
+		if (!b || rw_shape(r, b->in[0])->dim[last] != 1)
+			continue;
+		tensor_id y = rw_op2(r, PRIM_matmul, m->in[1 - i], x->in[1]);
+		*out = rw_op2(r, PRIM_mul, y, rw_bcast(r, b->in[0], &x->result.shape));
+		return true;
+	}
+	return false;
+}
+
 /* ---- canonical matmul ------------------------------------------------------------------------- */
 static int64_t
 product(const int64_t *dim, int n)

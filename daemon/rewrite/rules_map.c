@@ -195,6 +195,27 @@ rule_add_add(struct rw *r, const struct expr *x, tensor_id *out)
 	return join_constants(r, x, PRIM_add, out);
 }
 
+/* (x * B(a)) * B(c) = x * B(a * c) where a and c together are smaller than x. */
+bool
+rule_mul_bcasts(struct rw *r, const struct expr *x, tensor_id *out)
+{
+	const struct node *c = x->prim == PRIM_mul && is_f32(x) ? rw_made_by(r, x->in[1], PRIM_bcast) : NULL;
+	const struct node *m = c ? rw_made_by(r, x->in[0], PRIM_mul) : NULL;
+	const struct node *a = m && rw_single(r, x->in[0]) ? rw_made_by(r, m->in[1], PRIM_bcast) : NULL;
+
+	if (!a)
+		return false;
+	struct shape low = *rw_shape(r, a->in[0]);
+	const struct shape *s = rw_shape(r, c->in[0]);
+	for (int d = 0; d < low.rank; d++)
+		low.dim[d] = MAX_OF(low.dim[d], s->dim[d]);
+	if (2 * shape_count(&low) > shape_count(&x->result.shape))
+		return false;
+	tensor_id both = rw_op2(r, PRIM_mul, rw_bcast(r, a->in[0], &low), rw_bcast(r, c->in[0], &low));
+	*out = rw_op2(r, PRIM_mul, m->in[0], rw_bcast(r, both, &x->result.shape));
+	return true;
+}
+
 /* y/n per row becomes y*(1/n): one division a row instead of one an element. */
 bool
 rule_div_bcast(struct rw *r, const struct expr *x, tensor_id *out)
