@@ -7,7 +7,7 @@
 
 enum {
 	STREAM_BLOCK = 2048,       /* elements of one step where nothing is kept between stages */
-	KEPT_BLOCK = 512,          /* the same where stages hand elements on through scratch */
+	KEPT_BLOCK = 32,           /* the same where stages hand rows on through scratch */
 	LOCAL_TARGET = 12 << 10,   /* bytes of scratch that one step should stay within */
 	VECTOR_LEAST = 16,         /* elements of a block that runs along memory */
 	RANGE_WANTED = 32,         /* steps: enough for any number of threads that we plan for */
@@ -16,15 +16,19 @@ enum {
 #define MAX_SHARED ((size_t)1 << 30)
 
 /* ---- outer axes ------------------------------------------------------------------------------ */
-/* The member that decides orders and blocks: the one that does most. */
+/* The member that decides orders and blocks: the one that does most; of equals, that makes most. */
 static const struct stage *
 main_stage(const struct tile_prog *p, const struct tile_pass *tp)
 {
 	const struct stage *best = &p->stages[tp->row[0]];
 
-	for (uint32_t m = 1; m < tp->n_row; m++)
-		if (stage_work(&p->stages[tp->row[m]]) > stage_work(best))
-			best = &p->stages[tp->row[m]];
+	for (uint32_t m = 1; m < tp->n_row; m++) {
+		const struct stage *s = &p->stages[tp->row[m]];
+		double more = stage_work(s) - stage_work(best);
+
+		if (more > 0 || (more == 0 && p->tensors[s->tensor].count > p->tensors[best->tensor].count))
+			best = s;
+	}
 	return best;
 }
 
