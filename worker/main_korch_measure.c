@@ -22,7 +22,7 @@ struct child {
 	int fd;
 	struct dev dev;
 	struct refs refs;
-	bool is_fake;
+	bool is_fake, is_locked;
 	uint64_t fake_seed;
 	struct fake_rates fake_rates;
 };
@@ -254,6 +254,15 @@ run_item(struct item_run *r, struct dev_module *m)
 	arena_fini(&tmp);
 }
 
+/* Before the first generated code runs; the compiler is not needed any more. */
+static void
+lock_up(struct child *c)
+{
+	if (!c->is_locked && !seccomp_enter())
+		(void)fprintf(stderr, "korch-measure: no system call filter on this host\n");
+	c->is_locked = true;
+}
+
 static bool
 do_batch(struct child *c, struct arena *a, struct bytes body)
 {
@@ -262,6 +271,7 @@ do_batch(struct child *c, struct arena *a, struct bytes body)
 	struct item_run r = {.c = c, .b = &b};
 	struct err e = {0};
 
+	lock_up(c);
 	if (!batch_unpack(a, body, &b, &e) || !c->dev.load(c->dev.self, b.batch.module, &m, &e))
 		return say_error(c, &e);
 	for (r.item = 0; r.item < b.batch.n_items && !r.is_cut; r.item++)
@@ -382,6 +392,7 @@ do_plans(struct child *c, struct arena *a, struct bytes body)
 
 	if (in.bad || n > MEASURE_MAX_PLANS)
 		return false;
+	lock_up(c);
 	p = NEW_ARRAY(a, struct plan_run, n);
 	for (uint32_t i = 0; i < n; i++) {
 		struct bytes path = get_blob(&in);

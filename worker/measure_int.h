@@ -116,6 +116,9 @@ struct race {
 bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,
     struct err *e) MUST_CHECK;
 
+/* Gives up programs, sockets, writing, rights; false where the system cannot do that. */
+bool seccomp_enter(void);
+
 /* The median of v, which is sorted on the way. */
 int64_t median_ns(int64_t *v, uint32_t n);
 int64_t now_ns(void);

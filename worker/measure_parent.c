@@ -35,6 +35,7 @@ struct measure_child {
 	pid_t pid;   /* 0: none is running */
 	int fd;
 	bool ended;  /* its status has been taken */
+	bool is_locked; /* it has run generated code and gave up starting programs */
 	int status;  /* of the one that ended last */
 };
 
@@ -51,7 +52,7 @@ reap(struct measure_child *c)
 	}
 	(void)close(c->fd);
 	c->pid = 0;
-	c->ended = false;
+	c->ended = c->is_locked = false;
 }
 
 /* It closed its end: waits for how it ended, rather than end it by a signal of our own. */
@@ -226,6 +227,9 @@ measure_close(struct measure_child *c)
 bool
 measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e)
 {
+	/* Calibration asks the compiler for its version. */
+	if (c->is_locked)
+		reap(c);
 	return alive(c, e) &&
 	    ask_one(c, ASK_CALIBRATE, NULL, 0, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e);
 }
@@ -319,6 +323,7 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 	sb_init(&sb, &tmp);
 	batch_pack(&sb, p->b, p->settled);
 	p->at = (struct say_at){p->b->n_items, 0};
+	c->is_locked = true;
 	if (!frame_write(c->fd, ASK_BATCH, sb.p, sb.n))
 		h = HEARD_END;
 	while (h == HEARD_FRAME && !p->is_done) {
@@ -400,7 +405,9 @@ measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_path
 	put_num(&sb, n_paths);
 	for (uint32_t i = 0; i < n_paths; i++)
 		put_blob(&sb, paths[i], strlen(paths[i]) + 1);
-	ok = alive(c, e) &&
+	ok = alive(c, e);
+	c->is_locked = true;
+	ok = ok &&
 	    ask_one(c, ASK_PLANS, sb.p, sb.n, SAY_TIMING, said, sizeof(said), budget_ns + default_reference_ns, e);
 	for (uint32_t i = 0; ok && i < n_paths; i++) {
 		out[i] = said[i].timing;

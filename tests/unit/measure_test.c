@@ -28,6 +28,11 @@ static const char text[] =
     "PASS(operand) { X; for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0; ((float *)x)[0] = 1; }\n"
     "PASS(crash) { X; (void)x; for (i = lo; i < hi; i++) y[i] = 0; *(volatile int *)8 = 1; }\n"
     "PASS(leave) { X; (void)x; (void)y; (void)i; extern void _exit(int); _exit(7); }\n"
+    "PASS(program) { X; (void)x; (void)y; (void)i; extern int execl(const char *, const char *, ...);"
+    " execl(\"/bin/true\", \"true\", (char *)0); }\n"
+    "PASS(socket) { X; (void)x; (void)y; (void)i; extern int socket(int, int, int); socket(2, 1, 0); }\n"
+    "PASS(file) { X; extern int creat(const char *, int); for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0;"
+    " if (creat(\"/tmp/korch-not-to-be\", 0600) >= 0) y[0] = 1e9f; }\n"
     "PASS(hang) { X; (void)x; (void)y; (void)i; for (volatile int k = 1; k;) ; }\n";
 
 static const char *const names[] = {"good", "wrong", "tail", "crash", "over", "operand", "leave", "hang", "slow",
@@ -123,6 +128,22 @@ each_fault_costs_one_row(void **state)
 	expect(&r[7], ERR_TIMEOUT, "did not end");
 	expect(&r[8], ERR_NONE, "");
 	expect(&r[9], ERR_FORMAT, "no function missing_p0");
+}
+
+/* The filter needs a kernel that knows it; sanitized builds do without. */
+static void
+generated_code_starts_and_writes_nothing(void **state)
+{
+	static const char *const three[] = {"program", "socket", "file"};
+	const struct measure_row *r = run(*state, three, 3, true);
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip();
+#endif
+	expect(&r[0], ERR_CRASH, "signal 31");
+	expect(&r[1], ERR_CRASH, "signal 31");
+	expect(&r[2], ERR_NONE, "");
+	assert_int_not_equal(access("/tmp/korch-not-to-be", F_OK), 0);
 }
 
 static void
@@ -233,6 +254,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(each_fault_costs_one_row, setup, teardown),
+	    cmocka_unit_test_setup_teardown(generated_code_starts_and_writes_nothing, setup, teardown),
 	    cmocka_unit_test_setup_teardown(times_are_ranked, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_module_that_cannot_load_fails_every_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(calibration_is_plausible, setup, teardown),
