@@ -32,7 +32,8 @@ opt_fission(struct opt_call *c, struct err *e)
 		return false;
 	graph_verify(&g);
 	if (opt_arg(c, "--stats", NULL))
-		sb_addf(c->out, "# operators %u folded %u primitives %u\n", st.n_operators, st.n_folded, st.n_primitives);
+		sb_addf(c->out, "# operators %u folded %u primitives %u\n", st.n_operators, st.n_folded,
+		    st.n_primitives);
 	else
 		graph_print(c->out, &g);
 	return true;
@@ -79,7 +80,8 @@ opt_eval(struct opt_call *c, struct err *e)
 
 	if (!read_model(c, &m, e) || !fission_run(c->a, &m, &g, &st, e))
 		return false;
-	if (!str_to_f64(str_of(opt_arg(c, "--high", "0")), &high) || !str_to_f64(str_of(opt_arg(c, "--low", "0")), &low))
+	if (!str_to_f64(str_of(opt_arg(c, "--high", "0")), &high) ||
+	    !str_to_f64(str_of(opt_arg(c, "--low", "0")), &low))
 		return err_set(e, ERR_USAGE, "--low and --high take numbers");
 	const void **in = NEW_ARRAY(c->a, const void *, g.n_inputs);
 	void **out = NEW_ARRAY(c->a, void *, g.n_outputs);
@@ -89,7 +91,8 @@ opt_eval(struct opt_call *c, struct err *e)
 		int64_t n = shape_count(&t->shape);
 		void *data = arena_alloc(c->a, ck_mul(ck_size(n), dtype_size(t->type)));
 		for (int64_t k = 0; k < n; k++)
-			elem_set(t->type, data, k, high > low ? low + (high - low) * rng_unit(&r) : rng_normal(&r));
+			elem_set(t->type, data, k,
+			    high > low ? low + (high - low) * rng_unit(&r) : rng_normal(&r));
 		in[i] = data;
 	}
 	if (!interp_run(c->a, &g, in, NULL, out, e))

@@ -29,7 +29,8 @@ f_memory(struct fission *f, int64_t n, size_t size)
 	if (f->failed)
 		return NULL;
 	if (n < 0 || (size_t)n > left / size) {
-		f_fail(f, "its constants would need more than the limit of %zu bytes", f->m->max_tensor_bytes);
+		f_fail(
+		    f, "its constants would need more than the limit of %zu bytes", f->m->max_tensor_bytes);
 		return NULL;
 	}
 	f->folded_bytes += (size_t)n * size;

@@ -17,7 +17,8 @@ heads_of(struct fission *f, tensor_id x, int64_t heads)
 	if (f->failed || s.rank == 4)
 		return f->failed ? f->blank : x;
 	if (s.rank != 3 || heads < 1 || s.dim[2] % heads != 0) {
-		f_fail(f, "an operand of %d dimensions does not divide into %lld heads", s.rank, (long long)heads);
+		f_fail(f, "an operand of %d dimensions does not divide into %lld heads", s.rank,
+		    (long long)heads);
 		return f->blank;
 	}
 	x = b_view(f, x, 4, (int64_t[]){s.dim[0], s.dim[1], heads, s.dim[2] / heads});
@@ -45,7 +46,8 @@ repeat_heads(struct fission *f, tensor_id x, int64_t times)
 		return f->failed ? f->blank : x;
 	x = b_reshape(f, x, &wide);
 	wide.dim[2] = times;
-	return b_view(f, b_expand(f, x, &wide), 4, (int64_t[]){s.dim[0], s.dim[1] * times, s.dim[2], s.dim[3]});
+	return b_view(
+	    f, b_expand(f, x, &wide), 4, (int64_t[]){s.dim[0], s.dim[1] * times, s.dim[2], s.dim[3]});
 }
 
 /* ---- masks ---------------------------------------------------------------------------- */
@@ -118,7 +120,8 @@ masked_softmax(struct fission *f, tensor_id s)
 	tensor_id top = b_reduce1(f, PRIM_rmax, s, axis), zero = b_num(f, t, 0);
 
 	top = b_select(f, b_map1(f, PRIM_isinf, top), zero, top);
-	tensor_id ex = b_map1(f, PRIM_exp, b_map2(f, PRIM_sub, s, top)), sum = b_reduce1(f, PRIM_sum, ex, axis);
+	tensor_id ex = b_map1(f, PRIM_exp, b_map2(f, PRIM_sub, s, top)),
+		  sum = b_reduce1(f, PRIM_sum, ex, axis);
 	sum = b_select(f, b_map2(f, PRIM_eq, sum, zero), b_num(f, t, 1), sum);
 	return b_map2(f, PRIM_div, ex, sum);
 }
@@ -152,7 +155,8 @@ read_parts(struct fission *f, struct parts *p)
 	f_out(f, 2, p->v);
 	int64_t qh = b_dim(f, p->q, 1), kh = b_dim(f, p->k, 1);
 	if (!f->failed && (kh < 1 || qh % kh != 0 || b_rank(f, p->q) != 4))
-		f_fail(f, "%lld query heads do not divide among %lld key heads", (long long)qh, (long long)kh);
+		f_fail(
+		    f, "%lld query heads do not divide among %lld key heads", (long long)qh, (long long)kh);
 	if (f->failed)
 		return false;
 	p->k = repeat_heads(f, p->k, qh / kh);
@@ -189,7 +193,8 @@ biased(struct fission *f, tensor_id s, int64_t past, bool *may_hide_all)
 	int64_t n_q = b_dim(f, s, 2), n_k = b_dim(f, s, 3);
 	tensor_id ok = allowed_keys(f, past, n_q, n_k), hidden = b_num(f, b_type(f, s), -INFINITY);
 
-	*may_hide_all = f_has(f, 3) || f_has(f, 6) || f_int(f, "left_window_size") >= 0 || f_int(f, "right_window_size") >= 0;
+	*may_hide_all = f_has(f, 3) || f_has(f, 6) || f_int(f, "left_window_size") >= 0 ||
+			f_int(f, "right_window_size") >= 0;
 	if (f_has(f, 3)) {
 		tensor_id m = mask_operand(f, n_k);
 		if (b_type(f, m) == DT_bool)
@@ -222,7 +227,8 @@ fiss_Attention_23(struct fission *f)
 
 	if (!read_parts(f, &p))
 		return;
-	tensor_id raw = scores(f, &p), capped = softcap(f, raw), bias = biased(f, capped, p.past, &may_hide_all);
+	tensor_id raw = scores(f, &p), capped = softcap(f, raw),
+		  bias = biased(f, capped, p.past, &may_hide_all);
 	tensor_id prob = probabilities(f, bias, may_hide_all), y = fs_matmul(f, prob, p.v);
 	const tensor_id shown[] = {raw, capped, bias, prob};
 	if (mode < 0 || mode > 3)
@@ -252,7 +258,8 @@ static tensor_id
 half_of(struct fission *f, tensor_id x, bool is_interleaved, int which)
 {
 	struct shape s = *b_shape(f, x);
-	int64_t start[4] = {0, 0, 0, is_interleaved ? which : which * s.dim[3] / 2}, step[4] = {1, 1, 1, is_interleaved ? 2 : 1};
+	int64_t start[4] = {0, 0, 0, is_interleaved ? which : which * s.dim[3] / 2},
+		step[4] = {1, 1, 1, is_interleaved ? 2 : 1};
 
 	s.dim[3] /= 2;
 	return b_slice(f, x, start, step, &s);
@@ -283,7 +290,8 @@ fiss_RotaryEmbedding_23(struct fission *f)
 	if (is_4d)
 		x = b_transpose(f, x, (int64_t[]){0, 2, 1, 3});
 	else if (whole.rank != 3 || heads < 1 || whole.dim[2] % heads != 0)
-		f_fail(f, "operand 0 has %d dimensions and does not divide into %lld heads", whole.rank, (long long)heads);
+		f_fail(f, "operand 0 has %d dimensions and does not divide into %lld heads", whole.rank,
+		    (long long)heads);
 	else
 		x = b_view(f, x, 4, (int64_t[]){whole.dim[0], whole.dim[1], heads, whole.dim[2] / heads});
 	if (f->failed)
@@ -319,7 +327,8 @@ fiss_CausalConvWithState_27(struct fission *f)
 		f_fail(f, "operand and weight must be [batch, channels, length] and [channels, 1, k]");
 	if (f->failed)
 		return;
-	tensor_id all = f_has(f, 3) ? b_concat(f, (tensor_id[]){f_in(f, 3), x}, 2, 2) : b_pad(f, x, lo, hi, PAD_CONSTANT, 0);
+	tensor_id all = f_has(f, 3) ? b_concat(f, (tensor_id[]){f_in(f, 3), x}, 2, 2)
+				    : b_pad(f, x, lo, hi, PAD_CONSTANT, 0);
 	tensor_id in[2] = {fs_to_last(f, all), b_transpose(f, w, (int64_t[]){2, 1, 0})};
 	at_list(&at, ATTR_lo, 1, &none);
 	at_list(&at, ATTR_hi, 1, &none);
@@ -367,7 +376,8 @@ by_head(struct fission *f, uint32_t i, int64_t heads)
 
 	if (!f->failed && (s.rank != 3 || heads < 1 || s.dim[2] % heads != 0))
 		f_fail(f, "operand %u does not divide into %lld heads", i, (long long)heads);
-	return f->failed ? f->blank : b_view(f, x, 4, (int64_t[]){s.dim[0], s.dim[1], heads, s.dim[2] / heads});
+	return f->failed ? f->blank
+			 : b_view(f, x, 4, (int64_t[]){s.dim[0], s.dim[1], heads, s.dim[2] / heads});
 }
 
 static bool
@@ -397,8 +407,8 @@ read_linear(struct fission *f, struct linear *l)
 	l->dv = b_dim(f, l->v, 3);
 	l->scale = f_float(f, "scale") != 0 ? f_float(f, "scale") : 1 / sqrt((double)b_dim(f, l->q, 3));
 	if (l->kv_heads < 1 || l->q_heads % l->kv_heads != 0 || l->steps > MAX_STEPS || l->steps < 1)
-		f_fail(f, "%lld steps, %lld and %lld heads are not supported (at most %d steps)", (long long)l->steps,
-		    (long long)l->q_heads, (long long)l->kv_heads, MAX_STEPS);
+		f_fail(f, "%lld steps, %lld and %lld heads are not supported (at most %d steps)",
+		    (long long)l->steps, (long long)l->q_heads, (long long)l->kv_heads, MAX_STEPS);
 	return !f->failed;
 }
 
@@ -406,11 +416,13 @@ read_linear(struct fission *f, struct linear *l)
 static tensor_id
 linear_step(struct fission *f, const struct linear *l, tensor_id state, int64_t t)
 {
-	tensor_id k = at_step(f, l->k, t, l->kv_heads, l->dk, 1), v = at_step(f, l->v, t, l->kv_heads, 1, l->dv);
+	tensor_id k = at_step(f, l->k, t, l->kv_heads, l->dk, 1),
+		  v = at_step(f, l->v, t, l->kv_heads, 1, l->dv);
 
 	if (l->is_gated) {
 		int64_t n = b_dim(f, l->decay, 3);
-		state = b_map2(f, PRIM_mul, state, b_map1(f, PRIM_exp, at_step(f, l->decay, t, l->kv_heads, n, 1)));
+		state = b_map2(
+		    f, PRIM_mul, state, b_map1(f, PRIM_exp, at_step(f, l->decay, t, l->kv_heads, n, 1)));
 	}
 	if (l->is_delta) {
 		tensor_id kt = b_transpose(f, k, (int64_t[]){0, 1, 3, 2});
@@ -437,7 +449,8 @@ fiss_LinearAttention_27(struct fission *f)
 	for (int64_t t = 0; t < l.steps; t++) {
 		state = linear_step(f, &l, state, t);
 		tensor_id o = fs_matmul(f, at_step(f, l.q, t, l.kv_heads, group, l.dk), state);
-		out[t] = b_view(f, b_map2n(f, PRIM_mul, o, l.scale), 3, (int64_t[]){l.batch, 1, l.q_heads * l.dv});
+		out[t] =
+		    b_view(f, b_map2n(f, PRIM_mul, o, l.scale), 3, (int64_t[]){l.batch, 1, l.q_heads * l.dv});
 	}
 	f_out(f, 0, b_cast(f, b_concat(f, out, (uint32_t)l.steps, 1), t_out));
 	f_out(f, 1, b_cast(f, state, t_out));

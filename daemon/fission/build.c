@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MAX_TABLE = 4096 };                           /* elements of a constant that goes into specs by value */
+enum { MAX_TABLE = 4096 }; /* elements of a constant that goes into specs by value */
 static const size_t max_fold_bytes = (size_t)1 << 30; /* of one result */
 static const double max_fold_flops = 2e9;
 
@@ -89,7 +89,8 @@ role_for(const struct fission *f, enum dtype t, const struct shape *s, const ten
 }
 
 static tensor_id
-add_const(struct fission *f, enum tensor_role role, enum dtype t, const struct shape *s, const void *data, const char *name)
+add_const(struct fission *f, enum tensor_role role, enum dtype t, const struct shape *s, const void *data,
+    const char *name)
 {
 	tensor_id id = graph_const(f->g, role, t, s, data, role == ROLE_WEIGHT ? name : NULL);
 	struct note *n = note_of(f, id);
@@ -168,7 +169,8 @@ b_data(struct fission *f, tensor_id t)
 	const struct node *maker = &f->g->nodes[n.maker];
 	struct tensor out = *graph_tensor(f->g, t);
 	void *data[2];
-	if (!shape_bytes(&out.shape, out.type, &bytes) || bytes > max_fold_bytes || bytes > f->m->max_tensor_bytes - f->folded_bytes)
+	if (!shape_bytes(&out.shape, out.type, &bytes) || bytes > max_fold_bytes ||
+	    bytes > f->m->max_tensor_bytes - f->folded_bytes)
 		return NULL;
 	struct attrs at = maker->at;
 	tensor_id in = maker->n_in ? maker->in[0] : NO_TENSOR;
@@ -200,13 +202,14 @@ may_fold(const struct fission *f, enum prim p, const tensor_id *in, uint32_t n_i
 	for (uint32_t i = 0; i < n_in; i++)
 		if (!b_is_const(f, in[i]))
 			return false;
-	return shape_bytes(&out->shape, out->type, &n) && n <= max_fold_bytes
-	    && n <= f->m->max_tensor_bytes - f->folded_bytes && work_of(f, p, in, out) <= max_fold_flops;
+	return shape_bytes(&out->shape, out->type, &n) && n <= max_fold_bytes &&
+	       n <= f->m->max_tensor_bytes - f->folded_bytes && work_of(f, p, in, out) <= max_fold_flops;
 }
 
 /* Result tensors of a primitive; false after an error. */
 static bool
-results_of(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, const struct attrs *at, struct tensor *out)
+results_of(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, const struct attrs *at,
+    struct tensor *out)
 {
 	const struct tensor **operands = NEW_ARRAY(f->a, const struct tensor *, n_in);
 	struct err e = {0};
@@ -259,7 +262,8 @@ b_prim(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, const
 	const char *name = NULL;
 	for (uint32_t i = 0; i < n_in && !name; i++)
 		name = graph_tensor(f->g, in[i])->name;
-	return add_const(f, role_for(f, out[0].type, &out[0].shape, in, n_in), out[0].type, &out[0].shape, data[0], name);
+	return add_const(
+	    f, role_for(f, out[0].type, &out[0].shape, in, n_in), out[0].type, &out[0].shape, data[0], name);
 }
 
 /* ---- maps ---------------------------------------------------------------------------- */
@@ -268,9 +272,11 @@ b_common(struct fission *f, const struct shape *a, const struct shape *b, struct
 {
 	*out = (struct shape){.rank = MAX_OF(a->rank, b->rank)};
 	for (int i = 1; i <= out->rank; i++) {
-		int64_t x = i <= a->rank ? a->dim[a->rank - i] : 1, y = i <= b->rank ? b->dim[b->rank - i] : 1;
+		int64_t x = i <= a->rank ? a->dim[a->rank - i] : 1,
+			y = i <= b->rank ? b->dim[b->rank - i] : 1;
 		if (x != y && x != 1 && y != 1) {
-			f_fail(f, "shapes do not broadcast: extents %lld and %lld meet", (long long)x, (long long)y);
+			f_fail(f, "shapes do not broadcast: extents %lld and %lld meet", (long long)x,
+			    (long long)y);
 			return false;
 		}
 		out->dim[out->rank - i] = x == 1 ? y : x;
@@ -324,8 +330,8 @@ b_select(struct fission *f, tensor_id c, tensor_id x, tensor_id y)
 {
 	struct shape s, s2;
 
-	if (f->failed || !b_common(f, b_shape(f, x), b_shape(f, y), &s2)
-	    || !b_common(f, b_shape(f, c), &s2, &s))
+	if (f->failed || !b_common(f, b_shape(f, x), b_shape(f, y), &s2) ||
+	    !b_common(f, b_shape(f, c), &s2, &s))
 		return f->blank;
 	tensor_id in[3] = {b_expand(f, c, &s), b_expand(f, x, &s), b_expand(f, y, &s)};
 	return b_prim(f, PRIM_select, in, 3, NULL);

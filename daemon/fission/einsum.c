@@ -236,7 +236,8 @@ static struct labelled
 join(struct einsum *e, struct labelled a, struct labelled b, const char *needed)
 {
 	struct fission *f = e->f;
-	char batch[MAX_RANK + 1] = "", sum[MAX_RANK + 1] = "", rows[MAX_RANK + 1] = "", columns[MAX_RANK + 1] = "";
+	char batch[MAX_RANK + 1] = "", sum[MAX_RANK + 1] = "", rows[MAX_RANK + 1] = "",
+			      columns[MAX_RANK + 1] = "";
 	struct labelled out = {.label = ""};
 	struct shape s = {0};
 

@@ -48,7 +48,8 @@ unsupported(struct fission *f, const char *op)
 		if (is_first && op_info[i].name[0] == op[0] && sb.n < 160)
 			sb_addf(&sb, "%s%s", sb.n ? ", " : "", op_info[i].name);
 	}
-	f_fail(f, "operator '%s' is not supported; supported with this letter: %s ('korch-opt ops' lists all %d)",
+	f_fail(f,
+	    "operator '%s' is not supported; supported with this letter: %s ('korch-opt ops' lists all %d)",
 	    op, sb.n ? sb.p : "none", n);
 }
 
@@ -56,8 +57,9 @@ static bool
 has_kind(const struct model_attr *at, const struct op_attr *row)
 {
 	return at->kind == row->kind
-	    /* an empty list has no type of its own in old files */
-	    || (at->kind == MATTR_OTHER && (row->kind == MATTR_INTS || row->kind == MATTR_FLOATS || row->kind == MATTR_STRINGS));
+	       /* an empty list has no type of its own in old files */
+	       || (at->kind == MATTR_OTHER &&
+		      (row->kind == MATTR_INTS || row->kind == MATTR_FLOATS || row->kind == MATTR_STRINGS));
 }
 
 static void
@@ -66,11 +68,13 @@ check_node(struct fission *f)
 	const struct model_node *n = f->node;
 
 	if (n->n_in < f->op->in[0] || n->n_in > f->op->in[1])
-		f_fail(f, "it has %u operands; %s takes %u to %u", n->n_in, n->op, f->op->in[0], f->op->in[1]);
+		f_fail(
+		    f, "it has %u operands; %s takes %u to %u", n->n_in, n->op, f->op->in[0], f->op->in[1]);
 	for (uint32_t i = 0; i < n->n_attr; i++) {
 		const struct op_attr *row = op_attr_find(f->op, n->attr[i].name);
 		if (!row)
-			f_fail(f, "attribute '%s' is not known for %s of opset %d", n->attr[i].name, n->op, n->opset);
+			f_fail(f, "attribute '%s' is not known for %s of opset %d", n->attr[i].name, n->op,
+			    n->opset);
 		else if (!has_kind(&n->attr[i], row))
 			f_fail(f, "attribute '%s' is of the wrong kind", n->attr[i].name);
 	}
@@ -86,7 +90,8 @@ find_row(struct fission *f)
 	const struct model_node *n = f->node;
 
 	if (n->domain[0]) {
-		f_fail(f, "operators of the domain '%s' are not supported; only those of ai.onnx are", n->domain);
+		f_fail(f, "operators of the domain '%s' are not supported; only those of ai.onnx are",
+		    n->domain);
 		return;
 	}
 	f->op = op_find(n->op, n->opset);
@@ -144,8 +149,10 @@ add_input(struct fission *f, const struct model_value *v, tensor_id *out)
 			sb_addf(&sb, "%s%s", i ? "x" : "", v->dim_param[i] ? v->dim_param[i] : "?");
 	}
 	if (is_open)
-		return err_set(f->e, ERR_MODEL, "%s: input '%s' has %s%s; give it with --shape %s=... (as 1x3x224x224)",
-		    f->m->file, v->name, v->has_shape ? "the open shape " : "no shape", v->has_shape ? sb.p : "", v->name);
+		return err_set(f->e, ERR_MODEL,
+		    "%s: input '%s' has %s%s; give it with --shape %s=... (as 1x3x224x224)", f->m->file,
+		    v->name, v->has_shape ? "the open shape " : "no shape", v->has_shape ? sb.p : "",
+		    v->name);
 	if (!f_check_shape(f, &v->shape, v->type))
 		return err_in(f->e, "%s: input '%s' of %s", f->m->file, v->name, sb.p);
 	*out = graph_input(f->g, v->type, &v->shape, v->name);
@@ -186,7 +193,8 @@ turn_each_operator(struct graph *g)
 }
 
 bool
-fission_run(struct arena *a, const struct model *m, struct graph *out, struct fission_stats *stats, struct err *e)
+fission_run(
+    struct arena *a, const struct model *m, struct graph *out, struct fission_stats *stats, struct err *e)
 {
 	struct graph g;
 	struct fission f = {.a = a, .m = m, .g = &g, .e = e, .origin = NO_NODE};

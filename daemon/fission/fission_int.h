@@ -34,8 +34,8 @@ struct fission {
 	const struct model_node *node; /* the one at work */
 	const struct op_info *op;
 	uint32_t origin;
-	tensor_id *outs;               /* of the node, NO_TENSOR where not made */
-	tensor_id blank;               /* what calls return after an error */
+	tensor_id *outs; /* of the node, NO_TENSOR where not made */
+	tensor_id blank; /* what calls return after an error */
 	size_t folded_bytes;
 	bool failed;
 	struct err *e;
@@ -109,9 +109,11 @@ tensor_id b_expand(struct fission *f, tensor_id x, const struct shape *s);
 tensor_id b_reshape(struct fission *f, tensor_id x, const struct shape *s);
 tensor_id b_view(struct fission *f, tensor_id x, int rank, const int64_t *dims);
 tensor_id b_transpose(struct fission *f, tensor_id x, const int64_t *perm);
-tensor_id b_slice(struct fission *f, tensor_id x, const int64_t *start, const int64_t *step, const struct shape *s);
+tensor_id b_slice(
+    struct fission *f, tensor_id x, const int64_t *start, const int64_t *step, const struct shape *s);
 tensor_id b_slice1(struct fission *f, tensor_id x, int axis, int64_t from, int64_t n);
-tensor_id b_pad(struct fission *f, tensor_id x, const int64_t *lo, const int64_t *hi, enum pad_mode mode, double value);
+tensor_id b_pad(
+    struct fission *f, tensor_id x, const int64_t *lo, const int64_t *hi, enum pad_mode mode, double value);
 tensor_id b_concat(struct fission *f, const tensor_id *in, uint32_t n, int axis);
 tensor_id b_gather(struct fission *f, tensor_id x, tensor_id index, int axis);
 tensor_id b_iota(struct fission *f, const struct shape *s, int axis);

@@ -308,7 +308,8 @@ fiss_Trilu_14(struct fission *f)
 	k = MAX_OF(MIN_OF(k, plane.dim[1]), -plane.dim[0]);
 	tensor_id column = b_iota(f, &plane, 1);
 	tensor_id edge = b_map2n(f, PRIM_add, b_iota(f, &plane, 0), (double)k);
-	tensor_id keep = f_int(f, "upper") ? b_map2(f, PRIM_le, edge, column) : b_map2(f, PRIM_le, column, edge);
+	tensor_id keep =
+	    f_int(f, "upper") ? b_map2(f, PRIM_le, edge, column) : b_map2(f, PRIM_le, column, edge);
 	f_out(f, 0, b_select(f, keep, x, b_num(f, b_type(f, x), 0)));
 }
 

@@ -85,7 +85,8 @@ pad_with(struct fission *f, tensor_id x, const int64_t *lo, const int64_t *hi, t
 /* pads: all beginnings, then all ends, of the n given axes (NULL: all); `border` is the operand
  * that holds the value, or none. */
 static void
-pad(struct fission *f, const int64_t *pads, int n_pads, const int64_t *axes, int n_axes, tensor_id border, double value)
+pad(struct fission *f, const int64_t *pads, int n_pads, const int64_t *axes, int n_axes, tensor_id border,
+    double value)
 {
 	static const char *const modes[] = {"constant", "reflect", "edge", "wrap", NULL};
 	static const enum pad_mode mode_of[] = {PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP};
@@ -99,7 +100,8 @@ pad(struct fission *f, const int64_t *pads, int n_pads, const int64_t *axes, int
 		int axis = axes ? f_axis_of(f, axes[i], b_rank(f, x)) : i;
 		lo[axis] = pads[i];
 		hi[axis] = pads[n + i];
-		if (lo[axis] < -INT32_MAX || lo[axis] > INT32_MAX || hi[axis] < -INT32_MAX || hi[axis] > INT32_MAX)
+		if (lo[axis] < -INT32_MAX || lo[axis] > INT32_MAX || hi[axis] < -INT32_MAX ||
+		    hi[axis] > INT32_MAX)
 			f_fail(f, "pads holds a number out of range");
 	}
 	if (!f->failed && mode == 0 && border.i != NO_TENSOR.i)
@@ -152,8 +154,10 @@ fiss_Reshape_5(struct fission *f)
 		int64_t d = dims[i];
 		if (d == 0 && !f_int(f, "allowzero") && i < s.rank)
 			d = s.dim[i];
-		if (d < -1 || (d == -1 && open >= 0) || (d == 0 && dims[i] == 0 && i >= s.rank && !f_int(f, "allowzero")))
-			f_fail(f, "operand 1 (shape) holds %lld at %d, which has no meaning there", (long long)d, i);
+		if (d < -1 || (d == -1 && open >= 0) ||
+		    (d == 0 && dims[i] == 0 && i >= s.rank && !f_int(f, "allowzero")))
+			f_fail(f, "operand 1 (shape) holds %lld at %d, which has no meaning there",
+			    (long long)d, i);
 		if (d == -1)
 			open = i;
 		else if (!try_mul_i64(known, d, &known))
@@ -205,8 +209,8 @@ slice(struct fission *f, const struct bounds *b)
 
 	for (int i = 0; i < MAX_RANK; i++)
 		step[i] = 1;
-	if (b->n_starts != b->n_ends || (b->axes && b->n_axes != b->n_starts) || (b->steps && b->n_steps != b->n_starts)
-	    || (!b->axes && b->n_starts > s.rank))
+	if (b->n_starts != b->n_ends || (b->axes && b->n_axes != b->n_starts) ||
+	    (b->steps && b->n_steps != b->n_starts) || (!b->axes && b->n_starts > s.rank))
 		f_fail(f, "starts, ends, axes and steps have different numbers of elements");
 	for (int i = 0; i < b->n_starts && !f->failed; i++) {
 		int axis = f_axis_of(f, b->axes ? b->axes[i] : i, s.rank);
@@ -275,7 +279,8 @@ fiss_Split_1(struct fission *f)
 	if (sizes && (uint32_t)n_sizes != n)
 		f_fail(f, "%d sizes for %u results", n_sizes, n);
 	if (f_has_attr(f, "num_outputs") && f_int(f, "num_outputs") != n)
-		f_fail(f, "attribute 'num_outputs' is %lld; the node has %u results", (long long)f_int(f, "num_outputs"), n);
+		f_fail(f, "attribute 'num_outputs' is %lld; the node has %u results",
+		    (long long)f_int(f, "num_outputs"), n);
 	for (uint32_t i = 0; i < n && !f->failed; i++) {
 		int64_t size = part_size(f, sizes, i, n, b_dim(f, x, axis), at);
 		if (size < 0 || size > b_dim(f, x, axis) - at)
@@ -285,7 +290,8 @@ fiss_Split_1(struct fission *f)
 		at += size;
 	}
 	if (!f->failed && at != b_dim(f, x, axis))
-		f_fail(f, "the parts have %lld elements, dimension %d has %lld", (long long)at, axis, (long long)b_dim(f, x, axis));
+		f_fail(f, "the parts have %lld elements, dimension %d has %lld", (long long)at, axis,
+		    (long long)b_dim(f, x, axis));
 }
 
 /* ---- extents of 1 -------------------------------------------------------------------- */
@@ -303,7 +309,8 @@ fiss_Squeeze_1(struct fission *f)
 		drop[f_axis_of(f, axes[i], s.rank)] = true;
 	for (int i = 0; i < s.rank; i++) {
 		if (drop[i] && s.dim[i] != 1)
-			f_fail(f, "dimension %d has the extent %lld; only 1 can be squeezed", i, (long long)s.dim[i]);
+			f_fail(f, "dimension %d has the extent %lld; only 1 can be squeezed", i,
+			    (long long)s.dim[i]);
 		if (axes ? !drop[i] : s.dim[i] != 1)
 			out.dim[out.rank++] = s.dim[i];
 	}
@@ -401,7 +408,8 @@ read_blocks(struct fission *f, tensor_id x, struct blocks *b)
 
 	b->n = rank - 2;
 	b->is_crd = f_choice(f, "mode", modes) == 1;
-	if (!f->failed && (rank < 3 || 2 * b->n + 2 > MAX_RANK || (!list && rank != 4 && f->node->opset < 28)))
+	if (!f->failed &&
+	    (rank < 3 || 2 * b->n + 2 > MAX_RANK || (!list && rank != 4 && f->node->opset < 28)))
 		f_fail(f, "operand 0 has %d dimensions, which is not supported", rank);
 	if (list && n_list != b->n)
 		f_fail(f, "attribute 'blocks' has %d numbers for %d spatial dimensions", n_list, b->n);
@@ -429,7 +437,8 @@ fiss_DepthToSpace_1(struct fission *f)
 	for (int i = 0; i < b.n; i++)
 		all = f_product(f, all, b.of[i]);
 	if (s.dim[1] % all != 0) {
-		f_fail(f, "%lld channels do not divide into blocks of %lld", (long long)s.dim[1], (long long)all);
+		f_fail(f, "%lld channels do not divide into blocks of %lld", (long long)s.dim[1],
+		    (long long)all);
 		return;
 	}
 	int c_at = b.is_crd ? 1 : 1 + b.n, b_at = b.is_crd ? 2 : 1;
@@ -464,7 +473,8 @@ fiss_SpaceToDepth_1(struct fission *f)
 	perm[b.is_crd ? 1 : 1 + b.n] = 1;
 	for (int i = 0; i < b.n && !f->failed; i++) {
 		if (s.dim[2 + i] % b.of[i] != 0)
-			f_fail(f, "dimension %d does not divide into blocks of %lld", 2 + i, (long long)b.of[i]);
+			f_fail(
+			    f, "dimension %d does not divide into blocks of %lld", 2 + i, (long long)b.of[i]);
 		cut.dim[2 + 2 * i] = out.dim[2 + i] = s.dim[2 + i] / b.of[i];
 		cut.dim[3 + 2 * i] = b.of[i];
 		perm[(b.is_crd ? 2 : 1) + i] = 3 + 2 * i;

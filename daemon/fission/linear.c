@@ -30,8 +30,8 @@ fs_from_last(struct fission *f, tensor_id x)
 
 /* The convolution primitive over channels-last x, bias (or NO_TENSOR) and transpose back. */
 static tensor_id
-convolve(struct fission *f, tensor_id x, tensor_id w, tensor_id bias, const struct window *win, const int64_t *ldil,
-    int64_t group)
+convolve(struct fission *f, tensor_id x, tensor_id w, tensor_id bias, const struct window *win,
+    const int64_t *ldil, int64_t group)
 {
 	struct attrs at = {0};
 	tensor_id in[2] = {fs_to_last(f, x), w};
@@ -54,7 +54,8 @@ read_group(struct fission *f, int64_t channels)
 	int64_t group = f_int(f, "group");
 
 	if (group < 1 || channels % group != 0) {
-		f_fail(f, "attribute 'group' is %lld, which does not divide %lld channels", (long long)group, (long long)channels);
+		f_fail(f, "attribute 'group' is %lld, which does not divide %lld channels", (long long)group,
+		    (long long)channels);
 		return 1;
 	}
 	return group;
@@ -64,7 +65,8 @@ static bool
 check_conv(struct fission *f, tensor_id x, tensor_id w)
 {
 	if (!f->failed && (b_rank(f, x) < 3 || b_rank(f, w) != b_rank(f, x)))
-		f_fail(f, "operand and weight have %d and %d dimensions; both need the same number, at least 3",
+		f_fail(f,
+		    "operand and weight have %d and %d dimensions; both need the same number, at least 3",
 		    b_rank(f, x), b_rank(f, w));
 	return !f->failed;
 }
@@ -82,8 +84,8 @@ fs_conv(struct fission *f, tensor_id x, tensor_id w, tensor_id bias)
 	window_read(f, x, b_shape(f, w)->dim + 2, &win);
 	int64_t group = read_group(f, b_dim(f, w, 0));
 	if (b_dim(f, x, 1) != b_dim(f, w, 1) * group)
-		f_fail(f, "operand 0 has %lld channels where the weight needs %lld", (long long)b_dim(f, x, 1),
-		    (long long)(b_dim(f, w, 1) * group));
+		f_fail(f, "operand 0 has %lld channels where the weight needs %lld",
+		    (long long)b_dim(f, x, 1), (long long)(b_dim(f, w, 1) * group));
 	for (int i = 0; i < rank; i++)
 		perm[i] = i < rank - 2 ? i + 2 : rank - 1 - i;
 	return convolve(f, x, b_transpose(f, w, perm), bias, &win, ones, group);
@@ -140,11 +142,13 @@ transposed_pads(struct fission *f, const struct shape *x, const int64_t *kernel,
 {
 	static const char *const pads[] = {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER", NULL};
 	int n_more, n_shape;
-	const int64_t *more = f_ints(f, "output_padding", &n_more), *shape = f_ints(f, "output_shape", &n_shape);
+	const int64_t *more = f_ints(f, "output_padding", &n_more),
+		      *shape = f_ints(f, "output_shape", &n_shape);
 	int choice = f_choice(f, "auto_pad", pads);
 
 	if ((more && n_more != win->n) || (shape && n_shape != win->n && n_shape != win->n + 2))
-		f_fail(f, "attribute 'output_padding' or 'output_shape' does not fit %d spatial dimensions", win->n);
+		f_fail(f, "attribute 'output_padding' or 'output_shape' does not fit %d spatial dimensions",
+		    win->n);
 	for (int i = 0; i < win->n && !f->failed; i++) {
 		int64_t reach = (kernel[i] - 1) * win->dilation[i] + 1, extra = more ? more[i] : 0;
 		int64_t all = (x->dim[2 + i] - 1) * win->stride[i] + extra + reach;
@@ -180,7 +184,8 @@ transposed_window(struct fission *f, tensor_id x, const int64_t *kernel, struct 
 			to[k][i] = v ? v[i] : k < 2;
 			if (k == 2 && v)
 				win->hi[i] = v[win->n + i];
-			if (to[k][i] < (k < 2) || to[k][i] > INT32_MAX || win->hi[i] < 0 || win->hi[i] > INT32_MAX)
+			if (to[k][i] < (k < 2) || to[k][i] > INT32_MAX || win->hi[i] < 0 ||
+			    win->hi[i] > INT32_MAX)
 				f_fail(f, "attribute '%s' holds a number out of range", attrs[k]);
 		}
 	}
@@ -199,8 +204,8 @@ fiss_ConvTranspose_1(struct fission *f)
 		return;
 	int64_t group = read_group(f, b_dim(f, w, 0));
 	if (b_dim(f, x, 1) != b_dim(f, w, 0))
-		f_fail(f, "operand 0 has %lld channels where the weight needs %lld", (long long)b_dim(f, x, 1),
-		    (long long)b_dim(f, w, 0));
+		f_fail(f, "operand 0 has %lld channels where the weight needs %lld",
+		    (long long)b_dim(f, x, 1), (long long)b_dim(f, w, 0));
 	transposed_window(f, x, b_shape(f, w)->dim + 2, &win);
 	for (int i = 0; i < win.n; i++) {
 		ldil[i] = win.stride[i];
@@ -299,7 +304,8 @@ fiss_Gemm_7(struct fission *f)
 	double alpha = f_float(f, "alpha");
 
 	if (!f->failed && (b_rank(f, x) != 2 || b_rank(f, y) != 2))
-		f_fail(f, "both operands must be matrices; they have %d and %d dimensions", b_rank(f, x), b_rank(f, y));
+		f_fail(f, "both operands must be matrices; they have %d and %d dimensions", b_rank(f, x),
+		    b_rank(f, y));
 	if (f->failed)
 		return;
 	x = f_int(f, "transA") ? b_transpose(f, x, turn) : x;

@@ -157,7 +157,8 @@ fiss_RMSNormalization_23(struct fission *f)
 	int64_t axes[MAX_RANK];
 	int n = axes_from(f_axis(f, "axis", b_rank(f, x)), b_rank(f, x), axes);
 	tensor_id ms = b_mean(f, b_map2(f, PRIM_mul, wide, wide), n, axes);
-	tensor_id inv = b_map1(f, PRIM_recip, b_map1(f, PRIM_sqrt, b_map2n(f, PRIM_add, ms, f_float(f, "epsilon"))));
+	tensor_id inv =
+	    b_map1(f, PRIM_recip, b_map1(f, PRIM_sqrt, b_map2n(f, PRIM_add, ms, f_float(f, "epsilon"))));
 	tensor_id y = b_cast(f, b_map2(f, PRIM_mul, wide, inv), b_type(f, x));
 
 	f_out(f, 0, b_map2(f, PRIM_mul, y, f_in(f, 1)));
@@ -205,8 +206,8 @@ group_view(struct fission *f, tensor_id x)
 	int64_t groups = f_int(f, "num_groups"), dims[3] = {s.dim[0], groups, 1};
 
 	if (groups < 1 || s.dim[1] % groups != 0) {
-		f_fail(f, "attribute 'num_groups' is %lld, which does not divide %lld channels", (long long)groups,
-		    (long long)s.dim[1]);
+		f_fail(f, "attribute 'num_groups' is %lld, which does not divide %lld channels",
+		    (long long)groups, (long long)s.dim[1]);
 		return f->blank;
 	}
 	for (int i = 1; i < s.rank; i++)
@@ -257,7 +258,8 @@ fiss_BatchNormalization_7(struct fission *f)
 		f_fail(f, "training mode is not supported");
 	if (!f_int(f, "spatial"))
 		f_fail(f, "attribute 'spatial' 0 is not supported");
-	tensor_id inv = b_map1(f, PRIM_recip, b_map1(f, PRIM_sqrt, b_map2n(f, PRIM_add, var, f_float(f, "epsilon"))));
+	tensor_id inv =
+	    b_map1(f, PRIM_recip, b_map1(f, PRIM_sqrt, b_map2n(f, PRIM_add, var, f_float(f, "epsilon"))));
 	if (!f->failed && b_type(f, inv) != b_type(f, scale))
 		inv = b_cast(f, inv, b_type(f, scale));
 	tensor_id a = b_map2(f, PRIM_mul, scale, inv);
@@ -281,7 +283,8 @@ fiss_Dropout_7(struct fission *f)
 	}
 	f_out(f, 0, x);
 	if (f_wants(f, 1))
-		f_out(f, 1, b_expand(f, b_num(f, f->node->opset < 10 ? b_type(f, x) : DT_bool, 1), b_shape(f, x)));
+		f_out(f, 1,
+		    b_expand(f, b_num(f, f->node->opset < 10 ? b_type(f, x) : DT_bool, 1), b_shape(f, x)));
 }
 
 /* x / (bias + alpha/size * sum of squares over neighbouring channels) ^ beta */
@@ -289,7 +292,8 @@ void
 fiss_LRN_1(struct fission *f)
 {
 	tensor_id x = f_in(f, 0);
-	int64_t size = f_int(f, "size"), one[MAX_RANK], lo[MAX_RANK] = {0}, hi[MAX_RANK] = {0}, kernel[MAX_RANK];
+	int64_t size = f_int(f, "size"), one[MAX_RANK], lo[MAX_RANK] = {0}, hi[MAX_RANK] = {0},
+		kernel[MAX_RANK];
 
 	if (!has_channels(f, x, 2))
 		return;

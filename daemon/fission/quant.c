@@ -12,10 +12,14 @@ static struct range
 range_of(struct fission *f, enum dtype t)
 {
 	switch (t) {
-	case DT_u8: return (struct range){0, 255};
-	case DT_i8: return (struct range){-128, 127};
-	case DT_u16: return (struct range){0, 65535};
-	case DT_i16: return (struct range){-32768, 32767};
+	case DT_u8:
+		return (struct range){0, 255};
+	case DT_i8:
+		return (struct range){-128, 127};
+	case DT_u16:
+		return (struct range){0, 65535};
+	case DT_i16:
+		return (struct range){-32768, 32767};
 	default:
 		f_fail(f, "quantising to %s is not supported", dtype_name(t));
 		return (struct range){0, 0};
@@ -50,7 +54,10 @@ spread(struct fission *f, tensor_id v, tensor_id x, int64_t axis, int64_t block)
 	if (sv.rank == 1 && block == 0)
 		return b_reshape(f, v, &s);
 	if (sv.rank != sx.rank || block < 1) {
-		f_fail(f, "a scale of %d dimensions needs attribute 'block_size' and as many dimensions as the operand", sv.rank);
+		f_fail(f,
+		    "a scale of %d dimensions needs attribute 'block_size' and as many dimensions as the "
+		    "operand",
+		    sv.rank);
 		return f->blank;
 	}
 	/* each block's number `block` times, then as many as there are */
@@ -116,7 +123,8 @@ fiss_DynamicQuantizeLinear_11(struct fission *f)
 	tensor_id top = b_view(f, b_map2n(f, PRIM_max, b_reduce(f, PRIM_rmax, x, n, axes), 0), 0, NULL);
 	tensor_id bottom = b_view(f, b_map2n(f, PRIM_min, b_reduce(f, PRIM_rmin, x, n, axes), 0), 0, NULL);
 	tensor_id scale = b_map2n(f, PRIM_div, b_map2(f, PRIM_sub, top, bottom), 255);
-	tensor_id zero = saturate(f, b_map2(f, PRIM_div, b_map1(f, PRIM_neg, bottom), scale), NO_TENSOR, DT_u8);
+	tensor_id zero =
+	    saturate(f, b_map2(f, PRIM_div, b_map1(f, PRIM_neg, bottom), scale), NO_TENSOR, DT_u8);
 	f_out(f, 0, saturate(f, b_map2(f, PRIM_div, x, scale), zero, DT_u8));
 	f_out(f, 1, scale);
 	f_out(f, 2, zero);
@@ -159,7 +167,8 @@ fiss_QLinearMatMul_10(struct fission *f)
 	tensor_id sa = per_row(f, b_cast(f, f_in(f, 1), DT_f32)), sb = b_cast(f, f_in(f, 4), DT_f32);
 	tensor_id by = b_map2(f, PRIM_div, b_map2(f, PRIM_mul, sa, sb), b_cast(f, f_in(f, 6), DT_f32));
 
-	f_out(f, 0, saturate(f, b_map2(f, PRIM_mul, b_cast(f, acc, DT_f32), by), f_in(f, 7), b_type(f, f_in(f, 7))));
+	f_out(f, 0,
+	    saturate(f, b_map2(f, PRIM_mul, b_cast(f, acc, DT_f32), by), f_in(f, 7), b_type(f, f_in(f, 7))));
 }
 
 /* A number an output channel as [M, 1, 1 ...], ready to meet a weight [M, C/g, kernel...]. */
@@ -193,5 +202,6 @@ fiss_QLinearConv_10(struct fission *f)
 	tensor_id by = b_map2(f, PRIM_div, b_map2(f, PRIM_mul, f_in(f, 1), f_in(f, 4)), f_in(f, 6));
 
 	by = fs_per_channel(f, by, b_rank(f, acc));
-	f_out(f, 0, saturate(f, b_map2(f, PRIM_mul, b_cast(f, acc, DT_f32), by), f_in(f, 7), b_type(f, f_in(f, 7))));
+	f_out(f, 0,
+	    saturate(f, b_map2(f, PRIM_mul, b_cast(f, acc, DT_f32), by), f_in(f, 7), b_type(f, f_in(f, 7))));
 }

@@ -13,7 +13,13 @@
 
 enum mode { NEAREST, LINEAR, CUBIC };
 enum coord {
-	HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP, TF_HALF_PIXEL_NN
+	HALF_PIXEL,
+	HALF_PIXEL_SYMMETRIC,
+	PYTORCH_HALF_PIXEL,
+	ALIGN_CORNERS,
+	ASYMMETRIC,
+	TF_CROP,
+	TF_HALF_PIXEL_NN
 };
 enum round { PREFER_FLOOR, PREFER_CEIL, ROUND_FLOOR, ROUND_CEIL };
 enum { MAX_TAPS = 4096, MAX_GATHERS = 4 };
@@ -32,7 +38,7 @@ struct resize {
 struct taps {
 	int n_taps;
 	int64_t n_out;
-	int64_t *at;   /* [n_out][n_taps] */
+	int64_t *at; /* [n_out][n_taps] */
 	double *weight;
 	bool *is_outside; /* [n_out]: takes the extrapolation value */
 	bool has_outside;
@@ -242,7 +248,8 @@ blend(struct fission *f, tensor_id x, int axis, const struct taps *t)
 	int rank = b_rank(f, x);
 
 	for (int k = 0; k < t->n_taps; k++) {
-		tensor_id part = b_map2(f, PRIM_mul, take(f, x, axis, t, k), weights_of(f, b_type(f, x), axis, rank, t, k));
+		tensor_id part = b_map2(
+		    f, PRIM_mul, take(f, x, axis, t, k), weights_of(f, b_type(f, x), axis, rank, t, k));
 		sum = k == 0 ? part : b_map2(f, PRIM_add, sum, part);
 	}
 	return sum;
@@ -256,7 +263,8 @@ by_matrix(struct fission *f, tensor_id x, int axis, const struct taps *t)
 	struct shape m = {.rank = 2, .dim = {t->n_out, s.dim[axis]}};
 	enum dtype type = b_type(f, x);
 	size_t n;
-	void *data = shape_bytes(&m, type, &n) ? f_memory(f, shape_count(&m), dtype_size(type)) : f_memory(f, -1, 1);
+	void *data =
+	    shape_bytes(&m, type, &n) ? f_memory(f, shape_count(&m), dtype_size(type)) : f_memory(f, -1, 1);
 
 	if (!data)
 		return f->blank;
@@ -337,7 +345,8 @@ set_scale(struct fission *f, struct resize *r, tensor_id x, int axis, double sca
 }
 
 static void
-scales_from(struct fission *f, struct resize *r, tensor_id x, const double *v, int n, const int *axes, int n_axes)
+scales_from(
+    struct fission *f, struct resize *r, tensor_id x, const double *v, int n, const int *axes, int n_axes)
 {
 	if (n != n_axes) {
 		f_fail(f, "scales has %d numbers; %d are needed", n, n_axes);
@@ -349,7 +358,8 @@ scales_from(struct fission *f, struct resize *r, tensor_id x, const double *v, i
 
 /* Sizes given; a policy keeps the aspect ratio by one common scale. */
 static void
-sizes_from(struct fission *f, struct resize *r, tensor_id x, const int64_t *v, int n, const int *axes, int n_axes)
+sizes_from(
+    struct fission *f, struct resize *r, tensor_id x, const int64_t *v, int n, const int *axes, int n_axes)
 {
 	static const char *const words[] = {"stretch", "not_larger", "not_smaller", NULL};
 	int policy = f_choice(f, "keep_aspect_ratio_policy", words);
@@ -428,10 +438,13 @@ fiss_Resize_11(struct fission *f)
 {
 	static const char *const coords[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
 	    "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL};
-	static const char *const rounds[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
+	static const char *const rounds[] = {
+	    "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
 	tensor_id x = f_in(f, 0);
-	struct resize r = {.mode = read_mode(f), .cubic_a = f_float(f, "cubic_coeff_a"),
-	    .outside = f_float(f, "extrapolation_value"), .is_antialias = f_int(f, "antialias") != 0,
+	struct resize r = {.mode = read_mode(f),
+	    .cubic_a = f_float(f, "cubic_coeff_a"),
+	    .outside = f_float(f, "extrapolation_value"),
+	    .is_antialias = f_int(f, "antialias") != 0,
 	    .drops_outside = f_int(f, "exclude_outside") != 0};
 	int axes[MAX_RANK], n_axes = read_axes(f, b_rank(f, x), axes), n = 0;
 

@@ -78,41 +78,41 @@ typedef tensor_id act_fn(struct fission *f, tensor_id x, double a, double b);
 struct act {
 	const char *name;
 	act_fn *fn;
-	double alpha, beta; /* defaults */
+	double alpha, beta;  /* defaults */
 	int n_alpha, n_beta; /* how many numbers it takes from the lists */
 };
 static const struct act acts[] = {
-	{"Affine", act_affine, 1, 0, 1, 1},
-	{"HardSigmoid", act_hard_sigmoid, 0.2, 0.5, 1, 1},
-	{"LeakyRelu", act_leaky, 0.01, 0, 1, 0},
-	{"Relu", act_relu, 0, 0, 0, 0},
-	{"ScaledTanh", act_scaled_tanh, 1, 1, 1, 1},
-	{"Sigmoid", act_sigmoid, 0, 0, 0, 0},
-	{"Softplus", act_softplus, 0, 0, 0, 0},
-	{"Softsign", act_softsign, 0, 0, 0, 0},
-	{"Tanh", act_tanh, 0, 0, 0, 0},
+    {"Affine", act_affine, 1, 0, 1, 1},
+    {"HardSigmoid", act_hard_sigmoid, 0.2, 0.5, 1, 1},
+    {"LeakyRelu", act_leaky, 0.01, 0, 1, 0},
+    {"Relu", act_relu, 0, 0, 0, 0},
+    {"ScaledTanh", act_scaled_tanh, 1, 1, 1, 1},
+    {"Sigmoid", act_sigmoid, 0, 0, 0, 0},
+    {"Softplus", act_softplus, 0, 0, 0, 0},
+    {"Softsign", act_softsign, 0, 0, 0, 0},
+    {"Tanh", act_tanh, 0, 0, 0, 0},
 };
 
 /* ---- what all three share ---------------------------------------------------------------- */
 struct rnn {
 	struct fission *f;
-	tensor_id x;              /* [S, B, I] */
+	tensor_id x; /* [S, B, I] */
 	int64_t steps, batch, hidden;
 	int n_dirs, n_gates, n_acts;
 	bool is_batch_first, is_reverse; /* a single direction that runs backwards */
-	struct act act[6];        /* of both directions, defaults replaced */
-	double clip;              /* 0: none */
-	tensor_id lens;           /* of sequences, [B], or NO_TENSOR */
+	struct act act[6];               /* of both directions, defaults replaced */
+	double clip;                     /* 0: none */
+	tensor_id lens;                  /* of sequences, [B], or NO_TENSOR */
 };
 /* One direction at work. */
 struct dir {
 	const struct rnn *r;
 	const struct act *act;
-	tensor_id wx;        /* [S, B, gates H]: X W^T, W's bias added */
-	tensor_id rt;        /* [H, gates H] */
-	tensor_id rb;        /* [1, gates H], R's bias, or NO_TENSOR */
-	tensor_id peep;      /* [1, 3 H] or NO_TENSOR */
-	tensor_id h, c;      /* [B, H] */
+	tensor_id wx;   /* [S, B, gates H]: X W^T, W's bias added */
+	tensor_id rt;   /* [H, gates H] */
+	tensor_id rb;   /* [1, gates H], R's bias, or NO_TENSOR */
+	tensor_id peep; /* [1, 3 H] or NO_TENSOR */
+	tensor_id h, c; /* [B, H] */
 };
 typedef void step_fn(struct dir *d, tensor_id x);
 
@@ -132,7 +132,8 @@ read_acts(struct rnn *r, const char *const *defaults)
 	struct fission *f = r->f;
 	const struct model_attr *names = model_attr_find(f->node, "activations");
 	int n_alpha, n_beta, a = 0, b = 0;
-	const float *alpha = f_floats(f, "activation_alpha", &n_alpha), *beta = f_floats(f, "activation_beta", &n_beta);
+	const float *alpha = f_floats(f, "activation_alpha", &n_alpha),
+		    *beta = f_floats(f, "activation_beta", &n_beta);
 	int n = r->n_acts * r->n_dirs;
 
 	if (names && (int)names->n < n) {
@@ -160,9 +161,11 @@ read_rnn(struct fission *f, struct rnn *r, int n_gates, int n_acts, const char *
 	r->is_reverse = direction == 1;
 	r->n_dirs = direction == 2 ? 2 : 1;
 	r->clip = f_has_attr(f, "clip") ? f_float(f, "clip") : 0;
-	if (!f->failed && (b_rank(f, r->x) != 3 || b_rank(f, f_in(f, 1)) != 3 || b_rank(f, rw) != 3
-	    || b_dim(f, rw, 0) != r->n_dirs || b_dim(f, rw, 1) != n_gates * b_dim(f, rw, 2)))
-		f_fail(f, "operands must be [steps, batch, input], [directions, %d hidden, input] and [directions, %d hidden, hidden]",
+	if (!f->failed && (b_rank(f, r->x) != 3 || b_rank(f, f_in(f, 1)) != 3 || b_rank(f, rw) != 3 ||
+			      b_dim(f, rw, 0) != r->n_dirs || b_dim(f, rw, 1) != n_gates * b_dim(f, rw, 2)))
+		f_fail(f,
+		    "operands must be [steps, batch, input], [directions, %d hidden, input] and [directions, "
+		    "%d hidden, hidden]",
 		    n_gates, n_gates);
 	if (r->is_batch_first)
 		r->x = b_transpose(f, r->x, (int64_t[]){1, 0, 2});
@@ -338,7 +341,8 @@ gru_step(struct dir *d, tensor_id x)
 	struct fission *f = d->r->f;
 	int64_t n = d->r->hidden;
 	bool is_after = f_int(f, "linear_before_reset") != 0;
-	tensor_id rh = recur(d, d->h), zr = apply(d, 0, b_map2(f, PRIM_add, gates(d, x, 0, 2), gates(d, rh, 0, 2)));
+	tensor_id rh = recur(d, d->h),
+		  zr = apply(d, 0, b_map2(f, PRIM_add, gates(d, x, 0, 2), gates(d, rh, 0, 2)));
 	tensor_id z = gates(d, zr, 0, 1), reset = gates(d, zr, 1, 1), candidate;
 
 	if (is_after) {

@@ -15,7 +15,7 @@ struct grid {
 	enum mode mode;
 	enum border border;
 	bool is_aligned;
-	int n;                     /* spatial dimensions */
+	int n; /* spatial dimensions */
 	int64_t extent[MAX_SPATIAL];
 	enum dtype type;
 };
@@ -64,7 +64,8 @@ fold_border(const struct grid *g, tensor_id x, int64_t n)
 	if (g->border == BORDER)
 		return clamp(g->f, x, 0, last);
 	if (g->border == REFLECTION)
-		return clamp(g->f, g->is_aligned ? reflect(g->f, x, 0, last) : reflect(g->f, x, -0.5, last + 0.5), 0, last);
+		return clamp(g->f,
+		    g->is_aligned ? reflect(g->f, x, 0, last) : reflect(g->f, x, -0.5, last + 0.5), 0, last);
 	return x;
 }
 
@@ -74,7 +75,9 @@ cubic_weight(struct fission *f, tensor_id t, int k)
 {
 	const double a = -0.75;
 	/* the distance of tap k-1 from the place: t+1, t, 1-t, 2-t */
-	tensor_id d = k == 0 ? b_map2n(f, PRIM_add, t, 1) : k == 1 ? t : b_map2(f, PRIM_sub, b_num(f, b_type(f, t), k - 1), t);
+	tensor_id d = k == 0   ? b_map2n(f, PRIM_add, t, 1)
+		      : k == 1 ? t
+			       : b_map2(f, PRIM_sub, b_num(f, b_type(f, t), k - 1), t);
 	tensor_id y;
 
 	if (k == 1 || k == 2) {
@@ -146,7 +149,8 @@ gather_taps(const struct grid *g, tensor_id x, const struct axis_taps *t, int64_
 			int tap = rest % t[i].n;
 			rest /= t[i].n;
 			index = i == 0 ? t[i].at[tap]
-			    : b_map2(f, PRIM_add, b_map2n(f, PRIM_mul, index, (double)g->extent[i]), t[i].at[tap]);
+				       : b_map2(f, PRIM_add,
+					     b_map2n(f, PRIM_mul, index, (double)g->extent[i]), t[i].at[tap]);
 			weight = i == 0 ? t[i].weight[tap] : b_map2(f, PRIM_mul, weight, t[i].weight[tap]);
 		}
 		struct shape one = {.rank = 3, .dim = {s.dim[0], 1, n_places}};
@@ -170,13 +174,18 @@ fiss_GridSample_16(struct fission *f)
 	tensor_id x = f_in(f, 0), places = f_in(f, 1);
 	const struct shape sx = *b_shape(f, x), sp = *b_shape(f, places);
 	int mode = f_choice(f, "mode", modes);
-	struct grid g = {.f = f, .mode = (enum mode)(mode >= 3 ? mode - 2 : mode), .n = sx.rank - 2, .type = b_type(f, places),
-	    .border = (enum border)f_choice(f, "padding_mode", borders), .is_aligned = f_int(f, "align_corners") != 0};
+	struct grid g = {.f = f,
+	    .mode = (enum mode)(mode >= 3 ? mode - 2 : mode),
+	    .n = sx.rank - 2,
+	    .type = b_type(f, places),
+	    .border = (enum border)f_choice(f, "padding_mode", borders),
+	    .is_aligned = f_int(f, "align_corners") != 0};
 	struct axis_taps t[MAX_SPATIAL];
 	struct shape out = {.rank = sx.rank, .dim = {sx.dim[0], sx.dim[1]}};
 	int64_t flat = 1, n_places = 1;
 
-	if (!f->failed && (g.n < 1 || g.n > MAX_SPATIAL || sp.rank != sx.rank || sp.dim[sp.rank - 1] != g.n || sp.dim[0] != sx.dim[0]))
+	if (!f->failed && (g.n < 1 || g.n > MAX_SPATIAL || sp.rank != sx.rank || sp.dim[sp.rank - 1] != g.n ||
+			      sp.dim[0] != sx.dim[0]))
 		f_fail(f, "data of %d and places of %d dimensions do not go together", sx.rank, sp.rank);
 	if (f->failed)
 		return;
@@ -225,7 +234,8 @@ fiss_AffineGrid_20(struct fission *f)
 		for (int i = n - 1; i >= 0; i--) {
 			double len = (double)size[2 + i], at = (double)(rest % size[2 + i]);
 			rest /= size[2 + i];
-			double c = is_aligned ? (len > 1 ? -1 + 2 * at / (len - 1) : 0) : (2 * at + 1) / len - 1;
+			double c =
+			    is_aligned ? (len > 1 ? -1 + 2 * at / (len - 1) : 0) : (2 * at + 1) / len - 1;
 			elem_set(t, data, p * (n + 1) + (n - 1 - i), c);
 		}
 		elem_set(t, data, p * (n + 1) + n, 1);
@@ -242,7 +252,8 @@ static bool
 read_blocks(struct fission *f, const int64_t *image, const int64_t *block, struct window *w, int64_t *columns)
 {
 	int n_dil, n_pads, n_str;
-	const int64_t *dil = f_ints(f, "dilations", &n_dil), *pads = f_ints(f, "pads", &n_pads), *str = f_ints(f, "strides", &n_str);
+	const int64_t *dil = f_ints(f, "dilations", &n_dil), *pads = f_ints(f, "pads", &n_pads),
+		      *str = f_ints(f, "strides", &n_str);
 
 	if ((dil && n_dil != w->n) || (pads && n_pads != 2 * w->n) || (str && n_str != w->n))
 		f_fail(f, "dilations, pads or strides do not have a number for each of %d dimensions", w->n);
@@ -250,8 +261,10 @@ read_blocks(struct fission *f, const int64_t *image, const int64_t *block, struc
 		int64_t lo = pads ? pads[i] : 0, hi = pads ? pads[w->n + i] : 0;
 		w->dilation[i] = dil ? dil[i] : 1;
 		w->stride[i] = str ? str[i] : 1;
-		if (block[i] < 1 || image[i] < 1 || w->dilation[i] < 1 || w->stride[i] < 1 || lo < 0 || hi < 0
-		    || MAX_OF(MAX_OF(block[i], image[i]), MAX_OF(w->dilation[i], w->stride[i])) > 1 << 30 || MAX_OF(lo, hi) > 1 << 30) {
+		if (block[i] < 1 || image[i] < 1 || w->dilation[i] < 1 || w->stride[i] < 1 || lo < 0 ||
+		    hi < 0 ||
+		    MAX_OF(MAX_OF(block[i], image[i]), MAX_OF(w->dilation[i], w->stride[i])) > 1 << 30 ||
+		    MAX_OF(lo, hi) > 1 << 30) {
 			f_fail(f, "the geometry of dimension %d is out of range", i);
 			break;
 		}
@@ -294,14 +307,16 @@ fiss_Col2Im_18(struct fission *f)
 {
 	tensor_id x = f_in(f, 0);
 	int n, n_block;
-	const int64_t *image = f_const_ints(f, 1, "image_shape", &n), *block = f_const_ints(f, 2, "block_shape", &n_block);
+	const int64_t *image = f_const_ints(f, 1, "image_shape", &n),
+		      *block = f_const_ints(f, 2, "block_shape", &n_block);
 	static const int64_t ones[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
 	struct window w = {.n = n};
 	struct attrs at = {0};
 	int64_t columns[MAX_RANK], rows = 1;
 
 	if (!f->failed && (n != n_block || n < 1 || n > MAX_SPATIAL || b_rank(f, x) != 3))
-		f_fail(f, "operands 1 and 2 have %d and %d numbers, operand 0 %d dimensions", n, n_block, b_rank(f, x));
+		f_fail(f, "operands 1 and 2 have %d and %d numbers, operand 0 %d dimensions", n, n_block,
+		    b_rank(f, x));
 	if (f->failed || !read_blocks(f, image, block, &w, columns))
 		return;
 	struct shape cut = {.rank = n + 2, .dim = {b_dim(f, x, 0), b_dim(f, x, 1)}};
@@ -310,7 +325,8 @@ fiss_Col2Im_18(struct fission *f)
 		cut.dim[2 + i] = columns[i];
 	}
 	if (f->failed || cut.dim[1] % rows != 0) {
-		f_fail(f, "%lld rows do not divide into blocks of %lld", (long long)cut.dim[1], (long long)rows);
+		f_fail(
+		    f, "%lld rows do not divide into blocks of %lld", (long long)cut.dim[1], (long long)rows);
 		return;
 	}
 	tensor_id weight = b_cast(f, placing_weight(f, block, n, rows), b_type(f, x));

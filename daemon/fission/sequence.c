@@ -64,7 +64,8 @@ fiss_ReverseSequence_10(struct fission *f)
 	struct attrs at = {0};
 
 	if (!f->failed && (s.rank < 2 || batch + time != 1 || batch < 0 || time < 0))
-		f_fail(f, "batch axis %lld and time axis %lld are not 0 and 1", (long long)batch, (long long)time);
+		f_fail(f, "batch axis %lld and time axis %lld are not 0 and 1", (long long)batch,
+		    (long long)time);
 	if (f->failed)
 		return;
 	for (int i = 0; i < s.rank; i++)
@@ -140,19 +141,21 @@ fiss_MaxUnpool_9(struct fission *f)
 {
 	tensor_id x = f_in(f, 0), index = f_in(f, 1);
 	const struct shape s = *b_shape(f, x);
-	struct shape out = s, natural = s, flat = {.rank = 1, .dim = {1}}, from = {.rank = 1, .dim = {shape_count(&s)}};
+	struct shape out = s, natural = s, flat = {.rank = 1, .dim = {1}},
+		     from = {.rank = 1, .dim = {shape_count(&s)}};
 	int n_kernel, n_strides, n_pads, n, spatial = MAX_OF(s.rank - 2, 0);
-	const int64_t *kernel = f_ints(f, "kernel_shape", &n_kernel), *strides = f_ints(f, "strides", &n_strides),
-	    *pads = f_ints(f, "pads", &n_pads);
+	const int64_t *kernel = f_ints(f, "kernel_shape", &n_kernel),
+		      *strides = f_ints(f, "strides", &n_strides), *pads = f_ints(f, "pads", &n_pads);
 	int64_t lo[MAX_RANK] = {0}, hi[MAX_RANK] = {0};
 	struct attrs at = {0};
 
-	if (!f->failed && (spatial < 1 || !kernel || n_kernel != spatial || (strides && n_strides != spatial)
-	    || (pads && n_pads != 2 * spatial)))
+	if (!f->failed && (spatial < 1 || !kernel || n_kernel != spatial ||
+			      (strides && n_strides != spatial) || (pads && n_pads != 2 * spatial)))
 		f_fail(f, "kernel_shape, strides or pads do not fit %d spatial dimensions", spatial);
 	for (int i = 0; i < spatial && !f->failed; i++) {
 		int64_t by = strides ? strides[i] : 1;
-		natural.dim[2 + i] = f_product(f, s.dim[2 + i] - 1, by) + kernel[i] - (pads ? pads[i] + pads[spatial + i] : 0);
+		natural.dim[2 + i] =
+		    f_product(f, s.dim[2 + i] - 1, by) + kernel[i] - (pads ? pads[i] + pads[spatial + i] : 0);
 	}
 	out = natural;
 	if (f_has(f, 2)) {

@@ -16,7 +16,8 @@ window(struct fission *f, double a0, double a1, double a2)
 	const int64_t *size = f_const_ints(f, 0, "size", &n);
 	enum dtype t = DT_f32;
 
-	if (!f->failed && (n != 1 || size[0] < 0 || !dtype_of_onnx((int)MIN_OF(MAX_OF(f_int(f, "output_datatype"), 0), 1000), &t)))
+	if (!f->failed && (n != 1 || size[0] < 0 ||
+			      !dtype_of_onnx((int)MIN_OF(MAX_OF(f_int(f, "output_datatype"), 0), 1000), &t)))
 		f_fail(f, "operand 0 (size) or attribute 'output_datatype' is not usable");
 	void *data = f->failed ? NULL : f_memory(f, size[0], dtype_size(t));
 	if (!data)
@@ -67,8 +68,8 @@ angles(struct fission *f, enum dtype t, int64_t n, int64_t n_in, int64_t n_out, 
 }
 
 struct dft {
-	int64_t n;      /* length of the transform */
-	int64_t n_out;  /* how many results: n, or n/2 + 1 */
+	int64_t n;                    /* length of the transform */
+	int64_t n_out;                /* how many results: n, or n/2 + 1 */
 	bool is_inverse, is_real_out; /* real out: the inverse of a one-sided transform */
 };
 
@@ -81,11 +82,13 @@ transform(struct fission *f, tensor_id x, const struct dft *d)
 	double scale = d->is_inverse ? 1 / (double)d->n : 1, turn = d->is_inverse ? -1 : 1;
 
 	if (!f->failed && (d->n < 1 || d->n > MAX_TRANSFORM || parts < 1 || parts > 2)) {
-		f_fail(f, "a transform of length %lld over %lld parts is not supported", (long long)d->n, (long long)parts);
+		f_fail(f, "a transform of length %lld over %lld parts is not supported", (long long)d->n,
+		    (long long)parts);
 		return f->blank;
 	}
 	x = b_slice1(f, x, 1, 0, n_in);
-	tensor_id c = angles(f, t, d->n, n_in, d->n_out, false, scale), s = angles(f, t, d->n, n_in, d->n_out, true, turn * scale);
+	tensor_id c = angles(f, t, d->n, n_in, d->n_out, false, scale),
+		  s = angles(f, t, d->n, n_in, d->n_out, true, turn * scale);
 	tensor_id re_in = b_view(f, b_slice1(f, x, 2, 0, 1), 2, (int64_t[]){rows, n_in});
 	tensor_id re = fs_matmul(f, re_in, c), im = b_map1(f, PRIM_neg, fs_matmul(f, re_in, s));
 	if (parts == 2) {
@@ -108,7 +111,8 @@ unfold(struct fission *f, tensor_id x, int64_t n)
 
 	if (f->failed || missing <= 0 || missing >= have || s.dim[2] != 2) {
 		if (missing != 0)
-			f_fail(f, "a one-sided spectrum of %lld does not unfold to %lld", (long long)have, (long long)n);
+			f_fail(f, "a one-sided spectrum of %lld does not unfold to %lld", (long long)have,
+			    (long long)n);
 		return x;
 	}
 	s.dim[1] = missing;
@@ -198,8 +202,10 @@ fiss_STFT_17(struct fission *f)
 		s.dim[s.rank++] = 1;
 		x = b_reshape(f, x, &s);
 	}
-	if (!f->failed && (s.rank != 3 || step[0] < 1 || frame < 1 || frame > s.dim[1] || frame > MAX_TRANSFORM))
-		f_fail(f, "a signal of %d dimensions in frames of %lld is not supported", s.rank, (long long)frame);
+	if (!f->failed &&
+	    (s.rank != 3 || step[0] < 1 || frame < 1 || frame > s.dim[1] || frame > MAX_TRANSFORM))
+		f_fail(f, "a signal of %d dimensions in frames of %lld is not supported", s.rank,
+		    (long long)frame);
 	if (f->failed)
 		return;
 	int64_t n_frames = (s.dim[1] - frame) / step[0] + 1;

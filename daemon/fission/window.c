@@ -12,7 +12,8 @@ numbers(struct fission *f, const char *name, int n, int64_t otherwise, int64_t l
 	const int64_t *v = f_ints(f, name, &have);
 
 	if (v && have != n) {
-		f_fail(f, "attribute '%s' has %d numbers; the operand has %d spatial dimensions", name, have, n);
+		f_fail(
+		    f, "attribute '%s' has %d numbers; the operand has %d spatial dimensions", name, have, n);
 		v = NULL;
 	}
 	for (int i = 0; i < n; i++) {
@@ -75,7 +76,8 @@ window_read(struct fission *f, tensor_id x, const int64_t *kernel, struct window
 
 	*w = (struct window){.n = MAX_OF(s.rank - 2, 0)};
 	if (!f->failed && (s.rank < 3 || s.rank > MAX_RANK))
-		f_fail(f, "operand 0 has %d dimensions; it needs a batch, channels and at least one more", s.rank);
+		f_fail(f, "operand 0 has %d dimensions; it needs a batch, channels and at least one more",
+		    s.rank);
 	if (f->failed) {
 		w->n = 0;
 		return;
@@ -95,7 +97,8 @@ window_read(struct fission *f, tensor_id x, const int64_t *kernel, struct window
 		same_pads(w, &s, choice == 3);
 	for (int i = 0; i < w->n && !f->failed; i++)
 		if (w->kernel[i] < 1 || s.dim[2 + i] + w->lo[i] + w->hi[i] < reach_of(w, i))
-			f_fail(f, "the window of %lld along spatial dimension %d is larger than the padded operand",
+			f_fail(f,
+			    "the window of %lld along spatial dimension %d is larger than the padded operand",
 			    (long long)reach_of(w, i), i);
 }
 
@@ -109,7 +112,8 @@ ceil_mode(struct window *w, const struct shape *x)
 		int64_t out = (room + w->stride[i] - 1) / w->stride[i] + 1;
 		if ((out - 1) * w->stride[i] >= x->dim[2 + i] + w->lo[i])
 			out--;
-		w->hi[i] = MAX_OF((out - 1) * w->stride[i] + reach_of(w, i) - x->dim[2 + i] - w->lo[i], w->hi[i]);
+		w->hi[i] =
+		    MAX_OF((out - 1) * w->stride[i] + reach_of(w, i) - x->dim[2 + i] - w->lo[i], w->hi[i]);
 	}
 }
 
@@ -142,7 +146,8 @@ pool_window(struct fission *f, tensor_id x, struct window *w)
 /* Where tap k (an offset per spatial dimension) of every window lies: the position within the
  * spatial extents, as [1, 1, spatial results...]; positions in the padding are never chosen. */
 static tensor_id
-tap_positions(struct fission *f, const struct shape *x, const struct window *w, const int64_t *tap, bool is_column_major)
+tap_positions(struct fission *f, const struct shape *x, const struct window *w, const int64_t *tap,
+    bool is_column_major)
 {
 	struct shape out = {.rank = x->rank, .dim = {1, 1}};
 
@@ -168,7 +173,8 @@ tap_positions(struct fission *f, const struct shape *x, const struct window *w, 
 
 /* The operand as tap k of every window sees it. */
 static tensor_id
-tap_values(struct fission *f, tensor_id padded, const struct shape *x, const struct window *w, const int64_t *tap)
+tap_values(
+    struct fission *f, tensor_id padded, const struct shape *x, const struct window *w, const int64_t *tap)
 {
 	struct shape s = *b_shape(f, padded);
 	int64_t start[MAX_RANK] = {0}, step[MAX_RANK];
@@ -198,17 +204,20 @@ positions_of_max(struct fission *f, tensor_id x, const struct window *w)
 		n_taps *= w->kernel[i];
 	}
 	if (n_taps > 256) {
-		f_fail(f, "positions over windows of %lld elements are not supported; at most 256", (long long)n_taps);
+		f_fail(f, "positions over windows of %lld elements are not supported; at most 256",
+		    (long long)n_taps);
 		return f->blank;
 	}
-	tensor_id padded = b_pad(f, x, lo, hi, PAD_CONSTANT, dtype_is_float(b_type(f, x)) ? -INFINITY : -1e30);
+	tensor_id padded =
+	    b_pad(f, x, lo, hi, PAD_CONSTANT, dtype_is_float(b_type(f, x)) ? -INFINITY : -1e30);
 	for (int64_t k = 0; k < n_taps && !f->failed; k++) {
 		int64_t rest = k;
 		for (int i = w->n - 1; i >= 0; i--) {
 			tap[i] = rest % w->kernel[i];
 			rest /= w->kernel[i];
 		}
-		tensor_id v = tap_values(f, padded, &s, w, tap), at = tap_positions(f, &s, w, tap, f_int(f, "storage_order") != 0);
+		tensor_id v = tap_values(f, padded, &s, w, tap),
+			  at = tap_positions(f, &s, w, tap, f_int(f, "storage_order") != 0);
 		where = k == 0 ? at : b_select(f, b_map2(f, PRIM_lt, best, v), at, where);
 		best = k == 0 ? v : b_map2(f, PRIM_max, best, v);
 	}

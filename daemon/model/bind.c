@@ -41,7 +41,8 @@ unknown_input(const struct model *m, struct str name, struct err *e)
 		memcpy(list + n, s, len + 1);
 		n += len;
 	}
-	return err_set(e, ERR_USAGE, "--shape %.*s: the model has no such input; its inputs are: %s", STR_ARG(name), list);
+	return err_set(e, ERR_USAGE, "--shape %.*s: the model has no such input; its inputs are: %s",
+	    STR_ARG(name), list);
 }
 
 /* The same symbol means the same number everywhere. */
@@ -73,16 +74,19 @@ model_bind(struct model *m, struct str binding, struct err *e)
 	if (!v)
 		return unknown_input(m, name, e);
 	if (!parse_dims(dims, &s))
-		return err_set(e, ERR_USAGE, "--shape %.*s: '%.*s' is no shape; write it as 1x3x224x224 (at most %d numbers)",
+		return err_set(e, ERR_USAGE,
+		    "--shape %.*s: '%.*s' is no shape; write it as 1x3x224x224 (at most %d numbers)",
 		    STR_ARG(binding), STR_ARG(dims), MAX_RANK);
 	if (!shape_bytes(&s, v->type, &n_bytes))
-		return err_set(e, ERR_USAGE, "--shape %.*s: a tensor of that size does not fit", STR_ARG(binding));
+		return err_set(
+		    e, ERR_USAGE, "--shape %.*s: a tensor of that size does not fit", STR_ARG(binding));
 	if (v->has_shape && v->shape.rank != s.rank)
-		return err_set(e, ERR_USAGE, "--shape %.*s: the file gives this input %d dimensions", STR_ARG(binding),
-		    v->shape.rank);
+		return err_set(e, ERR_USAGE, "--shape %.*s: the file gives this input %d dimensions",
+		    STR_ARG(binding), v->shape.rank);
 	for (int i = 0; v->has_shape && i < s.rank; i++)
 		if (v->shape.dim[i] >= 0 && v->shape.dim[i] != s.dim[i])
-			return err_set(e, ERR_USAGE, "--shape %.*s: dimension %d of this input is already %lld", STR_ARG(binding), i,
+			return err_set(e, ERR_USAGE,
+			    "--shape %.*s: dimension %d of this input is already %lld", STR_ARG(binding), i,
 			    (long long)v->shape.dim[i]);
 	bool had_shape = v->has_shape;
 	v->has_shape = true;

@@ -43,8 +43,8 @@ find_function(const Onnx__ModelProto *m, const Onnx__NodeProto *n)
 {
 	for (size_t i = 0; i < m->n_functions; i++) {
 		const Onnx__FunctionProto *f = m->functions[i];
-		bool same_domain = strcmp(or_empty(f->domain), or_empty(n->domain)) == 0
-		    || (is_onnx_domain(f->domain) && is_onnx_domain(n->domain));
+		bool same_domain = strcmp(or_empty(f->domain), or_empty(n->domain)) == 0 ||
+				   (is_onnx_domain(f->domain) && is_onnx_domain(n->domain));
 		if (same_domain && strcmp(or_empty(f->name), or_empty(n->op_type)) == 0)
 			return f;
 	}
@@ -59,7 +59,8 @@ opset_of_function(const Onnx__FunctionProto *f, int otherwise, int *opset, struc
 		if (is_onnx_domain(f->opset_import[i]->domain)) {
 			int64_t v = f->opset_import[i]->version;
 			if (v < MODEL_MIN_OPSET || v > MODEL_MAX_OPSET)
-				return err_set(e, ERR_MODEL, "function '%s' wants opset %lld; supported are %d to %d",
+				return err_set(e, ERR_MODEL,
+				    "function '%s' wants opset %lld; supported are %d to %d",
 				    or_empty(f->name), (long long)v, MODEL_MIN_OPSET, MODEL_MAX_OPSET);
 			*opset = (int)v;
 		}
@@ -92,7 +93,8 @@ bind_attrs(struct inliner *in, const struct scope *s, const Onnx__NodeProto *p, 
 		}
 		for (uint32_t k = 0; s->call && k < s->call->n_attr; k++)
 			if (strcmp(or_empty(s->call->attr[k]->name), at->ref_attr_name) == 0) {
-				Onnx__AttributeProto *copy = arena_dup(in->a, s->call->attr[k], sizeof(*copy));
+				Onnx__AttributeProto *copy =
+				    arena_dup(in->a, s->call->attr[k], sizeof(*copy));
 				copy->name = at->name;
 				out->attr[out->n_attr++] = copy;
 			}
@@ -103,8 +105,8 @@ static struct flat_node
 flatten_node(struct inliner *in, const struct scope *s, const Onnx__NodeProto *p)
 {
 	struct flat_node n = {.p = p, .opset = s->opset};
-	const char *name = p->name && p->name[0] ? p->name
-	    : arena_printf(in->a, "%s_%u", or_empty(p->op_type), in->out->n);
+	const char *name =
+	    p->name && p->name[0] ? p->name : arena_printf(in->a, "%s_%u", or_empty(p->op_type), in->out->n);
 
 	n.name = s->call ? arena_printf(in->a, "%s/%s", s->prefix, name) : name;
 	n.in = NEW_ARRAY(in->a, const char *, p->n_input);
@@ -120,19 +122,21 @@ flatten_node(struct inliner *in, const struct scope *s, const Onnx__NodeProto *p
 static bool expand(struct inliner *in, const struct scope *s, Onnx__NodeProto *const *nodes, size_t n);
 
 static bool
-bind_names(struct scope *s, char *const *formal, size_t n_formal, const char *const *actual,
-    size_t n_actual, uint32_t *n, struct err *e)
+bind_names(struct scope *s, char *const *formal, size_t n_formal, const char *const *actual, size_t n_actual,
+    uint32_t *n, struct err *e)
 {
 	if (n_actual > n_formal)
-		return err_set(e, ERR_MODEL, "node '%s': it has %zu operands or results where function '%s' has %zu",
-		    s->call->name, n_actual, or_empty(s->fn->name), n_formal);
+		return err_set(e, ERR_MODEL,
+		    "node '%s': it has %zu operands or results where function '%s' has %zu", s->call->name,
+		    n_actual, or_empty(s->fn->name), n_formal);
 	for (size_t i = 0; i < n_formal; i++) {
 		const char *name = i < n_actual ? actual[i] : "";
 		s->actual[*n] = name;
 		/* A result that the call leaves out gets an inner name, an operand stays absent. */
-		if (formal[i][0] && (name[0] || formal == s->fn->input) && !names_add(&s->names, formal[i], *n)
-		    && formal == s->fn->input)
-			return err_set(e, ERR_MODEL, "function '%s' has two operands '%s'", or_empty(s->fn->name), formal[i]);
+		if (formal[i][0] && (name[0] || formal == s->fn->input) &&
+		    !names_add(&s->names, formal[i], *n) && formal == s->fn->input)
+			return err_set(e, ERR_MODEL, "function '%s' has two operands '%s'",
+			    or_empty(s->fn->name), formal[i]);
 		(*n)++;
 	}
 	return true;
@@ -154,9 +158,9 @@ expand_call(struct inliner *in, const struct flat_node *call, const Onnx__Functi
 		return false;
 	names_init(&s.names, in->a);
 	s.actual = NEW_ARRAY(in->a, const char *, f->n_input + f->n_output);
-	return bind_names(&s, f->input, f->n_input, call->in, call->p->n_input, &n, in->e)
-	    && bind_names(&s, f->output, f->n_output, call->out, call->p->n_output, &n, in->e)
-	    && expand(in, &s, f->node, f->n_node);
+	return bind_names(&s, f->input, f->n_input, call->in, call->p->n_input, &n, in->e) &&
+	       bind_names(&s, f->output, f->n_output, call->out, call->p->n_output, &n, in->e) &&
+	       expand(in, &s, f->node, f->n_node);
 }
 
 static bool
@@ -164,7 +168,8 @@ expand(struct inliner *in, const struct scope *s, Onnx__NodeProto *const *nodes,
 {
 	for (size_t i = 0; i < n; i++) {
 		struct flat_node flat = flatten_node(in, s, nodes[i]);
-		bool is_known = is_onnx_domain(nodes[i]->domain) && op_find(or_empty(nodes[i]->op_type), s->opset);
+		bool is_known =
+		    is_onnx_domain(nodes[i]->domain) && op_find(or_empty(nodes[i]->op_type), s->opset);
 		const Onnx__FunctionProto *f = is_known ? NULL : find_function(in->m, nodes[i]);
 		if (f) {
 			if (!expand_call(in, &flat, f, s->depth + 1))
@@ -184,9 +189,10 @@ check_functions(const Onnx__ModelProto *m, struct err *e)
 {
 	for (size_t i = 0; i < m->n_functions; i++)
 		for (size_t k = 0; k < i; k++)
-			if (strcmp(or_empty(m->functions[i]->name), or_empty(m->functions[k]->name)) == 0
-			    && strcmp(or_empty(m->functions[i]->domain), or_empty(m->functions[k]->domain)) == 0)
-				return err_set(e, ERR_MODEL, "function '%s' is defined twice (overloads are not supported)",
+			if (strcmp(or_empty(m->functions[i]->name), or_empty(m->functions[k]->name)) == 0 &&
+			    strcmp(or_empty(m->functions[i]->domain), or_empty(m->functions[k]->domain)) == 0)
+				return err_set(e, ERR_MODEL,
+				    "function '%s' is defined twice (overloads are not supported)",
 				    or_empty(m->functions[i]->name));
 	return true;
 }

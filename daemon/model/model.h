@@ -17,7 +17,13 @@ struct model_tensor { /* dense, row-major, decoded to host order */
 	size_t n_bytes;
 };
 enum model_attr_kind {
-	MATTR_INT, MATTR_FLOAT, MATTR_STRING, MATTR_TENSOR, MATTR_INTS, MATTR_FLOATS, MATTR_STRINGS,
+	MATTR_INT,
+	MATTR_FLOAT,
+	MATTR_STRING,
+	MATTR_TENSOR,
+	MATTR_INTS,
+	MATTR_FLOATS,
+	MATTR_STRINGS,
 	MATTR_OTHER /* graphs, sparse tensors ...: present, not read */
 };
 struct model_attr {
@@ -36,12 +42,12 @@ struct model_value {
 	const char *name;
 	bool has_type, has_shape;
 	enum dtype type;
-	struct shape shape;                /* -1 where symbolic or unknown */
-	const char *dim_param[MAX_RANK];   /* name of a symbolic dimension, or NULL */
-	const struct model_tensor *init;   /* initializer, or NULL */
+	struct shape shape;              /* -1 where symbolic or unknown */
+	const char *dim_param[MAX_RANK]; /* name of a symbolic dimension, or NULL */
+	const struct model_tensor *init; /* initializer, or NULL */
 };
 struct model_node {
-	const char *name; /* never NULL; "Conv_12" made up when the file has none */
+	const char *name;        /* never NULL; "Conv_12" made up when the file has none */
 	const char *op, *domain; /* domain "" for ai.onnx */
 	int opset;               /* of ai.onnx; a function's body may have its own */
 	uint32_t n_in, n_out, n_attr;
@@ -49,9 +55,9 @@ struct model_node {
 	const struct model_attr *attr;
 };
 struct model {
-	const char *file; /* for messages */
+	const char *file;        /* for messages */
 	size_t max_tensor_bytes; /* of constants read, and again of those folded */
-	int opset;        /* of ai.onnx */
+	int opset;               /* of ai.onnx */
 	struct model_value *values;
 	uint32_t n_values;
 	struct model_node *nodes; /* topological order; model-local functions are inlined */
@@ -60,9 +66,9 @@ struct model {
 	uint32_t n_inputs, n_outputs;
 };
 struct model_limits {
-	size_t max_file_bytes;     /* default 2 GiB */
-	uint32_t max_nodes;        /* default 100,000 */
-	size_t max_tensor_bytes;   /* default 4 GiB, external data too; folding may need as much again */
+	size_t max_file_bytes;   /* default 2 GiB */
+	uint32_t max_nodes;      /* default 100,000 */
+	size_t max_tensor_bytes; /* default 4 GiB, external data too; folding may need as much again */
 };
 extern const struct model_limits model_limits_default;
 
@@ -77,7 +83,8 @@ bool model_bind(struct model *m, struct str binding, struct err *e) MUST_CHECK;
 /* One tensor in the protobuf form of the ONNX test files (input_0.pb). */
 bool model_tensor_read(struct arena *a, struct bytes pb, struct model_tensor *out, struct err *e) MUST_CHECK;
 /* The text form of golden files (text.c). */
-bool model_text_read(struct arena *a, struct str text, const char *file, struct model *out, struct err *e) MUST_CHECK;
+bool model_text_read(
+    struct arena *a, struct str text, const char *file, struct model *out, struct err *e) MUST_CHECK;
 const struct model_attr *model_attr_find(const struct model_node *n, const char *name);
 
 #endif

@@ -15,8 +15,8 @@ struct raw_place {
 /* Rewrites a serialised message of type `d` into its skeleton, checking nesting and the number
  * of messages on the way: the protobuf library limits neither.  *out is heap memory of the
  * caller (free).  `what` names the file. */
-bool skeleton_make(const ProtobufCMessageDescriptor *d, struct bytes in, const char *what,
-    struct bytes *out, struct err *e) MUST_CHECK;
+bool skeleton_make(const ProtobufCMessageDescriptor *d, struct bytes in, const char *what, struct bytes *out,
+    struct err *e) MUST_CHECK;
 ProtobufCAllocator arena_allocator(struct arena *a);
 
 /* ---- tensor.c ------------------------------------------------------------------------ */
@@ -25,7 +25,7 @@ struct tensor_source {
 	struct bytes file; /* the bytes the skeleton was made from */
 	const char *dir;   /* of external data; NULL: none allowed */
 	size_t max_bytes;
-	size_t n_bytes;    /* decoded so far, all tensors together */
+	size_t n_bytes; /* decoded so far, all tensors together */
 	struct external_file *external;
 };
 bool tensor_decode(struct arena *a, const Onnx__TensorProto *p, struct tensor_source *src,
@@ -59,12 +59,12 @@ struct flat {
 	struct flat_node *nodes;
 	uint32_t n, cap;
 };
-bool inline_functions(struct arena *a, const Onnx__ModelProto *m, int opset,
-    const struct model_limits *lim, struct flat *out, struct err *e) MUST_CHECK;
+bool inline_functions(struct arena *a, const Onnx__ModelProto *m, int opset, const struct model_limits *lim,
+    struct flat *out, struct err *e) MUST_CHECK;
 
 /* ---- attr.c -------------------------------------------------------------------------- */
-bool attrs_decode(struct arena *a, Onnx__AttributeProto *const *p, uint32_t n,
-    struct tensor_source *src, const struct model_attr **out, struct err *e) MUST_CHECK;
+bool attrs_decode(struct arena *a, Onnx__AttributeProto *const *p, uint32_t n, struct tensor_source *src,
+    const struct model_attr **out, struct err *e) MUST_CHECK;
 
 /* ---- order.c ------------------------------------------------------------------------- */
 /* Nodes into topological order, keeping the file's order where it is one.  Errors name the

@@ -14,8 +14,8 @@ op_find(const char *name, int opset)
 	const struct op_info *best = NULL;
 
 	for (size_t i = 0; i < OP_COUNT; i++)
-		if (strcmp(op_info[i].name, name) == 0 && op_info[i].since <= opset
-		    && (!best || op_info[i].since > best->since))
+		if (strcmp(op_info[i].name, name) == 0 && op_info[i].since <= opset &&
+		    (!best || op_info[i].since > best->since))
 			best = &op_info[i];
 	return best;
 }

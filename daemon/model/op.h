@@ -14,9 +14,9 @@ struct op_attr {
 };
 struct op_info {
 	const char *name;
-	int since;       /* first opset the row describes */
-	uint32_t in[2];  /* least and most operands */
-	uint32_t out;    /* most results; 0 means 1 */
+	int since;      /* first opset the row describes */
+	uint32_t in[2]; /* least and most operands */
+	uint32_t out;   /* most results; 0 means 1 */
 	struct op_attr attr[OP_MAX_ATTRS + 1];
 };
 enum op_row {

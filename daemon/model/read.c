@@ -12,9 +12,9 @@
 enum { MIN_IR = 3, MAX_IR = 14 };
 
 const struct model_limits model_limits_default = {
-	.max_file_bytes = (size_t)2 << 30,
-	.max_nodes = 100000,
-	.max_tensor_bytes = (size_t)4 << 30,
+    .max_file_bytes = (size_t)2 << 30,
+    .max_nodes = 100000,
+    .max_tensor_bytes = (size_t)4 << 30,
 };
 
 struct reader {
@@ -48,13 +48,16 @@ read_versions(const Onnx__ModelProto *p, int *opset, struct err *e)
 	int64_t version = 0;
 
 	if (ir < MIN_IR || ir > MAX_IR)
-		return err_set(e, ERR_MODEL, "its IR version is %lld; supported are %d to %d", (long long)ir, MIN_IR, MAX_IR);
+		return err_set(e, ERR_MODEL, "its IR version is %lld; supported are %d to %d", (long long)ir,
+		    MIN_IR, MAX_IR);
 	for (size_t i = 0; i < p->n_opset_import; i++)
 		if (is_onnx_domain(p->opset_import[i]->domain))
 			version = p->opset_import[i]->version;
 	if (version < MODEL_MIN_OPSET || version > MODEL_MAX_OPSET)
-		return err_set(e, ERR_MODEL, version == 0 ? "it names no opset of ai.onnx (%lld); supported are %d to %d"
-		    : "it wants opset %lld; supported are %d to %d", (long long)version, MODEL_MIN_OPSET, MODEL_MAX_OPSET);
+		return err_set(e, ERR_MODEL,
+		    version == 0 ? "it names no opset of ai.onnx (%lld); supported are %d to %d"
+				 : "it wants opset %lld; supported are %d to %d",
+		    (long long)version, MODEL_MIN_OPSET, MODEL_MAX_OPSET);
 	*opset = (int)version;
 	return true;
 }
@@ -96,8 +99,12 @@ read_initializers(struct reader *r)
 		if (!tensor_decode(r->a, p, &r->src, t, r->e))
 			return err_in(r->e, "initializer");
 		r->made[v] = 1;
-		r->m->values[v] = (struct model_value){.name = r->m->values[v].name, .has_type = true,
-		    .has_shape = true, .type = t->type, .shape = t->shape, .init = t};
+		r->m->values[v] = (struct model_value){.name = r->m->values[v].name,
+		    .has_type = true,
+		    .has_shape = true,
+		    .type = t->type,
+		    .shape = t->shape,
+		    .init = t};
 	}
 	return true;
 }
@@ -106,7 +113,8 @@ static bool
 read_dims(struct reader *r, const Onnx__TensorShapeProto *s, struct model_value *v)
 {
 	if (s->n_dim > MAX_RANK)
-		return err_set(r->e, ERR_MODEL, "'%s' has %zu dimensions; supported are %d", v->name, s->n_dim, MAX_RANK);
+		return err_set(r->e, ERR_MODEL, "'%s' has %zu dimensions; supported are %d", v->name,
+		    s->n_dim, MAX_RANK);
 	v->has_shape = true;
 	v->shape.rank = (int)s->n_dim;
 	for (size_t i = 0; i < s->n_dim; i++) {
@@ -114,8 +122,8 @@ read_dims(struct reader *r, const Onnx__TensorShapeProto *s, struct model_value 
 		v->shape.dim[i] = -1;
 		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
 			v->shape.dim[i] = MAX_OF(d->dim_value, -1);
-		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
-		    && d->dim_param && d->dim_param[0])
+		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+			 d->dim_param && d->dim_param[0])
 			v->dim_param[i] = str_dup(r->a, str_of(d->dim_param));
 	}
 	return true;
@@ -129,8 +137,10 @@ read_type(struct reader *r, const Onnx__ValueInfoProto *p, struct model_value *v
 	if (!t || t->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET)
 		return true;
 	if (t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-		return err_set(r->e, ERR_MODEL, "'%s' is no dense tensor (a sequence, map, optional or sparse one); "
-		    "only dense tensors are supported", v->name);
+		return err_set(r->e, ERR_MODEL,
+		    "'%s' is no dense tensor (a sequence, map, optional or sparse one); "
+		    "only dense tensors are supported",
+		    v->name);
 	int type = t->tensor_type->has_elem_type ? t->tensor_type->elem_type : 0;
 	if (!dtype_of_onnx(type, &v->type))
 		return err_set(r->e, ERR_MODEL, "'%s' has the type %s (%d), which is not supported", v->name,
@@ -168,12 +178,17 @@ read_inputs(struct reader *r)
 static bool
 read_node(struct reader *r, const struct flat_node *f, struct model_node *n)
 {
-	uint32_t *in = NEW_ARRAY(r->a, uint32_t, f->p->n_input), *out = NEW_ARRAY(r->a, uint32_t, f->p->n_output);
+	uint32_t *in = NEW_ARRAY(r->a, uint32_t, f->p->n_input),
+		 *out = NEW_ARRAY(r->a, uint32_t, f->p->n_output);
 
-	*n = (struct model_node){.name = str_dup(r->a, str_of(f->name)), .opset = f->opset,
+	*n = (struct model_node){.name = str_dup(r->a, str_of(f->name)),
+	    .opset = f->opset,
 	    .op = str_dup(r->a, str_of(f->p->op_type)),
 	    .domain = is_onnx_domain(f->p->domain) ? "" : str_dup(r->a, str_of(f->p->domain)),
-	    .n_in = ck_u32(f->p->n_input), .n_out = ck_u32(f->p->n_output), .in = in, .out = out,
+	    .n_in = ck_u32(f->p->n_input),
+	    .n_out = ck_u32(f->p->n_output),
+	    .in = in,
+	    .out = out,
 	    .n_attr = f->n_attr};
 	if (!n->op[0])
 		return err_set(r->e, ERR_MODEL, "node '%s' has no operator", n->name);
@@ -184,13 +199,14 @@ read_node(struct reader *r, const struct flat_node *f, struct model_node *n)
 		if (out[i] == NO_VALUE)
 			continue;
 		if (r->made[out[i]])
-			return err_set(r->e, ERR_MODEL, "node '%s' (%s): its result '%s' is made twice", n->name, n->op, f->out[i]);
+			return err_set(r->e, ERR_MODEL, "node '%s' (%s): its result '%s' is made twice",
+			    n->name, n->op, f->out[i]);
 		r->made[out[i]] = 1;
 	}
 	while (n->n_in > 0 && in[n->n_in - 1] == NO_VALUE)
 		n->n_in--;
-	return attrs_decode(r->a, f->attr, f->n_attr, &r->src, &n->attr, r->e)
-	    || err_in(r->e, "node '%s' (%s)", n->name, n->op);
+	return attrs_decode(r->a, f->attr, f->n_attr, &r->src, &n->attr, r->e) ||
+	       err_in(r->e, "node '%s' (%s)", n->name, n->op);
 }
 
 static bool
@@ -200,8 +216,10 @@ check_names(struct reader *r)
 		const struct model_node *n = &r->m->nodes[i];
 		for (uint32_t k = 0; k < n->n_in; k++)
 			if (n->in[k] != NO_VALUE && !r->made[n->in[k]])
-				return err_set(r->e, ERR_MODEL, "node '%s' (%s): its operand %u, '%s', is made by no node "
-				    "and is no input", n->name, n->op, k, r->m->values[n->in[k]].name);
+				return err_set(r->e, ERR_MODEL,
+				    "node '%s' (%s): its operand %u, '%s', is made by no node "
+				    "and is no input",
+				    n->name, n->op, k, r->m->values[n->in[k]].name);
 	}
 	return true;
 }
@@ -232,7 +250,8 @@ read_outputs(struct reader *r)
 	for (size_t i = 0; i < g->n_output; i++) {
 		const char *name = or_empty(g->output[i]->name);
 		if (!names_find(&r->names, name, &list[i]) || !r->made[list[i]])
-			return err_set(r->e, ERR_MODEL, "output '%s' is made by no node and is no input", name);
+			return err_set(
+			    r->e, ERR_MODEL, "output '%s' is made by no node and is no input", name);
 	}
 	r->m->outputs = list;
 	r->m->n_outputs = ck_u32(g->n_output);
@@ -244,8 +263,8 @@ read_graph(struct reader *r)
 {
 	if (!r->p->graph)
 		return err_set(r->e, ERR_MODEL, "it holds no graph");
-	return read_versions(r->p, &r->m->opset, r->e) && read_initializers(r) && read_inputs(r) && read_nodes(r)
-	    && read_outputs(r);
+	return read_versions(r->p, &r->m->opset, r->e) && read_initializers(r) && read_inputs(r) &&
+	       read_nodes(r) && read_outputs(r);
 }
 
 bool
@@ -258,7 +277,8 @@ model_read(struct arena *a, struct bytes onnx, const char *file, const char *dir
 
 	*out = (struct model){.file = str_dup(a, str_of(file)), .max_tensor_bytes = r.lim.max_tensor_bytes};
 	if (onnx.n > r.lim.max_file_bytes)
-		return err_set(e, ERR_LIMIT, "%s: %zu bytes; at most %zu are read", file, onnx.n, r.lim.max_file_bytes);
+		return err_set(
+		    e, ERR_LIMIT, "%s: %zu bytes; at most %zu are read", file, onnx.n, r.lim.max_file_bytes);
 	if (onnx.n == 0)
 		return err_set(e, ERR_MODEL, "%s: not an ONNX file: it is empty", file);
 	if (!skeleton_make(&onnx__model_proto__descriptor, onnx, file, &skeleton, e))
@@ -268,7 +288,7 @@ model_read(struct arena *a, struct bytes onnx, const char *file, const char *dir
 	ProtobufCAllocator al = arena_allocator(&tmp);
 	r.p = onnx__model_proto__unpack(&al, skeleton.n, skeleton.p);
 	bool ok = r.p ? read_graph(&r) || err_in(e, "%s", file)
-	              : err_set(e, ERR_MODEL, "%s: not an ONNX file: its fields do not decode", file);
+		      : err_set(e, ERR_MODEL, "%s: not an ONNX file: its fields do not decode", file);
 	free((void *)(uintptr_t)skeleton.p);
 	ok = ok && order_nodes(a, out, e);
 	arena_fini(&tmp);

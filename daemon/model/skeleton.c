@@ -114,15 +114,18 @@ walk_message(struct walk *w, const ProtobufCMessageDescriptor *d, size_t at, siz
 
 		if (!get_varint(w, &at, end, &tag) || !field_extent(w, at, end, tag, &body, &next))
 			return false;
-		const ProtobufCFieldDescriptor *f = tag >> 3 <= UINT32_MAX >> 3
-		    ? protobuf_c_message_descriptor_get_field(d, (unsigned)(tag >> 3)) : NULL;
+		const ProtobufCFieldDescriptor *f =
+		    tag >> 3 <= UINT32_MAX >> 3
+			? protobuf_c_message_descriptor_get_field(d, (unsigned)(tag >> 3))
+			: NULL;
 		size_t tag_end = at;
 		at = next;
 		if (!f)
 			continue;
 		bool delimited = (tag & 7) == 2;
 		if (delimited && ++w->n_messages > MAX_MESSAGES)
-			return err_set(w->e, ERR_LIMIT, "%s: more than %d messages and strings", w->what, MAX_MESSAGES);
+			return err_set(
+			    w->e, ERR_LIMIT, "%s: more than %d messages and strings", w->what, MAX_MESSAGES);
 		if (delimited && f->type == PROTOBUF_C_TYPE_MESSAGE) {
 			put(w, w->in.p + start, tag_end - start);
 			size_t length_at = w->n;
@@ -141,8 +144,8 @@ walk_message(struct walk *w, const ProtobufCMessageDescriptor *d, size_t at, siz
 }
 
 bool
-skeleton_make(const ProtobufCMessageDescriptor *d, struct bytes in, const char *what,
-    struct bytes *out, struct err *e)
+skeleton_make(
+    const ProtobufCMessageDescriptor *d, struct bytes in, const char *what, struct bytes *out, struct err *e)
 {
 	struct walk w = {.in = in, .what = what, .e = e};
 

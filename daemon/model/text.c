@@ -203,7 +203,8 @@ read_node(struct text *t, struct str rest)
 {
 	uint32_t *io = NEW_ARRAY(t->a, uint32_t, 2 * MAX_WORDS);
 	struct model_attr *at = NEW_ARRAY(t->a, struct model_attr, MAX_WORDS);
-	struct model_node n = {.opset = t->m->opset, .domain = "", .in = io, .out = io + MAX_WORDS, .attr = at};
+	struct model_node n = {
+	    .opset = t->m->opset, .domain = "", .in = io, .out = io + MAX_WORDS, .attr = at};
 	bool behind = false;
 
 	n.op = str_dup(t->a, next_word(&rest));
@@ -287,8 +288,8 @@ model_text_read(struct arena *a, struct str text, const char *file, struct model
 {
 	struct text t = {.a = a, .m = out, .e = e};
 
-	*out = (struct model){.file = str_dup(a, str_of(file)),
-	    .max_tensor_bytes = model_limits_default.max_tensor_bytes};
+	*out = (struct model){
+	    .file = str_dup(a, str_of(file)), .max_tensor_bytes = model_limits_default.max_tensor_bytes};
 	names_init(&t.names, a);
 	while (text.n > 0) {
 		t.line++;

@@ -228,7 +228,8 @@ gen_floats(struct gen *g, const char *name, const float *v, int rank, const int6
 {
 	void *copy = arena_dup(&g->a, v, elements(rank, d) * sizeof(*v));
 
-	return add_init(g, fresh(g, '.', name), ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, copy, sizeof(*v), rank, d);
+	return add_init(
+	    g, fresh(g, '.', name), ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, copy, sizeof(*v), rank, d);
 }
 
 val_t
@@ -429,7 +430,8 @@ gen_linear(struct gen *g, val_t x, int64_t co, bool has_bias, const char *scope)
 
 	gen_enter(g, "%s", scope);
 	if (x->rank == 2 && has_bias) {
-		val_t w = gen_near(g, "weight", 0, std, DIMS(co, ci)), b = gen_near(g, "bias", 0, 0.1, DIMS(co));
+		val_t w = gen_near(g, "weight", 0, std, DIMS(co, ci)),
+		      b = gen_near(g, "bias", 0, 0.1, DIMS(co));
 		y = add(g, "Gemm", (val_t[]){x, w, b}, 3, DIMS(x->d[0], co));
 		attr_float(g, "alpha", 1);
 		attr_float(g, "beta", 1);
@@ -446,7 +448,8 @@ gen_linear(struct gen *g, val_t x, int64_t co, bool has_bias, const char *scope)
 val_t
 gen_maxpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p)
 {
-	val_t y = add(g, "MaxPool", &x, 1, DIMS(x->d[0], x->d[1], (x->d[2] + 2 * p - k) / s + 1, (x->d[3] + 2 * p - k) / s + 1));
+	val_t y = add(g, "MaxPool", &x, 1,
+	    DIMS(x->d[0], x->d[1], (x->d[2] + 2 * p - k) / s + 1, (x->d[3] + 2 * p - k) / s + 1));
 
 	attr_ints(g, "kernel_shape", DIMS(k, k));
 	attr_ints(g, "pads", DIMS(p, p, p, p));
@@ -542,8 +545,8 @@ gen_slice(struct gen *g, val_t x, int axis, int64_t from, int64_t to, int64_t st
 	int64_t axis64 = axis;
 
 	out.d[axis] = (MIN_OF(to, x->d[axis]) - from + step - 1) / step;
-	val_t in[5] = {x, gen_ints(g, "const", &from, 1), gen_ints(g, "const", &to, 1), gen_ints(g, "const", &axis64, 1),
-	    gen_ints(g, "const", &step, 1)};
+	val_t in[5] = {x, gen_ints(g, "const", &from, 1), gen_ints(g, "const", &to, 1),
+	    gen_ints(g, "const", &axis64, 1), gen_ints(g, "const", &step, 1)};
 	return add(g, "Slice", in, 5, out.rank, out.d);
 }
 
@@ -564,7 +567,8 @@ gen_pad(struct gen *g, val_t x, const int64_t *lo, const int64_t *hi, const char
 		d[i] = x->d[i] + lo[i] + hi[i];
 	}
 	val_t list = gen_ints(g, "const", pads, 2 * x->rank);
-	val_t y = add(g, "Pad", (val_t[]){x, list, value ? gen_num(g, *value) : NULL}, value ? 3 : 2, x->rank, d);
+	val_t y =
+	    add(g, "Pad", (val_t[]){x, list, value ? gen_num(g, *value) : NULL}, value ? 3 : 2, x->rank, d);
 	attr_text(g, "mode", mode);
 	return y;
 }
@@ -586,7 +590,8 @@ gen_resize(struct gen *g, val_t x, int64_t h, int64_t w, const char *mode)
 	int64_t d[4] = {x->d[0], x->d[1], h, w}, four = 4;
 	val_t in[4] = {x, NULL, NULL, NULL};
 
-	in[is_nearest ? 2 : 3] = is_nearest ? gen_floats(g, "const", scales, 1, &four) : gen_ints(g, "const", d, 4);
+	in[is_nearest ? 2 : 3] =
+	    is_nearest ? gen_floats(g, "const", scales, 1, &four) : gen_ints(g, "const", d, 4);
 	val_t y = add(g, "Resize", in, is_nearest ? 3 : 4, 4, d);
 	attr_text(g, "mode", mode);
 	attr_text(g, "coordinate_transformation_mode", is_nearest ? "asymmetric" : "half_pixel");

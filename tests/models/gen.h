@@ -47,8 +47,8 @@ struct conv {
 	int64_t groups;      /* 0: 1 */
 	bool no_bias;
 	enum act act;
-	double gain;         /* variance of the weight times its fan in; 0: 2 before an activation, else 1 */
-	const char *scope;   /* NULL: "conv" */
+	double gain;       /* variance of the weight times its fan in; 0: 2 before an activation, else 1 */
+	const char *scope; /* NULL: "conv" */
 };
 val_t gen_conv(struct gen *g, val_t x, struct conv c);
 val_t gen_matmul(struct gen *g, val_t x, val_t y);
@@ -65,11 +65,16 @@ val_t gen_transpose(struct gen *g, val_t x, const int64_t *perm);
 val_t gen_concat(struct gen *g, const val_t *x, int n, int axis);
 val_t gen_slice(struct gen *g, val_t x, int axis, int64_t from, int64_t to, int64_t step);
 val_t gen_expand(struct gen *g, val_t x, int rank, const int64_t *d);
-val_t gen_pad(struct gen *g, val_t x, const int64_t *lo, const int64_t *hi, const char *mode, const double *value);
+val_t gen_pad(
+    struct gen *g, val_t x, const int64_t *lo, const int64_t *hi, const char *mode, const double *value);
 val_t gen_flatten(struct gen *g, val_t x);
 /* "nearest": asymmetric, floor, by scales; "linear": half_pixel, by sizes */
 val_t gen_resize(struct gen *g, val_t x, int64_t h, int64_t w, const char *mode);
 
-#define DIMS(...) ((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))), (int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                                                            \
+	((int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))), (int64_t[])                             \
+	{                                                                                                    \
+		__VA_ARGS__                                                                                  \
+	}
 
 #endif

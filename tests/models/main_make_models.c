@@ -11,12 +11,12 @@ static const struct {
 	const char *name;
 	net_fn *make;
 } nets[] = {
-	{"candy", net_candy},
-	{"efficientvit", net_efficientvit},
-	{"efficientvit_b1", net_efficientvit_b1},
-	{"yolov4", net_yolov4},
-	{"yolox_nano", net_yolox_nano},
-	{"segformer_b0", net_segformer_b0},
+    {"candy", net_candy},
+    {"efficientvit", net_efficientvit},
+    {"efficientvit_b1", net_efficientvit_b1},
+    {"yolov4", net_yolov4},
+    {"yolox_nano", net_yolox_nano},
+    {"segformer_b0", net_segformer_b0},
 };
 
 static int
@@ -41,8 +41,8 @@ make(const char *name, const char *path, bool is_small, uint64_t seed)
 		nets[i].make(g, is_small);
 		bool ok = gen_write(g, path, &e);
 		if (ok)
-			printf("%s: %u nodes, %lld weights, seed %llu\n", path, gen_n_nodes(g), (long long)gen_n_weights(g),
-			    (unsigned long long)seed);
+			printf("%s: %u nodes, %lld weights, seed %llu\n", path, gen_n_nodes(g),
+			    (long long)gen_n_weights(g), (unsigned long long)seed);
 		else
 			fprintf(stderr, "korch-make-model: %s\n", e.msg);
 		gen_free(g);
@@ -64,7 +64,8 @@ main(int argc, char **argv)
 			return usage(stdout);
 		if (strcmp(argv[i], "--small") == 0)
 			is_small = true;
-		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc && str_to_i64(str_of(argv[i + 1]), &seed))
+		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc &&
+			 str_to_i64(str_of(argv[i + 1]), &seed))
 			i++;
 		else if (argv[i][0] != '-' && n < 2)
 			arg[n++] = argv[i];

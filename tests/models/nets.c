@@ -9,7 +9,8 @@
 
 /* ---- Candy --------------------------------------------------------------------------- */
 static val_t
-candy_block(struct gen *g, val_t x, int64_t co, int64_t k, int64_t s, bool has_norm, bool has_act, const char *name)
+candy_block(
+    struct gen *g, val_t x, int64_t co, int64_t k, int64_t s, bool has_norm, bool has_act, const char *name)
 {
 	int64_t p[4] = {0, 0, k / 2, k / 2};
 
@@ -64,7 +65,9 @@ mbconv(const struct evit *m, val_t x, int64_t co, int64_t s, bool has_residual)
 	int64_t wide = 4 * x->d[1];
 	val_t y = gen_conv(g, x, (struct conv){.co = wide, .k = 1, .act = m->act, .scope = "inverted"});
 
-	y = gen_conv(g, y, (struct conv){.co = wide, .k = m->k, .s = s, .p = -1, .groups = wide, .act = m->act, .scope = "depth"});
+	y = gen_conv(g, y,
+	    (struct conv){
+		.co = wide, .k = m->k, .s = s, .p = -1, .groups = wide, .act = m->act, .scope = "depth"});
 	y = gen_conv(g, y, (struct conv){.co = co, .k = 1, .gain = has_residual ? 0.1 : 1, .scope = "point"});
 	return has_residual ? gen_bi(g, "Add", y, x) : y;
 }
@@ -77,12 +80,14 @@ attend_tokens(struct gen *g, val_t t, int64_t dim)
 	static const double one = 1;
 
 	t = gen_transpose(g, t, turn);
-	val_t q = gen_slice(g, t, 3, 0, dim, 1), k = gen_slice(g, t, 3, dim, 2 * dim, 1), v = gen_slice(g, t, 3, 2 * dim, 3 * dim, 1);
+	val_t q = gen_slice(g, t, 3, 0, dim, 1), k = gen_slice(g, t, 3, dim, 2 * dim, 1),
+	      v = gen_slice(g, t, 3, 2 * dim, 3 * dim, 1);
 	q = gen_un(g, "Relu", q);
 	k = gen_un(g, "Relu", k);
 	v = gen_pad(g, v, lo, hi, "constant", &one);
 	val_t kv = gen_matmul(g, gen_transpose(g, k, turn), v), o = gen_matmul(g, q, kv);
-	val_t top = gen_slice(g, o, 3, 0, dim, 1), bottom = gen_bin(g, "Add", gen_slice(g, o, 3, dim, dim + 1, 1), 1e-15);
+	val_t top = gen_slice(g, o, 3, 0, dim, 1),
+	      bottom = gen_bin(g, "Add", gen_slice(g, o, 3, dim, dim + 1, 1), 1e-15);
 	return gen_transpose(g, gen_bi(g, "Div", top, bottom), turn);
 }
 
@@ -92,13 +97,15 @@ attend_channels(struct gen *g, val_t t, int64_t dim)
 {
 	static const int64_t turn[] = {0, 1, 3, 2}, lo[4] = {0}, hi[4] = {0, 0, 1, 0};
 	static const double one = 1;
-	val_t q = gen_slice(g, t, 2, 0, dim, 1), k = gen_slice(g, t, 2, dim, 2 * dim, 1), v = gen_slice(g, t, 2, 2 * dim, 3 * dim, 1);
+	val_t q = gen_slice(g, t, 2, 0, dim, 1), k = gen_slice(g, t, 2, dim, 2 * dim, 1),
+	      v = gen_slice(g, t, 2, 2 * dim, 3 * dim, 1);
 
 	q = gen_un(g, "Relu", q);
 	k = gen_un(g, "Relu", k);
 	v = gen_pad(g, v, lo, hi, "constant", &one);
 	val_t vk = gen_matmul(g, v, gen_transpose(g, k, turn)), o = gen_matmul(g, vk, q);
-	val_t top = gen_slice(g, o, 2, 0, dim, 1), bottom = gen_bin(g, "Add", gen_slice(g, o, 2, dim, dim + 1, 1), 1e-15);
+	val_t top = gen_slice(g, o, 2, 0, dim, 1),
+	      bottom = gen_bin(g, "Add", gen_slice(g, o, 2, dim, dim + 1, 1), 1e-15);
 	return gen_bi(g, "Div", top, bottom);
 }
 
@@ -110,26 +117,34 @@ lite_mla(const struct evit *m, val_t x, int64_t heads)
 	val_t qkv = gen_conv(g, x, (struct conv){.co = wide, .k = 1, .no_bias = true, .scope = "qkv"});
 
 	if (m->is_b1) {
-		val_t agg = gen_conv(g, qkv, (struct conv){.co = wide, .k = 5, .p = -1, .groups = wide, .no_bias = true, .scope = "agg_dw"});
-		agg = gen_conv(g, agg, (struct conv){.co = wide, .k = 1, .groups = 3 * heads, .no_bias = true, .scope = "agg_pw"});
+		val_t agg = gen_conv(g, qkv,
+		    (struct conv){
+			.co = wide, .k = 5, .p = -1, .groups = wide, .no_bias = true, .scope = "agg_dw"});
+		agg = gen_conv(g, agg,
+		    (struct conv){
+			.co = wide, .k = 1, .groups = 3 * heads, .no_bias = true, .scope = "agg_pw"});
 		qkv = gen_concat(g, (val_t[]){qkv, agg}, 2, 1);
 		heads *= 2;
 	}
 	val_t t = gen_reshape(g, qkv, DIMS(n, heads, 3 * m->dim, h * w));
 	t = m->is_b1 ? attend_channels(g, t, m->dim) : attend_tokens(g, t, m->dim);
 	t = gen_reshape(g, t, DIMS(n, heads * m->dim, h, w));
-	return gen_bi(g, "Add", gen_conv(g, t, (struct conv){.co = c, .k = 1, .gain = 0.5, .scope = "proj"}), x);
+	return gen_bi(
+	    g, "Add", gen_conv(g, t, (struct conv){.co = c, .k = 1, .gain = 0.5, .scope = "proj"}), x);
 }
 
 static val_t
 evit_stem(const struct evit *m, val_t x, int64_t width, int64_t depth)
 {
 	struct gen *g = m->g;
-	val_t y = gen_conv(g, x, (struct conv){.co = width, .k = 3, .s = 2, .p = -1, .act = m->act, .scope = "stem"});
+	val_t y = gen_conv(
+	    g, x, (struct conv){.co = width, .k = 3, .s = 2, .p = -1, .act = m->act, .scope = "stem"});
 
 	for (int i = 0; i < depth; i++) {
 		gen_enter(g, "stem_ds%d", i);
-		val_t z = gen_conv(g, y, (struct conv){.co = width, .k = 3, .p = -1, .groups = width, .act = m->act, .scope = "depth"});
+		val_t z = gen_conv(g, y,
+		    (struct conv){
+			.co = width, .k = 3, .p = -1, .groups = width, .act = m->act, .scope = "depth"});
 		y = gen_bi(g, "Add", gen_conv(g, z, (struct conv){.co = width, .k = 1, .scope = "point"}), y);
 		gen_leave(g);
 	}
@@ -183,7 +198,8 @@ evit(struct gen *g, bool is_small, bool is_b1)
 		y = gen_linear(g, gen_flatten(g, y), h2, false, "fc1");
 		y = gen_un(g, "HardSwish", gen_layer_norm(g, y, "norm"));
 	} else {
-		y = gen_flatten(g, gen_conv(g, y, (struct conv){.co = h2, .k = 1, .act = m.act, .scope = "fc1"}));
+		y = gen_flatten(
+		    g, gen_conv(g, y, (struct conv){.co = h2, .k = 1, .act = m.act, .scope = "fc1"}));
 	}
 	gen_output(g, gen_linear(g, y, classes, true, "fc2"), "logits");
 }
@@ -231,7 +247,8 @@ attention(struct gen *g, val_t z, int64_t h, int64_t w, int64_t heads, int64_t r
 	val_t q = split_heads(g, gen_linear(g, z, c, true, "query"), heads), kv = z;
 
 	if (reduce > 1) {
-		kv = gen_conv(g, image(g, z, h, w), (struct conv){.co = c, .k = reduce, .s = reduce, .scope = "sr"});
+		kv = gen_conv(
+		    g, image(g, z, h, w), (struct conv){.co = c, .k = reduce, .s = reduce, .scope = "sr"});
 		kv = gen_layer_norm(g, tokens(g, kv), "sr_norm");
 	}
 	val_t k = split_heads(g, gen_linear(g, kv, c, true, "key"), heads);
@@ -249,7 +266,8 @@ segformer_block(struct gen *g, val_t t, int64_t h, int64_t w, int64_t heads, int
 
 	t = gen_bi(g, "Add", attention(g, gen_layer_norm(g, t, "ln1"), h, w, heads, reduce), t);
 	val_t z = gen_linear(g, gen_layer_norm(g, t, "ln2"), 4 * c, true, "fc1");
-	z = gen_conv(g, image(g, z, h, w), (struct conv){.co = 4 * c, .k = 3, .p = -1, .groups = 4 * c, .scope = "dwconv"});
+	z = gen_conv(g, image(g, z, h, w),
+	    (struct conv){.co = 4 * c, .k = 3, .p = -1, .groups = 4 * c, .scope = "dwconv"});
 	return gen_bi(g, "Add", gen_linear(g, gen_gelu(g, tokens(g, z)), c, true, "fc2"), t);
 }
 
@@ -266,7 +284,8 @@ segformer_head(struct gen *g, const val_t *feats, int64_t width, int64_t classes
 		t = image(g, t, feats[i]->d[2], feats[i]->d[3]);
 		ups[3 - i] = i == 0 ? t : gen_resize(g, t, h, w, "linear");
 	}
-	val_t y = gen_conv(g, gen_concat(g, ups, 4, 1), (struct conv){.co = width, .k = 1, .act = ACT_RELU, .scope = "fuse"});
+	val_t y = gen_conv(g, gen_concat(g, ups, 4, 1),
+	    (struct conv){.co = width, .k = 1, .act = ACT_RELU, .scope = "fuse"});
 	y = gen_conv(g, y, (struct conv){.co = classes, .k = 1, .scope = "classifier"});
 	gen_leave(g);
 	return y;
@@ -276,13 +295,19 @@ void
 net_segformer_b0(struct gen *g, bool is_small)
 {
 	static const int64_t hidden[2][4] = {{32, 64, 160, 256}, {8, 16, 40, 64}};
-	static const int64_t heads[] = {1, 2, 5, 8}, reduce[] = {8, 4, 2, 1}, patch[] = {7, 3, 3, 3}, stride[] = {4, 2, 2, 2};
+	static const int64_t heads[] = {1, 2, 5, 8}, reduce[] = {8, 4, 2, 1}, patch[] = {7, 3, 3, 3},
+			     stride[] = {4, 2, 2, 2};
 	int64_t r = is_small ? 128 : 512;
 	val_t y = gen_input(g, "pixel_values", DIMS(1, 3, r, r)), feats[4];
 
 	for (int i = 0; i < 4; i++) {
 		gen_enter(g, "stage%d", i + 1);
-		y = gen_conv(g, y, (struct conv){.co = hidden[is_small][i], .k = patch[i], .s = stride[i], .p = -1, .scope = "patch_embed"});
+		y = gen_conv(g, y,
+		    (struct conv){.co = hidden[is_small][i],
+			.k = patch[i],
+			.s = stride[i],
+			.p = -1,
+			.scope = "patch_embed"});
 		int64_t h = y->d[2], w = y->d[3];
 		val_t t = gen_layer_norm(g, tokens(g, y), "patch_norm");
 		for (int b = 0; b < (is_small ? 1 : 2); b++) {

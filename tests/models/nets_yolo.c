@@ -18,7 +18,8 @@ ch(const struct yolo *y, int64_t v)
 static val_t
 cv(const struct yolo *y, val_t x, int64_t co, int64_t k, int64_t s, enum act act, double gain)
 {
-	return gen_conv(y->g, x, (struct conv){.co = ch(y, co), .k = k, .s = s, .p = -1, .act = act, .gain = gain});
+	return gen_conv(
+	    y->g, x, (struct conv){.co = ch(y, co), .k = k, .s = s, .p = -1, .act = act, .gain = gain});
 }
 
 static val_t
@@ -43,7 +44,8 @@ static val_t
 down1(const struct yolo *y, val_t x)
 {
 	gen_enter(y->g, "down1");
-	val_t x2 = mish(y, mish(y, x, 32, 3, 1), 64, 3, 2), x3 = mish(y, x2, 64, 1, 1), x4 = mish(y, x2, 64, 1, 1);
+	val_t x2 = mish(y, mish(y, x, 32, 3, 1), 64, 3, 2), x3 = mish(y, x2, 64, 1, 1),
+	      x4 = mish(y, x2, 64, 1, 1);
 	val_t z = gen_bi(y->g, "Add", mish(y, mish(y, x4, 32, 1, 1), 64, 3, 1), x4);
 	z = mish(y, pair(y, mish(y, z, 64, 1, 1), x3), 64, 1, 1);
 	gen_leave(y->g);
@@ -104,7 +106,9 @@ yolo_head(const struct yolo *y, const val_t *d, int64_t out, val_t *p)
 
 	gen_enter(g, "neck");
 	val_t z = three(y, d[2]);
-	z = gen_concat(g, (val_t[]){gen_maxpool(g, z, 13, 1, 6), gen_maxpool(g, z, 9, 1, 4), gen_maxpool(g, z, 5, 1, 2), z}, 4, 1);
+	z = gen_concat(g,
+	    (val_t[]){gen_maxpool(g, z, 13, 1, 6), gen_maxpool(g, z, 9, 1, 4), gen_maxpool(g, z, 5, 1, 2), z},
+	    4, 1);
 	val_t x6 = three(y, z), up = up2(g, leaky(y, x6, 256, 1, 1));
 	val_t x13 = five(y, pair(y, leaky(y, d[1], 256, 1, 1), up), 256, 512);
 	up = up2(g, leaky(y, x13, 128, 1, 1));
@@ -157,7 +161,8 @@ along(struct gen *g, const struct level *l, val_t xy, val_t shift, int64_t at, i
 
 	for (int i = 0; i < 3; i++) {
 		val_t s = gen_slice(g, xy, 1, 2 * i + at, 2 * i + at + 1, 1);
-		part[i] = shift ? gen_bi(g, "Add", s, shift) : gen_bin(g, "Mul", s, l->anchors[2 * i + at] / (double)l->stride);
+		part[i] = shift ? gen_bi(g, "Add", s, shift)
+				: gen_bin(g, "Mul", s, l->anchors[2 * i + at] / (double)l->stride);
 	}
 	val_t y = gen_bin(g, "Div", gen_concat(g, part, 3, 1), (double)extent);
 	return gen_reshape(g, y, DIMS(l->n, 3 * l->h * l->w, 1));
@@ -167,18 +172,22 @@ static void
 decode(struct gen *g, val_t p, const struct level *l, val_t *boxes, val_t *confs)
 {
 	int64_t all = 3 * l->h * l->w;
-	val_t xy = field(g, p, l, 0, 2), wh = field(g, p, l, 2, 4), ob = field(g, p, l, 4, 5), cl = field(g, p, l, 5, 5 + l->classes);
+	val_t xy = field(g, p, l, 0, 2), wh = field(g, p, l, 2, 4), ob = field(g, p, l, 4, 5),
+	      cl = field(g, p, l, 5, 5 + l->classes);
 
 	ob = gen_reshape(g, ob, DIMS(l->n, all));
-	cl = gen_transpose(g, gen_reshape(g, cl, DIMS(l->n, 3, l->classes, l->h * l->w)), (int64_t[]){0, 1, 3, 2});
+	cl = gen_transpose(
+	    g, gen_reshape(g, cl, DIMS(l->n, 3, l->classes, l->h * l->w)), (int64_t[]){0, 1, 3, 2});
 	cl = gen_reshape(g, cl, DIMS(l->n, all, l->classes));
 	xy = gen_un(g, "Sigmoid", xy);
 	wh = gen_un(g, "Exp", wh);
 	ob = gen_un(g, "Sigmoid", ob);
 	cl = gen_un(g, "Sigmoid", cl);
-	val_t bx = along(g, l, xy, grid(g, l, true), 0, l->w), by = along(g, l, xy, grid(g, l, false), 1, l->h);
+	val_t bx = along(g, l, xy, grid(g, l, true), 0, l->w),
+	      by = along(g, l, xy, grid(g, l, false), 1, l->h);
 	val_t bw = along(g, l, wh, NULL, 0, l->w), bh = along(g, l, wh, NULL, 1, l->h);
-	val_t x1 = gen_bi(g, "Sub", bx, gen_bin(g, "Mul", bw, 0.5)), y1 = gen_bi(g, "Sub", by, gen_bin(g, "Mul", bh, 0.5));
+	val_t x1 = gen_bi(g, "Sub", bx, gen_bin(g, "Mul", bw, 0.5)),
+	      y1 = gen_bi(g, "Sub", by, gen_bin(g, "Mul", bh, 0.5));
 	val_t x2 = gen_bi(g, "Add", x1, bw), y2 = gen_bi(g, "Add", y1, bh);
 	*boxes = gen_reshape(g, gen_concat(g, (val_t[]){x1, y1, x2, y2}, 4, 2), DIMS(l->n, all, 1, 4));
 	*confs = gen_bi(g, "Mul", cl, gen_reshape(g, ob, DIMS(l->n, all, 1)));
@@ -187,7 +196,8 @@ decode(struct gen *g, val_t p, const struct level *l, val_t *boxes, val_t *confs
 void
 net_yolov4(struct gen *g, bool is_small)
 {
-	static const double anchors[3][6] = {{12, 16, 19, 36, 40, 28}, {36, 75, 76, 55, 72, 146}, {142, 110, 192, 243, 459, 401}};
+	static const double anchors[3][6] = {
+	    {12, 16, 19, 36, 40, 28}, {36, 75, 76, 55, 72, 146}, {142, 110, 192, 243, 459, 401}};
 	static const int repeats[2][4] = {{2, 8, 8, 4}, {1, 2, 2, 1}};
 	static const int64_t widths[] = {128, 256, 512, 1024};
 	struct yolo y = {g, is_small ? 8 : 1};
@@ -211,7 +221,8 @@ net_yolov4(struct gen *g, bool is_small)
 static val_t
 base(const struct yolo *y, val_t x, int64_t co, int64_t k, int64_t s, double gain)
 {
-	return gen_conv(y->g, x, (struct conv){.co = co / y->q, .k = k, .s = s, .p = -1, .act = ACT_SILU, .gain = gain});
+	return gen_conv(
+	    y->g, x, (struct conv){.co = co / y->q, .k = k, .s = s, .p = -1, .act = ACT_SILU, .gain = gain});
 }
 
 static val_t
@@ -226,7 +237,9 @@ dw(const struct yolo *y, val_t x, int64_t co, int64_t s)
 {
 	int64_t c = x->d[1];
 
-	x = gen_conv(y->g, x, (struct conv){.co = c, .k = 3, .s = s, .p = -1, .groups = c, .act = ACT_SILU, .gain = 2, .scope = "dconv"});
+	x = gen_conv(y->g, x,
+	    (struct conv){
+		.co = c, .k = 3, .s = s, .p = -1, .groups = c, .act = ACT_SILU, .gain = 2, .scope = "dconv"});
 	return one(y, x, co);
 }
 
@@ -261,7 +274,8 @@ focus(const struct yolo *y, val_t x)
 
 	gen_enter(y->g, "focus");
 	for (int i = 0; i < 4; i++)
-		part[i] = gen_slice(y->g, gen_slice(y->g, x, 2, row[i], INT64_MAX, 2), 3, column[i], INT64_MAX, 2);
+		part[i] =
+		    gen_slice(y->g, gen_slice(y->g, x, 2, row[i], INT64_MAX, 2), 3, column[i], INT64_MAX, 2);
 	x = base(y, gen_concat(y->g, part, 4, 1), 16, 3, 1, 2.0 / (150.0 * 150.0));
 	gen_leave(y->g);
 	return x;
@@ -284,7 +298,9 @@ backbone(const struct yolo *y, val_t x, int n3, val_t *d)
 	gen_leave(g);
 	gen_enter(g, "dark5");
 	x = one(y, dw(y, x, 256, 2), 128);
-	x = gen_concat(g, (val_t[]){x, gen_maxpool(g, x, 5, 1, 2), gen_maxpool(g, x, 9, 1, 4), gen_maxpool(g, x, 13, 1, 6)}, 4, 1);
+	x = gen_concat(g,
+	    (val_t[]){x, gen_maxpool(g, x, 5, 1, 2), gen_maxpool(g, x, 9, 1, 4), gen_maxpool(g, x, 13, 1, 6)},
+	    4, 1);
 	d[2] = csp(y, one(y, x, 256), 256, 1, false, "csp");
 	gen_leave(g);
 	gen_leave(g);
@@ -296,7 +312,8 @@ pafpn(const struct yolo *y, const val_t *d, val_t *p)
 	struct gen *g = y->g;
 
 	gen_enter(g, "pafpn");
-	val_t f0 = one(y, d[2], 128), z = csp(y, pair(y, upsample(g, f0), d[1]), 128, 1, false, "p4"), f1 = one(y, z, 64);
+	val_t f0 = one(y, d[2], 128), z = csp(y, pair(y, upsample(g, f0), d[1]), 128, 1, false, "p4"),
+	      f1 = one(y, z, 64);
 	p[0] = csp(y, pair(y, upsample(g, f1), d[0]), 64, 1, false, "p3");
 	p[1] = csp(y, pair(y, dw(y, p[0], 64, 2), f1), 128, 1, false, "n3");
 	p[2] = csp(y, pair(y, dw(y, p[1], 128, 2), f0), 256, 1, false, "n4");
@@ -310,7 +327,8 @@ yolox_head(const struct yolo *y, val_t p, int64_t classes)
 	val_t t = one(y, p, 64);
 
 	gen_enter(g, "cls");
-	val_t c = gen_conv(g, dw(y, dw(y, t, 64, 1), 64, 1), (struct conv){.co = classes, .k = 1, .scope = "pred"});
+	val_t c =
+	    gen_conv(g, dw(y, dw(y, t, 64, 1), 64, 1), (struct conv){.co = classes, .k = 1, .scope = "pred"});
 	c = gen_un(g, "Sigmoid", c);
 	gen_leave(g);
 	gen_enter(g, "reg");

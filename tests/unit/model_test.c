@@ -64,7 +64,8 @@ start(struct writer *w)
 
 /* "in in -> out" as a NodeProto, with one integer attribute when it has a name. */
 static struct str
-node_text(struct writer *w, const char *op, const char *name, const char *ins, const char *outs, const char *attr, const char *ref)
+node_text(struct writer *w, const char *op, const char *name, const char *ins, const char *outs,
+    const char *attr, const char *ref)
 {
 	struct strbuf sb = new_text(w);
 	struct str rest;
@@ -307,7 +308,8 @@ names_what_is_wrong(void **state)
 	start(&w);
 	node(&w, "Relu", "r", "nowhere", "y");
 	output(&w, "y", 2);
-	expect(&w, &m, NULL, "m.onnx: node 'r' (Relu): its operand 0, 'nowhere', is made by no node and is no input");
+	expect(&w, &m, NULL,
+	    "m.onnx: node 'r' (Relu): its operand 0, 'nowhere', is made by no node and is no input");
 
 	start_again(&w);
 	node(&w, "Relu", "r", "x", "x");
@@ -352,7 +354,8 @@ tensors_must_fit_their_shapes(void **state)
 
 	start_again(&w);
 	init(&w, "w", 1, INT64_MAX / 2, 8, NULL);
-	expect(&w, &m, NULL, "m.onnx: initializer: tensor 'w': with it the tensors have more than 4294967296 bytes");
+	expect(&w, &m, NULL,
+	    "m.onnx: initializer: tensor 'w': with it the tensors have more than 4294967296 bytes");
 
 	start_again(&w);
 	init(&w, "w", 1, 2, 8, NULL);
@@ -374,24 +377,31 @@ external_data_stays_in_the_folder(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	start(&w);
-	const char *path = arena_printf(&names, "%s/w.bin", dir), *trap = arena_printf(&names, "%s/trap", dir);
+	const char *path = arena_printf(&names, "%s/w.bin", dir),
+		   *trap = arena_printf(&names, "%s/trap", dir);
 	assert_true(os_write_file(os_real(), path, (struct bytes){(const uint8_t *)v, sizeof(v)}, &e));
 	assert_int_equal(symlink("/etc/passwd", trap), 0);
 	init(&w, "w", 1, 2, 0, "w.bin");
 	output(&w, "w", 2);
 	expect(&w, &m, dir, NULL);
 	assert_memory_equal(m.values[m.outputs[0]].init->data, v, sizeof(v));
-	expect(&w, &m, NULL, "m.onnx: initializer: tensor 'w': it has external data ('w.bin'), which cannot be read here");
+	expect(&w, &m, NULL,
+	    "m.onnx: initializer: tensor 'w': it has external data ('w.bin'), which cannot be read here");
 
 	start_again(&w);
 	init(&w, "w", 1, 2, 0, "sub/../../w.bin");
-	expect(&w, &m, dir, "m.onnx: initializer: tensor 'w': its external data 'sub/../../w.bin' lies outside the model's folder");
+	expect(&w, &m, dir,
+	    "m.onnx: initializer: tensor 'w': its external data 'sub/../../w.bin' lies outside the model's "
+	    "folder");
 	start_again(&w);
 	init(&w, "w", 1, 2, 0, "trap");
-	expect(&w, &m, dir, "m.onnx: initializer: tensor 'w': its external data 'trap' lies outside the model's folder");
+	expect(&w, &m, dir,
+	    "m.onnx: initializer: tensor 'w': its external data 'trap' lies outside the model's folder");
 	start_again(&w);
 	init(&w, "w", 1, 3, 0, "w.bin");
-	expect(&w, &m, dir, "m.onnx: initializer: tensor 'w': its external data (12 bytes at 0) lies outside 'w.bin' of 8 bytes");
+	expect(&w, &m, dir,
+	    "m.onnx: initializer: tensor 'w': its external data (12 bytes at 0) lies outside 'w.bin' of 8 "
+	    "bytes");
 	(void)unlink(path);
 	(void)unlink(trap);
 	(void)rmdir(dir);
@@ -465,15 +475,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sorts_nodes_and_drops_inputs_with_initializers),
-		cmocka_unit_test(inlines_functions_with_their_attributes),
-		cmocka_unit_test(recursive_functions_end),
-		cmocka_unit_test(binds_shapes),
-		cmocka_unit_test(names_what_is_wrong),
-		cmocka_unit_test(tensors_must_fit_their_shapes),
-		cmocka_unit_test(external_data_stays_in_the_folder),
-		cmocka_unit_test(survives_damage),
-		cmocka_unit_test(refuses_deep_nesting),
+	    cmocka_unit_test(sorts_nodes_and_drops_inputs_with_initializers),
+	    cmocka_unit_test(inlines_functions_with_their_attributes),
+	    cmocka_unit_test(recursive_functions_end),
+	    cmocka_unit_test(binds_shapes),
+	    cmocka_unit_test(names_what_is_wrong),
+	    cmocka_unit_test(tensors_must_fit_their_shapes),
+	    cmocka_unit_test(external_data_stays_in_the_folder),
+	    cmocka_unit_test(survives_damage),
+	    cmocka_unit_test(refuses_deep_nesting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,8 @@ every_row_has_a_golden_case(void **state)
 		struct bytes b;
 		if (x->d_name[0] == '.')
 			continue;
-		assert_true(os_read_file(os_real(), &a, arena_printf(&a, "%s/%s", dir, x->d_name), 1 << 24, &b, &e));
+		assert_true(
+		    os_read_file(os_real(), &a, arena_printf(&a, "%s/%s", dir, x->d_name), 1 << 24, &b, &e));
 		mark((struct str){(const char *)b.p, b.n}, seen);
 	}
 	(void)closedir(d);
@@ -78,8 +79,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_row_has_a_golden_case),
-		cmocka_unit_test(rows_of_a_name_stand_together),
+	    cmocka_unit_test(every_row_has_a_golden_case),
+	    cmocka_unit_test(rows_of_a_name_stand_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
