@@ -61,7 +61,7 @@ bool blp_solve(struct arena *a, const struct blp *p, const uint32_t *start, uint
     const struct blp_limits *lim, struct blp_result *out, struct err *e) MUST_CHECK;
 
 /* For a program that is solved again and again with changed costs: rows, columns, basis and
- * the last plan are kept.  The state copies what it needs of `p`.  One owner at a time. */
+ * the last plan are kept.  The state copies what it needs of `p`, costs aside.  One owner at a time. */
 struct blp_state;
 struct blp_state *blp_state_new(const struct blp *p, const struct blp_limits *lim);
 void blp_state_free(struct blp_state *s);
