@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 48, MAX_MESSAGES = 8 << 20, LENGTH_BYTES = 5, RAW_DATA_TAG = 9 };
+enum {
+	MAX_DEPTH = 48,
+	MAX_MESSAGES = 8 << 20,
+	LENGTH_BYTES = 5,
+	RAW_DATA_TAG = 9,
+	/* FunctionProto.attribute_proto: newer than the distribution's onnx.proto */
+	DEFAULT_ATTRIBUTES_TAG = 11
+};
 
 struct walk {
 	struct bytes in;
@@ -120,6 +127,9 @@ walk_message(struct walk *w, const ProtobufCMessageDescriptor *d, size_t at, siz
 			: NULL;
 		size_t tag_end = at;
 		at = next;
+		if (!f && d == &onnx__function_proto__descriptor && tag >> 3 == DEFAULT_ATTRIBUTES_TAG)
+			return err_set(w->e, ERR_MODEL,
+			    "%s: it has a function with default attributes; they are not supported", w->what);
 		if (!f)
 			continue;
 		bool delimited = (tag & 7) == 2;

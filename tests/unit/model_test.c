@@ -240,6 +240,24 @@ inlines_functions_with_their_attributes(void **state)
 	arena_fini(&w.a);
 }
 
+/* Dropping them as an unknown field would change the function's meaning. */
+static void
+refuses_default_attributes_of_functions(void **state)
+{
+	struct writer w;
+	struct model m;
+	struct strbuf f;
+
+	(void)state;
+	start(&w);
+	f = new_text(&w);
+	put_text(&f, 1, "F");
+	put_text(&f, 11, "");
+	put_bytes(&w.functions, 25, sb_str(&f));
+	expect(&w, &m, NULL, "m.onnx: it has a function with default attributes; they are not supported");
+	arena_fini(&w.a);
+}
+
 static void
 recursive_functions_end(void **state)
 {
