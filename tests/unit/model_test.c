@@ -495,7 +495,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(sorts_nodes_and_drops_inputs_with_initializers),
 	    cmocka_unit_test(inlines_functions_with_their_attributes),
-	    cmocka_unit_test(recursive_functions_end),
+	    cmocka_unit_test(recursive_functions_end), cmocka_unit_test(refuses_default_attributes_of_functions),
 	    cmocka_unit_test(binds_shapes),
 	    cmocka_unit_test(names_what_is_wrong),
 	    cmocka_unit_test(tensors_must_fit_their_shapes),
