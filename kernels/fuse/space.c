@@ -70,14 +70,155 @@ sched_get(const struct sched *s, enum knob k, int64_t otherwise)
 	return s->v[k] == INT64_MIN ? otherwise : s->v[k];
 }
 
+/* ---- which are worth a try ------------------------------------------------------------------- */
+struct search {
+	struct arena *a;
+	const struct spec *spec;
+	const struct target *target;
+	struct str *list;
+	uint64_t *seen; /* what each of the list became */
+	uint32_t n, most;
+};
+
+/* What the schedule makes of the spec, as a number; false where it does not fit. */
+static bool
+outcome(struct search *s, struct str text, uint64_t *hash)
+{
+	struct arena tmp = {0};
+	struct sched sched;
+	struct tile_prog p;
+	struct strbuf sb;
+	struct err e;
+	bool ok = sched_read(text, &sched, &e) && tile_make(&tmp, s->spec, &sched, s->target, &p, &e);
+
+	if (ok) {
+		sb_init(&sb, &tmp);
+		tile_print(&sb, &p);
+		*hash = hash64(sb.p, sb.n, 1);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* `mark`: knobs that change the text but not the tile program. */
+static void
+propose(struct search *s, struct str text, uint64_t mark)
+{
+	uint64_t h;
+
+	if (s->n == s->most || !outcome(s, text, &h))
+		return;
+	h = mix64(h + mark);
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->seen[i] == h)
+			return;
+	s->seen[s->n] = h;
+	s->list[s->n++] = text;
+}
+
+/* What the default made: where the work is and what kind it is. */
+struct shape_of_work {
+	int64_t block;
+	bool has_anchor, has_rows, has_split;
+};
+
+static double
+work_of(const struct tile_prog *p, uint32_t pass)
+{
+	double n = 0;
+
+	for (uint32_t i = 0; i < p->pass[pass].n_row; i++) {
+		const struct stage *s = &p->stages[p->pass[pass].row[i]];
+		double w = 1;
+
+		for (uint32_t k = 0; k < s->n_par + s->n_red; k++)
+			w *= (double)s->axis[k].extent;
+		n += w;
+	}
+	return n * (double)p->pass[pass].range;
+}
+
+static bool
+look(struct search *s, struct shape_of_work *w)
+{
+	struct arena tmp = {0};
+	struct sched sched;
+	struct tile_prog p;
+	struct err e;
+	double most = -1;
+
+	*w = (struct shape_of_work){.block = 1};
+	if (!sched_read(STR(""), &sched, &e) || !tile_make(&tmp, s->spec, &sched, s->target, &p, &e)) {
+		arena_fini(&tmp);
+		return false;
+	}
+	for (uint32_t q = 0; q < p.n_passes; q++) {
+		if (work_of(&p, q) > most) {
+			most = work_of(&p, q);
+			w->block = p.pass[q].block;
+		}
+		w->has_split |= p.pass[q].n_call > 0;
+	}
+	for (uint32_t i = 0; i < p.n_stages; i++) {
+		w->has_anchor |= p.stages[i].anchor != NULL;
+		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
+	}
+	arena_fini(&tmp);
+	return true;
+}
+
+static void
+propose_block(struct search *s, int64_t block, const char *more)
+{
+	if (block >= knobs[KNOB_block].least && block <= knobs[KNOB_block].most)
+		propose(s, str_of(arena_printf(s->a, "block=%lld%s", (long long)block, more)), 0);
+}
+
+static void
+propose_all(struct search *s, const struct shape_of_work *w)
+{
+	static const char *const anchored[] = {"nv=1", "mr=4 nv=3", "panel=1", "ahead=0", "mr=5", "inline_flops=24",
+	    "mr=12 nv=1", "inline_flops=0"};
+	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0",
+	    "unroll_red=0", "inline_flops=64"};
+
+	propose(s, STR(""), 0);
+	propose_block(s, w->block * 2, "");
+	propose_block(s, w->block / 2, "");
+	for (uint32_t i = 0; w->has_anchor && i < COUNT_OF(anchored); i++)
+		propose(s, str_of(anchored[i]), i + 1);
+	propose_block(s, w->block * 4, "");
+	propose_block(s, w->block / 4, "");
+	if (w->has_rows) {
+		propose(s, STR("lanes=16"), 100);
+		propose(s, STR("lanes=64"), 101);
+	}
+	for (uint32_t i = 0; i < COUNT_OF(plain); i++)
+		propose(s, str_of(plain[i]), 0);
+	if (w->has_split) {
+		propose(s, STR("split=32"), 0);
+		propose(s, STR("split=128"), 0);
+		propose(s, STR("split=0"), 0);
+	}
+	for (int64_t f = 8; f <= 64; f *= 2)
+		propose_block(s, w->block * f, "");
+	for (uint32_t i = 0; w->has_anchor && i < 2; i++) {
+		propose_block(s, w->block * 2, i ? " nv=1" : " panel=1");
+		propose_block(s, w->block / 2, i ? " nv=1" : " panel=1");
+	}
+}
+
 void
 space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n)
 {
-	(void)s;
-	(void)t;
-	*schedules = NEW_ARRAY(a, struct str, 1);
-	*n = MIN_OF(effort, 1u);
-	if (*n)
-		(*schedules)[0] = STR("");
+	struct search search = {.a = a, .spec = s, .target = t, .most = effort};
+	struct shape_of_work w;
+
+	search.list = NEW_ARRAY(a, struct str, effort);
+	search.seen = NEW_ARRAY(a, uint64_t, effort);
+	if (look(&search, &w))
+		propose_all(&search, &w);
+	*schedules = search.list;
+	*n = search.n;
 }
