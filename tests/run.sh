@@ -40,6 +40,11 @@ build() {
 		failed=$((failed + 1))
 		problems+=("$folder does not build (see $folder/build.log)")
 	fi
+	if [ "$folder" = build ] && grep -A 4 'warning:' "$folder/build.log"; then
+		failed=$((failed + 1))
+		problems+=("$folder builds with warnings (see $folder/build.log)")
+	fi
+	return 0
 }
 
 # A number of the report's first line.
