@@ -198,6 +198,7 @@ planner_bytes(void *self, struct bytes b)
 			arena_fini(&tmp);
 			return;
 		}
+		os_seam("planner.message");
 		hear(d, j, &m);
 		at += used;
 		arena_fini(&tmp);

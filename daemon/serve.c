@@ -116,6 +116,7 @@ answer(struct daemon *d, struct request *r, struct msg *m)
 		memcpy((void *)(uintptr_t)s->lease_answer.p, b.p, b.n);
 		s->lease_id = r->m.id;
 	}
+	os_seam("serve.answer");
 	sock_answer(d->net, r->sock, b);
 	request_free(r);
 }
@@ -187,6 +188,7 @@ serve_one(struct daemon *d, struct sock_request *sock)
 			r->session->is_connected = true;
 		}
 	}
+	os_seam("serve.request");
 	right = right_of(r->m.type);
 	if (may(right, r, &e))
 		right->serve(d, r);

@@ -429,7 +429,7 @@ sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, st
 	if ((rc = nng_socket_set_size(c->sock, NNG_OPT_RECVMAXSZ, max_bytes)) != 0 ||
 	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) != 0 ||
 	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_RECONNMINT, 50)) != 0 ||
-	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_RECONNMAXT, 1000)) != 0 ||
+	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_RECONNMAXT, 400)) != 0 ||
 	    (rc = nng_dialer_create(&d, c->sock, url)) != 0 ||
 	    (rc = nng_dialer_start(d, NNG_FLAG_NONBLOCK)) != 0) {
 		sock_client_close(c);

@@ -48,7 +48,9 @@ run_group(struct db *db, struct store_op *list)
 
 	for (struct store_op *op = list; op && ok; op = op->next)
 		run_one(db, op);
+	os_seam("store.before_commit");
 	ok = ok && db_commit(db, &e);
+	os_seam("store.after_commit");
 	if (ok)
 		return;
 	db_rollback(db);

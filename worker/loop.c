@@ -198,6 +198,7 @@ send_results(struct worker *w)
 		m.result.outcomes[m.result.n_outcomes++] = r->outcome;
 	}
 	w->n_sent = m.result.n_outcomes;
+	os_seam("worker.result");
 	send_msg(w, ASK_RESULT, &a, &m, 20 * SECOND);
 	arena_fini(&a);
 }
@@ -276,6 +277,7 @@ got_grant(struct worker *w, const struct msg *m)
 		add_lease(w, &b->tasks[i]);
 	}
 	w->last_work_ns = now_ns();
+	os_seam("worker.granted");
 	work_post(w->work, b);
 }
 
@@ -330,6 +332,7 @@ got_answer(struct worker *w, enum ask_kind kind, const struct msg *m)
 		}
 		break;
 	case ASK_RESULT:
+		os_seam("worker.acknowledged");
 		drop_sent(w);
 		break;
 	case ASK_BYE:

@@ -169,6 +169,7 @@ do_batch(struct work *w, struct batch *b)
 		measure[n++] = b->tasks[i];
 	}
 	/* in pieces, so that rows are safe and seen early */
+	os_seam("work.batch");
 	for (uint32_t i = 0; i < n && !w->cancel; i += w->device->batch) {
 		uint32_t some = MIN_OF(w->device->batch, n - i);
 

@@ -195,6 +195,9 @@ const struct os *os_real(void);
 bool os_read_file(const struct os *os, struct arena *a, const char *path, size_t max_bytes,
     struct bytes *out, struct err *e) MUST_CHECK;
 bool os_write_file(const struct os *os, const char *path, struct bytes data, struct err *e) MUST_CHECK;
+/* A place where the kill tests may end this process: with KORCH_KILL_AT=N in the environment
+ * the N-th passage of any seam is its last.  `name` is for the reader. */
+void os_seam(const char *name);
 /* mkdir -p, mode 0700 for what it makes. */
 bool os_make_dirs(const char *path, struct err *e) MUST_CHECK;
 
