@@ -53,21 +53,21 @@ growth(const struct order *o, uint32_t k)
 	return sum;
 }
 
-/* Largest live memory while k runs, given what is live before; *live moves behind it. */
-static double
-step(struct order *o, uint32_t k, double *live)
+/* Runs k: *peak rises to what is live meanwhile, *live moves behind it. */
+static void
+step(struct order *o, uint32_t k, double *live, double *peak)
 {
 	const struct blp_kernel *b = &o->p->kernels[k];
-	double peak = *live;
+	double during = *live;
 
 	for (uint32_t j = 0; j < b->n_out; j++)
-		peak += o->is_fixed[b->out[j]] || o->have[b->out[j]] ? 0 : (double)o->bytes[b->out[j]];
+		during += o->is_fixed[b->out[j]] || o->have[b->out[j]] ? 0 : (double)o->bytes[b->out[j]];
 	*live += growth(o, k);
 	for (uint32_t j = 0; j < b->n_in; j++)
 		o->n_readers[b->in[j]]--;
 	for (uint32_t j = 0; j < b->n_out; j++)
 		o->have[b->out[j]] = true;
-	return peak;
+	*peak = MAX_OF(*peak, during);
 }
 
 static double
@@ -77,7 +77,7 @@ peak_of(struct order *o, const uint32_t *order)
 
 	start(o);
 	for (uint32_t i = 0; i < o->n; i++)
-		peak = MAX_OF(peak, step(o, order[i], &live));
+		step(o, order[i], &live, &peak);
 	return peak;
 }
 
@@ -117,7 +117,7 @@ order_make(struct arena *a, const struct blp *p, const size_t *tensor_bytes, uin
 			bug("the chosen kernels wait for each other after %u of %u", i, n);
 		o.is_run[best] = true;
 		order[i] = chosen[best];
-		peak = MAX_OF(peak, step(&o, order[i], &live));
+		step(&o, order[i], &live, &peak);
 	}
 	if (peak < peak_of(&o, chosen))
 		memcpy(chosen, order, sizeof(*order) * n);
