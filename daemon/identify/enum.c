@@ -8,13 +8,20 @@
  * For each unit v as the lowest member: take a neighbour w of the set, close the set, and
  * enumerate all sets with it; then forbid w and go on.  A hull that meets a forbidden unit has
  * no valid superset in this branch.  So every set is met once, and no table of sets is needed.
- * The limits on units, anchors and reductions only get tighter as sets grow, and prune. */
+ * The limits on units, anchors and reductions only get tighter as sets grow, and prune.
+ *
+ * Units are taken in blocks that follow each other topologically.  A path between two units of a
+ * block stays in it, so order and hulls are the same as in the whole graph; only sets across two
+ * blocks are missed.  That bounds memory, which goes with the square of a block. */
 #include "identify_int.h"
 
 #include <string.h>
 
+enum { BLOCK = 4096 };
+
 struct grower {
 	const struct units *u;
+	uint32_t base, n_units;          /* the block; units are numbered from its first on */
 	const struct identify_limits *lim;
 	const uint32_t *group;
 	struct arena *a;
@@ -62,17 +69,32 @@ get(const uint64_t *a, uint32_t i)
 }
 
 /* ---- the must-order ------------------------------------------------------------------------- */
-/* Units that every way to make t uses: the meet over its makers. */
+static bool
+in_block(const struct grower *w, uint32_t unit)
+{
+	return unit >= w->base && unit - w->base < w->n_units;
+}
+
+static const struct unit *
+unit_at(const struct grower *w, uint32_t i)
+{
+	return &w->u->units[w->base + i];
+}
+
+/* Units of the block that every way to make t uses: the meet over its makers. */
 static void
 must_make(const struct grower *w, uint32_t t, uint64_t *out)
 {
 	const struct units *u = w->u;
 	uint32_t first = u->maker_first[t], last = u->maker_first[t + 1];
+	bool outside = first == last;
 
+	for (uint32_t m = first; m < last; m++)
+		outside |= !in_block(w, u->maker[m]);
 	for (uint32_t i = 0; i < w->words; i++)
-		out[i] = first == last ? 0 : ~(uint64_t)0;
-	for (uint32_t m = first; m < last; m++) {
-		uint32_t maker = u->maker[m];
+		out[i] = outside ? 0 : ~(uint64_t)0;
+	for (uint32_t m = first; m < last && !outside; m++) {
+		uint32_t maker = u->maker[m] - w->base;
 		for (uint32_t i = 0; i < w->words; i++) {
 			uint64_t own = row(w->before, w, maker)[i];
 			if (i == maker >> 6)
@@ -88,15 +110,17 @@ make_order(struct grower *w)
 	const struct units *u = w->u;
 	uint64_t *via = NEW_ARRAY(w->a, uint64_t, w->words);
 
-	for (uint32_t v = 0; v < u->n_units; v++) {
-		const struct unit *m = &u->units[v];
+	for (uint32_t v = 0; v < w->n_units; v++) {
+		const struct unit *m = unit_at(w, v);
 		for (uint32_t k = 0; k < m->n_in; k++) {
 			must_make(w, m->in[k].i, via);
 			for (uint32_t i = 0; i < w->words; i++)
 				row(w->before, w, v)[i] |= via[i];
 			for (uint32_t p = u->maker_first[m->in[k].i]; p < u->maker_first[m->in[k].i + 1]; p++) {
-				put(row(w->near, w, v), u->maker[p]);
-				put(row(w->near, w, u->maker[p]), v);
+				if (!in_block(w, u->maker[p]))
+					continue;
+				put(row(w->near, w, v), u->maker[p] - w->base);
+				put(row(w->near, w, u->maker[p] - w->base), v);
 			}
 		}
 		EACH_BIT(b, row(w->before, w, v), w->words)
@@ -112,13 +136,14 @@ struct tally {
 static bool
 tally_add(const struct grower *w, struct tally *t, uint32_t unit)
 {
-	const struct unit *m = &w->u->units[unit];
+	const struct unit *m = unit_at(w, unit);
 
 	t->units++;
 	t->anchors += m->n_anchors;
 	t->reductions += m->n_reductions;
 	return !m->alone && t->units <= w->max_units && t->anchors <= w->lim->max_anchors &&
-	    t->reductions <= w->lim->max_reductions && (!w->group || w->group[unit] == w->group[w->lowest]);
+	    t->reductions <= w->lim->max_reductions &&
+	    (!w->group || w->group[w->base + unit] == w->group[w->base + w->lowest]);
 }
 
 /* One producer a tensor: no two members make the same. */
@@ -126,12 +151,14 @@ static bool
 one_maker(const struct grower *w, const uint64_t *set, uint32_t unit)
 {
 	const struct units *u = w->u;
-	const struct unit *m = &u->units[unit];
+	const struct unit *m = unit_at(w, unit);
 
 	for (uint32_t k = 0; k < m->n_out; k++)
-		for (uint32_t i = u->maker_first[m->out[k].i]; i < u->maker_first[m->out[k].i + 1]; i++)
-			if (u->maker[i] != unit && get(set, u->maker[i]))
+		for (uint32_t i = u->maker_first[m->out[k].i]; i < u->maker_first[m->out[k].i + 1]; i++) {
+			uint32_t other = u->maker[i] - w->base;
+			if (in_block(w, u->maker[i]) && other != unit && get(set, other))
 				return false;
+		}
 	return true;
 }
 
@@ -171,7 +198,14 @@ keep(struct grower *w, const uint64_t *set)
 		return;
 	}
 	GROW(w->a, r->sets, r->n_sets, r->cap_sets);
-	r->sets[r->n_sets++].w = arena_dup(w->a, set, w->words * sizeof(*set));
+	struct unit_set *s = &r->sets[r->n_sets++];
+	*s = (struct unit_set){0};
+	EACH_BIT(i, set, w->words)
+		s->n++;
+	s->units = NEW_ARRAY(w->a, uint32_t, s->n);
+	s->n = 0;
+	EACH_BIT(i, set, w->words)
+		s->units[s->n++] = w->base + i;
 }
 
 /* Rows of scratch a level: set, before, after, forbidden, neighbours. */
@@ -220,7 +254,7 @@ grow_from(struct grower *w, uint32_t v)
 		w->n_found = 0;
 		w->over = false;
 		w->out->n_sets = kept;
-		bool single = w->u->units[v].alone;
+		bool single = unit_at(w, v)->alone;
 		if (single || extend(w, state, state + n, state + 2 * n, state + 3 * n, &t, v)) {
 			if (single) {
 				put(state, v);
@@ -235,6 +269,20 @@ grow_from(struct grower *w, uint32_t v)
 	}
 }
 
+static void
+enum_block(struct grower *w, const struct identify_limits *lim)
+{
+	w->words = (w->n_units + 63) / 64;
+	size_t rows = ck_mul((size_t)w->n_units + 1, w->words);
+	w->before = NEW_ARRAY(w->a, uint64_t, rows);
+	w->after = NEW_ARRAY(w->a, uint64_t, rows);
+	w->near = NEW_ARRAY(w->a, uint64_t, rows);
+	w->stack = NEW_ARRAY(w->a, uint64_t, ck_mul((size_t)lim->max_nodes + 3, 5 * (size_t)w->words));
+	make_order(w);
+	for (uint32_t v = 0; v < w->n_units; v++)
+		grow_from(w, v);
+}
+
 void
 enum_sets(struct arena *a, const struct units *u, const struct identify_limits *lim, const uint32_t *group,
     struct enum_result *out)
@@ -242,15 +290,10 @@ enum_sets(struct arena *a, const struct units *u, const struct identify_limits *
 	struct grower w = {.u = u, .lim = lim, .group = group, .a = a, .out = out};
 
 	*out = (struct enum_result){0};
-	w.words = (u->n_units + 63) / 64;
-	size_t rows = ck_mul((size_t)u->n_units + 1, w.words);
-	w.before = NEW_ARRAY(a, uint64_t, rows);
-	w.after = NEW_ARRAY(a, uint64_t, rows);
-	w.near = NEW_ARRAY(a, uint64_t, rows);
-	w.stack = NEW_ARRAY(a, uint64_t, ck_mul((size_t)lim->max_nodes + 3, 5 * (size_t)w.words));
 	/* A region that is dense locally may take four times its even share. */
 	w.quota = MAX_OF(64u, 4 * (lim->max_candidates / MAX_OF(u->n_units, 1u)));
-	make_order(&w);
-	for (uint32_t v = 0; v < u->n_units; v++)
-		grow_from(&w, v);
+	for (w.base = 0; w.base < u->n_units; w.base += BLOCK) {
+		w.n_units = MIN_OF((uint32_t)BLOCK, u->n_units - w.base);
+		enum_block(&w, lim);
+	}
 }

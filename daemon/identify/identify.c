@@ -12,6 +12,8 @@
 const struct identify_limits identify_limits_default = {
     .max_nodes = 12, .max_anchors = 1, .max_reductions = 4, .max_in = 6, .max_out = 3, .max_candidates = 20000};
 
+enum { MAX_GRAPH_NODES = 1 << 15 };
+
 struct finder {
 	struct arena *tmp;
 	const struct graph *g;
@@ -54,12 +56,6 @@ struct members {
 	uint32_t n_live, n_last;
 };
 
-static bool
-in_set(const uint64_t *set, uint32_t unit)
-{
-	return set[unit >> 6] >> (unit & 63) & 1;
-}
-
 static int
 by_number(const void *a, const void *b)
 {
@@ -68,8 +64,14 @@ by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static bool
+in_set(const struct unit_set *set, uint32_t unit)
+{
+	return bsearch(&unit, set->units, set->n, sizeof(unit), by_number) != NULL;
+}
+
 static void
-add_results(const struct units *u, const uint64_t *set, const struct unit *m, struct members *s)
+add_results(const struct units *u, const struct unit_set *set, const struct unit *m, struct members *s)
 {
 	for (uint32_t k = 0; k < m->n_out; k++) {
 		uint32_t t = m->out[k].i;
@@ -86,23 +88,20 @@ add_results(const struct units *u, const uint64_t *set, const struct unit *m, st
 }
 
 static struct members
-members_of(const struct finder *f, const struct units *u, const uint64_t *set)
+members_of(const struct finder *f, const struct units *u, const struct unit_set *set)
 {
 	struct members s = {0};
 	uint32_t n_nodes = 0, n_out = 0;
 
-	for (uint32_t i = 0; i < u->n_units; i++)
-		if (in_set(set, i)) {
-			n_nodes += u->units[i].n_nodes;
-			n_out += u->units[i].n_out;
-		}
+	for (uint32_t i = 0; i < set->n; i++) {
+		n_nodes += u->units[set->units[i]].n_nodes;
+		n_out += u->units[set->units[i]].n_out;
+	}
 	s.nodes = NEW_ARRAY(f->tmp, uint32_t, n_nodes);
 	s.live = NEW_ARRAY(f->tmp, tensor_id, n_out + 1);
 	s.last = NEW_ARRAY(f->tmp, tensor_id, n_out + 1);
-	for (uint32_t i = 0; i < u->n_units; i++) {
-		const struct unit *m = &u->units[i];
-		if (!in_set(set, i))
-			continue;
+	for (uint32_t i = 0; i < set->n; i++) {
+		const struct unit *m = &u->units[set->units[i]];
 		memcpy(s.nodes + s.n_nodes, m->nodes, m->n_nodes * sizeof(*m->nodes));
 		s.n_nodes += m->n_nodes;
 		add_results(u, set, m, &s);
@@ -113,7 +112,7 @@ members_of(const struct finder *f, const struct units *u, const uint64_t *set)
 
 /* With all that others need, and with its last results only. */
 static enum collected
-add_set(const struct finder *f, const struct units *u, const uint64_t *set)
+add_set(const struct finder *f, const struct units *u, const struct unit_set *set)
 {
 	struct members s = members_of(f, u, set);
 	enum collected all = COLLECT_LIMIT, last = COLLECT_LIMIT;
@@ -132,7 +131,7 @@ add_sets(const struct finder *f, const struct units *u, const uint32_t *group, u
 
 	enum_sets(f->tmp, u, f->lim, group, &r);
 	for (uint32_t i = 0; i < r.n_sets; i++)
-		(void)add_set(f, u, r.sets[i].w);
+		(void)add_set(f, u, &r.sets[i]);
 	*n_dropped += r.n_dropped;
 }
 
@@ -157,45 +156,50 @@ first_producers(const struct finder *f, const struct units *u)
 	return is_first;
 }
 
+struct origin {
+	uint32_t node, unit;
+};
+
 /* Per unit the ONNX node it came from; NO_NODE for what only alternatives use. */
-static uint32_t *
+static struct origin *
 origins(const struct finder *f, const struct units *u)
 {
-	uint32_t *o = NEW_ARRAY(f->tmp, uint32_t, u->n_units + 1);
+	struct origin *o = NEW_ARRAY(f->tmp, struct origin, u->n_units + 1);
 	bool *is_first = first_producers(f, u);
 
 	for (uint32_t i = 0; i < u->n_units; i++) {
 		uint32_t node = u->units[i].nodes[0];
-		o[i] = is_first[node] ? f->g->nodes[node].origin : NO_NODE;
+		o[i] = (struct origin){is_first[node] ? f->g->nodes[node].origin : NO_NODE, i};
 	}
 	return o;
 }
 
-/* Each ONNX operator whole; *split receives per unit its operator where that is no one kernel,
+static int
+by_origin(const void *a, const void *b)
+{
+	const struct origin *x = a, *y = b;
+
+	return x->node != y->node ? (x->node > y->node) - (x->node < y->node) : (x->unit > y->unit) - (x->unit < y->unit);
+}
+
+/* Each ONNX operator whole; split[] receives per unit its operator where that is no one kernel,
  * and a number of its own elsewhere. */
 static void
 add_operators(const struct finder *f, const struct units *u, uint32_t *split)
 {
-	uint32_t *o = origins(f, u), words = (u->n_units + 63) / 64;
-	uint64_t *set = NEW_ARRAY(f->tmp, uint64_t, words + 1);
-	bool *done = NEW_ARRAY(f->tmp, bool, u->n_units + 1);
+	struct origin *o = origins(f, u);
+	struct unit_set set = {NEW_ARRAY(f->tmp, uint32_t, u->n_units + 1), 0};
 
-	for (uint32_t i = 0; i < u->n_units; i++) {
-		if (done[i])
-			continue;
-		memset(set, 0, words * sizeof(*set));
-		uint32_t n = 0;
-		for (uint32_t k = i; k < u->n_units; k++)
-			if (k == i || (o[k] == o[i] && o[i] != NO_NODE)) {
-				set[k >> 6] |= (uint64_t)1 << (k & 63);
-				done[k] = true;
-				n++;
-			}
+	qsort(o, u->n_units, sizeof(*o), by_origin);
+	for (uint32_t i = 0; i < u->n_units; i += set.n) {
+		set.n = 0;
+		do
+			set.units[set.n] = o[i + set.n].unit;
+		while (++set.n + i < u->n_units && o[i].node != NO_NODE && o[i + set.n].node == o[i].node);
 		/* An operator's own primitives need no limit on their number: the spec has one. */
-		bool whole = n > 1 && add_set(f, u, set) <= COLLECT_KNOWN;
-		for (uint32_t k = i; k < u->n_units; k++)
-			if (in_set(set, k))
-				split[k] = whole || n == 1 ? u->n_units + k : i;
+		bool whole = set.n == 1 || add_set(f, u, &set) <= COLLECT_KNOWN;
+		for (uint32_t k = 0; k < set.n; k++)
+			split[set.units[k]] = whole ? u->n_units + set.units[k] : set.units[0];
 	}
 }
 
@@ -208,6 +212,9 @@ identify_run(struct arena *a, const struct graph *g, enum identify_mode mode, co
 	struct units plain, joined;
 	uint32_t *split, n_dropped = 0;
 
+	if (g->n_nodes > MAX_GRAPH_NODES)
+		return err_set(e, ERR_LIMIT, "the model has %u primitives; at most %d are handled", g->n_nodes,
+		    (int)MAX_GRAPH_NODES);
 	units_make(&tmp, g, false, &plain);
 	f.c = collector_new(a, &tmp, &plain, f.lim, out);
 	bool ok = add_singles(&f, &plain, e);

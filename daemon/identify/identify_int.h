@@ -37,9 +37,9 @@ void units_make(struct arena *a, const struct graph *g, bool merge, struct units
 tensor_id units_source(const struct units *u, tensor_id t);
 bool tensor_is_const(const struct graph *g, tensor_id t);
 
-/* One set of units that could be a kernel. */
+/* One set of units that could be a kernel, ascending. */
 struct unit_set {
-	uint64_t *w; /* bits of units */
+	uint32_t *units, n;
 };
 struct enum_result {
 	struct unit_set *sets;

@@ -50,34 +50,31 @@ find_roots(struct units *u)
 		u->is_output[u->root[g->outputs[i].i]] = true;
 }
 
-/* Do only maps, reductions and inlined broadcasts read this root? */
+/* Does the reader visit a broadcast operand element by element, so that repeating is an index? */
 static bool
-only_pointwise_readers(const struct units *u, uint32_t root)
+reads_pointwise(const struct node *n)
 {
-	for (uint32_t i = 0; i < u->g->n_nodes; i++) {
-		const struct node *n = &u->g->nodes[i];
-		enum prim_class class = prim_info[n->prim].class;
-		if (u->is_view[i] || class == CLASS_MAP || u->is_inlined[i] ||
-		    (class == CLASS_REDUCE && prim_info[n->prim].shape == SHAPE_REDUCE))
-			continue;
-		for (uint32_t k = 0; k < n->n_in; k++)
-			if (u->root[n->in[k].i] == root)
-				return false;
-	}
-	return true;
+	const struct prim_info *p = &prim_info[n->prim];
+
+	return p->class == CLASS_MAP || (p->class == CLASS_REDUCE && p->shape == SHAPE_REDUCE);
 }
 
+/* Backwards: what reads a broadcast is known before it. */
 static void
 find_inlined(struct units *u)
 {
 	const struct graph *g = u->g;
+	bool *needs_memory = NEW_ARRAY(u->a, bool, g->n_tensors + 1);
 
 	for (uint32_t i = g->n_nodes; i-- > 0;) {
 		const struct node *n = &g->nodes[i];
-		if (n->prim != PRIM_bcast || n_makers(u, n->out[0]) != 1 || u->is_output[n->out[0].i])
+		if (n->prim == PRIM_bcast && n_makers(u, n->out[0]) == 1 && !u->is_output[n->out[0].i])
+			u->is_inlined[i] = tensor_is_const(g, (tensor_id){u->root[n->in[0].i]}) ||
+			    !needs_memory[n->out[0].i];
+		if (u->is_view[i] || u->is_inlined[i] || reads_pointwise(n))
 			continue;
-		u->is_inlined[i] = tensor_is_const(g, (tensor_id){u->root[n->in[0].i]}) ||
-		    only_pointwise_readers(u, n->out[0].i);
+		for (uint32_t k = 0; k < n->n_in; k++)
+			needs_memory[u->root[n->in[k].i]] = true;
 	}
 }
 

@@ -135,8 +135,11 @@ compare_with_brute_force(struct arena *a, const struct graph *g, bool merge, con
 	enum_sets(a, &u, lim, NULL, &r);
 	found = NEW_ARRAY(a, bool, (size_t)1 << u.n_units);
 	for (uint32_t i = 0; i < r.n_sets; i++) {
-		assert_false(found[r.sets[i].w[0]]); /* each once */
-		found[r.sets[i].w[0]] = true;
+		uint32_t set = 0;
+		for (uint32_t k = 0; k < r.sets[i].n; k++)
+			set |= 1u << r.sets[i].units[k];
+		assert_false(found[set]); /* each once */
+		found[set] = true;
 	}
 	for (uint32_t set = 1; set < 1u << u.n_units; set++) {
 		bool want = is_wanted(&u, &t, lim, set);
