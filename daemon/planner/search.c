@@ -6,6 +6,10 @@
 
 enum { WAIT_MS = 200 };
 
+/* Between measurements a good choice soon is worth more than the best one: what the programme
+ * may count is small there.  The last choice is proved without this limit. */
+static const struct blp_limits search_limits = {.beam_width = 100, .max_states = 300000};
+
 static int64_t *
 kernel_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec))
 {
@@ -264,7 +268,7 @@ tune_search(struct tune *t, struct err *e)
 	bool may_measure = !t->start.options.offline && t->start.options.budget_ns > 0;
 	bool done = false;
 
-	t->solver = blp_state_new(&t->program.blp, NULL);
+	t->solver = blp_state_new(&t->program.blp, &search_limits);
 	t->best_measured = BLP_NEVER;
 	if (may_measure && t->start.options.fusion.n && str_is(t->start.options.fusion, "full") &&
 	    !measure_incumbent(t, e))
