@@ -20,6 +20,30 @@ fiss_Cast_6(struct fission *f)
 	f_out(f, 0, b_cast(f, f_in(f, 0), to));
 }
 
+/* The same bits read as another type.  Integers of one width differ only by their sign, so there
+ * a cast does it; numbers that are constant are read anew; there is no primitive for the rest. */
+void
+fiss_BitCast_26(struct fission *f)
+{
+	tensor_id x = f_in(f, 0);
+	enum dtype from = b_type(f, x), to = from;
+	int64_t type = f_int(f, "to");
+	const void *data = f->failed ? NULL : b_data(f, x);
+
+	if (!dtype_of_onnx((int)MIN_OF(MAX_OF(type, 0), 1000), &to) || dtype_size(from) != dtype_size(to))
+		f_fail(f, "attribute 'to' is the type %lld, which is not supported for %s", (long long)type,
+		    dtype_name(from));
+	else if (data)
+		f_out(f, 0, b_table(f, to, b_shape(f, x), data));
+	else if (!dtype_is_float(from) && !dtype_is_float(to))
+		f_out(f, 0, b_cast(f, x, to));
+	else if (from == to)
+		f_out(f, 0, x);
+	else
+		f_fail(
+		    f, "bits of %s as %s are supported for constants only", dtype_name(from), dtype_name(to));
+}
+
 void
 fiss_CastLike_15(struct fission *f)
 {

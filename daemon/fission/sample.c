@@ -2,29 +2,9 @@
  *
  * A place is a coordinate a spatial dimension.  Along each dimension a few taps (1, 2 or 4) with
  * weights; every combination of taps is one gather from the flattened spatial dimensions. */
-#include "fission_int.h"
+#include "sample_int.h"
 
 #include <math.h>
-
-enum mode { NEAREST, LINEAR, CUBIC };
-enum border { ZEROS, BORDER, REFLECTION };
-enum { MAX_SPATIAL = 3, MAX_TAPS = 4 };
-
-struct grid {
-	struct fission *f;
-	enum mode mode;
-	enum border border;
-	bool is_aligned;
-	int n; /* spatial dimensions */
-	int64_t extent[MAX_SPATIAL];
-	enum dtype type;
-};
-/* Taps along one dimension, each over the places [N, P]. */
-struct axis_taps {
-	int n;
-	tensor_id at[MAX_TAPS];     /* i64, inside */
-	tensor_id weight[MAX_TAPS]; /* zero outside for border ZEROS */
-};
 
 /* -1 .. 1 to input elements */
 static tensor_id
@@ -90,8 +70,8 @@ cubic_weight(struct fission *f, tensor_id t, int k)
 }
 
 /* One tap at the (whole) place x with a weight. */
-static void
-add_tap(const struct grid *g, struct axis_taps *t, tensor_id x, tensor_id weight, int64_t n)
+void
+sample_add_tap(const struct grid *g, struct axis_taps *t, tensor_id x, tensor_id weight, int64_t n)
 {
 	struct fission *f = g->f;
 	double last = (double)(n - 1);
@@ -104,34 +84,40 @@ add_tap(const struct grid *g, struct axis_taps *t, tensor_id x, tensor_id weight
 	t->weight[t->n++] = weight;
 }
 
+struct axis_taps
+sample_linear(const struct grid *g, tensor_id x, int64_t n)
+{
+	struct fission *f = g->f;
+	struct axis_taps t = {0};
+	tensor_id low = b_map1(f, PRIM_floor, x), part = b_map2(f, PRIM_sub, x, low);
+
+	sample_add_tap(g, &t, low, b_map2(f, PRIM_sub, b_num(f, g->type, 1), part), n);
+	sample_add_tap(g, &t, b_map2n(f, PRIM_add, low, 1), part, n);
+	return t;
+}
+
 static struct axis_taps
 taps_along(const struct grid *g, tensor_id x, int64_t n)
 {
 	struct fission *f = g->f;
 	struct axis_taps t = {0};
-	tensor_id one = b_num(f, g->type, 1);
 
 	x = to_element(g, x, n);
 	if (g->mode == NEAREST) {
-		add_tap(g, &t, b_map1(f, PRIM_round, fold_border(g, x, n)), one, n);
+		sample_add_tap(g, &t, b_map1(f, PRIM_round, fold_border(g, x, n)), b_num(f, g->type, 1), n);
 		return t;
 	}
 	if (g->mode == LINEAR)
-		x = fold_border(g, x, n);
+		return sample_linear(g, fold_border(g, x, n), n);
 	tensor_id low = b_map1(f, PRIM_floor, x), part = b_map2(f, PRIM_sub, x, low);
-	if (g->mode == LINEAR) {
-		add_tap(g, &t, low, b_map2(f, PRIM_sub, one, part), n);
-		add_tap(g, &t, b_map2n(f, PRIM_add, low, 1), part, n);
-		return t;
-	}
 	for (int k = 0; k < 4; k++)
-		add_tap(g, &t, b_map2n(f, PRIM_add, low, k - 1), cubic_weight(f, part, k), n);
+		sample_add_tap(g, &t, b_map2n(f, PRIM_add, low, k - 1), cubic_weight(f, part, k), n);
 	return t;
 }
 
 /* The sum over all combinations of taps; x is [N, C, places of the input], result [N, C, P]. */
-static tensor_id
-gather_taps(const struct grid *g, tensor_id x, const struct axis_taps *t, int64_t n_places)
+tensor_id
+sample_gather(const struct grid *g, tensor_id x, const struct axis_taps *t, int64_t n_places)
 {
 	struct fission *f = g->f;
 	struct shape s = {.rank = 3, .dim = {b_dim(f, x, 0), b_dim(f, x, 1), n_places}};
@@ -201,7 +187,7 @@ fiss_GridSample_16(struct fission *f)
 		t[i] = taps_along(&g, b_view(f, c, 2, (int64_t[]){sx.dim[0], n_places}), g.extent[i]);
 	}
 	x = b_view(f, x, 3, (int64_t[]){sx.dim[0], sx.dim[1], flat});
-	tensor_id y = gather_taps(&g, b_cast(f, x, g.type), t, n_places);
+	tensor_id y = sample_gather(&g, b_cast(f, x, g.type), t, n_places);
 	f_out(f, 0, b_cast(f, b_reshape(f, y, &out), b_type(f, x)));
 }
 
