@@ -5,27 +5,30 @@
 #include "../../kernels/ir/ir.h"
 
 struct identify_limits { /* D3; parameters, printed with the counts */
-	uint32_t max_nodes;      /* counted: no views, broadcasts, small constant maps; default 12 */
+	uint32_t max_nodes;      /* units (README.md): no views, no broadcasts that live in their
+	                          * readers; a chain of maps counts once; default 12 */
 	uint32_t max_anchors;    /* 1 */
-	uint32_t max_reductions; /* 4 */
+	uint32_t max_reductions; /* 4; windows and depthwise convolutions count */
 	uint32_t max_in, max_out; /* 6, 3 */
-	uint32_t max_candidates; /* over it: the least promising per lowest member go; said */
+	uint32_t max_candidates; /* 20,000: a member with more than four even shares of sets above it
+	                          * gets smaller sets only; said in n_dropped */
 };
 extern const struct identify_limits identify_limits_default;
 
 struct cand {
 	struct bitset members;     /* of graph nodes, views included */
-	tensor_id *in, *out;       /* external tensors read (no constants), tensors exported */
+	tensor_id *in, *out;       /* memory read (no constants) and made: roots, never views */
 	uint32_t n_in, n_out;
 	uint32_t spec;             /* number in cand_set.specs: equal computations share one */
-	struct spec_binding bind;  /* operands and results in the spec's order */
+	struct spec_binding bind;  /* operands and results in the spec's order; an operand may be a
+	                            * view of a root or a constant */
 };
 struct cand_set {
 	struct cand *cands; /* ordered, deterministic */
 	uint32_t n_cands;
 	struct spec *specs; /* distinct ones, in order of first use */
 	uint32_t n_specs;
-	uint32_t n_infeasible, n_dropped; /* refused by the fusion module; over max_candidates */
+	uint32_t n_infeasible, n_dropped; /* refused by the fusion module; sets over max_candidates */
 	struct str *infeasible_rules;     /* "rule: count" lines */
 	uint32_t n_infeasible_rules;
 };
@@ -33,6 +36,7 @@ struct cand_set {
  * where that is not one kernel), none (one per primitive).  Every node is in some candidate
  * alone, so that a plan always exists. */
 enum identify_mode { IDENTIFY_FULL, IDENTIFY_OPERATOR, IDENTIFY_NONE };
+/* Errors: ERR_INFEASIBLE names a primitive that alone is no kernel; ERR_LIMIT: graph too large. */
 bool identify_run(struct arena *a, const struct graph *g, enum identify_mode mode,
     const struct identify_limits *lim, struct cand_set *out, struct err *e) MUST_CHECK;
 

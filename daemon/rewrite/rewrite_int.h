@@ -40,7 +40,9 @@ struct other {
 };
 typedef bool alt_fn(struct rw *r, const struct node *n, struct other *out);
 
-/* ---- building (rewrite.c) ---- */
+/* ---- building (rewrite.c) ----
+ * C leaves open in which order the arguments of a call are computed: build at most one of them in
+ * place, so that every compiler gives the same graph. */
 tensor_id rw_op(struct rw *r, enum prim p, const tensor_id *in, uint32_t n_in, const struct attrs *at);
 tensor_id rw_op1(struct rw *r, enum prim p, tensor_id x, const struct attrs *at);
 /* Two operands and attributes; two operands. */

@@ -143,15 +143,18 @@ map_row(struct rw *r, const struct channel_map *m, tensor_id c)
 	struct shape w = {.rank = 2, .dim = {rw_shape(r, m->weight)->dim[row.rank - 2], channels(r, m->weight)}};
 
 	to.dim[row.rank - 1] = w.dim[1];
-	if (a.dim[1] == w.dim[0])
-		return rw_reshape(r, rw_op2(r, PRIM_matmul, rw_reshape(r, c, &a), rw_reshape(r, m->weight, &w)), &to);
+	tensor_id matrix = rw_reshape(r, m->weight, &w);
+	if (a.dim[1] == w.dim[0]) {
+		tensor_id one = rw_reshape(r, c, &a);
+		return rw_reshape(r, rw_op2(r, PRIM_matmul, one, matrix), &to);
+	}
 	/* one number for all channels */
 	struct shape all = {.rank = 2, .dim = {1, w.dim[0]}};
 	float *ones = arena_alloc(r->a, ck_mul(ck_size(w.dim[0]), sizeof(*ones)));
 	for (int64_t i = 0; i < w.dim[0]; i++)
 		ones[i] = *(const float *)rw_tensor(r, c)->data;
 	tensor_id full = rw_const(r, ROLE_WEIGHT, DT_f32, &all, ones);
-	return rw_reshape(r, rw_op2(r, PRIM_matmul, full, rw_reshape(r, m->weight, &w)), &to);
+	return rw_reshape(r, rw_op2(r, PRIM_matmul, full, matrix), &to);
 }
 
 /* n's shape-like attribute with other channels. */
@@ -264,7 +267,8 @@ product_of(struct rw *r, tensor_id first, tensor_id second)
 	struct shape n = {.rank = 2, .dim = {matrix_rows(&b), b.dim[b.rank - 1]}};
 
 	a.dim[a.rank - 1] = n.dim[1];
-	return rw_reshape(r, rw_op2(r, PRIM_matmul, rw_reshape(r, first, &m), rw_reshape(r, second, &n)), &a);
+	tensor_id left = rw_reshape(r, first, &m), right = rw_reshape(r, second, &n);
+	return rw_reshape(r, rw_op2(r, PRIM_matmul, left, right), &a);
 }
 
 /* The linear primitive whose result, seen through a bias and a view, is `t`, for nobody else. */

@@ -186,7 +186,7 @@ rule_matmul_rank(struct rw *r, const struct expr *x, tensor_id *out)
 		return false;
 	struct shape a3 = {.rank = 3, .dim = {batch, rows, a.dim[rank - 1]}};
 	struct shape b3 = {.rank = 3, .dim = {batch, b.dim[rank - 2], b.dim[rank - 1]}};
-	tensor_id y = rw_op2(r, PRIM_matmul, rw_reshape(r, x->in[0], &a3), rw_reshape(r, x->in[1], &b3));
-	*out = rw_reshape(r, y, &x->result.shape);
+	tensor_id left = rw_reshape(r, x->in[0], &a3), right = rw_reshape(r, x->in[1], &b3);
+	*out = rw_reshape(r, rw_op2(r, PRIM_matmul, left, right), &x->result.shape);
 	return true;
 }

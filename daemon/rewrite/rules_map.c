@@ -211,8 +211,8 @@ rule_mul_bcasts(struct rw *r, const struct expr *x, tensor_id *out)
 		low.dim[d] = MAX_OF(low.dim[d], s->dim[d]);
 	if (2 * shape_count(&low) > shape_count(&x->result.shape))
 		return false;
-	tensor_id both = rw_op2(r, PRIM_mul, rw_bcast(r, a->in[0], &low), rw_bcast(r, c->in[0], &low));
-	*out = rw_op2(r, PRIM_mul, m->in[0], rw_bcast(r, both, &x->result.shape));
+	tensor_id left = rw_bcast(r, a->in[0], &low), right = rw_bcast(r, c->in[0], &low);
+	*out = rw_op2(r, PRIM_mul, m->in[0], rw_bcast(r, rw_op2(r, PRIM_mul, left, right), &x->result.shape));
 	return true;
 }
 
