@@ -1,0 +1,159 @@
+/* tests/fault/farm_proc.c: starts, kills and reaps the programs under test. */
+#include "farm_proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void
+farm_proc_init(struct farm_proc *f, const char *device)
+{
+	memset(f, 0, sizeof(*f));
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/korch-kill-XXXXXX");
+	if (!mkdtemp(f->dir))
+		bug("no folder: %s", strerror(errno));
+	(void)snprintf(f->url, sizeof(f->url), "ipc://%s/sock", f->dir);
+	f->device = device;
+}
+
+void
+farm_proc_fini(struct farm_proc *f)
+{
+	char cmd[128];
+
+	farm_proc_kill(&f->worker, SIGKILL);
+	farm_proc_kill(&f->daemon, SIGTERM);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", f->dir);
+	if (system(cmd) != 0)
+		bug("cannot remove %s", f->dir);
+}
+
+bool
+farm_proc_ended(pid_t *pid, int *status)
+{
+	if (*pid == 0 || waitpid(*pid, status, WNOHANG) != *pid)
+		return false;
+	*pid = 0;
+	return true;
+}
+
+void
+farm_proc_kill(pid_t *pid, int signal)
+{
+	int status;
+
+	if (*pid == 0)
+		return;
+	(void)kill(*pid, signal);
+	while (waitpid(*pid, &status, 0) < 0 && errno == EINTR)
+		;
+	*pid = 0;
+}
+
+/* ready: the child's fd 3; -1: none. */
+static pid_t
+start(char *const *argv, long kill_at, int ready, const char *log)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		bug("fork: %s", strerror(errno));
+	if (pid == 0) {
+		char text[32];
+		int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+		(void)snprintf(text, sizeof(text), "%ld", kill_at);
+		(void)(kill_at ? setenv("KORCH_KILL_AT", text, 1) : unsetenv("KORCH_KILL_AT"));
+		(void)dup2(out, 1);
+		(void)dup2(out, 2);
+		if (ready >= 0)
+			(void)dup2(ready, 3);
+		(void)execv(argv[0], argv);
+		_exit(127);
+	}
+	return pid;
+}
+
+static const char *
+bin(char *to, size_t n, const char *program)
+{
+	(void)snprintf(to, n, "%s/bin/%s", KORCH_BINARY_DIR, program);
+	return to;
+}
+
+void
+farm_proc_daemon(struct farm_proc *f, long kill_at)
+{
+	char program[256], data[96], log[96], line[8];
+	int fd[2];
+	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"), (char *)(uintptr_t)"--data", data,
+	    (char *)(uintptr_t)"--listen", f->url, (char *)(uintptr_t)"--ready-fd", (char *)(uintptr_t)"3", NULL, NULL, NULL};
+
+	(void)snprintf(data, sizeof(data), "%s/data", f->dir);
+	(void)snprintf(log, sizeof(log), "%s/daemon.log", f->dir);
+	if (f->tokens[0]) {
+		argv[7] = (char *)(uintptr_t)"--token-file";
+		argv[8] = f->tokens;
+	}
+	if (pipe2(fd, O_CLOEXEC) != 0)
+		bug("pipe: %s", strerror(errno));
+	f->daemon = start(argv, kill_at, fd[1], log);
+	(void)close(fd[1]);
+	/* a line, or the end of a process that was killed before it came */
+	while (read(fd[0], line, sizeof(line)) < 0 && errno == EINTR)
+		;
+	(void)close(fd[0]);
+}
+
+void
+farm_proc_worker(struct farm_proc *f, long kill_at)
+{
+	char program[256], log[96];
+	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korch-worker"), (char *)(uintptr_t)"--daemon",
+	    f->url, (char *)(uintptr_t)"--device", (char *)(uintptr_t)f->device, NULL, NULL, NULL};
+
+	(void)snprintf(log, sizeof(log), "%s/worker.log", f->dir);
+	if (f->tokens[0]) {
+		argv[5] = (char *)(uintptr_t)"--token-file";
+		argv[6] = f->tokens;
+	}
+	f->worker = start(argv, kill_at, -1, log);
+}
+
+int
+farm_proc_run(const char *out_path, const char *program, ...)
+{
+	char path[256];
+	char *argv[24] = {(char *)(uintptr_t)bin(path, sizeof(path), program)};
+	int n = 1, status;
+	va_list ap;
+	pid_t pid;
+
+	va_start(ap, program);
+	while (n < 23 && (argv[n] = va_arg(ap, char *)) != NULL)
+		n++;
+	va_end(ap);
+	pid = start(argv, 0, -1, out_path ? out_path : "/dev/null");
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+struct client *
+farm_proc_client(const struct farm_proc *f, bool (*poll_fn)(void *self), void *self)
+{
+	struct client_conf conf = {.url = f->url, .name = "test", .patience_ns = (int64_t)60 * 1000000000,
+	    .stop = poll_fn, .self = self};
+	struct client *c;
+	struct err e = {0};
+
+	if (!client_open(&c, &conf, &e))
+		bug("%s", e.msg);
+	return c;
+}

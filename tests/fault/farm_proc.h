@@ -1,0 +1,29 @@
+/* tests/fault/farm_proc.h: korchd and workers as processes, for tests that kill them. */
+#ifndef KORCH_TEST_FARM_PROC_H
+#define KORCH_TEST_FARM_PROC_H
+
+#include "../../proto/client.h"
+
+#include <sys/types.h>
+
+struct farm_proc {
+	char dir[64];       /* a folder of its own, removed at the end */
+	char url[128];
+	char tokens[96];    /* --token-file, or "" */
+	pid_t daemon, worker;
+	const char *device; /* "fake:seed=1" */
+};
+void farm_proc_init(struct farm_proc *f, const char *device);
+void farm_proc_fini(struct farm_proc *f);
+/* kill_at: dies at that seam; 0: never.  Returns when it listens, or has died before that. */
+void farm_proc_daemon(struct farm_proc *f, long kill_at);
+void farm_proc_worker(struct farm_proc *f, long kill_at);
+/* Has it ended?  Then it is reaped and its pid is 0. */
+bool farm_proc_ended(pid_t *pid, int *status);
+void farm_proc_kill(pid_t *pid, int signal);
+/* Runs a program of the build with arguments (ends with NULL); its exit status. */
+int farm_proc_run(const char *out_path, const char *program, ...);
+/* `poll` (may be NULL) is called while the client waits: a place to revive what has died. */
+struct client *farm_proc_client(const struct farm_proc *f, bool (*poll)(void *self), void *self);
+
+#endif
