@@ -102,6 +102,7 @@ void gen_arg(struct gen *g, const struct stage *s);
 void gen_scan(struct gen *g, const struct stage *s);
 void gen_topk(struct gen *g, const struct stage *s);
 void gen_scatter(struct gen *g, const struct stage *s);
-void gen_transposed(struct gen *g, const struct stage *s);
+/* A map whose operands run through memory along another axis than its result; false: it is none. */
+bool gen_transposed(struct gen *g, const struct stage *s);
 
 #endif

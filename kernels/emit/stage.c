@@ -56,6 +56,8 @@ gen_map(struct gen *g, const struct stage *s)
 	struct nest n = nest_of(g, s);
 	bool is_red;
 
+	if (gen_transposed(g, s))
+		return;
 	axes_by_stride(g, s, &n, nest_vector_axis(g, s, &is_red), false);
 	gen_outer_parts(g, &n, map_loops, NULL);
 }
