@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+enum { MAX_PRIMITIVES = 1 << 20 };
 enum { MAX_TABLE = 4096 }; /* elements of a constant that goes into specs by value */
 static const size_t max_fold_bytes = (size_t)1 << 30; /* of one result */
 static const double max_fold_flops = 2e9;
@@ -230,6 +231,10 @@ add_node(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, con
 	struct err e = {0};
 	bool is_lazy = p == PRIM_bcast || p == PRIM_iota;
 
+	if (f->g->n_nodes >= MAX_PRIMITIVES) {
+		f_fail(f, "the model needs more than %d primitives", MAX_PRIMITIVES);
+		return f->blank;
+	}
 	if (!graph_add(f->g, p, in, n_in, at, f->origin, out, &e)) {
 		f_fail(f, "%s", e.msg);
 		return f->blank;
