@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { GUARD = 256, MAX_SETS = 4, N_SAMPLES = 320, MAX_DISPUTED = 24 };
-static const uint64_t default_max_full = 3000000, max_cone = 20000000;
+static const uint64_t default_max_full = 3000000, max_cone = 2000000;
 static const double default_tolerance = 1e-4;
 static const unsigned char guard_byte = 0xa7;
 
