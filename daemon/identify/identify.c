@@ -179,7 +179,9 @@ by_origin(const void *a, const void *b)
 {
 	const struct origin *x = a, *y = b;
 
-	return x->node != y->node ? (x->node > y->node) - (x->node < y->node) : (x->unit > y->unit) - (x->unit < y->unit);
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	return (x->unit > y->unit) - (x->unit < y->unit);
 }
 
 /* Each ONNX operator whole; split[] receives per unit its operator where that is no one kernel,

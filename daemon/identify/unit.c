@@ -5,8 +5,9 @@
  *     readers and belongs to each of them.
  *  3. A map whose other operands are read by its producer anyway, and which is that producer's
  *     only reader, is never better apart from it: what would be stored between them has the size
- *     of what is stored behind them.  Such chains are one unit.  So are a linear primitive and its bias, a reduction and the maps
- *     on its result, and maps and layouts on few elements with one reader. */
+ *     of what is stored behind them.  Such chains are one unit.  So are a linear primitive and
+ *     its bias, a reduction and the maps on its result, and maps and layouts on few elements
+ *     with one reader. */
 #include "identify_int.h"
 
 #include <string.h>

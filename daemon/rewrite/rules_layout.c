@@ -393,6 +393,20 @@ rule_reshape_bcast(struct rw *r, const struct expr *x, tensor_id *out)
 	return true;
 }
 
+bool
+rule_transpose_bcast(struct rw *r, const struct expr *x, tensor_id *out)
+{
+	const struct node *b = x->prim == PRIM_transpose ? rw_made_by(r, x->in[0], PRIM_bcast) : NULL;
+
+	if (!b)
+		return false;
+	const int64_t *perm = at_ints(x->at, ATTR_perm);
+	if (!shape_has_data(r, b->in[0]) && !perm_is_view(rw_shape(r, b->in[0]), perm))
+		return false;
+	*out = rw_bcast(r, rw_transpose(r, b->in[0], x->result.shape.rank, perm), &x->result.shape);
+	return true;
+}
+
 /* Repeating along one dimension, then along another: [n,1] -> [n,2] -> [2n] meets [m,1] -> [m,2].
  * The first merge moves behind the second broadcast, and both broadcasts become one. */
 bool

@@ -123,7 +123,8 @@ rule_hoist_scale(struct rw *r, const struct expr *x, tensor_id *out)
 bool
 rule_row_scale(struct rw *r, const struct expr *x, tensor_id *out)
 {
-	const struct node *m = x->prim == PRIM_matmul && x->result.type == DT_f32 ? rw_made_by(r, x->in[0], PRIM_mul) : NULL;
+	bool floats = x->prim == PRIM_matmul && x->result.type == DT_f32;
+	const struct node *m = floats ? rw_made_by(r, x->in[0], PRIM_mul) : NULL;
 	int last = x->result.shape.rank - 1;
 
 	if (!m || !rw_single(r, x->in[0]) || x->result.shape.dim[last] >= rw_shape(r, x->in[0])->dim[last])

@@ -122,6 +122,20 @@ powers_of_two(const struct tensor *t)
 	return n > 0;
 }
 
+/* Reciprocals that are normal numbers too. */
+static bool
+invertible(const struct tensor *t)
+{
+	int64_t n = shape_count(&t->shape);
+
+	for (int64_t i = 0; i < n; i++) {
+		float v = fabsf(((const float *)t->data)[i]);
+		if (!(v > 0x1p-120f && v < 0x1p120f))
+			return false;
+	}
+	return true;
+}
+
 static bool
 div_by_const(struct rw *r, const struct expr *x, bool exact, tensor_id *out)
 {
@@ -129,7 +143,7 @@ div_by_const(struct rw *r, const struct expr *x, bool exact, tensor_id *out)
 
 	if (x->prim != PRIM_div || !is_f32(x) || !rw_const_under(r, x->in[1], &c) || !shape_has_data(r, c))
 		return false;
-	if (exact && !powers_of_two(rw_tensor(r, c)))
+	if (!(exact ? powers_of_two : invertible)(rw_tensor(r, c)))
 		return false;
 	*out = rw_op2(r, PRIM_mul, x->in[0], const_map1(r, PRIM_recip, c, x->in[1]));
 	return true;

@@ -3,7 +3,8 @@
  *
  * --check computes the model before and after rewriting with the interpreter (small models).
  *
- *   bench-front [--check] [--rules] [--kernels] [--primitives] [--rewritten] [--mode=full|operator|none] MODEL.onnx */
+ *   bench-front [--check] [--rules] [--kernels] [--primitives] [--rewritten]
+ *               [--mode=full|operator|none] MODEL.onnx */
 #include "../../daemon/fission/fission.h"
 #include "../../daemon/identify/identify.h"
 #include "../../daemon/rewrite/rewrite.h"
