@@ -41,7 +41,8 @@ check_input(const struct graph *g, uint32_t j, const struct model_tensor *t, str
 
 	if (t->type == want->type && shape_eq(&t->shape, &want->shape))
 		return true;
-	return err_set(e, ERR_WRONG, "input %u: the file's tensor has another type or shape than the graph's", j);
+	return err_set(
+	    e, ERR_WRONG, "input %u: the file's tensor has another type or shape than the graph's", j);
 }
 
 static bool
@@ -104,7 +105,8 @@ run_sets(struct arena *a, const char *dir, const struct graph *g, const uint32_t
 static bool
 run_rewritten(struct arena *a, const char *dir, const struct graph *g, int n_picks, struct err *e)
 {
-	struct rewrite_opts o = {.normalize = true, .alternatives = true, .worst = NUM_REASSOC, .max_nodes = 20000};
+	struct rewrite_opts o = {
+	    .normalize = true, .alternatives = true, .worst = NUM_REASSOC, .max_nodes = 20000};
 	struct rewrite_stats stats;
 	struct graph alt;
 

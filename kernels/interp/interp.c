@@ -261,7 +261,8 @@ run_node(struct run *r, const struct node *n, struct err *e)
 		in[k] = graph_tensor(r->g, n->in[k]);
 		in_data[k] = r->data[n->in[k].i];
 		if (!in_data[k] && bytes_of(in[k]))
-			return err_set(e, ERR_MODEL, "tensor %%%u has no value; weights need their data", n->in[k].i);
+			return err_set(
+			    e, ERR_MODEL, "tensor %%%u has no value; weights need their data", n->in[k].i);
 	}
 	for (uint32_t k = 0; k < n->n_out; k++) {
 		out[k] = graph_tensor(r->g, n->out[k]);

@@ -87,8 +87,8 @@ run_topk(struct call *c, void *const *out)
 
 	for (int64_t i = 0; i < from.n && n_top > 0; i++) {
 		for (int64_t k = 0; k < from.len; k++)
-			line[k] = (struct ranked){load(c, 0, line_start(&from, i) + k * from.step), k, x->type,
-			    at_get(c->at, ATTR_largest) != 0};
+			line[k] = (struct ranked){load(c, 0, line_start(&from, i) + k * from.step), k,
+			    x->type, at_get(c->at, ATTR_largest) != 0};
 		qsort(line, ck_size(from.len), sizeof(*line), cmp_ranked);
 		for (int64_t k = 0; k < n_top; k++) {
 			int64_t at = line_start(&to, i) + k * to.step;

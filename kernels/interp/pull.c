@@ -224,7 +224,8 @@ pull_pad(struct call *c, const int64_t *o, int64_t flat)
 
 	flat = 0;
 	for (int d = 0; d < x->t->shape.rank; d++) {
-		int64_t at = fold_index((enum pad_mode)at_get(c->at, ATTR_mode), o[d] - lo[d], x->t->shape.dim[d]);
+		int64_t at =
+		    fold_index((enum pad_mode)at_get(c->at, ATTR_mode), o[d] - lo[d], x->t->shape.dim[d]);
 
 		if (at < 0)
 			return dtype_is_float(c->out->type) ? (union val){.f = v} :
@@ -265,8 +266,9 @@ read_index(struct call *c, int64_t flat, int64_t n)
 	if (k >= 0 && k < n)
 		return k;
 	if (!c->failed)
-		c->failed = !err_set(c->e, ERR_MODEL, "primitive %s: index %lld is out of range for an extent of %lld",
-		    prim_info[c->p].name, (long long)i, (long long)n);
+		c->failed = !err_set(c->e, ERR_MODEL,
+		    "primitive %s: index %lld is out of range for an extent of %lld", prim_info[c->p].name,
+		    (long long)i, (long long)n);
 	return 0;
 }
 
@@ -344,7 +346,8 @@ pull_matmul(struct call *c, const int64_t *o, int64_t flat)
 	for (int d = 0; d < r - 2; d++)
 		at_b += o[d] * b->stride[d];
 	for (int64_t k = 0; k < a->t->shape.dim[r - 1] && !c->failed; k++)
-		sum = mul_add(c->out->type, sum, c->get(c, 0, at_a + k), c->get(c, 1, at_b + k * b->stride[r - 2]));
+		sum = mul_add(
+		    c->out->type, sum, c->get(c, 0, at_a + k), c->get(c, 1, at_b + k * b->stride[r - 2]));
 	return sum;
 }
 

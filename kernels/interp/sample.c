@@ -197,7 +197,8 @@ sample(struct sampler *s, tensor_id t, int64_t at)
 	if (s->data[t.i])
 		return val_load(graph_tensor(s->g, t)->type, s->data[t.i], at);
 	if (node == NO_NODE) {
-		s->failed = !err_set(s->e, ERR_MODEL, "tensor %%%u has no value; weights need their data", t.i);
+		s->failed =
+		    !err_set(s->e, ERR_MODEL, "tensor %%%u has no value; weights need their data", t.i);
 		return v;
 	}
 	class = prim_info[s->g->nodes[node].prim].class;

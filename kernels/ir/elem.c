@@ -50,7 +50,8 @@ float_to_half(float f)
 	if (exp == 255 - 112) /* infinity and NaN */
 		return (uint16_t)(sign | 0x7c00 | (frac ? 0x200 : 0));
 	if (exp <= 0) /* subnormal: the hidden one moves into the fraction */
-		return (uint16_t)(sign | (exp < -11 ? 0 : shift_round(frac | 0x800000, (uint32_t)(14 - exp))));
+		return (
+		    uint16_t)(sign | (exp < -11 ? 0 : shift_round(frac | 0x800000, (uint32_t)(14 - exp))));
 	if (exp >= 31)
 		return (uint16_t)(sign | 0x7c00);
 	/* Rounding up may carry into the exponent, up to infinity: that is right. */

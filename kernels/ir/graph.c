@@ -26,7 +26,8 @@ tensor_add(struct graph *g, const struct tensor *t)
 tensor_id
 graph_input(struct graph *g, enum dtype t, const struct shape *s, const char *name)
 {
-	tensor_id id = tensor_add(g, &(struct tensor){.role = ROLE_INPUT, .type = t, .shape = *s, .name = name});
+	tensor_id id =
+	    tensor_add(g, &(struct tensor){.role = ROLE_INPUT, .type = t, .shape = *s, .name = name});
 
 	GROW(g->arena, g->inputs, g->n_inputs, g->cap_inputs);
 	g->inputs[g->n_inputs++] = id;
@@ -169,17 +170,19 @@ graph_add_alt(struct graph *g, enum prim p, const tensor_id *in, uint32_t n_in, 
 		return err_set(e, ERR_MODEL, "primitive %s: several results cannot be an alternative",
 		    prim_info[p].name);
 	if (want->role != ROLE_INNER)
-		return err_set(e, ERR_MODEL, "primitive %s: tensor %%%u is given, not made", prim_info[p].name, out.i);
+		return err_set(
+		    e, ERR_MODEL, "primitive %s: tensor %%%u is given, not made", prim_info[p].name, out.i);
 	if (!result_of(g, p, in, n_in, at, &t, e))
 		return false;
 	if (t.type != want->type || !shape_eq(&t.shape, &want->shape))
-		return err_set(e, ERR_MODEL, "primitive %s: the alternative for %%%u has another type or shape",
-		    prim_info[p].name, out.i);
+		return err_set(e, ERR_MODEL,
+		    "primitive %s: the alternative for %%%u has another type or shape", prim_info[p].name,
+		    out.i);
 	if (leads_to(g, out, in, n_in))
 		return err_set(e, ERR_MODEL, "primitive %s: the alternative for %%%u would close a circle",
 		    prim_info[p].name, out.i);
-	node_push(g, &(struct node){.prim = p, .num = num, .n_in = n_in, .n_out = 1, .origin = origin}, at, in,
-	    &out);
+	node_push(g, &(struct node){.prim = p, .num = num, .n_in = n_in, .n_out = 1, .origin = origin}, at,
+	    in, &out);
 	return true;
 }
 

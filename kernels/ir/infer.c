@@ -128,9 +128,10 @@ window_extent(int64_t dim, int64_t kernel, int64_t stride, int64_t dilation, int
 {
 	int64_t room, reach;
 
-	if (kernel < 1 || stride < 1 || dilation < 1 || !is_near(lo) || !is_near(hi) || !try_add_i64(dim, lo, &room) ||
-	    !try_add_i64(room, hi, &room) || !try_mul_i64(kernel - 1, dilation, &reach) ||
-	    !try_add_i64(reach, 1, &reach) || room > INT64_MAX / 4 || reach > INT64_MAX / 4)
+	if (kernel < 1 || stride < 1 || dilation < 1 || !is_near(lo) || !is_near(hi) ||
+	    !try_add_i64(dim, lo, &room) || !try_add_i64(room, hi, &room) ||
+	    !try_mul_i64(kernel - 1, dilation, &reach) || !try_add_i64(reach, 1, &reach) ||
+	    room > INT64_MAX / 4 || reach > INT64_MAX / 4)
 		return false;
 	*out = room < reach ? 0 : (room - reach) / stride + 1;
 	return true;
@@ -148,7 +149,8 @@ rule_window(const struct args *x)
 		return false;
 	x->out->rank = s->rank;
 	for (int d = 0; d < s->rank; d++)
-		if (!window_extent(s->dim[d], kernel[d], stride[d], dilation[d], lo[d], hi[d], &x->out->dim[d]))
+		if (!window_extent(
+			s->dim[d], kernel[d], stride[d], dilation[d], lo[d], hi[d], &x->out->dim[d]))
 			return err_set(x->e, ERR_MODEL, "the window along dimension %d is not usable", d);
 	return true;
 }
@@ -221,8 +223,9 @@ rule_slice(const struct args *x)
 			return err_set(x->e, ERR_MODEL, "the step of dimension %d is not usable", d);
 		if (x->out->dim[d] == 0)
 			continue;
-		if (start[d] < 0 || start[d] >= s->dim[d] || !try_mul_i64(x->out->dim[d] - 1, step[d], &last) ||
-		    !try_add_i64(start[d], last, &last) || last < 0 || last >= s->dim[d])
+		if (start[d] < 0 || start[d] >= s->dim[d] ||
+		    !try_mul_i64(x->out->dim[d] - 1, step[d], &last) || !try_add_i64(start[d], last, &last) ||
+		    last < 0 || last >= s->dim[d])
 			return err_set(x->e, ERR_MODEL, "the slice leaves dimension %d of extent %lld", d,
 			    (long long)s->dim[d]);
 	}
@@ -242,7 +245,8 @@ rule_pad(const struct args *x)
 	for (int d = 0; d < s->rank; d++) {
 		int64_t *n = &x->out->dim[d];
 
-		if (!is_near(lo[d]) || !is_near(hi[d]) || !try_add_i64(s->dim[d], lo[d], n) || !try_add_i64(*n, hi[d], n) || *n < 0)
+		if (!is_near(lo[d]) || !is_near(hi[d]) || !try_add_i64(s->dim[d], lo[d], n) ||
+		    !try_add_i64(*n, hi[d], n) || *n < 0)
 			return err_set(x->e, ERR_MODEL, "the padding of dimension %d is not usable", d);
 		if (s->dim[d] == 0 && *n > 0 && at_get(x->at, ATTR_mode) != PAD_CONSTANT)
 			return err_set(x->e, ERR_MODEL, "dimension %d is empty: nothing to repeat", d);
@@ -357,9 +361,11 @@ rule_conv(const struct args *x)
 	    !list_of(x, ATTR_ldil, n, &ldil) || !list_of(x, ATTR_lo, n, &lo) || !list_of(x, ATTR_hi, n, &hi))
 		return false;
 	if (group < 1 || s->dim[n + 1] % group || s->dim[n + 1] / group != w->dim[n] || w->dim[n + 1] % group)
-		return err_set(x->e, ERR_MODEL, "%lld channels, %lld groups, %lld channels a group of weights, "
-		    "%lld results do not go together", (long long)s->dim[n + 1], (long long)group,
-		    (long long)w->dim[n], (long long)w->dim[n + 1]);
+		return err_set(x->e, ERR_MODEL,
+		    "%lld channels, %lld groups, %lld channels a group of weights, "
+		    "%lld results do not go together",
+		    (long long)s->dim[n + 1], (long long)group, (long long)w->dim[n],
+		    (long long)w->dim[n + 1]);
 	*x->out = *s;
 	x->out->dim[n + 1] = w->dim[n + 1];
 	for (int d = 0; d < n; d++) {
@@ -368,7 +374,8 @@ rule_conv(const struct args *x)
 		if (ldil[d] < 1 || (wide > 0 && (!try_mul_i64(wide - 1, ldil[d], &wide) ||
 		    !try_add_i64(wide, 1, &wide))) || !window_extent(wide, w->dim[d], stride[d],
 		    dilation[d], lo[d], hi[d], &x->out->dim[d + 1]))
-			return err_set(x->e, ERR_MODEL, "the window along spatial dimension %d is not usable", d);
+			return err_set(
+			    x->e, ERR_MODEL, "the window along spatial dimension %d is not usable", d);
 	}
 	return true;
 }

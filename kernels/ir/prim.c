@@ -80,12 +80,14 @@ check_attrs(enum prim p, const struct attrs *at, struct err *e)
 		if (!(want >> a->key & 1))
 			return err_set(e, ERR_MODEL, "it has no attribute '%s'", attr_name(a->key));
 		if (a->n < 0 || a->n > MAX_RANK || (attr_kind_of(a->key) == ATTR_INT && a->n != 1))
-			return err_set(e, ERR_MODEL, "attribute '%s' has %d numbers", attr_name(a->key), a->n);
+			return err_set(
+			    e, ERR_MODEL, "attribute '%s' has %d numbers", attr_name(a->key), a->n);
 		have |= 1u << a->key;
 	}
 	for (int k = 0; k < ATTR_COUNT; k++)
 		if (want >> k & ~(have >> k) & 1)
-			return err_set(e, ERR_MODEL, "attribute '%s' is missing", attr_name((enum attr_key)k));
+			return err_set(
+			    e, ERR_MODEL, "attribute '%s' is missing", attr_name((enum attr_key)k));
 	return true;
 }
 
@@ -128,12 +130,15 @@ check_types(enum prim p, const struct tensor *const *in, uint32_t n_in, struct e
 		break;
 	}
 	if (p == PRIM_pow)
-		return in[1]->type != DT_bool ? true : err_set(e, ERR_MODEL, "the exponent is bool; it takes numbers");
+		return in[1]->type != DT_bool
+			   ? true
+			   : err_set(e, ERR_MODEL, "the exponent is bool; it takes numbers");
 	return same_type(in, p == PRIM_select ? 1 : 0, n_in, e);
 }
 
 static bool
-result_type(enum prim p, const struct tensor *const *in, const struct attrs *at, enum dtype *out, struct err *e)
+result_type(
+    enum prim p, const struct tensor *const *in, const struct attrs *at, enum dtype *out, struct err *e)
 {
 	switch (prim_info[p].type) {
 	case TYPE_SAME:
@@ -161,8 +166,8 @@ prim_check(enum prim p, const struct tensor *const *in, uint32_t n_in, const str
 		return err_set(e, ERR_MODEL, "%u operands; it takes %s%d", n_in, want < 0 ? "at least " : "",
 		    want < 0 ? 1 : want);
 	*out = (struct tensor){.role = ROLE_INNER};
-	if (!check_attrs(p, at, e) || !check_types(p, in, n_in, e) || !result_type(p, in, at, &out->type, e) ||
-	    !shape_infer(p, in, n_in, at, &out->shape, e))
+	if (!check_attrs(p, at, e) || !check_types(p, in, n_in, e) ||
+	    !result_type(p, in, at, &out->type, e) || !shape_infer(p, in, n_in, at, &out->shape, e))
 		return false;
 	if (!shape_bytes(&out->shape, out->type, &bytes))
 		return err_set(e, ERR_MODEL, "the result's size does not fit in 63 bits");

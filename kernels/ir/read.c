@@ -145,7 +145,8 @@ read_type(struct reader *r, enum dtype *type, struct shape *s)
 		return false;
 	*s = shape_make(rank, dim);
 	if (!shape_bytes(s, *type, &bytes))
-		return err_set(r->e, ERR_FORMAT, "the size of '%.*s' is negative or does not fit", STR_ARG(t));
+		return err_set(
+		    r->e, ERR_FORMAT, "the size of '%.*s' is negative or does not fit", STR_ARG(t));
 	return true;
 }
 
@@ -224,7 +225,8 @@ read_element(struct reader *r, enum dtype t, void *data, int64_t i)
 		if (elem_get_int(t, data, i) == v)
 			return true;
 	}
-	return err_set(r->e, ERR_FORMAT, "element %lld, '%.*s', is no %s", (long long)i, STR_ARG(s), dtype_name(t));
+	return err_set(
+	    r->e, ERR_FORMAT, "element %lld, '%.*s', is no %s", (long long)i, STR_ARG(s), dtype_name(t));
 }
 
 static bool
@@ -356,8 +358,8 @@ check_types(struct reader *r, const struct node *n)
 
 			sb_init(&sb, r->a);
 			shape_print(&sb, &out->shape);
-			return err_set(r->e, ERR_FORMAT, "result %u of %s is %s%s", k, prim_info[n->prim].name,
-			    dtype_name(out->type), sb.p);
+			return err_set(r->e, ERR_FORMAT, "result %u of %s is %s%s", k,
+			    prim_info[n->prim].name, dtype_name(out->type), sb.p);
 		}
 	}
 	return true;
@@ -374,7 +376,8 @@ read_node(struct reader *r, struct str prim, const uint32_t *number, uint32_t n_
 	if (!read_node_line(r, prim, n))
 		return false;
 	if (n_number != prim_n_out(n->prim))
-		return err_set(r->e, ERR_FORMAT, "%s makes %u results", prim_info[n->prim].name, prim_n_out(n->prim));
+		return err_set(
+		    r->e, ERR_FORMAT, "%s makes %u results", prim_info[n->prim].name, prim_n_out(n->prim));
 	if (n_number == 1 && defined(r, number[0])) {
 		if (!graph_add_alt(r->g, n->prim, n->in, n->n_in, &n->at, NO_NODE, n->num,
 		    (tensor_id){r->id[number[0]] - 1}, r->e))
@@ -437,7 +440,8 @@ graph_read(struct graph *g, struct arena *a, struct str text, struct err *e)
 
 	graph_init(g, a);
 	if (text.n > GRAPH_READ_BYTES)
-		return err_set(e, ERR_LIMIT, "a graph of %zu bytes; at most %d are read", text.n, GRAPH_READ_BYTES);
+		return err_set(
+		    e, ERR_LIMIT, "a graph of %zu bytes; at most %d are read", text.n, GRAPH_READ_BYTES);
 	while (text.n) {
 		line++;
 		r.line = str_cut(&text, '\n');
@@ -445,8 +449,8 @@ graph_read(struct graph *g, struct arena *a, struct str text, struct err *e)
 			return err_in(e, "line %u", line);
 		skip_space(&r);
 		if (r.line.n) {
-			(void)err_set(e, ERR_FORMAT, "'%.*s' is too much at the end", (int)MIN_OF(r.line.n, (size_t)40),
-			    r.line.p);
+			(void)err_set(e, ERR_FORMAT, "'%.*s' is too much at the end",
+			    (int)MIN_OF(r.line.n, (size_t)40), r.line.p);
 			return err_in(e, "line %u", line);
 		}
 	}

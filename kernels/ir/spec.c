@@ -39,7 +39,8 @@ part_of(struct canon *c, tensor_id t)
 	for (uint32_t i = 0; i < c->n_parts; i++) {
 		struct part *p = &c->parts[i];
 
-		if (p->t.i == t.i || (const_by_value(x) && const_by_value(p->x) && p->maker == NO_NODE && same_value(x, p->x)))
+		if (p->t.i == t.i ||
+		    (const_by_value(x) && const_by_value(p->x) && p->maker == NO_NODE && same_value(x, p->x)))
 			return i;
 	}
 	c->parts[c->n_parts] = (struct part){.t = t, .x = x, .maker = NO_NODE};
@@ -363,7 +364,8 @@ check_plain(const struct graph *g, struct err *e)
 	if (!ok)
 		return err_set(e, ERR_FORMAT, "a spec with alternatives");
 	if (g->n_nodes == 0 || g->n_nodes > SPEC_MAX_NODES)
-		return err_set(e, ERR_LIMIT, "a spec of %u nodes; 1 to %d are usable", g->n_nodes, SPEC_MAX_NODES);
+		return err_set(
+		    e, ERR_LIMIT, "a spec of %u nodes; 1 to %d are usable", g->n_nodes, SPEC_MAX_NODES);
 	for (uint32_t i = 0; i < g->n_outputs; i++)
 		if (graph_tensor(g, g->outputs[i])->role != ROLE_INNER)
 			return err_set(e, ERR_FORMAT, "output %u of a spec is an operand", i);

@@ -29,8 +29,8 @@ verify_node(const struct graph *g, uint32_t i, const struct bitset *made)
 		if (n->in[k].i >= g->n_tensors)
 			bug("node %u (%s): operand %u does not exist", i, prim_info[n->prim].name, k);
 		if (!bit_get(made, n->in[k].i))
-			bug("node %u (%s): operand %%%u has no producer before it", i, prim_info[n->prim].name,
-			    n->in[k].i);
+			bug("node %u (%s): operand %%%u has no producer before it", i,
+			    prim_info[n->prim].name, n->in[k].i);
 		in[k] = graph_tensor(g, n->in[k]);
 	}
 	if (n->n_out != prim_n_out(n->prim))

@@ -126,7 +126,8 @@ makers_and_readers(void **state)
 	struct graph_index x;
 
 	(void)state;
-	read_text(&g, &a, "%0 = input f32[2]\n%1 = exp %0\n%2 = mul %1 %1\n%3 = add %2 %1\n%1 = abs %0 !reassoc\n");
+	read_text(
+	    &g, &a, "%0 = input f32[2]\n%1 = exp %0\n%2 = mul %1 %1\n%3 = add %2 %1\n%1 = abs %0 !reassoc\n");
 	x = graph_index_make(&a, &g);
 	assert_int_equal(x.maker_first[1] - x.maker_first[0], 0);
 	assert_int_equal(x.maker_first[2] - x.maker_first[1], 2);
@@ -147,15 +148,18 @@ anchors_have_arithmetic(void **state)
 		bool anchor;
 		double flops;
 	} rows[] = {
-		{"%0 = input f32[64,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1\n", true, 524288},
-		{"%0 = input f32[1,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1\n", false, 8192},
-		{"%0 = input f32[4,4]\n%1 = input f32[4,4]\n%2 = matmul %0 %1\n", false, 128},
-		{"%0 = input f32[1,9,9,8]\n%1 = weight f32[3,3,8,16]\n%2 = conv %0 %1 stride=[1,1] dilation=[1,1] "
-		 "ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n", true, 2.0 * 81 * 16 * 72},
-		{"%0 = input f32[1,9,9,8]\n%1 = weight f32[3,3,1,8]\n%2 = conv %0 %1 stride=[1,1] dilation=[1,1] "
-		 "ldil=[1,1] lo=[1,1] hi=[1,1] group=8\n", false, 2.0 * 81 * 8 * 9},
-		{"%0 = input f32[8,8]\n%2 = sum %0 axes=[1]\n", false, 64},
-		{"%0 = input f32[8,8]\n%2 = transpose %0 perm=[1,0]\n", false, 0},
+	    {"%0 = input f32[64,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1\n", true, 524288},
+	    {"%0 = input f32[1,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1\n", false, 8192},
+	    {"%0 = input f32[4,4]\n%1 = input f32[4,4]\n%2 = matmul %0 %1\n", false, 128},
+	    {"%0 = input f32[1,9,9,8]\n%1 = weight f32[3,3,8,16]\n%2 = conv %0 %1 stride=[1,1] "
+	     "dilation=[1,1] "
+	     "ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n",
+		true, 2.0 * 81 * 16 * 72},
+	    {"%0 = input f32[1,9,9,8]\n%1 = weight f32[3,3,1,8]\n%2 = conv %0 %1 stride=[1,1] dilation=[1,1] "
+	     "ldil=[1,1] lo=[1,1] hi=[1,1] group=8\n",
+		false, 2.0 * 81 * 8 * 9},
+	    {"%0 = input f32[8,8]\n%2 = sum %0 axes=[1]\n", false, 64},
+	    {"%0 = input f32[8,8]\n%2 = transpose %0 perm=[1,0]\n", false, 0},
 	};
 
 	(void)state;
@@ -174,9 +178,12 @@ anchors_have_arithmetic(void **state)
 static void
 broken_text_is_refused(void **state)
 {
-	static const char text[] = "%0 = input f32[1,4,4,3] \"x\"\n%1 = weight f32[3,3,3,8] \"w\"\n"
-	    "%2 = const f32[2,1] 0x1p-1 -inf\n%3 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] "
-	    "hi=[1,1] group=1 : f32[1,4,4,8]\n%4 = exp %3 : f32[1,4,4,8]\n%5 %6 = topk %4 axis=3 k=2 largest=1\n"
+	static const char text[] =
+	    "%0 = input f32[1,4,4,3] \"x\"\n%1 = weight f32[3,3,3,8] \"w\"\n"
+	    "%2 = const f32[2,1] 0x1p-1 -inf\n%3 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] "
+	    "lo=[1,1] "
+	    "hi=[1,1] group=1 : f32[1,4,4,8]\n%4 = exp %3 : f32[1,4,4,8]\n%5 %6 = topk %4 axis=3 k=2 "
+	    "largest=1\n"
 	    "%4 = mul %3 %3 !precision\n%7 = cast %6 to=f16\noutput %7 \"y\"\noutput %5\n";
 	uint32_t n_good = 0;
 
@@ -190,8 +197,9 @@ broken_text_is_refused(void **state)
 		struct str t = {copy, sizeof(text) - 1};
 
 		for (uint32_t k = 1 + rng_below(&r, 3); k > 0; k--)
-			copy[rng_below(&r, (uint32_t)t.n)] = (char)(rng_below(&r, 3) ? text[rng_below(&r, sizeof(text) - 1)] :
-			    (char)rng_next(&r));
+			copy[rng_below(&r, (uint32_t)t.n)] =
+			    (char)(rng_below(&r, 3) ? text[rng_below(&r, sizeof(text) - 1)]
+						    : (char)rng_next(&r));
 		if (rng_below(&r, 4) == 0)
 			t.n = rng_below(&r, (uint32_t)t.n);
 		if (graph_read(&g, &a, t, &e)) {
@@ -210,21 +218,22 @@ static void
 specs_from_outside_are_checked(void **state)
 {
 	static const char *const bad[] = {
-		"", "spec 1\n", "spec 2\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1\n",
-		"spec 1\n%0 = input f32[2] \"x\"\n%1 = exp %0 : f32[2]\noutput %1\n",    /* a name */
-		"spec 1\n%0 = input f32[2]\n%1 = exp %0\noutput %1\n",                   /* no type */
-		"spec 1\n%1 = input f32[2]\n%0 = exp %1 : f32[2]\noutput %0\n",          /* numbers */
-		"spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\n%2 = neg %0 : f32[2]\noutput %1\n", /* dead */
-		"spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1\noutput %0\n",
-		"spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\n%1 = neg %0 : f32[2]\noutput %1\n",
-		"spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1",            /* no line end */
+	    "", "spec 1\n", "spec 2\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1\n",
+	    "spec 1\n%0 = input f32[2] \"x\"\n%1 = exp %0 : f32[2]\noutput %1\n", /* a name */
+	    "spec 1\n%0 = input f32[2]\n%1 = exp %0\noutput %1\n",                /* no type */
+	    "spec 1\n%1 = input f32[2]\n%0 = exp %1 : f32[2]\noutput %0\n",       /* numbers */
+	    "spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\n%2 = neg %0 : f32[2]\noutput %1\n", /* dead */
+	    "spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1\noutput %0\n",
+	    "spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\n%1 = neg %0 : f32[2]\noutput %1\n",
+	    "spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1", /* no line end */
 	};
 	struct arena a = {0};
 	struct spec s;
 	struct err e = {0};
 
 	(void)state;
-	assert_true(spec_read(&a, STR("spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1\n"), &s, &e));
+	assert_true(
+	    spec_read(&a, STR("spec 1\n%0 = input f32[2]\n%1 = exp %0 : f32[2]\noutput %1\n"), &s, &e));
 	assert_int_equal(s.g.n_inputs, 1);
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
 		if (spec_read(&a, str_of(bad[i]), &s, &e))
