@@ -170,6 +170,9 @@ pair(struct binding *b, struct panel *pn, const struct anchor_axis *r, const str
 	ix_id limit = IX_NONE;
 	int64_t extent = (r->extent - 1) * f.s + (q->extent - 1) * f.d + 1;
 
+	/* Every flat index is such a sum; only windows that overlap gain by it. */
+	if (extent >= r->extent * q->extent)
+		return false;
 	if (r->limit != IX_NONE)
 		limit = ix_addc(x, ix_mulc(x, r->limit, f.s), (q->extent - 1) * f.d + 1 - f.s);
 	axis_id u = tx_axis(x, AXIS_PAR, 0, extent - 1, limit);

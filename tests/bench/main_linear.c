@@ -31,6 +31,54 @@ static const struct conv_case conv_cases[] = {
     {112, 64, 64, 3, 1, 1, 64, 20}, {56, 64, 64, 3, 1, 1, 4, 50},
 };
 
+/* Anchors with what surrounds them in models. */
+struct fused_case {
+	const char *name;
+	double flops;
+	int must;
+	const char *graph;
+};
+#define NORM(N, D) /* rows of D around their mean and deviation */ \
+	"%2 = sum %0 axes=[1]\n%3 = const f32[1,1] 0x1p-6\n%30 = bcast %3 shape=[" N ",1]\n" \
+	"%4 = mul %2 %30\n%5 = bcast %4 shape=[" N "," D "]\n%6 = sub %0 %5\n%7 = mul %6 %6\n" \
+	"%8 = sum %7 axes=[1]\n%9 = mul %8 %30\n%10 = sqrt %9\n%11 = bcast %10 shape=[" N "," D "]\n%12 = div %6 %11\n"
+static const struct fused_case fused_cases[] = {
+    {"fused reflect+conv3x3 128@56", 2.0 * 56 * 56 * 128 * 128 * 9, 80,
+     "%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n"
+     "%2 = pad %0 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
+     "%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+     "%4 = relu %3\noutput %4\n"},
+    {"fused affine+relu+reflect+conv", 2.0 * 56 * 56 * 128 * 128 * 9, 80,
+     "%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n%5 = input f32[1,1,1,128]\n"
+     "%6 = bcast %5 shape=[1,56,56,128]\n%7 = mul %0 %6\n%8 = relu %7\n"
+     "%2 = pad %8 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
+     "%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %3\n"},
+    {"fused norm+matmul 4096x256x64", 2.0 * 4096 * 256 * 64, 60,
+     "%0 = input f32[4096,64]\n%1 = weight f32[64,256]\n" NORM("4096", "64")
+     "%13 = matmul %12 %1\n%14 = erf %13\noutput %14\n"},
+    {"fused q*k softmax 2x1024x256x32", 2.0 * 2 * 1024 * 256 * 32, 25,
+     "%0 = input f32[2,1024,32]\n%1 = input f32[2,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
+     "%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[2,1024,256]\n%6 = sub %3 %5\n"
+     "%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[2,1024,256]\n%10 = div %7 %9\noutput %10\n"},
+    {"fused conv1x1 128@28 silu+add", 2.0 * 784 * 128 * 128, 65,
+     "%0 = input f32[1,28,28,128]\n%1 = weight f32[1,1,128,128]\n%5 = input f32[1,28,28,128]\n"
+     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+     "%3 = sigmoid %2\n%4 = mul %2 %3\n%6 = add %4 %5\noutput %6\n"},
+    {"fused relu+conv1x1 64@80", 2.0 * 6400 * 64 * 64, 65,
+     "%0 = input f32[1,80,80,64]\n%1 = weight f32[1,1,64,64]\n%2 = relu %0\n"
+     "%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %3\n"},
+    {"fused dw3x3 96@56 + conv1x1 32", 2.0 * 3136 * 96 * (9 + 32), 45,
+     "%0 = input f32[1,56,56,96]\n%1 = weight f32[3,3,1,96]\n%2 = weight f32[1,1,96,32]\n"
+     "%3 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=96\n%4 = relu %3\n"
+     "%5 = conv %4 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %5\n"},
+    {"matmul a transposed 512x512x512", 2.0 * 512 * 512 * 512, 80,
+     "%0 = input f32[512,512]\n%1 = weight f32[512,512]\n%2 = transpose %0 perm=[1,0]\n%3 = matmul %2 %1\noutput %3\n"},
+    {"matmul run-time b 512x512x512", 2.0 * 512 * 512 * 512, 80,
+     "%0 = input f32[512,512]\n%1 = input f32[512,512]\n%3 = matmul %0 %1\noutput %3\n"},
+    {"matmul one row 1x1000x1280", 2.0 * 1000 * 1280, 5,
+     "%0 = input f32[1,1280]\n%1 = weight f32[1280,1000]\n%3 = matmul %0 %1\noutput %3\n"},
+};
+
 typedef float vec8 __attribute__((vector_size(32)));
 
 static double
@@ -87,7 +135,7 @@ bench(const char *name, const char *graph, double flops, int must, const char *s
 	    kernel_compile(&a, &k, 1, &target_avx2, &e) && kernel_check_sampled(&a, &k, 40, 1e-4, &e);
 
 	if (!ok) {
-		printf("%-28s FAILED: %s\n", name, e.msg);
+		printf("%-33s FAILED: %s\n", name, e.msg);
 		arena_fini(&a);
 		return false;
 	}
@@ -105,7 +153,7 @@ bench(const char *name, const char *graph, double flops, int must, const char *s
 	}
 	qsort(ratio, SAMPLES, sizeof *ratio, compare);
 	int best_percent = (int)(100 * flops / best / top), percent = (int)(100 * ratio[SAMPLES / 2]);
-	printf("%-28s %9.1f us %6.1f GFLOP/s  median %3d %%  best %3d %%  (must %d)%s\n", name, best * 1e6,
+	printf("%-33s %9.1f us %6.1f GFLOP/s  median %3d %%  best %3d %%  (must %d)%s\n", name, best * 1e6,
 	    flops / best * 1e-9, percent, best_percent, must, best_percent < must ? "  BELOW" : "");
 	(void)fflush(stdout);
 	arena_fini(&a);
@@ -151,5 +199,9 @@ main(int argc, char **argv)
 			ok &= bench(name, text, 2.0 * (double)(o * o * c->co * c->kernel * c->kernel * per), c->must,
 			    schedule);
 	}
+	for (uint32_t i = 0; i < COUNT_OF(fused_cases); i++)
+		if (strstr(fused_cases[i].name, only))
+			ok &= bench(fused_cases[i].name, fused_cases[i].graph, fused_cases[i].flops, fused_cases[i].must,
+			    schedule);
 	return ok ? 0 : 1;
 }
