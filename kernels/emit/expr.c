@@ -396,12 +396,26 @@ bound_text(struct gen *g, const struct ex *n, const char *const *arg)
 	return NULL;
 }
 
+/* tanh(softplus(x)): one e^x does for both. */
+static bool
+is_mish_factor(struct gen *g, const struct ex *n)
+{
+	const struct ex *inner = ex_get(g->tx, n->arg[0]);
+
+	return n->prim == PRIM_tanh && n->type == DT_f32 && inner->kind == EX_MAP && inner->prim == PRIM_softplus
+	    && !g->p->target->strict && !*slot(g, n->arg[0], false);
+}
+
 static const char *
 map_text(struct gen *g, const struct ex *n)
 {
 	const char *arg[3];
 	enum dtype in[3];
 
+	if (is_mish_factor(g, n)) {
+		arg[0] = gen_ex(g, ex_get(g->tx, n->arg[0])->arg[0]);
+		return arena_printf(g->a, "k_tanh_softplus_f32(%s)", arg[0]);
+	}
 	if (divides_by_invariant(g, n)) {
 		arg[0] = gen_ex(g, n->arg[0]);
 		return arena_printf(g->a, "(%s * %s)", arg[0], reciprocal(g, n->arg[1]));

@@ -2,6 +2,7 @@
  * border of a pad, the parts of a concat), the loop is cut there, so that no part asks again. */
 #include "gen_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_COPIES = 12 };
@@ -95,20 +96,40 @@ alone(const struct tx *x, ix_id i, axis_id a, int64_t *coef, int64_t *base)
 	return t->kind == IX_AXIS && t->a == a;
 }
 
+/* Where coef * a + rest >= bound becomes possible and where it becomes certain, rest in [lo, hi]. */
+static void
+cut_bound(struct cuts *c, int64_t coef, int64_t lo, int64_t hi, int64_t bound)
+{
+	int64_t possible, certain;
+
+	if (coef > 0) {
+		possible = ceil_div(bound - hi, coef);
+		certain = ceil_div(bound - lo, coef);
+	} else { /* true below */
+		possible = -ceil_div(bound - hi, -coef) + 1;
+		certain = -ceil_div(bound - lo, -coef) + 1;
+	}
+	/* A wide stretch of doubt is no border: leave it to the guard. */
+	if (possible != certain && llabs(possible - certain) * 4 > c->hi - c->lo + 1)
+		return;
+	add_cut(c, possible);
+	add_cut(c, certain);
+}
+
 static void
 cut_guard(struct cuts *c, const struct ex *n)
 {
-	int64_t coef, base;
+	struct tx *x = c->g->tx;
+	int64_t coef;
 
-	if (!alone(c->g->tx, n->ix, c->a, &coef, &base))
+	if (!ix_coef(x, n->ix, c->a, &coef) || coef == 0)
 		return;
-	if (coef > 0) {
-		add_cut(c, ceil_div(n->lo - base, coef));
-		add_cut(c, ceil_div(n->hi - base, coef));
-	} else { /* lo <= base - k*a  <=>  a < floor((base - lo) / k) + 1 */
-		add_cut(c, -ceil_div(-(base - n->lo), -coef) + 1);
-		add_cut(c, -ceil_div(-(base - n->hi), -coef) + 1);
-	}
+	ix_id rest = ix_add(x, n->ix, ix_mulc(x, ix_axis(x, c->a), -coef));
+	const struct ix *r = ix_get(x, rest);
+	int64_t lo = r->lo, hi = r->hi;
+
+	cut_bound(c, coef, lo, hi, n->lo);
+	cut_bound(c, coef, lo, hi, n->hi);
 }
 
 static void find_cuts(struct cuts *c, ex_id e);

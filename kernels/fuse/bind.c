@@ -9,6 +9,8 @@ enum {
 	STREAM_BLOCK = 2048,       /* elements of one step where nothing is kept between stages */
 	KEPT_BLOCK = 32,           /* the same where stages hand rows on through scratch */
 	LOCAL_TARGET = 12 << 10,   /* bytes of scratch that one step should stay within */
+	ALONG_BYTES = 128 << 10,
+	ALONG_MOST = 64,
 	VECTOR_LEAST = 16,         /* elements of a block that runs along memory */
 	RANGE_WANTED = 32,         /* steps: enough for any number of threads that we plan for */
 	MAX_LOCAL = 16 << 20,
@@ -216,6 +218,8 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 	b = MAX_OF((int64_t)((bytes > 0 ? KEPT_BLOCK : STREAM_BLOCK) / inner), (int64_t)1);
 	int64_t least = along ? VECTOR_LEAST : 1;
 
+	if (along) /* a row of vectors at a stride: the longer the better, within the second cache */
+		least = MAX_OF(MIN_OF((int64_t)(ALONG_BYTES / MAX_OF(bytes, 1.0)), (int64_t)ALONG_MOST) / VECTOR_LEAST * VECTOR_LEAST, least);
 	while (b > least && (double)b * bytes > LOCAL_TARGET)
 		b /= 2;
 	while (b > least && (double)others * (double)e / (double)b < RANGE_WANTED)
