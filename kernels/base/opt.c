@@ -224,24 +224,30 @@ read_flags(struct arena *a, struct opts *o, int argc, char **argv, struct err *e
 	return true;
 }
 
-bool
-opts_read(struct arena *a, enum program p, int argc, char **argv, struct opts *o, struct err *e)
+static void
+set_defaults(struct arena *a, enum program p, struct opts *o)
 {
+	struct err e = {0};
+
 	memset(o, 0, sizeof(*o));
 	o->program = p;
 	for (int i = 0; i < OPT_COUNT; i++)
 		if (opt_row[i].def[0] && row_is_for(&opt_row[i], p) &&
-		    !set_value(a, o, i, opt_row[i].def, FROM_DEFAULT, e))
+		    !set_value(a, o, i, opt_row[i].def, FROM_DEFAULT, &e))
 			bug("the default of %s is no value for it", opt_row[i].flag);
-	/* A broken file of settings must not hide the help. */
+}
+
+bool
+opts_read(struct arena *a, enum program p, int argc, char **argv, struct opts *o, struct err *e)
+{
+	/* The flags alone first: a broken file of settings must not hide the help. */
+	set_defaults(a, p, o);
 	if (!read_flags(a, o, argc, argv, e))
 		return false;
 	if (opt_flag(o, OPT_help) || opt_flag(o, OPT_version))
 		return true;
-	if (!read_settings_file(a, o, e) || !read_env(a, o, e))
-		return false;
-	o->n_args = 0;
-	return read_flags(a, o, argc, argv, e);
+	set_defaults(a, p, o);
+	return read_settings_file(a, o, e) && read_env(a, o, e) && read_flags(a, o, argc, argv, e);
 }
 
 static void
