@@ -11,7 +11,7 @@
 enum { MAX_PRIMITIVES = 1 << 20 };
 enum { MAX_TABLE = 4096 }; /* elements of a constant that goes into specs by value */
 static const size_t max_fold_bytes = (size_t)1 << 30; /* of one result */
-static const double max_fold_flops = 2e9;
+static const double max_fold_flops = 1e9;
 
 const struct shape *
 b_shape(const struct fission *f, tensor_id t)
@@ -181,6 +181,7 @@ b_data(struct fission *f, tensor_id t)
 	return data[0];
 }
 
+/* Steps of the interpreter; what only moves elements in lines is much cheaper. */
 static double
 work_of(const struct fission *f, enum prim p, const tensor_id *in, const struct tensor *out)
 {
@@ -192,7 +193,7 @@ work_of(const struct fission *f, enum prim p, const tensor_id *in, const struct 
 		const struct shape *w = b_shape(f, in[1]);
 		return 2 * n * (double)shape_count(w) / (double)MAX_OF(w->dim[w->rank - 1], 1);
 	}
-	return n;
+	return p == PRIM_transpose || p == PRIM_slice || p == PRIM_reshape ? n : 30 * n;
 }
 
 static bool
