@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-	WARM_UPS = 3, MIN_PAIRS = 31, MIN_LONG = 21, FEW_LONG = 5, MAX_SAMPLES = 4000, MAX_LOOP = 256, MAX_RING = 64,
+	WARM_UPS = 3, MIN_PAIRS = 31, MIN_LONG = 21, FEW_LONG = 5, MAX_SAMPLES = 2000, MAX_LOOP = 256, MAX_RING = 64,
 	TURN = 8
 };
 static const int64_t short_ns = 1000000, pairs_ns = 20000000, sample_ns = 20000, default_budget_ns = 1000000000;
@@ -31,11 +31,10 @@ struct runner {
 	uint32_t loop;           /* calls a sample */
 	int64_t guess_ns;
 	bool is_long, is_out, is_ready;
-	int64_t *sample;         /* ns a call; short ones: already scaled by the reference */
+	int64_t *sample;         /* sixteenths of ns a call; short ones: scaled by the reference */
+	int64_t *ref;            /* beside each, of short ones: the reference's time, to see the clock */
 	uint32_t n;
 	int64_t spent_ns;
-	double ref_sum;          /* of reference times, to see the clock */
-	uint32_t ref_n;
 	enum measure_stop stop;
 };
 struct field { /* a race as it runs */
@@ -178,16 +177,10 @@ call(struct field *f, struct runner *u, uint32_t n, bool by_cpu)
 }
 
 static void
-keep(struct field *f, struct runner *u, double ns)
+keep(struct runner *u, double ns, int64_t ref_ns)
 {
-	if (u->n % 64 == 0) {
-		int64_t *more = NEW_ARRAY(&f->arena, int64_t, u->n + 64);
-
-		if (u->n)
-			memcpy(more, u->sample, u->n * sizeof(*more));
-		u->sample = more;
-	}
-	u->sample[u->n++] = ns < 9e18 ? (int64_t)(ns * 16 + 0.5) : INT64_MAX; /* sixteenths of a ns */
+	u->ref[u->n] = ref_ns;
+	u->sample[u->n++] = ns < 1e17 ? (int64_t)(ns * 16 + 0.5) : INT64_MAX / 16;
 }
 
 static void
@@ -195,10 +188,8 @@ sample_short(struct field *f, struct runner *u)
 {
 	int64_t ref = refs_time(f->r->refs, f->ref), own = call(f, u, u->loop, false);
 
-	u->ref_sum += (double)ref;
-	u->ref_n++;
 	u->spent_ns += ref + own;
-	keep(f, u, (double)own / u->loop / (double)ref * (double)f->ref_ns);
+	keep(u, (double)own / u->loop / (double)ref * (double)f->ref_ns, ref);
 }
 
 static void
@@ -208,7 +199,7 @@ sample_long(struct field *f, struct runner *u)
 	int64_t own = call(f, u, 1, by_cpu);
 
 	u->spent_ns += own;
-	keep(f, u, (double)own);
+	keep(u, (double)own, 0);
 }
 
 /* ---- a turn ------------------------------------------------------------------------------- */
@@ -242,13 +233,12 @@ take_turn(struct field *f, struct runner *u)
 }
 
 static double
-score(const struct field *f, const struct runner *u)
+score(const struct runner *u)
 {
 	struct arena tmp = {0};
 	int64_t *v = u->n ? arena_dup(&tmp, u->sample, u->n * sizeof(*v)) : NULL;
 	double s = (double)median_ns(v, u->n) / 16;
 
-	(void)f;
 	arena_fini(&tmp);
 	return s;
 }
@@ -261,7 +251,7 @@ best_score(const struct field *f)
 
 	for (uint32_t i = 0; i < f->r->n; i++)
 		if (f->runners[i].is_ready && f->runners[i].n >= 3)
-			best = fmin(best, score(f, &f->runners[i]));
+			best = fmin(best, score(&f->runners[i]));
 	return best;
 }
 
@@ -282,7 +272,7 @@ drop_behind(struct field *f)
 	for (uint32_t i = 0; i < f->r->n; i++) {
 		struct runner *u = &f->runners[i];
 
-		if (u->is_out || !u->is_ready || u->n < 3 || score(f, u) <= best * slack(u))
+		if (u->is_out || !u->is_ready || u->n < 3 || score(u) <= best * slack(u))
 			continue;
 		u->is_out = true;
 		u->stop = STOP_RACE;
@@ -327,7 +317,8 @@ write_row(struct field *f, struct runner *u, struct measure_row *row)
 	    sqrt(MAX_OF(u->n, 1u)));
 	row->samples = u->n;
 	row->stop = u->stop;
-	row->clock_ratio = u->ref_n && u->ref_sum > 0 ? (double)f->ref_ns / (u->ref_sum / u->ref_n) : 1;
+	mid = median_ns(u->ref, u->n);
+	row->clock_ratio = mid > 0 ? (double)f->ref_ns / (double)mid : 1;
 }
 
 /* More arithmetic than eight operations a byte: the arithmetic decides. */
@@ -359,6 +350,8 @@ get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct m
 		before(arg, i);
 		if (!make_ring(f, u, f->r->of[i].code, e))
 			return false;
+		u->sample = NEW_ARRAY(&f->arena, int64_t, MAX_SAMPLES);
+		u->ref = NEW_ARRAY(&f->arena, int64_t, MAX_SAMPLES);
 		warm_up(f, u);
 	}
 	return true;
