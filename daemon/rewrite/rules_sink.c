@@ -20,17 +20,18 @@ undoes(const struct rw *r, tensor_id t, const int64_t *inverse)
 }
 
 /* Is there a tensor of which T(perm) gives t, and which costs no more than t: T's operand, a
- * permuted constant, a broadcast of something smaller, a view?  Asked of all operands before
- * anything is built. */
+ * permuted constant, a view, or a broadcast of one of these?  (A broadcast of a real T would let
+ * it sink again, for ever.)  Asked of all operands before anything is built. */
 static bool
 can_strip(const struct rw *r, tensor_id t, const int64_t *perm)
 {
 	const struct shape *s = rw_shape(r, t);
+	const struct node *b = rw_made_by(r, t, PRIM_bcast);
 	int64_t inverse[MAX_RANK];
 
 	perm_inverse(s->rank, perm, inverse);
-	return undoes(r, t, inverse) || rw_made_by(r, t, PRIM_bcast) || shape_has_data(r, t) ||
-	    perm_is_view(s, inverse);
+	return undoes(r, t, inverse) || shape_has_data(r, t) || perm_is_view(s, inverse) ||
+	    (b && can_strip(r, b->in[0], perm));
 }
 
 static tensor_id

@@ -199,6 +199,37 @@ equal_graphs_are_rewritten_alike(void **state)
 	}
 }
 
+/* With and without alternatives: what is rewritten stays as it is, alternatives included. */
+static void
+rewriting_again_changes_nothing(void **state)
+{
+	struct random_opts ro = {.n_nodes = 16, .kinds = RG_ALL, .max_elements = 600};
+
+	(void)state;
+	for (uint64_t seed = 0; seed < n_graphs(600); seed++) {
+		struct arena a = {0};
+		struct rng r = {seed + 5000000};
+		struct rewrite_opts o = all_rules, again = all_rules;
+		struct strbuf sb[2];
+		struct graph g[3];
+		struct err e = {0};
+
+		o.alternatives = seed & 1;
+		o.alt_elements = 1;
+		random_graph(&g[0], &a, &r, &ro);
+		assert_true(rewrite_run(&a, &g[0], &o, &g[1], NULL, &e));
+		assert_true(rewrite_run(&a, &g[1], &again, &g[2], NULL, &e));
+		for (int k = 0; k < 2; k++) {
+			sb_init(&sb[k], &a);
+			graph_print(&sb[k], &g[k + 1]);
+		}
+		if (!str_eq(sb_str(&sb[0]), sb_str(&sb[1])))
+			fail_msg("seed %llu\n%.*s---\n%.*s", (unsigned long long)seed, STR_ARG(sb_str(&sb[0])),
+			    STR_ARG(sb_str(&sb[1])));
+		arena_fini(&a);
+	}
+}
+
 /* The inputs of the golden cases: between them they meet every rule, which random graphs do not. */
 static struct str
 golden_input(struct arena *a, const char *path)
@@ -276,6 +307,7 @@ main(void)
 	    cmocka_unit_test(alternatives_agree),
 	    cmocka_unit_test(layout_chains_agree),
 	    cmocka_unit_test(equal_graphs_are_rewritten_alike),
+	    cmocka_unit_test(rewriting_again_changes_nothing),
 	    cmocka_unit_test(golden_cases_keep_their_meaning_and_meet_every_rule),
 	};
 
