@@ -47,6 +47,28 @@ filter(const struct search *s, fix most)
 	return use;
 }
 
+/* Kernels that read what no used kernel makes are not used. */
+static void
+drop_unfed(const struct search *s, bool *use)
+{
+	const struct prog *g = s->g;
+	bool *is_made = NEW_ARRAY(s->a, bool, g->n_tensors);
+
+	for (bool changed = true; changed;) {
+		changed = false;
+		memset(is_made, 0, sizeof(*is_made) * g->n_tensors);
+		for (uint32_t k = 0; k < g->n_kernels; k++)
+			for (uint32_t j = g->out.first[k]; use[k] && j < g->out.first[k + 1]; j++)
+				is_made[g->out.item[j]] = true;
+		for (uint32_t k = 0; k < g->n_kernels; k++)
+			for (uint32_t j = g->in.first[k]; use[k] && j < g->in.first[k + 1]; j++)
+				if (!is_made[g->in.item[j]]) {
+					use[k] = false;
+					changed = true;
+				}
+	}
+}
+
 /* Outputs of used kernels that a used kernel reads or that are wanted, but for the pairs.  A kernel
  * left with none is not used. */
 static struct lists
@@ -109,12 +131,14 @@ keep_plan(struct search *s, uint32_t *set, uint32_t n)
 static void
 run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct frontier_out *out)
 {
-	struct lists outs = strip_outputs(s, use, b);
+	struct lists outs;
 	struct frontier_in in = {.g = s->g, .use = use, .out = &outs, .pi = s->lp.pi,
 	    .reduced = s->lp.reduced, .rows = &s->rows, .dual = s->dual, .n_rows = s->n_rows,
 	    .below = s->cost, .width = width, .max_states = s->limits->max_states - s->n_states,
 	    .cancel = s->limits->cancel};
 
+	drop_unfed(s, use);
+	outs = strip_outputs(s, use, b);
 	frontier_run(s->a, &in, out);
 	s->n_states += out->n_states;
 	if (out->found)
