@@ -286,15 +286,46 @@ split_multiples(const struct lin *l, int64_t c, struct lin *quot, struct lin *re
 	}
 }
 
-/* The largest g that divides c and every coefficient. */
-static int64_t
-common_factor(const struct lin *l, int64_t c)
+/* Terms whose coefficients g divides, and the rest of the base, against what is left over. */
+static void
+split_by(const struct lin *l, int64_t g, struct lin *big, struct lin *small)
 {
-	int64_t g = c;
+	*big = (struct lin){.base = floor_div(l->base, g)};
+	*small = (struct lin){.base = l->base - floor_div(l->base, g) * g};
+	for (uint32_t k = 0; k < l->n; k++) {
+		if (l->t[k].coef % g == 0)
+			lin_term(big, l->t[k].coef / g, l->t[k].atom);
+		else
+			lin_term(small, l->t[k].coef, l->t[k].atom);
+	}
+}
 
-	for (uint32_t k = 0; k < l->n; k++)
-		g = gcd(g, l->t[k].coef);
-	return g;
+/* l = g * big + small with g | c, g > 1 and 0 <= small < g for the largest such g; then
+ *   floor(l / c) = floor(big / (c/g))     l mod c = g * (big mod (c/g)) + small
+ * g == 1 where there is none. */
+static int64_t
+split_factor(const struct tx *x, const struct lin *l, int64_t c, struct lin *big, struct lin *small)
+{
+	int64_t best = 1, lo, hi;
+
+	for (uint32_t k = 0; k < l->n; k++) {
+		int64_t g = gcd(c, l->t[k].coef);
+
+		/* A factor common to several terms is a divisor of one of these: try it as well. */
+		for (uint32_t m = k; m < l->n; m++) {
+			int64_t d = gcd(g, l->t[m].coef);
+
+			if (d <= best)
+				continue;
+			split_by(l, d, big, small);
+			lin_range(x, small, &lo, &hi);
+			if (lo >= 0 && hi < d)
+				best = d;
+		}
+	}
+	if (best > 1)
+		split_by(l, best, big, small);
+	return best;
 }
 
 /* An atom for floor(rest / c) where nothing simpler was found. */
@@ -327,15 +358,13 @@ ix_div(struct tx *x, ix_id i, int64_t c)
 		quot.base += floor_div(lo, c);
 		return lin_make(x, &quot);
 	}
-	int64_t g = common_factor(&rest, c);
+	struct lin big, small;
+	int64_t g = split_factor(x, &rest, c, &big, &small);
 
-	if (g > 1) { /* floor((g*r + b) / (g*c')) = floor((r + floor(b/g)) / c') */
-		struct lin small = rest;
-		small.base = floor_div(rest.base, g);
-		for (uint32_t k = 0; k < small.n; k++)
-			small.t[k].coef /= g;
-		ix_id s = lin_make(x, &small);
+	if (g > 1) {
+		ix_id s = lin_make(x, &big);
 		ix_id d = ix_div(x, s, c / g);
+
 		lin_add(&quot, x, d, 1);
 		return lin_make(x, &quot);
 	}
@@ -371,18 +400,15 @@ ix_mod(struct tx *x, ix_id i, int64_t c)
 		rest.base -= floor_div(lo, c) * c;
 		return lin_make(x, &rest);
 	}
-	int64_t g = common_factor(&rest, c);
+	struct lin big, small;
+	int64_t g = split_factor(x, &rest, c, &big, &small);
 
-	if (g > 1) { /* (g*r + b) mod (g*c') = g * ((r + floor(b/g)) mod c') + b mod g */
-		int64_t b = floor_div(rest.base, g);
-		struct lin small = rest, out = {.base = rest.base - b * g};
-		small.base = b;
-		for (uint32_t k = 0; k < small.n; k++)
-			small.t[k].coef /= g;
-		ix_id s = lin_make(x, &small);
+	if (g > 1) {
+		ix_id s = lin_make(x, &big);
 		ix_id m = ix_mod(x, s, c / g);
-		lin_add(&out, x, m, g);
-		return lin_make(x, &out);
+
+		lin_add(&small, x, m, g);
+		return lin_make(x, &small);
 	}
 	ix_id r = lin_make(x, &rest);
 
