@@ -102,13 +102,13 @@ run(struct call *c, struct err *e)
 	const struct opts *o = c->o;
 
 	if (o->n_args != 2)
-		return err_set(e, ERR_USAGE, "a word and a plan are needed: korch-plan show|explain|verify|dot|source|rebuild "
-					     "PLAN.korch");
+		return err_set(e, ERR_USAGE,
+		    "wanted show, explain, verify, dot, source or rebuild, and one PLAN.korch; --help tells more");
 	c->path = o->args[1];
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (strcmp(o->args[0], words[i].word) == 0)
 			return plan_load(c->arena, c->path, &c->plan, &c->host, e) && words[i].run(c, e);
-	return err_set(e, ERR_USAGE, "\"%s\" is none of show, explain, verify, dot, source, rebuild", o->args[0]);
+	return err_set(e, ERR_USAGE, "wanted show, explain, verify, dot, source or rebuild, and not \"%s\"", o->args[0]);
 }
 
 int

@@ -329,7 +329,7 @@ main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	if (o.n_args != 1)
-		err_set(&e, ERR_USAGE, "one plan is needed: korch-run PLAN.korch");
+		err_set(&e, ERR_USAGE, "wanted one PLAN.korch; --help tells more");
 	status = e.code || !run_all(&r, &e) ? opts_fail(&o, &e) : 0;
 	plan_exec_close(r.exec);
 	if (r.dev.close)

@@ -1,0 +1,72 @@
+#!/bin/bash
+# What can be done with a plan: korch-run with files in and out, profile and JSON; korch-plan's
+# words; damage, newer formats and rebuilding.  label: e2e
+. "$(dirname "$0")/env.inc"
+tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
+case=$tmp/small/candy_small set=$tmp/small/candy_small/test_data_set_0 plan=$tmp/plan.korch
+
+# must STATUS PATTERN COMMAND...: exit status, and a pattern in what it says
+must() {
+	local status=$1 pattern=$2
+	shift 2
+	"$@" >"$tmp/out" 2>&1
+	local got=$?
+	if [ "$got" != "$status" ]; then
+		bad "$*: exit $got, wanted $status: $(tail -n 2 "$tmp/out")"
+	elif ! grep -qE "$pattern" "$tmp/out"; then
+		bad "$*: no '$pattern' in: $(tail -n 2 "$tmp/out")"
+	else
+		ok
+	fi
+}
+# hit FILE OFFSET BYTE
+hit() { printf "\\$(printf %o "$3")" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
+
+must 0 '"latency_ns"' korch-submit "$case/model.onnx" -o "$plan" --budget 0 --json
+
+must 0 '^agrees: 1 data set, 1 outputs' korch-run "$plan" --check "$case"
+must 0 '^agrees' korch-run "$plan" --check "$set" --rel 1e-4
+must 1 'elements differ' korch-run "$plan" --check "$set" --rtol 0 --atol 1e-30
+must 0 '"median_ns":[0-9]+,"min_ns":[0-9]+,"samples":3' korch-run "$plan" --repeat 3 --json
+must 0 '"profile":\[\{"kernel"' korch-run "$plan" --repeat 3 --profile --json
+must 0 'GFLOP/s +bound +ONNX nodes' korch-run "$plan" --repeat 3 --profile
+must 0 'median .* runs' korch-run "$plan" --threads 3 --repeat 2
+must 2 'from 1 to 1024|--threads' korch-run "$plan" --threads 0
+
+# The same input by file gives the reference's output, which then is an input's wrong shape.
+must 0 'median' korch-run "$plan" --input "inputImage=$set/input_0.pb" --output-dir "$tmp/o" --repeat 1
+if [ -s "$tmp/o/outputImage.npy" ]; then ok; else bad "no outputImage.npy"; fi
+must 0 'median' korch-run "$plan" --input inputImage=random --seed 7 --repeat 1 --output-dir "$tmp/o1"
+must 0 'median' korch-run "$plan" --seed 7 --repeat 1 --output-dir "$tmp/o2"
+if cmp -s "$tmp/o1/outputImage.npy" "$tmp/o2/outputImage.npy"; then ok; else bad "equal seeds, other outputs"; fi
+printf '\223NUMPY\1\0\067\0{"descr": "<f4", "fortran_order": False, "shape": ()} \n\0\0\0\0' >"$tmp/small.npy"
+must 2 'is f32\[1,3,56,56\] and was given f32\[\]' korch-run "$plan" --input "inputImage=$tmp/small.npy"
+
+must 0 'ONNX nodes' korch-plan show "$plan"
+must 0 '"digest":"[0-9a-f]{64}"' korch-plan show --json "$plan"
+must 0 'rivals|no other candidate' korch-plan explain "$plan"
+must 0 '"steps":\[\{"step":0' korch-plan explain --json "$plan"
+must 0 'digraph plan' korch-plan dot "$plan"
+must 0 'kvec' korch-plan source "$plan"
+must 0 '^verdict +holds' korch-plan verify "$plan"
+must 0 '"holds":true' korch-plan verify --json "$plan"
+must 0 'the search, repeated' korch-plan verify --resolve "$plan"
+
+must 0 'kernels rebuilt' korch-plan rebuild -o "$tmp/again.korch" "$plan"
+must 0 '^agrees' korch-run "$tmp/again.korch" --check "$case" --rel 1e-4
+must 0 'holds' korch-plan verify "$tmp/again.korch"
+KORCH_CC=$tmp/no-compiler must 78 'KORCH_CC' korch-plan rebuild -o "$tmp/none.korch" "$plan"
+if [ -e "$tmp/none.korch" ]; then bad "a failed rebuild left a file"; else ok; fi
+
+# One byte of a stored name, the format's version, the application's number.
+cp "$plan" "$tmp/bad.korch"
+hit "$tmp/bad.korch" "$(grep -abo outputImage "$plan" | head -n 1 | cut -d: -f1)" 88
+must 1 'damaged' korch-run "$tmp/bad.korch"
+must 1 'damaged' korch-plan verify "$tmp/bad.korch"
+cp "$plan" "$tmp/bad.korch"
+hit "$tmp/bad.korch" 63 77
+must 1 'newer Korch' korch-run "$tmp/bad.korch"
+cp "$plan" "$tmp/bad.korch"
+hit "$tmp/bad.korch" 70 1
+must 1 'is not a plan' korch-plan show "$tmp/bad.korch"
+finish
