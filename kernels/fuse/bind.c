@@ -370,6 +370,10 @@ block_axis(struct tile_prog *p, const struct tile_pass *tp, axis_id *r)
 	ix_id from = ix_mulc(x, ix_axis(x, o->id), tp->block), limit = IX_NONE;
 	bool exact = o->extent % tp->block == 0;
 
+	if (tp->block >= o->extent) { /* one block is all of it */
+		*r = tx_axis(x, AXIS_PAR, 0, o->extent - 1, IX_NONE);
+		return ix_axis(x, *r);
+	}
 	if (!has_anchor(p, tp)) {
 		struct tile_axis part = {.role = AXIS_PAR, .lo = 0, .hi = o->extent - 1, .from = from,
 		    .limit = ix_addc(x, from, tp->block), .is_exact = exact};

@@ -1,0 +1,77 @@
+/* tests/opt_emit.c: the fusion module and the generator over a graph taken as one kernel spec. */
+#include "opt.h"
+#include "../kernels/emit/emit.h"
+#include "../kernels/fuse/tile.h"
+
+static bool
+read_spec(struct opt_call *c, struct spec *s, struct err *e)
+{
+	struct graph g;
+	struct bitset all;
+
+	if (!graph_read(&g, c->a, c->text, e))
+		return false;
+	if (g.n_outputs == 0)
+		return err_set(e, ERR_USAGE, "the graph has no output");
+	all = bitset_make(c->a, g.n_nodes);
+	for (uint32_t i = 0; i < g.n_nodes; i++)
+		bit_set(&all, i);
+	spec_make(c->a, &g, &all, g.outputs, g.n_outputs, s, NULL);
+	return true;
+}
+
+static struct target
+target_of(const struct opt_call *c)
+{
+	struct target t = str_is(str_of(opt_arg(c, "target", "avx2")), "sse42") ? target_sse42 : target_avx2;
+
+	t.strict = opt_arg(c, "strict", NULL) != NULL;
+	return t;
+}
+
+bool
+opt_tile(struct opt_call *c, struct err *e)
+{
+	struct target t = target_of(c);
+	struct sched sched;
+	struct tile_prog p;
+	struct spec s;
+
+	if (!read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "schedule", "")), &sched, e)
+	    || !tile_make(c->a, &s, &sched, &t, &p, e))
+		return false;
+	tile_print(c->out, &p);
+	return true;
+}
+
+bool
+opt_emit(struct opt_call *c, struct err *e)
+{
+	struct target t = target_of(c);
+	struct kernel_code k;
+	struct spec s;
+
+	if (!read_spec(c, &s, e) || !emit_c(c->a, &s, str_of(opt_arg(c, "schedule", "")), &t, "k", &k, e))
+		return false;
+	sb_add(c->out, k.text);
+	for (uint32_t i = 0; i < k.n_passes; i++)
+		sb_addf(c->out, "# pass %u range %lld\n", i, (long long)k.range[i]);
+	sb_addf(c->out, "# shared %zu local %zu packs %u\n", k.shared_bytes, k.local_bytes, k.n_packs);
+	return true;
+}
+
+bool
+opt_space(struct opt_call *c, struct err *e)
+{
+	struct target t = target_of(c);
+	struct str *list;
+	struct spec s;
+	uint32_t n;
+
+	if (!read_spec(c, &s, e))
+		return false;
+	space_list(c->a, &s, &t, 32, &list, &n);
+	for (uint32_t i = 0; i < n; i++)
+		sb_addf(c->out, "\"%.*s\"\n", STR_ARG(list[i]));
+	return true;
+}
