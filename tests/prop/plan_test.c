@@ -83,13 +83,15 @@ plans_of_rewritten_graphs(void **state)
 		struct rng r = {seed * 977};
 		struct random_opts o = {.n_nodes = 2 + (uint32_t)(seed % 10), .kinds = RG_MAP | RG_BCAST | RG_REDUCE |
 		    RG_LAYOUT | RG_MATMUL, .max_elements = 256, .chain = seed % 2 == 0};
+		struct rewrite_opts rules = {.normalize = true, .alternatives = true, .worst = NUM_REASSOC,
+		    .max_nodes = 4096};
 		struct rewrite_stats stats;
 		struct graph g, sorted, to;
 		struct err e = {0};
 
 		random_graph(&g, &a, &r, &o);
 		graph_sort(&sorted, &a, &g, NULL);
-		if (!rewrite_run(&a, &sorted, &(struct rewrite_opts){true, true, NUM_REASSOC, 4096}, &to, &stats, &e))
+		if (!rewrite_run(&a, &sorted, &rules, &to, &stats, &e))
 			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
 		for (uint32_t i = 0; i < to.n_nodes; i++)
 			for (uint32_t j = 0; j < i; j++)
