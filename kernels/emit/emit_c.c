@@ -153,8 +153,10 @@ arrays(struct gen *g, const struct array_use *u, bool call)
 static const char *
 stage_words(struct gen *g, const struct stage *s)
 {
+	if (s->node == NO_NODE && s->packs)
+		return "a factor, packed by columns";
 	if (s->node == NO_NODE)
-		return "copy";
+		return g->p->tensors[s->tensor].at == AT_RESULT ? "copy" : "rows of a factor, with what stands before it";
 	return arena_printf(g->a, "%%%u = %s", s->tensor, prim_info[s->prim].name);
 }
 

@@ -212,7 +212,7 @@ pack_ahead(struct tile_prog *p, const struct packing *k, ix_id column)
 static void
 pack_stage(struct tile_prog *p, struct packing *k, ex_id body)
 {
-	struct stage m = {.kind = STAGE_MAP, .tensor2 = UINT32_MAX, .node = k->s->node, .body = body,
+	struct stage m = {.kind = STAGE_MAP, .packs = true, .tensor2 = UINT32_MAX, .node = NO_NODE, .body = body,
 	    .a = EX_NONE, .b = EX_NONE, .acc = DT_f32, .init = EX_NONE, .target = IX_NONE};
 	int64_t dim[ANCHOR_AXES + 2], stride = 1;
 	axis_id id[ANCHOR_AXES + 2];

@@ -254,7 +254,7 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 	struct tx *x = p->tx;
 	struct anchor *n = b->n;
 	struct panel pn = {.body = b->s->a};
-	struct stage m = {.kind = STAGE_MAP, .tensor2 = UINT32_MAX, .node = b->s->node, .a = EX_NONE,
+	struct stage m = {.kind = STAGE_MAP, .tensor2 = UINT32_MAX, .node = NO_NODE, .a = EX_NONE,
 	    .b = EX_NONE, .acc = DT_f32, .init = EX_NONE, .target = IX_NONE, .pass = pass};
 	struct tile_pass *tp = &p->pass[pass];
 	ix_id at = ix_const(x, 0), out = at;

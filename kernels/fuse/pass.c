@@ -343,6 +343,8 @@ place_stage(struct form *f, uint32_t i, struct err *e)
 		bool call = f->p->stages[maker].at_call;
 
 		reads_pass |= !call;
+		/* A packed factor serves all rows: it is made before they are dealt out. */
+		call |= f->p->stages[maker].packs;
 		first = MAX_OF(first, call ? f->min_pass[maker] : pass_of(f, maker));
 		barrier = MAX_OF(barrier, f->min_pass[maker]);
 	}

@@ -9,15 +9,34 @@
 
 enum { MAX_BLOCKS = 64, WORTH = 65536, ENOUGH_ROWS = 8, MIN_BLOCK_WORK = 2048 };
 
-/* Results that make rows of their own: all but the axis that runs through memory. */
+struct contiguous {
+	const struct tx *x;
+	axis_id axis;
+	bool found;
+};
+
+static void
+note_contiguous(void *self, const struct ex *read)
+{
+	struct contiguous *c = self;
+	int64_t coef;
+
+	c->found |= ix_coef(c->x, read->ix, c->axis, &coef) && coef == 1;
+}
+
+/* Results that make rows of their own: all but the axis that runs through the operand's memory. */
 static double
-outer_results(const struct stage *s)
+outer_results(const struct lower *l, const struct stage *s)
 {
 	double n = 1;
 
-	for (uint32_t k = 0; k < s->n_par; k++)
-		if (s->axis[k].stride != 1)
+	for (uint32_t k = 0; k < s->n_par; k++) {
+		struct contiguous c = {.x = l->tx, .axis = s->axis[k].id};
+
+		ex_reads(l->tx, s->body, note_contiguous, &c);
+		if (!c.found)
 			n *= (double)s->axis[k].extent;
+	}
 	return n;
 }
 
@@ -28,7 +47,7 @@ wants_split(const struct lower *l, const struct stage *s)
 		return false;
 	if (sched_get(l->p->sched, KNOB_split, 1) == 0)
 		return false;
-	return stage_work(s) >= WORTH && outer_results(s) < ENOUGH_ROWS
+	return stage_work(s) >= WORTH && outer_results(l, s) < ENOUGH_ROWS
 	    && l->p->tensors[s->tensor].count <= 4096;
 }
 

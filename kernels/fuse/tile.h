@@ -186,6 +186,7 @@ struct stage {
 	ix_id out;            /* where the element goes: in the result, shared or local part */
 	uint32_t pass;
 	bool at_call;         /* made once per call of the pass's function (small) */
+	bool packs;           /* makes a packed factor */
 	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
 	struct anchor *anchor; /* LINEAR: how the micro-kernel computes it; NULL: loop nest */
 };
