@@ -1,0 +1,141 @@
+/* tests/bench/main_candidates.c: the candidates of a model as kernels: every STEP-th distinct spec
+ * is generated, compiled and compared with the interpreter (small models: in full).
+ *
+ *   bench-candidates [--step=N] [--from=N] [--rel=R] MODEL.onnx */
+#include "../../daemon/fission/fission.h"
+#include "../../daemon/identify/identify.h"
+#include "../../daemon/rewrite/rewrite.h"
+#include "../harness/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 32, SAMPLES = 64 };
+
+struct args {
+	int64_t step, from;
+	double rel;
+	const char *file;
+};
+struct totals {
+	uint32_t checked, refused, wrong;
+};
+
+static bool
+candidates_of(struct arena *a, const char *file, struct cand_set *out, struct err *e)
+{
+	struct bytes onnx;
+	struct model m;
+	struct graph prim, g;
+	struct fission_stats fs;
+	const struct rewrite_opts ro = {
+	    .normalize = true, .alternatives = true, .worst = NUM_PRECISION, .max_nodes = 100000};
+
+	return os_read_file(os_real(), a, file, (size_t)2 << 30, &onnx, e) &&
+	    model_read(a, onnx, file, NULL, &model_limits_default, &m, e) && fission_run(a, &m, &prim, &fs, e) &&
+	    rewrite_run(a, &prim, &ro, &g, NULL, e) && identify_run(a, &g, IDENTIFY_FULL, NULL, out, e);
+}
+
+/* More arithmetic than the interpreter should be asked for in full. */
+static bool
+is_heavy(const struct spec *s)
+{
+	double flops = 0;
+
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		flops += node_flops(&s->g, &s->g.nodes[i]);
+	return flops > 2e8;
+}
+
+static void
+report(const struct spec *s, uint32_t number, const char *what, const char *why)
+{
+	printf("spec %u %s: %s\n%.*s", number, what, why, STR_ARG(s->text));
+}
+
+static void
+check_batch(struct arena *a, struct test_kernel *k, const uint32_t *number, uint32_t n, double rel, struct totals *t)
+{
+	struct err e = {0};
+
+	if (!kernel_compile(a, k, n, &target_avx2, &e)) {
+		printf("specs %u..%u do not compile: %s\n", number[0], number[n - 1], e.msg);
+		t->wrong += n;
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct arena tmp = {0};
+		struct err wrong = {0};
+		bool heavy = is_heavy(&k[i].spec);
+		bool ok = heavy ? kernel_check_sampled(&tmp, &k[i], SAMPLES, rel, &wrong)
+				: kernel_check(&tmp, &k[i], 1 + i % 3, rel, &wrong);
+		if (!ok && !(heavy && wrong.code == ERR_LIMIT)) {
+			report(&k[i].spec, number[i], "is wrong", wrong.msg);
+			t->wrong++;
+		}
+		t->checked++;
+		arena_fini(&tmp);
+	}
+}
+
+static bool
+run(const struct args *args, struct totals *t, struct err *e)
+{
+	struct arena a = {0};
+	struct cand_set cs;
+	bool ok = candidates_of(&a, args->file, &cs, e);
+
+	for (int64_t i = args->from; ok && i < cs.n_specs;) {
+		struct arena batch = {0};
+		struct test_kernel *k = NEW_ARRAY(&batch, struct test_kernel, BATCH);
+		uint32_t number[BATCH], n = 0;
+		struct rng r = {(uint64_t)i};
+
+		for (; i < cs.n_specs && n < BATCH; i += args->step) {
+			struct err refused = {0};
+			number[n] = ck_u32((size_t)i);
+			if (kernel_make(&batch, &cs.specs[i], STR(""), &target_avx2, n, &r, &k[n], &refused)) {
+				n++;
+			} else {
+				report(&cs.specs[i], number[n], "is refused", refused.msg);
+				t->refused++;
+			}
+		}
+		if (n)
+			check_batch(&batch, k, number, n, args->rel, t);
+		arena_fini(&batch);
+	}
+	arena_fini(&a);
+	return ok;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct args args = {.step = 1, .rel = 1e-3};
+	struct totals t = {0};
+	struct err e = {0};
+
+	for (int i = 1; i < argc; i++) {
+		if (strncmp(argv[i], "--step=", 7) == 0)
+			(void)str_to_i64(str_of(argv[i] + 7), &args.step);
+		else if (strncmp(argv[i], "--from=", 7) == 0)
+			(void)str_to_i64(str_of(argv[i] + 7), &args.from);
+		else if (strncmp(argv[i], "--rel=", 6) == 0)
+			(void)str_to_f64(str_of(argv[i] + 6), &args.rel);
+		else
+			args.file = argv[i];
+	}
+	if (!args.file || args.step < 1 || args.from < 0) {
+		fprintf(stderr, "usage: bench-candidates [--step=N] [--from=N] [--rel=R] MODEL.onnx\n");
+		return 2;
+	}
+	if (!run(&args, &t, &e)) {
+		fprintf(stderr, "bench-candidates: %s\n", e.msg);
+		return err_exit_status(e.code);
+	}
+	printf("%s: %u kernels checked, %u refused by the generator, %u wrong\n", args.file, t.checked, t.refused,
+	    t.wrong);
+	return t.wrong ? 1 : 0;
+}
