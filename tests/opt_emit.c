@@ -23,9 +23,9 @@ read_spec(struct opt_call *c, struct spec *s, struct err *e)
 static struct target
 target_of(const struct opt_call *c)
 {
-	struct target t = str_is(str_of(opt_arg(c, "target", "avx2")), "sse42") ? target_sse42 : target_avx2;
+	struct target t = str_is(str_of(opt_arg(c, "--target", "avx2")), "sse42") ? target_sse42 : target_avx2;
 
-	t.strict = opt_arg(c, "strict", NULL) != NULL;
+	t.strict = opt_arg(c, "--strict", NULL) != NULL;
 	return t;
 }
 
@@ -37,7 +37,7 @@ opt_tile(struct opt_call *c, struct err *e)
 	struct tile_prog p;
 	struct spec s;
 
-	if (!read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "schedule", "")), &sched, e)
+	if (!read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e)
 	    || !tile_make(c->a, &s, &sched, &t, &p, e))
 		return false;
 	tile_print(c->out, &p);
@@ -51,7 +51,7 @@ opt_emit(struct opt_call *c, struct err *e)
 	struct kernel_code k;
 	struct spec s;
 
-	if (!read_spec(c, &s, e) || !emit_c(c->a, &s, str_of(opt_arg(c, "schedule", "")), &t, "k", &k, e))
+	if (!read_spec(c, &s, e) || !emit_c(c->a, &s, str_of(opt_arg(c, "--schedule", "")), &t, "k", &k, e))
 		return false;
 	sb_add(c->out, k.text);
 	for (uint32_t i = 0; i < k.n_passes; i++)
