@@ -91,7 +91,12 @@ f_in(struct fission *f, uint32_t i)
 		f_fail(f, "operand %u is missing", i);
 		return f->blank;
 	}
-	return f->of_value[f->node->in[i]];
+	tensor_id t = f->of_value[f->node->in[i]];
+	if (t.i != NO_TENSOR.i)
+		return t;
+	f_fail(f, "operand %u, '%s', is a result of its node that is not supported", i,
+	    f->m->values[f->node->in[i]].name);
+	return f->blank;
 }
 
 bool

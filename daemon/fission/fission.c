@@ -78,10 +78,8 @@ check_node(struct fission *f)
 		else if (!has_kind(&n->attr[i], row))
 			f_fail(f, "attribute '%s' is of the wrong kind", n->attr[i].name);
 	}
-	uint32_t most = MAX_OF(f->op->out, 1);
-	for (uint32_t i = most; i < n->n_out; i++)
-		if (n->out[i] != NO_VALUE)
-			f_fail(f, "result %u is not supported; %s has at most %u", i, n->op, most);
+	if (n->n_out > MAX_OF(f->op->out, 1))
+		f_fail(f, "it has %u results; %s makes at most %u", n->n_out, n->op, MAX_OF(f->op->out, 1));
 }
 
 static void
@@ -124,8 +122,7 @@ run_node(struct fission *f, uint32_t number, struct fission_stats *stats)
 	for (uint32_t i = 0; i < n->n_out && !f->failed; i++) {
 		if (n->out[i] == NO_VALUE)
 			continue;
-		if (f->outs[i].i == NO_TENSOR.i)
-			f_fail(f, "result %u is not supported", i);
+		/* one that stays absent is an error only where it is read */
 		f->of_value[n->out[i]] = f->outs[i];
 	}
 	if (f->failed)
@@ -214,8 +211,14 @@ fission_run(
 		if (f.failed)
 			return false;
 	}
-	for (uint32_t i = 0; i < m->n_outputs; i++)
-		graph_output(&g, f.of_value[m->outputs[i]], m->values[m->outputs[i]].name);
+	for (uint32_t i = 0; i < m->n_outputs; i++) {
+		tensor_id t = f.of_value[m->outputs[i]];
+		const char *name = m->values[m->outputs[i]].name;
+		if (t.i == NO_TENSOR.i)
+			return err_set(
+			    e, ERR_MODEL, "%s: output '%s' is a result that is not supported", m->file, name);
+		graph_output(&g, t, name);
+	}
 	turn_each_operator(&g);
 	graph_sort(out, a, &g, NULL);
 	stats->n_primitives = out->n_nodes;

@@ -254,7 +254,7 @@ fiss_BatchNormalization_7(struct fission *f)
 	tensor_id x = f_in(f, 0), scale = f_in(f, 1), bias = f_in(f, 2), mean = f_in(f, 3), var = f_in(f, 4);
 	int rank = b_rank(f, x);
 
-	if (f_int(f, "training_mode") || (f->node->opset >= 14 && f->node->n_out > 1))
+	if (f_int(f, "training_mode"))
 		f_fail(f, "training mode is not supported");
 	if (!f_int(f, "spatial"))
 		f_fail(f, "attribute 'spatial' 0 is not supported");

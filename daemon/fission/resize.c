@@ -433,6 +433,13 @@ read_mode(struct fission *f)
 	return m == 3 ? LINEAR : (enum mode)m;
 }
 
+/* An empty operand stands for one that is left out. */
+static bool
+has_numbers(struct fission *f, uint32_t i)
+{
+	return f_has(f, i) && shape_count(b_shape(f, f_in(f, i))) > 0;
+}
+
 void
 fiss_Resize_11(struct fission *f)
 {
@@ -452,10 +459,10 @@ fiss_Resize_11(struct fission *f)
 	r.round = (enum round)f_choice(f, "nearest_mode", rounds);
 	identity(f, &r, x);
 	read_roi(f, &r, axes, n_axes);
-	if (f_has(f, 3)) {
+	if (has_numbers(f, 3)) {
 		const int64_t *sizes = f_const_ints(f, 3, "sizes", &n);
 		sizes_from(f, &r, x, sizes, n, axes, n_axes);
-	} else if (f_has(f, 2)) {
+	} else if (has_numbers(f, 2)) {
 		const double *scales = f_const_nums(f, 2, "scales", &n);
 		scales_from(f, &r, x, scales, n, axes, n_axes);
 	} else {
