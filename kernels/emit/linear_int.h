@@ -20,11 +20,10 @@ struct micro {
 	int64_t row_step;                  /* 0: pointers of its own for each row */
 	bool a_vector;                     /* a has columns too: vectors of a, not one element repeated */
 	bool unroll;                       /* the innermost K loop is written out */
-	bool resumes;                      /* K comes in blocks: t is added to unless `first` */
 	bool prefetch;                     /* rows of the tile below are fetched ahead; needs row_step */
 };
 /* static inline void SYMBOL_hH(const float *a | const float *const *row, const float *b, float *t
- * [, k_i64 k0, k_i64 k1, k_i64 first][, k_i64 ahead]); ahead: floats of each row below to fetch */
+ * [, k_i64 ahead]); ahead: floats of each row below to fetch */
 void micro_emit(struct strbuf *sb, const struct micro *m, int rows);
 
 /* linear.c */

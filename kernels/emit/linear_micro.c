@@ -16,8 +16,6 @@ emit_head(struct strbuf *sb, const struct micro *m, int rows)
 	sb_addf(sb, "static inline __attribute__((always_inline)) void\n%s_h%d(", m->symbol, rows);
 	sb_addz(sb, m->row_step ? "const float *restrict a, " : "const float *const *row, ");
 	sb_addz(sb, "const float *restrict b, float *restrict t");
-	if (m->resumes)
-		sb_addz(sb, ", k_i64 k0, k_i64 k1, k_i64 first");
 	if (m->prefetch)
 		sb_addz(sb, ", k_i64 ahead");
 	sb_addz(sb, ")\n{\n");
@@ -33,13 +31,8 @@ static void
 emit_accumulators(struct strbuf *sb, const struct micro *m, int rows)
 {
 	for (int r = 0; r < rows; r++)
-		for (int v = 0; v < m->nv; v++) {
-			sb_addf(sb, "\tkvec c%d_%d = ", r, v);
-			if (m->resumes)
-				sb_addf(sb, "first ? (kvec){0} : ");
-			sb_addf(sb, m->resumes ? "*(const kvec *)(t + %d);\n" : "{0};\n",
-			    (r * m->nv + v) * m->lanes);
-		}
+		for (int v = 0; v < m->nv; v++)
+			sb_addf(sb, "\tkvec c%d_%d = {0};\n", r, v);
 }
 
 /* One turn of the innermost loop: nv vectors of b, and for each row either one element of a
@@ -92,16 +85,13 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 	bool last = l == m->n_loops - 1;
 	char index[48];
 
-	if (last && m->unroll && !(l == 0 && m->resumes)) {
+	if (last && m->unroll) {
 		emit_unrolled(sb, m, rows, l, in);
 		return;
 	}
 	if (last)
 		sb_addf(sb, "%s_Pragma(\"GCC unroll 1\")\n", in);
-	if (l == 0 && m->resumes)
-		sb_addf(sb, "%sfor (k_i64 i0 = k0; i0 < k1; i0++", in);
-	else
-		sb_addf(sb, "%sfor (k_i64 i%d = 0; i%d < %lld; i%d++", in, l, l, (long long)m->trip[l], l);
+	sb_addf(sb, "%sfor (k_i64 i%d = 0; i%d < %lld; i%d++", in, l, l, (long long)m->trip[l], l);
 	if (last)
 		sb_addf(sb, ", b += %d", m->nv * m->lanes);
 	sb_addz(sb, ") {\n");
@@ -129,9 +119,6 @@ micro_emit(struct strbuf *sb, const struct micro *m, int rows)
 		bug("a register tile of %d rows, %d vectors, %d loops", rows, m->nv, m->n_loops);
 	emit_head(sb, m, rows);
 	emit_accumulators(sb, m, rows);
-	if (m->resumes && m->n_loops > 1)
-		for (int r = 0; r < rows; r++)
-			sb_addf(sb, "\ta%d += k0 * %lld;\n", r, (long long)m->step[0]);
 	for (int r = 0; r < rows && m->prefetch; r++)
 		sb_addf(sb, "\tfor (k_i64 q = 0; q < ahead; q += 16)\n"
 		    "\t\t__builtin_prefetch(a%d + %lld + q, 0, 3);\n", r, (long long)rows * m->row_step);

@@ -43,11 +43,12 @@ anchor_vectors(const struct tile_prog *p, int64_t n_columns)
 	return (int)sched_get(p->sched, KNOB_nv, best);
 }
 
-/* As many rows as there are registers for: rows * nv accumulators, nv of b, one of a. */
+/* As many rows as there are registers for: rows * nv accumulators, nv of b, and one of a unless
+ * it is multiplied straight from memory. */
 int
-anchor_rows(const struct tile_prog *p, int nv)
+anchor_rows(const struct tile_prog *p, int nv, bool a_vector)
 {
-	int rows = (p->target->n_vregs - nv - 1) / nv;
+	int rows = (p->target->n_vregs - nv - !a_vector) / nv;
 
 	return MAX_OF(1, MIN_OF(rows, 14));
 }

@@ -47,6 +47,17 @@ put_axis(struct binding *b, struct anchor_axis *list, uint32_t *n, const struct 
 }
 
 static bool
+is_last_row(struct binding *b, uint32_t k)
+{
+	for (uint32_t i = k + 1; i + 1 < b->s->n_par; i++)
+		if (!ex_has(b->p->tx, b->s->b, b->s->axis[i].id))
+			return false;
+	return true;
+}
+
+/* Where a has the column too a tile is soon done: its rows stay along one axis, so that they lie
+ * evenly apart, and the other row axes are stepped through like batch axes. */
+static bool
 sort_axes(struct binding *b)
 {
 	struct tx *x = b->p->tx;
@@ -55,9 +66,9 @@ sort_axes(struct binding *b)
 
 	for (uint32_t i = 0; i + 1 < s->n_par; i++) {
 		const struct stage_axis *a = &s->axis[i];
-		bool in_b = ex_has(x, s->b, a->id);
+		bool in_b = ex_has(x, s->b, a->id), outside = n->a_vector && !is_last_row(b, i);
 
-		if (in_b ? !put_axis(b, n->batch, &n->n_batch, a) : !put_axis(b, n->row, &n->n_row, a))
+		if (in_b || outside ? !put_axis(b, n->batch, &n->n_batch, a) : !put_axis(b, n->row, &n->n_row, a))
 			return false;
 	}
 	n->n_k_total = 1;
@@ -209,24 +220,33 @@ plain_dim(struct binding *b, struct panel *pn, const struct anchor_axis *a)
 	pn->dim[pn->n++] = (struct anchor_axis){.id = u, .extent = a->extent, .limit = a->limit};
 }
 
+/* The panel's dimension for an axis of the rows, with the K axis that slides along it if any. */
+static void
+row_dim(struct binding *b, struct panel *pn, const struct anchor_axis *r, bool slides)
+{
+	const struct anchor *n = b->n;
+
+	for (uint32_t j = 0; j < n->n_k && slides; j++)
+		if (!pn->k_paired[j] && pair(b, pn, r, &n->k[j])) {
+			pn->k_paired[j] = true;
+			return;
+		}
+	if (ex_has(b->p->tx, pn->body, r->id))
+		plain_dim(b, pn, r);
+}
+
 /* Dimensions of the panel, outermost first: rows (with their halos), batch, K, columns. */
 static void
 panel_dims(struct binding *b, struct panel *pn, const struct stage_axis *column)
 {
 	struct anchor *n = b->n;
 
-	for (uint32_t i = 0; i < n->n_row; i++) {
-		bool paired = false;
-
-		for (uint32_t j = 0; j < n->n_k && !paired; j++)
-			if (!pn->k_paired[j] && pair(b, pn, &n->row[i], &n->k[j]))
-				paired = pn->k_paired[j] = true;
-		if (!paired && ex_has(b->p->tx, pn->body, n->row[i].id))
-			plain_dim(b, pn, &n->row[i]);
-	}
-	for (uint32_t i = 0; i < n->n_batch; i++)
-		if (ex_has(b->p->tx, pn->body, n->batch[i].id))
-			plain_dim(b, pn, &n->batch[i]);
+	for (uint32_t i = 0; i < n->n_batch && n->a_vector; i++)
+		row_dim(b, pn, &n->batch[i], true);
+	for (uint32_t i = 0; i < n->n_row; i++)
+		row_dim(b, pn, &n->row[i], true);
+	for (uint32_t i = 0; i < n->n_batch && !n->a_vector; i++)
+		row_dim(b, pn, &n->batch[i], false);
 	for (uint32_t j = 0; j < n->n_k; j++)
 		if (!pn->k_paired[j] && ex_has(b->p->tx, pn->body, n->k[j].id))
 			plain_dim(b, pn, &n->k[j]);
@@ -546,7 +566,7 @@ begin(struct binding *b)
 	n->a_vector = ex_has(p->tx, s->a, last->id);
 	if (!sort_axes(b) || !bind_b(b, last->id))
 		return false;
-	n->mr = (int)sched_get(p->sched, KNOB_mr, anchor_rows(p, n->nv));
+	n->mr = (int)sched_get(p->sched, KNOB_mr, anchor_rows(p, n->nv, n->a_vector));
 	return true;
 }
 
