@@ -80,6 +80,7 @@ run_front(struct tune *t, struct err *e)
 	    .tolerance = o->tolerance,
 	    .strict = o->strict,
 	};
+	struct arena file = {0}; /* of the model's bytes: not needed behind the front */
 	struct bytes onnx;
 
 	for (uint32_t i = 0; i < o->n_shapes; i++)
@@ -87,10 +88,13 @@ run_front(struct tune *t, struct err *e)
 		    t->arena, "%.*s=%.*s", STR_ARG(o->shapes[i].name), STR_ARG(o->shapes[i].value)));
 	if (!mode_of(o->fusion, &fo.mode, e))
 		return false;
-	if (!os_read_file(t->os, t->arena, path, model_limits_default.max_file_bytes, &onnx, e))
-		return false;
-	t->model_digest = hash_bytes(onnx.p, onnx.n);
-	return front_run(t->arena, onnx, &fo, &t->front, e);
+	bool ok = os_read_file(t->os, &file, path, model_limits_default.max_file_bytes, &onnx, e);
+	if (ok) {
+		t->model_digest = hash_bytes(onnx.p, onnx.n);
+		ok = front_run(t->arena, onnx, &fo, &t->front, e);
+	}
+	arena_fini(&file);
+	return ok;
 }
 
 static void
