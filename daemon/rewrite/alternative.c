@@ -18,14 +18,15 @@ is_large_map(const struct rw *r, const struct node *n)
 	return prim_info[n->prim].class == CLASS_MAP && shape_count(rw_shape(r, n->out[0])) > few;
 }
 
-/* The operand of map n that primitive p makes; all others are broadcasts or constants. */
+/* The operand of map n that primitive p makes, for n alone (else it is stored anyway); all others
+ * are broadcasts or constants. */
 static bool
 one_operand_by(const struct rw *r, const struct node *n, enum prim p, uint32_t *which)
 {
 	bool found = false;
 
 	for (uint32_t i = 0; i < n->n_in; i++) {
-		if (rw_made_by(r, n->in[i], p)) {
+		if (rw_made_by(r, n->in[i], p) && rw_single(r, n->in[i])) {
 			if (found && n->in[*which].i != n->in[i].i)
 				return false;
 			found = true;

@@ -140,6 +140,38 @@ rule_row_scale(struct rw *r, const struct expr *x, tensor_id *out)
 	return false;
 }
 
+/* matmul(reshape(T x), W) with T within the dimensions that become columns: the weight's rows are
+ * permuted instead.  Flattening in front of a dense layer is the case. */
+bool
+rule_transpose_into_weight(struct rw *r, const struct expr *x, tensor_id *out)
+{
+	bool known = x->prim == PRIM_matmul && x->result.shape.rank == 2 && shape_has_data(r, x->in[1]);
+	const struct node *v = known ? rw_made_by(r, x->in[0], PRIM_reshape) : NULL;
+	const struct node *t = v ? rw_made_by(r, v->in[0], PRIM_transpose) : NULL;
+	int64_t back[MAX_RANK + 1], rows = 1;
+	int lead = 0;
+
+	if (!t)
+		return false;
+	const int64_t *perm = at_ints(&t->at, ATTR_perm);
+	const struct shape flat = *rw_shape(r, x->in[0]), wide = *rw_shape(r, v->in[0]), w = *rw_shape(r, x->in[1]);
+	while (lead < wide.rank && perm[lead] == lead && rows * wide.dim[lead] <= flat.dim[0])
+		rows *= wide.dim[lead++];
+	if (rows != flat.dim[0] || lead == wide.rank || wide.rank - lead >= MAX_RANK)
+		return false;
+	struct shape tall = {.rank = wide.rank - lead + 1};
+	for (int i = lead; i < wide.rank; i++) {
+		tall.dim[i - lead] = wide.dim[i];
+		back[perm[i] - lead] = i - lead;
+	}
+	tall.dim[tall.rank - 1] = w.dim[1];
+	back[tall.rank - 1] = tall.rank - 1;
+	tensor_id turned = rw_transpose(r, rw_reshape(r, x->in[1], &tall), tall.rank, back);
+	tensor_id rows_of_x = rw_reshape(r, t->in[0], &flat);
+	*out = rw_op2(r, PRIM_matmul, rows_of_x, rw_reshape(r, turned, &w));
+	return true;
+}
+
 /* ---- canonical matmul ------------------------------------------------------------------------- */
 static int64_t
 product(const int64_t *dim, int n)
