@@ -67,19 +67,44 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 	return true;
 }
 
-/* Few enough primitives that no limit of passes or scratch can be met, however they fall. */
-static bool
-surely_fits(const struct spec *s)
+/* At most so many stages, and so many passes: what must have one, results, and maps whose result is
+ * read more often than it is made. */
+static uint32_t
+most_stages(struct arena *tmp, const struct graph *g)
 {
-	uint32_t passes = s->g.n_nodes;
+	uint8_t *readers = NEW_ARRAY(tmp, uint8_t, g->n_tensors), *spreads = NEW_ARRAY(tmp, uint8_t, g->n_tensors);
+	uint32_t n = g->n_outputs;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		enum prim_class class = prim_info[g->nodes[i].prim].class;
+		for (uint32_t k = 0; k < g->nodes[i].n_in; k++) {
+			if (readers[g->nodes[i].in[k].i] < 2)
+				readers[g->nodes[i].in[k].i]++;
+			spreads[g->nodes[i].in[k].i] |= class == CLASS_BCAST || class == CLASS_LINEAR || class == CLASS_REDUCE;
+		}
+	}
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		enum prim_class class = prim_info[g->nodes[i].prim].class;
+		if (class == CLASS_REDUCE)
+			n += 2; /* partial sums and their combination */
+		else if (class == CLASS_LINEAR || class == CLASS_OPAQUE)
+			n += 2; /* its factor may be packed first */
+		else if (class == CLASS_MAP)
+			n += readers[g->nodes[i].out[0].i] > 1 || spreads[g->nodes[i].out[0].i];
+	}
+	return n;
+}
+
+/* Few enough that no limit of passes or scratch can be met, however they fall. */
+static bool
+surely_fits(struct arena *tmp, const struct spec *s)
+{
 	size_t bytes = 0, n;
 
-	for (uint32_t i = 0; i < s->g.n_nodes; i++)
-		passes += prim_info[s->g.nodes[i].prim].class == CLASS_REDUCE;
 	for (uint32_t t = 0; t < s->g.n_tensors; t++)
 		if (!shape_bytes(&s->g.tensors[t].shape, s->g.tensors[t].type, &n) || (bytes += n) > (size_t)1 << 28)
 			return false;
-	return passes <= TILE_PASSES;
+	return most_stages(tmp, &s->g) <= TILE_PASSES;
 }
 
 bool
@@ -92,5 +117,5 @@ fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e)
 		bug("the empty schedule is refused");
 	if (!rules_hold(s, e))
 		return false;
-	return surely_fits(s) || tile_make(tmp, s, &sched, &target_avx2, &p, e);
+	return surely_fits(tmp, s) || tile_make(tmp, s, &sched, &target_avx2, &p, e);
 }
