@@ -150,56 +150,60 @@ rule_fold(struct rw *r, const struct expr *x, tensor_id *out)
 }
 
 /* ---- two constants ------------------------------------------------------------------------- */
-/* Repeats a constant up to a shape of its rank. */
-static void *
-expand(struct rw *r, const struct tensor *t, const struct shape *to)
+static void
+strides_of(const struct shape *s, int64_t *stride)
 {
-	struct tensor big = {.type = t->type, .shape = *to};
-	size_t size = dtype_size(t->type);
-	int64_t n = shape_count(to), at[MAX_RANK] = {0}, stride[MAX_RANK], s = 1;
+	int64_t n = 1;
 
-	if (shape_eq(&t->shape, to))
-		return arena_dup(r->tmp, t->data, ck_mul(ck_size(n), size));
-	char *out = new_data(r, &big);
-	for (int i = to->rank - 1; i >= 0; i--) {
-		stride[i] = t->shape.dim[i] == 1 ? 0 : s;
-		s *= t->shape.dim[i];
+	for (int i = s->rank - 1; i >= 0; i--) {
+		stride[i] = s->dim[i] == 1 ? 0 : n;
+		n *= s->dim[i];
 	}
-	for (int64_t k = 0; k < n; k++) {
-		int64_t from = 0;
-		for (int i = 0; i < to->rank; i++)
-			from += at[i] * stride[i];
-		memcpy(out + (size_t)k * size, (const char *)t->data + (size_t)from * size, size);
-		for (int i = to->rank - 1; i >= 0 && ++at[i] == to->dim[i]; i--)
+}
+
+/* Sums or products of floats over the common shape; a weight may be large, so nothing is expanded. */
+static void
+combine(bool product, const struct tensor *t, const struct tensor *u, const struct shape *s, float *out)
+{
+	int64_t st[MAX_RANK] = {0}, su[MAX_RANK] = {0}, at[MAX_RANK] = {0};
+	int64_t n = shape_count(s), wide = s->rank ? s->dim[s->rank - 1] : 1;
+	int last = s->rank - 1;
+
+	strides_of(&t->shape, st);
+	strides_of(&u->shape, su);
+	for (int64_t done = 0; done < n; done += wide) {
+		const float *x = t->data, *y = u->data;
+		for (int i = 0; i < last; i++) {
+			x += at[i] * st[i];
+			y += at[i] * su[i];
+		}
+		int64_t dx = last < 0 ? 0 : st[last], dy = last < 0 ? 0 : su[last];
+		for (int64_t k = 0; k < wide; k++)
+			out[done + k] = product ? x[k * dx] * y[k * dy] : x[k * dx] + y[k * dy];
+		for (int i = last - 1; i >= 0 && ++at[i] == s->dim[i]; i--)
 			at[i] = 0;
 	}
-	return out;
 }
 
 tensor_id
 fold_map2(struct rw *r, enum prim p, tensor_id c, tensor_id d)
 {
 	const struct tensor *t = rw_tensor(r, c), *u = rw_tensor(r, d);
-	struct shape s = t->shape;
-	struct err e = {0};
+	struct tensor big = {.type = DT_f32, .shape = t->shape};
 
-	if (!t->data || !u->data || t->type != u->type || s.rank != u->shape.rank)
+	if (!t->data || !u->data || t->type != DT_f32 || u->type != DT_f32 || big.shape.rank != u->shape.rank)
 		return NO_TENSOR;
-	for (int i = 0; i < s.rank; i++) {
-		if (s.dim[i] != u->shape.dim[i] && s.dim[i] != 1 && u->shape.dim[i] != 1)
+	for (int i = 0; i < big.shape.rank; i++) {
+		int64_t *n = &big.shape.dim[i];
+		if (*n != u->shape.dim[i] && *n != 1 && u->shape.dim[i] != 1)
 			return NO_TENSOR;
-		s.dim[i] = s.dim[i] == 1 ? u->shape.dim[i] : s.dim[i];
+		*n = *n == 1 ? u->shape.dim[i] : *n;
 	}
-	int64_t n = shape_count(&s);
-	if (n > MAX_FOLD && n > shape_count(&t->shape))
+	int64_t count = shape_count(&big.shape);
+	if (count > MAX_FOLD && count > shape_count(&t->shape))
 		return NO_TENSOR;
-	struct tensor big = {.role = ROLE_CONST, .type = t->type, .shape = s};
-	const struct tensor *ins[2] = {&big, &big}, *result = &big;
-	const void *data[2] = {expand(r, t, &s), expand(r, u, &s)};
-	static const struct attrs none = {0};
-	void *to = new_data(r, &big);
-	if (!interp_prim(p, &none, 2, ins, data, 1, &result, &to, &e))
-		return NO_TENSOR;
+	float *to = new_data(r, &big);
+	combine(p == PRIM_mul, t, u, &big.shape, to);
 	bool from_weight = t->role == ROLE_WEIGHT || u->role == ROLE_WEIGHT;
-	return rw_const(r, fold_role(n, from_weight), t->type, &s, to);
+	return rw_const(r, fold_role(count, from_weight), DT_f32, &big.shape, to);
 }

@@ -84,8 +84,8 @@ shape_has_data(const struct rw *r, tensor_id t)
 /* ---- constants (fold.c) ---- */
 /* The role of a constant of `count` elements made from constants. */
 enum tensor_role fold_role(int64_t count, bool from_weight);
-/* c op d element by element, both constants of one rank, broadcast to their common shape.
- * NO_TENSOR where that is too large or not possible. */
+/* c + d or c * d (p: PRIM_add, PRIM_mul), both float constants of one rank, broadcast to their
+ * common shape.  NO_TENSOR where that is too large or not possible. */
 tensor_id fold_map2(struct rw *r, enum prim p, tensor_id c, tensor_id d);
 
 /* Can the reshape of broadcast b to `want` be a broadcast of a reshape to *low?  In each group all
