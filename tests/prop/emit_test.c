@@ -197,14 +197,20 @@ mostly_equal(const struct tensor *t, const void *have, const void *want)
 	return off <= 1 + n / 64;
 }
 
-/* A sine of a large sum turns its last bits into first ones. */
+/* A sine of a large sum, or the root of one that cancels, turns its last bits into first ones. */
 static double
 amplified(const struct graph *g)
 {
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		if (g->nodes[i].prim == PRIM_sin || g->nodes[i].prim == PRIM_cos || g->nodes[i].prim == PRIM_tan)
-			return 200;
-	return 1;
+	static const enum prim waves[] = {PRIM_sin, PRIM_cos, PRIM_tan}, poles[] = {PRIM_sqrt, PRIM_log, PRIM_div, PRIM_recip};
+	double by = 1;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		for (uint32_t k = 0; k < COUNT_OF(waves); k++)
+			by = g->nodes[i].prim == waves[k] ? fmax(by, 200) : by;
+		for (uint32_t k = 0; k < COUNT_OF(poles); k++)
+			by = g->nodes[i].prim == poles[k] ? fmax(by, 50) : by;
+	}
+	return by;
 }
 
 static bool
