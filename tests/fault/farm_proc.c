@@ -93,13 +93,18 @@ farm_proc_daemon(struct farm_proc *f, long kill_at)
 	char program[256], data[96], log[96], line[8];
 	int fd[2];
 	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"), (char *)(uintptr_t)"--data", data,
-	    (char *)(uintptr_t)"--listen", f->url, (char *)(uintptr_t)"--ready-fd", (char *)(uintptr_t)"3", NULL, NULL, NULL};
+	    (char *)(uintptr_t)"--listen", f->url, (char *)(uintptr_t)"--ready-fd", (char *)(uintptr_t)"3", NULL, NULL, NULL, NULL, NULL};
+	int n = 7;
 
 	(void)snprintf(data, sizeof(data), "%s/data", f->dir);
 	(void)snprintf(log, sizeof(log), "%s/daemon.log", f->dir);
 	if (f->tokens[0]) {
-		argv[7] = (char *)(uintptr_t)"--token-file";
-		argv[8] = f->tokens;
+		argv[n++] = (char *)(uintptr_t)"--token-file";
+		argv[n++] = f->tokens;
+	}
+	if (f->planner) {
+		argv[n++] = (char *)(uintptr_t)"--planner";
+		argv[n++] = (char *)(uintptr_t)f->planner;
 	}
 	if (pipe2(fd, O_CLOEXEC) != 0)
 		bug("pipe: %s", strerror(errno));

@@ -12,6 +12,7 @@ struct farm_proc {
 	char tokens[96];    /* --token-file, or "" */
 	pid_t daemon, worker;
 	const char *device; /* "fake:seed=1" */
+	const char *planner; /* --planner, or NULL */
 };
 void farm_proc_init(struct farm_proc *f, const char *device);
 void farm_proc_fini(struct farm_proc *f);
