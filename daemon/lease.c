@@ -291,17 +291,22 @@ put_measured(struct db *db, struct result_op *x, uint32_t i)
 	const struct m_outcome *o = &x->r->m.result.outcomes[i];
 	struct meas_key k = x->key;
 	struct meas_origin from = {str_of(x->worker), o->gen, o->effort, 0};
-	struct err *e = &x->op.err;
+	struct err *e = &x->op.err, unknown = {0};
 	uint64_t fail;
 	struct str text, cause;
 
 	k.threads = o->threads;
 	k.precision = o->precision;
+	if (o->fail && !fail_is_kept(o->fail))
+		return true; /* the machine's fault: nothing is known of the kernel */
 	if (o->threads == 0 || o->threads > 4096 || o->effort > 1000000)
 		return err_set(e, ERR_PROTO, "a result with numbers out of range");
-	/* a daemon that has lost the task in a crash still has the spec */
-	if (!spec_text(db, &x->op.arena, &o->spec, &text, e))
-		return false;
+	/* a daemon that has lost the task in a crash still has the spec; one that has not (another
+	 * data folder) can do nothing with the rows, and must not refuse the others for it */
+	if (!spec_text(db, &x->op.arena, &o->spec, &text, &unknown)) {
+		x->is_late[i] = true;
+		return unknown.code == ERR_FAILED || err_set(e, unknown.code, "%s", unknown.msg);
+	}
 	sum_up(o, &fail, &cause);
 	return meas_put(db, &o->spec, &k, o->rows, o->n_rows, &from, e) &&
 	    (fail && !fail_is_kept(fail) ? true : attempt_put(db, &o->spec, &k, o->effort, fail, cause, e)) &&
@@ -348,7 +353,7 @@ finish_one(struct daemon *d, struct result_op *x, uint32_t i)
 	const struct m_outcome *o = &x->r->m.result.outcomes[i];
 	struct farm_task *t;
 	enum farm_verdict v = farm_finish(d->farm, x->device, &o->key, o->gen, fail_of(o), daemon_now(d), &t);
-	bool has_cost = o->kind == TASK_MEASURE && !o->fail;
+	bool has_cost = o->kind == TASK_MEASURE && !o->fail && !x->is_late[i];
 
 	if (v == FARM_RETRY)
 		daemon_log(d, "task.retry", "worker=%s cause=%s", x->worker, err_name(fail_of(o)));

@@ -30,7 +30,7 @@ static struct m_outcome
 outcome_of(const struct m_task *t)
 {
 	return (struct m_outcome){.key = t->key, .gen = t->gen, .kind = t->kind, .effort = t->effort,
-	    .threads = t->threads, .precision = t->precision, .cause = STR(""), .log = STR("")};
+	    .spec = hash_bytes(t->spec.p, t->spec.n), .threads = t->threads, .precision = t->precision, .cause = STR(""), .log = STR("")};
 }
 
 static void
