@@ -17,8 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 256, MAX_SETS = 4, N_SAMPLES = 320, MAX_DISPUTED = 24 };
-static const uint64_t default_max_full = 3000000, max_cone = 2000000;
+enum { GUARD = 256, MAX_SETS = 4, N_SAMPLES = 320, MIN_SAMPLES = 48, MAX_DISPUTED = 24 };
+/* Evaluating a million elements on demand takes about as long as a whole layer by plain loops. */
+static const uint64_t default_max_full = 3000000, max_cone = 1000000;
 static const double default_tolerance = 1e-4;
 static const unsigned char guard_byte = 0xa7;
 
@@ -41,6 +42,7 @@ struct check {
 	struct set sets[MAX_SETS];
 	uint32_t n_sets;
 	bool is_small, is_sampled;
+	uint32_t n_samples;  /* of an output, at most */
 	void **peer;         /* outputs of the first right kernel on set 0, while sampled */
 };
 
@@ -128,7 +130,7 @@ choose_samples(struct check *c, const struct tensor *t, struct wanted *w, struct
 {
 	int64_t count = shape_count(&t->shape);
 
-	w->n = (uint32_t)MIN_OF(count, (int64_t)N_SAMPLES);
+	w->n = (uint32_t)MIN_OF(count, (int64_t)c->n_samples);
 	w->at = NEW_ARRAY(&c->arena, int64_t, w->n);
 	w->value = NEW_ARRAY(&c->arena, double, w->n);
 	for (uint32_t i = 0; i < w->n; i++) {
@@ -136,7 +138,7 @@ choose_samples(struct check *c, const struct tensor *t, struct wanted *w, struct
 
 		for (int d = 0; d < t->shape.rank; d++)
 			at = at * t->shape.dim[d] + telling_place(r, t->shape.dim[d]);
-		w->at[i] = count <= N_SAMPLES ? i : at;
+		w->at[i] = count <= c->n_samples ? i : at;
 	}
 }
 
@@ -230,6 +232,18 @@ make_sets(struct check *c, struct err *e)
 	return true;
 }
 
+/* As many as the cones allow: an element of a layer with many channels is dear. */
+static uint32_t
+samples_for(const struct graph *g, double work)
+{
+	double made = 1, n;
+
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		made += (double)shape_count(&graph_tensor(g, g->outputs[i])->shape);
+	n = (double)max_cone / 2 / (work / made + 1);
+	return n < MIN_SAMPLES ? MIN_SAMPLES : n > N_SAMPLES ? N_SAMPLES : (uint32_t)n;
+}
+
 bool
 check_open(const struct spec *s, const struct check_opts *o, struct check **out, struct err *e)
 {
@@ -242,6 +256,7 @@ check_open(const struct spec *s, const struct check_opts *o, struct check **out,
 	c->o.max_full = o->max_full ? o->max_full : default_max_full;
 	c->is_small = work <= (double)c->o.max_full;
 	c->is_sampled = !c->is_small;
+	c->n_samples = samples_for(&s->g, work);
 	if (make_sets(c, e)) {
 		*out = c;
 		return true;
@@ -473,8 +488,8 @@ settle_dispute(struct check *c, const struct trial *t, double *error, struct err
 				w.at[w.n++] = k;
 		if (!w.n)
 			continue;
-		if (!interp_sample(&c->arena, g, (const void *const *)c->sets[0].operands, g->outputs[i], w.at, w.n, max_cone,
-			w.value, e))
+		if (!interp_sample(&c->arena, g, (const void *const *)c->sets[0].operands, g->outputs[i], w.at, w.n,
+			20 * max_cone, w.value, e))
 			return err_in(e, "the reference of the spec");
 		v = compare(c, &w, x, t->ptr[t->n_in + i]);
 		*error = fmax(*error, v.worst);
