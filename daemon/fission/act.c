@@ -313,6 +313,31 @@ fiss_Mod_10(struct fission *f)
 	f_out(f, 0, b_map2(f, f_int(f, "fmod") ? PRIM_fmod : PRIM_mod, f_in(f, 0), f_in(f, 1)));
 }
 
+/* A constant condition takes one branch; else both are computed and one is chosen. */
+void
+fiss_If_1(struct fission *f)
+{
+	uint32_t n = f->node->n_out;
+	tensor_id c = f_in(f, 0);
+	const void *data = f->failed ? NULL : b_data(f, c);
+
+	if (f->failed || f_n_in(f) != 1 + 2 * n || shape_count(b_shape(f, c)) != 1) {
+		f_fail(f, "its operands must be a condition of one element and the results of two branches");
+		return;
+	}
+	for (uint32_t i = 0; i < n && !f->failed; i++) {
+		if (data) {
+			f_out(f, i, f_in(f, elem_get(b_type(f, c), data, 0) != 0 ? 1 + i : 1 + n + i));
+			continue;
+		}
+		tensor_id x = f_in(f, 1 + i), y = f_in(f, 1 + n + i);
+		if (!f->failed && (!shape_eq(b_shape(f, x), b_shape(f, y)) || b_type(f, x) != b_type(f, y)))
+			f_fail(f, "its branches give different shapes or types, and the condition depends on "
+				  "the inputs");
+		f_out(f, i, b_select(f, b_view(f, c, 0, NULL), x, y));
+	}
+}
+
 void
 fiss_Where_9(struct fission *f)
 {

@@ -94,8 +94,9 @@ f_in(struct fission *f, uint32_t i)
 	tensor_id t = f->of_value[f->node->in[i]];
 	if (t.i != NO_TENSOR.i)
 		return t;
-	f_fail(f, "operand %u, '%s', is a result of its node that is not supported", i,
-	    f->m->values[f->node->in[i]].name);
+	f_fail(f, "operand %u, '%s', is a result of its node that is not supported%s%s", i,
+	    f->m->values[f->node->in[i]].name, f->branch_error ? ": " : "",
+	    f->branch_error ? f->branch_error : "");
 	return f->blank;
 }
 

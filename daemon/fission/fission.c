@@ -125,8 +125,14 @@ run_node(struct fission *f, uint32_t number, struct fission_stats *stats)
 		/* one that stays absent is an error only where it is read */
 		f->of_value[n->out[i]] = f->outs[i];
 	}
-	if (f->failed)
+	if (f->failed && n->is_conditional) {
+		/* an error only if this branch is the one that is taken */
+		f->branch_error = arena_printf(f->a, "node '%s' (%s): %s", n->name, n->op, f->e->msg);
+		f->failed = false;
+		*f->e = (struct err){0};
+	} else if (f->failed) {
 		(void)err_in(f->e, "%s: node '%s' (%s)", f->m->file, n->name, n->op);
+	}
 	stats->n_folded += f->g->n_nodes == before;
 }
 

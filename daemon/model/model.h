@@ -50,6 +50,9 @@ struct model_node {
 	const char *name;        /* never NULL; "Conv_12" made up when the file has none */
 	const char *op, *domain; /* domain "" for ai.onnx */
 	int opset;               /* of ai.onnx; a function's body may have its own */
+	/* Of a branch of an If: both branches stand among the nodes, and If itself has the operands
+	 * condition, results of one branch, results of the other. */
+	bool is_conditional;
 	uint32_t n_in, n_out, n_attr;
 	const uint32_t *in, *out; /* values; NO_VALUE where absent */
 	const struct model_attr *attr;

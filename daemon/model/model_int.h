@@ -54,6 +54,7 @@ struct flat_node {
 	Onnx__AttributeProto **attr;
 	uint32_t n_attr;
 	int opset;
+	bool is_conditional; /* inside a branch */
 };
 struct flat {
 	struct flat_node *nodes;

@@ -183,6 +183,7 @@ read_node(struct reader *r, const struct flat_node *f, struct model_node *n)
 
 	*n = (struct model_node){.name = str_dup(r->a, str_of(f->name)),
 	    .opset = f->opset,
+	    .is_conditional = f->is_conditional,
 	    .op = str_dup(r->a, str_of(f->p->op_type)),
 	    .domain = is_onnx_domain(f->p->domain) ? "" : str_dup(r->a, str_of(f->p->domain)),
 	    .n_in = ck_u32(f->p->n_input),

@@ -4,6 +4,7 @@
  *   in x f32[2,3,?]              an open dimension is '?', a named one its name
  *   const w f32[3] = 1 2 3       one value fills all; none: 0, 1, 2 ...
  *   node Softmax x _ -> y axis=1 mode="a" axes=[0,1] alpha=0.5 value=f32[2]{1,2}
+ *   branch Relu x -> z           a node inside a branch of an If
  *   out y
  *
  * One item a line, words separated by blanks, '#' begins a comment line, '_' is an operand that
@@ -260,6 +261,12 @@ read_line(struct text *t, struct str line)
 		return read_value(t, rest, str_is(word, "const"));
 	if (str_is(word, "node"))
 		return read_node(t, rest);
+	if (str_is(word, "branch")) {
+		if (!read_node(t, rest))
+			return false;
+		t->m->nodes[t->m->n_nodes - 1].is_conditional = true;
+		return true;
+	}
 	return str_is(word, "out") ? read_out(t, rest) : bad(t, "no item", word);
 }
 
