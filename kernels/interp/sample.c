@@ -1,6 +1,6 @@
 /* kernels/interp/sample.c: single elements of a graph's tensors, computed on demand.  What was
- * computed is remembered by (tensor, position), so that a shared cone is walked once; layouts and
- * broadcasts only pass on and are not remembered. */
+ * computed is remembered by (tensor, position), so that a shared cone is walked once.  Layouts and
+ * broadcasts only pass on and are not remembered, nor is what just one map reads: that map is. */
 #include "interp_int.h"
 
 #include <stdlib.h>
@@ -20,6 +20,7 @@ struct sampler {
 	const void **data;   /* dense values by tensor: inputs, constants, opaque results */
 	const uint32_t *maker; /* first producer by tensor */
 	struct operand **ops; /* by node, made at first use */
+	bool *pass_on;         /* by tensor: not remembered */
 	struct slot *slots;
 	uint64_t n_slots, n_used;
 	uint64_t left;       /* evaluations */
@@ -44,7 +45,8 @@ fail(struct sampler *s, const char *what)
 static uint64_t
 slot_of(const struct sampler *s, uint32_t tensor, int64_t at)
 {
-	uint64_t i = mix64((uint64_t)at * 0x9e3779b97f4a7c15u + tensor) & (s->n_slots - 1);
+	/* Neighbours are asked for together: runs of 16 lie side by side. */
+	uint64_t run = (uint64_t)at >> 4 ^ (uint64_t)tensor << 40, i = (mix64(run) + ((uint64_t)at & 15)) & (s->n_slots - 1);
 
 	while (s->slots[i].tensor && (s->slots[i].tensor != tensor + 1 || s->slots[i].at != at))
 		i = (i + 1) & (s->n_slots - 1);
@@ -161,6 +163,8 @@ rounded(enum dtype t, union val v)
 {
 	uint64_t room;
 
+	if (t == DT_f32)
+		return (union val){.f = (double)(float)v.f};
 	val_store(t, &room, 0, v);
 	return val_load(t, &room, 0);
 }
@@ -180,7 +184,8 @@ sample_node(struct sampler *s, uint32_t node, tensor_id t, int64_t at)
 	}
 	sc.c = (struct call){.p = n->prim, .at = &n->at, .n_in = n->n_in, .in = operands(s, node),
 	    .out = x, .get = sample_get, .self = s, .e = s->e};
-	index_of(&x->shape, at, o);
+	if (prim_info[n->prim].class != CLASS_MAP) /* a map needs the flat position only */
+		index_of(&x->shape, at, o);
 	v = rounded(x->type, eval_elem(&sc.c, o, at));
 	s->failed |= sc.c.failed;
 	return v;
@@ -190,8 +195,6 @@ static union val
 sample(struct sampler *s, tensor_id t, int64_t at)
 {
 	uint32_t node = s->maker[t.i];
-	enum prim_class class;
-	bool pass_on;
 	union val v = {0};
 
 	if (s->data[t.i])
@@ -201,9 +204,7 @@ sample(struct sampler *s, tensor_id t, int64_t at)
 		    !err_set(s->e, ERR_MODEL, "tensor %%%u has no value; weights need their data", t.i);
 		return v;
 	}
-	class = prim_info[s->g->nodes[node].prim].class;
-	pass_on = class == CLASS_LAYOUT || class == CLASS_BCAST;
-	if (!pass_on) {
+	if (!s->pass_on[t.i]) {
 		const struct slot *known = &s->slots[slot_of(s, t.i, at)];
 
 		if (known->tensor)
@@ -215,7 +216,7 @@ sample(struct sampler *s, tensor_id t, int64_t at)
 	}
 	v = sample_node(s, node, t, at);
 	s->depth--;
-	if (!pass_on && !s->failed)
+	if (!s->pass_on[t.i] && !s->failed)
 		remember(s, t.i, at, v);
 	return v;
 }
@@ -232,6 +233,34 @@ first_makers(struct arena *a, const struct graph *g)
 	return maker;
 }
 
+/* Which tensors need no entry: each of their elements is asked for once for each time that a
+ * remembered one is computed. */
+static bool *
+find_pass_on(struct sampler *s, tensor_id wanted)
+{
+	struct graph_index x = graph_index_make(&s->tmp, s->g);
+	bool *pass_on = NEW_ARRAY(&s->tmp, bool, s->g->n_tensors);
+
+	for (uint32_t t = 0; t < s->g->n_tensors; t++) {
+		uint32_t first = x.reader_first[t], uses = 0;
+		const struct node *reader;
+		enum prim_class class;
+
+		if (s->maker[t] == NO_NODE || t == wanted.i)
+			continue;
+		class = prim_info[s->g->nodes[s->maker[t]].prim].class;
+		if (class == CLASS_LAYOUT || class == CLASS_BCAST) {
+			pass_on[t] = true;
+		} else if (x.reader_first[t + 1] - first == 1) {
+			reader = &s->g->nodes[x.reader[first]];
+			for (uint32_t k = 0; k < reader->n_in; k++)
+				uses += reader->in[k].i == t;
+			pass_on[t] = uses == 1 && prim_info[reader->prim].class == CLASS_MAP;
+		}
+	}
+	return pass_on;
+}
+
 bool
 interp_sample(struct arena *a, const struct graph *g, const void *const *inputs, tensor_id t,
     const int64_t *at, uint32_t n_at, uint64_t max_elements, double *out, struct err *e)
@@ -242,6 +271,7 @@ interp_sample(struct arena *a, const struct graph *g, const void *const *inputs,
 	(void)a;
 	s.data = NEW_ARRAY(&s.tmp, const void *, g->n_tensors);
 	s.maker = first_makers(&s.tmp, g);
+	s.pass_on = find_pass_on(&s, t);
 	s.ops = NEW_ARRAY(&s.tmp, struct operand *, g->n_nodes);
 	s.slots = heap_alloc(s.n_slots * sizeof(*s.slots));
 	for (uint32_t i = 0; i < g->n_tensors; i++)
