@@ -241,6 +241,21 @@ costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e)
 	return ok;
 }
 
+bool
+costs_drop(struct tune *t, struct err *e)
+{
+	struct msg drop = {.type = MSG_measure_drop};
+
+	if (t->n_waiting == 0)
+		return true;
+	drop.measure_drop.all = true;
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
+		if (t->cost[i].state == LAZY_WAITING)
+			t->cost[i].state = LAZY_OPEN;
+	t->n_waiting = 0;
+	return pipe_send(t->pipe, &drop, e);
+}
+
 enum { SAY_EVERY_NS = 250000000 };
 
 bool

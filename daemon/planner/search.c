@@ -35,8 +35,9 @@ measured_only(const struct tune *t, uint32_t s)
 }
 
 /* A stand-in for unmeasured kernels where no plan of measured ones exists: bounds are optimistic
- * by about this factor. */
+ * by about this factor, and the more so the more operators a kernel joins. */
 enum { GUESS_FACTOR = 3 };
+static const double guess_lean = 0.15;
 
 static int64_t
 guessed(const struct tune *t, uint32_t s)
@@ -59,41 +60,54 @@ solve(struct tune *t, const int64_t *cost, struct err *e)
 	return true;
 }
 
-/* All members come from one ONNX node: a kernel of the plan that frameworks run. */
-static bool
-is_one_operator(const struct graph *g, const struct cand *c)
+/* ONNX nodes that a candidate's arithmetic comes from. */
+static uint32_t
+count_operators(const struct graph *g, const struct cand *c)
 {
-	uint32_t origin = NO_NODE;
-	bool is_first = true;
+	uint32_t seen[SPEC_MAX_NODES], n = 0;
 
 	BITSET_EACH(i, &c->members) {
-		if (node_is_view(g, &g->nodes[i]))
+		uint32_t origin = g->nodes[i].origin, k = 0;
+
+		if (node_is_view(g, &g->nodes[i]) || n == SPEC_MAX_NODES)
 			continue;
-		if (!is_first && g->nodes[i].origin != origin)
-			return false;
-		origin = g->nodes[i].origin;
-		is_first = false;
+		while (k < n && seen[k] != origin)
+			k++;
+		if (k == n)
+			seen[n++] = origin;
 	}
-	return true;
+	return MAX_OF(n, 1u);
 }
 
-/* The first round measures the one-kernel-per-operator plan, so that there is a measured plan
- * from the beginning.  Where rewriting left no such plan the search starts without. */
+/* Costs that lean towards kernels of few operators: `lean` of the cost more for each one above
+ * the first. */
+static int64_t *
+leaning_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec), double lean)
+{
+	int64_t *out = kernel_costs(t, a, cost);
+
+	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
+		uint32_t n = count_operators(&t->front.graph, &t->front.cands.cands[k]);
+
+		if (out[k] != BLP_NEVER)
+			out[k] += (int64_t)((double)out[k] * lean * (n - 1));
+	}
+	return out;
+}
+
+/* The first round measures a plan of nearly one kernel per operator, so that there is a measured
+ * plan from the beginning (rewriting may leave no plan of exactly one). */
 static bool
 measure_incumbent(struct tune *t, struct err *e)
 {
+	static const double lean = 4;
 	struct arena tmp = {0};
-	int64_t *cost = kernel_costs(t, &tmp, optimistic);
 	struct blp_result r;
-	struct err none = {0};
-	uint32_t *specs;
-	bool ok = true;
+	bool ok = blp_solve_again(&tmp, t->solver, leaning_costs(t, &tmp, optimistic, lean), NULL, 0, &r, e);
 
-	for (uint32_t k = 0; k < t->program.n_kernels; k++)
-		if (!is_one_operator(&t->front.graph, &t->front.cands.cands[k]))
-			cost[k] = BLP_NEVER;
-	if (blp_solve_again(&tmp, t->solver, cost, NULL, 0, &r, &none)) {
-		specs = NEW_ARRAY(&tmp, uint32_t, r.n_chosen);
+	if (ok) {
+		uint32_t *specs = NEW_ARRAY(&tmp, uint32_t, r.n_chosen);
+
 		for (uint32_t i = 0; i < r.n_chosen; i++)
 			specs[i] = t->program.spec_of[r.chosen[i]];
 		ok = costs_measure(t, specs, r.n_chosen, e);
@@ -213,7 +227,7 @@ solve_settled(struct tune *t, struct arena *tmp, struct blp_result *out, struct 
 	struct err none = {0};
 
 	return blp_solve_again(t->arena, t->solver, kernel_costs(t, tmp, measured_only), NULL, 0, out, &none) ||
-	    blp_solve_again(t->arena, t->solver, kernel_costs(t, tmp, guessed), t->choice.chosen,
+	    blp_solve_again(t->arena, t->solver, leaning_costs(t, tmp, guessed, guess_lean), t->choice.chosen,
 	        t->choice.n_chosen, out, e);
 }
 
@@ -224,7 +238,7 @@ search_settle(struct tune *t, struct err *e)
 	struct arena tmp = {0};
 	int64_t *cost = kernel_costs(t, &tmp, optimistic);
 	struct blp_result settled;
-	bool ok = solve_settled(t, &tmp, &settled, e) && solve(t, cost, e);
+	bool ok = costs_drop(t, e) && solve_settled(t, &tmp, &settled, e) && solve(t, cost, e);
 
 	if (ok) {
 		t->choice.chosen = settled.chosen;
@@ -288,7 +302,7 @@ tune_search(struct tune *t, struct err *e)
 		}
 		if (done) {
 			note_progress(t);
-			return true;
+			return costs_drop(t, e);
 		}
 		if (!may_measure && t->start.options.offline)
 			return fail_offline(t, e);

@@ -64,6 +64,8 @@ bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start,
 bool costs_open(struct tune *t, struct err *e) MUST_CHECK;
 /* Asks for measurements of specs that are LAZY_OPEN; they become LAZY_WAITING. */
 bool costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
+/* What is out and not answered is no longer wanted: the farm is free for what comes next. */
+bool costs_drop(struct tune *t, struct err *e) MUST_CHECK;
 /* Takes answers for up to wait_ms (0: only what is there); returns after the first ones. */
 bool costs_take(struct tune *t, int wait_ms, struct err *e) MUST_CHECK;
 /* Takes messages until one of `type` comes, in arena memory. */
