@@ -251,6 +251,12 @@ worth_packing(const struct tile_prog *p, const struct stage *s)
 	return rows >= 4;
 }
 
+static bool
+can_tile(const struct tile_prog *p, const struct stage *s)
+{
+	return s->acc == DT_f32 && ex_get(p->tx, s->a)->type == DT_f32 && ex_get(p->tx, s->b)->type == DT_f32;
+}
+
 /* Makes the stage read a packed second factor, or leaves it as it is. */
 static void
 pack(struct tile_prog *p, struct packing *k)
@@ -259,8 +265,7 @@ pack(struct tile_prog *p, struct packing *k)
 	struct tx *x = p->tx;
 	ix_id column;
 
-	if (s->acc != DT_f32 || ex_get(x, s->a)->type != DT_f32 || ex_get(x, s->b)->type != DT_f32 ||
-	    !orient(p, s, &k->column) || !packing_axes(p, k))
+	if (!can_tile(p, s) || !orient(p, s, &k->column) || !packing_axes(p, k))
 		return;
 	k->n_columns = s->axis[s->n_par - 1].extent;
 	k->nr = (int64_t)anchor_vectors(p, k->n_columns) * (p->target->simd_bytes / 4);
@@ -283,6 +288,16 @@ pack(struct tile_prog *p, struct packing *k)
 	s->packed = true;
 }
 
+static void
+add_stage(struct tile_prog *p, const struct stage *s)
+{
+	GROW(p->arena, p->stages, p->n_stages, p->cap_stages);
+	p->tensors[s->tensor].stage = p->n_stages;
+	if (s->tensor2 != UINT32_MAX)
+		p->tensors[s->tensor2].stage = p->n_stages;
+	p->stages[p->n_stages++] = *s;
+}
+
 void
 anchors_pack(struct tile_prog *p)
 {
@@ -292,16 +307,17 @@ anchors_pack(struct tile_prog *p)
 	p->stages = NULL;
 	p->n_stages = p->cap_stages = 0;
 	for (uint32_t i = 0; i < n_all; i++) {
-		struct stage s = all[i];
+		struct stage s = all[i], wide;
 
 		if (s.kind == STAGE_LINEAR) {
 			stage_split_divisions(p->tx, &s);
-			pack(p, &(struct packing){.s = &s, .all = all, .n_all = n_all});
+			if (can_tile(p, &s) && anchor_widen(p, &s, &wide)) {
+				pack(p, &(struct packing){.s = &wide, .all = all, .n_all = n_all});
+				add_stage(p, &wide);
+			} else {
+				pack(p, &(struct packing){.s = &s, .all = all, .n_all = n_all});
+			}
 		}
-		GROW(p->arena, p->stages, p->n_stages, p->cap_stages);
-		p->tensors[s.tensor].stage = p->n_stages;
-		if (s.tensor2 != UINT32_MAX)
-			p->tensors[s.tensor2].stage = p->n_stages;
-		p->stages[p->n_stages++] = s;
+		add_stage(p, &s);
 	}
 }

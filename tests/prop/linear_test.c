@@ -259,6 +259,14 @@ random_conv(struct maker *m, struct err *e)
 		x.dim[sp + 1] = w.dim[sp] = extent(m, 20);
 		w.dim[sp + 1] = extent(m, 40);
 	}
+	if (rng_below(m->r, 5) == 0) { /* a long row and few results: its window becomes columns */
+		x.dim[sp] = 14 + rng_below(m->r, 20);
+		w.dim[sp - 1] = 3 + rng_below(m->r, 2);
+		group = 1;
+		w.dim[sp] = x.dim[sp + 1] = extent(m, 9);
+		w.dim[sp + 1] = 2 + rng_below(m->r, 3);
+		stride[sp - 1] = dil[sp - 1] = 1;
+	}
 	at_list(&at, ATTR_stride, sp, stride);
 	at_list(&at, ATTR_dilation, sp, dil);
 	at_list(&at, ATTR_ldil, sp, ldil);
