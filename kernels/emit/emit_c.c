@@ -199,8 +199,13 @@ pass_body(struct gen *g, const struct tile_pass *tp)
 	gen_open(g, "for (k_i64 o = lo; o < hi; o++)");
 	bind_outer(g, tp);
 	for (uint32_t i = 0; i < tp->n_row; i++) {
-		gen_line(g, "/* %s */", stage_words(g, &g->p->stages[tp->row[i]]));
-		gen_stage(g, &g->p->stages[tp->row[i]]);
+		const struct stage *s = &g->p->stages[tp->row[i]];
+
+		gen_line(g, "/* %s */", stage_words(g, s));
+		if (i + 1 < tp->n_row && gen_map_reduce(g, s, &g->p->stages[tp->row[i + 1]]))
+			gen_line(g, "/* and %s */", stage_words(g, &g->p->stages[tp->row[++i]]));
+		else
+			gen_stage(g, s);
 	}
 	gen_close(g);
 	gen_close(g);

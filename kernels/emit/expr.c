@@ -457,6 +457,12 @@ gen_ex(struct gen *g, ex_id e)
 	return remember(g, e, false, name);
 }
 
+void
+gen_name_read(struct gen *g, enum dtype t, uint32_t tensor, ix_id at, const char *name)
+{
+	remember(g, ex_read(g->tx, t, tensor, at), false, name);
+}
+
 /* ---- what a loop need not repeat ------------------------------------------------------------------ */
 void
 gen_hoist_ix(struct gen *g, ix_id i)

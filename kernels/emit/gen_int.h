@@ -57,6 +57,8 @@ void gen_hoist(struct gen *g, ex_id e);
 void gen_hoist_ix(struct gen *g, ix_id i);
 /* tensor[at] = value, in the tensor's stored form. */
 void gen_store(struct gen *g, uint32_t tensor, ix_id at, const char *value);
+/* From here on, to the end of the scope, tensor[at] is what `name` holds. */
+void gen_name_read(struct gen *g, enum dtype t, uint32_t tensor, ix_id at, const char *name);
 const char *gen_tensor(struct gen *g, uint32_t tensor); /* its array's name */
 const char *gen_type(const struct gen *g, enum dtype t);        /* of a value */
 const char *gen_stored_type(const struct gen *g, enum dtype t); /* of an array's element */
@@ -98,6 +100,8 @@ int64_t loop_extent(const struct gen *g, axis_id a);
 /* One stage at its place. */
 void gen_stage(struct gen *g, const struct stage *s);
 void gen_reduce(struct gen *g, const struct stage *s);
+/* A map and the reduction along it in one loop; false: they are no such pair, nothing was emitted. */
+bool gen_map_reduce(struct gen *g, const struct stage *map, const struct stage *s);
 void gen_arg(struct gen *g, const struct stage *s);
 void gen_scan(struct gen *g, const struct stage *s);
 void gen_topk(struct gen *g, const struct stage *s);

@@ -72,6 +72,7 @@ struct reduction {
 	axis_id lane_axis;
 	int64_t lanes;
 	const char *lane;
+	const struct stage *map; /* made in the same loop: its element is nest.ex[1], its place nest.ix[1] */
 };
 
 static enum prim
@@ -149,6 +150,11 @@ lane_steps(struct gen *g, struct nest *n, struct reduction *r, const char *base,
 	gen_open(g, "for (k_i64 %s = 0; %s < %s; %s++)", l, l, count, l);
 	gen_line(g, "const k_i64 %s = %s + %s;", i, base, l);
 	gen_bind(g, r->lane_axis, i);
+	if (r->map) {
+		const char *v = gen_ex(g, n->ex[1]);
+		gen_store(g, r->map->tensor, n->ix[1], v);
+		gen_name_read(g, g->p->tensors[r->map->tensor].type, r->map->tensor, n->ix[1], v);
+	}
 	accumulate(g, r, n->ex[0], l);
 	gen_bind(g, r->lane_axis, NULL);
 	gen_close(g);
@@ -360,32 +366,43 @@ is_long_sum(const struct gen *g, const struct stage *s, enum prim join, int64_t 
 	return s->acc == DT_f32 && join == PRIM_add && depth > LONG_SUM;
 }
 
+/* Where the reduction runs along memory: lanes of which type, over which axis. */
+static bool
+plan_along(struct gen *g, const struct stage *s, struct reduction *r)
+{
+	bool is_red, strict = g->p->target->strict;
+
+	*r = (struct reduction){.s = s, .join = joiner(s->prim), .acc = s->acc};
+	r->vector = nest_vector_axis(g, s, &is_red);
+	if (r->vector < 0) { /* nothing runs through memory: any reduction axis, one lane */
+		r->vector = (int)(s->n_par + s->n_red) - 1;
+		is_red = s->n_red > 0;
+	}
+	if (!is_red)
+		return false;
+	if (strict && s->n_red > 1)
+		r->vector = (int)(s->n_par + s->n_red) - 1; /* row-major order */
+	int64_t extent = s->axis[r->vector].extent;
+	int64_t lanes = sched_get(g->p->sched, KNOB_lanes, LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
+
+	r->lanes = strict || extent < 8 ? 1 : power_of_two_upto(MIN_OF(extent, lanes));
+	if (is_long_sum(g, s, r->join, depth_of(s, -1) / r->lanes))
+		r->acc = DT_f64;
+	return true;
+}
+
 void
 gen_reduce(struct gen *g, const struct stage *s)
 {
-	struct reduction r = {.s = s, .join = joiner(s->prim), .acc = s->acc};
+	struct reduction r;
 	struct nest n = nest_of(g, s);
-	bool is_red, strict = g->p->target->strict;
 
-	r.vector = nest_vector_axis(g, s, &is_red);
-	if (r.vector < 0) { /* nothing runs through memory: any reduction axis, one lane */
-		r.vector = (int)(s->n_par + s->n_red) - 1;
-		is_red = s->n_red > 0;
-	}
-	if (strict && is_red && s->n_red > 1)
-		r.vector = (int)(s->n_par + s->n_red) - 1; /* row-major order */
-	int64_t extent = s->axis[r.vector].extent;
-
-	if (is_red) {
-		int64_t lanes = sched_get(g->p->sched, KNOB_lanes, LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
-		r.lanes = strict || extent < 8 ? 1 : power_of_two_upto(MIN_OF(extent, lanes));
-		if (is_long_sum(g, s, r.join, depth_of(s, -1) / r.lanes))
-			r.acc = DT_f64;
+	if (plan_along(g, s, &r)) {
 		axes_by_stride(g, s, &n, -1, false);
 		gen_outer_parts(g, &n, along_loops, &r);
 		return;
 	}
-	int64_t depth = depth_of(s, -1), bytes = depth * extent * 4;
+	int64_t extent = s->axis[r.vector].extent, depth = depth_of(s, -1), bytes = depth * extent * 4;
 
 	r.lanes = MIN_OF(extent, (int64_t)(bytes <= IN_CACHE ? ROW_OF_SUMS : ROW_MOST));
 	if (is_long_sum(g, s, r.join, depth))
@@ -393,6 +410,84 @@ gen_reduce(struct gen *g, const struct stage *s)
 	axes_by_stride(g, s, &n, r.vector, false);
 	n.n--;
 	gen_outer_parts(g, &n, across_loops, &r);
+}
+
+/* ---- a map and the reduction behind it ----------------------------------------------------------------------- */
+struct reads_of {
+	uint32_t tensor;
+	ix_id at;
+	bool found, differ;
+};
+
+static void
+note_at(void *self, const struct ex *read)
+{
+	struct reads_of *r = self;
+
+	if (read->tensor != r->tensor)
+		return;
+	r->differ |= r->found && r->at != read->ix;
+	r->found = true;
+	r->at = read->ix;
+}
+
+/* The reduction's axis that steps through the map's result as axis a of the map does. */
+static axis_id
+same_axis(struct gen *g, const struct stage *map, uint32_t a, const struct stage *s, ix_id at)
+{
+	const struct tile_axis *p = tx_axis_get(g->tx, map->axis[a].id);
+	int64_t step, other;
+
+	if (!ix_coef(g->tx, map->out, map->axis[a].id, &step))
+		return AXIS_NONE;
+	for (uint32_t k = 0; k < s->n_par + s->n_red; k++) {
+		const struct tile_axis *q = tx_axis_get(g->tx, s->axis[k].id);
+		if (ix_coef(g->tx, at, s->axis[k].id, &other) && other == step && p->lo == q->lo && p->hi == q->hi
+		    && p->from == q->from && p->limit == q->limit)
+			return s->axis[k].id;
+	}
+	return AXIS_NONE;
+}
+
+bool
+gen_map_reduce(struct gen *g, const struct stage *map, const struct stage *s)
+{
+	struct reads_of r = {.tensor = map->tensor};
+	struct reduction plan;
+	struct nest n = nest_of(g, s);
+	uint32_t n_axes = tx_n_axes(g->tx);
+	ix_id *to = NEW_ARRAY(g->a, ix_id, n_axes);
+
+	if (map->kind != STAGE_MAP || s->kind != STAGE_REDUCE || map->at_call != s->at_call
+	    || map->n_par != s->n_par + s->n_red)
+		return false;
+	ex_reads(g->tx, s->body, note_at, &r);
+	if (!r.found || r.differ || !plan_along(g, s, &plan))
+		return false;
+	for (uint32_t k = 0; k < n_axes; k++)
+		to[k] = IX_NONE;
+	for (uint32_t k = 0; k < map->n_par; k++) {
+		axis_id a = same_axis(g, map, k, s, r.at);
+		if (a == AXIS_NONE)
+			return false;
+		to[map->axis[k].id] = ix_axis(g->tx, a);
+	}
+	struct tx_subst sub = {.to = to, .n = n_axes};
+
+	if (ix_subst(g->tx, &sub, map->out) != r.at)
+		return false;
+	n.ex[1] = ex_subst(g->tx, &sub, map->body);
+	n.ix[1] = r.at;
+	plan.map = map;
+	g->copies = 1;
+	uint32_t mark = gen_mark(g);
+
+	gen_open(g, "%s", "");
+	axes_by_stride(g, s, &n, -1, false);
+	gen_outer_parts(g, &n, along_loops, &plan);
+	gen_close(g);
+	gen_forget(g, mark);
+	return true;
 }
 
 void
