@@ -199,7 +199,7 @@ rounds(void **state)
 	k.f = &f;
 	c = farm_proc_client(&f, revive, &k);
 	job = submit(c, model);
-	farm_proc_kill(&f.daemon, SIGKILL); /* acknowledged: it must be there afterwards */
+	(void)farm_proc_kill(&f.daemon, SIGKILL); /* acknowledged: it must be there afterwards */
 	farm_proc_daemon(&f, 1 + (long)rng_below(&k.rng, 160));
 	farm_proc_worker(&f, 1 + (long)rng_below(&k.rng, 40));
 	for (;;) {
@@ -216,8 +216,8 @@ rounds(void **state)
 	}
 	print_message("%ld kills, %d jobs\n", k.kills, n_jobs);
 	client_close(c);
-	farm_proc_kill(&f.worker, SIGTERM);
-	farm_proc_kill(&f.daemon, SIGTERM);
+	assert_int_equal(farm_proc_kill(&f.worker, SIGTERM), 0);
+	assert_int_equal(farm_proc_kill(&f.daemon, SIGTERM), 0);
 	/* a result that was sent twice is one sample; a task done twice would be pooled */
 	pooled = ask_db(&f, "SELECT ifnull((SELECT value FROM counter WHERE name = 'pooled'), 0)");
 	print_message("%lld rows (%lld undisturbed), %lld pooled\n",

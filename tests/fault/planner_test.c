@@ -270,7 +270,7 @@ nobody(void **state)
 	farm_proc_worker(&f, 0); /* ... and over when one comes */
 	(void)end_of(c, &a, job, &code, NULL);
 	assert_int_equal(code, ERR_MODEL);
-	farm_proc_kill(&f.worker, SIGTERM);
+	assert_int_equal(farm_proc_kill(&f.worker, SIGTERM), 0);
 	why = end_of(c, &a, submit(&f, c, "model", SECOND), &code, NULL);
 	assert_int_equal(code, ERR_UNPLACEABLE);
 	client_close(c);
