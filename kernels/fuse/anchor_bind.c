@@ -1,5 +1,5 @@
-/* kernels/fuse/anchor_bind.c: the micro-kernel of a linear stage inside its pass: how its row
- * factor is reached, and who takes the result out of the tile.
+/* kernels/fuse/anchor_bind.c: the micro-kernel of a linear stage inside its pass: which axes are
+ * what, and how its row factor is reached.
  *
  * The row factor is read in place where its index is affine in rows and K.  Else its expression
  * (pads, prologues) is evaluated once into a panel in local scratch.  Where a row axis p and a K
@@ -12,16 +12,8 @@
 
 enum { LOCAL_MAX_BYTES = 16 << 20, PANEL_DIMS = 2 * ANCHOR_AXES + 1 };
 
-struct binding {
-	struct tile_prog *p;
-	struct stage *s;
-	struct anchor *n;
-	ix_id *to; /* scratch for substitutions: one entry an axis */
-	uint32_t n_to;
-};
-
-static void
-clear_subst(struct binding *b)
+void
+binding_clear(struct binding *b)
 {
 	b->n_to = tx_n_axes(b->p->tx);
 	b->to = NEW_ARRAY(b->p->arena, ix_id, b->n_to);
@@ -29,8 +21,8 @@ clear_subst(struct binding *b)
 		b->to[i] = IX_NONE;
 }
 
-static struct tx_subst
-subst(const struct binding *b)
+struct tx_subst
+binding_subst(const struct binding *b)
 {
 	return (struct tx_subst){.to = b->to, .n = b->n_to};
 }
@@ -94,9 +86,9 @@ is_packed_by(struct binding *b, axis_id column, int64_t nr)
 	axis_id lane = tx_axis(x, AXIS_PAR, 0, nr - 1, IX_NONE);
 	int64_t k_step = nr, coef;
 
-	clear_subst(b);
+	binding_clear(b);
 	b->to[column] = ix_add(x, ix_mulc(x, ix_axis(x, panel), nr), ix_axis(x, lane));
-	struct tx_subst s = subst(b);
+	struct tx_subst s = binding_subst(b);
 	ix_id at = ix_subst(x, &s, ex_get(x, b->s->b)->ix);
 
 	if (!ix_coef(x, at, lane, &coef) || coef != 1 || !ix_coef(x, at, panel, &coef))
@@ -109,11 +101,11 @@ is_packed_by(struct binding *b, axis_id column, int64_t nr)
 	n->panel = panel;
 	n->lane = lane;
 	n->n_panels = (n->n_columns + nr - 1) / nr;
-	clear_subst(b);
+	binding_clear(b);
 	b->to[lane] = ix_const(x, 0);
 	for (uint32_t i = 0; i < n->n_k; i++)
 		b->to[n->k[i].id] = ix_const(x, 0);
-	s = subst(b);
+	s = binding_subst(b);
 	n->b_at = ix_subst(x, &s, at);
 	return true;
 }
@@ -187,16 +179,16 @@ pair(struct binding *b, struct panel *pn, const struct anchor_axis *r, const str
 	if (r->limit != IX_NONE)
 		limit = ix_addc(x, ix_mulc(x, r->limit, f.s), (q->extent - 1) * f.d + 1 - f.s);
 	axis_id u = tx_axis(x, AXIS_PAR, 0, extent - 1, limit);
-	clear_subst(b);
+	binding_clear(b);
 	b->to[r->id] = f.d == 1 ? ix_const(x, 0) : ix_axis(x, u);
 	b->to[q->id] = f.d == 1 ? ix_axis(x, u) : ix_const(x, 0);
-	struct tx_subst in = subst(b);
+	struct tx_subst in = binding_subst(b);
 	ex_id body = ex_subst(x, &in, pn->body);
 	ix_id sum = ix_add(x, ix_mulc(x, ix_axis(x, r->id), f.s), ix_mulc(x, ix_axis(x, q->id), f.d));
 
-	clear_subst(b);
+	binding_clear(b);
 	b->to[u] = sum;
-	struct tx_subst out = subst(b);
+	struct tx_subst out = binding_subst(b);
 	if (ex_subst(x, &out, body) != pn->body)
 		return false;
 	pn->body = body;
@@ -212,9 +204,9 @@ plain_dim(struct binding *b, struct panel *pn, const struct anchor_axis *a)
 	struct tx *x = b->p->tx;
 	axis_id u = tx_axis(x, AXIS_PAR, 0, a->extent - 1, a->limit);
 
-	clear_subst(b);
+	binding_clear(b);
 	b->to[a->id] = ix_axis(x, u);
-	struct tx_subst in = subst(b);
+	struct tx_subst in = binding_subst(b);
 	pn->body = ex_subst(x, &in, pn->body);
 	pn->from[pn->n] = ix_axis(x, a->id);
 	pn->dim[pn->n++] = (struct anchor_axis){.id = u, .extent = a->extent, .limit = a->limit};
@@ -332,15 +324,14 @@ make_rows(struct binding *b)
 	n->tile_row = tx_axis(x, AXIS_PAR, 0, n->mr - 1, IX_NONE);
 }
 
-/* Substitution from the stage's axes to m, panel and lane. */
-static void
-flat_subst(struct binding *b, axis_id column)
+void
+binding_flatten(struct binding *b, axis_id column)
 {
 	struct tx *x = b->p->tx;
 	const struct anchor *n = b->n;
 	int64_t inner = 1;
 
-	clear_subst(b);
+	binding_clear(b);
 	for (uint32_t i = n->n_row; i-- > 0;) {
 		ix_id q = ix_div(x, ix_axis(x, n->m), inner);
 
@@ -385,169 +376,17 @@ bind_a(struct binding *b, axis_id column)
 	for (uint32_t i = 0; i < n->n_k; i++)
 		if (!ix_coef(x, e.ix, n->k[i].id, &n->k[i].a_step))
 			bug("the row factor of an anchor is not affine in K");
-	flat_subst(b, column);
+	binding_flatten(b, column);
 	for (uint32_t i = 0; i < n->n_k; i++)
 		b->to[n->k[i].id] = ix_const(x, 0);
-	struct tx_subst s = subst(b);
+	struct tx_subst s = binding_subst(b);
 	at = ix_subst(x, &s, e.ix);
-	clear_subst(b);
+	binding_clear(b);
 	b->to[n->lane] = ix_const(x, 0);
-	s = subst(b);
+	s = binding_subst(b);
 	n->a_at = ix_subst(x, &s, at);
 	if (!ix_coef(x, n->a_at, n->m, &n->a_row) || n->a_row <= 0)
 		n->a_row = 0;
-}
-
-/* ---- readers in the tile -------------------------------------------------------------------- */
-struct use {
-	struct tx *x;
-	uint32_t tensor;
-	ix_id at;      /* of its reads, where all agree */
-	uint32_t n;    /* distinct places read */
-	bool too_late; /* reads what a step behind `step` makes */
-	const struct tile_prog *p;
-	const struct tile_pass *pass;
-	uint32_t step;
-};
-
-static void
-note_use(void *self, const struct ex *read)
-{
-	struct use *u = self;
-
-	if (read->tensor == u->tensor) {
-		u->n += u->n == 0 || read->ix != u->at;
-		u->at = read->ix;
-		return;
-	}
-	for (uint32_t i = u->step + 1; i < u->pass->n_row; i++)
-		if (u->p->stages[u->pass->row[i]].tensor == read->tensor ||
-		    u->p->stages[u->pass->row[i]].tensor2 == read->tensor)
-			u->too_late = true;
-}
-
-static void
-note_stage(struct use *u, const struct stage *s)
-{
-	const ex_id all[] = {s->body, s->a, s->b, s->init};
-
-	for (uint32_t i = 0; i < COUNT_OF(all); i++)
-		if (all[i] != EX_NONE)
-			ex_reads(u->x, all[i], note_use, u);
-	if (s->target != IX_NONE)
-		ex_reads(u->x, ex_index(u->x, s->target), note_use, u);
-}
-
-/* An index without the stage's own axes: what the pass binds. */
-static ix_id
-outer_part(struct binding *b, const struct stage *s, ix_id i)
-{
-	clear_subst(b);
-	for (uint32_t k = 0; k < s->n_par; k++)
-		b->to[s->axis[k].id] = ix_const(b->p->tx, 0);
-	struct tx_subst z = subst(b);
-	return ix_subst(b->p->tx, &z, i);
-}
-
-/* Each axis of reader c as a form of the linear stage's axes, in to[]; false: no bijection, or
- * none that is seen. */
-static bool
-invert(struct binding *b, const struct stage *c, ix_id read_at, ix_id *to, uint32_t n_to)
-{
-	struct tx *x = b->p->tx;
-	const struct stage *s = b->s;
-	ix_id base = outer_part(b, s, s->out);
-	int64_t mine = 1, theirs = 1;
-
-	if (outer_part(b, c, read_at) != base)
-		return false;
-	ix_id flat = ix_add(x, s->out, ix_mulc(x, base, -1));
-
-	for (uint32_t k = 0; k < s->n_par; k++)
-		mine *= s->axis[k].extent;
-	for (uint32_t i = 0; i < c->n_par; i++) {
-		int64_t coef, own;
-		ix_id at = IX_NONE;
-
-		theirs *= c->axis[i].extent;
-		if (!ix_coef(x, read_at, c->axis[i].id, &coef) || coef <= 0)
-			return false;
-		for (uint32_t k = 0; k < s->n_par; k++)
-			if (s->axis[k].extent == c->axis[i].extent && ix_coef(x, s->out, s->axis[k].id, &own) && own == coef)
-				at = ix_axis(x, s->axis[k].id);
-		if (at == IX_NONE)
-			at = ix_mod(x, ix_div(x, flat, coef), c->axis[i].extent);
-		to[c->axis[i].id] = at;
-	}
-	if (mine != theirs)
-		return false;
-	return ix_subst(x, &(struct tx_subst){.to = to, .n = n_to}, read_at) == s->out;
-}
-
-static ex_id
-tile_read(void *self, struct tx *x, const struct ex *read, ix_id at)
-{
-	const struct binding *b = self;
-
-	if (read->tensor != b->s->tensor)
-		return ex_read(x, read->type, read->tensor, at);
-	int64_t nr = (int64_t)b->n->nv * b->n->lanes;
-	return ex_scratch(x, DT_f32, 0, ix_add(x, ix_mulc(x, ix_axis(x, b->n->tile_row), nr), ix_axis(x, b->n->lane)));
-}
-
-/* Takes reader c into the tile. */
-static bool
-fold(struct binding *b, uint32_t stage, ix_id read_at, axis_id column)
-{
-	struct tx *x = b->p->tx;
-	struct anchor *n = b->n;
-	const struct stage *c = &b->p->stages[stage];
-	uint32_t n_axes = tx_n_axes(x);
-	ix_id *to = NEW_ARRAY(b->p->arena, ix_id, n_axes);
-
-	for (uint32_t i = 0; i < n_axes; i++)
-		to[i] = IX_NONE;
-	if (n->n_epilogue == ANCHOR_EPILOGUES || !invert(b, c, read_at, to, n_axes))
-		return false;
-	struct tx_subst first = {.to = to, .n = n_axes, .read = tile_read, .self = b};
-	ex_id body = ex_subst(x, &first, c->body);
-	ix_id at = ix_subst(x, &(struct tx_subst){.to = to, .n = n_axes}, c->out);
-
-	flat_subst(b, column);
-	struct tx_subst second = subst(b);
-	n->epilogue[n->n_epilogue++] = (struct anchor_epilogue){.stage = stage,
-	    .body = ex_subst(x, &second, body), .at = ix_subst(x, &second, at)};
-	return true;
-}
-/* Readers of the result behind the stage that can take their value from the tile leave the row
- * of steps; what other readers there are decides whether the result is stored too. */
-static void
-fold_readers(struct binding *b, uint32_t pass, uint32_t step, axis_id column)
-{
-	struct tile_prog *p = b->p;
-	struct tile_pass *tp = &p->pass[pass];
-	uint32_t kept = step + 1;
-
-	for (uint32_t i = step + 1; i < tp->n_row; i++) {
-		const struct stage *c = &p->stages[tp->row[i]];
-		struct use u = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = step};
-
-		note_stage(&u, c);
-		if (c->kind != STAGE_MAP || u.n != 1 || u.too_late || !fold(b, tp->row[i], u.at, column))
-			tp->row[kept++] = tp->row[i];
-	}
-	tp->n_row = kept;
-	struct use rest = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = PASS_STEPS};
-
-	for (uint32_t i = 0; i < p->n_stages; i++) {
-		bool folded = false;
-
-		for (uint32_t k = 0; k < b->n->n_epilogue; k++)
-			folded |= b->n->epilogue[k].stage == i;
-		if (!folded)
-			note_stage(&rest, &p->stages[i]);
-	}
-	b->n->keeps_result = rest.n > 0 || p->tensors[b->s->tensor].at == AT_RESULT;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
@@ -589,9 +428,9 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 	make_rows(&b);
 	bind_a(&b, column);
 	b.n->prefetch = !before && b.n->a_row > 0 && sched_get(p->sched, KNOB_ahead, 1);
-	fold_readers(&b, pass, step + before, column);
-	flat_subst(&b, column);
-	struct tx_subst s = subst(&b);
+	binding_fold(&b, pass, step + before, column);
+	binding_flatten(&b, column);
+	struct tx_subst s = binding_subst(&b);
 	b.n->result_at = ix_subst(p->tx, &s, b.s->out);
 	b.s->anchor = b.n;
 	return before;

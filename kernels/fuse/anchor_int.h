@@ -10,6 +10,24 @@ int anchor_vectors(const struct tile_prog *p, int64_t n_columns);
 /* A new f32 tensor that no place has yet. */
 uint32_t anchor_tensor(struct tile_prog *p, int64_t count, uint32_t stage);
 
+/* A linear stage while its anchor is found. */
+struct binding {
+	struct tile_prog *p;
+	struct stage *s;
+	struct anchor *n;
+	ix_id *to; /* scratch for substitutions: one entry an axis */
+	uint32_t n_to;
+};
+/* A substitution that changes nothing, over all axes made so far, in b->to. */
+void binding_clear(struct binding *b);
+struct tx_subst binding_subst(const struct binding *b);
+/* The substitution from the stage's axes to m, panel and lane. */
+void binding_flatten(struct binding *b, axis_id column);
+/* anchor_fold.c: readers of the result behind step `step` of the pass that can take their value
+ * from the tile leave the row of steps; what other readers there are decides whether the result
+ * is stored too. */
+void binding_fold(struct binding *b, uint32_t pass, uint32_t step, axis_id column);
+
 /* Where stage s has too few columns for a register tile: *wide makes a tensor with more of them,
  * and s becomes the map that adds it up. */
 bool anchor_widen(struct tile_prog *p, struct stage *s, struct stage *wide);
