@@ -46,7 +46,6 @@ struct session {
 		struct hash hash;
 		uint64_t device;     /* the farm's number */
 		char class[64];
-		char key_name[8];
 	} envs[SESSION_ENVS];
 	uint64_t epoch;
 	uint64_t lease_id;           /* the last lease request and its answer, for a repeat */
@@ -64,7 +63,6 @@ struct request {
 	bool is_local;
 	int64_t until_ns;            /* parked: answered with nothing then */
 };
-
 /* ---- jobs ---- */
 struct job_event {
 	struct m_event e;            /* strings point into the arena */
@@ -81,7 +79,6 @@ struct job {
 	struct job_event events[JOB_EVENTS]; /* a ring: seq % JOB_EVENTS */
 	uint64_t first_seq;          /* oldest event still here */
 	int64_t waiting_since_ns;    /* 0: not waiting for a worker */
-	int64_t placed_ns;
 	/* while planning */
 	struct child *planner;
 	struct m_env env;            /* lives in env_arena */
@@ -97,7 +94,6 @@ struct job {
 	struct arena last_words_arena;
 	struct str last_words;       /* tail of its stderr */
 };
-
 /* What hangs on a farm task. */
 struct task_data {
 	struct arena arena;
@@ -134,7 +130,6 @@ struct daemon {
 	struct farm *farm;
 	struct arena arena;
 	struct auth auth;
-	bool has_auth;
 	uint64_t instance;           /* number of this life, of the store */
 	uint64_t next_session, next_device;
 	struct session *sessions;
@@ -146,7 +141,7 @@ struct daemon {
 	struct request *watches;     /* parked job_watch requests */
 	struct job *jobs;            /* all that are unfinished or were finished in this life */
 	int64_t last_client_ns;      /* private: when a client was connected last */
-	bool is_stopping, is_draining;
+	bool is_stopping;
 	struct own_worker own_workers[8]; /* a private daemon's */
 	uint32_t n_own_workers;
 	uint64_t n_superseded;
@@ -159,24 +154,22 @@ void daemon_log(const struct daemon *d, const char *event, const char *fmt, ...)
 /* ---- loop.c, loop_child.c: libuv ---- */
 bool loop_run(struct daemon *d, struct err *e) MUST_CHECK; /* returns when the daemon stops */
 void loop_stop(struct daemon *d);
-/* For threads other than the loop's. */
-void loop_wake(void *loop);
+void loop_wake(void *loop); /* for threads other than the loop's */
 struct child_calls {
 	void (*bytes)(void *self, struct bytes b);     /* from its stdout */
 	void (*words)(void *self, struct bytes b);     /* from its stderr; NULL: goes to ours */
 	void (*ended)(void *self, int status, int signal); /* last call */
 };
-struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes,
-    const struct child_calls *calls, void *self, struct err *e);
+struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes, const struct child_calls *calls,
+    void *self, struct err *e);
 void child_write(struct child *c, struct bytes b);     /* copied */
 void child_kill(struct child *c, int signal);
-/* No more calls for it; it is killed and reaped on its own. */
-void child_forget(struct child *c);
+void child_forget(struct child *c); /* no more calls for it; killed and reaped on its own */
 
 /* ---- serve.c: requests ---- */
-void serve_network(struct daemon *d);   /* takes what has arrived */
-void serve_store(struct daemon *d);     /* finishes what the store has done */
-void serve_tick(struct daemon *d);      /* every quarter of a second */
+void serve_network(struct daemon *d); /* takes what has arrived */
+void serve_store(struct daemon *d);   /* finishes what the store has done */
+void serve_tick(struct daemon *d);    /* every quarter of a second */
 void answer(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
 void answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text);
 void answer_error(struct daemon *d, struct request *r, const struct err *e);
@@ -235,20 +228,17 @@ void serve_drain(struct daemon *d, struct request *r);
 void serve_kick(struct daemon *d, struct request *r);
 void leases_push(struct daemon *d);      /* something may have become ready: answers parked polls */
 void leases_tick(struct daemon *d);
-
 /* ---- own.c: a private daemon's workers ---- */
 void serve_worker_want(struct daemon *d, struct request *r);
 void own_workers_tick(struct daemon *d);
 void own_workers_stop(struct daemon *d);
-/* Why no worker of a class comes: "" or a sentence about our own worker. */
 bool own_worker_failed(const struct daemon *d, struct str class, struct err *why);
 
 /* ---- keep.c: blobs and cache ---- */
 void serve_blob_put(struct daemon *d, struct request *r);
 void serve_blob_get(struct daemon *d, struct request *r);
 void serve_cache(struct daemon *d, struct request *r);
-/* For handlers that need one answer from the store: runs `run` there, then answers with *m (or the
- * error).  `in` is the op's own. */
+/* One answer from the store: `run` there fills in m, which is sent (or the error). */
 struct ask_op {
 	struct store_op op;
 	struct request *r;

@@ -117,7 +117,7 @@ serve_lease(struct daemon *d, struct request *r)
 		return;
 	}
 	farm_here(d->farm, s->envs[at].device);
-	if (d->is_draining || d->is_stopping || farm_device(d->farm, s->envs[at].device)->state == DEVICE_DRAINING) {
+	if (d->is_stopping || farm_device(d->farm, s->envs[at].device)->state == DEVICE_DRAINING) {
 		answer_nothing(d, r, true);
 		return;
 	}

@@ -65,11 +65,8 @@ open_all(struct daemon *d, struct err *e)
 {
 	struct store_conf sc = {.dir = d->conf->data, .os = d->os};
 
-	if (d->conf->token_file[0]) {
-		if (!auth_load(&d->arena, d->conf->token_file, true, &d->auth, e))
-			return false;
-		d->has_auth = true;
-	}
+	if (d->conf->token_file[0] && !auth_load(&d->arena, d->conf->token_file, true, &d->auth, e))
+		return false;
 	if (!store_open(&d->store, &sc, (struct store_wake){store_rings, d->loop}, e))
 		return false;
 	d->instance = store_boot(d->store);

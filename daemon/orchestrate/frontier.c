@@ -23,7 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOMINANCE_WINDOW = 192, MAX_LAYER = 1 << 20 };
+enum { DOMINANCE_WINDOW = 192, MAX_LAYER = 1 << 20, MAX_LAYER_BYTES = 96 << 20,
+	MAX_REFUSALS = 64 };
 
 struct option { /* picking kernel at a step */
 	uint32_t kernel;
@@ -35,9 +36,10 @@ struct option { /* picking kernel at a step */
 struct layer {
 	uint64_t *mask;
 	uint64_t *hits;          /* rows that the path has met; no part of a state's identity */
+	uint64_t *gone;          /* of states, not of children: later tensors that cannot be made */
 	int64_t *cost;
 	fix *red;
-	uint32_t *node, *kernel; /* node: of the state itself, or of its parent while growing */
+	uint32_t *node, *kernel; /* node: of a state; a child's parent in the layer before */
 	uint8_t *check;          /* may have died */
 	uint8_t *is_loose;       /* some kernel of the path read what was not made yet */
 	uint32_t n, cap;
@@ -58,19 +60,21 @@ struct frontier {
 	uint32_t words, hit_words;
 	struct lists ends;              /* step -> slots to clear after it */
 	struct lists owed_at;           /* step -> tensors whose owed slot begins there */
-	struct lists cut;               /* step -> tensors up to it that a later step may read */
 	struct lists option_of;         /* step -> numbers in option */
 	struct option *option;
 	uint32_t *slot;                 /* what need, give, pay, owe index */
 	struct lists rows_of;           /* used kernel -> rows with a dual */
 	uint32_t *row_slot;
 	struct lists row_ends;          /* step -> row slots to clear after it */
-	struct layer now, next;
+	struct layer now, next, kept;
+	uint32_t gone_words, max_layer;
 	uint32_t *table, n_table, *order;
 	struct node *node;
 	uint32_t n_nodes, cap_nodes;
 	/* of the test for dead states */
-	uint32_t *kernel_stamp, *count_stamp, *count, *queue, stamp;
+	uint32_t *queue, *found, *witness, *count, *broken, *cause, stamp;
+	uint64_t *refusal; /* MAX_REFUSALS masks of this step */
+	uint32_t n_refusals;
 	bool is_complete;
 	uint64_t n_states;
 };
@@ -228,21 +232,6 @@ place_rows(struct frontier *f)
 	f->rows_of = lists_invert(&f->arena, n, f->g->n_kernels, used);
 }
 
-static void
-find_cuts(struct frontier *f)
-{
-	uint32_t n = f->g->n_tensors, *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)n + 1);
-
-	for (uint32_t t = 0; t < n; t++)
-		for (uint32_t s = t; s < f->avail_end[t]; s++)
-			count[s]++;
-	f->cut = lists_make(&f->arena, n, count);
-	memset(count, 0, sizeof(*count) * n);
-	for (uint32_t t = 0; t < n; t++)
-		for (uint32_t s = t; s < f->avail_end[t]; s++)
-			f->cut.item[f->cut.first[s] + count[s]++] = t;
-}
-
 /* Can tensor u be owed before or at step t? */
 static bool
 is_owable(const struct frontier *f, uint32_t u, uint32_t t)
@@ -347,13 +336,15 @@ make_options(struct frontier *f)
 
 /* ---- layers ------------------------------------------------------------------------------ */
 static void
-layer_reserve(struct layer *l, uint32_t words, uint32_t hit_words)
+layer_reserve(struct layer *l, uint32_t words, uint32_t hit_words, uint32_t gone_words)
 {
 	if (l->n < l->cap)
 		return;
 	l->cap = MAX_OF(1024u, l->cap * 2);
 	l->mask = heap_resize(l->mask, sizeof(*l->mask) * words * l->cap);
 	l->hits = heap_resize(l->hits, sizeof(*l->hits) * hit_words * l->cap);
+	if (gone_words)
+		l->gone = heap_resize(l->gone, sizeof(*l->gone) * gone_words * l->cap);
 	l->cost = heap_resize(l->cost, sizeof(*l->cost) * l->cap);
 	l->red = heap_resize(l->red, sizeof(*l->red) * l->cap);
 	l->node = heap_resize(l->node, sizeof(*l->node) * l->cap);
@@ -367,6 +358,7 @@ layer_fini(struct layer *l)
 {
 	free(l->mask);
 	free(l->hits);
+	free(l->gone);
 	free(l->cost);
 	free(l->red);
 	free(l->node);
@@ -435,11 +427,11 @@ put_child(struct frontier *f, struct child *c)
 		s = (s + 1) & (f->n_table - 1);
 	i = f->table[s] ? f->table[s] - 1 : l->n;
 	if (i == l->n) {
-		if (l->n >= MAX_LAYER) {
+		if (l->n >= f->max_layer) {
 			f->is_complete = false;
 			return;
 		}
-		layer_reserve(l, f->words, f->hit_words);
+		layer_reserve(l, f->words, f->hit_words, 0);
 		memcpy(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words);
 		l->n++;
 		f->table[s] = i + 1;
@@ -505,7 +497,7 @@ copy_state(const struct frontier *f, uint32_t i, struct child *c)
 	memcpy(c->hits, l->hits + (size_t)i * f->hit_words, sizeof(*c->hits) * f->hit_words);
 	c->cost = l->cost[i];
 	c->red = l->red[i];
-	c->parent = l->node[i];
+	c->parent = i;
 	c->is_loose = l->is_loose[i];
 }
 
@@ -573,44 +565,168 @@ expand(struct frontier *f, uint32_t t, struct child *c)
 }
 
 /* ---- dropping ---------------------------------------------------------------------------- */
-/* Takes `lost` tensors away and all that cannot be made without them; true when that meets
- * something wanted or owed. */
+/* Does kernel k read something that is not there and will not come?  With `before`: not counting
+ * what was found in this call of is_dead(). */
 static bool
-is_dead(struct frontier *f, uint32_t t, const uint64_t *m)
+is_broken(const struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *gone, uint32_t k, bool before)
 {
-	const struct prog *g = f->g;
-	const struct lists *out = f->in->out;
-	uint32_t n = 0;
+	for (uint32_t j = f->g->in.first[k]; j < f->g->in.first[k + 1]; j++) {
+		uint32_t u = f->g->in.item[j];
 
+		if ((u <= t ? !bit(m, f->avail_slot[u]) : bit(gone, u)) && !(before && f->found[u] == f->stamp))
+			return true;
+	}
+	return false;
+}
+
+/* The maker that was seen to work is asked first. */
+static bool
+has_maker(struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *gone, uint32_t o)
+{
+	if (f->avail_slot[o] != NONE && f->avail_start[o] <= t && bit(m, f->avail_slot[o]))
+		return true;
+	if (f->witness[o] != NONE && !is_broken(f, t, m, gone, f->witness[o], false))
+		return true;
+	for (uint32_t j = f->makers.first[o]; j < f->makers.first[o + 1]; j++)
+		if (!is_broken(f, t, m, gone, f->makers.item[j], false)) {
+			f->witness[o] = f->makers.item[j];
+			return true;
+		}
+	return false;
+}
+
+/* Follows kernel k, which has lost an input.  True when that leaves something wanted or owed without
+ * a maker; other tensors without one join the queue. */
+static bool
+follow_kernel(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t k, uint32_t *n_queue,
+    uint32_t *wanted)
+{
+	for (uint32_t i = f->in->out->first[k]; i < f->in->out->first[k + 1]; i++) {
+		uint32_t o = f->in->out->item[i];
+
+		if (o <= t || bit(gone, o) || has_maker(f, t, m, gone, o))
+			continue;
+		if (f->g->is_wanted[o])
+			*wanted = o;
+		if (f->g->is_wanted[o] || (is_owable(f, o, t) && bit(m, f->owed_slot[o])))
+			return true;
+		set_bit(gone, o);
+		f->found[o] = f->stamp;
+		f->queue[(*n_queue)++] = o;
+	}
+	return false;
+}
+
+/* A reason why states die at this step: none of these slots is set. */
+static bool
+is_refuted(const struct frontier *f, const uint64_t *m)
+{
+	for (uint32_t c = 0; c < f->n_refusals; c++) {
+		const uint64_t *r = f->refusal + (size_t)c * f->words;
+		uint32_t w = 0;
+
+		while (w < f->words && !(m[w] & r[w]))
+			w++;
+		if (w == f->words)
+			return true;
+	}
+	return false;
+}
+
+/* Takes all that is missing in m and follows it, noting for each kernel which input broke it; then
+ * walks back from the wanted tensor `w` to the slots whose absence was used. */
+static void
+learn(struct frontier *f, uint32_t t, const uint64_t *m, uint32_t w)
+{
+	uint32_t n = 0;
+	uint64_t *r;
+
+	if (f->n_refusals == MAX_REFUSALS)
+		return;
 	f->stamp++;
-	for (uint32_t j = f->cut.first[t]; j < f->cut.first[t + 1]; j++)
-		if (!bit(m, f->avail_slot[f->cut.item[j]]))
-			f->queue[n++] = f->cut.item[j];
+	for (uint32_t u = 0; u <= t; u++)
+		if (f->avail_end[u] > t && !bit(m, f->avail_slot[u]))
+			f->queue[n++] = u;
 	for (uint32_t q = 0; q < n; q++)
 		for (uint32_t j = f->readers.first[f->queue[q]]; j < f->readers.first[f->queue[q] + 1]; j++) {
 			uint32_t k = f->readers.item[j];
 
 			if (f->last_out[k] <= t)
 				break;
-			if (f->kernel_stamp[k] == f->stamp)
+			if (f->broken[k] == f->stamp)
 				continue;
-			f->kernel_stamp[k] = f->stamp;
-			for (uint32_t i = out->first[k]; i < out->first[k + 1]; i++) {
-				uint32_t o = out->item[i];
+			f->broken[k] = f->stamp;
+			f->cause[k] = f->queue[q];
+			for (uint32_t i = f->in->out->first[k]; i < f->in->out->first[k + 1]; i++) {
+				uint32_t o = f->in->out->item[i];
 
 				if (o <= t)
 					continue;
-				if (f->count_stamp[o] != f->stamp) {
-					f->count_stamp[o] = f->stamp;
+				if (f->found[o] != f->stamp) {
+					f->found[o] = f->stamp;
 					f->count[o] = f->makers.first[o + 1] - f->makers.first[o];
 				}
-				if (--f->count[o] || (f->avail_slot[o] != NONE && f->avail_start[o] <= t &&
+				if (--f->count[o] == 0 && !(f->avail_slot[o] != NONE && f->avail_start[o] <= t &&
 				    bit(m, f->avail_slot[o])))
-					continue;
-				if (g->is_wanted[o] || (is_owable(f, o, t) && bit(m, f->owed_slot[o])))
-					return true;
-				f->queue[n++] = o;
+					f->queue[n++] = o;
 			}
+		}
+	if (f->found[w] != f->stamp || f->count[w])
+		return;
+	r = f->refusal + (size_t)f->n_refusals++ * f->words;
+	memset(r, 0, sizeof(*r) * f->words);
+	f->stamp++;
+	f->queue[0] = w;
+	f->found[w] = f->stamp;
+	n = 1;
+	for (uint32_t q = 0; q < n; q++) {
+		uint32_t o = f->queue[q];
+
+		/* A tensor that is not made yet, or one that never will be: it must not be there. */
+		if (f->avail_slot[o] != NONE && f->avail_start[o] <= t)
+			set_bit(r, f->avail_slot[o]);
+		for (uint32_t j = f->makers.first[o]; o > t && j < f->makers.first[o + 1]; j++) {
+			uint32_t u = f->cause[f->makers.item[j]];
+
+			if (f->found[u] == f->stamp)
+				continue;
+			f->found[u] = f->stamp;
+			f->queue[n++] = u;
+		}
+	}
+}
+
+/* A state whose parent lives dies only of what is new: kernel owes inputs, or (NONE) tensor t was left
+ * out.  Follows what can no longer be made from t on, and keeps it in `gone`.  A state that dies
+ * is followed to the end of the graph, so the reason is kept for others. */
+static bool
+is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t kernel)
+{
+	const struct prog *g = f->g;
+	uint32_t n = 0, wanted = NONE;
+
+	for (uint32_t j = kernel == NONE ? 0 : g->in.first[kernel]; kernel != NONE && j < g->in.first[kernel + 1]; j++)
+		if (g->in.item[j] > t && bit(gone, g->in.item[j]))
+			return true;
+	if (kernel != NONE)
+		return false;
+	if (is_refuted(f, m))
+		return true;
+	f->stamp++;
+	f->found[t] = f->stamp;
+	f->queue[n++] = t;
+	for (uint32_t q = 0; q < n; q++)
+		for (uint32_t j = f->readers.first[f->queue[q]]; j < f->readers.first[f->queue[q] + 1]; j++) {
+			uint32_t k = f->readers.item[j];
+
+			if (f->last_out[k] <= t)
+				break;
+			/* Broken before: nothing counted on it. */
+			if (is_broken(f, t, m, gone, k, true) || !follow_kernel(f, t, m, gone, k, &n, &wanted))
+				continue;
+			if (wanted != NONE)
+				learn(f, t, m, wanted);
+			return true;
 		}
 	return false;
 }
@@ -662,41 +778,60 @@ add_node(struct frontier *f, uint32_t parent, uint32_t kernel)
 	return f->n_nodes++;
 }
 
-/* Moves the states worth keeping from next to now. */
+/* Child i becomes the next kept state, unless it is dead. */
+static void
+keep_child(struct frontier *f, uint32_t t, uint32_t i)
+{
+	const struct layer *l = &f->next, *before = &f->now;
+	struct layer *kept = &f->kept;
+	uint32_t n = kept->n;
+	const uint64_t *m = l->mask + (size_t)i * f->words;
+	uint64_t *gone;
+
+	layer_reserve(kept, f->words, f->hit_words, f->gone_words);
+	gone = kept->gone + (size_t)n * f->gone_words;
+	/* Words of tensors behind t are not asked for. */
+	memcpy(gone + t / 64, before->gone + (size_t)l->node[i] * f->gone_words + t / 64,
+	    sizeof(*gone) * (f->gone_words - t / 64));
+	if (l->check[i] && is_dead(f, t, m, gone, l->kernel[i]))
+		return;
+	memcpy(kept->mask + (size_t)n * f->words, m, sizeof(*m) * f->words);
+	memcpy(kept->hits + (size_t)n * f->hit_words, l->hits + (size_t)i * f->hit_words, sizeof(*m) * f->hit_words);
+	kept->cost[n] = l->cost[i];
+	kept->red[n] = l->red[i];
+	kept->is_loose[n] = l->is_loose[i];
+	kept->node[n] = add_node(f, before->node[l->node[i]], l->kernel[i]);
+	kept->n++;
+}
+
+/* Moves the children worth keeping to the layer `now`. */
 static void
 select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_t *owed)
 {
-	struct layer *l = &f->next, *kept = &f->now;
+	struct layer *l = &f->next, *kept = &f->kept, swap;
 
 	for (uint32_t i = 0; i < l->n; i++)
 		rank[i] = (struct ranked){l->red[i], l->cost[i], i};
 	qsort(rank, l->n, sizeof(*rank), by_rank);
 	kept->n = 0;
 	for (uint32_t r = 0; r < l->n; r++) {
-		uint32_t i = rank[r].i, j = 0, n_seen;
-		const uint64_t *m = l->mask + (size_t)i * f->words;
+		uint32_t i = rank[r].i, j = 0, n_seen = MIN_OF(kept->n, (uint32_t)DOMINANCE_WINDOW);
 
 		if (f->in->width && kept->n >= f->in->width) {
 			f->is_complete = false;
 			break;
 		}
-		n_seen = MIN_OF(kept->n, (uint32_t)DOMINANCE_WINDOW);
-		while (j < n_seen && !is_covered(f, kept, j, m, l->cost[i], owed))
+		while (j < n_seen && !is_covered(f, kept, j, l->mask + (size_t)i * f->words, l->cost[i], owed))
 			j++;
 		if (j < n_seen)
 			absorb(f, kept, j, l->red[i], l->hits + (size_t)i * f->hit_words);
-		if (j < n_seen || (l->check[i] && is_dead(f, t, m)))
-			continue;
-		layer_reserve(kept, f->words, f->hit_words);
-		memcpy(kept->mask + (size_t)kept->n * f->words, m, sizeof(*m) * f->words);
-		memcpy(kept->hits + (size_t)kept->n * f->hit_words, l->hits + (size_t)i * f->hit_words,
-		    sizeof(*m) * f->hit_words);
-		kept->cost[kept->n] = l->cost[i];
-		kept->red[kept->n] = l->red[i];
-		kept->is_loose[kept->n] = l->is_loose[i];
-		kept->node[kept->n++] = add_node(f, l->node[i], l->kernel[i]);
+		else
+			keep_child(f, t, i);
 	}
 	f->n_states += kept->n;
+	swap = f->now;
+	f->now = f->kept;
+	f->kept = swap;
 }
 
 /* ---- the plans at the end ----------------------------------------------------------------- */
@@ -758,28 +893,34 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	f.owed_start = NEW_ARRAY(&f.arena, uint32_t, n);
 	f.avail_end = NEW_ARRAY(&f.arena, uint32_t, n);
 	f.last_out = NEW_ARRAY(&f.arena, uint32_t, in->g->n_kernels);
-	f.kernel_stamp = NEW_ARRAY(&f.arena, uint32_t, in->g->n_kernels);
-	f.count_stamp = NEW_ARRAY(&f.arena, uint32_t, n);
-	f.count = NEW_ARRAY(&f.arena, uint32_t, n);
 	f.queue = NEW_ARRAY(&f.arena, uint32_t, n);
+	f.found = NEW_ARRAY(&f.arena, uint32_t, n);
+	f.count = NEW_ARRAY(&f.arena, uint32_t, n);
+	f.broken = NEW_ARRAY(&f.arena, uint32_t, in->g->n_kernels);
+	f.cause = NEW_ARRAY(&f.arena, uint32_t, in->g->n_kernels);
+	f.witness = NEW_ARRAY(&f.arena, uint32_t, n);
+	memset(f.witness, 0xff, sizeof(*f.witness) * n);
 	place_tensors(&f);
 	place_rows(&f);
-	find_cuts(&f);
 	make_options(&f);
 	make_readers(&f);
 	child.mask = NEW_ARRAY(&f.arena, uint64_t, f.words);
 	child.hits = NEW_ARRAY(&f.arena, uint64_t, f.hit_words);
 	owed = NEW_ARRAY(&f.arena, uint64_t, f.words);
+	f.refusal = NEW_ARRAY(&f.arena, uint64_t, (size_t)f.words * MAX_REFUSALS);
+	f.gone_words = n / 64 + 1;
+	f.max_layer = MAX_OF(1u, MIN_OF((uint32_t)MAX_LAYER, (uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.hit_words + f.gone_words + 4))));
 	f.table = heap_alloc(sizeof(*f.table) * f.n_table);
-	layer_reserve(&f.now, f.words, f.hit_words);
+	layer_reserve(&f.now, f.words, f.hit_words, f.gone_words);
 	memset(f.now.mask, 0, sizeof(*owed) * f.words);
 	memset(f.now.hits, 0, sizeof(*owed) * f.hit_words);
+	memset(f.now.gone, 0, sizeof(*owed) * f.gone_words);
 	f.now.cost[0] = f.now.red[0] = 0;
 	f.now.node[0] = NONE;
 	f.now.is_loose[0] = 0;
 	f.now.n = 1;
 	for (uint32_t t = 0; t < n; t++) {
-		f.next.n = 0;
+		f.next.n = f.n_refusals = 0;
 		memset(f.table, 0, sizeof(*f.table) * f.n_table);
 		expand(&f, t, &child);
 		if (f.next.n > n_rank) {
@@ -805,6 +946,7 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	out->n_states = f.n_states;
 	layer_fini(&f.now);
 	layer_fini(&f.next);
+	layer_fini(&f.kept);
 	free(f.table);
 	free(f.node);
 	free(rank);
