@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-	WARM_UPS = 3, MIN_PAIRS = 31, MIN_LONG = 21, FEW_LONG = 5, MAX_SAMPLES = 2000, MAX_LOOP = 256, MAX_RING = 64,
+	WARM_UPS = 3, MIN_PAIRS = 31, MIN_LONG = 21, FEW_LONG = 5, MAX_SAMPLES = 2000, MAX_LOOP = 256,
 	TURN = 8
 };
 static const int64_t short_ns = 1000000, pairs_ns = 20000000, sample_ns = 20000, default_budget_ns = 1000000000;
@@ -64,10 +64,10 @@ static uint32_t
 ring_size(const struct field *f, size_t round_bytes)
 {
 	size_t l2 = (size_t)MAX_OF(f->r->calibration->hw.level_bytes[1], (int64_t)0);
-	size_t want = MAX_OF(4 * l2, min_ring_bytes);
+	size_t want = MAX_OF(RING_L2_CACHES * l2, min_ring_bytes);
 	size_t n = want / MAX_OF(round_bytes, (size_t)1) + 2;
 
-	n = MIN_OF(n, (size_t)MAX_RING);
+	n = MIN_OF(n, (size_t)RING_MAX_COPIES);
 	while (n > 1 && n * round_bytes > max_ring_bytes)
 		n--;
 	return (uint32_t)n;

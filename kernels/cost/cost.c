@@ -1,11 +1,11 @@
 /* kernels/cost/cost.c: a time that no schedule of a spec can beat (D16).
  *
- *   bound = max(flops / peak, bytes / bandwidth of the fastest level that holds them)
+ *   bound = max(flops / peak, bytes / bandwidth of the fastest levels that hold them)
  *           + one call
  *
  * Every count here errs downward:
- *  - arithmetic: border taps of a convolution are left out, maps may share fused multiply-adds
- *    (half), a value that is the same along a broadcast is computed once, and what no result
+ *  - arithmetic: border taps of a convolution are left out, sums and products may share fused
+ *    multiply-adds, a value that is the same along a broadcast is computed once, and what no result
  *    needs is not computed.  A convolution counts as the direct one: algorithms that save
  *    multiplications (Winograd) are rewrites, so what they compute is another spec;
  *  - bytes: each external element that some result needs is read once, however often it is used. */
@@ -164,6 +164,23 @@ operand_need(const struct graph *g, const struct node *n, uint32_t i, double out
 }
 
 /* ---- arithmetic --------------------------------------------------------------------------- */
+/* Peak counts a fused multiply-add as two.  Sums and products may share one, or vanish in an
+ * accumulator's start; a choice or a comparison takes an instruction, and an exponential more
+ * than its row of prim.def says. */
+static double
+map_flops(enum prim p)
+{
+	switch (p) {
+	case PRIM_add: case PRIM_sub: case PRIM_mul: case PRIM_neg: case PRIM_abs: case PRIM_cast:
+	case PRIM_not: case PRIM_bitnot: case PRIM_and: case PRIM_or: case PRIM_xor:
+		return 0.5;
+	case PRIM_pow: /* some exponents are cheap */
+		return 1;
+	default:
+		return prim_info[p].flops;
+	}
+}
+
 static double
 linear_flops(const struct graph *g, const struct node *n)
 {
@@ -185,7 +202,7 @@ needed_flops(const struct graph *g, const struct node *n, const struct need *x)
 
 	switch (prim_info[n->prim].class) {
 	case CLASS_MAP:
-		return 0.5 * prim_info[n->prim].flops * MIN_OF(out, x[n->out[0].i].eff);
+		return map_flops(n->prim) * MIN_OF(out, x[n->out[0].i].eff);
 	case CLASS_REDUCE:
 		if (prim_info[n->prim].shape == SHAPE_WINDOW) /* sums of neighbouring windows share */
 			return share >= 1 ? 0.5 * MIN_OF(made, all_taps(g, n, &touched)) : 0;
@@ -241,13 +258,34 @@ external_bytes(const struct graph *g, const struct need *x)
 	return bytes;
 }
 
+/* Bytes of all operands and results, needed or not: a copy in the ring holds them all. */
 static double
-bandwidth(const struct hw *hw, double bytes)
+copy_bytes(const struct graph *g)
 {
-	for (int level = 0; level < 3; level++)
-		if (bytes <= (double)hw->level_bytes[level])
-			return hw->bytes_per_s[level];
-	return hw->bytes_per_s[3];
+	double bytes = 0;
+
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		if (g->tensors[t].role == ROLE_INPUT || g->tensors[t].role == ROLE_WEIGHT)
+			bytes += count_of(g, (tensor_id){t}) * (double)dtype_size(g->tensors[t].type);
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		bytes += count_of(g, g->outputs[i]) * (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
+	return bytes;
+}
+
+/* Seconds to move `bytes` of each of a ring's copies in turn.  A cache that is smaller than what
+ * goes round holds at most its own size of it when a copy's turn comes again. */
+static double
+move_s(const struct hw *hw, double bytes, double copy)
+{
+	double n = floor(RING_L2_CACHES * (double)hw->level_bytes[1] / MAX_OF(copy, 1.0)) + 2;
+	double round = bytes * MIN_OF(n, (double)RING_MAX_COPIES), held = 0, s = 0;
+
+	for (int level = 0; level < 3 && held < 1; level++) {
+		double share = MAX_OF(held, round > 0 ? MIN_OF(1.0, (double)hw->level_bytes[level] / round) : 1);
+		s += (share - held) * bytes / hw->bytes_per_s[level];
+		held = share;
+	}
+	return s + (1 - held) * bytes / hw->bytes_per_s[3];
 }
 
 int64_t
@@ -263,7 +301,7 @@ cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *part
 		p.flops += needed_flops(&s->g, &s->g.nodes[i], x);
 	p.bytes = external_bytes(&s->g, x);
 	p.flop_ns = p.flops / (hw->flops_peak * threads) * 1e9;
-	p.byte_ns = p.bytes / (bandwidth(hw, p.bytes / threads) * threads) * 1e9;
+	p.byte_ns = move_s(hw, p.bytes / threads, copy_bytes(&s->g) / threads) * 1e9;
 	p.call_ns = hw->call_ns;
 	arena_fini(&tmp);
 	if (parts)

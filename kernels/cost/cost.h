@@ -14,6 +14,9 @@ struct hw {
 	int simd_bytes;           /* 16, 32, 64 */
 	int n_threads;            /* the plan's */
 };
+/* How timing rotates operands and results, so that a kernel meets them as a plan does: over as
+ * many copies as fill so many L2 caches, at most so many.  The bound counts on it. */
+enum { RING_L2_CACHES = 4, RING_MAX_COPIES = 64 };
 /* Safe default when nothing was calibrated (bounds stay below any CPU's truth). */
 extern const struct hw hw_fastest;
 
