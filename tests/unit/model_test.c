@@ -240,6 +240,49 @@ inlines_functions_with_their_attributes(void **state)
 	arena_fini(&w.a);
 }
 
+/* If(c) with then { t = Exp(x) } and else { t = Relu(x) }: the branches' names do not meet, their
+ * nodes come before, and If has the operands c, t of one, t of the other. */
+static void
+puts_branches_before_the_choice(void **state)
+{
+	static const char *const which[] = {"then_branch", "else_branch"}, *const op[] = {"Exp", "Relu"};
+	struct writer w;
+	struct model m;
+	struct strbuf n;
+	int64_t dim = 2;
+
+	(void)state;
+	start(&w);
+	n = new_text(&w);
+	sb_add(&n, node_text(&w, "If", "choose", "c", "y", NULL, NULL));
+	for (int i = 0; i < 2; i++) {
+		struct strbuf at = new_text(&w), g = new_text(&w), out = new_text(&w);
+		put_bytes(&g, 1, node_text(&w, op[i], "inner", "x", "t", NULL, NULL));
+		put_text(&out, 1, "t");
+		put_bytes(&g, 12, sb_str(&out));
+		put_text(&at, 1, which[i]);
+		put_bytes(&at, 6, sb_str(&g));
+		put_int(&at, 20, 5);
+		put_bytes(&n, 5, sb_str(&at));
+	}
+	put_bytes(&w.graph, 1, sb_str(&n));
+	input(&w, "x", 2);
+	value(&w, 11, "c", 1, &dim);
+	output(&w, "y", 2);
+	expect(&w, &m, NULL, NULL);
+	assert_int_equal(m.n_nodes, 3);
+	assert_string_equal(m.nodes[0].op, "Exp");
+	assert_true(m.nodes[0].is_conditional);
+	assert_string_equal(m.nodes[1].op, "Relu");
+	assert_string_equal(m.nodes[2].op, "If");
+	assert_false(m.nodes[2].is_conditional);
+	assert_int_equal(m.nodes[2].n_in, 3);
+	assert_int_equal(m.nodes[2].in[1], m.nodes[0].out[0]);
+	assert_int_equal(m.nodes[2].in[2], m.nodes[1].out[0]);
+	assert_int_equal(m.nodes[2].n_attr, 0);
+	arena_fini(&w.a);
+}
+
 /* Dropping them as an unknown field would change the function's meaning. */
 static void
 refuses_default_attributes_of_functions(void **state)
@@ -495,7 +538,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(sorts_nodes_and_drops_inputs_with_initializers),
 	    cmocka_unit_test(inlines_functions_with_their_attributes),
-	    cmocka_unit_test(recursive_functions_end), cmocka_unit_test(refuses_default_attributes_of_functions),
+	    cmocka_unit_test(recursive_functions_end),
+	    cmocka_unit_test(refuses_default_attributes_of_functions),
+	    cmocka_unit_test(puts_branches_before_the_choice),
 	    cmocka_unit_test(binds_shapes),
 	    cmocka_unit_test(names_what_is_wrong),
 	    cmocka_unit_test(tensors_must_fit_their_shapes),
