@@ -1,0 +1,93 @@
+/* daemon/orchestrate/frontier_int.h: what the files of the frontier programme share (frontier.c). */
+#ifndef KORCH_FRONTIER_INT_H
+#define KORCH_FRONTIER_INT_H
+
+#include "blp_int.h"
+
+enum { MAX_REFUSALS = 64 };
+
+struct option { /* picking kernel at a step */
+	uint32_t kernel;
+	uint32_t need, n_need;  /* slots that must be set: inputs before t */
+	uint32_t give, n_give;  /* slots to set: outputs from t on */
+	uint32_t pay, n_pay;    /* slots to clear: owed outputs */
+	uint32_t owe, n_owe;    /* pairs (avail slot or NONE, owed slot): inputs after t */
+};
+struct layer {
+	uint64_t *mask;
+	uint64_t *hits;          /* rows that the path has met; no part of a state's identity */
+	uint64_t *gone;          /* of states, not of children: later tensors that cannot be made */
+	int64_t *cost;
+	fix *red;
+	uint32_t *node, *kernel; /* node: of a state; a child's parent in the layer before */
+	uint8_t *check;          /* may have died */
+	uint8_t *is_loose;       /* some kernel of the path read what was not made yet */
+	uint32_t n, cap;
+};
+struct node {
+	uint32_t parent, kernel;
+};
+struct frontier {
+	struct arena arena;
+	const struct frontier_in *in;
+	const struct prog *g;
+	struct lists makers;            /* used kernels by tensor */
+	struct lists readers;           /* likewise, those with the latest output first */
+	uint32_t *last_out;             /* of a kernel */
+	/* Of a tensor; NONE.  A slot is the tensor's only from start to end: before and after, the
+	 * bit is another's. */
+	uint32_t *avail_slot, *avail_start, *avail_end, *owed_slot, *owed_start;
+	uint32_t words, hit_words;
+	struct lists ends;              /* step -> slots to clear after it */
+	struct lists owed_at;           /* step -> tensors whose owed slot begins there */
+	struct lists option_of;         /* step -> numbers in option */
+	struct option *option;
+	uint32_t *slot;                 /* what need, give, pay, owe index */
+	struct lists rows_of;           /* used kernel -> rows with a dual */
+	uint32_t *row_slot;
+	struct lists row_ends;          /* step -> row slots to clear after it */
+	struct layer now, next, kept;
+	uint32_t gone_words, max_layer;
+	uint32_t *table, n_table, *order;
+	struct node *node;
+	uint32_t n_nodes, cap_nodes;
+	/* of the test for dead states */
+	uint32_t *queue, *found, *witness, *count, *broken, *cause, stamp;
+	uint64_t *refusal; /* MAX_REFUSALS masks of this step */
+	uint32_t n_refusals;
+	bool is_complete;
+	uint64_t n_states;
+};
+
+static inline bool
+bit(const uint64_t *m, uint32_t slot)
+{
+	return m[slot >> 6] >> (slot & 63) & 1;
+}
+
+static inline void
+set_bit(uint64_t *m, uint32_t slot)
+{
+	m[slot >> 6] |= (uint64_t)1 << (slot & 63);
+}
+
+static inline void
+clear_bit(uint64_t *m, uint32_t slot)
+{
+	m[slot >> 6] &= ~((uint64_t)1 << (slot & 63));
+}
+
+/* Can tensor u be owed before or at step t? */
+static inline bool
+is_owable(const struct frontier *f, uint32_t u, uint32_t t)
+{
+	return f->owed_slot[u] != NONE && f->owed_start[u] <= t;
+}
+
+/* Intervals, slots and options, from f->in (frontier_setup.c). */
+void frontier_setup(struct frontier *f);
+/* Can a child of a state that lives no longer end in a plan (frontier_dead.c)?  m: its mask after step
+ * t; gone: its parent's, brought up to date; kernel: picked at t, NONE where t was left out. */
+bool frontier_is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t kernel);
+
+#endif
