@@ -23,12 +23,16 @@ orient(struct tile_prog *p, struct stage *s, axis_id *column)
 	return ex_has(p->tx, s->b, *column);
 }
 
-/* Vectors in a row: as wide as leaves the fewest columns unused, two where that is a tie. */
+/* Vectors in a row: as wide as leaves the fewest columns unused, two where that is a tie; eight
+ * columns where a has them too, because then b is all that a wider tile would read less often. */
 int
-anchor_vectors(const struct tile_prog *p, int64_t n_columns)
+anchor_vectors(const struct tile_prog *p, int64_t n_columns, bool a_vector)
 {
 	static const int order[] = {2, 3, 1, 4};
 	int lanes = p->target->simd_bytes / 4;
+
+	if (a_vector)
+		return (int)sched_get(p->sched, KNOB_nv, MAX_OF(1, 8 / lanes));
 	int64_t least = INT64_MAX;
 	int best = 2;
 
@@ -50,7 +54,7 @@ anchor_rows(const struct tile_prog *p, int nv, bool a_vector)
 {
 	int rows = (p->target->n_vregs - nv - !a_vector) / nv;
 
-	return MAX_OF(1, MIN_OF(rows, 14));
+	return MAX_OF(1, MIN_OF(rows, a_vector && nv == 1 ? 8 : 14));
 }
 
 struct packing {
@@ -268,7 +272,7 @@ pack(struct tile_prog *p, struct packing *k)
 	if (!can_tile(p, s) || !orient(p, s, &k->column) || !packing_axes(p, k))
 		return;
 	k->n_columns = s->axis[s->n_par - 1].extent;
-	k->nr = (int64_t)anchor_vectors(p, k->n_columns) * (p->target->simd_bytes / 4);
+	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(x, s->a, k->column)) * (p->target->simd_bytes / 4);
 	k->n_panels = (k->n_columns + k->nr - 1) / k->nr;
 	k->count = k->n_panels * k->nr;
 	for (uint32_t i = 0; i < k->n_axis; i++) {

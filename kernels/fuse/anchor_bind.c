@@ -364,6 +364,18 @@ is_direct(struct binding *b, axis_id column)
 	    (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
 }
 
+/* Does K step over more than a cache line, and is it walked often enough to pay for a copy?
+ * (A transposed operand: each row's next element lies in another page.) */
+static bool
+strides_far(struct binding *b)
+{
+	const struct anchor *n = b->n;
+	const struct ex *e = ex_get(b->p->tx, b->s->a);
+	int64_t coef;
+
+	return !n->a_vector && n->n_panels >= 4 && ix_coef(b->p->tx, e->ix, n->k[n->n_k - 1].id, &coef) && coef > 16;
+}
+
 static void
 bind_a(struct binding *b, axis_id column)
 {
@@ -420,7 +432,7 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 		return 0;
 	axis_id column = b.s->axis[b.s->n_par - 1].id;
 
-	if (sched_get(p->sched, KNOB_panel, 0) || !is_direct(&b, column)) {
+	if (!is_direct(&b, column) || sched_get(p->sched, KNOB_panel, strides_far(&b))) {
 		if (!make_panel(&b, pass, step))
 			return 0;
 		before = 1;

@@ -6,7 +6,7 @@
 
 /* Vectors in a row of the register tile, and rows in it, that suit the target. */
 int anchor_rows(const struct tile_prog *p, int nv, bool a_vector);
-int anchor_vectors(const struct tile_prog *p, int64_t n_columns);
+int anchor_vectors(const struct tile_prog *p, int64_t n_columns, bool a_vector);
 /* A new f32 tensor that no place has yet. */
 uint32_t anchor_tensor(struct tile_prog *p, int64_t count, uint32_t stage);
 
