@@ -9,7 +9,7 @@ arg_number(const struct opt_call *c, const char *name, int64_t *out, struct err 
 {
 	*out = 0;
 	return str_to_i64(str_of(opt_arg(c, name, "0")), out) ||
-	    err_set(e, ERR_USAGE, "--%s wants a number", name);
+	       err_set(e, ERR_USAGE, "--%s wants a number", name);
 }
 
 /* Solves, checks order and bound without the solver's code, prints the plan. */
@@ -36,7 +36,8 @@ opt_orchestrate(struct opt_call *c, struct err *e)
 	sb_addf(c->out, "kernels %u of %u\nplan", r.n_chosen, p.n_kernels);
 	for (uint32_t i = 0; i < r.n_chosen; i++)
 		sb_addf(c->out, " %u", r.chosen[i]);
-	sb_addf(c->out, "\nduals prove %.3f\ncost %lld bound %lld ", r.pi, (long long)r.cost, (long long)r.bound);
+	sb_addf(
+	    c->out, "\nduals prove %.3f\ncost %lld bound %lld ", r.pi, (long long)r.cost, (long long)r.bound);
 	if (r.proved)
 		sb_addz(c->out, "proved\n");
 	else

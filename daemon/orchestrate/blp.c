@@ -11,9 +11,9 @@ struct blp_state {
 	struct blp_limits limits; /* no zeros */
 	struct prog prog;
 	struct cover *cover;
-	struct err broken;        /* the program itself was refused */
-	uint32_t *last, n_last;   /* the plan of the last solution, in numbers of the prog */
-	uint32_t *wanted;         /* as given, for words */
+	struct err broken;      /* the program itself was refused */
+	uint32_t *last, n_last; /* the plan of the last solution, in numbers of the prog */
+	uint32_t *wanted;       /* as given, for words */
 };
 
 static struct blp_limits
@@ -46,7 +46,8 @@ blp_state_new(const struct blp *p, const struct blp_limits *lim)
 			is_given |= p->given[j] == p->wanted[i];
 		while (t < s->prog.n_tensors && s->prog.tensor_of[t] != p->wanted[i])
 			t++;
-		if (!is_given && (t == s->prog.n_tensors || s->prog.makers.first[t] == s->prog.makers.first[t + 1])) {
+		if (!is_given &&
+		    (t == s->prog.n_tensors || s->prog.makers.first[t] == s->prog.makers.first[t + 1])) {
 			err_set(&s->broken, ERR_MODEL, "no kernels make the wanted tensor %u", p->wanted[i]);
 			return s;
 		}
@@ -126,7 +127,8 @@ write_rows(struct arena *a, const struct search *s, struct blp_result *out)
 		row->kernels = NEW_ARRAY(a, uint32_t, row->n);
 		row->n = 0;
 		for (uint32_t i = 0; i < n; i++)
-			for (uint32_t j = s->g->twins.first[kernels[i]]; j < s->g->twins.first[kernels[i] + 1]; j++)
+			for (uint32_t j = s->g->twins.first[kernels[i]];
+			     j < s->g->twins.first[kernels[i] + 1]; j++)
 				row->kernels[row->n++] = s->g->twins.item[j];
 	}
 }
@@ -161,7 +163,8 @@ write_result(struct arena *a, const struct search *s, const int64_t *cost, struc
 		else if (k == NONE)
 			out->reduced[j] = (double)cost[j];
 		else
-			out->reduced[j] = (double)s->lp.reduced[k] / (double)FIX_ONE + (double)(cost[j] - g->cost[k]);
+			out->reduced[j] =
+			    (double)s->lp.reduced[k] / (double)FIX_ONE + (double)(cost[j] - g->cost[k]);
 	}
 	write_rows(a, s, out);
 	for (uint32_t r = 0; r < out->n_rows; r++)
@@ -178,7 +181,8 @@ blp_solve_again(struct arena *a, struct blp_state *st, const int64_t *cost, cons
     uint32_t n_start, struct blp_result *out, struct err *e)
 {
 	struct arena tmp = {0};
-	struct search s = {.a = &tmp, .g = &st->prog, .cover = st->cover, .limits = &st->limits, .cost = BLP_NEVER};
+	struct search s = {
+	    .a = &tmp, .g = &st->prog, .cover = st->cover, .limits = &st->limits, .cost = BLP_NEVER};
 	uint32_t *set, n, missing;
 
 	*out = (struct blp_result){0};
@@ -188,7 +192,8 @@ blp_solve_again(struct arena *a, struct blp_state *st, const int64_t *cost, cons
 	}
 	for (uint32_t k = 0; k < st->prog.n_source; k++)
 		if (cost[k] != BLP_NEVER && (cost[k] < 1 || cost[k] > BLP_MAX_COST))
-			return err_set(e, ERR_MODEL, "kernel %u costs %lld ns; 1 to 2^40 are allowed", k, (long long)cost[k]);
+			return err_set(e, ERR_MODEL, "kernel %u costs %lld ns; 1 to 2^40 are allowed", k,
+			    (long long)cost[k]);
 	prog_set_costs(&st->prog, cost);
 	if (!greedy_plan(&tmp, &st->prog, &set, &n, &missing)) {
 		arena_fini(&tmp);

@@ -27,10 +27,10 @@ struct blp {
 	const struct blp_kernel *kernels;
 	const uint32_t *given, *wanted; /* model inputs and constants; model outputs */
 	uint32_t n_given, n_wanted;
-	const struct blp_node *nodes;   /* may be NULL */
+	const struct blp_node *nodes; /* may be NULL */
 	uint32_t n_nodes;
 };
-struct blp_limits { /* counted work, never seconds (D21); zero means the default */
+struct blp_limits {                  /* counted work, never seconds (D21); zero means the default */
 	uint32_t beam_width;         /* states kept per tensor by the widest beam; 400 */
 	uint64_t max_states;         /* of all programmes together; 20 million */
 	uint32_t max_rounds;         /* of row separation; 200.  1: coverage rows only */
@@ -45,10 +45,10 @@ struct blp_result {
 	uint32_t *chosen; /* kernel numbers in an executable order */
 	uint32_t n_chosen;
 	int64_t cost;
-	int64_t bound;    /* proven lower bound; == cost when proved */
+	int64_t bound; /* proven lower bound; == cost when proved */
 	bool proved;
-	double *reduced;  /* per kernel: any plan that uses k costs >= pi + reduced[k] */
-	double pi;        /* sum of the safe duals: exact, they are multiples of 2^-20 */
+	double *reduced;      /* per kernel: any plan that uses k costs >= pi + reduced[k] */
+	double pi;            /* sum of the safe duals: exact, they are multiples of 2^-20 */
 	struct blp_row *rows; /* those with a dual */
 	uint32_t n_rows;
 	uint64_t n_states, n_simplex;
@@ -79,8 +79,8 @@ bool blp_check_bound(const struct blp *p, const struct blp_row *rows, uint32_t n
 
 /* The cross-check (D22): lp_solve on the support form with loop cuts, for small programs.
  * *proved is false when lp_solve gave up. */
-bool blp_solve_direct(struct arena *a, const struct blp *p, int64_t *cost, bool *proved,
-    struct err *e) MUST_CHECK;
+bool blp_solve_direct(
+    struct arena *a, const struct blp *p, int64_t *cost, bool *proved, struct err *e) MUST_CHECK;
 
 /* Text form "korch-blp 2" (README.md).  Errors name the line. */
 bool blp_read(struct arena *a, struct str text, struct blp *out, struct err *e) MUST_CHECK;

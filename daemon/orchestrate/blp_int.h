@@ -20,17 +20,17 @@ struct lists {
  * their order.  What it holds does not depend on costs, but for `cost` and `best`. */
 struct prog {
 	uint32_t n_tensors, n_kernels, n_source; /* n_source: kernels of the struct blp */
-	struct lists in, out;        /* of a kernel, ascending */
-	struct lists makers, readers; /* of a tensor */
-	struct lists twins;          /* kernel -> kernels of the struct blp that it stands for */
-	uint32_t *kernel_of;         /* blp kernel -> kernel, NONE if it was dropped */
-	uint32_t *tensor_of;         /* tensor -> blp tensor */
+	struct lists in, out;                    /* of a kernel, ascending */
+	struct lists makers, readers;            /* of a tensor */
+	struct lists twins;                      /* kernel -> kernels of the struct blp that it stands for */
+	uint32_t *kernel_of;                     /* blp kernel -> kernel, NONE if it was dropped */
+	uint32_t *tensor_of;                     /* tensor -> blp tensor */
 	bool *is_wanted;
-	struct lists node_in;        /* hints: a node's operands (tensors before it) */
-	uint32_t *node_tensor;       /* hints, ascending by tensor; in numbers of their own: see */
-	uint32_t n_nodes, n_marks;   /* landmark.c */
-	int64_t *cost;               /* BLP_NEVER: not to be used */
-	uint32_t *best;              /* the cheapest twin */
+	struct lists node_in;      /* hints: a node's operands (tensors before it) */
+	uint32_t *node_tensor;     /* hints, ascending by tensor; in numbers of their own: see */
+	uint32_t n_nodes, n_marks; /* landmark.c */
+	int64_t *cost;             /* BLP_NEVER: not to be used */
+	uint32_t *best;            /* the cheapest twin */
 };
 #define NONE UINT32_MAX
 
@@ -42,8 +42,8 @@ void prog_set_costs(struct prog *g, const int64_t *cost);
 /* Orders `set` so that it can run; false, with the tensors that it makes in `made` (bytes,
  * n_tensors, may be NULL), where it cannot run or does not make all that is wanted.  Kernels that
  * cannot run come last; *n_run counts those that can. */
-bool prog_schedule(struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t n, uint32_t *n_run,
-    uint8_t *made);
+bool prog_schedule(
+    struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t n, uint32_t *n_run, uint8_t *made);
 int64_t prog_cost_of(const struct prog *g, const uint32_t *set, uint32_t n);
 
 /* ---- the covering program (landmark.c, cover.c) ------------------------------------------- */
@@ -79,27 +79,27 @@ const uint32_t *cover_row(const struct cover *c, uint32_t row, uint32_t *n);
 /* ---- the frontier programme (frontier.c) -------------------------------------------------- */
 struct frontier_in {
 	const struct prog *g;
-	const bool *use;       /* kernels to consider */
+	const bool *use;         /* kernels to consider */
 	const struct lists *out; /* g->out, or with outputs taken away */
 	fix pi;
 	const fix *reduced;
 	const struct lists *rows; /* rows with a dual, as kernels */
 	const fix *dual;
 	uint32_t n_rows;
-	int64_t below;         /* only plans cheaper than this are of interest */
-	uint32_t width;        /* states kept per tensor; 0: no limit */
+	int64_t below;  /* only plans cheaper than this are of interest */
+	uint32_t width; /* states kept per tensor; 0: no limit */
 	uint64_t max_states;
 	const volatile bool *cancel;
 };
 struct frontier_out {
-	uint32_t *set;         /* the best plan found */
+	uint32_t *set; /* the best plan found */
 	uint32_t n_set;
-	bool found;            /* set can be scheduled and is cheaper than in->below */
-	bool is_complete;      /* no state was dropped but by proof: nothing schedulable is below
-	                        * min(relaxed, cost of set) */
-	uint32_t *stuck;       /* the cheapest final set when it cannot be scheduled */
+	bool found;       /* set can be scheduled and is cheaper than in->below */
+	bool is_complete; /* no state was dropped but by proof: nothing schedulable is below
+			   * min(relaxed, cost of set) */
+	uint32_t *stuck;  /* the cheapest final set when it cannot be scheduled */
 	uint32_t n_stuck;
-	int64_t relaxed;       /* cost of the cheapest final state, BLP_NEVER if there is none */
+	int64_t relaxed; /* cost of the cheapest final state, BLP_NEVER if there is none */
 	uint64_t n_states;
 };
 void frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out *out);
@@ -117,11 +117,11 @@ struct search {
 	const struct prog *g;
 	struct cover *cover;
 	struct cover_result lp;
-	struct lists rows;     /* of lp, those with a dual */
+	struct lists rows; /* of lp, those with a dual */
 	fix *dual;
 	uint32_t n_rows;
 	const struct blp_limits *limits; /* no zeros */
-	uint32_t *set, n_set;  /* the best plan; there always is one */
+	uint32_t *set, n_set;            /* the best plan; there always is one */
 	int64_t cost, bound;
 	uint64_t n_states;
 	uint32_t n_branches;

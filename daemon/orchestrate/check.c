@@ -20,7 +20,8 @@ facts_of(struct arena *a, const struct blp *p)
 		c[k].n_reads = b->n_in;
 		c[k].n_makes = b->n_out;
 	}
-	return (struct choice_facts){c, p->n_kernels, p->n_tensors, p->given, p->wanted, p->n_given, p->n_wanted};
+	return (struct choice_facts){
+	    c, p->n_kernels, p->n_tensors, p->given, p->wanted, p->n_given, p->n_wanted};
 }
 
 bool
@@ -35,8 +36,8 @@ blp_check_order(const struct blp *p, const uint32_t *order, uint32_t n, struct e
 }
 
 bool
-blp_check_bound(const struct blp *p, const struct blp_row *rows, uint32_t n_rows, double *bound,
-    struct err *e)
+blp_check_bound(
+    const struct blp *p, const struct blp_row *rows, uint32_t n_rows, double *bound, struct err *e)
 {
 	struct arena tmp = {0};
 	struct choice_facts f = facts_of(&tmp, p);

@@ -53,19 +53,23 @@ check_numbers(const struct blp *p, struct err *e)
 {
 	for (uint32_t i = 0; i < p->n_given; i++)
 		if (p->given[i] >= p->n_tensors)
-			return err_set(e, ERR_MODEL, "given tensor %u is not one of %u", p->given[i], p->n_tensors);
+			return err_set(
+			    e, ERR_MODEL, "given tensor %u is not one of %u", p->given[i], p->n_tensors);
 	for (uint32_t i = 0; i < p->n_wanted; i++)
 		if (p->wanted[i] >= p->n_tensors)
-			return err_set(e, ERR_MODEL, "wanted tensor %u is not one of %u", p->wanted[i], p->n_tensors);
+			return err_set(
+			    e, ERR_MODEL, "wanted tensor %u is not one of %u", p->wanted[i], p->n_tensors);
 	for (uint32_t k = 0; k < p->n_kernels; k++) {
 		const struct blp_kernel *b = &p->kernels[k];
 
 		for (uint32_t i = 0; i < b->n_in; i++)
 			if (b->in[i] >= p->n_tensors)
-				return err_set(e, ERR_MODEL, "kernel %u reads tensor %u of %u", k, b->in[i], p->n_tensors);
+				return err_set(e, ERR_MODEL, "kernel %u reads tensor %u of %u", k, b->in[i],
+				    p->n_tensors);
 		for (uint32_t i = 0; i < b->n_out; i++)
 			if (b->out[i] >= p->n_tensors)
-				return err_set(e, ERR_MODEL, "kernel %u makes tensor %u of %u", k, b->out[i], p->n_tensors);
+				return err_set(e, ERR_MODEL, "kernel %u makes tensor %u of %u", k, b->out[i],
+				    p->n_tensors);
 		if (b->n_out == 0)
 			return err_set(e, ERR_MODEL, "kernel %u makes nothing", k);
 	}
@@ -231,8 +235,8 @@ static bool
 same_shape(const struct cleaned_kernel *a, const struct cleaned_kernel *b)
 {
 	return a->hash == b->hash && a->n_in == b->n_in && a->n_out == b->n_out &&
-	    memcmp(a->in, b->in, sizeof(*a->in) * a->n_in) == 0 &&
-	    memcmp(a->out, b->out, sizeof(*a->out) * a->n_out) == 0;
+	       memcmp(a->in, b->in, sizeof(*a->in) * a->n_in) == 0 &&
+	       memcmp(a->out, b->out, sizeof(*a->out) * a->n_out) == 0;
 }
 
 /* leader[i] for the i-th cleaned kernel: the first of equals. */
@@ -263,8 +267,8 @@ find_leaders(struct arena *a, const struct cleaned_kernel *ck, uint32_t n)
 }
 
 static void
-fill_prog(struct arena *a, struct prog *g, const struct cleaned_kernel *ck, uint32_t n,
-    const uint32_t *leader)
+fill_prog(
+    struct arena *a, struct prog *g, const struct cleaned_kernel *ck, uint32_t n, const uint32_t *leader)
 {
 	uint32_t *number = NEW_ARRAY(a, uint32_t, n), *n_in = NEW_ARRAY(a, uint32_t, n);
 	uint32_t *n_out = NEW_ARRAY(a, uint32_t, n), *n_twin = NEW_ARRAY(a, uint32_t, n);
@@ -410,8 +414,8 @@ prog_cost_of(const struct prog *g, const uint32_t *set, uint32_t n)
 }
 
 bool
-prog_schedule(struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t n, uint32_t *n_run,
-    uint8_t *made)
+prog_schedule(
+    struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t n, uint32_t *n_run, uint8_t *made)
 {
 	struct arena_mark mark = arena_mark(tmp);
 	uint8_t *have = made ? made : NEW_ARRAY(tmp, uint8_t, (size_t)g->n_tensors + 1);

@@ -20,12 +20,12 @@ struct cover {
 	struct landmarks *marks;
 	struct simplex *lp;
 	const volatile bool *cancel;
-	uint32_t *col_of, *kernel_of; /* kernel -> column or NONE; column -> kernel */
+	uint32_t *col_of, *kernel_of;      /* kernel -> column or NONE; column -> kernel */
 	uint32_t n_cols, cap_cols, n_rows; /* rows that lp knows */
 	struct link *links;
 	uint32_t n_links, cap_links, *head; /* kernel -> newest link + 1 */
 	double *price, *x;
-	double *last_dual;            /* of the last optimum, n_last of them */
+	double *last_dual; /* of the last optimum, n_last of them */
 	uint32_t n_last;
 	uint32_t *work;
 };
@@ -184,8 +184,8 @@ restart(struct cover *c)
 
 	landmarks_nodes(c->marks, &members);
 	for (uint32_t j = 0; j < c->n_cols; j++)
-		simplex_set_cost(c->lp, j, lp_cost(c->g, c->kernel_of[j]),
-		    c->g->cost[c->kernel_of[j]] == BLP_NEVER);
+		simplex_set_cost(
+		    c->lp, j, lp_cost(c->g, c->kernel_of[j]), c->g->cost[c->kernel_of[j]] == BLP_NEVER);
 	for (uint32_t r = 0; r < c->n_rows; r++) {
 		uint32_t n, k;
 		const uint32_t *row = landmarks_row(c->marks, r, &n);

@@ -53,7 +53,8 @@ static void
 mark_makers(const struct direct *d, uint32_t t, uint8_t *kernels)
 {
 	for (uint32_t k = 0; k < d->p->n_kernels; k++)
-		kernels[k] = d->p->kernels[k].cost != BLP_NEVER && is_in(t, d->p->kernels[k].out, d->p->kernels[k].n_out);
+		kernels[k] = d->p->kernels[k].cost != BLP_NEVER &&
+			     is_in(t, d->p->kernels[k].out, d->p->kernels[k].n_out);
 }
 
 static void
@@ -131,7 +132,9 @@ add_cuts(struct direct *d)
 bool
 blp_solve_direct(struct arena *a, const struct blp *p, int64_t *cost, bool *proved, struct err *e)
 {
-	struct direct d = {.a = a, .p = p, .cost = NEW_ARRAY(a, double, p->n_kernels),
+	struct direct d = {.a = a,
+	    .p = p,
+	    .cost = NEW_ARRAY(a, double, p->n_kernels),
 	    .x = NEW_ARRAY(a, uint8_t, p->n_kernels)};
 
 	*proved = false;

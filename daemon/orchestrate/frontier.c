@@ -114,7 +114,7 @@ put_child(struct frontier *f, struct child *c)
 	uint32_t s = (uint32_t)hash_mask(c->mask, f->words) & (f->n_table - 1), i;
 
 	while (f->table[s] && memcmp(l->mask + (size_t)(f->table[s] - 1) * f->words, c->mask,
-	    sizeof(*c->mask) * f->words) != 0)
+				  sizeof(*c->mask) * f->words) != 0)
 		s = (s + 1) & (f->n_table - 1);
 	i = f->table[s] ? f->table[s] - 1 : l->n;
 	if (i == l->n) {
@@ -126,8 +126,9 @@ put_child(struct frontier *f, struct child *c)
 		memcpy(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words);
 		l->n++;
 		f->table[s] = i + 1;
-	} else if (c->cost > l->cost[i] || (c->cost == l->cost[i] && (c->is_loose > l->is_loose[i] ||
-	    (c->is_loose == l->is_loose[i] && c->red >= l->red[i])))) {
+	} else if (c->cost > l->cost[i] ||
+		   (c->cost == l->cost[i] && (c->is_loose > l->is_loose[i] ||
+						 (c->is_loose == l->is_loose[i] && c->red >= l->red[i])))) {
 		absorb(f, l, i, c->red, c->hits);
 		return;
 	} else if (c->is_loose) {
@@ -320,7 +321,8 @@ keep_child(struct frontier *f, uint32_t t, uint32_t i)
 	if (l->check[i] && frontier_is_dead(f, t, m, gone, l->kernel[i]))
 		return;
 	memcpy(kept->mask + (size_t)n * f->words, m, sizeof(*m) * f->words);
-	memcpy(kept->hits + (size_t)n * f->hit_words, l->hits + (size_t)i * f->hit_words, sizeof(*m) * f->hit_words);
+	memcpy(kept->hits + (size_t)n * f->hit_words, l->hits + (size_t)i * f->hit_words,
+	    sizeof(*m) * f->hit_words);
 	kept->cost[n] = l->cost[i];
 	kept->red[n] = l->red[i];
 	kept->is_loose[n] = l->is_loose[i];
@@ -345,7 +347,8 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 			f->is_complete = false;
 			break;
 		}
-		while (j < n_seen && !is_covered(f, kept, j, l->mask + (size_t)i * f->words, l->cost[i], owed))
+		while (
+		    j < n_seen && !is_covered(f, kept, j, l->mask + (size_t)i * f->words, l->cost[i], owed))
 			j++;
 		if (j < n_seen)
 			absorb(f, kept, j, l->red[i], l->hits + (size_t)i * f->hit_words);
@@ -417,7 +420,9 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	owed = NEW_ARRAY(&f.arena, uint64_t, f.words);
 	f.refusal = NEW_ARRAY(&f.arena, uint64_t, (size_t)f.words * MAX_REFUSALS);
 	f.gone_words = n / 64 + 1;
-	f.max_layer = MAX_OF(1u, MIN_OF((uint32_t)MAX_LAYER, (uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.hit_words + f.gone_words + 4))));
+	f.max_layer =
+	    MAX_OF(1u, MIN_OF((uint32_t)MAX_LAYER,
+			   (uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.hit_words + f.gone_words + 4))));
 	f.table = heap_alloc(sizeof(*f.table) * f.n_table);
 	layer_reserve(&f.now, f.words, f.hit_words, f.gone_words);
 	memset(f.now.mask, 0, sizeof(*owed) * f.words);

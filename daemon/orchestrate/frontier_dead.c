@@ -11,12 +11,14 @@
 /* Does kernel k read something that is not there and will not come?  With `before`: not counting
  * what was found in this call of frontier_is_dead(). */
 static bool
-is_broken(const struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *gone, uint32_t k, bool before)
+is_broken(
+    const struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *gone, uint32_t k, bool before)
 {
 	for (uint32_t j = f->g->in.first[k]; j < f->g->in.first[k + 1]; j++) {
 		uint32_t u = f->g->in.item[j];
 
-		if ((u <= t ? !bit(m, f->avail_slot[u]) : bit(gone, u)) && !(before && f->found[u] == f->stamp))
+		if ((u <= t ? !bit(m, f->avail_slot[u]) : bit(gone, u)) &&
+		    !(before && f->found[u] == f->stamp))
 			return true;
 	}
 	return false;
@@ -41,8 +43,8 @@ has_maker(struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *gon
 /* Follows kernel k, which has lost an input.  True when that leaves something wanted or owed without
  * a maker; other tensors without one join the queue. */
 static bool
-follow_kernel(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t k, uint32_t *n_queue,
-    uint32_t *wanted)
+follow_kernel(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t k,
+    uint32_t *n_queue, uint32_t *wanted)
 {
 	for (uint32_t i = f->in->out->first[k]; i < f->in->out->first[k + 1]; i++) {
 		uint32_t o = f->in->out->item[i];
@@ -109,8 +111,9 @@ learn(struct frontier *f, uint32_t t, const uint64_t *m, uint32_t w)
 					f->found[o] = f->stamp;
 					f->count[o] = f->makers.first[o + 1] - f->makers.first[o];
 				}
-				if (--f->count[o] == 0 && !(f->avail_slot[o] != NONE && f->avail_start[o] <= t &&
-				    bit(m, f->avail_slot[o])))
+				if (--f->count[o] == 0 &&
+				    !(f->avail_slot[o] != NONE && f->avail_start[o] <= t &&
+					bit(m, f->avail_slot[o])))
 					f->queue[n++] = o;
 			}
 		}
@@ -148,7 +151,8 @@ frontier_is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *go
 	const struct prog *g = f->g;
 	uint32_t n = 0, wanted = NONE;
 
-	for (uint32_t j = kernel == NONE ? 0 : g->in.first[kernel]; kernel != NONE && j < g->in.first[kernel + 1]; j++)
+	for (uint32_t j = kernel == NONE ? 0 : g->in.first[kernel];
+	     kernel != NONE && j < g->in.first[kernel + 1]; j++)
 		if (g->in.item[j] > t && bit(gone, g->in.item[j]))
 			return true;
 	if (kernel != NONE)
@@ -165,7 +169,8 @@ frontier_is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *go
 			if (f->last_out[k] <= t)
 				break;
 			/* Broken before: nothing counted on it. */
-			if (is_broken(f, t, m, gone, k, true) || !follow_kernel(f, t, m, gone, k, &n, &wanted))
+			if (is_broken(f, t, m, gone, k, true) ||
+			    !follow_kernel(f, t, m, gone, k, &n, &wanted))
 				continue;
 			if (wanted != NONE)
 				learn(f, t, m, wanted);

@@ -8,15 +8,15 @@ enum { MAX_REFUSALS = 64 };
 
 struct option { /* picking kernel at a step */
 	uint32_t kernel;
-	uint32_t need, n_need;  /* slots that must be set: inputs before t */
-	uint32_t give, n_give;  /* slots to set: outputs from t on */
-	uint32_t pay, n_pay;    /* slots to clear: owed outputs */
-	uint32_t owe, n_owe;    /* pairs (avail slot or NONE, owed slot): inputs after t */
+	uint32_t need, n_need; /* slots that must be set: inputs before t */
+	uint32_t give, n_give; /* slots to set: outputs from t on */
+	uint32_t pay, n_pay;   /* slots to clear: owed outputs */
+	uint32_t owe, n_owe;   /* pairs (avail slot or NONE, owed slot): inputs after t */
 };
 struct layer {
 	uint64_t *mask;
-	uint64_t *hits;          /* rows that the path has met; no part of a state's identity */
-	uint64_t *gone;          /* of states, not of children: later tensors that cannot be made */
+	uint64_t *hits; /* rows that the path has met; no part of a state's identity */
+	uint64_t *gone; /* of states, not of children: later tensors that cannot be made */
 	int64_t *cost;
 	fix *red;
 	uint32_t *node, *kernel; /* node: of a state; a child's parent in the layer before */
@@ -31,21 +31,21 @@ struct frontier {
 	struct arena arena;
 	const struct frontier_in *in;
 	const struct prog *g;
-	struct lists makers;            /* used kernels by tensor */
-	struct lists readers;           /* likewise, those with the latest output first */
-	uint32_t *last_out;             /* of a kernel */
+	struct lists makers;  /* used kernels by tensor */
+	struct lists readers; /* likewise, those with the latest output first */
+	uint32_t *last_out;   /* of a kernel */
 	/* Of a tensor; NONE.  A slot is the tensor's only from start to end: before and after, the
 	 * bit is another's. */
 	uint32_t *avail_slot, *avail_start, *avail_end, *owed_slot, *owed_start;
 	uint32_t words, hit_words;
-	struct lists ends;              /* step -> slots to clear after it */
-	struct lists owed_at;           /* step -> tensors whose owed slot begins there */
-	struct lists option_of;         /* step -> numbers in option */
+	struct lists ends;      /* step -> slots to clear after it */
+	struct lists owed_at;   /* step -> tensors whose owed slot begins there */
+	struct lists option_of; /* step -> numbers in option */
 	struct option *option;
-	uint32_t *slot;                 /* what need, give, pay, owe index */
-	struct lists rows_of;           /* used kernel -> rows with a dual */
+	uint32_t *slot;       /* what need, give, pay, owe index */
+	struct lists rows_of; /* used kernel -> rows with a dual */
 	uint32_t *row_slot;
-	struct lists row_ends;          /* step -> row slots to clear after it */
+	struct lists row_ends; /* step -> row slots to clear after it */
 	struct layer now, next, kept;
 	uint32_t gone_words, max_layer;
 	uint32_t *table, n_table, *order;

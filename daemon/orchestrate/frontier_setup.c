@@ -48,7 +48,8 @@ place_slots(struct frontier *f, uint32_t n, const uint32_t *start, const uint32_
 {
 	uint32_t n_steps = f->g->n_tensors, n_slots = 0, n_free = 0;
 	uint32_t *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)n_steps + 1);
-	uint32_t *n_end = NEW_ARRAY(&f->arena, uint32_t, (size_t)n_steps + 1), *freed = NEW_ARRAY(&f->arena, uint32_t, n);
+	uint32_t *n_end = NEW_ARRAY(&f->arena, uint32_t, (size_t)n_steps + 1),
+		 *freed = NEW_ARRAY(&f->arena, uint32_t, n);
 	struct lists starts;
 
 	for (uint32_t i = 0; i < n; i++)
@@ -83,7 +84,8 @@ static void
 place_tensors(struct frontier *f)
 {
 	uint32_t n = f->g->n_tensors, *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)n + 1), n_slots;
-	uint32_t *start = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2), *end = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2);
+	uint32_t *start = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2),
+		 *end = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2);
 	uint32_t *slot = NEW_ARRAY(&f->arena, uint32_t, (size_t)n * 2);
 
 	find_intervals(f);
@@ -162,7 +164,8 @@ fill_option(struct frontier *f, struct option *o, uint32_t k, uint32_t t, uint32
 	o->owe = *n_slot;
 	for (uint32_t j = g->in.first[k]; j < g->in.first[k + 1]; j++)
 		if (g->in.item[j] > t) {
-			f->slot[(*n_slot)++] = f->avail_start[g->in.item[j]] <= t ? f->avail_slot[g->in.item[j]] : NONE;
+			f->slot[(*n_slot)++] =
+			    f->avail_start[g->in.item[j]] <= t ? f->avail_slot[g->in.item[j]] : NONE;
 			f->slot[(*n_slot)++] = f->owed_slot[g->in.item[j]];
 		}
 	o->n_owe = *n_slot - o->owe;
@@ -218,12 +221,14 @@ make_options(struct frontier *f)
 		if (!f->in->use[k])
 			continue;
 		count[k] = n_out;
-		n_items += (size_t)n_out * (2 * (size_t)(g->in.first[k + 1] - g->in.first[k]) + 2 * (size_t)n_out);
+		n_items +=
+		    (size_t)n_out * (2 * (size_t)(g->in.first[k + 1] - g->in.first[k]) + 2 * (size_t)n_out);
 	}
 	used = lists_make(&f->arena, g->n_kernels, count);
 	for (uint32_t k = 0; k < g->n_kernels; k++)
 		if (count[k])
-			memcpy(used.item + used.first[k], f->in->out->item + f->in->out->first[k], sizeof(uint32_t) * count[k]);
+			memcpy(used.item + used.first[k], f->in->out->item + f->in->out->first[k],
+			    sizeof(uint32_t) * count[k]);
 	f->makers = lists_invert(&f->arena, g->n_kernels, g->n_tensors, used);
 	f->option_of = f->makers;
 	f->option = NEW_ARRAY(&f->arena, struct option, f->makers.first[g->n_tensors]);

@@ -58,7 +58,8 @@ pop(struct heap *h)
 static uint32_t *
 cheapest_makers(struct arena *a, const struct prog *g)
 {
-	uint32_t *maker = NEW_ARRAY(a, uint32_t, g->n_tensors), *missing = NEW_ARRAY(a, uint32_t, g->n_kernels);
+	uint32_t *maker = NEW_ARRAY(a, uint32_t, g->n_tensors),
+		 *missing = NEW_ARRAY(a, uint32_t, g->n_kernels);
 	double *value = NEW_ARRAY(a, double, g->n_kernels);
 	struct heap h = {0};
 
@@ -162,7 +163,8 @@ void
 greedy_trim(struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t *n)
 {
 	struct arena_mark mark = arena_mark(tmp);
-	uint32_t *n_makers = NEW_ARRAY(tmp, uint32_t, g->n_tensors), *n_readers = NEW_ARRAY(tmp, uint32_t, g->n_tensors);
+	uint32_t *n_makers = NEW_ARRAY(tmp, uint32_t, g->n_tensors),
+		 *n_readers = NEW_ARRAY(tmp, uint32_t, g->n_tensors);
 	struct by_cost *order = NEW_ARRAY(tmp, struct by_cost, *n);
 	uint32_t *trial = NEW_ARRAY(tmp, uint32_t, *n), n_order = *n;
 

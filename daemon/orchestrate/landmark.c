@@ -37,13 +37,13 @@ struct separation {
 	double *x, *delta, weight;
 	uint64_t *T;
 	uint32_t *ext, n_ext, *touched, n_touched, *added, n_added;
-	uint32_t *stamp, now;         /* kernels seen */
+	uint32_t *stamp, now; /* kernels seen */
 	uint8_t *in_ext, *is_touched;
 	struct lists active_of, active_makers; /* v -> kernels with x > 0; tensor -> likewise */
 	struct rng rng;
 	bool is_random;
-	double noise;                 /* a random search also takes steps up, less than this */
-	double best_weight;           /* the least weight met, after n_best tensors were added */
+	double noise;       /* a random search also takes steps up, less than this */
+	double best_weight; /* the least weight met, after n_best tensors were added */
 	uint32_t n_best;
 };
 
@@ -81,9 +81,11 @@ latest_maker(const struct prog *g, uint32_t t)
 		if (best != NONE) {
 			uint32_t b = g->in.first[best + 1];
 
-			while (i > g->in.first[k] && b > g->in.first[best] && g->in.item[i - 1] == g->in.item[b - 1])
+			while (i > g->in.first[k] && b > g->in.first[best] &&
+			       g->in.item[i - 1] == g->in.item[b - 1])
 				i--, b--;
-			if (i == g->in.first[k] || (b > g->in.first[best] && g->in.item[i - 1] < g->in.item[b - 1]))
+			if (i == g->in.first[k] ||
+			    (b > g->in.first[best] && g->in.item[i - 1] < g->in.item[b - 1]))
 				continue;
 		}
 		best = k;
@@ -453,7 +455,7 @@ grow(struct landmarks *m, uint32_t v)
 			uint32_t u = s->touched[i];
 
 			if (s->delta[u] < -1e-7 && (best == NONE || s->delta[u] < s->delta[best] ||
-			    (!(s->delta[u] > s->delta[best]) && u < best)))
+						       (!(s->delta[u] > s->delta[best]) && u < best)))
 				best = u;
 		}
 		if (best == NONE)
@@ -507,8 +509,8 @@ add_grown(struct landmarks *m, uint32_t v, uint32_t *row)
 }
 
 static struct lists
-active_lists(struct arena *a, const struct separation *s, uint32_t n_from, uint32_t n_to,
-    const struct lists *all)
+active_lists(
+    struct arena *a, const struct separation *s, uint32_t n_from, uint32_t n_to, const struct lists *all)
 {
 	uint32_t *count = NEW_ARRAY(a, uint32_t, n_from);
 	struct lists l;

@@ -7,22 +7,22 @@
 
 enum lazy_state { LAZY_OPEN, LAZY_WAITING, LAZY_MEASURED, LAZY_FAILED };
 struct lazy_in {
-	const struct blp *blp;            /* costs: measured, or lower bounds where not; LAZY_FAILED
-	                                   * ones are BLP_NEVER */
-	const struct blp_result *choice;  /* solved with those costs */
-	const uint32_t *spec_of;          /* kernel -> spec */
-	const enum lazy_state *state;     /* per spec */
+	const struct blp *blp;           /* costs: measured, or lower bounds where not; LAZY_FAILED
+					  * ones are BLP_NEVER */
+	const struct blp_result *choice; /* solved with those costs */
+	const uint32_t *spec_of;         /* kernel -> spec */
+	const enum lazy_state *state;    /* per spec */
 	uint32_t n_specs;
-	int64_t measured_cost;            /* of the best plan known whose specs are all measured;
-	                                   * BLP_NEVER when there is none */
-	uint32_t want;                    /* specs that the farm can take now */
+	int64_t measured_cost; /* of the best plan known whose specs are all measured;
+				* BLP_NEVER when there is none */
+	uint32_t want;         /* specs that the farm can take now */
 };
 struct lazy_out {
-	uint32_t *measure;    /* specs to measure next, most wanted first */
+	uint32_t *measure; /* specs to measure next, most wanted first */
 	uint32_t n_measure;
-	bool done;            /* all that is chosen is measured: the choice is final */
+	bool done;              /* all that is chosen is measured: the choice is final */
 	uint32_t n_chosen_open; /* chosen specs that are not measured yet */
-	uint32_t n_useless;   /* specs that no optimal plan can hold: never measured */
+	uint32_t n_useless;     /* specs that no optimal plan can hold: never measured */
 };
 /* Chosen and unmeasured specs come first, all of them; then, to keep `want` busy, those of
  * lowest reduced cost.  Never one with pi + reduced cost >= measured_cost.  With `done`, the choice is

@@ -16,7 +16,7 @@ struct simplex {
 	double *x, *dual, *ones;
 	int *work;
 	uint64_t steps;
-	int64_t max_steps;    /* of one run: lp_solve can go round in a degenerate corner for ever */
+	int64_t max_steps; /* of one run: lp_solve can go round in a degenerate corner for ever */
 };
 
 static int __WINAPI
@@ -149,8 +149,7 @@ simplex_steps(const struct simplex *s)
 }
 
 bool
-binary_run(uint32_t n_cols, const double *cost, uint32_t n_rows, const struct binary_row *rows,
-    uint8_t *x)
+binary_run(uint32_t n_cols, const double *cost, uint32_t n_rows, const struct binary_row *rows, uint8_t *x)
 {
 	lprec *lp = make_lp(0, (int)n_cols);
 	double *p;

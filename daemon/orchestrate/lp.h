@@ -26,7 +26,7 @@ struct binary_row {
 	const double *coef;
 	double rhs;
 };
-bool binary_run(uint32_t n_cols, const double *cost, uint32_t n_rows, const struct binary_row *rows,
-    uint8_t *x);
+bool binary_run(
+    uint32_t n_cols, const double *cost, uint32_t n_rows, const struct binary_row *rows, uint8_t *x);
 
 #endif

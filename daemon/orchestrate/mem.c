@@ -44,7 +44,8 @@ find_gap(const struct mem_block *const *near, uint32_t n, size_t need)
 	size_t end = 0, best = SIZE_MAX, best_size = SIZE_MAX;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (near[i]->offset >= end && near[i]->offset - end >= need && near[i]->offset - end < best_size) {
+		if (near[i]->offset >= end && near[i]->offset - end >= need &&
+		    near[i]->offset - end < best_size) {
 			best = end;
 			best_size = near[i]->offset - end;
 		}

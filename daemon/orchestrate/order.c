@@ -9,8 +9,8 @@ struct order {
 	const struct blp *p;
 	const size_t *bytes;
 	uint32_t *set, n;
-	uint32_t *n_readers;  /* of a tensor, not yet run */
-	bool *is_fixed;       /* given or wanted: costs nothing here */
+	uint32_t *n_readers; /* of a tensor, not yet run */
+	bool *is_fixed;      /* given or wanted: costs nothing here */
 	bool *have;
 	bool *is_run;
 };

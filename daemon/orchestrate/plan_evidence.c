@@ -96,7 +96,9 @@ evidence_make(struct making *m)
 	plan->n_candidates_total = m->in->cands->n_cands;
 	plan->n_distinct = m->in->cands->n_specs;
 	by_duals = (int64_t)ceil(m->in->choice->pi);
-	plan->certificate = by_duals >= plan->bound_ns ? STR("bound checked by duals") :
-	    str_of(arena_printf(m->a, "LP bound %lld checked; optimality by search (--resolve repeats it)",
-	    (long long)by_duals));
+	plan->certificate = by_duals >= plan->bound_ns
+				? STR("bound checked by duals")
+				: str_of(arena_printf(m->a,
+				      "LP bound %lld checked; optimality by search (--resolve repeats it)",
+				      (long long)by_duals));
 }

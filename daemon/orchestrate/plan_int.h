@@ -7,10 +7,10 @@
 /* One stretch of the constants region: an operand's bytes, dense or packed. */
 struct stretch {
 	const void *data;
-	size_t n_data;            /* dense bytes */
+	size_t n_data; /* dense bytes */
 	const struct tensor *tensor;
-	const struct pack *pack;  /* NULL: dense */
-	uint64_t hash;            /* of data */
+	const struct pack *pack; /* NULL: dense */
+	uint64_t hash;           /* of data */
 	size_t offset, n_bytes;
 };
 struct stretches {
@@ -24,11 +24,11 @@ struct making {
 	const struct plan_parts *in;
 	const struct program *p;
 	struct plan *plan;
-	uint32_t *order;          /* chosen candidates in order of execution */
+	uint32_t *order; /* chosen candidates in order of execution */
 	uint32_t n;
-	const void **class_data;  /* class -> bytes of a constant, else NULL */
-	uint32_t *place_of;       /* class -> place of its value, UINT32_MAX */
-	bool *is_made;            /* class: given, or made by a step so far */
+	const void **class_data; /* class -> bytes of a constant, else NULL */
+	uint32_t *place_of;      /* class -> place of its value, UINT32_MAX */
+	bool *is_made;           /* class: given, or made by a step so far */
 	size_t *class_bytes;
 	uint32_t cap_places, cap_copies, cap_kernels;
 	uint32_t *kernel_of_spec;

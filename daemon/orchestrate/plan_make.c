@@ -68,8 +68,12 @@ place_inputs(struct making *m)
 		const struct tensor *t = graph_tensor(g, g->inputs[i]);
 
 		m->is_made[c] = true;
-		m->place_of[c] = making_add_place(m, (struct place){.kind = PLACE_INPUT, .index = i,
-		    .n_bytes = m->class_bytes[c], .type = t->type, .shape = t->shape, .tensor = m->p->tensor_of[c]});
+		m->place_of[c] = making_add_place(m, (struct place){.kind = PLACE_INPUT,
+							 .index = i,
+							 .n_bytes = m->class_bytes[c],
+							 .type = t->type,
+							 .shape = t->shape,
+							 .tensor = m->p->tensor_of[c]});
 	}
 }
 
@@ -85,8 +89,12 @@ place_outputs(struct making *m, struct err *e)
 		const struct tensor *t = graph_tensor(g, g->outputs[i]);
 		uint32_t c = m->p->class_of[g->outputs[i].i], from = m->place_of[c], to;
 
-		to = making_add_place(m, (struct place){.kind = PLACE_OUTPUT, .index = i, .n_bytes = m->class_bytes[c],
-		    .type = t->type, .shape = t->shape, .tensor = m->p->tensor_of[c]});
+		to = making_add_place(m, (struct place){.kind = PLACE_OUTPUT,
+					     .index = i,
+					     .n_bytes = m->class_bytes[c],
+					     .type = t->type,
+					     .shape = t->shape,
+					     .tensor = m->p->tensor_of[c]});
 		if (from == UINT32_MAX && m->class_data[c])
 			from = consts_place(m, t, m->class_data[c], NULL, m->p->tensor_of[c]);
 		if (from == UINT32_MAX) {
@@ -107,13 +115,17 @@ static uint32_t
 add_block(struct making *m, uint32_t c, uint32_t first)
 {
 	const struct tensor *t = class_tensor(m, c);
-	uint32_t place = making_add_place(m, (struct place){.kind = PLACE_WORK, .n_bytes = m->class_bytes[c],
-	    .type = t->type, .shape = t->shape, .tensor = m->p->tensor_of[c]}), cap = m->cap_blocks;
+	uint32_t place = making_add_place(m, (struct place){.kind = PLACE_WORK,
+						 .n_bytes = m->class_bytes[c],
+						 .type = t->type,
+						 .shape = t->shape,
+						 .tensor = m->p->tensor_of[c]}),
+		 cap = m->cap_blocks;
 
 	GROW(m->a, m->blocks, m->n_blocks, m->cap_blocks);
 	if (cap != m->cap_blocks)
-		m->block_place = memcpy(NEW_ARRAY(m->a, uint32_t, m->cap_blocks), m->block_place ? m->block_place : &place,
-		    sizeof(uint32_t) * m->n_blocks);
+		m->block_place = memcpy(NEW_ARRAY(m->a, uint32_t, m->cap_blocks),
+		    m->block_place ? m->block_place : &place, sizeof(uint32_t) * m->n_blocks);
 	m->blocks[m->n_blocks] = (struct mem_block){first, first, m->class_bytes[c], 0};
 	m->block_place[m->n_blocks++] = place;
 	return place;
@@ -153,9 +165,11 @@ place_operand(struct making *m, const struct cand *c, uint32_t i, uint32_t step,
 	if (pack)
 		return err_set(e, ERR_FAILED, "a kernel packs an operand that is no constant");
 	if (!m->is_made[class])
-		return t->role == ROLE_WEIGHT ? err_set(e, ERR_MODEL, "weight '%s' has no data",
-		    graph_tensor(m->in->graph, c->bind.operands[i])->name) :
-		    err_set(e, ERR_FAILED, "step %u reads tensor %u before it is made", step, c->bind.operands[i].i);
+		return t->role == ROLE_WEIGHT
+			   ? err_set(e, ERR_MODEL, "weight '%s' has no data",
+				 graph_tensor(m->in->graph, c->bind.operands[i])->name)
+			   : err_set(e, ERR_FAILED, "step %u reads tensor %u before it is made", step,
+				 c->bind.operands[i].i);
 	*out = m->place_of[class];
 	extend_block(m, *out, step);
 	return true;
@@ -169,7 +183,8 @@ node_names(struct making *m, const struct cand *c)
 	struct bitset seen = bitset_make(m->a, MAX_OF(m->in->n_origins, 1u));
 
 	sb_init(&sb, m->a);
-	BITSET_EACH(i, &c->members) {
+	BITSET_EACH(i, &c->members)
+	{
 		uint32_t origin = m->in->graph->nodes[i].origin;
 
 		if (origin >= m->in->n_origins || bit_get(&seen, origin) || !m->in->origin_names[origin])
@@ -208,16 +223,23 @@ add_kernel(struct making *m, const struct cand *c, int64_t cost, struct err *e)
 {
 	const struct plan_code *code = &m->in->codes[c->spec];
 	const struct spec *s = &m->in->cands->specs[c->spec];
-	struct plan_kernel k = {.spec = s->text, .schedule = code->schedule, .symbol = code->symbol,
-	    .n_operands = c->bind.n_operands, .n_results = c->bind.n_results, .n_passes = code->code.n_passes,
-	    .shared_bytes = code->code.shared_bytes, .local_bytes = code->code.local_bytes, .cost_ns = cost,
-	    .bound_ns = m->in->bound_ns[c->spec], .is_measured = m->in->is_measured[c->spec]};
+	struct plan_kernel k = {.spec = s->text,
+	    .schedule = code->schedule,
+	    .symbol = code->symbol,
+	    .n_operands = c->bind.n_operands,
+	    .n_results = c->bind.n_results,
+	    .n_passes = code->code.n_passes,
+	    .shared_bytes = code->code.shared_bytes,
+	    .local_bytes = code->code.local_bytes,
+	    .cost_ns = cost,
+	    .bound_ns = m->in->bound_ns[c->spec],
+	    .is_measured = m->in->is_measured[c->spec]};
 
 	if (!code->is_ready)
 		return err_set(e, ERR_FAILED, "a chosen kernel was not built");
 	if (k.n_passes > PLAN_MAX_PASSES) /* none where all results are empty */
-		return err_set(e, ERR_FAILED, "kernel %.*s has %u passes; at most %d are possible", STR_ARG(k.symbol),
-		    k.n_passes, PLAN_MAX_PASSES);
+		return err_set(e, ERR_FAILED, "kernel %.*s has %u passes; at most %d are possible",
+		    STR_ARG(k.symbol), k.n_passes, PLAN_MAX_PASSES);
 	memcpy(k.range, code->code.range, sizeof(k.range[0]) * k.n_passes);
 	count_work(s, &k);
 	GROW(m->a, m->plan->kernels, m->plan->n_kernels, m->cap_kernels);

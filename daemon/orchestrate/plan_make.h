@@ -15,9 +15,9 @@ struct program {
 	struct blp blp;
 	struct blp_kernel *kernels; /* blp.kernels, for program_set_costs */
 	uint32_t n_kernels;
-	uint32_t *spec_of;          /* kernel -> number in cand_set.specs */
-	uint32_t *class_of;         /* graph tensor -> blp tensor */
-	uint32_t *tensor_of;        /* blp tensor -> its first tensor in the graph */
+	uint32_t *spec_of;   /* kernel -> number in cand_set.specs */
+	uint32_t *class_of;  /* graph tensor -> blp tensor */
+	uint32_t *tensor_of; /* blp tensor -> its first tensor in the graph */
 };
 /* Costs are 1 until they are set.  Constants (ROLE_CONST, ROLE_WEIGHT) and inputs are given. */
 void program_make(struct arena *a, const struct graph *g, const struct cand_set *c, struct program *out);
@@ -33,14 +33,14 @@ struct plan_code {
 struct plan_parts {
 	const struct graph *graph;
 	const struct cand_set *cands;
-	const struct program *program;     /* with the costs of `choice` */
+	const struct program *program; /* with the costs of `choice` */
 	const struct blp_result *choice;
-	const struct plan_code *codes;     /* per spec; those of chosen candidates must be ready */
-	const int64_t *bound_ns;           /* per spec: the lower bound from hardware facts */
-	const bool *is_measured;           /* per spec: the cost is a measurement */
-	const char *const *origin_names;   /* ONNX node names by node.origin; entries may be NULL */
+	const struct plan_code *codes;   /* per spec; those of chosen candidates must be ready */
+	const int64_t *bound_ns;         /* per spec: the lower bound from hardware facts */
+	const bool *is_measured;         /* per spec: the cost is a measurement */
+	const char *const *origin_names; /* ONNX node names by node.origin; entries may be NULL */
 	uint32_t n_origins;
-	struct bytes module;               /* the shared object that holds all symbols */
+	struct bytes module; /* the shared object that holds all symbols */
 	struct str source;
 };
 /* The caller fills the words of *plan beforehand (run_compat, environment, model_name,
@@ -53,8 +53,8 @@ bool plan_make(struct arena *a, const struct plan_parts *in, struct plan *plan, 
 /* ---- the steps of plan_make, each testable alone ------------------------------------------ */
 /* Reorders chosen kernels so that little memory is live at a time; keeps them executable.
  * tensor_bytes: per blp tensor; given and wanted ones do not count. */
-void order_make(struct arena *a, const struct blp *p, const size_t *tensor_bytes, uint32_t *chosen,
-    uint32_t n_chosen);
+void order_make(
+    struct arena *a, const struct blp *p, const size_t *tensor_bytes, uint32_t *chosen, uint32_t n_chosen);
 
 /* One block of work memory, live from step `first` to step `last`, both included. */
 struct mem_block {

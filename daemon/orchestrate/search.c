@@ -132,9 +132,17 @@ static void
 run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct frontier_out *out)
 {
 	struct lists outs;
-	struct frontier_in in = {.g = s->g, .use = use, .out = &outs, .pi = s->lp.pi,
-	    .reduced = s->lp.reduced, .rows = &s->rows, .dual = s->dual, .n_rows = s->n_rows,
-	    .below = s->cost, .width = width, .max_states = s->limits->max_states - s->n_states,
+	struct frontier_in in = {.g = s->g,
+	    .use = use,
+	    .out = &outs,
+	    .pi = s->lp.pi,
+	    .reduced = s->lp.reduced,
+	    .rows = &s->rows,
+	    .dual = s->dual,
+	    .n_rows = s->n_rows,
+	    .below = s->cost,
+	    .width = width,
+	    .max_states = s->limits->max_states - s->n_states,
 	    .cancel = s->limits->cancel};
 
 	drop_unfed(s, use);
@@ -158,7 +166,8 @@ find_plan(struct search *s)
 
 		if (s->cost * FIX_ONE - s->lp.pi < s->lp.pi / NARROW_GAP)
 			break;
-		run(s, filter(s, s->cost * FIX_ONE - FIX_ONE - s->lp.pi), i ? s->limits->beam_width : width, NULL, &out);
+		run(s, filter(s, s->cost * FIX_ONE - FIX_ONE - s->lp.pi), i ? s->limits->beam_width : width,
+		    NULL, &out);
 		if (s->cost == before && i)
 			break;
 	}
@@ -171,7 +180,7 @@ struct stuck {
 	const uint32_t *set;
 	uint32_t n_run, n; /* the first n_run kernels run */
 	uint8_t *made;
-	uint32_t *seen;    /* tensor -> 1 + its place on the path */
+	uint32_t *seen; /* tensor -> 1 + its place on the path */
 	struct pair *path;
 };
 
@@ -228,7 +237,11 @@ static uint32_t
 find_circle(struct search *s, const struct branch *b, uint32_t *set, uint32_t n, struct pair **circle)
 {
 	const struct prog *g = s->g;
-	struct stuck x = {.g = g, .b = b, .set = set, .n = n, .made = NEW_ARRAY(s->a, uint8_t, g->n_tensors),
+	struct stuck x = {.g = g,
+	    .b = b,
+	    .set = set,
+	    .n = n,
+	    .made = NEW_ARRAY(s->a, uint8_t, g->n_tensors),
 	    .seen = NEW_ARRAY(s->a, uint32_t, g->n_tensors),
 	    .path = NEW_ARRAY(s->a, struct pair, (size_t)g->n_tensors + 1)};
 	uint32_t best = 0, n_path;

@@ -35,8 +35,11 @@ gather_facts(struct arena *a, const struct plan *p, struct choice_facts *f, stru
 {
 	uint32_t *given = NEW_ARRAY(a, uint32_t, p->n_places), *wanted = NEW_ARRAY(a, uint32_t, p->n_places);
 
-	*f = (struct choice_facts){.candidates = p->candidates, .n_candidates = p->n_candidates,
-	    .n_tensors = largest_tensor(p) + 1, .given = given, .wanted = wanted};
+	*f = (struct choice_facts){.candidates = p->candidates,
+	    .n_candidates = p->n_candidates,
+	    .n_tensors = largest_tensor(p) + 1,
+	    .given = given,
+	    .wanted = wanted};
 	if (f->n_tensors > MAX_TENSORS)
 		return err_set(e, ERR_LIMIT, "the plan names a tensor beyond %d", MAX_TENSORS);
 	for (uint32_t i = 0; i < p->n_places; i++) {
@@ -112,7 +115,8 @@ check_tensors(const struct plan *p, uint32_t i, struct err *e)
 
 		if (at->kind == PLACE_CONST && !is_result)
 			continue;
-		if (!is_listed(at->tensor, is_result ? c->makes : c->reads, is_result ? c->n_makes : c->n_reads))
+		if (!is_listed(
+			at->tensor, is_result ? c->makes : c->reads, is_result ? c->n_makes : c->n_reads))
 			return err_set(e, ERR_WRONG, "step %u %s tensor %u, its candidate does not", i,
 			    is_result ? "makes" : "reads", at->tensor);
 	}
@@ -133,8 +137,8 @@ check_tensors(const struct plan *p, uint32_t i, struct err *e)
 static bool
 overlap(const struct place *a, const struct place *b)
 {
-	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->n_bytes && b->n_bytes &&
-	    a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
+	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->n_bytes &&
+	       b->n_bytes && a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
 }
 
 /* Writing a place makes all that it overlaps stale. */
@@ -161,7 +165,8 @@ check_memory(const struct plan *p, struct err *e)
 
 		for (uint32_t j = 0; j < n_operands && ok; j++)
 			if (!is_good[s->places[j]])
-				ok = err_set(e, ERR_WRONG, "step %u reads place %u, which does not hold tensor %u then", i,
+				ok = err_set(e, ERR_WRONG,
+				    "step %u reads place %u, which does not hold tensor %u then", i,
 				    s->places[j], p->places[s->places[j]].tensor);
 		for (uint32_t j = n_operands; j < s->n_places; j++)
 			write_place(p, is_good, s->places[j]);
@@ -173,13 +178,15 @@ check_memory(const struct plan *p, struct err *e)
 		const struct plan_copy *c = &p->copies[i];
 
 		if (!is_good[c->from] || p->places[c->from].tensor != p->places[c->to].tensor)
-			ok = err_set(e, ERR_WRONG, "copy %u takes place %u, which does not hold tensor %u then", i, c->from,
+			ok = err_set(e, ERR_WRONG,
+			    "copy %u takes place %u, which does not hold tensor %u then", i, c->from,
 			    p->places[c->to].tensor);
 		write_place(p, is_good, c->to);
 	}
 	for (uint32_t i = 0; i < p->n_places && ok; i++)
 		if (p->places[i].kind == PLACE_OUTPUT && !is_good[i])
-			ok = err_set(e, ERR_WRONG, "output %u is not written, or written over", p->places[i].index);
+			ok = err_set(
+			    e, ERR_WRONG, "output %u is not written, or written over", p->places[i].index);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -207,8 +214,9 @@ check_place_size(const struct plan *p, uint32_t step, uint32_t place, const stru
 
 	if (!shape_bytes(&t->shape, t->type, &want) || at->type != t->type ||
 	    (at->kind != PLACE_CONST && at->n_bytes != want))
-		return err_set(e, ERR_WRONG, "step %u: place %u has %zu bytes of %s, its kernel's spec says %zu of %s",
-		    step, place, at->n_bytes, dtype_name(at->type), want, dtype_name(t->type));
+		return err_set(e, ERR_WRONG,
+		    "step %u: place %u has %zu bytes of %s, its kernel's spec says %zu of %s", step, place,
+		    at->n_bytes, dtype_name(at->type), want, dtype_name(t->type));
 	return true;
 }
 
@@ -222,8 +230,9 @@ check_sizes(const struct plan *p, struct err *e)
 	for (uint32_t k = 0; k < p->n_kernels && ok; k++) {
 		ok = spec_read(&tmp, p->kernels[k].spec, &spec[k], e) || err_in(e, "kernel %u", k);
 		if (ok && (spec[k].g.n_outputs != p->kernels[k].n_results ||
-		    p->kernels[k].n_operands > spec[k].g.n_tensors))
-			ok = err_set(e, ERR_WRONG, "kernel %u has other operands or results than its spec", k);
+			      p->kernels[k].n_operands > spec[k].g.n_tensors))
+			ok =
+			    err_set(e, ERR_WRONG, "kernel %u has other operands or results than its spec", k);
 	}
 	for (uint32_t i = 0; i < p->n_steps && ok; i++) {
 		const struct plan_step *s = &p->steps[i];
@@ -231,8 +240,8 @@ check_sizes(const struct plan *p, struct err *e)
 		uint32_t n_operands = p->kernels[s->kernel].n_operands;
 
 		for (uint32_t j = 0; j < s->n_places && ok; j++)
-			ok = check_place_size(p, i, s->places[j], j < n_operands ? &g->tensors[j] :
-			    graph_tensor(g, g->outputs[j - n_operands]), e);
+			ok = check_place_size(p, i, s->places[j],
+			    j < n_operands ? &g->tensors[j] : graph_tensor(g, g->outputs[j - n_operands]), e);
 	}
 	arena_fini(&tmp);
 	return ok;
@@ -261,9 +270,11 @@ check_claims(const struct plan *p, const struct certificate *c, struct err *e)
 		return err_set(e, ERR_WRONG, "the plan's bound of %lld ns is above its cost of %lld",
 		    (long long)p->bound_ns, (long long)p->latency_ns);
 	if (p->proved && (p->bound_ns != p->latency_ns || c->n_measured != p->n_steps))
-		return err_set(e, ERR_WRONG, "the plan calls itself proved, with a gap or unmeasured kernels");
+		return err_set(
+		    e, ERR_WRONG, "the plan calls itself proved, with a gap or unmeasured kernels");
 	if (c->dual_bound > (double)p->latency_ns)
-		return err_set(e, ERR_WRONG, "the duals prove %.3f ns, more than the plan costs", c->dual_bound);
+		return err_set(
+		    e, ERR_WRONG, "the duals prove %.3f ns, more than the plan costs", c->dual_bound);
 	return true;
 }
 
@@ -275,9 +286,9 @@ plan_certify(const struct plan *p, struct certificate *out, struct err *e)
 	bool ok;
 
 	*out = (struct certificate){0};
-	ok = gather_facts(&tmp, p, &f, e) && check_sums(p, out, e) && check_steps(p, &f, e) && check_memory(p, e) &&
-	    check_outputs_placed(p, e) && check_sizes(p, e) &&
-	    certify_bound(&f, p->rows, p->n_rows, &out->dual_bound, e) && check_claims(p, out, e);
+	ok = gather_facts(&tmp, p, &f, e) && check_sums(p, out, e) && check_steps(p, &f, e) &&
+	     check_memory(p, e) && check_outputs_placed(p, e) && check_sizes(p, e) &&
+	     certify_bound(&f, p->rows, p->n_rows, &out->dual_bound, e) && check_claims(p, out, e);
 	/* Costs are whole: a bound of 9.2 ns says 10. */
 	out->is_by_duals = ok && (int64_t)ceil(out->dual_bound) >= p->bound_ns;
 	arena_fini(&tmp);

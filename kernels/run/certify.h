@@ -8,7 +8,7 @@
 struct choice_facts {
 	const struct plan_candidate *candidates;
 	uint32_t n_candidates;
-	uint32_t n_tensors;      /* numbers in reads, makes, given and wanted are below it */
+	uint32_t n_tensors; /* numbers in reads, makes, given and wanted are below it */
 	const uint32_t *given, *wanted;
 	uint32_t n_given, n_wanted;
 };

@@ -12,7 +12,8 @@ check_numbers(const struct choice_facts *f, struct err *e)
 
 		for (uint32_t j = 0; j < c->n_reads + c->n_makes; j++)
 			if ((j < c->n_reads ? c->reads[j] : c->makes[j - c->n_reads]) >= f->n_tensors)
-				return err_set(e, ERR_FORMAT, "candidate %u names a tensor that is not there", i);
+				return err_set(
+				    e, ERR_FORMAT, "candidate %u names a tensor that is not there", i);
 	}
 	return true;
 }
@@ -33,12 +34,14 @@ run_step(const struct choice_facts *f, bool *have, uint32_t step, uint32_t candi
 	const struct plan_candidate *c;
 
 	if (candidate >= f->n_candidates)
-		return err_set(e, ERR_WRONG, "step %u runs candidate %u of %u", step, candidate, f->n_candidates);
+		return err_set(
+		    e, ERR_WRONG, "step %u runs candidate %u of %u", step, candidate, f->n_candidates);
 	c = &f->candidates[candidate];
 	for (uint32_t j = 0; j < c->n_reads; j++)
 		if (!have[c->reads[j]])
-			return err_set(e, ERR_WRONG, "step %u (candidate %u) reads tensor %u before it is made", step,
-			    candidate, c->reads[j]);
+			return err_set(e, ERR_WRONG,
+			    "step %u (candidate %u) reads tensor %u before it is made", step, candidate,
+			    c->reads[j]);
 	for (uint32_t j = 0; j < c->n_makes; j++)
 		have[c->makes[j]] = true;
 	return true;
@@ -106,8 +109,9 @@ can_escape(const struct choice_facts *f, const struct readers *readers, const st
     struct arena *tmp)
 {
 	struct arena_mark mark = arena_mark(tmp);
-	struct flood x = {f, readers, NEW_ARRAY(tmp, bool, f->n_tensors), NEW_ARRAY(tmp, bool, f->n_candidates),
-	    NEW_ARRAY(tmp, uint32_t, f->n_candidates), NEW_ARRAY(tmp, uint32_t, f->n_candidates), 0};
+	struct flood x = {f, readers, NEW_ARRAY(tmp, bool, f->n_tensors),
+	    NEW_ARRAY(tmp, bool, f->n_candidates), NEW_ARRAY(tmp, uint32_t, f->n_candidates),
+	    NEW_ARRAY(tmp, uint32_t, f->n_candidates), 0};
 	bool all = true;
 
 	for (uint32_t i = 0; i < row->n_candidates; i++)
@@ -137,16 +141,16 @@ check_row(const struct choice_facts *f, const struct plan_row *row, uint32_t r, 
 		uint32_t k = row->candidates[i];
 
 		if (k >= f->n_candidates || (i && k <= row->candidates[i - 1]))
-			return err_set(e, ERR_FORMAT, "row %u: its candidates are not ascending numbers below %u", r,
-			    f->n_candidates);
+			return err_set(e, ERR_FORMAT,
+			    "row %u: its candidates are not ascending numbers below %u", r, f->n_candidates);
 		price[k] += row->dual;
 	}
 	return true;
 }
 
 bool
-certify_bound(const struct choice_facts *f, const struct plan_row *rows, uint32_t n_rows, double *bound,
-    struct err *e)
+certify_bound(
+    const struct choice_facts *f, const struct plan_row *rows, uint32_t n_rows, double *bound, struct err *e)
 {
 	struct arena tmp = {0};
 	struct readers readers;
@@ -159,12 +163,14 @@ certify_bound(const struct choice_facts *f, const struct plan_row *rows, uint32_
 	for (uint32_t r = 0; r < n_rows && ok; r++) {
 		ok = check_row(f, &rows[r], r, price, e);
 		if (ok && can_escape(f, &readers, &rows[r], &tmp))
-			ok = err_set(e, ERR_WRONG, "row %u is no landmark: a plan can do without its candidates", r);
+			ok = err_set(
+			    e, ERR_WRONG, "row %u is no landmark: a plan can do without its candidates", r);
 		*bound += rows[r].dual;
 	}
 	for (uint32_t k = 0; k < f->n_candidates && ok; k++)
 		if (price[k] > (double)f->candidates[k].cost_ns)
-			ok = err_set(e, ERR_WRONG, "candidate %u is over-priced: its rows' duals sum to %.6f ns, its cost is %lld",
+			ok = err_set(e, ERR_WRONG,
+			    "candidate %u is over-priced: its rows' duals sum to %.6f ns, its cost is %lld",
 			    k, price[k], (long long)f->candidates[k].cost_ns);
 	arena_fini(&tmp);
 	return ok;

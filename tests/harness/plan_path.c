@@ -32,7 +32,10 @@ bool
 plan_path_make(struct arena *a, const struct graph *g, uint64_t seed, struct plan_path *out, struct err *e)
 {
 	struct rng r = {seed};
-	struct plan_parts parts = {.graph = g, .cands = &out->cands, .program = &out->program, .choice = &out->choice,
+	struct plan_parts parts = {.graph = g,
+	    .cands = &out->cands,
+	    .program = &out->program,
+	    .choice = &out->choice,
 	    .source = STR("")};
 	int64_t *bound;
 	bool *measured;
@@ -77,7 +80,8 @@ address(const struct plan *p, const struct memory *m, uint32_t place)
 }
 
 static bool
-run_step(struct arena *a, const struct plan *p, const struct plan_step *s, const struct memory *m, struct err *e)
+run_step(
+    struct arena *a, const struct plan *p, const struct plan_step *s, const struct memory *m, struct err *e)
 {
 	const struct plan_kernel *k = &p->kernels[s->kernel];
 	struct spec spec;
@@ -89,13 +93,15 @@ run_step(struct arena *a, const struct plan *p, const struct plan_step *s, const
 	in = NEW_ARRAY(a, const void *, spec.g.n_inputs);
 	out = NEW_ARRAY(a, void *, spec.g.n_outputs);
 	if (spec.g.n_inputs != k->n_operands)
-		return err_set(e, ERR_WRONG, "its spec has %u operands, the kernel %u", spec.g.n_inputs, k->n_operands);
+		return err_set(
+		    e, ERR_WRONG, "its spec has %u operands, the kernel %u", spec.g.n_inputs, k->n_operands);
 	for (uint32_t i = 0; i < k->n_operands; i++)
 		in[i] = address(p, m, s->places[i]);
 	if (!interp_run(a, &spec.g, in, NULL, out, e))
 		return false;
 	for (uint32_t i = 0; i < k->n_results; i++)
-		memcpy(address(p, m, s->places[k->n_operands + i]), out[i], p->places[s->places[k->n_operands + i]].n_bytes);
+		memcpy(address(p, m, s->places[k->n_operands + i]), out[i],
+		    p->places[s->places[k->n_operands + i]].n_bytes);
 	return true;
 }
 
@@ -118,6 +124,7 @@ plan_path_run(struct arena *a, const struct plan *p, const void *const *inputs, 
 		if (!run_step(a, p, &p->steps[i], &m, e))
 			return err_in(e, "step %u", i);
 	for (uint32_t i = 0; i < p->n_copies; i++)
-		memcpy(address(p, &m, p->copies[i].to), address(p, &m, p->copies[i].from), p->places[p->copies[i].to].n_bytes);
+		memcpy(address(p, &m, p->copies[i].to), address(p, &m, p->copies[i].from),
+		    p->places[p->copies[i].to].n_bytes);
 	return true;
 }

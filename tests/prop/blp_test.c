@@ -214,19 +214,23 @@ check_result(const struct blp *p, const struct blp_result *r, int64_t truth, uin
 
 	for (uint32_t i = 0; i < r->n_chosen; i++)
 		sum += p->kernels[r->chosen[i]].cost;
-	if (!blp_check_order(p, r->chosen, r->n_chosen, &e) || !blp_check_bound(p, r->rows, r->n_rows, &bound, &e))
+	if (!blp_check_order(p, r->chosen, r->n_chosen, &e) ||
+	    !blp_check_bound(p, r->rows, r->n_rows, &bound, &e))
 		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
-	if (sum != r->cost || r->cost < truth || r->bound > truth || bound > (double)truth || (r->proved && r->cost != truth))
+	if (sum != r->cost || r->cost < truth || r->bound > truth || bound > (double)truth ||
+	    (r->proved && r->cost != truth))
 		fail_msg("seed %llu: cost %lld (sum %lld) bound %lld duals %.3f%s, the truth is %lld",
 		    (unsigned long long)seed, (long long)r->cost, (long long)sum, (long long)r->bound, bound,
 		    r->proved ? " proved" : "", (long long)truth);
 	for (uint32_t k = 0; k < p->n_kernels; k++)
 		if (r->reduced[k] < 0)
-			fail_msg("seed %llu: kernel %u has the reduced cost %g", (unsigned long long)seed, k, r->reduced[k]);
+			fail_msg("seed %llu: kernel %u has the reduced cost %g", (unsigned long long)seed, k,
+			    r->reduced[k]);
 }
 
 static void
-solve_and_check(uint64_t seed, bool is_graph, const struct blp_limits *lim, uint32_t *n_branched, uint32_t *n_none)
+solve_and_check(
+    uint64_t seed, bool is_graph, const struct blp_limits *lim, uint32_t *n_branched, uint32_t *n_none)
 {
 	struct arena a = {0};
 	struct rng r = {seed};
@@ -238,8 +242,8 @@ solve_and_check(uint64_t seed, bool is_graph, const struct blp_limits *lim, uint
 
 	if (!ok || truth == BLP_NEVER) {
 		if (ok || truth != BLP_NEVER || e.code != ERR_MODEL)
-			fail_msg("seed %llu: the truth is %lld, the solver says: %s", (unsigned long long)seed,
-			    (long long)truth, ok ? "solved" : e.msg);
+			fail_msg("seed %llu: the truth is %lld, the solver says: %s",
+			    (unsigned long long)seed, (long long)truth, ok ? "solved" : e.msg);
 		(*n_none)++;
 	} else {
 		check_result(&p, &out, truth, seed);
@@ -295,7 +299,8 @@ limits_never_lie(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= N_GRAPHS / 2; seed++) {
-		struct blp_limits lim = {.beam_width = 1 + (uint32_t)seed % 3, .max_states = 1 + seed % 40,
+		struct blp_limits lim = {.beam_width = 1 + (uint32_t)seed % 3,
+		    .max_states = 1 + seed % 40,
 		    .max_rounds = 1 + (uint32_t)seed % 2};
 
 		solve_and_check(seed, seed % 2, &lim, &n_branched, &n_none);
@@ -310,8 +315,8 @@ a_cancelled_run_still_gives_a_plan(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 50; seed++)
-		solve_and_check(seed, true, &(struct blp_limits){.cancel = &cancel, .max_states = 1000000}, &n_branched,
-		    &n_none);
+		solve_and_check(seed, true, &(struct blp_limits){.cancel = &cancel, .max_states = 1000000},
+		    &n_branched, &n_none);
 }
 
 static void
@@ -329,11 +334,12 @@ agrees_with_lp_solve_directly(void **state)
 		int64_t direct;
 		bool proved;
 
-		if (!blp_solve(&a, &p, NULL, 0, NULL, &out, &e) || !blp_solve_direct(&a, &p, &direct, &proved, &e))
+		if (!blp_solve(&a, &p, NULL, 0, NULL, &out, &e) ||
+		    !blp_solve_direct(&a, &p, &direct, &proved, &e))
 			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
 		if (proved && direct != out.cost)
-			fail_msg("seed %llu: lp_solve says %lld, we say %lld", (unsigned long long)seed, (long long)direct,
-			    (long long)out.cost);
+			fail_msg("seed %llu: lp_solve says %lld, we say %lld", (unsigned long long)seed,
+			    (long long)direct, (long long)out.cost);
 		n_proved += proved;
 		arena_fini(&a);
 	}

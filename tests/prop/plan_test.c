@@ -42,7 +42,8 @@ check_graph(const struct graph *g, uint64_t seed, uint32_t *n_steps)
 	struct rng r = {seed};
 	struct err e = {0};
 
-	if (!plan_path_make(&a, g, seed, &path, &e) || !plan_check(&path.plan, &e) || !plan_certify(&path.plan, &c, &e))
+	if (!plan_path_make(&a, g, seed, &path, &e) || !plan_check(&path.plan, &e) ||
+	    !plan_certify(&path.plan, &c, &e))
 		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
 	assert_true(path.plan.proved);
 	assert_int_equal(c.n_chosen, path.plan.n_steps);
@@ -60,8 +61,10 @@ plans_compute_their_graph(void **state)
 	for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
 		struct arena a = {0};
 		struct rng r = {seed};
-		struct random_opts o = {.n_nodes = 2 + (uint32_t)(seed % 14), .kinds = RG_ALL & ~(uint32_t)RG_PROD,
-		    .max_elements = 256, .chain = seed % 3 == 0};
+		struct random_opts o = {.n_nodes = 2 + (uint32_t)(seed % 14),
+		    .kinds = RG_ALL & ~(uint32_t)RG_PROD,
+		    .max_elements = 256,
+		    .chain = seed % 3 == 0};
 		struct graph g, sorted;
 
 		random_graph(&g, &a, &r, &o);
@@ -81,10 +84,12 @@ plans_of_rewritten_graphs(void **state)
 	for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
 		struct arena a = {0};
 		struct rng r = {seed * 977};
-		struct random_opts o = {.n_nodes = 2 + (uint32_t)(seed % 10), .kinds = RG_MAP | RG_BCAST | RG_REDUCE |
-		    RG_LAYOUT | RG_MATMUL, .max_elements = 256, .chain = seed % 2 == 0};
-		struct rewrite_opts rules = {.normalize = true, .alternatives = true, .worst = NUM_REASSOC,
-		    .max_nodes = 4096};
+		struct random_opts o = {.n_nodes = 2 + (uint32_t)(seed % 10),
+		    .kinds = RG_MAP | RG_BCAST | RG_REDUCE | RG_LAYOUT | RG_MATMUL,
+		    .max_elements = 256,
+		    .chain = seed % 2 == 0};
+		struct rewrite_opts rules = {
+		    .normalize = true, .alternatives = true, .worst = NUM_REASSOC, .max_nodes = 4096};
 		struct rewrite_stats stats;
 		struct graph g, sorted, to;
 		struct err e = {0};

@@ -19,7 +19,7 @@ struct world {
 	uint32_t *spec_of, n_specs;
 	int64_t *truth, *lower; /* per spec */
 	enum lazy_state *state;
-	int64_t *cost;          /* per kernel */
+	int64_t *cost; /* per kernel */
 };
 
 static void
@@ -66,7 +66,8 @@ world_make(struct world *w, uint64_t seed)
 	w->cost = NEW_ARRAY(&w->a, int64_t, w->p.n_kernels);
 	for (uint32_t s = 0; s < w->n_specs; s++) {
 		w->lower[s] = 3000 + (int64_t)(s / 12 + 1) * 700 + (int64_t)rng_below(&r, 500);
-		w->truth[s] = w->lower[s] + (int64_t)(rng_unit(&r) * rng_unit(&r) * 2.0 * (double)w->lower[s]);
+		w->truth[s] =
+		    w->lower[s] + (int64_t)(rng_unit(&r) * rng_unit(&r) * 2.0 * (double)w->lower[s]);
 		/* Some kernels turn out not to work; those of one tensor always do. */
 		if (s >= 12 && rng_below(&r, 25) == 0)
 			w->truth[s] = BLP_NEVER;
@@ -157,8 +158,8 @@ ends_at_the_true_optimum(void **state)
 			assert_int_equal(found, r.cost);
 			arena_fini(&w.a);
 		}
-		print_message("farm of %u: measured %u of %u specs (%.0f %%) in %u rounds\n", wants[i], n_measured, n_specs,
-		    100.0 * n_measured / n_specs, n_rounds);
+		print_message("farm of %u: measured %u of %u specs (%.0f %%) in %u rounds\n", wants[i],
+		    n_measured, n_specs, 100.0 * n_measured / n_specs, n_rounds);
 		assert_true(n_measured < n_specs);
 	}
 }
@@ -169,8 +170,13 @@ never_asks_for_what_cannot_matter(void **state)
 	/* Two ways to make tensor 1: one measured at 10, one bounded by 12. */
 	const uint32_t in[] = {0}, out[] = {1};
 	const struct blp_kernel kernels[] = {{in, out, 1, 1, 10}, {in, out, 1, 1, 12}};
-	const struct blp p = {.n_tensors = 2, .n_kernels = 2, .kernels = kernels, .given = in, .wanted = out,
-	    .n_given = 1, .n_wanted = 1};
+	const struct blp p = {.n_tensors = 2,
+	    .n_kernels = 2,
+	    .kernels = kernels,
+	    .given = in,
+	    .wanted = out,
+	    .n_given = 1,
+	    .n_wanted = 1};
 	const uint32_t spec_of[] = {0, 1};
 	const enum lazy_state states[] = {LAZY_MEASURED, LAZY_OPEN};
 	struct arena a = {0};
@@ -193,8 +199,13 @@ waits_for_what_is_on_its_way(void **state)
 {
 	const uint32_t in[] = {0}, out[] = {1};
 	const struct blp_kernel kernels[] = {{in, out, 1, 1, 10}};
-	const struct blp p = {.n_tensors = 2, .n_kernels = 1, .kernels = kernels, .given = in, .wanted = out,
-	    .n_given = 1, .n_wanted = 1};
+	const struct blp p = {.n_tensors = 2,
+	    .n_kernels = 1,
+	    .kernels = kernels,
+	    .given = in,
+	    .wanted = out,
+	    .n_given = 1,
+	    .n_wanted = 1};
 	const uint32_t spec_of[] = {0};
 	const enum lazy_state states[] = {LAZY_WAITING};
 	struct arena a = {0};

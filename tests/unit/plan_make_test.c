@@ -42,7 +42,8 @@ make_plan(struct arena *a, const struct graph *g, struct plan_path *path)
 	struct certificate c;
 	struct err e = {0};
 
-	if (!plan_path_make(a, g, 1, path, &e) || !plan_check(&path->plan, &e) || !plan_certify(&path->plan, &c, &e))
+	if (!plan_path_make(a, g, 1, path, &e) || !plan_check(&path->plan, &e) ||
+	    !plan_certify(&path->plan, &c, &e))
 		fail_msg("%s", e.msg);
 }
 
@@ -59,7 +60,10 @@ an_output_that_is_an_input_is_a_copy(void **state)
 
 	(void)state;
 	/* The second is the input through another shape. */
-	read_graph(&a, "%0 = input f32[2,3] \"x\"\n%1 = reshape %0 shape=[6] : f32[6]\noutput %0 \"y\"\noutput %1 \"z\"\n", &g);
+	read_graph(&a,
+	    "%0 = input f32[2,3] \"x\"\n%1 = reshape %0 shape=[6] : f32[6]\noutput %0 \"y\"\noutput %1 "
+	    "\"z\"\n",
+	    &g);
 	make_plan(&a, &g, &path);
 	assert_int_equal(path.plan.n_steps, 0);
 	assert_int_equal(path.plan.n_copies, 2);
@@ -83,7 +87,10 @@ an_output_that_is_a_constant_is_a_copy(void **state)
 	struct err e = {0};
 
 	(void)state;
-	read_graph(&a, "%0 = input f32[2] \"x\"\n%1 = weight f32[3] \"w\"\n%2 = neg %0 : f32[2]\noutput %1 \"y\"\noutput %2 \"z\"\n", &g);
+	read_graph(&a,
+	    "%0 = input f32[2] \"x\"\n%1 = weight f32[3] \"w\"\n%2 = neg %0 : f32[2]\noutput %1 "
+	    "\"y\"\noutput %2 \"z\"\n",
+	    &g);
 	fill(&g, 1, 7);
 	make_plan(&a, &g, &path);
 	assert_int_equal(path.plan.n_copies, 1);
@@ -106,8 +113,10 @@ one_tensor_may_be_two_outputs_and_a_view_a_third(void **state)
 	struct err e = {0};
 
 	(void)state;
-	read_graph(&a, "%0 = input f32[2,2] \"x\"\n%1 = relu %0 : f32[2,2]\n%2 = reshape %1 shape=[4] : f32[4]\n"
-	    "output %1 \"y\"\noutput %1 \"z\"\noutput %2 \"v\"\n", &g);
+	read_graph(&a,
+	    "%0 = input f32[2,2] \"x\"\n%1 = relu %0 : f32[2,2]\n%2 = reshape %1 shape=[4] : f32[4]\n"
+	    "output %1 \"y\"\noutput %1 \"z\"\noutput %2 \"v\"\n",
+	    &g);
 	make_plan(&a, &g, &path);
 	assert_int_equal(path.plan.n_steps, 1);
 	assert_int_equal(path.plan.n_copies, 2);
@@ -126,8 +135,11 @@ a_view_shares_its_operand_s_place(void **state)
 
 	(void)state;
 	/* cumsum is opaque and runs alone: its result is stored and read through the view. */
-	read_graph(&a, "%0 = input f32[2,2] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,2]\n"
-	    "%2 = reshape %1 shape=[4] : f32[4]\n%3 = cumsum %2 axis=0 exclusive=0 reverse=0 : f32[4]\noutput %3 \"y\"\n", &g);
+	read_graph(&a,
+	    "%0 = input f32[2,2] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,2]\n"
+	    "%2 = reshape %1 shape=[4] : f32[4]\n%3 = cumsum %2 axis=0 exclusive=0 reverse=0 : "
+	    "f32[4]\noutput %3 \"y\"\n",
+	    &g);
 	make_plan(&a, &g, &path);
 	assert_int_equal(path.plan.n_steps, 2);
 	assert_int_equal(path.plan.steps[0].places[1], path.plan.steps[1].places[0]);
@@ -136,8 +148,10 @@ a_view_shares_its_operand_s_place(void **state)
 }
 
 /* Three layers with one spec; two weights are equal. */
-static const char layers[] = "%0 = input f32[64,64] \"x\"\n%1 = weight f32[64,64] \"a\"\n%2 = weight f32[64,64] \"b\"\n"
-    "%3 = weight f32[64,64] \"c\"\n%4 = matmul %0 %1 : f32[64,64]\n%5 = matmul %4 %2 : f32[64,64]\n%6 = matmul %5 %3 : f32[64,64]\n"
+static const char layers[] =
+    "%0 = input f32[64,64] \"x\"\n%1 = weight f32[64,64] \"a\"\n%2 = weight f32[64,64] \"b\"\n"
+    "%3 = weight f32[64,64] \"c\"\n%4 = matmul %0 %1 : f32[64,64]\n%5 = matmul %4 %2 : f32[64,64]\n%6 = "
+    "matmul %5 %3 : f32[64,64]\n"
     "output %6 \"y\"\n";
 
 static void
@@ -189,17 +203,26 @@ weights_are_packed_as_the_kernel_asks(void **state)
 	for (uint32_t s = 0; s < path.cands.n_specs; s++) {
 		const struct graph *sg = &path.cands.specs[s].g;
 
-		codes[s] = (struct plan_code){.is_ready = true, .symbol = STR("k"), .code = {.n_passes = 1, .n_packs = 1}};
+		codes[s] = (struct plan_code){
+		    .is_ready = true, .symbol = STR("k"), .code = {.n_passes = 1, .n_packs = 1}};
 		codes[s].code.packs = arena_dup(&a, &pack, sizeof(pack));
 		codes[s].code.packs->operand = sg->tensors[0].role == ROLE_WEIGHT ? 0 : 1;
 	}
-	assert_true(plan_make(&a, &(struct plan_parts){.graph = &g, .cands = &path.cands, .program = &path.program,
-	    .choice = &path.choice, .codes = codes, .bound_ns = bound, .is_measured = measured}, &plan, &e));
+	assert_true(plan_make(&a,
+	    &(struct plan_parts){.graph = &g,
+		.cands = &path.cands,
+		.program = &path.program,
+		.choice = &path.choice,
+		.codes = codes,
+		.bound_ns = bound,
+		.is_measured = measured},
+	    &plan, &e));
 	assert_int_equal(plan.constants.n, 2 * 16384);
 	assert_false(plan.proved);
 	for (int i = 0; i < 64; i++)
 		for (int j = 0; j < 64; j++) {
-			float d = ((const float *)(const void *)plan.constants.p)[i * 64 + j] - (float)(1 + j * 64 + i);
+			float d = ((const float *)(const void *)plan.constants.p)[i * 64 + j] -
+				  (float)(1 + j * 64 + i);
 
 			assert_true(d < 1e-6f && d > -1e-6f);
 		}
@@ -247,9 +270,10 @@ blocks_that_live_together_do_not_overlap(void **state)
 			assert_true(b[i].offset + b[i].n_bytes <= total);
 			most = MAX_OF(most, b[i].n_bytes);
 			for (uint32_t j = 0; j < i; j++)
-				if (b[i].first <= b[j].last && b[j].first <= b[i].last && b[i].n_bytes && b[j].n_bytes)
+				if (b[i].first <= b[j].last && b[j].first <= b[i].last && b[i].n_bytes &&
+				    b[j].n_bytes)
 					assert_true(b[i].offset + b[i].n_bytes <= b[j].offset ||
-					    b[j].offset + b[j].n_bytes <= b[i].offset);
+						    b[j].offset + b[j].n_bytes <= b[i].offset);
 		}
 		assert_true(total >= most && total <= sum);
 		arena_fini(&a);
@@ -262,12 +286,19 @@ order_runs_one_branch_after_the_other(void **state)
 {
 	static const uint32_t t[] = {0, 1, 2, 3, 4, 5};
 	const struct blp_kernel k[] = {
-	    {&t[0], &t[1], 1, 1, 1}, {&t[0], &t[2], 1, 1, 1}, /* wide 1 and 2 */
-	    {&t[1], &t[3], 1, 1, 1}, {&t[2], &t[4], 1, 1, 1}, /* narrow 3 and 4 */
+	    {&t[0], &t[1], 1, 1, 1},
+	    {&t[0], &t[2], 1, 1, 1}, /* wide 1 and 2 */
+	    {&t[1], &t[3], 1, 1, 1},
+	    {&t[2], &t[4], 1, 1, 1}, /* narrow 3 and 4 */
 	    {&t[3], &t[5], 2, 1, 1},
 	};
-	const struct blp p = {.n_tensors = 6, .n_kernels = 5, .kernels = k, .given = &t[0], .wanted = &t[5],
-	    .n_given = 1, .n_wanted = 1};
+	const struct blp p = {.n_tensors = 6,
+	    .n_kernels = 5,
+	    .kernels = k,
+	    .given = &t[0],
+	    .wanted = &t[5],
+	    .n_given = 1,
+	    .n_wanted = 1};
 	const size_t bytes[] = {1000, 1000, 1000, 10, 10, 10};
 	uint32_t order[] = {0, 1, 2, 3, 4};
 	struct arena a = {0};
@@ -285,11 +316,20 @@ order_runs_one_branch_after_the_other(void **state)
 
 /* ---- tampering ----------------------------------------------------------------------------------- */
 static void
-spoil_latency(struct plan *p) { p->latency_ns--; }
+spoil_latency(struct plan *p)
+{
+	p->latency_ns--;
+}
 static void
-spoil_kernel_cost(struct plan *p) { p->kernels[0].cost_ns--; }
+spoil_kernel_cost(struct plan *p)
+{
+	p->kernels[0].cost_ns--;
+}
 static void
-spoil_candidate_cost(struct plan *p) { p->candidates[p->steps[0].candidate].cost_ns++; }
+spoil_candidate_cost(struct plan *p)
+{
+	p->candidates[p->steps[0].candidate].cost_ns++;
+}
 static void
 spoil_cheaper_candidate(struct plan *p)
 {
@@ -298,15 +338,30 @@ spoil_cheaper_candidate(struct plan *p)
 			p->candidates[i].cost_ns = 1;
 }
 static void
-spoil_bound_above_cost(struct plan *p) { p->bound_ns = p->latency_ns + 1; }
+spoil_bound_above_cost(struct plan *p)
+{
+	p->bound_ns = p->latency_ns + 1;
+}
 static void
-spoil_proved(struct plan *p) { p->bound_ns--; }
+spoil_proved(struct plan *p)
+{
+	p->bound_ns--;
+}
 static void
-spoil_row(struct plan *p) { p->rows[0].n_candidates--; }
+spoil_row(struct plan *p)
+{
+	p->rows[0].n_candidates--;
+}
 static void
-spoil_dual(struct plan *p) { p->rows[0].dual += 1; }
+spoil_dual(struct plan *p)
+{
+	p->rows[0].dual += 1;
+}
 static void
-spoil_negative_dual(struct plan *p) { p->rows[0].dual = -1; }
+spoil_negative_dual(struct plan *p)
+{
+	p->rows[0].dual = -1;
+}
 static void
 spoil_order(struct plan *p)
 {
@@ -316,13 +371,25 @@ spoil_order(struct plan *p)
 	p->steps[1] = s;
 }
 static void
-spoil_missing_step(struct plan *p) { p->n_steps--; }
+spoil_missing_step(struct plan *p)
+{
+	p->n_steps--;
+}
 static void
-spoil_double_step(struct plan *p) { p->steps[1] = p->steps[0]; }
+spoil_double_step(struct plan *p)
+{
+	p->steps[1] = p->steps[0];
+}
 static void
-spoil_unchosen(struct plan *p) { p->candidates[p->steps[0].candidate].is_chosen = false; }
+spoil_unchosen(struct plan *p)
+{
+	p->candidates[p->steps[0].candidate].is_chosen = false;
+}
 static void
-spoil_read(struct plan *p) { p->steps[2].places[0] = p->steps[1].places[0]; }
+spoil_read(struct plan *p)
+{
+	p->steps[2].places[0] = p->steps[1].places[0];
+}
 static void
 spoil_overlap(struct plan *p)
 {
@@ -352,7 +419,10 @@ spoil_size(struct plan *p)
 			p->places[i].n_bytes -= 4;
 }
 static void
-spoil_spec(struct plan *p) { p->kernels[0].spec.n -= 2; }
+spoil_spec(struct plan *p)
+{
+	p->kernels[0].spec.n -= 2;
+}
 
 static void
 the_checker_sees_every_tampering(void **state)
@@ -362,10 +432,25 @@ the_checker_sees_every_tampering(void **state)
 		void (*spoil)(struct plan *p);
 	} rows[] = {
 #define ROW(F) {#F, F}
-	    ROW(spoil_latency), ROW(spoil_kernel_cost), ROW(spoil_candidate_cost), ROW(spoil_cheaper_candidate),
-	    ROW(spoil_bound_above_cost), ROW(spoil_proved), ROW(spoil_row), ROW(spoil_dual), ROW(spoil_negative_dual),
-	    ROW(spoil_order), ROW(spoil_missing_step), ROW(spoil_double_step), ROW(spoil_unchosen), ROW(spoil_read),
-	    ROW(spoil_overlap), ROW(spoil_tensor), ROW(spoil_type), ROW(spoil_size), ROW(spoil_spec),
+	    ROW(spoil_latency),
+	    ROW(spoil_kernel_cost),
+	    ROW(spoil_candidate_cost),
+	    ROW(spoil_cheaper_candidate),
+	    ROW(spoil_bound_above_cost),
+	    ROW(spoil_proved),
+	    ROW(spoil_row),
+	    ROW(spoil_dual),
+	    ROW(spoil_negative_dual),
+	    ROW(spoil_order),
+	    ROW(spoil_missing_step),
+	    ROW(spoil_double_step),
+	    ROW(spoil_unchosen),
+	    ROW(spoil_read),
+	    ROW(spoil_overlap),
+	    ROW(spoil_tensor),
+	    ROW(spoil_type),
+	    ROW(spoil_size),
+	    ROW(spoil_spec),
 #undef ROW
 	};
 
@@ -378,8 +463,10 @@ the_checker_sees_every_tampering(void **state)
 		struct err e = {0};
 
 		/* Opaque steps of their own, so that there are three, and wider candidates are none. */
-		read_graph(&a, "%0 = input f32[2,8] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,8]\n"
-		    "%2 = relu %1 : f32[2,8]\n%3 = neg %2 : f32[2,8]\n%4 = cumsum %3 axis=0 exclusive=0 reverse=0 : f32[2,8]\noutput %4 \"y\"\n",
+		read_graph(&a,
+		    "%0 = input f32[2,8] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,8]\n"
+		    "%2 = relu %1 : f32[2,8]\n%3 = neg %2 : f32[2,8]\n%4 = cumsum %3 axis=0 exclusive=0 "
+		    "reverse=0 : f32[2,8]\noutput %4 \"y\"\n",
 		    &g);
 		make_plan(&a, &g, &path);
 		assert_true(path.plan.n_steps >= 3);
