@@ -6,6 +6,10 @@ const struct dialect dialect_c = {
 	.body = "static __attribute__((noinline)) void",
 	.function = "void",
 	.params = "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi",
+	.first = "lo",
+	.stride = "1",
+	.local = "local",
+	.local_end = "",
 	.table = "static const",
 	.restrict_ = "restrict",
 	.vector_loop = "",
@@ -13,14 +17,19 @@ const struct dialect dialect_c = {
 	.nan = "__builtin_nanf(\"\")",
 };
 
+/* The K_ words are the prelude's: on a GPU, and in the host shim that runs the same text. */
 const struct dialect dialect_cuda = {
 	.name = "CUDA C",
-	.body = "static __device__ void",
-	.function = "extern \"C\" __global__ void",
+	.body = "K_DEVICE void",
+	.function = "K_KERNEL",
 	.params = "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi",
-	.table = "__device__ const",
+	.first = "lo + k_thread()",
+	.stride = "k_threads()",
+	.local = "local + k_thread() * ",
+	.local_end = "L",
+	.table = "K_TABLE const",
 	.restrict_ = "__restrict__",
 	.vector_loop = "",
-	.infinity = "__int_as_float(0x7f800000)",
-	.nan = "__int_as_float(0x7fffffff)",
+	.infinity = "K_INFINITY",
+	.nan = "K_NAN",
 };

@@ -33,6 +33,12 @@ struct kernel_code {
 /* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
 bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
+/* The same as CUDA C: a pass is a grid of any size, thread i takes steps lo + i, lo + i + threads,
+ * ...; `local` is scratch of local_bytes for each thread.  A first form: right, not fast. */
+bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const char *symbol,
+    struct kernel_code *out, struct err *e) MUST_CHECK;
+/* What CUDA text stands on; for the host: the shim that runs it in C, as one thread. */
+struct str emit_cuda_prelude(struct arena *a, bool for_host);
 /* Declarations and scalar helpers that generated C needs; no #include in it. */
 struct str emit_c_prelude(struct arena *a, const struct target *t);
 /* The compiler's arguments that belong to the generated text (facts/cpu.md section 2). */

@@ -127,6 +127,14 @@ note_stage(struct array_use *u, const struct stage *s)
 		note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
 }
 
+static const char *
+local_text(struct gen *g)
+{
+	if (!*g->d->local_end)
+		return g->d->local;
+	return arena_printf(g->a, "%s%zu%s", g->d->local, g->p->local_bytes, g->d->local_end);
+}
+
 /* The arrays that the pass touches, as parameters of its body, or as what they are called with.
  * (Parameters, because that is where compilers believe `restrict`.) */
 static void
@@ -143,9 +151,9 @@ arrays(struct gen *g, const struct array_use *u, bool call)
 		if (!call)
 			gen_line(g, "%s%s *%s %s,", is_const, type, g->d->restrict_, gen_tensor(g, t));
 		else if (x->at == AT_OPERAND || x->at == AT_RESULT)
-			gen_line(g, "buf[%u],", x->index + (x->at == AT_RESULT ? n_in : 0));
+			gen_line(g, "(%s%s *)buf[%u],", is_const, type, x->index + (x->at == AT_RESULT ? n_in : 0));
 		else
-			gen_line(g, "(%s *)(%s + %zu),", type, x->at == AT_SHARED ? "shared" : "local", x->offset);
+			gen_line(g, "(%s%s *)(%s + %zu),", is_const, type, x->at == AT_SHARED ? "shared" : local_text(g), x->offset);
 	}
 	gen_line(g, call ? "lo, hi);" : "k_i64 lo, k_i64 hi)");
 }
@@ -196,7 +204,7 @@ pass_body(struct gen *g, const struct tile_pass *tp)
 		gen_line(g, "/* %s, once a call */", stage_words(g, &g->p->stages[tp->call[i]]));
 		gen_stage(g, &g->p->stages[tp->call[i]]);
 	}
-	gen_open(g, "for (k_i64 o = lo; o < hi; o++)");
+	gen_open(g, "for (k_i64 o = %s; o < hi; o += %s)", g->d->first, g->d->stride);
 	bind_outer(g, tp);
 	for (uint32_t i = 0; i < tp->n_row; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];
@@ -264,30 +272,49 @@ packs(struct arena *a, const struct tile_prog *p, struct kernel_code *out)
 	}
 }
 
+static bool
+emit(struct gen *g, const struct spec *s, struct str schedule, const struct target *t, struct kernel_code *out,
+    struct err *e)
+{
+	struct sched *sched = NEW(g->a, struct sched);
+	struct tile_prog *p = NEW(g->a, struct tile_prog);
+
+	*out = (struct kernel_code){.n_packs = 0};
+	if (!sched_read(schedule, sched, e) || !tile_make(g->a, s, sched, t, p, e))
+		return false;
+	g->p = p;
+	g->tx = p->tx;
+	g->copies = 1;
+	sb_init(&g->sb, g->a);
+	head_comment(g, s, schedule);
+	tables(g);
+	linear_tiles(g);
+	for (uint32_t q = 0; q < p->n_passes; q++)
+		pass(g, q);
+	out->text = sb_str(&g->sb);
+	out->n_passes = p->n_passes;
+	for (uint32_t q = 0; q < p->n_passes; q++)
+		out->range[q] = p->pass[q].range;
+	packs(g->a, p, out);
+	out->shared_bytes = p->shared_bytes;
+	out->local_bytes = p->local_bytes;
+	return true;
+}
+
 bool
 emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t, const char *symbol,
     struct kernel_code *out, struct err *e)
 {
-	struct sched *sched = NEW(a, struct sched);
-	struct tile_prog *p = NEW(a, struct tile_prog);
-	struct gen g = {.a = a, .p = p, .d = &dialect_c, .symbol = symbol, .copies = 1};
+	struct gen g = {.a = a, .d = &dialect_c, .symbol = symbol};
 
-	*out = (struct kernel_code){.n_packs = 0};
-	if (!sched_read(schedule, sched, e) || !tile_make(a, s, sched, t, p, e))
-		return false;
-	g.tx = p->tx;
-	sb_init(&g.sb, a);
-	head_comment(&g, s, schedule);
-	tables(&g);
-	linear_tiles(&g);
-	for (uint32_t q = 0; q < p->n_passes; q++)
-		pass(&g, q);
-	out->text = sb_str(&g.sb);
-	out->n_passes = p->n_passes;
-	for (uint32_t q = 0; q < p->n_passes; q++)
-		out->range[q] = p->pass[q].range;
-	packs(a, p, out);
-	out->shared_bytes = p->shared_bytes;
-	out->local_bytes = p->local_bytes;
-	return true;
+	return emit(&g, s, schedule, t, out, e);
+}
+
+bool
+emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const char *symbol, struct kernel_code *out,
+    struct err *e)
+{
+	struct gen g = {.a = a, .d = &dialect_cuda, .symbol = symbol};
+
+	return emit(&g, s, schedule, &target_cuda, out, e);
 }

@@ -17,6 +17,36 @@ emit_c_prelude(struct arena *a, const struct target *t)
 	return sb_str(&sb);
 }
 
+static const char *const cuda_prelude[] = {
+#include "prelude_cuda.inc"
+};
+
+/* One thread in C: the text's own words, so that it runs where there is no GPU. */
+static const char host_shim[] =
+    "#define K_KERNEL void\n"
+    "#define K_DEVICE static\n"
+    "#define K_TABLE static\n"
+    "#define K_INFINITY __builtin_inff()\n"
+    "#define K_NAN __builtin_nanf(\"\")\n"
+    "#define K_NO_VECTORS\n"
+    "static long k_thread(void) { return 0; }\n"
+    "static long k_threads(void) { return 1; }\n";
+
+struct str
+emit_cuda_prelude(struct arena *a, bool for_host)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	if (for_host)
+		sb_addz(&sb, host_shim);
+	for (size_t i = 0; i < COUNT_OF(cuda_prelude) && !for_host; i++)
+		sb_addz(&sb, cuda_prelude[i]);
+	for (size_t i = 0; i < COUNT_OF(prelude); i++)
+		sb_addz(&sb, prelude[i]);
+	return sb_str(&sb);
+}
+
 /* No -ffast-math: it reassociates, and deletes the rounding by a large constant in k_exp_f32.
  * No tree-pre: it splits max(x, 0) * y into a path for each side, and the vectoriser then
  * computes both.  Never -fno-thread-jumps: with it gcc 12 vectorises `inside ? x[i] : 0` under a

@@ -201,7 +201,7 @@ lanes_inside(struct gen *g, struct nest *n, void *self)
 static void
 fold_lanes(struct gen *g, const struct reduction *r)
 {
-	if (r->acc == DT_f32 && r->lanes >= 8 && r->lanes <= 64) {
+	if (r->acc == DT_f32 && r->lanes >= 8 && r->lanes <= 64 && !g->p->target->is_cuda) {
 		gen_line(g, "%s[0] = k_fold_%s_f32(%s, %lld);", r->name, prim_info[r->join].name, r->name,
 		    (long long)r->lanes);
 		return;
@@ -385,7 +385,7 @@ plan_along(struct gen *g, const struct stage *s, struct reduction *r)
 	int64_t extent = s->axis[r->vector].extent;
 	int64_t lanes = sched_get(g->p->sched, KNOB_lanes, LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
 
-	r->lanes = strict || extent < 8 ? 1 : power_of_two_upto(MIN_OF(extent, lanes));
+	r->lanes = strict || extent < 8 || g->p->target->is_cuda ? 1 : power_of_two_upto(MIN_OF(extent, lanes));
 	if (is_long_sum(g, s, r->join, depth_of(s, -1) / r->lanes))
 		r->acc = DT_f64;
 	return true;

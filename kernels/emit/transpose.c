@@ -75,7 +75,7 @@ plan(struct gen *g, const struct stage *s, struct turn *t)
 
 	*t = (struct turn){.s = s, .v = AXIS_NONE, .w = AXIS_NONE, .fits = true, .x = g->tx};
 	t->t = sched_get(g->p->sched, KNOB_tile, TILE) / 8 * 8;
-	if (t->t == 0 || ex_get(g->tx, s->body)->size > 200 || has_guard(g->tx, s->body))
+	if (t->t == 0 || g->p->target->is_cuda || ex_get(g->tx, s->body)->size > 200 || has_guard(g->tx, s->body))
 		return false;
 	for (uint32_t k = 0; k < s->n_par; k++)
 		if (ix_coef(g->tx, s->out, s->axis[k].id, &coef) && coef == 1 && s->axis[k].extent >= LEAST_EXTENT)

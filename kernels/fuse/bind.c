@@ -212,7 +212,7 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 	}
 	b = sched_get(p->sched, KNOB_block, 0);
 	if (!b)
-		b = anchor_block(p, tp);
+		b = p->target->is_cuda ? 1 : anchor_block(p, tp);
 	if (b)
 		return MIN_OF(b, e);
 	b = MAX_OF((int64_t)((bytes > 0 ? KEPT_BLOCK : STREAM_BLOCK) / inner), (int64_t)1);
@@ -237,7 +237,7 @@ free_vector_axis(struct tile_prog *p, struct tile_pass *tp)
 	int last = (int)tp->n_outer - 1;
 	int64_t others = 1;
 
-	if (last < 1 || outer_stride(s, last) != 1)
+	if (last < 1 || outer_stride(s, last) != 1 || p->target->is_cuda)
 		return;
 	for (int u = 0; u < last; u++)
 		others *= tp->outer[u].extent;

@@ -7,6 +7,9 @@ const struct target target_avx2 = {.simd_bytes = 32, .n_vregs = 16, .l1_bytes = 
 const struct target target_sse42 = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
     .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
 
+const struct target target_cuda = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
+    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20, .is_cuda = true};
+
 static uint32_t *
 makers_of(struct arena *a, const struct graph *g)
 {
@@ -56,13 +59,15 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 	if (!stages_make(&l, e))
 		return false;
 	split_reductions(&l);
-	anchors_pack(out);
+	if (!t->is_cuda)
+		anchors_pack(out);
 	if (!passes_form(out, e))
 		return false;
-	anchors_outer(out);
+	if (!t->is_cuda)
+		anchors_outer(out);
 	if (!passes_bind(out, e))
 		return false;
-	for (uint32_t q = 0; q < out->n_passes; q++)
+	for (uint32_t q = 0; q < out->n_passes && !t->is_cuda; q++)
 		anchors_bind(out, q);
 	return true;
 }

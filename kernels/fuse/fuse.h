@@ -11,8 +11,9 @@ struct target {
 	int n_vregs;                  /* 16, 32 */
 	int64_t l1_bytes, l2_bytes, l3_bytes;
 	bool strict;                  /* --strict: D11 */
+	bool is_cuda;                 /* text for a GPU: a thread takes a step, no vectors, no register tile */
 };
-extern const struct target target_avx2, target_sse42;
+extern const struct target target_avx2, target_sse42, target_cuda;
 
 /* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
 enum { GENERATOR_EPOCH = 1 };

@@ -300,7 +300,7 @@ compile(const char *dir, struct arena *a, struct one *list, uint32_t n, const st
 	const char *c = arena_printf(a, "%s/k.c", dir), *so = arena_printf(a, "%s/k.so", dir);
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, t));
+	sb_add(&sb, t->is_cuda ? emit_cuda_prelude(a, true) : emit_c_prelude(a, t));
 	for (uint32_t i = 0; i < n; i++)
 		if (!list[i].infeasible)
 			sb_add(&sb, list[i].code.text);
@@ -364,7 +364,10 @@ make_one(struct arena *a, struct one *o, uint32_t number, const struct target *t
 	struct err e = {0};
 	const char *symbol = arena_printf(a, "k%u", number);
 
-	if (!emit_c(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e)) {
+	bool ok = t->is_cuda ? emit_cuda(a, &o->spec, str_of(o->schedule), symbol, &o->code, &e)
+			     : emit_c(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e);
+
+	if (!ok) {
 		o->infeasible = true;
 		if (e.code != ERR_INFEASIBLE)
 			bug("%s", e.msg);
@@ -436,6 +439,14 @@ test_random_graphs_strict(void **state)
 	(void)state;
 	t.strict = true;
 	run_random(&t, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 1000000);
+}
+
+/* The CUDA text, through the host shim. */
+static void
+test_random_graphs_cuda(void **state)
+{
+	(void)state;
+	run_random(&target_cuda, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 2000000);
 }
 
 /* ---- every primitive, every type --------------------------------------------------------------------------- */
@@ -591,6 +602,7 @@ main(void)
 		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
 		cmocka_unit_test(test_random_graphs_strict),
+		cmocka_unit_test(test_random_graphs_cuda),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
