@@ -9,81 +9,62 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { TRIALS = 40, LAUNCHES = 256, REF_TRIALS = 300, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
-static const int64_t trial_ns = 400000;
+enum { ROUNDS = 14, LAUNCHES = 256, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
+/* Of one round. */
+enum { FMA_TRIALS = 200, STREAM_TRIALS = 6, LAUNCH_TRIALS = 6, REF_TRIALS = 40 };
+static const int64_t trial_ns = 400000, pause_ns = 60000000;
 static const size_t dram_bytes = (size_t)192 << 20;
 static const double margin = 1.1;
 
-/* Flops of a second at best. */
-static double
-flops_peak(const struct refs *r)
+/* What has been seen so far. */
+struct seen {
+	const struct refs *refs;
+	size_t sizes[4];   /* bytes that lie in L1, L2, L3, memory */
+	int64_t rounds[4]; /* over them, so that the clock's own cost vanishes; 0: not known yet */
+	char *x;
+	double flops, rate[4], one_ns, many_ns;
+	int64_t ref_ns[REF_COUNT];
+};
+
+static void
+see_flops(struct seen *s)
 {
 	float x[64] __attribute__((aligned(64)));
-	double flops = 12.0 * FMA_ROUNDS * (dev_cpu_simd_bytes() / 4) * 2, best = 0;
+	double flops = 12.0 * FMA_ROUNDS * (dev_cpu_simd_bytes() / 4) * 2;
 
 	for (size_t i = 0; i < COUNT_OF(x); i++)
 		x[i] = 0.5f;
-	for (int i = 0; i < 2 * TRIALS; i++)
-		best = fmax(best, flops / (double)refs_probe(r, PROBE_FMA, x, 0, FMA_ROUNDS) * 1e9);
-	return best;
+	for (int i = 0; i < FMA_TRIALS; i++)
+		s->flops = fmax(s->flops, flops / (double)refs_probe(s->refs, PROBE_FMA, x, 0, FMA_ROUNDS) * 1e9);
 }
 
-static double
-best_rate(const struct refs *r, enum probe which, void *x, size_t n_bytes, int trials)
+static void
+see_rate(struct seen *s, int level)
 {
-	int64_t n = (int64_t)(n_bytes / (size_t)dev_cpu_simd_bytes()), rounds = 1;
-	double best = 0;
+	int64_t n = (int64_t)(s->sizes[level] / (size_t)dev_cpu_simd_bytes());
+	int trials = level == 3 ? 1 : STREAM_TRIALS;
 
+	for (; s->rounds[level] == 0 || refs_probe(s->refs, PROBE_READ, s->x, n, s->rounds[level]) < trial_ns / 4;)
+		s->rounds[level] = MAX_OF(s->rounds[level] * 4, (int64_t)1);
 	for (int i = 0; i < trials; i++) {
-		int64_t took = refs_probe(r, which, x, n, rounds);
+		double bytes = (double)s->sizes[level] * (double)s->rounds[level];
+		int64_t read_ns = refs_probe(s->refs, PROBE_READ, s->x, n, s->rounds[level]);
+		int64_t copy_ns = refs_probe(s->refs, PROBE_COPY, s->x, n, s->rounds[level]);
 
-		/* First as many rounds as make the clock's own cost vanish. */
-		if (took < trial_ns / 4 && rounds < 1 << 20) {
-			rounds *= 4;
-			i--;
-			continue;
-		}
-		best = fmax(best, (double)n_bytes * (double)rounds / (double)took * 1e9);
+		s->rate[level] = fmax(s->rate[level], bytes / (double)MIN_OF(read_ns, copy_ns) * 1e9);
 	}
-	return best;
-}
-
-static bool
-bandwidth(const struct refs *r, const struct dev_info *info, struct hw *hw, struct err *e)
-{
-	const struct dev *d = r->dev;
-	double l2 = info->fact[DEV_FACT_l2_bytes], l3 = info->fact[DEV_FACT_l3_bytes];
-	size_t sizes[4] = {(size_t)info->fact[DEV_FACT_l1_bytes] / 2, (size_t)(l2 / 2),
-	    (size_t)fmin(fmax(l3 / 4, 4 * l2), 16 << 20), dram_bytes};
-	char *x = d->mem_new(d->self, dram_bytes);
-
-	if (!x)
-		return err_set(e, ERR_MEMORY, "no memory to measure the bandwidth of this device");
-	memset(x, 0, dram_bytes);
-	for (int i = 0; i < 4; i++) {
-		int trials = i == 3 ? 3 : TRIALS;
-		size_t n = MAX_OF(sizes[i], (size_t)8192) & ~(size_t)4095;
-
-		hw->bytes_per_s[i] =
-		    fmax(best_rate(r, PROBE_READ, x, n, trials), best_rate(r, PROBE_COPY, x, n, trials));
-	}
-	/* A further level is never faster, whatever noise says. */
-	for (int i = 2; i >= 0; i--)
-		hw->bytes_per_s[i] = fmax(hw->bytes_per_s[i], hw->bytes_per_s[i + 1]);
-	d->mem_free(d->self, x, dram_bytes);
-	return true;
 }
 
 /* Shortest time of a launch of empty passes. */
-static double
-launch_ns(const struct refs *r, uint32_t n_passes)
+static void
+see_launch(struct seen *s, uint32_t n_passes, double *best_ns)
 {
-	const struct dev_kernel *empty = &r->probe[PROBE_NOTHING];
+	const struct dev_kernel *empty = &s->refs->probe[PROBE_NOTHING];
 	struct dev_kernel k = {.n_passes = n_passes};
 	struct dev_launch l[LAUNCHES];
 	void *no_buf[1] = {NULL};
-	int64_t best = INT64_MAX;
 
 	for (uint32_t i = 0; i < n_passes; i++) {
 		k.pass[i] = empty->pass[0];
@@ -91,24 +72,65 @@ launch_ns(const struct refs *r, uint32_t n_passes)
 	}
 	for (int i = 0; i < LAUNCHES; i++)
 		l[i] = (struct dev_launch){&k, no_buf};
-	for (int i = 0; i < TRIALS; i++) {
+	for (int i = 0; i < LAUNCH_TRIALS; i++) {
 		int64_t from = now_ns();
 
-		r->dev->run(r->dev->self, l, LAUNCHES, NULL);
-		best = MIN_OF(best, now_ns() - from);
+		s->refs->dev->run(s->refs->dev->self, l, LAUNCHES, NULL);
+		*best_ns = fmin(*best_ns, (double)(now_ns() - from) / LAUNCHES);
 	}
-	return (double)best / LAUNCHES;
 }
 
 static void
-call_costs(const struct refs *r, struct hw *hw)
+see_all(struct seen *s)
 {
-	double one = launch_ns(r, 1), many = launch_ns(r, PASSES), pass = (many - one) / (PASSES - 1);
-	bool is_alone = r->dev->n_threads == 1;
+	see_flops(s);
+	for (int i = 0; i < 4; i++)
+		see_rate(s, i);
+	see_launch(s, 1, &s->one_ns);
+	see_launch(s, PASSES, &s->many_ns);
+	for (int i = 0; i < REF_COUNT; i++)
+		for (int k = 0; k < REF_TRIALS; k++)
+			s->ref_ns[i] = MIN_OF(s->ref_ns[i], refs_time(s->refs, (enum measure_ref)i));
+}
 
+/* All that can be seen, in rounds with pauses between: a neighbour on the same core or a slow
+ * clock lasts longer than any single probe, and its numbers must not be kept for good. */
+static bool
+look_around(const struct refs *r, const struct dev_info *info, struct seen *s, struct err *e)
+{
+	double l2 = info->fact[DEV_FACT_l2_bytes], l3 = info->fact[DEV_FACT_l3_bytes];
+	const double sizes[4] = {info->fact[DEV_FACT_l1_bytes] / 2, l2 / 2, fmin(fmax(l3 / 4, 4 * l2), 16 << 20),
+	    (double)dram_bytes};
+
+	*s = (struct seen){.refs = r, .one_ns = INFINITY, .many_ns = INFINITY, .ref_ns = {INT64_MAX, INT64_MAX}};
+	s->x = r->dev->mem_new(r->dev->self, dram_bytes);
+	if (!s->x)
+		return err_set(e, ERR_MEMORY, "no memory to measure the bandwidth of this device");
+	memset(s->x, 0, dram_bytes);
+	for (int i = 0; i < 4; i++)
+		s->sizes[i] = (size_t)fmax(sizes[i], 8192) & ~(size_t)4095;
+	for (int i = 0; i < ROUNDS; i++) {
+		see_all(s);
+		(void)nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+	}
+	r->dev->mem_free(r->dev->self, s->x, dram_bytes);
+	return true;
+}
+
+static void
+take_hw(const struct seen *s, uint32_t n_threads, struct hw *hw)
+{
+	double pass_ns = (s->many_ns - s->one_ns) / (PASSES - 1);
+	bool is_alone = n_threads == 1;
+
+	hw->flops_peak = s->flops;
+	hw->bytes_per_s[3] = s->rate[3];
+	/* A further level is never faster, whatever noise says. */
+	for (int i = 2; i >= 0; i--)
+		hw->bytes_per_s[i] = fmax(s->rate[i], hw->bytes_per_s[i + 1]);
 	/* A pass and its barrier cannot be told apart from outside; on one thread there is none. */
-	hw->barrier_ns = is_alone ? 0 : fmax(pass, 0);
-	hw->call_ns = fmax(is_alone ? fmin(one, fmax(pass, 1)) : one - pass, 1);
+	hw->barrier_ns = is_alone ? 0 : fmax(pass_ns, 0);
+	hw->call_ns = fmax(is_alone ? fmin(s->one_ns, fmax(pass_ns, 1)) : s->one_ns - pass_ns, 1);
 }
 
 /* ---- the words --------------------------------------------------------------------------------- */
@@ -205,6 +227,8 @@ calibrate_fake(const struct dev *d, struct calibration *out, struct err *e)
 bool
 calibrate(const struct dev *d, const struct refs *r, struct calibration *out, struct err *e)
 {
+	struct seen seen;
+
 	if (strcmp(d->name, "cpu") != 0)
 		return calibrate_fake(d, out, e);
 	*out = (struct calibration){0};
@@ -218,15 +242,10 @@ calibrate(const struct dev *d, const struct refs *r, struct calibration *out, st
 	out->hw.level_bytes[0] = out->target.l1_bytes;
 	out->hw.level_bytes[1] = out->target.l2_bytes;
 	out->hw.level_bytes[2] = out->target.l3_bytes;
-	out->hw.flops_peak = flops_peak(r);
-	if (!bandwidth(r, &out->info, &out->hw, e))
+	if (!look_around(r, &out->info, &seen, e))
 		return false;
-	call_costs(r, &out->hw);
-	for (int i = 0; i < REF_COUNT; i++) {
-		out->ref_ns[i] = INT64_MAX;
-		for (int k = 0; k < REF_TRIALS; k++)
-			out->ref_ns[i] = MIN_OF(out->ref_ns[i], refs_time(r, (enum measure_ref)i));
-	}
+	take_hw(&seen, d->n_threads, &out->hw);
+	memcpy(out->ref_ns, seen.ref_ns, sizeof(out->ref_ns));
 	note_facts(out);
 	add_margin(&out->hw);
 	return true;
