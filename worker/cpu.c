@@ -324,12 +324,16 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 	struct unit *units = NEW_ARRAY(a, struct unit, n);
 	struct part *parts = NEW_ARRAY(a, struct part, n);
 	struct target *targets = NEW_ARRAY(a, struct target, n);
-	uint32_t n_parts = 0, kernels = 0;
+	uint32_t n_parts = 0, kernels = 0, all = 0, limit;
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
 		make_unit(c, a, &units[i], i);
-		if (n_parts == 0 || kernels + units[i].n > PART_KERNELS || !same_kind(&tasks[i], &tasks[i - 1])) {
+		all += units[i].n;
+	}
+	limit = MIN_OF((all + 1) / 2, (uint32_t)PART_KERNELS); /* both compilers get something */
+	for (uint32_t i = 0; i < n; i++) {
+		if (n_parts == 0 || kernels + units[i].n > limit || !same_kind(&tasks[i], &tasks[i - 1])) {
 			targets[n_parts] = task_target(c->device, tasks[i].precision);
 			parts[n_parts] = (struct part){.target = &targets[n_parts], .units = &units[i]};
 			n_parts++;

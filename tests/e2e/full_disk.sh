@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# A full disk under korchd: the job fails and says so, reads still work, and the daemon goes on
+# by itself once there is room.  Needs a file system of its own: root, else skipped.
+if [ -z "${KORCH_OWN_MOUNTS-}" ]; then
+	KORCH_OWN_MOUNTS=1 unshare -m "$0" "$@"
+	status=$?
+	[ $status = 1 ] && ! unshare -m true 2>/dev/null && { echo "SKIP: no file system of its own without root"; exit 77; }
+	exit $status
+fi
+. "$(dirname "$0")/env.inc"
+mkdir "$tmp/full"
+mount -t tmpfs -o size=400k none "$tmp/full" 2>/dev/null || { echo "SKIP: tmpfs cannot be mounted"; exit 77; }
+tar -xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
+model=$tmp/small/candy_small/model.onnx
+url=ipc://$tmp/sock
+mkfifo "$tmp/ready"
+korchd --quiet --data "$tmp/full/data" --listen "$url" --ready-fd 3 3>"$tmp/ready" 2>"$tmp/daemon.log" &
+daemon=$!
+read -r _ <"$tmp/ready"
+korch-worker --quiet --daemon "$url" --device fake:seed=1 2>"$tmp/worker.log" &
+worker=$!
+
+korch-submit "$model" -o "$tmp/plan" --daemon "$url" --device fake --budget 300 >"$tmp/out" 2>"$tmp/err"
+status=$?
+if [ $status = 1 ] && grep -qi 'full' "$tmp/err"; then ok; else bad "full disk: status $status: $(tail -n 1 "$tmp/err")"; fi
+if [ ! -e "$tmp/plan" ]; then ok; else bad "a plan of a failed job"; fi
+if korch-cache stats --daemon "$url" >"$tmp/stats" 2>&1 && grep -q measurements "$tmp/stats"; then ok; else bad "stats on a full disk"; fi
+mount -o remount,size=200m "$tmp/full"
+if korch-submit "$model" -o "$tmp/plan" --daemon "$url" --device fake --effort 1 --budget 2 >"$tmp/out" 2>"$tmp/err" && [ -s "$tmp/plan" ]; then ok; else bad "with room again: $(tail -n 1 "$tmp/err")"; fi
+kill $worker $daemon
+wait $worker && ok || bad "korch-worker left with $?"
+wait $daemon && ok || bad "korchd left with $?"
+umount -l "$tmp/full"
+finish
