@@ -167,18 +167,20 @@ with_channels(const struct shape *s, int64_t c)
 	return to;
 }
 
-static tensor_id
-map_tensor(struct rw *r, const struct channel_map *m, tensor_id t)
-{
-	tensor_id child, c;
-	const struct node *n = rw_maker(r, t);
-	enum step step = step_of(r, t, &child);
-	int64_t co = channels(r, m->weight);
+static tensor_id map_tensor(struct rw *r, const struct channel_map *m, tensor_id t);
 
-	if (step == STEP_NONE)
-		return rw_op2_at(r, PRIM_conv, t, m->weight, m->at);
-	tensor_id y = map_tensor(r, m, child);
+/* The step that made t, on mapped channels. */
+static tensor_id
+map_step(struct rw *r, const struct channel_map *m, tensor_id t, enum step step, tensor_id child)
+{
+	const struct node *n = rw_maker(r, t);
+	int64_t co = channels(r, m->weight);
+	tensor_id y = map_tensor(r, m, child), z = y, c;
 	struct shape s = with_channels(rw_shape(r, t), co);
+
+	if (step == STEP_SUM)
+		z = map_tensor(r, m, n->in[1]);
+	r->origin = n->origin;
 	switch (step) {
 	case STEP_GATHER:
 		return rw_op2_at(r, PRIM_gather, y, n->in[1], &n->at);
@@ -186,7 +188,7 @@ map_tensor(struct rw *r, const struct channel_map *m, tensor_id t)
 		(void)rw_const_under(r, n->in[1], &c);
 		return rw_op2(r, PRIM_mul, y, rw_bcast(r, c, &s));
 	case STEP_SUM:
-		return rw_op2(r, PRIM_add, y, map_tensor(r, m, n->in[1]));
+		return rw_op2(r, PRIM_add, y, z);
 	case STEP_BIAS:
 		(void)rw_const_under(r, n->in[1], &c);
 		return rw_op2(r, PRIM_add, y, rw_bcast(r, map_row(r, m, c), &s));
@@ -199,6 +201,21 @@ map_tensor(struct rw *r, const struct channel_map *m, tensor_id t)
 		break;
 	}
 	bug("no such step");
+}
+
+/* What is rebuilt still belongs to the operator that it came from. */
+static tensor_id
+map_tensor(struct rw *r, const struct channel_map *m, tensor_id t)
+{
+	uint32_t origin = r->origin;
+	tensor_id child, y;
+	enum step step = step_of(r, t, &child);
+
+	if (step == STEP_NONE)
+		return rw_op2_at(r, PRIM_conv, t, m->weight, m->at);
+	y = map_step(r, m, t, step, child);
+	r->origin = origin;
+	return y;
 }
 
 /* Rows [from, from + n) of the matrix. */
