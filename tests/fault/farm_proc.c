@@ -146,23 +146,20 @@ farm_proc_worker(struct farm_proc *f, long kill_at)
 	f->worker = start(argv, kill_at, -1, log);
 }
 
-int
-farm_proc_run(const char *out_path, const char *program, ...)
+pid_t
+farm_proc_start(const struct farm_proc *f, const char *program, ...)
 {
-	char path[256];
+	char path[256], log[96];
 	char *argv[24] = {(char *)(uintptr_t)bin(path, sizeof(path), program)};
-	int n = 1, status;
+	int n = 1;
 	va_list ap;
-	pid_t pid;
 
 	va_start(ap, program);
 	while (n < 23 && (argv[n] = va_arg(ap, char *)) != NULL)
 		n++;
 	va_end(ap);
-	pid = start(argv, 0, -1, out_path ? out_path : "/dev/null");
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	(void)snprintf(log, sizeof(log), "%s/%s.log", f->dir, program);
+	return start(argv, 0, -1, log);
 }
 
 struct client *

@@ -22,8 +22,8 @@ void farm_proc_worker(struct farm_proc *f, long kill_at);
 /* Has it ended?  Then it is reaped and its pid is 0. */
 bool farm_proc_ended(pid_t *pid, int *status);
 int farm_proc_kill(pid_t *pid, int signal); /* waits for it; its wait status */
-/* Runs a program of the build with arguments (ends with NULL); its exit status. */
-int farm_proc_run(const char *out_path, const char *program, ...);
+/* Starts a program of the build with arguments (ends with NULL). */
+pid_t farm_proc_start(const struct farm_proc *f, const char *program, ...);
 /* `poll` (may be NULL) is called while the client waits: a place to revive what has died. */
 struct client *farm_proc_client(const struct farm_proc *f, bool (*poll)(void *self), void *self);
 

@@ -229,10 +229,52 @@ rounds(void **state)
 	arena_fini(&a);
 }
 
+/* The client dies: its job does not. */
+static void
+client_killed(void **state)
+{
+	struct farm_proc f;
+	struct client *c;
+	struct arena a = {0};
+	struct plan p;
+	char model[128], out[128];
+	uint64_t job = 0, seq = 0;
+	pid_t pid;
+
+	(void)state;
+	farm_proc_init(&f, "fake:seed=5,slow=5");
+	make_model(&f, model);
+	(void)snprintf(out, sizeof(out), "%s/never.korch", f.dir);
+	farm_proc_daemon(&f, 0);
+	farm_proc_worker(&f, 0);
+	c = farm_proc_client(&f, NULL, NULL);
+	pid = farm_proc_start(&f, "korch-submit", model, "-o", out, "--daemon", f.url, "--device", "fake", "--effort", "1",
+	    "--budget", "2", NULL);
+	while (job == 0) {
+		struct msg ask = {.type = MSG_job_list}, m;
+		struct err e = {0};
+		int status;
+
+		if (farm_proc_ended(&pid, &status))
+			fail_msg("korch-submit left with wait status %d", status);
+		assert_true(client_call(c, &a, &ask, SECOND, &m, &e));
+		if (m.jobs.n_jobs)
+			job = m.jobs.jobs[0].id;
+	}
+	(void)farm_proc_kill(&pid, SIGKILL);
+	while (!has_ended(c, job, &seq))
+		;
+	load_plan(c, &a, job, &f, &p);
+	assert_true(p.n_steps > 0);
+	client_close(c);
+	farm_proc_fini(&f);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(rounds)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(client_killed), cmocka_unit_test(rounds)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
