@@ -25,7 +25,7 @@ struct measure_opts {
 struct measure_child;
 /* Starts the child and shakes hands.  ERR_HOST where it cannot start. */
 bool measure_open(const struct measure_opts *o, struct measure_child **out, struct err *e) MUST_CHECK;
-/* Ends the child, kindly at first; NULL is allowed. */
+/* Ends the child; NULL is allowed. */
 void measure_close(struct measure_child *c);
 
 /* ---- calibration --------------------------------------------------------------------- */
