@@ -15,7 +15,7 @@
 #include "front.h"
 
 /* Schedules tried for a candidate before its cost counts as measured (D19). */
-enum { TUNE_EFFORT = 6 };
+enum { TUNE_EFFORT = 4 };
 
 /* What is known of one spec (D15).  `measured_ns` is 0 until there is a time of any effort. */
 struct spec_cost {
