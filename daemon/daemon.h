@@ -30,7 +30,6 @@ struct daemon_conf {
 	int ready_fd;                /* -1: none */
 };
 
-/* ---- sessions: who talks to us ---- */
 enum { SESSION_ENVS = 16 };
 struct session {
 	struct session *next;
@@ -119,7 +118,6 @@ struct own_worker {
 	int last_status;     /* of the last one that ended */
 	char words[600];     /* the last it said */
 };
-
 struct loop;
 struct daemon {
 	const struct daemon_conf *conf;
@@ -145,6 +143,7 @@ struct daemon {
 	struct own_worker own_workers[8]; /* a private daemon's */
 	uint32_t n_own_workers;
 	uint64_t n_superseded;
+	int64_t tidied_ns;           /* when the store was last tidied */
 };
 
 int64_t daemon_now(const struct daemon *d);
@@ -238,6 +237,7 @@ bool own_worker_failed(const struct daemon *d, struct str class, struct err *why
 void serve_blob_put(struct daemon *d, struct request *r);
 void serve_blob_get(struct daemon *d, struct request *r);
 void serve_cache(struct daemon *d, struct request *r);
+void keep_tick(struct daemon *d);
 /* One answer from the store: `run` there fills in m, which is sent (or the error). */
 struct ask_op {
 	struct store_op op;

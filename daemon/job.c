@@ -349,20 +349,11 @@ static bool
 run_job_show(struct db *db, struct store_op *op)
 {
 	struct ask_op *a = (struct ask_op *)(void *)op;
-	struct m_job *list;
-	uint32_t n;
-	uint64_t id = a->r->m.job_show.job;
 
 	a->m = (struct msg){.type = MSG_jobs};
-	if (!job_list(db, &op->arena, true, 100000, &list, &n, &op->err))
-		return false;
-	for (uint32_t i = 0; i < n; i++)
-		if (list[i].id == id) {
-			a->m.jobs.jobs = &list[i];
-			a->m.jobs.n_jobs = 1;
-			return true;
-		}
-	return err_set(&op->err, ERR_USAGE, "there is no job %llu here", (unsigned long long)id);
+	a->m.jobs.jobs = NEW(&op->arena, struct m_job);
+	a->m.jobs.n_jobs = 1;
+	return job_get(db, &op->arena, a->r->m.job_show.job, a->m.jobs.jobs, &op->err);
 }
 
 /* A job of this life is shown as it is now, another as it was stored. */

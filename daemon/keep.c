@@ -194,3 +194,38 @@ serve_cache(struct daemon *d, struct request *r)
 		if (row[i].type == r->m.type)
 			ask_store(d, r, row[i].run);
 }
+
+/* ---- tidying ------------------------------------------------------------------------ */
+static bool
+run_tidy(struct db *db, struct store_op *op)
+{
+	uint64_t *dropped = NEW(&op->arena, uint64_t);
+
+	return store_tidy(db, dropped, &op->err);
+}
+
+static void
+done_tidy(struct store_op *op)
+{
+	if (!op->ok)
+		daemon_log(op->owner, "tidy.failed", "why=%s", op->err.msg);
+	arena_fini(&op->arena);
+	free(op);
+}
+
+/* At the start and every hour. */
+void
+keep_tick(struct daemon *d)
+{
+	struct store_op *op;
+	int64_t now = daemon_now(d);
+
+	if (d->tidied_ns && now - d->tidied_ns < 3600 * SECOND_NS)
+		return;
+	d->tidied_ns = now;
+	op = heap_alloc(sizeof(*op));
+	op->run = run_tidy;
+	op->done = done_tidy;
+	op->owner = d;
+	store_post(d->store, op);
+}

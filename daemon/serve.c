@@ -227,6 +227,7 @@ serve_tick(struct daemon *d)
 	leases_tick(d);
 	jobs_tick(d);
 	own_workers_tick(d);
+	keep_tick(d);
 	if (d->conf->is_private) {
 		int64_t now = daemon_now(d);
 

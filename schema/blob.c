@@ -265,9 +265,10 @@ build_find(struct db *db, struct arena *a, const struct hash *key, struct m_buil
 	if (!q_end(&q, e))
 		return false;
 	*found = *found && blob_size(db, &out->digest, &bytes);
-	if (*found)
-		out->path = str_of(blob_path(a, db, &out->digest));
-	return true;
+	if (!*found)
+		return true;
+	out->path = str_of(blob_path(a, db, &out->digest));
+	return q_run(db, e, SQL_BLOB_USE, "hi", &out->digest, db_wall(db));
 }
 
 bool

@@ -117,19 +117,18 @@ cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_measure
 
 /* ---- cleaning ----------------------------------------------------------------------- */
 static bool
-drop_loose_blobs(struct db *db, int64_t until_ns, uint64_t *dropped, struct err *e)
+drop_blobs(struct db *db, struct q *q, uint64_t *dropped, struct err *e)
 {
 	struct arena tmp = {0};
-	struct q q = q_start(db, SQL_BLOB_LOOSE, "i", until_ns);
 	struct hash *list = NULL;
 	uint32_t n = 0, cap = 0;
 	bool ok;
 
-	while (q_step(&q)) {
+	while (q_step(q)) {
 		GROW(&tmp, list, n, cap);
-		list[n++] = q_hash(&q, 0);
+		list[n++] = q_hash(q, 0);
 	}
-	ok = q_end(&q, e);
+	ok = q_end(q, e);
 	for (uint32_t i = 0; i < n && ok; i++) {
 		ok = q_run(db, e, SQL_BLOB_DROP, "h", &list[i]);
 		if (ok)
@@ -138,6 +137,39 @@ drop_loose_blobs(struct db *db, int64_t until_ns, uint64_t *dropped, struct err 
 	}
 	arena_fini(&tmp);
 	return ok;
+}
+
+/* Files that a crash left without a row; the newest may be about to get theirs. */
+static void
+drop_rowless(struct db *db, const char *dir, int64_t until_ns)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d)) != NULL) {
+		struct stat st;
+		struct hash h;
+		uint64_t bytes;
+
+		if (hash_of_hex(str_of(entry->d_name), &h) && !blob_size(db, &h, &bytes) &&
+		    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    (int64_t)st.st_mtime * 1000000000 <= until_ns)
+			(void)unlinkat(dirfd(d), entry->d_name, 0);
+	}
+	if (d)
+		(void)closedir(d);
+}
+
+static void
+drop_all_rowless(struct db *db, int64_t until_ns)
+{
+	for (int i = 0; i < 256; i++) {
+		char dir[4096];
+		int n = snprintf(dir, sizeof(dir), "%s/blobs/%02x", db->dir, i);
+
+		if (n > 0 && (size_t)n < sizeof(dir))
+			drop_rowless(db, dir, until_ns);
+	}
 }
 
 /* Uploads that were given up, and files of crashed writes. */
@@ -177,10 +209,29 @@ cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, str
 	if (!q_run(db, e, SQL_GC_SPEC, "") || !q_run(db, e, SQL_GC_JOB, "i", until_ns))
 		return false;
 	if (artefacts) {
+		struct q q = q_start(db, SQL_BLOB_LOOSE, "i", until_ns);
+
 		drop_old_parts(db, until_ns);
-		return drop_loose_blobs(db, until_ns, dropped, e);
+		drop_all_rowless(db, until_ns);
+		return drop_blobs(db, &q, dropped, e);
 	}
 	return true;
+}
+
+bool
+store_tidy(struct db *db, uint64_t *dropped, struct err *e)
+{
+	static const int64_t hour = (int64_t)3600 * 1000000000;
+	int64_t now = db_wall(db);
+	struct q q;
+
+	*dropped = 0;
+	if (!q_run(db, e, SQL_FILE_OLD, "i", now - 7 * 24 * hour))
+		return false;
+	drop_old_parts(db, now - 24 * hour);
+	drop_all_rowless(db, now - 24 * hour);
+	q = q_start(db, SQL_BLOB_STALE, "iii", now - hour, now - 7 * 24 * hour, now - 90 * 24 * hour);
+	return drop_blobs(db, &q, dropped, e);
 }
 
 /* ---- checking ----------------------------------------------------------------------- */

@@ -60,6 +60,18 @@ job_list(struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **
 }
 
 bool
+job_get(struct db *db, struct arena *a, uint64_t id, struct m_job *out, struct err *e)
+{
+	struct q q = q_start(db, SQL_JOB_GET, "i", (int64_t)id);
+	bool found = q_step(&q), ok = !found || rec_unpack(a, "job", q_blob(&q, a, 1), out, e);
+
+	out->id = id;
+	if (!q_end(&q, e) || !ok)
+		return false;
+	return found || err_set(e, ERR_USAGE, "there is no job %llu here", (unsigned long long)id);
+}
+
+bool
 job_files(struct db *db, struct arena *a, uint64_t id, struct m_file **out, uint32_t *n, struct err *e)
 {
 	struct q q = q_start(db, SQL_JOB_FILE_LIST, "i", (int64_t)id);

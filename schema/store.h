@@ -92,6 +92,10 @@ bool cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run,
  * blobs that nothing needs. */
 bool cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, struct err *e) MUST_CHECK;
 
+/* What nobody will ask for again: requests and trial plans after an hour, plans and models of jobs
+ * that ended a week ago, anything else unused for 90 days; files without a row. */
+bool store_tidy(struct db *db, uint64_t *dropped, struct err *e) MUST_CHECK;
+
 /* ---- blobs ---- */
 /* <dir>/blobs/ab/abcd...; the file need not be there. */
 char *blob_path(struct arena *a, const struct db *db, const struct hash *digest);
@@ -125,6 +129,8 @@ bool job_save(struct db *db, const struct m_job *job, struct err *e) MUST_CHECK;
 /* Newest first; unfinished ones only, or all. */
 bool job_list(struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **out, uint32_t *n,
     struct err *e) MUST_CHECK;
+/* false with ERR_USAGE when there is none. */
+bool job_get(struct db *db, struct arena *a, uint64_t id, struct m_job *out, struct err *e) MUST_CHECK;
 bool job_files(struct db *db, struct arena *a, uint64_t id, struct m_file **out, uint32_t *n,
     struct err *e) MUST_CHECK;
 

@@ -9,7 +9,6 @@
 struct device_conf {
 	struct str args;          /* behind "class:" */
 	const char *compiler;     /* "" or a path */
-	int64_t cpu;              /* core to measure on; -1: the last one allowed */
 	bool quiet;
 	const volatile bool *cancel;
 };

@@ -49,7 +49,7 @@ main(int argc, char **argv)
 	if (!read_conf(&a, &o, &conf, &e) ||
 	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
 		return opts_fail(&o, &e);
-	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler), .cpu = opt_int(&o, OPT_cpu),
+	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
 	    .quiet = conf.quiet, .cancel = &work->cancel};
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
 		return opts_fail(&o, &e);

@@ -361,6 +361,15 @@ blobs(void **state)
 	assert_true(blob_size(b.db, &h, &total) && total == 11);
 	assert_true(blob_read(b.db, &b.a, &h, 6, 100, &got, &total, &e));
 	assert_true(got.n == 5 && memcmp(got.p, "world", 5) == 0);
+	/* nobody's request goes after an hour, a job's model stays */
+	assert_true(blob_put(b.db, (struct bytes){p, 3}, "request", &h, &e));
+	clock_ns += (int64_t)3601 * 1000000000;
+	assert_true(store_tidy(b.db, &next, &e));
+	assert_int_equal(next, 1);
+	assert_false(blob_size(b.db, &h, &total));
+	assert_false(access(blob_path(&b.a, b.db, &h), F_OK) == 0);
+	h = hash_bytes("hello world", 11);
+	assert_true(blob_size(b.db, &h, &total));
 	h = hash_bytes("other", 5);
 	assert_false(blob_chunk(b.db, &h, 11, 0, (struct bytes){p, 11}, "model", &next, &e));
 	assert_int_equal(e.code, ERR_FORMAT);
