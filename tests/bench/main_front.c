@@ -94,7 +94,7 @@ print_differences(struct arena *a, const struct graph *before, const struct grap
 	for (uint32_t i = 0; i < before->n_outputs; i++) {
 		const struct tensor *t = graph_tensor(before, before->outputs[i]);
 		printf("  output %u differs by %g\n", i,
-		    values_distance(t->type, &t->shape, have[i], want[i], 0));
+		    values_distance(t->type, &t->shape, have[i], want[i], 1e-30));
 	}
 	return true;
 }
