@@ -15,8 +15,8 @@ void plan_dot(struct arena *a, const struct plan *p);
 bool plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json, bool resolve,
     struct err *e) MUST_CHECK;
 
-/* Runs the search again over the plan's candidates.  ERR_WRONG where it finds a cheaper plan or
- * does not prove what the plan claims. */
+/* Runs the search again over the plan's candidates; *cost: of what it finds.  ERR_WRONG where the
+ * plan claims to be optimal and the search finds a cheaper one or cannot prove it. */
 bool plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e) MUST_CHECK;
 
 #endif

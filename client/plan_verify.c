@@ -25,7 +25,7 @@ say_words(const struct plan *p, const struct certificate *c, const char *digest)
 }
 
 static void
-say_json(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest, int resolved)
+say_json(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest, int64_t resolved_ns)
 {
 	struct strbuf sb;
 
@@ -35,7 +35,9 @@ say_json(struct arena *a, const struct plan *p, const struct certificate *c, con
 	    ",\"dual_bound\":%.3f,\"by_duals\":%s,\"proved\":%s,\"chosen\":%u,\"measured\":%u",
 	    digest, p->latency_ns, p->bound_ns, c->dual_bound, c->is_by_duals ? "true" : "false",
 	    p->proved ? "true" : "false", c->n_chosen, c->n_measured);
-	sb_addf(&sb, "%s}", resolved ? ",\"resolved\":true" : "");
+	if (resolved_ns)
+		sb_addf(&sb, ",\"resolved_ns\":%" PRId64, resolved_ns);
+	sb_addc(&sb, '}');
 	(void)puts(sb.p);
 }
 
@@ -48,11 +50,14 @@ plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json
 	if (!plan_certify(p, &c, e) || (resolve && !plan_resolve(a, p, &cost, e)))
 		return false;
 	if (json) {
-		say_json(a, p, &c, digest, resolve);
+		say_json(a, p, &c, digest, cost);
 		return true;
 	}
 	say_words(p, &c, digest);
-	if (resolve)
+	if (resolve && cost < p->latency_ns)
+		(void)printf("resolve   the search, repeated, finds a plan of %" PRId64 " ns (%.1f %% less)\n", cost,
+		    100 * (double)(p->latency_ns - cost) / (double)p->latency_ns);
+	else if (resolve)
 		(void)printf("resolve   the search, repeated, finds nothing below %" PRId64 " ns\n", cost);
 	return true;
 }
