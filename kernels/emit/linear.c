@@ -17,8 +17,11 @@ static struct micro
 micro_of(struct gen *g, uint32_t stage)
 {
 	const struct anchor *n = g->p->stages[stage].anchor;
-	struct micro m = {.symbol = arena_printf(g->a, "%s_s%u", g->symbol, stage), .lanes = n->lanes,
-	    .nv = n->nv, .row_step = n->a_row, .a_vector = n->a_vector};
+	struct micro m = {.symbol = arena_printf(g->a, "%s_s%u", g->symbol, stage),
+	    .lanes = n->lanes,
+	    .nv = n->nv,
+	    .row_step = n->a_row,
+	    .a_vector = n->a_vector};
 
 	for (uint32_t i = 0; i < n->n_k; i++) {
 		int64_t trip = n->k[i].extent, step = n->k[i].a_step;
@@ -149,7 +152,8 @@ put_call(struct tiling *t, const char *rows)
 	gen_open(g, "switch (h)");
 	for (int h = 1; h <= n->mr; h++)
 		if (set >> (h - 1) & 1)
-			gen_line(g, "case %d: %s_h%d(%s, %s, t%s); break;", h, t->m.symbol, h, rows, b, ahead);
+			gen_line(
+			    g, "case %d: %s_h%d(%s, %s, t%s); break;", h, t->m.symbol, h, rows, b, ahead);
 	gen_close(g);
 	gen_forget(g, mark);
 }
@@ -167,7 +171,8 @@ put_columns(struct tiling *t, int64_t columns)
 	gen_open(g, "for (k_i64 c = 0; c < %lld; c++)", (long long)columns);
 	gen_bind(g, n->lane, "c");
 	if (n->keeps_result)
-		gen_store(g, t->s->tensor, n->result_at, arena_printf(g->a, "t[r*%lld + c]", (long long)t->nr));
+		gen_store(
+		    g, t->s->tensor, n->result_at, arena_printf(g->a, "t[r*%lld + c]", (long long)t->nr));
 	for (uint32_t i = 0; i < n->n_epilogue; i++) {
 		const struct anchor_epilogue *e = &n->epilogue[i];
 		const char *value = gen_ex(g, e->body);
@@ -230,8 +235,11 @@ put_counts(struct tiling *t)
 	if (n->m_limit == IX_NONE)
 		gen_line(g, "const k_i64 n_rows = %lld;", (long long)n->n_m);
 	else
-		gen_line(g, "const k_i64 n_rows = k_least(%lld, %s);", (long long)n->n_m, gen_ix(g, n->m_limit));
-	gen_line(g, "const k_i64 n_tiles = (n_rows + %d) / %d, height = n_rows / n_tiles, taller = n_rows %% n_tiles;",
+		gen_line(
+		    g, "const k_i64 n_rows = k_least(%lld, %s);", (long long)n->n_m, gen_ix(g, n->m_limit));
+	gen_line(g,
+	    "const k_i64 n_tiles = (n_rows + %d) / %d, height = n_rows / n_tiles, taller = n_rows %% "
+	    "n_tiles;",
 	    n->mr - 1, n->mr);
 }
 
@@ -256,12 +264,16 @@ open_batch(struct tiling *t)
 void
 linear_stage(struct gen *g, const struct stage *s)
 {
-	struct tiling t = {.g = g, .s = s, .n = s->anchor, .m = micro_of(g, (uint32_t)(s - g->p->stages)),
+	struct tiling t = {.g = g,
+	    .s = s,
+	    .n = s->anchor,
+	    .m = micro_of(g, (uint32_t)(s - g->p->stages)),
 	    .nr = (int64_t)s->anchor->nv * s->anchor->lanes};
 	uint32_t mark = gen_mark(g);
 
 	gen_open(g, "/* %lld rows x %lld columns, %lld products each, tiles of %d x %lld */",
-	    (long long)t.n->n_m, (long long)t.n->n_columns, (long long)t.n->n_k_total, t.n->mr, (long long)t.nr);
+	    (long long)t.n->n_m, (long long)t.n->n_columns, (long long)t.n->n_k_total, t.n->mr,
+	    (long long)t.nr);
 	put_counts(&t);
 	open_batch(&t);
 	/* Many rows pass by one panel of b while it is near; where a has columns of its own there is

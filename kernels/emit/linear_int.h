@@ -12,15 +12,15 @@ enum { MICRO_MAX_LOOPS = ANCHOR_AXES, MICRO_MAX_ROWS = 14, MICRO_MAX_VECTORS = 4
  * `step` elements a turn.  Where a's rows lie `row_step` apart the pointers are derived from
  * the first, else each row has its own (row_step 0). */
 struct micro {
-	const char *symbol;                /* function names: SYMBOL_hROWS */
-	int lanes, nv;                     /* floats a vector, vectors a row */
+	const char *symbol; /* function names: SYMBOL_hROWS */
+	int lanes, nv;      /* floats a vector, vectors a row */
 	int n_loops;
-	int64_t trip[MICRO_MAX_LOOPS];     /* of each K loop */
-	int64_t step[MICRO_MAX_LOOPS];     /* in elements of a */
-	int64_t row_step;                  /* 0: pointers of its own for each row */
-	bool a_vector;                     /* a has columns too: vectors of a, not one element repeated */
-	bool unroll;                       /* the innermost K loop is written out */
-	bool prefetch;                     /* rows of the tile below are fetched ahead; needs row_step */
+	int64_t trip[MICRO_MAX_LOOPS]; /* of each K loop */
+	int64_t step[MICRO_MAX_LOOPS]; /* in elements of a */
+	int64_t row_step;              /* 0: pointers of its own for each row */
+	bool a_vector;                 /* a has columns too: vectors of a, not one element repeated */
+	bool unroll;                   /* the innermost K loop is written out */
+	bool prefetch;                 /* rows of the tile below are fetched ahead; needs row_step */
 };
 /* static inline void SYMBOL_hH(const float *a | const float *const *row, const float *b, float *t
  * [, k_i64 ahead]); ahead: floats of each row below to fetch */

@@ -21,7 +21,8 @@ emit_head(struct strbuf *sb, const struct micro *m, int rows)
 	sb_addz(sb, ")\n{\n");
 	for (int r = 0; r < rows; r++) {
 		if (m->row_step)
-			sb_addf(sb, "\tconst float *restrict a%d = a + %lld;\n", r, (long long)r * m->row_step);
+			sb_addf(
+			    sb, "\tconst float *restrict a%d = a + %lld;\n", r, (long long)r * m->row_step);
 		else
 			sb_addf(sb, "\tconst float *restrict a%d = row[%d];\n", r, r);
 	}
@@ -38,7 +39,8 @@ emit_accumulators(struct strbuf *sb, const struct micro *m, int rows)
 /* One turn of the innermost loop: nv vectors of b, and for each row either one element of a
  * repeated or nv vectors of it.  `turn` counts written-out turns. */
 static void
-emit_step(struct strbuf *sb, const struct micro *m, int rows, const char *tabs, const char *index, int64_t turn)
+emit_step(
+    struct strbuf *sb, const struct micro *m, int rows, const char *tabs, const char *index, int64_t turn)
 {
 	for (int v = 0; v < m->nv; v++)
 		sb_addf(sb, "%skvec b%d = *(const kvec *)(b + %lld);\n", tabs, v,
@@ -52,8 +54,8 @@ emit_step(struct strbuf *sb, const struct micro *m, int rows, const char *tabs, 
 			sb_addz(sb, tabs);
 		for (int v = 0; v < m->nv; v++)
 			if (m->a_vector)
-				sb_addf(sb, " c%d_%d += *(const kvec *)(a%d + %s + %d) * b%d;", r, v, r, index,
-				    v * m->lanes, v);
+				sb_addf(sb, " c%d_%d += *(const kvec *)(a%d + %s + %d) * b%d;", r, v, r,
+				    index, v * m->lanes, v);
 			else
 				sb_addf(sb, " c%d_%d += x * b%d;", r, v, v);
 		sb_addc(sb, '\n');
@@ -103,7 +105,8 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 		emit_step(sb, m, rows, in - 1, index, 0);
 	} else {
 		/* The pointers come back from where the loop inside left them. */
-		int64_t inside = l + 2 < m->n_loops && l + 1 < MICRO_MAX_LOOPS ? m->trip[l + 1] * m->step[l + 1] : 0;
+		int64_t inside =
+		    l + 2 < m->n_loops && l + 1 < MICRO_MAX_LOOPS ? m->trip[l + 1] * m->step[l + 1] : 0;
 		emit_loops(sb, m, rows, l + 1);
 		for (int r = 0; r < rows; r++)
 			sb_addf(sb, "%s\ta%d += %lld;\n", in, r, (long long)(m->step[l] - inside));
@@ -114,14 +117,16 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 void
 micro_emit(struct strbuf *sb, const struct micro *m, int rows)
 {
-	if (rows < 1 || rows > MICRO_MAX_ROWS || m->nv < 1 || m->nv > MICRO_MAX_VECTORS ||
-	    m->n_loops < 1 || m->n_loops > MICRO_MAX_LOOPS)
+	if (rows < 1 || rows > MICRO_MAX_ROWS || m->nv < 1 || m->nv > MICRO_MAX_VECTORS || m->n_loops < 1 ||
+	    m->n_loops > MICRO_MAX_LOOPS)
 		bug("a register tile of %d rows, %d vectors, %d loops", rows, m->nv, m->n_loops);
 	emit_head(sb, m, rows);
 	emit_accumulators(sb, m, rows);
 	for (int r = 0; r < rows && m->prefetch; r++)
-		sb_addf(sb, "\tfor (k_i64 q = 0; q < ahead; q += 16)\n"
-		    "\t\t__builtin_prefetch(a%d + %lld + q, 0, 3);\n", r, (long long)rows * m->row_step);
+		sb_addf(sb,
+		    "\tfor (k_i64 q = 0; q < ahead; q += 16)\n"
+		    "\t\t__builtin_prefetch(a%d + %lld + q, 0, 3);\n",
+		    r, (long long)rows * m->row_step);
 	emit_loops(sb, m, rows, 0);
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < m->nv; v++)

@@ -217,8 +217,16 @@ pack_ahead(struct tile_prog *p, const struct packing *k, ix_id column)
 static void
 pack_stage(struct tile_prog *p, struct packing *k, ex_id body)
 {
-	struct stage m = {.kind = STAGE_MAP, .packs = true, .tensor2 = UINT32_MAX, .node = NO_NODE, .body = body,
-	    .a = EX_NONE, .b = EX_NONE, .acc = DT_f32, .init = EX_NONE, .target = IX_NONE};
+	struct stage m = {.kind = STAGE_MAP,
+	    .packs = true,
+	    .tensor2 = UINT32_MAX,
+	    .node = NO_NODE,
+	    .body = body,
+	    .a = EX_NONE,
+	    .b = EX_NONE,
+	    .acc = DT_f32,
+	    .init = EX_NONE,
+	    .target = IX_NONE};
 	int64_t dim[ANCHOR_AXES + 2], stride = 1;
 	axis_id id[ANCHOR_AXES + 2];
 
@@ -238,8 +246,8 @@ uint32_t
 anchor_tensor(struct tile_prog *p, int64_t count, uint32_t stage)
 {
 	GROW(p->arena, p->tensors, p->n_tensors, p->cap_tensors);
-	p->tensors[p->n_tensors] = (struct tile_tensor){.at = AT_NOWHERE, .type = DT_f32, .count = count,
-	    .stage = stage};
+	p->tensors[p->n_tensors] =
+	    (struct tile_tensor){.at = AT_NOWHERE, .type = DT_f32, .count = count, .stage = stage};
 	return p->n_tensors++;
 }
 
@@ -272,7 +280,8 @@ pack(struct tile_prog *p, struct packing *k)
 	if (!can_tile(p, s) || !orient(p, s, &k->column) || !packing_axes(p, k))
 		return;
 	k->n_columns = s->axis[s->n_par - 1].extent;
-	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(x, s->a, k->column)) * (p->target->simd_bytes / 4);
+	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(x, s->a, k->column)) *
+		(p->target->simd_bytes / 4);
 	k->n_panels = (k->n_columns + k->nr - 1) / k->nr;
 	k->count = k->n_panels * k->nr;
 	for (uint32_t i = 0; i < k->n_axis; i++) {

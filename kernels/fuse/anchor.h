@@ -32,24 +32,24 @@ struct anchor_epilogue {
 	ix_id at;   /* where it goes in its own tensor */
 };
 struct anchor {
-	int lanes;      /* floats in a vector */
-	int nv;         /* vectors in a row of the tile */
-	int mr;         /* rows of the tallest tile */
-	bool a_vector;  /* a has the column axis too: vectors of a instead of one repeated element */
+	int lanes;     /* floats in a vector */
+	int nv;        /* vectors in a row of the tile */
+	int mr;        /* rows of the tallest tile */
+	bool a_vector; /* a has the column axis too: vectors of a instead of one repeated element */
 	bool prefetch;
 	struct anchor_axis batch[ANCHOR_AXES], row[ANCHOR_AXES], k[ANCHOR_AXES];
 	uint32_t n_batch, n_row, n_k;
-	axis_id panel;  /* block of nv * lanes columns */
-	axis_id lane;   /* column inside it */
-	axis_id m;      /* all row axes as one */
-	ix_id m_limit;  /* of a block's tail; IX_NONE: n_m */
+	axis_id panel;    /* block of nv * lanes columns */
+	axis_id lane;     /* column inside it */
+	axis_id m;        /* all row axes as one */
+	ix_id m_limit;    /* of a block's tail; IX_NONE: n_m */
 	axis_id tile_row; /* row inside the register tile */
 	int64_t n_columns, n_panels, n_k_total, n_m;
 	uint32_t a_tensor, b_tensor;
-	ix_id a_at;     /* of row m, k = 0, first column */
-	int64_t a_row;  /* elements between rows where that is constant, else 0 */
-	ix_id b_at;     /* first element of a panel */
-	ix_id result_at; /* over m, panel, lane, batch */
+	ix_id a_at;        /* of row m, k = 0, first column */
+	int64_t a_row;     /* elements between rows where that is constant, else 0 */
+	ix_id b_at;        /* first element of a panel */
+	ix_id result_at;   /* over m, panel, lane, batch */
 	bool keeps_result; /* somebody else reads the result, so it is stored too */
 	struct anchor_epilogue epilogue[ANCHOR_EPILOGUES];
 	uint32_t n_epilogue;

@@ -33,8 +33,10 @@ put_axis(struct binding *b, struct anchor_axis *list, uint32_t *n, const struct 
 {
 	if (*n == ANCHOR_AXES)
 		return false;
-	list[(*n)++] = (struct anchor_axis){.id = a->id, .extent = a->extent,
-	    .limit = tx_axis_get(b->p->tx, a->id)->limit, .stride = a->stride};
+	list[(*n)++] = (struct anchor_axis){.id = a->id,
+	    .extent = a->extent,
+	    .limit = tx_axis_get(b->p->tx, a->id)->limit,
+	    .stride = a->stride};
 	return true;
 }
 
@@ -60,7 +62,8 @@ sort_axes(struct binding *b)
 		const struct stage_axis *a = &s->axis[i];
 		bool in_b = ex_has(x, s->b, a->id), outside = n->a_vector && !is_last_row(b, i);
 
-		if (in_b || outside ? !put_axis(b, n->batch, &n->n_batch, a) : !put_axis(b, n->row, &n->n_row, a))
+		if (in_b || outside ? !put_axis(b, n->batch, &n->n_batch, a)
+				    : !put_axis(b, n->row, &n->n_row, a))
 			return false;
 	}
 	n->n_k_total = 1;
@@ -243,7 +246,8 @@ panel_dims(struct binding *b, struct panel *pn, const struct stage_axis *column)
 		if (!pn->k_paired[j] && ex_has(b->p->tx, pn->body, n->k[j].id))
 			plain_dim(b, pn, &n->k[j]);
 	if (n->a_vector)
-		plain_dim(b, pn, &(struct anchor_axis){.id = column->id, .extent = n->n_columns, .limit = IX_NONE});
+		plain_dim(
+		    b, pn, &(struct anchor_axis){.id = column->id, .extent = n->n_columns, .limit = IX_NONE});
 }
 
 static void
@@ -266,8 +270,15 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 	struct tx *x = p->tx;
 	struct anchor *n = b->n;
 	struct panel pn = {.body = b->s->a};
-	struct stage m = {.kind = STAGE_MAP, .tensor2 = UINT32_MAX, .node = NO_NODE, .a = EX_NONE,
-	    .b = EX_NONE, .acc = DT_f32, .init = EX_NONE, .target = IX_NONE, .pass = pass};
+	struct stage m = {.kind = STAGE_MAP,
+	    .tensor2 = UINT32_MAX,
+	    .node = NO_NODE,
+	    .a = EX_NONE,
+	    .b = EX_NONE,
+	    .acc = DT_f32,
+	    .init = EX_NONE,
+	    .target = IX_NONE,
+	    .pass = pass};
 	struct tile_pass *tp = &p->pass[pass];
 	ix_id at = ix_const(x, 0), out = at;
 	int64_t pitch = 1;
@@ -276,8 +287,11 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 		return false;
 	panel_dims(b, &pn, &b->s->axis[b->s->n_par - 1]);
 	for (uint32_t i = pn.n; i-- > 0;) {
-		m.axis[i] = (struct stage_axis){.id = pn.dim[i].id, .extent = pn.dim[i].extent, .stride = pitch,
-		    .outer = -1, .local = pitch};
+		m.axis[i] = (struct stage_axis){.id = pn.dim[i].id,
+		    .extent = pn.dim[i].extent,
+		    .stride = pitch,
+		    .outer = -1,
+		    .local = pitch};
 		out = ix_add(x, out, ix_mulc(x, ix_axis(x, pn.dim[i].id), pitch));
 		at = ix_add(x, at, ix_mulc(x, pn.from[i], pitch));
 		if (n->a_vector && i == pn.n - 1)
@@ -338,8 +352,8 @@ binding_flatten(struct binding *b, axis_id column)
 		b->to[n->row[i].id] = i ? ix_mod(x, q, n->row[i].extent) : q;
 		inner *= n->row[i].extent;
 	}
-	b->to[column] = ix_add(x, ix_mulc(x, ix_axis(x, n->panel), (int64_t)n->nv * n->lanes),
-	    ix_axis(x, n->lane));
+	b->to[column] =
+	    ix_add(x, ix_mulc(x, ix_axis(x, n->panel), (int64_t)n->nv * n->lanes), ix_axis(x, n->lane));
 }
 
 /* The row factor as it stands: a read that is affine in K, and contiguous in the columns where
@@ -361,7 +375,7 @@ is_direct(struct binding *b, axis_id column)
 	if (!n->a_vector)
 		return true;
 	return ix_coef(x, at, column, &coef) && coef == 1 &&
-	    (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
+	       (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
 }
 
 /* Does K step over more than a cache line, and is it walked often enough to pay for a copy?
@@ -373,7 +387,8 @@ strides_far(struct binding *b)
 	const struct ex *e = ex_get(b->p->tx, b->s->a);
 	int64_t coef;
 
-	return !n->a_vector && n->n_panels >= 4 && ix_coef(b->p->tx, e->ix, n->k[n->n_k - 1].id, &coef) && coef > 16;
+	return !n->a_vector && n->n_panels >= 4 && ix_coef(b->p->tx, e->ix, n->k[n->n_k - 1].id, &coef) &&
+	       coef > 16;
 }
 
 static void
@@ -425,7 +440,8 @@ begin(struct binding *b)
 static uint32_t
 bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 {
-	struct binding b = {.p = p, .s = &p->stages[p->pass[pass].row[step]], .n = NEW(p->arena, struct anchor)};
+	struct binding b = {
+	    .p = p, .s = &p->stages[p->pass[pass].row[step]], .n = NEW(p->arena, struct anchor)};
 	uint32_t before = 0;
 
 	if (b.s->kind != STAGE_LINEAR || !begin(&b))

@@ -81,7 +81,8 @@ invert(struct binding *b, const struct stage *c, ix_id read_at, ix_id *to, uint3
 		if (!ix_coef(x, read_at, c->axis[i].id, &coef) || coef <= 0)
 			return false;
 		for (uint32_t k = 0; k < s->n_par; k++)
-			if (s->axis[k].extent == c->axis[i].extent && ix_coef(x, s->out, s->axis[k].id, &own) && own == coef)
+			if (s->axis[k].extent == c->axis[i].extent &&
+			    ix_coef(x, s->out, s->axis[k].id, &own) && own == coef)
 				at = ix_axis(x, s->axis[k].id);
 		if (at == IX_NONE)
 			at = ix_mod(x, ix_div(x, flat, coef), c->axis[i].extent);
@@ -100,7 +101,8 @@ tile_read(void *self, struct tx *x, const struct ex *read, ix_id at)
 	if (read->tensor != b->s->tensor)
 		return ex_read(x, read->type, read->tensor, at);
 	int64_t nr = (int64_t)b->n->nv * b->n->lanes;
-	return ex_scratch(x, DT_f32, 0, ix_add(x, ix_mulc(x, ix_axis(x, b->n->tile_row), nr), ix_axis(x, b->n->lane)));
+	return ex_scratch(
+	    x, DT_f32, 0, ix_add(x, ix_mulc(x, ix_axis(x, b->n->tile_row), nr), ix_axis(x, b->n->lane)));
 }
 
 /* Takes reader c into the tile. */
@@ -123,8 +125,8 @@ fold(struct binding *b, uint32_t stage, ix_id read_at, axis_id column)
 
 	binding_flatten(b, column);
 	struct tx_subst second = binding_subst(b);
-	n->epilogue[n->n_epilogue++] = (struct anchor_epilogue){.stage = stage,
-	    .body = ex_subst(x, &second, body), .at = ix_subst(x, &second, at)};
+	n->epilogue[n->n_epilogue++] = (struct anchor_epilogue){
+	    .stage = stage, .body = ex_subst(x, &second, body), .at = ix_subst(x, &second, at)};
 	return true;
 }
 void

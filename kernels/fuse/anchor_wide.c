@@ -134,7 +134,8 @@ make_sum(const struct wide *w, struct stage *s)
 	for (uint32_t i = 0; i < s->n_par; i++)
 		at = ix_add(x, at, ix_mulc(x, ix_axis(x, s->axis[i].id), w->t.axis[i].stride));
 	for (int64_t q = 0; q < s->axis[w->q].extent; q++) {
-		ex_id e = ex_read(x, DT_f32, w->t.tensor, ix_addc(x, at, q * (w->t.axis[w->r].stride + w->columns)));
+		ex_id e = ex_read(
+		    x, DT_f32, w->t.tensor, ix_addc(x, at, q * (w->t.axis[w->r].stride + w->columns)));
 
 		sum = q ? ex_map(x, PRIM_add, DT_f32, 2, (ex_id[]){sum, e}) : e;
 	}
@@ -150,7 +151,8 @@ anchor_widen(struct tile_prog *p, struct stage *s, struct stage *wide)
 	struct wide w = {.p = p, .s = s};
 	int lanes = p->target->simd_bytes / 4;
 
-	if (s->n_par < 2 || s->axis[s->n_par - 1].stride != 1 || ex_has(p->tx, s->a, s->axis[s->n_par - 1].id))
+	if (s->n_par < 2 || s->axis[s->n_par - 1].stride != 1 ||
+	    ex_has(p->tx, s->a, s->axis[s->n_par - 1].id))
 		return false;
 	w.columns = s->axis[s->n_par - 1].extent;
 	if (w.columns * 2 > lanes || !find_axes(&w))

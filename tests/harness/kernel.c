@@ -255,8 +255,9 @@ kernel_check(struct arena *a, const struct test_kernel *k, uint32_t parts, doubl
 				worst = d, at = j;
 		}
 		if (worst > rel * top)
-			return err_set(e, ERR_WRONG, "%s: result %u element %lld: want %g, have %g", k->symbol, i,
-			    (long long)at, value(t, want[i], at), value(t, k->buf[n_in + i], at));
+			return err_set(e, ERR_WRONG, "%s: result %u element %lld: want %g, have %g",
+			    k->symbol, i, (long long)at, value(t, want[i], at),
+			    value(t, k->buf[n_in + i], at));
 	}
 	return true;
 }
@@ -285,8 +286,9 @@ kernel_check_sampled(struct arena *a, const struct test_kernel *k, uint32_t n, d
 			top = MAX_OF(top, fabs(want[j]));
 		for (uint32_t j = 0; j < n; j++)
 			if (difference(want[j], value(t, k->buf[n_in + i], at[j])) > rel * top)
-				return err_set(e, ERR_WRONG, "%s: result %u element %lld: want %g, have %g", k->symbol,
-				    i, (long long)at[j], want[j], value(t, k->buf[n_in + i], at[j]));
+				return err_set(e, ERR_WRONG, "%s: result %u element %lld: want %g, have %g",
+				    k->symbol, i, (long long)at[j], want[j],
+				    value(t, k->buf[n_in + i], at[j]));
 	}
 	return true;
 }

@@ -13,8 +13,8 @@ struct test_kernel {
 	struct kernel_code code;
 	char symbol[32];
 	pass_fn *pass[KERNEL_MAX_PASSES];
-	void **buf;          /* operands (packed where the kernel wants them so), then results */
-	void **operand;      /* operands as the spec has them: for the interpreter */
+	void **buf;           /* operands (packed where the kernel wants them so), then results */
+	void **operand;       /* operands as the spec has them: for the interpreter */
 	char *shared, *local; /* with a guard behind each */
 };
 
@@ -24,17 +24,17 @@ bool kernel_spec(struct arena *a, const char *graph, struct spec *out, struct er
 bool kernel_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     uint32_t n, struct rng *r, struct test_kernel *out, struct err *e) MUST_CHECK;
 /* Compiles them all in one file, loads it, finds the passes. */
-bool kernel_compile(struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t,
-    struct err *e) MUST_CHECK;
+bool kernel_compile(
+    struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e) MUST_CHECK;
 /* Runs all passes; each range in `parts` slices, as so many threads would have it, last first. */
 void kernel_run(const struct test_kernel *k, uint32_t parts);
 /* Runs and compares every result with the interpreter; error of each result as its largest
  * difference over its largest magnitude.  Errors: ERR_WRONG naming result and element, also
  * where a guard was written over. */
-bool kernel_check(struct arena *a, const struct test_kernel *k, uint32_t parts, double rel,
-    struct err *e) MUST_CHECK;
+bool kernel_check(
+    struct arena *a, const struct test_kernel *k, uint32_t parts, double rel, struct err *e) MUST_CHECK;
 /* The same at `n` sampled elements a result, for kernels too big for the interpreter. */
-bool kernel_check_sampled(struct arena *a, const struct test_kernel *k, uint32_t n, double rel,
-    struct err *e) MUST_CHECK;
+bool kernel_check_sampled(
+    struct arena *a, const struct test_kernel *k, uint32_t n, double rel, struct err *e) MUST_CHECK;
 
 #endif

@@ -17,7 +17,8 @@
 enum { BATCH = 48, MAX_SIDE = 5 };
 
 static const char *const schedules[] = {"", "", "", "mr=4 nv=1", "mr=3 nv=3 panel=1", "block=3",
-    "block=1 panel=1", "block=5 mr=5 nv=4", "inline_flops=0", "mr=2 nv=2 panel=0 ahead=0", "block=7 mr=1 nv=1"};
+    "block=1 panel=1", "block=5 mr=5 nv=4", "inline_flops=0", "mr=2 nv=2 panel=0 ahead=0",
+    "block=7 mr=1 nv=1"};
 
 struct maker {
 	struct arena *a;
@@ -188,7 +189,7 @@ extent(struct maker *m, int64_t most)
 	static const int64_t liked[] = {1, 3, 7, 8, 9, 16, 17, 24, 32, 33};
 
 	return rng_below(m->r, 2) ? MIN_OF(liked[rng_below(m->r, COUNT_OF(liked))], most)
-	                          : 1 + (int64_t)rng_below(m->r, (uint32_t)most);
+				  : 1 + (int64_t)rng_below(m->r, (uint32_t)most);
 }
 
 static tensor_id

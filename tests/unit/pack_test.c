@@ -12,7 +12,8 @@ test_columns_in_blocks(void **state)
 {
 	const float w[2][5] = {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}};
 	const float want[2][2][4] = {{{1, 2, 3, 4}, {6, 7, 8, 9}}, {{5, 0, 0, 0}, {10, 0, 0, 0}}};
-	const struct pack p = {.rank = 3, .dim = {2, 2, 4}, .coef = {4, 5, 1}, .column = {4, 0, 1}, .n_columns = 5};
+	const struct pack p = {
+	    .rank = 3, .dim = {2, 2, 4}, .coef = {4, 5, 1}, .column = {4, 0, 1}, .n_columns = 5};
 	struct tensor t = {.role = ROLE_WEIGHT, .type = DT_f32, .shape = {.rank = 2, .dim = {2, 5}}};
 	float out[2][2][4];
 
@@ -29,7 +30,8 @@ test_transposed(void **state)
 {
 	const float w[3][2] = {{1, 4}, {2, 5}, {3, 6}};
 	const float want[2][4] = {{1, 2, 3, 0}, {4, 5, 6, 0}};
-	const struct pack p = {.rank = 3, .dim = {1, 2, 4}, .coef = {8, 1, 2}, .column = {4, 0, 1}, .n_columns = 3};
+	const struct pack p = {
+	    .rank = 3, .dim = {1, 2, 4}, .coef = {8, 1, 2}, .column = {4, 0, 1}, .n_columns = 3};
 	struct tensor t = {.role = ROLE_WEIGHT, .type = DT_f32, .shape = {.rank = 2, .dim = {3, 2}}};
 	float out[2][4];
 
@@ -41,7 +43,8 @@ test_transposed(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_in_blocks), cmocka_unit_test(test_transposed)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_columns_in_blocks), cmocka_unit_test(test_transposed)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
