@@ -92,7 +92,8 @@ for stage in $stages; do
 		;;
 	tsan)
 		build build/tsan thread-tests -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=thread" &&
-		    TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" run build/tsan -L threads
+		    TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
+		    KORCH_KILL_ROUNDS=${KORCH_KILL_ROUNDS:-8} run build/tsan -L threads
 		;;
 	fuzz)
 		if ! command -v clang-14 >/dev/null; then

@@ -1,4 +1,4 @@
-/* threads: yes.  Many parked requests hold nobody up; what is too large is refused; a restart of the server is
+/* Many parked requests hold nobody up; what is too large is refused; a restart of the server is
  * seen as one clean failure; closing with parked requests ends.
  * threads: yes */
 #include "../../proto/sock.h"

@@ -1,4 +1,4 @@
-/* threads: yes.  The store: keys are compared whole, samples pool, exports are deterministic, strangers' files
+/* The store: keys are compared whole, samples pool, exports are deterministic, strangers' files
  * are refused whole, one owner a folder, answers come after the commit.
  * threads: yes */
 #include "../../schema/store.h"
