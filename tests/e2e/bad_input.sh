@@ -23,7 +23,7 @@ while IFS='|' read -r status pattern command; do
 	got=$?
 	if [ "$got" != "$status" ]; then
 		bad "$command: exit $got, wanted $status: $(tail -n 2 "$tmp/err")"
-	elif ! grep -qE "$pattern" "$tmp/err"; then
+	elif ! grep -qE -e "$pattern" "$tmp/err"; then
 		bad "$command: no '$pattern' in: $(tail -n 2 "$tmp/err")"
 	elif ls "$t"/p* 2>/dev/null | grep -qv 'plan.korch'; then
 		bad "$command: left $(ls "$t"/p* | grep -v plan.korch)"
