@@ -425,7 +425,7 @@ map_text(struct gen *g, const struct ex *n)
 		arg[k] = gen_ex(g, n->arg[k]);
 		in[k] = ex_get(g->tx, n->arg[k])->type;
 	}
-	if ((n->prim == PRIM_min || n->prim == PRIM_max) && n->type == DT_f32) {
+	if ((n->prim == PRIM_min || n->prim == PRIM_max) && n->type == DT_f32 && !g->p->target->strict) {
 		const char *v = bound_text(g, n, arg);
 		if (v)
 			return v;

@@ -11,6 +11,8 @@ emit_c_prelude(struct arena *a, const struct target *t)
 	struct strbuf sb;
 
 	sb_init(&sb, a);
+	if (t->strict)
+		sb_addz(&sb, "#define K_STRICT\n");
 	sb_addf(&sb, "typedef float kvec __attribute__((vector_size(%d), aligned(4), may_alias));\n", t->simd_bytes);
 	for (size_t i = 0; i < COUNT_OF(prelude); i++)
 		sb_addz(&sb, prelude[i]);

@@ -449,6 +449,115 @@ test_random_graphs_cuda(void **state)
 	run_random(&target_cuda, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 2000000);
 }
 
+/* ---- strict: fused and unfused are the same bytes ---------------------------------------------------------- */
+/* Every node of a graph as a kernel of its own, and the whole graph as one. */
+struct apart {
+	struct graph g;
+	struct one *one;               /* of node i; the last one is the whole */
+	struct spec_binding *bind;
+};
+
+static void
+apart_make(struct arena *a, struct apart *x, uint64_t seed, const struct target *t)
+{
+	struct rng r = {seed};
+	struct random_opts opts = {.n_nodes = 3 + rng_below(&r, 10), .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
+	    .chain = rng_below(&r, 2), .max_extent = 9};
+	struct graph g;
+
+	random_graph(&g, a, &r, &opts);
+	graph_sort(&x->g, a, &g, NULL);
+	x->one = NEW_ARRAY(a, struct one, x->g.n_nodes + 1);
+	x->bind = NEW_ARRAY(a, struct spec_binding, x->g.n_nodes + 1);
+	for (uint32_t i = 0; i <= x->g.n_nodes; i++) {
+		struct bitset members = bitset_make(a, x->g.n_nodes);
+		bool whole = i == x->g.n_nodes;
+
+		for (uint32_t k = 0; k < x->g.n_nodes; k++)
+			if (whole || k == i)
+				bit_set(&members, k);
+		x->one[i] = (struct one){.seed = seed, .schedule = ""};
+		spec_make(a, &x->g, &members, whole ? x->g.outputs : x->g.nodes[i].out, whole ? x->g.n_outputs : 1,
+		    &x->one[i].spec, &x->bind[i]);
+		make_one(a, &x->one[i], i, t);
+	}
+}
+
+static void
+apart_run(struct arena *a, const struct apart *x, uint32_t i, void *lib, void **at)
+{
+	const struct one *o = &x->one[i];
+	const struct spec_binding *b = &x->bind[i];
+	struct run r = {.o = o, .lib = lib, .buf = NEW_ARRAY(a, void *, b->n_operands + b->n_results)};
+	char *base;
+	size_t n;
+
+	snprintf(r.symbol, sizeof(r.symbol), "k%u", i);
+	for (uint32_t k = 0; k < b->n_operands; k++) {
+		const struct tensor *t = graph_tensor(&x->g, b->operands[k]);
+		const void *dense = at[b->operands[k].i] ? at[b->operands[k].i] : t->data;
+
+		r.buf[k] = operand_for(o, k, dense, &base, &n);
+	}
+	for (uint32_t k = 0; k < b->n_results; k++)
+		r.buf[b->n_operands + k] = at[b->results[k].i]
+		    = guarded(bytes_of(graph_tensor(&x->g, b->results[k])));
+	r.shared = guarded(o->code.shared_bytes);
+	r.local = guarded(o->code.local_bytes);
+	run_all(&r, NULL);
+}
+
+static bool
+apart_agrees(struct arena *a, const struct apart *x, void *lib)
+{
+	void **alone = NEW_ARRAY(a, void *, x->g.n_tensors), **whole = NEW_ARRAY(a, void *, x->g.n_tensors);
+	struct rng r = {x->one[0].seed};
+
+	for (uint32_t t = 0; t < x->g.n_tensors; t++)
+		if (x->g.tensors[t].role == ROLE_INPUT || x->g.tensors[t].role == ROLE_WEIGHT)
+			alone[t] = whole[t] = random_values(a, &r, x->g.tensors[t].type, &x->g.tensors[t].shape);
+	for (uint32_t i = 0; i < x->g.n_nodes; i++)
+		apart_run(a, x, i, lib, alone);
+	apart_run(a, x, x->g.n_nodes, lib, whole);
+	for (uint32_t i = 0; i < x->g.n_outputs; i++) {
+		tensor_id t = x->g.outputs[i];
+		if (memcmp(alone[t.i], whole[t.i], bytes_of(graph_tensor(&x->g, t))) == 0)
+			continue;
+		say(&x->one[x->g.n_nodes], "fused and unfused differ");
+		return false;
+	}
+	return true;
+}
+
+static void
+test_strict_is_the_same_fused_and_unfused(void **state)
+{
+	struct target t = target_avx2;
+	uint64_t n = setting("KORCH_EMIT_GRAPHS", 320) / 10, from = setting("KORCH_EMIT_SEED", 1) + 3000000;
+	uint32_t bad = 0;
+
+	(void)state;
+	t.strict = true;
+	for (uint64_t seed = from; seed < from + n; seed++) {
+		struct arena a = {0};
+		struct apart x;
+		char dir[] = "/tmp/korch-emit-XXXXXX";
+
+		apart_make(&a, &x, seed, &t);
+		if (!x.one[x.g.n_nodes].infeasible && mkdtemp(dir)) {
+			void *lib = compile(dir, &a, x.one, x.g.n_nodes + 1, &t);
+			bad += !lib || !apart_agrees(&a, &x, lib);
+			if (lib)
+				dlclose(lib);
+			unlink(arena_printf(&a, "%s/k.c", dir));
+			unlink(arena_printf(&a, "%s/k.so", dir));
+			rmdir(dir);
+		}
+		arena_fini(&a);
+	}
+	assert_int_equal(bad, 0);
+}
+
 /* ---- every primitive, every type --------------------------------------------------------------------------- */
 struct list {
 	struct arena *a;
@@ -603,6 +712,7 @@ main(void)
 		cmocka_unit_test(test_random_graphs),
 		cmocka_unit_test(test_random_graphs_strict),
 		cmocka_unit_test(test_random_graphs_cuda),
+		cmocka_unit_test(test_strict_is_the_same_fused_and_unfused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
