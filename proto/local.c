@@ -24,16 +24,9 @@ static const int64_t READY_NS = (int64_t)20 * 1000000000;
 static bool
 is_network_fs(const char *dir)
 {
-	static const long types[] = {0x6969, 0x517b, (long)0xff534d42, (long)0xfe534d42, 0x00c36400, 0x0bd00bd0,
-	    0x47504653, 0x5346414f, 0x19830326};
 	struct statfs st;
 
-	if (statfs(dir, &st) != 0)
-		return false;
-	for (size_t i = 0; i < COUNT_OF(types); i++)
-		if ((long)st.f_type == types[i])
-			return true;
-	return false;
+	return statfs(dir, &st) == 0 && os_network_fs((long)st.f_type);
 }
 
 char *

@@ -19,15 +19,6 @@ static const char *const sql_text[SQL_COUNT] = {
 #include "sql.def"
 };
 
-static const struct {
-	long type;
-	const char *name;
-} network_fs[] = {
-    {0x6969, "NFS"}, {0x517b, "SMB"}, {(long)0xff534d42, "CIFS"}, {(long)0xfe534d42, "SMB2"},
-    {0x00c36400, "Ceph"}, {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"}, {0x5346414f, "AFS"},
-    {0x19830326, "BeeGFS"},
-};
-
 static long
 real_fs_type(const char *dir)
 {
@@ -39,13 +30,10 @@ real_fs_type(const char *dir)
 static bool
 refuse_network(const struct store_conf *conf, struct err *e)
 {
-	long type = (conf->fs_type ? conf->fs_type : real_fs_type)(conf->dir);
+	const char *name = os_network_fs((conf->fs_type ? conf->fs_type : real_fs_type)(conf->dir));
 
-	for (size_t i = 0; i < COUNT_OF(network_fs); i++)
-		if (network_fs[i].type == type)
-			return err_set(e, ERR_USAGE, "%s: is on a network file system (%s), where a database is not safe; "
-			    "name a folder of this host with --data", conf->dir, network_fs[i].name);
-	return true;
+	return !name || err_set(e, ERR_USAGE, "%s: is on a network file system (%s), where a database is not safe; "
+	    "name a folder of this host with --data", conf->dir, name);
 }
 
 static bool

@@ -166,6 +166,24 @@ os_write_file(const struct os *os, const char *path, struct bytes data, struct e
 	return os->write_file(os->self, path, data, e);
 }
 
+const char *
+os_network_fs(long fs_type)
+{
+	static const struct {
+		long type;
+		const char *name;
+	} row[] = {
+	    {0x6969, "NFS"}, {0x517b, "SMB"}, {(long)0xff534d42, "CIFS"}, {(long)0xfe534d42, "SMB2"},
+	    {0x00c36400, "Ceph"}, {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"}, {0x5346414f, "AFS"},
+	    {0x19830326, "BeeGFS"},
+	};
+
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		if (row[i].type == fs_type)
+			return row[i].name;
+	return NULL;
+}
+
 void
 os_seam(const char *name)
 {

@@ -114,7 +114,11 @@ best_and_pool(void **state)
 	struct box b;
 	struct meas_key k, other;
 	struct m_row bad = {.schedule = STR("s3"), .fail = 32, .cause = STR("differs"), .stop = STR("")};
+	struct m_count *counts;
 	struct m_cost c;
+	struct err e = {0};
+	uint64_t reused = 0;
+	uint32_t n;
 
 	(void)state;
 	box_open(&b);
@@ -147,6 +151,13 @@ best_and_pool(void **state)
 	assert_true(find(&b, "A", &k, 2).median_ns == 10);
 	put(&b, "A", &k, bad, 9);
 	assert_true(find(&b, "A", &k, 2).median_ns == 10);
+	/* the two hits on behalf of another model count as reuse */
+	assert_true(db_commit(b.db, &e));
+	assert_true(cache_stats(b.db, &b.a, &counts, &n, &e));
+	for (uint32_t i = 0; i < n; i++)
+		if (str_is(counts[i].name, "reuse_across_models"))
+			reused = counts[i].value;
+	assert_int_equal(reused, 2);
 	box_close(&b);
 }
 
