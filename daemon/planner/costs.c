@@ -211,7 +211,7 @@ costs_open(struct tune *t, struct err *e)
 		asks[i] = ask_for(t, i, 0);
 	}
 	ask.cost_ask = (struct m_cost_ask){
-	    .threads = t->start.options.threads, .precision = STR("f32"), .specs = asks, .n_specs = n};
+	    .threads = t->start.options.threads, .precision = t->start.options.strict ? STR("f32-strict") : STR("f32"), .specs = asks, .n_specs = n};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, &have, e))
 		return false;
 	take_costs(t, &have.cost_have);
@@ -235,7 +235,7 @@ costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e)
 	}
 	t->n_waiting += n_asks;
 	ask.measure_ask = (struct m_measure_ask){
-	    .threads = t->start.options.threads, .precision = STR("f32"), .specs = asks, .n_specs = n_asks};
+	    .threads = t->start.options.threads, .precision = t->start.options.strict ? STR("f32-strict") : STR("f32"), .specs = asks, .n_specs = n_asks};
 	ok = n_asks == 0 || pipe_send(t->pipe, &ask, e);
 	arena_fini(&tmp);
 	return ok;

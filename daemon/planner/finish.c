@@ -77,7 +77,7 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 		    .schedule = codes[specs[i]].schedule,
 		    .symbol = codes[specs[i]].symbol};
 	ask.build_ask = (struct m_build_ask){
-	    .threads = t->start.options.threads, .precision = STR("f32"), .kernels = k, .n_kernels = n};
+	    .threads = t->start.options.threads, .precision = t->start.options.strict ? STR("f32-strict") : STR("f32"), .kernels = k, .n_kernels = n};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, &m, e))
 		return false;
 	*have = m.build_have;
