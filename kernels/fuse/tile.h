@@ -11,7 +11,6 @@
 #define KORCH_TILE_H
 
 #include "fuse.h"
-
 /* ---- index expressions (64-bit integers) --------------------------------------------- */
 typedef uint32_t ix_id;
 typedef uint32_t ex_id;
@@ -83,7 +82,6 @@ const struct tile_axis *tx_axis_get(const struct tx *x, axis_id a);
 uint32_t tx_n_axes(const struct tx *x);
 const struct ix *ix_get(const struct tx *x, ix_id i); /* valid until the next ix is made */
 const struct ex *ex_get(const struct tx *x, ex_id e); /* likewise */
-
 ix_id ix_const(struct tx *x, int64_t v);
 ix_id ix_axis(struct tx *x, axis_id a);
 ix_id ix_add(struct tx *x, ix_id a, ix_id b);
@@ -100,7 +98,6 @@ bool ix_is_axis(const struct tx *x, ix_id i, axis_id *a);
 /* Coefficient of `a` where i is affine in it; false where a stands inside div, mod, min, max or a value. */
 bool ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef);
 bool ix_has(const struct tx *x, ix_id i, axis_id a);
-
 ex_id ex_real(struct tx *x, enum dtype t, double v); /* constant of any type, from a double */
 ex_id ex_whole(struct tx *x, enum dtype t, int64_t v);
 ex_id ex_read(struct tx *x, enum dtype t, uint32_t tensor, ix_id at);
@@ -229,7 +226,7 @@ struct tile_prog {
 	size_t shared_bytes, local_bytes;
 };
 
-/* A schedule as numbers; space.def says what each knob means. */
+/* A schedule as numbers (space.def). */
 enum knob {
 #define KNOB(N, ...) KNOB_##N,
 #include "space.def"
@@ -250,5 +247,4 @@ bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched,
 void tile_print(struct strbuf *sb, const struct tile_prog *p);
 void ix_print(struct strbuf *sb, const struct tx *x, ix_id i);
 void ex_print(struct strbuf *sb, const struct tx *x, ex_id e);
-
 #endif
