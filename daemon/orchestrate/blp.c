@@ -22,9 +22,9 @@ with_defaults(const struct blp_limits *lim)
 	struct blp_limits l = lim ? *lim : (struct blp_limits){0};
 
 	if (l.beam_width == 0)
-		l.beam_width = 400;
+		l.beam_width = 6400;
 	if (l.max_states == 0)
-		l.max_states = 20u * 1000 * 1000;
+		l.max_states = 8u * 1000 * 1000;
 	if (l.max_rounds == 0)
 		l.max_rounds = 200;
 	return l;

@@ -270,7 +270,7 @@ by_rank(const void *x, const void *y)
 	if (a->red != b->red)
 		return a->red < b->red ? -1 : 1;
 	if (a->cost != b->cost)
-		return a->cost < b->cost ? -1 : 1;
+		return a->cost > b->cost ? -1 : 1;
 	return (a->i > b->i) - (a->i < b->i);
 }
 

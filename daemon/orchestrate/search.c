@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* NARROW_GAP: below 1/500 of the bound the exact programme is quicker than another beam. */
-enum { FIRST_WIDTH = 100, MAX_FILTERS = 3, NARROW_GAP = 500 };
+enum { FIRST_WIDTH = 100, MAX_IDLE = 2 };
 
 struct pair { /* kernel does not count as maker of tensor */
 	uint32_t kernel, tensor;
@@ -153,23 +152,24 @@ run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct 
 		keep_plan(s, out->set, out->n_set);
 }
 
-/* Beams: over what looks good; then, while the gap is wide, over all that a better plan may hold. */
+/* Beams: over what looks good, then over all that a better plan may hold, ever wider.  Where costs have
+ * many ties a wide beam meets the bound long before an exhaustive run does; where the bound has a gap
+ * no beam helps once the plan is right, so that the ladder ends after a step without gain. */
 static void
 find_plan(struct search *s)
 {
-	uint32_t width = MIN_OF((uint32_t)FIRST_WIDTH, s->limits->beam_width);
+	uint32_t width = MIN_OF((uint32_t)FIRST_WIDTH, s->limits->beam_width), idle = 0;
 	struct frontier_out out;
 
 	run(s, filter(s, s->lp.pi / 256), width, NULL, &out);
-	for (int i = 0; i < MAX_FILTERS && !is_closed(s) && !is_stopped(s); i++) {
+	for (; !is_closed(s) && !is_stopped(s) && width <= s->limits->beam_width && idle < MAX_IDLE;
+	     width *= 4) {
 		int64_t before = s->cost;
 
-		if (s->cost * FIX_ONE - s->lp.pi < s->lp.pi / NARROW_GAP)
-			break;
-		run(s, filter(s, s->cost * FIX_ONE - FIX_ONE - s->lp.pi), i ? s->limits->beam_width : width,
-		    NULL, &out);
-		if (s->cost == before && i)
-			break;
+		run(s, filter(s, s->cost * FIX_ONE - FIX_ONE - s->lp.pi), width, NULL, &out);
+		if (out.is_complete)
+			return;
+		idle = s->cost == before ? idle + 1 : 0;
 	}
 }
 
