@@ -338,7 +338,8 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 
 	for (uint32_t i = 0; i < l->n; i++)
 		rank[i] = (struct ranked){l->red[i], l->cost[i], i};
-	qsort(rank, l->n, sizeof(*rank), by_rank);
+	if (l->n)
+		qsort(rank, l->n, sizeof(*rank), by_rank);
 	kept->n = 0;
 	for (uint32_t r = 0; r < l->n; r++) {
 		uint32_t i = rank[r].i, j = 0, n_seen = MIN_OF(kept->n, (uint32_t)DOMINANCE_WINDOW);
@@ -387,7 +388,8 @@ read_plans(struct frontier *f, struct arena *a, struct frontier_out *out)
 
 	for (uint32_t i = 0; i < l->n; i++)
 		rank[i] = (struct ranked){l->cost[i], 0, i};
-	qsort(rank, l->n, sizeof(*rank), by_rank);
+	if (l->n)
+		qsort(rank, l->n, sizeof(*rank), by_rank);
 	for (uint32_t r = 0; r < l->n && !out->found; r++) {
 		uint32_t n = collect(f, l->node[rank[r].i], set);
 
