@@ -355,11 +355,60 @@ take_nodes(struct arena *a, const struct blp *p, const struct clean *c, struct p
 	g->n_nodes = p->n_nodes;
 }
 
+/* The frontier programme takes tensors in order, so the order decides how wide its frontier is:
+ * depth first from what is wanted, operands before results, one branch after the other.
+ * Returns how many; order[i] is the i-th tensor. */
+static uint32_t
+depth_first(const struct clean *c, uint32_t *order)
+{
+	const struct blp *p = c->p;
+	uint32_t *count = NEW_ARRAY(c->a, uint32_t, p->n_tensors), n = 0, top;
+	uint32_t *at = NEW_ARRAY(c->a, uint32_t, p->n_tensors),
+		 *stack = NEW_ARRAY(c->a, uint32_t, (size_t)p->n_tensors + 1);
+	bool *is_seen = NEW_ARRAY(c->a, bool, p->n_tensors);
+	struct lists before;
+
+	for (uint32_t i = 0; i < p->n_nodes; i++)
+		if (p->nodes[i].tensor < p->n_tensors)
+			count[p->nodes[i].tensor] += p->nodes[i].n_in;
+	before = lists_make(c->a, p->n_tensors, count);
+	memset(count, 0, sizeof(*count) * p->n_tensors);
+	for (uint32_t i = 0; i < p->n_nodes; i++)
+		for (uint32_t j = 0; p->nodes[i].tensor < p->n_tensors && j < p->nodes[i].n_in; j++) {
+			uint32_t t = p->nodes[i].tensor;
+
+			before.item[before.first[t] + count[t]++] = p->nodes[i].in[j];
+		}
+	for (uint32_t root = 0; root < p->n_tensors; root++) {
+		if (!c->is_wanted[root] || is_seen[root])
+			continue;
+		is_seen[stack[0] = root] = true;
+		for (top = 1; top > 0;) {
+			uint32_t t = stack[top - 1];
+
+			if (at[t] < count[t]) {
+				uint32_t u = before.item[before.first[t] + at[t]++];
+
+				if (u < t && !is_seen[u])
+					is_seen[stack[top++] = u] = true;
+			} else {
+				order[n++] = t;
+				top--;
+			}
+		}
+	}
+	for (uint32_t t = 0; t < p->n_tensors; t++)
+		if (!is_seen[t])
+			order[n++] = t;
+	return n;
+}
+
 bool
 prog_make(struct arena *a, const struct blp *p, struct prog *g, struct err *e)
 {
 	struct clean c = {.a = a, .p = p};
 	uint32_t *number = NEW_ARRAY(a, uint32_t, p->n_tensors);
+	uint32_t *order = NEW_ARRAY(a, uint32_t, p->n_tensors), n;
 
 	*g = (struct prog){0};
 	if (!check_numbers(p, e))
@@ -376,7 +425,10 @@ prog_make(struct arena *a, const struct blp *p, struct prog *g, struct err *e)
 	find_needed(&c);
 	g->tensor_of = NEW_ARRAY(a, uint32_t, p->n_tensors);
 	g->is_wanted = NEW_ARRAY(a, bool, p->n_tensors);
-	for (uint32_t t = 0; t < p->n_tensors; t++) {
+	n = depth_first(&c, order);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t t = order[i];
+
 		if (!c.is_needed[t])
 			continue;
 		g->is_wanted[g->n_tensors] = c.is_wanted[t];

@@ -533,6 +533,80 @@ is_fractional(const struct separation *s, uint32_t v)
 	return false;
 }
 
+/* What kernels of weight above `least` make, each running as soon as it can. */
+static void
+simulate(const struct landmarks *m, struct arena *tmp, double least, uint8_t *made)
+{
+	const struct prog *g = m->g;
+	uint32_t *set = NEW_ARRAY(tmp, uint32_t, g->n_kernels), n = 0;
+
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		if (m->sep->x[k] > least)
+			set[n++] = k;
+	(void)prog_schedule(tmp, g, set, n, NULL, made);
+}
+
+/* T from a wanted tensor that `made` lacks, backwards: for each active maker one input that is
+ * lacking too: the first, the last, or any, by `way`.  So no kernel above `least` is in ext(T): what local
+ * search misses when the circle or the gap is far from where it starts. */
+static void
+add_unreached(
+    struct landmarks *m, uint32_t wanted, double least, const uint8_t *made, uint32_t way, uint32_t *row)
+{
+	const struct prog *g = m->g;
+	struct separation *s = m->sep;
+	uint32_t n = 0;
+	double weight = 0;
+
+	memset(s->T, 0, sizeof(*s->T) * m->words_t);
+	put(s->T, wanted);
+	s->added[0] = wanted;
+	s->n_added = 1;
+	for (uint32_t q = 0; q < s->n_added; q++)
+		for (uint32_t j = s->active_makers.first[s->added[q]];
+		     j < s->active_makers.first[s->added[q] + 1]; j++) {
+			uint32_t k = s->active_makers.item[j], lacking = NONE;
+
+			if (s->x[k] <= least || reads_any(g, k, s->T))
+				continue;
+			for (uint32_t i = g->in.first[k]; i < g->in.first[k + 1]; i++)
+				if (!made[g->in.item[i]] &&
+				    (lacking == NONE || way == 1 || (way > 1 && rng_below(&s->rng, 2))))
+					lacking = g->in.item[i];
+			if (lacking == NONE)
+				continue;
+			put(s->T, lacking);
+			s->added[s->n_added++] = lacking;
+		}
+	s->now++;
+	for (uint32_t i = 0; i < s->n_added; i++)
+		for (uint32_t j = g->makers.first[s->added[i]]; j < g->makers.first[s->added[i] + 1]; j++) {
+			uint32_t k = g->makers.item[j];
+
+			if (s->stamp[k] == s->now || reads_any(g, k, s->T))
+				continue;
+			s->stamp[k] = s->now;
+			weight += s->x[k];
+			row[n++] = k;
+		}
+	if (n && weight < 0.98)
+		add_row(m, row, n);
+}
+
+static void
+separate_by_reach(struct landmarks *m, struct arena *tmp, uint32_t n_ways, uint32_t *row)
+{
+	static const double least[] = {1e-9, 0.2, 0.34, 0.51, 0.67, 0.8};
+	uint8_t *made = NEW_ARRAY(tmp, uint8_t, m->g->n_tensors);
+
+	for (size_t i = 0; i < COUNT_OF(least); i++) {
+		simulate(m, tmp, least[i], made);
+		for (uint32_t t = 0; t < m->g->n_tensors; t++)
+			for (uint32_t way = 0; m->g->is_wanted[t] && !made[t] && way < n_ways; way++)
+				add_unreached(m, t, least[i], made, way, row);
+	}
+}
+
 uint32_t
 landmarks_separate(struct landmarks *m, const double *x, bool deep, uint64_t seed)
 {
@@ -545,6 +619,7 @@ landmarks_separate(struct landmarks *m, const double *x, bool deep, uint64_t see
 	s->active_of = active_lists(&tmp, s, g->n_kernels, g->n_marks, &m->nodes_of);
 	s->active_makers = active_lists(&tmp, s, g->n_kernels, g->n_tensors, &g->out);
 	s->rng.s = seed;
+	separate_by_reach(m, &tmp, deep ? RESTARTS : 3, row);
 	s->is_random = deep;
 	for (uint32_t v = 0; v < g->n_marks; v++) {
 		if (!m->is_landmark[v] || (deep && !is_fractional(s, v)))
