@@ -29,13 +29,13 @@ for model in "$tmp"/small/*; do
 	tune "$model" "$tmp/exact" --tolerance 0 --budget 0 && check "$model" "$tmp/exact"
 done
 
-# Warm: what was measured once is found in the cache, for another output file and another budget.
+# Warm: what was measured once (and what was still on its way) is in the cache, for another output
 model=$tmp/small/candy_small
 if tune "$model" "$tmp/plan" --budget 10; then
 	known=$(($(field measured <"$tmp/out") + $(field cached <"$tmp/out")))
 	if tune "$model" "$tmp/again" --budget 0; then
 		cached=$(field cached <"$tmp/out")
-		if [ "$known" -gt 0 ] && [ "$cached" = "$known" ]; then ok; else
+		if [ "$known" -gt 0 ] && [ "$cached" -ge "$known" ]; then ok; else
 			bad "$known kernels were known, and a second submit found $cached in the cache"
 		fi
 	fi
