@@ -489,7 +489,7 @@ apart_run(struct arena *a, const struct apart *x, uint32_t i, void *lib, void **
 	const struct one *o = &x->one[i];
 	const struct spec_binding *b = &x->bind[i];
 	struct run r = {.o = o, .lib = lib, .buf = NEW_ARRAY(a, void *, b->n_operands + b->n_results)};
-	char *base;
+	char **base = NEW_ARRAY(a, char *, b->n_operands);
 	size_t n;
 
 	snprintf(r.symbol, sizeof(r.symbol), "k%u", i);
@@ -497,7 +497,7 @@ apart_run(struct arena *a, const struct apart *x, uint32_t i, void *lib, void **
 		const struct tensor *t = graph_tensor(&x->g, b->operands[k]);
 		const void *dense = at[b->operands[k].i] ? at[b->operands[k].i] : t->data;
 
-		r.buf[k] = operand_for(o, k, dense, &base, &n);
+		r.buf[k] = operand_for(o, k, dense, &base[k], &n);
 	}
 	for (uint32_t k = 0; k < b->n_results; k++)
 		r.buf[b->n_operands + k] = at[b->results[k].i]
@@ -505,6 +505,19 @@ apart_run(struct arena *a, const struct apart *x, uint32_t i, void *lib, void **
 	r.shared = guarded(o->code.shared_bytes);
 	r.local = guarded(o->code.local_bytes);
 	run_all(&r, NULL);
+	for (uint32_t k = 0; k < b->n_operands; k++)
+		free(base[k] - ZONE);
+	free(r.shared - ZONE);
+	free(r.local - ZONE);
+}
+
+/* What apart_run left at the tensors that kernels made. */
+static void
+apart_free(const struct apart *x, void **at)
+{
+	for (uint32_t t = 0; t < x->g.n_tensors; t++)
+		if (x->g.tensors[t].role == ROLE_INNER && at[t])
+			free((char *)at[t] - ZONE);
 }
 
 static bool
@@ -519,14 +532,18 @@ apart_agrees(struct arena *a, const struct apart *x, void *lib)
 	for (uint32_t i = 0; i < x->g.n_nodes; i++)
 		apart_run(a, x, i, lib, alone);
 	apart_run(a, x, x->g.n_nodes, lib, whole);
-	for (uint32_t i = 0; i < x->g.n_outputs; i++) {
+	bool same = true;
+
+	for (uint32_t i = 0; i < x->g.n_outputs && same; i++) {
 		tensor_id t = x->g.outputs[i];
-		if (memcmp(alone[t.i], whole[t.i], bytes_of(graph_tensor(&x->g, t))) == 0)
-			continue;
-		say(&x->one[x->g.n_nodes], "fused and unfused differ");
-		return false;
+
+		same = memcmp(alone[t.i], whole[t.i], bytes_of(graph_tensor(&x->g, t))) == 0;
+		if (!same)
+			say(&x->one[x->g.n_nodes], "fused and unfused differ");
 	}
-	return true;
+	apart_free(x, alone);
+	apart_free(x, whole);
+	return same;
 }
 
 static void
