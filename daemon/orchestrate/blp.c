@@ -26,7 +26,7 @@ with_defaults(const struct blp_limits *lim)
 	if (l.max_states == 0)
 		l.max_states = 8u * 1000 * 1000;
 	if (l.max_rounds == 0)
-		l.max_rounds = 200;
+		l.max_rounds = 80;
 	return l;
 }
 

@@ -33,7 +33,7 @@ struct blp {
 struct blp_limits {                  /* counted work, never seconds (D21); zero means the default */
 	uint32_t beam_width;         /* states kept per tensor by the widest beam; 6,400 */
 	uint64_t max_states;         /* of all programmes together; 8 million */
-	uint32_t max_rounds;         /* of row separation; 200.  1: coverage rows only */
+	uint32_t max_rounds;         /* of row separation; 80.  1: coverage rows only */
 	const volatile bool *cancel; /* polled; may be NULL */
 };
 struct blp_row {
