@@ -13,6 +13,8 @@ struct blp_state {
 	struct cover *cover;
 	struct err broken;      /* the program itself was refused */
 	uint32_t *last, n_last; /* the plan of the last solution, in numbers of the prog */
+	struct arena lp_arena;  /* of `lp` */
+	struct cover_result lp; /* of the last solution */
 	uint32_t *wanted;       /* as given, for words */
 };
 
@@ -64,6 +66,7 @@ blp_state_free(struct blp_state *s)
 	if (!s)
 		return;
 	cover_free(s->cover);
+	arena_fini(&s->lp_arena);
 	arena_fini(&s->arena);
 	free(s);
 }
@@ -176,16 +179,18 @@ write_result(struct arena *a, const struct search *s, const int64_t *cost, struc
 	out->n_branches = s->n_branches;
 }
 
-bool
-blp_solve_again(struct arena *a, struct blp_state *st, const int64_t *cost, const uint32_t *start,
-    uint32_t n_start, struct blp_result *out, struct err *e)
+void
+blp_state_limit(struct blp_state *s, const struct blp_limits *lim)
 {
-	struct arena tmp = {0};
-	struct search s = {
-	    .a = &tmp, .g = &st->prog, .cover = st->cover, .limits = &st->limits, .cost = BLP_NEVER};
+	s->limits = with_defaults(lim);
+}
+
+/* Takes the costs and finds the plan to beat. */
+static bool
+begin(struct blp_state *st, struct search *s, const int64_t *cost, const uint32_t *start, uint32_t n_start, struct err *e)
+{
 	uint32_t *set, n, missing;
 
-	*out = (struct blp_result){0};
 	if (st->broken.code != ERR_NONE) {
 		*e = st->broken;
 		return false;
@@ -195,24 +200,64 @@ blp_solve_again(struct arena *a, struct blp_state *st, const int64_t *cost, cons
 			return err_set(e, ERR_MODEL, "kernel %u costs %lld ns; 1 to 2^40 are allowed", k,
 			    (long long)cost[k]);
 	prog_set_costs(&st->prog, cost);
-	if (!greedy_plan(&tmp, &st->prog, &set, &n, &missing)) {
-		arena_fini(&tmp);
+	if (!greedy_plan(s->a, &st->prog, &set, &n, &missing))
 		return err_set(e, ERR_MODEL, "no usable kernels make tensor %u, which every plan left needs",
 		    st->prog.tensor_of[missing]);
-	}
-	offer(&s, set, n);
+	offer(s, set, n);
 	if (start)
-		offer_start(&s, start, n_start);
-	offer(&s, st->last, st->n_last);
-	if (st->cover) {
-		cover_solve(&tmp, st->cover, st->limits.max_rounds, st->limits.cancel, &s.lp);
-		search_run(&s);
-	}
-	memcpy(st->last, s.set, sizeof(*s.set) * s.n_set);
-	st->n_last = s.n_set;
-	write_result(a, &s, cost, out);
-	arena_fini(&tmp);
+		offer_start(s, start, n_start);
+	offer(s, st->last, st->n_last);
 	return true;
+}
+
+static void
+solve_cover(struct blp_state *st)
+{
+	arena_fini(&st->lp_arena);
+	st->lp = (struct cover_result){0};
+	cover_solve(&st->lp_arena, st->cover, &st->limits, &st->lp);
+}
+
+/* The plan is kept for the next time only where it came from a program of its own: one without most
+ * kernels is no start for the whole. */
+static bool
+solve(struct arena *a, struct blp_state *st, const int64_t *cost, const uint32_t *start, uint32_t n_start,
+    bool has_duals, struct blp_result *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct search s = {.a = &tmp, .g = &st->prog, .cover = st->cover, .limits = &st->limits, .cost = BLP_NEVER};
+	bool ok;
+
+	*out = (struct blp_result){0};
+	ok = begin(st, &s, cost, start, n_start, e);
+	if (ok && st->cover) {
+		if (!has_duals)
+			solve_cover(st);
+		s.lp = st->lp;
+		(has_duals ? search_plan : search_run)(&s);
+	}
+	if (ok && !has_duals) {
+		memcpy(st->last, s.set, sizeof(*s.set) * s.n_set);
+		st->n_last = s.n_set;
+	}
+	if (ok)
+		write_result(a, &s, cost, out);
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+blp_solve_again(struct arena *a, struct blp_state *st, const int64_t *cost, const uint32_t *start,
+    uint32_t n_start, struct blp_result *out, struct err *e)
+{
+	return solve(a, st, cost, start, n_start, false, out, e);
+}
+
+bool
+blp_plan_again(struct arena *a, struct blp_state *st, const int64_t *cost, const uint32_t *start,
+    uint32_t n_start, struct blp_result *out, struct err *e)
+{
+	return solve(a, st, cost, start, n_start, true, out, e);
 }
 
 bool

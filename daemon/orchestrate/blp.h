@@ -34,7 +34,8 @@ struct blp_limits {                  /* counted work, never seconds (D21); zero 
 	uint32_t beam_width;         /* states kept per tensor by the widest beam; 6,400 */
 	uint64_t max_states;         /* of all programmes together; 8 million */
 	uint32_t max_rounds;         /* of row separation; 80.  1: coverage rows only */
-	const volatile bool *cancel; /* polled; may be NULL */
+	bool (*stop)(void *self);    /* asked now and then, true ends the work; may be NULL */
+	void *self;
 };
 struct blp_row {
 	uint32_t *kernels;
@@ -68,6 +69,14 @@ void blp_state_free(struct blp_state *s);
 /* cost: one number per kernel, in place of blp_kernel.cost. */
 bool blp_solve_again(struct arena *a, struct blp_state *s, const int64_t *cost, const uint32_t *start,
     uint32_t n_start, struct blp_result *out, struct err *e) MUST_CHECK;
+
+/* A plan for costs that are nowhere below those of the last blp_solve_again(), such as with kernels
+ * forbidden: its duals hold for them too, so that no linear program is solved.  Beams alone look
+ * for the plan. */
+bool blp_plan_again(struct arena *a, struct blp_state *s, const int64_t *cost, const uint32_t *start,
+    uint32_t n_start, struct blp_result *out, struct err *e) MUST_CHECK;
+/* Other limits from the next solution on. */
+void blp_state_limit(struct blp_state *s, const struct blp_limits *lim);
 
 /* Can the kernels run in this order and do they make all that is wanted?  No solver code. */
 bool blp_check_order(const struct blp *p, const uint32_t *order, uint32_t n, struct err *e) MUST_CHECK;

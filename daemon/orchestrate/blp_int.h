@@ -5,6 +5,12 @@
 
 #include "blp.h"
 
+static inline bool
+blp_is_stopped(const struct blp_limits *l)
+{
+	return l->stop && l->stop(l->self);
+}
+
 typedef int64_t fix;
 enum { FIX_BITS = 20 };
 #define FIX_ONE ((fix)1 << FIX_BITS)
@@ -59,7 +65,7 @@ uint32_t landmarks_separate(struct landmarks *m, const double *x, bool deep, uin
 /* Kernels that compute each node, by node; a kernel computes about members[k] nodes. */
 const struct lists *landmarks_nodes(const struct landmarks *m, const uint32_t **members);
 
-struct cover; /* lp_solve's side: columns, rows, basis */
+struct cover; /* Clp's side: columns, rows, basis */
 struct cover *cover_new(const struct prog *g);
 void cover_free(struct cover *c);
 struct cover_result {
@@ -71,8 +77,7 @@ struct cover_result {
 };
 /* Solves with the program's present costs, to the end of separation or max_rounds.  The result
  * is right wherever it stops. */
-void cover_solve(struct arena *a, struct cover *c, uint32_t max_rounds, const volatile bool *cancel,
-    struct cover_result *out);
+void cover_solve(struct arena *a, struct cover *c, const struct blp_limits *limits, struct cover_result *out);
 /* Kernels of a row of the last result. */
 const uint32_t *cover_row(const struct cover *c, uint32_t row, uint32_t *n);
 
@@ -89,7 +94,7 @@ struct frontier_in {
 	int64_t below;  /* only plans cheaper than this are of interest */
 	uint32_t width; /* states kept per tensor; 0: no limit */
 	uint64_t max_states;
-	const volatile bool *cancel;
+	const struct blp_limits *limits; /* for its stop */
 };
 struct frontier_out {
 	uint32_t *set; /* the best plan found */
@@ -127,5 +132,7 @@ struct search {
 	uint32_t n_branches;
 };
 void search_run(struct search *s);
+/* The beams alone. */
+void search_plan(struct search *s);
 
 #endif

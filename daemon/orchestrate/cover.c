@@ -1,9 +1,9 @@
-/* daemon/orchestrate/cover.c: the covering program min c.x over landmark rows, by lp_solve with
- * columns and rows added as they are needed, and duals that are safe whatever lp_solve says.
+/* daemon/orchestrate/cover.c: the covering program min c.x over landmark rows, by Clp with
+ * columns and rows added as they are needed, and duals that are safe whatever Clp says.
  *
  * Columns: per node the cheapest kernel per node computed and the smallest; then, after each
  * solution, per node the kernel of most negative reduced cost.  Rows: landmarks violated by the
- * solution.  Invariant: every row has a column that may be used, else lp_solve would see an
+ * solution.  Invariant: every row has a column that may be used, else Clp would see an
  * infeasible program. */
 #include "blp_int.h"
 #include "lp.h"
@@ -19,7 +19,6 @@ struct cover {
 	const struct prog *g;
 	struct landmarks *marks;
 	struct simplex *lp;
-	const volatile bool *cancel;
 	uint32_t *col_of, *kernel_of;      /* kernel -> column or NONE; column -> kernel */
 	uint32_t n_cols, cap_cols, n_rows; /* rows that lp knows */
 	struct link *links;
@@ -164,7 +163,7 @@ start(struct cover *c)
 	const uint32_t *members;
 	const struct lists *nodes = landmarks_nodes(c->marks, &members);
 
-	c->lp = simplex_new(c->cancel);
+	c->lp = simplex_new();
 	landmarks_add_coverage(c->marks);
 	for (uint32_t v = 0; v < c->g->n_marks; v++) {
 		uint32_t n = nodes->first[v + 1] - nodes->first[v], k;
@@ -247,14 +246,14 @@ add_columns(struct cover *c)
 	return c->n_cols - before;
 }
 
-/* Solves over all columns; false when lp_solve gave up. */
+/* Solves over all columns; false when the linear program was given up. */
 static bool
-solve_columns(struct cover *c)
+solve_columns(struct cover *c, const struct blp_limits *limits)
 {
 	const double *x, *dual;
 
 	do {
-		if (!simplex_run(c->lp, &x, &dual))
+		if (blp_is_stopped(limits) || !simplex_run(c->lp, &x, &dual))
 			return false;
 		c->last_dual = heap_resize(c->last_dual, sizeof(*dual) * c->n_rows);
 		memcpy(c->last_dual, dual, sizeof(*dual) * c->n_rows);
@@ -297,17 +296,15 @@ make_safe(struct cover *c, struct cover_result *out)
 }
 
 void
-cover_solve(struct arena *a, struct cover *c, uint32_t max_rounds, const volatile bool *cancel,
-    struct cover_result *out)
+cover_solve(struct arena *a, struct cover *c, const struct blp_limits *limits, struct cover_result *out)
 {
 	bool deep = false;
 
-	c->cancel = cancel;
 	if (!c->lp)
 		start(c);
 	else
 		restart(c);
-	for (uint32_t round = 1; solve_columns(c) && round < max_rounds; round++) {
+	for (uint32_t round = 1; solve_columns(c, limits) && round < limits->max_rounds; round++) {
 		uint32_t n = landmarks_separate(c->marks, c->x, deep, round);
 
 		if (n == 0 && deep)

@@ -450,7 +450,7 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 		select_states(&f, t, rank, owed);
 		if (f.now.n == 0)
 			break;
-		if (f.n_states > in->max_states || (in->cancel && *in->cancel)) {
+		if (f.n_states > in->max_states || blp_is_stopped(in->limits)) {
 			f.is_complete = false;
 			f.now.n = 0;
 			break;

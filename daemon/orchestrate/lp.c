@@ -1,47 +1,46 @@
-/* daemon/orchestrate/lp.c: lp_solve 5.5 behind lp.h.
+/* daemon/orchestrate/lp.c: lp.h by Clp.
  *
- * Traps: dual values exist only with PRESOLVE_DUALS, lie in lp_solve's memory and move whenever
- * a row or column is added, hence the copies; scaling and presolve would renumber or disturb
- * rows that are all ones anyway; only status 0 is an optimum. */
+ * Clp rather than lp_solve: on a program that is solved again with other costs, lp_solve's warm
+ * start took up to 18,000 steps and half a minute for what Clp does in tens of milliseconds, and
+ * went round in degenerate corners for ever.
+ *
+ * Traps: adding a row or column one at a time copies the matrix, hence the pending batch; dual
+ * values lie in Clp's memory and move whenever something is added, hence the copies. */
 #include "lp.h"
 
-#include <lpsolve/lp_lib.h>
+#include <coin/Clp_C_Interface.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct simplex {
-	lprec *lp;
-	const volatile bool *cancel;
-	uint32_t n_rows, n_cols, cap_rows, cap_cols, cap_work;
-	double *x, *dual, *ones;
-	int *work;
-	uint64_t steps;
-	int64_t max_steps; /* of one run: lp_solve can go round in a degenerate corner for ever */
+/* Rows or columns that Clp does not have yet: never both, as either names numbers of the other. */
+struct pending {
+	uint32_t n, cap, n_items, cap_items;
+	int *start, *item; /* start: n + 1 */
+	double *cost;
+	bool are_rows;
 };
 
-static int __WINAPI
-must_stop(lprec *lp, void *handle)
-{
-	const struct simplex *s = handle;
-
-	return (s->cancel && *s->cancel) || get_total_iter(lp) > s->max_steps;
-}
+struct simplex {
+	Clp_Simplex *lp;
+	uint32_t n_rows, n_cols, cap_ones;
+	struct pending new;
+	double *ones, *zeros, *infinite; /* cap_ones of each */
+	double *x, *dual;
+	bool dual_is_lost; /* columns or costs changed: the last basis is no start for the dual simplex */
+	uint64_t steps;
+};
 
 struct simplex *
-simplex_new(const volatile bool *cancel)
+simplex_new(void)
 {
 	struct simplex *s = heap_alloc(sizeof(*s));
 
-	s->cancel = cancel;
-	s->lp = make_lp(0, 0);
+	s->lp = Clp_newModel();
 	if (!s->lp)
-		bug("lp_solve has no memory for an empty program");
-	set_verbose(s->lp, NEUTRAL);
-	set_minim(s->lp);
-	set_scaling(s->lp, SCALE_NONE);
-	set_improve(s->lp, IMPROVE_NONE);
-	set_presolve(s->lp, PRESOLVE_DUALS, 0);
-	put_abortfunc(s->lp, must_stop, s);
+		bug("Clp has no memory for an empty program");
+	Clp_setLogLevel(s->lp, 0);
+	Clp_scaling(s->lp, 0); /* all coefficients are 1 */
 	return s;
 }
 
@@ -50,93 +49,134 @@ simplex_free(struct simplex *s)
 {
 	if (!s)
 		return;
-	delete_lp(s->lp);
+	Clp_deleteModel(s->lp);
+	free(s->new.start);
+	free(s->new.item);
+	free(s->new.cost);
+	free(s->ones);
+	free(s->zeros);
+	free(s->infinite);
 	free(s->x);
 	free(s->dual);
-	free(s->ones);
-	free(s->work);
 	free(s);
 }
 
-/* lp_solve counts from 1; work[0] stays free for the objective, which is row 0. */
-static int *
-one_based(struct simplex *s, uint32_t n, const uint32_t *v)
+static void
+want_ones(struct simplex *s, uint32_t n)
 {
-	if (n >= s->cap_work) {
-		s->cap_work = (n + 1) * 2;
-		s->work = heap_resize(s->work, sizeof(*s->work) * s->cap_work);
-		s->ones = heap_resize(s->ones, sizeof(*s->ones) * s->cap_work);
-		for (uint32_t i = 0; i < s->cap_work; i++)
-			s->ones[i] = 1;
+	if (n <= s->cap_ones)
+		return;
+	s->cap_ones = n * 2;
+	s->ones = heap_resize(s->ones, sizeof(*s->ones) * s->cap_ones);
+	s->zeros = heap_resize(s->zeros, sizeof(*s->zeros) * s->cap_ones);
+	s->infinite = heap_resize(s->infinite, sizeof(*s->infinite) * s->cap_ones);
+	for (uint32_t i = 0; i < s->cap_ones; i++) {
+		s->ones[i] = 1;
+		s->zeros[i] = 0;
+		s->infinite[i] = DBL_MAX;
+	}
+}
+
+static void
+flush(struct simplex *s)
+{
+	struct pending *p = &s->new;
+
+	if (p->n == 0)
+		return;
+	want_ones(s, MAX_OF(p->n, p->n_items));
+	if (p->are_rows)
+		Clp_addRows(s->lp, (int)p->n, s->ones, s->infinite, p->start, p->item, s->ones);
+	else
+		Clp_addColumns(s->lp, (int)p->n, s->zeros, s->infinite, p->cost, p->start, p->item, s->ones);
+	s->dual_is_lost |= !p->are_rows;
+	p->n = p->n_items = 0;
+}
+
+static void
+append(struct simplex *s, bool is_row, double cost, uint32_t n, const uint32_t *items)
+{
+	struct pending *p = &s->new;
+
+	if (p->are_rows != is_row)
+		flush(s);
+	p->are_rows = is_row;
+	if (p->n + 2 > p->cap) {
+		p->cap = MAX_OF(64u, p->cap * 2);
+		p->start = heap_resize(p->start, sizeof(*p->start) * p->cap);
+		p->cost = heap_resize(p->cost, sizeof(*p->cost) * p->cap);
+	}
+	if (p->n_items + n > p->cap_items) {
+		p->cap_items = MAX_OF(1024u, (p->n_items + n) * 2);
+		p->item = heap_resize(p->item, sizeof(*p->item) * p->cap_items);
 	}
 	for (uint32_t i = 0; i < n; i++)
-		s->work[i + 1] = (int)v[i] + 1;
-	return s->work;
+		p->item[p->n_items + i] = (int)items[i];
+	p->cost[p->n] = cost;
+	p->start[p->n] = (int)p->n_items;
+	p->n_items += n;
+	p->start[++p->n] = (int)p->n_items;
 }
 
 void
 simplex_add_col(struct simplex *s, double cost, uint32_t n, const uint32_t *rows)
 {
-	int *at = one_based(s, n, rows);
-
-	at[0] = 0;
-	s->ones[0] = cost;
-	if (!add_columnex(s->lp, (int)n + 1, s->ones, at))
-		bug("lp_solve refused a column of %u rows", n);
-	s->ones[0] = 1;
+	append(s, false, cost, n, rows);
 	s->n_cols++;
 }
 
 void
 simplex_add_row(struct simplex *s, uint32_t n, const uint32_t *cols)
 {
-	int *at = one_based(s, n, cols);
-
-	if (!add_constraintex(s->lp, (int)n, s->ones, at + 1, GE, 1))
-		bug("lp_solve refused a row of %u columns", n);
+	append(s, true, 0, n, cols);
 	s->n_rows++;
 }
 
 void
 simplex_set_cost(struct simplex *s, uint32_t col, double cost, bool is_forbidden)
 {
-	if (!set_obj(s->lp, (int)col + 1, cost) ||
-	    !set_upbo(s->lp, (int)col + 1, is_forbidden ? 0 : get_infinite(s->lp)))
-		bug("lp_solve refused the cost of column %u", col);
+	flush(s);
+	Clp_objective(s->lp)[col] = cost;
+	Clp_columnUpper(s->lp)[col] = is_forbidden ? 0 : DBL_MAX;
+	s->dual_is_lost = true;
+}
+
+void
+simplex_forget(struct simplex *s)
+{
+	flush(s);
+	for (uint32_t i = 0; i < s->n_cols; i++)
+		Clp_setColumnStatus(s->lp, (int)i, 3); /* at its lower bound */
+	for (uint32_t i = 0; i < s->n_rows; i++)
+		Clp_setRowStatus(s->lp, (int)i, 1); /* basic */
+	s->dual_is_lost = false;
+}
+
+/* One run of either simplex within a counted limit. */
+static bool
+run_once(struct simplex *s, bool by_primal)
+{
+	Clp_setNumberIterations(s->lp, 0);
+	Clp_setMaximumIterations(s->lp, (int)MIN_OF(2000 + 5 * ((int64_t)s->n_rows + s->n_cols), INT32_MAX));
+	(void)(by_primal ? Clp_primal(s->lp, 0) : Clp_dual(s->lp, 0));
+	s->steps += (uint64_t)Clp_numberIterations(s->lp);
+	return Clp_status(s->lp) == 0;
 }
 
 bool
 simplex_run(struct simplex *s, const double **x, const double **dual)
 {
-	double *p;
-	int status;
-
-	s->max_steps = 1000 + 5 * ((int64_t)s->n_rows + s->n_cols);
-	status = solve(s->lp);
-	s->steps += (uint64_t)get_total_iter(s->lp);
-	if (status != OPTIMAL && !(s->cancel && *s->cancel)) {
-		default_basis(s->lp);
-		set_anti_degen(s->lp, ANTIDEGEN_STALLING | ANTIDEGEN_FIXEDVARS);
-		status = solve(s->lp);
-		set_anti_degen(s->lp, ANTIDEGEN_NONE);
-		s->steps += (uint64_t)get_total_iter(s->lp);
+	flush(s);
+	if (!run_once(s, s->dual_is_lost)) {
+		simplex_forget(s);
+		if (!run_once(s, false))
+			return false;
 	}
-	if (status != OPTIMAL)
-		return false;
-	if (s->n_cols > s->cap_cols) {
-		s->cap_cols = s->n_cols * 2;
-		s->x = heap_resize(s->x, sizeof(*s->x) * s->cap_cols);
-	}
-	if (s->n_rows > s->cap_rows) {
-		s->cap_rows = s->n_rows * 2;
-		s->dual = heap_resize(s->dual, sizeof(*s->dual) * s->cap_rows);
-	}
-	if (!get_ptr_variables(s->lp, &p))
-		return false;
-	memcpy(s->x, p, sizeof(*p) * s->n_cols);
-	if (!get_ptr_dual_solution(s->lp, &p))
-		return false;
-	memcpy(s->dual, p + 1, sizeof(*p) * s->n_rows);
+	s->dual_is_lost = false;
+	s->x = heap_resize(s->x, sizeof(*s->x) * MAX_OF(s->n_cols, 1u));
+	s->dual = heap_resize(s->dual, sizeof(*s->dual) * MAX_OF(s->n_rows, 1u));
+	memcpy(s->x, Clp_primalColumnSolution(s->lp), sizeof(*s->x) * s->n_cols);
+	memcpy(s->dual, Clp_dualRowSolution(s->lp), sizeof(*s->dual) * s->n_rows);
 	*x = s->x;
 	*dual = s->dual;
 	return true;
@@ -146,45 +186,4 @@ uint64_t
 simplex_steps(const struct simplex *s)
 {
 	return s->steps;
-}
-
-bool
-binary_run(uint32_t n_cols, const double *cost, uint32_t n_rows, const struct binary_row *rows, uint8_t *x)
-{
-	lprec *lp = make_lp(0, (int)n_cols);
-	double *p;
-	bool ok = false;
-
-	if (!lp)
-		bug("lp_solve has no memory for %u columns", n_cols);
-	set_verbose(lp, NEUTRAL);
-	set_minim(lp);
-	for (uint32_t i = 0; i < n_cols; i++) {
-		set_binary(lp, (int)i + 1, TRUE);
-		set_obj(lp, (int)i + 1, cost[i]);
-	}
-	set_add_rowmode(lp, TRUE);
-	for (uint32_t r = 0; r < n_rows; r++) {
-		int *at = heap_alloc(sizeof(*at) * rows[r].n);
-		double *coef = heap_alloc(sizeof(*coef) * rows[r].n);
-
-		for (uint32_t i = 0; i < rows[r].n; i++) {
-			at[i] = (int)rows[r].col[i] + 1;
-			coef[i] = rows[r].coef[i];
-		}
-		if (!add_constraintex(lp, (int)rows[r].n, coef, at, GE, rows[r].rhs))
-			bug("lp_solve refused row %u", r);
-		free(at);
-		free(coef);
-	}
-	set_add_rowmode(lp, FALSE);
-	set_mip_gap(lp, TRUE, 0);
-	set_mip_gap(lp, FALSE, 0);
-	if (solve(lp) == OPTIMAL && get_ptr_variables(lp, &p)) {
-		for (uint32_t i = 0; i < n_cols; i++)
-			x[i] = p[i] > 0.5;
-		ok = true;
-	}
-	delete_lp(lp);
-	return ok;
 }

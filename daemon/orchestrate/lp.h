@@ -1,20 +1,22 @@
 /* daemon/orchestrate/lp.h: linear programs min c.x, rows of ones >= 1, x >= 0, grown by rows and
  * columns and solved again from the last basis; small binary programs.  lp.c is the only file
- * that knows lp_solve. */
+ * that knows Clp, binary.c the only one that knows lp_solve. */
 #ifndef KORCH_LP_H
 #define KORCH_LP_H
 
 #include "../../kernels/base/base.h"
 
 struct simplex;
-struct simplex *simplex_new(const volatile bool *cancel);
+struct simplex *simplex_new(void);
 void simplex_free(struct simplex *s);
 /* rows, cols: ascending numbers from 0 of those that meet; the new one gets the next number. */
 void simplex_add_col(struct simplex *s, double cost, uint32_t n, const uint32_t *rows);
 void simplex_add_row(struct simplex *s, uint32_t n, const uint32_t *cols);
 /* A forbidden column stays at 0. */
 void simplex_set_cost(struct simplex *s, uint32_t col, double cost, bool is_forbidden);
-/* False when lp_solve found no optimum (cancelled, numbers failed): x and dual are then unset.
+/* The next run starts from the slack basis. */
+void simplex_forget(struct simplex *s);
+/* False when no optimum was found in the counted limit: x and dual are then unset.
  * The arrays belong to `s` until the next call. */
 bool simplex_run(struct simplex *s, const double **x, const double **dual);
 uint64_t simplex_steps(const struct simplex *s);

@@ -32,7 +32,7 @@ is_closed(const struct search *s)
 static bool
 is_stopped(const struct search *s)
 {
-	return s->n_states >= s->limits->max_states || (s->limits->cancel && *s->limits->cancel);
+	return s->n_states >= s->limits->max_states || blp_is_stopped(s->limits);
 }
 
 /* Kernels that a plan cheaper than `below` may hold. */
@@ -142,7 +142,7 @@ run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct 
 	    .below = s->cost,
 	    .width = width,
 	    .max_states = s->limits->max_states - s->n_states,
-	    .cancel = s->limits->cancel};
+	    .limits = s->limits};
 
 	drop_unfed(s, use);
 	outs = strip_outputs(s, use, b);
@@ -355,12 +355,18 @@ take_rows(struct search *s)
 }
 
 void
-search_run(struct search *s)
+search_plan(struct search *s)
 {
 	take_rows(s);
 	s->bound = MIN_OF(bound_of(s->lp.pi), s->cost);
 	if (!is_closed(s))
 		find_plan(s);
+}
+
+void
+search_run(struct search *s)
+{
+	search_plan(s);
 	if (!is_closed(s) && !is_stopped(s))
 		prove(s);
 }

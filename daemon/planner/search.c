@@ -4,12 +4,40 @@
  * optimum over all candidates at recorded costs. */
 #include "tune.h"
 
+#include <string.h>
+
 enum { WAIT_MS = 200 };
 
+/* How long choosing may take once the budget is over. */
+static const int64_t settle_ns = 5000000000;
+
+static bool
+must_stop(const struct tune *t)
+{
+	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->deadline_ns;
+}
+
+static bool
+is_over(void *self)
+{
+	const struct tune *t = self;
+
+	return t->solve_until_ns > 0 && t->os->mono_ns(t->os->self) >= t->solve_until_ns;
+}
+
 /* Between measurements a good choice soon is worth more than the best one: what the programme
- * may count is small there.  TODO(3): the last choice is made under the same limits, so a large
- * model may end with a gap that more counting would close. */
-static const struct blp_limits search_limits = {.beam_width = 100, .max_states = 300000};
+ * may count is small there.  The last choice is made under the solver's own limits. */
+static void
+limit_solver(struct tune *t, bool is_last)
+{
+	struct blp_limits l = {.stop = is_over, .self = t};
+
+	if (!is_last) {
+		l.beam_width = 100;
+		l.max_states = 300000;
+	}
+	blp_state_limit(t->solver, &l);
+}
 
 static int64_t *
 kernel_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec))
@@ -50,15 +78,22 @@ guessed(const struct tune *t, uint32_t s)
 	return c->measured_ns > 0 ? c->measured_ns : c->bound_ns * GUESS_FACTOR;
 }
 
-/* Solves for the costs and keeps the result as the job's choice. */
+/* Solves for the optimistic costs and keeps the result as the job's choice. */
 static bool
-solve(struct tune *t, const int64_t *cost, struct err *e)
+solve(struct tune *t, struct err *e)
 {
+	struct arena old = t->choice_arena, tmp = {0};
+	int64_t *cost = kernel_costs(t, &tmp, optimistic);
+	bool ok;
+
 	for (uint32_t k = 0; k < t->program.n_kernels; k++)
 		t->program.kernels[k].cost = cost[k];
-	if (!blp_solve_again(t->arena, t->solver, cost, t->choice.chosen, t->choice.n_chosen, &t->choice, e))
-		return err_in(e, "choosing kernels");
-	return true;
+	t->choice_arena = (struct arena){0};
+	ok = blp_solve_again(
+	    &t->choice_arena, t->solver, cost, t->choice.chosen, t->choice.n_chosen, &t->choice, e);
+	arena_fini(&old);
+	arena_fini(&tmp);
+	return ok || err_in(e, "choosing kernels");
 }
 
 /* ONNX nodes that a candidate's arithmetic comes from. */
@@ -117,7 +152,8 @@ measure_incumbent(struct tune *t, struct err *e)
 	return ok;
 }
 
-/* Cost of the best plan of measured kernels alone; prunes what need not be measured. */
+/* The best plan known of measured kernels alone; its cost prunes what need not be measured.  The
+ * choice's duals hold for it, as kernels without a measurement are merely forbidden. */
 static void
 note_measured_plan(struct tune *t)
 {
@@ -126,8 +162,11 @@ note_measured_plan(struct tune *t)
 	struct blp_result r;
 	struct err none = {0};
 
-	if (blp_solve_again(&tmp, t->solver, cost, NULL, 0, &r, &none))
-		t->best_measured = MIN_OF(t->best_measured, r.cost);
+	if (blp_plan_again(&tmp, t->solver, cost, t->measured_plan, t->n_measured_plan, &r, &none)) {
+		t->best_measured = r.cost;
+		t->n_measured_plan = r.n_chosen;
+		memcpy(t->measured_plan, r.chosen, sizeof(*r.chosen) * r.n_chosen);
+	}
 	arena_fini(&tmp);
 }
 
@@ -141,12 +180,6 @@ note_progress(struct tune *t)
 	p->bound_ns = t->choice.bound;
 	p->latency_ns = have_plan ? t->best_measured : t->choice.cost;
 	p->gap = p->latency_ns > 0 ? (double)(p->latency_ns - p->bound_ns) / (double)p->latency_ns : 0;
-}
-
-static bool
-must_stop(const struct tune *t)
-{
-	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->deadline_ns;
 }
 
 static bool
@@ -204,53 +237,62 @@ search_round(struct tune *t, bool *done, struct err *e)
 {
 	struct arena tmp = {0};
 	struct lazy_out want;
-	bool ok = solve(t, kernel_costs(t, &tmp, optimistic), e);
+	bool ok = solve(t, e);
 
 	if (ok) {
+		note_measured_plan(t);
 		want = next_wanted(t, &tmp);
+		if (want.done && !t->choice.proved && !must_stop(t)) {
+			limit_solver(t, true);
+			ok = solve(t, e);
+			limit_solver(t, false);
+			want = next_wanted(t, &tmp);
+		}
 		*done = want.done;
 		if (want.done)
 			t->best_measured = t->choice.cost;
 		note_progress(t);
-		ok = *done || costs_measure(t, want.measure, want.n_measure, e);
+		ok = ok && (*done || costs_measure(t, want.measure, want.n_measure, e));
 	}
 	arena_fini(&tmp);
 	return ok && progress_say(t, "measuring", true, e);
 }
 
-/* The kernels are picked by guesses; what the plan says of them rests on the optimistic program,
- * whose duals and bound hold whatever was guessed. */
 /* A plan of measured kernels is worth more than a guess, however promising; only where there is
  * none do unmeasured kernels take part, at a guess. */
 static bool
-solve_settled(struct tune *t, struct arena *tmp, struct blp_result *out, struct err *e)
+settled_plan(struct tune *t, struct blp_result *out, struct err *e)
 {
-	struct err none = {0};
+	struct arena tmp = {0};
+	bool ok = true;
 
-	return blp_solve_again(t->arena, t->solver, kernel_costs(t, tmp, measured_only), NULL, 0, out, &none) ||
-	    blp_solve_again(t->arena, t->solver, leaning_costs(t, tmp, guessed, guess_lean), t->choice.chosen,
-	        t->choice.n_chosen, out, e);
+	note_measured_plan(t);
+	if (t->n_measured_plan)
+		*out = (struct blp_result){.chosen = t->measured_plan, .n_chosen = t->n_measured_plan};
+	else
+		ok = blp_plan_again(t->arena, t->solver, leaning_costs(t, &tmp, guessed, guess_lean),
+		    t->choice.chosen, t->choice.n_chosen, out, e);
+	arena_fini(&tmp);
+	return ok;
 }
 
-/* Bound and duals are those of the optimistic program, which no plan escapes. */
+/* Bound and duals are those of the optimistic program, which no plan escapes, whatever was guessed. */
 bool
 search_settle(struct tune *t, struct err *e)
 {
-	struct arena tmp = {0};
-	int64_t *cost = kernel_costs(t, &tmp, optimistic);
 	struct blp_result settled;
-	bool ok = costs_drop(t, e) && solve_settled(t, &tmp, &settled, e) && solve(t, cost, e);
 
-	if (ok) {
-		t->choice.chosen = settled.chosen;
-		t->choice.n_chosen = settled.n_chosen;
-		t->choice.cost = 0;
-		for (uint32_t i = 0; i < settled.n_chosen; i++)
-			t->choice.cost += cost[settled.chosen[i]];
-		t->choice.proved = false;
-	}
-	arena_fini(&tmp);
-	return ok;
+	if (t->solve_until_ns > 0)
+		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
+	if (!costs_drop(t, e) || !solve(t, e) || !settled_plan(t, &settled, e))
+		return false;
+	t->choice.chosen = settled.chosen;
+	t->choice.n_chosen = settled.n_chosen;
+	t->choice.cost = 0;
+	for (uint32_t i = 0; i < settled.n_chosen; i++)
+		t->choice.cost += t->program.kernels[settled.chosen[i]].cost;
+	t->choice.proved = false;
+	return true;
 }
 
 static bool
@@ -283,8 +325,12 @@ tune_search(struct tune *t, struct err *e)
 	bool may_measure = !t->start.options.offline && t->start.options.budget_ns > 0;
 	bool done = false;
 
-	t->solver = blp_state_new(&t->program.blp, &search_limits);
+	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
+	t->measured_plan = NEW_ARRAY(t->arena, uint32_t, t->program.n_kernels);
+	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
+	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
+	limit_solver(t, !may_measure);
 	if (may_measure && t->start.options.fusion.n && str_is(t->start.options.fusion, "full") &&
 	    !measure_incumbent(t, e))
 		return false;
@@ -294,7 +340,7 @@ tune_search(struct tune *t, struct err *e)
 				return false;
 		} else {
 			struct arena tmp = {0};
-			bool ok = solve(t, kernel_costs(t, &tmp, optimistic), e);
+			bool ok = solve(t, e);
 
 			done = ok && next_wanted(t, &tmp).done;
 			arena_fini(&tmp);
@@ -311,6 +357,5 @@ tune_search(struct tune *t, struct err *e)
 			return search_settle(t, e);
 		if (!wait_for_answers(t, e))
 			return false;
-		note_measured_plan(t);
 	}
 }

@@ -141,5 +141,6 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, stru
 	ok = run(&t, e);
 	if (t.solver)
 		blp_state_free(t.solver);
+	arena_fini(&t.choice_arena);
 	return ok;
 }

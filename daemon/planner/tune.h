@@ -45,7 +45,10 @@ struct tune {
 	struct front front;
 	struct program program;
 	struct blp_state *solver;
+	struct arena choice_arena; /* of `choice`, renewed with it */
 	struct blp_result choice;
+	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
+	int64_t solve_until_ns;    /* the solver ends then; 0: by counted limits alone */
 
 	struct spec_cost *cost;  /* per spec */
 	struct key *by_hash;     /* specs sorted by hash; costs.c */
