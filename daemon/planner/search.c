@@ -34,6 +34,7 @@ limit_solver(struct tune *t, bool is_last)
 
 	if (!is_last) {
 		l.beam_width = 100;
+		l.max_rounds = 10; /* rows are kept: the next solution goes on from here */
 		l.max_states = 300000;
 	}
 	blp_state_limit(t->solver, &l);
