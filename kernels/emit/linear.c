@@ -50,9 +50,8 @@ row_counts(struct gen *g, const struct anchor *n, int64_t out[2])
 	return out[1] > 0 && out[1] < n->n_m ? 2 : 1;
 }
 
-/* Which tile heights occur: bit h - 1. */
-static uint32_t
-heights(struct gen *g, const struct anchor *n)
+uint32_t
+tile_heights(struct gen *g, const struct anchor *n)
 {
 	int64_t count[2];
 	uint32_t set = 0;
@@ -75,8 +74,12 @@ linear_tiles(struct gen *g)
 
 		if (!n)
 			continue;
+		if (n->is_window) {
+			window_tiles(g, i);
+			continue;
+		}
 		struct micro m = micro_of(g, i);
-		uint32_t set = heights(g, n);
+		uint32_t set = tile_heights(g, n);
 
 		for (int h = 1; h <= n->mr; h++)
 			if (set >> (h - 1) & 1)
@@ -85,22 +88,14 @@ linear_tiles(struct gen *g)
 }
 
 /* ---- loops ---------------------------------------------------------------------------------- */
-struct tiling {
-	struct gen *g;
-	const struct stage *s;
-	const struct anchor *n;
-	struct micro m;
-	int64_t nr;
-};
-
-static void
+void
 open_rows(struct tiling *t)
 {
 	gen_open(t->g, "for (k_i64 tile = 0, m0 = 0; tile < n_tiles; tile++)");
 	gen_line(t->g, "const k_i64 h = height + (tile < taller);");
 }
 
-static void
+void
 open_panels(struct tiling *t)
 {
 	gen_open(t->g, "for (k_i64 panel = 0; panel < %lld; panel++)", (long long)t->n->n_panels);
@@ -142,7 +137,7 @@ put_call(struct tiling *t, const char *rows)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
-	uint32_t mark = gen_mark(g), set = heights(g, n);
+	uint32_t mark = gen_mark(g), set = tile_heights(g, n);
 	const char *ahead = "";
 	const char *b = arena_printf(g->a, "%s + %s", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at));
 
@@ -171,8 +166,8 @@ put_columns(struct tiling *t, int64_t columns)
 	gen_open(g, "for (k_i64 c = 0; c < %lld; c++)", (long long)columns);
 	gen_bind(g, n->lane, "c");
 	if (n->keeps_result)
-		gen_store(
-		    g, t->s->tensor, n->result_at, arena_printf(g->a, "t[r*%lld + c]", (long long)t->nr));
+		gen_store(g, t->s->tensor, n->result_at,
+		    arena_printf(g->a, "t[%lld*%s + c]", (long long)t->nr, g->axis_name[n->tile_row]));
 	for (uint32_t i = 0; i < n->n_epilogue; i++) {
 		const struct anchor_epilogue *e = &n->epilogue[i];
 		const char *value = gen_ex(g, e->body);
@@ -184,7 +179,7 @@ put_columns(struct tiling *t, int64_t columns)
 	gen_close(g);
 }
 
-static void
+void
 put_epilogue(struct tiling *t)
 {
 	struct gen *g = t->g;
@@ -195,7 +190,7 @@ put_epilogue(struct tiling *t)
 	gen_open(g, "for (k_i64 r = 0; r < h; r++)");
 	gen_line(g, "const k_i64 m = m0 + r;");
 	gen_bind(g, n->m, "m");
-	gen_bind(g, n->tile_row, "r");
+	gen_bind(g, n->tile_row, t->row);
 	g->scratch[0] = "t";
 	if (n->keeps_result)
 		gen_hoist_ix(g, n->result_at);
@@ -226,7 +221,7 @@ put_tile(struct tiling *t)
 	put_epilogue(t);
 }
 
-static void
+void
 put_counts(struct tiling *t)
 {
 	const struct anchor *n = t->n;
@@ -243,19 +238,23 @@ put_counts(struct tiling *t)
 	    n->mr - 1, n->mr);
 }
 
+const char *
+batch_end(struct gen *g, const struct anchor_axis *b)
+{
+	const char *end = arena_printf(g->a, "%lld", (long long)b->extent);
+
+	return b->limit == IX_NONE ? end : arena_printf(g->a, "k_least(%s, %s)", end, gen_ix(g, b->limit));
+}
+
 static void
-open_batch(struct tiling *t)
+open_batch(struct tiling *t, uint32_t n)
 {
 	struct gen *g = t->g;
 
-	for (uint32_t i = 0; i < t->n->n_batch; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		const struct anchor_axis *b = &t->n->batch[i];
-		const char *name = arena_printf(g->a, "b%u", i);
+		const char *name = arena_printf(g->a, "b%u", i), *end = batch_end(g, b);
 
-		const char *end = arena_printf(g->a, "%lld", (long long)b->extent);
-
-		if (b->limit != IX_NONE)
-			end = arena_printf(g->a, "k_least(%s, %s)", end, gen_ix(g, b->limit));
 		gen_open(g, "for (k_i64 %s = 0; %s < %s; %s++)", name, name, end, name);
 		gen_bind(g, b->id, name);
 	}
@@ -268,17 +267,20 @@ linear_stage(struct gen *g, const struct stage *s)
 	    .s = s,
 	    .n = s->anchor,
 	    .m = micro_of(g, (uint32_t)(s - g->p->stages)),
-	    .nr = (int64_t)s->anchor->nv * s->anchor->lanes};
+	    .nr = (int64_t)s->anchor->nv * s->anchor->lanes,
+	    .row = "r"};
 	uint32_t mark = gen_mark(g);
 
 	gen_open(g, "/* %lld rows x %lld columns, %lld products each, tiles of %d x %lld */",
 	    (long long)t.n->n_m, (long long)t.n->n_columns, (long long)t.n->n_k_total, t.n->mr,
 	    (long long)t.nr);
 	put_counts(&t);
-	open_batch(&t);
+	open_batch(&t, t.n->n_batch - (t.n->is_window && t.n->field > 1));
 	/* Many rows pass by one panel of b while it is near; where a has columns of its own there is
 	 * nothing to keep, and memory is walked in its order. */
-	if (t.n->a_vector) {
+	if (t.n->is_window) {
+		window_loops(&t);
+	} else if (t.n->a_vector) {
 		open_rows(&t);
 		open_panels(&t);
 		put_tile(&t);
@@ -295,7 +297,8 @@ linear_stage(struct gen *g, const struct stage *s)
 	}
 	gen_bind(g, t.n->panel, NULL);
 	for (uint32_t i = 0; i < t.n->n_batch; i++) {
-		gen_close(g);
+		if (gen_is_bound(g, t.n->batch[i].id))
+			gen_close(g);
 		gen_bind(g, t.n->batch[i].id, NULL);
 	}
 	gen_forget(g, mark);

@@ -26,7 +26,29 @@ struct micro {
  * [, k_i64 ahead]); ahead: floats of each row below to fetch */
 void micro_emit(struct strbuf *sb, const struct micro *m, int rows);
 
+/* A stage while its loops are printed. */
+struct tiling {
+	struct gen *g;
+	const struct stage *s;
+	const struct anchor *n;
+	struct micro m;
+	int64_t nr;
+	const char *row; /* number of the tile's row that an epilogue is at */
+};
+
 /* linear.c */
+/* Which heights of the tile occur: bit h - 1. */
+uint32_t tile_heights(struct gen *g, const struct anchor *n);
+/* Numbers of rows and tiles; loops over tiles of rows (m0, h) and over panels of columns; how far a
+ * batch axis goes; for each row of the tile what is made of it. */
+void put_counts(struct tiling *t);
+void open_rows(struct tiling *t);
+void open_panels(struct tiling *t);
+const char *batch_end(struct gen *g, const struct anchor_axis *b);
+void put_epilogue(struct tiling *t);
+/* linear_window.c: tiles and loops of anchors that are windows. */
+void window_tiles(struct gen *g, uint32_t stage);
+void window_loops(struct tiling *t);
 /* The register tiles of all anchors of the program: static functions, before the passes. */
 void linear_tiles(struct gen *g);
 /* A linear stage with an anchor, at its place in a step. */

@@ -7,7 +7,7 @@
 
 #include "tile.h"
 
-enum { ANCHOR_AXES = 8, ANCHOR_EPILOGUES = 4, PACK_RANK = 8 };
+enum { ANCHOR_AXES = 8, ANCHOR_EPILOGUES = 4, ANCHOR_GUARDS = 4, PACK_RANK = 8 };
 
 /* A constant operand's form for the kernel: element d of the destination is element
  * base + sum coef[i] * d[i] of the operand, or zero where sum column[i] * d[i] >= n_columns. */
@@ -31,12 +31,23 @@ struct anchor_epilogue {
 	ex_id body; /* over m, panel, lane, batch; the result's element is EX_SCRATCH number 0 */
 	ix_id at;   /* where it goes in its own tensor */
 };
+/* The row factor is zero but where lo <= at < hi. */
+struct anchor_guard {
+	ix_id at; /* of a tile's first row and K = 0, over m and batch */
+	int64_t lo, hi;
+	int64_t by_row, by_field, by_k[ANCHOR_AXES]; /* what a step of each adds to it; never negative */
+};
 struct anchor {
 	int lanes;     /* floats in a vector */
 	int nv;        /* vectors in a row of the tile */
 	int mr;        /* rows of the tallest tile */
 	bool a_vector; /* a has the column axis too: vectors of a instead of one repeated element */
 	bool prefetch;
+	bool is_window; /* a_vector, rows and K few: all of K is written out (anchor_window.c) */
+	int field;      /* window: rows of the tile along the last batch axis, too */
+	int64_t a_field; /* elements of a between those */
+	struct anchor_guard guard[ANCHOR_GUARDS]; /* window */
+	uint32_t n_guard;
 	struct anchor_axis batch[ANCHOR_AXES], row[ANCHOR_AXES], k[ANCHOR_AXES];
 	uint32_t n_batch, n_row, n_k;
 	axis_id panel;    /* block of nv * lanes columns */

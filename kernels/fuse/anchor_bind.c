@@ -335,7 +335,7 @@ make_rows(struct binding *b)
 		limit = ix_mulc(x, n->row[0].limit, n->n_m / n->row[0].extent);
 	n->m = tx_axis(x, AXIS_PAR, 0, n->n_m - 1, limit);
 	n->m_limit = limit;
-	n->tile_row = tx_axis(x, AXIS_PAR, 0, n->mr - 1, IX_NONE);
+	n->tile_row = tx_axis(x, AXIS_PAR, 0, (int64_t)n->mr * MAX_OF(n->field, 1) - 1, IX_NONE);
 }
 
 void
@@ -448,13 +448,17 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 		return 0;
 	axis_id column = b.s->axis[b.s->n_par - 1].id;
 
-	if (!is_direct(&b, column) || sched_get(p->sched, KNOB_panel, strides_far(&b))) {
+	bool window = !sched_get(p->sched, KNOB_panel, 0) && binding_window(&b, column);
+
+	if (!window && (!is_direct(&b, column) || sched_get(p->sched, KNOB_panel, strides_far(&b)))) {
 		if (!make_panel(&b, pass, step))
 			return 0;
 		before = 1;
+		(void)binding_window(&b, column);
 	}
 	make_rows(&b);
 	bind_a(&b, column);
+	binding_guards(&b, column);
 	b.n->prefetch = !before && b.n->a_row > 0 && sched_get(p->sched, KNOB_ahead, 1);
 	binding_fold(&b, pass, step + before, column);
 	binding_flatten(&b, column);

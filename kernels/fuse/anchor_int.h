@@ -28,6 +28,12 @@ void binding_flatten(struct binding *b, axis_id column);
  * is stored too. */
 void binding_fold(struct binding *b, uint32_t pass, uint32_t step, axis_id column);
 
+/* anchor_window.c: takes a window's tile where that can be had: the row factor is then the read
+ * behind its guards. */
+bool binding_window(struct binding *b, axis_id column);
+/* Rows are flattened: the guards' indices over what the tile's loops count. */
+void binding_guards(struct binding *b, axis_id column);
+
 /* Where stage s has too few columns for a register tile: *wide makes a tensor with more of them,
  * and s becomes the map that adds it up. */
 bool anchor_widen(struct tile_prog *p, struct stage *s, struct stage *wide);

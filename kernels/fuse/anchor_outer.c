@@ -113,6 +113,21 @@ kept_bytes(const struct tile_prog *p, const struct tile_pass *t)
 	return bytes;
 }
 
+/* A window's tile spans rows of two axes: of the outer one a step has as many as fill tiles. */
+static int64_t
+pair_rows(const struct tile_prog *p, const struct tile_pass *t, int64_t block, int64_t last)
+{
+	int64_t field = sched_get(p->sched, KNOB_field, 2);
+
+	for (uint32_t m = 0; m < t->n_row; m++) {
+		const struct stage *s = &p->stages[t->row[m]];
+
+		if (s->packed && ex_has(p->tx, s->a, s->axis[s->n_par - 1].id))
+			return MIN_OF((block + field - 1) / field * field, last);
+	}
+	return block;
+}
+
 int64_t
 anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 {
@@ -145,5 +160,5 @@ anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 	block = MIN_OF(block, last);
 	int64_t n = (last + block - 1) / block;
 
-	return (last + n - 1) / n;
+	return pair_rows(p, t, (last + n - 1) / n, last);
 }

@@ -1,5 +1,5 @@
 /* kernels/fuse/tile_print.c: the tile program as text, for people and golden tests. */
-#include "tile.h"
+#include "anchor.h"
 
 static const char *const kind_names[] = {[STAGE_MAP] = "map", [STAGE_REDUCE] = "reduce", [STAGE_ARG] = "arg",
     [STAGE_LINEAR] = "linear", [STAGE_SCAN] = "scan", [STAGE_TOPK] = "topk", [STAGE_SCATTER] = "scatter"};
@@ -11,6 +11,25 @@ print_axes(struct strbuf *sb, const struct stage *s, uint32_t from, uint32_t n)
 {
 	for (uint32_t k = from; k < from + n; k++)
 		sb_addf(sb, "%sa%u<%lld", k > from ? " " : "", s->axis[k].id, (long long)s->axis[k].extent);
+}
+
+static void
+print_anchor(struct strbuf *sb, const struct tile_prog *p, const struct anchor *n)
+{
+	sb_addz(sb, "    tiles of ");
+	if (n->is_window)
+		sb_addf(sb, "%d x ", n->field);
+	sb_addf(sb, "%d rows x %d columns", n->mr, n->nv * n->lanes);
+	if (n->prefetch)
+		sb_addz(sb, ", rows fetched ahead");
+	for (uint32_t i = 0; i < n->n_guard; i++) {
+		sb_addf(sb, ", inside %lld <= ", (long long)n->guard[i].lo);
+		ix_print(sb, p->tx, n->guard[i].at);
+		sb_addf(sb, " < %lld", (long long)n->guard[i].hi);
+	}
+	for (uint32_t i = 0; i < n->n_epilogue; i++)
+		sb_addf(sb, ", makes t%u", p->stages[n->epilogue[i].stage].tensor);
+	sb_addc(sb, '\n');
 }
 
 static void
@@ -31,6 +50,8 @@ print_stage(struct strbuf *sb, const struct tile_prog *p, const struct stage *s,
 	if (s->body != EX_NONE)
 		ex_print(sb, p->tx, s->body);
 	sb_addc(sb, '\n');
+	if (s->anchor)
+		print_anchor(sb, p, s->anchor);
 }
 
 void

@@ -18,7 +18,7 @@ enum { BATCH = 48, MAX_SIDE = 5 };
 
 static const char *const schedules[] = {"", "", "", "mr=4 nv=1", "mr=3 nv=3 panel=1", "block=3",
     "block=1 panel=1", "block=5 mr=5 nv=4", "inline_flops=0", "mr=2 nv=2 panel=0 ahead=0",
-    "block=7 mr=1 nv=1"};
+    "block=7 mr=1 nv=1", "field=1", "block=3 mr=3 field=3", "mr=2 field=4"};
 
 struct maker {
 	struct arena *a;
