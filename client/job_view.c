@@ -196,7 +196,10 @@ job_print_result(const struct opts *o, const char *model, const char *plan, cons
 	    " distinct -> %" PRIu64 " measured now, %" PRIu64 " from the cache -> %" PRIu64 " kernels\n",
 	    model, p->operators, p->primitives, p->candidates, p->distinct, p->measured, p->cached, p->chosen);
 	add_latency(&sb, p);
-	sb_addf(&sb, "plan %s, after %.1f s\n", plan, p->seconds);
+	sb_addf(&sb, "plan %s, after %.1f s", plan, p->seconds);
+	if (p->stop.n)
+		sb_addf(&sb, ": %.*s", STR_ARG(p->stop));
+	sb_addc(&sb, '\n');
 	(void)fputs(sb.p, stdout);
 	arena_fini(&tmp);
 }

@@ -60,6 +60,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	    .budget_ns = (int64_t)(opt_real(o, OPT_budget) * 1e9),
 	    .tolerance = opt_real(o, OPT_tolerance),
 	    .strict = opt_flag(o, OPT_strict),
+	    .prove = opt_flag(o, OPT_prove),
 	    .offline = opt_flag(o, OPT_offline),
 	    .fusion = fusion,
 	    .effort = (uint64_t)opt_int(o, OPT_effort),

@@ -89,7 +89,6 @@ struct job {
 	bool is_ended;               /* planner said done or failed */
 	bool has_worker;
 	uint32_t n_ops;              /* store ops under way on its behalf */
-	uint64_t n_time_asks;
 	struct arena last_words_arena;
 	struct str last_words;       /* tail of its stderr */
 };

@@ -36,9 +36,11 @@ struct desk_op {
 	struct m_cost *costs;   /* one per spec */
 	struct m_kv **known;
 	uint32_t *n_known;
-	struct hash build_key, payload;
+	struct hash task_key, payload;
 	struct str payload_path;
 	struct m_build_have build;
+	struct m_timing *timings;
+	uint32_t n_timings;
 	bool found;
 };
 
@@ -282,7 +284,7 @@ payload_data(const struct desk_op *x, enum task_kind kind)
 	t->env_hash = x->key.env_hash;
 	t->payload = x->payload;
 	t->payload_path = (struct str){str_dup(&t->arena, x->payload_path), x->payload_path.n};
-	t->spec_hash = x->build_key;
+	t->spec_hash = x->task_key;
 	return t;
 }
 
@@ -295,8 +297,8 @@ run_build(struct db *db, struct store_op *op)
 	if (!msg_pack(&op->arena, &x->ask, PIPE_MAX_BYTES, &b, &op->err))
 		return false;
 	x->payload = hash_bytes(b.p, b.n);
-	x->build_key = task_key(TASK_BUILD, &x->payload, &x->key, 0);
-	if (!build_find(db, &op->arena, &x->build_key, &x->build, &x->found, &op->err) || x->found)
+	x->task_key = task_key(TASK_BUILD, &x->payload, &x->key, 0);
+	if (!build_find(db, &op->arena, &x->task_key, &x->build, &x->found, &op->err) || x->found)
 		return op->err.code == ERR_NONE;
 	if (!blob_put(db, b, "request", &x->payload, &op->err))
 		return false;
@@ -316,7 +318,7 @@ done_build(struct store_op *op)
 		m.build_have = x->build;
 		planner_send(d, j, &m);
 	} else if (j) {
-		struct farm_want want = {.key = x->build_key, .kind = TASK_BUILD, .env = x->key.env, .priority = INT64_MAX,
+		struct farm_want want = {.key = x->task_key, .kind = TASK_BUILD, .env = x->key.env, .priority = INT64_MAX,
 		    .expect_ns = 60 * SECOND_NS};
 		bool is_new;
 		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
@@ -337,6 +339,18 @@ ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask)
 	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_build, done_build)->op);
 }
 
+/* What is timed: plans by their contents, and where. */
+static struct hash
+time_key(struct arena *a, const struct m_time_ask *m, const struct meas_key *k)
+{
+	struct hash *plans = NEW_ARRAY(a, struct hash, MAX_OF(m->n_plans, 1u)), all;
+
+	for (uint32_t i = 0; i < m->n_plans; i++)
+		plans[i] = m->plans[i].digest;
+	all = hash_bytes(plans, sizeof(*plans) * m->n_plans);
+	return task_key(TASK_TIME, &all, k, 0);
+}
+
 /* Workers of this host read the plans where they lie; for others they become blobs. */
 static bool
 run_time(struct db *db, struct store_op *op)
@@ -345,7 +359,11 @@ run_time(struct db *db, struct store_op *op)
 	struct m_time_ask *m = &x->ask.time_ask;
 	struct bytes b;
 
-	for (uint32_t i = 0; i < m->n_plans; i++) {
+	x->task_key = time_key(&op->arena, m, &x->key);
+	if (!plan_time_find(db, &op->arena, &x->task_key, &x->timings, &x->n_timings, &op->err))
+		return false;
+	x->found = x->n_timings > 0 && x->n_timings == m->n_plans;
+	for (uint32_t i = 0; i < m->n_plans && !x->found; i++) {
 		char *path = str_dup(&op->arena, m->plans[i].path), *copy;
 		uint64_t bytes;
 
@@ -360,6 +378,8 @@ run_time(struct db *db, struct store_op *op)
 		if (!blob_take(db, copy, "trial", &m->plans[i].digest, &bytes, &op->err))
 			return false;
 	}
+	if (x->found)
+		return true;
 	if (!msg_pack(&op->arena, &x->ask, PIPE_MAX_BYTES, &b, &op->err) ||
 	    !blob_put(db, b, "request", &x->payload, &op->err))
 		return false;
@@ -374,15 +394,17 @@ done_time(struct store_op *op)
 	struct daemon *d = op->owner;
 	struct job *j = desk_op_job(op);
 
-	if (j) {
-		struct farm_want want = {.kind = TASK_TIME, .env = x->key.env, .priority = INT64_MAX - 1,
+	if (j && x->found) {
+		struct msg m = {.type = MSG_time_have};
+
+		m.time_have = (struct m_time_have){.timings = x->timings, .n_timings = x->n_timings, .cause = STR("")};
+		planner_send(d, j, &m);
+	} else if (j) {
+		struct farm_want want = {.key = x->task_key, .kind = TASK_TIME, .env = x->key.env, .priority = INT64_MAX - 1,
 		    .expect_ns = 30 * SECOND_NS};
 		struct farm_task *t;
 		bool is_new;
-		char *unique = arena_printf(&op->arena, "time %llu %llu %llu", (unsigned long long)d->instance,
-		    (unsigned long long)j->rec.id, (unsigned long long)++j->n_time_asks);
 
-		want.key = hash_bytes(unique, strlen(unique));
 		t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 		if (is_new)
 			t->data = payload_data(x, TASK_TIME);

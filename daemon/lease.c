@@ -330,6 +330,18 @@ put_built(struct db *db, struct result_op *x, uint32_t i)
 	return build_put(db, &o->key, &o->artefact, o->log, str_of(x->worker), &x->op.err);
 }
 
+/* Numbers come from a worker: what cannot be a time is not kept. */
+static bool
+put_timed(struct db *db, struct result_op *x, uint32_t i)
+{
+	const struct m_outcome *o = &x->r->m.result.outcomes[i];
+
+	for (uint32_t k = 0; k < o->n_timings; k++)
+		if (o->timings[k].median_ns <= 0 || o->timings[k].samples > INT64_MAX)
+			return true;
+	return o->fail || plan_time_put(db, &o->key, o->timings, o->n_timings, &x->op.err);
+}
+
 static bool
 run_result(struct db *db, struct store_op *op)
 {
@@ -342,6 +354,8 @@ run_result(struct db *db, struct store_op *op)
 		if (m->outcomes[i].kind == TASK_MEASURE && !put_measured(db, x, i))
 			return false;
 		if (m->outcomes[i].kind == TASK_BUILD && !put_built(db, x, i))
+			return false;
+		if (m->outcomes[i].kind == TASK_TIME && !put_timed(db, x, i))
 			return false;
 	}
 	return true;

@@ -4,6 +4,7 @@
 #include "../kernels/base/opt.h"
 #include "../proto/client.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +174,9 @@ main(int argc, char **argv)
 	(void)umask(077);
 	if (!read_conf(&a, &o, &conf, &e))
 		return opts_fail(&o, &e);
+	/* not for planners: who waits for the line must see the end of a daemon killed before it */
+	if (conf.ready_fd >= 0)
+		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
 	d = heap_alloc(sizeof(*d));
 	d->conf = &conf;
 	d->os = os_real();

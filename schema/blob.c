@@ -277,3 +277,29 @@ build_put(struct db *db, const struct hash *key, const struct hash *artefact, st
 {
 	return q_run(db, e, SQL_BUILD_PUT, "hhtti", key, artefact, log, worker, db_wall(db));
 }
+
+bool
+plan_time_find(struct db *db, struct arena *a, const struct hash *key, struct m_timing **out, uint32_t *n, struct err *e)
+{
+	struct q q = q_start(db, SQL_PLAN_TIME_FIND, "h", key);
+	uint32_t cap = 0;
+
+	*out = NULL;
+	*n = 0;
+	while (q_step(&q)) {
+		GROW(a, *out, *n, cap);
+		(*out)[(*n)++] = (struct m_timing){.median_ns = q_int(&q, 0), .min_ns = q_int(&q, 1),
+		    .spread_ns = q_int(&q, 2), .samples = (uint64_t)q_int(&q, 3)};
+	}
+	return q_end(&q, e);
+}
+
+bool
+plan_time_put(struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n, struct err *e)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!q_run(db, e, SQL_PLAN_TIME_PUT, "hiiiiii", key, (int64_t)i, t[i].median_ns, t[i].min_ns, t[i].spread_ns,
+		        (int64_t)t[i].samples, db_wall(db)))
+			return false;
+	return true;
+}

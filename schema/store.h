@@ -7,7 +7,7 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 1, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 2, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;         /* the data folder; made when absent */
@@ -120,6 +120,12 @@ bool build_find(struct db *db, struct arena *a, const struct hash *key, struct m
     bool *found, struct err *e) MUST_CHECK;
 bool build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log,
     struct str worker, struct err *e) MUST_CHECK;
+
+/* Timings of the plans that a key stands for, in their order; *n is 0 where there are none. */
+bool plan_time_find(struct db *db, struct arena *a, const struct hash *key, struct m_timing **out, uint32_t *n,
+    struct err *e) MUST_CHECK;
+bool plan_time_put(struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n,
+    struct err *e) MUST_CHECK;
 
 /* ---- jobs ---- */
 /* A new job, or the one that this request made before (*is_new). */

@@ -2,7 +2,9 @@
  * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
 #include "tune.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct key {
 	struct hash hash;
@@ -63,6 +65,37 @@ cost_optimistic(const struct spec_cost *c)
 	if (c->state == LAZY_MEASURED)
 		return MAX_OF(c->measured_ns, c->bound_ns);
 	return c->bound_ns;
+}
+
+/* Unmeasured kernels stand half a standard deviation under what is expected of them: what is uncertain
+ * is worth a look. */
+static const double hope = 0.5;
+
+int64_t
+cost_expected(const struct tune *t, const struct spec_cost *c)
+{
+	if (c->state == LAZY_FAILED || c->measured_ns > 0)
+		return c->state == LAZY_FAILED ? BLP_NEVER : c->measured_ns;
+	return (int64_t)((double)c->bound_ns * predict_ratio(&t->predict, c->features, hope));
+}
+
+void
+costs_learn(struct tune *t)
+{
+	struct arena tmp = {0};
+	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, MAX_OF(t->front.cands.n_specs, 1u));
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
+		const struct spec_cost *c = &t->cost[i];
+
+		if (c->measured_ns <= 0)
+			continue;
+		memcpy(rows[n].x, c->features, sizeof(c->features));
+		rows[n++].log_ratio = log((double)c->measured_ns / (double)c->bound_ns);
+	}
+	predict_fit(rows, n, &t->predict);
+	arena_fini(&tmp);
 }
 
 /* One answer.  A time below its bound shows that the bound was wrong: the time counts. */
@@ -206,7 +239,10 @@ costs_open(struct tune *t, struct err *e)
 	make_index(t);
 	t->cost = NEW_ARRAY(t->arena, struct spec_cost, n);
 	for (uint32_t i = 0; i < n; i++) {
-		t->cost[i].bound_ns = cost_bound_ns(&t->front.cands.specs[i], &t->hw, NULL);
+		struct cost_parts parts;
+
+		t->cost[i].bound_ns = cost_bound_ns(&t->front.cands.specs[i], &t->hw, &parts);
+		predict_features(&t->front.cands.specs[i], &parts, t->cost[i].features);
 		t->cost[i].state = LAZY_OPEN;
 		asks[i] = ask_for(t, i, 0);
 	}

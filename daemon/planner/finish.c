@@ -217,6 +217,7 @@ time_plan(struct tune *t, struct plan *plan, struct str path, struct err *e)
 	struct m_path one = {.path = path};
 	struct msg ask = {.type = MSG_time_ask}, m;
 
+	plan_digest(plan, &one.digest);
 	ask.time_ask = (struct m_time_ask){.threads = t->start.options.threads, .plans = &one, .n_plans = 1};
 	if (!progress_say(t, "timing the plan", true, e) || !pipe_send(t->pipe, &ask, e) ||
 	    !costs_await(t, MSG_time_have, &m, e))

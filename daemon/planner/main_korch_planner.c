@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 
 static int
 fail(struct pipe *p, const struct err *e)
@@ -33,6 +34,8 @@ main(int argc, char **argv)
 		return err_exit_status(ERR_USAGE);
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
+	/* a solver that runs on for a daemon that is gone only takes time from its successor */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!pipe_stdio(&p, &e)) {
 		(void)fprintf(stderr, "korch-planner: %s\n", e.msg);
 		return err_exit_status(e.code);

@@ -1,7 +1,12 @@
-/* daemon/planner/search.c: lazy optimal profiling (D19).  Specs without a measurement enter the
- * program at their lower bound.  What the solution picks is measured; then it is solved again.
- * When all that is chosen is measured, no unmeasured candidate can do better: the choice is the
- * optimum over all candidates at recorded costs. */
+/* daemon/planner/search.c: lazy optimal profiling (D19).  What the solution picks is measured; then it
+ * is solved again, until all that is chosen is measured.  Two aims, one after the other:
+ *
+ *   expect  specs without a measurement enter the program at what is expected of them (learned
+ *           from those that have one): ends when no unmeasured kernel is expected to pay;
+ *   prove   they enter at their lower bound: ends when none can.  Then the choice is the optimum
+ *           over all candidates at recorded costs.
+ *
+ * The bound always comes from the optimistic program. */
 #include "tune.h"
 
 #include <string.h>
@@ -57,6 +62,12 @@ optimistic(const struct tune *t, uint32_t s)
 }
 
 static int64_t
+expected(const struct tune *t, uint32_t s)
+{
+	return cost_expected(t, &t->cost[s]);
+}
+
+static int64_t
 measured_only(const struct tune *t, uint32_t s)
 {
 	const struct spec_cost *c = &t->cost[s];
@@ -79,12 +90,12 @@ guessed(const struct tune *t, uint32_t s)
 	return c->measured_ns > 0 ? c->measured_ns : c->bound_ns * GUESS_FACTOR;
 }
 
-/* Solves for the optimistic costs and keeps the result as the job's choice. */
+/* Solves for the aim's costs and keeps the result as the job's choice. */
 static bool
-solve(struct tune *t, struct err *e)
+solve(struct tune *t, enum tune_aim aim, struct err *e)
 {
 	struct arena old = t->choice_arena, tmp = {0};
-	int64_t *cost = kernel_costs(t, &tmp, optimistic);
+	int64_t *cost = kernel_costs(t, &tmp, aim == AIM_EXPECT ? expected : optimistic);
 	bool ok;
 
 	for (uint32_t k = 0; k < t->program.n_kernels; k++)
@@ -92,6 +103,8 @@ solve(struct tune *t, struct err *e)
 	t->choice_arena = (struct arena){0};
 	ok = blp_solve_again(
 	    &t->choice_arena, t->solver, cost, t->choice.chosen, t->choice.n_chosen, &t->choice, e);
+	if (ok && aim == AIM_PROVE)
+		t->bound_ns = t->choice.bound;
 	arena_fini(&old);
 	arena_fini(&tmp);
 	return ok || err_in(e, "choosing kernels");
@@ -175,11 +188,10 @@ static void
 note_progress(struct tune *t)
 {
 	struct m_progress *p = &t->progress;
-	bool have_plan = t->best_measured != BLP_NEVER;
 
 	p->chosen = t->choice.n_chosen;
-	p->bound_ns = t->choice.bound;
-	p->latency_ns = have_plan ? t->best_measured : t->choice.cost;
+	p->bound_ns = t->bound_ns;
+	p->latency_ns = t->best_measured != BLP_NEVER ? t->best_measured : 0;
 	p->gap = p->latency_ns > 0 ? (double)(p->latency_ns - p->bound_ns) / (double)p->latency_ns : 0;
 }
 
@@ -232,31 +244,32 @@ next_wanted(struct tune *t, struct arena *tmp)
 	return out;
 }
 
-/* One round: solve, ask for what is chosen and unmeasured.  *done: the choice is final. */
+/* One round: solve, ask for what is chosen and unmeasured.  *done: all of it is measured. */
 static bool
-search_round(struct tune *t, bool *done, struct err *e)
+search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 {
 	struct arena tmp = {0};
 	struct lazy_out want;
-	bool ok = solve(t, e);
+	bool ok;
 
+	costs_learn(t);
+	ok = solve(t, aim, e);
 	if (ok) {
 		note_measured_plan(t);
 		want = next_wanted(t, &tmp);
 		if (want.done && !t->choice.proved && !must_stop(t)) {
 			limit_solver(t, true);
-			ok = solve(t, e);
+			ok = solve(t, aim, e);
+			note_measured_plan(t);
 			limit_solver(t, false);
 			want = next_wanted(t, &tmp);
 		}
 		*done = want.done;
-		if (want.done)
-			t->best_measured = t->choice.cost;
 		note_progress(t);
 		ok = ok && (*done || costs_measure(t, want.measure, want.n_measure, e));
 	}
 	arena_fini(&tmp);
-	return ok && progress_say(t, "measuring", true, e);
+	return ok && progress_say(t, aim == AIM_EXPECT ? "measuring" : "proving", true, e);
 }
 
 /* A plan of measured kernels is worth more than a guess, however promising; only where there is
@@ -285,7 +298,7 @@ search_settle(struct tune *t, struct err *e)
 
 	if (t->solve_until_ns > 0)
 		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
-	if (!costs_drop(t, e) || !solve(t, e) || !settled_plan(t, &settled, e))
+	if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e) || !settled_plan(t, &settled, e))
 		return false;
 	t->choice.chosen = settled.chosen;
 	t->choice.n_chosen = settled.n_chosen;
@@ -320,11 +333,58 @@ fail_offline(struct tune *t, struct err *e)
 	return false;
 }
 
+static const char *
+why_settled(const struct tune *t, bool done)
+{
+	return done           ? "no kernel without a measurement is expected to pay (--prove goes on)"
+	       : t->finish_asked ? "asked to end"
+	                         : "the budget is over";
+}
+
+/* What the cache knows is all there is: proved by it, good enough by it, or not enough. */
+static bool
+search_cache(struct tune *t, struct err *e)
+{
+	bool offline = t->start.options.offline;
+	struct arena tmp = {0};
+	bool ok, done = false;
+
+	costs_learn(t);
+	ok = solve(t, AIM_PROVE, e);
+	if (ok)
+		done = next_wanted(t, &tmp).done;
+	if (ok && !done && offline && !t->start.options.prove) {
+		ok = solve(t, AIM_EXPECT, e);
+		done = ok && next_wanted(t, &tmp).done;
+		if (done)
+			ok = search_settle(t, e);
+	}
+	if (ok && !done)
+		ok = offline ? fail_offline(t, e) : search_settle(t, e);
+	note_progress(t);
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* Rounds until all that the aim's program chooses is measured, or time is over. */
+static bool
+search_measuring(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
+{
+	*done = false;
+	while (search_round(t, aim, done, e)) {
+		if (*done || must_stop(t))
+			return true;
+		if (!wait_for_answers(t, e))
+			return false;
+	}
+	return false;
+}
+
 bool
 tune_search(struct tune *t, struct err *e)
 {
-	bool may_measure = !t->start.options.offline && t->start.options.budget_ns > 0;
-	bool done = false;
+	const struct m_options *o = &t->start.options;
+	bool may_measure = !o->offline && o->budget_ns > 0, done;
 
 	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
@@ -332,31 +392,31 @@ tune_search(struct tune *t, struct err *e)
 	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
 	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
 	limit_solver(t, !may_measure);
-	if (may_measure && t->start.options.fusion.n && str_is(t->start.options.fusion, "full") &&
-	    !measure_incumbent(t, e))
+	if (!may_measure)
+		return search_cache(t, e);
+	if (!solve(t, AIM_PROVE, e))
 		return false;
-	for (;;) {
-		if (may_measure) {
-			if (!search_round(t, &done, e))
-				return false;
-		} else {
-			struct arena tmp = {0};
-			bool ok = solve(t, e);
+	if (o->fusion.n && str_is(o->fusion, "full") && !measure_incumbent(t, e))
+		return false;
+	if (!search_measuring(t, AIM_EXPECT, &done, e))
+		return false;
+	if (done && o->prove && !search_measuring(t, AIM_PROVE, &done, e))
+		return false;
+	if (!done || !o->prove) {
+		bool is_optimum;
+		struct arena tmp = {0};
 
-			done = ok && next_wanted(t, &tmp).done;
-			arena_fini(&tmp);
-			if (!ok)
-				return false;
-		}
-		if (done) {
-			note_progress(t);
-			return costs_drop(t, e);
-		}
-		if (!may_measure && t->start.options.offline)
-			return fail_offline(t, e);
-		if (!may_measure || must_stop(t))
+		/* what was expected to be best may be proved best all the same */
+		limit_solver(t, true);
+		is_optimum = done && solve(t, AIM_PROVE, e) && next_wanted(t, &tmp).done;
+		arena_fini(&tmp);
+		if (!is_optimum) {
+			t->progress.stop = str_of(why_settled(t, done));
 			return search_settle(t, e);
-		if (!wait_for_answers(t, e))
-			return false;
+		}
 	}
+	t->progress.stop = STR("no candidate can beat the plan");
+	t->best_measured = t->choice.cost;
+	note_progress(t);
+	return costs_drop(t, e);
 }

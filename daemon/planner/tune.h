@@ -7,7 +7,7 @@
 #ifndef KORCH_TUNE_H
 #define KORCH_TUNE_H
 
-#include "../../kernels/cost/cost.h"
+#include "../../kernels/cost/predict.h"
 #include "../../kernels/emit/emit.h"
 #include "../../proto/pipe.h"
 #include "../orchestrate/lazy.h"
@@ -17,10 +17,14 @@
 /* Schedules tried for a candidate before its cost counts as measured (D19). */
 enum { TUNE_EFFORT = 4 };
 
+/* What the search ends with: nothing unmeasured is expected to pay; nothing unmeasured can. */
+enum tune_aim { AIM_EXPECT, AIM_PROVE };
+
 /* What is known of one spec (D15).  `measured_ns` is 0 until there is a time of any effort. */
 struct spec_cost {
 	int64_t bound_ns;
 	int64_t measured_ns, spread_ns;
+	double features[PREDICT_FEATURES];
 	uint64_t samples, effort;
 	struct str schedule;     /* of the measured time */
 	enum err_code fail;      /* ERR_NONE, or why no kernel of it works */
@@ -48,6 +52,8 @@ struct tune {
 	struct arena choice_arena; /* of `choice`, renewed with it */
 	struct blp_result choice;
 	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
+	struct predict predict;    /* learned from what is measured */
+	int64_t bound_ns;          /* proven: of the last optimistic program */
 	int64_t solve_until_ns;    /* the solver ends then; 0: by counted limits alone */
 
 	struct spec_cost *cost;  /* per spec */
@@ -75,6 +81,10 @@ bool costs_take(struct tune *t, int wait_ms, struct err *e) MUST_CHECK;
 bool costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e) MUST_CHECK;
 /* The cost that the program sees while searching: measured, else bound; BLP_NEVER. */
 int64_t cost_optimistic(const struct spec_cost *c);
+/* Measured, else what is expected on the hopeful side; BLP_NEVER. */
+int64_t cost_expected(const struct tune *t, const struct spec_cost *c);
+/* Learns from what is measured now. */
+void costs_learn(struct tune *t);
 /* Names spec `s` by the ONNX nodes of its first candidate, for messages. */
 const char *spec_words(struct tune *t, uint32_t s);
 /* Tells the daemon how far the job is: at once with `now`, else a few times a second. */

@@ -43,7 +43,7 @@ static struct m_options
 options(void)
 {
 	return (struct m_options){.device = STR("fake"), .threads = 1, .budget_ns = 3600 * SECOND, .tolerance = 1e-3,
-	    .fusion = STR("full"), .effort = 1, .unplaceable_ns = 300 * SECOND};
+	    .fusion = STR("full"), .effort = 1, .prove = true, .unplaceable_ns = 300 * SECOND};
 }
 
 static uint64_t
