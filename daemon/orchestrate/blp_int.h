@@ -52,7 +52,7 @@ bool prog_schedule(
     struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t n, uint32_t *n_run, uint8_t *made);
 int64_t prog_cost_of(const struct prog *g, const uint32_t *set, uint32_t n);
 
-/* ---- the covering program (landmark.c, cover.c) ------------------------------------------- */
+/* ---- the covering program (landmark.c, separate.c, ascend.c, cover.c) ------------------------------------------- */
 struct landmarks; /* ancestors of each tensor, and the rows made so far */
 struct landmarks *landmarks_new(const struct prog *g);
 void landmarks_free(struct landmarks *m);
@@ -62,6 +62,9 @@ const uint32_t *landmarks_row(const struct landmarks *m, uint32_t row, uint32_t 
 /* Adds the rows of the nodes; then those violated by x (per kernel).  Returns how many. */
 uint32_t landmarks_add_coverage(struct landmarks *m);
 uint32_t landmarks_separate(struct landmarks *m, const double *x, bool deep, uint64_t seed);
+/* Adds rows that raise a bound whose reduced costs (per kernel; changed) these are, whatever the
+ * solution (ascend.c).  Returns how many. */
+uint32_t landmarks_ascend(struct landmarks *m, double *reduced, uint32_t max_rows);
 /* Kernels that compute each node, by node; a kernel computes about members[k] nodes. */
 const struct lists *landmarks_nodes(const struct landmarks *m, const uint32_t **members);
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FEW_ROWS = 100 };
+
 struct link { /* the rows of a kernel, newest first */
 	uint32_t row, next;
 };
@@ -295,6 +297,23 @@ make_safe(struct cover *c, struct cover_result *out)
 	}
 }
 
+/* Rows that the last solution violates; few of these mean that they move it little, and then those that
+ * gain by themselves are looked for too.  Returns how many. */
+static uint32_t
+add_rows(struct cover *c, bool deep, uint64_t seed)
+{
+	const struct prog *g = c->g;
+	uint32_t n = landmarks_separate(c->marks, c->x, deep, seed);
+
+	if (n < FEW_ROWS) {
+		for (uint32_t k = 0; k < g->n_kernels; k++)
+			c->price[k] = g->cost[k] == BLP_NEVER ? INFINITY : fmax(0, lp_cost(g, k) - c->price[k]);
+		n += landmarks_ascend(c->marks, c->price, FEW_ROWS);
+	}
+	take_rows(c);
+	return n;
+}
+
 void
 cover_solve(struct arena *a, struct cover *c, const struct blp_limits *limits, struct cover_result *out)
 {
@@ -305,14 +324,11 @@ cover_solve(struct arena *a, struct cover *c, const struct blp_limits *limits, s
 	else
 		restart(c);
 	for (uint32_t round = 1; solve_columns(c, limits) && round < limits->max_rounds; round++) {
-		uint32_t n = landmarks_separate(c->marks, c->x, deep, round);
+		uint32_t n = add_rows(c, deep, round);
 
 		if (n == 0 && deep)
 			break;
 		deep = n == 0 || (deep && n < 4);
-		if (n == 0)
-			continue;
-		take_rows(c);
 	}
 	out->pi = 0;
 	out->dual = NEW_ARRAY(a, fix, landmarks_count(c->marks));
