@@ -123,6 +123,8 @@ note_stage(struct array_use *u, const struct stage *s)
 	u->written[s->tensor] = true;
 	if (s->tensor2 != UINT32_MAX)
 		u->written[s->tensor2] = true;
+	if (s->anchor && s->anchor->k_chunk)
+		u->written[s->anchor->sums] = true;
 	for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
 		note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
 }

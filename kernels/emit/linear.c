@@ -23,9 +23,12 @@ micro_of(struct gen *g, uint32_t stage)
 	    .row_step = n->a_row,
 	    .a_vector = n->a_vector};
 
-	for (uint32_t i = 0; i < n->n_k; i++) {
+	m.adds = n->k_chunk > 0;
+	for (uint32_t i = m.adds ? n->n_k - n->k_inner - 1 : 0; i < n->n_k; i++) {
 		int64_t trip = n->k[i].extent, step = n->k[i].a_step;
 
+		if (m.adds && i == n->n_k - n->k_inner - 1)
+			trip = n->k_chunk;
 		if (m.n_loops && m.step[m.n_loops - 1] == step * trip) {
 			m.trip[m.n_loops - 1] *= trip;
 			m.step[m.n_loops - 1] = step;
@@ -117,7 +120,7 @@ put_rows(struct tiling *t)
 
 		gen_forget(g, mark);
 		gen_bind(g, n->m, NULL);
-		return arena_printf(g->a, "%s + %s", a, at);
+		return arena_printf(g->a, "%s + %s%s", a, at, t->a_more);
 	}
 	gen_line(g, "const float *row[%d];", n->mr);
 	gen_open(g, "for (k_i64 r = 0; r < h; r++)");
@@ -125,11 +128,17 @@ put_rows(struct tiling *t)
 	gen_bind(g, n->m, "m");
 	const char *at = gen_ix(g, n->a_at);
 
-	gen_line(g, "row[r] = %s + %s;", a, at);
+	gen_line(g, "row[r] = %s + %s%s;", a, at, t->a_more);
 	gen_forget(g, mark);
 	gen_bind(g, n->m, NULL);
 	gen_close(g);
 	return "row";
+}
+
+static void
+put_sums(struct tiling *t)
+{
+	gen_line(t->g, "float *restrict t = %s + m0 * %lld;", gen_tensor(t->g, t->n->sums), (long long)t->nr);
 }
 
 static void
@@ -139,11 +148,14 @@ put_call(struct tiling *t, const char *rows)
 	const struct anchor *n = t->n;
 	uint32_t mark = gen_mark(g), set = tile_heights(g, n);
 	const char *ahead = "";
-	const char *b = arena_printf(g->a, "%s + %s", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at));
+	const char *b = arena_printf(g->a, "%s + %s%s", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at), t->b_more);
 
 	if (t->m.prefetch)
 		ahead = arena_printf(g->a, ", panel == 0 ? %lld : 0", (long long)t->m.trip[0]);
-	gen_line(g, "float t[%lld] __attribute__((aligned(64)));", (long long)n->mr * t->nr);
+	if (n->k_chunk)
+		put_sums(t);
+	else
+		gen_line(g, "float t[%lld] __attribute__((aligned(64)));", (long long)n->mr * t->nr);
 	gen_open(g, "switch (h)");
 	for (int h = 1; h <= n->mr; h++)
 		if (set >> (h - 1) & 1)
@@ -260,6 +272,50 @@ open_batch(struct tiling *t, uint32_t n)
 	}
 }
 
+/* Where block kb of K begins in the row factor: text to add to an index. */
+static const char *
+block_start(struct tiling *t)
+{
+	const struct anchor *n = t->n;
+	uint32_t split = n->n_k - n->k_inner - 1;
+	int64_t below = n->k[split].extent / n->k_chunk;
+	const char *s = arena_printf(t->g->a, " + kb %% %lld * %lld", (long long)below,
+	    (long long)(n->k_chunk * n->k[split].a_step));
+
+	for (uint32_t i = split; i-- > 0; below *= n->k[i].extent)
+		s = arena_printf(t->g->a, "%s + kb / %lld %% %lld * %lld", s, (long long)below, (long long)n->k[i].extent,
+		    (long long)n->k[i].a_step);
+	return s;
+}
+
+/* All rows take a block of K before the next; then all are done. */
+static void
+put_k_blocks(struct tiling *t)
+{
+	struct gen *g = t->g;
+	const struct anchor *n = t->n;
+	int64_t products = n->k_chunk;
+
+	for (uint32_t i = n->n_k - n->k_inner; i < n->n_k; i++)
+		products *= n->k[i].extent;
+	gen_open(g, "for (k_i64 i = 0; i < n_rows * %lld; i++)", (long long)t->nr);
+	gen_line(g, "%s[i] = 0;", gen_tensor(g, n->sums));
+	gen_close(g);
+	gen_open(g, "for (k_i64 kb = 0; kb < %lld; kb++)", (long long)(n->n_k_total / products));
+	t->a_more = block_start(t);
+	t->b_more = arena_printf(g->a, " + kb * %lld", (long long)(products * t->nr));
+	open_rows(t);
+	put_call(t, put_rows(t));
+	gen_line(g, "m0 += h;");
+	gen_close(g);
+	gen_close(g);
+	open_rows(t);
+	put_sums(t);
+	put_epilogue(t);
+	gen_line(g, "m0 += h;");
+	gen_close(g);
+}
+
 void
 linear_stage(struct gen *g, const struct stage *s)
 {
@@ -268,7 +324,9 @@ linear_stage(struct gen *g, const struct stage *s)
 	    .n = s->anchor,
 	    .m = micro_of(g, (uint32_t)(s - g->p->stages)),
 	    .nr = (int64_t)s->anchor->nv * s->anchor->lanes,
-	    .row = "r"};
+	    .row = "r",
+	    .a_more = "",
+	    .b_more = ""};
 	uint32_t mark = gen_mark(g);
 
 	gen_open(g, "/* %lld rows x %lld columns, %lld products each, tiles of %d x %lld */",
@@ -286,6 +344,10 @@ linear_stage(struct gen *g, const struct stage *s)
 		put_tile(&t);
 		gen_close(g);
 		gen_line(g, "m0 += h;");
+		gen_close(g);
+	} else if (t.n->k_chunk) {
+		open_panels(&t);
+		put_k_blocks(&t);
 		gen_close(g);
 	} else {
 		open_panels(&t);

@@ -20,6 +20,7 @@ struct micro {
 	int64_t row_step;              /* 0: pointers of its own for each row */
 	bool a_vector;                 /* a has columns too: vectors of a, not one element repeated */
 	bool unroll;                   /* the innermost K loop is written out */
+	bool adds;                     /* t holds the sums so far */
 	bool prefetch;                 /* rows of the tile below are fetched ahead; needs row_step */
 };
 /* static inline void SYMBOL_hH(const float *a | const float *const *row, const float *b, float *t
@@ -33,6 +34,7 @@ struct tiling {
 	const struct anchor *n;
 	struct micro m;
 	int64_t nr;
+	const char *a_more, *b_more; /* added to where the factors begin */
 	const char *row; /* number of the tile's row that an epilogue is at */
 };
 

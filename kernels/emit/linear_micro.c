@@ -33,7 +33,10 @@ emit_accumulators(struct strbuf *sb, const struct micro *m, int rows)
 {
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < m->nv; v++)
-			sb_addf(sb, "\tkvec c%d_%d = {0};\n", r, v);
+			if (m->adds)
+				sb_addf(sb, "\tkvec c%d_%d = *(const kvec *)(t + %d);\n", r, v, (r * m->nv + v) * m->lanes);
+			else
+				sb_addf(sb, "\tkvec c%d_%d = {0};\n", r, v);
 }
 
 /* One turn of the innermost loop: nv vectors of b, and for each row either one element of a

@@ -61,6 +61,11 @@ struct anchor {
 	int64_t a_row;     /* elements between rows where that is constant, else 0 */
 	ix_id b_at;        /* first element of a panel */
 	ix_id result_at;   /* over m, panel, lane, batch */
+	/* K in blocks, each for all rows before the next, so that a block of b stays in the first cache:
+	 * the innermost k_inner axes and k_chunk turns of the one before them; k_chunk 0: all at once. */
+	int64_t k_chunk;
+	uint32_t k_inner;
+	uint32_t sums; /* tensor of the sums between blocks: rows x columns of a panel */
 	bool keeps_result; /* somebody else reads the result, so it is stored too */
 	struct anchor_epilogue epilogue[ANCHOR_EPILOGUES];
 	uint32_t n_epilogue;

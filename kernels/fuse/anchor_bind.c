@@ -250,7 +250,7 @@ panel_dims(struct binding *b, struct panel *pn, const struct stage_axis *column)
 		    b, pn, &(struct anchor_axis){.id = column->id, .extent = n->n_columns, .limit = IX_NONE});
 }
 
-static void
+void
 take_local(struct tile_prog *p, uint32_t tensor, int64_t n)
 {
 	struct tile_tensor *t = &p->tensors[tensor];
@@ -459,6 +459,7 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 	make_rows(&b);
 	bind_a(&b, column);
 	binding_guards(&b, column);
+	binding_k_blocks(&b);
 	b.n->prefetch = !before && b.n->a_row > 0 && sched_get(p->sched, KNOB_ahead, 1);
 	binding_fold(&b, pass, step + before, column);
 	binding_flatten(&b, column);

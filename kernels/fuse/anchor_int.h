@@ -34,6 +34,11 @@ bool binding_window(struct binding *b, axis_id column);
 /* Rows are flattened: the guards' indices over what the tile's loops count. */
 void binding_guards(struct binding *b, axis_id column);
 
+/* Local scratch for n floats of a tensor. */
+void take_local(struct tile_prog *p, uint32_t tensor, int64_t n);
+/* anchor_outer.c: K in blocks, where one panel of b for all of K would not stay in the first cache. */
+void binding_k_blocks(struct binding *b);
+
 /* Where stage s has too few columns for a register tile: *wide makes a tensor with more of them,
  * and s becomes the map that adds it up. */
 bool anchor_widen(struct tile_prog *p, struct stage *s, struct stage *wide);

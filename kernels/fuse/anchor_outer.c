@@ -1,5 +1,5 @@
 /* kernels/fuse/anchor_outer.c: how a pass around linear stages steps: which axes its range runs
- * over, and how many elements of the last one a step takes.
+ * over, how many elements of the last one a step takes, and blocks of K.
  *
  * The register tile wants rows and columns inside a step, so that a panel of the packed factor is
  * used by many rows while it is near: the column is never outer, and of the rows only those
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { STEP_ROWS = 2048, LEAST_ROWS = 48, LEAST_STEPS = 4 };
+enum { STEP_ROWS = 2048, LEAST_ROWS = 48, LEAST_STEPS = 4, LEAST_TILES = 4 };
 
 static bool
 is_row(const struct tile_prog *p, const struct stage *s, uint32_t k)
@@ -161,4 +161,48 @@ anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 	int64_t n = (last + block - 1) / block;
 
 	return pair_rows(p, t, (last + n - 1) / n, last);
+}
+
+/* ---- blocks of K ------------------------------------------------------------------------------ */
+static int64_t
+divisor_upto(int64_t n, int64_t most)
+{
+	for (int64_t d = MIN_OF(n, most); d > 1; d--)
+		if (n % d == 0)
+			return d;
+	return 1;
+}
+
+/* The most products of a block; 0: K stays whole. */
+static int64_t
+block_products(const struct binding *b)
+{
+	const struct anchor *n = b->n;
+	int64_t row = (int64_t)n->nv * n->lanes * 4, l1 = b->p->target->l1_bytes;
+
+	if (n->a_vector || n->n_m < (int64_t)n->mr * LEAST_TILES)
+		return 0;
+	return sched_get(b->p->sched, KNOB_kc, n->n_k_total * row > l1 * 3 ? l1 / 2 / row : 0);
+}
+
+void
+binding_k_blocks(struct binding *b)
+{
+	struct anchor *n = b->n;
+	int64_t most = block_products(b), inner = 1, nr = (int64_t)n->nv * n->lanes;
+	uint32_t k = n->n_k;
+
+	n->k_chunk = 0;
+	if (!most || n->n_k_total <= most)
+		return;
+	while (k > 0 && inner * n->k[k - 1].extent <= most)
+		inner *= n->k[--k].extent;
+	int64_t chunk = k ? divisor_upto(n->k[k - 1].extent, most / inner) : 0;
+
+	if (!chunk || chunk * inner * 4 < most) /* blocks so short would only move sums about */
+		return;
+	n->k_chunk = chunk;
+	n->k_inner = n->n_k - k;
+	n->sums = anchor_tensor(b->p, n->n_m * nr, UINT32_MAX);
+	take_local(b->p, n->sums, n->n_m * nr);
 }

@@ -177,8 +177,8 @@ propose_block(struct search *s, int64_t block, const char *more)
 static void
 propose_all(struct search *s, const struct shape_of_work *w)
 {
-	static const char *const anchored[] = {"field=1", "mr=3 field=2", "nv=1", "mr=4 nv=3", "panel=1", "ahead=0", "mr=5", "inline_flops=24",
-	    "mr=12 nv=1", "inline_flops=0"};
+	static const char *const anchored[] = {"field=1", "mr=3 field=2", "nv=1", "mr=4 nv=3", "panel=1", "ahead=0", "mr=5", "kc=0", "kc=256",
+	    "inline_flops=24", "mr=12 nv=1", "inline_flops=0"};
 	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0",
 	    "unroll_red=0", "inline_flops=64"};
 
