@@ -270,7 +270,7 @@ grow_from(struct grower *w, uint32_t v)
 }
 
 static void
-enum_block(struct grower *w, const struct identify_limits *lim)
+open_block(struct grower *w, const struct identify_limits *lim)
 {
 	w->words = (w->n_units + 63) / 64;
 	size_t rows = ck_mul((size_t)w->n_units + 1, w->words);
@@ -279,6 +279,12 @@ enum_block(struct grower *w, const struct identify_limits *lim)
 	w->near = NEW_ARRAY(w->a, uint64_t, rows);
 	w->stack = NEW_ARRAY(w->a, uint64_t, ck_mul((size_t)lim->max_nodes + 3, 5 * (size_t)w->words));
 	make_order(w);
+}
+
+static void
+enum_block(struct grower *w, const struct identify_limits *lim)
+{
+	open_block(w, lim);
 	for (uint32_t v = 0; v < w->n_units; v++)
 		grow_from(w, v);
 }
@@ -296,4 +302,163 @@ enum_sets(struct arena *a, const struct units *u, const struct identify_limits *
 		w.n_units = MIN_OF((uint32_t)BLOCK, u->n_units - w.base);
 		enum_block(&w, lim);
 	}
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------ */
+enum { PAIR_BEFORE = 1, PAIR_BEHIND = 3, PAIR_WAY = 12, PAIR_ELEMENTS = 65536 };
+/* What an anchor is, and what stands between two: more than one bit may hold. */
+enum { IS_MATMUL = 1, IS_CONV = 2, IS_POINTWISE = 4 };
+enum between { MAPS, ROWS };
+static const struct pair_row {
+	int first;
+	enum between between;
+	int second;
+} pair_rows[] = {
+#define PAIR(FIRST, BETWEEN, SECOND) {FIRST, BETWEEN, SECOND},
+#include "pair.def"
+#undef PAIR
+};
+
+static const struct node *
+anchor_of(const struct grower *w, uint32_t unit)
+{
+	const struct unit *m = unit_at(w, unit);
+
+	for (uint32_t i = 0; i < m->n_nodes; i++)
+		if (node_is_anchor(w->u->g, &w->u->g->nodes[m->nodes[i]]))
+			return &w->u->g->nodes[m->nodes[i]];
+	return NULL;
+}
+
+static int
+kind_of(const struct grower *w, const struct node *n)
+{
+	if (n->prim == PRIM_matmul)
+		return IS_MATMUL;
+	if (n->prim != PRIM_conv)
+		return 0;
+	const struct shape *k = &graph_tensor(w->u->g, n->in[1])->shape;
+
+	for (int d = 0; d + 2 < k->rank; d++)
+		if (k->dim[d] != 1)
+			return IS_CONV;
+	return IS_CONV | IS_POINTWISE;
+}
+
+/* Does a row of the table allow these two with so many reductions between them? */
+static bool
+in_table(const struct grower *w, uint32_t first, uint32_t second, uint32_t reductions)
+{
+	int a = kind_of(w, anchor_of(w, first)), b = kind_of(w, anchor_of(w, second));
+
+	for (size_t i = 0; i < COUNT_OF(pair_rows); i++)
+		if (pair_rows[i].first & a && pair_rows[i].second & b &&
+		    (pair_rows[i].between == ROWS || reductions == 0))
+			return true;
+	return false;
+}
+
+/* What the first hands on is worth keeping near. */
+static bool
+is_large(const struct grower *w, uint32_t unit)
+{
+	return shape_count(&graph_tensor(w->u->g, anchor_of(w, unit)->out[0])->shape) >= PAIR_ELEMENTS;
+}
+
+struct pair_set {
+	uint64_t *set, *before, *after; /* three rows, one after the other */
+	struct tally tally;
+};
+
+static bool
+pair_extend(const struct grower *w, struct pair_set *p, uint32_t unit)
+{
+	static const uint64_t none[BLOCK / 64];
+	struct tally t = p->tally;
+	uint64_t *next = w->stack;
+
+	memcpy(next, p->set, 3 * w->words * sizeof(*next));
+	if (!extend(w, next, next + w->words, next + 2 * w->words, none, &t, unit))
+		return false;
+	memcpy(p->set, next, 3 * w->words * sizeof(*next));
+	p->tally = t;
+	return true;
+}
+
+/* A neighbour of the set that comes before `of` or behind it, without an anchor. */
+static bool
+pair_grow(const struct grower *w, struct pair_set *p, uint32_t of, bool behind)
+{
+	EACH_BIT(i, p->set, w->words)
+		EACH_BIT(v, row(w->near, w, i), w->words) {
+			if (get(p->set, v) || unit_at(w, v)->n_anchors || !get(row(behind ? w->after : w->before, w, of), v))
+				continue;
+			if (pair_extend(w, p, v))
+				return true;
+		}
+	return false;
+}
+
+static void
+keep_pair(struct grower *w, uint32_t first, uint32_t second)
+{
+	struct pair_set p = {.set = NEW_ARRAY(w->a, uint64_t, 3 * (size_t)w->words)}, q;
+	uint64_t *copy = NEW_ARRAY(w->a, uint64_t, 3 * (size_t)w->words);
+
+	p.before = p.set + w->words;
+	p.after = p.before + w->words;
+	if (!pair_extend(w, &p, first) || !pair_extend(w, &p, second) || p.tally.anchors != 2 ||
+	    !in_table(w, first, second, p.tally.reductions))
+		return;
+	for (int i = 0; i <= PAIR_BEFORE; i++) {
+		keep(w, p.set);
+		q = p;
+		q.set = copy;
+		memcpy(copy, p.set, 3 * w->words * sizeof(*copy));
+		for (int k = 0; k < PAIR_BEHIND && pair_grow(w, &q, second, true); k++)
+			keep(w, q.set);
+		if (!pair_grow(w, &p, first, false))
+			return;
+	}
+}
+
+/* Anchors that lead to `second` over units without one, nearest first. */
+static void
+pairs_of(struct grower *w, uint32_t second)
+{
+	uint32_t way[PAIR_WAY] = {second}, n = 1;
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < unit_at(w, way[i])->n_in; k++) {
+			uint32_t t = unit_at(w, way[i])->in[k].i;
+			for (uint32_t m = w->u->maker_first[t]; m < w->u->maker_first[t + 1]; m++) {
+				uint32_t v = w->u->maker[m] - w->base, j = 0;
+				while (j < n && way[j] != v)
+					j++;
+				if (!in_block(w, w->u->maker[m]) || j < n)
+					continue;
+				if (unit_at(w, v)->n_anchors == 1 && is_large(w, v))
+					keep_pair(w, v, second);
+				else if (unit_at(w, v)->n_anchors == 0 && n < PAIR_WAY)
+					way[n++] = v;
+			}
+		}
+}
+
+void
+enum_pairs(struct arena *a, const struct units *u, const struct identify_limits *lim, struct enum_result *out)
+{
+	struct identify_limits two = *lim;
+	struct grower w = {.u = u, .lim = &two, .a = a, .out = out, .quota = lim->max_pairs, .max_units = lim->max_nodes};
+
+	*out = (struct enum_result){0};
+	two.max_anchors = 2;
+	for (w.base = 0; w.base < u->n_units && lim->max_pairs; w.base += BLOCK) {
+		w.n_units = MIN_OF((uint32_t)BLOCK, u->n_units - w.base);
+		open_block(&w, lim);
+		for (uint32_t v = 0; v < w.n_units; v++)
+			if (unit_at(&w, v)->n_anchors == 1)
+				pairs_of(&w, v);
+	}
+	out->n_dropped = w.n_found > w.quota ? w.n_found - w.quota : 0;
 }

@@ -10,7 +10,8 @@
 #include <string.h>
 
 const struct identify_limits identify_limits_default = {
-    .max_nodes = 12, .max_anchors = 1, .max_reductions = 4, .max_in = 6, .max_out = 3, .max_candidates = 20000};
+    .max_nodes = 12, .max_anchors = 1, .max_pairs = 256, .max_reductions = 4, .max_in = 6, .max_out = 3,
+    .max_candidates = 20000};
 
 enum { MAX_GRAPH_NODES = 1 << 15 };
 
@@ -135,6 +136,18 @@ add_sets(const struct finder *f, const struct units *u, const uint32_t *group, u
 	*n_dropped += r.n_dropped;
 }
 
+/* Sets with two anchors; what one kernel cannot hold is refused by the fusion module. */
+static void
+add_pairs(const struct finder *f, const struct units *u, uint32_t *n_dropped)
+{
+	struct enum_result r;
+
+	enum_pairs(f->tmp, u, f->lim, &r);
+	for (uint32_t i = 0; i < r.n_sets; i++)
+		(void)add_set(f, u, &r.sets[i]);
+	*n_dropped += r.n_dropped;
+}
+
 /* ---- operators ---------------------------------------------------------------------------------- */
 /* Nodes that the outputs need when every tensor is made by its first producer: what stands in the
  * graph without alternatives. */
@@ -229,6 +242,7 @@ identify_run(struct arena *a, const struct graph *g, enum identify_mode mode, co
 	if (ok && mode == IDENTIFY_FULL) {
 		units_make(&tmp, g, true, &joined);
 		add_sets(&f, &joined, NULL, &n_dropped);
+		add_pairs(&f, &joined, &n_dropped);
 	}
 	out->n_dropped += n_dropped;
 	collector_finish(f.c);

@@ -7,7 +7,8 @@
 struct identify_limits { /* D3; parameters, printed with the counts */
 	uint32_t max_nodes;      /* units (README.md): no views, no broadcasts that live in their
 	                          * readers; a chain of maps counts once; default 12 */
-	uint32_t max_anchors;    /* 1 */
+	uint32_t max_anchors;    /* 1, but for pairs */
+	uint32_t max_pairs;      /* sets with two anchors (pair.def): 256 */
 	uint32_t max_reductions; /* 4; windows and depthwise convolutions count */
 	uint32_t max_in, max_out; /* 6, 3 */
 	uint32_t max_candidates; /* 20,000: a member with more than four even shares of sets above it

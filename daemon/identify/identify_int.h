@@ -50,6 +50,11 @@ struct enum_result {
 void enum_sets(struct arena *a, const struct units *u, const struct identify_limits *lim,
     const uint32_t *group, struct enum_result *out);
 
+/* Sets with two anchors of pair.def: their hull, and that with up to PAIR_BEFORE units before and
+ * PAIR_BEHIND behind, one after the other; at most lim->max_pairs. */
+void enum_pairs(struct arena *a, const struct units *u, const struct identify_limits *lim,
+    struct enum_result *out);
+
 /* Candidates as they are found: no duplicates, specs shared. */
 struct collector;
 struct collector *collector_new(struct arena *a, struct arena *tmp, const struct units *u,

@@ -161,9 +161,9 @@ limits_words(struct tune *t)
 	const struct identify_limits *l = &t->front.limits;
 
 	return str_of(arena_printf(t->arena,
-	    "candidates of at most %u primitives, %u anchors, %u reductions, %u inputs, %u outputs; %u dropped, "
+	    "candidates of at most %u primitives, %u anchors (%u sets with a pair), %u reductions, %u inputs, %u outputs; %u dropped, "
 	    "%u infeasible; %llu schedules a candidate",
-	    l->max_nodes, l->max_anchors, l->max_reductions, l->max_in, l->max_out, t->front.cands.n_dropped,
+	    l->max_nodes, l->max_anchors, l->max_pairs, l->max_reductions, l->max_in, l->max_out, t->front.cands.n_dropped,
 	    t->front.cands.n_infeasible, (unsigned long long)t->effort));
 }
 

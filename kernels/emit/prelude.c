@@ -53,10 +53,11 @@ emit_cuda_prelude(struct arena *a, bool for_host)
  * No tree-pre: it splits max(x, 0) * y into a path for each side, and the vectoriser then
  * computes both.  Never -fno-thread-jumps: with it gcc 12 vectorises `inside ? x[i] : 0` under a
  * condition that does not change in the loop into the wrong side (prop/linear_test, seed 105).
+ * Short rows of sums must not be zeroed by a call of memset: no loop-distribute-patterns.
  * The limit on peeling is -O2's habit: -O3 alone takes three times as long for the same code. */
 #define BOTH \
 	"-O3", "--param=max-completely-peeled-insns=120", "-fno-math-errno", "-fno-trapping-math", \
-	    "-fno-tree-pre", "-fwrapv"
+	    "-fno-tree-pre", "-fno-tree-loop-distribute-patterns", "-fwrapv"
 #define STRICT BOTH, "-ffp-contract=off"
 #define FAST BOTH, "-fno-signed-zeros", "-ffp-contract=fast"
 

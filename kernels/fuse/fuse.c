@@ -23,11 +23,14 @@ makers_of(struct arena *a, const struct graph *g)
 	return maker;
 }
 
+enum { MOST_ANCHORS = 2 };
+
 static bool
-rules_hold(const struct spec *s, struct err *e)
+rules_hold(const struct spec *s, uint32_t *n_anchors, struct err *e)
 {
 	uint32_t anchors = 0, opaque = 0;
 
+	*n_anchors = 0;
 	if (s->g.n_nodes > SPEC_MAX_NODES)
 		return err_set(e, ERR_INFEASIBLE, "size: %u primitives; a kernel has at most %d", s->g.n_nodes,
 		    SPEC_MAX_NODES);
@@ -35,10 +38,11 @@ rules_hold(const struct spec *s, struct err *e)
 		anchors += node_is_anchor(&s->g, &s->g.nodes[i]);
 		opaque += prim_info[s->g.nodes[i].prim].class == CLASS_OPAQUE;
 	}
-	if (anchors > 1)
-		return err_set(e, ERR_INFEASIBLE, "anchors: %u heavy linear primitives; one is the most", anchors);
+	if (anchors > MOST_ANCHORS)
+		return err_set(e, ERR_INFEASIBLE, "anchors: %u heavy linear primitives; two are the most", anchors);
 	if (opaque && s->g.n_nodes > 1)
 		return err_set(e, ERR_INFEASIBLE, "opaque: such a primitive runs alone");
+	*n_anchors = anchors;
 	return true;
 }
 
@@ -47,9 +51,10 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
     struct tile_prog *out, struct err *e)
 {
 	struct lower l = {.p = out, .g = &s->g};
+	uint32_t n_anchors;
 
 	*out = (struct tile_prog){.arena = a, .spec = s, .target = t, .sched = sched, .tx = tx_make(a)};
-	if (!rules_hold(s, e))
+	if (!rules_hold(s, &n_anchors, e))
 		return false;
 	l.tx = out->tx;
 	l.tx->strict = t->strict;
@@ -112,15 +117,40 @@ surely_fits(struct arena *tmp, const struct spec *s)
 	return most_stages(tmp, &s->g) <= TILE_PASSES;
 }
 
+/* Two anchors are worth a kernel where the second takes up a step's rows of the first while they are
+ * near; with a barrier between them they may as well be two kernels. */
+static bool
+share_pass(const struct tile_prog *p, struct err *e)
+{
+	const struct stage *first = NULL;
+
+	for (uint32_t i = 0; i < p->n_stages; i++) {
+		const struct stage *s = &p->stages[i];
+
+		if (s->kind != STAGE_LINEAR || s->node == NO_NODE ||
+		    !node_is_anchor(&p->spec->g, &p->spec->g.nodes[s->node]))
+			continue;
+		if (!s->anchor)
+			return err_set(e, ERR_INFEASIBLE, "pair: a factor is in no form for the register tile");
+		if (first && (s->pass != first->pass || p->tensors[first->tensor].at == AT_SHARED))
+			return err_set(e, ERR_INFEASIBLE, "pair: the second anchor waits for all of the first");
+		first = first ? first : s;
+	}
+	return true;
+}
+
 bool
 fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e)
 {
 	struct sched sched;
 	struct tile_prog p;
+	uint32_t n_anchors;
 
 	if (!sched_read(STR(""), &sched, e))
 		bug("the empty schedule is refused");
-	if (!rules_hold(s, e))
+	if (!rules_hold(s, &n_anchors, e))
 		return false;
-	return surely_fits(tmp, s) || tile_make(tmp, s, &sched, &target_avx2, &p, e);
+	if (n_anchors < 2 && surely_fits(tmp, s))
+		return true;
+	return tile_make(tmp, s, &sched, &target_avx2, &p, e) && (n_anchors < 2 || share_pass(&p, e));
 }

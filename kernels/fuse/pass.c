@@ -414,6 +414,15 @@ write_pass(struct form *f, uint32_t q, struct err *e)
 	return true;
 }
 
+/* A packed factor that waits for nothing comes first: between two anchors it would part them. */
+static bool
+packs_operands(struct form *f, uint32_t i)
+{
+	struct stage_read *r;
+
+	return f->p->stages[i].packs && stage_reads(f->p, &f->p->stages[i], &f->tmp, &r) == 0;
+}
+
 bool
 passes_form(struct tile_prog *p, struct err *e)
 {
@@ -431,7 +440,11 @@ passes_form(struct tile_prog *p, struct err *e)
 	for (uint32_t i = 0; i < p->n_stages; i++)
 		f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
 	for (uint32_t i = 0; i < p->n_stages && ok; i++)
-		ok = place_stage(f, i, e);
+		if (packs_operands(f, i))
+			ok = place_stage(f, i, e);
+	for (uint32_t i = 0; i < p->n_stages && ok; i++)
+		if (!packs_operands(f, i))
+			ok = place_stage(f, i, e);
 	for (uint32_t q = 0; q < f->n_pass && ok; q++)
 		ok = write_pass(f, q, e);
 	p->n_passes = f->n_pass;

@@ -73,6 +73,20 @@ static const struct fused_case fused_cases[] = {
      "%0 = input f32[2,1024,32]\n%1 = input f32[2,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
      "%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[2,1024,256]\n%6 = sub %3 %5\n"
      "%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[2,1024,256]\n%10 = div %7 %9\noutput %10\n"},
+    {"pair q*k softmax v 16384x256x32", 4.0 * 16384 * 256 * 32, 45,
+     "%0 = input f32[1,16384,32]\n%1 = input f32[1,256,32]\n%12 = input f32[1,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
+     "%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[1,16384,256]\n%6 = sub %3 %5\n"
+     "%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[1,16384,256]\n%10 = div %7 %9\n"
+     "%11 = matmul %10 %12\noutput %11\n"},
+    {"first of it", 2.0 * 16384 * 256 * 32, 25,
+     "%0 = input f32[1,16384,32]\n%1 = input f32[1,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
+     "%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[1,16384,256]\n%6 = sub %3 %5\n"
+     "%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[1,16384,256]\n%10 = div %7 %9\noutput %10\n"},
+    {"second of it", 2.0 * 16384 * 256 * 32, 60,
+     "%0 = input f32[1,16384,256]\n%1 = input f32[1,256,32]\n%2 = matmul %0 %1\noutput %2\n"},
+    {"pair perceptron 16384x32x128", 4.0 * 16384 * 32 * 128, 75,
+     "%0 = input f32[16384,32]\n%1 = weight f32[32,128]\n%2 = weight f32[128,32]\n%3 = matmul %0 %1\n%4 = relu %3\n"
+     "%5 = matmul %4 %2\noutput %5\n"},
     {"fused conv1x1 128@28 silu+add", 2.0 * 784 * 128 * 128, 65,
      "%0 = input f32[1,28,28,128]\n%1 = weight f32[1,1,128,128]\n%5 = input f32[1,28,28,128]\n"
      "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"

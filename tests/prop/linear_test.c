@@ -281,7 +281,42 @@ random_conv(struct maker *m, struct err *e)
 	return node(m, PRIM_conv, 2, (tensor_id[]){t, outside(m, &w, rng_below(m->r, 4) != 0)}, &at, e);
 }
 
-/* A spec with one linear primitive; false where the dice gave an impossible one. */
+/* Another linear primitive behind the first: its rows are rows of what the first made. */
+static tensor_id
+second(struct maker *m, tensor_id y, struct err *e)
+{
+	const struct shape s = graph_tensor(m->g, y)->shape;
+	int64_t k = s.dim[s.rank - 1];
+
+	if (e->code != ERR_NONE)
+		return y;
+	if (s.rank == 4 && rng_below(m->r, 2)) {
+		struct shape w = {.rank = 4, .dim = {1, 1, k, extent(m, 40)}};
+		static const int64_t one_[2] = {1, 1}, none[2] = {0, 0};
+		struct attrs at = {0};
+
+		at_list(&at, ATTR_stride, 2, one_);
+		at_list(&at, ATTR_dilation, 2, one_);
+		at_list(&at, ATTR_ldil, 2, one_);
+		at_list(&at, ATTR_lo, 2, none);
+		at_list(&at, ATTR_hi, 2, none);
+		at_int(&at, ATTR_group, 1);
+		return node(m, PRIM_conv, 2, (tensor_id[]){y, outside(m, &w, rng_below(m->r, 3) != 0)}, &at, e);
+	}
+	struct shape w = s;
+
+	if (rng_below(m->r, 2)) {
+		y = flattened(m, y, e);
+		w.rank = 2;
+	}
+	if (w.rank < 2)
+		return y;
+	w.dim[w.rank - 2] = k;
+	w.dim[w.rank - 1] = extent(m, 40);
+	return two(m, PRIM_matmul, y, outside(m, &w, rng_below(m->r, 3) != 0), e);
+}
+
+/* A spec with one linear primitive, or two; false where the dice gave an impossible one. */
 static bool
 random_spec(struct arena *a, struct rng *r, struct spec *out)
 {
@@ -294,6 +329,10 @@ random_spec(struct arena *a, struct rng *r, struct spec *out)
 	tensor_id y = rng_below(r, 2) ? random_matmul(&m, &e) : random_conv(&m, &e);
 
 	y = chain(&m, y, false, &e);
+	if (rng_below(r, 3) == 0) {
+		y = second(&m, y, &e);
+		y = chain(&m, y, false, &e);
+	}
 	if (e.code != ERR_NONE || shape_count(&graph_tensor(&g, y)->shape) == 0)
 		return false;
 	graph_output(&g, y, NULL);

@@ -172,6 +172,18 @@ bounds_never_exceed_the_plain_counts(void **state)
 	}
 }
 
+/* What the first hands to the second stays inside; both are computed. */
+static void
+a_pair_of_anchors_counts_both_and_not_what_is_between(void **state)
+{
+	struct cost_parts p = parts_of("%0 = input f32[64,16]\n%1 = weight f32[16,128]\n%2 = weight f32[128,8]\n"
+	    "%3 = matmul %0 %1\n%4 = matmul %3 %2\noutput %4\n", NULL);
+
+	(void)state;
+	assert_true(p.flops == 2.0 * 64 * 16 * 128 + 2.0 * 64 * 128 * 8);
+	assert_true(p.bytes == 4.0 * (64 * 16 + 16 * 128 + 128 * 8 + 64 * 8));
+}
+
 int
 main(void)
 {
@@ -180,6 +192,7 @@ main(void)
 	    cmocka_unit_test(only_what_is_read_counts),
 	    cmocka_unit_test(border_taps_are_left_out),
 	    cmocka_unit_test(a_strided_convolution_reads_what_it_touches),
+	    cmocka_unit_test(a_pair_of_anchors_counts_both_and_not_what_is_between),
 	    cmocka_unit_test(levels_are_chosen_by_size),
 	    cmocka_unit_test(bounds_never_exceed_the_plain_counts),
 	};
