@@ -186,11 +186,11 @@ bind_outer(struct gen *g, const struct tile_pass *tp)
 		if (u == 0 && below == 1)
 			gen_line(g, "const k_i64 o0 = o;");
 		else if (u == 0)
-			gen_line(g, "const k_i64 o0 = o / %lld;", (long long)below);
+			gen_line(g, "const %s o0 = o / %lld;", g->index, (long long)below);
 		else if (below == 1)
-			gen_line(g, "const k_i64 %s = o %% %lld;", name, (long long)n);
+			gen_line(g, "const %s %s = o %% %lld;", g->index, name, (long long)n);
 		else
-			gen_line(g, "const k_i64 %s = o / %lld %% %lld;", name, (long long)below, (long long)n);
+			gen_line(g, "const %s %s = o / %lld %% %lld;", g->index, name, (long long)below, (long long)n);
 		gen_bind(g, tp->outer[u].id, name);
 	}
 }
@@ -206,7 +206,7 @@ pass_body(struct gen *g, const struct tile_pass *tp)
 		gen_line(g, "/* %s, once a call */", stage_words(g, &g->p->stages[tp->call[i]]));
 		gen_stage(g, &g->p->stages[tp->call[i]]);
 	}
-	gen_open(g, "for (k_i64 o = %s; o < hi; o += %s)", g->d->first, g->d->stride);
+	gen_open(g, "for (%s o = %s; o < hi; o += %s)", g->index, g->d->first, g->d->stride);
 	bind_outer(g, tp);
 	for (uint32_t i = 0; i < tp->n_row; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];

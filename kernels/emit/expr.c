@@ -219,7 +219,7 @@ gen_ix(struct gen *g, ix_id i)
 		return *slot(g, i, true);
 	const char *text = atom_text(g, &n), *name = temp(g, 'j');
 
-	gen_line(g, "const k_i64 %s = %s;", name, text);
+	gen_line(g, "const %s %s = %s;", g->index, name, text);
 	return remember(g, i, true, name);
 }
 

@@ -300,7 +300,7 @@ gen_loops(struct gen *g, struct nest *n, uint32_t level, uint32_t end, nest_fn *
 		const char *to = loop_to(g, part);
 		uint32_t mark = gen_mark(g);
 
-		gen_open(g, "for (k_i64 %s = %s; %s < %s; %s++)", name, from, name, to, name);
+		gen_open(g, "for (%s %s = %s; %s < %s; %s++)", g->index, name, from, name, to, name);
 		gen_bind(g, part, name);
 		gen_loops(g, &m, level + 1, end, then, self);
 		gen_close(g);

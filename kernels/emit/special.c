@@ -107,11 +107,11 @@ scan_inside(struct gen *g, struct nest *n, void *self)
 	uint32_t mark = gen_mark(g);
 
 	gen_line(g, "%s %s = 0;", gen_type(g, s->acc), sum);
-	gen_open(g, "for (k_i64 %s_n = 0; %s_n < %lld; %s_n++)", k, k, (long long)extent, k);
+	gen_open(g, "for (%s %s_n = 0; %s_n < %lld; %s_n++)", g->index, k, k, (long long)extent, k);
 	if (reverse)
-		gen_line(g, "const k_i64 %s = %lld - %s_n;", k, (long long)extent - 1, k);
+		gen_line(g, "const %s %s = %lld - %s_n;", g->index, k, (long long)extent - 1, k);
 	else
-		gen_line(g, "const k_i64 %s = %s_n;", k, k);
+		gen_line(g, "const %s %s = %s_n;", g->index, k, k);
 	if (s->n_red)
 		gen_bind(g, s->axis[s->n_par].id, k);
 	const char *v = gen_ex(g, n->ex[0]), *arg[1] = {sum};
@@ -200,7 +200,7 @@ topk_inside(struct gen *g, struct nest *n, void *self)
 	struct nest m = *n;
 	uint32_t mark = gen_mark(g);
 
-	gen_line(g, "const k_i64 base = %s;", gen_ix(g, n->ix[0]));
+	gen_line(g, "const %s base = %s;", g->index, gen_ix(g, n->ix[0]));
 	gen_line(g, "k_i64 n_in = 0;");
 	red_nest(p->s, &m);
 	if (m.n == 0)

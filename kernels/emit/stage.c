@@ -147,8 +147,8 @@ lane_steps(struct gen *g, struct nest *n, struct reduction *r, const char *base,
 	const char *l = arena_printf(g->a, "n%u", g->n_loop++), *i = arena_printf(g->a, "i%u", g->n_loop++);
 	uint32_t mark = gen_mark(g);
 
-	gen_open(g, "for (k_i64 %s = 0; %s < %s; %s++)", l, l, count, l);
-	gen_line(g, "const k_i64 %s = %s + %s;", i, base, l);
+	gen_open(g, "for (%s %s = 0; %s < %s; %s++)", g->index, l, l, count, l);
+	gen_line(g, "const %s %s = %s + %s;", g->index, i, base, l);
 	gen_bind(g, r->lane_axis, i);
 	if (r->map) {
 		const char *v = gen_ex(g, n->ex[1]);
@@ -171,7 +171,7 @@ lanes_over(struct gen *g, struct nest *n, struct reduction *r)
 		lane_steps(g, n, r, arena_printf(g->a, "%lld", (long long)lo), arena_printf(g->a, "%lld", (long long)r->lanes));
 	} else if (whole) {
 		const char *k = arena_printf(g->a, "k%u", g->n_loop++);
-		gen_open(g, "for (k_i64 %s = %lld; %s < %lld; %s += %lld)", k, (long long)lo, k, (long long)(lo + whole),
+		gen_open(g, "for (%s %s = %lld; %s < %lld; %s += %lld)", g->index, k, (long long)lo, k, (long long)(lo + whole),
 		    k, (long long)r->lanes);
 		lane_steps(g, n, r, k, arena_printf(g->a, "%lld", (long long)r->lanes));
 		gen_close(g);
@@ -211,7 +211,7 @@ fold_lanes(struct gen *g, const struct reduction *r)
 		const char *arg[2] = {arena_printf(g->a, "%s[%s]", r->name, l),
 		    arena_printf(g->a, "%s[%s + %lld]", r->name, l, (long long)h)};
 
-		gen_open(g, "for (k_i64 %s = 0; %s < %lld; %s++)", l, l, (long long)h, l);
+		gen_open(g, "for (%s %s = 0; %s < %lld; %s++)", g->index, l, l, (long long)h, l);
 		gen_line(g, "%s = %s;", arg[0], gen_map_text(g, r->join, r->acc, r->acc, r->acc, arg));
 		gen_close(g);
 	}
@@ -223,7 +223,7 @@ declare_accumulators(struct gen *g, const struct reduction *r)
 	const char *l = arena_printf(g->a, "n%u", g->n_loop++);
 
 	gen_line(g, "%s %s[%lld];", gen_type(g, r->acc), r->name, (long long)r->lanes);
-	gen_open(g, "for (k_i64 %s = 0; %s < %lld; %s++)", l, l, (long long)r->lanes, l);
+	gen_open(g, "for (%s %s = 0; %s < %lld; %s++)", g->index, l, l, (long long)r->lanes, l);
 	gen_line(g, "%s[%s] = %s;", r->name, l, identity_text(g, r->join, r->acc));
 	gen_close(g);
 }
@@ -263,8 +263,8 @@ across_lane(struct gen *g, struct nest *n, void *self)
 	const char *i = arena_printf(g->a, "i%u", g->n_loop++), *l = arena_printf(g->a, "n%u", g->n_loop++);
 	uint32_t mark = gen_mark(g);
 
-	gen_open(g, "for (k_i64 %s = 0; %s < %s; %s++)", l, l, r->lane, l);
-	gen_line(g, "const k_i64 %s = %s_at + %s;", i, r->name, l);
+	gen_open(g, "for (%s %s = 0; %s < %s; %s++)", g->index, l, l, r->lane, l);
+	gen_line(g, "const %s %s = %s_at + %s;", g->index, i, r->name, l);
 	gen_bind(g, r->lane_axis, i);
 	accumulate(g, r, n->ex[0], l);
 	gen_bind(g, r->lane_axis, NULL);
@@ -279,8 +279,8 @@ across_store(struct gen *g, struct nest *n, struct reduction *r)
 	enum dtype t = g->p->tensors[r->s->tensor].type;
 	uint32_t mark = gen_mark(g);
 
-	gen_open(g, "for (k_i64 %s = 0; %s < %s; %s++)", l, l, r->lane, l);
-	gen_line(g, "const k_i64 %s = %s_at + %s;", i, r->name, l);
+	gen_open(g, "for (%s %s = 0; %s < %s; %s++)", g->index, l, l, r->lane, l);
+	gen_line(g, "const %s %s = %s_at + %s;", g->index, i, r->name, l);
 	gen_bind(g, r->lane_axis, i);
 	gen_store(g, r->s->tensor, n->ix[0], cast_text(g, r->acc, t, arena_printf(g->a, "%s[%s]", r->name, l)));
 	gen_bind(g, r->lane_axis, NULL);
@@ -298,7 +298,7 @@ across_chunk(struct gen *g, struct nest *n, struct reduction *r, const char *at,
 
 	r->name = arena_printf(g->a, "acc%u", g->n_loop++);
 	r->lane = count;
-	gen_line(g, "const k_i64 %s_at = %s;", r->name, at);
+	gen_line(g, "const %s %s_at = %s;", g->index, r->name, at);
 	declare_accumulators(g, r);
 	m.n = 0;
 	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
@@ -325,7 +325,7 @@ across_inside(struct gen *g, struct nest *n, void *self)
 	const char *c = arena_printf(g->a, "c%u", g->n_loop++);
 
 	if (extent < 0 || tail == 0) {
-		gen_open(g, "for (k_i64 %s = %s; %s < %s; %s += %lld)", c, from, c, to, c, (long long)r->lanes);
+		gen_open(g, "for (%s %s = %s; %s < %s; %s += %lld)", g->index, c, from, c, to, c, (long long)r->lanes);
 		across_chunk(g, n, r, c, extent < 0 ? arena_printf(g->a, "k_least(%lld, %s - %s)", (long long)r->lanes, to, c)
 						    : arena_printf(g->a, "%lld", (long long)r->lanes));
 		gen_close(g);
@@ -333,7 +333,7 @@ across_inside(struct gen *g, struct nest *n, void *self)
 		return;
 	}
 	if (extent > r->lanes) {
-		gen_open(g, "for (k_i64 %s = %s; %s + %lld <= %s; %s += %lld)", c, from, c, (long long)r->lanes, to, c,
+		gen_open(g, "for (%s %s = %s; %s + %lld <= %s; %s += %lld)", g->index, c, from, c, (long long)r->lanes, to, c,
 		    (long long)r->lanes);
 		across_chunk(g, n, r, c, arena_printf(g->a, "%lld", (long long)r->lanes));
 		gen_close(g);
