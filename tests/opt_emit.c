@@ -23,7 +23,8 @@ read_spec(struct opt_call *c, struct spec *s, struct err *e)
 static struct target
 target_of(const struct opt_call *c)
 {
-	struct target t = str_is(str_of(opt_arg(c, "--target", "avx2")), "sse42") ? target_sse42 : target_avx2;
+	const struct str name = str_of(opt_arg(c, "--target", "avx2"));
+	struct target t = str_is(name, "sse42") ? target_sse42 : str_is(name, "cuda") ? target_cuda : target_avx2;
 
 	t.strict = opt_arg(c, "--strict", NULL) != NULL;
 	return t;
@@ -51,11 +52,16 @@ opt_emit(struct opt_call *c, struct err *e)
 	struct kernel_code k;
 	struct spec s;
 
-	if (!read_spec(c, &s, e) || !emit_c(c->a, &s, str_of(opt_arg(c, "--schedule", "")), &t, "k", &k, e))
+	struct str schedule = str_of(opt_arg(c, "--schedule", ""));
+
+	if (!read_spec(c, &s, e))
+		return false;
+	if (!(t.is_cuda ? emit_cuda(c->a, &s, schedule, &t, "k", &k, e) : emit_c(c->a, &s, schedule, &t, "k", &k, e)))
 		return false;
 	sb_add(c->out, k.text);
 	for (uint32_t i = 0; i < k.n_passes; i++)
-		sb_addf(c->out, "# pass %u range %lld\n", i, (long long)k.range[i]);
+		sb_addf(c->out, "# pass %u range %lld%s\n", i, (long long)k.range[i],
+		    t.is_cuda ? arena_printf(c->a, " grid %u block %u", k.launch[i].grid[0], k.launch[i].block[0]) : "");
 	sb_addf(c->out, "# shared %zu local %zu packs %u\n", k.shared_bytes, k.local_bytes, k.n_packs);
 	return true;
 }

@@ -22,22 +22,29 @@ struct pack {
  * of the kernel (64-byte aligned, content undefined), `local` one per thread.
  * buf: the spec's operands in order (packed ones in packed form), then its results.
  * No allocation, no globals, results do not overlap operands. */
+struct launch {
+	uint32_t grid[3], block[3];
+	size_t smem; /* dynamic shared memory, bytes */
+};
 struct kernel_code {
 	struct str text;                  /* needs the prelude once per file */
 	uint32_t n_passes;
 	int64_t range[KERNEL_MAX_PASSES];
 	size_t shared_bytes, local_bytes;
+	struct launch launch[KERNEL_MAX_PASSES]; /* CUDA */
 	struct pack *packs;
 	uint32_t n_packs;
 };
 /* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
 bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
-/* The same as CUDA C: a pass is a grid of any size, thread i takes steps lo + i, lo + i + threads,
- * ...; `local` is scratch of local_bytes for each thread.  A first form: right, not fast. */
-bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const char *symbol,
-    struct kernel_code *out, struct err *e) MUST_CHECK;
-/* What CUDA text stands on; for the host: the shim that runs it in C, as one thread. */
+/* The same as CUDA C.  Pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` with launch[I]; buf is an
+ * array of device pointers in device memory, `local` has local_bytes for each block of the grid,
+ * lo = 0 and hi = range[I] (points, steps or tiles, shared out over any grid in one dimension). */
+bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
+/* What CUDA text stands on.  For the host: the shim that runs the same text in C, a coroutine a
+ * thread; its kk_run (prelude_host.inc) starts a pass. */
 struct str emit_cuda_prelude(struct arena *a, bool for_host);
 /* Declarations and scalar helpers that generated C needs; no #include in it. */
 struct str emit_c_prelude(struct arena *a, const struct target *t);

@@ -98,19 +98,14 @@ tables(struct gen *g)
 }
 
 /* ---- a pass ---------------------------------------------------------------------------------------------- */
-struct array_use {
-	struct gen *g;
-	bool *read, *written;
-};
-
 static void
 note_read(void *self, const struct ex *read)
 {
 	((struct array_use *)self)->read[read->tensor] = true;
 }
 
-static void
-note_stage(struct array_use *u, const struct stage *s)
+void
+gen_note_stage(struct array_use *u, const struct stage *s)
 {
 	struct tx *x = u->g->tx;
 	const ex_id all[] = {s->body, s->init};
@@ -126,15 +121,7 @@ note_stage(struct array_use *u, const struct stage *s)
 	if (s->anchor && s->anchor->k_chunk)
 		u->written[s->anchor->sums] = true;
 	for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
-		note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
-}
-
-static const char *
-local_text(struct gen *g)
-{
-	if (!*g->d->local_end)
-		return g->d->local;
-	return arena_printf(g->a, "%s%zu%s", g->d->local, g->p->local_bytes, g->d->local_end);
+		gen_note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
 }
 
 /* The arrays that the pass touches, as parameters of its body, or as what they are called with.
@@ -155,13 +142,13 @@ arrays(struct gen *g, const struct array_use *u, bool call)
 		else if (x->at == AT_OPERAND || x->at == AT_RESULT)
 			gen_line(g, "(%s%s *)buf[%u],", is_const, type, x->index + (x->at == AT_RESULT ? n_in : 0));
 		else
-			gen_line(g, "(%s%s *)(%s + %zu),", is_const, type, x->at == AT_SHARED ? "shared" : local_text(g), x->offset);
+			gen_line(g, "(%s%s *)(%s + %zu),", is_const, type, x->at == AT_SHARED ? "shared" : "local", x->offset);
 	}
 	gen_line(g, call ? "lo, hi);" : "k_i64 lo, k_i64 hi)");
 }
 
-static const char *
-stage_words(struct gen *g, const struct stage *s)
+const char *
+gen_stage_words(struct gen *g, const struct stage *s)
 {
 	if (s->node == NO_NODE && s->packs)
 		return "a factor, packed by columns";
@@ -171,8 +158,8 @@ stage_words(struct gen *g, const struct stage *s)
 }
 
 /* o counts the range; the outer axes are its digits. */
-static void
-bind_outer(struct gen *g, const struct tile_pass *tp)
+void
+gen_bind_outer(struct gen *g, const struct tile_pass *tp)
 {
 	int64_t below = tp->range;
 
@@ -184,7 +171,7 @@ bind_outer(struct gen *g, const struct tile_pass *tp)
 		if (n == 1)
 			continue;
 		if (u == 0 && below == 1)
-			gen_line(g, "const k_i64 o0 = o;");
+			gen_line(g, "const %s o0 = o;", g->index);
 		else if (u == 0)
 			gen_line(g, "const %s o0 = o / %lld;", g->index, (long long)below);
 		else if (below == 1)
@@ -203,17 +190,17 @@ pass_body(struct gen *g, const struct tile_pass *tp)
 	gen_line(g, "{");
 	g->depth++;
 	for (uint32_t i = 0; i < tp->n_call; i++) {
-		gen_line(g, "/* %s, once a call */", stage_words(g, &g->p->stages[tp->call[i]]));
+		gen_line(g, "/* %s, once a call */", gen_stage_words(g, &g->p->stages[tp->call[i]]));
 		gen_stage(g, &g->p->stages[tp->call[i]]);
 	}
-	gen_open(g, "for (%s o = %s; o < hi; o += %s)", g->index, g->d->first, g->d->stride);
-	bind_outer(g, tp);
+	gen_open(g, "for (%s o = lo; o < hi; o += 1)", g->index);
+	gen_bind_outer(g, tp);
 	for (uint32_t i = 0; i < tp->n_row; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];
 
-		gen_line(g, "/* %s */", stage_words(g, s));
+		gen_line(g, "/* %s */", gen_stage_words(g, s));
 		if (i + 1 < tp->n_row && gen_map_reduce(g, s, &g->p->stages[tp->row[i + 1]]))
-			gen_line(g, "/* and %s */", stage_words(g, &g->p->stages[tp->row[++i]]));
+			gen_line(g, "/* and %s */", gen_stage_words(g, &g->p->stages[tp->row[++i]]));
 		else
 			gen_stage(g, s);
 	}
@@ -230,9 +217,9 @@ pass(struct gen *g, uint32_t q)
 	    .written = NEW_ARRAY(g->a, bool, g->p->n_tensors)};
 
 	for (uint32_t i = 0; i < tp->n_call; i++)
-		note_stage(&u, &g->p->stages[tp->call[i]]);
+		gen_note_stage(&u, &g->p->stages[tp->call[i]]);
 	for (uint32_t i = 0; i < tp->n_row; i++)
-		note_stage(&u, &g->p->stages[tp->row[i]]);
+		gen_note_stage(&u, &g->p->stages[tp->row[i]]);
 	gen_line(g, "%s", "");
 	gen_line(g, "%s", g->d->body);
 	gen_line(g, "%s_b%u(", g->symbol, q);
@@ -274,6 +261,16 @@ packs(struct arena *a, const struct tile_prog *p, struct kernel_code *out)
 	}
 }
 
+/* Do 32 bits count every element? */
+static bool
+is_small(const struct tile_prog *p)
+{
+	for (uint32_t t = 0; t < p->n_tensors; t++)
+		if (p->tensors[t].count >= INT32_MAX / 2)
+			return false;
+	return true;
+}
+
 static bool
 emit(struct gen *g, const struct spec *s, struct str schedule, const struct target *t, struct kernel_code *out,
     struct err *e)
@@ -287,19 +284,25 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 	g->p = p;
 	g->tx = p->tx;
 	g->copies = 1;
+	g->index = t->is_cuda && is_small(p) ? "int" : "k_i64";
 	sb_init(&g->sb, g->a);
 	head_comment(g, s, schedule);
 	tables(g);
 	linear_tiles(g);
-	for (uint32_t q = 0; q < p->n_passes; q++)
-		pass(g, q);
+	for (uint32_t q = 0; q < p->n_passes; q++) {
+		if (t->is_cuda)
+			cuda_pass(g, q, out);
+		else
+			pass(g, q);
+	}
 	out->text = sb_str(&g->sb);
 	out->n_passes = p->n_passes;
-	for (uint32_t q = 0; q < p->n_passes; q++)
+	for (uint32_t q = 0; q < p->n_passes && !t->is_cuda; q++)
 		out->range[q] = p->pass[q].range;
 	packs(g->a, p, out);
 	out->shared_bytes = p->shared_bytes;
-	out->local_bytes = p->local_bytes;
+	if (!t->is_cuda)
+		out->local_bytes = p->local_bytes;
 	return true;
 }
 
@@ -313,10 +316,10 @@ emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct 
 }
 
 bool
-emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const char *symbol, struct kernel_code *out,
-    struct err *e)
+emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const struct target *t, const char *symbol,
+    struct kernel_code *out, struct err *e)
 {
 	struct gen g = {.a = a, .d = &dialect_cuda, .symbol = symbol};
 
-	return emit(&g, s, schedule, &target_cuda, out, e);
+	return emit(&g, s, schedule, t, out, e);
 }

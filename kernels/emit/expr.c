@@ -63,6 +63,8 @@ gen_tensor(struct gen *g, uint32_t tensor)
 {
 	const struct tile_tensor *t = &g->p->tensors[tensor];
 
+	if (g->cuda && g->cuda->home[tensor])
+		return g->cuda->home[tensor];
 	switch (t->at) {
 	case AT_OPERAND:
 		return arena_printf(g->a, "x%u", t->index);

@@ -20,6 +20,22 @@ struct gen_name {
 	const char *was;
 };
 enum { GEN_SCRATCH = 16 };
+struct array_use {
+	struct gen *g;
+	bool *read, *written; /* of each tile tensor */
+};
+/* A pass on a GPU (emit_cuda.c). */
+enum cuda_kind {
+	CUDA_POINT, /* a thread takes a step of the range: one point of every stage */
+	CUDA_TEAM,  /* a block takes a step, its threads share the stages' loops */
+	CUDA_TILE,  /* a block takes a tile of a linear stage; steps behind it are its epilogue */
+};
+struct cuda_pass {
+	enum cuda_kind kind;
+	int threads;      /* of a block */
+	bool team;        /* now: the block's threads are at the same stage together */
+	const char **home; /* of each tile tensor: its array's name where it is no parameter */
+};
 struct gen {
 	struct arena *a;
 	struct strbuf sb;
@@ -27,6 +43,8 @@ struct gen {
 	struct tx *tx;
 	const struct dialect *d;
 	const char *symbol;
+	const char *index; /* type of loop counters and of flat indices */
+	struct cuda_pass *cuda; /* NULL: a CPU */
 	int depth; /* of indentation */
 	uint32_t n_temp, n_loop;
 	const char **axis_name; /* of bound axes; NULL: not bound */
@@ -96,6 +114,30 @@ const char *loop_from(struct gen *g, axis_id a);
 const char *loop_to(struct gen *g, axis_id a);
 /* Extent when it is the same in every step; else -1. */
 int64_t loop_extent(const struct gen *g, axis_id a);
+
+/* The stage's loops over what it makes, all of n->axis; a block's threads share them out. */
+void gen_par(struct gen *g, struct nest *n, nest_fn *then, void *self);
+
+/* emit_c.c: what kernels of both dialects are put together from. */
+void gen_note_stage(struct array_use *u, const struct stage *s);
+const char *gen_stage_words(struct gen *g, const struct stage *s);
+void gen_bind_outer(struct gen *g, const struct tile_pass *tp);
+
+/* What a reduction joins by, what it begins with, and values on the way. */
+enum prim gen_joiner(enum prim p);
+const char *gen_identity(struct gen *g, enum prim join, enum dtype t);
+const char *gen_cast(struct gen *g, enum dtype from, enum dtype to, const char *v);
+
+/* emit_cuda.c, cuda_team.c, cuda_tile.c: passes on a GPU. */
+void cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out);
+/* Names for the axes: the digits of `flat`, the last axis fastest. */
+void cuda_digits(struct gen *g, const axis_id *axis, const int64_t *extent, uint32_t n, const char *flat);
+/* A reduction of which several threads take parts; false: each thread can do its own. */
+bool cuda_reduce(struct gen *g, const struct stage *s);
+bool cuda_can_tile(struct gen *g, const struct tile_pass *tp);
+void cuda_tile(struct gen *g, const struct tile_pass *tp);
+/* Tiles of the pass. */
+int64_t cuda_tile_range(struct gen *g, const struct tile_pass *tp);
 
 /* One stage at its place. */
 void gen_stage(struct gen *g, const struct stage *s);

@@ -201,7 +201,7 @@ nest_cuts(struct gen *g, const struct nest *n, axis_id a, int64_t cut[NEST_CUTS 
 		if (n->ex[k] != EX_NONE)
 			find_cuts(&c, n->ex[k]);
 	arena_fini(&tmp);
-	if (c.full || g->copies * (c.n + 1) > MOST_COPIES)
+	if (g->cuda || c.full || g->copies * (c.n + 1) > MOST_COPIES)
 		c.n = 0;
 	cut[0] = c.lo;
 	memcpy(&cut[1], c.at, sizeof(c.at[0]) * (size_t)c.n);
@@ -310,6 +310,32 @@ gen_loops(struct gen *g, struct nest *n, uint32_t level, uint32_t end, nest_fn *
 	g->copies = copies;
 }
 
+void
+gen_par(struct gen *g, struct nest *n, nest_fn *then, void *self)
+{
+	int64_t extent[NEST_AXES], count = 1;
+	uint32_t mark = gen_mark(g);
+
+	if (!g->cuda || !g->cuda->team) {
+		gen_loops(g, n, 0, n->n, then, self);
+		return;
+	}
+	for (uint32_t k = 0; k < n->n; k++) {
+		extent[k] = loop_extent(g, n->axis[k]);
+		count *= extent[k];
+	}
+	hoist_all(g, n);
+	const char *t = arena_printf(g->a, "t%u", g->n_loop++);
+
+	gen_open(g, "for (%s %s = K_TID; %s < %lld; %s += %d)", g->index, t, t, (long long)count, t, g->cuda->threads);
+	cuda_digits(g, n->axis, extent, n->n, t);
+	then(g, n, self);
+	gen_close(g);
+	for (uint32_t k = 0; k < n->n; k++)
+		gen_bind(g, n->axis[k], NULL);
+	gen_forget(g, mark);
+}
+
 /* The k-th outer axis, then the next ones. */
 static void
 outer_part(struct gen *g, struct nest *n, uint32_t u, nest_fn *then, void *self)
@@ -322,7 +348,7 @@ outer_part(struct gen *g, struct nest *n, uint32_t u, nest_fn *then, void *self)
 		return;
 	}
 	axis_id a = tp->outer[u].id;
-	int parts = loop_extent(g, a) > 1 ? nest_cuts(g, n, a, cut) : 1, copies = g->copies;
+	int parts = !g->cuda && loop_extent(g, a) > 1 ? nest_cuts(g, n, a, cut) : 1, copies = g->copies;
 
 	if (parts == 1) {
 		outer_part(g, n, u + 1, then, self);

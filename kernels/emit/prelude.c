@@ -23,16 +23,19 @@ static const char *const cuda_prelude[] = {
 #include "prelude_cuda.inc"
 };
 
-/* One thread in C: the text's own words, so that it runs where there is no GPU. */
-static const char host_shim[] =
-    "#define K_KERNEL void\n"
-    "#define K_DEVICE static\n"
-    "#define K_TABLE static\n"
-    "#define K_INFINITY __builtin_inff()\n"
-    "#define K_NAN __builtin_nanf(\"\")\n"
-    "#define K_NO_VECTORS\n"
-    "static long k_thread(void) { return 0; }\n"
-    "static long k_threads(void) { return 1; }\n";
+static const char *const host_prelude[] = {
+#include "prelude_host.inc"
+};
+static const char *const host_mma[] = {
+#include "prelude_host_mma.inc"
+};
+
+static void
+add_lines(struct strbuf *sb, const char *const *line, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		sb_addz(sb, line[i]);
+}
 
 struct str
 emit_cuda_prelude(struct arena *a, bool for_host)
@@ -41,11 +44,12 @@ emit_cuda_prelude(struct arena *a, bool for_host)
 
 	sb_init(&sb, a);
 	if (for_host)
-		sb_addz(&sb, host_shim);
-	for (size_t i = 0; i < COUNT_OF(cuda_prelude) && !for_host; i++)
-		sb_addz(&sb, cuda_prelude[i]);
-	for (size_t i = 0; i < COUNT_OF(prelude); i++)
-		sb_addz(&sb, prelude[i]);
+		add_lines(&sb, host_prelude, COUNT_OF(host_prelude));
+	else
+		add_lines(&sb, cuda_prelude, COUNT_OF(cuda_prelude));
+	add_lines(&sb, prelude, COUNT_OF(prelude));
+	if (for_host)
+		add_lines(&sb, host_mma, COUNT_OF(host_mma));
 	return sb_str(&sb);
 }
 

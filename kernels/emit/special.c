@@ -81,7 +81,7 @@ arg_inside(struct gen *g, struct nest *n, void *self)
 static void
 arg_loops(struct gen *g, struct nest *n, void *self)
 {
-	gen_loops(g, n, 0, n->n, arg_inside, self);
+	gen_par(g, n, arg_inside, self);
 }
 
 void
@@ -131,7 +131,7 @@ scan_inside(struct gen *g, struct nest *n, void *self)
 static void
 scan_loops(struct gen *g, struct nest *n, void *self)
 {
-	gen_loops(g, n, 0, n->n, scan_inside, self);
+	gen_par(g, n, scan_inside, self);
 }
 
 void
@@ -214,7 +214,7 @@ topk_inside(struct gen *g, struct nest *n, void *self)
 static void
 topk_loops(struct gen *g, struct nest *n, void *self)
 {
-	gen_loops(g, n, 0, n->n, topk_inside, self);
+	gen_par(g, n, topk_inside, self);
 }
 
 void
@@ -262,11 +262,17 @@ gen_scatter(struct gen *g, const struct stage *s)
 	n.ix[0] = ix_axis(g->tx, s->init_axis);
 	n.axis[0] = s->init_axis;
 	n.n = 1;
-	gen_loops(g, &n, 0, 1, scatter_copy, &p);
+	gen_par(g, &n, scatter_copy, &p);
 	if (s->n_update == 0)
 		return;
+	if (g->cuda) { /* updates run in order: on one thread */
+		gen_line(g, "K_BARRIER();");
+		gen_open(g, "if (K_TID == 0)");
+	}
 	n = nest_of(g, s);
 	n.ix[0] = s->target;
 	red_nest(s, &n);
 	gen_loops(g, &n, 0, n.n, scatter_update, &p);
+	if (g->cuda)
+		gen_close(g);
 }

@@ -47,7 +47,7 @@ map_inside(struct gen *g, struct nest *n, void *self)
 static void
 map_loops(struct gen *g, struct nest *n, void *self)
 {
-	gen_loops(g, n, 0, n->n, map_inside, self);
+	gen_par(g, n, map_inside, self);
 }
 
 static void
@@ -75,8 +75,8 @@ struct reduction {
 	const struct stage *map; /* made in the same loop: its element is nest.ex[1], its place nest.ix[1] */
 };
 
-static enum prim
-joiner(enum prim p)
+enum prim
+gen_joiner(enum prim p)
 {
 	switch ((int)p) {
 	case PRIM_rmax:
@@ -91,8 +91,8 @@ joiner(enum prim p)
 	}
 }
 
-static const char *
-identity_text(struct gen *g, enum prim join, enum dtype t)
+const char *
+gen_identity(struct gen *g, enum prim join, enum dtype t)
 {
 	struct ex c = {.kind = EX_CONST, .type = t};
 	int bits = (int)dtype_size(t) * 8;
@@ -115,8 +115,8 @@ identity_text(struct gen *g, enum prim join, enum dtype t)
 	return gen_const(g, &c);
 }
 
-static const char *
-cast_text(struct gen *g, enum dtype from, enum dtype to, const char *v)
+const char *
+gen_cast(struct gen *g, enum dtype from, enum dtype to, const char *v)
 {
 	return from == to ? v : gen_map_text(g, PRIM_cast, to, from, from, &v);
 }
@@ -124,7 +124,7 @@ cast_text(struct gen *g, enum dtype from, enum dtype to, const char *v)
 static void
 accumulate(struct gen *g, const struct reduction *r, ex_id e, const char *at)
 {
-	const char *v = cast_text(g, ex_get(g->tx, e)->type, r->acc, gen_ex(g, e));
+	const char *v = gen_cast(g, ex_get(g->tx, e)->type, r->acc, gen_ex(g, e));
 	const char *cell = arena_printf(g->a, "%s[%s]", r->name, at), *arg[2] = {cell, v};
 
 	gen_line(g, "%s = %s;", cell, gen_map_text(g, r->join, r->acc, r->acc, r->acc, arg));
@@ -201,7 +201,7 @@ lanes_inside(struct gen *g, struct nest *n, void *self)
 static void
 fold_lanes(struct gen *g, const struct reduction *r)
 {
-	if (r->acc == DT_f32 && r->lanes >= 8 && r->lanes <= 64 && !g->p->target->is_cuda) {
+	if (r->acc == DT_f32 && r->lanes >= 8 && r->lanes <= 64) {
 		gen_line(g, "%s[0] = k_fold_%s_f32(%s, %lld);", r->name, prim_info[r->join].name, r->name,
 		    (long long)r->lanes);
 		return;
@@ -224,7 +224,7 @@ declare_accumulators(struct gen *g, const struct reduction *r)
 
 	gen_line(g, "%s %s[%lld];", gen_type(g, r->acc), r->name, (long long)r->lanes);
 	gen_open(g, "for (%s %s = 0; %s < %lld; %s++)", g->index, l, l, (long long)r->lanes, l);
-	gen_line(g, "%s[%s] = %s;", r->name, l, identity_text(g, r->join, r->acc));
+	gen_line(g, "%s[%s] = %s;", r->name, l, gen_identity(g, r->join, r->acc));
 	gen_close(g);
 }
 
@@ -245,14 +245,14 @@ along_inside(struct gen *g, struct nest *n, void *self)
 			m.axis[m.n++] = s->axis[k].id;
 	gen_loops(g, &m, 0, m.n, lanes_inside, r);
 	fold_lanes(g, r);
-	gen_store(g, s->tensor, n->ix[0], cast_text(g, r->acc, t, arena_printf(g->a, "%s[0]", r->name)));
+	gen_store(g, s->tensor, n->ix[0], gen_cast(g, r->acc, t, arena_printf(g->a, "%s[0]", r->name)));
 	gen_forget(g, mark);
 }
 
 static void
 along_loops(struct gen *g, struct nest *n, void *self)
 {
-	gen_loops(g, n, 0, n->n, along_inside, self);
+	gen_par(g, n, along_inside, self);
 }
 
 /* ---- across memory: a row of sums ------------------------------------------------------------------------ */
@@ -282,7 +282,7 @@ across_store(struct gen *g, struct nest *n, struct reduction *r)
 	gen_open(g, "for (%s %s = 0; %s < %s; %s++)", g->index, l, l, r->lane, l);
 	gen_line(g, "const %s %s = %s_at + %s;", g->index, i, r->name, l);
 	gen_bind(g, r->lane_axis, i);
-	gen_store(g, r->s->tensor, n->ix[0], cast_text(g, r->acc, t, arena_printf(g->a, "%s[%s]", r->name, l)));
+	gen_store(g, r->s->tensor, n->ix[0], gen_cast(g, r->acc, t, arena_printf(g->a, "%s[%s]", r->name, l)));
 	gen_bind(g, r->lane_axis, NULL);
 	gen_close(g);
 	gen_forget(g, mark);
@@ -372,13 +372,15 @@ plan_along(struct gen *g, const struct stage *s, struct reduction *r)
 {
 	bool is_red, strict = g->p->target->strict;
 
-	*r = (struct reduction){.s = s, .join = joiner(s->prim), .acc = s->acc};
+	*r = (struct reduction){.s = s, .join = gen_joiner(s->prim), .acc = s->acc};
 	r->vector = nest_vector_axis(g, s, &is_red);
 	if (r->vector < 0) { /* nothing runs through memory: any reduction axis, one lane */
 		r->vector = (int)(s->n_par + s->n_red) - 1;
 		is_red = s->n_red > 0;
 	}
-	if (!is_red)
+	if (g->cuda)
+		r->vector = (int)(s->n_par + s->n_red) - 1;
+	else if (!is_red)
 		return false;
 	if (strict && s->n_red > 1)
 		r->vector = (int)(s->n_par + s->n_red) - 1; /* row-major order */
@@ -397,6 +399,8 @@ gen_reduce(struct gen *g, const struct stage *s)
 	struct reduction r;
 	struct nest n = nest_of(g, s);
 
+	if (g->cuda && cuda_reduce(g, s))
+		return;
 	if (plan_along(g, s, &r)) {
 		axes_by_stride(g, s, &n, -1, false);
 		gen_outer_parts(g, &n, along_loops, &r);
@@ -458,7 +462,7 @@ gen_map_reduce(struct gen *g, const struct stage *map, const struct stage *s)
 	uint32_t n_axes = tx_n_axes(g->tx);
 	ix_id *to = NEW_ARRAY(g->a, ix_id, n_axes);
 
-	if (map->kind != STAGE_MAP || s->kind != STAGE_REDUCE || map->at_call != s->at_call
+	if (g->cuda || map->kind != STAGE_MAP || s->kind != STAGE_REDUCE || map->at_call != s->at_call
 	    || map->n_par != s->n_par + s->n_red)
 		return false;
 	ex_reads(g->tx, s->body, note_at, &r);

@@ -210,9 +210,9 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 		inner /= (double)tp->outer[u].extent;
 		others *= u < last ? tp->outer[u].extent : 1;
 	}
-	b = sched_get(p->sched, KNOB_block, 0);
+	b = p->target->is_cuda ? 1 : sched_get(p->sched, KNOB_block, 0);
 	if (!b)
-		b = p->target->is_cuda ? 1 : anchor_block(p, tp);
+		b = anchor_block(p, tp);
 	if (b)
 		return MIN_OF(b, e);
 	b = MAX_OF((int64_t)((bytes > 0 ? KEPT_BLOCK : STREAM_BLOCK) / inner), (int64_t)1);

@@ -8,7 +8,7 @@ const struct target target_sse42 = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes =
     .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
 
 const struct target target_cuda = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
-    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20, .is_cuda = true};
+    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20, .is_cuda = true, .sm = 80};
 
 static uint32_t *
 makers_of(struct arena *a, const struct graph *g)

@@ -5,13 +5,18 @@
 
 #include "../ir/ir.h"
 
+/* Of the products in linear primitives on a GPU; sums are in f32 always. */
+enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_F16, PRECISION_BF16, PRECISION_COUNT };
+
 /* What the generator may assume about the device.  Keyed in the environment. */
 struct target {
 	int simd_bytes;               /* 16, 32, 64 */
 	int n_vregs;                  /* 16, 32 */
 	int64_t l1_bytes, l2_bytes, l3_bytes;
 	bool strict;                  /* --strict: D11 */
-	bool is_cuda;                 /* text for a GPU: a thread takes a step, no vectors, no register tile */
+	bool is_cuda;                 /* text for a GPU */
+	int sm;                       /* its compute capability: 70, 75, 80, ...; 0: a CPU */
+	enum precision precision;
 };
 extern const struct target target_avx2, target_sse42, target_cuda;
 

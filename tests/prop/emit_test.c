@@ -6,6 +6,7 @@
 #include "../../kernels/base/base.h"
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/interp/interp.h"
+#include "../harness/agree.h"
 #include "random_graph.h"
 
 #include <dlfcn.h>
@@ -141,78 +142,6 @@ say(const struct one *o, const char *what)
 	    STR_ARG(o->spec.text));
 }
 
-/* How far sums may drift: float32, reassociated, cancelling. */
-static double
-allowed(enum dtype t)
-{
-	return t == DT_f16 ? 4e-3 : t == DT_bf16 ? 3e-2 : t == DT_f64 ? 1e-9 : 2e-5;
-}
-
-/* Does a step function (floor, a comparison) turn a last bit into a whole step? */
-static bool
-is_jumpy(const struct graph *g)
-{
-	static const enum prim jumps[] = {PRIM_floor, PRIM_ceil, PRIM_round, PRIM_sign, PRIM_lt, PRIM_le, PRIM_eq, PRIM_cast};
-
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		for (uint32_t k = 0; k < COUNT_OF(jumps); k++)
-			if (g->nodes[i].prim == jumps[k])
-				return true;
-	return false;
-}
-
-/* values_distance() for every float type. */
-static double
-distance(const struct tensor *t, const void *have, const void *want)
-{
-	int64_t n = shape_count(&t->shape);
-	double most = 1e-2, worst = 0;
-
-	if (!dtype_is_float(t->type))
-		return values_distance(t->type, &t->shape, have, want, most);
-	for (int64_t i = 0; i < n; i++) {
-		double h = elem_get(t->type, have, i), w = elem_get(t->type, want, i);
-
-		if ((isnan(h) && isnan(w)) || h == w)
-			continue;
-		if (!isfinite(h) || !isfinite(w))
-			return (double)INFINITY;
-		most = fmax(most, fabs(w));
-		worst = fmax(worst, fabs(h - w));
-	}
-	return worst / most;
-}
-
-/* Elements that differ by more than a step function behind a sum explains: one in 64. */
-static bool
-mostly_equal(const struct tensor *t, const void *have, const void *want)
-{
-	int64_t n = shape_count(&t->shape), off = 0;
-	double top = 0;
-
-	for (int64_t i = 0; i < n; i++)
-		top = fmax(top, fabs(elem_get(t->type, want, i)));
-	for (int64_t i = 0; i < n; i++)
-		off += !(fabs(elem_get(t->type, have, i) - elem_get(t->type, want, i)) <= allowed(t->type) * fmax(top, 1e-2));
-	return off <= 1 + n / 64;
-}
-
-/* A sine of a large sum, or the root of one that cancels, turns its last bits into first ones. */
-static double
-amplified(const struct graph *g)
-{
-	static const enum prim waves[] = {PRIM_sin, PRIM_cos, PRIM_tan}, poles[] = {PRIM_sqrt, PRIM_log, PRIM_div, PRIM_recip};
-	double by = 1;
-
-	for (uint32_t i = 0; i < g->n_nodes; i++) {
-		for (uint32_t k = 0; k < COUNT_OF(waves); k++)
-			by = g->nodes[i].prim == waves[k] ? fmax(by, 200) : by;
-		for (uint32_t k = 0; k < COUNT_OF(poles); k++)
-			by = g->nodes[i].prim == poles[k] ? fmax(by, 50) : by;
-	}
-	return by;
-}
-
 static bool
 compare(const struct run *r, void **want, const char *how)
 {
@@ -220,12 +149,10 @@ compare(const struct run *r, void **want, const char *how)
 
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		const struct tensor *t = graph_tensor(g, g->outputs[i]);
-		double d = distance(t, r->result[i], want[i]) / amplified(g);
+		double d;
 		char what[128];
 
-		if (d > allowed(t->type) && is_jumpy(g) && mostly_equal(t, r->result[i], want[i]))
-			d = 0;
-		if (d <= allowed(t->type) && zones_hold(r->result[i], bytes_of(t)))
+		if (agrees(g, i, r->result[i], want[i], 1, &d) && zones_hold(r->result[i], bytes_of(t)))
 			continue;
 		snprintf(what, sizeof(what), "%s: output %u is %g away%s", how, i, d,
 		    zones_hold(r->result[i], bytes_of(t)) ? "" : ", and wrote outside");
@@ -300,7 +227,7 @@ compile(const char *dir, struct arena *a, struct one *list, uint32_t n, const st
 	const char *c = arena_printf(a, "%s/k.c", dir), *so = arena_printf(a, "%s/k.so", dir);
 
 	sb_init(&sb, a);
-	sb_add(&sb, t->is_cuda ? emit_cuda_prelude(a, true) : emit_c_prelude(a, t));
+	sb_add(&sb, emit_c_prelude(a, t));
 	for (uint32_t i = 0; i < n; i++)
 		if (!list[i].infeasible)
 			sb_add(&sb, list[i].code.text);
@@ -364,8 +291,7 @@ make_one(struct arena *a, struct one *o, uint32_t number, const struct target *t
 	struct err e = {0};
 	const char *symbol = arena_printf(a, "k%u", number);
 
-	bool ok = t->is_cuda ? emit_cuda(a, &o->spec, str_of(o->schedule), symbol, &o->code, &e)
-			     : emit_c(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e);
+	bool ok = emit_c(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e);
 
 	if (!ok) {
 		o->infeasible = true;
@@ -439,14 +365,6 @@ test_random_graphs_strict(void **state)
 	(void)state;
 	t.strict = true;
 	run_random(&t, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 1000000);
-}
-
-/* The CUDA text, through the host shim. */
-static void
-test_random_graphs_cuda(void **state)
-{
-	(void)state;
-	run_random(&target_cuda, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 2000000);
 }
 
 /* ---- strict: fused and unfused are the same bytes ---------------------------------------------------------- */
@@ -744,7 +662,6 @@ main(void)
 		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
 		cmocka_unit_test(test_random_graphs_strict),
-		cmocka_unit_test(test_random_graphs_cuda),
 		cmocka_unit_test(test_strict_is_the_same_fused_and_unfused),
 	};
 

@@ -1,0 +1,149 @@
+/* kernels/emit/cuda_multiply.c: the inside of a tile.  FMA: 16 x 16 threads, each with every 16th
+ * row and column.  Tensor cores: 2 x 4 warps, each with fragments of 16 x 8; who holds which
+ * element is PTX's documented layout (g = lane / 4, t = lane % 4). */
+#include "cuda_int.h"
+
+void
+cuda_clear(struct gen *g, const struct tile *t)
+{
+	const long long tm = (long long)t->per[0], tn = (long long)t->per[1];
+
+	if (t->precision == PRECISION_F32) {
+		gen_line(g, "const int ty = K_TID / 16, tx = K_TID %% 16;");
+		gen_line(g, "float acc[%lld][%lld];", tm, tn);
+	} else {
+		gen_line(g, "const int warp_m = K_TID / 128 * %lld, warp_n = K_TID / 32 %% 4 * %lld;", 16 * tm, 8 * tn);
+		gen_line(g, "const int lane_g = K_TID %% 32 / 4, lane_t = K_TID %% 4;");
+		gen_line(g, "float acc[%lld][%lld][4];", tm, tn);
+	}
+	gen_line(g, "K_UNROLL");
+	gen_open(g, "for (int i = 0; i < %lld; i++)", tm);
+	gen_line(g, "K_UNROLL");
+	gen_open(g, "for (int j = 0; j < %lld; j++)", tn);
+	if (t->precision == PRECISION_F32)
+		gen_line(g, "acc[i][j] = 0.0f;");
+	else
+		gen_line(g, "acc[i][j][0] = acc[i][j][1] = acc[i][j][2] = acc[i][j][3] = 0.0f;");
+	gen_close(g);
+	gen_close(g);
+}
+
+static void
+loop(struct gen *g, char i, int64_t n)
+{
+	gen_line(g, "K_UNROLL");
+	gen_open(g, "for (int %c = 0; %c < %lld; %c++)", i, i, (long long)n, i);
+}
+
+static void
+multiply_fma(struct gen *g, const struct tile *t)
+{
+	gen_line(g, "K_UNROLL");
+	gen_open(g, "for (int kk = 0; kk < %lld; kk++)", (long long)t->bk);
+	gen_line(g, "float a[%lld], b[%lld];", (long long)t->per[0], (long long)t->per[1]);
+	loop(g, 'i', t->per[0]);
+	gen_line(g, "a[i] = part_a[buffer][kk][ty + 16 * i];");
+	gen_close(g);
+	loop(g, 'j', t->per[1]);
+	gen_line(g, "b[j] = part_b[buffer][kk][tx + 16 * j];");
+	gen_close(g);
+	loop(g, 'i', t->per[0]);
+	loop(g, 'j', t->per[1]);
+	gen_line(g, "acc[i][j] += a[i] * b[j];");
+	gen_close(g);
+	gen_close(g);
+	gen_close(g);
+}
+
+/* One row of a table for each kind of tensor core instruction. */
+static const struct mma {
+	const char *multiply, *pack;
+	int n_a, n_b;    /* registers of a fragment */
+	int per_reg;     /* elements in one, neighbours in k */
+	int k_step;
+} mma_of[PRECISION_COUNT] = {
+	[PRECISION_TF32] = {"k_mma_tf32", "k_pack_tf32", 4, 2, 1, 8},
+	[PRECISION_F16] = {"k_mma_f16", "k_pack_f16", 4, 2, 2, 16},
+	[PRECISION_BF16] = {"k_mma_bf16", "k_pack_bf16", 4, 2, 2, 16},
+};
+
+/* Register r of a fragment: rows g (+8 for odd r of a), k of t (+ half a step from register 2 of a, 1 of b). */
+static void
+load_fragment(struct gen *g, const struct mma *x, char name, char i, int n_reg)
+{
+	const char *warp = name == 'a' ? "warp_m" : "warp_n";
+	const int rows = name == 'a' ? 16 : 8, half = x->k_step / 2;
+
+	for (int r = 0; r < n_reg; r++) {
+		const int down = name == 'a' ? r % 2 * 8 : 0, later = (name == 'a' ? r / 2 : r) * half;
+		const char *at = arena_printf(g->a, "[%s + %d * %c + lane_g + %d]", warp, rows, i, down);
+		const char *k = arena_printf(g->a, "part_%c[buffer][kk + %d * lane_t + %d", name, x->per_reg, later);
+
+		if (x->per_reg == 1)
+			gen_line(g, "%c[%c][%d] = %s(%s]%s);", name, i, r, x->pack, k, at);
+		else
+			gen_line(g, "%c[%c][%d] = %s(%s]%s, %s + 1]%s);", name, i, r, x->pack, k, at, k, at);
+	}
+}
+
+static void
+multiply_mma(struct gen *g, const struct tile *t)
+{
+	struct mma x = mma_of[t->precision];
+	const char *suffix = "";
+
+	if (t->precision == PRECISION_F16 && g->p->target->sm < 80) { /* half as deep */
+		x.n_a = 2;
+		x.n_b = 1;
+		x.k_step = 8;
+		suffix = "_k8";
+	}
+	gen_line(g, "K_UNROLL");
+	gen_open(g, "for (int kk = 0; kk < %lld; kk += %d)", (long long)t->bk, x.k_step);
+	gen_line(g, "k_u32 a[%lld][%d], b[%lld][%d];", (long long)t->per[0], x.n_a, (long long)t->per[1], x.n_b);
+	loop(g, 'i', t->per[0]);
+	load_fragment(g, &x, 'a', 'i', x.n_a);
+	gen_close(g);
+	loop(g, 'j', t->per[1]);
+	load_fragment(g, &x, 'b', 'j', x.n_b);
+	gen_close(g);
+	loop(g, 'i', t->per[0]);
+	loop(g, 'j', t->per[1]);
+	gen_line(g, "%s%s(acc[i][j], a[i], b[j]);", x.multiply, suffix);
+	gen_close(g);
+	gen_close(g);
+	gen_close(g);
+}
+
+void
+cuda_multiply(struct gen *g, const struct tile *t)
+{
+	if (t->precision == PRECISION_F32)
+		multiply_fma(g, t);
+	else
+		multiply_mma(g, t);
+}
+
+void
+cuda_open_points(struct gen *g, const struct tile *t)
+{
+	loop(g, 'i', t->per[0]);
+	loop(g, 'j', t->per[1]);
+	if (t->precision == PRECISION_F32) {
+		gen_line(g, "const int m = m0 + ty + 16 * i, n = n0 + tx + 16 * j;");
+		gen_line(g, "const float value = acc[i][j];");
+		return;
+	}
+	loop(g, 'c', 4);
+	gen_line(g, "const int m = m0 + warp_m + 16 * i + lane_g + c / 2 * 8, n = n0 + warp_n + 8 * j + 2 * lane_t + c %% 2;");
+	gen_line(g, "const float value = acc[i][j][c];");
+}
+
+void
+cuda_close_points(struct gen *g, const struct tile *t)
+{
+	if (t->precision != PRECISION_F32)
+		gen_close(g);
+	gen_close(g);
+	gen_close(g);
+}

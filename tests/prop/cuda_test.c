@@ -1,0 +1,184 @@
+/* tests/prop/cuda_test.c: generated CUDA text, run through the host shim in four orders of threads,
+ * against the interpreter: random graphs, every primitive, tiles of linear stages.
+ * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), KORCH_EMIT_SEED=N from there. */
+#include "../../kernels/base/base.h"
+#include "../harness/cuda_kernel.h"
+#include "random_graph.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { BATCH = 40 };
+
+static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0", "inline_flops=64 unroll_red=0",
+    "unroll_red=64 threads=64", "team=1", "team=0", "tm=0", "tm=1 tn=2 tk=8", "stages=1", "split=0"};
+
+static uint64_t
+setting(const char *name, uint64_t otherwise)
+{
+	const char *s = getenv(name);
+
+	return s ? strtoull(s, NULL, 10) : otherwise;
+}
+
+static void
+spec_of_graph(struct arena *a, const struct graph *g, struct spec *s)
+{
+	struct bitset all = bitset_make(a, g->n_nodes);
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		bit_set(&all, i);
+	spec_make(a, g, &all, g->outputs, g->n_outputs, s, NULL);
+}
+
+static void
+random_case(struct arena *a, struct cuda_case *c, uint64_t seed)
+{
+	static const uint32_t kinds[] = {RG_ALL & ~(uint32_t)RG_OPAQUE, RG_MAP | RG_BCAST | RG_REDUCE, RG_LAYOUT | RG_MAP,
+	    RG_MAP | RG_CONV | RG_LAYOUT | RG_BCAST, RG_MAP | RG_MATMUL | RG_REDUCE | RG_BCAST | RG_LAYOUT,
+	    RG_WINDOW | RG_MAP | RG_LAYOUT, RG_ALL & ~(uint32_t)RG_OPAQUE};
+	struct rng r = {seed};
+	struct random_opts opts = {.n_nodes = 2 + rng_below(&r, 14), .kinds = kinds[rng_below(&r, COUNT_OF(kinds))],
+	    .chain = rng_below(&r, 2), .max_extent = rng_below(&r, 4) ? 9 : 40, .max_elements = 20000};
+	struct graph g, sorted;
+
+	random_graph(&g, a, &r, &opts);
+	graph_sort(&sorted, a, &g, NULL);
+	*c = (struct cuda_case){.seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
+	spec_of_graph(a, &sorted, &c->spec);
+}
+
+static void
+test_random_graphs(void **state)
+{
+	uint64_t n = setting("KORCH_EMIT_GRAPHS", 320), seed = setting("KORCH_EMIT_SEED", 1) + 2000000;
+	uint32_t bad = 0, refused = 0;
+
+	(void)state;
+	for (uint64_t from = 0; from < n && bad < 5; from += BATCH) {
+		struct arena a = {0};
+		struct cuda_case *list = NEW_ARRAY(&a, struct cuda_case, BATCH);
+
+		for (uint32_t i = 0; i < BATCH; i++) {
+			random_case(&a, &list[i], seed + from + i);
+			cuda_case_make(&a, &list[i], &target_cuda, i);
+			refused += list[i].refused;
+		}
+		bad += cuda_cases_check(&a, list, BATCH);
+		arena_fini(&a);
+	}
+	print_message("%llu graphs, %u refused as infeasible\n", (unsigned long long)n, refused);
+	assert_int_equal(bad, 0);
+}
+
+/* Graph text; @ stands for the type. */
+static void
+text_case(struct arena *a, struct cuda_case *c, const char *text, const char *type)
+{
+	struct graph *g = NEW(a, struct graph);
+	struct strbuf sb;
+	struct err e = {0};
+
+	sb_init(&sb, a);
+	for (; *text; text++) {
+		if (*text == '@')
+			sb_addz(&sb, type);
+		else
+			sb_addc(&sb, *text);
+	}
+	if (!graph_read(g, a, sb_str(&sb), &e))
+		fail_msg("%s in\n%s", e.msg, sb_str(&sb).p);
+	spec_of_graph(a, g, &c->spec);
+}
+
+static const char *const shapely[] = {
+#include "emit_cases.inc"
+};
+
+static void
+test_every_primitive(void **state)
+{
+	static const char *const types[] = {"f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i8"};
+	struct arena a = {0};
+	struct cuda_case *list = NEW_ARRAY(&a, struct cuda_case, BATCH);
+	uint32_t n = 0, bad = 0, all = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < COUNT_OF(shapely) * COUNT_OF(types); i++) {
+		const char *text = shapely[i / COUNT_OF(types)], *type = types[i % COUNT_OF(types)];
+
+		if (i % COUNT_OF(types) && !strchr(text, '@'))
+			continue;
+		list[n] = (struct cuda_case){.seed = i + 1, .schedule = ""};
+		text_case(&a, &list[n], text, type);
+		cuda_case_make(&a, &list[n], &target_cuda, n);
+		assert_false(list[n].refused);
+		all++;
+		if (++n == BATCH) {
+			bad += cuda_cases_check(&a, list, n);
+			n = 0;
+		}
+	}
+	bad += n ? cuda_cases_check(&a, list, n) : 0;
+	print_message("%u kernels\n", all);
+	assert_int_equal(bad, 0);
+	arena_fini(&a);
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------ */
+static const char *const linears[] = {
+#include "cuda_cases.inc"
+};
+struct tile_setting {
+	const char *schedule;
+	int sm;
+	enum precision precision;
+	double by; /* rounded factors: 2^-11 of float32's 2e-5, with room */
+};
+
+static void
+test_tiles(void **state)
+{
+	static const struct tile_setting settings[] = {
+	    {"", 80, PRECISION_F32, 1}, {"tm=8 tn=8 tk=8", 80, PRECISION_F32, 1}, {"tm=1 tn=1 tk=4 stages=1", 70, PRECISION_F32, 1},
+	    {"tm=2 tn=8 tk=32 stages=1", 75, PRECISION_F32, 1}, {"", 80, PRECISION_TF32, 100}, {"tm=4 tn=1 tk=8", 90, PRECISION_TF32, 100},
+	    {"", 80, PRECISION_F16, 100}, {"tm=1 tn=4 tk=32", 90, PRECISION_F16, 100}, {"", 75, PRECISION_F16, 100},
+	    {"", 80, PRECISION_BF16, 800},
+	};
+	struct arena a = {0};
+	uint32_t bad = 0;
+
+	(void)state;
+	for (uint32_t k = 0; k < COUNT_OF(settings); k++) {
+		struct cuda_case list[COUNT_OF(linears)];
+		struct target t = target_cuda;
+
+		t.sm = settings[k].sm;
+		t.precision = settings[k].precision;
+		for (uint32_t i = 0; i < COUNT_OF(linears); i++) {
+			list[i] = (struct cuda_case){.seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
+			text_case(&a, &list[i], linears[i], "f32");
+			cuda_case_make(&a, &list[i], &t, i);
+			assert_false(list[i].refused);
+			assert_non_null(strstr(list[i].code.text.p, "K_SHARED float part_a"));
+		}
+		bad += cuda_cases_check(&a, list, COUNT_OF(linears));
+	}
+	assert_int_equal(bad, 0);
+	arena_fini(&a);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tiles),
+		cmocka_unit_test(test_every_primitive),
+		cmocka_unit_test(test_random_graphs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
