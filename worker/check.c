@@ -373,36 +373,53 @@ wrong(const struct check *c, uint32_t set, uint32_t out, const struct verdict *v
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
-struct guarded { /* a buffer between two guards */
+struct guarded { /* a buffer between two guards, and its image where the host can look */
 	const struct dev *dev;
-	char *base;
+	char *base, *image;
 	size_t n_bytes;
 };
 
 static bool
 guarded_make(const struct dev *d, size_t n_bytes, struct guarded *out, struct err *e)
 {
-	*out = (struct guarded){d, d->mem_new(d->self, n_bytes + 2 * GUARD), n_bytes};
+	*out = (struct guarded){d, d->mem_new(d->self, n_bytes + 2 * GUARD), NULL, n_bytes};
 	if (!out->base)
 		return err_set(e, ERR_MEMORY, "no memory for %zu bytes of a kernel's buffer", n_bytes);
-	memset(out->base, guard_byte, n_bytes + 2 * GUARD);
+	out->image = d->reads_host ? out->base : heap_alloc(n_bytes + 2 * GUARD);
+	memset(out->image, guard_byte, n_bytes + 2 * GUARD);
 	return true;
 }
 
 static void
 guarded_drop(struct guarded *g)
 {
+	if (g->image != g->base)
+		free(g->image);
 	if (g->base)
 		g->dev->mem_free(g->dev->self, g->base, g->n_bytes + 2 * GUARD);
-	g->base = NULL;
+	g->base = g->image = NULL;
+}
+
+/* The image to the device, or back; nothing where they are one. */
+static void
+guarded_move(struct guarded *g, bool back)
+{
+	size_t n = g->n_bytes + 2 * GUARD;
+
+	if (g->image == g->base)
+		return;
+	if (back)
+		g->dev->get(g->dev->self, g->image, g->base, n);
+	else
+		g->dev->put(g->dev->self, g->base, g->image, n);
 }
 
 static bool
 guards_hold(const struct guarded *g)
 {
 	for (size_t i = 0; i < GUARD; i++)
-		if ((unsigned char)g->base[i] != guard_byte ||
-		    (unsigned char)g->base[GUARD + g->n_bytes + i] != guard_byte)
+		if ((unsigned char)g->image[i] != guard_byte ||
+		    (unsigned char)g->image[GUARD + g->n_bytes + i] != guard_byte)
 			return false;
 	return true;
 }
@@ -418,7 +435,8 @@ pack_of(const struct kernel_code *code, uint32_t operand)
 
 struct trial { /* one kernel, one input set */
 	struct guarded *buf;    /* operands, then results */
-	void **ptr;
+	void **ptr;             /* the host's view of them */
+	void **at;              /* the kernel's */
 	void **before;          /* operands as given, to see that they were only read */
 	uint32_t n_in, n;
 };
@@ -432,6 +450,7 @@ trial_make(struct check *c, const struct set *s, const struct dev *d, const stru
 	*t = (struct trial){.n_in = g->n_inputs, .n = g->n_inputs + g->n_outputs};
 	t->buf = NEW_ARRAY(tmp, struct guarded, t->n);
 	t->ptr = NEW_ARRAY(tmp, void *, t->n);
+	t->at = NEW_ARRAY(tmp, void *, t->n);
 	t->before = NEW_ARRAY(tmp, void *, t->n);
 	for (uint32_t i = 0; i < t->n; i++) {
 		bool is_in = i < t->n_in;
@@ -441,7 +460,8 @@ trial_make(struct check *c, const struct set *s, const struct dev *d, const stru
 
 		if (!guarded_make(d, n, &t->buf[i], e))
 			return false;
-		t->ptr[i] = t->buf[i].base + GUARD;
+		t->ptr[i] = t->buf[i].image + GUARD;
+		t->at[i] = t->buf[i].base + GUARD;
 		if (!is_in) {
 			memset(t->ptr[i], 0xff, n);
 			continue;
@@ -449,7 +469,8 @@ trial_make(struct check *c, const struct set *s, const struct dev *d, const stru
 		t->before[i] = p ? arena_alloc(tmp, n) : s->operands[i];
 		if (p)
 			pack_apply(p, x, s->operands[i], t->before[i]);
-		d->put(d->self, t->ptr[i], t->before[i], n);
+		if (n)
+			memcpy(t->ptr[i], t->before[i], n);
 	}
 	return true;
 }
@@ -532,6 +553,21 @@ judge(struct check *c, uint32_t set, const struct trial *t, double *error, struc
 	return true;
 }
 
+/* Runs it once; false where the device found a fault. */
+static bool
+trial_run(const struct dev *d, const struct dev_kernel *k, struct trial *t, struct err *e)
+{
+	struct dev_launch l = {k, t->at};
+	bool is_lost;
+
+	for (uint32_t i = 0; i < t->n; i++)
+		guarded_move(&t->buf[i], false);
+	d->run(d->self, &l, 1, NULL);
+	for (uint32_t i = 0; i < t->n; i++)
+		guarded_move(&t->buf[i], true);
+	return !d->fault || d->fault(d->self, &is_lost, e);
+}
+
 bool
 check_kernel(struct check *c, const struct dev *d, const struct dev_kernel *k, const struct kernel_code *code,
     double *error, struct err *e)
@@ -544,12 +580,7 @@ check_kernel(struct check *c, const struct dev *d, const struct dev_kernel *k, c
 		struct trial t;
 
 		ok = trial_make(c, &c->sets[s], d, code, &tmp, &t, e);
-		if (ok) {
-			struct dev_launch l = {k, t.ptr};
-
-			d->run(d->self, &l, 1, NULL);
-			ok = judge(c, s, &t, error, e);
-		}
+		ok = ok && trial_run(d, k, &t, e) && judge(c, s, &t, error, e);
 		for (uint32_t i = 0; i < t.n; i++)
 			guarded_drop(&t.buf[i]);
 		arena_fini(&tmp);

@@ -1,21 +1,63 @@
 /* worker/device.c: finds a device by its name; what all kinds share. */
 #include "device.h"
 
+#include "../kernels/run/gpu.h"
+
 bool
 device_open(struct arena *a, struct str name, struct device_conf *conf, struct device *out, struct err *e)
 {
 	static const struct {
 		const char *class;
 		bool (*open)(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e);
-	} kind[] = {{"cpu", device_cpu_open}, {"fake", device_fake_open}};
+	} kind[] = {{"cpu", device_cpu_open}, {"cuda", device_cuda_open}, {"cuda-fake", device_cuda_open},
+	    {"fake", device_fake_open}};
 	struct str class;
 
 	conf->args = name;
 	class = str_cut(&conf->args, ':');
+	conf->is_fake = str_is(class, "cuda-fake");
 	for (size_t i = 0; i < COUNT_OF(kind); i++)
 		if (str_is(class, kind[i].class))
 			return kind[i].open(a, conf, out, e);
-	return err_set(e, ERR_USAGE, "'%.*s' is no device; there are cpu and fake", STR_ARG(name));
+	return err_set(e, ERR_USAGE, "'%.*s' is no device; there are cpu, cuda:0, cuda:all, fake and cuda-fake", STR_ARG(name));
+}
+
+static bool
+all_gpus(struct arena *a, struct str **out, uint32_t *n, struct err *e)
+{
+	struct gpu g;
+	int n_gpus;
+	bool ok;
+
+	gpu_open(&g);
+	ok = gpu_ready(&g, true, &n_gpus, e);
+	*n = ok ? (uint32_t)n_gpus : 0;
+	*out = NEW_ARRAY(a, struct str, MAX_OF(*n, 1u));
+	for (uint32_t i = 0; i < *n; i++)
+		(*out)[i] = str_of(arena_printf(a, "cuda:%u", i));
+	gpu_close(&g);
+	return ok;
+}
+
+bool
+device_names(struct arena *a, struct str name, struct str **out, uint32_t *n, struct err *e)
+{
+	if (str_is(name, "cuda:all"))
+		return all_gpus(a, out, n, e);
+	*out = NEW_ARRAY(a, struct str, name.n + 1);
+	*n = 0;
+	if (!str_starts(name, "cuda:")) {
+		(*out)[(*n)++] = name;
+		return true;
+	}
+	while (name.n) {
+		struct str one = str_cut(&name, ',');
+
+		if (!str_starts(one, "cuda:"))
+			return err_set(e, ERR_USAGE, "'%.*s' stands in a list of GPUs: those are cuda:0,cuda:1 ...", STR_ARG(one));
+		(*out)[(*n)++] = one;
+	}
+	return true;
 }
 
 static bool

@@ -7,6 +7,7 @@
 #include "../proto/msg.h"
 
 struct device_conf {
+	bool is_fake;             /* cuda-fake */
 	struct str args;          /* behind "class:" */
 	const char *compiler;     /* "" or a path */
 	bool quiet;
@@ -32,11 +33,15 @@ struct device {
 	bool (*canary)(void *self, struct err *e);
 	void (*close)(void *self);
 };
-/* "cpu", "fake:seed=1,crash=1000".  ERR_HOST where this host is not set up for it. */
+/* "cpu", "fake:seed=1,crash=1000", "cuda:0", "cuda-fake:gpu=v100".  ERR_HOST where this host is not set up for it. */
 bool device_open(struct arena *a, struct str name, struct device_conf *conf, struct device *out,
     struct err *e) MUST_CHECK;
 bool device_fake_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+bool device_cuda_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
 bool device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+
+/* One name a device: "cuda:all" and "cuda:0,cuda:1" become several, all others stay one. */
+bool device_names(struct arena *a, struct str name, struct str **out, uint32_t *n, struct err *e) MUST_CHECK;
 
 /* Schedules to try for a task: the space's best guesses without those that are known. */
 void task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, const struct target *target,

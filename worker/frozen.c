@@ -15,33 +15,25 @@ struct frozen {
 };
 static const char MAGIC[16] = "korch cal 1";
 
-static bool
-file_of_here(struct arena *a, char **path, struct err *e)
+static char *
+file_of(struct arena *a, const char *environment)
 {
-	struct dev_info *info = NEW(a, struct dev_info);
-	const struct target *t = dev_cpu_simd_bytes() == 32 ? &target_avx2 : &target_sse42;
-	struct hash h;
+	struct hash h = hash_bytes(environment, strlen(environment));
 	char hex[65];
 
-	if (!measure_environment(t, info, e))
-		return false;
-	h = hash_bytes(info->environment, strlen(info->environment));
 	hash_hex(&h, hex);
-	*path = arena_printf(a, "%s/calibration-%.16s", xdg_dir(a, XDG_CACHE), hex);
-	return true;
+	return arena_printf(a, "%s/calibration-%.16s", xdg_dir(a, XDG_CACHE), hex);
 }
 
 bool
-frozen_load(struct calibration *out)
+frozen_load_for(const char *environment, struct calibration *out)
 {
 	struct arena a = {0};
 	struct frozen *f = NEW(&a, struct frozen);
 	struct bytes b = {0};
 	struct hash h;
-	char *path;
 	struct err e = {0};
-	bool ok = file_of_here(&a, &path, &e) && os_read_file(os_real(), &a, path, sizeof(*f), &b, &e) &&
-	    b.n == sizeof(*f);
+	bool ok = os_read_file(os_real(), &a, file_of(&a, environment), sizeof(*f), &b, &e) && b.n == sizeof(*f);
 
 	if (ok) {
 		memcpy(f, b.p, sizeof(*f));
@@ -55,19 +47,48 @@ frozen_load(struct calibration *out)
 }
 
 bool
-frozen_save(const struct calibration *c, struct err *e)
+frozen_save_for(const char *environment, const struct calibration *c, struct err *e)
 {
 	struct arena a = {0};
 	struct frozen *f = NEW(&a, struct frozen);
-	char *path;
 	bool ok;
 
 	memcpy(f->magic, MAGIC, sizeof(MAGIC));
 	f->bytes = sizeof(f->cal);
 	memcpy(&f->cal, c, sizeof(f->cal));
 	f->digest = hash_bytes(&f->cal, sizeof(f->cal));
-	ok = file_of_here(&a, &path, e) && os_make_dirs(xdg_dir(&a, XDG_CACHE), e) &&
-	    os_write_file(os_real(), path, (struct bytes){(const uint8_t *)f, sizeof(*f)}, e);
+	ok = os_make_dirs(xdg_dir(&a, XDG_CACHE), e) &&
+	    os_write_file(os_real(), file_of(&a, environment), (struct bytes){(const uint8_t *)f, sizeof(*f)}, e);
+	arena_fini(&a);
+	return ok;
+}
+
+/* The CPU's: its environment is known without measuring. */
+static bool
+environment_here(struct dev_info *info, struct err *e)
+{
+	return measure_environment(dev_cpu_simd_bytes() == 32 ? &target_avx2 : &target_sse42, info, e);
+}
+
+bool
+frozen_load(struct calibration *out)
+{
+	struct arena a = {0};
+	struct dev_info *info = NEW(&a, struct dev_info);
+	struct err e = {0};
+	bool ok = environment_here(info, &e) && frozen_load_for(info->environment, out);
+
+	arena_fini(&a);
+	return ok;
+}
+
+bool
+frozen_save(const struct calibration *c, struct err *e)
+{
+	struct arena a = {0};
+	struct dev_info *info = NEW(&a, struct dev_info);
+	bool ok = environment_here(info, e) && frozen_save_for(info->environment, c, e);
+
 	arena_fini(&a);
 	return ok;
 }

@@ -2,7 +2,7 @@
  * parent (measure_parent.c), which talks to it by a socket on descriptors 0 and 1.  It is a
  * program of its own because generated code may crash, hang or write anywhere: all that costs is
  * this process. */
-#include "measure_int.h"
+#include "gpu_child.h"
 
 #include "../kernels/base/opt.h"
 #include "../schema/plan_file.h"
@@ -16,13 +16,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MIN_PLAN_RUNS = 5, MAX_PLAN_RUNS = 1000, PLAN_WARM_UPS = 2 };
+enum { MIN_PLAN_RUNS = 5, MAX_PLAN_RUNS = 1000, PLAN_WARM_UPS = 2, LOST_CONTEXT = 86 };
 
 struct child {
 	int fd;
 	struct dev dev;
 	struct refs refs;
 	bool is_fake, is_locked;
+	struct gpu_child gpu;    /* open: a GPU's child, or a compiler for them */
+	struct gpu_refs gpu_refs;
 	uint64_t fake_seed;
 	struct fake_rates fake_rates;
 };
@@ -56,7 +58,7 @@ space_in_use(void)
 }
 
 static void
-set_limits(uint64_t memory_bytes)
+set_limits(uint64_t memory_bytes, bool is_gpu)
 {
 	rlim_t space = (rlim_t)(space_in_use() + memory_bytes);
 	const struct rlimit none = {0, 0}, as = {space, space}, files = {64, 64};
@@ -65,6 +67,8 @@ set_limits(uint64_t memory_bytes)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	(void)setrlimit(RLIMIT_CORE, &none);
+	if (is_gpu) /* a driver reserves addresses for all memory there is, and opens many files */
+		return;
 	(void)setrlimit(RLIMIT_NOFILE, &files);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	(void)setrlimit(RLIMIT_AS, &as);
@@ -75,6 +79,12 @@ set_limits(uint64_t memory_bytes)
 
 /* ---- hello --------------------------------------------------------------------------------- */
 static bool
+is_gpu(const struct ask_hello *h)
+{
+	return strncmp(h->device, "cuda:", 5) == 0 || strncmp(h->device, "nvrtc", 5) == 0;
+}
+
+static bool
 open_device(struct child *c, const struct ask_hello *h, struct err *e)
 {
 	if (strcmp(h->device, "fake") == 0) {
@@ -82,8 +92,15 @@ open_device(struct child *c, const struct ask_hello *h, struct err *e)
 		c->is_fake = true;
 		return fake_read(str_of(h->fake), &c->fake_seed, &c->fake_rates, e);
 	}
+	if (is_gpu(h)) {
+		bool ok = gpu_child_open(h->device, h->fake, &c->gpu, e);
+
+		c->dev = c->gpu.dev;
+		c->gpu.dev.close = NULL;
+		return ok;
+	}
 	if (strcmp(h->device, "cpu") != 0)
-		return err_set(e, ERR_DEVICE, "there is no device \"%s\"; cpu and fake are known", h->device);
+		return err_set(e, ERR_DEVICE, "there is no device \"%s\"; cpu, cuda and fake are known", h->device);
 	return dev_cpu_open(h->n_threads, true, &c->dev, e) && refs_open(&c->dev, &c->refs, e);
 }
 
@@ -98,17 +115,41 @@ greet(struct child *c, struct bytes body)
 		return false;
 	memcpy(&h, body.p, sizeof(h));
 	h.device[sizeof(h.device) - 1] = h.fake[sizeof(h.fake) - 1] = 0;
-	set_limits(h.memory_bytes);
+	set_limits(h.memory_bytes, is_gpu(&h));
 	return open_device(c, &h, &e) ? say(c, SAY_HELLO, &mine, sizeof(mine)) : say_error(c, &e);
 }
 
 static bool
-do_calibrate(struct child *c)
+do_calibrate(struct child *c, struct bytes body)
 {
 	struct calibration k;
+	struct dev_module *m = NULL;
+	struct err e = {0};
+	bool ok;
+
+	if (!c->gpu.is_open)
+		return calibrate(&c->dev, &c->refs, &k, &e) ? say(c, SAY_CALIBRATION, &k, sizeof(k)) : say_error(c, &e);
+	ok = c->dev.load(c->dev.self, body, &m, &e) && gpu_refs_open(&c->dev, m, &c->gpu_refs, &e) &&
+	    gpu_calibrate(&c->dev, &c->gpu_refs, &k, &e);
+	gpu_refs_close(&c->gpu_refs);
+	if (m)
+		c->dev.unload(c->dev.self, m);
+	return ok ? say(c, SAY_CALIBRATION, &k, sizeof(k)) : say_error(c, &e);
+}
+
+static bool
+do_compile(struct child *c, struct arena *a, struct bytes body)
+{
+	struct body in = {body.p, body.p + body.n, false};
+	int sm = (int)(get_num(&in) & 0xffff);
+	bool strict = get_num(&in) != 0;
+	struct bytes text = get_blob(&in), cubin;
 	struct err e = {0};
 
-	return calibrate(&c->dev, &c->refs, &k, &e) ? say(c, SAY_CALIBRATION, &k, sizeof(k)) : say_error(c, &e);
+	if (in.bad || !c->gpu.is_open)
+		return false;
+	return gpu_compile(&c->gpu.gpu, a, (struct str){(const char *)text.p, text.n}, sm, strict, &cubin, &e)
+	    ? say(c, SAY_CUBIN, cubin.p, cubin.n) : say_error(c, &e);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -139,17 +180,38 @@ fail_row(struct measure_row *row, const struct err *e)
 }
 
 static bool
-find_kernel(struct child *c, struct dev_module *m, const struct measure_kernel *of, struct dev_kernel *k,
-    struct err *e)
+find_kernel(struct child *c, struct dev_module *m, const struct measure_kernel *of, uint32_t n_bufs,
+    struct dev_kernel *k, struct err *e)
 {
 	char symbol[160];
 
-	*k = (struct dev_kernel){.n_passes = of->code->n_passes, .shared_bytes = of->code->shared_bytes,
+	*k = (struct dev_kernel){.n_passes = of->code->n_passes, .n_bufs = n_bufs, .shared_bytes = of->code->shared_bytes,
 	    .local_bytes = of->code->local_bytes};
 	memcpy(k->range, of->code->range, sizeof(k->range));
 	(void)snprintf(symbol, sizeof(symbol), "%.*s", STR_ARG(of->symbol));
 	return c->dev.find(c->dev.self, m, symbol, k, e) &&
 	    c->dev.reserve(c->dev.self, k->shared_bytes, k->local_bytes, e);
+}
+
+/* A GPU's context that is lost takes its process with it: what failed is said first, and the parent
+ * goes on with another child. */
+static void
+leave_if_lost(struct item_run *r)
+{
+	bool is_lost = false;
+	struct err e;
+
+	if (!r->c->dev.fault)
+		return;
+	(void)r->c->dev.fault(r->c->dev.self, &is_lost, &e);
+	for (uint32_t k = 0; k < r->b->batch.items[r->item].n_kernels && is_lost; k++) {
+		struct say_row row = {r->item, k, r->rows[k]};
+
+		if (r->rows[k].fail != ERR_NONE && !r->b->skip[r->item][k])
+			(void)say(r->c, SAY_ROW, &row, sizeof(row));
+	}
+	if (is_lost)
+		_exit(LOST_CONTEXT);
 }
 
 static void
@@ -172,9 +234,11 @@ check_item(struct item_run *r, struct dev_module *m)
 		announce(r, k);
 		if (!check)
 			fail_row(row, &no_reference);
-		else if (!find_kernel(r->c, m, &it->kernels[k], &r->kernels[k], &e) ||
+		else if (!find_kernel(r->c, m, &it->kernels[k], it->spec->g.n_inputs + it->spec->g.n_outputs, &r->kernels[k],
+			     &e) ||
 		    !check_kernel(check, &r->c->dev, &r->kernels[k], it->kernels[k].code, &row->error, &e))
 			fail_row(row, &e);
+		leave_if_lost(r);
 	}
 	check_close(check);
 }
@@ -188,6 +252,11 @@ time_item(struct item_run *r)
 	    .budget_ns = r->b->batch.budget_ns, .known_ns = it->known_ns, .seed = r->b->batch.seed};
 	struct err e = {0};
 
+	if (r->c->gpu.is_open) {
+		if (!gpu_race_run(&race, &r->c->gpu_refs, announce, r, r->rows, &e))
+			leave_if_lost(r);
+		return;
+	}
 	if (race_run(&race, announce, r, r->rows, &e))
 		return;
 	for (uint32_t k = 0; k < it->n_kernels; k++)
@@ -258,6 +327,9 @@ run_item(struct item_run *r, struct dev_module *m)
 static void
 lock_up(struct child *c)
 {
+	/* a GPU's driver needs what the filter takes away, and generated code does not run here */
+	if (c->gpu.is_open)
+		return;
 	if (!c->is_locked && !seccomp_enter())
 		(void)fprintf(stderr, "korch-measure: no system call filter on this host\n");
 	c->is_locked = true;
@@ -274,8 +346,11 @@ do_batch(struct child *c, struct arena *a, struct bytes body)
 	lock_up(c);
 	if (!batch_unpack(a, body, &b, &e) || !c->dev.load(c->dev.self, b.batch.module, &m, &e))
 		return say_error(c, &e);
+	if (c->gpu.is_open && !gpu_refs_open(&c->dev, m, &c->gpu_refs, &e))
+		return say_error(c, &e);
 	for (r.item = 0; r.item < b.batch.n_items && !r.is_cut; r.item++)
 		run_item(&r, m);
+	gpu_refs_close(&c->gpu_refs);
 	c->dev.unload(c->dev.self, m);
 	return !r.is_cut && say(c, SAY_END, NULL, 0);
 }
@@ -428,11 +503,13 @@ answer(struct child *c, struct arena *a, enum frame_kind kind, struct bytes body
 		return false;
 	switch (kind) {
 	case ASK_CALIBRATE:
-		return do_calibrate(c);
+		return do_calibrate(c, body);
 	case ASK_BATCH:
 		return do_batch(c, a, body);
 	case ASK_PLANS:
 		return do_plans(c, a, body);
+	case ASK_COMPILE:
+		return do_compile(c, a, body);
 	default:
 		return false;
 	}
@@ -462,9 +539,10 @@ main(int argc, char **argv)
 		arena_fini(&a);
 	}
 	arena_fini(&a);
-	if (c.dev.name && !c.is_fake)
+	if (c.dev.name && !c.is_fake && !c.gpu.is_open)
 		refs_close(&c.refs);
 	if (c.dev.close)
 		c.dev.close(c.dev.self);
+	gpu_child_close(&c.gpu);
 	return 0;
 }

@@ -37,6 +37,8 @@ main(int argc, char **argv)
 	struct device_conf dc;
 	struct device device;
 	struct auth auth = {0};
+	struct str *names;
+	uint32_t n_names;
 	struct err e = {0};
 	int status = opts_main(&a, PROG_WORKER, argc, argv, &o);
 
@@ -46,9 +48,12 @@ main(int argc, char **argv)
 	if (opt_flag(&o, OPT_with_parent))
 		(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
 	sandbox_enter();
-	if (!read_conf(&a, &o, &conf, &e) ||
+	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) || !read_conf(&a, &o, &conf, &e) ||
 	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
 		return opts_fail(&o, &e);
+	if (n_names > 1)
+		return several_run(argc, argv, names, n_names, conf.name);
+	conf.device = str_dup(&a, names[0]);
 	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
 	    .quiet = conf.quiet, .cancel = &work->cancel};
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))

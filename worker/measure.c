@@ -43,7 +43,8 @@ const char *
 measure_stop_name(enum measure_stop s)
 {
 	static const char *const names[STOP_COUNT] = {
-	    [STOP_NONE] = "", [STOP_CONVERGED] = "converged", [STOP_BUDGET] = "timeout", [STOP_RACE] = "race"};
+	    [STOP_NONE] = "", [STOP_CONVERGED] = "converged", [STOP_BUDGET] = "timeout", [STOP_RACE] = "race",
+	    [STOP_THROTTLED] = "throttled", [STOP_DISTURBED] = "disturbed"};
 
 	if (s < 0 || s >= STOP_COUNT)
 		bug("no stop %d", (int)s);

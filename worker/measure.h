@@ -15,8 +15,8 @@ enum { MEASURE_METHOD = 2 }; /* rises when numbers of before and after cannot be
 
 struct measure_opts {
 	const char *program;      /* NULL: korch-measure beside the running program */
-	const char *device;       /* "cpu", "fake" */
-	const char *fake;         /* fake_read()'s text; NULL: none */
+	const char *device;       /* "cpu", "fake", "cuda:0", "nvrtc" (compiles for GPUs) */
+	const char *fake;         /* fake_read()'s or gpu_fake_open()'s text; NULL: none */
 	uint32_t n_threads;
 	size_t memory_bytes;      /* address space beyond what it starts with; 0: 8 GiB */
 	int64_t kernel_ns;        /* longest silence while a kernel is at work; 0: 20 s */
@@ -40,6 +40,12 @@ struct calibration {
 /* Takes about two seconds.  The first result for an environment is kept by the caller and
  * handed to later batches. */
 bool measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e) MUST_CHECK;
+/* The same of a GPU, by the reference kernels in `module`; proves it on the way. */
+bool measure_calibrate_gpu(struct measure_child *c, struct bytes module, struct calibration *out,
+    struct err *e) MUST_CHECK;
+/* CUDA C -> a cubin, in a child of device "nvrtc": a compile that never ends costs that child. */
+bool measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict, struct bytes *out,
+    struct err *e) MUST_CHECK;
 /* The measuring environment's text as calibration writes it, without measuring anything:
  * device, compiler, flags, generator epoch and method.  ERR_HOST where there is no compiler. */
 bool measure_environment(const struct target *t, struct dev_info *out, struct err *e) MUST_CHECK;
@@ -65,7 +71,7 @@ struct measure_batch {
 	bool check_only;     /* rows without times */
 	uint64_t seed;
 };
-enum measure_stop { STOP_NONE, STOP_CONVERGED, STOP_BUDGET, STOP_RACE, STOP_COUNT };
+enum measure_stop { STOP_NONE, STOP_CONVERGED, STOP_BUDGET, STOP_RACE, STOP_THROTTLED, STOP_DISTURBED, STOP_COUNT };
 const char *measure_stop_name(enum measure_stop s); /* "converged" */
 struct measure_row {
 	enum err_code fail;  /* ERR_NONE: checked, and timed unless check_only */

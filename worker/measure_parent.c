@@ -135,16 +135,15 @@ listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, enum fram
 	}
 }
 
-/* One question, one answer of kind `want` and n bytes. */
+/* One question, one answer of kind `want`, in `a`.  The child's own error leaves it alive where
+ * `keeps`. */
 static bool
-ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want, void *out,
-    size_t n, int64_t limit_ns, struct err *e)
+ask_bytes(struct measure_child *c, struct arena *a, enum frame_kind ask, struct bytes q, enum frame_kind want, bool keeps,
+    int64_t limit_ns, struct bytes *out, struct err *e)
 {
-	struct arena tmp = {0};
 	enum frame_kind kind = (enum frame_kind)0;
 	struct bytes body = {0};
-	enum heard h = frame_write(c->fd, ask, q, n_q) ? listen_for(c, &tmp, limit_ns, &kind, &body) : HEARD_END;
-	bool ok = false;
+	enum heard h = frame_write(c->fd, ask, q.p, q.n) ? listen_for(c, a, limit_ns, &kind, &body) : HEARD_END;
 
 	if (h == HEARD_CANCEL)
 		err_set(e, ERR_CANCELLED, "measuring was cancelled");
@@ -152,16 +151,36 @@ ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q,
 		err_set(e, ERR_TIMEOUT, "the measuring child did not answer within %lld s", (long long)(limit_ns / 1000000000));
 	else if (h == HEARD_END)
 		err_set(e, ERR_HOST, "the measuring child ended; its words, if any, are above");
-	else if (kind == SAY_ERROR && body.n == sizeof(struct err))
+	else if (kind == SAY_ERROR && body.n == sizeof(struct err)) {
 		memcpy(e, body.p, sizeof(*e));
-	else if (kind != want || body.n != n)
+		e->msg[sizeof(e->msg) - 1] = 0;
+		if (keeps)
+			return false;
+	} else if (kind != want)
 		err_set(e, ERR_PROTO, "the measuring child gave an unknown answer");
-	else
-		ok = true;
+	else {
+		*out = body;
+		return true;
+	}
+	reap(c);
+	return false;
+}
+
+/* The same where the answer has n bytes. */
+static bool
+ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want, void *out,
+    size_t n, int64_t limit_ns, struct err *e)
+{
+	struct arena tmp = {0};
+	struct bytes body;
+	bool ok = ask_bytes(c, &tmp, ask, (struct bytes){q, n_q}, want, false, limit_ns, &body, e);
+
+	if (ok && body.n != n) {
+		ok = err_set(e, ERR_PROTO, "the measuring child gave an unknown answer");
+		reap(c);
+	}
 	if (ok)
 		memcpy(out, body.p, n);
-	else
-		reap(c);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -232,6 +251,31 @@ measure_calibrate(struct measure_child *c, struct calibration *out, struct err *
 		reap(c);
 	return alive(c, e) &&
 	    ask_one(c, ASK_CALIBRATE, NULL, 0, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e);
+}
+
+bool
+measure_calibrate_gpu(struct measure_child *c, struct bytes module, struct calibration *out, struct err *e)
+{
+	return alive(c, e) &&
+	    ask_one(c, ASK_CALIBRATE, module.p, module.n, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e);
+}
+
+bool
+measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict, struct bytes *out,
+    struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	bool ok;
+
+	sb_init(&sb, &tmp);
+	put_num(&sb, (uint64_t)sm);
+	put_num(&sb, strict);
+	put_blob(&sb, text.p, text.n);
+	ok = alive(c, e) && ask_bytes(c, a, ASK_COMPILE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
+	    default_reference_ns, out, e);
+	arena_fini(&tmp);
+	return ok;
 }
 
 /* ---- batches ---------------------------------------------------------------------------- */

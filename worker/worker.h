@@ -52,6 +52,10 @@ struct worker_conf {
 int worker_loop(const struct worker_conf *conf, const struct device *d, struct work *w, const struct auth *auth,
     struct err *e);
 
+/* One worker process for each device: a GPU that hangs or is lost takes no other with it.  Signals
+ * are passed on; the exit status is the first that is not 0. */
+int several_run(int argc, char **argv, const struct str *devices, uint32_t n, const char *name);
+
 /* Rights and limits that this process gives up: what the measuring child inherits too. */
 void sandbox_enter(void);
 

@@ -41,6 +41,14 @@ schedule_of(struct tune *t, uint32_t s)
 	return n > 0 ? list[0] : STR("");
 }
 
+static bool
+emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol, struct kernel_code *out,
+    struct err *e)
+{
+	return t->target.is_cuda ? emit_cuda(t->arena, s, schedule, symbol, out, e)
+				 : emit_c(t->arena, s, schedule, &t->target, symbol, out, e);
+}
+
 /* Passes, scratch and packs of each chosen kernel, and the source of all of them. */
 static bool
 generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct str *source,
@@ -49,14 +57,14 @@ generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *co
 	struct strbuf text;
 
 	sb_init(&text, t->arena);
-	sb_add(&text, emit_c_prelude(t->arena, &t->target));
+	sb_add(&text, t->target.is_cuda ? emit_cuda_prelude(t->arena, false) : emit_c_prelude(t->arena, &t->target));
 	for (uint32_t i = 0; i < n; i++) {
 		struct plan_code *c = &codes[specs[i]];
 		const char *symbol = arena_printf(t->arena, "k%u", i);
 
 		c->schedule = schedule_of(t, specs[i]);
 		c->symbol = str_of(symbol);
-		if (!emit_c(t->arena, &t->front.cands.specs[specs[i]], c->schedule, &t->target, symbol, &c->code, e))
+		if (!emit_for(t, &t->front.cands.specs[specs[i]], c->schedule, symbol, &c->code, e))
 			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
 		c->is_ready = true;
 		sb_add(&text, c->code.text);

@@ -38,6 +38,7 @@ struct dev_kernel {
 	void *pass[PLAN_MAX_PASSES];
 	int64_t range[PLAN_MAX_PASSES];
 	uint32_t n_passes; /* 0 where all results are empty: nothing runs */
+	uint32_t n_bufs;   /* operands and results */
 	size_t shared_bytes, local_bytes;
 };
 struct dev_launch {
@@ -68,6 +69,9 @@ struct dev {
 	/* Runs the launches in order, a barrier between all passes.  ns (may be NULL) receives
 	 * n + 1 time stamps: before the first and after each.  Does not allocate. */
 	void (*run)(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns);
+	/* False with the first fault of run, put or get since the last call.  *is_lost: nothing works
+	 * in this process any more.  NULL: a fault ends the process. */
+	bool (*fault)(void *self, bool *is_lost, struct err *e);
 	void (*close)(void *self);
 };
 /* n_threads >= 1; pin: thread i stays on the i-th allowed core. */

@@ -41,7 +41,7 @@ find_kernels(struct plan_exec *x, struct err *e)
 		char symbol[160];
 
 		*to = (struct dev_kernel){
-		    .n_passes = k->n_passes, .shared_bytes = k->shared_bytes, .local_bytes = k->local_bytes};
+		    .n_passes = k->n_passes, .n_bufs = k->n_operands + k->n_results, .shared_bytes = k->shared_bytes, .local_bytes = k->local_bytes};
 		memcpy(to->range, k->range, sizeof(to->range));
 		(void)snprintf(symbol, sizeof(symbol), "%.*s", STR_ARG(k->symbol));
 		if (!x->dev->find(x->dev->self, x->module, symbol, to, e) ||

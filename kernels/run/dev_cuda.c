@@ -1,0 +1,519 @@
+/* kernels/run/dev_cuda.c: one GPU behind the table of a device.
+ *
+ * Kernels run on one stream, in order: the barrier between passes costs nothing more.  The driver's
+ * statuses come late (a kernel's illegal address shows at the next wait), so the first bad one is
+ * kept and everything after it is left out until fault() has told it.  A sticky fault
+ * has destroyed the context: only a new process brings the device back. */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FUNC_DYNAMIC_SHARED = 8, SHARED_FREE = 48 << 10, CAPTURE_THREAD = 1, STREAM_NON_BLOCKING = 1,
+	TABLE_BYTES = 1 << 16
+};
+
+struct cuda_pass {
+	void *fn;
+	struct gpu_pass how;
+};
+struct cuda_kernel {
+	struct gpu_kernel of;
+	void *module;            /* NULL: not loaded yet */
+	struct cuda_pass pass[PLAN_MAX_PASSES];
+};
+struct dev_module {
+	struct arena arena;      /* the bytes too */
+	struct cuda_kernel *kernels;
+	uint32_t n;
+};
+struct cuda {
+	const struct gpu *g;
+	struct gpu_facts facts;
+	int dev;
+	void *ctx, *stream, *from, *to;
+	uint64_t shared, local, flush, tables;
+	size_t shared_bytes, local_bytes, flush_bytes, table_at;
+	uint32_t n_own;          /* processes on this GPU that are we */
+	struct err fault;
+	bool is_sticky;
+};
+struct gpu_graph {
+	void *graph, *exec;
+	uint64_t tables;         /* the launches' pointers, kept as long as the graph */
+};
+
+/* ---- faults ------------------------------------------------------------------------------ */
+static bool
+good(struct cuda *c, int status, const char *what)
+{
+	struct err e = {0};
+
+	if (status == 0)
+		return true;
+	(void)gpu_ok(c->g, status, what, &e);
+	if (c->fault.code == ERR_NONE)
+		c->fault = e;
+	c->is_sticky |= gpu_is_sticky(status);
+	return false;
+}
+
+static bool
+is_well(const struct cuda *c)
+{
+	return c->fault.code == ERR_NONE;
+}
+
+static bool
+cuda_fault(void *self, bool *is_lost, struct err *e)
+{
+	struct cuda *c = self;
+
+	*is_lost = c->is_sticky;
+	if (is_well(c))
+		return true;
+	*e = c->fault;
+	c->fault = (struct err){0};
+	return false;
+}
+
+const struct gpu_facts *
+dev_cuda_facts(const struct dev *d)
+{
+	return &((const struct cuda *)d->self)->facts;
+}
+
+void
+gpu_state(const struct dev *d, struct gpu_state *out)
+{
+	const struct cuda *c = d->self;
+
+	gpu_look(c->g, c->facts.uuid, c->n_own, out);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+static uint64_t
+bytes_new(struct cuda *c, size_t n)
+{
+	uint64_t p = 0;
+	int status = c->is_sticky ? 1 : c->g->cu.mem_new(&p, MAX_OF(n, (size_t)1));
+
+	return status == 0 ? p : 0;
+}
+
+static void *
+cuda_mem_new(void *self, size_t n_bytes)
+{
+	struct cuda *c = self;
+	uint64_t p = bytes_new(c, n_bytes);
+
+	if (p)
+		(void)good(c, c->g->cu.fill(p, 0, MAX_OF(n_bytes, (size_t)1), c->stream), "cuMemsetD8Async");
+	return (void *)(uintptr_t)p;
+}
+
+static void
+cuda_mem_free(void *self, void *p, size_t n_bytes)
+{
+	struct cuda *c = self;
+
+	(void)n_bytes;
+	if (p && !c->is_sticky)
+		(void)good(c, c->g->cu.mem_free((uint64_t)(uintptr_t)p), "cuMemFree");
+}
+
+/* Any direction: the address says where it lives. */
+static void
+copy(struct cuda *c, void *to, const void *from, size_t n_bytes)
+{
+	if (n_bytes && is_well(c) &&
+	    good(c, c->g->cu.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, c->stream), "cuMemcpyAsync"))
+		(void)good(c, c->g->cu.stream_sync(c->stream), "copy");
+}
+
+static void
+cuda_copy(void *self, void *to, const void *from, size_t n_bytes)
+{
+	copy(self, to, from, n_bytes);
+}
+
+static bool
+widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const char *what, struct err *e)
+{
+	if (want <= *have)
+		return true;
+	if (*p)
+		(void)good(c, c->g->cu.mem_free(*p), "cuMemFree");
+	*have = 0;
+	*p = bytes_new(c, want);
+	if (!*p)
+		return err_set(e, ERR_MEMORY, "the GPU has no %zu bytes for %s", want, what);
+	*have = want;
+	return true;
+}
+
+static bool
+cuda_reserve(void *self, size_t shared_bytes, size_t local_bytes, struct err *e)
+{
+	struct cuda *c = self;
+
+	(void)local_bytes; /* find() has seen to it: it depends on the grid */
+	return widen(c, &c->shared, &c->shared_bytes, shared_bytes, "scratch between passes", e);
+}
+
+/* ---- modules ------------------------------------------------------------------------------- */
+static bool
+cuda_load(void *self, struct bytes code, struct dev_module **out, struct err *e)
+{
+	struct cuda *c = self;
+	struct dev_module *m = heap_alloc(sizeof(*m));
+	struct bytes own = {arena_dup(&m->arena, code.p, MAX_OF(code.n, (size_t)1)), code.n};
+	struct gpu_kernel *k;
+	int sm;
+
+	if (!gpu_module_read(&m->arena, own, &sm, &k, &m->n, e)) {
+		arena_fini(&m->arena);
+		free(m);
+		return false;
+	}
+	if (sm / 10 != c->facts.sm / 10 || sm > c->facts.sm) {
+		arena_fini(&m->arena);
+		free(m);
+		return err_set(e, ERR_DEVICE, "the code is for sm_%d, and this GPU (%s) is sm_%d", sm, c->facts.name, c->facts.sm);
+	}
+	m->kernels = NEW_ARRAY(&m->arena, struct cuda_kernel, MAX_OF(m->n, 1u));
+	for (uint32_t i = 0; i < m->n; i++)
+		m->kernels[i].of = k[i];
+	*out = m;
+	return true;
+}
+
+static void
+cuda_unload(void *self, struct dev_module *m)
+{
+	struct cuda *c = self;
+
+	if (!m)
+		return;
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->kernels[i].module && !c->is_sticky)
+			(void)good(c, c->g->cu.unload(m->kernels[i].module), "cuModuleUnload");
+	arena_fini(&m->arena);
+	free(m);
+}
+
+/* A status that concerns one kernel alone becomes its error; one that ends the context is kept too. */
+static bool
+mine(struct cuda *c, int status, const char *what, struct err *e)
+{
+	if (status == 0)
+		return true;
+	c->is_sticky |= gpu_is_sticky(status);
+	return gpu_ok(c->g, status, what, e);
+}
+
+static bool
+find_pass(struct cuda *c, struct cuda_kernel *k, uint32_t q, struct err *e)
+{
+	char name[16] = "k_p0";
+	struct cuda_pass *p = &k->pass[q];
+
+	if (q >= 10)
+		name[3] = '1';
+	name[q >= 10 ? 4 : 3] = (char)('0' + q % 10);
+	p->how = k->of.pass[q];
+	if (!mine(c, c->g->cu.function(&p->fn, k->module, name), "cuModuleGetFunction", e))
+		return err_in(e, "pass %u", q);
+	if (p->how.shared > (uint32_t)MAX_OF(c->facts.shared_per_block, (int)SHARED_FREE))
+		return err_set(e, ERR_LAUNCH, "it asks for %u bytes of shared memory, and a block of this GPU has %d", p->how.shared,
+		    c->facts.shared_per_block);
+	return p->how.shared <= SHARED_FREE ||
+	    mine(c, c->g->cu.set_function(p->fn, FUNC_DYNAMIC_SHARED, (int)p->how.shared), "cuFuncSetAttribute", e);
+}
+
+static uint64_t
+threads_of(const struct gpu_pass *p)
+{
+	return (uint64_t)p->grid[0] * p->grid[1] * p->grid[2] * p->block[0] * p->block[1] * p->block[2];
+}
+
+static bool
+need_local(struct cuda *c, const struct cuda_kernel *k, size_t local_bytes, struct err *e)
+{
+	uint64_t threads = 1;
+	size_t n;
+
+	for (uint32_t q = 0; q < k->of.n_passes; q++)
+		threads = MAX_OF(threads, threads_of(&k->of.pass[q]));
+	if (__builtin_mul_overflow((size_t)threads, local_bytes, &n) || n > c->facts.memory)
+		return err_set(e, ERR_MEMORY, "scratch of %zu bytes for each of %llu threads is more than the GPU has", local_bytes,
+		    (unsigned long long)threads);
+	return widen(c, &c->local, &c->local_bytes, n, "scratch of its threads", e);
+}
+
+static bool
+cuda_find(void *self, struct dev_module *m, const char *symbol, struct dev_kernel *k, struct err *e)
+{
+	struct cuda *c = self;
+	struct cuda_kernel *have = NULL;
+
+	for (uint32_t i = 0; i < m->n && !have; i++)
+		if (str_is(m->kernels[i].of.symbol, symbol))
+			have = &m->kernels[i];
+	if (!have || have->of.n_passes != k->n_passes)
+		return err_set(e, ERR_FORMAT, "the module has no kernel %s of %u passes", symbol, k->n_passes);
+	if (k->n_passes && !have->module &&
+	    !mine(c, c->g->cu.load(&have->module, have->of.cubin.p, 0, NULL, NULL), "cuModuleLoadDataEx", e))
+		return false;
+	for (uint32_t q = 0; q < k->n_passes; q++) {
+		if (!find_pass(c, have, q, e))
+			return false;
+		k->pass[q] = &have->pass[q];
+	}
+	return need_local(c, have, k->local_bytes, e);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+static bool
+launch_pass(struct cuda *c, const struct dev_kernel *k, uint32_t q, uint64_t table)
+{
+	const struct cuda_pass *p = k->pass[q];
+	int64_t lo = 0, hi = k->range[q];
+	void *params[] = {&table, &c->shared, &c->local, &lo, &hi};
+
+	if (hi <= 0)
+		return true;
+	return good(c, c->g->cu.launch(p->fn, p->how.grid[0], p->how.grid[1], p->how.grid[2], p->how.block[0], p->how.block[1],
+	    p->how.block[2], p->how.shared, c->stream, params, NULL), "cuLaunchKernel");
+}
+
+static bool
+launch_all(struct cuda *c, const struct dev_kernel *k, uint64_t table)
+{
+	for (uint32_t q = 0; q < k->n_passes; q++)
+		if (!launch_pass(c, k, q, table))
+			return false;
+	return true;
+}
+
+/* The launch's pointers in the device's memory; a region that comes round again is free by then. */
+static uint64_t
+put_table(struct cuda *c, const struct dev_launch *l)
+{
+	size_t n = MAX_OF(l->kernel->n_bufs, 1u) * sizeof(void *);
+	uint64_t at;
+
+	if (n > TABLE_BYTES) {
+		(void)err_set(&c->fault, ERR_LIMIT, "a kernel with %u buffers", l->kernel->n_bufs);
+		return 0;
+	}
+	if (c->table_at + n > TABLE_BYTES) {
+		if (!good(c, c->g->cu.stream_sync(c->stream), "cuStreamSynchronize"))
+			return 0;
+		c->table_at = 0;
+	}
+	at = c->tables + c->table_at;
+	c->table_at += n;
+	return good(c, c->g->cu.copy(at, (uint64_t)(uintptr_t)l->buf, n, c->stream), "cuMemcpyAsync") ? at : 0;
+}
+
+static void
+cuda_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
+{
+	struct cuda *c = self;
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i <= n && ns; i++)
+		ns[i] = 0;
+	for (uint32_t i = 0; i < n && is_well(c); i++) {
+		uint64_t table = put_table(c, &l[i]);
+		float ms = 0;
+
+		if (!table || (ns && !good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord")) ||
+		    !launch_all(c, l[i].kernel, table) || !ns)
+			continue;
+		if (good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") &&
+		    good(c, c->g->cu.event_sync(c->to), "kernel") &&
+		    good(c, c->g->cu.event_ms(&ms, c->from, c->to), "cuEventElapsedTime"))
+			sum += (int64_t)((double)ms * 1e6);
+		ns[i + 1] = sum;
+	}
+	if (is_well(c))
+		(void)good(c, c->g->cu.stream_sync(c->stream), "kernel");
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+static bool
+tell(struct cuda *c, struct err *e)
+{
+	*e = c->fault;
+	c->fault = (struct err){0};
+	return false;
+}
+
+static bool
+capture(struct cuda *c, const struct dev_launch *l, uint32_t n, struct gpu_graph *g)
+{
+	uint64_t table = g->tables;
+	void *graph = NULL;
+	bool ok = true, ended;
+
+	if (!good(c, c->g->cu.capture(c->stream, CAPTURE_THREAD), "cuStreamBeginCapture"))
+		return false;
+	for (uint32_t i = 0; i < n && ok; i++) {
+		ok = launch_all(c, l[i].kernel, table);
+		table += MAX_OF(l[i].kernel->n_bufs, 1u) * sizeof(void *);
+	}
+	ended = good(c, c->g->cu.captured(c->stream, &graph), "cuStreamEndCapture");
+	g->graph = graph;
+	return ok && ended && good(c, c->g->cu.graph_make(&g->exec, g->graph, 0), "cuGraphInstantiate");
+}
+
+bool
+gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, struct gpu_graph **out, struct err *e)
+{
+	struct cuda *c = d->self;
+	struct gpu_graph *g = heap_alloc(sizeof(*g));
+	struct arena tmp = {0};
+	size_t bytes = 0, at = 0;
+	char *host;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += MAX_OF(l[i].kernel->n_bufs, 1u) * sizeof(void *);
+	host = arena_alloc(&tmp, MAX_OF(bytes, (size_t)1));
+	for (uint32_t i = 0; i < n; i++) {
+		if (l[i].kernel->n_bufs)
+			memcpy(host + at, l[i].buf, l[i].kernel->n_bufs * sizeof(void *));
+		at += MAX_OF(l[i].kernel->n_bufs, 1u) * sizeof(void *);
+	}
+	g->tables = bytes_new(c, bytes);
+	*out = g;
+	if (!g->tables)
+		(void)err_set(&c->fault, ERR_MEMORY, "the GPU has no %zu bytes for the pointers of %u launches", bytes, n);
+	else
+		copy(c, (void *)(uintptr_t)g->tables, host, bytes);
+	arena_fini(&tmp);
+	if (is_well(c) && capture(c, l, n, g))
+		return true;
+	gpu_graph_free(d, g);
+	*out = NULL;
+	return tell(c, e);
+}
+
+bool
+gpu_graph_time(const struct dev *d, struct gpu_graph *g, int64_t *ns, struct err *e)
+{
+	struct cuda *c = d->self;
+	float ms = 0;
+
+	if (!is_well(c) || !good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord") ||
+	    !good(c, c->g->cu.graph_launch(g->exec, c->stream), "cuGraphLaunch") ||
+	    !good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") ||
+	    !good(c, c->g->cu.event_sync(c->to), "kernel") ||
+	    !good(c, c->g->cu.event_ms(&ms, c->from, c->to), "cuEventElapsedTime"))
+		return tell(c, e);
+	*ns = MAX_OF((int64_t)((double)ms * 1e6), (int64_t)1);
+	return true;
+}
+
+void
+gpu_graph_free(const struct dev *d, struct gpu_graph *g)
+{
+	struct cuda *c = d->self;
+
+	if (!g)
+		return;
+	if (!c->is_sticky) {
+		if (g->exec)
+			(void)c->g->cu.graph_exec_free(g->exec);
+		if (g->graph)
+			(void)c->g->cu.graph_free(g->graph);
+		if (g->tables)
+			(void)c->g->cu.mem_free(g->tables);
+	}
+	free(g);
+}
+
+bool
+gpu_flush(const struct dev *d, struct err *e)
+{
+	struct cuda *c = d->self;
+
+	if (!widen(c, &c->flush, &c->flush_bytes, 2 * (size_t)MAX_OF(c->facts.l2_bytes, 1 << 20), "the flush", e))
+		return false;
+	return (is_well(c) && good(c, c->g->cu.fill(c->flush, 0x5a, c->flush_bytes, c->stream), "cuMemsetD8Async")) || tell(c, e);
+}
+
+/* ---- open, close ------------------------------------------------------------------------------ */
+static bool
+cuda_describe(void *self, struct dev_info *out, struct err *e)
+{
+	(void)e;
+	gpu_describe(&((struct cuda *)self)->facts, out);
+	return true;
+}
+
+static void
+cuda_close(void *self)
+{
+	struct cuda *c = self;
+	const uint64_t memory[] = {c->shared, c->local, c->flush, c->tables};
+
+	for (size_t i = 0; i < COUNT_OF(memory) && !c->is_sticky; i++)
+		if (memory[i])
+			(void)c->g->cu.mem_free(memory[i]);
+	if (!c->is_sticky) {
+		if (c->from)
+			(void)c->g->cu.event_free(c->from);
+		if (c->to)
+			(void)c->g->cu.event_free(c->to);
+		if (c->stream)
+			(void)c->g->cu.stream_free(c->stream);
+	}
+	if (c->ctx)
+		(void)c->g->cu.release(c->dev);
+	free(c);
+}
+
+/* The primary context: cuBLASLt and cuDNN use it too. */
+static bool
+open_context(struct cuda *c, struct err *e)
+{
+	const struct gpu_cu *cu = &c->g->cu;
+	uint32_t before = gpu_processes(c->g, c->facts.uuid), after;
+
+	if (!gpu_ok(c->g, cu->retain(&c->ctx, c->dev), "cuDevicePrimaryCtxRetain", e) ||
+	    !gpu_ok(c->g, cu->set(c->ctx), "cuCtxSetCurrent", e) ||
+	    !gpu_ok(c->g, cu->stream_new(&c->stream, STREAM_NON_BLOCKING), "cuStreamCreate", e) ||
+	    !gpu_ok(c->g, cu->event_new(&c->from, 0), "cuEventCreate", e) ||
+	    !gpu_ok(c->g, cu->event_new(&c->to, 0), "cuEventCreate", e) ||
+	    !gpu_ok(c->g, cu->mem_new(&c->tables, TABLE_BYTES), "cuMemAlloc", e))
+		return false;
+	after = gpu_processes(c->g, c->facts.uuid);
+	/* a container may hide our own number: we are the one that has come */
+	c->n_own = after > before ? 1 : 0;
+	return true;
+}
+
+bool
+dev_cuda_open(const struct gpu *g, int number, struct dev *out, struct err *e)
+{
+	struct cuda *c;
+	int n;
+
+	if (!gpu_ready(g, false, &n, e))
+		return false;
+	if (number < 0 || number >= n)
+		return err_set(e, ERR_HOST, "there is no GPU %d: the driver sees %d", number, n);
+	c = heap_alloc(sizeof(*c));
+	c->g = g;
+	if (!gpu_facts(g, number, &c->facts, e) || !gpu_ok(g, g->cu.device(&c->dev, number), "cuDeviceGet", e) ||
+	    !open_context(c, e)) {
+		cuda_close(c);
+		return err_in(e, "GPU %d", number);
+	}
+	*out = (struct dev){.self = c, .name = "cuda", .n_threads = 1, .describe = cuda_describe, .load = cuda_load,
+	    .unload = cuda_unload, .find = cuda_find, .mem_new = cuda_mem_new, .mem_free = cuda_mem_free, .put = cuda_copy, .get = cuda_copy, .reserve = cuda_reserve, .run = cuda_run, .fault = cuda_fault, .close = cuda_close};
+	return true;
+}

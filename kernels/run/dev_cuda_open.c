@@ -1,0 +1,199 @@
+/* kernels/run/dev_cuda_open.c: NVIDIA's libraries by lists of sonames, their functions by lists of
+ * names.  What is missing is kept as a sentence; nothing here fails. */
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum need { MAY, MUST };
+struct name {
+	size_t at;         /* of the function pointer in struct gpu */
+	enum need need;
+	const char *names; /* by blanks */
+};
+static const struct name cuda_names[] = {
+#define CU(F, ARGS, NEED, NAMES) {offsetof(struct gpu, cu.F), NEED, NAMES},
+#include "dev_cuda_api.def"
+}, rtc_names[] = {
+#define RTC(F, ARGS, NEED, NAMES) {offsetof(struct gpu, rtc.F), NEED, NAMES},
+#include "dev_cuda_api.def"
+}, ml_names[] = {
+#define ML(F, ARGS, NEED, NAMES) {offsetof(struct gpu, ml.F), NEED, NAMES},
+#include "dev_cuda_api.def"
+};
+static const struct {
+	const char *words, *sonames, *install;
+	const struct name *names;
+	size_t n;
+} libs[GPU_LIBS] = {
+    [GPU_CUDA] = {"the NVIDIA driver", "libcuda.so.1", "install the NVIDIA driver (450 or later)", cuda_names,
+	COUNT_OF(cuda_names)},
+    [GPU_NVRTC] = {"NVRTC", "libnvrtc.so.13 libnvrtc.so.12 libnvrtc.so.11.2 libnvrtc.so",
+	"install the CUDA toolkit, or name a folder with libnvrtc in KORCH_CUDA_LIB", rtc_names, COUNT_OF(rtc_names)},
+    [GPU_NVML] = {"NVML", "libnvidia-ml.so.1", "it comes with the NVIDIA driver", ml_names, COUNT_OF(ml_names)},
+    [GPU_CUBLASLT] = {"cuBLASLt", "libcublasLt.so.13 libcublasLt.so.12 libcublasLt.so.11", "it is part of the CUDA toolkit",
+	NULL, 0},
+    [GPU_CUDNN] = {"cuDNN", "libcudnn.so.9", "install cuDNN 9", NULL, 0},
+};
+
+/* The folder beside this program (deploy/bundle.sh puts libraries there) comes after the one that
+ * is asked for and before the system's. */
+static void *
+open_one(const char *soname)
+{
+	const char *dir = getenv("KORCH_CUDA_LIB");
+	char path[4096];
+	void *h = NULL;
+
+	if (dir && *dir) {
+		(void)snprintf(path, sizeof(path), "%s/%s", dir, soname);
+		h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	return h ? h : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *
+find(void *h, struct str names)
+{
+	char name[96];
+
+	while (names.n) {
+		struct str one = str_cut(&names, ' ');
+		void *p;
+
+		(void)snprintf(name, sizeof(name), "%.*s", STR_ARG(one));
+		p = dlsym(h, name);
+		if (p)
+			return p;
+	}
+	return NULL;
+}
+
+/* All functions of a library; false with the sentence of the first that is missing. */
+static bool
+fill(struct gpu *g, enum gpu_lib lib, const char *soname)
+{
+	for (size_t i = 0; i < libs[lib].n; i++) {
+		const struct name *n = &libs[lib].names[i];
+		void *p = find(g->handle[lib], str_of(n->names));
+
+		if (!p && n->need == MUST) {
+			(void)snprintf(g->why[lib], sizeof(g->why[lib]), "%s (%s) is too old: it has no %s; %s",
+			    libs[lib].words, soname, n->names, libs[lib].install);
+			return false;
+		}
+		memcpy((char *)g + n->at, &p, sizeof(p));
+	}
+	return true;
+}
+
+static void
+open_lib(struct gpu *g, enum gpu_lib lib)
+{
+	struct str sonames = str_of(libs[lib].sonames);
+	char soname[64];
+
+	(void)snprintf(g->why[lib], sizeof(g->why[lib]), "%s is not here (looked for %s); %s", libs[lib].words,
+	    libs[lib].sonames, libs[lib].install);
+	while (sonames.n && !g->has[lib]) {
+		struct str one = str_cut(&sonames, ' ');
+
+		(void)snprintf(soname, sizeof(soname), "%.*s", STR_ARG(one));
+		g->handle[lib] = open_one(soname);
+		if (!g->handle[lib])
+			continue;
+		g->has[lib] = fill(g, lib, soname);
+		if (!g->has[lib]) {
+			(void)dlclose(g->handle[lib]);
+			g->handle[lib] = NULL;
+		}
+	}
+}
+
+void
+gpu_open(struct gpu *out)
+{
+	*out = (struct gpu){0};
+	for (int i = GPU_CUDA; i <= GPU_NVML; i++)
+		open_lib(out, (enum gpu_lib)i);
+	if (out->has[GPU_NVML] && out->ml.init() != 0) {
+		out->has[GPU_NVML] = false;
+		(void)snprintf(out->why[GPU_NVML], sizeof(out->why[GPU_NVML]), "NVML does not start on this host");
+	}
+}
+
+void
+gpu_vendor_open(struct gpu *g)
+{
+	for (int i = GPU_CUBLASLT; i <= GPU_CUDNN; i++)
+		if (!g->handle[i])
+			open_lib(g, (enum gpu_lib)i);
+}
+
+void
+gpu_close(struct gpu *g)
+{
+	if (g->has[GPU_NVML])
+		(void)g->ml.shutdown();
+	for (int i = 0; i < GPU_LIBS; i++)
+		if (g->handle[i])
+			(void)dlclose(g->handle[i]);
+	*g = (struct gpu){0};
+}
+
+/* ---- statuses ------------------------------------------------------------------------------- */
+struct status {
+	int number;
+	enum err_code code;
+	bool is_sticky;
+	const char *words;
+};
+static const struct status statuses[] = {
+#define STATUS(N, CODE, STICKY, WORDS) {N, ERR_##CODE, STICKY, WORDS},
+#include "dev_cuda_status.def"
+};
+
+static struct status
+status_of(int number)
+{
+	for (size_t i = 0; i < COUNT_OF(statuses); i++)
+		if (statuses[i].number == number)
+			return statuses[i];
+	return (struct status){number, ERR_LAUNCH, true, "an error that is not known here"};
+}
+
+bool
+gpu_is_sticky(int status)
+{
+	return status_of(status).is_sticky;
+}
+
+bool
+gpu_ok(const struct gpu *g, int status, const char *what, struct err *e)
+{
+	struct status s = status_of(status);
+	const char *words = NULL;
+
+	if (status == 0)
+		return true;
+	if (!g->cu.words || g->cu.words(status, &words) != 0 || !words)
+		words = s.words;
+	return err_set(e, s.code, "%s: %s (driver's status %d)", what, words, status);
+}
+
+bool
+gpu_ready(const struct gpu *g, bool with_rtc, int *n_devices, struct err *e)
+{
+	*n_devices = 0;
+	if (!g->has[GPU_CUDA])
+		return err_set(e, ERR_HOST, "no GPU can be used: %s", g->why[GPU_CUDA]);
+	if (!gpu_ok(g, g->cu.init(0), "cuInit", e) || !gpu_ok(g, g->cu.count(n_devices), "cuDeviceGetCount", e)) {
+		e->code = ERR_HOST;
+		return err_in(e, "no GPU can be used");
+	}
+	if (*n_devices <= 0)
+		return err_set(e, ERR_HOST, "no GPU can be used: the driver sees no device (is CUDA_VISIBLE_DEVICES empty?)");
+	return !with_rtc || g->has[GPU_NVRTC] || err_set(e, ERR_HOST, "no kernel can be compiled: %s", g->why[GPU_NVRTC]);
+}

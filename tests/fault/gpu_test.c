@@ -1,0 +1,294 @@
+/* A GPU's worker on the fake driver: what is wrong with the host is said, what is wrong with a kernel
+ * costs that kernel, and what is wrong with the device costs no measurement. */
+#include "../../worker/device.h"
+
+#include "../../kernels/run/gpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N = 6 };
+static const volatile bool never = false;
+static const char SPEC[] =
+    "spec 1\n%%0 = input f32[%d,8]\n%%1 = exp %%0 : f32[%d,8]\noutput %%1\n";
+
+struct rig {
+	struct arena a;
+	struct device_conf conf;
+	struct device d;
+	struct m_task task[N];
+	struct m_outcome out[N];
+};
+
+static bool
+rig_open(struct rig *r, const char *device, struct err *e)
+{
+	memset(r, 0, sizeof(*r));
+	r->conf = (struct device_conf){.compiler = "", .quiet = true, .cancel = &never};
+	return device_open(&r->a, str_of(device), &r->conf, &r->d, e);
+}
+
+static void
+rig_measure(struct rig *r, int rows)
+{
+	for (int i = 0; i < N; i++) {
+		r->task[i] = (struct m_task){.spec = str_of(arena_printf(&r->a, SPEC, (i + 1) * rows, (i + 1) * rows)), .effort = 1, .threads = 1,
+		    .precision = STR("f32")};
+		r->out[i] = (struct m_outcome){.cause = STR(""), .log = STR("")};
+	}
+	r->d.measure(r->d.self, &r->a, r->task, N, r->out);
+}
+
+static void
+rig_close(struct rig *r)
+{
+	r->d.close(r->d.self);
+	arena_fini(&r->a);
+}
+
+static uint32_t
+n_good(const struct rig *r)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < N; i++)
+		n += r->out[i].fail == 0 && r->out[i].n_rows > 0 && r->out[i].rows[0].median_ns > 0;
+	return n;
+}
+
+/* Opening `device` fails as ERR_HOST with these words. */
+static void
+refuses(const char *device, const char *words)
+{
+	struct rig r;
+	struct err e = {0};
+
+	if (rig_open(&r, device, &e))
+		fail_msg("%s opens", device);
+	arena_fini(&r.a);
+	if (e.code != ERR_HOST || !strstr(e.msg, words))
+		fail_msg("%s: %s \"%s\", without \"%s\"", device, err_name(e.code), e.msg, words);
+}
+
+/* ---- a device in order -------------------------------------------------------------------- */
+static void
+measures(void **state)
+{
+	struct rig r, again;
+	struct err e = {0};
+
+	(void)state;
+	if (!rig_open(&r, "cuda-fake:gpu=v100,seed=3", &e))
+		fail_msg("%s", e.msg);
+	assert_string_equal(r.d.class, "cuda:Fake-Tesla-V100-SXM2-16GB");
+	rig_measure(&r, 1);
+	for (int i = 0; i < N; i++) {
+		if (r.out[i].fail)
+			fail_msg("%.*s", STR_ARG(r.out[i].cause));
+		assert_int_equal(r.out[i].n_rows, 1);
+		if (r.out[i].rows[0].fail)
+			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].cause));
+	}
+	assert_int_equal(n_good(&r), N);
+	/* the same again has the same times: they come from the kernels alone */
+	assert_true(rig_open(&again, "cuda-fake:gpu=v100,seed=3", &e));
+	rig_measure(&again, 1);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(again.out[i].rows[0].median_ns, r.out[i].rows[0].median_ns);
+	assert_true(hash_eq(&r.d.env.hash, &again.d.env.hash));
+	rig_close(&again);
+	rig_close(&r);
+}
+
+static void
+classes(void **state)
+{
+	struct rig r, s;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=3", &e));
+	assert_true(rig_open(&s, "cuda-fake:gpu=a100,seed=3,mig=1", &e));
+	assert_string_equal(r.d.class, "cuda:Fake-A100-SXM4-40GB");
+	assert_string_equal(s.d.class, "cuda:Fake-A100-SXM4-40GB+mig-1g.5gb");
+	assert_false(hash_eq(&r.d.env.hash, &s.d.env.hash));
+	assert_int_equal(r.d.env.hw.sm, 80);
+	assert_true(str_is(r.d.env.run_compat, "cuda sm_80"));
+	rig_close(&s);
+	/* other clocks are another environment of the same class */
+	assert_true(rig_open(&s, "cuda-fake:gpu=a100,seed=3,app_mhz=1095", &e));
+	assert_string_equal(r.d.class, s.d.class);
+	assert_false(hash_eq(&r.d.env.hash, &s.d.env.hash));
+	rig_close(&s);
+	rig_close(&r);
+}
+
+/* ---- a host that is not set up -------------------------------------------------------------- */
+static void
+bad_hosts(void **state)
+{
+	(void)state;
+	refuses("cuda-fake:n=0", "no device");
+	refuses("cuda-fake:no_rtc=1", "NVRTC");
+	refuses("cuda-fake:no_builtins=1", "builtins");
+	refuses("cuda-fake:gpu=v100,rtc=13", "sm_70");
+	refuses("cuda-fake:mps=1", "MPS");
+}
+
+/* ---- faults of kernels ------------------------------------------------------------------------ */
+/* Every kernel has this fault: each costs its own row, and the next device is in order. */
+static void
+each_fails(const char *fault, enum err_code code, const char *words)
+{
+	char device[96];
+	struct rig r;
+	struct err e = {0};
+
+	(void)snprintf(device, sizeof(device), "cuda-fake:gpu=a100,seed=5,%s", fault);
+	if (!rig_open(&r, device, &e))
+		fail_msg("%s", e.msg);
+	rig_measure(&r, 1);
+	for (int i = 0; i < N; i++) {
+		if (r.out[i].fail || r.out[i].n_rows != 1)
+			fail_msg("%s: task %d: %.*s", fault, i, STR_ARG(r.out[i].cause));
+		if (err_of_wire((int)r.out[i].rows[0].fail) != code || !strstr(str_dup(&r.a, r.out[i].rows[0].cause), words))
+			fail_msg("%s: %s \"%.*s\"", fault, err_name(err_of_wire((int)r.out[i].rows[0].fail)),
+			    STR_ARG(r.out[i].rows[0].cause));
+	}
+	if (!r.d.canary(r.d.self, &e))
+		fail_msg("%s: afterwards: %s", fault, e.msg);
+	rig_close(&r);
+}
+
+static void
+kernel_faults(void **state)
+{
+	(void)state;
+	each_fails("compile=1000000", ERR_COMPILE, "fake compiler");
+	each_fails("launch=1000000", ERR_LAUNCH, "too many resources");
+	each_fails("illegal=1000000", ERR_CRASH, "illegal address");
+	each_fails("wrong=1000000", ERR_WRONG, "reference says");
+	each_fails("hang=1000000,kernel_ms=300", ERR_TIMEOUT, "did not end");
+}
+
+/* Some kernels are bad: the good ones have the times that they have among good ones. */
+static void
+bad_among_good(void **state)
+{
+	struct rig r, clean;
+	struct err e = {0};
+	uint32_t bad = 0;
+
+	(void)state;
+	assert_true(rig_open(&clean, "cuda-fake:gpu=a100,seed=11", &e));
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=11,illegal=500000", &e));
+	rig_measure(&clean, 1);
+	rig_measure(&r, 1);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(r.out[i].n_rows, 1);
+		if (r.out[i].rows[0].fail) {
+			assert_int_equal(err_of_wire((int)r.out[i].rows[0].fail), ERR_CRASH);
+			bad++;
+		} else
+			assert_int_equal(r.out[i].rows[0].median_ns, clean.out[i].rows[0].median_ns);
+	}
+	assert_true(bad > 0 && bad < N);
+	rig_close(&clean);
+	rig_close(&r);
+}
+
+/* ---- faults of the machine ---------------------------------------------------------------------- */
+static void
+machine_faults(void **state)
+{
+	static const struct {
+		const char *fault;
+		enum err_code code;
+		const char *words;
+		int rows;
+	} rows[] = {
+	    {"lost=1000000", ERR_DEVLOST, "busy or unavailable", 1},
+	    {"throttle=1000000", ERR_THROTTLED, "thermal", 1},
+	    {"foreign=1000000", ERR_BUSY, "another process", 1},
+	    {"memory=3", ERR_MEMORY, "memory", 30000}, /* a megabyte for the smallest of them */
+	};
+	struct rig r;
+	struct err e = {0};
+
+	(void)state;
+	for (size_t k = 0; k < COUNT_OF(rows); k++) {
+		char device[96];
+
+		(void)snprintf(device, sizeof(device), "cuda-fake:gpu=h200,seed=5,%s", rows[k].fault);
+		if (!rig_open(&r, device, &e))
+			fail_msg("%s: %s", rows[k].fault, e.msg);
+		rig_measure(&r, rows[k].rows);
+		for (int i = 0; i < N; i++) {
+			if (r.out[i].n_rows)
+				fail_msg("%s: task %d has a row", rows[k].fault, i);
+			if (err_of_wire((int)r.out[i].fail) != rows[k].code || !strstr(str_dup(&r.a, r.out[i].cause), rows[k].words))
+				fail_msg("%s: %s \"%.*s\"", rows[k].fault, err_name(err_of_wire((int)r.out[i].fail)), STR_ARG(r.out[i].cause));
+		}
+		rig_close(&r);
+	}
+}
+
+/* Now and then throttled or disturbed: those samples do not count, and the times are the clean ones. */
+static void
+voids_samples(void **state)
+{
+	struct rig r, clean;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&clean, "cuda-fake:gpu=a100,seed=12", &e));
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=12,throttle=200000,foreign=100000", &e));
+	rig_measure(&clean, 1);
+	rig_measure(&r, 1);
+	assert_int_equal(n_good(&r), N);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(r.out[i].rows[0].median_ns, clean.out[i].rows[0].median_ns);
+	rig_close(&clean);
+	rig_close(&r);
+}
+
+/* A device that is gone fails its canary, and takes no task. */
+static void
+gone(void **state)
+{
+	struct rig r;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=13", &e)); /* calibrated while it was well */
+	rig_close(&r);
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=13,gone=1", &e));
+	assert_false(r.d.canary(r.d.self, &e));
+	assert_int_equal(e.code, ERR_DEVLOST);
+	rig_measure(&r, 1);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(err_of_wire((int)r.out[i].fail), ERR_DEVLOST);
+	rig_close(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts),
+	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(machine_faults),
+	    cmocka_unit_test(voids_samples), cmocka_unit_test(gone)};
+	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
+	int failed;
+
+	/* calibrations of its own, and children of this build */
+	if (!mkdtemp(cache) || setenv("XDG_CACHE_HOME", cache, 1) != 0 || setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", cache);
+	return system(cmd) == 0 ? failed : 1;
+}

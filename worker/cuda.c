@@ -1,0 +1,313 @@
+/* worker/cuda.c: one GPU of this host: generates CUDA C, compiles each kernel by NVRTC in children of
+ * their own, has the measuring child check and time what compiled.
+ *
+ * The child, and with it the context, lives for one batch, under a lock of the physical GPU: two
+ * workers take turns, and an idle context of ours never disturbs a measurement.  After a crash, a
+ * hang or a loss the device has to prove itself (reference kernels, right and as fast as ever)
+ * before it takes the next task. */
+#include "cuda_int.h"
+
+#include "frozen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
+
+/* ---- the device is ours for a while ---------------------------------------------------- */
+static void
+open_lock(struct cuda *c)
+{
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "/tmp/korch-gpu-%s.lock", c->facts.pci);
+	c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	if (c->lock_fd >= 0)
+		(void)fchmod(c->lock_fd, 0666);
+	else /* another user's: reading is enough to lock it */
+		c->lock_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static bool
+take_gpu(struct cuda *c, struct err *e)
+{
+	struct measure_opts o = {.device = c->device_words, .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel,
+	    .kernel_ns = c->kernel_ns};
+
+	if (c->lock_fd >= 0)
+		while (flock(c->lock_fd, LOCK_EX) != 0 && errno == EINTR)
+			;
+	return measure_open(&o, &c->child, e);
+}
+
+static void
+leave_gpu(struct cuda *c)
+{
+	measure_close(c->child);
+	c->child = NULL;
+	if (c->lock_fd >= 0)
+		(void)flock(c->lock_fd, LOCK_UN);
+}
+
+/* Right results, and at least half as fast as when it was calibrated. */
+static bool
+prove(struct cuda *c, struct err *e)
+{
+	struct calibration now;
+	bool ok = take_gpu(c, e) && measure_calibrate_gpu(c->child, c->refs, &now, e);
+
+	leave_gpu(c);
+	if (!ok) {
+		if (e->code != ERR_CANCELLED)
+			e->code = ERR_DEVLOST;
+		return err_in(e, "the GPU does not come back");
+	}
+	for (int i = 0; i < REF_COUNT; i++)
+		if (now.ref_ns[i] > 2 * c->cal.ref_ns[i])
+			return err_set(e, ERR_THROTTLED, "the GPU's reference kernel takes %lld ns, and took %lld ns",
+			    (long long)now.ref_ns[i], (long long)c->cal.ref_ns[i]);
+	return true;
+}
+
+/* ---- from rows to outcomes -------------------------------------------------------------- */
+/* What is the machine's fault and not the kernel's: such a row is no result of the task. */
+static bool
+is_machine(enum err_code fail)
+{
+	return fail == ERR_DEVLOST || fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_HOST || fail == ERR_MEMORY ||
+	    fail == ERR_DEVICE || fail == ERR_FAILED || fail == ERR_IO;
+}
+
+static void
+fill_row(struct arena *a, struct m_row *to, const struct measure_row *r, const struct cuda_kernel *k)
+{
+	*to = (struct m_row){.schedule = k->kernel.schedule, .cause = STR(""), .stop = str_of(measure_stop_name(r->stop)),
+	    .error = r->error, .clock_ratio = r->clock_ratio, .code_bytes = k->cubin.n, .compile_ns = k->compile_ns};
+	if (r->fail != ERR_NONE) {
+		to->fail = (uint64_t)err_wire(r->fail);
+		to->cause = str_of(str_dup(a, str_of(r->cause)));
+		return;
+	}
+	to->median_ns = MAX_OF(r->median_ns, (int64_t)1);
+	to->p10_ns = r->p10_ns;
+	to->p90_ns = r->p90_ns;
+	to->min_ns = r->min_ns;
+	to->samples = r->samples;
+}
+
+static void
+take_rows(struct cuda *c, struct arena *a, struct cuda_unit *u, const struct measure_row *rows)
+{
+	for (uint32_t k = 0; k < u->n_items; k++) {
+		enum err_code fail = rows[k].fail;
+
+		c->is_suspect |= fail == ERR_CRASH || fail == ERR_TIMEOUT || fail == ERR_DEVLOST;
+		if (is_machine(fail)) {
+			cuda_unit_fail(a, u, fail, rows[k].cause);
+			return;
+		}
+		fill_row(a, &u->out->rows[u->out->n_rows++], &rows[k], u->items[k]);
+	}
+}
+
+static void
+measure_units(struct cuda *c, struct arena *a, struct cuda_unit *units, uint32_t n)
+{
+	struct measure_item *items = NEW_ARRAY(a, struct measure_item, MAX_OF(n, 1u));
+	struct cuda_unit **of = NEW_ARRAY(a, struct cuda_unit *, MAX_OF(n, 1u));
+	struct measure_batch b = {.items = items, .calibration = &c->cal, .budget_ns = ITEM_BUDGET_NS, .seed = 1};
+	struct measure_row *rows;
+	struct err e = {0};
+	uint32_t at = 0;
+	bool ok;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct measure_kernel *list;
+
+		if (units[i].n_items == 0)
+			continue;
+		list = NEW_ARRAY(a, struct measure_kernel, units[i].n_items);
+		for (uint32_t k = 0; k < units[i].n_items; k++)
+			list[k] = units[i].items[k]->kernel;
+		of[b.n_items] = &units[i];
+		items[b.n_items++] = (struct measure_item){&units[i].spec, list, units[i].n_items, units[i].known_ns};
+	}
+	if (b.n_items == 0)
+		return;
+	b.module = cuda_module(c, a, units, n);
+	ok = take_gpu(c, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
+	leave_gpu(c);
+	for (uint32_t i = 0; i < b.n_items; i++) {
+		if (!ok)
+			cuda_unit_fail(a, of[i], e.code == ERR_CANCELLED ? ERR_LINKLOST : e.code == ERR_NONE ? ERR_HOST : e.code, e.msg);
+		else
+			take_rows(c, a, of[i], rows + at);
+		at += of[i]->n_items;
+	}
+}
+
+static void
+cuda_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out)
+{
+	struct cuda *c = self;
+	struct cuda_unit *units = NEW_ARRAY(a, struct cuda_unit, n);
+	struct err e = {0};
+	bool is_well = !c->is_suspect || prove(c, &e);
+
+	c->is_suspect = !is_well;
+	for (uint32_t i = 0; i < n; i++) {
+		units[i] = (struct cuda_unit){.task = &tasks[i], .out = &out[i]};
+		if (is_well)
+			cuda_unit_make(c, a, &units[i]);
+		else
+			cuda_unit_fail(a, &units[i], e.code, e.msg);
+	}
+	if (!is_well)
+		return;
+	cuda_compile_all(c, a, units, n);
+	measure_units(c, a, units, n);
+	for (uint32_t i = 0; i < n; i++) /* what a cancel left undone */
+		if (out[i].n_rows == 0 && out[i].fail == 0 && tasks[i].n_known == 0)
+			cuda_unit_fail(a, &units[i], ERR_LINKLOST, "given up by the worker");
+}
+
+/* ---- builds, plans, canary ---------------------------------------------------------------- */
+static bool
+cuda_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
+    struct m_timing *out, struct err *e)
+{
+	struct cuda *c = self;
+	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
+	bool ok = take_gpu(c, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS, 1, t, e);
+
+	(void)threads;
+	leave_gpu(c);
+	for (uint32_t i = 0; ok && i < n; i++) {
+		if (t[i].fail != ERR_NONE)
+			return err_set(e, t[i].fail, "%s", t[i].cause);
+		out[i] = (struct m_timing){.median_ns = t[i].median_ns, .min_ns = t[i].min_ns, .spread_ns = t[i].spread_ns,
+		    .samples = t[i].samples};
+	}
+	return ok;
+}
+
+static bool
+cuda_canary(void *self, struct err *e)
+{
+	struct cuda *c = self;
+	bool ok = prove(c, e);
+
+	c->is_suspect = !ok;
+	return ok;
+}
+
+static void
+cuda_close(void *self)
+{
+	struct cuda *c = self;
+
+	measure_close(c->child);
+	cuda_compilers_close(c);
+	if (c->lock_fd >= 0)
+		(void)close(c->lock_fd);
+	gpu_close(&c->gpu);
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+static void
+fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
+{
+	const struct hw *h = &c->cal.hw;
+
+	env->class = str_of(str_dup(a, str_of(c->info.device_class)));
+	env->key = str_of(str_dup(a, str_of(c->info.environment)));
+	env->hash = hash_bytes(env->key.p, env->key.n);
+	env->run_compat = str_of(str_dup(a, str_of(c->info.run_compat)));
+	env->compiler = str_of(arena_printf(a, "NVRTC %d.%d", c->facts.rtc / 1000, c->facts.rtc / 10 % 100));
+	env->epoch = GENERATOR_EPOCH;
+	env->hw = (struct m_hw){.flops_peak = h->flops_peak, .l1_bytes_per_s = h->bytes_per_s[0],
+	    .l2_bytes_per_s = h->bytes_per_s[1], .l3_bytes_per_s = h->bytes_per_s[2],
+	    .dram_bytes_per_s = h->bytes_per_s[3], .l1_bytes = h->level_bytes[0], .l2_bytes = h->level_bytes[1],
+	    .l3_bytes = h->level_bytes[2], .call_ns = h->call_ns, .barrier_ns = h->barrier_ns,
+	    .simd_bytes = target_cuda.simd_bytes, .n_vregs = target_cuda.n_vregs, .n_cores = c->facts.n_sm,
+	    .sm = c->facts.sm};
+}
+
+/* "0", or the fake's settings with dev=N among them no longer: one device a worker. */
+static bool
+read_args(struct arena *a, struct cuda *c, struct err *e)
+{
+	int64_t number = 0;
+	struct str args = c->conf->args;
+
+	if (c->conf->is_fake)
+		c->fake = args.n ? str_dup(a, args) : "gpu=a100";
+	else if (args.n && (!str_to_i64(args, &number) || number < 0 || number > 1023))
+		return err_set(e, ERR_USAGE, "cuda:%.*s names no GPU; it is cuda:0, cuda:1 ... or cuda:all", STR_ARG(args));
+	c->number = (int)number;
+	c->device_words = arena_printf(a, "cuda:%d", c->number);
+	return true;
+}
+
+static bool
+open_gpu(struct cuda *c, struct err *e)
+{
+	int n;
+
+	if (!c->conf->is_fake)
+		gpu_open(&c->gpu);
+	else if (!gpu_fake_open(str_of(c->fake), &c->gpu, e))
+		return false;
+	c->kernel_ns = c->conf->is_fake ? gpu_fake_kernel_ns() : 0;
+	if (!gpu_ready(&c->gpu, true, &n, e))
+		return false;
+	if (c->number >= n)
+		return err_set(e, ERR_HOST, "there is no GPU %d: the driver sees %d", c->number, n);
+	return gpu_facts(&c->gpu, c->number, &c->facts, e) && gpu_rtc_knows(&c->gpu, c->facts.sm, e);
+}
+
+static bool
+need_calibration(struct cuda *c, struct err *e)
+{
+	size_t at = strlen(c->info.environment);
+	bool ok;
+
+	(void)snprintf(c->info.environment + at, sizeof(c->info.environment) - at, "epoch=%d\n", GENERATOR_EPOCH);
+	if (frozen_load_for(c->info.environment, &c->cal))
+		return true;
+	ok = take_gpu(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
+	leave_gpu(c);
+	return ok && frozen_save_for(c->info.environment, &c->cal, e);
+}
+
+bool
+device_cuda_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e)
+{
+	struct cuda *c = NEW(a, struct cuda);
+
+	*out = (struct device){.self = c, .class = c->info.device_class, .batch = 16, .target = target_cuda,
+	    .measure = cuda_measure, .build = cuda_build, .time_plans = cuda_time_plans, .canary = cuda_canary,
+	    .close = cuda_close};
+	c->device = out;
+	c->conf = conf;
+	c->lock_fd = -1;
+	c->fake = "";
+	if (!read_args(a, c, e) || !open_gpu(c, e)) {
+		cuda_close(c);
+		return false;
+	}
+	gpu_describe(&c->facts, &c->info);
+	open_lock(c);
+	if (!cuda_refs_build(c, a, e) || !need_calibration(c, e)) {
+		cuda_close(c);
+		return false;
+	}
+	fill_env(a, c, &out->env);
+	return true;
+}

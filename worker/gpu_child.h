@@ -1,0 +1,45 @@
+/* worker/gpu_child.h: the measuring child's part for GPUs: its driver, its references, its race.
+ * For this folder alone. */
+#ifndef KORCH_GPU_CHILD_H
+#define KORCH_GPU_CHILD_H
+
+#include "../kernels/run/gpu.h"
+#include "measure_int.h"
+
+/* A reference kernel's text begins with it, so that no fault of the fake falls on it. */
+#define GPU_REF_MARK "/* reference */\n"
+#define GPU_REF_SYMBOL "reference_"
+
+/* "cuda:0" or "nvrtc"; settings of the fake driver, or "" for the real one. */
+struct gpu_child {
+	struct gpu gpu;
+	struct dev dev;
+	bool is_open;
+};
+bool gpu_child_open(const char *device, const char *fake, struct gpu_child *out, struct err *e) MUST_CHECK;
+void gpu_child_close(struct gpu_child *c);
+
+/* ---- references: two kernels of known kind and an empty one, in every module (gpu_refs.c) ---- */
+enum gpu_ref { GPU_REF_COMPUTE, GPU_REF_STREAM, GPU_REF_NOTHING, GPU_REFS };
+struct str gpu_ref_text(enum gpu_ref r); /* behind the prelude */
+struct gpu_pass gpu_ref_pass(enum gpu_ref r, int n_sm);
+struct gpu_refs {
+	const struct dev *dev;
+	struct dev_kernel kernel[GPU_REFS];
+	void *buf[2];
+	struct gpu_graph *graph[GPU_REF_NOTHING];
+	uint32_t calls[GPU_REF_NOTHING];
+};
+/* From a loaded module; proves the device by their results.  ERR_DEVLOST where they are wrong. */
+bool gpu_refs_open(const struct dev *d, struct dev_module *m, struct gpu_refs *r, struct err *e) MUST_CHECK;
+void gpu_refs_close(struct gpu_refs *r);
+/* One call of a reference, in ns. */
+bool gpu_refs_time(struct gpu_refs *r, enum gpu_ref which, int64_t *ns, struct err *e) MUST_CHECK;
+bool gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, struct err *e) MUST_CHECK;
+
+/* As race_run, on a GPU (gpu_race.c).  Faults of kernels are rows; false where the context is lost,
+ * with the kernel it was at: rows[*at] has the cause. */
+bool gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,
+    struct measure_row *rows, struct err *e) MUST_CHECK;
+
+#endif

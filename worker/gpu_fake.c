@@ -1,0 +1,542 @@
+/* worker/gpu_fake.c: the driver's part of the fake GPU.
+ *
+ * Device memory is the heap's; a launch calls the kernel's host form at once; a captured launch only
+ * counts.  The clock is virtual: a pass takes what a hash of its kernel's text says, scaled by the
+ * model, longer while it is throttled.  After an illegal access or a loss every call fails, as on
+ * the real thing, until the process is another one. */
+#include "gpu_fake.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const struct model {
+	const char *key, *name;
+	int sm, n_sm, sm_mhz, mem_mhz, bus, l2_kib, shared_sm_kib, shared_kib, memory_mib, watts, rtc;
+	double scale;        /* of a pass's time */
+} models[] = {
+    {"v100", "Fake Tesla V100-SXM2-16GB", 70, 80, 1530, 877, 4096, 6144, 96, 96, 16160, 300, 12, 1.0},
+    {"a100", "Fake A100-SXM4-40GB", 80, 108, 1410, 1215, 5120, 40960, 164, 163, 40536, 400, 13, 0.7},
+    {"h200", "Fake H200", 90, 132, 1980, 3201, 6144, 61440, 228, 227, 143771, 700, 13, 0.4},
+};
+
+/* Settings beside gpu=: faults are per million kernels (by their text) or per million looks. */
+#define SETTINGS(X) \
+	X(n) X(seed) X(compile) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
+	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms)
+struct conf {
+	const struct model *model;
+#define X(N) uint64_t N;
+	SETTINGS(X)
+#undef X
+};
+struct module {
+	void *so;
+	int fd;
+	struct fake_code head;
+};
+typedef void pass_fn(void *const *buf, char *shared, char *local, long lo, long hi);
+struct fn {
+	struct module *module;
+	pass_fn *call;
+};
+struct recorded { /* a captured graph, and its executable form */
+	int64_t ns;
+};
+/* The driver's functions have no handle, so the one fake driver of a process is here. */
+static struct fake {
+	struct conf c;
+	int dead;            /* status of every call from now on; 0: alive */
+	int pending;         /* shows at the next wait */
+	bool hangs;
+	struct recorded *capturing;
+	int64_t now_ns;
+	uint64_t used_bytes;
+} fake;
+
+/* ---- devices ------------------------------------------------------------------------------ */
+static int
+fake_init(unsigned flags)
+{
+	return flags ? 1 : 0;
+}
+
+static int
+fake_version(int *v)
+{
+	*v = 12040;
+	return 0;
+}
+
+static int
+fake_words(int status, const char **text)
+{
+	(void)status;
+	*text = NULL; /* the table of statuses has words of its own */
+	return 1;
+}
+
+static int
+fake_count(int *n)
+{
+	*n = (int)fake.c.n;
+	return 0;
+}
+
+static int
+fake_device(int *dev, int number)
+{
+	*dev = number;
+	return number >= 0 && (uint64_t)number < fake.c.n ? 0 : 101;
+}
+
+static int
+fake_name(char *text, int n, int dev)
+{
+	(void)dev;
+	(void)snprintf(text, (size_t)n, "%s%s", fake.c.model->name, fake.c.mig ? " MIG 1g.5gb" : "");
+	return 0;
+}
+
+static int
+fake_uuid(unsigned char *b, int dev)
+{
+	uint64_t h = mix64(fake.c.seed * 1000 + (uint64_t)dev + 1), k = mix64((uint64_t)fake.c.model->sm ^ h);
+
+	memcpy(b, &h, 8);
+	memcpy(b + 8, &k, 8);
+	return 0;
+}
+
+static int
+fake_attribute(int *v, int which, int dev)
+{
+	const struct model *m = fake.c.model;
+	const struct {
+		int which, v;
+	} rows[] = {{13, m->sm_mhz * 1000}, {16, fake.c.mig ? m->n_sm / 8 : m->n_sm}, {36, m->mem_mhz * 1000}, {37, m->bus},
+	    {38, m->l2_kib << 10}, {75, m->sm / 10}, {76, m->sm % 10}, {81, m->shared_sm_kib << 10},
+	    {97, m->shared_kib << 10}, {32, 1}, {133, fake.c.mps != 0}};
+
+	(void)dev;
+	for (size_t i = 0; i < COUNT_OF(rows); i++)
+		if (rows[i].which == which) {
+			*v = rows[i].v;
+			return 0;
+		}
+	return 1;
+}
+
+static uint64_t
+memory_bytes(void)
+{
+	return (fake.c.memory ? fake.c.memory : (uint64_t)fake.c.model->memory_mib) << 20;
+}
+
+static int
+fake_memory(size_t *n, int dev)
+{
+	(void)dev;
+	*n = memory_bytes();
+	return 0;
+}
+
+static int
+fake_pci(char *text, int n, int dev)
+{
+	(void)snprintf(text, (size_t)n, "FAKE:%02x:%02x.0", (unsigned)(fake.c.seed & 0xff), (unsigned)dev);
+	return 0;
+}
+
+/* ---- context ------------------------------------------------------------------------------- */
+static int
+fake_retain(void **ctx, int dev)
+{
+	static int a_context;
+
+	(void)dev;
+	*ctx = &a_context;
+	gpu_fake_context(true);
+	return fake.c.gone ? 46 : 0;
+}
+
+static int
+fake_release(int dev)
+{
+	(void)dev;
+	gpu_fake_context(false);
+	return 0;
+}
+
+static int
+fake_set(void *ctx)
+{
+	return ctx ? fake.dead : 1;
+}
+
+/* What comes late: faults of launches, and a kernel that never ends. */
+static int
+settle(void)
+{
+	while (fake.hangs)
+		(void)pause();
+	if (fake.pending && !fake.dead)
+		fake.dead = fake.pending;
+	return fake.dead;
+}
+
+static int
+fake_sync(void)
+{
+	return settle();
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+enum { BLOCK_HEAD = 64 };
+
+static int
+fake_mem_new(uint64_t *p, size_t n)
+{
+	char *block;
+
+	if (fake.dead)
+		return fake.dead;
+	if (n > memory_bytes() - MIN_OF(fake.used_bytes, memory_bytes()))
+		return 2;
+	block = aligned_alloc(64, (n + BLOCK_HEAD + 63) & ~(size_t)63);
+	if (!block)
+		return 2;
+	memcpy(block, &n, sizeof(n));
+	fake.used_bytes += n;
+	*p = (uint64_t)(uintptr_t)(block + BLOCK_HEAD);
+	return 0;
+}
+
+static int
+fake_mem_free(uint64_t p)
+{
+	char *block = (char *)(uintptr_t)p - BLOCK_HEAD;
+	size_t n;
+
+	memcpy(&n, block, sizeof(n));
+	fake.used_bytes -= n;
+	free(block);
+	return fake.dead;
+}
+
+static int
+fake_copy(uint64_t to, uint64_t from, size_t n, void *stream)
+{
+	(void)stream;
+	if (!fake.dead)
+		memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
+	return fake.dead;
+}
+
+static int
+fake_fill(uint64_t to, unsigned char v, size_t n, void *stream)
+{
+	(void)stream;
+	if (!fake.dead)
+		memset((void *)(uintptr_t)to, v, n);
+	return fake.dead;
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+/* The file stays open as long as the object: the loader tells objects apart by their names. */
+static void *
+open_object(const void *p, size_t n, int *keep)
+{
+	int fd = memfd_create("korch-fake-gpu", MFD_CLOEXEC);
+	char path[64];
+	void *so = NULL;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fd >= 0 && write(fd, p, n) == (ssize_t)n)
+		so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (fd >= 0 && !so)
+		(void)close(fd);
+	*keep = fd;
+	return so;
+}
+
+static int
+fake_load(void **out, const void *image, unsigned n, int *options, void **values)
+{
+	struct module *m;
+
+	(void)options;
+	(void)values;
+	if (fake.dead || n)
+		return fake.dead ? fake.dead : 1;
+	if (memcmp(image, "FAKECUB", 8) != 0)
+		return 200;
+	m = heap_alloc(sizeof(*m));
+	memcpy(&m->head, image, sizeof(m->head));
+	if ((int)m->head.sm / 10 != fake.c.model->sm / 10 || (int)m->head.sm > fake.c.model->sm) {
+		free(m);
+		return 209;
+	}
+	m->so = open_object((const char *)image + sizeof(m->head), m->head.n_bytes, &m->fd);
+	if (!m->so) {
+		free(m);
+		return 200;
+	}
+	*out = m;
+	return 0;
+}
+
+static int
+fake_unload(void *module)
+{
+	struct module *m = module;
+
+	(void)dlclose(m->so);
+	(void)close(m->fd);
+	free(m); /* its functions are left to the process's end: they are few and small */
+	return fake.dead;
+}
+
+static int
+fake_function(void **out, void *module, const char *name)
+{
+	struct module *m = module;
+	void *p = dlsym(m->so, name);
+	struct fn *f;
+
+	if (!p)
+		return 500;
+	f = heap_alloc(sizeof(*f));
+	f->module = m;
+	memcpy(&f->call, &p, sizeof(p));
+	*out = f;
+	return 0;
+}
+
+static int
+fake_set_function(void *fn, int which, int v)
+{
+	(void)fn;
+	(void)which;
+	return v <= fake.c.model->shared_kib << 10 ? 0 : 1;
+}
+
+/* ---- launches --------------------------------------------------------------------------------- */
+/* About a microsecond and a half, then by the range and a factor of the text's own. */
+static int64_t
+pass_ns(const struct fn *f, int64_t range)
+{
+	double factor = 1 + (double)(mix64(f->module->head.text ^ mix64(fake.c.seed)) % 1000) / 250;
+	double ns = 1500 + fake.c.model->scale * factor * (200 + 4 * (double)range);
+
+	return (int64_t)(ns * (gpu_fake_is_slow() ? 1.7 : 1));
+}
+
+static int
+fault_of(const struct fn *f)
+{
+	uint64_t draw = gpu_fake_draw(fake.c.seed, f->module->head.text);
+	const struct {
+		uint64_t rate;
+		int status;
+	} rows[] = {{fake.c.launch, 701}, {fake.c.illegal, 700}, {fake.c.hang, -1}, {fake.c.lost, 46}, {fake.c.wrong, -2}};
+	uint64_t edge = 0;
+
+	for (size_t i = 0; i < COUNT_OF(rows) && !f->module->head.is_ref; i++) {
+		edge += rows[i].rate;
+		if (draw < edge)
+			return rows[i].status;
+	}
+	return 0;
+}
+
+static int
+fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+    void *stream, void **params, void **extra)
+{
+	struct fn *f = fn;
+	void *const *buf = *(void *const *const *)params[0];
+	int64_t lo = *(int64_t *)params[3], hi = *(int64_t *)params[4];
+	int fault = fault_of(f);
+
+	(void)gx, (void)gy, (void)gz, (void)stream, (void)extra;
+	if (fake.dead)
+		return fake.dead;
+	if ((uint64_t)bx * by * bz > 1024 || shared > (unsigned)fake.c.model->shared_kib << 10)
+		return 701;
+	if (fake.capturing) {
+		fake.capturing->ns += pass_ns(f, hi - lo);
+		return 0;
+	}
+	if (fault == 701)
+		return 701;
+	fake.now_ns += pass_ns(f, hi - lo);
+	fake.hangs |= fault == -1;
+	if (fault > 0)
+		fake.pending = fault;
+	else if (fault == 0)
+		f->call(buf, *(char **)params[1], *(char **)params[2], lo, hi);
+	return 0;
+}
+
+static int
+fake_stream_new(void **stream, unsigned flags)
+{
+	static int a_stream;
+
+	(void)flags;
+	*stream = &a_stream;
+	return fake.dead;
+}
+
+static int
+fake_stream_free(void *stream)
+{
+	(void)stream;
+	return fake.dead;
+}
+
+static int
+fake_stream_sync(void *stream)
+{
+	(void)stream;
+	return settle();
+}
+
+static int
+fake_capture(void *stream, int mode)
+{
+	(void)stream;
+	(void)mode;
+	if (fake.dead || fake.capturing)
+		return fake.dead ? fake.dead : 1;
+	fake.capturing = heap_alloc(sizeof(*fake.capturing));
+	return 0;
+}
+
+static int
+fake_captured(void *stream, void **graph)
+{
+	(void)stream;
+	*graph = fake.capturing;
+	fake.capturing = NULL;
+	return fake.dead;
+}
+
+static int
+fake_graph_make(void **exec, void *graph, unsigned long long flags)
+{
+	(void)flags;
+	*exec = heap_alloc(sizeof(struct recorded));
+	memcpy(*exec, graph, sizeof(struct recorded));
+	return fake.dead;
+}
+
+static int
+fake_graph_launch(void *exec, void *stream)
+{
+	(void)stream;
+	fake.now_ns += (int64_t)((double)((struct recorded *)exec)->ns * (gpu_fake_is_slow() ? 1.7 : 1));
+	return fake.dead;
+}
+
+static int
+fake_free(void *p)
+{
+	free(p);
+	return 0;
+}
+
+static int
+fake_event_new(void **event, unsigned flags)
+{
+	(void)flags;
+	*event = heap_alloc(sizeof(int64_t));
+	return fake.dead;
+}
+
+static int
+fake_event_record(void *event, void *stream)
+{
+	(void)stream;
+	memcpy(event, &fake.now_ns, sizeof(fake.now_ns));
+	return fake.dead;
+}
+
+static int
+fake_event_sync(void *event)
+{
+	(void)event;
+	return settle();
+}
+
+static int
+fake_event_ms(float *ms, void *from, void *to)
+{
+	*ms = (float)((double)(*(int64_t *)to - *(int64_t *)from) * 1e-6);
+	return fake.dead;
+}
+
+/* ---- settings ---------------------------------------------------------------------------------- */
+static bool
+set_one(struct conf *c, struct str key, struct str value)
+{
+	int64_t v;
+
+	for (size_t i = 0; i < COUNT_OF(models) && str_is(key, "gpu"); i++)
+		if (str_is(value, models[i].key)) {
+			c->model = &models[i];
+			return true;
+		}
+	if (!str_to_i64(value, &v) || v < 0)
+		return false;
+#define X(N) \
+	if (str_is(key, #N)) { \
+		c->N = (uint64_t)v; \
+		return true; \
+	}
+	SETTINGS(X)
+#undef X
+	return false;
+}
+
+int64_t
+gpu_fake_kernel_ns(void)
+{
+	return (int64_t)fake.c.kernel_ms * 1000000;
+}
+
+bool
+gpu_fake_open(struct str args, struct gpu *out, struct err *e)
+{
+	struct conf c = {.model = &models[1], .n = 1};
+
+	while (args.n) {
+		struct str word = str_cut(&args, ','), value = word, key = str_cut(&value, '=');
+
+		if (word.n && !set_one(&c, key, value))
+			return err_set(e, ERR_USAGE, "fake GPU: \"%.*s\" is no setting; there are gpu=v100|a100|h200, n=, seed=, and "
+			    "faults (worker/gpu_fake.c)", STR_ARG(word));
+	}
+	fake = (struct fake){.c = c};
+	*out = (struct gpu){.has = {[GPU_CUDA] = true, [GPU_NVRTC] = !c.no_rtc, [GPU_NVML] = !c.no_ml},
+	    .why = {[GPU_NVRTC] = "NVRTC is left out, as asked", [GPU_NVML] = "NVML is left out, as asked"},
+	    .cu = {.init = fake_init, .version = fake_version, .words = fake_words, .count = fake_count, .device = fake_device,
+		.name = fake_name, .uuid = fake_uuid, .attribute = fake_attribute, .memory = fake_memory, .pci = fake_pci,
+		.retain = fake_retain, .release = fake_release, .set = fake_set, .sync = fake_sync, .load = fake_load,
+		.unload = fake_unload, .function = fake_function, .set_function = fake_set_function, .launch = fake_launch,
+		.stream_new = fake_stream_new, .stream_free = fake_stream_free, .stream_sync = fake_stream_sync,
+		.capture = fake_capture, .captured = fake_captured, .graph_make = fake_graph_make,
+		.graph_launch = fake_graph_launch, .graph_exec_free = fake_free, .graph_free = fake_free,
+		.event_new = fake_event_new, .event_free = fake_free, .event_record = fake_event_record,
+		.event_sync = fake_event_sync, .event_ms = fake_event_ms, .mem_new = fake_mem_new, .mem_free = fake_mem_free,
+		.copy = fake_copy, .fill = fake_fill}};
+	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
+	    (unsigned)c.model->watts}, &out->ml);
+	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, (uint32_t)MIN_OF(c.compile, (uint64_t)1000000),
+	    c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0}, &out->rtc);
+	return true;
+}

@@ -1,0 +1,42 @@
+/* worker/gpu_fake.h: NVIDIA's driver, NVRTC and NVML without a GPU, behind the same tables of
+ * functions: kernels are compiled by the C compiler with the host's prelude and run on the CPU, so
+ * that results are real; time is virtual and comes from the kernel's text alone, so that rows are
+ * the same on every host; faults come on demand. */
+#ifndef KORCH_GPU_FAKE_H
+#define KORCH_GPU_FAKE_H
+
+#include "../kernels/run/gpu.h"
+
+/* "gpu=v100,n=2,seed=7,illegal=1000": settings of gpu_fake.c's table.  One fake driver a process, as
+ * there is one real one: its functions have no handle to hang it on.  ERR_USAGE. */
+bool gpu_fake_open(struct str args, struct gpu *out, struct err *e) MUST_CHECK;
+/* kernel_ms=: how long a kernel may be silent before it counts as hung; 0: as ever. */
+int64_t gpu_fake_kernel_ns(void);
+
+/* gpu_fake_rtc.c: the compiler half. */
+struct fake_code { /* what its "cubin" begins with */
+	char magic[8];
+	uint32_t sm, is_ref;
+	uint64_t text;     /* hash of the kernel's text */
+	uint64_t n_bytes;  /* of the shared object behind this */
+};
+struct fake_rtc_conf {
+	uint64_t seed;
+	uint32_t compile;  /* faults per million */
+	int major, minor;
+	bool no_builtins;
+};
+void gpu_fake_rtc(const struct fake_rtc_conf *c, struct gpu_rtc *out);
+/* In which million-th of the faults this text falls. */
+uint32_t gpu_fake_draw(uint64_t seed, uint64_t text);
+
+/* gpu_fake_ml.c: NVML. */
+struct fake_ml_conf {
+	uint64_t seed, throttle, foreign; /* looks per million that see it */
+	unsigned mhz, app_mhz, watts;
+};
+void gpu_fake_ml(const struct fake_ml_conf *c, struct gpu_ml *out);
+bool gpu_fake_is_slow(void);
+void gpu_fake_context(bool is_there);
+
+#endif

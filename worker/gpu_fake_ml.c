@@ -1,0 +1,140 @@
+/* worker/gpu_fake_ml.c: NVML's part of the fake GPU: clocks, heat, and who else is there. */
+#include "gpu_fake.h"
+
+#include <stdio.h>
+
+/* NVML's functions have no handle for it. */
+static struct {
+	struct fake_ml_conf c;
+	bool is_slow;        /* throttled at the last look */
+	bool has_context;
+	uint64_t n_looks;
+} state;
+
+bool
+gpu_fake_is_slow(void)
+{
+	return state.is_slow;
+}
+
+void
+gpu_fake_context(bool is_there)
+{
+	state.has_context = is_there;
+}
+
+static int
+ml_nothing(void)
+{
+	return 0;
+}
+
+static int
+ml_by_uuid(const char *uuid, void **dev)
+{
+	static int a_device;
+
+	(void)uuid;
+	*dev = &a_device;
+	return 0;
+}
+
+static int
+ml_clock(void *dev, int which, unsigned *mhz)
+{
+	(void)dev;
+	(void)which;
+	*mhz = state.is_slow ? state.c.mhz * 6 / 10 : state.c.mhz;
+	return 0;
+}
+
+static int
+ml_temperature(void *dev, int sensor, unsigned *celsius)
+{
+	(void)dev;
+	(void)sensor;
+	*celsius = state.is_slow ? 92 : 55;
+	return 0;
+}
+
+static int
+ml_power(void *dev, unsigned *milliwatt)
+{
+	(void)dev;
+	*milliwatt = state.c.watts * 700;
+	return 0;
+}
+
+/* Each look may find it throttled, as often as was asked for. */
+static int
+ml_throttle(void *dev, unsigned long long *reasons)
+{
+	(void)dev;
+	state.is_slow = mix64(state.c.seed ^ ++state.n_looks) % 1000000 < state.c.throttle;
+	*reasons = state.is_slow ? 0x40 : 0;
+	return 0;
+}
+
+static int
+ml_processes(void *dev, unsigned *n, void *list)
+{
+	bool stranger = mix64(state.c.seed ^ state.n_looks ^ 77) % 1000000 < state.c.foreign;
+
+	(void)dev;
+	(void)list;
+	*n = (unsigned)state.has_context + (unsigned)(stranger && state.has_context);
+	return 0;
+}
+
+static int
+ml_power_limit(void *dev, unsigned *milliwatt)
+{
+	(void)dev;
+	*milliwatt = state.c.watts * 1000;
+	return 0;
+}
+
+static int
+ml_ecc(void *dev, unsigned *now, unsigned *pending)
+{
+	(void)dev;
+	*now = *pending = 1;
+	return 0;
+}
+
+static int
+ml_app_clock(void *dev, int which, unsigned *mhz)
+{
+	(void)dev;
+	(void)which;
+	*mhz = state.c.app_mhz ? state.c.app_mhz : state.c.mhz;
+	return 0;
+}
+
+static int
+ml_default_clock(void *dev, int which, unsigned *mhz)
+{
+	(void)dev;
+	(void)which;
+	*mhz = state.c.mhz;
+	return 0;
+}
+
+static int
+ml_driver(char *text, unsigned n)
+{
+	(void)snprintf(text, n, "550-seed%llu.54.15", (unsigned long long)state.c.seed); /* other times, another environment */
+	return 0;
+}
+
+void
+gpu_fake_ml(const struct fake_ml_conf *c, struct gpu_ml *out)
+{
+	state.c = *c;
+	state.is_slow = state.has_context = false;
+	state.n_looks = 0;
+	*out = (struct gpu_ml){.init = ml_nothing, .shutdown = ml_nothing, .by_uuid = ml_by_uuid, .clock = ml_clock,
+	    .temperature = ml_temperature, .power = ml_power, .throttle = ml_throttle, .processes = ml_processes,
+	    .power_limit = ml_power_limit, .ecc = ml_ecc, .app_clock = ml_app_clock, .default_clock = ml_default_clock,
+	    .driver = ml_driver};
+}

@@ -1,0 +1,447 @@
+/* worker/gpu_race.c: kernels of one spec timed against each other on a GPU.
+ *
+ * A sample is a captured graph of k launches, each on the next copy of operands and results, so
+ * that it lasts at least 200 us and no launch finds its operands where the last left them.  One
+ * launch that is as long as that is timed alone behind a flush of the cache.  Kernels take turns in
+ * random order, a reference kernel among them.
+ *
+ * A sample counts only if NVML saw neither a reason that slows the clock nor another process, before
+ * and after it.  What gets too few that count ends as throttled, or as disturbed: said, not kept. */
+#include "gpu_child.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MIN_SAMPLES = 11, MAX_SAMPLES = 60, MAX_VOID = 60, MAX_CALLS = 512, FEW = 5 };
+static const int64_t sample_ns = 200000, default_budget_ns = 1000000000, pause_ns = 1000000;
+static const size_t max_ring_bytes = (size_t)2 << 30;
+
+struct runner {
+	const struct dev_kernel *kernel;
+	struct dev_launch *launches;
+	void **own;              /* packed operands, per copy */
+	size_t *own_bytes;
+	uint32_t n_own, calls;
+	struct gpu_graph *graph;
+	int64_t sample[MAX_SAMPLES];  /* of one call */
+	uint32_t n, n_throttled, n_disturbed;
+	unsigned long long reasons;
+	int64_t spent_ns;
+	bool is_out, is_ready;
+	enum measure_stop stop;
+};
+struct field {
+	const struct race *r;
+	struct gpu_refs *refs;
+	struct arena arena;
+	struct rng rng;
+	void **shared;           /* per copy: operands, then results */
+	size_t *shared_bytes;
+	uint32_t n_bufs, n_ring;
+	struct runner *runners;
+	int64_t ref[MAX_SAMPLES];
+	uint32_t n_ref;
+	bool is_lost;
+};
+
+/* ---- buffers ------------------------------------------------------------------------------- */
+static size_t
+tensor_bytes(const struct graph *g, tensor_id t)
+{
+	size_t n;
+
+	if (!shape_bytes(&graph_tensor(g, t)->shape, graph_tensor(g, t)->type, &n))
+		bug("a spec with a tensor that does not fit");
+	return n;
+}
+
+static uint32_t
+ring_size(const struct field *f, size_t round_bytes)
+{
+	size_t l2 = (size_t)MAX_OF(f->r->calibration->hw.level_bytes[1], (int64_t)1 << 20);
+	size_t n = RING_L2_CACHES * l2 / MAX_OF(round_bytes, (size_t)1) + 2;
+
+	n = MIN_OF(n, (size_t)RING_MAX_COPIES);
+	while (n > 1 && n * round_bytes > max_ring_bytes)
+		n--;
+	return (uint32_t)n;
+}
+
+static bool
+make_shared(struct field *f, struct err *e)
+{
+	const struct graph *g = &f->r->spec->g;
+	const struct dev *d = f->r->dev;
+	void **values = make_operands(&f->arena, f->r->spec);
+	size_t round = 0;
+
+	fill_operands(f->r->spec, SET_NORMAL, f->r->seed, values);
+	f->n_bufs = g->n_inputs + g->n_outputs;
+	f->shared_bytes = NEW_ARRAY(&f->arena, size_t, f->n_bufs);
+	for (uint32_t i = 0; i < f->n_bufs; i++) {
+		f->shared_bytes[i] = tensor_bytes(g, i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs]);
+		round += f->shared_bytes[i];
+	}
+	f->n_ring = ring_size(f, round);
+	f->shared = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * f->n_bufs);
+	for (uint32_t i = 0; i < f->n_ring * f->n_bufs; i++) {
+		uint32_t b = i % f->n_bufs;
+
+		f->shared[i] = d->mem_new(d->self, f->shared_bytes[b]);
+		if (!f->shared[i])
+			return err_set(e, ERR_MEMORY, "the GPU has no memory to time a kernel with %zu bytes of operands", round);
+		if (b < g->n_inputs)
+			d->put(d->self, f->shared[i], values[b], f->shared_bytes[b]);
+	}
+	return true;
+}
+
+static void *
+own_pack(struct field *f, struct runner *u, const struct pack *p)
+{
+	const struct graph *g = &f->r->spec->g;
+	const struct dev *d = f->r->dev;
+	const struct tensor *t = graph_tensor(g, g->inputs[p->operand]);
+	size_t n = pack_bytes(p, t->type), dense = f->shared_bytes[p->operand];
+	void *to = d->mem_new(d->self, n), *packed = heap_alloc(MAX_OF(n, (size_t)1)), *from = heap_alloc(MAX_OF(dense, (size_t)1));
+
+	if (to) {
+		u->own[u->n_own] = to;
+		u->own_bytes[u->n_own++] = n;
+		d->get(d->self, from, f->shared[p->operand], dense);
+		pack_apply(p, t, from, packed);
+		d->put(d->self, to, packed, n);
+	}
+	free(packed);
+	free(from);
+	return to;
+}
+
+static bool
+make_ring(struct field *f, struct runner *u, const struct kernel_code *code, struct err *e)
+{
+	u->launches = NEW_ARRAY(&f->arena, struct dev_launch, MAX_CALLS);
+	u->own = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * code->n_packs);
+	u->own_bytes = NEW_ARRAY(&f->arena, size_t, (size_t)f->n_ring * code->n_packs);
+	for (uint32_t c = 0; c < MAX_CALLS; c++) {
+		void **buf;
+
+		if (c >= f->n_ring) {
+			u->launches[c] = u->launches[c - f->n_ring];
+			continue;
+		}
+		buf = arena_dup(&f->arena, &f->shared[(size_t)c * f->n_bufs], f->n_bufs * sizeof(*buf));
+		for (uint32_t i = 0; i < code->n_packs; i++) {
+			buf[code->packs[i].operand] = own_pack(f, u, &code->packs[i]);
+			if (!buf[code->packs[i].operand])
+				return err_set(e, ERR_MEMORY, "the GPU has no memory for the packed weights of a kernel");
+		}
+		u->launches[c] = (struct dev_launch){u->kernel, buf};
+	}
+	return true;
+}
+
+static void
+drop_runner(struct field *f, struct runner *u)
+{
+	gpu_graph_free(f->r->dev, u->graph);
+	for (uint32_t i = 0; i < u->n_own; i++)
+		f->r->dev->mem_free(f->r->dev->self, u->own[i], u->own_bytes[i]);
+}
+
+/* ---- one sample ------------------------------------------------------------------------------ */
+static bool
+one_call(struct field *f, struct runner *u, int64_t *ns, struct err *e)
+{
+	if (u->calls == 1 && !gpu_flush(f->r->dev, e))
+		return false;
+	if (!gpu_graph_time(f->r->dev, u->graph, ns, e))
+		return false;
+	u->spent_ns += *ns;
+	*ns = MAX_OF(*ns / u->calls, (int64_t)1);
+	return true;
+}
+
+static void
+note(struct runner *u, const struct gpu_state *s)
+{
+	u->reasons |= s->throttle;
+	u->n_throttled += s->throttle != 0;
+	u->n_disturbed += s->throttle == 0;
+}
+
+static bool
+is_clean(const struct gpu_state *s)
+{
+	return s->throttle == 0 && s->n_foreign == 0;
+}
+
+/* Takes a sample that may count; voids are noted and followed by a moment's rest. */
+static bool
+take_sample(struct field *f, struct runner *u, struct err *e)
+{
+	struct gpu_state before, after;
+	int64_t ns = 0;
+
+	gpu_state(f->r->dev, &before);
+	if (!one_call(f, u, &ns, e))
+		return false;
+	gpu_state(f->r->dev, &after);
+	if (is_clean(&before) && is_clean(&after)) {
+		u->sample[u->n++] = ns;
+		return true;
+	}
+	note(u, is_clean(&before) ? &after : &before);
+	(void)nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+	return true;
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+static int64_t
+median_of(const int64_t *v, uint32_t n, double *spread)
+{
+	int64_t copy[MAX_SAMPLES], m;
+
+	memcpy(copy, v, n * sizeof(*v));
+	m = median_ns(copy, n);
+	/* of the median: the middle half shrunk by the number of samples */
+	*spread = n >= 4 ? (double)(copy[n * 3 / 4] - copy[n / 4]) / sqrt(n) : (double)m;
+	return m;
+}
+
+static void
+judge(struct field *f, struct runner *u)
+{
+	int64_t share = f->r->budget_ns / MAX_OF(f->r->n, 1u), m;
+	double spread;
+
+	if (u->n_throttled + u->n_disturbed >= MAX_VOID) {
+		u->is_out = true;
+		return;
+	}
+	if (u->n < FEW)
+		return;
+	m = median_of(u->sample, u->n, &spread);
+	if (u->n >= MAX_SAMPLES || (u->n >= MIN_SAMPLES && spread <= 0.005 * (double)m)) {
+		u->is_out = true;
+		u->stop = STOP_CONVERGED;
+	} else if (u->spent_ns >= share) {
+		u->is_out = true;
+		u->stop = STOP_BUDGET;
+	}
+}
+
+static double
+best_score(const struct field *f)
+{
+	double best = f->r->known_ns > 0 ? (double)f->r->known_ns : INFINITY, spread;
+
+	for (uint32_t i = 0; i < f->r->n; i++)
+		if (f->runners[i].n >= FEW)
+			best = fmin(best, (double)median_of(f->runners[i].sample, f->runners[i].n, &spread));
+	return best;
+}
+
+static void
+drop_behind(struct field *f)
+{
+	double best = best_score(f), spread;
+
+	for (uint32_t i = 0; i < f->r->n; i++) {
+		struct runner *u = &f->runners[i];
+
+		if (u->is_out || u->n < FEW || (double)median_of(u->sample, u->n, &spread) <= 1.3 * best)
+			continue;
+		u->is_out = true;
+		u->stop = STOP_RACE;
+	}
+}
+
+static void
+shuffle(struct rng *r, uint32_t *v, uint32_t n)
+{
+	for (uint32_t i = n; i > 1; i--) {
+		uint32_t k = rng_below(r, i), t = v[k];
+
+		v[k] = v[i - 1];
+		v[i - 1] = t;
+	}
+}
+
+static bool
+sample_ref(struct field *f, struct err *e)
+{
+	int64_t ns;
+
+	if (!gpu_refs_time(f->refs, GPU_REF_COMPUTE, &ns, e))
+		return false;
+	if (f->n_ref < MAX_SAMPLES)
+		f->ref[f->n_ref++] = ns;
+	return true;
+}
+
+static void
+fail_row(struct measure_row *row, const struct err *e)
+{
+	*row = (struct measure_row){.fail = e->code};
+	(void)snprintf(row->cause, sizeof(row->cause), "%s", e->msg);
+}
+
+/* After a fault in a kernel's turn: its row, and whether the device still works. */
+static bool
+blame(struct field *f, uint32_t i, struct measure_row *rows, struct err *e)
+{
+	struct err other;
+
+	(void)f->r->dev->fault(f->r->dev->self, &f->is_lost, &other);
+	fail_row(&rows[i], e);
+	f->runners[i].is_out = true;
+	return !f->is_lost;
+}
+
+static bool
+run_turns(struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+{
+	uint32_t n = f->r->n, *order = NEW_ARRAY(&f->arena, uint32_t, n + 1);
+
+	for (uint32_t i = 0; i <= n; i++)
+		order[i] = i;
+	for (bool is_on = true; is_on;) {
+		is_on = false;
+		shuffle(&f->rng, order, n + 1);
+		for (uint32_t k = 0; k <= n; k++) {
+			uint32_t i = order[k];
+
+			if (i == n) {
+				if (!sample_ref(f, e))
+					return false;
+				continue;
+			}
+			if (f->runners[i].is_out)
+				continue;
+			before(arg, i);
+			if (!take_sample(f, &f->runners[i], e)) {
+				if (!blame(f, i, rows, e))
+					return false;
+				continue;
+			}
+			judge(f, &f->runners[i]);
+			is_on |= !f->runners[i].is_out;
+		}
+		drop_behind(f);
+	}
+	return true;
+}
+
+/* ---- start and end ---------------------------------------------------------------------------- */
+/* A first graph of a few calls says how many a sample needs. */
+static bool
+set_up(struct field *f, struct runner *u, struct err *e)
+{
+	const struct dev *d = f->r->dev;
+	int64_t ns = 0;
+
+	u->calls = MIN_OF(f->n_ring, 4u);
+	for (int i = 0; i < 2; i++) {
+		uint32_t calls = u->calls;
+
+		if (!gpu_graph_make(d, u->launches, u->calls, &u->graph, e) || !gpu_graph_time(d, u->graph, &ns, e) ||
+		    !gpu_graph_time(d, u->graph, &ns, e))
+			return false;
+		ns = MAX_OF(ns / u->calls, (int64_t)1);
+		u->calls = ns >= sample_ns ? 1 : (uint32_t)MIN_OF(sample_ns / ns + 1, (int64_t)MAX_CALLS);
+		if (i || calls == u->calls) {
+			u->calls = calls;
+			break;
+		}
+		gpu_graph_free(d, u->graph);
+		u->graph = NULL;
+	}
+	u->is_ready = true;
+	return true;
+}
+
+static bool
+get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+{
+	for (uint32_t i = 0; i < f->r->n; i++) {
+		struct runner *u = &f->runners[i];
+
+		u->kernel = &f->r->kernels[i];
+		u->is_out = rows[i].fail != ERR_NONE;
+		if (u->is_out)
+			continue;
+		before(arg, i);
+		if ((!make_ring(f, u, f->r->of[i].code, e) || !set_up(f, u, e)) && !blame(f, i, rows, e))
+			return false;
+	}
+	return true;
+}
+
+static int64_t
+at_share(const int64_t *sorted, uint32_t n, double share)
+{
+	return sorted[MIN_OF((uint32_t)(share * n), n - 1)];
+}
+
+static void
+write_row(const struct field *f, struct runner *u, struct measure_row *row)
+{
+	uint32_t n_void = u->n_throttled + u->n_disturbed;
+	char words[128];
+	double spread;
+	int64_t ref;
+	struct err e = {0};
+
+	if (u->n < FEW && n_void) {
+		gpu_throttle_words(u->reasons, words, sizeof(words));
+		if (u->n_throttled >= u->n_disturbed)
+			(void)err_set(&e, ERR_THROTTLED, "throttled: %s in %u of %u samples", words, u->n_throttled, u->n + n_void);
+		else
+			(void)err_set(&e, ERR_BUSY, "another process was on the GPU in %u of %u samples", u->n_disturbed, u->n + n_void);
+		fail_row(row, &e);
+		row->stop = u->n_throttled >= u->n_disturbed ? STOP_THROTTLED : STOP_DISTURBED;
+		return;
+	}
+	row->median_ns = MAX_OF(median_of(u->sample, u->n, &spread), (int64_t)1);
+	(void)median_ns(u->sample, u->n); /* sorts them */
+	row->min_ns = at_share(u->sample, u->n, 0);
+	row->p10_ns = at_share(u->sample, u->n, 0.1);
+	row->p90_ns = at_share(u->sample, u->n, 0.9);
+	row->spread_ns = (int64_t)spread;
+	row->samples = u->n;
+	row->stop = u->stop;
+	ref = f->n_ref ? median_of(f->ref, f->n_ref, &spread) : 0;
+	row->clock_ratio = ref > 0 ? (double)f->r->calibration->ref_ns[REF_COMPUTE] / (double)ref : 1;
+}
+
+bool
+gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,
+    struct measure_row *rows, struct err *e)
+{
+	struct race mine = *r;
+	struct field f = {.r = &mine, .refs = refs, .rng = {mix64(r->seed + 5)}};
+	bool ok;
+
+	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
+	f.runners = NEW_ARRAY(&f.arena, struct runner, r->n);
+	ok = make_shared(&f, e);
+	if (!ok)
+		for (uint32_t i = 0; i < r->n; i++)
+			if (rows[i].fail == ERR_NONE)
+				fail_row(&rows[i], e);
+	if (ok)
+		ok = get_ready(&f, before, arg, rows, e) && run_turns(&f, before, arg, rows, e);
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (ok && rows[i].fail == ERR_NONE && f.runners[i].is_ready)
+			write_row(&f, &f.runners[i], &rows[i]);
+		drop_runner(&f, &f.runners[i]);
+	}
+	for (uint32_t i = 0; f.shared && i < f.n_ring * f.n_bufs; i++)
+		r->dev->mem_free(r->dev->self, f.shared[i], f.shared_bytes[i % f.n_bufs]);
+	arena_fini(&f.arena);
+	return !f.is_lost;
+}
