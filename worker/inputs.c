@@ -144,3 +144,16 @@ make_operands(struct arena *a, const struct spec *s)
 	}
 	return p;
 }
+
+void
+fill_plan_input(const struct plan_io *io, void *to, uint64_t seed)
+{
+	struct rng r = {seed};
+	int64_t n = shape_count(&io->shape);
+
+	for (int64_t i = 0; i < n; i++) {
+		double v = rng_normal(&r);
+
+		elem_set(io->type, to, i, dtype_is_float(io->type) ? (v * v < 1e-6 ? 1e-3 : v) : rng_below(&r, 2));
+	}
+}

@@ -360,6 +360,7 @@ struct plan_run {
 	struct plan plan;
 	struct dev dev;
 	struct plan_exec *exec;
+	struct gpu_plan *gpu;
 	const void **in;
 	void **out;
 	int64_t *sample;
@@ -378,19 +379,6 @@ io_buffer(struct arena *a, const struct plan_io *io, size_t *n_bytes)
 	return p + (-(uintptr_t)p % PLAN_ALIGN);
 }
 
-static void
-fill_input(const struct plan_io *io, void *to, uint64_t seed)
-{
-	struct rng r = {seed};
-	int64_t n = shape_count(&io->shape);
-
-	for (int64_t i = 0; i < n; i++) {
-		double v = rng_normal(&r);
-
-		elem_set(io->type, to, i, dtype_is_float(io->type) ? (v * v < 1e-6 ? 1e-3 : v) : rng_below(&r, 2));
-	}
-}
-
 static bool
 open_plan(struct child *c, struct arena *a, const char *path, uint64_t seed, struct plan_run *p, struct err *e)
 {
@@ -400,15 +388,17 @@ open_plan(struct child *c, struct arena *a, const char *path, uint64_t seed, str
 		return false;
 	if (c->is_fake)
 		return true;
+	p->sample = NEW_ARRAY(a, int64_t, MAX_PLAN_RUNS);
+	if (c->gpu.is_open)
+		return gpu_plan_open(&c->dev, a, &p->plan, seed, &p->gpu, e) || err_in(e, "%s", path);
 	if (!dev_cpu_open(p->plan.n_threads, true, &p->dev, e) || !plan_exec_open(&p->dev, &p->plan, &p->exec, e))
 		return err_in(e, "%s", path);
 	p->in = NEW_ARRAY(a, const void *, p->plan.n_inputs);
 	p->out = NEW_ARRAY(a, void *, p->plan.n_outputs);
-	p->sample = NEW_ARRAY(a, int64_t, MAX_PLAN_RUNS);
 	for (uint32_t i = 0; i < p->plan.n_inputs; i++) {
 		void *x = io_buffer(a, &p->plan.inputs[i], &n);
 
-		fill_input(&p->plan.inputs[i], x, mix64(seed + i));
+		fill_plan_input(&p->plan.inputs[i], x, mix64(seed + i));
 		p->in[i] = x;
 	}
 	for (uint32_t i = 0; i < p->plan.n_outputs; i++)
@@ -422,7 +412,13 @@ run_plan(struct plan_run *p, bool counts)
 {
 	int64_t (*clock)(void) = p->plan.n_threads <= 1 ? thread_ns : now_ns;
 	int64_t from = clock();
+	struct err e = {0};
 
+	if (p->gpu && p->t.fail == ERR_NONE && !gpu_plan_time(p->gpu, &from, &e)) {
+		p->t.fail = e.code;
+		(void)snprintf(p->t.cause, sizeof(p->t.cause), "%s", e.msg);
+	} else if (p->gpu && counts && p->n < MAX_PLAN_RUNS)
+		p->sample[p->n++] = from;
 	if (!p->exec)
 		return;
 	plan_exec_run(p->exec, p->in, p->out, NULL);
@@ -486,6 +482,7 @@ do_plans(struct child *c, struct arena *a, struct bytes body)
 	for (uint32_t i = 0; i < n; i++) {
 		sum_up(c, &p[i]);
 		said[i] = (struct say_timing){i, p[i].t};
+		gpu_plan_close(p[i].gpu);
 		plan_exec_close(p[i].exec);
 		if (p[i].dev.close)
 			p[i].dev.close(p[i].dev.self);

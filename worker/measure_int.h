@@ -92,6 +92,8 @@ bool calibrate(const struct dev *d, const struct refs *r, struct calibration *ou
 /* Values for a spec's operands: seeded, the same in check and timing. */
 enum input_set { SET_NORMAL, SET_ZEROS, SET_LARGE, SET_NEGATIVE, SET_POSITIVE, SET_COUNT };
 void fill_operands(const struct spec *s, enum input_set set, uint64_t seed, void *const *operands);
+/* Seeded values for an input of a plan. */
+void fill_plan_input(const struct plan_io *io, void *to, uint64_t seed);
 /* Zeroed, PLAN_ALIGNed, one per operand. */
 void **make_operands(struct arena *a, const struct spec *s);
 

@@ -145,5 +145,9 @@ void plan_exec_close(struct plan_exec *x);
  * type, in the device's memory; an output overlaps nothing.  step_ns (may be NULL) receives
  * the time of each step.  Allocates nothing.  Inputs are only read. */
 void plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns);
+/* The same run as the launches that it consists of, for a device that captures them; copies of
+ * inputs to outputs are not among them.  Valid until the next run. */
+const struct dev_launch *plan_exec_launches(struct plan_exec *x, const void *const *inputs, void *const *outputs,
+    uint32_t *n);
 
 #endif

@@ -122,7 +122,7 @@ gpu_facts(const struct gpu *g, int number, struct gpu_facts *out, struct err *e)
 static void
 class_words(const struct gpu_facts *f, char *out, size_t cap)
 {
-	(void)snprintf(out, cap, "cuda:%.40s%s%.16s", f->name, f->is_mig ? "+mig-" : "", f->mig);
+	(void)snprintf(out, cap, "cuda:%.38s%s%.14s", f->name, f->is_mig ? "+mig-" : "", f->mig);
 	for (char *p = out; *p; p++)
 		if (isspace((unsigned char)*p) || !isprint((unsigned char)*p))
 			*p = '-';

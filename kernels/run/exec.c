@@ -176,14 +176,28 @@ copy_outputs(const struct plan_exec *x, const void *const *inputs, void *const *
 	}
 }
 
+static void
+patch(struct plan_exec *x, const void *const *inputs, void *const *outputs)
+{
+	for (uint32_t i = 0; i < x->n_patches; i++)
+		*x->patches[i].slot = address(x, &x->plan->places[x->patches[i].place], inputs, outputs);
+}
+
+const struct dev_launch *
+plan_exec_launches(struct plan_exec *x, const void *const *inputs, void *const *outputs, uint32_t *n)
+{
+	patch(x, inputs, outputs);
+	*n = x->plan->n_steps;
+	return x->launches;
+}
+
 void
 plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns)
 {
 	uint32_t n = x->plan->n_steps;
 
 	(void)pthread_mutex_lock(&x->turn);
-	for (uint32_t i = 0; i < x->n_patches; i++)
-		*x->patches[i].slot = address(x, &x->plan->places[x->patches[i].place], inputs, outputs);
+	patch(x, inputs, outputs);
 	if (n)
 		x->dev->run(x->dev->self, x->launches, n, step_ns ? x->stamps : NULL);
 	copy_outputs(x, inputs, outputs);
