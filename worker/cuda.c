@@ -303,6 +303,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 		return false;
 	}
 	gpu_describe(&c->facts, &c->info);
+	out->target.sm = c->facts.sm;
 	open_lock(c);
 	if (!cuda_refs_build(c, a, e) || !need_calibration(c, e)) {
 		cuda_close(c);

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
-enum { BLOCK = 128, BLOCKS_PER_SM = 16 };
-
 /* ---- tasks ----------------------------------------------------------------------------- */
 void
 cuda_unit_fail(struct arena *a, struct cuda_unit *u, enum err_code code, const char *why)
@@ -53,7 +51,7 @@ cuda_unit_make(struct cuda *c, struct arena *a, struct cuda_unit *u)
 	for (uint32_t i = 0; i < n; i++) {
 		struct cuda_kernel *k = &u->kernels[u->n];
 
-		if (!emit_cuda(a, &u->spec, schedules[i], "k", &k->code, &e))
+		if (!emit_cuda(a, &u->spec, schedules[i], &target, "k", &k->code, &e))
 			continue;
 		k->kernel = (struct measure_kernel){.schedule = schedules[i], .code = &k->code};
 		u->n++;
@@ -192,18 +190,16 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct cuda_unit *units, uint3
 }
 
 /* ---- modules ----------------------------------------------------------------------------- */
-/* How a kernel's passes are started: a thread takes a step of the range, and goes on by as many as
- * there are threads. */
 static struct gpu_kernel
-kernel_of(const struct cuda *c, struct str symbol, const struct kernel_code *code, struct bytes cubin)
+kernel_of(struct str symbol, const struct kernel_code *code, struct bytes cubin)
 {
 	struct gpu_kernel k = {.symbol = symbol, .cubin = cubin, .n_passes = code->n_passes};
 
 	for (uint32_t q = 0; q < code->n_passes; q++) {
-		int64_t blocks = MAX_OF((code->range[q] + BLOCK - 1) / BLOCK, (int64_t)1);
+		const struct launch *l = &code->launch[q];
 
-		k.pass[q] = (struct gpu_pass){.grid = {(uint32_t)MIN_OF(blocks, (int64_t)c->facts.n_sm * BLOCKS_PER_SM), 1, 1},
-		    .block = {BLOCK, 1, 1}};
+		k.pass[q] = (struct gpu_pass){.grid = {l->grid[0], l->grid[1], l->grid[2]},
+		    .block = {l->block[0], l->block[1], l->block[2]}, .shared = ck_u32(l->smem)};
 	}
 	return k;
 }
@@ -222,7 +218,7 @@ cuda_module(const struct cuda *c, struct arena *a, const struct cuda_unit *units
 		k[at++] = c->ref[i];
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t q = 0; q < units[i].n_items; q++)
-			k[at++] = kernel_of(c, units[i].items[q]->kernel.symbol, &units[i].items[q]->code, units[i].items[q]->cubin);
+			k[at++] = kernel_of(units[i].items[q]->kernel.symbol, &units[i].items[q]->code, units[i].items[q]->cubin);
 	gpu_module_pack(a, c->facts.sm, k, at, &out);
 	return out;
 }
@@ -259,7 +255,7 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 		struct spec s;
 
 		if (!spec_read(a, ask->kernels[i].spec, &s, e) ||
-		    !emit_cuda(a, &s, ask->kernels[i].schedule, "k", &k[i].code, e))
+		    !emit_cuda(a, &s, ask->kernels[i].schedule, &target, "k", &k[i].code, e))
 			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
 		w.list[i] = &k[i];
 		strict[i] = target.strict;
@@ -271,7 +267,7 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 			*e = k[i].err;
 			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
 		}
-		list[i] = kernel_of(c, ask->kernels[i].symbol, &k[i].code, k[i].cubin);
+		list[i] = kernel_of(ask->kernels[i].symbol, &k[i].code, k[i].cubin);
 	}
 	gpu_module_pack(a, c->facts.sm, list, n, &out->object);
 	out->log = STR("");

@@ -87,8 +87,13 @@ task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, co
 struct target
 task_target(const struct device *d, struct str precision)
 {
+	static const char *const names[PRECISION_COUNT] = {
+	    [PRECISION_F32] = "f32", [PRECISION_TF32] = "tf32", [PRECISION_F16] = "f16", [PRECISION_BF16] = "bf16"};
 	struct target t = d->target;
 
 	t.strict = str_is(precision, "f32-strict") || str_is(precision, "strict");
+	for (size_t i = 0; i < COUNT_OF(names) && t.is_cuda; i++)
+		if (str_is(precision, names[i]))
+			t.precision = (enum precision)i;
 	return t;
 }

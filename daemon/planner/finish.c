@@ -45,7 +45,7 @@ static bool
 emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol, struct kernel_code *out,
     struct err *e)
 {
-	return t->target.is_cuda ? emit_cuda(t->arena, s, schedule, symbol, out, e)
+	return t->target.is_cuda ? emit_cuda(t->arena, s, schedule, &t->target, symbol, out, e)
 				 : emit_c(t->arena, s, schedule, &t->target, symbol, out, e);
 }
 

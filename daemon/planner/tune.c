@@ -30,9 +30,10 @@ target_of(const struct m_env *env, bool strict)
 	const struct m_hw *h = &env->hw;
 	struct target t = target_sse42;
 
-	if (h->sm > 0)
+	if (h->sm > 0) {
 		t = target_cuda;
-	else if (h->simd_bytes > 0)
+		t.sm = (int)MIN_OF(h->sm, (int64_t)9999);
+	} else if (h->simd_bytes > 0)
 		t = (struct target){
 		    .simd_bytes = (int)h->simd_bytes,
 		    .n_vregs = (int)h->n_vregs,

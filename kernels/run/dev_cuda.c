@@ -232,24 +232,22 @@ find_pass(struct cuda *c, struct cuda_kernel *k, uint32_t q, struct err *e)
 	    mine(c, c->g->cu.set_function(p->fn, FUNC_DYNAMIC_SHARED, (int)p->how.shared), "cuFuncSetAttribute", e);
 }
 
-static uint64_t
-threads_of(const struct gpu_pass *p)
-{
-	return (uint64_t)p->grid[0] * p->grid[1] * p->grid[2] * p->block[0] * p->block[1] * p->block[2];
-}
-
+/* Scratch of the blocks of the largest grid among its passes. */
 static bool
 need_local(struct cuda *c, const struct cuda_kernel *k, size_t local_bytes, struct err *e)
 {
-	uint64_t threads = 1;
+	uint64_t blocks = 1;
 	size_t n;
 
-	for (uint32_t q = 0; q < k->of.n_passes; q++)
-		threads = MAX_OF(threads, threads_of(&k->of.pass[q]));
-	if (__builtin_mul_overflow((size_t)threads, local_bytes, &n) || n > c->facts.memory)
-		return err_set(e, ERR_MEMORY, "scratch of %zu bytes for each of %llu threads is more than the GPU has", local_bytes,
-		    (unsigned long long)threads);
-	return widen(c, &c->local, &c->local_bytes, n, "scratch of its threads", e);
+	for (uint32_t q = 0; q < k->of.n_passes; q++) {
+		const uint32_t *g = k->of.pass[q].grid;
+
+		blocks = MAX_OF(blocks, (uint64_t)g[0] * g[1] * g[2]);
+	}
+	if (__builtin_mul_overflow((size_t)blocks, local_bytes, &n) || n > c->facts.memory)
+		return err_set(e, ERR_MEMORY, "scratch of %zu bytes for each of %llu blocks is more than the GPU has", local_bytes,
+		    (unsigned long long)blocks);
+	return widen(c, &c->local, &c->local_bytes, n, "scratch of its blocks", e);
 }
 
 static bool
