@@ -2,9 +2,7 @@
  *
  * Under a millisecond a sample is the ratio of the kernel to its class reference, run one after
  * the other; the score is the median ratio times the frozen time of the reference.  From a
- * millisecond on it is the thread's own CPU time (on one thread), else the clock, and the median
- * is scaled by what the reference took over the whole race: a host that is a fifth slower for some
- * minutes would else decide between kernels of different races.  Kernels take
+ * millisecond on it is the thread's own CPU time (on one thread), else the clock.  Kernels take
  * turns, a few samples each, so that a slow moment hits all of them.  After some turns a kernel
  * that is clearly behind leaves the race: it cannot win, and its row says so.
  *
@@ -49,8 +47,6 @@ struct field { /* a race as it runs */
 	struct dev_launch *loop; /* MAX_LOOP launches in a row */
 	struct runner *runners;
 	int64_t ref_ns;          /* frozen */
-	int64_t *long_ref;       /* the reference's times beside long samples of all runners */
-	uint32_t n_long_ref, cap_long_ref;
 };
 
 /* ---- buffers ---------------------------------------------------------------------------- */
@@ -200,26 +196,10 @@ static void
 sample_long(struct field *f, struct runner *u)
 {
 	bool by_cpu = f->r->dev->n_threads == 1;
-	int64_t ref = refs_time(f->r->refs, f->ref), own = call(f, u, 1, by_cpu);
+	int64_t own = call(f, u, 1, by_cpu);
 
-	GROW(&f->arena, f->long_ref, f->n_long_ref, f->cap_long_ref);
-	f->long_ref[f->n_long_ref++] = ref;
 	u->spent_ns += own;
-	keep(u, (double)own, ref);
-}
-
-/* What a runner's samples are to be multiplied by: 1 for short ones, which are ratios already. */
-static double
-scale_of(const struct field *f, const struct runner *u)
-{
-	struct arena tmp = {0};
-	int64_t ref;
-
-	if (!u->is_long || f->n_long_ref == 0)
-		return 1;
-	ref = median_ns(arena_dup(&tmp, f->long_ref, f->n_long_ref * sizeof(*f->long_ref)), f->n_long_ref);
-	arena_fini(&tmp);
-	return (double)f->ref_ns / (double)MAX_OF(ref, (int64_t)1);
+	keep(u, (double)own, 0);
 }
 
 /* ---- a turn ------------------------------------------------------------------------------- */
@@ -253,11 +233,11 @@ take_turn(struct field *f, struct runner *u)
 }
 
 static double
-score(const struct field *f, const struct runner *u)
+score(const struct runner *u)
 {
 	struct arena tmp = {0};
 	int64_t *v = u->n ? arena_dup(&tmp, u->sample, u->n * sizeof(*v)) : NULL;
-	double s = (double)median_ns(v, u->n) / 16 * scale_of(f, u);
+	double s = (double)median_ns(v, u->n) / 16;
 
 	arena_fini(&tmp);
 	return s;
@@ -271,7 +251,7 @@ best_score(const struct field *f)
 
 	for (uint32_t i = 0; i < f->r->n; i++)
 		if (f->runners[i].is_ready && f->runners[i].n >= 3)
-			best = fmin(best, score(f, &f->runners[i]));
+			best = fmin(best, score(&f->runners[i]));
 	return best;
 }
 
@@ -292,7 +272,7 @@ drop_behind(struct field *f)
 	for (uint32_t i = 0; i < f->r->n; i++) {
 		struct runner *u = &f->runners[i];
 
-		if (u->is_out || !u->is_ready || u->n < 3 || score(f, u) <= best * slack(u))
+		if (u->is_out || !u->is_ready || u->n < 3 || score(u) <= best * slack(u))
 			continue;
 		u->is_out = true;
 		u->stop = STOP_RACE;
@@ -318,23 +298,22 @@ warm_up(struct field *f, struct runner *u)
 }
 
 static int64_t
-at_share(const int64_t *sorted, uint32_t n, double share, double scale)
+at_share(const int64_t *sorted, uint32_t n, double share)
 {
-	return n ? (int64_t)((double)sorted[MIN_OF((uint32_t)(share * n), n - 1)] / 16 * scale) : 0;
+	return n ? sorted[MIN_OF((uint32_t)(share * n), n - 1)] / 16 : 0;
 }
 
 static void
 write_row(struct field *f, struct runner *u, struct measure_row *row)
 {
 	int64_t mid = median_ns(u->sample, u->n);
-	double scale = scale_of(f, u);
 
-	row->median_ns = MAX_OF((int64_t)((double)mid / 16 * scale + 0.5), (int64_t)1);
-	row->min_ns = at_share(u->sample, u->n, 0, scale);
-	row->p10_ns = at_share(u->sample, u->n, 0.1, scale);
-	row->p90_ns = at_share(u->sample, u->n, 0.9, scale);
+	row->median_ns = MAX_OF((mid + 8) / 16, (int64_t)1);
+	row->min_ns = at_share(u->sample, u->n, 0);
+	row->p10_ns = at_share(u->sample, u->n, 0.1);
+	row->p90_ns = at_share(u->sample, u->n, 0.9);
 	/* Of the median, not of a sample: the middle half shrunk by the number of samples. */
-	row->spread_ns = (int64_t)((double)(at_share(u->sample, u->n, 0.75, scale) - at_share(u->sample, u->n, 0.25, scale)) /
+	row->spread_ns = (int64_t)((double)(at_share(u->sample, u->n, 0.75) - at_share(u->sample, u->n, 0.25)) /
 	    sqrt(MAX_OF(u->n, 1u)));
 	row->samples = u->n;
 	row->stop = u->stop;
