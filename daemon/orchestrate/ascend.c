@@ -189,7 +189,7 @@ landmarks_ascend(struct landmarks *m, double *reduced, uint32_t max_rows)
 	uint32_t before = m->n_rows, *row = NEW_ARRAY(&tmp, uint32_t, g->n_kernels), n;
 	double gain;
 
-	while (m->n_rows - before < max_rows) {
+	for (uint32_t i = 0; i < max_rows; i++) {
 		uint32_t w;
 
 		reach_all(&s);
@@ -199,10 +199,9 @@ landmarks_ascend(struct landmarks *m, double *reduced, uint32_t max_rows)
 		n = cut(m, &s, w, row, &gain);
 		if (n == 0 || !(gain > nothing) || !isfinite(gain))
 			break;
-		for (uint32_t i = 0; i < n; i++)
-			reduced[row[i]] -= gain;
-		if (!landmarks_add_row(m, row, n))
-			break; /* what an optimum has priced does not gain again */
+		for (uint32_t j = 0; j < n; j++)
+			reduced[row[j]] -= gain;
+		landmarks_add_row(m, row, n);
 	}
 	arena_fini(&tmp);
 	return m->n_rows - before;

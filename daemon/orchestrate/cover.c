@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_ROWS = 100 };
+enum { FEW_ROWS = 100, MAX_IDLE = 2 };
 
 struct link { /* the rows of a kernel, newest first */
 	uint32_t row, next;
@@ -22,11 +22,14 @@ struct cover {
 	struct landmarks *marks;
 	struct simplex *lp;
 	uint32_t *col_of, *kernel_of;      /* kernel -> column or NONE; column -> kernel */
-	uint32_t n_cols, cap_cols, n_rows; /* rows that lp knows */
+	uint32_t n_cols, cap_cols;
+	/* Rows of the landmarks that lp holds, and since how many solutions each had no dual; the others,
+	 * up to n_linked, wait until a solution violates them. */
+	uint32_t *row_of, *lp_row, *idle, n_rows, n_linked, cap_rows; /* lp row -> row -> lp row or NONE; row */
 	struct link *links;
 	uint32_t n_links, cap_links, *head; /* kernel -> newest link + 1 */
 	double *price, *x;
-	double *last_dual; /* of the last optimum, n_last of them */
+	double *last_dual; /* of the last optimum, n_last of them, by rows of lp */
 	uint32_t n_last;
 	uint32_t *work;
 };
@@ -57,6 +60,9 @@ cover_free(struct cover *c)
 	free(c->col_of);
 	free(c->kernel_of);
 	free(c->links);
+	free(c->row_of);
+	free(c->lp_row);
+	free(c->idle);
 	free(c->head);
 	free(c->price);
 	free(c->x);
@@ -93,8 +99,8 @@ add_column(struct cover *c, uint32_t k)
 	rows = NEW_ARRAY(&tmp, uint32_t, n);
 	n = 0;
 	for (uint32_t l = c->head[k]; l; l = c->links[l - 1].next)
-		if (c->links[l - 1].row < c->n_rows)
-			rows[n++] = c->links[l - 1].row;
+		if (c->lp_row[c->links[l - 1].row] != NONE)
+			rows[n++] = c->lp_row[c->links[l - 1].row];
 	qsort(rows, n, sizeof(*rows), by_number);
 	if (c->n_cols == c->cap_cols) {
 		c->cap_cols = MAX_OF(256u, c->cap_cols * 2);
@@ -126,23 +132,56 @@ cheapest(const struct cover *c, const uint32_t *kernels, uint32_t n, const uint3
 	return best;
 }
 
-/* Rows that the landmarks have and lp has not. */
+/* Without a usable column the row would make the program infeasible. */
+static void
+want_column(struct cover *c, const uint32_t *row, uint32_t n)
+{
+	const uint32_t *members;
+	uint32_t k;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (c->col_of[row[i]] != NONE && c->g->cost[row[i]] != BLP_NEVER)
+			return;
+	landmarks_nodes(c->marks, &members);
+	if ((k = cheapest(c, row, n, members, false)) != NONE)
+		add_column(c, k);
+}
+
+/* Gives lp a row of the landmarks. */
+static void
+enter_row(struct cover *c, uint32_t r)
+{
+	uint32_t n, n_cols = 0;
+	const uint32_t *row = landmarks_row(c->marks, r, &n);
+
+	want_column(c, row, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (c->col_of[row[i]] != NONE)
+			c->work[n_cols++] = c->col_of[row[i]];
+	qsort(c->work, n_cols, sizeof(*c->work), by_number);
+	simplex_add_row(c->lp, n_cols, c->work);
+	c->idle[r] = 0;
+	c->lp_row[r] = c->n_rows;
+	c->row_of[c->n_rows++] = r;
+}
+
+/* Rows that the landmarks have and the cover has not. */
 static void
 take_rows(struct cover *c)
 {
-	const uint32_t *members;
 	uint32_t n_all = landmarks_count(c->marks);
 
-	landmarks_nodes(c->marks, &members);
-	for (uint32_t r = c->n_rows; r < n_all; r++) {
-		uint32_t n, n_cols = 0, k;
+	if (n_all > c->cap_rows) {
+		c->cap_rows = n_all * 2;
+		c->row_of = heap_resize(c->row_of, sizeof(*c->row_of) * c->cap_rows);
+		c->lp_row = heap_resize(c->lp_row, sizeof(*c->lp_row) * c->cap_rows);
+		c->idle = heap_resize(c->idle, sizeof(*c->idle) * c->cap_rows);
+	}
+	for (uint32_t r = c->n_linked; r < n_all; r++) {
+		uint32_t n;
 		const uint32_t *row = landmarks_row(c->marks, r, &n);
-		bool has_column = false;
 
-		for (uint32_t i = 0; i < n; i++)
-			has_column |= c->col_of[row[i]] != NONE && c->g->cost[row[i]] != BLP_NEVER;
-		if (!has_column && (k = cheapest(c, row, n, members, false)) != NONE)
-			add_column(c, k);
+		c->lp_row[r] = NONE;
 		for (uint32_t i = 0; i < n; i++) {
 			if (c->n_links == c->cap_links) {
 				c->cap_links = MAX_OF(4096u, c->cap_links * 2);
@@ -150,13 +189,60 @@ take_rows(struct cover *c)
 			}
 			c->links[c->n_links++] = (struct link){r, c->head[row[i]]};
 			c->head[row[i]] = c->n_links;
-			if (c->col_of[row[i]] != NONE)
-				c->work[n_cols++] = c->col_of[row[i]];
 		}
-		qsort(c->work, n_cols, sizeof(*c->work), by_number);
-		simplex_add_row(c->lp, n_cols, c->work);
-		c->n_rows++;
+		c->n_linked = r + 1;
+		enter_row(c, r);
 	}
+}
+
+/* Rows that lp has not and the solution violates.  Returns how many. */
+static uint32_t
+recall_rows(struct cover *c)
+{
+	uint32_t before = c->n_rows;
+
+	for (uint32_t r = 0; r < c->n_linked; r++) {
+		uint32_t n;
+		const uint32_t *row = landmarks_row(c->marks, r, &n);
+		double weight = 0;
+
+		for (uint32_t i = 0; c->lp_row[r] == NONE && i < n; i++)
+			weight += c->x[row[i]];
+		if (c->lp_row[r] == NONE && weight < 0.99)
+			enter_row(c, r);
+	}
+	return c->n_rows - before;
+}
+
+/* Rows that had no dual in the last solutions leave lp once they are the larger part of it: every step
+ * of the simplex pays for them, and they are found again where they matter. */
+static void
+drop_rows(struct cover *c)
+{
+	uint32_t n_idle = 0, n = 0, m = 0, *gone;
+
+	for (uint32_t i = 0; i < c->n_rows; i++)
+		n_idle += c->idle[c->row_of[i]] > MAX_IDLE;
+	if (n_idle * 2 < c->n_rows)
+		return;
+	gone = heap_alloc(sizeof(*gone) * MAX_OF(n_idle, 1u));
+	for (uint32_t i = 0; i < c->n_rows; i++) {
+		uint32_t r = c->row_of[i];
+
+		if (c->idle[r] > MAX_IDLE) {
+			c->lp_row[r] = NONE;
+			gone[n++] = i;
+			continue;
+		}
+		if (i < c->n_last)
+			c->last_dual[m] = c->last_dual[i];
+		c->lp_row[r] = m;
+		c->row_of[m++] = r;
+	}
+	simplex_drop_rows(c->lp, n, gone);
+	free(gone);
+	c->n_last = MIN_OF(c->n_last, m);
+	c->n_rows = m;
 }
 
 static void
@@ -181,21 +267,15 @@ start(struct cover *c)
 static void
 restart(struct cover *c)
 {
-	const uint32_t *members;
-
-	landmarks_nodes(c->marks, &members);
+	drop_rows(c);
 	for (uint32_t j = 0; j < c->n_cols; j++)
 		simplex_set_cost(
 		    c->lp, j, lp_cost(c->g, c->kernel_of[j]), c->g->cost[c->kernel_of[j]] == BLP_NEVER);
-	for (uint32_t r = 0; r < c->n_rows; r++) {
-		uint32_t n, k;
-		const uint32_t *row = landmarks_row(c->marks, r, &n);
-		bool has_column = false;
+	for (uint32_t i = 0; i < c->n_rows; i++) {
+		uint32_t n;
+		const uint32_t *row = landmarks_row(c->marks, c->row_of[i], &n);
 
-		for (uint32_t i = 0; i < n && !has_column; i++)
-			has_column = c->col_of[row[i]] != NONE && c->g->cost[row[i]] != BLP_NEVER;
-		if (!has_column && (k = cheapest(c, row, n, members, false)) != NONE)
-			add_column(c, k);
+		want_column(c, row, n);
 	}
 }
 
@@ -205,7 +285,7 @@ price_all(struct cover *c, const double *dual)
 	memset(c->price, 0, sizeof(*c->price) * c->g->n_kernels);
 	for (uint32_t r = 0; r < c->n_rows; r++) {
 		uint32_t n;
-		const uint32_t *row = landmarks_row(c->marks, r, &n);
+		const uint32_t *row = landmarks_row(c->marks, c->row_of[r], &n);
 
 		if (dual[r] < 1e-9)
 			continue;
@@ -275,24 +355,25 @@ make_safe(struct cover *c, struct cover_result *out)
 {
 	const struct prog *g = c->g;
 
-	for (uint32_t r = 0; r < c->n_last; r++)
-		if (c->last_dual[r] > 0 && c->last_dual[r] < 0x1p42)
-			out->dual[r] = (fix)floor(c->last_dual[r] * (double)FIX_ONE);
+	for (uint32_t i = 0; i < c->n_last; i++)
+		if (c->last_dual[i] > 0 && c->last_dual[i] < 0x1p42)
+			out->dual[c->row_of[i]] = (fix)floor(c->last_dual[i] * (double)FIX_ONE);
 	for (uint32_t k = 0; k < g->n_kernels; k++)
 		out->reduced[k] = g->cost[k] == BLP_NEVER ? FIX_NEVER : g->cost[k] * FIX_ONE;
-	for (uint32_t r = 0; r < c->n_last; r++) {
-		uint32_t n;
+	for (uint32_t i = 0; i < c->n_last; i++) {
+		uint32_t n, r = c->row_of[i];
 		const uint32_t *row = landmarks_row(c->marks, r, &n);
 		fix most = out->dual[r];
 
-		for (uint32_t i = 0; i < n; i++)
-			most = MIN_OF(most, out->reduced[row[i]]);
+		for (uint32_t j = 0; j < n; j++)
+			most = MIN_OF(most, out->reduced[row[j]]);
 		out->dual[r] = most;
+		c->idle[r] = most == 0 ? c->idle[r] + 1 : 0;
 		if (most == 0)
 			continue;
-		for (uint32_t i = 0; i < n; i++)
-			if (out->reduced[row[i]] != FIX_NEVER)
-				out->reduced[row[i]] -= most;
+		for (uint32_t j = 0; j < n; j++)
+			if (out->reduced[row[j]] != FIX_NEVER)
+				out->reduced[row[j]] -= most;
 		out->pi += most;
 	}
 }
@@ -303,8 +384,11 @@ static uint32_t
 add_rows(struct cover *c, bool deep, uint64_t seed)
 {
 	const struct prog *g = c->g;
-	uint32_t n = landmarks_separate(c->marks, c->x, deep, seed);
+	uint32_t n = recall_rows(c);
 
+	if (n >= FEW_ROWS)
+		return n;
+	n += landmarks_separate(c->marks, c->x, deep, seed);
 	if (n < FEW_ROWS) {
 		for (uint32_t k = 0; k < g->n_kernels; k++)
 			c->price[k] = g->cost[k] == BLP_NEVER ? INFINITY : fmax(0, lp_cost(g, k) - c->price[k]);
@@ -336,7 +420,7 @@ cover_solve(struct arena *a, struct cover *c, const struct blp_limits *limits, s
 	make_safe(c, out);
 	out->n_simplex = simplex_steps(c->lp);
 	out->n_columns = c->n_cols;
-	out->n_rows = c->n_rows;
+	out->n_rows = landmarks_count(c->marks);
 }
 
 const uint32_t *

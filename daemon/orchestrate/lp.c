@@ -142,6 +142,19 @@ simplex_set_cost(struct simplex *s, uint32_t col, double cost, bool is_forbidden
 }
 
 void
+simplex_drop_rows(struct simplex *s, uint32_t n, const uint32_t *rows)
+{
+	int *which = heap_alloc(sizeof(*which) * MAX_OF(n, 1u));
+
+	flush(s);
+	for (uint32_t i = 0; i < n; i++)
+		which[i] = (int)rows[i];
+	Clp_deleteRows(s->lp, (int)n, which);
+	s->n_rows -= n;
+	free(which);
+}
+
+void
 simplex_forget(struct simplex *s)
 {
 	flush(s);

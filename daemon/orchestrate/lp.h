@@ -14,6 +14,8 @@ void simplex_add_col(struct simplex *s, double cost, uint32_t n, const uint32_t 
 void simplex_add_row(struct simplex *s, uint32_t n, const uint32_t *cols);
 /* A forbidden column stays at 0. */
 void simplex_set_cost(struct simplex *s, uint32_t col, double cost, bool is_forbidden);
+/* rows: ascending; later ones move up. */
+void simplex_drop_rows(struct simplex *s, uint32_t n, const uint32_t *rows);
 /* The next run starts from the slack basis. */
 void simplex_forget(struct simplex *s);
 /* False when no optimum was found in the counted limit: x and dual are then unset.
