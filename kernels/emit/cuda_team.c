@@ -197,7 +197,7 @@ single_inside(struct gen *g, struct nest *n, void *self)
 bool
 cuda_reduce(struct gen *g, const struct stage *s)
 {
-	struct team_sum t = {.s = s, .join = gen_joiner(s->prim), .acc = s->acc};
+	struct team_sum t = {.s = s, .join = reduce_joiner(s->prim), .acc = s->acc};
 	struct nest n = nest_of(g, s);
 	bool along;
 

@@ -124,7 +124,6 @@ const char *gen_stage_words(struct gen *g, const struct stage *s);
 void gen_bind_outer(struct gen *g, const struct tile_pass *tp);
 
 /* What a reduction joins by, what it begins with, and values on the way. */
-enum prim gen_joiner(enum prim p);
 const char *gen_identity(struct gen *g, enum prim join, enum dtype t);
 const char *gen_cast(struct gen *g, enum dtype from, enum dtype to, const char *v);
 

@@ -75,22 +75,6 @@ struct reduction {
 	const struct stage *map; /* made in the same loop: its element is nest.ex[1], its place nest.ix[1] */
 };
 
-enum prim
-gen_joiner(enum prim p)
-{
-	switch ((int)p) {
-	case PRIM_rmax:
-	case PRIM_wmax:
-		return PRIM_max;
-	case PRIM_rmin:
-		return PRIM_min;
-	case PRIM_prod:
-		return PRIM_mul;
-	default:
-		return PRIM_add;
-	}
-}
-
 const char *
 gen_identity(struct gen *g, enum prim join, enum dtype t)
 {
@@ -372,7 +356,7 @@ plan_along(struct gen *g, const struct stage *s, struct reduction *r)
 {
 	bool is_red, strict = g->p->target->strict;
 
-	*r = (struct reduction){.s = s, .join = gen_joiner(s->prim), .acc = s->acc};
+	*r = (struct reduction){.s = s, .join = reduce_joiner(s->prim), .acc = s->acc};
 	r->vector = nest_vector_axis(g, s, &is_red);
 	if (r->vector < 0) { /* nothing runs through memory: any reduction axis, one lane */
 		r->vector = (int)(s->n_par + s->n_red) - 1;

@@ -362,8 +362,8 @@ lower_term(struct lower *l, const struct node *n, const ix_id *idx, const ix_id 
 	return lower_value(l, n->in[0], to);
 }
 
-static enum prim
-joiner(enum prim p)
+enum prim
+reduce_joiner(enum prim p)
 {
 	switch ((int)p) {
 	case PRIM_rmax:
@@ -420,7 +420,7 @@ lower_chain(struct lower *l, const struct node *n, const ix_id *idx)
 		v[1] = lower_term(l, n, idx, red);
 		v[1] = ex_map(x, PRIM_cast, acc, 1, &v[1]);
 		v[0] = sum;
-		sum = sum == EX_NONE ? v[1] : ex_map(x, joiner(n->prim), acc, 2, v);
+		sum = sum == EX_NONE ? v[1] : ex_map(x, reduce_joiner(n->prim), acc, 2, v);
 		for (d = rank - 1; d >= 0 && ++at[d] == ext[d]; d--)
 			at[d] = 0;
 	} while (d >= 0);

@@ -241,6 +241,8 @@ void sched_print(struct strbuf *sb, const struct sched *s);
 /* The knob's value, or `otherwise`. */
 int64_t sched_get(const struct sched *s, enum knob k, int64_t otherwise);
 
+/* The map that joins two elements of a reduction. */
+enum prim reduce_joiner(enum prim p);
 /* ERR_INFEASIBLE: "rule: why". */
 bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched,
     const struct target *t, struct tile_prog *out, struct err *e) MUST_CHECK;
