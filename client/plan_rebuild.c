@@ -140,6 +140,8 @@ take_codes(struct arena *a, struct plan *p, const struct generated *g, struct by
 		memcpy(k->range, c->range, c->n_passes * sizeof(k->range[0]));
 		k->shared_bytes = c->shared_bytes;
 		k->local_bytes = c->local_bytes;
+		k->overlaps = c->overlaps;
+		k->n_overlaps = c->n_overlaps;
 	}
 	p->source = g->text;
 	p->module = module;

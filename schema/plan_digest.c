@@ -91,6 +91,11 @@ put_kernels(struct strbuf *sb, const struct plan *p)
 		put_u64(sb, k->is_measured);
 		put_u64(sb, (uint64_t)k->flops);
 		put_u64(sb, (uint64_t)k->bytes);
+		put_u64(sb, k->n_overlaps);
+		for (uint32_t j = 0; j < k->n_overlaps; j++) {
+			put_u64(sb, k->overlaps[j].result);
+			put_u64(sb, k->overlaps[j].operand);
+		}
 	}
 }
 

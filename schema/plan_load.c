@@ -150,11 +150,26 @@ load_ranges(struct plan_db *f, sqlite3_stmt *s, struct plan_kernel *k)
 }
 
 static void
+load_overlaps(struct plan_db *f, struct arena *a, sqlite3_stmt *s, struct plan_kernel *k)
+{
+	uint32_t n, *words = pf_get_u32s(f, s, 14, a, &n);
+
+	if (n % 2) {
+		pf_damaged(f, "the overlaps of a kernel are no pairs");
+		return;
+	}
+	k->n_overlaps = n / 2;
+	k->overlaps = NEW_ARRAY(a, struct overlap, k->n_overlaps);
+	for (uint32_t i = 0; i < k->n_overlaps; i++)
+		k->overlaps[i] = (struct overlap){words[2 * i], words[2 * i + 1]};
+}
+
+static void
 load_kernels(struct plan_db *f, struct arena *a, struct plan *p)
 {
 	sqlite3_stmt *s = pf_prepare(f,
 	    "SELECT id, symbol, spec, schedule, n_operands, n_results, ranges, shared_bytes, local_bytes,"
-	    " cost_ns, bound_ns, is_measured, flops, bytes FROM kernel ORDER BY id");
+	    " cost_ns, bound_ns, is_measured, flops, bytes, overlaps FROM kernel ORDER BY id");
 
 	p->n_kernels = count_rows(f, "kernel");
 	p->kernels = NEW_ARRAY(a, struct plan_kernel, p->n_kernels);
@@ -174,6 +189,7 @@ load_kernels(struct plan_db *f, struct arena *a, struct plan *p)
 		k->is_measured = pf_get_bool(f, s, 11);
 		k->flops = pf_get_int(f, s, 12);
 		k->bytes = pf_get_int(f, s, 13);
+		load_overlaps(f, a, s, k);
 	}
 	(void)sqlite3_finalize(s);
 }
@@ -403,6 +419,10 @@ open_stranger(struct plan_db *f, struct err *e)
 		    f->path, version, PLAN_FILE_VERSION);
 	if (pf_is_well(f) && version < 1)
 		pf_damaged(f, "it has no format version");
+	if (pf_is_well(f) && version < PLAN_FILE_VERSION)
+		return err_set(e, ERR_FORMAT,
+		    "%s: was made by an older Korch (format %" PRId64 ", this one needs %d); make the plan again", f->path,
+		    version, PLAN_FILE_VERSION);
 	check_kinds(f);
 	return pf_is_well(f) || pf_file_error(f, true, e);
 }

@@ -23,7 +23,7 @@ static const char schema[] =
     " schedule TEXT NOT NULL, n_operands INTEGER NOT NULL, n_results INTEGER NOT NULL,"
     " ranges BLOB NOT NULL, shared_bytes INTEGER NOT NULL, local_bytes INTEGER NOT NULL,"
     " cost_ns INTEGER NOT NULL, bound_ns INTEGER NOT NULL, is_measured INTEGER NOT NULL,"
-    " flops INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;"
+    " flops INTEGER NOT NULL, bytes INTEGER NOT NULL, overlaps BLOB NOT NULL) STRICT;"
     "CREATE TABLE place(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, io INTEGER NOT NULL,"
     " offset INTEGER NOT NULL, n_bytes INTEGER NOT NULL, type TEXT NOT NULL, shape TEXT NOT NULL,"
     " tensor INTEGER NOT NULL) STRICT;"
@@ -108,7 +108,7 @@ save_ios(struct plan_db *f, struct arena *tmp, const struct plan *p)
 static void
 save_kernels(struct plan_db *f, struct arena *tmp, const struct plan *p)
 {
-	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO kernel VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO kernel VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 
 	for (uint32_t i = 0; i < p->n_kernels; i++) {
 		const struct plan_kernel *k = &p->kernels[i];
@@ -127,6 +127,7 @@ save_kernels(struct plan_db *f, struct arena *tmp, const struct plan *p)
 		pf_bind_int(f, s, 12, k->is_measured);
 		pf_bind_int(f, s, 13, k->flops);
 		pf_bind_int(f, s, 14, k->bytes);
+		pf_bind_words(f, s, 15, tmp, k->overlaps, 2 * k->n_overlaps, 4);
 		pf_put_row(f, s);
 	}
 	(void)sqlite3_finalize(s);

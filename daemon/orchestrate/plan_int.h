@@ -44,6 +44,8 @@ uint32_t consts_place(struct making *m, const struct tensor *t, const void *data
     uint32_t graph_tensor);
 /* Lays the region out once all places are known. */
 void consts_fill(struct making *m);
+/* Offsets in work memory, results on operands' bytes where that is legal and saves something. */
+void work_place(struct making *m);
 /* Candidates, rows, sums, words. */
 void evidence_make(struct making *m);
 

@@ -4,7 +4,8 @@
  * output that wants it; every other one has a block of work memory from the first step that makes
  * it to the last that reads it.  A class that a later step makes again is read from the first;
  * what the later one writes goes to a block of that step alone, as kernels write all their results.
- * Results never overlap operands (the kernels' ABI), so nothing is done in place. */
+ * A result takes over the bytes of an operand that nobody reads later where its kernel says that it
+ * may (in_place.c); otherwise they never overlap (the kernels' ABI). */
 #include "plan_int.h"
 
 #include <string.h>
@@ -231,6 +232,8 @@ add_kernel(struct making *m, const struct cand *c, int64_t cost, struct err *e)
 	    .n_passes = code->code.n_passes,
 	    .shared_bytes = code->code.shared_bytes,
 	    .local_bytes = code->code.local_bytes,
+	    .overlaps = code->code.overlaps,
+	    .n_overlaps = code->code.n_overlaps,
 	    .cost_ns = cost,
 	    .bound_ns = m->in->bound_ns[c->spec],
 	    .is_measured = m->in->is_measured[c->spec]};
@@ -287,14 +290,6 @@ add_step(struct making *m, uint32_t i, struct err *e)
 	return true;
 }
 
-static void
-place_work(struct making *m)
-{
-	m->plan->work_bytes = mem_place(m->a, m->blocks, m->n_blocks);
-	for (uint32_t b = 0; b < m->n_blocks; b++)
-		m->plan->places[m->block_place[b]].offset = m->blocks[b].offset;
-}
-
 bool
 plan_make(struct arena *a, const struct plan_parts *in, struct plan *plan, struct err *e)
 {
@@ -314,7 +309,7 @@ plan_make(struct arena *a, const struct plan_parts *in, struct plan *plan, struc
 	for (uint32_t i = 0; i < m.n; i++)
 		if (!add_step(&m, i, e))
 			return false;
-	place_work(&m);
+	work_place(&m);
 	consts_fill(&m);
 	evidence_make(&m);
 	sb_init(&text, a);

@@ -16,16 +16,18 @@ struct pack {
 	int64_t base, n_columns;
 };
 
+/* How a pass is started on a GPU. */
+struct launch {
+	uint32_t grid[3], block[3];
+	size_t smem; /* dynamic shared memory, bytes */
+};
 /* Kernel ABI (D9).  Each pass is
  *   void SYMBOL_pI(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);
  * over [lo, hi) of its range; a barrier stands between passes; `shared` is one block per call
  * of the kernel (64-byte aligned, content undefined), `local` one per thread.
  * buf: the spec's operands in order (packed ones in packed form), then its results.
- * No allocation, no globals, results do not overlap operands. */
-struct launch {
-	uint32_t grid[3], block[3];
-	size_t smem; /* dynamic shared memory, bytes */
-};
+ * No allocation, no globals.  A result overlaps no operand, but for the pairs of `overlaps`: those
+ * may be the very same bytes.  It overlaps no other result. */
 struct kernel_code {
 	struct str text;                  /* needs the prelude once per file */
 	uint32_t n_passes;
@@ -34,6 +36,8 @@ struct kernel_code {
 	struct launch launch[KERNEL_MAX_PASSES]; /* CUDA */
 	struct pack *packs;
 	uint32_t n_packs;
+	struct overlap *overlaps;
+	uint32_t n_overlaps;
 };
 /* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
 bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,

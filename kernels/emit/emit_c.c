@@ -124,6 +124,13 @@ gen_note_stage(struct array_use *u, const struct stage *s)
 		gen_note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
 }
 
+/* An operand and a result that may be the same bytes are not promised to be apart. */
+static const char *
+restrict_text(struct gen *g, const struct tile_tensor *x)
+{
+	return x->shares ? "" : arena_printf(g->a, "%s ", g->d->restrict_);
+}
+
 /* The arrays that the pass touches, as parameters of its body, or as what they are called with.
  * (Parameters, because that is where compilers believe `restrict`.) */
 static void
@@ -138,7 +145,7 @@ arrays(struct gen *g, const struct array_use *u, bool call)
 		if ((!u->read[t] && !u->written[t]) || x->at == AT_TABLE)
 			continue;
 		if (!call)
-			gen_line(g, "%s%s *%s %s,", is_const, type, g->d->restrict_, gen_tensor(g, t));
+			gen_line(g, "%s%s *%s%s,", is_const, type, restrict_text(g, x), gen_tensor(g, t));
 		else if (x->at == AT_OPERAND || x->at == AT_RESULT)
 			gen_line(g, "(%s%s *)buf[%u],", is_const, type, x->index + (x->at == AT_RESULT ? n_in : 0));
 		else
@@ -300,6 +307,8 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 	for (uint32_t q = 0; q < p->n_passes && !t->is_cuda; q++)
 		out->range[q] = p->pass[q].range;
 	packs(g->a, p, out);
+	out->overlaps = p->overlaps;
+	out->n_overlaps = p->n_overlaps;
 	out->shared_bytes = p->shared_bytes;
 	if (!t->is_cuda)
 		out->local_bytes = p->local_bytes;

@@ -85,6 +85,10 @@ const char *gen_map_text(struct gen *g, enum prim p, enum dtype out, enum dtype 
     const char *const *arg);
 const char *gen_const(struct gen *g, const struct ex *c);
 
+/* Before an innermost loop that writes the tensor: where it may lie on an operand's bytes, the
+ * compiler is told that turns do not depend on each other; `restrict` tells it elsewhere. */
+void gen_independent(struct gen *g, uint32_t tensor);
+
 /* loops.c: loops with borders cut off.  `then` emits what stands inside, for the expressions as
  * they are in that part of the loops' range. */
 enum { NEST_AXES = STAGE_AXES + PASS_OUTER, NEST_EX = 6 };
@@ -94,6 +98,7 @@ struct nest {
 	ex_id ex[NEST_EX]; /* what the inside evaluates; EX_NONE: unused */
 	ix_id ix[2];       /* and where it goes */
 	const struct stage *s;
+	bool independent; /* turns of the innermost loop do not depend on each other, and must say so */
 };
 typedef void nest_fn(struct gen *g, struct nest *n, void *self);
 void gen_loops(struct gen *g, struct nest *n, uint32_t level, uint32_t end, nest_fn *then, void *self);

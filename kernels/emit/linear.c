@@ -175,6 +175,12 @@ put_columns(struct tiling *t, int64_t columns)
 
 	if (*g->d->vector_loop)
 		gen_line(g, "%s", g->d->vector_loop);
+	for (uint32_t i = 0, told = 0; i < n->n_epilogue && !told; i++) {
+		uint32_t tensor = g->p->stages[n->epilogue[i].stage].tensor;
+
+		gen_independent(g, tensor);
+		told = g->p->tensors[tensor].shares;
+	}
 	gen_open(g, "for (k_i64 c = 0; c < %lld; c++)", (long long)columns);
 	gen_bind(g, n->lane, "c");
 	if (n->keeps_result)

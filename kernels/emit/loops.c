@@ -233,6 +233,13 @@ nest_part(struct gen *g, const struct nest *n, axis_id a, int64_t lo, int64_t hi
 	return m;
 }
 
+void
+gen_independent(struct gen *g, uint32_t tensor)
+{
+	if (g->p->tensors[tensor].shares)
+		gen_line(g, "K_INDEPENDENT");
+}
+
 /* ---- loops ------------------------------------------------------------------------------------------ */
 const char *
 loop_from(struct gen *g, axis_id a)
@@ -300,6 +307,8 @@ gen_loops(struct gen *g, struct nest *n, uint32_t level, uint32_t end, nest_fn *
 		const char *to = loop_to(g, part);
 		uint32_t mark = gen_mark(g);
 
+		if (n->independent && level + 1 == end)
+			gen_independent(g, n->s->tensor);
 		gen_open(g, "for (%s %s = %s; %s < %s; %s++)", g->index, name, from, name, to, name);
 		gen_bind(g, part, name);
 		gen_loops(g, &m, level + 1, end, then, self);

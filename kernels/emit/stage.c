@@ -59,6 +59,7 @@ gen_map(struct gen *g, const struct stage *s)
 	if (gen_transposed(g, s))
 		return;
 	axes_by_stride(g, s, &n, nest_vector_axis(g, s, &is_red), false);
+	n.independent = true;
 	gen_outer_parts(g, &n, map_loops, NULL);
 }
 
@@ -131,6 +132,8 @@ lane_steps(struct gen *g, struct nest *n, struct reduction *r, const char *base,
 	const char *l = arena_printf(g->a, "n%u", g->n_loop++), *i = arena_printf(g->a, "i%u", g->n_loop++);
 	uint32_t mark = gen_mark(g);
 
+	if (r->map)
+		gen_independent(g, r->map->tensor);
 	gen_open(g, "for (%s %s = 0; %s < %s; %s++)", g->index, l, l, count, l);
 	gen_line(g, "const %s %s = %s + %s;", g->index, i, base, l);
 	gen_bind(g, r->lane_axis, i);

@@ -173,6 +173,7 @@ map_block(struct gen *g, struct turn *t, const struct nest *n, const char *nv, c
 	gen_open(g, "for (k_i64 %s = %s; %s < %s + %s; %s++)", w, w0, w, w0, nw, w);
 	gen_bind(g, t->w, w);
 	gen_hoist(g, e);
+	gen_independent(g, t->s->tensor);
 	gen_open(g, "for (k_i64 %s = %s; %s < %s + %s; %s++)", v, v0, v, v0, nv, v);
 	gen_bind(g, t->v, v);
 	gen_store(g, t->s->tensor, n->ix[0], gen_ex(g, e));

@@ -21,7 +21,7 @@ struct target {
 extern const struct target target_avx2, target_sse42, target_cuda;
 
 /* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
-enum { GENERATOR_EPOCH = 3 };
+enum { GENERATOR_EPOCH = 4 };
 
 /* Can one kernel be generated for it?  ERR_INFEASIBLE with "rule: why". Cheap. */
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;

@@ -69,5 +69,7 @@ void split_reductions(struct lower *l);
 bool passes_form(struct tile_prog *p, struct err *e);
 /* bind.c: outer axes, blocks, scratch and the final index expressions. */
 bool passes_bind(struct tile_prog *p, struct err *e);
+/* overlap.c: results that may lie on an operand's bytes.  The program is finished by then. */
+void overlaps_find(struct tile_prog *p);
 
 #endif

@@ -142,6 +142,7 @@ struct tile_tensor {
 	uint32_t stage;    /* that makes it; UINT32_MAX: none */
 	const void *data;  /* AT_TABLE */
 	const struct tile_pack *pack; /* AT_OPERAND: the form it comes in; NULL: dense (anchor.h) */
+	bool shares;       /* AT_OPERAND, AT_RESULT: one of `overlaps` names it */
 };
 
 enum stage_kind {
@@ -224,6 +225,8 @@ struct tile_prog {
 	struct tile_pass pass[TILE_PASSES];
 	uint32_t n_passes;
 	size_t shared_bytes, local_bytes;
+	struct overlap *overlaps; /* results that may lie on an operand's bytes (overlap.c) */
+	uint32_t n_overlaps;
 };
 
 /* A schedule as numbers (space.def). */

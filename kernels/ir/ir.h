@@ -251,6 +251,10 @@ struct spec_binding {
 };
 void spec_make(struct arena *a, const struct graph *g, const struct bitset *members,
     const tensor_id *exports, uint32_t n_exports, struct spec *out, struct spec_binding *bind);
+/* A kernel's result that may lie on the very bytes of one of its operands (kernels/emit). */
+struct overlap {
+	uint32_t result, operand;
+};
 /* From outside: verified, and refused unless it is in canonical form. */
 bool spec_read(struct arena *a, struct str text, struct spec *out, struct err *e) MUST_CHECK;
 

@@ -16,6 +16,8 @@ struct plan_kernel { /* one distinct (spec, schedule) */
 	int64_t bound_ns;
 	bool is_measured;
 	int64_t flops, bytes;
+	struct overlap *overlaps; /* results that may be an operand's very bytes; all others are apart */
+	uint32_t n_overlaps;
 };
 enum place_kind { PLACE_WORK, PLACE_CONST, PLACE_INPUT, PLACE_OUTPUT };
 struct place { /* where a tensor lives */

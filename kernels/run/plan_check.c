@@ -105,6 +105,11 @@ check_kernel_row(const struct plan *p, uint32_t i, struct err *e)
 	for (uint32_t j = 0; j < k->n_passes; j++)
 		if (k->range[j] < 0)
 			return refuse(e, "kernel", i, "has a negative range");
+	if (k->n_overlaps > k->n_operands * k->n_results)
+		return refuse(e, "kernel", i, "has an impossible number of overlaps");
+	for (uint32_t j = 0; j < k->n_overlaps; j++)
+		if (k->overlaps[j].result >= k->n_results || k->overlaps[j].operand >= k->n_operands)
+			return refuse(e, "kernel", i, "overlaps an operand or a result that it does not have");
 	if (k->shared_bytes > SIZE_MAX / 8 || k->local_bytes > SIZE_MAX / 8)
 		return refuse(e, "kernel", i, "asks for an impossible amount of scratch");
 	return true;
@@ -115,6 +120,19 @@ overlap(const struct place *a, const struct place *b)
 {
 	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->n_bytes && b->n_bytes &&
 	    a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
+}
+
+/* Operand j of the step is result r's very bytes, and the kernel may do with that. */
+static bool
+is_in_place(const struct plan_kernel *k, uint32_t r, uint32_t j, const struct place *to, const struct place *from)
+{
+	if (to->kind != PLACE_WORK || to->offset != from->offset || to->n_bytes != from->n_bytes ||
+	    to->type != from->type)
+		return false;
+	for (uint32_t i = 0; i < k->n_overlaps; i++)
+		if (k->overlaps[i].result == r && k->overlaps[i].operand == j)
+			return true;
+	return false;
 }
 
 static bool
@@ -138,9 +156,12 @@ check_step(const struct plan *p, uint32_t i, struct err *e)
 
 		if (to->kind != PLACE_WORK && to->kind != PLACE_OUTPUT)
 			return refuse(e, "step", i, "writes into an input or a constant");
-		for (uint32_t j = 0; j < r; j++)
-			if (overlap(to, &p->places[s->places[j]]))
+		for (uint32_t j = 0; j < r; j++) {
+			const struct place *at = &p->places[s->places[j]];
+
+			if (overlap(to, at) && (j >= k->n_operands || !is_in_place(k, r - k->n_operands, j, to, at)))
 				return refuse(e, "step", i, "writes over what it reads");
+		}
 	}
 	return true;
 }

@@ -14,6 +14,19 @@ set_costs(struct arena *a, struct program *p, const struct cand_set *c, struct r
 	program_set_costs(p, cost);
 }
 
+/* What the generator says of results on operands' bytes; nothing where there is no kernel. */
+static void
+note_overlaps(struct arena *a, const struct spec *s, struct kernel_code *to)
+{
+	struct kernel_code code;
+	struct err unused = {0};
+
+	if (!emit_c(a, s, STR(""), &target_avx2, "k", &code, &unused))
+		return;
+	to->overlaps = code.overlaps;
+	to->n_overlaps = code.n_overlaps;
+}
+
 static struct plan_code *
 fake_codes(struct arena *a, const struct cand_set *c)
 {
@@ -24,6 +37,7 @@ fake_codes(struct arena *a, const struct cand_set *c)
 		codes[s].symbol = str_of(arena_printf(a, "k%u", s));
 		codes[s].code.n_passes = 1;
 		codes[s].code.range[0] = 1;
+		note_overlaps(a, &c->specs[s], &codes[s].code);
 	}
 	return codes;
 }

@@ -1,5 +1,6 @@
 /* tests/prop/plan_test.c: random graphs, also rewritten ones with alternatives, become plans that the
- * checker accepts and that compute what the graph means, step by step in the plan's own memory. */
+ * checker accepts and that compute what the graph means, step by step in the plan's own memory,
+ * results on operands' bytes where the generator allows it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +34,33 @@ compare_outputs(struct arena *a, const struct graph *g, const struct plan *p, st
 	}
 }
 
+/* Results that lie on the bytes of one of their step's operands. */
+static uint32_t
+count_in_place(const struct plan *p)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		const struct plan_step *s = &p->steps[i];
+		uint32_t first = p->kernels[s->kernel].n_operands;
+
+		for (uint32_t r = first; r < s->n_places; r++)
+			for (uint32_t j = 0; j < first; j++) {
+				const struct place *to = &p->places[s->places[r]], *from = &p->places[s->places[j]];
+
+				n += to->kind == PLACE_WORK && from->kind == PLACE_WORK && to->n_bytes &&
+				     from->n_bytes && to->offset == from->offset;
+			}
+	}
+	return n;
+}
+
+struct counts {
+	uint32_t n_steps, n_in_place;
+};
+
 static void
-check_graph(const struct graph *g, uint64_t seed, uint32_t *n_steps)
+check_graph(const struct graph *g, uint64_t seed, struct counts *n)
 {
 	struct arena a = {0};
 	struct plan_path path;
@@ -47,7 +73,8 @@ check_graph(const struct graph *g, uint64_t seed, uint32_t *n_steps)
 		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
 	assert_true(path.plan.proved);
 	assert_int_equal(c.n_chosen, path.plan.n_steps);
-	*n_steps += path.plan.n_steps;
+	n->n_steps += path.plan.n_steps;
+	n->n_in_place += count_in_place(&path.plan);
 	compare_outputs(&a, g, &path.plan, &r, seed);
 	arena_fini(&a);
 }
@@ -55,7 +82,7 @@ check_graph(const struct graph *g, uint64_t seed, uint32_t *n_steps)
 static void
 plans_compute_their_graph(void **state)
 {
-	uint32_t n_steps = 0;
+	struct counts n = {0};
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
@@ -69,16 +96,18 @@ plans_compute_their_graph(void **state)
 
 		random_graph(&g, &a, &r, &o);
 		graph_sort(&sorted, &a, &g, NULL);
-		check_graph(&sorted, seed, &n_steps);
+		check_graph(&sorted, seed, &n);
 		arena_fini(&a);
 	}
-	print_message("%d graphs, %u steps\n", N_GRAPHS, n_steps);
+	print_message("%d graphs, %u steps, %u results in place\n", N_GRAPHS, n.n_steps, n.n_in_place);
+	assert_true(n.n_in_place > 0);
 }
 
 static void
 plans_of_rewritten_graphs(void **state)
 {
-	uint32_t n_steps = 0, n_alternatives = 0;
+	uint32_t n_alternatives = 0;
+	struct counts n = {0};
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
@@ -101,10 +130,12 @@ plans_of_rewritten_graphs(void **state)
 		for (uint32_t i = 0; i < to.n_nodes; i++)
 			for (uint32_t j = 0; j < i; j++)
 				n_alternatives += to.nodes[i].out[0].i == to.nodes[j].out[0].i;
-		check_graph(&to, seed, &n_steps);
+		check_graph(&to, seed, &n);
 		arena_fini(&a);
 	}
-	print_message("%d graphs, %u alternatives, %u steps\n", N_GRAPHS, n_alternatives, n_steps);
+	print_message("%d graphs, %u alternatives, %u steps, %u results in place\n", N_GRAPHS, n_alternatives, n.n_steps,
+	    n.n_in_place);
+	assert_true(n.n_in_place > 0);
 }
 
 int

@@ -314,6 +314,87 @@ order_runs_one_branch_after_the_other(void **state)
 	arena_fini(&a);
 }
 
+/* ---- results on operands' bytes --------------------------------------------------------------------- */
+/* Steps: cumsum, relu and neg, cumsum; only the middle one may work in place. */
+static const char chain[] =
+    "%0 = input f32[2,8] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,8]\n"
+    "%2 = relu %1 : f32[2,8]\n%3 = neg %2 : f32[2,8]\n%4 = cumsum %3 axis=0 exclusive=0 "
+    "reverse=0 : f32[2,8]\noutput %4 \"y\"\n";
+
+/* None of these may. */
+static const char scans[] =
+    "%0 = input f32[2,8] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,8]\n"
+    "%2 = cumsum %1 axis=1 exclusive=0 reverse=0 : f32[2,8]\n%3 = cumsum %2 axis=0 exclusive=0 "
+    "reverse=0 : f32[2,8]\noutput %3 \"y\"\n";
+
+/* The first step that writes where it reads; NULL: none. */
+static const struct plan_step *
+step_in_place(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		const struct plan_step *s = &p->steps[i];
+		uint32_t n = p->kernels[s->kernel].n_operands;
+
+		for (uint32_t r = n; r < s->n_places; r++)
+			for (uint32_t j = 0; j < n; j++)
+				if (p->places[s->places[r]].kind == PLACE_WORK &&
+				    p->places[s->places[j]].kind == PLACE_WORK &&
+				    p->places[s->places[r]].offset == p->places[s->places[j]].offset)
+					return s;
+	}
+	return NULL;
+}
+
+static void
+a_result_takes_over_an_operand_that_dies(void **state)
+{
+	struct arena a = {0};
+	struct graph g;
+	struct plan_path path;
+
+	(void)state;
+	read_graph(&a, chain, &g);
+	make_plan(&a, &g, &path);
+	assert_int_equal(path.plan.work_bytes, 64);
+	assert_non_null(step_in_place(&path.plan));
+	arena_fini(&a);
+}
+
+static void
+an_operand_that_is_read_later_keeps_its_bytes(void **state)
+{
+	struct arena a = {0};
+	struct graph g;
+	struct plan_path path;
+
+	(void)state;
+	/* %1 is read by the last step, too. */
+	read_graph(&a,
+	    "%0 = input f32[2,8] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,8]\n"
+	    "%2 = relu %1 : f32[2,8]\n%3 = cumsum %2 axis=0 exclusive=0 reverse=0 : f32[2,8]\n"
+	    "%4 = cumsum %1 axis=1 exclusive=0 reverse=0 : f32[2,8]\n%5 = add %3 %4 : f32[2,8]\n"
+	    "output %5 \"y\"\n",
+	    &g);
+	make_plan(&a, &g, &path);
+	for (uint32_t i = 0; i < path.plan.n_steps; i++)
+		for (uint32_t j = 0; j < i; j++) {
+			const struct plan_step *s = &path.plan.steps[i], *t = &path.plan.steps[j];
+			uint32_t from = t->places[t->n_places - 1];
+
+			/* Whoever reads what j made finds j's bytes, whatever ran between. */
+			for (uint32_t k = j + 1; k < i; k++)
+				for (uint32_t q = 0; q < path.plan.kernels[s->kernel].n_operands; q++)
+					if (s->places[q] == from) {
+						const struct plan_step *u = &path.plan.steps[k];
+						const struct place *w = &path.plan.places[u->places[u->n_places - 1]];
+
+						assert_false(w->kind == PLACE_WORK &&
+						    w->offset == path.plan.places[from].offset);
+					}
+		}
+	arena_fini(&a);
+}
+
 /* ---- tampering ----------------------------------------------------------------------------------- */
 static void
 spoil_latency(struct plan *p)
@@ -424,14 +505,51 @@ spoil_spec(struct plan *p)
 	p->kernels[0].spec.n -= 2;
 }
 
+static struct place *
+place_of_in_place_result(struct plan *p)
+{
+	const struct plan_step *s = step_in_place(p);
+
+	if (!s)
+		fail_msg("no step works in place");
+	return &p->places[s->places[s->n_places - 1]];
+}
+
+static void
+spoil_undeclared_overlap(struct plan *p)
+{
+	p->kernels[step_in_place(p)->kernel].n_overlaps = 0;
+}
+
+static void
+spoil_partial_overlap(struct plan *p)
+{
+	p->work_bytes += 64;
+	place_of_in_place_result(p)->offset += 4;
+}
+
+static void
+spoil_overlap_of_another_result(struct plan *p)
+{
+	p->kernels[step_in_place(p)->kernel].overlaps[0].result = 1;
+}
+
+static void
+spoil_overlap_of_another_size(struct plan *p)
+{
+	place_of_in_place_result(p)->n_bytes += 64;
+	p->work_bytes += 64;
+}
+
 static void
 the_checker_sees_every_tampering(void **state)
 {
 	static const struct {
 		const char *what;
 		void (*spoil)(struct plan *p);
+		const char *graph;
 	} rows[] = {
-#define ROW(F) {#F, F}
+#define ROW(F) {#F, F, chain}
 	    ROW(spoil_latency),
 	    ROW(spoil_kernel_cost),
 	    ROW(spoil_candidate_cost),
@@ -446,7 +564,11 @@ the_checker_sees_every_tampering(void **state)
 	    ROW(spoil_double_step),
 	    ROW(spoil_unchosen),
 	    ROW(spoil_read),
-	    ROW(spoil_overlap),
+	    {"spoil_overlap", spoil_overlap, scans},
+	    ROW(spoil_undeclared_overlap),
+	    ROW(spoil_partial_overlap),
+	    ROW(spoil_overlap_of_another_result),
+	    ROW(spoil_overlap_of_another_size),
 	    ROW(spoil_tensor),
 	    ROW(spoil_type),
 	    ROW(spoil_size),
@@ -463,11 +585,7 @@ the_checker_sees_every_tampering(void **state)
 		struct err e = {0};
 
 		/* Opaque steps of their own, so that there are three, and wider candidates are none. */
-		read_graph(&a,
-		    "%0 = input f32[2,8] \"x\"\n%1 = cumsum %0 axis=0 exclusive=0 reverse=0 : f32[2,8]\n"
-		    "%2 = relu %1 : f32[2,8]\n%3 = neg %2 : f32[2,8]\n%4 = cumsum %3 axis=0 exclusive=0 "
-		    "reverse=0 : f32[2,8]\noutput %4 \"y\"\n",
-		    &g);
+		read_graph(&a, rows[i].graph, &g);
 		make_plan(&a, &g, &path);
 		assert_true(path.plan.n_steps >= 3);
 		rows[i].spoil(&path.plan);
@@ -490,6 +608,8 @@ main(void)
 	    cmocka_unit_test(a_weight_without_data_is_named),
 	    cmocka_unit_test(blocks_that_live_together_do_not_overlap),
 	    cmocka_unit_test(order_runs_one_branch_after_the_other),
+	    cmocka_unit_test(a_result_takes_over_an_operand_that_dies),
+	    cmocka_unit_test(an_operand_that_is_read_later_keeps_its_bytes),
 	    cmocka_unit_test(the_checker_sees_every_tampering),
 	};
 

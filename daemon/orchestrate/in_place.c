@@ -1,0 +1,116 @@
+/* daemon/orchestrate/in_place.c: offsets in work memory, with results that take over an operand's
+ * bytes.  Block y may become block x where y begins in the very step that reads x last, the step's
+ * kernel declares the pair, and every other operand on x's bytes is declared for y as well.  Joined
+ * blocks live longer, which may fit worse: the layout without them is kept where it is smaller. */
+#include "plan_int.h"
+
+#include <string.h>
+
+struct joining {
+	struct making *m;
+	uint32_t *block_of; /* place -> block; UINT32_MAX: not in work memory */
+	uint32_t *into;     /* block -> the one whose bytes it takes over, or itself */
+	bool *is_taken;     /* block: its bytes have been taken over */
+};
+
+/* Is operand j of the kernel declared for result r? */
+static bool
+is_declared(const struct plan_kernel *k, uint32_t r, uint32_t j)
+{
+	for (uint32_t i = 0; i < k->n_overlaps; i++)
+		if (k->overlaps[i].result == r && k->overlaps[i].operand == j)
+			return true;
+	return false;
+}
+
+/* May result r of step i be operand j's bytes?  *x: their block. */
+static bool
+may_take(const struct joining *g, uint32_t i, uint32_t r, uint32_t j, uint32_t *x)
+{
+	const struct plan *p = g->m->plan;
+	const struct plan_step *s = &p->steps[i];
+	const struct plan_kernel *k = &p->kernels[s->kernel];
+	const struct place *from = &p->places[s->places[j]], *to = &p->places[s->places[k->n_operands + r]];
+
+	*x = g->block_of[s->places[j]];
+	if (*x == UINT32_MAX || g->is_taken[*x] || g->m->blocks[*x].last != i || from->n_bytes != to->n_bytes ||
+	    from->type != to->type || from->n_bytes == 0)
+		return false;
+	for (uint32_t q = 0; q < k->n_operands; q++)
+		if (g->block_of[s->places[q]] == *x && !is_declared(k, r, q))
+			return false;
+	return true;
+}
+
+static void
+join_step(struct joining *g, uint32_t i)
+{
+	const struct plan_step *s = &g->m->plan->steps[i];
+	const struct plan_kernel *k = &g->m->plan->kernels[s->kernel];
+
+	for (uint32_t r = 0; r < k->n_results; r++) {
+		uint32_t y = g->block_of[s->places[k->n_operands + r]], x;
+
+		if (y == UINT32_MAX || g->m->blocks[y].first != i)
+			continue;
+		for (uint32_t j = 0; j < k->n_operands && g->into[y] == y; j++)
+			if (is_declared(k, r, j) && may_take(g, i, r, j, &x)) {
+				g->into[y] = x;
+				g->is_taken[x] = true;
+			}
+	}
+}
+
+/* Places the blocks with those joined that are; returns the bytes needed. */
+static size_t
+place_joined(struct joining *g, struct mem_block *blocks)
+{
+	struct making *m = g->m;
+	struct mem_block *root = NEW_ARRAY(m->a, struct mem_block, m->n_blocks);
+	uint32_t *number = NEW_ARRAY(m->a, uint32_t, m->n_blocks), n = 0;
+	size_t need;
+
+	/* A block comes behind the one that it takes over from, as it begins later. */
+	for (uint32_t b = 0; b < m->n_blocks; b++) {
+		number[b] = g->into[b] == b ? n++ : number[g->into[b]];
+		if (g->into[b] == b)
+			root[number[b]] = blocks[b];
+		else
+			root[number[b]].last = MAX_OF(root[number[b]].last, blocks[b].last);
+	}
+	need = mem_place(m->a, root, n);
+	for (uint32_t b = 0; b < m->n_blocks; b++)
+		blocks[b].offset = root[number[b]].offset;
+	return need;
+}
+
+static struct joining
+joining_make(struct making *m)
+{
+	struct joining g = {.m = m,
+	    .block_of = NEW_ARRAY(m->a, uint32_t, m->plan->n_places),
+	    .into = NEW_ARRAY(m->a, uint32_t, m->n_blocks),
+	    .is_taken = NEW_ARRAY(m->a, bool, m->n_blocks)};
+
+	memset(g.block_of, 0xff, sizeof(*g.block_of) * m->plan->n_places);
+	for (uint32_t b = 0; b < m->n_blocks; b++) {
+		g.block_of[m->block_place[b]] = b;
+		g.into[b] = b;
+	}
+	return g;
+}
+
+void
+work_place(struct making *m)
+{
+	struct joining g = joining_make(m);
+	struct mem_block *joined = arena_dup(m->a, m->blocks, sizeof(*joined) * m->n_blocks);
+	size_t apart = mem_place(m->a, m->blocks, m->n_blocks), together;
+
+	for (uint32_t i = 0; i < m->plan->n_steps; i++)
+		join_step(&g, i);
+	together = place_joined(&g, joined);
+	m->plan->work_bytes = MIN_OF(apart, together);
+	for (uint32_t b = 0; b < m->n_blocks; b++)
+		m->plan->places[m->block_place[b]].offset = (together < apart ? joined : m->blocks)[b].offset;
+}
