@@ -90,4 +90,5 @@ def main():
         print(f"  {name:32s} {statistics.median(t) / 1e6:9.3f} ms   {ratio:5.2f}x of onnxruntime's speed")
 
 
-main()
+if __name__ == "__main__":
+    main()
