@@ -262,13 +262,20 @@ planner_ended(void *self, int status, int signal)
 }
 
 /* ---- start -------------------------------------------------------------------------- */
+/* "cuda" alone is any GPU; every other class is meant as it stands. */
+static bool
+class_fits(struct str want, const char *have)
+{
+	return str_is(want, have) || (str_is(want, "cuda") && strncmp(have, "cuda:", 5) == 0);
+}
+
 /* The environment of a connected device of that class; 0: there is none. */
 static int64_t
 env_here(const struct daemon *d, struct str class)
 {
 	for (struct session *s = d->sessions; s; s = s->next)
 		for (uint32_t i = 0; i < s->n_envs; i++)
-			if (str_is(class, s->envs[i].class) && s->is_connected &&
+			if (class_fits(class, s->envs[i].class) && s->is_connected &&
 			    farm_device(d->farm, s->envs[i].device)->state != DEVICE_DRAINING)
 				return s->envs[i].env;
 	return 0;

@@ -1,0 +1,151 @@
+/* A farm of a CPU and three fake GPUs of two classes: a job for one class is measured by its devices
+ * alone, its plan runs there, and a device of the other class refuses it. */
+#include "farm_proc.h"
+
+#include "../../worker/device.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define A100 "cuda:Fake-A100-SXM4-40GB"
+#define V100 "cuda:Fake-Tesla-V100-SXM2-16GB"
+enum { WORKERS = 4 };
+static const int64_t SECOND = 1000000000;
+static const volatile bool never = false;
+
+static void
+run(const char *command)
+{
+	if (system(command) != 0)
+		bug("%s", command);
+}
+
+/* Tasks done by the devices of a class. */
+static uint64_t
+done_by(struct farm_proc *f, const char *class, uint32_t *n_devices)
+{
+	struct client *c = farm_proc_client(f, NULL, NULL);
+	struct arena a = {0};
+	struct msg ask = {.type = MSG_worker_list}, m;
+	struct err e = {0};
+	uint64_t done = 0;
+
+	*n_devices = 0;
+	if (!client_call(c, &a, &ask, SECOND, &m, &e))
+		bug("%s", e.msg);
+	for (uint32_t i = 0; i < m.workers.n_workers; i++)
+		if (str_is(m.workers.workers[i].class, class)) {
+			++*n_devices;
+			done += m.workers.workers[i].done;
+		}
+	arena_fini(&a);
+	client_close(c);
+	return done;
+}
+
+static void
+submit(struct farm_proc *f, const char *class, const char *plan)
+{
+	char model[128];
+	pid_t pid;
+	int status;
+
+	(void)snprintf(model, sizeof(model), "%s/small/candy_small/model.onnx", f->dir);
+	pid = farm_proc_start(f, "korch-submit", "--daemon", f->url, "--device", class, "--effort", "1", "--budget", "600",
+	    "-o", plan, model, NULL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (status != 0) {
+		char cmd[160];
+
+		(void)snprintf(cmd, sizeof(cmd), "tail -n 20 %s/*.log >&2", f->dir);
+		run(cmd);
+		fail_msg("korch-submit for %s left with wait status %d", class, status);
+	}
+}
+
+/* A device of the class times the plan, or says why not. */
+static bool
+times_plan(const char *device, const char *plan, struct m_timing *t, struct err *e)
+{
+	struct arena a = {0};
+	struct device_conf conf = {.compiler = "", .quiet = true, .cancel = &never};
+	struct device d;
+	bool ok;
+
+	if (!device_open(&a, str_of(device), &conf, &d, e))
+		bug("%s", e->msg);
+	ok = d.time_plans(d.self, &a, &plan, 1, 1, t, e);
+	d.close(d.self);
+	arena_fini(&a);
+	return ok;
+}
+
+static void
+two_classes(void **state)
+{
+	static const char *const devices[WORKERS] = {"cpu", "cuda-fake:gpu=v100,seed=1", "cuda-fake:gpu=v100,seed=1",
+	    "cuda-fake:gpu=a100,seed=1"};
+	pid_t worker[WORKERS];
+	struct farm_proc f;
+	char plan[2][96], cmd[256];
+	struct m_timing t;
+	uint64_t by_a;
+	uint32_t n;
+	struct err e = {0};
+
+	(void)state;
+	farm_proc_init(&f, "");
+	(void)snprintf(cmd, sizeof(cmd), "tar -xJf %s/tests/models/small.tar.xz -C %s", KORCH_SOURCE_DIR, f.dir);
+	run(cmd);
+	for (int i = 0; i < 2; i++)
+		(void)snprintf(plan[i], sizeof(plan[i]), "%s/plan%d.korch", f.dir, i);
+	farm_proc_daemon(&f, 0);
+	for (int i = 0; i < WORKERS; i++)
+		worker[i] = farm_proc_start(&f, "korch-worker", "--daemon", f.url, "--device", devices[i], NULL);
+	submit(&f, A100, plan[0]);
+	by_a = done_by(&f, A100, &n);
+	assert_int_equal(n, 1);
+	assert_true(by_a > 10);
+	assert_int_equal(done_by(&f, V100, &n), 0);
+	assert_int_equal(done_by(&f, "cpu", &n), 0);
+	submit(&f, V100, plan[1]);
+	assert_int_equal(done_by(&f, A100, &n), by_a);
+	assert_true(done_by(&f, V100, &n) > 10);
+	assert_int_equal(n, 2);
+	assert_int_equal(done_by(&f, "cpu", &n), 0);
+	/* each plan on its own class, and on the other */
+	assert_true(times_plan(devices[3], plan[0], &t, &e));
+	assert_true(t.median_ns > 0);
+	assert_true(times_plan(devices[1], plan[1], &t, &e));
+	assert_false(times_plan(devices[1], plan[0], &t, &e));
+	assert_int_equal(e.code, ERR_DEVICE);
+	if (!strstr(e.msg, "sm_80"))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < WORKERS; i++)
+		assert_int_equal(farm_proc_kill(&worker[i], SIGTERM), 0);
+	farm_proc_fini(&f);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(two_classes)};
+	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
+	int failed;
+
+	if (!mkdtemp(cache) || setenv("XDG_CACHE_HOME", cache, 1) != 0 || setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", cache);
+	run(cmd);
+	return failed;
+}
