@@ -3,6 +3,7 @@
 #include "gpu.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,23 @@ static const struct {
     [GPU_CUDNN] = {"cuDNN", "libcudnn.so.9", "install cuDNN 9", NULL, 0},
 };
 
-/* The folder beside this program (deploy/bundle.sh puts libraries there) comes after the one that
- * is asked for and before the system's. */
+/* NVRTC opens its builtins by name when it compiles: found then only if they are loaded already, or
+ * in the loader's own folders. */
+static void
+open_builtins(const char *dir)
+{
+	char pattern[4096];
+	glob_t found;
+
+	(void)snprintf(pattern, sizeof(pattern), "%s/libnvrtc-builtins.so.*", dir);
+	if (glob(pattern, 0, NULL, &found) != 0)
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		(void)dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+	globfree(&found);
+}
+
+/* The folder that is asked for comes before the system's. */
 static void *
 open_one(const char *soname)
 {
@@ -50,6 +66,8 @@ open_one(const char *soname)
 	if (dir && *dir) {
 		(void)snprintf(path, sizeof(path), "%s/%s", dir, soname);
 		h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (h && strncmp(soname, "libnvrtc", 8) == 0)
+			open_builtins(dir);
 	}
 	return h ? h : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
 }

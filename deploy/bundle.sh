@@ -1,0 +1,47 @@
+#!/bin/sh
+# bundle.sh BUILD OUT [SM...]: puts korch-worker and korch-measure for hosts with nothing installed
+# but glibc into OUT: third-party libraries are linked from their archives.  For each architecture
+# named (70, 80, 90 ...) the NVRTC that knows it comes from PyPI into OUT/nvrtcN; start the worker
+# with KORCH_CUDA_LIB=OUT/nvrtcN.  A host that has the CUDA toolkit needs none.
+set -eu
+build=${1:?bundle.sh BUILD OUT [SM...]} out=${2:?bundle.sh BUILD OUT [SM...]}
+shift 2
+libs=$(gcc -print-file-name=libuv_a.a)
+[ -f "$libs" ] || { echo "bundle.sh: no static libraries here: apt-get install libuv1-dev and those of deploy/packages.txt" >&2; exit 78; }
+libs=$(dirname "$libs")
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+# The link line that CMake made, with archives in place of shared libraries.
+link() {
+	line=$(sed -e "s|-o ../bin/$1|-o '$out/$1'|" \
+	    -e "s|-lnng|$libs/libnng.a $libs/libmbedtls.a $libs/libmbedx509.a $libs/libmbedcrypto.a|" \
+	    -e "s|-lmbedcrypto|$libs/libmbedcrypto.a|" -e "s|-lmsgpackc|$libs/libmsgpackc.a|" \
+	    -e "s|-lsqlite3|$libs/libsqlite3.a|" -e "s|-lzstd|$libs/libzstd.a|" -e "s|-luv|$libs/libuv_a.a|" \
+	    "$build/worker/CMakeFiles/$1.dir/link.txt")
+	(cd "$build/worker" && eval "$line -static-libgcc -s")
+}
+link korch-worker
+link korch-measure
+
+# CUDA 13 has dropped Volta; 12.4 is a quarter of the size of later ones and knows up to sm_90.
+nvrtc() {
+	case $1 in
+	12) set -- nvidia-cuda-nvrtc-cu12==12.4.127 nvrtc12 ;;
+	13) set -- nvidia-cuda-nvrtc==13.0.88 nvrtc13 ;;
+	esac
+	[ -d "$out/$2" ] && return 0
+	wheel=$(mktemp -d)
+	python3 -m pip download -q --no-deps --only-binary=:all: -d "$wheel" "$1"
+	python3 -m zipfile -e "$wheel"/*.whl "$wheel/x"
+	mkdir -p "$out/$2"
+	find "$wheel/x" -name 'libnvrtc*.so*' ! -name '*.alt*' -exec cp {} "$out/$2/" \;
+	rm -rf "$wheel"
+}
+for sm in "$@"; do
+	case $sm in
+	[5-9][0-9]) nvrtc 12 ;;
+	*) nvrtc 13 ;;
+	esac
+done
+ls -l "$out"
