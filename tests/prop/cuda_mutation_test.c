@@ -1,0 +1,159 @@
+/* tests/prop/cuda_mutation_test.c: does the host shim catch what goes wrong on a GPU?  Generated
+ * kernels are broken in one place each: a barrier dropped or passed by one thread only, a shuffle
+ * with another lane, fragments exchanged, an index past an end.  Each must end in a fault or in a
+ * wrong result under at least one order of threads; unbroken they must agree in all. */
+#include "../../kernels/base/base.h"
+#include "../harness/cuda_kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char softmax[] = "%0 = input f32[5,300]\n"
+    "%1 = rmax %0 axes=[1] : f32[5,1]\n"
+    "%2 = bcast %1 shape=[5,300] : f32[5,300]\n"
+    "%3 = sub %0 %2 : f32[5,300]\n"
+    "%4 = exp %3 : f32[5,300]\n"
+    "%5 = sum %4 axes=[1] : f32[5,1]\n"
+    "%6 = bcast %5 shape=[5,300] : f32[5,300]\n"
+    "%7 = div %4 %6 : f32[5,300]\n"
+    "output %7\n";
+static const char matmul[] = "%0 = input f32[100,70]\n"
+    "%1 = weight f32[70,90]\n"
+    "%2 = matmul %0 %1 : f32[100,90]\n"
+    "output %2\n";
+static const char copy[] = "%0 = input f32[1024]\n"
+    "%1 = relu %0 : f32[1024]\n"
+    "output %1\n";
+
+static const struct mutation {
+	const char *name, *graph, *schedule;
+	enum precision precision;
+	const char *find; /* its `nth` occurrence, from 0, ... */
+	int nth;
+	const char *put;  /* ... becomes this */
+} mutations[] = {
+    {"maximum read before it is there", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 0, ""},
+    {"row's maximum read before it is stored", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 2, ""},
+    {"sum read before it is there", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 4, ""},
+    {"row's sum read before it is stored", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 6, ""},
+    {"one thread passes a barrier", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 0, "if (K_TID != 5) K_BARRIER();"},
+    {"one warp waits", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 3, "if (K_TID < 32) K_BARRIER();"},
+    {"wrong lane, sum of a block", softmax, "threads=128", PRECISION_F32, ", 16)", 1, ", 8)"},
+    {"wrong lane, sum", softmax, "threads=32", PRECISION_F32, ", 2)", 1, ", 4)"},
+    {"a shuffle that some lanes skip", softmax, "threads=128", PRECISION_F32, "const float other4 =", 0,
+        "float other4 = acc1; if (K_TID != 3) other4 ="},
+    {"scratch of a row overrun", softmax, "threads=128", PRECISION_F32, "l4[i12] =", 0, "l4[i12 + 1] ="},
+    {"tile used before it is loaded", matmul, "stages=1", PRECISION_F32, "K_BARRIER();", 0, ""},
+    {"tile overwritten while in use", matmul, "stages=1", PRECISION_F32, "K_BARRIER();", 1, ""},
+    {"first part used before it is loaded", matmul, "stages=2", PRECISION_F32, "K_BARRIER();", 0, ""},
+    {"next part used before it is loaded", matmul, "stages=2", PRECISION_F32, "K_BARRIER();", 1, ""},
+    {"tile overrun", matmul, "", PRECISION_F32, "[ty + 16 * i]", 0, "[ty + 16 * i + 40]"},
+    {"wrong buffer", matmul, "stages=2", PRECISION_F32, "part_b[buffer ^ 1]", 0, "part_b[buffer]"},
+    {"operand overrun", matmul, "", PRECISION_F32, "at < 100", 0, "at < 101"},
+    {"fragments of a exchanged", matmul, "", PRECISION_F16, "a[i][1] =", 0, "a[i][2] ="},
+    {"halves of k exchanged", matmul, "", PRECISION_TF32, "lane_t + 4]", 0, "lane_t + 0]"},
+    {"rows by the wrong part of the lane", matmul, "", PRECISION_TF32, "K_TID % 32 / 4", 0, "K_TID % 8"},
+    {"columns of the result exchanged", matmul, "", PRECISION_BF16, "c % 2", 0, "1 - c % 2"},
+    {"operand overrun by one", copy, "", PRECISION_F32, "o < hi", 0, "o <= hi"},
+};
+
+static void
+spec_of_text(struct arena *a, const char *text, struct spec *s)
+{
+	struct graph *g = NEW(a, struct graph);
+	struct bitset all;
+	struct err e = {0};
+
+	if (!graph_read(g, a, str_of(text), &e))
+		fail_msg("%s", e.msg);
+	all = bitset_make(a, g->n_nodes);
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		bit_set(&all, i);
+	spec_make(a, g, &all, g->outputs, g->n_outputs, s, NULL);
+}
+
+static void
+make(struct arena *a, const struct mutation *m, struct cuda_case *c)
+{
+	struct target t = target_cuda;
+
+	t.precision = m->precision;
+	*c = (struct cuda_case){.schedule = m->schedule, .seed = 3,
+	    .by = m->precision == PRECISION_F32 ? 1 : m->precision == PRECISION_BF16 ? 800 : 100};
+	spec_of_text(a, m->graph, &c->spec);
+	cuda_case_make(a, c, &t, 0);
+	assert_false(c->refused);
+	for (uint32_t q = 0; q < c->code.n_passes; q++) /* several steps or tiles on one block */
+		c->code.launch[q].grid[0] = 1;
+}
+
+static bool
+break_it(struct arena *a, const struct mutation *m, struct str *text)
+{
+	const char *from = text->p, *at = from;
+	struct strbuf sb;
+
+	for (int i = 0; (at = strstr(at, m->find)); i++, at++)
+		if (i == m->nth)
+			break;
+	if (!at)
+		return false;
+	sb_init(&sb, a);
+	sb_add(&sb, (struct str){from, (size_t)(at - from)});
+	sb_addz(&sb, m->put);
+	sb_addz(&sb, at + strlen(m->find));
+	*text = sb_str(&sb);
+	return true;
+}
+
+static void
+test_unbroken(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < COUNT_OF(mutations); i++) {
+		struct arena a = {0};
+		struct cuda_case c;
+
+		make(&a, &mutations[i], &c);
+		if (cuda_cases_check(&a, &c, 1))
+			fail_msg("the kernel behind '%s' is wrong as it is", mutations[i].name);
+		arena_fini(&a);
+	}
+}
+
+static void
+test_each_mutation_is_caught(void **state)
+{
+	uint32_t missed = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < COUNT_OF(mutations); i++) {
+		struct arena a = {0};
+		struct cuda_case c;
+
+		make(&a, &mutations[i], &c);
+		if (!break_it(&a, &mutations[i], &c.code.text))
+			fail_msg("'%s': nothing to break", mutations[i].name);
+		print_message("%s:\n", mutations[i].name);
+		if (!cuda_cases_check(&a, &c, 1)) {
+			print_error("not caught: %s\n", mutations[i].name);
+			missed++;
+		}
+		arena_fini(&a);
+	}
+	assert_int_equal(missed, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unbroken),
+		cmocka_unit_test(test_each_mutation_is_caught),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
