@@ -119,7 +119,7 @@ propose(struct search *s, struct str text, uint64_t mark)
 /* What the default made: where the work is and what kind it is. */
 struct shape_of_work {
 	int64_t block;
-	bool has_anchor, has_rows, has_split;
+	bool has_anchor, has_linear, has_rows, has_split;
 };
 
 static double
@@ -162,6 +162,7 @@ look(struct search *s, struct shape_of_work *w)
 	for (uint32_t i = 0; i < p.n_stages; i++) {
 		w->has_anchor |= p.stages[i].anchor != NULL;
 		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
+		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
 	}
 	arena_fini(&tmp);
 	return true;
@@ -172,6 +173,27 @@ propose_block(struct search *s, int64_t block, const char *more)
 {
 	if (block >= knobs[KNOB_block].least && block <= knobs[KNOB_block].most)
 		propose(s, str_of(arena_printf(s->a, "block=%lld%s", (long long)block, more)), 0);
+}
+
+/* A GPU's knobs change the text, not the tile program: each has a mark of its own. */
+static void
+propose_cuda(struct search *s, const struct shape_of_work *w)
+{
+	static const char *const tiled[] = {"tm=8 tn=8", "tm=2 tn=2", "tk=32", "tm=8 tn=8 tk=8", "tm=4 tn=2", "tm=2 tn=4",
+	    "stages=1", "tm=8 tn=4", "tm=1 tn=2", "tm=0"};
+	static const char *const any[] = {"threads=64", "threads=256", "threads=128", "threads=512", "team=1", "team=0",
+	    "threads=32"};
+	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
+
+	propose(s, STR(""), 0);
+	for (uint32_t i = 0; w->has_linear && i < COUNT_OF(tiled); i++)
+		propose(s, str_of(tiled[i]), 1 + i);
+	for (uint32_t i = 0; i < COUNT_OF(any); i++)
+		propose(s, str_of(any[i]), 100 + i);
+	for (uint32_t i = 0; i < COUNT_OF(plain); i++)
+		propose(s, str_of(plain[i]), 0);
+	for (uint32_t i = 0; w->has_split && i < 2; i++)
+		propose(s, i ? STR("split=32") : STR("split=0"), 0);
 }
 
 static void
@@ -218,7 +240,7 @@ space_list(struct arena *a, const struct spec *s, const struct target *t, uint32
 	search.list = NEW_ARRAY(a, struct str, effort);
 	search.seen = NEW_ARRAY(a, uint64_t, effort);
 	if (look(&search, &w))
-		propose_all(&search, &w);
+		(t->is_cuda ? propose_cuda : propose_all)(&search, &w);
 	*schedules = search.list;
 	*n = search.n;
 }
