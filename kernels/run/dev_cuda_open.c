@@ -155,9 +155,8 @@ gpu_close(struct gpu *g)
 {
 	if (g->has[GPU_NVML])
 		(void)g->ml.shutdown();
-	for (int i = 0; i < GPU_LIBS; i++)
-		if (g->handle[i])
-			(void)dlclose(g->handle[i]);
+	/* The libraries stay: they keep threads and memory of their own, and what NVRTC's C++ runtime has
+	 * taken would be lost with it. */
 	*g = (struct gpu){0};
 }
 
