@@ -281,6 +281,7 @@ main(int argc, char **argv)
 {
 	enum mode mode = SOLVE;
 	uint64_t seed = 1;
+	int n_models = 0;
 
 	for (int i = 1; i < argc; i++) {
 		struct err e = {0};
@@ -291,10 +292,13 @@ main(int argc, char **argv)
 			mode = TEXT;
 		else if (strncmp(argv[i], "--seed=", 7) == 0)
 			seed = strtoull(argv[i] + 7, NULL, 10);
-		else if (!bench(argv[i], mode, seed, &e)) {
+		else if (n_models++, !bench(argv[i], mode, seed, &e)) {
 			fprintf(stderr, "bench-program: %s: %s\n", argv[i], e.msg);
 			return 1;
 		}
 	}
-	return 0;
+	if (n_models)
+		return 0;
+	fprintf(stderr, "usage: bench-program [--seed=N] [--lazy | --text] MODEL.onnx...\n");
+	return 2;
 }
