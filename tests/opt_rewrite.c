@@ -26,6 +26,7 @@ rewritten(struct opt_call *c, struct graph *out, struct rewrite_stats *stats, st
 	struct graph g;
 
 	o.alternatives = opt_arg(c, "--alternatives", NULL) != NULL;
+	o.only_form = opt_arg(c, "--only-form", NULL) != NULL;
 	if (!worst_of(opt_arg(c, "--worst", "precision"), &o.worst, e) || !graph_read(&g, c->a, c->text, e) ||
 	    !rewrite_run(c->a, &g, &o, out, stats, e))
 		return false;

@@ -16,6 +16,7 @@ rewriting_for(const struct front_opts *o)
 	return (struct rewrite_opts){
 	    .normalize = true,
 	    .alternatives = o->mode == IDENTIFY_FULL,
+	    .only_form = o->only_form,
 	    .worst = worst,
 	    .max_nodes = 100000,
 	};

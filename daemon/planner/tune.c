@@ -82,6 +82,7 @@ run_front(struct tune *t, struct err *e)
 	    .n_shapes = o->n_shapes,
 	    .tolerance = o->tolerance,
 	    .strict = o->strict,
+	    .only_form = o->only_form,
 	};
 	struct arena file = {0}; /* of the model's bytes: not needed behind the front */
 	struct bytes onnx;

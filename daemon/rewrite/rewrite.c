@@ -24,9 +24,11 @@ static const struct {
 	enum numeric kind;
 	rule_fn *apply; /* one of the two */
 	alt_fn *offer;
+	bool is_gain;
 } rules[] = {
-#define RULE(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, rule_##NAME, NULL},
-#define ALT(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, NULL, alt_##NAME},
+#define RULE(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, rule_##NAME, NULL, false},
+#define GAIN(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, rule_##NAME, NULL, true},
+#define ALT(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, NULL, alt_##NAME, true},
 #include "rule.def"
 #undef RULE
 };
@@ -179,12 +181,18 @@ rw_const(struct rw *r, enum tensor_role role, enum dtype t, const struct shape *
 
 /* ---- building ------------------------------------------------------------------------------ */
 static bool
+is_on(const struct rw *r, uint32_t k)
+{
+	return rules[k].kind <= r->o->worst && !(rules[k].is_gain && r->o->only_form);
+}
+
+static bool
 apply_rules(struct rw *r, const struct expr *x, tensor_id *out)
 {
 	if (r->depth > MAX_DEPTH)
 		return false;
 	for (uint32_t k = 0; k < RULE_COUNT; k++) {
-		if (!rules[k].apply || rules[k].kind > r->o->worst || (!r->o->normalize && k != RULE_fold))
+		if (!is_on(r, k) || !rules[k].apply || (!r->o->normalize && k != RULE_fold))
 			continue;
 		if (!rules[k].apply(r, x, out))
 			continue;
@@ -427,7 +435,7 @@ add_alternatives(struct rw *r)
 			struct other x;
 			struct err e = {0};
 
-			if (!rules[k].offer || rules[k].kind > r->o->worst)
+			if (!is_on(r, k) || !rules[k].offer)
 				continue;
 			r->origin = n.origin;
 			if (!rules[k].offer(r, &n, &x))

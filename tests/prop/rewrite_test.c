@@ -165,6 +165,23 @@ alternatives_agree(void **state)
 }
 
 static void
+form_without_gain_agrees(void **state)
+{
+	struct rewrite_opts o = all_rules;
+	struct random_opts ro = {.n_nodes = 14, .kinds = RG_ALL & ~(uint32_t)RG_PROD, .max_elements = 600};
+
+	(void)state;
+	o.alternatives = true;
+	o.only_form = true;
+	struct totals t = sweep(&ro, &o, 2e-4, n_graphs(1000), 6000000);
+	for (uint32_t i = 0; i < rewrite_n_rules(); i++) {
+		const char *name = rewrite_rule_name(i);
+		if (!strcmp(name, "mul_into_linear") || !strcmp(name, "sink_bcast"))
+			assert_int_equal(t.applied[i] > 0, name[0] == 's');
+	}
+}
+
+static void
 layout_chains_agree(void **state)
 {
 	struct random_opts ro = {.n_nodes = 10, .kinds = RG_LAYOUT | RG_BCAST | RG_MAP | RG_REDUCE | RG_GATHER,
@@ -305,6 +322,7 @@ main(void)
 	    cmocka_unit_test(exact_rules_keep_every_bit_but_sums),
 	    cmocka_unit_test(all_rules_agree),
 	    cmocka_unit_test(alternatives_agree),
+    cmocka_unit_test(form_without_gain_agrees),
 	    cmocka_unit_test(layout_chains_agree),
 	    cmocka_unit_test(equal_graphs_are_rewritten_alike),
 	    cmocka_unit_test(rewriting_again_changes_nothing),
