@@ -54,15 +54,6 @@ is_same_text(const struct plan *p, const struct generated *g)
 	return true;
 }
 
-static bool
-has_word(struct str words, const char *word)
-{
-	while (words.n)
-		if (str_is(str_cut(&words, ' '), word))
-			return true;
-	return false;
-}
-
 static struct target
 with_caches(struct target t, const struct dev_info *info)
 {
@@ -79,8 +70,12 @@ with_caches(struct target t, const struct dev_info *info)
 static size_t
 likely_targets(const struct plan *p, const struct dev_info *here, struct target out[MAX_TARGETS])
 {
-	struct target base = has_word(p->run_compat, "avx2") ? target_avx2 : target_sse42;
+	struct target base;
+	enum isa isa = ISA_sse42;
 	size_t n = 0;
+
+	(void)isa_of_needs(p->run_compat, &isa);
+	base = *target_of_isa(isa);
 
 	for (int strict = 0; strict < 2; strict++) {
 		base.strict = strict != 0;
@@ -156,13 +151,18 @@ plan_rebuild(struct arena *a, struct plan *p, struct err *e)
 	struct target t;
 	struct dev_info here;
 	struct bytes module;
+	enum isa isa;
+	bool is_strict;
 
 	if (p->n_kernels == 0)
 		return true;
 	if (!dev_cpu_describe(&here, e) || !find_origin(a, p, &here, &before, &t, e))
 		return false;
-	t = with_caches((struct target){.simd_bytes = dev_cpu_simd_bytes(), .strict = t.strict,
-	    .n_vregs = dev_cpu_simd_bytes() == 32 ? target_avx2.n_vregs : target_sse42.n_vregs}, &here);
+	if (!dev_cpu_isa(&isa, e))
+		return false;
+	is_strict = t.strict;
+	t = with_caches(*target_of_isa(isa), &here);
+	t.strict = is_strict;
 	if (!generate(a, p, &t, &after, e))
 		return false;
 	for (uint32_t i = 0; i < p->n_kernels; i++)

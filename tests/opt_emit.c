@@ -3,6 +3,8 @@
 #include "../kernels/emit/emit.h"
 #include "../kernels/fuse/tile.h"
 
+#include <string.h>
+
 static bool
 read_spec(struct opt_call *c, struct spec *s, struct err *e)
 {
@@ -20,25 +22,34 @@ read_spec(struct opt_call *c, struct spec *s, struct err *e)
 	return true;
 }
 
-static struct target
-target_of(const struct opt_call *c)
+static bool
+target_of(const struct opt_call *c, struct target *out, struct err *e)
 {
-	const struct str name = str_of(opt_arg(c, "--target", "avx2"));
-	struct target t = str_is(name, "sse42") ? target_sse42 : str_is(name, "cuda") ? target_cuda : target_avx2;
+	const char *name = opt_arg(c, "--target", "avx2");
+	struct strbuf sb;
 
-	t.strict = opt_arg(c, "--strict", NULL) != NULL;
-	return t;
+	sb_init(&sb, c->a);
+	*out = target_cuda;
+	for (int i = 0; i < ISA_COUNT; i++) {
+		sb_addf(&sb, "%s, ", isa_info[i].name);
+		if (strcmp(name, isa_info[i].name) == 0)
+			*out = *target_of_isa((enum isa)i);
+	}
+	out->strict = opt_arg(c, "--strict", NULL) != NULL;
+	if (out->is_cuda && strcmp(name, "cuda") != 0)
+		return err_set(e, ERR_USAGE, "--target=%s: it is one of %.*scuda", name, STR_ARG(sb_str(&sb)));
+	return true;
 }
 
 bool
 opt_tile(struct opt_call *c, struct err *e)
 {
-	struct target t = target_of(c);
+	struct target t;
 	struct sched sched;
 	struct tile_prog p;
 	struct spec s;
 
-	if (!read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e)
+	if (!target_of(c, &t, e) || !read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e)
 	    || !tile_make(c->a, &s, &sched, &t, &p, e))
 		return false;
 	tile_print(c->out, &p);
@@ -48,13 +59,13 @@ opt_tile(struct opt_call *c, struct err *e)
 bool
 opt_emit(struct opt_call *c, struct err *e)
 {
-	struct target t = target_of(c);
+	struct target t;
 	struct kernel_code k;
 	struct spec s;
 
 	struct str schedule = str_of(opt_arg(c, "--schedule", ""));
 
-	if (!read_spec(c, &s, e))
+	if (!target_of(c, &t, e) || !read_spec(c, &s, e))
 		return false;
 	if (!(t.is_cuda ? emit_cuda(c->a, &s, schedule, &t, "k", &k, e) : emit_c(c->a, &s, schedule, &t, "k", &k, e)))
 		return false;
@@ -69,12 +80,12 @@ opt_emit(struct opt_call *c, struct err *e)
 bool
 opt_space(struct opt_call *c, struct err *e)
 {
-	struct target t = target_of(c);
+	struct target t;
 	struct str *list;
 	struct spec s;
 	uint32_t n;
 
-	if (!read_spec(c, &s, e))
+	if (!target_of(c, &t, e) || !read_spec(c, &s, e))
 		return false;
 	space_list(c->a, &s, &t, 32, &list, &n);
 	for (uint32_t i = 0; i < n; i++)

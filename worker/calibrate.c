@@ -32,7 +32,7 @@ static void
 see_flops(struct seen *s)
 {
 	float x[64] __attribute__((aligned(64)));
-	double flops = 12.0 * FMA_ROUNDS * (dev_cpu_simd_bytes() / 4) * 2;
+	double flops = 12.0 * FMA_ROUNDS * (isa_info[s->refs->isa].simd_bytes / 4) * 2;
 
 	for (size_t i = 0; i < COUNT_OF(x); i++)
 		x[i] = 0.5f;
@@ -43,7 +43,7 @@ see_flops(struct seen *s)
 static void
 see_rate(struct seen *s, int level)
 {
-	int64_t n = (int64_t)(s->sizes[level] / (size_t)dev_cpu_simd_bytes());
+	int64_t n = (int64_t)(s->sizes[level] / (size_t)isa_info[s->refs->isa].simd_bytes);
 	int trials = level == 3 ? 1 : STREAM_TRIALS;
 
 	for (; s->rounds[level] == 0 || refs_probe(s->refs, PROBE_READ, s->x, n, s->rounds[level]) < trial_ns / 4;)
@@ -179,9 +179,9 @@ measure_environment(const struct target *t, struct dev_info *out, struct err *e)
 }
 
 static struct target
-target_here(const struct dev_info *info)
+target_here(enum isa isa, const struct dev_info *info)
 {
-	struct target t = dev_cpu_simd_bytes() == 32 ? target_avx2 : target_sse42;
+	struct target t = *target_of_isa(isa);
 
 	if (info->fact[DEV_FACT_l1_bytes] > 0)
 		t.l1_bytes = (int64_t)info->fact[DEV_FACT_l1_bytes];
@@ -234,7 +234,7 @@ calibrate(const struct dev *d, const struct refs *r, struct calibration *out, st
 	*out = (struct calibration){0};
 	if (!dev_cpu_describe(&out->info, e))
 		return false;
-	out->target = target_here(&out->info);
+	out->target = target_here(r->isa, &out->info);
 	if (!measure_environment(&out->target, &out->info, e))
 		return false;
 	out->hw.n_threads = (int)d->n_threads;

@@ -67,7 +67,9 @@ frozen_save_for(const char *environment, const struct calibration *c, struct err
 static bool
 environment_here(struct dev_info *info, struct err *e)
 {
-	return measure_environment(dev_cpu_simd_bytes() == 32 ? &target_avx2 : &target_sse42, info, e);
+	enum isa isa;
+
+	return dev_cpu_isa(&isa, e) && measure_environment(target_of_isa(isa), info, e);
 }
 
 bool

@@ -77,6 +77,7 @@ struct refs {
 	void *buf[REF_COUNT][3];
 	size_t n_bytes[REF_COUNT];
 	int64_t rounds[2]; /* of the compute reference */
+	enum isa isa;
 };
 /* Compiles them: ERR_HOST where there is no compiler. */
 bool refs_open(const struct dev *d, struct refs *r, struct err *e) MUST_CHECK;

@@ -67,14 +67,13 @@ static const char text[] =
     "PASS(nothing) { }\n";
 
 static bool
-compile_refs(struct arena *tmp, struct bytes *code, struct err *e)
+compile_refs(struct arena *tmp, const struct target *t, struct bytes *code, struct err *e)
 {
-	struct target t = dev_cpu_simd_bytes() == 32 ? target_avx2 : target_sse42;
-	struct compile_opts o = {.flags = emit_c_flags(&t)};
+	struct compile_opts o = {.flags = emit_c_flags(t)};
 	struct strbuf sb;
 
 	sb_init(&sb, tmp);
-	sb_addf(&sb, "typedef float vec __attribute__((vector_size(%d), aligned(4)));\n", t.simd_bytes);
+	sb_addf(&sb, "typedef float vec __attribute__((vector_size(%d), aligned(4)));\n", t->simd_bytes);
 	sb_addz(&sb, text);
 	return compile_c(tmp, sb_str(&sb), &o, code, e);
 }
@@ -124,8 +123,9 @@ refs_open(const struct dev *d, struct refs *r, struct err *e)
 	bool ok;
 
 	*r = (struct refs){.dev = d};
-	ok = compile_refs(&tmp, &code, e) && d->load(d->self, code, &r->module, e) && find_all(r, e) &&
-	    make_buffers(r, e) && d->reserve(d->self, 64, 64, e);
+	ok = dev_cpu_isa(&r->isa, e) && compile_refs(&tmp, target_of_isa(r->isa), &code, e) &&
+	    d->load(d->self, code, &r->module, e) && find_all(r, e) && make_buffers(r, e) &&
+	    d->reserve(d->self, 64, 64, e);
 	arena_fini(&tmp);
 	if (!ok) {
 		err_in(e, "the class references");

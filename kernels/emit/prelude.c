@@ -68,24 +68,14 @@ emit_cuda_prelude(struct arena *a, bool for_host)
 #define STRICT BOTH, "-ffp-contract=off"
 #define FAST BOTH, "-fno-signed-zeros", "-ffp-contract=fast"
 
-/* The instruction sets behind a width of vectors; other architectures have one of their own. */
-#if defined(__x86_64__)
-#define ARCH16 , "-march=x86-64-v2"
-#define ARCH32 , "-march=x86-64-v3"
-#define ARCH64 , "-march=x86-64-v4", "-mprefer-vector-width=512"
-#else
-#define ARCH16
-#define ARCH32
-#define ARCH64
-#endif
-
 const char *const *
 emit_c_flags(const struct target *t)
 {
-	static const char *const flags[2][3][16] = {
-	    {{FAST ARCH16, NULL}, {FAST ARCH32, NULL}, {FAST ARCH64, NULL}},
-	    {{STRICT ARCH16, NULL}, {STRICT ARCH32, NULL}, {STRICT ARCH64, NULL}},
+	static const char *const flags[ISA_COUNT][2][16] = {
+#define ISA(name, bytes, regs, needs, ...) {{FAST, __VA_ARGS__, NULL}, {STRICT, __VA_ARGS__, NULL}},
+#include "../base/isa.def"
+#undef ISA
 	};
 
-	return flags[t->strict][t->simd_bytes >= 64 ? 2 : t->simd_bytes >= 32 ? 1 : 0];
+	return flags[t->isa][t->strict];
 }

@@ -2,10 +2,23 @@
 #include "anchor.h"
 #include "lower_int.h"
 
-const struct target target_avx2 = {.simd_bytes = 32, .n_vregs = 16, .l1_bytes = 32 << 10,
-    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
-const struct target target_sse42 = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
-    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
+#define ISA(name, bytes, regs, needs, ...) \
+	const struct target target_##name = {.isa = ISA_##name, .simd_bytes = bytes, .n_vregs = regs, \
+	    .l1_bytes = 32 << 10, .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
+#include "../base/isa.def"
+#undef ISA
+
+const struct target *
+target_of_isa(enum isa isa)
+{
+	static const struct target *const target[ISA_COUNT] = {
+#define ISA(name, bytes, regs, needs, ...) &target_##name,
+#include "../base/isa.def"
+#undef ISA
+	};
+
+	return target[isa];
+}
 
 const struct target target_cuda = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
     .l2_bytes = 512 << 10, .l3_bytes = 32 << 20, .is_cuda = true, .sm = 80};

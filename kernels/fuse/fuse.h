@@ -3,6 +3,7 @@
 #ifndef KORCH_FUSE_H
 #define KORCH_FUSE_H
 
+#include "../base/isa.h"
 #include "../ir/ir.h"
 
 /* Of the products in linear primitives on a GPU; sums are in f32 always. */
@@ -10,6 +11,7 @@ enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_F16, PRECISION_BF16, P
 
 /* What the generator may assume about the device.  Keyed in the environment. */
 struct target {
+	enum isa isa;                 /* a CPU's: for whom the text is compiled */
 	int simd_bytes;               /* 16, 32, 64 */
 	int n_vregs;                  /* 16, 32 */
 	int64_t l1_bytes, l2_bytes, l3_bytes;
@@ -18,7 +20,8 @@ struct target {
 	int sm;                       /* its compute capability: 70, 75, 80, ...; 0: a CPU */
 	enum precision precision;
 };
-extern const struct target target_avx2, target_sse42, target_cuda;
+extern const struct target target_sse42, target_avx2, target_avx512, target_neon, target_cuda;
+const struct target *target_of_isa(enum isa isa);
 
 /* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
 enum { GENERATOR_EPOCH = 4 };

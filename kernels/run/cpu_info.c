@@ -22,15 +22,6 @@ dev_fact_name(enum dev_fact f)
 	return names[f];
 }
 
-static bool
-has_word(struct str words, struct str word)
-{
-	while (words.n)
-		if (str_eq(str_cut(&words, ' '), word))
-			return true;
-	return false;
-}
-
 bool
 dev_compatible(struct str need, const struct dev_info *have, struct err *e)
 {
@@ -51,87 +42,67 @@ dev_compatible(struct str need, const struct dev_info *have, struct err *e)
 }
 
 /* ---- instruction sets ---------------------------------------------------------------- */
-#if defined(__x86_64__)
-struct isa {
+struct feature {
 	const char *word;
 	bool has;
 };
 
+#if defined(__x86_64__)
 static size_t
-isa_list(struct isa out[16])
+feature_list(struct feature out[16])
 {
 	size_t n = 0;
 
 	__builtin_cpu_init();
-	out[n++] = (struct isa){"sse4.2", __builtin_cpu_supports("sse4.2")};
-	out[n++] = (struct isa){"avx", __builtin_cpu_supports("avx")};
-	out[n++] = (struct isa){"avx2", __builtin_cpu_supports("avx2")};
-	out[n++] = (struct isa){"fma", __builtin_cpu_supports("fma")};
-	out[n++] = (struct isa){"bmi2", __builtin_cpu_supports("bmi2")};
-	out[n++] = (struct isa){"avx512f", __builtin_cpu_supports("avx512f")};
-	out[n++] = (struct isa){"avx512vl", __builtin_cpu_supports("avx512vl")};
-	out[n++] = (struct isa){"avx512bw", __builtin_cpu_supports("avx512bw")};
-	out[n++] = (struct isa){"avx512dq", __builtin_cpu_supports("avx512dq")};
+	out[n++] = (struct feature){"sse4.2", __builtin_cpu_supports("sse4.2")};
+	out[n++] = (struct feature){"avx", __builtin_cpu_supports("avx")};
+	out[n++] = (struct feature){"avx2", __builtin_cpu_supports("avx2")};
+	out[n++] = (struct feature){"fma", __builtin_cpu_supports("fma")};
+	out[n++] = (struct feature){"bmi2", __builtin_cpu_supports("bmi2")};
+	out[n++] = (struct feature){"avx512f", __builtin_cpu_supports("avx512f")};
+	out[n++] = (struct feature){"avx512vl", __builtin_cpu_supports("avx512vl")};
+	out[n++] = (struct feature){"avx512bw", __builtin_cpu_supports("avx512bw")};
+	out[n++] = (struct feature){"avx512dq", __builtin_cpu_supports("avx512dq")};
 	return n;
 }
 
 static const char arch[] = "x86_64";
-
-int
-dev_cpu_simd_bytes(void)
-{
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 32 : 16;
-}
-
-static const char *
-code_needs(void)
-{
-	return dev_cpu_simd_bytes() == 32 ? "x86_64 avx2 fma elf-1" : "x86_64 sse4.2 elf-1";
-}
 #elif defined(__aarch64__)
-struct isa {
-	const char *word;
-	bool has;
-};
-
 static size_t
-isa_list(struct isa out[16])
+feature_list(struct feature out[16])
 {
-	out[0] = (struct isa){"neon", true};
+	out[0] = (struct feature){"neon", true};
 	return 1;
 }
 
 static const char arch[] = "aarch64";
-
-int
-dev_cpu_simd_bytes(void)
-{
-	return 16;
-}
-
-static const char *
-code_needs(void)
-{
-	return "aarch64 neon elf-1";
-}
 #else
 #error "kernels/run/cpu_info.c: tell it the words of this architecture"
 #endif
 
+/* "x86_64 sse4.2 avx ... elf-1" */
 static void
-describe_isa(struct dev_info *out)
+list_features(char *out, size_t cap)
 {
-	struct isa isa[16];
-	size_t n_isa = isa_list(isa), n = 0;
+	struct feature feature[16];
+	size_t n_features = feature_list(feature), n;
 
-	n += (size_t)snprintf(out->features, sizeof(out->features), "%s", arch);
-	for (size_t i = 0; i < n_isa; i++)
-		if (isa[i].has)
-			n += (size_t)snprintf(out->features + n, sizeof(out->features) - n, " %s", isa[i].word);
-	(void)snprintf(out->features + n, sizeof(out->features) - n, " elf-1");
-	(void)snprintf(out->run_compat, sizeof(out->run_compat), "%s", code_needs());
-	(void)snprintf(out->device_class, sizeof(out->device_class), "cpu");
+	n = (size_t)snprintf(out, cap, "%s", arch);
+	for (size_t i = 0; i < n_features; i++)
+		if (feature[i].has)
+			n += (size_t)snprintf(out + n, cap - n, " %s", feature[i].word);
+	(void)snprintf(out + n, cap - n, " elf-1");
+}
+
+bool
+dev_cpu_isa(enum isa *out, struct err *e)
+{
+	char words[sizeof(((struct dev_info *)0)->features)];
+
+	list_features(words, sizeof(words));
+	if (!isa_of_features(str_of(words), out))
+		return err_set(e, ERR_HOST, "this CPU (\"%s\") is older than what generated code needs", words);
+	return true;
 }
 
 /* ---- what the system tells ----------------------------------------------------------- */
@@ -222,7 +193,6 @@ describe_facts(struct dev_info *out)
 	out->fact[DEV_FACT_cores] = count_cores();
 	out->fact[DEV_FACT_threads_per_core] = threads_per_core();
 	out->fact[DEV_FACT_max_mhz] = max_mhz();
-	out->fact[DEV_FACT_simd_bytes] = dev_cpu_simd_bytes();
 	out->fact[DEV_FACT_l1_bytes] = positive(sysconf(_SC_LEVEL1_DCACHE_SIZE));
 	out->fact[DEV_FACT_l2_bytes] = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
 	out->fact[DEV_FACT_l3_bytes] = positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
@@ -248,11 +218,16 @@ describe_environment(struct dev_info *out)
 bool
 dev_cpu_describe(struct dev_info *out, struct err *e)
 {
+	enum isa isa;
+
 	*out = (struct dev_info){0};
-	describe_isa(out);
-	if (!has_word(str_of(out->features), STR("sse4.2")) && !has_word(str_of(out->features), STR("neon")))
-		return err_set(e, ERR_HOST, "this CPU (\"%s\") is older than what generated code needs", out->features);
+	list_features(out->features, sizeof(out->features));
+	if (!dev_cpu_isa(&isa, e))
+		return false;
+	(void)snprintf(out->run_compat, sizeof(out->run_compat), "%s", isa_info[isa].needs);
+	(void)snprintf(out->device_class, sizeof(out->device_class), "cpu");
 	describe_facts(out);
+	out->fact[DEV_FACT_simd_bytes] = isa_info[isa].simd_bytes;
 	describe_environment(out);
 	return true;
 }

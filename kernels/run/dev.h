@@ -4,6 +4,7 @@
 #ifndef KORCH_DEV_H
 #define KORCH_DEV_H
 
+#include "../base/isa.h"
 #include "plan.h"
 
 /* ---- what a device says about itself ------------------------------------------------- */
@@ -78,8 +79,9 @@ struct dev {
 bool dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e) MUST_CHECK;
 /* What a CPU offers, without opening it. */
 bool dev_cpu_describe(struct dev_info *out, struct err *e) MUST_CHECK;
-/* Vector bytes that generated code for this CPU uses: 16, 32 or 64. */
-int dev_cpu_simd_bytes(void);
+/* The instruction set that generated code for this CPU uses: the widest that it has.  ERR_HOST where it
+ * is older than any. */
+bool dev_cpu_isa(enum isa *out, struct err *e) MUST_CHECK;
 
 /* ---- the fake device ------------------------------------------------------------------ */
 /* Times from a hash of (spec, schedule, seed), faults where the hash falls under their rates.

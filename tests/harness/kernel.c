@@ -142,19 +142,34 @@ load(struct bytes so, struct err *e)
 	return h;
 }
 
-bool
-kernel_compile(struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e)
+static bool
+build(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, struct bytes *so, struct err *e)
 {
 	struct strbuf sb;
 	struct compile_opts o = {.flags = emit_c_flags(t)};
-	struct bytes so;
-	void *h;
 
 	sb_init(&sb, a);
 	sb_add(&sb, emit_c_prelude(a, t));
 	for (uint32_t i = 0; i < n; i++)
 		sb_add(&sb, k[i].code.text);
-	if (!compile_c(a, sb_str(&sb), &o, &so, e) || !(h = load(so, e)))
+	return compile_c(a, sb_str(&sb), &o, so, e);
+}
+
+bool
+kernel_builds(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, struct err *e)
+{
+	struct bytes so;
+
+	return build(a, k, n, t, &so, e);
+}
+
+bool
+kernel_compile(struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e)
+{
+	struct bytes so;
+	void *h;
+
+	if (!build(a, k, n, t, &so, e) || !(h = load(so, e)))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t p = 0; p < k[i].code.n_passes; p++) {
@@ -178,6 +193,18 @@ kernel_run(const struct test_kernel *k, uint32_t parts)
 			if (lo < hi)
 				k->pass[p](k->buf, k->shared, k->local, lo, hi);
 		}
+}
+
+size_t
+kernel_buf_bytes(const struct test_kernel *k, uint32_t i)
+{
+	const struct graph *g = &k->spec.g;
+	uint32_t n_in = n_operands(g);
+
+	for (uint32_t p = 0; p < k->code.n_packs; p++)
+		if (k->code.packs[p].operand == i)
+			return pack_bytes(&k->code.packs[p], g->tensors[i].type);
+	return tensor_bytes(i < n_in ? &g->tensors[i] : graph_tensor(g, g->outputs[i - n_in]));
 }
 
 static bool
@@ -231,15 +258,29 @@ difference(double want, double have)
 bool
 kernel_check(struct arena *a, const struct test_kernel *k, uint32_t parts, double rel, struct err *e)
 {
+	kernel_spoil(k);
+	kernel_run(k, parts);
+	return guards_hold(k, e) && kernel_compare(a, k, rel, e);
+}
+
+void
+kernel_spoil(const struct test_kernel *k)
+{
+	const struct graph *g = &k->spec.g;
+
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		memset(k->buf[n_operands(g) + i], 0xff, tensor_bytes(graph_tensor(g, g->outputs[i])));
+}
+
+bool
+kernel_compare(struct arena *a, const struct test_kernel *k, double rel, struct err *e)
+{
 	struct graph g;
 	const void **in = interp_inputs(a, k, &g);
 	uint32_t n_in = n_operands(&g);
 	void **want = NEW_ARRAY(a, void *, g.n_outputs);
 
-	for (uint32_t i = 0; i < g.n_outputs; i++)
-		memset(k->buf[n_in + i], 0xff, tensor_bytes(graph_tensor(&g, g.outputs[i])));
-	kernel_run(k, parts);
-	if (!guards_hold(k, e) || !interp_run(a, &g, in, NULL, want, e))
+	if (!interp_run(a, &g, in, NULL, want, e))
 		return false;
 	for (uint32_t i = 0; i < g.n_outputs; i++) {
 		const struct tensor *t = graph_tensor(&g, g.outputs[i]);

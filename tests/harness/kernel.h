@@ -26,6 +26,9 @@ bool kernel_make(struct arena *a, const struct spec *s, struct str schedule, con
 /* Compiles them all in one file, loads it, finds the passes. */
 bool kernel_compile(
     struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e) MUST_CHECK;
+/* Compiles them and no more: for an instruction set that this host may not have. */
+bool kernel_builds(
+    struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, struct err *e) MUST_CHECK;
 /* Runs all passes; each range in `parts` slices, as so many threads would have it, last first. */
 void kernel_run(const struct test_kernel *k, uint32_t parts);
 /* Runs and compares every result with the interpreter; error of each result as its largest
@@ -33,6 +36,12 @@ void kernel_run(const struct test_kernel *k, uint32_t parts);
  * where a guard was written over. */
 bool kernel_check(
     struct arena *a, const struct test_kernel *k, uint32_t parts, double rel, struct err *e) MUST_CHECK;
+/* Both halves of that, for kernels that run elsewhere: the results filled with ones, as not-a-number;
+ * the results as they lie there against the interpreter's. */
+void kernel_spoil(const struct test_kernel *k);
+bool kernel_compare(struct arena *a, const struct test_kernel *k, double rel, struct err *e) MUST_CHECK;
+/* Bytes of buffer i (operands as packed, then results), from the first. */
+size_t kernel_buf_bytes(const struct test_kernel *k, uint32_t i);
 /* The same at `n` sampled elements a result, for kernels too big for the interpreter. */
 bool kernel_check_sampled(
     struct arena *a, const struct test_kernel *k, uint32_t n, double rel, struct err *e) MUST_CHECK;

@@ -391,11 +391,12 @@ every_primitive_type_and_shape(void **state)
 	struct cases *c = heap_alloc(sizeof(*c));
 	struct dev d;
 	struct err e = {0};
+	enum isa isa;
 
 	(void)state;
 	c->only = getenv("KORCH_DEVICE_ONLY");
 	c->all = getenv("KORCH_DEVICE_ALL") != NULL;
-	if (dev_cpu_simd_bytes() < 32)
+	if (!dev_cpu_isa(&isa, &e) || isa_info[isa].simd_bytes < target_avx2.simd_bytes)
 		skip();
 	collect(c);
 	assert_true(dev_cpu_open(2, false, &d, &e));
