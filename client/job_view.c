@@ -148,9 +148,13 @@ print_json(const struct m_progress *p)
 	             ", \"distinct\": %" PRIu64 ", \"cached\": %" PRIu64 ", \"measured\": %" PRIu64
 	             ", \"failed\": %" PRIu64 ", \"chosen\": %" PRIu64 ", \"latency_ns\": %" PRId64
 	             ", \"bound_ns\": %" PRId64 ", \"gap\": %.6g, \"proved\": %s, \"measured_ns\": %" PRId64
-	             ", \"seconds\": %.3f}\n",
+	             ", \"seconds\": %.3f",
 	    p->operators, p->primitives, p->candidates, p->distinct, p->cached, p->measured, p->failed, p->chosen,
 	    p->latency_ns, p->bound_ns, p->gap, p->proved ? "true" : "false", p->measured_ns, p->seconds);
+	if (p->what_if_base_ns > 0)
+		(void)printf(", \"without_conditions_ns\": %" PRId64 ", \"price_ns\": %" PRId64, p->what_if_base_ns,
+		    p->latency_ns - p->what_if_base_ns);
+	(void)printf("}\n");
 }
 
 /* D20: the sum of chosen costs and the whole plan's own time are two numbers; where they differ
@@ -180,6 +184,18 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 	sb_addc(sb, '\n');
 }
 
+static void
+add_price(struct strbuf *sb, const struct m_progress *p)
+{
+	int64_t price = p->latency_ns - p->what_if_base_ns;
+
+	sb_addf(sb, "a plan %.*s costs ", STR_ARG(p->what_if));
+	print_ns(sb, p->latency_ns);
+	sb_addz(sb, ", the one without conditions ");
+	print_ns(sb, p->what_if_base_ns);
+	sb_addf(sb, ": %+.3f us, %+.2f %%\n", (double)price / 1e3, 100 * (double)price / (double)p->what_if_base_ns);
+}
+
 void
 job_print_result(const struct opts *o, const char *model, const char *plan, const struct m_progress *p)
 {
@@ -196,7 +212,9 @@ job_print_result(const struct opts *o, const char *model, const char *plan, cons
 	    " distinct -> %" PRIu64 " measured now, %" PRIu64 " from the cache -> %" PRIu64 " kernels\n",
 	    model, p->operators, p->primitives, p->candidates, p->distinct, p->measured, p->cached, p->chosen);
 	add_latency(&sb, p);
-	sb_addf(&sb, "plan %s, after %.1f s", plan, p->seconds);
+	if (p->what_if_base_ns > 0)
+		add_price(&sb, p);
+	sb_addf(&sb, *plan ? "plan %s, after %.1f s" : "nothing written (-o writes that plan)%s, after %.1f s", plan, p->seconds);
 	if (p->stop.n)
 		sb_addf(&sb, ": %.*s", STR_ARG(p->stop));
 	sb_addc(&sb, '\n');

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_CONDITIONS = 32 };
+
 struct submit {
 	struct arena *arena;
 	const struct opts *o;
@@ -34,6 +36,30 @@ read_shapes(struct submit *s, struct m_options *out, struct err *e)
 		name.n--;
 		out->shapes[i] = (struct m_kv){.name = name, .value = value};
 	}
+	return true;
+}
+
+/* Conditions on the plan; without -o their price alone is wanted. */
+static bool
+read_what_if(struct submit *s, struct m_options *out, struct err *e)
+{
+	static const struct {
+		enum opt_id id;
+		const char *name;
+	} row[] = {{OPT_forbid, "forbid"}, {OPT_force, "force"}};
+	uint32_t n = opt_n(s->o, OPT_forbid) + opt_n(s->o, OPT_force);
+
+	if (n > MAX_CONDITIONS)
+		return err_set(e, ERR_USAGE, "--forbid and --force: %d kernels at most, got %u", MAX_CONDITIONS, n);
+	out->extra = NEW_ARRAY(s->arena, struct m_kv, n + 1);
+	for (size_t r = 0; r < COUNT_OF(row); r++)
+		for (uint32_t i = 0; i < opt_n(s->o, row[r].id); i++)
+			out->extra[out->n_extra++] =
+			    (struct m_kv){.name = str_of(row[r].name), .value = str_of(opt_at(s->o, row[r].id, i))};
+	if (n && !*s->plan)
+		out->extra[out->n_extra++] = (struct m_kv){.name = STR("plan"), .value = STR("none")};
+	if (n)
+		out->budget_ns = 0;
 	return true;
 }
 
@@ -69,7 +95,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	    .effort = (uint64_t)opt_int(o, OPT_effort),
 	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),
 	};
-	return read_shapes(s, out, e);
+	return read_shapes(s, out, e) && read_what_if(s, out, e);
 }
 
 /* Found now rather than after ten minutes of tuning. */
@@ -96,7 +122,7 @@ read_call(struct submit *s, struct err *e)
 		return err_set(e, ERR_USAGE, "wanted one MODEL.onnx, got %u; see korch-submit --help", s->o->n_args);
 	s->model = s->o->args[0];
 	s->plan = opt_text(s->o, OPT_output);
-	if (!*s->plan && !opt_flag(s->o, OPT_detach))
+	if (!*s->plan && !opt_flag(s->o, OPT_detach) && !opt_n(s->o, OPT_forbid) && !opt_n(s->o, OPT_force))
 		return err_set(e, ERR_USAGE, "-o PLAN.korch is missing: where shall the plan go?");
 	if (access(s->model, R_OK) != 0)
 		return err_set(e, ERR_IO, "%s: cannot read: %s", s->model, strerror(errno));
@@ -165,7 +191,7 @@ follow(struct submit *s, uint64_t job, struct err *e)
 			cancel_private(s, job);
 		return interrupted(s, job, e);
 	}
-	if (!client_fetch(s->session.client, job, s->plan, e))
+	if (*s->plan && !client_fetch(s->session.client, job, s->plan, e))
 		return false;
 	job_print_result(s->o, s->model, s->plan, &last.progress);
 	return true;

@@ -51,15 +51,27 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 		(void)printf("%-10s %.*s\n", "made by", STR_ARG(h->made_by));
 }
 
+/* Hash of the kernel's spec: its name in the cache, and for korch-submit --forbid. */
+static void
+spec_hex(const struct plan_kernel *k, char hex[65])
+{
+	struct hash h = hash_bytes(k->spec.p, k->spec.n);
+
+	hash_hex(&h, hex);
+}
+
 static void
 show_steps(const struct plan *p)
 {
-	(void)printf("\n%4s %6s %10s %6s %6s %9s %9s  %-28s %s\n", "step", "kernel", "us", "share", "bound", "MFLOP", "KiB",
-	    "schedule", "ONNX nodes");
+	(void)printf("\n%4s %6s %-12s %10s %6s %6s %9s %9s  %-28s %s\n", "step", "kernel", "spec", "us", "share", "bound",
+	    "MFLOP", "KiB", "schedule", "ONNX nodes");
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
 
-		(void)printf("%4u %6u %10.1f%c %5.1f%% %5.0f%% %9.2f %9.1f  %-28.*s %.*s\n", i, p->steps[i].kernel,
+		char hex[65];
+
+		spec_hex(k, hex);
+		(void)printf("%4u %6u %.12s %10.1f%c %5.1f%% %5.0f%% %9.2f %9.1f  %-28.*s %.*s\n", i, p->steps[i].kernel, hex,
 		    (double)k->cost_ns / 1e3, k->is_measured ? ' ' : '?',
 		    p->latency_ns ? 100 * (double)k->cost_ns / (double)p->latency_ns : 0,
 		    k->cost_ns ? 100 * (double)k->bound_ns / (double)k->cost_ns : 0, (double)k->flops / 1e6,
@@ -90,9 +102,12 @@ add_json_steps(struct strbuf *sb, const struct plan *p)
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
 
-		sb_addf(sb, "%s{\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
+		char hex[65];
+
+		spec_hex(k, hex);
+		sb_addf(sb, "%s{\"spec\":\"%s\",\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
 			    ",\"measured\":%s,\"flops\":%" PRId64 ",\"bytes\":%" PRId64 ",\"passes\":%u,\"schedule\":",
-		    i ? "," : "", p->steps[i].kernel, k->cost_ns, k->bound_ns, k->is_measured ? "true" : "false", k->flops,
+		    i ? "," : "", hex, p->steps[i].kernel, k->cost_ns, k->bound_ns, k->is_measured ? "true" : "false", k->flops,
 		    k->bytes, k->n_passes);
 		json_string(sb, k->schedule);
 		sb_addz(sb, ",\"nodes\":");

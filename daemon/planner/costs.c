@@ -67,6 +67,23 @@ cost_optimistic(const struct spec_cost *c)
 	return c->bound_ns;
 }
 
+bool
+cost_is_known(const struct spec_cost *c)
+{
+	return c->state != LAZY_FAILED && c->measured_ns > 0;
+}
+
+void
+costs_show_known(struct tune *t)
+{
+	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
+		const struct spec_cost *c = &t->cost[t->program.spec_of[k]];
+
+		if (cost_is_known(c))
+			t->program.kernels[k].cost = MAX_OF(t->program.kernels[k].cost, c->measured_ns);
+	}
+}
+
 /* Unmeasured kernels stand half a standard deviation under what is expected of them: what is uncertain
  * is worth a look. */
 static const double hope = 0.5;

@@ -145,7 +145,12 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 		if (is_infrastructure(have.fail))
 			return err_set(e, err_of_wire((int)have.fail), "building the plan's kernels: %.*s",
 			    STR_ARG(have.cause));
-		if (!blame(t, specs, n, codes, &have, e) || !search_settle(t, e))
+		if (!blame(t, specs, n, codes, &have, e))
+			return false;
+		if (what_if_asked(t))
+			return err_set(e, ERR_FAILED, "a kernel of the plan %s failed when it was built: %.*s",
+			    t->progress.what_if.p, STR_ARG(have.cause));
+		if (!search_settle(t, e))
 			return false;
 	}
 	return err_set(e, ERR_FAILED, "gave up after %d builds with failing kernels; the last ones are in the job's "
@@ -197,9 +202,10 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .source = source,
 	};
 
+	costs_show_known(t);
 	for (uint32_t i = 0; i < n; i++) {
 		bound[i] = t->cost[i].bound_ns;
-		measured[i] = t->cost[i].state == LAZY_MEASURED;
+		measured[i] = cost_is_known(&t->cost[i]);
 	}
 	hash_hex(&t->model_digest, digest);
 	*plan = (struct plan){
@@ -266,6 +272,30 @@ say_done(struct tune *t, struct str path, struct err *e)
 	return pipe_send(t->pipe, &done, e);
 }
 
+/* The price alone was asked for: nothing is built. */
+static bool
+says_price_only(const struct tune *t)
+{
+	const struct m_options *o = &t->start.options;
+
+	for (uint32_t i = 0; i < o->n_extra; i++)
+		if (str_is(o->extra[i].name, "plan") && str_is(o->extra[i].value, "none"))
+			return what_if_asked(t);
+	return false;
+}
+
+static void
+note_choice(struct tune *t, uint32_t n_steps, int64_t latency_ns, int64_t bound_ns, bool proved)
+{
+	struct m_progress *p = &t->progress;
+
+	p->chosen = n_steps;
+	p->latency_ns = latency_ns;
+	p->bound_ns = bound_ns;
+	p->proved = proved;
+	p->gap = latency_ns > 0 ? (double)(latency_ns - bound_ns) / (double)latency_ns : 0;
+}
+
 bool
 finish_run(struct tune *t, struct err *e)
 {
@@ -274,15 +304,15 @@ finish_run(struct tune *t, struct err *e)
 	struct bytes module;
 	struct str source;
 	const char *path = str_dup(t->arena, t->start.out_path);
-	bool may_time = !t->start.options.offline && t->start.options.budget_ns > 0;
+	bool may_time = !t->start.options.offline && t->start.options.budget_ns > 0 && !what_if_asked(t);
 
+	if (says_price_only(t)) {
+		note_choice(t, t->choice.n_chosen, t->choice.cost, MIN_OF(t->choice.bound, t->choice.cost), false);
+		return say_done(t, STR(""), e);
+	}
 	if (!build(t, codes, &module, &source, e) || !make(t, codes, module, source, &plan, e))
 		return false;
-	t->progress.chosen = plan.n_steps;
-	t->progress.latency_ns = plan.latency_ns;
-	t->progress.bound_ns = plan.bound_ns;
-	t->progress.proved = plan.proved;
-	t->progress.gap = plan.latency_ns > 0 ? (double)(plan.latency_ns - plan.bound_ns) / (double)plan.latency_ns : 0;
+	note_choice(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
 	if (!save(t, &plan, path, e))
 		return false;
 	if (may_time && plan.n_steps > 0) {

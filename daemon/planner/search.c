@@ -395,7 +395,7 @@ bool
 tune_search(struct tune *t, struct err *e)
 {
 	const struct m_options *o = &t->start.options;
-	bool may_measure = !o->offline && o->budget_ns > 0, done;
+	bool may_measure = !o->offline && o->budget_ns > 0 && !what_if_asked(t), done;
 
 	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
@@ -404,7 +404,7 @@ tune_search(struct tune *t, struct err *e)
 	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
 	limit_solver(t, !may_measure);
 	if (!may_measure)
-		return search_cache(t, e);
+		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
 	if (!solve(t, AIM_PROVE, e))
 		return false;
 	if (o->fusion.n && str_is(o->fusion, "full") && !measure_incumbent(t, e))

@@ -83,6 +83,11 @@ bool costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *
 int64_t cost_optimistic(const struct spec_cost *c);
 /* Measured, else what is expected on the hopeful side; BLP_NEVER. */
 int64_t cost_expected(const struct tune *t, const struct spec_cost *c);
+/* There is a time of it, of whatever effort. */
+bool cost_is_known(const struct spec_cost *c);
+/* Once the choice is final: kernels timed with less effort than this job asks for stand in the program at
+ * that time, not at their bound.  Costs only rise, so that bound and duals still hold. */
+void costs_show_known(struct tune *t);
 /* Learns from what is measured now. */
 void costs_learn(struct tune *t);
 /* Names spec `s` by the ONNX nodes of its first candidate, for messages. */
@@ -94,6 +99,13 @@ bool progress_say(struct tune *t, const char *phase, bool now, struct err *e) MU
 bool tune_search(struct tune *t, struct err *e) MUST_CHECK;
 /* The best plan from what is known now, where the search ended before its proof. */
 bool search_settle(struct tune *t, struct err *e) MUST_CHECK;
+
+/* ---- what_if.c */
+/* Do the job's options forbid or force kernels? */
+bool what_if_asked(const struct tune *t);
+/* After a search of the cache alone: changes the choice as the options ask, with its price in the
+ * progress.  ERR_USAGE: names, contradictions; ERR_OFFLINE: what it needs was never measured. */
+bool what_if_run(struct tune *t, struct err *e) MUST_CHECK;
 
 /* ---- finish.c */
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
