@@ -17,6 +17,10 @@ typedef bool opt_fn(struct opt_call *c, struct err *e);
 /* Value of "--name=VALUE", or `none`; "" for a bare "--name". */
 const char *opt_arg(const struct opt_call *c, const char *name, const char *none);
 
+/* The graph of the call's text, taken as one kernel. */
+struct spec;
+bool opt_read_spec(struct opt_call *c, struct spec *s, struct err *e) MUST_CHECK;
+
 #define OPT(NAME, FN, HELP) opt_fn FN;
 #include "opt.def"
 #undef OPT

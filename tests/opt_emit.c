@@ -6,23 +6,6 @@
 #include <string.h>
 
 static bool
-read_spec(struct opt_call *c, struct spec *s, struct err *e)
-{
-	struct graph g;
-	struct bitset all;
-
-	if (!graph_read(&g, c->a, c->text, e))
-		return false;
-	if (g.n_outputs == 0)
-		return err_set(e, ERR_USAGE, "the graph has no output");
-	all = bitset_make(c->a, g.n_nodes);
-	for (uint32_t i = 0; i < g.n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(c->a, &g, &all, g.outputs, g.n_outputs, s, NULL);
-	return true;
-}
-
-static bool
 target_of(const struct opt_call *c, struct target *out, struct err *e)
 {
 	const char *name = opt_arg(c, "--target", "avx2");
@@ -49,7 +32,7 @@ opt_tile(struct opt_call *c, struct err *e)
 	struct tile_prog p;
 	struct spec s;
 
-	if (!target_of(c, &t, e) || !read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e)
+	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e)
 	    || !tile_make(c->a, &s, &sched, &t, &p, e))
 		return false;
 	tile_print(c->out, &p);
@@ -65,7 +48,7 @@ opt_emit(struct opt_call *c, struct err *e)
 
 	struct str schedule = str_of(opt_arg(c, "--schedule", ""));
 
-	if (!target_of(c, &t, e) || !read_spec(c, &s, e))
+	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
 		return false;
 	if (!(t.is_cuda ? emit_cuda(c->a, &s, schedule, &t, "k", &k, e) : emit_c(c->a, &s, schedule, &t, "k", &k, e)))
 		return false;
@@ -85,7 +68,7 @@ opt_space(struct opt_call *c, struct err *e)
 	struct spec s;
 	uint32_t n;
 
-	if (!target_of(c, &t, e) || !read_spec(c, &s, e))
+	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
 		return false;
 	space_list(c->a, &s, &t, 32, &list, &n);
 	for (uint32_t i = 0; i < n; i++)

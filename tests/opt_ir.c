@@ -27,21 +27,26 @@ opt_sort(struct opt_call *c, struct err *e)
 }
 
 bool
-opt_spec(struct opt_call *c, struct err *e)
+opt_read_spec(struct opt_call *c, struct spec *s, struct err *e)
 {
 	struct graph g;
-	struct bitset all;
-	struct spec s, again;
-	char hex[65];
 
 	if (!graph_read(&g, c->a, c->text, e))
 		return false;
 	if (g.n_outputs == 0)
 		return err_set(e, ERR_USAGE, "the graph has no output");
-	all = bitset_make(c->a, g.n_nodes);
-	for (uint32_t i = 0; i < g.n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(c->a, &g, &all, g.outputs, g.n_outputs, &s, NULL);
+	spec_of_graph(c->a, &g, s);
+	return true;
+}
+
+bool
+opt_spec(struct opt_call *c, struct err *e)
+{
+	struct spec s, again;
+	char hex[65];
+
+	if (!opt_read_spec(c, &s, e))
+		return false;
 	sb_add(c->out, s.text);
 	hash_hex(&s.hash, hex);
 	sb_addf(c->out, "# hash %s\n", hex);

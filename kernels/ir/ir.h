@@ -251,6 +251,8 @@ struct spec_binding {
 };
 void spec_make(struct arena *a, const struct graph *g, const struct bitset *members,
     const tensor_id *exports, uint32_t n_exports, struct spec *out, struct spec_binding *bind);
+/* A whole graph as one spec. */
+void spec_of_graph(struct arena *a, const struct graph *g, struct spec *out);
 /* A kernel's result that may lie on the very bytes of one of its operands (kernels/emit). */
 struct overlap {
 	uint32_t result, operand;

@@ -372,12 +372,21 @@ check_plain(const struct graph *g, struct err *e)
 	return g->n_outputs ? true : err_set(e, ERR_FORMAT, "a spec without output");
 }
 
+void
+spec_of_graph(struct arena *a, const struct graph *g, struct spec *out)
+{
+	struct bitset all = bitset_make(a, g->n_nodes);
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		bit_set(&all, i);
+	spec_make(a, g, &all, g->outputs, g->n_outputs, out, NULL);
+}
+
 bool
 spec_read(struct arena *a, struct str text, struct spec *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct graph g;
-	struct bitset all;
 	struct str rest = text;
 	bool ok;
 
@@ -385,10 +394,7 @@ spec_read(struct arena *a, struct str text, struct spec *out, struct err *e)
 	    err_set(e, ERR_FORMAT, "it does not start with a line 'spec 1'");
 	ok = ok && graph_read(&g, &tmp, rest, e) && check_plain(&g, e);
 	if (ok) {
-		all = bitset_make(&tmp, g.n_nodes);
-		for (uint32_t i = 0; i < g.n_nodes; i++)
-			bit_set(&all, i);
-		spec_make(a, &g, &all, g.outputs, g.n_outputs, out, NULL);
+		spec_of_graph(a, &g, out);
 		if (!str_eq(out->text, text))
 			ok = err_set(e, ERR_FORMAT, "a spec that is not in canonical form");
 	}

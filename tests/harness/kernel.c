@@ -18,14 +18,10 @@ bool
 kernel_spec(struct arena *a, const char *text, struct spec *out, struct err *e)
 {
 	struct graph g;
-	struct spec_binding bind;
 
 	if (!graph_read(&g, a, str_of(text), e))
 		return false;
-	struct bitset all = bitset_make(a, g.n_nodes);
-	for (uint32_t i = 0; i < g.n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(a, &g, &all, g.outputs, g.n_outputs, out, &bind);
+	spec_of_graph(a, &g, out);
 	return true;
 }
 

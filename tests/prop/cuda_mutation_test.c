@@ -64,15 +64,11 @@ static void
 spec_of_text(struct arena *a, const char *text, struct spec *s)
 {
 	struct graph *g = NEW(a, struct graph);
-	struct bitset all;
 	struct err e = {0};
 
 	if (!graph_read(g, a, str_of(text), &e))
 		fail_msg("%s", e.msg);
-	all = bitset_make(a, g->n_nodes);
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(a, g, &all, g->outputs, g->n_outputs, s, NULL);
+	spec_of_graph(a, g, s);
 }
 
 static void

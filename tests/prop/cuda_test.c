@@ -3,6 +3,7 @@
  * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), KORCH_EMIT_SEED=N from there. */
 #include "../../kernels/base/base.h"
 #include "../harness/cuda_kernel.h"
+#include "../harness/setting.h"
 #include "random_graph.h"
 
 #include <setjmp.h>
@@ -15,24 +16,6 @@ enum { BATCH = 40 };
 
 static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0", "inline_flops=64 unroll_red=0",
     "unroll_red=64 threads=64", "team=1", "team=0", "tm=0", "tm=1 tn=2 tk=8", "stages=1", "split=0"};
-
-static uint64_t
-setting(const char *name, uint64_t otherwise)
-{
-	const char *s = getenv(name);
-
-	return s ? strtoull(s, NULL, 10) : otherwise;
-}
-
-static void
-spec_of_graph(struct arena *a, const struct graph *g, struct spec *s)
-{
-	struct bitset all = bitset_make(a, g->n_nodes);
-
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(a, g, &all, g->outputs, g->n_outputs, s, NULL);
-}
 
 static void
 random_case(struct arena *a, struct cuda_case *c, uint64_t seed)

@@ -8,6 +8,7 @@
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/interp/interp.h"
 #include "../harness/agree.h"
+#include "../harness/setting.h"
 #include "random_graph.h"
 
 #include <dlfcn.h>
@@ -324,17 +325,6 @@ check_batch(struct arena *a, struct one *list, uint32_t n, const struct target *
 }
 
 static void
-spec_of_graph(struct arena *a, const struct graph *g, struct spec *s)
-{
-	struct bitset all = bitset_make(a, g->n_nodes);
-	struct spec_binding b;
-
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(a, g, &all, g->outputs, g->n_outputs, s, &b);
-}
-
-static void
 make_one(struct arena *a, struct one *o, uint32_t number, const struct target *t)
 {
 	struct err e = {0};
@@ -352,14 +342,6 @@ make_one(struct arena *a, struct one *o, uint32_t number, const struct target *t
 /* ---- tests ------------------------------------------------------------------------------------------------ */
 static const char *const schedules[] = {"", "", "block=3", "block=1 inline_flops=0", "inline_flops=64 unroll_red=0",
     "unroll_red=64", "block=5 lanes=8 split=8", "block=64 tile=8"};
-
-static uint64_t
-setting(const char *name, uint64_t otherwise)
-{
-	const char *s = getenv(name);
-
-	return s ? strtoull(s, NULL, 10) : otherwise;
-}
 
 static void
 random_one(struct arena *a, struct one *o, uint64_t seed)

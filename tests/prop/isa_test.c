@@ -3,6 +3,7 @@
  * instructions they are compiled everywhere and run where the CPU has them.
  * KORCH_ISA_ROUNDS=N batches (default 1), KORCH_ISA_SEED=N from there.
  * label: cpu */
+#include "../harness/setting.h"
 #include "random_kernels.h"
 
 #include "../../kernels/run/dev.h"
@@ -15,18 +16,10 @@
 
 enum { BATCH = 40 };
 
-static uint64_t
-from_env(const char *name, uint64_t otherwise)
-{
-	int64_t v;
-
-	return str_to_i64(str_of(getenv(name)), &v) ? (uint64_t)v : otherwise;
-}
-
 static void
 run_target(struct target t, bool compile_only)
 {
-	uint64_t rounds = from_env("KORCH_ISA_ROUNDS", 1), seed = from_env("KORCH_ISA_SEED", 1);
+	uint64_t rounds = setting("KORCH_ISA_ROUNDS", 1), seed = setting("KORCH_ISA_SEED", 1);
 	struct err e = {0};
 
 	for (uint64_t s = seed; s < seed + rounds; s++) {

@@ -4,6 +4,7 @@
  * random schedules; compiled in batches, ranges run whole and in pieces.
  * KORCH_LINEAR_ROUNDS=N batches (default 6), KORCH_LINEAR_SEED=N from there.
  * label: cpu */
+#include "../harness/setting.h"
 #include "random_linear.h"
 
 #include <setjmp.h>
@@ -56,18 +57,10 @@ round_of(uint64_t seed, uint32_t *n_tiles)
 	arena_fini(&a);
 }
 
-static uint64_t
-from_env(const char *name, uint64_t otherwise)
-{
-	int64_t v;
-
-	return str_to_i64(str_of(getenv(name)), &v) ? (uint64_t)v : otherwise;
-}
-
 static void
 test_random_anchors(void **state)
 {
-	uint64_t rounds = from_env("KORCH_LINEAR_ROUNDS", 6), seed = from_env("KORCH_LINEAR_SEED", 1);
+	uint64_t rounds = setting("KORCH_LINEAR_ROUNDS", 6), seed = setting("KORCH_LINEAR_SEED", 1);
 	uint32_t n_tiles = 0;
 
 	(void)state;

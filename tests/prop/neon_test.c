@@ -3,6 +3,7 @@
  * KORCH_ISA_ROUNDS=N batches (default 1), KORCH_ISA_SEED=N from there.
  * label: cpu */
 #include "../harness/cross.h"
+#include "../harness/setting.h"
 #include "random_kernels.h"
 
 #include <setjmp.h>
@@ -19,18 +20,10 @@ static const struct machine neon = {"cc", "env"};
 static const struct machine neon = {"aarch64-linux-gnu-gcc", "qemu-aarch64"};
 #endif
 
-static uint64_t
-from_env(const char *name, uint64_t otherwise)
-{
-	int64_t v;
-
-	return str_to_i64(str_of(getenv(name)), &v) ? (uint64_t)v : otherwise;
-}
-
 static void
 kernels_agree(void **state)
 {
-	uint64_t rounds = from_env("KORCH_ISA_ROUNDS", 1), seed = from_env("KORCH_ISA_SEED", 1);
+	uint64_t rounds = setting("KORCH_ISA_ROUNDS", 1), seed = setting("KORCH_ISA_SEED", 1);
 	struct err e = {0};
 
 	(void)state;

@@ -18,17 +18,12 @@ random_rest(struct arena *a, struct rng *r, struct spec *out)
 	struct random_opts opts = {.n_nodes = 2 + (uint32_t)rng_below(r, 8), .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
 	    .chain = rng_below(r, 2), .max_extent = 24};
 	struct graph g, sorted;
-	struct spec_binding bind;
 
 	random_graph(&g, a, r, &opts);
 	graph_sort(&sorted, a, &g, NULL);
-	struct bitset all = bitset_make(a, sorted.n_nodes);
-
-	for (uint32_t i = 0; i < sorted.n_nodes; i++)
-		bit_set(&all, i);
 	if (sorted.n_nodes == 0 || sorted.n_nodes > SPEC_MAX_NODES)
 		return false;
-	spec_make(a, &sorted, &all, sorted.outputs, sorted.n_outputs, out, &bind);
+	spec_of_graph(a, &sorted, out);
 	return true;
 }
 

@@ -304,7 +304,6 @@ random_linear(struct arena *a, struct rng *r, struct spec *out)
 	struct graph g, sorted;
 	struct maker m = {.a = a, .g = &g, .r = r};
 	struct err e = {0};
-	struct spec_binding bind;
 
 	graph_init(&g, a);
 	tensor_id y = rng_below(r, 2) ? random_matmul(&m, &e) : random_conv(&m, &e);
@@ -318,12 +317,8 @@ random_linear(struct arena *a, struct rng *r, struct spec *out)
 		return false;
 	graph_output(&g, y, NULL);
 	graph_sort(&sorted, a, &g, NULL);
-	struct bitset all = bitset_make(a, sorted.n_nodes);
-
-	for (uint32_t i = 0; i < sorted.n_nodes; i++)
-		bit_set(&all, i);
 	if (sorted.n_nodes == 0 || sorted.n_nodes > SPEC_MAX_NODES)
 		return false;
-	spec_make(a, &sorted, &all, sorted.outputs, sorted.n_outputs, out, &bind);
+	spec_of_graph(a, &sorted, out);
 	return true;
 }

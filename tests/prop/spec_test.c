@@ -223,16 +223,12 @@ hash_of_text(const char *text, struct hash *full, struct hash *form)
 {
 	struct arena a = {0};
 	struct graph g;
-	struct bitset all;
 	struct spec s;
 	struct err e = {0};
 
 	if (!graph_read(&g, &a, str_of(text), &e))
 		fail_msg("%s", e.msg);
-	all = bitset_make(&a, g.n_nodes);
-	for (uint32_t i = 0; i < g.n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(&a, &g, &all, g.outputs, g.n_outputs, &s, NULL);
+	spec_of_graph(&a, &g, &s);
 	*full = s.hash;
 	*form = s.structure;
 	arena_fini(&a);

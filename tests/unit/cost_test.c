@@ -15,17 +15,6 @@ static const struct hw simple = {
     .n_threads = 1,
 };
 
-static void
-whole(struct arena *a, const struct graph *g, struct spec *s)
-{
-	struct bitset all = bitset_make(a, g->n_nodes);
-	struct spec_binding bind;
-
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		bit_set(&all, i);
-	spec_make(a, g, &all, g->outputs, g->n_outputs, s, &bind);
-}
-
 static struct cost_parts
 parts_of(const char *text, int64_t *ns)
 {
@@ -37,7 +26,7 @@ parts_of(const char *text, int64_t *ns)
 
 	if (!graph_read(&g, &a, str_of(text), &e))
 		fail_msg("%s", e.msg);
-	whole(&a, &g, &s);
+	spec_of_graph(&a, &g, &s);
 	int64_t t = cost_bound_ns(&s, &simple, &p);
 	if (ns)
 		*ns = t;
@@ -159,7 +148,7 @@ bounds_never_exceed_the_plain_counts(void **state)
 		random_graph(&g, &a, &r, &ro);
 		graph_sort(&sorted, &a, &g, NULL);
 		if (sorted.n_nodes <= SPEC_MAX_NODES) {
-			whole(&a, &sorted, &s);
+			spec_of_graph(&a, &sorted, &s);
 			int64_t ns = cost_bound_ns(&s, &simple, &p);
 			for (uint32_t i = 0; i < s.g.n_nodes; i++)
 				flops += most_flops(&s.g, &s.g.nodes[i]);
