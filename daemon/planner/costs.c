@@ -272,7 +272,7 @@ costs_open(struct tune *t, struct err *e)
 }
 
 bool
-costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e)
+costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_t n, struct err *e)
 {
 	struct arena tmp = {0};
 	struct m_spec_ask *asks = NEW_ARRAY(&tmp, struct m_spec_ask, n);
@@ -284,7 +284,7 @@ costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e)
 		if (t->cost[specs[i]].state != LAZY_OPEN)
 			continue;
 		t->cost[specs[i]].state = LAZY_WAITING;
-		asks[n_asks++] = ask_for(t, specs[i], (int64_t)(n - i));
+		asks[n_asks++] = ask_for(t, specs[i], ((int64_t)rank << 32) + (int64_t)(n - i));
 	}
 	t->n_waiting += n_asks;
 	ask.measure_ask = (struct m_measure_ask){

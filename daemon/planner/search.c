@@ -145,22 +145,31 @@ leaning_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune
 	return out;
 }
 
-/* The first round measures a plan of nearly one kernel per operator, so that there is a measured
- * plan from the beginning (rewriting may leave no plan of exactly one). */
+/* Whatever is measured, so that the incumbent stays the same until a kernel of it fails. */
+static int64_t
+bound_alone(const struct tune *t, uint32_t s)
+{
+	return t->cost[s].state == LAZY_FAILED ? BLP_NEVER : t->cost[s].bound_ns;
+}
+
+/* Until there is a measured plan, one of nearly one kernel per operator comes before all that is picked
+ * (rewriting may leave no plan of exactly one): without it, a search that ends early has to guess. */
 static bool
 measure_incumbent(struct tune *t, struct err *e)
 {
 	static const double lean = 4;
 	struct arena tmp = {0};
 	struct blp_result r;
-	bool ok = blp_solve_again(&tmp, t->solver, leaning_costs(t, &tmp, optimistic, lean), NULL, 0, &r, e);
+	bool ok = true, is_wanted = t->best_measured == BLP_NEVER && str_is(t->start.options.fusion, "full");
 
-	if (ok) {
+	if (is_wanted)
+		ok = blp_solve_again(&tmp, t->solver, leaning_costs(t, &tmp, bound_alone, lean), NULL, 0, &r, e);
+	if (ok && is_wanted) {
 		uint32_t *specs = NEW_ARRAY(&tmp, uint32_t, r.n_chosen);
 
 		for (uint32_t i = 0; i < r.n_chosen; i++)
 			specs[i] = t->program.spec_of[r.chosen[i]];
-		ok = costs_measure(t, specs, r.n_chosen, e);
+		ok = costs_measure(t, RANK_INCUMBENT, specs, r.n_chosen, e);
 	}
 	arena_fini(&tmp);
 	return ok;
@@ -264,7 +273,7 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	bool ok;
 
 	costs_learn(t);
-	ok = solve(t, aim, e);
+	ok = measure_incumbent(t, e) && solve(t, aim, e);
 	if (ok) {
 		note_measured_plan(t);
 		want = next_wanted(t, &tmp);
@@ -277,7 +286,7 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 		}
 		*done = want.done || (aim == AIM_EXPECT && promises_little(t));
 		note_progress(t);
-		ok = ok && (*done || costs_measure(t, want.measure, want.n_measure, e));
+		ok = ok && (*done || costs_measure(t, RANK_SEARCH, want.measure, want.n_measure, e));
 	}
 	arena_fini(&tmp);
 	return ok && progress_say(t, aim == AIM_EXPECT ? "measuring" : "proving", true, e);
@@ -406,8 +415,6 @@ tune_search(struct tune *t, struct err *e)
 	if (!may_measure)
 		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
 	if (!solve(t, AIM_PROVE, e))
-		return false;
-	if (o->fusion.n && str_is(o->fusion, "full") && !measure_incumbent(t, e))
 		return false;
 	if (!search_measuring(t, AIM_EXPECT, &done, e))
 		return false;

@@ -71,8 +71,10 @@ bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start,
 /* ---- costs.c */
 /* Bounds for all specs, then what the cache knows of them. */
 bool costs_open(struct tune *t, struct err *e) MUST_CHECK;
-/* Asks for measurements of specs that are LAZY_OPEN; they become LAZY_WAITING. */
-bool costs_measure(struct tune *t, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
+/* Asks for measurements of specs that are LAZY_OPEN; they become LAZY_WAITING.  The first ones before
+ * the later ones; all of a higher rank before those of a lower one. */
+enum ask_rank { RANK_SEARCH, RANK_INCUMBENT };
+bool costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
 /* What is out and not answered is no longer wanted: the farm is free for what comes next. */
 bool costs_drop(struct tune *t, struct err *e) MUST_CHECK;
 /* Takes answers for up to wait_ms (0: only what is there); returns after the first ones. */
