@@ -7,6 +7,7 @@
 
 struct run_times {
 	int64_t *total_ns;  /* n runs */
+	int64_t *cpu_ns;    /* the same, by the process's CPU clock */
 	int64_t **step_ns;  /* per run, per step; NULL without --profile */
 	uint32_t n;
 };

@@ -6,7 +6,7 @@
 NAME is a model of korch-make-model (default: candy segformer_b0).  Each is tuned cold over an empty
 data folder, tuned again (warm), tuned as the two baselines, compared with ONNX Runtime's outputs on one
 seeded input (largest error over largest magnitude, at most 1e-3), verified, and timed beside ONNX
-Runtime by peers.py.  Everything lies under build/full.  Exits 1 when a plan is wrong."""
+Runtime and OpenVINO by tests/bench/peers.  Everything lies under build/full.  Exits 1 when a plan is wrong."""
 
 import argparse
 import json
@@ -91,7 +91,7 @@ def bench(name, model, a, python):
           f" -> {cold['chosen']} kernels")
     print(f"  cold {cold['wall']:.0f} s, warm {warm['wall']:.1f} s ({warm['measured']} measured); sum {cold['latency_ns'] / 1e6:.1f} ms, "
           f"bound {cold['bound_ns'] / 1e6:.1f} ms, {'proved' if cold['proved'] else 'not proved'}; error {worst:.1e}")
-    subprocess.run([python, f"{HERE}/peers.py", model, *plans.values(), "--rounds", str(a.rounds)], check=True)
+    subprocess.run([sys.executable, f"{HERE}/peers", "--plans", model, *plans.values(), "--rounds", str(a.rounds)], check=True)
     sys.stdout.flush()
     return worst <= 1e-3
 
@@ -103,9 +103,10 @@ def main():
     p.add_argument("--budget", type=float, default=600)
     p.add_argument("--rounds", type=int, default=3)
     a = p.parse_args()
-    sys.path.insert(0, HERE)
-    from peers import python_with_ort
-    python = python_with_ort()
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, f"{HERE}/peers")
+    import env
+    python = env.python_of()
     jobs = [(n, None) for n in a.names or ([] if a.model else ["candy", "segformer_b0"])]
     jobs += [(os.path.basename(os.path.dirname(os.path.abspath(m))) or "model", m) for m in a.model]
     right = [bench(n, m, a, python) for n, m in jobs]

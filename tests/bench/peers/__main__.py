@@ -1,0 +1,268 @@
+"""Korch beside the CPU peers, in one run, as the table of RESULTS.md.
+
+    tests/bench/peers [NAME ...] [--models] [--blocks] [--threads 1] [--budget 600] [--rounds 5] [--repeat 5]
+    tests/bench/peers --plans MODEL.onnx PLAN.korch ...     # ready plans, beside the peers
+
+NAME is a model of korch-make-model, a block of blocks.py (part of its name), or FILE.onnx; --models: all six
+(the default), --blocks: all blocks.  Each is tuned four times over one data folder: as it is, with Winograd off,
+with rewrites off, with fusion off (one kernel an operator).  Then all take turns, --rounds times, each in a
+process of its own pinned to the same cores; a figure is the median over rounds of its median, a ratio the
+median over rounds of the ratio in the round.  Peers (ONNX Runtime, OpenVINO; --inductor for blocks: torch's
+Inductor where PyPI's torch installs) run with all their optimisations.  --clock cpu reads the process's CPU
+clock in place of the wall's: one thread only, for machines that are shared.  Everything lies under
+build/peers; plans stay there and are made again with --fresh.  Markdown on stdout, words on stderr."""
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import env  # noqa: E402
+
+BIN = os.path.join(env.ROOT, "build", "bin")
+OUT = os.path.join(env.ROOT, "build", "peers")
+CHILD = os.path.join(env.HERE, "child.py")
+# must and aim of the issue, one thread
+MODELS = {
+    "candy": (1.7, 2.2), "segformer_b0": (1.6, 2.4), "yolov4": (1.3, 1.6), "efficientvit_b1": (1.05, 1.25),
+    "efficientvit": (1.05, 1.3), "yolox_nano": (1.05, 1.3),
+}
+GEOMEAN = {1: (1.25, 1.65), 2: (None, 1.3)}
+VARIANTS = {
+    "korch": [], "Winograd off": ["--winograd", "off"], "rewrites off": ["--rewrites", "off"],
+    "fusion off": ["--fusion", "operator"],
+}
+
+
+def say(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+
+class Case:
+    """What is compared: one file, or a block four times and once, whose difference counts."""
+
+    def __init__(self, name, files, must=None, aim=None):
+        self.name, self.files, self.must, self.aim = name, files, must, aim
+        self.plans, self.times, self.note = {}, {}, ""
+
+    def of(self, times):
+        return times[0] if len(times) == 1 else (times[0] - times[1]) / 3
+
+
+def safe(name):
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def tune(case, variant, a):
+    """The plans of a variant; None where korch-submit does not know its option."""
+    if VARIANTS[variant] and VARIANTS[variant][0] not in a.submit_help:
+        return None
+    plans = []
+    for k, f in enumerate(case.files):
+        plan = os.path.join(OUT, f"{safe(case.name)}.{k}.{safe(variant)}.{a.threads}.korch")
+        plans.append(plan)
+        if os.path.exists(plan) and not a.fresh:
+            continue
+        say(f"tuning {os.path.basename(f)}: {variant}")
+        r = subprocess.run([f"{BIN}/korch-submit", f, "-o", plan, "--data", OUT + "/data", "--budget", str(a.budget),
+                            "--threads", str(a.threads), "--json", "--quiet"] + VARIANTS[variant],
+                           capture_output=True, text=True)
+        if r.returncode:
+            raise RuntimeError(f"{case.name}, {variant}: {r.stderr.strip()}")
+    return plans
+
+
+class Peer:
+    """A peer's process, started once and asked for times."""
+
+    def __init__(self, kind, path, a):
+        self.p = subprocess.Popen(a.pin + [a.python, CHILD, kind, path, str(a.threads)], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.p.stdout.readline()
+        if not line:
+            why = self.p.stderr.read().strip().split("\n")[-1]
+            raise RuntimeError(f"{kind} cannot run {os.path.basename(path)}: {why}")
+        self.version = json.loads(line)["version"]
+
+    def time(self, repeat):
+        self.p.stdin.write(f"{repeat}\n")
+        self.p.stdin.flush()
+        return json.loads(self.p.stdout.readline())
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.wait()
+
+
+def time_plan(plan, a):
+    out = subprocess.run(a.pin + [f"{BIN}/korch-run", plan, "--repeat", str(a.repeat), "--warmup", "2", "--threads",
+                                  str(a.threads), "--json"], check=True, capture_output=True, text=True).stdout
+    return json.loads(out.strip().split("\n")[-1])
+
+
+def start_peers(case, a):
+    peers = {}
+    for kind in a.peers:
+        try:
+            peers[kind] = [Peer(kind, f, a) for f in case.files]
+            a.versions[kind] = peers[kind][0].version
+        except RuntimeError as e:
+            say(e)
+            case.note += f" {e};"
+    return peers
+
+
+def measure(case, a):
+    """case.times: contestant -> a time for each round."""
+    peers = start_peers(case, a)
+    key = "cpu_ns" if a.clock == "cpu" else "median_ns"
+    for _ in range(a.rounds):
+        for kind, ps in peers.items():
+            case.times.setdefault(kind, []).append(case.of([p.time(a.repeat)[key] for p in ps]))
+        for variant, plans in case.plans.items():
+            if plans:
+                case.times.setdefault(variant, []).append(case.of([time_plan(p, a)[key] for p in plans]))
+    for ps in peers.values():
+        for p in ps:
+            p.close()
+
+
+def ratio(case, base, other):
+    return statistics.median(b / o for b, o in zip(base, case.times[other]) if o > 0)
+
+
+def cell(case, name):
+    if name not in case.times:
+        return "–"
+    return f"{statistics.median(case.times[name]) / 1e6:.3f}"
+
+
+def best_of(case, a):
+    """The best peer's times: the peer of least median."""
+    have = [k for k in a.peers if k in case.times]
+    return case.times[min(have, key=lambda k: statistics.median(case.times[k]))]
+
+
+def row(case, a):
+    base = case.times.get("fusion off") if "/unfused" in case.name else best_of(case, a)
+    ratios = {v: ratio(case, base, v) for v in VARIANTS if v in case.times}
+    case.ratio = ratios["korch"]
+    state = "" if case.must is None else " (missed)" if case.ratio < case.must else ""
+    return [case.name] + [cell(case, p) for p in a.peers] + [cell(case, "korch"), f"**{case.ratio:.2f}**{state}"] + [
+        f"{ratios[v]:.2f}" if v in ratios else "–" for v in list(VARIANTS)[1:]] + [
+        str(case.must or "–"), str(case.aim or "–")]
+
+
+def line(cells):
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def table(title, cases, a, bounds):
+    print(f"\n### {title}, {a.threads} thread{'s' if a.threads > 1 else ''}, ms by the {a.clock} clock\n")
+    heads = ["what"] + [{"ort": "ONNX Runtime", "openvino": "OpenVINO", "inductor": "Inductor"}[p] for p in a.peers] + [
+        "korch", "of the best peer's speed", "Winograd off", "rewrites off", "fusion off", "must", "aim"]
+    line(heads)
+    line(["---"] * len(heads))
+    done = []
+    for case in cases:
+        try:
+            if not case.plans:
+                case.plans = {v: tune(case, v, a) for v in VARIANTS}
+            measure(case, a)
+            line(row(case, a))
+            done.append(case)
+        except (RuntimeError, subprocess.CalledProcessError) as e:
+            say(e)
+            line([case.name] + ["failed"] * (len(heads) - 1))
+    if len(done) > 1:
+        mean = math.exp(statistics.mean(math.log(max(c.ratio, 1e-9)) for c in done))
+        must, aim = bounds
+        line([f"geometric mean of {len(done)}"] + [""] * len(a.peers) + ["", f"**{mean:.2f}**"] + [""] * 3 + [
+            str(must or "–"), str(aim or "–")])
+    for case in cases:
+        if case.note:
+            print(f"\n{case.name}:{case.note}")
+
+
+def cases_of(a):
+    import blocks
+    models, parts = [], []
+    for name in a.names or ([] if a.blocks or a.plans else list(MODELS)):
+        if name in MODELS:
+            f = f"{OUT}/{name}.onnx"
+            if not os.path.exists(f):
+                subprocess.run([f"{BIN}/korch-make-model", name, f], check=True, capture_output=True)
+            models.append(Case(name, [f], *(MODELS[name] if a.threads == 1 else (None, None))))
+        elif name.endswith(".onnx"):
+            stem = os.path.splitext(os.path.basename(name))[0]
+            folder = os.path.basename(os.path.dirname(os.path.abspath(name)))
+            models.append(Case(folder if stem == "model" else stem, [name]))
+        else:
+            found = [n for n in blocks.NAMES if name.lower() in n.lower()]
+            if not found:
+                sys.exit(f"{name}: neither a model ({', '.join(MODELS)}), a block ({', '.join(blocks.NAMES)}) nor a file")
+            parts += found
+    for name in blocks.NAMES if a.blocks else parts:
+        files, must, aim = blocks.make(OUT, name)
+        parts_case = Case(name, files, *((must, aim) if a.threads == 1 else (None, None)))
+        models.append(parts_case)
+        parts_case.is_block = True
+    if a.plans:
+        models.append(Case(a.plans[0], [a.plans[0]]))
+        models[-1].plans = {os.path.basename(p) if k else "korch": [p] for k, p in enumerate(a.plans[1:])}
+    return models
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="tests/bench/peers", description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("names", nargs="*")
+    p.add_argument("--models", action="store_true")
+    p.add_argument("--blocks", action="store_true")
+    p.add_argument("--plans", nargs="+", metavar="FILE")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--budget", type=float, default=600)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--repeat", type=int, default=5)
+    p.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    p.add_argument("--inductor", action="store_true")
+    p.add_argument("--fresh", action="store_true")
+    a = p.parse_args()
+    if a.clock == "cpu" and a.threads > 1:
+        p.error("--clock cpu counts all threads together: it is for --threads 1")
+    if a.models:
+        a.names += [m for m in MODELS if m not in a.names]
+    return a
+
+
+def main():
+    a = arguments()
+    a.python = env.python_of()
+    if os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(a.python))):
+        os.execv(a.python, [a.python] + sys.argv)
+    os.makedirs(OUT, exist_ok=True)
+    a.submit_help = subprocess.run([f"{BIN}/korch-submit", "--help"], capture_output=True, text=True).stdout
+    a.pin = ["taskset", "-c", ",".join(str(c) for c in sorted(os.sched_getaffinity(0))[-a.threads:])]
+    a.versions, cases = {}, cases_of(a)
+    whole = [c for c in cases if not hasattr(c, "is_block")]
+    parts = [c for c in cases if hasattr(c, "is_block")]
+    a.peers = ["ort", "openvino"]
+    if whole:
+        is_all = {c.name for c in whole} >= set(MODELS)
+        table("Whole models", whole, a, GEOMEAN.get(a.threads, (None, None)) if is_all else (None, None))
+    if parts:
+        if a.inductor and env.has_torch(a.python, True):
+            a.peers.append("inductor")
+        table("Blocks and single operators", parts, a, (None, None))
+    names = {"ort": "onnxruntime", "openvino": "openvino", "inductor": "torch"}
+    print(f"\n{', '.join(f'{names[k]} {v}' for k, v in a.versions.items())}; {platform.machine()}, {os.cpu_count()} cores, "
+          f"{a.rounds} rounds of {a.repeat}, budget {a.budget:g} s a plan.")
+
+
+main()
