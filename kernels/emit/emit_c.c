@@ -189,6 +189,50 @@ gen_bind_outer(struct gen *g, const struct tile_pass *tp)
 	}
 }
 
+/* Rings of rows: which rows this step makes.  A call begins anywhere, and each image begins anew. */
+static void
+bind_rings(struct gen *g, const struct tile_pass *tp)
+{
+	const struct pass_outer *last = tp->n_outer ? &tp->outer[tp->n_outer - 1] : NULL;
+
+	for (uint32_t k = 0; k < tp->n_rings; k++) {
+		const struct pass_ring *r = &tp->ring[k];
+		ix_id o = ix_axis(g->tx, last->id), first = ix_mulc(g->tx, o, r->scale * tp->block);
+		int64_t end = MIN_OF(r->scale * (last->extent - 1) + r->hi + 1, r->extent);
+		const char *at = arena_printf(g->a, "from%u", k), *n = arena_printf(g->a, "rows%u", k);
+
+		gen_line(g, "if (o == lo%s)", tp->n_outer == 1 ? "" : arena_printf(g->a, " || (%s) == 0", gen_ix(g, o)));
+		gen_line(g, "\tupto%u = 0;", k);
+		gen_line(g, "const %s %s = k_most(upto%u, %s);", g->index, at, k, gen_ix(g, ix_addc(g->tx, first, r->lo)));
+		gen_line(g, "upto%u = k_least(%s, %lld);", k,
+		    gen_ix(g, ix_addc(g->tx, first, r->scale * (tp->block - 1) + r->hi + 1)), (long long)end);
+		gen_line(g, "const %s %s = upto%u - %s;", g->index, n, k, at);
+		gen_bind(g, r->at, at);
+		gen_bind(g, r->n, n);
+	}
+}
+
+/* Stage i of the pass's row, perhaps with the one behind it; returns the last one's number. */
+static uint32_t
+row_stage(struct gen *g, const struct tile_pass *tp, uint32_t i)
+{
+	const struct stage *s = &g->p->stages[tp->row[i]];
+	const struct stage *next = i + 1 < tp->n_row ? &g->p->stages[tp->row[i + 1]] : NULL;
+
+	gen_line(g, "/* %s */", gen_stage_words(g, s));
+	if (s->level)
+		gen_open(g, "if (rows%u > 0)", s->level - 1);
+	if (next && next->level == s->level && gen_map_reduce(g, s, next)) {
+		gen_line(g, "/* and %s */", gen_stage_words(g, next));
+		i++;
+	} else {
+		gen_stage(g, s);
+	}
+	if (s->level)
+		gen_close(g);
+	return i;
+}
+
 static void
 pass_body(struct gen *g, const struct tile_pass *tp)
 {
@@ -200,17 +244,13 @@ pass_body(struct gen *g, const struct tile_pass *tp)
 		gen_line(g, "/* %s, once a call */", gen_stage_words(g, &g->p->stages[tp->call[i]]));
 		gen_stage(g, &g->p->stages[tp->call[i]]);
 	}
+	for (uint32_t k = 0; k < tp->n_rings; k++)
+		gen_line(g, "%s upto%u = 0; /* rows of ring %u made so far */", g->index, k, k);
 	gen_open(g, "for (%s o = lo; o < hi; o += 1)", g->index);
 	gen_bind_outer(g, tp);
-	for (uint32_t i = 0; i < tp->n_row; i++) {
-		const struct stage *s = &g->p->stages[tp->row[i]];
-
-		gen_line(g, "/* %s */", gen_stage_words(g, s));
-		if (i + 1 < tp->n_row && gen_map_reduce(g, s, &g->p->stages[tp->row[i + 1]]))
-			gen_line(g, "/* and %s */", gen_stage_words(g, &g->p->stages[tp->row[++i]]));
-		else
-			gen_stage(g, s);
-	}
+	bind_rings(g, tp);
+	for (uint32_t i = 0; i < tp->n_row; i++)
+		i = row_stage(g, tp, i);
 	gen_close(g);
 	gen_close(g);
 	gen_forget(g, mark);

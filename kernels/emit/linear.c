@@ -42,30 +42,26 @@ micro_of(struct gen *g, uint32_t stage)
 	return m;
 }
 
-/* Row counts of one step: the whole block's, and its tail's. */
-static int
-row_counts(struct gen *g, const struct anchor *n, int64_t out[2])
+static uint32_t
+heights_of(const struct anchor *n, int64_t rows)
 {
-	out[0] = n->n_m;
-	if (n->m_limit == IX_NONE)
-		return 1;
-	out[1] = ix_get(g->tx, n->m_limit)->lo;
-	return out[1] > 0 && out[1] < n->n_m ? 2 : 1;
+	int64_t tiles = (rows + n->mr - 1) / n->mr;
+
+	return 1u << (rows / tiles - 1) | (rows % tiles ? 1u << (rows / tiles) : 0);
 }
 
+/* Row counts of one step: the whole block's, and its tail's; in a ring any number of rows. */
 uint32_t
 tile_heights(struct gen *g, const struct anchor *n)
 {
-	int64_t count[2];
-	uint32_t set = 0;
+	uint32_t set = heights_of(n, n->n_m);
+	int64_t tail = n->m_limit == IX_NONE ? 0 : ix_get(g->tx, n->m_limit)->lo;
+	int64_t each = n->any_rows && n->n_row ? n->n_m / n->row[0].extent : n->n_m;
 
-	for (int i = row_counts(g, n, count); i-- > 0;) {
-		int64_t tiles = (count[i] + n->mr - 1) / n->mr;
-
-		set |= 1u << (count[i] / tiles - 1);
-		if (count[i] % tiles)
-			set |= 1u << (count[i] / tiles);
-	}
+	if (tail > 0 && tail < n->n_m)
+		set |= heights_of(n, tail);
+	for (int64_t rows = each; tail && rows < n->n_m; rows += each)
+		set |= heights_of(n, rows);
 	return set;
 }
 

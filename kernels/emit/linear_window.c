@@ -10,6 +10,7 @@
 
 /* One product: row (f, r) takes the vector at `at` times b's vector number k. */
 struct tap {
+	int64_t row; /* of the ring, from the tile's first */
 	int64_t at, k;
 	int f, r;
 	int64_t guard[ANCHOR_GUARDS]; /* what the guards' indices have more than at the tile's first */
@@ -25,6 +26,8 @@ by_place(const void *a, const void *b)
 {
 	const struct tap *x = a, *y = b;
 
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
 	if (x->at != y->at)
 		return x->at < y->at ? -1 : 1;
 	for (int i = 0; i < ANCHOR_GUARDS; i++)
@@ -41,7 +44,7 @@ same_vector(const struct tap *x, const struct tap *y)
 	for (int i = 0; i < ANCHOR_GUARDS; i++)
 		if (x->guard[i] != y->guard[i])
 			return false;
-	return x->at == y->at;
+	return x->at == y->at && x->row == y->row;
 }
 
 static void
@@ -51,13 +54,15 @@ add_tap(struct taps *t, int f, int r, int64_t k)
 	struct tap *to = &t->tap[t->n_tap++];
 	int64_t rest = k;
 
-	*to = (struct tap){.f = f, .r = r, .k = k, .at = f * n->a_field + r * n->a_row};
+	*to = (struct tap){.f = f, .r = r, .k = k, .at = f * n->a_field + r * n->a_row,
+	    .row = f * n->ring_at.by_field};
 	for (uint32_t i = 0; i < n->n_guard; i++)
 		to->guard[i] = f * n->guard[i].by_field + r * n->guard[i].by_row;
 	for (uint32_t j = n->n_k; j-- > 0; rest /= n->k[j].extent) {
 		int64_t i = rest % n->k[j].extent;
 
 		to->at += i * n->k[j].a_step;
+		to->row += i * n->ring_at.by_k[j];
 		for (uint32_t q = 0; q < n->n_guard; q++)
 			to->guard[q] += i * n->guard[q].by_k[j];
 	}
@@ -89,7 +94,8 @@ put_vector(struct gen *g, const struct anchor *n, const struct tap *tap, uint32_
 {
 	gen_open(g, "%s", "");
 	for (int v = 0; v < n->nv; v++) {
-		const char *load = arena_printf(g->a, "*(const kvec *)(a + (at + %lld))",
+		const char *a = n->ring ? arena_printf(g->a, "row%lld", (long long)tap->row) : "a";
+		const char *load = arena_printf(g->a, "*(const kvec *)(%s + (at + %lld))", a,
 		    (long long)(tap->at + (int64_t)v * n->lanes));
 		const char *cond = "";
 
@@ -113,13 +119,16 @@ put_tile_text(struct gen *g, uint32_t stage, int field, int rows, bool edge)
 {
 	const struct anchor *n = g->p->stages[stage].anchor;
 	struct taps t = taps_of(g, n, field, rows);
-	const char *guards = "";
+	const char *guards = "", *factor = n->ring ? "" : "const float *restrict a, ";
 
 	for (uint32_t i = 0; edge && i < n->n_guard; i++)
 		guards = arena_printf(g->a, "%s, k_i64 g%u", guards, i);
+	for (uint32_t i = 0; n->ring && i < t.n_tap; i++)
+		if (i == 0 || t.tap[i].row != t.tap[i - 1].row)
+			factor = arena_printf(g->a, "%sconst float *restrict row%lld, ", factor, (long long)t.tap[i].row);
 	gen_line(g, "static inline __attribute__((always_inline)) void");
-	gen_line(g, "%s(const float *restrict a, k_i64 at, const float *restrict b, float *restrict t%s)",
-	    tile_name(g, stage, field, rows, edge), guards);
+	gen_line(g, "%s(%sk_i64 at, const float *restrict b, float *restrict t%s)",
+	    tile_name(g, stage, field, rows, edge), factor, guards);
 	gen_line(g, "{");
 	g->depth++;
 	for (int f = 0; f < field; f++)
@@ -151,6 +160,8 @@ fields(struct gen *g, const struct anchor *n)
 
 	if (!a)
 		return set;
+	if (n->any_rows)
+		return (1u << n->field) - 1;
 	int64_t count[2] = {a->extent, a->limit == IX_NONE ? a->extent : ix_get(g->tx, a->limit)->lo};
 
 	for (int i = 0; i < 2; i++)
@@ -173,6 +184,41 @@ window_tiles(struct gen *g, uint32_t stage)
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------ */
+/* What a tile of so many fields takes the row factor from: its array, or rows of a ring. */
+static const char *
+factor_text(struct gen *g, const struct anchor *n, int field)
+{
+	struct taps t = taps_of(g, n, field, 1);
+	const char *text = n->ring ? "" : gen_tensor(g, n->a_tensor);
+
+	for (uint32_t i = 0; n->ring && i < t.n_tap; i++)
+		if (i == 0 || t.tap[i].row != t.tap[i - 1].row)
+			text = arena_printf(g->a, "%s%srow%lld", text, i ? ", " : "", (long long)t.tap[i].row);
+	return text;
+}
+
+/* Where the rows of the ring are that tiles take their vectors from. */
+static void
+put_ring(struct tiling *t)
+{
+	struct gen *g = t->g;
+	const struct anchor *n = t->n;
+	struct taps all = taps_of(g, n, n->field, 1);
+
+	for (uint32_t i = 0; i < all.n_tap; i++) {
+		int64_t row = all.tap[i].row;
+		uint32_t mark = gen_mark(g);
+
+		if (i && row == all.tap[i - 1].row)
+			continue;
+		ix_id at = ix_mod(g->tx, ix_addc(g->tx, n->ring_at.at, row), n->ring);
+		const char *place = gen_ix(g, ix_mulc(g->tx, at, n->ring_pitch));
+
+		gen_line(g, "const float *row%lld = %s + %s;", (long long)row, gen_tensor(g, n->a_tensor), place);
+		gen_forget(g, mark);
+	}
+}
+
 static void
 put_case(struct tiling *t, uint32_t stage, bool edge)
 {
@@ -188,7 +234,7 @@ put_case(struct tiling *t, uint32_t stage, bool edge)
 		for (int r = 1; r <= n->mr; r++)
 			if (field >> (f - 1) & 1 && rows >> (r - 1) & 1)
 				gen_line(g, "case %d: %s(%s, at, b, t%s); break;", f * (n->mr + 1) + r,
-				    tile_name(g, stage, f, r, edge), gen_tensor(g, n->a_tensor), guards);
+				    tile_name(g, stage, f, r, edge), factor_text(g, n, f), guards);
 	gen_close(g);
 }
 
@@ -273,11 +319,13 @@ window_loops(struct tiling *t)
 		gen_open(g, "%s", "");
 		gen_line(g, "const k_i64 fh = 1;");
 	}
+	if (f)
+		gen_bind(g, f->id, "f0");
+	if (n->ring)
+		put_ring(t);
 	open_rows(t);
 	uint32_t inner = gen_mark(g);
 
-	if (f)
-		gen_bind(g, f->id, "f0");
 	gen_bind(g, n->m, "m0");
 	if (n->n_guard)
 		put_guards(t);

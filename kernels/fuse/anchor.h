@@ -48,6 +48,11 @@ struct anchor {
 	int64_t a_field; /* elements of a between those */
 	struct anchor_guard guard[ANCHOR_GUARDS]; /* window */
 	uint32_t n_guard;
+	/* Window over a ring: a_at counts without rows of the ring; those are at (ring_at + ...) mod ring
+	 * elements ring_pitch apart. */
+	int64_t ring, ring_pitch; /* rows; 0: no ring */
+	struct anchor_guard ring_at; /* index of a tile's first row and K = 0, and what steps add to it */
+	bool any_rows; /* a step may make any number of the rows along its first axis */
 	struct anchor_axis batch[ANCHOR_AXES], row[ANCHOR_AXES], k[ANCHOR_AXES];
 	uint32_t n_batch, n_row, n_k;
 	axis_id panel;    /* block of nv * lanes columns */

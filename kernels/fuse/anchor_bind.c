@@ -335,6 +335,7 @@ make_rows(struct binding *b)
 		limit = ix_mulc(x, n->row[0].limit, n->n_m / n->row[0].extent);
 	n->m = tx_axis(x, AXIS_PAR, 0, n->n_m - 1, limit);
 	n->m_limit = limit;
+	n->any_rows = b->s->level > 0;
 	n->tile_row = tx_axis(x, AXIS_PAR, 0, (int64_t)n->mr * MAX_OF(n->field, 1) - 1, IX_NONE);
 }
 

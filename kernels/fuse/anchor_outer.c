@@ -74,7 +74,7 @@ anchors_outer(struct tile_prog *p)
 		uint32_t n = 0;
 
 		for (uint32_t u = 0; u < t->n_outer; u++) {
-			bool out = drop(p, t, (int)u);
+			bool out = !t->n_rings && drop(p, t, (int)u);
 
 			renumber(p, t, (int)u, out ? -1 : (int)n);
 			if (!out)

@@ -60,6 +60,35 @@ grows(const struct tx *x, ix_id at, axis_id a, int64_t *by)
 	return ix_coef(x, at, a, by) && *by >= 0;
 }
 
+/* Takes the row in a ring out of the read's index; false: the index has more to it than that. */
+static bool
+take_ring(struct binding *b, struct ex *e)
+{
+	struct tx *x = b->p->tx;
+	struct anchor *n = b->n;
+	int64_t rows = b->p->tensors[e->tensor].ring;
+	const struct ix at = *ix_get(x, e->ix);
+	int64_t by_row;
+
+	n->ring = 0;
+	for (uint32_t i = 0; rows && at.kind == IX_LIN && i < at.n_terms; i++) {
+		const struct ix row = *ix_get(x, at.terms[i].atom);
+
+		if (row.kind != IX_MOD)
+			continue;
+		if (n->ring || row.c != rows || at.terms[i].coef <= 0)
+			return false;
+		n->ring = rows;
+		n->ring_pitch = at.terms[i].coef;
+		n->ring_at = (struct anchor_guard){.at = row.a};
+		e->ix = ix_add(x, e->ix, ix_mulc(x, at.terms[i].atom, -at.terms[i].coef));
+	}
+	for (uint32_t i = 0; n->ring && i < n->n_k; i++)
+		if (!grows(x, n->ring_at.at, n->k[i].id, &n->ring_at.by_k[i]))
+			return false;
+	return !n->ring || (ix_coef(x, n->ring_at.at, n->row[0].id, &by_row) && by_row == 0);
+}
+
 /* How a guard's index moves inside the tile. */
 static bool
 bind_guard(struct binding *b, struct anchor_guard *g, const struct anchor_axis *field)
@@ -79,12 +108,14 @@ bind_guard(struct binding *b, struct anchor_guard *g, const struct anchor_axis *
 static const struct anchor_axis *
 field_axis(struct binding *b, ix_id at, int64_t *step)
 {
-	const struct anchor *n = b->n;
+	struct anchor *n = b->n;
 	const struct anchor_axis *f = n->n_batch ? &n->batch[n->n_batch - 1] : NULL;
 
-	if (!f || f->extent < 2 || ex_has(b->p->tx, b->s->b, f->id) || !grows(b->p->tx, at, f->id, step) || !*step)
+	if (!f || f->extent < 2 || ex_has(b->p->tx, b->s->b, f->id) || !grows(b->p->tx, at, f->id, step))
 		return NULL;
-	return f;
+	if (n->ring && !grows(b->p->tx, n->ring_at.at, f->id, &n->ring_at.by_field))
+		return NULL;
+	return *step || n->ring_at.by_field ? f : NULL;
 }
 
 static bool
@@ -104,7 +135,7 @@ fits(struct binding *b, const struct ex *e, axis_id column)
 	const struct anchor *n = b->n;
 	int64_t step;
 
-	if (!n->a_vector || n->n_row != 1 || e->type != DT_f32 || !is_along_columns(b, e, column))
+	if (!n->a_vector || e->type != DT_f32 || !is_along_columns(b, e, column))
 		return false;
 	for (uint32_t i = 0; i < n->n_k; i++)
 		if (!grows(x, e->ix, n->k[i].id, &step))
@@ -121,9 +152,9 @@ is_window(struct binding *b, axis_id column)
 
 	if (read == EX_NONE)
 		return false;
-	const struct ex e = *ex_get(p->tx, read);
+	struct ex e = *ex_get(p->tx, read);
 
-	if (!fits(b, &e, column))
+	if (n->n_row != 1 || !take_ring(b, &e) || !fits(b, &e, column))
 		return false;
 	const struct anchor_axis *f = field_axis(b, e.ix, &n->a_field);
 
@@ -138,7 +169,7 @@ is_window(struct binding *b, axis_id column)
 	n->mr = (int)sched_get(p->sched, KNOB_mr, MAX_OF(rows / n->field, 1));
 	while (n->n_k_total * n->mr * n->field > MOST_PRODUCTS && n->mr > 1)
 		n->mr--;
-	b->s->a = read;
+	b->s->a = ex_read(p->tx, e.type, e.tensor, e.ix);
 	b->s->body = ex_map(p->tx, PRIM_mul, DT_f32, 2, (ex_id[]){b->s->a, b->s->b});
 	return true;
 }
@@ -147,8 +178,10 @@ bool
 binding_window(struct binding *b, axis_id column)
 {
 	b->n->is_window = is_window(b, column);
-	if (!b->n->is_window)
+	if (!b->n->is_window) {
 		b->n->n_guard = 0;
+		b->n->ring = 0;
+	}
 	return b->n->is_window;
 }
 
@@ -165,4 +198,6 @@ binding_guards(struct binding *b, axis_id column)
 
 	for (uint32_t i = 0; i < n->n_guard; i++)
 		n->guard[i].at = ix_subst(x, &s, n->guard[i].at);
+	if (n->ring)
+		n->ring_at.at = ix_subst(x, &s, n->ring_at.at);
 }

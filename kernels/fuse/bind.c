@@ -2,6 +2,7 @@
  * of the last one chosen, scratch laid out, and every index rewritten to what the loops count. */
 #include "anchor.h"
 #include "lower_int.h"
+#include "ring.h"
 
 #include <string.h>
 
@@ -162,6 +163,7 @@ place_tensors(struct tile_prog *p)
 
 			if (x->at == AT_LOCAL && !maker->at_call && (p->stages[i].at_call || p->stages[i].pass != maker->pass))
 				x->at = AT_SHARED;
+			x->ring |= maker->level && maker->level != p->stages[i].level;
 		}
 	}
 	arena_fini(&tmp);
@@ -212,7 +214,7 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 	}
 	b = p->target->is_cuda ? 1 : sched_get(p->sched, KNOB_block, 0);
 	if (!b)
-		b = anchor_block(p, tp);
+		b = tp->n_rings ? ring_block(p, tp) : anchor_block(p, tp);
 	if (b)
 		return MIN_OF(b, e);
 	b = MAX_OF((int64_t)((bytes > 0 ? KEPT_BLOCK : STREAM_BLOCK) / inner), (int64_t)1);
@@ -251,11 +253,13 @@ free_vector_axis(struct tile_prog *p, struct tile_pass *tp)
 static void
 shape_pass(struct tile_prog *p, struct tile_pass *tp)
 {
-	order_outer(p, tp);
-	for (int u = 0; u + 1 < (int)tp->n_outer;)
-		if (!merge_outer(p, tp, u))
-			u++;
-	free_vector_axis(p, tp);
+	if (!tp->n_rings) { /* else the last axis counts rows, and stays so */
+		order_outer(p, tp);
+		for (int u = 0; u + 1 < (int)tp->n_outer;)
+			if (!merge_outer(p, tp, u))
+				u++;
+		free_vector_axis(p, tp);
+	}
 	for (uint32_t m = 0; m < tp->n_row; m++)
 		merge_inner(p, &p->stages[tp->row[m]]);
 	tp->block = 1;
@@ -269,6 +273,7 @@ shape_pass(struct tile_prog *p, struct tile_pass *tp)
 		tp->outer[u].id = tx_axis(p->tx, AXIS_OUTER, 0, n - 1, IX_NONE);
 		tp->range *= n;
 	}
+	rings_shape(p, tp);
 }
 
 /* ---- scratch ------------------------------------------------------------------------------------ */
@@ -286,8 +291,11 @@ static void
 local_strides(struct tile_prog *p, struct stage *s, int64_t *n_local)
 {
 	const struct tile_pass *tp = &p->pass[s->pass];
+	struct tile_tensor *t = &p->tensors[s->tensor];
 	int64_t stride = 1;
 
+	if (t->ring)
+		t->ring = ring_rows(p, s);
 	for (int k = (int)s->n_par - 1; k >= 0; k--) {
 		struct stage_axis *a = &s->axis[k];
 		bool last = !s->at_call && a->outer >= 0 && a->outer == (int)tp->n_outer - 1;
@@ -296,7 +304,7 @@ local_strides(struct tile_prog *p, struct stage *s, int64_t *n_local)
 		if (a->outer < 0)
 			stride *= a->extent;
 		else if (last)
-			stride *= tp->block;
+			stride *= ring_rows(p, s);
 		else
 			a->local = 0;
 	}
@@ -333,19 +341,18 @@ local_read(void *self, struct tx *x, const struct ex *read, ix_id at)
 	struct tile_prog *p = self;
 	const struct tile_tensor *t = &p->tensors[read->tensor];
 
-	if (t->at != AT_LOCAL)
+	if (t->at != AT_LOCAL || t->ring)
 		return ex_read(x, read->type, read->tensor, at);
 	const struct stage *s = &p->stages[t->stage];
 	ix_id sum = ix_const(x, 0);
 
 	for (uint32_t k = 0; k < s->n_par; k++) {
 		const struct stage_axis *a = &s->axis[k];
-		const struct tile_pass *tp = &p->pass[s->pass];
 		if (a->local == 0)
 			continue;
 		ix_id i = decode_axis(p, s, k, at);
 		if (a->outer >= 0)
-			i = ix_add(x, i, ix_mulc(x, ix_axis(x, tp->outer[a->outer].id), -tp->block));
+			i = ring_row(p, s, i);
 		sum = ix_add(x, sum, ix_mulc(x, i, a->local));
 	}
 	return ex_read(x, read->type, read->tensor, sum);
@@ -406,10 +413,14 @@ bind_axes(struct tile_prog *p, struct stage *s, ix_id *to)
 		bool last = a.outer == (int)tp->n_outer - 1;
 
 		s->n_par--;
-		if (last && tp->block > 1) {
-			axis_id r = AXIS_NONE;
+		axis_id r = AXIS_NONE;
+
+		if (last && s->level)
+			at = ring_axis(p, s, has_anchor(p, tp), &r);
+		else if (last && tp->block > 1)
 			at = block_axis(p, tp, &r);
-			s->axis[n++] = (struct stage_axis){.id = r, .extent = tp->block, .stride = a.stride,
+		if (r != AXIS_NONE) {
+			s->axis[n++] = (struct stage_axis){.id = r, .extent = ring_rows(p, s), .stride = a.stride,
 			    .outer = a.outer, .local = a.local};
 			s->n_par++;
 		}
@@ -429,8 +440,7 @@ bind_stage(struct tile_prog *p, struct stage *s)
 			const struct stage_axis *a = &s->axis[k];
 			ix_id i = ix_axis(x, a->id);
 			if (a->outer >= 0 && a->local)
-				i = ix_add(x, i, ix_mulc(x, ix_axis(x, p->pass[s->pass].outer[a->outer].id),
-				    -p->pass[s->pass].block));
+				i = ring_row(p, s, i);
 			out = ix_add(x, out, ix_mulc(x, i, a->local));
 		}
 	} else if (s->target != IX_NONE) {
@@ -439,6 +449,7 @@ bind_stage(struct tile_prog *p, struct stage *s)
 		for (uint32_t k = 0; k < s->n_par; k++)
 			out = ix_add(x, out, ix_mulc(x, ix_axis(x, s->axis[k].id), s->axis[k].stride));
 	}
+	ring_reads(p, s);
 	stage_subst(x, s, &(struct tx_subst){.read = local_read, .self = p});
 	s->out = out;
 	if (s->at_call)

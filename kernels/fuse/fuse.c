@@ -36,7 +36,7 @@ makers_of(struct arena *a, const struct graph *g)
 	return maker;
 }
 
-enum { MOST_ANCHORS = 2 };
+enum { MOST_ANCHORS = 3 };
 
 static bool
 rules_hold(const struct spec *s, uint32_t *n_anchors, struct err *e)
@@ -52,7 +52,8 @@ rules_hold(const struct spec *s, uint32_t *n_anchors, struct err *e)
 		opaque += prim_info[s->g.nodes[i].prim].class == CLASS_OPAQUE;
 	}
 	if (anchors > MOST_ANCHORS)
-		return err_set(e, ERR_INFEASIBLE, "anchors: %u heavy linear primitives; two are the most", anchors);
+		return err_set(e, ERR_INFEASIBLE, "anchors: %u heavy linear primitives; %d are the most", anchors,
+		    MOST_ANCHORS);
 	if (opaque && s->g.n_nodes > 1)
 		return err_set(e, ERR_INFEASIBLE, "opaque: such a primitive runs alone");
 	*n_anchors = anchors;
@@ -132,12 +133,12 @@ surely_fits(struct arena *tmp, const struct spec *s)
 	return most_stages(tmp, &s->g) <= TILE_PASSES;
 }
 
-/* Two anchors are worth a kernel where the second takes up a step's rows of the first while they are
- * near; with a barrier between them they may as well be two kernels. */
+/* Anchors are worth a common kernel where each takes up a step's rows of the one before while they are
+ * near; with a barrier between them they may as well be kernels of their own. */
 static bool
 share_pass(const struct tile_prog *p, struct err *e)
 {
-	const struct stage *first = NULL;
+	const struct stage *before = NULL;
 
 	for (uint32_t i = 0; i < p->n_stages; i++) {
 		const struct stage *s = &p->stages[i];
@@ -147,9 +148,9 @@ share_pass(const struct tile_prog *p, struct err *e)
 			continue;
 		if (!s->anchor)
 			return err_set(e, ERR_INFEASIBLE, "pair: a factor is in no form for the register tile");
-		if (first && (s->pass != first->pass || p->tensors[first->tensor].at == AT_SHARED))
-			return err_set(e, ERR_INFEASIBLE, "pair: the second anchor waits for all of the first");
-		first = first ? first : s;
+		if (before && (s->pass != before->pass || p->tensors[before->tensor].at == AT_SHARED))
+			return err_set(e, ERR_INFEASIBLE, "pair: an anchor waits for all of the one before it");
+		before = s;
 	}
 	return true;
 }

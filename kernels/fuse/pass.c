@@ -4,7 +4,7 @@
  * what step o made: the index along that axis of every read must simplify to one axis of the
  * reader.  What cannot join needs a barrier: a pass of its own.  A small stage that cannot join is
  * made again at the start of every call of the passes that read it, which saves the barrier. */
-#include "lower_int.h"
+#include "form_int.h"
 
 #include <string.h>
 
@@ -16,27 +16,6 @@ enum {
 	LONE_WORK = 1 << 15,   /* a pass of so little work may have a range of one */
 	ENOUGH_STEPS = 4,
 	A_VECTOR_ROW = 64,     /* elements along memory that make a step */
-};
-
-/* An outer axis of a pass under construction: which axis of each member it is. */
-struct form_outer {
-	int64_t extent;
-	uint32_t *axis; /* of each stage of the program: its axis number */
-};
-struct form_pass {
-	struct form_outer outer[PASS_OUTER + STAGE_AXES];
-	uint32_t n_outer;
-	uint32_t member[PASS_STEPS];
-	uint32_t n_member;
-	double work;
-};
-struct form {
-	struct tile_prog *p;
-	struct arena tmp;
-	struct form_pass pass[TILE_PASSES];
-	uint32_t n_pass;
-	double most_work;   /* of one stage */
-	uint32_t *min_pass; /* of each stage: the first pass that may read it across a barrier or in a call */
 };
 
 /* ---- splitting axes of members -------------------------------------------------------------- */
@@ -155,7 +134,7 @@ refine(struct form *f, uint32_t i, uint32_t q, const struct stage_read *r, uint3
 			ix_id d = decode_axis(p, &p->stages[maker], fp->outer[u].axis[maker], r[k].at);
 			int64_t factor = outer_factor(p->tx, d, fp->outer[u].extent);
 
-			if (factor && has_room(p, fp)) {
+			if (factor && !fp->has_ring && has_room(p, fp)) {
 				split_outer(f, fp, u, factor);
 				return true;
 			}
@@ -235,8 +214,8 @@ is_enough(const struct form *f, uint32_t q, const int *match, double work)
 	return fp->work + work <= LONE_WORK;
 }
 
-static void
-join(struct form *f, uint32_t i, uint32_t q, const int *match)
+void
+form_join(struct form *f, uint32_t i, uint32_t q, const int *match)
 {
 	struct form_pass *fp = &f->pass[q];
 	uint32_t n = 0;
@@ -280,7 +259,7 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 		for (uint32_t k = 0; k < n; k++)
 			reads_members |= is_member_read(f, r[k].tensor, q);
 		if (!reads_members) {
-			if (!match_by_extent(f, i, fp, match) || !is_enough(f, q, match, stage_work(s)))
+			if (fp->has_ring || !match_by_extent(f, i, fp, match) || !is_enough(f, q, match, stage_work(s)))
 				return false;
 			break;
 		}
@@ -288,17 +267,21 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 			match[u] = matching_axis(f, i, q, u, r, n);
 			all = all && match[u] >= 0;
 		}
+		if ((!all || fp->has_ring) && ring_join(f, i, q, true))
+			return true;
 		if (all || !refine(f, i, q, r, n))
 			break;
 		s = &f->p->stages[i];
 	}
+	if (fp->has_ring)
+		return false;
 	for (uint32_t u = 0; u < fp->n_outer; u++)
 		for (uint32_t v = 0; v < u; v++)
 			if (match[v] >= 0 && match[v] == match[u])
 				match[u] = -1;
 	if (reads_members && !is_enough(f, q, match, stage_work(s)))
-		return false;
-	join(f, i, q, match);
+		return ring_join(f, i, q, false);
+	form_join(f, i, q, match);
 	return true;
 }
 
@@ -317,7 +300,7 @@ new_pass(struct form *f, uint32_t i, struct err *e)
 		fp->outer[k].axis = NEW_ARRAY(&f->tmp, uint32_t, f->p->n_stages);
 		match[k] = (int)k;
 	}
-	join(f, i, f->n_pass++, match);
+	form_join(f, i, f->n_pass++, match);
 	return true;
 }
 
@@ -423,22 +406,35 @@ packs_operands(struct form *f, uint32_t i)
 	return f->p->stages[i].packs && stage_reads(f->p, &f->p->stages[i], &f->tmp, &r) == 0;
 }
 
-bool
-passes_form(struct tile_prog *p, struct err *e)
+/* What a ring makes is read in its pass alone; *again: it is not, and stays out of rings next time. */
+static bool
+find_strays(struct form *f, bool *again)
 {
-	struct form *f = NEW(p->arena, struct form);
+	struct tile_prog *p = f->p;
+
+	for (uint32_t i = 0; i < p->n_stages; i++) {
+		struct stage_read *r;
+		uint32_t n = stage_reads(p, &p->stages[i], &f->tmp, &r);
+
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t maker = p->tensors[r[k].tensor].stage;
+			const struct stage *m = &p->stages[maker];
+
+			if (m->level == 0 || (!p->stages[i].at_call && p->stages[i].pass == m->pass))
+				continue;
+			*again |= !f->whole[maker];
+			f->whole[maker] = true;
+		}
+	}
+	return *again;
+}
+
+static bool
+deal_out(struct form *f, struct err *e)
+{
+	struct tile_prog *p = f->p;
 	bool ok = true;
 
-	f->p = p;
-	f->min_pass = NEW_ARRAY(p->arena, uint32_t, p->n_stages);
-	for (uint32_t i = 0; i < p->n_stages; i++)
-		if (!p->stages[i].packed)
-			stage_split_divisions(p->tx, &p->stages[i]);
-	for (uint32_t i = 0; i < p->n_stages; i++)
-		for (uint32_t k = 0; k < p->stages[i].n_par + p->stages[i].n_red; k++)
-			p->stages[i].axis[k].outer = -1;
-	for (uint32_t i = 0; i < p->n_stages; i++)
-		f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
 	for (uint32_t i = 0; i < p->n_stages && ok; i++)
 		if (packs_operands(f, i))
 			ok = place_stage(f, i, e);
@@ -446,8 +442,35 @@ passes_form(struct tile_prog *p, struct err *e)
 		if (!packs_operands(f, i))
 			ok = place_stage(f, i, e);
 	for (uint32_t q = 0; q < f->n_pass && ok; q++)
-		ok = write_pass(f, q, e);
+		ok = write_pass(f, q, e) && rings_write(f, q, e);
 	p->n_passes = f->n_pass;
-	arena_fini(&f->tmp);
+	return ok;
+}
+
+bool
+passes_form(struct tile_prog *p, struct err *e)
+{
+	struct form *f = NEW(p->arena, struct form);
+	bool *whole = NEW_ARRAY(p->arena, bool, p->n_stages), ok = true, again = true;
+	struct stage *was;
+
+	for (uint32_t i = 0; i < p->n_stages; i++)
+		if (!p->stages[i].packed)
+			stage_split_divisions(p->tx, &p->stages[i]);
+	for (uint32_t i = 0; i < p->n_stages; i++)
+		for (uint32_t k = 0; k < p->stages[i].n_par + p->stages[i].n_red; k++)
+			p->stages[i].axis[k].outer = -1;
+	was = arena_dup(p->arena, p->stages, p->n_stages * sizeof(*was));
+	while (again && ok) {
+		*f = (struct form){.p = p, .whole = whole};
+		memcpy(p->stages, was, p->n_stages * sizeof(*was));
+		memset(p->pass, 0, sizeof(p->pass));
+		f->min_pass = NEW_ARRAY(p->arena, uint32_t, p->n_stages);
+		for (uint32_t i = 0; i < p->n_stages; i++)
+			f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
+		again = false;
+		ok = deal_out(f, e) && (find_strays(f, &again) || true);
+		arena_fini(&f->tmp);
+	}
 	return ok;
 }

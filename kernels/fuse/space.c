@@ -119,7 +119,7 @@ propose(struct search *s, struct str text, uint64_t mark)
 /* What the default made: where the work is and what kind it is. */
 struct shape_of_work {
 	int64_t block;
-	bool has_anchor, has_linear, has_rows, has_split;
+	bool has_anchor, has_linear, has_rows, has_split, has_ring;
 };
 
 static double
@@ -158,6 +158,7 @@ look(struct search *s, struct shape_of_work *w)
 			w->block = p.pass[q].block;
 		}
 		w->has_split |= p.pass[q].n_call > 0;
+		w->has_ring |= p.pass[q].n_rings > 0;
 	}
 	for (uint32_t i = 0; i < p.n_stages; i++) {
 		w->has_anchor |= p.stages[i].anchor != NULL;
@@ -205,6 +206,8 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	    "unroll_red=0", "inline_flops=64"};
 
 	propose(s, STR(""), 0);
+	if (w->has_ring)
+		propose(s, STR("ring=0"), 0);
 	propose_block(s, w->block * 2, "");
 	propose_block(s, w->block / 2, "");
 	for (uint32_t i = 0; w->has_anchor && i < COUNT_OF(anchored); i++)

@@ -137,6 +137,7 @@ struct tile_tensor {
 	enum dtype type;
 	int64_t count;     /* elements, whole */
 	int64_t n_local;   /* AT_LOCAL: elements kept */
+	int64_t ring;      /* AT_LOCAL: rows kept, row r at r modulo that; 0: the rows of one step */
 	uint32_t index;
 	size_t offset;
 	uint32_t stage;    /* that makes it; UINT32_MAX: none */
@@ -183,6 +184,7 @@ struct stage {
 	/* set by placement */
 	ix_id out;            /* where the element goes: in the result, shared or local part */
 	uint32_t pass;
+	uint32_t level;       /* whose rows a step makes: 0: the pass's block, else those of ring level - 1 */
 	bool at_call;         /* made once per call of the pass's function (small) */
 	bool packs;           /* makes a packed factor */
 	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
@@ -200,6 +202,17 @@ struct pass_outer {
 	axis_id id;     /* AXIS_OUTER; the last one counts blocks */
 	int64_t extent; /* of the axis; the last one's in elements, not blocks */
 };
+/* Rows of a stage whose readers, in the same pass, need more of them than their own.  For row y of the
+ * pass, counted by its last outer axis, they need rows scale * y + lo .. scale * y + hi.  A step makes
+ * those that no step before it in the same call has made: n rows from `at` on; n may be none, then
+ * the level's stages do nothing. */
+enum { PASS_RINGS = 6 };
+struct pass_ring {
+	axis_id at, n;    /* AXIS_OUTER */
+	int64_t extent;   /* rows there are */
+	int64_t scale, lo, hi;
+	int64_t most;     /* that a step needs, and so that are kept */
+};
 struct tile_pass {
 	struct pass_outer outer[PASS_OUTER];
 	uint32_t n_outer;
@@ -209,6 +222,8 @@ struct tile_pass {
 	uint32_t n_call;
 	uint32_t row[PASS_STEPS];  /* stages made for each step of the range, in order */
 	uint32_t n_row;
+	struct pass_ring ring[PASS_RINGS];
+	uint32_t n_rings;
 };
 
 enum { TILE_PASSES = 16 };

@@ -24,6 +24,11 @@ print_anchor(struct strbuf *sb, const struct tile_prog *p, const struct anchor *
 		sb_addf(sb, ", K in blocks of %lld x %u axes", (long long)n->k_chunk, n->k_inner);
 	if (n->prefetch)
 		sb_addz(sb, ", rows fetched ahead");
+	if (n->ring) {
+		sb_addz(sb, ", row factor in a ring from ");
+		ix_print(sb, p->tx, n->ring_at.at);
+		sb_addz(sb, " on");
+	}
 	for (uint32_t i = 0; i < n->n_guard; i++) {
 		sb_addf(sb, ", inside %lld <= ", (long long)n->guard[i].lo);
 		ix_print(sb, p->tx, n->guard[i].at);
@@ -42,7 +47,10 @@ print_stage(struct strbuf *sb, const struct tile_prog *p, const struct stage *s,
 	sb_addf(sb, "  %s t%u %s %s[", when, s->tensor, kind_names[s->kind], place_names[t->at]);
 	if (s->out != IX_NONE)
 		ix_print(sb, p->tx, s->out);
-	sb_addz(sb, "] over (");
+	if (s->level)
+		sb_addf(sb, "] of level %u over (", s->level);
+	else
+		sb_addz(sb, "] over (");
 	print_axes(sb, s, 0, s->n_par);
 	if (s->n_red) {
 		sb_addz(sb, " | ");
@@ -56,6 +64,14 @@ print_stage(struct strbuf *sb, const struct tile_prog *p, const struct stage *s,
 		print_anchor(sb, p, s->anchor);
 }
 
+static void
+print_ring(struct strbuf *sb, const struct pass_ring *r, uint32_t level)
+{
+	sb_addf(sb, "  level %u: rows %lld*y%+lld .. %lld*y%+lld of %lld, those not made yet: a%u rows from a%u on; %lld are kept\n",
+	    level, (long long)r->scale, (long long)r->lo, (long long)r->scale, (long long)r->hi, (long long)r->extent,
+	    r->n, r->at, (long long)r->most);
+}
+
 void
 tile_print(struct strbuf *sb, const struct tile_prog *p)
 {
@@ -67,6 +83,8 @@ tile_print(struct strbuf *sb, const struct tile_prog *p)
 		for (uint32_t u = 0; u < tp->n_outer; u++)
 			sb_addf(sb, "%sa%u:%lld", u ? " " : "", tp->outer[u].id, (long long)tp->outer[u].extent);
 		sb_addz(sb, ")\n");
+		for (uint32_t i = 0; i < tp->n_rings; i++)
+			print_ring(sb, &tp->ring[i], i + 1);
 		for (uint32_t i = 0; i < tp->n_call; i++)
 			print_stage(sb, p, &p->stages[tp->call[i]], "call");
 		for (uint32_t i = 0; i < tp->n_row; i++)

@@ -1,0 +1,180 @@
+/* kernels/fuse/ring_bind.c: rings of rows in a pass that is being bound: how many rows a step takes, how
+ * high the rings are, and what a read of one becomes.
+ *
+ * Row r of a ring is at r mod height; inside the row, elements lie as in the whole tensor.  So a read
+ * at flat index i, whose row is i div stride, becomes (row mod height) * stride + i - row * stride. */
+#include "anchor.h"
+#include "lower_int.h"
+#include "ring.h"
+
+enum {
+	LEAST_PIXELS = 48,   /* rows of a register tile in one step */
+	ROW_WORK = 4096,     /* elements that a step makes where there is no tile */
+	LEAST_STEPS = 4,
+};
+
+/* ---- the block --------------------------------------------------------------------------------- */
+/* Rows of the tile in one row of the pass. */
+static int64_t
+pixels(const struct tile_prog *p, const struct stage *s)
+{
+	int64_t n = 1;
+
+	for (uint32_t k = 0; k + 1 < s->n_par; k++)
+		if (s->axis[k].outer < 0 && !ex_has(p->tx, s->b, s->axis[k].id))
+			n *= s->axis[k].extent;
+	return n;
+}
+
+int64_t
+ring_block(const struct tile_prog *p, const struct tile_pass *tp)
+{
+	int64_t last = tp->outer[tp->n_outer - 1].extent, block = 1, work = 0;
+	bool tiles = false;
+
+	for (uint32_t m = 0; m < tp->n_row; m++) {
+		const struct stage *s = &p->stages[tp->row[m]];
+		int64_t n = p->tensors[s->tensor].count;
+
+		for (uint32_t u = 0; u < tp->n_outer; u++)
+			n /= tp->outer[u].extent;
+		work = MAX_OF(work, n);
+		if (!s->packed)
+			continue;
+		tiles = true;
+		block = MAX_OF(block, MAX_OF((LEAST_PIXELS + pixels(p, s) - 1) / pixels(p, s), sched_get(p->sched, KNOB_field, 2)));
+	}
+	if (!tiles)
+		block = MIN_OF(ROW_WORK / MAX_OF(work, (int64_t)1), last / LEAST_STEPS);
+	return MAX_OF(MIN_OF(block, last), (int64_t)1);
+}
+
+void
+rings_shape(struct tile_prog *p, struct tile_pass *tp)
+{
+	for (uint32_t k = 0; k < tp->n_rings; k++) {
+		struct pass_ring *r = &tp->ring[k];
+
+		r->most = r->scale * (tp->block - 1) + r->hi - r->lo + 1;
+		r->at = tx_axis(p->tx, AXIS_OUTER, 0, r->extent - 1, IX_NONE);
+		r->n = tx_axis(p->tx, AXIS_OUTER, 1, r->most, IX_NONE);
+	}
+}
+
+static const struct pass_ring *
+ring_of(const struct tile_prog *p, const struct stage *s)
+{
+	return s->level ? &p->pass[s->pass].ring[s->level - 1] : NULL;
+}
+
+int64_t
+ring_rows(const struct tile_prog *p, const struct stage *s)
+{
+	const struct pass_ring *r = ring_of(p, s);
+
+	return r ? r->most : p->pass[s->pass].block;
+}
+
+/* ---- indices --------------------------------------------------------------------------------------- */
+ix_id
+ring_row(struct tile_prog *p, const struct stage *s, ix_id row)
+{
+	struct tx *x = p->tx;
+	const struct tile_pass *tp = &p->pass[s->pass];
+	const struct pass_ring *r = ring_of(p, s);
+
+	if (p->tensors[s->tensor].ring)
+		return ix_mod(x, row, r->most);
+	if (r)
+		return ix_add(x, row, ix_mulc(x, ix_axis(x, r->at), -1));
+	return ix_add(x, row, ix_mulc(x, ix_axis(x, tp->outer[tp->n_outer - 1].id), -tp->block));
+}
+
+ix_id
+ring_axis(struct tile_prog *p, const struct stage *s, bool counts, axis_id *loop)
+{
+	struct tx *x = p->tx;
+	const struct pass_ring *r = ring_of(p, s);
+	ix_id at = ix_axis(x, r->at), n = ix_axis(x, r->n);
+
+	*loop = AXIS_NONE;
+	if (r->most == 1)
+		return at;
+	if (counts) {
+		*loop = tx_axis(x, AXIS_PAR, 0, r->most - 1, n);
+		return ix_add(x, at, ix_axis(x, *loop));
+	}
+	struct tile_axis part = {
+	    .role = AXIS_PAR, .lo = 0, .hi = r->extent - 1, .from = at, .limit = ix_add(x, at, n), .is_exact = true};
+	*loop = tx_axis_like(x, &part);
+	return ix_axis(x, *loop);
+}
+
+/* ---- reads ----------------------------------------------------------------------------------------- */
+struct rewriting {
+	struct tile_prog *p;
+	struct ring_guards guards;
+};
+
+static ex_id
+read_ring(struct rewriting *w, const struct ex *read)
+{
+	struct tile_prog *p = w->p;
+	struct tx *x = p->tx;
+	const struct stage *m = &p->stages[p->tensors[read->tensor].stage];
+	int64_t stride = 1, extent = 1;
+
+	for (uint32_t k = 0; k < m->n_par; k++)
+		if (m->axis[k].outer == (int)p->pass[m->pass].n_outer - 1) {
+			stride = m->axis[k].stride;
+			extent = m->axis[k].extent;
+		}
+	ix_id all = ring_place(x, p->arena, read->ix, stride, 0, &w->guards);
+	ix_id row = ring_place(x, p->arena, read->ix, stride, extent, &w->guards);
+	ix_id rest = ix_add(x, read->ix, ix_mulc(x, all, -stride));
+
+	return ex_read(x, read->type, read->tensor,
+	    ix_add(x, ix_mulc(x, ring_row(p, m, row), stride), rest));
+}
+
+static ex_id
+rewrite(struct rewriting *w, ex_id e)
+{
+	struct tx *x = w->p->tx;
+	const struct ex n = *ex_get(x, e);
+	struct ring_guards was = w->guards;
+	ex_id arg[3];
+	bool same = true;
+
+	if (n.kind == EX_READ)
+		return w->p->tensors[n.tensor].ring ? read_ring(w, &n) : e;
+	for (uint32_t k = 0; k < n.n_arg; k++) {
+		if (n.kind == EX_GUARD && k == 0)
+			ring_guard_add(&w->guards, &n);
+		arg[k] = rewrite(w, n.arg[k]);
+		same = same && arg[k] == n.arg[k];
+		w->guards = was;
+	}
+	if (same)
+		return e;
+	if (n.kind == EX_GUARD)
+		return ex_guard(x, n.ix, n.lo, n.hi, arg[0], arg[1]);
+	return ex_map(x, n.prim, n.type, n.n_arg, arg);
+}
+
+static void
+rewrite_one(void *self, ex_id *e)
+{
+	struct rewriting *w = self;
+
+	*e = rewrite(w, *e);
+}
+
+void
+ring_reads(struct tile_prog *p, struct stage *s)
+{
+	struct rewriting w = {.p = p};
+
+	if (!s->at_call && p->pass[s->pass].n_rings)
+		stage_each_ex(s, rewrite_one, &w);
+}
