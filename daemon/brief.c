@@ -145,6 +145,9 @@ hear(struct daemon *d, struct job *j, const struct msg *m)
 	case MSG_measure_drop:
 		ask_drop(d, j, &m->measure_drop);
 		break;
+	case MSG_race_ask:
+		ask_race(d, j, &m->race_ask);
+		break;
 	case MSG_build_ask:
 		ask_build(d, j, &m->build_ask);
 		break;

@@ -422,10 +422,77 @@ ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask)
 	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, STR(""), run_time, done_time)->op);
 }
 
+/* ---- races --------------------------------------------------------------------------- */
+/* A session that was held already is not held again: its rows are in the store. */
+static bool
+run_race(struct db *db, struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	const struct m_race_ask *m = &x->ask.race_ask;
+	struct bytes b;
+	uint32_t n_rows;
+
+	if (!msg_pack(&op->arena, &x->ask, PIPE_MAX_BYTES, &b, &op->err))
+		return false;
+	x->payload = hash_bytes(b.p, b.n);
+	x->task_key = task_key(TASK_RACE, &x->payload, &x->key, 0);
+	if (!repeat_session(db, &x->task_key, &n_rows, &op->err))
+		return false;
+	x->found = n_rows > 0;
+	x->costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_kernels, 1u));
+	for (uint32_t i = 0; i < m->n_kernels; i++) {
+		struct hash h;
+
+		if (!spec_put(db, m->kernels[i].spec, &x->model, &h, &op->err) ||
+		    !meas_best(db, &op->arena, &h, &x->key, &x->costs[i], &op->err))
+			return false;
+	}
+	if (x->found)
+		return true;
+	if (!blob_put(db, b, "request", &x->payload, &op->err))
+		return false;
+	x->payload_path = str_of(blob_path(&op->arena, db, &x->payload));
+	return true;
+}
+
+static void
+done_race(struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = desk_op_job(op);
+	const struct m_race_ask *ask = &x->ask.race_ask;
+
+	if (j && x->found) {
+		struct msg m = {.type = MSG_race_have};
+
+		m.race_have = (struct m_race_have){.costs = x->costs, .n_costs = ask->n_kernels, .cause = STR("")};
+		planner_send(d, j, &m);
+	} else if (j) {
+		struct farm_want want = {.key = x->task_key, .kind = TASK_RACE, .env = x->key.env, .priority = INT64_MAX - 1,
+		    .expect_ns = 30 * SECOND_NS + MIN_OF(MAX_OF(ask->budget_ns, (int64_t)0), 600 * SECOND_NS)};
+		bool is_new;
+		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
+
+		if (is_new)
+			t->data = payload_data(x, TASK_RACE);
+		leases_push(d);
+	}
+	desk_op_free(op);
+}
+
+void
+ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask)
+{
+	struct msg m = {.type = MSG_race_ask};
+
+	m.race_ask = *ask;
+	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_race, done_race)->op);
+}
+
 /* ---- the end of a task -------------------------------------------------------------- */
 void
-task_over(struct daemon *d, struct farm_task *t, const struct m_cost *cost, const struct m_build_have *build,
-    const struct m_outcome *outcome)
+task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome)
 {
 	const struct task_data *data = t->data;
 	struct msg m = {0};
@@ -435,14 +502,14 @@ task_over(struct daemon *d, struct farm_task *t, const struct m_cost *cost, cons
 
 	switch (t->want.kind) {
 	case TASK_MEASURE:
-		one = cost ? *cost : (struct m_cost){.spec = data->spec_hash, .schedule = STR(""), .fail = fail, .cause = cause};
+		one = r && r->cost ? *r->cost : (struct m_cost){.spec = data->spec_hash, .schedule = STR(""), .fail = fail, .cause = cause};
 		m.type = MSG_cost_have;
 		m.cost_have.costs = &one;
 		m.cost_have.n_costs = 1;
 		break;
 	case TASK_BUILD:
 		m.type = MSG_build_have;
-		m.build_have = build ? *build : (struct m_build_have){.fail = fail, .cause = cause, .path = STR(""),
+		m.build_have = r && r->build ? *r->build : (struct m_build_have){.fail = fail, .cause = cause, .path = STR(""),
 		    .log = outcome ? outcome->log : STR(""), .worker = STR("")};
 		break;
 	case TASK_TIME:
@@ -455,6 +522,10 @@ task_over(struct daemon *d, struct farm_task *t, const struct m_cost *cost, cons
 			m.time_have.fail = fail;
 			m.time_have.cause = cause;
 		}
+		break;
+	case TASK_RACE:
+		m.type = MSG_race_have;
+		m.race_have = r && r->race ? *r->race : (struct m_race_have){.fail = fail, .cause = cause};
 		break;
 	case TASK_CANARY:
 	case TASK_KINDS:

@@ -165,7 +165,7 @@ leases_tick(struct daemon *d)
 	int64_t now = daemon_now(d);
 
 	while ((t = farm_tick(d->farm, now)) != NULL)
-		task_over(d, t, NULL, NULL, NULL);
+		task_over(d, t, NULL, NULL);
 	while (*at) {
 		struct request *r = *at;
 		uint32_t k;
@@ -260,6 +260,7 @@ struct result_op {
 	struct meas_key key;       /* but threads and precision, which each outcome names */
 	struct m_cost *costs;      /* one per outcome */
 	struct m_build_have *builds;
+	struct m_race_have *races;
 	bool *is_late;
 	struct hash *build_key;
 };
@@ -342,6 +343,44 @@ put_timed(struct db *db, struct result_op *x, uint32_t i)
 	return o->fail || plan_time_put(db, &o->key, o->timings, o->n_timings, &x->op.err);
 }
 
+/* A race names the spec of each of its rows; the costs that come of them go to the asker. */
+static bool
+put_raced(struct db *db, struct result_op *x, uint32_t i)
+{
+	const struct m_outcome *o = &x->r->m.result.outcomes[i];
+	struct m_race_have *have = &x->races[i];
+	struct meas_key k = x->key;
+	struct meas_origin from = {str_of(x->worker), o->gen, 0, 0};
+	struct err *e = &x->op.err;
+
+	*have = (struct m_race_have){.cause = STR("")};
+	if (o->fail)
+		return true;
+	if (o->n_specs != o->n_rows || o->threads == 0 || o->threads > 4096)
+		return err_set(e, ERR_PROTO, "a race's result with numbers out of range");
+	k.threads = o->threads;
+	k.precision = o->precision;
+	have->costs = NEW_ARRAY(&x->op.arena, struct m_cost, MAX_OF(o->n_rows, 1u));
+	have->n_costs = o->n_rows;
+	for (uint32_t n = 0; n < o->n_rows; n++)
+		if (!repeat_put(db, &o->specs[n].hash, &k, &o->key, &o->rows[n], &from, e))
+			return false;
+	for (uint32_t n = 0; n < o->n_rows; n++)
+		if (!meas_best(db, &x->op.arena, &o->specs[n].hash, &k, &have->costs[n], e))
+			return false;
+	return true;
+}
+
+static bool
+put_outcome(struct db *db, struct result_op *x, uint32_t i)
+{
+	static bool (*const put[TASK_KINDS])(struct db *db, struct result_op *x, uint32_t i) = {
+	    [TASK_MEASURE] = put_measured, [TASK_BUILD] = put_built, [TASK_TIME] = put_timed, [TASK_RACE] = put_raced};
+	uint64_t kind = x->r->m.result.outcomes[i].kind;
+
+	return kind >= TASK_KINDS || !put[kind] || put[kind](db, x, i);
+}
+
 static bool
 run_result(struct db *db, struct store_op *op)
 {
@@ -349,13 +388,7 @@ run_result(struct db *db, struct store_op *op)
 	const struct m_result *m = &x->r->m.result;
 
 	for (uint32_t i = 0; i < m->n_outcomes; i++) {
-		if (x->is_late[i])
-			continue;
-		if (m->outcomes[i].kind == TASK_MEASURE && !put_measured(db, x, i))
-			return false;
-		if (m->outcomes[i].kind == TASK_BUILD && !put_built(db, x, i))
-			return false;
-		if (m->outcomes[i].kind == TASK_TIME && !put_timed(db, x, i))
+		if (!x->is_late[i] && !put_outcome(db, x, i))
 			return false;
 	}
 	return true;
@@ -367,7 +400,13 @@ finish_one(struct daemon *d, struct result_op *x, uint32_t i)
 	const struct m_outcome *o = &x->r->m.result.outcomes[i];
 	struct farm_task *t;
 	enum farm_verdict v = farm_finish(d->farm, x->device, &o->key, o->gen, fail_of(o), daemon_now(d), &t);
-	bool has_cost = o->kind == TASK_MEASURE && !o->fail && !x->is_late[i];
+	struct task_result result = {0};
+
+	if (!o->fail && !x->is_late[i]) {
+		result.cost = o->kind == TASK_MEASURE ? &x->costs[i] : NULL;
+		result.build = o->kind == TASK_BUILD ? &x->builds[i] : NULL;
+		result.race = o->kind == TASK_RACE ? &x->races[i] : NULL;
+	}
 
 	if (v == FARM_RETRY)
 		daemon_log(d, "task.retry", "worker=%s cause=%s", x->worker, err_name(fail_of(o)));
@@ -376,10 +415,10 @@ finish_one(struct daemon *d, struct result_op *x, uint32_t i)
 	if (v != FARM_DONE && v != FARM_FAILED)
 		return;
 	if (o->kind != (uint64_t)t->want.kind) { /* cannot be: the key is of the kind */
-		task_over(d, t, NULL, NULL, NULL);
+		task_over(d, t, NULL, NULL);
 		return;
 	}
-	task_over(d, t, has_cost ? &x->costs[i] : NULL, o->kind == TASK_BUILD && !o->fail ? &x->builds[i] : NULL, o);
+	task_over(d, t, &result, o);
 }
 
 static void
@@ -438,6 +477,7 @@ serve_result(struct daemon *d, struct request *r)
 	x->key = (struct meas_key){.env = s->envs[at].env, .env_hash = s->envs[at].hash, .epoch = s->epoch};
 	x->costs = NEW_ARRAY(&x->op.arena, struct m_cost, n);
 	x->builds = NEW_ARRAY(&x->op.arena, struct m_build_have, n);
+	x->races = NEW_ARRAY(&x->op.arena, struct m_race_have, n);
 	x->is_late = NEW_ARRAY(&x->op.arena, bool, n);
 	for (uint32_t i = 0; i < m->n_outcomes; i++) {
 		x->is_late[i] = is_late(d, x->device, &m->outcomes[i]);

@@ -10,7 +10,7 @@ enum { MSG_MAX_BYTES = 1 << 20 };       /* over the network: models travel in ch
 enum { PIPE_MAX_BYTES = 1 << 26 };      /* between daemon and planner */
 enum { BLOB_CHUNK = 256 << 10 };
 
-enum task_kind { TASK_MEASURE, TASK_BUILD, TASK_TIME, TASK_CANARY, TASK_KINDS };
+enum task_kind { TASK_MEASURE, TASK_BUILD, TASK_TIME, TASK_CANARY, TASK_RACE, TASK_KINDS };
 
 /* struct m_NAME for every record and message: struct m_cost, struct m_cost_ask, ... */
 #define REC(N) struct m_##N {

@@ -9,6 +9,7 @@
  *                        a spec already measured with that effort is answered at once
  *   send  measure_drop   what is still outstanding and no longer wanted; answers that were
  *                        on their way may still come
+ *   send  race_ask       recv race_have, unless it was dropped
  *   send  build_ask      recv build_have
  *   send  time_ask       recv time_have
  *   send  progress_say   at any time, at most a few a second

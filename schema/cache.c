@@ -206,7 +206,7 @@ cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, str
 			return false;
 		*dropped += (uint64_t)sqlite3_changes(db->sql);
 	}
-	if (!q_run(db, e, SQL_GC_SPEC, "") || !q_run(db, e, SQL_GC_JOB, "i", until_ns))
+	if (!q_run(db, e, SQL_GC_REPEAT, "") || !q_run(db, e, SQL_GC_SPEC, "") || !q_run(db, e, SQL_GC_JOB, "i", until_ns))
 		return false;
 	if (artefacts) {
 		struct q q = q_start(db, SQL_BLOB_LOOSE, "i", until_ns);

@@ -174,6 +174,7 @@ flush_tally(struct db *db, struct err *e)
 	static const char *const name[TALLY_COUNT] = {
 	    [TALLY_HIT] = "hit", [TALLY_MISS] = "miss", [TALLY_FAILED] = "hit_failed",
 	    [TALLY_REUSE] = "reuse_across_models", [TALLY_PUT] = "stored", [TALLY_POOLED] = "pooled",
+	    [TALLY_REPEATED] = "repeated",
 	};
 
 	for (int i = 0; i < TALLY_COUNT; i++)

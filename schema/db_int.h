@@ -11,7 +11,7 @@ enum sql_id {
 #include "sql.def"
 	SQL_COUNT
 };
-enum tally { TALLY_HIT, TALLY_MISS, TALLY_FAILED, TALLY_REUSE, TALLY_PUT, TALLY_POOLED, TALLY_COUNT };
+enum tally { TALLY_HIT, TALLY_MISS, TALLY_FAILED, TALLY_REUSE, TALLY_PUT, TALLY_POOLED, TALLY_REPEATED, TALLY_COUNT };
 struct db {
 	sqlite3 *sql;
 	sqlite3_stmt *stmt[SQL_COUNT]; /* prepared at first use, kept */
@@ -43,6 +43,12 @@ bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO o
 bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
 int64_t db_wall(const struct db *db);
 bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
+
+/* The key of a row of `measurement`; is it one that the table's checks let in? */
+struct hash meas_row_key(const struct hash *spec, const struct meas_key *k, struct str schedule);
+bool meas_row_is_sane(const struct m_row *r, struct err *e) MUST_CHECK;
+/* What repeats make of a cost that was read from the row with that key. */
+bool repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e) MUST_CHECK;
 
 /* One row as the statements MEAS_FIND, CACHE_ROWS and EXPORT_ROW give it; `env` is filled by
  * the latter two. */

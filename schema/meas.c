@@ -122,8 +122,8 @@ fail_is_kept(uint64_t wire)
 	    c == ERR_TIMEOUT || c == ERR_INFEASIBLE;
 }
 
-static struct hash
-row_key(const struct hash *spec, const struct meas_key *k, struct str schedule)
+struct hash
+meas_row_key(const struct hash *spec, const struct meas_key *k, struct str schedule)
 {
 	struct arena tmp = {0};
 	struct strbuf sb;
@@ -227,8 +227,8 @@ put_row(struct db *db, const struct hash *key, const struct meas_key *k, const s
 }
 
 /* A number that the table's own checks would refuse is the sender's fault. */
-static bool
-row_is_sane(const struct m_row *r, struct err *e)
+bool
+meas_row_is_sane(const struct m_row *r, struct err *e)
 {
 	bool ok = r->fail ? r->median_ns == 0 : r->median_ns > 0;
 
@@ -241,7 +241,7 @@ static bool
 meas_put_one(struct db *db, const struct meas_key *k, struct m_measurement *m, struct err *e)
 {
 	struct arena tmp = {0};
-	struct hash key = row_key(&m->spec, k, m->row.schedule);
+	struct hash key = meas_row_key(&m->spec, k, m->row.schedule);
 	struct m_measurement old;
 	struct q q = q_start(db, SQL_MEAS_FIND, "h", &key);
 	bool known = q_step(&q), same_env = true, ok;
@@ -276,7 +276,7 @@ meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, const
 
 		if (rows[i].fail && !fail_is_kept(rows[i].fail))
 			continue;
-		if (!row_is_sane(&rows[i], e) || !meas_put_one(db, k, &m, e))
+		if (!meas_row_is_sane(&rows[i], e) || !meas_put_one(db, k, &m, e))
 			return false;
 	}
 	return true;
@@ -305,6 +305,8 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 {
 	struct q q = q_start(db, SQL_ATTEMPT_FIND, "hiiti", spec, k->env, (int64_t)k->threads, k->precision,
 	    (int64_t)k->epoch);
+	struct hash key;
+	bool found;
 
 	if (q_step(&q)) {
 		out->effort = (uint64_t)q_int(&q, 0);
@@ -317,7 +319,8 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 	if (!q_end(&q, e))
 		return false;
 	q = q_start(db, SQL_MEAS_BEST, "hiiti", spec, k->env, (int64_t)k->threads, k->precision, (int64_t)k->epoch);
-	if (q_step(&q)) {
+	found = q_step(&q);
+	if (found) {
 		out->schedule = q_text(&q, a, 0);
 		out->median_ns = q_int(&q, 1);
 		out->spread_ns = q_int(&q, 2);
@@ -325,8 +328,10 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 		out->error = q_real(&q, 4);
 		out->fail = 0;
 		out->cause = STR("");
+		out->first_ns = out->median_ns;
+		key = q_hash(&q, 5);
 	}
-	return q_end(&q, e);
+	return q_end(&q, e) && (!found || repeat_apply(db, &key, out, e));
 }
 
 bool

@@ -7,7 +7,7 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 2, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 3, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;         /* the data folder; made when absent */
@@ -61,10 +61,16 @@ bool fail_is_kept(uint64_t wire);
 /* Rows of machine faults are passed over.  The same key again: samples are pooled. */
 bool meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, const struct m_row *rows,
     uint32_t n, const struct meas_origin *from, struct err *e) MUST_CHECK;
+/* One schedule timed again in a session; the first row for (schedule, session) stays.  Passed over: what
+ * was never measured here, faults of the machine. */
+bool repeat_put(struct db *db, const struct hash *spec, const struct meas_key *k, const struct hash *session,
+    const struct m_row *row, const struct meas_origin *from, struct err *e) MUST_CHECK;
+/* How many rows a session left; 0: it never came to an end. */
+bool repeat_session(struct db *db, const struct hash *session, uint32_t *n, struct err *e) MUST_CHECK;
 /* Says that `effort` was spent; fail != 0: no schedule can do better. */
 bool attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, uint64_t effort,
     uint64_t fail, struct str cause, struct err *e) MUST_CHECK;
-/* The best row, or the failure, or a cost of zeros.  The text is compared, not only the hash.
+/* The best row by its first measurement, at the median of its repeats where it has some, or the failure, or a cost of zeros.  The text is compared, not only the hash.
  * Counts hits and misses; a hit whose spec came with another model counts as reuse. */
 bool meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key *k,
     const struct hash *model, struct m_cost *out, struct err *e) MUST_CHECK;

@@ -1,6 +1,6 @@
 /* schema/transfer.c: the cache as a file to share.  "KORCH CACHE 1\n", then one zstd frame with
  * its checksum; inside, items of (letter, length as 4 bytes little-endian, packed record):
- *   E environment   S spec (its text alone)   M measurement   A attempt
+ *   E environment   S spec (its text alone)   M measurement   R repeat   A attempt
  * in the order of digests, each kind before those that refer to it.  Equal content gives equal
  * bytes.  An import is hostile input: sizes, digests and references are checked, and it comes
  * in whole or not at all (the caller's transaction). */
@@ -67,6 +67,29 @@ export_rows(struct db *db, struct strbuf *sb, struct arena *tmp, struct str clas
 }
 
 static bool
+export_repeats(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_REPEAT, "t", class);
+	bool ok = true;
+
+	while (ok && q_step(&q)) {
+		struct m_repeat r = {.spec = q_hash(&q, 0), .env_hash = q_hash(&q, 1), .threads = (uint64_t)q_int(&q, 2),
+		    .precision = q_text(&q, tmp, 3), .epoch = (uint64_t)q_int(&q, 4), .session = q_hash(&q, 5),
+		    .row = {.schedule = q_text(&q, tmp, 6), .median_ns = q_int(&q, 7), .p10_ns = q_int(&q, 8),
+		        .p90_ns = q_int(&q, 9), .min_ns = q_int(&q, 10), .samples = (uint64_t)q_int(&q, 11),
+		        .fail = (uint64_t)q_int(&q, 12), .clock_ratio = q_real(&q, 13), .stop = q_text(&q, tmp, 14),
+		        .cause = STR("")},
+		    .worker = q_text(&q, tmp, 15), .gen = (uint64_t)q_int(&q, 16), .wall_ns = q_int(&q, 17)};
+		struct bytes b;
+
+		ok = rec_pack(tmp, "repeat", &r, &b, e);
+		if (ok)
+			add_item(sb, 'R', b);
+	}
+	return q_end(&q, e) && ok;
+}
+
+static bool
 export_attempts(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
 {
 	struct q q = q_start(db, SQL_EXPORT_ATTEMPT, "t", class);
@@ -115,7 +138,7 @@ cache_export(struct db *db, struct arena *a, struct str class, struct bytes *out
 
 	sb_init(&sb, &tmp);
 	ok = export_envs(db, &sb, &tmp, class, e) && export_specs(db, &sb, &tmp, class, e) &&
-	    export_rows(db, &sb, &tmp, class, e) && export_attempts(db, &sb, &tmp, class, e) &&
+	    export_rows(db, &sb, &tmp, class, e) && export_repeats(db, &sb, &tmp, class, e) && export_attempts(db, &sb, &tmp, class, e) &&
 	    compress(a, sb_str(&sb), out, e);
 	arena_fini(&tmp);
 	return ok;
@@ -208,6 +231,24 @@ import_row(struct import *im, struct bytes b, struct err *e)
 }
 
 static bool
+import_repeat(struct import *im, struct bytes b, struct err *e)
+{
+	struct m_repeat r;
+	struct meas_key k = {0};
+	struct meas_origin from;
+
+	if (!rec_unpack(im->tmp, "repeat", b, &r, e) || !find_env(im, &r.env_hash, &k, e) || !spec_is_here(im, &r.spec, e))
+		return false;
+	if (r.threads == 0 || r.threads > 65536 || r.epoch > INT64_MAX || r.gen > INT64_MAX)
+		return err_set(e, ERR_FORMAT, "a repeat with numbers out of range");
+	k.threads = r.threads;
+	k.epoch = r.epoch;
+	k.precision = r.precision;
+	from = (struct meas_origin){r.worker, r.gen, 0, r.wall_ns};
+	return repeat_put(im->db, &r.spec, &k, &r.session, &r.row, &from, e);
+}
+
+static bool
 import_attempt(struct import *im, struct bytes b, struct err *e)
 {
 	struct m_attempt at;
@@ -239,6 +280,8 @@ import_item(struct import *im, char letter, struct bytes b, struct err *e)
 		return spec_put(im->db, (struct str){(const char *)b.p, b.n}, &no_model, &h, e);
 	case 'M':
 		return import_row(im, b, e);
+	case 'R':
+		return import_repeat(im, b, e);
 	case 'A':
 		return import_attempt(im, b, e);
 	default:
@@ -305,7 +348,7 @@ cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, stru
 	struct arena tmp = {0};
 	struct import im = {.db = db, .tmp = &tmp};
 	struct bytes plain = {0};
-	int64_t put = db->tally[TALLY_PUT], pooled = db->tally[TALLY_POOLED];
+	int64_t put = db->tally[TALLY_PUT], pooled = db->tally[TALLY_POOLED], repeated = db->tally[TALLY_REPEATED];
 	bool ok = decompress(in, &plain, e);
 
 	if (ok) {
@@ -322,6 +365,7 @@ cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, stru
 		if (!ok || dry_run) {
 			db->tally[TALLY_PUT] = put;
 			db->tally[TALLY_POOLED] = pooled;
+			db->tally[TALLY_REPEATED] = repeated;
 		}
 	}
 	free((void *)(uintptr_t)plain.p);

@@ -132,6 +132,7 @@ struct part {
 	uint32_t n;
 	struct bytes module;
 	int64_t compile_ns;
+	int64_t race_ns;         /* all units side by side, about so long for each; 0: one after the other */
 	struct err err;
 	bool ok;
 };
@@ -196,7 +197,7 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 	struct measure_item *items = NEW_ARRAY(a, struct measure_item, MAX_OF(p->n, 1u));
 	struct unit **of = NEW_ARRAY(a, struct unit *, MAX_OF(p->n, 1u));
 	struct measure_batch b = {.module = p->module, .items = items, .calibration = &c->cal,
-	    .budget_ns = ITEM_BUDGET_NS, .seed = 1};
+	    .budget_ns = p->race_ns ? p->race_ns : ITEM_BUDGET_NS, .together = p->race_ns > 0, .seed = 1};
 	struct measure_row *rows;
 	struct err e = {0};
 	uint32_t at = 0;
@@ -348,6 +349,28 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 			unit_fail(a, &units[i], ERR_LINKLOST, "given up by the worker");
 }
 
+/* One module of all kernels.  They were compiled, checked and timed before: what fails now fails as a whole. */
+static void
+cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, int64_t budget_ns, struct m_outcome *out)
+{
+	struct cpu *c = self;
+	struct unit *units = NEW_ARRAY(a, struct unit, n);
+	struct target target = task_target(c->device, n ? tasks[0].precision : STR(""));
+	struct part all = {.target = &target, .units = units, .n = n, .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
+
+	for (uint32_t i = 0; i < n; i++) {
+		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
+		make_unit(c, a, &units[i], i);
+	}
+	(void)compile_part(&all);
+	if (all.ok)
+		measure_part(c, a, &all);
+	else
+		for (uint32_t i = 0; i < n; i++)
+			unit_fail(a, &units[i], all.err.code, all.err.msg);
+	arena_fini(&all.arena);
+}
+
 /* ---- builds, plans, canary ---------------------------------------------------------- */
 static bool
 cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
@@ -449,7 +472,7 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 		return err_set(e, ERR_USAGE, "device cpu takes no settings, not '%.*s'", STR_ARG(conf->args));
 	if (conf->compiler[0] && setenv("KORCH_CC", conf->compiler, 1) != 0)
 		return err_set(e, ERR_HOST, "the environment is full");
-	*out = (struct device){.self = c, .class = "cpu", .batch = 16, .measure = cpu_measure, .build = cpu_build,
+	*out = (struct device){.self = c, .class = "cpu", .batch = 16, .measure = cpu_measure, .race = cpu_race, .build = cpu_build,
 	    .time_plans = cpu_time_plans, .canary = cpu_canary, .close = cpu_close};
 	c->device = out;
 	c->conf = conf;

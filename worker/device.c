@@ -76,6 +76,11 @@ task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, co
 	struct str *all;
 	uint32_t n_all;
 
+	if (t->schedule.n) {
+		*out = arena_dup(a, &t->schedule, sizeof(t->schedule));
+		*n = 1;
+		return;
+	}
 	space_list(a, s, target, (uint32_t)MIN_OF(MAX_OF(t->effort, (uint64_t)1), (uint64_t)256), &all, &n_all);
 	*out = NEW_ARRAY(a, struct str, MAX_OF(n_all, 1u));
 	*n = 0;

@@ -26,6 +26,10 @@ struct device {
 	struct target target;
 	/* Fills one outcome per task: rows, or fail and cause.  Machine faults only as `fail`. */
 	void (*measure)(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out);
+	/* The same for tasks that each name one schedule, checked of before: all of them in turn, so that they
+	 * meet the same moments.  NULL: measure() is as good as it gets here. */
+	void (*race)(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, int64_t budget_ns,
+	    struct m_outcome *out);
 	bool (*build)(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
 	bool (*time_plans)(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
 	    struct m_timing *out, struct err *e);
@@ -43,7 +47,7 @@ bool device_cpu_open(struct arena *a, const struct device_conf *conf, struct dev
 /* One name a device: "cuda:all" and "cuda:0,cuda:1" become several, all others stay one. */
 bool device_names(struct arena *a, struct str name, struct str **out, uint32_t *n, struct err *e) MUST_CHECK;
 
-/* Schedules to try for a task: the space's best guesses without those that are known. */
+/* Schedules to try for a task: the one it names, or the space's best guesses without those that are known. */
 void task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, const struct target *target,
     struct str **out, uint32_t *n);
 /* The target a task asks for: strict or not. */

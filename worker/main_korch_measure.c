@@ -5,7 +5,6 @@
 #include "gpu_child.h"
 
 #include "../kernels/base/opt.h"
-#include "../schema/plan_file.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MIN_PLAN_RUNS = 5, MAX_PLAN_RUNS = 1000, PLAN_WARM_UPS = 2, LOST_CONTEXT = 86 };
+enum { LOST_CONTEXT = 86 };
 
 struct child {
 	int fd;
@@ -214,6 +213,14 @@ leave_if_lost(struct item_run *r)
 		_exit(LOST_CONTEXT);
 }
 
+static bool
+find_of_item(struct item_run *r, struct dev_module *m, uint32_t k, struct err *e)
+{
+	const struct measure_item *it = &r->b->batch.items[r->item];
+
+	return find_kernel(r->c, m, &it->kernels[k], it->spec->g.n_inputs + it->spec->g.n_outputs, &r->kernels[k], e);
+}
+
 static void
 check_item(struct item_run *r, struct dev_module *m)
 {
@@ -234,8 +241,7 @@ check_item(struct item_run *r, struct dev_module *m)
 		announce(r, k);
 		if (!check)
 			fail_row(row, &no_reference);
-		else if (!find_kernel(r->c, m, &it->kernels[k], it->spec->g.n_inputs + it->spec->g.n_outputs, &r->kernels[k],
-			     &e) ||
+		else if (!find_of_item(r, m, k, &e) ||
 		    !check_kernel(check, &r->c->dev, &r->kernels[k], it->kernels[k].code, &row->error, &e))
 			fail_row(row, &e);
 		leave_if_lost(r);
@@ -243,13 +249,21 @@ check_item(struct item_run *r, struct dev_module *m)
 	check_close(check);
 }
 
+static struct race
+race_of(const struct item_run *r)
+{
+	const struct measure_item *it = &r->b->batch.items[r->item];
+
+	return (struct race){.dev = &r->c->dev, .refs = &r->c->refs, .spec = it->spec, .kernels = r->kernels,
+	    .of = it->kernels, .n = it->n_kernels, .calibration = &r->b->calibration,
+	    .budget_ns = r->b->batch.budget_ns, .known_ns = it->known_ns, .seed = r->b->batch.seed};
+}
+
 static void
 time_item(struct item_run *r)
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
-	struct race race = {.dev = &r->c->dev, .refs = &r->c->refs, .spec = it->spec, .kernels = r->kernels,
-	    .of = it->kernels, .n = it->n_kernels, .calibration = &r->b->calibration,
-	    .budget_ns = r->b->batch.budget_ns, .known_ns = it->known_ns, .seed = r->b->batch.seed};
+	struct race race = race_of(r);
 	struct err e = {0};
 
 	if (r->c->gpu.is_open) {
@@ -293,20 +307,39 @@ fake_item(struct item_run *r)
 	}
 }
 
-/* Kernels that are to be left out carry a failure that is not sent. */
-static void
-run_item(struct item_run *r, struct dev_module *m)
+/* Kernels that are to be left out carry a failure that is not sent; false: all of them are. */
+static bool
+item_open(struct item_run *r, struct arena *a)
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
-	struct arena tmp = {0};
 	bool any = false;
 
-	r->kernels = NEW_ARRAY(&tmp, struct dev_kernel, it->n_kernels);
-	r->rows = NEW_ARRAY(&tmp, struct measure_row, it->n_kernels);
+	r->kernels = NEW_ARRAY(a, struct dev_kernel, it->n_kernels);
+	r->rows = NEW_ARRAY(a, struct measure_row, it->n_kernels);
 	for (uint32_t k = 0; k < it->n_kernels; k++) {
 		r->rows[k].fail = r->b->skip[r->item][k] ? ERR_FAILED : ERR_NONE;
 		any = any || !r->b->skip[r->item][k];
 	}
+	return any;
+}
+
+static void
+item_say(struct item_run *r)
+{
+	for (uint32_t k = 0; k < r->b->batch.items[r->item].n_kernels && !r->is_cut; k++) {
+		struct say_row row = {r->item, k, r->rows[k]};
+
+		if (!r->b->skip[r->item][k])
+			r->is_cut = !say(r->c, SAY_ROW, &row, sizeof(row));
+	}
+}
+
+static void
+run_item(struct item_run *r, struct dev_module *m)
+{
+	struct arena tmp = {0};
+	bool any = item_open(r, &tmp);
+
 	if (any && r->c->is_fake) {
 		fake_item(r);
 	} else if (any) {
@@ -314,13 +347,41 @@ run_item(struct item_run *r, struct dev_module *m)
 		if (!r->b->batch.check_only && !r->is_cut)
 			time_item(r);
 	}
-	for (uint32_t k = 0; k < it->n_kernels && !r->is_cut; k++) {
-		struct say_row row = {r->item, k, r->rows[k]};
-
-		if (!r->b->skip[r->item][k])
-			r->is_cut = !say(r->c, SAY_ROW, &row, sizeof(row));
-	}
+	item_say(r);
 	arena_fini(&tmp);
+}
+
+/* All items side by side.  A crash costs its kernel; the parent asks again without it. */
+static bool
+run_together(struct child *c, struct arena *a, const struct child_batch *b, struct dev_module *m)
+{
+	uint32_t n = b->batch.n_items;
+	struct item_run *runs = NEW_ARRAY(a, struct item_run, n);
+	struct race *races = NEW_ARRAY(a, struct race, n);
+	struct measure_row **rows = NEW_ARRAY(a, struct measure_row *, n);
+	void **args = NEW_ARRAY(a, void *, n);
+	struct err e = {0};
+	bool is_cut = false, ok;
+
+	for (uint32_t i = 0; i < n; i++) {
+		runs[i] = (struct item_run){.c = c, .b = b, .item = i};
+		(void)item_open(&runs[i], a);
+		for (uint32_t k = 0; k < b->batch.items[i].n_kernels; k++)
+			if (runs[i].rows[k].fail == ERR_NONE && !find_of_item(&runs[i], m, k, &e))
+				fail_row(&runs[i].rows[k], &e);
+		races[i] = race_of(&runs[i]);
+		rows[i] = runs[i].rows;
+		args[i] = &runs[i];
+	}
+	ok = races_run(races, n, announce, args, rows, &e);
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t k = 0; !ok && k < b->batch.items[i].n_kernels; k++)
+			if (rows[i][k].fail == ERR_NONE && !rows[i][k].samples)
+				fail_row(&rows[i][k], &e);
+		item_say(&runs[i]);
+		is_cut = is_cut || runs[i].is_cut;
+	}
+	return !is_cut;
 }
 
 /* Before the first generated code runs; the compiler is not needed any more. */
@@ -348,146 +409,23 @@ do_batch(struct child *c, struct arena *a, struct bytes body)
 		return say_error(c, &e);
 	if (c->gpu.is_open && !gpu_refs_open(&c->dev, m, &c->gpu_refs, &e))
 		return say_error(c, &e);
-	for (r.item = 0; r.item < b.batch.n_items && !r.is_cut; r.item++)
-		run_item(&r, m);
+	if (b.batch.together && !c->gpu.is_open && !c->is_fake)
+		r.is_cut = !run_together(c, a, &b, m);
+	else
+		for (r.item = 0; r.item < b.batch.n_items && !r.is_cut; r.item++)
+			run_item(&r, m);
 	gpu_refs_close(&c->gpu_refs);
 	c->dev.unload(c->dev.self, m);
 	return !r.is_cut && say(c, SAY_END, NULL, 0);
 }
 
-/* ---- whole plans ------------------------------------------------------------------------------ */
-struct plan_run {
-	struct plan plan;
-	struct dev dev;
-	struct plan_exec *exec;
-	struct gpu_plan *gpu;
-	const void **in;
-	void **out;
-	int64_t *sample;
-	uint32_t n;
-	struct measure_timing t;
-};
-
-static void *
-io_buffer(struct arena *a, const struct plan_io *io, size_t *n_bytes)
-{
-	char *p;
-
-	if (!shape_bytes(&io->shape, io->type, n_bytes))
-		bug("a checked plan has an input that does not fit");
-	p = arena_alloc(a, *n_bytes + PLAN_ALIGN);
-	return p + (-(uintptr_t)p % PLAN_ALIGN);
-}
-
-static bool
-open_plan(struct child *c, struct arena *a, const char *path, uint64_t seed, struct plan_run *p, struct err *e)
-{
-	size_t n;
-
-	if (!plan_load(a, path, &p->plan, NULL, e))
-		return false;
-	if (c->is_fake)
-		return true;
-	p->sample = NEW_ARRAY(a, int64_t, MAX_PLAN_RUNS);
-	if (c->gpu.is_open)
-		return gpu_plan_open(&c->dev, a, &p->plan, seed, &p->gpu, e) || err_in(e, "%s", path);
-	if (!dev_cpu_open(p->plan.n_threads, true, &p->dev, e) || !plan_exec_open(&p->dev, &p->plan, &p->exec, e))
-		return err_in(e, "%s", path);
-	p->in = NEW_ARRAY(a, const void *, p->plan.n_inputs);
-	p->out = NEW_ARRAY(a, void *, p->plan.n_outputs);
-	for (uint32_t i = 0; i < p->plan.n_inputs; i++) {
-		void *x = io_buffer(a, &p->plan.inputs[i], &n);
-
-		fill_plan_input(&p->plan.inputs[i], x, mix64(seed + i));
-		p->in[i] = x;
-	}
-	for (uint32_t i = 0; i < p->plan.n_outputs; i++)
-		p->out[i] = io_buffer(a, &p->plan.outputs[i], &n);
-	return true;
-}
-
-/* On one thread its own CPU time, as for long kernels: what else runs on the host is not the plan's. */
-static void
-run_plan(struct plan_run *p, bool counts)
-{
-	int64_t (*clock)(void) = p->plan.n_threads <= 1 ? thread_ns : now_ns;
-	int64_t from = clock();
-	struct err e = {0};
-
-	if (p->gpu && p->t.fail == ERR_NONE && !gpu_plan_time(p->gpu, &from, &e)) {
-		p->t.fail = e.code;
-		(void)snprintf(p->t.cause, sizeof(p->t.cause), "%s", e.msg);
-	} else if (p->gpu && counts && p->n < MAX_PLAN_RUNS)
-		p->sample[p->n++] = from;
-	if (!p->exec)
-		return;
-	plan_exec_run(p->exec, p->in, p->out, NULL);
-	if (counts && p->n < MAX_PLAN_RUNS)
-		p->sample[p->n++] = clock() - from;
-}
-
-static void
-sum_up(const struct child *c, struct plan_run *p)
-{
-	if (c->is_fake && p->t.fail == ERR_NONE) {
-		p->t.median_ns = p->t.min_ns = p->plan.latency_ns;
-		p->t.samples = 1;
-	}
-	if (!p->n)
-		return;
-	p->t.median_ns = median_ns(p->sample, p->n);
-	p->t.min_ns = p->sample[0];
-	p->t.spread_ns = (p->sample[p->n * 3 / 4] - p->sample[p->n / 4]) / 2;
-	p->t.samples = p->n;
-}
-
-static void
-time_plans(struct plan_run *p, uint32_t n, int64_t budget_ns)
-{
-	int64_t until_ns = now_ns() + budget_ns;
-
-	for (int round = 0; round < PLAN_WARM_UPS; round++)
-		for (uint32_t i = 0; i < n; i++)
-			run_plan(&p[i], false);
-	for (int round = 0; round < MAX_PLAN_RUNS && (round < MIN_PLAN_RUNS || now_ns() < until_ns); round++)
-		for (uint32_t i = 0; i < n; i++)
-			run_plan(&p[i], true);
-}
-
 static bool
 do_plans(struct child *c, struct arena *a, struct bytes body)
 {
-	struct body in = {body.p, body.p + body.n, false};
-	int64_t budget_ns = (int64_t)get_num(&in);
-	uint64_t seed = get_num(&in), n = get_num(&in);
 	struct say_timing said[MEASURE_MAX_PLANS] = {{0}};
-	struct plan_run *p;
 
-	if (in.bad || n > MEASURE_MAX_PLANS)
-		return false;
 	lock_up(c);
-	p = NEW_ARRAY(a, struct plan_run, n);
-	for (uint32_t i = 0; i < n; i++) {
-		struct bytes path = get_blob(&in);
-		struct err e = {0};
-
-		if (in.bad || !path.n || path.p[path.n - 1])
-			return false;
-		if (!open_plan(c, a, (const char *)path.p, seed, &p[i], &e)) {
-			p[i].t.fail = e.code;
-			(void)snprintf(p[i].t.cause, sizeof(p[i].t.cause), "%s", e.msg);
-		}
-	}
-	time_plans(p, (uint32_t)n, budget_ns);
-	for (uint32_t i = 0; i < n; i++) {
-		sum_up(c, &p[i]);
-		said[i] = (struct say_timing){i, p[i].t};
-		gpu_plan_close(p[i].gpu);
-		plan_exec_close(p[i].exec);
-		if (p[i].dev.close)
-			p[i].dev.close(p[i].dev.self);
-	}
-	return say(c, SAY_TIMING, said, sizeof(said));
+	return plans_time(&c->dev, c->is_fake, c->gpu.is_open, a, body, said) && say(c, SAY_TIMING, said, sizeof(said));
 }
 
 /* ---- the program ------------------------------------------------------------------------------- */

@@ -69,6 +69,7 @@ struct measure_batch {
 	int64_t budget_ns;   /* timing of one item, about; 0: 1 s */
 	double tolerance;    /* largest error over largest magnitude, float32; 0: 1e-4 (D12) */
 	bool check_only;     /* rows without times */
+	bool together;       /* checked of before: all items race side by side (not on a GPU) */
 	uint64_t seed;
 };
 enum measure_stop { STOP_NONE, STOP_CONVERGED, STOP_BUDGET, STOP_RACE, STOP_THROTTLED, STOP_DISTURBED, STOP_COUNT };

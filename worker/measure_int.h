@@ -102,6 +102,10 @@ void **make_operands(struct arena *a, const struct spec *s);
 bool reference_run(struct arena *a, const struct graph *g, void *const *operands, void **outputs,
     struct err *e) MUST_CHECK;
 
+/* The body of ASK_PLANS: opens the plans and times them in turn.  False where the body makes no sense. */
+bool plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, struct bytes body,
+    struct say_timing said[MEASURE_MAX_PLANS]) MUST_CHECK;
+
 /* Kernels of one spec against each other.  rows[i].fail != ERR_NONE: left out.  The device has
  * room for their scratch. */
 struct race {
@@ -118,6 +122,11 @@ struct race {
 /* before(arg, i) is called before kernel i runs for the first time. */
 bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,
     struct err *e) MUST_CHECK;
+
+/* Kernels of several specs side by side: every one takes its turns until it has enough, and none leaves
+ * early.  args: one for each race.  What does not fit into memory at a time runs in heats, in order. */
+bool races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
+    struct measure_row **rows, struct err *e) MUST_CHECK;
 
 /* Gives up programs, sockets, writing, rights; false where the system cannot do that. */
 bool seccomp_enter(void);

@@ -7,7 +7,10 @@
  * that is clearly behind leaves the race: it cannot win, and its row says so.
  *
  * Operands and results go round a ring of copies larger than the second-level cache, because a
- * plan never finds its buffers warm. */
+ * plan never finds its buffers warm.
+ *
+ * Kernels of many specs can race side by side: then each turn begins with a way round the ring that is not
+ * timed, as the others have swept the caches since the last one. */
 #include "measure_int.h"
 
 #include <math.h>
@@ -16,10 +19,11 @@
 
 enum {
 	WARM_UPS = 3, MIN_PAIRS = 31, MIN_LONG = 21, FEW_LONG = 5, MAX_SAMPLES = 2000, MAX_LOOP = 256,
-	TURN = 8
+	TURN = 8, LONG_TURN = 4
 };
 static const int64_t short_ns = 1000000, pairs_ns = 20000000, sample_ns = 20000, default_budget_ns = 1000000000;
 static const size_t min_ring_bytes = (size_t)2 << 20, max_ring_bytes = (size_t)1 << 30;
+static const size_t max_heat_bytes = (size_t)3 << 29;
 
 struct runner {
 	const struct dev_kernel *kernel;
@@ -47,6 +51,8 @@ struct field { /* a race as it runs */
 	struct dev_launch *loop; /* MAX_LOOP launches in a row */
 	struct runner *runners;
 	int64_t ref_ns;          /* frozen */
+	bool is_mixed;           /* other specs take turns with this one */
+	size_t n_bytes;          /* of all buffers */
 };
 
 /* ---- buffers ---------------------------------------------------------------------------- */
@@ -78,8 +84,10 @@ make_shared(struct field *f, struct err *e)
 {
 	const struct graph *g = &f->r->spec->g;
 	const struct dev *d = f->r->dev;
-	void **values = make_operands(&f->arena, f->r->spec);
+	struct arena tmp = {0};
+	void **values = make_operands(&tmp, f->r->spec);
 	size_t round = 0;
+	bool ok = true;
 
 	fill_operands(f->r->spec, SET_NORMAL, f->r->seed, values);
 	f->n_bufs = g->n_inputs + g->n_outputs;
@@ -90,18 +98,20 @@ make_shared(struct field *f, struct err *e)
 	}
 	f->n_ring = ring_size(f, round);
 	f->shared = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * f->n_bufs);
-	for (uint32_t i = 0; i < f->n_ring * f->n_bufs; i++) {
+	for (uint32_t i = 0; ok && i < f->n_ring * f->n_bufs; i++) {
 		uint32_t b = i % f->n_bufs;
 
 		f->shared[i] = d->mem_new(d->self, f->shared_bytes[b]);
 		if (!f->shared[i])
-			return err_set(e, ERR_MEMORY, "no memory to time a kernel with %zu bytes of operands", round);
-		if (b < g->n_inputs)
+			ok = err_set(e, ERR_MEMORY, "no memory to time a kernel with %zu bytes of operands", round);
+		else if (b < g->n_inputs)
 			d->put(d->self, f->shared[i], values[b], f->shared_bytes[b]);
 		else
 			memset(f->shared[i], 0, f->shared_bytes[b]);
 	}
-	return true;
+	f->n_bytes += round * f->n_ring;
+	arena_fini(&tmp);
+	return ok;
 }
 
 static void
@@ -125,6 +135,7 @@ own_pack(struct field *f, struct runner *u, const struct pack *p, uint32_t copy)
 		return NULL;
 	u->own[u->n_own] = to;
 	u->own_bytes[u->n_own++] = n;
+	f->n_bytes += n;
 	pack_apply(p, t, f->shared[(size_t)copy * f->n_bufs + p->operand], to);
 	return to;
 }
@@ -216,10 +227,21 @@ has_enough(const struct field *f, const struct runner *u)
 }
 
 static void
+walk_ring(struct field *f, struct runner *u)
+{
+	for (uint32_t left = u->n_ring, n; left > 0; left -= n) {
+		n = MIN_OF(left, (uint32_t)MAX_LOOP);
+		(void)call(f, u, n, false);
+	}
+}
+
+static void
 take_turn(struct field *f, struct runner *u)
 {
-	uint32_t turns = u->is_long ? 1 : TURN;
+	uint32_t turns = !u->is_long ? TURN : f->is_mixed ? LONG_TURN : 1;
 
+	if (f->is_mixed)
+		walk_ring(f, u);
 	for (uint32_t i = 0; i < turns && !u->is_out; i++) {
 		if (u->is_long)
 			sample_long(f, u);
@@ -357,44 +379,97 @@ get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct m
 	return true;
 }
 
-static void
-run_turns(struct field *f, void (*before)(void *, uint32_t), void *arg)
+/* A turn for each kernel that is still in the race; false: there was none. */
+static bool
+turn_all(struct field *f, void (*before)(void *, uint32_t), void *arg)
 {
-	for (bool is_on = true; is_on;) {
-		is_on = false;
-		for (uint32_t i = 0; i < f->r->n; i++) {
-			if (f->runners[i].is_out)
-				continue;
-			before(arg, i);
-			take_turn(f, &f->runners[i]);
-			is_on = is_on || !f->runners[i].is_out;
-		}
-		drop_behind(f);
+	bool is_on = false;
+
+	for (uint32_t i = 0; i < f->r->n; i++) {
+		if (f->runners[i].is_out)
+			continue;
+		before(arg, i);
+		take_turn(f, &f->runners[i]);
+		is_on = is_on || !f->runners[i].is_out;
 	}
+	return is_on;
+}
+
+static bool
+field_open(struct field *f, const struct race *r, bool is_mixed, void (*before)(void *, uint32_t), void *arg,
+    struct measure_row *rows, struct err *e)
+{
+	struct race *mine = NEW(&f->arena, struct race);
+
+	*mine = *r;
+	mine->budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
+	f->r = mine;
+	f->is_mixed = is_mixed;
+	f->ref = class_of(f);
+	f->ref_ns = MAX_OF(r->calibration->ref_ns[f->ref], (int64_t)1);
+	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
+	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
+	return make_shared(f, e) && get_ready(f, before, arg, rows, e);
+}
+
+/* Writes rows where the race was run. */
+static void
+field_close(struct field *f, bool was_run, struct measure_row *rows)
+{
+	for (uint32_t i = 0; f->r && i < f->r->n; i++) {
+		if (was_run && rows[i].fail == ERR_NONE)
+			write_row(f, &f->runners[i], &rows[i]);
+		drop_ring(f, &f->runners[i]);
+	}
+	if (f->r)
+		drop_shared(f);
+	arena_fini(&f->arena);
 }
 
 bool
 race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,
     struct err *e)
 {
-	struct race mine = *r;
-	struct field f = {.r = &mine};
-	bool ok;
+	struct field f = {0};
+	bool ok = field_open(&f, r, false, before, arg, rows, e);
 
-	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
-	f.ref = class_of(&f);
-	f.ref_ns = MAX_OF(r->calibration->ref_ns[f.ref], (int64_t)1);
-	f.runners = NEW_ARRAY(&f.arena, struct runner, r->n);
-	f.loop = NEW_ARRAY(&f.arena, struct dev_launch, MAX_LOOP);
-	ok = make_shared(&f, e) && get_ready(&f, before, arg, rows, e);
-	if (ok)
-		run_turns(&f, before, arg);
-	for (uint32_t i = 0; i < r->n; i++) {
-		if (ok && rows[i].fail == ERR_NONE)
-			write_row(&f, &f.runners[i], &rows[i]);
-		drop_ring(&f, &f.runners[i]);
-	}
-	drop_shared(&f);
-	arena_fini(&f.arena);
+	while (ok && turn_all(&f, before, arg))
+		drop_behind(&f);
+	field_close(&f, ok, rows);
 	return ok;
+}
+
+/* As many of the n races as memory holds at a time, at least one; *n_run: how many. */
+static bool
+run_heat(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
+    struct measure_row **rows, uint32_t *n_run, struct err *e)
+{
+	struct arena tmp = {0};
+	struct field *f = NEW_ARRAY(&tmp, struct field, n);
+	size_t bytes = 0;
+	bool ok = true, is_on = true;
+
+	for (*n_run = 0; ok && *n_run < n && bytes < max_heat_bytes; ++*n_run) {
+		ok = field_open(&f[*n_run], &r[*n_run], true, before, args[*n_run], rows[*n_run], e);
+		bytes += f[*n_run].n_bytes;
+	}
+	while (ok && is_on) {
+		is_on = false;
+		for (uint32_t i = 0; i < *n_run; i++)
+			is_on = turn_all(&f[i], before, args[i]) || is_on;
+	}
+	for (uint32_t i = 0; i < *n_run; i++)
+		field_close(&f[i], ok, rows[i]);
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
+    struct measure_row **rows, struct err *e)
+{
+	for (uint32_t at = 0, n_run; at < n; at += n_run)
+		if (!run_heat(r + at, n - at, before, args + at, rows + at, &n_run, e))
+			return false;
+	return true;
 }

@@ -128,6 +128,45 @@ do_time(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 	return true;
 }
 
+/* Kernels of many specs: a row and the spec's digest for each that was timed, or failed by itself. */
+static bool
+do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *t, struct m_outcome *o,
+    struct err *e)
+{
+	struct m_task *tasks;
+	struct m_outcome *out;
+	struct msg m;
+	uint32_t n;
+
+	if (!need_request(w, a, session, t, MSG_race_ask, &m, e))
+		return false;
+	n = m.race_ask.n_kernels;
+	tasks = NEW_ARRAY(a, struct m_task, MAX_OF(n, 1u));
+	out = NEW_ARRAY(a, struct m_outcome, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < n; i++) {
+		tasks[i] = (struct m_task){.kind = TASK_MEASURE, .spec = m.race_ask.kernels[i].spec,
+		    .schedule = m.race_ask.kernels[i].schedule, .effort = 1, .threads = m.race_ask.threads,
+		    .precision = m.race_ask.precision, .payload_path = STR("")};
+		out[i] = outcome_of(&tasks[i]);
+	}
+	if (w->device->race)
+		w->device->race(w->device->self, a, tasks, n, m.race_ask.budget_ns, out);
+	else
+		w->device->measure(w->device->self, a, tasks, n, out);
+	o->rows = NEW_ARRAY(a, struct m_row, MAX_OF(n, 1u));
+	o->specs = NEW_ARRAY(a, struct m_digest, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < n; i++) {
+		/* another generator's schedule is no reason to time the others again and again */
+		if (out[i].fail && err_of_wire((int)out[i].fail) != ERR_INFEASIBLE)
+			return err_set(e, err_of_wire((int)out[i].fail), "%.*s", STR_ARG(out[i].cause));
+		for (uint32_t k = 0; k < out[i].n_rows && k < 1; k++) {
+			o->specs[o->n_specs++].hash = out[i].spec;
+			o->rows[o->n_rows++] = out[i].rows[k];
+		}
+	}
+	return true;
+}
+
 static void
 do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task *t)
 {
@@ -141,6 +180,9 @@ do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task 
 		break;
 	case TASK_TIME:
 		ok = do_time(w, a, session, t, &o, &e);
+		break;
+	case TASK_RACE:
+		ok = do_race(w, a, session, t, &o, &e);
 		break;
 	case TASK_CANARY:
 		ok = w->device->canary(w->device->self, &e);

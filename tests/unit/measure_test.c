@@ -168,6 +168,33 @@ times_are_ranked(void **state)
 	assert_int_equal(r[2].samples, 0);
 }
 
+/* Side by side: all get their samples, whoever is behind; a crash costs its kernel. */
+static void
+many_race_together(void **state)
+{
+	static const char *const symbols[] = {"good", "crash", "slow"};
+	struct bench *b = *state;
+	struct kernel_code code = {.n_passes = 1, .range = {N}};
+	struct measure_kernel k[COUNT_OF(symbols)];
+	struct measure_item item[COUNT_OF(symbols)];
+	struct measure_batch batch = {.module = b->module, .items = item, .n_items = COUNT_OF(symbols),
+	    .calibration = &b->calibration, .together = true, .budget_ns = 30000000, .seed = 3};
+	struct measure_row *rows;
+	struct err e = {0};
+
+	for (uint32_t i = 0; i < COUNT_OF(symbols); i++) {
+		k[i] = (struct measure_kernel){str_of(symbols[i]), str_of(symbols[i]), &code};
+		item[i] = (struct measure_item){.spec = &b->spec, .kernels = &k[i], .n_kernels = 1};
+	}
+	if (!measure_batch_run(b->child, &b->a, &batch, &rows, &e))
+		fail_msg("%s", e.msg);
+	expect(&rows[0], ERR_NONE, "");
+	expect(&rows[1], ERR_CRASH, "the kernel ended its process");
+	expect(&rows[2], ERR_NONE, "");
+	assert_true(rows[0].samples >= 31 && rows[2].samples >= 31);
+	assert_true(rows[2].stop == STOP_CONVERGED && rows[2].median_ns > 2 * rows[0].median_ns);
+}
+
 static void
 a_module_that_cannot_load_fails_every_row(void **state)
 {
@@ -259,6 +286,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(each_fault_costs_one_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(generated_code_starts_and_writes_nothing, setup, teardown),
 	    cmocka_unit_test_setup_teardown(times_are_ranked, setup, teardown),
+	    cmocka_unit_test_setup_teardown(many_race_together, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_module_that_cannot_load_fails_every_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(calibration_is_plausible, setup, teardown),
 	    cmocka_unit_test_setup_teardown(plans_are_timed_side_by_side, setup, teardown),

@@ -162,6 +162,81 @@ best_and_pool(void **state)
 }
 
 static void
+again(struct box *b, const char *spec, const struct meas_key *k, uint8_t session, uint64_t gen, struct m_row row)
+{
+	struct meas_origin from = {STR("w"), gen, 0, 9};
+	struct hash h = hash_bytes(spec, strlen(spec)), s = {{session}};
+	struct err e = {0};
+
+	if (!repeat_put(b->db, &h, k, &s, &row, &from, &e))
+		fail_msg("%s", e.msg);
+}
+
+static uint64_t
+counter(struct box *b, const char *name)
+{
+	struct m_count *counts;
+	uint32_t n;
+	struct err e = {0};
+
+	assert_true(db_commit(b->db, &e) && db_begin(b->db, &e));
+	assert_true(cache_stats(b->db, &b->a, &counts, &n, &e));
+	for (uint32_t i = 0; i < n; i++)
+		if (str_is(counts[i].name, name))
+			return counts[i].value;
+	return 0;
+}
+
+/* What was timed again costs the median of its repeats; what it was picked by stays beside it. */
+static void
+repeats(void **state)
+{
+	struct m_row crash = {.schedule = STR("s1"), .fail = 33, .cause = STR(""), .stop = STR("")};
+	struct m_row lost = {.schedule = STR("s1"), .fail = 37, .cause = STR(""), .stop = STR("")};
+	struct box b;
+	struct meas_key k;
+	struct m_cost c;
+	struct hash session = {{3}};
+	struct err e = {0};
+	uint64_t dropped;
+	uint32_t n;
+
+	(void)state;
+	box_open(&b);
+	k = put_env(&b, "cpu", "m=1");
+	put(&b, "A", &k, row_of("s1", 90, 10), 5);
+	put(&b, "A", &k, row_of("s2", 95, 10), 5);
+	again(&b, "A", &k, 1, 1, row_of("s1", 130, 10));
+	c = find(&b, "A", &k, 1);
+	/* s2 was slower in the race that both ran in: its old time is no reason to take it now */
+	assert_true(str_is(c.schedule, "s1") && c.median_ns == 130 && c.first_ns == 90 && c.repeats == 1);
+	again(&b, "A", &k, 2, 2, row_of("s1", 110, 10));
+	assert_int_equal(find(&b, "A", &k, 1).median_ns, 120);
+	again(&b, "A", &k, 3, 3, row_of("s1", 112, 10));
+	assert_int_equal(find(&b, "A", &k, 1).median_ns, 112);
+	/* the same result sent twice is one row; the same work done twice is one row and is counted */
+	again(&b, "A", &k, 3, 3, row_of("s1", 112, 10));
+	assert_int_equal(counter(&b, "pooled"), 0);
+	again(&b, "A", &k, 3, 4, row_of("s1", 500, 10));
+	assert_int_equal(counter(&b, "pooled"), 1);
+	assert_int_equal(counter(&b, "repeated"), 3);
+	/* a crash is a repeat without a time, the machine's fault is none, an unknown schedule neither */
+	again(&b, "A", &k, 4, 5, crash);
+	again(&b, "A", &k, 5, 6, lost);
+	again(&b, "A", &k, 6, 7, row_of("s9", 1, 10));
+	c = find(&b, "A", &k, 1);
+	assert_true(c.median_ns == 112 && c.repeats == 4 && c.fail == 0);
+	assert_true(repeat_session(b.db, &session, &n, &e) && n == 1);
+	/* a schedule that was found later and won its race is taken at what it won by */
+	put(&b, "A", &k, row_of("s3", 40, 10), 5);
+	c = find(&b, "A", &k, 1);
+	assert_true(str_is(c.schedule, "s3") && c.median_ns == 40 && c.repeats == 0);
+	assert_true(cache_gc(b.db, -clock_ns, false, &dropped, &e));
+	assert_true(repeat_session(b.db, &session, &n, &e) && n == 0);
+	box_close(&b);
+}
+
+static void
 failures(void **state)
 {
 	struct box b;
@@ -220,6 +295,8 @@ fill(struct box *b, bool forward)
 		(void)snprintf(spec, sizeof(spec), "spec%d", n % 13);
 		(void)snprintf(schedule, sizeof(schedule), "s%d", n / 13);
 		put(b, spec, n % 2 ? &k1 : &k2, row_of(schedule, 100 + n, 3), 7 + n);
+		if (n % 5 == 0)
+			again(b, spec, n % 2 ? &k1 : &k2, (uint8_t)n, (uint64_t)n, row_of(schedule, 90 + n, 3));
 	}
 }
 
@@ -480,7 +557,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(best_and_pool), cmocka_unit_test(failures), cmocka_unit_test(import_export),
+	    cmocka_unit_test(best_and_pool), cmocka_unit_test(repeats), cmocka_unit_test(failures), cmocka_unit_test(import_export),
 	    cmocka_unit_test(broken_imports), cmocka_unit_test(owners_and_versions), cmocka_unit_test(blobs),
 	    cmocka_unit_test(thread_groups),
 	};

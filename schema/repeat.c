@@ -1,0 +1,94 @@
+/* schema/repeat.c: schedules timed again.
+ *
+ * A schedule wins its place by its first measurement, so the winners' first measurements are too good
+ * on average: they were taken in good moments.  What is timed again, in one session with what it
+ * competes with, costs the median of its repeats; the first measurement, by which it was picked, does
+ * not take part.  All rows stay, so equal stores give equal costs. */
+#include "db_int.h"
+
+#include <math.h>
+
+static bool
+is_known_good(struct db *db, const struct hash *key, bool *out, struct err *e)
+{
+	struct q q = q_start(db, SQL_MEAS_FIND, "h", key);
+
+	*out = q_step(&q) && q_int(&q, 11) == 0;
+	return q_end(&q, e);
+}
+
+/* A row that is there already: the same result sent twice, or work that was done twice. */
+static bool
+is_there(struct db *db, const struct hash *key, const struct hash *session, const struct meas_origin *from,
+    bool *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct q q = q_start(db, SQL_REPEAT_FIND, "hh", key, session);
+
+	*out = q_step(&q);
+	if (*out && !(str_eq(q_text(&q, &tmp, 0), from->worker) && (uint64_t)q_int(&q, 1) == from->gen))
+		db->tally[TALLY_POOLED]++;
+	arena_fini(&tmp);
+	return q_end(&q, e);
+}
+
+bool
+repeat_put(struct db *db, const struct hash *spec, const struct meas_key *k, const struct hash *session,
+    const struct m_row *r, const struct meas_origin *from, struct err *e)
+{
+	struct hash key = meas_row_key(spec, k, r->schedule);
+	double ratio = isfinite(r->clock_ratio) ? r->clock_ratio : 0;
+	bool known, there;
+
+	if (r->fail && !fail_is_kept(r->fail))
+		return true;
+	if (!meas_row_is_sane(r, e) || !is_known_good(db, &key, &known, e))
+		return false;
+	if (!known)
+		return true; /* of another store: there is nothing that it repeats */
+	if (!is_there(db, &key, session, from, &there, e))
+		return false;
+	if (there)
+		return true;
+	db->tally[TALLY_REPEATED]++;
+	return q_run(db, e, SQL_REPEAT_PUT, "hhiiiiiidttii", &key, session, r->median_ns, r->p10_ns, r->p90_ns, r->min_ns,
+	    (int64_t)r->samples, (int64_t)r->fail, ratio, r->stop, from->worker, (int64_t)from->gen,
+	    from->wall_ns ? from->wall_ns : db_wall(db));
+}
+
+bool
+repeat_session(struct db *db, const struct hash *session, uint32_t *n, struct err *e)
+{
+	struct q q = q_start(db, SQL_REPEAT_SESSION, "h", session);
+
+	*n = q_step(&q) ? (uint32_t)q_int(&q, 0) : 0;
+	return q_end(&q, e);
+}
+
+/* The rows come sorted; failed ones behind the others. */
+bool
+repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e)
+{
+	struct arena tmp = {0};
+	struct q q = q_start(db, SQL_REPEAT_LIST, "h", key);
+	int64_t *ns = NULL, widest = 0;
+	uint64_t samples = 0;
+	uint32_t n = 0, cap = 0;
+
+	while (q_step(&q)) {
+		cost->repeats++;
+		if (q_int(&q, 3) != 0)
+			continue;
+		GROW(&tmp, ns, n, cap);
+		ns[n++] = q_int(&q, 0);
+		widest = MAX_OF(widest, q_int(&q, 1));
+		samples += (uint64_t)q_int(&q, 2);
+	}
+	if (n > 0) {
+		cost->median_ns = ns[(n - 1) / 2] + (ns[n / 2] - ns[(n - 1) / 2]) / 2;
+		cost->spread_ns = MAX_OF(widest, ns[n - 1] - ns[0]);
+		cost->samples = samples;
+	}
+	arena_fini(&tmp);
+	return q_end(&q, e);
+}

@@ -1,0 +1,147 @@
+/* worker/plan_times.c: whole plans timed side by side, in the measuring child: their runs take turns. */
+#include "gpu_child.h"
+
+#include "../schema/plan_file.h"
+
+#include <stdio.h>
+
+enum { PLAN_WARM_UPS = 2, MIN_PLAN_RUNS = 5, MAX_PLAN_RUNS = 1000 };
+
+struct yard { /* what the plans are for */
+	const struct dev *dev;
+	bool is_fake, is_gpu;
+};
+
+struct plan_run {
+	struct plan plan;
+	struct dev dev;
+	struct plan_exec *exec;
+	struct gpu_plan *gpu;
+	const void **in;
+	void **out;
+	int64_t *sample;
+	uint32_t n;
+	struct measure_timing t;
+};
+
+static void *
+io_buffer(struct arena *a, const struct plan_io *io, size_t *n_bytes)
+{
+	char *p;
+
+	if (!shape_bytes(&io->shape, io->type, n_bytes))
+		bug("a checked plan has an input that does not fit");
+	p = arena_alloc(a, *n_bytes + PLAN_ALIGN);
+	return p + (-(uintptr_t)p % PLAN_ALIGN);
+}
+
+static bool
+open_plan(const struct yard *c, struct arena *a, const char *path, uint64_t seed, struct plan_run *p, struct err *e)
+{
+	size_t n;
+
+	if (!plan_load(a, path, &p->plan, NULL, e))
+		return false;
+	if (c->is_fake)
+		return true;
+	p->sample = NEW_ARRAY(a, int64_t, MAX_PLAN_RUNS);
+	if (c->is_gpu)
+		return gpu_plan_open(c->dev, a, &p->plan, seed, &p->gpu, e) || err_in(e, "%s", path);
+	if (!dev_cpu_open(p->plan.n_threads, true, &p->dev, e) || !plan_exec_open(&p->dev, &p->plan, &p->exec, e))
+		return err_in(e, "%s", path);
+	p->in = NEW_ARRAY(a, const void *, p->plan.n_inputs);
+	p->out = NEW_ARRAY(a, void *, p->plan.n_outputs);
+	for (uint32_t i = 0; i < p->plan.n_inputs; i++) {
+		void *x = io_buffer(a, &p->plan.inputs[i], &n);
+
+		fill_plan_input(&p->plan.inputs[i], x, mix64(seed + i));
+		p->in[i] = x;
+	}
+	for (uint32_t i = 0; i < p->plan.n_outputs; i++)
+		p->out[i] = io_buffer(a, &p->plan.outputs[i], &n);
+	return true;
+}
+
+/* On one thread its own CPU time, as for long kernels: what else runs on the host is not the plan's. */
+static void
+run_plan(struct plan_run *p, bool counts)
+{
+	int64_t (*clock)(void) = p->plan.n_threads <= 1 ? thread_ns : now_ns;
+	int64_t from = clock();
+	struct err e = {0};
+
+	if (p->gpu && p->t.fail == ERR_NONE && !gpu_plan_time(p->gpu, &from, &e)) {
+		p->t.fail = e.code;
+		(void)snprintf(p->t.cause, sizeof(p->t.cause), "%s", e.msg);
+	} else if (p->gpu && counts && p->n < MAX_PLAN_RUNS)
+		p->sample[p->n++] = from;
+	if (!p->exec)
+		return;
+	plan_exec_run(p->exec, p->in, p->out, NULL);
+	if (counts && p->n < MAX_PLAN_RUNS)
+		p->sample[p->n++] = clock() - from;
+}
+
+static void
+sum_up(const struct yard *c, struct plan_run *p)
+{
+	if (c->is_fake && p->t.fail == ERR_NONE) {
+		p->t.median_ns = p->t.min_ns = p->plan.latency_ns;
+		p->t.samples = 1;
+	}
+	if (!p->n)
+		return;
+	p->t.median_ns = median_ns(p->sample, p->n);
+	p->t.min_ns = p->sample[0];
+	p->t.spread_ns = (p->sample[p->n * 3 / 4] - p->sample[p->n / 4]) / 2;
+	p->t.samples = p->n;
+}
+
+static void
+time_plans(struct plan_run *p, uint32_t n, int64_t budget_ns)
+{
+	int64_t until_ns = now_ns() + budget_ns;
+
+	for (int round = 0; round < PLAN_WARM_UPS; round++)
+		for (uint32_t i = 0; i < n; i++)
+			run_plan(&p[i], false);
+	for (int round = 0; round < MAX_PLAN_RUNS && (round < MIN_PLAN_RUNS || now_ns() < until_ns); round++)
+		for (uint32_t i = 0; i < n; i++)
+			run_plan(&p[i], true);
+}
+
+bool
+plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, struct bytes body,
+    struct say_timing said[MEASURE_MAX_PLANS])
+{
+	const struct yard c = {dev, is_fake, is_gpu};
+	struct body in = {body.p, body.p + body.n, false};
+	int64_t budget_ns = (int64_t)get_num(&in);
+	uint64_t seed = get_num(&in), n = get_num(&in);
+	struct plan_run *p;
+
+	if (in.bad || n > MEASURE_MAX_PLANS)
+		return false;
+	p = NEW_ARRAY(a, struct plan_run, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct bytes path = get_blob(&in);
+		struct err e = {0};
+
+		if (in.bad || !path.n || path.p[path.n - 1])
+			return false;
+		if (!open_plan(&c, a, (const char *)path.p, seed, &p[i], &e)) {
+			p[i].t.fail = e.code;
+			(void)snprintf(p[i].t.cause, sizeof(p[i].t.cause), "%s", e.msg);
+		}
+	}
+	time_plans(p, (uint32_t)n, budget_ns);
+	for (uint32_t i = 0; i < n; i++) {
+		sum_up(&c, &p[i]);
+		said[i] = (struct say_timing){i, p[i].t};
+		gpu_plan_close(p[i].gpu);
+		plan_exec_close(p[i].exec);
+		if (p[i].dev.close)
+			p[i].dev.close(p[i].dev.self);
+	}
+	return true;
+}
