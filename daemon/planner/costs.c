@@ -126,6 +126,8 @@ take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
 	c->effort = m->effort;
 	if (m->median_ns > 0) {
 		c->measured_ns = m->median_ns;
+		c->first_ns = m->first_ns > 0 ? m->first_ns : m->median_ns;
+		c->repeats = m->repeats;
 		c->spread_ns = m->spread_ns;
 		c->samples = m->samples;
 		c->schedule = (struct str){str_dup(t->arena, m->schedule), m->schedule.n};
@@ -161,6 +163,21 @@ take_costs(struct tune *t, const struct m_cost_have *m)
 	}
 }
 
+static void
+take_race(struct tune *t, const struct m_race_have *m)
+{
+	for (uint32_t i = 0; i < m->n_costs; i++) {
+		uint32_t s;
+
+		if (find_spec(t, &m->costs[i].spec, &s) && t->cost[s].state == LAZY_MEASURED) {
+			t->progress.remeasured += m->costs[i].repeats > t->cost[s].repeats;
+			take_cost(t, s, &m->costs[i]);
+		}
+	}
+	t->race_fail = m->fail ? err_of_wire((int)m->fail) : ERR_NONE;
+	t->is_racing = false;
+}
+
 /* Messages that may come at any time; false when `m` is none of them. */
 static bool
 take_aside(struct tune *t, const struct msg *m)
@@ -168,6 +185,9 @@ take_aside(struct tune *t, const struct msg *m)
 	switch ((int)m->type) {
 	case MSG_cost_have:
 		take_costs(t, &m->cost_have);
+		return true;
+	case MSG_race_have:
+		take_race(t, &m->race_have);
 		return true;
 	case MSG_worker_here:
 		if (t->has_worker && !m->worker_here.has_worker)
@@ -239,6 +259,12 @@ costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e)
 	}
 }
 
+static struct str
+precision_of(const struct tune *t)
+{
+	return t->start.options.strict ? STR("f32-strict") : STR("f32");
+}
+
 static struct m_spec_ask
 ask_for(const struct tune *t, uint32_t s, int64_t priority)
 {
@@ -264,7 +290,7 @@ costs_open(struct tune *t, struct err *e)
 		asks[i] = ask_for(t, i, 0);
 	}
 	ask.cost_ask = (struct m_cost_ask){
-	    .threads = t->start.options.threads, .precision = t->start.options.strict ? STR("f32-strict") : STR("f32"), .specs = asks, .n_specs = n};
+	    .threads = t->start.options.threads, .precision = precision_of(t), .specs = asks, .n_specs = n};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, &have, e))
 		return false;
 	take_costs(t, &have.cost_have);
@@ -288,7 +314,7 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 	}
 	t->n_waiting += n_asks;
 	ask.measure_ask = (struct m_measure_ask){
-	    .threads = t->start.options.threads, .precision = t->start.options.strict ? STR("f32-strict") : STR("f32"), .specs = asks, .n_specs = n_asks};
+	    .threads = t->start.options.threads, .precision = precision_of(t), .specs = asks, .n_specs = n_asks};
 	ok = n_asks == 0 || pipe_send(t->pipe, &ask, e);
 	arena_fini(&tmp);
 	return ok;
@@ -299,14 +325,52 @@ costs_drop(struct tune *t, struct err *e)
 {
 	struct msg drop = {.type = MSG_measure_drop};
 
-	if (t->n_waiting == 0)
+	if (t->n_waiting == 0 && !t->is_racing)
 		return true;
 	drop.measure_drop.all = true;
 	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
 		if (t->cost[i].state == LAZY_WAITING)
 			t->cost[i].state = LAZY_OPEN;
 	t->n_waiting = 0;
+	t->is_racing = false;
 	return pipe_send(t->pipe, &drop, e);
+}
+
+/* `turn` makes a session of the same kernels another one, once they have been timed again. */
+static bool
+ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, struct err *e)
+{
+	struct arena tmp = {0};
+	struct m_kernel *k = NEW_ARRAY(&tmp, struct m_kernel, MAX_OF(n, 1u));
+	struct msg ask = {.type = MSG_race_ask};
+	uint64_t turn = 0;
+	bool ok;
+
+	for (uint32_t i = 0; i < n; i++) {
+		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text, .schedule = t->cost[specs[i]].schedule,
+		    .symbol = STR("")};
+		turn += t->cost[specs[i]].repeats;
+	}
+	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads, .precision = precision_of(t), .kernels = k,
+	    .n_kernels = n, .budget_ns = budget_ns, .turn = turn};
+	ok = pipe_send(t->pipe, &ask, e);
+	t->is_racing = ok;
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+costs_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns, struct err *e)
+{
+	enum { WAIT_MS = 200 };
+
+	/* what is still out would be measured before it */
+	if (!costs_drop(t, e) || !ask_race(t, specs, n, budget_ns, e))
+		return false;
+	while (t->is_racing && !t->finish_asked && t->os->mono_ns(t->os->self) < until_ns)
+		if (!costs_take(t, WAIT_MS, e) || !progress_say(t, "timing again", false, e))
+			return false;
+	return costs_drop(t, e);
 }
 
 enum { SAY_EVERY_NS = 250000000 };

@@ -19,7 +19,7 @@ static const int64_t settle_ns = 5000000000;
 static bool
 must_stop(const struct tune *t)
 {
-	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->deadline_ns;
+	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->until_ns;
 }
 
 static bool
@@ -45,7 +45,7 @@ limit_solver(struct tune *t, bool is_last)
 	blp_state_limit(t->solver, &l);
 }
 
-static int64_t *
+int64_t *
 kernel_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec))
 {
 	int64_t *out = NEW_ARRAY(a, int64_t, t->program.n_kernels);
@@ -67,27 +67,12 @@ expected(const struct tune *t, uint32_t s)
 	return cost_expected(t, &t->cost[s]);
 }
 
-static int64_t
-measured_only(const struct tune *t, uint32_t s)
+int64_t
+cost_measured(const struct tune *t, uint32_t s)
 {
 	const struct spec_cost *c = &t->cost[s];
 
 	return c->state != LAZY_FAILED && c->measured_ns > 0 ? c->measured_ns : BLP_NEVER;
-}
-
-/* A stand-in for unmeasured kernels where no plan of measured ones exists: bounds are optimistic
- * by about this factor, and the more so the more operators a kernel joins. */
-enum { GUESS_FACTOR = 3 };
-static const double guess_lean = 0.15;
-
-static int64_t
-guessed(const struct tune *t, uint32_t s)
-{
-	const struct spec_cost *c = &t->cost[s];
-
-	if (c->state == LAZY_FAILED)
-		return BLP_NEVER;
-	return c->measured_ns > 0 ? c->measured_ns : c->bound_ns * GUESS_FACTOR;
 }
 
 /* Solves for the aim's costs and keeps the result as the job's choice. */
@@ -181,7 +166,7 @@ static void
 note_measured_plan(struct tune *t)
 {
 	struct arena tmp = {0};
-	int64_t *cost = kernel_costs(t, &tmp, measured_only);
+	int64_t *cost = kernel_costs(t, &tmp, cost_measured);
 	struct blp_result r;
 	struct err none = {0};
 
@@ -292,6 +277,10 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	return ok && progress_say(t, aim == AIM_EXPECT ? "measuring" : "proving", true, e);
 }
 
+/* What is expected of an unmeasured kernel is expected hopefully, and the more so the more operators it joins:
+ * no plan is to rest on that. */
+static const double doubt = 0.15;
+
 /* A plan of measured kernels is worth more than a guess, however promising; only where there is
  * none do unmeasured kernels take part, at a guess. */
 static bool
@@ -304,7 +293,7 @@ settled_plan(struct tune *t, struct blp_result *out, struct err *e)
 	if (t->n_measured_plan)
 		*out = (struct blp_result){.chosen = t->measured_plan, .n_chosen = t->n_measured_plan};
 	else
-		ok = blp_plan_again(t->arena, t->solver, leaning_costs(t, &tmp, guessed, guess_lean),
+		ok = blp_plan_again(t->arena, t->solver, leaning_costs(t, &tmp, expected, doubt),
 		    t->choice.chosen, t->choice.n_chosen, out, e);
 	arena_fini(&tmp);
 	return ok;
@@ -400,6 +389,41 @@ search_measuring(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	return false;
 }
 
+/* Until the search has ended, by its aim or by time. */
+static bool
+search_to_end(struct tune *t, bool *done, struct err *e)
+{
+	if (!search_measuring(t, AIM_EXPECT, done, e))
+		return false;
+	return !*done || !t->start.options.prove || search_measuring(t, AIM_PROVE, done, e);
+}
+
+/* What the choice rests on is timed again; with the new costs the search goes on. */
+static bool
+search_and_recheck(struct tune *t, bool *done, struct err *e)
+{
+	for (int round = 0;; round++) {
+		bool changed = false;
+
+		if (!search_to_end(t, done, e))
+			return false;
+		if (round < RECHECK_ROUNDS && !recheck(t, &changed, e))
+			return false;
+		if (!changed)
+			return true;
+	}
+}
+
+/* A tenth of the budget is for timing again what the choice rests on. */
+static void
+share_time(struct tune *t, bool may_measure)
+{
+	t->recheck_left_ns = t->start.options.budget_ns / 10;
+	t->until_ns = t->deadline_ns - t->recheck_left_ns;
+	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
+	t->solve_until_ns = may_measure ? t->until_ns : 0;
+}
+
 bool
 tune_search(struct tune *t, struct err *e)
 {
@@ -409,16 +433,13 @@ tune_search(struct tune *t, struct err *e)
 	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
 	t->measured_plan = NEW_ARRAY(t->arena, uint32_t, t->program.n_kernels);
-	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
-	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
+	share_time(t, may_measure);
 	limit_solver(t, !may_measure);
 	if (!may_measure)
 		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
 	if (!solve(t, AIM_PROVE, e))
 		return false;
-	if (!search_measuring(t, AIM_EXPECT, &done, e))
-		return false;
-	if (done && o->prove && !search_measuring(t, AIM_PROVE, &done, e))
+	if (!search_and_recheck(t, &done, e))
 		return false;
 	if (!done || !o->prove) {
 		bool is_optimum;

@@ -3,6 +3,7 @@
  *   front      ONNX bytes -> graph, candidates, specs            (front.c, pure)
  *   costs      what is known of each spec: bound, time, failure  (costs.c, talks to korchd)
  *   search     solve, measure what the solution picks, repeat    (search.c)
+ *   recheck    what the choice rests on is timed again           (recheck.c)
  *   finish     build the chosen kernels, make and save the plan  (finish.c) */
 #ifndef KORCH_TUNE_H
 #define KORCH_TUNE_H
@@ -25,6 +26,8 @@ struct spec_cost {
 	int64_t bound_ns;
 	int64_t measured_ns, spread_ns;
 	double features[PREDICT_FEATURES];
+	int64_t first_ns;        /* what the schedule was picked by; measured_ns is of its repeats, if any */
+	uint64_t repeats;        /* sessions in which it was timed again */
 	uint64_t samples, effort;
 	struct str schedule;     /* of the measured time */
 	enum err_code fail;      /* ERR_NONE, or why no kernel of it works */
@@ -39,6 +42,10 @@ struct tune {
 	const struct os *os;
 	struct m_plan_start start;
 	int64_t began_ns, deadline_ns;
+	int64_t until_ns;        /* of the search alone: the rest is for timing again */
+	int64_t recheck_left_ns;
+	bool is_racing;          /* a race is out */
+	enum err_code race_fail; /* of the last one */
 	bool has_worker;
 	int64_t alone_since_ns;  /* when the last fitting worker went; meaningful without one */
 	bool finish_asked;
@@ -92,6 +99,13 @@ bool cost_is_known(const struct spec_cost *c);
 void costs_show_known(struct tune *t);
 /* Learns from what is measured now. */
 void costs_learn(struct tune *t);
+/* Measured, or BLP_NEVER. */
+int64_t cost_measured(const struct tune *t, uint32_t s);
+/* One number per kernel, by what each spec costs. */
+int64_t *kernel_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec));
+/* Asks for all of them to be timed again side by side, and waits for the end of it, or until_ns. */
+bool costs_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns,
+    struct err *e) MUST_CHECK;
 /* Names spec `s` by the ONNX nodes of its first candidate, for messages. */
 const char *spec_words(struct tune *t, uint32_t s);
 /* Tells the daemon how far the job is: at once with `now`, else a few times a second. */
@@ -108,6 +122,11 @@ bool what_if_asked(const struct tune *t);
 /* After a search of the cache alone: changes the choice as the options ask, with its price in the
  * progress.  ERR_USAGE: names, contradictions; ERR_OFFLINE: what it needs was never measured. */
 bool what_if_run(struct tune *t, struct err *e) MUST_CHECK;
+/* ---- recheck.c */
+enum { RECHECK_ROUNDS = 3 };
+/* One session of what the plan rests on.  *changed: costs may be others now; false: there is nothing
+ * (more) to time again. */
+bool recheck(struct tune *t, bool *changed, struct err *e) MUST_CHECK;
 
 /* ---- finish.c */
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
