@@ -64,14 +64,27 @@ tensor_bytes(const struct tensor *t)
 	return n;
 }
 
+/* Weights are as large as trained ones, so that sums stay near one: what rounding does to them is not
+ * magnified by the layers behind. */
+static double
+scale_of(const struct tensor *t)
+{
+	int64_t n = shape_count(&t->shape), last = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
+
+	return t->role == ROLE_WEIGHT && t->shape.rank >= 2 && n / MAX_OF(last, (int64_t)1) >= 4
+		? 1 / sqrt((double)n / (double)last)
+		: 1;
+}
+
 static void
 fill(struct rng *r, const struct tensor *t, void *p)
 {
 	int64_t n = shape_count(&t->shape);
+	double scale = scale_of(t);
 
 	for (int64_t i = 0; i < n; i++)
 		if (t->type == DT_f32)
-			((float *)p)[i] = (float)rng_normal(r);
+			((float *)p)[i] = (float)(scale * rng_normal(r));
 		else if (t->type == DT_f64)
 			((double *)p)[i] = rng_normal(r);
 		else
