@@ -90,15 +90,9 @@ same_packs(const struct kernel_code *a, const struct kernel_code *b)
 {
 	if (a->n_packs != b->n_packs)
 		return false;
-	for (uint32_t i = 0; i < a->n_packs; i++) {
-		const struct pack *x = &a->packs[i], *y = &b->packs[i];
-		size_t n = (size_t)MAX_OF(x->rank, 0) * sizeof(x->dim[0]);
-
-		if (x->operand != y->operand || x->rank != y->rank || x->base != y->base || x->n_columns != y->n_columns ||
-		    memcmp(x->dim, y->dim, n) != 0 || memcmp(x->coef, y->coef, n) != 0 ||
-		    memcmp(x->column, y->column, n) != 0)
+	for (uint32_t i = 0; i < a->n_packs; i++)
+		if (a->packs[i].operand != b->packs[i].operand || !pack_same_form(&a->packs[i], &b->packs[i]))
 			return false;
-	}
 	return true;
 }
 

@@ -193,6 +193,24 @@ unpack_kernel(struct arena *a, struct body *in, struct measure_kernel *k, bool *
 		in->bad = true;
 }
 
+/* Are weights to be packed in forms that fit them? */
+static bool
+packs_fit(const struct measure_item *it, struct err *e)
+{
+	const struct graph *g = &it->spec->g;
+
+	for (uint32_t k = 0; k < it->n_kernels; k++)
+		for (uint32_t i = 0; i < it->kernels[k].code->n_packs; i++) {
+			const struct pack *p = &it->kernels[k].code->packs[i];
+
+			if (p->operand >= g->n_inputs)
+				return err_set(e, ERR_PROTO, "a batch that packs operand %u of %u", p->operand, g->n_inputs);
+			if (!pack_check(p, shape_count(&graph_tensor(g, g->inputs[p->operand])->shape), e))
+				return false;
+		}
+	return true;
+}
+
 static bool
 unpack_item(struct arena *a, struct body *in, struct measure_item *it, bool **skip, struct err *e)
 {
@@ -210,7 +228,7 @@ unpack_item(struct arena *a, struct body *in, struct measure_item *it, bool **sk
 		unpack_kernel(a, in, &kernels[k], &(*skip)[k]);
 	it->kernels = kernels;
 	it->spec = s;
-	return spec_read(a, text, s, e);
+	return spec_read(a, text, s, e) && (in->bad || packs_fit(it, e));
 }
 
 bool

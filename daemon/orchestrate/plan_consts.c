@@ -6,23 +6,10 @@
 #include <string.h>
 
 static bool
-same_form(const struct pack *a, const struct pack *b)
-{
-	if (!a || !b)
-		return a == b;
-	if (a->rank != b->rank || a->base != b->base || a->n_columns != b->n_columns)
-		return false;
-	for (int i = 0; i < a->rank; i++)
-		if (a->dim[i] != b->dim[i] || a->coef[i] != b->coef[i] || a->column[i] != b->column[i])
-			return false;
-	return true;
-}
-
-static bool
 same_stretch(const struct stretch *a, const struct stretch *b)
 {
 	if (a->hash != b->hash || a->n_data != b->n_data || a->tensor->type != b->tensor->type ||
-	    !same_form(a->pack, b->pack))
+	    !pack_same_form(a->pack, b->pack))
 		return false;
 	return a->data == b->data || a->n_data == 0 || memcmp(a->data, b->data, a->n_data) == 0;
 }

@@ -8,12 +8,15 @@ enum { KERNEL_MAX_PASSES = 16 };
 
 /* How a constant operand is stored for the kernel: element d of the destination (row-major in
  * `dim`) is element base + sum coef[i] * d[i] of the dense operand, or zero where
- * sum column[i] * d[i] >= n_columns.  A plan maker applies it once (pack_apply). */
+ * sum column[i] * d[i] >= n_columns; through `map`, where it has any, sums of several elements.  A plan
+ * maker applies it once (pack_apply). */
 struct pack {
 	uint32_t operand;        /* of the spec */
 	int rank;                /* of the destination */
 	int64_t dim[MAX_RANK], coef[MAX_RANK], column[MAX_RANK];
 	int64_t base, n_columns;
+	int n_maps;
+	struct pack_map map[PACK_MAPS];
 };
 
 /* How a pass is started on a GPU. */
@@ -55,6 +58,9 @@ struct str emit_c_prelude(struct arena *a, const struct target *t);
 /* The compiler's arguments that belong to the generated text (facts/cpu.md section 2). */
 const char *const *emit_c_flags(const struct target *t);
 /* Packs `data` (the operand, dense) into memory of pack_bytes(). */
+bool pack_same_form(const struct pack *a, const struct pack *b); /* NULL: dense */
+/* Does it read elements of a tensor of `count` elements only, and is its size a size?  ERR_PROTO. */
+bool pack_check(const struct pack *p, int64_t count, struct err *e) MUST_CHECK;
 size_t pack_bytes(const struct pack *p, enum dtype t);
 void pack_apply(const struct pack *p, const struct tensor *operand, const void *data, void *out);
 

@@ -118,8 +118,10 @@ gen_note_stage(struct array_use *u, const struct stage *s)
 	u->written[s->tensor] = true;
 	if (s->tensor2 != UINT32_MAX)
 		u->written[s->tensor2] = true;
-	if (s->anchor && s->anchor->k_chunk)
+	if (s->anchor && (s->anchor->k_chunk || s->anchor->wino))
 		u->written[s->anchor->sums] = true;
+	if (s->anchor && s->anchor->wino)
+		u->written[s->anchor->v] = true;
 	for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
 		gen_note_stage(u, &u->g->p->stages[s->anchor->epilogue[k].stage]);
 }
@@ -301,7 +303,8 @@ packs(struct arena *a, const struct tile_prog *p, struct kernel_code *out)
 		struct pack *to = &out->packs[out->n_packs++];
 
 		*to = (struct pack){.operand = p->tensors[t].index, .rank = from->rank, .base = from->base,
-		    .n_columns = from->n_columns};
+		    .n_columns = from->n_columns, .n_maps = from->n_maps};
+		memcpy(to->map, from->map, sizeof to->map);
 		memcpy(to->dim, from->dim, sizeof to->dim);
 		memcpy(to->coef, from->coef, sizeof to->coef);
 		memcpy(to->column, from->column, sizeof to->column);

@@ -23,6 +23,8 @@ micro_of(struct gen *g, uint32_t stage)
 	    .row_step = n->a_row,
 	    .a_vector = n->a_vector};
 
+	if (n->wino)
+		m.b_ahead = n->n_k_total * n->nv * n->lanes;
 	m.adds = n->k_chunk > 0;
 	for (uint32_t i = m.adds ? n->n_k - n->k_inner - 1 : 0; i < n->n_k; i++) {
 		int64_t trip = n->k[i].extent, step = n->k[i].a_step;
@@ -78,7 +80,10 @@ linear_tiles(struct gen *g)
 			continue;
 		}
 		struct micro m = micro_of(g, i);
-		uint32_t set = tile_heights(g, n);
+		uint32_t set = n->wino ? wino_heights(g, n) : tile_heights(g, n);
+
+		if (n->wino)
+			wino_transforms(g, i);
 
 		for (int h = 1; h <= n->mr; h++)
 			if (set >> (h - 1) & 1)
@@ -194,15 +199,13 @@ put_columns(struct tiling *t, int64_t columns)
 }
 
 void
-put_epilogue(struct tiling *t)
+put_row(struct tiling *t)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
 	uint32_t mark = gen_mark(g);
 	int64_t tail = n->n_columns % t->nr;
 
-	gen_open(g, "for (k_i64 r = 0; r < h; r++)");
-	gen_line(g, "const k_i64 m = m0 + r;");
 	gen_bind(g, n->m, "m");
 	gen_bind(g, n->tile_row, t->row);
 	g->scratch[0] = "t";
@@ -225,7 +228,15 @@ put_epilogue(struct tiling *t)
 	gen_forget(g, mark);
 	gen_bind(g, n->m, NULL);
 	gen_bind(g, n->tile_row, NULL);
-	gen_close(g);
+}
+
+void
+put_epilogue(struct tiling *t)
+{
+	gen_open(t->g, "for (k_i64 r = 0; r < h; r++)");
+	gen_line(t->g, "const k_i64 m = m0 + r;");
+	put_row(t);
+	gen_close(t->g);
 }
 
 static void
@@ -334,12 +345,15 @@ linear_stage(struct gen *g, const struct stage *s)
 	gen_open(g, "/* %lld rows x %lld columns, %lld products each, tiles of %d x %lld */",
 	    (long long)t.n->n_m, (long long)t.n->n_columns, (long long)t.n->n_k_total, t.n->mr,
 	    (long long)t.nr);
-	put_counts(&t);
+	if (!t.n->wino)
+		put_counts(&t);
 	open_batch(&t, t.n->n_batch - (t.n->is_window && t.n->field > 1));
 	/* Many rows pass by one panel of b while it is near; where a has columns of its own there is
 	 * nothing to keep, and memory is walked in its order. */
 	if (t.n->is_window) {
 		window_loops(&t);
+	} else if (t.n->wino) {
+		wino_loops(&t);
 	} else if (t.n->a_vector) {
 		open_rows(&t);
 		open_panels(&t);

@@ -21,6 +21,7 @@ struct micro {
 	bool a_vector;                 /* a has columns too: vectors of a, not one element repeated */
 	bool unroll;                   /* the innermost K loop is written out */
 	bool adds;                     /* t holds the sums so far */
+	int64_t b_ahead;               /* elements that b is fetched ahead into the second cache; 0: not */
 	bool prefetch;                 /* rows of the tile below are fetched ahead; needs row_step */
 };
 /* static inline void SYMBOL_hH(const float *a | const float *const *row, const float *b, float *t
@@ -48,9 +49,15 @@ void open_rows(struct tiling *t);
 void open_panels(struct tiling *t);
 const char *batch_end(struct gen *g, const struct anchor_axis *b);
 void put_epilogue(struct tiling *t);
+/* The same of one row: m and t->row are its numbers in the text. */
+void put_row(struct tiling *t);
 /* linear_window.c: tiles and loops of anchors that are windows. */
 void window_tiles(struct gen *g, uint32_t stage);
 void window_loops(struct tiling *t);
+/* linear_wino.c: maps and loops of anchors in Winograd's form; heights of their register tiles. */
+void wino_transforms(struct gen *g, uint32_t stage);
+uint32_t wino_heights(struct gen *g, const struct anchor *n);
+void wino_loops(struct tiling *t);
 /* The register tiles of all anchors of the program: static functions, before the passes. */
 void linear_tiles(struct gen *g);
 /* A linear stage with an anchor, at its place in a step. */

@@ -48,6 +48,8 @@ emit_step(
 	for (int v = 0; v < m->nv; v++)
 		sb_addf(sb, "%skvec b%d = *(const kvec *)(b + %lld);\n", tabs, v,
 		    (long long)(turn * m->nv + v) * m->lanes);
+	for (int v = 0; v < m->nv && m->b_ahead; v += MAX_OF(1, 16 / m->lanes))
+		sb_addf(sb, "%s__builtin_prefetch(b + %lld, 0, 2);\n", tabs, (long long)m->b_ahead + v * m->lanes);
 	if (!m->a_vector)
 		sb_addf(sb, "%skvec x;\n", tabs);
 	for (int r = 0; r < rows; r++) {

@@ -68,6 +68,7 @@ struct packing {
 	uint32_t n_axis, n_batch;
 	axis_id panel, lane;
 	int64_t n_panels, count;
+	const struct winograd *wino; /* K begins with the positions of a tile */
 };
 
 /* The axes that the second factor has, but for the column: batch first. */
@@ -207,6 +208,8 @@ pack_ahead(struct tile_prog *p, const struct packing *k, ix_id column)
 		if (!ix_coef(x, at, id[i], &pack.coef[i]) || !ix_coef(x, column, id[i], &pack.column[i]))
 			return false;
 	pack.base = ix_get(x, at)->kind == IX_LIN ? ix_get(x, at)->c : 0;
+	if (k->wino)
+		winograd_maps(k->wino, &pack, 1);
 	p->tensors[t].pack = arena_dup(p->arena, &pack, sizeof pack);
 	p->tensors[t].count = k->count;
 	k->s->b = ex_read(x, DT_f32, t, packed_at(p, k));
@@ -269,20 +272,12 @@ can_tile(const struct tile_prog *p, const struct stage *s)
 	return s->acc == DT_f32 && ex_get(p->tx, s->a)->type == DT_f32 && ex_get(p->tx, s->b)->type == DT_f32;
 }
 
-/* Makes the stage read a packed second factor, or leaves it as it is. */
+/* Extents of what is packed, and its axes. */
 static void
-pack(struct tile_prog *p, struct packing *k)
+lay_out(struct tile_prog *p, struct packing *k)
 {
-	struct stage *s = k->s;
 	struct tx *x = p->tx;
-	ix_id column;
 
-	if (!can_tile(p, s) || !orient(p, s, &k->column) || !packing_axes(p, k))
-		return;
-	k->n_columns = s->axis[s->n_par - 1].extent;
-	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(x, s->a, k->column)) *
-		(p->target->simd_bytes / 4);
-	k->n_panels = (k->n_columns + k->nr - 1) / k->nr;
 	k->count = k->n_panels * k->nr;
 	for (uint32_t i = 0; i < k->n_axis; i++) {
 		k->mine[i] = tx_axis(x, AXIS_PAR, 0, k->axis[i].extent - 1, IX_NONE);
@@ -290,14 +285,65 @@ pack(struct tile_prog *p, struct packing *k)
 	}
 	k->panel = tx_axis(x, AXIS_PAR, 0, k->n_panels - 1, IX_NONE);
 	k->lane = tx_axis(x, AXIS_PAR, 0, k->nr - 1, IX_NONE);
+}
+
+/* The factor in Winograd's form: the window's axes come first and count positions. */
+static bool
+pack_winograd(struct tile_prog *p, const struct packing *direct)
+{
+	struct packing k = *direct;
+	ix_id column;
+
+	k.wino = winograd_form(sched_get(p->sched, KNOB_wino, 0));
+	if (!k.wino || !winograd_finds(p, k.s))
+		return false;
+	for (uint32_t i = 0, to = 2; i < direct->n_axis; i++) {
+		const struct stage_axis *a = &direct->axis[i];
+		int at = a->id == k.s->slide[0] ? 0 : a->id == k.s->slide[1] ? 1 : (int)to++;
+
+		k.axis[at] = *a;
+		if (at < 2)
+			k.axis[at].extent = k.wino->p;
+	}
+	lay_out(p, &k);
+	(void)packing_body(p, &k, &column);
+	if (!pack_ahead(p, &k, column))
+		return false;
+	k.s->wino = k.wino;
+	return true;
+}
+
+static bool
+pack_direct(struct tile_prog *p, struct packing *k)
+{
+	ix_id column;
+
+	lay_out(p, k);
 	ex_id body = packing_body(p, k, &column);
 
-	if (!pack_ahead(p, k, column)) {
-		if (!worth_packing(p, s))
-			return;
-		pack_stage(p, k, body);
-	}
-	s->body = ex_map(x, PRIM_mul, DT_f32, 2, (ex_id[]){s->a, s->b});
+	if (pack_ahead(p, k, column))
+		return true;
+	if (!worth_packing(p, k->s))
+		return false;
+	pack_stage(p, k, body);
+	return true;
+}
+
+/* Makes the stage read a packed second factor, or leaves it as it is. */
+static void
+pack(struct tile_prog *p, struct packing *k)
+{
+	struct stage *s = k->s;
+
+	if (!can_tile(p, s) || !orient(p, s, &k->column) || !packing_axes(p, k))
+		return;
+	k->n_columns = s->axis[s->n_par - 1].extent;
+	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(p->tx, s->a, k->column)) *
+		(p->target->simd_bytes / 4);
+	k->n_panels = (k->n_columns + k->nr - 1) / k->nr;
+	if (!pack_winograd(p, k) && !pack_direct(p, k))
+		return;
+	s->body = ex_map(p->tx, PRIM_mul, DT_f32, 2, (ex_id[]){s->a, s->b});
 	s->packed = true;
 }
 

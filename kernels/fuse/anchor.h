@@ -15,6 +15,17 @@ struct tile_pack {
 	int rank;
 	int64_t dim[PACK_RANK], coef[PACK_RANK], column[PACK_RANK];
 	int64_t base, n_columns;
+	int n_maps;
+	struct pack_map map[PACK_MAPS]; /* of dimensions whose coef is 0 */
+};
+
+/* F(m x m, 3 x 3): m x m results of a convolution from p x p elements, p = m + 2, by p * p products a
+ * channel instead of 9 * m * m:  at [ (g w g') * (bt d bt') ] at'.  The maps are small, and most of
+ * their entries are zeros and ones.  Source: Lavin and Gray, arXiv 1509.09308. */
+enum { WINO_M = 4, WINO_P = 6, WINO_TAPS = 3 };
+struct winograd {
+	int m, p;
+	double g[WINO_P][WINO_TAPS], bt[WINO_P][WINO_P], at[WINO_M][WINO_P];
 };
 
 struct anchor_axis {
@@ -71,6 +82,14 @@ struct anchor {
 	int64_t k_chunk;
 	uint32_t k_inner;
 	uint32_t sums; /* tensor of the sums between blocks: rows x columns of a panel */
+	/* Winograd: rows are the last two axes, in tiles of wino->m each way.  A block of tiles has its
+	 * factor in the positions' domain in v, [position][tile][K], and its sums, for
+	 * `wide` panels of columns, in `sums`, [position][panel][tile][column]. */
+	const struct winograd *wino; /* NULL: directly */
+	int64_t tiles, wide;         /* of a block, at most */
+	int64_t a_y, a_x;            /* elements of the panel between neighbours along the two rows */
+	uint32_t v;
+	int64_t v_pitch, sums_pitch; /* elements between positions */
 	bool keeps_result; /* somebody else reads the result, so it is stored too */
 	struct anchor_epilogue epilogue[ANCHOR_EPILOGUES];
 	uint32_t n_epilogue;
@@ -83,6 +102,10 @@ void anchors_pack(struct tile_prog *p);
 void anchors_outer(struct tile_prog *p);
 /* Elements of the last outer axis that a step of this pass should take; 0: no linear stage here. */
 int64_t anchor_block(const struct tile_prog *p, const struct tile_pass *t);
+/* winograd.c: the form with tiles of m x m; NULL: there is none. */
+const struct winograd *winograd_form(int64_t m);
+/* ERR_INFEASIBLE: a stage's weights are packed for that form, and its step cannot have it. */
+bool winograd_holds(const struct tile_prog *p, struct err *e) MUST_CHECK;
 /* A pass is bound: finds the micro-kernel for its linear stages; may put the stage of a panel
  * before one and take the readers behind it into its tile. */
 void anchors_bind(struct tile_prog *p, uint32_t pass);

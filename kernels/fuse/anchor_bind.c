@@ -181,6 +181,14 @@ pair(struct binding *b, struct panel *pn, const struct anchor_axis *r, const str
 		return false;
 	if (r->limit != IX_NONE)
 		limit = ix_addc(x, ix_mulc(x, r->limit, f.s), (q->extent - 1) * f.d + 1 - f.s);
+	ix_id end = limit == IX_NONE ? ix_const(x, extent) : limit;
+
+	if (winograd_slides(b->s, q->id)) { /* whole tiles, the last of which may stick out */
+		int64_t m = b->s->wino->m;
+
+		extent = (r->extent + m - 1) / m * m + q->extent - 1;
+		limit = IX_NONE;
+	}
 	axis_id u = tx_axis(x, AXIS_PAR, 0, extent - 1, limit);
 	binding_clear(b);
 	b->to[r->id] = f.d == 1 ? ix_const(x, 0) : ix_axis(x, u);
@@ -194,7 +202,7 @@ pair(struct binding *b, struct panel *pn, const struct anchor_axis *r, const str
 	struct tx_subst out = binding_subst(b);
 	if (ex_subst(x, &out, body) != pn->body)
 		return false;
-	pn->body = body;
+	pn->body = winograd_slides(b->s, q->id) ? winograd_crop(x, body, u, end) : body;
 	pn->from[pn->n] = sum;
 	pn->dim[pn->n++] = (struct anchor_axis){.id = u, .extent = extent, .limit = limit};
 	return true;
@@ -336,7 +344,9 @@ make_rows(struct binding *b)
 	n->m = tx_axis(x, AXIS_PAR, 0, n->n_m - 1, limit);
 	n->m_limit = limit;
 	n->any_rows = b->s->level > 0;
-	n->tile_row = tx_axis(x, AXIS_PAR, 0, (int64_t)n->mr * MAX_OF(n->field, 1) - 1, IX_NONE);
+	int64_t tile = n->wino ? (int64_t)n->wino->m * n->wino->m : (int64_t)n->mr * MAX_OF(n->field, 1);
+
+	n->tile_row = tx_axis(x, AXIS_PAR, 0, tile - 1, IX_NONE);
 }
 
 void
@@ -431,7 +441,7 @@ begin(struct binding *b)
 	n->lanes = p->target->simd_bytes / 4;
 	n->n_columns = last->extent;
 	n->a_vector = ex_has(p->tx, s->a, last->id);
-	if (!sort_axes(b) || !bind_b(b, last->id))
+	if (!sort_axes(b) || !(s->wino ? winograd_bind_b(b) : bind_b(b, last->id)))
 		return false;
 	n->mr = (int)sched_get(p->sched, KNOB_mr, anchor_rows(p, n->nv, n->a_vector));
 	return true;
@@ -451,7 +461,7 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 
 	bool window = !sched_get(p->sched, KNOB_panel, 0) && binding_window(&b, column);
 
-	if (!window && (!is_direct(&b, column) || sched_get(p->sched, KNOB_panel, strides_far(&b)))) {
+	if (!window && (b.n->wino || !is_direct(&b, column) || sched_get(p->sched, KNOB_panel, strides_far(&b)))) {
 		if (!make_panel(&b, pass, step))
 			return 0;
 		before = 1;
@@ -459,6 +469,8 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 	}
 	make_rows(&b);
 	bind_a(&b, column);
+	if (b.n->wino && !winograd_bind(&b))
+		return before;
 	binding_guards(&b, column);
 	binding_k_blocks(&b);
 	b.n->prefetch = !before && b.n->a_row > 0 && sched_get(p->sched, KNOB_ahead, 1);

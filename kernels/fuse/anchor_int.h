@@ -39,6 +39,19 @@ void take_local(struct tile_prog *p, uint32_t tensor, int64_t n);
 /* anchor_outer.c: K in blocks, where one panel of b for all of K would not stay in the first cache. */
 void binding_k_blocks(struct binding *b);
 
+/* winograd.c.  Can the stage have that form?  Sets slide and slides.  Its column is set, its factors are in order. */
+bool winograd_finds(struct tile_prog *p, struct stage *s);
+bool winograd_slides(const struct stage *s, axis_id k);
+/* The packed factor goes through the weights' map along dimensions first and first + 1. */
+void winograd_maps(const struct winograd *w, struct tile_pack *pack, int first);
+bool winograd_bind_b(struct binding *b);
+/* The panel's body, zero from u == end on. */
+ex_id winograd_crop(struct tx *x, ex_id body, axis_id u, ix_id end);
+/* The panel is bound: what the walker needs; false where the rows are no tiles. */
+bool winograd_bind(struct binding *b);
+/* Elements of the pass's last outer axis for a step; for the direct form it would be `block`. */
+int64_t winograd_block(const struct stage *s, const struct tile_pass *t, int64_t block);
+
 /* Where stage s has too few columns for a register tile: *wide makes a tensor with more of them,
  * and s becomes the map that adds it up. */
 bool anchor_widen(struct tile_prog *p, struct stage *s, struct stage *wide);

@@ -33,7 +33,7 @@ may_be_outer(const struct tile_prog *p, const struct stage *s, uint32_t k)
 {
 	if (!s->packed)
 		return true;
-	if (k + 1 >= s->n_par)
+	if (k + 1 >= s->n_par || (s->wino && s->axis[k].id == s->slides[1]))
 		return false;
 	for (uint32_t i = 0; i < k; i++)
 		if (is_row(p, s, i) && (!is_row(p, s, k) || rows_behind(p, s, i) <= STEP_ROWS))
@@ -160,6 +160,9 @@ anchor_block(const struct tile_prog *p, const struct tile_pass *t)
 	block = MIN_OF(block, last);
 	int64_t n = (last + block - 1) / block;
 
+	for (uint32_t m = 0; m < t->n_row; m++)
+		if (p->stages[t->row[m]].wino)
+			return winograd_block(&p->stages[t->row[m]], t, block);
 	return pair_rows(p, t, (last + n - 1) / n, last);
 }
 
@@ -180,7 +183,7 @@ block_products(const struct binding *b)
 	const struct anchor *n = b->n;
 	int64_t row = (int64_t)n->nv * n->lanes * 4, l1 = b->p->target->l1_bytes;
 
-	if (n->a_vector || n->n_m < (int64_t)n->mr * LEAST_TILES)
+	if (n->a_vector || n->wino || n->n_m < (int64_t)n->mr * LEAST_TILES)
 		return 0;
 	return sched_get(b->p->sched, KNOB_kc, n->n_k_total * row > l1 * 3 ? l1 / 2 / row : 0);
 }

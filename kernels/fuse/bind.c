@@ -134,6 +134,8 @@ merge_outer(struct tile_prog *p, struct tile_pass *tp, int u)
 static void
 merge_inner(struct tile_prog *p, struct stage *s)
 {
+	if (s->wino) /* its rows and taps are found by their axes */
+		return;
 	for (uint32_t k = 0; k + 1 < s->n_par + s->n_red;)
 		if (s->axis[k].outer >= 0 || s->axis[k + 1].outer >= 0 || !stage_merge_axes(p->tx, s, k))
 			k++;

@@ -88,6 +88,8 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 		return false;
 	for (uint32_t q = 0; q < out->n_passes && !t->is_cuda; q++)
 		anchors_bind(out, q);
+	if (!winograd_holds(out, e))
+		return false;
 	if (!t->is_cuda)
 		overlaps_find(out);
 	return true;

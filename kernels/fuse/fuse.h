@@ -23,6 +23,15 @@ struct target {
 extern const struct target target_sse42, target_avx2, target_avx512, target_neon, target_cuda;
 const struct target *target_of_isa(enum isa isa);
 
+/* A constant operand may be packed through a small linear map along a dimension of what is packed:
+ * its element d is the sum over taps t of w[d][t] times the operand `step * t` elements further on. */
+enum { PACK_MAPS = 2, PACK_MAP_ROWS = 6, PACK_MAP_TAPS = 3 };
+struct pack_map {
+	int dim, n_taps;
+	int64_t step;
+	double w[PACK_MAP_ROWS][PACK_MAP_TAPS];
+};
+
 /* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
 enum { GENERATOR_EPOCH = 5 };
 

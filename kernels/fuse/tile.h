@@ -146,6 +146,7 @@ struct tile_tensor {
 	bool shares;       /* AT_OPERAND, AT_RESULT: one of `overlaps` names it */
 };
 
+struct winograd;
 enum stage_kind {
 	STAGE_MAP,     /* result = body */
 	STAGE_REDUCE,  /* result = body joined over the reduction axes by `prim` */
@@ -188,6 +189,9 @@ struct stage {
 	bool at_call;         /* made once per call of the pass's function (small) */
 	bool packs;           /* makes a packed factor */
 	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
+	const struct winograd *wino; /* LINEAR: b is packed for Winograd's form (winograd.c); else NULL */
+	axis_id slide[2];      /* wino: the K axes of the window */
+	axis_id slides[2];     /* and the row axes that they slide along, until the pass is bound */
 	struct anchor *anchor; /* LINEAR: how the micro-kernel computes it; NULL: loop nest */
 };
 

@@ -188,11 +188,103 @@ bench(const char *name, const char *graph, double flops, int must, const char *s
 	return best_percent >= must;
 }
 
+/* ---- convolutions ---------------------------------------------------------------------------- */
+static long long
+conv_out(const struct conv_case *c)
+{
+	return (c->size + 2 * c->lo - c->kernel) / c->stride + 1;
+}
+
+static double
+conv_flops(const struct conv_case *c)
+{
+	return 2.0 * (double)(conv_out(c) * conv_out(c) * c->co * c->kernel * c->kernel * (c->c / c->group));
+}
+
+static void
+conv_name(const struct conv_case *c, char *name, size_t n)
+{
+	(void)snprintf(name, n, "conv%lldx%lld %lld@%lld/%lld to %lld%s", (long long)c->kernel, (long long)c->kernel,
+	    (long long)c->c, (long long)c->size, (long long)c->stride, (long long)c->co,
+	    c->group == c->c ? " dw" : c->group > 1 ? " grouped" : "");
+}
+
+static void
+conv_text(const struct conv_case *c, char *text, size_t n)
+{
+	long long o = conv_out(c), k = c->kernel, s = c->stride, lo = c->lo, co = c->co;
+
+	(void)snprintf(text, n,
+	    "%%0 = input f32[1,%lld,%lld,%lld] \"x\"\n%%1 = weight f32[%lld,%lld,%lld,%lld] \"w\"\n"
+	    "%%2 = weight f32[1,1,1,%lld] \"b\"\n"
+	    "%%3 = conv %%0 %%1 stride=[%lld,%lld] dilation=[1,1] ldil=[1,1] lo=[%lld,%lld] hi=[%lld,%lld] "
+	    "group=%lld\n%%4 = bcast %%2 shape=[1,%lld,%lld,%lld]\n%%5 = add %%3 %%4\n%%6 = relu %%5\n"
+	    "output %%6 \"y\"\n",
+	    (long long)c->size, (long long)c->size, (long long)c->c, k, k, (long long)(c->c / c->group), co, co, s, s, lo,
+	    lo, lo, lo, (long long)c->group, o, o, co);
+}
+
+/* Winograd's form beside the direct one, in turns; `must`: hundredths of the ratio of their times. */
+static const struct conv_case wino_cases[] = {
+    {56, 64, 64, 3, 1, 1, 1, 220}, {28, 128, 128, 3, 1, 1, 1, 220}, {56, 128, 128, 3, 1, 1, 1, 220},
+    {14, 256, 256, 3, 1, 1, 1, 200}, {224, 32, 32, 3, 1, 1, 1, 160}, {26, 256, 512, 3, 1, 1, 1, 220},
+    {13, 512, 1024, 3, 1, 1, 1, 150},
+};
+
+static bool
+versus(const char *name, const char *graph, double flops, int must, const char *schedule)
+{
+	enum { SAMPLES = 15 };
+	const char *schedules[2] = {"", *schedule ? schedule : "wino=4"};
+	struct arena a = {0};
+	struct err e = {0};
+	struct spec s;
+	struct test_kernel k[2];
+	double ratio[SAMPLES], best[2] = {1e9, 1e9};
+	bool ok = kernel_spec(&a, graph, &s, &e);
+
+	for (uint32_t i = 0; i < 2 && ok; i++) {
+		struct rng r = {7};
+
+		ok = kernel_make(&a, &s, str_of(schedules[i]), &target_avx2, i, &r, &k[i], &e);
+	}
+	ok = ok && kernel_compile(&a, k, 2, &target_avx2, &e) && kernel_check_sampled(&a, &k[0], 40, 1e-4, &e) &&
+	     kernel_check_sampled(&a, &k[1], 40, 1e-4, &e);
+	if (!ok) {
+		printf("%-33s FAILED: %s\n", name, e.msg);
+		arena_fini(&a);
+		return false;
+	}
+	for (int i = 0; i < SAMPLES; i++) {
+		double t[2];
+
+		for (int v = 0; v < 2; v++) {
+			int turns = (int)(2e8 / flops) + 1;
+			double from = now();
+
+			for (int j = 0; j < turns; j++)
+				kernel_run(&k[v], 1);
+			t[v] = (now() - from) / turns;
+			best[v] = MIN_OF(best[v], t[v]);
+		}
+		ratio[i] = t[0] / t[1];
+	}
+	qsort(ratio, SAMPLES, sizeof *ratio, compare);
+	double median = ratio[SAMPLES / 2], of_best = best[0] / best[1];
+
+	printf("%-33s direct %9.1f us  %s %9.1f us (%6.1f GFLOP/s)  ratio median %.2f  best %.2f  (must %.2f)%s\n", name,
+	    best[0] * 1e6, schedules[1], best[1] * 1e6, flops / best[1] * 1e-9, median, of_best, must / 100.0,
+	    of_best * 100 < must ? "  BELOW" : "");
+	(void)fflush(stdout);
+	arena_fini(&a);
+	return of_best * 100 >= must;
+}
+
 int
 main(int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : "", *schedule = argc > 2 ? argv[2] : "";
-	char name[64], text[1024];
+	char name[64], of[56], text[1024];
 	bool ok = true;
 
 	for (uint32_t i = 0; i < COUNT_OF(mm_cases); i++) {
@@ -209,23 +301,18 @@ main(int argc, char **argv)
 	}
 	for (uint32_t i = 0; i < COUNT_OF(conv_cases); i++) {
 		const struct conv_case *c = &conv_cases[i];
-		long long o = (c->size + 2 * c->lo - c->kernel) / c->stride + 1, per = c->c / c->group;
 
-		(void)snprintf(name, sizeof name, "conv%lldx%lld %lld@%lld/%lld to %lld%s", (long long)c->kernel,
-		    (long long)c->kernel, (long long)c->c, (long long)c->size, (long long)c->stride,
-		    (long long)c->co, c->group == c->c ? " dw" : c->group > 1 ? " grouped" : "");
-		(void)snprintf(text, sizeof text,
-		    "%%0 = input f32[1,%lld,%lld,%lld] \"x\"\n%%1 = weight f32[%lld,%lld,%lld,%lld] \"w\"\n"
-		    "%%2 = weight f32[1,1,1,%lld] \"b\"\n"
-		    "%%3 = conv %%0 %%1 stride=[%lld,%lld] dilation=[1,1] ldil=[1,1] lo=[%lld,%lld] hi=[%lld,%lld] "
-		    "group=%lld\n%%4 = bcast %%2 shape=[1,%lld,%lld,%lld]\n%%5 = add %%3 %%4\n%%6 = relu %%5\n"
-		    "output %%6 \"y\"\n", (long long)c->size, (long long)c->size, (long long)c->c,
-		    (long long)c->kernel, (long long)c->kernel, per, (long long)c->co, (long long)c->co,
-		    (long long)c->stride, (long long)c->stride, (long long)c->lo, (long long)c->lo,
-		    (long long)c->lo, (long long)c->lo, (long long)c->group, o, o, (long long)c->co);
+		conv_name(c, name, sizeof name);
+		conv_text(c, text, sizeof text);
 		if (strstr(name, only))
-			ok &= bench(name, text, 2.0 * (double)(o * o * c->co * c->kernel * c->kernel * per), c->must,
-			    schedule);
+			ok &= bench(name, text, conv_flops(c), c->must, schedule);
+	}
+	for (uint32_t i = 0; i < COUNT_OF(wino_cases); i++) {
+		conv_name(&wino_cases[i], of, sizeof of);
+		(void)snprintf(name, sizeof name, "wino %s", of);
+		conv_text(&wino_cases[i], text, sizeof text);
+		if (strstr(name, only))
+			ok &= versus(name, text, conv_flops(&wino_cases[i]), wino_cases[i].must, schedule);
 	}
 	for (uint32_t i = 0; i < COUNT_OF(fused_cases); i++)
 		if (strstr(fused_cases[i].name, only))

@@ -1,7 +1,8 @@
 /* tests/prop/linear_test.c: linear anchors with random producers and consumers against the
  * interpreter: matmul and convolution of every kind (batched, strided, dilated, transposed,
  * grouped, depthwise, cropped), shapes with tails and ones, run-time and constant factors,
- * random schedules; compiled in batches, ranges run whole and in pieces.
+ * random schedules; compiled in batches, ranges run whole and in pieces.  The same of 3x3
+ * convolutions in Winograd's form.
  * KORCH_LINEAR_ROUNDS=N batches (default 6), KORCH_LINEAR_SEED=N from there.
  * label: cpu */
 #include "../harness/setting.h"
@@ -21,8 +22,20 @@ static const char *const schedules[] = {"", "", "", "mr=4 nv=1", "mr=3 nv=3 pane
     "block=7 mr=1 nv=1", "field=1", "block=3 mr=3 field=3", "mr=2 field=4",
     "mr=2 nv=1 kc=4", "mr=3 kc=9", "block=5 mr=4 panel=1 kc=2"};
 
+static const char *const wino_schedules[] = {"wino=4", "wino=4", "wino=2", "block=4 wino=4", "block=8 wino=4 tiles=5",
+    "block=3 wino=4 tiles=1", "mr=4 nv=1 wino=2 tiles=3", "block=5 mr=3 nv=3 wino=2", "inline_flops=0 wino=4",
+    "block=6 mr=5 nv=4 wino=4 tiles=7", "mr=1 wino=4 tiles=2", "block=2 unroll_red=0 wino=2"};
+
+static struct str
+random_schedule(struct rng *r, bool wino)
+{
+	return str_of(wino ? wino_schedules[rng_below(r, COUNT_OF(wino_schedules))]
+			   : schedules[rng_below(r, COUNT_OF(schedules))]);
+}
+
+/* Counts the kernels whose text has functions with `mark` in their names. */
 static void
-round_of(uint64_t seed, uint32_t *n_tiles)
+round_of(uint64_t seed, bool wino, const char *mark, uint32_t *n_marked)
 {
 	struct arena a = {0};
 	struct err e = {0};
@@ -34,16 +47,16 @@ round_of(uint64_t seed, uint32_t *n_tiles)
 	while (n < BATCH) {
 		struct spec s;
 
-		if (!random_linear(&a, &r, &s))
+		if (!(wino ? random_winograd : random_linear)(&a, &r, &s))
 			continue;
-		struct str schedule = str_of(schedules[rng_below(&r, COUNT_OF(schedules))]);
+		struct str schedule = random_schedule(&r, wino);
 
 		if (!kernel_make(&a, &s, schedule, t, n, &r, &k[n], &e)) {
 			if (e.code == ERR_INFEASIBLE)
 				continue;
 			fail_msg("seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
 		}
-		*n_tiles += strstr(k[n].code.text.p, "_h") != NULL;
+		*n_marked += strstr(k[n].code.text.p, mark) != NULL;
 		n++;
 	}
 	if (!kernel_compile(&a, k, n, t, &e))
@@ -65,15 +78,29 @@ test_random_anchors(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < rounds; i++)
-		round_of(seed + i, &n_tiles);
+		round_of(seed + i, false, "_h", &n_tiles);
 	printf("%u of %llu kernels with register tiles\n", n_tiles, (unsigned long long)rounds * BATCH);
 	assert_true(n_tiles * 2 > rounds * BATCH);
+}
+
+static void
+test_random_winograd(void **state)
+{
+	uint64_t rounds = from_env("KORCH_LINEAR_ROUNDS", 3), seed = from_env("KORCH_LINEAR_SEED", 1);
+	uint32_t n_wino = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < rounds; i++)
+		round_of(seed + i, true, "_out(l", &n_wino);
+	printf("%u of %llu kernels in Winograd's form\n", n_wino, (unsigned long long)rounds * BATCH);
+	assert_true(n_wino * 2 > rounds * BATCH);
 }
 
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_anchors)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_random_anchors), cmocka_unit_test(test_random_winograd)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@ struct maker {
 	struct arena *a;
 	struct graph *g;
 	struct rng *r;
+	bool wino; /* 3x3 by constants, side by side */
 };
 
 static tensor_id
@@ -251,6 +252,20 @@ random_conv(struct maker *m, struct err *e)
 		w.dim[sp + 1] = 2 + rng_below(m->r, 3);
 		stride[sp - 1] = dil[sp - 1] = 1;
 	}
+	if (m->wino) { /* whole tiles and tails, edges nearer than a tile */
+		sp = 2;
+		x.rank = w.rank = 4;
+		group = 1;
+		for (int d = 0; d < sp; d++) {
+			x.dim[d + 1] = 2 + rng_below(m->r, 18);
+			w.dim[d] = 3;
+			stride[d] = dil[d] = ldil[d] = 1;
+			lo[d] = rng_below(m->r, 3);
+			hi[d] = rng_below(m->r, 3);
+		}
+		x.dim[3] = w.dim[2] = extent(m, 33);
+		w.dim[3] = extent(m, 40);
+	}
 	at_list(&at, ATTR_stride, sp, stride);
 	at_list(&at, ATTR_dilation, sp, dil);
 	at_list(&at, ATTR_ldil, sp, ldil);
@@ -260,7 +275,8 @@ random_conv(struct maker *m, struct err *e)
 	tensor_id t = outside(m, &x, false);
 
 	t = chain(m, t, true, e);
-	return node(m, PRIM_conv, 2, (tensor_id[]){t, outside(m, &w, rng_below(m->r, 4) != 0)}, &at, e);
+	return node(m, PRIM_conv, 2, (tensor_id[]){t, outside(m, &w, m->wino || rng_below(m->r, 4) != 0)}, &at,
+	    e);
 }
 
 /* Another linear primitive behind the first: its rows are rows of what the first made. */
@@ -298,15 +314,15 @@ second(struct maker *m, tensor_id y, struct err *e)
 	return two(m, PRIM_matmul, y, outside(m, &w, rng_below(m->r, 3) != 0), e);
 }
 
-bool
-random_linear(struct arena *a, struct rng *r, struct spec *out)
+static bool
+random_one(struct arena *a, struct rng *r, bool wino, struct spec *out)
 {
 	struct graph g, sorted;
-	struct maker m = {.a = a, .g = &g, .r = r};
+	struct maker m = {.a = a, .g = &g, .r = r, .wino = wino};
 	struct err e = {0};
 
 	graph_init(&g, a);
-	tensor_id y = rng_below(r, 2) ? random_matmul(&m, &e) : random_conv(&m, &e);
+	tensor_id y = !wino && rng_below(r, 2) ? random_matmul(&m, &e) : random_conv(&m, &e);
 
 	y = chain(&m, y, false, &e);
 	if (rng_below(r, 3) == 0) {
@@ -321,4 +337,16 @@ random_linear(struct arena *a, struct rng *r, struct spec *out)
 		return false;
 	spec_of_graph(a, &sorted, out);
 	return true;
+}
+
+bool
+random_linear(struct arena *a, struct rng *r, struct spec *out)
+{
+	return random_one(a, r, false, out);
+}
+
+bool
+random_winograd(struct arena *a, struct rng *r, struct spec *out)
+{
+	return random_one(a, r, true, out);
 }

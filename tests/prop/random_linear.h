@@ -8,5 +8,7 @@
 
 /* A spec with one linear primitive, or two; false where the dice gave an impossible one. */
 bool random_linear(struct arena *a, struct rng *r, struct spec *out) MUST_CHECK;
+/* The first of them is a 3x3 convolution that may have Winograd's form. */
+bool random_winograd(struct arena *a, struct rng *r, struct spec *out) MUST_CHECK;
 
 #endif
