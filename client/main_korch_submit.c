@@ -69,6 +69,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	const struct opts *o = s->o;
 	int64_t threads = opt_int(o, OPT_threads);
 	struct str fusion = str_of(opt_text(o, OPT_fusion)), rewrites = str_of(opt_text(o, OPT_rewrites));
+	struct str winograd = str_of(opt_text(o, OPT_winograd));
 
 	if (threads < 1 || threads > 1024)
 		return err_set(e, ERR_USAGE, "--threads %" PRId64 ": it is 1 to 1024", threads);
@@ -80,6 +81,8 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 		return err_set(e, ERR_USAGE, "--fusion %s: it is one of full, operator, none", fusion.p);
 	if (!str_is(rewrites, "on") && !str_is(rewrites, "off"))
 		return err_set(e, ERR_USAGE, "--rewrites %s: it is on or off", rewrites.p);
+	if (!str_is(winograd, "on") && !str_is(winograd, "off"))
+		return err_set(e, ERR_USAGE, "--winograd %s: it is on or off", winograd.p);
 	if (opt_int(o, OPT_effort) < 0)
 		return err_set(e, ERR_USAGE, "--effort %s: it is 0 or more", opt_text(o, OPT_effort));
 	*out = (struct m_options){
@@ -92,6 +95,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	    .offline = opt_flag(o, OPT_offline),
 	    .fusion = fusion,
 	    .only_form = str_is(rewrites, "off"),
+	    .no_winograd = str_is(winograd, "off"),
 	    .effort = (uint64_t)opt_int(o, OPT_effort),
 	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),
 	};

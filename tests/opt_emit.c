@@ -19,6 +19,7 @@ target_of(const struct opt_call *c, struct target *out, struct err *e)
 			*out = *target_of_isa((enum isa)i);
 	}
 	out->strict = opt_arg(c, "--strict", NULL) != NULL;
+	out->winograd = opt_arg(c, "--winograd", NULL) != NULL;
 	if (out->is_cuda && strcmp(name, "cuda") != 0)
 		return err_set(e, ERR_USAGE, "--target=%s: it is one of %.*scuda", name, STR_ARG(sb_str(&sb)));
 	return true;

@@ -97,6 +97,7 @@ task_target(const struct device *d, struct str precision)
 	struct target t = d->target;
 
 	t.strict = str_is(precision, "f32-strict") || str_is(precision, "strict");
+	t.winograd = !t.strict && !str_is(precision, "f32-direct");
 	for (size_t i = 0; i < COUNT_OF(names) && t.is_cuda; i++)
 		if (str_is(precision, names[i]))
 			t.precision = (enum precision)i;

@@ -259,10 +259,14 @@ costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e)
 	}
 }
 
+/* What kernels may do to numbers; part of the key of their measurements, so that jobs that allow
+ * Winograd's form and jobs that do not never take each other's for theirs. */
 static struct str
 precision_of(const struct tune *t)
 {
-	return t->start.options.strict ? STR("f32-strict") : STR("f32");
+	if (t->start.options.strict)
+		return STR("f32-strict");
+	return t->target.is_cuda || t->target.winograd ? STR("f32") : STR("f32-direct");
 }
 
 static struct m_spec_ask

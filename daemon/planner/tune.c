@@ -5,8 +5,17 @@
 
 enum { DEFAULT_UNPLACEABLE_S = 120 };
 
+/* Winograd's form errs by up to a kernel's whole allowance (D12), so a job must allow as much. */
+static bool
+allows_winograd(const struct m_plan_start *start)
+{
+	const struct m_options *o = &start->options;
+
+	return !o->strict && !o->no_winograd && o->tolerance >= 1e-4 && start->env.hw.sm == 0;
+}
+
 static struct hw
-hw_of(const struct m_env *env, uint64_t threads)
+hw_of(const struct m_env *env, uint64_t threads, bool winograd)
 {
 	const struct m_hw *h = &env->hw;
 	struct hw hw = hw_fastest;
@@ -21,11 +30,12 @@ hw_of(const struct m_env *env, uint64_t threads)
 		    .simd_bytes = (int)h->simd_bytes,
 		};
 	hw.n_threads = (int)MAX_OF(threads, 1u);
+	hw.winograd = winograd;
 	return hw;
 }
 
 static struct target
-target_of(const struct m_env *env, bool strict)
+target_of(const struct m_env *env, bool strict, bool winograd)
 {
 	const struct m_hw *h = &env->hw;
 	struct target t = target_sse42;
@@ -42,6 +52,7 @@ target_of(const struct m_env *env, bool strict)
 		    .l3_bytes = h->l3_bytes,
 		};
 	t.strict = strict;
+	t.winograd = winograd;
 	return t;
 }
 
@@ -135,8 +146,8 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, stru
 	    .has_worker = start->has_worker,
 	    .alone_since_ns = now,
 	    .effort = start->options.effort ? start->options.effort : TUNE_EFFORT,
-	    .hw = hw_of(&start->env, start->options.threads),
-	    .target = target_of(&start->env, start->options.strict),
+	    .hw = hw_of(&start->env, start->options.threads, allows_winograd(start)),
+	    .target = target_of(&start->env, start->options.strict, allows_winograd(start)),
 	};
 	bool ok;
 

@@ -6,10 +6,12 @@
  * Every count here errs downward:
  *  - arithmetic: border taps of a convolution are left out, sums and products may share fused
  *    multiply-adds, a value that is the same along a broadcast is computed once, and what no result
- *    needs is not computed.  A convolution counts as the direct one: algorithms that save
- *    multiplications (Winograd) are rewrites, so what they compute is another spec;
+ *    needs is not computed.  A convolution that may have Winograd's form counts for a fourth where
+ *    that is allowed: 36 products of 144;
  *  - bytes: each external element that some result needs is read once, however often it is used. */
 #include "cost.h"
+
+#include "../fuse/fuse.h"
 
 #include <math.h>
 
@@ -22,6 +24,7 @@ const struct hw hw_fastest = {
     .barrier_ns = 0,
     .simd_bytes = 64,
     .n_threads = 1,
+    .winograd = true,
 };
 
 struct need {
@@ -182,20 +185,23 @@ map_flops(enum prim p)
 }
 
 static double
-linear_flops(const struct graph *g, const struct node *n)
+linear_flops(const struct graph *g, const struct node *n, bool winograd)
 {
+	enum { SAVED = 4 }; /* D16: the best of the known forms */
 	const struct shape *y = &graph_tensor(g, n->out[0])->shape, *w;
 	double touched;
 
 	if (n->prim != PRIM_conv)
 		return node_flops(g, n);
 	w = &graph_tensor(g, n->in[1])->shape;
-	return 2 * all_taps(g, n, &touched) * (double)y->dim[0] * (double)y->dim[y->rank - 1] *
+	double flops = 2 * all_taps(g, n, &touched) * (double)y->dim[0] * (double)y->dim[y->rank - 1] *
 	    (double)w->dim[w->rank - 2];
+
+	return winograd && node_winograd(g, n) ? flops / SAVED : flops;
 }
 
 static double
-needed_flops(const struct graph *g, const struct node *n, const struct need *x)
+needed_flops(const struct graph *g, const struct node *n, const struct need *x, bool winograd)
 {
 	double made = count_of(g, n->out[0]), out = x[n->out[0].i].n, touched;
 	double share = made > 0 ? MIN_OF(1.0, out / made) : 0;
@@ -208,7 +214,7 @@ needed_flops(const struct graph *g, const struct node *n, const struct need *x)
 			return share >= 1 ? 0.5 * MIN_OF(made, all_taps(g, n, &touched)) : 0;
 		return 0.5 * MIN_OF(x[n->in[0].i].n, x[n->in[0].i].eff);
 	case CLASS_LINEAR:
-		return share * linear_flops(g, n);
+		return share * linear_flops(g, n, winograd);
 	case CLASS_BCAST:
 	case CLASS_LAYOUT:
 	case CLASS_OPAQUE:
@@ -298,7 +304,7 @@ cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *part
 
 	find_needs(&s->g, x);
 	for (uint32_t i = 0; i < s->g.n_nodes; i++)
-		p.flops += needed_flops(&s->g, &s->g.nodes[i], x);
+		p.flops += needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
 	p.bytes = external_bytes(&s->g, x);
 	p.flop_ns = p.flops / (hw->flops_peak * threads) * 1e9;
 	p.byte_ns = move_s(hw, p.bytes / threads, copy_bytes(&s->g) / threads) * 1e9;

@@ -13,6 +13,7 @@ struct hw {
 	double barrier_ns;        /* one barrier at the plan's thread count */
 	int simd_bytes;           /* 16, 32, 64 */
 	int n_threads;            /* the plan's */
+	bool winograd;            /* the plan may use Winograd's form: a fourth of such a convolution's products */
 };
 /* How timing rotates operands and results, so that a kernel meets them as a plan does: over as
  * many copies as fill so many L2 caches, at most so many.  The bound counts on it. */

@@ -16,6 +16,7 @@ struct target {
 	int n_vregs;                  /* 16, 32 */
 	int64_t l1_bytes, l2_bytes, l3_bytes;
 	bool strict;                  /* --strict: D11 */
+	bool winograd;                /* schedules may round as Winograd's form does */
 	bool is_cuda;                 /* text for a GPU */
 	int sm;                       /* its compute capability: 70, 75, 80, ...; 0: a CPU */
 	enum precision precision;
@@ -42,6 +43,11 @@ bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_
  * self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults. */
 void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n);
+
+/* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
+ * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
+bool fuse_winograd(const struct spec *s);
+bool node_winograd(const struct graph *g, const struct node *n);
 
 /* The tile program is declared in tile.h, for emit only. */
 #endif

@@ -1,5 +1,5 @@
 /* kernels/fuse/space.c: schedules as text and as numbers, and which ones are worth a try. */
-#include "tile.h"
+#include "anchor.h"
 
 static const struct knob_info {
 	const char *name;
@@ -197,6 +197,35 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 		propose(s, i ? STR("split=32") : STR("split=0"), 0);
 }
 
+static bool
+is_worth_form(struct search *s, struct str text)
+{
+	struct arena tmp = {0};
+	struct sched sched;
+	struct tile_prog p;
+	struct err e;
+	bool ok = sched_read(text, &sched, &e) && tile_make(&tmp, s->spec, &sched, s->target, &p, &e) && winograd_pays(&p);
+
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* Where Winograd's form suits, it is most of what is worth a try. */
+static void
+propose_winograd(struct search *s)
+{
+	static const char *const four[] = {"wino=4", "wino=4 wide=4", "block=16 wino=4", "block=4 wino=4",
+	    "wino=4 tiles=24", "block=32 wino=4 wide=2", "mr=5 wino=4", "wino=4 tiles=6", "wino=4 tiles=48 wide=4"};
+	static const char *const two[] = {"wino=2", "wino=2 wide=4"};
+
+	if (!s->target->winograd || s->target->strict || !fuse_winograd(s->spec))
+		return;
+	for (uint32_t i = 0; i < COUNT_OF(four) && is_worth_form(s, str_of(four[0])); i++)
+		propose(s, str_of(four[i]), 0);
+	for (uint32_t i = 0; i < COUNT_OF(two) && is_worth_form(s, str_of(two[0])); i++)
+		propose(s, str_of(two[i]), 0);
+}
+
 static void
 propose_all(struct search *s, const struct shape_of_work *w)
 {
@@ -208,6 +237,7 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	propose(s, STR(""), 0);
 	if (w->has_ring)
 		propose(s, STR("ring=0"), 0);
+	propose_winograd(s);
 	propose_block(s, w->block * 2, "");
 	propose_block(s, w->block / 2, "");
 	for (uint32_t i = 0; w->has_anchor && i < COUNT_OF(anchored); i++)

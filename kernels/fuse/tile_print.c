@@ -21,7 +21,8 @@ print_anchor(struct strbuf *sb, const struct tile_prog *p, const struct anchor *
 		sb_addf(sb, "%d x ", n->field);
 	sb_addf(sb, "%d rows x %d columns", n->mr, n->nv * n->lanes);
 	if (n->wino)
-		sb_addf(sb, ", Winograd F(%dx%d,3x3) in blocks of %lld", n->wino->m, n->wino->m, (long long)n->tiles);
+		sb_addf(sb, ", Winograd F(%dx%d,3x3) in blocks of %lld x %lld", n->wino->m, n->wino->m, (long long)n->tiles,
+		    (long long)n->wide);
 	if (n->k_chunk)
 		sb_addf(sb, ", K in blocks of %lld x %u axes", (long long)n->k_chunk, n->k_inner);
 	if (n->prefetch)

@@ -94,6 +94,56 @@ winograd_slides(const struct stage *s, axis_id k)
 	return s->wino && (k == s->slide[0] || k == s->slide[1]);
 }
 
+bool
+node_winograd(const struct graph *g, const struct node *n)
+{
+	const struct tensor *w = n->prim == PRIM_conv ? graph_tensor(g, n->in[1]) : NULL;
+
+	if (!w || w->role != ROLE_WEIGHT || w->type != DT_f32 || w->shape.rank != 4 || at_get(&n->at, ATTR_group) != 1)
+		return false;
+	for (int d = 0; d < 2; d++)
+		if (w->shape.dim[d] != WINO_TAPS || at_ints(&n->at, ATTR_stride)[d] != 1 ||
+		    at_ints(&n->at, ATTR_dilation)[d] != 1 || at_ints(&n->at, ATTR_ldil)[d] != 1)
+			return false;
+	return true;
+}
+
+bool
+fuse_winograd(const struct spec *s)
+{
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		if (node_winograd(&s->g, &s->g.nodes[i]))
+			return true;
+	return false;
+}
+
+/* Maps cost about as much as products of eight channels, and tiles that stick out of small images are
+ * computed for nothing. */
+bool
+winograd_pays(const struct tile_prog *p)
+{
+	enum { LEAST_CHANNELS = 8 };
+
+	for (uint32_t i = 0; i < p->n_stages; i++) {
+		const struct stage *s = &p->stages[i];
+		int64_t tiles = 1, rows = 1;
+
+		if (!s->anchor || !s->anchor->wino)
+			continue;
+		const struct anchor *n = s->anchor;
+		const struct winograd *w = n->wino;
+
+		for (uint32_t k = 0; k < n->n_row; k++) {
+			rows *= n->row[k].extent;
+			tiles *= k + 2 < n->n_row ? n->row[k].extent : (n->row[k].extent + w->m - 1) / w->m;
+		}
+		if (n->n_k_total >= LEAST_CHANNELS && n->n_columns >= LEAST_CHANNELS &&
+		    tiles * w->p * w->p * 10 <= rows * WINO_TAPS * WINO_TAPS * 7)
+			return true;
+	}
+	return false;
+}
+
 /* ---- the packed factor ---------------------------------------------------------------------- */
 void
 winograd_maps(const struct winograd *w, struct tile_pack *pack, int first)

@@ -20,7 +20,7 @@ struct list {
 };
 
 static struct hw
-hw_of(const struct m_env *env, uint64_t threads)
+hw_of(const struct m_env *env, uint64_t threads, bool winograd)
 {
 	const struct m_hw *h = &env->hw;
 
@@ -32,6 +32,7 @@ hw_of(const struct m_env *env, uint64_t threads)
 	    .barrier_ns = h->barrier_ns,
 	    .simd_bytes = (int)h->simd_bytes,
 	    .n_threads = (int)MAX_OF(threads, 1u),
+	    .winograd = winograd,
 	};
 }
 
@@ -40,7 +41,7 @@ add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_
     struct err *e)
 {
 	struct arena tmp = {0};
-	struct hw hw = hw_of(env, m->threads);
+	struct hw hw = hw_of(env, m->threads, str_is(m->precision, "f32"));
 	struct str text;
 	struct spec s;
 

@@ -24,7 +24,8 @@ static const char *const schedules[] = {"", "", "", "mr=4 nv=1", "mr=3 nv=3 pane
 
 static const char *const wino_schedules[] = {"wino=4", "wino=4", "wino=2", "block=4 wino=4", "block=8 wino=4 tiles=5",
     "block=3 wino=4 tiles=1", "mr=4 nv=1 wino=2 tiles=3", "block=5 mr=3 nv=3 wino=2", "inline_flops=0 wino=4",
-    "block=6 mr=5 nv=4 wino=4 tiles=7", "mr=1 wino=4 tiles=2", "block=2 unroll_red=0 wino=2"};
+    "block=6 mr=5 nv=4 wino=4 tiles=7 wide=2", "mr=1 wino=4 tiles=2", "nv=1 wino=4 wide=2",
+    "block=4 nv=1 wino=2 tiles=4 wide=3", "block=2 unroll_red=0 wino=2"};
 
 static struct str
 random_schedule(struct rng *r, bool wino)
@@ -86,7 +87,7 @@ test_random_anchors(void **state)
 static void
 test_random_winograd(void **state)
 {
-	uint64_t rounds = from_env("KORCH_LINEAR_ROUNDS", 3), seed = from_env("KORCH_LINEAR_SEED", 1);
+	uint64_t rounds = setting("KORCH_LINEAR_ROUNDS", 3), seed = setting("KORCH_LINEAR_SEED", 1);
 	uint32_t n_wino = 0;
 
 	(void)state;

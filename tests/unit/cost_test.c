@@ -1,5 +1,6 @@
 /* tests/unit/cost_test.c: bounds count what must be done and no more. */
 #include "../../kernels/cost/cost.h"
+#include "../../kernels/fuse/fuse.h"
 #include "../prop/random_graph.h"
 
 #include <math.h>
@@ -161,6 +162,53 @@ bounds_never_exceed_the_plain_counts(void **state)
 	}
 }
 
+/* 36 products of 144, but only where that is allowed, and of convolutions that may have the form. */
+static void
+winograd_takes_a_fourth(void **state)
+{
+	static const struct {
+		const char *text;
+		double direct;
+		bool saves;
+	} rows[] = {
+	    {"%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,5]\n"
+	     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %2\n",
+		2.0 * 36 * 9 * 4 * 5, true},
+	    {"%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,2,6]\n"
+	     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=2\noutput %2\n",
+		2.0 * 36 * 9 * 2 * 6, false},
+	    {"%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,5]\n"
+	     "%2 = conv %0 %1 stride=[2,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %2\n",
+		2.0 * 18 * 9 * 4 * 5, false},
+	    {"%0 = input f32[1,8,8,4]\n%1 = input f32[3,3,4,5]\n"
+	     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %2\n",
+		2.0 * 36 * 9 * 4 * 5, false},
+	    {"%0 = input f32[1,8,8,4]\n%1 = weight f32[1,3,4,5]\n"
+	     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %2\n",
+		2.0 * 48 * 3 * 4 * 5, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct arena a = {0};
+		struct hw hw = hw_fastest;
+		struct cost_parts p;
+		struct graph g;
+		struct spec s;
+		struct err e = {0};
+
+		assert_true(graph_read(&g, &a, str_of(rows[i].text), &e));
+		spec_of_graph(&a, &g, &s);
+		assert_int_equal(fuse_winograd(&s), rows[i].saves);
+		(void)cost_bound_ns(&s, &hw, &p);
+		assert_true(p.flops == (rows[i].saves ? rows[i].direct / 4 : rows[i].direct));
+		hw.winograd = false;
+		(void)cost_bound_ns(&s, &hw, &p);
+		assert_true(p.flops == rows[i].direct);
+		arena_fini(&a);
+	}
+}
+
 /* What the first hands to the second stays inside; both are computed. */
 static void
 a_pair_of_anchors_counts_both_and_not_what_is_between(void **state)
@@ -182,6 +230,7 @@ main(void)
 	    cmocka_unit_test(border_taps_are_left_out),
 	    cmocka_unit_test(a_strided_convolution_reads_what_it_touches),
 	    cmocka_unit_test(a_pair_of_anchors_counts_both_and_not_what_is_between),
+	    cmocka_unit_test(winograd_takes_a_fourth),
 	    cmocka_unit_test(levels_are_chosen_by_size),
 	    cmocka_unit_test(bounds_never_exceed_the_plain_counts),
 	};
