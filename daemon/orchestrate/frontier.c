@@ -8,7 +8,7 @@
  * one of those picks the kernel there).
  *
  * Only bits that a later step can still ask for are kept: tensors share slots by their intervals,
- * and a state is as many words as the widest cut needs.  Equal states keep the cheaper one.  A state
+ * and a state is as many words as the widest cut needs.  Of equal states the cheaper one stays.  A state
  * is dropped by proof when its bound reaches the cost of a known plan, when an earlier state has
  * all it has for less, or when something owed or wanted can no longer be made.  The bound: what the
  * path cost plus the duals of the rows it has not met, that is pi + its reduced costs + the duals of
@@ -16,14 +16,14 @@
  *
  * Order is ignored where a kernel reads a tensor after the one it makes: such a path is loose, and
  * may wait for itself in a circle.  Then it is no plan, and rows, which all plans meet, say nothing of
- * it; so a loose state that stands for others takes the weaker bound.  The caller branches on a final
- * set that waits in a circle. */
+ * it.  So a loose state never takes the place of one that is not, and one that stands for other loose
+ * ones takes the weakest bound.  The caller branches on a final set that waits in a circle. */
 #include "frontier_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOMINANCE_WINDOW = 192, MAX_LAYER = 1 << 20, MAX_LAYER_BYTES = 96 << 20 };
+enum { DOMINANCE_WINDOW = 192, MAX_LATE = 64, MAX_LAYER = 1 << 20, MAX_LAYER_BYTES = 96 << 20 };
 
 /* ---- layers ------------------------------------------------------------------------------ */
 static void
@@ -93,9 +93,9 @@ struct child {
 };
 
 /* State i of a layer stands for another one too, which costs no less.  A state that is not loose
- * can end in all plans that the other can, and its bound holds for them.  A loose one may wait for
- * itself in a circle, so that its own rows need not be met by plans of the other: the bound must
- * hold for both. */
+ * can end in all plans that the other can, and its bound holds for them.  A loose one, which stands for
+ * loose ones alone, may wait for itself in a circle, so that its own rows need not be met by plans of
+ * the other: the bound must hold for both. */
 static void
 absorb(const struct frontier *f, struct layer *l, uint32_t i, fix red, const uint64_t *hits)
 {
@@ -106,15 +106,21 @@ absorb(const struct frontier *f, struct layer *l, uint32_t i, fix red, const uin
 		l->hits[(size_t)i * f->hit_words + w] &= hits[w];
 }
 
-/* Joins a child to the next layer; of equal states the cheaper one stays. */
+static bool
+is_equal(const struct frontier *f, const struct layer *l, uint32_t i, const struct child *c)
+{
+	return l->is_loose[i] == c->is_loose &&
+	       memcmp(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words) == 0;
+}
+
+/* Joins a child to the next layer; of equal states, loose ones apart from the others, the cheaper stays. */
 static void
 put_child(struct frontier *f, struct child *c)
 {
 	struct layer *l = &f->next;
 	uint32_t s = (uint32_t)hash_mask(c->mask, f->words) & (f->n_table - 1), i;
 
-	while (f->table[s] && memcmp(l->mask + (size_t)(f->table[s] - 1) * f->words, c->mask,
-				  sizeof(*c->mask) * f->words) != 0)
+	while (f->table[s] && !is_equal(f, l, f->table[s] - 1, c))
 		s = (s + 1) & (f->n_table - 1);
 	i = f->table[s] ? f->table[s] - 1 : l->n;
 	if (i == l->n) {
@@ -126,9 +132,7 @@ put_child(struct frontier *f, struct child *c)
 		memcpy(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words);
 		l->n++;
 		f->table[s] = i + 1;
-	} else if (c->cost > l->cost[i] ||
-		   (c->cost == l->cost[i] && (c->is_loose > l->is_loose[i] ||
-						 (c->is_loose == l->is_loose[i] && c->red >= l->red[i])))) {
+	} else if (c->cost > l->cost[i] || (c->cost == l->cost[i] && c->red >= l->red[i])) {
 		absorb(f, l, i, c->red, c->hits);
 		return;
 	} else if (c->is_loose) {
@@ -274,15 +278,15 @@ by_rank(const void *x, const void *y)
 	return (a->i > b->i) - (a->i < b->i);
 }
 
-/* Does kept state j have all that m has, owe nothing more, and cost no more?  Owed slots are
+/* Does kept state j have all that child i has, owe nothing more, and cost no more?  Owed slots are
  * told from available ones by `owed`. */
 static bool
-is_covered(const struct frontier *f, const struct layer *kept, uint32_t j, const uint64_t *m, int64_t cost,
-    const uint64_t *owed)
+is_covered(const struct frontier *f, uint32_t j, uint32_t i, const uint64_t *owed)
 {
-	const uint64_t *k = kept->mask + (size_t)j * f->words;
+	const struct layer *kept = &f->kept, *l = &f->next;
+	const uint64_t *k = kept->mask + (size_t)j * f->words, *m = l->mask + (size_t)i * f->words;
 
-	if (kept->cost[j] > cost)
+	if (kept->cost[j] > l->cost[i] || kept->is_loose[j] > l->is_loose[i])
 		return false;
 	for (uint32_t w = 0; w < f->words; w++)
 		if ((m[w] & ~k[w] & ~owed[w]) || (k[w] & ~m[w] & owed[w]))
@@ -291,7 +295,7 @@ is_covered(const struct frontier *f, const struct layer *kept, uint32_t j, const
 }
 
 static uint32_t
-add_node(struct frontier *f, uint32_t parent, uint32_t kernel)
+add_node(struct frontier *f, uint32_t parent, uint32_t kernel, bool is_loose)
 {
 	if (kernel == NONE)
 		return parent;
@@ -299,13 +303,62 @@ add_node(struct frontier *f, uint32_t parent, uint32_t kernel)
 		f->cap_nodes = MAX_OF(1u << 14, f->cap_nodes * 2);
 		f->node = heap_resize(f->node, sizeof(*f->node) * f->cap_nodes);
 	}
-	f->node[f->n_nodes] = (struct node){parent, kernel};
+	f->node[f->n_nodes] = (struct node){parent, kernel, is_loose};
 	return f->n_nodes++;
+}
+
+static bool
+waits(const struct frontier *f, uint32_t kernel)
+{
+	for (uint32_t j = f->g->in.first[kernel]; j < f->g->in.first[kernel + 1]; j++)
+		if (f->found[f->g->in.item[j]] == f->stamp)
+			return true;
+	return false;
+}
+
+/* Can the kernels of a path that owes nothing run, those after its last node that is not loose in another order
+ * than they were picked?  Then the path is not loose, whatever was owed on the way. */
+static bool
+can_be_ordered(struct frontier *f, uint32_t node)
+{
+	uint32_t late[MAX_LATE], n = 0;
+	bool moved = true;
+
+	for (; node != NONE && f->node[node].is_loose; node = f->node[node].parent) {
+		if (n == MAX_LATE)
+			return false;
+		late[n++] = f->node[node].kernel;
+	}
+	f->stamp++;
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = f->in->out->first[late[i]]; j < f->in->out->first[late[i] + 1]; j++)
+			f->found[f->in->out->item[j]] = f->stamp;
+	while (moved) {
+		moved = false;
+		for (uint32_t i = 0; i < n; i++) {
+			if (waits(f, late[i]))
+				continue;
+			for (uint32_t j = f->in->out->first[late[i]]; j < f->in->out->first[late[i] + 1]; j++)
+				f->found[f->in->out->item[j]] = 0;
+			late[i--] = late[--n];
+			moved = true;
+		}
+	}
+	return n == 0;
+}
+
+static bool
+owes(const struct frontier *f, const uint64_t *m, const uint64_t *owed)
+{
+	for (uint32_t w = 0; w < f->words; w++)
+		if (m[w] & owed[w])
+			return true;
+	return false;
 }
 
 /* Child i becomes the next kept state, unless it is dead. */
 static void
-keep_child(struct frontier *f, uint32_t t, uint32_t i)
+keep_child(struct frontier *f, uint32_t t, uint32_t i, const uint64_t *owed)
 {
 	const struct layer *l = &f->next, *before = &f->now;
 	struct layer *kept = &f->kept;
@@ -326,7 +379,9 @@ keep_child(struct frontier *f, uint32_t t, uint32_t i)
 	kept->cost[n] = l->cost[i];
 	kept->red[n] = l->red[i];
 	kept->is_loose[n] = l->is_loose[i];
-	kept->node[n] = add_node(f, before->node[l->node[i]], l->kernel[i]);
+	kept->node[n] = add_node(f, before->node[l->node[i]], l->kernel[i], l->is_loose[i]);
+	if (kept->is_loose[n] && l->kernel[i] != NONE && !owes(f, m, owed) && can_be_ordered(f, kept->node[n]))
+		kept->is_loose[n] = f->node[kept->node[n]].is_loose = false;
 	kept->n++;
 }
 
@@ -348,13 +403,12 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 			f->is_complete = false;
 			break;
 		}
-		while (
-		    j < n_seen && !is_covered(f, kept, j, l->mask + (size_t)i * f->words, l->cost[i], owed))
+		while (j < n_seen && !is_covered(f, j, i, owed))
 			j++;
 		if (j < n_seen)
 			absorb(f, kept, j, l->red[i], l->hits + (size_t)i * f->hit_words);
 		else
-			keep_child(f, t, i);
+			keep_child(f, t, i, owed);
 	}
 	f->n_states += kept->n;
 	swap = f->now;

@@ -368,7 +368,7 @@ solving_again_equals_solving_afresh(void **state)
 		struct blp_kernel *kernels = arena_dup(&a, p.kernels, sizeof(*kernels) * p.n_kernels);
 
 		p.kernels = kernels;
-		for (int round = 0; round < 12; round++) {
+		for (int round = 0; round < 24; round++) {
 			struct blp_result out;
 			struct err e = {0};
 			int64_t truth = exhaustive(&p, cost);
