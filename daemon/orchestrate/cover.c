@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_ROWS = 100, MAX_IDLE = 2 };
+enum { FEW_ROWS = 100, HARDLY_ANY_ROWS = 30, MAX_IDLE = 2 };
 
 struct link { /* the rows of a kernel, newest first */
 	uint32_t row, next;
@@ -29,6 +29,7 @@ struct cover {
 	struct link *links;
 	uint32_t n_links, cap_links, *head; /* kernel -> newest link + 1 */
 	double *price, *x;
+	double *mean, *blurred; /* of x, later solutions count more; where rows are looked for */
 	double *last_dual; /* of the last optimum, n_last of them, by rows of lp */
 	uint32_t n_last;
 	uint32_t *work;
@@ -46,6 +47,8 @@ cover_new(const struct prog *g)
 	c->head = heap_alloc(sizeof(*c->head) * g->n_kernels);
 	c->price = heap_alloc(sizeof(*c->price) * g->n_kernels);
 	c->x = heap_alloc(sizeof(*c->x) * g->n_kernels);
+	c->mean = heap_alloc(sizeof(*c->mean) * g->n_kernels);
+	c->blurred = heap_alloc(sizeof(*c->blurred) * g->n_kernels);
 	c->work = heap_alloc(sizeof(*c->work) * g->n_kernels);
 	return c;
 }
@@ -66,6 +69,8 @@ cover_free(struct cover *c)
 	free(c->head);
 	free(c->price);
 	free(c->x);
+	free(c->mean);
+	free(c->blurred);
 	free(c->last_dual);
 	free(c->work);
 	free(c);
@@ -378,17 +383,47 @@ make_safe(struct cover *c, struct cover_result *out)
 	}
 }
 
-/* Rows that the last solution violates; few of these mean that they move it little, and then those that
- * gain by themselves are looked for too.  Returns how many. */
-static uint32_t
-add_rows(struct cover *c, bool deep, uint64_t seed)
+/* Where rows are looked for: half way from the last solution, a corner that nothing holds in its place, to the
+ * mean of them all; and as if every kernel of small reduced cost had some weight too (up to `weight`, less by
+ * the logarithm of what it costs to use it).  A row over many of those would only move the solution to one
+ * of them. */
+static void
+blur(struct cover *c, double weight)
 {
+	const struct prog *g = c->g;
+	double cost = 0;
+
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		cost += c->x[k] > 0 ? c->x[k] * lp_cost(g, k) : 0;
+	for (uint32_t k = 0; k < g->n_kernels; k++) {
+		double reduced = fmax(0, lp_cost(g, k) - c->price[k]) / fmax(cost, 1);
+
+		c->blurred[k] = (c->mean[k] + c->x[k]) / 2;
+		if (weight > 0 && g->cost[k] != BLP_NEVER && reduced < 1e-3)
+			c->blurred[k] += weight * fmin(1, log10(1e-3 / (reduced + 1e-7)) / 4);
+	}
+}
+
+/* Rows that the last solution and its surroundings violate; few of these mean that they move it little,
+ * and then those that gain by themselves are looked for too.  Which weight finds the rows that matter
+ * differs from program to program, so that rounds take turns.  Returns how many. */
+static uint32_t
+add_rows(struct cover *c, bool deep, uint32_t round)
+{
+	static const double weights[] = {0.02, 0.05, 0.01, 0.1};
 	const struct prog *g = c->g;
 	uint32_t n = recall_rows(c);
 
+	for (uint32_t k = 0; k < g->n_kernels; k++)
+		c->mean[k] = round == 1 ? c->x[k] : (c->mean[k] + c->x[k]) / 2;
 	if (n >= FEW_ROWS)
 		return n;
-	n += landmarks_separate(c->marks, c->x, deep, seed);
+	for (int i = 0; i < 2 && !deep && n < HARDLY_ANY_ROWS; i++) {
+		blur(c, i == 0 ? weights[round % COUNT_OF(weights)] : 0);
+		n += landmarks_separate(c->marks, c->blurred, false, round);
+	}
+	if (n < HARDLY_ANY_ROWS / 3)
+		n += landmarks_separate(c->marks, c->x, deep, round);
 	if (n < FEW_ROWS) {
 		for (uint32_t k = 0; k < g->n_kernels; k++)
 			c->price[k] = g->cost[k] == BLP_NEVER ? INFINITY : fmax(0, lp_cost(g, k) - c->price[k]);
