@@ -1,13 +1,14 @@
 """Korch beside the CPU peers, in one run, as the table of RESULTS.md.
 
-    tests/bench/peers [NAME ...] [--models] [--blocks] [--threads 1] [--budget 600] [--rounds 5] [--repeat 5]
+    tests/bench/peers [NAME ...] [--models] [--blocks] [--trained] [--threads 1] [--budget 600] [--rounds 5] [--repeat 5]
     tests/bench/peers --plans MODEL.onnx PLAN.korch ...     # ready plans, beside the peers
 
-NAME is a model of korch-make-model, a block of blocks.py (part of its name), or FILE.onnx; --models: all six
-(the default), --blocks: all blocks.  Each is tuned four times over one data folder: as it is, with Winograd off,
+NAME is a model of korch-make-model, one of trained.py, a block of blocks.py (part of its name), or FILE.onnx;
+--models: all six (the default), --trained: all of trained.py, --blocks: all blocks.  Each is tuned four times over one data folder: as it is, with Winograd off,
 with rewrites off, with fusion off (one kernel an operator).  Then all take turns, --rounds times, each in a
 process of its own pinned to the same cores; a figure is the median over rounds of its median, a ratio the
-median over rounds of the ratio in the round.  Peers (ONNX Runtime, OpenVINO; --inductor for blocks: torch's
+median over rounds of the ratio in the round.  Whole models are checked first: outputs beside those of ONNX Runtime
+without its optimisations, largest error over largest magnitude.  Peers (ONNX Runtime, OpenVINO; --inductor for blocks: torch's
 Inductor where PyPI's torch installs) run with all their optimisations.  --clock cpu reads the process's CPU
 clock in place of the wall's: one thread only, for machines that are shared.  Everything lies under
 build/peers; plans stay there and are made again with --fresh.  Markdown on stdout, words on stderr."""
@@ -50,6 +51,8 @@ class Case:
     def __init__(self, name, files, must=None, aim=None):
         self.name, self.files, self.must, self.aim = name, files, must, aim
         self.plans, self.times, self.note = {}, {}, ""
+        self.error = "–"  # of the plan, where there is a test case
+        self.is_block = len(files) > 1
 
     def of(self, times):
         return times[0] if len(times) == 1 else (times[0] - times[1]) / 3
@@ -76,6 +79,18 @@ def tune(case, variant, a):
         if r.returncode:
             raise RuntimeError(f"{case.name}, {variant}: {r.stderr.strip()}")
     return plans
+
+
+def check(case):
+    """Beside the model's test case; one is made for models that come without."""
+    folder = os.path.dirname(case.files[0])
+    if case.is_block or not os.path.isdir(folder + "/test_data_set_0"):
+        return
+    r = subprocess.run([f"{BIN}/korch-run", case.plans["korch"][0], "--check", folder + "/test_data_set_0", "--rel", "1e-3",
+                        "--json", "--repeat", "1"], capture_output=True, text=True)
+    case.error = f"{json.loads(r.stdout)['max_rel']:.1e}" if r.returncode == 0 else "**wrong**"
+    if r.returncode:
+        case.note += f" {r.stderr.strip()};"
 
 
 class Peer:
@@ -156,7 +171,7 @@ def row(case, a):
     state = "" if case.must is None else " (missed)" if case.ratio < case.must else ""
     return [case.name] + [cell(case, p) for p in a.peers] + [cell(case, "korch"), f"**{case.ratio:.2f}**{state}"] + [
         f"{ratios[v]:.2f}" if v in ratios else "–" for v in list(VARIANTS)[1:]] + [
-        str(case.must or "–"), str(case.aim or "–")]
+        str(case.must or "–"), str(case.aim or "–"), case.error]
 
 
 def line(cells):
@@ -166,7 +181,7 @@ def line(cells):
 def table(title, cases, a, bounds):
     print(f"\n### {title}, {a.threads} thread{'s' if a.threads > 1 else ''}, ms by the {a.clock} clock\n")
     heads = ["what"] + [{"ort": "ONNX Runtime", "openvino": "OpenVINO", "inductor": "Inductor"}[p] for p in a.peers] + [
-        "korch", "of the best peer's speed", "Winograd off", "rewrites off", "fusion off", "must", "aim"]
+        "korch", "of the best peer's speed", "Winograd off", "rewrites off", "fusion off", "must", "aim", "error"]
     line(heads)
     line(["---"] * len(heads))
     done = []
@@ -174,6 +189,7 @@ def table(title, cases, a, bounds):
         try:
             if not case.plans:
                 case.plans = {v: tune(case, v, a) for v in VARIANTS}
+                check(case)
             measure(case, a)
             line(row(case, a))
             done.append(case)
@@ -184,39 +200,57 @@ def table(title, cases, a, bounds):
         mean = math.exp(statistics.mean(math.log(max(c.ratio, 1e-9)) for c in done))
         must, aim = bounds
         line([f"geometric mean of {len(done)}"] + [""] * len(a.peers) + ["", f"**{mean:.2f}**"] + [""] * 3 + [
-            str(must or "–"), str(aim or "–")])
+            str(must or "–"), str(aim or "–"), ""])
     for case in cases:
         if case.note:
             print(f"\n{case.name}:{case.note}")
 
 
+def made_model(name):
+    """A model of korch-make-model with a test case."""
+    import onnx
+    import trained
+    folder = f"{OUT}/{name}"
+    if not os.path.exists(folder + "/test_data_set_0/output_0.pb"):
+        os.makedirs(folder, exist_ok=True)
+        subprocess.run([f"{BIN}/korch-make-model", name, folder + "/model.onnx"], check=True, capture_output=True)
+        trained.write_case(onnx.load(folder + "/model.onnx"), folder, 0, 255 if name in ("candy", "yolox_nano") else 1)
+    return folder + "/model.onnx"
+
+
+def case_of_file(path):
+    stem, folder = os.path.splitext(os.path.basename(path))[0], os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return Case(folder if stem == "model" else stem, [path])
+
+
 def cases_of(a):
+    """All that was asked for, and what cannot be had with its reason."""
     import blocks
-    models, parts = [], []
-    for name in a.names or ([] if a.blocks or a.plans else list(MODELS)):
+    import trained
+    one, cases = a.threads == 1, []
+    for name in a.names:
         if name in MODELS:
-            f = f"{OUT}/{name}.onnx"
-            if not os.path.exists(f):
-                subprocess.run([f"{BIN}/korch-make-model", name, f], check=True, capture_output=True)
-            models.append(Case(name, [f], *(MODELS[name] if a.threads == 1 else (None, None))))
+            cases.append(Case(name, [made_model(name)], *(MODELS[name] if one else (None, None))))
+        elif name in trained.NAMES:
+            try:
+                cases.append(Case(name, [trained.make(a.python, OUT, name)], 0.9 if one else None))
+            except RuntimeError as e:
+                say(f"SKIP {name}: {e}")
         elif name.endswith(".onnx"):
-            stem = os.path.splitext(os.path.basename(name))[0]
-            folder = os.path.basename(os.path.dirname(os.path.abspath(name)))
-            models.append(Case(folder if stem == "model" else stem, [name]))
+            cases.append(case_of_file(name))
         else:
             found = [n for n in blocks.NAMES if name.lower() in n.lower()]
             if not found:
-                sys.exit(f"{name}: neither a model ({', '.join(MODELS)}), a block ({', '.join(blocks.NAMES)}) nor a file")
-            parts += found
-    for name in blocks.NAMES if a.blocks else parts:
-        files, must, aim = blocks.make(OUT, name)
-        parts_case = Case(name, files, *((must, aim) if a.threads == 1 else (None, None)))
-        models.append(parts_case)
-        parts_case.is_block = True
+                sys.exit(f"{name}: no model ({', '.join(list(MODELS) + trained.NAMES)}), block ({', '.join(blocks.NAMES)}) "
+                         "or file")
+            for n in found:
+                files, must, aim = blocks.make(OUT, n)
+                cases.append(Case(n, files, *((must, aim) if one else (None, None))))
+                cases[-1].is_block = True
     if a.plans:
-        models.append(Case(a.plans[0], [a.plans[0]]))
-        models[-1].plans = {os.path.basename(p) if k else "korch": [p] for k, p in enumerate(a.plans[1:])}
-    return models
+        cases.append(case_of_file(a.plans[0]))
+        cases[-1].plans = {os.path.basename(p) if k else "korch": [p] for k, p in enumerate(a.plans[1:])}
+    return cases
 
 
 def arguments():
@@ -225,6 +259,7 @@ def arguments():
     p.add_argument("names", nargs="*")
     p.add_argument("--models", action="store_true")
     p.add_argument("--blocks", action="store_true")
+    p.add_argument("--trained", action="store_true")
     p.add_argument("--plans", nargs="+", metavar="FILE")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--budget", type=float, default=600)
@@ -236,9 +271,16 @@ def arguments():
     a = p.parse_args()
     if a.clock == "cpu" and a.threads > 1:
         p.error("--clock cpu counts all threads together: it is for --threads 1")
-    if a.models:
-        a.names += [m for m in MODELS if m not in a.names]
     return a
+
+
+def add_groups(a):
+    """--models, --trained and --blocks as names; all six models where nothing is named."""
+    import blocks
+    import trained
+    nothing = not (a.names or a.plans or a.trained or a.blocks)
+    for asked, names in ((a.models or nothing, MODELS), (a.trained, trained.NAMES), (a.blocks, blocks.NAMES)):
+        a.names += [n for n in names if asked and n not in a.names]
 
 
 def main():
@@ -249,12 +291,12 @@ def main():
     os.makedirs(OUT, exist_ok=True)
     a.submit_help = subprocess.run([f"{BIN}/korch-submit", "--help"], capture_output=True, text=True).stdout
     a.pin = ["taskset", "-c", ",".join(str(c) for c in sorted(os.sched_getaffinity(0))[-a.threads:])]
+    add_groups(a)
     a.versions, cases = {}, cases_of(a)
-    whole = [c for c in cases if not hasattr(c, "is_block")]
-    parts = [c for c in cases if hasattr(c, "is_block")]
+    whole, parts = [c for c in cases if not c.is_block], [c for c in cases if c.is_block]
     a.peers = ["ort", "openvino"]
     if whole:
-        is_all = {c.name for c in whole} >= set(MODELS)
+        is_all = {c.name for c in whole} == set(MODELS)
         table("Whole models", whole, a, GEOMEAN.get(a.threads, (None, None)) if is_all else (None, None))
     if parts:
         if a.inductor and env.has_torch(a.python, True):
