@@ -276,8 +276,14 @@ read_text(struct gen *g, const struct ex *n)
 	return arena_printf(g->a, "%s[%s]", array, at);
 }
 
-static const char *
-guard_condition(struct gen *g, const struct ex *n)
+bool
+gen_knows(struct gen *g, ix_id i)
+{
+	return is_bound_ix(g, i);
+}
+
+const char *
+gen_condition(struct gen *g, const struct ex *n)
 {
 	struct ix i = *ix_get(g->tx, n->ix);
 	const char *at = gen_ix(g, n->ix);
@@ -338,7 +344,7 @@ arm(struct gen *g, const char *name, ex_id e)
 static const char *
 guard_text(struct gen *g, ex_id e, const struct ex *n)
 {
-	const char *cond = guard_condition(g, n), *name = temp(g, 'v'), *type = gen_type(g, n->type);
+	const char *cond = gen_condition(g, n), *name = temp(g, 'v'), *type = gen_type(g, n->type);
 	bool easy_yes = is_leaf(g, n->arg[0]) || is_plain_read(g, n->arg[0]);
 	bool easy_no = is_leaf(g, n->arg[1]) || is_plain_read(g, n->arg[1]);
 

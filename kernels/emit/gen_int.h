@@ -73,6 +73,10 @@ const char *gen_ex(struct gen *g, ex_id e);
 /* Temporaries for all parts of e that depend on bound axes only: what a loop need not repeat. */
 void gen_hoist(struct gen *g, ex_id e);
 void gen_hoist_ix(struct gen *g, ix_id i);
+/* Are all axes of i bound? */
+bool gen_knows(struct gen *g, ix_id i);
+/* What a guard asks. */
+const char *gen_condition(struct gen *g, const struct ex *guard);
 /* tensor[at] = value, in the tensor's stored form. */
 void gen_store(struct gen *g, uint32_t tensor, ix_id at, const char *value);
 /* From here on, to the end of the scope, tensor[at] is what `name` holds. */

@@ -73,6 +73,7 @@ struct reduction {
 	axis_id lane_axis;
 	int64_t lanes;
 	const char *lane;
+	uint32_t level;   /* loops of the reduction that are open */
 	const struct stage *map; /* made in the same loop: its element is nest.ex[1], its place nest.ix[1] */
 };
 
@@ -259,6 +260,49 @@ across_lane(struct gen *g, struct nest *n, void *self)
 	gen_forget(g, mark);
 }
 
+static bool
+is_identity(struct gen *g, ex_id e, enum prim join)
+{
+	const struct ex *c = ex_get(g->tx, e);
+	bool is_high = join == PRIM_min;
+
+	if (c->kind != EX_CONST || !dtype_is_float(c->type))
+		return false;
+	if (join == PRIM_add || join == PRIM_mul)
+		return c->real == (join == PRIM_mul) && !__builtin_signbit(c->real);
+	return c->real == (is_high ? __builtin_inf() : -__builtin_inf());
+}
+
+/* Where a border gives what changes nothing, the whole row of sums is left out: the lanes ask no more.
+ * (No sum is ever -0, so 0 changes none.) */
+static void
+across_skip(struct gen *g, struct nest *n, const struct reduction *r)
+{
+	for (;;) {
+		const struct ex e = *ex_get(g->tx, n->ex[0]);
+
+		if (e.kind != EX_GUARD || !is_identity(g, e.arg[1], r->join) || !gen_knows(g, e.ix))
+			return;
+		gen_line(g, "if (!(%s))", gen_condition(g, &e));
+		gen_line(g, "\tcontinue;");
+		n->ex[0] = e.arg[0];
+	}
+}
+
+static void
+across_level(struct gen *g, struct nest *n, void *self)
+{
+	struct reduction *r = self;
+	struct nest m = *n;
+
+	across_skip(g, &m, r);
+	if (++r->level == m.n)
+		across_lane(g, &m, r);
+	else
+		gen_loops(g, &m, r->level, r->level + 1, across_level, r);
+	r->level--;
+}
+
 static void
 across_store(struct gen *g, struct nest *n, struct reduction *r)
 {
@@ -290,7 +334,11 @@ across_chunk(struct gen *g, struct nest *n, struct reduction *r, const char *at,
 	m.n = 0;
 	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
 		m.axis[m.n++] = s->axis[k].id;
-	gen_loops(g, &m, 0, m.n, across_lane, r);
+	r->level = 0;
+	if (m.n)
+		gen_loops(g, &m, 0, 1, across_level, r);
+	else
+		across_lane(g, &m, r);
 	across_store(g, n, r);
 	gen_forget(g, mark);
 }

@@ -6,7 +6,7 @@
  * of little arithmetic is recomputed: loading it would cost the same. */
 #include "lower_int.h"
 
-enum { INLINE_FLOPS = 4, UNROLL = 25, TREE_LIMIT = 400 };
+enum { INLINE_FLOPS = 4, UNROLL = 25, UNROLL_BORDER = 3, TREE_LIMIT = 400 };
 
 static double
 count_of(const struct lower *l, tensor_id t)
@@ -45,6 +45,21 @@ fills_tile(const struct lower *l, const struct node *n)
 	    t->shape.dim[t->shape.rank - 1] >= 8;
 }
 
+/* A window whose pads reach further than one element: an expression would ask at each tap whether it is
+ * inside, a loop leaves out the taps that are not. */
+static bool
+has_wide_border(const struct node *n)
+{
+	if (prim_info[n->prim].class != CLASS_REDUCE || prim_info[n->prim].shape != SHAPE_WINDOW)
+		return false;
+	const struct attr *lo = at_find(&n->at, ATTR_lo), *hi = at_find(&n->at, ATTR_hi);
+
+	for (int i = 0; i < lo->n; i++)
+		if (lo->i[i] > 1 || hi->i[i] > 1)
+			return true;
+	return false;
+}
+
 bool
 node_unrolls(const struct lower *l, const struct node *n)
 {
@@ -58,7 +73,7 @@ node_unrolls(const struct lower *l, const struct node *n)
 		return true;
 	if (n->prim == PRIM_argmax || n->prim == PRIM_argmin || node_is_anchor(l->g, n) || fills_tile(l, n))
 		return false;
-	return depth <= l->unroll && keeps_last_axis(l, n);
+	return depth <= (has_wide_border(n) ? MIN_OF(l->unroll, (int64_t)UNROLL_BORDER) : l->unroll) && keeps_last_axis(l, n);
 }
 
 /* Must the node's result be a stage, whoever reads it? */
