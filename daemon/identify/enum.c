@@ -308,7 +308,7 @@ enum_sets(struct arena *a, const struct units *u, const struct identify_limits *
 enum { PAIR_BEFORE = 1, PAIR_BEHIND = 3, PAIR_WAY = 12, PAIR_ELEMENTS = 65536 };
 /* What an anchor is, and what stands between two: more than one bit may hold. */
 enum { IS_MATMUL = 1, IS_CONV = 2, IS_POINTWISE = 4 };
-enum between { MAPS, ROWS };
+enum between { MAPS, WINDOWS, ROWS };
 static const struct pair_row {
 	int first;
 	enum between between;
@@ -345,15 +345,37 @@ kind_of(const struct grower *w, const struct node *n)
 	return IS_CONV | IS_POINTWISE;
 }
 
-/* Does a row of the table allow these two with so many reductions between them? */
+/* The most that the set has beside its anchors: a reduction of whole rows; a window, which takes few of
+ * what the first anchor makes at a time; or maps. */
+static enum between
+most_between(const struct grower *w, const uint64_t *set)
+{
+	enum between most = MAPS;
+
+	EACH_BIT(v, set, w->words) {
+		const struct unit *m = unit_at(w, v);
+
+		for (uint32_t i = 0; i < m->n_nodes; i++) {
+			const struct node *n = &w->u->g->nodes[m->nodes[i]];
+			enum prim_class class = prim_info[n->prim].class;
+			bool window = prim_info[n->prim].shape == SHAPE_WINDOW || n->prim == PRIM_conv;
+
+			if (class == CLASS_REDUCE || (class == CLASS_LINEAR && !node_is_anchor(w->u->g, n)))
+				most = MAX_OF(most, window ? WINDOWS : ROWS);
+		}
+	}
+	return most;
+}
+
+/* Does a row of the table allow these two with that between them? */
 static bool
-in_table(const struct grower *w, uint32_t first, uint32_t second, uint32_t reductions)
+in_table(const struct grower *w, uint32_t first, uint32_t second, enum between has)
 {
 	int a = kind_of(w, anchor_of(w, first)), b = kind_of(w, anchor_of(w, second));
 
 	for (size_t i = 0; i < COUNT_OF(pair_rows); i++)
 		if (pair_rows[i].first & a && pair_rows[i].second & b &&
-		    (pair_rows[i].between == ROWS || reductions == 0))
+		    pair_rows[i].between >= has)
 			return true;
 	return false;
 }
@@ -408,7 +430,7 @@ keep_pair(struct grower *w, uint32_t first, uint32_t second)
 	p.before = p.set + w->words;
 	p.after = p.before + w->words;
 	if (!pair_extend(w, &p, first) || !pair_extend(w, &p, second) || p.tally.anchors != 2 ||
-	    !in_table(w, first, second, p.tally.reductions))
+	    !in_table(w, first, second, most_between(w, p.set)))
 		return;
 	for (int i = 0; i <= PAIR_BEFORE; i++) {
 		keep(w, p.set);

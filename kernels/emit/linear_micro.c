@@ -8,6 +8,8 @@
  * Source: facts/cpu.md section 2; measured again in tests/bench/main_linear.c. */
 #include "linear_int.h"
 
+enum { SHORT_SUM = 16 };
+
 #include <stdio.h>
 
 static void
@@ -28,15 +30,30 @@ emit_head(struct strbuf *sb, const struct micro *m, int rows)
 	}
 }
 
+/* Few products are written out in the end, by us or by the compiler; what is common to tiles of different
+ * heights may then move out of them, and a product that stands alone is rounded where others are not.  A
+ * row must have the same sum in every tile, for rings make some rows again (fuse/ring.c): see K_HIDE. */
+static bool
+is_short(const struct micro *m)
+{
+	int64_t products = 1;
+
+	for (int i = 0; i < m->n_loops; i++)
+		products *= m->trip[i];
+	return m->unroll || products <= SHORT_SUM;
+}
+
 static void
 emit_accumulators(struct strbuf *sb, const struct micro *m, int rows)
 {
+	if (is_short(m))
+		sb_addz(sb, "\tkvec zero = {0};\n\tK_HIDE(zero);\n\tK_HIDE_PLACE(b);\n");
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < m->nv; v++)
 			if (m->adds)
 				sb_addf(sb, "\tkvec c%d_%d = *(const kvec *)(t + %d);\n", r, v, (r * m->nv + v) * m->lanes);
 			else
-				sb_addf(sb, "\tkvec c%d_%d = {0};\n", r, v);
+				sb_addf(sb, "\tkvec c%d_%d = %s;\n", r, v, is_short(m) ? "zero" : "{0}");
 }
 
 /* One turn of the innermost loop: nv vectors of b, and for each row either one element of a

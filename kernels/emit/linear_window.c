@@ -131,10 +131,13 @@ put_tile_text(struct gen *g, uint32_t stage, int field, int rows, bool edge)
 	    tile_name(g, stage, field, rows, edge), factor, guards);
 	gen_line(g, "{");
 	g->depth++;
+	gen_line(g, "kvec zero = {0};");
+	gen_line(g, "K_HIDE(zero);");
+	gen_line(g, "K_HIDE_PLACE(b);");
 	for (int f = 0; f < field; f++)
 		for (int r = 0; r < rows; r++)
 			for (int v = 0; v < n->nv; v++)
-				gen_line(g, "kvec c%d_%d_%d = {0};", f, r, v);
+				gen_line(g, "kvec c%d_%d_%d = zero;", f, r, v);
 	for (uint32_t i = 0, last; i < t.n_tap; i = last) {
 		for (last = i; last < t.n_tap && same_vector(&t.tap[i], &t.tap[last]);)
 			last++;

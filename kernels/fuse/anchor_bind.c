@@ -286,7 +286,8 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 	    .acc = DT_f32,
 	    .init = EX_NONE,
 	    .target = IX_NONE,
-	    .pass = pass};
+	    .pass = pass,
+	    .level = b->s->level};
 	struct tile_pass *tp = &p->pass[pass];
 	ix_id at = ix_const(x, 0), out = at;
 	int64_t pitch = 1;

@@ -40,9 +40,13 @@ struct form {
 
 /* Stage i becomes a member of pass q, which keeps the outer axes with match[u] >= 0. */
 void form_join(struct form *f, uint32_t i, uint32_t q, const int *match);
+/* Splits the pass's outer axis u where index i along it is f * a + rest; false: it is not. */
+bool form_split(struct form *f, uint32_t q, uint32_t u, ix_id i);
 /* Makes stage i a member of pass q with rings of rows between them; false: nothing changed.
  * overlap: only where the windows of neighbouring rows share rows. */
 bool ring_join(struct form *f, uint32_t i, uint32_t q, bool overlap);
+/* Stage i's windows lie over two axes that the pass counts as one: splits that. */
+bool ring_refine(struct form *f, uint32_t i, uint32_t q);
 /* The rings of a formed pass and the level of each member. */
 bool rings_write(const struct form *f, uint32_t q, struct err *e);
 

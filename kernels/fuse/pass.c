@@ -75,6 +75,18 @@ outer_factor(const struct tx *x, ix_id i, int64_t extent)
 	return f > 1 && f < extent && extent % f == 0 ? f : 0;
 }
 
+bool
+form_split(struct form *f, uint32_t q, uint32_t u, ix_id i)
+{
+	struct form_pass *fp = &f->pass[q];
+	int64_t factor = outer_factor(f->p->tx, i, fp->outer[u].extent);
+
+	if (!factor || fp->has_ring || !has_room(f->p, fp))
+		return false;
+	split_outer(f, fp, u, factor);
+	return true;
+}
+
 /* ---- joining ----------------------------------------------------------------------------------- */
 static uint32_t
 pass_of(const struct form *f, uint32_t stage)
@@ -132,13 +144,8 @@ refine(struct form *f, uint32_t i, uint32_t q, const struct stage_read *r, uint3
 				continue;
 			uint32_t maker = p->tensors[r[k].tensor].stage;
 			ix_id d = decode_axis(p, &p->stages[maker], fp->outer[u].axis[maker], r[k].at);
-			int64_t factor = outer_factor(p->tx, d, fp->outer[u].extent);
 
-			if (factor && !fp->has_ring && has_room(p, fp)) {
-				split_outer(f, fp, u, factor);
-				return true;
-			}
-			if (stage_split_for(p->tx, &p->stages[i], d))
+			if (form_split(f, q, u, d) || stage_split_for(p->tx, &p->stages[i], d))
 				return true;
 		}
 	}
@@ -269,7 +276,7 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 		}
 		if ((!all || fp->has_ring) && ring_join(f, i, q, true))
 			return true;
-		if (all || !refine(f, i, q, r, n))
+		if (all || (!refine(f, i, q, r, n) && !ring_refine(f, i, q)))
 			break;
 		s = &f->p->stages[i];
 	}

@@ -258,8 +258,8 @@ rows_read(struct joining *j, uint32_t k, const struct guarded_read *r, struct fo
 		return false;
 	ix_id rest = ix_add(x, at, ix_mulc(x, ix_axis(x, s->axis[k].id), -step));
 
-	for (uint32_t u = 0; u < j->row; u++)
-		if (ix_has(x, rest, s->axis[j->match[u]].id))
+	for (uint32_t i = 0; i < s->n_par; i++)
+		if (ix_has(x, rest, s->axis[i].id))
 			return false;
 	*out = (struct form_edge){.reader = j->stage, .maker = j->f->p->tensors[r->tensor].stage, .step = step,
 	    .lo = ix_get(x, rest)->lo, .hi = ix_get(x, rest)->hi};
@@ -440,13 +440,19 @@ rings_hold(const struct form *f, struct form_pass *fp)
 	return bytes <= RING_BYTES && rows >= ENOUGH_ROWS;
 }
 
+static bool
+is_on(const struct form *f)
+{
+	return !f->p->target->is_cuda && sched_get(f->p->sched, KNOB_ring, 1);
+}
+
 bool
 ring_join(struct form *f, uint32_t i, uint32_t q, bool overlap)
 {
 	struct form_pass *fp = &f->pass[q], was = *fp;
 	struct joining j = {.f = f, .fp = fp, .stage = i};
 
-	if (f->p->target->is_cuda || !sched_get(f->p->sched, KNOB_ring, 1) || fp->n_outer == 0 || !member_reads(&j, q))
+	if (!is_on(f) || fp->n_outer == 0 || !member_reads(&j, q))
 		return false;
 	struct form_edge *edge = NEW_ARRAY(&f->tmp, struct form_edge, j.n);
 
@@ -462,6 +468,26 @@ ring_join(struct form *f, uint32_t i, uint32_t q, bool overlap)
 	if (rings_hold(f, fp))
 		return true;
 	*fp = was;
+	return false;
+}
+
+bool
+ring_refine(struct form *f, uint32_t i, uint32_t q)
+{
+	struct form_pass *fp = &f->pass[q];
+	struct joining j = {.f = f, .fp = fp, .stage = i};
+
+	if (!is_on(f) || fp->has_ring || !member_reads(&j, q))
+		return false;
+	for (uint32_t u = 0; u < fp->n_outer; u++)
+		for (uint32_t k = 0; k < j.n; k++) {
+			const struct stage *m = maker_of(f, j.r[k].tensor);
+
+			if (f->p->tensors[m->tensor].at == AT_RESULT || f->whole[m - f->p->stages])
+				return false;
+			if (form_split(f, q, u, place_along(f, m, outer_axis(&j, u, j.r[k].tensor), &j.r[k])))
+				return true;
+		}
 	return false;
 }
 

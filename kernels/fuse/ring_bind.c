@@ -2,7 +2,7 @@
  * high the rings are, and what a read of one becomes.
  *
  * Row r of a ring is at r mod height; inside the row, elements lie as in the whole tensor.  So a read
- * at flat index i, whose row is i div stride, becomes (row mod height) * stride + i - row * stride. */
+ * at flat index i, whose row is i div stride, becomes (row mod height) * stride + i mod stride. */
 #include "anchor.h"
 #include "lower_int.h"
 #include "ring.h"
@@ -11,6 +11,7 @@ enum {
 	LEAST_PIXELS = 48,   /* rows of a register tile in one step */
 	ROW_WORK = 4096,     /* elements that a step makes where there is no tile */
 	LEAST_STEPS = 4,
+	BLOCK_BYTES = 4 << 20, /* scratch of a step */
 };
 
 /* ---- the block --------------------------------------------------------------------------------- */
@@ -24,6 +25,26 @@ pixels(const struct tile_prog *p, const struct stage *s)
 		if (s->axis[k].outer < 0 && !ex_has(p->tx, s->b, s->axis[k].id))
 			n *= s->axis[k].extent;
 	return n;
+}
+
+/* Scratch of a step that takes so many rows of the pass. */
+static double
+step_bytes(const struct tile_prog *p, const struct tile_pass *tp, int64_t block)
+{
+	double bytes = 0;
+
+	for (uint32_t m = 0; m < tp->n_row; m++) {
+		const struct stage *s = &p->stages[tp->row[m]];
+		const struct tile_tensor *t = &p->tensors[s->tensor];
+		const struct pass_ring *r = s->level ? &tp->ring[s->level - 1] : NULL;
+		double row = t->at == AT_LOCAL ? (double)t->count * (double)dtype_size(t->type) : 0;
+
+		for (uint32_t k = 0; k < s->n_par; k++)
+			if (s->axis[k].outer >= 0)
+				row /= (double)s->axis[k].extent;
+		bytes += row * (double)(r ? r->scale * (block - 1) + r->hi - r->lo + 1 : block);
+	}
+	return bytes;
 }
 
 int64_t
@@ -46,7 +67,10 @@ ring_block(const struct tile_prog *p, const struct tile_pass *tp)
 	}
 	if (!tiles)
 		block = MIN_OF(ROW_WORK / MAX_OF(work, (int64_t)1), last / LEAST_STEPS);
-	return MAX_OF(MIN_OF(block, last), (int64_t)1);
+	block = MAX_OF(MIN_OF(block, last), (int64_t)1);
+	while (block > 1 && step_bytes(p, tp, block) > BLOCK_BYTES)
+		block--;
+	return block;
 }
 
 void
@@ -129,9 +153,8 @@ read_ring(struct rewriting *w, const struct ex *read)
 			stride = m->axis[k].stride;
 			extent = m->axis[k].extent;
 		}
-	ix_id all = ring_place(x, p->arena, read->ix, stride, 0, &w->guards);
 	ix_id row = ring_place(x, p->arena, read->ix, stride, extent, &w->guards);
-	ix_id rest = ix_add(x, read->ix, ix_mulc(x, all, -stride));
+	ix_id rest = ring_place(x, p->arena, read->ix, 1, stride, &w->guards);
 
 	return ex_read(x, read->type, read->tensor,
 	    ix_add(x, ix_mulc(x, ring_row(p, m, row), stride), rest));
