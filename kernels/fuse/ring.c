@@ -390,7 +390,8 @@ may_ring(const struct form *f, const struct form_pass *fp, uint32_t m)
 	uint32_t i = fp->member[m], rows = fp->outer[fp->n_outer - 1].axis[i];
 	const struct stage *s = &f->p->stages[i];
 
-	if ((s->kind != STAGE_MAP && s->kind != STAGE_REDUCE && s->kind != STAGE_LINEAR) || s->packs || f->whole[i] ||
+	/* Winograd's tiles would begin at another row in each call, and round otherwise. */
+	if ((s->kind != STAGE_MAP && s->kind != STAGE_REDUCE && s->kind != STAGE_LINEAR) || s->packs || s->wino || f->whole[i] ||
 	    f->p->tensors[s->tensor].at == AT_RESULT || s->axis[rows].stride < ROW_ELEMENTS)
 		return false;
 	for (uint32_t k = 0; k < rows; k++) { /* rows are behind each other in what a step keeps */

@@ -63,6 +63,8 @@ ring_block(const struct tile_prog *p, const struct tile_pass *tp)
 		if (!s->packed)
 			continue;
 		tiles = true;
+		if (s->wino)
+			block = MAX_OF(block, (int64_t)s->wino->m);
 		block = MAX_OF(block, MAX_OF((LEAST_PIXELS + pixels(p, s) - 1) / pixels(p, s), sched_get(p->sched, KNOB_field, 2)));
 	}
 	if (!tiles)

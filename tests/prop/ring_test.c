@@ -18,7 +18,8 @@ enum { BATCH = 32, RUBBISH = 0xff }; /* not-a-number in floats */
 
 static const char *const schedules[] = {"", "", "", "block=1", "block=2", "block=3", "block=5 field=1", "block=2 mr=3 nv=1",
     "block=1 panel=1", "inline_flops=0", "block=4 field=3", "unroll_red=0", "block=3 unroll_red=64", "ring=0",
-    "block=7 mr=2 field=4", "inline_flops=64", "block=2 inline_flops=0 panel=1"};
+    "block=7 mr=2 field=4", "inline_flops=64", "block=2 inline_flops=0 panel=1",
+    "wino=4", "block=3 wino=2"};
 
 struct maker {
 	struct graph *g;
