@@ -111,6 +111,8 @@ struct frontier_out {
 	uint64_t n_states;
 };
 void frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out *out);
+/* The same over the kernels in use alone, tensors in an order made for them (narrow.c). */
+void frontier_run_narrow(struct arena *a, const struct frontier_in *in, struct frontier_out *out);
 
 /* ---- plans (greedy.c) ----------------------------------------------------------------------- */
 /* A valid plan, each tensor by the maker that is cheapest when sharing is not seen; false when

@@ -126,7 +126,8 @@ keep_plan(struct search *s, uint32_t *set, uint32_t n)
 	s->cost = cost;
 }
 
-/* One run of the programme over `use`. */
+/* One run of the programme over `use`.  The first, which often is the last, takes the program as it is: an order of
+ * its own pays only where states multiply. */
 static void
 run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct frontier_out *out)
 {
@@ -146,13 +147,13 @@ run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct 
 
 	drop_unfed(s, use);
 	outs = strip_outputs(s, use, b);
-	frontier_run(s->a, &in, out);
+	(s->n_states ? frontier_run_narrow : frontier_run)(s->a, &in, out);
 	s->n_states += out->n_states;
 	if (out->found)
 		keep_plan(s, out->set, out->n_set);
 }
 
-/* Beams: over what looks good, then over all that a better plan may hold, ever wider.  Where costs have
+/* Beams: over what looks good, in either order of tensors, then over all that a better plan may hold, ever wider.  Where costs have
  * many ties a wide beam meets the bound long before an exhaustive run does; where the bound has a gap
  * no beam helps once the plan is right, so that the ladder ends after a step without gain. */
 static void
@@ -161,7 +162,8 @@ find_plan(struct search *s)
 	uint32_t width = MIN_OF((uint32_t)FIRST_WIDTH, s->limits->beam_width), idle = 0;
 	struct frontier_out out;
 
-	run(s, filter(s, s->lp.pi / 256), width, NULL, &out);
+	for (int i = 0; i < 2 && !is_closed(s) && !is_stopped(s); i++)
+		run(s, filter(s, s->lp.pi / 256), width, NULL, &out);
 	for (; !is_closed(s) && !is_stopped(s) && width <= s->limits->beam_width && idle < MAX_IDLE;
 	     width *= 4) {
 		int64_t before = s->cost;
