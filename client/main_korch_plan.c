@@ -13,6 +13,7 @@ struct call {
 	struct arena *arena;
 	const struct opts *o;
 	const char *path;
+	const char *what; /* explain: a node or a kernel; NULL */
 	struct plan plan;
 	struct plan_host host;
 };
@@ -28,16 +29,17 @@ do_show(struct call *c, struct err *e)
 static bool
 do_explain(struct call *c, struct err *e)
 {
-	(void)e;
-	plan_explain(c->arena, &c->plan, opt_flag(c->o, OPT_json));
-	return true;
+	return plan_explain(c->arena, &c->plan, c->what, opt_flag(c->o, OPT_json), e);
 }
 
 static bool
 do_dot(struct call *c, struct err *e)
 {
-	(void)e;
-	plan_dot(c->arena, &c->plan);
+	int64_t steps = opt_int(c->o, OPT_steps);
+
+	if (steps < 0 || steps > UINT32_MAX)
+		return err_set(e, ERR_USAGE, "--steps %s: it is 0 or more", opt_text(c->o, OPT_steps));
+	plan_dot(c->arena, &c->plan, (uint32_t)steps);
 	return true;
 }
 
@@ -101,10 +103,11 @@ run(struct call *c, struct err *e)
 {
 	const struct opts *o = c->o;
 
-	if (o->n_args != 2)
-		return err_set(e, ERR_USAGE,
-		    "wanted show, explain, verify, dot, source or rebuild, and one PLAN.korch; --help tells more");
+	if (o->n_args != 2 && (o->n_args != 3 || strcmp(o->args[0], "explain") != 0))
+		return err_set(e, ERR_USAGE, "wanted show, explain, verify, dot, source or rebuild, and one PLAN.korch (explain "
+		    "also takes a node or a kernel); --help tells more");
 	c->path = o->args[1];
+	c->what = o->n_args == 3 ? o->args[2] : NULL;
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (strcmp(o->args[0], words[i].word) == 0)
 			return plan_load(c->arena, c->path, &c->plan, &c->host, e) && words[i].run(c, e);

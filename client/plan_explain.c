@@ -1,188 +1,285 @@
-/* client/plan_explain.c: why a plan holds these kernels; its picture.
- *
- * A rival of a step is a candidate that makes one of its tensors and was not chosen.  Any plan
- * with a rival costs at least the proven bound plus the rival's reduced cost: that, less the
- * plan's own latency, is the least it would be slower by; where it is negative, the proof needed
- * the search. */
+/* client/plan_explain.c: explain: all steps, those of one kernel, or an ONNX node with its neighbours. */
 #include "plan_explain.h"
+#include "plan_why.h"
 #include "run_report.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
-static bool
-share_result(const struct plan_candidate *a, const struct plan_candidate *b)
+enum { LEAST_DIGITS = 4, MOST_LIKE = 5 };
+
+/* ---- steps --------------------------------------------------------------------------------------- */
+static void
+step_neighbour(struct why *w, uint32_t of, const struct plan_apart *x, bool is_first)
 {
-	for (uint32_t i = 0; i < a->n_makes; i++)
-		for (uint32_t j = 0; j < b->n_makes; j++)
-			if (a->makes[i] == b->makes[j])
-				return true;
+	uint32_t other = x->a == of ? x->b : x->a;
+	char hex[65];
+
+	why_kernel_hex(&w->p->kernels[w->p->steps[other].kernel], hex);
+	if (w->json) {
+		sb_addf(&w->sb, "%s{\"step\":%u,\"spec\":\"%s\",\"side\":\"%s\",", is_first ? "" : ",", other, hex,
+		    x->a == of ? "reader" : "maker");
+		why_apart(w, x);
+		sb_addc(&w->sb, '}');
+		return;
+	}
+	sb_addf(&w->sb, "  not one kernel with step %u (%.*s, %s):\n", other, WHY_DIGITS, hex,
+	    x->a == of ? "reads its results" : "makes its operands");
+	why_apart(w, x);
+}
+
+static void
+explain_step(struct why *w, uint32_t step, bool with_neighbours)
+{
+	uint32_t n = 0;
+
+	sb_addz(&w->sb, w->json ? "{" : "");
+	why_step(w, step);
+	if (w->json && with_neighbours)
+		sb_addz(&w->sb, ",\"neighbours\":[");
+	for (uint32_t i = 0; i < w->p->n_aparts && with_neighbours; i++) {
+		const struct plan_apart *x = &w->p->aparts[i];
+
+		if (x->of_steps && (x->a == step || x->b == step))
+			step_neighbour(w, step, x, n++ == 0);
+	}
+	if (w->json)
+		sb_addz(&w->sb, with_neighbours ? "]}" : "}");
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------- */
+static const struct {
+	const char *word, *text;
+} fates[FATE_COUNT] = {
+    [FATE_KERNEL] = {"kernel", "computed in one kernel"},
+    [FATE_VIEW] = {"view", "needs no kernel: its result is its operand's memory, seen through another shape"},
+    [FATE_FOLDED] = {"folded", "needs no kernel: its results are constants, or no output needs them"},
+    [FATE_REWRITTEN] = {"rewritten", "lost to a rewrite: the plan computes what comes behind it in another form"},
+};
+
+static uint32_t
+shared_step(const struct plan_node *a, const struct plan_node *b)
+{
+	for (uint32_t i = 0; i < a->n_steps; i++)
+		for (uint32_t j = 0; j < b->n_steps; j++)
+			if (a->steps[i] == b->steps[j])
+				return a->steps[i];
+	return PLAN_NONE;
+}
+
+static const struct plan_apart *
+find_apart(const struct plan *p, uint32_t a, uint32_t b)
+{
+	for (uint32_t i = 0; i < p->n_aparts; i++)
+		if (!p->aparts[i].of_steps && p->aparts[i].a == a && p->aparts[i].b == b)
+			return &p->aparts[i];
+	return NULL;
+}
+
+/* Two neighbours: the one told about, and the one that was asked for. */
+struct pair {
+	const struct plan_node *x, *asked;
+	uint32_t shared;              /* step */
+	const struct plan_apart *why; /* NULL: none recorded */
+};
+
+/* What settles it where they neither share a kernel nor are apart for a reason. */
+static enum plan_fate
+fate_of(const struct pair *two)
+{
+	return two->x->fate != FATE_KERNEL ? two->x->fate : two->asked->fate;
+}
+
+static void
+neighbour_json(struct why *w, const struct pair *two, const char *side)
+{
+	const struct plan_node *x = two->x;
+
+	sb_addz(&w->sb, "{\"node\":");
+	json_string(&w->sb, x->name);
+	sb_addz(&w->sb, ",\"op\":");
+	json_string(&w->sb, x->op);
+	sb_addf(&w->sb, ",\"side\":\"%s\",\"fate\":\"%s\",\"relation\":\"", side, fates[x->fate].word);
+	if (two->shared != PLAN_NONE)
+		sb_addf(&w->sb, "fused\",\"step\":%u", two->shared);
+	else if (two->why) {
+		sb_addz(&w->sb, "apart\",");
+		why_apart(w, two->why);
+	} else
+		sb_addf(&w->sb, "%s\"", fate_of(two) == FATE_KERNEL ? "unknown" : fates[fate_of(two)].word);
+	sb_addc(&w->sb, '}');
+}
+
+static void
+neighbour_words(struct why *w, const struct pair *two, const char *side)
+{
+	sb_addf(&w->sb, "  %s %.*s (%.*s): ", side, STR_ARG(two->x->name), STR_ARG(two->x->op));
+	if (two->shared != PLAN_NONE)
+		sb_addf(&w->sb, "in one kernel, step %u\n", two->shared);
+	else if (two->why) {
+		sb_addz(&w->sb, "apart\n");
+		why_apart(w, two->why);
+	} else if (two->x->fate != FATE_KERNEL)
+		sb_addf(&w->sb, "%s\n", fates[two->x->fate].text);
+	else
+		sb_addz(&w->sb, two->asked->fate != FATE_KERNEL ? "computed in a kernel\n" : "apart; no reason was recorded\n");
+}
+
+/* a is read by b, one of them is the node asked for and `other` the other one. */
+static void
+explain_neighbour(struct why *w, uint32_t a, uint32_t b, uint32_t other, bool *is_first)
+{
+	const struct plan *p = w->p;
+	struct pair two = {.x = &p->nodes[other], .asked = &p->nodes[other == a ? b : a],
+	    .shared = shared_step(&p->nodes[a], &p->nodes[b]), .why = find_apart(p, a, b)};
+
+	if (w->json) {
+		sb_addz(&w->sb, *is_first ? "" : ",");
+		neighbour_json(w, &two, other == a ? "maker" : "reader");
+	} else
+		neighbour_words(w, &two, other == a ? "reads" : "is read by");
+	*is_first = false;
+}
+
+static void
+explain_neighbours(struct why *w, uint32_t n)
+{
+	const struct plan *p = w->p;
+	bool is_first = true;
+
+	for (uint32_t i = 0; i < p->nodes[n].n_reads; i++)
+		explain_neighbour(w, p->nodes[n].reads[i], n, p->nodes[n].reads[i], &is_first);
+	for (uint32_t m = 0; m < p->n_nodes; m++)
+		for (uint32_t i = 0; i < p->nodes[m].n_reads; i++)
+			if (p->nodes[m].reads[i] == n)
+				explain_neighbour(w, n, m, m, &is_first);
+}
+
+static void
+explain_node(struct why *w, uint32_t n)
+{
+	const struct plan_node *x = &w->p->nodes[n];
+
+	if (w->json) {
+		sb_addz(&w->sb, "{\"node\":");
+		json_string(&w->sb, x->name);
+		sb_addz(&w->sb, ",\"op\":");
+		json_string(&w->sb, x->op);
+		sb_addf(&w->sb, ",\"fate\":\"%s\",\"steps\":[", fates[x->fate].word);
+	} else
+		sb_addf(&w->sb, "%.*s (%.*s): %s\n", STR_ARG(x->name), STR_ARG(x->op),
+		    x->n_steps > 1 ? "computed in more than one kernel" : fates[x->fate].text);
+	for (uint32_t i = 0; i < x->n_steps; i++) {
+		if (w->json)
+			sb_addz(&w->sb, i ? "," : "");
+		explain_step(w, x->steps[i], false);
+	}
+	sb_addz(&w->sb, w->json ? "],\"neighbours\":[" : "");
+	explain_neighbours(w, n);
+	sb_addz(&w->sb, w->json ? "]}" : "");
+}
+
+/* ---- what was asked for ----------------------------------------------------------------------------- */
+static bool
+refuse(const struct plan *p, const char *what, struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	uint32_t n = 0;
+
+	sb_init(&sb, &tmp);
+	for (uint32_t i = 0; i < p->n_nodes; i++)
+		if (p->nodes[i].name.n < 128 && strstr(str_dup(&tmp, p->nodes[i].name), what) && n++ < MOST_LIKE)
+			sb_addf(&sb, "%s %.*s", n > 1 ? "," : "; like it:", STR_ARG(p->nodes[i].name));
+	(void)err_set(e, ERR_USAGE, "'%.100s' is no node of this model and begins no hash of the plan's kernels%.250s%s", what,
+	    sb.n ? sb.p : "", n > MOST_LIKE ? ", ..." : "");
+	arena_fini(&tmp);
 	return false;
 }
 
-/* The rival of least reduced cost, and how many there are; UINT32_MAX: none. */
+/* The nodes of that name: names need not be unique. */
 static uint32_t
-nearest_rival(const struct plan *p, uint32_t chosen, uint32_t *n, uint32_t *n_measured)
+explain_nodes(struct why *w, const char *name)
 {
-	uint32_t best = UINT32_MAX;
+	uint32_t n = 0;
 
-	*n = *n_measured = 0;
-	for (uint32_t i = 0; i < p->n_candidates; i++) {
-		const struct plan_candidate *c = &p->candidates[i];
-
-		if (c->is_chosen || !share_result(c, &p->candidates[chosen]))
-			continue;
-		(*n)++;
-		*n_measured += c->is_measured;
-		if (best == UINT32_MAX || c->reduced_cost < p->candidates[best].reduced_cost)
-			best = i;
-	}
-	return best;
+	for (uint32_t i = 0; i < w->p->n_nodes; i++)
+		if (str_is(w->p->nodes[i].name, name)) {
+			sb_addz(&w->sb, !w->json ? "" : n ? "," : "\"nodes\":[");
+			explain_node(w, i);
+			n++;
+		}
+	sb_addz(&w->sb, w->json && n ? "]" : "");
+	return n;
 }
 
-static double
-dual_sum(const struct plan *p)
+/* The steps whose kernel's hash begins so; all of them for "". */
+static uint32_t
+explain_steps(struct why *w, const char *digits)
 {
-	double sum = 0;
+	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < p->n_rows; i++)
-		sum += p->rows[i].dual;
-	return sum;
+	for (uint32_t s = 0; s < w->p->n_steps; s++) {
+		char hex[65];
+
+		why_kernel_hex(&w->p->kernels[w->p->steps[s].kernel], hex);
+		if (strncmp(hex, digits, strlen(digits)) != 0)
+			continue;
+		sb_addz(&w->sb, !w->json ? "" : n ? "," : "\"steps\":[");
+		explain_step(w, s, true);
+		n++;
+	}
+	if (w->json)
+		sb_addz(&w->sb, n ? "]" : *digits ? "" : "\"steps\":[]");
+	return n;
 }
 
 static void
-explain_words(const struct plan *p, uint32_t i, uint32_t rival, uint32_t n, uint32_t n_measured)
+add_head_json(struct why *w)
 {
-	const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
-	double slower = 0;
+	const struct plan *p = w->p;
 
-	(void)printf("step %u: %.1f us%s for %.*s\n", i, (double)k->cost_ns / 1e3,
-	    k->is_measured ? "" : " (a bound, not measured)", STR_ARG(p->steps[i].nodes));
-	if (rival == UINT32_MAX) {
-		(void)printf("  no other candidate makes its results\n");
-		return;
-	}
-	slower = dual_sum(p) + p->candidates[rival].reduced_cost - (double)p->latency_ns;
-	(void)printf("  %u rivals, %u measured; the nearest costs %.1f us%s", n, n_measured,
-	    (double)p->candidates[rival].cost_ns / 1e3, p->candidates[rival].is_measured ? "" : " at least (not measured)");
-	if (slower >= 0)
-		(void)printf(" and makes any plan slower by %.1f us or more\n", slower / 1e3);
+	sb_addz(&w->sb, "{\"model\":");
+	json_string(&w->sb, p->model_name);
+	sb_addf(&w->sb, ",\"latency_ns\":%lld,\"bound_ns\":%lld,\"proven_ns\":%.3f,\"proved\":%s,\"stop\":",
+	    (long long)p->latency_ns, (long long)p->bound_ns, w->proven_ns, p->proved ? "true" : "false");
+	json_string(&w->sb, p->stop);
+	sb_addz(&w->sb, ",\"what_if\":");
+	json_string(&w->sb, p->what_if);
+	sb_addz(&w->sb, ",\"limits\":");
+	json_string(&w->sb, p->limits);
+	sb_addc(&w->sb, ',');
+}
+
+static void
+add_foot(struct why *w)
+{
+	const struct plan *p = w->p;
+
+	if (p->what_if.n)
+		sb_addf(&w->sb, "this plan was made under a condition: %.*s\n", STR_ARG(p->what_if));
+	if (p->stop.n)
+		sb_addf(&w->sb, "the search ended: %.*s\n", STR_ARG(p->stop));
+	if (p->limits.n)
+		sb_addf(&w->sb, "within: %.*s\n", STR_ARG(p->limits));
+}
+
+bool
+plan_explain(struct arena *a, const struct plan *p, const char *what, bool json, struct err *e)
+{
+	struct why w;
+
+	why_init(&w, a, p, json);
+	if (json)
+		add_head_json(&w);
+	if (!what)
+		(void)explain_steps(&w, "");
+	else if (!explain_nodes(&w, what) && (strlen(what) < LEAST_DIGITS || !explain_steps(&w, what)))
+		return refuse(p, what, e);
+	if (json)
+		sb_addc(&w.sb, '}');
 	else
-		(void)printf("; that no plan with it is better was found by search\n");
-}
-
-static void
-explain_json(struct strbuf *sb, const struct plan *p, uint32_t i, uint32_t rival, uint32_t n, uint32_t n_measured)
-{
-	sb_addf(sb, "{\"step\":%u,\"cost_ns\":%" PRId64 ",\"rivals\":%u,\"rivals_measured\":%u", i,
-	    p->kernels[p->steps[i].kernel].cost_ns, n, n_measured);
-	if (rival != UINT32_MAX)
-		sb_addf(sb, ",\"nearest_ns\":%" PRId64 ",\"nearest_measured\":%s,\"slower_ns\":%.0f",
-		    p->candidates[rival].cost_ns, p->candidates[rival].is_measured ? "true" : "false",
-		    dual_sum(p) + p->candidates[rival].reduced_cost - (double)p->latency_ns);
-	sb_addz(sb, ",\"nodes\":");
-	json_string(sb, p->steps[i].nodes);
-	sb_addc(sb, '}');
-}
-
-void
-plan_explain(struct arena *a, const struct plan *p, bool json)
-{
-	struct strbuf sb;
-
-	sb_init(&sb, a);
-	for (uint32_t i = 0; i < p->n_steps && p->n_candidates; i++) {
-		uint32_t n, n_measured, rival = nearest_rival(p, p->steps[i].candidate, &n, &n_measured);
-
-		if (!json)
-			explain_words(p, i, rival, n, n_measured);
-		else {
-			sb_addz(&sb, i ? "," : "");
-			explain_json(&sb, p, i, rival, n, n_measured);
-		}
-	}
-	if (json) {
-		struct strbuf all;
-
-		sb_init(&all, a);
-		sb_addz(&all, "{\"limits\":");
-		json_string(&all, p->limits);
-		(void)printf("%s,\"steps\":[%s]}\n", all.p, sb.p);
-	} else if (p->limits.n)
-		(void)printf("within: %.*s\n", STR_ARG(p->limits));
-}
-
-/* ---- dot ---------------------------------------------------------------------------------- */
-/* The last step before `reader` that wrote the place's bytes; UINT32_MAX: an input or a constant. */
-static uint32_t
-maker_of(const struct plan *p, uint32_t reader, const struct place *at)
-{
-	for (uint32_t s = reader; s-- > 0;) {
-		const struct plan_step *st = &p->steps[s];
-		uint32_t from = p->kernels[st->kernel].n_operands;
-
-		for (uint32_t j = from; j < st->n_places; j++) {
-			const struct place *to = &p->places[st->places[j]];
-
-			if (to->kind == at->kind && to->index == at->index && to->offset < at->offset + at->n_bytes &&
-			    at->offset < to->offset + to->n_bytes)
-				return s;
-		}
-	}
-	return UINT32_MAX;
-}
-
-static void
-dot_reads(struct strbuf *sb, const struct plan *p, uint32_t i)
-{
-	const struct plan_step *s = &p->steps[i];
-
-	for (uint32_t j = 0; j < p->kernels[s->kernel].n_operands; j++) {
-		const struct place *at = &p->places[s->places[j]];
-		uint32_t from = maker_of(p, i, at);
-		struct strbuf shape;
-
-		if (at->kind == PLACE_CONST)
-			continue;
-		sb_init(&shape, sb->a);
-		shape_print(&shape, &at->shape);
-		if (from != UINT32_MAX)
-			sb_addf(sb, "  s%u -> s%u [label=\"%s\"];\n", from, i, shape.p);
-		else if (at->kind == PLACE_INPUT)
-			sb_addf(sb, "  in%u -> s%u [label=\"%s\"];\n", at->index, i, shape.p);
-	}
-}
-
-void
-plan_dot(struct arena *a, const struct plan *p)
-{
-	struct strbuf sb;
-
-	sb_init(&sb, a);
-	sb_addz(&sb, "digraph plan {\n  node [shape=box];\n");
-	for (uint32_t i = 0; i < p->n_inputs; i++) {
-		sb_addf(&sb, "  in%u [shape=ellipse,label=", i);
-		json_string(&sb, p->inputs[i].name);
-		sb_addz(&sb, "];\n");
-	}
-	for (uint32_t i = 0; i < p->n_steps; i++) {
-		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
-		char *label = arena_printf(a, "%u: %.1f us  %.*s", i, (double)k->cost_ns / 1e3, STR_ARG(p->steps[i].nodes));
-
-		sb_addf(&sb, "  s%u [label=", i);
-		json_string(&sb, str_of(label));
-		sb_addz(&sb, "];\n");
-		dot_reads(&sb, p, i);
-	}
-	for (uint32_t i = 0; i < p->n_outputs; i++) {
-		struct place out = {.kind = PLACE_OUTPUT, .index = i, .n_bytes = 1};
-		uint32_t from = maker_of(p, p->n_steps, &out);
-
-		sb_addf(&sb, "  out%u [shape=ellipse,label=", i);
-		json_string(&sb, p->outputs[i].name);
-		sb_addz(&sb, "];\n");
-		if (from != UINT32_MAX)
-			sb_addf(&sb, "  s%u -> out%u;\n", from, i);
-	}
-	(void)printf("%s}\n", sb.p);
+		add_foot(&w);
+	(void)(json ? puts(w.sb.p) : fputs(w.sb.p, stdout));
+	return true;
 }

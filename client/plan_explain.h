@@ -4,10 +4,13 @@
 
 #include "../kernels/run/plan.h"
 
-/* For each step its nearest rival and what choosing that would cost at least. */
-void plan_explain(struct arena *a, const struct plan *p, bool json);
-/* Graphviz: a box a step, an arrow a tensor. */
-void plan_dot(struct arena *a, const struct plan *p);
+/* Each step: its kernel, the runner-up and the margin, and why it is not one kernel with its neighbours.
+ * what: an ONNX node (then: what became of it, and of each of its neighbours), or the first digits of a
+ * kernel's hash, or NULL: all steps.  ERR_USAGE where it is neither. */
+bool plan_explain(struct arena *a, const struct plan *p, const char *what, bool json, struct err *e) MUST_CHECK;
+/* Graphviz: a cluster a kernel with the ONNX nodes in it, an arrow a tensor.  steps: only the first so
+ * many; 0: all. */
+void plan_dot(struct arena *a, const struct plan *p, uint32_t steps);
 
 /* Recomputes from the file alone, without solver code, that the steps can run in this order and
  * make all outputs, that costs add up, and what the duals prove (D18); says so on stdout.

@@ -1,5 +1,6 @@
 /* client/plan_show.c: a plan as a table, or as one JSON object. */
 #include "plan_show.h"
+#include "plan_why.h"
 #include "run_report.h"
 
 #include <inttypes.h>
@@ -47,17 +48,13 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	(void)printf("\n%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
 	    (double)p->constants.n / 1048576, (double)p->work_bytes / 1048576, (double)p->module.n / 1024);
 	(void)printf("%-10s %.*s\n", "proof", STR_ARG(p->certificate));
+	if (p->stop.n)
+		(void)printf("%-10s %.*s\n", "ended", STR_ARG(p->stop));
+	if (p->what_if.n)
+		(void)printf("%-10s %.*s: %+.3f us (%.3f ms without that condition)\n", "what if", STR_ARG(p->what_if),
+		    (double)p->latency_ns / 1e3 - (double)p->what_if_base_ns / 1e3, ms(p->what_if_base_ns));
 	if (h->made_by.n)
 		(void)printf("%-10s %.*s\n", "made by", STR_ARG(h->made_by));
-}
-
-/* Hash of the kernel's spec: its name in the cache, and for korch-submit --forbid. */
-static void
-spec_hex(const struct plan_kernel *k, char hex[65])
-{
-	struct hash h = hash_bytes(k->spec.p, k->spec.n);
-
-	hash_hex(&h, hex);
 }
 
 static void
@@ -67,10 +64,9 @@ show_steps(const struct plan *p)
 	    "MFLOP", "KiB", "schedule", "ONNX nodes");
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
-
 		char hex[65];
 
-		spec_hex(k, hex);
+		why_kernel_hex(k, hex);
 		(void)printf("%4u %6u %.12s %10.1f%c %5.1f%% %5.0f%% %9.2f %9.1f  %-28.*s %.*s\n", i, p->steps[i].kernel, hex,
 		    (double)k->cost_ns / 1e3, k->is_measured ? ' ' : '?',
 		    p->latency_ns ? 100 * (double)k->cost_ns / (double)p->latency_ns : 0,
@@ -101,10 +97,9 @@ add_json_steps(struct strbuf *sb, const struct plan *p)
 	sb_addz(sb, ",\"steps\":[");
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
-
 		char hex[65];
 
-		spec_hex(k, hex);
+		why_kernel_hex(k, hex);
 		sb_addf(sb, "%s{\"spec\":\"%s\",\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
 			    ",\"measured\":%s,\"flops\":%" PRId64 ",\"bytes\":%" PRId64 ",\"passes\":%u,\"schedule\":",
 		    i ? "," : "", hex, p->steps[i].kernel, k->cost_ns, k->bound_ns, k->is_measured ? "true" : "false", k->flops,
@@ -135,6 +130,11 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 	json_string(&sb, p->fusion);
 	sb_addz(&sb, ",\"certificate\":");
 	json_string(&sb, p->certificate);
+	sb_addz(&sb, ",\"stop\":");
+	json_string(&sb, p->stop);
+	sb_addz(&sb, ",\"what_if\":");
+	json_string(&sb, p->what_if);
+	sb_addf(&sb, ",\"what_if_base_ns\":%" PRId64, p->what_if_base_ns);
 	sb_addz(&sb, ",\"made_by\":");
 	json_string(&sb, h->made_by);
 	sb_addf(&sb, ",\"threads\":%u,\"tolerance\":%g,\"operators\":%" PRIu64 ",\"primitives\":%" PRIu64

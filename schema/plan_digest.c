@@ -91,6 +91,7 @@ put_kernels(struct strbuf *sb, const struct plan *p)
 		put_u64(sb, k->is_measured);
 		put_u64(sb, (uint64_t)k->flops);
 		put_u64(sb, (uint64_t)k->bytes);
+		put_u64(sb, (uint64_t)k->spread_ns);
 		put_u64(sb, k->n_overlaps);
 		for (uint32_t j = 0; j < k->n_overlaps; j++) {
 			put_u64(sb, k->overlaps[j].result);
@@ -161,6 +162,51 @@ put_evidence(struct strbuf *sb, const struct plan *p)
 }
 
 static void
+put_rivals(struct strbuf *sb, const struct plan *p)
+{
+	put_u64(sb, p->n_rivals);
+	for (uint32_t i = 0; i < p->n_rivals; i++) {
+		const struct plan_rival *r = &p->rivals[i];
+
+		put_str(sb, (struct str){(const char *)r->spec.b, sizeof(r->spec.b)});
+		put_str(sb, r->nodes);
+		put_str(sb, r->cause);
+		put_u64(sb, r->candidate);
+		put_u64(sb, r->is_measured);
+		put_u64(sb, (uint64_t)r->cost_ns);
+		put_u64(sb, (uint64_t)r->spread_ns);
+		put_u64(sb, (uint64_t)r->bound_ns);
+		put_u64(sb, (uint64_t)r->expected_ns);
+	}
+	put_u64(sb, p->n_exchanges);
+	for (uint32_t i = 0; i < p->n_exchanges; i++) {
+		put_list(sb, p->exchanges[i].steps, p->exchanges[i].n_steps);
+		put_list(sb, p->exchanges[i].rivals, p->exchanges[i].n_rivals);
+	}
+}
+
+static void
+put_account(struct strbuf *sb, const struct plan *p)
+{
+	put_rivals(sb, p);
+	put_u64(sb, p->n_aparts);
+	for (uint32_t i = 0; i < p->n_aparts; i++) {
+		const struct plan_apart *x = &p->aparts[i];
+
+		put_list(sb, (const uint32_t[]){x->of_steps, x->a, x->b, x->measured, x->exchange, x->open, x->failed}, 7);
+		put_str(sb, x->rule);
+	}
+	put_u64(sb, p->n_nodes);
+	for (uint32_t i = 0; i < p->n_nodes; i++) {
+		put_str(sb, p->nodes[i].name);
+		put_str(sb, p->nodes[i].op);
+		put_u64(sb, (uint64_t)p->nodes[i].fate);
+		put_list(sb, p->nodes[i].reads, p->nodes[i].n_reads);
+		put_list(sb, p->nodes[i].steps, p->nodes[i].n_steps);
+	}
+}
+
+static void
 put_plan(struct strbuf *sb, const struct plan *p, blob_sum_fn *sum)
 {
 	put_facts(sb, p);
@@ -169,6 +215,7 @@ put_plan(struct strbuf *sb, const struct plan *p, blob_sum_fn *sum)
 	put_kernels(sb, p);
 	put_steps(sb, p);
 	put_evidence(sb, p);
+	put_account(sb, p);
 	sum(sb, (struct bytes){(const uint8_t *)p->graph.p, p->graph.n});
 	sum(sb, (struct bytes){(const uint8_t *)p->source.p, p->source.n});
 	sum(sb, p->module);

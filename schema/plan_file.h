@@ -5,7 +5,7 @@
 
 #include "../kernels/run/dev.h"
 
-enum { PLAN_FILE_ID = 0x4b706c6e /* "Kpln" */, PLAN_FILE_VERSION = 2 };
+enum { PLAN_FILE_ID = 0x4b706c6e /* "Kpln" */, PLAN_FILE_VERSION = 3 };
 
 /* What differs between two runs that choose the same plan; outside the digest (D21). */
 struct plan_host {

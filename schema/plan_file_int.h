@@ -14,7 +14,8 @@ enum { PLAN_PART_BYTES = 8 << 20, PLAN_MAX_ROWS = 1 << 22, PLAN_MAX_TEXT = 256 <
 	X(STR, run_compat) X(STR, environment) X(STR, model_name) X(STR, model_digest) X(STR, version) \
 	X(U32, n_threads) X(U64, n_operators) X(U64, n_primitives) X(U64, n_candidates_total) \
 	X(U64, n_distinct) X(I64, latency_ns) X(I64, bound_ns) X(REAL, tolerance) X(BOOL, proved) \
-	X(STR, fusion) X(STR, limits) X(SIZE, work_bytes) X(STR, certificate)
+	X(STR, fusion) X(STR, limits) X(SIZE, work_bytes) X(STR, certificate) \
+	X(STR, stop) X(STR, what_if) X(I64, what_if_base_ns)
 
 /* 64 bits over everything that a file holds. */
 uint64_t plan_sum(const struct plan *p, const struct plan_host *h);
@@ -53,6 +54,14 @@ struct bytes pf_get_bytes(struct plan_db *f, sqlite3_stmt *s, int at);
 uint32_t *pf_get_u32s(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *a, uint32_t *n);
 enum dtype pf_get_dtype(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *a);
 struct shape pf_get_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *a);
+/* plan_load.c: rows of a table whose ids must be 0, 1, 2, ...; row `want`, which must come next. */
+uint32_t pf_count_rows(struct plan_db *f, const char *table);
+bool pf_row_at(struct plan_db *f, sqlite3_stmt *s, uint32_t want);
+/* plan_account.c: rivals, exchanges, reasons, nodes. */
+void pf_save_account(struct plan_db *f, struct arena *tmp, const struct plan *p);
+void pf_load_account(struct plan_db *f, struct arena *a, struct plan *p);
+extern const char pf_account_schema[];
+
 bool pf_file_error(const struct plan_db *f, bool is_reading, struct err *e);
 
 #endif

@@ -11,8 +11,8 @@
 static const size_t max_blob = (size_t)64 << 30;
 
 /* Rows of a table; their ids must be 0, 1, 2, ... */
-static uint32_t
-count_rows(struct plan_db *f, const char *table)
+uint32_t
+pf_count_rows(struct plan_db *f, const char *table)
 {
 	char sql[128];
 	sqlite3_stmt *s;
@@ -33,8 +33,8 @@ count_rows(struct plan_db *f, const char *table)
 }
 
 /* Row `want`, whose id must follow the one before. */
-static bool
-row_at(struct plan_db *f, sqlite3_stmt *s, uint32_t want)
+bool
+pf_row_at(struct plan_db *f, sqlite3_stmt *s, uint32_t want)
 {
 	if (!pf_next_row(f, s)) {
 		pf_damaged(f, "a row is missing");
@@ -111,11 +111,11 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 static void
 load_ios(struct plan_db *f, struct arena *a, struct plan *p)
 {
-	uint32_t n = count_rows(f, "io");
+	uint32_t n = pf_count_rows(f, "io");
 	struct plan_io *io = NEW_ARRAY(a, struct plan_io, n);
 	sqlite3_stmt *s = pf_prepare(f, "SELECT id, is_output, name, type, shape FROM io ORDER BY id");
 
-	for (uint32_t i = 0; i < n && row_at(f, s, i); i++) {
+	for (uint32_t i = 0; i < n && pf_row_at(f, s, i); i++) {
 		bool is_output = pf_get_bool(f, s, 1);
 
 		if (!is_output && p->n_outputs)
@@ -169,11 +169,11 @@ load_kernels(struct plan_db *f, struct arena *a, struct plan *p)
 {
 	sqlite3_stmt *s = pf_prepare(f,
 	    "SELECT id, symbol, spec, schedule, n_operands, n_results, ranges, shared_bytes, local_bytes,"
-	    " cost_ns, bound_ns, is_measured, flops, bytes, overlaps FROM kernel ORDER BY id");
+	    " cost_ns, bound_ns, is_measured, flops, bytes, overlaps, spread_ns FROM kernel ORDER BY id");
 
-	p->n_kernels = count_rows(f, "kernel");
+	p->n_kernels = pf_count_rows(f, "kernel");
 	p->kernels = NEW_ARRAY(a, struct plan_kernel, p->n_kernels);
-	for (uint32_t i = 0; i < p->n_kernels && row_at(f, s, i); i++) {
+	for (uint32_t i = 0; i < p->n_kernels && pf_row_at(f, s, i); i++) {
 		struct plan_kernel *k = &p->kernels[i];
 
 		k->symbol = pf_get_str(f, s, 1, a);
@@ -190,6 +190,7 @@ load_kernels(struct plan_db *f, struct arena *a, struct plan *p)
 		k->flops = pf_get_int(f, s, 12);
 		k->bytes = pf_get_int(f, s, 13);
 		load_overlaps(f, a, s, k);
+		k->spread_ns = pf_get_int(f, s, 15);
 	}
 	(void)sqlite3_finalize(s);
 }
@@ -212,9 +213,9 @@ load_places(struct plan_db *f, struct arena *a, struct plan *p)
 	sqlite3_stmt *s =
 	    pf_prepare(f, "SELECT id, kind, io, offset, n_bytes, type, shape, tensor FROM place ORDER BY id");
 
-	p->n_places = count_rows(f, "place");
+	p->n_places = pf_count_rows(f, "place");
 	p->places = NEW_ARRAY(a, struct place, p->n_places);
-	for (uint32_t i = 0; i < p->n_places && row_at(f, s, i); i++) {
+	for (uint32_t i = 0; i < p->n_places && pf_row_at(f, s, i); i++) {
 		struct place *at = &p->places[i];
 
 		at->kind = get_place_kind(f, s, 1, a);
@@ -233,9 +234,9 @@ load_steps(struct plan_db *f, struct arena *a, struct plan *p)
 {
 	sqlite3_stmt *s = pf_prepare(f, "SELECT id, kernel, candidate, nodes, places FROM step ORDER BY id");
 
-	p->n_steps = count_rows(f, "step");
+	p->n_steps = pf_count_rows(f, "step");
 	p->steps = NEW_ARRAY(a, struct plan_step, p->n_steps);
-	for (uint32_t i = 0; i < p->n_steps && row_at(f, s, i); i++) {
+	for (uint32_t i = 0; i < p->n_steps && pf_row_at(f, s, i); i++) {
 		struct plan_step *st = &p->steps[i];
 
 		st->kernel = pf_get_u32(f, s, 1);
@@ -245,9 +246,9 @@ load_steps(struct plan_db *f, struct arena *a, struct plan *p)
 	}
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "SELECT id, source, target FROM copy ORDER BY id");
-	p->n_copies = count_rows(f, "copy");
+	p->n_copies = pf_count_rows(f, "copy");
 	p->copies = NEW_ARRAY(a, struct plan_copy, p->n_copies);
-	for (uint32_t i = 0; i < p->n_copies && row_at(f, s, i); i++)
+	for (uint32_t i = 0; i < p->n_copies && pf_row_at(f, s, i); i++)
 		p->copies[i] = (struct plan_copy){pf_get_u32(f, s, 1), pf_get_u32(f, s, 2)};
 	(void)sqlite3_finalize(s);
 }
@@ -258,9 +259,9 @@ load_evidence(struct plan_db *f, struct arena *a, struct plan *p)
 	sqlite3_stmt *s = pf_prepare(f,
 	    "SELECT id, reads, makes, cost_ns, is_measured, is_chosen, reduced_cost FROM candidate ORDER BY id");
 
-	p->n_candidates = count_rows(f, "candidate");
+	p->n_candidates = pf_count_rows(f, "candidate");
 	p->candidates = NEW_ARRAY(a, struct plan_candidate, p->n_candidates);
-	for (uint32_t i = 0; i < p->n_candidates && row_at(f, s, i); i++) {
+	for (uint32_t i = 0; i < p->n_candidates && pf_row_at(f, s, i); i++) {
 		struct plan_candidate *c = &p->candidates[i];
 
 		c->reads = pf_get_u32s(f, s, 1, a, &c->n_reads);
@@ -272,9 +273,9 @@ load_evidence(struct plan_db *f, struct arena *a, struct plan *p)
 	}
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "SELECT id, candidates, dual FROM landmark ORDER BY id");
-	p->n_rows = count_rows(f, "landmark");
+	p->n_rows = pf_count_rows(f, "landmark");
 	p->rows = NEW_ARRAY(a, struct plan_row, p->n_rows);
-	for (uint32_t i = 0; i < p->n_rows && row_at(f, s, i); i++) {
+	for (uint32_t i = 0; i < p->n_rows && pf_row_at(f, s, i); i++) {
 		p->rows[i].candidates = pf_get_u32s(f, s, 1, a, &p->rows[i].n_candidates);
 		p->rows[i].dual = pf_get_real(f, s, 2);
 	}
@@ -306,7 +307,7 @@ load_blob(struct plan_db *f, struct arena *a, const char *name)
 
 	p += -(uintptr_t)p % PLAN_ALIGN;
 	pf_bind_str(f, s, 1, str_of(name));
-	for (uint32_t i = 0; at < n && row_at(f, s, i); i++) {
+	for (uint32_t i = 0; at < n && pf_row_at(f, s, i); i++) {
 		struct bytes b = pf_get_bytes(f, s, 1);
 
 		if (b.n == 0 || b.n > n - at) {
@@ -436,6 +437,7 @@ load_all(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h
 	load_places(f, a, p);
 	load_steps(f, a, p);
 	load_evidence(f, a, p);
+	pf_load_account(f, a, p);
 	p->graph = load_text(f, a, "graph");
 	p->source = load_text(f, a, "source");
 	p->module = load_blob(f, a, "module");

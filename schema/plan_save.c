@@ -23,7 +23,7 @@ static const char schema[] =
     " schedule TEXT NOT NULL, n_operands INTEGER NOT NULL, n_results INTEGER NOT NULL,"
     " ranges BLOB NOT NULL, shared_bytes INTEGER NOT NULL, local_bytes INTEGER NOT NULL,"
     " cost_ns INTEGER NOT NULL, bound_ns INTEGER NOT NULL, is_measured INTEGER NOT NULL,"
-    " flops INTEGER NOT NULL, bytes INTEGER NOT NULL, overlaps BLOB NOT NULL) STRICT;"
+    " flops INTEGER NOT NULL, bytes INTEGER NOT NULL, overlaps BLOB NOT NULL, spread_ns INTEGER NOT NULL) STRICT;"
     "CREATE TABLE place(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, io INTEGER NOT NULL,"
     " offset INTEGER NOT NULL, n_bytes INTEGER NOT NULL, type TEXT NOT NULL, shape TEXT NOT NULL,"
     " tensor INTEGER NOT NULL) STRICT;"
@@ -108,7 +108,7 @@ save_ios(struct plan_db *f, struct arena *tmp, const struct plan *p)
 static void
 save_kernels(struct plan_db *f, struct arena *tmp, const struct plan *p)
 {
-	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO kernel VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO kernel VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
 
 	for (uint32_t i = 0; i < p->n_kernels; i++) {
 		const struct plan_kernel *k = &p->kernels[i];
@@ -128,6 +128,7 @@ save_kernels(struct plan_db *f, struct arena *tmp, const struct plan *p)
 		pf_bind_int(f, s, 13, k->flops);
 		pf_bind_int(f, s, 14, k->bytes);
 		pf_bind_words(f, s, 15, tmp, k->overlaps, 2 * k->n_overlaps, 4);
+		pf_bind_int(f, s, 16, k->spread_ns);
 		pf_put_row(f, s);
 	}
 	(void)sqlite3_finalize(s);
@@ -255,6 +256,8 @@ save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	pf_run_sql(f, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=8192;");
 	pf_run_sql(f, version);
 	pf_run_sql(f, "BEGIN");
+	/* first: these tables may be empty, and a file's last page must not be one that nobody misses */
+	pf_run_sql(f, pf_account_schema);
 	pf_run_sql(f, schema);
 	save_facts(f, &tmp, p, h);
 	save_ios(f, &tmp, p);
@@ -262,6 +265,7 @@ save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	save_places(f, &tmp, p);
 	save_steps(f, &tmp, p);
 	save_evidence(f, &tmp, p);
+	pf_save_account(f, &tmp, p);
 	save_blob(f, "graph", p->graph.p, p->graph.n);
 	save_blob(f, "source", p->source.p, p->source.n);
 	save_blob(f, "module", p->module.p, p->module.n);

@@ -19,6 +19,7 @@ struct form { /* one way to write a candidate down */
 	uint32_t spec;                /* NO_NODE: infeasible */
 	uint32_t *operands, *results; /* local numbers, in the spec's order */
 	uint32_t n_operands, n_results;
+	const char *refusal; /* of the fusion module, where infeasible */
 };
 struct table { /* open addressing; values are numbers + 1 */
 	uint32_t *slot;
@@ -45,6 +46,7 @@ struct collector {
 	uint32_t *local;     /* per tensor: its number, or NO_NODE */
 	tensor_id *numbered; /* tensors by number */
 	uint32_t n_numbered;
+	const char *refusal; /* of the last set that became no candidate; NULL */
 };
 
 struct collector *
@@ -355,6 +357,7 @@ new_form(struct collector *c, struct str bytes, uint64_t hash, const tensor_id *
 	} else {
 		arena_reset(c->a, mark);
 		count_rule(c, e.msg);
+		f.refusal = str_dup(c->tmp, str_of(e.msg));
 	}
 	arena_fini(&scratch);
 	GROW(c->tmp, c->forms, c->n_forms, c->cap_forms);
@@ -455,9 +458,16 @@ collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes, cons
 	if (!c->n_numbered) /* the first time: nothing is numbered */
 		memset(c->local, 0xff, (c->u->g->n_tensors + 1) * sizeof(*c->local));
 	find_members(c, nodes, n_nodes, bare, &r);
-	uint32_t n = bitset_count(&c->members);
-	if (n > SPEC_MAX_NODES || (n_nodes > 1 && n_distinct(&r) > c->lim->max_in))
+	uint32_t n = bitset_count(&c->members), n_reads = n_distinct(&r);
+	c->refusal = NULL;
+	if (n > SPEC_MAX_NODES) {
+		c->refusal = arena_printf(c->tmp, "size: %u primitives, a spec holds %d", n, (int)SPEC_MAX_NODES);
 		return COLLECT_LIMIT;
+	}
+	if (n_nodes > 1 && n_reads > c->lim->max_in) {
+		c->refusal = arena_printf(c->tmp, "operands: %u are read, %u are allowed", n_reads, c->lim->max_in);
+		return COLLECT_LIMIT;
+	}
 	uint64_t h = hash64(c->members.w, bitset_words(&c->members) * sizeof(uint64_t), n_exports);
 	h = hash64(exports, n_exports * sizeof(*exports), h);
 	if (is_known(c, h, exports, n_exports))
@@ -466,10 +476,17 @@ collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes, cons
 	const struct form *f = &c->forms[form];
 	if (f->spec == NO_NODE) {
 		c->out->n_infeasible++;
+		c->refusal = f->refusal;
 		return COLLECT_INFEASIBLE;
 	}
 	push_cand(c, h, f, &r, exports, n_exports);
 	return COLLECT_NEW;
+}
+
+const char *
+collector_refusal(const struct collector *c)
+{
+	return c->refusal;
 }
 
 void

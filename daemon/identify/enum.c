@@ -304,6 +304,54 @@ enum_sets(struct arena *a, const struct units *u, const struct identify_limits *
 	}
 }
 
+/* ---- hulls ------------------------------------------------------------------------------------ */
+struct enum_order {
+	struct grower *blocks;
+	uint32_t n_blocks;
+};
+
+struct enum_order *
+enum_order_make(struct arena *a, const struct units *u)
+{
+	struct enum_order *o = NEW(a, struct enum_order);
+
+	o->n_blocks = (u->n_units + BLOCK - 1) / BLOCK;
+	o->blocks = NEW_ARRAY(a, struct grower, o->n_blocks);
+	for (uint32_t b = 0; b < o->n_blocks; b++) {
+		struct grower *w = &o->blocks[b];
+
+		*w = (struct grower){.u = u, .lim = &identify_limits_default, .a = a, .base = b * BLOCK};
+		w->n_units = MIN_OF((uint32_t)BLOCK, u->n_units - w->base);
+		open_block(w, w->lim);
+	}
+	return o;
+}
+
+/* "Must" is transitive: what lies between two members brings nothing new. */
+bool
+enum_hull(struct arena *a, const struct enum_order *o, const struct unit_set *set, struct unit_set *hull)
+{
+	struct grower *w = &o->blocks[set->units[0] / BLOCK];
+	uint64_t *in = NEW_ARRAY(a, uint64_t, w->words), *before = NEW_ARRAY(a, uint64_t, w->words),
+		 *after = NEW_ARRAY(a, uint64_t, w->words);
+
+	for (uint32_t i = 0; i < set->n; i++) {
+		if (!in_block(w, set->units[i]))
+			return false;
+		put(in, set->units[i] - w->base);
+		for (uint32_t k = 0; k < w->words; k++) {
+			before[k] |= row(w->before, w, set->units[i] - w->base)[k];
+			after[k] |= row(w->after, w, set->units[i] - w->base)[k];
+		}
+	}
+	for (uint32_t k = 0; k < w->words; k++)
+		in[k] |= before[k] & after[k];
+	*hull = (struct unit_set){.units = NEW_ARRAY(a, uint32_t, w->n_units)};
+	EACH_BIT(i, in, w->words)
+		hull->units[hull->n++] = w->base + i;
+	return true;
+}
+
 /* ---- pairs ------------------------------------------------------------------------------------ */
 enum { PAIR_BEFORE = 1, PAIR_BEHIND = 3, PAIR_WAY = 12, PAIR_ELEMENTS = 65536 };
 /* What an anchor is, and what stands between two: more than one bit may hold. */

@@ -15,13 +15,6 @@ const struct identify_limits identify_limits_default = {
 
 enum { MAX_GRAPH_NODES = 1 << 15 };
 
-struct finder {
-	struct arena *tmp;
-	const struct graph *g;
-	const struct identify_limits *lim;
-	struct collector *c;
-};
-
 /* ---- alone ------------------------------------------------------------------------------------- */
 /* Each node with the broadcasts that live in it; where that is no kernel, without them, and each
  * of them alone. */
@@ -111,12 +104,14 @@ members_of(const struct finder *f, const struct units *u, const struct unit_set 
 	return s;
 }
 
-/* With all that others need, and with its last results only. */
-static enum collected
-add_set(const struct finder *f, const struct units *u, const struct unit_set *set)
+enum collected
+identify_add_set(const struct finder *f, const struct units *u, const struct unit_set *set, uint32_t *n_results)
 {
 	struct members s = members_of(f, u, set);
 	enum collected all = COLLECT_LIMIT, last = COLLECT_LIMIT;
+
+	if (n_results)
+		*n_results = MIN_OF(s.n_live, s.n_last);
 
 	if (s.n_live && s.n_live <= f->lim->max_out)
 		all = collector_add(f->c, s.nodes, s.n_nodes, s.live, s.n_live, false);
@@ -132,7 +127,7 @@ add_sets(const struct finder *f, const struct units *u, const uint32_t *group, u
 
 	enum_sets(f->tmp, u, f->lim, group, &r);
 	for (uint32_t i = 0; i < r.n_sets; i++)
-		(void)add_set(f, u, &r.sets[i]);
+		(void)identify_add_set(f, u, &r.sets[i], NULL);
 	*n_dropped += r.n_dropped;
 }
 
@@ -144,7 +139,7 @@ add_pairs(const struct finder *f, const struct units *u, uint32_t *n_dropped)
 
 	enum_pairs(f->tmp, u, f->lim, &r);
 	for (uint32_t i = 0; i < r.n_sets; i++)
-		(void)add_set(f, u, &r.sets[i]);
+		(void)identify_add_set(f, u, &r.sets[i], NULL);
 	*n_dropped += r.n_dropped;
 }
 
@@ -212,7 +207,7 @@ add_operators(const struct finder *f, const struct units *u, uint32_t *split)
 			set.units[set.n] = o[i + set.n].unit;
 		while (++set.n + i < u->n_units && o[i].node != NO_NODE && o[i + set.n].node == o[i].node);
 		/* An operator's own primitives need no limit on their number: the spec has one. */
-		bool whole = set.n == 1 || add_set(f, u, &set) <= COLLECT_KNOWN;
+		bool whole = set.n == 1 || identify_add_set(f, u, &set, NULL) <= COLLECT_KNOWN;
 		for (uint32_t k = 0; k < set.n; k++)
 			split[set.units[k]] = whole ? u->n_units + set.units[k] : set.units[0];
 	}

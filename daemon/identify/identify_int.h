@@ -55,6 +55,12 @@ void enum_sets(struct arena *a, const struct units *u, const struct identify_lim
 void enum_pairs(struct arena *a, const struct units *u, const struct identify_limits *lim,
     struct enum_result *out);
 
+/* The must-order of one block of units, kept for questions about hulls. */
+struct enum_order;
+struct enum_order *enum_order_make(struct arena *a, const struct units *u);
+/* The set and all that lies between its members; false where they are in different blocks. */
+bool enum_hull(struct arena *a, const struct enum_order *o, const struct unit_set *set, struct unit_set *hull);
+
 /* Candidates as they are found: no duplicates, specs shared. */
 struct collector;
 struct collector *collector_new(struct arena *a, struct arena *tmp, const struct units *u,
@@ -64,6 +70,19 @@ enum collected { COLLECT_NEW, COLLECT_KNOWN, COLLECT_INFEASIBLE, COLLECT_LIMIT }
  * `bare`) exporting these roots. */
 enum collected collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes,
     const tensor_id *exports, uint32_t n_exports, bool bare);
+/* "rule: why" of the last COLLECT_INFEASIBLE or COLLECT_LIMIT; NULL after others. */
+const char *collector_refusal(const struct collector *c);
 void collector_finish(struct collector *c);
+
+struct finder {
+	struct arena *tmp;
+	const struct graph *g;
+	const struct identify_limits *lim;
+	struct collector *c;
+};
+/* A set with all that others need, and with its last results only: the better of both answers.
+ * n_results (may be NULL): how many the smaller form has. */
+enum collected identify_add_set(const struct finder *f, const struct units *u, const struct unit_set *set,
+    uint32_t *n_results);
 
 #endif

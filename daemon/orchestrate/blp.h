@@ -61,6 +61,11 @@ struct blp_result {
 bool blp_solve(struct arena *a, const struct blp *p, const uint32_t *start, uint32_t n_start,
     const struct blp_limits *lim, struct blp_result *out, struct err *e) MUST_CHECK;
 
+/* The same over those kernels alone that do not cost BLP_NEVER, in a program of their own: dearer than
+ * blp_plan_again(), and better where they are few.  `out` has no reduced costs and no rows. */
+bool blp_solve_some(struct arena *a, const struct blp *p, const int64_t *cost, const uint32_t *start, uint32_t n_start,
+    const struct blp_limits *lim, struct blp_result *out, struct err *e) MUST_CHECK;
+
 /* For a program that is solved again and again with changed costs: rows, columns, basis and
  * the last plan are kept.  The state copies what it needs of `p`, costs aside.  One owner at a time. */
 struct blp_state;

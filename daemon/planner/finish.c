@@ -219,8 +219,14 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .tolerance = t->start.options.tolerance,
 	    .fusion = t->start.options.fusion,
 	    .limits = limits_words(t),
+	    .stop = t->progress.stop,
+	    .what_if = t->progress.what_if,
+	    .what_if_base_ns = t->progress.what_if_base_ns,
 	};
-	return plan_make(t->arena, &parts, plan, e) || err_in(e, "making the plan");
+	if (!plan_make(t->arena, &parts, plan, e))
+		return err_in(e, "making the plan");
+	explain_plan(t, plan);
+	return true;
 }
 
 /* The whole plan's own time stands beside the sum of its kernels (D20).  A farm that cannot

@@ -25,6 +25,7 @@ struct front {
 	struct fission_stats fission;
 	struct rewrite_stats rewrite;
 	struct identify_limits limits;
+	enum identify_mode mode;
 };
 /* Everything lives in `a`.  Errors are those of the stage that failed. */
 bool front_run(struct arena *a, struct bytes onnx, const struct front_opts *o, struct front *out,

@@ -309,6 +309,7 @@ search_settle(struct tune *t, struct err *e)
 		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
 	if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e) || !settled_plan(t, &settled, e))
 		return false;
+	settle_better(t, &settled);
 	t->choice.chosen = settled.chosen;
 	t->choice.n_chosen = settled.n_chosen;
 	t->choice.cost = 0;

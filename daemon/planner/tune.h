@@ -116,6 +116,11 @@ bool tune_search(struct tune *t, struct err *e) MUST_CHECK;
 /* The best plan from what is known now, where the search ended before its proof. */
 bool search_settle(struct tune *t, struct err *e) MUST_CHECK;
 
+/* ---- settle.c */
+/* A cheaper plan of measured kernels in place of this one, where all of its kernels are measured and the
+ * program of the measured ones alone gives one. */
+void settle_better(struct tune *t, struct blp_result *plan);
+
 /* ---- what_if.c */
 /* Do the job's options forbid or force kernels? */
 bool what_if_asked(const struct tune *t);
@@ -127,6 +132,10 @@ enum { RECHECK_ROUNDS = 3 };
 /* One session of what the plan rests on.  *changed: costs may be others now; false: there is nothing
  * (more) to time again. */
 bool recheck(struct tune *t, bool *changed, struct err *e) MUST_CHECK;
+
+/* ---- explain.c */
+/* Adds to a plan just made what korch-plan explain will be asked. */
+void explain_plan(struct tune *t, struct plan *plan);
 
 /* ---- finish.c */
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;

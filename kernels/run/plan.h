@@ -14,6 +14,7 @@ struct plan_kernel { /* one distinct (spec, schedule) */
 	size_t shared_bytes, local_bytes;
 	int64_t cost_ns;    /* recorded, or the bound when is_measured is false */
 	int64_t bound_ns;
+	int64_t spread_ns;  /* p90 - p10 of the measurement */
 	bool is_measured;
 	int64_t flops, bytes;
 	struct overlap *overlaps; /* results that may be an operand's very bytes; all others are apart */
@@ -56,6 +57,37 @@ struct plan_row { /* a landmark: at least one of these candidates is chosen */
 	uint32_t n_candidates;
 	double dual;
 };
+/* ---- what explain knows beyond the candidates (daemon/orchestrate/account.c) ---- */
+enum { PLAN_MAX_ACCOUNT = 16384, PLAN_MAX_WORDS = 512 };
+#define PLAN_NONE UINT32_MAX /* no such item */
+struct plan_rival { /* a kernel that was not chosen, where an exchange or a reason names it */
+	struct hash spec;
+	struct str nodes, cause;          /* ONNX nodes; failed: why; PLAN_MAX_WORDS bytes each */
+	uint32_t candidate;               /* PLAN_NONE: it failed, and is none */
+	bool is_measured;
+	int64_t cost_ns, spread_ns;       /* measured */
+	int64_t bound_ns, expected_ns;    /* what it takes at least; what was expected of it */
+};
+/* The cheapest plan found of measured kernels under a condition: these rivals in place of these steps.
+ * Steps without rivals: there is none; nothing at all: it was not looked for. */
+struct plan_exchange {
+	uint32_t *steps, *rivals;
+	uint32_t n_steps, n_rivals;
+};
+struct plan_apart { /* two neighbours, nodes or steps, that do not share a kernel */
+	bool of_steps;
+	uint32_t a, b;                    /* a's results are read by b */
+	uint32_t measured, exchange;      /* rival that holds both, and the cheapest plan with it; PLAN_NONE */
+	uint32_t open, failed;            /* rivals: never measured; no kernel of it works; PLAN_NONE */
+	struct str rule;                  /* no candidate holds both: "rule: why" */
+};
+enum plan_fate { FATE_KERNEL, FATE_VIEW, FATE_FOLDED, FATE_REWRITTEN, FATE_COUNT };
+struct plan_node { /* of the ONNX model */
+	struct str name, op;
+	enum plan_fate fate;
+	uint32_t *reads, *steps;          /* nodes whose results it reads; where it is computed */
+	uint32_t n_reads, n_steps;
+};
 struct plan {
 	struct str run_compat;   /* "x86_64 avx2 fma elf-1": refused elsewhere */
 	struct str environment;  /* where it was measured: warned about */
@@ -87,6 +119,14 @@ struct plan {
 	struct plan_row *rows;
 	uint32_t n_rows;
 	struct str certificate;  /* words: "bound checked by duals" ... */
+	struct str stop;         /* why the search ended */
+	struct str what_if;      /* conditions on the plan: "without 1a2b3c4d5e6f"; mostly "" */
+	int64_t what_if_base_ns; /* latency_ns of the plan without them */
+	struct plan_rival *rivals;
+	struct plan_exchange *exchanges; /* first one per step: what is cheapest without the step's candidate */
+	struct plan_apart *aparts;
+	struct plan_node *nodes;
+	uint32_t n_rivals, n_exchanges, n_aparts, n_nodes;
 };
 
 #endif

@@ -200,6 +200,73 @@ check_evidence(const struct plan *p, struct err *e)
 	return true;
 }
 
+/* ---- what explain reads ---------------------------------------------------------------------- */
+static bool
+is_below(const uint32_t *list, uint32_t n, uint32_t limit)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i] >= limit)
+			return false;
+	return true;
+}
+
+static bool
+is_below_or_none(uint32_t i, uint32_t n)
+{
+	return i < n || i == PLAN_NONE;
+}
+
+static bool
+check_rivals(const struct plan *p, struct err *e)
+{
+	for (uint32_t i = 0; i < p->n_rivals; i++) {
+		const struct plan_rival *r = &p->rivals[i];
+
+		if (!is_below_or_none(r->candidate, p->n_candidates))
+			return refuse(e, "rival", i, "names a candidate that is not there");
+		if (r->cost_ns < 0 || r->spread_ns < 0 || r->bound_ns < 0 || r->expected_ns < 0)
+			return refuse(e, "rival", i, "has a negative cost");
+		if (r->nodes.n > PLAN_MAX_WORDS || r->cause.n > PLAN_MAX_WORDS)
+			return refuse(e, "rival", i, "has too many words");
+	}
+	for (uint32_t i = 0; i < p->n_exchanges; i++) {
+		const struct plan_exchange *x = &p->exchanges[i];
+
+		if (!is_below(x->steps, x->n_steps, p->n_steps) || !is_below(x->rivals, x->n_rivals, p->n_rivals))
+			return refuse(e, "exchange", i, "names a step or a rival that is not there");
+	}
+	return true;
+}
+
+static bool
+check_account(const struct plan *p, struct err *e)
+{
+	const uint32_t counts[] = {p->n_rivals, p->n_exchanges, p->n_aparts, p->n_nodes};
+
+	for (size_t i = 0; i < COUNT_OF(counts); i++)
+		if (counts[i] > PLAN_MAX_ACCOUNT)
+			return err_set(e, ERR_LIMIT, "the plan is too large: %u items of a kind", counts[i]);
+	if (p->n_exchanges && p->n_exchanges < p->n_steps)
+		return err_set(e, ERR_FORMAT, "the plan is damaged: some of its steps have no exchange");
+	for (uint32_t i = 0; i < p->n_aparts; i++) {
+		const struct plan_apart *x = &p->aparts[i];
+		uint32_t n = x->of_steps ? p->n_steps : p->n_nodes;
+
+		if (x->a >= n || x->b >= n || !is_below_or_none(x->measured, p->n_rivals) ||
+		    !is_below_or_none(x->open, p->n_rivals) || !is_below_or_none(x->failed, p->n_rivals) ||
+		    !is_below_or_none(x->exchange, p->n_exchanges) || x->rule.n > PLAN_MAX_WORDS)
+			return refuse(e, "reason", i, "names what is not there");
+	}
+	for (uint32_t i = 0; i < p->n_nodes; i++) {
+		const struct plan_node *n = &p->nodes[i];
+
+		if (n->fate < 0 || n->fate >= FATE_COUNT || !is_below(n->reads, n->n_reads, p->n_nodes) ||
+		    !is_below(n->steps, n->n_steps, p->n_steps) || n->name.n > PLAN_MAX_WORDS || n->op.n > PLAN_MAX_WORDS)
+			return refuse(e, "node", i, "names what is not there");
+	}
+	return check_rivals(p, e);
+}
+
 bool
 plan_check(const struct plan *p, struct err *e)
 {
@@ -222,5 +289,5 @@ plan_check(const struct plan *p, struct err *e)
 	for (uint32_t i = 0; i < p->n_steps; i++)
 		if (!check_step(p, i, e))
 			return false;
-	return check_copies(p, e) && check_evidence(p, e);
+	return check_copies(p, e) && check_evidence(p, e) && check_account(p, e);
 }

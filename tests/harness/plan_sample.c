@@ -101,6 +101,40 @@ fill_evidence(struct arena *a, struct plan *p)
 	p->rows[0] = (struct plan_row){.candidates = list(a, 1, (const uint32_t[]){1}), .n_candidates = 1, .dual = 59.5};
 }
 
+/* Step 0 could do with the measured rival 0; mirror could be part of it, if rival 1 worked. */
+static void
+fill_account(struct arena *a, struct plan *p)
+{
+	static const struct plan_rival rivals[] = {
+	    {.spec = {{1, 2, 3}}, .nodes = {"scale", sizeof("scale") - 1}, .cause = {"", sizeof("") - 1}, .candidate = 1, .is_measured = true,
+		.cost_ns = 120, .spread_ns = 4, .bound_ns = 40},
+	    {.spec = {{4, 5, 6}}, .nodes = {"scale,mirror", sizeof("scale,mirror") - 1}, .cause = {"wrong output", sizeof("wrong output") - 1},
+		.candidate = PLAN_NONE, .bound_ns = 70, .expected_ns = 90}};
+
+	p->kernels[0].spread_ns = 6;
+	p->n_rivals = 2;
+	p->rivals = arena_dup(a, rivals, sizeof(rivals));
+	p->n_exchanges = 2;
+	p->exchanges = NEW_ARRAY(a, struct plan_exchange, 2);
+	p->exchanges[0] = (struct plan_exchange){.steps = list(a, 1, (const uint32_t[]){0}), .n_steps = 1,
+	    .rivals = list(a, 1, (const uint32_t[]){0}), .n_rivals = 1};
+	p->exchanges[1] = (struct plan_exchange){.steps = list(a, 1, (const uint32_t[]){1}), .n_steps = 1};
+	p->n_aparts = 2;
+	p->aparts = NEW_ARRAY(a, struct plan_apart, 2);
+	p->aparts[0] = (struct plan_apart){.of_steps = true, .a = 0, .b = 1, .measured = PLAN_NONE, .exchange = PLAN_NONE,
+	    .open = PLAN_NONE, .failed = 1, .rule = STR("")};
+	p->aparts[1] = (struct plan_apart){.a = 1, .b = 2, .measured = 0, .exchange = 0, .open = PLAN_NONE,
+	    .failed = PLAN_NONE, .rule = STR("size: 13 units, 12 are allowed")};
+	p->n_nodes = 3;
+	p->nodes = NEW_ARRAY(a, struct plan_node, 3);
+	p->nodes[0] = (struct plan_node){.name = STR("scale"), .op = STR("Mul"), .steps = list(a, 1, (const uint32_t[]){0}),
+	    .n_steps = 1};
+	p->nodes[1] = (struct plan_node){.name = STR("shift"), .op = STR("Add"), .reads = list(a, 1, (const uint32_t[]){0}),
+	    .n_reads = 1, .steps = list(a, 1, (const uint32_t[]){0}), .n_steps = 1};
+	p->nodes[2] = (struct plan_node){.name = STR("mirror"), .op = STR("Slice"), .fate = FATE_VIEW,
+	    .reads = list(a, 1, (const uint32_t[]){1}), .n_reads = 1};
+}
+
 void
 plan_sample_dry(struct arena *a, struct plan *p)
 {
@@ -119,7 +153,8 @@ plan_sample_dry(struct arena *a, struct plan *p)
 	    .n_candidates_total = 9, .n_distinct = 7, .latency_ns = 160, .bound_ns = 59, .measured_ns = 170,
 	    .tolerance = 1e-3, .proved = true, .fusion = STR("full"), .graph = STR("graph text\n"),
 	    .limits = STR("none"), .source = str_of(code), .module = {(const uint8_t *)"\177ELF", 4},
-	    .constants = {w, SAMPLE_N * 4}, .certificate = STR("bound checked by duals")};
+	    .constants = {w, SAMPLE_N * 4}, .certificate = STR("bound checked by duals"), .stop = STR("asked to end"),
+	    .what_if = STR("")};
 	p->n_inputs = 1;
 	p->inputs = NEW_ARRAY(a, struct plan_io, 1);
 	p->inputs[0] = (struct plan_io){STR("x"), DT_f32, s};
@@ -129,6 +164,7 @@ plan_sample_dry(struct arena *a, struct plan *p)
 	p->outputs[1] = (struct plan_io){STR("same"), DT_f32, s};
 	fill_steps(a, p);
 	fill_evidence(a, p);
+	fill_account(a, p);
 }
 
 bool

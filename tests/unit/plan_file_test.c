@@ -80,6 +80,9 @@ comes_back_as_it_was(void **state)
 	assert_memory_equal(have.constants.p, want.constants.p, want.constants.n);
 	assert_true(str_eq(have.source, want.source));
 	assert_int_equal(have.steps[1].places[0], 2);
+	assert_int_equal(have.rivals[1].candidate, PLAN_NONE);
+	assert_true(str_is(have.rivals[1].cause, "wrong output"));
+	assert_int_equal(have.nodes[2].fate, FATE_VIEW);
 	assert_true(plan_file_check(f->path, &df, &e));
 	assert_memory_equal(dw.b, df.b, 32);
 	arena_fini(&a);
@@ -101,6 +104,20 @@ digest_leaves_out_times_and_host(void **state)
 	p.kernels[0].cost_ns++;
 	plan_digest(&p, &after);
 	assert_false(hash_eq(&before, &after));
+#define CHANGES(CHANGE) \
+	do { \
+		before = after; \
+		CHANGE; \
+		plan_digest(&p, &after); \
+		assert_false(hash_eq(&before, &after)); \
+	} while (0)
+	CHANGES(p.kernels[0].spread_ns++);
+	CHANGES(p.what_if = STR("without 0102030000"));
+	CHANGES(p.rivals[1].expected_ns++);
+	CHANGES(p.exchanges[0].n_rivals = 0);
+	CHANGES(p.aparts[1].rule = STR("size"));
+	CHANGES(p.nodes[2].fate = FATE_FOLDED);
+#undef CHANGES
 	arena_fini(&a);
 }
 
@@ -253,6 +270,19 @@ inconsistent_plans_are_refused(void **state)
 	REFUSED(p.copies[0].to = 2);
 	REFUSED(p.rows[0].candidates[0] = 2);
 	REFUSED(p.n_threads = 0);
+	REFUSED(p.rivals[0].candidate = 2);
+	REFUSED(p.rivals[1].bound_ns = -1);
+	REFUSED(p.rivals[1].cause.n = PLAN_MAX_WORDS + 1);
+	REFUSED(p.exchanges[0].steps[0] = 2);
+	REFUSED(p.exchanges[0].rivals[0] = 2);
+	REFUSED(p.n_exchanges = 1);
+	REFUSED(p.aparts[0].b = 2);
+	REFUSED(p.aparts[1].b = 3);
+	REFUSED(p.aparts[0].failed = 2);
+	REFUSED(p.aparts[1].exchange = 2);
+	REFUSED(p.nodes[1].reads[0] = 3);
+	REFUSED(p.nodes[0].steps[0] = 2);
+	REFUSED(p.nodes[2].fate = FATE_COUNT);
 #undef REFUSED
 	arena_fini(&a);
 }

@@ -1,0 +1,320 @@
+/* client/plan_why.c: reasons as words or as JSON.
+ *
+ * A margin is a difference of recorded costs: of the kernels that the cheapest plan found under a condition
+ * has and this plan has not, less those that this plan has instead.  Its error is half of p10 to p90 of each
+ * of them, added as squares.  Of a kernel that was never measured only a bound is known; any plan with it
+ * costs at least the sum of the duals and its reduced cost. */
+#include "plan_why.h"
+#include "run_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+void
+why_init(struct why *w, struct arena *a, const struct plan *p, bool json)
+{
+	*w = (struct why){.p = p, .json = json};
+	sb_init(&w->sb, a);
+	for (uint32_t i = 0; i < p->n_rows; i++)
+		w->proven_ns += p->rows[i].dual;
+}
+
+void
+why_kernel_hex(const struct plan_kernel *k, char hex[65])
+{
+	struct hash h = hash_bytes(k->spec.p, k->spec.n);
+
+	hash_hex(&h, hex);
+}
+
+static double
+us(int64_t ns)
+{
+	return (double)ns / 1e3;
+}
+
+/* ---- exchanges ---------------------------------------------------------------------------------- */
+struct margin {
+	int64_t ns;
+	double error_ns;
+};
+
+static struct margin
+margin_of(const struct plan *p, const struct plan_exchange *x)
+{
+	struct margin m = {0};
+	double squares = 0;
+
+	for (uint32_t i = 0; i < x->n_rivals; i++) {
+		const struct plan_rival *r = &p->rivals[x->rivals[i]];
+
+		m.ns += MIN_OF(r->cost_ns, (int64_t)1 << 40); /* a stranger's number */
+		squares += (double)r->spread_ns * (double)r->spread_ns / 4;
+	}
+	for (uint32_t i = 0; i < x->n_steps; i++) {
+		const struct plan_kernel *k = &p->kernels[p->steps[x->steps[i]].kernel];
+
+		m.ns -= MIN_OF(k->cost_ns, (int64_t)1 << 40);
+		squares += (double)k->spread_ns * (double)k->spread_ns / 4;
+	}
+	m.error_ns = sqrt(squares);
+	return m;
+}
+
+static void
+add_rival_json(struct why *w, const struct plan_rival *r)
+{
+	char hex[65];
+
+	hash_hex(&r->spec, hex);
+	sb_addf(&w->sb, "\"spec\":\"%s\",\"measured\":%s,\"bound_ns\":%" PRId64, hex, r->is_measured ? "true" : "false",
+	    r->bound_ns);
+	if (r->candidate != PLAN_NONE)
+		sb_addf(&w->sb, ",\"candidate\":%u", r->candidate);
+	if (r->is_measured)
+		sb_addf(&w->sb, ",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64, r->cost_ns, r->spread_ns);
+	else if (r->candidate != PLAN_NONE)
+		sb_addf(&w->sb, ",\"expected_ns\":%" PRId64, r->expected_ns);
+	if (r->cause.n) {
+		sb_addz(&w->sb, ",\"cause\":");
+		json_string(&w->sb, r->cause);
+	}
+	sb_addz(&w->sb, ",\"nodes\":");
+	json_string(&w->sb, r->nodes);
+}
+
+static void
+add_exchange_json(struct why *w, const struct plan_exchange *x)
+{
+	struct margin m = margin_of(w->p, x);
+
+	sb_addf(&w->sb, "{\"margin_ns\":%" PRId64 ",\"error_ns\":%.1f,\"steps\":[", m.ns, m.error_ns);
+	for (uint32_t i = 0; i < x->n_steps; i++)
+		sb_addf(&w->sb, "%s%u", i ? "," : "", x->steps[i]);
+	sb_addz(&w->sb, "],\"kernels\":[");
+	for (uint32_t i = 0; i < x->n_rivals; i++) {
+		sb_addz(&w->sb, i ? ",{" : "{");
+		add_rival_json(w, &w->p->rivals[x->rivals[i]]);
+		sb_addc(&w->sb, '}');
+	}
+	sb_addz(&w->sb, "]}");
+}
+
+static void
+add_rival(struct why *w, const struct plan_rival *r)
+{
+	char hex[65];
+
+	hash_hex(&r->spec, hex);
+	sb_addf(&w->sb, "%.*s", WHY_DIGITS, hex);
+	if (r->is_measured)
+		sb_addf(&w->sb, " %.1f us", us(r->cost_ns));
+}
+
+/* "slower by 2.37 us +- 0.50, with 7e8a353095c5 163.2 us in place of steps 1, 2" */
+static void
+add_exchange(struct why *w, const struct plan_exchange *x)
+{
+	enum { SHOWN = 6 };
+	struct margin m = margin_of(w->p, x);
+
+	sb_addf(&w->sb, "%s by %.2f us +- %.2f, with ", m.ns >= 0 ? "slower" : "by its kernels' sum faster", fabs(us(m.ns)),
+	    m.error_ns / 1e3);
+	for (uint32_t i = 0; i < x->n_rivals && i < SHOWN; i++) {
+		sb_addz(&w->sb, i ? ", " : "");
+		add_rival(w, &w->p->rivals[x->rivals[i]]);
+	}
+	sb_addf(&w->sb, "%s in place of step%s ", x->n_rivals > SHOWN ? ", ..." : "", x->n_steps == 1 ? "" : "s");
+	for (uint32_t i = 0; i < x->n_steps && i < SHOWN; i++)
+		sb_addf(&w->sb, "%s%u", i ? ", " : "", x->steps[i]);
+	sb_addz(&w->sb, x->n_steps > SHOWN ? ", ...\n" : "\n");
+}
+
+/* ---- steps -------------------------------------------------------------------------------------- */
+static bool
+share_result(const struct plan_candidate *a, const struct plan_candidate *b)
+{
+	for (uint32_t i = 0; i < a->n_makes; i++)
+		for (uint32_t j = 0; j < b->n_makes; j++)
+			if (a->makes[i] == b->makes[j])
+				return true;
+	return false;
+}
+
+/* Other candidates that make one of the step's results. */
+static uint32_t
+count_rivals(const struct plan *p, uint32_t step, uint32_t *n_measured)
+{
+	uint32_t n = 0;
+
+	*n_measured = 0;
+	for (uint32_t i = 0; i < p->n_candidates; i++) {
+		const struct plan_candidate *c = &p->candidates[i];
+
+		if (c->is_chosen || !share_result(c, &p->candidates[p->steps[step].candidate]))
+			continue;
+		n++;
+		*n_measured += c->is_measured;
+	}
+	return n;
+}
+
+static void
+step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
+{
+	const struct plan_kernel *k = &w->p->kernels[w->p->steps[step].kernel];
+	char hex[65];
+
+	why_kernel_hex(k, hex);
+	sb_addf(&w->sb, "\"step\":%u,\"kernel\":%u,\"spec\":\"%s\",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64
+		       ",\"bound_ns\":%" PRId64 ",\"measured\":%s,\"rivals\":%u,\"rivals_measured\":%u,\"nodes\":",
+	    step, w->p->steps[step].kernel, hex, k->cost_ns, k->spread_ns, k->bound_ns, k->is_measured ? "true" : "false",
+	    n_rivals, n_measured);
+	json_string(&w->sb, w->p->steps[step].nodes);
+	sb_addz(&w->sb, ",\"runner_up\":");
+	if (step < w->p->n_exchanges && w->p->exchanges[step].n_rivals)
+		add_exchange_json(w, &w->p->exchanges[step]);
+	else
+		sb_addz(&w->sb, "null");
+}
+
+static void
+step_words(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
+{
+	const struct plan_kernel *k = &w->p->kernels[w->p->steps[step].kernel];
+	const struct plan_exchange *x = step < w->p->n_exchanges ? &w->p->exchanges[step] : NULL;
+	char hex[65];
+
+	why_kernel_hex(k, hex);
+	sb_addf(&w->sb, "step %u: kernel %.*s ", step, WHY_DIGITS, hex);
+	if (k->is_measured)
+		sb_addf(&w->sb, "%.1f us +- %.1f (bound %.1f)", us(k->cost_ns), us(k->spread_ns) / 2, us(k->bound_ns));
+	else
+		sb_addf(&w->sb, "%.1f us at least (not measured)", us(k->cost_ns));
+	sb_addf(&w->sb, " for %.*s\n  %u other candidates make its results, %u of them measured\n", STR_ARG(w->p->steps[step].nodes),
+	    n_rivals, n_measured);
+	sb_addz(&w->sb, "  runner-up: ");
+	if (x && x->n_rivals)
+		add_exchange(w, x);
+	else if (!k->is_measured)
+		sb_addz(&w->sb, "not known, as the plan holds kernels that were not measured\n");
+	else
+		sb_addz(&w->sb, x && x->n_steps ? "none: there is no other plan of measured kernels\n" : "not recorded\n");
+}
+
+void
+why_step(struct why *w, uint32_t step)
+{
+	uint32_t n_measured, n = count_rivals(w->p, step, &n_measured);
+
+	(w->json ? step_json : step_words)(w, step, n, n_measured);
+}
+
+/* ---- neighbours ---------------------------------------------------------------------------------- */
+/* What any plan with an unmeasured rival is slower by at least; negative: nothing is proved. */
+static double
+least_margin(const struct why *w, const struct plan_rival *r)
+{
+	if (r->candidate == PLAN_NONE)
+		return 0;
+	return w->proven_ns + w->p->candidates[r->candidate].reduced_cost - (double)w->p->latency_ns;
+}
+
+/* Sums of doubles end a hair beside zero. */
+static bool
+is_ruled_out(const struct why *w, const struct plan_rival *r)
+{
+	return least_margin(w, r) >= -1e-3;
+}
+
+static const char *
+word_of(const struct why *w, const struct plan_apart *x)
+{
+	if (x->measured != PLAN_NONE)
+		return x->exchange != PLAN_NONE ? "slower" : "unused";
+	if (x->open != PLAN_NONE)
+		return is_ruled_out(w, &w->p->rivals[x->open]) ? "bound" : "open";
+	if (x->failed != PLAN_NONE)
+		return "failed";
+	return x->rule.n ? "infeasible" : "unknown";
+}
+
+static void
+apart_json(struct why *w, const struct plan_apart *x)
+{
+	const struct plan_rival *r = w->p->rivals;
+
+	sb_addf(&w->sb, "\"why\":\"%s\"", word_of(w, x));
+	if (x->measured != PLAN_NONE) {
+		sb_addz(&w->sb, ",\"fused\":{");
+		add_rival_json(w, &r[x->measured]);
+		sb_addz(&w->sb, ",\"exchange\":");
+		if (x->exchange != PLAN_NONE)
+			add_exchange_json(w, &w->p->exchanges[x->exchange]);
+		else
+			sb_addz(&w->sb, "null");
+		sb_addc(&w->sb, '}');
+	}
+	if (x->open != PLAN_NONE) {
+		sb_addz(&w->sb, ",\"unmeasured\":{");
+		add_rival_json(w, &r[x->open]);
+		sb_addf(&w->sb, ",\"least_margin_ns\":%.1f,\"ruled_out\":%s}", least_margin(w, &r[x->open]),
+		    is_ruled_out(w, &r[x->open]) ? "true" : "false");
+	}
+	if (x->failed != PLAN_NONE) {
+		sb_addz(&w->sb, ",\"failed\":{");
+		add_rival_json(w, &r[x->failed]);
+		sb_addc(&w->sb, '}');
+	}
+	if (x->rule.n) {
+		sb_addz(&w->sb, ",\"rule\":");
+		json_string(&w->sb, x->rule);
+	}
+}
+
+static void
+open_words(struct why *w, const struct plan_rival *r)
+{
+	double least = least_margin(w, r);
+
+	sb_addz(&w->sb, "    not measured: ");
+	add_rival(w, r);
+	sb_addf(&w->sb, " takes %.1f us at least, ", us(r->bound_ns));
+	if (is_ruled_out(w, r))
+		sb_addf(&w->sb, "and by that bound any plan with it is slower by %.2f us or more\n", MAX_OF(least, 0.0) / 1e3);
+	else
+		sb_addf(&w->sb, "%.1f us were expected; when the search ended it had not been worth a try\n", us(r->expected_ns));
+}
+
+static void
+apart_words(struct why *w, const struct plan_apart *x)
+{
+	const struct plan_rival *r = w->p->rivals;
+
+	if (x->measured != PLAN_NONE) {
+		sb_addz(&w->sb, "    measured: ");
+		add_rival(w, &r[x->measured]);
+		if (x->exchange != PLAN_NONE) {
+			sb_addz(&w->sb, " for both; the cheapest plan with it is ");
+			add_exchange(w, &w->p->exchanges[x->exchange]);
+		} else
+			sb_addz(&w->sb, " for both; no plan of measured kernels was found that uses it\n");
+	}
+	if (x->open != PLAN_NONE)
+		open_words(w, &r[x->open]);
+	if (x->failed != PLAN_NONE) {
+		sb_addz(&w->sb, "    failed: ");
+		add_rival(w, &r[x->failed]);
+		sb_addf(&w->sb, " for both: %.*s\n", STR_ARG(r[x->failed].cause));
+	}
+	if (x->rule.n)
+		sb_addf(&w->sb, "    no candidate holds both: %.*s\n", STR_ARG(x->rule));
+	else if (x->measured == PLAN_NONE && x->open == PLAN_NONE && x->failed == PLAN_NONE)
+		sb_addz(&w->sb, "    no reason was recorded\n");
+}
+
+void
+why_apart(struct why *w, const struct plan_apart *x)
+{
+	(w->json ? apart_json : apart_words)(w, x);
+}

@@ -1,0 +1,22 @@
+/* client/plan_why.h: the pieces of an explanation, as words or as JSON (for plan_explain.c alone). */
+#ifndef KORCH_PLAN_WHY_H
+#define KORCH_PLAN_WHY_H
+
+#include "../kernels/run/plan.h"
+
+struct why {
+	struct strbuf sb;      /* what was said so far */
+	const struct plan *p;
+	bool json;
+	double proven_ns;      /* no plan is cheaper: the sum of the duals */
+};
+enum { WHY_DIGITS = 12 };
+
+void why_init(struct why *w, struct arena *a, const struct plan *p, bool json);
+void why_kernel_hex(const struct plan_kernel *k, char hex[65]);
+/* A step: kernel, cost, the cheapest plan without it. */
+void why_step(struct why *w, uint32_t step);
+/* Why two neighbours share no kernel: fields of an open JSON object, or lines. */
+void why_apart(struct why *w, const struct plan_apart *x);
+
+#endif
