@@ -192,6 +192,8 @@ def table(title, cases, a, bounds):
                 check(case)
             measure(case, a)
             line(row(case, a))
+            for other in [p for p in case.plans if p not in VARIANTS]:
+                line([other] + [""] * len(a.peers) + [cell(case, other), f"{ratio(case, best_of(case, a), other):.2f}"])
             done.append(case)
         except (RuntimeError, subprocess.CalledProcessError) as e:
             say(e)
