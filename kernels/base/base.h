@@ -114,6 +114,7 @@ void sb_add(struct strbuf *sb, struct str s);
 void sb_addz(struct strbuf *sb, const char *cstr);
 void sb_addc(struct strbuf *sb, char c);
 void sb_addi(struct strbuf *sb, int64_t v); /* decimal; much faster than sb_addf */
+void sb_adda(struct strbuf *sb, double v);  /* as "%a" prints it; likewise */
 void sb_addf(struct strbuf *sb, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void sb_vaddf(struct strbuf *sb, const char *fmt, va_list ap);
 struct str sb_str(const struct strbuf *sb);

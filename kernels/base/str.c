@@ -184,6 +184,34 @@ sb_addi(struct strbuf *sb, int64_t v)
 }
 
 void
+sb_adda(struct strbuf *sb, double v)
+{
+	char buf[16], *p = buf;
+	uint64_t bits, digits;
+	int exponent;
+
+	memcpy(&bits, &v, sizeof(bits));
+	exponent = (int)(bits >> 52 & 0x7ff);
+	digits = bits << 12;
+	if (exponent == 0x7ff || (exponent == 0 && digits)) { /* infinite, not a number, denormal */
+		sb_addf(sb, "%a", v);
+		return;
+	}
+	sb_addz(sb, bits >> 63 ? "-0x" : "0x");
+	*p++ = exponent ? '1' : '0';
+	if (digits)
+		*p++ = '.';
+	for (; digits; digits <<= 4)
+		*p++ = "0123456789abcdef"[digits >> 60];
+	sb_add(sb, (struct str){buf, (size_t)(p - buf)});
+	sb_addc(sb, 'p');
+	exponent -= exponent ? 1023 : 0;
+	if (exponent >= 0)
+		sb_addc(sb, '+');
+	sb_addi(sb, exponent);
+}
+
+void
 sb_vaddf(struct strbuf *sb, const char *fmt, va_list ap)
 {
 	va_list again;

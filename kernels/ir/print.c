@@ -31,7 +31,7 @@ print_real(struct strbuf *sb, double v)
 	if (v != v)
 		sb_addz(sb, "nan"); /* payload and sign of a NaN mean nothing */
 	else
-		sb_addf(sb, "%a", v);
+		sb_adda(sb, v);
 }
 
 static void

@@ -1,6 +1,7 @@
 /* The base library: arenas, strings, errors, checked numbers, hashes, bit sets, random numbers. */
 #include "../../kernels/base/base.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -116,6 +117,33 @@ text_is_built(void **state)
 		sb_addz(&sb, "ab");
 	assert_int_equal(sb.n, 26 + 10000);
 	assert_int_equal(strlen(sb.p), sb.n);
+	arena_fini(&a);
+}
+
+static void
+numbers_are_printed_as_printf_prints_them(void **state)
+{
+	static const double special[] = {0.0, -0.0, 1, -1.5, 0x1p-1022, 0x1p-1074, -0x1.8p-1030, 0x1.fffffffffffffp+1023, INFINITY};
+	struct rng r = {5};
+	struct arena a = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < 20000; i++) {
+		uint64_t bits = rng_next(&r) & ~(uint64_t)0 << rng_below(&r, 60);
+		struct strbuf sb;
+		char want[64];
+		double v;
+
+		memcpy(&v, &bits, sizeof(v));
+		if (i < sizeof(special) / sizeof(*special))
+			v = special[i];
+		if (v != v)
+			continue;
+		sb_init(&sb, &a);
+		sb_adda(&sb, v);
+		(void)snprintf(want, sizeof(want), "%a", v);
+		assert_string_equal(sb.p, want);
+	}
 	arena_fini(&a);
 }
 
@@ -298,6 +326,7 @@ main(void)
 		cmocka_unit_test(strings_are_cut_trimmed_and_compared),
 		cmocka_unit_test(numbers_are_read_whole_or_not_at_all),
 		cmocka_unit_test(text_is_built),
+		cmocka_unit_test(numbers_are_printed_as_printf_prints_them),
 		cmocka_unit_test(errors_gain_context_and_never_overflow),
 		cmocka_unit_test(error_numbers_are_unique_and_known),
 		cmocka_unit_test(sizes_that_do_not_fit_abort),
