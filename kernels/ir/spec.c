@@ -199,6 +199,7 @@ static void
 write_leaf(struct canon *c)
 {
 	struct walk w = {.c = c};
+	struct arena_mark mark = arena_mark(c->a);
 	tensor_id *map = NEW_ARRAY(&c->tmp, tensor_id, c->n_parts);
 	struct spec_binding bind = {0};
 	struct graph to;
@@ -231,8 +232,10 @@ write_leaf(struct canon *c)
 	sb_addz(&sb, "spec 1\n");
 	graph_print(&sb, &to);
 	c->leaves++;
-	if (c->found && str_cmp(sb_str(&sb), c->text) >= 0)
+	if (c->found && str_cmp(sb_str(&sb), c->text) >= 0) {
+		arena_reset(c->a, mark);
 		return;
+	}
 	c->found = true;
 	c->best = to;
 	c->text = sb_str(&sb);
