@@ -234,6 +234,26 @@ hashes_are_sha256(void **state)
 	assert_false(hash_of_hex(str_of(hex), &back));
 }
 
+/* The digest of the digests of 300 texts, one of each length, as Python's hashlib finds it. */
+static void
+hashes_of_any_length(void **state)
+{
+	static struct hash all[300];
+	uint8_t text[300];
+	struct hash h;
+	char hex[65];
+
+	(void)state;
+	for (uint32_t n = 0; n < 300; n++) {
+		for (uint32_t i = 0; i < n; i++)
+			text[i] = (uint8_t)(i * 7 + n);
+		all[n] = hash_bytes(text, n);
+	}
+	h = hash_bytes(all, sizeof(all));
+	hash_hex(&h, hex);
+	assert_string_equal(hex, "d5238871a46ac4a1a75ac3fb19d645b0b3b9e5f35f5f720e2b240d605c6b694e");
+}
+
 static void
 bit_sets(void **state)
 {
@@ -331,6 +351,7 @@ main(void)
 		cmocka_unit_test(error_numbers_are_unique_and_known),
 		cmocka_unit_test(sizes_that_do_not_fit_abort),
 		cmocka_unit_test(hashes_are_sha256),
+		cmocka_unit_test(hashes_of_any_length),
 		cmocka_unit_test(bit_sets),
 		cmocka_unit_test(random_numbers_are_the_same_everywhere),
 		cmocka_unit_test(files_are_written_whole),
