@@ -1,5 +1,6 @@
 /* client/main_korch_cache.c: korch-cache: the measurements that are kept.  All goes through the
  * daemon that owns the data folder (D26). */
+#include "cache_explain.h"
 #include "job_view.h"
 #include "session.h"
 
@@ -119,30 +120,50 @@ hex_digit(char ch)
 	return at ? (int)(at - "0123456789abcdef") : -1;
 }
 
+/* The rows of the specs whose hash begins with the argument. */
 static bool
-verb_show(struct cache *c, struct err *e)
+find_rows(struct cache *c, struct msg *got, struct err *e)
 {
-	struct msg m = {.type = MSG_cache_show}, got;
+	struct msg m = {.type = MSG_cache_show};
 	size_t n = strlen(c->arg);
 	uint8_t *prefix = arena_alloc(c->arena, 32);
 
 	if (n < 2 || n > 64 || n % 2)
-		return err_set(e, ERR_USAGE, "show %s: wanted 2 to 64 hex digits (an even number) of a spec hash", c->arg);
+		return err_set(e, ERR_USAGE, "%s: wanted 2 to 64 hex digits (an even number) of a spec hash", c->arg);
 	for (size_t i = 0; i < n; i += 2) {
 		int hi = hex_digit(c->arg[i]), lo = hex_digit(c->arg[i + 1]);
 
 		if (hi < 0 || lo < 0)
-			return err_set(e, ERR_USAGE, "show %s: '%.2s' are no hex digits", c->arg, c->arg + i);
+			return err_set(e, ERR_USAGE, "%s: '%.2s' are no hex digits", c->arg, c->arg + i);
 		prefix[i / 2] = (uint8_t)(hi * 16 + lo);
 	}
 	m.cache_show.prefix = (struct bytes){prefix, n / 2};
-	if (!ask(c, &m, &got, MSG_measurements, e))
+	if (!ask(c, &m, got, MSG_measurements, e))
 		return false;
-	if (!got.measurements.n_rows)
-		return err_set(e, ERR_FAILED, "no measurement of a spec that starts with %s", c->arg);
+	return got->measurements.n_rows || err_set(e, ERR_FAILED, "no measurement of a spec that starts with %s", c->arg);
+}
+
+static bool
+verb_show(struct cache *c, struct err *e)
+{
+	struct msg got;
+
+	if (!find_rows(c, &got, e))
+		return err_in(e, "show");
 	if (!opt_flag(c->o, OPT_json) && got.measurements.rows[0].text.n)
 		(void)printf("%.*s\n", STR_ARG(got.measurements.rows[0].text));
 	print_rows(c, &got);
+	return true;
+}
+
+static bool
+verb_explain(struct cache *c, struct err *e)
+{
+	struct msg got;
+
+	if (!find_rows(c, &got, e))
+		return err_in(e, "explain");
+	cache_explain(c->arena, got.measurements.rows, got.measurements.n_rows, opt_flag(c->o, OPT_json));
 	return true;
 }
 
@@ -167,9 +188,9 @@ verb_import(struct cache *c, struct err *e)
 	if (!client_put_file(c->session.client, c->arg, "import", &file, e))
 		return false;
 	m.cache_import = (struct m_cache_import){.digest = file.digest, .dry_run = opt_flag(c->o, OPT_dry_run)};
-	if (!ask(c, &m, &got, MSG_counts, e))
+	if (!ask(c, &m, &got, MSG_ok, e))
 		return err_in(e, "%s", c->arg);
-	print_counts(c, &got);
+	(void)printf("%.*s\n", STR_ARG(got.ok.text)); /* JSON in any case */
 	return true;
 }
 
@@ -183,16 +204,23 @@ verb_gc(struct cache *c, struct err *e)
 		return err_set(e, ERR_USAGE, "--older-than %s: it is a number of days, 0 or more",
 		    opt_text(c->o, OPT_older_than));
 	m.cache_gc = (struct m_cache_gc){.older_ns = (int64_t)(days * 86400e9), .artefacts = true};
-	if (!ask(c, &m, &got, MSG_counts, e))
+	if (!ask(c, &m, &got, MSG_ok, e))
 		return false;
-	print_counts(c, &got);
+	(void)printf(opt_flag(c->o, OPT_json) ? "{\"dropped\": %" PRIu64 "}\n" : "%" PRIu64 " rows and files dropped\n", got.ok.value);
 	return true;
 }
 
 static bool
 verb_verify(struct cache *c, struct err *e)
 {
-	return print_answer_counts(c, MSG_cache_verify, e);
+	struct msg m = {.type = MSG_cache_verify}, got;
+
+	if (!ask(c, &m, &got, MSG_ok, e))
+		return false;
+	if (got.ok.value)
+		return err_set(e, ERR_FORMAT, "the store is damaged: %.*s", (int)MIN_OF(got.ok.text.n, (size_t)400), got.ok.text.p);
+	(void)puts(opt_flag(c->o, OPT_json) ? "{\"holds\": true}" : "all rows and files are as they were written");
+	return true;
 }
 
 static const struct verb {
@@ -202,6 +230,7 @@ static const struct verb {
     {"stats", NULL, verb_stats},
     {"list", NULL, verb_list},
     {"show", "the first digits of a spec hash", verb_show},
+    {"explain", "the first digits of a spec hash", verb_explain},
     {"export", NULL, verb_export},
     {"import", "one file made by export", verb_import},
     {"gc", NULL, verb_gc},
@@ -218,7 +247,7 @@ read_call(struct cache *c, struct err *e)
 		if (strcmp(verbs[i].name, o->args[0]) == 0)
 			v = &verbs[i];
 	if (!v) {
-		(void)err_set(e, ERR_USAGE, "wanted one of stats, list, show, export, import, gc, verify%s%s; see "
+		(void)err_set(e, ERR_USAGE, "wanted one of stats, list, show, explain, export, import, gc, verify%s%s; see "
 		    "korch-cache --help", o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
 		return NULL;
 	}

@@ -1,0 +1,43 @@
+#!/bin/bash
+# korch-cache's words on a store with winners, losers and failures: stats, show, explain (winner, losers,
+# failures by class), export, import, gc, verify.  label: e2e
+. "$(dirname "$0")/env.inc"
+fake_device=fake:seed=3,wrong=300000
+. "$(dirname "$0")/farm.inc"
+tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
+korch-submit "$tmp/small/candy_small/model.onnx" $farm --device fake -q --budget 60 -o "$tmp/p" >"$tmp/out" 2>&1 || bad "$(cat "$tmp/out")"
+
+# must STATUS PATTERN ARGUMENTS...
+must() {
+	local status=$1 pattern=$2
+	shift 2
+	korch-cache "$@" $farm >"$tmp/out" 2>&1
+	local got=$?
+	if [ "$got" = "$status" ] && grep -qE "$pattern" "$tmp/out"; then ok; else bad "$*: exit $got, no '$pattern' in: $(head -c 300 "$tmp/out" | tr "\n" " ")"; fi
+}
+# A spec with a winner, a loser and a failure.
+for spec in $(korch-cache list --json $farm | grep -oE '"spec":"[0-9a-f]{64}"' | cut -d'"' -f4 | sort -u); do
+	korch-cache explain "$spec" $farm >"$tmp/words"
+	grep -q '^  lost ' "$tmp/words" && grep -q '^  failed ' "$tmp/words" && break
+done
+if grep -qE '^  best ' "$tmp/words" && grep -qE '^  lost .*\(\+[0-9.]+ %\)' "$tmp/words" &&
+	grep -qE '^  failed [0-9]+ times: ' "$tmp/words"; then ok; else bad "explain: $(cat "$tmp/words")"; fi
+if [ "$(grep -c '^  best ' "$tmp/words")" = 1 ]; then ok; else bad "more than one best row"; fi
+rows=$(korch-cache show "$spec" --json $farm | grep -c '"spec"')
+timed=$(korch-cache explain "$spec" --json $farm | grep -o '"behind_ns"' | wc -l)
+n_failed=$(korch-cache explain "$spec" --json $farm | grep -oE '"times":[0-9]+' | cut -d: -f2 | awk '{n += $1} END {print n + 0}')
+if [ "$rows" = $((timed + n_failed)) ]; then ok; else bad "show has $rows rows, explain $timed and $n_failed"; fi
+best=$(korch-cache explain "$spec" --json $farm | grep -oE '"median_ns":[0-9]+' | cut -d: -f2 | sort -n | head -n 1)
+if korch-cache explain "$spec" --json $farm | grep -q "\"timed\":\[{\"median_ns\":$best,\"behind_ns\":0,"; then ok; else bad "the first row is not the best"; fi
+
+must 2 'wanted 2 to 64 hex digits' explain abc
+must 2 'are no hex digits' explain zz
+must 2 'explain takes' explain
+must 1 'no measurement of a spec' explain 00112233445566778899
+must 0 'measurements_good' stats
+must 0 'as they were written' verify
+must 0 '"holds": true' verify --json
+must 0 '^0 rows and files dropped' gc --older-than 1
+if korch-cache export -o "$tmp/export" $farm 2>"$tmp/err" && [ -s "$tmp/export" ]; then ok; else bad "export: $(cat "$tmp/err")"; fi
+must 0 '\{' import "$tmp/export" --dry-run
+finish
