@@ -49,7 +49,7 @@ pack_same_form(const struct pack *a, const struct pack *b)
 static bool
 map_is_sane(const struct pack *p, const struct pack_map *m)
 {
-	return m->dim >= 0 && m->dim < p->rank && m->n_taps >= 1 && m->n_taps <= PACK_MAP_TAPS &&
+	return m->dim >= 0 && m->dim + 1 < p->rank && m->n_taps >= 1 && m->n_taps <= PACK_MAP_TAPS &&
 	       p->dim[m->dim] <= PACK_MAP_ROWS && p->coef[m->dim] == 0;
 }
 
@@ -70,7 +70,7 @@ pack_check(const struct pack *p, int64_t count, struct err *e)
 
 	for (int i = 0; ok && i < p->rank; i++)
 		ok = p->dim[i] >= 1 && try_mul_i64(n, p->dim[i], &n) && n <= INT64_MAX / 8 &&
-		     widen(p->coef[i], p->dim[i], &lo, &hi) && widen(p->column[i], p->dim[i], &low, &high);
+		     widen(p->coef[i], p->dim[i], &lo, &hi) && p->column[i] >= 0 && widen(p->column[i], p->dim[i], &low, &high);
 	for (int i = 0; ok && i < p->n_maps; i++)
 		ok = map_is_sane(p, &p->map[i]) && widen(p->map[i].step, p->map[i].n_taps, &lo, &hi);
 	/* Columns behind the last are zeros: their elements are not looked at. */
@@ -79,21 +79,34 @@ pack_check(const struct pack *p, int64_t count, struct err *e)
 }
 
 /* ---- applying ------------------------------------------------------------------------------------- */
+enum { MOST_LANES = 64 }; /* of a row of the result that is mapped at once */
+
 /* Where an element of the result comes from: `at` its index, `from` its first element, `column`. */
 struct walk {
 	const struct pack *p;
+	const struct tensor *operand;
+	int64_t count; /* elements of the operand */
 	int64_t at[MAX_RANK], from, column;
 };
 
 static void
-step(struct walk *w)
+check_place(const struct walk *w, int64_t from)
+{
+	if (from < 0 || from >= w->count)
+		bug("packing reads element %lld of %lld", (long long)from, (long long)w->count);
+}
+
+/* On by n elements along dimension d, or to the next of the dimensions before it. */
+static void
+step(struct walk *w, int d, int64_t n)
 {
 	const struct pack *p = w->p;
 
-	for (int d = p->rank; d-- > 0;) {
-		w->from += p->coef[d];
-		w->column += p->column[d];
-		if (++w->at[d] < p->dim[d])
+	for (; d >= 0; d--, n = 1) {
+		w->from += n * p->coef[d];
+		w->column += n * p->column[d];
+		w->at[d] += n;
+		if (w->at[d] < p->dim[d])
 			return;
 		w->from -= p->coef[d] * p->dim[d];
 		w->column -= p->column[d] * p->dim[d];
@@ -101,46 +114,94 @@ step(struct walk *w)
 	}
 }
 
-static double
-mapped(const struct walk *w, const struct tensor *operand, const void *data, int64_t count)
+static void
+copy(struct walk *w, const void *data, char *out, int64_t n)
+{
+	size_t size = dtype_size(w->operand->type);
+
+	for (int64_t i = 0; i < n; i++, step(w, w->p->rank - 1, 1)) {
+		char *to = out + (size_t)i * size;
+
+		if (w->column >= w->p->n_columns) {
+			memset(to, 0, size);
+			continue;
+		}
+		check_place(w, w->from);
+		memcpy(to, (const char *)data + (size_t)w->from * size, size);
+	}
+}
+
+/* One tap of n elements of a row. */
+static void
+add_tap(const struct walk *w, const void *data, double by, int64_t from, int64_t n, double *sum)
+{
+	int64_t coef = w->p->coef[w->p->rank - 1];
+	const float *x = data;
+
+	check_place(w, from);
+	check_place(w, from + (n - 1) * coef);
+	if (w->operand->type == DT_f32 && coef == 1)
+		for (int64_t l = 0; l < n; l++)
+			sum[l] += by * (double)x[from + l];
+	else
+		for (int64_t l = 0; l < n; l++)
+			sum[l] += by * elem_get(w->operand->type, data, from + l * coef);
+}
+
+/* n elements of a row, all of columns that are there. */
+static void
+map_row(const struct walk *w, const void *data, int64_t n, double *sum)
 {
 	const struct pack_map none = {.n_taps = 1, .w = {{1}}};
 	const struct pack_map *y = &w->p->map[0], *x = w->p->n_maps > 1 ? &w->p->map[1] : &none;
 	const double *by = y->w[w->at[y->dim]], *bx = x == &none ? none.w[0] : x->w[w->at[x->dim]];
-	double sum = 0;
 
+	for (int64_t l = 0; l < n; l++)
+		sum[l] = 0;
 	for (int i = 0; i < y->n_taps; i++)
-		for (int j = 0; j < x->n_taps && by[i] != 0; j++) {
-			int64_t from = w->from + i * y->step + j * x->step;
+		for (int j = 0; j < x->n_taps; j++)
+			if (by[i] * bx[j] != 0)
+				add_tap(w, data, by[i] * bx[j], w->from + i * y->step + j * x->step, n, sum);
+}
 
-			if (from < 0 || from >= count)
-				bug("packing reads element %lld of %lld", (long long)from, (long long)count);
-			if (operand->type == DT_f32)
-				sum += by[i] * bx[j] * (double)((const float *)data)[from];
-			else
-				sum += by[i] * bx[j] * elem_get(operand->type, data, from);
-		}
-	return sum;
+static void
+put_row(enum dtype t, const double *sum, int64_t n, void *out, int64_t at)
+{
+	if (t == DT_f32)
+		for (int64_t l = 0; l < n; l++)
+			((float *)out)[at + l] = (float)sum[l];
+	else
+		for (int64_t l = 0; l < n; l++)
+			elem_set(t, out, at + l, sum[l]);
+}
+
+static void
+map_all(struct walk *w, const void *data, void *out, int64_t n)
+{
+	const struct pack *p = w->p;
+	int last = p->rank - 1;
+	double sum[MOST_LANES];
+
+	for (int64_t i = 0, lanes; i < n; i += lanes, step(w, last, lanes)) {
+		int64_t there = p->n_columns - w->column, each = p->column[last];
+
+		lanes = MIN_OF(p->dim[last] - w->at[last], (int64_t)MOST_LANES);
+		there = there <= 0 ? 0 : each > 0 ? MIN_OF((there + each - 1) / each, lanes) : lanes;
+		if (there)
+			map_row(w, data, there, sum);
+		for (int64_t l = there; l < lanes; l++)
+			sum[l] = 0;
+		put_row(w->operand->type, sum, lanes, out, i);
+	}
 }
 
 void
 pack_apply(const struct pack *p, const struct tensor *operand, const void *data, void *out)
 {
-	int64_t n = elements(p), count = shape_count(&operand->shape);
-	size_t size = dtype_size(operand->type);
-	struct walk w = {.p = p, .from = p->base};
+	struct walk w = {.p = p, .operand = operand, .count = shape_count(&operand->shape), .from = p->base};
 
-	for (int64_t i = 0; i < n; i++, step(&w)) {
-		char *to = (char *)out + (size_t)i * size;
-		bool inside = w.column < p->n_columns;
-
-		if (inside && (w.from < 0 || w.from >= count))
-			bug("packing reads element %lld of %lld", (long long)w.from, (long long)count);
-		if (!inside)
-			memset(to, 0, size);
-		else if (p->n_maps)
-			elem_set(operand->type, out, i, mapped(&w, operand, data, count));
-		else
-			memcpy(to, (const char *)data + (size_t)w.from * size, size);
-	}
+	if (p->n_maps)
+		map_all(&w, data, out, elements(p));
+	else
+		copy(&w, data, out, elements(p));
 }

@@ -98,6 +98,8 @@ test_refuses(void **state)
 	BROKEN(p.rank = -1);
 	BROKEN(p.n_maps = 3);
 	BROKEN(p.map[1].dim = 4);
+	BROKEN(p.map[1].dim = 3; p.coef[3] = 0; p.dim[3] = 3);
+	BROKEN(p.column[0] = -1);
 	BROKEN(p.map[1].dim = -1);
 	BROKEN(p.map[0].n_taps = 4);
 	BROKEN(p.map[0].n_taps = 0);
