@@ -23,8 +23,8 @@ micro_of(struct gen *g, uint32_t stage)
 	    .row_step = n->a_row,
 	    .a_vector = n->a_vector};
 
-	if (n->wino)
-		m.b_ahead = n->n_k_total * n->nv * n->lanes;
+	if (n->wino) /* what comes next: the same position's next panel, or the next position */
+		m.b_ahead = n->n_k_total * n->nv * n->lanes * (n->wide > 1 ? n->wino->p * n->wino->p : 1);
 	m.adds = n->k_chunk > 0;
 	for (uint32_t i = m.adds ? n->n_k - n->k_inner - 1 : 0; i < n->n_k; i++) {
 		int64_t trip = n->k[i].extent, step = n->k[i].a_step;

@@ -214,9 +214,9 @@ is_worth_form(struct search *s, struct str text)
 static void
 propose_winograd(struct search *s)
 {
-	static const char *const four[] = {"wino=4", "wino=4 wide=4", "block=16 wino=4", "block=4 wino=4",
-	    "wino=4 tiles=24", "block=32 wino=4 wide=2", "mr=5 wino=4", "wino=4 tiles=6", "wino=4 tiles=48 wide=4"};
-	static const char *const two[] = {"wino=2", "wino=2 wide=4"};
+	static const char *const four[] = {"wino=4", "wino=4 tiles=56 wide=64", "wino=4 tiles=12 wide=1", "block=16 wino=4",
+	    "block=4 wino=4", "wino=4 tiles=24 wide=2", "block=32 wino=4", "mr=5 wino=4", "wino=4 tiles=56 wide=4"};
+	static const char *const two[] = {"wino=2", "wino=2 tiles=24 wide=4"};
 
 	if (!s->target->winograd || s->target->strict || !fuse_winograd(s->spec))
 		return;

@@ -237,13 +237,19 @@ rows_slide(const struct binding *b, const int64_t step[2])
 	       ix_coef(b->p->tx, at, n->row[n->n_row - 1].id, &x) && y == step[0] && x == step[1];
 }
 
+/* Few channels: as many tiles as leave their factor in the second cache.  Many: enough that the packed
+ * factor, which comes from further away, is not read for a few tiles only; and several panels of columns
+ * take a position's factor while it is in the first cache. */
+enum { MANY_CHANNELS = 128, MANY_TILES = 28, MANY_WIDE = 4 };
+enum { MOST_SCRATCH = 1 << 22 }; /* floats a thread */
+
 static int64_t
 tiles_upto(const struct binding *b, int64_t k, int64_t all)
 {
 	const struct tile_prog *p = b->p;
 	int64_t mr = b->n->mr, positions = b->n->wino->p * b->n->wino->p;
 	int64_t most = p->target->l2_bytes * 3 / 8 / (positions * k * 4) / mr * mr;
-	int64_t t = sched_get(p->sched, KNOB_tiles, MAX_OF(most, (k > 128 ? 4 : 2) * mr));
+	int64_t t = sched_get(p->sched, KNOB_tiles, MAX_OF(most, k < MANY_CHANNELS ? 2 * mr : MANY_TILES));
 
 	return MIN_OF(t, all);
 }
@@ -278,8 +284,10 @@ winograd_bind(struct binding *b)
 	n->a_row = k;
 	n->tiles = tiles_upto(b, k, all);
 	n->v_pitch = pitch(n->tiles * k);
-	n->wide = MIN_OF(sched_get(b->p->sched, KNOB_wide, 1), n->n_panels);
+	n->wide = MIN_OF(sched_get(b->p->sched, KNOB_wide, k < MANY_CHANNELS ? 1 : MANY_WIDE), n->n_panels);
 	n->sums_pitch = pitch(n->tiles * n->wide * n->nv * n->lanes);
+	if (w->p * w->p * (n->v_pitch + n->sums_pitch) > MOST_SCRATCH)
+		return false;
 	n->v = anchor_tensor(b->p, w->p * w->p * n->v_pitch, UINT32_MAX);
 	take_local(b->p, n->v, w->p * w->p * n->v_pitch);
 	n->sums = anchor_tensor(b->p, w->p * w->p * n->sums_pitch, UINT32_MAX);
