@@ -1,5 +1,6 @@
 /* client/job_view.c: see job_view.h.  Words go to stderr, the result to stdout. */
 #include "job_view.h"
+#include "run_report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -144,17 +145,39 @@ job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena *a, 
 static void
 print_json(const struct m_progress *p)
 {
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	json_string(&sb, p->stop.n ? p->stop : STR(""));
 	(void)printf("{\"operators\": %" PRIu64 ", \"primitives\": %" PRIu64 ", \"candidates\": %" PRIu64
 	             ", \"distinct\": %" PRIu64 ", \"cached\": %" PRIu64 ", \"measured\": %" PRIu64
 	             ", \"failed\": %" PRIu64 ", \"chosen\": %" PRIu64 ", \"latency_ns\": %" PRId64
 	             ", \"bound_ns\": %" PRId64 ", \"gap\": %.6g, \"proved\": %s, \"measured_ns\": %" PRId64
-	             ", \"seconds\": %.3f",
+	             ", \"runner_ns\": %" PRId64 ", \"runner_measured_ns\": %" PRId64 ", \"remeasured\": %" PRIu64
+	             ", \"seconds\": %.3f, \"stop\": %s",
 	    p->operators, p->primitives, p->candidates, p->distinct, p->cached, p->measured, p->failed, p->chosen,
-	    p->latency_ns, p->bound_ns, p->gap, p->proved ? "true" : "false", p->measured_ns, p->seconds);
+	    p->latency_ns, p->bound_ns, p->gap, p->proved ? "true" : "false", p->measured_ns, p->runner_ns, p->runner_measured_ns,
+	    p->remeasured, p->seconds, sb.p);
+	arena_fini(&tmp);
 	if (p->what_if_base_ns > 0)
 		(void)printf(", \"without_conditions_ns\": %" PRId64 ", \"price_ns\": %" PRId64, p->what_if_base_ns,
 		    p->latency_ns - p->what_if_base_ns);
 	(void)printf("}\n");
+}
+
+/* Whole plans that were timed in the same session. */
+static void
+add_runner(struct strbuf *sb, const struct m_progress *p)
+{
+	if (p->winner.n)
+		sb_addf(sb, " (taken for its whole time: %.*s)", STR_ARG(p->winner));
+	if (p->runner_measured_ns <= 0)
+		return;
+	sb_addf(sb, "; runner-up (%.*s, sum ", STR_ARG(p->runner));
+	print_ns(sb, p->runner_ns);
+	sb_addz(sb, ") measured ");
+	print_ns(sb, p->runner_measured_ns);
 }
 
 /* D20: the sum of chosen costs and the whole plan's own time are two numbers; where they differ
@@ -180,6 +203,7 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 		print_ns(sb, p->measured_ns);
 		if (off > 0.1 || off < -0.1)
 			sb_addf(sb, ", %+.0f %% off the sum", off * 100);
+		add_runner(sb, p);
 	}
 	sb_addc(sb, '\n');
 }
@@ -211,6 +235,8 @@ job_print_result(const struct opts *o, const char *model, const char *plan, cons
 	    "%s: %" PRIu64 " operators -> %" PRIu64 " primitives -> %" PRIu64 " candidates -> %" PRIu64
 	    " distinct -> %" PRIu64 " measured now, %" PRIu64 " from the cache -> %" PRIu64 " kernels\n",
 	    model, p->operators, p->primitives, p->candidates, p->distinct, p->measured, p->cached, p->chosen);
+	if (p->remeasured)
+		sb_addf(&sb, "%" PRIu64 " kernels that the choice rests on were timed again side by side\n", p->remeasured);
 	add_latency(&sb, p);
 	if (p->what_if_base_ns > 0)
 		add_price(&sb, p);

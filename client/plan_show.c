@@ -45,6 +45,9 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	    ms(p->bound_ns), p->proved ? "proved optimal within its limits" : "not proved", 100 * gap(p));
 	if (p->measured_ns > 0)
 		(void)printf(", %.3f ms measured", ms(p->measured_ns));
+	if (p->runner_measured_ns > 0)
+		(void)printf("\n%-10s %.*s: %.3f ms predicted, %.3f ms measured beside it", "runner-up", STR_ARG(p->runner),
+		    ms(p->runner_ns), ms(p->runner_measured_ns));
 	(void)printf("\n%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
 	    (double)p->constants.n / 1048576, (double)p->work_bytes / 1048576, (double)p->module.n / 1024);
 	(void)printf("%-10s %.*s\n", "proof", STR_ARG(p->certificate));

@@ -145,6 +145,10 @@ hear(struct daemon *d, struct job *j, const struct msg *m)
 	case MSG_measure_drop:
 		ask_drop(d, j, &m->measure_drop);
 		break;
+	case MSG_end_ask:
+	case MSG_end_say:
+		ask_end(d, j, m);
+		break;
 	case MSG_race_ask:
 		ask_race(d, j, &m->race_ask);
 		break;

@@ -213,8 +213,8 @@ void ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 void ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask);
 void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
 void ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask);
-/* What the store made of an outcome, by the task's kind; all may be NULL. */
-struct task_result { const struct m_cost *cost; const struct m_build_have *build; const struct m_race_have *race; };
+void ask_end(struct daemon *d, struct job *j, const struct msg *m); /* end_ask, end_say */
+struct task_result /* what the store made of an outcome, by the task's kind */ { const struct m_cost *cost; const struct m_build_have *build; const struct m_race_have *race; };
 /* A task is over: tells its waiters, ends it.  r, outcome: what there is to tell, or NULL. */
 void task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);
 void task_data_free(void *data);

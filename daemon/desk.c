@@ -39,6 +39,7 @@ struct desk_op {
 	struct hash task_key, payload;
 	struct str payload_path;
 	struct m_build_have build;
+	struct m_job_end end;
 	struct m_timing *timings;
 	uint32_t n_timings;
 	bool found;
@@ -363,6 +364,8 @@ run_time(struct db *db, struct store_op *op)
 	if (!plan_time_find(db, &op->arena, &x->task_key, &x->timings, &x->n_timings, &op->err))
 		return false;
 	x->found = x->n_timings > 0 && x->n_timings == m->n_plans;
+	if (m->only_known)
+		return true;
 	for (uint32_t i = 0; i < m->n_plans && !x->found; i++) {
 		char *path = str_dup(&op->arena, m->plans[i].path), *copy;
 		uint64_t bytes;
@@ -394,10 +397,11 @@ done_time(struct store_op *op)
 	struct daemon *d = op->owner;
 	struct job *j = desk_op_job(op);
 
-	if (j && x->found) {
+	if (j && (x->found || x->ask.time_ask.only_known)) {
 		struct msg m = {.type = MSG_time_have};
 
-		m.time_have = (struct m_time_have){.timings = x->timings, .n_timings = x->n_timings, .cause = STR("")};
+		m.time_have = (struct m_time_have){
+		    .timings = x->timings, .n_timings = x->found ? x->n_timings : 0, .cause = STR("")};
 		planner_send(d, j, &m);
 	} else if (j) {
 		struct farm_want want = {.key = x->task_key, .kind = TASK_TIME, .env = x->key.env, .priority = INT64_MAX - 1,
@@ -488,6 +492,37 @@ ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask)
 
 	m.race_ask = *ask;
 	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_race, done_race)->op);
+}
+
+/* ---- how jobs end --------------------------------------------------------------------- */
+static bool
+run_end(struct db *db, struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+
+	if (x->ask.type == MSG_end_say)
+		return job_end_put(db, &x->ask.end_say.key, &x->ask.end_say.end, &op->err);
+	return job_end_find(db, &op->arena, &x->ask.end_ask.key, &x->end, &op->err);
+}
+
+static void
+done_end(struct store_op *op)
+{
+	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct job *j = desk_op_job(op);
+	struct msg m = {.type = MSG_end_have};
+
+	if (j && x->ask.type == MSG_end_ask) {
+		m.end_have.end = x->end;
+		planner_send(op->owner, j, &m);
+	}
+	desk_op_free(op);
+}
+
+void
+ask_end(struct daemon *d, struct job *j, const struct msg *m)
+{
+	store_post(d->store, &desk_op_new(d, j, m, 1, STR(""), run_end, done_end)->op);
 }
 
 /* ---- the end of a task -------------------------------------------------------------- */

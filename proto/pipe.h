@@ -10,6 +10,8 @@
  *   send  measure_drop   what is still outstanding and no longer wanted; answers that were
  *                        on their way may still come
  *   send  race_ask       recv race_have, unless it was dropped
+ *   send  end_ask        recv end_have
+ *   send  end_say        at the end of the search
  *   send  build_ask      recv build_have
  *   send  time_ask       recv time_have
  *   send  progress_say   at any time, at most a few a second

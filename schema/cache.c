@@ -198,7 +198,7 @@ bool
 cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, struct err *e)
 {
 	int64_t until_ns = db_wall(db) - older_ns;
-	static const enum sql_id step[] = {SQL_GC_MEAS, SQL_GC_ATTEMPT};
+	static const enum sql_id step[] = {SQL_GC_MEAS, SQL_GC_ATTEMPT, SQL_GC_JOB_END};
 
 	*dropped = 0;
 	for (size_t i = 0; i < COUNT_OF(step); i++) {

@@ -260,6 +260,11 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 	sb_init(&sb, &tmp);
 	put_plan(&sb, p, sum_quick);
 	put_u64(&sb, (uint64_t)p->measured_ns);
+	if (p->runner_ns) { /* not in older plans */
+		put_u64(&sb, (uint64_t)p->runner_ns);
+		put_u64(&sb, (uint64_t)p->runner_measured_ns);
+		put_str(&sb, p->runner);
+	}
 	put_u64(&sb, (uint64_t)h->wall_ns);
 	put_str(&sb, h->made_by);
 	put_str(&sb, h->host);

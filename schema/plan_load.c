@@ -60,6 +60,19 @@ fact(struct plan_db *f, sqlite3_stmt *s, const char *key, struct arena *a)
 	return v;
 }
 
+/* Older plans lack it. */
+static bool
+has_fact(struct plan_db *f, sqlite3_stmt *s, const char *key)
+{
+	bool has;
+
+	pf_bind_str(f, s, 1, str_of(key));
+	has = pf_next_row(f, s);
+	if (s)
+		(void)sqlite3_reset(s);
+	return has;
+}
+
 static int64_t
 fact_int(struct plan_db *f, sqlite3_stmt *s, const char *key, int64_t least, int64_t most, struct arena *a)
 {
@@ -102,6 +115,12 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "SELECT value FROM host WHERE key = ?");
 	p->measured_ns = fact_int(f, s, "measured_ns", INT64_MIN, INT64_MAX, a);
+	p->runner = STR("");
+	if (has_fact(f, s, "runner_ns")) {
+		p->runner_ns = fact_int(f, s, "runner_ns", 0, INT64_MAX, a);
+		p->runner_measured_ns = fact_int(f, s, "runner_measured_ns", 0, INT64_MAX, a);
+		p->runner = fact(f, s, "runner", a);
+	}
 	h->wall_ns = fact_int(f, s, "wall_ns", INT64_MIN, INT64_MAX, a);
 	h->made_by = fact(f, s, "made_by", a);
 	h->host = fact(f, s, "host", a);

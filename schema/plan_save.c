@@ -80,6 +80,9 @@ save_facts(struct plan_db *f, struct arena *tmp, const struct plan *p, const str
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "INSERT INTO host VALUES(?,?)");
 	save_fact(f, s, "measured_ns", str_of(arena_printf(tmp, "%" PRId64, p->measured_ns)));
+	save_fact(f, s, "runner_ns", str_of(arena_printf(tmp, "%" PRId64, p->runner_ns)));
+	save_fact(f, s, "runner_measured_ns", str_of(arena_printf(tmp, "%" PRId64, p->runner_measured_ns)));
+	save_fact(f, s, "runner", p->runner);
 	save_fact(f, s, "wall_ns", str_of(arena_printf(tmp, "%" PRId64, h->wall_ns)));
 	save_fact(f, s, "made_by", h->made_by);
 	save_fact(f, s, "host", h->host);

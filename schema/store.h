@@ -7,7 +7,7 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 3, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 4, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;         /* the data folder; made when absent */
@@ -132,6 +132,11 @@ bool plan_time_find(struct db *db, struct arena *a, const struct hash *key, stru
     struct err *e) MUST_CHECK;
 bool plan_time_put(struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n,
     struct err *e) MUST_CHECK;
+
+/* How a job with that key ended; budget_ns is 0 where none did. */
+bool job_end_find(struct db *db, struct arena *a, const struct hash *key, struct m_job_end *out,
+    struct err *e) MUST_CHECK;
+bool job_end_put(struct db *db, const struct hash *key, const struct m_job_end *end, struct err *e) MUST_CHECK;
 
 /* ---- jobs ---- */
 /* A new job, or the one that this request made before (*is_new). */

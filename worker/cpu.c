@@ -401,7 +401,7 @@ cpu_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n
 	bool ok;
 
 	host_lock(c, true);
-	ok = need_child(c, threads, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS, 1, t, e);
+	ok = need_child(c, threads, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS * n, 1, t, e);
 	host_lock(c, false);
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail != ERR_NONE)

@@ -37,7 +37,7 @@ schedule_of(struct tune *t, uint32_t s)
 
 	if (t->cost[s].measured_ns > 0)
 		return t->cost[s].schedule;
-	space_list(t->arena, &t->front.cands.specs[s], &t->target, 1, &list, &n);
+	space_list(t->plan_arena, &t->front.cands.specs[s], &t->target, 1, &list, &n);
 	return n > 0 ? list[0] : STR("");
 }
 
@@ -45,8 +45,8 @@ static bool
 emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol, struct kernel_code *out,
     struct err *e)
 {
-	return t->target.is_cuda ? emit_cuda(t->arena, s, schedule, &t->target, symbol, out, e)
-				 : emit_c(t->arena, s, schedule, &t->target, symbol, out, e);
+	return t->target.is_cuda ? emit_cuda(t->plan_arena, s, schedule, &t->target, symbol, out, e)
+				 : emit_c(t->plan_arena, s, schedule, &t->target, symbol, out, e);
 }
 
 /* Passes, scratch and packs of each chosen kernel, and the source of all of them. */
@@ -56,11 +56,11 @@ generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *co
 {
 	struct strbuf text;
 
-	sb_init(&text, t->arena);
-	sb_add(&text, t->target.is_cuda ? emit_cuda_prelude(t->arena, false) : emit_c_prelude(t->arena, &t->target));
+	sb_init(&text, t->plan_arena);
+	sb_add(&text, t->target.is_cuda ? emit_cuda_prelude(t->plan_arena, false) : emit_c_prelude(t->plan_arena, &t->target));
 	for (uint32_t i = 0; i < n; i++) {
 		struct plan_code *c = &codes[specs[i]];
-		const char *symbol = arena_printf(t->arena, "k%u", i);
+		const char *symbol = arena_printf(t->plan_arena, "k%u", i);
 
 		c->schedule = schedule_of(t, specs[i]);
 		c->symbol = str_of(symbol);
@@ -78,7 +78,7 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
     struct m_build_have *have, struct err *e)
 {
 	struct msg ask = {.type = MSG_build_ask}, m;
-	struct m_kernel *k = NEW_ARRAY(t->arena, struct m_kernel, n);
+	struct m_kernel *k = NEW_ARRAY(t->plan_arena, struct m_kernel, n);
 
 	for (uint32_t i = 0; i < n; i++)
 		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
@@ -127,7 +127,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 {
 	for (int attempt = 0; attempt < MAX_BUILDS; attempt++) {
 		struct m_build_have have;
-		uint32_t *specs, n = chosen_specs(t, t->arena, &specs);
+		uint32_t *specs, n = chosen_specs(t, t->plan_arena, &specs);
 
 		if (n == 0) {
 			*module = (struct bytes){0};
@@ -138,9 +138,9 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 		    !ask_build(t, specs, n, codes, &have, e))
 			return false;
 		if (have.fail == 0) {
-			char *path = str_dup(t->arena, have.path);
+			char *path = str_dup(t->plan_arena, have.path);
 
-			return os_read_file(t->os, t->arena, path, MODULE_MAX_BYTES, module, e);
+			return os_read_file(t->os, t->plan_arena, path, MODULE_MAX_BYTES, module, e);
 		}
 		if (is_infrastructure(have.fail))
 			return err_set(e, err_of_wire((int)have.fail), "building the plan's kernels: %.*s",
@@ -161,7 +161,7 @@ static const char *const *
 origin_names(struct tune *t)
 {
 	uint32_t n = t->front.model.n_nodes;
-	const char **names = NEW_ARRAY(t->arena, const char *, MAX_OF(n, 1u));
+	const char **names = NEW_ARRAY(t->plan_arena, const char *, MAX_OF(n, 1u));
 
 	for (uint32_t i = 0; i < n; i++)
 		names[i] = t->front.model.nodes[i].name;
@@ -173,7 +173,7 @@ limits_words(struct tune *t)
 {
 	const struct identify_limits *l = &t->front.limits;
 
-	return str_of(arena_printf(t->arena,
+	return str_of(arena_printf(t->plan_arena,
 	    "candidates of at most %u primitives, %u anchors (%u sets with a pair), %u reductions, %u inputs, %u outputs; %u dropped, "
 	    "%u infeasible; %llu schedules a candidate",
 	    l->max_nodes, l->max_anchors, l->max_pairs, l->max_reductions, l->max_in, l->max_out, t->front.cands.n_dropped,
@@ -185,9 +185,9 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
     struct err *e)
 {
 	uint32_t n = t->front.cands.n_specs;
-	int64_t *bound = NEW_ARRAY(t->arena, int64_t, n);
-	bool *measured = NEW_ARRAY(t->arena, bool, n);
-	char *digest = arena_alloc(t->arena, 65);
+	int64_t *bound = NEW_ARRAY(t->plan_arena, int64_t, n);
+	bool *measured = NEW_ARRAY(t->plan_arena, bool, n);
+	char *digest = arena_alloc(t->plan_arena, 65);
 	struct plan_parts parts = {
 	    .graph = &t->front.graph,
 	    .cands = &t->front.cands,
@@ -223,29 +223,9 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .what_if = t->progress.what_if,
 	    .what_if_base_ns = t->progress.what_if_base_ns,
 	};
-	if (!plan_make(t->arena, &parts, plan, e))
+	if (!plan_make(t->plan_arena, &parts, plan, e))
 		return err_in(e, "making the plan");
 	explain_plan(t, plan);
-	return true;
-}
-
-/* The whole plan's own time stands beside the sum of its kernels (D20).  A farm that cannot
- * time it now costs the number, not the plan. */
-static bool
-time_plan(struct tune *t, struct plan *plan, struct str path, struct err *e)
-{
-	struct m_path one = {.path = path};
-	struct msg ask = {.type = MSG_time_ask}, m;
-
-	plan_digest(plan, &one.digest);
-	ask.time_ask = (struct m_time_ask){.threads = t->start.options.threads, .plans = &one, .n_plans = 1};
-	if (!progress_say(t, "timing the plan", true, e) || !pipe_send(t->pipe, &ask, e) ||
-	    !costs_await(t, MSG_time_have, &m, e))
-		return false;
-	if (m.time_have.fail == 0 && m.time_have.n_timings == 1) {
-		plan->measured_ns = m.time_have.timings[0].median_ns;
-		t->progress.measured_ns = plan->measured_ns;
-	}
 	return true;
 }
 
@@ -257,7 +237,7 @@ save(struct tune *t, const struct plan *plan, const char *path, struct err *e)
 	    .wall_ns = t->os->wall_ns(t->os->self), .made_by = STR("korch " KORCH_VERSION), .host = STR("")};
 
 	if (uname(&u) == 0)
-		host.host = str_of(arena_printf(t->arena, "%s %s %s", u.sysname, u.release, u.machine));
+		host.host = str_of(arena_printf(t->plan_arena, "%s %s %s", u.sysname, u.release, u.machine));
 	return plan_save(path, plan, &host, e);
 }
 
@@ -302,6 +282,44 @@ note_choice(struct tune *t, uint32_t n_steps, int64_t latency_ns, int64_t bound_
 	p->gap = latency_ns > 0 ? (double)(latency_ns - bound_ns) / (double)latency_ns : 0;
 }
 
+/* Kernels that failed are found by the plan's own build; here one more costs the trial. */
+bool
+finish_trial(struct tune *t, const char *path, struct err *e)
+{
+	struct arena own = {0}, *before = t->plan_arena;
+	struct plan_code *codes = NEW_ARRAY(&own, struct plan_code, t->front.cands.n_specs);
+	struct m_build_have have;
+	struct bytes module;
+	struct str source;
+	struct plan plan;
+	uint32_t *specs, n;
+	bool ok;
+
+	t->plan_arena = &own;
+	n = chosen_specs(t, &own, &specs);
+	ok = generate(t, specs, n, codes, &source, e) && ask_build(t, specs, n, codes, &have, e);
+	if (ok && have.fail)
+		ok = err_set(e, err_of_wire((int)have.fail), "%.*s", STR_ARG(have.cause));
+	ok = ok && os_read_file(t->os, &own, str_dup(&own, have.path), MODULE_MAX_BYTES, &module, e) &&
+	    make(t, codes, module, source, &plan, e) && save(t, &plan, path, e);
+	t->plan_arena = before;
+	arena_fini(&own);
+	return ok;
+}
+
+/* The whole plan's own time stands beside the sum of its kernels, and beside the runner-up's (D20).  A farm
+ * that cannot time it now costs the number, not the plan. */
+static void
+note_times(const struct tune *t, struct plan *plan)
+{
+	const struct m_progress *p = &t->progress;
+
+	plan->measured_ns = p->measured_ns;
+	plan->runner_ns = p->runner_ns;
+	plan->runner_measured_ns = p->runner_measured_ns;
+	plan->runner = p->runner.n ? p->runner : STR("");
+}
+
 bool
 finish_run(struct tune *t, struct err *e)
 {
@@ -316,16 +334,17 @@ finish_run(struct tune *t, struct err *e)
 		note_choice(t, t->choice.n_chosen, t->choice.cost, MIN_OF(t->choice.bound, t->choice.cost), false);
 		return say_done(t, STR(""), e);
 	}
-	if (!build(t, codes, &module, &source, e) || !make(t, codes, module, source, &plan, e))
+	if (!build(t, codes, &module, &source, e))
 		return false;
-	note_choice(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
-	if (!save(t, &plan, path, e))
-		return false;
-	if (may_time && plan.n_steps > 0) {
-		if (!time_plan(t, &plan, t->start.out_path, e))
+	if (may_time && t->choice.n_chosen > 0) {
+		if (!ended_keep(t, e) || !playoff(t, e))
 			return false;
-		if (plan.measured_ns > 0 && !save(t, &plan, path, e))
+		if (t->progress.winner.n && !build(t, codes, &module, &source, e))
 			return false;
 	}
-	return say_done(t, t->start.out_path, e);
+	if (!make(t, codes, module, source, &plan, e))
+		return false;
+	note_choice(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
+	note_times(t, &plan);
+	return save(t, &plan, path, e) && say_done(t, t->start.out_path, e);
 }

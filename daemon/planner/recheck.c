@@ -6,8 +6,8 @@
  * kernel after that is the median of its repeats.  Rivals are the measured kernels whose entering
  * the plan would cost little: by reduced cost, a share of their own time.
  *
- * It is over when all of them have a repeat: then there is nothing in the choice that was compared
- * under unequal conditions, and another job with this store has nothing to time again either. */
+ * It is over when every chosen kernel has a repeat: then nothing holds its place by a lucky moment, and
+ * another job with this store has nothing to time again either. */
 #include "tune.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct rival {
 struct session {
 	struct arena arena;
 	bool *is_in;             /* per spec */
-	uint32_t n, n_open;      /* n_open: never timed again */
+	uint32_t n, n_open;      /* n_open: chosen and never timed again */
 	int64_t expect_ns, limit_ns;
 };
 
@@ -48,7 +48,6 @@ add(struct session *s, const struct tune *t, uint32_t spec)
 		return false;
 	s->is_in[spec] = true;
 	s->n++;
-	s->n_open += t->cost[spec].repeats == 0;
 	s->expect_ns += ns;
 	return true;
 }
@@ -100,9 +99,12 @@ choose_session(struct tune *t, struct session *s, struct err *e)
 	s->is_in = NEW_ARRAY(&s->arena, bool, MAX_OF(t->front.cands.n_specs, 1u));
 	if (!blp_solve_again(&s->arena, t->solver, cost, t->measured_plan, t->n_measured_plan, &r, e))
 		return err_in(e, "choosing what to time again");
-	for (uint32_t i = 0; i < r.n_chosen; i++)
+	for (uint32_t i = 0; i < r.n_chosen; i++) {
 		(void)add(s, t, t->program.spec_of[r.chosen[i]]);
-	add_rivals(s, t, &r);
+		s->n_open += t->cost[t->program.spec_of[r.chosen[i]]].repeats == 0;
+	}
+	if (s->n_open > 0)
+		add_rivals(s, t, &r);
 	return true;
 }
 

@@ -116,7 +116,7 @@ count_operators(const struct graph *g, const struct cand *c)
 
 /* Costs that lean towards kernels of few operators: `lean` of the cost more for each one above
  * the first. */
-static int64_t *
+int64_t *
 leaning_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec), double lean)
 {
 	int64_t *out = kernel_costs(t, a, cost);
@@ -425,11 +425,31 @@ share_time(struct tune *t, bool may_measure)
 	t->solve_until_ns = may_measure ? t->until_ns : 0;
 }
 
+/* The choice that an equal job ended with, unless the store knows a clearly better plan by now.  Nothing
+ * is measured. */
+static bool
+search_replay(struct tune *t, const struct m_job_end *end, struct err *e)
+{
+	t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
+	limit_solver(t, true);
+	if (!solve(t, AIM_PROVE, e))
+		return false;
+	note_measured_plan(t);
+	ended_take(t, end);
+	t->progress.stop = end->stop;
+	if ((double)t->best_measured < (double)t->choice.cost * (1 - worthwhile))
+		return search_settle(t, e);
+	t->best_measured = t->choice.cost;
+	note_progress(t);
+	return true;
+}
+
 bool
 tune_search(struct tune *t, struct err *e)
 {
 	const struct m_options *o = &t->start.options;
 	bool may_measure = !o->offline && o->budget_ns > 0 && !what_if_asked(t), done;
+	struct m_job_end end;
 
 	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
@@ -438,6 +458,12 @@ tune_search(struct tune *t, struct err *e)
 	limit_solver(t, !may_measure);
 	if (!may_measure)
 		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
+	if (!ended_find(t, &end, e))
+		return false;
+	if (end.budget_ns > 0 && !end.proved)
+		return search_replay(t, &end, e);
+	if (end.proved) /* it will be again, by what is known */
+		t->recheck_left_ns = 0;
 	if (!solve(t, AIM_PROVE, e))
 		return false;
 	if (!search_and_recheck(t, &done, e))

@@ -138,6 +138,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, stru
 	int64_t now = os->mono_ns(os->self);
 	struct tune t = {
 	    .arena = a,
+	    .plan_arena = a,
 	    .pipe = p,
 	    .os = os,
 	    .start = *start,

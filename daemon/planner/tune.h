@@ -4,7 +4,9 @@
  *   costs      what is known of each spec: bound, time, failure  (costs.c, talks to korchd)
  *   search     solve, measure what the solution picks, repeat    (search.c)
  *   recheck    what the choice rests on is timed again           (recheck.c)
- *   finish     build the chosen kernels, make and save the plan  (finish.c) */
+ *   ended      how a job like this one ended before               (ended.c)
+ *   finish     build the chosen kernels, make and save the plan  (finish.c)
+ *   playoff    whole plans against each other                    (playoff.c) */
 #ifndef KORCH_TUNE_H
 #define KORCH_TUNE_H
 
@@ -44,6 +46,7 @@ struct tune {
 	int64_t began_ns, deadline_ns;
 	int64_t until_ns;        /* of the search alone: the rest is for timing again */
 	int64_t recheck_left_ns;
+	struct arena *plan_arena; /* of the plan that is being made */
 	bool is_racing;          /* a race is out */
 	enum err_code race_fail; /* of the last one */
 	bool has_worker;
@@ -111,6 +114,10 @@ const char *spec_words(struct tune *t, uint32_t s);
 /* Tells the daemon how far the job is: at once with `now`, else a few times a second. */
 bool progress_say(struct tune *t, const char *phase, bool now, struct err *e) MUST_CHECK;
 
+/* Costs that lean towards kernels of few operators: `lean` of the cost more for each one above the first. */
+int64_t *leaning_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec),
+    double lean);
+
 /* ---- search.c */
 bool tune_search(struct tune *t, struct err *e) MUST_CHECK;
 /* The best plan from what is known now, where the search ended before its proof. */
@@ -137,7 +144,22 @@ bool recheck(struct tune *t, bool *changed, struct err *e) MUST_CHECK;
 /* Adds to a plan just made what korch-plan explain will be asked. */
 void explain_plan(struct tune *t, struct plan *plan);
 
+/* ---- ended.c */
+/* The end of an equal job with no less budget; ->budget_ns is 0 where there was none, or where its choice
+ * makes no sense any more.  `chosen` is 4 bytes a kernel. */
+bool ended_find(struct tune *t, struct m_job_end *out, struct err *e) MUST_CHECK;
+bool ended_keep(struct tune *t, struct err *e) MUST_CHECK;
+/* Makes that end's choice the job's. */
+void ended_take(struct tune *t, const struct m_job_end *end);
+
+/* ---- playoff.c */
+/* Times the choice whole, beside others that are nearly as good, and lets the fastest be the choice, unless
+ * that is a proved one.  The timings go to t->progress. */
+bool playoff(struct tune *t, struct err *e) MUST_CHECK;
+
 /* ---- finish.c */
+/* Builds the choice and saves its plan, to be timed.  False: no such plan, and why. */
+bool finish_trial(struct tune *t, const char *path, struct err *e) MUST_CHECK;
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
 
 #endif

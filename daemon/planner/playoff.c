@@ -1,0 +1,234 @@
+/* daemon/planner/playoff.c: whole plans against each other (D20).  Beside the choice stand the best plans
+ * under other views of the costs: by first measurements, with few kernels, near one kernel an operator.
+ * Their runs are interleaved in one session; the fastest by its median is the plan.  The timings are kept
+ * by what the plans hold, so that a repeat decides the same without running anything. */
+#include "tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENTRANTS = 4 };
+/* Entrants with a sum above that are not worth the builds; what a plan of fewer kernels may cost more. */
+static const double hopeless = 1.3, for_fewer = 0.03;
+
+struct entrant {
+	const char *how;
+	uint32_t *chosen, n;
+	int64_t cost;
+	struct m_path path; /* digest: of kernels and schedules in their order */
+};
+struct game {
+	struct tune *t;
+	struct entrant of[ENTRANTS];
+	uint32_t n;
+};
+
+static int
+by_number(const void *x, const void *y)
+{
+	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+
+	return (a > b) - (a < b);
+}
+
+static bool
+same_kernels(const struct entrant *a, const struct blp_result *b)
+{
+	struct arena tmp = {0};
+	uint32_t *x, *y;
+	bool same = a->n == b->n_chosen;
+
+	if (same) {
+		x = arena_dup(&tmp, a->chosen, a->n * sizeof(*x));
+		y = arena_dup(&tmp, b->chosen, a->n * sizeof(*y));
+		qsort(x, a->n, sizeof(*x), by_number);
+		qsort(y, a->n, sizeof(*y), by_number);
+		same = memcmp(x, y, a->n * sizeof(*x)) == 0;
+	}
+	arena_fini(&tmp);
+	return same;
+}
+
+static struct hash
+digest_of(const struct tune *t, const struct entrant *x)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct hash h;
+
+	sb_init(&sb, &tmp);
+	sb_addf(&sb, "plan %s ", KORCH_VERSION);
+	sb_add(&sb, (struct str){(const char *)t->model_digest.b, sizeof(h.b)});
+	for (uint32_t i = 0; i < x->n; i++) {
+		uint32_t s = t->program.spec_of[x->chosen[i]];
+
+		sb_addf(&sb, " %u %.*s ", x->chosen[i], STR_ARG(t->cost[s].schedule));
+		sb_add(&sb, (struct str){(const char *)t->front.cands.specs[s].hash.b, sizeof(h.b)});
+	}
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
+static void
+enter(struct game *g, const char *how, const struct blp_result *r)
+{
+	struct tune *t = g->t;
+	struct entrant *x = &g->of[g->n];
+
+	*x = (struct entrant){.how = how, .chosen = arena_dup(t->arena, r->chosen, r->n_chosen * sizeof(*r->chosen)),
+	    .n = r->n_chosen};
+	for (uint32_t i = 0; i < x->n; i++) {
+		int64_t ns = cost_measured(t, t->program.spec_of[x->chosen[i]]);
+
+		if (ns == BLP_NEVER && g->n > 0)
+			return;
+		x->cost += ns == BLP_NEVER ? 0 : ns;
+	}
+	for (uint32_t i = 0; i < g->n; i++)
+		if (same_kernels(&g->of[i], r))
+			return;
+	if (g->n > 0 && (double)x->cost > (double)g->of[0].cost * hopeless)
+		return;
+	x->path.digest = digest_of(t, x);
+	x->path.path = str_of(arena_printf(t->arena, "%.*s.%u", STR_ARG(t->start.out_path), g->n));
+	g->n++;
+}
+
+static int64_t
+cost_first(const struct tune *t, uint32_t s)
+{
+	return cost_measured(t, s) == BLP_NEVER ? BLP_NEVER : t->cost[s].first_ns;
+}
+
+/* What each kernel costs more, so that a plan with fewer wins where it loses at most `for_fewer`. */
+static int64_t *
+costs_for_few(struct tune *t, struct arena *a)
+{
+	int64_t *cost = kernel_costs(t, a, cost_measured);
+	int64_t more = (int64_t)(for_fewer * (double)t->choice.cost / MAX_OF(t->choice.n_chosen, 1u));
+
+	for (uint32_t k = 0; k < t->program.n_kernels; k++)
+		if (cost[k] != BLP_NEVER)
+			cost[k] += more;
+	return cost;
+}
+
+/* Of measured kernels alone, but for the choice. */
+static void
+list_entrants(struct game *g)
+{
+	static const double lean = 4;
+	struct tune *t = g->t;
+	struct arena tmp = {0};
+	const struct {
+		const char *how;
+		int64_t *cost;
+	} view[ENTRANTS - 1] = {{"few kernels", costs_for_few(t, &tmp)},
+	    {"nearly one kernel an operator", leaning_costs(t, &tmp, cost_measured, lean)},
+	    {"by first measurements", kernel_costs(t, &tmp, cost_first)}};
+
+	enter(g, "the least sum", &t->choice);
+	for (int i = 0; i < ENTRANTS - 1 && g->n > 0; i++) {
+		struct blp_result r;
+		struct err none = {0};
+
+		if (blp_solve_again(&tmp, t->solver, view[i].cost, t->choice.chosen, t->choice.n_chosen, &r, &none))
+			enter(g, view[i].how, &r);
+	}
+	arena_fini(&tmp);
+}
+
+static void
+choose(struct tune *t, const struct entrant *x)
+{
+	t->choice.chosen = x->chosen;
+	t->choice.n_chosen = x->n;
+	t->choice.cost = x->cost;
+	t->choice.proved = false;
+}
+
+/* Builds and saves them all; those that cannot be built leave. */
+static bool
+make_plans(struct game *g, struct err *e)
+{
+	const struct blp_result choice = g->t->choice;
+	uint32_t n = 0;
+	bool ok = true;
+
+	for (uint32_t i = 0; i < g->n && ok; i++) {
+		if (i > 0)
+			choose(g->t, &g->of[i]);
+		if (finish_trial(g->t, str_dup(g->t->arena, g->of[i].path.path), e))
+			g->of[n++] = g->of[i];
+		else
+			ok = i > 0 && e->code != ERR_LINKLOST;
+	}
+	g->t->choice = choice;
+	g->n = n;
+	return ok;
+}
+
+/* Timings of all entrants; none where no worker can tell them now, or where only_known and they are not. */
+static bool
+ask_times(struct game *g, bool only_known, struct m_time_have *out, struct err *e)
+{
+	struct tune *t = g->t;
+	struct m_path plans[ENTRANTS];
+	struct msg ask = {.type = MSG_time_ask}, m;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		plans[i] = g->of[i].path;
+	ask.time_ask = (struct m_time_ask){
+	    .threads = t->start.options.threads, .plans = plans, .n_plans = g->n, .only_known = only_known};
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_time_have, &m, e))
+		return false;
+	*out = m.time_have;
+	if (out->fail || out->n_timings != g->n)
+		out->n_timings = 0;
+	return true;
+}
+
+static void
+decide(struct game *g, const struct m_time_have *have)
+{
+	struct tune *t = g->t;
+	struct m_progress *p = &t->progress;
+	uint32_t best = 0, second = UINT32_MAX;
+
+	for (uint32_t i = 1; i < g->n && !t->choice.proved; i++)
+		if (have->timings[i].median_ns < have->timings[best].median_ns)
+			best = i;
+	for (uint32_t i = 0; i < g->n; i++)
+		if (i != best && (second == UINT32_MAX || have->timings[i].median_ns < have->timings[second].median_ns))
+			second = i;
+	p->measured_ns = have->timings[best].median_ns;
+	if (second != UINT32_MAX) {
+		p->runner = str_of(g->of[second].how);
+		p->runner_ns = g->of[second].cost;
+		p->runner_measured_ns = have->timings[second].median_ns;
+	}
+	if (best > 0) {
+		p->winner = str_of(g->of[best].how);
+		choose(t, &g->of[best]);
+	}
+}
+
+bool
+playoff(struct tune *t, struct err *e)
+{
+	struct game g = {.t = t};
+	struct m_time_have have;
+
+	list_entrants(&g);
+	if (g.n == 0)
+		return true;
+	if (!ask_times(&g, true, &have, e))
+		return false;
+	if (have.n_timings == 0 &&
+	    (!progress_say(t, "timing plans", true, e) || !make_plans(&g, e) || !ask_times(&g, false, &have, e)))
+		return false;
+	if (have.n_timings > 0)
+		decide(&g, &have);
+	return true;
+}
