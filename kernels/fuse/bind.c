@@ -341,6 +341,9 @@ static ex_id
 local_read(void *self, struct tx *x, const struct ex *read, ix_id at)
 {
 	struct tile_prog *p = self;
+
+	if (read->tensor >= p->n_tensors) /* done by ring_reads */
+		return ex_read(x, read->type, read->tensor - p->n_tensors, at);
 	const struct tile_tensor *t = &p->tensors[read->tensor];
 
 	if (t->at != AT_LOCAL || t->ring)

@@ -42,7 +42,8 @@ struct form {
 void form_join(struct form *f, uint32_t i, uint32_t q, const int *match);
 /* Splits the pass's outer axis u where index i along it is f * a + rest; false: it is not. */
 bool form_split(struct form *f, uint32_t q, uint32_t u, ix_id i);
-/* Makes stage i a member of pass q with rings of rows between them; false: nothing changed.
+/* Makes stage i a member of pass q with rings of rows between them, or with all rows in a step where that is
+ * better; false: nothing changed.
  * overlap: only where the windows of neighbouring rows share rows. */
 bool ring_join(struct form *f, uint32_t i, uint32_t q, bool overlap);
 /* Stage i's windows lie over two axes that the pass counts as one: splits that. */

@@ -23,6 +23,7 @@ enum {
 	ROW_ELEMENTS = 16,  /* of a row that is worth a place in a ring, at least */
 	ENOUGH_ROWS = 4,    /* of the pass */
 	RING_BYTES = 4 << 20, /* scratch of one row of the pass, at most */
+	STEP_BYTES = 1 << 18, /* of all rows in one step, where no ring is needed */
 	MOST_VISITS = 4096,
 };
 
@@ -447,6 +448,23 @@ is_on(const struct form *f)
 	return !f->p->target->is_cuda && sched_get(f->p->sched, KNOB_ring, 1);
 }
 
+/* Are the axes before the rows steps enough, and all rows of one small enough for its scratch? */
+static bool
+needs_no_ring(const struct joining *j)
+{
+	const struct form *f = j->f;
+	double steps = 1, bytes = 0;
+
+	for (uint32_t u = 0; u < j->row; u++)
+		steps *= (double)j->fp->outer[u].extent;
+	for (uint32_t m = 0; m < j->fp->n_member; m++) {
+		const struct tile_tensor *t = &f->p->tensors[f->p->stages[j->fp->member[m]].tensor];
+
+		bytes += t->at == AT_RESULT ? 0 : (double)t->count * (double)dtype_size(t->type) / steps;
+	}
+	return !j->fp->has_ring && steps >= ENOUGH_ROWS && bytes <= STEP_BYTES;
+}
+
 bool
 ring_join(struct form *f, uint32_t i, uint32_t q, bool overlap)
 {
@@ -457,7 +475,15 @@ ring_join(struct form *f, uint32_t i, uint32_t q, bool overlap)
 		return false;
 	struct form_edge *edge = NEW_ARRAY(&f->tmp, struct form_edge, j.n);
 
-	if (!outer_match(&j) || !row_match(&j, overlap && !fp->has_ring, edge))
+	bool ring = outer_match(&j) && row_match(&j, overlap && !fp->has_ring, edge);
+
+	if ((ring || !overlap) && needs_no_ring(&j)) {
+		if (ring)
+			j.match[j.row] = -1;
+		form_join(f, i, q, j.match);
+		return true;
+	}
+	if (!ring)
 		return false;
 	if (!fp->has_ring)
 		plain_edges(f, fp, q);

@@ -32,7 +32,8 @@ int64_t ring_block(const struct tile_prog *p, const struct tile_pass *tp);
 void rings_shape(struct tile_prog *p, struct tile_pass *tp);
 /* Rows of the stage's tensor that a step keeps. */
 int64_t ring_rows(const struct tile_prog *p, const struct stage *s);
-/* The stage's reads of rings become reads of what is kept. */
+/* The stage's reads of rings become reads of what is kept; so do other reads of a step's scratch that
+ * stand behind guards. */
 void ring_reads(struct tile_prog *p, struct stage *s);
 /* Where the stage's own rows go: row's index in what a step keeps. */
 ix_id ring_row(struct tile_prog *p, const struct stage *s, ix_id row);

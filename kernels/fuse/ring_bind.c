@@ -162,6 +162,30 @@ read_ring(struct rewriting *w, const struct ex *read)
 	    ix_add(x, ix_mulc(x, ring_row(p, m, row), stride), rest));
 }
 
+/* A read of a step's own part, behind guards that say more of the index than it says itself.  Such a
+ * read is done: it goes under a number behind all tensors, which bind.c takes off again. */
+static ex_id
+read_part(struct rewriting *w, const struct ex *read)
+{
+	struct tile_prog *p = w->p;
+	struct tx *x = p->tx;
+	const struct tile_tensor *t = &p->tensors[read->tensor];
+	const struct stage *m = &p->stages[t->stage];
+	ix_id at = ix_const(x, 0);
+
+	for (uint32_t k = 0; k < m->n_par; k++) {
+		const struct stage_axis *a = &m->axis[k];
+		bool first = a->stride * a->extent == t->count;
+
+		if (a->local == 0)
+			continue;
+		ix_id i = ring_place(x, p->arena, read->ix, a->stride, first ? 0 : a->extent, &w->guards);
+
+		at = ix_add(x, at, ix_mulc(x, a->outer >= 0 ? ring_row(p, m, i) : i, a->local));
+	}
+	return ex_read(x, read->type, read->tensor + p->n_tensors, at);
+}
+
 static ex_id
 rewrite(struct rewriting *w, ex_id e)
 {
@@ -171,8 +195,10 @@ rewrite(struct rewriting *w, ex_id e)
 	ex_id arg[3];
 	bool same = true;
 
+	if (n.kind == EX_READ && w->p->tensors[n.tensor].ring)
+		return read_ring(w, &n);
 	if (n.kind == EX_READ)
-		return w->p->tensors[n.tensor].ring ? read_ring(w, &n) : e;
+		return w->guards.n && w->p->tensors[n.tensor].at == AT_LOCAL ? read_part(w, &n) : e;
 	for (uint32_t k = 0; k < n.n_arg; k++) {
 		if (n.kind == EX_GUARD && k == 0)
 			ring_guard_add(&w->guards, &n);
@@ -200,6 +226,6 @@ ring_reads(struct tile_prog *p, struct stage *s)
 {
 	struct rewriting w = {.p = p};
 
-	if (!s->at_call && p->pass[s->pass].n_rings)
+	if (!p->target->is_cuda)
 		stage_each_ex(s, rewrite_one, &w);
 }

@@ -516,7 +516,7 @@ n_anchors(const struct graph *g)
 	return n;
 }
 
-/* What random graphs seldom have: pairs of anchors; casts whose zeros have a sign. */
+/* What random graphs seldom have: pairs of anchors; rings of rows; casts whose zeros have a sign. */
 static const char *const strictly[] = {
     "%0 = input f32[1,48,16]\n%1 = input f32[1,24,16]\n%2 = input f32[1,24,16]\n%3 = transpose %1 perm=[0,2,1]\n"
     "%4 = matmul %0 %3\n%5 = rmax %4 axes=[2]\n%6 = bcast %5 shape=[1,48,24]\n%7 = sub %4 %6\n%8 = exp %7\n"
@@ -526,6 +526,13 @@ static const char *const strictly[] = {
     "%0 = input f32[1,7,9,8]\n%1 = weight f32[3,3,8,16]\n%2 = weight f32[1,1,16,24]\n"
     "%3 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n%4 = relu %3\n"
     "%5 = conv %4 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %5\n",
+    "%0 = input f32[1,9,7,8]\n%1 = weight f32[1,1,8,24]\n%2 = weight f32[3,3,1,24]\n%3 = weight f32[1,1,24,8]\n"
+    "%4 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n%5 = tanh %4\n"
+    "%6 = conv %5 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=24\n%7 = relu %6\n"
+    "%8 = conv %7 %3 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n%9 = add %8 %0\noutput %9\n",
+    "%0 = input f32[1,11,7,8]\n%1 = weight f32[3,3,8,16]\n"
+    "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n%3 = sigmoid %2\n"
+    "%4 = wsum %3 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] lo=[0,1,1,0] hi=[0,1,1,0]\noutput %4\n",
     "%0 = input f32[1,3,4,8]\n%1 = tanh %0\n%2 = cast %1 to=i32\n%3 = cast %2 to=f32\n%4 = relu %3\n%5 = neg %4\n"
     "%6 = prod %5 axes=[1,3]\n%7 = sum %6 axes=[2]\noutput %6\noutput %7\n",
 };
