@@ -232,6 +232,18 @@ find_pass(struct cuda *c, struct cuda_kernel *k, uint32_t q, struct err *e)
 	    mine(c, c->g->cu.set_function(p->fn, FUNC_DYNAMIC_SHARED, (int)p->how.shared), "cuFuncSetAttribute", e);
 }
 
+/* From aligned memory, which a cubin inside a module need not be in. */
+static bool
+load_image(struct cuda *c, struct cuda_kernel *k, struct err *e)
+{
+	struct arena tmp = {0};
+	const void *image = arena_dup(&tmp, k->of.cubin.p, MAX_OF(k->of.cubin.n, (size_t)1));
+	bool ok = mine(c, c->g->cu.load(&k->module, image, 0, NULL, NULL), "cuModuleLoadDataEx", e);
+
+	arena_fini(&tmp);
+	return ok;
+}
+
 /* Scratch of the blocks of the largest grid among its passes. */
 static bool
 need_local(struct cuda *c, const struct cuda_kernel *k, size_t local_bytes, struct err *e)
@@ -261,8 +273,7 @@ cuda_find(void *self, struct dev_module *m, const char *symbol, struct dev_kerne
 			have = &m->kernels[i];
 	if (!have || have->of.n_passes != k->n_passes)
 		return err_set(e, ERR_FORMAT, "the module has no kernel %s of %u passes", symbol, k->n_passes);
-	if (k->n_passes && !have->module &&
-	    !mine(c, c->g->cu.load(&have->module, have->of.cubin.p, 0, NULL, NULL), "cuModuleLoadDataEx", e))
+	if (k->n_passes && !have->module && !load_image(c, have, e))
 		return false;
 	for (uint32_t q = 0; q < k->n_passes; q++) {
 		if (!find_pass(c, have, q, e))

@@ -142,6 +142,60 @@ gpu_open(struct gpu *out)
 	}
 }
 
+/* ---- which NVRTC ----------------------------------------------------------------------------- */
+static bool
+rtc_fits(const struct gpu *g, int sm, struct err *e)
+{
+	int driver = 0, major = 0, minor = 0;
+
+	if (!gpu_rtc_knows(g, sm, e))
+		return false;
+	if (!g->has[GPU_CUDA] || g->cu.version(&driver) != 0 || g->rtc.version(&major, &minor) != 0)
+		return true;
+	return major <= driver / 1000 ||
+	    err_set(e, ERR_HOST, "the driver is for CUDA %d.%d and cannot load what NVRTC %d.%d makes; install a newer driver, "
+		"or NVRTC %d (its folder in KORCH_CUDA_LIB)", driver / 1000, driver / 10 % 100, major, minor, driver / 1000);
+}
+
+/* The table's NVRTC is the library behind this soname. */
+static bool
+take_rtc(struct gpu *g, const char *soname)
+{
+	void *h = open_one(soname);
+
+	if (!h || h == g->handle[GPU_NVRTC]) {
+		if (h)
+			(void)dlclose(h);
+		return false;
+	}
+	g->handle[GPU_NVRTC] = h;
+	g->has[GPU_NVRTC] = fill(g, GPU_NVRTC, soname);
+	return g->has[GPU_NVRTC];
+}
+
+bool
+gpu_rtc_choose(struct gpu *g, int sm, struct err *e)
+{
+	struct gpu first = *g;
+	struct str sonames = str_of(libs[GPU_NVRTC].sonames);
+	struct err other = {0};
+	char soname[64];
+
+	if (rtc_fits(g, sm, e))
+		return true;
+	while (sonames.n && first.handle[GPU_NVRTC]) { /* the fake's table stands on no library */
+		struct str one = str_cut(&sonames, ' ');
+
+		(void)snprintf(soname, sizeof(soname), "%.*s", STR_ARG(one));
+		if (take_rtc(g, soname) && rtc_fits(g, sm, &other)) {
+			*e = (struct err){0};
+			return true;
+		}
+		*g = first;
+	}
+	return false;
+}
+
 void
 gpu_vendor_open(struct gpu *g)
 {

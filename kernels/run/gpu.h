@@ -57,6 +57,10 @@ bool gpu_facts(const struct gpu *g, int number, struct gpu_facts *out, struct er
 void gpu_describe(const struct gpu_facts *f, struct dev_info *out);
 /* Does NVRTC know the architecture?  ERR_HOST naming what it knows. */
 bool gpu_rtc_knows(const struct gpu *g, int sm, struct err *e) MUST_CHECK;
+/* Takes the first NVRTC of this host that knows the architecture and whose code the driver (where
+ * there is one) can load: CUDA 13's knows no sm_70, and a driver of CUDA 12 loads nothing of CUDA 13's.
+ * ERR_HOST: what is wrong with the first. */
+bool gpu_rtc_choose(struct gpu *g, int sm, struct err *e) MUST_CHECK;
 
 /* ---- compiling ---------------------------------------------------------------------------- */
 /* CUDA C -> a cubin.  ERR_COMPILE with the first lines of the log, ERR_HOST where NVRTC lacks its

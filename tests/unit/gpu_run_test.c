@@ -88,6 +88,83 @@ bounds(void **state)
 	assert_true(cost_gpu_tensor_flops("NVIDIA H200", 90, 132, 1980, true) >= 990e12);
 }
 
+/* A library of that soname in `dir` that claims to be NVRTC MAJOR for two architectures. */
+static void
+make_nvrtc(const char *dir, const char *soname, int major, int arch, int other)
+{
+	static const char *const flags[] = {"-w", NULL};
+	struct compile_opts o = {.flags = flags};
+	struct arena a = {0};
+	struct bytes so;
+	struct err e = {0};
+	const char *text = arena_printf(&a, "int nvrtcVersion(int *a, int *b) { *a = %d; *b = 0; return 0; }\n"
+	    "int nvrtcGetNumSupportedArchs(int *n) { *n = 2; return 0; }\n"
+	    "int nvrtcGetSupportedArchs(int *v) { v[0] = %d; v[1] = %d; return 0; }\n"
+	    "int nvrtcCreateProgram(void) { return 1; }\nint nvrtcCompileProgram(void) { return 1; }\n"
+	    "int nvrtcGetProgramLogSize(void) { return 1; }\nint nvrtcGetProgramLog(void) { return 1; }\n"
+	    "int nvrtcGetCUBINSize(void) { return 1; }\nint nvrtcGetCUBIN(void) { return 1; }\n"
+	    "int nvrtcDestroyProgram(void) { return 1; }\n", major, arch, other);
+
+	if (!compile_c(&a, str_of(text), &o, &so, &e) ||
+	    !os_write_file(os_real(), arena_printf(&a, "%s/%s", dir, soname), so, &e))
+		fail_msg("%s", e.msg);
+	arena_fini(&a);
+}
+
+static int driver_says;
+static int
+driver_version(int *v)
+{
+	*v = driver_says;
+	return 0;
+}
+
+/* Two NVRTCs on a host: the one that knows the architecture, and whose code the driver loads. */
+static void
+chooses_nvrtc(void **state)
+{
+	static const struct {
+		int sm, driver, major; /* 0: none fits */
+		const char *words;
+	} rows[] = {{90, 13000, 13, ""}, {70, 13000, 12, ""}, {90, 12040, 12, ""}, {110, 13000, 13, ""},
+	    {110, 12080, 0, "the driver is for CUDA 12.8"}, {50, 13000, 0, "knows no sm_50"}};
+	char dir[] = "/tmp/korch-nvrtc-XXXXXX", cmd[64];
+	const char *before = getenv("KORCH_CUDA_LIB");
+	char *kept = before ? strdup(before) : NULL;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	make_nvrtc(dir, "libnvrtc.so.13", 13, 90, 110);
+	make_nvrtc(dir, "libnvrtc.so.12", 12, 70, 90);
+	assert_int_equal(setenv("KORCH_CUDA_LIB", dir, 1), 0);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct gpu g;
+		struct err e = {0};
+		int major = 0, minor;
+
+		gpu_open(&g);
+		g.has[GPU_CUDA] = true; /* as if there were a driver */
+		g.cu.version = driver_version;
+		driver_says = rows[i].driver;
+		if (gpu_rtc_choose(&g, rows[i].sm, &e) != (rows[i].major != 0))
+			fail_msg("sm_%d: %s", rows[i].sm, e.msg);
+		if (rows[i].major) {
+			assert_int_equal(g.rtc.version(&major, &minor), 0);
+			assert_int_equal(major, rows[i].major);
+		} else if (!strstr(e.msg, rows[i].words))
+			fail_msg("\"%s\" without \"%s\"", e.msg, rows[i].words);
+		g.has[GPU_CUDA] = false;
+		gpu_close(&g);
+	}
+	if (kept)
+		(void)setenv("KORCH_CUDA_LIB", kept, 1);
+	else
+		(void)unsetenv("KORCH_CUDA_LIB");
+	free(kept);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	assert_int_equal(system(cmd), 0);
+}
+
 static void
 real_nvrtc(void **state)
 {
@@ -132,7 +209,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(module_comes_back), cmocka_unit_test(damaged_module),
-	    cmocka_unit_test(bounds), cmocka_unit_test(real_nvrtc)};
+	    cmocka_unit_test(bounds), cmocka_unit_test(chooses_nvrtc), cmocka_unit_test(real_nvrtc)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
