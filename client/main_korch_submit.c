@@ -63,6 +63,28 @@ read_what_if(struct submit *s, struct m_options *out, struct err *e)
 	return true;
 }
 
+/* Tensor cores round the factors of a product: a GPU's, and not where nothing may be rounded. */
+static bool
+check_precision(const struct opts *o, struct str precision, struct err *e)
+{
+	static const char *const known[] = {"f32", "tf32", "f16", "bf16"};
+	bool found = false;
+
+	for (size_t i = 0; i < COUNT_OF(known); i++)
+		found |= str_is(precision, known[i]);
+	if (!found)
+		return err_set(e, ERR_USAGE, "--precision %s: it is one of f32, tf32, f16, bf16", precision.p);
+	if (str_is(precision, "f32"))
+		return true;
+	if (strncmp(opt_text(o, OPT_device), "cuda", 4) != 0)
+		return err_set(e, ERR_USAGE, "--precision %s: device %s computes in f32; the others are for a GPU's tensor cores",
+		    precision.p, opt_text(o, OPT_device));
+	if (opt_flag(o, OPT_strict))
+		return err_set(e, ERR_USAGE, "--precision %s rounds products, and --strict allows no rounding", precision.p);
+	return opt_real(o, OPT_tolerance) > 0 ||
+	    err_set(e, ERR_USAGE, "--precision %s rounds products, and --tolerance 0 allows no change of precision", precision.p);
+}
+
 static bool
 read_options(struct submit *s, struct m_options *out, struct err *e)
 {
@@ -70,6 +92,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	int64_t threads = opt_int(o, OPT_threads);
 	struct str fusion = str_of(opt_text(o, OPT_fusion)), rewrites = str_of(opt_text(o, OPT_rewrites));
 	struct str winograd = str_of(opt_text(o, OPT_winograd));
+	struct str precision = str_of(opt_text(o, OPT_precision));
 
 	if (threads < 1 || threads > 1024)
 		return err_set(e, ERR_USAGE, "--threads %" PRId64 ": it is 1 to 1024", threads);
@@ -83,6 +106,8 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 		return err_set(e, ERR_USAGE, "--rewrites %s: it is on or off", rewrites.p);
 	if (!str_is(winograd, "on") && !str_is(winograd, "off"))
 		return err_set(e, ERR_USAGE, "--winograd %s: it is on or off", winograd.p);
+	if (!check_precision(o, precision, e))
+		return false;
 	if (opt_int(o, OPT_effort) < 0)
 		return err_set(e, ERR_USAGE, "--effort %s: it is 0 or more", opt_text(o, OPT_effort));
 	*out = (struct m_options){
@@ -91,6 +116,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	    .budget_ns = (int64_t)(opt_real(o, OPT_budget) * 1e9),
 	    .tolerance = opt_real(o, OPT_tolerance),
 	    .strict = opt_flag(o, OPT_strict),
+	    .precision = precision,
 	    .prove = opt_flag(o, OPT_prove),
 	    .offline = opt_flag(o, OPT_offline),
 	    .fusion = fusion,

@@ -5,8 +5,8 @@
  * side while nothing is measured; then they are measured one after the other under a lock of
  * the whole host, so that two workers never measure at once.  What does not compile is found by
  * halving: it costs its own row and nothing else. */
-#include "device.h"
 #include "frozen.h"
+#include "unit.h"
 
 #include "../kernels/base/opt.h"
 
@@ -30,17 +30,6 @@ struct cpu {
 	struct measure_child *child;
 	uint32_t child_threads;
 	int lock_fd;
-};
-
-/* One task on its way: its spec and the kernels made for it. */
-struct unit {
-	const struct m_task *task;
-	struct m_outcome *out;
-	struct spec spec;
-	struct measure_kernel *kernels;
-	struct kernel_code *codes;
-	uint32_t n;
-	int64_t known_ns;
 };
 
 /* ---- the child ---------------------------------------------------------------------- */
@@ -72,56 +61,6 @@ open_host_lock(struct cpu *c)
 
 	(void)snprintf(path, sizeof(path), "/tmp/korch-measure-%u.lock", (unsigned)getuid());
 	c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-/* ---- from task to kernels ----------------------------------------------------------- */
-static void
-unit_fail(struct arena *a, struct unit *u, enum err_code code, const char *why)
-{
-	u->out->fail = (uint64_t)err_wire(code);
-	u->out->cause = str_of(str_dup(a, (struct str){why, MIN_OF(strlen(why), (size_t)500)}));
-	u->n = 0;
-}
-
-static int64_t
-best_known(const struct m_task *t)
-{
-	int64_t best = 0, v;
-
-	for (uint32_t i = 0; i < t->n_known; i++)
-		if (str_to_i64(t->known[i].value, &v) && v > 0 && (best == 0 || v < best))
-			best = v;
-	return best;
-}
-
-static void
-make_unit(struct cpu *c, struct arena *a, struct unit *u, uint32_t number)
-{
-	struct target target = task_target(c->device, u->task->precision);
-	struct str *schedules;
-	uint32_t n;
-	struct err e = {0};
-
-	if (!spec_read(a, u->task->spec, &u->spec, &e)) {
-		unit_fail(a, u, ERR_INFEASIBLE, e.msg);
-		return;
-	}
-	u->out->spec = u->spec.hash;
-	u->known_ns = best_known(u->task);
-	task_schedules(a, u->task, &u->spec, &target, &schedules, &n);
-	u->kernels = NEW_ARRAY(a, struct measure_kernel, MAX_OF(n, 1u));
-	u->codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(n, 1u));
-	for (uint32_t i = 0; i < n; i++) {
-		char *symbol = arena_printf(a, "k%u_%u", number, i);
-
-		if (!emit_c(a, &u->spec, schedules[i], &target, symbol, &u->codes[u->n], &e))
-			continue;
-		u->kernels[u->n] = (struct measure_kernel){schedules[i], str_of(symbol), &u->codes[u->n]};
-		u->n++;
-	}
-	u->out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(u->n, 1u));
-	if (u->n == 0 && u->task->n_known == 0)
-		unit_fail(a, u, ERR_INFEASIBLE, n ? e.msg : "its space holds no schedule");
 }
 
 /* ---- compiling ---------------------------------------------------------------------- */
@@ -174,43 +113,17 @@ compile_part(void *arg)
 
 /* ---- measuring ---------------------------------------------------------------------- */
 static void
-fill_row(struct arena *a, struct m_row *to, const struct measure_row *r, const struct measure_kernel *k,
-    int64_t compile_ns)
-{
-	*to = (struct m_row){.schedule = k->schedule, .cause = STR(""), .stop = str_of(measure_stop_name(r->stop)),
-	    .error = r->error, .clock_ratio = r->clock_ratio, .code_bytes = k->code->text.n, .compile_ns = compile_ns};
-	if (r->fail != ERR_NONE) {
-		to->fail = (uint64_t)err_wire(r->fail);
-		to->cause = str_of(str_dup(a, str_of(r->cause)));
-		return;
-	}
-	to->median_ns = MAX_OF(r->median_ns, (int64_t)1);
-	to->p10_ns = r->p10_ns;
-	to->p90_ns = r->p90_ns;
-	to->min_ns = r->min_ns;
-	to->samples = r->samples;
-}
-
-static void
 measure_part(struct cpu *c, struct arena *a, struct part *p)
 {
-	struct measure_item *items = NEW_ARRAY(a, struct measure_item, MAX_OF(p->n, 1u));
-	struct unit **of = NEW_ARRAY(a, struct unit *, MAX_OF(p->n, 1u));
-	struct measure_batch b = {.module = p->module, .items = items, .calibration = &c->cal,
+	struct measure_batch b = {.module = p->module, .calibration = &c->cal,
 	    .budget_ns = p->race_ns ? p->race_ns : ITEM_BUDGET_NS, .together = p->race_ns > 0, .seed = 1};
 	struct measure_row *rows;
+	struct unit **of;
 	struct err e = {0};
 	uint32_t at = 0;
 	bool ok;
 
-	for (uint32_t i = 0; i < p->n; i++) {
-		struct unit *u = &p->units[i];
-
-		if (u->n == 0)
-			continue;
-		of[b.n_items] = u;
-		items[b.n_items++] = (struct measure_item){&u->spec, u->kernels, u->n, u->known_ns};
-	}
+	unit_items(a, p->units, p->n, &b, &of);
 	if (b.n_items == 0)
 		return;
 	host_lock(c, true);
@@ -220,11 +133,11 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 		struct unit *u = of[i];
 
 		if (!ok) {
-			unit_fail(a, u, e.code == ERR_CANCELLED ? ERR_LINKLOST : e.code == ERR_NONE ? ERR_HOST : e.code, e.msg);
+			unit_unmeasured(a, u, &e);
 			continue;
 		}
 		for (uint32_t k = 0; k < u->n; k++)
-			fill_row(a, &u->out->rows[u->out->n_rows++], &rows[at++], &u->kernels[k], p->compile_ns);
+			unit_row(a, u, k, &rows[at++], u->codes[k].text.n, p->compile_ns);
 	}
 }
 
@@ -232,29 +145,20 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 static void
 weed_out(struct arena *a, const struct target *target, struct unit *u)
 {
-	uint32_t good = 0;
+	uint32_t good = 0, n = u->n;
 
-	for (uint32_t k = 0; k < u->n; k++) {
+	for (uint32_t k = 0; k < n; k++) {
 		const struct kernel_code *code = &u->codes[k];
 		struct arena tmp = {0};
 		struct bytes module;
 		struct err e = {0};
+		bool ok = compile_kernels(&tmp, target, &code, 1, &module, &e);
 
-		if (compile_kernels(&tmp, target, &code, 1, &module, &e)) {
-			u->kernels[good] = u->kernels[k];
-			u->codes[good] = u->codes[k];
-			u->kernels[good].code = &u->codes[good];
-			good++;
-		} else if (e.code == ERR_COMPILE || e.code == ERR_TIMEOUT || e.code == ERR_LIMIT) {
-			u->out->rows[u->out->n_rows++] = (struct m_row){.schedule = u->kernels[k].schedule,
-			    .fail = (uint64_t)err_wire(e.code == ERR_TIMEOUT ? ERR_TIMEOUT : ERR_COMPILE),
-			    .cause = str_of(str_dup(a, str_of(e.msg))), .stop = STR("")};
-		} else {
-			unit_fail(a, u, e.code, e.msg);
-			arena_fini(&tmp);
-			return;
-		}
 		arena_fini(&tmp);
+		if (ok)
+			unit_move(u, good++, k);
+		else if (!unit_drop(a, u, k, &e))
+			return;
 	}
 	u->n = good;
 }
@@ -324,29 +228,24 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 	struct cpu *c = self;
 	struct unit *units = NEW_ARRAY(a, struct unit, n);
 	struct part *parts = NEW_ARRAY(a, struct part, n);
-	struct target *targets = NEW_ARRAY(a, struct target, n);
 	uint32_t n_parts = 0, kernels = 0, all = 0, limit;
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		make_unit(c, a, &units[i], i);
+		unit_make(c->device, a, &units[i], i, emit_c);
 		all += units[i].n;
 	}
 	limit = MIN_OF((all + 1) / 2, (uint32_t)PART_KERNELS); /* both compilers get something */
 	for (uint32_t i = 0; i < n; i++) {
 		if (n_parts == 0 || kernels + units[i].n > limit || !same_kind(&tasks[i], &tasks[i - 1])) {
-			targets[n_parts] = task_target(c->device, tasks[i].precision);
-			parts[n_parts] = (struct part){.target = &targets[n_parts], .units = &units[i]};
-			n_parts++;
+			parts[n_parts++] = (struct part){.target = &units[i].target, .units = &units[i]};
 			kernels = 0;
 		}
 		parts[n_parts - 1].n++;
 		kernels += units[i].n;
 	}
 	run_parts(c, a, parts, n_parts);
-	for (uint32_t i = 0; i < n; i++) /* what a cancel left undone */
-		if (out[i].n_rows == 0 && out[i].fail == 0 && tasks[i].n_known == 0)
-			unit_fail(a, &units[i], ERR_LINKLOST, "given up by the worker");
+	unit_given_up(a, units, n);
 }
 
 /* One module of all kernels.  They were compiled, checked and timed before: what fails now fails as a whole. */
@@ -354,13 +253,12 @@ static void
 cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, int64_t budget_ns, struct m_outcome *out)
 {
 	struct cpu *c = self;
-	struct unit *units = NEW_ARRAY(a, struct unit, n);
-	struct target target = task_target(c->device, n ? tasks[0].precision : STR(""));
-	struct part all = {.target = &target, .units = units, .n = n, .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
+	struct unit *units = NEW_ARRAY(a, struct unit, MAX_OF(n, 1u));
+	struct part all = {.target = &units[0].target, .units = units, .n = n, .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		make_unit(c, a, &units[i], i);
+		unit_make(c->device, a, &units[i], i, emit_c);
 	}
 	(void)compile_part(&all);
 	if (all.ok)
@@ -376,10 +274,13 @@ static bool
 cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
 {
 	struct cpu *c = self;
-	struct target target = task_target(c->device, ask->precision);
+	struct target target;
+	double tolerance;
 	struct kernel_code *codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(ask->n_kernels, 1u));
 	const struct kernel_code **list = NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
 
+	if (!task_target(c->device, ask->precision, &target, &tolerance, e))
+		return false;
 	for (uint32_t i = 0; i < ask->n_kernels; i++) {
 		struct spec s;
 

@@ -7,6 +7,7 @@
  * before it takes the next task. */
 #include "cuda_int.h"
 
+#include "../kernels/cost/gpu.h"
 #include "frozen.h"
 
 #include <errno.h>
@@ -84,71 +85,54 @@ is_machine(enum err_code fail)
 	    fail == ERR_DEVICE || fail == ERR_FAILED || fail == ERR_IO;
 }
 
-static void
-fill_row(struct arena *a, struct m_row *to, const struct measure_row *r, const struct cuda_kernel *k)
+/* In its own cubin every kernel is called "k", so that equal text is an equal cubin. */
+static bool
+emit_cuda_alone(struct arena *a, const struct spec *s, struct str schedule, const struct target *t, const char *symbol,
+    struct kernel_code *out, struct err *e)
 {
-	*to = (struct m_row){.schedule = k->kernel.schedule, .cause = STR(""), .stop = str_of(measure_stop_name(r->stop)),
-	    .error = r->error, .clock_ratio = r->clock_ratio, .code_bytes = k->cubin.n, .compile_ns = k->compile_ns};
-	if (r->fail != ERR_NONE) {
-		to->fail = (uint64_t)err_wire(r->fail);
-		to->cause = str_of(str_dup(a, str_of(r->cause)));
-		return;
-	}
-	to->median_ns = MAX_OF(r->median_ns, (int64_t)1);
-	to->p10_ns = r->p10_ns;
-	to->p90_ns = r->p90_ns;
-	to->min_ns = r->min_ns;
-	to->samples = r->samples;
+	(void)symbol;
+	return emit_cuda(a, s, schedule, t, "k", out, e);
 }
 
 static void
-take_rows(struct cuda *c, struct arena *a, struct cuda_unit *u, const struct measure_row *rows)
+take_rows(struct cuda *c, struct arena *a, struct unit *u, const struct measure_row *rows)
 {
-	for (uint32_t k = 0; k < u->n_items; k++) {
+	for (uint32_t k = 0; k < u->n; k++) {
 		enum err_code fail = rows[k].fail;
 
 		c->is_suspect |= fail == ERR_CRASH || fail == ERR_TIMEOUT || fail == ERR_DEVLOST;
 		if (is_machine(fail)) {
-			cuda_unit_fail(a, u, fail, rows[k].cause);
+			unit_fail(a, u, fail, rows[k].cause);
 			return;
 		}
-		fill_row(a, &u->out->rows[u->out->n_rows++], &rows[k], u->items[k]);
+		unit_row(a, u, k, &rows[k], u->made[k].cubin.n, u->made[k].compile_ns);
 	}
 }
 
 static void
-measure_units(struct cuda *c, struct arena *a, struct cuda_unit *units, uint32_t n)
+measure_units(struct cuda *c, struct arena *a, struct unit *units, uint32_t n)
 {
-	struct measure_item *items = NEW_ARRAY(a, struct measure_item, MAX_OF(n, 1u));
-	struct cuda_unit **of = NEW_ARRAY(a, struct cuda_unit *, MAX_OF(n, 1u));
-	struct measure_batch b = {.items = items, .calibration = &c->cal, .budget_ns = ITEM_BUDGET_NS, .seed = 1};
+	struct measure_batch b = {.calibration = &c->cal, .budget_ns = ITEM_BUDGET_NS, .seed = 1};
 	struct measure_row *rows;
+	struct unit **of;
 	struct err e = {0};
 	uint32_t at = 0;
 	bool ok;
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct measure_kernel *list;
-
-		if (units[i].n_items == 0)
-			continue;
-		list = NEW_ARRAY(a, struct measure_kernel, units[i].n_items);
-		for (uint32_t k = 0; k < units[i].n_items; k++)
-			list[k] = units[i].items[k]->kernel;
-		of[b.n_items] = &units[i];
-		items[b.n_items++] = (struct measure_item){&units[i].spec, list, units[i].n_items, units[i].known_ns};
-	}
+	unit_items(a, units, n, &b, &of);
 	if (b.n_items == 0)
 		return;
 	b.module = cuda_module(c, a, units, n);
 	ok = take_gpu(c, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
 	leave_gpu(c);
 	for (uint32_t i = 0; i < b.n_items; i++) {
+		uint32_t n_rows = of[i]->n;
+
 		if (!ok)
-			cuda_unit_fail(a, of[i], e.code == ERR_CANCELLED ? ERR_LINKLOST : e.code == ERR_NONE ? ERR_HOST : e.code, e.msg);
+			unit_unmeasured(a, of[i], &e);
 		else
 			take_rows(c, a, of[i], rows + at);
-		at += of[i]->n_items;
+		at += n_rows;
 	}
 }
 
@@ -156,25 +140,23 @@ static void
 cuda_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out)
 {
 	struct cuda *c = self;
-	struct cuda_unit *units = NEW_ARRAY(a, struct cuda_unit, n);
+	struct unit *units = NEW_ARRAY(a, struct unit, n);
 	struct err e = {0};
 	bool is_well = !c->is_suspect || prove(c, &e);
 
 	c->is_suspect = !is_well;
 	for (uint32_t i = 0; i < n; i++) {
-		units[i] = (struct cuda_unit){.task = &tasks[i], .out = &out[i]};
+		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
 		if (is_well)
-			cuda_unit_make(c, a, &units[i]);
+			unit_make(c->device, a, &units[i], i, emit_cuda_alone);
 		else
-			cuda_unit_fail(a, &units[i], e.code, e.msg);
+			unit_fail(a, &units[i], e.code, e.msg);
 	}
 	if (!is_well)
 		return;
 	cuda_compile_all(c, a, units, n);
 	measure_units(c, a, units, n);
-	for (uint32_t i = 0; i < n; i++) /* what a cancel left undone */
-		if (out[i].n_rows == 0 && out[i].fail == 0 && tasks[i].n_known == 0)
-			cuda_unit_fail(a, &units[i], ERR_LINKLOST, "given up by the worker");
+	unit_given_up(a, units, n);
 }
 
 /* ---- builds, plans, canary ---------------------------------------------------------------- */
@@ -220,6 +202,12 @@ cuda_close(void *self)
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
+static double
+tensor_flops(const struct gpu_facts *f, bool is_half)
+{
+	return cost_gpu_tensor_flops(f->name, f->sm, f->n_sm, f->sm_mhz, is_half);
+}
+
 static void
 fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
 {
@@ -236,7 +224,7 @@ fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
 	    .dram_bytes_per_s = h->bytes_per_s[3], .l1_bytes = h->level_bytes[0], .l2_bytes = h->level_bytes[1],
 	    .l3_bytes = h->level_bytes[2], .call_ns = h->call_ns, .barrier_ns = h->barrier_ns,
 	    .simd_bytes = target_cuda.simd_bytes, .n_vregs = target_cuda.n_vregs, .n_cores = c->facts.n_sm,
-	    .sm = c->facts.sm};
+	    .sm = c->facts.sm, .half_flops = tensor_flops(&c->facts, true), .tf32_flops = tensor_flops(&c->facts, false)};
 }
 
 /* "0", or the fake's settings with dev=N among them no longer: one device a worker. */
@@ -269,7 +257,8 @@ open_gpu(struct cuda *c, struct err *e)
 		return false;
 	if (c->number >= n)
 		return err_set(e, ERR_HOST, "there is no GPU %d: the driver sees %d", c->number, n);
-	return gpu_facts(&c->gpu, c->number, &c->facts, e) && gpu_rtc_knows(&c->gpu, c->facts.sm, e);
+	return gpu_facts(&c->gpu, c->number, &c->facts, e) && gpu_rtc_choose(&c->gpu, c->facts.sm, e) &&
+	    gpu_facts(&c->gpu, c->number, &c->facts, e); /* with the version of the NVRTC that was chosen */
 }
 
 static bool
@@ -283,6 +272,8 @@ need_calibration(struct cuda *c, struct err *e)
 		return true;
 	ok = take_gpu(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
 	leave_gpu(c);
+	if (!ok && e->code == ERR_DEVICE) /* a driver that does not load what NVRTC makes */
+		e->code = ERR_HOST;
 	return ok && frozen_save_for(c->info.environment, &c->cal, e);
 }
 

@@ -3,9 +3,9 @@
 #ifndef KORCH_CUDA_INT_H
 #define KORCH_CUDA_INT_H
 
-#include "device.h"
 #include "gpu_child.h"
 #include "gpu_fake.h"
+#include "unit.h"
 
 enum { CUDA_COMPILERS = 8 };
 
@@ -26,30 +26,15 @@ struct cuda {
 	int lock_fd;
 	bool is_suspect;         /* something broke: to be proved before the next task */
 };
-struct cuda_kernel {
-	struct measure_kernel kernel;
-	struct kernel_code code;
+struct cuda_made { /* what became of a kernel */
 	struct bytes cubin;
 	int64_t compile_ns;
-	struct err err;          /* of its compile */
+	struct err err;
 };
-struct cuda_unit { /* one task on its way */
-	const struct m_task *task;
-	struct m_outcome *out;
-	struct spec spec;
-	struct cuda_kernel *kernels;
-	uint32_t n;
-	struct cuda_kernel **items; /* those that compiled */
-	uint32_t n_items;
-	int64_t known_ns;
-	bool is_strict;
-};
-void cuda_unit_make(struct cuda *c, struct arena *a, struct cuda_unit *u);
-void cuda_unit_fail(struct arena *a, struct cuda_unit *u, enum err_code code, const char *why);
-/* Fills cubins and items; what does not compile has its row. */
-void cuda_compile_all(struct cuda *c, struct arena *a, struct cuda_unit *units, uint32_t n);
-/* All items and the reference kernels. */
-struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct cuda_unit *units, uint32_t n);
+/* Fills `made`; what does not compile, spills or does not fit leaves with its row. */
+void cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
+/* All kernels and the reference kernels. */
+struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n);
 bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
 bool cuda_refs_build(struct cuda *c, struct arena *a, struct err *e) MUST_CHECK;
 void cuda_compilers_close(struct cuda *c);

@@ -3,63 +3,14 @@
  * gives equal bytes.  Several children compile side by side. */
 #include "cuda_int.h"
 
+#include "../kernels/sass/cubin.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
-
-/* ---- tasks ----------------------------------------------------------------------------- */
-void
-cuda_unit_fail(struct arena *a, struct cuda_unit *u, enum err_code code, const char *why)
-{
-	u->out->fail = (uint64_t)err_wire(code);
-	u->out->cause = str_of(str_dup(a, (struct str){why, MIN_OF(strlen(why), (size_t)500)}));
-	u->out->n_rows = 0;
-	u->n = u->n_items = 0;
-}
-
-static int64_t
-best_known(const struct m_task *t)
-{
-	int64_t best = 0, v;
-
-	for (uint32_t i = 0; i < t->n_known; i++)
-		if (str_to_i64(t->known[i].value, &v) && v > 0 && (best == 0 || v < best))
-			best = v;
-	return best;
-}
-
-void
-cuda_unit_make(struct cuda *c, struct arena *a, struct cuda_unit *u)
-{
-	struct target target = task_target(c->device, u->task->precision);
-	struct str *schedules;
-	uint32_t n;
-	struct err e = {0};
-
-	if (!spec_read(a, u->task->spec, &u->spec, &e)) {
-		cuda_unit_fail(a, u, ERR_INFEASIBLE, e.msg);
-		return;
-	}
-	u->out->spec = u->spec.hash;
-	u->known_ns = best_known(u->task);
-	u->is_strict = target.strict;
-	task_schedules(a, u->task, &u->spec, &target, &schedules, &n);
-	u->kernels = NEW_ARRAY(a, struct cuda_kernel, MAX_OF(n, 1u));
-	u->items = NEW_ARRAY(a, struct cuda_kernel *, MAX_OF(n, 1u));
-	for (uint32_t i = 0; i < n; i++) {
-		struct cuda_kernel *k = &u->kernels[u->n];
-
-		if (!emit_cuda(a, &u->spec, schedules[i], &target, "k", &k->code, &e))
-			continue;
-		k->kernel = (struct measure_kernel){.schedule = schedules[i], .code = &k->code};
-		u->n++;
-	}
-	u->out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(u->n, 1u));
-	if (u->n == 0 && u->task->n_known == 0)
-		cuda_unit_fail(a, u, ERR_INFEASIBLE, n ? e.msg : "its space holds no schedule");
-}
 
 /* ---- compiling -------------------------------------------------------------------------- */
 static bool
@@ -90,10 +41,14 @@ compile_one(struct cuda *c, uint32_t compiler, struct arena *a, struct str kerne
 	    measure_compile(c->compiler[compiler], a, sb_str(&sb), c->facts.sm, strict, out, e);
 }
 
+struct piece { /* of the crew's work */
+	struct str text;
+	bool strict;
+	struct cuda_made *made;
+};
 struct crew { /* children and the list that they share */
 	struct cuda *c;
-	struct cuda_kernel **list;
-	const bool *strict;
+	struct piece *list;
 	uint32_t n;
 	atomic_uint next;
 };
@@ -111,13 +66,13 @@ work(void *arg)
 	uint32_t i;
 
 	while ((i = atomic_fetch_add(&w->next, 1)) < w->n && !*w->c->conf->cancel) {
-		struct cuda_kernel *k = w->list[i];
+		struct cuda_made *m = w->list[i].made;
 		int64_t from = os_real()->mono_ns(NULL);
 
-		if (!compile_one(w->c, h->number, &h->arena, k->code.text, w->strict[i], &k->cubin, &k->err) &&
-		    k->err.code == ERR_NONE)
-			(void)err_set(&k->err, ERR_FAILED, "the compile failed without a word");
-		k->compile_ns = os_real()->mono_ns(NULL) - from;
+		if (!compile_one(w->c, h->number, &h->arena, w->list[i].text, w->list[i].strict, &m->cubin, &m->err) &&
+		    m->err.code == ERR_NONE)
+			(void)err_set(&m->err, ERR_FAILED, "the compile failed without a word");
+		m->compile_ns = os_real()->mono_ns(NULL) - from;
 	}
 	return NULL;
 }
@@ -140,53 +95,72 @@ run_crew(struct crew *w, struct arena *a)
 		if (threaded[i])
 			(void)pthread_join(thread[i], NULL);
 	for (uint32_t i = 0; i < w->n; i++)
-		if (w->list[i]->cubin.n)
-			w->list[i]->cubin.p = arena_dup(a, w->list[i]->cubin.p, w->list[i]->cubin.n);
+		if (w->list[i].made->cubin.n)
+			w->list[i].made->cubin.p = arena_dup(a, w->list[i].made->cubin.p, w->list[i].made->cubin.n);
 	for (uint32_t i = 0; i < n; i++)
 		arena_fini(&hand[i].arena);
 }
 
-/* Those that compiled become items; the others get their row, or fail the task where NVRTC itself
- * is at fault. */
-static void
-sort_out(struct arena *a, struct cuda_unit *u, uint32_t number)
+/* Whatever the cubin says against timing it: an error of class INFEASIBLE with the figure. */
+static bool
+is_worth(const struct kernel_code *code, struct bytes bytes, int sm, struct err *e)
 {
-	for (uint32_t i = 0; i < u->n; i++) {
-		struct cuda_kernel *k = &u->kernels[i];
+	struct cubin *cubin = heap_alloc(sizeof(*cubin));
+	bool ok = cubin_read(bytes, cubin, e);
 
-		if (k->cubin.n) {
-			k->kernel.symbol = str_of(arena_printf(a, "k%u_%u", number, i));
-			u->items[u->n_items++] = k;
-		} else if (k->err.code == ERR_COMPILE || k->err.code == ERR_TIMEOUT) {
-			u->out->rows[u->out->n_rows++] = (struct m_row){.schedule = k->kernel.schedule,
-			    .fail = (uint64_t)err_wire(ERR_COMPILE), .cause = str_of(str_dup(a, str_of(k->err.msg))), .stop = STR("")};
-		} else {
-			cuda_unit_fail(a, u, k->err.code == ERR_CANCELLED || k->err.code == ERR_NONE ? ERR_LINKLOST : k->err.code,
-			    k->err.msg);
-			return;
+	if (ok && cubin->sm != sm)
+		ok = err_set(e, ERR_HOST, "NVRTC was asked for sm_%d and made code for sm_%d", sm, cubin->sm);
+	else if (!ok)
+		e->code = ERR_COMPILE;
+	for (uint32_t k = 0; ok && k < cubin->n_kernels; k++)
+		for (uint32_t q = 0; ok && q < code->n_passes; q++) {
+			const struct launch *l = &code->launch[q];
+			char name[16];
+
+			(void)snprintf(name, sizeof(name), "k_p%u", q);
+			ok = strcmp(cubin->kernel[k].name, name) != 0 ||
+			    cubin_worth(&cubin->kernel[k], sm, l->block[0] * l->block[1] * l->block[2], l->smem, e);
 		}
+	free(cubin);
+	return ok;
+}
+
+/* What compiled and is worth it stays; the others get their row, or fail the task where NVRTC itself is
+ * at fault. */
+static void
+sort_out(const struct cuda *c, struct arena *a, struct unit *u)
+{
+	uint32_t good = 0, n = u->n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct cuda_made *m = &u->made[i];
+
+		if (m->cubin.n && is_worth(&u->codes[i], m->cubin, c->facts.sm, &m->err)) {
+			u->made[good] = *m;
+			unit_move(u, good++, i);
+		} else if (!unit_drop(a, u, i, &m->err))
+			return;
 	}
+	u->n = good;
 }
 
 void
-cuda_compile_all(struct cuda *c, struct arena *a, struct cuda_unit *units, uint32_t n)
+cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n)
 {
 	struct crew w = {.c = c};
-	bool *strict;
 	uint32_t all = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		all += units[i].n;
-	w.list = NEW_ARRAY(a, struct cuda_kernel *, MAX_OF(all, 1u));
-	w.strict = strict = NEW_ARRAY(a, bool, MAX_OF(all, 1u));
-	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t k = 0; k < units[i].n; k++) {
-			strict[w.n] = units[i].is_strict;
-			w.list[w.n++] = &units[i].kernels[k];
-		}
+	w.list = NEW_ARRAY(a, struct piece, MAX_OF(all, 1u));
+	for (uint32_t i = 0; i < n; i++) {
+		units[i].made = NEW_ARRAY(a, struct cuda_made, MAX_OF(units[i].n, 1u));
+		for (uint32_t k = 0; k < units[i].n; k++)
+			w.list[w.n++] = (struct piece){units[i].codes[k].text, units[i].target.strict, &units[i].made[k]};
+	}
 	run_crew(&w, a);
 	for (uint32_t i = 0; i < n; i++)
-		sort_out(a, &units[i], i);
+		sort_out(c, a, &units[i]);
 }
 
 /* ---- modules ----------------------------------------------------------------------------- */
@@ -205,20 +179,20 @@ kernel_of(struct str symbol, const struct kernel_code *code, struct bytes cubin)
 }
 
 struct bytes
-cuda_module(const struct cuda *c, struct arena *a, const struct cuda_unit *units, uint32_t n)
+cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n)
 {
 	struct gpu_kernel *k;
 	uint32_t all = 0, at = 0;
 	struct bytes out;
 
 	for (uint32_t i = 0; i < n; i++)
-		all += units[i].n_items;
+		all += units[i].n;
 	k = NEW_ARRAY(a, struct gpu_kernel, all + GPU_REFS);
 	for (int i = 0; i < GPU_REFS; i++)
 		k[at++] = c->ref[i];
 	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t q = 0; q < units[i].n_items; q++)
-			k[at++] = kernel_of(units[i].items[q]->kernel.symbol, &units[i].items[q]->code, units[i].items[q]->cubin);
+		for (uint32_t q = 0; q < units[i].n; q++)
+			k[at++] = kernel_of(units[i].kernels[q].symbol, &units[i].codes[q], units[i].made[q].cubin);
 	gpu_module_pack(a, c->facts.sm, k, at, &out);
 	return out;
 }
@@ -245,29 +219,30 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 {
 	struct cuda *c = self;
 	uint32_t n = ask->n_kernels;
-	struct target target = task_target(c->device, ask->precision);
-	struct cuda_kernel *k = NEW_ARRAY(a, struct cuda_kernel, MAX_OF(n, 1u));
+	struct kernel_code *codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(n, 1u));
+	struct cuda_made *made = NEW_ARRAY(a, struct cuda_made, MAX_OF(n, 1u));
 	struct gpu_kernel *list = NEW_ARRAY(a, struct gpu_kernel, MAX_OF(n, 1u));
-	struct crew w = {.c = c, .n = n, .list = NEW_ARRAY(a, struct cuda_kernel *, MAX_OF(n, 1u))};
-	bool *strict = NEW_ARRAY(a, bool, MAX_OF(n, 1u));
+	struct crew w = {.c = c, .n = n, .list = NEW_ARRAY(a, struct piece, MAX_OF(n, 1u))};
+	struct target target;
+	double tolerance;
 
+	if (!task_target(c->device, ask->precision, &target, &tolerance, e))
+		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		struct spec s;
 
 		if (!spec_read(a, ask->kernels[i].spec, &s, e) ||
-		    !emit_cuda(a, &s, ask->kernels[i].schedule, &target, "k", &k[i].code, e))
+		    !emit_cuda(a, &s, ask->kernels[i].schedule, &target, "k", &codes[i], e))
 			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
-		w.list[i] = &k[i];
-		strict[i] = target.strict;
+		w.list[i] = (struct piece){codes[i].text, target.strict, &made[i]};
 	}
-	w.strict = strict;
 	run_crew(&w, a);
 	for (uint32_t i = 0; i < n; i++) {
-		if (!k[i].cubin.n) {
-			*e = k[i].err;
+		if (!made[i].cubin.n) {
+			*e = made[i].err;
 			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
 		}
-		list[i] = kernel_of(ask->kernels[i].symbol, &k[i].code, k[i].cubin);
+		list[i] = kernel_of(ask->kernels[i].symbol, &codes[i], made[i].cubin);
 	}
 	gpu_module_pack(a, c->facts.sm, list, n, &out->object);
 	out->log = STR("");

@@ -89,17 +89,22 @@ task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, co
 			(*out)[(*n)++] = all[i];
 }
 
-struct target
-task_target(const struct device *d, struct str precision)
+bool
+task_target(const struct device *d, struct str precision, struct target *out, double *tolerance, struct err *e)
 {
-	static const char *const names[PRECISION_COUNT] = {
-	    [PRECISION_F32] = "f32", [PRECISION_TF32] = "tf32", [PRECISION_F16] = "f16", [PRECISION_BF16] = "bf16"};
-	struct target t = d->target;
+	struct str limit = precision, name = str_cut(&limit, ':');
+	double most = 0;
 
-	t.strict = str_is(precision, "f32-strict") || str_is(precision, "strict");
-	t.winograd = !t.strict && !str_is(precision, "f32-direct");
-	for (size_t i = 0; i < COUNT_OF(names) && t.is_cuda; i++)
-		if (str_is(precision, names[i]))
-			t.precision = (enum precision)i;
-	return t;
+	*out = d->target;
+	*tolerance = 0;
+	out->strict = str_is(name, "f32-strict");
+	out->winograd = !out->strict && !str_is(name, "f32-direct");
+	if (out->strict || str_is(name, "f32") || str_is(name, "f32-direct"))
+		return limit.n == 0 || err_set(e, ERR_INFEASIBLE, "precision '%.*s': f32 has no tolerance of its own", STR_ARG(precision));
+	if (!precision_read(name, &out->precision) || !precision_on(out->sm, out->precision))
+		return err_set(e, ERR_INFEASIBLE, "precision '%.*s' is nothing that device %s can do", STR_ARG(precision), d->class);
+	if (!str_to_f64(limit, &most) || !(most > 0) || most > 1)
+		return err_set(e, ERR_INFEASIBLE, "precision '%.*s' names no tolerance above 0", STR_ARG(precision));
+	*tolerance = most;
+	return true;
 }

@@ -50,7 +50,9 @@ bool device_names(struct arena *a, struct str name, struct str **out, uint32_t *
 /* Schedules to try for a task: the one it names, or the space's best guesses without those that are known. */
 void task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, const struct target *target,
     struct str **out, uint32_t *n);
-/* The target a task asks for: strict or not. */
-struct target task_target(const struct device *d, struct str precision);
+/* The target a task asks for by the words its measurements are kept under: "f32", "f32-strict", "tf32:0.001".
+ * *tolerance: what its kernels may be off by, 0: as usual.  ERR_INFEASIBLE: not on this device. */
+bool task_target(const struct device *d, struct str precision, struct target *out, double *tolerance,
+    struct err *e) MUST_CHECK;
 
 #endif

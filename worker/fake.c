@@ -4,7 +4,7 @@
  *
  * Two settings beside those of fake_read(): slow=N makes every task take N milliseconds, and
  * lost=N (per million) loses the device itself for a task, which no kernel is to blame for. */
-#include "device.h"
+#include "unit.h"
 
 #include "../kernels/cost/cost.h"
 #include "../kernels/run/dev.h"
@@ -43,31 +43,12 @@ fake_row(const struct fake *f, const struct spec *s, struct str schedule, int64_
 static void
 fake_one(struct fake *f, struct arena *a, const struct m_task *t, struct m_outcome *out)
 {
-	struct target target = task_target(f->device, t->precision);
+	struct unit u = {.task = t, .out = out};
 	struct cost_parts parts;
-	struct spec s;
-	struct str *schedules;
-	uint32_t n;
-	struct err e = {0};
 
-	if (!spec_read(a, t->spec, &s, &e)) {
-		out->fail = (uint64_t)err_wire(ERR_INFEASIBLE);
-		out->cause = str_of(str_dup(a, str_of(e.msg)));
-		return;
-	}
-	out->spec = s.hash;
-	task_schedules(a, t, &s, &target, &schedules, &n);
-	out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(n, 1u));
-	for (uint32_t i = 0; i < n; i++) {
-		struct kernel_code code;
-
-		if (emit_c(a, &s, schedules[i], &target, "k", &code, &e))
-			fake_row(f, &s, schedules[i], cost_bound_ns(&s, &f->hw, &parts), &out->rows[out->n_rows++]);
-	}
-	if (out->n_rows == 0 && t->n_known == 0) {
-		out->fail = (uint64_t)err_wire(ERR_INFEASIBLE);
-		out->cause = str_of(str_dup(a, str_of(n ? e.msg : "its space holds no schedule")));
-	}
+	unit_make(f->device, a, &u, 0, emit_c);
+	for (uint32_t i = 0; i < u.n; i++)
+		fake_row(f, &u.spec, u.kernels[i].schedule, cost_bound_ns(&u.spec, &f->hw, &parts), &out->rows[out->n_rows++]);
 }
 
 static void

@@ -25,8 +25,8 @@ static const struct model {
 
 /* Settings beside gpu=: faults are per million kernels (by their text) or per million looks. */
 #define SETTINGS(X) \
-	X(n) X(seed) X(compile) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
-	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms)
+	X(n) X(seed) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
+	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image)
 struct conf {
 	const struct model *model;
 #define X(N) uint64_t N;
@@ -70,7 +70,7 @@ fake_init(unsigned flags)
 static int
 fake_version(int *v)
 {
-	*v = 12040;
+	*v = fake.c.driver ? (int)fake.c.driver : 13000;
 	return 0;
 }
 
@@ -269,21 +269,24 @@ open_object(const void *p, size_t n, int *keep)
 static int
 fake_load(void **out, const void *image, unsigned n, int *options, void **values)
 {
+	const struct fake_code *code = gpu_fake_code(image);
 	struct module *m;
 
 	(void)options;
 	(void)values;
 	if (fake.dead || n)
 		return fake.dead ? fake.dead : 1;
-	if (memcmp(image, "FAKECUB", 8) != 0)
+	if (!code)
 		return 200;
+	if (fake.c.old_image)
+		return 222;
 	m = heap_alloc(sizeof(*m));
-	memcpy(&m->head, image, sizeof(m->head));
+	memcpy(&m->head, code, sizeof(m->head));
 	if ((int)m->head.sm / 10 != fake.c.model->sm / 10 || (int)m->head.sm > fake.c.model->sm) {
 		free(m);
 		return 209;
 	}
-	m->so = open_object((const char *)image + sizeof(m->head), m->head.n_bytes, &m->fd);
+	m->so = open_object((const char *)(code + 1), m->head.n_bytes, &m->fd);
 	if (!m->so) {
 		free(m);
 		return 200;
@@ -515,6 +518,12 @@ gpu_fake_kernel_ns(void)
 	return (int64_t)fake.c.kernel_ms * 1000000;
 }
 
+static uint32_t
+per_million(uint64_t n)
+{
+	return (uint32_t)MIN_OF(n, (uint64_t)1000000);
+}
+
 bool
 gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 {
@@ -542,7 +551,7 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 		.copy = fake_copy, .fill = fake_fill}};
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
 	    (unsigned)c.model->watts}, &out->ml);
-	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, (uint32_t)MIN_OF(c.compile, (uint64_t)1000000),
+	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill), per_million(c.unfit),
 	    c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0}, &out->rtc);
 	return true;
 }

@@ -13,16 +13,25 @@ bool gpu_fake_open(struct str args, struct gpu *out, struct err *e) MUST_CHECK;
 /* kernel_ms=: how long a kernel may be silent before it counts as hung; 0: as ever. */
 int64_t gpu_fake_kernel_ns(void);
 
-/* gpu_fake_rtc.c: the compiler half. */
-struct fake_code { /* what its "cubin" begins with */
+/* gpu_fake_cubin.c: what it compiles to: an ELF file that kernels/sass reads like a real one. */
+struct fake_code { /* behind the ELF's head; the driver's part looks here */
 	char magic[8];
 	uint32_t sm, is_ref;
 	uint64_t text;     /* hash of the kernel's text */
 	uint64_t n_bytes;  /* of the shared object behind this */
 };
+struct fake_figures {
+	uint32_t registers, shared_bytes, stored_bytes; /* of each pass */
+};
+void gpu_fake_cubin(struct arena *a, const struct fake_code *head, struct bytes object, struct str text,
+    const struct fake_figures *f, struct bytes *out);
+/* NULL: no image of the fake compiler's. */
+const struct fake_code *gpu_fake_code(const void *image);
+
+/* gpu_fake_rtc.c: the compiler half. */
 struct fake_rtc_conf {
 	uint64_t seed;
-	uint32_t compile;  /* faults per million */
+	uint32_t compile, spill, unfit; /* kernels per million: do not compile, spill, do not fit */
 	int major, minor;
 	bool no_builtins;
 };

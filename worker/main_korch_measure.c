@@ -147,7 +147,7 @@ do_compile(struct child *c, struct arena *a, struct bytes body)
 
 	if (in.bad || !c->gpu.is_open)
 		return false;
-	return gpu_compile(&c->gpu.gpu, a, (struct str){(const char *)text.p, text.n}, sm, strict, &cubin, &e)
+	return gpu_rtc_choose(&c->gpu.gpu, sm, &e) && gpu_compile(&c->gpu.gpu, a, (struct str){(const char *)text.p, text.n}, sm, strict, &cubin, &e)
 	    ? say(c, SAY_CUBIN, cubin.p, cubin.n) : say_error(c, &e);
 }
 
@@ -225,7 +225,7 @@ static void
 check_item(struct item_run *r, struct dev_module *m)
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
-	struct check_opts o = {.tolerance = r->b->batch.tolerance, .seed = r->b->batch.seed};
+	struct check_opts o = {.tolerance = it->tolerance > 0 ? it->tolerance : r->b->batch.tolerance, .seed = r->b->batch.seed};
 	struct check *check = NULL;
 	struct err no_reference = {0};
 

@@ -60,6 +60,7 @@ struct measure_item { /* one spec, checked once, its schedules raced against eac
 	const struct measure_kernel *kernels;
 	uint32_t n_kernels;
 	int64_t known_ns;    /* best time known of before; schedules far above it stop early; 0: none */
+	double tolerance;    /* of this spec's kernels; 0: the batch's */
 };
 struct measure_batch {
 	struct bytes module; /* holds all symbols */

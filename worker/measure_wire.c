@@ -158,6 +158,7 @@ batch_pack(struct strbuf *sb, const struct measure_batch *b, const bool *skip)
 
 		put_blob(sb, it->spec->text.p, it->spec->text.n);
 		put_num(sb, (uint64_t)it->known_ns);
+		put_blob(sb, &it->tolerance, sizeof(it->tolerance));
 		put_num(sb, it->n_kernels);
 		for (uint32_t k = 0; k < it->n_kernels; k++)
 			pack_kernel(sb, &it->kernels[k], *skip++);
@@ -219,6 +220,7 @@ unpack_item(struct arena *a, struct body *in, struct measure_item *it, bool **sk
 	struct measure_kernel *kernels;
 
 	it->known_ns = (int64_t)get_num(in);
+	get_raw(in, &it->tolerance, sizeof(it->tolerance));
 	it->n_kernels = (uint32_t)get_num(in);
 	if (in->bad || it->n_kernels > MAX_KERNELS)
 		return err_set(e, ERR_PROTO, "a batch with an item that makes no sense");

@@ -259,16 +259,6 @@ costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e)
 	}
 }
 
-/* What kernels may do to numbers; part of the key of their measurements, so that jobs that allow
- * Winograd's form and jobs that do not never take each other's for theirs. */
-static struct str
-precision_of(const struct tune *t)
-{
-	if (t->start.options.strict)
-		return STR("f32-strict");
-	return t->target.is_cuda || t->target.winograd ? STR("f32") : STR("f32-direct");
-}
-
 static struct m_spec_ask
 ask_for(const struct tune *t, uint32_t s, int64_t priority)
 {
@@ -294,7 +284,7 @@ costs_open(struct tune *t, struct err *e)
 		asks[i] = ask_for(t, i, 0);
 	}
 	ask.cost_ask = (struct m_cost_ask){
-	    .threads = t->start.options.threads, .precision = precision_of(t), .specs = asks, .n_specs = n};
+	    .threads = t->start.options.threads, .precision = t->precision, .specs = asks, .n_specs = n};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, &have, e))
 		return false;
 	take_costs(t, &have.cost_have);
@@ -318,7 +308,7 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 	}
 	t->n_waiting += n_asks;
 	ask.measure_ask = (struct m_measure_ask){
-	    .threads = t->start.options.threads, .precision = precision_of(t), .specs = asks, .n_specs = n_asks};
+	    .threads = t->start.options.threads, .precision = t->precision, .specs = asks, .n_specs = n_asks};
 	ok = n_asks == 0 || pipe_send(t->pipe, &ask, e);
 	arena_fini(&tmp);
 	return ok;
@@ -355,7 +345,7 @@ ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, s
 		    .symbol = STR("")};
 		turn += t->cost[specs[i]].repeats;
 	}
-	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads, .precision = precision_of(t), .kernels = k,
+	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads, .precision = t->precision, .kernels = k,
 	    .n_kernels = n, .budget_ns = budget_ns, .turn = turn};
 	ok = pipe_send(t->pipe, &ask, e);
 	t->is_racing = ok;

@@ -85,7 +85,7 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 		    .schedule = codes[specs[i]].schedule,
 		    .symbol = codes[specs[i]].symbol};
 	ask.build_ask = (struct m_build_ask){
-	    .threads = t->start.options.threads, .precision = t->start.options.strict ? STR("f32-strict") : STR("f32"), .kernels = k, .n_kernels = n};
+	    .threads = t->start.options.threads, .precision = t->precision, .kernels = k, .n_kernels = n};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, &m, e))
 		return false;
 	*have = m.build_have;
@@ -175,9 +175,11 @@ limits_words(struct tune *t)
 
 	return str_of(arena_printf(t->plan_arena,
 	    "candidates of at most %u primitives, %u anchors (%u sets with a pair), %u reductions, %u inputs, %u outputs; %u dropped, "
-	    "%u infeasible; %llu schedules a candidate",
+	    "%u infeasible; %llu schedules a candidate%s%s",
 	    l->max_nodes, l->max_anchors, l->max_pairs, l->max_reductions, l->max_in, l->max_out, t->front.cands.n_dropped,
-	    t->front.cands.n_infeasible, (unsigned long long)t->effort));
+	    t->front.cands.n_infeasible, (unsigned long long)t->effort,
+	    t->target.precision == PRECISION_F32 ? "" : "; products in ",
+	    t->target.precision == PRECISION_F32 ? "" : precision_name(t->target.precision)));
 }
 
 static bool

@@ -35,7 +35,7 @@ hw_of(const struct m_env *env, uint64_t threads, bool winograd)
 }
 
 static struct target
-target_of(const struct m_env *env, bool strict, bool winograd)
+target_of(const struct m_env *env, bool strict, bool winograd, enum precision precision)
 {
 	const struct m_hw *h = &env->hw;
 	struct target t = target_sse42;
@@ -53,7 +53,43 @@ target_of(const struct m_env *env, bool strict, bool winograd)
 		};
 	t.strict = strict;
 	t.winograd = winograd;
+	t.precision = precision;
 	return t;
+}
+
+/* What kernels may do to numbers; part of the key of their measurements, so that jobs that allow
+ * Winograd's form and jobs that do not never take each other's for theirs. */
+static struct str
+f32_words(const struct tune *t)
+{
+	if (t->start.options.strict)
+		return STR("f32-strict");
+	return t->target.is_cuda || t->target.winograd ? STR("f32") : STR("f32-direct");
+}
+
+/* What the job's products are computed in, and what the device can do. */
+static bool
+choose_precision(struct tune *t, struct err *e)
+{
+	const struct m_options *o = &t->start.options;
+	const struct m_hw *h = &t->start.env.hw;
+	enum precision p = PRECISION_F32;
+
+	if (o->precision.n && !precision_read(o->precision, &p))
+		return err_set(e, ERR_USAGE, "--precision %.*s: it is one of f32, tf32, f16, bf16", STR_ARG(o->precision));
+	if (!precision_on((int)MIN_OF(h->sm, (int64_t)9999), p))
+		return h->sm > 0 ? err_set(e, ERR_USAGE, "--precision %s: device %.*s, of compute capability %d.%d, has no tensor cores for it",
+		    precision_name(p), STR_ARG(t->start.env.class), (int)h->sm / 10, (int)h->sm % 10)
+		    : err_set(e, ERR_USAGE, "--precision %s: device %.*s computes in f32; the others are for a GPU's tensor cores",
+		    precision_name(p), STR_ARG(t->start.env.class));
+	if (p != PRECISION_F32 && (o->strict || o->tolerance <= 0))
+		return err_set(e, ERR_USAGE, "--precision %s rounds products, and %s allows none of that", precision_name(p),
+		    o->strict ? "--strict" : "--tolerance 0");
+	t->target = target_of(&t->start.env, o->strict, allows_winograd(&t->start), p);
+	if (p != PRECISION_F32)
+		t->hw.tensor_peak = p == PRECISION_TF32 ? h->tf32_flops : h->half_flops;
+	t->precision = p == PRECISION_F32 ? f32_words(t) : str_of(arena_printf(t->arena, "%s:%.6g", precision_name(p), o->tolerance));
+	return true;
 }
 
 static bool
@@ -148,13 +184,12 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, stru
 	    .alone_since_ns = now,
 	    .effort = start->options.effort ? start->options.effort : TUNE_EFFORT,
 	    .hw = hw_of(&start->env, start->options.threads, allows_winograd(start)),
-	    .target = target_of(&start->env, start->options.strict, allows_winograd(start)),
 	};
 	bool ok;
 
 	if (t.start.options.unplaceable_ns <= 0)
 		t.start.options.unplaceable_ns = (int64_t)DEFAULT_UNPLACEABLE_S * 1000000000;
-	ok = run(&t, e);
+	ok = choose_precision(&t, e) && run(&t, e);
 	if (t.solver)
 		blp_state_free(t.solver);
 	arena_fini(&t.choice_arena);

@@ -55,6 +55,7 @@ struct tune {
 
 	struct hw hw;
 	struct target target;
+	struct str precision;    /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
 	struct hash model_digest;
 	struct front front;
 	struct program program;

@@ -294,6 +294,15 @@ move_s(const struct hw *hw, double bytes, double copy)
 	return s + (1 - held) * bytes / hw->bytes_per_s[3];
 }
 
+/* Tensor cores and the other units may work side by side; only linear primitives can use both. */
+static double
+flops_s(const struct hw *hw, const struct cost_parts *p)
+{
+	double both = p->flops / (hw->flops_peak + hw->tensor_peak);
+
+	return fmax(both, (p->flops - p->linear_flops) / hw->flops_peak);
+}
+
 int64_t
 cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts)
 {
@@ -303,10 +312,15 @@ cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *part
 	int threads = MAX_OF(hw->n_threads, 1);
 
 	find_needs(&s->g, x);
-	for (uint32_t i = 0; i < s->g.n_nodes; i++)
-		p.flops += needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
+	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
+		double flops = needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
+
+		p.flops += flops;
+		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)
+			p.linear_flops += flops;
+	}
 	p.bytes = external_bytes(&s->g, x);
-	p.flop_ns = p.flops / (hw->flops_peak * threads) * 1e9;
+	p.flop_ns = flops_s(hw, &p) / threads * 1e9;
 	p.byte_ns = move_s(hw, p.bytes / threads, copy_bytes(&s->g) / threads) * 1e9;
 	p.call_ns = hw->call_ns;
 	arena_fini(&tmp);

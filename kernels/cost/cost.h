@@ -7,6 +7,7 @@
 /* What calibration found on a device; goes into the measuring environment. */
 struct hw {
 	double flops_peak;        /* float32 per second, one thread, largest ever seen */
+	double tensor_peak;       /* of a GPU's tensor cores, at the precision asked for; 0: not used */
 	double bytes_per_s[4];    /* streaming: L1, L2, L3, DRAM */
 	int64_t level_bytes[3];   /* capacity of L1, L2, L3 as seen by one thread */
 	double call_ns;           /* one pass through the kernel ABI */
@@ -22,7 +23,7 @@ enum { RING_L2_CACHES = 4, RING_MAX_COPIES = 64 };
 extern const struct hw hw_fastest;
 
 struct cost_parts {
-	double flops, bytes;
+	double flops, linear_flops, bytes; /* linear_flops: those of flops that tensor cores can do */
 	double flop_ns, byte_ns, call_ns;
 };
 /* Never above what any schedule can reach; at least 1 ns.  n_passes >= 1. */

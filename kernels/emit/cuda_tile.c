@@ -110,11 +110,9 @@ per_thread(int64_t extent, int64_t wanted, int unit)
 }
 
 static enum precision
-precision_of(const struct target *t)
+precision_of(const struct target *t, const struct sched *s)
 {
-	if (t->precision == PRECISION_F16 && t->sm >= 75)
-		return PRECISION_F16;
-	return t->sm >= 80 ? t->precision : PRECISION_F32;
+	return sched_get(s, KNOB_exact, 0) == 0 && precision_on(t->sm, t->precision) ? t->precision : PRECISION_F32;
 }
 
 static void
@@ -123,7 +121,7 @@ choose_sizes(const struct gen *g, struct tile *t)
 	const struct sched *s = g->p->sched;
 	bool large = t->f[0].axes.count >= 512 && t->f[1].axes.count >= 128;
 
-	t->precision = precision_of(g->p->target);
+	t->precision = precision_of(g->p->target, s);
 	t->unit = t->precision == PRECISION_F32 ? 16 : 32;
 	t->pad = t->precision == PRECISION_F32 ? 1 : 8;
 	int64_t most = t->precision == PRECISION_F32 ? 8 : 4, usual = large ? most : most / 2;

@@ -8,6 +8,10 @@
 
 /* Of the products in linear primitives on a GPU; sums are in f32 always. */
 enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_F16, PRECISION_BF16, PRECISION_COUNT };
+const char *precision_name(enum precision p); /* "tf32" */
+bool precision_read(struct str name, enum precision *out);
+/* Has compute capability `sm` (0: a CPU) tensor cores for it that the generator uses?  f32: always. */
+bool precision_on(int sm, enum precision p);
 
 /* What the generator may assume about the device.  Keyed in the environment. */
 struct target {
@@ -39,7 +43,8 @@ enum { GENERATOR_EPOCH = 7 };
 /* Can one kernel be generated for it?  ERR_INFEASIBLE with "rule: why". Cheap. */
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
 
-/* Schedules worth trying, best guess first, at most `effort` of them.  A schedule is a line of
+/* Schedules worth trying, best guess first, at most `effort` of them, and one more where products are
+ * rounded: the form that does not.  A schedule is a line of
  * self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults. */
 void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n);

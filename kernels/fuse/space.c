@@ -187,6 +187,8 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
 
 	propose(s, STR(""), 0);
+	if (w->has_linear && s->target->precision != PRECISION_F32)
+		propose(s, STR("exact=1"), 99); /* where rounding is beyond what the task allows */
 	for (uint32_t i = 0; w->has_linear && i < COUNT_OF(tiled); i++)
 		propose(s, str_of(tiled[i]), 1 + i);
 	for (uint32_t i = 0; i < COUNT_OF(any); i++)
@@ -267,11 +269,11 @@ void
 space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n)
 {
-	struct search search = {.a = a, .spec = s, .target = t, .most = effort};
+	struct search search = {.a = a, .spec = s, .target = t, .most = effort + (t->precision != PRECISION_F32)};
 	struct shape_of_work w;
 
-	search.list = NEW_ARRAY(a, struct str, effort);
-	search.seen = NEW_ARRAY(a, uint64_t, effort);
+	search.list = NEW_ARRAY(a, struct str, search.most);
+	search.seen = NEW_ARRAY(a, uint64_t, search.most);
 	if (look(&search, &w))
 		(t->is_cuda ? propose_cuda : propose_all)(&search, &w);
 	*schedules = search.list;

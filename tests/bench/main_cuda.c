@@ -1,26 +1,43 @@
-/* tests/bench/main_cuda.c: the candidates of a model as CUDA kernels: every STEP-th distinct spec is
- * generated, and run through the host shim against the interpreter (--check), or written with its
- * prelude as files that NVRTC takes (--write=DIR).
+/* tests/bench/main_cuda.c: the candidates of a model as CUDA kernels, no GPU needed: every STEP-th distinct
+ * spec is generated, and run through the host shim against the interpreter (--check), compiled by NVRTC
+ * with its cubin read (--compile), or written with its prelude as files that NVRTC takes (--write=DIR).
  *
- *   bench-cuda [--step=N] [--from=N] [--sm=80] [--precision=f32] [--schedule=S] [--check] [--write=DIR] MODEL.onnx */
+ *   bench-cuda [--step=N] [--from=N] [--sm=80,90] [--precision=f32] [--schedule=S | --schedules=N | --vary]
+ *       [--check] [--compile] [--write=DIR] MODEL.onnx
+ *
+ * --schedules=N: the first N of each spec's space; --vary: one of its space, and another architecture and
+ * precision for each batch, so that a sample meets many of them. */
 #include "../../daemon/fission/fission.h"
 #include "../../daemon/identify/identify.h"
 #include "../../daemon/rewrite/rewrite.h"
-#include "../harness/cuda_kernel.h"
+#include "../harness/cuda_nvrtc.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 32 };
+enum { BATCH = NVRTC_BATCH, MAX_SMS = 8, SPACE = 24 };
 
 struct args {
-	int64_t step, from, sm;
-	bool check;
-	struct target target;
+	int64_t step, from, schedules;
+	int sm[MAX_SMS];
+	uint32_t n_sm;
+	bool check, compile, vary;
+	enum precision precision;
 	const char *file, *write, *schedule;
 };
 struct totals {
-	uint32_t made, checked, heavy, refused, wrong, tiles;
+	uint32_t made, checked, heavy, refused, wrong, linear, tiles;
+	struct nvrtc_totals of[MAX_SMS];
+};
+struct run {
+	const struct args *args;
+	const struct cand_set *cs;
+	struct gpu gpu;
+	struct totals t;
+	struct arena arena;      /* of the batch */
+	struct cuda_case *list;
+	uint32_t n, batch;
 };
 
 static bool
@@ -50,109 +67,239 @@ is_heavy(const struct spec *s)
 }
 
 static bool
-write_batch(struct arena *a, const struct args *args, const struct cuda_case *list, uint32_t n, int64_t number,
-    struct err *e)
+is_linear(const struct spec *s)
+{
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)
+			return true;
+	return false;
+}
+
+/* ---- a batch: kernels for one target --------------------------------------------------------- */
+static const struct {
+	int sm;
+	enum precision precision;
+} varied[] = {{80, PRECISION_F32}, {80, PRECISION_TF32}, {70, PRECISION_F32}, {90, PRECISION_F16}, {80, PRECISION_BF16},
+    {75, PRECISION_F16}};
+
+static struct target
+target_of(const struct run *r, int sm)
+{
+	struct target t = target_cuda;
+
+	t.sm = r->args->vary ? varied[r->batch % COUNT_OF(varied)].sm : sm;
+	t.precision = r->args->vary ? varied[r->batch % COUNT_OF(varied)].precision : r->args->precision;
+	return t;
+}
+
+/* Rounded factors, and what an exponential makes of them. */
+static double
+looser(enum precision p)
+{
+	return p == PRECISION_F32 ? 5 : p == PRECISION_BF16 ? 8000 : 1000;
+}
+
+static void
+make_all(struct run *r, const struct target *t)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		r->list[i].by = looser(t->precision);
+		cuda_case_make(&r->arena, &r->list[i], t, i);
+	}
+}
+
+static void
+count(struct run *r)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		struct cuda_case *c = &r->list[i];
+
+		r->t.made += !c->refused;
+		r->t.refused += c->refused;
+		r->t.linear += !c->refused && is_linear(&c->spec);
+		r->t.tiles += !c->refused && strstr(c->code.text.p, "part_a") != NULL;
+		if (c->refused && !*c->schedule)
+			printf("spec %llu is refused: %.*s\n", (unsigned long long)c->seed - 1, STR_ARG(c->refusal));
+	}
+}
+
+static void
+check(struct run *r)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		bool heavy = !r->list[i].refused && is_heavy(&r->list[i].spec);
+
+		r->t.heavy += heavy;
+		r->list[i].refused |= heavy;
+		r->t.checked += !r->list[i].refused;
+	}
+	r->t.wrong += cuda_cases_check(&r->arena, r->list, r->n);
+}
+
+static bool
+write_batch(struct run *r, struct err *e)
 {
 	struct strbuf sb;
 
-	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, false));
-	for (uint32_t i = 0; i < n; i++)
-		if (!list[i].refused)
-			sb_add(&sb, list[i].code.text);
-	return os_write_file(os_real(), arena_printf(a, "%s/k%lld.cu", args->write, (long long)number),
+	sb_init(&sb, &r->arena);
+	sb_add(&sb, emit_cuda_prelude(&r->arena, false));
+	for (uint32_t i = 0; i < r->n; i++)
+		if (!r->list[i].refused)
+			sb_add(&sb, r->list[i].code.text);
+	return os_write_file(os_real(), arena_printf(&r->arena, "%s/k%u.cu", r->args->write, r->batch),
 	    (struct bytes){(const uint8_t *)sb.p, sb.n}, e);
 }
 
 static bool
-batch(const struct args *args, const struct cand_set *cs, int64_t *at, struct totals *t, struct err *e)
+flush(struct run *r, struct err *e)
 {
-	struct arena a = {0};
-	struct cuda_case *list = NEW_ARRAY(&a, struct cuda_case, BATCH);
-	const int64_t first = *at;
-	uint32_t n = 0;
 	bool ok = true;
 
-	for (; *at < cs->n_specs && n < BATCH; *at += args->step, n++) {
-		struct cuda_case *c = &list[n];
+	for (uint32_t k = 0; k < (r->args->compile ? r->args->n_sm : 1) && r->n; k++) {
+		struct target t = target_of(r, r->args->sm[k]);
 
-		*c = (struct cuda_case){.spec = cs->specs[*at], .schedule = args->schedule, .seed = (uint64_t)*at + 1,
-		    .by = args->target.precision == PRECISION_F32 ? 5 : 1000};
-		cuda_case_make(&a, c, &args->target, n);
-		t->made += !c->refused;
-		t->refused += c->refused;
-		if (c->refused) {
-			printf("spec %lld is refused: %.*s\n", (long long)*at, STR_ARG(c->refusal));
-			continue;
-		}
-		t->tiles += strstr(c->code.text.p, "part_a") != NULL;
-		if (args->check && is_heavy(&c->spec)) {
-			c->refused = true;
-			t->heavy++;
-		}
+		make_all(r, &t);
+		if (k == 0)
+			count(r);
+		if (r->args->compile)
+			cuda_nvrtc_compile(&r->gpu, r->list, r->n, 0, r->args->sm[k], &r->t.of[k]);
 	}
-	for (uint32_t i = 0; i < n && args->check; i++)
-		t->checked += !list[i].refused;
-	if (args->check)
-		t->wrong += cuda_cases_check(&a, list, n);
-	if (args->write)
-		ok = write_batch(&a, args, list, n, first, e);
-	arena_fini(&a);
+	if (r->args->write)
+		ok = write_batch(r, e);
+	if (r->args->check)
+		check(r);
+	arena_fini(&r->arena);
+	r->list = NULL;
+	r->n = 0;
+	r->batch++;
 	return ok;
+}
+
+/* ---- all of them -------------------------------------------------------------------------------- */
+static bool
+add(struct run *r, int64_t spec, struct str schedule, struct err *e)
+{
+	if (!r->list)
+		r->list = NEW_ARRAY(&r->arena, struct cuda_case, BATCH);
+	r->list[r->n++] = (struct cuda_case){.spec = r->cs->specs[spec], .schedule = str_dup(&r->arena, schedule),
+	    .seed = (uint64_t)spec + 1};
+	return r->n < BATCH || flush(r, e);
+}
+
+static bool
+add_spec(struct run *r, int64_t spec, struct err *e)
+{
+	struct arena tmp = {0};
+	struct target t = target_of(r, r->args->sm[0]);
+	struct str *list;
+	uint32_t n;
+	bool ok = true;
+
+	if (!r->args->vary && r->args->schedules == 0)
+		return add(r, spec, str_of(r->args->schedule), e);
+	space_list(&tmp, &r->cs->specs[spec], &t, r->args->vary ? SPACE : (uint32_t)r->args->schedules, &list, &n);
+	if (r->args->vary && n)
+		ok = add(r, spec, list[(uint64_t)(spec / r->args->step) % n], e);
+	for (uint32_t i = 0; i < n && ok && !r->args->vary; i++)
+		ok = add(r, spec, list[i], e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+run_all(struct run *r, struct err *e)
+{
+	if (r->args->compile) {
+		gpu_open(&r->gpu);
+		for (uint32_t k = 0; k < r->args->n_sm; k++)
+			if (!gpu_rtc_choose(&r->gpu, r->args->sm[k], e))
+				return false;
+	}
+	for (int64_t i = r->args->from; i < r->cs->n_specs; i += r->args->step)
+		if (!add_spec(r, i, e))
+			return false;
+	return flush(r, e);
+}
+
+/* ---- calling ---------------------------------------------------------------------------------- */
+static bool
+read_sms(struct args *args, struct str list)
+{
+	args->n_sm = 0;
+	while (list.n && args->n_sm < MAX_SMS) {
+		int64_t v = 0;
+
+		if (!str_to_i64(str_cut(&list, ','), &v) || v < 50 || v > 999)
+			return false;
+		args->sm[args->n_sm++] = (int)v;
+	}
+	return args->n_sm > 0;
+}
+
+static bool
+read_arg(struct args *args, struct str arg)
+{
+	struct str value = arg, name = str_cut(&value, '=');
+
+	if (str_is(name, "--step"))
+		return str_to_i64(value, &args->step) && args->step >= 1;
+	if (str_is(name, "--from"))
+		return str_to_i64(value, &args->from) && args->from >= 0;
+	if (str_is(name, "--schedules"))
+		return str_to_i64(value, &args->schedules) && args->schedules >= 0 && args->schedules < 1000;
+	if (str_is(name, "--sm"))
+		return read_sms(args, value);
+	if (str_is(name, "--precision"))
+		return precision_read(value, &args->precision);
+	args->check |= str_is(arg, "--check");
+	args->compile |= str_is(arg, "--compile");
+	args->vary |= str_is(arg, "--vary");
+	if (str_is(name, "--schedule"))
+		args->schedule = value.p;
+	else if (str_is(name, "--write"))
+		args->write = value.p;
+	else if (!str_starts(arg, "--"))
+		args->file = arg.p;
+	else
+		return str_is(arg, "--check") || str_is(arg, "--compile") || str_is(arg, "--vary");
+	return true;
 }
 
 static bool
 read_args(int argc, char **argv, struct args *args)
 {
-	static const char *const precisions[PRECISION_COUNT] = {"f32", "tf32", "f16", "bf16"};
-
-	for (int i = 1; i < argc; i++) {
-		if (strncmp(argv[i], "--step=", 7) == 0)
-			(void)str_to_i64(str_of(argv[i] + 7), &args->step);
-		else if (strncmp(argv[i], "--from=", 7) == 0)
-			(void)str_to_i64(str_of(argv[i] + 7), &args->from);
-		else if (strncmp(argv[i], "--sm=", 5) == 0)
-			(void)str_to_i64(str_of(argv[i] + 5), &args->sm);
-		else if (strncmp(argv[i], "--schedule=", 11) == 0)
-			args->schedule = argv[i] + 11;
-		else if (strncmp(argv[i], "--write=", 8) == 0)
-			args->write = argv[i] + 8;
-		else if (strcmp(argv[i], "--check") == 0)
-			args->check = true;
-		else if (strncmp(argv[i], "--precision=", 12) != 0)
-			args->file = argv[i];
-		for (int p = 0; p < PRECISION_COUNT && strncmp(argv[i], "--precision=", 12) == 0; p++)
-			if (strcmp(argv[i] + 12, precisions[p]) == 0)
-				args->target.precision = (enum precision)p;
-	}
-	args->target.sm = (int)args->sm;
-	return args->file && args->step >= 1 && args->from >= 0;
+	for (int i = 1; i < argc; i++)
+		if (!read_arg(args, str_of(argv[i])))
+			return false;
+	return args->file != NULL;
 }
 
 int
 main(int argc, char **argv)
 {
-	struct args args = {.step = 1, .sm = 80, .target = target_cuda, .schedule = ""};
-	struct totals t = {0};
+	struct args args = {.step = 1, .sm = {80}, .n_sm = 1, .schedule = ""};
 	struct arena a = {0};
 	struct cand_set cs;
+	struct run r = {.args = &args, .cs = &cs};
 	struct err e = {0};
-	bool ok;
+	uint32_t failed = 0;
 
 	if (!read_args(argc, argv, &args)) {
-		fprintf(stderr, "usage: bench-cuda [--step=N] [--from=N] [--sm=80] [--precision=f32|tf32|f16|bf16]"
-				" [--schedule=S] [--check] [--write=DIR] MODEL.onnx\n");
+		fprintf(stderr, "usage: bench-cuda [--step=N] [--from=N] [--sm=80,90] [--precision=f32|tf32|f16|bf16]"
+				" [--schedule=S | --schedules=N | --vary] [--check] [--compile] [--write=DIR] MODEL.onnx\n");
 		return 2;
 	}
-	ok = candidates_of(&a, args.file, &cs, &e);
-	for (int64_t i = args.from; ok && i < cs.n_specs;)
-		ok = batch(&args, &cs, &i, &t, &e);
-	if (!ok) {
+	if (!candidates_of(&a, args.file, &cs, &e) || !run_all(&r, &e)) {
 		fprintf(stderr, "bench-cuda: %s\n", e.msg);
 		return err_exit_status(e.code);
 	}
-	printf("%s: %u specs, %u kernels made, %u with tiles, %u refused, %u checked, %u too large to check, %u wrong\n",
-	    args.file, (unsigned)cs.n_specs, t.made, t.tiles, t.refused, t.checked, t.heavy, t.wrong);
+	for (uint32_t k = 0; k < args.n_sm && args.compile; k++) {
+		cuda_nvrtc_print(&r.t.of[k], args.sm[k], args.file);
+		failed += r.t.of[k].failed;
+	}
+	printf("%s: %u specs, %u kernels made, %u with a linear primitive, %u with tiles, %u refused, %u checked, %u too large to "
+	       "check, %u wrong\n", args.file, (unsigned)cs.n_specs, r.t.made, r.t.linear, r.t.tiles, r.t.refused, r.t.checked,
+	    r.t.heavy, r.t.wrong);
 	arena_fini(&a);
-	return t.wrong ? 1 : 0;
+	return r.t.wrong || failed ? 1 : 0;
 }

@@ -2,6 +2,7 @@
  * alone, its plan runs there, and a device of the other class refuses it. */
 #include "farm_proc.h"
 
+#include "../../schema/plan_file.h"
 #include "../../worker/device.h"
 
 #include <errno.h>
@@ -51,24 +52,33 @@ done_by(struct farm_proc *f, const char *class, uint32_t *n_devices)
 	return done;
 }
 
-static void
-submit(struct farm_proc *f, const char *class, const char *plan)
+/* The exit status of korch-submit. */
+static int
+try_submit(struct farm_proc *f, const char *class, const char *precision, const char *plan)
 {
 	char model[128];
 	pid_t pid;
 	int status;
 
 	(void)snprintf(model, sizeof(model), "%s/small/candy_small/model.onnx", f->dir);
-	pid = farm_proc_start(f, "korch-submit", "--daemon", f->url, "--device", class, "--effort", "1", "--budget", "600",
-	    "-o", plan, model, NULL);
+	pid = farm_proc_start(f, "korch-submit", "--daemon", f->url, "--device", class, "--precision", precision, "--effort",
+	    "1", "--budget", "600", "-o", plan, model, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void
+submit(struct farm_proc *f, const char *class, const char *precision, const char *plan)
+{
+	int status = try_submit(f, class, precision, plan);
+
 	if (status != 0) {
 		char cmd[160];
 
 		(void)snprintf(cmd, sizeof(cmd), "tail -n 20 %s/*.log >&2", f->dir);
 		run(cmd);
-		fail_msg("korch-submit for %s left with wait status %d", class, status);
+		fail_msg("korch-submit for %s left with status %d", class, status);
 	}
 }
 
@@ -89,6 +99,23 @@ times_plan(const char *device, const char *plan, struct m_timing *t, struct err 
 	return ok;
 }
 
+/* Do the plan's limits say so?  */
+static bool
+has_words(const char *path, const char *words)
+{
+	struct arena a = {0};
+	struct plan_host host;
+	struct plan plan;
+	struct err e = {0};
+	bool has;
+
+	if (!plan_load(&a, path, &plan, &host, &e))
+		bug("%s", e.msg);
+	has = memmem(plan.limits.p, plan.limits.n, words, strlen(words)) != NULL;
+	arena_fini(&a);
+	return has;
+}
+
 static void
 two_classes(void **state)
 {
@@ -96,7 +123,7 @@ two_classes(void **state)
 	    "cuda-fake:gpu=a100,seed=1"};
 	pid_t worker[WORKERS];
 	struct farm_proc f;
-	char plan[2][96], cmd[256];
+	char plan[4][96], cmd[256];
 	struct m_timing t;
 	uint64_t by_a;
 	uint32_t n;
@@ -106,18 +133,18 @@ two_classes(void **state)
 	farm_proc_init(&f, "");
 	(void)snprintf(cmd, sizeof(cmd), "tar -xJf %s/tests/models/small.tar.xz -C %s", KORCH_SOURCE_DIR, f.dir);
 	run(cmd);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 4; i++)
 		(void)snprintf(plan[i], sizeof(plan[i]), "%s/plan%d.korch", f.dir, i);
 	farm_proc_daemon(&f, 0);
 	for (int i = 0; i < WORKERS; i++)
 		worker[i] = farm_proc_start(&f, "korch-worker", "--daemon", f.url, "--device", devices[i], NULL);
-	submit(&f, A100, plan[0]);
+	submit(&f, A100, "f32", plan[0]);
 	by_a = done_by(&f, A100, &n);
 	assert_int_equal(n, 1);
 	assert_true(by_a > 10);
 	assert_int_equal(done_by(&f, V100, &n), 0);
 	assert_int_equal(done_by(&f, "cpu", &n), 0);
-	submit(&f, V100, plan[1]);
+	submit(&f, V100, "f32", plan[1]);
 	assert_int_equal(done_by(&f, A100, &n), by_a);
 	assert_true(done_by(&f, V100, &n) > 10);
 	assert_int_equal(n, 2);
@@ -130,6 +157,15 @@ two_classes(void **state)
 	assert_int_equal(e.code, ERR_DEVICE);
 	if (!strstr(e.msg, "sm_80"))
 		fail_msg("%s", e.msg);
+	/* tensor cores: a plan of its own that says so; not on what has none, and not on a CPU */
+	submit(&f, A100, "tf32", plan[2]);
+	assert_int_equal(has_words(plan[0], "products in tf32"), 0);
+	assert_int_equal(has_words(plan[2], "products in tf32"), 1);
+	assert_true(done_by(&f, A100, &n) > by_a + 10);
+	assert_true(times_plan(devices[3], plan[2], &t, &e));
+	assert_int_equal(try_submit(&f, V100, "bf16", plan[3]), 2);
+	assert_int_equal(try_submit(&f, "cpu", "tf32", plan[3]), 2);
+	assert_int_equal(try_submit(&f, A100, "f8", plan[3]), 2);
 	for (int i = 0; i < WORKERS; i++)
 		assert_int_equal(farm_proc_kill(&worker[i], SIGTERM), 0);
 	farm_proc_fini(&f);

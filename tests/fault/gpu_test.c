@@ -2,7 +2,8 @@
  * costs that kernel, and what is wrong with the device costs no measurement. */
 #include "../../worker/device.h"
 
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/emit/emit.h"
+#include "../../worker/gpu_fake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,6 +139,8 @@ bad_hosts(void **state)
 	refuses("cuda-fake:no_builtins=1", "builtins");
 	refuses("cuda-fake:gpu=v100,rtc=13", "sm_70");
 	refuses("cuda-fake:mps=1", "MPS");
+	refuses("cuda-fake:gpu=a100,rtc=13,driver=12040", "the driver is for CUDA 12.4");
+	refuses("cuda-fake:gpu=a100,old_image=1", "newer toolkit than this driver");
 }
 
 /* ---- faults of kernels ------------------------------------------------------------------------ */
@@ -170,6 +173,8 @@ kernel_faults(void **state)
 {
 	(void)state;
 	each_fails("compile=1000000", ERR_COMPILE, "fake compiler");
+	each_fails("spill=1000000", ERR_INFEASIBLE, "spills: k_p0 stores 1024 bytes");
+	each_fails("unfit=1000000", ERR_INFEASIBLE, "does not fit: k_p0 on sm_80");
 	each_fails("launch=1000000", ERR_LAUNCH, "too many resources");
 	each_fails("illegal=1000000", ERR_CRASH, "illegal address");
 	each_fails("wrong=1000000", ERR_WRONG, "reference says");
@@ -199,6 +204,143 @@ bad_among_good(void **state)
 	}
 	assert_true(bad > 0 && bad < N);
 	rig_close(&clean);
+	rig_close(&r);
+}
+
+/* ---- code of another architecture ---------------------------------------------------------------- */
+static const char KERNEL[] = "K_KERNEL k_p0(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi) {\n"
+			     "\t(void)buf, (void)shared, (void)local, (void)lo, (void)hi;\n}\n";
+
+/* A V100 gets a module that says sm `says` around code for sm_80. */
+static void
+foreign(int says, const char *words)
+{
+	struct arena a = {0};
+	struct gpu g;
+	struct dev d;
+	struct dev_module *m = NULL;
+	struct dev_kernel k = {.n_passes = 1};
+	struct gpu_kernel one = {.symbol = STR("k0"), .n_passes = 1, .pass = {{{1, 1, 1}, {32, 1, 1}, 0}}};
+	struct bytes module;
+	struct strbuf sb;
+	struct err e = {0};
+
+	sb_init(&sb, &a);
+	sb_add(&sb, emit_cuda_prelude(&a, false));
+	sb_addz(&sb, KERNEL);
+	if (!gpu_fake_open(STR("gpu=a100"), &g, &e) || !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))
+		fail_msg("%s", e.msg);
+	gpu_module_pack(&a, says, &one, 1, &module);
+	if (!gpu_fake_open(STR("gpu=v100"), &g, &e) || !dev_cuda_open(&g, 0, &d, &e))
+		fail_msg("%s", e.msg);
+	assert_false(d.load(d.self, module, &m, &e) && d.find(d.self, m, "k0", &k, &e));
+	assert_int_equal(e.code, ERR_DEVICE);
+	if (!strstr(e.msg, words))
+		fail_msg("\"%s\" without \"%s\"", e.msg, words);
+	d.unload(d.self, m);
+	d.close(d.self);
+	arena_fini(&a);
+}
+
+static void
+foreign_code(void **state)
+{
+	(void)state;
+	foreign(80, "the code is for sm_80, and this GPU (Fake Tesla V100-SXM2-16GB) is sm_70");
+	foreign(70, "no kernel image for this GPU's architecture");
+}
+
+/* ---- what is never timed ------------------------------------------------------------------------ */
+/* A kernel that spills would crash if it ran: it is not even loaded, and the others have their times. */
+static void
+spills_are_not_run(void **state)
+{
+	struct rig r, clean;
+	struct err e = {0};
+	uint32_t bad = 0;
+
+	(void)state;
+	assert_true(rig_open(&clean, "cuda-fake:gpu=a100,seed=21", &e));
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=21,spill=300000,unfit=300000", &e));
+	rig_measure(&clean, 1);
+	rig_measure(&r, 1);
+	for (int i = 0; i < N; i++) {
+		const struct m_row *row = &r.out[i].rows[0];
+
+		assert_int_equal(r.out[i].n_rows, 1);
+		if (row->fail) {
+			assert_int_equal(err_of_wire((int)row->fail), ERR_INFEASIBLE);
+			assert_int_equal(row->samples, 0);
+			bad++;
+		} else
+			assert_int_equal(row->median_ns, clean.out[i].rows[0].median_ns);
+	}
+	assert_true(bad > 0 && bad < N);
+	rig_close(&clean);
+	rig_close(&r);
+}
+
+/* ---- precision ---------------------------------------------------------------------------------- */
+static const char MATMUL[] = "spec 1\n%0 = input f32[64,256]\n%1 = weight f32[256,64]\n%2 = matmul %0 %1 : f32[64,64]\noutput %2\n";
+
+static const struct m_row *
+row_of(const struct m_outcome *o, const char *schedule)
+{
+	for (uint32_t i = 0; i < o->n_rows; i++)
+		if (str_is(o->rows[i].schedule, schedule))
+			return &o->rows[i];
+	return NULL;
+}
+
+/* One task at that precision; *error of its first schedule. */
+static void
+at_precision(struct rig *r, const char *precision)
+{
+	r->task[0] = (struct m_task){.spec = str_of(MATMUL), .effort = 1, .threads = 1, .precision = str_of(precision)};
+	r->out[0] = (struct m_outcome){.cause = STR(""), .log = STR("")};
+	r->d.measure(r->d.self, &r->a, r->task, 1, r->out);
+}
+
+/* Rounded products are taken up to the tolerance of the task; beyond it the float32 form is left. */
+static void
+precisions(void **state)
+{
+	struct rig r;
+	struct err e = {0};
+	const struct m_row *row;
+	double error;
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=5", &e));
+	assert_true(r.d.env.hw.half_flops >= 312e12 / 2 && r.d.env.hw.tf32_flops >= r.d.env.hw.half_flops / 4);
+	at_precision(&r, "tf32:0.001");
+	row = row_of(&r.out[0], "");
+	assert_true(row && row->fail == 0);
+	error = row->error;
+	assert_true(error > 5e-5 && error < 1e-3);
+	row = row_of(&r.out[0], "exact=1");
+	assert_true(row && row->fail == 0 && row->error < 1e-6);
+	at_precision(&r, "tf32:0.00001");
+	row = row_of(&r.out[0], "");
+	assert_true(row && err_of_wire((int)row->fail) == ERR_WRONG);
+	row = row_of(&r.out[0], "exact=1");
+	assert_true(row && row->fail == 0);
+	at_precision(&r, "bf16:0.05");
+	row = row_of(&r.out[0], "");
+	assert_true(row && row->fail == 0 && row->error > 4 * error);
+	at_precision(&r, "f8:0.1");
+	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
+	at_precision(&r, "tf32");
+	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
+	rig_close(&r);
+	/* no tensor cores for it there */
+	assert_true(rig_open(&r, "cuda-fake:gpu=v100,seed=5", &e));
+	at_precision(&r, "tf32:0.001");
+	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
+	rig_close(&r);
+	assert_true(rig_open(&r, "fake:seed=1", &e));
+	at_precision(&r, "tf32:0.001");
+	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
 	rig_close(&r);
 }
 
@@ -279,8 +421,8 @@ gone(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts),
-	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(machine_faults),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts), cmocka_unit_test(foreign_code),
+	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(machine_faults),
 	    cmocka_unit_test(voids_samples), cmocka_unit_test(gone)};
 	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
 	int failed;

@@ -221,6 +221,34 @@ a_pair_of_anchors_counts_both_and_not_what_is_between(void **state)
 	assert_true(p.bytes == 4.0 * (64 * 16 + 16 * 128 + 128 * 8 + 64 * 8));
 }
 
+/* Tensor cores take linear primitives, beside the other units; the rest stays with those. */
+static void
+tensor_cores_lower_linear_bounds(void **state)
+{
+	static const char text[] = "%0 = input f32[64,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1 : f32[64,64]\n"
+				   "%3 = exp %2 : f32[64,64]\noutput %3\n";
+	struct arena a = {0};
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+	struct cost_parts p;
+	struct hw hw = simple;
+
+	(void)state;
+	assert_true(graph_read(&g, &a, str_of(text), &e));
+	spec_of_graph(&a, &g, &s);
+	(void)cost_bound_ns(&s, &hw, &p);
+	assert_true(p.linear_flops == 2.0 * 64 * 64 * 64 && p.flops == p.linear_flops + 12.0 * 64 * 64);
+	assert_true(fabs(p.flop_ns - p.flops) < 1e-6);
+	hw.tensor_peak = 3e9;
+	(void)cost_bound_ns(&s, &hw, &p);
+	assert_true(fabs(p.flop_ns - p.flops / 4) < 1e-6);
+	hw.tensor_peak = 1e15; /* the exponentials are left */
+	(void)cost_bound_ns(&s, &hw, &p);
+	assert_true(fabs(p.flop_ns - 12.0 * 64 * 64) < 1e-6);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
@@ -232,6 +260,7 @@ main(void)
 	    cmocka_unit_test(a_pair_of_anchors_counts_both_and_not_what_is_between),
 	    cmocka_unit_test(winograd_takes_a_fourth),
 	    cmocka_unit_test(levels_are_chosen_by_size),
+	    cmocka_unit_test(tensor_cores_lower_linear_bounds),
 	    cmocka_unit_test(bounds_never_exceed_the_plain_counts),
 	};
 
