@@ -18,8 +18,7 @@ struct run {
 	struct arena *arena;
 	const struct opts *o;
 	struct plan plan;
-	struct dev dev;
-	struct plan_exec *exec;
+	struct runner *runner;
 	struct host_tensor *inputs, *outputs; /* by number */
 };
 
@@ -106,39 +105,38 @@ make_outputs(struct run *r, struct err *e)
 
 /* ---- running ----------------------------------------------------------------------------- */
 /* *cpu_ns, where given: of all the process's threads; other work on the machine hardly shows in it. */
-static int64_t
-run_once(struct run *r, int64_t *step_ns, int64_t *cpu_ns)
+static bool
+run_once(struct run *r, int64_t *run_ns, int64_t *step_ns, int64_t *cpu_ns, struct err *e)
 {
 	static const int64_t ns_a_clock = 1000000000 / CLOCKS_PER_SEC;
-	const struct os *os = os_real();
 	struct arena_mark mark = arena_mark(r->arena);
 	const void **in = NEW_ARRAY(r->arena, const void *, r->plan.n_inputs);
 	void **out = NEW_ARRAY(r->arena, void *, r->plan.n_outputs);
-	int64_t from, cpu_from;
+	int64_t cpu_from;
+	bool ok;
 
 	for (uint32_t i = 0; i < r->plan.n_inputs; i++)
 		in[i] = r->inputs[i].data;
 	for (uint32_t i = 0; i < r->plan.n_outputs; i++)
 		out[i] = r->outputs[i].data;
 	cpu_from = clock();
-	from = os->mono_ns(os->self);
-	plan_exec_run(r->exec, in, out, step_ns);
-	from = os->mono_ns(os->self) - from;
+	ok = runner_run(r->runner, in, out, run_ns, step_ns, e);
 	if (cpu_ns)
 		*cpu_ns = (clock() - cpu_from) * ns_a_clock;
 	arena_reset(r->arena, mark);
-	return from;
+	return ok;
 }
 
-static void
-time_plan(struct run *r, struct run_times *t)
+static bool
+time_plan(struct run *r, struct run_times *t, struct err *e)
 {
-	int64_t repeat = opt_int(r->o, OPT_repeat), spent = 0;
+	int64_t repeat = opt_int(r->o, OPT_repeat), spent = 0, ns;
 	bool is_profiled = opt_flag(r->o, OPT_profile);
 	uint32_t cap = 0, cap_cpu = 0;
 
 	for (int64_t i = 0; i < opt_int(r->o, OPT_warmup); i++)
-		(void)run_once(r, NULL, NULL);
+		if (!run_once(r, &ns, NULL, NULL, e))
+			return false;
 	while (repeat > 0 ? t->n < repeat
 			  : t->n < MIN_SAMPLES || (spent < steady_ns && t->n < MAX_SAMPLES)) {
 		int64_t *step_ns = is_profiled ? NEW_ARRAY(r->arena, int64_t, r->plan.n_steps) : NULL;
@@ -147,12 +145,14 @@ time_plan(struct run *r, struct run_times *t)
 			t->step_ns = arena_grow(r->arena, t->step_ns, sizeof(*t->step_ns), t->n, &(uint32_t){cap});
 		GROW(r->arena, t->total_ns, t->n, cap);
 		GROW(r->arena, t->cpu_ns, t->n, cap_cpu);
-		t->total_ns[t->n] = run_once(r, step_ns, &t->cpu_ns[t->n]);
+		if (!run_once(r, &t->total_ns[t->n], step_ns, &t->cpu_ns[t->n], e))
+			return false;
 		spent += t->total_ns[t->n];
 		if (is_profiled)
 			t->step_ns[t->n] = step_ns;
 		t->n++;
 	}
+	return true;
 }
 
 /* ---- checking ---------------------------------------------------------------------------- */
@@ -191,12 +191,13 @@ tolerance_of(const struct run *r, const struct test_case *c, uint32_t output)
 static bool
 check_set(struct run *r, const struct test_case *c, const struct case_set *s, struct run_check *out, struct err *e)
 {
+	int64_t ns;
+
 	if (s->n_outputs != r->plan.n_outputs)
 		return err_set(e, ERR_WRONG, "%s: has %u outputs, and the plan makes %u", s->dir, s->n_outputs,
 		    r->plan.n_outputs);
-	if (!take_inputs(r, s, e))
+	if (!take_inputs(r, s, e) || !run_once(r, &ns, NULL, NULL, e))
 		return false;
-	(void)run_once(r, NULL, NULL);
 	for (uint32_t i = 0; i < s->n_outputs; i++) {
 		struct tolerance tol = tolerance_of(r, c, i);
 		struct difference d;
@@ -273,9 +274,7 @@ open_plan(struct run *r, struct err *e)
 	n_threads = opt_given(r->o, OPT_threads) ? opt_int(r->o, OPT_threads) : r->plan.n_threads;
 	if (n_threads < 1 || n_threads > 1024)
 		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to 1024 are possible", (long long)n_threads);
-	if (!dev_cpu_open((uint32_t)n_threads, false, &r->dev, e))
-		return false;
-	if (!plan_exec_open(&r->dev, &r->plan, &r->exec, e))
+	if (!runner_open(&r->plan, &(struct runner_opts){.n_threads = (uint32_t)n_threads}, &r->runner, e))
 		return err_in(e, "%s", path);
 	r->inputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_inputs);
 	return true;
@@ -287,8 +286,10 @@ warn_environment(const struct run *r)
 	struct dev_info here;
 	struct err e = {0};
 
+	const struct dev *d = runner_dev(r->runner);
+
 	/* The plan's environment has lines of the compiler too; those of the device must be in it. */
-	if (opt_flag(r->o, OPT_quiet) || !dev_cpu_describe(&here, &e) || !r->plan.environment.n)
+	if (opt_flag(r->o, OPT_quiet) || !d->describe(d->self, &here, &e) || !r->plan.environment.n)
 		return;
 	for (struct str rest = str_of(here.environment); rest.n;) {
 		struct str line = str_cut(&rest, '\n');
@@ -317,7 +318,8 @@ run_all(struct run *r, struct err *e)
 		return false;
 	/* A check alone is quick; numbers come when they are asked for. */
 	if (!is_checking || opt_given(r->o, OPT_repeat) || opt_flag(r->o, OPT_profile) || opt_flag(r->o, OPT_json))
-		time_plan(r, &times);
+		if (!time_plan(r, &times, e))
+			return false;
 	if (!write_outputs(r, e))
 		return false;
 	run_report(r->arena, r->o, &r->plan, &times, is_checking ? &check : NULL);
@@ -338,9 +340,7 @@ main(int argc, char **argv)
 	if (o.n_args != 1)
 		err_set(&e, ERR_USAGE, "wanted one PLAN.korch; --help tells more");
 	status = e.code || !run_all(&r, &e) ? opts_fail(&o, &e) : 0;
-	plan_exec_close(r.exec);
-	if (r.dev.close)
-		r.dev.close(r.dev.self);
+	runner_close(r.runner);
 	arena_fini(&a);
 	return status;
 }

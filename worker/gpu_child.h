@@ -42,12 +42,4 @@ bool gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *
 bool gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,
     struct measure_row *rows, struct err *e) MUST_CHECK;
 
-/* ---- whole plans: captured as one graph (gpu_plan.c) ---- */
-struct gpu_plan;
-bool gpu_plan_open(const struct dev *d, struct arena *a, const struct plan *p, uint64_t seed, struct gpu_plan **out,
-    struct err *e) MUST_CHECK;
-/* One run, in ns of the GPU's clock. */
-bool gpu_plan_time(struct gpu_plan *p, int64_t *ns, struct err *e) MUST_CHECK;
-void gpu_plan_close(struct gpu_plan *p); /* NULL is allowed */
-
 #endif

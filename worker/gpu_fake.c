@@ -26,28 +26,12 @@ static const struct model {
 /* Settings beside gpu=: faults are per million kernels (by their text) or per million looks. */
 #define SETTINGS(X) \
 	X(n) X(seed) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
-	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image)
+	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image) X(replay)
 struct conf {
 	const struct model *model;
 #define X(N) uint64_t N;
 	SETTINGS(X)
 #undef X
-};
-struct module {
-	void *so;
-	int fd;
-	struct fake_code head;
-};
-/* Of the host's prelude: runs all threads of a grid; 0 where barriers met. */
-typedef int run_fn(void *fn, const unsigned *grid, const unsigned *block, unsigned long shared, void *const *buf,
-    char *kernel_scratch, char *block_scratch, long lo, long hi);
-struct fn {
-	struct module *module;
-	void *pass;
-	run_fn *run;
-};
-struct recorded { /* a captured graph, and its executable form */
-	int64_t ns;
 };
 /* The driver's functions have no handle, so the one fake driver of a process is here. */
 static struct fake {
@@ -55,7 +39,7 @@ static struct fake {
 	int dead;            /* status of every call from now on; 0: alive */
 	int pending;         /* shows at the next wait */
 	bool hangs;
-	struct recorded *capturing;
+	struct fake_graph *capturing;
 	int64_t now_ns;
 	uint64_t used_bytes;
 } fake;
@@ -270,7 +254,7 @@ static int
 fake_load(void **out, const void *image, unsigned n, int *options, void **values)
 {
 	const struct fake_code *code = gpu_fake_code(image);
-	struct module *m;
+	struct fake_module *m;
 
 	(void)options;
 	(void)values;
@@ -298,7 +282,7 @@ fake_load(void **out, const void *image, unsigned n, int *options, void **values
 static int
 fake_unload(void *module)
 {
-	struct module *m = module;
+	struct fake_module *m = module;
 
 	(void)dlclose(m->so);
 	(void)close(m->fd);
@@ -309,9 +293,9 @@ fake_unload(void *module)
 static int
 fake_function(void **out, void *module, const char *name)
 {
-	struct module *m = module;
+	struct fake_module *m = module;
 	void *p = dlsym(m->so, name), *run = dlsym(m->so, "kk_run");
-	struct fn *f;
+	struct fake_fn *f;
 
 	if (!p || !run)
 		return 500;
@@ -334,7 +318,7 @@ fake_set_function(void *fn, int which, int v)
 /* ---- launches --------------------------------------------------------------------------------- */
 /* About a microsecond and a half, then by the range and a factor of the text's own. */
 static int64_t
-pass_ns(const struct fn *f, int64_t range)
+pass_ns(const struct fake_fn *f, int64_t range)
 {
 	double factor = 1 + (double)(mix64(f->module->head.text ^ mix64(fake.c.seed)) % 1000) / 250;
 	double ns = 1500 + fake.c.model->scale * factor * (200 + 4 * (double)range);
@@ -343,7 +327,7 @@ pass_ns(const struct fn *f, int64_t range)
 }
 
 static int
-fault_of(const struct fn *f)
+fault_of(const struct fake_fn *f)
 {
 	uint64_t draw = gpu_fake_draw(fake.c.seed, f->module->head.text);
 	const struct {
@@ -364,12 +348,11 @@ static int
 fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
     void *stream, void **params, void **extra)
 {
-	struct fn *f = fn;
-	void *const *buf = *(void *const *const *)params[0];
-	int64_t lo = *(int64_t *)params[3], hi = *(int64_t *)params[4];
 	/* any grid is right: few blocks take less of the host's time */
-	const unsigned grid[3] = {MIN_OF(gx, (unsigned)HOST_BLOCKS), gy, gz}, block[3] = {bx, by, bz};
-	int fault = fault_of(f);
+	const struct fake_call c = {.fn = fn, .grid = {MIN_OF(gx, (unsigned)HOST_BLOCKS), gy, gz}, .block = {bx, by, bz},
+	    .shared = shared, .buf = *(void *const *const *)params[0], .kernel_scratch = *(char **)params[1],
+	    .block_scratch = *(char **)params[2], .lo = *(int64_t *)params[3], .hi = *(int64_t *)params[4]};
+	int fault = fault_of(fn);
 
 	(void)stream, (void)extra;
 	if (fake.dead)
@@ -377,17 +360,17 @@ fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 	if ((uint64_t)bx * by * bz > 1024 || shared > (unsigned)fake.c.model->shared_kib << 10)
 		return 701;
 	if (fake.capturing) {
-		fake.capturing->ns += pass_ns(f, hi - lo);
+		gpu_fake_record(fake.capturing, &c, pass_ns(fn, c.hi - c.lo), fake.c.replay);
 		return 0;
 	}
 	if (fault == 701)
 		return 701;
-	fake.now_ns += pass_ns(f, hi - lo);
+	fake.now_ns += pass_ns(fn, c.hi - c.lo);
 	fake.hangs |= fault == -1;
 	if (fault > 0)
 		fake.pending = fault;
-	else if (fault == 0 && f->run(f->pass, grid, block, shared, buf, *(char **)params[1], *(char **)params[2], lo, hi) != 0)
-		fake.pending = 719;
+	else if (fault == 0 && !fake.pending)
+		fake.pending = gpu_fake_call(&c);
 	return 0;
 }
 
@@ -439,17 +422,27 @@ static int
 fake_graph_make(void **exec, void *graph, unsigned long long flags)
 {
 	(void)flags;
-	*exec = heap_alloc(sizeof(struct recorded));
-	memcpy(*exec, graph, sizeof(struct recorded));
+	*exec = gpu_fake_executable(graph);
 	return fake.dead;
 }
 
 static int
 fake_graph_launch(void *exec, void *stream)
 {
+	struct fake_graph *g = exec;
+
 	(void)stream;
-	fake.now_ns += (int64_t)((double)((struct recorded *)exec)->ns * (gpu_fake_is_slow() ? 1.7 : 1));
+	fake.now_ns += (int64_t)((double)g->ns * (gpu_fake_is_slow() ? 1.7 : 1));
+	if (!fake.dead && !fake.pending)
+		fake.pending = gpu_fake_replay(g);
 	return fake.dead;
+}
+
+static int
+fake_graph_free(void *p)
+{
+	gpu_fake_graph_free(p);
+	return 0;
 }
 
 static int
@@ -457,6 +450,14 @@ fake_free(void *p)
 {
 	free(p);
 	return 0;
+}
+
+static int
+fake_host_new(void **p, size_t n, unsigned flags)
+{
+	(void)flags;
+	*p = heap_alloc(n);
+	return fake.dead;
 }
 
 static int
@@ -545,9 +546,10 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 		.unload = fake_unload, .function = fake_function, .set_function = fake_set_function, .launch = fake_launch,
 		.stream_new = fake_stream_new, .stream_free = fake_stream_free, .stream_sync = fake_stream_sync,
 		.capture = fake_capture, .captured = fake_captured, .graph_make = fake_graph_make,
-		.graph_launch = fake_graph_launch, .graph_exec_free = fake_free, .graph_free = fake_free,
+		.graph_launch = fake_graph_launch, .graph_exec_free = fake_graph_free, .graph_free = fake_graph_free,
 		.event_new = fake_event_new, .event_free = fake_free, .event_record = fake_event_record,
 		.event_sync = fake_event_sync, .event_ms = fake_event_ms, .mem_new = fake_mem_new, .mem_free = fake_mem_free,
+		.host_new = fake_host_new, .host_free = fake_free,
 		.copy = fake_copy, .fill = fake_fill}};
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
 	    (unsigned)c.model->watts}, &out->ml);

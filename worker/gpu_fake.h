@@ -39,6 +39,39 @@ void gpu_fake_rtc(const struct fake_rtc_conf *c, struct gpu_rtc *out);
 /* In which million-th of the faults this text falls. */
 uint32_t gpu_fake_draw(uint64_t seed, uint64_t text);
 
+/* gpu_fake_graph.c: captured launches. */
+typedef int fake_run(void *fn, const unsigned *grid, const unsigned *block, unsigned long shared, void *const *buf,
+    char *kernel_scratch, char *block_scratch, long lo, long hi); /* the host prelude's kk_run; 0: all is well */
+struct fake_module {
+	void *so;
+	int fd;
+	struct fake_code head;
+};
+struct fake_fn {
+	struct fake_module *module;
+	void *pass;
+	fake_run *run;
+};
+struct fake_call {
+	struct fake_fn *fn;
+	unsigned grid[3], block[3], shared;
+	void *const *buf;    /* the table's place: what stands in it counts when it runs */
+	char *kernel_scratch, *block_scratch;
+	int64_t lo, hi;
+};
+struct fake_graph {
+	int64_t ns;
+	struct fake_call *calls; /* with replay=1; otherwise a graph only takes its time */
+	uint32_t n, cap;
+};
+/* Statuses: 0, or the launch failed. */
+int gpu_fake_call(const struct fake_call *c);
+void gpu_fake_record(struct fake_graph *g, const struct fake_call *c, int64_t ns, bool replays);
+/* Takes the calls over. */
+struct fake_graph *gpu_fake_executable(struct fake_graph *g);
+int gpu_fake_replay(const struct fake_graph *g);
+void gpu_fake_graph_free(struct fake_graph *g);
+
 /* gpu_fake_ml.c: NVML. */
 struct fake_ml_conf {
 	uint64_t seed, throttle, foreign; /* looks per million that see it */

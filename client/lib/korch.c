@@ -10,8 +10,7 @@
 struct korch_plan {
 	struct arena arena; /* of the plan and its names */
 	struct plan plan;
-	struct dev dev;
-	struct plan_exec *exec;
+	struct runner *runner;
 	const char **names; /* of inputs, then of outputs */
 };
 
@@ -68,9 +67,7 @@ open_plan(struct korch_plan *k, const char *path, const struct korch_options *o,
 	n = o && o->n_threads ? o->n_threads : k->plan.n_threads;
 	if (n > MAX_THREADS)
 		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible", n, MAX_THREADS);
-	if (!dev_cpu_open(n, o && o->pin, &k->dev, e))
-		return false;
-	if (!plan_exec_open(&k->dev, &k->plan, &k->exec, e))
+	if (!runner_open(&k->plan, &(struct runner_opts){.n_threads = n, .pin = o && o->pin}, &k->runner, e))
 		return err_in(e, "%s", path);
 	name_ios(k);
 	return true;
@@ -100,9 +97,7 @@ korch_plan_close(korch_plan *k)
 {
 	if (!k)
 		return;
-	plan_exec_close(k->exec);
-	if (k->dev.close)
-		k->dev.close(k->dev.self);
+	runner_close(k->runner);
 	arena_fini(&k->arena);
 	free(k);
 }
@@ -226,6 +221,8 @@ korch_plan_run(korch_plan *k, const struct korch_input *in, size_t n_in, const s
 	void *few_out[FEW], **to = few_out;
 	struct arena tmp = {0};
 	struct err why = {0};
+	int64_t ns;
+	bool ok;
 
 	if (!check_call(k, in, n_in, out, n_out, &why))
 		return tell(&why, e);
@@ -237,9 +234,9 @@ korch_plan_run(korch_plan *k, const struct korch_input *in, size_t n_in, const s
 		from[i] = in[i].data;
 	for (size_t i = 0; i < n_out; i++)
 		to[i] = out[i].data;
-	plan_exec_run(k->exec, from, to, NULL);
+	ok = runner_run(k->runner, from, to, &ns, NULL, &why);
 	arena_fini(&tmp);
-	return KORCH_OK;
+	return ok ? KORCH_OK : tell(&why, e);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------ */

@@ -151,5 +151,30 @@ void plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *
  * inputs to outputs are not among them.  Valid until the next run. */
 const struct dev_launch *plan_exec_launches(struct plan_exec *x, const void *const *inputs, void *const *outputs,
     uint32_t *n);
+/* Those copies, n_copies of the plan. */
+struct dev_copy {
+	void *to;
+	const void *from;
+	size_t n_bytes;
+};
+void plan_exec_copies(const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list);
+
+/* ---- a plan on the device that it asks for ------------------------------------------------- */
+struct gpu;
+struct runner_opts {
+	uint32_t n_threads;      /* of a CPU */
+	bool pin;
+	const struct gpu *gpu;   /* NULL: the libraries of this host */
+};
+struct runner;
+/* A GPU's plan (run compatibility "cuda ...") opens the driver and takes the first GPU that fits.
+ * ERR_HOST: no driver; ERR_DEVICE: none fits. */
+bool runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e) MUST_CHECK;
+/* The host's pointers.  run_ns: by the device's clock; step_ns (may be NULL): of each step, on a GPU
+ * from a run of its own. */
+bool runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns, int64_t *step_ns,
+    struct err *e) MUST_CHECK;
+const struct dev *runner_dev(const struct runner *r);
+void runner_close(struct runner *r); /* NULL is allowed */
 
 #endif

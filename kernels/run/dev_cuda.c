@@ -4,49 +4,25 @@
  * statuses come late (a kernel's illegal address shows at the next wait), so the first bad one is
  * kept and everything after it is left out until fault() has told it.  A sticky fault
  * has destroyed the context: only a new process brings the device back. */
-#include "gpu.h"
+#include "dev_cuda_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	FUNC_DYNAMIC_SHARED = 8, SHARED_FREE = 48 << 10, CAPTURE_THREAD = 1, STREAM_NON_BLOCKING = 1,
+	FUNC_DYNAMIC_SHARED = 8, SHARED_FREE = 48 << 10, STREAM_NON_BLOCKING = 1,
 	TABLE_BYTES = 1 << 16
 };
 
-struct cuda_pass {
-	void *fn;
-	struct gpu_pass how;
-};
-struct cuda_kernel {
-	struct gpu_kernel of;
-	void *module;            /* NULL: not loaded yet */
-	struct cuda_pass pass[PLAN_MAX_PASSES];
-};
 struct dev_module {
 	struct arena arena;      /* the bytes too */
 	struct cuda_kernel *kernels;
 	uint32_t n;
 };
-struct cuda {
-	const struct gpu *g;
-	struct gpu_facts facts;
-	int dev;
-	void *ctx, *stream, *from, *to;
-	uint64_t shared, local, flush, tables;
-	size_t shared_bytes, local_bytes, flush_bytes, table_at;
-	uint32_t n_own;          /* processes on this GPU that are we */
-	struct err fault;
-	bool is_sticky;
-};
-struct gpu_graph {
-	void *graph, *exec;
-	uint64_t tables;         /* the launches' pointers, kept as long as the graph */
-};
 
 /* ---- faults ------------------------------------------------------------------------------ */
-static bool
-good(struct cuda *c, int status, const char *what)
+bool
+cuda_good(struct cuda *c, int status, const char *what)
 {
 	struct err e = {0};
 
@@ -59,8 +35,8 @@ good(struct cuda *c, int status, const char *what)
 	return false;
 }
 
-static bool
-is_well(const struct cuda *c)
+bool
+cuda_is_well(const struct cuda *c)
 {
 	return c->fault.code == ERR_NONE;
 }
@@ -71,7 +47,7 @@ cuda_fault(void *self, bool *is_lost, struct err *e)
 	struct cuda *c = self;
 
 	*is_lost = c->is_sticky;
-	if (is_well(c))
+	if (cuda_is_well(c))
 		return true;
 	*e = c->fault;
 	c->fault = (struct err){0};
@@ -93,8 +69,8 @@ gpu_state(const struct dev *d, struct gpu_state *out)
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
-static uint64_t
-bytes_new(struct cuda *c, size_t n)
+uint64_t
+cuda_bytes_new(struct cuda *c, size_t n)
 {
 	uint64_t p = 0;
 	int status = c->is_sticky ? 1 : c->g->cu.mem_new(&p, MAX_OF(n, (size_t)1));
@@ -106,10 +82,10 @@ static void *
 cuda_mem_new(void *self, size_t n_bytes)
 {
 	struct cuda *c = self;
-	uint64_t p = bytes_new(c, n_bytes);
+	uint64_t p = cuda_bytes_new(c, n_bytes);
 
 	if (p)
-		(void)good(c, c->g->cu.fill(p, 0, MAX_OF(n_bytes, (size_t)1), c->stream), "cuMemsetD8Async");
+		(void)cuda_good(c, c->g->cu.fill(p, 0, MAX_OF(n_bytes, (size_t)1), c->stream), "cuMemsetD8Async");
 	return (void *)(uintptr_t)p;
 }
 
@@ -120,36 +96,39 @@ cuda_mem_free(void *self, void *p, size_t n_bytes)
 
 	(void)n_bytes;
 	if (p && !c->is_sticky)
-		(void)good(c, c->g->cu.mem_free((uint64_t)(uintptr_t)p), "cuMemFree");
+		(void)cuda_good(c, c->g->cu.mem_free((uint64_t)(uintptr_t)p), "cuMemFree");
 }
 
 /* Any direction: the address says where it lives. */
-static void
-copy(struct cuda *c, void *to, const void *from, size_t n_bytes)
+void
+cuda_move(struct cuda *c, void *to, const void *from, size_t n_bytes)
 {
-	if (n_bytes && is_well(c) &&
-	    good(c, c->g->cu.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, c->stream), "cuMemcpyAsync"))
-		(void)good(c, c->g->cu.stream_sync(c->stream), "copy");
+	if (n_bytes && cuda_is_well(c) &&
+	    cuda_good(c, c->g->cu.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, c->stream), "cuMemcpyAsync"))
+		(void)cuda_good(c, c->g->cu.stream_sync(c->stream), "copy");
 }
 
 static void
 cuda_copy(void *self, void *to, const void *from, size_t n_bytes)
 {
-	copy(self, to, from, n_bytes);
+	cuda_move(self, to, from, n_bytes);
 }
 
-static bool
-widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const char *what, struct err *e)
+/* The old piece stays: a captured graph may still point to it.  Pieces double, so that few are kept. */
+bool
+cuda_widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const char *what, struct err *e)
 {
+	uint64_t larger;
+
 	if (want <= *have)
 		return true;
-	if (*p)
-		(void)good(c, c->g->cu.mem_free(*p), "cuMemFree");
-	*have = 0;
-	*p = bytes_new(c, want);
-	if (!*p)
+	larger = c->n_old < COUNT_OF(c->old) ? cuda_bytes_new(c, MAX_OF(want, 2 * *have)) : 0;
+	if (!larger)
 		return err_set(e, ERR_MEMORY, "the GPU has no %zu bytes for %s", want, what);
-	*have = want;
+	if (*p)
+		c->old[c->n_old++] = *p;
+	*have = MAX_OF(want, 2 * *have);
+	*p = larger;
 	return true;
 }
 
@@ -159,7 +138,7 @@ cuda_reserve(void *self, size_t shared_bytes, size_t local_bytes, struct err *e)
 	struct cuda *c = self;
 
 	(void)local_bytes; /* find() has seen to it: it depends on the grid */
-	return widen(c, &c->shared, &c->shared_bytes, shared_bytes, "scratch between passes", e);
+	return cuda_widen(c, &c->shared, &c->shared_bytes, shared_bytes, "scratch between passes", e);
 }
 
 /* ---- modules ------------------------------------------------------------------------------- */
@@ -198,7 +177,7 @@ cuda_unload(void *self, struct dev_module *m)
 		return;
 	for (uint32_t i = 0; i < m->n; i++)
 		if (m->kernels[i].module && !c->is_sticky)
-			(void)good(c, c->g->cu.unload(m->kernels[i].module), "cuModuleUnload");
+			(void)cuda_good(c, c->g->cu.unload(m->kernels[i].module), "cuModuleUnload");
 	arena_fini(&m->arena);
 	free(m);
 }
@@ -259,7 +238,7 @@ need_local(struct cuda *c, const struct cuda_kernel *k, size_t local_bytes, stru
 	if (__builtin_mul_overflow((size_t)blocks, local_bytes, &n) || n > c->facts.memory)
 		return err_set(e, ERR_MEMORY, "scratch of %zu bytes for each of %llu blocks is more than the GPU has", local_bytes,
 		    (unsigned long long)blocks);
-	return widen(c, &c->local, &c->local_bytes, n, "scratch of its blocks", e);
+	return cuda_widen(c, &c->local, &c->local_bytes, n, "scratch of its blocks", e);
 }
 
 static bool
@@ -293,12 +272,12 @@ launch_pass(struct cuda *c, const struct dev_kernel *k, uint32_t q, uint64_t tab
 
 	if (hi <= 0)
 		return true;
-	return good(c, c->g->cu.launch(p->fn, p->how.grid[0], p->how.grid[1], p->how.grid[2], p->how.block[0], p->how.block[1],
+	return cuda_good(c, c->g->cu.launch(p->fn, p->how.grid[0], p->how.grid[1], p->how.grid[2], p->how.block[0], p->how.block[1],
 	    p->how.block[2], p->how.shared, c->stream, params, NULL), "cuLaunchKernel");
 }
 
-static bool
-launch_all(struct cuda *c, const struct dev_kernel *k, uint64_t table)
+bool
+cuda_launch(struct cuda *c, const struct dev_kernel *k, uint64_t table)
 {
 	for (uint32_t q = 0; q < k->n_passes; q++)
 		if (!launch_pass(c, k, q, table))
@@ -318,13 +297,13 @@ put_table(struct cuda *c, const struct dev_launch *l)
 		return 0;
 	}
 	if (c->table_at + n > TABLE_BYTES) {
-		if (!good(c, c->g->cu.stream_sync(c->stream), "cuStreamSynchronize"))
+		if (!cuda_good(c, c->g->cu.stream_sync(c->stream), "cuStreamSynchronize"))
 			return 0;
 		c->table_at = 0;
 	}
 	at = c->tables + c->table_at;
 	c->table_at += n;
-	return good(c, c->g->cu.copy(at, (uint64_t)(uintptr_t)l->buf, n, c->stream), "cuMemcpyAsync") ? at : 0;
+	return cuda_good(c, c->g->cu.copy(at, (uint64_t)(uintptr_t)l->buf, n, c->stream), "cuMemcpyAsync") ? at : 0;
 }
 
 static void
@@ -335,123 +314,21 @@ cuda_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 
 	for (uint32_t i = 0; i <= n && ns; i++)
 		ns[i] = 0;
-	for (uint32_t i = 0; i < n && is_well(c); i++) {
+	for (uint32_t i = 0; i < n && cuda_is_well(c); i++) {
 		uint64_t table = put_table(c, &l[i]);
 		float ms = 0;
 
-		if (!table || (ns && !good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord")) ||
-		    !launch_all(c, l[i].kernel, table) || !ns)
+		if (!table || (ns && !cuda_good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord")) ||
+		    !cuda_launch(c, l[i].kernel, table) || !ns)
 			continue;
-		if (good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") &&
-		    good(c, c->g->cu.event_sync(c->to), "kernel") &&
-		    good(c, c->g->cu.event_ms(&ms, c->from, c->to), "cuEventElapsedTime"))
+		if (cuda_good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") &&
+		    cuda_good(c, c->g->cu.event_sync(c->to), "kernel") &&
+		    cuda_good(c, c->g->cu.event_ms(&ms, c->from, c->to), "cuEventElapsedTime"))
 			sum += (int64_t)((double)ms * 1e6);
 		ns[i + 1] = sum;
 	}
-	if (is_well(c))
-		(void)good(c, c->g->cu.stream_sync(c->stream), "kernel");
-}
-
-/* ---- graphs ---------------------------------------------------------------------------------- */
-static bool
-tell(struct cuda *c, struct err *e)
-{
-	*e = c->fault;
-	c->fault = (struct err){0};
-	return false;
-}
-
-static bool
-capture(struct cuda *c, const struct dev_launch *l, uint32_t n, struct gpu_graph *g)
-{
-	uint64_t table = g->tables;
-	void *graph = NULL;
-	bool ok = true, ended;
-
-	if (!good(c, c->g->cu.capture(c->stream, CAPTURE_THREAD), "cuStreamBeginCapture"))
-		return false;
-	for (uint32_t i = 0; i < n && ok; i++) {
-		ok = launch_all(c, l[i].kernel, table);
-		table += MAX_OF(l[i].kernel->n_bufs, 1u) * sizeof(void *);
-	}
-	ended = good(c, c->g->cu.captured(c->stream, &graph), "cuStreamEndCapture");
-	g->graph = graph;
-	return ok && ended && good(c, c->g->cu.graph_make(&g->exec, g->graph, 0), "cuGraphInstantiate");
-}
-
-bool
-gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, struct gpu_graph **out, struct err *e)
-{
-	struct cuda *c = d->self;
-	struct gpu_graph *g = heap_alloc(sizeof(*g));
-	struct arena tmp = {0};
-	size_t bytes = 0, at = 0;
-	char *host;
-
-	for (uint32_t i = 0; i < n; i++)
-		bytes += MAX_OF(l[i].kernel->n_bufs, 1u) * sizeof(void *);
-	host = arena_alloc(&tmp, MAX_OF(bytes, (size_t)1));
-	for (uint32_t i = 0; i < n; i++) {
-		if (l[i].kernel->n_bufs)
-			memcpy(host + at, l[i].buf, l[i].kernel->n_bufs * sizeof(void *));
-		at += MAX_OF(l[i].kernel->n_bufs, 1u) * sizeof(void *);
-	}
-	g->tables = bytes_new(c, bytes);
-	*out = g;
-	if (!g->tables)
-		(void)err_set(&c->fault, ERR_MEMORY, "the GPU has no %zu bytes for the pointers of %u launches", bytes, n);
-	else
-		copy(c, (void *)(uintptr_t)g->tables, host, bytes);
-	arena_fini(&tmp);
-	if (is_well(c) && capture(c, l, n, g))
-		return true;
-	gpu_graph_free(d, g);
-	*out = NULL;
-	return tell(c, e);
-}
-
-bool
-gpu_graph_time(const struct dev *d, struct gpu_graph *g, int64_t *ns, struct err *e)
-{
-	struct cuda *c = d->self;
-	float ms = 0;
-
-	if (!is_well(c) || !good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord") ||
-	    !good(c, c->g->cu.graph_launch(g->exec, c->stream), "cuGraphLaunch") ||
-	    !good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") ||
-	    !good(c, c->g->cu.event_sync(c->to), "kernel") ||
-	    !good(c, c->g->cu.event_ms(&ms, c->from, c->to), "cuEventElapsedTime"))
-		return tell(c, e);
-	*ns = MAX_OF((int64_t)((double)ms * 1e6), (int64_t)1);
-	return true;
-}
-
-void
-gpu_graph_free(const struct dev *d, struct gpu_graph *g)
-{
-	struct cuda *c = d->self;
-
-	if (!g)
-		return;
-	if (!c->is_sticky) {
-		if (g->exec)
-			(void)c->g->cu.graph_exec_free(g->exec);
-		if (g->graph)
-			(void)c->g->cu.graph_free(g->graph);
-		if (g->tables)
-			(void)c->g->cu.mem_free(g->tables);
-	}
-	free(g);
-}
-
-bool
-gpu_flush(const struct dev *d, struct err *e)
-{
-	struct cuda *c = d->self;
-
-	if (!widen(c, &c->flush, &c->flush_bytes, 2 * (size_t)MAX_OF(c->facts.l2_bytes, 1 << 20), "the flush", e))
-		return false;
-	return (is_well(c) && good(c, c->g->cu.fill(c->flush, 0x5a, c->flush_bytes, c->stream), "cuMemsetD8Async")) || tell(c, e);
+	if (cuda_is_well(c))
+		(void)cuda_good(c, c->g->cu.stream_sync(c->stream), "kernel");
 }
 
 /* ---- open, close ------------------------------------------------------------------------------ */
@@ -472,6 +349,8 @@ cuda_close(void *self)
 	for (size_t i = 0; i < COUNT_OF(memory) && !c->is_sticky; i++)
 		if (memory[i])
 			(void)c->g->cu.mem_free(memory[i]);
+	for (uint32_t i = 0; i < c->n_old && !c->is_sticky; i++)
+		(void)c->g->cu.mem_free(c->old[i]);
 	if (!c->is_sticky) {
 		if (c->from)
 			(void)c->g->cu.event_free(c->from);

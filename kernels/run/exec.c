@@ -164,15 +164,29 @@ plan_exec_close(struct plan_exec *x)
 	free(x);
 }
 
+static struct dev_copy
+copy_at(const struct plan_exec *x, uint32_t i, const void *const *inputs, void *const *outputs)
+{
+	const struct plan *p = x->plan;
+	const struct place *from = &p->places[p->copies[i].from], *to = &p->places[p->copies[i].to];
+
+	return (struct dev_copy){address(x, to, inputs, outputs), address(x, from, inputs, outputs), to->n_bytes};
+}
+
+void
+plan_exec_copies(const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list)
+{
+	for (uint32_t i = 0; i < x->plan->n_copies; i++)
+		list[i] = copy_at(x, i, inputs, outputs);
+}
+
 static void
 copy_outputs(const struct plan_exec *x, const void *const *inputs, void *const *outputs)
 {
-	const struct plan *p = x->plan;
+	for (uint32_t i = 0; i < x->plan->n_copies; i++) {
+		struct dev_copy c = copy_at(x, i, inputs, outputs);
 
-	for (uint32_t i = 0; i < p->n_copies; i++) {
-		const struct place *from = &p->places[p->copies[i].from], *to = &p->places[p->copies[i].to];
-
-		x->dev->put(x->dev->self, address(x, to, inputs, outputs), address(x, from, inputs, outputs), to->n_bytes);
+		x->dev->put(x->dev->self, c.to, c.from, c.n_bytes);
 	}
 }
 

@@ -94,9 +94,32 @@ struct gpu_graph;
 bool gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, struct gpu_graph **out,
     struct err *e) MUST_CHECK;
 bool gpu_graph_time(const struct dev *d, struct gpu_graph *g, int64_t *ns, struct err *e) MUST_CHECK;
+/* The same launches on other buffers. */
+void gpu_graph_point(const struct dev *d, struct gpu_graph *g, const struct dev_launch *l, uint32_t n);
+/* Copies, the graph (NULL: none), copies; waits once.  ns: of the graph. */
+bool gpu_graph_run(const struct dev *d, struct gpu_graph *g, const struct dev_copy *in, uint32_t n_in,
+    const struct dev_copy *out, uint32_t n_out, int64_t *ns, struct err *e) MUST_CHECK;
 void gpu_graph_free(const struct dev *d, struct gpu_graph *g);
 /* Writes over the second-level cache, outside any timed region. */
 bool gpu_flush(const struct dev *d, struct err *e) MUST_CHECK;
+
+/* The host's memory that the GPU copies by itself; NULL where there is none left. */
+void *gpu_host_new(const struct dev *d, size_t n_bytes);
+void gpu_host_free(const struct dev *d, void *p);
+
+/* ---- whole plans ---------------------------------------------------------------------------- */
+/* All that can fail or allocate is done by opening; the plan has run once then, on zeros. */
+struct gpu_plan;
+bool gpu_plan_open(const struct dev *d, const struct plan *p, struct gpu_plan **out, struct err *e) MUST_CHECK;
+/* Pointers as plan_exec_run takes them, the host's or (on_device) the GPU's.  ns: by the GPU's clock,
+ * without the copies to and from the host. */
+bool gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns,
+    struct err *e) MUST_CHECK;
+/* The steps again on what the last run was given. */
+bool gpu_plan_time(struct gpu_plan *p, int64_t *ns, struct err *e) MUST_CHECK;
+/* Step by step, on the host's last inputs: slower than the graph. */
+bool gpu_plan_profile(struct gpu_plan *p, int64_t *step_ns, struct err *e) MUST_CHECK;
+void gpu_plan_close(struct gpu_plan *p); /* NULL is allowed */
 
 /* ---- what NVML sees -------------------------------------------------------------------------- */
 struct gpu_state {

@@ -1,0 +1,44 @@
+/* kernels/run/dev_cuda_int.h: a GPU's device from inside, for dev_cuda.c (kernels), dev_cuda_graph.c
+ * (captured launches) and dev_cuda_plan.c (whole plans) alone. */
+#ifndef KORCH_DEV_CUDA_INT_H
+#define KORCH_DEV_CUDA_INT_H
+
+#include "gpu.h"
+
+struct cuda_pass {
+	void *fn;
+	struct gpu_pass how;
+};
+struct cuda_kernel {
+	struct gpu_kernel of;
+	void *module;            /* NULL: not loaded yet */
+	struct cuda_pass pass[PLAN_MAX_PASSES];
+};
+struct cuda {
+	const struct gpu *g;
+	struct gpu_facts facts;
+	int dev;
+	void *ctx, *stream, *from, *to;
+	uint64_t shared, local, flush, tables;
+	size_t shared_bytes, local_bytes, flush_bytes, table_at;
+	uint64_t old[128];       /* scratch that was too small, freed at the end */
+	uint32_t n_old;
+	uint32_t n_own;          /* processes on this GPU that are we */
+	struct err fault;
+	bool is_sticky;
+};
+
+/* Keeps the first status that is not 0; `what` names the call. */
+bool cuda_good(struct cuda *c, int status, const char *what);
+bool cuda_is_well(const struct cuda *c);
+/* Hands the kept fault over; always false. */
+bool cuda_tell(struct cuda *c, struct err *e);
+/* 0 where there is none left. */
+uint64_t cuda_bytes_new(struct cuda *c, size_t n);
+/* Any direction, and waits. */
+void cuda_move(struct cuda *c, void *to, const void *from, size_t n_bytes);
+bool cuda_widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const char *what, struct err *e);
+/* All passes of a kernel; `table` holds its buffers' pointers, in the device's memory. */
+bool cuda_launch(struct cuda *c, const struct dev_kernel *k, uint64_t table);
+
+#endif

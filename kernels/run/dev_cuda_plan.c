@@ -1,0 +1,167 @@
+/* kernels/run/dev_cuda_plan.c: a whole plan on a GPU: its steps captured as one graph; inputs and outputs
+ * of the host go through one pinned block and one block in the GPU's memory, two copies a run. */
+#include "dev_cuda_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gpu_plan {
+	const struct dev *dev;
+	const struct plan *plan;
+	struct arena arena;
+	struct plan_exec *exec;
+	struct gpu_graph *graph;   /* NULL: a plan of copies alone */
+	char *block, *pinned;      /* inputs, then outputs, PLAN_ALIGNed */
+	size_t in_bytes, n_bytes;
+	size_t *at;                /* of each input, then output */
+	const void **in;           /* the block's own places; what the graph points to lies in now */
+	void **out;
+	const void **now;
+	struct dev_copy *copies;   /* of the plan, then the outputs' way back */
+};
+
+static size_t
+io_bytes(const struct plan_io *io)
+{
+	size_t n;
+
+	if (!shape_bytes(&io->shape, io->type, &n))
+		bug("a checked plan has an input that does not fit");
+	return n;
+}
+
+static const struct plan_io *
+io_at(const struct plan *p, uint32_t i)
+{
+	return i < p->n_inputs ? &p->inputs[i] : &p->outputs[i - p->n_inputs];
+}
+
+static bool
+make_room(struct gpu_plan *p, struct err *e)
+{
+	const struct plan *plan = p->plan;
+	uint32_t n = plan->n_inputs + plan->n_outputs;
+
+	p->at = NEW_ARRAY(&p->arena, size_t, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < n; i++) {
+		p->at[i] = p->n_bytes;
+		p->n_bytes = ck_add(p->n_bytes, (io_bytes(io_at(plan, i)) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN);
+		p->in_bytes = i < plan->n_inputs ? p->n_bytes : p->in_bytes;
+	}
+	p->block = p->dev->mem_new(p->dev->self, p->n_bytes);
+	p->pinned = gpu_host_new(p->dev, p->n_bytes);
+	if (!p->block || !p->pinned)
+		return err_set(e, ERR_MEMORY, "there are no %zu bytes of %s memory for the plan's inputs and outputs", p->n_bytes,
+		    p->block ? "pinned" : "the GPU's");
+	memset(p->pinned, 0, p->n_bytes);
+	p->in = NEW_ARRAY(&p->arena, const void *, MAX_OF(plan->n_inputs, 1u));
+	p->out = NEW_ARRAY(&p->arena, void *, MAX_OF(plan->n_outputs, 1u));
+	p->now = NEW_ARRAY(&p->arena, const void *, MAX_OF(n, 1u));
+	p->copies = NEW_ARRAY(&p->arena, struct dev_copy, (size_t)plan->n_copies + 1);
+	for (uint32_t i = 0; i < n; i++) {
+		if (i < plan->n_inputs)
+			p->in[i] = p->block + p->at[i];
+		else
+			p->out[i - plan->n_inputs] = p->block + p->at[i];
+		p->now[i] = p->block + p->at[i];
+	}
+	return true;
+}
+
+/* Once by hand, so that a fault shows before it is captured; then as a graph. */
+static bool
+capture(struct gpu_plan *p, struct err *e)
+{
+	const struct dev_launch *l;
+	uint32_t n;
+	bool is_lost;
+
+	plan_exec_run(p->exec, p->in, p->out, NULL);
+	if (!p->dev->fault(p->dev->self, &is_lost, e))
+		return false;
+	l = plan_exec_launches(p->exec, p->in, p->out, &n);
+	return n == 0 || gpu_graph_make(p->dev, l, n, &p->graph, e);
+}
+
+bool
+gpu_plan_open(const struct dev *d, const struct plan *plan, struct gpu_plan **out, struct err *e)
+{
+	struct gpu_plan *p = heap_alloc(sizeof(*p));
+
+	p->dev = d;
+	p->plan = plan;
+	if (plan_exec_open(d, plan, &p->exec, e) && make_room(p, e) && capture(p, e)) {
+		*out = p;
+		return true;
+	}
+	gpu_plan_close(p);
+	return false;
+}
+
+/* The graph's tables follow the pointers. */
+static void
+point_to(struct gpu_plan *p, const void *const *in, void *const *out)
+{
+	const struct plan *plan = p->plan;
+	const struct dev_launch *l;
+	bool same = true;
+	uint32_t n;
+
+	for (uint32_t i = 0; i < plan->n_inputs + plan->n_outputs; i++) {
+		const void *want = i < plan->n_inputs ? in[i] : out[i - plan->n_inputs];
+
+		same &= p->now[i] == want;
+		p->now[i] = want;
+	}
+	if (same || !p->graph)
+		return;
+	l = plan_exec_launches(p->exec, in, out, &n);
+	gpu_graph_point(p->dev, p->graph, l, n);
+}
+
+bool
+gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns, struct err *e)
+{
+	const struct plan *plan = p->plan;
+	struct dev_copy to = {p->block, p->pinned, p->in_bytes}, *back = &p->copies[plan->n_copies];
+	bool ok;
+
+	for (uint32_t i = 0; i < plan->n_inputs && !on_device; i++)
+		memcpy(p->pinned + p->at[i], in[i], io_bytes(&plan->inputs[i]));
+	point_to(p, on_device ? in : p->in, on_device ? out : p->out);
+	plan_exec_copies(p->exec, on_device ? in : p->in, on_device ? out : p->out, p->copies);
+	*back = (struct dev_copy){p->pinned + p->in_bytes, p->block + p->in_bytes, p->n_bytes - p->in_bytes};
+	ok = gpu_graph_run(p->dev, p->graph, &to, !on_device, p->copies, plan->n_copies + !on_device, ns, e);
+	for (uint32_t i = 0; i < plan->n_outputs && ok && !on_device; i++)
+		memcpy(out[i], p->pinned + p->at[plan->n_inputs + i], io_bytes(&plan->outputs[i]));
+	return ok;
+}
+
+bool
+gpu_plan_time(struct gpu_plan *p, int64_t *ns, struct err *e)
+{
+	*ns = 1;
+	return !p->graph || gpu_graph_time(p->dev, p->graph, ns, e);
+}
+
+bool
+gpu_plan_profile(struct gpu_plan *p, int64_t *step_ns, struct err *e)
+{
+	bool is_lost;
+
+	plan_exec_run(p->exec, p->in, p->out, step_ns);
+	return p->dev->fault(p->dev->self, &is_lost, e);
+}
+
+void
+gpu_plan_close(struct gpu_plan *p)
+{
+	if (!p)
+		return;
+	gpu_graph_free(p->dev, p->graph);
+	p->dev->mem_free(p->dev->self, p->block, p->n_bytes);
+	gpu_host_free(p->dev, p->pinned);
+	plan_exec_close(p->exec);
+	arena_fini(&p->arena);
+	free(p);
+}

@@ -1,0 +1,104 @@
+/* kernels/run/runner.c: a plan on the device that it asks for: a CPU's threads or a GPU. */
+#include "gpu.h"
+
+#include <stdlib.h>
+
+struct runner {
+	struct dev dev;
+	struct plan_exec *exec;    /* a CPU's */
+	struct gpu_plan *on_gpu;
+	struct gpu own;            /* the host's libraries, where they were opened for it */
+};
+
+static bool
+wants_gpu(const struct plan *p)
+{
+	for (struct str rest = p->run_compat; rest.n;)
+		if (str_is(str_cut(&rest, ' '), "cuda"))
+			return true;
+	return false;
+}
+
+/* The first GPU on which the plan's code runs. */
+static bool
+choose_gpu(const struct gpu *g, const struct plan *p, int *number, struct err *e)
+{
+	int n;
+
+	if (!gpu_ready(g, false, &n, e))
+		return false;
+	for (int i = 0; i < n; i++) {
+		struct gpu_facts f;
+		struct dev_info info;
+
+		if (!gpu_facts(g, i, &f, e))
+			return false;
+		gpu_describe(&f, &info);
+		*number = i;
+		if (dev_compatible(p->run_compat, &info, e))
+			return true;
+	}
+	return err_in(e, "no GPU of this host fits");
+}
+
+static bool
+open_gpu(struct runner *r, const struct plan *p, const struct gpu *g, struct err *e)
+{
+	int number = 0;
+
+	if (!g) {
+		gpu_open(&r->own);
+		g = &r->own;
+	}
+	return choose_gpu(g, p, &number, e) && dev_cuda_open(g, number, &r->dev, e) && gpu_plan_open(&r->dev, p, &r->on_gpu, e);
+}
+
+bool
+runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e)
+{
+	struct runner *r = heap_alloc(sizeof(*r));
+	bool ok = wants_gpu(p) ? open_gpu(r, p, o->gpu, e)
+			       : dev_cpu_open(o->n_threads, o->pin, &r->dev, e) && plan_exec_open(&r->dev, p, &r->exec, e);
+
+	if (!ok) {
+		runner_close(r);
+		return false;
+	}
+	*out = r;
+	return true;
+}
+
+bool
+runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns, int64_t *step_ns,
+    struct err *e)
+{
+	const struct os *os = os_real();
+	int64_t from;
+
+	if (r->on_gpu)
+		return gpu_plan_run(r->on_gpu, inputs, outputs, false, run_ns, e) &&
+		    (!step_ns || gpu_plan_profile(r->on_gpu, step_ns, e));
+	from = os->mono_ns(os->self);
+	plan_exec_run(r->exec, inputs, outputs, step_ns);
+	*run_ns = os->mono_ns(os->self) - from;
+	return true;
+}
+
+const struct dev *
+runner_dev(const struct runner *r)
+{
+	return &r->dev;
+}
+
+void
+runner_close(struct runner *r)
+{
+	if (!r)
+		return;
+	gpu_plan_close(r->on_gpu);
+	plan_exec_close(r->exec);
+	if (r->dev.close)
+		r->dev.close(r->dev.self);
+	gpu_close(&r->own);
+	free(r);
+}
