@@ -7,10 +7,8 @@
  *
  * --schedules=N: the first N of each spec's space; --vary: one of its space, and another architecture and
  * precision for each batch, so that a sample meets many of them. */
-#include "../../daemon/fission/fission.h"
-#include "../../daemon/identify/identify.h"
-#include "../../daemon/rewrite/rewrite.h"
 #include "../harness/cuda_nvrtc.h"
+#include "../harness/model_candidates.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,21 +37,6 @@ struct run {
 	struct cuda_case *list;
 	uint32_t n, batch;
 };
-
-static bool
-candidates_of(struct arena *a, const char *file, struct cand_set *out, struct err *e)
-{
-	const struct rewrite_opts ro = {
-	    .normalize = true, .alternatives = true, .worst = NUM_PRECISION, .max_nodes = 100000};
-	struct bytes onnx;
-	struct model m;
-	struct graph prim, g;
-	struct fission_stats fs;
-
-	return os_read_file(os_real(), a, file, (size_t)2 << 30, &onnx, e)
-	    && model_read(a, onnx, file, NULL, &model_limits_default, &m, e) && fission_run(a, &m, &prim, &fs, e)
-	    && rewrite_run(a, &prim, &ro, &g, NULL, e) && identify_run(a, &g, IDENTIFY_FULL, NULL, out, e);
-}
 
 /* More than the interpreter, and coroutines, should be asked for. */
 static bool
@@ -289,7 +272,7 @@ main(int argc, char **argv)
 				" [--schedule=S | --schedules=N | --vary] [--check] [--compile] [--write=DIR] MODEL.onnx\n");
 		return 2;
 	}
-	if (!candidates_of(&a, args.file, &cs, &e) || !run_all(&r, &e)) {
+	if (!model_candidates(&a, args.file, &cs, &e) || !run_all(&r, &e)) {
 		fprintf(stderr, "bench-cuda: %s\n", e.msg);
 		return err_exit_status(e.code);
 	}

@@ -2,6 +2,7 @@
  * alone, its plan runs there, and a device of the other class refuses it. */
 #include "farm_proc.h"
 
+#include "../../kernels/run/gpu.h"
 #include "../../schema/plan_file.h"
 #include "../../worker/device.h"
 
@@ -116,6 +117,26 @@ has_words(const char *path, const char *words)
 	return has;
 }
 
+/* korch-run on a host without a driver: 78, as for a worker. */
+static void
+runs_nowhere(struct farm_proc *f, const char *plan)
+{
+	struct gpu g;
+	pid_t pid;
+	int status;
+
+	gpu_open(&g);
+	if (g.has[GPU_CUDA]) {
+		gpu_close(&g);
+		return;
+	}
+	pid = farm_proc_start(f, "korch-run", plan, NULL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 78);
+}
+
 static void
 two_classes(void **state)
 {
@@ -157,6 +178,7 @@ two_classes(void **state)
 	assert_int_equal(e.code, ERR_DEVICE);
 	if (!strstr(e.msg, "sm_80"))
 		fail_msg("%s", e.msg);
+	runs_nowhere(&f, plan[0]);
 	/* tensor cores: a plan of its own that says so; not on what has none, and not on a CPU */
 	submit(&f, A100, "tf32", "10", plan[2]);
 	assert_int_equal(has_words(plan[0], "products in tf32"), 0);
