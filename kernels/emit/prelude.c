@@ -17,9 +17,9 @@ emit_c_prelude(struct arena *a, const struct target *t)
 	/* A vector, and a place, of which the compiler knows nothing.  Sums that begin with a known zero begin
 	 * with a product instead, and which of two products goes into the multiply-add then differs from tile to
 	 * tile; products that tiles have in common move out of them and are rounded. */
-	sb_addz(&sb, "#if defined(__x86_64__)\n#define K_HIDE(V) __asm__(\"\" : \"+x\"(V))\n#elif defined(__aarch64__)\n"
+	sb_addf(&sb, "#if defined(__x86_64__)%s\n#define K_HIDE(V) __asm__(\"\" : \"+x\"(V))\n#elif defined(__aarch64__)\n"
 	    "#define K_HIDE(V) __asm__(\"\" : \"+w\"(V))\n#else\n#define K_HIDE(V) __asm__(\"\" : \"+m\"(V))\n#endif\n"
-	    "#define K_HIDE_PLACE(P) __asm__(\"\" : \"+r\"(P))\n");
+	    "#define K_HIDE_PLACE(P) __asm__(\"\" : \"+r\"(P))\n", t->simd_bytes > 32 ? " && defined(__AVX512F__)" : "");
 	for (size_t i = 0; i < COUNT_OF(prelude); i++)
 		sb_addz(&sb, prelude[i]);
 	return sb_str(&sb);
