@@ -77,7 +77,7 @@ account_rival(struct account *x, uint32_t kernel)
 }
 
 /* ---- the program of measured kernels ------------------------------------------------------------ */
-static const struct blp_limits limits = {.beam_width = 100, .max_states = 300000, .max_rounds = 10};
+static const struct blp_limits limits = {.beam_width = 20, .max_states = 100000, .max_rounds = 10};
 
 static void
 open_program(struct account *x)
