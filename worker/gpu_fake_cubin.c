@@ -20,11 +20,12 @@ struct writer {
 	uint32_t n;
 };
 
+/* The lowest byte first; n may be more than v has. */
 static void
 put(struct strbuf *sb, uint64_t v, int n)
 {
 	for (int i = 0; i < n; i++)
-		sb_addc(sb, (char)(v >> 8 * i));
+		sb_addc(sb, (char)(i < 8 ? v >> 8 * i : 0));
 }
 
 /* What was added since `at` is a section; NOBITS: of `size`. */
