@@ -15,6 +15,13 @@ jobs=$(nproc)
 stages=${KORCH_STAGES:-release asan tsan fuzz}
 sanitize="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined"
 select=()
+case ${1:-} in
+-h | --help) exec sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0" ;;
+-*)
+	echo "tests/run.sh: $1: names of tests, or --help" >&2
+	exit 2
+	;;
+esac
 if [ $# -gt 0 ]; then
 	select=(-R "$(IFS='|'; echo "$*")")
 fi

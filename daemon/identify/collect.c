@@ -55,6 +55,8 @@ collector_new(struct arena *a, struct arena *tmp, const struct units *u, const s
 {
 	struct collector *c = NEW(tmp, struct collector);
 
+	if (a == tmp) /* a spec that is not kept is taken back, and with it all that came after */
+		bug("a collector needs two arenas");
 	*c = (struct collector){.a = a, .tmp = tmp, .u = u, .lim = lim, .out = out};
 	*out = (struct cand_set){0};
 	c->members = bitset_make(tmp, u->g->n_nodes);

@@ -41,10 +41,11 @@ enum identify_mode { IDENTIFY_FULL, IDENTIFY_OPERATOR, IDENTIFY_NONE };
 bool identify_run(struct arena *a, const struct graph *g, enum identify_mode mode,
     const struct identify_limits *lim, struct cand_set *out, struct err *e) MUST_CHECK;
 
-/* Why no candidate holds some primitives together: for questions after identification. */
+/* Why no candidate holds some primitives together: for questions after identification.  What the questions
+ * make is in `found`, which is another arena than `a`; both outlive the asker. */
 struct identify_asker;
-struct identify_asker *identify_asker_new(struct arena *a, const struct graph *g, enum identify_mode mode,
-    const struct identify_limits *lim, uint32_t n_dropped);
+struct identify_asker *identify_asker_new(struct arena *a, struct arena *found, const struct graph *g,
+    enum identify_mode mode, const struct identify_limits *lim, uint32_t n_dropped);
 /* nodes: of the graph; views and broadcasts that live in their readers do not count.  "rule: why" for the
  * smallest convex set that holds them all: a limit, or what the fusion module says; "" where a candidate of
  * it is possible.  Text in the asker's arena. */

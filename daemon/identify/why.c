@@ -17,8 +17,8 @@ struct identify_asker {
 };
 
 struct identify_asker *
-identify_asker_new(struct arena *a, const struct graph *g, enum identify_mode mode, const struct identify_limits *lim,
-    uint32_t n_dropped)
+identify_asker_new(struct arena *a, struct arena *found, const struct graph *g, enum identify_mode mode,
+    const struct identify_limits *lim, uint32_t n_dropped)
 {
 	struct identify_asker *q = NEW(a, struct identify_asker);
 
@@ -26,7 +26,7 @@ identify_asker_new(struct arena *a, const struct graph *g, enum identify_mode mo
 	units_make(a, g, mode == IDENTIFY_FULL, &q->units);
 	q->order = enum_order_make(a, &q->units);
 	q->finder = (struct finder){.tmp = a, .g = g, .lim = lim};
-	q->finder.c = collector_new(a, a, &q->units, lim, &q->found);
+	q->finder.c = collector_new(found, a, &q->units, lim, &q->found);
 	return q;
 }
 
@@ -139,6 +139,9 @@ refusal_of(struct identify_asker *q, const struct unit_set *set)
 		return arena_printf(q->a, "results: %u are needed outside, %u are allowed", n_results, q->lim->max_out);
 	if (got > COLLECT_KNOWN)
 		return refusal ? refusal : "results: none is needed outside";
+	if (q->mode != IDENTIFY_FULL)
+		return q->mode == IDENTIFY_NONE ? "baseline: --fusion none makes each primitive a kernel"
+						: "baseline: --fusion operator keeps operators apart";
 	if (count_anchors(q, set) > q->lim->max_anchors)
 		return "anchors: 2, and no row of pair.def fits: too little lies between them, or too many such pairs were tried";
 	if (q->n_dropped)
@@ -158,9 +161,6 @@ identify_why(struct identify_asker *q, const struct bitset *nodes)
 		return STR("block: they lie too far apart in a large model");
 	if (!is_connected(q, &set))
 		return STR("apart: in the plan's form of the model neither reads what the other makes");
-	if (q->mode != IDENTIFY_FULL) /* nothing was collected there that could say more */
-		return str_of(q->mode == IDENTIFY_NONE ? "baseline: --fusion none makes each primitive a kernel"
-						       : "baseline: --fusion operator keeps operators apart");
 	why = limit_of(q, &set, asked.n);
 	return str_of(why ? why : refusal_of(q, &set));
 }

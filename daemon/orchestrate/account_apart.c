@@ -277,13 +277,14 @@ apart_nodes(struct apartness *y, const struct bitset *members)
 void
 account_aparts(struct account *x)
 {
-	struct arena asking = {0};
+	struct arena asking = {0}, found = {0};
 	struct apartness y = {.x = x, .reduced = measured_reduced(x)};
 	const struct bitset *members = step_members(x);
 
-	y.asker = identify_asker_new(&asking, x->in->graph, x->in->mode, x->in->limits, x->in->cands->n_dropped);
+	y.asker = identify_asker_new(&asking, &found, x->in->graph, x->in->mode, x->in->limits, x->in->cands->n_dropped);
 	list_nodes(x);
 	apart_steps(&y, members);
 	apart_nodes(&y, members);
+	arena_fini(&found);
 	arena_fini(&asking);
 }

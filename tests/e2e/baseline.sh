@@ -1,0 +1,27 @@
+#!/bin/bash
+# The two baselines, --fusion operator and --fusion none: Candy at its full size and small models; the plans
+# verify, fewer fused kernels make more steps, and explain says that steps stand apart because it is a baseline.
+# label: e2e
+. "$(dirname "$0")/env.inc"
+. "$(dirname "$0")/farm.inc"
+tar xJf tests/models/small.tar.xz -C "$tmp"
+korch-make-model candy "$tmp/candy.onnx" >/dev/null 2>"$tmp/err" || bad "$(cat "$tmp/err")"
+
+for model in "$tmp/candy.onnx" "$tmp"/small/{segformer_b0,efficientvit_b1}_small/model.onnx; do
+	before=0
+	for fusion in full operator none; do
+		plan=$tmp/$fusion.korch
+		if korch-submit "$model" $farm --device fake -q --fusion $fusion -o "$plan" >"$tmp/out" 2>"$tmp/err" && korch-plan verify -q "$plan"; then
+			ok
+		else
+			bad "$model --fusion $fusion: $(cat "$tmp/err")"
+			continue
+		fi
+		n=$(korch-plan show --json "$plan" | field chosen)
+		if [ "$n" -gt "$before" ]; then ok; else bad "$model --fusion $fusion: $n kernels after $before"; fi
+		before=$n
+		korch-plan explain "$plan" >"$tmp/words" || bad "explain of $model --fusion $fusion"
+		if [ "$(grep -c "baseline: --fusion $fusion" "$tmp/words")" -gt 0 ] || [ $fusion = full ]; then ok; else bad "$model --fusion $fusion without its reason"; fi
+	done
+done
+finish
