@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 const size_t host_max_bytes = (size_t)16 << 30;
 
@@ -39,24 +38,6 @@ host_tensor_random(struct host_tensor *t, struct rng *r)
 			while (fabs(v) < 1e-4);
 		elem_set(t->type, t->data, i, v);
 	}
-}
-
-static bool
-ends_with(const char *path, const char *end)
-{
-	size_t n = strlen(path), k = strlen(end);
-
-	return n >= k && strcmp(path + n - k, end) == 0;
-}
-
-bool
-host_tensor_read(struct arena *a, const char *path, struct host_tensor *out, struct err *e)
-{
-	if (ends_with(path, ".npy"))
-		return npy_read(a, path, out, e);
-	if (ends_with(path, ".pb"))
-		return pb_read(a, path, out, e);
-	return err_set(e, ERR_USAGE, "%s: a tensor comes from a .npy or a .pb file", path);
 }
 
 /* ---- comparing ----------------------------------------------------------------------- */

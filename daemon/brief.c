@@ -1,6 +1,6 @@
 /* daemon/brief.c: the daemon's side of a planner: starts it when there is room and a device,
  * lays out the job's folder, reads what it says, and turns its end into the job's. */
-#include "daemon.h"
+#include "loop.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -11,31 +11,6 @@
 #include <unistd.h>
 
 enum { LAST_WORDS = 2000 };
-
-void
-planner_stop(struct job *j)
-{
-	if (!j->planner)
-		return;
-	child_forget(j->planner);
-	j->planner = NULL;
-}
-
-void
-planner_send(struct daemon *d, struct job *j, const struct msg *m)
-{
-	struct arena tmp = {0};
-	struct bytes frame;
-	struct err e = {0};
-
-	(void)d;
-	if (!j->planner)
-		return;
-	if (!frame_pack(&tmp, m, &frame, &e))
-		bug("a message to a planner: %s", e.msg);
-	child_write(j->planner, frame);
-	arena_fini(&tmp);
-}
 
 /* ---- its folder --------------------------------------------------------------------- */
 static char *
@@ -352,7 +327,7 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 	m.plan_start.work_dir = str_of(s->dir);
 	m.plan_start.is_resumed = j->rec.restarts > 0;
 	m.plan_start.has_worker = j->has_worker = farm_able(d->farm, j->env_id) > 0;
-	planner_send(d, j, &m);
+	planner_send(j, &m);
 	arena_fini(&tmp);
 }
 
@@ -456,7 +431,7 @@ tell_devices(struct daemon *d, struct job *j)
 		return;
 	j->has_worker = has;
 	m.worker_here.has_worker = has;
-	planner_send(d, j, &m);
+	planner_send(j, &m);
 }
 
 void

@@ -145,37 +145,33 @@ struct daemon {
 	int64_t tidied_ns;           /* when the store was last tidied */
 };
 
+/* ---- daemon.c: what every file asks ---- */
 int64_t daemon_now(const struct daemon *d);
 /* One line an event on stderr: event name, then key=value. */
 void daemon_log(const struct daemon *d, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
+struct session *session_find(const struct daemon *d, uint64_t id);
+struct session *session_of_device(const struct daemon *d, uint64_t device, uint32_t *at);
+struct job *job_find(const struct daemon *d, uint64_t id);
 
-/* ---- loop.c, loop_child.c: libuv ---- */
-bool loop_run(struct daemon *d, struct err *e) MUST_CHECK; /* returns when the daemon stops */
-void loop_stop(struct daemon *d);
-void loop_wake(void *loop); /* for threads other than the loop's */
-struct child_calls {
-	void (*bytes)(void *self, struct bytes b);     /* from its stdout */
-	void (*words)(void *self, struct bytes b);     /* from its stderr; NULL: goes to ours */
-	void (*ended)(void *self, int status, int signal); /* last call */
+/* ---- answer.c ---- */
+void answer(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
+void answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text);
+void answer_error(struct daemon *d, struct request *r, const struct err *e);
+void request_drop(struct request *r);
+/* One answer from the store: `run` there fills in m, which is sent (or the error). */
+struct ask_op {
+	struct store_op op;
+	struct request *r;
+	struct msg m;
 };
-struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes, const struct child_calls *calls,
-    void *self, struct err *e);
-void child_write(struct child *c, struct bytes b);     /* copied */
-void child_kill(struct child *c, int signal);
-void child_forget(struct child *c); /* no more calls for it; killed and reaped on its own */
+void ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op));
 
 /* ---- serve.c: requests ---- */
 void serve_network(struct daemon *d); /* takes what has arrived */
 void serve_store(struct daemon *d);   /* finishes what the store has done */
 void serve_tick(struct daemon *d);    /* every quarter of a second */
-void answer(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
-void answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text);
-void answer_error(struct daemon *d, struct request *r, const struct err *e);
-void request_drop(struct request *r);
 
 /* ---- session.c ---- */
-struct session *session_find(const struct daemon *d, uint64_t id);
-struct session *session_of_device(const struct daemon *d, uint64_t device, uint32_t *at);
 void serve_hello(struct daemon *d, struct request *r);
 void serve_bye(struct daemon *d, struct request *r);
 void serve_worker_list(struct daemon *d, struct request *r);
@@ -186,24 +182,30 @@ bool session_any_client(const struct daemon *d);
 
 /* ---- job.c ---- */
 bool jobs_load(struct daemon *d, struct err *e) MUST_CHECK; /* unfinished ones of earlier lives */
-struct job *job_find(const struct daemon *d, uint64_t id);
+struct job *job_new(struct daemon *d, const struct m_job *rec); /* queued; rec is copied */
 const char *job_state_text(enum job_state s);
 bool job_state_is_over(enum job_state s);
 /* The only writer of job->state.  Saved, told to watchers; over: farm and planner let go. */
 void job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code, const char *reason);
 void job_event(struct daemon *d, struct job *j); /* progress has changed */
+/* Answers a watch with what has come since; false: nothing has, and the job goes on. */
+bool job_answer_watch(struct daemon *d, struct job *j, struct request *r);
 void jobs_tick(struct daemon *d);
 void jobs_free(struct daemon *d);
+/* ---- job_serve.c: what clients ask of jobs ---- */
+void watches_tick(struct daemon *d);
 void serve_submit(struct daemon *d, struct request *r);
 void serve_job_list(struct daemon *d, struct request *r);
 void serve_job_show(struct daemon *d, struct request *r);
 void serve_job_watch(struct daemon *d, struct request *r);
 void serve_job_cancel(struct daemon *d, struct request *r);
 
+/* ---- planner_pipe.c ---- */
+void planner_send(struct job *j, const struct msg *m);
+void planner_stop(struct job *j);
+
 /* ---- brief.c: the daemon's side of a planner ---- */
 void planner_start(struct daemon *d, struct job *j);
-void planner_send(struct daemon *d, struct job *j, const struct msg *m);
-void planner_stop(struct job *j);
 void planners_tick(struct daemon *d);
 
 /* ---- desk.c: what planners ask for, as farm tasks ---- */
@@ -214,7 +216,12 @@ void ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask);
 void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
 void ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask);
 void ask_end(struct daemon *d, struct job *j, const struct msg *m); /* end_ask, end_say */
-struct task_result /* what the store made of an outcome, by the task's kind */ { const struct m_cost *cost; const struct m_build_have *build; const struct m_race_have *race; };
+/* ---- task.c: what hangs on a farm task ---- */
+struct task_result { /* what the store made of an outcome, by the task's kind */
+	const struct m_cost *cost;
+	const struct m_build_have *build;
+	const struct m_race_have *race;
+};
 /* A task is over: tells its waiters, ends it.  r, outcome: what there is to tell, or NULL. */
 void task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);
 void task_data_free(void *data);
@@ -227,8 +234,7 @@ void serve_result(struct daemon *d, struct request *r);
 void serve_drain(struct daemon *d, struct request *r);
 void serve_kick(struct daemon *d, struct request *r);
 void leases_push(struct daemon *d);      /* something may have become ready: answers parked polls */
-void leases_tick(struct daemon *d);
-/* ---- own.c: a private daemon's workers ---- */
+void leases_tick(struct daemon *d);/* ---- own.c: a private daemon's workers ---- */
 void serve_worker_want(struct daemon *d, struct request *r);
 void own_workers_tick(struct daemon *d);
 void own_workers_stop(struct daemon *d);
@@ -239,12 +245,5 @@ void serve_blob_put(struct daemon *d, struct request *r);
 void serve_blob_get(struct daemon *d, struct request *r);
 void serve_cache(struct daemon *d, struct request *r);
 void keep_tick(struct daemon *d);
-/* One answer from the store: `run` there fills in m, which is sent (or the error). */
-struct ask_op {
-	struct store_op op;
-	struct request *r;
-	struct msg m;
-};
-void ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op));
 
 #endif

@@ -8,17 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void
-task_data_free(void *data)
-{
-	struct task_data *t = data;
-
-	if (!t)
-		return;
-	arena_fini(&t->arena);
-	free(t);
-}
-
 static struct meas_key
 key_for(const struct job *j, uint64_t threads, struct str precision)
 {
@@ -113,7 +102,7 @@ done_costs(struct store_op *op)
 		m.cost_have.costs = x->costs;
 		m.cost_have.n_costs = x->ask.cost_ask.n_specs;
 		m.cost_have.is_answer = true;
-		planner_send(op->owner, j, &m);
+		planner_send(j, &m);
 	}
 	desk_op_free(op);
 }
@@ -228,7 +217,7 @@ done_measure(struct store_op *op)
 			t->data = measure_data(x, i);
 	}
 	if (have.cost_have.n_costs)
-		planner_send(d, j, &have);
+		planner_send(j, &have);
 	leases_push(d);
 	desk_op_free(op);
 }
@@ -317,7 +306,7 @@ done_build(struct store_op *op)
 
 	if (j && x->found) {
 		m.build_have = x->build;
-		planner_send(d, j, &m);
+		planner_send(j, &m);
 	} else if (j) {
 		struct farm_want want = {.key = x->task_key, .kind = TASK_BUILD, .env = x->key.env, .priority = INT64_MAX,
 		    .expect_ns = 60 * SECOND_NS};
@@ -402,7 +391,7 @@ done_time(struct store_op *op)
 
 		m.time_have = (struct m_time_have){
 		    .timings = x->timings, .n_timings = x->found ? x->n_timings : 0, .cause = STR("")};
-		planner_send(d, j, &m);
+		planner_send(j, &m);
 	} else if (j) {
 		struct farm_want want = {.key = x->task_key, .kind = TASK_TIME, .env = x->key.env, .priority = INT64_MAX - 1,
 		    .expect_ns = 30 * SECOND_NS};
@@ -471,7 +460,7 @@ done_race(struct store_op *op)
 		struct msg m = {.type = MSG_race_have};
 
 		m.race_have = (struct m_race_have){.costs = x->costs, .n_costs = ask->n_kernels, .cause = STR("")};
-		planner_send(d, j, &m);
+		planner_send(j, &m);
 	} else if (j) {
 		struct farm_want want = {.key = x->task_key, .kind = TASK_RACE, .env = x->key.env, .priority = INT64_MAX - 1,
 		    .expect_ns = 30 * SECOND_NS + MIN_OF(MAX_OF(ask->budget_ns, (int64_t)0), 600 * SECOND_NS)};
@@ -514,7 +503,7 @@ done_end(struct store_op *op)
 
 	if (j && x->ask.type == MSG_end_ask) {
 		m.end_have.end = x->end;
-		planner_send(op->owner, j, &m);
+		planner_send(j, &m);
 	}
 	desk_op_free(op);
 }
@@ -523,54 +512,4 @@ void
 ask_end(struct daemon *d, struct job *j, const struct msg *m)
 {
 	store_post(d->store, &desk_op_new(d, j, m, 1, STR(""), run_end, done_end)->op);
-}
-
-/* ---- the end of a task -------------------------------------------------------------- */
-void
-task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome)
-{
-	const struct task_data *data = t->data;
-	struct msg m = {0};
-	struct m_cost one;
-	uint64_t fail = (uint64_t)err_wire(t->last_fail);
-	struct str cause = outcome && outcome->cause.n ? outcome->cause : str_of(err_text(t->last_fail));
-
-	switch (t->want.kind) {
-	case TASK_MEASURE:
-		one = r && r->cost ? *r->cost : (struct m_cost){.spec = data->spec_hash, .schedule = STR(""), .fail = fail, .cause = cause};
-		m.type = MSG_cost_have;
-		m.cost_have.costs = &one;
-		m.cost_have.n_costs = 1;
-		break;
-	case TASK_BUILD:
-		m.type = MSG_build_have;
-		m.build_have = r && r->build ? *r->build : (struct m_build_have){.fail = fail, .cause = cause, .path = STR(""),
-		    .log = outcome ? outcome->log : STR(""), .worker = STR("")};
-		break;
-	case TASK_TIME:
-		m.type = MSG_time_have;
-		m.time_have.cause = STR("");
-		if (outcome && !outcome->fail) {
-			m.time_have.timings = outcome->timings;
-			m.time_have.n_timings = outcome->n_timings;
-		} else {
-			m.time_have.fail = fail;
-			m.time_have.cause = cause;
-		}
-		break;
-	case TASK_RACE:
-		m.type = MSG_race_have;
-		m.race_have = r && r->race ? *r->race : (struct m_race_have){.fail = fail, .cause = cause};
-		break;
-	case TASK_CANARY:
-	case TASK_KINDS:
-		bug("task kind %d has no waiters", (int)t->want.kind);
-	}
-	for (uint32_t i = 0; i < t->n_waiters; i++) {
-		struct job *j = job_find(d, t->waiters[i]);
-
-		if (j)
-			planner_send(d, j, &m);
-	}
-	task_data_free(farm_end(d->farm, t));
 }

@@ -3,32 +3,6 @@
 
 #include <stdlib.h>
 
-static void
-done_ask(struct store_op *op)
-{
-	struct ask_op *a = (struct ask_op *)(void *)op;
-	struct daemon *d = op->owner;
-
-	if (op->ok)
-		answer(d, a->r, &a->m);
-	else
-		answer_error(d, a->r, &op->err);
-	arena_fini(&op->arena);
-	free(a);
-}
-
-void
-ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op))
-{
-	struct ask_op *a = heap_alloc(sizeof(*a));
-
-	a->op.run = run;
-	a->op.done = done_ask;
-	a->op.owner = d;
-	a->r = r;
-	store_post(d->store, &a->op);
-}
-
 /* ---- blobs -------------------------------------------------------------------------- */
 static bool
 run_put(struct db *db, struct store_op *op)

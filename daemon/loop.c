@@ -19,7 +19,10 @@ wake_loop(uv_async_t *h)
 static void
 tick(uv_timer_t *h)
 {
-	serve_tick(h->data);
+	struct daemon *d = h->data;
+
+	serve_tick(d);
+	d->loop->is_stopped = d->is_stopping; /* only here: the answer to a shutdown has left by now */
 }
 
 static void
@@ -28,8 +31,7 @@ got_signal(uv_signal_t *h, int number)
 	struct daemon *d = h->data;
 
 	daemon_log(d, "signal", "number=%d", number);
-	d->is_stopping = true;
-	loop_stop(d);
+	d->is_stopping = d->loop->is_stopped = true;
 }
 
 void
@@ -64,12 +66,6 @@ loop_run(struct daemon *d, struct err *e)
 	while (!l->is_stopped)
 		(void)uv_run(&l->uv, UV_RUN_ONCE);
 	return true;
-}
-
-void
-loop_stop(struct daemon *d)
-{
-	d->loop->is_stopped = true;
 }
 
 /* The network and the store are closed by now: nobody rings any more. */

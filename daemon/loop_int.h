@@ -2,7 +2,7 @@
 #ifndef KORCH_LOOP_INT_H
 #define KORCH_LOOP_INT_H
 
-#include "daemon.h"
+#include "loop.h"
 
 #include <uv.h>
 

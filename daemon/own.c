@@ -1,6 +1,6 @@
 /* daemon/own.c: the workers of a private daemon: started when a client wants one, restarted when
  * they crash, given up when they say that this host is not set up for it. */
-#include "daemon.h"
+#include "loop.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,10 +1,8 @@
 /* daemon/serve.c: requests come in, are checked against the table of rights, go to their
- * handler, and are answered once. */
+ * handler. */
 #include "daemon.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { CLIENT = 1 << AUTH_CLIENT, WORKER = 1 << AUTH_WORKER, ANYONE = 4 };
 
@@ -58,88 +56,6 @@ static const struct right {
     {MSG_cache_verify, CLIENT, serve_cache},
 };
 
-int64_t
-daemon_now(const struct daemon *d)
-{
-	return d->os->mono_ns(d->os->self);
-}
-
-void
-daemon_log(const struct daemon *d, const char *event, const char *fmt, ...)
-{
-	char line[700];
-	va_list ap;
-
-	if (d->conf->quiet)
-		return;
-	va_start(ap, fmt);
-	(void)vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "%s %s\n", event, line);
-}
-
-/* ---- answers ------------------------------------------------------------------------ */
-static void
-request_free(struct request *r)
-{
-	arena_fini(&r->arena);
-	free(r);
-}
-
-void
-request_drop(struct request *r)
-{
-	sock_drop(r->sock);
-	request_free(r);
-}
-
-void
-answer(struct daemon *d, struct request *r, struct msg *m)
-{
-	struct bytes b;
-	struct err e = {0};
-	struct session *s = session_find(d, r->session_id);
-
-	m->id = r->m.id;
-	m->session = r->session_id;
-	if (!msg_pack(&r->arena, m, MSG_MAX_BYTES, &b, &e)) {
-		struct msg bad = msg_error(&e);
-
-		bad.id = r->m.id;
-		if (!msg_pack(&r->arena, &bad, MSG_MAX_BYTES, &b, &e))
-			bug("an error that cannot be packed: %s", e.msg);
-	}
-	/* A lease request that is repeated because its answer was lost gets the same leases. */
-	if (s && r->m.type == MSG_lease && m->type == MSG_grant) {
-		free((void *)(uintptr_t)s->lease_answer.p);
-		s->lease_answer = (struct bytes){heap_alloc(b.n), b.n};
-		memcpy((void *)(uintptr_t)s->lease_answer.p, b.p, b.n);
-		s->lease_id = r->m.id;
-	}
-	os_seam("serve.answer");
-	sock_answer(d->net, r->sock, b);
-	request_free(r);
-}
-
-void
-answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text)
-{
-	struct msg m = {.type = MSG_ok};
-
-	m.ok.value = value;
-	m.ok.text = str_of(text);
-	answer(d, r, &m);
-}
-
-void
-answer_error(struct daemon *d, struct request *r, const struct err *e)
-{
-	struct msg m = msg_error(e);
-
-	answer(d, r, &m);
-}
-
-/* ---- arrival ------------------------------------------------------------------------ */
 static const struct right *
 right_of(enum msg_type t)
 {
@@ -225,6 +141,8 @@ serve_tick(struct daemon *d)
 {
 	sessions_tick(d);
 	leases_tick(d);
+	watches_tick(d);
+	planners_tick(d);
 	jobs_tick(d);
 	own_workers_tick(d);
 	keep_tick(d);
@@ -238,6 +156,4 @@ serve_tick(struct daemon *d)
 			d->is_stopping = true;
 		}
 	}
-	if (d->is_stopping)
-		loop_stop(d);
 }

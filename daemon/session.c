@@ -9,28 +9,6 @@
 
 static const int64_t FORGET_NS = 60 * SECOND_NS, CHALLENGE_NS = 30 * SECOND_NS;
 
-struct session *
-session_find(const struct daemon *d, uint64_t id)
-{
-	struct session *s = d->sessions;
-
-	while (s && s->id != id)
-		s = s->next;
-	return id ? s : NULL;
-}
-
-struct session *
-session_of_device(const struct daemon *d, uint64_t device, uint32_t *at)
-{
-	for (struct session *s = d->sessions; s; s = s->next)
-		for (uint32_t i = 0; i < s->n_envs; i++)
-			if (s->envs[i].device == device) {
-				*at = i;
-				return s;
-			}
-	return NULL;
-}
-
 bool
 session_any_client(const struct daemon *d)
 {

@@ -1,0 +1,56 @@
+/* daemon/daemon.c: what every file of korchd asks: the time, the log, who and what is there. */
+#include "daemon.h"
+
+#include <stdio.h>
+
+int64_t
+daemon_now(const struct daemon *d)
+{
+	return d->os->mono_ns(d->os->self);
+}
+
+void
+daemon_log(const struct daemon *d, const char *event, const char *fmt, ...)
+{
+	char line[700];
+	va_list ap;
+
+	if (d->conf->quiet)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "%s %s\n", event, line);
+}
+
+struct session *
+session_find(const struct daemon *d, uint64_t id)
+{
+	struct session *s = d->sessions;
+
+	while (s && s->id != id)
+		s = s->next;
+	return id ? s : NULL;
+}
+
+struct session *
+session_of_device(const struct daemon *d, uint64_t device, uint32_t *at)
+{
+	for (struct session *s = d->sessions; s; s = s->next)
+		for (uint32_t i = 0; i < s->n_envs; i++)
+			if (s->envs[i].device == device) {
+				*at = i;
+				return s;
+			}
+	return NULL;
+}
+
+struct job *
+job_find(const struct daemon *d, uint64_t id)
+{
+	struct job *j = d->jobs;
+
+	while (j && j->rec.id != id)
+		j = j->next;
+	return j;
+}

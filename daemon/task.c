@@ -1,0 +1,65 @@
+/* daemon/task.c: a task of the farm is over: all planners that wait for it are told. */
+#include "daemon.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+void
+task_data_free(void *data)
+{
+	struct task_data *t = data;
+
+	if (!t)
+		return;
+	arena_fini(&t->arena);
+	free(t);
+}
+
+void
+task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome)
+{
+	const struct task_data *data = t->data;
+	struct msg m = {0};
+	struct m_cost one;
+	uint64_t fail = (uint64_t)err_wire(t->last_fail);
+	struct str cause = outcome && outcome->cause.n ? outcome->cause : str_of(err_text(t->last_fail));
+
+	switch (t->want.kind) {
+	case TASK_MEASURE:
+		one = r && r->cost ? *r->cost : (struct m_cost){.spec = data->spec_hash, .schedule = STR(""), .fail = fail, .cause = cause};
+		m.type = MSG_cost_have;
+		m.cost_have.costs = &one;
+		m.cost_have.n_costs = 1;
+		break;
+	case TASK_BUILD:
+		m.type = MSG_build_have;
+		m.build_have = r && r->build ? *r->build : (struct m_build_have){.fail = fail, .cause = cause, .path = STR(""),
+		    .log = outcome ? outcome->log : STR(""), .worker = STR("")};
+		break;
+	case TASK_TIME:
+		m.type = MSG_time_have;
+		m.time_have.cause = STR("");
+		if (outcome && !outcome->fail) {
+			m.time_have.timings = outcome->timings;
+			m.time_have.n_timings = outcome->n_timings;
+		} else {
+			m.time_have.fail = fail;
+			m.time_have.cause = cause;
+		}
+		break;
+	case TASK_RACE:
+		m.type = MSG_race_have;
+		m.race_have = r && r->race ? *r->race : (struct m_race_have){.fail = fail, .cause = cause};
+		break;
+	case TASK_CANARY:
+	case TASK_KINDS:
+		bug("task kind %d has no waiters", (int)t->want.kind);
+	}
+	for (uint32_t i = 0; i < t->n_waiters; i++) {
+		struct job *j = job_find(d, t->waiters[i]);
+
+		if (j)
+			planner_send(j, &m);
+	}
+	task_data_free(farm_end(d->farm, t));
+}
