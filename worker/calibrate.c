@@ -71,7 +71,7 @@ see_launch(struct seen *s, uint32_t n_passes, double *best_ns)
 		k.range[i] = empty->range[0];
 	}
 	for (int i = 0; i < LAUNCHES; i++)
-		l[i] = (struct dev_launch){&k, no_buf};
+		l[i] = (struct dev_launch){.kernel = &k, .buf = no_buf};
 	for (int i = 0; i < LAUNCH_TRIALS; i++) {
 		int64_t from = now_ns();
 
@@ -158,6 +158,21 @@ add_lines(struct dev_info *info, const char *more)
 	arena_fini(&tmp);
 }
 
+/* Where another library or version competes, another schedule may win. */
+static void
+add_libraries(struct strbuf *sb)
+{
+	for (int l = 0; l < LIBRARY_COUNT; l++) {
+		int64_t version = dev_cpu_library((enum library)l);
+
+		if (!version)
+			continue;
+		sb_addz(sb, "library=");
+		library_print(sb, (enum library)l, version);
+		sb_addc(sb, '\n');
+	}
+}
+
 bool
 measure_environment(const struct target *t, struct dev_info *out, struct err *e)
 {
@@ -172,6 +187,7 @@ measure_environment(const struct target *t, struct dev_info *out, struct err *e)
 		for (const char *const *f = emit_c_flags(t); *f; f++)
 			sb_addf(&sb, "%s%s", f == emit_c_flags(t) ? "" : " ", *f);
 		sb_addf(&sb, "\nmethod=%d\n", MEASURE_METHOD);
+		add_libraries(&sb);
 		add_lines(out, sb.p);
 	}
 	arena_fini(&tmp);
@@ -183,6 +199,8 @@ target_here(enum isa isa, const struct dev_info *info)
 {
 	struct target t = *target_of_isa(isa);
 
+	for (int l = 0; l < LIBRARY_COUNT; l++)
+		t.library[l] = dev_cpu_library((enum library)l);
 	if (info->fact[DEV_FACT_l1_bytes] > 0)
 		t.l1_bytes = (int64_t)info->fact[DEV_FACT_l1_bytes];
 	if (info->fact[DEV_FACT_l2_bytes] > 0)

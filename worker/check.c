@@ -557,12 +557,15 @@ judge(struct check *c, uint32_t set, const struct trial *t, double *error, struc
 static bool
 trial_run(const struct dev *d, const struct dev_kernel *k, struct trial *t, struct err *e)
 {
-	struct dev_launch l = {k, t->at};
+	struct dev_launch l = {.kernel = k, .buf = t->at};
 	bool is_lost;
 
 	for (uint32_t i = 0; i < t->n; i++)
 		guarded_move(&t->buf[i], false);
+	if (!dev_prepare(d, &l, e))
+		return false;
 	d->run(d->self, &l, 1, NULL);
+	dev_release(d, &l);
 	for (uint32_t i = 0; i < t->n; i++)
 		guarded_move(&t->buf[i], true);
 	return !d->fault || d->fault(d->self, &is_lost, e);

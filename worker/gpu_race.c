@@ -139,7 +139,7 @@ make_ring(struct field *f, struct runner *u, const struct kernel_code *code, str
 			if (!buf[code->packs[i].operand])
 				return err_set(e, ERR_MEMORY, "the GPU has no memory for the packed weights of a kernel");
 		}
-		u->launches[c] = (struct dev_launch){u->kernel, buf};
+		u->launches[c] = (struct dev_launch){.kernel = u->kernel, .buf = buf};
 	}
 	return true;
 }

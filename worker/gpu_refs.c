@@ -50,7 +50,7 @@ static bool
 run_one(struct gpu_refs *r, enum gpu_ref which, float *y, struct err *e)
 {
 	const struct dev *d = r->dev;
-	struct dev_launch l = {&r->kernel[which], r->buf};
+	struct dev_launch l = {.kernel = &r->kernel[which], .buf = r->buf};
 	size_t n = (size_t)ranges[which] * sizeof(*y);
 	bool is_lost;
 
@@ -101,7 +101,7 @@ make_graph(struct gpu_refs *r, int which, struct err *e)
 	int64_t ns;
 
 	for (int i = 0; i < MAX_CALLS; i++)
-		l[i] = (struct dev_launch){&r->kernel[which], r->buf};
+		l[i] = (struct dev_launch){.kernel = &r->kernel[which], .buf = r->buf};
 	r->calls[which] = 16;
 	for (int i = 0; i < 2; i++) {
 		if (!gpu_graph_make(r->dev, l, r->calls[which], &r->graph[which], e) ||
@@ -179,7 +179,7 @@ see_stream(const struct dev *d, const struct gpu_refs *r, double *rate, struct e
 	size_t n = 4 * (size_t)MAX_OF(dev_cuda_facts(d)->l2_bytes, 4 << 20);
 	void *buf[2] = {d->mem_new(d->self, n), d->mem_new(d->self, n)};
 	struct dev_kernel k = r->kernel[GPU_REF_STREAM];
-	struct dev_launch l = {&k, buf};
+	struct dev_launch l = {.kernel = &k, .buf = buf};
 	int64_t ns;
 	bool ok = true;
 
@@ -202,7 +202,7 @@ see_launch(const struct dev *d, const struct gpu_refs *r, double *call_ns, struc
 	int64_t ns;
 
 	for (int i = 0; i < LAUNCHES; i++)
-		l[i] = (struct dev_launch){&r->kernel[GPU_REF_NOTHING], none};
+		l[i] = (struct dev_launch){.kernel = &r->kernel[GPU_REF_NOTHING], .buf = none};
 	if (!best_of(d, l, LAUNCHES, &ns, e))
 		return false;
 	*call_ns = (double)ns / LAUNCHES;

@@ -179,16 +179,16 @@ fail_row(struct measure_row *row, const struct err *e)
 }
 
 static bool
-find_kernel(struct child *c, struct dev_module *m, const struct measure_kernel *of, uint32_t n_bufs,
+find_kernel(struct child *c, struct dev_module *m, const struct spec *s, const struct measure_kernel *of,
     struct dev_kernel *k, struct err *e)
 {
-	char symbol[160];
+	const struct kernel_name name = {of->symbol, s->text, of->schedule};
 
-	*k = (struct dev_kernel){.n_passes = of->code->n_passes, .n_bufs = n_bufs, .shared_bytes = of->code->shared_bytes,
+	dev_lose(&c->dev, k);
+	*k = (struct dev_kernel){.n_passes = of->code->n_passes, .n_bufs = s->g.n_inputs + s->g.n_outputs, .shared_bytes = of->code->shared_bytes,
 	    .local_bytes = of->code->local_bytes};
 	memcpy(k->range, of->code->range, sizeof(k->range));
-	(void)snprintf(symbol, sizeof(symbol), "%.*s", STR_ARG(of->symbol));
-	return c->dev.find(c->dev.self, m, symbol, k, e) &&
+	return dev_find(&c->dev, m, &name, k, e) &&
 	    c->dev.reserve(c->dev.self, k->shared_bytes, k->local_bytes, e);
 }
 
@@ -218,7 +218,7 @@ find_of_item(struct item_run *r, struct dev_module *m, uint32_t k, struct err *e
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
 
-	return find_kernel(r->c, m, &it->kernels[k], it->spec->g.n_inputs + it->spec->g.n_outputs, &r->kernels[k], e);
+	return find_kernel(r->c, m, it->spec, &it->kernels[k], &r->kernels[k], e);
 }
 
 static void
@@ -324,6 +324,13 @@ item_open(struct item_run *r, struct arena *a)
 }
 
 static void
+item_close(struct item_run *r)
+{
+	for (uint32_t k = 0; k < r->b->batch.items[r->item].n_kernels; k++)
+		dev_lose(&r->c->dev, &r->kernels[k]);
+}
+
+static void
 item_say(struct item_run *r)
 {
 	for (uint32_t k = 0; k < r->b->batch.items[r->item].n_kernels && !r->is_cut; k++) {
@@ -348,6 +355,7 @@ run_item(struct item_run *r, struct dev_module *m)
 			time_item(r);
 	}
 	item_say(r);
+	item_close(r);
 	arena_fini(&tmp);
 }
 
@@ -379,6 +387,7 @@ run_together(struct child *c, struct arena *a, const struct child_batch *b, stru
 			if (rows[i][k].fail == ERR_NONE && !rows[i][k].samples)
 				fail_row(&rows[i][k], &e);
 		item_say(&runs[i]);
+		item_close(&runs[i]);
 		is_cut = is_cut || runs[i].is_cut;
 	}
 	return !is_cut;

@@ -47,6 +47,8 @@ main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (opt_flag(&o, OPT_with_parent))
 		(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+	if (setenv("KORCH_LIBRARIES", opt_text(&o, OPT_libraries), 1) != 0) /* for the measuring child as well */
+		return 1;
 	sandbox_enter();
 	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) || !read_conf(&a, &o, &conf, &e) ||
 	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))

@@ -156,7 +156,9 @@ make_ring(struct field *f, struct runner *u, const struct kernel_code *code, str
 			if (!buf[code->packs[i].operand])
 				return err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel");
 		}
-		u->ring[c] = (struct dev_launch){u->kernel, buf};
+		u->ring[c] = (struct dev_launch){.kernel = u->kernel, .buf = buf};
+		if (!dev_prepare(f->r->dev, &u->ring[c], e))
+			return false;
 	}
 	return true;
 }
@@ -167,6 +169,8 @@ drop_ring(struct field *f, struct runner *u)
 	for (uint32_t i = 0; i < u->n_own; i++)
 		f->r->dev->mem_free(f->r->dev->self, u->own[i], u->own_bytes[i]);
 	u->n_own = 0;
+	for (uint32_t c = 0; u->ring && c < u->n_ring; c++)
+		dev_release(f->r->dev, &u->ring[c]);
 }
 
 /* ---- single samples ----------------------------------------------------------------------- */

@@ -149,7 +149,7 @@ refs_close(struct refs *r)
 int64_t
 refs_time(const struct refs *r, enum measure_ref which)
 {
-	struct dev_launch l = {&r->kernel[which], r->buf[which]};
+	struct dev_launch l = {.kernel = &r->kernel[which], .buf = r->buf[which]};
 	int64_t ns[2];
 
 	r->dev->run(r->dev->self, &l, 1, ns);
@@ -162,7 +162,7 @@ refs_probe(const struct refs *r, enum probe which, void *x, int64_t n_vectors, i
 	int64_t how_much[2] = {n_vectors, rounds}, ns[2];
 	float sink[64] __attribute__((aligned(64))) = {0};
 	void *const buf[3] = {x, sink, how_much};
-	struct dev_launch l = {&r->probe[which], buf};
+	struct dev_launch l = {.kernel = &r->probe[which], .buf = buf};
 
 	r->dev->run(r->dev->self, &l, 1, ns);
 	return MAX_OF(ns[1] - ns[0], (int64_t)1);

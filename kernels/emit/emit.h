@@ -41,6 +41,7 @@ struct kernel_code {
 	uint32_t n_packs;
 	struct overlap *overlaps;
 	uint32_t n_overlaps;
+	bool is_library;                  /* of a schedule with lib=: no code; a device binds the spec (dev.h) */
 };
 /* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
 bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,

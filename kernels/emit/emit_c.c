@@ -1,5 +1,6 @@
 /* kernels/emit/emit_c.c: a whole kernel: head comment, tables, one function a pass. */
 #include "gen_int.h"
+#include "library_int.h"
 #include "linear_int.h"
 
 #include <string.h>
@@ -327,9 +328,15 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 {
 	struct sched *sched = NEW(g->a, struct sched);
 	struct tile_prog *p = NEW(g->a, struct tile_prog);
+	enum library library;
+	int64_t version;
 
 	*out = (struct kernel_code){.n_packs = 0};
-	if (!sched_read(schedule, sched, e) || !tile_make(g->a, s, sched, t, p, e))
+	if (!sched_read(schedule, sched, e))
+		return false;
+	if (sched_library(sched, &library, &version))
+		return emit_library(g, s, schedule, library, out, e);
+	if (!tile_make(g->a, s, sched, t, p, e))
 		return false;
 	g->p = p;
 	g->tx = p->tx;

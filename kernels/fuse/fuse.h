@@ -5,6 +5,7 @@
 
 #include "../base/isa.h"
 #include "../ir/ir.h"
+#include "../library/library.h"
 
 /* Of the products in linear primitives on a GPU; sums are in f32 always. */
 enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_F16, PRECISION_BF16, PRECISION_COUNT };
@@ -24,6 +25,7 @@ struct target {
 	bool is_cuda;                 /* text for a GPU */
 	int sm;                       /* its compute capability: 70, 75, 80, ...; 0: a CPU */
 	enum precision precision;
+	int64_t library[LIBRARY_COUNT]; /* versions of those whose kernels may compete; 0: not there */
 };
 extern const struct target target_sse42, target_avx2, target_avx512, target_neon, target_cuda;
 const struct target *target_of_isa(enum isa isa);

@@ -21,6 +21,23 @@ knob_of_name(struct str s)
 	return -1;
 }
 
+/* The knob `lib` has names for its numbers: library and version. */
+enum { LIB_STEP = 100000000 };
+
+static bool
+knob_value(int k, struct str text, int64_t *v)
+{
+	enum library l;
+	int64_t version;
+
+	if (k != KNOB_lib)
+		return str_to_i64(text, v);
+	if (!library_read(text, &l, &version))
+		return false;
+	*v = (int64_t)l * LIB_STEP + version;
+	return true;
+}
+
 bool
 sched_read(struct str text, struct sched *out, struct err *e)
 {
@@ -43,7 +60,9 @@ sched_read(struct str text, struct sched *out, struct err *e)
 			return err_set(e, ERR_INFEASIBLE, "schedule: there is no knob '%.*s'", STR_ARG(name));
 		if (k <= before)
 			return err_set(e, ERR_INFEASIBLE, "schedule: knob '%s' is out of order", knobs[k].name);
-		if (!str_to_i64(value, &out->v[k]) || out->v[k] < knobs[k].least || out->v[k] > knobs[k].most)
+		if (!knob_value(k, value, &out->v[k]) && k == KNOB_lib)
+			return err_set(e, ERR_INFEASIBLE, "schedule: '%.*s' is no library and version, as onednn-2.6.3 is", STR_ARG(value));
+		if (out->v[k] == INT64_MIN || out->v[k] < knobs[k].least || out->v[k] > knobs[k].most)
 			return err_set(e, ERR_INFEASIBLE, "schedule: knob '%s' goes from %lld to %lld",
 			    knobs[k].name, (long long)knobs[k].least, (long long)knobs[k].most);
 		before = k;
@@ -59,7 +78,11 @@ sched_print(struct strbuf *sb, const struct sched *s)
 	for (int k = 0; k < KNOB_COUNT; k++) {
 		if (s->v[k] == INT64_MIN)
 			continue;
-		sb_addf(sb, "%s%s=%lld", gap, knobs[k].name, (long long)s->v[k]);
+		sb_addf(sb, "%s%s=", gap, knobs[k].name);
+		if (k == KNOB_lib)
+			library_print(sb, (enum library)(s->v[k] / LIB_STEP), s->v[k] % LIB_STEP);
+		else
+			sb_addi(sb, s->v[k]);
 		gap = " ";
 	}
 }
@@ -68,6 +91,16 @@ int64_t
 sched_get(const struct sched *s, enum knob k, int64_t otherwise)
 {
 	return s->v[k] == INT64_MIN ? otherwise : s->v[k];
+}
+
+bool
+sched_library(const struct sched *s, enum library *l, int64_t *version)
+{
+	int64_t v = sched_get(s, KNOB_lib, 0);
+
+	*l = (enum library)(v / LIB_STEP);
+	*version = v % LIB_STEP;
+	return v > 0;
 }
 
 /* ---- which are worth a try ------------------------------------------------------------------- */
@@ -169,6 +202,32 @@ look(struct search *s, struct shape_of_work *w)
 	return true;
 }
 
+/* Calls of the libraries that are there and can compute it: no tile program, nothing to compare. */
+static void
+propose_libraries(struct search *s)
+{
+	struct library_call call;
+	struct err e;
+
+	if (s->target->strict || !library_call_of(s->spec, &call, &e))
+		return;
+	for (int l = 0; l < LIBRARY_COUNT; l++) {
+		if (!s->target->library[l] || !library_takes((enum library)l, &call, &e))
+			continue;
+		for (uint32_t algo = 0; algo < library_algos((enum library)l) && s->n < s->most; algo++) {
+			struct strbuf sb;
+
+			sb_init(&sb, s->a);
+			sb_addz(&sb, "lib=");
+			library_print(&sb, (enum library)l, s->target->library[l]);
+			if (algo)
+				sb_addf(&sb, " algo=%u", algo);
+			s->seen[s->n] = hash64(sb.p, sb.n, 2);
+			s->list[s->n++] = sb_str(&sb);
+		}
+	}
+}
+
 static void
 propose_block(struct search *s, int64_t block, const char *more)
 {
@@ -187,6 +246,7 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
 
 	propose(s, STR(""), 0);
+	propose_libraries(s);
 	if (w->has_linear && s->target->precision != PRECISION_F32)
 		propose(s, STR("exact=1"), 99); /* where rounding is beyond what the task allows */
 	for (uint32_t i = 0; w->has_linear && i < COUNT_OF(tiled); i++)
@@ -237,6 +297,7 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	    "unroll_red=0", "inline_flops=64"};
 
 	propose(s, STR(""), 0);
+	propose_libraries(s);
 	if (w->has_ring)
 		propose(s, STR("ring=0"), 0);
 	propose_winograd(s);

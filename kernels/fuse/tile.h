@@ -261,6 +261,8 @@ struct sched {
 bool sched_read(struct str text, struct sched *out, struct err *e) MUST_CHECK;
 void sched_print(struct strbuf *sb, const struct sched *s);
 /* The knob's value, or `otherwise`. */
+/* Does it name a library's kernel in place of a generated one? */
+bool sched_library(const struct sched *s, enum library *l, int64_t *version);
 int64_t sched_get(const struct sched *s, enum knob k, int64_t otherwise);
 
 /* The map that joins two elements of a reduction. */

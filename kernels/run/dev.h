@@ -5,6 +5,7 @@
 #define KORCH_DEV_H
 
 #include "../base/isa.h"
+#include "../library/library.h"
 #include "plan.h"
 
 /* ---- what a device says about itself ------------------------------------------------- */
@@ -34,17 +35,20 @@ bool dev_compatible(struct str need, const struct dev_info *have, struct err *e)
 
 /* ---- kernels ------------------------------------------------------------------------- */
 /* One loaded kernel: emit.h's ABI.  `pass` holds what the device needs to start a pass: a
- * function pointer on a CPU. */
+ * function pointer on a CPU; nothing where the kernel is a call of a library. */
+struct dev_library;
 struct dev_kernel {
 	void *pass[PLAN_MAX_PASSES];
 	int64_t range[PLAN_MAX_PASSES];
 	uint32_t n_passes; /* 0 where all results are empty: nothing runs */
 	uint32_t n_bufs;   /* operands and results */
 	size_t shared_bytes, local_bytes;
+	struct dev_library *library; /* the device's own, of a library's kernel */
 };
 struct dev_launch {
 	const struct dev_kernel *kernel;
 	void *const *buf; /* operands, then results */
+	void *kept;       /* of a library's kernel: dev_prepare() makes it, dev_release() ends it */
 };
 struct dev_module; /* loaded code */
 
@@ -60,6 +64,12 @@ struct dev {
 	void (*unload)(void *self, struct dev_module *m);
 	/* Fills k->pass from SYMBOL_p0...; n_passes, ranges and scratch are the caller's. */
 	bool (*find)(void *self, struct dev_module *m, const char *symbol, struct dev_kernel *k, struct err *e);
+	/* Kernels of libraries; NULL: none here.  bind fills k->library, passes, scratch from the spec's text and a
+	 * schedule that names a library.  ERR_HOST: it is not there.  prepare fills l->kept from constant operands. */
+	bool (*bind)(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e);
+	void (*unbind)(void *self, struct dev_kernel *k);
+	bool (*prepare)(void *self, struct dev_launch *l, struct err *e);
+	void (*release)(void *self, struct dev_launch *l);
 	/* Device memory, PLAN_ALIGNed; NULL where there is none left. */
 	void *(*mem_new)(void *self, size_t n_bytes);
 	void (*mem_free)(void *self, void *p, size_t n_bytes);
@@ -75,6 +85,20 @@ struct dev {
 	bool (*fault)(void *self, bool *is_lost, struct err *e);
 	void (*close)(void *self);
 };
+/* A kernel, of the module or of the library that its schedule names.  Scratch is to be reserved behind it, by
+ * what k says then. */
+struct kernel_name {
+	struct str symbol, spec, schedule;
+};
+bool dev_find(const struct dev *d, struct dev_module *m, const struct kernel_name *n, struct dev_kernel *k,
+    struct err *e) MUST_CHECK;
+void dev_lose(const struct dev *d, struct dev_kernel *k);
+/* Once for each launch whose constant operands are in l->buf, before it runs; nothing to do where the code is
+ * generated.  The operands are not read again until the release. */
+bool dev_prepare(const struct dev *d, struct dev_launch *l, struct err *e) MUST_CHECK;
+void dev_release(const struct dev *d, struct dev_launch *l);
+/* Version of a library whose kernels this CPU's device has and is to offer (KORCH_LIBRARIES=none: none); 0. */
+int64_t dev_cpu_library(enum library l);
 /* n_threads >= 1; pin: thread i stays on the i-th allowed core. */
 bool dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e) MUST_CHECK;
 /* What a CPU offers, without opening it. */

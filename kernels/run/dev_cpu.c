@@ -2,7 +2,7 @@
  *
  * Invariants: `turn` is held while a list of launches runs or scratch is replaced, so that
  * plans sharing the device take turns; scratch only grows. */
-#include "dev.h"
+#include "cpu_library.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -220,10 +220,15 @@ run_pass(const struct walk *w, const struct dev_launch *l, uint32_t pass, uint32
 	pass_fn *fn;
 	int64_t lo, hi;
 
-	memcpy(&fn, &k->pass[pass], sizeof(fn));
 	pool_slice(k->range[pass], thread, n, &lo, &hi);
-	if (lo < hi)
-		fn(l->buf, w->cpu->shared, w->cpu->local + w->cpu->local_bytes * thread, lo, hi);
+	if (lo >= hi)
+		return;
+	if (k->library) {
+		cpu_library_run(l, w->cpu->shared);
+		return;
+	}
+	memcpy(&fn, &k->pass[pass], sizeof(fn));
+	fn(l->buf, w->cpu->shared, w->cpu->local + w->cpu->local_bytes * thread, lo, hi);
 }
 
 /* What every thread does: all passes of all launches, its slice of each. */
@@ -285,6 +290,10 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 	    .load = cpu_load,
 	    .unload = cpu_unload,
 	    .find = cpu_find,
+	    .bind = cpu_bind,
+	    .unbind = cpu_unbind,
+	    .prepare = cpu_prepare,
+	    .release = cpu_release,
 	    .mem_new = cpu_mem_new,
 	    .mem_free = cpu_mem_free,
 	    .put = cpu_copy,

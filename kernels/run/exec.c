@@ -4,7 +4,6 @@
 #include "dev.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,14 +37,13 @@ find_kernels(struct plan_exec *x, struct err *e)
 	for (uint32_t i = 0; i < p->n_kernels; i++) {
 		const struct plan_kernel *k = &p->kernels[i];
 		struct dev_kernel *to = &x->kernels[i];
-		char symbol[160];
+		const struct kernel_name name = {k->symbol, k->spec, k->schedule};
 
 		*to = (struct dev_kernel){
 		    .n_passes = k->n_passes, .n_bufs = k->n_operands + k->n_results, .shared_bytes = k->shared_bytes, .local_bytes = k->local_bytes};
 		memcpy(to->range, k->range, sizeof(to->range));
-		(void)snprintf(symbol, sizeof(symbol), "%.*s", STR_ARG(k->symbol));
-		if (!x->dev->find(x->dev->self, x->module, symbol, to, e) ||
-		    !x->dev->reserve(x->dev->self, k->shared_bytes, k->local_bytes, e))
+		if (!dev_find(x->dev, x->module, &name, to, e) ||
+		    !x->dev->reserve(x->dev->self, to->shared_bytes, to->local_bytes, e))
 			return err_in(e, "kernel %u of the plan", i);
 	}
 	return true;
@@ -101,8 +99,8 @@ address(const struct plan_exec *x, const struct place *at, const void *const *in
 	bug("a place of kind %d", (int)at->kind);
 }
 
-static void
-list_launches(struct plan_exec *x)
+static bool
+list_launches(struct plan_exec *x, struct err *e)
 {
 	const struct plan *p = x->plan;
 	uint32_t cap = 0;
@@ -122,8 +120,11 @@ list_launches(struct plan_exec *x)
 			GROW(&x->arena, x->patches, x->n_patches, cap);
 			x->patches[x->n_patches++] = (struct patch){&buf[j], s->places[j]};
 		}
-		x->launches[i] = (struct dev_launch){&x->kernels[s->kernel], buf};
+		x->launches[i] = (struct dev_launch){.kernel = &x->kernels[s->kernel], .buf = buf};
+		if (!dev_prepare(x->dev, &x->launches[i], e))
+			return err_in(e, "step %u of the plan", i);
 	}
+	return true;
 }
 
 bool
@@ -140,9 +141,8 @@ plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out
 	/* A plan of copies alone has no code. */
 	if (p->n_kernels && !d->load(d->self, p->module, &x->module, e))
 		goto fail;
-	if (!find_kernels(x, e) || !place_memory(x, e))
+	if (!find_kernels(x, e) || !place_memory(x, e) || !list_launches(x, e))
 		goto fail;
-	list_launches(x);
 	*out = x;
 	return true;
 fail:
@@ -155,6 +155,10 @@ plan_exec_close(struct plan_exec *x)
 {
 	if (!x)
 		return;
+	for (uint32_t i = 0; x->launches && i < x->plan->n_steps; i++)
+		dev_release(x->dev, &x->launches[i]);
+	for (uint32_t i = 0; x->kernels && i < x->plan->n_kernels; i++)
+		dev_lose(x->dev, &x->kernels[i]);
 	if (x->module)
 		x->dev->unload(x->dev->self, x->module);
 	x->dev->mem_free(x->dev->self, x->work, x->plan->work_bytes);

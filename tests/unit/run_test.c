@@ -161,7 +161,7 @@ modules_are_told_apart(void **state)
 	for (int i = 0; i < 6; i++) {
 		struct dev_kernel k = {.n_passes = 1, .range = {3}};
 		void *buf[] = {x, y};
-		struct dev_launch l = {&k, buf};
+		struct dev_launch l = {.kernel = &k, .buf = buf};
 		struct dev_module *m;
 
 		assert_true(d.load(d.self, code[i % 2], &m, &e));
