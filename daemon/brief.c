@@ -1,9 +1,9 @@
 /* daemon/brief.c: the daemon's side of a planner: starts it when there is room and a device,
- * lays out the job's folder, reads what it says, and turns its end into the job's. */
+ * lays out the job's folder, reads what it says; how it ends is past.c. */
 #include "loop.h"
+#include "past.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,98 +11,6 @@
 #include <unistd.h>
 
 enum { LAST_WORDS = 2000 };
-
-/* ---- its folder --------------------------------------------------------------------- */
-static char *
-job_dir(struct arena *a, const struct daemon *d, const struct job *j)
-{
-	return arena_printf(a, "%s/jobs/%llu", d->conf->data, (unsigned long long)j->rec.id);
-}
-
-static int
-remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-	(void)st;
-	(void)type;
-	(void)where;
-	return remove(path) == 0 || errno == ENOENT ? 0 : -1;
-}
-
-static void
-remove_tree(const char *dir)
-{
-	(void)nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* ---- done and failed ---------------------------------------------------------------- */
-struct done_op {
-	struct store_op op;
-	uint64_t job;
-	char *path, *dir;
-	struct hash plan;
-	uint64_t bytes;
-};
-
-static bool
-run_done(struct db *db, struct store_op *op)
-{
-	struct done_op *x = (struct done_op *)(void *)op;
-
-	/* a job that asked for a price has no plan */
-	return !*x->path || blob_take(db, x->path, "plan", &x->plan, &x->bytes, &op->err);
-}
-
-static void
-done_done(struct store_op *op)
-{
-	struct done_op *x = (struct done_op *)(void *)op;
-	struct daemon *d = op->owner;
-	struct job *j = job_find(d, x->job);
-
-	if (j) {
-		j->n_ops--;
-		if (!job_state_is_over(j->state) && op->ok) {
-			j->rec.plan = x->plan;
-			j->rec.plan_bytes = x->bytes;
-			job_move(d, j, JOB_done, ERR_NONE, "");
-		} else if (!job_state_is_over(j->state))
-			job_move(d, j, JOB_failed, op->err.code, op->err.msg);
-	}
-	remove_tree(x->dir);
-	arena_fini(&op->arena);
-	free(x);
-}
-
-static void
-plan_done(struct daemon *d, struct job *j, const struct m_done *m)
-{
-	struct done_op *x = heap_alloc(sizeof(*x));
-
-	j->is_ended = true;
-	j->rec.progress = m->progress;
-	j->rec.report = m->report;
-	rec_dup(&j->arena, "progress", &j->rec.progress);
-	j->rec.report.p = str_dup(&j->arena, m->report);
-	x->op.run = run_done;
-	x->op.done = done_done;
-	x->op.owner = d;
-	x->job = j->rec.id;
-	x->path = str_dup(&x->op.arena, m->plan_path);
-	x->dir = job_dir(&x->op.arena, d, j);
-	j->n_ops++;
-	store_post(d->store, &x->op);
-}
-
-static void
-plan_failed(struct daemon *d, struct job *j, enum err_code code, const char *why)
-{
-	struct arena tmp = {0};
-
-	j->is_ended = true;
-	job_move(d, j, JOB_failed, code, why);
-	remove_tree(job_dir(&tmp, d, j));
-	arena_fini(&tmp);
-}
 
 /* ---- what it says ------------------------------------------------------------------- */
 static void
@@ -121,8 +29,7 @@ hear(struct daemon *d, struct job *j, const struct msg *m)
 		ask_drop(d, j, &m->measure_drop);
 		break;
 	case MSG_end_ask:
-	case MSG_end_say:
-		ask_end(d, j, m);
+		ask_end(d, j, &m->end_ask);
 		break;
 	case MSG_race_ask:
 		ask_race(d, j, &m->race_ask);
@@ -269,7 +176,7 @@ struct start_op {
 	uint64_t job;
 	struct str class;
 	char *dir;
-	struct hash model;
+	struct hash model, files;
 	char *model_path;
 	struct m_env env;
 	int64_t env_id; /* 0: nobody of that class is connected */
@@ -295,6 +202,24 @@ lay_out(struct db *db, struct start_op *s, const struct m_file *f, struct err *e
 	return true;
 }
 
+/* Of all files, under the names that the model has for them. */
+static struct hash
+digest_of_files(const struct m_file *f, uint32_t n)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct hash h;
+
+	sb_init(&sb, &tmp);
+	for (uint32_t i = 0; i < n; i++) {
+		sb_addf(&sb, "%zu %.*s ", f[i].name.n, STR_ARG(f[i].name));
+		sb_add(&sb, (struct str){(const char *)f[i].digest.b, sizeof(f[i].digest.b)});
+	}
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
 static bool
 run_start(struct db *db, struct store_op *op)
 {
@@ -309,6 +234,7 @@ run_start(struct db *db, struct store_op *op)
 	for (uint32_t i = 0; i < n; i++)
 		if (!lay_out(db, s, &files[i], &op->err))
 			return false;
+	s->files = digest_of_files(files, n);
 	return s->model_path || err_set(&op->err, ERR_FORMAT, "the job has no model");
 }
 
@@ -326,6 +252,7 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 	m.plan_start.out_path = str_of(arena_printf(&tmp, "%s/plan.korch", s->dir));
 	m.plan_start.work_dir = str_of(s->dir);
 	m.plan_start.is_resumed = j->rec.restarts > 0;
+	m.plan_start.files = s->files;
 	m.plan_start.has_worker = j->has_worker = farm_able(d->farm, j->env_id) > 0;
 	planner_send(j, &m);
 	arena_fini(&tmp);

@@ -152,6 +152,8 @@ void daemon_log(const struct daemon *d, const char *event, const char *fmt, ...)
 struct session *session_find(const struct daemon *d, uint64_t id);
 struct session *session_of_device(const struct daemon *d, uint64_t device, uint32_t *at);
 struct job *job_find(const struct daemon *d, uint64_t id);
+/* What the job's measurements are kept under. */
+struct meas_key job_meas_key(const struct job *j, uint64_t threads, struct str precision);
 
 /* ---- answer.c ---- */
 void answer(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
@@ -215,7 +217,6 @@ void ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 void ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask);
 void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
 void ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask);
-void ask_end(struct daemon *d, struct job *j, const struct msg *m); /* end_ask, end_say */
 /* ---- task.c: what hangs on a farm task ---- */
 struct task_result { /* what the store made of an outcome, by the task's kind */
 	const struct m_cost *cost;

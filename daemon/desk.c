@@ -8,13 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct meas_key
-key_for(const struct job *j, uint64_t threads, struct str precision)
-{
-	return (struct meas_key){.env = j->env_id, .env_hash = hash_bytes(j->env.key.p, j->env.key.n),
-	    .threads = threads, .epoch = j->env.epoch, .precision = precision};
-}
-
 /* ---- the op that all of them share -------------------------------------------------- */
 struct desk_op {
 	struct store_op op;
@@ -28,7 +21,6 @@ struct desk_op {
 	struct hash task_key, payload;
 	struct str payload_path;
 	struct m_build_have build;
-	struct m_job_end end;
 	struct m_timing *timings;
 	uint32_t n_timings;
 	bool found;
@@ -46,7 +38,7 @@ desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t thr
 	x->job = j->rec.id;
 	x->model = j->model;
 	msg_dup(&x->op.arena, ask, &x->ask);
-	x->key = key_for(j, threads, (struct str){str_dup(&x->op.arena, precision), precision.n});
+	x->key = job_meas_key(j, threads, (struct str){str_dup(&x->op.arena, precision), precision.n});
 	j->n_ops++;
 	return x;
 }
@@ -481,35 +473,4 @@ ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask)
 
 	m.race_ask = *ask;
 	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_race, done_race)->op);
-}
-
-/* ---- how jobs end --------------------------------------------------------------------- */
-static bool
-run_end(struct db *db, struct store_op *op)
-{
-	struct desk_op *x = (struct desk_op *)(void *)op;
-
-	if (x->ask.type == MSG_end_say)
-		return job_end_put(db, &x->ask.end_say.key, &x->ask.end_say.end, &op->err);
-	return job_end_find(db, &op->arena, &x->ask.end_ask.key, &x->end, &op->err);
-}
-
-static void
-done_end(struct store_op *op)
-{
-	struct desk_op *x = (struct desk_op *)(void *)op;
-	struct job *j = desk_op_job(op);
-	struct msg m = {.type = MSG_end_have};
-
-	if (j && x->ask.type == MSG_end_ask) {
-		m.end_have.end = x->end;
-		planner_send(j, &m);
-	}
-	desk_op_free(op);
-}
-
-void
-ask_end(struct daemon *d, struct job *j, const struct msg *m)
-{
-	store_post(d->store, &desk_op_new(d, j, m, 1, STR(""), run_end, done_end)->op);
 }

@@ -117,6 +117,14 @@ blob_take(struct db *db, const char *path, const char *kind, struct hash *digest
 	return ok;
 }
 
+bool
+blob_use(struct db *db, const struct hash *digest, uint64_t *bytes, struct err *e)
+{
+	if (!blob_size(db, digest, bytes))
+		return err_set(e, ERR_FAILED, "it is not in the store any more; submit once more");
+	return q_run(db, e, SQL_BLOB_USE, "hi", digest, db_wall(db));
+}
+
 static bool
 read_at(const char *path, uint64_t offset, uint8_t *to, size_t *n, struct err *e)
 {

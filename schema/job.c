@@ -88,28 +88,3 @@ job_files(struct db *db, struct arena *a, uint64_t id, struct m_file **out, uint
 	*out = list;
 	return q_end(&q, e);
 }
-
-bool
-job_end_find(struct db *db, struct arena *a, const struct hash *key, struct m_job_end *out, struct err *e)
-{
-	struct q q = q_start(db, SQL_JOB_END_FIND, "h", key);
-	struct bytes record = {0};
-	bool found = q_step(&q);
-
-	*out = (struct m_job_end){.stop = STR("")};
-	if (found)
-		record = q_blob(&q, a, 0);
-	return q_end(&q, e) && (!found || rec_unpack(a, "job_end", record, out, e));
-}
-
-bool
-job_end_put(struct db *db, const struct hash *key, const struct m_job_end *end, struct err *e)
-{
-	struct arena tmp = {0};
-	struct bytes record;
-	bool ok = rec_pack(&tmp, "job_end", end, &record, e) &&
-	    q_run(db, e, SQL_JOB_END_PUT, "hbi", key, record, db_wall(db));
-
-	arena_fini(&tmp);
-	return ok;
-}

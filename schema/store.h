@@ -112,6 +112,8 @@ bool blob_adopt(struct db *db, const char *path, const struct hash *digest, cons
 /* The same for a file whose digest nobody has announced. */
 bool blob_take(struct db *db, const char *path, const char *kind, struct hash *digest, uint64_t *bytes,
     struct err *e) MUST_CHECK;
+/* It is wanted once more: false, with ERR_FAILED, when it is not here. */
+bool blob_use(struct db *db, const struct hash *digest, uint64_t *bytes, struct err *e) MUST_CHECK;
 bool blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64_t offset, size_t max,
     struct bytes *out, uint64_t *total, struct err *e) MUST_CHECK;
 /* A chunk at the place where the upload stands; *next tells where that is.  Repeats do no harm.
@@ -133,10 +135,13 @@ bool plan_time_find(struct db *db, struct arena *a, const struct hash *key, stru
 bool plan_time_put(struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n,
     struct err *e) MUST_CHECK;
 
-/* How a job with that key ended; budget_ns is 0 where none did. */
-bool job_end_find(struct db *db, struct arena *a, const struct hash *key, struct m_job_end *out,
+/* How a job with that key ended: ->end.plan_bytes is 0 where none did.  `k` is what its candidates are measured
+ * under.  Where all is as it was, its hits are counted as if `model` had asked for each. */
+bool job_end_find(struct db *db, struct arena *a, const struct hash *key, const struct meas_key *k,
+    const struct hash *model, struct m_end_have *out, struct err *e) MUST_CHECK;
+/* Completes `end` by what the store knows of its candidates, and keeps it. */
+bool job_end_put(struct db *db, const struct hash *key, const struct meas_key *k, struct m_job_end *end,
     struct err *e) MUST_CHECK;
-bool job_end_put(struct db *db, const struct hash *key, const struct m_job_end *end, struct err *e) MUST_CHECK;
 
 /* ---- jobs ---- */
 /* A new job, or the one that this request made before (*is_new). */

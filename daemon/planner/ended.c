@@ -1,34 +1,66 @@
-/* daemon/planner/ended.c: how a job like this one ended before.  A search that its budget ended would
- * measure on when it is repeated, and the user who repeats a command would get another plan for it; so the
- * choice is kept, and a repeat takes it.  A larger budget goes on, and so does --prove. */
+/* daemon/planner/ended.c: how this very job ended before.  Its key is of all that a plan depends on but budget
+ * and measurements: files, options, environment, and this program itself (a build that rewrites otherwise gives
+ * other candidates).  The store says whether what it knows of the candidates is what it was:
+ *
+ *   all the same          the plan of then is the answer; the model is not even read
+ *   something changed     the choice of then stands, unless a clearly better plan is known by now
+ *                         (search.c); nothing is measured or timed again for it
+ *
+ * A larger budget goes on searching: a job that its budget ended may find more. */
 #include "tune.h"
 
 #include <string.h>
 
-/* Of all that the choice depends on but budget and measurements. */
-static struct hash
-digest(const struct tune *t)
+static bool
+digest(struct tune *t, struct hash *out, struct err *e)
 {
-	const struct m_options *o = &t->start.options;
 	struct arena tmp = {0};
+	struct m_options o = t->start.options;
+	struct m_env env = t->start.env;
+	struct bytes options = {0}, environment = {0};
+	struct hash self;
+	uint64_t n;
 	struct strbuf sb;
-	struct hash h;
+	bool ok;
 
+	o.budget_ns = o.budget_ns > 0;
+	o.unplaceable_ns = 0;
+	ok = hash_file("/proc/self/exe", &self, &n, e) && rec_pack(&tmp, "options", &o, &options, e) &&
+	    rec_pack(&tmp, "env", &env, &environment, e);
 	sb_init(&sb, &tmp);
-	sb_addf(&sb, "job end 1 %s %llu %llu %a %d %d %.*s %zu %.*s ", KORCH_VERSION, (unsigned long long)o->threads,
-	    (unsigned long long)t->effort, o->tolerance, o->strict, o->prove, STR_ARG(o->fusion), t->start.env.key.n,
-	    STR_ARG(t->start.env.key));
-	for (uint32_t k = 0; k < t->program.n_kernels; k++)
-		sb_add(&sb, (struct str){(const char *)t->front.cands.specs[t->program.spec_of[k]].hash.b, sizeof(h.b)});
-	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
-		const struct blp_kernel *b = &t->program.kernels[k];
-
-		sb_add(&sb, (struct str){(const char *)b->in, b->n_in * sizeof(*b->in)});
-		sb_add(&sb, (struct str){(const char *)b->out, b->n_out * sizeof(*b->out)});
-	}
-	h = hash_bytes(sb.p, sb.n);
+	sb_addf(&sb, "job end 2 %s %zu %.*s %zu %zu ", KORCH_VERSION, t->start.model_name.n, STR_ARG(t->start.model_name),
+	    options.n, environment.n);
+	sb_add(&sb, (struct str){(const char *)self.b, sizeof(self.b)});
+	sb_add(&sb, (struct str){(const char *)t->start.files.b, sizeof(self.b)});
+	sb_add(&sb, (struct str){(const char *)options.p, options.n});
+	sb_add(&sb, (struct str){(const char *)environment.p, environment.n});
+	*out = hash_bytes(sb.p, sb.n);
 	arena_fini(&tmp);
-	return h;
+	return ok;
+}
+
+bool
+ended_find(struct tune *t, struct err *e)
+{
+	struct msg ask = {.type = MSG_end_ask}, m;
+
+	t->past = (struct m_end_have){0};
+	if (what_if_asked(t))
+		return true;
+	if (!digest(t, &t->end_key, e))
+		return false;
+	ask.end_ask = (struct m_end_ask){.key = t->end_key, .threads = t->start.options.threads, .precision = t->precision};
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_end_have, &m, e))
+		return false;
+	if (m.end_have.end.plan_bytes > 0 && m.end_have.end.budget_ns >= t->start.options.budget_ns)
+		t->past = m.end_have;
+	return true;
+}
+
+bool
+ended_is_answer(const struct tune *t)
+{
+	return t->past.end.plan_bytes > 0 && t->past.is_same && t->past.has_plan;
 }
 
 static uint32_t
@@ -39,66 +71,87 @@ number_at(const struct m_job_end *end, uint32_t i)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Still a plan, of kernels with a time? */
-static bool
-makes_sense(struct tune *t, const struct m_job_end *end)
+bool
+ended_cost(struct tune *t, int64_t *cost)
 {
+	const struct m_job_end *end = &t->past.end;
 	struct arena tmp = {0};
 	uint32_t n = (uint32_t)(end->chosen.n / 4), *order = NEW_ARRAY(&tmp, uint32_t, MAX_OF(n, 1u));
 	struct err why = {0};
-	bool ok = n > 0 && end->chosen.n % 4 == 0;
+	bool ok = end->plan_bytes > 0 && end->chosen.n % 4 == 0;
 
+	*cost = 0;
 	for (uint32_t i = 0; i < n && ok; i++) {
 		order[i] = number_at(end, i);
 		ok = order[i] < t->program.n_kernels && cost_measured(t, t->program.spec_of[order[i]]) != BLP_NEVER;
+		*cost += ok ? cost_measured(t, t->program.spec_of[order[i]]) : 0;
 	}
 	ok = ok && blp_check_order(&t->program.blp, order, n, &why);
 	arena_fini(&tmp);
 	return ok;
 }
 
-bool
-ended_find(struct tune *t, struct m_job_end *out, struct err *e)
+void
+ended_take(struct tune *t, int64_t cost)
 {
-	struct msg ask = {.type = MSG_end_ask}, m;
+	const struct m_job_end *end = &t->past.end;
 
-	ask.end_ask.key = digest(t);
-	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_end_have, &m, e))
-		return false;
-	*out = m.end_have.end;
-	if (out->budget_ns < t->start.options.budget_ns || !makes_sense(t, out))
-		*out = (struct m_job_end){.stop = STR("")};
-	return true;
+	t->choice.n_chosen = (uint32_t)(end->chosen.n / 4);
+	t->choice.chosen = NEW_ARRAY(t->arena, uint32_t, MAX_OF(t->choice.n_chosen, 1u));
+	t->choice.cost = cost;
+	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
+		t->choice.chosen[i] = number_at(end, i);
+	t->progress.stop = end->progress.stop;
+	t->is_repeat = true;
 }
 
 void
-ended_take(struct tune *t, const struct m_job_end *end)
+ended_times(struct tune *t)
 {
-	t->choice.n_chosen = (uint32_t)(end->chosen.n / 4);
-	t->choice.chosen = NEW_ARRAY(t->arena, uint32_t, t->choice.n_chosen);
-	t->choice.cost = 0;
-	t->choice.proved = false;
-	for (uint32_t i = 0; i < t->choice.n_chosen; i++) {
-		t->choice.chosen[i] = number_at(end, i);
-		t->choice.cost += cost_measured(t, t->program.spec_of[t->choice.chosen[i]]);
-	}
+	const struct m_progress *p = &t->past.end.progress;
+
+	t->progress.measured_ns = p->measured_ns;
+	t->progress.runner = p->runner;
+	t->progress.runner_ns = p->runner_ns;
+	t->progress.runner_measured_ns = p->runner_measured_ns;
+	t->progress.winner = p->winner;
+}
+
+/* As it was said then, but for what this job itself did. */
+void
+ended_progress(struct tune *t)
+{
+	struct m_progress now = t->progress;
+	bool was_read = now.primitives > 0;
+
+	t->progress = t->past.end.progress;
+	t->progress.cached = was_read ? now.cached : t->past.cached;
+	t->progress.failed = was_read ? now.failed : t->past.failed;
+	t->progress.measured = now.measured;
+	t->progress.remeasured = now.remeasured;
 }
 
 bool
-ended_keep(struct tune *t, struct err *e)
+ended_fill(struct tune *t, struct m_done *done)
 {
-	struct msg say = {.type = MSG_end_say};
-	struct arena tmp = {0};
-	uint8_t *p = arena_alloc(&tmp, 4 * (size_t)t->choice.n_chosen + 1);
-	bool ok;
+	const struct cand_set *c = &t->front.cands;
+	uint8_t *chosen, *specs;
 
+	if (what_if_asked(t) || t->finish_asked || c->n_specs > ENDED_MAX_SPECS)
+		return false;
+	chosen = arena_alloc(t->arena, 4 * (size_t)t->choice.n_chosen + 1);
+	specs = arena_alloc(t->arena, sizeof(struct hash) * c->n_specs + 1);
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
 		for (int b = 0; b < 4; b++)
-			p[4 * (size_t)i + (size_t)b] = (uint8_t)(t->choice.chosen[i] >> (8 * b));
-	say.end_say.key = digest(t);
-	say.end_say.end = (struct m_job_end){.budget_ns = t->start.options.budget_ns, .proved = t->choice.proved,
-	    .stop = t->progress.stop, .chosen = {p, 4 * (size_t)t->choice.n_chosen}};
-	ok = pipe_send(t->pipe, &say, e);
-	arena_fini(&tmp);
-	return ok;
+			chosen[4 * (size_t)i + (size_t)b] = (uint8_t)(t->choice.chosen[i] >> (8 * b));
+	for (uint32_t s = 0; s < c->n_specs; s++)
+		memcpy(specs + sizeof(struct hash) * s, c->specs[s].hash.b, sizeof(struct hash));
+	done->end_key = t->end_key;
+	done->threads = t->start.options.threads;
+	done->precision = t->precision;
+	done->end = (struct m_job_end){.budget_ns = MAX_OF(t->start.options.budget_ns, t->past.end.budget_ns),
+	    .chosen = {chosen, 4 * (size_t)t->choice.n_chosen},
+	    .progress = t->progress, .specs = {specs, sizeof(struct hash) * c->n_specs}, .effort = t->effort,
+	    .least_ns = t->is_repeat ? t->past.end.least_ns : t->least_ns};
+	return true;
 }

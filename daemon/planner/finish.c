@@ -243,8 +243,9 @@ save(struct tune *t, const struct plan *plan, const char *path, struct err *e)
 	return plan_save(path, plan, &host, e);
 }
 
+/* With the plan at `path`, or with that of an earlier job. */
 static bool
-say_done(struct tune *t, struct str path, struct err *e)
+say_done(struct tune *t, struct str path, const struct hash *earlier, struct err *e)
 {
 	struct msg done = {.type = MSG_done};
 	struct strbuf report;
@@ -256,7 +257,11 @@ say_done(struct tune *t, struct str path, struct err *e)
 	p->wanted = 0;
 	sb_init(&report, t->arena);
 	rec_json(&report, "progress", p);
-	done.done = (struct m_done){.plan_path = path, .progress = *p, .report = sb_str(&report)};
+	done.done = (struct m_done){.plan_path = path, .progress = *p, .report = sb_str(&report), .precision = STR("")};
+	if (earlier)
+		done.done.plan = *earlier;
+	if (t->cost && !ended_fill(t, &done.done))
+		done.done.end_key = (struct hash){{0}};
 	return pipe_send(t->pipe, &done, e);
 }
 
@@ -323,6 +328,13 @@ note_times(const struct tune *t, struct plan *plan)
 }
 
 bool
+finish_again(struct tune *t, struct err *e)
+{
+	ended_progress(t);
+	return say_done(t, STR(""), &t->past.end.plan, e);
+}
+
+bool
 finish_run(struct tune *t, struct err *e)
 {
 	struct plan_code *codes = NEW_ARRAY(t->arena, struct plan_code, t->front.cands.n_specs);
@@ -334,12 +346,17 @@ finish_run(struct tune *t, struct err *e)
 
 	if (says_price_only(t)) {
 		note_choice(t, t->choice.n_chosen, t->choice.cost, MIN_OF(t->choice.bound, t->choice.cost), false);
-		return say_done(t, STR(""), e);
+		return say_done(t, STR(""), NULL, e);
 	}
+	if (t->is_repeat && t->past.has_plan)
+		return finish_again(t, e);
 	if (!build(t, codes, &module, &source, e))
 		return false;
-	if (may_time && t->choice.n_chosen > 0) {
-		if (!ended_keep(t, e) || !playoff(t, e))
+	t->least_ns = t->choice.cost;
+	if (t->is_repeat) {
+		ended_times(t);
+	} else if (may_time && t->choice.n_chosen > 0) {
+		if (!playoff(t, e))
 			return false;
 		if (t->progress.winner.n && !build(t, codes, &module, &source, e))
 			return false;
@@ -348,5 +365,5 @@ finish_run(struct tune *t, struct err *e)
 		return false;
 	note_choice(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
 	note_times(t, &plan);
-	return save(t, &plan, path, e) && say_done(t, t->start.out_path, e);
+	return save(t, &plan, path, e) && say_done(t, t->start.out_path, NULL, e);
 }

@@ -305,6 +305,7 @@ search_settle(struct tune *t, struct err *e)
 {
 	struct blp_result settled;
 
+	t->is_repeat = false;
 	if (t->solve_until_ns > 0)
 		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
 	if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e) || !settled_plan(t, &settled, e))
@@ -425,23 +426,47 @@ share_time(struct tune *t, bool may_measure)
 	t->solve_until_ns = may_measure ? t->until_ns : 0;
 }
 
-/* The choice that an equal job ended with, unless the store knows a clearly better plan by now.  Nothing
+/* The choice of then may have cost more than the least sum: it was the faster whole plan.  By now the least
+ * sum is clearly less of it, because there is a better plan or because the choice was found slower. */
+static bool
+is_outdone(const struct tune *t, int64_t past_cost)
+{
+	const struct m_job_end *end = &t->past.end;
+	double was = end->progress.latency_ns > 0 ? (double)end->least_ns / (double)end->progress.latency_ns : 1;
+
+	return (double)t->best_measured < (double)past_cost * was * (1 - worthwhile);
+}
+
+/* The choice that this job ended with before, unless the store knows a clearly better plan by now.  Nothing
  * is measured. */
 static bool
-search_replay(struct tune *t, const struct m_job_end *end, struct err *e)
+search_replay(struct tune *t, int64_t past_cost, struct err *e)
 {
 	t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
 	limit_solver(t, true);
 	if (!solve(t, AIM_PROVE, e))
 		return false;
 	note_measured_plan(t);
-	ended_take(t, end);
-	t->progress.stop = end->stop;
-	if ((double)t->best_measured < (double)t->choice.cost * (1 - worthwhile))
+	t->progress.stop = t->past.end.progress.stop;
+	if (is_outdone(t, past_cost))
 		return search_settle(t, e);
-	t->best_measured = t->choice.cost;
+	ended_take(t, past_cost);
+	t->choice.proved = false;
+	t->best_measured = past_cost;
 	note_progress(t);
 	return true;
+}
+
+/* Of several optima the one that this job ended with. */
+static bool
+end_proved(struct tune *t, int64_t past_cost, struct err *e)
+{
+	if (past_cost == t->choice.cost)
+		ended_take(t, past_cost);
+	t->progress.stop = STR("no candidate can beat the plan");
+	t->best_measured = t->choice.cost;
+	note_progress(t);
+	return costs_drop(t, e);
 }
 
 bool
@@ -449,7 +474,7 @@ tune_search(struct tune *t, struct err *e)
 {
 	const struct m_options *o = &t->start.options;
 	bool may_measure = !o->offline && o->budget_ns > 0 && !what_if_asked(t), done;
-	struct m_job_end end;
+	int64_t past_cost;
 
 	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
@@ -458,11 +483,11 @@ tune_search(struct tune *t, struct err *e)
 	limit_solver(t, !may_measure);
 	if (!may_measure)
 		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
-	if (!ended_find(t, &end, e))
-		return false;
-	if (end.budget_ns > 0 && !end.proved)
-		return search_replay(t, &end, e);
-	if (end.proved) /* it will be again, by what is known */
+	if (!ended_cost(t, &past_cost))
+		past_cost = -1;
+	else if (!t->past.end.progress.proved)
+		return search_replay(t, past_cost, e);
+	else /* it will be again, by what is known */
 		t->recheck_left_ns = 0;
 	if (!solve(t, AIM_PROVE, e))
 		return false;
@@ -481,8 +506,5 @@ tune_search(struct tune *t, struct err *e)
 			return search_settle(t, e);
 		}
 	}
-	t->progress.stop = STR("no candidate can beat the plan");
-	t->best_measured = t->choice.cost;
-	note_progress(t);
-	return costs_drop(t, e);
+	return end_proved(t, past_cost, e);
 }

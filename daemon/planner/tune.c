@@ -160,6 +160,10 @@ note_counts(struct tune *t)
 static bool
 run(struct tune *t, struct err *e)
 {
+	if (!ended_find(t, e))
+		return false;
+	if (ended_is_answer(t))
+		return finish_again(t, e);
 	if (!progress_say(t, "reading the model", true, e) || !run_front(t, e))
 		return false;
 	note_counts(t);

@@ -1,10 +1,10 @@
 /* daemon/planner/tune.h: one job from its first message to its plan.
  *
+ *   ended      how this very job ended before                     (ended.c)
  *   front      ONNX bytes -> graph, candidates, specs            (front.c, pure)
  *   costs      what is known of each spec: bound, time, failure  (costs.c, talks to korchd)
  *   search     solve, measure what the solution picks, repeat    (search.c)
  *   recheck    what the choice rests on is timed again           (recheck.c)
- *   ended      how a job like this one ended before               (ended.c)
  *   finish     build the chosen kernels, make and save the plan  (finish.c)
  *   playoff    whole plans against each other                    (playoff.c) */
 #ifndef KORCH_TUNE_H
@@ -56,7 +56,10 @@ struct tune {
 	struct hw hw;
 	struct target target;
 	struct str precision;    /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
-	struct hash model_digest;
+	struct hash model_digest, end_key;
+	struct m_end_have past;  /* how this job ended before; ended.c */
+	bool is_repeat;          /* the choice is that one */
+	int64_t least_ns;        /* the cost of the choice before whole plans were compared */
 	struct front front;
 	struct program program;
 	struct blp_state *solver;
@@ -146,12 +149,21 @@ bool recheck(struct tune *t, bool *changed, struct err *e) MUST_CHECK;
 void explain_plan(struct tune *t, struct plan *plan);
 
 /* ---- ended.c */
-/* The end of an equal job with no less budget; ->budget_ns is 0 where there was none, or where its choice
- * makes no sense any more.  `chosen` is 4 bytes a kernel. */
-bool ended_find(struct tune *t, struct m_job_end *out, struct err *e) MUST_CHECK;
-bool ended_keep(struct tune *t, struct err *e) MUST_CHECK;
-/* Makes that end's choice the job's. */
-void ended_take(struct tune *t, const struct m_job_end *end);
+enum { ENDED_MAX_SPECS = 131072 }; /* more are not listed: such a job searches again */
+/* Fills in ->past: how this job ended with no less budget; all zero where it did not. */
+bool ended_find(struct tune *t, struct err *e) MUST_CHECK;
+/* Nothing has changed since: its plan is this job's. */
+bool ended_is_answer(const struct tune *t);
+/* What its choice costs by now; false where it makes no sense any more. */
+bool ended_cost(struct tune *t, int64_t *cost);
+/* Makes that choice the job's: ->is_repeat. */
+void ended_take(struct tune *t, int64_t cost);
+/* Its whole plans' timings. */
+void ended_times(struct tune *t);
+/* All that was said at its end. */
+void ended_progress(struct tune *t);
+/* Adds what a repeat will need; false where this end is none to be repeated. */
+bool ended_fill(struct tune *t, struct m_done *done);
 
 /* ---- playoff.c */
 /* Times the choice whole, beside others that are nearly as good, and lets the fastest be the choice, unless
@@ -162,5 +174,7 @@ bool playoff(struct tune *t, struct err *e) MUST_CHECK;
 /* Builds the choice and saves its plan, to be timed.  False: no such plan, and why. */
 bool finish_trial(struct tune *t, const char *path, struct err *e) MUST_CHECK;
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
+/* Ends the job with the plan that it ended with before. */
+bool finish_again(struct tune *t, struct err *e) MUST_CHECK;
 
 #endif

@@ -37,9 +37,10 @@ struct desk {
 	double drift;            /* what a race finds, as a multiple of the first measurement */
 	struct known *known;
 	uint32_t n;
-	struct m_job_end end;    /* of the last job */
+	struct m_job_end end;    /* of the last job; its plan is past.korch */
 	struct hash end_key;
-	uint32_t n_measured, n_raced, n_races, n_times; /* asked for by the job */
+	bool is_again;           /* the last job was answered with the plan of the one before */
+	uint32_t n_asks, n_measured, n_raced, n_races, n_times; /* asked for by the job */
 };
 
 /* ---- the table ----------------------------------------------------------------------- */
@@ -140,14 +141,62 @@ answer_times(struct desk *d, const struct m_time_ask *ask)
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
+/* All that this desk would tell a planner. */
+static struct hash
+digest_of_known(const struct desk *d)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct bytes words;
+	struct hash h;
+	struct err e = {0};
+
+	sb_init(&sb, &tmp);
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (!d->known[i].is_measured)
+			continue;
+		assert_true(rec_pack(&tmp, "cost", &d->known[i].cost, &words, &e));
+		sb_add(&sb, (struct str){(const char *)words.p, words.n});
+	}
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
 static void
 answer_end(struct desk *d, const struct m_end_ask *ask)
 {
 	struct msg m = {.type = MSG_end_have};
+	struct hash now = digest_of_known(d);
 	struct err e = {0};
 
-	m.end_have.end = hash_eq(&ask->key, &d->end_key) ? d->end : (struct m_job_end){.stop = STR("")};
+	if (hash_eq(&ask->key, &d->end_key))
+		m.end_have = (struct m_end_have){.end = d->end, .has_plan = true, .is_same = hash_eq(&now, &d->end.costs)};
 	assert_true(pipe_send(&d->pipe, &m, &e));
+}
+
+/* The plan of a job that is over, and how it ended, are kept. */
+static void
+take_done(struct desk *d, const struct m_done *m)
+{
+	static const struct hash zero;
+	struct hash before = d->end.plan;
+	char *past = arena_printf(&d->a, "%s/past.korch", d->dir);
+	struct err e = {0};
+
+	d->is_again = !hash_eq(&m->plan, &zero);
+	assert_true(d->is_again == (m->plan_path.n == 0));
+	if (d->is_again)
+		assert_true(hash_eq(&m->plan, &before));
+	else
+		assert_int_equal(rename(str_dup(&d->a, m->plan_path), past), 0);
+	if (hash_eq(&m->end_key, &zero)) /* it was all as before: there is nothing new to keep */
+		return;
+	d->end_key = m->end_key;
+	d->end = m->end;
+	d->end.costs = digest_of_known(d);
+	if (!hash_file(past, &d->end.plan, &d->end.plan_bytes, &e))
+		fail_msg("%s", e.msg);
 }
 
 /* ---- a job --------------------------------------------------------------------------- */
@@ -156,6 +205,7 @@ hear(struct desk *d, const struct msg *m)
 {
 	switch ((int)m->type) {
 	case MSG_cost_ask:
+		d->n_asks++;
 		answer_costs(d, m->cost_ask.specs, m->cost_ask.n_specs, false);
 		break;
 	case MSG_measure_ask:
@@ -173,10 +223,6 @@ hear(struct desk *d, const struct msg *m)
 	case MSG_end_ask:
 		answer_end(d, &m->end_ask);
 		break;
-	case MSG_end_say:
-		d->end = m->end_say.end;
-		d->end_key = m->end_say.key;
-		break;
 	case MSG_measure_drop:
 	case MSG_progress_say:
 		break;
@@ -184,6 +230,7 @@ hear(struct desk *d, const struct msg *m)
 		fail_msg("%.*s", STR_ARG(m->failed.text));
 		break;
 	case MSG_done:
+		take_done(d, &m->done);
 		return false;
 	default:
 		fail_msg("the planner says %s", msg_name(m->type));
@@ -224,7 +271,7 @@ run_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 	struct err e = {0};
 	int status;
 
-	d->n_measured = d->n_raced = d->n_races = d->n_times = 0;
+	d->n_asks = d->n_measured = d->n_raced = d->n_races = d->n_times = 0;
 	start.plan_start = (struct m_plan_start){.job = 1, .env = d->env, .has_worker = true, .model_name = STR("m.onnx"),
 	    .model_path = str_of(arena_printf(&d->a, "%s/candy_small/model.onnx", d->dir)), .out_path = str_of(path),
 	    .work_dir = str_of(d->dir),
@@ -240,7 +287,7 @@ run_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 	(void)close(d->pipe.in);
 	(void)close(d->pipe.out);
 	pipe_fini(&d->pipe);
-	if (!plan_load(&d->a, path, plan, NULL, &e))
+	if (!plan_load(&d->a, arena_printf(&d->a, "%s/past.korch", d->dir), plan, NULL, &e))
 		fail_msg("%s", e.msg);
 	return m.done.progress;
 }
@@ -251,7 +298,7 @@ desk_open(struct desk *d, cost_fn cost)
 	char cmd[512];
 	const struct target *t = &target_avx2;
 
-	*d = (struct desk){.cost = cost, .drift = 1, .end.stop = STR("")};
+	*d = (struct desk){.cost = cost, .drift = 1};
 	d->hw = (struct hw){.flops_peak = 1e11, .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
 	    .level_bytes = {t->l1_bytes, t->l2_bytes, t->l3_bytes}, .call_ns = 50, .barrier_ns = 20,
 	    .simd_bytes = t->simd_bytes, .n_threads = 1};
@@ -332,8 +379,10 @@ repeats_measure_nothing(void **state)
 	desk_open(&d, two_to_six);
 	(void)run_job(&d, 3600 * SECOND, false, &plan[0]);
 	assert_true(d.n_measured > 0 && d.n_raced > 0);
+	assert_false(d.is_again);
 	(void)run_job(&d, 3600 * SECOND, false, &plan[1]);
-	assert_int_equal(d.n_measured + d.n_raced, 0);
+	assert_int_equal(d.n_measured + d.n_raced + d.n_times + d.n_asks, 0);
+	assert_true(d.is_again);
 	assert_int_equal(plan[1].latency_ns, plan[0].latency_ns);
 	desk_open(&other, two_to_six);
 	(void)run_job(&other, 3600 * SECOND, true, &plan[1]);
@@ -341,6 +390,44 @@ repeats_measure_nothing(void **state)
 	assert_true(plan[1].proved && plan[2].proved);
 	assert_int_equal(plan[1].latency_ns, plan[2].latency_ns);
 	desk_close(&other);
+	desk_close(&d);
+}
+
+/* Results that came when the job was over make a repeat look again; unless they make a clearly better plan it is
+ * the same file as before, with nothing measured, raced or timed. */
+static void
+late_results(void **state)
+{
+	struct desk d;
+	struct plan plan;
+	struct m_progress p, q;
+	struct known *k;
+	uint32_t n_late = 0;
+
+	(void)state;
+	desk_open(&d, two_to_six);
+	p = run_job(&d, 3600 * SECOND, false, &plan);
+	assert_true(d.n_times == 1 && plan.n_kernels > 0);
+	for (k = d.known; k < d.known + d.n; k++) {
+		if (k->is_measured || k->cost.fail || n_late == 20)
+			continue;
+		k->is_measured = true;
+		k->cost.median_ns *= 4; /* no plan is better for it */
+		n_late++;
+	}
+	assert_int_equal(n_late, 20);
+	q = run_job(&d, 3600 * SECOND, false, &plan);
+	assert_true(d.n_asks > 0 && d.is_again);
+	assert_int_equal(d.n_measured + d.n_raced + d.n_times, 0);
+	assert_int_equal(q.cached, p.measured + p.cached + n_late);
+	assert_int_equal(q.measured, 0);
+	assert_true(q.latency_ns == p.latency_ns && q.measured_ns == p.measured_ns && str_eq(q.winner, p.winner));
+	(void)run_job(&d, 3600 * SECOND, false, &plan); /* and that was kept */
+	assert_true(d.n_asks == 0 && d.is_again);
+	k = look_up(&d, plan.kernels[plan.steps[0].kernel].spec); /* a kernel of the plan is not what it was */
+	k->cost.median_ns *= 50;
+	(void)run_job(&d, 3600 * SECOND, false, &plan);
+	assert_true(d.n_asks > 0 && !d.is_again);
 	desk_close(&d);
 }
 
@@ -359,7 +446,7 @@ budgets(void **state)
 	p = run_job(&d, 3600 * SECOND, false, &plan);
 	assert_true(d.n_measured > 0 && !str_is(p.stop, "the budget is over"));
 	d.end.budget_ns = 60 * SECOND; /* as if that had been all of it */
-	d.end.stop = STR("the budget is over");
+	d.end.progress.stop = STR("the budget is over");
 	p = run_job(&d, 60 * SECOND, false, &plan);
 	assert_true(d.n_measured == 0 && str_is(p.stop, "the budget is over"));
 	desk_close(&d);
@@ -400,7 +487,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(ends_by_expectation), cmocka_unit_test(repeats_measure_nothing),
-	    cmocka_unit_test(budgets), cmocka_unit_test(races_and_playoffs)};
+	    cmocka_unit_test(late_results), cmocka_unit_test(budgets), cmocka_unit_test(races_and_playoffs)};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -553,13 +553,98 @@ thread_groups(void **state)
 	box_close(&b);
 }
 
+/* ---- how jobs ended ------------------------------------------------------------------ */
+struct ended {
+	struct hash key, specs[2];
+	struct meas_key k;
+};
+
+static struct m_end_have
+end_now(struct box *b, const struct ended *x)
+{
+	static const struct hash model = {{7}};
+	struct m_end_have have;
+	struct err e = {0};
+
+	if (!job_end_find(b->db, &b->a, &x->key, &x->k, &model, &have, &e))
+		fail_msg("%s", e.msg);
+	return have;
+}
+
+/* Keeps an end that rests on two specs, with a file as its plan. */
+static void
+keep_end(struct box *b, struct ended *x)
+{
+	struct m_job_end end = {.budget_ns = 5, .specs = {x->specs[0].b, sizeof(x->specs)}, .effort = 4,
+	    .progress = {.phase = STR("done"), .latency_ns = 100}};
+	struct err e = {0};
+
+	assert_true(blob_put(b->db, (struct bytes){(const uint8_t *)"a plan", 6}, "plan", &end.plan, &e));
+	end.plan_bytes = 6;
+	if (!job_end_put(b->db, &x->key, &x->k, &end, &e))
+		fail_msg("%s", e.msg);
+}
+
+/* An end stands until anything that is known of its candidates changes: a row more, better or not, a repeat,
+ * rows that go; what concerns others does not touch it. */
+static void
+ends_of_jobs(void **state)
+{
+	struct box b;
+	struct ended x = {.key = {{3}}};
+	struct m_end_have have;
+	struct meas_key other;
+	struct err e = {0};
+	uint64_t n_dropped, hits;
+
+	(void)state;
+	box_open(&b);
+	x.k = put_env(&b, "cpu", "cpu=a");
+	other = put_env(&b, "cpu", "cpu=b");
+	put(&b, "spec a", &x.k, row_of("s1", 100, 10), 10);
+	x.specs[0] = hash_bytes("spec a", 6);
+	x.specs[1] = hash_bytes("spec b", 6);
+	assert_int_equal(end_now(&b, &x).end.plan_bytes, 0);
+	keep_end(&b, &x);
+	hits = counter(&b, "hit");
+	have = end_now(&b, &x);
+	assert_true(have.is_same && have.has_plan && have.cached == 1 && have.failed == 0 && have.end.budget_ns == 5);
+	assert_int_equal(have.end.progress.latency_ns, 100);
+	assert_int_equal(counter(&b, "hit"), hits + 1);
+	put(&b, "spec c", &x.k, row_of("s1", 5, 10), 10);
+	put(&b, "spec a", &other, row_of("s1", 5, 10), 10);
+	assert_true(end_now(&b, &x).is_same);
+
+	put(&b, "spec b", &x.k, row_of("s1", 500, 10), 10);
+	have = end_now(&b, &x);
+	assert_true(!have.is_same && have.has_plan && have.cached == 2);
+	keep_end(&b, &x);
+	assert_true(end_now(&b, &x).is_same);
+	again(&b, "spec a", &x.k, 8, 1, row_of("s1", 101, 10));
+	assert_false(end_now(&b, &x).is_same);
+	keep_end(&b, &x);
+	put(&b, "spec a", &x.k, row_of("s0", 90, 10), 11);
+	assert_false(end_now(&b, &x).is_same);
+	keep_end(&b, &x);
+	assert_true(end_now(&b, &x).is_same);
+	assert_true(cache_gc(b.db, 0, false, &n_dropped, &e) && n_dropped > 0);
+	assert_int_equal(end_now(&b, &x).end.plan_bytes, 0);
+
+	keep_end(&b, &x);
+	have = end_now(&b, &x);
+	assert_true(have.is_same && have.has_plan && have.cached == 0);
+	assert_true(os_write_file(os_real(), blob_path(&b.a, b.db, &have.end.plan), (struct bytes){(const uint8_t *)"a clan", 6}, &e));
+	assert_false(end_now(&b, &x).has_plan); /* the same size, other bytes */
+	box_close(&b);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(best_and_pool), cmocka_unit_test(repeats), cmocka_unit_test(failures), cmocka_unit_test(import_export),
 	    cmocka_unit_test(broken_imports), cmocka_unit_test(owners_and_versions), cmocka_unit_test(blobs),
-	    cmocka_unit_test(thread_groups),
+	    cmocka_unit_test(ends_of_jobs), cmocka_unit_test(thread_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,194 @@
+/* daemon/past.c: jobs that ended.  Plan and end become durable in one transaction, so that a repeat that finds
+ * the one finds the other; a planner asks first of all how its job ended before. */
+#include "past.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool
+is_zero(const struct hash *h)
+{
+	static const struct hash zero;
+
+	return hash_eq(h, &zero);
+}
+
+/* ---- its folder --------------------------------------------------------------------- */
+char *
+job_dir(struct arena *a, const struct daemon *d, const struct job *j)
+{
+	return arena_printf(a, "%s/jobs/%llu", d->conf->data, (unsigned long long)j->rec.id);
+}
+
+static int
+remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)st;
+	(void)type;
+	(void)where;
+	return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+static void
+remove_tree(const char *dir)
+{
+	(void)nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void
+plan_failed(struct daemon *d, struct job *j, enum err_code code, const char *why)
+{
+	struct arena tmp = {0};
+
+	j->is_ended = true;
+	job_move(d, j, JOB_failed, code, why);
+	remove_tree(job_dir(&tmp, d, j));
+	arena_fini(&tmp);
+}
+
+/* ---- done ---------------------------------------------------------------------------- */
+struct done_op {
+	struct store_op op;
+	uint64_t job;
+	struct meas_key key;
+	struct msg m;            /* own copy */
+	char *path, *dir;
+	struct hash plan;
+	uint64_t bytes;
+};
+
+/* A job that asked for a price has no plan; a repeat has that of an earlier job. */
+static bool
+take_plan(struct db *db, struct done_op *x)
+{
+	struct err *e = &x->op.err;
+	char hex[65];
+
+	if (*x->path)
+		return blob_take(db, x->path, "plan", &x->plan, &x->bytes, e);
+	if (is_zero(&x->m.done.plan))
+		return true;
+	x->plan = x->m.done.plan;
+	hash_hex(&x->plan, hex);
+	return blob_use(db, &x->plan, &x->bytes, e) ||
+	    err_in(e, "plan %.16s, with which an equal job ended", hex);
+}
+
+static bool
+run_done(struct db *db, struct store_op *op)
+{
+	struct done_op *x = (struct done_op *)(void *)op;
+	struct m_done *m = &x->m.done;
+
+	if (!take_plan(db, x))
+		return false;
+	if (is_zero(&m->end_key) || x->bytes == 0)
+		return true;
+	m->end.plan = x->plan;
+	m->end.plan_bytes = x->bytes;
+	return job_end_put(db, &m->end_key, &x->key, &m->end, &op->err);
+}
+
+static void
+done_done(struct store_op *op)
+{
+	struct done_op *x = (struct done_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = job_find(d, x->job);
+
+	if (j) {
+		j->n_ops--;
+		if (!job_state_is_over(j->state) && op->ok) {
+			j->rec.plan = x->plan;
+			j->rec.plan_bytes = x->bytes;
+			job_move(d, j, JOB_done, ERR_NONE, "");
+		} else if (!job_state_is_over(j->state))
+			job_move(d, j, JOB_failed, op->err.code, op->err.msg);
+	}
+	remove_tree(x->dir);
+	arena_fini(&op->arena);
+	free(x);
+}
+
+void
+plan_done(struct daemon *d, struct job *j, const struct m_done *m)
+{
+	struct done_op *x = heap_alloc(sizeof(*x));
+	struct msg own = {.type = MSG_done};
+
+	j->is_ended = true;
+	j->rec.progress = m->progress;
+	j->rec.report = m->report;
+	rec_dup(&j->arena, "progress", &j->rec.progress);
+	j->rec.report.p = str_dup(&j->arena, m->report);
+	own.done = *m;
+	msg_dup(&x->op.arena, &own, &x->m);
+	x->op.run = run_done;
+	x->op.done = done_done;
+	x->op.owner = d;
+	x->job = j->rec.id;
+	x->key = job_meas_key(j, x->m.done.threads, x->m.done.precision);
+	x->path = str_dup(&x->op.arena, m->plan_path);
+	x->dir = job_dir(&x->op.arena, d, j);
+	j->n_ops++;
+	store_post(d->store, &x->op);
+}
+
+/* ---- how did it end? ------------------------------------------------------------------ */
+struct ask_end_op {
+	struct store_op op;
+	uint64_t job;
+	struct hash model;
+	struct meas_key key;
+	struct msg ask;          /* own copy */
+	struct m_end_have have;
+};
+
+static bool
+run_end(struct db *db, struct store_op *op)
+{
+	struct ask_end_op *x = (struct ask_end_op *)(void *)op;
+
+	return job_end_find(db, &op->arena, &x->ask.end_ask.key, &x->key, &x->model, &x->have, &op->err);
+}
+
+static void
+done_end(struct store_op *op)
+{
+	struct ask_end_op *x = (struct ask_end_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = job_find(d, x->job);
+	struct msg m = {.type = MSG_end_have};
+
+	if (j)
+		j->n_ops--;
+	if (j && j->planner && !job_state_is_over(j->state)) {
+		m.end_have = x->have;
+		if (op->ok)
+			planner_send(j, &m);
+		else
+			plan_failed(d, j, op->err.code, op->err.msg);
+	}
+	arena_fini(&op->arena);
+	free(x);
+}
+
+void
+ask_end(struct daemon *d, struct job *j, const struct m_end_ask *ask)
+{
+	struct ask_end_op *x = heap_alloc(sizeof(*x));
+	struct msg own = {.type = MSG_end_ask};
+
+	own.end_ask = *ask;
+	msg_dup(&x->op.arena, &own, &x->ask);
+	x->op.run = run_end;
+	x->op.done = done_end;
+	x->op.owner = d;
+	x->job = j->rec.id;
+	x->model = j->model;
+	x->key = job_meas_key(j, ask->threads, x->ask.end_ask.precision);
+	j->n_ops++;
+	store_post(d->store, &x->op);
+}
