@@ -26,7 +26,8 @@ static const struct model {
 /* Settings beside gpu=: faults are per million kernels (by their text) or per million looks. */
 #define SETTINGS(X) \
 	X(n) X(seed) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
-	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image) X(replay)
+	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image) X(replay) \
+	X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
 struct conf {
 	const struct model *model;
 #define X(N) uint64_t N;
@@ -374,6 +375,25 @@ fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 	return 0;
 }
 
+int
+gpu_fake_library(void *stream, int (*run)(void *arg), const void *arg, size_t n, int64_t ns)
+{
+	struct fake_call c = {.library = run, .arg = heap_alloc(n)};
+
+	(void)stream;
+	memcpy(c.arg, arg, n);
+	ns = 1500 + (int64_t)(fake.c.model->scale * (double)ns);
+	if (fake.capturing) {
+		gpu_fake_record(fake.capturing, &c, ns, fake.c.replay);
+		return fake.dead;
+	}
+	fake.now_ns += ns;
+	if (!fake.dead && !fake.pending)
+		fake.pending = gpu_fake_call(&c);
+	free(c.arg);
+	return fake.dead;
+}
+
 static int
 fake_stream_new(void **stream, unsigned flags)
 {
@@ -529,6 +549,7 @@ bool
 gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 {
 	struct conf c = {.model = &models[1], .n = 1};
+	struct fake_lib_conf libs;
 
 	while (args.n) {
 		struct str word = str_cut(&args, ','), value = word, key = str_cut(&value, '=');
@@ -537,9 +558,11 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 			return err_set(e, ERR_USAGE, "fake GPU: \"%.*s\" is no setting; there are gpu=v100|a100|h200, n=, seed=, and "
 			    "faults (worker/gpu_fake.c)", STR_ARG(word));
 	}
+	libs = (struct fake_lib_conf){c.seed, c.vfail, c.vwrong, c.vnone, c.vwork, c.vfast};
 	fake = (struct fake){.c = c};
-	*out = (struct gpu){.has = {[GPU_CUDA] = true, [GPU_NVRTC] = !c.no_rtc, [GPU_NVML] = !c.no_ml},
-	    .why = {[GPU_NVRTC] = "NVRTC is left out, as asked", [GPU_NVML] = "NVML is left out, as asked"},
+	*out = (struct gpu){.has = {[GPU_CUDA] = true, [GPU_NVRTC] = !c.no_rtc, [GPU_NVML] = !c.no_ml, [GPU_CUBLASLT] = !c.no_lt, [GPU_CUDNN] = !c.no_dnn},
+	    .why = {[GPU_CUBLASLT] = "cuBLASLt is left out, as asked", [GPU_CUDNN] = "cuDNN is left out, as asked",
+		[GPU_NVRTC] = "NVRTC is left out, as asked", [GPU_NVML] = "NVML is left out, as asked"},
 	    .cu = {.init = fake_init, .version = fake_version, .words = fake_words, .count = fake_count, .device = fake_device,
 		.name = fake_name, .uuid = fake_uuid, .attribute = fake_attribute, .memory = fake_memory, .pci = fake_pci,
 		.retain = fake_retain, .release = fake_release, .set = fake_set, .sync = fake_sync, .load = fake_load,
@@ -553,6 +576,8 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 		.copy = fake_copy, .fill = fake_fill}};
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
 	    (unsigned)c.model->watts}, &out->ml);
+	gpu_fake_lt(&libs, &out->lt);
+	gpu_fake_dnn(&libs, &out->dnn);
 	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill), per_million(c.unfit),
 	    c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0}, &out->rtc);
 	return true;

@@ -54,6 +54,8 @@ struct fake_fn {
 };
 struct fake_call {
 	struct fake_fn *fn;
+	int (*library)(void *arg); /* instead of fn: a library's call, with its own copy of arg */
+	void *arg;
 	unsigned grid[3], block[3], shared;
 	void *const *buf;    /* the table's place: what stands in it counts when it runs */
 	char *kernel_scratch, *block_scratch;
@@ -71,6 +73,18 @@ void gpu_fake_record(struct fake_graph *g, const struct fake_call *c, int64_t ns
 struct fake_graph *gpu_fake_executable(struct fake_graph *g);
 int gpu_fake_replay(const struct fake_graph *g);
 void gpu_fake_graph_free(struct fake_graph *g);
+
+/* gpu_fake_lt.c, gpu_fake_dnn.c: cuBLASLt and cuDNN.  Each has six algorithms for what it supports; the
+ * faults fall on algorithms, per million. */
+struct fake_lib_conf {
+	uint64_t seed, fail, wrong, none; /* none: everything is unsupported */
+	uint64_t work_bytes, fast;        /* at least so much scratch; fast: a tenth of the time */
+};
+enum { FAKE_ALGOS = 6 };
+void gpu_fake_lt(const struct fake_lib_conf *c, struct gpu_lt *out);
+void gpu_fake_dnn(const struct fake_lib_conf *c, struct gpu_dnn *out);
+/* Runs a library's call on a stream, or captures it; 0, or the driver's status. */
+int gpu_fake_library(void *stream, int (*run)(void *arg), const void *arg, size_t n, int64_t ns);
 
 /* gpu_fake_ml.c: NVML. */
 struct fake_ml_conf {

@@ -6,6 +6,8 @@
 int
 gpu_fake_call(const struct fake_call *c)
 {
+	if (c->library)
+		return c->library(c->arg) ? 719 : 0;
 	return c->fn->run(c->fn->pass, c->grid, c->block, c->shared, c->buf, c->kernel_scratch, c->block_scratch, c->lo, c->hi)
 	    ? 719 : 0;
 }
@@ -14,8 +16,10 @@ void
 gpu_fake_record(struct fake_graph *g, const struct fake_call *c, int64_t ns, bool replays)
 {
 	g->ns += ns;
-	if (!replays)
+	if (!replays) {
+		free(c->arg);
 		return;
+	}
 	if (g->n == g->cap) {
 		g->cap = g->cap ? 2 * g->cap : 16;
 		g->calls = realloc(g->calls, g->cap * sizeof(*g->calls));
@@ -32,6 +36,7 @@ gpu_fake_executable(struct fake_graph *g)
 
 	*to = *g;
 	g->calls = NULL;
+	g->n = 0;
 	return to;
 }
 
@@ -48,6 +53,8 @@ gpu_fake_replay(const struct fake_graph *g)
 void
 gpu_fake_graph_free(struct fake_graph *g)
 {
+	for (uint32_t i = 0; i < g->n; i++)
+		free(g->calls[i].arg);
 	free(g->calls);
 	free(g);
 }

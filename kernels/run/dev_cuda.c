@@ -6,6 +6,8 @@
  * has destroyed the context: only a new process brings the device back. */
 #include "dev_cuda_int.h"
 
+#include "vendor.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,9 +177,11 @@ cuda_unload(void *self, struct dev_module *m)
 
 	if (!m)
 		return;
-	for (uint32_t i = 0; i < m->n; i++)
+	for (uint32_t i = 0; i < m->n; i++) {
 		if (m->kernels[i].module && !c->is_sticky)
 			(void)cuda_good(c, c->g->cu.unload(m->kernels[i].module), "cuModuleUnload");
+		cuda_vendor_unload(c, &m->kernels[i].vendor);
+	}
 	arena_fini(&m->arena);
 	free(m);
 }
@@ -202,6 +206,10 @@ find_pass(struct cuda *c, struct cuda_kernel *k, uint32_t q, struct err *e)
 		name[3] = '1';
 	name[q >= 10 ? 4 : 3] = (char)('0' + q % 10);
 	p->how = k->of.pass[q];
+	if (k->vendor.call) {
+		p->vendor = &k->vendor;
+		return true;
+	}
 	if (!mine(c, c->g->cu.function(&p->fn, k->module, name), "cuModuleGetFunction", e))
 		return err_in(e, "pass %u", q);
 	if (p->how.shared > (uint32_t)MAX_OF(c->facts.shared_per_block, (int)SHARED_FREE))
@@ -221,6 +229,15 @@ load_image(struct cuda *c, struct cuda_kernel *k, struct err *e)
 
 	arena_fini(&tmp);
 	return ok;
+}
+
+static bool
+load_kernel(struct cuda *c, struct cuda_kernel *have, const struct dev_kernel *k, struct err *e)
+{
+	if (have->module || have->vendor.call)
+		return true;
+	return vendor_is_packed(have->of.cubin) ? cuda_vendor_load(c, have->of.cubin, k, &have->vendor, e)
+						: load_image(c, have, e);
 }
 
 /* Scratch of the blocks of the largest grid among its passes. */
@@ -252,7 +269,7 @@ cuda_find(void *self, struct dev_module *m, const char *symbol, struct dev_kerne
 			have = &m->kernels[i];
 	if (!have || have->of.n_passes != k->n_passes)
 		return err_set(e, ERR_FORMAT, "the module has no kernel %s of %u passes", symbol, k->n_passes);
-	if (k->n_passes && !have->module && !load_image(c, have, e))
+	if (k->n_passes && !load_kernel(c, have, k, e))
 		return false;
 	for (uint32_t q = 0; q < k->n_passes; q++) {
 		if (!find_pass(c, have, q, e))
@@ -277,11 +294,16 @@ launch_pass(struct cuda *c, const struct dev_kernel *k, uint32_t q, uint64_t tab
 }
 
 bool
-cuda_launch(struct cuda *c, const struct dev_kernel *k, uint64_t table)
+cuda_launch(struct cuda *c, const struct dev_launch *l, uint64_t table)
 {
-	for (uint32_t q = 0; q < k->n_passes; q++)
-		if (!launch_pass(c, k, q, table))
+	const struct dev_kernel *k = l->kernel;
+
+	for (uint32_t q = 0; q < k->n_passes; q++) {
+		const struct cuda_vendor *v = ((const struct cuda_pass *)k->pass[q])->vendor;
+
+		if (v ? !cuda_vendor_run(c, v, l->buf, (void *)(uintptr_t)c->shared) : !launch_pass(c, k, q, table))
 			return false;
+	}
 	return true;
 }
 
@@ -319,7 +341,7 @@ cuda_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 		float ms = 0;
 
 		if (!table || (ns && !cuda_good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord")) ||
-		    !cuda_launch(c, l[i].kernel, table) || !ns)
+		    !cuda_launch(c, &l[i], table) || !ns)
 			continue;
 		if (cuda_good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") &&
 		    cuda_good(c, c->g->cu.event_sync(c->to), "kernel") &&
@@ -359,6 +381,7 @@ cuda_close(void *self)
 		if (c->stream)
 			(void)c->g->cu.stream_free(c->stream);
 	}
+	cuda_vendor_close(c);
 	if (c->ctx)
 		(void)c->g->cu.release(c->dev);
 	free(c);
@@ -395,7 +418,8 @@ dev_cuda_open(const struct gpu *g, int number, struct dev *out, struct err *e)
 	if (number < 0 || number >= n)
 		return err_set(e, ERR_HOST, "there is no GPU %d: the driver sees %d", number, n);
 	c = heap_alloc(sizeof(*c));
-	c->g = g;
+	c->own = *g;
+	c->g = &c->own;
 	if (!gpu_facts(g, number, &c->facts, e) || !gpu_ok(g, g->cu.device(&c->dev, number), "cuDeviceGet", e) ||
 	    !open_context(c, e)) {
 		cuda_close(c);

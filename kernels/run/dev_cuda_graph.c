@@ -11,6 +11,7 @@ struct gpu_graph {
 	void *graph, *exec;
 	uint64_t tables;         /* the launches' pointers, kept as long as the graph */
 	size_t n_bytes;
+	bool has_vendor;         /* a library's call keeps the pointers that it was captured with */
 };
 
 bool
@@ -59,12 +60,28 @@ capture(struct cuda *c, const struct dev_launch *l, uint32_t n, struct gpu_graph
 	if (!cuda_good(c, c->g->cu.capture(c->stream, CAPTURE_THREAD), "cuStreamBeginCapture"))
 		return false;
 	for (uint32_t i = 0; i < n && ok; i++) {
-		ok = cuda_launch(c, l[i].kernel, table);
+		ok = cuda_launch(c, &l[i], table);
 		table += table_bytes(&l[i]);
 	}
 	ended = cuda_good(c, c->g->cu.captured(c->stream, &graph), "cuStreamEndCapture");
 	g->graph = graph;
 	return ok && ended && cuda_good(c, c->g->cu.graph_make(&g->exec, g->graph, 0), "cuGraphInstantiate");
+}
+
+static bool
+is_vendors(const struct dev_launch *l)
+{
+	return l->kernel->n_passes == 1 && ((const struct cuda_pass *)l->kernel->pass[0])->vendor;
+}
+
+static void
+drop_captured(struct cuda *c, struct gpu_graph *g)
+{
+	if (g->exec && !c->is_sticky)
+		(void)c->g->cu.graph_exec_free(g->exec);
+	if (g->graph && !c->is_sticky)
+		(void)c->g->cu.graph_free(g->graph);
+	g->exec = g->graph = NULL;
 }
 
 bool
@@ -74,6 +91,8 @@ gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, stru
 	struct gpu_graph *g = heap_alloc(sizeof(*g));
 
 	g->n_bytes = tables_bytes(l, n);
+	for (uint32_t i = 0; i < n; i++)
+		g->has_vendor |= is_vendors(&l[i]);
 	g->tables = cuda_bytes_new(c, g->n_bytes);
 	*out = g;
 	if (!g->tables)
@@ -93,6 +112,10 @@ gpu_graph_point(const struct dev *d, struct gpu_graph *g, const struct dev_launc
 	if (tables_bytes(l, n) != g->n_bytes)
 		bug("other launches than the graph was made of");
 	put_tables(d->self, g, l, n);
+	if (!g->has_vendor)
+		return;
+	drop_captured(d->self, g);
+	(void)capture(d->self, l, n, g); /* a fault is kept and told by the next run */
 }
 
 static bool
@@ -112,6 +135,8 @@ gpu_graph_run(const struct dev *d, struct gpu_graph *g, const struct dev_copy *i
 	struct cuda *c = d->self;
 	float ms = 0;
 
+	if (cuda_is_well(c) && g && !g->exec) /* told once already */
+		return err_set(e, ERR_LAUNCH, "the launches could not be captured for these pointers");
 	if (!cuda_is_well(c) || !copy_all(c, in, n_in) || !cuda_good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord") ||
 	    (g && !cuda_good(c, c->g->cu.graph_launch(g->exec, c->stream), "cuGraphLaunch")) ||
 	    !cuda_good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") || !copy_all(c, out, n_out) ||
@@ -136,14 +161,9 @@ gpu_graph_free(const struct dev *d, struct gpu_graph *g)
 
 	if (!g)
 		return;
-	if (!c->is_sticky) {
-		if (g->exec)
-			(void)c->g->cu.graph_exec_free(g->exec);
-		if (g->graph)
-			(void)c->g->cu.graph_free(g->graph);
-		if (g->tables)
-			(void)c->g->cu.mem_free(g->tables);
-	}
+	drop_captured(c, g);
+	if (g->tables && !c->is_sticky)
+		(void)c->g->cu.mem_free(g->tables);
 	free(g);
 }
 

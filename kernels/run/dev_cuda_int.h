@@ -6,16 +6,25 @@
 #include "gpu.h"
 
 struct cuda_pass {
-	void *fn;
+	void *fn;                /* NULL: the library's call */
+	const struct cuda_vendor *vendor;
 	struct gpu_pass how;
+};
+struct cuda_vendor { /* a library's algorithm, ready to run */
+	uint32_t lib;
+	void *call;              /* NULL: not loaded yet */
 };
 struct cuda_kernel {
 	struct gpu_kernel of;
-	void *module;            /* NULL: not loaded yet */
+	void *module;            /* NULL: not loaded yet, or a library's kernel */
+	struct cuda_vendor vendor;
 	struct cuda_pass pass[PLAN_MAX_PASSES];
 };
 struct cuda {
 	const struct gpu *g;
+	struct gpu own;          /* what g points to: libraries may join it later */
+	void *vendor[2];         /* handles by enum vendor_lib; NULL: not made yet */
+	bool has_vendor;         /* the libraries have been looked for */
 	struct gpu_facts facts;
 	int dev;
 	void *ctx, *stream, *from, *to;
@@ -39,6 +48,13 @@ uint64_t cuda_bytes_new(struct cuda *c, size_t n);
 void cuda_move(struct cuda *c, void *to, const void *from, size_t n_bytes);
 bool cuda_widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const char *what, struct err *e);
 /* All passes of a kernel; `table` holds its buffers' pointers, in the device's memory. */
-bool cuda_launch(struct cuda *c, const struct dev_kernel *k, uint64_t table);
+bool cuda_launch(struct cuda *c, const struct dev_launch *l, uint64_t table);
+
+/* Kernels of libraries (dev_cuda_vendor.c).  A captured call keeps the pointers that it got. */
+bool cuda_vendor_load(struct cuda *c, struct bytes code, const struct dev_kernel *k, struct cuda_vendor *out,
+    struct err *e) MUST_CHECK;
+bool cuda_vendor_run(struct cuda *c, const struct cuda_vendor *v, void *const *buf, void *scratch);
+void cuda_vendor_unload(struct cuda *c, struct cuda_vendor *v);
+void cuda_vendor_close(struct cuda *c);
 
 #endif

@@ -23,6 +23,12 @@ static const struct name cuda_names[] = {
 }, ml_names[] = {
 #define ML(F, ARGS, NEED, NAMES) {offsetof(struct gpu, ml.F), NEED, NAMES},
 #include "dev_cuda_api.def"
+}, lt_names[] = {
+#define LT(F, ARGS, NEED, NAMES) {offsetof(struct gpu, lt.F), NEED, NAMES},
+#include "dev_cuda_api.def"
+}, dnn_names[] = {
+#define DNN(F, ARGS, NEED, NAMES) {offsetof(struct gpu, dnn.F), NEED, NAMES},
+#include "dev_cuda_api.def"
 };
 static const struct {
 	const char *words, *sonames, *install;
@@ -35,8 +41,8 @@ static const struct {
 	"install the CUDA toolkit, or name a folder with libnvrtc in KORCH_CUDA_LIB", rtc_names, COUNT_OF(rtc_names)},
     [GPU_NVML] = {"NVML", "libnvidia-ml.so.1", "it comes with the NVIDIA driver", ml_names, COUNT_OF(ml_names)},
     [GPU_CUBLASLT] = {"cuBLASLt", "libcublasLt.so.13 libcublasLt.so.12 libcublasLt.so.11", "it is part of the CUDA toolkit",
-	NULL, 0},
-    [GPU_CUDNN] = {"cuDNN", "libcudnn.so.9", "install cuDNN 9", NULL, 0},
+	lt_names, COUNT_OF(lt_names)},
+    [GPU_CUDNN] = {"cuDNN", "libcudnn.so.9", "install cuDNN 9", dnn_names, COUNT_OF(dnn_names)},
 };
 
 /* NVRTC opens its builtins by name when it compiles: found then only if they are loaded already, or
@@ -200,7 +206,7 @@ void
 gpu_vendor_open(struct gpu *g)
 {
 	for (int i = GPU_CUBLASLT; i <= GPU_CUDNN; i++)
-		if (!g->handle[i])
+		if (!g->has[i] && !g->why[i][0]) /* asked for before, or given by the fake */
 			open_lib(g, (enum gpu_lib)i);
 }
 

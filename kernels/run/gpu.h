@@ -19,11 +19,21 @@ struct gpu_ml {
 #define ML(F, ARGS, NEED, NAMES) int(*F) ARGS;
 #include "dev_cuda_api.def"
 };
+struct gpu_lt {
+#define LT(F, ARGS, NEED, NAMES) int(*F) ARGS;
+#include "dev_cuda_api.def"
+};
+struct gpu_dnn {
+#define DNN(F, ARGS, NEED, NAMES) int(*F) ARGS;
+#include "dev_cuda_api.def"
+};
 enum gpu_lib { GPU_CUDA, GPU_NVRTC, GPU_NVML, GPU_CUBLASLT, GPU_CUDNN, GPU_LIBS };
 struct gpu {
 	struct gpu_cu cu;
 	struct gpu_rtc rtc;
 	struct gpu_ml ml;
+	struct gpu_lt lt;
+	struct gpu_dnn dnn;
 	bool has[GPU_LIBS];
 	char why[GPU_LIBS][256]; /* what is missing, where has is false */
 	void *handle[GPU_LIBS];  /* of the real libraries */
