@@ -48,7 +48,7 @@ struct vendor_choice {
 	uint32_t n_words;
 	uint64_t word[VENDOR_MAX_WORDS];
 };
-/* "lib=cublaslt version=130100 workspace=1024 algo=1f.0.2": a schedule's words. */
+/* "lib=cudnn version=91900 workspace=1024 algo=1f.0.2". */
 struct str vendor_choice_print(struct arena *a, const struct vendor_choice *c);
 bool vendor_choice_read(struct str text, struct vendor_choice *out, struct err *e) MUST_CHECK;
 

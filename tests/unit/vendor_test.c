@@ -164,7 +164,7 @@ run_choice(struct rig *r, const struct vendor_op *op, const struct vendor_choice
 {
 	struct gpu_kernel k = {.symbol = STR("k0"), .n_passes = 1, .pass = {{{1, 1, 1}, {1, 1, 1}, 0}}};
 	struct dev_kernel dk = {.n_passes = 1, .n_bufs = MAX_BUFS, .shared_bytes = c->workspace, .range = {1}};
-	struct dev_launch l = {&dk, r->buf};
+	struct dev_launch l = {.kernel = &dk, .buf = r->buf};
 	struct dev_module *m = NULL;
 	struct bytes module;
 	bool ok, is_lost;
