@@ -1,10 +1,11 @@
-/* kernels/emit/cuda_int.h: a linear stage's tile on a GPU, between cuda_tile.c and cuda_multiply.c. */
+/* kernels/emit/cuda_int.h: a linear stage's tile on a GPU, between cuda_tile.c, cuda_multiply.c,
+ * cuda_steps.c and cuda_epilogue.c. */
 #ifndef KORCH_CUDA_INT_H
 #define KORCH_CUDA_INT_H
 
 #include "gen_int.h"
 
-enum { TILE_THREADS = 256, TILE_SHARED_MOST = 36 << 10 };
+enum { TILE_THREADS = 256, TILE_SHARED_MOST = 36 << 10, TILE_FOLD_MOST = 16 << 10 };
 
 struct tile_axes {
 	axis_id id[STAGE_AXES];
@@ -16,25 +17,77 @@ struct tile_factor {
 	ex_id ex;
 	struct tile_axes axes; /* of the result that this factor alone has */
 	bool k_fast;           /* memory runs along the sum */
+	bool inner;            /* its axes are the stage's own loops: a block has all of them */
+	bool sweeps;           /* inner, and more than one tile: the block takes one after another */
+};
+/* A step of a pass whose tiles have inner axes.  Levels: what its result has one element for. */
+enum tile_level { LEVEL_TILE = 0, LEVEL_ROW = 1, LEVEL_COLUMN = 2, LEVEL_POINT = 3 };
+struct tile_step {
+	const struct stage *s;
+	enum tile_level level;
+	bool joins;    /* a reduction over points; else made from what has its level or a lower one */
+	bool is_read;  /* by a step of the pass */
+	uint32_t phase; /* points of a phase are made before its joins, and its lower levels behind them */
+	ex_id body;    /* over the linear stage's axes */
+	ix_id out;
 };
 struct tile {
 	const struct stage *s;
 	struct tile_factor f[2]; /* rows (m) and columns (n) of the tile */
 	struct tile_axes batch, red;
 	enum precision precision;
-	int unit;                /* rows and columns of the tile for each one of a thread */
+	const struct tile_layout *layout;
 	int64_t per[2], edge[2], n_tiles[2], bk;
 	int k_step;              /* of one multiplication of the tensor cores */
 	int stages, pad;
+	struct tile_step *step;  /* inner axes: the pass's steps in order */
+	uint32_t n_steps, n_phases;
+};
+
+/* Who holds which element.  A thread's values are numbered (i, j, c): row i of its rows' units, column j,
+ * and c of `points` there.  Row `at[0]` + (h % 2) * step[0][0] + (h / 2) * step[0][1] where h, below
+ * slots[0], is `slot[0]`; columns likewise. */
+struct tile_layout {
+	const char *lines[4];  /* declare what `at` names */
+	int unit[2], points, slots[2], step[2][2];
+	const char *at[2], *slot[2];
+	/* To join over rows [0] or columns [1]: lanes to exchange with, who has the warp's value then, and
+	 * how many such warps there are. */
+	int mask[2][5];        /* ends with 0 */
+	const char *leader[2];
+	int groups[2];
+	const char *group[2];
 };
 
 /* cuda_multiply.c: FMA or tensor cores. */
-/* Accumulators, zero. */
+const struct tile_layout *cuda_layout(enum precision p, int sm);
+/* Elements of the sum that one multiplication takes. */
+int cuda_k_step(enum precision p, int sm);
+/* Names for a thread's place; accumulators; all zero. */
+void cuda_place(struct gen *g, const struct tile *t);
 void cuda_clear(struct gen *g, const struct tile *t);
 /* part_a[buffer] times part_b[buffer], added to the accumulators. */
 void cuda_multiply(struct gen *g, const struct tile *t);
 /* Loops over a thread's points: m, n and `value` are declared inside. */
 void cuda_open_points(struct gen *g, const struct tile *t);
 void cuda_close_points(struct gen *g, const struct tile *t);
+/* for (int i = 0; i < n; i++), unrolled. */
+void cuda_loop(struct gen *g, char i, int64_t n);
+
+/* cuda_steps.c: what the other steps of the pass are to the tile's points; false: they do not fit it. */
+bool cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t);
+
+/* cuda_epilogue.c: steps on the points of finished tiles. */
+void cuda_bind_digits(struct gen *g, const struct tile_axes *x, const char *flat);
+void cuda_unbind(struct gen *g, const struct tile_axes *x);
+/* All steps at each point, one after the other: no axis is inner. */
+void cuda_points(struct gen *g, const struct tile_pass *tp, const struct tile *t);
+/* Inner axes: arrays and accumulators, before the tiles; the first phase on one tile; joins and what is
+ * behind them, when all tiles are done. */
+void cuda_steps_shared(struct gen *g, const struct tile *t);
+size_t cuda_steps_bytes(const struct gen *g, const struct tile *t); /* of shared memory */
+void cuda_steps_begin(struct gen *g, const struct tile *t);
+void cuda_steps_tile(struct gen *g, const struct tile *t);
+void cuda_steps_end(struct gen *g, const struct tile *t);
 
 #endif

@@ -3,36 +3,63 @@
  * element is PTX's documented layout (g = lane / 4, t = lane % 4). */
 #include "cuda_int.h"
 
-void
-cuda_clear(struct gen *g, const struct tile *t)
-{
-	const long long tm = (long long)t->per[0], tn = (long long)t->per[1];
+static const struct tile_layout by_fma = {
+	.lines = {"const int ty = K_TID / 16, tx = K_TID % 16;"},
+	.unit = {16, 16}, .points = 1, .slots = {1, 1}, .at = {"ty + 16 * i", "tx + 16 * j"}, .slot = {"0", "0"},
+	.mask = {{16}, {1, 2, 4, 8}}, .leader = {"K_TID % 32 < 16", "tx == 0"}, .groups = {8, 1}, .group = {"K_TID / 32", "0"},
+};
+static const struct tile_layout mma_16x8 = {
+	.lines = {"const int lane_g = K_TID % 32 / 4, lane_t = K_TID % 4;"},
+	.unit = {32, 32}, .points = 4, .slots = {2, 2}, .step = {{8, 0}, {1, 0}},
+	.at = {"warp_m + 16 * i + lane_g", "warp_n + 8 * j + 2 * lane_t"}, .slot = {"c / 2", "c % 2"},
+	.mask = {{4, 8, 16}, {1, 2}}, .leader = {"lane_g == 0", "lane_t == 0"}, .groups = {2, 4},
+	.group = {"K_TID / 128", "K_TID / 32 % 4"},
+};
 
-	if (t->precision == PRECISION_F32) {
-		gen_line(g, "const int ty = K_TID / 16, tx = K_TID %% 16;");
-		gen_line(g, "float acc[%lld][%lld];", tm, tn);
-	} else {
-		gen_line(g, "const int warp_m = K_TID / 128 * %lld, warp_n = K_TID / 32 %% 4 * %lld;", 16 * tm, 8 * tn);
-		gen_line(g, "const int lane_g = K_TID %% 32 / 4, lane_t = K_TID %% 4;");
-		gen_line(g, "float acc[%lld][%lld][4];", tm, tn);
-	}
-	gen_line(g, "K_UNROLL");
-	gen_open(g, "for (int i = 0; i < %lld; i++)", tm);
-	gen_line(g, "K_UNROLL");
-	gen_open(g, "for (int j = 0; j < %lld; j++)", tn);
-	if (t->precision == PRECISION_F32)
-		gen_line(g, "acc[i][j] = 0.0f;");
-	else
-		gen_line(g, "acc[i][j][0] = acc[i][j][1] = acc[i][j][2] = acc[i][j][3] = 0.0f;");
-	gen_close(g);
-	gen_close(g);
+const struct tile_layout *
+cuda_layout(enum precision p, int sm)
+{
+	(void)sm;
+	return p == PRECISION_F32 ? &by_fma : &mma_16x8;
 }
 
-static void
-loop(struct gen *g, char i, int64_t n)
+int
+cuda_k_step(enum precision p, int sm)
+{
+	(void)sm;
+	return p == PRECISION_F32 || p == PRECISION_TF32 ? 8 : 16;
+}
+
+void
+cuda_loop(struct gen *g, char i, int64_t n)
 {
 	gen_line(g, "K_UNROLL");
 	gen_open(g, "for (int %c = 0; %c < %lld; %c++)", i, i, (long long)n, i);
+}
+
+void
+cuda_place(struct gen *g, const struct tile *t)
+{
+	const struct tile_layout *l = t->layout;
+	const long long tm = (long long)t->per[0], tn = (long long)t->per[1];
+
+	if (t->precision != PRECISION_F32)
+		gen_line(g, "const int warp_m = K_TID / 128 * %lld, warp_n = K_TID / 32 %% 4 * %lld;", 16 * tm, 8 * tn);
+	for (size_t i = 0; i < COUNT_OF(l->lines) && l->lines[i]; i++)
+		gen_line(g, "%s", l->lines[i]);
+	gen_line(g, l->points > 1 ? "float acc[%lld][%lld][%d];" : "float acc[%lld][%lld];", tm, tn, l->points);
+}
+
+void
+cuda_clear(struct gen *g, const struct tile *t)
+{
+	cuda_loop(g, 'i', t->per[0]);
+	cuda_loop(g, 'j', t->per[1]);
+	if (t->layout->points > 1)
+		cuda_loop(g, 'c', t->layout->points);
+	gen_line(g, t->layout->points > 1 ? "acc[i][j][c] = 0.0f;" : "acc[i][j] = 0.0f;");
+	for (int i = t->layout->points > 1 ? 3 : 2; i > 0; i--)
+		gen_close(g);
 }
 
 static void
@@ -41,14 +68,14 @@ multiply_fma(struct gen *g, const struct tile *t)
 	gen_line(g, "K_UNROLL");
 	gen_open(g, "for (int kk = 0; kk < %lld; kk++)", (long long)t->bk);
 	gen_line(g, "float a[%lld], b[%lld];", (long long)t->per[0], (long long)t->per[1]);
-	loop(g, 'i', t->per[0]);
+	cuda_loop(g, 'i', t->per[0]);
 	gen_line(g, "a[i] = part_a[buffer][kk][ty + 16 * i];");
 	gen_close(g);
-	loop(g, 'j', t->per[1]);
+	cuda_loop(g, 'j', t->per[1]);
 	gen_line(g, "b[j] = part_b[buffer][kk][tx + 16 * j];");
 	gen_close(g);
-	loop(g, 'i', t->per[0]);
-	loop(g, 'j', t->per[1]);
+	cuda_loop(g, 'i', t->per[0]);
+	cuda_loop(g, 'j', t->per[1]);
 	gen_line(g, "acc[i][j] += a[i] * b[j];");
 	gen_close(g);
 	gen_close(g);
@@ -101,14 +128,14 @@ multiply_mma(struct gen *g, const struct tile *t)
 	gen_line(g, "K_UNROLL");
 	gen_open(g, "for (int kk = 0; kk < %lld; kk += %d)", (long long)t->bk, x.k_step);
 	gen_line(g, "k_u32 a[%lld][%d], b[%lld][%d];", (long long)t->per[0], x.n_a, (long long)t->per[1], x.n_b);
-	loop(g, 'i', t->per[0]);
+	cuda_loop(g, 'i', t->per[0]);
 	load_fragment(g, &x, 'a', 'i', x.n_a);
 	gen_close(g);
-	loop(g, 'j', t->per[1]);
+	cuda_loop(g, 'j', t->per[1]);
 	load_fragment(g, &x, 'b', 'j', x.n_b);
 	gen_close(g);
-	loop(g, 'i', t->per[0]);
-	loop(g, 'j', t->per[1]);
+	cuda_loop(g, 'i', t->per[0]);
+	cuda_loop(g, 'j', t->per[1]);
 	gen_line(g, "%s%s(acc[i][j], a[i], b[j]);", x.multiply, suffix);
 	gen_close(g);
 	gen_close(g);
@@ -124,26 +151,35 @@ cuda_multiply(struct gen *g, const struct tile *t)
 		multiply_mma(g, t);
 }
 
+/* Row or column number of value (i, j, c) in its tile. */
+static const char *
+place_text(struct gen *g, const struct tile_layout *l, int i)
+{
+	const char *at = l->at[i];
+
+	if (l->step[i][0])
+		at = arena_printf(g->a, "%s + (%s) %% 2 * %d", at, l->slot[i], l->step[i][0]);
+	if (l->step[i][1])
+		at = arena_printf(g->a, "%s + (%s) / 2 * %d", at, l->slot[i], l->step[i][1]);
+	return at;
+}
+
 void
 cuda_open_points(struct gen *g, const struct tile *t)
 {
-	loop(g, 'i', t->per[0]);
-	loop(g, 'j', t->per[1]);
-	if (t->precision == PRECISION_F32) {
-		gen_line(g, "const int m = m0 + ty + 16 * i, n = n0 + tx + 16 * j;");
-		gen_line(g, "const float value = acc[i][j];");
-		return;
-	}
-	loop(g, 'c', 4);
-	gen_line(g, "const int m = m0 + warp_m + 16 * i + lane_g + c / 2 * 8, n = n0 + warp_n + 8 * j + 2 * lane_t + c %% 2;");
-	gen_line(g, "const float value = acc[i][j][c];");
+	const struct tile_layout *l = t->layout;
+
+	cuda_loop(g, 'i', t->per[0]);
+	cuda_loop(g, 'j', t->per[1]);
+	if (l->points > 1)
+		cuda_loop(g, 'c', l->points);
+	gen_line(g, "const int m = m0 + %s, n = n0 + %s;", place_text(g, l, 0), place_text(g, l, 1));
+	gen_line(g, l->points > 1 ? "const float value = acc[i][j][c];" : "const float value = acc[i][j];");
 }
 
 void
 cuda_close_points(struct gen *g, const struct tile *t)
 {
-	if (t->precision != PRECISION_F32)
+	for (int i = t->layout->points > 1 ? 3 : 2; i > 0; i--)
 		gen_close(g);
-	gen_close(g);
-	gen_close(g);
 }

@@ -84,8 +84,8 @@ choose_group(struct team_sum *t, int threads, bool along)
 	t->at_once = threads / t->group;
 }
 
-static const char *
-shuffled(struct gen *g, enum dtype t, const char *v, const char *mask)
+const char *
+cuda_shuffled(struct gen *g, enum dtype t, const char *v, const char *mask)
 {
 	const char *word = t == DT_f64 ? "f64" : t == DT_i64 || t == DT_u64 ? "i64" : dtype_is_float(t) ? "f32" : "i32";
 
@@ -111,7 +111,7 @@ join_group(struct gen *g, const struct team_sum *t)
 		const char *other = arena_printf(g->a, "other%u", g->n_loop++);
 
 		gen_line(g, "const %s %s = %s;", gen_type(g, t->acc), other,
-		    shuffled(g, t->acc, t->name, arena_printf(g->a, "%d", h)));
+		    cuda_shuffled(g, t->acc, t->name, arena_printf(g->a, "%d", h)));
 		join_with(g, t, other);
 	}
 	if (warps < 2)

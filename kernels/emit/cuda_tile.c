@@ -1,6 +1,9 @@
 /* kernels/emit/cuda_tile.c: a linear stage on a block of threads: parts of both factors are staged
  * in shared memory (from any expression: a convolution's window, a prologue), each thread keeps a
- * piece of the tile in registers, and the pass's other steps run on it as epilogue. */
+ * piece of the tile in registers, and the pass's other steps run on it as epilogue.
+ *
+ * An axis of the result that the pass's range does not count is inner: a block has all of it, in one tile
+ * or in one after another, and other steps may join over it. */
 #include "cuda_int.h"
 
 #include <string.h>
@@ -80,24 +83,53 @@ order_red(const struct gen *g, struct tile *t)
 		t->f[i].k_fast = runs_along(g, t->f[i].ex, s->axis[last].id) > 0;
 }
 
-static void
+/* Which factors the axis of the result stands in decides whether it counts rows, columns or batches. */
+static struct tile_axes *
+home_of(const struct gen *g, struct tile *t, axis_id id)
+{
+	bool in_a = ex_has(g->tx, t->f[0].ex, id), in_b = ex_has(g->tx, t->f[1].ex, id);
+
+	return in_a && in_b ? &t->batch : in_b ? &t->f[1].axes : &t->f[0].axes;
+}
+
+/* The axis that runs through the result's memory belongs to the columns. */
+static bool
+wants_swap(const struct gen *g, const struct tile_pass *tp, const struct stage *s)
+{
+	axis_id last = s->n_par && (s->axis[s->n_par - 1].stride == 1 || !tp->n_outer) ? s->axis[s->n_par - 1].id
+	    : tp->outer[tp->n_outer - 1].id;
+
+	return ex_has(g->tx, s->a, last) && !ex_has(g->tx, s->b, last);
+}
+
+/* False: an inner axis counts batches. */
+static bool
 classify(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 {
 	const struct stage *s = t->s;
-	axis_id last = tp->outer[tp->n_outer - 1].id;
-	bool swap = ex_has(g->tx, s->a, last) && !ex_has(g->tx, s->b, last);
+	bool swap = wants_swap(g, tp, s);
 
 	t->f[0].ex = swap ? s->b : s->a;
 	t->f[1].ex = swap ? s->a : s->b;
 	t->f[0].axes.count = t->f[1].axes.count = t->batch.count = t->red.count = 1;
-	for (uint32_t u = 0; u < tp->n_outer; u++) {
-		axis_id id = tp->outer[u].id;
-		bool in_a = ex_has(g->tx, t->f[0].ex, id), in_b = ex_has(g->tx, t->f[1].ex, id);
-		struct tile_axes *x = in_a && in_b ? &t->batch : in_b ? &t->f[1].axes : &t->f[0].axes;
+	for (uint32_t k = 0; k < s->n_par; k++) {
+		struct tile_axes *x = home_of(g, t, s->axis[k].id);
 
-		add_axis(x, id, tp->outer[u].extent);
+		if (x == &t->batch)
+			return false;
+		t->f[x == &t->f[1].axes].inner = true;
 	}
+	for (uint32_t u = 0; u < tp->n_outer; u++) {
+		struct tile_axes *x = home_of(g, t, tp->outer[u].id);
+
+		if (x != &t->batch && t->f[x == &t->f[1].axes].inner)
+			x = &t->batch;
+		add_axis(x, tp->outer[u].id, tp->outer[u].extent);
+	}
+	for (uint32_t k = 0; k < s->n_par; k++)
+		add_axis(home_of(g, t, s->axis[k].id), s->axis[k].id, s->axis[k].extent);
 	order_red(g, t);
+	return true;
 }
 
 /* ---- sizes -------------------------------------------------------------------------------------------- */
@@ -115,32 +147,83 @@ precision_of(const struct target *t, const struct sched *s)
 	return sched_get(s, KNOB_exact, 0) == 0 && precision_on(t->sm, t->precision) ? t->precision : PRECISION_F32;
 }
 
+/* Steps that need all of an inner row or column in registers get a tile of that size where one can be. */
 static void
-choose_sizes(const struct gen *g, struct tile *t)
+choose_edges(const struct sched *s, struct tile *t)
 {
-	const struct sched *s = g->p->sched;
+	const int most = t->precision == PRECISION_F32 ? 8 : 4;
 	bool large = t->f[0].axes.count >= 512 && t->f[1].axes.count >= 128;
 
-	t->precision = precision_of(g->p->target, s);
-	t->unit = t->precision == PRECISION_F32 ? 16 : 32;
-	t->pad = t->precision == PRECISION_F32 ? 1 : 8;
-	int64_t most = t->precision == PRECISION_F32 ? 8 : 4, usual = large ? most : most / 2;
+	for (int i = 0; i < 2; i++) {
+		int64_t wanted = sched_get(s, i ? KNOB_tn : KNOB_tm, large ? most : most / 2), unit = t->layout->unit[i];
+		int64_t whole = (t->f[i].axes.count + unit - 1) / unit;
 
-	t->per[0] = per_thread(t->f[0].axes.count, MIN_OF(sched_get(s, KNOB_tm, usual), most), t->unit);
-	t->per[1] = per_thread(t->f[1].axes.count, MIN_OF(sched_get(s, KNOB_tn, usual), most), t->unit);
-	t->k_step = t->precision == PRECISION_F16 || t->precision == PRECISION_BF16 ? 16 : 8;
+		t->per[i] = per_thread(t->f[i].axes.count, MIN_OF(wanted, (int64_t)most), t->layout->unit[i]);
+		if (t->n_phases > 1 && t->f[i].inner && whole <= most)
+			t->per[i] = whole;
+		t->edge[i] = t->per[i] * unit;
+		t->n_tiles[i] = (t->f[i].axes.count + t->edge[i] - 1) / t->edge[i];
+		t->f[i].sweeps = t->f[i].inner && t->n_tiles[i] > 1;
+	}
+}
+
+static void
+choose_depth(const struct sched *s, struct tile *t, size_t room)
+{
+	t->k_step = cuda_k_step(t->precision, 0);
 	t->bk = MAX_OF(sched_get(s, KNOB_tk, 16) / t->k_step * t->k_step, (int64_t)t->k_step);
 	t->stages = (int)sched_get(s, KNOB_stages, 2);
-	for (int i = 0; i < 2; i++) {
-		t->edge[i] = t->per[i] * t->unit;
-		t->n_tiles[i] = (t->f[i].axes.count + t->edge[i] - 1) / t->edge[i];
-	}
-	while (t->stages * t->bk * (t->edge[0] + t->edge[1] + 2 * t->pad) * 4 > TILE_SHARED_MOST) {
+	while (t->stages * t->bk * (t->edge[0] + t->edge[1] + 2 * t->pad) * 4 > (int64_t)room) {
 		if (t->stages == 2)
 			t->stages = 1;
-		else
+		else if (t->bk > t->k_step)
 			t->bk = MAX_OF(t->bk / 2 / t->k_step * t->k_step, (int64_t)t->k_step);
+		else
+			break;
 	}
+}
+
+static bool
+choose_sizes(const struct gen *g, struct tile *t)
+{
+	size_t folds;
+
+	t->precision = precision_of(g->p->target, g->p->sched);
+	t->layout = cuda_layout(t->precision, g->p->target->sm);
+	t->pad = t->precision == PRECISION_F32 ? 1 : 8;
+	choose_edges(g->p->sched, t);
+	folds = cuda_steps_bytes(g, t);
+	if (folds > TILE_FOLD_MOST)
+		return false;
+	choose_depth(g->p->sched, t, TILE_SHARED_MOST - folds);
+	return true;
+}
+
+/* What a block takes tile by tile is joined over all tiles, and nothing is left of a tile behind it. */
+static bool
+can_sweep(const struct tile *t)
+{
+	for (uint32_t i = 0; i < t->n_steps; i++) {
+		const struct tile_step *s = &t->step[i];
+
+		if (t->f[0].sweeps && s->level == LEVEL_ROW)
+			return false;
+		if (t->f[1].sweeps && s->level == LEVEL_COLUMN)
+			return false;
+		if ((t->f[0].sweeps || t->f[1].sweeps) && s->phase > 0 && (s->joins || s->level == LEVEL_POINT))
+			return false;
+	}
+	return true;
+}
+
+/* Steps without loops of their own, but for sums: one element at each point. */
+static bool
+is_pointwise(const struct gen *g, const struct tile_pass *tp)
+{
+	for (uint32_t i = 0; i < tp->n_row; i++)
+		if (g->p->stages[tp->row[i]].n_par || g->p->stages[tp->row[i]].kind == STAGE_SCATTER)
+			return false;
+	return true;
 }
 
 struct made_check {
@@ -165,7 +248,7 @@ plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	struct made_check made = {.g = g, .tp = tp};
 
 	*t = (struct tile){.s = linear_of(g, tp)};
-	if (!t->s || t->s->acc != DT_f32 || t->s->n_red == 0 || tp->n_outer == 0 || g->p->target->strict
+	if (!t->s || t->s->acc != DT_f32 || t->s->n_red == 0 || tp->n_outer + t->s->n_par == 0 || g->p->target->strict
 	    || sched_get(g->p->sched, KNOB_tm, 1) == 0)
 		return false;
 	ex_reads(g->tx, t->s->a, note_made, &made);
@@ -173,11 +256,12 @@ plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	if (made.found || ex_get(g->tx, t->s->a)->type == DT_f64 || !dtype_is_float(ex_get(g->tx, t->s->a)->type)
 	    || !dtype_is_float(ex_get(g->tx, t->s->b)->type))
 		return false;
-	classify(g, tp, t);
-	if (t->f[0].axes.count < LEAST_EDGE || t->f[1].axes.count < LEAST_EDGE || t->red.count < LEAST_EDGE)
+	if (!classify(g, tp, t) || t->f[0].axes.count < LEAST_EDGE || t->f[1].axes.count < LEAST_EDGE
+	    || t->red.count < LEAST_EDGE)
 		return false;
-	choose_sizes(g, t);
-	return true;
+	if (t->s->n_par ? !cuda_steps(g, tp, t) : !is_pointwise(g, tp))
+		return false;
+	return choose_sizes(g, t) && can_sweep(t);
 }
 
 bool
@@ -195,17 +279,18 @@ cuda_tile_range(struct gen *g, const struct tile_pass *tp)
 
 	if (!plan(g, tp, &t))
 		bug("a pass without a tile");
-	return t.n_tiles[0] * t.n_tiles[1] * t.batch.count;
+	return (t.f[0].inner ? 1 : t.n_tiles[0]) * (t.f[1].inner ? 1 : t.n_tiles[1]) * t.batch.count;
+}
+
+bool
+cuda_tile_keeps(struct gen *g, const struct tile_pass *tp)
+{
+	struct tile t;
+
+	return plan(g, tp, &t) && t.s->n_par > 0;
 }
 
 /* ---- loading -------------------------------------------------------------------------------------------- */
-static void
-unbind(struct gen *g, const struct tile_axes *x)
-{
-	for (uint32_t k = 0; k < x->n; k++)
-		gen_bind(g, x->id[k], NULL);
-}
-
 /* Element (at, k) of factor i goes to `to`. */
 static void
 load_element(struct gen *g, const struct tile *t, int i, const char *to)
@@ -216,12 +301,12 @@ load_element(struct gen *g, const struct tile *t, int i, const char *to)
 	gen_line(g, "const int at = %c0 + e, k = k0 + kk;", "mn"[i]);
 	gen_line(g, "float v = 0.0f;");
 	gen_open(g, "if (at < %lld && k < %lld)", (long long)f->axes.count, (long long)t->red.count);
-	cuda_digits(g, f->axes.id, f->axes.extent, f->axes.n, "at");
-	cuda_digits(g, t->red.id, t->red.extent, t->red.n, "k");
+	cuda_bind_digits(g, &f->axes, "at");
+	cuda_bind_digits(g, &t->red, "k");
 	gen_line(g, "v = %s;", gen_ex(g, f->ex));
 	gen_close(g);
-	unbind(g, &f->axes);
-	unbind(g, &t->red);
+	cuda_unbind(g, &f->axes);
+	cuda_unbind(g, &t->red);
 	gen_forget(g, mark);
 	gen_line(g, "%s = v;", to);
 }
@@ -311,38 +396,43 @@ sum_ahead(struct gen *g, const struct tile *t)
 	gen_close(g);
 }
 
-/* ---- the epilogue ------------------------------------------------------------------------------------------ */
-/* All steps of the pass at one point; the linear stage's value is `value`. */
+/* ---- a block's tiles ------------------------------------------------------------------------------------- */
 static void
-point(struct gen *g, const struct tile_pass *tp, const struct tile *t, const char *value)
+one_tile(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 {
-	for (uint32_t i = 0; i < tp->n_row; i++) {
-		const struct stage *s = &g->p->stages[tp->row[i]];
-
-		gen_line(g, "/* %s */", gen_stage_words(g, s));
-		if (s != t->s) {
-			gen_stage(g, s);
-			continue;
-		}
-		gen_store(g, s->tensor, s->out, gen_cast(g, DT_f32, g->p->tensors[s->tensor].type, value));
-	}
+	cuda_clear(g, t);
+	if (t->stages == 1)
+		sum_simple(g, t);
+	else
+		sum_ahead(g, t);
+	if (t->s->n_par)
+		cuda_steps_tile(g, t);
+	else
+		cuda_points(g, tp, t);
 }
 
+/* Where the tile lies, of those that the range counts. */
 static void
-epilogue(struct gen *g, const struct tile_pass *tp, const struct tile *t)
+place_tile(struct gen *g, const struct tile *t)
 {
-	uint32_t mark = gen_mark(g);
+	int64_t below = 1;
 
-	cuda_open_points(g, t);
-	gen_open(g, "if (m < %lld && n < %lld)", (long long)t->f[0].axes.count, (long long)t->f[1].axes.count);
-	cuda_digits(g, t->f[0].axes.id, t->f[0].axes.extent, t->f[0].axes.n, "m");
-	cuda_digits(g, t->f[1].axes.id, t->f[1].axes.extent, t->f[1].axes.n, "n");
-	point(g, tp, t, "value");
-	gen_close(g);
-	cuda_close_points(g, t);
-	unbind(g, &t->f[0].axes);
-	unbind(g, &t->f[1].axes);
-	gen_forget(g, mark);
+	for (int i = 1; i >= 0; i--) {
+		if (t->f[i].sweeps)
+			continue;
+		if (t->f[i].inner) {
+			gen_line(g, "const int %c0 = 0;", "mn"[i]);
+			continue;
+		}
+		const char *above = below > 1 ? arena_printf(g->a, "o / %lld", (long long)below) : "o";
+
+		gen_line(g, "const int %c0 = %s %% %lld * %lld;", "mn"[i], above, (long long)t->n_tiles[i], (long long)t->edge[i]);
+		below *= t->n_tiles[i];
+	}
+	if (t->batch.n) {
+		gen_line(g, "const int z = o / %lld;", (long long)below);
+		cuda_bind_digits(g, &t->batch, "z");
+	}
 }
 
 void
@@ -356,21 +446,21 @@ cuda_tile(struct gen *g, const struct tile_pass *tp)
 	for (int i = 0; i < 2; i++)
 		gen_line(g, "K_SHARED float part_%c[%d][%lld][%lld];", "ab"[i], t.stages, (long long)t.bk,
 		    (long long)(t.edge[i] + t.pad));
+	cuda_steps_shared(g, &t);
 	gen_open(g, "for (%s o = lo + K_BLOCK; o < hi; o += K_BLOCKS)", g->index);
-	gen_line(g, "const int n0 = o %% %lld * %lld;", (long long)t.n_tiles[1], (long long)t.edge[1]);
-	gen_line(g, "const int m0 = o / %lld %% %lld * %lld;", (long long)t.n_tiles[1], (long long)t.n_tiles[0],
-	    (long long)t.edge[0]);
-	if (t.batch.n) {
-		gen_line(g, "const int z = o / %lld;", (long long)(t.n_tiles[0] * t.n_tiles[1]));
-		cuda_digits(g, t.batch.id, t.batch.extent, t.batch.n, "z");
-	}
-	cuda_clear(g, &t);
-	if (t.stages == 1)
-		sum_simple(g, &t);
-	else
-		sum_ahead(g, &t);
-	epilogue(g, tp, &t);
+	place_tile(g, &t);
+	cuda_place(g, &t);
+	cuda_steps_begin(g, &t);
+	for (int i = 0; i < 2; i++)
+		if (t.f[i].sweeps)
+			gen_open(g, "for (int %c0 = 0; %c0 < %lld; %c0 += %lld)", "mn"[i], "mn"[i], (long long)t.f[i].axes.count,
+			    "mn"[i], (long long)t.edge[i]);
+	one_tile(g, tp, &t);
+	for (int i = 0; i < 2; i++)
+		if (t.f[i].sweeps)
+			gen_close(g);
+	cuda_steps_end(g, &t);
 	gen_close(g);
-	unbind(g, &t.batch);
+	cuda_unbind(g, &t.batch);
 	gen_forget(g, mark);
 }

@@ -54,10 +54,10 @@ wants_team(struct gen *g, const struct tile_pass *tp)
 static enum cuda_kind
 kind_of(struct gen *g, const struct tile_pass *tp)
 {
-	if (!is_pointwise(g, tp))
-		return CUDA_TEAM;
 	if (cuda_can_tile(g, tp))
 		return CUDA_TILE;
+	if (!is_pointwise(g, tp))
+		return CUDA_TEAM;
 	return wants_team(g, tp) ? CUDA_TEAM : CUDA_POINT;
 }
 
@@ -102,6 +102,8 @@ declare_locals(struct gen *g, const struct tile_pass *tp, struct scratch *s)
 	for (uint32_t t = 0; t < g->p->n_tensors; t++) {
 		bool call = is_made_in(g, tp->call, tp->n_call, t), row = is_made_in(g, tp->row, tp->n_row, t);
 
+		if (row && g->cuda->kind == CUDA_TILE && cuda_tile_keeps(g, tp))
+			continue; /* in registers */
 		if (g->p->tensors[t].at == AT_LOCAL && (call || row))
 			declare_local(g, t, row && g->cuda->kind != CUDA_TEAM, s);
 	}

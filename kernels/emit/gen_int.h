@@ -140,10 +140,14 @@ const char *gen_cast(struct gen *g, enum dtype from, enum dtype to, const char *
 void cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out);
 /* Names for the axes: the digits of `flat`, the last axis fastest. */
 void cuda_digits(struct gen *g, const axis_id *axis, const int64_t *extent, uint32_t n, const char *flat);
+/* What the lane `mask` away has in v. */
+const char *cuda_shuffled(struct gen *g, enum dtype t, const char *v, const char *mask);
 /* A reduction of which several threads take parts; false: each thread can do its own. */
 bool cuda_reduce(struct gen *g, const struct stage *s);
 bool cuda_can_tile(struct gen *g, const struct tile_pass *tp);
 void cuda_tile(struct gen *g, const struct tile_pass *tp);
+/* Has it inner axes?  Then it keeps what its steps make itself. */
+bool cuda_tile_keeps(struct gen *g, const struct tile_pass *tp);
 /* Tiles of the pass. */
 int64_t cuda_tile_range(struct gen *g, const struct tile_pass *tp);
 

@@ -35,6 +35,7 @@ struct form {
 	uint32_t n_pass;
 	double most_work;   /* of one stage */
 	uint32_t *min_pass; /* of each stage: the first pass that may read it across a barrier or in a call */
+	bool *late;         /* of each stage: it waits for a reduction of its pass */
 	bool *whole;        /* of each stage: somebody else needs all of it, so it is in no ring */
 };
 

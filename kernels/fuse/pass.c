@@ -16,6 +16,8 @@ enum {
 	LONE_WORK = 1 << 15,   /* a pass of so little work may have a range of one */
 	ENOUGH_STEPS = 4,
 	A_VECTOR_ROW = 64,     /* elements along memory that make a step */
+	TILE_EDGE = 128,       /* rows or columns of a GPU's tile, at most */
+	ENOUGH_SWEEPS = 512,   /* steps, where a block takes more than one tile */
 };
 
 /* ---- splitting axes of members -------------------------------------------------------------- */
@@ -203,6 +205,79 @@ steps_of(const struct form *f, uint32_t q, uint32_t u)
 	return along ? MAX_OF(n / A_VECTOR_ROW, 1.0) : n;
 }
 
+/* ---- on a GPU ------------------------------------------------------------------------------------- */
+/* What stage i reads waits for a reduction of the pass. */
+static bool
+is_late(const struct form *f, uint32_t q, const struct stage_read *r, uint32_t n)
+{
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t maker = f->p->tensors[r[k].tensor].stage;
+
+		if (is_member_read(f, r[k].tensor, q) && (f->late[maker] || f->p->stages[maker].kind == STAGE_REDUCE))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_kept(const struct form *f, uint32_t q, const int *match, uint32_t stage, uint32_t axis)
+{
+	const struct form_pass *fp = &f->pass[q];
+
+	for (uint32_t u = 0; u < fp->n_outer; u++)
+		if (match[u] >= 0 && fp->outer[u].axis[stage] == axis)
+			return true;
+	return false;
+}
+
+/* Does one tile hold all that the linear stage makes in a step? */
+static bool
+is_one_tile(const struct form *f, uint32_t q, const int *match, uint32_t linear)
+{
+	const struct stage *s = &f->p->stages[linear];
+	int64_t rows = 1, columns = 1;
+
+	for (uint32_t k = 0; k < s->n_par; k++) {
+		if (is_kept(f, q, match, linear, k))
+			continue;
+		if (ex_has(f->p->tx, s->a, s->axis[k].id))
+			rows *= s->axis[k].extent;
+		else
+			columns *= s->axis[k].extent;
+	}
+	return rows <= TILE_EDGE && columns <= TILE_EDGE;
+}
+
+static bool
+has_own_axes(const struct form *f, uint32_t i, const struct form_pass *fp, const int *match)
+{
+	const struct stage *s = &f->p->stages[i];
+	uint32_t bound = 0;
+
+	for (uint32_t u = 0; u < fp->n_outer; u++)
+		bound += match[u] >= 0;
+	return s->n_par + s->n_red > bound;
+}
+
+/* A step of the range is a tile, or several that a block takes one after another: then nothing may be
+ * left to do at their points when the last one is summed up, and steps must be enough. */
+static bool
+suits_tiles(const struct form *f, uint32_t i, uint32_t q, const int *match, const struct stage_read *r, uint32_t n)
+{
+	const struct form_pass *fp = &f->pass[q];
+	double steps = 1;
+
+	for (uint32_t u = 0; u < fp->n_outer; u++)
+		steps *= match[u] >= 0 ? (double)fp->outer[u].extent : 1;
+	for (uint32_t m = 0; m < fp->n_member && f->p->target->is_cuda; m++) {
+		if (f->p->stages[fp->member[m]].kind != STAGE_LINEAR || is_one_tile(f, q, match, fp->member[m]))
+			continue;
+		if (steps < ENOUGH_SWEEPS || (is_late(f, q, r, n) && has_own_axes(f, i, fp, match)))
+			return false;
+	}
+	return true;
+}
+
 /* Would the smaller set of outer axes still be worth a common pass? */
 static bool
 is_enough(const struct form *f, uint32_t q, const int *match, double work)
@@ -288,6 +363,11 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 				match[u] = -1;
 	if (reads_members && !is_enough(f, q, match, stage_work(s)))
 		return ring_join(f, i, q, false);
+	uint32_t n = stage_reads(f->p, s, &f->tmp, &r);
+
+	if (!suits_tiles(f, i, q, match, r, n))
+		return false;
+	f->late[i] = is_late(f, q, r, n);
 	form_join(f, i, q, match);
 	return true;
 }
@@ -473,6 +553,7 @@ passes_form(struct tile_prog *p, struct err *e)
 		memcpy(p->stages, was, p->n_stages * sizeof(*was));
 		memset(p->pass, 0, sizeof(p->pass));
 		f->min_pass = NEW_ARRAY(p->arena, uint32_t, p->n_stages);
+		f->late = NEW_ARRAY(p->arena, bool, p->n_stages);
 		for (uint32_t i = 0; i < p->n_stages; i++)
 			f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
 		again = false;

@@ -24,6 +24,22 @@ static const char matmul[] = "%0 = input f32[100,70]\n"
     "%1 = weight f32[70,90]\n"
     "%2 = matmul %0 %1 : f32[100,90]\n"
     "output %2\n";
+static const char tile_softmax[] = "%0 = input f32[70,33]\n"
+    "%1 = weight f32[33,90]\n"
+    "%2 = matmul %0 %1 : f32[70,90]\n"
+    "%3 = rmax %2 axes=[1] : f32[70,1]\n"
+    "%4 = bcast %3 shape=[70,90] : f32[70,90]\n"
+    "%5 = sub %2 %4 : f32[70,90]\n"
+    "%6 = exp %5 : f32[70,90]\n"
+    "%7 = sum %6 axes=[1] : f32[70,1]\n"
+    "%8 = bcast %7 shape=[70,90] : f32[70,90]\n"
+    "%9 = div %6 %8 : f32[70,90]\n"
+    "output %9\n";
+static const char column_sums[] = "%0 = input f32[2048,8]\n"
+    "%1 = weight f32[8,40]\n"
+    "%2 = matmul %0 %1 : f32[2048,40]\n"
+    "%3 = sum %2 axes=[0] : f32[1,40]\n"
+    "output %3\n";
 static const char copy[] = "%0 = input f32[1024]\n"
     "%1 = relu %0 : f32[1024]\n"
     "output %1\n";
@@ -57,6 +73,16 @@ static const struct mutation {
     {"halves of k exchanged", matmul, "", PRECISION_TF32, "lane_t + 4]", 0, "lane_t + 0]"},
     {"rows by the wrong part of the lane", matmul, "", PRECISION_TF32, "K_TID % 32 / 4", 0, "K_TID % 8"},
     {"columns of the result exchanged", matmul, "", PRECISION_BF16, "c % 2", 0, "1 - c % 2"},
+    {"a tile's row maximum read before it is joined", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 2, ""},
+    {"and before it is stored", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 3, ""},
+    {"a tile's row sum read before it is stored", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 5, ""},
+    {"lanes of a tile's row left out", tile_softmax, "", PRECISION_F32, "(j7[h], 4)", 0, "(j7[h], 2)"},
+    {"lanes of another row joined", tile_softmax, "", PRECISION_TF32, "(j7[h], 2)", 0, "(j7[h], 4)"},
+    {"warps of a row exchanged", tile_softmax, "", PRECISION_F16, "f7[K_TID / 32 % 4]", 0, "f7[K_TID / 32 % 3]"},
+    {"another row's sum", tile_softmax, "", PRECISION_F32, "r7[m - m0]", 0, "r7[n - n0]"},
+    {"a tile's column sums read before they are there", column_sums, "", PRECISION_F32, "K_BARRIER();", 2, ""},
+    {"a warp's rows left out", column_sums, "", PRECISION_F32, "f4[7][e]", 0, "f4[6][e]"},
+    {"warps that take turns overwrite each other", column_sums, "tm=8", PRECISION_TF32, "f4[K_TID / 128]", 0, "f4[K_TID / 256]"},
     {"operand overrun by one", copy, "", PRECISION_F32, "o < hi", 0, "o <= hi"},
 };
 
@@ -143,13 +169,15 @@ test_each_mutation_is_caught(void **state)
 	assert_int_equal(missed, 0);
 }
 
+/* One argument: the tests whose names match it. */
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unbroken),
 		cmocka_unit_test(test_each_mutation_is_caught),
 	};
 
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

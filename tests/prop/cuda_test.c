@@ -2,7 +2,7 @@
  * against the interpreter: random graphs, every primitive, tiles of linear stages.
  * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), KORCH_EMIT_SEED=N from there. */
 #include "../../kernels/base/base.h"
-#include "../harness/cuda_kernel.h"
+#include "../harness/cuda_nvrtc.h"
 #include "../harness/setting.h"
 #include "random_graph.h"
 
@@ -122,8 +122,13 @@ struct tile_setting {
 	double by; /* rounded factors: 2^-11 of float32's 2e-5, with room */
 };
 
+static const char *const joined[] = {
+#include "cuda_joined.inc"
+};
+
+/* Every text's kernel has `words`, under each setting. */
 static void
-test_tiles(void **state)
+check_tiles(const char *const *texts, uint32_t n, const char *words)
 {
 	static const struct tile_setting settings[] = {
 	    {"", 80, PRECISION_F32, 1}, {"tm=8 tn=8 tk=8", 80, PRECISION_F32, 1}, {"tm=1 tn=1 tk=4 stages=1", 70, PRECISION_F32, 1},
@@ -134,34 +139,101 @@ test_tiles(void **state)
 	struct arena a = {0};
 	uint32_t bad = 0;
 
-	(void)state;
 	for (uint32_t k = 0; k < COUNT_OF(settings); k++) {
-		struct cuda_case list[COUNT_OF(linears)];
+		struct cuda_case list[BATCH];
 		struct target t = target_cuda;
 
 		t.sm = settings[k].sm;
 		t.precision = settings[k].precision;
-		for (uint32_t i = 0; i < COUNT_OF(linears); i++) {
+		for (uint32_t i = 0; i < n; i++) {
 			list[i] = (struct cuda_case){.seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
-			text_case(&a, &list[i], linears[i], "f32");
+			text_case(&a, &list[i], texts[i], "f32");
 			cuda_case_make(&a, &list[i], &t, i);
 			assert_false(list[i].refused);
-			assert_non_null(strstr(list[i].code.text.p, "K_SHARED float part_a"));
+			assert_non_null(strstr(list[i].code.text.p, words));
 		}
-		bad += cuda_cases_check(&a, list, COUNT_OF(linears));
+		bad += cuda_cases_check(&a, list, n);
 	}
 	assert_int_equal(bad, 0);
 	arena_fini(&a);
 }
 
+static void
+test_tiles(void **state)
+{
+	(void)state;
+	check_tiles(linears, COUNT_OF(linears), "K_SHARED float part_a");
+}
+
+/* Sums over rows and columns of a tile, and what is made of them while it is in registers. */
+static void
+test_joined_tiles(void **state)
+{
+	(void)state;
+	check_tiles(joined, COUNT_OF(joined), "lanes, then warps");
+}
+
+/* ---- NVRTC ------------------------------------------------------------------------------------------------ */
+static uint32_t
+compile_all(const struct gpu *gpu, const char *const *texts, uint32_t n, int sm, enum precision precision, const char *schedule)
+{
+	struct arena a = {0};
+	struct cuda_case list[BATCH];
+	struct nvrtc_totals totals = {0};
+	struct target t = target_cuda;
+
+	t.sm = sm;
+	t.precision = precision;
+	for (uint32_t i = 0; i < n; i++) {
+		list[i] = (struct cuda_case){.seed = i + 1, .schedule = schedule};
+		text_case(&a, &list[i], texts[i], "f32");
+		cuda_case_make(&a, &list[i], &t, i);
+	}
+	cuda_nvrtc_compile(gpu, list, n, 0, sm, &totals);
+	cuda_nvrtc_print(&totals, sm, precision_name(precision));
+	arena_fini(&a);
+	return totals.failed;
+}
+
+/* A real compiler for the GPU takes the same text, for each architecture that it knows. */
+static void
+test_nvrtc_compiles_tiles(void **state)
+{
+	static const struct {
+		int sm;
+		enum precision precision;
+		const char *schedule;
+	} settings[] = {{70, PRECISION_F16, ""}, {75, PRECISION_F16, ""}, {80, PRECISION_TF32, ""}, {90, PRECISION_F32, ""},
+	    {100, PRECISION_BF16, ""}};
+	struct gpu gpu;
+	struct err e;
+	uint32_t failed = 0;
+
+	(void)state;
+	gpu_open(&gpu);
+	for (uint32_t k = 0; k < COUNT_OF(settings); k++) {
+		if (!gpu_rtc_choose(&gpu, settings[k].sm, &e)) {
+			print_message("not compiled for sm_%d: %s\n", settings[k].sm, e.msg);
+			continue;
+		}
+		failed += compile_all(&gpu, linears, COUNT_OF(linears), settings[k].sm, settings[k].precision, settings[k].schedule);
+		failed += compile_all(&gpu, joined, COUNT_OF(joined), settings[k].sm, settings[k].precision, settings[k].schedule);
+	}
+	assert_int_equal(failed, 0);
+}
+
+/* One argument: the tests whose names match it. */
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tiles),
+		cmocka_unit_test(test_joined_tiles),
+		cmocka_unit_test(test_nvrtc_compiles_tiles),
 		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
 	};
 
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
