@@ -47,6 +47,57 @@ add_when(struct strbuf *sb, int64_t wall_ns)
 		sb_addz(sb, text);
 }
 
+/* ---- repeats ----------------------------------------------------------------------------------- */
+static int
+by_ns(const void *px, const void *py)
+{
+	int64_t x = *(const int64_t *)px, y = *(const int64_t *)py;
+
+	return (x > y) - (x < y);
+}
+
+/* The store's rule (schema/repeat.c); 0: no repeat has a time. */
+static int64_t
+median_of_repeats(const struct m_measurement *m)
+{
+	int64_t ns[512]; /* the message holds no more */
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < m->n_repeats && n < COUNT_OF(ns); i++)
+		if (!m->repeats[i].row.fail)
+			ns[n++] = m->repeats[i].row.median_ns;
+	if (n == 0)
+		return 0;
+	qsort(ns, n, sizeof(ns[0]), by_ns);
+	return ns[(n - 1) / 2] + (ns[n / 2] - ns[(n - 1) / 2]) / 2;
+}
+
+void
+cache_repeats(struct strbuf *sb, const struct m_measurement *m)
+{
+	int64_t cost = median_of_repeats(m);
+
+	for (uint32_t i = 0; i < m->n_repeats; i++) {
+		const struct m_repeat *r = &m->repeats[i];
+		char hex[65];
+
+		hash_hex(&r->session, hex);
+		sb_addz(sb, "    again  ");
+		if (r->row.fail)
+			sb_addz(sb, err_name(err_of_wire((int)MIN_OF(r->row.fail, (uint64_t)1000))));
+		else
+			print_ns(sb, r->row.median_ns);
+		sb_addf(sb, "  %" PRIu64 " samples in session %.12s; ", r->row.samples, hex);
+		add_when(sb, r->wall_ns);
+		sb_addf(sb, " by %.*s\n", STR_ARG(r->worker));
+	}
+	if (cost > 0) {
+		sb_addz(sb, "    costs  ");
+		print_ns(sb, cost);
+		sb_addz(sb, "  by its repeats\n");
+	}
+}
+
 /* ---- words ------------------------------------------------------------------------------------- */
 static void
 good_words(struct strbuf *sb, const struct history *h, uint32_t i)
@@ -66,6 +117,7 @@ good_words(struct strbuf *sb, const struct history *h, uint32_t i)
 	}
 	add_when(sb, m->wall_ns);
 	sb_addf(sb, " by %.*s  \"%.*s\"\n", STR_ARG(m->worker), STR_ARG(m->row.schedule));
+	cache_repeats(sb, m);
 }
 
 /* Failures of one class stand side by side: how many, and the first cause. */
@@ -115,6 +167,8 @@ good_json(struct strbuf *sb, const struct history *h, uint32_t i)
 	json_string(sb, m->row.schedule);
 	sb_addz(sb, ",\"worker\":");
 	json_string(sb, m->worker);
+	if (m->n_repeats)
+		sb_addf(sb, ",\"repeats\":%u,\"cost_ns\":%" PRId64, m->n_repeats, median_of_repeats(m));
 	sb_addc(sb, '}');
 }
 

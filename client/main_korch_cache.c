@@ -88,9 +88,12 @@ print_rows(const struct cache *c, const struct msg *m)
 		sb_init(&sb, &tmp);
 		if (opt_flag(c->o, OPT_json))
 			rec_json(&sb, "measurement", &m->measurements.rows[i]);
-		else
+		else {
 			add_row(&sb, &m->measurements.rows[i]);
-		(void)printf("%s\n", sb.p);
+			sb_addc(&sb, '\n');
+			cache_repeats(&sb, &m->measurements.rows[i]);
+		}
+		(void)printf(opt_flag(c->o, OPT_json) ? "%s\n" : "%s", sb.p);
 		arena_fini(&tmp);
 	}
 }

@@ -61,6 +61,8 @@ fit_rows(struct ask_op *a)
 		const struct m_measurement *row = &m->rows[i];
 
 		sum += 600 + row->text.n + row->env.n + row->row.schedule.n + row->row.cause.n;
+		for (uint32_t r = 0; r < row->n_repeats; r++)
+			sum += 250 + row->repeats[r].worker.n;
 		if (sum > MSG_MAX_BYTES / 4 * 3) {
 			/* whole specs only, so that `after` can go on behind them */
 			uint32_t n = i;

@@ -111,6 +111,9 @@ cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_measure
 			return false;
 		if (*n > first)
 			(*out)[first].text = text;
+		for (uint32_t r = first; r < *n; r++)
+			if (!repeat_rows(db, a, &(*out)[r], e))
+				return false;
 	}
 	return true;
 }

@@ -48,6 +48,8 @@ bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
 struct hash meas_row_key(const struct hash *spec, const struct meas_key *k, struct str schedule);
 bool meas_row_is_sane(const struct m_row *r, struct err *e) MUST_CHECK;
 /* What repeats make of a cost that was read from the row with that key. */
+/* Fills in ->repeats. */
+bool repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err *e) MUST_CHECK;
 bool repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e) MUST_CHECK;
 
 /* One row as the statements MEAS_FIND, CACHE_ROWS and EXPORT_ROW give it; `env` is filled by

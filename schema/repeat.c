@@ -65,6 +65,29 @@ repeat_session(struct db *db, const struct hash *session, uint32_t *n, struct er
 	return q_end(&q, e);
 }
 
+/* What stands in a measurement is not all there is to tell of it: its repeats, oldest first. */
+bool
+repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err *e)
+{
+	struct meas_key k = {.env_hash = hash_bytes(m->env.p, m->env.n), .epoch = m->epoch, .threads = m->threads,
+	    .precision = m->precision};
+	struct hash key = meas_row_key(&m->spec, &k, m->row.schedule);
+	struct q q = q_start(db, SQL_REPEAT_ROWS, "h", &key);
+	uint32_t cap = 0;
+
+	while (q_step(&q)) {
+		struct m_repeat r = {.session = q_hash(&q, 0), .precision = STR(""), .worker = q_text(&q, a, 9),
+		    .gen = (uint64_t)q_int(&q, 10), .wall_ns = q_int(&q, 11)};
+
+		r.row = (struct m_row){.schedule = STR(""), .median_ns = q_int(&q, 1), .p10_ns = q_int(&q, 2), .p90_ns = q_int(&q, 3),
+		    .min_ns = q_int(&q, 4), .samples = (uint64_t)q_int(&q, 5), .fail = (uint64_t)q_int(&q, 6), .cause = STR(""),
+		    .clock_ratio = q_real(&q, 7), .stop = q_text(&q, a, 8)};
+		GROW(a, m->repeats, m->n_repeats, cap);
+		m->repeats[m->n_repeats++] = r;
+	}
+	return q_end(&q, e);
+}
+
 /* The rows come sorted; failed ones behind the others. */
 bool
 repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e)

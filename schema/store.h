@@ -86,7 +86,7 @@ bool cache_stats(struct db *db, struct arena *a, struct m_count **out, uint32_t 
 /* Rows in the order of (spec, key), behind spec `after`; whole specs only. */
 bool cache_list(struct db *db, struct arena *a, const struct hash *after, struct str class, uint32_t max,
     struct m_measurement **out, uint32_t *n, bool *more, struct err *e) MUST_CHECK;
-/* All rows of the specs whose hash starts so, with the spec's text. */
+/* All rows of the specs whose hash starts so, with the spec's text and their repeats. */
 bool cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_measurement **out, uint32_t *n,
     struct err *e) MUST_CHECK;
 /* The same content gives the same bytes. */

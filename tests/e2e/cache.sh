@@ -35,6 +35,13 @@ done
 if grep -qE '^  best ' "$tmp/words" && grep -qE '^  lost .*\(\+[0-9.]+ %\)' "$tmp/words" &&
 	grep -qE '^  failed [0-9]+ times: ' "$tmp/words"; then ok; else bad "explain: $(cat "$tmp/words")"; fi
 if [ "$(grep -c '^  best ' "$tmp/words")" = 1 ]; then ok; else bad "more than one best row"; fi
+# What the plan rests on was timed again: show tells each time, and what it costs by them.
+raced=$(korch-cache list --json $farm | grep -oE '"spec":"[0-9a-f]{64}"' | cut -d'"' -f4 | sort -u | while read -r s; do
+	korch-cache show "$s" $farm | grep -q '^    again ' && { echo "$s"; break; }
+done)
+korch-cache show "${raced:-00}" $farm >"$tmp/words"
+if grep -qE '^    again  .* samples in session [0-9a-f]{12}; .* by ' "$tmp/words"; then ok; else bad "show tells no repeat of '$raced'"; fi
+if grep -qE '^    costs  .* by its repeats$' "$tmp/words" && korch-cache show "$raced" --json $farm | grep -q '"repeats":\[{"session":"'; then ok; else bad "show: $(cat "$tmp/words")"; fi
 rows=$(korch-cache show "$spec" --json $farm | grep -c '"spec"')
 timed=$(korch-cache explain "$spec" --json $farm | grep -o '"behind_ns"' | wc -l)
 n_failed=$(korch-cache explain "$spec" --json $farm | grep -oE '"times":[0-9]+' | cut -d: -f2 | awk '{n += $1} END {print n + 0}')

@@ -196,7 +196,8 @@ repeats(void **state)
 	struct box b;
 	struct meas_key k;
 	struct m_cost c;
-	struct hash session = {{3}};
+	struct hash session = {{3}}, a = hash_bytes("A", 1);
+	struct m_measurement *rows;
 	struct err e = {0};
 	uint64_t dropped;
 	uint32_t n;
@@ -227,6 +228,10 @@ repeats(void **state)
 	c = find(&b, "A", &k, 1);
 	assert_true(c.median_ns == 112 && c.repeats == 4 && c.fail == 0);
 	assert_true(repeat_session(b.db, &session, &n, &e) && n == 1);
+	/* all of them are shown, under the row that they repeat */
+	assert_true(cache_show(b.db, &b.a, (struct bytes){a.b, 4}, &rows, &n, &e) && n == 2);
+	assert_true(str_is(rows[0].row.schedule, "s1") && rows[0].n_repeats == 4 && rows[1].n_repeats == 0);
+	assert_true(rows[0].repeats[1].row.median_ns == 110 && rows[0].repeats[1].session.b[0] == 2 && rows[0].repeats[3].row.fail == 33);
 	/* a schedule that was found later and won its race is taken at what it won by */
 	put(&b, "A", &k, row_of("s3", 40, 10), 5);
 	c = find(&b, "A", &k, 1);
@@ -638,13 +643,90 @@ ends_of_jobs(void **state)
 	box_close(&b);
 }
 
+/* ---- stores of earlier versions -------------------------------------------------------- */
+/* A folder whose database is that of stores/schemaN.sql. */
+static void
+box_of_schema(struct box *b, int version)
+{
+	char path[512];
+	struct bytes sql;
+	sqlite3 *raw;
+	struct err e = {0};
+
+	memset(b, 0, sizeof(*b));
+	(void)snprintf(b->dir, sizeof(b->dir), "/tmp/korch-store-XXXXXX");
+	assert_non_null(mkdtemp(b->dir));
+	b->os = *os_real();
+	b->os.wall_ns = fixed_wall;
+	b->conf = (struct store_conf){.dir = b->dir, .os = &b->os};
+	(void)snprintf(path, sizeof(path), "%s/tests/unit/stores/schema%d.sql", KORCH_SOURCE_DIR, version);
+	if (!os_read_file(os_real(), &b->a, path, 1 << 20, &sql, &e))
+		fail_msg("every schema before this one needs a store of its time: %s", e.msg);
+	(void)snprintf(path, sizeof(path), "%s/korch.db", b->dir);
+	assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+	if (sqlite3_exec(raw, str_dup(&b->a, (struct str){(const char *)sql.p, sql.n}), NULL, NULL, NULL) != SQLITE_OK)
+		fail_msg("schema%d.sql: %s", version, sqlite3_errmsg(raw));
+	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+}
+
+/* What was measured then counts now, and what has a table since finds it. */
+static void
+look_into(struct box *b, int version)
+{
+	struct ended x = {.key = {{3}}};
+	struct m_job *jobs;
+	struct m_timing *times;
+	struct hash plan = {{5}};
+	struct str problems;
+	struct err e = {0};
+	uint32_t n;
+
+	assert_true(db_begin(b->db, &e));
+	x.k = put_env(b, "cpu", "cpu=fixture isa=avx2");
+	assert_int_equal(find(b, "spec a", &x.k, 1).median_ns, version < 3 ? 100 : 110);
+	assert_int_equal(find(b, "spec a", &x.k, 1).first_ns, 100);
+	assert_int_equal(find(b, "spec b", &x.k, 1).median_ns, 101);
+	assert_true(job_list(b->db, &b->a, true, 10, &jobs, &n, &e) && n == 1 && str_is(jobs[0].name, "m.onnx"));
+	assert_true(plan_time_find(b->db, &b->a, &plan, &times, &n, &e) && n == (version < 2 ? 0 : 1));
+	if (!db_verify(b->db, &b->a, &problems, &e) || problems.n)
+		fail_msg("schema %d: %s%.*s", version, e.msg, STR_ARG(problems));
+	again(b, "spec b", &x.k, 1, 1, row_of("fast", 130, 10));
+	assert_int_equal(find(b, "spec b", &x.k, 1).median_ns, 130);
+	x.specs[0] = hash_bytes("spec a", 6);
+	x.specs[1] = hash_bytes("spec b", 6);
+	keep_end(b, &x);
+	assert_true(end_now(b, &x).is_same);
+	assert_true(db_commit(b->db, &e));
+}
+
+static void
+earlier_schemas(void **state)
+{
+	(void)state;
+	for (int version = 1; version < STORE_SCHEMA; version++) {
+		struct box b;
+		struct err e = {0};
+		char copy[128];
+
+		box_of_schema(&b, version);
+		if (!db_open(&b.db, &b.conf, &e))
+			fail_msg("schema %d: %s", version, e.msg);
+		look_into(&b, version);
+		(void)snprintf(copy, sizeof(copy), "%s/korch.db.schema%d", b.dir, version);
+		assert_int_equal(access(copy, F_OK), 0); /* as it was, beside it */
+		db_close(b.db);
+		assert_true(db_open(&b.db, &b.conf, &e)); /* once is enough */
+		box_close(&b);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(best_and_pool), cmocka_unit_test(repeats), cmocka_unit_test(failures), cmocka_unit_test(import_export),
 	    cmocka_unit_test(broken_imports), cmocka_unit_test(owners_and_versions), cmocka_unit_test(blobs),
-	    cmocka_unit_test(ends_of_jobs), cmocka_unit_test(thread_groups),
+	    cmocka_unit_test(ends_of_jobs), cmocka_unit_test(earlier_schemas), cmocka_unit_test(thread_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
