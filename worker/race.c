@@ -2,12 +2,14 @@
  *
  * Under a millisecond a sample is the ratio of the kernel to its class reference, run one after
  * the other; the score is the median ratio times the frozen time of the reference.  From a
- * millisecond on it is the thread's own CPU time (on one thread), else the clock.  Kernels take
+ * millisecond on, and where most of the bytes are weights from memory, which no reference resembles,
+ * it is the thread's own CPU time (on one thread), else the clock.  Kernels take
  * turns, a few samples each, so that a slow moment hits all of them.  After some turns a kernel
  * that is clearly behind leaves the race: it cannot win, and its row says so.
  *
  * Operands and results go round a ring of copies larger than the second-level cache, because a
- * plan never finds its buffers warm.
+ * plan never finds its buffers warm.  A model's weights go round one larger than the last cache:
+ * between two uses of them lies the whole plan.
  *
  * Kernels of many specs can race side by side: then each turn begins with a way round the ring that is not
  * timed, as the others have swept the caches since the last one. */
@@ -29,12 +31,13 @@ struct runner {
 	const struct dev_kernel *kernel;
 	struct dev_launch *ring; /* one launch a copy */
 	uint32_t n_ring, at;
-	void **own;              /* packed operands, per copy */
+	void **own;              /* packed weights */
 	size_t *own_bytes;
 	uint32_t n_own;
 	uint32_t loop;           /* calls a sample */
 	int64_t guess_ns;
-	bool is_long, is_out, is_ready;
+	bool is_long;            /* timed without the reference */
+	bool is_out, is_ready;
 	int64_t *sample;         /* sixteenths of ns a call; short ones: scaled by the reference */
 	int64_t *ref;            /* beside each, of short ones: the reference's time, to see the clock */
 	uint32_t n;
@@ -45,13 +48,17 @@ struct field { /* a race as it runs */
 	const struct race *r;
 	struct arena arena;
 	enum measure_ref ref;
-	void **shared;           /* per copy: operands, then results */
+	void **shared;           /* per launch of the ring: operands, then results; a buffer's copies repeat */
 	size_t *shared_bytes;    /* per buffer */
-	uint32_t n_bufs, n_ring;
+	uint32_t *n_copies;      /* per buffer */
+	uint32_t n_bufs;
+	uint32_t n_walk;         /* launches that meet every copy of an operand or result */
+	uint32_t n_ring;         /* launches that meet every copy of a weight too */
 	struct dev_launch *loop; /* MAX_LOOP launches in a row */
 	struct runner *runners;
 	int64_t ref_ns;          /* frozen */
 	bool is_mixed;           /* other specs take turns with this one */
+	bool is_cold;            /* most bytes are weights, more than the second-level cache holds */
 	size_t n_bytes;          /* of all buffers */
 };
 
@@ -66,17 +73,62 @@ tensor_bytes(const struct graph *g, tensor_id t)
 	return n;
 }
 
+/* How many copies of so many bytes fill a cache of `want`. */
 static uint32_t
-ring_size(const struct field *f, size_t round_bytes)
+copies_of(size_t bytes, size_t want)
 {
-	size_t l2 = (size_t)MAX_OF(f->r->calibration->hw.level_bytes[1], (int64_t)0);
-	size_t want = MAX_OF(RING_L2_CACHES * l2, min_ring_bytes);
-	size_t n = want / MAX_OF(round_bytes, (size_t)1) + 2;
+	size_t n = MIN_OF(want / MAX_OF(bytes, (size_t)1) + 2, (size_t)RING_MAX_COPIES);
 
-	n = MIN_OF(n, (size_t)RING_MAX_COPIES);
-	while (n > 1 && n * round_bytes > max_ring_bytes)
+	while (n > 1 && n * bytes > max_ring_bytes)
 		n--;
 	return (uint32_t)n;
+}
+
+static bool
+is_weight(const struct field *f, uint32_t b)
+{
+	const struct graph *g = &f->r->spec->g;
+
+	return b < g->n_inputs && graph_tensor(g, g->inputs[b])->role == ROLE_WEIGHT;
+}
+
+/* Does every kernel of the race bring its own form of the weight? */
+static bool
+is_always_packed(const struct field *f, uint32_t b)
+{
+	for (uint32_t i = 0; i < f->r->n; i++) {
+		const struct kernel_code *code = f->r->of[i].code;
+		bool found = false;
+
+		for (uint32_t p = 0; code && p < code->n_packs; p++)
+			found |= code->packs[p].operand == b;
+		if (code && !found)
+			return false;
+	}
+	return true;
+}
+
+static void
+count_copies(struct field *f)
+{
+	const struct graph *g = &f->r->spec->g;
+	const int64_t *level = f->r->calibration->hw.level_bytes;
+	size_t round[2] = {0}; /* bytes a call: operands and results; weights */
+	uint32_t warm, cold;
+
+	for (uint32_t b = 0; b < f->n_bufs; b++) {
+		f->shared_bytes[b] = tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
+		round[is_weight(f, b)] += f->shared_bytes[b];
+	}
+	warm = copies_of(round[0], MAX_OF(RING_L2_CACHES * (size_t)MAX_OF(level[1], (int64_t)0), min_ring_bytes));
+	cold = round[1] ? copies_of(round[1], RING_LAST_CACHES * (size_t)MAX_OF(level[2], (int64_t)0)) : 1;
+	for (uint32_t b = 0; b < f->n_bufs; b++) {
+		f->n_copies[b] = !is_weight(f, b) ? warm : is_always_packed(f, b) ? 1 : cold;
+		f->n_bytes += f->shared_bytes[b] * f->n_copies[b];
+	}
+	f->is_cold = round[1] > round[0] && round[1] > (size_t)MAX_OF(level[1], (int64_t)0);
+	f->n_walk = warm;
+	f->n_ring = MAX_OF(warm, cold);
 }
 
 static bool
@@ -86,30 +138,29 @@ make_shared(struct field *f, struct err *e)
 	const struct dev *d = f->r->dev;
 	struct arena tmp = {0};
 	void **values = make_operands(&tmp, f->r->spec);
-	size_t round = 0;
 	bool ok = true;
 
 	fill_operands(f->r->spec, SET_NORMAL, f->r->seed, values);
 	f->n_bufs = g->n_inputs + g->n_outputs;
 	f->shared_bytes = NEW_ARRAY(&f->arena, size_t, f->n_bufs);
-	for (uint32_t i = 0; i < f->n_bufs; i++) {
-		f->shared_bytes[i] = tensor_bytes(g, i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs]);
-		round += f->shared_bytes[i];
-	}
-	f->n_ring = ring_size(f, round);
+	f->n_copies = NEW_ARRAY(&f->arena, uint32_t, f->n_bufs);
+	count_copies(f);
 	f->shared = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * f->n_bufs);
 	for (uint32_t i = 0; ok && i < f->n_ring * f->n_bufs; i++) {
-		uint32_t b = i % f->n_bufs;
+		uint32_t b = i % f->n_bufs, at = i / f->n_bufs;
 
+		if (at >= f->n_copies[b]) {
+			f->shared[i] = f->shared[(size_t)(at % f->n_copies[b]) * f->n_bufs + b];
+			continue;
+		}
 		f->shared[i] = d->mem_new(d->self, f->shared_bytes[b]);
 		if (!f->shared[i])
-			ok = err_set(e, ERR_MEMORY, "no memory to time a kernel with %zu bytes of operands", round);
+			ok = err_set(e, ERR_MEMORY, "no memory to time a kernel: %zu bytes for copies of its operands", f->n_bytes);
 		else if (b < g->n_inputs)
 			d->put(d->self, f->shared[i], values[b], f->shared_bytes[b]);
 		else
 			memset(f->shared[i], 0, f->shared_bytes[b]);
 	}
-	f->n_bytes += round * f->n_ring;
 	arena_fini(&tmp);
 	return ok;
 }
@@ -117,14 +168,17 @@ make_shared(struct field *f, struct err *e)
 static void
 drop_shared(struct field *f)
 {
-	for (uint32_t i = 0; f->shared && i < f->n_ring * f->n_bufs; i++)
-		if (f->shared[i])
-			f->r->dev->mem_free(f->r->dev->self, f->shared[i], f->shared_bytes[i % f->n_bufs]);
+	for (uint32_t i = 0; f->shared && i < f->n_ring * f->n_bufs; i++) {
+		uint32_t b = i % f->n_bufs;
+
+		if (f->shared[i] && i / f->n_bufs < f->n_copies[b])
+			f->r->dev->mem_free(f->r->dev->self, f->shared[i], f->shared_bytes[b]);
+	}
 }
 
-/* A packed operand of its own for each copy of the ring, filled from the dense one. */
+/* A packed weight of its own for each launch of the ring: from the dense one, the others from the first. */
 static void *
-own_pack(struct field *f, struct runner *u, const struct pack *p, uint32_t copy)
+own_pack(struct field *f, struct runner *u, const struct pack *p, void *first)
 {
 	const struct graph *g = &f->r->spec->g;
 	const struct tensor *t = graph_tensor(g, g->inputs[p->operand]);
@@ -136,7 +190,10 @@ own_pack(struct field *f, struct runner *u, const struct pack *p, uint32_t copy)
 	u->own[u->n_own] = to;
 	u->own_bytes[u->n_own++] = n;
 	f->n_bytes += n;
-	pack_apply(p, t, f->shared[(size_t)copy * f->n_bufs + p->operand], to);
+	if (first)
+		memcpy(to, first, n);
+	else
+		pack_apply(p, t, f->shared[p->operand], to);
 	return to;
 }
 
@@ -152,8 +209,10 @@ make_ring(struct field *f, struct runner *u, const struct kernel_code *code, str
 
 		memcpy(buf, &f->shared[(size_t)c * f->n_bufs], f->n_bufs * sizeof(*buf));
 		for (uint32_t i = 0; i < code->n_packs; i++) {
-			buf[code->packs[i].operand] = own_pack(f, u, &code->packs[i], c);
-			if (!buf[code->packs[i].operand])
+			void **at = &buf[code->packs[i].operand];
+
+			*at = own_pack(f, u, &code->packs[i], c ? u->own[i] : NULL);
+			if (!*at)
 				return err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel");
 		}
 		u->ring[c] = (struct dev_launch){.kernel = u->kernel, .buf = buf};
@@ -233,7 +292,7 @@ has_enough(const struct field *f, const struct runner *u)
 static void
 walk_ring(struct field *f, struct runner *u)
 {
-	for (uint32_t left = u->n_ring, n; left > 0; left -= n) {
+	for (uint32_t left = f->n_walk, n; left > 0; left -= n) {
 		n = MIN_OF(left, (uint32_t)MAX_LOOP);
 		(void)call(f, u, n, false);
 	}
@@ -318,7 +377,7 @@ warm_up(struct field *f, struct runner *u)
 			break;
 	}
 	u->guess_ns = best;
-	u->is_long = best >= short_ns;
+	u->is_long = best >= short_ns || f->is_cold;
 	u->loop = best >= sample_ns / 4 ? 1 : (uint32_t)MIN_OF(sample_ns / MAX_OF(best, (int64_t)1) + 1, (int64_t)MAX_LOOP);
 	u->is_ready = true;
 }
