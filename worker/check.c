@@ -6,10 +6,11 @@
  *            places; and the kernels of one spec are compared with each other in full, so that
  *            one that errs elsewhere stands out and is sampled there;
  *   composed where one element needs too much (norms): every element, node by node.
+ * Whether a difference is rounding's, kernels/interp/judge.h says.
  * Buffers have guards on both sides; results start as NaN, so that what is not written shows. */
 #include "measure_int.h"
 
-#include "../kernels/interp/interp.h"
+#include "../kernels/interp/judge.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,17 +24,11 @@ static const uint64_t default_max_full = 3000000, max_cone = 1000000;
 static const double default_tolerance = 1e-4;
 static const unsigned char guard_byte = 0xa7;
 
-struct wanted { /* of one output on one input set */
-	void *dense;    /* all elements, or NULL */
-	int64_t *at;    /* else these */
-	double *value;
-	uint32_t n;
-	double scale;   /* largest magnitude, what errors are measured against */
-};
 struct set {
 	enum input_set kind;
 	void **operands;
 	struct wanted *want; /* per output */
+	struct judge judge;
 };
 struct check {
 	struct arena arena;
@@ -76,29 +71,19 @@ scalar_work(const struct graph *g)
 	return sum;
 }
 
-static double
-finite_magnitude(double v)
-{
-	v = fabs(v);
-	return isfinite(v) && v < 1e30 ? v : 0;
-}
-
 static bool
 want_dense(struct check *c, struct set *s, struct err *e)
 {
 	const struct graph *g = &c->spec->g;
 	void **out = NEW_ARRAY(&c->arena, void *, g->n_outputs);
-	bool ok = c->is_small ? interp_run(&c->arena, g, (const void *const *)s->operands, NULL, out, e)
-			      : reference_run(&c->arena, g, s->operands, out, e);
+	const void *const *in = (const void *const *)s->operands;
+	bool ok = c->is_small ? interp_run(&c->arena, g, in, NULL, out, e) : reference_run(&c->arena, g, in, NULL, out, e);
 
 	if (!ok)
 		return false;
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
-		int64_t n = shape_count(&output(c, i)->shape);
-
 		s->want[i].dense = out[i];
-		for (int64_t k = 0; k < n; k++)
-			s->want[i].scale = fmax(s->want[i].scale, finite_magnitude(elem_get(output(c, i)->type, out[i], k)));
+		s->want[i].scale = wanted_scale(output(c, i), &s->want[i]);
 	}
 	return true;
 }
@@ -152,10 +137,10 @@ want_samples(struct check *c, struct set *s, struct err *e)
 		struct wanted *w = &s->want[i];
 
 		choose_samples(c, output(c, i), w, &r);
-		if (!interp_sample(&c->arena, g, (const void *const *)s->operands, g->outputs[i], w->at, w->n, max_cone, w->value, e))
+		if (!interp_sample(&c->arena, g, (const void *const *)s->operands, g->outputs[i], w->at, w->n, max_cone,
+			NULL, w->value, e))
 			return false;
-		for (uint32_t k = 0; k < w->n; k++)
-			w->scale = fmax(w->scale, finite_magnitude(w->value[k]));
+		w->scale = wanted_scale(output(c, i), w);
 	}
 	return true;
 }
@@ -244,6 +229,14 @@ samples_for(const struct graph *g, double work)
 	return n < MIN_SAMPLES ? MIN_SAMPLES : n > N_SAMPLES ? N_SAMPLES : (uint32_t)n;
 }
 
+/* Of the graph on one input set; `want` may be other places than the set's own. */
+static struct judge
+judge_of(struct check *c, uint32_t set, struct wanted *want)
+{
+	return (struct judge){.arena = &c->arena, .g = &c->spec->g, .inputs = (const void *const *)c->sets[set].operands,
+	    .want = want, .seed = c->o.seed, .max_cone = c->is_sampled ? max_cone : 0, .may_be_wild = set > 0};
+}
+
 bool
 check_open(const struct spec *s, const struct check_opts *o, struct check **out, struct err *e)
 {
@@ -257,12 +250,14 @@ check_open(const struct spec *s, const struct check_opts *o, struct check **out,
 	c->is_small = work <= (double)c->o.max_full;
 	c->is_sampled = !c->is_small;
 	c->n_samples = samples_for(&s->g, work);
-	if (make_sets(c, e)) {
-		*out = c;
-		return true;
+	if (!make_sets(c, e)) {
+		check_close(c);
+		return false;
 	}
-	check_close(c);
-	return false;
+	for (uint32_t i = 0; i < c->n_sets; i++)
+		c->sets[i].judge = judge_of(c, i, c->sets[i].want);
+	*out = c;
+	return true;
 }
 
 void
@@ -289,74 +284,6 @@ tolerance_for(const struct check *c, enum dtype t)
 	default:
 		return c->o.tolerance;
 	}
-}
-
-static bool
-has_float_work(const struct graph *g)
-{
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		for (uint32_t k = 0; k < g->nodes[i].n_in; k++)
-			if (dtype_is_float(graph_tensor(g, g->nodes[i].in[k])->type))
-				return true;
-	return false;
-}
-
-/* 0 where equal; infinite where one is finite and the other not.  Values beyond 1e30 are as good
- * as infinite: there the order of operations decides. */
-static double
-error_of(double have, double want)
-{
-	if (isnan(want) || fabs(want) > 1e30)
-		return isnan(have) || fabs(have) > 1e29 ? 0 : INFINITY;
-	return isfinite(have) ? fabs(have - want) : INFINITY;
-}
-
-struct verdict {
-	double worst;   /* error over scale */
-	int64_t n_off;  /* elements outside the tolerance */
-	int64_t at;     /* the worst of them */
-	double have, want;
-};
-
-static void
-look(struct verdict *v, int64_t at, double have, double want, double scale, double tolerance)
-{
-	double err = error_of(have, want), rel = err == 0 ? 0 : scale > 0 ? err / scale : INFINITY;
-
-	if (rel > tolerance) {
-		v->n_off++;
-		if (rel > v->worst || v->n_off == 1) {
-			v->at = at;
-			v->have = have;
-			v->want = want;
-		}
-	}
-	v->worst = fmax(v->worst, rel);
-}
-
-static struct verdict
-compare(const struct check *c, const struct wanted *w, const struct tensor *t, const void *have)
-{
-	struct verdict v = {0};
-	bool is_float = dtype_is_float(t->type);
-	double tol = is_float ? tolerance_for(c, t->type) : 0, scale = is_float ? w->scale : 1;
-	int64_t n = w->dense ? shape_count(&t->shape) : w->n;
-
-	for (int64_t k = 0; k < n; k++) {
-		int64_t at = w->dense ? k : w->at[k];
-
-		if (w->dense && !is_float)
-			look(&v, at, (double)elem_get_int(t->type, have, at), (double)elem_get_int(t->type, w->dense, at), 1, 0);
-		else
-			look(&v, at, elem_get(t->type, have, at), w->dense ? elem_get(t->type, w->dense, at) : w->value[k], scale,
-			    tol);
-	}
-	/* An integer made from floats may fall on the other side of a step now and then. */
-	if (!is_float && has_float_work(&c->spec->g) && v.n_off * 200 <= n) {
-		v.n_off = 0;
-		v.worst = 0;
-	}
-	return v;
 }
 
 static bool
@@ -490,29 +417,49 @@ trial_is_clean(const struct trial *t, struct err *e)
 	return true;
 }
 
+/* Some of the places where two results differ by more than `most`, picked among all alike. */
+static void
+find_disputed(struct check *c, const struct tensor *t, const void *x, const void *y, double most, struct wanted *w)
+{
+	struct rng r = {mix64(c->o.seed + 78)};
+	int64_t n = shape_count(&t->shape);
+	uint32_t n_seen = 0;
+
+	for (int64_t k = 0; k < n; k++) {
+		uint32_t to;
+
+		if (error_of(elem_get(t->type, x, k), elem_get(t->type, y, k)) <= most || n_seen == UINT32_MAX)
+			continue;
+		to = n_seen++ < MAX_DISPUTED ? w->n++ : rng_below(&r, n_seen);
+		if (to < MAX_DISPUTED)
+			w->at[to] = k;
+	}
+}
+
 /* Where a sampled kernel differs from the first right one, the interpreter is asked. */
 static bool
 settle_dispute(struct check *c, const struct trial *t, double *error, struct err *e)
 {
 	const struct graph *g = &c->spec->g;
+	struct wanted *want = NEW_ARRAY(&c->arena, struct wanted, g->n_outputs);
+	struct judge j = judge_of(c, 0, want);
 
+	j.max_cone = 20 * max_cone;
+	j.may_be_wild = true; /* what is disputed is not of the usual kind */
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		const struct tensor *x = output(c, i);
-		struct wanted w = {.at = NEW_ARRAY(&c->arena, int64_t, MAX_DISPUTED),
-		    .value = NEW_ARRAY(&c->arena, double, MAX_DISPUTED), .scale = c->sets[0].want[i].scale};
-		double tol = dtype_is_float(x->type) ? 2 * tolerance_for(c, x->type) * w.scale : 0;
-		int64_t n = shape_count(&x->shape);
+		const void *have = t->ptr[t->n_in + i];
+		struct wanted *w = &want[i];
 		struct verdict v;
 
-		for (int64_t k = 0; k < n && w.n < MAX_DISPUTED; k++)
-			if (error_of(elem_get(x->type, t->ptr[t->n_in + i], k), elem_get(x->type, c->peer[i], k)) > tol)
-				w.at[w.n++] = k;
-		if (!w.n)
+		*w = (struct wanted){.at = NEW_ARRAY(&c->arena, int64_t, MAX_DISPUTED),
+		    .value = NEW_ARRAY(&c->arena, double, MAX_DISPUTED), .scale = c->sets[0].want[i].scale};
+		find_disputed(c, x, have, c->peer[i], dtype_is_float(x->type) ? 2 * tolerance_for(c, x->type) * w->scale : 0, w);
+		if (!w->n)
 			continue;
-		if (!interp_sample(&c->arena, g, (const void *const *)c->sets[0].operands, g->outputs[i], w.at, w.n,
-			20 * max_cone, w.value, e))
+		if (!interp_sample(&c->arena, g, j.inputs, g->outputs[i], w->at, w->n, j.max_cone, NULL, w->value, e))
 			return err_in(e, "the reference of the spec");
-		v = compare(c, &w, x, t->ptr[t->n_in + i]);
+		v = judge(&j, i, tolerance_for(c, x->type), have);
 		*error = fmax(*error, v.worst);
 		if (v.n_off)
 			return wrong(c, 0, i, &v, e);
@@ -534,12 +481,12 @@ keep_as_peer(struct check *c, const struct trial *t)
 }
 
 static bool
-judge(struct check *c, uint32_t set, const struct trial *t, double *error, struct err *e)
+is_right(struct check *c, uint32_t set, const struct trial *t, double *error, struct err *e)
 {
 	if (!trial_is_clean(t, e))
 		return false;
 	for (uint32_t i = 0; i < c->spec->g.n_outputs; i++) {
-		struct verdict v = compare(c, &c->sets[set].want[i], output(c, i), t->ptr[t->n_in + i]);
+		struct verdict v = judge(&c->sets[set].judge, i, tolerance_for(c, output(c, i)->type), t->ptr[t->n_in + i]);
 
 		if (v.n_off)
 			return wrong(c, set, i, &v, e);
@@ -583,7 +530,7 @@ check_kernel(struct check *c, const struct dev *d, const struct dev_kernel *k, c
 		struct trial t;
 
 		ok = trial_make(c, &c->sets[s], d, code, &tmp, &t, e);
-		ok = ok && trial_run(d, k, &t, e) && judge(c, s, &t, error, e);
+		ok = ok && trial_run(d, k, &t, e) && is_right(c, s, &t, error, e);
 		for (uint32_t i = 0; i < t.n; i++)
 			guarded_drop(&t.buf[i]);
 		arena_fini(&tmp);

@@ -98,10 +98,6 @@ void fill_plan_input(const struct plan_io *io, void *to, uint64_t seed);
 /* Zeroed, PLAN_ALIGNed, one per operand. */
 void **make_operands(struct arena *a, const struct spec *s);
 
-/* All outputs of a graph without alternatives, in `a`, faster than the interpreter. */
-bool reference_run(struct arena *a, const struct graph *g, void *const *operands, void **outputs,
-    struct err *e) MUST_CHECK;
-
 /* The body of ASK_PLANS: opens the plans and times them in turn.  False where the body makes no sense. */
 bool plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, struct bytes body,
     struct say_timing said[MEASURE_MAX_PLANS]) MUST_CHECK;

@@ -62,5 +62,11 @@ bool prim_is_whole(enum prim p);
 /* One call for the element at `flat`, whatever the class. */
 union val eval_elem(struct call *c, const int64_t *o, int64_t flat);
 void index_of(const struct shape *s, int64_t flat, int64_t *o);
+/* Does the primitive round its results, where they are of a floating type? */
+bool prim_rounds(enum prim p);
+/* A value of floating type that element `at` of the tensor might have had as well; not rounded yet. */
+double shaken(const struct shake *s, enum dtype t, uint32_t tensor, int64_t at, double v);
+/* All elements; nothing where they are integers. */
+void shake_dense(const struct shake *s, const struct tensor *t, uint32_t tensor, void *p);
 
 #endif

@@ -25,6 +25,7 @@ struct sampler {
 	uint64_t n_slots, n_used;
 	uint64_t left;       /* evaluations */
 	uint32_t depth;
+	const struct shake *shake; /* NULL: none */
 	struct err *e;
 	bool failed;
 };
@@ -73,6 +74,30 @@ remember(struct sampler *s, uint32_t tensor, int64_t at, union val v)
 
 static union val sample(struct sampler *s, tensor_id t, int64_t at);
 
+/* As it would be after a store and a load. */
+static union val
+rounded(enum dtype t, union val v)
+{
+	uint64_t room;
+
+	if (t == DT_f32)
+		return (union val){.f = (double)(float)v.f};
+	val_store(t, &room, 0, v);
+	return val_load(t, &room, 0);
+}
+
+/* An element of a tensor whose values lie there. */
+static union val
+load(const struct sampler *s, tensor_id t, const void *data, int64_t at)
+{
+	const struct tensor *x = graph_tensor(s->g, t);
+	union val v = val_load(x->type, data, at);
+
+	if (s->shake && dtype_is_float(x->type) && (x->role == ROLE_INPUT || x->role == ROLE_WEIGHT))
+		v = rounded(x->type, (union val){.f = shaken(s->shake, x->type, t.i, at, v.f)});
+	return v;
+}
+
 static union val
 sample_get(struct call *c, uint32_t operand, int64_t flat)
 {
@@ -81,7 +106,7 @@ sample_get(struct call *c, uint32_t operand, int64_t flat)
 	union val v = {0};
 
 	if (c->in[operand].data)
-		v = val_load(c->in[operand].t->type, c->in[operand].data, flat);
+		v = load(s, n->in[operand], c->in[operand].data, flat);
 	else if (!s->failed)
 		v = sample(s, n->in[operand], flat);
 	if (s->left-- == 0)
@@ -157,18 +182,6 @@ sample_whole(struct sampler *s, uint32_t node)
 		s->data[n->out[k].i] = out[k];
 }
 
-/* As it would be after a store and a load. */
-static union val
-rounded(enum dtype t, union val v)
-{
-	uint64_t room;
-
-	if (t == DT_f32)
-		return (union val){.f = (double)(float)v.f};
-	val_store(t, &room, 0, v);
-	return val_load(t, &room, 0);
-}
-
 static union val
 sample_node(struct sampler *s, uint32_t node, tensor_id t, int64_t at)
 {
@@ -187,6 +200,8 @@ sample_node(struct sampler *s, uint32_t node, tensor_id t, int64_t at)
 	if (prim_info[n->prim].class != CLASS_MAP) /* a map needs the flat position only */
 		index_of(&x->shape, at, o);
 	v = rounded(x->type, eval_elem(&sc.c, o, at));
+	if (s->shake && dtype_is_float(x->type) && prim_rounds(n->prim))
+		v = rounded(x->type, (union val){.f = shaken(s->shake, x->type, t.i, at, v.f)});
 	s->failed |= sc.c.failed;
 	return v;
 }
@@ -198,7 +213,7 @@ sample(struct sampler *s, tensor_id t, int64_t at)
 	union val v = {0};
 
 	if (s->data[t.i])
-		return val_load(graph_tensor(s->g, t)->type, s->data[t.i], at);
+		return load(s, t, s->data[t.i], at);
 	if (node == NO_NODE) {
 		s->failed =
 		    !err_set(s->e, ERR_MODEL, "tensor %%%u has no value; weights need their data", t.i);
@@ -263,9 +278,10 @@ find_pass_on(struct sampler *s, tensor_id wanted)
 
 bool
 interp_sample(struct arena *a, const struct graph *g, const void *const *inputs, tensor_id t,
-    const int64_t *at, uint32_t n_at, uint64_t max_elements, double *out, struct err *e)
+    const int64_t *at, uint32_t n_at, uint64_t max_elements, const struct shake *shake,
+    double *out, struct err *e)
 {
-	struct sampler s = {.g = g, .n_slots = 1024, .left = max_elements, .e = e};
+	struct sampler s = {.g = g, .n_slots = 1024, .left = max_elements, .shake = shake, .e = e};
 	enum dtype type = graph_tensor(g, t)->type;
 
 	(void)a;

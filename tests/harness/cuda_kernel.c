@@ -37,7 +37,8 @@ say(const struct cuda_case *c, int order, const char *what)
 }
 
 static bool
-check_order(const struct cuda_case *c, void *lib, const char *symbol, void **buf, void **want, int order)
+check_order(const struct cuda_case *c, void *lib, const char *symbol, const void *const *in, void **buf, void **want,
+    int order)
 {
 	const struct graph *g = &c->spec.g;
 	const char *fault;
@@ -52,7 +53,7 @@ check_order(const struct cuda_case *c, void *lib, const char *symbol, void **buf
 		return false;
 	}
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
-		if (agrees(g, i, buf[g->n_inputs + i], want[i], c->by > 0 ? c->by : 1, &d))
+		if (agrees(g, in, want, i, buf[g->n_inputs + i], c->by > 0 ? c->by : 1, &d))
 			continue;
 		snprintf(what, sizeof(what), "output %u is %g away", i, d);
 		say(c, order, what);
@@ -84,7 +85,7 @@ check_case(struct arena *a, const struct cuda_case *c, void *lib, uint32_t numbe
 			memcpy(buf[i], in[i], bytes_of(graph_tensor(g, t)));
 	}
 	for (int order = 0; order < CUDA_HOST_ORDERS && ok; order++)
-		ok = check_order(c, lib, symbol, buf, want, order);
+		ok = check_order(c, lib, symbol, in, buf, want, order);
 	for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++)
 		guard_free(buf[i], bytes_of(graph_tensor(g, i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs])));
 	return ok;

@@ -330,7 +330,7 @@ kernel_check_sampled(struct arena *a, const struct test_kernel *k, uint32_t n, d
 
 		for (uint32_t j = 0; j < n; j++)
 			at[j] = j == 0 ? 0 : j == 1 ? count - 1 : (int64_t)(rng_next(&r) % (uint64_t)count);
-		if (!interp_sample(a, &g, in, g.outputs[i], at, n, 50000000, want, e))
+		if (!interp_sample(a, &g, in, g.outputs[i], at, n, 50000000, NULL, want, e))
 			return false;
 		for (uint32_t j = 0; j < n; j++)
 			top = MAX_OF(top, fabs(want[j]));

@@ -43,6 +43,15 @@ static const char column_sums[] = "%0 = input f32[2048,8]\n"
 static const char copy[] = "%0 = input f32[1024]\n"
     "%1 = relu %0 : f32[1024]\n"
     "output %1\n";
+/* linear attention: rows whose divisor nearly cancels are ill-conditioned */
+static const char attention[] = "%0 = input f32[40,64]\n"
+    "%1 = input f32[64,24]\n"
+    "%2 = input f32[64,1]\n"
+    "%3 = matmul %0 %1 : f32[40,24]\n"
+    "%4 = matmul %0 %2 : f32[40,1]\n"
+    "%5 = bcast %4 shape=[40,24] : f32[40,24]\n"
+    "%6 = div %3 %5 : f32[40,24]\n"
+    "output %6\n";
 
 static const struct mutation {
 	const char *name, *graph, *schedule;
@@ -83,6 +92,11 @@ static const struct mutation {
     {"a tile's column sums read before they are there", column_sums, "", PRECISION_F32, "K_BARRIER();", 2, ""},
     {"a warp's rows left out", column_sums, "", PRECISION_F32, "f4[7][e]", 0, "f4[6][e]"},
     {"warps that take turns overwrite each other", column_sums, "tm=8", PRECISION_TF32, "f4[K_TID / 128]", 0, "f4[K_TID / 256]"},
+    {"divisor without its last term", attention, "", PRECISION_F32, "< 64; r", 0, "< 63; r"},
+    {"divisor with a wrong index", attention, "", PRECISION_F32, "x2[i13]", 0, "x2[i13 ^ 1]"},
+    {"divisor with a swapped sign", attention, "", PRECISION_F32, "(v4 * v5)", 0, "(r12 == 10 ? -v4 * v5 : v4 * v5)"},
+    {"numerator without a term", attention, "", PRECISION_F32, "+= a[i] * b[j]", 0, "+= k0 + kk == 21 ? 0 : a[i] * b[j]"},
+    {"last element missing", attention, "", PRECISION_F32, "t19 < 24;", 0, "t19 < 24 - (o0 == 39);"},
     {"operand overrun by one", copy, "", PRECISION_F32, "o < hi", 0, "o <= hi"},
 };
 

@@ -74,6 +74,7 @@ struct run {
 	char symbol[32];
 	void **buf;
 	char **operand, **result, *shared, *local;
+	const void **in;
 };
 
 static void *
@@ -155,7 +156,7 @@ compare(const struct run *r, void **want, const char *how)
 		double d;
 		char what[128];
 
-		if (agrees(g, i, r->result[i], want[i], 1, &d) && zones_hold(r->result[i], bytes_of(t)))
+		if (agrees(g, r->in, want, i, r->result[i], 1, &d) && zones_hold(r->result[i], bytes_of(t)))
 			continue;
 		snprintf(what, sizeof(what), "%s: output %u is %g away%s", how, i, d,
 		    zones_hold(r->result[i], bytes_of(t)) ? "" : ", and wrote outside");
@@ -231,6 +232,7 @@ check_one(struct arena *a, struct one *o, void *lib, uint32_t number)
 		say(o, e.msg);
 		return false;
 	}
+	r.in = in;
 	r.buf = NEW_ARRAY(a, void *, g->n_inputs + g->n_outputs);
 	r.operand = NEW_ARRAY(a, char *, g->n_inputs);
 	r.result = NEW_ARRAY(a, char *, g->n_outputs);

@@ -151,7 +151,7 @@ check_samples(struct arena *a, struct rng *r, const struct graph *g, const void 
 			continue;
 		for (int i = 0; i < 4; i++)
 			at[i] = rng_below(r, (uint32_t)n);
-		if (!interp_sample(a, g, in, g->outputs[k], at, 4, 1 << 26, have, &e))
+		if (!interp_sample(a, g, in, g->outputs[k], at, 4, 1 << 26, NULL, have, &e))
 			fail_msg("%s: %s", prim_info[g->nodes[0].prim].name, e.msg);
 		for (int i = 0; i < 4; i++) {
 			double want = elem_get(t->type, out[k], at[i]);

@@ -37,7 +37,7 @@ quick_loops_agree_with_the_interpreter(void **state)
 		s = (struct spec){.g = g};
 		in = make_operands(&a, &s);
 		fill_operands(&s, SET_NORMAL, 5, in);
-		if (!interp_run(&a, &g, (const void *const *)in, NULL, want, &e) || !reference_run(&a, &g, in, have, &e))
+		if (!interp_run(&a, &g, (const void *const *)in, NULL, want, &e) || !reference_run(&a, &g, (const void *const *)in, NULL, have, &e))
 			fail_msg("%zu: %s", i, e.msg);
 		assert_true(shape_bytes(&graph_tensor(&g, g.outputs[0])->shape, DT_f32, &n));
 		for (size_t k = 0; k < n / 4; k++) {

@@ -122,7 +122,7 @@ weights_without_data_are_an_error(void **state)
 	read_graph(&g, &a, "%0 = weight f32[2]\n%1 = neg %0\noutput %1\n");
 	assert_false(interp_run(&a, &g, NULL, NULL, out, &e));
 	assert_int_equal(e.code, ERR_MODEL);
-	assert_false(interp_sample(&a, &g, NULL, g.outputs[0], &at, 1, 100, &v, &e));
+	assert_false(interp_sample(&a, &g, NULL, g.outputs[0], &at, 1, 100, NULL, &v, &e));
 	arena_fini(&a);
 }
 
@@ -139,9 +139,9 @@ samples_stop_at_their_limit(void **state)
 
 	(void)state;
 	read_graph(&g, &a, "%0 = input f32[4096]\n%1 = exp %0\n%2 = sum %1 axes=[0]\noutput %2\n");
-	assert_false(interp_sample(&a, &g, in, g.outputs[0], &at, 1, 1000, &v, &e));
+	assert_false(interp_sample(&a, &g, in, g.outputs[0], &at, 1, 1000, NULL, &v, &e));
 	assert_int_equal(e.code, ERR_LIMIT);
-	assert_true(interp_sample(&a, &g, in, g.outputs[0], &at, 1, 10000, &v, &e));
+	assert_true(interp_sample(&a, &g, in, g.outputs[0], &at, 1, 10000, NULL, &v, &e));
 	assert_true(v == 4096);
 	arena_fini(&a);
 }
@@ -187,7 +187,7 @@ deep_chains_do_not_overflow_the_stack(void **state)
 	for (int i = 0; i < 100000; i++)
 		assert_true(graph_add(&g, PRIM_neg, &t, 1, NULL, NO_NODE, &t, &e));
 	graph_output(&g, t, NULL);
-	assert_false(interp_sample(&a, &g, in, t, &at, 1, 1 << 30, &v, &e));
+	assert_false(interp_sample(&a, &g, in, t, &at, 1, 1 << 30, NULL, &v, &e));
 	assert_int_equal(e.code, ERR_LIMIT);
 	arena_fini(&a);
 }

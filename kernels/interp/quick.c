@@ -1,10 +1,8 @@
-/* worker/reference.c: a graph's values in full, for specs too big for the interpreter alone: node
+/* kernels/interp/quick.c: a graph's values in full, for graphs too big for the interpreter alone: node
  * by node, convolutions and products of matrices by plain loops of their own, all the rest by
  * the interpreter.  The loops accumulate in double as the interpreter does, and a test holds
  * them against it. */
-#include "measure_int.h"
-
-#include "../kernels/interp/interp.h"
+#include "interp_int.h"
 
 #include <string.h>
 
@@ -164,8 +162,25 @@ run_node(struct arena *a, const struct graph *g, const struct node *n, void **da
 	return interp_prim(n->prim, &n->at, n->n_in, in, in_data, n->n_out, out, out_data, e);
 }
 
+/* The inputs, or shaken copies of them. */
+static void
+take_inputs(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s, void **data)
+{
+	for (uint32_t i = 0; i < g->n_inputs; i++) {
+		const struct tensor *t = graph_tensor(g, g->inputs[i]);
+		size_t n;
+
+		data[g->inputs[i].i] = (void *)(uintptr_t)inputs[i];
+		if (!s || !dtype_is_float(t->type) || !shape_bytes(&t->shape, t->type, &n))
+			continue;
+		data[g->inputs[i].i] = arena_dup(a, inputs[i], n);
+		shake_dense(s, t, g->inputs[i].i, data[g->inputs[i].i]);
+	}
+}
+
 bool
-reference_run(struct arena *a, const struct graph *g, void *const *operands, void **outputs, struct err *e)
+reference_run(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s, void **outputs,
+    struct err *e)
 {
 	void **data = NEW_ARRAY(a, void *, g->n_tensors);
 
@@ -175,11 +190,17 @@ reference_run(struct arena *a, const struct graph *g, void *const *operands, voi
 		if (g->tensors[t].data && shape_bytes(&g->tensors[t].shape, g->tensors[t].type, &n))
 			data[t] = arena_dup(a, g->tensors[t].data, n);
 	}
-	for (uint32_t i = 0; i < g->n_inputs; i++)
-		data[g->inputs[i].i] = operands[i];
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		if (!data[g->nodes[i].out[0].i] && !run_node(a, g, &g->nodes[i], data, e))
+	take_inputs(a, g, inputs, s, data);
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct node *n = &g->nodes[i];
+
+		if (data[n->out[0].i])
+			continue;
+		if (!run_node(a, g, n, data, e))
 			return err_in(e, "node %u", i);
+		for (uint32_t k = 0; s && prim_rounds(n->prim) && k < n->n_out; k++)
+			shake_dense(s, graph_tensor(g, n->out[k]), n->out[k].i, data[n->out[k].i]);
+	}
 	for (uint32_t i = 0; i < g->n_outputs; i++)
 		outputs[i] = data[g->outputs[i].i];
 	return true;
