@@ -9,6 +9,7 @@
  *    needs is not computed.  A convolution that may have Winograd's form counts for a fourth where
  *    that is allowed: 36 products of 144;
  *  - bytes: each external element that some result needs is read once, however often it is used. */
+#include "box.h"
 #include "cost.h"
 
 #include "../fuse/fuse.h"
@@ -30,6 +31,7 @@ const struct hw hw_fastest = {
 struct need {
 	double n;    /* elements that the results need, at least */
 	double eff;  /* different values among the elements, at most */
+	struct boxes of; /* some of those that are needed */
 };
 
 static double
@@ -62,55 +64,20 @@ node_values(const struct graph *g, const struct node *n, const struct need *x)
 }
 
 /* ---- what is read ------------------------------------------------------------------------- */
-/* Positions of one dimension that some window touches: k taps, apart by dilation, moved by
- * stride over `extent` positions from -lo on; of an operand with `have` elements, `ldil` apart. */
-struct window {
-	int64_t have, out, k, stride, dilation, lo, ldil;
-};
-
-/* Calls that fall on an element: taps inside.  *touched: different elements. */
-static double
-window_taps(const struct window *w, double *touched)
-{
-	double taps = 0;
-	int64_t seen = 0, last = -1;
-	bool sparse = w->dilation != 1 || w->ldil != 1;
-
-	for (int64_t o = 0; o < w->out; o++)
-		for (int64_t k = 0; k < w->k; k++) {
-			int64_t at = o * w->stride + k * w->dilation - w->lo;
-			if (at < 0 || at % w->ldil || at / w->ldil >= w->have)
-				continue;
-			taps++;
-			if (at / w->ldil > last) {
-				last = at / w->ldil;
-				seen++;
-			}
-		}
-	/* With gaps elements may come out of order: at least those of the first taps are counted. */
-	*touched = sparse ? (double)MIN_OF(seen, w->have) : (double)seen;
-	return taps;
-}
-
 /* Taps of a convolution or window over all of its result, and elements touched, channels and
  * batch left out for a convolution. */
 static double
 all_taps(const struct graph *g, const struct node *n, double *touched)
 {
-	const struct shape *x = &graph_tensor(g, n->in[0])->shape, *y = &graph_tensor(g, n->out[0])->shape;
+	const struct shape *x = &graph_tensor(g, n->in[0])->shape;
 	bool conv = n->prim == PRIM_conv;
 	double taps = 1, part;
 
 	*touched = 1;
 	for (int d = conv; d < x->rank - conv; d++) {
-		int i = d - conv;
-		struct window w = {.have = x->dim[d], .out = y->dim[d], .ldil = 1};
-		w.k = conv ? graph_tensor(g, n->in[1])->shape.dim[i] : at_ints(&n->at, ATTR_kernel)[i];
-		w.stride = at_ints(&n->at, ATTR_stride)[i];
-		w.dilation = at_ints(&n->at, ATTR_dilation)[i];
-		w.lo = at_ints(&n->at, ATTR_lo)[i];
-		w.ldil = conv ? at_ints(&n->at, ATTR_ldil)[i] : 1;
-		taps *= window_taps(&w, &part);
+		struct window w = window_of(g, n, d);
+
+		taps *= window_taps(&w, 0, 1, w.out, &part);
 		*touched *= part;
 	}
 	return taps;
@@ -142,16 +109,14 @@ operand_need(const struct graph *g, const struct node *n, uint32_t i, double out
 	case PRIM_gather_nd: /* any index may be asked for again and again */
 		return i == 0 ? 1 : all ? have : 1;
 	case PRIM_conv:
-		if (i == 1)
-			return have;
-		if (!all)
-			return 1;
+		if (i == 1 || !all)
+			return 0; /* boxes know more */
 		(void)all_taps(g, n, &touched);
 		return touched * (double)x->dim[0] * (double)x->dim[x->rank - 1];
 	case PRIM_wsum:
 	case PRIM_wmax:
 		if (!all)
-			return 1;
+			return 0;
 		(void)all_taps(g, n, &touched);
 		return touched;
 	case PRIM_matmul:
@@ -184,19 +149,27 @@ map_flops(enum prim p)
 	}
 }
 
+/* Multiply-adds, counted as two, of the results that are needed for certain. */
 static double
-linear_flops(const struct graph *g, const struct node *n, bool winograd)
+linear_flops(const struct graph *g, const struct node *n, const struct boxes *out, bool winograd)
 {
 	enum { SAVED = 4 }; /* D16: the best of the known forms */
-	const struct shape *y = &graph_tensor(g, n->out[0])->shape, *w;
-	double touched;
+	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
+	double flops = 0, touched;
 
 	if (n->prim != PRIM_conv)
-		return node_flops(g, n);
-	w = &graph_tensor(g, n->in[1])->shape;
-	double flops = 2 * all_taps(g, n, &touched) * (double)y->dim[0] * (double)y->dim[y->rank - 1] *
-	    (double)w->dim[w->rank - 2];
+		return node_flops(g, n) * boxes_count(out) / MAX_OF(count_of(g, n->out[0]), 1.0);
+	for (int i = 0; i < out->n; i++) {
+		const struct box *b = &out->v[i];
+		double taps = (double)b->n[0] * (double)b->n[out->rank - 1];
 
+		for (int d = 1; d < out->rank - 1; d++) {
+			struct window v = window_of(g, n, d);
+
+			taps *= window_taps(&v, b->at[d], b->step[d], b->n[d], &touched);
+		}
+		flops += 2 * taps * (double)w->dim[w->rank - 2];
+	}
 	return winograd && node_winograd(g, n) ? flops / SAVED : flops;
 }
 
@@ -214,13 +187,38 @@ needed_flops(const struct graph *g, const struct node *n, const struct need *x, 
 			return share >= 1 ? 0.5 * MIN_OF(made, all_taps(g, n, &touched)) : 0;
 		return 0.5 * MIN_OF(x[n->in[0].i].n, x[n->in[0].i].eff);
 	case CLASS_LINEAR:
-		return share * linear_flops(g, n, winograd);
+		return linear_flops(g, n, &x[n->out[0].i].of, winograd);
 	case CLASS_BCAST:
 	case CLASS_LAYOUT:
 	case CLASS_OPAQUE:
 		return 0;
 	}
 	return 0;
+}
+
+/* The union of what readers need is at least what one of them does, and what is known of all. */
+static void
+node_needs(const struct graph *g, const struct node *n, struct need *x)
+{
+	double out = 0;
+
+	for (uint32_t k = 0; k < n->n_out; k++)
+		out = MAX_OF(out, x[n->out[k].i].n);
+	for (uint32_t k = 0; k < n->n_in; k++) {
+		struct need *to = &x[n->in[k].i];
+		const struct boxes *from = &x[n->out[0].i].of;
+		struct box b;
+
+		for (int i = 0; i < from->n; i++)
+			if (box_operand(g, n, k, &from->v[i], &b))
+				boxes_add(&to->of, &b);
+		to->n = MAX_OF(to->n, MIN_OF(count_of(g, n->in[k]), operand_need(g, n, k, out)));
+		if (to->n >= count_of(g, n->in[k]) && to->n > 0) {
+			b = box_all(&graph_tensor(g, n->in[k])->shape);
+			boxes_add(&to->of, &b);
+		}
+		to->n = MAX_OF(to->n, boxes_count(&to->of));
+	}
 }
 
 static void
@@ -232,18 +230,18 @@ find_needs(const struct graph *g, struct need *x)
 		for (uint32_t k = 0; k < g->nodes[i].n_out; k++)
 			x[g->nodes[i].out[k].i].eff = MIN_OF(count_of(g, g->nodes[i].out[k]),
 			    node_values(g, &g->nodes[i], x));
-	for (uint32_t i = 0; i < g->n_outputs; i++)
-		x[g->outputs[i].i].n = count_of(g, g->outputs[i]);
-	for (uint32_t i = g->n_nodes; i-- > 0;) {
-		const struct node *n = &g->nodes[i];
-		double out = 0;
-		for (uint32_t k = 0; k < n->n_out; k++)
-			out = MAX_OF(out, x[n->out[k].i].n);
-		/* The union of what readers need is at least what one of them does. */
-		for (uint32_t k = 0; k < n->n_in; k++)
-			x[n->in[k].i].n = MAX_OF(x[n->in[k].i].n,
-			    MIN_OF(count_of(g, n->in[k]), operand_need(g, n, k, out)));
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		x[t].of.rank = g->tensors[t].shape.rank;
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		const struct shape *s = &graph_tensor(g, g->outputs[i])->shape;
+		struct box all = box_all(s);
+
+		x[g->outputs[i].i].n = (double)shape_count(s);
+		if (shape_count(s))
+			boxes_add(&x[g->outputs[i].i].of, &all);
 	}
+	for (uint32_t i = g->n_nodes; i-- > 0;)
+		node_needs(g, &g->nodes[i], x);
 }
 
 static double
