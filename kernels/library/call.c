@@ -393,7 +393,7 @@ library_call_of(const struct spec *s, struct library_call *out, struct err *e)
 	struct walk w = {.g = &s->g, .out = out};
 	bool ok;
 
-	*out = (struct library_call){0};
+	*out = (struct library_call){.n_operands = s->g.n_inputs};
 	for (uint32_t t = 0; t < s->g.n_tensors; t++)
 		if (shape_count(&s->g.tensors[t].shape) == 0)
 			return err_set(e, ERR_INFEASIBLE, "library: a tensor is empty");

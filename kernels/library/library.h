@@ -63,6 +63,7 @@ enum { CALL_MAX_STEPS = 16 };
  * Transposes, reshapes and broadcasts around it are in the views. */
 struct library_call {
 	enum call_linear linear;
+	uint32_t n_operands;       /* of the spec: result i is buffer n_operands + i */
 	struct call_view a, b, result;
 	int n_spatial;             /* of a convolution; below: one number each */
 	int64_t stride[MAX_RANK], dilation[MAX_RANK], lo[MAX_RANK], hi[MAX_RANK], group;

@@ -1,0 +1,182 @@
+/* tests/prop/library_test.c: calls of a CPU's library.  Random specs that one can be asked for: its results are
+ * those of the interpreter, in each of its ways; and on shapes that are too large for the interpreter it is the
+ * oracle of generated kernels.  Skipped where the program is built without one.
+ * KORCH_LIBRARY_ROUNDS=N specs (default 300), KORCH_LIBRARY_SEED=N from there.
+ * label: cpu */
+#include "../../kernels/run/dev.h"
+#include "../harness/setting.h"
+#include "random_call.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static char *
+schedule_of(struct arena *a, uint32_t algo)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	sb_addz(&sb, "lib=");
+	library_print(&sb, LIBRARY_onednn, dev_cpu_library(LIBRARY_onednn));
+	if (algo)
+		sb_addf(&sb, " algo=%u", algo);
+	return sb.p;
+}
+
+/* ERR_INFEASIBLE where the library has no such call. */
+static bool
+run_library(const struct dev *d, const struct test_kernel *k, struct err *e)
+{
+	const struct kernel_name name = {STR("k"), k->spec.text, k->schedule};
+	struct dev_kernel found = {.n_bufs = k->spec.g.n_inputs + k->spec.g.n_outputs};
+	struct dev_launch l = {.kernel = &found, .buf = k->buf};
+	bool ok = dev_find(d, NULL, &name, &found, e);
+
+	if (!ok)
+		return false;
+	ok = d->reserve(d->self, found.shared_bytes, found.local_bytes, e) && dev_prepare(d, &l, e);
+	if (ok)
+		d->run(d->self, &l, 1, NULL);
+	dev_release(d, &l);
+	dev_lose(d, &found);
+	return ok;
+}
+
+static void
+open_device(struct dev *d)
+{
+	struct err e;
+
+	if (!dev_cpu_open(1, false, d, &e))
+		fail_msg("%s", e.msg);
+}
+
+/* Counts those that the library has, by its way. */
+static void
+agrees_with_interp(const struct dev *d, uint64_t seed, uint32_t n_had[2])
+{
+	struct arena a = {0};
+	struct rng r = {seed};
+	struct spec s;
+
+	for (uint32_t algo = 0; random_call(&a, &r, 20, &s) && algo < 2; algo++) {
+		struct test_kernel k;
+		struct err e = {0};
+		struct rng values = {seed};
+
+		if (!kernel_make(&a, &s, str_of(schedule_of(&a, algo)), &target_avx2, 0, &values, &k, &e)) {
+			if (e.code != ERR_INFEASIBLE)
+				fail_msg("seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
+			break;
+		}
+		kernel_spoil(&k);
+		if (!run_library(d, &k, &e)) {
+			if (e.code != ERR_INFEASIBLE)
+				fail_msg("seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
+			continue;
+		}
+		n_had[algo]++;
+		if (!kernel_compare(&a, &k, 2e-4, &e))
+			fail_msg("seed %llu, %.*s: %s\n%.*s%.*s", (unsigned long long)seed, STR_ARG(k.schedule), e.msg,
+			    STR_ARG(s.text), STR_ARG(k.code.text));
+	}
+	arena_fini(&a);
+}
+
+static void
+test_calls_mean_what_the_spec_means(void **state)
+{
+	uint64_t rounds = setting("KORCH_LIBRARY_ROUNDS", 300), seed = setting("KORCH_LIBRARY_SEED", 1);
+	uint32_t n_had[2] = {0, 0};
+	struct dev d;
+
+	(void)state;
+	open_device(&d);
+	for (uint64_t i = 0; i < rounds; i++)
+		agrees_with_interp(&d, seed + i, n_had);
+	d.close(d.self);
+	printf("%u calls with activations as they lie, %u in the library's own form, of %llu\n", n_had[0], n_had[1],
+	    (unsigned long long)rounds);
+	assert_true(n_had[0] * 2 > rounds);
+}
+
+static double
+largest_difference(const struct tensor *t, const float *x, const float *y, double *top)
+{
+	double worst = 0;
+
+	*top = 1e-6;
+	for (int64_t i = 0; i < shape_count(&t->shape); i++) {
+		*top = fmax(*top, fabs((double)y[i]));
+		worst = fmax(worst, isnan(x[i]) || isnan(y[i]) ? (double)INFINITY : fabs((double)x[i] - (double)y[i]));
+	}
+	return worst;
+}
+
+enum { ORACLE_KERNELS = 24 };
+
+static void
+test_oracle_of_generated_kernels(void **state)
+{
+	uint64_t seed = setting("KORCH_LIBRARY_SEED", 1000);
+	struct arena a = {0};
+	struct test_kernel *k = NEW_ARRAY(&a, struct test_kernel, ORACLE_KERNELS);
+	struct rng r = {seed};
+	struct err e = {0};
+	uint32_t n = 0, n_compared = 0;
+	struct dev d;
+
+	(void)state;
+	open_device(&d);
+	while (n < ORACLE_KERNELS) {
+		struct spec s;
+
+		if (random_call(&a, &r, 130, &s) && kernel_make(&a, &s, STR(""), &target_avx2, n, &r, &k[n], &e))
+			n++;
+	}
+	if (!kernel_compile(&a, k, n, &target_avx2, &e))
+		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+	for (uint32_t i = 0; i < n; i++) {
+		struct test_kernel lib = k[i];
+		const struct tensor *t = graph_tensor(&lib.spec.g, lib.spec.g.outputs[0]);
+		void **at = NEW_ARRAY(&a, void *, lib.spec.g.n_inputs + 1);
+		size_t bytes = kernel_buf_bytes(&lib, lib.spec.g.n_inputs);
+		double worst, top;
+
+		memcpy(at, lib.operand, lib.spec.g.n_inputs * sizeof(*at)); /* not packed */
+		at[lib.spec.g.n_inputs] = memset(arena_alloc(&a, bytes), 0xff, bytes);
+		lib.buf = at;
+		lib.schedule = str_of(schedule_of(&a, 0));
+		if (!run_library(&d, &lib, &e))
+			continue;
+		kernel_spoil(&k[i]);
+		kernel_run(&k[i], 3);
+		n_compared++;
+		worst = largest_difference(t, k[i].buf[lib.spec.g.n_inputs], at[lib.spec.g.n_inputs], &top);
+		if (worst > 2e-4 * top)
+			fail_msg("seed %llu, kernel %u: off by %g of %g\n%.*s", (unsigned long long)seed, i, worst, top,
+			    STR_ARG(lib.spec.text));
+	}
+	d.close(d.self);
+	printf("%u of %u generated kernels compared with oneDNN\n", n_compared, n);
+	assert_true(n_compared * 2 > n);
+	arena_fini(&a);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_calls_mean_what_the_spec_means), cmocka_unit_test(test_oracle_of_generated_kernels)};
+
+	if (!dev_cpu_library(LIBRARY_onednn)) {
+		puts("skipped: built without oneDNN (cmake -DKORCH_ONEDNN=ON)");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
