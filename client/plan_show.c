@@ -38,6 +38,8 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	show_io(a, "outputs", p->outputs, p->n_outputs);
 	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat), p->n_threads,
 	    p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);
+	if (plan_libraries(a, p).n)
+		(void)printf("%-10s %.*s\n", "libraries", STR_ARG(plan_libraries(a, p)));
 	(void)printf("%-10s %" PRIu64 " operators, %" PRIu64 " primitives, %" PRIu64 " candidates, %" PRIu64
 		     " distinct, %u chosen (%u kernels)\n",
 	    "search", p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps, p->n_kernels);
@@ -127,6 +129,8 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 	sb_init(&sb, a);
 	sb_addf(&sb, "{\"digest\":\"%s\",\"model\":", hex);
 	json_string(&sb, p->model_name);
+	sb_addz(&sb, ",\"libraries\":");
+	json_string(&sb, plan_libraries(a, p));
 	sb_addz(&sb, ",\"run_compat\":");
 	json_string(&sb, p->run_compat);
 	sb_addz(&sb, ",\"fusion\":");

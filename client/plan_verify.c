@@ -1,5 +1,6 @@
 /* client/plan_verify.c: says what a plan's certificate is worth after it was checked again. */
 #include "plan_explain.h"
+#include "plan_why.h"
 #include "run_report.h"
 
 #include "../kernels/run/certify.h"
@@ -8,8 +9,10 @@
 #include <stdio.h>
 
 static void
-say_words(const struct plan *p, const struct certificate *c, const char *digest)
+say_words(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest)
 {
+	struct str libraries = plan_libraries(a, p);
+
 	(void)printf("digest    %s\n", digest);
 	(void)printf("cover     %u steps make all %u outputs, in this order, each reading what was written for it\n",
 	    p->n_steps, p->n_outputs);
@@ -20,6 +23,8 @@ say_words(const struct plan *p, const struct certificate *c, const char *digest)
 	else
 		(void)printf("bound     LP bound %.0f ns checked; %" PRId64 " ns and optimality by search (--resolve repeats it)\n",
 		    c->dual_bound, p->bound_ns);
+	if (libraries.n)
+		(void)printf("needs     %.*s: not in this file, found or missed when it is opened\n", STR_ARG(libraries));
 	(void)printf("verdict   %s\n", p->proved ? "holds: no plan over these candidates is faster at recorded costs"
 						     : "holds: a valid plan with the stated gap; it does not claim to be optimal");
 }
@@ -53,7 +58,7 @@ plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json
 		say_json(a, p, &c, digest, cost);
 		return true;
 	}
-	say_words(p, &c, digest);
+	say_words(a, p, &c, digest);
 	if (resolve && cost < p->latency_ns)
 		(void)printf("resolve   the search, repeated, finds a plan of %" PRId64 " ns (%.1f %% less)\n", cost,
 		    100 * (double)(p->latency_ns - cost) / (double)p->latency_ns);

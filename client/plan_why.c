@@ -5,6 +5,8 @@
  * of them, added as squares.  Of a kernel that was never measured only a bound is known; any plan with it
  * costs at least the sum of the duals and its reduced cost. */
 #include "plan_why.h"
+
+#include "../kernels/library/library.h"
 #include "run_report.h"
 
 #include <inttypes.h>
@@ -159,6 +161,37 @@ count_rivals(const struct plan *p, uint32_t step, uint32_t *n_measured)
 	return n;
 }
 
+struct str
+plan_libraries(struct arena *a, const struct plan *p)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	for (int l = 0; l < LIBRARY_COUNT; l++) {
+		uint32_t n = 0;
+
+		for (uint32_t i = 0; i < p->n_steps; i++) {
+			enum library of;
+			int64_t version, algo;
+
+			n += library_of_schedule(p->kernels[p->steps[i].kernel].schedule, &of, &version, &algo) && (int)of == l;
+		}
+		if (n)
+			sb_addf(&sb, "%s%s (%u steps)", sb.n ? ", " : "", library_name((enum library)l), n);
+	}
+	return sb.n ? sb_str(&sb) : STR("");
+}
+
+/* Whose kernel it is, where it is not a generated one. */
+static const char *
+library_of(const struct plan_kernel *k)
+{
+	enum library l;
+	int64_t version, algo;
+
+	return library_of_schedule(k->schedule, &l, &version, &algo) ? library_name(l) : NULL;
+}
+
 static void
 step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 {
@@ -171,6 +204,8 @@ step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 	    step, w->p->steps[step].kernel, hex, k->cost_ns, k->spread_ns, k->bound_ns, k->is_measured ? "true" : "false",
 	    n_rivals, n_measured);
 	json_string(&w->sb, w->p->steps[step].nodes);
+	sb_addz(&w->sb, ",\"schedule\":");
+	json_string(&w->sb, k->schedule);
 	sb_addz(&w->sb, ",\"runner_up\":");
 	if (step < w->p->n_exchanges && w->p->exchanges[step].n_rivals)
 		add_exchange_json(w, &w->p->exchanges[step]);
@@ -191,6 +226,8 @@ step_words(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 		sb_addf(&w->sb, "%.1f us +- %.1f (bound %.1f)", us(k->cost_ns), us(k->spread_ns) / 2, us(k->bound_ns));
 	else
 		sb_addf(&w->sb, "%.1f us at least (not measured)", us(k->cost_ns));
+	if (library_of(k))
+		sb_addf(&w->sb, ", a call of %s", library_of(k));
 	sb_addf(&w->sb, " for %.*s\n  %u other candidates make its results, %u of them measured\n", STR_ARG(w->p->steps[step].nodes),
 	    n_rivals, n_measured);
 	sb_addz(&w->sb, "  runner-up: ");

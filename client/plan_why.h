@@ -1,4 +1,4 @@
-/* client/plan_why.h: the pieces of an explanation, as words or as JSON (for plan_explain.c alone). */
+/* client/plan_why.h: the pieces of an explanation, as words or as JSON. */
 #ifndef KORCH_PLAN_WHY_H
 #define KORCH_PLAN_WHY_H
 
@@ -13,6 +13,8 @@ struct why {
 enum { WHY_DIGITS = 12 };
 
 void why_init(struct why *w, struct arena *a, const struct plan *p, bool json);
+/* Libraries whose kernels the plan calls, and in how many steps; "" where all code is generated. */
+struct str plan_libraries(struct arena *a, const struct plan *p);
 void why_kernel_hex(const struct plan_kernel *k, char hex[65]);
 /* A step: kernel, cost, the cheapest plan without it. */
 void why_step(struct why *w, uint32_t step);

@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
 # Installs the Debian packages named in deploy/packages.txt that are missing.  Does nothing, and
-# needs no rights, when all are there.  Usage: deploy/install-packages.sh [LIST...]
+# needs no rights, when all are there.  Usage: deploy/install-packages.sh [--optional] [LIST...]
+# --optional: the list is packages-optional.txt, and what cannot be had is left out.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+if [ "${1:-}" = --optional ]; then
+	shift
+	"$0" "${@:-$here/packages-optional.txt}" || echo "install-packages.sh: goes on without them" >&2
+	exit 0
+fi
 [ $# -gt 0 ] || set -- "$here/packages.txt"
 mapfile -t want < <(sed 's/#.*//' "$@" | tr -s ' \t' '\n' | grep -v '^$')
 missing=()

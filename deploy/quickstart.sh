@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # From a clone on a bare Debian 12 to a tuned, checked, runnable plan:
 #   deploy/quickstart.sh [MODEL.onnx]
-# Installs the packages of deploy/packages.txt that are missing (root or sudo), builds Release in
-# build/, tunes the given model (or Candy at full size with seeded random weights), runs the plan,
-# and prints what was found beside one-kernel-per-operator and one-kernel-per-primitive.
+# Installs the packages of deploy/packages.txt that are missing (root or sudo), and the optional ones
+# where they can be had (oneDNN, whose kernels then compete), builds Release in build/, tunes the
+# given model (or Candy at full size with seeded random weights), runs the plan, and prints what was
+# found beside one-kernel-per-operator and one-kernel-per-primitive.
 # KORCH_BUDGET sets the seconds for measuring (default 600).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,7 +14,7 @@ budget=${KORCH_BUDGET:-600}
 say() { printf '%s\n' "$*" >&2; }
 
 if [ $# -gt 1 ] || [ "${1:-}" = --help ] || [ "${1:-}" = -h ]; then
-	sed -n '2,7s/^# \{0,1\}//p' "$0"
+	sed -n '2,8s/^# \{0,1\}//p' "$0"
 	[ $# -le 1 ] && exit 0 || exit 2
 fi
 model=${1:-}
@@ -23,9 +24,12 @@ if [ -n "$model" ] && [ ! -r "$model" ]; then
 fi
 
 "$root/deploy/install-packages.sh"
+"$root/deploy/install-packages.sh" --optional
+onednn=OFF
+dpkg-query -W -f='${Status}' libdnnl-dev 2>/dev/null | grep -q 'install ok installed' && onednn=ON
 say "building into build/ ..."
 mkdir -p "$out"
-if ! { cmake -S "$root" -B "$root/build" -DCMAKE_BUILD_TYPE=Release &&
+if ! { cmake -S "$root" -B "$root/build" -DCMAKE_BUILD_TYPE=Release -DKORCH_ONEDNN=$onednn &&
 	cmake --build "$root/build" --parallel "$(nproc)"; } >"$out/build.log" 2>&1; then
 	tail -n 20 "$out/build.log" >&2
 	say "quickstart.sh: the build failed; all of it is in build/quickstart/build.log"

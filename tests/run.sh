@@ -2,8 +2,8 @@
 # tests/run.sh [NAME...]: installs what is missing, builds, runs every test; with names (regular
 # expressions over test names such as golden/fission or unit/ir) only those.
 #
-#   1. Release build in build/, all tests
-#   2. build/asan: address and undefined-behaviour sanitizers, tests labelled pure or onnx
+#   1. Release build in build/ with oneDNN, all tests
+#   2. build/asan (without oneDNN, as the rest): address and undefined-behaviour sanitizers, tests labelled pure or onnx
 #   3. build/tsan: thread sanitizer, tests labelled threads
 #   4. build/fuzz: each fuzz target for a fixed number of runs
 #
@@ -91,7 +91,7 @@ run() {
 for stage in $stages; do
 	case $stage in
 	release)
-		build build all -DCMAKE_BUILD_TYPE=Release && run build
+		build build all -DCMAKE_BUILD_TYPE=Release -DKORCH_ONEDNN=ON && run build
 		;;
 	asan)
 		build build/asan all -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=address,undefined" &&

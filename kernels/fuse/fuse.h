@@ -46,7 +46,7 @@ enum { GENERATOR_EPOCH = 8 };
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
 
 /* Schedules worth trying, best guess first, at most `effort` of them, and one more where products are
- * rounded: the form that does not.  A schedule is a line of
+ * rounded: the form that does not.  From an effort of two on, calls of the target's libraries beside them.  A schedule is a line of
  * self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults. */
 void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n);

@@ -110,7 +110,8 @@ struct search {
 	const struct target *target;
 	struct str *list;
 	uint64_t *seen; /* what each of the list became */
-	uint32_t n, most;
+	uint32_t n, most; /* most: without those of libraries */
+	uint32_t n_library;
 };
 
 /* What the schedule makes of the spec, as a number; false where it does not fit. */
@@ -139,7 +140,7 @@ propose(struct search *s, struct str text, uint64_t mark)
 {
 	uint64_t h;
 
-	if (s->n == s->most || !outcome(s, text, &h))
+	if (s->n == s->most + s->n_library || !outcome(s, text, &h))
 		return;
 	h = mix64(h + mark);
 	for (uint32_t i = 0; i < s->n; i++)
@@ -209,12 +210,12 @@ propose_libraries(struct search *s)
 	struct library_call call;
 	struct err e;
 
-	if (s->target->strict || !library_call_of(s->spec, &call, &e))
+	if (s->target->strict || s->most < 2 || !library_call_of(s->spec, &call, &e))
 		return;
 	for (int l = 0; l < LIBRARY_COUNT; l++) {
 		if (!s->target->library[l] || !library_takes((enum library)l, &call, &e))
 			continue;
-		for (uint32_t algo = 0; algo < library_algos((enum library)l) && s->n < s->most; algo++) {
+		for (uint32_t algo = 0; algo < library_algos((enum library)l); algo++) {
 			struct strbuf sb;
 
 			sb_init(&sb, s->a);
@@ -224,6 +225,7 @@ propose_libraries(struct search *s)
 				sb_addf(&sb, " algo=%u", algo);
 			s->seen[s->n] = hash64(sb.p, sb.n, 2);
 			s->list[s->n++] = sb_str(&sb);
+			s->n_library++;
 		}
 	}
 }
@@ -332,9 +334,12 @@ space_list(struct arena *a, const struct spec *s, const struct target *t, uint32
 {
 	struct search search = {.a = a, .spec = s, .target = t, .most = effort + (t->precision != PRECISION_F32)};
 	struct shape_of_work w;
+	uint32_t room = search.most;
 
-	search.list = NEW_ARRAY(a, struct str, search.most);
-	search.seen = NEW_ARRAY(a, uint64_t, search.most);
+	for (int l = 0; l < LIBRARY_COUNT; l++)
+		room += library_algos((enum library)l);
+	search.list = NEW_ARRAY(a, struct str, room);
+	search.seen = NEW_ARRAY(a, uint64_t, room);
 	if (look(&search, &w))
 		(t->is_cuda ? propose_cuda : propose_all)(&search, &w);
 	*schedules = search.list;

@@ -293,6 +293,32 @@ foreign_plans_are_refused(void **state)
 	arena_fini(&a);
 }
 
+/* One clear error each, whatever this program was built with. */
+static void
+missing_libraries_are_named(void **state)
+{
+	static const struct {
+		const char *schedule, *words;
+	} cases[] = {{"lib=cudnn-9.10.2", "a call of cuDNN"}, {"lib=onednn-1.4.0", "a call of oneDNN"}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct arena a = {0};
+		struct plan_exec *x;
+		struct plan p;
+		struct dev d;
+		struct err e = {0};
+
+		assert_true(plan_sample(&a, &p, &e) && dev_cpu_open(1, false, &d, &e));
+		p.kernels[0].schedule = str_of(cases[i].schedule);
+		assert_false(plan_exec_open(&d, &p, &x, &e));
+		assert_int_equal(e.code, ERR_HOST);
+		assert_non_null(strstr(e.msg, cases[i].words));
+		d.close(d.self);
+		arena_fini(&a);
+	}
+}
+
 static void
 fake_times_repeat_and_respect_the_bound(void **state)
 {
@@ -330,6 +356,7 @@ main(void)
 	    cmocka_unit_test(plans_run_on_any_number_of_threads),
 	    cmocka_unit_test(callers_take_turns),
 	    cmocka_unit_test(foreign_plans_are_refused),
+	    cmocka_unit_test(missing_libraries_are_named),
 	    cmocka_unit_test(fake_times_repeat_and_respect_the_bound),
 	};
 
