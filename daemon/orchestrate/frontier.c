@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOMINANCE_WINDOW = 192, MAX_LATE = 64, MAX_LAYER = 1 << 20, MAX_LAYER_BYTES = 96 << 20 };
+enum { DOMINANCE_WINDOW = 192, MAX_LATE = 64, MADE_PER_STATE = 16, ASK_EVERY = 256, MAX_LAYER = 1 << 20, MAX_LAYER_BYTES = 96 << 20 };
 
 /* ---- layers ------------------------------------------------------------------------------ */
 static void
@@ -167,6 +167,7 @@ finish_child(struct frontier *f, uint32_t t, struct child *c)
 		clear_bit(c->mask, f->ends.item[j]);
 	for (uint32_t j = f->row_ends.first[t]; j < f->row_ends.first[t + 1]; j++)
 		clear_bit(c->hits, f->row_ends.item[j]);
+	f->n_made++;
 	put_child(f, c);
 }
 
@@ -234,9 +235,24 @@ try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, s
 	return true;
 }
 
+/* What counts against the limit.  Where a tensor has hundreds of makers nearly all that is made is dropped again,
+ * and takes the time all the same. */
+static uint64_t
+work_done(const struct frontier *f)
+{
+	return MAX_OF(f->n_states, f->n_made / MADE_PER_STATE);
+}
+
+/* The work is over, or an exhaustive run has left something out: it can prove nothing any more. */
+static bool
+is_given_up(const struct frontier *f)
+{
+	return work_done(f) > f->in->max_states || (!f->in->width && !f->is_complete) || blp_is_stopped(f->in->limits);
+}
+
 /* Leaving t out can kill a state only if t could be made: else its parent, which lives, did
- * not count on t. */
-static void
+ * not count on t.  False: given up. */
+static bool
 expand(struct frontier *f, uint32_t t, struct child *c)
 {
 	const struct layer *l = &f->now;
@@ -248,6 +264,8 @@ expand(struct frontier *f, uint32_t t, struct child *c)
 		bool is_there = avail != NONE && bit(m, avail);
 		bool is_due = f->g->is_wanted[t] || (owed != NONE && bit(m, owed)), is_makeable = false;
 
+		if (i % ASK_EVERY == ASK_EVERY - 1 && is_given_up(f))
+			return false;
 		for (uint32_t j = f->option_of.first[t]; j < f->option_of.first[t + 1]; j++)
 			if (!is_there && (is_due || is_read_later))
 				is_makeable |= try_option(f, t, i, &f->option[j], c);
@@ -258,6 +276,7 @@ expand(struct frontier *f, uint32_t t, struct child *c)
 			finish_child(f, t, c);
 		}
 	}
+	return !is_given_up(f);
 }
 
 struct ranked {
@@ -491,7 +510,11 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	for (uint32_t t = 0; t < n; t++) {
 		f.next.n = f.n_refusals = 0;
 		memset(f.table, 0, sizeof(*f.table) * f.n_table);
-		expand(&f, t, &child);
+		if (!expand(&f, t, &child)) {
+			f.is_complete = false;
+			f.now.n = 0;
+			break;
+		}
 		if (f.next.n > n_rank) {
 			n_rank = f.next.n * 2;
 			free(rank);
@@ -504,15 +527,10 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 		select_states(&f, t, rank, owed);
 		if (f.now.n == 0)
 			break;
-		if (f.n_states > in->max_states || blp_is_stopped(in->limits)) {
-			f.is_complete = false;
-			f.now.n = 0;
-			break;
-		}
 	}
 	read_plans(&f, a, out);
 	out->is_complete = f.is_complete;
-	out->n_states = f.n_states;
+	out->n_states = work_done(&f);
 	layer_fini(&f.now);
 	layer_fini(&f.next);
 	layer_fini(&f.kept);

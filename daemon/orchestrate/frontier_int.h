@@ -57,7 +57,7 @@ struct frontier {
 	uint64_t *refusal; /* MAX_REFUSALS masks of this step */
 	uint32_t n_refusals;
 	bool is_complete;
-	uint64_t n_states;
+	uint64_t n_states, n_made; /* kept; made, of which most are dropped again */
 };
 
 static inline bool

@@ -299,16 +299,22 @@ settled_plan(struct tune *t, struct blp_result *out, struct err *e)
 	return ok;
 }
 
-/* Bound and duals are those of the optimistic program, which no plan escapes, whatever was guessed. */
-bool
-search_settle(struct tune *t, struct err *e)
+static void
+may_settle(struct tune *t)
+{
+	if (t->solve_until_ns > 0)
+		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
+}
+
+/* Bound and duals are those of the optimistic program, just solved, which no plan escapes, whatever was guessed. */
+static bool
+settle(struct tune *t, struct err *e)
 {
 	struct blp_result settled;
 
 	t->is_repeat = false;
-	if (t->solve_until_ns > 0)
-		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
-	if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e) || !settled_plan(t, &settled, e))
+	may_settle(t);
+	if (!costs_drop(t, e) || !settled_plan(t, &settled, e))
 		return false;
 	settle_better(t, &settled);
 	t->choice.chosen = settled.chosen;
@@ -318,6 +324,13 @@ search_settle(struct tune *t, struct err *e)
 		t->choice.cost += t->program.kernels[settled.chosen[i]].cost;
 	t->choice.proved = false;
 	return true;
+}
+
+bool
+search_settle(struct tune *t, struct err *e)
+{
+	may_settle(t);
+	return costs_drop(t, e) && solve(t, AIM_PROVE, e) && settle(t, e);
 }
 
 static bool
@@ -371,7 +384,7 @@ search_cache(struct tune *t, struct err *e)
 			ok = search_settle(t, e);
 	}
 	if (ok && !done)
-		ok = offline ? fail_offline(t, e) : search_settle(t, e);
+		ok = offline ? fail_offline(t, e) : settle(t, e);
 	note_progress(t);
 	arena_fini(&tmp);
 	return ok;
@@ -449,7 +462,7 @@ search_replay(struct tune *t, int64_t past_cost, struct err *e)
 	note_measured_plan(t);
 	t->progress.stop = t->past.end.progress.stop;
 	if (is_outdone(t, past_cost))
-		return search_settle(t, e);
+		return settle(t, e);
 	ended_take(t, past_cost);
 	t->choice.proved = false;
 	t->best_measured = past_cost;
@@ -499,11 +512,14 @@ tune_search(struct tune *t, struct err *e)
 
 		/* what was expected to be best may be proved best all the same */
 		limit_solver(t, true);
-		is_optimum = done && solve(t, AIM_PROVE, e) && next_wanted(t, &tmp).done;
+		may_settle(t);
+		if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e))
+			return false;
+		is_optimum = done && next_wanted(t, &tmp).done;
 		arena_fini(&tmp);
 		if (!is_optimum) {
 			t->progress.stop = str_of(why_settled(t, done));
-			return search_settle(t, e);
+			return settle(t, e);
 		}
 	}
 	return end_proved(t, past_cost, e);
