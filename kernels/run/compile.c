@@ -19,7 +19,7 @@
 extern char **environ;
 
 enum { MAX_ARGS = 64, MAX_WORDS_BYTES = 1 << 16, MAX_PATH = 4096 };
-static const int64_t default_timeout_ns = 120 * (int64_t)1000000000;
+static const int64_t default_cpu_ns = 120 * (int64_t)1000000000, default_wall_ns = 900 * (int64_t)1000000000;
 static const rlim_t memory_limit = (rlim_t)4 << 30;
 
 /* Names of the files inside the private folder: fixed, so that equal text gives equal bytes. */
@@ -69,7 +69,7 @@ find_compiler(char out[MAX_PATH], struct err *e)
 struct command {
 	const char *dir;
 	char *const *argv;
-	int64_t timeout_ns;
+	int64_t cpu_ns, wall_ns;
 	bool take_stdout; /* capture stdout instead of stderr */
 };
 struct said { /* what the program wrote, as far as kept */
@@ -123,11 +123,17 @@ spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct e
 	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", c->argv[0], strerror(rc));
 }
 
-static void
-limit(pid_t pid, int64_t timeout_ns)
+static rlim_t
+cpu_seconds(const struct command *c)
 {
-	rlim_t seconds = (rlim_t)(timeout_ns / 1000000000 + 1);
-	struct rlimit cpu = {seconds, seconds}, memory = {memory_limit, memory_limit};
+	return (rlim_t)((c->cpu_ns + 999999999) / 1000000000);
+}
+
+/* What the program starts inherits them. */
+static void
+limit(pid_t pid, const struct command *c)
+{
+	struct rlimit cpu = {cpu_seconds(c), cpu_seconds(c) + 2}, memory = {memory_limit, memory_limit};
 	struct rlimit core = {0, 0}, file = {COMPILE_MAX_BYTES, COMPILE_MAX_BYTES};
 
 	(void)prlimit(pid, RLIMIT_CPU, &cpu, NULL);
@@ -173,10 +179,10 @@ listen_to(int fd, int64_t until_ns, struct said *said)
 
 /* Waits for the end of a program that has closed its output; false when the time is up. */
 static bool
-wait_for(pid_t pid, int64_t until_ns, int *status)
+wait_for(pid_t pid, int64_t until_ns, int *status, struct rusage *used)
 {
 	for (;;) {
-		pid_t got = waitpid(pid, status, WNOHANG);
+		pid_t got = wait4(pid, status, WNOHANG, used);
 
 		if (got == pid)
 			return true;
@@ -190,12 +196,23 @@ wait_for(pid_t pid, int64_t until_ns, int *status)
 	}
 }
 
+/* Did the program, or one that it waited for, end by the limit of CPU time? */
+static bool
+is_spent(const struct command *c, int status, const struct rusage *used)
+{
+	double s = (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
+	    (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec) * 1e-6;
+
+	return status != 0 && s > (double)cpu_seconds(c) - 0.1;
+}
+
 /* Runs a program to its end under limits.  False only where it could not run or had to be
  * stopped; its own verdict is in *status. */
 static bool
 run(struct arena *a, const struct command *c, struct said *said, int *status, struct err *e)
 {
-	int64_t until_ns = now_ns() + c->timeout_ns;
+	int64_t until_ns = now_ns() + c->wall_ns;
+	struct rusage used = {0};
 	int fd[2];
 	pid_t pid;
 	bool ended;
@@ -209,14 +226,16 @@ run(struct arena *a, const struct command *c, struct said *said, int *status, st
 		return false;
 	}
 	(void)close(fd[1]);
-	limit(pid, c->timeout_ns);
-	ended = listen_to(fd[0], until_ns, said) && wait_for(pid, until_ns, status);
+	limit(pid, c);
+	ended = listen_to(fd[0], until_ns, said) && wait_for(pid, until_ns, status, &used);
 	(void)kill(-pid, SIGKILL);
 	if (!ended)
 		(void)waitpid(pid, status, 0);
 	(void)close(fd[0]);
-	return ended ||
-	    err_set(e, ERR_TIMEOUT, "%s did not end within %.1f s", c->argv[0], (double)c->timeout_ns * 1e-9);
+	if (!ended)
+		return err_set(e, ERR_TIMEOUT, "%s did not end within %.1f s", c->argv[0], (double)c->wall_ns * 1e-9);
+	return !is_spent(c, *status, &used) ||
+	    err_set(e, ERR_TIMEOUT, "%s did not end within %d s of CPU time", c->argv[0], (int)cpu_seconds(c));
 }
 
 /* The first line that says "error", else the first line. */
@@ -316,7 +335,8 @@ compile_in(struct arena *a, const char *dir, struct str text, const struct compi
 	struct said said = {0};
 	int status = -1;
 
-	c.timeout_ns = o->timeout_ns > 0 ? o->timeout_ns : default_timeout_ns;
+	c.cpu_ns = o->cpu_ns > 0 ? o->cpu_ns : default_cpu_ns;
+	c.wall_ns = o->wall_ns > 0 ? o->wall_ns : default_wall_ns;
 	if (!find_compiler(cc, e) || !make_args(cc, o->flags, argv, e) || !write_source(dir, text, e))
 		return false;
 	if (!run(a, &c, &said, &status, e) || !verdict(cc, status, &said, e))
@@ -350,7 +370,7 @@ compiler_version(struct arena *a, struct str *out, struct err *e)
 	struct arena tmp = {0};
 	char cc[MAX_PATH];
 	char *argv[] = {cc, str_dup(&tmp, STR("--version")), NULL};
-	struct command c = {.argv = argv, .timeout_ns = default_timeout_ns, .take_stdout = true};
+	struct command c = {.argv = argv, .cpu_ns = default_cpu_ns, .wall_ns = default_wall_ns, .take_stdout = true};
 	struct said said = {0};
 	int status = -1;
 	bool ok = find_compiler(cc, e) && run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);

@@ -146,7 +146,8 @@ void pool_slice(int64_t n, uint32_t thread, uint32_t n_threads, int64_t *lo, int
 enum { COMPILE_MAX_BYTES = 256 << 20 };
 struct compile_opts {
 	const char *const *flags; /* ends with NULL; the generator's (emit_c_flags) */
-	int64_t timeout_ns;       /* 0: 120 s */
+	int64_t cpu_ns;           /* of the compiler's own time, in whole seconds; 0: 120 s */
+	int64_t wall_ns;          /* by the clock: a starved host is no fault of the text; 0: 15 min */
 	size_t max_bytes;         /* of the result; 0: COMPILE_MAX_BYTES */
 };
 /* C text -> the bytes of a shared object.  Equal text and flags give equal bytes.  Errors:

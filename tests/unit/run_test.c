@@ -120,9 +120,10 @@ equal_text_gives_equal_bytes(void **state)
 static void
 compiler_faults_are_told_apart(void **state)
 {
-	static const char *const bomb[] = {"-include", "/dev/zero", NULL};
+	/* 8^9 terms */
+	static const char bomb[] = "#define A(x) x x x x x x x x\n#define B(x) A(A(A(x)))\nint x = 0 B(B(B(+ 1)));\n";
 	struct arena a = {0};
-	struct compile_opts o = {0}, slow = {.flags = bomb, .timeout_ns = 1};
+	struct compile_opts o = {0}, late = {.wall_ns = 1}, spent = {.cpu_ns = 1};
 	struct bytes b;
 	struct err e = {0};
 
@@ -131,8 +132,12 @@ compiler_faults_are_told_apart(void **state)
 	assert_int_equal(e.code, ERR_COMPILE);
 	assert_non_null(strstr(e.msg, "error"));
 	e = (struct err){0};
-	assert_false(compile_c(&a, STR("int x;\n"), &slow, &b, &e));
+	assert_false(compile_c(&a, str_of(bomb), &late, &b, &e));
 	assert_int_equal(e.code, ERR_TIMEOUT);
+	e = (struct err){0};
+	assert_false(compile_c(&a, str_of(bomb), &spent, &b, &e));
+	assert_int_equal(e.code, ERR_TIMEOUT);
+	assert_non_null(strstr(e.msg, "1 s of CPU time"));
 	e = (struct err){0};
 	assert_int_equal(setenv("KORCH_CC", "no-such-compiler", 1), 0);
 	assert_false(compile_c(&a, STR("int x;\n"), &o, &b, &e));
