@@ -2,8 +2,8 @@
  * child check and time it.
  *
  * A batch of tasks is cut into parts of a few dozen kernels.  Two parts are compiled side by
- * side while nothing is measured; then they are measured one after the other under a lock of
- * the whole host, so that two workers never measure at once.  What does not compile is found by
+ * side while this worker measures nothing; then they are checked and timed one after the other.  What
+ * is timed is timed under a lock of the whole host, so that two workers never time at once.  What does not compile is found by
  * halving: it costs its own row and nothing else. */
 #include "frozen.h"
 #include "unit.h"
@@ -33,10 +33,21 @@ struct cpu {
 };
 
 /* ---- the child ---------------------------------------------------------------------- */
+static void
+host_lock(void *self, bool take)
+{
+	const struct cpu *c = self;
+
+	if (c->lock_fd >= 0)
+		while (flock(c->lock_fd, take ? LOCK_EX : LOCK_UN) != 0 && errno == EINTR)
+			;
+}
+
 static bool
 need_child(struct cpu *c, uint32_t threads, struct err *e)
 {
-	struct measure_opts o = {.device = "cpu", .n_threads = MAX_OF(threads, 1u), .cancel = c->conf->cancel};
+	struct measure_opts o = {.device = "cpu", .n_threads = MAX_OF(threads, 1u), .cancel = c->conf->cancel,
+	    .hold = host_lock, .hold_self = c};
 
 	if (c->child && c->child_threads == o.n_threads)
 		return true;
@@ -44,14 +55,6 @@ need_child(struct cpu *c, uint32_t threads, struct err *e)
 	c->child = NULL;
 	c->child_threads = o.n_threads;
 	return measure_open(&o, &c->child, e);
-}
-
-static void
-host_lock(struct cpu *c, bool take)
-{
-	if (c->lock_fd >= 0)
-		while (flock(c->lock_fd, take ? LOCK_EX : LOCK_UN) != 0 && errno == EINTR)
-			;
 }
 
 static void
@@ -126,9 +129,7 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 	unit_items(a, p->units, p->n, &b, &of);
 	if (b.n_items == 0)
 		return;
-	host_lock(c, true);
 	ok = need_child(c, (uint32_t)of[0]->task->threads, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
-	host_lock(c, false);
 	for (uint32_t i = 0; i < b.n_items; i++) {
 		struct unit *u = of[i];
 

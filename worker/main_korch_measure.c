@@ -171,6 +171,23 @@ announce(void *arg, uint32_t kernel)
 		r->is_cut = true;
 }
 
+/* The host to itself while kernels are timed: the parent holds its lock, so that whoever dies leaves none behind. */
+static void
+hold_host(void *arg, bool take)
+{
+	struct item_run *r = arg;
+	struct say_hold h = {take};
+	struct arena tmp = {0};
+	enum frame_kind kind = (enum frame_kind)0;
+	struct bytes body;
+
+	if (r->is_cut || !say(r->c, SAY_HOLD, &h, sizeof(h)))
+		r->is_cut = true;
+	else if (take && (!frame_read(r->c->fd, &tmp, &kind, &body) || kind != ASK_GO))
+		r->is_cut = true;
+	arena_fini(&tmp);
+}
+
 static void
 fail_row(struct measure_row *row, const struct err *e)
 {
@@ -256,7 +273,8 @@ race_of(const struct item_run *r)
 
 	return (struct race){.dev = &r->c->dev, .refs = &r->c->refs, .spec = it->spec, .kernels = r->kernels,
 	    .of = it->kernels, .n = it->n_kernels, .calibration = &r->b->calibration,
-	    .budget_ns = r->b->batch.budget_ns, .known_ns = it->known_ns, .seed = r->b->batch.seed};
+	    .budget_ns = r->b->batch.budget_ns, .known_ns = it->known_ns, .seed = r->b->batch.seed,
+	    .hold = hold_host};
 }
 
 static void

@@ -21,6 +21,10 @@ struct measure_opts {
 	size_t memory_bytes;      /* address space beyond what it starts with; 0: 8 GiB */
 	int64_t kernel_ns;        /* longest silence while a kernel is at work; 0: 20 s */
 	const volatile bool *cancel; /* polled about ten times a second; may be NULL */
+	/* Called around every stretch of a batch that times kernels on the CPU, not while they are made ready or checked;
+	 * may be NULL. */
+	void (*hold)(void *self, bool take);
+	void *hold_self;
 };
 struct measure_child;
 /* Starts the child and shakes hands.  ERR_HOST where it cannot start. */

@@ -8,8 +8,8 @@
 /* ---- frames: a head, then n_bytes of body.  Both ends are of one build (the hello checks it),
  * so numbers are in the machine's own form. */
 enum frame_kind {
-	ASK_HELLO = 1, ASK_CALIBRATE, ASK_BATCH, ASK_PLANS, ASK_COMPILE,
-	SAY_HELLO = 16, SAY_CALIBRATION, SAY_AT, SAY_ROW, SAY_TIMING, SAY_END, SAY_ERROR, SAY_CUBIN
+	ASK_HELLO = 1, ASK_CALIBRATE, ASK_BATCH, ASK_PLANS, ASK_COMPILE, ASK_GO,
+	SAY_HELLO = 16, SAY_CALIBRATION, SAY_AT, SAY_ROW, SAY_TIMING, SAY_END, SAY_ERROR, SAY_CUBIN, SAY_HOLD
 };
 enum { FRAME_MAGIC = 0x4b4d5331, FRAME_MAX = 1 << 30, AT_REFERENCE = UINT32_MAX };
 struct frame_head {
@@ -41,6 +41,9 @@ struct say_hello { /* what must be equal on both ends */
 struct say_hello hello_mine(void);
 struct say_at { /* what the child is about to do */
 	uint32_t item, kernel; /* AT_REFERENCE: the interpreter is at work */
+};
+struct say_hold { /* the child wants the host to itself, and waits for ASK_GO; or needs it no more */
+	uint32_t take;
 };
 struct say_row {
 	uint32_t item, kernel;
@@ -114,6 +117,7 @@ struct race {
 	const struct calibration *calibration;
 	int64_t budget_ns, known_ns;
 	uint64_t seed;
+	void (*hold)(void *arg, bool take); /* around what is timed: the host to itself; `arg` as below */
 };
 /* before(arg, i) is called before kernel i runs for the first time. */
 bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,

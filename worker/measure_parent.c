@@ -286,7 +286,7 @@ struct progress {
 	uint32_t *first;          /* item -> its first row */
 	uint32_t n_rows;
 	struct say_at at;         /* announced last; item == n_items: nothing yet */
-	bool is_done;
+	bool is_done, is_held;    /* the host is held for the child */
 };
 
 static void
@@ -321,6 +321,29 @@ static bool
 is_kernel(const struct progress *p, uint32_t item, uint32_t kernel)
 {
 	return item < p->b->n_items && (kernel < p->b->items[item].n_kernels || kernel == AT_REFERENCE);
+}
+
+static void
+hold(struct measure_child *c, struct progress *p, bool take)
+{
+	if (take != p->is_held && c->o.hold)
+		c->o.hold(c->o.hold_self, take);
+	p->is_held = take;
+}
+
+/* The child wants the host, or has done with it; it waits for an answer to the first. */
+static bool
+hold_for(struct measure_child *c, struct progress *p, struct bytes body)
+{
+	struct say_hold h;
+
+	if (body.n != sizeof(h))
+		return false;
+	memcpy(&h, body.p, sizeof(h));
+	hold(c, p, h.take != 0);
+	if (h.take) /* a child that is gone by now is found out by the end of its stream */
+		(void)frame_write(c->fd, ASK_GO, NULL, 0);
+	return true;
 }
 
 /* False where the child's words make no sense. */
@@ -377,13 +400,14 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 		struct bytes body;
 
 		h = listen_for(c, &tmp, thinking ? default_reference_ns : c->o.kernel_ns, &kind, &body);
-		if (h == HEARD_FRAME && !take(p, kind, body)) {
+		if (h == HEARD_FRAME && !(kind == SAY_HOLD ? hold_for(c, p, body) : take(p, kind, body))) {
 			blame(p, ERR_CRASH, "the kernel wrote over the memory of its process");
 			h = HEARD_NONSENSE;
 		}
 		arena_reset(&tmp, mark);
 	}
 	arena_fini(&tmp);
+	hold(c, p, false);
 	if (p->is_done)
 		return true;
 	if (h == HEARD_END) {

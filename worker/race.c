@@ -423,7 +423,7 @@ class_of(const struct field *f)
 }
 
 static bool
-get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+make_runners(struct field *f, const struct measure_row *rows, struct err *e)
 {
 	for (uint32_t i = 0; i < f->r->n; i++) {
 		struct runner *u = &f->runners[i];
@@ -432,14 +432,23 @@ get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct m
 		u->is_out = rows[i].fail != ERR_NONE;
 		if (u->is_out)
 			continue;
-		before(arg, i);
 		if (!make_ring(f, u, f->r->of[i].code, e))
 			return false;
 		u->sample = NEW_ARRAY(&f->arena, int64_t, MAX_SAMPLES);
 		u->ref = NEW_ARRAY(&f->arena, int64_t, MAX_SAMPLES);
-		warm_up(f, u);
 	}
 	return true;
+}
+
+static void
+warm_all(struct field *f, void (*before)(void *, uint32_t), void *arg)
+{
+	for (uint32_t i = 0; i < f->r->n; i++) {
+		if (f->runners[i].is_out)
+			continue;
+		before(arg, i);
+		warm_up(f, &f->runners[i]);
+	}
 }
 
 /* A turn for each kernel that is still in the race; false: there was none. */
@@ -459,8 +468,7 @@ turn_all(struct field *f, void (*before)(void *, uint32_t), void *arg)
 }
 
 static bool
-field_open(struct field *f, const struct race *r, bool is_mixed, void (*before)(void *, uint32_t), void *arg,
-    struct measure_row *rows, struct err *e)
+field_open(struct field *f, const struct race *r, bool is_mixed, const struct measure_row *rows, struct err *e)
 {
 	struct race *mine = NEW(&f->arena, struct race);
 
@@ -472,7 +480,7 @@ field_open(struct field *f, const struct race *r, bool is_mixed, void (*before)(
 	f->ref_ns = MAX_OF(r->calibration->ref_ns[f->ref], (int64_t)1);
 	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
 	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
-	return make_shared(f, e) && get_ready(f, before, arg, rows, e);
+	return make_shared(f, e) && make_runners(f, rows, e);
 }
 
 /* Writes rows where the race was run. */
@@ -494,10 +502,15 @@ race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg,
     struct err *e)
 {
 	struct field f = {0};
-	bool ok = field_open(&f, r, false, before, arg, rows, e);
+	bool ok = field_open(&f, r, false, rows, e);
 
-	while (ok && turn_all(&f, before, arg))
-		drop_behind(&f);
+	if (ok) {
+		r->hold(arg, true);
+		warm_all(&f, before, arg);
+		while (turn_all(&f, before, arg))
+			drop_behind(&f);
+		r->hold(arg, false);
+	}
 	field_close(&f, ok, rows);
 	return ok;
 }
@@ -513,14 +526,20 @@ run_heat(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i)
 	bool ok = true, is_on = true;
 
 	for (*n_run = 0; ok && *n_run < n && bytes < max_heat_bytes; ++*n_run) {
-		ok = field_open(&f[*n_run], &r[*n_run], true, before, args[*n_run], rows[*n_run], e);
+		ok = field_open(&f[*n_run], &r[*n_run], true, rows[*n_run], e);
 		bytes += f[*n_run].n_bytes;
 	}
+	if (ok)
+		r->hold(args[0], true);
+	for (uint32_t i = 0; ok && i < *n_run; i++)
+		warm_all(&f[i], before, args[i]);
 	while (ok && is_on) {
 		is_on = false;
 		for (uint32_t i = 0; i < *n_run; i++)
 			is_on = turn_all(&f[i], before, args[i]) || is_on;
 	}
+	if (ok)
+		r->hold(args[0], false);
 	for (uint32_t i = 0; i < *n_run; i++)
 		field_close(&f[i], ok, rows[i]);
 	arena_fini(&tmp);

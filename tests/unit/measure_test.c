@@ -33,6 +33,8 @@ static const char text[] =
     "PASS(socket) { X; (void)x; (void)y; (void)i; extern int socket(int, int, int); socket(2, 1, 0); }\n"
     "PASS(file) { X; extern int creat(const char *, int); for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0;"
     " if (creat(\"/tmp/korch-not-to-be\", 0600) >= 0) y[0] = 1e9f; }\n"
+    "PASS(late) { X; static int n; if (++n == 12) *(volatile int *)8 = 1;"
+    " for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0; }\n"
     "PASS(hang) { X; (void)x; (void)y; (void)i; for (volatile int k = 1; k;) ; }\n";
 
 static const char *const names[] = {"good", "wrong", "tail", "crash", "over", "operand", "leave", "hang", "slow",
@@ -44,13 +46,25 @@ struct bench {
 	struct spec spec;
 	struct bytes module;
 	struct calibration calibration;
+	bool is_held;
+	uint32_t n_held;
 };
+
+static void
+hold(void *self, bool take)
+{
+	struct bench *b = self;
+
+	assert_true(take != b->is_held);
+	b->is_held = take;
+	b->n_held += take;
+}
 
 static void
 open_child(struct bench *b, const char *device, const char *fake)
 {
 	struct measure_opts o = {.program = KORCH_BINARY_DIR "/bin/korch-measure", .device = device, .fake = fake,
-	    .n_threads = 1, .kernel_ns = 1500000000};
+	    .n_threads = 1, .kernel_ns = 1500000000, .hold = hold, .hold_self = b};
 	struct err e = {0};
 
 	if (!measure_open(&o, &b->child, &e))
@@ -147,6 +161,24 @@ generated_code_starts_and_writes_nothing(void **state)
 	expect(&r[1], ERR_CRASH, "signal 31");
 	expect(&r[2], ERR_NONE, "");
 	assert_int_not_equal(access("/tmp/korch-not-to-be", F_OK), 0);
+}
+
+/* Another worker may check while this one does, and time when a kernel has died here. */
+static void
+the_host_is_held_while_kernels_are_timed_alone(void **state)
+{
+	static const char *const two[] = {"good", "late"};
+	struct bench *b = *state;
+	const struct measure_row *r = run(b, two, 1, true);
+
+	expect(&r[0], ERR_NONE, "");
+	assert_int_equal(b->n_held, 0);
+	r = run(b, two, 2, false);
+	expect(&r[0], ERR_NONE, "");
+	expect(&r[1], ERR_CRASH, "the kernel ended its process");
+	/* once with the kernel that died, once without */
+	assert_int_equal(b->n_held, 2);
+	assert_false(b->is_held);
 }
 
 static void
@@ -285,6 +317,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(each_fault_costs_one_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(generated_code_starts_and_writes_nothing, setup, teardown),
+	    cmocka_unit_test_setup_teardown(the_host_is_held_while_kernels_are_timed_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(times_are_ranked, setup, teardown),
 	    cmocka_unit_test_setup_teardown(many_race_together, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_module_that_cannot_load_fails_every_row, setup, teardown),
