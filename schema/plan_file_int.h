@@ -29,9 +29,6 @@ struct plan_db {
 	char why[256];
 };
 
-/* Names of enum place_kind in the file. */
-extern const char *const pf_place_names[4];
-
 bool pf_is_well(const struct plan_db *f);
 void pf_note(struct plan_db *f, int rc);
 void pf_run_sql(struct plan_db *f, const char *sql);
@@ -40,6 +37,7 @@ void pf_bind_int(struct plan_db *f, sqlite3_stmt *s, int at, int64_t v);
 void pf_bind_str(struct plan_db *f, sqlite3_stmt *s, int at, struct str v);
 void pf_bind_real(struct plan_db *f, sqlite3_stmt *s, int at, double v);
 void pf_bind_bytes(struct plan_db *f, sqlite3_stmt *s, int at, const void *p, size_t n);
+void pf_bind_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const struct shape *shape);
 void pf_bind_words(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const void *v, uint32_t n, int size);
 void pf_put_row(struct plan_db *f, sqlite3_stmt *s);
 bool pf_next_row(struct plan_db *f, sqlite3_stmt *s);
@@ -57,10 +55,10 @@ struct shape pf_get_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct are
 /* plan_load.c: rows of a table whose ids must be 0, 1, 2, ...; row `want`, which must come next. */
 uint32_t pf_count_rows(struct plan_db *f, const char *table);
 bool pf_row_at(struct plan_db *f, sqlite3_stmt *s, uint32_t want);
-/* plan_account.c: rivals, exchanges, reasons, nodes. */
-void pf_save_account(struct plan_db *f, struct arena *tmp, const struct plan *p);
-void pf_load_account(struct plan_db *f, struct arena *a, struct plan *p);
-extern const char pf_account_schema[];
+/* plan_table.c: the tables of plan_table.def. */
+void pf_create_tables(struct plan_db *f, struct arena *tmp);
+void pf_save_tables(struct plan_db *f, struct arena *tmp, const struct plan *p);
+void pf_load_tables(struct plan_db *f, struct arena *a, struct plan *p);
 
 bool pf_file_error(const struct plan_db *f, bool is_reading, struct err *e);
 

@@ -1,6 +1,6 @@
 /* schema/plan_save.c: struct plan -> a SQLite file, written beside and renamed.
  *
- * Each table is one function.  Lists of numbers are blobs of little-endian words; large bytes
+ * Most tables are plan_table.def's.  Lists of numbers are blobs of little-endian words; large bytes
  * (code, constants, graph, source) are cut into parts, so that no row is huge. */
 #include "plan_file_int.h"
 
@@ -19,21 +19,6 @@ static const char schema[] =
     "CREATE TABLE digest(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE TABLE io(id INTEGER PRIMARY KEY, is_output INTEGER NOT NULL, name TEXT NOT NULL,"
     " type TEXT NOT NULL, shape TEXT NOT NULL) STRICT;"
-    "CREATE TABLE kernel(id INTEGER PRIMARY KEY, symbol TEXT NOT NULL, spec TEXT NOT NULL,"
-    " schedule TEXT NOT NULL, n_operands INTEGER NOT NULL, n_results INTEGER NOT NULL,"
-    " ranges BLOB NOT NULL, shared_bytes INTEGER NOT NULL, local_bytes INTEGER NOT NULL,"
-    " cost_ns INTEGER NOT NULL, bound_ns INTEGER NOT NULL, is_measured INTEGER NOT NULL,"
-    " flops INTEGER NOT NULL, bytes INTEGER NOT NULL, overlaps BLOB NOT NULL, spread_ns INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE place(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, io INTEGER NOT NULL,"
-    " offset INTEGER NOT NULL, n_bytes INTEGER NOT NULL, type TEXT NOT NULL, shape TEXT NOT NULL,"
-    " tensor INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE step(id INTEGER PRIMARY KEY, kernel INTEGER NOT NULL, candidate INTEGER NOT NULL,"
-    " nodes TEXT NOT NULL, places BLOB NOT NULL) STRICT;"
-    "CREATE TABLE copy(id INTEGER PRIMARY KEY, source INTEGER NOT NULL, target INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE candidate(id INTEGER PRIMARY KEY, reads BLOB NOT NULL, makes BLOB NOT NULL,"
-    " cost_ns INTEGER NOT NULL, is_measured INTEGER NOT NULL, is_chosen INTEGER NOT NULL,"
-    " reduced_cost REAL NOT NULL) STRICT;"
-    "CREATE TABLE landmark(id INTEGER PRIMARY KEY, candidates BLOB NOT NULL, dual REAL NOT NULL) STRICT;"
     "CREATE TABLE part(name TEXT NOT NULL, part INTEGER NOT NULL, data BLOB NOT NULL,"
     " PRIMARY KEY(name, part)) STRICT;";
 
@@ -41,17 +26,6 @@ static char *
 text_of_real(struct arena *a, double v)
 {
 	return arena_printf(a, "%a", v);
-}
-
-static struct str
-shape_text(struct arena *a, const struct shape *s)
-{
-	struct strbuf sb;
-
-	sb_init(&sb, a);
-	for (int i = 0; i < s->rank; i++)
-		sb_addf(&sb, "%s%" PRId64, i ? "," : "", s->dim[i]);
-	return sb_str(&sb);
 }
 
 static void
@@ -102,111 +76,7 @@ save_ios(struct plan_db *f, struct arena *tmp, const struct plan *p)
 		pf_bind_int(f, s, 2, is_output);
 		pf_bind_str(f, s, 3, io->name);
 		pf_bind_str(f, s, 4, str_of(dtype_name(io->type)));
-		pf_bind_str(f, s, 5, shape_text(tmp, &io->shape));
-		pf_put_row(f, s);
-	}
-	(void)sqlite3_finalize(s);
-}
-
-static void
-save_kernels(struct plan_db *f, struct arena *tmp, const struct plan *p)
-{
-	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO kernel VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-
-	for (uint32_t i = 0; i < p->n_kernels; i++) {
-		const struct plan_kernel *k = &p->kernels[i];
-
-		pf_bind_int(f, s, 1, i);
-		pf_bind_str(f, s, 2, k->symbol);
-		pf_bind_str(f, s, 3, k->spec);
-		pf_bind_str(f, s, 4, k->schedule);
-		pf_bind_int(f, s, 5, k->n_operands);
-		pf_bind_int(f, s, 6, k->n_results);
-		pf_bind_words(f, s, 7, tmp, k->range, k->n_passes, 8);
-		pf_bind_int(f, s, 8, (int64_t)k->shared_bytes);
-		pf_bind_int(f, s, 9, (int64_t)k->local_bytes);
-		pf_bind_int(f, s, 10, k->cost_ns);
-		pf_bind_int(f, s, 11, k->bound_ns);
-		pf_bind_int(f, s, 12, k->is_measured);
-		pf_bind_int(f, s, 13, k->flops);
-		pf_bind_int(f, s, 14, k->bytes);
-		pf_bind_words(f, s, 15, tmp, k->overlaps, 2 * k->n_overlaps, 4);
-		pf_bind_int(f, s, 16, k->spread_ns);
-		pf_put_row(f, s);
-	}
-	(void)sqlite3_finalize(s);
-}
-
-static void
-save_places(struct plan_db *f, struct arena *tmp, const struct plan *p)
-{
-	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO place VALUES(?,?,?,?,?,?,?,?)");
-
-	for (uint32_t i = 0; i < p->n_places; i++) {
-		const struct place *at = &p->places[i];
-
-		pf_bind_int(f, s, 1, i);
-		pf_bind_str(f, s, 2, str_of(pf_place_names[at->kind]));
-		pf_bind_int(f, s, 3, at->index);
-		pf_bind_int(f, s, 4, (int64_t)at->offset);
-		pf_bind_int(f, s, 5, (int64_t)at->n_bytes);
-		pf_bind_str(f, s, 6, str_of(dtype_name(at->type)));
-		pf_bind_str(f, s, 7, shape_text(tmp, &at->shape));
-		pf_bind_int(f, s, 8, at->tensor);
-		pf_put_row(f, s);
-	}
-	(void)sqlite3_finalize(s);
-}
-
-static void
-save_steps(struct plan_db *f, struct arena *tmp, const struct plan *p)
-{
-	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO step VALUES(?,?,?,?,?)");
-
-	for (uint32_t i = 0; i < p->n_steps; i++) {
-		const struct plan_step *st = &p->steps[i];
-
-		pf_bind_int(f, s, 1, i);
-		pf_bind_int(f, s, 2, st->kernel);
-		pf_bind_int(f, s, 3, st->candidate);
-		pf_bind_str(f, s, 4, st->nodes);
-		pf_bind_words(f, s, 5, tmp, st->places, st->n_places, 4);
-		pf_put_row(f, s);
-	}
-	(void)sqlite3_finalize(s);
-	s = pf_prepare(f, "INSERT INTO copy VALUES(?,?,?)");
-	for (uint32_t i = 0; i < p->n_copies; i++) {
-		pf_bind_int(f, s, 1, i);
-		pf_bind_int(f, s, 2, p->copies[i].from);
-		pf_bind_int(f, s, 3, p->copies[i].to);
-		pf_put_row(f, s);
-	}
-	(void)sqlite3_finalize(s);
-}
-
-static void
-save_evidence(struct plan_db *f, struct arena *tmp, const struct plan *p)
-{
-	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO candidate VALUES(?,?,?,?,?,?,?)");
-
-	for (uint32_t i = 0; i < p->n_candidates; i++) {
-		const struct plan_candidate *c = &p->candidates[i];
-
-		pf_bind_int(f, s, 1, i);
-		pf_bind_words(f, s, 2, tmp, c->reads, c->n_reads, 4);
-		pf_bind_words(f, s, 3, tmp, c->makes, c->n_makes, 4);
-		pf_bind_int(f, s, 4, c->cost_ns);
-		pf_bind_int(f, s, 5, c->is_measured);
-		pf_bind_int(f, s, 6, c->is_chosen);
-		pf_bind_real(f, s, 7, c->reduced_cost);
-		pf_put_row(f, s);
-	}
-	(void)sqlite3_finalize(s);
-	s = pf_prepare(f, "INSERT INTO landmark VALUES(?,?,?)");
-	for (uint32_t i = 0; i < p->n_rows; i++) {
-		pf_bind_int(f, s, 1, i);
-		pf_bind_words(f, s, 2, tmp, p->rows[i].candidates, p->rows[i].n_candidates, 4);
-		pf_bind_real(f, s, 3, p->rows[i].dual);
+		pf_bind_shape(f, s, 5, tmp, &io->shape);
 		pf_put_row(f, s);
 	}
 	(void)sqlite3_finalize(s);
@@ -259,16 +129,11 @@ save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	pf_run_sql(f, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=8192;");
 	pf_run_sql(f, version);
 	pf_run_sql(f, "BEGIN");
-	/* first: these tables may be empty, and a file's last page must not be one that nobody misses */
-	pf_run_sql(f, pf_account_schema);
+	pf_create_tables(f, &tmp);
 	pf_run_sql(f, schema);
 	save_facts(f, &tmp, p, h);
 	save_ios(f, &tmp, p);
-	save_kernels(f, &tmp, p);
-	save_places(f, &tmp, p);
-	save_steps(f, &tmp, p);
-	save_evidence(f, &tmp, p);
-	pf_save_account(f, &tmp, p);
+	pf_save_tables(f, &tmp, p);
 	save_blob(f, "graph", p->graph.p, p->graph.n);
 	save_blob(f, "source", p->source.p, p->source.n);
 	save_blob(f, "module", p->module.p, p->module.n);

@@ -2,11 +2,9 @@
  * code for a table reads like the table. */
 #include "plan_file_int.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-const char *const pf_place_names[4] = {
-    [PLACE_WORK] = "work", [PLACE_CONST] = "const", [PLACE_INPUT] = "input", [PLACE_OUTPUT] = "output"};
 
 bool
 pf_is_well(const struct plan_db *f)
@@ -66,6 +64,17 @@ pf_bind_bytes(struct plan_db *f, sqlite3_stmt *s, int at, const void *p, size_t 
 {
 	if (pf_is_well(f))
 		pf_note(f, n ? sqlite3_bind_blob64(s, at, p, n, SQLITE_TRANSIENT) : sqlite3_bind_zeroblob(s, at, 0));
+}
+
+void
+pf_bind_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const struct shape *shape)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, tmp);
+	for (int i = 0; i < shape->rank; i++)
+		sb_addf(&sb, "%s%" PRId64, i ? "," : "", shape->dim[i]);
+	pf_bind_str(f, s, at, sb_str(&sb));
 }
 
 /* Numbers as little-endian words of `size` bytes. */
