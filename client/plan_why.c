@@ -177,7 +177,7 @@ plan_libraries(struct arena *a, const struct plan *p)
 			n += library_of_schedule(p->kernels[p->steps[i].kernel].schedule, &of, &version, &algo) && (int)of == l;
 		}
 		if (n)
-			sb_addf(&sb, "%s%s (%u steps)", sb.n ? ", " : "", library_name((enum library)l), n);
+			sb_addf(&sb, "%s%s (%u step%s)", sb.n ? ", " : "", library_name((enum library)l), n, n == 1 ? "" : "s");
 	}
 	return sb.n ? sb_str(&sb) : STR("");
 }

@@ -550,7 +550,8 @@ passes_form(struct tile_prog *p, struct err *e)
 	was = arena_dup(p->arena, p->stages, p->n_stages * sizeof(*was));
 	while (again && ok) {
 		*f = (struct form){.p = p, .whole = whole};
-		memcpy(p->stages, was, p->n_stages * sizeof(*was));
+		if (p->n_stages)
+			memcpy(p->stages, was, p->n_stages * sizeof(*was));
 		memset(p->pass, 0, sizeof(p->pass));
 		f->min_pass = NEW_ARRAY(p->arena, uint32_t, p->n_stages);
 		f->late = NEW_ARRAY(p->arena, bool, p->n_stages);

@@ -42,10 +42,10 @@ choose(struct str schedule, const struct cpu_library **out, int64_t *algo, struc
 		return err_set(e, ERR_FORMAT, "schedule '%.*s' names no library", STR_ARG(schedule));
 	*out = cpu_library(l);
 	if (!*out)
-		return err_set(e, ERR_HOST, "a kernel of the plan is a call of %s, which this program was built without%s", library_name(l),
+		return err_set(e, ERR_HOST, "it is a call of %s, which this program was built without%s", library_name(l),
 		    l == LIBRARY_onednn ? " (cmake -DKORCH_ONEDNN=ON)" : "");
 	if ((*out)->version() / 10000 != asked / 10000)
-		return err_set(e, ERR_HOST, "a kernel of the plan is a call of %s %lld.x, and here is %lld.x", library_name(l),
+		return err_set(e, ERR_HOST, "it is a call of %s %lld.x, and here is %lld.x", library_name(l),
 		    (long long)(asked / 10000), (long long)((*out)->version() / 10000));
 	return true;
 }

@@ -20,6 +20,8 @@ static const struct layer layers[] = {
     {"conv1x1 64@80 silu", 80, 64, 64, 1, 1, 1, "silu"}, {"conv1x1 512@13 to 255", 13, 512, 255, 1, 1, 1, ""},
     {"dw3x3 96@56 relu", 56, 96, 96, 3, 1, 96, "relu"}, {"dw5x5 192@28 relu", 28, 192, 192, 5, 1, 192, "relu"},
     {"dw3x3 64@112 silu", 112, 64, 64, 3, 1, 64, "silu"}, {"conv3x3 512@13 relu", 13, 512, 512, 3, 1, 1, "relu"},
+    {"conv9x9 32@224 to 3", 224, 32, 3, 9, 1, 1, ""}, {"conv3x3 64@56 of 4 groups relu", 56, 64, 64, 3, 1, 4, "relu"},
+    {"conv3x3 48@28 of 8 groups", 28, 48, 48, 3, 1, 8, ""}, {"conv1x1 24@112 to 144 silu", 112, 24, 144, 1, 1, 1, "silu"},
 };
 static const struct {
 	long long m, n, k;
@@ -70,6 +72,8 @@ open_runners(struct arena *a, const struct dev *d, const struct spec *s, struct 
 		const char *schedule = i < GENERATED ? generated[i] : library_schedule(a, i - GENERATED);
 
 		u[i].is_library = i >= GENERATED;
+		if (strncmp(schedule, "wino", 4) == 0 && !fuse_winograd(s))
+			continue;
 		u[i].is_ready = kernel_make(a, s, str_of(schedule), &target_avx2, i, &r, &u[i].k, &e) &&
 		    (u[i].is_library ? library_open(d, &u[i].k, &u[i].lib, &e) : kernel_compile(a, &u[i].k, 1, &target_avx2, &e));
 	}
