@@ -40,6 +40,7 @@ struct tile {
 	int64_t per[2], edge[2], n_tiles[2], bk;
 	int k_step;              /* of one multiplication of the tensor cores */
 	int stages, pad;
+	bool is_async;           /* cp.async fills the buffers: of the factors that are plain reads */
 	struct tile_step *step;  /* inner axes: the pass's steps in order */
 	uint32_t n_steps, n_phases;
 };
@@ -49,7 +50,9 @@ struct tile {
  * slots[0], is `slot[0]`; columns likewise. */
 struct tile_layout {
 	const char *lines[4];  /* declare what `at` names */
-	int unit[2], points, slots[2], step[2][2];
+	int unit[2], most[2];  /* rows, columns for one of a thread's, and how many it may have */
+	int warp[2];           /* for one of a warp's; 0: no warps in rows and columns */
+	int points, slots[2], step[2][2];
 	const char *at[2], *slot[2];
 	/* To join over rows [0] or columns [1]: lanes to exchange with, who has the warp's value then, and
 	 * how many such warps there are. */
@@ -73,6 +76,11 @@ void cuda_open_points(struct gen *g, const struct tile *t);
 void cuda_close_points(struct gen *g, const struct tile *t);
 /* for (int i = 0; i < n; i++), unrolled. */
 void cuda_loop(struct gen *g, char i, int64_t n);
+
+/* cuda_load.c: the sum, its parts staged in shared memory. */
+/* Can cp.async copy the factor: elements of an array, or zero? */
+bool cuda_is_plain(const struct gen *g, ex_id e);
+void cuda_sum(struct gen *g, const struct tile *t);
 
 /* cuda_steps.c: what the other steps of the pass are to the tile's points; false: they do not fit it. */
 bool cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t);

@@ -1,33 +1,48 @@
 /* kernels/emit/cuda_multiply.c: the inside of a tile.  FMA: 16 x 16 threads, each with every 16th
- * row and column.  Tensor cores: 2 x 4 warps, each with fragments of 16 x 8; who holds which
+ * row and column.  Tensor cores: 2 x 4 warps, each with fragments of 16 x 8 (Volta: 16 x 16); who holds which
  * element is PTX's documented layout (g = lane / 4, t = lane % 4). */
 #include "cuda_int.h"
 
 static const struct tile_layout by_fma = {
 	.lines = {"const int ty = K_TID / 16, tx = K_TID % 16;"},
-	.unit = {16, 16}, .points = 1, .slots = {1, 1}, .at = {"ty + 16 * i", "tx + 16 * j"}, .slot = {"0", "0"},
+	.unit = {16, 16}, .most = {8, 8}, .points = 1, .slots = {1, 1}, .at = {"ty + 16 * i", "tx + 16 * j"}, .slot = {"0", "0"},
 	.mask = {{16}, {1, 2, 4, 8}}, .leader = {"K_TID % 32 < 16", "tx == 0"}, .groups = {8, 1}, .group = {"K_TID / 32", "0"},
 };
 static const struct tile_layout mma_16x8 = {
 	.lines = {"const int lane_g = K_TID % 32 / 4, lane_t = K_TID % 4;"},
-	.unit = {32, 32}, .points = 4, .slots = {2, 2}, .step = {{8, 0}, {1, 0}},
+	.unit = {32, 32}, .most = {4, 4}, .warp = {16, 8}, .points = 4, .slots = {2, 2}, .step = {{8, 0}, {1, 0}},
 	.at = {"warp_m + 16 * i + lane_g", "warp_n + 8 * j + 2 * lane_t"}, .slot = {"c / 2", "c % 2"},
 	.mask = {{4, 8, 16}, {1, 2}}, .leader = {"lane_g == 0", "lane_t == 0"}, .groups = {2, 4},
 	.group = {"K_TID / 128", "K_TID / 32 % 4"},
 };
 
+/* Volta: four products of 8 x 8 in a warp, each by four lanes and those 16 further on, laid out as 16 x 16. */
+static const struct tile_layout mma_8x8 = {
+	.lines = {"const int lane = K_TID % 32, lane_k = lane % 4 + lane / 16 * 4;",
+	    "const int lane_a = lane_k + lane / 8 % 2 * 8, lane_b = lane_k + lane / 4 % 2 * 8;",
+	    "const int lane_m = lane % 2 + lane / 16 * 4 + lane / 8 % 2 * 8, lane_n = lane % 4 / 2 * 2 + lane / 4 % 2 * 8;"},
+	.unit = {32, 64}, .most = {4, 2}, .warp = {16, 16}, .points = 8, .slots = {2, 4}, .step = {{2, 0}, {1, 4}},
+	.at = {"warp_m + 16 * i + lane_m", "warp_n + 16 * j + lane_n"}, .slot = {"c / 2 % 2", "(c % 2 + c / 4 * 2)"},
+	.mask = {{1, 8, 16}, {2, 4}}, .leader = {"(K_TID & 25) == 0", "(K_TID & 6) == 0"}, .groups = {2, 4},
+	.group = {"K_TID / 128", "K_TID / 32 % 4"},
+};
+
+static bool
+is_volta(enum precision p, int sm)
+{
+	return p == PRECISION_F16 && sm < 75;
+}
+
 const struct tile_layout *
 cuda_layout(enum precision p, int sm)
 {
-	(void)sm;
-	return p == PRECISION_F32 ? &by_fma : &mma_16x8;
+	return p == PRECISION_F32 ? &by_fma : is_volta(p, sm) ? &mma_8x8 : &mma_16x8;
 }
 
 int
 cuda_k_step(enum precision p, int sm)
 {
-	(void)sm;
-	return p == PRECISION_F32 || p == PRECISION_TF32 ? 8 : 16;
+	return is_volta(p, sm) ? 4 : p == PRECISION_F32 || p == PRECISION_TF32 ? 8 : 16;
 }
 
 void
@@ -43,8 +58,8 @@ cuda_place(struct gen *g, const struct tile *t)
 	const struct tile_layout *l = t->layout;
 	const long long tm = (long long)t->per[0], tn = (long long)t->per[1];
 
-	if (t->precision != PRECISION_F32)
-		gen_line(g, "const int warp_m = K_TID / 128 * %lld, warp_n = K_TID / 32 %% 4 * %lld;", 16 * tm, 8 * tn);
+	if (l->warp[0])
+		gen_line(g, "const int warp_m = K_TID / 128 * %lld, warp_n = K_TID / 32 %% 4 * %lld;", l->warp[0] * tm, l->warp[1] * tn);
 	for (size_t i = 0; i < COUNT_OF(l->lines) && l->lines[i]; i++)
 		gen_line(g, "%s", l->lines[i]);
 	gen_line(g, l->points > 1 ? "float acc[%lld][%lld][%d];" : "float acc[%lld][%lld];", tm, tn, l->points);
@@ -113,13 +128,30 @@ load_fragment(struct gen *g, const struct mma *x, char name, char i, int n_reg)
 	}
 }
 
+/* Volta's fragments: a lane has a row of a and a column of b, two registers of two neighbours in k. */
+static void
+load_short_fragment(struct gen *g, char name, char i)
+{
+	for (int r = 0; r < 2; r++) {
+		const char *at = arena_printf(g->a, "[warp_%c + 16 * %c + lane_%c]", name == 'a' ? 'm' : 'n', i, name);
+
+		gen_line(g, "%c[%c][%d] = k_pack_f16(part_%c[buffer][kk + %d]%s, part_%c[buffer][kk + %d]%s);", name, i, r, name,
+		    2 * r, at, name, 2 * r + 1, at);
+	}
+}
+
 static void
 multiply_mma(struct gen *g, const struct tile *t)
 {
 	struct mma x = mma_of[t->precision];
 	const char *suffix = "";
+	const bool volta = is_volta(t->precision, g->p->target->sm);
 
-	if (t->precision == PRECISION_F16 && g->p->target->sm < 80) { /* half as deep */
+	if (volta) {
+		x.n_a = x.n_b = 2;
+		x.k_step = 4;
+		suffix = "_k4";
+	} else if (t->precision == PRECISION_F16 && g->p->target->sm < 80) { /* half as deep */
 		x.n_a = 2;
 		x.n_b = 1;
 		x.k_step = 8;
@@ -129,10 +161,16 @@ multiply_mma(struct gen *g, const struct tile *t)
 	gen_open(g, "for (int kk = 0; kk < %lld; kk += %d)", (long long)t->bk, x.k_step);
 	gen_line(g, "k_u32 a[%lld][%d], b[%lld][%d];", (long long)t->per[0], x.n_a, (long long)t->per[1], x.n_b);
 	cuda_loop(g, 'i', t->per[0]);
-	load_fragment(g, &x, 'a', 'i', x.n_a);
+	if (volta)
+		load_short_fragment(g, 'a', 'i');
+	else
+		load_fragment(g, &x, 'a', 'i', x.n_a);
 	gen_close(g);
 	cuda_loop(g, 'j', t->per[1]);
-	load_fragment(g, &x, 'b', 'j', x.n_b);
+	if (volta)
+		load_short_fragment(g, 'b', 'j');
+	else
+		load_fragment(g, &x, 'b', 'j', x.n_b);
 	gen_close(g);
 	cuda_loop(g, 'i', t->per[0]);
 	cuda_loop(g, 'j', t->per[1]);

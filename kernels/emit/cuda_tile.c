@@ -151,10 +151,10 @@ precision_of(const struct target *t, const struct sched *s)
 static void
 choose_edges(const struct sched *s, struct tile *t)
 {
-	const int most = t->precision == PRECISION_F32 ? 8 : 4;
 	bool large = t->f[0].axes.count >= 512 && t->f[1].axes.count >= 128;
 
 	for (int i = 0; i < 2; i++) {
+		const int most = t->layout->most[i];
 		int64_t wanted = sched_get(s, i ? KNOB_tn : KNOB_tm, large ? most : most / 2), unit = t->layout->unit[i];
 		int64_t whole = (t->f[i].axes.count + unit - 1) / unit;
 
@@ -167,20 +167,26 @@ choose_edges(const struct sched *s, struct tile *t)
 	}
 }
 
+/* Copies that go on beside the arithmetic need one buffer more than registers between, to be of use. */
 static void
-choose_depth(const struct sched *s, struct tile *t, size_t room)
+choose_depth(const struct gen *g, struct tile *t, size_t room)
 {
-	t->k_step = cuda_k_step(t->precision, 0);
+	const struct sched *s = g->p->sched;
+
+	t->is_async = g->p->target->sm >= 80 && sched_get(s, KNOB_stages, 2) > 1 && sched_get(s, KNOB_async, 1)
+	    && (cuda_is_plain(g, t->f[0].ex) || cuda_is_plain(g, t->f[1].ex));
+	t->k_step = cuda_k_step(t->precision, g->p->target->sm);
 	t->bk = MAX_OF(sched_get(s, KNOB_tk, 16) / t->k_step * t->k_step, (int64_t)t->k_step);
-	t->stages = (int)sched_get(s, KNOB_stages, 2);
+	t->stages = (int)MIN_OF(sched_get(s, KNOB_stages, 2), (int64_t)(t->is_async ? 4 : 2));
 	while (t->stages * t->bk * (t->edge[0] + t->edge[1] + 2 * t->pad) * 4 > (int64_t)room) {
-		if (t->stages == 2)
-			t->stages = 1;
+		if (t->stages > 1)
+			t->stages--;
 		else if (t->bk > t->k_step)
 			t->bk = MAX_OF(t->bk / 2 / t->k_step * t->k_step, (int64_t)t->k_step);
 		else
 			break;
 	}
+	t->is_async &= t->stages > 1;
 }
 
 static bool
@@ -195,7 +201,7 @@ choose_sizes(const struct gen *g, struct tile *t)
 	folds = cuda_steps_bytes(g, t);
 	if (folds > TILE_FOLD_MOST)
 		return false;
-	choose_depth(g->p->sched, t, TILE_SHARED_MOST - folds);
+	choose_depth(g, t, TILE_SHARED_MOST - folds);
 	return true;
 }
 
@@ -290,121 +296,12 @@ cuda_tile_keeps(struct gen *g, const struct tile_pass *tp)
 	return plan(g, tp, &t) && t.s->n_par > 0;
 }
 
-/* ---- loading -------------------------------------------------------------------------------------------- */
-/* Element (at, k) of factor i goes to `to`. */
-static void
-load_element(struct gen *g, const struct tile *t, int i, const char *to)
-{
-	const struct tile_factor *f = &t->f[i];
-	uint32_t mark = gen_mark(g);
-
-	gen_line(g, "const int at = %c0 + e, k = k0 + kk;", "mn"[i]);
-	gen_line(g, "float v = 0.0f;");
-	gen_open(g, "if (at < %lld && k < %lld)", (long long)f->axes.count, (long long)t->red.count);
-	cuda_bind_digits(g, &f->axes, "at");
-	cuda_bind_digits(g, &t->red, "k");
-	gen_line(g, "v = %s;", gen_ex(g, f->ex));
-	gen_close(g);
-	cuda_unbind(g, &f->axes);
-	cuda_unbind(g, &t->red);
-	gen_forget(g, mark);
-	gen_line(g, "%s = v;", to);
-}
-
-static int64_t
-turns(const struct tile *t, int i)
-{
-	return (t->edge[i] * t->bk + TILE_THREADS - 1) / TILE_THREADS;
-}
-
-static void
-open_turns(struct gen *g, const struct tile *t, int i)
-{
-	const bool whole = t->edge[i] * t->bk % TILE_THREADS == 0;
-
-	gen_line(g, "K_UNROLL");
-	gen_open(g, "for (int q = 0; q < %lld; q++)", (long long)turns(t, i));
-	gen_line(g, "const int t = K_TID + q * %d;", TILE_THREADS);
-	if (!whole)
-		gen_line(g, "if (t >= %lld) break;", (long long)(t->edge[i] * t->bk));
-	if (t->f[i].k_fast)
-		gen_line(g, "const int kk = t %% %lld, e = t / %lld;", (long long)t->bk, (long long)t->bk);
-	else
-		gen_line(g, "const int e = t %% %lld, kk = t / %lld;", (long long)t->edge[i], (long long)t->edge[i]);
-}
-
-static void
-load_part(struct gen *g, const struct tile *t, int i, bool to_registers)
-{
-	open_turns(g, t, i);
-	load_element(g, t, i, arena_printf(g->a, to_registers ? "next_%c[q]" : "part_%c[buffer][kk][e]", "ab"[i]));
-	gen_close(g);
-}
-
-static void
-store_part(struct gen *g, const struct tile *t, int i)
-{
-	open_turns(g, t, i);
-	gen_line(g, "part_%c[buffer ^ 1][kk][e] = next_%c[q];", "ab"[i], "ab"[i]);
-	gen_close(g);
-}
-
-/* ---- the sum -------------------------------------------------------------------------------------------- */
-static void
-load_both(struct gen *g, const struct tile *t, bool to_registers)
-{
-	load_part(g, t, 0, to_registers);
-	load_part(g, t, 1, to_registers);
-}
-
-static void
-sum_simple(struct gen *g, const struct tile *t)
-{
-	gen_line(g, "const int buffer = 0;");
-	gen_open(g, "for (int k0 = 0; k0 < %lld; k0 += %lld)", (long long)t->red.count, (long long)t->bk);
-	load_both(g, t, false);
-	gen_line(g, "K_BARRIER();");
-	cuda_multiply(g, t);
-	gen_line(g, "K_BARRIER();");
-	gen_close(g);
-}
-
-static void
-sum_ahead(struct gen *g, const struct tile *t)
-{
-	const long long k = (long long)t->red.count, bk = (long long)t->bk;
-
-	gen_line(g, "int buffer = 0;");
-	gen_open(g, "%s", "");
-	gen_line(g, "const int k0 = 0;");
-	load_both(g, t, false);
-	gen_close(g);
-	gen_line(g, "K_BARRIER();");
-	gen_open(g, "for (int done = 0; done < %lld; done += %lld)", k, bk);
-	gen_line(g, "const int k0 = done + %lld;", bk);
-	gen_line(g, "float next_a[%lld], next_b[%lld];", (long long)turns(t, 0), (long long)turns(t, 1));
-	gen_open(g, "if (k0 < %lld)", k);
-	load_both(g, t, true);
-	gen_close(g);
-	cuda_multiply(g, t);
-	gen_open(g, "if (k0 < %lld)", k);
-	store_part(g, t, 0);
-	store_part(g, t, 1);
-	gen_close(g);
-	gen_line(g, "K_BARRIER();");
-	gen_line(g, "buffer ^= 1;");
-	gen_close(g);
-}
-
 /* ---- a block's tiles ------------------------------------------------------------------------------------- */
 static void
 one_tile(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 {
 	cuda_clear(g, t);
-	if (t->stages == 1)
-		sum_simple(g, t);
-	else
-		sum_ahead(g, t);
+	cuda_sum(g, t);
 	if (t->s->n_par)
 		cuda_steps_tile(g, t);
 	else

@@ -230,6 +230,18 @@ is_kept(const struct form *f, uint32_t q, const int *match, uint32_t stage, uint
 	return false;
 }
 
+/* What a step makes of the linear stage: rows and columns of one factor each, or a batch of such. */
+static bool
+steps_are_batches(const struct form *f, uint32_t q, const int *match, uint32_t linear)
+{
+	const struct stage *s = &f->p->stages[linear];
+
+	for (uint32_t k = 0; k < s->n_par; k++)
+		if (!is_kept(f, q, match, linear, k) && ex_has(f->p->tx, s->a, s->axis[k].id) && ex_has(f->p->tx, s->b, s->axis[k].id))
+			return true;
+	return false;
+}
+
 /* Does one tile hold all that the linear stage makes in a step? */
 static bool
 is_one_tile(const struct form *f, uint32_t q, const int *match, uint32_t linear)
@@ -270,7 +282,11 @@ suits_tiles(const struct form *f, uint32_t i, uint32_t q, const int *match, cons
 	for (uint32_t u = 0; u < fp->n_outer; u++)
 		steps *= match[u] >= 0 ? (double)fp->outer[u].extent : 1;
 	for (uint32_t m = 0; m < fp->n_member && f->p->target->is_cuda; m++) {
-		if (f->p->stages[fp->member[m]].kind != STAGE_LINEAR || is_one_tile(f, q, match, fp->member[m]))
+		if (f->p->stages[fp->member[m]].kind != STAGE_LINEAR)
+			continue;
+		if (steps_are_batches(f, q, match, fp->member[m]))
+			return false;
+		if (is_one_tile(f, q, match, fp->member[m]))
 			continue;
 		if (steps < ENOUGH_SWEEPS || (is_late(f, q, r, n) && has_own_axes(f, i, fp, match)))
 			return false;
@@ -396,7 +412,7 @@ is_small(const struct form *f, const struct stage *s)
 {
 	const struct tile_tensor *t = &f->p->tensors[s->tensor];
 
-	return t->at != AT_RESULT && t->count <= SMALL_COUNT && stage_work(s) <= SMALL_WORK
+	return t->at != AT_RESULT && !s->adds_parts && t->count <= SMALL_COUNT && stage_work(s) <= SMALL_WORK
 	    && stage_work(s) * SMALL_SHARE <= f->most_work && (s->kind == STAGE_MAP || s->kind == STAGE_REDUCE || s->kind == STAGE_ARG);
 }
 

@@ -153,8 +153,19 @@ propose(struct search *s, struct str text, uint64_t mark)
 /* What the default made: where the work is and what kind it is. */
 struct shape_of_work {
 	int64_t block;
-	bool has_anchor, has_linear, has_rows, has_split, has_ring;
+	bool has_anchor, has_linear, has_rows, has_split, has_ring, has_long_sum;
 };
+
+enum { LONG_SUM = 512 };
+static int64_t
+depth_of(const struct stage *s)
+{
+	int64_t depth = 1;
+
+	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
+		depth *= s->axis[k].extent;
+	return depth;
+}
 
 static double
 work_of(const struct tile_prog *p, uint32_t pass)
@@ -198,6 +209,7 @@ look(struct search *s, struct shape_of_work *w)
 		w->has_anchor |= p.stages[i].anchor != NULL;
 		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
 		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
+		w->has_long_sum |= p.stages[i].adds_parts || (p.stages[i].kind == STAGE_LINEAR && depth_of(&p.stages[i]) >= LONG_SUM);
 	}
 	arena_fini(&tmp);
 	return true;
@@ -242,15 +254,18 @@ static void
 propose_cuda(struct search *s, const struct shape_of_work *w)
 {
 	static const char *const tiled[] = {"tm=8 tn=8", "tm=2 tn=2", "tk=32", "tm=8 tn=8 tk=8", "tm=4 tn=2", "tm=2 tn=4",
-	    "stages=1", "tm=8 tn=4", "tm=1 tn=2", "tm=0"};
+	    "stages=1", "stages=3", "async=0", "tm=8 tn=4", "tm=1 tn=2", "stages=4", "tm=0"};
 	static const char *const any[] = {"threads=64", "threads=256", "threads=128", "threads=512", "team=1", "team=0",
 	    "threads=32"};
 	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
+	static const char *const parts[] = {"splitk=4", "splitk=1", "splitk=16"};
 
 	propose(s, STR(""), 0);
 	propose_libraries(s);
 	if (w->has_linear && s->target->precision != PRECISION_F32)
 		propose(s, STR("exact=1"), 99); /* where rounding is beyond what the task allows */
+	for (uint32_t i = 0; w->has_long_sum && i < COUNT_OF(parts); i++)
+		propose(s, str_of(parts[i]), 0);
 	for (uint32_t i = 0; w->has_linear && i < COUNT_OF(tiled); i++)
 		propose(s, str_of(tiled[i]), 1 + i);
 	for (uint32_t i = 0; i < COUNT_OF(any); i++)

@@ -2,12 +2,17 @@
  * run on one thread and add up a million floats in a row.  It becomes
  *   partial[block][result] = the block's elements joined, one block a step of the pass's range
  *   result                 = partial joined over the blocks, in their order
- * The second part is small enough to be made again at the start of each reader's pass. */
+ * The second part is small enough to be made again at the start of each reader's pass.
+ *
+ * On a GPU a linear stage with a long sum and too few tiles to occupy it is split likewise; there the
+ * second part is a pass of its own, with the epilogue. */
 #include "lower_int.h"
 
 #include <string.h>
 
 enum { MAX_BLOCKS = 64, WORTH = 65536, ENOUGH_ROWS = 8, MIN_BLOCK_WORK = 2048 };
+/* Of tiles on a GPU: results in one, how many keep it busy, least products of a part. */
+enum { TILE_POINTS = 4096, BUSY_TILES = 128, LEAST_PART = 256, SHORT_PART = 8 };
 
 struct contiguous {
 	const struct tx *x;
@@ -123,7 +128,8 @@ static uint32_t
 partial_tensor(struct lower *l, const struct stage *s, int64_t nb)
 {
 	struct tile_prog *p = l->p;
-	enum dtype t = s->acc == DT_f32 && (s->prim == PRIM_sum || s->prim == PRIM_wsum) ? DT_f64 : s->acc;
+	bool wide = s->kind == STAGE_REDUCE && (s->prim == PRIM_sum || s->prim == PRIM_wsum);
+	enum dtype t = s->acc == DT_f32 && wide ? DT_f64 : s->acc;
 
 	GROW(p->arena, p->tensors, p->n_tensors, p->cap_tensors);
 	p->tensors[p->n_tensors] = (struct tile_tensor){.type = t, .count = nb * p->tensors[s->tensor].count,
@@ -149,6 +155,62 @@ make_combination(struct lower *l, struct stage *s, uint32_t partial, int64_t nb)
 	s->n_red = 1;
 	s->acc = t;
 	s->body = ex_read(x, t, partial, at);
+	if (s->kind != STAGE_LINEAR)
+		return;
+	s->kind = STAGE_REDUCE;
+	s->prim = PRIM_sum;
+	s->a = s->b = EX_NONE;
+	s->adds_parts = true;
+}
+
+/* ---- linear stages on a GPU ------------------------------------------------------------------------ */
+/* Parts of the sum where the schedule names none: enough for as many tiles as keep a GPU busy, each long
+ * enough to be worth its tile. */
+static int64_t
+usual_parts(const struct tile_prog *p, const struct stage *s, int64_t depth)
+{
+	double tiles = (double)p->tensors[s->tensor].count / TILE_POINTS;
+	double parts = MIN_OF(BUSY_TILES / MAX_OF(tiles, 1.0), (double)depth / LEAST_PART);
+
+	return tiles > BUSY_TILES / 4 ? 1 : (int64_t)parts;
+}
+
+static uint32_t
+longest_red(const struct stage *s)
+{
+	uint32_t best = s->n_par;
+
+	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
+		if (s->axis[k].extent > s->axis[best].extent)
+			best = k;
+	return best;
+}
+
+static int64_t
+linear_blocks(struct lower *l, struct stage *s)
+{
+	int64_t depth = 1;
+
+	if (s->kind != STAGE_LINEAR || !l->p->target->is_cuda || l->p->target->strict || s->n_red == 0 || s->acc != DT_f32
+	    || s->n_par + s->n_red + 2 > STAGE_AXES)
+		return 1;
+	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
+		depth *= s->axis[k].extent;
+	uint32_t longest = longest_red(s);
+	struct stage_axis first = s->axis[s->n_par];
+	int64_t most = sched_get(l->p->sched, KNOB_splitk, usual_parts(l->p, s, depth));
+
+	s->axis[s->n_par] = s->axis[longest];
+	s->axis[longest] = first;
+	return divisor_upto(s->axis[s->n_par].extent, MIN_OF(most, s->axis[s->n_par].extent / SHORT_PART));
+}
+
+static int64_t
+blocks_of(struct lower *l, struct stage *s)
+{
+	if (s->kind == STAGE_LINEAR)
+		return linear_blocks(l, s);
+	return wants_split(l, s) ? choose_blocks(l, s) : 1;
 }
 
 void
@@ -162,7 +224,7 @@ split_reductions(struct lower *l)
 	p->n_stages = p->cap_stages = 0;
 	for (uint32_t i = 0; i < n_old; i++) {
 		struct stage s = old[i];
-		int64_t nb = wants_split(l, &s) ? choose_blocks(l, &s) : 1;
+		int64_t nb = blocks_of(l, &s);
 
 		if (nb > 1) {
 			struct stage part = s;

@@ -188,6 +188,7 @@ struct stage {
 	uint32_t level;       /* whose rows a step makes: 0: the pass's block, else those of ring level - 1 */
 	bool at_call;         /* made once per call of the pass's function (small) */
 	bool packs;           /* makes a packed factor */
+	bool adds_parts;      /* REDUCE: of a linear stage whose sum is split (split.c) */
 	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
 	const struct winograd *wino; /* LINEAR: b is packed for Winograd's form (winograd.c); else NULL */
 	axis_id slide[2];      /* wino: the K axes of the window */

@@ -40,9 +40,14 @@ static const char column_sums[] = "%0 = input f32[2048,8]\n"
     "%2 = matmul %0 %1 : f32[2048,40]\n"
     "%3 = sum %2 axes=[0] : f32[1,40]\n"
     "output %3\n";
+static const char tall[] = "%0 = input f32[16,1024]\n"
+    "%1 = weight f32[1024,20]\n"
+    "%2 = matmul %0 %1 : f32[16,20]\n"
+    "output %2\n";
 static const char copy[] = "%0 = input f32[1024]\n"
     "%1 = relu %0 : f32[1024]\n"
     "output %1\n";
+
 /* linear attention: rows whose divisor nearly cancels are ill-conditioned */
 static const char attention[] = "%0 = input f32[40,64]\n"
     "%1 = input f32[64,24]\n"
@@ -59,45 +64,59 @@ static const struct mutation {
 	const char *find; /* its `nth` occurrence, from 0, ... */
 	int nth;
 	const char *put;  /* ... becomes this */
+	int sm;
 } mutations[] = {
-    {"maximum read before it is there", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 0, ""},
-    {"row's maximum read before it is stored", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 2, ""},
-    {"sum read before it is there", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 4, ""},
-    {"row's sum read before it is stored", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 6, ""},
-    {"one thread passes a barrier", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 0, "if (K_TID != 5) K_BARRIER();"},
-    {"one warp waits", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 3, "if (K_TID < 32) K_BARRIER();"},
-    {"wrong lane, sum of a block", softmax, "threads=128", PRECISION_F32, ", 16)", 1, ", 8)"},
-    {"wrong lane, sum", softmax, "threads=32", PRECISION_F32, ", 2)", 1, ", 4)"},
+    {"maximum read before it is there", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 0, "", 80},
+    {"row's maximum read before it is stored", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 2, "", 80},
+    {"sum read before it is there", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 4, "", 80},
+    {"row's sum read before it is stored", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 6, "", 80},
+    {"one thread passes a barrier", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 0, "if (K_TID != 5) K_BARRIER();", 80},
+    {"one warp waits", softmax, "threads=128", PRECISION_F32, "K_BARRIER();", 3, "if (K_TID < 32) K_BARRIER();", 80},
+    {"wrong lane, sum of a block", softmax, "threads=128", PRECISION_F32, ", 16)", 1, ", 8)", 80},
+    {"wrong lane, sum", softmax, "threads=32", PRECISION_F32, ", 2)", 1, ", 4)", 80},
     {"a shuffle that some lanes skip", softmax, "threads=128", PRECISION_F32, "const float other4 =", 0,
-        "float other4 = acc1; if (K_TID != 3) other4 ="},
-    {"scratch of a row overrun", softmax, "threads=128", PRECISION_F32, "l4[i12] =", 0, "l4[i12 + 1] ="},
-    {"tile used before it is loaded", matmul, "stages=1", PRECISION_F32, "K_BARRIER();", 0, ""},
-    {"tile overwritten while in use", matmul, "stages=1", PRECISION_F32, "K_BARRIER();", 1, ""},
-    {"first part used before it is loaded", matmul, "stages=2", PRECISION_F32, "K_BARRIER();", 0, ""},
-    {"next part used before it is loaded", matmul, "stages=2", PRECISION_F32, "K_BARRIER();", 1, ""},
-    {"tile overrun", matmul, "", PRECISION_F32, "[ty + 16 * i]", 0, "[ty + 16 * i + 40]"},
-    {"wrong buffer", matmul, "stages=2", PRECISION_F32, "part_b[buffer ^ 1]", 0, "part_b[buffer]"},
-    {"operand overrun", matmul, "", PRECISION_F32, "at < 100", 0, "at < 101"},
-    {"fragments of a exchanged", matmul, "", PRECISION_F16, "a[i][1] =", 0, "a[i][2] ="},
-    {"halves of k exchanged", matmul, "", PRECISION_TF32, "lane_t + 4]", 0, "lane_t + 0]"},
-    {"rows by the wrong part of the lane", matmul, "", PRECISION_TF32, "K_TID % 32 / 4", 0, "K_TID % 8"},
-    {"columns of the result exchanged", matmul, "", PRECISION_BF16, "c % 2", 0, "1 - c % 2"},
-    {"a tile's row maximum read before it is joined", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 2, ""},
-    {"and before it is stored", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 3, ""},
-    {"a tile's row sum read before it is stored", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 5, ""},
-    {"lanes of a tile's row left out", tile_softmax, "", PRECISION_F32, "(j7[h], 4)", 0, "(j7[h], 2)"},
-    {"lanes of another row joined", tile_softmax, "", PRECISION_TF32, "(j7[h], 2)", 0, "(j7[h], 4)"},
-    {"warps of a row exchanged", tile_softmax, "", PRECISION_F16, "f7[K_TID / 32 % 4]", 0, "f7[K_TID / 32 % 3]"},
-    {"another row's sum", tile_softmax, "", PRECISION_F32, "r7[m - m0]", 0, "r7[n - n0]"},
-    {"a tile's column sums read before they are there", column_sums, "", PRECISION_F32, "K_BARRIER();", 2, ""},
-    {"a warp's rows left out", column_sums, "", PRECISION_F32, "f4[7][e]", 0, "f4[6][e]"},
-    {"warps that take turns overwrite each other", column_sums, "tm=8", PRECISION_TF32, "f4[K_TID / 128]", 0, "f4[K_TID / 256]"},
-    {"divisor without its last term", attention, "", PRECISION_F32, "< 64; r", 0, "< 63; r"},
-    {"divisor with a wrong index", attention, "", PRECISION_F32, "x2[i13]", 0, "x2[i13 ^ 1]"},
-    {"divisor with a swapped sign", attention, "", PRECISION_F32, "(v4 * v5)", 0, "(r12 == 10 ? -v4 * v5 : v4 * v5)"},
-    {"numerator without a term", attention, "", PRECISION_F32, "+= a[i] * b[j]", 0, "+= k0 + kk == 21 ? 0 : a[i] * b[j]"},
-    {"last element missing", attention, "", PRECISION_F32, "t19 < 24;", 0, "t19 < 24 - (o0 == 39);"},
-    {"operand overrun by one", copy, "", PRECISION_F32, "o < hi", 0, "o <= hi"},
+        "float other4 = acc1; if (K_TID != 3) other4 =", 80},
+    {"scratch of a row overrun", softmax, "threads=128", PRECISION_F32, "l4[i12] =", 0, "l4[i12 + 1] =", 80},
+    {"tile used before it is loaded", matmul, "stages=1", PRECISION_F32, "K_BARRIER();", 0, "", 80},
+    {"tile overwritten while in use", matmul, "stages=1", PRECISION_F32, "K_BARRIER();", 1, "", 80},
+    {"first part used before it is loaded", matmul, "stages=2 async=0", PRECISION_F32, "K_BARRIER();", 0, "", 80},
+    {"next part used before it is loaded", matmul, "stages=2 async=0", PRECISION_F32, "K_BARRIER();", 1, "", 80},
+    {"tile overrun", matmul, "", PRECISION_F32, "[ty + 16 * i]", 0, "[ty + 16 * i + 40]", 80},
+    {"wrong buffer", matmul, "stages=2 async=0", PRECISION_F32, "part_b[buffer ^ 1]", 0, "part_b[buffer]", 80},
+    {"operand overrun", matmul, "", PRECISION_F32, "at < 100", 0, "at < 101", 80},
+    {"fragments of a exchanged", matmul, "", PRECISION_F16, "a[i][1] =", 0, "a[i][2] =", 80},
+    {"halves of k exchanged", matmul, "", PRECISION_TF32, "lane_t + 4]", 0, "lane_t + 0]", 80},
+    {"rows by the wrong part of the lane", matmul, "", PRECISION_TF32, "K_TID % 32 / 4", 0, "K_TID % 8", 80},
+    {"columns of the result exchanged", matmul, "", PRECISION_BF16, "c % 2", 0, "1 - c % 2", 80},
+    {"a tile's row maximum read before it is joined", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 2, "", 80},
+    {"and before it is stored", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 3, "", 80},
+    {"a tile's row sum read before it is stored", tile_softmax, "stages=1", PRECISION_F32, "K_BARRIER();", 5, "", 80},
+    {"lanes of a tile's row left out", tile_softmax, "", PRECISION_F32, "(j7[h], 4)", 0, "(j7[h], 2)", 80},
+    {"lanes of another row joined", tile_softmax, "", PRECISION_TF32, "(j7[h], 2)", 0, "(j7[h], 4)", 80},
+    {"warps of a row exchanged", tile_softmax, "", PRECISION_F16, "f7[K_TID / 32 % 4]", 0, "f7[K_TID / 32 % 3]", 80},
+    {"another row's sum", tile_softmax, "", PRECISION_F32, "r7[m - m0]", 0, "r7[n - n0]", 80},
+    {"a tile's column sums read before they are there", column_sums, "", PRECISION_F32, "K_BARRIER();", 2, "", 80},
+    {"a warp's rows left out", column_sums, "", PRECISION_F32, "f4[7][e]", 0, "f4[6][e]", 80},
+    {"warps that take turns overwrite each other", column_sums, "tm=8", PRECISION_TF32, "f4[K_TID / 128]", 0, "f4[K_TID / 256]", 80},
+    {"a part of a split sum left out", tall, "splitk=4", PRECISION_F32, "< 4; k", 0, "< 3; k", 80},
+    {"parts of a split sum in one place", tall, "splitk=4", PRECISION_F32, "320*i0", 0, "0*i0", 80},
+    {"a copy used before it has arrived", matmul, "", PRECISION_F32, "K_ASYNC_WAIT(0);", 0, "", 80},
+    {"the last copy but one taken for arrived", matmul, "stages=3", PRECISION_F32, "K_ASYNC_WAIT(1)", 0, "K_ASYNC_WAIT(2)", 80},
+    {"other threads' copies taken for arrived", matmul, "stages=3", PRECISION_F32, "K_BARRIER();", 1, "", 80},
+    {"a buffer copied to while the tile before uses it", matmul, "", PRECISION_F32, "K_BARRIER();", 0, "", 80},
+    {"copies without a commit", matmul, "", PRECISION_F32, "K_ASYNC_COMMIT();", 1, "", 80},
+    {"a copy into the part in use", matmul, "stages=4", PRECISION_F32, "&part_a[into]", 1, "&part_a[buffer]", 80},
+    {"a copy from outside", matmul, "", PRECISION_F32, "inside = 1", 0, "inside = 1; from += 100000", 80},
+    {"Volta's halves of a warp exchanged", matmul, "", PRECISION_F16, "lane / 16 * 4;", 0, "(1 - lane / 16) * 4;", 70},
+    {"Volta's four products exchanged", matmul, "", PRECISION_F16, "lane / 8 % 2 * 8, lane_b", 0, "lane / 4 % 2 * 8, lane_b", 70},
+    {"Volta's rows of results exchanged", matmul, "", PRECISION_F16, "(c / 2 % 2)", 0, "(c % 2)", 70},
+    {"Volta's neighbours in k exchanged", matmul, "", PRECISION_F16, "a[i][1] =", 0, "a[i][0] =", 70},
+    {"divisor without its last term", attention, "", PRECISION_F32, "< 64; r", 0, "< 63; r", 80},
+    {"divisor with a wrong index", attention, "", PRECISION_F32, "x2[i13]", 0, "x2[i13 ^ 1]", 80},
+    {"divisor with a swapped sign", attention, "", PRECISION_F32, "(v4 * v5)", 0, "(r12 == 10 ? -v4 * v5 : v4 * v5)", 80},
+    {"numerator without a term", attention, "", PRECISION_F32, "+= a[i] * b[j]", 0, "+= k0 + kk == 21 ? 0 : a[i] * b[j]", 80},
+    {"last element missing", attention, "", PRECISION_F32, "t19 < 24;", 0, "t19 < 24 - (o0 == 39);", 80},
+    {"operand overrun by one", copy, "", PRECISION_F32, "o < hi", 0, "o <= hi", 80},
 };
 
 static void
@@ -117,6 +136,7 @@ make(struct arena *a, const struct mutation *m, struct cuda_case *c)
 	struct target t = target_cuda;
 
 	t.precision = m->precision;
+	t.sm = m->sm;
 	*c = (struct cuda_case){.schedule = m->schedule, .seed = 3,
 	    .by = m->precision == PRECISION_F32 ? 1 : m->precision == PRECISION_BF16 ? 800 : 100};
 	spec_of_text(a, m->graph, &c->spec);
