@@ -38,7 +38,6 @@ point(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 static void
 open_inside(struct gen *g, const struct tile *t)
 {
-	cuda_open_points(g, t);
 	gen_open(g, "if (m < %lld && n < %lld)", (long long)t->f[0].axes.count, (long long)t->f[1].axes.count);
 	cuda_bind_digits(g, &t->f[0].axes, "m");
 	cuda_bind_digits(g, &t->f[1].axes, "n");
@@ -48,7 +47,6 @@ static void
 close_inside(struct gen *g, const struct tile *t)
 {
 	gen_close(g);
-	cuda_close_points(g, t);
 	cuda_unbind(g, &t->f[0].axes);
 	cuda_unbind(g, &t->f[1].axes);
 }
@@ -58,9 +56,11 @@ cuda_points(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 {
 	uint32_t mark = gen_mark(g);
 
+	cuda_open_points(g, t);
 	open_inside(g, t);
 	point(g, tp, t);
 	close_inside(g, t);
+	cuda_close_points(g, t);
 	gen_forget(g, mark);
 }
 
@@ -174,6 +174,8 @@ point_step(struct gen *g, const struct tile *t, const struct tile_step *s)
 static bool
 has_points(const struct tile *t, uint32_t phase)
 {
+	if (t->next && t->hand_phase == phase)
+		return true;
 	for (uint32_t i = 0; i < t->n_steps; i++)
 		if (t->step[i].phase == phase && (t->step[i].joins || t->step[i].level == LEVEL_POINT))
 			return true;
@@ -185,14 +187,24 @@ phase_points(struct gen *g, const struct tile *t, uint32_t phase)
 {
 	uint32_t mark = gen_mark(g);
 
+	const bool hands = t->next && t->hand_phase == phase;
+
 	if (!has_points(t, phase))
 		return;
+	cuda_open_points(g, t);
+	if (hands) /* outside of the tile's rows and columns: zero */
+		gen_line(g, "float handed = 0.0f;");
 	open_inside(g, t);
 	name_made(g, t, phase, true);
 	for (uint32_t i = 0; i < t->n_steps; i++)
 		if (t->step[i].phase == phase && (t->step[i].joins || t->step[i].level == LEVEL_POINT))
 			point_step(g, t, &t->step[i]);
+	if (hands)
+		gen_line(g, "handed = %s;", gen_ex(g, t->hand));
 	close_inside(g, t);
+	if (hands)
+		gen_line(g, "hand[n - n0][m - m0] = handed;");
+	cuda_close_points(g, t);
 	gen_forget(g, mark);
 }
 

@@ -5,7 +5,8 @@
 
 #include "gen_int.h"
 
-enum { TILE_THREADS = 256, TILE_SHARED_MOST = 36 << 10, TILE_FOLD_MOST = 16 << 10 };
+enum { TILE_THREADS = 256, TILE_SHARED_MOST = 36 << 10, TILE_FOLD_MOST = 16 << 10,
+	TILE_HAND_MOST = 21 << 10, TILE_PAIR_MOST = 46 << 10, TILE_NEXT_ROOM = 9 << 10 };
 
 struct tile_axes {
 	axis_id id[STAGE_AXES];
@@ -43,6 +44,12 @@ struct tile {
 	bool is_async;           /* cp.async fills the buffers: of the factors that are plain reads */
 	struct tile_step *step;  /* inner axes: the pass's steps in order */
 	uint32_t n_steps, n_phases;
+	/* A second linear stage that takes a row of the first one's results for each of its own: one block makes
+	 * both.  The first tile leaves the factor in shared memory: hand[column][row]. */
+	struct tile *next;
+	bool is_handed;          /* this is the second one */
+	ex_id hand;              /* the first one's: the factor's element over its axes */
+	uint32_t hand_phase;
 };
 
 /* Who holds which element.  A thread's values are numbered (i, j, c): row i of its rows' units, column j,
@@ -82,8 +89,11 @@ void cuda_loop(struct gen *g, char i, int64_t n);
 bool cuda_is_plain(const struct gen *g, ex_id e);
 void cuda_sum(struct gen *g, const struct tile *t);
 
-/* cuda_steps.c: what the other steps of the pass are to the tile's points; false: they do not fit it. */
-bool cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t);
+/* cuda_steps.c: what the pass's steps [from, to) are to the tile's points; false: they do not fit it. */
+bool cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint32_t from, uint32_t to);
+/* Is `factor` of the linear stage `second` made of points of the tile, its sum running along their columns?
+ * Then that is what the tile hands on. */
+bool cuda_hands_on(const struct gen *g, struct tile *t, const struct stage *second, ex_id factor);
 
 /* cuda_epilogue.c: steps on the points of finished tiles. */
 void cuda_bind_digits(struct gen *g, const struct tile_axes *x, const char *flat);

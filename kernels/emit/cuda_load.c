@@ -40,6 +40,13 @@ goes_async(const struct gen *g, const struct tile *t, int i)
 	return t->is_async && cuda_is_plain(g, t->f[i].ex);
 }
 
+/* The first factor that has parts: a handed one lies in shared memory as it is. */
+static int
+first_of(const struct tile *t)
+{
+	return t->is_handed;
+}
+
 static void
 open_element(struct gen *g, const struct tile *t, int i)
 {
@@ -137,8 +144,8 @@ store_part(struct gen *g, const struct tile *t, int i)
 static void
 load_both(struct gen *g, const struct tile *t, bool to_registers)
 {
-	load_part(g, t, 0, to_registers);
-	load_part(g, t, 1, to_registers);
+	for (int i = first_of(t); i < 2; i++)
+		load_part(g, t, i, to_registers);
 }
 
 static void
@@ -147,6 +154,8 @@ sum_simple(struct gen *g, const struct tile *t)
 	gen_line(g, "const int buffer = 0;");
 	gen_open(g, "for (int k0 = 0; k0 < %lld; k0 += %lld)", (long long)t->red.count, (long long)t->bk);
 	load_both(g, t, false);
+	if (t->is_handed)
+		gen_line(g, "const int done = k0;");
 	gen_line(g, "K_BARRIER();");
 	cuda_multiply(g, t);
 	gen_line(g, "K_BARRIER();");
@@ -166,14 +175,15 @@ sum_ahead(struct gen *g, const struct tile *t)
 	gen_line(g, "K_BARRIER();");
 	gen_open(g, "for (int done = 0; done < %lld; done += %lld)", k, bk);
 	gen_line(g, "const int k0 = done + %lld;", bk);
-	gen_line(g, "float next_a[%lld], next_b[%lld];", (long long)turns(t, 0), (long long)turns(t, 1));
+	for (int i = first_of(t); i < 2; i++)
+		gen_line(g, "float next_%c[%lld];", "ab"[i], (long long)turns(t, i));
 	gen_open(g, "if (k0 < %lld)", k);
 	load_both(g, t, true);
 	gen_close(g);
 	cuda_multiply(g, t);
 	gen_open(g, "if (k0 < %lld)", k);
-	store_part(g, t, 0);
-	store_part(g, t, 1);
+	for (int i = first_of(t); i < 2; i++)
+		store_part(g, t, i);
 	gen_close(g);
 	gen_line(g, "K_BARRIER();");
 	gen_line(g, "buffer ^= 1;");
@@ -186,7 +196,7 @@ sum_ahead(struct gen *g, const struct tile *t)
 static void
 start_parts(struct gen *g, const struct tile *t)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = first_of(t); i < 2; i++) {
 		open_turns(g, t, i);
 		if (goes_async(g, t, i))
 			copy_element(g, t, i);
@@ -202,10 +212,10 @@ next_parts(struct gen *g, const struct tile *t, bool before)
 {
 	const long long k = (long long)t->red.count;
 
-	if (!before && goes_async(g, t, 0) && goes_async(g, t, 1))
+	if (!before && (t->is_handed || goes_async(g, t, 0)) && goes_async(g, t, 1))
 		return;
 	gen_open(g, "if (k0 < %lld)", k);
-	for (int i = 0; i < 2; i++) {
+	for (int i = first_of(t); i < 2; i++) {
 		if (goes_async(g, t, i) && before) {
 			open_turns(g, t, i);
 			copy_element(g, t, i);
@@ -235,7 +245,7 @@ sum_async(struct gen *g, const struct tile *t)
 	gen_line(g, "int buffer = 0, into = %d;", t->stages - 1);
 	gen_open(g, "for (int done = 0; done < %lld; done += %lld)", k, bk);
 	gen_line(g, "const int k0 = done + %lld;", bk * (t->stages - 1));
-	for (int i = 0; i < 2; i++)
+	for (int i = first_of(t); i < 2; i++)
 		if (!goes_async(g, t, i))
 			gen_line(g, "float next_%c[%lld];", "ab"[i], (long long)turns(t, i));
 	gen_line(g, "K_ASYNC_WAIT(%d);", t->stages - 2);

@@ -77,6 +77,13 @@ cuda_clear(struct gen *g, const struct tile *t)
 		gen_close(g);
 }
 
+/* Where the rows of the part begin. */
+static const char *
+part_text(const struct tile *t, char name)
+{
+	return t->is_handed && name == 'a' ? "hand[done + " : name == 'a' ? "part_a[buffer][" : "part_b[buffer][";
+}
+
 static void
 multiply_fma(struct gen *g, const struct tile *t)
 {
@@ -84,7 +91,7 @@ multiply_fma(struct gen *g, const struct tile *t)
 	gen_open(g, "for (int kk = 0; kk < %lld; kk++)", (long long)t->bk);
 	gen_line(g, "float a[%lld], b[%lld];", (long long)t->per[0], (long long)t->per[1]);
 	cuda_loop(g, 'i', t->per[0]);
-	gen_line(g, "a[i] = part_a[buffer][kk][ty + 16 * i];");
+	gen_line(g, "a[i] = %skk][ty + 16 * i];", part_text(t, 'a'));
 	gen_close(g);
 	cuda_loop(g, 'j', t->per[1]);
 	gen_line(g, "b[j] = part_b[buffer][kk][tx + 16 * j];");
@@ -111,7 +118,7 @@ static const struct mma {
 
 /* Register r of a fragment: rows g (+8 for odd r of a), k of t (+ half a step from register 2 of a, 1 of b). */
 static void
-load_fragment(struct gen *g, const struct mma *x, char name, char i, int n_reg)
+load_fragment(struct gen *g, const struct tile *tile, const struct mma *x, char name, char i, int n_reg)
 {
 	const char *warp = name == 'a' ? "warp_m" : "warp_n";
 	const int rows = name == 'a' ? 16 : 8, half = x->k_step / 2;
@@ -119,7 +126,7 @@ load_fragment(struct gen *g, const struct mma *x, char name, char i, int n_reg)
 	for (int r = 0; r < n_reg; r++) {
 		const int down = name == 'a' ? r % 2 * 8 : 0, later = (name == 'a' ? r / 2 : r) * half;
 		const char *at = arena_printf(g->a, "[%s + %d * %c + lane_g + %d]", warp, rows, i, down);
-		const char *k = arena_printf(g->a, "part_%c[buffer][kk + %d * lane_t + %d", name, x->per_reg, later);
+		const char *k = arena_printf(g->a, "%skk + %d * lane_t + %d", part_text(tile, name), x->per_reg, later);
 
 		if (x->per_reg == 1)
 			gen_line(g, "%c[%c][%d] = %s(%s]%s);", name, i, r, x->pack, k, at);
@@ -130,13 +137,14 @@ load_fragment(struct gen *g, const struct mma *x, char name, char i, int n_reg)
 
 /* Volta's fragments: a lane has a row of a and a column of b, two registers of two neighbours in k. */
 static void
-load_short_fragment(struct gen *g, char name, char i)
+load_short_fragment(struct gen *g, const struct tile *t, char name, char i)
 {
+	const char *part = part_text(t, name);
+
 	for (int r = 0; r < 2; r++) {
 		const char *at = arena_printf(g->a, "[warp_%c + 16 * %c + lane_%c]", name == 'a' ? 'm' : 'n', i, name);
 
-		gen_line(g, "%c[%c][%d] = k_pack_f16(part_%c[buffer][kk + %d]%s, part_%c[buffer][kk + %d]%s);", name, i, r, name,
-		    2 * r, at, name, 2 * r + 1, at);
+		gen_line(g, "%c[%c][%d] = k_pack_f16(%skk + %d]%s, %skk + %d]%s);", name, i, r, part, 2 * r, at, part, 2 * r + 1, at);
 	}
 }
 
@@ -162,15 +170,15 @@ multiply_mma(struct gen *g, const struct tile *t)
 	gen_line(g, "k_u32 a[%lld][%d], b[%lld][%d];", (long long)t->per[0], x.n_a, (long long)t->per[1], x.n_b);
 	cuda_loop(g, 'i', t->per[0]);
 	if (volta)
-		load_short_fragment(g, 'a', 'i');
+		load_short_fragment(g, t, 'a', 'i');
 	else
-		load_fragment(g, &x, 'a', 'i', x.n_a);
+		load_fragment(g, t, &x, 'a', 'i', x.n_a);
 	gen_close(g);
 	cuda_loop(g, 'j', t->per[1]);
 	if (volta)
-		load_short_fragment(g, 'b', 'j');
+		load_short_fragment(g, t, 'b', 'j');
 	else
-		load_fragment(g, &x, 'b', 'j', x.n_b);
+		load_fragment(g, t, &x, 'b', 'j', x.n_b);
 	gen_close(g);
 	cuda_loop(g, 'i', t->per[0]);
 	cuda_loop(g, 'j', t->per[1]);

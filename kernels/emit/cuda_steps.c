@@ -202,12 +202,12 @@ add_step(const struct gen *g, struct tile *t, const struct stage *s)
 
 /* The linear stage first: others are told by it what their axes are. */
 bool
-cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t)
+cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint32_t from, uint32_t to)
 {
 	t->step = NEW_ARRAY(g->a, struct tile_step, tp->n_row);
 	t->step[0] = (struct tile_step){.s = t->s, .level = LEVEL_POINT, .body = EX_NONE, .out = t->s->out};
 	t->n_steps = 1;
-	for (uint32_t i = 0; i < tp->n_row; i++) {
+	for (uint32_t i = from; i < to; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];
 
 		if (s != t->s && !add_step(g, t, s))
@@ -216,4 +216,33 @@ cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	for (uint32_t i = 0; i < t->n_steps; i++)
 		t->n_phases = MAX_OF(t->n_phases, t->step[i].phase + 1);
 	return true;
+}
+
+bool
+cuda_hands_on(const struct gen *g, struct tile *t, const struct stage *second, ex_id factor)
+{
+	struct matcher x = {.g = g, .t = t, .s = second, .fits = true};
+	struct reader r = {.t = t, .level = LEVEL_POINT, .is_point = true, .fits = true};
+	const struct tile_axes *columns = &t->f[1].axes;
+
+	for (uint32_t k = 0; k < STAGE_AXES; k++)
+		x.to[k] = IX_NONE;
+	ex_reads(g->tx, factor, match_read, &x);
+	for (uint32_t k = 0; k < second->n_par; k++)
+		if (ex_has(g->tx, factor, second->axis[k].id))
+			return false;
+	if (!x.fits || second->n_red != 1 || columns->n != 1 || x.to[second->n_par] != ix_axis(g->tx, columns->id[0]))
+		return false;
+	uint32_t n = tx_n_axes(g->tx);
+	ix_id *to = NEW_ARRAY(g->a, ix_id, n);
+	struct tx_subst sub = {.to = to, .n = n};
+
+	for (uint32_t a = 0; a < n; a++)
+		to[a] = a == second->axis[second->n_par].id ? x.to[second->n_par] : IX_NONE;
+	t->hand = ex_subst(g->tx, &sub, factor);
+	ex_reads(g->tx, t->hand, check_read, &r);
+	ex_reads(g->tx, t->hand, mark_read, t);
+	t->hand_phase = r.phase;
+	t->n_phases = MAX_OF(t->n_phases, r.phase + 1);
+	return r.fits;
 }

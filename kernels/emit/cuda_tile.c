@@ -11,20 +11,14 @@
 enum { LEAST_EDGE = 4, SMALL_TILE = 64 };
 
 /* ---- which axes ------------------------------------------------------------------------------------- */
-static const struct stage *
-linear_of(const struct gen *g, const struct tile_pass *tp)
+/* The pass's n-th linear stage; its place in the row, tp->n_row: none. */
+static uint32_t
+linear_at(const struct gen *g, const struct tile_pass *tp, uint32_t n)
 {
-	const struct stage *found = NULL;
-
-	for (uint32_t i = 0; i < tp->n_row; i++) {
-		const struct stage *s = &g->p->stages[tp->row[i]];
-
-		if (s->kind == STAGE_LINEAR && found)
-			return NULL;
-		if (s->kind == STAGE_LINEAR)
-			found = s;
-	}
-	return found;
+	for (uint32_t i = 0; i < tp->n_row; i++)
+		if (g->p->stages[tp->row[i]].kind == STAGE_LINEAR && n-- == 0)
+			return i;
+	return tp->n_row;
 }
 
 static void
@@ -147,6 +141,14 @@ precision_of(const struct target *t, const struct sched *s)
 	return sched_get(s, KNOB_exact, 0) == 0 && precision_on(t->sm, t->precision) ? t->precision : PRECISION_F32;
 }
 
+static size_t
+hand_bytes(const struct tile *t, int64_t rows)
+{
+	const int64_t unit = t->layout->unit[1];
+
+	return (size_t)((t->f[1].axes.count + unit - 1) / unit * unit * (rows + t->pad) * 4);
+}
+
 /* Steps that need all of an inner row or column in registers get a tile of that size where one can be. */
 static void
 choose_edges(const struct sched *s, struct tile *t)
@@ -159,12 +161,22 @@ choose_edges(const struct sched *s, struct tile *t)
 		int64_t whole = (t->f[i].axes.count + unit - 1) / unit;
 
 		t->per[i] = per_thread(t->f[i].axes.count, MIN_OF(wanted, (int64_t)most), t->layout->unit[i]);
-		if (t->n_phases > 1 && t->f[i].inner && whole <= most)
+		if ((t->n_phases > 1 || t->next) && t->f[i].inner && whole <= most)
 			t->per[i] = whole;
+		while (i == 0 && t->next && t->per[0] > 1 && hand_bytes(t, t->per[0] * unit) > TILE_HAND_MOST)
+			t->per[0]--;
 		t->edge[i] = t->per[i] * unit;
 		t->n_tiles[i] = (t->f[i].axes.count + t->edge[i] - 1) / t->edge[i];
 		t->f[i].sweeps = t->f[i].inner && t->n_tiles[i] > 1;
 	}
+}
+
+static size_t
+part_bytes(const struct tile *t)
+{
+	int64_t lines = t->edge[1] + t->pad + (t->is_handed ? 0 : t->edge[0] + t->pad);
+
+	return (size_t)(t->stages * t->bk * lines * 4);
 }
 
 /* Copies that go on beside the arithmetic need one buffer more than registers between, to be of use. */
@@ -174,11 +186,11 @@ choose_depth(const struct gen *g, struct tile *t, size_t room)
 	const struct sched *s = g->p->sched;
 
 	t->is_async = g->p->target->sm >= 80 && sched_get(s, KNOB_stages, 2) > 1 && sched_get(s, KNOB_async, 1)
-	    && (cuda_is_plain(g, t->f[0].ex) || cuda_is_plain(g, t->f[1].ex));
+	    && ((!t->is_handed && cuda_is_plain(g, t->f[0].ex)) || cuda_is_plain(g, t->f[1].ex));
 	t->k_step = cuda_k_step(t->precision, g->p->target->sm);
 	t->bk = MAX_OF(sched_get(s, KNOB_tk, 16) / t->k_step * t->k_step, (int64_t)t->k_step);
 	t->stages = (int)MIN_OF(sched_get(s, KNOB_stages, 2), (int64_t)(t->is_async ? 4 : 2));
-	while (t->stages * t->bk * (t->edge[0] + t->edge[1] + 2 * t->pad) * 4 > (int64_t)room) {
+	while (part_bytes(t) > room) {
 		if (t->stages > 1)
 			t->stages--;
 		else if (t->bk > t->k_step)
@@ -192,17 +204,49 @@ choose_depth(const struct gen *g, struct tile *t, size_t room)
 static bool
 choose_sizes(const struct gen *g, struct tile *t)
 {
-	size_t folds;
+	size_t folds, hand = 0, most = TILE_SHARED_MOST;
 
 	t->precision = precision_of(g->p->target, g->p->sched);
 	t->layout = cuda_layout(t->precision, g->p->target->sm);
 	t->pad = t->precision == PRECISION_F32 ? 1 : 8;
 	choose_edges(g->p->sched, t);
 	folds = cuda_steps_bytes(g, t);
-	if (folds > TILE_FOLD_MOST)
+	if (t->next) {
+		hand = hand_bytes(t, t->edge[0]) + TILE_NEXT_ROOM;
+		most = TILE_PAIR_MOST;
+		if (t->f[1].sweeps || hand > TILE_HAND_MOST + TILE_NEXT_ROOM)
+			return false;
+	}
+	if (folds > TILE_FOLD_MOST || folds + hand > most)
 		return false;
-	choose_depth(g, t, TILE_SHARED_MOST - folds);
-	return true;
+	choose_depth(g, t, most - folds - hand);
+	return part_bytes(t) <= most - folds - hand;
+}
+
+/* The second tile has the first one's rows. */
+static bool
+choose_next_sizes(const struct gen *g, const struct tile *t, struct tile *next)
+{
+	size_t folds;
+
+	next->precision = t->precision;
+	next->layout = t->layout;
+	next->pad = t->pad;
+	choose_edges(g->p->sched, next);
+	next->per[0] = t->per[0];
+	next->edge[0] = t->edge[0];
+	next->n_tiles[0] = t->n_tiles[0];
+	while (next->per[1] > 1 && next->edge[1] > 64 && next->n_phases < 2) {
+		next->per[1]--;
+		next->edge[1] = next->per[1] * next->layout->unit[1];
+	}
+	next->n_tiles[1] = (next->f[1].axes.count + next->edge[1] - 1) / next->edge[1];
+	next->f[1].sweeps = next->n_tiles[1] > 1;
+	folds = cuda_steps_bytes(g, next);
+	if (folds > TILE_NEXT_ROOM / 2)
+		return false;
+	choose_depth(g, next, TILE_NEXT_ROOM - folds);
+	return part_bytes(next) <= TILE_NEXT_ROOM - folds && t->edge[1] % next->bk == 0;
 }
 
 /* What a block takes tile by tile is joined over all tiles, and nothing is left of a tile behind it. */
@@ -249,25 +293,83 @@ note_made(void *self, const struct ex *read)
 }
 
 static bool
-plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
+is_made_here(const struct gen *g, const struct tile_pass *tp, ex_id e)
 {
 	struct made_check made = {.g = g, .tp = tp};
 
-	*t = (struct tile){.s = linear_of(g, tp)};
-	if (!t->s || t->s->acc != DT_f32 || t->s->n_red == 0 || tp->n_outer + t->s->n_par == 0 || g->p->target->strict
-	    || sched_get(g->p->sched, KNOB_tm, 1) == 0)
+	ex_reads(g->tx, e, note_made, &made);
+	return made.found;
+}
+
+static bool
+can_multiply(const struct gen *g, const struct stage *s)
+{
+	enum dtype a = ex_get(g->tx, s->a)->type, b = ex_get(g->tx, s->b)->type;
+
+	return s->acc == DT_f32 && s->n_red > 0 && a != DT_f64 && dtype_is_float(a) && dtype_is_float(b);
+}
+
+/* Does a step of the second tile read what the first one keeps? */
+static bool
+reads_first(const struct gen *g, const struct tile_pass *tp, uint32_t second, ex_id e)
+{
+	struct tile_pass before = *tp;
+
+	before.n_row = second;
+	return is_made_here(g, &before, e);
+}
+
+/* The pass's second linear stage: its rows are the first one's, one factor is what that hands on, the
+ * other comes from elsewhere. */
+static bool
+plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint32_t at)
+{
+	const struct stage *s = &g->p->stages[tp->row[at]];
+	struct tile *n = NEW(g->a, struct tile);
+	const bool in_b = is_made_here(g, tp, s->b);
+
+	*n = (struct tile){.s = s, .is_handed = true, .batch = t->batch};
+	if (!can_multiply(g, s) || s->n_par == 0 || in_b == is_made_here(g, tp, s->a) || t->f[0].inner || !t->f[1].inner)
 		return false;
-	ex_reads(g->tx, t->s->a, note_made, &made);
-	ex_reads(g->tx, t->s->b, note_made, &made);
-	if (made.found || ex_get(g->tx, t->s->a)->type == DT_f64 || !dtype_is_float(ex_get(g->tx, t->s->a)->type)
-	    || !dtype_is_float(ex_get(g->tx, t->s->b)->type))
+	n->f[0] = t->f[0];
+	n->f[0].ex = in_b ? s->b : s->a;
+	n->f[1].ex = in_b ? s->a : s->b;
+	n->f[1].inner = true;
+	n->f[1].axes.count = n->red.count = 1;
+	for (uint32_t k = 0; k < t->f[0].axes.n; k++)
+		if (ex_has(g->tx, n->f[1].ex, t->f[0].axes.id[k]))
+			return false;
+	for (uint32_t k = 0; k < s->n_par; k++)
+		add_axis(&n->f[1].axes, s->axis[k].id, s->axis[k].extent);
+	if (!cuda_hands_on(g, t, s, n->f[0].ex) || !cuda_steps(g, tp, n, at, tp->n_row))
+		return false;
+	order_red(g, n);
+	for (uint32_t i = 1; i < n->n_steps; i++)
+		if (reads_first(g, tp, at, n->step[i].body))
+			return false;
+	t->next = n;
+	return true;
+}
+
+static bool
+plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
+{
+	uint32_t first = linear_at(g, tp, 0), second = linear_at(g, tp, 1);
+
+	*t = (struct tile){.s = first < tp->n_row ? &g->p->stages[tp->row[first]] : NULL};
+	if (!t->s || !can_multiply(g, t->s) || tp->n_outer + t->s->n_par == 0 || g->p->target->strict
+	    || sched_get(g->p->sched, KNOB_tm, 1) == 0 || linear_at(g, tp, 2) < tp->n_row)
+		return false;
+	if (is_made_here(g, tp, t->s->a) || is_made_here(g, tp, t->s->b))
 		return false;
 	if (!classify(g, tp, t) || t->f[0].axes.count < LEAST_EDGE || t->f[1].axes.count < LEAST_EDGE
 	    || t->red.count < LEAST_EDGE)
 		return false;
-	if (t->s->n_par ? !cuda_steps(g, tp, t) : !is_pointwise(g, tp))
+	if (t->s->n_par ? !cuda_steps(g, tp, t, 0, second) : !is_pointwise(g, tp) || second < tp->n_row)
 		return false;
-	return choose_sizes(g, t) && can_sweep(t);
+	if (second < tp->n_row && (tp->n_call || !plan_next(g, tp, t, second)))
+		return false;
+	return choose_sizes(g, t) && can_sweep(t) && (!t->next || (choose_next_sizes(g, t, t->next) && can_sweep(t->next)));
 }
 
 bool
@@ -332,6 +434,32 @@ place_tile(struct gen *g, const struct tile *t)
 	}
 }
 
+static void
+shared_arrays(struct gen *g, const struct tile *t)
+{
+	for (int i = t->is_handed; i < 2; i++)
+		gen_line(g, "K_SHARED float part_%c[%d][%lld][%lld];", "ab"[i], t->stages, (long long)t->bk,
+		    (long long)(t->edge[i] + t->pad));
+	cuda_steps_shared(g, t);
+}
+
+/* What a block makes: the tile, or all that are inner. */
+static void
+block_of_tiles(struct gen *g, const struct tile_pass *tp, const struct tile *t)
+{
+	cuda_place(g, t);
+	cuda_steps_begin(g, t);
+	for (int i = 0; i < 2; i++)
+		if (t->f[i].sweeps)
+			gen_open(g, "for (int %c0 = 0; %c0 < %lld; %c0 += %lld)", "mn"[i], "mn"[i], (long long)t->f[i].axes.count,
+			    "mn"[i], (long long)t->edge[i]);
+	one_tile(g, tp, t);
+	for (int i = 0; i < 2; i++)
+		if (t->f[i].sweeps)
+			gen_close(g);
+	cuda_steps_end(g, t);
+}
+
 void
 cuda_tile(struct gen *g, const struct tile_pass *tp)
 {
@@ -340,23 +468,21 @@ cuda_tile(struct gen *g, const struct tile_pass *tp)
 
 	if (!plan(g, tp, &t))
 		bug("a pass without a tile");
-	for (int i = 0; i < 2; i++)
-		gen_line(g, "K_SHARED float part_%c[%d][%lld][%lld];", "ab"[i], t.stages, (long long)t.bk,
-		    (long long)(t.edge[i] + t.pad));
-	cuda_steps_shared(g, &t);
+	shared_arrays(g, &t);
+	if (t.next)
+		gen_line(g, "K_SHARED float hand[%lld][%lld];", (long long)t.edge[1], (long long)(t.edge[0] + t.pad));
 	gen_open(g, "for (%s o = lo + K_BLOCK; o < hi; o += K_BLOCKS)", g->index);
 	place_tile(g, &t);
-	cuda_place(g, &t);
-	cuda_steps_begin(g, &t);
-	for (int i = 0; i < 2; i++)
-		if (t.f[i].sweeps)
-			gen_open(g, "for (int %c0 = 0; %c0 < %lld; %c0 += %lld)", "mn"[i], "mn"[i], (long long)t.f[i].axes.count,
-			    "mn"[i], (long long)t.edge[i]);
-	one_tile(g, tp, &t);
-	for (int i = 0; i < 2; i++)
-		if (t.f[i].sweeps)
-			gen_close(g);
-	cuda_steps_end(g, &t);
+	block_of_tiles(g, tp, &t);
+	if (t.next) {
+		gen_line(g, "/* the second product, of what the first has left */");
+		gen_open(g, "%s", "");
+		shared_arrays(g, t.next); /* every sum has a barrier before it multiplies: `hand` is there by then */
+		if (!t.next->f[1].sweeps)
+			gen_line(g, "const int n0 = 0;");
+		block_of_tiles(g, tp, t.next);
+		gen_close(g);
+	}
 	gen_close(g);
 	cuda_unbind(g, &t.batch);
 	gen_forget(g, mark);

@@ -18,6 +18,7 @@ enum {
 	A_VECTOR_ROW = 64,     /* elements along memory that make a step */
 	TILE_EDGE = 128,       /* rows or columns of a GPU's tile, at most */
 	ENOUGH_SWEEPS = 512,   /* steps, where a block takes more than one tile */
+	TILES_A_BLOCK = 2,     /* linear stages of a pass */
 };
 
 /* ---- splitting axes of members -------------------------------------------------------------- */
@@ -281,14 +282,18 @@ suits_tiles(const struct form *f, uint32_t i, uint32_t q, const int *match, cons
 
 	for (uint32_t u = 0; u < fp->n_outer; u++)
 		steps *= match[u] >= 0 ? (double)fp->outer[u].extent : 1;
+	uint32_t linear = f->p->stages[i].kind == STAGE_LINEAR;
+
 	for (uint32_t m = 0; m < fp->n_member && f->p->target->is_cuda; m++) {
 		if (f->p->stages[fp->member[m]].kind != STAGE_LINEAR)
 			continue;
+		if (++linear > TILES_A_BLOCK)
+			return false;
 		if (steps_are_batches(f, q, match, fp->member[m]))
 			return false;
 		if (is_one_tile(f, q, match, fp->member[m]))
 			continue;
-		if (steps < ENOUGH_SWEEPS || (is_late(f, q, r, n) && has_own_axes(f, i, fp, match)))
+		if (steps < ENOUGH_SWEEPS || linear == TILES_A_BLOCK || (is_late(f, q, r, n) && has_own_axes(f, i, fp, match)))
 			return false;
 	}
 	return true;

@@ -44,6 +44,13 @@ static const char tall[] = "%0 = input f32[16,1024]\n"
     "%1 = weight f32[1024,20]\n"
     "%2 = matmul %0 %1 : f32[16,20]\n"
     "output %2\n";
+static const char pair[] = "%0 = input f32[50,20]\n"
+    "%1 = weight f32[20,40]\n"
+    "%2 = matmul %0 %1 : f32[50,40]\n"
+    "%3 = relu %2 : f32[50,40]\n"
+    "%4 = weight f32[40,24]\n"
+    "%5 = matmul %3 %4 : f32[50,24]\n"
+    "output %5\n";
 static const char copy[] = "%0 = input f32[1024]\n"
     "%1 = relu %0 : f32[1024]\n"
     "output %1\n";
@@ -111,6 +118,10 @@ static const struct mutation {
     {"Volta's four products exchanged", matmul, "", PRECISION_F16, "lane / 8 % 2 * 8, lane_b", 0, "lane / 4 % 2 * 8, lane_b", 70},
     {"Volta's rows of results exchanged", matmul, "", PRECISION_F16, "(c / 2 % 2)", 0, "(c % 2)", 70},
     {"Volta's neighbours in k exchanged", matmul, "", PRECISION_F16, "a[i][1] =", 0, "a[i][0] =", 70},
+    {"rows handed on before they are there", pair, "stages=1", PRECISION_F32, "K_BARRIER();", 2, "", 80},
+    {"rows and columns exchanged as they are handed on", pair, "", PRECISION_F32, "hand[n - n0][m - m0]", 0,
+        "hand[m - m0][n - n0]", 80},
+    {"the first part handed on each time", pair, "", PRECISION_F16, "hand[done + ", 0, "hand[0 + ", 80},
     {"divisor without its last term", attention, "", PRECISION_F32, "< 64; r", 0, "< 63; r", 80},
     {"divisor with a wrong index", attention, "", PRECISION_F32, "x2[i13]", 0, "x2[i13 ^ 1]", 80},
     {"divisor with a swapped sign", attention, "", PRECISION_F32, "(v4 * v5)", 0, "(r12 == 10 ? -v4 * v5 : v4 * v5)", 80},

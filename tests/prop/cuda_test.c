@@ -127,11 +127,15 @@ static const char *const joined[] = {
 #include "cuda_joined.inc"
 };
 
-static const char tile_words[] = "K_SHARED float part_a", join_words[] = "lanes, then warps";
+static const char *const pairs[] = {
+#include "cuda_pairs.inc"
+};
+static const char tile_words[] = "K_SHARED float part_a", join_words[] = "lanes, then warps",
+    pair_words[] = "the second product";
 
-/* Every text's kernel has `words`, under each setting. */
+/* Every text's kernel has `words`, under each `step`-th setting. */
 static void
-check_tiles(const char *const *texts, uint32_t n, const char *words)
+check_tiles(const char *const *texts, uint32_t n, const char *words, uint32_t step)
 {
 	static const struct tile_setting settings[] = {
 	    {"", 80, PRECISION_F32, 1}, {"tm=8 tn=8 tk=8", 80, PRECISION_F32, 1}, {"tm=1 tn=1 tk=4 stages=1", 70, PRECISION_F32, 1},
@@ -144,7 +148,7 @@ check_tiles(const char *const *texts, uint32_t n, const char *words)
 	struct arena a = {0};
 	uint32_t bad = 0;
 
-	for (uint32_t k = 0; k < COUNT_OF(settings); k++) {
+	for (uint32_t k = 0; k < COUNT_OF(settings); k += step) {
 		struct cuda_case list[BATCH];
 		struct target t = target_cuda;
 
@@ -168,7 +172,7 @@ static void
 test_tiles(void **state)
 {
 	(void)state;
-	check_tiles(linears, COUNT_OF(linears), tile_words);
+	check_tiles(linears, COUNT_OF(linears), tile_words, 1);
 }
 
 /* Sums over rows and columns of a tile, and what is made of them while it is in registers. */
@@ -176,7 +180,15 @@ static void
 test_joined_tiles(void **state)
 {
 	(void)state;
-	check_tiles(joined, COUNT_OF(joined), join_words);
+	check_tiles(joined, COUNT_OF(joined), join_words, 1);
+}
+
+/* Two products in a block, one of the other's rows. */
+static void
+test_paired_tiles(void **state)
+{
+	(void)state;
+	check_tiles(pairs, COUNT_OF(pairs), pair_words, 2);
 }
 
 /* ---- NVRTC ------------------------------------------------------------------------------------------------ */
@@ -223,6 +235,7 @@ test_nvrtc_compiles_tiles(void **state)
 			continue;
 		}
 		failed += compile_all(&gpu, linears, COUNT_OF(linears), settings[k].sm, settings[k].precision, settings[k].schedule);
+		failed += compile_all(&gpu, pairs, COUNT_OF(pairs), settings[k].sm, settings[k].precision, settings[k].schedule);
 		failed += compile_all(&gpu, joined, COUNT_OF(joined), settings[k].sm, settings[k].precision, settings[k].schedule);
 	}
 	assert_int_equal(failed, 0);
@@ -235,6 +248,7 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tiles),
 		cmocka_unit_test(test_joined_tiles),
+		cmocka_unit_test(test_paired_tiles),
 		cmocka_unit_test(test_nvrtc_compiles_tiles),
 		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
