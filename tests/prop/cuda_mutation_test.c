@@ -124,7 +124,7 @@ static const struct mutation {
     {"the first part handed on each time", pair, "", PRECISION_F16, "hand[done + ", 0, "hand[0 + ", 80},
     {"divisor without its last term", attention, "", PRECISION_F32, "< 64; r", 0, "< 63; r", 80},
     {"divisor with a wrong index", attention, "", PRECISION_F32, "x2[i13]", 0, "x2[i13 ^ 1]", 80},
-    {"divisor with a swapped sign", attention, "", PRECISION_F32, "(v4 * v5)", 0, "(r12 == 10 ? -v4 * v5 : v4 * v5)", 80},
+    {"divisor with a swapped sign", attention, "", PRECISION_F32, "(v0 * v1)", 0, "(r12 == 10 ? -v0 * v1 : v0 * v1)", 80},
     {"numerator without a term", attention, "", PRECISION_F32, "+= a[i] * b[j]", 0, "+= k0 + kk == 21 ? 0 : a[i] * b[j]", 80},
     {"last element missing", attention, "", PRECISION_F32, "t19 < 24;", 0, "t19 < 24 - (o0 == 39);", 80},
     {"operand overrun by one", copy, "", PRECISION_F32, "o < hi", 0, "o <= hi", 80},
