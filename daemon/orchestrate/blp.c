@@ -173,6 +173,7 @@ write_result(struct arena *a, const struct search *s, const int64_t *cost, struc
 	for (uint32_t r = 0; r < out->n_rows; r++)
 		qsort(out->rows[r].kernels, out->rows[r].n, sizeof(uint32_t), by_number);
 	out->n_states = s->n_states;
+	out->n_made = s->n_made;
 	out->n_simplex = s->lp.n_simplex;
 	out->n_columns = s->lp.n_columns;
 	out->n_rows_made = s->lp.n_rows;

@@ -52,7 +52,7 @@ struct blp_result {
 	double pi;            /* sum of the safe duals: exact, they are multiples of 2^-20 */
 	struct blp_row *rows; /* those with a dual */
 	uint32_t n_rows;
-	uint64_t n_states, n_simplex;
+	uint64_t n_states, n_made, n_simplex; /* states that count against the limit; made, most of them dropped at once */
 	uint32_t n_columns, n_rows_made, n_branches; /* of the covering program; of the search */
 };
 

@@ -108,7 +108,7 @@ struct frontier_out {
 	uint32_t *stuck;  /* the cheapest final set when it cannot be scheduled */
 	uint32_t n_stuck;
 	int64_t relaxed; /* cost of the cheapest final state, BLP_NEVER if there is none */
-	uint64_t n_states;
+	uint64_t n_states, n_made;
 };
 void frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out *out);
 /* The same over the kernels in use alone, tensors in an order made for them (narrow.c). */
@@ -133,7 +133,7 @@ struct search {
 	const struct blp_limits *limits; /* no zeros */
 	uint32_t *set, n_set;            /* the best plan; there always is one */
 	int64_t cost, bound;
-	uint64_t n_states;
+	uint64_t n_states, n_made;
 	uint32_t n_branches;
 };
 void search_run(struct search *s);

@@ -531,6 +531,7 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	read_plans(&f, a, out);
 	out->is_complete = f.is_complete;
 	out->n_states = work_done(&f);
+	out->n_made = f.n_made;
 	layer_fini(&f.now);
 	layer_fini(&f.next);
 	layer_fini(&f.kept);

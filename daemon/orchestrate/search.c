@@ -149,6 +149,7 @@ run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct 
 	outs = strip_outputs(s, use, b);
 	(s->n_states ? frontier_run_narrow : frontier_run)(s->a, &in, out);
 	s->n_states += out->n_states;
+	s->n_made += out->n_made;
 	if (out->found)
 		keep_plan(s, out->set, out->n_set);
 }

@@ -307,6 +307,62 @@ limits_never_lie(void **state)
 	}
 }
 
+enum { N_LAYERS = 40, N_MAKERS = 250, N_REACH = 12, N_READS = 4 };
+
+/* Every tensor has many makers that cost nearly the same and read whatever came shortly before. */
+static struct blp
+many_makers(struct arena *a, struct rng *r)
+{
+	struct blp_kernel *k = NEW_ARRAY(a, struct blp_kernel, N_LAYERS * N_MAKERS);
+	uint32_t *given = NEW_ARRAY(a, uint32_t, 1), *wanted = NEW_ARRAY(a, uint32_t, N_REACH), n = 0;
+
+	for (uint32_t t = 1; t <= N_LAYERS; t++) {
+		for (uint32_t m = 0; m < N_MAKERS; m++) {
+			uint32_t reach = t < N_REACH ? t : N_REACH, *in = NEW_ARRAY(a, uint32_t, N_READS), *out = NEW_ARRAY(a, uint32_t, 1);
+
+			out[0] = t;
+			k[n] = (struct blp_kernel){.in = in, .out = out, .n_out = 1, .cost = 1000 + (int64_t)rng_below(r, 30)};
+			for (uint32_t i = 0; i < N_READS; i++) {
+				uint32_t u = t - 1 - (uint32_t)rng_below(r, reach), j = 0;
+
+				while (j < k[n].n_in && in[j] != u)
+					j++;
+				in[j] = u;
+				k[n].n_in = j == k[n].n_in ? j + 1 : k[n].n_in;
+			}
+			n++;
+		}
+	}
+	for (uint32_t i = 0; i < N_REACH; i++)
+		wanted[i] = N_LAYERS - 3 * i;
+	return (struct blp){.n_tensors = N_LAYERS + 1, .n_kernels = n, .kernels = k, .given = given, .n_given = 1,
+	    .wanted = wanted, .n_wanted = N_REACH};
+}
+
+/* The limit bounds what is done, not only what is kept of it: a little more than 16 states made for each. */
+static void
+limits_bound_the_work(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		static const uint64_t max_states = 1000, slack = (uint64_t)256 * (N_MAKERS + 1);
+		struct arena a = {0};
+		struct rng r = {seed * 3};
+		struct blp p = many_makers(&a, &r);
+		struct blp_result out;
+		struct err e = {0};
+
+		if (!blp_solve(&a, &p, NULL, 0, &(struct blp_limits){.max_states = max_states, .max_rounds = 1}, &out, &e))
+			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+		assert_true(blp_check_order(&p, out.chosen, out.n_chosen, &e) && !out.proved);
+		if (out.n_made > 16 * max_states + slack)
+			fail_msg("seed %llu: %llu states made where %llu may be kept", (unsigned long long)seed,
+			    (unsigned long long)out.n_made, (unsigned long long)max_states);
+		assert_true(out.n_made > 8 * max_states); /* else this program says nothing */
+		arena_fini(&a);
+	}
+}
+
 static bool
 always(void *self)
 {
@@ -437,7 +493,7 @@ main(void)
 	    cmocka_unit_test(agrees_with_exhaustive_search_on_graphs),
 	    cmocka_unit_test(agrees_with_exhaustive_search_on_free_kernels),
 	    cmocka_unit_test(agrees_with_coverage_rows_alone),
-	    cmocka_unit_test(limits_never_lie),
+	    cmocka_unit_test(limits_never_lie), cmocka_unit_test(limits_bound_the_work),
 	    cmocka_unit_test(a_cancelled_run_still_gives_a_plan),
 	    cmocka_unit_test(agrees_with_lp_solve_directly),
 	    cmocka_unit_test(solving_again_equals_solving_afresh),
