@@ -227,6 +227,42 @@ many_race_together(void **state)
 	assert_true(rows[2].stop == STOP_CONVERGED && rows[2].median_ns > 2 * rows[0].median_ns);
 }
 
+/* A kernel of a library beside generated ones, behind the same filter; one that is not there costs its row. */
+static void
+calls_of_libraries_are_measured(void **state)
+{
+	struct bench *b = *state;
+	int64_t version = dev_cpu_library(LIBRARY_onednn);
+	struct kernel_code code = {.n_passes = 1, .range = {1}, .is_library = true};
+	struct measure_kernel k[2] = {{STR("lib=cudnn-9.10.2"), STR("k0"), &code}, {STR("lib=onednn-2.6.3"), STR("k1"), &code}};
+	struct graph g;
+	struct spec s;
+	struct measure_item item = {.spec = &s, .kernels = k, .n_kernels = 2};
+	struct measure_batch batch = {.module = b->module, .items = &item, .n_items = 1, .calibration = &b->calibration,
+	    .budget_ns = 50000000, .seed = 3};
+	struct measure_row *rows;
+	struct strbuf sb;
+	struct err e = {0};
+
+	assert_true(graph_read(&g, &b->a, STR("%0 = input f32[40,30]\n%1 = weight f32[30,50]\n%2 = matmul %0 %1\n"
+					      "%3 = relu %2\noutput %3\n"), &e));
+	spec_of_graph(&b->a, &g, &s);
+	sb_init(&sb, &b->a);
+	sb_addz(&sb, "lib=");
+	library_print(&sb, LIBRARY_onednn, version);
+	if (version)
+		k[1].schedule = sb_str(&sb);
+	if (!measure_batch_run(b->child, &b->a, &batch, &rows, &e))
+		fail_msg("%s", e.msg);
+	expect(&rows[0], ERR_HOST, "a call of cuDNN");
+	if (version) {
+		expect(&rows[1], ERR_NONE, "");
+		assert_true(rows[1].median_ns > 0 && rows[1].error < 1e-4);
+	} else {
+		expect(&rows[1], ERR_HOST, "KORCH_ONEDNN=ON");
+	}
+}
+
 static void
 a_module_that_cannot_load_fails_every_row(void **state)
 {
@@ -320,6 +356,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(the_host_is_held_while_kernels_are_timed_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(times_are_ranked, setup, teardown),
 	    cmocka_unit_test_setup_teardown(many_race_together, setup, teardown),
+	    cmocka_unit_test_setup_teardown(calls_of_libraries_are_measured, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_module_that_cannot_load_fails_every_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(calibration_is_plausible, setup, teardown),
 	    cmocka_unit_test_setup_teardown(plans_are_timed_side_by_side, setup, teardown),
