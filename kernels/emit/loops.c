@@ -185,23 +185,45 @@ find_cuts(struct cuts *c, ex_id e)
 		find_cuts(c, n.arg[k]);
 }
 
-int
-nest_cuts(struct gen *g, const struct nest *n, axis_id a, int64_t cut[NEST_CUTS + 1])
+/* All places where the loop over `a` could be cut; how many parts that makes. */
+static int
+possible_cuts(struct gen *g, const struct nest *n, axis_id a, struct cuts *c)
 {
 	const struct tile_axis *t = tx_axis_get(g->tx, a);
 	struct arena tmp = {0};
-	struct cuts c = {.g = g, .a = a, .lo = t->lo, .hi = t->hi};
 	uint32_t most = 0;
 
+	*c = (struct cuts){.g = g, .a = a, .lo = t->lo, .hi = t->hi};
 	for (uint32_t k = 0; k < NEST_EX; k++)
 		if (n->ex[k] != EX_NONE)
 			most = MAX_OF(most, n->ex[k]);
-	c.seen = NEW_ARRAY(&tmp, uint8_t, most + 1);
+	c->seen = NEW_ARRAY(&tmp, uint8_t, most + 1);
 	for (uint32_t k = 0; k < NEST_EX; k++)
 		if (n->ex[k] != EX_NONE)
-			find_cuts(&c, n->ex[k]);
+			find_cuts(c, n->ex[k]);
 	arena_fini(&tmp);
-	if (g->cuda || c.full || g->copies * (c.n + 1) > MOST_COPIES)
+	if (c->full)
+		c->n = 0;
+	return c->n + 1;
+}
+
+/* What the innermost loop asks is asked of every element: its parts come before those of the loops around it. */
+static int
+parts_inside(struct gen *g, const struct nest *n, axis_id a)
+{
+	axis_id last = n->n ? n->axis[n->n - 1] : a;
+	struct cuts c;
+	int parts = last == a ? 1 : possible_cuts(g, n, last, &c);
+
+	return g->copies * parts <= MOST_COPIES ? parts : 1;
+}
+
+int
+nest_cuts(struct gen *g, const struct nest *n, axis_id a, int64_t cut[NEST_CUTS + 1])
+{
+	struct cuts c;
+
+	if (possible_cuts(g, n, a, &c) > 1 && (g->cuda || g->copies * (c.n + 1) * parts_inside(g, n, a) > MOST_COPIES))
 		c.n = 0;
 	cut[0] = c.lo;
 	memcpy(&cut[1], c.at, sizeof(c.at[0]) * (size_t)c.n);
