@@ -9,6 +9,8 @@
  * and after it.  What gets too few that count ends as throttled, or as disturbed: said, not kept. */
 #include "gpu_child.h"
 
+#include "copies.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +19,13 @@
 
 enum { MIN_SAMPLES = 11, MAX_SAMPLES = 60, MAX_VOID = 60, MAX_CALLS = 512, FEW = 5 };
 static const int64_t sample_ns = 200000, default_budget_ns = 1000000000, pause_ns = 1000000;
-static const size_t max_ring_bytes = (size_t)2 << 30;
+static const size_t min_ring_bytes = (size_t)4 << 20, max_ring_bytes = (size_t)2 << 30;
 
 struct runner {
 	const struct dev_kernel *kernel;
-	struct dev_launch *launches;
-	void **own;              /* packed operands, per copy */
-	size_t *own_bytes;
-	uint32_t n_own, calls;
+	struct lap lap;
+	struct dev_launch *launches; /* MAX_CALLS of them, round and round */
+	uint32_t calls;
 	struct gpu_graph *graph;
 	int64_t sample[MAX_SAMPLES];  /* of one call */
 	uint32_t n, n_throttled, n_disturbed;
@@ -38,109 +39,22 @@ struct field {
 	struct gpu_refs *refs;
 	struct arena arena;
 	struct rng rng;
-	void **shared;           /* per copy: operands, then results */
-	size_t *shared_bytes;
-	uint32_t n_bufs, n_ring;
+	struct copies copies;
 	struct runner *runners;
 	int64_t ref[MAX_SAMPLES];
 	uint32_t n_ref;
 	bool is_lost;
 };
 
-/* ---- buffers ------------------------------------------------------------------------------- */
-static size_t
-tensor_bytes(const struct graph *g, tensor_id t)
-{
-	size_t n;
-
-	if (!shape_bytes(&graph_tensor(g, t)->shape, graph_tensor(g, t)->type, &n))
-		bug("a spec with a tensor that does not fit");
-	return n;
-}
-
-static uint32_t
-ring_size(const struct field *f, size_t round_bytes)
-{
-	size_t l2 = (size_t)MAX_OF(f->r->calibration->hw.level_bytes[1], (int64_t)1 << 20);
-	size_t n = RING_L2_CACHES * l2 / MAX_OF(round_bytes, (size_t)1) + 2;
-
-	n = MIN_OF(n, (size_t)RING_MAX_COPIES);
-	while (n > 1 && n * round_bytes > max_ring_bytes)
-		n--;
-	return (uint32_t)n;
-}
-
+/* A graph may hold more launches than there are copies: then they go round again. */
 static bool
-make_shared(struct field *f, struct err *e)
+make_lap(struct field *f, struct runner *u, const struct kernel_code *code, struct err *e)
 {
-	const struct graph *g = &f->r->spec->g;
-	const struct dev *d = f->r->dev;
-	void **values = make_operands(&f->arena, f->r->spec);
-	size_t round = 0;
-
-	fill_operands(f->r->spec, SET_NORMAL, f->r->seed, values);
-	f->n_bufs = g->n_inputs + g->n_outputs;
-	f->shared_bytes = NEW_ARRAY(&f->arena, size_t, f->n_bufs);
-	for (uint32_t i = 0; i < f->n_bufs; i++) {
-		f->shared_bytes[i] = tensor_bytes(g, i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs]);
-		round += f->shared_bytes[i];
-	}
-	f->n_ring = ring_size(f, round);
-	f->shared = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * f->n_bufs);
-	for (uint32_t i = 0; i < f->n_ring * f->n_bufs; i++) {
-		uint32_t b = i % f->n_bufs;
-
-		f->shared[i] = d->mem_new(d->self, f->shared_bytes[b]);
-		if (!f->shared[i])
-			return err_set(e, ERR_MEMORY, "the GPU has no memory to time a kernel with %zu bytes of operands", round);
-		if (b < g->n_inputs)
-			d->put(d->self, f->shared[i], values[b], f->shared_bytes[b]);
-	}
-	return true;
-}
-
-static void *
-own_pack(struct field *f, struct runner *u, const struct pack *p)
-{
-	const struct graph *g = &f->r->spec->g;
-	const struct dev *d = f->r->dev;
-	const struct tensor *t = graph_tensor(g, g->inputs[p->operand]);
-	size_t n = pack_bytes(p, t->type), dense = f->shared_bytes[p->operand];
-	void *to = d->mem_new(d->self, n), *packed = heap_alloc(MAX_OF(n, (size_t)1)), *from = heap_alloc(MAX_OF(dense, (size_t)1));
-
-	if (to) {
-		u->own[u->n_own] = to;
-		u->own_bytes[u->n_own++] = n;
-		d->get(d->self, from, f->shared[p->operand], dense);
-		pack_apply(p, t, from, packed);
-		d->put(d->self, to, packed, n);
-	}
-	free(packed);
-	free(from);
-	return to;
-}
-
-static bool
-make_ring(struct field *f, struct runner *u, const struct kernel_code *code, struct err *e)
-{
+	if (!lap_open(&f->arena, &f->copies, u->kernel, code, &u->lap, e))
+		return false;
 	u->launches = NEW_ARRAY(&f->arena, struct dev_launch, MAX_CALLS);
-	u->own = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * code->n_packs);
-	u->own_bytes = NEW_ARRAY(&f->arena, size_t, (size_t)f->n_ring * code->n_packs);
-	for (uint32_t c = 0; c < MAX_CALLS; c++) {
-		void **buf;
-
-		if (c >= f->n_ring) {
-			u->launches[c] = u->launches[c - f->n_ring];
-			continue;
-		}
-		buf = arena_dup(&f->arena, &f->shared[(size_t)c * f->n_bufs], f->n_bufs * sizeof(*buf));
-		for (uint32_t i = 0; i < code->n_packs; i++) {
-			buf[code->packs[i].operand] = own_pack(f, u, &code->packs[i]);
-			if (!buf[code->packs[i].operand])
-				return err_set(e, ERR_MEMORY, "the GPU has no memory for the packed weights of a kernel");
-		}
-		u->launches[c] = (struct dev_launch){.kernel = u->kernel, .buf = buf};
-	}
+	for (uint32_t c = 0; c < MAX_CALLS; c++)
+		u->launches[c] = u->lap.launch[c % u->lap.n];
 	return true;
 }
 
@@ -148,8 +62,7 @@ static void
 drop_runner(struct field *f, struct runner *u)
 {
 	gpu_graph_free(f->r->dev, u->graph);
-	for (uint32_t i = 0; i < u->n_own; i++)
-		f->r->dev->mem_free(f->r->dev->self, u->own[i], u->own_bytes[i]);
+	lap_close(&f->copies, &u->lap);
 }
 
 /* ---- one sample ------------------------------------------------------------------------------ */
@@ -344,7 +257,7 @@ set_up(struct field *f, struct runner *u, struct err *e)
 	const struct dev *d = f->r->dev;
 	int64_t ns = 0;
 
-	u->calls = MIN_OF(f->n_ring, 4u);
+	u->calls = MIN_OF(f->copies.n, 4u);
 	for (int i = 0; i < 2; i++) {
 		uint32_t calls = u->calls;
 
@@ -375,7 +288,7 @@ get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct m
 		if (u->is_out)
 			continue;
 		before(arg, i);
-		if ((!make_ring(f, u, f->r->of[i].code, e) || !set_up(f, u, e)) && !blame(f, i, rows, e))
+		if ((!make_lap(f, u, f->r->of[i].code, e) || !set_up(f, u, e)) && !blame(f, i, rows, e))
 			return false;
 	}
 	return true;
@@ -428,7 +341,7 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
 
 	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
 	f.runners = NEW_ARRAY(&f.arena, struct runner, r->n);
-	ok = make_shared(&f, e);
+	ok = copies_open(&f.arena, &mine, min_ring_bytes, max_ring_bytes, &f.copies, e);
 	if (!ok)
 		for (uint32_t i = 0; i < r->n; i++)
 			if (rows[i].fail == ERR_NONE)
@@ -440,8 +353,7 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
 			write_row(&f, &f.runners[i], &rows[i]);
 		drop_runner(&f, &f.runners[i]);
 	}
-	for (uint32_t i = 0; f.shared && i < f.n_ring * f.n_bufs; i++)
-		r->dev->mem_free(r->dev->self, f.shared[i], f.shared_bytes[i % f.n_bufs]);
+	copies_close(&f.copies);
 	arena_fini(&f.arena);
 	return !f.is_lost;
 }

@@ -13,7 +13,7 @@
  *
  * Kernels of many specs can race side by side: then each turn begins with a way round the ring that is not
  * timed, as the others have swept the caches since the last one. */
-#include "measure_int.h"
+#include "copies.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,11 +29,8 @@ static const size_t max_heat_bytes = (size_t)3 << 29;
 
 struct runner {
 	const struct dev_kernel *kernel;
-	struct dev_launch *ring; /* one launch a copy */
-	uint32_t n_ring, at;
-	void **own;              /* packed weights */
-	size_t *own_bytes;
-	uint32_t n_own;
+	struct lap lap;
+	uint32_t at;             /* in the lap */
 	uint32_t loop;           /* calls a sample */
 	int64_t guess_ns;
 	bool is_long;            /* timed without the reference */
@@ -48,189 +45,12 @@ struct field { /* a race as it runs */
 	const struct race *r;
 	struct arena arena;
 	enum measure_ref ref;
-	void **shared;           /* per launch of the ring: operands, then results; a buffer's copies repeat */
-	size_t *shared_bytes;    /* per buffer */
-	uint32_t *n_copies;      /* per buffer */
-	uint32_t n_bufs;
-	uint32_t n_walk;         /* launches that meet every copy of an operand or result */
-	uint32_t n_ring;         /* launches that meet every copy of a weight too */
+	struct copies copies;
 	struct dev_launch *loop; /* MAX_LOOP launches in a row */
 	struct runner *runners;
 	int64_t ref_ns;          /* frozen */
 	bool is_mixed;           /* other specs take turns with this one */
-	bool is_cold;            /* most bytes are weights, more than the second-level cache holds */
-	size_t n_bytes;          /* of all buffers */
 };
-
-/* ---- buffers ---------------------------------------------------------------------------- */
-static size_t
-tensor_bytes(const struct graph *g, tensor_id t)
-{
-	size_t n;
-
-	if (!shape_bytes(&graph_tensor(g, t)->shape, graph_tensor(g, t)->type, &n))
-		bug("a spec with a tensor that does not fit");
-	return n;
-}
-
-/* How many copies of so many bytes fill a cache of `want`. */
-static uint32_t
-copies_of(size_t bytes, size_t want)
-{
-	size_t n = MIN_OF(want / MAX_OF(bytes, (size_t)1) + 2, (size_t)RING_MAX_COPIES);
-
-	while (n > 1 && n * bytes > max_ring_bytes)
-		n--;
-	return (uint32_t)n;
-}
-
-static bool
-is_weight(const struct field *f, uint32_t b)
-{
-	const struct graph *g = &f->r->spec->g;
-
-	return b < g->n_inputs && graph_tensor(g, g->inputs[b])->role == ROLE_WEIGHT;
-}
-
-/* Does every kernel of the race bring its own form of the weight? */
-static bool
-is_always_packed(const struct field *f, uint32_t b)
-{
-	for (uint32_t i = 0; i < f->r->n; i++) {
-		const struct kernel_code *code = f->r->of[i].code;
-		bool found = false;
-
-		for (uint32_t p = 0; code && p < code->n_packs; p++)
-			found |= code->packs[p].operand == b;
-		if (code && !found)
-			return false;
-	}
-	return true;
-}
-
-static void
-count_copies(struct field *f)
-{
-	const struct graph *g = &f->r->spec->g;
-	const int64_t *level = f->r->calibration->hw.level_bytes;
-	size_t round[2] = {0}; /* bytes a call: operands and results; weights */
-	uint32_t warm, cold;
-
-	for (uint32_t b = 0; b < f->n_bufs; b++) {
-		f->shared_bytes[b] = tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
-		round[is_weight(f, b)] += f->shared_bytes[b];
-	}
-	warm = copies_of(round[0], MAX_OF(RING_L2_CACHES * (size_t)MAX_OF(level[1], (int64_t)0), min_ring_bytes));
-	cold = round[1] ? copies_of(round[1], RING_LAST_CACHES * (size_t)MAX_OF(level[2], (int64_t)0)) : 1;
-	for (uint32_t b = 0; b < f->n_bufs; b++) {
-		f->n_copies[b] = !is_weight(f, b) ? warm : is_always_packed(f, b) ? 1 : cold;
-		f->n_bytes += f->shared_bytes[b] * f->n_copies[b];
-	}
-	f->is_cold = round[1] > round[0] && round[1] > (size_t)MAX_OF(level[1], (int64_t)0);
-	f->n_walk = warm;
-	f->n_ring = MAX_OF(warm, cold);
-}
-
-static bool
-make_shared(struct field *f, struct err *e)
-{
-	const struct graph *g = &f->r->spec->g;
-	const struct dev *d = f->r->dev;
-	struct arena tmp = {0};
-	void **values = make_operands(&tmp, f->r->spec);
-	bool ok = true;
-
-	fill_operands(f->r->spec, SET_NORMAL, f->r->seed, values);
-	f->n_bufs = g->n_inputs + g->n_outputs;
-	f->shared_bytes = NEW_ARRAY(&f->arena, size_t, f->n_bufs);
-	f->n_copies = NEW_ARRAY(&f->arena, uint32_t, f->n_bufs);
-	count_copies(f);
-	f->shared = NEW_ARRAY(&f->arena, void *, (size_t)f->n_ring * f->n_bufs);
-	for (uint32_t i = 0; ok && i < f->n_ring * f->n_bufs; i++) {
-		uint32_t b = i % f->n_bufs, at = i / f->n_bufs;
-
-		if (at >= f->n_copies[b]) {
-			f->shared[i] = f->shared[(size_t)(at % f->n_copies[b]) * f->n_bufs + b];
-			continue;
-		}
-		f->shared[i] = d->mem_new(d->self, f->shared_bytes[b]);
-		if (!f->shared[i])
-			ok = err_set(e, ERR_MEMORY, "no memory to time a kernel: %zu bytes for copies of its operands", f->n_bytes);
-		else if (b < g->n_inputs)
-			d->put(d->self, f->shared[i], values[b], f->shared_bytes[b]);
-		else
-			memset(f->shared[i], 0, f->shared_bytes[b]);
-	}
-	arena_fini(&tmp);
-	return ok;
-}
-
-static void
-drop_shared(struct field *f)
-{
-	for (uint32_t i = 0; f->shared && i < f->n_ring * f->n_bufs; i++) {
-		uint32_t b = i % f->n_bufs;
-
-		if (f->shared[i] && i / f->n_bufs < f->n_copies[b])
-			f->r->dev->mem_free(f->r->dev->self, f->shared[i], f->shared_bytes[b]);
-	}
-}
-
-/* A packed weight of its own for each launch of the ring: from the dense one, the others from the first. */
-static void *
-own_pack(struct field *f, struct runner *u, const struct pack *p, void *first)
-{
-	const struct graph *g = &f->r->spec->g;
-	const struct tensor *t = graph_tensor(g, g->inputs[p->operand]);
-	size_t n = pack_bytes(p, t->type);
-	void *to = f->r->dev->mem_new(f->r->dev->self, n);
-
-	if (!to)
-		return NULL;
-	u->own[u->n_own] = to;
-	u->own_bytes[u->n_own++] = n;
-	f->n_bytes += n;
-	if (first)
-		memcpy(to, first, n);
-	else
-		pack_apply(p, t, f->shared[p->operand], to);
-	return to;
-}
-
-static bool
-make_ring(struct field *f, struct runner *u, const struct kernel_code *code, struct err *e)
-{
-	u->n_ring = f->n_ring;
-	u->ring = NEW_ARRAY(&f->arena, struct dev_launch, u->n_ring);
-	u->own = NEW_ARRAY(&f->arena, void *, (size_t)u->n_ring * code->n_packs);
-	u->own_bytes = NEW_ARRAY(&f->arena, size_t, (size_t)u->n_ring * code->n_packs);
-	for (uint32_t c = 0; c < u->n_ring; c++) {
-		void **buf = NEW_ARRAY(&f->arena, void *, f->n_bufs);
-
-		memcpy(buf, &f->shared[(size_t)c * f->n_bufs], f->n_bufs * sizeof(*buf));
-		for (uint32_t i = 0; i < code->n_packs; i++) {
-			void **at = &buf[code->packs[i].operand];
-
-			*at = own_pack(f, u, &code->packs[i], c ? u->own[i] : NULL);
-			if (!*at)
-				return err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel");
-		}
-		u->ring[c] = (struct dev_launch){.kernel = u->kernel, .buf = buf};
-		if (!dev_prepare(f->r->dev, &u->ring[c], e))
-			return false;
-	}
-	return true;
-}
-
-static void
-drop_ring(struct field *f, struct runner *u)
-{
-	for (uint32_t i = 0; i < u->n_own; i++)
-		f->r->dev->mem_free(f->r->dev->self, u->own[i], u->own_bytes[i]);
-	u->n_own = 0;
-	for (uint32_t c = 0; u->ring && c < u->n_ring; c++)
-		dev_release(f->r->dev, &u->ring[c]);
-}
 
 /* ---- single samples ----------------------------------------------------------------------- */
 /* n calls in a row, each on the next copy; ns for all of them. */
@@ -241,8 +61,8 @@ call(struct field *f, struct runner *u, uint32_t n, bool by_cpu)
 	int64_t from, to;
 
 	for (uint32_t i = 0; i < n; i++) {
-		f->loop[i] = u->ring[u->at];
-		u->at = (u->at + 1) % u->n_ring;
+		f->loop[i] = u->lap.launch[u->at];
+		u->at = (u->at + 1) % u->lap.n;
 	}
 	from = by_cpu ? thread_ns() : now_ns();
 	d->run(d->self, f->loop, n, NULL);
@@ -292,7 +112,7 @@ has_enough(const struct field *f, const struct runner *u)
 static void
 walk_ring(struct field *f, struct runner *u)
 {
-	for (uint32_t left = f->n_walk, n; left > 0; left -= n) {
+	for (uint32_t left = f->copies.n_walk, n; left > 0; left -= n) {
 		n = MIN_OF(left, (uint32_t)MAX_LOOP);
 		(void)call(f, u, n, false);
 	}
@@ -377,7 +197,7 @@ warm_up(struct field *f, struct runner *u)
 			break;
 	}
 	u->guess_ns = best;
-	u->is_long = best >= short_ns || f->is_cold;
+	u->is_long = best >= short_ns || f->copies.is_cold;
 	u->loop = best >= sample_ns / 4 ? 1 : (uint32_t)MIN_OF(sample_ns / MAX_OF(best, (int64_t)1) + 1, (int64_t)MAX_LOOP);
 	u->is_ready = true;
 }
@@ -432,7 +252,7 @@ make_runners(struct field *f, const struct measure_row *rows, struct err *e)
 		u->is_out = rows[i].fail != ERR_NONE;
 		if (u->is_out)
 			continue;
-		if (!make_ring(f, u, f->r->of[i].code, e))
+		if (!lap_open(&f->arena, &f->copies, u->kernel, f->r->of[i].code, &u->lap, e))
 			return false;
 		u->sample = NEW_ARRAY(&f->arena, int64_t, MAX_SAMPLES);
 		u->ref = NEW_ARRAY(&f->arena, int64_t, MAX_SAMPLES);
@@ -480,7 +300,7 @@ field_open(struct field *f, const struct race *r, bool is_mixed, const struct me
 	f->ref_ns = MAX_OF(r->calibration->ref_ns[f->ref], (int64_t)1);
 	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
 	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
-	return make_shared(f, e) && make_runners(f, rows, e);
+	return copies_open(&f->arena, mine, min_ring_bytes, max_ring_bytes, &f->copies, e) && make_runners(f, rows, e);
 }
 
 /* Writes rows where the race was run. */
@@ -490,10 +310,10 @@ field_close(struct field *f, bool was_run, struct measure_row *rows)
 	for (uint32_t i = 0; f->r && i < f->r->n; i++) {
 		if (was_run && rows[i].fail == ERR_NONE)
 			write_row(f, &f->runners[i], &rows[i]);
-		drop_ring(f, &f->runners[i]);
+		lap_close(&f->copies, &f->runners[i].lap);
 	}
 	if (f->r)
-		drop_shared(f);
+		copies_close(&f->copies);
 	arena_fini(&f->arena);
 }
 
@@ -527,7 +347,7 @@ run_heat(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i)
 
 	for (*n_run = 0; ok && *n_run < n && bytes < max_heat_bytes; ++*n_run) {
 		ok = field_open(&f[*n_run], &r[*n_run], true, rows[*n_run], e);
-		bytes += f[*n_run].n_bytes;
+		bytes += f[*n_run].copies.n_bytes;
 	}
 	if (ok)
 		r->hold(args[0], true);

@@ -1,0 +1,203 @@
+/* worker/copies.c: a ring of buffers for a race, and each kernel's launches round it. */
+#include "copies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+size_t
+tensor_bytes(const struct graph *g, tensor_id t)
+{
+	size_t n;
+
+	if (!shape_bytes(&graph_tensor(g, t)->shape, graph_tensor(g, t)->type, &n))
+		bug("a spec with a tensor that does not fit");
+	return n;
+}
+
+/* How many copies of so many bytes fill a cache of `want`. */
+static uint32_t
+how_many(size_t bytes, size_t want, size_t most)
+{
+	size_t n = MIN_OF(want / MAX_OF(bytes, (size_t)1) + 2, (size_t)RING_MAX_COPIES);
+
+	while (n > 1 && n * bytes > most)
+		n--;
+	return (uint32_t)n;
+}
+
+static bool
+is_weight(const struct race *r, uint32_t b)
+{
+	const struct graph *g = &r->spec->g;
+
+	return b < g->n_inputs && graph_tensor(g, g->inputs[b])->role == ROLE_WEIGHT;
+}
+
+/* Does every kernel of the race bring its own form of the weight? */
+static bool
+is_always_packed(const struct race *r, uint32_t b)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct kernel_code *code = r->of[i].code;
+		bool found = false;
+
+		for (uint32_t p = 0; code && p < code->n_packs; p++)
+			found |= code->packs[p].operand == b;
+		if (code && !found)
+			return false;
+	}
+	return true;
+}
+
+static void
+count(struct copies *c, size_t least, size_t most)
+{
+	const struct graph *g = &c->race->spec->g;
+	const int64_t *level = c->race->calibration->hw.level_bytes;
+	size_t l2 = (size_t)MAX_OF(level[1], (int64_t)0), last = (size_t)MAX_OF(level[2], (int64_t)0);
+	size_t round[2] = {0}; /* bytes a call: operands and results; weights */
+	uint32_t warm, cold;
+
+	for (uint32_t b = 0; b < c->n_bufs; b++) {
+		c->buf_bytes[b] = tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
+		round[is_weight(c->race, b)] += c->buf_bytes[b];
+	}
+	warm = how_many(round[0], MAX_OF(RING_L2_CACHES * l2, least), most);
+	cold = round[1] ? how_many(round[1], RING_LAST_CACHES * MAX_OF(l2, last), most) : 1; /* a GPU's second is its last */
+	for (uint32_t b = 0; b < c->n_bufs; b++) {
+		c->n_of[b] = !is_weight(c->race, b) ? warm : is_always_packed(c->race, b) ? 1 : cold;
+		c->n_bytes += c->buf_bytes[b] * c->n_of[b];
+	}
+	c->is_cold = round[1] > round[0] && round[1] > l2;
+	c->n_walk = warm;
+	c->n = MAX_OF(warm, cold);
+}
+
+static bool
+fill(struct copies *c, void *const *values, struct err *e)
+{
+	const struct dev *d = c->race->dev;
+	uint32_t n_inputs = c->race->spec->g.n_inputs;
+
+	for (uint32_t i = 0; i < c->n * c->n_bufs; i++) {
+		uint32_t b = i % c->n_bufs, at = i / c->n_bufs;
+
+		if (at >= c->n_of[b]) {
+			c->buf[i] = c->buf[(size_t)(at % c->n_of[b]) * c->n_bufs + b];
+			continue;
+		}
+		c->buf[i] = d->mem_new(d->self, c->buf_bytes[b]);
+		if (!c->buf[i])
+			return err_set(e, ERR_MEMORY, "no memory to time a kernel: %zu bytes for copies of its operands", c->n_bytes);
+		if (b < n_inputs)
+			d->put(d->self, c->buf[i], values[b], c->buf_bytes[b]);
+		else if (d->reads_host) /* a GPU's memory comes as zeros */
+			memset(c->buf[i], 0, c->buf_bytes[b]);
+	}
+	return true;
+}
+
+bool
+copies_open(struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out, struct err *e)
+{
+	const struct graph *g = &r->spec->g;
+	struct arena tmp = {0};
+	void **values = make_operands(&tmp, r->spec);
+	bool ok;
+
+	*out = (struct copies){.race = r, .n_bufs = g->n_inputs + g->n_outputs};
+	fill_operands(r->spec, SET_NORMAL, r->seed, values);
+	out->buf_bytes = NEW_ARRAY(a, size_t, out->n_bufs);
+	out->n_of = NEW_ARRAY(a, uint32_t, out->n_bufs);
+	count(out, least, most);
+	out->buf = NEW_ARRAY(a, void *, (size_t)out->n * out->n_bufs);
+	ok = fill(out, values, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+void
+copies_close(struct copies *c)
+{
+	for (uint32_t i = 0; c->buf && i < c->n * c->n_bufs; i++) {
+		uint32_t b = i % c->n_bufs;
+
+		if (c->buf[i] && i / c->n_bufs < c->n_of[b])
+			c->race->dev->mem_free(c->race->dev->self, c->buf[i], c->buf_bytes[b]);
+	}
+	c->buf = NULL;
+}
+
+/* ---- one kernel ------------------------------------------------------------------------------------ */
+/* A packed weight of its own for each launch: from the dense one, the others from the first. */
+static void *
+own_pack(struct copies *c, struct lap *l, const struct pack *p, void **first)
+{
+	const struct graph *g = &c->race->spec->g;
+	const struct dev *d = c->race->dev;
+	const struct tensor *t = graph_tensor(g, g->inputs[p->operand]);
+	size_t n = pack_bytes(p, t->type), dense_bytes = c->buf_bytes[p->operand];
+	void *to = d->mem_new(d->self, n), *dense;
+
+	if (!to)
+		return NULL;
+	l->own[l->n_own] = to;
+	l->own_bytes[l->n_own++] = n;
+	c->n_bytes += n;
+	if (!*first) { /* by way of the host, where the device has memory of its own */
+		*first = heap_alloc(MAX_OF(n, (size_t)1));
+		dense = heap_alloc(MAX_OF(dense_bytes, (size_t)1));
+		d->get(d->self, dense, c->buf[p->operand], dense_bytes);
+		pack_apply(p, t, dense, *first);
+		free(dense);
+	}
+	d->put(d->self, to, *first, n);
+	return to;
+}
+
+/* Its own form of operand p, for all launches. */
+static bool
+pack_all(struct copies *c, struct lap *l, const struct pack *p, struct err *e)
+{
+	void *first = NULL;
+	bool ok = true;
+
+	for (uint32_t i = 0; i < c->n && ok; i++) {
+		void *own = own_pack(c, l, p, &first);
+
+		memcpy((void **)(uintptr_t)l->launch[i].buf + p->operand, &own, sizeof(own));
+		ok = own || err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel");
+	}
+	free(first);
+	return ok;
+}
+
+bool
+lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code, struct lap *out,
+    struct err *e)
+{
+	*out = (struct lap){.n = c->n, .launch = NEW_ARRAY(a, struct dev_launch, c->n),
+	    .own = NEW_ARRAY(a, void *, (size_t)c->n * code->n_packs), .own_bytes = NEW_ARRAY(a, size_t, (size_t)c->n * code->n_packs)};
+	for (uint32_t i = 0; i < c->n; i++)
+		out->launch[i] = (struct dev_launch){.kernel = k, .buf = arena_dup(a, &c->buf[(size_t)i * c->n_bufs],
+		    c->n_bufs * sizeof(*c->buf))};
+	for (uint32_t p = 0; p < code->n_packs; p++)
+		if (!pack_all(c, out, &code->packs[p], e))
+			return false;
+	for (uint32_t i = 0; i < c->n; i++)
+		if (!dev_prepare(c->race->dev, &out->launch[i], e))
+			return false;
+	return true;
+}
+
+void
+lap_close(const struct copies *c, struct lap *l)
+{
+	const struct dev *d = c->race->dev;
+
+	for (uint32_t i = 0; i < l->n_own; i++)
+		d->mem_free(d->self, l->own[i], l->own_bytes[i]);
+	for (uint32_t i = 0; l->launch && i < l->n; i++)
+		dev_release(d, &l->launch[i]);
+	*l = (struct lap){0};
+}
