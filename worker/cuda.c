@@ -35,8 +35,8 @@ open_lock(struct cuda *c)
 		c->lock_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-static bool
-take_gpu(struct cuda *c, struct err *e)
+bool
+cuda_take(struct cuda *c, struct err *e)
 {
 	struct measure_opts o = {.device = c->device_words, .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel,
 	    .kernel_ns = c->kernel_ns};
@@ -47,8 +47,8 @@ take_gpu(struct cuda *c, struct err *e)
 	return measure_open(&o, &c->child, e);
 }
 
-static void
-leave_gpu(struct cuda *c)
+void
+cuda_leave(struct cuda *c)
 {
 	measure_close(c->child);
 	c->child = NULL;
@@ -61,9 +61,9 @@ static bool
 prove(struct cuda *c, struct err *e)
 {
 	struct calibration now;
-	bool ok = take_gpu(c, e) && measure_calibrate_gpu(c->child, c->refs, &now, e);
+	bool ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &now, e);
 
-	leave_gpu(c);
+	cuda_leave(c);
 	if (!ok) {
 		if (e->code != ERR_CANCELLED)
 			e->code = ERR_DEVLOST;
@@ -123,8 +123,8 @@ measure_units(struct cuda *c, struct arena *a, struct unit *units, uint32_t n)
 	if (b.n_items == 0)
 		return;
 	b.module = cuda_module(c, a, units, n);
-	ok = take_gpu(c, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
-	leave_gpu(c);
+	ok = cuda_take(c, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
+	cuda_leave(c);
 	for (uint32_t i = 0; i < b.n_items; i++) {
 		uint32_t n_rows = of[i]->n;
 
@@ -166,10 +166,10 @@ cuda_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
 {
 	struct cuda *c = self;
 	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
-	bool ok = take_gpu(c, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS, 1, t, e);
+	bool ok = cuda_take(c, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS, 1, t, e);
 
 	(void)threads;
-	leave_gpu(c);
+	cuda_leave(c);
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail != ERR_NONE)
 			return err_set(e, t[i].fail, "%s", t[i].cause);
@@ -261,6 +261,33 @@ open_gpu(struct cuda *c, struct err *e)
 	    gpu_facts(&c->gpu, c->number, &c->facts, e); /* with the version of the NVRTC that was chosen */
 }
 
+/* Their versions, asked for in a child that ends: they are large.  Where another one competes, another schedule
+ * may win: so they are part of the environment. */
+static bool
+find_libraries(struct cuda *c, struct arena *a, struct err *e)
+{
+	struct measure_opts o = {.device = "nvrtc", .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel};
+	struct measure_child *child;
+	struct strbuf sb;
+	size_t at = strlen(c->info.environment);
+	bool ok;
+
+	if (!measure_open(&o, &child, e))
+		return false;
+	ok = measure_libraries(child, c->device->target.library, e);
+	measure_close(child);
+	sb_init(&sb, a);
+	for (int l = 0; ok && l < LIBRARY_COUNT; l++) {
+		if (!c->device->target.library[l])
+			continue;
+		sb_addz(&sb, "library=");
+		library_print(&sb, (enum library)l, c->device->target.library[l]);
+		sb_addc(&sb, '\n');
+	}
+	(void)snprintf(c->info.environment + at, sizeof(c->info.environment) - at, "%.*s", STR_ARG(sb_str(&sb)));
+	return ok;
+}
+
 static bool
 need_calibration(struct cuda *c, struct err *e)
 {
@@ -270,8 +297,8 @@ need_calibration(struct cuda *c, struct err *e)
 	(void)snprintf(c->info.environment + at, sizeof(c->info.environment) - at, "epoch=%d\n", GENERATOR_EPOCH);
 	if (frozen_load_for(c->info.environment, &c->cal))
 		return true;
-	ok = take_gpu(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
-	leave_gpu(c);
+	ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
+	cuda_leave(c);
 	if (!ok && e->code == ERR_DEVICE) /* a driver that does not load what NVRTC makes */
 		e->code = ERR_HOST;
 	return ok && frozen_save_for(c->info.environment, &c->cal, e);
@@ -296,7 +323,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 	gpu_describe(&c->facts, &c->info);
 	out->target.sm = c->facts.sm;
 	open_lock(c);
-	if (!cuda_refs_build(c, a, e) || !need_calibration(c, e)) {
+	if (!find_libraries(c, a, e) || !cuda_refs_build(c, a, e) || !need_calibration(c, e)) {
 		cuda_close(c);
 		return false;
 	}

@@ -36,6 +36,9 @@ void cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint3
 /* All kernels and the reference kernels. */
 struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n);
 bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
+/* The GPU is ours, with a child on it. */
+bool cuda_take(struct cuda *c, struct err *e) MUST_CHECK;
+void cuda_leave(struct cuda *c);
 bool cuda_refs_build(struct cuda *c, struct arena *a, struct err *e) MUST_CHECK;
 void cuda_compilers_close(struct cuda *c);
 

@@ -135,7 +135,7 @@ sort_out(const struct cuda *c, struct arena *a, struct unit *u)
 	for (uint32_t i = 0; i < n; i++) {
 		struct cuda_made *m = &u->made[i];
 
-		if (m->cubin.n && is_worth(&u->codes[i], m->cubin, c->facts.sm, &m->err)) {
+		if (u->codes[i].is_library || (m->cubin.n && is_worth(&u->codes[i], m->cubin, c->facts.sm, &m->err))) {
 			u->made[good] = *m;
 			unit_move(u, good++, i);
 		} else if (!unit_drop(a, u, i, &m->err))
@@ -156,7 +156,8 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n
 	for (uint32_t i = 0; i < n; i++) {
 		units[i].made = NEW_ARRAY(a, struct cuda_made, MAX_OF(units[i].n, 1u));
 		for (uint32_t k = 0; k < units[i].n; k++)
-			w.list[w.n++] = (struct piece){units[i].codes[k].text, units[i].target.strict, &units[i].made[k]};
+			if (!units[i].codes[k].is_library)
+				w.list[w.n++] = (struct piece){units[i].codes[k].text, units[i].target.strict, &units[i].made[k]};
 	}
 	run_crew(&w, a);
 	for (uint32_t i = 0; i < n; i++)
@@ -169,7 +170,9 @@ kernel_of(struct str symbol, const struct kernel_code *code, struct bytes cubin)
 {
 	struct gpu_kernel k = {.symbol = symbol, .cubin = cubin, .n_passes = code->n_passes};
 
-	for (uint32_t q = 0; q < code->n_passes; q++) {
+	if (code->is_library)
+		k.pass[0] = (struct gpu_pass){.grid = {1, 1, 1}, .block = {1, 1, 1}};
+	for (uint32_t q = 0; q < code->n_passes && !code->is_library; q++) {
 		const struct launch *l = &code->launch[q];
 
 		k.pass[q] = (struct gpu_pass){.grid = {l->grid[0], l->grid[1], l->grid[2]},
@@ -178,6 +181,7 @@ kernel_of(struct str symbol, const struct kernel_code *code, struct bytes cubin)
 	return k;
 }
 
+/* Kernels of libraries are not in it: while they are measured they are bound by their schedules. */
 struct bytes
 cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n)
 {
@@ -192,7 +196,8 @@ cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uin
 		k[at++] = c->ref[i];
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t q = 0; q < units[i].n; q++)
-			k[at++] = kernel_of(units[i].kernels[q].symbol, &units[i].codes[q], units[i].made[q].cubin);
+			if (!units[i].codes[q].is_library)
+				k[at++] = kernel_of(units[i].kernels[q].symbol, &units[i].codes[q], units[i].made[q].cubin);
 	gpu_module_pack(a, c->facts.sm, k, at, &out);
 	return out;
 }
@@ -214,6 +219,27 @@ cuda_refs_build(struct cuda *c, struct arena *a, struct err *e)
 	return true;
 }
 
+/* Kernels of libraries get the algorithm that their schedules mean here, once and for all. */
+static bool
+resolve_all(struct cuda *c, struct arena *a, const struct m_build_ask *ask, const struct kernel_code *codes,
+    struct cuda_made *made, struct err *e)
+{
+	bool is_taken = false, ok = true;
+
+	for (uint32_t i = 0; i < ask->n_kernels && ok; i++) {
+		if (!codes[i].is_library)
+			continue;
+		ok = is_taken || cuda_take(c, e);
+		is_taken = true;
+		ok = ok && measure_resolve(c->child, a, ask->kernels[i].spec, ask->kernels[i].schedule, &made[i].cubin, e);
+		if (!ok)
+			(void)err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
+	}
+	if (is_taken)
+		cuda_leave(c);
+	return ok;
+}
+
 bool
 cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
 {
@@ -222,7 +248,7 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 	struct kernel_code *codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(n, 1u));
 	struct cuda_made *made = NEW_ARRAY(a, struct cuda_made, MAX_OF(n, 1u));
 	struct gpu_kernel *list = NEW_ARRAY(a, struct gpu_kernel, MAX_OF(n, 1u));
-	struct crew w = {.c = c, .n = n, .list = NEW_ARRAY(a, struct piece, MAX_OF(n, 1u))};
+	struct crew w = {.c = c, .list = NEW_ARRAY(a, struct piece, MAX_OF(n, 1u))};
 	struct target target;
 	double tolerance;
 
@@ -234,9 +260,12 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 		if (!spec_read(a, ask->kernels[i].spec, &s, e) ||
 		    !emit_cuda(a, &s, ask->kernels[i].schedule, &target, "k", &codes[i], e))
 			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
-		w.list[i] = (struct piece){codes[i].text, target.strict, &made[i]};
+		if (!codes[i].is_library)
+			w.list[w.n++] = (struct piece){codes[i].text, target.strict, &made[i]};
 	}
 	run_crew(&w, a);
+	if (!resolve_all(c, a, ask, codes, made, e))
+		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		if (!made[i].cubin.n) {
 			*e = made[i].err;

@@ -4,6 +4,8 @@
  * this process. */
 #include "gpu_child.h"
 
+#include "../kernels/run/vendor.h"
+
 #include "../kernels/base/opt.h"
 
 #include <fcntl.h>
@@ -149,6 +151,32 @@ do_compile(struct child *c, struct arena *a, struct bytes body)
 		return false;
 	return gpu_rtc_choose(&c->gpu.gpu, sm, &e) && gpu_compile(&c->gpu.gpu, a, (struct str){(const char *)text.p, text.n}, sm, strict, &cubin, &e)
 	    ? say(c, SAY_CUBIN, cubin.p, cubin.n) : say_error(c, &e);
+}
+
+static bool
+do_libraries(struct child *c)
+{
+	int64_t version[LIBRARY_COUNT] = {0};
+
+	if (!c->gpu.is_open)
+		return false;
+	for (int l = 0; l < LIBRARY_COUNT; l++)
+		if (library_is_cuda((enum library)l))
+			version[l] = vendor_version(&c->gpu.gpu, (enum library)l);
+	return say(c, SAY_LIBRARIES, version, sizeof(version));
+}
+
+static bool
+do_resolve(struct child *c, struct arena *a, struct bytes body)
+{
+	struct body in = {body.p, body.p + body.n, false};
+	struct bytes spec = get_blob(&in), schedule = get_blob(&in), out;
+	struct err e = {0};
+
+	if (in.bad || !c->gpu.is_open || !c->dev.self)
+		return false;
+	return vendor_resolve(&c->dev, a, (struct str){(const char *)spec.p, spec.n},
+	    (struct str){(const char *)schedule.p, schedule.n}, &out, &e) ? say(c, SAY_CUBIN, out.p, out.n) : say_error(c, &e);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -472,6 +500,10 @@ answer(struct child *c, struct arena *a, enum frame_kind kind, struct bytes body
 		return do_plans(c, a, body);
 	case ASK_COMPILE:
 		return do_compile(c, a, body);
+	case ASK_LIBRARIES:
+		return do_libraries(c);
+	case ASK_RESOLVE:
+		return do_resolve(c, a, body);
 	default:
 		return false;
 	}

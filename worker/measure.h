@@ -50,6 +50,12 @@ bool measure_calibrate_gpu(struct measure_child *c, struct bytes module, struct 
 /* CUDA C -> a cubin, in a child of device "nvrtc": a compile that never ends costs that child. */
 bool measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict, struct bytes *out,
     struct err *e) MUST_CHECK;
+/* Versions of the GPU's libraries whose kernels may compete, by enum library; 0: not there.  In a child of
+ * device "nvrtc": it opens them, and they are large. */
+bool measure_libraries(struct measure_child *c, int64_t *versions, struct err *e) MUST_CHECK;
+/* A library's kernel of a spec as a module's entry keeps it (kernels/run/vendor.h). */
+bool measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule, struct bytes *out,
+    struct err *e) MUST_CHECK;
 /* The measuring environment's text as calibration writes it, without measuring anything:
  * device, compiler, flags, generator epoch and method.  ERR_HOST where there is no compiler. */
 bool measure_environment(const struct target *t, struct dev_info *out, struct err *e) MUST_CHECK;

@@ -8,8 +8,8 @@
 /* ---- frames: a head, then n_bytes of body.  Both ends are of one build (the hello checks it),
  * so numbers are in the machine's own form. */
 enum frame_kind {
-	ASK_HELLO = 1, ASK_CALIBRATE, ASK_BATCH, ASK_PLANS, ASK_COMPILE, ASK_GO,
-	SAY_HELLO = 16, SAY_CALIBRATION, SAY_AT, SAY_ROW, SAY_TIMING, SAY_END, SAY_ERROR, SAY_CUBIN, SAY_HOLD
+	ASK_HELLO = 1, ASK_CALIBRATE, ASK_BATCH, ASK_PLANS, ASK_COMPILE, ASK_GO, ASK_LIBRARIES, ASK_RESOLVE,
+	SAY_HELLO = 16, SAY_CALIBRATION, SAY_AT, SAY_ROW, SAY_TIMING, SAY_END, SAY_ERROR, SAY_CUBIN, SAY_HOLD, SAY_LIBRARIES
 };
 enum { FRAME_MAGIC = 0x4b4d5331, FRAME_MAX = 1 << 30, AT_REFERENCE = UINT32_MAX };
 struct frame_head {

@@ -278,6 +278,39 @@ measure_compile(struct measure_child *c, struct arena *a, struct str text, int s
 	return ok;
 }
 
+bool
+measure_libraries(struct measure_child *c, int64_t *versions, struct err *e)
+{
+	struct arena tmp = {0};
+	struct bytes body = {0};
+	bool ok = alive(c, e) && ask_bytes(c, &tmp, ASK_LIBRARIES, (struct bytes){0}, SAY_LIBRARIES, true, default_reference_ns,
+	    &body, e);
+
+	if (ok && body.n != LIBRARY_COUNT * sizeof(*versions))
+		ok = err_set(e, ERR_PROTO, "the measuring child tells its libraries in %zu bytes", body.n);
+	if (ok)
+		memcpy(versions, body.p, body.n);
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule, struct bytes *out,
+    struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	bool ok;
+
+	sb_init(&sb, &tmp);
+	put_blob(&sb, spec.p, spec.n);
+	put_blob(&sb, schedule.p, schedule.n);
+	ok = alive(c, e) && ask_bytes(c, a, ASK_RESOLVE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
+	    default_reference_ns, out, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
 /* ---- batches ---------------------------------------------------------------------------- */
 struct progress {
 	const struct measure_batch *b;

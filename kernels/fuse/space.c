@@ -235,6 +235,8 @@ propose_libraries(struct search *s)
 			library_print(&sb, (enum library)l, s->target->library[l]);
 			if (algo)
 				sb_addf(&sb, " algo=%u", algo);
+			if (library_is_cuda((enum library)l) && s->target->precision != PRECISION_F32)
+				sb_addf(&sb, " math=%d", (int)s->target->precision);
 			s->seen[s->n] = hash64(sb.p, sb.n, 2);
 			s->list[s->n++] = sb_str(&sb);
 			s->n_library++;
@@ -261,11 +263,11 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 	static const char *const parts[] = {"splitk=4", "splitk=1", "splitk=16"};
 
 	propose(s, STR(""), 0);
-	propose_libraries(s);
 	if (w->has_linear && s->target->precision != PRECISION_F32)
 		propose(s, STR("exact=1"), 99); /* where rounding is beyond what the task allows */
 	for (uint32_t i = 0; w->has_long_sum && i < COUNT_OF(parts); i++)
 		propose(s, str_of(parts[i]), 0);
+	propose_libraries(s);
 	for (uint32_t i = 0; w->has_linear && i < COUNT_OF(tiled); i++)
 		propose(s, str_of(tiled[i]), 1 + i);
 	for (uint32_t i = 0; i < COUNT_OF(any); i++)

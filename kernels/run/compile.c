@@ -94,11 +94,31 @@ plain_environment(struct arena *a)
 	return env;
 }
 
+/* By way of the shell: changing the folder of what is spawned needs a glibc of 2.29. */
+static char *const *
+in_folder(struct arena *a, const struct command *c)
+{
+	static const char script[] = "cd \"$0\" && exec \"$@\"";
+	size_t n = 0;
+	char **argv;
+
+	while (c->argv[n])
+		n++;
+	argv = NEW_ARRAY(a, char *, n + 5);
+	argv[0] = str_dup(a, STR("/bin/sh"));
+	argv[1] = str_dup(a, STR("-c"));
+	argv[2] = str_dup(a, str_of(script));
+	argv[3] = str_dup(a, str_of(c->dir));
+	memcpy(&argv[4], c->argv, n * sizeof(*argv));
+	return argv;
+}
+
 static bool
 spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct err *e)
 {
 	posix_spawn_file_actions_t act;
 	posix_spawnattr_t attr;
+	char *const *argv = c->dir ? in_folder(a, c) : c->argv;
 	sigset_t none, all;
 	int rc;
 
@@ -109,15 +129,13 @@ spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct e
 	rc = posix_spawn_file_actions_addopen(&act, 0, "/dev/null", O_RDONLY, 0);
 	rc |= posix_spawn_file_actions_addopen(&act, c->take_stdout ? 2 : 1, "/dev/null", O_WRONLY, 0);
 	rc |= posix_spawn_file_actions_adddup2(&act, say_fd, c->take_stdout ? 1 : 2);
-	if (c->dir)
-		rc |= posix_spawn_file_actions_addchdir_np(&act, c->dir);
 	rc |= posix_spawnattr_setpgroup(&attr, 0);
 	rc |= posix_spawnattr_setsigmask(&attr, &none);
 	rc |= posix_spawnattr_setsigdefault(&attr, &all);
 	rc |= posix_spawnattr_setflags(&attr,
 	    POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	if (rc == 0)
-		rc = posix_spawn(pid, c->argv[0], &act, &attr, c->argv, plain_environment(a));
+		rc = posix_spawn(pid, argv[0], &act, &attr, argv, plain_environment(a));
 	(void)posix_spawn_file_actions_destroy(&act);
 	(void)posix_spawnattr_destroy(&attr);
 	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", c->argv[0], strerror(rc));

@@ -64,6 +64,9 @@ struct dev {
 	void (*unload)(void *self, struct dev_module *m);
 	/* Fills k->pass from SYMBOL_p0...; n_passes, ranges and scratch are the caller's. */
 	bool (*find)(void *self, struct dev_module *m, const char *symbol, struct dev_kernel *k, struct err *e);
+	/* Has the module an entry for it?  Then find() makes a library's kernel too, as it was when it was chosen;
+	 * NULL: never. */
+	bool (*holds)(void *self, struct dev_module *m, const char *symbol);
 	/* Kernels of libraries; NULL: none here.  bind fills k->library, passes, scratch from the spec's text and a
 	 * schedule that names a library.  ERR_HOST: it is not there.  prepare fills l->kept from constant operands. */
 	bool (*bind)(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e);

@@ -177,11 +177,9 @@ cuda_unload(void *self, struct dev_module *m)
 
 	if (!m)
 		return;
-	for (uint32_t i = 0; i < m->n; i++) {
+	for (uint32_t i = 0; i < m->n; i++)
 		if (m->kernels[i].module && !c->is_sticky)
 			(void)cuda_good(c, c->g->cu.unload(m->kernels[i].module), "cuModuleUnload");
-		cuda_vendor_unload(c, &m->kernels[i].vendor);
-	}
 	arena_fini(&m->arena);
 	free(m);
 }
@@ -206,10 +204,6 @@ find_pass(struct cuda *c, struct cuda_kernel *k, uint32_t q, struct err *e)
 		name[3] = '1';
 	name[q >= 10 ? 4 : 3] = (char)('0' + q % 10);
 	p->how = k->of.pass[q];
-	if (k->vendor.call) {
-		p->vendor = &k->vendor;
-		return true;
-	}
 	if (!mine(c, c->g->cu.function(&p->fn, k->module, name), "cuModuleGetFunction", e))
 		return err_in(e, "pass %u", q);
 	if (p->how.shared > (uint32_t)MAX_OF(c->facts.shared_per_block, (int)SHARED_FREE))
@@ -231,15 +225,6 @@ load_image(struct cuda *c, struct cuda_kernel *k, struct err *e)
 	return ok;
 }
 
-static bool
-load_kernel(struct cuda *c, struct cuda_kernel *have, const struct dev_kernel *k, struct err *e)
-{
-	if (have->module || have->vendor.call)
-		return true;
-	return vendor_is_packed(have->of.cubin) ? cuda_vendor_load(c, have->of.cubin, k, &have->vendor, e)
-						: load_image(c, have, e);
-}
-
 /* Scratch of the blocks of the largest grid among its passes. */
 static bool
 need_local(struct cuda *c, const struct cuda_kernel *k, size_t local_bytes, struct err *e)
@@ -258,18 +243,33 @@ need_local(struct cuda *c, const struct cuda_kernel *k, size_t local_bytes, stru
 	return cuda_widen(c, &c->local, &c->local_bytes, n, "scratch of its blocks", e);
 }
 
+static struct cuda_kernel *
+entry(struct dev_module *m, const char *symbol)
+{
+	for (uint32_t i = 0; i < m->n; i++)
+		if (str_is(m->kernels[i].of.symbol, symbol))
+			return &m->kernels[i];
+	return NULL;
+}
+
+static bool
+cuda_holds(void *self, struct dev_module *m, const char *symbol)
+{
+	(void)self;
+	return entry(m, symbol) != NULL;
+}
+
 static bool
 cuda_find(void *self, struct dev_module *m, const char *symbol, struct dev_kernel *k, struct err *e)
 {
 	struct cuda *c = self;
-	struct cuda_kernel *have = NULL;
+	struct cuda_kernel *have = entry(m, symbol);
 
-	for (uint32_t i = 0; i < m->n && !have; i++)
-		if (str_is(m->kernels[i].of.symbol, symbol))
-			have = &m->kernels[i];
 	if (!have || have->of.n_passes != k->n_passes)
 		return err_set(e, ERR_FORMAT, "the module has no kernel %s of %u passes", symbol, k->n_passes);
-	if (k->n_passes && !load_kernel(c, have, k, e))
+	if (vendor_is_packed(have->of.cubin))
+		return cuda_library_kept(c, have->of.cubin, k, e);
+	if (k->n_passes && !have->module && !load_image(c, have, e))
 		return false;
 	for (uint32_t q = 0; q < k->n_passes; q++) {
 		if (!find_pass(c, have, q, e))
@@ -298,12 +298,11 @@ cuda_launch(struct cuda *c, const struct dev_launch *l, uint64_t table)
 {
 	const struct dev_kernel *k = l->kernel;
 
-	for (uint32_t q = 0; q < k->n_passes; q++) {
-		const struct cuda_vendor *v = ((const struct cuda_pass *)k->pass[q])->vendor;
-
-		if (v ? !cuda_vendor_run(c, v, l->buf, (void *)(uintptr_t)c->shared) : !launch_pass(c, k, q, table))
+	if (k->library)
+		return cuda_library_run(c, l, (void *)(uintptr_t)c->shared, c->stream);
+	for (uint32_t q = 0; q < k->n_passes; q++)
+		if (!launch_pass(c, k, q, table))
 			return false;
-	}
 	return true;
 }
 
@@ -381,7 +380,7 @@ cuda_close(void *self)
 		if (c->stream)
 			(void)c->g->cu.stream_free(c->stream);
 	}
-	cuda_vendor_close(c);
+	cuda_library_close(c);
 	if (c->ctx)
 		(void)c->g->cu.release(c->dev);
 	free(c);
@@ -426,6 +425,7 @@ dev_cuda_open(const struct gpu *g, int number, struct dev *out, struct err *e)
 		return err_in(e, "GPU %d", number);
 	}
 	*out = (struct dev){.self = c, .name = "cuda", .n_threads = 1, .describe = cuda_describe, .load = cuda_load,
-	    .unload = cuda_unload, .find = cuda_find, .mem_new = cuda_mem_new, .mem_free = cuda_mem_free, .put = cuda_copy, .get = cuda_copy, .reserve = cuda_reserve, .run = cuda_run, .fault = cuda_fault, .close = cuda_close};
+	    .unload = cuda_unload, .find = cuda_find, .holds = cuda_holds, .bind = cuda_library_bind, .unbind = cuda_library_unbind,
+	    .prepare = cuda_library_prepare, .release = cuda_library_release, .mem_new = cuda_mem_new, .mem_free = cuda_mem_free, .put = cuda_copy, .get = cuda_copy, .reserve = cuda_reserve, .run = cuda_run, .fault = cuda_fault, .close = cuda_close};
 	return true;
 }

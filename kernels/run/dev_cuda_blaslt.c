@@ -205,7 +205,7 @@ lt_list(const struct gpu *g, void *handle, const struct vendor_op *op, uint64_t 
 	for (int i = 0; ok && i < MIN_OF(have, (int)MAX_FOUND) && *n < max; i++) {
 		if (found[i].state != 0 || found[i].workspace > max_workspace)
 			continue;
-		out[*n] = (struct vendor_choice){.lib = VENDOR_CUBLASLT, .workspace = found[i].workspace, .n_words = ALGO_WORDS};
+		out[*n] = (struct vendor_choice){.lib = LIBRARY_cublaslt, .workspace = found[i].workspace, .n_words = ALGO_WORDS};
 		memcpy(out[(*n)++].word, found[i].algo, sizeof(found[i].algo));
 	}
 	if (wish)

@@ -108,7 +108,7 @@ take_config(struct dnn *d, const struct vendor_op *op, void *config, uint64_t ma
 	    d->g->dnn.get(engine, DNN_ENGINE_INDEX, DNN_T_I64, 1, &n, &index) == 0 && index >= 0 &&
 	    (op->math != VENDOR_F32 || is_exact(d, engine));
 
-	*out = (struct vendor_choice){.lib = VENDOR_CUDNN, .n_words = 1, .word = {(uint64_t)index}};
+	*out = (struct vendor_choice){.lib = LIBRARY_cudnn, .n_words = 1, .word = {(uint64_t)index}};
 	ok = ok && read_knobs(d, config, out, &e) && make_plan(d, config, &plan, &out->workspace, &e) &&
 	    out->workspace <= max_workspace;
 	back_to(d, mark);

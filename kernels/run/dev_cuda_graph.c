@@ -11,7 +11,7 @@ struct gpu_graph {
 	void *graph, *exec;
 	uint64_t tables;         /* the launches' pointers, kept as long as the graph */
 	size_t n_bytes;
-	bool has_vendor;         /* a library's call keeps the pointers that it was captured with */
+	bool has_library;         /* a library's call keeps the pointers that it was captured with */
 };
 
 bool
@@ -68,12 +68,6 @@ capture(struct cuda *c, const struct dev_launch *l, uint32_t n, struct gpu_graph
 	return ok && ended && cuda_good(c, c->g->cu.graph_make(&g->exec, g->graph, 0), "cuGraphInstantiate");
 }
 
-static bool
-is_vendors(const struct dev_launch *l)
-{
-	return l->kernel->n_passes == 1 && ((const struct cuda_pass *)l->kernel->pass[0])->vendor;
-}
-
 static void
 drop_captured(struct cuda *c, struct gpu_graph *g)
 {
@@ -92,7 +86,7 @@ gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, stru
 
 	g->n_bytes = tables_bytes(l, n);
 	for (uint32_t i = 0; i < n; i++)
-		g->has_vendor |= is_vendors(&l[i]);
+		g->has_library |= l[i].kernel->library != NULL;
 	g->tables = cuda_bytes_new(c, g->n_bytes);
 	*out = g;
 	if (!g->tables)
@@ -112,7 +106,7 @@ gpu_graph_point(const struct dev *d, struct gpu_graph *g, const struct dev_launc
 	if (tables_bytes(l, n) != g->n_bytes)
 		bug("other launches than the graph was made of");
 	put_tables(d->self, g, l, n);
-	if (!g->has_vendor)
+	if (!g->has_library)
 		return;
 	drop_captured(d->self, g);
 	(void)capture(d->self, l, n, g); /* a fault is kept and told by the next run */

@@ -6,25 +6,19 @@
 #include "gpu.h"
 
 struct cuda_pass {
-	void *fn;                /* NULL: the library's call */
-	const struct cuda_vendor *vendor;
+	void *fn;
 	struct gpu_pass how;
-};
-struct cuda_vendor { /* a library's algorithm, ready to run */
-	uint32_t lib;
-	void *call;              /* NULL: not loaded yet */
 };
 struct cuda_kernel {
 	struct gpu_kernel of;
 	void *module;            /* NULL: not loaded yet, or a library's kernel */
-	struct cuda_vendor vendor;
 	struct cuda_pass pass[PLAN_MAX_PASSES];
 };
 struct cuda {
 	const struct gpu *g;
 	struct gpu own;          /* what g points to: libraries may join it later */
-	void *vendor[2];         /* handles by enum vendor_lib; NULL: not made yet */
-	bool has_vendor;         /* the libraries have been looked for */
+	void *vendor[LIBRARY_COUNT]; /* libraries' handles; NULL: not made yet */
+	struct cuda_list *list;  /* what a library listed last */
 	struct gpu_facts facts;
 	int dev;
 	void *ctx, *stream, *from, *to;
@@ -50,11 +44,14 @@ bool cuda_widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const ch
 /* All passes of a kernel; `table` holds its buffers' pointers, in the device's memory. */
 bool cuda_launch(struct cuda *c, const struct dev_launch *l, uint64_t table);
 
-/* Kernels of libraries (dev_cuda_vendor.c).  A captured call keeps the pointers that it got. */
-bool cuda_vendor_load(struct cuda *c, struct bytes code, const struct dev_kernel *k, struct cuda_vendor *out,
-    struct err *e) MUST_CHECK;
-bool cuda_vendor_run(struct cuda *c, const struct cuda_vendor *v, void *const *buf, void *scratch);
-void cuda_vendor_unload(struct cuda *c, struct cuda_vendor *v);
-void cuda_vendor_close(struct cuda *c);
+/* Kernels of libraries (dev_cuda_library.c): the device's functions, and those from a module's entry.  A captured
+ * call keeps the pointers that it got. */
+bool cuda_library_bind(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e) MUST_CHECK;
+bool cuda_library_kept(struct cuda *c, struct bytes code, struct dev_kernel *k, struct err *e) MUST_CHECK;
+void cuda_library_unbind(void *self, struct dev_kernel *k);
+bool cuda_library_prepare(void *self, struct dev_launch *l, struct err *e) MUST_CHECK;
+void cuda_library_release(void *self, struct dev_launch *l);
+bool cuda_library_run(struct cuda *c, const struct dev_launch *l, void *scratch, void *stream);
+void cuda_library_close(struct cuda *c);
 
 #endif

@@ -1,27 +1,14 @@
-/* kernels/run/dev_cuda_vendor.c: the libraries behind one table, and an operation with a choice as bytes
- * and as words.
+/* kernels/run/dev_cuda_vendor.c: a library's operation with a choice as bytes, and whether it makes sense.
  *
  *   "KORCHLIB"  then 8-byte numbers, little-endian: kind, math, rank; a, b, d as buffer, extents,
- *   strides; lo, hi, stride, dilation; posts; library, version, workspace, words
- * A library's handle is made when the first of its kernels is loaded and lives as long as the device. */
+ *   strides; lo, hi, stride, dilation; posts; whence b; constants (4-byte floats); library, version,
+ *   workspace, words */
 #include "dev_cuda_vendor_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char MAGIC[8] = {'K', 'O', 'R', 'C', 'H', 'L', 'I', 'B'};
 static const int64_t max_extent = (int64_t)1 << 40;
-
-static const struct {
-	const char *name;
-	const struct vendor_table *table;
-} libs[VENDOR_LIBS] = {[VENDOR_CUBLASLT] = {"cublaslt", &vendor_cublaslt}, [VENDOR_CUDNN] = {"cudnn", &vendor_cudnn}};
-
-const char *
-vendor_lib_name(enum vendor_lib l)
-{
-	return libs[l].name;
-}
 
 /* ---- operations --------------------------------------------------------------------------------- */
 static bool
@@ -37,6 +24,30 @@ tensor_ok(const struct vendor_tensor *t, uint32_t rank, uint32_t n_bufs)
 			return false;
 	}
 	return t->buf < n_bufs && last < max_extent;
+}
+
+/* One value a channel: of a buffer, or of the constants. */
+static bool
+post_ok(const struct vendor_op *op, uint32_t i, uint32_t n_bufs)
+{
+	uint32_t buf = op->post[i].buf, at = buf - VENDOR_DATA;
+	int64_t n = op->d.dim[op->kind == VENDOR_CONV ? 1 : 2];
+
+	if ((unsigned)op->post[i].what >= VENDOR_POSTS)
+		return false;
+	if (op->post[i].what == VENDOR_BIAS && buf >= VENDOR_DATA)
+		return at <= op->n_data && n <= (int64_t)(op->n_data - at) && at % (VENDOR_ALIGN / sizeof(float)) == 0;
+	return buf < n_bufs;
+}
+
+/* Where b comes from is checked like b: its buffer holds as many elements. */
+static bool
+source_ok(const struct vendor_op *op, uint32_t n_bufs)
+{
+	struct vendor_tensor t = op->b;
+
+	memcpy(t.stride, op->from, sizeof(t.stride));
+	return !op->repack || tensor_ok(&t, op->rank, n_bufs);
 }
 
 static bool
@@ -70,8 +81,10 @@ vendor_op_check(const struct vendor_op *op, uint32_t n_bufs, struct err *e)
 	    op->rank >= 3 && op->n_posts <= VENDOR_MAX_POSTS && tensor_ok(&op->a, op->rank, n_bufs) &&
 	    tensor_ok(&op->b, op->rank, n_bufs) && tensor_ok(&op->d, op->rank, n_bufs);
 
+	n_bufs = MIN_OF(n_bufs, (uint32_t)VENDOR_DATA);
+	ok = ok && op->n_data <= VENDOR_MAX_DATA && source_ok(op, n_bufs);
 	for (uint32_t i = 0; ok && i < op->n_posts; i++)
-		ok = (unsigned)op->post[i].what < VENDOR_POSTS && op->post[i].buf < n_bufs;
+		ok = post_ok(op, i, n_bufs);
 	ok = ok && (op->kind == VENDOR_MATMUL ? matmul_ok(op) : conv_ok(op));
 	return ok || err_set(e, ERR_FORMAT, "a library's operation whose extents, strides or buffers make no sense");
 }
@@ -137,6 +150,20 @@ tensor(struct walk *w, struct vendor_tensor *t)
 }
 
 static void
+floats(struct walk *w, struct vendor_op *op)
+{
+	size_t n = op->n_data * sizeof(float);
+
+	if (w->sb) {
+		sb_add(w->sb, (struct str){op->data, n});
+		return;
+	}
+	w->bad |= (size_t)(w->end - w->p) < n;
+	op->data = w->p;
+	w->p += w->bad ? 0 : n;
+}
+
+static void
 everything(struct walk *w, struct vendor_op *op, struct vendor_choice *c)
 {
 	SMALL(w, op->kind, enum vendor_kind, VENDOR_KINDS);
@@ -156,7 +183,12 @@ everything(struct walk *w, struct vendor_op *op, struct vendor_choice *c)
 		SMALL(w, op->post[i].what, enum vendor_post, VENDOR_POSTS);
 		small(w, &op->post[i].buf, UINT32_MAX);
 	}
-	SMALL(w, c->lib, enum vendor_lib, VENDOR_LIBS);
+	SMALL(w, op->repack, bool, 2);
+	for (int i = 0; i < VENDOR_DIMS; i++)
+		signed_number(w, &op->from[i]);
+	small(w, &op->n_data, VENDOR_MAX_DATA + 1);
+	floats(w, op);
+	SMALL(w, c->lib, enum library, LIBRARY_COUNT);
 	small(w, &c->version, UINT32_MAX);
 	number(w, &c->workspace);
 	small(w, &c->n_words, VENDOR_MAX_WORDS + 1);
@@ -194,171 +226,6 @@ vendor_unpack(struct bytes b, struct vendor_op *op, struct vendor_choice *c, str
 	if (!vendor_is_packed(b))
 		return err_set(e, ERR_FORMAT, "these %zu bytes are no library's kernel", b.n);
 	everything(&w, op, c);
-	return (!w.bad && w.p == w.end && c->workspace < SIZE_MAX / 2) ||
+	return (!w.bad && w.p == w.end && c->workspace < SIZE_MAX / 2 && library_is_cuda(c->lib)) ||
 	    err_set(e, ERR_FORMAT, "a library's kernel that ends early or makes no sense");
-}
-
-/* ---- words ---------------------------------------------------------------------------------------- */
-struct str
-vendor_choice_print(struct arena *a, const struct vendor_choice *c)
-{
-	struct strbuf sb;
-
-	sb_init(&sb, a);
-	sb_addf(&sb, "lib=%s version=%u workspace=%llu algo=", libs[c->lib].name, c->version, (unsigned long long)c->workspace);
-	for (uint32_t i = 0; i < c->n_words; i++)
-		sb_addf(&sb, "%s%llx", i ? "." : "", (unsigned long long)c->word[i]);
-	return sb_str(&sb);
-}
-
-static bool
-read_hex(struct str s, uint64_t *v)
-{
-	*v = 0;
-	for (size_t i = 0; i < s.n; i++) {
-		char k = s.p[i];
-		int digit = k >= '0' && k <= '9' ? k - '0' : k >= 'a' && k <= 'f' ? k - 'a' + 10 : -1;
-
-		if (digit < 0)
-			return false;
-		*v = *v << 4 | (uint64_t)digit;
-	}
-	return s.n > 0 && s.n <= 16;
-}
-
-static bool
-read_words(struct str s, struct vendor_choice *c)
-{
-	bool ok = true;
-
-	while (s.n && ok) {
-		ok = c->n_words < VENDOR_MAX_WORDS && read_hex(str_cut(&s, '.'), &c->word[c->n_words]);
-		c->n_words += ok;
-	}
-	return ok && c->n_words > 0;
-}
-
-static bool
-read_lib(struct str s, struct vendor_choice *c)
-{
-	for (int i = 0; i < VENDOR_LIBS; i++)
-		if (str_is(s, libs[i].name)) {
-			c->lib = (enum vendor_lib)i;
-			return true;
-		}
-	return false;
-}
-
-bool
-vendor_choice_read(struct str text, struct vendor_choice *out, struct err *e)
-{
-	struct str rest = text;
-	uint32_t seen = 0;
-	bool ok = true;
-
-	*out = (struct vendor_choice){0};
-	while (rest.n && ok) {
-		struct str value = str_cut(&rest, ' '), key = str_cut(&value, '=');
-		int64_t n = 0;
-
-		if (str_is(key, "lib")) {
-			ok = read_lib(value, out);
-			seen |= 1;
-		} else if (str_is(key, "algo")) {
-			ok = out->n_words == 0 && read_words(value, out);
-			seen |= 2;
-		} else if (str_is(key, "version")) {
-			ok = str_to_i64(value, &n) && n > 0 && n < INT32_MAX;
-			out->version = (uint32_t)n;
-			seen |= 4;
-		} else {
-			ok = str_is(key, "workspace") && str_to_i64(value, &n) && n >= 0;
-			out->workspace = (uint64_t)n;
-		}
-	}
-	return (ok && seen == 7) || err_set(e, ERR_FORMAT, "\"%.*s\" names no algorithm of a library", STR_ARG(text));
-}
-
-/* ---- on a device ------------------------------------------------------------------------------------ */
-/* The library, open, and its version.  Both libraries are opened at once: they are asked for together. */
-static bool
-need(struct cuda *c, enum vendor_lib lib, uint32_t *version, struct err *e)
-{
-	const struct vendor_table *t = libs[lib].table;
-
-	if (!c->has_vendor) {
-		gpu_vendor_open(&c->own);
-		c->has_vendor = true;
-	}
-	if (!c->own.has[t->lib])
-		return err_set(e, ERR_HOST, "%s", c->own.why[t->lib]);
-	if (!t->version(&c->own, version))
-		return err_set(e, ERR_HOST, "%s does not tell its version", libs[lib].name);
-	return c->vendor[lib] || t->open_handle(&c->own, &c->vendor[lib], e);
-}
-
-bool
-vendor_list(const struct dev *d, enum vendor_lib lib, const struct vendor_op *op, uint64_t max_workspace, uint32_t max,
-    struct vendor_choice *out, uint32_t *n, struct err *e)
-{
-	struct cuda *c = d->self;
-	uint32_t version;
-
-	*n = 0;
-	if (!vendor_op_check(op, UINT32_MAX, e) || !need(c, lib, &version, e) ||
-	    !libs[lib].table->list(&c->own, c->vendor[lib], op, max_workspace, max, out, n, e))
-		return false;
-	for (uint32_t i = 0; i < *n; i++)
-		out[i].version = version;
-	return *n > 0 || err_set(e, ERR_INFEASIBLE, "%s has no algorithm for it within %llu bytes of workspace", libs[lib].name,
-	    (unsigned long long)max_workspace);
-}
-
-bool
-cuda_vendor_load(struct cuda *c, struct bytes code, const struct dev_kernel *k, struct cuda_vendor *out, struct err *e)
-{
-	struct vendor_op op;
-	struct vendor_choice choice;
-	uint32_t version;
-
-	if (!vendor_unpack(code, &op, &choice, e) || !vendor_op_check(&op, k->n_bufs, e) || !need(c, choice.lib, &version, e))
-		return false;
-	if (choice.workspace > k->shared_bytes || k->n_passes != 1)
-		return err_set(e, ERR_FORMAT, "a library's kernel has %u passes and %zu bytes of scratch, and wants 1 and %llu",
-		    k->n_passes, k->shared_bytes, (unsigned long long)choice.workspace);
-	if (version != choice.version)
-		return err_set(e, ERR_DEVICE, "a kernel was chosen for %s %u, and this host has %u: tune again, or install that one",
-		    libs[choice.lib].name, choice.version, version);
-	out->lib = (uint32_t)choice.lib;
-	return libs[choice.lib].table->open(&c->own, c->vendor[choice.lib], &op, &choice, &out->call, e);
-}
-
-bool
-cuda_vendor_run(struct cuda *c, const struct cuda_vendor *v, void *const *buf, void *scratch)
-{
-	struct err e = {0};
-
-	if (libs[v->lib].table->run(&c->own, c->vendor[v->lib], v->call, buf, scratch, c->stream, &e))
-		return true;
-	if (c->fault.code == ERR_NONE)
-		c->fault = e;
-	return false;
-}
-
-void
-cuda_vendor_unload(struct cuda *c, struct cuda_vendor *v)
-{
-	if (v->call)
-		libs[v->lib].table->close(&c->own, v->call);
-	v->call = NULL;
-}
-
-void
-cuda_vendor_close(struct cuda *c)
-{
-	for (int i = 0; i < VENDOR_LIBS; i++) {
-		if (c->vendor[i] && !c->is_sticky)
-			libs[i].table->close_handle(&c->own, c->vendor[i]);
-		c->vendor[i] = NULL;
-	}
 }
