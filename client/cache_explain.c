@@ -115,6 +115,8 @@ good_words(struct strbuf *sb, const struct history *h, uint32_t i)
 		hash_hex(&m->row.artefact, hex);
 		sb_addf(sb, "code %.12s of %" PRIu64 " bytes; ", hex, m->row.code_bytes);
 	}
+	if (m->row.state.n)
+		sb_addf(sb, "%.*s; ", STR_ARG(m->row.state));
 	add_when(sb, m->wall_ns);
 	sb_addf(sb, " by %.*s  \"%.*s\"\n", STR_ARG(m->worker), STR_ARG(m->row.schedule));
 	cache_repeats(sb, m);

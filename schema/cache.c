@@ -51,7 +51,7 @@ rows_of_spec(struct db *db, struct arena *a, const struct hash *spec, struct str
 	while (*n < MAX_ROWS && q_step(&q)) {
 		GROW(a, *list, *n, *cap);
 		q_measurement(&q, a, &(*list)[*n]);
-		(*list)[(*n)++].is_best = q_int(&q, 23) != 0;
+		(*list)[(*n)++].is_best = q_int(&q, 24) != 0;
 	}
 	return q_end(&q, e);
 }

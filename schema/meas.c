@@ -166,6 +166,7 @@ q_measurement(struct q *q, struct arena *a, struct m_measurement *m)
 	m->worker = q_text(q, a, 20);
 	m->gen = (uint64_t)q_int(q, 21);
 	m->wall_ns = q_int(q, 22);
+	m->row.state = q_text(q, a, 23);
 	m->text = STR("");
 }
 
@@ -205,6 +206,7 @@ pool_rows(struct m_measurement *old, const struct m_measurement *add)
 	old->effort = MAX_OF(old->effort, add->effort);
 	if (add->wall_ns > old->wall_ns) {
 		old->wall_ns = add->wall_ns;
+		r->state = add->row.state;
 		old->worker = add->worker;
 		old->gen = add->gen;
 	}
@@ -219,11 +221,11 @@ put_row(struct db *db, const struct hash *key, const struct meas_key *k, const s
 	double error = isfinite(r->error) ? r->error : DBL_MAX;
 	double ratio = isfinite(r->clock_ratio) ? r->clock_ratio : 0;
 
-	return q_run(db, e, SQL_MEAS_PUT, "hhtiiitiiiiiitddhiititii", key, &m->spec, r->schedule,
+	return q_run(db, e, SQL_MEAS_PUT, "hhtiiitiiiiiitddhiititiit", key, &m->spec, r->schedule,
 	    (int64_t)k->epoch, k->env, (int64_t)k->threads, k->precision, r->median_ns, r->p10_ns, r->p90_ns,
 	    r->min_ns, (int64_t)r->samples, (int64_t)r->fail, r->cause, error, ratio, &r->artefact,
 	    (int64_t)r->code_bytes, r->compile_ns, r->stop, (int64_t)m->effort, m->worker, (int64_t)m->gen,
-	    m->wall_ns);
+	    m->wall_ns, r->state.n ? r->state : STR(""));
 }
 
 /* A number that the table's own checks would refuse is the sender's fault. */

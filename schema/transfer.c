@@ -58,7 +58,7 @@ export_rows(struct db *db, struct strbuf *sb, struct arena *tmp, struct str clas
 		struct bytes b;
 
 		q_measurement(&q, tmp, &m);
-		m.env_hash = q_hash(&q, 23);
+		m.env_hash = q_hash(&q, 24);
 		ok = rec_pack(tmp, "measurement", &m, &b, e);
 		if (ok)
 			add_item(sb, 'M', b);

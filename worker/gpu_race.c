@@ -30,6 +30,12 @@ struct runner {
 	int64_t sample[MAX_SAMPLES];  /* of one call */
 	uint32_t n, n_throttled, n_disturbed;
 	unsigned long long reasons;
+	struct seen {            /* by NVML, of the samples that count */
+		uint64_t mhz_sum;
+		unsigned lowest_mhz, cold, hot, watt; /* cold, hot: celsius; watt: the most */
+		uint32_t n;
+		bool is_blind;   /* no NVML here */
+	} seen;
 	int64_t spent_ns;
 	bool is_out, is_ready;
 	enum measure_stop stop;
@@ -86,6 +92,20 @@ note(struct runner *u, const struct gpu_state *s)
 	u->n_disturbed += s->throttle == 0;
 }
 
+static void
+look(struct runner *u, const struct gpu_state *s)
+{
+	struct seen *v = &u->seen;
+
+	v->is_blind |= !s->is_seen;
+	v->mhz_sum += s->sm_mhz;
+	v->lowest_mhz = v->n ? MIN_OF(v->lowest_mhz, s->sm_mhz) : s->sm_mhz;
+	v->cold = v->n ? MIN_OF(v->cold, s->celsius) : s->celsius;
+	v->hot = MAX_OF(v->hot, s->celsius);
+	v->watt = MAX_OF(v->watt, s->milliwatt / 1000);
+	v->n++;
+}
+
 static bool
 is_clean(const struct gpu_state *s)
 {
@@ -104,6 +124,8 @@ take_sample(struct field *f, struct runner *u, struct err *e)
 		return false;
 	gpu_state(f->r->dev, &after);
 	if (is_clean(&before) && is_clean(&after)) {
+		look(u, &before);
+		look(u, &after);
 		u->sample[u->n++] = ns;
 		return true;
 	}
@@ -300,6 +322,20 @@ at_share(const int64_t *sorted, uint32_t n, double share)
 	return sorted[MIN_OF((uint32_t)(share * n), n - 1)];
 }
 
+/* "mhz=1410 lowest=1395 celsius=55..57 watt=280 throttled=2 disturbed=0 reasons=thermal": clocks of the samples
+ * that count, then how many did not, and why. */
+static void
+write_state(const struct runner *u, char *out, size_t cap)
+{
+	const struct seen *v = &u->seen;
+	char words[128];
+
+	gpu_throttle_words(u->reasons, words, sizeof(words));
+	(void)snprintf(out, cap, "mhz=%llu lowest=%u celsius=%u..%u watt=%u throttled=%u disturbed=%u%s%s%s",
+	    (unsigned long long)(v->n ? v->mhz_sum / v->n : 0), v->lowest_mhz, v->cold, v->hot, v->watt, u->n_throttled,
+	    u->n_disturbed, v->is_blind ? " nvml=none" : "", words[0] ? " reasons=" : "", words);
+}
+
 static void
 write_row(const struct field *f, struct runner *u, struct measure_row *row)
 {
@@ -317,6 +353,7 @@ write_row(const struct field *f, struct runner *u, struct measure_row *row)
 			(void)err_set(&e, ERR_BUSY, "another process was on the GPU in %u of %u samples", u->n_disturbed, u->n + n_void);
 		fail_row(row, &e);
 		row->stop = u->n_throttled >= u->n_disturbed ? STOP_THROTTLED : STOP_DISTURBED;
+		write_state(u, row->state, sizeof(row->state));
 		return;
 	}
 	row->median_ns = MAX_OF(median_of(u->sample, u->n, &spread), (int64_t)1);
@@ -326,6 +363,7 @@ write_row(const struct field *f, struct runner *u, struct measure_row *row)
 	row->p90_ns = at_share(u->sample, u->n, 0.9);
 	row->spread_ns = (int64_t)spread;
 	row->samples = u->n;
+	write_state(u, row->state, sizeof(row->state));
 	row->stop = u->stop;
 	ref = f->n_ref ? median_of(f->ref, f->n_ref, &spread) : 0;
 	row->clock_ratio = ref > 0 ? (double)f->r->calibration->ref_ns[REF_COMPUTE] / (double)ref : 1;

@@ -93,6 +93,7 @@ struct measure_row {
 	double error;        /* largest error over largest magnitude found */
 	double clock_ratio;  /* frozen reference over reference now */
 	enum measure_stop stop;
+	char state[256];     /* of a GPU over its samples; "" */
 };
 /* rows: one per kernel, items in order, in `a`.  Faults of kernels are rows; false only where
  * no child can be kept alive or the caller cancelled. */

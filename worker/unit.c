@@ -92,6 +92,7 @@ unit_row(struct arena *a, struct unit *u, uint32_t at, const struct measure_row 
 	*to = (struct m_row){.schedule = u->kernels[at].schedule, .cause = STR(""),
 	    .stop = str_of(measure_stop_name(r->stop)), .error = r->error, .clock_ratio = r->clock_ratio,
 	    .code_bytes = code_bytes, .compile_ns = compile_ns};
+	to->state = str_of(str_dup(a, str_of(r->state)));
 	if (r->fail != ERR_NONE) {
 		to->fail = (uint64_t)err_wire(r->fail);
 		to->cause = str_of(str_dup(a, str_of(r->cause)));

@@ -94,6 +94,8 @@ measures(void **state)
 		assert_int_equal(r.out[i].n_rows, 1);
 		if (r.out[i].rows[0].fail)
 			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].cause));
+		if (!str_is(r.out[i].rows[0].state, "mhz=1530 lowest=1530 celsius=55..55 watt=210 throttled=0 disturbed=0"))
+			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].state));
 	}
 	assert_int_equal(n_good(&r), N);
 	/* the same again has the same times: they come from the kernels alone */
@@ -546,6 +548,7 @@ voids_samples(void **state)
 {
 	struct rig r, clean;
 	struct err e = {0};
+	int n_told = 0;
 
 	(void)state;
 	assert_true(rig_open(&clean, "cuda-fake:gpu=a100,seed=12", &e));
@@ -553,8 +556,16 @@ voids_samples(void **state)
 	rig_measure(&clean, 1);
 	rig_measure(&r, 1);
 	assert_int_equal(n_good(&r), N);
-	for (int i = 0; i < N; i++)
+	for (int i = 0; i < N; i++) {
+		const char *state_now = str_dup(&r.a, r.out[i].rows[0].state);
+
 		assert_int_equal(r.out[i].rows[0].median_ns, clean.out[i].rows[0].median_ns);
+		/* what did not count is told with its reason, and its clock and heat are not among those kept */
+		n_told += strstr(state_now, "reasons=thermal") && !strstr(state_now, "throttled=0");
+		n_told += strstr(state_now, "disturbed=0") == NULL;
+		assert_non_null(strstr(state_now, "lowest=1410 celsius=55..55"));
+	}
+	assert_true(n_told > N);
 	rig_close(&clean);
 	rig_close(&r);
 }

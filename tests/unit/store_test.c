@@ -193,6 +193,7 @@ repeats(void **state)
 {
 	struct m_row crash = {.schedule = STR("s1"), .fail = 33, .cause = STR(""), .stop = STR("")};
 	struct m_row lost = {.schedule = STR("s1"), .fail = 37, .cause = STR(""), .stop = STR("")};
+	struct m_row on_gpu = row_of("s2", 95, 10);
 	struct box b;
 	struct meas_key k;
 	struct m_cost c;
@@ -206,7 +207,8 @@ repeats(void **state)
 	box_open(&b);
 	k = put_env(&b, "cpu", "m=1");
 	put(&b, "A", &k, row_of("s1", 90, 10), 5);
-	put(&b, "A", &k, row_of("s2", 95, 10), 5);
+	on_gpu.state = STR("mhz=1410 throttled=2 disturbed=0 reasons=power cap");
+	put(&b, "A", &k, on_gpu, 5);
 	again(&b, "A", &k, 1, 1, row_of("s1", 130, 10));
 	c = find(&b, "A", &k, 1);
 	/* s2 was slower in the race that both ran in: its old time is no reason to take it now */
@@ -231,6 +233,7 @@ repeats(void **state)
 	/* all of them are shown, under the row that they repeat */
 	assert_true(cache_show(b.db, &b.a, (struct bytes){a.b, 4}, &rows, &n, &e) && n == 2);
 	assert_true(str_is(rows[0].row.schedule, "s1") && rows[0].n_repeats == 4 && rows[1].n_repeats == 0);
+	assert_true(rows[0].row.state.n == 0 && str_eq(rows[1].row.state, on_gpu.state));
 	assert_true(rows[0].repeats[1].row.median_ns == 110 && rows[0].repeats[1].session.b[0] == 2 && rows[0].repeats[3].row.fail == 33);
 	/* a schedule that was found later and won its race is taken at what it won by */
 	put(&b, "A", &k, row_of("s3", 40, 10), 5);
