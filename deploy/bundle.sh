@@ -3,11 +3,27 @@
 # but glibc into OUT: third-party libraries are linked from their archives.  For each architecture
 # named (70, 80, 90 ...) the NVRTC that knows it comes from PyPI into OUT/nvrtcN; start the worker
 # with KORCH_CUDA_LIB=OUT/nvrtcN.  A host that has the CUDA toolkit needs none.
+#
+# The hosts need glibc 2.28 or later where old_glibc.sh can build for it (it needs the network once), else 2.34,
+# which it says.  KORCH_BUNDLE_GLIBC=2.34 does not try; 2.28 takes nothing else.
 set -eu
 build=${1:?bundle.sh BUILD OUT [SM...]} out=${2:?bundle.sh BUILD OUT [SM...]}
 shift 2
+here=$(cd "$(dirname "$0")" && pwd)
+glibc=${KORCH_BUNDLE_GLIBC:-}
+mkdir -p "$out"
+if [ "$glibc" != 2.34 ]; then
+	if "$here/old_glibc.sh" "$build" "$out"; then
+		glibc=2.28
+	elif [ "$glibc" = 2.28 ]; then
+		exit 78
+	else
+		echo "bundle.sh: built for glibc 2.34 instead: RHEL 8 and Ubuntu 20.04 hosts cannot join with it" >&2
+		glibc=2.34
+	fi
+fi
 libs=$(gcc -print-file-name=libuv_a.a)
-[ -f "$libs" ] || { echo "bundle.sh: no static libraries here: apt-get install libuv1-dev and those of deploy/packages.txt" >&2; exit 78; }
+[ "$glibc" = 2.28 ] || [ -f "$libs" ] || { echo "bundle.sh: no static libraries here: apt-get install libuv1-dev and those of deploy/packages.txt" >&2; exit 78; }
 libs=$(dirname "$libs")
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -27,8 +43,11 @@ link() {
 	    "$build/worker/CMakeFiles/$1.dir/link.txt")
 	(cd "$build/worker" && eval "$line -static-libgcc -s")
 }
-link korch-worker
-link korch-measure
+if [ "$glibc" = 2.34 ]; then
+	link korch-worker
+	link korch-measure
+fi
+echo "for hosts with glibc $glibc or later"
 
 # CUDA 13 has dropped Volta; 12.4 is a quarter of the size of later ones and knows up to sm_90.
 nvrtc() {
