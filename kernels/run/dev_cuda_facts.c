@@ -236,11 +236,11 @@ gpu_look(const struct gpu *g, const char *uuid, uint32_t own, struct gpu_state *
 	*out = (struct gpu_state){.is_seen = dev != NULL};
 	if (!dev)
 		return;
+	(void)g->ml.throttle(dev, &bits);
 	(void)g->ml.clock(dev, NVML_SM, &out->sm_mhz);
 	(void)g->ml.temperature(dev, NVML_SENSOR, &out->celsius);
 	if (g->ml.power)
 		(void)g->ml.power(dev, &out->milliwatt);
-	(void)g->ml.throttle(dev, &bits);
 	for (size_t i = 0; i < COUNT_OF(reasons); i++)
 		out->throttle |= bits & reasons[i].bit;
 	n = gpu_processes(g, uuid);
