@@ -16,7 +16,7 @@ status=$?
 [ $status = 0 ] || { cat "$out/log"; exit 1; }
 bad=0
 for program in korch-worker korch-measure; do
-	extra=$(ldd "$out/$program" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so')
+	extra=$(ldd "$out/$program" | grep -Ev 'linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so')
 	[ -z "$extra" ] || { echo "$program needs more than glibc:"; echo "$extra"; bad=1; }
 	high=$(objdump -T "$out/$program" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -1)
 	first=$(printf '%s\n%s\n' "$high" "$most" | sort -V | tail -1)
