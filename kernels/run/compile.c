@@ -20,7 +20,7 @@ extern char **environ;
 
 enum { MAX_ARGS = 64, MAX_WORDS_BYTES = 1 << 16, MAX_PATH = 4096 };
 static const int64_t default_cpu_ns = 120 * (int64_t)1000000000, default_wall_ns = 900 * (int64_t)1000000000;
-static const rlim_t memory_limit = (rlim_t)4 << 30;
+static const long long memory_limit = (long long)4 << 30;
 
 /* Names of the files inside the private folder: fixed, so that equal text gives equal bytes. */
 static const char source_name[] = "kernels.c", object_name[] = "kernels.so";
@@ -94,11 +94,18 @@ plain_environment(struct arena *a)
 	return env;
 }
 
-/* By way of the shell: changing the folder of what is spawned needs a glibc of 2.29. */
-static char *const *
-in_folder(struct arena *a, const struct command *c)
+static long long
+cpu_seconds(const struct command *c)
 {
-	static const char script[] = "cd \"$0\" && exec \"$@\"";
+	return (c->cpu_ns + 999999999) / 1000000000;
+}
+
+/* By way of the shell, which sets the limits before the program is there to start others, and changes the
+ * folder (posix_spawn does that from glibc 2.29 on). */
+static char *const *
+limited(struct arena *a, const struct command *c)
+{
+	long long seconds = cpu_seconds(c);
 	size_t n = 0;
 	char **argv;
 
@@ -107,8 +114,11 @@ in_folder(struct arena *a, const struct command *c)
 	argv = NEW_ARRAY(a, char *, n + 5);
 	argv[0] = str_dup(a, STR("/bin/sh"));
 	argv[1] = str_dup(a, STR("-c"));
-	argv[2] = str_dup(a, str_of(script));
-	argv[3] = str_dup(a, str_of(c->dir));
+	argv[2] = arena_printf(a,
+	    "ulimit -S -t %lld && ulimit -H -t %lld && ulimit -v %lld && ulimit -c 0 && ulimit -f %lld && cd \"$0\" && "
+	    "exec \"$@\"",
+	    seconds, seconds + 2, memory_limit / 1024, (long long)COMPILE_MAX_BYTES / 512);
+	argv[3] = str_dup(a, str_of(c->dir ? c->dir : "."));
 	memcpy(&argv[4], c->argv, n * sizeof(*argv));
 	return argv;
 }
@@ -118,7 +128,7 @@ spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct e
 {
 	posix_spawn_file_actions_t act;
 	posix_spawnattr_t attr;
-	char *const *argv = c->dir ? in_folder(a, c) : c->argv;
+	char *const *argv = limited(a, c);
 	sigset_t none, all;
 	int rc;
 
@@ -139,25 +149,6 @@ spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct e
 	(void)posix_spawn_file_actions_destroy(&act);
 	(void)posix_spawnattr_destroy(&attr);
 	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", c->argv[0], strerror(rc));
-}
-
-static rlim_t
-cpu_seconds(const struct command *c)
-{
-	return (rlim_t)((c->cpu_ns + 999999999) / 1000000000);
-}
-
-/* What the program starts inherits them. */
-static void
-limit(pid_t pid, const struct command *c)
-{
-	struct rlimit cpu = {cpu_seconds(c), cpu_seconds(c) + 2}, memory = {memory_limit, memory_limit};
-	struct rlimit core = {0, 0}, file = {COMPILE_MAX_BYTES, COMPILE_MAX_BYTES};
-
-	(void)prlimit(pid, RLIMIT_CPU, &cpu, NULL);
-	(void)prlimit(pid, RLIMIT_AS, &memory, NULL);
-	(void)prlimit(pid, RLIMIT_CORE, &core, NULL);
-	(void)prlimit(pid, RLIMIT_FSIZE, &file, NULL);
 }
 
 static int64_t
@@ -244,7 +235,6 @@ run(struct arena *a, const struct command *c, struct said *said, int *status, st
 		return false;
 	}
 	(void)close(fd[1]);
-	limit(pid, c);
 	ended = listen_to(fd[0], until_ns, said) && wait_for(pid, until_ns, status, &used);
 	(void)kill(-pid, SIGKILL);
 	if (!ended)
