@@ -7,7 +7,11 @@
 # The hosts need glibc 2.28 or later where old_glibc.sh can build for it (it needs the network once), else 2.34,
 # which it says.  KORCH_BUNDLE_GLIBC=2.34 does not try; 2.28 takes nothing else.
 set -eu
-build=${1:?bundle.sh BUILD OUT [SM...]} out=${2:?bundle.sh BUILD OUT [SM...]}
+if [ $# -lt 2 ]; then
+	echo "usage: deploy/bundle.sh BUILD OUT [SM...]: a configured build folder, where to put the bundle, and the GPUs (70, 80, ...) that need NVRTC" >&2
+	exit 2
+fi
+build=$1 out=$2
 shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 glibc=${KORCH_BUNDLE_GLIBC:-}

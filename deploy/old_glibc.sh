@@ -4,7 +4,11 @@
 # compiler is Zig's (PyPI's ziglang: clang with the symbols of every glibc), the libraries are Debian's source
 # packages, built by it into a cache ($XDG_CACHE_HOME/korch/glibc-2.28).  Ends with 78 where that cannot be had.
 set -eu
-build=${1:?old_glibc.sh BUILD OUT} out=${2:?old_glibc.sh BUILD OUT}
+if [ $# -lt 2 ]; then
+	echo "usage: deploy/old_glibc.sh BUILD OUT: a configured build folder and where to put the programs" >&2
+	exit 2
+fi
+build=$1 out=$2
 glibc=2.28 zig_version=0.13.0
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/korch/glibc-$glibc
 prefix=$cache/prefix

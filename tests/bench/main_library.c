@@ -157,24 +157,32 @@ main(int argc, char **argv)
 	struct arena a = {0};
 	struct dev d;
 	struct err e;
+	int n_benched = 0;
 
 	if (!dev_cpu_library(LIBRARY_onednn) || !dev_cpu_open(1, false, &d, &e)) {
 		(void)puts("SKIP bench-library: built without oneDNN (cmake -DKORCH_ONEDNN=ON)");
 		return 77;
 	}
 	for (size_t i = 0; i < COUNT_OF(layers); i++)
-		if (strstr(layers[i].name, only))
+		if (strstr(layers[i].name, only)) {
 			bench(&d, layers[i].name, layer_text(&a, &layers[i]));
+			n_benched++;
+		}
 	for (size_t i = 0; i < COUNT_OF(products); i++) {
 		long long m = products[i].m, n = products[i].n, k = products[i].k;
 		char *name = arena_printf(&a, "matmul %lldx%lldx%lld", m, n, k);
 
-		if (strstr(name, only))
+		if (strstr(name, only)) {
 			bench(&d, name, arena_printf(&a,
 			    "%%0 = input f32[%lld,%lld]\n%%1 = weight f32[%lld,%lld]\n%%2 = weight f32[1,%lld]\n%%3 = matmul %%0 %%1\n"
 			    "%%4 = bcast %%2 shape=[%lld,%lld]\n%%5 = add %%3 %%4\noutput %%5\n", m, k, k, n, n, m, n));
+			n_benched++;
+		}
 	}
 	d.close(d.self);
 	arena_fini(&a);
-	return 0;
+	if (n_benched)
+		return 0;
+	fprintf(stderr, "bench-library: no layer's name holds '%s'; without a name all are timed\n", only);
+	return 2;
 }
