@@ -139,6 +139,10 @@ serve_store(struct daemon *d)
 void
 serve_tick(struct daemon *d)
 {
+	uint32_t reopened = sock_server_tend(d->net);
+
+	if (reopened)
+		daemon_log(d, "listen", "again=%u reason=nobody_answered", reopened);
 	sessions_tick(d);
 	leases_tick(d);
 	watches_tick(d);

@@ -87,7 +87,7 @@ session_new(struct daemon *d, const struct request *r, enum auth_role role)
 	while (s->id == 0 || session_find(d, s->id));
 	s->role = role;
 	s->peer = r->peer;
-	s->is_connected = true;
+	s->is_connected = sock_peer_is_here(r->peer); /* it may have left while its hello went to disk */
 	s->is_local = r->is_local && r->m.hello.is_local;
 	s->seen_ns = daemon_now(d);
 	(void)snprintf(s->name, sizeof(s->name), "%.*s", STR_ARG(r->m.hello.name));
@@ -163,6 +163,8 @@ done_hello(struct store_op *op)
 		s->epoch = env->epoch;
 		s->n_envs++;
 		farm_join(d->farm, s->envs[i].device, s->envs[i].env);
+		if (!s->is_connected)
+			farm_gone(d->farm, s->envs[i].device, daemon_now(d));
 	}
 	adopt_held(d, s, r, &m.welcome);
 	r->session_id = s->id;

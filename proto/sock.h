@@ -1,4 +1,4 @@
-/* proto/sock.h: requests and answers over the network; sock.c is the only file that knows nng.
+/* proto/sock.h: requests and answers over the network; only sock_server.c and sock_client.c know nng.
  *
  * Server: one raw REP socket, so that any number of requests can wait for their answer at no
  * cost.  nng's threads only queue what arrives and call `wake`; the loop thread takes it out.
@@ -24,10 +24,14 @@ bool sock_server_open(struct sock_server **out, size_t max_bytes, struct sock_wa
 bool sock_listen(struct sock_server *s, const char *url, struct err *e) MUST_CHECK;
 /* The port that a "tcp://...:0" listener got; 0 if there is none. */
 int sock_port(const struct sock_server *s);
+/* To be called a few times a second: opens local addresses anew whose listener has gone deaf or
+ * whose socket file was removed.  How many. */
+uint32_t sock_server_tend(struct sock_server *s);
 /* SOCK_REQUEST: *req is the caller's; SOCK_GONE: the connection *peer has ended. */
 enum sock_event sock_take(struct sock_server *s, struct sock_request **req, uint32_t *peer);
 struct bytes sock_request_bytes(const struct sock_request *r);
 uint32_t sock_request_peer(const struct sock_request *r); /* number of the connection */
+bool sock_peer_is_here(uint32_t peer); /* still connected */
 bool sock_request_is_local(const struct sock_request *r); /* came by ipc:// */
 void sock_answer(struct sock_server *s, struct sock_request *r, struct bytes answer);
 void sock_drop(struct sock_request *r);
@@ -41,7 +45,8 @@ bool sock_client_open(struct sock_client **out, const char *url, size_t max_byte
     struct err *e) MUST_CHECK;
 /* Starts a request; the answer comes out of sock_done.  timeout_ms < 0: none. */
 void sock_ask(struct sock_client *c, struct bytes request, int timeout_ms, void *tag);
-/* A finished call or NULL.  sock_call_bytes is false with ERR_UNREACHABLE or ERR_TIMEOUT. */
+/* A finished call or NULL; to be called a few times a second while any is out, since a dialer
+ * that has died is replaced here.  sock_call_bytes is false with ERR_UNREACHABLE or ERR_TIMEOUT. */
 struct sock_call *sock_done(struct sock_client *c);
 void *sock_call_tag(const struct sock_call *call);
 bool sock_call_bytes(const struct sock_call *call, struct bytes *answer, struct err *e) MUST_CHECK;

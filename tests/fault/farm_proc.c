@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +146,19 @@ farm_proc_worker(struct farm_proc *f, long kill_at)
 		argv[6] = f->tokens;
 	}
 	f->worker = start(argv, kill_at, -1, log);
+}
+
+void
+farm_proc_rude(const struct farm_proc *f)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		bug("socket: %s", strerror(errno));
+	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", f->url + strlen("ipc://"));
+	(void)connect(fd, (struct sockaddr *)&to, sizeof(to)); /* refused: nobody is there just now */
+	(void)close(fd);
 }
 
 pid_t

@@ -22,6 +22,9 @@ void farm_proc_worker(struct farm_proc *f, long kill_at);
 /* Has it ended?  Then it is reaped and its pid is 0. */
 bool farm_proc_ended(pid_t *pid, int *status);
 int farm_proc_kill(pid_t *pid, int signal); /* waits for it; its wait status */
+/* A stranger connects and is gone before a word was said, as one that is killed: korchd must hear
+ * the next one all the same. */
+void farm_proc_rude(const struct farm_proc *f);
 /* Starts a program of the build with arguments (ends with NULL). */
 pid_t farm_proc_start(const struct farm_proc *f, const char *program, ...);
 /* `poll` (may be NULL) is called while the client waits: a place to revive what has died. */

@@ -1,6 +1,7 @@
 /* Kills korchd and its worker at counted seams (requests, answers, commits, planner's messages,
  * grants, results) again and again while a job runs: the job goes on, ends with the very plan of
- * an undisturbed run, no acknowledged measurement is lost and none is made twice.
+ * an undisturbed run, no acknowledged measurement is lost and none is made twice.  Strangers that
+ * die while hands are shaken come by.
  * KORCH_KILL_ROUNDS (50) and KORCH_KILL_SEED change the run.  threads: yes */
 #include "farm_proc.h"
 
@@ -161,6 +162,8 @@ revive(void *self)
 	bool more = k->kills < k->rounds;
 	int status;
 
+	if (rng_below(&k->rng, 16) == 0)
+		farm_proc_rude(k->f);
 	if (farm_proc_ended(&k->f->daemon, &status)) {
 		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
 			fail_msg("korchd ended by itself with status %d", status);

@@ -1,5 +1,6 @@
 /* Many parked requests hold nobody up; what is too large is refused; a restart of the server is
- * seen as one clean failure; closing with parked requests ends.
+ * seen as one clean failure; closing with parked requests ends; a peer that dies while hands are
+ * shaken makes nobody deaf.
  * threads: yes */
 #include "../../proto/sock.h"
 
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -184,11 +187,128 @@ bad_addresses(void **state)
 	sock_server_close(s);
 }
 
+/* ---- peers that die in the middle ------------------------------------------------------ */
+static int
+local_socket(const char *path, struct sockaddr_un *addr)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	(void)snprintf(addr->sun_path, sizeof(addr->sun_path), "%s", path);
+	return fd;
+}
+
+/* Greets, or not, and is gone: nng's own answer finds nobody. */
+static void
+connect_and_die(const char *path, bool greets)
+{
+	struct sockaddr_un addr;
+	int fd = local_socket(path, &addr);
+
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 && greets)
+		(void)send(fd, "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL);
+	(void)close(fd);
+}
+
+/* Answers one request for the client while both are tended as their owners do; how many times
+ * the address had to be opened anew. */
+static uint32_t
+converse(struct sock_server *s, struct sock_client *c)
+{
+	static const uint8_t text[] = "hello";
+	struct sock_call *call = NULL;
+	struct sock_request *r;
+	uint32_t peer, n = 0;
+	struct bytes b;
+	struct err e = {0};
+
+	sock_ask(c, (struct bytes){text, sizeof(text)}, -1, NULL);
+	for (;;) {
+		n += sock_server_tend(s);
+		if (sock_take(s, &r, &peer) == SOCK_REQUEST) {
+			assert_true(sock_peer_is_here(sock_request_peer(r)));
+			sock_answer(s, r, (struct bytes){text, sizeof(text)});
+		}
+		call = sock_done(c);
+		if (call && sock_call_bytes(call, &b, &e))
+			break;
+		if (call) { /* the link broke: again */
+			sock_call_free(call);
+			sock_ask(c, (struct bytes){text, sizeof(text)}, -1, NULL);
+		}
+		(void)usleep(20000);
+	}
+	assert_int_equal(b.n, sizeof(text));
+	sock_call_free(call);
+	return n;
+}
+
+static void
+dying_clients(void **state)
+{
+	struct bell sb = BELL, cb = BELL;
+	struct sock_server *s;
+	struct sock_client *c;
+	struct err e = {0};
+	char url[64], dir[] = "/tmp/korch-sock-XXXXXX";
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(url, sizeof(url), "ipc://%s/s", dir);
+	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, url, &e));
+	for (int i = 0; i < 200; i++)
+		connect_and_die(url + 6, i & 1);
+	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	(void)converse(s, c);
+	assert_int_equal(unlink(url + 6), 0); /* a cleaner of /tmp came by */
+	sock_client_close(c);
+	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_int_equal(converse(s, c), 1);
+	sock_client_close(c);
+	sock_server_close(s);
+	(void)unlink(url + 6);
+	(void)rmdir(dir);
+}
+
+static void
+dying_server(void **state)
+{
+	struct bell sb = BELL, cb = BELL;
+	struct sockaddr_un addr;
+	struct sock_server *s;
+	struct sock_client *c;
+	struct err e = {0};
+	char url[64], dir[] = "/tmp/korch-sock-XXXXXX";
+	int fd, other;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(url, sizeof(url), "ipc://%s/s", dir);
+	fd = local_socket(url + 6, &addr);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	other = accept(fd, NULL, NULL); /* and not a word */
+	assert_true(other >= 0);
+	(void)close(other);
+	(void)close(fd);
+	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, url, &e));
+	(void)converse(s, c);
+	sock_client_close(c);
+	sock_server_close(s);
+	(void)unlink(url + 6);
+	(void)rmdir(dir);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(parked), cmocka_unit_test(too_large_and_restart), cmocka_unit_test(bad_addresses),
+	    cmocka_unit_test(dying_clients), cmocka_unit_test(dying_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,28 +1,22 @@
-/* proto/sock.c: the only file that knows nng (1.5.2 or newer 1.x).
- *
- * Facts that shape it:
- *  - a cooked REP socket with N contexts answers nothing once N requests wait; hence raw REP;
- *  - REQ resends by default, after 60 s and at every reconnect; hence infinite resend time;
- *  - the receive limit is unlimited by default and must be set before listening;
- *  - a callback may neither block nor make, close or free nng objects: ours take the message,
- *    queue a record, wake the loop, and start the next receive;
- *  - nng_aio_stop waits for callbacks, so close and free happen on the owner's thread. */
-#include "sock.h"
+/* proto/sock_server.c: the raw REP socket of korchd: requests in, answers out, and the addresses
+ * that it listens on. */
+#include "sock_int.h"
 
 #include <errno.h>
-#include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/protocol/reqrep0/req.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-enum { N_RECV = 4, QUEUE_LIMIT = 8192 };
+enum { N_RECV = 4, QUEUE_LIMIT = 8192, GREETING_BYTES = 8 };
+static const int64_t SECOND = 1000000000, KNOCK_EVERY = SECOND, DOOR_ANSWERS = 4 * SECOND;
 
-/* ---- server ------------------------------------------------------------------------- */
 struct sock_request {
 	struct sock_request *next;
 	nng_msg *msg;  /* NULL: the connection has gone */
@@ -40,8 +34,19 @@ struct sender {
 	struct sock_server *s;
 	nng_aio *aio;
 };
+/* A local address that we listen on, and the knock on it that is under way. */
+struct door {
+	struct door *next;
+	nng_listener listener;
+	bool is_open;
+	int knock;          /* -1: none */
+	int64_t knocked_ns; /* or opened */
+	size_t n_heard;     /* bytes of the answer */
+	char url[SOCK_PATH_BYTES + 7];
+};
 struct sock_server {
 	nng_socket sock;
+	struct door *doors; /* the owner's thread alone */
 	pthread_mutex_t lock;
 	struct sock_request *head, **tail; /* arrived, in order */
 	size_t n_queued;
@@ -51,12 +56,6 @@ struct sock_server {
 	int port;
 	bool is_closing;
 };
-
-static bool
-nng_failed(int rc, struct err *e, const char *what)
-{
-	return err_set(e, rc == NNG_ENOMEM ? ERR_MEMORY : ERR_IO, "%s: %s", what, nng_strerror(rc));
-}
 
 /* Called with the lock held. */
 static void
@@ -163,35 +162,129 @@ clear_stale(const char *path, struct err *e)
 	    strerror(errno));
 }
 
+static bool
+listen_on(struct sock_server *s, const char *url, nng_listener *l, struct err *e)
+{
+	bool is_ipc = strncmp(url, "ipc://", 6) == 0;
+	int rc;
+
+	if (is_ipc && !clear_stale(url + 6, e))
+		return false;
+	rc = nng_listener_create(l, s->sock, url);
+	if (rc)
+		return nng_failed(rc, e, url);
+	if (is_ipc)
+		(void)nng_listener_set_int(*l, NNG_OPT_IPC_PERMISSIONS, 0600);
+	else
+		(void)nng_listener_set_bool(*l, NNG_OPT_TCP_KEEPALIVE, true);
+	rc = nng_listener_start(*l, 0);
+	if (rc == 0)
+		return true;
+	(void)nng_listener_close(*l);
+	return nng_failed(rc, e, url);
+}
+
 bool
 sock_listen(struct sock_server *s, const char *url, struct err *e)
 {
 	bool is_ipc = strncmp(url, "ipc://", 6) == 0, is_tcp = strncmp(url, "tcp://", 6) == 0;
+	struct door *door;
 	nng_listener l;
-	int rc, port = 0;
+	int port = 0;
 
 	if (!is_ipc && !is_tcp)
 		return err_set(e, ERR_USAGE, "'%s' is no address; use ipc:///path or tcp://address:port", url);
-	/* sun_path holds 108 bytes */
-	if (is_ipc && strlen(url + 6) > 100)
-		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have 100 bytes at most", url);
-	if (is_ipc && !clear_stale(url + 6, e))
+	if (is_ipc && strlen(url + 6) > SOCK_PATH_BYTES)
+		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have %d bytes at most", url, (int)SOCK_PATH_BYTES);
+	if (!listen_on(s, url, &l, e))
 		return false;
-	rc = nng_listener_create(&l, s->sock, url);
-	if (rc)
-		return nng_failed(rc, e, url);
-	if (is_ipc)
-		(void)nng_listener_set_int(l, NNG_OPT_IPC_PERMISSIONS, 0600);
-	else
-		(void)nng_listener_set_bool(l, NNG_OPT_TCP_KEEPALIVE, true);
-	rc = nng_listener_start(l, 0);
-	if (rc) {
-		(void)nng_listener_close(l);
-		return nng_failed(rc, e, url);
-	}
 	if (is_tcp && nng_listener_get_int(l, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
 		s->port = port;
+	if (is_tcp)
+		return true;
+	door = heap_alloc(sizeof(*door));
+	*door = (struct door){.next = s->doors, .listener = l, .is_open = true, .knock = -1, .knocked_ns = now_ns()};
+	(void)snprintf(door->url, sizeof(door->url), "%s", url);
+	s->doors = door;
 	return true;
+}
+
+/* ---- is anybody listening? ---------------------------------------------------------- */
+/* An empty request over a connection of its own, in the words of the wire: a greeting, one
+ * message of four bytes, the request's number.  Only a whole answer proves the listener: one
+ * that is deaf still greets. */
+static void
+knock(struct door *d)
+{
+	static const uint8_t words[] = {0, 'S', 'P', 0, 0, NNG_REQ0_SELF, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0x80, 0, 0, 1};
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+
+	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", d->url + 6);
+	d->knocked_ns = now_ns();
+	d->n_heard = 0;
+	d->knock = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (d->knock < 0)
+		return;
+	/* failed: silence, as from a listener that is deaf */
+	if (connect(d->knock, (struct sockaddr *)&to, sizeof(to)) == 0)
+		(void)send(d->knock, words, sizeof(words), MSG_NOSIGNAL);
+}
+
+static bool
+is_answered(struct door *d)
+{
+	uint8_t heard[64];
+	ssize_t n = d->knock >= 0 ? recv(d->knock, heard, sizeof(heard), MSG_DONTWAIT) : 0;
+
+	d->n_heard += n > 0 ? (size_t)n : 0;
+	return d->n_heard > GREETING_BYTES;
+}
+
+static void
+end_knock(struct door *d)
+{
+	if (d->knock >= 0)
+		(void)close(d->knock);
+	d->knock = -1;
+}
+
+static bool
+open_anew(struct sock_server *s, struct door *d)
+{
+	struct err e = {0};
+
+	end_knock(d);
+	if (d->is_open)
+		(void)nng_listener_close(d->listener); /* and its connections: the others come back */
+	d->is_open = listen_on(s, d->url, &d->listener, &e);
+	d->knocked_ns = now_ns();
+	return d->is_open;
+}
+
+static bool
+tend_door(struct sock_server *s, struct door *d)
+{
+	int64_t waited = now_ns() - d->knocked_ns;
+
+	if (!d->is_open)
+		return waited >= KNOCK_EVERY && open_anew(s, d);
+	if (d->knock >= 0 && is_answered(d))
+		end_knock(d);
+	if (d->knock >= 0 && waited >= DOOR_ANSWERS)
+		return open_anew(s, d);
+	if (d->knock < 0 && waited >= KNOCK_EVERY)
+		knock(d);
+	return false;
+}
+
+uint32_t
+sock_server_tend(struct sock_server *s)
+{
+	uint32_t n = 0;
+
+	for (struct door *d = s->doors; d; d = d->next)
+		n += tend_door(s, d);
+	return n;
 }
 
 int
@@ -215,8 +308,8 @@ rearm(struct sock_server *s)
 	}
 }
 
-enum sock_event
-sock_take(struct sock_server *s, struct sock_request **req, uint32_t *peer)
+static struct sock_request *
+pop(struct sock_server *s)
 {
 	struct sock_request *r;
 	bool was_full;
@@ -233,6 +326,18 @@ sock_take(struct sock_server *s, struct sock_request **req, uint32_t *peer)
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!r || was_full)
 		rearm(s);
+	return r;
+}
+
+enum sock_event
+sock_take(struct sock_server *s, struct sock_request **req, uint32_t *peer)
+{
+	struct sock_request *r = pop(s);
+
+	while (r && r->msg && nng_msg_len(r->msg) == 0) {
+		sock_answer(s, r, (struct bytes){0}); /* a knock */
+		r = pop(s);
+	}
 	if (!r)
 		return SOCK_NOTHING;
 	if (!r->msg) {
@@ -254,6 +359,14 @@ uint32_t
 sock_request_peer(const struct sock_request *r)
 {
 	return r->peer;
+}
+
+bool
+sock_peer_is_here(uint32_t peer)
+{
+	nng_sockaddr addr;
+
+	return nng_pipe_get_addr((nng_pipe){peer}, NNG_OPT_LOCADDR, &addr) == 0;
 }
 
 bool
@@ -344,6 +457,13 @@ sock_server_close(struct sock_server *s)
 		nng_aio_free(d->aio);
 		free(d);
 	}
+	while (s->doors) {
+		struct door *d = s->doors;
+
+		s->doors = d->next;
+		end_knock(d);
+		free(d);
+	}
 	while (s->head) {
 		struct sock_request *r = s->head;
 
@@ -354,189 +474,4 @@ sock_server_close(struct sock_server *s)
 	}
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s);
-}
-
-/* ---- client ------------------------------------------------------------------------- */
-struct sock_call {
-	struct sock_call *next; /* among the finished or the spare ones */
-	struct sock_call *all;  /* among all of the client's; the owner's thread alone */
-	struct sock_client *c;
-	nng_ctx ctx;
-	nng_aio *aio;
-	void *tag;
-	nng_msg *answer;
-	int result;
-	bool has_sent;
-};
-struct sock_client {
-	nng_socket sock;
-	pthread_mutex_t lock;
-	struct sock_call *done, **tail; /* finished, in order */
-	struct sock_call *spare, *all;  /* the owner's thread alone */
-	struct sock_wake wake;
-	char url[256];
-};
-
-/* Runs first when the request is out, then when the answer is in. */
-static void
-call_moved(void *arg)
-{
-	struct sock_call *call = arg;
-	struct sock_client *c = call->c;
-
-	call->result = nng_aio_result(call->aio);
-	if (call->result == 0 && !call->has_sent) {
-		call->has_sent = true;
-		nng_ctx_recv(call->ctx, call->aio);
-		return;
-	}
-	if (call->result == 0)
-		call->answer = nng_aio_get_msg(call->aio);
-	else if (!call->has_sent) {
-		nng_msg_free(nng_aio_get_msg(call->aio));
-		nng_aio_set_msg(call->aio, NULL);
-	}
-	(void)pthread_mutex_lock(&c->lock);
-	call->next = NULL;
-	*c->tail = call;
-	c->tail = &call->next;
-	(void)pthread_mutex_unlock(&c->lock);
-	c->wake.wake(c->wake.self);
-}
-
-bool
-sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, struct sock_wake wake,
-    struct err *e)
-{
-	struct sock_client *c;
-	nng_dialer d;
-	int rc;
-
-	if (strncmp(url, "ipc://", 6) != 0 && strncmp(url, "tcp://", 6) != 0)
-		return err_set(e, ERR_USAGE, "'%s' is no address; use ipc:///path or tcp://host:port", url);
-	if (strlen(url) >= sizeof(c->url) || (url[0] == 'i' && strlen(url + 6) > 100))
-		return err_set(e, ERR_USAGE, "%s: the address is too long", url);
-	c = heap_alloc(sizeof(*c));
-	(void)snprintf(c->url, sizeof(c->url), "%s", url);
-	c->tail = &c->done;
-	c->wake = wake;
-	(void)pthread_mutex_init(&c->lock, NULL);
-	rc = nng_req0_open(&c->sock);
-	if (rc) {
-		free(c);
-		return nng_failed(rc, e, "the network library");
-	}
-	if ((rc = nng_socket_set_size(c->sock, NNG_OPT_RECVMAXSZ, max_bytes)) != 0 ||
-	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE)) != 0 ||
-	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_RECONNMINT, 50)) != 0 ||
-	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_RECONNMAXT, 400)) != 0 ||
-	    (rc = nng_dialer_create(&d, c->sock, url)) != 0 ||
-	    (rc = nng_dialer_start(d, NNG_FLAG_NONBLOCK)) != 0) {
-		sock_client_close(c);
-		return nng_failed(rc, e, url);
-	}
-	*out = c;
-	return true;
-}
-
-static struct sock_call *
-call_new(struct sock_client *c)
-{
-	struct sock_call *call = c->spare;
-
-	if (call) {
-		c->spare = call->next;
-	} else {
-		call = heap_alloc(sizeof(*call));
-		call->c = c;
-		if (nng_ctx_open(&call->ctx, c->sock) != 0 || nng_aio_alloc(&call->aio, call_moved, call) != 0)
-			bug("out of memory for a request");
-		call->all = c->all;
-		c->all = call;
-	}
-	call->next = NULL;
-	call->answer = NULL;
-	call->has_sent = false;
-	call->result = 0;
-	return call;
-}
-
-void
-sock_ask(struct sock_client *c, struct bytes request, int timeout_ms, void *tag)
-{
-	struct sock_call *call = call_new(c);
-	nng_msg *m;
-
-	call->tag = tag;
-	if (nng_msg_alloc(&m, 0) != 0 || nng_msg_append(m, request.p, request.n) != 0)
-		bug("out of memory for a request of %zu bytes", request.n);
-	nng_aio_set_timeout(call->aio, timeout_ms < 0 ? NNG_DURATION_INFINITE : timeout_ms);
-	nng_aio_set_msg(call->aio, m);
-	nng_ctx_send(call->ctx, call->aio);
-}
-
-struct sock_call *
-sock_done(struct sock_client *c)
-{
-	struct sock_call *call;
-
-	(void)pthread_mutex_lock(&c->lock);
-	call = c->done;
-	if (call) {
-		c->done = call->next;
-		if (!c->done)
-			c->tail = &c->done;
-	}
-	(void)pthread_mutex_unlock(&c->lock);
-	return call;
-}
-
-void *
-sock_call_tag(const struct sock_call *call)
-{
-	return call->tag;
-}
-
-bool
-sock_call_bytes(const struct sock_call *call, struct bytes *answer, struct err *e)
-{
-	if (call->result == 0) {
-		*answer = (struct bytes){nng_msg_body(call->answer), nng_msg_len(call->answer)};
-		return true;
-	}
-	if (call->result == NNG_ETIMEDOUT)
-		return err_set(e, ERR_TIMEOUT, "%s: no answer in time", call->c->url);
-	return err_set(e, ERR_UNREACHABLE, "%s: %s", call->c->url, nng_strerror(call->result));
-}
-
-void
-sock_call_free(struct sock_call *call)
-{
-	struct sock_client *c = call->c;
-
-	if (call->answer)
-		nng_msg_free(call->answer);
-	call->answer = NULL;
-	call->next = c->spare;
-	c->spare = call;
-}
-
-/* Calls still out end with NNG_ECANCELED; stopping waits for their callbacks. */
-void
-sock_client_close(struct sock_client *c)
-{
-	for (struct sock_call *call = c->all; call; call = call->all)
-		nng_aio_stop(call->aio);
-	(void)nng_close(c->sock);
-	while (c->all) {
-		struct sock_call *call = c->all;
-
-		c->all = call->all;
-		if (call->answer)
-			nng_msg_free(call->answer);
-		nng_aio_free(call->aio);
-		free(call);
-	}
-	(void)pthread_mutex_destroy(&c->lock);
-	free(c);
 }

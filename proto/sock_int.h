@@ -1,0 +1,34 @@
+/* proto/sock_int.h: what the two files that know nng (1.5.2 or newer 1.x) share.
+ *
+ * Facts that shape it:
+ *  - a cooked REP socket with N contexts answers nothing once N requests wait; hence raw REP;
+ *  - REQ resends by default, after 60 s and at every reconnect; hence infinite resend time;
+ *  - the receive limit is unlimited by default and must be set before listening;
+ *  - a callback may neither block nor make, close or free nng objects: ours take the message,
+ *    queue a record, wake the loop, and start the next receive;
+ *  - a local connection whose other side dies while hands are shaken ends with EPIPE, which nng
+ *    1.5 takes for the closing of the listener or dialer itself: the listener never accepts
+ *    again, the dialer never dials again, and neither says so; hence knock() and redial();
+ *  - nng_aio_stop waits for callbacks, so close and free happen on the owner's thread. */
+#ifndef KORCH_SOCK_INT_H
+#define KORCH_SOCK_INT_H
+
+#include "sock.h"
+
+#include <nng/nng.h>
+
+enum { SOCK_PATH_BYTES = 100 }; /* of a local address; sun_path holds 108 */
+
+static inline int64_t
+now_ns(void)
+{
+	return os_real()->mono_ns(NULL);
+}
+
+static inline bool
+nng_failed(int rc, struct err *e, const char *what)
+{
+	return err_set(e, rc == NNG_ENOMEM ? ERR_MEMORY : ERR_IO, "%s: %s", what, nng_strerror(rc));
+}
+
+#endif
