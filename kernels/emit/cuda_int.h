@@ -50,6 +50,7 @@ struct tile {
 	bool is_handed;          /* this is the second one */
 	ex_id hand;              /* the first one's: the factor's element over its axes */
 	uint32_t hand_phase;
+	const char *why;         /* there is no tile, where one was asked for */
 };
 
 /* Who holds which element.  A thread's values are numbered (i, j, c): row i of its rows' units, column j,

@@ -10,6 +10,13 @@
 
 enum { LEAST_EDGE = 4, SMALL_TILE = 64 };
 
+static bool
+refuse(struct tile *t, const char *why)
+{
+	t->why = why;
+	return false;
+}
+
 /* ---- which axes ------------------------------------------------------------------------------------- */
 /* The pass's n-th linear stage; its place in the row, tp->n_row: none. */
 static uint32_t
@@ -110,7 +117,7 @@ classify(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 		struct tile_axes *x = home_of(g, t, s->axis[k].id);
 
 		if (x == &t->batch)
-			return false;
+			return refuse(t, "a block's own axis counts batches");
 		t->f[x == &t->f[1].axes].inner = true;
 	}
 	for (uint32_t u = 0; u < tp->n_outer; u++) {
@@ -215,12 +222,12 @@ choose_sizes(const struct gen *g, struct tile *t)
 		hand = hand_bytes(t, t->edge[0]) + TILE_NEXT_ROOM;
 		most = TILE_PAIR_MOST;
 		if (t->f[1].sweeps || hand > TILE_HAND_MOST + TILE_NEXT_ROOM)
-			return false;
+			return refuse(t, "the rows between two products do not fit shared memory");
 	}
 	if (folds > TILE_FOLD_MOST || folds + hand > most)
-		return false;
+		return refuse(t, "what its steps keep does not fit shared memory");
 	choose_depth(g, t, most - folds - hand);
-	return part_bytes(t) <= most - folds - hand;
+	return part_bytes(t) <= most - folds - hand || refuse(t, "its parts do not fit shared memory");
 }
 
 /* The second tile has the first one's rows. */
@@ -244,24 +251,23 @@ choose_next_sizes(const struct gen *g, const struct tile *t, struct tile *next)
 	next->f[1].sweeps = next->n_tiles[1] > 1;
 	folds = cuda_steps_bytes(g, next);
 	if (folds > TILE_NEXT_ROOM / 2)
-		return false;
+		return refuse(next, "what the second product's steps keep does not fit shared memory");
 	choose_depth(g, next, TILE_NEXT_ROOM - folds);
-	return part_bytes(next) <= TILE_NEXT_ROOM - folds && t->edge[1] % next->bk == 0;
+	return (part_bytes(next) <= TILE_NEXT_ROOM - folds && t->edge[1] % next->bk == 0)
+	    || refuse(next, "the second product's parts do not fit shared memory");
 }
 
 /* What a block takes tile by tile is joined over all tiles, and nothing is left of a tile behind it. */
 static bool
-can_sweep(const struct tile *t)
+can_sweep(struct tile *t)
 {
 	for (uint32_t i = 0; i < t->n_steps; i++) {
 		const struct tile_step *s = &t->step[i];
 
-		if (t->f[0].sweeps && s->level == LEVEL_ROW)
-			return false;
-		if (t->f[1].sweeps && s->level == LEVEL_COLUMN)
-			return false;
+		if ((t->f[0].sweeps && s->level == LEVEL_ROW) || (t->f[1].sweeps && s->level == LEVEL_COLUMN))
+			return refuse(t, "a step has an element for each of many tiles' rows or columns");
 		if ((t->f[0].sweeps || t->f[1].sweeps) && s->phase > 0 && (s->joins || s->level == LEVEL_POINT))
-			return false;
+			return refuse(t, "points of many tiles are needed again behind a sum over them");
 	}
 	return true;
 }
@@ -329,8 +335,10 @@ plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint3
 	const bool in_b = is_made_here(g, tp, s->b);
 
 	*n = (struct tile){.s = s, .is_handed = true, .batch = t->batch};
-	if (!can_multiply(g, s) || s->n_par == 0 || in_b == is_made_here(g, tp, s->a) || t->f[0].inner || !t->f[1].inner)
-		return false;
+	if (!can_multiply(g, s) || s->n_par == 0)
+		return refuse(t, "the second product is none of floats with rows of its own");
+	if (in_b == is_made_here(g, tp, s->a) || t->f[0].inner || !t->f[1].inner)
+		return refuse(t, "the second product does not take a row of the first one's");
 	n->f[0] = t->f[0];
 	n->f[0].ex = in_b ? s->b : s->a;
 	n->f[1].ex = in_b ? s->a : s->b;
@@ -338,17 +346,40 @@ plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint3
 	n->f[1].axes.count = n->red.count = 1;
 	for (uint32_t k = 0; k < t->f[0].axes.n; k++)
 		if (ex_has(g->tx, n->f[1].ex, t->f[0].axes.id[k]))
-			return false;
+			return refuse(t, "the second product's other factor depends on the row");
 	for (uint32_t k = 0; k < s->n_par; k++)
 		add_axis(&n->f[1].axes, s->axis[k].id, s->axis[k].extent);
-	if (!cuda_hands_on(g, t, s, n->f[0].ex) || !cuda_steps(g, tp, n, at, tp->n_row))
-		return false;
+	if (!cuda_hands_on(g, t, s, n->f[0].ex))
+		return refuse(t, "the second product does not sum along the first one's columns");
+	if (!cuda_steps(g, tp, n, at, tp->n_row))
+		return refuse(t, "a step behind the second product is not at its points, rows or columns");
 	order_red(g, n);
 	for (uint32_t i = 1; i < n->n_steps; i++)
 		if (reads_first(g, tp, at, n->step[i].body))
-			return false;
+			return refuse(t, "a step behind the second product reads what the first one keeps");
 	t->next = n;
 	return true;
+}
+
+/* Is there enough to multiply, of a kind that tiles multiply? */
+static bool
+plan_product(const struct gen *g, const struct tile_pass *tp, struct tile *t)
+{
+	if (g->p->target->strict || sched_get(g->p->sched, KNOB_tm, 1) == 0)
+		return refuse(t, "the schedule wants none");
+	if (!can_multiply(g, t->s))
+		return refuse(t, "it is no sum of products of floats");
+	if (linear_at(g, tp, 2) < tp->n_row)
+		return refuse(t, "three products share the pass");
+	if (is_made_here(g, tp, t->s->a) || is_made_here(g, tp, t->s->b))
+		return refuse(t, "a factor is made in the pass");
+	if (tp->n_outer + t->s->n_par == 0)
+		return refuse(t, "it has one element");
+	if (!classify(g, tp, t))
+		return false;
+	if (t->f[0].axes.count < LEAST_EDGE || t->f[1].axes.count < LEAST_EDGE)
+		return refuse(t, "too few rows or columns share a factor");
+	return t->red.count >= LEAST_EDGE || refuse(t, "its sums are too short");
 }
 
 static bool
@@ -357,27 +388,29 @@ plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	uint32_t first = linear_at(g, tp, 0), second = linear_at(g, tp, 1);
 
 	*t = (struct tile){.s = first < tp->n_row ? &g->p->stages[tp->row[first]] : NULL};
-	if (!t->s || !can_multiply(g, t->s) || tp->n_outer + t->s->n_par == 0 || g->p->target->strict
-	    || sched_get(g->p->sched, KNOB_tm, 1) == 0 || linear_at(g, tp, 2) < tp->n_row)
+	if (!t->s || !plan_product(g, tp, t))
 		return false;
-	if (is_made_here(g, tp, t->s->a) || is_made_here(g, tp, t->s->b))
+	if (t->s->n_par && !cuda_steps(g, tp, t, 0, second))
+		return refuse(t, "a step is not at the tile's points, rows or columns");
+	if (!t->s->n_par && !is_pointwise(g, tp))
+		return refuse(t, "a step loops over what the range does not count");
+	if (second < tp->n_row && (tp->n_call || !t->s->n_par))
+		return refuse(t, "two products without a row of their own");
+	if (second < tp->n_row && !plan_next(g, tp, t, second))
 		return false;
-	if (!classify(g, tp, t) || t->f[0].axes.count < LEAST_EDGE || t->f[1].axes.count < LEAST_EDGE
-	    || t->red.count < LEAST_EDGE)
+	if (!choose_sizes(g, t) || !can_sweep(t))
 		return false;
-	if (t->s->n_par ? !cuda_steps(g, tp, t, 0, second) : !is_pointwise(g, tp) || second < tp->n_row)
-		return false;
-	if (second < tp->n_row && (tp->n_call || !plan_next(g, tp, t, second)))
-		return false;
-	return choose_sizes(g, t) && can_sweep(t) && (!t->next || (choose_next_sizes(g, t, t->next) && can_sweep(t->next)));
+	return !t->next || (choose_next_sizes(g, t, t->next) && can_sweep(t->next)) || refuse(t, t->next->why);
 }
 
 bool
-cuda_can_tile(struct gen *g, const struct tile_pass *tp)
+cuda_can_tile(struct gen *g, const struct tile_pass *tp, const char **why)
 {
 	struct tile t;
+	bool can = plan(g, tp, &t);
 
-	return plan(g, tp, &t);
+	*why = can ? NULL : t.why;
+	return can;
 }
 
 int64_t

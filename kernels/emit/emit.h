@@ -37,6 +37,8 @@ struct kernel_code {
 	int64_t range[KERNEL_MAX_PASSES];
 	size_t shared_bytes, local_bytes;
 	struct launch launch[KERNEL_MAX_PASSES]; /* CUDA */
+	bool tiled[KERNEL_MAX_PASSES];           /* CUDA: a linear stage in tiles */
+	const char *untiled[KERNEL_MAX_PASSES];  /* CUDA: why the pass's linear stage is not; NULL: it is, or there is none */
 	struct pack *packs;
 	uint32_t n_packs;
 	struct overlap *overlaps;

@@ -52,9 +52,9 @@ wants_team(struct gen *g, const struct tile_pass *tp)
 }
 
 static enum cuda_kind
-kind_of(struct gen *g, const struct tile_pass *tp)
+kind_of(struct gen *g, const struct tile_pass *tp, const char **why)
 {
-	if (cuda_can_tile(g, tp))
+	if (cuda_can_tile(g, tp, why))
 		return CUDA_TILE;
 	if (!is_pointwise(g, tp))
 		return CUDA_TEAM;
@@ -300,7 +300,8 @@ cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out)
 
 	g->cuda = &c;
 	note_pass(g, tp, &u);
-	c.kind = kind_of(g, tp);
+	c.kind = kind_of(g, tp, &out->untiled[q]);
+	out->tiled[q] = c.kind == CUDA_TILE;
 	c.threads = (int)sched_get(g->p->sched, KNOB_threads, default_threads(g, tp, c.kind)) / 32 * 32;
 	if (c.kind == CUDA_TILE)
 		c.threads = 256;

@@ -144,7 +144,8 @@ void cuda_digits(struct gen *g, const axis_id *axis, const int64_t *extent, uint
 const char *cuda_shuffled(struct gen *g, enum dtype t, const char *v, const char *mask);
 /* A reduction of which several threads take parts; false: each thread can do its own. */
 bool cuda_reduce(struct gen *g, const struct stage *s);
-bool cuda_can_tile(struct gen *g, const struct tile_pass *tp);
+/* *why: what speaks against it; NULL where the pass has nothing to multiply. */
+bool cuda_can_tile(struct gen *g, const struct tile_pass *tp, const char **why);
 void cuda_tile(struct gen *g, const struct tile_pass *tp);
 /* Has it inner axes?  Then it keeps what its steps make itself. */
 bool cuda_tile_keeps(struct gen *g, const struct tile_pass *tp);

@@ -1,12 +1,14 @@
-/* tests/bench/main_cuda.c: the candidates of a model as CUDA kernels, no GPU needed: every STEP-th distinct
- * spec is generated, and run through the host shim against the interpreter (--check), compiled by NVRTC
- * with its cubin read (--compile), or written with its prelude as files that NVRTC takes (--write=DIR).
+/* tests/bench/main_cuda.c: the candidates of a model as CUDA kernels, no GPU needed: every distinct spec is
+ * generated, and run through the host shim against the interpreter (--check), compiled by NVRTC with its
+ * cubin read (--compile), or written with its prelude as files that NVRTC takes (--write=DIR).
  *
- *   bench-cuda [--step=N] [--from=N] [--sm=80,90] [--precision=f32] [--schedule=S | --schedules=N | --vary]
- *       [--check] [--compile] [--write=DIR] MODEL.onnx
+ *   bench-cuda [--step=N] [--from=N] [--part=K/N] [--seconds=S] [--sm=80,90] [--precision=f32]
+ *       [--schedule=S | --schedules=N | --vary] [--check] [--compile] [--write=DIR] [--untiled] MODEL.onnx
  *
- * --schedules=N: the first N of each spec's space; --vary: one of its space, and another architecture and
- * precision for each batch, so that a sample meets many of them. */
+ * --step=N: a sample, every N-th; --part=K/N: the K-th of N disjoint shares.  --seconds=S: begins nothing
+ * after S seconds and says with which --from it goes on.  --schedules=N: the first N of each spec's space;
+ * --vary: one of its space, and another architecture and precision for each batch, so that a sample meets
+ * many of them.  --untiled: prints the specs whose linear stages are not in tiles. */
 #include "../harness/cuda_nvrtc.h"
 #include "../harness/model_candidates.h"
 
@@ -14,18 +16,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = NVRTC_BATCH, MAX_SMS = 8, SPACE = 24 };
+enum { BATCH = NVRTC_BATCH, MAX_SMS = 8, SPACE = 24, WHYS = 32 };
 
 struct args {
-	int64_t step, from, schedules;
+	int64_t step, from, schedules, part, parts, seconds;
 	int sm[MAX_SMS];
 	uint32_t n_sm;
-	bool check, compile, vary;
+	bool check, compile, vary, untiled;
 	enum precision precision;
 	const char *file, *write, *schedule;
 };
 struct totals {
-	uint32_t made, checked, heavy, refused, wrong, linear, tiles;
+	uint32_t specs, made, checked, heavy, refused, wrong;
+	uint32_t linear, tiled;        /* kernels with a linear primitive; those with all of it in tiles */
+	uint32_t tile_passes, n_whys;
+	struct {
+		const char *why;
+		uint32_t passes;
+	} whys[WHYS];                  /* linear stages without tiles */
 	struct nvrtc_totals of[MAX_SMS];
 };
 struct run {
@@ -36,6 +44,7 @@ struct run {
 	struct arena arena;      /* of the batch */
 	struct cuda_case *list;
 	uint32_t n, batch;
+	int64_t from_ns;
 };
 
 /* More than the interpreter, and coroutines, should be asked for. */
@@ -49,14 +58,6 @@ is_heavy(const struct spec *s)
 	return flops > 2e7;
 }
 
-static bool
-is_linear(const struct spec *s)
-{
-	for (uint32_t i = 0; i < s->g.n_nodes; i++)
-		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)
-			return true;
-	return false;
-}
 
 /* ---- a batch: kernels for one target --------------------------------------------------------- */
 static const struct {
@@ -92,6 +93,40 @@ make_all(struct run *r, const struct target *t)
 }
 
 static void
+count_why(struct totals *t, const char *why)
+{
+	uint32_t i = 0;
+
+	while (i < t->n_whys && strcmp(t->whys[i].why, why) != 0)
+		i++;
+	if (i == WHYS)
+		bug("more than %d reasons", WHYS);
+	t->whys[i].why = why;
+	t->whys[i].passes++;
+	t->n_whys = MAX_OF(t->n_whys, i + 1);
+}
+
+static void
+count_tiles(struct run *r, const struct cuda_case *c)
+{
+	uint32_t tiled = 0, untiled = 0;
+
+	for (uint32_t q = 0; q < c->code.n_passes; q++) {
+		const char *why = c->code.untiled[q];
+
+		tiled += c->code.tiled[q];
+		untiled += why != NULL;
+		if (why)
+			count_why(&r->t, why);
+		if (why && r->args->untiled)
+			printf("spec %llu pass %u: %s\n%.*s", (unsigned long long)c->seed - 1, q, why, STR_ARG(c->spec.text));
+	}
+	r->t.linear += tiled + untiled > 0;
+	r->t.tiled += tiled > 0 && untiled == 0;
+	r->t.tile_passes += tiled;
+}
+
+static void
 count(struct run *r)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
@@ -99,8 +134,8 @@ count(struct run *r)
 
 		r->t.made += !c->refused;
 		r->t.refused += c->refused;
-		r->t.linear += !c->refused && is_linear(&c->spec);
-		r->t.tiles += !c->refused && strstr(c->code.text.p, "part_a") != NULL;
+		if (!c->refused)
+			count_tiles(r, c);
 		if (c->refused && !*c->schedule)
 			printf("spec %llu is refused: %.*s\n", (unsigned long long)c->seed - 1, STR_ARG(c->refusal));
 	}
@@ -190,18 +225,51 @@ add_spec(struct run *r, int64_t spec, struct err *e)
 }
 
 static bool
+is_late(const struct run *r)
+{
+	return r->args->seconds && os_real()->mono_ns(NULL) - r->from_ns > r->args->seconds * 1000000000;
+}
+
+static bool
 run_all(struct run *r, struct err *e)
 {
+	r->from_ns = os_real()->mono_ns(NULL);
 	if (r->args->compile) {
 		gpu_open(&r->gpu);
 		for (uint32_t k = 0; k < r->args->n_sm; k++)
 			if (!gpu_rtc_choose(&r->gpu, r->args->sm[k], e))
 				return false;
 	}
-	for (int64_t i = r->args->from; i < r->cs->n_specs; i += r->args->step)
+	for (int64_t i = r->args->from; i < r->cs->n_specs; i++) {
+		if (i % r->args->step || i / r->args->step % r->args->parts != r->args->part - 1)
+			continue;
+		if (is_late(r)) {
+			printf("%s: %lld seconds are over: go on with --from=%lld\n", r->args->file, (long long)r->args->seconds,
+			    (long long)i);
+			break;
+		}
+		r->t.specs++;
 		if (!add_spec(r, i, e))
 			return false;
+	}
 	return flush(r, e);
+}
+
+static void
+print(const struct run *r, uint32_t n_specs)
+{
+	const struct totals *t = &r->t;
+	const char *file = r->args->file;
+
+	for (uint32_t k = 0; k < r->args->n_sm && r->args->compile; k++)
+		cuda_nvrtc_print(&t->of[k], r->args->sm[k], file);
+	printf("%s: %u of %u specs, %u kernels made, %u refused; %u checked, %u too large to check, %u wrong\n", file, t->specs,
+	    n_specs, t->made, t->refused, t->checked, t->heavy, t->wrong);
+	printf("%s: %u kernels with a linear stage, %u of them in tiles; %u linear passes in tiles", file, t->linear, t->tiled,
+	    t->tile_passes);
+	for (uint32_t i = 0; i < t->n_whys; i++)
+		printf("%s %u: %s", i ? "," : ", not so", t->whys[i].passes, t->whys[i].why);
+	printf("\n");
 }
 
 /* ---- calling ---------------------------------------------------------------------------------- */
@@ -220,6 +288,13 @@ read_sms(struct args *args, struct str list)
 }
 
 static bool
+read_part(struct args *args, struct str value)
+{
+	return str_to_i64(str_cut(&value, '/'), &args->part) && str_to_i64(value, &args->parts) && args->part >= 1
+	    && args->part <= args->parts;
+}
+
+static bool
 read_arg(struct args *args, struct str arg)
 {
 	struct str value = arg, name = str_cut(&value, '=');
@@ -228,6 +303,10 @@ read_arg(struct args *args, struct str arg)
 		return str_to_i64(value, &args->step) && args->step >= 1;
 	if (str_is(name, "--from"))
 		return str_to_i64(value, &args->from) && args->from >= 0;
+	if (str_is(name, "--part"))
+		return read_part(args, value);
+	if (str_is(name, "--seconds"))
+		return str_to_i64(value, &args->seconds) && args->seconds >= 1 && args->seconds < 1000000;
 	if (str_is(name, "--schedules"))
 		return str_to_i64(value, &args->schedules) && args->schedules >= 0 && args->schedules < 1000;
 	if (str_is(name, "--sm"))
@@ -237,6 +316,7 @@ read_arg(struct args *args, struct str arg)
 	args->check |= str_is(arg, "--check");
 	args->compile |= str_is(arg, "--compile");
 	args->vary |= str_is(arg, "--vary");
+	args->untiled |= str_is(arg, "--untiled");
 	if (str_is(name, "--schedule"))
 		args->schedule = value.p;
 	else if (str_is(name, "--write"))
@@ -244,7 +324,7 @@ read_arg(struct args *args, struct str arg)
 	else if (!str_starts(arg, "--"))
 		args->file = arg.p;
 	else
-		return str_is(arg, "--check") || str_is(arg, "--compile") || str_is(arg, "--vary");
+		return str_is(arg, "--check") || str_is(arg, "--compile") || str_is(arg, "--vary") || str_is(arg, "--untiled");
 	return true;
 }
 
@@ -260,7 +340,7 @@ read_args(int argc, char **argv, struct args *args)
 int
 main(int argc, char **argv)
 {
-	struct args args = {.step = 1, .sm = {80}, .n_sm = 1, .schedule = ""};
+	struct args args = {.step = 1, .part = 1, .parts = 1, .sm = {80}, .n_sm = 1, .schedule = ""};
 	struct arena a = {0};
 	struct cand_set cs;
 	struct run r = {.args = &args, .cs = &cs};
@@ -268,21 +348,18 @@ main(int argc, char **argv)
 	uint32_t failed = 0;
 
 	if (!read_args(argc, argv, &args)) {
-		fprintf(stderr, "usage: bench-cuda [--step=N] [--from=N] [--sm=80,90] [--precision=f32|tf32|f16|bf16]"
-				" [--schedule=S | --schedules=N | --vary] [--check] [--compile] [--write=DIR] MODEL.onnx\n");
+		fprintf(stderr, "usage: bench-cuda [--step=N] [--from=N] [--part=K/N] [--seconds=S] [--sm=80,90]"
+				" [--precision=f32|tf32|f16|bf16] [--schedule=S | --schedules=N | --vary] [--check] [--compile]"
+				" [--write=DIR] [--untiled] MODEL.onnx\n");
 		return 2;
 	}
 	if (!model_candidates(&a, args.file, &cs, &e) || !run_all(&r, &e)) {
 		fprintf(stderr, "bench-cuda: %s\n", e.msg);
 		return err_exit_status(e.code);
 	}
-	for (uint32_t k = 0; k < args.n_sm && args.compile; k++) {
-		cuda_nvrtc_print(&r.t.of[k], args.sm[k], args.file);
+	for (uint32_t k = 0; k < args.n_sm && args.compile; k++)
 		failed += r.t.of[k].failed;
-	}
-	printf("%s: %u specs, %u kernels made, %u with a linear primitive, %u with tiles, %u refused, %u checked, %u too large to "
-	       "check, %u wrong\n", args.file, (unsigned)cs.n_specs, r.t.made, r.t.linear, r.t.tiles, r.t.refused, r.t.checked,
-	    r.t.heavy, r.t.wrong);
+	print(&r, (uint32_t)cs.n_specs);
 	arena_fini(&a);
 	return r.t.wrong || failed ? 1 : 0;
 }

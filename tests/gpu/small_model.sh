@@ -14,7 +14,7 @@ if [ "$sample" = all ]; then
 	"$build/bin/bench-cuda" --check --schedules=6 "$onnx"
 	exec "$build/bin/bench-cuda" --check --vary "$onnx"
 fi
-n=$("$build/bin/bench-cuda" --step=1000000 "$onnx" | sed -n 's/.*: \([0-9]*\) specs,.*/\1/p')
+n=$("$build/bin/bench-cuda" --step=1000000 "$onnx" | sed -n 's/.* of \([0-9]*\) specs,.*/\1/p')
 step=$(((n + sample - 1) / sample))
 "$build/bin/bench-cuda" --check --vary --step="$step" "$onnx" | tee "$dir/out"
 grep -q ", 0 wrong" "$dir/out" && ! grep -q " 0 checked" "$dir/out"
