@@ -4,9 +4,9 @@
     tests/bench/peers --plans MODEL.onnx PLAN.korch ...     # ready plans, beside the peers
 
 NAME is a model of korch-make-model, one of trained.py, a block of blocks.py (part of its name), or FILE.onnx;
---models: all six (the default), --trained: all of trained.py, --blocks: all blocks.  Each is tuned four times over one data folder: as it is, with Winograd off,
-with rewrites off, with fusion off (one kernel an operator).  Then all take turns, --rounds times, each in a
-process of its own pinned to the same cores; a figure is the median over rounds of its median, a ratio the
+--models: all six (the default), --trained: all of trained.py, --blocks: all blocks.  Each is tuned four times over one
+data folder: as it is, with Winograd off, with rewrites off, with fusion off (one kernel an operator); --columns 1 leaves
+the three off.  Then all take turns, --rounds times, each in a process of its own pinned to the same cores; a figure is the median over rounds of its median, a ratio the
 median over rounds of the ratio in the round.  Whole models are checked first: outputs beside those of ONNX Runtime
 without its optimisations, largest error over largest magnitude.  Peers (ONNX Runtime, OpenVINO; --inductor for blocks: torch's
 Inductor where PyPI's torch installs) run with all their optimisations.  --clock cpu reads the process's CPU
@@ -188,7 +188,8 @@ def table(title, cases, a, bounds):
     for case in cases:
         try:
             if not case.plans:
-                case.plans = {v: tune(case, v, a) for v in VARIANTS}
+                wanted = len(VARIANTS) if "/unfused" in case.name else a.columns
+                case.plans = {v: tune(case, v, a) for v in list(VARIANTS)[:wanted]}
                 check(case)
             measure(case, a)
             line(row(case, a))
@@ -265,6 +266,8 @@ def arguments():
     p.add_argument("--plans", nargs="+", metavar="FILE")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--budget", type=float, default=600)
+    p.add_argument("--columns", type=int, default=len(VARIANTS), choices=range(1, len(VARIANTS) + 1), metavar="N",
+                   help="the first N of: " + ", ".join(VARIANTS))
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--repeat", type=int, default=5)
     p.add_argument("--clock", choices=["wall", "cpu"], default="wall")
