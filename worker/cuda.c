@@ -155,6 +155,7 @@ cuda_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n
 	if (!is_well)
 		return;
 	cuda_compile_all(c, a, units, n);
+	cuda_order_all(c, a, units, n);
 	measure_units(c, a, units, n);
 	unit_given_up(a, units, n);
 }

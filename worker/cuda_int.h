@@ -1,5 +1,5 @@
-/* worker/cuda_int.h: the GPU's device from inside: cuda.c (measuring, opening) and cuda_make.c (from
- * tasks to cubins).  For these alone. */
+/* worker/cuda_int.h: the GPU's device from inside: cuda.c (measuring, opening), cuda_make.c (from tasks to
+ * cubins) and cuda_order.c (which is timed first).  For these alone. */
 #ifndef KORCH_CUDA_INT_H
 #define KORCH_CUDA_INT_H
 
@@ -33,6 +33,9 @@ struct cuda_made { /* what became of a kernel */
 };
 /* Fills `made`; what does not compile, spills or does not fit leaves with its row. */
 void cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
+/* Puts what compiled into the order of what is expected of it, with a bound for each, by what the cubins say
+ * (cuda_order.c). */
+void cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
 /* All kernels and the reference kernels. */
 struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n);
 bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);

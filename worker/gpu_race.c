@@ -2,8 +2,9 @@
  *
  * A sample is a captured graph of k launches, each on the next copy of operands and results, so
  * that it lasts at least 200 us and no launch finds its operands where the last left them.  One
- * launch that is as long as that is timed alone behind a flush of the cache.  Kernels take turns in
- * random order, a reference kernel among them.
+ * launch that is as long as that is timed alone behind a flush of the cache.  Kernels come in the order of
+ * what is expected of them; one whose bound is no less than what another took is not timed at all.  The
+ * others take turns in random order, a reference kernel among them.
  *
  * A sample counts only if NVML saw neither a reason that slows the clock nor another process, before
  * and after it.  What gets too few that count ends as throttled, or as disturbed: said, not kept. */
@@ -49,6 +50,7 @@ struct field {
 	struct runner *runners;
 	int64_t ref[MAX_SAMPLES];
 	uint32_t n_ref;
+	int64_t fastest_ns;      /* of one call, of all that is known */
 	bool is_lost;
 };
 
@@ -295,8 +297,23 @@ set_up(struct field *f, struct runner *u, struct err *e)
 		gpu_graph_free(d, u->graph);
 		u->graph = NULL;
 	}
+	f->fastest_ns = MIN_OF(f->fastest_ns, ns);
 	u->is_ready = true;
 	return true;
+}
+
+static bool
+can_win(const struct field *f, uint32_t i, struct measure_row *row)
+{
+	const int64_t bound = f->r->of[i].bound_ns;
+	struct err e = {0};
+
+	if (bound <= 0 || bound < f->fastest_ns)
+		return true;
+	(void)err_set(&e, ERR_INFEASIBLE, "cannot win: its launches take %lld ns at least, and another schedule takes %lld ns",
+	    (long long)bound, (long long)f->fastest_ns);
+	fail_row(row, &e);
+	return false;
 }
 
 static bool
@@ -306,7 +323,7 @@ get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct m
 		struct runner *u = &f->runners[i];
 
 		u->kernel = &f->r->kernels[i];
-		u->is_out = rows[i].fail != ERR_NONE;
+		u->is_out = rows[i].fail != ERR_NONE || !can_win(f, i, &rows[i]);
 		if (u->is_out)
 			continue;
 		before(arg, i);
@@ -374,7 +391,8 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
     struct measure_row *rows, struct err *e)
 {
 	struct race mine = *r;
-	struct field f = {.r = &mine, .refs = refs, .rng = {mix64(r->seed + 5)}};
+	struct field f = {.r = &mine, .refs = refs, .rng = {mix64(r->seed + 5)},
+	    .fastest_ns = r->known_ns > 0 ? r->known_ns : INT64_MAX};
 	bool ok;
 
 	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;

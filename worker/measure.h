@@ -64,8 +64,9 @@ bool measure_environment(const struct target *t, struct dev_info *out, struct er
 struct measure_kernel {
 	struct str schedule, symbol;
 	const struct kernel_code *code; /* its text is not used */
+	int64_t bound_ns;    /* no run of it is shorter; 0: not known */
 };
-struct measure_item { /* one spec, checked once, its schedules raced against each other */
+struct measure_item { /* one spec, checked once, its schedules raced against each other, the most promising first */
 	const struct spec *spec;
 	const struct measure_kernel *kernels;
 	uint32_t n_kernels;

@@ -135,6 +135,7 @@ pack_kernel(struct strbuf *sb, const struct measure_kernel *k, bool skip)
 	put_num(sb, skip);
 	put_blob(sb, k->schedule.p, k->schedule.n);
 	put_blob(sb, k->symbol.p, k->symbol.n);
+	put_num(sb, (uint64_t)k->bound_ns);
 	put_num(sb, k->code->n_passes);
 	put_blob(sb, k->code->range, sizeof(k->code->range));
 	put_num(sb, k->code->shared_bytes);
@@ -182,6 +183,7 @@ unpack_kernel(struct arena *a, struct body *in, struct measure_kernel *k, bool *
 	*skip = get_num(in) != 0;
 	k->schedule = get_str(a, in);
 	k->symbol = get_str(a, in);
+	k->bound_ns = (int64_t)get_num(in);
 	c->n_passes = (uint32_t)get_num(in);
 	get_raw(in, c->range, sizeof(c->range));
 	c->shared_bytes = get_num(in);

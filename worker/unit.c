@@ -45,7 +45,8 @@ unit_make(const struct device *d, struct arena *a, struct unit *u, uint32_t numb
 
 		if (!emit(a, &u->spec, schedules[i], &u->target, symbol, &u->codes[u->n], &e))
 			continue;
-		u->kernels[u->n] = (struct measure_kernel){schedules[i], str_of(symbol), &u->codes[u->n]};
+		u->kernels[u->n] = (struct measure_kernel){.schedule = schedules[i], .symbol = str_of(symbol),
+		    .code = &u->codes[u->n]};
 		u->n++;
 	}
 	u->out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(u->n, 1u));

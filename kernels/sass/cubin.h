@@ -3,7 +3,7 @@
 #ifndef KORCH_CUBIN_H
 #define KORCH_CUBIN_H
 
-#include "../base/base.h"
+#include "../base/sm.h"
 
 enum { CUBIN_NAME = 64, CUBIN_KERNELS = 64 };
 struct cubin_kernel {
@@ -24,12 +24,6 @@ struct cubin {
 /* Any bytes; ERR_FORMAT naming what is wrong. */
 bool cubin_read(struct bytes b, struct cubin *out, struct err *e) MUST_CHECK;
 
-/* A multiprocessor, by compute capability. */
-struct sm_limits {
-	int sm;
-	uint32_t threads, blocks, shared_bytes, block_shared_bytes, reserved_bytes;
-};
-const struct sm_limits *sm_limits_of(int sm); /* the nearest known one below */
 /* Blocks of so many threads that are resident at once; 0: it cannot be launched. */
 uint32_t cubin_occupancy(const struct cubin_kernel *k, int sm, uint32_t threads, size_t dynamic_bytes);
 /* Is it worth a measurement?  ERR_INFEASIBLE: "does not fit: ..." or "spills: ...". */

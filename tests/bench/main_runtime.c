@@ -82,7 +82,8 @@ make_set(struct arena *a, const struct plan *p, const struct target *t, struct s
 		    !emit_c(a, &s->specs[i], p->kernels[i].schedule, t, symbol, &s->codes[i], e))
 			return false;
 		sb_add(&sb, s->codes[i].text);
-		s->kernels[i] = (struct measure_kernel){p->kernels[i].schedule, str_of(symbol), &s->codes[i]};
+		s->kernels[i] = (struct measure_kernel){.schedule = p->kernels[i].schedule, .symbol = str_of(symbol),
+		    .code = &s->codes[i]};
 		s->items[i] = (struct measure_item){.spec = &s->specs[i], .kernels = &s->kernels[i], .n_kernels = 1};
 	}
 	return compile_c(a, sb_str(&sb), &o, &s->module, e);

@@ -145,6 +145,40 @@ bad_hosts(void **state)
 	refuses("cuda-fake:gpu=a100,old_image=1", "newer toolkit than this driver");
 }
 
+/* What is known is faster than any launch can be: schedules beside it are ruled out, not timed.  Known a little
+ * slower, they are timed. */
+static void
+bounds_rule_out(void **state)
+{
+	static const struct {
+		const char *known_ns;
+		bool is_timed;
+	} rows[] = {{"1", false}, {"1000000000", true}};
+	struct rig r;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=v100,seed=3", &e));
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct m_kv known = {.name = STR("lanes=16"), .value = str_of(rows[i].known_ns)};
+		struct m_task task = {.spec = str_of(arena_printf(&r.a, SPEC, 64, 64)), .effort = 3, .threads = 1,
+		    .precision = STR("f32"), .known = &known, .n_known = 1};
+		struct m_outcome out = {.cause = STR(""), .log = STR("")};
+
+		r.d.measure(r.d.self, &r.a, &task, 1, &out);
+		assert_int_equal(out.fail, 0);
+		assert_true(out.n_rows > 1);
+		for (uint32_t k = 0; k < out.n_rows; k++) {
+			const char *cause = str_dup(&r.a, out.rows[k].cause);
+
+			assert_int_equal(err_of_wire((int)out.rows[k].fail), rows[i].is_timed ? ERR_NONE : ERR_INFEASIBLE);
+			assert_true(rows[i].is_timed || strstr(cause, "cannot win: its launches take ") != NULL);
+			assert_int_equal(out.rows[k].median_ns > 0, rows[i].is_timed);
+		}
+	}
+	rig_close(&r);
+}
+
 /* ---- faults of kernels ------------------------------------------------------------------------ */
 /* Every kernel has this fault: each costs its own row, and the next device is in order. */
 static void
@@ -600,6 +634,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts), cmocka_unit_test(foreign_code),
+	    cmocka_unit_test(bounds_rule_out),
 	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete),
 	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults),
 	    cmocka_unit_test(voids_samples), cmocka_unit_test(gone)};

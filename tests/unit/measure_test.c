@@ -113,7 +113,7 @@ run(struct bench *b, const char *const *symbols, uint32_t n, bool check_only)
 	struct err e = {0};
 
 	for (uint32_t i = 0; i < n; i++)
-		k[i] = (struct measure_kernel){str_of(symbols[i]), str_of(symbols[i]), &code};
+		k[i] = (struct measure_kernel){.schedule = str_of(symbols[i]), .symbol = str_of(symbols[i]), .code = &code};
 	if (!measure_batch_run(b->child, &b->a, &batch, &rows, &e))
 		fail_msg("%s", e.msg);
 	return rows;
@@ -215,7 +215,7 @@ many_race_together(void **state)
 	struct err e = {0};
 
 	for (uint32_t i = 0; i < COUNT_OF(symbols); i++) {
-		k[i] = (struct measure_kernel){str_of(symbols[i]), str_of(symbols[i]), &code};
+		k[i] = (struct measure_kernel){.schedule = str_of(symbols[i]), .symbol = str_of(symbols[i]), .code = &code};
 		item[i] = (struct measure_item){.spec = &b->spec, .kernels = &k[i], .n_kernels = 1};
 	}
 	if (!measure_batch_run(b->child, &b->a, &batch, &rows, &e))
@@ -234,7 +234,7 @@ calls_of_libraries_are_measured(void **state)
 	struct bench *b = *state;
 	int64_t version = dev_cpu_library(LIBRARY_onednn);
 	struct kernel_code code = {.n_passes = 1, .range = {1}, .is_library = true};
-	struct measure_kernel k[2] = {{STR("lib=cudnn-9.10.2"), STR("k0"), &code}, {STR("lib=onednn-2.6.3"), STR("k1"), &code}};
+	struct measure_kernel k[2] = {{STR("lib=cudnn-9.10.2"), STR("k0"), &code, 0}, {STR("lib=onednn-2.6.3"), STR("k1"), &code, 0}};
 	struct graph g;
 	struct spec s;
 	struct measure_item item = {.spec = &s, .kernels = k, .n_kernels = 2};

@@ -1,0 +1,101 @@
+/* tests/unit/launch_test.c: what launches say beyond a spec: a bound that is certain, and an order. */
+#include "../../kernels/cost/launch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+enum { SMS = 100 };
+static const struct hw hw = {.call_ns = 1000, .n_threads = 1};
+static const struct cost_parts flops = {.flop_ns = 10000, .byte_ns = 4000, .call_ns = 1000};
+static const struct cost_parts bytes = {.flop_ns = 10, .byte_ns = 4000, .call_ns = 1000};
+
+static struct cost_pass
+pass(double blocks, uint32_t threads, uint32_t resident)
+{
+	return (struct cost_pass){.blocks = blocks, .threads = threads, .resident = resident, .instructions = 100};
+}
+
+static struct cost_launch
+one(const struct cost_parts *parts, double blocks, uint32_t threads, uint32_t resident)
+{
+	const struct cost_pass p = pass(blocks, threads, resident);
+
+	return cost_launch(parts, &hw, SMS, &p, 1);
+}
+
+/* A quarter of the peak for each warp of a multiprocessor, up to four. */
+static void
+test_few_warps_reach_few_quarters(void **state)
+{
+	(void)state;
+	assert_int_equal(one(&flops, 1000, 128, 8).bound_ns, 11000);
+	assert_int_equal(one(&flops, SMS, 128, 8).bound_ns, 11000);
+	assert_int_equal(one(&flops, SMS, 32, 8).bound_ns, 41000);
+	assert_int_equal(one(&flops, SMS / 2, 128, 8).bound_ns, 21000);
+	assert_int_equal(one(&flops, 1, 1024, 8).bound_ns, 10000 * 400 / 32 + 1000);
+	assert_int_equal(one(&bytes, 1, 1024, 8).bound_ns, 5000); /* bytes need no warps that we could count on */
+}
+
+/* How many blocks are resident is no part of the bound. */
+static void
+test_occupancy_is_no_bound(void **state)
+{
+	(void)state;
+	for (uint32_t resident = 1; resident <= 32; resident++)
+		assert_int_equal(one(&flops, 1000, 128, resident).bound_ns, 11000);
+}
+
+static void
+test_each_pass_is_a_launch(void **state)
+{
+	const struct cost_pass p[3] = {pass(1, 32, 1), pass(1000, 256, 4), pass(1, 32, 1)};
+
+	(void)state;
+	/* all arithmetic may be in the pass with most warps */
+	assert_int_equal(cost_launch(&flops, &hw, SMS, p, 3).bound_ns, 13000);
+	assert_int_equal(cost_launch(&flops, &hw, SMS, p, 0).bound_ns, 11000);
+}
+
+static void
+test_what_is_expected(void **state)
+{
+	const struct cost_pass joined[1] = {pass(800, 256, 8)}, apart[2] = {pass(800, 256, 8), pass(800, 256, 8)};
+
+	(void)state;
+	/* more resident warps, an even last round, more blocks than multiprocessors: each is better */
+	assert_true(one(&bytes, 3200, 256, 8).expected_ns < one(&bytes, 3200, 256, 2).expected_ns);
+	assert_true(one(&bytes, 800, 256, 8).expected_ns < one(&bytes, 801, 256, 8).expected_ns);
+	assert_true(one(&bytes, 200, 256, 8).expected_ns < one(&bytes, 20, 256, 8).expected_ns);
+	assert_true(cost_launch(&bytes, &hw, SMS, joined, 1).expected_ns < cost_launch(&bytes, &hw, SMS, apart, 2).expected_ns);
+}
+
+/* Whatever the launch, the bound is not above what is expected, nor below the spec's own. */
+static void
+test_bounds_are_below_expectations(void **state)
+{
+	(void)state;
+	for (int blocks = 1; blocks < 5000; blocks = blocks * 2 + 1)
+		for (uint32_t threads = 32; threads <= 1024; threads *= 2)
+			for (uint32_t resident = 0; resident <= 16; resident += 3) {
+				struct cost_launch l = one(&flops, blocks, threads, resident);
+
+				assert_true(l.bound_ns >= 11000);
+				assert_true((double)l.bound_ns <= l.expected_ns);
+			}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_few_warps_reach_few_quarters),
+		cmocka_unit_test(test_occupancy_is_no_bound),
+		cmocka_unit_test(test_each_pass_is_a_launch),
+		cmocka_unit_test(test_what_is_expected),
+		cmocka_unit_test(test_bounds_are_below_expectations),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

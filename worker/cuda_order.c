@@ -1,0 +1,124 @@
+/* worker/cuda_order.c: what a GPU's kernels are expected to take, by their launches and by what their cubins say:
+ * the most promising are timed first, so that others can be ruled out by their bounds. */
+#include "cuda_int.h"
+
+#include "../kernels/cost/gpu.h"
+#include "../kernels/cost/launch.h"
+#include "../kernels/sass/cubin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct hw
+hw_of(const struct cuda *c, const struct target *t)
+{
+	struct hw hw = c->cal.hw;
+
+	hw.winograd = t->winograd;
+	if (t->precision != PRECISION_F32)
+		hw.tensor_peak = cost_gpu_tensor_flops(c->facts.name, c->facts.sm, c->facts.n_sm, c->facts.sm_mhz,
+		    t->precision != PRECISION_TF32);
+	return hw;
+}
+
+static const struct cubin_kernel *
+pass_of(const struct cubin *cubin, uint32_t pass)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "k_p%u", pass);
+	for (uint32_t k = 0; k < cubin->n_kernels; k++)
+		if (strcmp(cubin->kernel[k].name, name) == 0)
+			return &cubin->kernel[k];
+	return NULL;
+}
+
+static uint32_t
+threads_of(const struct launch *l)
+{
+	return l->block[0] * l->block[1] * l->block[2];
+}
+
+/* False where the cubin says less than it should. */
+static bool
+passes_of(const struct kernel_code *code, struct bytes bytes, int sm, struct cost_pass *pass)
+{
+	struct cubin *cubin = heap_alloc(sizeof(*cubin));
+	struct err e = {0};
+	bool ok = cubin_read(bytes, cubin, &e);
+
+	for (uint32_t q = 0; ok && q < code->n_passes; q++) {
+		const struct launch *l = &code->launch[q];
+		const struct cubin_kernel *k = pass_of(cubin, q);
+
+		ok = k != NULL;
+		if (ok)
+			pass[q] = (struct cost_pass){.blocks = (double)l->grid[0] * l->grid[1] * l->grid[2], .threads = threads_of(l),
+			    .resident = cubin_occupancy(k, sm, threads_of(l), l->smem), .instructions = k->n_instructions};
+	}
+	free(cubin);
+	return ok;
+}
+
+/* Libraries' kernels come first: nothing is known of their launches, and they are well made. */
+static double
+judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_parts *parts, const struct hw *hw)
+{
+	struct cost_pass pass[KERNEL_MAX_PASSES];
+	struct cost_launch l;
+
+	if (u->codes[i].is_library || !passes_of(&u->codes[i], u->made[i].cubin, c->facts.sm, pass))
+		return 0;
+	l = cost_launch(parts, hw, c->facts.n_sm, pass, u->codes[i].n_passes);
+	u->kernels[i].bound_ns = l.bound_ns;
+	return l.expected_ns;
+}
+
+struct ranked {
+	double expected_ns;
+	uint32_t was;
+};
+
+/* By what is expected; alike: as the space lists them, its best guess first. */
+static int
+compare(const void *pa, const void *pb)
+{
+	const struct ranked *a = pa, *b = pb;
+
+	if (a->expected_ns != b->expected_ns)
+		return a->expected_ns < b->expected_ns ? -1 : 1;
+	return a->was < b->was ? -1 : a->was > b->was;
+}
+
+static void
+order(const struct cuda *c, struct arena *a, struct unit *u)
+{
+	struct ranked *rank = NEW_ARRAY(a, struct ranked, u->n);
+	struct measure_kernel *kernels = arena_dup(a, u->kernels, u->n * sizeof(*kernels));
+	struct kernel_code *codes = arena_dup(a, u->codes, u->n * sizeof(*codes));
+	struct cuda_made *made = arena_dup(a, u->made, u->n * sizeof(*made));
+	const struct hw hw = hw_of(c, &u->target);
+	struct cost_parts parts;
+
+	(void)cost_bound_ns(&u->spec, &hw, &parts);
+	for (uint32_t i = 0; i < u->n; i++) {
+		rank[i] = (struct ranked){judge(c, u, i, &parts, &hw), i};
+		kernels[i].bound_ns = u->kernels[i].bound_ns;
+	}
+	qsort(rank, u->n, sizeof(*rank), compare);
+	for (uint32_t i = 0; i < u->n; i++) {
+		u->kernels[i] = kernels[rank[i].was];
+		u->codes[i] = codes[rank[i].was];
+		u->made[i] = made[rank[i].was];
+		u->kernels[i].code = &u->codes[i];
+	}
+}
+
+void
+cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (units[i].n > 0)
+			order(c, a, &units[i]);
+}
