@@ -225,7 +225,7 @@ row_stage(struct gen *g, const struct tile_pass *tp, uint32_t i)
 	gen_line(g, "/* %s */", gen_stage_words(g, s));
 	if (s->level)
 		gen_open(g, "if (rows%u > 0)", s->level - 1);
-	if (next && next->level == s->level && gen_map_reduce(g, s, next)) {
+	if (next && next->level == s->level && next->sweeps == s->sweeps && gen_map_reduce(g, s, next)) {
 		gen_line(g, "/* and %s */", gen_stage_words(g, next));
 		i++;
 	} else {
@@ -234,6 +234,51 @@ row_stage(struct gen *g, const struct tile_pass *tp, uint32_t i)
 	if (s->level)
 		gen_close(g);
 	return i;
+}
+
+/* What the sweep's turns hand on, before the first. */
+static void
+open_sweep(struct gen *g, const struct tile_pass *tp)
+{
+	for (uint32_t i = 0; i < g->p->n_stages; i++) {
+		const struct tile_tensor *t = &g->p->tensors[g->p->stages[i].tensor];
+		const struct ex first = {.kind = EX_CONST, .type = t->type, .real = t->first};
+
+		if (!t->carried || &g->p->pass[g->p->stages[i].pass] != tp)
+			continue;
+		gen_open(g, "for (%s i = 0; i < %lld; i++)", g->index, (long long)t->n_local);
+		gen_line(g, "%s[i] = %s;", gen_tensor(g, g->p->stages[i].tensor), gen_const(g, &first));
+		gen_close(g);
+	}
+	gen_open(g, "for (%s turn = 0; turn < %lld; turn++)", g->index, (long long)g->p->n_turns);
+	gen_bind(g, g->p->turn, "turn");
+}
+
+static void
+close_sweep(struct gen *g)
+{
+	gen_bind(g, g->p->turn, NULL);
+	gen_close(g);
+}
+
+/* The stages of a step; those that sweep follow each other. */
+static void
+pass_steps(struct gen *g, const struct tile_pass *tp)
+{
+	bool in_sweep = false;
+
+	for (uint32_t i = 0; i < tp->n_row; i++) {
+		const bool sweeps = g->p->stages[tp->row[i]].sweeps;
+
+		if (sweeps && !in_sweep)
+			open_sweep(g, tp);
+		if (!sweeps && in_sweep)
+			close_sweep(g);
+		in_sweep = sweeps;
+		i = row_stage(g, tp, i);
+	}
+	if (in_sweep)
+		close_sweep(g);
 }
 
 static void
@@ -252,8 +297,7 @@ pass_body(struct gen *g, const struct tile_pass *tp)
 	gen_open(g, "for (%s o = lo; o < hi; o += 1)", g->index);
 	gen_bind_outer(g, tp);
 	bind_rings(g, tp);
-	for (uint32_t i = 0; i < tp->n_row; i++)
-		i = row_stage(g, tp, i);
+	pass_steps(g, tp);
 	gen_close(g);
 	gen_close(g);
 	gen_forget(g, mark);

@@ -166,6 +166,18 @@ put_call(struct tiling *t, const char *rows)
 	gen_forget(g, mark);
 }
 
+/* In a sweep, columns behind the last are told from the others by a guard; a panel on this side of them need not
+ * ask: the guard, one of an epilogue; NULL: there is none. */
+static const struct ex *
+edge_of(const struct tiling *t, uint32_t i)
+{
+	const struct ex *e = ex_get(t->g->tx, t->n->epilogue[i].body);
+	int64_t coef;
+
+	return t->s->sweeps && e->kind == EX_GUARD && ix_coef(t->g->tx, e->ix, t->n->lane, &coef) && coef == 1
+		    && ix_get(t->g->tx, e->ix)->lo >= e->lo ? e : NULL;
+}
+
 /* One row of the tile: every result's elements in `columns` columns. */
 static void
 put_columns(struct tiling *t, int64_t columns)
@@ -189,12 +201,66 @@ put_columns(struct tiling *t, int64_t columns)
 		    arena_printf(g->a, "t[%lld*%s + c]", (long long)t->nr, g->axis_name[n->tile_row]));
 	for (uint32_t i = 0; i < n->n_epilogue; i++) {
 		const struct anchor_epilogue *e = &n->epilogue[i];
-		const char *value = gen_ex(g, e->body);
+		const char *value = gen_ex(g, t->inside && edge_of(t, i) ? edge_of(t, i)->arg[0] : e->body);
 
 		gen_store(g, g->p->stages[e->stage].tensor, e->at, value);
 	}
 	gen_forget(g, mark);
 	gen_bind(g, n->lane, NULL);
+	gen_close(g);
+}
+
+static void
+put_panels(struct tiling *t)
+{
+	const struct anchor *n = t->n;
+	int64_t tail = n->n_columns % t->nr;
+
+	if (tail && n->n_panels > 1) {
+		gen_open(t->g, "if (panel < %lld)", (long long)n->n_panels - 1);
+		put_columns(t, t->nr);
+		t->g->depth--;
+		gen_open(t->g, "} else");
+		put_columns(t, tail);
+		gen_close(t->g);
+	} else {
+		put_columns(t, tail ? tail : t->nr);
+	}
+}
+
+/* The panel that all guards of epilogues let through whole, and any other. */
+static void
+put_edge(struct tiling *t)
+{
+	struct gen *g = t->g;
+	const char *all = NULL;
+
+	for (uint32_t i = 0; i < t->n->n_epilogue; i++) {
+		const struct ex *e = edge_of(t, i);
+
+		if (!e)
+			continue;
+		int64_t hi = e->hi;
+		ix_id *to = NEW_ARRAY(g->a, ix_id, t->n->lane + 1);
+
+		for (axis_id a = 0; a < t->n->lane; a++)
+			to[a] = IX_NONE;
+		to[t->n->lane] = ix_const(g->tx, t->nr - 1);
+		const char *last = gen_ix(g, ix_subst(g->tx, &(struct tx_subst){.to = to, .n = t->n->lane + 1}, e->ix));
+
+		all = arena_printf(g->a, "%s%s%s < %lld", all ? all : "", all ? " && " : "", last, (long long)hi);
+	}
+	if (!all) {
+		put_panels(t);
+		return;
+	}
+	gen_open(g, "if (%s)", all);
+	t->inside = true;
+	put_panels(t);
+	t->inside = false;
+	g->depth--;
+	gen_open(g, "} else");
+	put_panels(t);
 	gen_close(g);
 }
 
@@ -204,7 +270,6 @@ put_row(struct tiling *t)
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
 	uint32_t mark = gen_mark(g);
-	int64_t tail = n->n_columns % t->nr;
 
 	gen_bind(g, n->m, "m");
 	gen_bind(g, n->tile_row, t->row);
@@ -215,16 +280,7 @@ put_row(struct tiling *t)
 		gen_hoist_ix(g, n->epilogue[i].at);
 		gen_hoist(g, n->epilogue[i].body);
 	}
-	if (tail && n->n_panels > 1) {
-		gen_open(g, "if (panel < %lld)", (long long)n->n_panels - 1);
-		put_columns(t, t->nr);
-		g->depth--;
-		gen_open(g, "} else");
-		put_columns(t, tail);
-		gen_close(g);
-	} else {
-		put_columns(t, tail ? tail : t->nr);
-	}
+	put_edge(t);
 	gen_forget(g, mark);
 	gen_bind(g, n->m, NULL);
 	gen_bind(g, n->tile_row, NULL);

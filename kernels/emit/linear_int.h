@@ -36,6 +36,7 @@ struct tiling {
 	struct micro m;
 	int64_t nr;
 	const char *a_more, *b_more; /* added to where the factors begin */
+	bool inside;     /* no epilogue's guard need be asked */
 	const char *row; /* number of the tile's row that an epilogue is at */
 };
 

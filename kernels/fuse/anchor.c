@@ -77,6 +77,10 @@ packing_axes(struct tile_prog *p, struct packing *k)
 {
 	struct stage *s = k->s;
 
+	if (s->sweeps && ex_has(p->tx, s->b, p->turn)) { /* all turns' parts are packed ahead */
+		k->axis[k->n_axis++] = (struct stage_axis){.id = p->turn, .extent = p->n_turns};
+		k->n_batch++;
+	}
 	for (uint32_t i = 0; i < s->n_par + s->n_red; i++) {
 		if (s->axis[i].id == k->column || (i < s->n_par && !ex_has(p->tx, s->b, s->axis[i].id)))
 			continue;

@@ -312,6 +312,7 @@ make_panel(struct binding *b, uint32_t pass, uint32_t step)
 	}
 	m.n_par = pn.n;
 	m.body = pn.body;
+	m.sweeps = online_turns(p, pn.body);
 	m.out = out;
 	m.tensor = anchor_tensor(p, pitch, p->n_stages);
 	take_local(p, m.tensor, pitch);

@@ -12,7 +12,8 @@ struct use {
 	uint32_t tensor;
 	ix_id at;      /* of its reads, where all agree */
 	uint32_t n;    /* distinct places read */
-	bool too_late; /* reads what a step behind `step` makes */
+	bool too_late; /* reads what a step behind `step` makes, other than itself the turn before */
+	uint32_t self; /* tensor that the reader makes */
 	const struct tile_prog *p;
 	const struct tile_pass *pass;
 	uint32_t step;
@@ -28,6 +29,8 @@ note_use(void *self, const struct ex *read)
 		u->at = read->ix;
 		return;
 	}
+	if (read->tensor == u->self)
+		return;
 	for (uint32_t i = u->step + 1; i < u->pass->n_row; i++)
 		if (u->p->stages[u->pass->row[i]].tensor == read->tensor ||
 		    u->p->stages[u->pass->row[i]].tensor2 == read->tensor)
@@ -138,14 +141,14 @@ binding_fold(struct binding *b, uint32_t pass, uint32_t step, axis_id column)
 
 	for (uint32_t i = step + 1; i < tp->n_row; i++) {
 		const struct stage *c = &p->stages[tp->row[i]];
-		struct use u = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = step};
+		struct use u = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = step, .self = c->tensor};
 
 		note_stage(&u, c);
 		if (c->kind != STAGE_MAP || u.n != 1 || u.too_late || !fold(b, tp->row[i], u.at, column))
 			tp->row[kept++] = tp->row[i];
 	}
 	tp->n_row = kept;
-	struct use rest = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = PASS_STEPS};
+	struct use rest = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = PASS_STEPS, .self = UINT32_MAX};
 
 	for (uint32_t i = 0; i < p->n_stages; i++) {
 		bool folded = false;

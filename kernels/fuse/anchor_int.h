@@ -23,6 +23,8 @@ void binding_clear(struct binding *b);
 struct tx_subst binding_subst(const struct binding *b);
 /* The substitution from the stage's axes to m, panel and lane. */
 void binding_flatten(struct binding *b, axis_id column);
+/* online.c: is the expression another one in each turn of the sweep? */
+bool online_turns(const struct tile_prog *p, ex_id e);
 /* anchor_fold.c: readers of the result behind step `step` of the pass that can take their value
  * from the tile leave the row of steps; what other readers there are decides whether the result
  * is stored too. */

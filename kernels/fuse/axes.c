@@ -232,17 +232,25 @@ stage_merge_axes(struct tx *x, struct stage *s, uint32_t k)
 /* ---- reads ----------------------------------------------------------------------------------- */
 struct read_list {
 	const struct tile_prog *p;
+	const struct stage *s;
 	struct arena *a;
 	struct stage_read *r;
 	uint32_t n, cap;
 };
+
+/* What the turn before has left waits for nothing in this one. */
+static bool
+is_carried_to(const struct tile_prog *p, uint32_t tensor, const struct stage *s)
+{
+	return p->tensors[tensor].carried && &p->stages[p->tensors[tensor].stage] >= s;
+}
 
 static void
 note_read(void *self, const struct ex *read)
 {
 	struct read_list *l = self;
 
-	if (l->p->tensors[read->tensor].stage == UINT32_MAX)
+	if (l->p->tensors[read->tensor].stage == UINT32_MAX || is_carried_to(l->p, read->tensor, l->s))
 		return;
 	for (uint32_t i = 0; i < l->n; i++)
 		if (l->r[i].tensor == read->tensor && l->r[i].at == read->ix)
@@ -262,7 +270,7 @@ note_reads(void *self, ex_id *e)
 uint32_t
 stage_reads(const struct tile_prog *p, struct stage *s, struct arena *a, struct stage_read **out)
 {
-	struct read_list l = {.p = p, .a = a};
+	struct read_list l = {.p = p, .s = s, .a = a};
 
 	stage_each_ex(s, note_reads, &l);
 	if (s->target != IX_NONE)

@@ -336,11 +336,17 @@ lay_out(struct tile_prog *p, struct err *e)
 }
 
 /* ---- final indices -------------------------------------------------------------------------------- */
+struct unbound {
+	struct tile_prog *p;
+	const struct stage *stages; /* as they were: a carried tensor's maker is bound before some of its readers */
+};
+
 /* Flat index of a whole tensor to the index in its local part. */
 static ex_id
 local_read(void *self, struct tx *x, const struct ex *read, ix_id at)
 {
-	struct tile_prog *p = self;
+	const struct unbound *u = self;
+	struct tile_prog *p = u->p;
 
 	if (read->tensor >= p->n_tensors) /* done by ring_reads */
 		return ex_read(x, read->type, read->tensor - p->n_tensors, at);
@@ -348,7 +354,7 @@ local_read(void *self, struct tx *x, const struct ex *read, ix_id at)
 
 	if (t->at != AT_LOCAL || t->ring)
 		return ex_read(x, read->type, read->tensor, at);
-	const struct stage *s = &p->stages[t->stage];
+	const struct stage *s = &u->stages[t->stage];
 	ix_id sum = ix_const(x, 0);
 
 	for (uint32_t k = 0; k < s->n_par; k++) {
@@ -434,7 +440,7 @@ bind_axes(struct tile_prog *p, struct stage *s, ix_id *to)
 }
 
 static void
-bind_stage(struct tile_prog *p, struct stage *s)
+bind_stage(struct tile_prog *p, struct stage *s, struct unbound *was)
 {
 	struct tx *x = p->tx;
 	const struct tile_tensor *t = &p->tensors[s->tensor];
@@ -455,7 +461,7 @@ bind_stage(struct tile_prog *p, struct stage *s)
 			out = ix_add(x, out, ix_mulc(x, ix_axis(x, s->axis[k].id), s->axis[k].stride));
 	}
 	ring_reads(p, s);
-	stage_subst(x, s, &(struct tx_subst){.read = local_read, .self = p});
+	stage_subst(x, s, &(struct tx_subst){.read = local_read, .self = was});
 	s->out = out;
 	if (s->at_call)
 		return;
@@ -480,8 +486,12 @@ passes_bind(struct tile_prog *p, struct err *e)
 			merge_inner(p, &p->stages[i]);
 	if (!lay_out(p, e))
 		return false;
+	struct unbound was = {.p = p};
+
+	if (p->n_stages)
+		was.stages = arena_dup(p->arena, p->stages, p->n_stages * sizeof *p->stages);
 	/* Readers decode by their makers' axes: the last stage is bound first. */
 	for (uint32_t i = p->n_stages; i-- > 0;)
-		bind_stage(p, &p->stages[i]);
+		bind_stage(p, &p->stages[i], &was);
 	return true;
 }

@@ -77,6 +77,7 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 	keep_decide(&l);
 	if (!stages_make(&l, e))
 		return false;
+	online_form(out);
 	split_reductions(&l);
 	if (!t->is_cuda)
 		anchors_pack(out);
@@ -88,7 +89,7 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 		return false;
 	for (uint32_t q = 0; q < out->n_passes && !t->is_cuda; q++)
 		anchors_bind(out, q);
-	if (!winograd_holds(out, e))
+	if (!online_holds(out, e) || !winograd_holds(out, e))
 		return false;
 	if (!t->is_cuda)
 		overlaps_find(out);

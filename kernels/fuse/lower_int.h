@@ -63,6 +63,11 @@ uint32_t stage_reads(const struct tile_prog *p, struct stage *s, struct arena *a
 ix_id decode_axis(const struct tile_prog *p, const struct stage *maker, uint32_t k, ix_id at);
 double stage_work(const struct stage *s); /* elements read, about */
 
+/* online.c: a softmax between two linear stages goes through blocks of its rows (knob `online`). */
+void online_form(struct tile_prog *p);
+/* Passes are formed and bound.  ERR_INFEASIBLE: the sweep's stages do not follow each other in one pass. */
+bool online_holds(const struct tile_prog *p, struct err *e) MUST_CHECK;
+
 /* split.c: long reductions of few results become partial sums and a combination. */
 void split_reductions(struct lower *l);
 /* pass.c: stages go into passes. */

@@ -417,7 +417,7 @@ is_small(const struct form *f, const struct stage *s)
 {
 	const struct tile_tensor *t = &f->p->tensors[s->tensor];
 
-	return t->at != AT_RESULT && !s->adds_parts && t->count <= SMALL_COUNT && stage_work(s) <= SMALL_WORK
+	return t->at != AT_RESULT && !s->adds_parts && !s->sweeps && t->count <= SMALL_COUNT && stage_work(s) <= SMALL_WORK
 	    && stage_work(s) * SMALL_SHARE <= f->most_work && (s->kind == STAGE_MAP || s->kind == STAGE_REDUCE || s->kind == STAGE_ARG);
 }
 

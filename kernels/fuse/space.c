@@ -153,7 +153,7 @@ propose(struct search *s, struct str text, uint64_t mark)
 /* What the default made: where the work is and what kind it is. */
 struct shape_of_work {
 	int64_t block;
-	bool has_anchor, has_linear, has_rows, has_split, has_ring, has_long_sum;
+	bool has_anchor, has_pair, has_linear, has_rows, has_split, has_ring, has_long_sum;
 };
 
 enum { LONG_SUM = 512 };
@@ -206,6 +206,7 @@ look(struct search *s, struct shape_of_work *w)
 		w->has_ring |= p.pass[q].n_rings > 0;
 	}
 	for (uint32_t i = 0; i < p.n_stages; i++) {
+		w->has_pair |= w->has_anchor && p.stages[i].anchor;
 		w->has_anchor |= p.stages[i].anchor != NULL;
 		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
 		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
@@ -314,11 +315,14 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	    "inline_flops=24", "mr=12 nv=1", "inline_flops=0"};
 	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0",
 	    "unroll_red=0", "inline_flops=64"};
+	static const char *const swept[] = {"online=256", "online=128", "online=512"};
 
 	propose(s, STR(""), 0);
 	propose_libraries(s);
 	if (w->has_ring)
 		propose(s, STR("ring=0"), 0);
+	for (uint32_t i = 0; w->has_pair && w->has_rows && i < COUNT_OF(swept); i++)
+		propose(s, str_of(swept[i]), 0);
 	propose_winograd(s);
 	propose_block(s, w->block * 2, "");
 	propose_block(s, w->block / 2, "");

@@ -208,6 +208,8 @@ linear_blocks(struct lower *l, struct stage *s)
 static int64_t
 blocks_of(struct lower *l, struct stage *s)
 {
+	if (s->sweeps)
+		return 1;
 	if (s->kind == STAGE_LINEAR)
 		return linear_blocks(l, s);
 	return wants_split(l, s) ? choose_blocks(l, s) : 1;

@@ -143,6 +143,10 @@ struct tile_tensor {
 	uint32_t stage;    /* that makes it; UINT32_MAX: none */
 	const void *data;  /* AT_TABLE */
 	const struct tile_pack *pack; /* AT_OPERAND: the form it comes in; NULL: dense (anchor.h) */
+	/* The sweep's turns read, at the maker's place and before it, what the turn before has left; the first
+	 * turn finds `first` in each element. */
+	bool carried;
+	float first;
 	bool shares;       /* AT_OPERAND, AT_RESULT: one of `overlaps` names it */
 };
 
@@ -188,6 +192,7 @@ struct stage {
 	uint32_t level;       /* whose rows a step makes: 0: the pass's block, else those of ring level - 1 */
 	bool at_call;         /* made once per call of the pass's function (small) */
 	bool packs;           /* makes a packed factor */
+	bool sweeps;          /* made anew in each turn of the program's sweep (online.c) */
 	bool adds_parts;      /* REDUCE: of a linear stage whose sum is split (split.c) */
 	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
 	const struct winograd *wino; /* LINEAR: b is packed for Winograd's form (winograd.c); else NULL */
@@ -244,6 +249,10 @@ struct tile_prog {
 	uint32_t n_stages, cap_stages;
 	struct tile_pass pass[TILE_PASSES];
 	uint32_t n_passes;
+	/* A step of the pass that has them goes n_turns times through its stages that sweep; `turn`, an outer
+	 * axis, counts.  0: no sweep. */
+	axis_id turn;
+	int64_t n_turns;
 	size_t shared_bytes, local_bytes;
 	struct overlap *overlaps; /* results that may lie on an operand's bytes (overlap.c) */
 	uint32_t n_overlaps;

@@ -79,6 +79,8 @@ void
 tile_print(struct strbuf *sb, const struct tile_prog *p)
 {
 	sb_addf(sb, "shared %zu local %zu\n", p->shared_bytes, p->local_bytes);
+	if (p->n_turns)
+		sb_addf(sb, "a%u counts %lld turns of a step's sweep\n", p->turn, (long long)p->n_turns);
 	for (uint32_t q = 0; q < p->n_passes; q++) {
 		const struct tile_pass *tp = &p->pass[q];
 
@@ -91,6 +93,6 @@ tile_print(struct strbuf *sb, const struct tile_prog *p)
 		for (uint32_t i = 0; i < tp->n_call; i++)
 			print_stage(sb, p, &p->stages[tp->call[i]], "call");
 		for (uint32_t i = 0; i < tp->n_row; i++)
-			print_stage(sb, p, &p->stages[tp->row[i]], "row");
+			print_stage(sb, p, &p->stages[tp->row[i]], p->stages[tp->row[i]].sweeps ? "turn" : "row");
 	}
 }
