@@ -2,10 +2,8 @@
  * is generated, compiled and compared with the interpreter (small models: in full).
  *
  *   bench-candidates [--step=N] [--from=N] [--rel=R] MODEL.onnx */
-#include "../../daemon/fission/fission.h"
-#include "../../daemon/identify/identify.h"
-#include "../../daemon/rewrite/rewrite.h"
 #include "../harness/kernel.h"
+#include "../harness/model_candidates.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,21 +19,6 @@ struct args {
 struct totals {
 	uint32_t checked, refused, wrong;
 };
-
-static bool
-candidates_of(struct arena *a, const char *file, struct cand_set *out, struct err *e)
-{
-	struct bytes onnx;
-	struct model m;
-	struct graph prim, g;
-	struct fission_stats fs;
-	const struct rewrite_opts ro = {
-	    .normalize = true, .alternatives = true, .worst = NUM_PRECISION, .max_nodes = 100000};
-
-	return os_read_file(os_real(), a, file, (size_t)2 << 30, &onnx, e) &&
-	    model_read(a, onnx, file, NULL, &model_limits_default, &m, e) && fission_run(a, &m, &prim, &fs, e) &&
-	    rewrite_run(a, &prim, &ro, &g, NULL, e) && identify_run(a, &g, IDENTIFY_FULL, NULL, out, e);
-}
 
 /* More arithmetic than the interpreter should be asked for in full. */
 static bool
@@ -84,7 +67,7 @@ run(const struct args *args, struct totals *t, struct err *e)
 {
 	struct arena a = {0};
 	struct cand_set cs;
-	bool ok = candidates_of(&a, args->file, &cs, e);
+	bool ok = model_candidates(&a, args->file, &cs, e);
 
 	for (int64_t i = args->from; ok && i < cs.n_specs;) {
 		struct arena batch = {0};
