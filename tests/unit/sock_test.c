@@ -71,6 +71,34 @@ next_done(struct sock_client *c, struct bell *b)
 
 #define BELL {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0}
 
+/* A local address in a folder of its own. */
+struct address {
+	char url[64], dir[32];
+};
+
+static struct address
+address_new(void)
+{
+	struct address at = {.dir = "/tmp/korch-sock-XXXXXX"};
+
+	assert_non_null(mkdtemp(at.dir));
+	(void)snprintf(at.url, sizeof(at.url), "ipc://%s/s", at.dir);
+	return at;
+}
+
+static const char *
+address_path(const struct address *at)
+{
+	return at->url + strlen("ipc://");
+}
+
+static void
+address_end(const struct address *at)
+{
+	(void)unlink(address_path(at));
+	assert_int_equal(rmdir(at->dir), 0);
+}
+
 static void
 parked(void **state)
 {
@@ -80,14 +108,12 @@ parked(void **state)
 	struct sock_server *s;
 	struct sock_client *c;
 	struct err e = {0};
-	char url[64], dir[] = "/tmp/korch-sock-XXXXXX";
+	struct address at = address_new();
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	(void)snprintf(url, sizeof(url), "ipc://%s/s", dir);
 	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, url, &e));
-	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_listen(s, at.url, &e));
+	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	for (int i = 0; i < N; i++)
 		sock_ask(c, (struct bytes){(const uint8_t *)"park", 4}, -1, (void *)(intptr_t)i);
 	for (int i = 0; i < N; i++)
@@ -113,8 +139,7 @@ parked(void **state)
 		if (i != 17)
 			sock_drop(held[i]);
 	sock_server_close(s);
-	(void)unlink(url + 6);
-	(void)rmdir(dir);
+	address_end(&at);
 }
 
 static void
@@ -251,25 +276,22 @@ dying_clients(void **state)
 	struct sock_server *s;
 	struct sock_client *c;
 	struct err e = {0};
-	char url[64], dir[] = "/tmp/korch-sock-XXXXXX";
+	struct address at = address_new();
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	(void)snprintf(url, sizeof(url), "ipc://%s/s", dir);
 	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, url, &e));
+	assert_true(sock_listen(s, at.url, &e));
 	for (int i = 0; i < 200; i++)
-		connect_and_die(url + 6, i & 1);
-	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+		connect_and_die(address_path(&at), i & 1);
+	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	(void)converse(s, c);
-	assert_int_equal(unlink(url + 6), 0); /* a cleaner of /tmp came by */
+	assert_int_equal(unlink(address_path(&at)), 0); /* a cleaner of /tmp came by */
 	sock_client_close(c);
-	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	assert_int_equal(converse(s, c), 1);
 	sock_client_close(c);
 	sock_server_close(s);
-	(void)unlink(url + 6);
-	(void)rmdir(dir);
+	address_end(&at);
 }
 
 static void
@@ -280,27 +302,24 @@ dying_server(void **state)
 	struct sock_server *s;
 	struct sock_client *c;
 	struct err e = {0};
-	char url[64], dir[] = "/tmp/korch-sock-XXXXXX";
+	struct address at = address_new();
 	int fd, other;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	(void)snprintf(url, sizeof(url), "ipc://%s/s", dir);
-	fd = local_socket(url + 6, &addr);
+	fd = local_socket(address_path(&at), &addr);
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	assert_int_equal(listen(fd, 8), 0);
-	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	other = accept(fd, NULL, NULL); /* and not a word */
 	assert_true(other >= 0);
 	(void)close(other);
 	(void)close(fd);
 	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, url, &e));
+	assert_true(sock_listen(s, at.url, &e));
 	(void)converse(s, c);
 	sock_client_close(c);
 	sock_server_close(s);
-	(void)unlink(url + 6);
-	(void)rmdir(dir);
+	address_end(&at);
 }
 
 int
