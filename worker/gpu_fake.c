@@ -1,7 +1,7 @@
 /* worker/gpu_fake.c: the driver's part of the fake GPU.
  *
  * Device memory is the heap's; a launch calls the kernel's host form at once; a captured launch only
- * counts.  The clock is virtual: a pass takes what a hash of its kernel's text says, scaled by the
+ * counts, unless replay=1.  The clock is virtual: a pass takes what a hash of its kernel's text says, scaled by the
  * model, longer while it is throttled.  After an illegal access or a loss every call fails, as on
  * the real thing, until the process is another one. */
 #include "gpu_fake.h"
@@ -27,7 +27,7 @@ static const struct model {
 #define SETTINGS(X) \
 	X(n) X(seed) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
 	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image) X(replay) \
-	X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
+	X(streams) X(events) X(drop_wait) X(cross_ns) X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
 struct conf {
 	const struct model *model;
 #define X(N) uint64_t N;
@@ -40,7 +40,6 @@ static struct fake {
 	int dead;            /* status of every call from now on; 0: alive */
 	int pending;         /* shows at the next wait */
 	bool hangs;
-	struct fake_graph *capturing;
 	int64_t now_ns;
 	uint64_t used_bytes;
 } fake;
@@ -180,6 +179,42 @@ static int
 fake_sync(void)
 {
 	return settle();
+}
+
+int
+gpu_fake_status(void)
+{
+	return fake.dead;
+}
+
+int
+gpu_fake_settle(void)
+{
+	return settle();
+}
+
+bool
+gpu_fake_is_well(void)
+{
+	return !fake.dead && !fake.pending;
+}
+
+void
+gpu_fake_late(int status)
+{
+	fake.pending = status;
+}
+
+int64_t
+gpu_fake_now(void)
+{
+	return fake.now_ns;
+}
+
+void
+gpu_fake_pass(int64_t ns)
+{
+	fake.now_ns += (int64_t)((double)ns * (gpu_fake_is_slow() ? 1.7 : 1));
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -355,13 +390,13 @@ fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 	    .block_scratch = *(char **)params[2], .lo = *(int64_t *)params[3], .hi = *(int64_t *)params[4]};
 	int fault = fault_of(fn);
 
-	(void)stream, (void)extra;
+	(void)extra;
 	if (fake.dead)
 		return fake.dead;
 	if ((uint64_t)bx * by * bz > 1024 || shared > (unsigned)fake.c.model->shared_kib << 10)
 		return 701;
-	if (fake.capturing) {
-		gpu_fake_record(fake.capturing, &c, pass_ns(fn, c.hi - c.lo), fake.c.replay);
+	if (gpu_fake_is_captured(stream)) {
+		gpu_fake_record(stream, &c, pass_ns(fn, c.hi - c.lo));
 		return 0;
 	}
 	if (fault == 701)
@@ -380,11 +415,10 @@ gpu_fake_library(void *stream, int (*run)(void *arg), const void *arg, size_t n,
 {
 	struct fake_call c = {.library = run, .arg = heap_alloc(n)};
 
-	(void)stream;
 	memcpy(c.arg, arg, n);
 	ns = 1500 + (int64_t)(fake.c.model->scale * (double)ns);
-	if (fake.capturing) {
-		gpu_fake_record(fake.capturing, &c, ns, fake.c.replay);
+	if (gpu_fake_is_captured(stream)) {
+		gpu_fake_record(stream, &c, ns);
 		return fake.dead;
 	}
 	fake.now_ns += ns;
@@ -392,77 +426,6 @@ gpu_fake_library(void *stream, int (*run)(void *arg), const void *arg, size_t n,
 		fake.pending = gpu_fake_call(&c);
 	free(c.arg);
 	return fake.dead;
-}
-
-static int
-fake_stream_new(void **stream, unsigned flags)
-{
-	static int a_stream;
-
-	(void)flags;
-	*stream = &a_stream;
-	return fake.dead;
-}
-
-static int
-fake_stream_free(void *stream)
-{
-	(void)stream;
-	return fake.dead;
-}
-
-static int
-fake_stream_sync(void *stream)
-{
-	(void)stream;
-	return settle();
-}
-
-static int
-fake_capture(void *stream, int mode)
-{
-	(void)stream;
-	(void)mode;
-	if (fake.dead || fake.capturing)
-		return fake.dead ? fake.dead : 1;
-	fake.capturing = heap_alloc(sizeof(*fake.capturing));
-	return 0;
-}
-
-static int
-fake_captured(void *stream, void **graph)
-{
-	(void)stream;
-	*graph = fake.capturing;
-	fake.capturing = NULL;
-	return fake.dead;
-}
-
-static int
-fake_graph_make(void **exec, void *graph, unsigned long long flags)
-{
-	(void)flags;
-	*exec = gpu_fake_executable(graph);
-	return fake.dead;
-}
-
-static int
-fake_graph_launch(void *exec, void *stream)
-{
-	struct fake_graph *g = exec;
-
-	(void)stream;
-	fake.now_ns += (int64_t)((double)g->ns * (gpu_fake_is_slow() ? 1.7 : 1));
-	if (!fake.dead && !fake.pending)
-		fake.pending = gpu_fake_replay(g);
-	return fake.dead;
-}
-
-static int
-fake_graph_free(void *p)
-{
-	gpu_fake_graph_free(p);
-	return 0;
 }
 
 static int
@@ -477,36 +440,6 @@ fake_host_new(void **p, size_t n, unsigned flags)
 {
 	(void)flags;
 	*p = heap_alloc(n);
-	return fake.dead;
-}
-
-static int
-fake_event_new(void **event, unsigned flags)
-{
-	(void)flags;
-	*event = heap_alloc(sizeof(int64_t));
-	return fake.dead;
-}
-
-static int
-fake_event_record(void *event, void *stream)
-{
-	(void)stream;
-	memcpy(event, &fake.now_ns, sizeof(fake.now_ns));
-	return fake.dead;
-}
-
-static int
-fake_event_sync(void *event)
-{
-	(void)event;
-	return settle();
-}
-
-static int
-fake_event_ms(float *ms, void *from, void *to)
-{
-	*ms = (float)((double)(*(int64_t *)to - *(int64_t *)from) * 1e-6);
 	return fake.dead;
 }
 
@@ -567,13 +500,10 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 		.name = fake_name, .uuid = fake_uuid, .attribute = fake_attribute, .memory = fake_memory, .pci = fake_pci,
 		.retain = fake_retain, .release = fake_release, .set = fake_set, .sync = fake_sync, .load = fake_load,
 		.unload = fake_unload, .function = fake_function, .set_function = fake_set_function, .launch = fake_launch,
-		.stream_new = fake_stream_new, .stream_free = fake_stream_free, .stream_sync = fake_stream_sync,
-		.capture = fake_capture, .captured = fake_captured, .graph_make = fake_graph_make,
-		.graph_launch = fake_graph_launch, .graph_exec_free = fake_graph_free, .graph_free = fake_graph_free,
-		.event_new = fake_event_new, .event_free = fake_free, .event_record = fake_event_record,
-		.event_sync = fake_event_sync, .event_ms = fake_event_ms, .mem_new = fake_mem_new, .mem_free = fake_mem_free,
+		.mem_new = fake_mem_new, .mem_free = fake_mem_free,
 		.host_new = fake_host_new, .host_free = fake_free,
 		.copy = fake_copy, .fill = fake_fill}};
+	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns, c.replay != 0}, &out->cu);
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
 	    (unsigned)c.model->watts}, &out->ml);
 	gpu_fake_lt(&libs, &out->lt);

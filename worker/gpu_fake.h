@@ -61,18 +61,54 @@ struct fake_call {
 	char *kernel_scratch, *block_scratch;
 	int64_t lo, hi;
 };
+struct fake_set { /* of nodes */
+	uint32_t *node, n, cap;
+};
+struct fake_node {
+	struct fake_call call;
+	struct fake_set behind; /* what it runs behind */
+	uint32_t stream;
+	int64_t end_ns;
+};
 struct fake_graph {
-	int64_t ns;
-	struct fake_call *calls; /* with replay=1; otherwise a graph only takes its time */
+	int64_t ns;             /* the longest way through it */
+	struct fake_node *nodes;
 	uint32_t n, cap;
 };
 /* Statuses: 0, or the launch failed. */
 int gpu_fake_call(const struct fake_call *c);
-void gpu_fake_record(struct fake_graph *g, const struct fake_call *c, int64_t ns, bool replays);
-/* Takes the calls over. */
+void gpu_fake_set_add(struct fake_set *s, uint32_t node);
+void gpu_fake_set_join(struct fake_set *to, const struct fake_set *from);
+void gpu_fake_set_free(struct fake_set *s);
+/* Takes the call and the set over; its number.  cross_ns: waiting for another stream takes so much. */
+uint32_t gpu_fake_graph_add(struct fake_graph *g, const struct fake_node *node, int64_t ns, int64_t cross_ns);
+/* Do these nodes, or some that run behind them, come before what runs behind `by`? */
+bool gpu_fake_graph_covers(const struct fake_graph *g, const struct fake_set *by, const struct fake_set *these);
+/* Takes the nodes over. */
 struct fake_graph *gpu_fake_executable(struct fake_graph *g);
-int gpu_fake_replay(const struct fake_graph *g);
+/* In an order that the edges allow, another one for each seed and turn. */
+int gpu_fake_replay(const struct fake_graph *g, uint64_t seed, uint64_t turn);
 void gpu_fake_graph_free(struct fake_graph *g);
+
+/* gpu_fake_stream.c: streams, events, captures. */
+struct fake_stream_conf {
+	uint64_t seed, streams, events; /* so many can be made; 0: any number */
+	uint64_t drop_wait;             /* the n-th wait for an event in captures is forgotten; 0: none */
+	uint64_t cross_ns;              /* what a wait between streams takes */
+	bool replays;                   /* a graph runs its kernels; otherwise it only takes its time */
+};
+void gpu_fake_streams(const struct fake_stream_conf *c, struct gpu_cu *out);
+bool gpu_fake_is_captured(void *stream);
+/* Takes the call's arg over. */
+void gpu_fake_record(void *stream, const struct fake_call *c, int64_t ns);
+
+/* gpu_fake.c: the driver's state, for its other parts. */
+int gpu_fake_status(void);        /* of every call: 0 while the context lives */
+int gpu_fake_settle(void);        /* what comes late has come */
+bool gpu_fake_is_well(void);      /* nothing is to come */
+void gpu_fake_late(int status);   /* shows at the next wait */
+int64_t gpu_fake_now(void);
+void gpu_fake_pass(int64_t ns);   /* of the GPU's time */
 
 /* gpu_fake_lt.c, gpu_fake_dnn.c: cuBLASLt and cuDNN.  Each has six algorithms for what it supports; the
  * faults fall on algorithms, per million. */

@@ -285,7 +285,7 @@ set_up(struct field *f, struct runner *u, struct err *e)
 	for (int i = 0; i < 2; i++) {
 		uint32_t calls = u->calls;
 
-		if (!gpu_graph_make(d, u->launches, u->calls, &u->graph, e) || !gpu_graph_time(d, u->graph, &ns, e) ||
+		if (!gpu_graph_make(d, u->launches, u->calls, NULL, &u->graph, e) || !gpu_graph_time(d, u->graph, &ns, e) ||
 		    !gpu_graph_time(d, u->graph, &ns, e))
 			return false;
 		ns = MAX_OF(ns / u->calls, (int64_t)1);

@@ -104,7 +104,7 @@ make_graph(struct gpu_refs *r, int which, struct err *e)
 		l[i] = (struct dev_launch){.kernel = &r->kernel[which], .buf = r->buf};
 	r->calls[which] = 16;
 	for (int i = 0; i < 2; i++) {
-		if (!gpu_graph_make(r->dev, l, r->calls[which], &r->graph[which], e) ||
+		if (!gpu_graph_make(r->dev, l, r->calls[which], NULL, &r->graph[which], e) ||
 		    !gpu_graph_time(r->dev, r->graph[which], &ns, e))
 			return false;
 		if (ns >= sample_ns || i)
@@ -159,7 +159,7 @@ static bool
 best_of(const struct dev *d, const struct dev_launch *l, uint32_t n, int64_t *best, struct err *e)
 {
 	struct gpu_graph *g;
-	bool ok = gpu_graph_make(d, l, n, &g, e);
+	bool ok = gpu_graph_make(d, l, n, NULL, &g, e);
 
 	*best = INT64_MAX;
 	for (int i = 0; i < SAMPLES && ok; i++) {

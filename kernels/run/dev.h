@@ -192,9 +192,17 @@ struct gpu;
 struct runner_opts {
 	uint32_t n_threads;      /* of a CPU */
 	bool pin;
+	uint32_t n_streams;      /* of a GPU, at most; 0: STREAMS_DEFAULT */
 	const struct gpu *gpu;   /* NULL: the libraries of this host */
 };
+/* How a plan runs on a GPU's streams.  Found after solving: no part of the plan's bound (D20). */
+struct plan_streams {
+	uint32_t n_asked, n_used;  /* n_used: 1 where that was no slower */
+	uint32_t n_side, n_waits;  /* what the steps could use of n_asked; events between streams */
+	int64_t one_ns, side_ns;   /* medians of runs that took turns when it was opened; 0: nothing to compare */
+};
 struct runner;
+bool plan_wants_gpu(const struct plan *p);
 /* A GPU's plan (run compatibility "cuda ...") opens the driver and takes the first GPU that fits.
  * ERR_HOST: no driver; ERR_DEVICE: none fits. */
 bool runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e) MUST_CHECK;
@@ -203,6 +211,8 @@ bool runner_open(const struct plan *p, const struct runner_opts *o, struct runne
 bool runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns, int64_t *step_ns,
     struct err *e) MUST_CHECK;
 const struct dev *runner_dev(const struct runner *r);
+/* NULL: not on a GPU. */
+const struct plan_streams *runner_streams(const struct runner *r);
 void runner_close(struct runner *r); /* NULL is allowed */
 
 #endif

@@ -1,6 +1,7 @@
 /* kernels/run/dev_cuda.c: one GPU behind the table of a device.
  *
- * Kernels run on one stream, in order: the barrier between passes costs nothing more.  The driver's
+ * Kernels run on one stream, in order: the barrier between passes costs nothing more.  Only a captured graph
+ * (dev_cuda_graph.c) has others, each with scratch of its own.  The driver's
  * statuses come late (a kernel's illegal address shows at the next wait), so the first bad one is
  * kept and everything after it is left out until fault() has told it.  A sticky fault
  * has destroyed the context: only a new process brings the device back. */
@@ -87,7 +88,7 @@ cuda_mem_new(void *self, size_t n_bytes)
 	uint64_t p = cuda_bytes_new(c, n_bytes);
 
 	if (p)
-		(void)cuda_good(c, c->g->cu.fill(p, 0, MAX_OF(n_bytes, (size_t)1), c->stream), "cuMemsetD8Async");
+		(void)cuda_good(c, c->g->cu.fill(p, 0, MAX_OF(n_bytes, (size_t)1), c->lane[0].stream), "cuMemsetD8Async");
 	return (void *)(uintptr_t)p;
 }
 
@@ -106,8 +107,8 @@ void
 cuda_move(struct cuda *c, void *to, const void *from, size_t n_bytes)
 {
 	if (n_bytes && cuda_is_well(c) &&
-	    cuda_good(c, c->g->cu.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, c->stream), "cuMemcpyAsync"))
-		(void)cuda_good(c, c->g->cu.stream_sync(c->stream), "copy");
+	    cuda_good(c, c->g->cu.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, c->lane[0].stream), "cuMemcpyAsync"))
+		(void)cuda_good(c, c->g->cu.stream_sync(c->lane[0].stream), "copy");
 }
 
 static void
@@ -134,13 +135,20 @@ cuda_widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const char *w
 	return true;
 }
 
+bool
+cuda_widen_lane(struct cuda *c, uint32_t lane, size_t shared_bytes, size_t local_bytes, struct err *e)
+{
+	struct cuda_lane *l = &c->lane[lane];
+
+	return cuda_widen(c, &l->shared, &l->shared_bytes, shared_bytes, "scratch between passes", e) &&
+	    cuda_widen(c, &l->local, &l->local_bytes, local_bytes, "scratch of its blocks", e);
+}
+
 static bool
 cuda_reserve(void *self, size_t shared_bytes, size_t local_bytes, struct err *e)
 {
-	struct cuda *c = self;
-
 	(void)local_bytes; /* find() has seen to it: it depends on the grid */
-	return cuda_widen(c, &c->shared, &c->shared_bytes, shared_bytes, "scratch between passes", e);
+	return cuda_widen_lane(self, 0, shared_bytes, 0, e);
 }
 
 /* ---- modules ------------------------------------------------------------------------------- */
@@ -226,21 +234,27 @@ load_image(struct cuda *c, struct cuda_kernel *k, struct err *e)
 }
 
 /* Scratch of the blocks of the largest grid among its passes. */
-static bool
-need_local(struct cuda *c, const struct cuda_kernel *k, size_t local_bytes, struct err *e)
+bool
+cuda_local_bytes(const struct dev_kernel *k, size_t *n)
 {
 	uint64_t blocks = 1;
-	size_t n;
 
-	for (uint32_t q = 0; q < k->of.n_passes; q++) {
-		const uint32_t *g = k->of.pass[q].grid;
+	for (uint32_t q = 0; q < k->n_passes && !k->library; q++) {
+		const uint32_t *g = ((const struct cuda_pass *)k->pass[q])->how.grid;
 
 		blocks = MAX_OF(blocks, (uint64_t)g[0] * g[1] * g[2]);
 	}
-	if (__builtin_mul_overflow((size_t)blocks, local_bytes, &n) || n > c->facts.memory)
-		return err_set(e, ERR_MEMORY, "scratch of %zu bytes for each of %llu blocks is more than the GPU has", local_bytes,
-		    (unsigned long long)blocks);
-	return cuda_widen(c, &c->local, &c->local_bytes, n, "scratch of its blocks", e);
+	return !__builtin_mul_overflow((size_t)blocks, k->local_bytes, n);
+}
+
+static bool
+need_local(struct cuda *c, const struct dev_kernel *k, struct err *e)
+{
+	size_t n;
+
+	if (!cuda_local_bytes(k, &n) || n > c->facts.memory)
+		return err_set(e, ERR_MEMORY, "scratch of %zu bytes for each of its blocks is more than the GPU has", k->local_bytes);
+	return cuda_widen_lane(c, 0, 0, n, e);
 }
 
 static struct cuda_kernel *
@@ -276,32 +290,33 @@ cuda_find(void *self, struct dev_module *m, const char *symbol, struct dev_kerne
 			return false;
 		k->pass[q] = &have->pass[q];
 	}
-	return need_local(c, have, k->local_bytes, e);
+	return need_local(c, k, e);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
 static bool
-launch_pass(struct cuda *c, const struct dev_kernel *k, uint32_t q, uint64_t table)
+launch_pass(struct cuda *c, struct cuda_lane *at, const struct dev_kernel *k, uint32_t q, uint64_t table)
 {
 	const struct cuda_pass *p = k->pass[q];
 	int64_t lo = 0, hi = k->range[q];
-	void *params[] = {&table, &c->shared, &c->local, &lo, &hi};
+	void *params[] = {&table, &at->shared, &at->local, &lo, &hi};
 
 	if (hi <= 0)
 		return true;
 	return cuda_good(c, c->g->cu.launch(p->fn, p->how.grid[0], p->how.grid[1], p->how.grid[2], p->how.block[0], p->how.block[1],
-	    p->how.block[2], p->how.shared, c->stream, params, NULL), "cuLaunchKernel");
+	    p->how.block[2], p->how.shared, at->stream, params, NULL), "cuLaunchKernel");
 }
 
 bool
-cuda_launch(struct cuda *c, const struct dev_launch *l, uint64_t table)
+cuda_launch(struct cuda *c, uint32_t lane, const struct dev_launch *l, uint64_t table)
 {
 	const struct dev_kernel *k = l->kernel;
+	struct cuda_lane *at = &c->lane[lane];
 
 	if (k->library)
-		return cuda_library_run(c, l, (void *)(uintptr_t)c->shared, c->stream);
+		return cuda_library_run(c, l, (void *)(uintptr_t)at->shared, at->stream);
 	for (uint32_t q = 0; q < k->n_passes; q++)
-		if (!launch_pass(c, k, q, table))
+		if (!launch_pass(c, at, k, q, table))
 			return false;
 	return true;
 }
@@ -318,13 +333,13 @@ put_table(struct cuda *c, const struct dev_launch *l)
 		return 0;
 	}
 	if (c->table_at + n > TABLE_BYTES) {
-		if (!cuda_good(c, c->g->cu.stream_sync(c->stream), "cuStreamSynchronize"))
+		if (!cuda_good(c, c->g->cu.stream_sync(c->lane[0].stream), "cuStreamSynchronize"))
 			return 0;
 		c->table_at = 0;
 	}
 	at = c->tables + c->table_at;
 	c->table_at += n;
-	return cuda_good(c, c->g->cu.copy(at, (uint64_t)(uintptr_t)l->buf, n, c->stream), "cuMemcpyAsync") ? at : 0;
+	return cuda_good(c, c->g->cu.copy(at, (uint64_t)(uintptr_t)l->buf, n, c->lane[0].stream), "cuMemcpyAsync") ? at : 0;
 }
 
 static void
@@ -339,17 +354,17 @@ cuda_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 		uint64_t table = put_table(c, &l[i]);
 		float ms = 0;
 
-		if (!table || (ns && !cuda_good(c, c->g->cu.event_record(c->from, c->stream), "cuEventRecord")) ||
-		    !cuda_launch(c, &l[i], table) || !ns)
+		if (!table || (ns && !cuda_good(c, c->g->cu.event_record(c->from, c->lane[0].stream), "cuEventRecord")) ||
+		    !cuda_launch(c, 0, &l[i], table) || !ns)
 			continue;
-		if (cuda_good(c, c->g->cu.event_record(c->to, c->stream), "cuEventRecord") &&
+		if (cuda_good(c, c->g->cu.event_record(c->to, c->lane[0].stream), "cuEventRecord") &&
 		    cuda_good(c, c->g->cu.event_sync(c->to), "kernel") &&
 		    cuda_good(c, c->g->cu.event_ms(&ms, c->from, c->to), "cuEventElapsedTime"))
 			sum += (int64_t)((double)ms * 1e6);
 		ns[i + 1] = sum;
 	}
 	if (cuda_is_well(c))
-		(void)cuda_good(c, c->g->cu.stream_sync(c->stream), "kernel");
+		(void)cuda_good(c, c->g->cu.stream_sync(c->lane[0].stream), "kernel");
 }
 
 /* ---- open, close ------------------------------------------------------------------------------ */
@@ -362,10 +377,21 @@ cuda_describe(void *self, struct dev_info *out, struct err *e)
 }
 
 static void
+close_lane(struct cuda *c, const struct cuda_lane *l)
+{
+	if (l->shared)
+		(void)c->g->cu.mem_free(l->shared);
+	if (l->local)
+		(void)c->g->cu.mem_free(l->local);
+	if (l->stream)
+		(void)c->g->cu.stream_free(l->stream);
+}
+
+static void
 cuda_close(void *self)
 {
 	struct cuda *c = self;
-	const uint64_t memory[] = {c->shared, c->local, c->flush, c->tables};
+	const uint64_t memory[] = {c->flush, c->tables};
 
 	for (size_t i = 0; i < COUNT_OF(memory) && !c->is_sticky; i++)
 		if (memory[i])
@@ -377,8 +403,8 @@ cuda_close(void *self)
 			(void)c->g->cu.event_free(c->from);
 		if (c->to)
 			(void)c->g->cu.event_free(c->to);
-		if (c->stream)
-			(void)c->g->cu.stream_free(c->stream);
+		for (size_t i = 0; i < COUNT_OF(c->lane); i++)
+			close_lane(c, &c->lane[i]);
 	}
 	cuda_library_close(c);
 	if (c->ctx)
@@ -395,7 +421,7 @@ open_context(struct cuda *c, struct err *e)
 
 	if (!gpu_ok(c->g, cu->retain(&c->ctx, c->dev), "cuDevicePrimaryCtxRetain", e) ||
 	    !gpu_ok(c->g, cu->set(c->ctx), "cuCtxSetCurrent", e) ||
-	    !gpu_ok(c->g, cu->stream_new(&c->stream, STREAM_NON_BLOCKING), "cuStreamCreate", e) ||
+	    !gpu_ok(c->g, cu->stream_new(&c->lane[0].stream, STREAM_NON_BLOCKING), "cuStreamCreate", e) ||
 	    !gpu_ok(c->g, cu->event_new(&c->from, 0), "cuEventCreate", e) ||
 	    !gpu_ok(c->g, cu->event_new(&c->to, 0), "cuEventCreate", e) ||
 	    !gpu_ok(c->g, cu->mem_new(&c->tables, TABLE_BYTES), "cuMemAlloc", e))

@@ -5,6 +5,12 @@
 
 #include "gpu.h"
 
+/* Where launches go: kernels on different streams must not share scratch. */
+struct cuda_lane {
+	void *stream;
+	uint64_t shared, local;
+	size_t shared_bytes, local_bytes;
+};
 struct cuda_pass {
 	void *fn;
 	struct gpu_pass how;
@@ -21,10 +27,11 @@ struct cuda {
 	struct cuda_list *list;  /* what a library listed last */
 	struct gpu_facts facts;
 	int dev;
-	void *ctx, *stream, *from, *to;
-	uint64_t shared, local, flush, tables;
-	size_t shared_bytes, local_bytes, flush_bytes, table_at;
-	uint64_t old[128];       /* scratch that was too small, freed at the end */
+	void *ctx, *from, *to;
+	struct cuda_lane lane[STREAMS_MAX]; /* the first is there always, others when a graph needs them */
+	uint64_t flush, tables;
+	size_t flush_bytes, table_at;
+	uint64_t old[256];       /* scratch that was too small, freed at the end */
 	uint32_t n_old;
 	uint32_t n_own;          /* processes on this GPU that are we */
 	struct err fault;
@@ -41,8 +48,12 @@ uint64_t cuda_bytes_new(struct cuda *c, size_t n);
 /* Any direction, and waits. */
 void cuda_move(struct cuda *c, void *to, const void *from, size_t n_bytes);
 bool cuda_widen(struct cuda *c, uint64_t *p, size_t *have, size_t want, const char *what, struct err *e);
+/* Scratch of a lane for kernels up to these sizes. */
+bool cuda_widen_lane(struct cuda *c, uint32_t lane, size_t shared_bytes, size_t local_bytes, struct err *e);
+/* What a kernel needs of it; false: more than can be said. */
+bool cuda_local_bytes(const struct dev_kernel *k, size_t *n);
 /* All passes of a kernel; `table` holds its buffers' pointers, in the device's memory. */
-bool cuda_launch(struct cuda *c, const struct dev_launch *l, uint64_t table);
+bool cuda_launch(struct cuda *c, uint32_t lane, const struct dev_launch *l, uint64_t table);
 
 /* Kernels of libraries (dev_cuda_library.c): the device's functions, and those from a module's entry.  A captured
  * call keeps the pointers that it got. */

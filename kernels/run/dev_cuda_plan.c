@@ -1,9 +1,13 @@
-/* kernels/run/dev_cuda_plan.c: a whole plan on a GPU: its steps captured as one graph; inputs and outputs
- * of the host go through one pinned block and one block in the GPU's memory, two copies a run. */
+/* kernels/run/dev_cuda_plan.c: a whole plan on a GPU: its steps captured as one graph, on one stream or on
+ * several, as is faster; inputs and outputs of the host go through one pinned block and one block in the GPU's
+ * memory, two copies a run. */
 #include "dev_cuda_int.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_TURNS = 9, MIN_TURNS = 3 };
+static const int64_t turns_ns = 200000000; /* of the GPU's time, about */
 
 struct gpu_plan {
 	const struct dev *dev;
@@ -11,6 +15,8 @@ struct gpu_plan {
 	struct arena arena;
 	struct plan_exec *exec;
 	struct gpu_graph *graph;   /* NULL: a plan of copies alone */
+	struct streams order;
+	struct plan_streams said;
 	char *block, *pinned;      /* inputs, then outputs, PLAN_ALIGNed */
 	size_t in_bytes, n_bytes;
 	size_t *at;                /* of each input, then output */
@@ -68,9 +74,59 @@ make_room(struct gpu_plan *p, struct err *e)
 	return true;
 }
 
+/* ---- one stream or several ------------------------------------------------------------------------- */
+static int
+by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Both in turns, the first turn for warming up; medians. */
+static bool
+time_both(struct gpu_plan *p, struct gpu_graph *const *g, struct err *e)
+{
+	int64_t ns[2][MAX_TURNS + 1], spent = 0;
+	size_t n = 0;
+
+	while (n <= MIN_TURNS || (n <= MAX_TURNS && spent < turns_ns)) {
+		for (int k = 0; k < 2; k++) {
+			if (!gpu_graph_time(p->dev, g[k], &ns[k][n], e))
+				return false;
+			spent += ns[k][n];
+		}
+		n++;
+	}
+	for (int k = 0; k < 2; k++)
+		qsort(&ns[k][1], n - 1, sizeof(ns[k][1]), by_value);
+	p->said.one_ns = ns[0][n / 2];
+	p->said.side_ns = ns[1][n / 2];
+	return true;
+}
+
+static bool
+try_streams(struct gpu_plan *p, const struct dev_launch *l, uint32_t n, struct err *e)
+{
+	struct gpu_graph *both[2] = {p->graph, NULL};
+	bool is_faster;
+
+	if (!gpu_graph_make(p->dev, l, n, &p->order, &both[1], e))
+		return err_in(e, "the plan on %u streams (--streams 1 needs one)", p->order.n_streams);
+	if (!time_both(p, both, e)) {
+		gpu_graph_free(p->dev, both[1]);
+		return false;
+	}
+	is_faster = p->said.side_ns < p->said.one_ns;
+	gpu_graph_free(p->dev, both[!is_faster]);
+	p->graph = both[is_faster];
+	p->said.n_used = is_faster ? p->order.n_streams : 1;
+	return true;
+}
+
 /* Once by hand, so that a fault shows before it is captured; then as a graph. */
 static bool
-capture(struct gpu_plan *p, struct err *e)
+capture(struct gpu_plan *p, uint32_t n_streams, struct err *e)
 {
 	const struct dev_launch *l;
 	uint32_t n;
@@ -80,17 +136,27 @@ capture(struct gpu_plan *p, struct err *e)
 	if (!p->dev->fault(p->dev->self, &is_lost, e))
 		return false;
 	l = plan_exec_launches(p->exec, p->in, p->out, &n);
-	return n == 0 || gpu_graph_make(p->dev, l, n, &p->graph, e);
+	streams_of_plan(&p->arena, p->plan, n_streams, &p->order);
+	p->said = (struct plan_streams){
+	    .n_asked = n_streams, .n_used = 1, .n_side = p->order.n_streams, .n_waits = p->order.n_waits};
+	return n == 0 || (gpu_graph_make(p->dev, l, n, NULL, &p->graph, e) &&
+	    (p->order.n_streams == 1 || try_streams(p, l, n, e)));
+}
+
+const struct plan_streams *
+gpu_plan_streams(const struct gpu_plan *p)
+{
+	return &p->said;
 }
 
 bool
-gpu_plan_open(const struct dev *d, const struct plan *plan, struct gpu_plan **out, struct err *e)
+gpu_plan_open(const struct dev *d, const struct plan *plan, uint32_t n_streams, struct gpu_plan **out, struct err *e)
 {
 	struct gpu_plan *p = heap_alloc(sizeof(*p));
 
 	p->dev = d;
 	p->plan = plan;
-	if (plan_exec_open(d, plan, &p->exec, e) && make_room(p, e) && capture(p, e)) {
+	if (plan_exec_open(d, plan, &p->exec, e) && make_room(p, e) && capture(p, n_streams ? n_streams : STREAMS_DEFAULT, e)) {
 		*out = p;
 		return true;
 	}

@@ -5,6 +5,7 @@
 #define KORCH_GPU_H
 
 #include "dev.h"
+#include "streams.h"
 
 /* ---- the tables ------------------------------------------------------------------------ */
 struct gpu_cu {
@@ -99,10 +100,11 @@ bool gpu_module_read(struct arena *a, struct bytes b, int *sm, struct gpu_kernel
 bool dev_cuda_open(const struct gpu *g, int number, struct dev *out, struct err *e) MUST_CHECK;
 const struct gpu_facts *dev_cuda_facts(const struct dev *d);
 
-/* Launches captured once and replayed between two events. */
+/* Launches captured once and replayed between two events.  order: on which streams, and borrowed; NULL: one
+ * behind the other. */
 struct gpu_graph;
-bool gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, struct gpu_graph **out,
-    struct err *e) MUST_CHECK;
+bool gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, const struct streams *order,
+    struct gpu_graph **out, struct err *e) MUST_CHECK;
 bool gpu_graph_time(const struct dev *d, struct gpu_graph *g, int64_t *ns, struct err *e) MUST_CHECK;
 /* The same launches on other buffers. */
 void gpu_graph_point(const struct dev *d, struct gpu_graph *g, const struct dev_launch *l, uint32_t n);
@@ -119,8 +121,12 @@ void gpu_host_free(const struct dev *d, void *p);
 
 /* ---- whole plans ---------------------------------------------------------------------------- */
 /* All that can fail or allocate is done by opening; the plan has run once then, on zeros. */
+/* n_streams: at most so many (0: STREAMS_DEFAULT).  Where the steps can use more than one, the plan is captured
+ * both ways and both are timed; the faster one runs. */
 struct gpu_plan;
-bool gpu_plan_open(const struct dev *d, const struct plan *p, struct gpu_plan **out, struct err *e) MUST_CHECK;
+bool gpu_plan_open(const struct dev *d, const struct plan *p, uint32_t n_streams, struct gpu_plan **out,
+    struct err *e) MUST_CHECK;
+const struct plan_streams *gpu_plan_streams(const struct gpu_plan *p);
 /* Pointers as plan_exec_run takes them, the host's or (on_device) the GPU's.  ns: by the GPU's clock,
  * without the copies to and from the host. */
 bool gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns,

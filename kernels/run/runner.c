@@ -10,8 +10,8 @@ struct runner {
 	struct gpu own;            /* the host's libraries, where they were opened for it */
 };
 
-static bool
-wants_gpu(const struct plan *p)
+bool
+plan_wants_gpu(const struct plan *p)
 {
 	for (struct str rest = p->run_compat; rest.n;)
 		if (str_is(str_cut(&rest, ' '), "cuda"))
@@ -42,22 +42,24 @@ choose_gpu(const struct gpu *g, const struct plan *p, int *number, struct err *e
 }
 
 static bool
-open_gpu(struct runner *r, const struct plan *p, const struct gpu *g, struct err *e)
+open_gpu(struct runner *r, const struct plan *p, const struct runner_opts *o, struct err *e)
 {
+	const struct gpu *g = o->gpu;
 	int number = 0;
 
 	if (!g) {
 		gpu_open(&r->own);
 		g = &r->own;
 	}
-	return choose_gpu(g, p, &number, e) && dev_cuda_open(g, number, &r->dev, e) && gpu_plan_open(&r->dev, p, &r->on_gpu, e);
+	return choose_gpu(g, p, &number, e) && dev_cuda_open(g, number, &r->dev, e) &&
+	    gpu_plan_open(&r->dev, p, o->n_streams, &r->on_gpu, e);
 }
 
 bool
 runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e)
 {
 	struct runner *r = heap_alloc(sizeof(*r));
-	bool ok = wants_gpu(p) ? open_gpu(r, p, o->gpu, e)
+	bool ok = plan_wants_gpu(p) ? open_gpu(r, p, o, e)
 			       : dev_cpu_open(o->n_threads, o->pin, &r->dev, e) && plan_exec_open(&r->dev, p, &r->exec, e);
 
 	if (!ok) {
@@ -88,6 +90,12 @@ const struct dev *
 runner_dev(const struct runner *r)
 {
 	return &r->dev;
+}
+
+const struct plan_streams *
+runner_streams(const struct runner *r)
+{
+	return r->on_gpu ? gpu_plan_streams(r->on_gpu) : NULL;
 }
 
 void

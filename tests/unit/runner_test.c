@@ -132,7 +132,7 @@ from_device_memory(void **state)
 	(void)state;
 	open_fake("gpu=a100,seed=1,replay=1", &g);
 	sample(&a, &g, &p);
-	if (!dev_cuda_open(&g, 0, &d, &e) || !gpu_plan_open(&d, &p, &on, &e))
+	if (!dev_cuda_open(&g, 0, &d, &e) || !gpu_plan_open(&d, &p, 0, &on, &e))
 		fail_msg("%s", e.msg);
 	for (int k = 0; k < 6; k++)
 		mem[k / 3][k % 3] = d.mem_new(d.self, sizeof(x));

@@ -305,7 +305,7 @@ in_a_graph(void **state)
 	assert_true(r.d.load(r.d.self, module, &m, &e) && r.d.find(r.d.self, m, "k0", &dk, &e));
 	assert_int_equal(dk.shared_bytes, list[n - 1].workspace);
 	assert_true(r.d.reserve(r.d.self, dk.shared_bytes, 0, &e));
-	if (!gpu_graph_make(&r.d, &l, 1, &graph, &e) || !gpu_graph_time(&r.d, graph, &ns, &e))
+	if (!gpu_graph_make(&r.d, &l, 1, NULL, &graph, &e) || !gpu_graph_time(&r.d, graph, &ns, &e))
 		fail_msg("%s", e.msg);
 	assert_int_equal(n_wrong(&r, &op), 0);
 	old = r.buf[4];
