@@ -3,6 +3,7 @@
 #include "run_report.h"
 
 #include "../kernels/base/opt.h"
+#include "../kernels/run/streams.h"
 #include "../schema/plan_file.h"
 
 #include <stdio.h>
@@ -267,14 +268,17 @@ static bool
 open_plan(struct run *r, struct err *e)
 {
 	const char *path = r->o->args[0];
-	int64_t n_threads;
+	int64_t n_threads, n_streams = opt_int(r->o, OPT_streams);
 
 	if (!plan_load(r->arena, path, &r->plan, NULL, e))
 		return false;
 	n_threads = opt_given(r->o, OPT_threads) ? opt_int(r->o, OPT_threads) : r->plan.n_threads;
 	if (n_threads < 1 || n_threads > 1024)
 		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to 1024 are possible", (long long)n_threads);
-	if (!runner_open(&r->plan, &(struct runner_opts){.n_threads = (uint32_t)n_threads}, &r->runner, e))
+	if (n_streams < 0 || n_streams > STREAMS_MAX)
+		return err_set(e, ERR_USAGE, "--streams %lld: from 0 to %d are possible", (long long)n_streams, (int)STREAMS_MAX);
+	if (!runner_open(&r->plan, &(struct runner_opts){.n_threads = (uint32_t)n_threads, .n_streams = (uint32_t)n_streams},
+	    &r->runner, e))
 		return err_in(e, "%s", path);
 	r->inputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_inputs);
 	return true;
@@ -322,6 +326,7 @@ run_all(struct run *r, struct err *e)
 			return false;
 	if (!write_outputs(r, e))
 		return false;
+	times.streams = runner_streams(r->runner);
 	run_report(r->arena, r->o, &r->plan, &times, is_checking ? &check : NULL);
 	return true;
 }

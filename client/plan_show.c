@@ -3,6 +3,8 @@
 #include "plan_why.h"
 #include "run_report.h"
 
+#include "../kernels/run/streams.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -30,6 +32,22 @@ show_io(struct arena *a, const char *what, const struct plan_io *io, uint32_t n)
 	}
 }
 
+/* What the runtime will try; whether it gains is known where it was timed, and never a part of the bound. */
+static void
+show_streams(struct arena *a, const struct plan *p)
+{
+	struct streams s;
+
+	if (!plan_wants_gpu(p))
+		return;
+	streams_of_plan(a, p, STREAMS_DEFAULT, &s);
+	if (s.n_streams == 1)
+		(void)printf("%-10s 1: no two kernels can gain by running side by side\n", "streams");
+	else
+		(void)printf("%-10s up to %u of %d, %u waits, where korch-run finds that faster (not part of the bound)\n", "streams",
+		    s.n_streams, (int)STREAMS_DEFAULT, s.n_waits);
+}
+
 static void
 show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 {
@@ -52,6 +70,7 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 		    ms(p->runner_ns), ms(p->runner_measured_ns));
 	(void)printf("\n%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
 	    (double)p->constants.n / 1048576, (double)p->work_bytes / 1048576, (double)p->module.n / 1024);
+	show_streams(a, p);
 	(void)printf("%-10s %.*s\n", "proof", STR_ARG(p->certificate));
 	if (p->stop.n)
 		(void)printf("%-10s %.*s\n", "ended", STR_ARG(p->stop));
@@ -118,6 +137,17 @@ add_json_steps(struct strbuf *sb, const struct plan *p)
 }
 
 static void
+add_json_streams(struct arena *a, struct strbuf *sb, const struct plan *p)
+{
+	struct streams s;
+
+	if (!plan_wants_gpu(p))
+		return;
+	streams_of_plan(a, p, STREAMS_DEFAULT, &s);
+	sb_addf(sb, ",\"streams\":{\"asked\":%d,\"side\":%u,\"waits\":%u}", (int)STREAMS_DEFAULT, s.n_streams, s.n_waits);
+}
+
+static void
 show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 {
 	struct strbuf sb;
@@ -152,6 +182,7 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
 	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n, p->work_bytes,
 	    p->module.n);
+	add_json_streams(a, &sb, p);
 	add_json_io(&sb, "inputs", p->inputs, p->n_inputs);
 	add_json_io(&sb, "outputs", p->outputs, p->n_outputs);
 	add_json_steps(&sb, p);

@@ -106,6 +106,39 @@ print_profile(const struct line *lines, uint32_t n)
 }
 
 static void
+add_streams_json(struct strbuf *sb, const struct plan_streams *s)
+{
+	sb_addf(sb, ",\"streams\":{\"asked\":%" PRIu32 ",\"used\":%" PRIu32 ",\"side\":%" PRIu32 ",\"waits\":%" PRIu32, s->n_asked,
+	    s->n_used, s->n_side, s->n_waits);
+	if (s->side_ns)
+		sb_addf(sb, ",\"one_ns\":%" PRId64 ",\"side_ns\":%" PRId64, s->one_ns, s->side_ns);
+	sb_addc(sb, '}');
+}
+
+void
+run_report_streams(struct strbuf *sb, const struct plan_streams *s, bool json)
+{
+	if (json)
+		add_streams_json(sb, s);
+	else if (s->side_ns)
+		sb_addf(sb, "streams: %" PRIu32 " used; %.3f ms on 1, %.3f ms on %" PRIu32 " with %" PRIu32
+			" waits, timed in turns when the plan was opened\n",
+		    s->n_used, (double)s->one_ns / 1e6, (double)s->side_ns / 1e6, s->n_side, s->n_waits);
+	else
+		sb_addf(sb, "streams: 1 used; %s\n", s->n_asked > 1 ? "no two kernels can gain by running side by side" : "no more were asked for");
+}
+
+static void
+print_streams(struct arena *a, const struct plan_streams *s)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	run_report_streams(&sb, s, false);
+	(void)fputs(sb.p, stdout);
+}
+
+static void
 report_json(struct arena *a, const struct plan *p, const struct run_times *t, int64_t median_ns, int64_t min_ns,
     const struct line *lines, const struct run_check *check)
 {
@@ -118,6 +151,8 @@ report_json(struct arena *a, const struct plan *p, const struct run_times *t, in
 	if (check)
 		sb_addf(&sb, ",\"checked_sets\":%u,\"checked_outputs\":%u,\"max_rel\":%.6g,\"agrees\":true", check->n_sets,
 		    check->n_outputs, check->max_rel);
+	if (t->streams)
+		run_report_streams(&sb, t->streams, true);
 	if (lines)
 		add_profile_json(&sb, lines, p->n_steps);
 	sb_addc(&sb, '}');
@@ -140,6 +175,8 @@ run_report(struct arena *a, const struct opts *o, const struct plan *p, const st
 	if (check)
 		(void)printf("agrees: %u data set%s, %u outputs, largest error over largest magnitude %.3g\n", check->n_sets,
 		    check->n_sets == 1 ? "" : "s", check->n_outputs, check->max_rel);
+	if (t->streams && t->n)
+		print_streams(a, t->streams);
 	if (t->n)
 		(void)printf("median %.3f ms, min %.3f ms, %u runs, %u kernels (predicted %.3f ms)\n", (double)median_ns / 1e6,
 		    (double)min_ns / 1e6, t->n, p->n_steps, (double)p->latency_ns / 1e6);

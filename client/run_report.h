@@ -3,13 +3,14 @@
 #define KORCH_RUN_REPORT_H
 
 #include "../kernels/base/opt.h"
-#include "../kernels/run/plan.h"
+#include "../kernels/run/dev.h"
 
 struct run_times {
 	int64_t *total_ns;  /* n runs */
 	int64_t *cpu_ns;    /* the same, by the process's CPU clock */
 	int64_t **step_ns;  /* per run, per step; NULL without --profile */
 	uint32_t n;
+	const struct plan_streams *streams; /* NULL: not on a GPU */
 };
 struct run_check {
 	uint32_t n_sets, n_outputs;
@@ -18,6 +19,8 @@ struct run_check {
 /* check may be NULL: nothing was checked. */
 void run_report(struct arena *a, const struct opts *o, const struct plan *p, const struct run_times *t,
     const struct run_check *check);
+/* On which streams the plan ran, and what it took on one and on several; as words, or as a member of an object. */
+void run_report_streams(struct strbuf *sb, const struct plan_streams *s, bool json);
 /* A string as JSON, in quotes. */
 void json_string(struct strbuf *sb, struct str s);
 
