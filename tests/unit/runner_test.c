@@ -203,7 +203,7 @@ const char *__lsan_default_suppressions(void);
 const char *
 __lsan_default_suppressions(void)
 {
-	return "leak:fake_mem_new\nleak:fake_function\nleak:fake_host_new\nleak:fake_event_new\nleak:fake_load\nleak:fake_graph\n";
+	return "leak:fake_mem_new\nleak:fake_function\nleak:fake_host_new\nleak:fake_event_new\nleak:fake_stream_new\nleak:fake_load\nleak:fake_graph\n";
 }
 
 int
