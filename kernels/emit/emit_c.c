@@ -1,4 +1,4 @@
-/* kernels/emit/emit_c.c: a whole kernel: head comment, tables, one function a pass. */
+/* kernels/emit/emit_c.c: a whole kernel: head comment, tables, one function a pass or group of passes. */
 #include "gen_int.h"
 #include "library_int.h"
 #include "linear_int.h"
@@ -134,11 +134,12 @@ restrict_text(struct gen *g, const struct tile_tensor *x)
 	return x->shares ? "" : arena_printf(g->a, "%s ", g->d->restrict_);
 }
 
-/* The arrays that the pass touches, as parameters of its body, or as what they are called with.
+/* The arrays that the pass touches, as parameters of its body (from NULL), or as what they are called with.
  * (Parameters, because that is where compilers believe `restrict`.) */
 static void
-arrays(struct gen *g, const struct array_use *u, bool call)
+arrays(struct gen *g, const struct array_use *u, const char *from, const char *to)
 {
+	const bool call = from != NULL;
 	uint32_t n_in = g->p->spec->g.n_inputs;
 
 	for (uint32_t t = 0; t < g->p->n_tensors; t++) {
@@ -154,7 +155,10 @@ arrays(struct gen *g, const struct array_use *u, bool call)
 		else
 			gen_line(g, "(%s%s *)(%s + %zu),", is_const, type, x->at == AT_SHARED ? "shared" : "local", x->offset);
 	}
-	gen_line(g, call ? "lo, hi);" : "k_i64 lo, k_i64 hi)");
+	if (call)
+		gen_line(g, "%s, %s);", from, to);
+	else
+		gen_line(g, "k_i64 lo, k_i64 hi)");
 }
 
 const char *
@@ -303,8 +307,9 @@ pass_body(struct gen *g, const struct tile_pass *tp)
 	gen_forget(g, mark);
 }
 
-static void
-pass(struct gen *g, uint32_t q)
+/* The body of pass q, a function of its own. */
+static struct array_use
+body(struct gen *g, uint32_t q)
 {
 	const struct tile_pass *tp = &g->p->pass[q];
 	struct array_use u = {.g = g, .read = NEW_ARRAY(g->a, bool, g->p->n_tensors),
@@ -318,20 +323,61 @@ pass(struct gen *g, uint32_t q)
 	gen_line(g, "%s", g->d->body);
 	gen_line(g, "%s_b%u(", g->symbol, q);
 	g->depth++;
-	arrays(g, &u, false);
+	arrays(g, &u, NULL, NULL);
 	g->depth--;
 	pass_body(g, tp);
+	return u;
+}
+
+static void
+call_body(struct gen *g, uint32_t q, const struct array_use *u, const char *from, const char *to)
+{
+	gen_line(g, "%s_b%u(", g->symbol, q);
+	g->depth++;
+	arrays(g, u, from, to);
+	g->depth--;
+}
+
+/* The steps of pass q that units lo .. hi of the group stand for, cut at the nearest step; its own units
+ * begin at `first`. */
+static void
+call_share(struct gen *g, uint32_t q, const struct array_use *u, int64_t first, int64_t units)
+{
+	const int64_t steps = g->p->pass[q].range;
+	const char *const end[] = {"lo", "hi"}, *const name[] = {"from", "to"};
+
+	gen_open(g, "/* units %lld .. %lld are the %lld steps of pass %u */", (long long)first, (long long)(first + units - 1),
+	    (long long)steps, q);
+	for (uint32_t k = 0; k < 2; k++)
+		gen_line(g, "const k_i64 %s = (k_least(k_most(%s - %lld, 0), %lld) * %lld + %lld) / %lld;", name[k], end[k],
+		    (long long)first, (long long)units, (long long)steps, (long long)units / 2, (long long)units);
+	gen_open(g, "if (from < to)");
+	call_body(g, q, u, "from", "to");
+	gen_close(g);
+	gen_close(g);
+}
+
+/* What runs between two barriers: a pass, or several side by side. */
+static void
+group(struct gen *g, uint32_t i)
+{
+	const struct tile_group *tg = &g->p->group[i];
+	struct array_use *use = NEW_ARRAY(g->a, struct array_use, tg->n);
+	int64_t first = 0;
+
+	for (uint32_t k = 0; k < tg->n; k++)
+		use[k] = body(g, tg->pass[k]);
 	gen_line(g, "%s", "");
 	gen_line(g, "%s", g->d->function);
-	gen_line(g, "%s_p%u(%s)", g->symbol, q, g->d->params);
+	gen_line(g, "%s_p%u(%s)", g->symbol, i, g->d->params);
 	gen_line(g, "{");
 	g->depth++;
 	gen_line(g, "(void)shared;");
 	gen_line(g, "(void)local;");
-	gen_line(g, "%s_b%u(", g->symbol, q);
-	g->depth++;
-	arrays(g, &u, true);
-	g->depth--;
+	if (tg->n == 1)
+		call_body(g, tg->pass[0], &use[0], "lo", "hi");
+	for (uint32_t k = 0; k < tg->n && tg->n > 1; first += tg->units[k++])
+		call_share(g, tg->pass[k], &use[k], first, tg->units[k]);
 	gen_close(g);
 }
 
@@ -390,16 +436,16 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 	head_comment(g, s, schedule);
 	tables(g);
 	linear_tiles(g);
-	for (uint32_t q = 0; q < p->n_passes; q++) {
+	for (uint32_t q = 0; q < p->n_groups; q++) { /* on a GPU each has one pass */
 		if (t->is_cuda)
 			cuda_pass(g, q, out);
 		else
-			pass(g, q);
+			group(g, q);
 	}
 	out->text = sb_str(&g->sb);
-	out->n_passes = p->n_passes;
-	for (uint32_t q = 0; q < p->n_passes && !t->is_cuda; q++)
-		out->range[q] = p->pass[q].range;
+	out->n_passes = p->n_groups;
+	for (uint32_t q = 0; q < p->n_groups && !t->is_cuda; q++)
+		out->range[q] = group_range(p, &p->group[q]);
 	packs(g->a, p, out);
 	out->overlaps = p->overlaps;
 	out->n_overlaps = p->n_overlaps;

@@ -81,10 +81,12 @@ tile_make(struct arena *a, const struct spec *s, const struct sched *sched, cons
 	split_reductions(&l);
 	if (!t->is_cuda)
 		anchors_pack(out);
-	if (!passes_form(out, e))
+	sides_find(out);
+	if (!sides_allowed(out, e) || !passes_form(out, e))
 		return false;
 	if (!t->is_cuda)
 		anchors_outer(out);
+	groups_form(out);
 	if (!passes_bind(out, e))
 		return false;
 	for (uint32_t q = 0; q < out->n_passes && !t->is_cuda; q++)
@@ -137,23 +139,25 @@ surely_fits(struct arena *tmp, const struct spec *s)
 }
 
 /* Anchors are worth a common kernel where each takes up a step's rows of the one before while they are
- * near; with a barrier between them they may as well be kernels of their own. */
+ * near; with a barrier between them they may as well be kernels of their own.  Of side by side ones no
+ * matter which. */
 static bool
 share_pass(const struct tile_prog *p, struct err *e)
 {
-	const struct stage *before = NULL;
+	const struct stage **last = NEW_ARRAY(p->arena, const struct stage *, p->n_sides + 1);
 
 	for (uint32_t i = 0; i < p->n_stages; i++) {
-		const struct stage *s = &p->stages[i];
+		const struct stage *s = &p->stages[i], *before;
 
 		if (s->kind != STAGE_LINEAR || s->node == NO_NODE ||
 		    !node_is_anchor(&p->spec->g, &p->spec->g.nodes[s->node]))
 			continue;
+		before = last[p->side[i]];
+		last[p->side[i]] = s;
 		if (!s->anchor)
 			return err_set(e, ERR_INFEASIBLE, "pair: a factor is in no form for the register tile");
 		if (before && (s->pass != before->pass || p->tensors[before->tensor].at == AT_SHARED))
 			return err_set(e, ERR_INFEASIBLE, "pair: an anchor waits for all of the one before it");
-		before = s;
 	}
 	return true;
 }

@@ -355,6 +355,8 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 
 	if (is_loner(s) || is_loner(&f->p->stages[fp->member[0]]) || fp->n_member == PASS_STEPS)
 		return false;
+	if (sides_apart(f->p) && f->p->side[i] != f->p->side[fp->member[0]])
+		return false;
 	for (int turn = 0; turn < 8; turn++) {
 		uint32_t n = stage_reads(f->p, s, &f->tmp, &r);
 		bool all = true;

@@ -154,6 +154,7 @@ propose(struct search *s, struct str text, uint64_t mark)
 struct shape_of_work {
 	int64_t block;
 	bool has_anchor, has_pair, has_linear, has_rows, has_split, has_ring, has_long_sum;
+	bool has_sides, may_go_beside; /* of several parts; passes that need not wait for each other */
 };
 
 enum { LONG_SUM = 512 };
@@ -205,6 +206,8 @@ look(struct search *s, struct shape_of_work *w)
 		w->has_split |= p.pass[q].n_call > 0;
 		w->has_ring |= p.pass[q].n_rings > 0;
 	}
+	w->has_sides = p.n_busy_sides > 1;
+	w->may_go_beside = p.n_groups > p.n_levels;
 	for (uint32_t i = 0; i < p.n_stages; i++) {
 		w->has_pair |= w->has_anchor && p.stages[i].anchor;
 		w->has_anchor |= p.stages[i].anchor != NULL;
@@ -319,6 +322,8 @@ propose_all(struct search *s, const struct shape_of_work *w)
 
 	propose(s, STR(""), 0);
 	propose_libraries(s);
+	if (w->has_sides)
+		propose(s, STR("beside=0"), 0);
 	if (w->has_ring)
 		propose(s, STR("ring=0"), 0);
 	for (uint32_t i = 0; w->has_pair && w->has_rows && i < COUNT_OF(swept); i++)
@@ -328,6 +333,8 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	propose_block(s, w->block / 2, "");
 	for (uint32_t i = 0; w->has_anchor && i < COUNT_OF(anchored); i++)
 		propose(s, str_of(anchored[i]), 0);
+	if (w->may_go_beside)
+		propose(s, STR("beside=1"), 0);
 	propose_block(s, w->block * 4, "");
 	propose_block(s, w->block / 4, "");
 	if (w->has_rows) {

@@ -237,6 +237,13 @@ struct tile_pass {
 };
 
 enum { TILE_PASSES = 16 };
+/* Passes without a barrier in between (beside.c).  One alone keeps its own range; of several, each has
+ * `units` of the joined range, in this order. */
+struct tile_group {
+	uint32_t pass[TILE_PASSES];
+	int64_t units[TILE_PASSES];
+	uint32_t n;
+};
 struct tile_prog {
 	struct arena *arena;
 	const struct spec *spec;
@@ -253,6 +260,10 @@ struct tile_prog {
 	 * axis, counts.  0: no sweep. */
 	axis_id turn;
 	int64_t n_turns;
+	struct tile_group group[TILE_PASSES]; /* what runs between two barriers, in order */
+	uint32_t n_groups, n_levels;  /* n_levels: groups that there would be with all that can go side by side */
+	uint32_t *side, n_sides;      /* of each stage but panels: which part of the spec that hangs together */
+	uint32_t n_busy_sides;        /* of those with more than maps */
 	size_t shared_bytes, local_bytes;
 	struct overlap *overlaps; /* results that may lie on an operand's bytes (overlap.c) */
 	uint32_t n_overlaps;
@@ -280,6 +291,8 @@ enum prim reduce_joiner(enum prim p);
 /* ERR_INFEASIBLE: "rule: why". */
 bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched,
     const struct target *t, struct tile_prog *out, struct err *e) MUST_CHECK;
+/* Steps of the group's range. */
+int64_t group_range(const struct tile_prog *p, const struct tile_group *g);
 void tile_print(struct strbuf *sb, const struct tile_prog *p);
 void ix_print(struct strbuf *sb, const struct tx *x, ix_id i);
 void ex_print(struct strbuf *sb, const struct tx *x, ex_id e);

@@ -75,12 +75,25 @@ print_ring(struct strbuf *sb, const struct pass_ring *r, uint32_t level)
 	    r->n, r->at, (long long)r->most);
 }
 
+static void
+print_groups(struct strbuf *sb, const struct tile_prog *p)
+{
+	for (uint32_t i = 0; i < p->n_groups; i++) {
+		const struct tile_group *g = &p->group[i];
+
+		for (uint32_t k = 0; k < g->n && g->n > 1; k++)
+			sb_addf(sb, "%s pass %u in %lld units%s", k ? "," : "side by side:", g->pass[k], (long long)g->units[k],
+			    k + 1 < g->n ? "" : "\n");
+	}
+}
+
 void
 tile_print(struct strbuf *sb, const struct tile_prog *p)
 {
 	sb_addf(sb, "shared %zu local %zu\n", p->shared_bytes, p->local_bytes);
 	if (p->n_turns)
 		sb_addf(sb, "a%u counts %lld turns of a step's sweep\n", p->turn, (long long)p->n_turns);
+	print_groups(sb, p);
 	for (uint32_t q = 0; q < p->n_passes; q++) {
 		const struct tile_pass *tp = &p->pass[q];
 
