@@ -91,15 +91,17 @@ opt_identify(struct opt_call *c, struct err *e)
 	static const char *const modes[] = {
 	    [IDENTIFY_FULL] = "full", [IDENTIFY_OPERATOR] = "operator", [IDENTIFY_NONE] = "none"};
 	const char *mode = opt_arg(c, "--mode", "full");
+	struct identify_limits lim = identify_limits_default;
 	struct cand_set s;
 	struct graph g, sorted;
 
 	if (!graph_read(&g, c->a, c->text, e))
 		return false;
 	graph_sort(&sorted, c->a, &g, NULL);
+	lim.max_beside = opt_arg(c, "--side-by-side", NULL) ? IDENTIFY_BESIDE : 0;
 	for (size_t i = 0; i < COUNT_OF(modes); i++)
 		if (strcmp(mode, modes[i]) == 0) {
-			if (!identify_run(c->a, &sorted, (enum identify_mode)i, NULL, &s, e))
+			if (!identify_run(c->a, &sorted, (enum identify_mode)i, &lim, &s, e))
 				return false;
 			print_candidates(c->out, &sorted, &s);
 			return true;

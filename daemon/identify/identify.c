@@ -11,7 +11,7 @@
 
 const struct identify_limits identify_limits_default = {
     .max_nodes = 12, .max_anchors = 1, .max_pairs = 256, .max_reductions = 4, .max_in = 6, .max_out = 3,
-    .max_candidates = 20000};
+    .beside_flops = 16000000, .beside_bytes = 4000000, .max_candidates = 20000};
 
 enum { MAX_GRAPH_NODES = 1 << 15 };
 
@@ -143,6 +143,15 @@ add_pairs(const struct finder *f, const struct units *u, uint32_t *n_dropped)
 	*n_dropped += r.n_dropped;
 }
 
+static void
+add_beside(const struct finder *f, const struct units *u, struct cand_set *out, uint32_t *n_dropped)
+{
+	struct beside_counts n = beside_add(f, u, out);
+
+	out->n_beside = n.n_made;
+	*n_dropped += n.n_dropped;
+}
+
 /* ---- operators ---------------------------------------------------------------------------------- */
 /* Nodes that the outputs need when every tensor is made by its first producer: what stands in the
  * graph without alternatives. */
@@ -238,6 +247,7 @@ identify_run(struct arena *a, const struct graph *g, enum identify_mode mode, co
 		units_make(&tmp, g, true, &joined);
 		add_sets(&f, &joined, NULL, &n_dropped);
 		add_pairs(&f, &joined, &n_dropped);
+		add_beside(&f, &joined, out, &n_dropped);
 	}
 	out->n_dropped += n_dropped;
 	collector_finish(f.c);

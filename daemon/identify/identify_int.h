@@ -85,4 +85,10 @@ struct finder {
 enum collected identify_add_set(const struct finder *f, const struct units *u, const struct unit_set *set,
     uint32_t *n_results);
 
+/* Pairs of independent candidates of those there are; made, and left out for lim->max_beside. */
+struct beside_counts {
+	uint32_t n_made, n_dropped;
+};
+struct beside_counts beside_add(const struct finder *f, const struct units *u, const struct cand_set *cs);
+
 #endif

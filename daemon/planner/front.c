@@ -28,6 +28,7 @@ front_run(struct arena *a, struct bytes onnx, const struct front_opts *o, struct
 	struct rewrite_opts ro = rewriting_for(o);
 
 	*out = (struct front){.limits = identify_limits_default, .mode = o->mode};
+	out->limits.max_beside = o->side_by_side ? IDENTIFY_BESIDE : 0;
 	if (!model_read(a, onnx, o->file, o->dir, &model_limits_default, &out->model, e))
 		return false;
 	for (uint32_t i = 0; i < o->n_shapes; i++)

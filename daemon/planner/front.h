@@ -14,6 +14,7 @@ struct front_opts {
 	enum identify_mode mode;
 	double tolerance;         /* 0: exact and reassociating rewrites only (D12) */
 	bool strict;              /* exact rewrites only (D11) */
+	bool side_by_side;        /* independent small kernels may share one: several threads, on a CPU */
 	bool only_form;           /* only the rewrites that the generator needs */
 };
 /* One struct per arrow; each stage reads the one before and never changes it. */

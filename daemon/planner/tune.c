@@ -129,6 +129,7 @@ run_front(struct tune *t, struct err *e)
 	    .n_shapes = o->n_shapes,
 	    .tolerance = o->tolerance,
 	    .strict = o->strict,
+	    .side_by_side = o->threads > 1 && t->start.env.hw.sm == 0,
 	    .only_form = o->only_form,
 	};
 	struct arena file = {0}; /* of the model's bytes: not needed behind the front */
