@@ -96,15 +96,27 @@ kept_text(struct gen *g, const struct tile *t, const struct tile_step *s)
 	    s->level == LEVEL_ROW ? "m - m0" : s->level == LEVEL_COLUMN ? "n - n0" : "0");
 }
 
-/* Points of this phase are named where they are made. */
+static bool
+is_carried(const struct gen *g, const struct tile_step *s)
+{
+	return g->p->tensors[s->s->tensor].carried;
+}
+
+/* Points of this phase are named where they are made, but for what the turn before has left. */
 static void
 name_made(struct gen *g, const struct tile *t, uint32_t phase, bool points)
 {
+	for (uint32_t i = 0; t->turns && t->before && i < t->before->n_steps; i++) {
+		const struct tile_step *s = &t->before->step[i];
+
+		if (s->is_read && s->level == LEVEL_ROW)
+			gen_name_read(g, g->p->tensors[s->s->tensor].type, s->s->tensor, s->out, kept_text(g, t->before, s));
+	}
 	for (uint32_t i = 0; i < t->n_steps; i++) {
 		const struct tile_step *s = &t->step[i];
 		const bool is_point = s->level == LEVEL_POINT;
 
-		if (s->is_read && (is_point ? points && (s->phase < phase || s->s == t->s) : s->phase < phase + !points))
+		if (s->is_read && (is_point ? points && (s->phase < phase || s->s == t->s || is_carried(g, s)) : s->phase < phase + !points))
 			gen_name_read(g, g->p->tensors[s->s->tensor].type, s->s->tensor, s->out, kept_text(g, t, s));
 	}
 }
@@ -166,7 +178,7 @@ point_step(struct gen *g, const struct tile *t, const struct tile_step *s)
 	store_out(g, s, v);
 	if (!s->is_read)
 		return;
-	if (t->n_phases > 1)
+	if (t->n_phases > 1 || is_carried(g, s))
 		gen_line(g, "%s = %s;", kept_text(g, t, s), v);
 	gen_name_read(g, type, s->s->tensor, s->out, v);
 }
@@ -373,23 +385,67 @@ cuda_steps_bytes(const struct gen *g, const struct tile *t)
 	return bytes;
 }
 
-void
-cuda_steps_begin(struct gen *g, const struct tile *t)
+/* Registers for points. */
+static void
+declare_points(struct gen *g, const struct tile *t, const struct tile_step *s)
 {
 	const struct tile_layout *l = t->layout;
 
+	gen_line(g, l->points > 1 ? "%s p%u[%lld][%lld][%d];" : "%s p%u[%lld][%lld];", type_of(g, s), s->s->tensor,
+	    (long long)t->per[0], (long long)t->per[1], l->points);
+}
+
+void
+cuda_steps_begin(struct gen *g, const struct tile *t, uint32_t from, uint32_t to)
+{
 	for (uint32_t i = 0; i < t->n_steps; i++) {
 		const struct tile_step *s = &t->step[i];
 
+		if (s->phase < from || s->phase >= to)
+			continue;
 		if (s->joins) {
 			gen_line(g, "%s %s[%lld];", gen_type(g, s->s->acc), joined_name(g, s), (long long)slots_of(t, s->level));
 			cuda_loop(g, 'h', slots_of(t, s->level));
 			gen_line(g, "%s[h] = %s;", joined_name(g, s), gen_identity(g, reduce_joiner(s->s->prim), s->s->acc));
 			gen_close(g);
-		} else if (s->is_read && s->level == LEVEL_POINT && s->s != t->s && t->n_phases > 1) {
-			gen_line(g, l->points > 1 ? "%s p%u[%lld][%lld][%d];" : "%s p%u[%lld][%lld];", type_of(g, s), s->s->tensor,
-			    (long long)t->per[0], (long long)t->per[1], l->points);
+		} else if (s->is_read && s->level == LEVEL_POINT && s->s != t->s && t->n_phases > 1 && !is_carried(g, s)) {
+			declare_points(g, t, s);
 		}
+	}
+}
+
+static void
+first_points(struct gen *g, const struct tile *t, const struct tile_step *s, const char *first)
+{
+	const int points = t->layout->points;
+
+	declare_points(g, t, s);
+	cuda_loop(g, 'i', t->per[0]);
+	cuda_loop(g, 'j', t->per[1]);
+	if (points > 1)
+		cuda_loop(g, 'c', points);
+	gen_line(g, "%s = %s;", kept_text(g, t, s), first);
+	for (int i = points > 1 ? 3 : 2; i > 0; i--)
+		gen_close(g);
+}
+
+void
+cuda_steps_carry(struct gen *g, const struct tile *t)
+{
+	for (uint32_t i = 0; i < t->n_steps; i++) {
+		const struct tile_step *s = &t->step[i];
+		const struct tile_tensor *x = &g->p->tensors[s->s->tensor];
+		const struct ex value = {.kind = EX_CONST, .type = x->type, .real = x->first};
+		const char *first = gen_const(g, &value);
+
+		if (!x->carried)
+			continue;
+		if (s->level == LEVEL_POINT) {
+			first_points(g, t, s, first);
+			continue;
+		}
+		gen_line(g, "if (K_TID < %lld)", (long long)count_of(t, s->level));
+		gen_line(g, "\tr%u[K_TID] = %s;", s->s->tensor, first);
 	}
 }
 
@@ -400,9 +456,9 @@ cuda_steps_tile(struct gen *g, const struct tile *t)
 }
 
 void
-cuda_steps_end(struct gen *g, const struct tile *t)
+cuda_steps_end(struct gen *g, const struct tile *t, uint32_t from, uint32_t to)
 {
-	for (uint32_t p = 0; p < t->n_phases; p++) {
+	for (uint32_t p = from; p < to; p++) {
 		if (p > 0)
 			phase_points(g, t, p);
 		phase_lower(g, t, p);

@@ -46,7 +46,11 @@ struct tile {
 	uint32_t n_steps, n_phases;
 	/* A second linear stage that takes a row of the first one's results for each of its own: one block makes
 	 * both.  The first tile leaves the factor in shared memory: hand[column][row]. */
-	struct tile *next;
+	struct tile *next, *before;
+	/* Both are made again in each turn of the program's sweep.  Steps of `next` that are no part of it have the
+	 * phases from sweep_phases on, and follow when it is over. */
+	bool turns;
+	uint32_t sweep_phases;
 	bool is_handed;          /* this is the second one */
 	ex_id hand;              /* the first one's: the factor's element over its axes */
 	uint32_t hand_phase;
@@ -94,6 +98,9 @@ void cuda_sum(struct gen *g, const struct tile *t);
 bool cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint32_t from, uint32_t to);
 /* Is `factor` of the linear stage `second` made of points of the tile, its sum running along their columns?
  * Then that is what the tile hands on. */
+/* Of both tiles of a sweep: do they find what the turn before has left, and the second one the first one's rows?
+ * Those are kept then. */
+bool cuda_carries(const struct gen *g, struct tile *first);
 bool cuda_hands_on(const struct gen *g, struct tile *t, const struct stage *second, ex_id factor);
 
 /* cuda_epilogue.c: steps on the points of finished tiles. */
@@ -105,8 +112,11 @@ void cuda_points(struct gen *g, const struct tile_pass *tp, const struct tile *t
  * behind them, when all tiles are done. */
 void cuda_steps_shared(struct gen *g, const struct tile *t);
 size_t cuda_steps_bytes(const struct gen *g, const struct tile *t); /* of shared memory */
-void cuda_steps_begin(struct gen *g, const struct tile *t);
+/* The phases [from, to). */
+void cuda_steps_begin(struct gen *g, const struct tile *t, uint32_t from, uint32_t to);
 void cuda_steps_tile(struct gen *g, const struct tile *t);
-void cuda_steps_end(struct gen *g, const struct tile *t);
+void cuda_steps_end(struct gen *g, const struct tile *t, uint32_t from, uint32_t to);
+/* What turns hand on, as the first one finds it. */
+void cuda_steps_carry(struct gen *g, const struct tile *t);
 
 #endif

@@ -193,8 +193,12 @@ add_step(const struct gen *g, struct tile *t, const struct stage *s)
 	    .body = ex_subst(g->tx, &sub, s->body), .out = ix_subst(g->tx, &sub, s->out)};
 	ex_reads(g->tx, step->body, check_read, &r);
 	step->phase = r.phase;
-	if (!r.fits)
+	if (!r.fits || (t->turns && !s->sweeps && !t->is_handed))
 		return false;
+	if (t->turns && !s->sweeps)
+		step->phase = MAX_OF(r.phase, t->sweep_phases);
+	else
+		t->sweep_phases = MAX_OF(t->sweep_phases, r.phase + 1);
 	ex_reads(g->tx, step->body, mark_read, t);
 	t->n_steps++;
 	return true;
@@ -207,6 +211,7 @@ cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint
 	t->step = NEW_ARRAY(g->a, struct tile_step, tp->n_row);
 	t->step[0] = (struct tile_step){.s = t->s, .level = LEVEL_POINT, .body = EX_NONE, .out = t->s->out};
 	t->n_steps = 1;
+	t->sweep_phases = 1;
 	for (uint32_t i = from; i < to; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];
 
@@ -216,6 +221,60 @@ cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint
 	for (uint32_t i = 0; i < t->n_steps; i++)
 		t->n_phases = MAX_OF(t->n_phases, t->step[i].phase + 1);
 	return true;
+}
+
+/* ---- a sweep -------------------------------------------------------------------------------------------- */
+struct carrying {
+	const struct gen *g;
+	struct tile *t;
+	uint32_t step;
+	bool fits;
+};
+
+static uint32_t
+step_of(const struct tile *t, uint32_t tensor)
+{
+	uint32_t i = 0;
+
+	while (i < t->n_steps && t->step[i].s->tensor != tensor)
+		i++;
+	return i;
+}
+
+/* A step's own place in what it or a later one made the turn before; a row of the first tile. */
+static void
+check_carried(void *self, const struct ex *read)
+{
+	struct carrying *c = self;
+	const struct tile_step *reader = &c->t->step[c->step];
+	uint32_t own = step_of(c->t, read->tensor);
+	struct tile *from = own < c->t->n_steps ? c->t : c->t->before;
+	uint32_t i = from ? step_of(from, read->tensor) : 0;
+
+	if (!from || i == from->n_steps) {
+		c->fits &= !c->g->p->tensors[read->tensor].carried;
+		return;
+	}
+	struct tile_step *m = &from->step[i];
+	const bool turn_before = from == c->t && i >= c->step;
+
+	c->fits &= m->out == read->ix;
+	if (from != c->t)
+		c->fits &= m->level == LEVEL_ROW;
+	else if (turn_before)
+		c->fits &= !reader->joins && m->level == reader->level && reader->phase <= m->phase && (m->level != LEVEL_POINT || i == c->step);
+	m->is_read = true;
+}
+
+bool
+cuda_carries(const struct gen *g, struct tile *first)
+{
+	struct carrying c = {.g = g, .fits = true};
+
+	for (c.t = first; c.t; c.t = c.t->next)
+		for (c.step = 1; c.step < c.t->n_steps; c.step++)
+			ex_reads(g->tx, c.t->step[c.step].body, check_carried, &c);
+	return c.fits;
 }
 
 bool

@@ -334,7 +334,7 @@ plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint3
 	struct tile *n = NEW(g->a, struct tile);
 	const bool in_b = is_made_here(g, tp, s->b);
 
-	*n = (struct tile){.s = s, .is_handed = true, .batch = t->batch};
+	*n = (struct tile){.s = s, .is_handed = true, .batch = t->batch, .before = t, .turns = t->turns};
 	if (!can_multiply(g, s) || s->n_par == 0)
 		return refuse(t, "the second product is none of floats with rows of its own");
 	if (in_b == is_made_here(g, tp, s->a) || t->f[0].inner || !t->f[1].inner)
@@ -354,11 +354,11 @@ plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint3
 	if (!cuda_steps(g, tp, n, at, tp->n_row))
 		return refuse(t, "a step behind the second product is not at its points, rows or columns");
 	order_red(g, n);
-	for (uint32_t i = 1; i < n->n_steps; i++)
+	for (uint32_t i = 1; i < n->n_steps && !t->turns; i++)
 		if (reads_first(g, tp, at, n->step[i].body))
 			return refuse(t, "a step behind the second product reads what the first one keeps");
 	t->next = n;
-	return true;
+	return !t->turns || cuda_carries(g, t) || refuse(t, "turns carry more than rows and points of their own");
 }
 
 /* Is there enough to multiply, of a kind that tiles multiply? */
@@ -390,6 +390,9 @@ plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	*t = (struct tile){.s = first < tp->n_row ? &g->p->stages[tp->row[first]] : NULL};
 	if (!t->s || !plan_product(g, tp, t))
 		return false;
+	t->turns = t->s->sweeps;
+	if (t->turns && second == tp->n_row)
+		return refuse(t, "one of a sweep's products is elsewhere");
 	if (t->s->n_par && !cuda_steps(g, tp, t, 0, second))
 		return refuse(t, "a step is not at the tile's points, rows or columns");
 	if (!t->s->n_par && !is_pointwise(g, tp))
@@ -400,7 +403,9 @@ plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 		return false;
 	if (!choose_sizes(g, t) || !can_sweep(t))
 		return false;
-	return !t->next || (choose_next_sizes(g, t, t->next) && can_sweep(t->next)) || refuse(t, t->next->why);
+	if (t->next && (!choose_next_sizes(g, t, t->next) || !can_sweep(t->next)))
+		return refuse(t, t->next->why);
+	return !t->turns || !t->next->f[1].sweeps || refuse(t, "what turns carry is more than one tile");
 }
 
 bool
@@ -468,20 +473,21 @@ place_tile(struct gen *g, const struct tile *t)
 }
 
 static void
-shared_arrays(struct gen *g, const struct tile *t)
+shared_parts(struct gen *g, const struct tile *t)
 {
 	for (int i = t->is_handed; i < 2; i++)
 		gen_line(g, "K_SHARED float part_%c[%d][%lld][%lld];", "ab"[i], t->stages, (long long)t->bk,
 		    (long long)(t->edge[i] + t->pad));
-	cuda_steps_shared(g, t);
 }
 
 /* What a block makes: the tile, or all that are inner. */
 static void
 block_of_tiles(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 {
+	const uint32_t phases = t->turns ? t->sweep_phases : t->n_phases;
+
 	cuda_place(g, t);
-	cuda_steps_begin(g, t);
+	cuda_steps_begin(g, t, 0, phases);
 	for (int i = 0; i < 2; i++)
 		if (t->f[i].sweeps)
 			gen_open(g, "for (int %c0 = 0; %c0 < %lld; %c0 += %lld)", "mn"[i], "mn"[i], (long long)t->f[i].axes.count,
@@ -490,7 +496,48 @@ block_of_tiles(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 	for (int i = 0; i < 2; i++)
 		if (t->f[i].sweeps)
 			gen_close(g);
-	cuda_steps_end(g, t);
+	cuda_steps_end(g, t, 0, phases);
+}
+
+static void
+second_product(struct gen *g, const struct tile_pass *tp, const struct tile *t)
+{
+	gen_line(g, "/* the second product, of what the first has left */");
+	gen_open(g, "%s", "");
+	shared_parts(g, t); /* every sum has a barrier before it multiplies: `hand` is there by then */
+	if (!t->turns)
+		cuda_steps_shared(g, t);
+	if (!t->f[1].sweeps)
+		gen_line(g, "const int n0 = 0;");
+	block_of_tiles(g, tp, t);
+	gen_close(g);
+}
+
+/* Both products, turn by turn; then what becomes of the second one's points. */
+static void
+sweep_of_tiles(struct gen *g, const struct tile_pass *tp, const struct tile *t)
+{
+	const struct tile *next = t->next;
+
+	gen_line(g, "K_BARRIER();"); /* the block's rows before are done with */
+	cuda_steps_carry(g, t);
+	cuda_steps_carry(g, next);
+	gen_line(g, "K_BARRIER();");
+	gen_open(g, "for (int turn = 0; turn < %lld; turn++)", (long long)g->p->n_turns);
+	gen_bind(g, g->p->turn, "turn");
+	gen_open(g, "%s", "");
+	block_of_tiles(g, tp, t);
+	gen_close(g);
+	second_product(g, tp, next);
+	gen_bind(g, g->p->turn, NULL);
+	gen_close(g);
+	gen_line(g, "/* behind the last turn */");
+	gen_open(g, "%s", "");
+	cuda_place(g, next);
+	cuda_clear(g, next);
+	cuda_steps_begin(g, next, next->sweep_phases, next->n_phases);
+	cuda_steps_end(g, next, next->sweep_phases, next->n_phases);
+	gen_close(g);
 }
 
 void
@@ -501,20 +548,20 @@ cuda_tile(struct gen *g, const struct tile_pass *tp)
 
 	if (!plan(g, tp, &t))
 		bug("a pass without a tile");
-	shared_arrays(g, &t);
+	shared_parts(g, &t);
+	cuda_steps_shared(g, &t);
+	if (t.turns)
+		cuda_steps_shared(g, t.next);
 	if (t.next)
 		gen_line(g, "K_SHARED float hand[%lld][%lld];", (long long)t.edge[1], (long long)(t.edge[0] + t.pad));
 	gen_open(g, "for (%s o = lo + K_BLOCK; o < hi; o += K_BLOCKS)", g->index);
 	place_tile(g, &t);
-	block_of_tiles(g, tp, &t);
-	if (t.next) {
-		gen_line(g, "/* the second product, of what the first has left */");
-		gen_open(g, "%s", "");
-		shared_arrays(g, t.next); /* every sum has a barrier before it multiplies: `hand` is there by then */
-		if (!t.next->f[1].sweeps)
-			gen_line(g, "const int n0 = 0;");
-		block_of_tiles(g, tp, t.next);
-		gen_close(g);
+	if (t.turns) {
+		sweep_of_tiles(g, tp, &t);
+	} else {
+		block_of_tiles(g, tp, &t);
+		if (t.next)
+			second_product(g, tp, t.next);
 	}
 	gen_close(g);
 	cuda_unbind(g, &t.batch);

@@ -207,6 +207,34 @@ call_stages(struct gen *g, const struct tile_pass *tp)
 	g->cuda->team = g->cuda->kind == CUDA_TEAM;
 }
 
+/* The sweep's turns, a block's threads together; before the first, what they hand on. */
+static void
+open_sweep(struct gen *g, const struct tile_pass *tp)
+{
+	for (uint32_t i = 0; i < tp->n_row; i++) {
+		uint32_t t = g->p->stages[tp->row[i]].tensor;
+		const struct tile_tensor *x = &g->p->tensors[t];
+		const struct ex first = {.kind = EX_CONST, .type = x->type, .real = x->first};
+
+		if (!x->carried)
+			continue;
+		gen_open(g, "for (%s i = K_TID; i < %lld; i += %d)", g->index, (long long)x->n_local, g->cuda->threads);
+		gen_line(g, "%s[i] = %s;", gen_tensor(g, t), gen_const(g, &first));
+		gen_close(g);
+	}
+	gen_line(g, "K_BARRIER();");
+	gen_open(g, "for (%s turn = 0; turn < %lld; turn++)", g->index, (long long)g->p->n_turns);
+	gen_bind(g, g->p->turn, "turn");
+}
+
+static void
+close_sweep(struct gen *g)
+{
+	gen_bind(g, g->p->turn, NULL);
+	gen_line(g, "K_BARRIER();");
+	gen_close(g);
+}
+
 static void
 steps(struct gen *g, const struct tile_pass *tp)
 {
@@ -220,10 +248,17 @@ steps(struct gen *g, const struct tile_pass *tp)
 	gen_bind_outer(g, tp);
 	for (uint32_t i = 0; i < tp->n_row; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];
+		const bool was = i > 0 && g->p->stages[tp->row[i - 1]].sweeps;
 
+		if (s->sweeps && !was)
+			open_sweep(g, tp);
+		if (!s->sweeps && was)
+			close_sweep(g);
 		one_stage(g, tp, s);
 		hands_on |= is_read_in_pass(g, tp, s);
 	}
+	if (g->p->stages[tp->row[tp->n_row - 1]].sweeps)
+		close_sweep(g);
 	if (g->cuda->team && hands_on) /* scratch is written again in the next step */
 		gen_line(g, "K_BARRIER();");
 	gen_close(g);

@@ -235,7 +235,7 @@ online_form(struct tile_prog *p)
 {
 	struct online o = {.p = p, .block = sched_get(p->sched, KNOB_online, 0)};
 
-	if (o.block == 0 || p->target->strict || p->target->is_cuda)
+	if (o.block == 0 || p->target->strict)
 		return;
 	o.in = NEW_ARRAY(p->arena, bool, p->n_stages);
 	for (uint32_t i = 0; i < p->n_stages; i++)

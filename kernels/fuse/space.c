@@ -209,7 +209,7 @@ look(struct search *s, struct shape_of_work *w)
 	w->has_sides = p.n_busy_sides > 1;
 	w->may_go_beside = p.n_groups > p.n_levels;
 	for (uint32_t i = 0; i < p.n_stages; i++) {
-		w->has_pair |= w->has_anchor && p.stages[i].anchor;
+		w->has_pair |= w->has_linear && p.stages[i].kind == STAGE_LINEAR;
 		w->has_anchor |= p.stages[i].anchor != NULL;
 		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
 		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
@@ -265,10 +265,13 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 	    "threads=32"};
 	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
 	static const char *const parts[] = {"splitk=4", "splitk=1", "splitk=16"};
+	static const char *const swept[] = {"online=64", "online=128", "online=32"};
 
 	propose(s, STR(""), 0);
 	if (w->has_linear && s->target->precision != PRECISION_F32)
 		propose(s, STR("exact=1"), 99); /* where rounding is beyond what the task allows */
+	for (uint32_t i = 0; w->has_pair && w->has_rows && i < COUNT_OF(swept); i++)
+		propose(s, str_of(swept[i]), 0);
 	for (uint32_t i = 0; w->has_long_sum && i < COUNT_OF(parts); i++)
 		propose(s, str_of(parts[i]), 0);
 	propose_libraries(s);

@@ -130,6 +130,9 @@ static const char *const joined[] = {
 static const char *const pairs[] = {
 #include "cuda_pairs.inc"
 };
+static const char *const sweeps[] = {
+#include "cuda_sweeps.inc"
+};
 static const char tile_words[] = "K_SHARED float part_a", join_words[] = "lanes, then warps",
     pair_words[] = "the second product";
 
@@ -191,6 +194,40 @@ test_paired_tiles(void **state)
 	check_tiles(pairs, COUNT_OF(pairs), pair_words, 2);
 }
 
+/* Two products in a block, turn by turn: in tiles, and where tiles are not wanted by all threads together. */
+static void
+test_swept_tiles(void **state)
+{
+	static const struct tile_setting settings[] = {
+	    {"online=64", 80, PRECISION_F32, 1}, {"online=32 tm=2 tn=2 tk=8 stages=1", 70, PRECISION_F32, 1},
+	    {"online=112 tm=8 tn=8 stages=3", 80, PRECISION_F32, 1}, {"online=64", 80, PRECISION_TF32, 100},
+	    {"online=64 async=0", 90, PRECISION_F16, 100}, {"online=64", 70, PRECISION_F16, 100}, {"online=32", 80, PRECISION_BF16, 800},
+	    {"online=48 tm=0", 80, PRECISION_F32, 1},
+	};
+	struct arena a = {0};
+	uint32_t bad = 0;
+
+	(void)state;
+	for (uint32_t k = 0; k < COUNT_OF(settings); k++) {
+		struct cuda_case list[COUNT_OF(sweeps)];
+		struct target t = target_cuda;
+
+		t.sm = settings[k].sm;
+		t.precision = settings[k].precision;
+		for (uint32_t i = 0; i < COUNT_OF(sweeps); i++) {
+			list[i] = (struct cuda_case){.seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
+			text_case(&a, &list[i], sweeps[i], "f32");
+			cuda_case_make(&a, &list[i], &t, i);
+			assert_false(list[i].refused);
+			assert_non_null(strstr(list[i].code.text.p, "turn++"));
+			assert_int_equal(strstr(list[i].code.text.p, "behind the last turn") == NULL, strstr(settings[k].schedule, "tm=0") != NULL);
+		}
+		bad += cuda_cases_check(&a, list, COUNT_OF(sweeps));
+	}
+	assert_int_equal(bad, 0);
+	arena_fini(&a);
+}
+
 /* ---- NVRTC ------------------------------------------------------------------------------------------------ */
 static uint32_t
 compile_all(const struct gpu *gpu, const char *const *texts, uint32_t n, int sm, enum precision precision, const char *schedule)
@@ -248,7 +285,7 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tiles),
 		cmocka_unit_test(test_joined_tiles),
-		cmocka_unit_test(test_paired_tiles),
+		cmocka_unit_test(test_paired_tiles), cmocka_unit_test(test_swept_tiles),
 		cmocka_unit_test(test_nvrtc_compiles_tiles),
 		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
