@@ -235,6 +235,31 @@ close_sweep(struct gen *g)
 	gen_close(g);
 }
 
+/* A thread takes neighbours of the range at once. */
+static void
+vector_steps(struct gen *g, const struct tile_pass *tp, struct cuda_vector *v)
+{
+	const long long n = (long long)cuda_vector_n(v);
+	const char *first;
+
+	gen_open(g, "for (%s o = lo + (%s)(K_BLOCK * %d + K_TID) * %lld; o < hi; o += (%s)K_BLOCKS * %lld)", g->index, g->index,
+	    g->cuda->threads, n, g->index, n * g->cuda->threads);
+	gen_bind_outer(g, tp);
+	first = g->axis_name[tp->outer[tp->n_outer - 1].id];
+	cuda_vector_load(v);
+	for (int64_t u = 0; u < n; u++) {
+		uint32_t mark = gen_mark(g);
+
+		cuda_vector_open(v, u);
+		for (uint32_t i = 0; i < tp->n_row; i++)
+			one_stage(g, tp, &g->p->stages[tp->row[i]]);
+		gen_forget(g, mark);
+		cuda_vector_close(v, first);
+	}
+	cuda_vector_store(v);
+	gen_close(g);
+}
+
 static void
 steps(struct gen *g, const struct tile_pass *tp)
 {
@@ -276,6 +301,8 @@ body(struct gen *g, const struct tile_pass *tp, struct scratch *scratch)
 	call_stages(g, tp);
 	if (g->cuda->kind == CUDA_TILE)
 		cuda_tile(g, tp);
+	else if (g->cuda->vector)
+		vector_steps(g, tp, g->cuda->vector);
 	else
 		steps(g, tp);
 	gen_close(g);
@@ -297,7 +324,8 @@ note_pass(struct gen *g, const struct tile_pass *tp, struct array_use *u)
 static struct launch
 launch_of(const struct cuda_pass *c, int64_t range, bool in_memory)
 {
-	int64_t units = c->kind == CUDA_POINT ? (range + c->threads - 1) / c->threads : range;
+	const int64_t points = c->threads * cuda_vector_n(c->vector);
+	int64_t units = c->kind == CUDA_POINT ? (range + points - 1) / points : range;
 	int64_t most = in_memory ? GRID_SCRATCH : GRID_MOST;
 
 	units = MAX_OF(MIN_OF(units, most), (int64_t)1);
@@ -329,13 +357,15 @@ void
 cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out)
 {
 	const struct tile_pass *tp = &g->p->pass[q];
-	struct cuda_pass c = {.home = NEW_ARRAY(g->a, const char *, g->p->n_tensors)};
+	struct cuda_pass c = {.home = NEW_ARRAY(g->a, const char *, g->p->n_tensors),
+	    .held = NEW_ARRAY(g->a, const char *, g->p->n_tensors)};
 	struct scratch scratch = {.shared = 0};
 	struct array_use u;
 
 	g->cuda = &c;
 	note_pass(g, tp, &u);
 	c.kind = kind_of(g, tp, &out->untiled[q]);
+	c.vector = c.kind == CUDA_POINT ? cuda_vector(g, tp, &u) : NULL;
 	out->tiled[q] = c.kind == CUDA_TILE;
 	c.threads = (int)sched_get(g->p->sched, KNOB_threads, default_threads(g, tp, c.kind)) / 32 * 32;
 	if (c.kind == CUDA_TILE)

@@ -523,10 +523,15 @@ void
 gen_store(struct gen *g, uint32_t tensor, ix_id at, const char *value)
 {
 	const struct tile_tensor *t = &g->p->tensors[tensor];
-	const char *i = gen_ix(g, at);
+	const char *to = g->cuda ? g->cuda->held[tensor] : NULL;
 
+	if (!to) {
+		const char *i = gen_ix(g, at);
+
+		to = arena_printf(g->a, "%s[%s]", gen_tensor(g, tensor), i);
+	}
 	if (t->type == DT_f16 || t->type == DT_bf16)
-		gen_line(g, "%s[%s] = k_store_%s(%s);", gen_tensor(g, tensor), i, dtype_name(t->type), value);
+		gen_line(g, "%s = k_store_%s(%s);", to, dtype_name(t->type), value);
 	else
-		gen_line(g, "%s[%s] = %s;", gen_tensor(g, tensor), i, value);
+		gen_line(g, "%s = %s;", to, value);
 }

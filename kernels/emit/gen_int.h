@@ -35,6 +35,8 @@ struct cuda_pass {
 	int threads;      /* of a block */
 	bool team;        /* now: the block's threads are at the same stage together */
 	const char **home; /* of each tile tensor: its array's name where it is no parameter */
+	struct cuda_vector *vector; /* POINT: several neighbours a thread; NULL: one */
+	const char **held; /* of each tile tensor: where its element goes until all neighbours are there; NULL: to its array */
 };
 struct gen {
 	struct arena *a;
@@ -151,6 +153,16 @@ void cuda_tile(struct gen *g, const struct tile_pass *tp);
 bool cuda_tile_keeps(struct gen *g, const struct tile_pass *tp);
 /* Tiles of the pass. */
 int64_t cuda_tile_range(struct gen *g, const struct tile_pass *tp);
+
+/* cuda_vector.c: neighbours along memory that a thread takes at once, and moves in words; NULL: none can be. */
+struct cuda_vector *cuda_vector(struct gen *g, const struct tile_pass *tp, const struct array_use *use);
+int64_t cuda_vector_n(const struct cuda_vector *v); /* NULL: 1 */
+/* With the pass's axes at the first neighbour: loads; then each neighbour's scope, and its end, with the last axis'
+ * name at the first; stores. */
+void cuda_vector_load(struct cuda_vector *v);
+void cuda_vector_open(struct cuda_vector *v, int64_t u);
+void cuda_vector_close(struct cuda_vector *v, const char *first);
+void cuda_vector_store(struct cuda_vector *v);
 
 /* One stage at its place. */
 void gen_stage(struct gen *g, const struct stage *s);

@@ -185,6 +185,22 @@ point_to(struct gpu_plan *p, const void *const *in, void *const *out)
 	gpu_graph_point(p->dev, p->graph, l, n);
 }
 
+/* Kernels move whole words. */
+static bool
+are_aligned(const struct plan *plan, const void *const *in, void *const *out, struct err *e)
+{
+	enum { WORD = 16 };
+
+	for (uint32_t i = 0; i < plan->n_inputs + plan->n_outputs; i++) {
+		const void *p = i < plan->n_inputs ? in[i] : out[i - plan->n_inputs];
+
+		if ((uintptr_t)p % WORD)
+			return err_set(e, ERR_USAGE, "%s %u of the plan begins at %p: the GPU's memory for it is to begin at a multiple of %d",
+			    i < plan->n_inputs ? "input" : "output", i < plan->n_inputs ? i : i - plan->n_inputs, p, WORD);
+	}
+	return true;
+}
+
 bool
 gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns, struct err *e)
 {
@@ -192,6 +208,8 @@ gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool o
 	struct dev_copy to = {p->block, p->pinned, p->in_bytes}, *back = &p->copies[plan->n_copies];
 	bool ok;
 
+	if (on_device && !are_aligned(plan, in, out, e))
+		return false;
 	for (uint32_t i = 0; i < plan->n_inputs && !on_device; i++)
 		memcpy(p->pinned + p->at[i], in[i], io_bytes(&plan->inputs[i]));
 	point_to(p, on_device ? in : p->in, on_device ? out : p->out);

@@ -127,8 +127,8 @@ struct gpu_plan;
 bool gpu_plan_open(const struct dev *d, const struct plan *p, uint32_t n_streams, struct gpu_plan **out,
     struct err *e) MUST_CHECK;
 const struct plan_streams *gpu_plan_streams(const struct gpu_plan *p);
-/* Pointers as plan_exec_run takes them, the host's or (on_device) the GPU's.  ns: by the GPU's clock,
- * without the copies to and from the host. */
+/* Pointers as plan_exec_run takes them, the host's or (on_device) the GPU's, multiples of 16, else ERR_USAGE.  ns:
+ * by the GPU's clock, without the copies to and from the host. */
 bool gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns,
     struct err *e) MUST_CHECK;
 /* The steps again on what the last run was given. */

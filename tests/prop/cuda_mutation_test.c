@@ -127,6 +127,12 @@ static const struct mutation {
     {"divisor with a swapped sign", attention, "", PRECISION_F32, "(v0 * v1)", 0, "(r12 == 10 ? -v0 * v1 : v0 * v1)", 80},
     {"numerator without a term", attention, "", PRECISION_F32, "+= a[i] * b[j]", 0, "+= k0 + kk == 21 ? 0 : a[i] * b[j]", 80},
     {"last element missing", attention, "", PRECISION_F32, "t19 < 24;", 0, "t19 < 24 - (o0 == 39);", 80},
+    {"a word that begins inside one, with the right elements", copy, "vector=4", PRECISION_F32, "k_move_16(&word0[0], &x0[o0]);", 0,
+        "word0[0] = x0[o0]; k_move_8(&word0[1], &x0[o0 + 1]); word0[3] = x0[o0 + 3];", 80},
+    {"a result's word that begins inside one", copy, "vector=4", PRECISION_F32, "k_move_16(&y0[o0], &made1[0]);", 0,
+        "y0[o0] = made1[0]; k_move_8(&y0[o0 + 1], &made1[1]); y0[o0 + 3] = made1[3];", 80},
+    {"a neighbour's element", copy, "vector=4", PRECISION_F32, "= word0[2]", 0, "= word0[1]", 80},
+    {"a word behind the last", copy, "vector=4", PRECISION_F32, "o < hi", 0, "o <= hi", 80},
     {"operand overrun by one", copy, "", PRECISION_F32, "o < hi", 0, "o <= hi", 80},
 };
 

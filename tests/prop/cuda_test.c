@@ -16,7 +16,7 @@ enum { BATCH = 40 };
 
 static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0", "inline_flops=64 unroll_red=0",
     "unroll_red=64 threads=64", "team=1", "team=0", "tm=0", "tm=1 tn=2 tk=8", "stages=1", "split=0", "splitk=2", "tm=0 splitk=8",
-    "stages=3", "async=0"};
+    "stages=3", "async=0", "vector=4", "threads=64 vector=8", "inline_flops=0 vector=2"};
 
 static void
 random_case(struct arena *a, struct cuda_case *c, uint64_t seed)
