@@ -13,12 +13,13 @@
  *           e           = exp(x - m)
  *           l           = l * fade + sum over the block of e
  *           sums        = sums * fade + sum over the block of e * v
- *   behind: y           = sums / l
+ *   behind: y           = sums / l;  where the division stands behind y already, y = sums * (l / l)
  *
  * Nothing here knows a shape of operators: maps between the stages are put into each other, and the three
  * expressions must come out as the very same x.  The block's number is a free axis in the expressions of the
  * turn's stages; everything behind this file treats them like any other stages.
- * A row whose x are all -inf has l = 0, so y = 0 / 0, as the whole row's exp(-inf - -inf) is not a number.
+ * A row whose x are all -inf has l = 0, so y = 0 / 0 or 0 * (0 / 0), as the whole row's exp(-inf - -inf) is not a
+ * number.
  * Source: Milakov and Gimelshein, arXiv 1805.02867; Rabe and Staats, arXiv 2112.05682. */
 #include "online_int.h"
 
@@ -165,24 +166,55 @@ find_first(struct online *o)
 	return true;
 }
 
-/* Stages of the sweep are read in it alone, but for the second's result. */
+/* Stages of the sweep are read in it alone, but for the second's result and, where shares are divided behind the
+ * second, the sum; what waits for that waits for all of the sweep, and nothing of the sweep may wait for it. */
 static bool
 is_closed(struct online *o)
 {
 	struct tile_prog *p = o->p;
 	bool ok = true;
 
-	o->in[o->first] = o->in[o->max] = o->in[o->sum] = o->in[o->second] = true;
+	memset(o->late, 0, p->n_stages * sizeof *o->late);
+	o->in[o->first] = o->in[o->max] = o->in[o->second] = true;
+	if (o->sum != UINT32_MAX)
+		o->in[o->sum] = true;
 	for (uint32_t i = 0; i < p->n_stages && ok; i++) {
 		struct stage_read *r;
 		struct arena tmp = {0};
 		uint32_t n = stage_reads(p, &p->stages[i], &tmp, &r);
 
-		for (uint32_t k = 0; k < n && !o->in[i]; k++)
-			ok &= !o->in[p->tensors[r[k].tensor].stage] || p->tensors[r[k].tensor].stage == o->second;
+		for (uint32_t k = 0; k < n; k++) {
+			uint32_t from = p->tensors[r[k].tensor].stage;
+			const bool of_sum = from == o->sum && !o->divides;
+
+			ok &= o->in[i] ? !o->late[from] : !o->in[from] || from == o->second || of_sum;
+			o->late[i] |= !o->in[i] && i < o->second && (of_sum || o->late[from]);
+		}
 		arena_fini(&tmp);
 	}
 	return ok;
+}
+
+/* A sum of the exponentials with a row where the maximum has it. */
+static uint32_t
+find_sum(struct online *o)
+{
+	struct tile_prog *p = o->p;
+	const struct stage *max = &p->stages[o->max];
+	bool *was = arena_dup(p->arena, o->in, p->n_stages * sizeof *was);
+
+	for (uint32_t i = 0; i < p->n_stages; i++) {
+		const struct stage *s = &p->stages[i];
+		bool same = s->kind == STAGE_REDUCE && s->prim == PRIM_sum && s->acc == DT_f32 && s->n_red == 1
+		    && s->n_par == max->n_par && s->axis[s->n_par].extent == o->keys && p->tensors[s->tensor].at != AT_RESULT;
+
+		for (uint32_t k = 0; k < s->n_par && same; k++)
+			same = s->axis[k].extent == max->axis[k].extent && s->axis[k].stride == max->axis[k].stride;
+		if (same && joins(o, i, o->row, o->e))
+			return i;
+		memcpy(o->in, was, p->n_stages * sizeof *was);
+	}
+	return UINT32_MAX;
 }
 
 static bool
@@ -191,25 +223,30 @@ finds(struct online *o, uint32_t second, bool in_b)
 	struct tile_prog *p = o->p;
 	const struct stage *s = &p->stages[second];
 	struct tx *x = p->tx;
+	ix_id under = IX_NONE;
 
 	memset(o->in, 0, p->n_stages * sizeof *o->in);
 	o->second = second;
 	o->in_b = in_b;
+	o->sum = UINT32_MAX;
 	if (s->kind != STAGE_LINEAR || s->n_red != 1 || s->acc != DT_f32 || p->tensors[s->tensor].type != DT_f32)
 		return false;
 	o->key = s->axis[s->n_par].id;
 	o->keys = s->axis[s->n_par].extent;
 	if (o->keys <= o->block || !ex_has(x, s->a, o->key) || !ex_has(x, s->b, o->key))
 		return false;
-	ex_id share = online_expand(o, in_b ? s->b : s->a, o->key);
+	o->e = online_expand(o, in_b ? s->b : s->a, o->key);
+	o->divides = is_map(x, o->e, PRIM_div);
+	if (o->divides) {
+		const struct ex share = *ex_get(x, o->e);
 
-	if (!is_map(x, share, PRIM_div))
-		return false;
-	ex_id under = ex_get(x, share)->arg[1];
-
-	o->e = ex_get(x, share)->arg[0];
-	o->sum = row_of(o, under, PRIM_sum);
-	if (o->sum == UINT32_MAX || !is_map(x, o->e, PRIM_exp) || !is_map(x, ex_get(x, o->e)->arg[0], PRIM_sub))
+		o->e = share.arg[0];
+		o->sum = row_of(o, share.arg[1], PRIM_sum);
+		if (o->sum == UINT32_MAX)
+			return false;
+		under = ex_get(x, share.arg[1])->ix;
+	}
+	if (!is_map(x, o->e, PRIM_exp) || !is_map(x, ex_get(x, o->e)->arg[0], PRIM_sub))
 		return false;
 	const struct ex away = *ex_get(x, ex_get(x, o->e)->arg[0]);
 
@@ -218,7 +255,11 @@ finds(struct online *o, uint32_t second, bool in_b)
 	if (o->max == UINT32_MAX)
 		return false;
 	o->row = ex_get(x, away.arg[1])->ix;
-	return joins(o, o->max, o->row, o->x) && joins(o, o->sum, ex_get(x, under)->ix, o->e) && find_first(o) && is_closed(o);
+	if (!joins(o, o->max, o->row, o->x) || (o->divides && !joins(o, o->sum, under, o->e)) || !find_first(o))
+		return false;
+	if (!o->divides)
+		o->sum = find_sum(o);
+	return is_closed(o);
 }
 
 /* Blocks of the same size as far as may be: what the last one lacks is computed for nothing. */
@@ -238,6 +279,7 @@ online_form(struct tile_prog *p)
 	if (o.block == 0 || p->target->strict)
 		return;
 	o.in = NEW_ARRAY(p->arena, bool, p->n_stages);
+	o.late = NEW_ARRAY(p->arena, bool, p->n_stages);
 	for (uint32_t i = 0; i < p->n_stages; i++)
 		for (int in_b = 0; in_b < 2; in_b++)
 			if (finds(&o, i, in_b)) {

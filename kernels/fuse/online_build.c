@@ -194,11 +194,14 @@ make_rows(struct building *b)
 {
 	struct tile_prog *p = b->p;
 	struct online *o = b->o;
-	const struct stage *first = &p->stages[o->first], *max = &p->stages[o->max], *sum = &p->stages[o->sum];
+	const struct stage *first = &p->stages[o->first], *max = &p->stages[o->max];
+	struct stage some = *max;
+	const struct stage *sum = o->sum == UINT32_MAX ? &some : &p->stages[o->sum];
 	int64_t rows = p->tensors[max->tensor].count;
 	ix_id at[STAGE_AXES], row, place;
 	struct stage *s;
 
+	some.prim = PRIM_sum;
 	b->xs = new_tensor(b, rows * o->block);
 	s = new_rows(b, STAGE_MAP, b->xs, first, at, &row);
 	place = add_places(b, s, AXIS_PAR);
@@ -277,7 +280,22 @@ make_product(struct building *b)
 
 	s = new_stage(b, STAGE_MAP, from->tensor, from, from->n_par, at);
 	row = copied(b, from, o->row, at);
-	s->body = map2(b, PRIM_div, get(b, b->sums, flat_of(b, s)), get(b, b->l, row));
+	ex_id l = get(b, b->l, row), sums = get(b, b->sums, flat_of(b, s));
+
+	s->body = o->divides ? map2(b, PRIM_div, sums, l) : map2(b, PRIM_mul, sums, map2(b, PRIM_div, l, l));
+	s->sweeps = false;
+}
+
+/* The sum for those behind the sweep. */
+static void
+hand_out_sum(struct building *b)
+{
+	const struct stage *sum = &b->p->stages[b->o->sum];
+	ix_id at[STAGE_AXES], row;
+	struct stage *s = new_rows(b, STAGE_MAP, sum->tensor, sum, at, &row);
+	ex_id l = get(b, b->l, row);
+
+	s->body = map2(b, PRIM_div, l, map2(b, PRIM_div, l, l));
 	s->sweeps = false;
 }
 
@@ -308,6 +326,8 @@ online_build(struct online *o)
 	make_scores(b);
 	make_rows(b);
 	make_product(b);
+	if (!o->divides && o->sum != UINT32_MAX)
+		hand_out_sum(b);
 	p->stages = NULL;
 	p->n_stages = p->cap_stages = 0;
 	for (uint32_t i = 0; i < n_old; i++)
@@ -316,7 +336,10 @@ online_build(struct online *o)
 	for (uint32_t i = 0; i < n_old; i++) {
 		for (uint32_t k = 0; k < b->n && i == o->second; k++)
 			put_stage(p, &b->list[k]);
-		if (!o->in[i])
+		for (uint32_t k = 0; k < i && i == o->second; k++)
+			if (o->late[k])
+				put_stage(p, &old[k]);
+		if (!o->in[i] && !o->late[i])
 			put_stage(p, &old[i]);
 	}
 }

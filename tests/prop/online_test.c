@@ -28,6 +28,7 @@ enum hazard { PLAIN, MASKED_KEYS, MASKED_ROWS, LEAST_FLOAT, LARGE, WILD, HAZARDS
 struct shape_of {
 	int64_t batch, heads, q, keys, d, width;
 	int mask;  /* which of its dimensions are broadcast: a bit each; -1: no mask */
+	int behind; /* the product, stands the division: 1: as rewriting leaves it; 2: with more that waits for the sum */
 	bool k_transposed, q_transposed, scaled, weights, tail, merged;
 };
 
@@ -45,7 +46,7 @@ random_shape(struct rng *r)
 	return (struct shape_of){.batch = 1 + rng_below(r, 2), .heads = 1 + rng_below(r, 3), .q = extent(r, 70),
 	    .keys = extent(r, 60) * (1 + rng_below(r, 3)), .d = extent(r, 33), .width = extent(r, 40), .mask = (int)rng_below(r, 17) - 1,
 	    .k_transposed = rng_below(r, 2), .q_transposed = rng_below(r, 4) == 0, .scaled = rng_below(r, 2),
-	    .weights = rng_below(r, 5) == 0, .tail = rng_below(r, 3) == 0, .merged = rng_below(r, 3) == 0};
+	    .weights = rng_below(r, 5) == 0, .tail = rng_below(r, 3) == 0, .merged = rng_below(r, 3) == 0, .behind = (int)rng_below(r, 3)};
 }
 
 #define ALL "[%lld,%lld,%lld,%lld]"
@@ -82,8 +83,12 @@ graph_of(struct arena *a, const struct shape_of *s)
 		x = "%11";
 	}
 	sb_addf(&t, "%%12 = rmax %s axes=[3]\n%%13 = bcast %%12 shape=" ALL "\n%%14 = sub %s %%13\n%%15 = exp %%14\n"
-	    "%%16 = sum %%15 axes=[3]\n%%17 = bcast %%16 shape=" ALL "\n%%18 = div %%15 %%17\n%%19 = matmul %%18 %%4\n",
-	    x, b, h, q, n, x, b, h, q, n);
+	    "%%16 = sum %%15 axes=[3]\n", x, b, h, q, n, x);
+	if (s->behind)
+		sb_addf(&t, "%%17 = %s\n%%18 = matmul %%15 %%4\n%%23 = bcast %%17 shape=" ALL "\n%%19 = mul %%18 %%23\n",
+		    s->behind == 1 ? "recip %16" : "tanh %16", b, h, q, w);
+	else
+		sb_addf(&t, "%%17 = bcast %%16 shape=" ALL "\n%%18 = div %%15 %%17\n%%19 = matmul %%18 %%4\n", b, h, q, n);
 	x = "%19";
 	if (s->merged) {
 		sb_addf(&t, "%%20 = transpose %%19 perm=[0,2,1,3]\n%%21 = reshape %%20 shape=[%lld,%lld,%lld]\n", b, q, h * w);
