@@ -1,0 +1,204 @@
+/* tests/bench/main_beside.c: two independent small kernels on several threads: side by side as one, one after the
+ * other as one (beside=0), and as two kernels, alternated in one run.  Each with the schedules below, the best of
+ * each kind compared.  Usage: bench-beside [THREADS [NAME-PART]] */
+#include "../../kernels/run/dev.h"
+#include "../harness/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TIMES = 31, KINDS = 3, MOST_THREADS = 16 };
+static const char *const kind_names[KINDS] = {"two kernels", "beside=0", "beside=1"};
+static const char *const blocks[] = {"", "block=1 ", "block=2 ", "block=5 ", "block=10 "};
+enum { N_BLOCKS = COUNT_OF(blocks) };
+
+#define CONV(TO, X, W) "%" TO " = conv %" X " %" W " stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+static const struct beside_case {
+	const char *name, *inputs[2], *nodes[2], *results[2];
+} cases[] = {
+    {"two 1x1 convolutions 20x20x64 -> 64", {"%0 = input f32[1,20,20,64]\n%1 = weight f32[1,1,64,64]\n",
+	 "%2 = input f32[1,20,20,64]\n%3 = weight f32[1,1,64,64]\n"}, {CONV("4", "0", "1"), CONV("5", "2", "3")},
+	{"output %4\n", "output %5\n"}},
+    {"1x1 convolutions 20x20x64 -> 64 and 10x10x64 -> 64", {"%0 = input f32[1,20,20,64]\n%1 = weight f32[1,1,64,64]\n",
+	 "%2 = input f32[1,10,10,64]\n%3 = weight f32[1,1,64,64]\n"}, {CONV("4", "0", "1"), CONV("5", "2", "3")},
+	{"output %4\n", "output %5\n"}},
+    {"1x1 convolutions 4x4x96 -> 96 twice", {"%0 = input f32[1,4,4,96]\n%1 = weight f32[1,1,96,96]\n",
+	 "%2 = input f32[1,4,4,96]\n%3 = weight f32[1,1,96,96]\n"}, {CONV("4", "0", "1"), CONV("5", "2", "3")},
+	{"output %4\n", "output %5\n"}},
+};
+
+/* Part 0, 1: one of the two; 2: both. */
+static const char *
+graph_of(struct arena *a, const struct beside_case *c, int part)
+{
+	struct strbuf t;
+
+	sb_init(&t, a);
+	for (int field = 0; field < 3; field++)
+		for (int i = 0; i < 2; i++)
+			if (part == 2 || part == i)
+				sb_addz(&t, field == 0 ? c->inputs[i] : field == 1 ? c->nodes[i] : c->results[i]);
+	return sb_str(&t).p;
+}
+
+/* ---- timing ---------------------------------------------------------------------------------------- */
+struct turn {
+	const struct test_kernel *k;
+	uint32_t n;
+	int times;
+	char *local[MOST_THREADS];
+};
+
+static void
+take_turn(void *arg, struct pool *p, uint32_t thread)
+{
+	const struct turn *t = arg;
+	int64_t lo, hi;
+
+	for (int i = 0; i < t->times; i++)
+		for (uint32_t j = 0; j < t->n; j++)
+			for (uint32_t q = 0; q < t->k[j].code.n_passes; q++) {
+				pool_slice(t->k[j].code.range[q], thread, pool_threads(p), &lo, &hi);
+				if (lo < hi)
+					t->k[j].pass[q](t->k[j].buf, t->k[j].shared, t->local[thread], lo, hi);
+				pool_barrier(p, thread);
+			}
+}
+
+static double
+time_of(struct pool *p, struct turn *t)
+{
+	struct timespec a, b;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &a);
+	pool_run(p, take_turn, t);
+	(void)clock_gettime(CLOCK_MONOTONIC, &b);
+	return ((double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3) / t->times;
+}
+
+static int
+less(const void *a, const void *b)
+{
+	double d = *(const double *)a - *(const double *)b;
+
+	return d < 0 ? -1 : d > 0;
+}
+
+/* ---- a case ------------------------------------------------------------------------------------------ */
+enum { PER_BLOCK = 4, N_KERNELS = PER_BLOCK * N_BLOCKS }; /* the two, then both with beside=0 and beside=1 */
+
+static bool
+prepare(struct arena *a, const struct beside_case *c, struct test_kernel *k, size_t *local, struct err *e)
+{
+	static const int part[PER_BLOCK] = {0, 1, 2, 2};
+	static const char *const more[PER_BLOCK] = {"", "", "beside=0", "beside=1"};
+	struct rng r = {1};
+	bool ok = true;
+
+	*local = 64;
+	for (uint32_t i = 0; i < N_KERNELS && ok; i++) {
+		struct spec *s = NEW(a, struct spec);
+		const char *schedule = arena_printf(a, "%s%s", blocks[i / PER_BLOCK], more[i % PER_BLOCK]);
+
+		ok = kernel_spec(a, graph_of(a, c, part[i % PER_BLOCK]), s, e) &&
+		    kernel_make(a, s, str_of(schedule), &target_avx2, i, &r, &k[i], e);
+		*local = MAX_OF(*local, k[i].code.local_bytes);
+	}
+	ok = ok && kernel_compile(a, k, N_KERNELS, &target_avx2, e);
+	for (uint32_t i = 0; i < N_KERNELS && ok; i++)
+		ok = kernel_check_sampled(a, &k[i], 40, 1e-4, e);
+	return ok;
+}
+
+/* Medians over rounds of all; the best block of each kind, and the ratios of the same rounds. */
+static void
+compare(struct pool *p, struct turn *turn)
+{
+	static double us[KINDS][N_BLOCKS][TIMES];
+	double ratio[TIMES], sorted[TIMES], median[KINDS];
+	uint32_t best[KINDS] = {0};
+
+	for (int i = 0; i < TIMES; i++)
+		for (uint32_t b = 0; b < N_BLOCKS; b++)
+			for (uint32_t kind = 0; kind < KINDS; kind++) {
+				struct turn t = turn[b * KINDS + kind];
+
+				us[kind][b][i] = time_of(p, &t);
+			}
+	for (uint32_t kind = 0; kind < KINDS; kind++) {
+		median[kind] = 1e30;
+		for (uint32_t b = 0; b < N_BLOCKS; b++) {
+			memcpy(sorted, us[kind][b], sizeof sorted);
+			qsort(sorted, TIMES, sizeof *sorted, less);
+			if (sorted[TIMES / 2] < median[kind]) {
+				median[kind] = sorted[TIMES / 2];
+				best[kind] = b;
+			}
+		}
+	}
+	for (uint32_t kind = 0; kind < KINDS; kind++) {
+		for (int i = 0; i < TIMES; i++)
+			ratio[i] = us[0][best[0]][i] / us[kind][best[kind]][i];
+		qsort(ratio, TIMES, sizeof *ratio, less);
+		printf("  %-12s %-9s %8.2f us, two kernels take %5.2f times as long (%.2f to %.2f)\n", kind_names[kind],
+		    blocks[best[kind]], median[kind], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4]);
+	}
+}
+
+static bool
+measure(struct pool *p, const struct beside_case *c)
+{
+	struct arena a = {0};
+	struct err e = {0};
+	struct test_kernel k[N_KERNELS];
+	struct turn turn[KINDS * N_BLOCKS];
+	char *local[MOST_THREADS];
+	size_t n_local;
+	bool ok = prepare(&a, c, k, &n_local, &e);
+
+	if (!ok) {
+		fprintf(stderr, "%s: %s\n", c->name, e.msg);
+		arena_fini(&a);
+		return false;
+	}
+	for (uint32_t i = 0; i < pool_threads(p); i++)
+		local[i] = aligned_alloc(64, (n_local + 63) / 64 * 64);
+	for (uint32_t i = 0; i < KINDS * N_BLOCKS; i++) {
+		uint32_t kind = i % KINDS, first = i / KINDS * PER_BLOCK + (kind ? kind + 1 : 0);
+
+		turn[i] = (struct turn){.k = &k[first], .n = kind ? 1 : 2, .times = 200};
+		memcpy(turn[i].local, local, sizeof local);
+	}
+	printf("%s, %u threads\n", c->name, pool_threads(p));
+	compare(p, turn);
+	(void)fflush(stdout);
+	for (uint32_t i = 0; i < pool_threads(p); i++)
+		free(local[i]);
+	arena_fini(&a);
+	return true;
+}
+
+int
+main(int argc, char **argv)
+{
+	int threads = argc > 1 ? atoi(argv[1]) : 2;
+	struct err e = {0};
+	struct pool *p;
+	bool ok = true;
+
+	if (threads < 1 || threads > MOST_THREADS) {
+		fprintf(stderr, "usage: bench-beside [THREADS [NAME-PART]], 1 to %d threads\n", MOST_THREADS);
+		return 2;
+	}
+	if (!pool_open((uint32_t)threads, true, &p, &e)) {
+		fprintf(stderr, "bench-beside: %s\n", e.msg);
+		return 1;
+	}
+	for (size_t i = 0; i < COUNT_OF(cases); i++)
+		if (argc < 3 || strstr(cases[i].name, argv[2]))
+			ok &= measure(p, &cases[i]);
+	pool_close(p);
+	return ok ? 0 : 1;
+}
