@@ -11,6 +11,7 @@ struct joining {
 	uint32_t *block_of; /* place -> block; UINT32_MAX: not in work memory */
 	uint32_t *into;     /* block -> the one whose bytes it takes over, or itself */
 	bool *is_taken;     /* block: its bytes have been taken over */
+	const struct mem_order *order; /* NULL: steps run as they are numbered */
 };
 
 /* Is operand j of the kernel declared for result r? */
@@ -21,6 +22,21 @@ is_declared(const struct plan_kernel *k, uint32_t r, uint32_t j)
 		if (k->overlaps[i].result == r && k->overlaps[i].operand == j)
 			return true;
 	return false;
+}
+
+/* Are all others that use the block over when step i begins? */
+static bool
+is_alone(const struct joining *g, const struct mem_block *b, uint32_t i)
+{
+	const struct mem_order *o = g->order;
+
+	for (size_t w = 0; o && w < o->words; w++) {
+		uint64_t self = w == i / 64 ? (uint64_t)1 << i % 64 : 0;
+
+		if (b->users[w] & ~o->before[i * o->words + w] & ~self)
+			return false;
+	}
+	return true;
 }
 
 /* May result r of step i be operand j's bytes?  *x: their block. */
@@ -34,7 +50,7 @@ may_take(const struct joining *g, uint32_t i, uint32_t r, uint32_t j, uint32_t *
 
 	*x = g->block_of[s->places[j]];
 	if (*x == UINT32_MAX || g->is_taken[*x] || g->m->blocks[*x].last != i || from->n_bytes != to->n_bytes ||
-	    from->type != to->type || from->n_bytes == 0)
+	    from->type != to->type || from->n_bytes == 0 || !is_alone(g, &g->m->blocks[*x], i))
 		return false;
 	for (uint32_t q = 0; q < k->n_operands; q++)
 		if (g->block_of[s->places[q]] == *x && !is_declared(k, r, q))
@@ -61,6 +77,18 @@ join_step(struct joining *g, uint32_t i)
 	}
 }
 
+/* `to` gets users of its own: those of the single blocks stay as they are. */
+static void
+join_users(const struct joining *g, struct mem_block *to, const struct mem_block *b)
+{
+	to->last = MAX_OF(to->last, b->last);
+	if (!g->order)
+		return;
+	to->users = arena_dup(g->m->a, to->users, sizeof(*to->users) * g->order->words);
+	for (size_t w = 0; w < g->order->words; w++)
+		to->users[w] |= b->users[w];
+}
+
 /* Places the blocks with those joined that are; returns the bytes needed. */
 static size_t
 place_joined(struct joining *g, struct mem_block *blocks)
@@ -76,18 +104,18 @@ place_joined(struct joining *g, struct mem_block *blocks)
 		if (g->into[b] == b)
 			root[number[b]] = blocks[b];
 		else
-			root[number[b]].last = MAX_OF(root[number[b]].last, blocks[b].last);
+			join_users(g, &root[number[b]], &blocks[b]);
 	}
-	need = mem_place(m->a, root, n);
+	need = mem_place(m->a, root, n, g->order);
 	for (uint32_t b = 0; b < m->n_blocks; b++)
 		blocks[b].offset = root[number[b]].offset;
 	return need;
 }
 
 static struct joining
-joining_make(struct making *m)
+joining_make(struct making *m, const struct mem_order *order)
 {
-	struct joining g = {.m = m,
+	struct joining g = {.m = m, .order = order,
 	    .block_of = NEW_ARRAY(m->a, uint32_t, m->plan->n_places),
 	    .into = NEW_ARRAY(m->a, uint32_t, m->n_blocks),
 	    .is_taken = NEW_ARRAY(m->a, bool, m->n_blocks)};
@@ -100,17 +128,33 @@ joining_make(struct making *m)
 	return g;
 }
 
-void
-work_place(struct making *m)
+static size_t
+place_all(struct making *m, const struct mem_order *order)
 {
-	struct joining g = joining_make(m);
+	struct joining g = joining_make(m, order);
 	struct mem_block *joined = arena_dup(m->a, m->blocks, sizeof(*joined) * m->n_blocks);
-	size_t apart = mem_place(m->a, m->blocks, m->n_blocks), together;
+	size_t apart = mem_place(m->a, m->blocks, m->n_blocks, order), together;
 
 	for (uint32_t i = 0; i < m->plan->n_steps; i++)
 		join_step(&g, i);
 	together = place_joined(&g, joined);
-	m->plan->work_bytes = MIN_OF(apart, together);
 	for (uint32_t b = 0; b < m->n_blocks; b++)
 		m->plan->places[m->block_place[b]].offset = (together < apart ? joined : m->blocks)[b].offset;
+	return MIN_OF(apart, together);
+}
+
+/* Bytes that steps side by side share would put them in order again; a plan that would more than double for it
+ * keeps its order. */
+void
+work_place(struct making *m)
+{
+	struct mem_order order;
+	size_t tight = place_all(m, NULL);
+
+	m->plan->work_bytes = tight;
+	if (!side_order(m, &order))
+		return;
+	m->plan->work_bytes = place_all(m, &order);
+	if (m->plan->work_bytes > 2 * tight)
+		m->plan->work_bytes = place_all(m, NULL);
 }

@@ -54,25 +54,37 @@ find_gap(const struct mem_block *const *near, uint32_t n, size_t need)
 	return best != SIZE_MAX ? best : end;
 }
 
+/* Is b of no use any more when c begins? */
+static bool
+ends_before(const struct mem_block *b, const struct mem_block *c, const struct mem_order *o)
+{
+	if (b->last >= c->first)
+		return false;
+	for (size_t w = 0; o && w < o->words; w++)
+		if (b->users[w] & ~o->before[c->first * o->words + w])
+			return false;
+	return true;
+}
+
 size_t
-mem_place(struct arena *tmp, struct mem_block *blocks, uint32_t n)
+mem_place(struct arena *tmp, struct mem_block *blocks, uint32_t n, const struct mem_order *order)
 {
 	struct arena_mark mark = arena_mark(tmp);
-	struct sized *order = NEW_ARRAY(tmp, struct sized, n);
+	struct sized *turn = NEW_ARRAY(tmp, struct sized, n);
 	const struct mem_block **near = NEW_ARRAY(tmp, const struct mem_block *, n);
 	size_t total = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		order[i] = (struct sized){blocks[i].n_bytes, blocks[i].first, i};
-	qsort(order, n, sizeof(*order), largest_first);
+		turn[i] = (struct sized){blocks[i].n_bytes, blocks[i].first, i};
+	qsort(turn, n, sizeof(*turn), largest_first);
 	for (uint32_t i = 0; i < n; i++) {
-		struct mem_block *b = &blocks[order[i].i];
+		struct mem_block *b = &blocks[turn[i].i];
 		uint32_t n_near = 0;
 
 		for (uint32_t j = 0; j < i; j++) {
-			const struct mem_block *c = &blocks[order[j].i];
+			const struct mem_block *c = &blocks[turn[j].i];
 
-			if (c->first <= b->last && b->first <= c->last)
+			if (!ends_before(b, c, order) && !ends_before(c, b, order))
 				near[n_near++] = c;
 		}
 		qsort(near, n_near, sizeof(*near), by_offset);

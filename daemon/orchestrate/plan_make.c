@@ -127,7 +127,7 @@ add_block(struct making *m, uint32_t c, uint32_t first)
 	if (cap != m->cap_blocks)
 		m->block_place = memcpy(NEW_ARRAY(m->a, uint32_t, m->cap_blocks),
 		    m->block_place ? m->block_place : &place, sizeof(uint32_t) * m->n_blocks);
-	m->blocks[m->n_blocks] = (struct mem_block){first, first, m->class_bytes[c], 0};
+	m->blocks[m->n_blocks] = (struct mem_block){.first = first, .last = first, .n_bytes = m->class_bytes[c]};
 	m->block_place[m->n_blocks++] = place;
 	return place;
 }

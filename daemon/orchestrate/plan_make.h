@@ -61,8 +61,15 @@ struct mem_block {
 	uint32_t first, last;
 	size_t n_bytes;
 	size_t offset; /* out; a multiple of PLAN_ALIGN */
+	uint64_t *users; /* bits of steps; asked for with a mem_order alone */
 };
-/* Offsets such that no two blocks overlap while both are live; returns the bytes needed. */
-size_t mem_place(struct arena *tmp, struct mem_block *blocks, uint32_t n);
+/* Steps that need not run one behind the other: of each step, a row of bits, those that are over before it begins. */
+struct mem_order {
+	const uint64_t *before;
+	size_t words; /* of a row */
+};
+/* Offsets such that no two blocks overlap while both are live; returns the bytes needed.  order: NULL: the steps run
+ * as they are numbered. */
+size_t mem_place(struct arena *tmp, struct mem_block *blocks, uint32_t n, const struct mem_order *order);
 
 #endif

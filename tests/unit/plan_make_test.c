@@ -264,7 +264,7 @@ blocks_that_live_together_do_not_overlap(void **state)
 			b[i].n_bytes = rng_below(&r, 5) ? rng_below(&r, 3000) : 0;
 			sum += b[i].n_bytes + 64;
 		}
-		total = mem_place(&a, b, n);
+		total = mem_place(&a, b, n, NULL);
 		for (uint32_t i = 0; i < n; i++) {
 			assert_int_equal(b[i].offset % PLAN_ALIGN, 0);
 			assert_true(b[i].offset + b[i].n_bytes <= total);
