@@ -3,6 +3,7 @@
 #ifndef KORCH_CUDA_INT_H
 #define KORCH_CUDA_INT_H
 
+#include "../kernels/sass/cubin.h"
 #include "gpu_child.h"
 #include "gpu_fake.h"
 #include "unit.h"
@@ -36,6 +37,8 @@ void cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint3
 /* Puts what compiled into the order of what is expected of it, with a bound for each, by what the cubins say
  * (cuda_order.c). */
 void cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
+/* How a pass of a kernel is launched here, its cubin at hand. */
+struct gpu_pass cuda_pass_of(const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass);
 /* All kernels and the reference kernels. */
 struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n);
 bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);

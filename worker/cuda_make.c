@@ -3,8 +3,6 @@
  * gives equal bytes.  Several children compile side by side. */
 #include "cuda_int.h"
 
-#include "../kernels/sass/cubin.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -166,18 +164,19 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n
 
 /* ---- modules ----------------------------------------------------------------------------- */
 static struct gpu_kernel
-kernel_of(struct str symbol, const struct kernel_code *code, struct bytes cubin)
+kernel_of(const struct cuda *c, struct str symbol, const struct kernel_code *code, struct bytes bytes)
 {
-	struct gpu_kernel k = {.symbol = symbol, .cubin = cubin, .n_passes = code->n_passes};
+	struct gpu_kernel k = {.symbol = symbol, .cubin = bytes, .n_passes = code->n_passes};
+	struct cubin *cubin = heap_alloc(sizeof(*cubin));
+	struct err e;
 
 	if (code->is_library)
 		k.pass[0] = (struct gpu_pass){.grid = {1, 1, 1}, .block = {1, 1, 1}};
-	for (uint32_t q = 0; q < code->n_passes && !code->is_library; q++) {
-		const struct launch *l = &code->launch[q];
-
-		k.pass[q] = (struct gpu_pass){.grid = {l->grid[0], l->grid[1], l->grid[2]},
-		    .block = {l->block[0], l->block[1], l->block[2]}, .shared = ck_u32(l->smem)};
-	}
+	else if (!cubin_read(bytes, cubin, &e))
+		cubin->n_kernels = 0;
+	for (uint32_t q = 0; q < code->n_passes && !code->is_library; q++)
+		k.pass[q] = cuda_pass_of(c, &code->launch[q], cubin, q);
+	free(cubin);
 	return k;
 }
 
@@ -197,7 +196,7 @@ cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uin
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t q = 0; q < units[i].n; q++)
 			if (!units[i].codes[q].is_library)
-				k[at++] = kernel_of(units[i].kernels[q].symbol, &units[i].codes[q], units[i].made[q].cubin);
+				k[at++] = kernel_of(c, units[i].kernels[q].symbol, &units[i].codes[q], units[i].made[q].cubin);
 	gpu_module_pack(a, c->facts.sm, k, at, &out);
 	return out;
 }
@@ -271,7 +270,7 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 			*e = made[i].err;
 			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
 		}
-		list[i] = kernel_of(ask->kernels[i].symbol, &codes[i], made[i].cubin);
+		list[i] = kernel_of(c, ask->kernels[i].symbol, &codes[i], made[i].cubin);
 	}
 	gpu_module_pack(a, c->facts.sm, list, n, &out->object);
 	out->log = STR("");

@@ -1,10 +1,9 @@
-/* worker/cuda_order.c: what a GPU's kernels are expected to take, by their launches and by what their cubins say:
- * the most promising are timed first, so that others can be ruled out by their bounds. */
+/* worker/cuda_order.c: how a GPU's kernels are launched, by what their cubins say, and what they are then expected to
+ * take: the most promising are timed first, so that others can be ruled out by their bounds. */
 #include "cuda_int.h"
 
 #include "../kernels/cost/gpu.h"
 #include "../kernels/cost/launch.h"
-#include "../kernels/sass/cubin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,9 +39,27 @@ threads_of(const struct launch *l)
 	return l->block[0] * l->block[1] * l->block[2];
 }
 
+static uint32_t
+resident(const struct launch *l, const struct cubin_kernel *k, int sm)
+{
+	return k ? cubin_occupancy(k, sm, threads_of(l), l->smem) : 1;
+}
+
+/* Blocks that go from row to row: all of them resident, so that none waits for another's end. */
+struct gpu_pass
+cuda_pass_of(const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass)
+{
+	struct gpu_pass p = {.grid = {l->grid[0], l->grid[1], l->grid[2]}, .block = {l->block[0], l->block[1], l->block[2]},
+	    .shared = ck_u32(l->smem)};
+
+	if (l->persists)
+		p.grid[0] = MAX_OF(MIN_OF(p.grid[0], (uint32_t)c->facts.n_sm * resident(l, pass_of(cubin, pass), c->facts.sm)), 1u);
+	return p;
+}
+
 /* False where the cubin says less than it should. */
 static bool
-passes_of(const struct kernel_code *code, struct bytes bytes, int sm, struct cost_pass *pass)
+passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes bytes, struct cost_pass *pass)
 {
 	struct cubin *cubin = heap_alloc(sizeof(*cubin));
 	struct err e = {0};
@@ -53,9 +70,12 @@ passes_of(const struct kernel_code *code, struct bytes bytes, int sm, struct cos
 		const struct cubin_kernel *k = pass_of(cubin, q);
 
 		ok = k != NULL;
-		if (ok)
-			pass[q] = (struct cost_pass){.blocks = (double)l->grid[0] * l->grid[1] * l->grid[2], .threads = threads_of(l),
-			    .resident = cubin_occupancy(k, sm, threads_of(l), l->smem), .instructions = k->n_instructions};
+		if (ok) {
+			const struct gpu_pass p = cuda_pass_of(c, l, cubin, q);
+
+			pass[q] = (struct cost_pass){.blocks = (double)p.grid[0] * p.grid[1] * p.grid[2], .threads = threads_of(l),
+			    .resident = resident(l, k, c->facts.sm), .instructions = k->n_instructions};
+		}
 	}
 	free(cubin);
 	return ok;
@@ -68,7 +88,7 @@ judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_
 	struct cost_pass pass[KERNEL_MAX_PASSES];
 	struct cost_launch l;
 
-	if (u->codes[i].is_library || !passes_of(&u->codes[i], u->made[i].cubin, c->facts.sm, pass))
+	if (u->codes[i].is_library || !passes_of(c, &u->codes[i], u->made[i].cubin, pass))
 		return 0;
 	l = cost_launch(parts, hw, c->facts.n_sm, pass, u->codes[i].n_passes);
 	u->kernels[i].bound_ns = l.bound_ns;

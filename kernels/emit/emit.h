@@ -23,6 +23,7 @@ struct pack {
 struct launch {
 	uint32_t grid[3], block[3];
 	size_t smem; /* dynamic shared memory, bytes */
+	bool persists; /* of the grid's blocks, no more are worth launching than the GPU holds at once */
 };
 /* Kernel ABI (D9).  Each pass is
  *   void SYMBOL_pI(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);

@@ -322,14 +322,15 @@ note_pass(struct gen *g, const struct tile_pass *tp, struct array_use *u)
 }
 
 static struct launch
-launch_of(const struct cuda_pass *c, int64_t range, bool in_memory)
+launch_of(const struct gen *g, const struct cuda_pass *c, int64_t range, bool in_memory)
 {
 	const int64_t points = c->threads * cuda_vector_n(c->vector);
 	int64_t units = c->kind == CUDA_POINT ? (range + points - 1) / points : range;
 	int64_t most = in_memory ? GRID_SCRATCH : GRID_MOST;
 
 	units = MAX_OF(MIN_OF(units, most), (int64_t)1);
-	return (struct launch){.grid = {(uint32_t)units, 1, 1}, .block = {(uint32_t)c->threads, 1, 1}};
+	return (struct launch){.grid = {(uint32_t)units, 1, 1}, .block = {(uint32_t)c->threads, 1, 1},
+	    .persists = c->kind == CUDA_TEAM && sched_get(g->p->sched, KNOB_persist, 0)};
 }
 
 /* Rows are short where a warp is enough. */
@@ -389,7 +390,7 @@ cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out)
 	arguments(g, &u);
 	g->depth--;
 	gen_close(g);
-	out->launch[q] = launch_of(&c, out->range[q], scratch.in_memory);
+	out->launch[q] = launch_of(g, &c, out->range[q], scratch.in_memory);
 	if (scratch.in_memory)
 		out->local_bytes = g->p->local_bytes;
 	g->cuda = NULL;

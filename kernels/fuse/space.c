@@ -262,6 +262,7 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 	static const char *const tiled[] = {"tm=8 tn=8", "tm=2 tn=2", "tk=32", "tm=8 tn=8 tk=8", "tm=4 tn=2", "tm=2 tn=4",
 	    "stages=1", "stages=3", "async=0", "tm=8 tn=4", "tm=1 tn=2", "stages=4", "tm=0"};
 	static const char *const vectors[] = {"vector=4", "vector=2", "vector=8", "threads=256 vector=4"};
+	static const char *const rows[] = {"persist=1", "threads=64 persist=1", "threads=256 persist=1"};
 	static const char *const any[] = {"threads=64", "threads=256", "threads=128", "threads=512", "team=1", "team=0",
 	    "threads=32"};
 	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
@@ -280,6 +281,8 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 		propose(s, str_of(tiled[i]), 1 + i);
 	for (uint32_t i = 0; !w->has_linear && i < COUNT_OF(vectors); i++)
 		propose(s, str_of(vectors[i]), 200 + i);
+	for (uint32_t i = 0; w->has_rows && !w->has_linear && i < COUNT_OF(rows); i++)
+		propose(s, str_of(rows[i]), 300 + i);
 	for (uint32_t i = 0; i < COUNT_OF(any); i++)
 		propose(s, str_of(any[i]), 100 + i);
 	for (uint32_t i = 0; i < COUNT_OF(plain); i++)

@@ -179,6 +179,41 @@ bounds_rule_out(void **state)
 	rig_close(&r);
 }
 
+/* Blocks that go from row to row are as many as the GPU holds at once; and never more than rows. */
+static void
+persistent_rows(void **state)
+{
+	static const char rows[] = "spec 1\n%%0 = input f32[%d,300]\n%%1 = sum %%0 axes=[1] : f32[%d,1]\noutput %%1\n";
+	static const struct {
+		const char *schedule;
+		int rows;
+		uint32_t grid;
+	} cases[] = {{"threads=128", 5000, 5000}, {"threads=128 persist=1", 5000, 80 * 16}, {"threads=512 persist=1", 5000, 80 * 4},
+	    {"threads=128 persist=1", 100, 100}};
+	struct rig r;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=v100,seed=3", &e)); /* 80 multiprocessors; kernels have 32 registers */
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct spec s;
+		struct m_kernel one = {.symbol = STR("k0"), .schedule = str_of(cases[i].schedule)};
+		struct m_build_ask ask = {.precision = STR("f32"), .n_kernels = 1, .kernels = &one};
+		struct built built;
+		struct gpu_kernel *k;
+		uint32_t n;
+		int sm;
+
+		assert_true(spec_read(&r.a, str_of(arena_printf(&r.a, rows, cases[i].rows, cases[i].rows)), &s, &e));
+		one.spec = s.text;
+		if (!r.d.build(r.d.self, &r.a, &ask, &built, &e))
+			fail_msg("%s", e.msg);
+		assert_true(gpu_module_read(&r.a, built.object, &sm, &k, &n, &e) && n == 1);
+		assert_int_equal(k[0].pass[0].grid[0], cases[i].grid);
+	}
+	rig_close(&r);
+}
+
 /* ---- faults of kernels ------------------------------------------------------------------------ */
 /* Every kernel has this fault: each costs its own row, and the next device is in order. */
 static void
@@ -634,7 +669,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts), cmocka_unit_test(foreign_code),
-	    cmocka_unit_test(bounds_rule_out),
+	    cmocka_unit_test(bounds_rule_out), cmocka_unit_test(persistent_rows),
 	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete),
 	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults),
 	    cmocka_unit_test(voids_samples), cmocka_unit_test(gone)};
