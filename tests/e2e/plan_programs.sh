@@ -32,6 +32,10 @@ must 0 '"profile":\[\{"kernel"' korch-run "$plan" --repeat 3 --profile --json
 must 0 'GFLOP/s +bound +ONNX nodes' korch-run "$plan" --repeat 3 --profile
 must 0 'median .* runs' korch-run "$plan" --threads 3 --repeat 2
 must 2 'from 1 to 1024|--threads' korch-run "$plan" --threads 0
+must 2 'from 0 to 8' korch-run "$plan" --streams 9
+must 2 'from 0 to 8' korch-run "$plan" --streams -1
+must 0 'median' korch-run "$plan" --streams 2 --repeat 2 # no streams on a CPU, and no word of them
+if grep -q streams "$tmp/out"; then bad "streams on a CPU: $(cat "$tmp/out")"; else ok; fi
 
 # The same input by file gives the reference's output, which then is an input's wrong shape.
 must 0 'median' korch-run "$plan" --input "inputImage=$set/input_0.pb" --output-dir "$tmp/o" --repeat 1

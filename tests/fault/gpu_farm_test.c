@@ -117,6 +117,18 @@ has_words(const char *path, const char *words)
 	return has;
 }
 
+/* korch-plan show tells on how many streams a GPU's plan may run. */
+static void
+shows_streams(struct farm_proc *f, const char *plan)
+{
+	char cmd[512];
+
+	(void)snprintf(cmd, sizeof(cmd), "%s/bin/korch-plan show %s >%s/shown && grep -q '^streams ' %s/shown && "
+	    "%s/bin/korch-plan show --json %s | grep -q '\"streams\":{\"asked\":4,\"side\":[1-4],\"waits\":[0-9]'",
+	    KORCH_BINARY_DIR, plan, f->dir, f->dir, KORCH_BINARY_DIR, plan);
+	run(cmd);
+}
+
 /* korch-run on a host without a driver: 78, as for a worker. */
 static void
 runs_nowhere(struct farm_proc *f, const char *plan)
@@ -179,6 +191,7 @@ two_classes(void **state)
 	if (!strstr(e.msg, "sm_80"))
 		fail_msg("%s", e.msg);
 	runs_nowhere(&f, plan[0]);
+	shows_streams(&f, plan[0]);
 	/* tensor cores: a plan of its own that says so; not on what has none, and not on a CPU */
 	submit(&f, A100, "tf32", "10", plan[2]);
 	assert_int_equal(has_words(plan[0], "products in tf32"), 0);
