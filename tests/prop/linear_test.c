@@ -20,7 +20,7 @@ enum { BATCH = 48 };
 static const char *const schedules[] = {"", "", "", "mr=4 nv=1", "mr=3 nv=3 panel=1", "block=3",
     "block=1 panel=1", "block=5 mr=5 nv=4", "inline_flops=0", "mr=2 nv=2 panel=0 ahead=0",
     "block=7 mr=1 nv=1", "field=1", "block=3 mr=3 field=3", "mr=2 field=4",
-    "mr=2 nv=1 kc=4", "mr=3 kc=9", "block=5 mr=4 panel=1 kc=2"};
+    "mr=2 nv=1 kc=4", "mr=3 kc=9", "block=5 mr=4 panel=1 kc=2", "online=8", "block=2 online=3"};
 
 static const char *const wino_schedules[] = {"wino=4", "wino=4", "wino=2", "block=4 wino=4", "block=8 wino=4 tiles=5",
     "block=3 wino=4 tiles=1", "mr=4 nv=1 wino=2 tiles=3", "block=5 mr=3 nv=3 wino=2", "inline_flops=0 wino=4",
