@@ -1,7 +1,7 @@
 /* tests/bench/main_candidates.c: the candidates of a model as kernels: every STEP-th distinct spec
  * is generated, compiled and compared with the interpreter (small models: in full).
  *
- *   bench-candidates [--step=N] [--from=N] [--rel=R] MODEL.onnx */
+ *   bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] MODEL.onnx */
 #include "../harness/kernel.h"
 #include "../harness/model_candidates.h"
 
@@ -14,6 +14,7 @@ enum { BATCH = 32, SAMPLES = 64 };
 struct args {
 	int64_t step, from;
 	double rel;
+	struct identify_limits limits;
 	const char *file;
 };
 struct totals {
@@ -67,7 +68,7 @@ run(const struct args *args, struct totals *t, struct err *e)
 {
 	struct arena a = {0};
 	struct cand_set cs;
-	bool ok = model_candidates(&a, args->file, &cs, e);
+	bool ok = model_candidates(&a, args->file, &args->limits, &cs, e);
 
 	for (int64_t i = args->from; ok && i < cs.n_specs;) {
 		struct arena batch = {0};
@@ -96,7 +97,7 @@ run(const struct args *args, struct totals *t, struct err *e)
 int
 main(int argc, char **argv)
 {
-	struct args args = {.step = 1, .rel = 1e-3};
+	struct args args = {.step = 1, .rel = 1e-3, .limits = identify_limits_default};
 	struct totals t = {0};
 	struct err e = {0};
 
@@ -107,11 +108,13 @@ main(int argc, char **argv)
 			(void)str_to_i64(str_of(argv[i] + 7), &args.from);
 		else if (strncmp(argv[i], "--rel=", 6) == 0)
 			(void)str_to_f64(str_of(argv[i] + 6), &args.rel);
+		else if (strcmp(argv[i], "--side-by-side") == 0)
+			args.limits.max_beside = IDENTIFY_BESIDE;
 		else
 			args.file = argv[i];
 	}
 	if (!args.file || args.step < 1 || args.from < 0) {
-		fprintf(stderr, "usage: bench-candidates [--step=N] [--from=N] [--rel=R] MODEL.onnx\n");
+		fprintf(stderr, "usage: bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] MODEL.onnx\n");
 		return 2;
 	}
 	if (!run(&args, &t, &e)) {

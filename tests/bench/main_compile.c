@@ -87,7 +87,7 @@ gather(struct arena *a, const struct args *args, struct spec ***out, uint32_t *n
 		uint32_t want = f + 1 < args->n_files ? share : ck_u32((size_t)args->count) - *n, step, got = 0;
 		struct cand_set cs;
 
-		if (!model_candidates(a, args->files[f], &cs, e))
+		if (!model_candidates(a, args->files[f], NULL, &cs, e))
 			return err_in(e, "%s", args->files[f]);
 		step = MAX_OF(cs.n_specs / MAX_OF(want, 1u), 1u);
 		for (uint32_t i = 0; i < cs.n_specs && got < want; i += step) {
