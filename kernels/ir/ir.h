@@ -257,6 +257,14 @@ void spec_of_graph(struct arena *a, const struct graph *g, struct spec *out);
 struct overlap {
 	uint32_t result, operand;
 };
+/* A stretch of a result's bytes that is a stretch of an operand's. */
+struct spec_piece {
+	uint32_t operand;
+	size_t to, from, n_bytes; /* to: in the result; from: in the operand */
+};
+/* Does the spec, of one result, only move stretches of memory (reshape, slice, concat, no transpose)?  Then
+ * *out are the result's bytes from first to last, without a gap. */
+bool spec_pieces(struct arena *a, const struct spec *s, struct spec_piece **out, uint32_t *n);
 /* From outside: verified, and refused unless it is in canonical form. */
 bool spec_read(struct arena *a, struct str text, struct spec *out, struct err *e) MUST_CHECK;
 
