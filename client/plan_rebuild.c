@@ -30,6 +30,8 @@ generate(struct arena *a, const struct plan *p, const struct target *t, struct g
 		const struct plan_kernel *k = &p->kernels[i];
 		struct spec s;
 
+		if (plan_kernel_is_view(k))
+			continue;
 		if (!spec_read(a, k->spec, &s, e) ||
 		    !emit_c(a, &s, k->schedule, t, str_dup(a, k->symbol), &out->codes[i], e))
 			return err_in(e, "kernel %u of the plan", i);
@@ -49,7 +51,7 @@ static bool
 is_same_text(const struct plan *p, const struct generated *g)
 {
 	for (uint32_t i = 0; i < p->n_kernels; i++)
-		if (!stands_in(p->source, g->codes[i].text))
+		if (!plan_kernel_is_view(&p->kernels[i]) && !stands_in(p->source, g->codes[i].text))
 			return false;
 	return true;
 }

@@ -48,6 +48,17 @@ show_streams(struct arena *a, const struct plan *p)
 		    s.n_streams, (int)STREAMS_DEFAULT, s.n_waits);
 }
 
+/* Steps that are no work. */
+static uint32_t
+count_views(const struct plan *p)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->n_steps; i++)
+		n += plan_kernel_is_view(&p->kernels[p->steps[i].kernel]);
+	return n;
+}
+
 static void
 show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 {
@@ -59,8 +70,11 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	if (plan_libraries(a, p).n)
 		(void)printf("%-10s %.*s\n", "libraries", STR_ARG(plan_libraries(a, p)));
 	(void)printf("%-10s %" PRIu64 " operators, %" PRIu64 " primitives, %" PRIu64 " candidates, %" PRIu64
-		     " distinct, %u chosen (%u kernels)\n",
+		     " distinct, %u chosen (%u kernels)",
 	    "search", p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps, p->n_kernels);
+	if (count_views(p))
+		(void)printf(", %u of them views, which are no work", count_views(p));
+	(void)putchar('\n');
 	(void)printf("%-10s %.3f ms predicted, at least %.3f ms (%s, gap %.1f %%)", "latency", ms(p->latency_ns),
 	    ms(p->bound_ns), p->proved ? "proved optimal within its limits" : "not proved", 100 * gap(p));
 	if (p->measured_ns > 0)
@@ -175,9 +189,9 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 	sb_addz(&sb, ",\"made_by\":");
 	json_string(&sb, h->made_by);
 	sb_addf(&sb, ",\"threads\":%u,\"tolerance\":%g,\"operators\":%" PRIu64 ",\"primitives\":%" PRIu64
-		     ",\"candidates\":%" PRIu64 ",\"distinct\":%" PRIu64 ",\"chosen\":%u,\"kernels\":%u",
+		     ",\"candidates\":%" PRIu64 ",\"distinct\":%" PRIu64 ",\"chosen\":%u,\"kernels\":%u,\"views\":%u",
 	    p->n_threads, p->tolerance, p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps,
-	    p->n_kernels);
+	    p->n_kernels, count_views(p));
 	sb_addf(&sb, ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64 ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
 	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
 	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n, p->work_bytes,

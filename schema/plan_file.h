@@ -5,7 +5,8 @@
 
 #include "../kernels/run/dev.h"
 
-enum { PLAN_FILE_ID = 0x4b706c6e /* "Kpln" */, PLAN_FILE_VERSION = 3 };
+enum { PLAN_FILE_ID = 0x4b706c6e /* "Kpln" */, PLAN_FILE_VERSION = 4, PLAN_FILE_OLDEST = 3 };
+/* 3: no kernel is a view (plan.h) */
 
 /* What differs between two runs that choose the same plan; outside the digest (D21). */
 struct plan_host {

@@ -287,10 +287,10 @@ open_stranger(struct plan_db *f, struct err *e)
 		    f->path, version, PLAN_FILE_VERSION);
 	if (pf_is_well(f) && version < 1)
 		pf_damaged(f, "it has no format version");
-	if (pf_is_well(f) && version < PLAN_FILE_VERSION)
+	if (pf_is_well(f) && version < PLAN_FILE_OLDEST)
 		return err_set(e, ERR_FORMAT,
-		    "%s: was made by an older Korch (format %" PRId64 ", this one needs %d); make the plan again", f->path,
-		    version, PLAN_FILE_VERSION);
+		    "%s: was made by an older Korch (format %" PRId64 ", this one needs %d or newer); make the plan again", f->path,
+		    version, PLAN_FILE_OLDEST);
 	check_kinds(f);
 	return pf_is_well(f) || pf_file_error(f, true, e);
 }

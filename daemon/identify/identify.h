@@ -33,12 +33,19 @@ struct cand_set {
 	uint32_t n_cands;
 	struct spec *specs; /* distinct ones, in order of first use */
 	uint32_t n_specs;
+	uint32_t n_views;          /* the last ones of specs: also among the others, but cost nothing where
+	                            * they stand (daemon/orchestrate/view.c) */
 	uint32_t n_infeasible, n_dropped; /* refused by the fusion module; sets over max_candidates,
 	                                * max_pairs, max_beside */
 	uint32_t n_beside;             /* pairs side by side among the candidates: the last ones */
 	struct str *infeasible_rules;     /* "rule: count" lines */
 	uint32_t n_infeasible_rules;
 };
+static inline bool
+cand_is_view(const struct cand_set *c, uint32_t spec)
+{
+	return spec >= c->n_specs - c->n_views;
+}
 /* mode: full (all), operator (one candidate per ONNX operator: nodes of one origin, split
  * where that is not one kernel), none (one per primitive).  Every node is in some candidate
  * alone, so that a plan always exists. */

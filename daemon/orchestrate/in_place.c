@@ -1,14 +1,16 @@
 /* daemon/orchestrate/in_place.c: offsets in work memory, with results that take over an operand's
  * bytes.  Block y may become block x where y begins in the very step that reads x last, the step's
  * kernel declares the pair, and every other operand on x's bytes is declared for y as well.  Joined
- * blocks live longer, which may fit worse: the layout without them is kept where it is smaller. */
+ * blocks live longer, which may fit worse: the layout without them is kept where it is smaller.  A part of
+ * a block (a view's operand or result) neither takes over bytes nor hands them on. */
 #include "plan_int.h"
 
 #include <string.h>
 
 struct joining {
 	struct making *m;
-	uint32_t *block_of; /* place -> block; UINT32_MAX: not in work memory */
+	uint32_t *block_of; /* place -> block that it is, or lies in; UINT32_MAX: not in work memory */
+	bool *is_part;      /* place: it lies in a block with others */
 	uint32_t *into;     /* block -> the one whose bytes it takes over, or itself */
 	bool *is_taken;     /* block: its bytes have been taken over */
 	const struct mem_order *order; /* NULL: steps run as they are numbered */
@@ -49,11 +51,11 @@ may_take(const struct joining *g, uint32_t i, uint32_t r, uint32_t j, uint32_t *
 	const struct place *from = &p->places[s->places[j]], *to = &p->places[s->places[k->n_operands + r]];
 
 	*x = g->block_of[s->places[j]];
-	if (*x == UINT32_MAX || g->is_taken[*x] || g->m->blocks[*x].last != i || from->n_bytes != to->n_bytes ||
-	    from->type != to->type || from->n_bytes == 0 || !is_alone(g, &g->m->blocks[*x], i))
+	if (*x == UINT32_MAX || g->is_part[s->places[j]] || g->is_taken[*x] || g->m->blocks[*x].last != i ||
+	    from->n_bytes != to->n_bytes || from->type != to->type || from->n_bytes == 0 || !is_alone(g, &g->m->blocks[*x], i))
 		return false;
 	for (uint32_t q = 0; q < k->n_operands; q++)
-		if (g->block_of[s->places[q]] == *x && !is_declared(k, r, q))
+		if (g->block_of[s->places[q]] == *x && (g->is_part[s->places[q]] || !is_declared(k, r, q)))
 			return false;
 	return true;
 }
@@ -67,7 +69,7 @@ join_step(struct joining *g, uint32_t i)
 	for (uint32_t r = 0; r < k->n_results; r++) {
 		uint32_t y = g->block_of[s->places[k->n_operands + r]], x;
 
-		if (y == UINT32_MAX || g->m->blocks[y].first != i)
+		if (y == UINT32_MAX || g->is_part[s->places[k->n_operands + r]] || g->m->blocks[y].first != i)
 			continue;
 		for (uint32_t j = 0; j < k->n_operands && g->into[y] == y; j++)
 			if (is_declared(k, r, j) && may_take(g, i, r, j, &x)) {
@@ -117,6 +119,7 @@ joining_make(struct making *m, const struct mem_order *order)
 {
 	struct joining g = {.m = m, .order = order,
 	    .block_of = NEW_ARRAY(m->a, uint32_t, m->plan->n_places),
+	    .is_part = NEW_ARRAY(m->a, bool, m->plan->n_places),
 	    .into = NEW_ARRAY(m->a, uint32_t, m->n_blocks),
 	    .is_taken = NEW_ARRAY(m->a, bool, m->n_blocks)};
 
@@ -124,6 +127,10 @@ joining_make(struct making *m, const struct mem_order *order)
 	for (uint32_t b = 0; b < m->n_blocks; b++) {
 		g.block_of[m->block_place[b]] = b;
 		g.into[b] = b;
+	}
+	for (uint32_t i = 0; i < m->n_guests; i++) {
+		g.block_of[m->guests[i].place] = g.block_of[m->guests[i].host];
+		g.is_part[m->guests[i].place] = true;
 	}
 	return g;
 }

@@ -48,7 +48,7 @@ list_candidates(struct making *m)
 		c->makes = first_tensors(m, b->out, b->n_out);
 		c->n_makes = b->n_out;
 		c->cost_ns = b->cost;
-		c->is_measured = m->in->is_measured[m->p->spec_of[k]];
+		c->is_measured = making_is_measured(m, m->p->spec_of[k]);
 		c->reduced_cost = isfinite(m->in->choice->reduced[k]) ? m->in->choice->reduced[k] : 0;
 	}
 	return number;
@@ -94,7 +94,7 @@ evidence_make(struct making *m)
 	plan->proved = m->in->choice->proved && all_measured && m->in->cands->n_dropped == 0;
 	plan->n_primitives = m->in->graph->n_nodes;
 	plan->n_candidates_total = m->in->cands->n_cands;
-	plan->n_distinct = m->in->cands->n_specs;
+	plan->n_distinct = m->in->cands->n_specs - m->in->cands->n_views;
 	by_duals = (int64_t)ceil(m->in->choice->pi);
 	plan->certificate = by_duals >= plan->bound_ns
 				? STR("bound checked by duals")

@@ -19,6 +19,12 @@ struct stretches {
 	size_t n_bytes;
 };
 
+/* A place inside another one. */
+struct guest {
+	uint32_t place, host;
+	size_t at; /* bytes into the host's place */
+};
+
 struct making {
 	struct arena *a;
 	const struct plan_parts *in;
@@ -35,10 +41,27 @@ struct making {
 	struct mem_block *blocks; /* of work places */
 	uint32_t *block_place;
 	uint32_t n_blocks, cap_blocks;
+	bool *is_guest;          /* class: in this plan it lies in its host */
+	struct guest *guests;
+	uint32_t n_guests, cap_guests;
 	struct stretches consts;
 };
 
 uint32_t making_add_place(struct making *m, struct place p);
+/* A place for a class, its offset still to come. */
+uint32_t making_add_class(struct making *m, uint32_t class, enum place_kind kind, uint32_t index);
+/* Work memory for class c from step `first` on. */
+uint32_t making_add_block(struct making *m, uint32_t class, uint32_t first);
+/* Which classes lie in others; leaves views out of the order whose result is there before. */
+void views_settle(struct making *m);
+/* The place of a class that lies in another, made by `step`. */
+uint32_t guest_place(struct making *m, uint32_t class, uint32_t step);
+/* The place that a place lies in; itself where that is none. */
+uint32_t host_place(const struct making *m, uint32_t place);
+/* Offsets of guests, once those of their hosts are known. */
+void guests_place(struct making *m);
+/* A kernel's cost is a measurement; a view's always is. */
+bool making_is_measured(const struct making *m, uint32_t spec);
 /* The place of a constant operand: packed as the kernel asks, each content once. */
 uint32_t consts_place(struct making *m, const struct tensor *t, const void *data, const struct pack *pack,
     uint32_t graph_tensor);

@@ -5,7 +5,8 @@
  * it to the last that reads it.  A class that a later step makes again is read from the first;
  * what the later one writes goes to a block of that step alone, as kernels write all their results.
  * A result takes over the bytes of an operand that nobody reads later where its kernel says that it
- * may (in_place.c); otherwise they never overlap (the kernels' ABI). */
+ * may (in_place.c); otherwise they never overlap (the kernels' ABI).  A view's operands and result lie in
+ * each other (plan_view.c). */
 #include "plan_int.h"
 
 #include <string.h>
@@ -111,17 +112,23 @@ place_outputs(struct making *m, struct err *e)
 	return true;
 }
 
-/* Work memory for class c from step `first` on. */
-static uint32_t
-add_block(struct making *m, uint32_t c, uint32_t first)
+uint32_t
+making_add_class(struct making *m, uint32_t c, enum place_kind kind, uint32_t index)
 {
 	const struct tensor *t = class_tensor(m, c);
-	uint32_t place = making_add_place(m, (struct place){.kind = PLACE_WORK,
-						 .n_bytes = m->class_bytes[c],
-						 .type = t->type,
-						 .shape = t->shape,
-						 .tensor = m->p->tensor_of[c]}),
-		 cap = m->cap_blocks;
+
+	return making_add_place(m, (struct place){.kind = kind,
+				       .index = index,
+				       .n_bytes = m->class_bytes[c],
+				       .type = t->type,
+				       .shape = t->shape,
+				       .tensor = m->p->tensor_of[c]});
+}
+
+uint32_t
+making_add_block(struct making *m, uint32_t c, uint32_t first)
+{
+	uint32_t place = making_add_class(m, c, PLACE_WORK, 0), cap = m->cap_blocks;
 
 	GROW(m->a, m->blocks, m->n_blocks, m->cap_blocks);
 	if (cap != m->cap_blocks)
@@ -135,6 +142,7 @@ add_block(struct making *m, uint32_t c, uint32_t first)
 static void
 extend_block(struct making *m, uint32_t place, uint32_t step)
 {
+	place = host_place(m, place);
 	for (uint32_t b = m->n_blocks; b-- > 0;)
 		if (m->block_place[b] == place) {
 			m->blocks[b].last = MAX_OF(m->blocks[b].last, step);
@@ -157,7 +165,7 @@ place_operand(struct making *m, const struct cand *c, uint32_t i, uint32_t step,
 	const struct spec *spec = &m->in->cands->specs[c->spec];
 	const struct tensor *t = &spec->g.tensors[i];
 	uint32_t class = m->p->class_of[c->bind.operands[i].i];
-	const struct pack *pack = find_pack(&m->in->codes[c->spec].code, i);
+	const struct pack *pack = cand_is_view(m->in->cands, c->spec) ? NULL : find_pack(&m->in->codes[c->spec].code, i);
 
 	if (m->class_data[class]) {
 		*out = consts_place(m, t, m->class_data[class], pack, m->p->tensor_of[class]);
@@ -219,12 +227,33 @@ count_work(const struct spec *s, struct plan_kernel *k)
 	}
 }
 
+bool
+making_is_measured(const struct making *m, uint32_t spec)
+{
+	return cand_is_view(m->in->cands, spec) || m->in->is_measured[spec];
+}
+
+/* No code, no work. */
+static struct plan_kernel
+view_kernel(const struct cand *c, const struct spec *s, int64_t cost)
+{
+	return (struct plan_kernel){.spec = s->text,
+	    .schedule = STR(PLAN_VIEW),
+	    .symbol = STR(PLAN_VIEW),
+	    .n_operands = c->bind.n_operands,
+	    .n_results = c->bind.n_results,
+	    .cost_ns = cost,
+	    .bound_ns = cost,
+	    .is_measured = true};
+}
+
 static bool
-add_kernel(struct making *m, const struct cand *c, int64_t cost, struct err *e)
+code_kernel(struct making *m, const struct cand *c, int64_t cost, struct plan_kernel *k, struct err *e)
 {
 	const struct plan_code *code = &m->in->codes[c->spec];
 	const struct spec *s = &m->in->cands->specs[c->spec];
-	struct plan_kernel k = {.spec = s->text,
+
+	*k = (struct plan_kernel){.spec = s->text,
 	    .schedule = code->schedule,
 	    .symbol = code->symbol,
 	    .n_operands = c->bind.n_operands,
@@ -237,14 +266,23 @@ add_kernel(struct making *m, const struct cand *c, int64_t cost, struct err *e)
 	    .cost_ns = cost,
 	    .bound_ns = m->in->bound_ns[c->spec],
 	    .is_measured = m->in->is_measured[c->spec]};
-
 	if (!code->is_ready)
 		return err_set(e, ERR_FAILED, "a chosen kernel was not built");
-	if (k.n_passes > PLAN_MAX_PASSES) /* none where all results are empty */
+	if (k->n_passes > PLAN_MAX_PASSES) /* none where all results are empty */
 		return err_set(e, ERR_FAILED, "kernel %.*s has %u passes; at most %d are possible",
-		    STR_ARG(k.symbol), k.n_passes, PLAN_MAX_PASSES);
-	memcpy(k.range, code->code.range, sizeof(k.range[0]) * k.n_passes);
-	count_work(s, &k);
+		    STR_ARG(k->symbol), k->n_passes, PLAN_MAX_PASSES);
+	memcpy(k->range, code->code.range, sizeof(k->range[0]) * k->n_passes);
+	count_work(s, k);
+	return true;
+}
+
+static bool
+add_kernel(struct making *m, const struct cand *c, int64_t cost, struct err *e)
+{
+	struct plan_kernel k = view_kernel(c, &m->in->cands->specs[c->spec], cost);
+
+	if (!cand_is_view(m->in->cands, c->spec) && !code_kernel(m, c, cost, &k, e))
+		return false;
 	GROW(m->a, m->plan->kernels, m->plan->n_kernels, m->cap_kernels);
 	m->kernel_of_spec[c->spec] = m->plan->n_kernels;
 	m->plan->kernels[m->plan->n_kernels++] = k;
@@ -258,11 +296,12 @@ place_result(struct making *m, uint32_t class, uint32_t step)
 	bool is_first = !m->is_made[class] && !m->class_data[class];
 
 	m->is_made[class] = true;
-	if (is_first && m->place_of[class] != UINT32_MAX)
-		return m->place_of[class];
-	if (is_first)
-		return m->place_of[class] = add_block(m, class, step);
-	return add_block(m, class, step);
+	if (is_first && m->place_of[class] == UINT32_MAX)
+		m->place_of[class] = m->is_guest[class] ? guest_place(m, class, step) : making_add_block(m, class, step);
+	if (!is_first)
+		return making_add_block(m, class, step);
+	extend_block(m, m->place_of[class], step);
+	return m->place_of[class];
 }
 
 static bool
@@ -299,6 +338,7 @@ plan_make(struct arena *a, const struct plan_parts *in, struct plan *plan, struc
 	m.order = arena_dup(a, in->choice->chosen, sizeof(*m.order) * m.n);
 	measure_classes(&m);
 	order_make(a, &m.p->blp, m.class_bytes, m.order, m.n);
+	views_settle(&m);
 	place_inputs(&m);
 	if (!place_outputs(&m, e))
 		return false;
@@ -310,6 +350,7 @@ plan_make(struct arena *a, const struct plan_parts *in, struct plan *plan, struc
 		if (!add_step(&m, i, e))
 			return false;
 	work_place(&m);
+	guests_place(&m);
 	consts_fill(&m);
 	evidence_make(&m);
 	sb_init(&text, a);

@@ -18,10 +18,17 @@ struct program {
 	uint32_t *spec_of;   /* kernel -> number in cand_set.specs */
 	uint32_t *class_of;  /* graph tensor -> blp tensor */
 	uint32_t *tensor_of; /* blp tensor -> its first tensor in the graph */
+	uint32_t *host_of;   /* blp tensor -> the one whose bytes hold it where a view says so; UINT32_MAX */
+	size_t *at;          /* blp tensor -> its first byte in there */
+	uint32_t first_view; /* number of the first spec that is a view */
 };
 /* Costs are 1 until they are set.  Constants (ROLE_CONST, ROLE_WEIGHT) and inputs are given. */
 void program_make(struct arena *a, const struct graph *g, const struct cand_set *c, struct program *out);
-/* spec_cost: one per spec, in ns; BLP_NEVER for a spec that cannot be used.  Below 1 counts as 1. */
+/* Gives candidates that planning buffers makes needless specs of their own, the last ones of the set, and the
+ * program the places of what they read and make.  Before any array by spec is made. */
+void views_find(struct arena *a, const struct graph *g, struct cand_set *c, struct program *p);
+/* spec_cost: one per spec, in ns; BLP_NEVER for a spec that cannot be used.  Below 1 counts as 1; a view costs
+ * that, whatever is said of it. */
 void program_set_costs(struct program *p, const int64_t *spec_cost);
 
 /* What is known of a spec that was chosen. */
@@ -35,7 +42,7 @@ struct plan_parts {
 	const struct cand_set *cands;
 	const struct program *program; /* with the costs of `choice` */
 	const struct blp_result *choice;
-	const struct plan_code *codes;   /* per spec; those of chosen candidates must be ready */
+	const struct plan_code *codes;   /* per spec; those of chosen candidates that are no views must be ready */
 	const int64_t *bound_ns;         /* per spec: the lower bound from hardware facts */
 	const bool *is_measured;         /* per spec: the cost is a measurement */
 	const char *const *origin_names; /* ONNX node names by node.origin; entries may be NULL */

@@ -147,6 +147,10 @@ program_make(struct arena *a, const struct graph *g, const struct cand_set *c, s
 	*p = (struct program){0};
 	p->class_of = NEW_ARRAY(a, uint32_t, g->n_tensors);
 	p->tensor_of = NEW_ARRAY(a, uint32_t, n);
+	p->host_of = NEW_ARRAY(a, uint32_t, n);
+	p->at = NEW_ARRAY(a, size_t, n);
+	p->first_view = c->n_specs;
+	memset(p->host_of, 0xff, sizeof(*p->host_of) * n);
 	for (uint32_t t = 0; t < g->n_tensors; t++) {
 		p->class_of[t] = number[root[t]];
 		p->tensor_of[number[root[t]]] = root[t];
@@ -171,7 +175,7 @@ void
 program_set_costs(struct program *p, const int64_t *spec_cost)
 {
 	for (uint32_t k = 0; k < p->n_kernels; k++) {
-		int64_t c = spec_cost[p->spec_of[k]];
+		int64_t c = p->spec_of[k] < p->first_view ? spec_cost[p->spec_of[k]] : 1;
 
 		p->kernels[k].cost = c == BLP_NEVER ? c : MIN_OF(MAX_OF(c, (int64_t)1), BLP_MAX_COST);
 	}

@@ -17,10 +17,17 @@ by_hash(const void *pa, const void *pb)
 	return hash_cmp(&((const struct key *)pa)->hash, &((const struct key *)pb)->hash);
 }
 
+/* Views, the last of the specs, cost what they cost: nobody is asked. */
+static uint32_t
+n_asked(const struct tune *t)
+{
+	return t->front.cands.n_specs - t->front.cands.n_views;
+}
+
 static void
 make_index(struct tune *t)
 {
-	uint32_t n = t->front.cands.n_specs;
+	uint32_t n = n_asked(t);
 
 	t->by_hash = NEW_ARRAY(t->arena, struct key, n);
 	for (uint32_t i = 0; i < n; i++)
@@ -32,7 +39,7 @@ static bool
 find_spec(const struct tune *t, const struct hash *h, uint32_t *out)
 {
 	struct key want = {.hash = *h};
-	const struct key *k = bsearch(&want, t->by_hash, t->front.cands.n_specs, sizeof(want), by_hash);
+	const struct key *k = bsearch(&want, t->by_hash, n_asked(t), sizeof(want), by_hash);
 
 	if (k)
 		*out = k->spec;
@@ -103,7 +110,7 @@ costs_learn(struct tune *t)
 	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, MAX_OF(t->front.cands.n_specs, 1u));
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
+	for (uint32_t i = 0; i < n_asked(t); i++) {
 		const struct spec_cost *c = &t->cost[i];
 
 		if (c->measured_ns <= 0)
@@ -269,12 +276,15 @@ ask_for(const struct tune *t, uint32_t s, int64_t priority)
 bool
 costs_open(struct tune *t, struct err *e)
 {
-	uint32_t n = t->front.cands.n_specs;
+	uint32_t n = n_asked(t);
 	struct m_spec_ask *asks = NEW_ARRAY(t->arena, struct m_spec_ask, n);
 	struct msg ask = {.type = MSG_cost_ask}, have;
 
 	make_index(t);
-	t->cost = NEW_ARRAY(t->arena, struct spec_cost, n);
+	t->cost = NEW_ARRAY(t->arena, struct spec_cost, t->front.cands.n_specs);
+	for (uint32_t i = n; i < t->front.cands.n_specs; i++)
+		t->cost[i] = (struct spec_cost){.bound_ns = 1, .measured_ns = 1, .first_ns = 1, .repeats = 1,
+		    .schedule = STR(PLAN_VIEW), .state = LAZY_MEASURED};
 	for (uint32_t i = 0; i < n; i++) {
 		struct cost_parts parts;
 

@@ -135,23 +135,24 @@ bool
 ended_fill(struct tune *t, struct m_done *done)
 {
 	const struct cand_set *c = &t->front.cands;
+	uint32_t n_specs = c->n_specs - c->n_views; /* what was measured, or could be */
 	uint8_t *chosen, *specs;
 
-	if (what_if_asked(t) || t->finish_asked || c->n_specs > ENDED_MAX_SPECS)
+	if (what_if_asked(t) || t->finish_asked || n_specs > ENDED_MAX_SPECS)
 		return false;
 	chosen = arena_alloc(t->arena, 4 * (size_t)t->choice.n_chosen + 1);
-	specs = arena_alloc(t->arena, sizeof(struct hash) * c->n_specs + 1);
+	specs = arena_alloc(t->arena, sizeof(struct hash) * n_specs + 1);
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
 		for (int b = 0; b < 4; b++)
 			chosen[4 * (size_t)i + (size_t)b] = (uint8_t)(t->choice.chosen[i] >> (8 * b));
-	for (uint32_t s = 0; s < c->n_specs; s++)
+	for (uint32_t s = 0; s < n_specs; s++)
 		memcpy(specs + sizeof(struct hash) * s, c->specs[s].hash.b, sizeof(struct hash));
 	done->end_key = t->end_key;
 	done->threads = t->start.options.threads;
 	done->precision = t->precision;
 	done->end = (struct m_job_end){.budget_ns = MAX_OF(t->start.options.budget_ns, t->past.end.budget_ns),
 	    .chosen = {chosen, 4 * (size_t)t->choice.n_chosen},
-	    .progress = t->progress, .specs = {specs, sizeof(struct hash) * c->n_specs}, .effort = t->effort,
+	    .progress = t->progress, .specs = {specs, sizeof(struct hash) * n_specs}, .effort = t->effort,
 	    .least_ns = t->is_repeat ? t->past.end.least_ns : t->least_ns};
 	return true;
 }

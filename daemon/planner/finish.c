@@ -9,7 +9,7 @@
 
 enum { MAX_BUILDS = 20, MODULE_MAX_BYTES = 256 << 20 };
 
-/* The specs of the choice, each once, in order of first use. */
+/* The specs of the choice that need code, each once, in order of first use. */
 static uint32_t
 chosen_specs(const struct tune *t, struct arena *a, uint32_t **out)
 {
@@ -19,7 +19,7 @@ chosen_specs(const struct tune *t, struct arena *a, uint32_t **out)
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++) {
 		uint32_t s = t->program.spec_of[t->choice.chosen[i]];
 
-		if (bit_get(&seen, s))
+		if (bit_get(&seen, s) || cand_is_view(&t->front.cands, s))
 			continue;
 		bit_set(&seen, s);
 		specs[n++] = s;

@@ -42,7 +42,7 @@ add(struct session *s, const struct tune *t, uint32_t spec)
 {
 	int64_t ns = MAX_OF(CALLS * t->cost[spec].measured_ns, least_ns);
 
-	if (s->is_in[spec] || t->cost[spec].state != LAZY_MEASURED)
+	if (cand_is_view(&t->front.cands, spec) || s->is_in[spec] || t->cost[spec].state != LAZY_MEASURED)
 		return true;
 	if (s->n == MAX_RACE || s->expect_ns + ns > s->limit_ns)
 		return false;

@@ -169,6 +169,7 @@ run(struct tune *t, struct err *e)
 		return false;
 	note_counts(t);
 	program_make(t->arena, &t->front.graph, &t->front.cands, &t->program);
+	views_find(t->arena, &t->front.graph, &t->front.cands, &t->program);
 	return costs_open(t, e) && tune_search(t, e) && finish_run(t, e);
 }
 

@@ -42,13 +42,13 @@ static bool
 refuse_name(struct tune *t, const struct wish *w, uint32_t n, struct err *e)
 {
 	struct strbuf sb;
-	uint32_t listed = 0;
+	uint32_t listed = 0, n_named = t->front.cands.n_specs - t->front.cands.n_views;
 
 	if (!n)
 		return err_set(e, ERR_USAGE, "%s %.*s: none of this model's %u kernels has a hash that begins so; korch-plan "
-		    "show and explain print them", flag_of(w), STR_ARG(w->name), t->front.cands.n_specs);
+		    "show and explain print them", flag_of(w), STR_ARG(w->name), n_named);
 	sb_init(&sb, t->arena);
-	for (uint32_t s = 0; s < t->front.cands.n_specs && listed < LISTED; s++) {
+	for (uint32_t s = 0; s < n_named && listed < LISTED; s++) {
 		char hex[65];
 
 		hash_hex(&t->front.cands.specs[s].hash, hex);
@@ -75,9 +75,18 @@ find_named(struct tune *t, struct wish *w, struct err *e)
 		if (memcmp(hex, w->name.p, w->name.n) != 0)
 			continue;
 		w->spec = s;
-		n++;
+		n += !cand_is_view(&t->front.cands, s); /* a view is among the others, too */
 	}
 	return n == 1 || refuse_name(t, w, n, e);
+}
+
+/* Does candidate k have the named kernel, or is it the view in that kernel's place? */
+static bool
+is_named(const struct tune *t, uint32_t k, const struct wish *w)
+{
+	const struct spec *specs = t->front.cands.specs;
+
+	return hash_eq(&specs[t->program.spec_of[k]].hash, &specs[w->spec].hash);
 }
 
 /* ---- places of forced kernels ----------------------------------------------------------------- */
@@ -91,7 +100,7 @@ list_places(struct what_if *x, struct wish *w)
 	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
 		uint32_t i = w->n_places;
 
-		if (t->program.spec_of[k] != w->spec)
+		if (!is_named(t, k, w))
 			continue;
 		for (; i > 0 && reduced[w->places[i - 1]] > reduced[k]; i--)
 			w->places[i] = w->places[i - 1];
@@ -156,7 +165,7 @@ is_left_out(const struct what_if *x, uint32_t k)
 	for (uint32_t i = 0; i < x->n; i++) {
 		const struct wish *w = &x->wishes[i];
 
-		if (!w->is_force && x->t->program.spec_of[k] == w->spec)
+		if (!w->is_force && is_named(x->t, k, w))
 			return true;
 		if (w->is_force && k != w->place && bitset_meets(&x->makers[i], &x->t->front.cands.cands[k].members))
 			return true;

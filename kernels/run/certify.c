@@ -29,6 +29,16 @@ largest_tensor(const struct plan *p)
 
 enum { MAX_TENSORS = 1 << 24 };
 
+/* Is the place an input or an output, and no part of it that a view sees? */
+static bool
+is_whole(const struct plan *p, uint32_t place)
+{
+	for (uint32_t i = 0; i < place; i++)
+		if (p->places[i].kind == p->places[place].kind && p->places[i].index == p->places[place].index)
+			return false;
+	return true;
+}
+
 /* Given: what lies in inputs and constants.  Wanted: what lies in outputs. */
 static bool
 gather_facts(struct arena *a, const struct plan *p, struct choice_facts *f, struct err *e)
@@ -45,9 +55,9 @@ gather_facts(struct arena *a, const struct plan *p, struct choice_facts *f, stru
 	for (uint32_t i = 0; i < p->n_places; i++) {
 		const struct place *at = &p->places[i];
 
-		if (at->kind == PLACE_INPUT || at->kind == PLACE_CONST)
+		if (at->kind == PLACE_CONST || (at->kind == PLACE_INPUT && is_whole(p, i)))
 			given[f->n_given++] = at->tensor;
-		if (at->kind == PLACE_OUTPUT)
+		if (at->kind == PLACE_OUTPUT && is_whole(p, i))
 			wanted[f->n_wanted++] = at->tensor;
 	}
 	return true;
@@ -151,6 +161,35 @@ write_place(const struct plan *p, bool *is_good, uint32_t to)
 	is_good[to] = true;
 }
 
+/* A view makes its result without writing where each stretch of it is the operand's that its spec names. */
+static bool
+check_view(const struct plan *p, uint32_t step, struct err *e)
+{
+	const struct plan_step *s = &p->steps[step];
+	const struct plan_kernel *k = &p->kernels[s->kernel];
+	const struct place *to = &p->places[s->places[k->n_operands]];
+	struct arena tmp = {0};
+	struct spec_piece *piece;
+	struct spec spec;
+	uint32_t n;
+	bool ok = spec_read(&tmp, k->spec, &spec, e) || err_in(e, "kernel %u", s->kernel);
+
+	if (ok && (spec.g.n_inputs != k->n_operands || !spec_pieces(&tmp, &spec, &piece, &n)))
+		ok = err_set(e, ERR_WRONG, "step %u is called a view, its kernel's spec does more", step);
+	for (uint32_t i = 0; ok && i < n; i++) {
+		uint32_t operand = s->places[piece[i].operand];
+		const struct place *from = &p->places[operand];
+
+		if (from->kind != to->kind || (to->kind != PLACE_WORK && from->index != to->index) ||
+		    to->offset + piece[i].to != from->offset + piece[i].from)
+			ok = err_set(e, ERR_WRONG,
+			    "step %u is a view, but byte %zu of place %u is not byte %zu of place %u, as its spec says", step,
+			    piece[i].to, s->places[k->n_operands], piece[i].from, operand);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
 static bool
 check_memory(const struct plan *p, struct err *e)
 {
@@ -158,7 +197,7 @@ check_memory(const struct plan *p, struct err *e)
 	bool *is_good = NEW_ARRAY(&tmp, bool, p->n_places), ok = true;
 
 	for (uint32_t i = 0; i < p->n_places; i++)
-		is_good[i] = p->places[i].kind == PLACE_INPUT || p->places[i].kind == PLACE_CONST;
+		is_good[i] = p->places[i].kind == PLACE_CONST || (p->places[i].kind == PLACE_INPUT && is_whole(p, i));
 	for (uint32_t i = 0; i < p->n_steps && ok; i++) {
 		const struct plan_step *s = &p->steps[i];
 		uint32_t n_operands = p->kernels[s->kernel].n_operands;
@@ -168,6 +207,11 @@ check_memory(const struct plan *p, struct err *e)
 				ok = err_set(e, ERR_WRONG,
 				    "step %u reads place %u, which does not hold tensor %u then", i,
 				    s->places[j], p->places[s->places[j]].tensor);
+		if (ok && plan_kernel_is_view(&p->kernels[s->kernel])) {
+			ok = check_view(p, i, e);
+			is_good[s->places[n_operands]] = true;
+			continue;
+		}
 		for (uint32_t j = n_operands; j < s->n_places; j++)
 			write_place(p, is_good, s->places[j]);
 		for (uint32_t j = n_operands; j < s->n_places && ok; j++)
@@ -184,7 +228,7 @@ check_memory(const struct plan *p, struct err *e)
 		write_place(p, is_good, c->to);
 	}
 	for (uint32_t i = 0; i < p->n_places && ok; i++)
-		if (p->places[i].kind == PLACE_OUTPUT && !is_good[i])
+		if (p->places[i].kind == PLACE_OUTPUT && is_whole(p, i) && !is_good[i])
 			ok = err_set(
 			    e, ERR_WRONG, "output %u is not written, or written over", p->places[i].index);
 	arena_fini(&tmp);

@@ -351,9 +351,11 @@ cuda_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 	for (uint32_t i = 0; i <= n && ns; i++)
 		ns[i] = 0;
 	for (uint32_t i = 0; i < n && cuda_is_well(c); i++) {
-		uint64_t table = put_table(c, &l[i]);
+		uint64_t table = l[i].kernel->n_passes ? put_table(c, &l[i]) : 0;
 		float ms = 0;
 
+		if (ns)
+			ns[i + 1] = sum;
 		if (!table || (ns && !cuda_good(c, c->g->cu.event_record(c->from, c->lane[0].stream), "cuEventRecord")) ||
 		    !cuda_launch(c, 0, &l[i], table) || !ns)
 			continue;

@@ -42,11 +42,23 @@ find_kernels(struct plan_exec *x, struct err *e)
 		*to = (struct dev_kernel){
 		    .n_passes = k->n_passes, .n_bufs = k->n_operands + k->n_results, .shared_bytes = k->shared_bytes, .local_bytes = k->local_bytes};
 		memcpy(to->range, k->range, sizeof(to->range));
+		if (plan_kernel_is_view(k))
+			continue;
 		if (!dev_find(x->dev, x->module, &name, to, e) ||
 		    !x->dev->reserve(x->dev->self, to->shared_bytes, to->local_bytes, e))
 			return err_in(e, "kernel %u of the plan", i);
 	}
 	return true;
+}
+
+/* A plan of copies and views alone has none. */
+static bool
+has_code(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_kernels; i++)
+		if (!plan_kernel_is_view(&p->kernels[i]))
+			return true;
+	return false;
 }
 
 static bool
@@ -138,8 +150,7 @@ plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out
 	(void)pthread_mutex_init(&x->turn, NULL);
 	if (!d->describe(d->self, &info, e) || !dev_compatible(p->run_compat, &info, e) || !plan_check(p, e))
 		goto fail;
-	/* A plan of copies alone has no code. */
-	if (p->n_kernels && !d->load(d->self, p->module, &x->module, e))
+	if (has_code(p) && !d->load(d->self, p->module, &x->module, e))
 		goto fail;
 	if (!find_kernels(x, e) || !place_memory(x, e) || !list_launches(x, e))
 		goto fail;

@@ -100,6 +100,8 @@ check_kernel_row(const struct plan *p, uint32_t i, struct err *e)
 		return refuse(e, "kernel", i, "has an impossible number of passes");
 	if (k->n_operands > MAX_OPERANDS || k->n_results < 1 || k->n_results > MAX_OPERANDS)
 		return refuse(e, "kernel", i, "has an impossible number of operands");
+	if (plan_kernel_is_view(k) && (k->n_passes || k->n_overlaps || k->n_results != 1))
+		return refuse(e, "kernel", i, "is a view and says that it computes");
 	if (!is_symbol(k->symbol))
 		return refuse(e, "kernel", i, "has no usable symbol");
 	for (uint32_t j = 0; j < k->n_passes; j++)
@@ -151,6 +153,8 @@ check_step(const struct plan *p, uint32_t i, struct err *e)
 	for (uint32_t j = 0; j < s->n_places; j++)
 		if (s->places[j] >= p->n_places)
 			return refuse(e, "step", i, "names a place that is not there");
+	if (plan_kernel_is_view(k))
+		return true; /* it writes nothing */
 	for (uint32_t r = k->n_operands; r < s->n_places; r++) {
 		const struct place *to = &p->places[s->places[r]];
 

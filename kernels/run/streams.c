@@ -23,6 +23,7 @@ streams_uses(struct arena *a, const struct plan *p, struct step_uses *out)
 	*out = (struct step_uses){.first = NEW_ARRAY(a, uint32_t, (size_t)p->n_steps + 1), .n_steps = p->n_steps};
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *s = &p->steps[i];
+		const struct plan_kernel *k = &p->kernels[s->kernel];
 
 		for (uint32_t j = 0; j < s->n_places; j++) {
 			const struct place *at = &p->places[s->places[j]];
@@ -31,7 +32,7 @@ streams_uses(struct arena *a, const struct plan *p, struct step_uses *out)
 				continue;
 			GROW(a, out->use, n, cap);
 			out->use[n++] = (struct step_use){.region = at->kind == PLACE_WORK ? 0 : 1 + at->index, .from = at->offset,
-			    .to = at->offset + at->n_bytes, .is_written = j >= p->kernels[s->kernel].n_operands};
+			    .to = at->offset + at->n_bytes, .is_written = j >= k->n_operands && !plan_kernel_is_view(k)};
 		}
 		out->first[i + 1] = n;
 	}

@@ -205,7 +205,7 @@ every_truncation_is_refused(void **state)
 }
 
 static void
-newer_and_foreign_files_are_named(void **state)
+newer_older_and_foreign_files_are_named(void **state)
 {
 	const struct folder *f = *state;
 	struct arena a = {0};
@@ -221,6 +221,13 @@ newer_and_foreign_files_are_named(void **state)
 	write_to(f->other, bad, file.n);
 	assert_false(plan_load(&a, f->other, &have, NULL, &e));
 	assert_int_equal(e.code, ERR_NEWER);
+	bad[63] = PLAN_FILE_OLDEST;
+	write_to(f->other, bad, file.n);
+	assert_true(plan_load(&a, f->other, &have, NULL, &e));
+	bad[63] = PLAN_FILE_OLDEST - 1;
+	write_to(f->other, bad, file.n);
+	assert_false(plan_load(&a, f->other, &have, NULL, &e));
+	assert_non_null(strstr(e.msg, "older Korch"));
 	bad[63] = 1;
 	bad[68] ^= 1; /* application_id */
 	write_to(f->other, bad, file.n);
@@ -310,7 +317,7 @@ main(void)
 	    cmocka_unit_test(digest_leaves_out_times_and_host),
 	    cmocka_unit_test_setup_teardown(every_flipped_byte_is_found_or_idle, open_folder, close_folder),
 	    cmocka_unit_test_setup_teardown(every_truncation_is_refused, open_folder, close_folder),
-	    cmocka_unit_test_setup_teardown(newer_and_foreign_files_are_named, open_folder, close_folder),
+	    cmocka_unit_test_setup_teardown(newer_older_and_foreign_files_are_named, open_folder, close_folder),
 	    cmocka_unit_test(inconsistent_plans_are_refused),
 	    cmocka_unit_test(unwritable_folder_leaves_nothing),
 	};
