@@ -218,7 +218,7 @@ gpu_fake_pass(int64_t ns)
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
-enum { BLOCK_HEAD = 64, HOST_BLOCKS = 4 };
+enum { BLOCK_HEAD = 64, HOST_BLOCKS = 4, FUNC_DYNAMIC_SHARED = 8, SHARED_UNASKED = 48 << 10 };
 
 static int
 fake_mem_new(uint64_t *p, size_t n)
@@ -338,6 +338,7 @@ fake_function(void **out, void *module, const char *name)
 	f = heap_alloc(sizeof(*f));
 	f->module = m;
 	f->pass = p;
+	f->dynamic_most = SHARED_UNASKED;
 	memcpy(&f->run, &run, sizeof(run));
 	*out = f;
 	return 0;
@@ -346,9 +347,12 @@ fake_function(void **out, void *module, const char *name)
 static int
 fake_set_function(void *fn, int which, int v)
 {
-	(void)fn;
-	(void)which;
-	return v <= fake.c.model->shared_kib << 10 ? 0 : 1;
+	struct fake_fn *f = fn;
+
+	if (which != FUNC_DYNAMIC_SHARED || v < 0 || v > fake.c.model->shared_kib << 10)
+		return 1;
+	f->dynamic_most = (unsigned)v;
+	return 0;
 }
 
 /* ---- launches --------------------------------------------------------------------------------- */
@@ -393,8 +397,10 @@ fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 	(void)extra;
 	if (fake.dead)
 		return fake.dead;
-	if ((uint64_t)bx * by * bz > 1024 || shared > (unsigned)fake.c.model->shared_kib << 10)
+	if ((uint64_t)bx * by * bz > 1024)
 		return 701;
+	if (shared > c.fn->dynamic_most) /* more than was set, or than there is unasked */
+		return 1;
 	if (gpu_fake_is_captured(stream)) {
 		gpu_fake_record(stream, &c, pass_ns(fn, c.hi - c.lo));
 		return 0;

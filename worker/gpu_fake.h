@@ -51,6 +51,7 @@ struct fake_fn {
 	struct fake_module *module;
 	void *pass;
 	fake_run *run;
+	unsigned dynamic_most; /* bytes of shared memory that a launch may ask for: 48 KiB until more was set */
 };
 struct fake_call {
 	struct fake_fn *fn;

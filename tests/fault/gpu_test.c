@@ -321,6 +321,65 @@ foreign_code(void **state)
 	foreign(70, "no kernel image for this GPU's architecture");
 }
 
+/* ---- shared memory that is asked for at the launch -------------------------------------------------- */
+static int
+forgets(void *fn, int which, int v)
+{
+	(void)fn, (void)which, (void)v;
+	return 0;
+}
+
+/* A block of an A100 may have 163 KiB, and 48 of them unasked: beyond that the driver must be told, or refuses. */
+static void
+dynamic_shared(void **state)
+{
+	static const struct {
+		uint32_t kib;
+		bool tells;
+		enum err_code found, ran;
+	} rows[] = {{0, true, ERR_NONE, ERR_NONE}, {48, false, ERR_NONE, ERR_NONE}, {60, true, ERR_NONE, ERR_NONE},
+	    {60, false, ERR_NONE, ERR_LAUNCH}, {163, true, ERR_NONE, ERR_NONE}, {164, true, ERR_LAUNCH, ERR_NONE}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct arena a = {0};
+		struct gpu g;
+		struct dev d;
+		struct dev_module *m = NULL;
+		struct dev_kernel k = {.n_passes = 1, .range = {1}};
+		struct gpu_kernel one = {.symbol = STR("k0"), .n_passes = 1, .pass = {{{1, 1, 1}, {32, 1, 1}, rows[i].kib << 10}}};
+		struct bytes module;
+		struct strbuf sb;
+		struct err e = {0};
+		bool is_lost;
+
+		sb_init(&sb, &a);
+		sb_add(&sb, emit_cuda_prelude(&a, false));
+		sb_addz(&sb, KERNEL);
+		if (!gpu_fake_open(STR("gpu=a100"), &g, &e) || !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))
+			fail_msg("%s", e.msg);
+		if (!rows[i].tells)
+			g.cu.set_function = forgets;
+		gpu_module_pack(&a, 80, &one, 1, &module);
+		assert_true(dev_cuda_open(&g, 0, &d, &e));
+		if (!d.load(d.self, module, &m, &e) || !d.find(d.self, m, "k0", &k, &e)) {
+			assert_int_equal(e.code, rows[i].found);
+		} else {
+			void *none[1] = {NULL};
+			const struct dev_launch l = {.kernel = &k, .buf = none};
+
+			assert_int_equal(rows[i].found, ERR_NONE);
+			assert_true(d.reserve(d.self, 0, 0, &e));
+			d.run(d.self, &l, 1, NULL);
+			assert_int_equal(d.fault(d.self, &is_lost, &e), rows[i].ran == ERR_NONE);
+			assert_int_equal(rows[i].ran == ERR_NONE ? ERR_NONE : e.code, rows[i].ran);
+		}
+		d.unload(d.self, m);
+		d.close(d.self);
+		arena_fini(&a);
+	}
+}
+
 /* ---- what is never timed ------------------------------------------------------------------------ */
 /* A kernel that spills is not even loaded, and the others have their times. */
 static uint32_t
@@ -665,11 +724,12 @@ gone(void **state)
 	rig_close(&r);
 }
 
+/* One argument: the tests whose names match it. */
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts), cmocka_unit_test(foreign_code),
-	    cmocka_unit_test(bounds_rule_out), cmocka_unit_test(persistent_rows),
+	    cmocka_unit_test(bounds_rule_out), cmocka_unit_test(persistent_rows), cmocka_unit_test(dynamic_shared),
 	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete),
 	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults),
 	    cmocka_unit_test(voids_samples), cmocka_unit_test(gone)};
@@ -679,6 +739,7 @@ main(void)
 	/* calibrations of its own, and children of this build */
 	if (!mkdtemp(cache) || setenv("XDG_CACHE_HOME", cache, 1) != 0 || setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
 		return 1;
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", cache);
 	return system(cmd) == 0 ? failed : 1;
