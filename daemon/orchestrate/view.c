@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VIEW_ALIGN = 16 }; /* of stretches: what libraries on GPUs ask for; generated code asks for less */
+enum { VIEW_ALIGN = 16 }; /* of stretches: what libraries on GPUs ask for, and kernels that move words (vector=) */
 
 enum class_flags { CLASS_GIVEN = 1, CLASS_FIXED = 2, CLASS_WANTED = 4 };
 

@@ -3,7 +3,7 @@
  *
  * The pass's last axis a becomes V q + u.  An array is moved in words where its index, so divided, is u and a
  * multiple of V, for certain: neighbours lie side by side and the first of them at a whole word.  Arrays
- * themselves begin at PLAN_ALIGNed places; one that does not end at a whole word is left alone, so that nothing
+ * themselves begin at multiples of 16 bytes; one that does not end at a whole word is left alone, so that nothing
  * hangs on what lies behind it.  All other reads stay as they are, one for each neighbour. */
 #include "gen_int.h"
 
