@@ -54,7 +54,7 @@ struct tile {
 	bool is_handed;          /* this is the second one */
 	ex_id hand;              /* the first one's: the factor's element over its axes */
 	uint32_t hand_phase;
-	const char *why;         /* there is no tile, where one was asked for */
+	struct cuda_no_tile no;  /* there is no tile, where one was asked for */
 };
 
 /* Who holds which element.  A thread's values are numbered (i, j, c): row i of its rows' units, column j,
@@ -94,7 +94,8 @@ void cuda_loop(struct gen *g, char i, int64_t n);
 bool cuda_is_plain(const struct gen *g, ex_id e);
 void cuda_sum(struct gen *g, const struct tile *t);
 
-/* cuda_steps.c: what the pass's steps [from, to) are to the tile's points; false: they do not fit it. */
+/* cuda_steps.c: what the pass's steps [from, to) are to the tile's points; false: they do not fit it, and
+ * t->no says which one. */
 bool cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint32_t from, uint32_t to);
 /* Is `factor` of the linear stage `second` made of points of the tile, its sum running along their columns?
  * Then that is what the tile hands on. */

@@ -215,9 +215,11 @@ cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint
 	for (uint32_t i = from; i < to; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];
 
+		t->no.culprit = s;
 		if (s != t->s && !add_step(g, t, s))
 			return false;
 	}
+	t->no.culprit = NULL;
 	for (uint32_t i = 0; i < t->n_steps; i++)
 		t->n_phases = MAX_OF(t->n_phases, t->step[i].phase + 1);
 	return true;

@@ -13,8 +13,16 @@ enum { LEAST_EDGE = 4, SMALL_TILE = 64 };
 static bool
 refuse(struct tile *t, const char *why)
 {
-	t->why = why;
+	t->no.why = why;
 	return false;
+}
+
+/* It would not, had `s` a pass of its own: what the linear stage comes behind, or itself. */
+static bool
+refuse_for(struct tile *t, const struct stage *s, const char *why)
+{
+	t->no.culprit = s < t->s ? t->s : s;
+	return refuse(t, why);
 }
 
 /* ---- which axes ------------------------------------------------------------------------------------- */
@@ -208,6 +216,16 @@ choose_depth(const struct gen *g, struct tile *t, size_t room)
 	t->is_async &= t->stages > 1;
 }
 
+/* The first step that sums over the tile's points. */
+static const struct stage *
+first_join(const struct tile *t)
+{
+	for (uint32_t i = 0; i < t->n_steps; i++)
+		if (t->step[i].joins)
+			return t->step[i].s;
+	return t->s;
+}
+
 static bool
 choose_sizes(const struct gen *g, struct tile *t)
 {
@@ -222,10 +240,10 @@ choose_sizes(const struct gen *g, struct tile *t)
 		hand = hand_bytes(t, t->edge[0]) + TILE_NEXT_ROOM;
 		most = TILE_PAIR_MOST;
 		if (t->f[1].sweeps || hand > TILE_HAND_MOST + TILE_NEXT_ROOM)
-			return refuse(t, "the rows between two products do not fit shared memory");
+			return refuse_for(t, t->next->s, "the rows between two products do not fit shared memory");
 	}
 	if (folds > TILE_FOLD_MOST || folds + hand > most)
-		return refuse(t, "what its steps keep does not fit shared memory");
+		return refuse_for(t, t->next ? t->next->s : first_join(t), "what its steps keep does not fit shared memory");
 	choose_depth(g, t, most - folds - hand);
 	return part_bytes(t) <= most - folds - hand || refuse(t, "its parts do not fit shared memory");
 }
@@ -251,10 +269,10 @@ choose_next_sizes(const struct gen *g, const struct tile *t, struct tile *next)
 	next->f[1].sweeps = next->n_tiles[1] > 1;
 	folds = cuda_steps_bytes(g, next);
 	if (folds > TILE_NEXT_ROOM / 2)
-		return refuse(next, "what the second product's steps keep does not fit shared memory");
+		return refuse_for(next, next->s, "what the second product's steps keep does not fit shared memory");
 	choose_depth(g, next, TILE_NEXT_ROOM - folds);
 	return (part_bytes(next) <= TILE_NEXT_ROOM - folds && t->edge[1] % next->bk == 0)
-	    || refuse(next, "the second product's parts do not fit shared memory");
+	    || refuse_for(next, next->s, "the second product's parts do not fit shared memory");
 }
 
 /* What a block takes tile by tile is joined over all tiles, and nothing is left of a tile behind it. */
@@ -265,20 +283,22 @@ can_sweep(struct tile *t)
 		const struct tile_step *s = &t->step[i];
 
 		if ((t->f[0].sweeps && s->level == LEVEL_ROW) || (t->f[1].sweeps && s->level == LEVEL_COLUMN))
-			return refuse(t, "a step has an element for each of many tiles' rows or columns");
+			return refuse_for(t, s->s, "a step has an element for each of many tiles' rows or columns");
 		if ((t->f[0].sweeps || t->f[1].sweeps) && s->phase > 0 && (s->joins || s->level == LEVEL_POINT))
-			return refuse(t, "points of many tiles are needed again behind a sum over them");
+			return refuse_for(t, s->s, "points of many tiles are needed again behind a sum over them");
 	}
 	return true;
 }
 
 /* Steps without loops of their own, but for sums: one element at each point. */
 static bool
-is_pointwise(const struct gen *g, const struct tile_pass *tp)
+is_pointwise(const struct gen *g, const struct tile_pass *tp, const struct stage **first_not)
 {
-	for (uint32_t i = 0; i < tp->n_row; i++)
-		if (g->p->stages[tp->row[i]].n_par || g->p->stages[tp->row[i]].kind == STAGE_SCATTER)
+	for (uint32_t i = 0; i < tp->n_row; i++) {
+		*first_not = &g->p->stages[tp->row[i]];
+		if ((*first_not)->n_par || (*first_not)->kind == STAGE_SCATTER)
 			return false;
+	}
 	return true;
 }
 
@@ -336,9 +356,9 @@ plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint3
 
 	*n = (struct tile){.s = s, .is_handed = true, .batch = t->batch, .before = t, .turns = t->turns};
 	if (!can_multiply(g, s) || s->n_par == 0)
-		return refuse(t, "the second product is none of floats with rows of its own");
+		return refuse_for(t, s, "the second product is none of floats with rows of its own");
 	if (in_b == is_made_here(g, tp, s->a) || t->f[0].inner || !t->f[1].inner)
-		return refuse(t, "the second product does not take a row of the first one's");
+		return refuse_for(t, s, "the second product does not take a row of the first one's");
 	n->f[0] = t->f[0];
 	n->f[0].ex = in_b ? s->b : s->a;
 	n->f[1].ex = in_b ? s->a : s->b;
@@ -346,17 +366,17 @@ plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint3
 	n->f[1].axes.count = n->red.count = 1;
 	for (uint32_t k = 0; k < t->f[0].axes.n; k++)
 		if (ex_has(g->tx, n->f[1].ex, t->f[0].axes.id[k]))
-			return refuse(t, "the second product's other factor depends on the row");
+			return refuse_for(t, s, "the second product's other factor depends on the row");
 	for (uint32_t k = 0; k < s->n_par; k++)
 		add_axis(&n->f[1].axes, s->axis[k].id, s->axis[k].extent);
 	if (!cuda_hands_on(g, t, s, n->f[0].ex))
-		return refuse(t, "the second product does not sum along the first one's columns");
+		return refuse_for(t, s, "the second product does not sum along the first one's columns");
 	if (!cuda_steps(g, tp, n, at, tp->n_row))
-		return refuse(t, "a step behind the second product is not at its points, rows or columns");
+		return refuse_for(t, n->no.culprit, "a step behind the second product is not at its points, rows or columns");
 	order_red(g, n);
 	for (uint32_t i = 1; i < n->n_steps && !t->turns; i++)
 		if (reads_first(g, tp, at, n->step[i].body))
-			return refuse(t, "a step behind the second product reads what the first one keeps");
+			return refuse_for(t, n->step[i].s, "a step behind the second product reads what the first one keeps");
 	t->next = n;
 	return !t->turns || cuda_carries(g, t) || refuse(t, "turns carry more than rows and points of their own");
 }
@@ -370,9 +390,9 @@ plan_product(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	if (!can_multiply(g, t->s))
 		return refuse(t, "it is no sum of products of floats");
 	if (linear_at(g, tp, 2) < tp->n_row)
-		return refuse(t, "three products share the pass");
+		return refuse_for(t, &g->p->stages[tp->row[linear_at(g, tp, 2)]], "three products share the pass");
 	if (is_made_here(g, tp, t->s->a) || is_made_here(g, tp, t->s->b))
-		return refuse(t, "a factor is made in the pass");
+		return refuse_for(t, t->s, "a factor is made in the pass");
 	if (tp->n_outer + t->s->n_par == 0)
 		return refuse(t, "it has one element");
 	if (!classify(g, tp, t))
@@ -394,28 +414,30 @@ plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	if (t->turns && second == tp->n_row)
 		return refuse(t, "one of a sweep's products is elsewhere");
 	if (t->s->n_par && !cuda_steps(g, tp, t, 0, second))
-		return refuse(t, "a step is not at the tile's points, rows or columns");
-	if (!t->s->n_par && !is_pointwise(g, tp))
-		return refuse(t, "a step loops over what the range does not count");
+		return refuse_for(t, t->no.culprit, "a step is not at the tile's points, rows or columns");
+	if (!t->s->n_par && !is_pointwise(g, tp, &t->no.culprit))
+		return refuse_for(t, t->no.culprit, "a step loops over what the range does not count");
 	if (second < tp->n_row && (tp->n_call || !t->s->n_par))
-		return refuse(t, "two products without a row of their own");
+		return refuse_for(t, &g->p->stages[tp->row[second]], "two products without a row of their own");
 	if (second < tp->n_row && !plan_next(g, tp, t, second))
 		return false;
 	if (!choose_sizes(g, t) || !can_sweep(t))
 		return false;
-	if (t->next && (!choose_next_sizes(g, t, t->next) || !can_sweep(t->next)))
-		return refuse(t, t->next->why);
+	if (t->next && (!choose_next_sizes(g, t, t->next) || !can_sweep(t->next))) {
+		t->no = t->next->no;
+		return false;
+	}
 	return !t->turns || !t->next->f[1].sweeps || refuse(t, "what turns carry is more than one tile");
 }
 
-bool
-cuda_can_tile(struct gen *g, const struct tile_pass *tp, const char **why)
+uint32_t
+cuda_tiles(struct gen *g, const struct tile_pass *tp, struct cuda_no_tile *no)
 {
 	struct tile t;
 	bool can = plan(g, tp, &t);
 
-	*why = can ? NULL : t.why;
-	return can;
+	*no = can ? (struct cuda_no_tile){0} : t.no;
+	return can ? t.next ? 2 : 1 : 0;
 }
 
 int64_t

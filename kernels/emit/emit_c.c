@@ -417,7 +417,8 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
     struct err *e)
 {
 	struct sched *sched = NEW(g->a, struct sched);
-	struct tile_prog *p = NEW(g->a, struct tile_prog);
+	struct tile_prog *made = NEW(g->a, struct tile_prog);
+	const struct tile_prog *p = made;
 	enum library library;
 	int64_t version;
 
@@ -426,8 +427,10 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 		return false;
 	if (sched_library(sched, &library, &version))
 		return emit_library(g, s, schedule, library, out, e);
-	if (!tile_make(g->a, s, sched, t, p, e))
+	if (!tile_make(g->a, s, sched, t, made, e))
 		return false;
+	if (t->is_cuda)
+		p = cuda_part(g, p);
 	g->p = p;
 	g->tx = p->tx;
 	g->copies = 1;

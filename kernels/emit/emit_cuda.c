@@ -54,7 +54,11 @@ wants_team(struct gen *g, const struct tile_pass *tp)
 static enum cuda_kind
 kind_of(struct gen *g, const struct tile_pass *tp, const char **why)
 {
-	if (cuda_can_tile(g, tp, why))
+	struct cuda_no_tile no;
+	uint32_t n = cuda_tiles(g, tp, &no);
+
+	*why = no.why;
+	if (n)
 		return CUDA_TILE;
 	if (!is_pointwise(g, tp))
 		return CUDA_TEAM;

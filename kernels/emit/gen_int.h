@@ -146,8 +146,15 @@ void cuda_digits(struct gen *g, const axis_id *axis, const int64_t *extent, uint
 const char *cuda_shuffled(struct gen *g, enum dtype t, const char *v, const char *mask);
 /* A reduction of which several threads take parts; false: each thread can do its own. */
 bool cuda_reduce(struct gen *g, const struct stage *s);
-/* *why: what speaks against it; NULL where the pass has nothing to multiply. */
-bool cuda_can_tile(struct gen *g, const struct tile_pass *tp, const char **why);
+struct cuda_no_tile {
+	const char *why;             /* NULL: there is a tile, or nothing to multiply */
+	const struct stage *culprit; /* what should be in another pass; NULL: that would not help */
+};
+/* The pass's linear stages in tiles: how many; 0: none can be. */
+uint32_t cuda_tiles(struct gen *g, const struct tile_pass *tp, struct cuda_no_tile *no);
+/* cuda_apart.c: the tile program in which as many linear stages as can be are in tiles, by itself or by
+ * parting them from what stands against it. */
+const struct tile_prog *cuda_part(struct gen *g, const struct tile_prog *p);
 void cuda_tile(struct gen *g, const struct tile_pass *tp);
 /* Has it inner axes?  Then it keeps what its steps make itself. */
 bool cuda_tile_keeps(struct gen *g, const struct tile_pass *tp);

@@ -64,10 +64,18 @@ bool
 tile_make(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
     struct tile_prog *out, struct err *e)
 {
+	return tile_make_apart(a, s, sched, t, NULL, out, e);
+}
+
+bool
+tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
+    const bool *apart, struct tile_prog *out, struct err *e)
+{
 	struct lower l = {.p = out, .g = &s->g};
 	uint32_t n_anchors;
 
-	*out = (struct tile_prog){.arena = a, .spec = s, .target = t, .sched = sched, .tx = tx_make(a)};
+	*out = (struct tile_prog){.arena = a, .spec = s, .target = t, .sched = sched, .apart = apart,
+	    .tx = tx_make(a)};
 	if (!rules_hold(s, &n_anchors, e))
 		return false;
 	l.tx = out->tx;

@@ -353,6 +353,8 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 	int match[PASS_OUTER + STAGE_AXES];
 	bool reads_members = false;
 
+	if (f->p->apart && f->p->apart[i])
+		return false;
 	if (is_loner(s) || is_loner(&f->p->stages[fp->member[0]]) || fp->n_member == PASS_STEPS)
 		return false;
 	if (sides_apart(f->p) && f->p->side[i] != f->p->side[fp->member[0]])

@@ -153,7 +153,7 @@ propose(struct search *s, struct str text, uint64_t mark)
 /* What the default made: where the work is and what kind it is. */
 struct shape_of_work {
 	int64_t block;
-	bool has_anchor, has_pair, has_linear, has_rows, has_split, has_ring, has_long_sum;
+	bool has_anchor, has_pair, has_linear, shares_pass, has_rows, has_split, has_ring, has_long_sum;
 	bool has_sides, may_go_beside; /* of several parts; passes that need not wait for each other */
 };
 
@@ -204,6 +204,7 @@ look(struct search *s, struct shape_of_work *w)
 			w->block = p.pass[q].block;
 		}
 		w->has_split |= p.pass[q].n_call > 0;
+		w->shares_pass |= p.pass[q].n_row > 1;
 		w->has_ring |= p.pass[q].n_rings > 0;
 	}
 	w->has_sides = p.n_busy_sides > 1;
@@ -283,6 +284,8 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 		propose(s, str_of(vectors[i]), 200 + i);
 	for (uint32_t i = 0; w->has_rows && !w->has_linear && i < COUNT_OF(rows); i++)
 		propose(s, str_of(rows[i]), 300 + i);
+	if (w->has_linear && w->shares_pass)
+		propose(s, STR("apart=0"), 98);
 	for (uint32_t i = 0; i < COUNT_OF(any); i++)
 		propose(s, str_of(any[i]), 100 + i);
 	for (uint32_t i = 0; i < COUNT_OF(plain); i++)

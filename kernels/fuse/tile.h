@@ -249,6 +249,7 @@ struct tile_prog {
 	const struct spec *spec;
 	const struct target *target;
 	const struct sched *sched;
+	const bool *apart;  /* of each stage: it joins no pass that others have begun; NULL: none is so */
 	struct tx *tx;
 	struct tile_tensor *tensors;
 	uint32_t n_tensors, cap_tensors;
@@ -291,6 +292,9 @@ enum prim reduce_joiner(enum prim p);
 /* ERR_INFEASIBLE: "rule: why". */
 bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched,
     const struct target *t, struct tile_prog *out, struct err *e) MUST_CHECK;
+/* The same program, but for the stages that are to be apart (by their numbers in it; NULL: none). */
+bool tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
+    const bool *apart, struct tile_prog *out, struct err *e) MUST_CHECK;
 /* Steps of the group's range. */
 int64_t group_range(const struct tile_prog *p, const struct tile_group *g);
 void tile_print(struct strbuf *sb, const struct tile_prog *p);

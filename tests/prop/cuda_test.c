@@ -16,7 +16,7 @@ enum { BATCH = 40 };
 
 static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0", "inline_flops=64 unroll_red=0",
     "unroll_red=64 threads=64", "team=1", "team=0", "tm=0", "tm=1 tn=2 tk=8", "stages=1", "split=0", "splitk=2", "tm=0 splitk=8",
-    "stages=3", "async=0", "vector=4", "threads=64 vector=8", "inline_flops=0 vector=2"};
+    "stages=3", "async=0", "vector=4", "threads=64 vector=8", "inline_flops=0 vector=2", "apart=1", "team=1 apart=1", "apart=0"};
 
 static void
 random_case(struct arena *a, struct cuda_case *c, uint64_t seed)
@@ -133,8 +133,11 @@ static const char *const pairs[] = {
 static const char *const sweeps[] = {
 #include "cuda_sweeps.inc"
 };
+static const char *const apart[] = {
+#include "cuda_apart.inc"
+};
 static const char tile_words[] = "K_SHARED float part_a", join_words[] = "lanes, then warps",
-    pair_words[] = "the second product";
+    pair_words[] = "the second product", apart_words[] = "K_SHARED float part_a";
 
 /* Every text's kernel has `words`, under each `step`-th setting. */
 static void
@@ -228,6 +231,31 @@ test_swept_tiles(void **state)
 	arena_fini(&a);
 }
 
+/* What keeps a product from tiles is in another pass, and no product is left over. */
+static void
+test_parted_tiles(void **state)
+{
+	struct arena a = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < COUNT_OF(apart); i++) {
+		struct cuda_case c = {.schedule = "apart=0"};
+		uint32_t tiles[2] = {0};
+
+		text_case(&a, &c, apart[i], "f32");
+		for (int k = 0; k < 2; k++) {
+			cuda_case_make(&a, &c, &target_cuda, i);
+			assert_false(c.refused);
+			for (uint32_t q = 0; q < c.code.n_passes; q++)
+				tiles[k] += c.code.tiled[q];
+			c.schedule = "";
+		}
+		assert_true(tiles[1] > tiles[0]);
+	}
+	arena_fini(&a);
+	check_tiles(apart, COUNT_OF(apart), apart_words, 2);
+}
+
 /* ---- NVRTC ------------------------------------------------------------------------------------------------ */
 static uint32_t
 compile_all(const struct gpu *gpu, const char *const *texts, uint32_t n, int sm, enum precision precision, const char *schedule)
@@ -274,6 +302,7 @@ test_nvrtc_compiles_tiles(void **state)
 		failed += compile_all(&gpu, linears, COUNT_OF(linears), settings[k].sm, settings[k].precision, settings[k].schedule);
 		failed += compile_all(&gpu, pairs, COUNT_OF(pairs), settings[k].sm, settings[k].precision, settings[k].schedule);
 		failed += compile_all(&gpu, joined, COUNT_OF(joined), settings[k].sm, settings[k].precision, settings[k].schedule);
+		failed += compile_all(&gpu, apart, COUNT_OF(apart), settings[k].sm, settings[k].precision, settings[k].schedule);
 	}
 	assert_int_equal(failed, 0);
 }
@@ -286,6 +315,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_tiles),
 		cmocka_unit_test(test_joined_tiles),
 		cmocka_unit_test(test_paired_tiles), cmocka_unit_test(test_swept_tiles),
+		cmocka_unit_test(test_parted_tiles),
 		cmocka_unit_test(test_nvrtc_compiles_tiles),
 		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
