@@ -141,6 +141,17 @@ number(const struct desc *d, int name, int64_t otherwise)
 	return v;
 }
 
+static double
+real(const struct desc *d, int name, double otherwise)
+{
+	const struct field *a = find(d, name);
+	double v = otherwise;
+
+	if (a)
+		memcpy(&v, a->v, sizeof(v));
+	return v;
+}
+
 /* ---- engines ---------------------------------------------------------------------------------------- */
 /* Engine i has tile i; its number is 10 i.  The last one rounds: it uses tensor cores. */
 static size_t
@@ -249,6 +260,7 @@ struct view {
 };
 struct step {
 	int mode;
+	double low, high;
 	bool is_pair;
 	struct view other;
 };
@@ -295,11 +307,11 @@ tensor_of(const struct desc *pack, const struct desc *t)
 }
 
 static double
-finish(double v, int mode)
+finish(double v, const struct step *s)
 {
-	switch (mode) {
+	switch (s->mode) {
 	case 100:
-		return fmax(v, 0);
+		return fmin(fmax(v, s->low), s->high);
 	case 101:
 		return tanh(v);
 	case 102:
@@ -372,7 +384,7 @@ run_walk(void *arg)
 
 		for (uint32_t i = 0; i < w->n_steps; i++)
 			v = w->step[i].is_pair ? v + (double)w->step[i].other.p[offset(&w->step[i].other, at, w->rank)]
-					       : finish(v, w->step[i].mode);
+					       : finish(v, &w->step[i]);
 		w->y.p[offset(&w->y, at, w->rank)] = (float)(v + (w->is_wrong ? 1 : 0));
 	} while (next(at, w->y.dim, w->rank));
 	return 0;
@@ -397,6 +409,8 @@ read_graph(const struct desc *graph, const struct desc *pack, struct walk *w)
 		struct step *s = &w->step[w->n_steps++];
 
 		s->mode = (int)number(part(op, OPP_HOW, 0), 0, 0);
+		s->low = real(part(op, OPP_HOW, 0), 3, 0);
+		s->high = real(part(op, OPP_HOW, 0), 4, INFINITY);
 		s->is_pair = other != NULL;
 		if (other)
 			s->other = tensor_of(pack, other);

@@ -247,13 +247,13 @@ static bool
 lt_run(const struct gpu *g, void *handle, void *call, void *const *buf, void *workspace, void *stream, struct err *e)
 {
 	struct call *c = call;
-	const float one = 1, beta = c->add != UINT32_MAX ? 1 : 0;
+	const float alpha = c->op.scale == 0 ? 1 : (float)c->op.scale, beta = c->add != UINT32_MAX ? 1 : 0;
 	void *d = buf[c->op.d.buf], *add = c->add != UINT32_MAX ? buf[c->add] : d;
 
 	if (c->bias != UINT32_MAX &&
 	    !good(g->lt.op_set(c->desc, LT_OP_BIAS, &buf[c->bias], sizeof(buf[c->bias])), "a bias", e))
 		return false;
-	return good(g->lt.run(handle, c->desc, &one, buf[c->op.b.buf], c->a, buf[c->op.a.buf], c->b, &beta, add, c->d, d, c->d,
+	return good(g->lt.run(handle, c->desc, &alpha, buf[c->op.b.buf], c->a, buf[c->op.a.buf], c->b, &beta, add, c->d, d, c->d,
 	    c->algo, workspace, c->workspace, stream), "a matrix product", e);
 }
 

@@ -51,7 +51,7 @@ matrix_of(const struct call_view *v, bool rows, struct vendor_tensor *t)
 /* ---- steps -------------------------------------------------------------------------------------------- */
 static const int posts[STEP_COUNT] = {[STEP_relu] = 1 + VENDOR_RELU, [STEP_gelu_erf] = 1 + VENDOR_GELU,
     [STEP_gelu_tanh] = 1 + VENDOR_GELU_TANH, [STEP_sigmoid] = 1 + VENDOR_SIGMOID, [STEP_tanh] = 1 + VENDOR_TANH,
-    [STEP_silu] = 1 + VENDOR_SWISH};
+    [STEP_silu] = 1 + VENDOR_SWISH, [STEP_clip] = 1 + VENDOR_CLIP};
 
 /* Constants by value of the row, behind those that are there; aligned as any buffer. */
 static bool
@@ -108,7 +108,16 @@ add_step(struct arena *a, struct vendor_op *op, const struct library_call *c, co
 	if (op->n_posts == VENDOR_MAX_POSTS)
 		return no(e, "too many steps");
 	if (posts[s->kind]) {
-		op->post[op->n_posts++].what = (enum vendor_post)(posts[s->kind] - 1);
+		op->post[op->n_posts].what = (enum vendor_post)(posts[s->kind] - 1);
+		if (s->kind == STEP_clip) {
+			op->post[op->n_posts].a = s->a;
+			op->post[op->n_posts].b = s->b;
+		}
+		op->n_posts++;
+		return true;
+	}
+	if (s->kind == STEP_affine && s->b == 0 && s->a != 0 && op->kind == VENDOR_MATMUL && op->n_posts == 0 && op->scale == 0) {
+		op->scale = s->a;
 		return true;
 	}
 	if (s->kind != STEP_add || s->operand.type != DT_f32)

@@ -3,6 +3,8 @@
  * steps is a virtual tensor: it never reaches memory. */
 #include "dev_cuda_dnn_int.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 static const int64_t real_id = 100, virtual_id = 1000;
@@ -118,13 +120,25 @@ add_conv(struct dnn *d, const struct vendor_op *op, void *y, void **out, struct 
 	    dnn_set(d, *out, DNN_OPC_BETA, DNN_T_FLOAT, 1, &zero, e) && dnn_end(d, *out, "the convolution's operation", e);
 }
 
+/* A rectifier between other bounds than zero and infinity. */
+static bool
+set_bounds(struct dnn *d, void *how, const struct vendor_op *op, uint32_t i, struct err *e)
+{
+	const double a = op->post[i].a, b = op->post[i].b, none = -DBL_MAX;
+
+	if (op->post[i].what != VENDOR_CLIP)
+		return true;
+	return dnn_set(d, how, DNN_POINTWISE_LOW, DNN_T_DOUBLE, 1, isinf(a) ? &none : &a, e) &&
+	    (isinf(b) || dnn_set(d, how, DNN_POINTWISE_HIGH, DNN_T_DOUBLE, 1, &b, e));
+}
+
 /* Step i of those behind it, from x to y. */
 static bool
 add_post(struct dnn *d, const struct vendor_op *op, uint32_t i, void *x, void *y, void **out, struct err *e)
 {
 	static const int modes[VENDOR_POSTS] = {[VENDOR_BIAS] = DNN_ADD, [VENDOR_ADD] = DNN_ADD, [VENDOR_RELU] = DNN_RELU,
 	    [VENDOR_GELU] = DNN_GELU, [VENDOR_GELU_TANH] = DNN_GELU_TANH, [VENDOR_SIGMOID] = DNN_SIGMOID,
-	    [VENDOR_TANH] = DNN_TANH, [VENDOR_SWISH] = DNN_SWISH};
+	    [VENDOR_TANH] = DNN_TANH, [VENDOR_SWISH] = DNN_SWISH, [VENDOR_CLIP] = DNN_RELU};
 	enum vendor_post what = op->post[i].what;
 	const bool is_pair = what == VENDOR_BIAS || what == VENDOR_ADD;
 	const int type = DNN_FLOAT;
@@ -134,7 +148,8 @@ add_post(struct dnn *d, const struct vendor_op *op, uint32_t i, void *x, void *y
 	t.buf = op->post[i].buf;
 	return (!is_pair || add_tensor(d, &t, op->rank, &other, e)) && dnn_new(d, DNN_POINTWISE, &how, e) &&
 	    dnn_set(d, how, DNN_POINTWISE_MODE, DNN_T_POINTWISE, 1, &modes[what], e) &&
-	    dnn_set(d, how, DNN_POINTWISE_PREC, DNN_T_DATA, 1, &type, e) && dnn_end(d, how, "a step", e) &&
+	    dnn_set(d, how, DNN_POINTWISE_PREC, DNN_T_DATA, 1, &type, e) && set_bounds(d, how, op, i, e) &&
+	    dnn_end(d, how, "a step", e) &&
 	    dnn_new(d, DNN_OP_POINTWISE, out, e) && dnn_set(d, *out, DNN_OPP_POINTWISE, DNN_T_DESC, 1, &how, e) &&
 	    dnn_set(d, *out, DNN_OPP_X, DNN_T_DESC, 1, &x, e) &&
 	    (!is_pair || dnn_set(d, *out, DNN_OPP_B, DNN_T_DESC, 1, &other, e)) &&

@@ -1,13 +1,14 @@
 /* kernels/run/dev_cuda_vendor.c: a library's operation with a choice as bytes, and whether it makes sense.
  *
- *   "KORCHLIB"  then 8-byte numbers, little-endian: kind, math, rank; a, b, d as buffer, extents,
- *   strides; lo, hi, stride, dilation; posts; whence b; constants (4-byte floats); library, version,
+ *   "KORCHLB2"  then 8-byte numbers, little-endian: kind, math, rank; a, b, d as buffer, extents,
+ *   strides; lo, hi, stride, dilation; scale; posts with their numbers; whence b; constants (4-byte floats); library, version,
  *   workspace, words */
 #include "dev_cuda_vendor_int.h"
 
+#include <math.h>
 #include <string.h>
 
-static const char MAGIC[8] = {'K', 'O', 'R', 'C', 'H', 'L', 'I', 'B'};
+static const char MAGIC[8] = {'K', 'O', 'R', 'C', 'H', 'L', 'B', '2'};
 static const int64_t max_extent = (int64_t)1 << 40;
 
 /* ---- operations --------------------------------------------------------------------------------- */
@@ -33,7 +34,7 @@ post_ok(const struct vendor_op *op, uint32_t i, uint32_t n_bufs)
 	uint32_t buf = op->post[i].buf, at = buf - VENDOR_DATA;
 	int64_t n = op->d.dim[op->kind == VENDOR_CONV ? 1 : 2];
 
-	if ((unsigned)op->post[i].what >= VENDOR_POSTS)
+	if ((unsigned)op->post[i].what >= VENDOR_POSTS || !(op->post[i].a <= op->post[i].b))
 		return false;
 	if (op->post[i].what == VENDOR_BIAS && buf >= VENDOR_DATA)
 		return at <= op->n_data && n <= (int64_t)(op->n_data - at) && at % (VENDOR_ALIGN / sizeof(float)) == 0;
@@ -82,6 +83,7 @@ vendor_op_check(const struct vendor_op *op, uint32_t n_bufs, struct err *e)
 	    tensor_ok(&op->b, op->rank, n_bufs) && tensor_ok(&op->d, op->rank, n_bufs);
 
 	n_bufs = MIN_OF(n_bufs, (uint32_t)VENDOR_DATA);
+	ok = ok && isfinite(op->scale) && (op->scale == 0 || op->kind == VENDOR_MATMUL);
 	ok = ok && op->n_data <= VENDOR_MAX_DATA && source_ok(op, n_bufs);
 	for (uint32_t i = 0; ok && i < op->n_posts; i++)
 		ok = post_ok(op, i, n_bufs);
@@ -119,6 +121,16 @@ signed_number(struct walk *w, int64_t *v)
 
 	number(w, &u);
 	*v = (int64_t)u;
+}
+
+static void
+real_number(struct walk *w, double *v)
+{
+	uint64_t u;
+
+	memcpy(&u, v, sizeof(u));
+	number(w, &u);
+	memcpy(v, &u, sizeof(u));
 }
 
 /* One below `n`. */
@@ -178,10 +190,13 @@ everything(struct walk *w, struct vendor_op *op, struct vendor_choice *c)
 		signed_number(w, &op->stride[i]);
 		signed_number(w, &op->dilation[i]);
 	}
+	real_number(w, &op->scale);
 	small(w, &op->n_posts, VENDOR_MAX_POSTS + 1);
 	for (uint32_t i = 0; i < op->n_posts; i++) {
 		SMALL(w, op->post[i].what, enum vendor_post, VENDOR_POSTS);
 		small(w, &op->post[i].buf, UINT32_MAX);
+		real_number(w, &op->post[i].a);
+		real_number(w, &op->post[i].b);
 	}
 	SMALL(w, op->repack, bool, 2);
 	for (int i = 0; i < VENDOR_DIMS; i++)

@@ -11,7 +11,7 @@ enum vendor_kind { VENDOR_MATMUL, VENDOR_CONV, VENDOR_KINDS };
 /* What may be rounded before it is multiplied; sums are float32 always. */
 enum vendor_math { VENDOR_F32, VENDOR_TF32, VENDOR_F16, VENDOR_BF16, VENDOR_MATHS };
 enum vendor_post { VENDOR_BIAS, VENDOR_ADD, VENDOR_RELU, VENDOR_GELU, VENDOR_GELU_TANH, VENDOR_SIGMOID, VENDOR_TANH,
-	VENDOR_SWISH, VENDOR_POSTS };
+	VENDOR_SWISH, VENDOR_CLIP, VENDOR_POSTS };
 enum { VENDOR_DIMS = 5, VENDOR_MAX_POSTS = 6, VENDOR_MAX_WORDS = 64, VENDOR_ALIGN = 16 };
 /* A buffer from VENDOR_DATA on is none of the kernel's: it is data[buf - VENDOR_DATA] and what follows. */
 enum { VENDOR_DATA = 1 << 20, VENDOR_MAX_DATA = 1 << 16 };
@@ -35,7 +35,9 @@ struct vendor_op {
 	struct {
 		enum vendor_post what;
 		uint32_t buf;    /* BIAS: one value a column or output channel; ADD: laid out as d */
+		double a, b;     /* CLIP: not below a, not above b */
 	} post[VENDOR_MAX_POSTS];
+	double scale;            /* MATMUL: of the products, before all steps; 0: 1 */
 	bool repack;             /* b lies elsewhere first: strides `from` in its buffer, and moves once, when it is prepared */
 	int64_t from[VENDOR_DIMS];
 	uint32_t n_data;

@@ -495,6 +495,15 @@ static const char PICTURE[] = "spec 1\n%0 = input f32[1,9,9,4]\n%1 = weight f32[
     "%3 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,9,9,8]\n"
     "%4 = add %3 %2 : f32[1,9,9,8]\n%5 = sigmoid %4 : f32[1,9,9,8]\n%6 = mul %5 %4 : f32[1,9,9,8]\noutput %6\n";
 
+static const char SCALED[] = "spec 1\n%0 = input f32[24,40]\n%1 = input f32[24,32]\n%2 = input f32[32,40]\n%3 = const f32[1,1] -0x1p-2\n"
+    "%4 = bcast %3 shape=[24,40] : f32[24,40]\n%5 = matmul %1 %2 : f32[24,40]\n%6 = mul %4 %5 : f32[24,40]\n"
+    "%7 = add %0 %6 : f32[24,40]\noutput %7\n";
+static const char CLIPPED[] = "spec 1\n%0 = input f32[1,9,9,4]\n%1 = weight f32[3,3,4,8]\n%2 = const f32[1,1,1,1] 0x1p-1\n"
+    "%3 = bcast %2 shape=[1,9,9,8] : f32[1,9,9,8]\n"
+    "%4 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,9,9,8]\n"
+    "%5 = const f32[1,1,1,1] -0x1p-2\n%6 = bcast %5 shape=[1,9,9,8] : f32[1,9,9,8]\n"
+    "%7 = max %4 %6 : f32[1,9,9,8]\n%8 = min %3 %7 : f32[1,9,9,8]\noutput %8\n";
+
 static void
 ask_one(struct rig *r, const char *spec, const char *precision, uint32_t effort)
 {
@@ -610,6 +619,27 @@ libraries_compete(void **state)
 	}
 }
 
+/* A factor on the products, bounds of what follows: numbers that a call and its bytes carry. */
+static void
+library_numbers(void **state)
+{
+	static const char *const libs[] = {"lib=cublaslt-13.1.0", "lib=cudnn-9.19.0"}, *const specs[] = {SCALED, CLIPPED};
+	struct rig r;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=5,vfast=1", &e));
+	for (int i = 0; i < 2; i++) {
+		struct tally t;
+
+		ask_one(&r, specs[i], "f32", 2);
+		t = tally_of(&r.out[0], libs[i]);
+		if (t.good < 4 || t.wrong)
+			fail_msg("%s: %u rows, %u good, %u wrong: %.*s", libs[i], t.n, t.good, t.wrong, STR_ARG(t.cause));
+	}
+	rig_close(&r);
+}
+
 /* What is built for a plan is the algorithm itself: it loads and runs without asking for a list. */
 static void
 library_in_a_module(void **state)
@@ -631,7 +661,7 @@ library_in_a_module(void **state)
 	if (!r.d.build(r.d.self, &r.a, &ask, &built, &e))
 		fail_msg("%s", e.msg);
 	assert_true(gpu_module_read(&r.a, built.object, &sm, &k, &n, &e) && n == 1);
-	assert_memory_equal(k[0].cubin.p, "KORCHLIB", 8);
+	assert_memory_equal(k[0].cubin.p, "KORCHLB2", 8);
 	one.schedule = STR("lib=cudnn-9.18.0 algo=2");
 	assert_false(r.d.build(r.d.self, &r.a, &ask, &built, &e));
 	assert_int_equal(e.code, ERR_DEVICE);
@@ -730,7 +760,7 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts), cmocka_unit_test(foreign_code),
 	    cmocka_unit_test(bounds_rule_out), cmocka_unit_test(persistent_rows), cmocka_unit_test(dynamic_shared),
-	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete),
+	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete), cmocka_unit_test(library_numbers),
 	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults),
 	    cmocka_unit_test(voids_samples), cmocka_unit_test(gone)};
 	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];

@@ -24,7 +24,7 @@ static const char *const devices[] = {
 
 static const enum vendor_post chains[][5] = {{VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_POSTS},
     {VENDOR_BIAS, VENDOR_RELU, VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_ADD, VENDOR_RELU, VENDOR_POSTS},
-    {VENDOR_BIAS, VENDOR_SWISH, VENDOR_ADD, VENDOR_POSTS}};
+    {VENDOR_BIAS, VENDOR_SWISH, VENDOR_ADD, VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_CLIP, VENDOR_POSTS}};
 enum { NO_ENGINE = 4 };          /* the chain that it has nothing for in float32 */
 
 static struct vendor_op
@@ -37,6 +37,8 @@ conv(enum vendor_math math, int chain)
 
 	for (int i = 0; chains[chain][i] != VENDOR_POSTS; i++) {
 		op.post[op.n_posts].what = chains[chain][i];
+		if (chains[chain][i] == VENDOR_CLIP)
+			op.post[op.n_posts].b = 6;
 		op.post[op.n_posts++].buf = chains[chain][i] == VENDOR_ADD ? 3 : 2;
 	}
 	return op;

@@ -81,6 +81,9 @@ posts(const struct rig *r, const struct vendor_op *op, const int64_t *i, double 
 		case VENDOR_RELU:
 			v = fmax(v, 0);
 			break;
+		case VENDOR_CLIP:
+			v = fmin(fmax(v, op->post[p].a), op->post[p].b);
+			break;
 		case VENDOR_SWISH:
 			v = v / (1 + exp(-v));
 			break;
@@ -104,7 +107,7 @@ want_matmul(const struct rig *r, const struct vendor_op *op, const int64_t *i)
 
 		v += at(r, &op->a, ia, 3) * at(r, &op->b, ib, 3);
 	}
-	return v;
+	return op->scale == 0 ? v : v * op->scale;
 }
 
 static double
@@ -248,6 +251,8 @@ products(void **state)
 			for (int i = 0; chains[c][i] != VENDOR_POSTS; i++)
 				add_post(&op, chains[c][i]);
 			all_right(LIBRARY_cublaslt, &op);
+			op.scale = -0.25;
+			all_right(LIBRARY_cublaslt, &op);
 		}
 	{
 		struct vendor_op row = matmul(1, 1, 9, 4, false, false), column = matmul(1, 9, 1, 4, false, true);
@@ -260,11 +265,13 @@ products(void **state)
 static void
 convolutions(void **state)
 {
+	static const enum vendor_post last[] = {[2] = VENDOR_RELU, VENDOR_SWISH, VENDOR_CLIP, VENDOR_CLIP};
+
 	(void)state;
 	for (int64_t stride = 1; stride < 3; stride++)
 		for (int64_t dilation = 1; dilation < 3; dilation++)
 			for (int64_t group = 1; group < 5; group += 3)
-				for (int chain = 0; chain < 4; chain++) {
+				for (int chain = 0; chain < 6; chain++) {
 					struct vendor_op op = conv(4, 8, group, stride, dilation);
 
 					if (chain > 0)
@@ -272,7 +279,11 @@ convolutions(void **state)
 					if (chain == 2)
 						add_post(&op, VENDOR_ADD);
 					if (chain > 1)
-						add_post(&op, chain == 2 ? VENDOR_RELU : VENDOR_SWISH);
+						add_post(&op, last[chain]);
+					if (chain == 4 || chain == 5)
+						op.post[op.n_posts - 1].a = chain == 4 ? -0.5 : -INFINITY;
+					if (chain == 4 || chain == 5)
+						op.post[op.n_posts - 1].b = 0.75;
 					if (chain == 3)
 						add_post(&op, VENDOR_ADD);
 					all_right(LIBRARY_cudnn, &op);
@@ -363,6 +374,15 @@ not_there(void **state)
 	bad = m;
 	add_post(&bad, VENDOR_GELU); /* its own is another one */
 	refuses("seed=1", LIBRARY_cublaslt, &bad, plenty, ERR_INFEASIBLE, "no epilogue");
+	bad = c;
+	bad.scale = 2;
+	refuses("seed=1", LIBRARY_cudnn, &bad, plenty, ERR_FORMAT, "make no sense");
+	bad = c;
+	add_post(&bad, VENDOR_CLIP);
+	bad.post[0].a = 1;
+	refuses("seed=1", LIBRARY_cudnn, &bad, plenty, ERR_FORMAT, "make no sense");
+	bad.post[0].b = NAN;
+	refuses("seed=1", LIBRARY_cudnn, &bad, plenty, ERR_FORMAT, "make no sense");
 	bad = c;
 	bad.d.dim[2]++;
 	refuses("seed=1", LIBRARY_cudnn, &bad, plenty, ERR_FORMAT, "make no sense");
