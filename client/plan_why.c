@@ -69,8 +69,8 @@ add_rival_json(struct why *w, const struct plan_rival *r)
 	char hex[65];
 
 	hash_hex(&r->spec, hex);
-	sb_addf(&w->sb, "\"spec\":\"%s\",\"measured\":%s,\"bound_ns\":%" PRId64, hex, r->is_measured ? "true" : "false",
-	    r->bound_ns);
+	sb_addf(&w->sb, "\"spec\":\"%s\",\"view\":%s,\"measured\":%s,\"bound_ns\":%" PRId64, hex,
+	    plan_rival_is_view(r) ? "true" : "false", r->is_measured ? "true" : "false", r->bound_ns);
 	if (r->candidate != PLAN_NONE)
 		sb_addf(&w->sb, ",\"candidate\":%u", r->candidate);
 	if (r->is_measured)
@@ -109,7 +109,9 @@ add_rival(struct why *w, const struct plan_rival *r)
 
 	hash_hex(&r->spec, hex);
 	sb_addf(&w->sb, "%.*s", WHY_DIGITS, hex);
-	if (r->is_measured)
+	if (plan_rival_is_view(r))
+		sb_addz(&w->sb, " (a view)");
+	else if (r->is_measured)
 		sb_addf(&w->sb, " %.1f us", us(r->cost_ns));
 }
 
@@ -200,9 +202,9 @@ step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 
 	why_kernel_hex(k, hex);
 	sb_addf(&w->sb, "\"step\":%u,\"kernel\":%u,\"spec\":\"%s\",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64
-		       ",\"bound_ns\":%" PRId64 ",\"measured\":%s,\"rivals\":%u,\"rivals_measured\":%u,\"nodes\":",
-	    step, w->p->steps[step].kernel, hex, k->cost_ns, k->spread_ns, k->bound_ns, k->is_measured ? "true" : "false",
-	    n_rivals, n_measured);
+		       ",\"bound_ns\":%" PRId64 ",\"view\":%s,\"measured\":%s,\"rivals\":%u,\"rivals_measured\":%u,\"nodes\":",
+	    step, w->p->steps[step].kernel, hex, k->cost_ns, k->spread_ns, k->bound_ns,
+	    plan_kernel_is_view(k) ? "true" : "false", k->is_measured ? "true" : "false", n_rivals, n_measured);
 	json_string(&w->sb, w->p->steps[step].nodes);
 	sb_addz(&w->sb, ",\"schedule\":");
 	json_string(&w->sb, k->schedule);
@@ -222,7 +224,9 @@ step_words(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 
 	why_kernel_hex(k, hex);
 	sb_addf(&w->sb, "step %u: kernel %.*s ", step, WHY_DIGITS, hex);
-	if (k->is_measured)
+	if (plan_kernel_is_view(k))
+		sb_addz(&w->sb, "is no work: memory is laid out so that its result is in place");
+	else if (k->is_measured)
 		sb_addf(&w->sb, "%.1f us +- %.1f (bound %.1f)", us(k->cost_ns), us(k->spread_ns) / 2, us(k->bound_ns));
 	else
 		sb_addf(&w->sb, "%.1f us at least (not measured)", us(k->cost_ns));

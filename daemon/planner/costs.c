@@ -283,7 +283,7 @@ costs_open(struct tune *t, struct err *e)
 	make_index(t);
 	t->cost = NEW_ARRAY(t->arena, struct spec_cost, t->front.cands.n_specs);
 	for (uint32_t i = n; i < t->front.cands.n_specs; i++)
-		t->cost[i] = (struct spec_cost){.bound_ns = 1, .measured_ns = 1, .first_ns = 1, .repeats = 1,
+		t->cost[i] = (struct spec_cost){.bound_ns = PLAN_VIEW_NS, .measured_ns = PLAN_VIEW_NS, .first_ns = PLAN_VIEW_NS, .repeats = 1,
 		    .schedule = STR(PLAN_VIEW), .state = LAZY_MEASURED};
 	for (uint32_t i = 0; i < n; i++) {
 		struct cost_parts parts;

@@ -22,6 +22,7 @@ struct plan_kernel { /* one distinct (spec, schedule) */
 };
 /* The schedule of a kernel that does nothing, as its places lie so that its spec holds (certify.c). */
 #define PLAN_VIEW "view"
+enum { PLAN_VIEW_NS = 1 }; /* what one counts as: the least that a candidate costs (D2); nothing was timed */
 static inline bool
 plan_kernel_is_view(const struct plan_kernel *k)
 {
@@ -75,6 +76,11 @@ struct plan_rival { /* a kernel that was not chosen, where an exchange or a reas
 	int64_t cost_ns, spread_ns;       /* measured */
 	int64_t bound_ns, expected_ns;    /* what it takes at least; what was expected of it */
 };
+static inline bool
+plan_rival_is_view(const struct plan_rival *r)
+{
+	return r->is_measured && r->cost_ns == PLAN_VIEW_NS && r->bound_ns == PLAN_VIEW_NS;
+}
 /* The cheapest plan found of measured kernels under a condition: these rivals in place of these steps.
  * Steps without rivals: there is none; nothing at all: it was not looked for. */
 struct plan_exchange {
