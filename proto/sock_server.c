@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { N_RECV = 4, QUEUE_LIMIT = 8192, GREETING_BYTES = 8 };
+enum { N_RECV = 4, QUEUE_LIMIT = 8192, GREETING_BYTES = 8, DOOR_LOOKS = 5 };
 static const int64_t SECOND = 1000000000, KNOCK_EVERY = SECOND, DOOR_ANSWERS = 4 * SECOND;
 
 struct sock_request {
@@ -42,6 +42,7 @@ struct door {
 	int knock;          /* -1: none */
 	int64_t knocked_ns; /* or opened */
 	size_t n_heard;     /* bytes of the answer */
+	uint32_t n_looks;   /* for one */
 	char url[SOCK_PATH_BYTES + 7];
 };
 struct sock_server {
@@ -222,6 +223,7 @@ knock(struct door *d)
 	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", d->url + 6);
 	d->knocked_ns = now_ns();
 	d->n_heard = 0;
+	d->n_looks = 0;
 	d->knock = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (d->knock < 0)
 		return;
@@ -270,7 +272,8 @@ tend_door(struct sock_server *s, struct door *d)
 		return waited >= KNOCK_EVERY && open_anew(s, d);
 	if (d->knock >= 0 && is_answered(d))
 		end_knock(d);
-	if (d->knock >= 0 && waited >= DOOR_ANSWERS)
+	/* an owner that was held up itself has not answered yet: hence the looks */
+	if (d->knock >= 0 && waited >= DOOR_ANSWERS && ++d->n_looks >= DOOR_LOOKS)
 		return open_anew(s, d);
 	if (d->knock < 0 && waited >= KNOCK_EVERY)
 		knock(d);

@@ -288,7 +288,7 @@ dying_clients(void **state)
 	assert_int_equal(unlink(address_path(&at)), 0); /* a cleaner of /tmp came by */
 	sock_client_close(c);
 	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
-	assert_int_equal(converse(s, c), 1);
+	assert_true(converse(s, c) >= 1);
 	sock_client_close(c);
 	sock_server_close(s);
 	address_end(&at);
