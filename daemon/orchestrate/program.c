@@ -8,23 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t
-find_root(uint32_t *up, uint32_t t)
-{
-	while (up[t] != t)
-		t = up[t] = up[up[t]];
-	return t;
-}
-
-/* The smaller number becomes the root: a class is named by its first tensor. */
-static void
-join(uint32_t *up, uint32_t a, uint32_t b)
-{
-	a = find_root(up, a);
-	b = find_root(up, b);
-	up[MAX_OF(a, b)] = MIN_OF(a, b);
-}
-
+/* A class is named by its first tensor. */
 static uint32_t *
 find_classes(struct arena *a, const struct graph *g)
 {
@@ -34,9 +18,9 @@ find_classes(struct arena *a, const struct graph *g)
 		up[t] = t;
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		if (node_is_view(g, &g->nodes[i]))
-			join(up, g->nodes[i].in[0].i, g->nodes[i].out[0].i);
+			sets_join(up, g->nodes[i].in[0].i, g->nodes[i].out[0].i);
 	for (uint32_t t = 0; t < g->n_tensors; t++)
-		up[t] = find_root(up, t);
+		up[t] = sets_root(up, t);
 	return up;
 }
 

@@ -153,6 +153,11 @@ uint32_t bitset_count(const struct bitset *b);
 uint32_t bitset_next(const struct bitset *b, uint32_t from);
 #define BITSET_EACH(i, b) for (uint32_t i = bitset_next((b), 0); i < (b)->n_bits; i = bitset_next((b), i + 1))
 
+/* ---- disjoint sets ------------------------------------------------------------------ */
+/* up[i] == i at first: every number by itself.  The root of a set is its smallest number. */
+uint32_t sets_root(uint32_t *up, uint32_t i);
+void sets_join(uint32_t *up, uint32_t a, uint32_t b);
+
 /* ---- hashes ------------------------------------------------------------------------- */
 /* SHA-256: identity of specs, artefacts and files.  Full keys are compared all the same. */
 struct hash {

@@ -179,3 +179,20 @@ rng_normal(struct rng *r)
 
 	return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * rng_unit(r));
 }
+
+/* ---- disjoint sets ------------------------------------------------------------------ */
+uint32_t
+sets_root(uint32_t *up, uint32_t i)
+{
+	while (up[i] != i)
+		i = up[i] = up[up[i]];
+	return i;
+}
+
+void
+sets_join(uint32_t *up, uint32_t a, uint32_t b)
+{
+	a = sets_root(up, a);
+	b = sets_root(up, b);
+	up[MAX_OF(a, b)] = MIN_OF(a, b);
+}

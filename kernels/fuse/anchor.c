@@ -351,16 +351,6 @@ pack(struct tile_prog *p, struct packing *k)
 	s->packed = true;
 }
 
-static void
-add_stage(struct tile_prog *p, const struct stage *s)
-{
-	GROW(p->arena, p->stages, p->n_stages, p->cap_stages);
-	p->tensors[s->tensor].stage = p->n_stages;
-	if (s->tensor2 != UINT32_MAX)
-		p->tensors[s->tensor2].stage = p->n_stages;
-	p->stages[p->n_stages++] = *s;
-}
-
 void
 anchors_pack(struct tile_prog *p)
 {
@@ -376,11 +366,11 @@ anchors_pack(struct tile_prog *p)
 			stage_split_divisions(p->tx, &s);
 			if (can_tile(p, &s) && anchor_widen(p, &s, &wide)) {
 				pack(p, &(struct packing){.s = &wide, .all = all, .n_all = n_all});
-				add_stage(p, &wide);
+				stage_append(p, &wide);
 			} else {
 				pack(p, &(struct packing){.s = &s, .all = all, .n_all = n_all});
 			}
 		}
-		add_stage(p, &s);
+		stage_append(p, &s);
 	}
 }

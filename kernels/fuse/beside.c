@@ -16,22 +16,6 @@ enum { UNITS = 1024 }; /* of a joined range: a thread's share is exact to a thou
 enum { COST_PRODUCT = 1, COST_LOOSE_PRODUCT = 4, COST_ELEMENT = 6, COST_SERIAL = 32 };
 
 /* ---- sides ------------------------------------------------------------------------------------- */
-static uint32_t
-root_of(uint32_t *side, uint32_t i)
-{
-	while (side[i] != i)
-		i = side[i] = side[side[i]];
-	return i;
-}
-
-static void
-unite(uint32_t *side, uint32_t a, uint32_t b)
-{
-	a = root_of(side, a);
-	b = root_of(side, b);
-	side[MAX_OF(a, b)] = MIN_OF(a, b);
-}
-
 /* Primitives that hang together.  Not the stages that do: what two of them compute anew each, inlined, would be
  * no link, but one sweep over it is better than two. */
 static uint32_t *
@@ -45,10 +29,10 @@ parts_of(struct arena *tmp, const struct graph *g)
 		const struct node *n = &g->nodes[i];
 
 		for (uint32_t k = 1; k < n->n_out; k++)
-			unite(part, n->out[0].i, n->out[k].i);
+			sets_join(part, n->out[0].i, n->out[k].i);
 		for (uint32_t k = 0; k < n->n_in; k++)
 			if (graph_tensor(g, n->in[k])->role == ROLE_INNER)
-				unite(part, n->out[0].i, n->in[k].i);
+				sets_join(part, n->out[0].i, n->in[k].i);
 	}
 	return part;
 }
@@ -76,15 +60,15 @@ sides_find(struct tile_prog *p)
 		uint32_t n = stage_reads(p, &p->stages[i], &tmp, &r), t = p->stages[i].tensor;
 
 		if (t < n_spec)
-			unite(root, i, p->n_stages + root_of(part, t));
+			sets_join(root, i, p->n_stages + sets_root(part, t));
 		for (uint32_t k = 0; k < n; k++)
-			unite(root, i, p->tensors[r[k].tensor].stage);
+			sets_join(root, i, p->tensors[r[k].tensor].stage);
 	}
 	p->n_sides = p->n_busy_sides = 0;
 	for (uint32_t i = 0; i < p->n_stages; i++) {
 		uint32_t *side = &p->side[i];
 
-		*side = root_of(root, i) == i ? p->n_sides++ : p->side[root_of(root, i)];
+		*side = sets_root(root, i) == i ? p->n_sides++ : p->side[sets_root(root, i)];
 		p->n_busy_sides += has_work(&p->stages[i]) && !works[*side];
 		works[*side] |= has_work(&p->stages[i]);
 	}

@@ -39,6 +39,8 @@ enum dtype lower_acc_type(const struct lower *l, enum dtype t);
 
 /* stage.c: stages of all kept tensors, in topological order. */
 bool stages_make(struct lower *l, struct err *e);
+/* A copy of it is the last stage, and makes its tensors. */
+void stage_append(struct tile_prog *p, const struct stage *s);
 
 /* axes.c: the same stage over other axes. */
 /* Calls fn with a pointer to each expression of the stage. */

@@ -299,16 +299,6 @@ hand_out_sum(struct building *b)
 	s->sweeps = false;
 }
 
-static void
-put_stage(struct tile_prog *p, const struct stage *s)
-{
-	GROW(p->arena, p->stages, p->n_stages, p->cap_stages);
-	p->tensors[s->tensor].stage = p->n_stages;
-	if (s->tensor2 != UINT32_MAX)
-		p->tensors[s->tensor2].stage = p->n_stages;
-	p->stages[p->n_stages++] = *s;
-}
-
 /* The sweep's stages stand where the second linear stage was; those that they replace are gone. */
 void
 online_build(struct online *o)
@@ -335,11 +325,11 @@ online_build(struct online *o)
 			p->tensors[old[i].tensor].stage = UINT32_MAX;
 	for (uint32_t i = 0; i < n_old; i++) {
 		for (uint32_t k = 0; k < b->n && i == o->second; k++)
-			put_stage(p, &b->list[k]);
+			stage_append(p, &b->list[k]);
 		for (uint32_t k = 0; k < i && i == o->second; k++)
 			if (o->late[k])
-				put_stage(p, &old[k]);
+				stage_append(p, &old[k]);
 		if (!o->in[i] && !o->late[i])
-			put_stage(p, &old[i]);
+			stage_append(p, &old[i]);
 	}
 }

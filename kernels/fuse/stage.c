@@ -307,3 +307,13 @@ stages_make(struct lower *l, struct err *e)
 	}
 	return true;
 }
+
+void
+stage_append(struct tile_prog *p, const struct stage *s)
+{
+	GROW(p->arena, p->stages, p->n_stages, p->cap_stages);
+	p->tensors[s->tensor].stage = p->n_stages;
+	if (s->tensor2 != UINT32_MAX)
+		p->tensors[s->tensor2].stage = p->n_stages;
+	p->stages[p->n_stages++] = *s;
+}

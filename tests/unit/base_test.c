@@ -337,10 +337,26 @@ files_are_written_whole(void **state)
 	arena_fini(&a);
 }
 
+static void
+disjoint_sets(void **state)
+{
+	uint32_t up[8];
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++)
+		up[i] = i;
+	sets_join(up, 7, 5);
+	sets_join(up, 2, 3);
+	sets_join(up, 3, 7);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(sets_root(up, i), i == 3 || i == 5 || i == 7 ? 2 : i);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(disjoint_sets),
 		cmocka_unit_test(arena_memory_is_zeroed_aligned_and_reset),
 		cmocka_unit_test(arrays_grow_and_keep_their_content),
 		cmocka_unit_test(strings_are_cut_trimmed_and_compared),
