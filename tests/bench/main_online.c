@@ -1,12 +1,12 @@
 /* tests/bench/main_online.c: scores, softmax and values, rows of 64 to 4096 keys, as one kernel that goes
  * through blocks of its rows (knob `online`), as one with whole rows, and as three kernels, alternated in one
  * run on one thread (facts/cpu.md sections 1 and 5).  Usage: bench-online [NAME-PART [SCHEDULE ...]] */
+#include "../harness/bench_time.h"
 #include "../harness/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TIMES = 15, MOST_SCHEDULES = 8, APART = 3 };
 
@@ -43,34 +43,6 @@ graph_of(struct arena *a, const struct online_case *c, int part)
 }
 
 /* ---- timing ---------------------------------------------------------------------------------------- */
-static double
-now_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int
-less(const void *a, const void *b)
-{
-	double d = *(const double *)a - *(const double *)b;
-
-	return d < 0 ? -1 : d > 0;
-}
-
-static double
-time_of(const struct test_kernel *k, uint32_t n, int turns)
-{
-	double t = now_us();
-
-	for (int i = 0; i < turns; i++)
-		for (uint32_t j = 0; j < n; j++)
-			kernel_run(&k[j], 1);
-	return (now_us() - t) / turns;
-}
-
 /* The three kernels hand on what they make. */
 static void
 chain(struct test_kernel *to, const struct test_kernel *from, const struct online_case *c)
@@ -88,8 +60,8 @@ show(const char *name, const double *us, double *ratio)
 	double t[TIMES];
 
 	memcpy(t, us, sizeof t);
-	qsort(t, TIMES, sizeof *t, less);
-	qsort(ratio, TIMES, sizeof *ratio, less);
+	qsort(t, TIMES, sizeof *t, bench_less);
+	qsort(ratio, TIMES, sizeof *ratio, bench_less);
 	printf("  %-24s %9.0f us, three kernels take %5.2f times as long (%.2f to %.2f)\n", name, t[TIMES / 4], ratio[TIMES / 2],
 	    ratio[TIMES / 4], ratio[TIMES * 3 / 4]);
 }
@@ -120,13 +92,13 @@ measure(const struct online_case *c, const char *const *schedule, uint32_t n)
 	}
 	chain(&k[1], &k[0], c);
 	chain(&k[2], &k[1], c);
-	int turns = (int)(4000 / time_of(&k[APART], 1, 1)) + 1;
+	int turns = (int)(4000 / kernels_us(&k[APART], 1, 1)) + 1;
 
 	for (int i = 0; i < TIMES; i++) {
-		double apart = time_of(k, APART, turns);
+		double apart = kernels_us(k, APART, turns);
 
 		for (uint32_t j = 0; j < n; j++) {
-			us[j][i] = time_of(&k[APART + j], 1, turns);
+			us[j][i] = kernels_us(&k[APART + j], 1, turns);
 			ratio[j][i] = apart / us[j][i];
 		}
 	}

@@ -1,12 +1,12 @@
 /* tests/bench/main_rings.c: inverted residual blocks (pointwise, depthwise, pointwise, with activations) as
  * one kernel with a ring of rows against the same three as kernels of their own, alternated in one run
  * (facts/cpu.md sections 1 and 9).  Usage: bench-rings [NAME-PART [SCHEDULE]] */
+#include "../harness/bench_time.h"
 #include "../harness/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const struct ring_case {
 	const char *name;
@@ -105,23 +105,6 @@ graph_of(struct arena *a, const struct ring_case *c, int first, int last)
 }
 
 /* ---- timing ---------------------------------------------------------------------------------------- */
-static double
-now_us(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int
-less(const void *a, const void *b)
-{
-	double d = *(const double *)a - *(const double *)b;
-
-	return d < 0 ? -1 : d > 0;
-}
-
 /* What kernel `from` makes is what `to` reads where the number of elements says so. */
 static void
 chain(struct test_kernel *to, const struct test_kernel *from)
@@ -132,17 +115,6 @@ chain(struct test_kernel *to, const struct test_kernel *from)
 	for (uint32_t i = 0; i < g->n_inputs; i++)
 		if (graph_tensor(g, g->inputs[i])->role == ROLE_INPUT && shape_count(&graph_tensor(g, g->inputs[i])->shape) == n)
 			to->buf[i] = from->buf[h->n_inputs];
-}
-
-static double
-time_of(const struct test_kernel *k, uint32_t n, int turns)
-{
-	double t = now_us();
-
-	for (int i = 0; i < turns; i++)
-		for (uint32_t j = 0; j < n; j++)
-			kernel_run(&k[j], 1);
-	return (now_us() - t) / turns;
 }
 
 static bool
@@ -169,16 +141,16 @@ measure(const struct ring_case *c, struct str schedule)
 	}
 	chain(&k[1], &k[0]);
 	chain(&k[2], &k[1]);
-	int turns = (int)(4000 / time_of(&k[3], 1, 1)) + 1;
+	int turns = (int)(4000 / kernels_us(&k[3], 1, 1)) + 1;
 
 	for (int i = 0; i < TIMES; i++) {
-		fused[i] = time_of(&k[3], 1, turns);
-		apart[i] = time_of(k, 3, turns);
+		fused[i] = kernels_us(&k[3], 1, turns);
+		apart[i] = kernels_us(k, 3, turns);
 		ratio[i] = apart[i] / fused[i];
 	}
-	qsort(fused, TIMES, sizeof *fused, less);
-	qsort(apart, TIMES, sizeof *apart, less);
-	qsort(ratio, TIMES, sizeof *ratio, less);
+	qsort(fused, TIMES, sizeof *fused, bench_less);
+	qsort(apart, TIMES, sizeof *apart, bench_less);
+	qsort(ratio, TIMES, sizeof *ratio, bench_less);
 	printf("%-36s one kernel %9.0f us, three %9.0f us, ratio %5.2f (%.2f to %.2f; must %.2f)%s  %u passes\n", c->name,
 	    fused[TIMES / 4], apart[TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4], c->must,
 	    ratio[TIMES / 2] < c->must ? "  BELOW" : "", k[3].code.n_passes);

@@ -1,12 +1,12 @@
 /* tests/prop/beside_test.c: pairs of candidates side by side, by brute force over random graphs with
  * alternatives: each is two candidates, siblings, without a path between them; none that may be made is
  * missing; and the union computes what the graph does. */
+#include "cand_values.h"
 #include "random_graph.h"
 
 #include "../../daemon/identify/identify.h"
 #include "../../daemon/identify/identify_int.h"
 #include "../../kernels/cost/cost.h"
-#include "../../kernels/interp/interp.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -211,61 +211,6 @@ check_none_is_missing(struct arena *a, const struct graph *g, const struct units
 	return n;
 }
 
-/* ---- the union computes what the graph does -------------------------------------------------------- */
-static void **
-all_values(struct arena *a, const struct graph *g, const void **in)
-{
-	struct graph wide = *g;
-	void **out, **by_tensor = NEW_ARRAY(a, void *, g->n_tensors + 1);
-	struct err e = {0};
-
-	wide.outputs = NULL;
-	wide.output_names = NULL;
-	wide.n_outputs = wide.cap_outputs = 0;
-	wide.arena = a;
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		for (uint32_t k = 0; k < g->nodes[i].n_out; k++)
-			graph_output(&wide, g->nodes[i].out[k], NULL);
-	out = NEW_ARRAY(a, void *, wide.n_outputs + 1);
-	if (!interp_run(a, &wide, in, NULL, out, &e))
-		fail_msg("%s", e.msg);
-	for (uint32_t i = 0; i < wide.n_outputs; i++)
-		by_tensor[wide.outputs[i].i] = out[i];
-	for (uint32_t i = 0; i < g->n_inputs; i++)
-		by_tensor[g->inputs[i].i] = (void *)(uintptr_t)in[i];
-	for (uint32_t i = 0; i < g->n_tensors; i++)
-		if (g->tensors[i].data)
-			by_tensor[i] = (void *)(uintptr_t)g->tensors[i].data;
-	return by_tensor;
-}
-
-static void
-check_values(struct arena *a, const struct graph *g, const struct cand_set *cs, const struct cand *c, void *const *value)
-{
-	const struct spec *s = &cs->specs[c->spec];
-	struct graph with = s->g;
-	void **have = NEW_ARRAY(a, void *, s->g.n_outputs + 1);
-	const void **in = NEW_ARRAY(a, const void *, s->g.n_tensors + 1);
-	struct err e = {0};
-
-	with.tensors = arena_dup(a, s->g.tensors, s->g.n_tensors * sizeof(*s->g.tensors));
-	for (uint32_t i = 0; i < c->bind.n_operands; i++) {
-		if (with.tensors[i].role == ROLE_WEIGHT)
-			with.tensors[i].data = value[c->bind.operands[i].i];
-		for (uint32_t k = 0; k < with.n_inputs; k++)
-			if (with.inputs[k].i == i)
-				in[k] = value[c->bind.operands[i].i];
-	}
-	if (!interp_run(a, &with, in, NULL, have, &e))
-		fail_msg("%s", e.msg);
-	for (uint32_t i = 0; i < c->bind.n_results; i++) {
-		const struct tensor *t = graph_tensor(g, c->bind.results[i]);
-
-		if (values_distance(t->type, &t->shape, have[i], value[c->bind.results[i].i], 1) > 1e-6)
-			fail_msg("a pair computes something else:\n%.*s", STR_ARG(s->text));
-	}
-}
-
 /* ---- tests ----------------------------------------------------------------------------------------- */
 static void
 add_alternatives(struct graph *g, struct rng *r)
@@ -318,14 +263,14 @@ run_cases(uint64_t from, uint32_t n, bool alternatives)
 		if (!identify_run(&a, &g, IDENTIFY_FULL, &lim, &cs, &e))
 			fail_with(&a, &g, seed, e.msg);
 		units_make(&a, &g, true, &u);
-		void **value = alternatives ? NULL : all_values(&a, &g, random_inputs(&a, &r, &g));
+		void **value = alternatives ? NULL : values_of_all(&a, &g, random_inputs(&a, &r, &g));
 
 		for (uint32_t i = cs.n_cands - cs.n_beside; i < cs.n_cands; i++) {
 			assert_int_equal(cs.cands[i].n_out, 2);
 			if (!is_a_pair(&a, &g, &u, &cs, &cs.cands[i], &lim))
 				fail_with(&a, &g, seed, arena_printf(&a, "candidate %u is no pair", i));
 			if (value)
-				check_values(&a, &g, &cs, &cs.cands[i], value);
+				candidate_computes(&a, &g, &cs, &cs.cands[i], value);
 		}
 		wanted += check_none_is_missing(&a, &g, &u, &cs, &lim, seed);
 		pairs += cs.n_beside;

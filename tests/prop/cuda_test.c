@@ -5,6 +5,7 @@
 #include "../harness/cuda_nvrtc.h"
 #include "../harness/setting.h"
 #include "random_graph.h"
+#include "random_spec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,18 +22,11 @@ static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0", 
 static void
 random_case(struct arena *a, struct cuda_case *c, uint64_t seed)
 {
-	static const uint32_t kinds[] = {RG_ALL & ~(uint32_t)RG_OPAQUE, RG_MAP | RG_BCAST | RG_REDUCE, RG_LAYOUT | RG_MAP,
-	    RG_MAP | RG_CONV | RG_LAYOUT | RG_BCAST, RG_MAP | RG_MATMUL | RG_REDUCE | RG_BCAST | RG_LAYOUT,
-	    RG_WINDOW | RG_MAP | RG_LAYOUT, RG_ALL & ~(uint32_t)RG_OPAQUE};
 	struct rng r = {seed};
-	struct random_opts opts = {.n_nodes = 2 + rng_below(&r, 14), .kinds = kinds[rng_below(&r, COUNT_OF(kinds))],
-	    .chain = rng_below(&r, 2), .max_extent = rng_below(&r, 4) ? 9 : 40, .max_elements = 20000};
-	struct graph g, sorted;
+	struct spec spec;
 
-	random_graph(&g, a, &r, &opts);
-	graph_sort(&sorted, a, &g, NULL);
-	*c = (struct cuda_case){.seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
-	spec_of_graph(a, &sorted, &c->spec);
+	random_spec(a, &r, &spec);
+	*c = (struct cuda_case){.spec = spec, .seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
 }
 
 static void

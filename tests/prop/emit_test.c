@@ -3,6 +3,7 @@
  * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), KORCH_EMIT_SEED=N from there. */
 #include "../harness/setting.h"
 #include "random_graph.h"
+#include "random_spec.h"
 #include "trial.h"
 
 #include <setjmp.h>
@@ -18,18 +19,11 @@ static const char *const schedules[] = {"", "", "block=3", "block=1 inline_flops
 static void
 random_one(struct arena *a, struct trial *o, uint64_t seed)
 {
-	static const uint32_t kinds[] = {RG_ALL & ~(uint32_t)RG_OPAQUE, RG_MAP | RG_BCAST | RG_REDUCE, RG_LAYOUT | RG_MAP,
-	    RG_MAP | RG_CONV | RG_LAYOUT | RG_BCAST, RG_MAP | RG_MATMUL | RG_REDUCE | RG_BCAST | RG_LAYOUT,
-	    RG_WINDOW | RG_MAP | RG_LAYOUT, RG_ALL & ~(uint32_t)RG_OPAQUE};
 	struct rng r = {seed};
-	struct random_opts opts = {.n_nodes = 2 + rng_below(&r, 14), .kinds = kinds[rng_below(&r, COUNT_OF(kinds))],
-	    .chain = rng_below(&r, 2), .max_extent = rng_below(&r, 4) ? 9 : 40, .max_elements = 20000};
-	struct graph g, sorted;
+	struct spec spec;
 
-	random_graph(&g, a, &r, &opts);
-	graph_sort(&sorted, a, &g, NULL);
-	*o = (struct trial){.seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
-	spec_of_graph(a, &sorted, &o->spec);
+	random_spec(a, &r, &spec);
+	*o = (struct trial){.spec = spec, .seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
 }
 
 static void

@@ -12,27 +12,10 @@
 #include "../../kernels/run/certify.h"
 #include "../../kernels/run/dev.h"
 #include "../harness/plan_path.h"
+#include "plan_outputs.h"
 #include "random_graph.h"
 
 enum { N_GRAPHS = 150 };
-
-static void
-compare_outputs(struct arena *a, const struct graph *g, const struct plan *p, struct rng *r, uint64_t seed)
-{
-	const void **inputs = random_inputs(a, r, g);
-	void **want = NEW_ARRAY(a, void *, g->n_outputs), **have = NEW_ARRAY(a, void *, g->n_outputs);
-	struct err e = {0};
-
-	if (!interp_run(a, g, inputs, NULL, want, &e) || !plan_path_run(a, p, inputs, have, &e))
-		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
-	for (uint32_t i = 0; i < g->n_outputs; i++) {
-		const struct tensor *t = graph_tensor(g, g->outputs[i]);
-		double d = values_distance(t->type, &t->shape, have[i], want[i], 1);
-
-		if (!(d < 1e-3))
-			fail_msg("seed %llu: output %u differs by %g", (unsigned long long)seed, i, d);
-	}
-}
 
 /* Results that lie on the bytes of one of their step's operands. */
 static uint32_t
@@ -87,7 +70,7 @@ check_within(const struct graph *g, const struct identify_limits *lim, uint64_t 
 	n->n_steps += path.plan.n_steps;
 	n->n_in_place += count_in_place(&path.plan);
 	n->n_beside += count_beside(&path);
-	compare_outputs(&a, g, &path.plan, &r, seed);
+	plan_makes_outputs(&a, g, &path.plan, &r, 1e-3, seed);
 	arena_fini(&a);
 }
 

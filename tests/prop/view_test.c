@@ -12,6 +12,7 @@
 #include "../../kernels/run/certify.h"
 #include "../../kernels/run/dev.h"
 #include "../harness/plan_path.h"
+#include "plan_outputs.h"
 #include "random_graph.h"
 
 enum { N_GRAPHS = 400, MOST = 40, WIDTH = 4 };
@@ -120,24 +121,6 @@ make_graph(struct graph *g, struct arena *a, struct rng *r)
 			graph_output(g, p.t[i], NULL);
 }
 
-static void
-compare_outputs(struct arena *a, const struct graph *g, const struct plan *p, struct rng *r, uint64_t seed)
-{
-	const void **inputs = random_inputs(a, r, g);
-	void **want = NEW_ARRAY(a, void *, g->n_outputs), **have = NEW_ARRAY(a, void *, g->n_outputs);
-	struct err e = {0};
-
-	if (!interp_run(a, g, inputs, NULL, want, &e) || !plan_path_run(a, p, inputs, have, &e))
-		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
-	for (uint32_t i = 0; i < g->n_outputs; i++) {
-		const struct tensor *t = graph_tensor(g, g->outputs[i]);
-		size_t n;
-
-		if (!shape_bytes(&t->shape, t->type, &n) || memcmp(have[i], want[i], n) != 0)
-			fail_msg("seed %llu: output %u differs", (unsigned long long)seed, i);
-	}
-}
-
 static bool
 overlap(const struct place *a, const struct place *b)
 {
@@ -202,7 +185,7 @@ views_compute_their_graph(void **state)
 		if (!plan_path_make(&a, &sorted, seed, &path, &e) || !plan_check(&path.plan, &e) ||
 		    !plan_certify(&path.plan, &c, &e))
 			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
-		compare_outputs(&a, &sorted, &path.plan, &r, seed);
+		plan_makes_outputs(&a, &sorted, &path.plan, &r, 0, seed);
 		check_views(&path.plan, &n, seed);
 		arena_fini(&a);
 	}
