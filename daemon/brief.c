@@ -311,6 +311,16 @@ planner_start(struct daemon *d, struct job *j)
 }
 
 /* ---- who may start, who waits ------------------------------------------------------- */
+/* A worker that nobody needs to wait for any longer: ours that does not start, or one that has
+ * stood at the door since `since_ns` and cannot be let in. */
+static bool
+worker_failed(const struct daemon *d, const struct job *j, int64_t since_ns, struct err *why)
+{
+	if (own_worker_failed(d, j->rec.options.device, why))
+		return true;
+	return daemon_now(d) - since_ns >= 5 * SECOND_NS && session_turned_away(d, j->rec.options.device, why);
+}
+
 static void
 let_wait(struct daemon *d, struct job *j)
 {
@@ -321,7 +331,7 @@ let_wait(struct daemon *d, struct job *j)
 
 	if (!j->waiting_since_ns)
 		j->waiting_since_ns = now;
-	if (own_worker_failed(d, j->rec.options.device, &why)) {
+	if (worker_failed(d, j, j->waiting_since_ns, &why)) {
 		job_move(d, j, JOB_failed, why.code, why.msg);
 	} else if (now - j->waiting_since_ns >= (limit > 0 ? limit : 120 * SECOND_NS)) {
 		job_move(d, j, JOB_failed, ERR_UNPLACEABLE,
@@ -350,7 +360,7 @@ tell_devices(struct daemon *d, struct job *j)
 	} else if (now - j->waiting_since_ns >= (limit > 0 ? limit : 120 * SECOND_NS)) {
 		plan_failed(d, j, ERR_UNPLACEABLE, "all workers of its device class have left");
 		return;
-	} else if (own_worker_failed(d, j->rec.options.device, &why)) {
+	} else if (worker_failed(d, j, j->waiting_since_ns, &why)) {
 		plan_failed(d, j, why.code, why.msg);
 		return;
 	}

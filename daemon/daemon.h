@@ -30,7 +30,7 @@ struct daemon_conf {
 	int ready_fd;                /* -1: none */
 };
 
-enum { SESSION_ENVS = 16 };
+enum { SESSION_ENVS = 16, SESSION_CLASS = 64 };
 struct session {
 	struct session *next;
 	uint64_t id;
@@ -44,7 +44,7 @@ struct session {
 		int64_t env;
 		struct hash hash;
 		uint64_t device;     /* the farm's number */
-		char class[64];
+		char class[SESSION_CLASS];
 	} envs[SESSION_ENVS];
 	uint64_t epoch;
 	uint64_t lease_id;           /* the last lease request and its answer, for a repeat */
@@ -117,6 +117,12 @@ struct own_worker {
 	int last_status;     /* of the last one that ended */
 	char words[600];     /* the last it said */
 };
+/* A worker whose hello could not be kept, by the class of its device; it asks again each second. */
+struct turned_away {
+	char class[SESSION_CLASS];
+	struct err why;
+	int64_t until_ns;    /* after that it counts as gone */
+};
 struct loop;
 struct daemon {
 	const struct daemon_conf *conf;
@@ -141,6 +147,7 @@ struct daemon {
 	bool is_stopping;
 	struct own_worker own_workers[8]; /* a private daemon's */
 	uint32_t n_own_workers;
+	struct turned_away turned_away[8];
 	uint64_t n_superseded;
 	int64_t tidied_ns;           /* when the store was last tidied */
 };
@@ -181,6 +188,8 @@ void session_peer_gone(struct daemon *d, uint32_t peer);
 void sessions_tick(struct daemon *d);
 void sessions_free(struct daemon *d);
 bool session_any_client(const struct daemon *d);
+/* Is a worker of that class at the door whom the store cannot keep (disk full, say)? */
+bool session_turned_away(const struct daemon *d, struct str class, struct err *why);
 
 /* ---- job.c ---- */
 bool jobs_load(struct daemon *d, struct err *e) MUST_CHECK; /* unfinished ones of earlier lives */

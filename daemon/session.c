@@ -136,6 +136,38 @@ adopt_held(struct daemon *d, const struct session *s, struct request *r, struct 
 	}
 }
 
+/* ---- at the door -------------------------------------------------------------------- */
+static void
+turn_away(struct daemon *d, const struct m_hello *h, const struct err *why)
+{
+	for (uint32_t i = 0; i < h->n_envs; i++) {
+		struct turned_away *t = d->turned_away, *oldest = t;
+
+		for (; t < d->turned_away + COUNT_OF(d->turned_away) && !str_is(h->envs[i].class, t->class); t++)
+			if (t->until_ns < oldest->until_ns)
+				oldest = t;
+		if (t == d->turned_away + COUNT_OF(d->turned_away))
+			t = oldest;
+		(void)snprintf(t->class, sizeof(t->class), "%.*s", STR_ARG(h->envs[i].class));
+		t->why = *why;
+		t->until_ns = daemon_now(d) + 3 * SECOND_NS;
+	}
+	daemon_log(d, "hello.refused", "role=worker name=%.*s reason=\"%s\"", STR_ARG(h->name), why->msg);
+}
+
+bool
+session_turned_away(const struct daemon *d, struct str class, struct err *why)
+{
+	for (uint32_t i = 0; i < COUNT_OF(d->turned_away); i++) {
+		const struct turned_away *t = &d->turned_away[i];
+
+		if (str_is(class, t->class) && t->until_ns > daemon_now(d))
+			return !err_set(why, t->why.code, "a worker of device class '%s' cannot be taken: %s", t->class,
+			    t->why.msg);
+	}
+	return false;
+}
+
 static void
 done_hello(struct store_op *op)
 {
@@ -146,6 +178,7 @@ done_hello(struct store_op *op)
 	struct msg m;
 
 	if (!op->ok) {
+		turn_away(d, &r->m.hello, &op->err);
 		answer_error(d, r, &op->err);
 		free(h);
 		return;

@@ -49,6 +49,7 @@ struct worker {
 	int64_t heartbeat_ns, last_work_ns, last_heard_ns;
 	int n_signals;
 	bool is_draining, is_done, was_ready;
+	bool is_at_door; /* its hello is refused for a while, and that has been said */
 	struct err err;
 };
 
@@ -238,9 +239,13 @@ got_welcome(struct worker *w, const struct msg *m)
 
 	if (!hello_read(&w->hello, m, &session, &e)) {
 		w->challenge.n = 0;
+		w->ask[ASK_HELLO].again_ns = now_ns() + SECOND;
 		if (e.code == ERR_USAGE || e.code == ERR_PROTO) { /* versions or token: waiting will not help */
 			w->err = e;
 			w->is_done = true;
+		} else if (!w->is_at_door) { /* a full disk and the like pass */
+			w->is_at_door = true;
+			say(w, "not taken yet", e.msg);
 		}
 		return;
 	}
@@ -251,6 +256,7 @@ got_welcome(struct worker *w, const struct msg *m)
 		return;
 	}
 	w->challenge.n = 0;
+	w->is_at_door = false;
 	w->session = session;
 	w->instance = m->welcome.instance;
 	w->heartbeat_ns = MAX_OF(m->welcome.heartbeat_ns, SECOND / 10);
