@@ -92,23 +92,6 @@ struct job {
 	struct arena last_words_arena;
 	struct str last_words;       /* tail of its stderr */
 };
-/* What hangs on a farm task. */
-struct task_data {
-	struct arena arena;
-	enum task_kind kind;
-	struct str spec;
-	struct hash spec_hash;
-	uint64_t effort, threads;
-	struct str precision;
-	int64_t env;
-	struct hash env_hash;
-	struct m_kv *known;
-	uint32_t n_known;
-	struct hash payload;
-	struct str payload_path;
-	int64_t limit_ns;
-};
-
 struct own_worker {
 	char device[256];
 	struct child *child;
@@ -226,16 +209,6 @@ void ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 void ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask);
 void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
 void ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask);
-/* ---- task.c: what hangs on a farm task ---- */
-struct task_result { /* what the store made of an outcome, by the task's kind */
-	const struct m_cost *cost;
-	const struct m_build_have *build;
-	const struct m_race_have *race;
-};
-/* A task is over: tells its waiters, ends it.  r, outcome: what there is to tell, or NULL. */
-void task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);
-void task_data_free(void *data);
-
 /* ---- lease.c: what workers ask for ---- */
 void serve_lease(struct daemon *d, struct request *r);
 void serve_renew(struct daemon *d, struct request *r);
@@ -244,7 +217,9 @@ void serve_result(struct daemon *d, struct request *r);
 void serve_drain(struct daemon *d, struct request *r);
 void serve_kick(struct daemon *d, struct request *r);
 void leases_push(struct daemon *d);      /* something may have become ready: answers parked polls */
-void leases_tick(struct daemon *d);/* ---- own.c: a private daemon's workers ---- */
+void leases_tick(struct daemon *d);
+
+/* ---- own.c: a private daemon's workers ---- */
 void serve_worker_want(struct daemon *d, struct request *r);
 void own_workers_tick(struct daemon *d);
 void own_workers_stop(struct daemon *d);

@@ -1,7 +1,7 @@
 /* daemon/job.c: jobs as state machines (job_state.def).  job_move is the only writer of a
  * state; what is over stays in the store.  Events are numbered through all lives of the daemon
  * (boot << 32), so that a client that reconnects asks for what came after the last it saw. */
-#include "daemon.h"
+#include "task.h"
 
 #include <stdlib.h>
 #include <string.h>

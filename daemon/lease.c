@@ -1,7 +1,7 @@
 /* daemon/lease.c: what workers ask for.  A lease request that finds nothing waits (parked, at
  * no cost) until something is ready or its time is up.  A result is acknowledged after its rows
  * are on disk; only then does the task end. */
-#include "daemon.h"
+#include "task.h"
 
 #include <stdlib.h>
 #include <string.h>

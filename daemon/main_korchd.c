@@ -1,5 +1,6 @@
 /* daemon/main_korchd.c: korchd: reads its settings, opens store and listeners, runs the loop. */
 #include "loop_int.h"
+#include "task.h"
 
 #include "../kernels/base/opt.h"
 #include "../proto/client.h"

@@ -1,5 +1,5 @@
 /* daemon/task.c: a task of the farm is over: all planners that wait for it are told. */
-#include "daemon.h"
+#include "task.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,0 +1,31 @@
+/* daemon/task.h: what hangs on a farm task, and its end. */
+#ifndef KORCH_TASK_H
+#define KORCH_TASK_H
+
+#include "daemon.h"
+
+struct task_data {
+	struct arena arena;
+	enum task_kind kind;
+	struct str spec;
+	struct hash spec_hash;
+	uint64_t effort, threads;
+	struct str precision;
+	int64_t env;
+	struct hash env_hash;
+	struct m_kv *known;
+	uint32_t n_known;
+	struct hash payload;
+	struct str payload_path;
+	int64_t limit_ns;
+};
+struct task_result { /* what the store made of an outcome, by the task's kind */
+	const struct m_cost *cost;
+	const struct m_build_have *build;
+	const struct m_race_have *race;
+};
+/* A task is over: tells its waiters, ends it.  r, outcome: what there is to tell, or NULL. */
+void task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);
+void task_data_free(void *data);
+
+#endif
