@@ -41,7 +41,7 @@ static struct fake {
 	int pending;         /* shows at the next wait */
 	bool hangs;
 	int64_t now_ns;
-	uint64_t used_bytes;
+	uint64_t used_bytes, n_calls; /* calls of libraries */
 } fake;
 
 /* ---- devices ------------------------------------------------------------------------------ */
@@ -417,20 +417,29 @@ fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 }
 
 int
-gpu_fake_library(void *stream, int (*run)(void *arg), const void *arg, size_t n, int64_t ns)
+gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *arg, size_t n, void *scratch,
+    size_t n_scratch, int64_t ns)
 {
-	struct fake_call c = {.library = run, .arg = heap_alloc(n)};
+	struct fake_call c = {.library = {.run = run, .scratch = scratch, .mark = mix64(++fake.n_calls),
+	    .n_words = n_scratch / sizeof(uint64_t)}};
+	bool is_captured = gpu_fake_is_captured(stream);
 
-	memcpy(c.arg, arg, n);
 	ns = 1500 + (int64_t)(fake.c.model->scale * (double)ns);
-	if (gpu_fake_is_captured(stream)) {
+	if (is_captured && c.library.n_words) {
+		c.library.part = FAKE_FILL;
+		gpu_fake_record(stream, &c, 0);
+		c.library.part = FAKE_FINISH;
+	}
+	c.library.arg = heap_alloc(n);
+	memcpy(c.library.arg, arg, n);
+	if (is_captured) {
 		gpu_fake_record(stream, &c, ns);
 		return fake.dead;
 	}
 	fake.now_ns += ns;
 	if (!fake.dead && !fake.pending)
 		fake.pending = gpu_fake_call(&c);
-	free(c.arg);
+	free(c.library.arg);
 	return fake.dead;
 }
 

@@ -53,10 +53,18 @@ struct fake_fn {
 	fake_run *run;
 	unsigned dynamic_most; /* bytes of shared memory that a launch may ask for: 48 KiB until more was set */
 };
+/* A library's call, with its own copy of arg.  Its scratch is filled first and looked at last, as by an algorithm of
+ * two launches: whoever writes there in between leaves it with `spoilt`. */
+struct fake_library {
+	int (*run)(void *arg, bool spoilt);
+	void *arg;
+	uint64_t *scratch, mark;
+	size_t n_words;
+	enum { FAKE_WHOLE, FAKE_FILL, FAKE_FINISH } part;
+};
 struct fake_call {
 	struct fake_fn *fn;
-	int (*library)(void *arg); /* instead of fn: a library's call, with its own copy of arg */
-	void *arg;
+	struct fake_library library; /* instead of fn */
 	unsigned grid[3], block[3], shared;
 	void *const *buf;    /* the table's place: what stands in it counts when it runs */
 	char *kernel_scratch, *block_scratch;
@@ -100,6 +108,7 @@ struct fake_stream_conf {
 };
 void gpu_fake_streams(const struct fake_stream_conf *c, struct gpu_cu *out);
 bool gpu_fake_is_captured(void *stream);
+bool gpu_fake_is_stream(const void *stream); /* one that was made and not freed */
 /* Takes the call's arg over. */
 void gpu_fake_record(void *stream, const struct fake_call *c, int64_t ns);
 
@@ -120,8 +129,9 @@ struct fake_lib_conf {
 enum { FAKE_ALGOS = 6 };
 void gpu_fake_lt(const struct fake_lib_conf *c, struct gpu_lt *out);
 void gpu_fake_dnn(const struct fake_lib_conf *c, struct gpu_dnn *out);
-/* Runs a library's call on a stream, or captures it; 0, or the driver's status. */
-int gpu_fake_library(void *stream, int (*run)(void *arg), const void *arg, size_t n, int64_t ns);
+/* Runs a library's call on a stream, or captures it as two nodes; 0, or the driver's status. */
+int gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *arg, size_t n, void *scratch,
+    size_t n_scratch, int64_t ns);
 
 /* gpu_fake_ml.c: NVML. */
 struct fake_ml_conf {

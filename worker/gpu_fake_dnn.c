@@ -48,6 +48,11 @@ fake_create(void **handle)
 static int
 fake_destroy(void *handle)
 {
+	void *stream;
+
+	memcpy(&stream, handle, sizeof(stream));
+	if (stream && !gpu_fake_is_stream(stream))
+		bug("cuDNN's handle outlives the stream that it is bound to");
 	free(handle);
 	return OK;
 }
@@ -270,8 +275,6 @@ struct walk { /* one call, by itself */
 	int rank;
 	struct step step[MAX_OPS];
 	uint32_t n_steps;
-	char *workspace;
-	size_t n_workspace;
 	bool is_wrong;
 };
 
@@ -372,20 +375,19 @@ sum_at(const struct walk *w, const int64_t *at)
 }
 
 static int
-run_walk(void *arg)
+run_walk(void *arg, bool spoilt)
 {
 	const struct walk *w = arg;
+	const double off = w->is_wrong || spoilt ? 1 : 0;
 	int64_t at[DIMS] = {0};
 
-	if (w->n_workspace)
-		memset(w->workspace, 0xa5, w->n_workspace);
 	do {
 		double v = sum_at(w, at);
 
 		for (uint32_t i = 0; i < w->n_steps; i++)
 			v = w->step[i].is_pair ? v + (double)w->step[i].other.p[offset(&w->step[i].other, at, w->rank)]
 					       : finish(v, &w->step[i]);
-		w->y.p[offset(&w->y, at, w->rank)] = (float)(v + (w->is_wrong ? 1 : 0));
+		w->y.p[offset(&w->y, at, w->rank)] = (float)(v + off);
 	} while (next(at, w->y.dim, w->rank));
 	return 0;
 }
@@ -424,23 +426,25 @@ fake_execute(void *handle, void *plan, void *pack)
 	const struct desc *engine = part(part(plan, PLAN_CONFIG, 0), CONFIG_ENGINE, 0), *p = pack;
 	int64_t index = number(engine, ENGINE_INDEX, 0) / 10;
 	uint64_t draw = mix64(conf.seed * 64 + 7 + (uint64_t)index) % 1000000;
-	struct walk w = {.n_workspace = workspace_of(index)};
+	struct walk w = {.n_steps = 0};
 	double n = 2;
-	void *stream;
+	void *stream, *workspace;
 
 	if (!((struct desc *)plan)->is_final || !p->is_final)
 		return NOT_FINALIZED;
 	memcpy(&stream, handle, sizeof(stream));
-	memcpy(&w.workspace, find(p, PACK_WORKSPACE)->v, sizeof(w.workspace));
+	if (!gpu_fake_is_stream(stream))
+		return BAD;
+	memcpy(&workspace, find(p, PACK_WORKSPACE)->v, sizeof(workspace));
 	read_graph(part(engine, ENGINE_GRAPH, 0), p, &w);
-	if (!w.x.p || !w.w.p || !w.y.p || (w.n_workspace && !w.workspace))
+	if (!w.x.p || !w.w.p || !w.y.p || (workspace_of(index) && !workspace) || (uintptr_t)workspace % 16)
 		return BAD;
 	if (draw < conf.fail)
 		return FAILED;
 	w.is_wrong = draw < conf.fail + conf.wrong;
 	for (int i = 0; i < w.rank; i++)
 		n *= (double)w.y.dim[i] * (i ? (double)w.w.dim[i] : 1);
-	return gpu_fake_library(stream, run_walk, &w, sizeof(w),
+	return gpu_fake_library(stream, run_walk, &w, sizeof(w), workspace, workspace_of(index),
 	    (int64_t)(n / (conf.fast ? 1000 : 100) * (1 + 0.1 * (double)(mix64((uint64_t)index + conf.seed) % 10)))) ? FAILED : OK;
 }
 

@@ -4,11 +4,23 @@
 
 #include <stdlib.h>
 
+static int
+call_library(const struct fake_library *l)
+{
+	bool spoilt = false;
+
+	for (size_t i = 0; i < l->n_words && l->part != FAKE_FINISH; i++)
+		l->scratch[i] = l->mark;
+	for (size_t i = 0; i < l->n_words && l->part != FAKE_FILL; i++)
+		spoilt |= l->scratch[i] != l->mark;
+	return l->part != FAKE_FILL && l->run(l->arg, spoilt) ? 719 : 0;
+}
+
 int
 gpu_fake_call(const struct fake_call *c)
 {
-	if (c->library)
-		return c->library(c->arg) ? 719 : 0;
+	if (c->library.run)
+		return call_library(&c->library);
 	return c->fn->run(c->fn->pass, c->grid, c->block, c->shared, c->buf, c->kernel_scratch, c->block_scratch, c->lo, c->hi)
 	    ? 719 : 0;
 }
@@ -101,7 +113,7 @@ void
 gpu_fake_graph_free(struct fake_graph *g)
 {
 	for (uint32_t i = 0; i < g->n; i++) {
-		free(g->nodes[i].call.arg);
+		free(g->nodes[i].call.library.arg);
 		gpu_fake_set_free(&g->nodes[i].behind);
 	}
 	free(g->nodes);

@@ -35,8 +35,6 @@ struct product { /* one call, by itself */
 	struct matrix a, b, c, d;
 	const float *pa, *pb, *pc;
 	float *pd, alpha, beta;
-	char *workspace;
-	size_t n_workspace;
 	bool is_wrong;
 };
 /* cuBLASLt has no handle for its settings. */
@@ -202,14 +200,12 @@ finish(const struct product *p, double v, int64_t row)
 }
 
 static int
-run_product(void *arg)
+run_product(void *arg, bool spoilt)
 {
 	const struct product *p = arg;
+	const double off = p->is_wrong || spoilt ? 1 : 0;
 	int64_t depth = p->op.trans[0] ? p->a.rows : p->a.cols;
 
-	/* its scratch is its own: who shares it sees that */
-	if (p->n_workspace)
-		memset(p->workspace, 0xa5, p->n_workspace);
 	for (int64_t z = 0; z < p->d.batch; z++)
 		for (int64_t j = 0; j < p->d.cols; j++)
 			for (int64_t i = 0; i < p->d.rows; i++) {
@@ -220,7 +216,7 @@ run_product(void *arg)
 				v *= (double)p->alpha;
 				if (p->beta != 0)
 					v += (double)p->beta * element(p->pc, &p->c, 0, z, i, j);
-				p->pd[z * p->d.stride + i + j * p->d.ld] = (float)(finish(p, v, i) + (p->is_wrong ? 1 : 0));
+				p->pd[z * p->d.stride + i + j * p->d.ld] = (float)(finish(p, v, i) + off);
 			}
 	return 0;
 }
@@ -230,23 +226,24 @@ fake_execute(void *handle, void *op, const void *alpha, const void *a, void *a_i
     const void *c, void *c_is, void *d, void *d_is, const void *algo, void *workspace, size_t n, void *stream)
 {
 	struct product p = {.op = *(struct op *)op, .a = *(struct matrix *)a_is, .b = *(struct matrix *)b_is,
-	    .c = *(struct matrix *)c_is, .d = *(struct matrix *)d_is, .pa = a, .pb = b, .pc = c, .pd = d, .workspace = workspace};
+	    .c = *(struct matrix *)c_is, .d = *(struct matrix *)d_is, .pa = a, .pb = b, .pc = c, .pd = d};
 	struct found found;
 	int status = fake_check(handle, op, a_is, b_is, c_is, d_is, algo, &found);
 	uint64_t number = ((const struct algo *)algo)->word[1], draw = mix64(conf.seed * 64 + number) % 1000000;
+	size_t want;
 	double flops = 2.0 * p.d.batch * (double)p.d.rows * (double)p.d.cols * (double)(p.op.trans[0] ? p.a.rows : p.a.cols);
 
 	if (status)
 		return status;
-	p.n_workspace = workspace_of(number);
-	if (n < p.n_workspace || (p.n_workspace && !workspace) || ((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % 16)
+	want = workspace_of(number);
+	if (n < want || (want && !workspace) || ((uintptr_t)a | (uintptr_t)b | (uintptr_t)d | (uintptr_t)workspace) % 16)
 		return INVALID;
 	if (draw < conf.fail)
 		return FAILED;
 	p.is_wrong = draw < conf.fail + conf.wrong;
 	memcpy(&p.alpha, alpha, sizeof(p.alpha));
 	memcpy(&p.beta, beta, sizeof(p.beta));
-	return gpu_fake_library(stream, run_product, &p, sizeof(p),
+	return gpu_fake_library(stream, run_product, &p, sizeof(p), workspace, want,
 	    (int64_t)(flops / (conf.fast ? 1000 : 100) * (1 + 0.1 * (double)(mix64(number + conf.seed) % 10)))) ? FAILED : OK;
 }
 

@@ -141,6 +141,16 @@ gpu_fake_is_captured(void *stream)
 	return state.graph && ((struct fake_stream *)stream)->capture == state.n_captures;
 }
 
+bool
+gpu_fake_is_stream(const void *stream)
+{
+	const struct fake_stream *s = state.streams;
+
+	while (s && s != stream)
+		s = s->next;
+	return s != NULL;
+}
+
 void
 gpu_fake_record(void *stream, const struct fake_call *c, int64_t ns)
 {

@@ -395,6 +395,7 @@ cuda_close(void *self)
 	struct cuda *c = self;
 	const uint64_t memory[] = {c->flush, c->tables};
 
+	cuda_library_close(c); /* a handle is bound to a stream until then */
 	for (size_t i = 0; i < COUNT_OF(memory) && !c->is_sticky; i++)
 		if (memory[i])
 			(void)c->g->cu.mem_free(memory[i]);
@@ -408,7 +409,6 @@ cuda_close(void *self)
 		for (size_t i = 0; i < COUNT_OF(c->lane); i++)
 			close_lane(c, &c->lane[i]);
 	}
-	cuda_library_close(c);
 	if (c->ctx)
 		(void)c->g->cu.release(c->dev);
 	free(c);

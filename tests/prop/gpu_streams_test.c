@@ -1,7 +1,8 @@
 /* Plans on several streams of the fake GPU, whose graphs run in any order that their edges allow: random plans
- * whose steps share bytes in all ways compute what they compute in order; without any one of their waits they do
- * not; what cannot be made is said, and what is not faster is not used. */
+ * whose steps share bytes in all ways, calls of cuBLASLt and cuDNN among them, compute what they compute in order;
+ * without any one of their waits they do not; what cannot be made is said, and what is not faster is not used. */
 #include "../../kernels/emit/emit.h"
+#include "../../kernels/run/vendor.h"
 #include "../../worker/gpu_fake.h"
 
 #include <setjmp.h>
@@ -22,34 +23,78 @@ static const char *const texts[2] = {
     PASS("k_p0") "r[i] = s[i] = x[i] - 0.5f * y[i];\n}\n",
     PASS("k_p0") "t[i] = y[63 - i];\n}\n" PASS("k_p1") "r[i] = s[i] = x[i] - 0.5f * t[i];\n}\n"};
 
-/* Every step's result lies in work memory, maybe over older ones, and in a part of the only output. */
+enum { PLAIN, MIRROR, PRODUCT, PICTURE, KERNELS, EDGE = 8 };
+static const char *const symbols[KERNELS] = {"plain", "mirror", "product", "picture"};
+static const uint32_t n_passes[KERNELS] = {1, 2, 1, 1};
+/* y + x in / 8, and y + x W not beyond 4: matrices of 8 by 8, the second as a picture's channels and weights that are
+ * packed for the call.  Both want scratch; they have one result. */
+static const struct call {
+	const char *spec, *schedule;
+} calls[] = {
+    {"spec 1\n%0 = input f32[8,8]\n%1 = input f32[8,8]\n%2 = input f32[8,8]\n%3 = const f32[1,1] 0x1p-3\n"
+     "%4 = bcast %3 shape=[8,8] : f32[8,8]\n%5 = matmul %1 %2 : f32[8,8]\n%6 = mul %4 %5 : f32[8,8]\n"
+     "%7 = add %0 %6 : f32[8,8]\noutput %7\n", "lib=cublaslt-13.1.0 algo=1"},
+    {"spec 1\n%0 = input f32[1,2,4,8]\n%1 = input f32[1,2,4,8]\n%2 = weight f32[1,1,8,8]\n"
+     "%3 = const f32[1,1,1,1] -0x1p+2\n%4 = bcast %3 shape=[1,2,4,8] : f32[1,2,4,8]\n"
+     "%5 = conv %1 %2 lo=[0,0] hi=[0,0] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,2,4,8]\n"
+     "%6 = add %0 %5 : f32[1,2,4,8]\n%7 = max %4 %6 : f32[1,2,4,8]\n%8 = const f32[1,1,1,1] 0x1p+2\n"
+     "%9 = bcast %8 shape=[1,2,4,8] : f32[1,2,4,8]\n%10 = min %7 %9 : f32[1,2,4,8]\noutput %10\n",
+     "lib=cudnn-9.19.0 algo=2"}};
+
+/* Every step's result lies in work memory, maybe over older ones.  A generated kernel's is in a part of the only
+ * output, too; a call's is read by the next step. */
 struct sample {
 	struct plan plan;
 	uint32_t n_slots; /* of SLOT bytes */
 	uint32_t x[2 * MAX_STEPS], y[2 * MAX_STEPS], at[2 * MAX_STEPS]; /* steps read, counted from 1, 0: the input; slot */
+	uint32_t kernel[2 * MAX_STEPS], part[2 * MAX_STEPS]; /* part of the output */
+	uint32_t n_parts;
+	float weights[N];
 };
 
 /* ---- plans --------------------------------------------------------------------------------------- */
+/* The library's choice, as a worker takes it from its list. */
+static struct bytes
+chosen(struct arena *a, const struct gpu *g, const struct call *c)
+{
+	struct bytes out;
+	struct err e = {0};
+	struct spec s;
+	struct dev d;
+
+	if (!spec_read(a, str_of(c->spec), &s, &e) || !dev_cuda_open(g, 0, &d, &e))
+		fail_msg("%s", e.msg);
+	assert_true(str_is(s.text, c->spec)); /* operands are in this order */
+	if (!vendor_resolve(&d, a, s.text, str_of(c->schedule), &out, &e))
+		fail_msg("%s: %s", c->schedule, e.msg);
+	d.close(d.self);
+	return out;
+}
+
 static struct bytes
 module(struct arena *a, const struct gpu *g)
 {
-	struct gpu_kernel k[2];
+	struct gpu_kernel k[KERNELS];
 	struct bytes out;
 
-	for (uint32_t i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < KERNELS; i++) {
 		struct strbuf sb;
 		struct err e = {0};
 
+		k[i] = (struct gpu_kernel){.symbol = str_of(symbols[i]), .n_passes = n_passes[i]};
+		for (uint32_t q = 0; q < n_passes[i]; q++)
+			k[i].pass[q] = (struct gpu_pass){.grid = {2, 1, 1}, .block = {BLOCK, 1, 1}};
+		if (i >= PRODUCT) {
+			k[i].cubin = chosen(a, g, &calls[i - PRODUCT]);
+			continue;
+		}
 		sb_init(&sb, a);
 		sb_add(&sb, emit_cuda_prelude(a, false));
 		sb_addz(&sb, texts[i]);
-		k[i] = (struct gpu_kernel){.symbol = i ? STR("mirror") : STR("plain"), .n_passes = 1 + i};
-		for (uint32_t q = 0; q <= i; q++)
-			k[i].pass[q] = (struct gpu_pass){.grid = {2, 1, 1}, .block = {BLOCK, 1, 1}};
 		if (!gpu_compile(g, a, sb_str(&sb), 80, false, &k[i].cubin, &e))
 			fail_msg("%s", e.msg);
 	}
-	gpu_module_pack(a, 80, k, 2, &out);
+	gpu_module_pack(a, 80, k, KERNELS, &out);
 	return out;
 }
 
@@ -61,25 +106,38 @@ meet(const struct sample *s, uint32_t i, uint32_t step)
 	return d < N * sizeof(float) / SLOT;
 }
 
+static bool
+is_call(const struct sample *s, uint32_t i)
+{
+	return s->kernel[i] >= PRODUCT;
+}
+
 /* Operands are of the last few steps or of any; then every place is read once more as it was left. */
 static uint32_t
-choose_steps(struct sample *s, struct rng *r)
+choose_steps(struct sample *s, struct rng *r, uint32_t n_kernels)
 {
 	uint32_t n = 4 + rng_below(r, MAX_STEPS - 4), wide = 1 + rng_below(r, MAX_STEPS);
 
 	s->n_slots = 24 + rng_below(r, 2) * rng_below(r, 100);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t span = MIN_OF(i + 1, wide);
+		bool is_behind = i && is_call(s, i - 1);
 
-		s->x[i] = i - rng_below(r, span);
+		s->kernel[i] = rng_below(r, is_behind || i + 1 == n ? PRODUCT : n_kernels);
+		s->x[i] = i - (is_behind ? 0 : rng_below(r, span));
 		s->y[i] = rng_below(r, 4) ? i - rng_below(r, span) : 0;
 		do
 			s->at[i] = rng_below(r, s->n_slots - 3);
 		while (meet(s, i, s->x[i]) || meet(s, i, s->y[i]));
 	}
 	for (uint32_t i = 0; i < n; i++) {
+		s->kernel[n + i] = rng_below(r, PRODUCT);
 		s->x[n + i] = s->y[n + i] = i + 1;
 		s->at[n + i] = s->n_slots + 4 * i;
+	}
+	for (uint32_t i = 0; i < 2 * n; i++) {
+		s->part[i] = s->n_parts;
+		s->n_parts += !is_call(s, i);
 	}
 	return 2 * n;
 }
@@ -92,32 +150,73 @@ place(enum place_kind kind, size_t offset)
 }
 
 static void
-make_sample(struct arena *a, const struct bytes *code, uint64_t seed, struct sample *s)
+put_kernels(struct arena *a, struct plan *p)
 {
-	struct rng r = {seed};
-	uint32_t n = choose_steps(s, &r);
-	struct plan *p = &s->plan;
+	p->n_kernels = KERNELS;
+	p->kernels = NEW_ARRAY(a, struct plan_kernel, KERNELS);
+	for (uint32_t i = 0; i < KERNELS; i++)
+		p->kernels[i] = (struct plan_kernel){.symbol = str_of(symbols[i]), .n_operands = i < PRODUCT ? 2 : 3,
+		    .n_results = i < PRODUCT ? 2 : 1, .n_passes = n_passes[i], .range = {N, N},
+		    .shared_bytes = i == MIRROR ? N * sizeof(float) : 0, .cost_ns = 4000};
+}
 
-	*p = (struct plan){.run_compat = STR("cuda sm_80"), .n_threads = 1, .n_kernels = 2, .n_steps = n, .n_inputs = 1,
-	    .n_outputs = 1, .n_places = 2 * n + 1, .module = *code, .work_bytes = (s->n_slots + 2 * n) * SLOT};
-	p->kernels = NEW_ARRAY(a, struct plan_kernel, 2);
-	for (uint32_t i = 0; i < 2; i++)
-		p->kernels[i] = (struct plan_kernel){.symbol = i ? STR("mirror") : STR("plain"), .n_operands = 2, .n_results = 2,
-		    .n_passes = 1 + i, .range = {N, N}, .shared_bytes = i * N * sizeof(float), .cost_ns = 4000};
-	p->inputs = NEW_ARRAY(a, struct plan_io, 1);
-	p->inputs[0] = (struct plan_io){STR("x"), DT_f32, shape_make(1, (const int64_t[]){N})};
-	p->outputs = NEW_ARRAY(a, struct plan_io, 1);
-	p->outputs[0] = (struct plan_io){STR("all"), DT_f32, shape_make(1, (const int64_t[]){n * N})};
+/* Places: the input, the weights, each step's in work memory, the parts of the output. */
+static void
+put_steps(struct arena *a, struct sample *s)
+{
+	struct plan *p = &s->plan;
+	const uint32_t n = p->n_steps;
+
+	p->n_places = 2 + n + s->n_parts;
 	p->places = NEW_ARRAY(a, struct place, p->n_places);
 	p->steps = NEW_ARRAY(a, struct plan_step, n);
 	p->places[0] = place(PLACE_INPUT, 0);
+	p->places[1] = place(PLACE_CONST, 0);
+	for (uint32_t i = 0; i < s->n_parts; i++)
+		p->places[2 + n + i] = place(PLACE_OUTPUT, i * N * sizeof(float));
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t list[4] = {s->x[i], s->y[i], i + 1, n + i + 1};
+		const uint32_t x = s->x[i] ? 1 + s->x[i] : 0, y = s->y[i] ? 1 + s->y[i] : 0;
+		const uint32_t lists[KERNELS][4] = {[PLAIN] = {x, y, 2 + i, 2 + n + s->part[i]}, [MIRROR] = {x, y, 2 + i, 2 + n + s->part[i]},
+		    [PRODUCT] = {y, x, 0, 2 + i}, [PICTURE] = {y, x, 1, 2 + i}};
 
-		p->places[i + 1] = place(PLACE_WORK, s->at[i] * SLOT);
-		p->places[n + i + 1] = place(PLACE_OUTPUT, i * N * sizeof(float));
-		p->steps[i] = (struct plan_step){.kernel = rng_below(&r, 2), .n_places = 4, .places = arena_dup(a, list, sizeof(list))};
+		p->places[2 + i] = place(PLACE_WORK, s->at[i] * SLOT);
+		p->steps[i] = (struct plan_step){.kernel = s->kernel[i], .n_places = 4,
+		    .places = arena_dup(a, lists[s->kernel[i]], sizeof(lists[0]))};
 	}
+}
+
+/* Of the first n_kernels kinds of kernels. */
+static void
+make_sample(struct arena *a, const struct bytes *code, uint32_t n_kernels, uint64_t seed, struct sample *s)
+{
+	struct rng r = {seed};
+	struct plan *p = &s->plan;
+	uint32_t n;
+
+	*s = (struct sample){.n_slots = 0};
+	n = choose_steps(s, &r, n_kernels);
+	for (int k = 0; k < N; k++)
+		s->weights[k] = (float)rng_normal(&r) / 4;
+	*p = (struct plan){.run_compat = STR("cuda sm_80"), .n_threads = 1, .n_steps = n, .n_inputs = 1,
+	    .n_outputs = 1, .module = *code, .work_bytes = (s->n_slots + 2 * n) * SLOT,
+	    .constants = {arena_dup(a, s->weights, sizeof(s->weights)), sizeof(s->weights)}};
+	put_kernels(a, p);
+	p->inputs = NEW_ARRAY(a, struct plan_io, 1);
+	p->inputs[0] = (struct plan_io){STR("x"), DT_f32, shape_make(1, (const int64_t[]){N})};
+	p->outputs = NEW_ARRAY(a, struct plan_io, 1);
+	p->outputs[0] = (struct plan_io){STR("all"), DT_f32, shape_make(1, (const int64_t[]){s->n_parts * N})};
+	put_steps(a, s);
+}
+
+/* y + scale x m, in rows. */
+static double
+product_at(const float *x, const float *m, const float *y, double scale, int at)
+{
+	double sum = 0;
+
+	for (int k = 0; k < EDGE; k++)
+		sum += (double)x[at / EDGE * EDGE + k] * (double)m[k * EDGE + at % EDGE];
+	return sum * scale + (double)y[at];
 }
 
 /* The same in order, on the host. */
@@ -129,10 +228,18 @@ expect(struct arena *a, const struct sample *s, const float *in, float *out)
 
 	for (uint32_t i = 0; i < s->plan.n_steps; i++) {
 		const float *x = s->x[i] ? work + s->at[s->x[i] - 1] * slot : in, *y = s->y[i] ? work + s->at[s->y[i] - 1] * slot : in;
+		float made[N];
 
-		for (int k = 0; k < N; k++)
-			out[i * N + (uint32_t)k] = x[k] - 0.5F * y[s->plan.steps[i].kernel ? N - 1 - k : k];
-		memcpy(work + s->at[i] * slot, out + i * N, N * sizeof(float));
+		for (int k = 0; k < N; k++) {
+			const double bounded = product_at(x, s->weights, y, 1, k);
+
+			made[k] = s->kernel[i] == PRODUCT ? (float)product_at(x, in, y, 0.125, k)
+			    : s->kernel[i] == PICTURE ? (float)MIN_OF(MAX_OF(bounded, -4), 4)
+						      : x[k] - 0.5F * y[s->kernel[i] == MIRROR ? N - 1 - k : k];
+		}
+		memcpy(work + s->at[i] * slot, made, sizeof(made));
+		if (!is_call(s, i))
+			memcpy(out + s->part[i] * N, made, sizeof(made));
 	}
 }
 
@@ -150,7 +257,7 @@ open_fake(struct arena *a, uint64_t seed, const char *more, struct gpu *g)
 static bool
 is_right(struct arena *a, const struct sample *s, struct runner *r, uint64_t seed)
 {
-	size_t n = s->plan.n_steps * (size_t)N;
+	size_t n = s->n_parts * (size_t)N;
 	float in[N], *out = NEW_ARRAY(a, float, n), *want = NEW_ARRAY(a, float, n);
 	struct rng rng = {seed + 77};
 	struct err e = {0};
@@ -169,23 +276,23 @@ is_right(struct arena *a, const struct sample *s, struct runner *r, uint64_t see
 }
 
 static void
-random_plans(void **state)
+try_plans(uint32_t n_kernels)
 {
 	struct arena a = {0};
 	struct gpu g;
 	struct bytes code;
-	uint32_t n_several = 0;
+	uint32_t n_several = 0, n_calls = 0;
 
-	(void)state;
 	open_fake(&a, 1, "", &g);
 	code = module(&a, &g);
 	for (uint64_t seed = 0; seed < N_PLANS; seed++) {
 		struct sample s;
+		struct streams order;
 		struct runner *r;
 		struct err e = {0};
 		uint32_t n_streams = 1 + (uint32_t)seed % STREAMS_MAX;
 
-		make_sample(&a, &code, seed, &s);
+		make_sample(&a, &code, n_kernels, seed, &s);
 		open_fake(&a, seed, "", &g);
 		if (!runner_open(&s.plan, &(struct runner_opts){.n_streams = n_streams, .gpu = &g}, &r, &e))
 			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
@@ -194,10 +301,28 @@ random_plans(void **state)
 		if (!is_right(&a, &s, r, seed))
 			fail_msg("seed %llu: wrong on %u streams", (unsigned long long)seed, runner_streams(r)->n_used);
 		n_several += runner_streams(r)->n_used > 1;
+		streams_of_plan(&a, &s.plan, n_streams, &order);
+		for (uint32_t i = 0; i < order.n_steps; i++)
+			n_calls += is_call(&s, i) && order.stream[i] > 0;
 		runner_close(r);
 	}
 	assert_true(n_several > N_PLANS / 2);
+	assert_true(n_kernels <= PRODUCT || n_calls > N_PLANS); /* on side streams */
 	arena_fini(&a);
+}
+
+static void
+random_plans(void **state)
+{
+	(void)state;
+	try_plans(PRODUCT);
+}
+
+static void
+random_plans_with_calls(void **state)
+{
+	(void)state;
+	try_plans(KERNELS);
 }
 
 enum outcome { REFUSED, WRONG, RIGHT };
@@ -235,14 +360,13 @@ n_forked(const struct streams *o)
 /* Captured are forks, waits between steps, joins.  Without one of the former the plan is wrong or refused (steps stay
  * outside of the graph), without a join refused unless the first stream has waited for that one's end anyway. */
 static void
-every_wait_counts(void **state)
+drop_each(uint32_t n_kernels)
 {
 	struct arena a = {0};
 	struct gpu g;
 	struct bytes code;
 	uint32_t n_waits = 0, n_unjoined = 0;
 
-	(void)state;
 	open_fake(&a, 1, "", &g);
 	code = module(&a, &g);
 	for (uint64_t seed = 0; seed < N_DROPPED; seed++) {
@@ -250,7 +374,7 @@ every_wait_counts(void **state)
 		struct streams o;
 		uint32_t forks, k;
 
-		make_sample(&a, &code, seed, &s);
+		make_sample(&a, &code, n_kernels, seed, &s);
 		streams_of_plan(&a, &s.plan, 3, &o);
 		forks = n_forked(&o);
 		for (k = 1; k <= forks + o.n_waits; k++) {
@@ -270,6 +394,20 @@ every_wait_counts(void **state)
 	arena_fini(&a);
 }
 
+static void
+every_wait_counts(void **state)
+{
+	(void)state;
+	drop_each(PRODUCT);
+}
+
+static void
+every_wait_of_calls_counts(void **state)
+{
+	(void)state;
+	drop_each(KERNELS);
+}
+
 /* ---- what is said ------------------------------------------------------------------------------------ */
 /* A plan that can use several streams. */
 static void
@@ -278,7 +416,7 @@ wide_sample(struct arena *a, const struct bytes *code, struct sample *s, struct 
 	uint64_t seed = 0;
 
 	do {
-		make_sample(a, code, seed++, s);
+		make_sample(a, code, KERNELS, seed++, s);
 		streams_of_plan(a, &s->plan, 3, order);
 	} while (order->n_streams < 3 || order->n_waits < 4);
 }
@@ -367,7 +505,8 @@ __lsan_default_suppressions(void)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans), cmocka_unit_test(every_wait_counts),
+	const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans), cmocka_unit_test(random_plans_with_calls),
+	    cmocka_unit_test(every_wait_counts), cmocka_unit_test(every_wait_of_calls_counts),
 	    cmocka_unit_test(what_cannot_be_made), cmocka_unit_test(what_is_faster_runs)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
