@@ -20,8 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Long enough for the gap between two kernels, short beside a time slice. */
-enum { SPINS = 4000, MAX_THREADS = 1024 };
+/* About half a millisecond: a thread that waits for the slower half of a kernel stays awake, since waking it
+ * takes 50 to 150 us where its core has gone idle (virtual machines above all); short beside a time slice.
+ * Yielding instead hands the core to whoever else wants it for a whole slice: several times as slow. */
+enum { SPINS = 20000, MAX_THREADS = 1024 };
 
 struct word { /* a counter that threads wait on, alone in its cache line */
 	_Alignas(64) atomic_uint value;
