@@ -26,9 +26,9 @@ orient(struct tile_prog *p, struct stage *s, axis_id *column)
 /* Vectors in a row: as wide as leaves the fewest columns unused, two where that is a tie; eight
  * columns where a has them too, because then b is all that a wider tile would read less often. */
 int
-anchor_vectors(const struct tile_prog *p, int64_t n_columns, bool a_vector)
+anchor_vectors(const struct tile_prog *p, int64_t n_columns, bool a_vector, int64_t rows)
 {
-	static const int order[] = {2, 3, 1, 4};
+	static const int order[] = {2, 3, 4, 1};
 	int lanes = p->target->simd_bytes / 4;
 
 	if (a_vector)
@@ -36,7 +36,8 @@ anchor_vectors(const struct tile_prog *p, int64_t n_columns, bool a_vector)
 	int64_t least = INT64_MAX;
 	int best = 2;
 
-	for (uint32_t i = 0; i < COUNT_OF(order); i++) {
+	/* One sum alone, and each product would wait for the one before it. */
+	for (uint32_t i = 0; i < COUNT_OF(order) - (rows == 1 && n_columns > 2 * lanes); i++) {
 		int64_t nr = (int64_t)order[i] * lanes, used = (n_columns + nr - 1) / nr * nr;
 
 		if (used < least) {
@@ -333,20 +334,35 @@ pack_direct(struct tile_prog *p, struct packing *k)
 	return true;
 }
 
+static bool
+shape_packing(struct tile_prog *p, struct packing *k)
+{
+	const struct stage *s = k->s;
+
+	k->column = s->axis[s->n_par - 1].id;
+	k->n_axis = k->n_batch = 0;
+	k->n_columns = s->axis[s->n_par - 1].extent;
+	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(p->tx, s->a, k->column), linear_rows(p, s)) *
+		(p->target->simd_bytes / 4);
+	k->n_panels = (k->n_columns + k->nr - 1) / k->nr;
+	return packing_axes(p, k);
+}
+
 /* Makes the stage read a packed second factor, or leaves it as it is. */
 static void
 pack(struct tile_prog *p, struct packing *k)
 {
-	struct stage *s = k->s;
+	struct stage *s = k->s, was;
 
-	if (!can_tile(p, s) || !orient(p, s, &k->column) || !packing_axes(p, k))
+	if (!can_tile(p, s) || !orient(p, s, &k->column) || !shape_packing(p, k))
 		return;
-	k->n_columns = s->axis[s->n_par - 1].extent;
-	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(p->tx, s->a, k->column)) *
-		(p->target->simd_bytes / 4);
-	k->n_panels = (k->n_columns + k->nr - 1) / k->nr;
-	if (!pack_winograd(p, k) && !pack_direct(p, k))
-		return;
+	if (!pack_winograd(p, k)) {
+		was = *s;
+		if ((columns_split(p, s, k->all, k->n_all) && !shape_packing(p, k)) || !pack_direct(p, k)) {
+			*s = was;
+			return;
+		}
+	}
 	s->body = ex_map(p->tx, PRIM_mul, DT_f32, 2, (ex_id[]){s->a, s->b});
 	s->packed = true;
 }

@@ -100,6 +100,12 @@ struct anchor {
 void anchors_pack(struct tile_prog *p);
 /* Passes are formed, not bound: drops the outer axes that register tiles need inside a step. */
 void anchors_outer(struct tile_prog *p);
+/* columns.c: may axis k of the stage be outer?  Blocks of columns leave all rows to a step. */
+bool columns_outer(const struct tile_prog *p, const struct stage *s, uint32_t k);
+/* Does an outer axis of the pass count blocks of columns? */
+bool columns_step(const struct tile_prog *p, const struct tile_pass *t);
+/* ERR_INFEASIBLE: blocks of columns were asked for, and no pass counts them. */
+bool columns_hold(const struct tile_prog *p, struct err *e) MUST_CHECK;
 /* Elements of the last outer axis that a step of this pass should take; 0: no linear stage here. */
 int64_t anchor_block(const struct tile_prog *p, const struct tile_pass *t);
 /* winograd.c: the form with tiles of m x m; NULL: there is none. */

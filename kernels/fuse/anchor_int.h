@@ -6,7 +6,7 @@
 
 /* Vectors in a row of the register tile, and rows in it, that suit the target. */
 int anchor_rows(const struct tile_prog *p, int nv, bool a_vector);
-int anchor_vectors(const struct tile_prog *p, int64_t n_columns, bool a_vector);
+int anchor_vectors(const struct tile_prog *p, int64_t n_columns, bool a_vector, int64_t rows);
 /* A new f32 tensor that no place has yet. */
 uint32_t anchor_tensor(struct tile_prog *p, int64_t count, uint32_t stage);
 
@@ -40,6 +40,11 @@ void binding_guards(struct binding *b, axis_id column);
 void take_local(struct tile_prog *p, uint32_t tensor, int64_t n);
 /* anchor_outer.c: K in blocks, where one panel of b for all of K would not stay in the first cache. */
 void binding_k_blocks(struct binding *b);
+
+/* columns.c: rows of a linear stage, a batch axis apart. */
+int64_t linear_rows(const struct tile_prog *p, const struct stage *s);
+/* Splits the column axis where a step is to make one block of it, false: it is not; `all`: every stage as it was. */
+bool columns_split(struct tile_prog *p, struct stage *s, const struct stage *all, uint32_t n_all);
 
 /* winograd.c.  Can the stage have that form?  Sets slide and slides.  Its column is set, its factors are in order. */
 bool winograd_finds(struct tile_prog *p, struct stage *s);

@@ -73,8 +73,9 @@ anchors_outer(struct tile_prog *p)
 		struct tile_pass *t = &p->pass[q];
 		uint32_t n = 0;
 
+		t->by_columns = columns_step(p, t);
 		for (uint32_t u = 0; u < t->n_outer; u++) {
-			bool out = !t->n_rings && drop(p, t, (int)u);
+			bool out = !t->n_rings && !t->by_columns && drop(p, t, (int)u);
 
 			renumber(p, t, (int)u, out ? -1 : (int)n);
 			if (!out)

@@ -214,7 +214,7 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 		inner /= (double)tp->outer[u].extent;
 		others *= u < last ? tp->outer[u].extent : 1;
 	}
-	b = p->target->is_cuda ? 1 : sched_get(p->sched, KNOB_block, 0);
+	b = p->target->is_cuda || tp->by_columns ? 1 : sched_get(p->sched, KNOB_block, 0);
 	if (!b)
 		b = tp->n_rings ? ring_block(p, tp) : anchor_block(p, tp);
 	if (b)

@@ -23,6 +23,7 @@ struct form_pass {
 	uint32_t member[PASS_STEPS];
 	uint32_t n_member;
 	double work;
+	bool by_columns;           /* an outer axis counts blocks of columns */
 	bool has_ring;             /* then the last outer axis counts rows, each member's own */
 	struct form_rows need[PASS_STEPS]; /* has_ring: of each member */
 	struct form_edge *edge;
@@ -39,6 +40,8 @@ struct form {
 	bool *whole;        /* of each stage: somebody else needs all of it, so it is in no ring */
 };
 
+/* columns.c: are blocks of the stage's columns counted by an axis that it shares with the pass? */
+bool form_keeps_blocks(const struct form_pass *fp, const struct stage *s, const int *match);
 /* Stage i becomes a member of pass q, which keeps the outer axes with match[u] >= 0. */
 void form_join(struct form *f, uint32_t i, uint32_t q, const int *match);
 /* Splits the pass's outer axis u where index i along it is f * a + rest; false: it is not. */

@@ -99,7 +99,7 @@ tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched
 		return false;
 	for (uint32_t q = 0; q < out->n_passes && !t->is_cuda; q++)
 		anchors_bind(out, q);
-	if (!online_holds(out, e) || !winograd_holds(out, e))
+	if (!online_holds(out, e) || !winograd_holds(out, e) || !columns_hold(out, e))
 		return false;
 	if (!t->is_cuda)
 		overlaps_find(out);

@@ -4,6 +4,7 @@
  * what step o made: the index along that axis of every read must simplify to one axis of the
  * reader.  What cannot join needs a barrier: a pass of its own.  A small stage that cannot join is
  * made again at the start of every call of the passes that read it, which saves the barrier. */
+#include "anchor.h"
 #include "form_int.h"
 
 #include <string.h>
@@ -374,7 +375,7 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 			match[u] = matching_axis(f, i, q, u, r, n);
 			all = all && match[u] >= 0;
 		}
-		if ((!all || fp->has_ring) && ring_join(f, i, q, true))
+		if ((!all || fp->has_ring) && !fp->by_columns && ring_join(f, i, q, true))
 			return true;
 		if (all || (!refine(f, i, q, r, n) && !ring_refine(f, i, q)))
 			break;
@@ -387,7 +388,9 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 			if (match[v] >= 0 && match[v] == match[u])
 				match[u] = -1;
 	if (reads_members && !is_enough(f, q, match, stage_work(s)))
-		return ring_join(f, i, q, false);
+		return !fp->by_columns && ring_join(f, i, q, false);
+	if (s->by_columns && !form_keeps_blocks(fp, s, match))
+		return false;
 	uint32_t n = stage_reads(f->p, s, &f->tmp, &r);
 
 	if (!suits_tiles(f, i, q, match, r, n))
@@ -406,11 +409,13 @@ new_pass(struct form *f, uint32_t i, struct err *e)
 
 	if (f->n_pass == TILE_PASSES)
 		return err_set(e, ERR_INFEASIBLE, "passes: it needs more than %d passes", TILE_PASSES);
-	*fp = (struct form_pass){.n_outer = is_loner(s) ? 0 : s->n_par};
-	for (uint32_t k = 0; k < fp->n_outer; k++) {
-		fp->outer[k].extent = s->axis[k].extent;
-		fp->outer[k].axis = NEW_ARRAY(&f->tmp, uint32_t, f->p->n_stages);
-		match[k] = (int)k;
+	*fp = (struct form_pass){.by_columns = s->by_columns};
+	for (uint32_t k = 0; k < s->n_par && !is_loner(s); k++) {
+		if (!columns_outer(f->p, s, k))
+			continue;
+		fp->outer[fp->n_outer].extent = s->axis[k].extent;
+		fp->outer[fp->n_outer].axis = NEW_ARRAY(&f->tmp, uint32_t, f->p->n_stages);
+		match[fp->n_outer++] = (int)k;
 	}
 	form_join(f, i, f->n_pass++, match);
 	return true;

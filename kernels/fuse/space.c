@@ -155,6 +155,7 @@ struct shape_of_work {
 	int64_t block;
 	bool has_anchor, has_pair, has_linear, shares_pass, has_rows, has_split, has_ring, has_long_sum;
 	bool has_sides, may_go_beside; /* of several parts; passes that need not wait for each other */
+	bool by_columns, weighs; /* a pass steps by blocks of columns; a packed factor is larger than what it meets */
 };
 
 enum { LONG_SUM = 512 };
@@ -185,6 +186,14 @@ work_of(const struct tile_prog *p, uint32_t pass)
 }
 
 static bool
+factor_weighs(const struct tile_prog *p, const struct stage *s)
+{
+	const struct anchor *n = s->anchor;
+
+	return !n->a_vector && p->tensors[n->b_tensor].count >= p->tensors[n->a_tensor].count + p->tensors[s->tensor].count;
+}
+
+static bool
 look(struct search *s, struct shape_of_work *w)
 {
 	struct arena tmp = {0};
@@ -206,12 +215,14 @@ look(struct search *s, struct shape_of_work *w)
 		w->has_split |= p.pass[q].n_call > 0;
 		w->shares_pass |= p.pass[q].n_row > 1;
 		w->has_ring |= p.pass[q].n_rings > 0;
+		w->by_columns |= p.pass[q].by_columns;
 	}
 	w->has_sides = p.n_busy_sides > 1;
 	w->may_go_beside = p.n_groups > p.n_levels;
 	for (uint32_t i = 0; i < p.n_stages; i++) {
 		w->has_pair |= w->has_linear && p.stages[i].kind == STAGE_LINEAR;
 		w->has_anchor |= p.stages[i].anchor != NULL;
+		w->weighs |= p.stages[i].anchor && factor_weighs(&p, &p.stages[i]);
 		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
 		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
 		w->has_long_sum |= p.stages[i].adds_parts || (p.stages[i].kind == STAGE_LINEAR && depth_of(&p.stages[i]) >= LONG_SUM);
@@ -334,6 +345,8 @@ propose_all(struct search *s, const struct shape_of_work *w)
 
 	propose(s, STR(""), 0);
 	propose_libraries(s);
+	if (w->weighs && !w->by_columns)
+		propose(s, STR("columns=64"), 0);
 	if (w->has_sides)
 		propose(s, STR("beside=0"), 0);
 	if (w->has_ring)
@@ -341,6 +354,10 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	for (uint32_t i = 0; w->has_pair && w->has_rows && i < COUNT_OF(swept); i++)
 		propose(s, str_of(swept[i]), 0);
 	propose_winograd(s);
+	if (w->weighs || w->by_columns)
+		propose(s, STR("columns=128"), 0);
+	if (w->by_columns)
+		propose(s, STR("columns=0"), 0);
 	propose_block(s, w->block * 2, "");
 	propose_block(s, w->block / 2, "");
 	for (uint32_t i = 0; w->has_anchor && i < COUNT_OF(anchored); i++)

@@ -195,6 +195,8 @@ struct stage {
 	bool sweeps;          /* made anew in each turn of the program's sweep (online.c) */
 	bool adds_parts;      /* REDUCE: of a linear stage whose sum is split (split.c) */
 	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
+	bool by_columns;      /* LINEAR: the range is to count blocks of columns (columns.c): axis `blocks` */
+	axis_id blocks;
 	const struct winograd *wino; /* LINEAR: b is packed for Winograd's form (winograd.c); else NULL */
 	axis_id slide[2];      /* wino: the K axes of the window */
 	axis_id slides[2];     /* and the row axes that they slide along, until the pass is bound */
@@ -234,6 +236,7 @@ struct tile_pass {
 	uint32_t n_row;
 	struct pass_ring ring[PASS_RINGS];
 	uint32_t n_rings;
+	bool by_columns;           /* its last outer axis counts blocks of a linear stage's columns */
 };
 
 enum { TILE_PASSES = 16 };

@@ -2,14 +2,13 @@
  * other as one (beside=0), and as two kernels, alternated in one run.  Each with the schedules below, the best of
  * each kind compared.  Usage: bench-beside [THREADS [NAME-PART]] */
 #include "../../kernels/run/dev.h"
-#include "../harness/kernel.h"
+#include "../harness/bench_time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { TIMES = 31, KINDS = 3, MOST_THREADS = 16 };
+enum { TIMES = 31, KINDS = 3 };
 static const char *const kind_names[KINDS] = {"two kernels", "beside=0", "beside=1"};
 static const char *const blocks[] = {"", "block=1 ", "block=2 ", "block=5 ", "block=10 "};
 enum { N_BLOCKS = COUNT_OF(blocks) };
@@ -43,49 +42,6 @@ graph_of(struct arena *a, const struct beside_case *c, int part)
 	return sb_str(&t).p;
 }
 
-/* ---- timing ---------------------------------------------------------------------------------------- */
-struct turn {
-	const struct test_kernel *k;
-	uint32_t n;
-	int times;
-	char *local[MOST_THREADS];
-};
-
-static void
-take_turn(void *arg, struct pool *p, uint32_t thread)
-{
-	const struct turn *t = arg;
-	int64_t lo, hi;
-
-	for (int i = 0; i < t->times; i++)
-		for (uint32_t j = 0; j < t->n; j++)
-			for (uint32_t q = 0; q < t->k[j].code.n_passes; q++) {
-				pool_slice(t->k[j].code.range[q], thread, pool_threads(p), &lo, &hi);
-				if (lo < hi)
-					t->k[j].pass[q](t->k[j].buf, t->k[j].shared, t->local[thread], lo, hi);
-				pool_barrier(p, thread);
-			}
-}
-
-static double
-time_of(struct pool *p, struct turn *t)
-{
-	struct timespec a, b;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &a);
-	pool_run(p, take_turn, t);
-	(void)clock_gettime(CLOCK_MONOTONIC, &b);
-	return ((double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3) / t->times;
-}
-
-static int
-less(const void *a, const void *b)
-{
-	double d = *(const double *)a - *(const double *)b;
-
-	return d < 0 ? -1 : d > 0;
-}
-
 /* ---- a case ------------------------------------------------------------------------------------------ */
 enum { PER_BLOCK = 4, N_KERNELS = PER_BLOCK * N_BLOCKS }; /* the two, then both with beside=0 and beside=1 */
 
@@ -114,7 +70,7 @@ prepare(struct arena *a, const struct beside_case *c, struct test_kernel *k, siz
 
 /* Medians over rounds of all; the best block of each kind, and the ratios of the same rounds. */
 static void
-compare(struct pool *p, struct turn *turn)
+compare(struct pool *p, struct bench_turn *turn)
 {
 	static double us[KINDS][N_BLOCKS][TIMES];
 	double ratio[TIMES], sorted[TIMES], median[KINDS];
@@ -123,15 +79,15 @@ compare(struct pool *p, struct turn *turn)
 	for (int i = 0; i < TIMES; i++)
 		for (uint32_t b = 0; b < N_BLOCKS; b++)
 			for (uint32_t kind = 0; kind < KINDS; kind++) {
-				struct turn t = turn[b * KINDS + kind];
+				struct bench_turn t = turn[b * KINDS + kind];
 
-				us[kind][b][i] = time_of(p, &t);
+				us[kind][b][i] = bench_turn_us(p, &t);
 			}
 	for (uint32_t kind = 0; kind < KINDS; kind++) {
 		median[kind] = 1e30;
 		for (uint32_t b = 0; b < N_BLOCKS; b++) {
 			memcpy(sorted, us[kind][b], sizeof sorted);
-			qsort(sorted, TIMES, sizeof *sorted, less);
+			qsort(sorted, TIMES, sizeof *sorted, bench_less);
 			if (sorted[TIMES / 2] < median[kind]) {
 				median[kind] = sorted[TIMES / 2];
 				best[kind] = b;
@@ -141,7 +97,7 @@ compare(struct pool *p, struct turn *turn)
 	for (uint32_t kind = 0; kind < KINDS; kind++) {
 		for (int i = 0; i < TIMES; i++)
 			ratio[i] = us[0][best[0]][i] / us[kind][best[kind]][i];
-		qsort(ratio, TIMES, sizeof *ratio, less);
+		qsort(ratio, TIMES, sizeof *ratio, bench_less);
 		printf("  %-12s %-9s %8.2f us, two kernels take %5.2f times as long (%.2f to %.2f)\n", kind_names[kind],
 		    blocks[best[kind]], median[kind], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4]);
 	}
@@ -153,8 +109,8 @@ measure(struct pool *p, const struct beside_case *c)
 	struct arena a = {0};
 	struct err e = {0};
 	struct test_kernel k[N_KERNELS];
-	struct turn turn[KINDS * N_BLOCKS];
-	char *local[MOST_THREADS];
+	struct bench_turn turn[KINDS * N_BLOCKS];
+	char *local[BENCH_THREADS];
 	size_t n_local;
 	bool ok = prepare(&a, c, k, &n_local, &e);
 
@@ -168,7 +124,7 @@ measure(struct pool *p, const struct beside_case *c)
 	for (uint32_t i = 0; i < KINDS * N_BLOCKS; i++) {
 		uint32_t kind = i % KINDS, first = i / KINDS * PER_BLOCK + (kind ? kind + 1 : 0);
 
-		turn[i] = (struct turn){.k = &k[first], .n = kind ? 1 : 2, .times = 200};
+		turn[i] = (struct bench_turn){.k = &k[first], .n = kind ? 1 : 2, .times = 200};
 		memcpy(turn[i].local, local, sizeof local);
 	}
 	printf("%s, %u threads\n", c->name, pool_threads(p));
@@ -188,8 +144,8 @@ main(int argc, char **argv)
 	struct pool *p;
 	bool ok = true;
 
-	if (threads < 1 || threads > MOST_THREADS) {
-		fprintf(stderr, "usage: bench-beside [THREADS [NAME-PART]], 1 to %d threads\n", MOST_THREADS);
+	if (threads < 1 || threads > BENCH_THREADS) {
+		fprintf(stderr, "usage: bench-beside [THREADS [NAME-PART]], 1 to %d threads\n", BENCH_THREADS);
 		return 2;
 	}
 	if (!pool_open((uint32_t)threads, true, &p, &e)) {

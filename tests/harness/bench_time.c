@@ -1,5 +1,6 @@
 /* tests/harness/bench_time.c: see the header. */
 #include "bench_time.h"
+#include "../../kernels/run/dev.h"
 
 #include <time.h>
 
@@ -21,6 +22,33 @@ kernels_us(const struct test_kernel *k, uint32_t n, int turns)
 		for (uint32_t j = 0; j < n; j++)
 			kernel_run(&k[j], 1);
 	return (now_us() - t) / turns;
+}
+
+static void
+take_turn(void *arg, struct pool *p, uint32_t thread)
+{
+	const struct bench_turn *t = arg;
+	int64_t lo, hi;
+
+	for (int i = 0; i < t->times; i++)
+		for (uint32_t j = 0; j < t->n; j++)
+			for (uint32_t q = 0; q < t->k[j].code.n_passes; q++) {
+				pool_slice(t->k[j].code.range[q], thread, pool_threads(p), &lo, &hi);
+				if (lo < hi)
+					t->k[j].pass[q](t->k[j].buf, t->k[j].shared, t->local[thread], lo, hi);
+				pool_barrier(p, thread);
+			}
+}
+
+double
+bench_turn_us(struct pool *p, struct bench_turn *t)
+{
+	struct timespec a, b;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &a);
+	pool_run(p, take_turn, t);
+	(void)clock_gettime(CLOCK_MONOTONIC, &b);
+	return ((double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3) / t->times;
 }
 
 int

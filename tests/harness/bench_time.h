@@ -7,6 +7,17 @@
 
 /* Microseconds that a turn of the n kernels takes, one after the other. */
 double kernels_us(const struct test_kernel *k, uint32_t n, int turns);
+/* Kernels one after the other on all threads of a pool, each with scratch of its own. */
+enum { BENCH_THREADS = 16 };
+struct pool;
+struct bench_turn {
+	const struct test_kernel *k;
+	uint32_t n;
+	int times;
+	char *local[BENCH_THREADS]; /* as large as the largest kernel wants it */
+};
+/* Microseconds of the wall that one of its `times` takes. */
+double bench_turn_us(struct pool *p, struct bench_turn *t);
 /* For qsort of doubles. */
 int bench_less(const void *a, const void *b);
 

@@ -2,7 +2,7 @@
  * interpreter: matmul and convolution of every kind (batched, strided, dilated, transposed,
  * grouped, depthwise, cropped), shapes with tails and ones, run-time and constant factors,
  * random schedules; compiled in batches, ranges run whole and in pieces.  The same of 3x3
- * convolutions in Winograd's form.
+ * convolutions in Winograd's form, and of ranges over blocks of columns.
  * KORCH_LINEAR_ROUNDS=N batches (default 6), KORCH_LINEAR_SEED=N from there.
  * label: cpu */
 #include "../harness/setting.h"
@@ -27,16 +27,22 @@ static const char *const wino_schedules[] = {"wino=4", "wino=4", "wino=2", "bloc
     "block=6 mr=5 nv=4 wino=4 tiles=7 wide=2", "mr=1 wino=4 tiles=2", "nv=1 wino=4 wide=2",
     "block=4 nv=1 wino=2 tiles=4 wide=3", "block=2 unroll_red=0 wino=2"};
 
-static struct str
-random_schedule(struct rng *r, bool wino)
-{
-	return str_of(wino ? wino_schedules[rng_below(r, COUNT_OF(wino_schedules))]
-			   : schedules[rng_below(r, COUNT_OF(schedules))]);
-}
+static const char *const column_schedules[] = {"columns=16", "columns=32", "columns=100", "block=3 columns=16",
+    "mr=3 nv=1 columns=40", "panel=1 columns=16", "inline_flops=0 columns=32", "unroll_red=0 mr=2 kc=4 columns=16",
+    "field=3 columns=16", "split=8 nv=3 columns=64"};
 
-/* Counts the kernels whose text has functions with `mark` in their names. */
+static const struct kind {
+	bool (*spec)(struct arena *a, struct rng *r, struct spec *out);
+	const char *const *schedule;
+	uint32_t n;
+	const char *mark; /* in the text of kernels that are what is meant */
+} any = {random_linear, schedules, COUNT_OF(schedules), "_h"},
+  wino = {random_winograd, wino_schedules, COUNT_OF(wino_schedules), "_out(l"},
+  columns = {random_columns, column_schedules, COUNT_OF(column_schedules), "_h"};
+
+/* Counts the kernels whose text has the kind's mark. */
 static void
-round_of(uint64_t seed, bool wino, const char *mark, uint32_t *n_marked)
+round_of(uint64_t seed, const struct kind *kind, uint32_t *n_marked)
 {
 	struct arena a = {0};
 	struct err e = {0};
@@ -48,16 +54,16 @@ round_of(uint64_t seed, bool wino, const char *mark, uint32_t *n_marked)
 	while (n < BATCH) {
 		struct spec s;
 
-		if (!(wino ? random_winograd : random_linear)(&a, &r, &s))
+		if (!kind->spec(&a, &r, &s))
 			continue;
-		struct str schedule = random_schedule(&r, wino);
+		struct str schedule = str_of(kind->schedule[rng_below(&r, kind->n)]);
 
 		if (!kernel_make(&a, &s, schedule, t, n, &r, &k[n], &e)) {
 			if (e.code == ERR_INFEASIBLE)
 				continue;
 			fail_msg("seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
 		}
-		*n_marked += strstr(k[n].code.text.p, mark) != NULL;
+		*n_marked += strstr(k[n].code.text.p, kind->mark) != NULL;
 		n++;
 	}
 	if (!kernel_compile(&a, k, n, t, &e))
@@ -79,7 +85,7 @@ test_random_anchors(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < rounds; i++)
-		round_of(seed + i, false, "_h", &n_tiles);
+		round_of(seed + i, &any, &n_tiles);
 	printf("%u of %llu kernels with register tiles\n", n_tiles, (unsigned long long)rounds * BATCH);
 	assert_true(n_tiles * 2 > rounds * BATCH);
 }
@@ -92,16 +98,30 @@ test_random_winograd(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < rounds; i++)
-		round_of(seed + i, true, "_out(l", &n_wino);
+		round_of(seed + i, &wino, &n_wino);
 	printf("%u of %llu kernels in Winograd's form\n", n_wino, (unsigned long long)rounds * BATCH);
 	assert_true(n_wino * 2 > rounds * BATCH);
+}
+
+static void
+test_random_columns(void **state)
+{
+	uint64_t rounds = setting("KORCH_LINEAR_ROUNDS", 3), seed = setting("KORCH_LINEAR_SEED", 1);
+	uint32_t n_tiles = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < rounds; i++)
+		round_of(seed + i, &columns, &n_tiles);
+	printf("%u of %llu kernels in blocks of columns with register tiles\n", n_tiles, (unsigned long long)rounds * BATCH);
+	assert_true(n_tiles * 2 > rounds * BATCH);
 }
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_random_anchors), cmocka_unit_test(test_random_winograd)};
+	    cmocka_unit_test(test_random_anchors), cmocka_unit_test(test_random_winograd),
+	    cmocka_unit_test(test_random_columns)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

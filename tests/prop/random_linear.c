@@ -7,7 +7,8 @@ struct maker {
 	struct arena *a;
 	struct graph *g;
 	struct rng *r;
-	bool wino; /* 3x3 by constants, side by side */
+	bool wino;    /* 3x3 by constants, side by side */
+	bool columns; /* enough of them for blocks */
 };
 
 static tensor_id
@@ -176,6 +177,14 @@ extent(struct maker *m, int64_t most)
 				  : 1 + (int64_t)rng_below(m->r, (uint32_t)most);
 }
 
+static int64_t
+columns(struct maker *m, int64_t most)
+{
+	static const int64_t in_blocks[] = {32, 48, 64, 80, 200};
+
+	return m->columns ? in_blocks[rng_below(m->r, COUNT_OF(in_blocks))] : extent(m, most);
+}
+
 static tensor_id
 random_matmul(struct maker *m, struct err *e)
 {
@@ -186,7 +195,7 @@ random_matmul(struct maker *m, struct err *e)
 		a.dim[d] = b.dim[d] = 1 + rng_below(m->r, 4);
 	a.dim[batch] = extent(m, 40);
 	a.dim[batch + 1] = b.dim[batch] = extent(m, 40);
-	b.dim[batch + 1] = extent(m, 40);
+	b.dim[batch + 1] = columns(m, 40);
 	tensor_id x[2] = {outside(m, &a, rng_below(m->r, 4) == 0), outside(m, &b, rng_below(m->r, 2))};
 
 	for (int k = 0; k < 2; k++) {
@@ -228,7 +237,7 @@ random_conv(struct maker *m, struct err *e)
 		lo[d] = (int64_t)rng_below(m->r, 4) - (rng_below(m->r, 8) == 0);
 		hi[d] = (int64_t)rng_below(m->r, 4) - (rng_below(m->r, 8) == 0);
 	}
-	switch (rng_below(m->r, 3)) {
+	switch (m->columns ? 2 : rng_below(m->r, 3)) {
 	case 0: /* depthwise, perhaps with a multiplier */
 		group = x.dim[sp + 1] = extent(m, 33);
 		w.dim[sp] = 1;
@@ -242,9 +251,9 @@ random_conv(struct maker *m, struct err *e)
 		break;
 	default:
 		x.dim[sp + 1] = w.dim[sp] = extent(m, 20);
-		w.dim[sp + 1] = extent(m, 40);
+		w.dim[sp + 1] = columns(m, 40);
 	}
-	if (rng_below(m->r, 5) == 0) { /* a long row and few results: its window becomes columns */
+	if (!m->columns && rng_below(m->r, 5) == 0) { /* a long row and few results: its window becomes columns */
 		x.dim[sp] = 14 + rng_below(m->r, 20);
 		w.dim[sp - 1] = 3 + rng_below(m->r, 2);
 		group = 1;
@@ -279,6 +288,23 @@ random_conv(struct maker *m, struct err *e)
 	    e);
 }
 
+/* A window over each channel by itself. */
+static tensor_id
+depthwise(struct maker *m, tensor_id y, struct err *e)
+{
+	struct shape w = {.rank = 4, .dim = {3, 1 + 2 * rng_below(m->r, 2), 1, graph_tensor(m->g, y)->shape.dim[3]}};
+	int64_t stride[2] = {1 + rng_below(m->r, 2), 1}, ones[2] = {1, 1}, pad[2] = {1, w.dim[1] / 2};
+	struct attrs at = {0};
+
+	at_list(&at, ATTR_stride, 2, stride);
+	at_list(&at, ATTR_dilation, 2, ones);
+	at_list(&at, ATTR_ldil, 2, ones);
+	at_list(&at, ATTR_lo, 2, pad);
+	at_list(&at, ATTR_hi, 2, pad);
+	at_int(&at, ATTR_group, w.dim[3]);
+	return node(m, PRIM_conv, 2, (tensor_id[]){y, outside(m, &w, rng_below(m->r, 3) != 0)}, &at, e);
+}
+
 /* Another linear primitive behind the first: its rows are rows of what the first made. */
 static tensor_id
 second(struct maker *m, tensor_id y, struct err *e)
@@ -288,6 +314,8 @@ second(struct maker *m, tensor_id y, struct err *e)
 
 	if (e->code != ERR_NONE)
 		return y;
+	if (s.rank == 4 && m->columns && rng_below(m->r, 3))
+		return depthwise(m, y, e);
 	if (s.rank == 4 && rng_below(m->r, 2)) {
 		struct shape w = {.rank = 4, .dim = {1, 1, k, extent(m, 40)}};
 		static const int64_t one_[2] = {1, 1}, none[2] = {0, 0};
@@ -315,14 +343,16 @@ second(struct maker *m, tensor_id y, struct err *e)
 }
 
 static bool
-random_one(struct arena *a, struct rng *r, bool wino, struct spec *out)
+random_one(struct maker m, struct spec *out)
 {
 	struct graph g, sorted;
-	struct maker m = {.a = a, .g = &g, .r = r, .wino = wino};
+	struct arena *a = m.a;
+	struct rng *r = m.r;
 	struct err e = {0};
 
 	graph_init(&g, a);
-	tensor_id y = !wino && rng_below(r, 2) ? random_matmul(&m, &e) : random_conv(&m, &e);
+	m.g = &g;
+	tensor_id y = !m.wino && rng_below(r, 2) ? random_matmul(&m, &e) : random_conv(&m, &e);
 
 	y = chain(&m, y, false, &e);
 	if (rng_below(r, 3) == 0) {
@@ -342,11 +372,17 @@ random_one(struct arena *a, struct rng *r, bool wino, struct spec *out)
 bool
 random_linear(struct arena *a, struct rng *r, struct spec *out)
 {
-	return random_one(a, r, false, out);
+	return random_one((struct maker){.a = a, .r = r}, out);
 }
 
 bool
 random_winograd(struct arena *a, struct rng *r, struct spec *out)
 {
-	return random_one(a, r, true, out);
+	return random_one((struct maker){.a = a, .r = r, .wino = true}, out);
+}
+
+bool
+random_columns(struct arena *a, struct rng *r, struct spec *out)
+{
+	return random_one((struct maker){.a = a, .r = r, .columns = true}, out);
 }

@@ -10,5 +10,7 @@
 bool random_linear(struct arena *a, struct rng *r, struct spec *out) MUST_CHECK;
 /* The first of them is a 3x3 convolution that may have Winograd's form. */
 bool random_winograd(struct arena *a, struct rng *r, struct spec *out) MUST_CHECK;
+/* It has columns enough for blocks of them, and perhaps a depthwise window behind it. */
+bool random_columns(struct arena *a, struct rng *r, struct spec *out) MUST_CHECK;
 
 #endif
