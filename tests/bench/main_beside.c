@@ -140,6 +140,7 @@ int
 main(int argc, char **argv)
 {
 	int threads = argc > 1 ? atoi(argv[1]) : 2;
+	struct bench_choice choice = {.part = argc > 2 ? argv[2] : NULL};
 	struct err e = {0};
 	struct pool *p;
 	bool ok = true;
@@ -153,8 +154,8 @@ main(int argc, char **argv)
 		return 1;
 	}
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
-		if (argc < 3 || strstr(cases[i].name, argv[2]))
+		if (bench_takes(&choice, cases[i].name))
 			ok &= measure(p, &cases[i]);
 	pool_close(p);
-	return ok ? 0 : 1;
+	return bench_end("bench-beside", &choice, ok);
 }

@@ -125,6 +125,7 @@ main(int argc, char **argv)
 	static const char *usual[MOST] = {"columns=0", "columns=32", "columns=64", "columns=128", "columns=256"};
 	uint32_t n = 5;
 	int threads = argc > 1 ? atoi(argv[1]) : 2;
+	struct bench_choice choice = {.part = argc > 2 ? argv[2] : NULL};
 	struct err e = {0};
 	struct pool *p;
 	bool ok = true;
@@ -140,8 +141,8 @@ main(int argc, char **argv)
 		return 1;
 	}
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
-		if (argc < 3 || strstr(cases[i].name, argv[2]))
+		if (bench_takes(&choice, cases[i].name))
 			ok &= measure(p, &cases[i], usual, n);
 	pool_close(p);
-	return ok ? 0 : 1;
+	return bench_end("bench-columns", &choice, ok);
 }

@@ -1,7 +1,7 @@
 /* tests/bench/main_kernels.c: kernels without an anchor (rows, planes, maps, transposes) against what
  * a plain map takes for the same bytes, alternated in one run: how many times the memory's own time.
  * Usage: bench-kernels [NAME-PART [SCHEDULE]] */
-#include "../harness/kernel.h"
+#include "../harness/bench_time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,14 +60,6 @@ now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static int
-less(const void *a, const void *b)
-{
-	double d = *(const double *)a - *(const double *)b;
-
-	return d < 0 ? -1 : d > 0;
-}
-
 static double
 time_once(const struct test_kernel *k)
 {
@@ -106,8 +98,8 @@ measure(const struct bench_case *b, struct str schedule)
 		own[i] = time_once(&k[0]);
 		copy[i] = time_once(&k[1]);
 	}
-	qsort(own, TIMES, sizeof(own[0]), less);
-	qsort(copy, TIMES, sizeof(copy[0]), less);
+	qsort(own, TIMES, sizeof(own[0]), bench_less);
+	qsort(copy, TIMES, sizeof(copy[0]), bench_less);
 	double ratio = own[TIMES / 4] / copy[TIMES / 4];
 
 	printf("%-40s %9.0f us  %6.2f ns/element  %5.2f times a copy%s\n", b->name, own[TIMES / 4],
@@ -120,10 +112,11 @@ int
 main(int argc, char **argv)
 {
 	struct str schedule = str_of(argc > 2 ? argv[2] : "");
+	struct bench_choice choice = {.part = argc > 1 ? argv[1] : NULL};
 	int slow = 0;
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
-		if (argc < 2 || strstr(cases[i].name, argv[1]))
+		if (bench_takes(&choice, cases[i].name))
 			slow += !measure(&cases[i], schedule);
-	return slow > 0;
+	return bench_end("bench-kernels", &choice, slow == 0);
 }

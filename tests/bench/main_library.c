@@ -1,6 +1,7 @@
 /* tests/bench/main_library.c: kernels of oneDNN beside generated ones, layers of the models at full size on one
  * thread: the least of a few schedules of each side, run in turns on the same buffers, reorders charged.
  * Usage: bench-library [NAME-PART] */
+#include "../harness/bench_time.h"
 #include "../harness/library.h"
 
 #include <stdio.h>
@@ -43,14 +44,6 @@ now(void)
 
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 static void
@@ -119,7 +112,7 @@ bench(const struct dev *d, const char *name, const char *graph)
 			u[i].sample[n] = (now() - from) / 3;
 		}
 	for (uint32_t i = 0; i < RUNNERS; i++) {
-		qsort(u[i].sample, SAMPLES, sizeof(double), compare);
+		qsort(u[i].sample, SAMPLES, sizeof(double), bench_less);
 		if (u[i].is_ready && u[i].is_library)
 			library_close(&u[i].lib);
 	}
@@ -153,36 +146,28 @@ layer_text(struct arena *a, const struct layer *l)
 int
 main(int argc, char **argv)
 {
-	const char *only = argc > 1 ? argv[1] : "";
+	struct bench_choice choice = {.part = argc > 1 ? argv[1] : NULL};
 	struct arena a = {0};
 	struct dev d;
 	struct err e;
-	int n_benched = 0;
 
 	if (!dev_cpu_library(LIBRARY_onednn) || !dev_cpu_open(1, false, &d, &e)) {
 		(void)puts("SKIP bench-library: built without oneDNN (cmake -DKORCH_ONEDNN=ON)");
 		return 77;
 	}
 	for (size_t i = 0; i < COUNT_OF(layers); i++)
-		if (strstr(layers[i].name, only)) {
+		if (bench_takes(&choice, layers[i].name))
 			bench(&d, layers[i].name, layer_text(&a, &layers[i]));
-			n_benched++;
-		}
 	for (size_t i = 0; i < COUNT_OF(products); i++) {
 		long long m = products[i].m, n = products[i].n, k = products[i].k;
 		char *name = arena_printf(&a, "matmul %lldx%lldx%lld", m, n, k);
 
-		if (strstr(name, only)) {
+		if (bench_takes(&choice, name))
 			bench(&d, name, arena_printf(&a,
 			    "%%0 = input f32[%lld,%lld]\n%%1 = weight f32[%lld,%lld]\n%%2 = weight f32[1,%lld]\n%%3 = matmul %%0 %%1\n"
 			    "%%4 = bcast %%2 shape=[%lld,%lld]\n%%5 = add %%3 %%4\noutput %%5\n", m, k, k, n, n, m, n));
-			n_benched++;
-		}
 	}
 	d.close(d.self);
 	arena_fini(&a);
-	if (n_benched)
-		return 0;
-	fprintf(stderr, "bench-library: no layer's name holds '%s'; without a name all are timed\n", only);
-	return 2;
+	return bench_end("bench-library", &choice, true);
 }

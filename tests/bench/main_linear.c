@@ -2,7 +2,7 @@
  * depthwise, as emit_c generates them, with bias and ReLU, on one thread (facts/cpu.md
  * sections 2 and 9).  Peak is measured in the same run, between the samples.
  * Usage: bench_linear [NAME-PART [SCHEDULE]] */
-#include "../harness/kernel.h"
+#include "../harness/bench_time.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -138,14 +138,6 @@ peak(void)
 	return TURNS * 12.0 * 16 / (now() - t);
 }
 
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Generates, checks at samples, times; prints a row.  True where it is fast enough and right. */
 static bool
 bench(const char *name, const char *graph, double flops, int must, const char *schedule)
@@ -179,7 +171,7 @@ bench(const char *name, const char *graph, double flops, int must, const char *s
 		best = MIN_OF(best, t);
 		ratio[i] = flops / t / p;
 	}
-	qsort(ratio, SAMPLES, sizeof *ratio, compare);
+	qsort(ratio, SAMPLES, sizeof *ratio, bench_less);
 	int best_percent = (int)(100 * flops / best / top), percent = (int)(100 * ratio[SAMPLES / 2]);
 	printf("%-33s %9.1f us %6.1f GFLOP/s  median %3d %%  best %3d %%  (must %d)%s\n", name, best * 1e6,
 	    flops / best * 1e-9, percent, best_percent, must, best_percent < must ? "  BELOW" : "");
@@ -269,7 +261,7 @@ versus(const char *name, const char *graph, double flops, int must, const char *
 		}
 		ratio[i] = t[0] / t[1];
 	}
-	qsort(ratio, SAMPLES, sizeof *ratio, compare);
+	qsort(ratio, SAMPLES, sizeof *ratio, bench_less);
 	double median = ratio[SAMPLES / 2], of_best = best[0] / best[1];
 
 	printf("%-33s direct %9.1f us  %s %9.1f us (%6.1f GFLOP/s)  ratio median %.2f  best %.2f  (must %.2f)%s\n", name,
@@ -283,7 +275,8 @@ versus(const char *name, const char *graph, double flops, int must, const char *
 int
 main(int argc, char **argv)
 {
-	const char *only = argc > 1 ? argv[1] : "", *schedule = argc > 2 ? argv[2] : "";
+	const char *schedule = argc > 2 ? argv[2] : "";
+	struct bench_choice choice = {.part = argc > 1 ? argv[1] : NULL};
 	char name[64], of[56], text[1024];
 	bool ok = true;
 
@@ -296,7 +289,7 @@ main(int argc, char **argv)
 		    "%%0 = input f32[%lld,%lld] \"x\"\n%%1 = weight f32[%lld,%lld] \"w\"\n"
 		    "%%2 = weight f32[1,%lld] \"b\"\n%%3 = matmul %%0 %%1\n%%4 = bcast %%2 shape=[%lld,%lld]\n"
 		    "%%5 = add %%3 %%4\n%%6 = relu %%5\noutput %%6 \"y\"\n", m, k, k, n, n, m, n);
-		if (strstr(name, only))
+		if (bench_takes(&choice, name))
 			ok &= bench(name, text, 2.0 * (double)(m * n * k), c->must, schedule);
 	}
 	for (uint32_t i = 0; i < COUNT_OF(conv_cases); i++) {
@@ -304,19 +297,19 @@ main(int argc, char **argv)
 
 		conv_name(c, name, sizeof name);
 		conv_text(c, text, sizeof text);
-		if (strstr(name, only))
+		if (bench_takes(&choice, name))
 			ok &= bench(name, text, conv_flops(c), c->must, schedule);
 	}
 	for (uint32_t i = 0; i < COUNT_OF(wino_cases); i++) {
 		conv_name(&wino_cases[i], of, sizeof of);
 		(void)snprintf(name, sizeof name, "wino %s", of);
 		conv_text(&wino_cases[i], text, sizeof text);
-		if (strstr(name, only))
+		if (bench_takes(&choice, name))
 			ok &= versus(name, text, conv_flops(&wino_cases[i]), wino_cases[i].must, schedule);
 	}
 	for (uint32_t i = 0; i < COUNT_OF(fused_cases); i++)
-		if (strstr(fused_cases[i].name, only))
+		if (bench_takes(&choice, fused_cases[i].name))
 			ok &= bench(fused_cases[i].name, fused_cases[i].graph, fused_cases[i].flops, fused_cases[i].must,
 			    schedule);
-	return ok ? 0 : 1;
+	return bench_end("bench-linear", &choice, ok);
 }

@@ -115,11 +115,12 @@ main(int argc, char **argv)
 {
 	static const char *const usual[] = {"", "online=64", "online=128", "online=256", "online=512"};
 	const bool own = argc > 2;
+	struct bench_choice choice = {.part = argc > 1 ? argv[1] : NULL};
 	bool ok = true;
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
-		if (argc < 2 || strstr(cases[i].name, argv[1]))
+		if (bench_takes(&choice, cases[i].name))
 			ok &= measure(&cases[i], own ? (const char *const *)&argv[2] : usual,
 			    own ? (uint32_t)MIN_OF(argc - 2, (int)MOST_SCHEDULES) : COUNT_OF(usual));
-	return ok ? 0 : 1;
+	return bench_end("bench-online", &choice, ok);
 }

@@ -163,10 +163,11 @@ int
 main(int argc, char **argv)
 {
 	struct str schedule = str_of(argc > 2 ? argv[2] : "");
+	struct bench_choice choice = {.part = argc > 1 ? argv[1] : NULL};
 	bool ok = true;
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
-		if (argc < 2 || strstr(cases[i].name, argv[1]))
+		if (bench_takes(&choice, cases[i].name))
 			ok &= measure(&cases[i], schedule);
-	return ok ? 0 : 1;
+	return bench_end("bench-rings", &choice, ok);
 }

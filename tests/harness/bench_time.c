@@ -2,6 +2,8 @@
 #include "bench_time.h"
 #include "../../kernels/run/dev.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static double
@@ -49,6 +51,24 @@ bench_turn_us(struct pool *p, struct bench_turn *t)
 	pool_run(p, take_turn, t);
 	(void)clock_gettime(CLOCK_MONOTONIC, &b);
 	return ((double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3) / t->times;
+}
+
+bool
+bench_takes(struct bench_choice *c, const char *name)
+{
+	bool taken = !c->part || strstr(name, c->part);
+
+	c->n += taken;
+	return taken;
+}
+
+int
+bench_end(const char *program, const struct bench_choice *c, bool ok)
+{
+	if (c->n)
+		return ok ? 0 : 1;
+	fprintf(stderr, "%s: no case has '%s' in its name; without one all are timed\n", program, c->part);
+	return 2;
 }
 
 int

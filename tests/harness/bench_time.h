@@ -18,6 +18,14 @@ struct bench_turn {
 };
 /* Microseconds of the wall that one of its `times` takes. */
 double bench_turn_us(struct pool *p, struct bench_turn *t);
+/* The cases that a bench was asked for: those with `part` in their names; NULL: all. */
+struct bench_choice {
+	const char *part;
+	uint32_t n; /* taken */
+};
+bool bench_takes(struct bench_choice *c, const char *name);
+/* Exit status: 0, 1: a case failed, 2: there is none of that name, which is said. */
+int bench_end(const char *program, const struct bench_choice *c, bool ok);
 /* For qsort of doubles. */
 int bench_less(const void *a, const void *b);
 
