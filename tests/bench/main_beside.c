@@ -139,20 +139,13 @@ measure(struct pool *p, const struct beside_case *c)
 int
 main(int argc, char **argv)
 {
-	int threads = argc > 1 ? atoi(argv[1]) : 2;
 	struct bench_choice choice = {.part = argc > 2 ? argv[2] : NULL};
-	struct err e = {0};
-	struct pool *p;
+	int status;
+	struct pool *p = bench_pool("bench-beside [THREADS [NAME-PART]]", argc > 1 ? argv[1] : NULL, &status);
 	bool ok = true;
 
-	if (threads < 1 || threads > BENCH_THREADS) {
-		fprintf(stderr, "usage: bench-beside [THREADS [NAME-PART]], 1 to %d threads\n", BENCH_THREADS);
-		return 2;
-	}
-	if (!pool_open((uint32_t)threads, true, &p, &e)) {
-		fprintf(stderr, "bench-beside: %s\n", e.msg);
-		return 1;
-	}
+	if (!p)
+		return status;
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
 		if (bench_takes(&choice, cases[i].name))
 			ok &= measure(p, &cases[i]);

@@ -124,22 +124,17 @@ main(int argc, char **argv)
 {
 	static const char *usual[MOST] = {"columns=0", "columns=32", "columns=64", "columns=128", "columns=256"};
 	uint32_t n = 5;
-	int threads = argc > 1 ? atoi(argv[1]) : 2;
 	struct bench_choice choice = {.part = argc > 2 ? argv[2] : NULL};
-	struct err e = {0};
-	struct pool *p;
+	int status;
+	struct pool *p = bench_pool("bench-columns [THREADS [NAME-PART [SCHEDULE]...]]", argc > 1 ? argv[1] : NULL, &status);
 	bool ok = true;
 
-	if (threads < 1 || threads > BENCH_THREADS) {
-		fprintf(stderr, "usage: bench-columns [THREADS [NAME-PART [SCHEDULE]...]], 1 to %d threads\n", BENCH_THREADS);
-		return 2;
-	}
-	for (int i = 3; i < argc && i - 3 + 1 < MOST; i++, n = (uint32_t)(i - 3 + 1))
-		usual[i - 3 + 1] = argv[i];
-	if (!pool_open((uint32_t)threads, true, &p, &e)) {
-		fprintf(stderr, "bench-columns: %s\n", e.msg);
-		return 1;
-	}
+	if (!p)
+		return status;
+	if (argc > 3)
+		n = (uint32_t)MIN_OF(argc - 2, (int)MOST);
+	for (uint32_t i = 1; i < n && argc > 3; i++)
+		usual[i] = argv[i + 2];
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
 		if (bench_takes(&choice, cases[i].name))
 			ok &= measure(p, &cases[i], usual, n);

@@ -53,6 +53,26 @@ bench_turn_us(struct pool *p, struct bench_turn *t)
 	return ((double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3) / t->times;
 }
 
+struct pool *
+bench_pool(const char *usage, const char *text, int *status)
+{
+	int64_t n = 2;
+	struct err e = {0};
+	struct pool *p;
+
+	*status = 0;
+	if (text && (!str_to_i64(str_of(text), &n) || n < 1 || n > BENCH_THREADS)) {
+		fprintf(stderr, "usage: %s, 1 to %d threads\n", usage, BENCH_THREADS);
+		*status = 2;
+		return NULL;
+	}
+	if (pool_open((uint32_t)n, true, &p, &e))
+		return p;
+	fprintf(stderr, "%s\n", e.msg);
+	*status = 1;
+	return NULL;
+}
+
 bool
 bench_takes(struct bench_choice *c, const char *name)
 {

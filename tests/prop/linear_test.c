@@ -77,43 +77,38 @@ round_of(uint64_t seed, const struct kind *kind, uint32_t *n_marked)
 	arena_fini(&a);
 }
 
+/* More than half of the kernels must be what is meant. */
+static void
+run(const struct kind *kind, uint64_t rounds, const char *what)
+{
+	uint64_t n = setting("KORCH_LINEAR_ROUNDS", rounds), seed = setting("KORCH_LINEAR_SEED", 1);
+	uint32_t n_marked = 0;
+
+	for (uint64_t i = 0; i < n; i++)
+		round_of(seed + i, kind, &n_marked);
+	printf("%u of %llu kernels %s\n", n_marked, (unsigned long long)n * BATCH, what);
+	assert_true(n_marked * 2 > n * BATCH);
+}
+
 static void
 test_random_anchors(void **state)
 {
-	uint64_t rounds = setting("KORCH_LINEAR_ROUNDS", 6), seed = setting("KORCH_LINEAR_SEED", 1);
-	uint32_t n_tiles = 0;
-
 	(void)state;
-	for (uint64_t i = 0; i < rounds; i++)
-		round_of(seed + i, &any, &n_tiles);
-	printf("%u of %llu kernels with register tiles\n", n_tiles, (unsigned long long)rounds * BATCH);
-	assert_true(n_tiles * 2 > rounds * BATCH);
+	run(&any, 6, "with register tiles");
 }
 
 static void
 test_random_winograd(void **state)
 {
-	uint64_t rounds = setting("KORCH_LINEAR_ROUNDS", 3), seed = setting("KORCH_LINEAR_SEED", 1);
-	uint32_t n_wino = 0;
-
 	(void)state;
-	for (uint64_t i = 0; i < rounds; i++)
-		round_of(seed + i, &wino, &n_wino);
-	printf("%u of %llu kernels in Winograd's form\n", n_wino, (unsigned long long)rounds * BATCH);
-	assert_true(n_wino * 2 > rounds * BATCH);
+	run(&wino, 3, "in Winograd's form");
 }
 
 static void
 test_random_columns(void **state)
 {
-	uint64_t rounds = setting("KORCH_LINEAR_ROUNDS", 3), seed = setting("KORCH_LINEAR_SEED", 1);
-	uint32_t n_tiles = 0;
-
 	(void)state;
-	for (uint64_t i = 0; i < rounds; i++)
-		round_of(seed + i, &columns, &n_tiles);
-	printf("%u of %llu kernels in blocks of columns with register tiles\n", n_tiles, (unsigned long long)rounds * BATCH);
-	assert_true(n_tiles * 2 > rounds * BATCH);
+	run(&columns, 3, "in blocks of columns with register tiles");
 }
 
 int
