@@ -35,6 +35,7 @@ struct conf {
 #undef X
 };
 /* The driver's functions have no handle, so the one fake driver of a process is here. */
+enum { NO_CONTEXT = 201 };
 static struct fake {
 	struct conf c;
 	int dead;            /* status of every call from now on; 0: alive */
@@ -43,6 +44,7 @@ static struct fake {
 	int64_t now_ns;
 	uint64_t used_bytes, n_calls; /* calls of libraries */
 } fake;
+static _Thread_local bool has_context;
 
 /* ---- devices ------------------------------------------------------------------------------ */
 static int
@@ -154,6 +156,7 @@ static int
 fake_release(int dev)
 {
 	(void)dev;
+	has_context = false;
 	gpu_fake_context(false);
 	return 0;
 }
@@ -161,6 +164,7 @@ fake_release(int dev)
 static int
 fake_set(void *ctx)
 {
+	has_context = ctx != NULL;
 	return ctx ? fake.dead : 1;
 }
 
@@ -184,7 +188,7 @@ fake_sync(void)
 int
 gpu_fake_status(void)
 {
-	return fake.dead;
+	return fake.dead || has_context ? fake.dead : NO_CONTEXT;
 }
 
 int
@@ -225,8 +229,8 @@ fake_mem_new(uint64_t *p, size_t n)
 {
 	char *block;
 
-	if (fake.dead)
-		return fake.dead;
+	if (gpu_fake_status())
+		return gpu_fake_status();
 	if (n > memory_bytes() - MIN_OF(fake.used_bytes, memory_bytes()))
 		return 2;
 	block = aligned_alloc(64, (n + BLOCK_HEAD + 63) & ~(size_t)63);
@@ -247,16 +251,16 @@ fake_mem_free(uint64_t p)
 	memcpy(&n, block, sizeof(n));
 	fake.used_bytes -= n;
 	free(block);
-	return fake.dead;
+	return gpu_fake_status();
 }
 
 static int
 fake_copy(uint64_t to, uint64_t from, size_t n, void *stream)
 {
 	(void)stream;
-	if (!fake.dead)
+	if (gpu_fake_status() == 0)
 		memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
-	return fake.dead;
+	return gpu_fake_status();
 }
 
 static int
@@ -395,8 +399,8 @@ fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 	int fault = fault_of(fn);
 
 	(void)extra;
-	if (fake.dead)
-		return fake.dead;
+	if (gpu_fake_status())
+		return gpu_fake_status();
 	if ((uint64_t)bx * by * bz > 1024)
 		return 701;
 	if (shared > c.fn->dynamic_most) /* more than was set, or than there is unasked */

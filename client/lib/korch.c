@@ -1,8 +1,10 @@
 /* client/lib/korch.c: the public API over plan_load() and plan_exec. */
 #include "korch.h"
 
+#include "../../kernels/run/streams.h"
 #include "../../schema/plan_file.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,36 +57,70 @@ name_ios(struct korch_plan *k)
 		k->names[p->n_inputs + i] = str_dup(&k->arena, p->outputs[i].name);
 }
 
-enum { MAX_THREADS = 1024 };
+/* The options' size before they grew: what korch_plan_open's callers of that time have. */
+enum { MAX_THREADS = 1024, FIRST_OPTIONS = offsetof(struct korch_options, n_streams) };
+
+/* A smaller struct lacks fields, which are 0; what a larger one has more must be 0. */
+static bool
+read_options(const struct korch_options *from, size_t size, struct korch_options *out, struct err *e)
+{
+	const char *p = (const char *)from;
+
+	*out = (struct korch_options){0};
+	if (!from)
+		return true;
+	if (size < FIRST_OPTIONS)
+		return err_set(e, ERR_USAGE, "options of %zu bytes; they have at least %d", size, (int)FIRST_OPTIONS);
+	for (size_t i = sizeof(*out); i < size; i++)
+		if (p[i])
+			return err_set(e, ERR_USAGE, "an option is set that libkorch %s does not know", KORCH_VERSION);
+	memcpy(out, from, MIN_OF(size, sizeof(*out)));
+	if (out->n_threads > MAX_THREADS)
+		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible", out->n_threads, MAX_THREADS);
+	return out->n_streams <= STREAMS_MAX ||
+	    err_set(e, ERR_USAGE, "%u streams were asked for; at most %d are possible", out->n_streams, STREAMS_MAX);
+}
 
 static bool
 open_plan(struct korch_plan *k, const char *path, const struct korch_options *o, struct err *e)
 {
-	uint32_t n;
+	struct runner_opts how = {.n_threads = o->n_threads, .pin = o->pin != 0, .n_streams = o->n_streams};
 
 	if (!plan_load(&k->arena, path, &k->plan, NULL, e))
 		return false;
-	n = o && o->n_threads ? o->n_threads : k->plan.n_threads;
-	if (n > MAX_THREADS)
-		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible", n, MAX_THREADS);
-	if (!runner_open(&k->plan, &(struct runner_opts){.n_threads = n, .pin = o && o->pin}, &k->runner, e))
+	if (how.n_threads == 0)
+		how.n_threads = k->plan.n_threads;
+	if (how.n_threads > MAX_THREADS)
+		return err_set(e, ERR_LIMIT, "the plan is for %u threads; at most %d are possible", how.n_threads, MAX_THREADS);
+	if (!runner_open(&k->plan, &how, &k->runner, e))
 		return err_in(e, "%s", path);
 	name_ios(k);
 	return true;
 }
 
+#undef korch_plan_open
 korch_status
 korch_plan_open(const char *path, const struct korch_options *o, korch_plan **out, struct korch_error *e)
 {
+	return korch_plan_open_sized(FIRST_OPTIONS, path, o, out, e);
+}
+
+korch_status
+korch_plan_open_sized(size_t options_size, const char *path, const struct korch_options *o, korch_plan **out,
+    struct korch_error *e)
+{
 	struct korch_plan *k;
+	struct korch_options all;
 	struct err why = {0};
 
 	if (!path || !out) {
 		(void)err_set(&why, ERR_USAGE, "korch_plan_open: no path, or nowhere to put the plan");
 		return tell(&why, e);
 	}
+	if (!read_options(o, options_size, &all, &why))
+		return tell(&why, e);
 	k = heap_alloc(sizeof(*k));
-	if (!open_plan(k, path, o, &why)) {
+	if (!open_plan(k, path, &all, &why)) {
 		korch_plan_close(k);
 		return tell(&why, e);
 	}

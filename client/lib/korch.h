@@ -93,9 +93,11 @@ struct korch_output {
 	size_t n_bytes;
 };
 
+/* Fields are added at the end, and 0 is always the default: set what you name, and all else to 0. */
 struct korch_options {
-	unsigned n_threads; /* 0: as many as the plan was made for */
+	unsigned n_threads; /* of a CPU; 0: as many as the plan was made for */
 	int pin;            /* not 0: thread i stays on the i-th core that this process may use */
+	unsigned n_streams; /* of a GPU, at most 8: the plan runs on so many where that is faster than on one; 0: up to 4 */
 };
 
 typedef struct korch_plan korch_plan;
@@ -103,6 +105,12 @@ typedef struct korch_plan korch_plan;
 /* Reads the file, loads its code, takes all memory that running needs.  o: NULL for defaults. */
 KORCH_API korch_status korch_plan_open(const char *path, const struct korch_options *o, korch_plan **out,
     struct korch_error *e);
+/* The same, told how large the caller's struct korch_options is; the macro below calls it.  The function
+ * korch_plan_open itself, which programs call that were compiled before the struct grew, reads n_threads and pin alone.
+ * KORCH_USAGE where a field is set that this library does not know. */
+KORCH_API korch_status korch_plan_open_sized(size_t options_size, const char *path, const struct korch_options *o,
+    korch_plan **out, struct korch_error *e);
+#define korch_plan_open(...) korch_plan_open_sized(sizeof(struct korch_options), __VA_ARGS__)
 /* NULL is allowed. */
 KORCH_API void korch_plan_close(korch_plan *plan);
 

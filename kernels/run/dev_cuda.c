@@ -389,12 +389,20 @@ close_lane(struct cuda *c, const struct cuda_lane *l)
 		(void)c->g->cu.stream_free(l->stream);
 }
 
+bool
+cuda_enter(struct cuda *c)
+{
+	return cuda_good(c, c->g->cu.set(c->ctx), "cuCtxSetCurrent");
+}
+
 static void
 cuda_close(void *self)
 {
 	struct cuda *c = self;
 	const uint64_t memory[] = {c->flush, c->tables};
 
+	if (c->ctx && !c->is_sticky)
+		(void)cuda_enter(c);
 	cuda_library_close(c); /* a handle is bound to a stream until then */
 	for (size_t i = 0; i < COUNT_OF(memory) && !c->is_sticky; i++)
 		if (memory[i])

@@ -41,6 +41,8 @@ struct cuda {
 /* Keeps the first status that is not 0; `what` names the call. */
 bool cuda_good(struct cuda *c, int status, const char *what);
 bool cuda_is_well(const struct cuda *c);
+/* The context becomes this thread's: the driver knows one for each thread, and a plan's callers may be several. */
+bool cuda_enter(struct cuda *c);
 /* Hands the kept fault over; always false. */
 bool cuda_tell(struct cuda *c, struct err *e);
 /* 0 where there is none left. */

@@ -3,6 +3,7 @@
  * memory, two copies a run. */
 #include "dev_cuda_int.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct gpu_plan {
 	void **out;
 	const void **now;
 	struct dev_copy *copies;   /* of the plan, then the outputs' way back */
+	pthread_mutex_t turn;      /* runs from several threads */
 };
 
 static size_t
@@ -156,6 +158,7 @@ gpu_plan_open(const struct dev *d, const struct plan *plan, uint32_t n_streams, 
 
 	p->dev = d;
 	p->plan = plan;
+	(void)pthread_mutex_init(&p->turn, NULL);
 	if (plan_exec_open(d, plan, &p->exec, e) && make_room(p, e) && capture(p, n_streams ? n_streams : STREAMS_DEFAULT, e)) {
 		*out = p;
 		return true;
@@ -201,15 +204,14 @@ are_aligned(const struct plan *plan, const void *const *in, void *const *out, st
 	return true;
 }
 
-bool
-gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns, struct err *e)
+static bool
+run_once(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns, struct err *e)
 {
 	const struct plan *plan = p->plan;
 	struct dev_copy to = {p->block, p->pinned, p->in_bytes}, *back = &p->copies[plan->n_copies];
 	bool ok;
 
-	if (on_device && !are_aligned(plan, in, out, e))
-		return false;
+	(void)cuda_enter(p->dev->self); /* a fault is told by the run */
 	for (uint32_t i = 0; i < plan->n_inputs && !on_device; i++)
 		memcpy(p->pinned + p->at[i], in[i], io_bytes(&plan->inputs[i]));
 	point_to(p, on_device ? in : p->in, on_device ? out : p->out);
@@ -218,6 +220,19 @@ gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool o
 	ok = gpu_graph_run(p->dev, p->graph, &to, !on_device, p->copies, plan->n_copies + !on_device, ns, e);
 	for (uint32_t i = 0; i < plan->n_outputs && ok && !on_device; i++)
 		memcpy(out[i], p->pinned + p->at[plan->n_inputs + i], io_bytes(&plan->outputs[i]));
+	return ok;
+}
+
+bool
+gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns, struct err *e)
+{
+	bool ok;
+
+	if (on_device && !are_aligned(p->plan, in, out, e))
+		return false;
+	(void)pthread_mutex_lock(&p->turn);
+	ok = run_once(p, in, out, on_device, ns, e);
+	(void)pthread_mutex_unlock(&p->turn);
 	return ok;
 }
 
@@ -242,10 +257,12 @@ gpu_plan_close(struct gpu_plan *p)
 {
 	if (!p)
 		return;
+	(void)cuda_enter(p->dev->self);
 	gpu_graph_free(p->dev, p->graph);
 	p->dev->mem_free(p->dev->self, p->block, p->n_bytes);
 	gpu_host_free(p->dev, p->pinned);
 	plan_exec_close(p->exec);
+	(void)pthread_mutex_destroy(&p->turn);
 	arena_fini(&p->arena);
 	free(p);
 }

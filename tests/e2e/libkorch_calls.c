@@ -111,6 +111,48 @@ wrong_files(const char *self)
 	korch_plan_close(NULL);
 }
 
+/* Opens and closes; the status, and in e what was said. */
+static korch_status
+try_open(size_t options_size, const char *path, const void *o, struct korch_error *e)
+{
+	korch_plan *plan = NULL;
+	korch_status status = korch_plan_open_sized(options_size, path, o, &plan, e);
+
+	korch_plan_close(plan);
+	return status;
+}
+
+/* Programs of before and after this header. */
+static void
+other_headers(const char *path)
+{
+	const struct {
+		unsigned n_threads;
+		int pin;
+	} first = {1, 0};
+	struct {
+		struct korch_options now;
+		int later;
+	} next = {{.n_threads = 1}, 0};
+	struct korch_options far = {.n_threads = 1, .n_streams = 99};
+	korch_plan *plan = NULL;
+	struct korch_error e;
+
+	want(try_open(sizeof(first), path, &first, &e) == KORCH_OK, "the first options");
+	want(try_open(sizeof(next), path, &next, &e) == KORCH_OK, "later options that are 0");
+	next.later = 1;
+	want(try_open(sizeof(next), path, &next, &e) == KORCH_USAGE && strstr(e.text, "does not know"), "a later option");
+	want(try_open(3, path, &first, &e) == KORCH_USAGE, "less than options");
+	want(try_open(3, path, NULL, &e) == KORCH_OK, "no options have no size");
+	want(korch_plan_open(path, &far, &plan, &e) == KORCH_USAGE && strstr(e.text, "99 streams"), "too many streams");
+	/* the function itself knows no streams: that memory is none of its caller's options */
+	want((korch_plan_open)(path, &far, &plan, &e) == KORCH_OK, "a program compiled before");
+	korch_plan_close(plan);
+	want(korch_plan_open(path, &(struct korch_options){.n_threads = 1, .n_streams = 8}, &plan, &e) == KORCH_OK,
+	    "streams for a plan of the CPU");
+	korch_plan_close(plan);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -140,6 +182,7 @@ main(int argc, char **argv)
 	run_together(plan, in, n_in, out, t.n_bytes);
 	wrong_calls(plan[0], in, n_in, out, t.n_bytes);
 	wrong_files(argv[0]);
+	other_headers(argv[1]);
 	want(korch_version()[0] != 0 && !korch_type_name((korch_type)99), "words");
 	for (int i = 0; i < N_PLANS; i++)
 		korch_plan_close(plan[i]);

@@ -1,10 +1,12 @@
 /* Plans on several streams of the fake GPU, whose graphs run in any order that their edges allow: random plans
  * whose steps share bytes in all ways, calls of cuBLASLt and cuDNN among them, compute what they compute in order;
- * without any one of their waits they do not; what cannot be made is said, and what is not faster is not used. */
+ * without any one of their waits they do not; several threads may run one plan; what cannot be made is said, and what
+ * is not faster is not used.  threads: yes */
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/run/vendor.h"
 #include "../../worker/gpu_fake.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -494,6 +496,68 @@ what_is_faster_runs(void **state)
 	arena_fini(&a);
 }
 
+/* ---- threads ------------------------------------------------------------------------------------------- */
+struct caller {
+	struct sample *s;
+	struct runner *r;
+	pthread_barrier_t *start; /* NULL: closes it */
+	uint64_t seed;
+	bool is_right;
+};
+
+static void *
+call_often(void *arg)
+{
+	struct caller *c = arg;
+	struct arena a = {0};
+
+	if (c->start) {
+		(void)pthread_barrier_wait(c->start);
+		c->is_right = is_right(&a, c->s, c->r, c->seed);
+	} else {
+		runner_close(c->r);
+	}
+	arena_fini(&a);
+	return NULL;
+}
+
+/* Opened here, run by threads that have never seen the driver, closed by another one. */
+static void
+threads_share_a_plan(void **state)
+{
+	enum { CALLERS = 3 };
+	struct arena a = {0};
+	struct gpu g;
+	struct sample s;
+	struct streams order;
+	struct caller list[CALLERS + 1];
+	pthread_t thread[CALLERS + 1];
+	pthread_barrier_t start;
+	struct runner *r;
+	struct err e = {0};
+	struct bytes code;
+
+	(void)state;
+	open_fake(&a, 1, "", &g);
+	code = module(&a, &g);
+	wide_sample(&a, &code, &s, &order);
+	open_fake(&a, 1, "", &g);
+	if (!runner_open(&s.plan, &(struct runner_opts){.n_streams = 3, .gpu = &g}, &r, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(pthread_barrier_init(&start, NULL, CALLERS), 0);
+	for (uint32_t i = 0; i <= CALLERS; i++) {
+		list[i] = (struct caller){&s, r, i < CALLERS ? &start : NULL, 100 + i, false};
+		for (uint32_t k = 0; k < CALLERS && i == CALLERS; k++)
+			(void)pthread_join(thread[k], NULL);
+		assert_int_equal(pthread_create(&thread[i], NULL, call_often, &list[i]), 0);
+	}
+	(void)pthread_join(thread[CALLERS], NULL);
+	(void)pthread_barrier_destroy(&start);
+	for (uint32_t i = 0; i < CALLERS; i++)
+		assert_true(list[i].is_right);
+	arena_fini(&a);
+}
+
 /* The fake driver leaves its functions to the process's end. */
 const char *__lsan_default_suppressions(void);
 const char *
@@ -507,7 +571,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans), cmocka_unit_test(random_plans_with_calls),
 	    cmocka_unit_test(every_wait_counts), cmocka_unit_test(every_wait_of_calls_counts),
-	    cmocka_unit_test(what_cannot_be_made), cmocka_unit_test(what_is_faster_runs)};
+	    cmocka_unit_test(what_cannot_be_made), cmocka_unit_test(what_is_faster_runs),
+	    cmocka_unit_test(threads_share_a_plan)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
