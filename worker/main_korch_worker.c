@@ -3,6 +3,7 @@
 
 #include "../kernels/base/opt.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,9 @@ main(int argc, char **argv)
 		return opts_fail(&o, &e);
 	if (n_names > 1)
 		return several_run(argc, argv, names, n_names, conf.name);
+	/* not for what it starts: who waits for the line must see the end of a worker killed before it */
+	if (conf.ready_fd >= 0)
+		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
 	conf.device = str_dup(&a, names[0]);
 	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
 	    .quiet = conf.quiet, .cancel = &work->cancel};

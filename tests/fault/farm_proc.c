@@ -43,6 +43,7 @@ farm_proc_fini(struct farm_proc *f)
 	char cmd[128];
 
 	/* both leave by themselves when asked: a sanitizer's complaint is a status other than 0 */
+	farm_proc_await(&f->worker_ready);
 	leave(f, &f->worker, "worker.log");
 	leave(f, &f->daemon, "daemon.log");
 	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", f->dir);
@@ -104,10 +105,21 @@ bin(char *to, size_t n, const char *program)
 	return to;
 }
 
+/* A line, or the end of a process that was killed before it came. */
+static void
+await_line(int fd)
+{
+	char line[8];
+
+	while (read(fd, line, sizeof(line)) < 0 && errno == EINTR)
+		;
+	(void)close(fd);
+}
+
 void
 farm_proc_daemon(struct farm_proc *f, long kill_at)
 {
-	char program[256], data[96], log[96], line[8];
+	char program[256], data[96], log[96];
 	int fd[2];
 	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"), (char *)(uintptr_t)"--data", data,
 	    (char *)(uintptr_t)"--listen", f->url, (char *)(uintptr_t)"--ready-fd", (char *)(uintptr_t)"3", NULL, NULL, NULL, NULL, NULL};
@@ -127,25 +139,46 @@ farm_proc_daemon(struct farm_proc *f, long kill_at)
 		bug("pipe: %s", strerror(errno));
 	f->daemon = start(argv, kill_at, fd[1], log);
 	(void)close(fd[1]);
-	/* a line, or the end of a process that was killed before it came */
-	while (read(fd[0], line, sizeof(line)) < 0 && errno == EINTR)
-		;
-	(void)close(fd[0]);
+	await_line(fd[0]);
+}
+
+pid_t
+farm_proc_another(const struct farm_proc *f, const char *device, long kill_at, int *ready)
+{
+	char program[256], log[96];
+	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korch-worker"), (char *)(uintptr_t)"--daemon",
+	    (char *)(uintptr_t)f->url, (char *)(uintptr_t)"--device", (char *)(uintptr_t)device, (char *)(uintptr_t)"--ready-fd",
+	    (char *)(uintptr_t)"3", NULL, NULL, NULL};
+	int fd[2];
+	pid_t pid;
+
+	(void)snprintf(log, sizeof(log), "%s/worker.log", f->dir);
+	if (f->tokens[0]) {
+		argv[7] = (char *)(uintptr_t)"--token-file";
+		argv[8] = (char *)(uintptr_t)f->tokens;
+	}
+	if (pipe2(fd, O_CLOEXEC) != 0)
+		bug("pipe: %s", strerror(errno));
+	pid = start(argv, kill_at, fd[1], log);
+	(void)close(fd[1]);
+	*ready = fd[0];
+	return pid;
 }
 
 void
 farm_proc_worker(struct farm_proc *f, long kill_at)
 {
-	char program[256], log[96];
-	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korch-worker"), (char *)(uintptr_t)"--daemon",
-	    f->url, (char *)(uintptr_t)"--device", (char *)(uintptr_t)f->device, NULL, NULL, NULL};
+	if (f->worker_ready)
+		(void)close(f->worker_ready); /* of one that has died */
+	f->worker = farm_proc_another(f, f->device, kill_at, &f->worker_ready);
+}
 
-	(void)snprintf(log, sizeof(log), "%s/worker.log", f->dir);
-	if (f->tokens[0]) {
-		argv[5] = (char *)(uintptr_t)"--token-file";
-		argv[6] = f->tokens;
-	}
-	f->worker = start(argv, kill_at, -1, log);
+void
+farm_proc_await(int *ready)
+{
+	if (*ready)
+		await_line(*ready);
+	*ready = 0;
 }
 
 void

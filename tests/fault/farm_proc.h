@@ -11,6 +11,7 @@ struct farm_proc {
 	char url[128];
 	char tokens[96];    /* --token-file, or "" */
 	pid_t daemon, worker;
+	int worker_ready;   /* its line comes here; 0: nobody waits for one */
 	const char *device; /* "fake:seed=1" */
 	const char *planner; /* --planner, or NULL */
 };
@@ -18,7 +19,13 @@ void farm_proc_init(struct farm_proc *f, const char *device);
 void farm_proc_fini(struct farm_proc *f);
 /* kill_at: dies at that seam; 0: never.  Returns when it listens, or has died before that. */
 void farm_proc_daemon(struct farm_proc *f, long kill_at);
+/* Does not wait: there may be no daemon to take it. */
 void farm_proc_worker(struct farm_proc *f, long kill_at);
+/* A worker beside f->worker; *ready for farm_proc_await. */
+pid_t farm_proc_another(const struct farm_proc *f, const char *device, long kill_at, int *ready);
+/* Returns when that worker has been taken by the daemon, or has died.  One that is asked to leave before
+ * may not know how to yet. */
+void farm_proc_await(int *ready);
 /* Has it ended?  Then it is reaped and its pid is 0. */
 bool farm_proc_ended(pid_t *pid, int *status);
 int farm_proc_kill(pid_t *pid, int signal); /* waits for it; its wait status */

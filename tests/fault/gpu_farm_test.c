@@ -155,6 +155,7 @@ two_classes(void **state)
 	static const char *const devices[WORKERS] = {"cpu", "cuda-fake:gpu=v100,seed=1", "cuda-fake:gpu=v100,seed=1",
 	    "cuda-fake:gpu=a100,seed=1"};
 	pid_t worker[WORKERS];
+	int ready[WORKERS];
 	struct farm_proc f;
 	char plan[4][96], cmd[256];
 	struct m_timing t;
@@ -170,7 +171,9 @@ two_classes(void **state)
 		(void)snprintf(plan[i], sizeof(plan[i]), "%s/plan%d.korch", f.dir, i);
 	farm_proc_daemon(&f, 0);
 	for (int i = 0; i < WORKERS; i++)
-		worker[i] = farm_proc_start(&f, "korch-worker", "--daemon", f.url, "--device", devices[i], NULL);
+		worker[i] = farm_proc_another(&f, devices[i], 0, &ready[i]);
+	for (int i = 0; i < WORKERS; i++) /* all are there before anybody is counted */
+		farm_proc_await(&ready[i]);
 	submit(&f, A100, "f32", "600", plan[0]);
 	by_a = done_by(&f, A100, &n);
 	assert_int_equal(n, 1);
