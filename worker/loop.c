@@ -17,6 +17,8 @@
 
 enum { TICK_MS = 200, RESULT_BYTES = MSG_MAX_BYTES / 4 * 3 };
 static const int64_t SECOND = 1000000000;
+/* Two heartbeats: who leaves waits no longer for a daemon that may have left before him. */
+static const int64_t FAREWELL = 10 * SECOND;
 
 enum ask_kind { ASK_HELLO, ASK_LEASE, ASK_RENEW, ASK_RESULT, ASK_BYE, ASK_KINDS };
 struct ask {
@@ -405,6 +407,17 @@ is_free(const struct worker *w, enum ask_kind kind)
 	return !w->ask[kind].is_out && now_ns() >= w->ask[kind].again_ns;
 }
 
+/* All that is left to do is to tell a daemon that has not been heard of for long. */
+static bool
+is_left_alone(const struct worker *w)
+{
+	uint32_t n_told = 0;
+
+	for (const struct result *r = w->results; r; r = r->next)
+		n_told++;
+	return n_told == w->n_leases && now_ns() - w->last_heard_ns > FAREWELL;
+}
+
 static void
 turn(struct worker *w)
 {
@@ -436,6 +449,10 @@ turn(struct worker *w)
 	}
 	if (w->is_draining && !w->session && w->n_leases == 0)
 		w->is_done = true;
+	if (w->is_draining && is_left_alone(w)) {
+		say(w, "leaving", "the daemon does not answer");
+		w->is_done = true;
+	}
 }
 
 static void
