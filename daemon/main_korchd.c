@@ -150,11 +150,12 @@ close_all(struct daemon *d)
 	sessions_free(d);
 	if (d->farm)
 		farm_free(d->farm, task_data_free);
-	if (d->store)
-		store_close(d->store);
+	/* while the folder is still ours: the next owner listens there at once */
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
 		if (strncmp(d->conf->listen[i], "ipc://", 6) == 0 && d->store)
 			(void)unlink(d->conf->listen[i] + 6);
+	if (d->store)
+		store_close(d->store);
 	loop_free(d->loop);
 	arena_fini(&d->arena);
 }

@@ -155,7 +155,8 @@ serve_tick(struct daemon *d)
 
 		if (session_any_client(d))
 			d->last_client_ns = now;
-		if (now - d->last_client_ns > 10 * SECOND_NS && !d->is_stopping) {
+		/* not while a hello is on its way through the store */
+		if (now - d->last_client_ns > 10 * SECOND_NS && !d->is_stopping && store_depth(d->store) == 0) {
 			daemon_log(d, "leave", "reason=no_client_for_10_s");
 			d->is_stopping = true;
 		}

@@ -93,6 +93,8 @@ session_new(struct daemon *d, const struct request *r, enum auth_role role)
 	(void)snprintf(s->name, sizeof(s->name), "%.*s", STR_ARG(r->m.hello.name));
 	s->next = d->sessions;
 	d->sessions = s;
+	if (role == AUTH_CLIENT)
+		d->last_client_ns = s->seen_ns; /* it may be gone again before a tick */
 	daemon_log(d, "hello", "role=%s name=%s local=%d", auth_role_name(role), s->name, s->is_local);
 	return s;
 }
@@ -214,6 +216,10 @@ serve_hello(struct daemon *d, struct request *r)
 	enum auth_role role;
 	struct err e = {0};
 
+	if (d->is_stopping) { /* no welcome from who leaves: the next one here hears it */
+		request_drop(r);
+		return;
+	}
 	if (!check_hello(r, &role, &e)) {
 		answer_error(d, r, &e);
 		return;

@@ -18,8 +18,7 @@
 
 extern char **environ;
 
-enum { SOCKET_PATH = 100 };
-static const int64_t READY_NS = (int64_t)20 * 1000000000;
+enum { SOCKET_PATH = 100, START_TRIES = 5, SLOW_MS = 20000 };
 
 static bool
 is_network_fs(const char *dir)
@@ -67,33 +66,43 @@ data_socket(struct arena *a, const char *dir)
 	return url;
 }
 
-/* Is the folder's lock held?  Then its owner runs. */
+/* Is the folder's lock held?  Then its owner runs, or is about to listen, or to leave.  Shared: two
+ * clients that look at once are no owners of each other. */
 static bool
-has_owner(struct arena *a, const char *dir)
+has_owner(const char *dir)
 {
-	int fd = open(arena_printf(a, "%s/lock", dir), O_RDWR | O_CLOEXEC);
-	bool held;
+	struct arena tmp = {0};
+	int fd = open(arena_printf(&tmp, "%s/lock", dir), O_RDWR | O_CLOEXEC);
+	bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
 
-	if (fd < 0)
-		return false;
-	held = flock(fd, LOCK_EX | LOCK_NB) != 0;
-	(void)close(fd);
+	if (fd >= 0)
+		(void)close(fd);
+	arena_fini(&tmp);
 	return held;
 }
 
+/* Its line, or its end; however slow the host is, one of them comes. */
 static bool
-wait_ready(int fd, pid_t pid, const char *log, struct err *e)
+wait_ready(int fd, pid_t pid, const char *log, bool quiet, struct err *e)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	char line[64];
-	int status = 0;
+	int status = 0, ready;
+	ssize_t n;
 
-	if (poll(&p, 1, (int)(READY_NS / 1000000)) > 0 && read(fd, line, sizeof(line)) > 0)
+	while ((ready = poll(&p, 1, quiet ? -1 : SLOW_MS)) <= 0)
+		if (ready == 0 && !quiet) {
+			fprintf(stderr, "the private korchd takes long to start; see %s\n", log);
+			quiet = true;
+		}
+	while ((n = read(fd, line, sizeof(line))) < 0 && errno == EINTR)
+		;
+	if (n > 0)
 		return true;
-	if (waitpid(pid, &status, WNOHANG) == pid || (usleep(200000), waitpid(pid, &status, WNOHANG) == pid))
-		return err_set(e, status && WIFEXITED(status) && WEXITSTATUS(status) == 78 ? ERR_HOST : ERR_UNREACHABLE,
-		    "the private korchd could not start; see %s", log);
-	return err_set(e, ERR_UNREACHABLE, "the private korchd did not become ready; see %s", log);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return err_set(e, WIFEXITED(status) && WEXITSTATUS(status) == 78 ? ERR_HOST : ERR_UNREACHABLE,
+	    "the private korchd could not start; see %s", log);
 }
 
 /* What a failed start wrote last is the best explanation there is. */
@@ -139,7 +148,7 @@ spawn_daemon(struct arena *a, const char *program, const char *dir, int ready_fd
 }
 
 static bool
-start_daemon(struct arena *a, const char *dir, struct err *e)
+start_daemon(struct arena *a, const char *dir, bool quiet, struct err *e)
 {
 	char *program = helper_path(a, "korchd"), *log = arena_printf(a, "%s/korchd.log", dir);
 	int fd[2];
@@ -160,10 +169,10 @@ start_daemon(struct arena *a, const char *dir, struct err *e)
 	}
 	ok = spawn_daemon(a, program, dir, fd[1], log, &pid, e);
 	(void)close(fd[1]);
-	ok = ok && wait_ready(fd[0], pid, log, e);
+	ok = ok && wait_ready(fd[0], pid, log, quiet, e);
 	(void)close(fd[0]);
 	/* Lost the race against another client: its daemon serves us too. */
-	if (!ok && has_owner(a, dir)) {
+	if (!ok && has_owner(dir)) {
 		*e = (struct err){0};
 		return true;
 	}
@@ -172,30 +181,53 @@ start_daemon(struct arena *a, const char *dir, struct err *e)
 	return ok;
 }
 
+/* Polled while a client waits: an owner that left in the meantime never answers. */
+static bool
+owner_has_left(void *dir)
+{
+	return !has_owner(dir);
+}
+
+/* Asks the owner for a worker.  Interrupted: it has left. */
+static bool
+want_worker(struct arena *a, const char *dir, const char *url, const char *device, bool with_worker, struct err *e)
+{
+	struct client_conf conf = {.name = "starter", .url = url, .stop = owner_has_left, .self = (void *)(uintptr_t)dir};
+	struct msg ask = {.type = MSG_worker_want}, m;
+	struct client *c;
+	bool ok;
+
+	if (!client_open(&c, &conf, e))
+		return false;
+	ask.worker_want.device = str_of(device);
+	ok = !with_worker || client_call(c, a, &ask, 10000000000, &m, e);
+	client_close(c);
+	/* a daemon that is not private has its workers from elsewhere */
+	return ok || e->code == ERR_USAGE;
+}
+
 bool
 client_private(struct arena *a, const char *data, const char *device, bool with_worker, bool quiet,
     const char **url, struct err *e)
 {
 	bool moved;
 	char *dir = data_folder(a, data, &moved);
-	struct client *c;
-	struct client_conf conf = {.name = "starter"};
-	struct msg ask = {.type = MSG_worker_want}, m;
-	struct err why = {0};
-	bool ok;
 
 	if (moved && !quiet)
 		fprintf(stderr, "your data folder is on a network file system; using %s of this host\n", dir);
-	if (!os_make_dirs(dir, e) || (!has_owner(a, dir) && !start_daemon(a, dir, e)))
+	if (!os_make_dirs(dir, e))
 		return false;
-	*url = conf.url = data_socket(a, dir);
-	if (!client_open(&c, &conf, e))
-		return false;
-	ask.worker_want.device = str_of(device);
-	ok = !with_worker || client_call(c, a, &ask, 10000000000, &m, &why);
-	client_close(c);
-	/* a daemon that is not private has its workers from elsewhere */
-	if (!ok && why.code != ERR_USAGE)
-		*e = why;
-	return ok || why.code == ERR_USAGE;
+	*url = data_socket(a, dir);
+	for (int i = 0; i < START_TRIES; i++) {
+		*e = (struct err){0};
+		if (!has_owner(dir) && !start_daemon(a, dir, quiet, e))
+			return false;
+		if (want_worker(a, dir, *url, device, with_worker, e)) {
+			*e = (struct err){0};
+			return true;
+		}
+		if (e->code != ERR_INTERRUPTED)
+			return false;
+	}
+	return err_set(e, ERR_UNREACHABLE, "the private korchd leaves as soon as it has started; see %s/korchd.log", dir);
 }

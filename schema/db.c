@@ -12,7 +12,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LOCK_TRIES = 25 };
 
 static const char *const sql_text[SQL_COUNT] = {
 #define SQL(ID, TEXT) [SQL_##ID] = TEXT,
@@ -36,6 +39,18 @@ refuse_network(const struct store_conf *conf, struct err *e)
 	    "name a folder of this host with --data", conf->dir, name);
 }
 
+/* A client looks for an owner by a shared lock of a moment: that is none. */
+static bool
+lock_alone(int fd)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		(void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+	}
+	return false;
+}
+
 static bool
 take_lock(struct db *db, struct err *e)
 {
@@ -48,7 +63,7 @@ take_lock(struct db *db, struct err *e)
 	db->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (db->lock_fd < 0)
 		return err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-	if (flock(db->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+	if (!lock_alone(db->lock_fd)) {
 		n = read(db->lock_fd, holder, sizeof(holder) - 1);
 		holder[n > 0 ? n : 0] = '\0';
 		return err_set(e, ERR_USAGE, "%s: another korchd (process %.*s) owns this data folder", db->dir,

@@ -1,0 +1,169 @@
+/* Clients that come while a private korchd starts or leaves: each is served, by that one or by the
+ * next.  label: fault */
+#include "farm_proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { TOGETHER = 6, TURNS = 8 };
+static const int64_t SECOND = 1000000000;
+
+/* A data folder of its own, and the address of whoever owns it. */
+struct home {
+	struct farm_proc f;
+	struct arena a;
+	char data[96];
+	char *url;
+};
+
+static void
+home_init(struct home *h)
+{
+	memset(h, 0, sizeof(*h));
+	farm_proc_init(&h->f, "");
+	(void)snprintf(h->data, sizeof(h->data), "%s/data", h->f.dir);
+	assert_int_equal(mkdir(h->data, 0700), 0);
+	h->url = data_socket(&h->a, h->data);
+}
+
+/* Returns when it has the folder; give it back by closing it. */
+static int
+own(const struct home *h)
+{
+	char path[128];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%s/lock", h->data);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	while (flock(fd, LOCK_EX) != 0)
+		assert_int_equal(errno, EINTR);
+	return fd;
+}
+
+static pid_t
+start_client(const struct home *h)
+{
+	return farm_proc_start(&h->f, "korch-jobs", "list", "--data", h->data, NULL);
+}
+
+static void
+must_be_served(const struct home *h, pid_t pid)
+{
+	char cmd[256];
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (status == 0)
+		return;
+	(void)snprintf(cmd, sizeof(cmd), "tail -n 3 %s/korch-jobs.log %s/korchd.log >&2", h->f.dir, h->data);
+	if (system(cmd) == 0)
+		fail_msg("korch-jobs left with wait status %d", status);
+}
+
+static void
+send_home(const struct home *h)
+{
+	struct client_conf conf = {.url = h->url, .name = "test"};
+	struct msg ask = {.type = MSG_shutdown}, m;
+	struct arena a = {0};
+	struct client *c;
+	struct err e = {0};
+
+	if (!client_open(&c, &conf, &e) || !client_call(c, &a, &ask, SECOND, &m, &e))
+		fail_msg("%s", e.msg);
+	client_close(c);
+	arena_fini(&a);
+}
+
+static void
+home_fini(struct home *h)
+{
+	send_home(h);
+	(void)close(own(h)); /* it has left */
+	arena_fini(&h->a);
+	farm_proc_fini(&h->f);
+}
+
+/* The owner takes the call, and leaves without a word. */
+static void
+owner_leaves(void **state)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct home h;
+	int lock, door, caller;
+	pid_t pid;
+
+	(void)state;
+	home_init(&h);
+	lock = own(&h);
+	door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s", h.url + strlen("ipc://"));
+	assert_int_equal(bind(door, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(door, 8), 0);
+	pid = start_client(&h);
+	caller = accept(door, NULL, NULL);
+	assert_true(caller >= 0);
+	(void)close(caller);
+	(void)close(door);
+	assert_int_equal(unlink(at.sun_path), 0);
+	(void)close(lock);
+	must_be_served(&h, pid);
+	home_fini(&h);
+}
+
+static void
+all_at_once(void **state)
+{
+	pid_t pid[TOGETHER];
+	struct home h;
+
+	(void)state;
+	home_init(&h);
+	for (int i = 0; i < TOGETHER; i++)
+		pid[i] = start_client(&h);
+	for (int i = 0; i < TOGETHER; i++)
+		must_be_served(&h, pid[i]);
+	home_fini(&h);
+}
+
+/* Each comes while the one before sees korchd off. */
+static void
+one_after_another(void **state)
+{
+	struct home h;
+
+	(void)state;
+	home_init(&h);
+	must_be_served(&h, start_client(&h));
+	for (int i = 0; i < TURNS; i++) {
+		send_home(&h);
+		must_be_served(&h, start_client(&h));
+	}
+	home_fini(&h);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(owner_leaves), cmocka_unit_test(all_at_once), cmocka_unit_test(one_after_another),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
