@@ -147,7 +147,9 @@ client_call(struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns,
 			ok = once(c, a, ask, MAX_OF(left, MS), answer, &why);
 			if (ok && !msg_is_error(answer, &why))
 				return true;
-			if (ok && is_lost_session(&why) && !c->conf.session) {
+			if (ok && is_lost_session(&why) && c->conf.session)
+				return err_set(e, ERR_LINKLOST, "the session has ended; korchd was restarted");
+			if (ok && is_lost_session(&why)) {
 				c->session = 0;
 				continue;
 			}
@@ -157,7 +159,8 @@ client_call(struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns,
 			return false;
 		}
 		if (now_ns() >= until)
-			return err_set(e, ERR_UNREACHABLE, "no korchd answers at %s; is it running?", c->conf.url);
+			return err_set(e, c->conf.session ? ERR_LINKLOST : ERR_UNREACHABLE,
+			    "no korchd answers at %s; is it running?", c->conf.url);
 		if (stopped(c, e))
 			return false;
 		wait_ring(c, 100 * MS);

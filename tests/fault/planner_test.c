@@ -345,12 +345,33 @@ merged(void **state)
 	arena_fini(&a);
 }
 
+/* A worker's upload under a session that ended with its daemon: the link's fault, so that the task is
+ * done again: any other class would be final. */
+static void
+session_lost(void **state)
+{
+	struct farm_proc f;
+	struct client_conf conf = {.session = 12345};
+	struct hash digest;
+	struct client *c;
+	struct err e = {0};
+
+	(void)state;
+	up(&f, "");
+	conf.url = f.url;
+	assert_true(client_open(&c, &conf, &e));
+	assert_false(client_put_bytes(c, (struct bytes){(const uint8_t *)"object", 6}, "artefact", &digest, &e));
+	assert_int_equal(e.code, ERR_LINKLOST);
+	client_close(c);
+	farm_proc_fini(&f);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(bad_planners), cmocka_unit_test(cancel), cmocka_unit_test(nobody),
-	    cmocka_unit_test(device_faults), cmocka_unit_test(merged),
+	    cmocka_unit_test(device_faults), cmocka_unit_test(merged), cmocka_unit_test(session_lost),
 	};
 
 	if (getenv("KORCH_TEST_PLANNER"))
