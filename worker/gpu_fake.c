@@ -326,7 +326,11 @@ fake_unload(void *module)
 
 	(void)dlclose(m->so);
 	(void)close(m->fd);
-	free(m); /* its functions are left to the process's end: they are few and small */
+	for (struct fake_fn *f = m->fns, *next; f; f = next) {
+		next = f->next;
+		free(f);
+	}
+	free(m);
 	return fake.dead;
 }
 
@@ -341,6 +345,8 @@ fake_function(void **out, void *module, const char *name)
 		return 500;
 	f = heap_alloc(sizeof(*f));
 	f->module = m;
+	f->next = m->fns;
+	m->fns = f;
 	f->pass = p;
 	f->dynamic_most = SHARED_UNASKED;
 	memcpy(&f->run, &run, sizeof(run));

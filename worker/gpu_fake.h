@@ -46,8 +46,10 @@ struct fake_module {
 	void *so;
 	int fd;
 	struct fake_code head;
+	struct fake_fn *fns; /* go with it */
 };
 struct fake_fn {
+	struct fake_fn *next;
 	struct fake_module *module;
 	void *pass;
 	fake_run *run;

@@ -1,5 +1,6 @@
 /* A farm of a CPU and three fake GPUs of two classes: a job for one class is measured by its devices
- * alone, its plan runs there, and a device of the other class refuses it. */
+ * alone, its plan runs there, and a device of the other class refuses it.
+ * memory: yes */
 #include "farm_proc.h"
 
 #include "../../kernels/run/gpu.h"

@@ -1,5 +1,7 @@
 /* A GPU's worker on the fake driver: what is wrong with the host is said, what is wrong with a kernel
- * costs that kernel, and what is wrong with the device costs no measurement. */
+ * costs that kernel, and what is wrong with the device costs no measurement.
+ * memory: yes
+ * threads: yes */
 #include "../../worker/device.h"
 
 #include "../../kernels/emit/emit.h"

@@ -558,14 +558,6 @@ threads_share_a_plan(void **state)
 	arena_fini(&a);
 }
 
-/* The fake driver leaves its functions to the process's end. */
-const char *__lsan_default_suppressions(void);
-const char *
-__lsan_default_suppressions(void)
-{
-	return "leak:fake_function\n";
-}
-
 int
 main(void)
 {
