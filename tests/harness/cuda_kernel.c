@@ -18,6 +18,17 @@ bytes_of(const struct tensor *t)
 }
 
 void
+cuda_case_read(struct arena *a, struct cuda_case *c, const char *text)
+{
+	struct graph *g = NEW(a, struct graph);
+	struct err e = {0};
+
+	if (!graph_read(g, a, str_of(text), &e))
+		bug("%s in\n%s", e.msg, text);
+	spec_of_graph(a, g, &c->spec);
+}
+
+void
 cuda_case_make(struct arena *a, struct cuda_case *c, const struct target *t, uint32_t number)
 {
 	struct err e = {0};

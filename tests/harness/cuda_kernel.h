@@ -14,6 +14,8 @@ struct cuda_case {
 	bool refused;
 	struct str refusal;
 };
+/* The spec of a graph's text; aborts where that is none. */
+void cuda_case_read(struct arena *a, struct cuda_case *c, const char *text);
 /* Generates code under the symbol k<number>; false: an error other than "infeasible". */
 void cuda_case_make(struct arena *a, struct cuda_case *c, const struct target *t, uint32_t number);
 /* Compiles and runs those that were not refused; returns how many are wrong, having said which. */

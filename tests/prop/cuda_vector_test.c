@@ -43,13 +43,8 @@ static const struct row {
 static void
 case_of(struct arena *a, struct cuda_case *c, const struct row *row)
 {
-	struct graph *g = NEW(a, struct graph);
-	struct err e = {0};
-
-	if (!graph_read(g, a, str_of(row->text), &e))
-		fail_msg("%s: %s", row->name, e.msg);
 	*c = (struct cuda_case){.seed = 1, .schedule = row->schedule};
-	spec_of_graph(a, g, &c->spec);
+	cuda_case_read(a, c, row->text);
 }
 
 static uint32_t
