@@ -98,6 +98,24 @@ answer_nothing(struct daemon *d, struct request *r, bool drain)
 	answer(d, r, &m);
 }
 
+/* The same request again: nobody waits for the answer to the one before. */
+static void
+drop_repeated(struct daemon *d, const struct request *r)
+{
+	struct request **at = &d->polls;
+
+	while (*at) {
+		struct request *old = *at;
+
+		if (old->session_id != r->session_id || old->m.id != r->m.id) {
+			at = &old->next;
+			continue;
+		}
+		*at = old->next;
+		request_drop(old);
+	}
+}
+
 void
 serve_lease(struct daemon *d, struct request *r)
 {
@@ -116,6 +134,7 @@ serve_lease(struct daemon *d, struct request *r)
 		free(r);
 		return;
 	}
+	drop_repeated(d, r);
 	farm_here(d->farm, s->envs[at].device);
 	if (d->is_stopping || farm_device(d->farm, s->envs[at].device)->state == DEVICE_DRAINING) {
 		answer_nothing(d, r, true);
