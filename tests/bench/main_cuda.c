@@ -7,8 +7,8 @@
  *
  * --step=N: a sample, every N-th; --part=K/N: the K-th of N disjoint shares.  --seconds=S: begins nothing
  * after S seconds and says with which --from it goes on.  --schedules=N: the first N of each spec's space;
- * --vary: one of its space, and another architecture and precision for each batch, so that a sample meets
- * many of them.  --untiled: prints the specs whose linear stages are not in tiles. */
+ * --vary: one of its space, and another precision for each batch, beginning with --part's; unless --compile another
+ * architecture too, so that a sample meets many of them.  --untiled: prints the specs whose linear stages are not in tiles. */
 #include "../harness/cuda_nvrtc.h"
 #include "../harness/model_candidates.h"
 
@@ -69,10 +69,13 @@ static const struct {
 static struct target
 target_of(const struct run *r, int sm)
 {
+	const size_t turn = (r->batch + (size_t)r->args->part - 1) % COUNT_OF(varied);
 	struct target t = target_cuda;
 
-	t.sm = r->args->vary ? varied[r->batch % COUNT_OF(varied)].sm : sm;
-	t.precision = r->args->vary ? varied[r->batch % COUNT_OF(varied)].precision : r->args->precision;
+	t.sm = r->args->vary && !r->args->compile ? varied[turn].sm : sm;
+	t.precision = r->args->vary ? varied[turn].precision : r->args->precision;
+	if (r->args->vary && !precision_on(t.sm, t.precision))
+		t.precision = PRECISION_F32;
 	return t;
 }
 
