@@ -3,7 +3,6 @@
 #include "loop_int.h"
 
 #include <signal.h>
-#include <stdlib.h>
 
 enum { TICK_MS = 250 };
 
@@ -66,19 +65,4 @@ loop_run(struct daemon *d, struct err *e)
 	while (!l->is_stopped)
 		(void)uv_run(&l->uv, UV_RUN_ONCE);
 	return true;
-}
-
-/* The network and the store are closed by now: nobody rings any more. */
-void
-loop_free(struct loop *l)
-{
-	uv_close((uv_handle_t *)&l->wake, NULL);
-	uv_close((uv_handle_t *)&l->timer, NULL);
-	uv_close((uv_handle_t *)&l->term, NULL);
-	uv_close((uv_handle_t *)&l->intr, NULL);
-	while (uv_run(&l->uv, UV_RUN_DEFAULT) != 0)
-		;
-	if (uv_loop_close(&l->uv) != 0)
-		bug("the event loop still has handles");
-	free(l);
 }

@@ -14,6 +14,5 @@ struct loop {
 	bool is_stopped;
 };
 struct loop *loop_new(void);
-void loop_free(struct loop *l);
 
 #endif
