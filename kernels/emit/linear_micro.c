@@ -8,26 +8,38 @@
  * Source: facts/cpu.md section 2; measured again in tests/bench/main_linear.c. */
 #include "linear_int.h"
 
-enum { SHORT_SUM = 16 };
+enum { SHORT_SUM = 16, LONG_SUM = 96 };
 
 #include <stdio.h>
+
+static int64_t
+n_products(const struct micro *m)
+{
+	int64_t products = 1;
+
+	for (int i = 0; i < m->n_loops; i++)
+		products *= m->trip[i];
+	return products;
+}
+
+/* A call is nothing beside a long sum, and smaller functions cost the compiler less. */
+static const char *
+function_text(const struct micro *m)
+{
+	return n_products(m) >= LONG_SUM ? "static __attribute__((noinline))" : "static inline __attribute__((always_inline))";
+}
 
 static void
 emit_head(struct strbuf *sb, const struct micro *m, int rows)
 {
-	sb_addf(sb, "static inline __attribute__((always_inline)) void\n%s_h%d(", m->symbol, rows);
+	sb_addf(sb, "%s void\n%s_h%d(", function_text(m), m->symbol, rows);
 	sb_addz(sb, m->row_step ? "const float *restrict a, " : "const float *const *row, ");
 	sb_addz(sb, "const float *restrict b, float *restrict t");
 	if (m->prefetch)
 		sb_addz(sb, ", k_i64 ahead");
 	sb_addz(sb, ")\n{\n");
-	for (int r = 0; r < rows; r++) {
-		if (m->row_step)
-			sb_addf(
-			    sb, "\tconst float *restrict a%d = a + %lld;\n", r, (long long)r * m->row_step);
-		else
-			sb_addf(sb, "\tconst float *restrict a%d = row[%d];\n", r, r);
-	}
+	for (int r = 0; r < rows && !m->row_step; r++)
+		sb_addf(sb, "\tconst float *restrict a%d = row[%d];\n", r, r);
 }
 
 /* Few products are written out in the end, by us or by the compiler; what is common to tiles of different
@@ -36,11 +48,7 @@ emit_head(struct strbuf *sb, const struct micro *m, int rows)
 static bool
 is_short(const struct micro *m)
 {
-	int64_t products = 1;
-
-	for (int i = 0; i < m->n_loops; i++)
-		products *= m->trip[i];
-	return m->unroll || products <= SHORT_SUM;
+	return m->unroll || n_products(m) <= SHORT_SUM;
 }
 
 static void
@@ -56,12 +64,31 @@ emit_accumulators(struct strbuf *sb, const struct micro *m, int rows)
 				sb_addf(sb, "\tkvec c%d_%d = %s;\n", r, v, is_short(m) ? "zero" : "{0}");
 }
 
+/* Row r's element `index` and `more`.  Rows that lie evenly have one pointer: one for each row, and a
+ * loop for each that fetches ahead, made the tile dearer to compile. */
+static const char *
+element(char out[96], const struct micro *m, int r, const char *index, int64_t more)
+{
+	char name[16] = "a", plus[32] = "";
+
+	if (m->row_step)
+		more += r * m->row_step;
+	else
+		(void)snprintf(name, sizeof name, "a%d", r);
+	if (more)
+		(void)snprintf(plus, sizeof plus, " + %lld", (long long)more);
+	(void)snprintf(out, 96, "%s[%s%s]", name, index, plus);
+	return out;
+}
+
 /* One turn of the innermost loop: nv vectors of b, and for each row either one element of a
  * repeated or nv vectors of it.  `turn` counts written-out turns. */
 static void
 emit_step(
     struct strbuf *sb, const struct micro *m, int rows, const char *tabs, const char *index, int64_t turn)
 {
+	char at[96];
+
 	for (int v = 0; v < m->nv; v++)
 		sb_addf(sb, "%skvec b%d = *(const kvec *)(b + %lld);\n", tabs, v,
 		    (long long)(turn * m->nv + v) * m->lanes);
@@ -71,13 +98,13 @@ emit_step(
 		sb_addf(sb, "%skvec x;\n", tabs);
 	for (int r = 0; r < rows; r++) {
 		if (!m->a_vector)
-			sb_addf(sb, "%sx = a%d[%s] - (kvec){0};", tabs, r, index);
+			sb_addf(sb, "%sx = %s - (kvec){0};", tabs, element(at, m, r, index, 0));
 		else
 			sb_addz(sb, tabs);
 		for (int v = 0; v < m->nv; v++)
 			if (m->a_vector)
-				sb_addf(sb, " c%d_%d += *(const kvec *)(a%d + %s + %d) * b%d;", r, v, r,
-				    index, v * m->lanes, v);
+				sb_addf(sb, " c%d_%d += *(const kvec *)&%s * b%d;", r, v,
+				    element(at, m, r, index, v * m->lanes), v);
 			else
 				sb_addf(sb, " c%d_%d += x * b%d;", r, v, v);
 		sb_addc(sb, '\n');
@@ -130,10 +157,21 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 		int64_t inside =
 		    l + 2 < m->n_loops && l + 1 < MICRO_MAX_LOOPS ? m->trip[l + 1] * m->step[l + 1] : 0;
 		emit_loops(sb, m, rows, l + 1);
-		for (int r = 0; r < rows; r++)
+		if (m->row_step)
+			sb_addf(sb, "%s\ta += %lld;\n", in, (long long)(m->step[l] - inside));
+		for (int r = 0; r < rows && !m->row_step; r++)
 			sb_addf(sb, "%s\ta%d += %lld;\n", in, r, (long long)(m->step[l] - inside));
 	}
 	sb_addf(sb, "%s}\n", in);
+}
+
+/* Row by row, in the order of memory. */
+static void
+emit_prefetch(struct strbuf *sb, const struct micro *m, int rows)
+{
+	sb_addf(sb, "\t_Pragma(\"GCC unroll 1\")\n\tfor (k_i64 r = %d; r < %d; r++)\n", rows, 2 * rows);
+	sb_addf(sb, "\t\tfor (k_i64 q = 0; q < ahead; q += 16)\n\t\t\t__builtin_prefetch(a + (r * %lld + q), 0, 3);\n",
+	    (long long)m->row_step);
 }
 
 void
@@ -144,11 +182,8 @@ micro_emit(struct strbuf *sb, const struct micro *m, int rows)
 		bug("a register tile of %d rows, %d vectors, %d loops", rows, m->nv, m->n_loops);
 	emit_head(sb, m, rows);
 	emit_accumulators(sb, m, rows);
-	for (int r = 0; r < rows && m->prefetch; r++)
-		sb_addf(sb,
-		    "\tfor (k_i64 q = 0; q < ahead; q += 16)\n"
-		    "\t\t__builtin_prefetch(a%d + %lld + q, 0, 3);\n",
-		    r, (long long)rows * m->row_step);
+	if (m->prefetch)
+		emit_prefetch(sb, m, rows);
 	emit_loops(sb, m, rows, 0);
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < m->nv; v++)

@@ -1,7 +1,9 @@
 /* tests/bench/main_compile.c: what generating and compiling costs: COUNT distinct candidates, taken evenly from the
  * models in turn, each with its first schedule, BATCH to a file, one file after the other.
  *
- *   bench-compile [--count=2000] [--batch=24] MODEL.onnx... */
+ * With --keep=FOLDER the files' text stays there, nothing is compiled and the compiler's arguments are printed.
+ *
+ *   bench-compile [--count=2000] [--batch=24] [--keep=FOLDER] MODEL.onnx... */
 #include "../harness/model_candidates.h"
 
 #include "../../kernels/emit/emit.h"
@@ -13,11 +15,12 @@
 
 struct args {
 	int64_t count, batch;
+	const char *keep;
 	char **files;
 	int n_files;
 };
 struct totals {
-	uint32_t kernels, refused;
+	uint32_t kernels, refused, files;
 	size_t text, object;
 	double generate_s;
 };
@@ -39,6 +42,17 @@ is_known(struct spec *const *list, uint32_t n, const struct spec *s)
 		if (hash_eq(&list[i]->hash, &s->hash))
 			return true;
 	return false;
+}
+
+static bool
+keep(struct arena *a, const struct args *args, struct str text, struct totals *t, struct err *e)
+{
+	const char *path = arena_printf(a, "%s/file%04u.c", args->keep, t->files++);
+	FILE *f = fopen(path, "we");
+	bool ok = f && fwrite(text.p, 1, text.n, f) == text.n;
+
+	ok = f && fclose(f) == 0 && ok;
+	return ok || err_set(e, ERR_IO, "%s: cannot write", path);
 }
 
 /* Compiles the next specs of the list, up to a batch of them; how many were taken. */
@@ -68,7 +82,7 @@ one_file(const struct args *args, struct spec *const *specs, uint32_t n, const s
 	t->generate_s += cpu_s(RUSAGE_SELF) - start;
 	t->kernels += made;
 	t->text += sb.n;
-	if (made && !compile_c(&a, sb_str(&sb), &o, &object, e))
+	if (made && !(args->keep ? keep(&a, args, sb_str(&sb), t, e) : compile_c(&a, sb_str(&sb), &o, &object, e)))
 		i = 0;
 	t->object += object.n;
 	arena_fini(&a);
@@ -112,6 +126,8 @@ run(const struct args *args, struct err *e)
 	bool ok = gather(&a, args, &specs, &n, e);
 	double compiled;
 
+	for (const char *const *f = emit_c_flags(target); args->keep && *f; f++)
+		printf("%s%s", *f, f[1] ? " " : "\n");
 	start = os_real()->mono_ns(NULL);
 	compiled = cpu_s(RUSAGE_CHILDREN);
 	for (; ok && at < n; at += took) {
@@ -138,13 +154,15 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strncmp(argv[i], "--count=", 8) == 0)
 			(void)str_to_i64(str_of(argv[i] + 8), &args.count);
+		else if (strncmp(argv[i], "--keep=", 7) == 0)
+			args.keep = argv[i] + 7;
 		else if (strncmp(argv[i], "--batch=", 8) == 0)
 			(void)str_to_i64(str_of(argv[i] + 8), &args.batch);
 		else
 			args.files[args.n_files++] = argv[i];
 	}
 	if (args.n_files == 0 || args.count < args.n_files || args.count > 100000 || args.batch < 1) {
-		fprintf(stderr, "usage: bench-compile [--count=2000] [--batch=24] MODEL.onnx...\n");
+		fprintf(stderr, "usage: bench-compile [--count=2000] [--batch=24] [--keep=FOLDER] MODEL.onnx...\n");
 		return 2;
 	}
 	if (!run(&args, &e)) {
