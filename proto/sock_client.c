@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+enum { CLOSE_SECONDS = 5 };
 static const int64_t SECOND = 1000000000, DIAL_PATIENCE = 2 * SECOND, DIAL_PATIENCE_MAX = 16 * SECOND;
 
 struct sock_call {
@@ -219,13 +221,70 @@ sock_call_free(struct sock_call *call)
 	c->spare = call;
 }
 
+/* ---- the end ------------------------------------------------------------------------ */
+struct closing {
+	nng_socket sock;
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool is_done, is_left; /* whoever sets the second of them frees it */
+};
+
+static void *
+close_socket(void *arg)
+{
+	struct closing *c = arg;
+	bool is_left;
+
+	(void)nng_close(c->sock);
+	(void)pthread_mutex_lock(&c->lock);
+	c->is_done = true;
+	is_left = c->is_left;
+	(void)pthread_cond_signal(&c->done);
+	(void)pthread_mutex_unlock(&c->lock);
+	if (is_left)
+		free(c);
+	return NULL;
+}
+
+/* false: it is closed some time, or with the process. */
+static bool
+closes_in_time(nng_socket sock)
+{
+	struct closing *c = heap_alloc(sizeof *c);
+	struct timespec until;
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool is_done;
+
+	c->sock = sock;
+	(void)pthread_mutex_init(&c->lock, NULL);
+	(void)pthread_cond_init(&c->done, NULL);
+	(void)pthread_attr_init(&attr);
+	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, close_socket, c) != 0)
+		(void)close_socket(c);
+	(void)pthread_attr_destroy(&attr);
+	(void)clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += CLOSE_SECONDS;
+	(void)pthread_mutex_lock(&c->lock);
+	while (!c->is_done && pthread_cond_timedwait(&c->done, &c->lock, &until) == 0)
+		;
+	is_done = c->is_done;
+	c->is_left = !is_done;
+	(void)pthread_mutex_unlock(&c->lock);
+	if (is_done)
+		free(c);
+	return is_done;
+}
+
 /* Calls still out end with NNG_ECANCELED; stopping waits for their callbacks. */
 void
 sock_client_close(struct sock_client *c)
 {
 	for (struct sock_call *call = c->all; call; call = call->all)
 		nng_aio_stop(call->aio);
-	(void)nng_close(c->sock);
+	if (!closes_in_time(c->sock))
+		return; /* nng still has it */
 	while (c->all) {
 		struct sock_call *call = c->all;
 

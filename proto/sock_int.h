@@ -9,7 +9,9 @@
  *  - a local connection whose other side dies while hands are shaken ends with EPIPE, which nng
  *    1.5 takes for the closing of the listener or dialer itself: the listener never accepts
  *    again, the dialer never dials again, and neither says so; hence knock() and redial();
- *  - nng_aio_stop waits for callbacks, so close and free happen on the owner's thread. */
+ *  - nng_aio_stop waits for callbacks, so close and free happen on the owner's thread;
+ *  - nng_close can wait for ever for a connection that is just being closed; hence a client waits
+ *    so long and no longer, and korchd leaves without it. */
 #ifndef KORCH_SOCK_INT_H
 #define KORCH_SOCK_INT_H
 
