@@ -268,7 +268,8 @@ static bool
 open_plan(struct run *r, struct err *e)
 {
 	const char *path = r->o->args[0];
-	int64_t n_threads, n_streams = opt_int(r->o, OPT_streams);
+	int64_t n_threads, n_streams = opt_int(r->o, OPT_streams), gpu = opt_int(r->o, OPT_gpu);
+	struct runner_opts how;
 
 	if (!plan_load(r->arena, path, &r->plan, NULL, e))
 		return false;
@@ -277,8 +278,11 @@ open_plan(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to 1024 are possible", (long long)n_threads);
 	if (n_streams < 0 || n_streams > STREAMS_MAX)
 		return err_set(e, ERR_USAGE, "--streams %lld: from 0 to %d are possible", (long long)n_streams, (int)STREAMS_MAX);
-	if (!runner_open(&r->plan, &(struct runner_opts){.n_threads = (uint32_t)n_threads, .n_streams = (uint32_t)n_streams},
-	    &r->runner, e))
+	if (gpu < -1 || gpu > 1023)
+		return err_set(e, ERR_USAGE, "--gpu %lld: from 0 to 1023, or -1 for the first that fits", (long long)gpu);
+	how = (struct runner_opts){
+	    .n_threads = (uint32_t)n_threads, .n_streams = (uint32_t)n_streams, .gpu_number = (uint32_t)(gpu + 1)};
+	if (!runner_open(&r->plan, &how, &r->runner, e))
 		return err_in(e, "%s", path);
 	r->inputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_inputs);
 	return true;

@@ -1,8 +1,7 @@
 /* worker/gpu_fake.c: the driver's part of the fake GPU.
  *
- * Device memory is the heap's; a launch calls the kernel's host form at once; a captured launch only
- * counts, unless replay=1.  The clock is virtual: a pass takes what a hash of its kernel's text says, scaled by the
- * model, longer while it is throttled.  After an illegal access or a loss every call fails, as on
+ * A launch calls the kernel's host form at once; a captured launch only counts, unless replay=1.  The clock is
+ * virtual: a pass takes what a hash of its kernel's text says, scaled by the model, longer while it is throttled.  After an illegal access or a loss every call fails, as on
  * the real thing, until the process is another one. */
 #include "gpu_fake.h"
 
@@ -42,9 +41,9 @@ static struct fake {
 	int pending;         /* shows at the next wait */
 	bool hangs;
 	int64_t now_ns;
-	uint64_t used_bytes, n_calls; /* calls of libraries */
+	uint64_t n_calls; /* of libraries */
 } fake;
-static _Thread_local bool has_context;
+static _Thread_local int at_gpu; /* 1 + the number of the GPU whose context is this thread's; 0: none is */
 
 /* ---- devices ------------------------------------------------------------------------------ */
 static int
@@ -144,10 +143,7 @@ fake_pci(char *text, int n, int dev)
 static int
 fake_retain(void **ctx, int dev)
 {
-	static int a_context;
-
-	(void)dev;
-	*ctx = &a_context;
+	*ctx = (void *)((uintptr_t)dev + 1);
 	gpu_fake_context(true);
 	return fake.c.gone ? 46 : 0;
 }
@@ -156,7 +152,7 @@ static int
 fake_release(int dev)
 {
 	(void)dev;
-	has_context = false;
+	at_gpu = 0;
 	gpu_fake_context(false);
 	return 0;
 }
@@ -164,7 +160,7 @@ fake_release(int dev)
 static int
 fake_set(void *ctx)
 {
-	has_context = ctx != NULL;
+	at_gpu = (int)(uintptr_t)ctx;
 	return ctx ? fake.dead : 1;
 }
 
@@ -188,7 +184,13 @@ fake_sync(void)
 int
 gpu_fake_status(void)
 {
-	return fake.dead || has_context ? fake.dead : NO_CONTEXT;
+	return fake.dead || at_gpu ? fake.dead : NO_CONTEXT;
+}
+
+int
+gpu_fake_number(void)
+{
+	return at_gpu - 1;
 }
 
 int
@@ -221,56 +223,7 @@ gpu_fake_pass(int64_t ns)
 	fake.now_ns += (int64_t)((double)ns * (gpu_fake_is_slow() ? 1.7 : 1));
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
-enum { BLOCK_HEAD = 64, HOST_BLOCKS = 4, FUNC_DYNAMIC_SHARED = 8, SHARED_UNASKED = 48 << 10 };
-
-static int
-fake_mem_new(uint64_t *p, size_t n)
-{
-	char *block;
-
-	if (gpu_fake_status())
-		return gpu_fake_status();
-	if (n > memory_bytes() - MIN_OF(fake.used_bytes, memory_bytes()))
-		return 2;
-	block = aligned_alloc(64, (n + BLOCK_HEAD + 63) & ~(size_t)63);
-	if (!block)
-		return 2;
-	memcpy(block, &n, sizeof(n));
-	fake.used_bytes += n;
-	*p = (uint64_t)(uintptr_t)(block + BLOCK_HEAD);
-	return 0;
-}
-
-static int
-fake_mem_free(uint64_t p)
-{
-	char *block = (char *)(uintptr_t)p - BLOCK_HEAD;
-	size_t n;
-
-	memcpy(&n, block, sizeof(n));
-	fake.used_bytes -= n;
-	free(block);
-	return gpu_fake_status();
-}
-
-static int
-fake_copy(uint64_t to, uint64_t from, size_t n, void *stream)
-{
-	(void)stream;
-	if (gpu_fake_status() == 0)
-		memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
-	return gpu_fake_status();
-}
-
-static int
-fake_fill(uint64_t to, unsigned char v, size_t n, void *stream)
-{
-	(void)stream;
-	if (!fake.dead)
-		memset((void *)(uintptr_t)to, v, n);
-	return fake.dead;
-}
+enum { HOST_BLOCKS = 4, FUNC_DYNAMIC_SHARED = 8, SHARED_UNASKED = 48 << 10 };
 
 /* ---- modules --------------------------------------------------------------------------------- */
 /* The file stays open as long as the object: the loader tells objects apart by their names. */
@@ -453,21 +406,6 @@ gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *a
 	return fake.dead;
 }
 
-static int
-fake_free(void *p)
-{
-	free(p);
-	return 0;
-}
-
-static int
-fake_host_new(void **p, size_t n, unsigned flags)
-{
-	(void)flags;
-	*p = heap_alloc(n);
-	return fake.dead;
-}
-
 /* ---- settings ---------------------------------------------------------------------------------- */
 static bool
 set_one(struct conf *c, struct str key, struct str value)
@@ -524,10 +462,8 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 	    .cu = {.init = fake_init, .version = fake_version, .words = fake_words, .count = fake_count, .device = fake_device,
 		.name = fake_name, .uuid = fake_uuid, .attribute = fake_attribute, .memory = fake_memory, .pci = fake_pci,
 		.retain = fake_retain, .release = fake_release, .set = fake_set, .sync = fake_sync, .load = fake_load,
-		.unload = fake_unload, .function = fake_function, .set_function = fake_set_function, .launch = fake_launch,
-		.mem_new = fake_mem_new, .mem_free = fake_mem_free,
-		.host_new = fake_host_new, .host_free = fake_free,
-		.copy = fake_copy, .fill = fake_fill}};
+		.unload = fake_unload, .function = fake_function, .set_function = fake_set_function, .launch = fake_launch}};
+	gpu_fake_memory(memory_bytes(), &out->cu);
 	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns, c.replay != 0}, &out->cu);
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
 	    (unsigned)c.model->watts}, &out->ml);

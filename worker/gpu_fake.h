@@ -114,8 +114,12 @@ bool gpu_fake_is_stream(const void *stream); /* one that was made and not freed 
 /* Takes the call's arg over. */
 void gpu_fake_record(void *stream, const struct fake_call *c, int64_t ns);
 
+/* gpu_fake_memory.c: so many bytes of it, and the host's pinned ones. */
+void gpu_fake_memory(uint64_t n_bytes, struct gpu_cu *out);
+
 /* gpu_fake.c: the driver's state, for its other parts. */
 int gpu_fake_status(void);        /* of every call: 0 while the context lives */
+int gpu_fake_number(void);        /* of this thread's GPU */
 int gpu_fake_settle(void);        /* what comes late has come */
 bool gpu_fake_is_well(void);      /* nothing is to come */
 void gpu_fake_late(int status);   /* shows at the next wait */

@@ -58,7 +58,7 @@ name_ios(struct korch_plan *k)
 }
 
 /* The options' size before they grew: what korch_plan_open's callers of that time have. */
-enum { MAX_THREADS = 1024, FIRST_OPTIONS = offsetof(struct korch_options, n_streams) };
+enum { MAX_THREADS = 1024, MAX_GPUS = 1024, FIRST_OPTIONS = offsetof(struct korch_options, n_streams) };
 
 /* A smaller struct lacks fields, which are 0; what a larger one has more must be 0. */
 static bool
@@ -77,6 +77,8 @@ read_options(const struct korch_options *from, size_t size, struct korch_options
 	memcpy(out, from, MIN_OF(size, sizeof(*out)));
 	if (out->n_threads > MAX_THREADS)
 		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible", out->n_threads, MAX_THREADS);
+	if (out->gpu > MAX_GPUS)
+		return err_set(e, ERR_USAGE, "GPU %u was asked for; at most %d are possible", out->gpu - 1, MAX_GPUS);
 	return out->n_streams <= STREAMS_MAX ||
 	    err_set(e, ERR_USAGE, "%u streams were asked for; at most %d are possible", out->n_streams, STREAMS_MAX);
 }
@@ -84,7 +86,8 @@ read_options(const struct korch_options *from, size_t size, struct korch_options
 static bool
 open_plan(struct korch_plan *k, const char *path, const struct korch_options *o, struct err *e)
 {
-	struct runner_opts how = {.n_threads = o->n_threads, .pin = o->pin != 0, .n_streams = o->n_streams};
+	struct runner_opts how = {.n_threads = o->n_threads, .pin = o->pin != 0, .n_streams = o->n_streams,
+	    .gpu_number = o->gpu};
 
 	if (!plan_load(&k->arena, path, &k->plan, NULL, e))
 		return false;

@@ -83,7 +83,9 @@ struct korch_tensor {
 };
 
 /* Memory of the caller, aligned for its element type, of exactly the tensor's size.  Outputs overlap
- * neither inputs nor each other. */
+ * neither inputs nor each other.  For a plan on a GPU each of them may lie in the host's memory or in that GPU's, as its
+ * pointer says (unified addressing); in the GPU's it begins at a multiple of 16, and what was queued to write it must
+ * have finished, since the plan runs on streams of its own. */
 struct korch_input {
 	const void *data;
 	size_t n_bytes;
@@ -98,6 +100,7 @@ struct korch_options {
 	unsigned n_threads; /* of a CPU; 0: as many as the plan was made for */
 	int pin;            /* not 0: thread i stays on the i-th core that this process may use */
 	unsigned n_streams; /* of a GPU, at most 8: the plan runs on so many where that is faster than on one; 0: up to 4 */
+	unsigned gpu;       /* 1 + the GPU's number, as its driver counts from 0; 0: the first that fits the plan */
 };
 
 typedef struct korch_plan korch_plan;
@@ -122,7 +125,7 @@ KORCH_API korch_status korch_plan_input(const korch_plan *plan, size_t i, struct
 KORCH_API korch_status korch_plan_output(const korch_plan *plan, size_t i, struct korch_tensor *out,
     struct korch_error *e);
 
-/* Runs the plan: all inputs and all outputs, in the plan's order.  Allocates nothing up to 32 of each. */
+/* Runs the plan: all inputs and all outputs, in the plan's order; back when the outputs are there.  Allocates nothing up to 32 of each. */
 KORCH_API korch_status korch_plan_run(korch_plan *plan, const struct korch_input *inputs, size_t n_inputs,
     const struct korch_output *outputs, size_t n_outputs, struct korch_error *e);
 

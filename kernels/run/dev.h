@@ -194,6 +194,7 @@ struct runner_opts {
 	bool pin;
 	uint32_t n_streams;      /* of a GPU, at most; 0: STREAMS_DEFAULT */
 	const struct gpu *gpu;   /* NULL: the libraries of this host */
+	uint32_t gpu_number;     /* 1 + the GPU's, as the driver counts; 0: the first that fits */
 };
 /* How a plan runs on a GPU's streams.  Found after solving: no part of the plan's bound (D20). */
 struct plan_streams {
@@ -204,9 +205,9 @@ struct plan_streams {
 struct runner;
 bool plan_wants_gpu(const struct plan *p);
 /* A GPU's plan (run compatibility "cuda ...") opens the driver and takes the first GPU that fits.
- * ERR_HOST: no driver; ERR_DEVICE: none fits. */
+ * ERR_HOST: no driver; ERR_USAGE: no GPU of that number; ERR_DEVICE: none fits. */
 bool runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e) MUST_CHECK;
-/* The host's pointers.  run_ns: by the device's clock; step_ns (may be NULL): of each step, on a GPU
+/* The host's pointers; for a plan on a GPU also that GPU's (gpu_plan_run).  run_ns: by the device's clock; step_ns (may be NULL): of each step, on a GPU
  * from a run of its own. */
 bool runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns, int64_t *step_ns,
     struct err *e) MUST_CHECK;

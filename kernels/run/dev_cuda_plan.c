@@ -1,6 +1,6 @@
 /* kernels/run/dev_cuda_plan.c: a whole plan on a GPU: its steps captured as one graph, on one stream or on
- * several, as is faster; inputs and outputs of the host go through one pinned block and one block in the GPU's
- * memory, two copies a run. */
+ * several, as is faster.  Inputs and outputs in the GPU's own memory are used where they lie; those of the host go
+ * through one pinned block and one block in the GPU's memory, two copies a run where all are the host's. */
 #include "dev_cuda_int.h"
 
 #include <pthread.h>
@@ -21,10 +21,11 @@ struct gpu_plan {
 	char *block, *pinned;      /* inputs, then outputs, PLAN_ALIGNed */
 	size_t in_bytes, n_bytes;
 	size_t *at;                /* of each input, then output */
-	const void **in;           /* the block's own places; what the graph points to lies in now */
-	void **out;
-	const void **now;
-	struct dev_copy *copies;   /* of the plan, then the outputs' way back */
+	const void **in;           /* the block's own places, and where this run's lie */
+	const void **in_now;
+	void **out, **out_now;
+	bool *is_far;              /* in the GPU's memory: of each input, then output */
+	struct dev_copy *to, *back; /* the host's inputs; the plan's copies, then the host's outputs */
 	pthread_mutex_t turn;      /* runs from several threads */
 };
 
@@ -62,17 +63,17 @@ make_room(struct gpu_plan *p, struct err *e)
 		return err_set(e, ERR_MEMORY, "there are no %zu bytes of %s memory for the plan's inputs and outputs", p->n_bytes,
 		    p->block ? "pinned" : "the GPU's");
 	memset(p->pinned, 0, p->n_bytes);
-	p->in = NEW_ARRAY(&p->arena, const void *, MAX_OF(plan->n_inputs, 1u));
-	p->out = NEW_ARRAY(&p->arena, void *, MAX_OF(plan->n_outputs, 1u));
-	p->now = NEW_ARRAY(&p->arena, const void *, MAX_OF(n, 1u));
-	p->copies = NEW_ARRAY(&p->arena, struct dev_copy, (size_t)plan->n_copies + 1);
-	for (uint32_t i = 0; i < n; i++) {
-		if (i < plan->n_inputs)
-			p->in[i] = p->block + p->at[i];
-		else
-			p->out[i - plan->n_inputs] = p->block + p->at[i];
-		p->now[i] = p->block + p->at[i];
-	}
+	p->in = NEW_ARRAY(&p->arena, const void *, plan->n_inputs + 1);
+	p->in_now = NEW_ARRAY(&p->arena, const void *, plan->n_inputs + 1);
+	p->out = NEW_ARRAY(&p->arena, void *, plan->n_outputs + 1);
+	p->out_now = NEW_ARRAY(&p->arena, void *, plan->n_outputs + 1);
+	p->is_far = NEW_ARRAY(&p->arena, bool, n + 1);
+	p->to = NEW_ARRAY(&p->arena, struct dev_copy, plan->n_inputs + 1);
+	p->back = NEW_ARRAY(&p->arena, struct dev_copy, plan->n_copies + plan->n_outputs + 1);
+	for (uint32_t i = 0; i < plan->n_inputs; i++)
+		p->in_now[i] = p->in[i] = p->block + p->at[i];
+	for (uint32_t i = 0; i < plan->n_outputs; i++)
+		p->out_now[i] = p->out[i] = p->block + p->at[plan->n_inputs + i];
 	return true;
 }
 
@@ -167,6 +168,69 @@ gpu_plan_open(const struct dev *d, const struct plan *plan, uint32_t n_streams, 
 	return false;
 }
 
+/* ---- running -------------------------------------------------------------------------------------- */
+enum { POINTER_TYPE = 2, POINTER_IS_MANAGED = 8, POINTER_NUMBER = 9, TYPE_HOST = 1, INVALID_VALUE = 1, WORD = 16 };
+
+/* What of inputs and outputs is the i-th of both, for words. */
+static const char *
+side_of(const struct plan *plan, uint32_t i, uint32_t *k)
+{
+	*k = i < plan->n_inputs ? i : i - plan->n_inputs;
+	return i < plan->n_inputs ? "input" : "output";
+}
+
+/* What the driver says of a pointer; 0 where it says nothing. */
+static bool
+ask(struct cuda *c, const void *at, int which, int *v)
+{
+	int status = c->g->cu.pointer(v, which, (uint64_t)(uintptr_t)at);
+
+	*v = status ? 0 : *v;
+	return status == INVALID_VALUE || cuda_good(c, status, "cuPointerGetAttribute");
+}
+
+/* Where a pointer leads: what the driver does not know, or pinned for the host, is the host's.  Kernels move whole words
+ * of the GPU's. */
+static bool
+see(struct gpu_plan *p, uint32_t i, const void *at, struct err *e)
+{
+	struct cuda *c = p->dev->self;
+	int type = 0, number = 0, is_managed = 0;
+	uint32_t k;
+	const char *side = side_of(p->plan, i, &k);
+
+	p->is_far[i] = false;
+	if (!at)
+		return true;
+	if (!ask(c, at, POINTER_TYPE, &type) || (type > TYPE_HOST && (!ask(c, at, POINTER_IS_MANAGED, &is_managed) ||
+	    !ask(c, at, POINTER_NUMBER, &number))))
+		return cuda_tell(c, e);
+	if (type <= TYPE_HOST)
+		return true;
+	if (number != c->dev && !is_managed)
+		return err_set(e, ERR_USAGE, "%s %u of the plan lies in the memory of GPU %d, and the plan runs on GPU %d", side, k,
+		    number, c->dev);
+	if ((uintptr_t)at % WORD)
+		return err_set(e, ERR_USAGE, "%s %u of the plan begins at %p: the GPU's memory for it is to begin at a multiple of %d",
+		    side, k, at, (int)WORD);
+	p->is_far[i] = true;
+	return true;
+}
+
+static bool
+see_all(struct gpu_plan *p, const void *const *in, void *const *out, struct err *e)
+{
+	const struct plan *plan = p->plan;
+
+	for (uint32_t i = 0; i < plan->n_inputs; i++)
+		if (!see(p, i, in[i], e))
+			return false;
+	for (uint32_t i = 0; i < plan->n_outputs; i++)
+		if (!see(p, plan->n_inputs + i, out[i], e))
+			return false;
+	return true;
+}
+
 /* The graph's tables follow the pointers. */
 static void
 point_to(struct gpu_plan *p, const void *const *in, void *const *out)
@@ -176,62 +240,83 @@ point_to(struct gpu_plan *p, const void *const *in, void *const *out)
 	bool same = true;
 	uint32_t n;
 
-	for (uint32_t i = 0; i < plan->n_inputs + plan->n_outputs; i++) {
-		const void *want = i < plan->n_inputs ? in[i] : out[i - plan->n_inputs];
+	for (uint32_t i = 0; i < plan->n_inputs; i++) {
+		const void *want = p->is_far[i] ? in[i] : p->in[i];
 
-		same &= p->now[i] == want;
-		p->now[i] = want;
+		same &= p->in_now[i] == want;
+		p->in_now[i] = want;
+	}
+	for (uint32_t i = 0; i < plan->n_outputs; i++) {
+		void *want = p->is_far[plan->n_inputs + i] ? out[i] : p->out[i];
+
+		same &= p->out_now[i] == want;
+		p->out_now[i] = want;
 	}
 	if (same || !p->graph)
 		return;
-	l = plan_exec_launches(p->exec, in, out, &n);
+	l = plan_exec_launches(p->exec, p->in_now, p->out_now, &n);
 	gpu_graph_point(p->dev, p->graph, l, n);
 }
 
-/* Kernels move whole words. */
-static bool
-are_aligned(const struct plan *plan, const void *const *in, void *const *out, struct err *e)
+/* Between the pinned block and the GPU's, of those of [lo, hi) that the host gave; neighbours in one copy. */
+static uint32_t
+list_copies(const struct gpu_plan *p, uint32_t lo, uint32_t hi, char *to, const char *from, struct dev_copy *list)
 {
-	enum { WORD = 16 };
+	uint32_t n = 0, n_all = p->plan->n_inputs + p->plan->n_outputs;
 
-	for (uint32_t i = 0; i < plan->n_inputs + plan->n_outputs; i++) {
-		const void *p = i < plan->n_inputs ? in[i] : out[i - plan->n_inputs];
+	for (uint32_t i = lo; i < hi; i++) {
+		size_t n_bytes = (i + 1 < n_all ? p->at[i + 1] : p->n_bytes) - p->at[i];
 
-		if ((uintptr_t)p % WORD)
-			return err_set(e, ERR_USAGE, "%s %u of the plan begins at %p: the GPU's memory for it is to begin at a multiple of %d",
-			    i < plan->n_inputs ? "input" : "output", i < plan->n_inputs ? i : i - plan->n_inputs, p, WORD);
+		if (p->is_far[i])
+			continue;
+		if (n && (char *)list[n - 1].to + list[n - 1].n_bytes == to + p->at[i])
+			list[n - 1].n_bytes += n_bytes;
+		else
+			list[n++] = (struct dev_copy){to + p->at[i], from + p->at[i], n_bytes};
 	}
-	return true;
+	return n;
+}
+
+/* Nothing may have no address. */
+static void
+move(void *to, const void *from, size_t n)
+{
+	if (n)
+		memcpy(to, from, n);
 }
 
 static bool
-run_once(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns, struct err *e)
+run_once(struct gpu_plan *p, const void *const *in, void *const *out, int64_t *ns, struct err *e)
 {
 	const struct plan *plan = p->plan;
-	struct dev_copy to = {p->block, p->pinned, p->in_bytes}, *back = &p->copies[plan->n_copies];
+	uint32_t n_to, n_back, n_in = plan->n_inputs;
 	bool ok;
 
 	(void)cuda_enter(p->dev->self); /* a fault is told by the run */
-	for (uint32_t i = 0; i < plan->n_inputs && !on_device; i++)
-		memcpy(p->pinned + p->at[i], in[i], io_bytes(&plan->inputs[i]));
-	point_to(p, on_device ? in : p->in, on_device ? out : p->out);
-	plan_exec_copies(p->exec, on_device ? in : p->in, on_device ? out : p->out, p->copies);
-	*back = (struct dev_copy){p->pinned + p->in_bytes, p->block + p->in_bytes, p->n_bytes - p->in_bytes};
-	ok = gpu_graph_run(p->dev, p->graph, &to, !on_device, p->copies, plan->n_copies + !on_device, ns, e);
-	for (uint32_t i = 0; i < plan->n_outputs && ok && !on_device; i++)
-		memcpy(out[i], p->pinned + p->at[plan->n_inputs + i], io_bytes(&plan->outputs[i]));
+	if (!see_all(p, in, out, e))
+		return false;
+	for (uint32_t i = 0; i < n_in; i++)
+		if (!p->is_far[i])
+			move(p->pinned + p->at[i], in[i], io_bytes(&plan->inputs[i]));
+	point_to(p, in, out);
+	plan_exec_copies(p->exec, p->in_now, p->out_now, p->back);
+	n_to = list_copies(p, 0, n_in, p->block, p->pinned, p->to);
+	n_back = plan->n_copies +
+	    list_copies(p, n_in, n_in + plan->n_outputs, p->pinned, p->block, p->back + plan->n_copies);
+	ok = gpu_graph_run(p->dev, p->graph, p->to, n_to, p->back, n_back, ns, e);
+	for (uint32_t i = 0; i < plan->n_outputs && ok; i++)
+		if (!p->is_far[n_in + i])
+			move(out[i], p->pinned + p->at[n_in + i], io_bytes(&plan->outputs[i]));
 	return ok;
 }
 
 bool
-gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns, struct err *e)
+gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, int64_t *ns, struct err *e)
 {
 	bool ok;
 
-	if (on_device && !are_aligned(p->plan, in, out, e))
-		return false;
 	(void)pthread_mutex_lock(&p->turn);
-	ok = run_once(p, in, out, on_device, ns, e);
+	ok = run_once(p, in, out, ns, e);
 	(void)pthread_mutex_unlock(&p->turn);
 	return ok;
 }

@@ -127,10 +127,10 @@ struct gpu_plan;
 bool gpu_plan_open(const struct dev *d, const struct plan *p, uint32_t n_streams, struct gpu_plan **out,
     struct err *e) MUST_CHECK;
 const struct plan_streams *gpu_plan_streams(const struct gpu_plan *p);
-/* Pointers as plan_exec_run takes them, the host's or (on_device) the GPU's, multiples of 16, else ERR_USAGE.  ns:
- * by the GPU's clock, without the copies to and from the host. */
-bool gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, bool on_device, int64_t *ns,
-    struct err *e) MUST_CHECK;
+/* Pointers as plan_exec_run takes them, each the host's or this GPU's (a multiple of 16 then; what other streams write
+ * there is finished), else ERR_USAGE.  Back when all is done.  ns: by the GPU's clock, without the copies from and
+ * to the host. */
+bool gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, int64_t *ns, struct err *e) MUST_CHECK;
 /* The steps again on what the last run was given. */
 bool gpu_plan_time(struct gpu_plan *p, int64_t *ns, struct err *e) MUST_CHECK;
 /* Step by step, on the host's last inputs: slower than the graph. */

@@ -19,25 +19,37 @@ plan_wants_gpu(const struct plan *p)
 	return false;
 }
 
-/* The first GPU on which the plan's code runs. */
 static bool
-choose_gpu(const struct gpu *g, const struct plan *p, int *number, struct err *e)
+fits(const struct gpu *g, int number, const struct plan *p, struct err *e)
+{
+	struct gpu_facts f;
+	struct dev_info info;
+
+	if (!gpu_facts(g, number, &f, e))
+		return false;
+	gpu_describe(&f, &info);
+	return dev_compatible(p->run_compat, &info, e);
+}
+
+/* The one asked for, else the first GPU on which the plan's code runs. */
+static bool
+choose_gpu(const struct gpu *g, const struct plan *p, uint32_t asked, int *number, struct err *e)
 {
 	int n;
 
 	if (!gpu_ready(g, false, &n, e))
 		return false;
-	for (int i = 0; i < n; i++) {
-		struct gpu_facts f;
-		struct dev_info info;
-
-		if (!gpu_facts(g, i, &f, e))
-			return false;
-		gpu_describe(&f, &info);
-		*number = i;
-		if (dev_compatible(p->run_compat, &info, e))
-			return true;
+	if (asked > (uint32_t)n)
+		return err_set(e, ERR_USAGE, "GPU %u was asked for; this host has %d, counted from 0", asked - 1, n);
+	if (asked) {
+		*number = (int)asked - 1;
+		return fits(g, *number, p, e) || err_in(e, "GPU %d", *number);
 	}
+	for (*number = 0; *number < n; ++*number)
+		if (fits(g, *number, p, e))
+			return true;
+		else if (e->code != ERR_DEVICE)
+			return false;
 	return err_in(e, "no GPU of this host fits");
 }
 
@@ -51,7 +63,7 @@ open_gpu(struct runner *r, const struct plan *p, const struct runner_opts *o, st
 		gpu_open(&r->own);
 		g = &r->own;
 	}
-	return choose_gpu(g, p, &number, e) && dev_cuda_open(g, number, &r->dev, e) &&
+	return choose_gpu(g, p, o->gpu_number, &number, e) && dev_cuda_open(g, number, &r->dev, e) &&
 	    gpu_plan_open(&r->dev, p, o->n_streams, &r->on_gpu, e);
 }
 
@@ -78,7 +90,7 @@ runner_run(struct runner *r, const void *const *inputs, void *const *outputs, in
 	int64_t from;
 
 	if (r->on_gpu)
-		return gpu_plan_run(r->on_gpu, inputs, outputs, false, run_ns, e) &&
+		return gpu_plan_run(r->on_gpu, inputs, outputs, run_ns, e) &&
 		    (!step_ns || gpu_plan_profile(r->on_gpu, step_ns, e));
 	from = os->mono_ns(os->self);
 	plan_exec_run(r->exec, inputs, outputs, step_ns);

@@ -145,6 +145,8 @@ other_headers(const char *path)
 	want(try_open(3, path, &first, &e) == KORCH_USAGE, "less than options");
 	want(try_open(3, path, NULL, &e) == KORCH_OK, "no options have no size");
 	want(korch_plan_open(path, &far, &plan, &e) == KORCH_USAGE && strstr(e.text, "99 streams"), "too many streams");
+	far = (struct korch_options){.n_threads = 1, .gpu = 5000};
+	want(korch_plan_open(path, &far, &plan, &e) == KORCH_USAGE && strstr(e.text, "GPU 4999"), "no such GPU anywhere");
 	/* the function itself knows no streams: that memory is none of its caller's options */
 	want((korch_plan_open)(path, &far, &plan, &e) == KORCH_OK, "a program compiled before");
 	korch_plan_close(plan);

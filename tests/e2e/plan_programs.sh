@@ -34,6 +34,8 @@ must 0 'median .* runs' korch-run "$plan" --threads 3 --repeat 2
 must 2 'from 1 to 1024|--threads' korch-run "$plan" --threads 0
 must 2 'from 0 to 8' korch-run "$plan" --streams 9
 must 2 'from 0 to 8' korch-run "$plan" --streams -1
+must 2 'from 0 to 1023' korch-run "$plan" --gpu -2
+must 0 'median' korch-run "$plan" --gpu 3 --repeat 2 # a CPU's plan needs none
 must 0 'median' korch-run "$plan" --streams 2 --repeat 2 # no streams on a CPU, and no word of them
 if grep -q streams "$tmp/out"; then bad "streams on a CPU: $(cat "$tmp/out")"; else ok; fi
 

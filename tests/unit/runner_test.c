@@ -96,70 +96,98 @@ on_both(void **state)
 	struct arena a = {0};
 	struct gpu g;
 	struct plan cpu, gpu;
+	struct gpu_facts facts;
 	struct runner *r;
 	struct err e = {0};
 
 	(void)state;
-	open_fake("gpu=a100,seed=1,replay=1", &g);
+	open_fake("gpu=a100,n=2,seed=1,replay=1", &g);
 	sample(&a, &g, &gpu);
 	if (!plan_sample(&a, &cpu, &e) || !runner_open(&cpu, &(struct runner_opts){.n_threads = 1}, &r, &e))
 		fail_msg("%s", e.msg);
 	assert_string_equal(runner_dev(r)->name, "cpu");
 	run_some(r);
 	runner_close(r);
-	if (!runner_open(&gpu, &(struct runner_opts){.gpu = &g}, &r, &e))
-		fail_msg("%s", e.msg);
-	assert_string_equal(runner_dev(r)->name, "cuda");
-	run_some(r);
-	runner_close(r);
+	for (uint32_t number = 0; number <= 2; number++) { /* 0: the first that fits */
+		if (!runner_open(&gpu, &(struct runner_opts){.gpu = &g, .gpu_number = number}, &r, &e))
+			fail_msg("%s", e.msg);
+		assert_string_equal(runner_dev(r)->name, "cuda");
+		if (!gpu_facts(&g, number ? (int)number - 1 : 0, &facts, &e))
+			fail_msg("%s", e.msg);
+		assert_string_equal(dev_cuda_facts(runner_dev(r))->uuid, facts.uuid);
+		run_some(r);
+		runner_close(r);
+	}
 	arena_fini(&a);
 }
 
-/* Pointers of the device go into the graph's tables; then the host's again. */
+/* Each of a plan's tensors in the GPU's memory or in the host's, in every mixture; what changes between runs goes into
+ * the graph's tables. */
 static void
 from_device_memory(void **state)
 {
 	struct arena a = {0};
 	struct gpu g;
-	struct dev d;
+	struct dev d, other;
 	struct plan p;
 	struct gpu_plan *on;
 	struct err e = {0};
 	float x[SAMPLE_N], z[SAMPLE_N], same[SAMPLE_N];
-	void *mem[2][3];
+	void *mem[2][3], *far, *pinned;
 	int64_t ns;
 
 	(void)state;
-	open_fake("gpu=a100,seed=1,replay=1", &g);
+	open_fake("gpu=a100,n=2,seed=1,replay=1", &g);
 	sample(&a, &g, &p);
+	if (!dev_cuda_open(&g, 1, &other, &e))
+		fail_msg("%s", e.msg);
+	far = other.mem_new(other.self, sizeof(x)); /* of the GPU whose context this thread has: the one opened last */
 	if (!dev_cuda_open(&g, 0, &d, &e) || !gpu_plan_open(&d, &p, 0, &on, &e))
 		fail_msg("%s", e.msg);
 	for (int k = 0; k < 6; k++)
 		mem[k / 3][k % 3] = d.mem_new(d.self, sizeof(x));
-	for (int turn = 0; turn < 4; turn++) {
+	for (unsigned turn = 0; turn < 24; turn++) {
 		void **m = mem[turn % 2];
-		const void *in[] = {m[0]};
-		void *out[] = {m[1], m[2]};
+		const void *in[] = {turn & 1 ? m[0] : x};
+		void *out[] = {turn & 2 ? m[1] : z, turn & 4 ? m[2] : same};
 
-		fill(x, turn + 1);
+		fill(x, (int)turn + 1);
+		memset(z, 0x77, sizeof(z));
+		memset(same, 0x77, sizeof(same));
 		d.put(d.self, m[0], x, sizeof(x));
-		if (!gpu_plan_run(on, in, out, true, &ns, &e))
+		d.put(d.self, m[1], z, sizeof(z));
+		d.put(d.self, m[2], same, sizeof(same));
+		if (!gpu_plan_run(on, in, out, &ns, &e))
 			fail_msg("%s", e.msg);
-		d.get(d.self, z, m[1], sizeof(z));
-		d.get(d.self, same, m[2], sizeof(same));
-		is_right(x, z, same);
-		fill(x, turn + 7);
-		if (!gpu_plan_run(on, (const void *[]){x}, (void *[]){z, same}, false, &ns, &e))
-			fail_msg("%s", e.msg);
+		if (turn & 2)
+			d.get(d.self, z, m[1], sizeof(z));
+		if (turn & 4)
+			d.get(d.self, same, m[2], sizeof(same));
 		is_right(x, z, same);
 	}
+	/* pinned for the host is the host's, and may begin anywhere */
+	pinned = gpu_host_new(&d, sizeof(x) + 4);
+	assert_non_null(pinned);
+	memcpy((char *)pinned + 4, x, sizeof(x));
+	if (!gpu_plan_run(on, (const void *[]){(char *)pinned + 4}, (void *[]){z, same}, &ns, &e))
+		fail_msg("%s", e.msg);
+	is_right(x, z, same);
+	gpu_host_free(&d, pinned);
 	/* kernels may move whole words: memory that begins inside one is refused, not read */
-	assert_false(gpu_plan_run(on, (const void *[]){(char *)mem[0][0] + 4}, (void *[]){mem[0][1], mem[0][2]}, true, &ns, &e));
+	assert_false(gpu_plan_run(on, (const void *[]){(char *)mem[0][0] + 4}, (void *[]){mem[0][1], mem[0][2]}, &ns, &e));
 	assert_int_equal(e.code, ERR_USAGE);
 	assert_non_null(strstr(e.msg, "input 0 of the plan begins at"));
+	assert_false(gpu_plan_run(on, (const void *[]){x}, (void *[]){z, far}, &ns, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.msg, "output 1 of the plan lies in the memory of GPU 1, and the plan runs on GPU 0"));
+	if (!gpu_plan_run(on, (const void *[]){x}, (void *[]){z, same}, &ns, &e)) /* none of it lasts */
+		fail_msg("%s", e.msg);
+	is_right(x, z, same);
+	other.mem_free(other.self, far, sizeof(x));
 	for (int k = 0; k < 6; k++)
 		d.mem_free(d.self, mem[k / 3][k % 3], sizeof(x));
 	gpu_plan_close(on);
+	other.close(other.self);
 	d.close(d.self);
 	arena_fini(&a);
 }
@@ -182,6 +210,8 @@ where_it_cannot_run(void **state)
 	struct arena a = {0};
 	struct gpu g, none = {.why = {[GPU_CUDA] = "the NVIDIA driver is not here"}};
 	struct plan p;
+	struct runner *r;
+	struct err e = {0};
 
 	(void)state;
 	open_fake("gpu=a100,seed=1", &g);
@@ -189,7 +219,16 @@ where_it_cannot_run(void **state)
 	refused(&p, &none, ERR_HOST, "the NVIDIA driver is not here");
 	open_fake("gpu=a100,n=0", &g);
 	refused(&p, &g, ERR_HOST, "no device");
+	assert_false(runner_open(&p, &(struct runner_opts){.gpu = &g, .gpu_number = 1}, &r, &e));
+	assert_non_null(strstr(e.msg, "no device"));
+	open_fake("gpu=a100,n=2", &g);
+	assert_false(runner_open(&p, &(struct runner_opts){.gpu = &g, .gpu_number = 3}, &r, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.msg, "GPU 2 was asked for; this host has 2"));
 	open_fake("gpu=v100,seed=1", &g);
+	assert_false(runner_open(&p, &(struct runner_opts){.gpu = &g, .gpu_number = 1}, &r, &e));
+	assert_int_equal(e.code, ERR_DEVICE);
+	assert_non_null(strstr(e.msg, "GPU 0"));
 	refused(&p, &g, ERR_DEVICE, "no GPU of this host fits");
 	open_fake("gpu=a100,seed=1,illegal=1000000", &g);
 	refused(&p, &g, ERR_CRASH, "illegal address");
