@@ -59,12 +59,7 @@ is_same_text(const struct plan *p, const struct generated *g)
 static struct target
 with_caches(struct target t, const struct dev_info *info)
 {
-	if (info->fact[DEV_FACT_l1_bytes] > 0)
-		t.l1_bytes = (int64_t)info->fact[DEV_FACT_l1_bytes];
-	if (info->fact[DEV_FACT_l2_bytes] > 0)
-		t.l2_bytes = (int64_t)info->fact[DEV_FACT_l2_bytes];
-	if (info->fact[DEV_FACT_l3_bytes] > 0)
-		t.l3_bytes = (int64_t)info->fact[DEV_FACT_l3_bytes];
+	target_caches(&t, info->fact[DEV_FACT_l1_bytes], info->fact[DEV_FACT_l2_bytes], info->fact[DEV_FACT_l3_bytes]);
 	return t;
 }
 

@@ -201,12 +201,7 @@ target_here(enum isa isa, const struct dev_info *info)
 
 	for (int l = 0; l < LIBRARY_COUNT; l++)
 		t.library[l] = dev_cpu_library((enum library)l);
-	if (info->fact[DEV_FACT_l1_bytes] > 0)
-		t.l1_bytes = (int64_t)info->fact[DEV_FACT_l1_bytes];
-	if (info->fact[DEV_FACT_l2_bytes] > 0)
-		t.l2_bytes = (int64_t)info->fact[DEV_FACT_l2_bytes];
-	if (info->fact[DEV_FACT_l3_bytes] > 0)
-		t.l3_bytes = (int64_t)info->fact[DEV_FACT_l3_bytes];
+	target_caches(&t, info->fact[DEV_FACT_l1_bytes], info->fact[DEV_FACT_l2_bytes], info->fact[DEV_FACT_l3_bytes]);
 	return t;
 }
 

@@ -30,18 +30,6 @@ struct scope {
 	int opset, depth;
 };
 
-static const char *
-or_empty(const char *s)
-{
-	return s ? s : "";
-}
-
-static bool
-is_onnx_domain(const char *s)
-{
-	return !s || !s[0] || strcmp(s, "ai.onnx") == 0;
-}
-
 static const Onnx__FunctionProto *
 find_function(const Onnx__ModelProto *m, const Onnx__NodeProto *n)
 {

@@ -44,6 +44,9 @@ void names_init(struct name_table *t, struct arena *a);
 bool names_find(const struct name_table *t, const char *key, uint32_t *value);
 /* False (and unchanged) when the name is there already. */
 bool names_add(struct name_table *t, const char *key, uint32_t value);
+/* protobuf's strings are NULL where the file has none; so is ONNX's own domain, or empty. */
+const char *or_empty(const char *name);
+bool is_onnx_domain(const char *domain);
 
 /* ---- inline.c ------------------------------------------------------------------------ */
 /* A node after inlining of model-local functions: names are the graph's. */

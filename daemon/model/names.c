@@ -1,4 +1,4 @@
-/* daemon/model/names.c: names to numbers. */
+/* daemon/model/names.c: names to numbers, and what a missing name means. */
 #include "model_int.h"
 
 #include <string.h>
@@ -59,4 +59,16 @@ names_add(struct name_table *t, const char *key, uint32_t value)
 	t->value[i] = value;
 	t->n++;
 	return true;
+}
+
+const char *
+or_empty(const char *name)
+{
+	return name ? name : "";
+}
+
+bool
+is_onnx_domain(const char *domain)
+{
+	return !domain || !domain[0] || strcmp(domain, "ai.onnx") == 0;
 }

@@ -29,18 +29,6 @@ struct reader {
 	struct err *e;
 };
 
-static const char *
-or_empty(const char *s)
-{
-	return s ? s : "";
-}
-
-static bool
-is_onnx_domain(const char *s)
-{
-	return !s || !s[0] || strcmp(s, "ai.onnx") == 0;
-}
-
 static bool
 read_versions(const Onnx__ModelProto *p, int *opset, struct err *e)
 {

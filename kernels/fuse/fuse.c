@@ -20,6 +20,14 @@ target_of_isa(enum isa isa)
 	return target[isa];
 }
 
+void
+target_caches(struct target *t, double l1, double l2, double l3)
+{
+	t->l1_bytes = l1 > 0 ? (int64_t)l1 : t->l1_bytes;
+	t->l2_bytes = l2 > 0 ? (int64_t)l2 : t->l2_bytes;
+	t->l3_bytes = l3 > 0 ? (int64_t)l3 : t->l3_bytes;
+}
+
 const struct target target_cuda = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
     .l2_bytes = 512 << 10, .l3_bytes = 32 << 20, .is_cuda = true, .sm = 80};
 

@@ -29,6 +29,8 @@ struct target {
 };
 extern const struct target target_sse42, target_avx2, target_avx512, target_neon, target_cuda;
 const struct target *target_of_isa(enum isa isa);
+/* Caches as a device says they are, in bytes; what it does not know (0) stays as it is. */
+void target_caches(struct target *t, double l1, double l2, double l3);
 
 /* A constant operand may be packed through a small linear map along a dimension of what is packed:
  * its element d is the sum over taps t of w[d][t] times the operand `step * t` elements further on. */
