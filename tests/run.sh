@@ -3,7 +3,8 @@
 # expressions over test names such as golden/fission or unit/ir) only those.
 #
 #   1. Release build in build/ with oneDNN, all tests
-#   2. build/asan (without oneDNN, as the rest): address and undefined-behaviour sanitizers, tests labelled pure, onnx or memory
+#   2. build/asan (without oneDNN, as the rest): address and undefined-behaviour sanitizers, tests labelled pure, onnx or memory,
+#      on a quarter of the random graphs
 #   3. build/tsan: thread sanitizer, tests labelled threads
 #   4. build/fuzz: each fuzz target for a fixed number of runs
 #
@@ -95,7 +96,7 @@ for stage in $stages; do
 		;;
 	asan)
 		build build/asan all -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=address,undefined" &&
-		    ASAN_OPTIONS=detect_leaks=1 run build/asan -L 'pure|onnx|memory'
+		    ASAN_OPTIONS=detect_leaks=1 KORCH_EMIT_GRAPHS=${KORCH_EMIT_GRAPHS:-80} run build/asan -L 'pure|onnx|memory'
 		;;
 	tsan)
 		build build/tsan thread-tests -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=thread" &&

@@ -1,7 +1,8 @@
 /* tests/prop/cuda_knobs_test.c: every knob of a schedule either says nothing to the CUDA emitter or changes what it
  * writes; each value that a search tries, each precision and each form of the online softmax goes through NVRTC for
  * the architectures that this host's knows.  A new row of space.def needs one here.
- * KORCH_NVRTC_ALL=1 compiles every value for every architecture, not for sm_80 and one other. */
+ * KORCH_NVRTC_ALL=1 compiles every value for every architecture, not for sm_80 and one other.
+ * label: gpu (most of its time is NVRTC's, in which a sanitizer of ours finds nothing) */
 #include "../../kernels/base/base.h"
 #include "../../kernels/fuse/tile.h"
 #include "../harness/cuda_nvrtc.h"
