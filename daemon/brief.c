@@ -321,10 +321,20 @@ worker_failed(const struct daemon *d, const struct job *j, int64_t since_ns, str
 	return daemon_now(d) - since_ns >= 5 * SECOND_NS && session_turned_away(d, j->rec.options.device, why);
 }
 
+/* How long a job waits for a worker.  One of ours that runs and has not said hello measures its host, which takes a
+ * busy one minutes: nobody's wrong name. */
+static int64_t
+patience_ns(const struct daemon *d, const struct job *j)
+{
+	int64_t limit = j->rec.options.unplaceable_ns > 0 ? j->rec.options.unplaceable_ns : 120 * SECOND_NS;
+
+	return own_worker_lives(d, j->rec.options.device) ? MAX_OF(limit, 600 * SECOND_NS) : limit;
+}
+
 static void
 let_wait(struct daemon *d, struct job *j)
 {
-	int64_t now = daemon_now(d), limit = j->rec.options.unplaceable_ns;
+	int64_t now = daemon_now(d);
 	struct arena tmp = {0};
 	struct err why = {0};
 	char *text = arena_printf(&tmp, "no connected worker is of device class '%.*s'", STR_ARG(j->rec.options.device));
@@ -333,7 +343,7 @@ let_wait(struct daemon *d, struct job *j)
 		j->waiting_since_ns = now;
 	if (worker_failed(d, j, j->waiting_since_ns, &why)) {
 		job_move(d, j, JOB_failed, why.code, why.msg);
-	} else if (now - j->waiting_since_ns >= (limit > 0 ? limit : 120 * SECOND_NS)) {
+	} else if (now - j->waiting_since_ns >= patience_ns(d, j)) {
 		job_move(d, j, JOB_failed, ERR_UNPLACEABLE,
 		    arena_printf(&tmp, "%s; start one with: korch-worker --daemon URL --device %.*s", text,
 		        STR_ARG(j->rec.options.device)));
@@ -348,7 +358,7 @@ tell_devices(struct daemon *d, struct job *j)
 {
 	bool has = farm_able(d->farm, j->env_id) > 0;
 	struct msg m = {.type = MSG_worker_here};
-	int64_t limit = j->rec.options.unplaceable_ns, now = daemon_now(d);
+	int64_t now = daemon_now(d);
 	struct err why = {0};
 
 	if (has) {
@@ -357,7 +367,7 @@ tell_devices(struct daemon *d, struct job *j)
 		j->waiting_since_ns = 0; /* it asks for nothing */
 	} else if (!j->waiting_since_ns) {
 		j->waiting_since_ns = now;
-	} else if (now - j->waiting_since_ns >= (limit > 0 ? limit : 120 * SECOND_NS)) {
+	} else if (now - j->waiting_since_ns >= patience_ns(d, j)) {
 		plan_failed(d, j, ERR_UNPLACEABLE, "all workers of its device class have left");
 		return;
 	} else if (worker_failed(d, j, j->waiting_since_ns, &why)) {

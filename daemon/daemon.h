@@ -127,6 +127,7 @@ struct daemon {
 	struct request *watches;     /* parked job_watch requests */
 	struct job *jobs;            /* all that are unfinished or were finished in this life */
 	int64_t last_client_ns;      /* private: when a client was connected last */
+	int64_t ticked_ns;           /* 0: not yet */
 	bool is_stopping;
 	struct own_worker own_workers[8]; /* a private daemon's */
 	uint32_t n_own_workers;
@@ -169,6 +170,7 @@ void serve_bye(struct daemon *d, struct request *r);
 void serve_worker_list(struct daemon *d, struct request *r);
 void session_peer_gone(struct daemon *d, uint32_t peer);
 void sessions_tick(struct daemon *d);
+void sessions_late(struct daemon *d, int64_t ns); /* so long nobody could be heard */
 void sessions_free(struct daemon *d);
 bool session_any_client(const struct daemon *d);
 /* Is a worker of that class at the door whom the store cannot keep (disk full, say)? */
@@ -223,6 +225,7 @@ void leases_tick(struct daemon *d);
 void serve_worker_want(struct daemon *d, struct request *r);
 void own_workers_tick(struct daemon *d);
 void own_workers_stop(struct daemon *d);
+bool own_worker_lives(const struct daemon *d, struct str class); /* it may still be calibrating */
 bool own_worker_failed(const struct daemon *d, struct str class, struct err *why);
 
 /* ---- keep.c: blobs and cache ---- */

@@ -115,14 +115,31 @@ own_workers_stop(struct daemon *d)
 		}
 }
 
+static bool
+is_of(const struct own_worker *w, struct str class)
+{
+	struct str device = str_of(w->device);
+
+	return str_eq(str_cut(&device, ':'), class);
+}
+
+bool
+own_worker_lives(const struct daemon *d, struct str class)
+{
+	for (uint32_t i = 0; i < d->n_own_workers; i++)
+		if (is_of(&d->own_workers[i], class) && d->own_workers[i].child)
+			return true;
+	return false;
+}
+
 bool
 own_worker_failed(const struct daemon *d, struct str class, struct err *why)
 {
 	for (uint32_t i = 0; i < d->n_own_workers; i++) {
 		const struct own_worker *w = &d->own_workers[i];
-		struct str rest = str_of(w->device), words = str_trim(str_of(w->words)), line = words;
+		struct str words = str_trim(str_of(w->words)), line = words;
 
-		if (!str_eq(str_cut(&rest, ':'), class) || w->child || w->failures < TRIES)
+		if (!is_of(w, class) || w->child || w->failures < TRIES)
 			continue;
 		while (words.n)
 			line = str_cut(&words, '\n');

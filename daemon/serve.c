@@ -136,6 +136,22 @@ serve_store(struct daemon *d)
 		op->done(op);
 }
 
+/* Nobody is at fault for what came while this process stood still (a stopped or starved host): words of that time
+ * may be in the queue, unread. */
+static void
+forgive_delay(struct daemon *d)
+{
+	int64_t now = daemon_now(d), late = now - d->ticked_ns;
+
+	if (d->ticked_ns && late > 2 * SECOND_NS) {
+		daemon_log(d, "late", "ms=%lld", (long long)(late / 1000000));
+		farm_late(d->farm, late);
+		sessions_late(d, late);
+		d->last_client_ns += late;
+	}
+	d->ticked_ns = now;
+}
+
 void
 serve_tick(struct daemon *d)
 {
@@ -143,6 +159,7 @@ serve_tick(struct daemon *d)
 
 	if (reopened)
 		daemon_log(d, "listen", "again=%u reason=nobody_answered", reopened);
+	forgive_delay(d);
 	sessions_tick(d);
 	leases_tick(d);
 	watches_tick(d);

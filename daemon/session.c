@@ -289,6 +289,13 @@ session_peer_gone(struct daemon *d, uint32_t peer)
 }
 
 void
+sessions_late(struct daemon *d, int64_t ns)
+{
+	for (struct session *s = d->sessions; s; s = s->next)
+		s->seen_ns += ns;
+}
+
+void
 sessions_tick(struct daemon *d)
 {
 	struct session **at = &d->sessions;

@@ -473,6 +473,15 @@ farm_tick(struct farm *f, int64_t now_ns)
 	return NULL;
 }
 
+void
+farm_late(struct farm *f, int64_t ns)
+{
+	for (uint32_t i = 0; i < f->n_promises; i++)
+		f->promises[i].deadline_ns += ns;
+	for (uint32_t i = 0; i < f->n_tasks; i++)
+		f->tasks[i]->deadline_ns += ns;
+}
+
 int64_t
 farm_next_ns(const struct farm *f)
 {

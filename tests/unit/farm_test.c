@@ -58,6 +58,30 @@ old_generation(void **state)
 	farm_free(f, NULL);
 }
 
+/* Time in which its owner stood still is nobody's silence; it is given once. */
+static void
+held_up(void **state)
+{
+	struct farm *f = farm_new(3);
+	struct farm_task *t = add(f, 1, 9);
+	struct hash key = t->want.key;
+	struct farm_grant g;
+
+	(void)state;
+	farm_join(f, 7, 1);
+	assert_int_equal(farm_lease(f, 7, 64, 0, &g), 1);
+	assert_true(farm_touch(f, 7, &key, g.gen, 5 * S));
+	farm_late(f, 60 * S);
+	assert_null(farm_tick(f, 70 * S));
+	assert_true(farm_touch(f, 7, &key, g.gen, 79 * S)); /* the renewal that had waited */
+	assert_null(farm_tick(f, 93 * S));
+	assert_int_equal(farm_counts(f)->expired, 0);
+	assert_null(farm_tick(f, 95 * S));
+	assert_int_equal(farm_counts(f)->expired, 1);
+	assert_false(farm_touch(f, 7, &key, g.gen, 95 * S));
+	farm_free(f, NULL);
+}
+
 static void
 budgets(void **state)
 {
@@ -371,7 +395,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(old_generation), cmocka_unit_test(budgets), cmocka_unit_test(quarantine),
+	    cmocka_unit_test(old_generation), cmocka_unit_test(held_up),
+		cmocka_unit_test(budgets), cmocka_unit_test(quarantine),
 	    cmocka_unit_test(merge_and_drop), cmocka_unit_test(adoption), cmocka_unit_test(link_and_leave),
 	    cmocka_unit_test(priorities_and_kinds), cmocka_unit_test(random_histories),
 	};
