@@ -5,7 +5,7 @@
 
 #include "../kernels/sass/cubin.h"
 #include "gpu_child.h"
-#include "gpu_fake.h"
+#include "gpu_fake/gpu_fake.h"
 #include "unit.h"
 
 enum { CUDA_COMPILERS = 8 };

@@ -6,8 +6,6 @@
 #include "../kernels/run/gpu.h"
 #include "measure_int.h"
 
-/* A reference kernel's text begins with it, so that no fault of the fake falls on it. */
-#define GPU_REF_MARK "/* reference */\n"
 #define GPU_REF_SYMBOL "reference_"
 
 /* "cuda:0" or "nvrtc"; settings of the fake driver, or "" for the real one. */

@@ -1,6 +1,7 @@
 /* worker/gpu_refs.c: small kernels of known kind.  They prove that the device computes rightly, show
  * its clock beside every measurement, and calibrate what a launch and a byte cost at best. */
 #include "gpu_child.h"
+#include "gpu_fake/gpu_fake.h"
 
 #include "../kernels/cost/gpu.h"
 
@@ -16,17 +17,17 @@ static const double margin = 1.1;
 #define PARAMS "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n\t(void)shared, (void)local;\n"
 
 static const char *const texts[GPU_REFS] = {
-    [GPU_REF_COMPUTE] = GPU_REF_MARK "K_KERNEL\nk_p0(" PARAMS
+    [GPU_REF_COMPUTE] = GPU_FAKE_SPARED "K_KERNEL\nk_p0(" PARAMS
 	"\tconst float *x = (const float *)buf[0];\n\tfloat *y = (float *)buf[1];\n"
 	"\tfor (k_i64 o = lo + K_BLOCK * 128l + K_TID; o < hi; o += K_BLOCKS * 128l) {\n"
 	"\t\tfloat a = x[o], b = a + 1, c = a + 2, d = a + 3;\n"
 	"\t\tfor (int i = 0; i < 64; i++) {\n"
 	"\t\t\ta = a * 0.5f + 0.25f;\n\t\t\tb = b * 0.5f + 0.25f;\n\t\t\tc = c * 0.5f + 0.25f;\n\t\t\td = d * 0.5f + 0.25f;\n"
 	"\t\t}\n\t\ty[o] = a + b + c + d;\n\t}\n}\n",
-    [GPU_REF_STREAM] = GPU_REF_MARK "K_KERNEL\nk_p0(" PARAMS
+    [GPU_REF_STREAM] = GPU_FAKE_SPARED "K_KERNEL\nk_p0(" PARAMS
 	"\tconst float *x = (const float *)buf[0];\n\tfloat *y = (float *)buf[1];\n"
 	"\tfor (k_i64 o = lo + K_BLOCK * 128l + K_TID; o < hi; o += K_BLOCKS * 128l)\n\t\ty[o] = x[o] + 1;\n}\n",
-    [GPU_REF_NOTHING] = GPU_REF_MARK "K_KERNEL\nk_p0(" PARAMS "\t(void)buf, (void)lo, (void)hi;\n}\n",
+    [GPU_REF_NOTHING] = GPU_FAKE_SPARED "K_KERNEL\nk_p0(" PARAMS "\t(void)buf, (void)lo, (void)hi;\n}\n",
 };
 static const int64_t ranges[GPU_REFS] = {COMPUTE_N, STREAM_N, 1};
 static const char *const symbols[GPU_REFS] = {GPU_REF_SYMBOL "compute", GPU_REF_SYMBOL "stream", GPU_REF_SYMBOL "nothing"};

@@ -1,6 +1,6 @@
 /* kernels/run/gpu.h: NVIDIA GPUs.  The libraries are opened at run time as tables of functions
  * (dev_cuda_api.def), declared here and not by NVIDIA's headers: one binary serves hosts with and
- * without a GPU, and a fake driver (worker/gpu_fake.c) stands behind the same tables. */
+ * without a GPU, and a fake driver (worker/gpu_fake) stands behind the same tables. */
 #ifndef KORCH_GPU_H
 #define KORCH_GPU_H
 

@@ -5,7 +5,7 @@
 #include "../../worker/device.h"
 
 #include "../../kernels/emit/emit.h"
-#include "../../worker/gpu_fake.h"
+#include "../../worker/gpu_fake/gpu_fake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

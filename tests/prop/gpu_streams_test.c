@@ -4,7 +4,7 @@
  * is not faster is not used.  threads: yes */
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/run/vendor.h"
-#include "../../worker/gpu_fake.h"
+#include "../../worker/gpu_fake/gpu_fake.h"
 
 #include <pthread.h>
 #include <setjmp.h>

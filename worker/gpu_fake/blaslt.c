@@ -1,6 +1,6 @@
-/* worker/gpu_fake_lt.c: cuBLASLt's part of the fake GPU: columns, transposes, epilogues and algorithms as
+/* worker/gpu_fake/blaslt.c: cuBLASLt's part of the fake GPU: columns, transposes, epilogues and algorithms as
  * its manual has them, the product by three loops. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* worker/gpu_fake_graph.c: captured launches of the fake driver: what each of them runs behind, and a replay in
+/* worker/gpu_fake/graph.c: captured launches of the fake driver: what each of them runs behind, and a replay in
  * some order that this allows.  The real driver promises no more, so a missing edge has to show. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
 #include <stdlib.h>
 

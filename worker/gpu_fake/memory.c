@@ -1,6 +1,6 @@
-/* worker/gpu_fake_memory.c: the fake GPU's memory: the heap's, each block with a head that says how long it is and
+/* worker/gpu_fake/memory.c: the fake GPU's memory: the heap's, each block with a head that says how long it is and
  * whose, so that a pointer can be told from the host's own. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
 #include <pthread.h>
 #include <stdlib.h>

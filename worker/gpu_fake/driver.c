@@ -1,9 +1,9 @@
-/* worker/gpu_fake.c: the driver's part of the fake GPU.
+/* worker/gpu_fake/driver.c: the driver's part of the fake GPU.
  *
  * A launch calls the kernel's host form at once; a captured launch only counts, unless replay=1.  The clock is
  * virtual: a pass takes what a hash of its kernel's text says, scaled by the model, longer while it is throttled.  After an illegal access or a loss every call fails, as on
  * the real thing, until the process is another one. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -452,7 +452,7 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 
 		if (word.n && !set_one(&c, key, value))
 			return err_set(e, ERR_USAGE, "fake GPU: \"%.*s\" is no setting; there are gpu=v100|a100|h200, n=, seed=, and "
-			    "faults (worker/gpu_fake.c)", STR_ARG(word));
+			    "faults (worker/driver.c)", STR_ARG(word));
 	}
 	libs = (struct fake_lib_conf){c.seed, c.vfail, c.vwrong, c.vnone, c.vwork, c.vfast};
 	fake = (struct fake){.c = c};

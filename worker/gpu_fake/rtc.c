@@ -1,8 +1,8 @@
-/* worker/gpu_fake_rtc.c: NVRTC's part of the fake: CUDA text gets the host's prelude in place of the
+/* worker/gpu_fake/rtc.c: NVRTC's part of the fake: CUDA text gets the host's prelude in place of the
  * GPU's and becomes a shared object by the C compiler. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
-#include "gpu_child.h"
+#include "../../kernels/emit/emit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +137,7 @@ fake_compile(void *prog, int n, const char *const *options)
 	}
 	kernel = (struct str){p->text.p + gpu.n, p->text.n - gpu.n};
 	head.text = hash64(kernel.p, kernel.n, 0);
-	head.is_ref = str_starts(kernel, GPU_REF_MARK);
+	head.is_ref = str_starts(kernel, GPU_FAKE_SPARED);
 	if (!head.is_ref && gpu_fake_draw(conf.seed, ~head.text) < conf.compile) {
 		p->log = STR("k.cu(2): error: the fake compiler says so");
 		return 6;

@@ -1,5 +1,5 @@
-/* worker/gpu_fake_ml.c: NVML's part of the fake GPU: clocks, heat, and who else is there. */
-#include "gpu_fake.h"
+/* worker/gpu_fake/ml.c: NVML's part of the fake GPU: clocks, heat, and who else is there. */
+#include "gpu_fake_int.h"
 
 #include <stdio.h>
 

@@ -1,19 +1,10 @@
-/* worker/gpu_fake.h: NVIDIA's driver, NVRTC and NVML without a GPU, behind the same tables of
- * functions: kernels are compiled by the C compiler with the host's prelude and run on the CPU, so
- * that results are real; time is virtual and comes from the kernel's text alone, so that rows are
- * the same on every host; faults come on demand. */
-#ifndef KORCH_GPU_FAKE_H
-#define KORCH_GPU_FAKE_H
+/* worker/gpu_fake/gpu_fake_int.h: what the parts of the fake GPU say to each other.  For this folder alone. */
+#ifndef KORCH_GPU_FAKE_INT_H
+#define KORCH_GPU_FAKE_INT_H
 
-#include "../kernels/run/gpu.h"
+#include "gpu_fake.h"
 
-/* "gpu=v100,n=2,seed=7,illegal=1000": settings of gpu_fake.c's table.  One fake driver a process, as
- * there is one real one: its functions have no handle to hang it on.  ERR_USAGE. */
-bool gpu_fake_open(struct str args, struct gpu *out, struct err *e) MUST_CHECK;
-/* kernel_ms=: how long a kernel may be silent before it counts as hung; 0: as ever. */
-int64_t gpu_fake_kernel_ns(void);
-
-/* gpu_fake_cubin.c: what it compiles to: an ELF file that kernels/sass reads like a real one. */
+/* cubin.c: what it compiles to: an ELF file that kernels/sass reads like a real one. */
 struct fake_code { /* behind the ELF's head; the driver's part looks here */
 	char magic[8];
 	uint32_t sm, is_ref;
@@ -28,7 +19,7 @@ void gpu_fake_cubin(struct arena *a, const struct fake_code *head, struct bytes 
 /* NULL: no image of the fake compiler's. */
 const struct fake_code *gpu_fake_code(const void *image);
 
-/* gpu_fake_rtc.c: the compiler half. */
+/* rtc.c: the compiler half. */
 struct fake_rtc_conf {
 	uint64_t seed;
 	uint32_t compile, spill, unfit; /* kernels per million: do not compile, spill, do not fit */
@@ -39,7 +30,7 @@ void gpu_fake_rtc(const struct fake_rtc_conf *c, struct gpu_rtc *out);
 /* In which million-th of the faults this text falls. */
 uint32_t gpu_fake_draw(uint64_t seed, uint64_t text);
 
-/* gpu_fake_graph.c: captured launches. */
+/* graph.c: captured launches. */
 typedef int fake_run(void *fn, const unsigned *grid, const unsigned *block, unsigned long shared, void *const *buf,
     char *kernel_scratch, char *block_scratch, long lo, long hi); /* the host prelude's kk_run; 0: all is well */
 struct fake_module {
@@ -101,7 +92,7 @@ struct fake_graph *gpu_fake_executable(struct fake_graph *g);
 int gpu_fake_replay(const struct fake_graph *g, uint64_t seed, uint64_t turn);
 void gpu_fake_graph_free(struct fake_graph *g);
 
-/* gpu_fake_stream.c: streams, events, captures. */
+/* stream.c: streams, events, captures. */
 struct fake_stream_conf {
 	uint64_t seed, streams, events; /* so many can be made; 0: any number */
 	uint64_t drop_wait;             /* the n-th wait for an event in captures is forgotten; 0: none */
@@ -114,10 +105,10 @@ bool gpu_fake_is_stream(const void *stream); /* one that was made and not freed 
 /* Takes the call's arg over. */
 void gpu_fake_record(void *stream, const struct fake_call *c, int64_t ns);
 
-/* gpu_fake_memory.c: so many bytes of it, and the host's pinned ones. */
+/* memory.c: so many bytes of it, and the host's pinned ones. */
 void gpu_fake_memory(uint64_t n_bytes, struct gpu_cu *out);
 
-/* gpu_fake.c: the driver's state, for its other parts. */
+/* driver.c: the driver's state, for its other parts. */
 int gpu_fake_status(void);        /* of every call: 0 while the context lives */
 int gpu_fake_number(void);        /* of this thread's GPU */
 int gpu_fake_settle(void);        /* what comes late has come */
@@ -126,7 +117,7 @@ void gpu_fake_late(int status);   /* shows at the next wait */
 int64_t gpu_fake_now(void);
 void gpu_fake_pass(int64_t ns);   /* of the GPU's time */
 
-/* gpu_fake_lt.c, gpu_fake_dnn.c: cuBLASLt and cuDNN.  Each has six algorithms for what it supports; the
+/* blaslt.c, dnn.c: cuBLASLt and cuDNN.  Each has six algorithms for what it supports; the
  * faults fall on algorithms, per million. */
 struct fake_lib_conf {
 	uint64_t seed, fail, wrong, none; /* none: everything is unsupported */
@@ -139,7 +130,7 @@ void gpu_fake_dnn(const struct fake_lib_conf *c, struct gpu_dnn *out);
 int gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *arg, size_t n, void *scratch,
     size_t n_scratch, int64_t ns);
 
-/* gpu_fake_ml.c: NVML. */
+/* ml.c: NVML. */
 struct fake_ml_conf {
 	uint64_t seed, throttle, foreign; /* looks per million that see it */
 	unsigned mhz, app_mhz, watts;

@@ -1,6 +1,6 @@
-/* worker/gpu_fake_cubin.c: the fake compiler's cubins: ELF files with the sections that say what a kernel
+/* worker/gpu_fake/cubin.c: the fake compiler's cubins: ELF files with the sections that say what a kernel
  * needs, as NVRTC 12 writes them, and the host's object behind the head. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* worker/gpu_fake_stream.c: the fake driver's streams and events, and what is captured on them.
+/* worker/gpu_fake/stream.c: the fake driver's streams and events, and what is captured on them.
  *
  * Without a capture all work is done at once, which is an order that streams allow.  In one, every stream knows
  * which nodes its next one runs behind; an event hands that on, and nothing else does. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
 #include <stdlib.h>
 

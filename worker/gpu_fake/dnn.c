@@ -1,6 +1,6 @@
-/* worker/gpu_fake_dnn.c: cuDNN's part of the fake GPU: descriptors that remember their attributes, engines
+/* worker/gpu_fake/dnn.c: cuDNN's part of the fake GPU: descriptors that remember their attributes, engines
  * with one knob, and a graph that is walked when it runs, the convolution by its definition. */
-#include "gpu_fake.h"
+#include "gpu_fake_int.h"
 
 #include <math.h>
 #include <stdlib.h>
