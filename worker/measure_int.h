@@ -128,6 +128,9 @@ bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void 
 bool races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
     struct measure_row **rows, struct err *e) MUST_CHECK;
 
+/* Of all its threads together; 0 where the system does not say. */
+int64_t starved_ns(long pid);
+
 /* Gives up programs, sockets, writing, rights; false where the system cannot do that. */
 bool seccomp_enter(void);
 

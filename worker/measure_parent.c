@@ -117,19 +117,26 @@ spawn_child(struct measure_child *c, struct err *e)
 /* ---- listening -------------------------------------------------------------------------- */
 enum heard { HEARD_FRAME, HEARD_END, HEARD_SILENCE, HEARD_CANCEL, HEARD_NONSENSE };
 
-/* The next frame.  A child that has begun one is trusted to finish it: frames are small. */
+/* The next frame.  A child that has begun one is trusted to finish it: frames are small.  Time in which it wanted a
+ * core that others had is no silence of its own, up to nine times the limit. */
 static enum heard
 listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, enum frame_kind *kind, struct bytes *body)
 {
-	int64_t until_ns = now_ns() + limit_ns;
+	const int64_t from_ns = now_ns(), starved = starved_ns(c->pid);
+	int64_t until_ns = from_ns + limit_ns;
 
 	for (;;) {
 		struct pollfd pf = {.fd = c->fd, .events = POLLIN};
 
 		if (c->o.cancel && *c->o.cancel)
 			return HEARD_CANCEL;
-		if (now_ns() >= until_ns)
-			return HEARD_SILENCE;
+		if (now_ns() >= until_ns) {
+			int64_t more = MIN_OF(MAX_OF(starved_ns(c->pid) - starved, (int64_t)0), 9 * limit_ns);
+
+			if (now_ns() >= from_ns + limit_ns + more)
+				return HEARD_SILENCE;
+			until_ns = from_ns + limit_ns + more;
+		}
 		if (poll(&pf, 1, POLL_MS) > 0)
 			return frame_read(c->fd, a, kind, body) ? HEARD_FRAME : HEARD_END;
 	}
