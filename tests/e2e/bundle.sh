@@ -1,11 +1,19 @@
 #!/bin/sh
 # The bundle: korch-worker and korch-measure stand on glibc alone and say what is missing on a host without a GPU.
 # For 2.28 where its compiler and libraries are in the cache (or KORCH_BUNDLE_GLIBC asks for it: minutes, network),
-# else for 2.34.
+# else for 2.34.  As root it works in a file system that holds glibc and nothing else, for a daemon outside:
+# this host's glibc, or that of the folder KORCH_BUNDLE_ROOT (Debian 11's libc6, unpacked: 2.31).
 set -u
 build=${1:?bundle.sh BUILD}
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+daemon= worker=
+leave() {
+	[ -n "$worker" ] && kill "$worker" 2>/dev/null
+	[ -n "$daemon" ] && kill "$daemon" 2>/dev/null
+	wait
+	rm -rf "$out"
+}
+trap leave EXIT
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/korch/glibc-2.28
 most=${KORCH_BUNDLE_GLIBC:-}
 [ -n "$most" ] || { [ -f "$cache/build/sqlite3.done" ] && most=2.28 || most=2.34; }
@@ -30,6 +38,39 @@ if ! ldconfig -p | grep -q 'libcuda\.so\.1'; then
 	echo "$words" | grep -q 'libcuda.so.1' || { echo "it does not say what is missing: $words"; bad=1; }
 else
 	echo "SKIP: this host has a driver"
+fi
+
+# ---- a file system with glibc alone: the worker joins and a model is tuned by it ----------------------------
+bare() {
+	root=$out/root
+	mkdir -p "$root"
+	if [ -n "${KORCH_BUNDLE_ROOT:-}" ]; then
+		cp -a "$KORCH_BUNDLE_ROOT/." "$root"
+	else
+		ldd "$out/korch-worker" "$out/korch-measure" | grep -o '/[^ :]*so[^ :]*' | sort -u | while read -r lib; do
+			cp -L --parents "$lib" "$root"
+		done
+	fi
+	mkdir -p "$root/tmp"
+	cp "$out/korch-worker" "$out/korch-measure" "$root"
+	chroot "$root" /korch-worker --device cuda:all >"$out/words" 2>&1
+	[ $? = 78 ] || { echo "beside glibc alone, cuda:all ends otherwise: $(cat "$out/words")"; return 1; }
+	tar xJf tests/models/small.tar.xz -C "$out" small/candy_small
+	mkfifo "$out/up"
+	"$build/bin/korchd" --quiet --data "$out/data" --listen "ipc://$root/tmp/s" --ready-fd 3 3>"$out/up" 2>"$out/daemon.log" &
+	daemon=$!
+	read -r _ <"$out/up" || { cat "$out/daemon.log"; return 1; }
+	chroot "$root" /korch-worker --daemon ipc:///tmp/s --device fake:seed=1 --quiet >"$out/worker.log" 2>&1 &
+	worker=$!
+	"$build/bin/korch-submit" "$out/small/candy_small/model.onnx" --daemon "ipc://$root/tmp/s" --device fake --budget 100 --quiet \
+		-o "$out/plan" >"$out/words" 2>&1 || { cat "$out/words" "$out/worker.log"; return 1; }
+	[ -s "$out/plan" ] || { echo "no plan"; return 1; }
+	echo "beside glibc alone ($(chroot "$root" /korch-worker --version)): a model is tuned"
+}
+if [ "$(id -u)" = 0 ]; then
+	bare || bad=1
+else
+	echo "SKIP: 1 part: a file system of its own needs root"
 fi
 echo "SKIP: 1 part: whether a GPU works behind the bundle needs a GPU"
 exit $bad
