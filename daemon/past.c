@@ -2,8 +2,6 @@
  * the one finds the other; a planner asks first of all how its job ended before. */
 #include "past.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,21 +20,6 @@ job_dir(struct arena *a, const struct daemon *d, const struct job *j)
 	return arena_printf(a, "%s/jobs/%llu", d->conf->data, (unsigned long long)j->rec.id);
 }
 
-static int
-remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
-{
-	(void)st;
-	(void)type;
-	(void)where;
-	return remove(path) == 0 || errno == ENOENT ? 0 : -1;
-}
-
-static void
-remove_tree(const char *dir)
-{
-	(void)nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 void
 plan_failed(struct daemon *d, struct job *j, enum err_code code, const char *why)
 {
@@ -44,7 +27,7 @@ plan_failed(struct daemon *d, struct job *j, enum err_code code, const char *why
 
 	j->is_ended = true;
 	job_move(d, j, JOB_failed, code, why);
-	remove_tree(job_dir(&tmp, d, j));
+	os_remove_tree(job_dir(&tmp, d, j));
 	arena_fini(&tmp);
 }
 
@@ -107,7 +90,7 @@ done_done(struct store_op *op)
 		} else if (!job_state_is_over(j->state))
 			job_move(d, j, JOB_failed, op->err.code, op->err.msg);
 	}
-	remove_tree(x->dir);
+	os_remove_tree(x->dir);
 	arena_fini(&op->arena);
 	free(x);
 }

@@ -49,9 +49,9 @@ open_client(const struct work *w, uint64_t session, struct client **c, struct er
 	return client_open(c, &conf, e);
 }
 
-/* A file with the blob's content: where the daemon has it when that is this host, else fetched. */
+/* A file with the blob's content: where the daemon has it when that is this host, else fetched, until the task ends. */
 static bool
-need_file(const struct work *w, struct arena *a, uint64_t session, const struct hash *digest, struct str path,
+need_file(struct work *w, struct arena *a, uint64_t session, const struct hash *digest, struct str path,
     const char **out, struct err *e)
 {
 	struct client *c;
@@ -62,6 +62,10 @@ need_file(const struct work *w, struct arena *a, uint64_t session, const struct 
 	if (path.n && access(*out, R_OK) == 0)
 		return true;
 	hash_hex(digest, hex);
+	if (!w->dir[0] && !os_temp_dir("worker", w->dir, e)) {
+		w->dir[0] = '\0';
+		return false;
+	}
 	*out = arena_printf(a, "%s/%s", w->dir, hex);
 	if (access(*out, R_OK) == 0)
 		return true;
@@ -73,7 +77,7 @@ need_file(const struct work *w, struct arena *a, uint64_t session, const struct 
 }
 
 static bool
-need_request(const struct work *w, struct arena *a, uint64_t session, const struct m_task *t, enum msg_type type,
+need_request(struct work *w, struct arena *a, uint64_t session, const struct m_task *t, enum msg_type type,
     struct msg *m, struct err *e)
 {
 	const char *path;
@@ -190,6 +194,9 @@ do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task 
 	default:
 		(void)err_set(&e, ERR_PROTO, "task kind %llu is not known to this worker", (unsigned long long)t->kind);
 	}
+	if (w->dir[0])
+		os_remove_tree(w->dir);
+	w->dir[0] = '\0';
 	if (!ok)
 		outcome_fail(&o, a, &e);
 	give(w, &o);
@@ -259,9 +266,6 @@ work_start(struct work *w, const struct device *d, const char *url, void (*wake)
 	w->self = self;
 	w->in_tail = &w->in;
 	w->out_tail = &w->out;
-	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/korch-worker-XXXXXX");
-	if (!mkdtemp(w->dir))
-		(void)snprintf(w->dir, sizeof(w->dir), "/tmp");
 	(void)pthread_mutex_init(&w->lock, NULL);
 	(void)pthread_cond_init(&w->posted, NULL);
 	if (pthread_create(&w->thread, NULL, work_thread, w) != 0)
@@ -318,7 +322,6 @@ work_stop(struct work *w, bool now)
 		arena_fini(&r->arena);
 		free(r);
 	}
-	(void)rmdir(w->dir);
 	(void)pthread_mutex_destroy(&w->lock);
 	(void)pthread_cond_destroy(&w->posted);
 }

@@ -34,7 +34,7 @@ struct work {
 	volatile bool cancel;
 	void (*wake)(void *self);
 	void *self;
-	char dir[64];            /* for downloads */
+	char dir[OS_PATH_MAX];   /* of the task's downloads; empty where it has none */
 };
 void work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self);
 void work_post(struct work *w, struct batch *b);

@@ -208,5 +208,10 @@ const char *os_network_fs(long fs_type);
 void os_seam(const char *name);
 /* mkdir -p, mode 0700 for what it makes. */
 bool os_make_dirs(const char *path, struct err *e) MUST_CHECK;
+/* A new folder for this user alone, "korch-WHAT-" and six letters, below TMPDIR or /tmp.  ERR_IO. */
+enum { OS_PATH_MAX = 4096 };
+bool os_temp_dir(const char *what, char out[OS_PATH_MAX], struct err *e) MUST_CHECK;
+/* A folder and all below it, as far as that can be had; links are removed, not followed. */
+void os_remove_tree(const char *dir);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -214,4 +215,35 @@ os_make_dirs(const char *path, struct err *e)
 			    strerror(errno));
 	}
 	return true;
+}
+
+bool
+os_temp_dir(const char *what, char out[OS_PATH_MAX], struct err *e)
+{
+	const char *tmp = getenv("TMPDIR");
+	int n;
+
+	if (!tmp || !*tmp)
+		tmp = "/tmp";
+	n = snprintf(out, OS_PATH_MAX, "%s/korch-%s-XXXXXX", tmp, what);
+	if (n < 0 || n >= OS_PATH_MAX)
+		return err_set(e, ERR_IO, "TMPDIR is longer than %d bytes", (int)OS_PATH_MAX);
+	if (!mkdtemp(out))
+		return err_set(e, code_of_errno(errno), "cannot make a folder below %s: %s", tmp, strerror(errno));
+	return true;
+}
+
+static int
+remove_entry(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)st;
+	(void)type;
+	(void)where;
+	return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+void
+os_remove_tree(const char *dir)
+{
+	(void)nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }

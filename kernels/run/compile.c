@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-enum { MAX_ARGS = 64, MAX_WORDS_BYTES = 1 << 16, MAX_PATH = 4096 };
+enum { MAX_ARGS = 64, MAX_WORDS_BYTES = 1 << 16 };
 static const int64_t default_cpu_ns = 120 * (int64_t)1000000000, default_wall_ns = 900 * (int64_t)1000000000;
 static const long long memory_limit = (long long)4 << 30;
 
@@ -31,28 +31,28 @@ static const char *const link_flags[] = {
     "-o", object_name, source_name, "-lm", NULL};
 
 static bool
-in_path(const char *name, char out[MAX_PATH])
+in_path(const char *name, char out[OS_PATH_MAX])
 {
 	struct str rest = str_of(getenv("PATH"));
 
 	if (strchr(name, '/')) {
-		(void)snprintf(out, MAX_PATH, "%s", name);
+		(void)snprintf(out, OS_PATH_MAX, "%s", name);
 		return access(out, X_OK) == 0;
 	}
 	if (!rest.n)
 		rest = STR("/usr/local/bin:/usr/bin:/bin");
 	while (rest.n) {
 		struct str dir = str_cut(&rest, ':');
-		int n = snprintf(out, MAX_PATH, "%.*s/%s", STR_ARG(dir), name);
+		int n = snprintf(out, OS_PATH_MAX, "%.*s/%s", STR_ARG(dir), name);
 
-		if (n > 0 && n < MAX_PATH && access(out, X_OK) == 0)
+		if (n > 0 && n < OS_PATH_MAX && access(out, X_OK) == 0)
 			return true;
 	}
 	return false;
 }
 
 static bool
-find_compiler(char out[MAX_PATH], struct err *e)
+find_compiler(char out[OS_PATH_MAX], struct err *e)
 {
 	static const char *const known[] = {"gcc", "cc", "clang"};
 	const char *named = getenv("KORCH_CC");
@@ -277,34 +277,9 @@ verdict(const char *cc, int status, const struct said *said, struct err *e)
 }
 
 static bool
-make_folder(char out[MAX_PATH], struct err *e)
-{
-	const char *tmp = getenv("TMPDIR");
-	int n = snprintf(out, MAX_PATH, "%s/korch-cc-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-
-	if (n < 0 || n >= MAX_PATH || !mkdtemp(out))
-		return err_set(e, ERR_IO, "cannot make a folder for the compiler under %s: %s",
-		    tmp && *tmp ? tmp : "/tmp", strerror(errno));
-	return true;
-}
-
-static void
-drop_folder(const char *dir)
-{
-	const char *const names[] = {source_name, object_name};
-	char path[MAX_PATH + 16];
-
-	for (size_t i = 0; i < COUNT_OF(names); i++) {
-		(void)snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-		(void)unlink(path);
-	}
-	(void)rmdir(dir);
-}
-
-static bool
 write_source(const char *dir, struct str text, struct err *e)
 {
-	char path[MAX_PATH + 16];
+	char path[OS_PATH_MAX + 16];
 	FILE *f;
 	bool ok;
 
@@ -337,7 +312,7 @@ static bool
 compile_in(struct arena *a, const char *dir, struct str text, const struct compile_opts *o,
     struct bytes *out, struct err *e)
 {
-	char cc[MAX_PATH], path[MAX_PATH + 16];
+	char cc[OS_PATH_MAX], path[OS_PATH_MAX + 16];
 	const char *argv[MAX_ARGS];
 	struct command c = {.dir = dir, .argv = (char *const *)argv};
 	struct said said = {0};
@@ -359,13 +334,13 @@ compile_c(struct arena *a, struct str text, const struct compile_opts *o, struct
 {
 	struct arena tmp = {0};
 	struct bytes made;
-	char dir[MAX_PATH];
+	char dir[OS_PATH_MAX];
 	bool ok;
 
-	if (!make_folder(dir, e))
+	if (!os_temp_dir("cc", dir, e))
 		return false;
 	ok = compile_in(&tmp, dir, text, o, &made, e);
-	drop_folder(dir);
+	os_remove_tree(dir);
 	if (ok)
 		*out = (struct bytes){arena_dup(a, made.p, made.n), made.n};
 	arena_fini(&tmp);
@@ -376,7 +351,7 @@ bool
 compiler_version(struct arena *a, struct str *out, struct err *e)
 {
 	struct arena tmp = {0};
-	char cc[MAX_PATH];
+	char cc[OS_PATH_MAX];
 	char *argv[] = {cc, str_dup(&tmp, STR("--version")), NULL};
 	struct command c = {.argv = argv, .cpu_ns = default_cpu_ns, .wall_ns = default_wall_ns, .take_stdout = true};
 	struct said said = {0};

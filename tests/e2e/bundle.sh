@@ -65,6 +65,8 @@ bare() {
 	"$build/bin/korch-submit" "$out/small/candy_small/model.onnx" --daemon "ipc://$root/tmp/s" --device fake --budget 100 --quiet \
 		-o "$out/plan" >"$out/words" 2>&1 || { cat "$out/words" "$out/worker.log"; return 1; }
 	[ -s "$out/plan" ] || { echo "no plan"; return 1; }
+	# It saw none of the daemon's files, so it fetched plans and requests: each for its task alone.
+	[ "$(ls "$root/tmp")" = s ] || { echo "the worker has left files: $(ls -R "$root/tmp")"; return 1; }
 	echo "beside glibc alone ($(chroot "$root" /korch-worker --version)): a model is tuned"
 }
 if [ "$(id -u)" = 0 ]; then
