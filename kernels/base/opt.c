@@ -250,10 +250,36 @@ opts_read(struct arena *a, enum program p, int argc, char **argv, struct opts *o
 	return read_settings_file(a, o, e) && read_env(a, o, e) && read_flags(a, o, argc, argv, e);
 }
 
+/* Lines of at most 80 columns, each behind `indent` blanks. */
+static void
+print_words(const char *text, int indent)
+{
+	enum { COLUMNS = 80 };
+	int column = 0;
+
+	while (*text) {
+		size_t n = strcspn(text, " ");
+
+		if (column && column + 1 + (int)n > COLUMNS) {
+			printf("\n");
+			column = 0;
+		}
+		column += printf("%*s%.*s", column ? 1 : indent, "", (int)n, text);
+		text += n + strspn(text + n, " ");
+	}
+	printf("\n");
+}
+
 static void
 print_help(enum program p)
 {
-	printf("Usage: %s [OPTION]... %s\n%s.\n\n", prog_row[p].name, prog_row[p].args, prog_row[p].text);
+	char text[2048];
+
+	(void)snprintf(text, sizeof(text), "Usage: %s [OPTION]... %s", prog_row[p].name, prog_row[p].args);
+	print_words(text, 0);
+	(void)snprintf(text, sizeof(text), "%c%s.", prog_row[p].text[0] - 'a' + 'A', prog_row[p].text + 1);
+	print_words(text, 0);
+	printf("\n");
 	for (int i = 0; i < OPT_COUNT; i++) {
 		const struct opt_row *r = &opt_row[i];
 		char left[80], letter[8] = "";
@@ -263,16 +289,16 @@ print_help(enum program p)
 		if (r->letter)
 			(void)snprintf(letter, sizeof(letter), "-%c, ", r->letter);
 		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, r->flag, r->arg[0] ? " " : "", r->arg);
-		printf("  %s%s\n      %s", left, "", r->help);
-		if (r->def[0])
-			printf(" [%s]", r->def);
-		printf("\n");
+		printf("  %s\n", left);
+		(void)snprintf(text, sizeof(text), r->def[0] ? "%s [%s]" : "%s", r->help, r->def);
+		print_words(text, 6);
 	}
-	printf("\nEach option but --help and --version is also a variable (--some-name: KORCH_SOME_NAME)\n"
-	       "and a key of the file of settings; --show-config tells which one holds.\n"
-	       "Exit status: 0 done, 1 failed, 2 wrong call, 3 other side unreachable, 4 measurement\n"
-	       "missing under --offline, 5 no connected worker can run it, 6 cancelled, 7 deadline,\n"
-	       "8 partial result, 78 this host is not set up for it, 130 interrupted.\n");
+	printf("\n");
+	print_words("Each option but --help and --version is also a variable (--some-name: KORCH_SOME_NAME) and a key of the file "
+	    "of settings; --show-config tells which one holds.", 0);
+	print_words("Exit status: 0 done, 1 failed, 2 wrong call, 3 other side unreachable, 4 measurement missing under --offline, "
+	    "5 no connected worker can run it, 6 cancelled, 7 deadline, 8 partial result, 78 this host is not set up for it, "
+	    "130 interrupted.", 0);
 }
 
 static void

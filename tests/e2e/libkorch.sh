@@ -13,6 +13,8 @@ for program in korch-planner korch-measure; do # started by others only
 done
 for program in korch-submit korch-run korch-plan korch-jobs korch-cache korchd korch-worker; do
 	if "$p/bin/$program" --version >"$tmp/out" 2>&1; then ok; else bad "installed $program: $(tail -n 1 "$tmp/out")"; fi
+	wide=$("$p/bin/$program" --help | awk 'length > 80')
+	if [ -z "$wide" ]; then ok; else bad "$program --help is wider than a terminal: $wide"; fi
 done
 
 # ---- what the library shows
