@@ -63,8 +63,8 @@ full=$(middle full) operator=$(middle operator) none=$(middle none)
 
 awk -v model="$model" -v o="$(field full operators)" -v p="$(field full primitives)" \
 	-v c="$(field full candidates)" -v d="$(field full distinct)" -v k="$(field full cached)" \
-	-v m="$(field full measured)" -v n="$(field full chosen)" -v s="$(field full seconds)" \
-	-v gap="$(field full gap)" -v proved="$(field full proved)" \
+	-v m="$(field full measured)" -v n="$(field again chosen)" -v s="$(field full seconds)" \
+	-v gap="$(field again gap)" -v proved="$(field again proved)" \
 	-v full="$full" -v operator="$operator" -v none="$none" -v plan="$(plan full)" \
 	-v cache="${XDG_DATA_HOME:-$HOME/.local/share}/korch" 'BEGIN {
 	printf "\n%s\n", model
