@@ -169,7 +169,7 @@ gpu_plan_open(const struct dev *d, const struct plan *plan, uint32_t n_streams, 
 }
 
 /* ---- running -------------------------------------------------------------------------------------- */
-enum { POINTER_TYPE = 2, POINTER_IS_MANAGED = 8, POINTER_NUMBER = 9, TYPE_HOST = 1, INVALID_VALUE = 1, WORD = 16 };
+enum { POINTER_TYPE = 2, POINTER_NUMBER = 9, TYPE_HOST = 1, INVALID_VALUE = 1, WORD = 16 };
 
 /* What of inputs and outputs is the i-th of both, for words. */
 static const char *
@@ -195,19 +195,18 @@ static bool
 see(struct gpu_plan *p, uint32_t i, const void *at, struct err *e)
 {
 	struct cuda *c = p->dev->self;
-	int type = 0, number = 0, is_managed = 0;
+	int type = 0, number = 0;
 	uint32_t k;
 	const char *side = side_of(p->plan, i, &k);
 
 	p->is_far[i] = false;
 	if (!at)
 		return true;
-	if (!ask(c, at, POINTER_TYPE, &type) || (type > TYPE_HOST && (!ask(c, at, POINTER_IS_MANAGED, &is_managed) ||
-	    !ask(c, at, POINTER_NUMBER, &number))))
+	if (!ask(c, at, POINTER_TYPE, &type) || (type > TYPE_HOST && !ask(c, at, POINTER_NUMBER, &number)))
 		return cuda_tell(c, e);
 	if (type <= TYPE_HOST)
 		return true;
-	if (number != c->dev && !is_managed)
+	if (number != c->dev)
 		return err_set(e, ERR_USAGE, "%s %u of the plan lies in the memory of GPU %d, and the plan runs on GPU %d", side, k,
 		    number, c->dev);
 	if ((uintptr_t)at % WORD)
