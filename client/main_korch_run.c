@@ -274,12 +274,14 @@ open_plan(struct run *r, struct err *e)
 	if (!plan_load(r->arena, path, &r->plan, NULL, e))
 		return false;
 	n_threads = opt_given(r->o, OPT_threads) ? opt_int(r->o, OPT_threads) : r->plan.n_threads;
-	if (n_threads < 1 || n_threads > 1024)
-		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to 1024 are possible", (long long)n_threads);
+	if (n_threads < 1 || n_threads > RUNNER_MAX_THREADS)
+		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to %d are possible", (long long)n_threads,
+		    (int)RUNNER_MAX_THREADS);
 	if (n_streams < 0 || n_streams > STREAMS_MAX)
 		return err_set(e, ERR_USAGE, "--streams %lld: from 0 to %d are possible", (long long)n_streams, (int)STREAMS_MAX);
-	if (gpu < -1 || gpu > 1023)
-		return err_set(e, ERR_USAGE, "--gpu %lld: from 0 to 1023, or -1 for the first that fits", (long long)gpu);
+	if (gpu < -1 || gpu >= RUNNER_MAX_GPUS)
+		return err_set(e, ERR_USAGE, "--gpu %lld: from 0 to %d, or -1 for the first that fits", (long long)gpu,
+		    (int)RUNNER_MAX_GPUS - 1);
 	how = (struct runner_opts){
 	    .n_threads = (uint32_t)n_threads, .n_streams = (uint32_t)n_streams, .gpu_number = (uint32_t)(gpu + 1)};
 	if (!runner_open(&r->plan, &how, &r->runner, e))

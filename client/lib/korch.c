@@ -58,7 +58,7 @@ name_ios(struct korch_plan *k)
 }
 
 /* The options' size before they grew: what korch_plan_open's callers of that time have. */
-enum { MAX_THREADS = 1024, MAX_GPUS = 1024, FIRST_OPTIONS = offsetof(struct korch_options, n_streams) };
+enum { FIRST_OPTIONS = offsetof(struct korch_options, n_streams) };
 
 /* A smaller struct lacks fields, which are 0; what a larger one has more must be 0. */
 static bool
@@ -75,10 +75,10 @@ read_options(const struct korch_options *from, size_t size, struct korch_options
 		if (p[i])
 			return err_set(e, ERR_USAGE, "an option is set that libkorch %s does not know", KORCH_VERSION);
 	memcpy(out, from, MIN_OF(size, sizeof(*out)));
-	if (out->n_threads > MAX_THREADS)
-		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible", out->n_threads, MAX_THREADS);
-	if (out->gpu > MAX_GPUS)
-		return err_set(e, ERR_USAGE, "GPU %u was asked for; at most %d are possible", out->gpu - 1, MAX_GPUS);
+	if (out->n_threads > RUNNER_MAX_THREADS)
+		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible", out->n_threads, RUNNER_MAX_THREADS);
+	if (out->gpu > RUNNER_MAX_GPUS)
+		return err_set(e, ERR_USAGE, "GPU %u was asked for; at most %d are possible", out->gpu - 1, RUNNER_MAX_GPUS);
 	return out->n_streams <= STREAMS_MAX ||
 	    err_set(e, ERR_USAGE, "%u streams were asked for; at most %d are possible", out->n_streams, STREAMS_MAX);
 }
@@ -93,8 +93,8 @@ open_plan(struct korch_plan *k, const char *path, const struct korch_options *o,
 		return false;
 	if (how.n_threads == 0)
 		how.n_threads = k->plan.n_threads;
-	if (how.n_threads > MAX_THREADS)
-		return err_set(e, ERR_LIMIT, "the plan is for %u threads; at most %d are possible", how.n_threads, MAX_THREADS);
+	if (how.n_threads > RUNNER_MAX_THREADS)
+		return err_set(e, ERR_LIMIT, "the plan is for %u threads; at most %d are possible", how.n_threads, RUNNER_MAX_THREADS);
 	if (!runner_open(&k->plan, &how, &k->runner, e))
 		return err_in(e, "%s", path);
 	name_ios(k);

@@ -125,7 +125,8 @@ KORCH_API korch_status korch_plan_input(const korch_plan *plan, size_t i, struct
 KORCH_API korch_status korch_plan_output(const korch_plan *plan, size_t i, struct korch_tensor *out,
     struct korch_error *e);
 
-/* Runs the plan: all inputs and all outputs, in the plan's order; back when the outputs are there.  Allocates nothing up to 32 of each. */
+/* Runs the plan: all inputs and all outputs, in the plan's order; back when the outputs are there.  Allocates
+ * nothing up to 32 of each. */
 KORCH_API korch_status korch_plan_run(korch_plan *plan, const struct korch_input *inputs, size_t n_inputs,
     const struct korch_output *outputs, size_t n_outputs, struct korch_error *e);
 

@@ -188,6 +188,7 @@ struct dev_copy {
 void plan_exec_copies(const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list);
 
 /* ---- a plan on the device that it asks for ------------------------------------------------- */
+enum { RUNNER_MAX_THREADS = 1024, RUNNER_MAX_GPUS = 1024 }; /* that may be asked for */
 struct gpu;
 struct runner_opts {
 	uint32_t n_threads;      /* of a CPU */
@@ -207,8 +208,8 @@ bool plan_wants_gpu(const struct plan *p);
 /* A GPU's plan (run compatibility "cuda ...") opens the driver and takes the first GPU that fits.
  * ERR_HOST: no driver; ERR_USAGE: no GPU of that number; ERR_DEVICE: none fits. */
 bool runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e) MUST_CHECK;
-/* The host's pointers; for a plan on a GPU also that GPU's (gpu_plan_run).  run_ns: by the device's clock; step_ns (may be NULL): of each step, on a GPU
- * from a run of its own. */
+/* The host's pointers; for a plan on a GPU also that GPU's (gpu_plan_run).  run_ns: by the device's clock; step_ns
+ * (may be NULL): of each step, on a GPU from a run of its own. */
 bool runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns, int64_t *step_ns,
     struct err *e) MUST_CHECK;
 const struct dev *runner_dev(const struct runner *r);

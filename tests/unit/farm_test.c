@@ -395,8 +395,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(old_generation), cmocka_unit_test(held_up),
-		cmocka_unit_test(budgets), cmocka_unit_test(quarantine),
+	    cmocka_unit_test(old_generation), cmocka_unit_test(held_up), cmocka_unit_test(budgets), cmocka_unit_test(quarantine),
 	    cmocka_unit_test(merge_and_drop), cmocka_unit_test(adoption), cmocka_unit_test(link_and_leave),
 	    cmocka_unit_test(priorities_and_kinds), cmocka_unit_test(random_histories),
 	};

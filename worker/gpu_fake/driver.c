@@ -1,8 +1,8 @@
 /* worker/gpu_fake/driver.c: the driver's part of the fake GPU.
  *
  * A launch calls the kernel's host form at once; a captured launch only counts, unless replay=1.  The clock is
- * virtual: a pass takes what a hash of its kernel's text says, scaled by the model, longer while it is throttled.  After an illegal access or a loss every call fails, as on
- * the real thing, until the process is another one. */
+ * virtual: a pass takes what a hash of its kernel's text says, scaled by the model, longer while it is throttled.
+ * After an illegal access or a loss every call fails, as on the real thing, until the process is another one. */
 #include "gpu_fake_int.h"
 
 #include <dlfcn.h>
@@ -223,9 +223,9 @@ gpu_fake_pass(int64_t ns)
 	fake.now_ns += (int64_t)((double)ns * (gpu_fake_is_slow() ? 1.7 : 1));
 }
 
+/* ---- modules --------------------------------------------------------------------------------- */
 enum { HOST_BLOCKS = 4, FUNC_DYNAMIC_SHARED = 8, SHARED_UNASKED = 48 << 10 };
 
-/* ---- modules --------------------------------------------------------------------------------- */
 /* The file stays open as long as the object: the loader tells objects apart by their names. */
 static void *
 open_object(const void *p, size_t n, int *keep)
