@@ -35,6 +35,16 @@ void gpu_refs_close(struct gpu_refs *r);
 bool gpu_refs_time(struct gpu_refs *r, enum gpu_ref which, int64_t *ns, struct err *e) MUST_CHECK;
 bool gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, struct err *e) MUST_CHECK;
 
+/* ---- samples that do not count: the clock was slowed, or somebody else was there (gpu_race.c) ---- */
+struct gpu_voids {
+	uint32_t n_throttled, n_disturbed;
+	unsigned long long reasons;
+};
+bool gpu_is_clean(const struct gpu_state *s);
+void gpu_void(struct gpu_voids *v, const struct gpu_state *s);
+/* ERR_THROTTLED or ERR_BUSY with their number, where there are any. */
+bool gpu_voids_told(const struct gpu_voids *v, uint32_t n_good, struct err *e) MUST_CHECK;
+
 /* As race_run, on a GPU (gpu_race.c).  Faults of kernels are rows; false where the context is lost,
  * with the kernel it was at: rows[*at] has the cause. */
 bool gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,

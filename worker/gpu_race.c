@@ -29,13 +29,13 @@ struct runner {
 	uint32_t calls;
 	struct gpu_graph *graph;
 	int64_t sample[MAX_SAMPLES];  /* of one call */
-	uint32_t n, n_throttled, n_disturbed;
-	unsigned long long reasons;
+	uint32_t n;
+	struct gpu_voids voids;
 	struct seen {            /* by NVML, of the samples that count */
 		uint64_t mhz_sum;
 		unsigned lowest_mhz, cold, hot, watt; /* cold, hot: celsius; watt: the most */
 		uint32_t n;
-		bool is_blind;   /* no NVML here */
+		bool is_blind, hides_others; /* no NVML here; it lists no processes */
 	} seen;
 	int64_t spent_ns;
 	bool is_out, is_ready;
@@ -87,19 +87,12 @@ one_call(struct field *f, struct runner *u, int64_t *ns, struct err *e)
 }
 
 static void
-note(struct runner *u, const struct gpu_state *s)
-{
-	u->reasons |= s->throttle;
-	u->n_throttled += s->throttle != 0;
-	u->n_disturbed += s->throttle == 0;
-}
-
-static void
 look(struct runner *u, const struct gpu_state *s)
 {
 	struct seen *v = &u->seen;
 
 	v->is_blind |= !s->is_seen;
+	v->hides_others |= s->hides_others;
 	v->mhz_sum += s->sm_mhz;
 	v->lowest_mhz = v->n ? MIN_OF(v->lowest_mhz, s->sm_mhz) : s->sm_mhz;
 	v->cold = v->n ? MIN_OF(v->cold, s->celsius) : s->celsius;
@@ -108,10 +101,32 @@ look(struct runner *u, const struct gpu_state *s)
 	v->n++;
 }
 
-static bool
-is_clean(const struct gpu_state *s)
+bool
+gpu_is_clean(const struct gpu_state *s)
 {
 	return s->throttle == 0 && s->n_foreign == 0;
+}
+
+void
+gpu_void(struct gpu_voids *v, const struct gpu_state *s)
+{
+	v->reasons |= s->throttle;
+	v->n_throttled += s->throttle != 0;
+	v->n_disturbed += s->throttle == 0;
+}
+
+bool
+gpu_voids_told(const struct gpu_voids *v, uint32_t n_good, struct err *e)
+{
+	uint32_t n = n_good + v->n_throttled + v->n_disturbed;
+	char words[128];
+
+	if (n == n_good)
+		return true;
+	gpu_throttle_words(v->reasons, words, sizeof(words));
+	return v->n_throttled >= v->n_disturbed ?
+	    err_set(e, ERR_THROTTLED, "throttled: %s in %u of %u samples", words, v->n_throttled, n) :
+	    err_set(e, ERR_BUSY, "another process was on the GPU in %u of %u samples", v->n_disturbed, n);
 }
 
 /* Takes a sample that may count; voids are noted and followed by a moment's rest. */
@@ -125,13 +140,13 @@ take_sample(struct field *f, struct runner *u, struct err *e)
 	if (!one_call(f, u, &ns, e))
 		return false;
 	gpu_state(f->r->dev, &after);
-	if (is_clean(&before) && is_clean(&after)) {
+	if (gpu_is_clean(&before) && gpu_is_clean(&after)) {
 		look(u, &before);
 		look(u, &after);
 		u->sample[u->n++] = ns;
 		return true;
 	}
-	note(u, is_clean(&before) ? &after : &before);
+	gpu_void(&u->voids, gpu_is_clean(&before) ? &after : &before);
 	(void)nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
 	return true;
 }
@@ -155,7 +170,7 @@ judge(struct field *f, struct runner *u)
 	int64_t share = f->r->budget_ns / MAX_OF(f->r->n, 1u), m;
 	double spread;
 
-	if (u->n_throttled + u->n_disturbed >= MAX_VOID) {
+	if (u->voids.n_throttled + u->voids.n_disturbed >= MAX_VOID) {
 		u->is_out = true;
 		return;
 	}
@@ -347,29 +362,23 @@ write_state(const struct runner *u, char *out, size_t cap)
 	const struct seen *v = &u->seen;
 	char words[128];
 
-	gpu_throttle_words(u->reasons, words, sizeof(words));
+	gpu_throttle_words(u->voids.reasons, words, sizeof(words));
 	(void)snprintf(out, cap, "mhz=%llu lowest=%u celsius=%u..%u watt=%u throttled=%u disturbed=%u%s%s%s",
-	    (unsigned long long)(v->n ? v->mhz_sum / v->n : 0), v->lowest_mhz, v->cold, v->hot, v->watt, u->n_throttled,
-	    u->n_disturbed, v->is_blind ? " nvml=none" : "", words[0] ? " reasons=" : "", words);
+	    (unsigned long long)(v->n ? v->mhz_sum / v->n : 0), v->lowest_mhz, v->cold, v->hot, v->watt, u->voids.n_throttled,
+	    u->voids.n_disturbed, v->is_blind ? " nvml=none" : v->hides_others ? " processes=unseen" : "",
+	    words[0] ? " reasons=" : "", words);
 }
 
 static void
 write_row(const struct field *f, struct runner *u, struct measure_row *row)
 {
-	uint32_t n_void = u->n_throttled + u->n_disturbed;
-	char words[128];
 	double spread;
 	int64_t ref;
 	struct err e = {0};
 
-	if (u->n < FEW && n_void) {
-		gpu_throttle_words(u->reasons, words, sizeof(words));
-		if (u->n_throttled >= u->n_disturbed)
-			(void)err_set(&e, ERR_THROTTLED, "throttled: %s in %u of %u samples", words, u->n_throttled, u->n + n_void);
-		else
-			(void)err_set(&e, ERR_BUSY, "another process was on the GPU in %u of %u samples", u->n_disturbed, u->n + n_void);
+	if (u->n < FEW && !gpu_voids_told(&u->voids, u->n, &e)) {
 		fail_row(row, &e);
-		row->stop = u->n_throttled >= u->n_disturbed ? STOP_THROTTLED : STOP_DISTURBED;
+		row->stop = e.code == ERR_THROTTLED ? STOP_THROTTLED : STOP_DISTURBED;
 		write_state(u, row->state, sizeof(row->state));
 		return;
 	}

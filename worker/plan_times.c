@@ -21,6 +21,7 @@ struct plan_run {
 	void **out;
 	int64_t *sample;
 	uint32_t n;
+	struct gpu_voids voids;
 	struct measure_timing t;
 };
 
@@ -64,19 +65,44 @@ open_plan(const struct yard *c, struct arena *a, const char *path, uint64_t seed
 	return ok || err_in(e, "%s", path);
 }
 
+static void
+fail_plan(struct plan_run *p, const struct err *e)
+{
+	p->t.fail = e->code;
+	(void)snprintf(p->t.cause, sizeof(p->t.cause), "%s", e->msg);
+}
+
+/* A run counts as a kernel's sample does: by what NVML sees before and after it. */
+static void
+run_on_gpu(const struct dev *d, struct plan_run *p, bool counts)
+{
+	struct gpu_state before, after;
+	struct err e = {0};
+	int64_t ns;
+
+	gpu_state(d, &before);
+	if (!gpu_plan_time(p->gpu, &ns, &e)) {
+		fail_plan(p, &e);
+		return;
+	}
+	gpu_state(d, &after);
+	if (!counts || p->n >= MAX_PLAN_RUNS)
+		return;
+	if (gpu_is_clean(&before) && gpu_is_clean(&after))
+		p->sample[p->n++] = ns;
+	else
+		gpu_void(&p->voids, gpu_is_clean(&before) ? &after : &before);
+}
+
 /* On one thread its own CPU time, as for long kernels: what else runs on the host is not the plan's. */
 static void
-run_plan(struct plan_run *p, bool counts)
+run_plan(const struct yard *c, struct plan_run *p, bool counts)
 {
 	int64_t (*clock)(void) = p->plan.n_threads <= 1 ? thread_ns : now_ns;
 	int64_t from = clock();
-	struct err e = {0};
 
-	if (p->gpu && p->t.fail == ERR_NONE && !gpu_plan_time(p->gpu, &from, &e)) {
-		p->t.fail = e.code;
-		(void)snprintf(p->t.cause, sizeof(p->t.cause), "%s", e.msg);
-	} else if (p->gpu && counts && p->n < MAX_PLAN_RUNS)
-		p->sample[p->n++] = from;
+	if (p->gpu && p->t.fail == ERR_NONE)
+		run_on_gpu(c->dev, p, counts);
 	if (!p->exec)
 		return;
 	plan_exec_run(p->exec, p->in, p->out, NULL);
@@ -87,11 +113,15 @@ run_plan(struct plan_run *p, bool counts)
 static void
 sum_up(const struct yard *c, struct plan_run *p)
 {
+	struct err e = {0};
+
 	if (c->is_fake && p->t.fail == ERR_NONE) {
 		p->t.median_ns = p->t.min_ns = p->plan.latency_ns;
 		p->t.samples = 1;
 	}
-	if (!p->n)
+	if (p->t.fail == ERR_NONE && p->n < MIN_PLAN_RUNS && !gpu_voids_told(&p->voids, p->n, &e))
+		fail_plan(p, &e);
+	if (!p->n || p->t.fail != ERR_NONE)
 		return;
 	p->t.median_ns = median_ns(p->sample, p->n);
 	p->t.min_ns = p->sample[0];
@@ -100,16 +130,16 @@ sum_up(const struct yard *c, struct plan_run *p)
 }
 
 static void
-time_plans(struct plan_run *p, uint32_t n, int64_t budget_ns)
+time_plans(const struct yard *c, struct plan_run *p, uint32_t n, int64_t budget_ns)
 {
 	int64_t until_ns = now_ns() + budget_ns;
 
 	for (int round = 0; round < PLAN_WARM_UPS; round++)
 		for (uint32_t i = 0; i < n; i++)
-			run_plan(&p[i], false);
+			run_plan(c, &p[i], false);
 	for (int round = 0; round < MAX_PLAN_RUNS && (round < MIN_PLAN_RUNS || now_ns() < until_ns); round++)
 		for (uint32_t i = 0; i < n; i++)
-			run_plan(&p[i], true);
+			run_plan(c, &p[i], true);
 }
 
 bool
@@ -131,12 +161,10 @@ plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, st
 
 		if (in.bad || !path.n || path.p[path.n - 1])
 			return false;
-		if (!open_plan(&c, a, (const char *)path.p, seed, &p[i], &e)) {
-			p[i].t.fail = e.code;
-			(void)snprintf(p[i].t.cause, sizeof(p[i].t.cause), "%s", e.msg);
-		}
+		if (!open_plan(&c, a, (const char *)path.p, seed, &p[i], &e))
+			fail_plan(&p[i], &e);
 	}
-	time_plans(p, (uint32_t)n, budget_ns);
+	time_plans(&c, p, (uint32_t)n, budget_ns);
 	for (uint32_t i = 0; i < n; i++) {
 		sum_up(&c, &p[i]);
 		said[i] = (struct say_timing){i, p[i].t};

@@ -427,8 +427,9 @@ static bool
 open_context(struct cuda *c, struct err *e)
 {
 	const struct gpu_cu *cu = &c->g->cu;
-	uint32_t before = gpu_processes(c->g, c->facts.uuid), after;
+	uint32_t before, after;
 
+	(void)gpu_processes(c->g, c->facts.uuid, &before);
 	if (!gpu_ok(c->g, cu->retain(&c->ctx, c->dev), "cuDevicePrimaryCtxRetain", e) ||
 	    !gpu_ok(c->g, cu->set(c->ctx), "cuCtxSetCurrent", e) ||
 	    !gpu_ok(c->g, cu->stream_new(&c->lane[0].stream, STREAM_NON_BLOCKING), "cuStreamCreate", e) ||
@@ -436,10 +437,11 @@ open_context(struct cuda *c, struct err *e)
 	    !gpu_ok(c->g, cu->event_new(&c->to, 0), "cuEventCreate", e) ||
 	    !gpu_ok(c->g, cu->mem_new(&c->tables, TABLE_BYTES), "cuMemAlloc", e))
 		return false;
-	after = gpu_processes(c->g, c->facts.uuid);
+	(void)gpu_processes(c->g, c->facts.uuid, &after);
 	/* a container may hide our own number: we are the one that has come */
 	c->n_own = after > before ? 1 : 0;
-	return true;
+	/* our own context shows what a driver without the attribute does not say before */
+	return !gpu_has_mps(c->g, c->facts.uuid) || gpu_refuse_mps(&c->facts, e);
 }
 
 bool

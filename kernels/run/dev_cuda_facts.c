@@ -10,7 +10,7 @@ enum {
 	ATTR_CLOCK = 13, ATTR_SMS = 16, ATTR_ECC = 32, ATTR_MEM_CLOCK = 36, ATTR_BUS = 37, ATTR_L2 = 38, ATTR_MAJOR = 75,
 	ATTR_MINOR = 76, ATTR_SHARED_SM = 81, ATTR_SHARED_BLOCK = 97, ATTR_MPS = 133
 };
-enum { NVML_SM = 1, NVML_SENSOR = 0, MAX_PROCESSES = 64, GPU_METHOD = 1 };
+enum { NVML_SM = 1, NVML_SENSOR = 0, NVML_MORE = 7, MAX_PROCESSES = 64, GPU_METHOD = 1 };
 
 static int
 attribute(const struct gpu *g, int which, int dev)
@@ -51,11 +51,22 @@ ml_device(const struct gpu *g, const char *uuid)
 	return g->has[GPU_NVML] && g->ml.by_uuid(uuid, &dev) == 0 ? dev : NULL;
 }
 
+/* A MIG slice has processes of its own; clocks, heat and power are the whole GPU's, and asked of that. */
+static void *
+ml_whole(const struct gpu *g, void *dev, const char *uuid)
+{
+	void *whole = NULL;
+
+	if (!dev || strncmp(uuid, "MIG-", 4) != 0 || !g->ml.parent)
+		return dev;
+	return g->ml.parent(dev, &whole) == 0 ? whole : dev;
+}
+
 /* The branch: "535" of "535.129.03". */
 static void
 take_ml(const struct gpu *g, struct gpu_facts *f)
 {
-	void *dev = ml_device(g, f->uuid);
+	void *dev = ml_whole(g, ml_device(g, f->uuid), f->uuid);
 	unsigned v = 0, w = 0;
 	char *dot;
 
@@ -78,6 +89,13 @@ take_ml(const struct gpu *g, struct gpu_facts *f)
 		f->app_mhz = v;
 	if (g->ml.default_clock && g->ml.default_clock(dev, NVML_SM, &v) == 0)
 		f->default_mhz = v;
+}
+
+bool
+gpu_refuse_mps(const struct gpu_facts *f, struct err *e)
+{
+	return err_set(e, ERR_HOST, "%s is served by MPS: kernels of other clients would run beside those that are timed; end "
+	    "nvidia-cuda-mps-control, or keep this GPU out of CUDA_VISIBLE_DEVICES", f->name);
 }
 
 bool
@@ -107,13 +125,12 @@ gpu_facts(const struct gpu *g, int number, struct gpu_facts *out, struct err *e)
 	out->shared_per_sm = attribute(g, ATTR_SHARED_SM, dev);
 	out->shared_per_block = attribute(g, ATTR_SHARED_BLOCK, dev);
 	out->has_ecc = attribute(g, ATTR_ECC, dev) != 0;
-	out->is_mps = attribute(g, ATTR_MPS, dev) != 0;
+	out->is_mps = attribute(g, ATTR_MPS, dev) != 0 || gpu_has_mps(g, out->uuid);
 	take_ml(g, out);
 	if (g->has[GPU_NVRTC] && g->rtc.version(&major, &minor) == 0)
 		out->rtc = major * 1000 + minor * 10;
 	if (out->is_mps)
-		return err_set(e, ERR_HOST, "GPU %d (%s) is served by MPS: kernels of other clients would run beside those "
-		    "that are timed; end nvidia-cuda-mps-control, or keep this GPU out of CUDA_VISIBLE_DEVICES", number, out->name);
+		return gpu_refuse_mps(out, e);
 	return (out->sm > 0 && out->n_sm > 0) ||
 	    err_set(e, ERR_HOST, "GPU %d (%s) does not say its architecture", number, out->name);
 }
@@ -213,36 +230,49 @@ struct ml_process {
 	unsigned instance, compute_instance;
 };
 
-uint32_t
-gpu_processes(const struct gpu *g, const char *uuid)
+/* More than fit are as many as fit; any other status says nothing of how many there are. */
+static bool
+count_processes(int (*list_them)(void *dev, unsigned *n, void *list), void *dev, uint32_t *n)
 {
 	struct ml_process list[MAX_PROCESSES];
-	unsigned n = MAX_PROCESSES;
-	void *dev = ml_device(g, uuid);
+	unsigned have = MAX_PROCESSES;
+	int status = dev && list_them ? list_them(dev, &have, list) : -1;
 
-	/* more than fit (status 7) are as many as fit */
-	if (!dev || !g->ml.processes)
-		return 0;
-	return g->ml.processes(dev, &n, list) == 0 ? n : n > 0 ? MAX_PROCESSES : 0;
+	*n = status == 0 ? MIN_OF(have, (unsigned)MAX_PROCESSES) : status == NVML_MORE ? MAX_PROCESSES : 0;
+	return status == 0 || status == NVML_MORE;
+}
+
+bool
+gpu_processes(const struct gpu *g, const char *uuid, uint32_t *n)
+{
+	return count_processes(g->ml.processes, ml_device(g, uuid), n);
+}
+
+bool
+gpu_has_mps(const struct gpu *g, const char *uuid)
+{
+	uint32_t n;
+
+	return count_processes(g->ml.mps, ml_device(g, uuid), &n) && n > 0;
 }
 
 void
 gpu_look(const struct gpu *g, const char *uuid, uint32_t own, struct gpu_state *out)
 {
-	void *dev = ml_device(g, uuid);
+	void *dev = ml_whole(g, ml_device(g, uuid), uuid);
 	unsigned long long bits = 0;
 	uint32_t n;
 
-	*out = (struct gpu_state){.is_seen = dev != NULL};
+	*out = (struct gpu_state){0};
 	if (!dev)
 		return;
-	(void)g->ml.throttle(dev, &bits);
+	out->is_seen = g->ml.throttle(dev, &bits) == 0;
 	(void)g->ml.clock(dev, NVML_SM, &out->sm_mhz);
 	(void)g->ml.temperature(dev, NVML_SENSOR, &out->celsius);
 	if (g->ml.power)
 		(void)g->ml.power(dev, &out->milliwatt);
 	for (size_t i = 0; i < COUNT_OF(reasons); i++)
 		out->throttle |= bits & reasons[i].bit;
-	n = gpu_processes(g, uuid);
+	out->hides_others = !gpu_processes(g, uuid, &n);
 	out->n_foreign = n > own ? n - own : 0;
 }

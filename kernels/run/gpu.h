@@ -64,6 +64,7 @@ struct gpu_facts {
 };
 /* ERR_HOST: no such device; MPS serves it.  with_rtc: NVRTC's version is part of the facts. */
 bool gpu_facts(const struct gpu *g, int number, struct gpu_facts *out, struct err *e) MUST_CHECK;
+bool gpu_refuse_mps(const struct gpu_facts *f, struct err *e);
 /* Class ("cuda:NVIDIA-A100-SXM4-40GB"), run compatibility and the measuring environment's lines. */
 void gpu_describe(const struct gpu_facts *f, struct dev_info *out);
 /* Does NVRTC know the architecture?  ERR_HOST naming what it knows. */
@@ -142,12 +143,16 @@ struct gpu_state {
 	unsigned sm_mhz, celsius, milliwatt;
 	unsigned long long throttle; /* reasons that slow it; idle and set clocks are none */
 	uint32_t n_foreign;          /* other processes with a context */
-	bool is_seen;                /* false: this host has no NVML */
+	bool is_seen;                /* false: no NVML here, or none that tells what slows this GPU */
+	bool hides_others;           /* it does not list processes */
 };
 void gpu_state(const struct dev *d, struct gpu_state *out);
 /* The same without a context of our own: `own` of the processes are no strangers. */
 void gpu_look(const struct gpu *g, const char *uuid, uint32_t own, struct gpu_state *out);
-uint32_t gpu_processes(const struct gpu *g, const char *uuid);
+/* Processes with a context; false where NVML does not list them. */
+bool gpu_processes(const struct gpu *g, const char *uuid, uint32_t *n);
+/* Has MPS clients: for drivers that know no attribute for that. */
+bool gpu_has_mps(const struct gpu *g, const char *uuid);
 /* "power cap, thermal": words for the reasons. */
 void gpu_throttle_words(unsigned long long reasons, char *out, size_t cap);
 

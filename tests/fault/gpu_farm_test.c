@@ -190,6 +190,11 @@ two_classes(void **state)
 	assert_true(times_plan(devices[3], plan[0], &t, &e));
 	assert_true(t.median_ns > 0);
 	assert_true(times_plan(devices[1], plan[1], &t, &e));
+	/* a whole plan's runs count as a kernel's samples do */
+	assert_false(times_plan("cuda-fake:gpu=a100,seed=1,throttle=1000000", plan[0], &t, &e));
+	assert_int_equal(e.code, ERR_THROTTLED);
+	assert_false(times_plan("cuda-fake:gpu=a100,seed=1,foreign=1000000", plan[0], &t, &e));
+	assert_int_equal(e.code, ERR_BUSY);
 	assert_false(times_plan(devices[1], plan[0], &t, &e));
 	assert_int_equal(e.code, ERR_DEVICE);
 	if (!strstr(e.msg, "sm_80"))

@@ -143,6 +143,7 @@ bad_hosts(void **state)
 	refuses("cuda-fake:no_builtins=1", "builtins");
 	refuses("cuda-fake:gpu=v100,rtc=13", "sm_70");
 	refuses("cuda-fake:mps=1", "MPS");
+	refuses("cuda-fake:mps=2", "MPS"); /* a driver that knows no attribute for it */
 	refuses("cuda-fake:gpu=a100,rtc=13,driver=12040", "the driver is for CUDA 12.4");
 	refuses("cuda-fake:gpu=a100,old_image=1", "newer toolkit than this driver");
 }
@@ -685,6 +686,7 @@ machine_faults(void **state)
 	} rows[] = {
 	    {"lost=1000000", ERR_DEVLOST, "busy or unavailable", 1},
 	    {"throttle=1000000", ERR_THROTTLED, "thermal", 1},
+	    {"mig=1,throttle=1000000", ERR_THROTTLED, "thermal", 1}, /* a slice's own handle tells no reasons */
 	    {"foreign=1000000", ERR_BUSY, "another process", 1},
 	    {"memory=3", ERR_MEMORY, "memory", 30000}, /* a megabyte for the smallest of them */
 	};
@@ -737,6 +739,38 @@ voids_samples(void **state)
 	rig_close(&r);
 }
 
+/* What NVML tells of a slice, and of a GPU whose processes it does not list: that is no stranger's presence. */
+static void
+what_nvml_tells(void **state)
+{
+	static const char seen[] = "mhz=1410 lowest=1410 celsius=55..55 watt=280 throttled=0 disturbed=0";
+	static const struct {
+		const char *device, *words;
+	} rows[] = {{"gpu=a100,seed=9", ""}, {"gpu=a100,seed=9,mig=1", ""}, {"gpu=a100,seed=9,no_list=1", " processes=unseen"}};
+
+	(void)state;
+	for (size_t k = 0; k < COUNT_OF(rows); k++) {
+		char device[96];
+		struct rig r;
+		struct err e = {0};
+
+		(void)snprintf(device, sizeof(device), "cuda-fake:%s", rows[k].device);
+		if (!rig_open(&r, device, &e))
+			fail_msg("%s", e.msg);
+		rig_measure(&r, 1);
+		for (int i = 0; i < N; i++) {
+			struct strbuf sb;
+
+			sb_init(&sb, &r.a);
+			sb_addf(&sb, "%s%s", seen, rows[k].words);
+			if (r.out[i].fail || r.out[i].n_rows != 1 || !str_eq(r.out[i].rows[0].state, sb_str(&sb)))
+				fail_msg("%s: %.*s%.*s", rows[k].device, STR_ARG(r.out[i].cause),
+				    STR_ARG(r.out[i].n_rows ? r.out[i].rows[0].state : STR("")));
+		}
+		rig_close(&r);
+	}
+}
+
 /* A device that is gone fails its canary, and takes no task. */
 static void
 gone(void **state)
@@ -764,7 +798,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(bounds_rule_out), cmocka_unit_test(persistent_rows), cmocka_unit_test(dynamic_shared),
 	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete), cmocka_unit_test(library_numbers),
 	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults),
-	    cmocka_unit_test(voids_samples), cmocka_unit_test(gone)};
+	    cmocka_unit_test(voids_samples), cmocka_unit_test(what_nvml_tells), cmocka_unit_test(gone)};
 	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
 	int failed;
 

@@ -24,9 +24,9 @@ static const struct model {
 
 /* Settings beside gpu=: faults are per million kernels (by their text) or per million looks. */
 #define SETTINGS(X) \
-	X(n) X(seed) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
+	X(n) X(dev) X(seed) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
 	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image) X(replay) \
-	X(streams) X(events) X(drop_wait) X(cross_ns) X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
+	X(streams) X(events) X(no_list) X(drop_wait) X(cross_ns) X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
 struct conf {
 	const struct model *model;
 #define X(N) uint64_t N;
@@ -34,7 +34,7 @@ struct conf {
 #undef X
 };
 /* The driver's functions have no handle, so the one fake driver of a process is here. */
-enum { NO_CONTEXT = 201 };
+enum { NO_CONTEXT = 201, MPS_UNTOLD = 2 }; /* mps=2: of a driver that knows no attribute for it */
 static struct fake {
 	struct conf c;
 	int dead;            /* status of every call from now on; 0: alive */
@@ -107,11 +107,11 @@ fake_attribute(int *v, int which, int dev)
 		int which, v;
 	} rows[] = {{13, m->sm_mhz * 1000}, {16, fake.c.mig ? m->n_sm / 8 : m->n_sm}, {36, m->mem_mhz * 1000}, {37, m->bus},
 	    {38, m->l2_kib << 10}, {75, m->sm / 10}, {76, m->sm % 10}, {81, m->shared_sm_kib << 10},
-	    {97, m->shared_kib << 10}, {32, 1}, {133, fake.c.mps != 0}};
+	    {97, m->shared_kib << 10}, {32, 1}, {133, fake.c.mps == 1}};
 
 	(void)dev;
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
-		if (rows[i].which == which) {
+		if (rows[i].which == which && !(which == 133 && fake.c.mps == MPS_UNTOLD)) {
 			*v = rows[i].v;
 			return 0;
 		}
@@ -451,8 +451,8 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 		struct str word = str_cut(&args, ','), value = word, key = str_cut(&value, '=');
 
 		if (word.n && !set_one(&c, key, value))
-			return err_set(e, ERR_USAGE, "fake GPU: \"%.*s\" is no setting; there are gpu=v100|a100|h200, n=, seed=, and "
-			    "faults (worker/driver.c)", STR_ARG(word));
+			return err_set(e, ERR_USAGE, "fake GPU: \"%.*s\" is no setting; there are gpu=v100|a100|h200, n=, dev=, seed=, and "
+			    "faults (worker/gpu_fake/driver.c)", STR_ARG(word));
 	}
 	libs = (struct fake_lib_conf){c.seed, c.vfail, c.vwrong, c.vnone, c.vwork, c.vfast};
 	fake = (struct fake){.c = c};
@@ -466,7 +466,7 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 	gpu_fake_memory(memory_bytes(), &out->cu);
 	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns, c.replay != 0}, &out->cu);
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
-	    (unsigned)c.model->watts}, &out->ml);
+	    (unsigned)c.model->watts, c.no_list != 0, c.mps != 0}, &out->ml);
 	gpu_fake_lt(&libs, &out->lt);
 	gpu_fake_dnn(&libs, &out->dnn);
 	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill), per_million(c.unfit),

@@ -134,6 +134,7 @@ int gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const voi
 struct fake_ml_conf {
 	uint64_t seed, throttle, foreign; /* looks per million that see it */
 	unsigned mhz, app_mhz, watts;
+	bool no_list, has_mps; /* lists no processes; lists our context as an MPS client's */
 };
 void gpu_fake_ml(const struct fake_ml_conf *c, struct gpu_ml *out);
 bool gpu_fake_is_slow(void);

@@ -2,6 +2,7 @@
 #include "gpu_fake_int.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* NVML's functions have no handle for it. */
 static struct {
@@ -29,20 +30,29 @@ ml_nothing(void)
 	return 0;
 }
 
+/* As the real thing: a slice lists processes, and knows neither clocks nor heat nor power. */
+enum { NOT_SUPPORTED = 3 };
+static char a_device, a_slice;
+
 static int
 ml_by_uuid(const char *uuid, void **dev)
 {
-	static int a_device;
-
-	(void)uuid;
-	*dev = &a_device;
+	*dev = strncmp(uuid, "MIG-", 4) == 0 ? &a_slice : &a_device;
 	return 0;
+}
+
+static int
+ml_parent(void *slice, void **dev)
+{
+	*dev = &a_device;
+	return slice == &a_slice ? 0 : NOT_SUPPORTED;
 }
 
 static int
 ml_clock(void *dev, int which, unsigned *mhz)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	(void)which;
 	*mhz = state.is_slow ? state.c.mhz * 6 / 10 : state.c.mhz;
 	return 0;
@@ -51,7 +61,8 @@ ml_clock(void *dev, int which, unsigned *mhz)
 static int
 ml_temperature(void *dev, int sensor, unsigned *celsius)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	(void)sensor;
 	*celsius = state.is_slow ? 92 : 55;
 	return 0;
@@ -60,7 +71,8 @@ ml_temperature(void *dev, int sensor, unsigned *celsius)
 static int
 ml_power(void *dev, unsigned *milliwatt)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	*milliwatt = state.c.watts * 700;
 	return 0;
 }
@@ -69,7 +81,8 @@ ml_power(void *dev, unsigned *milliwatt)
 static int
 ml_throttle(void *dev, unsigned long long *reasons)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	state.is_slow = mix64(state.c.seed ^ ++state.n_looks) % 1000000 < state.c.throttle;
 	*reasons = state.is_slow ? 0x40 : 0;
 	return 0;
@@ -82,14 +95,26 @@ ml_processes(void *dev, unsigned *n, void *list)
 
 	(void)dev;
 	(void)list;
+	if (state.c.no_list)
+		return NOT_SUPPORTED;
 	*n = (unsigned)state.has_context + (unsigned)(stranger && state.has_context);
+	return 0;
+}
+
+static int
+ml_mps(void *dev, unsigned *n, void *list)
+{
+	(void)dev;
+	(void)list;
+	*n = state.c.has_mps && state.has_context;
 	return 0;
 }
 
 static int
 ml_power_limit(void *dev, unsigned *milliwatt)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	*milliwatt = state.c.watts * 1000;
 	return 0;
 }
@@ -97,7 +122,8 @@ ml_power_limit(void *dev, unsigned *milliwatt)
 static int
 ml_ecc(void *dev, unsigned *now, unsigned *pending)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	*now = *pending = 1;
 	return 0;
 }
@@ -105,7 +131,8 @@ ml_ecc(void *dev, unsigned *now, unsigned *pending)
 static int
 ml_app_clock(void *dev, int which, unsigned *mhz)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	(void)which;
 	*mhz = state.c.app_mhz ? state.c.app_mhz : state.c.mhz;
 	return 0;
@@ -114,7 +141,8 @@ ml_app_clock(void *dev, int which, unsigned *mhz)
 static int
 ml_default_clock(void *dev, int which, unsigned *mhz)
 {
-	(void)dev;
+	if (dev != &a_device)
+		return NOT_SUPPORTED;
 	(void)which;
 	*mhz = state.c.mhz;
 	return 0;
@@ -133,7 +161,7 @@ gpu_fake_ml(const struct fake_ml_conf *c, struct gpu_ml *out)
 	state.c = *c;
 	state.is_slow = state.has_context = false;
 	state.n_looks = 0;
-	*out = (struct gpu_ml){.init = ml_nothing, .shutdown = ml_nothing, .by_uuid = ml_by_uuid, .clock = ml_clock,
+	*out = (struct gpu_ml){.init = ml_nothing, .shutdown = ml_nothing, .by_uuid = ml_by_uuid, .parent = ml_parent, .mps = ml_mps, .clock = ml_clock,
 	    .temperature = ml_temperature, .power = ml_power, .throttle = ml_throttle, .processes = ml_processes,
 	    .power_limit = ml_power_limit, .ecc = ml_ecc, .app_clock = ml_app_clock, .default_clock = ml_default_clock,
 	    .driver = ml_driver};
