@@ -150,6 +150,10 @@ print_json(const struct m_progress *p)
 
 	sb_init(&sb, &tmp);
 	json_string(&sb, p->stop.n ? p->stop : STR(""));
+	if (p->trouble.n) {
+		sb_addz(&sb, ", \"trouble\": ");
+		json_string(&sb, p->trouble);
+	}
 	(void)printf("{\"operators\": %" PRIu64 ", \"primitives\": %" PRIu64 ", \"candidates\": %" PRIu64
 	             ", \"distinct\": %" PRIu64 ", \"cached\": %" PRIu64 ", \"measured\": %" PRIu64
 	             ", \"failed\": %" PRIu64 ", \"chosen\": %" PRIu64 ", \"latency_ns\": %" PRId64
@@ -244,6 +248,8 @@ job_print_result(const struct opts *o, const char *model, const char *plan, cons
 	if (p->stop.n)
 		sb_addf(&sb, ": %.*s", STR_ARG(p->stop));
 	sb_addc(&sb, '\n');
+	if (p->trouble.n)
+		sb_addf(&sb, "%.*s\n", STR_ARG(p->trouble));
 	(void)fputs(sb.p, stdout);
 	arena_fini(&tmp);
 }

@@ -224,7 +224,9 @@ follow(struct submit *s, uint64_t job, struct err *e)
 	if (*s->plan && !client_fetch(s->session.client, job, s->plan, e))
 		return false;
 	job_print_result(s->o, s->model, s->plan, &last.progress);
-	return true;
+	return last.progress.measured + last.progress.cached > 0 || !last.progress.trouble.n ||
+	    err_set(e, ERR_PARTIAL, "nothing could be measured, so the plan rests on bounds alone: %.*s",
+		STR_ARG(last.progress.trouble));
 }
 
 static bool

@@ -122,6 +122,21 @@ costs_learn(struct tune *t)
 	arena_fini(&tmp);
 }
 
+/* Not the kernel's fault: it may well be measured another time, so this job's end is not the last word. */
+static bool
+is_machines(enum err_code fail)
+{
+	return fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_DEVLOST || fail == ERR_MEMORY || fail == ERR_HOST ||
+	    fail == ERR_IO || fail == ERR_FULL || fail == ERR_WORKERLOST || fail == ERR_LINKLOST;
+}
+
+void
+costs_trouble(struct tune *t, enum err_code fail, struct str cause)
+{
+	if (is_machines(fail) && t->n_trouble++ == 0)
+		t->trouble = str_of(arena_printf(t->arena, "%.400s", str_dup(t->arena, cause)));
+}
+
 /* One answer.  A time below its bound shows that the bound was wrong: the time counts. */
 static void
 take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
@@ -145,6 +160,7 @@ take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->cause = (struct str){str_dup(t->arena, m->cause), m->cause.n};
 		c->state = LAZY_FAILED;
 		t->progress.failed++;
+		costs_trouble(t, c->fail, c->cause);
 	} else if (c->state == LAZY_WAITING) {
 		c->state = LAZY_OPEN;
 	}

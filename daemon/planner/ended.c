@@ -6,7 +6,8 @@
  *   something changed     the choice of then stands, unless a clearly better plan is known by now
  *                         (search.c); nothing is measured or timed again for it
  *
- * A larger budget goes on searching: a job that its budget ended may find more. */
+ * A larger budget goes on searching: a job that its budget ended may find more.  One that a throttled or lost
+ * device kept from measuring is not kept: the next one tries again. */
 #include "tune.h"
 
 #include <string.h>
@@ -138,7 +139,7 @@ ended_fill(struct tune *t, struct m_done *done)
 	uint32_t n_specs = c->n_specs - c->n_views; /* what was measured, or could be */
 	uint8_t *chosen, *specs;
 
-	if (what_if_asked(t) || t->finish_asked || n_specs > ENDED_MAX_SPECS)
+	if (what_if_asked(t) || t->finish_asked || t->n_trouble || n_specs > ENDED_MAX_SPECS)
 		return false;
 	chosen = arena_alloc(t->arena, 4 * (size_t)t->choice.n_chosen + 1);
 	specs = arena_alloc(t->arena, sizeof(struct hash) * n_specs + 1);

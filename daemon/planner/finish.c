@@ -182,6 +182,19 @@ limits_words(struct tune *t)
 	    t->target.precision == PRECISION_F32 ? "" : precision_name(t->target.precision)));
 }
 
+/* Why the search ended, and what kept the machines from measuring. */
+static struct str
+stop_words(struct tune *t)
+{
+	struct m_progress *p = &t->progress;
+
+	if (!t->n_trouble)
+		return p->stop;
+	p->trouble = str_of(arena_printf(t->arena, "%u measurement%s ended by the machine's fault: %.*s", t->n_trouble,
+	    t->n_trouble == 1 ? "" : "s", STR_ARG(t->trouble)));
+	return str_of(arena_printf(t->plan_arena, "%.*s; %.*s", STR_ARG(p->stop), STR_ARG(p->trouble)));
+}
+
 static bool
 make(struct tune *t, const struct plan_code *codes, struct bytes module, struct str source, struct plan *plan,
     struct err *e)
@@ -221,7 +234,7 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .tolerance = t->start.options.tolerance,
 	    .fusion = t->start.options.fusion,
 	    .limits = limits_words(t),
-	    .stop = t->progress.stop,
+	    .stop = stop_words(t),
 	    .what_if = t->progress.what_if,
 	    .what_if_base_ns = t->progress.what_if_base_ns,
 	};

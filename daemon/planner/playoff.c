@@ -184,6 +184,8 @@ ask_times(struct game *g, bool only_known, struct m_time_have *out, struct err *
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_time_have, &m, e))
 		return false;
 	*out = m.time_have;
+	if (!only_known)
+		costs_trouble(t, err_of_wire((int)out->fail), out->cause);
 	if (out->fail || out->n_timings != g->n)
 		out->n_timings = 0;
 	return true;

@@ -73,6 +73,8 @@ struct tune {
 	struct spec_cost *cost;  /* per spec */
 	struct key *by_hash;     /* specs sorted by hash; costs.c */
 	uint32_t n_waiting;
+	uint32_t n_trouble;      /* failures that were the machines', not the kernels' */
+	struct str trouble;      /* what the first of them said */
 	uint64_t effort;
 	int64_t best_measured;   /* cost of the best plan known with all specs measured */
 	struct m_progress progress;
@@ -93,6 +95,8 @@ bool costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, ui
 bool costs_drop(struct tune *t, struct err *e) MUST_CHECK;
 /* Takes answers for up to wait_ms (0: only what is there); returns after the first ones. */
 bool costs_take(struct tune *t, int wait_ms, struct err *e) MUST_CHECK;
+/* A measurement ended with that: counts it where the machine is to blame. */
+void costs_trouble(struct tune *t, enum err_code fail, struct str cause);
 /* Takes messages until one of `type` comes, in arena memory. */
 bool costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e) MUST_CHECK;
 /* The cost that the program sees while searching: measured, else bound; BLP_NEVER. */
