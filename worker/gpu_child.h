@@ -33,6 +33,8 @@ bool gpu_refs_open(const struct dev *d, struct dev_module *m, struct gpu_refs *r
 void gpu_refs_close(struct gpu_refs *r);
 /* One call of a reference, in ns. */
 bool gpu_refs_time(struct gpu_refs *r, enum gpu_ref which, int64_t *ns, struct err *e) MUST_CHECK;
+/* Works until two windows of its time agree within 1 %, 2 s at most: an idle GPU's clocks take a while to rise. */
+bool gpu_refs_warm(struct gpu_refs *r, struct err *e) MUST_CHECK;
 bool gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, struct err *e) MUST_CHECK;
 
 /* ---- samples that do not count: the clock was slowed, or somebody else was there (gpu_race.c) ---- */

@@ -395,6 +395,23 @@ write_row(const struct field *f, struct runner *u, struct measure_row *row)
 	row->clock_ratio = ref > 0 ? (double)f->r->calibration->ref_ns[REF_COMPUTE] / (double)ref : 1;
 }
 
+/* Memory that is not there, or a fault in a reference's turn, which is no kernel's: what has no row yet gets that
+ * one, and no time.  After a kernel's fault the others are left to the next child. */
+static void
+give_up(struct field *f, struct measure_row *rows, struct err *e)
+{
+	struct err other;
+
+	if (f->is_lost)
+		return;
+	(void)f->r->dev->fault(f->r->dev->self, &f->is_lost, &other);
+	if (f->is_lost)
+		e->code = ERR_DEVLOST;
+	for (uint32_t i = 0; i < f->r->n; i++)
+		if (rows[i].fail == ERR_NONE)
+			fail_row(&rows[i], e);
+}
+
 bool
 gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,
     struct measure_row *rows, struct err *e)
@@ -407,12 +424,10 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
 	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
 	f.runners = NEW_ARRAY(&f.arena, struct runner, r->n);
 	ok = copies_open(&f.arena, &mine, min_ring_bytes, max_ring_bytes, &f.copies, e);
-	if (!ok)
-		for (uint32_t i = 0; i < r->n; i++)
-			if (rows[i].fail == ERR_NONE)
-				fail_row(&rows[i], e);
 	if (ok)
-		ok = get_ready(&f, before, arg, rows, e) && run_turns(&f, before, arg, rows, e);
+		ok = gpu_refs_warm(refs, e) && get_ready(&f, before, arg, rows, e) && run_turns(&f, before, arg, rows, e);
+	if (!ok)
+		give_up(&f, rows, e);
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (ok && rows[i].fail == ERR_NONE && f.runners[i].is_ready)
 			write_row(&f, &f.runners[i], &rows[i]);

@@ -12,8 +12,8 @@
 enum {
 	COMPUTE_N = 4096, ROUNDS = 64, STREAM_N = 1 << 18, BLOCK = 128, SAMPLES = 15, MAX_CALLS = 512, LAUNCHES = 256
 };
-static const int64_t sample_ns = 200000;
-static const double margin = 1.1;
+static const int64_t sample_ns = 200000, window_ns = 5000000, patience_ns = 2000000000;
+static const double margin = 1.1, steady = 0.01;
 #define PARAMS "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n\t(void)shared, (void)local;\n"
 
 static const char *const texts[GPU_REFS] = {
@@ -155,6 +155,39 @@ gpu_refs_time(struct gpu_refs *r, enum gpu_ref which, int64_t *ns, struct err *e
 	return true;
 }
 
+/* ---- clocks ------------------------------------------------------------------------------------- */
+/* Mean of the compute reference over at least `window_ns` of the GPU's time. */
+static bool
+see_window(struct gpu_refs *r, double *mean_ns, int64_t *spent_ns, struct err *e)
+{
+	int64_t sum = 0, n = 0, ns;
+
+	for (; sum < window_ns; n++) {
+		if (!gpu_graph_time(r->dev, r->graph[GPU_REF_COMPUTE], &ns, e))
+			return false;
+		sum += MAX_OF(ns, (int64_t)1);
+	}
+	*mean_ns = (double)sum / (double)n;
+	*spent_ns += sum;
+	return true;
+}
+
+bool
+gpu_refs_warm(struct gpu_refs *r, struct err *e)
+{
+	double last = 0, now;
+	int64_t spent_ns = 0;
+
+	do {
+		if (!see_window(r, &now, &spent_ns, e))
+			return false;
+		if (fabs(now - last) <= steady * now)
+			return true;
+		last = now;
+	} while (spent_ns < patience_ns);
+	return true;
+}
+
 /* ---- calibration -------------------------------------------------------------------------------- */
 static bool
 best_of(const struct dev *d, const struct dev_launch *l, uint32_t n, int64_t *best, struct err *e)
@@ -219,7 +252,7 @@ gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, 
 
 	*out = (struct calibration){.target = target_cuda};
 	out->hw = cost_gpu_hw(f->name, f->sm, f->n_sm, f->sm_mhz, 2.0 * f->mem_mhz * 1e6 * f->bus_bits / 8, f->l2_bytes);
-	if (!see_stream(d, r, &rate, e) || !see_launch(d, r, &call_ns, e))
+	if (!gpu_refs_warm(r, e) || !see_stream(d, r, &rate, e) || !see_launch(d, r, &call_ns, e))
 		return false;
 	out->hw.bytes_per_s[3] = fmax(out->hw.bytes_per_s[3], rate * margin);
 	for (int i = 2; i >= 0; i--)

@@ -711,6 +711,41 @@ machine_faults(void **state)
 	}
 }
 
+/* Lost at some moment of a batch, whoever's turn it is: what was measured by then has its time, all else is the
+ * machine's fault, and nothing is kept that has no time. */
+static void
+lost_at_any_moment(void **state)
+{
+	static const int moments[] = {3, 6, 9, 40, 90, 250};
+	struct rig clean;
+	struct err e = {0};
+	uint32_t n_lost = 0;
+
+	(void)state;
+	assert_true(rig_open(&clean, "cuda-fake:gpu=a100,seed=15", &e));
+	rig_measure(&clean, 1);
+	for (size_t k = 0; k < COUNT_OF(moments); k++) {
+		int at = moments[k];
+		char device[64];
+		struct rig r;
+
+		(void)snprintf(device, sizeof(device), "cuda-fake:gpu=a100,seed=15,lost_at=%d", at);
+		assert_true(rig_open(&r, device, &e));
+		rig_measure(&r, 1);
+		for (int i = 0; i < N; i++) {
+			if (r.out[i].fail)
+				n_lost++;
+			if (r.out[i].fail ? err_of_wire((int)r.out[i].fail) != ERR_DEVLOST || r.out[i].n_rows : r.out[i].n_rows != 1 ||
+			    r.out[i].rows[0].fail || r.out[i].rows[0].median_ns != clean.out[i].rows[0].median_ns)
+				fail_msg("lost at %d, task %d: %.*s, %u rows, the first of %lld ns", at, i, STR_ARG(r.out[i].cause),
+				    r.out[i].n_rows, (long long)(r.out[i].n_rows ? r.out[i].rows[0].median_ns : 0));
+		}
+		rig_close(&r);
+	}
+	assert_true(n_lost > 0);
+	rig_close(&clean);
+}
+
 /* Now and then throttled or disturbed: those samples do not count, and the times are the clean ones. */
 static void
 voids_samples(void **state)
@@ -735,6 +770,25 @@ voids_samples(void **state)
 		assert_non_null(strstr(state_now, "lowest=1410 celsius=55..55"));
 	}
 	assert_true(n_told > N);
+	rig_close(&clean);
+	rig_close(&r);
+}
+
+/* Clocks that rise while it works: what is timed before they have risen would be no measurement. */
+static void
+warms_up(void **state)
+{
+	struct rig r, clean;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&clean, "cuda-fake:gpu=a100,seed=14", &e));
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=14,cold=50", &e));
+	rig_measure(&clean, 1);
+	rig_measure(&r, 1);
+	assert_int_equal(n_good(&r), N);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(r.out[i].rows[0].median_ns, clean.out[i].rows[0].median_ns);
 	rig_close(&clean);
 	rig_close(&r);
 }
@@ -797,8 +851,8 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(measures), cmocka_unit_test(classes), cmocka_unit_test(bad_hosts), cmocka_unit_test(foreign_code),
 	    cmocka_unit_test(bounds_rule_out), cmocka_unit_test(persistent_rows), cmocka_unit_test(dynamic_shared),
 	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete), cmocka_unit_test(library_numbers),
-	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults),
-	    cmocka_unit_test(voids_samples), cmocka_unit_test(what_nvml_tells), cmocka_unit_test(gone)};
+	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults), cmocka_unit_test(lost_at_any_moment),
+	    cmocka_unit_test(voids_samples), cmocka_unit_test(what_nvml_tells), cmocka_unit_test(warms_up), cmocka_unit_test(gone)};
 	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
 	int failed;
 

@@ -24,9 +24,9 @@ static const struct model {
 
 /* Settings beside gpu=: faults are per million kernels (by their text) or per million looks. */
 #define SETTINGS(X) \
-	X(n) X(dev) X(seed) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
+	X(n) X(dev) X(seed) X(cold) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
 	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image) X(replay) \
-	X(streams) X(events) X(no_list) X(drop_wait) X(cross_ns) X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
+	X(streams) X(events) X(no_list) X(lost_at) X(drop_wait) X(cross_ns) X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
 struct conf {
 	const struct model *model;
 #define X(N) uint64_t N;
@@ -41,7 +41,8 @@ static struct fake {
 	int pending;         /* shows at the next wait */
 	bool hangs;
 	int64_t now_ns;
-	uint64_t n_calls; /* of libraries */
+	int64_t awake_ns;    /* when its context came */
+	uint64_t n_calls;    /* of libraries */
 } fake;
 static _Thread_local int at_gpu; /* 1 + the number of the GPU whose context is this thread's; 0: none is */
 
@@ -144,6 +145,7 @@ static int
 fake_retain(void **ctx, int dev)
 {
 	*ctx = (void *)((uintptr_t)dev + 1);
+	fake.awake_ns = fake.now_ns;
 	gpu_fake_context(true);
 	return fake.c.gone ? 46 : 0;
 }
@@ -217,10 +219,19 @@ gpu_fake_now(void)
 	return fake.now_ns;
 }
 
+/* cold=MS: clocks rise for so long after the context has come, from half of what they will be. */
+static double
+slowness(void)
+{
+	double rising_ns = 1e6 * (double)fake.c.cold, awake_ns = (double)(fake.now_ns - fake.awake_ns);
+
+	return (gpu_fake_is_slow() ? 1.7 : 1) * (awake_ns < rising_ns ? 2 - awake_ns / rising_ns : 1);
+}
+
 void
 gpu_fake_pass(int64_t ns)
 {
-	fake.now_ns += (int64_t)((double)ns * (gpu_fake_is_slow() ? 1.7 : 1));
+	fake.now_ns += (int64_t)((double)ns * slowness());
 }
 
 /* ---- modules --------------------------------------------------------------------------------- */
@@ -326,7 +337,7 @@ pass_ns(const struct fake_fn *f, int64_t range)
 	double factor = 1 + (double)(mix64(f->module->head.text ^ mix64(fake.c.seed)) % 1000) / 250;
 	double ns = 1500 + fake.c.model->scale * factor * (200 + 4 * (double)range);
 
-	return (int64_t)(ns * (gpu_fake_is_slow() ? 1.7 : 1));
+	return (int64_t)ns;
 }
 
 static int
@@ -370,7 +381,7 @@ fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 	}
 	if (fault == 701)
 		return 701;
-	fake.now_ns += pass_ns(fn, c.hi - c.lo);
+	gpu_fake_pass(pass_ns(fn, c.hi - c.lo));
 	fake.hangs |= fault == -1;
 	if (fault > 0)
 		fake.pending = fault;
@@ -399,7 +410,7 @@ gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *a
 		gpu_fake_record(stream, &c, ns);
 		return fake.dead;
 	}
-	fake.now_ns += ns;
+	gpu_fake_pass(ns);
 	if (!fake.dead && !fake.pending)
 		fake.pending = gpu_fake_call(&c);
 	free(c.library.arg);
@@ -464,7 +475,7 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 		.retain = fake_retain, .release = fake_release, .set = fake_set, .sync = fake_sync, .load = fake_load,
 		.unload = fake_unload, .function = fake_function, .set_function = fake_set_function, .launch = fake_launch}};
 	gpu_fake_memory(memory_bytes(), &out->cu);
-	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns, c.replay != 0}, &out->cu);
+	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns, c.lost_at, c.replay != 0}, &out->cu);
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
 	    (unsigned)c.model->watts, c.no_list != 0, c.mps != 0}, &out->ml);
 	gpu_fake_lt(&libs, &out->lt);

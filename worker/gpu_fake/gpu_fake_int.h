@@ -97,6 +97,7 @@ struct fake_stream_conf {
 	uint64_t seed, streams, events; /* so many can be made; 0: any number */
 	uint64_t drop_wait;             /* the n-th wait for an event in captures is forgotten; 0: none */
 	uint64_t cross_ns;              /* what a wait between streams takes */
+	uint64_t lost_at;               /* the device is lost in the n-th graph that runs; 0: in none */
 	bool replays;                   /* a graph runs its kernels; otherwise it only takes its time */
 };
 void gpu_fake_streams(const struct fake_stream_conf *c, struct gpu_cu *out);

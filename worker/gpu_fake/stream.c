@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { OUT_OF_MEMORY = 2, UNSUPPORTED = 900, UNMATCHED = 903, UNJOINED = 904, ISOLATION = 905, CAPTURED_EVENT = 907 };
+enum { OUT_OF_MEMORY = 2, DEVICE_LOST = 46, UNSUPPORTED = 900, UNMATCHED = 903, UNJOINED = 904, ISOLATION = 905, CAPTURED_EVENT = 907 };
 
 struct fake_stream {
 	struct fake_stream *next;
@@ -24,7 +24,7 @@ static struct state {
 	struct fake_stream_conf c;
 	struct fake_stream *streams, *origin;
 	struct fake_graph *graph; /* NULL: nothing is captured */
-	uint64_t n_captures, n_waits, n_replays;
+	uint64_t n_captures, n_waits, n_replays, n_graphs;
 	uint32_t n_streams, n_events;
 } state;
 
@@ -220,6 +220,8 @@ fake_graph_launch(void *exec, void *stream)
 
 	(void)stream;
 	gpu_fake_pass(g->ns);
+	if (++state.n_graphs == state.c.lost_at)
+		gpu_fake_late(DEVICE_LOST);
 	if (state.c.replays && gpu_fake_is_well())
 		gpu_fake_late(gpu_fake_replay(g, state.c.seed, state.n_replays++));
 	return gpu_fake_status();
