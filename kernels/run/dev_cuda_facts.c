@@ -10,7 +10,7 @@ enum {
 	ATTR_CLOCK = 13, ATTR_SMS = 16, ATTR_ECC = 32, ATTR_MEM_CLOCK = 36, ATTR_BUS = 37, ATTR_L2 = 38, ATTR_MAJOR = 75,
 	ATTR_MINOR = 76, ATTR_SHARED_SM = 81, ATTR_SHARED_BLOCK = 97, ATTR_MPS = 133
 };
-enum { NVML_SM = 1, NVML_SENSOR = 0, NVML_MORE = 7, MAX_PROCESSES = 64, GPU_METHOD = 1 };
+enum { NVML_SM = 1, NVML_SENSOR = 0, NVML_MORE = 7, MAX_PROCESSES = 64, GPU_METHOD = 2 };
 
 static int
 attribute(const struct gpu *g, int which, int dev)
