@@ -106,6 +106,31 @@ verb_fetch(struct jobs *j, struct err *e)
 	return client_fetch(j->session.client, j->job, to, e);
 }
 
+/* The devices: their class is what korch-submit --device names. */
+static bool
+verb_workers(struct jobs *j, struct err *e)
+{
+	struct msg m = {.type = MSG_worker_list}, got;
+
+	if (!ask(j, &m, &got, MSG_workers, e))
+		return false;
+	for (uint32_t i = 0; i < got.workers.n_workers; i++) {
+		const struct m_worker *w = &got.workers.workers[i];
+		struct strbuf sb;
+
+		sb_init(&sb, j->arena);
+		if (opt_flag(j->o, OPT_json))
+			rec_json(&sb, "worker", w);
+		else
+			sb_addf(&sb, "%-30.*s  %-36.*s  %-12.*s %6" PRIu64 " done%s%.*s", STR_ARG(w->name), STR_ARG(w->class),
+			    STR_ARG(w->state), w->done, w->reason.n ? "  " : "", STR_ARG(w->reason));
+		(void)printf("%s\n", sb.p);
+	}
+	if (got.workers.n_workers == 0 && !opt_flag(j->o, OPT_json) && !opt_flag(j->o, OPT_quiet))
+		(void)fprintf(stderr, "no workers; start one with: korch-worker --daemon %s --device cpu\n", j->session.url);
+	return true;
+}
+
 static const struct verb {
 	const char *name;
 	bool takes_job;
@@ -116,6 +141,7 @@ static const struct verb {
     {"watch", true, verb_watch},
     {"cancel", true, verb_cancel},
     {"fetch", true, verb_fetch},
+    {"workers", false, verb_workers},
 };
 
 static const struct verb *
@@ -125,7 +151,7 @@ find_verb(const struct opts *o, struct err *e)
 		for (size_t i = 0; i < COUNT_OF(verbs); i++)
 			if (strcmp(verbs[i].name, o->args[0]) == 0)
 				return &verbs[i];
-	(void)err_set(e, ERR_USAGE, "wanted one of list, show, watch, cancel, fetch%s%s; see korch-jobs --help",
+	(void)err_set(e, ERR_USAGE, "wanted one of list, show, watch, cancel, fetch, workers%s%s; see korch-jobs --help",
 	    o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
 	return NULL;
 }

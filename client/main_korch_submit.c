@@ -63,6 +63,25 @@ read_what_if(struct submit *s, struct m_options *out, struct err *e)
 	return true;
 }
 
+/* A job is for a class of devices ("cuda": any GPU).  On this machine, by a private daemon, a worker's own names are
+ * understood too: cuda:0, cuda:all, cuda-fake:SETTINGS. */
+static bool
+read_device(const struct submit *s, const char **worker, const char **class, struct err *e)
+{
+	const char *device = opt_text(s->o, OPT_device);
+	struct str rest = str_of(device), kind = str_cut(&rest, ':');
+	bool is_gpu = str_is(kind, "cuda") && rest.n, is_fake = str_is(kind, "cuda-fake"), is_number = rest.n > 0;
+
+	for (size_t i = 0; i < rest.n; i++)
+		is_number &= (rest.p[i] >= '0' && rest.p[i] <= '9') || rest.p[i] == ',';
+	is_number |= str_is(rest, "all");
+	*worker = is_gpu && !is_number ? "cuda:all" : device;
+	*class = is_fake || (is_gpu && is_number) ? "cuda" : device;
+	return !*opt_text(s->o, OPT_daemon) || strcmp(*class, device) == 0 ||
+	    err_set(e, ERR_USAGE, "--device %s: that is a worker's name for it; a job on a daemon is for a class: cuda (any GPU), or one "
+		"that korch-jobs workers lists", device);
+}
+
 /* Tensor cores round the factors of a product: a GPU's, and not where nothing may be rounded. */
 static bool
 check_precision(const struct opts *o, struct str precision, struct err *e)
@@ -233,9 +252,13 @@ static bool
 run(struct submit *s, struct err *e)
 {
 	struct m_options options;
+	const char *worker, *class;
 	uint64_t job;
 
-	if (!read_call(s, e) || !read_options(s, &options, e) || !session_open(&s->session, s->arena, s->o, opt_text(s->o, OPT_device), e) ||
+	if (!read_call(s, e) || !read_options(s, &options, e) || !read_device(s, &worker, &class, e))
+		return false;
+	options.device = str_of(class);
+	if (!session_open(&s->session, s->arena, s->o, worker, e) ||
 	    !send_model(s, &options, &job, e))
 		return false;
 	if (opt_flag(s->o, OPT_detach)) {

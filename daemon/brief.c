@@ -321,6 +321,22 @@ worker_failed(const struct daemon *d, const struct job *j, int64_t since_ns, str
 	return daemon_now(d) - since_ns >= 5 * SECOND_NS && session_turned_away(d, j->rec.options.device, why);
 }
 
+/* " (there are: cpu, cuda:NVIDIA-A100-SXM4-40GB)" */
+static const char *
+classes_here(struct arena *a, const struct daemon *d)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	for (struct session *s = d->sessions; s; s = s->next)
+		for (uint32_t i = 0; i < s->n_envs && s->is_connected; i++)
+			if (!sb.n || !strstr(sb.p, s->envs[i].class))
+				sb_addf(&sb, "%s%s", sb.n ? ", " : " (there are: ", s->envs[i].class);
+	if (sb.n)
+		sb_addc(&sb, ')');
+	return sb.n ? sb.p : "";
+}
+
 /* How long a job waits for a worker.  One of ours that runs and has not said hello measures its host, which takes a
  * busy one minutes: nobody's wrong name. */
 static int64_t
@@ -337,7 +353,8 @@ let_wait(struct daemon *d, struct job *j)
 	int64_t now = daemon_now(d);
 	struct arena tmp = {0};
 	struct err why = {0};
-	char *text = arena_printf(&tmp, "no connected worker is of device class '%.*s'", STR_ARG(j->rec.options.device));
+	struct str class = j->rec.options.device;
+	char *text = arena_printf(&tmp, "no connected worker is of device class '%.*s'%.300s", STR_ARG(class), classes_here(&tmp, d));
 
 	if (!j->waiting_since_ns)
 		j->waiting_since_ns = now;
@@ -346,7 +363,7 @@ let_wait(struct daemon *d, struct job *j)
 	} else if (now - j->waiting_since_ns >= patience_ns(d, j)) {
 		job_move(d, j, JOB_failed, ERR_UNPLACEABLE,
 		    arena_printf(&tmp, "%s; start one with: korch-worker --daemon URL --device %.*s", text,
-		        STR_ARG(j->rec.options.device)));
+		        STR_ARG(str_starts(class, "cuda:") ? STR("cuda:all") : class)));
 	} else if (j->state == JOB_queued && now - j->waiting_since_ns >= SECOND_NS)
 		job_move(d, j, JOB_waiting, ERR_UNPLACEABLE, text);
 	arena_fini(&tmp);

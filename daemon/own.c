@@ -118,9 +118,11 @@ own_workers_stop(struct daemon *d)
 static bool
 is_of(const struct own_worker *w, struct str class)
 {
-	struct str device = str_of(w->device);
+	struct str device = str_of(w->device), kind = str_cut(&device, ':');
 
-	return str_eq(str_cut(&device, ':'), class);
+	if (str_is(kind, "cuda") || str_is(kind, "cuda-fake"))
+		return str_is(class, "cuda") || str_starts(class, "cuda:");
+	return str_eq(kind, class);
 }
 
 bool
@@ -135,6 +137,8 @@ own_worker_lives(const struct daemon *d, struct str class)
 bool
 own_worker_failed(const struct daemon *d, struct str class, struct err *why)
 {
+	if (own_worker_lives(d, class)) /* another of its kind */
+		return false;
 	for (uint32_t i = 0; i < d->n_own_workers; i++) {
 		const struct own_worker *w = &d->own_workers[i];
 		struct str words = str_trim(str_of(w->words)), line = words;
@@ -143,8 +147,8 @@ own_worker_failed(const struct daemon *d, struct str class, struct err *why)
 			continue;
 		while (words.n)
 			line = str_cut(&words, '\n');
-		return !err_set(why, w->last_status == err_exit_status(ERR_HOST) ? ERR_HOST : ERR_WORKERLOST, "%.*s",
-		    STR_ARG(line));
+		return !err_set(why, w->last_status == err_exit_status(ERR_HOST) ? ERR_HOST :
+		    w->last_status == err_exit_status(ERR_USAGE) ? ERR_USAGE : ERR_WORKERLOST, "%.*s", STR_ARG(line));
 	}
 	return false;
 }

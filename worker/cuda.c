@@ -228,7 +228,7 @@ fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
 	    .sm = c->facts.sm, .half_flops = tensor_flops(&c->facts, true), .tf32_flops = tensor_flops(&c->facts, false)};
 }
 
-/* "0", or the fake's settings with dev=N among them no longer: one device a worker. */
+/* "0", or the fake's settings, which say by dev=N. */
 static bool
 read_args(struct arena *a, struct cuda *c, struct err *e)
 {
@@ -240,7 +240,6 @@ read_args(struct arena *a, struct cuda *c, struct err *e)
 	else if (args.n && (!str_to_i64(args, &number) || number < 0 || number > 1023))
 		return err_set(e, ERR_USAGE, "cuda:%.*s names no GPU; it is cuda:0, cuda:1 ... or cuda:all", STR_ARG(args));
 	c->number = (int)number;
-	c->device_words = arena_printf(a, "cuda:%d", c->number);
 	return true;
 }
 
@@ -253,7 +252,10 @@ open_gpu(struct cuda *c, struct err *e)
 		gpu_open(&c->gpu);
 	else if (!gpu_fake_open(str_of(c->fake), &c->gpu, e))
 		return false;
-	c->kernel_ns = c->conf->is_fake ? gpu_fake_kernel_ns() : 0;
+	if (c->conf->is_fake) {
+		c->kernel_ns = gpu_fake_kernel_ns();
+		c->number = gpu_fake_taken();
+	}
 	if (!gpu_ready(&c->gpu, true, &n, e))
 		return false;
 	if (c->number >= n)
@@ -321,6 +323,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 		cuda_close(c);
 		return false;
 	}
+	c->device_words = arena_printf(a, "cuda:%d", c->number);
 	gpu_describe(&c->facts, &c->info);
 	out->target.sm = c->facts.sm;
 	open_lock(c);

@@ -1,7 +1,7 @@
 /* worker/device.c: finds a device by its name; what all kinds share. */
 #include "device.h"
 
-#include "../kernels/run/gpu.h"
+#include "gpu_fake/gpu_fake.h"
 
 bool
 device_open(struct arena *a, struct str name, struct device_conf *conf, struct device *out, struct err *e)
@@ -22,19 +22,23 @@ device_open(struct arena *a, struct str name, struct device_conf *conf, struct d
 	return err_set(e, ERR_USAGE, "'%.*s' is no device; there are cpu, cuda:0, cuda:all, fake and cuda-fake", STR_ARG(name));
 }
 
+/* fake: settings of the fake driver, or NULL. */
 static bool
-all_gpus(struct arena *a, struct str **out, uint32_t *n, struct err *e)
+all_gpus(struct arena *a, const struct str *fake, struct str **out, uint32_t *n, struct err *e)
 {
-	struct gpu g;
-	int n_gpus;
-	bool ok;
+	struct gpu g = {0};
+	int n_gpus = 0;
+	bool ok = true;
 
-	gpu_open(&g);
-	ok = gpu_ready(&g, true, &n_gpus, e);
+	if (!fake)
+		gpu_open(&g);
+	else
+		ok = gpu_fake_open(*fake, &g, e);
+	ok = ok && gpu_ready(&g, true, &n_gpus, e);
 	*n = ok ? (uint32_t)n_gpus : 0;
 	*out = NEW_ARRAY(a, struct str, MAX_OF(*n, 1u));
 	for (uint32_t i = 0; i < *n; i++)
-		(*out)[i] = str_of(arena_printf(a, "cuda:%u", i));
+		(*out)[i] = str_of(fake ? arena_printf(a, "cuda-fake:dev=%u,%.*s", i, STR_ARG(*fake)) : arena_printf(a, "cuda:%u", i));
 	gpu_close(&g);
 	return ok;
 }
@@ -42,8 +46,13 @@ all_gpus(struct arena *a, struct str **out, uint32_t *n, struct err *e)
 bool
 device_names(struct arena *a, struct str name, struct str **out, uint32_t *n, struct err *e)
 {
+	static const char fake_all[] = "cuda-fake:all";
+	struct str rest = name;
+
 	if (str_is(name, "cuda:all"))
-		return all_gpus(a, out, n, e);
+		return all_gpus(a, NULL, out, n, e);
+	if (str_is(str_cut(&rest, ','), fake_all))
+		return all_gpus(a, &rest, out, n, e);
 	*out = NEW_ARRAY(a, struct str, name.n + 1);
 	*n = 0;
 	if (!str_starts(name, "cuda:")) {

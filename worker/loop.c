@@ -18,7 +18,7 @@
 enum { TICK_MS = 200, RESULT_BYTES = MSG_MAX_BYTES / 4 * 3 };
 static const int64_t SECOND = 1000000000;
 /* Two heartbeats: who leaves waits no longer for a daemon that may have left before him. */
-static const int64_t FAREWELL = 10 * SECOND;
+static const int64_t FAREWELL = 10 * SECOND, SILENCE = 5 * SECOND;
 
 enum ask_kind { ASK_HELLO, ASK_LEASE, ASK_RENEW, ASK_RESULT, ASK_BYE, ASK_KINDS };
 struct ask {
@@ -49,6 +49,7 @@ struct worker {
 	struct result *results, **results_tail; /* not yet acknowledged */
 	uint32_t n_sent;                        /* of them in the request that is out */
 	int64_t heartbeat_ns, last_work_ns, last_heard_ns;
+	int64_t has_told;        /* of the silence since that last_heard_ns */
 	int n_signals;
 	bool is_draining, is_done, was_ready;
 	bool is_at_door; /* its hello is refused for a while, and that has been said */
@@ -220,10 +221,13 @@ send_bye(struct worker *w)
 static void
 tell_ready(struct worker *w)
 {
+	struct arena tmp = {0};
+
 	if (w->was_ready)
 		return;
 	w->was_ready = true;
-	say(w, "ready", w->conf->url);
+	say(w, "ready", arena_printf(&tmp, "%s for %s", w->device->class, w->conf->url));
+	arena_fini(&tmp);
 	if (w->conf->json)
 		printf("{\"ready\":true,\"device\":\"%s\"}\n", w->device->class);
 	(void)fflush(stdout);
@@ -418,6 +422,16 @@ is_left_alone(const struct worker *w)
 	return n_told == w->n_leases && now_ns() - w->last_heard_ns > FAREWELL;
 }
 
+/* Once a silence, or who started it waits for nothing and does not know. */
+static void
+tell_silence(struct worker *w, int64_t now)
+{
+	if (w->has_told == w->last_heard_ns || now - w->last_heard_ns < SILENCE)
+		return;
+	w->has_told = w->last_heard_ns;
+	say(w, "waiting: no daemon answers, and it is asked until one does", w->conf->url);
+}
+
 static void
 turn(struct worker *w)
 {
@@ -428,6 +442,7 @@ turn(struct worker *w)
 	if (w->is_done)
 		return;
 	if (!w->session) {
+		tell_silence(w, now);
 		if (is_free(w, ASK_HELLO))
 			send_hello(w);
 	} else {

@@ -446,6 +446,12 @@ gpu_fake_kernel_ns(void)
 	return (int64_t)fake.c.kernel_ms * 1000000;
 }
 
+int
+gpu_fake_taken(void)
+{
+	return (int)MIN_OF(fake.c.dev, (uint64_t)INT32_MAX);
+}
+
 static uint32_t
 per_million(uint64_t n)
 {

@@ -10,6 +10,8 @@
 /* "gpu=v100,n=2,seed=7,illegal=1000": settings of driver.c's table.  One fake driver a process, as
  * there is one real one: its functions have no handle to hang it on.  ERR_USAGE. */
 bool gpu_fake_open(struct str args, struct gpu *out, struct err *e) MUST_CHECK;
+/* dev=: the GPU that a worker with these settings takes. */
+int gpu_fake_taken(void);
 /* kernel_ms=: how long a kernel may be silent before it counts as hung; 0: as ever. */
 int64_t gpu_fake_kernel_ns(void);
 /* On a kernel whose text begins so no fault falls: references stay true. */
