@@ -19,6 +19,12 @@ struct gen_name {
 	bool is_ix;
 	const char *was;
 };
+/* A function that other kernels may have too (linear_shared.c): `what` it does for the stage. */
+struct gen_shared {
+	uint32_t stage;
+	int what;
+	const char *name;
+};
 enum { GEN_SCRATCH = 16 };
 struct array_use {
 	struct gen *g;
@@ -56,6 +62,8 @@ struct gen {
 	struct gen_name *undo;
 	uint32_t n_undo, cap_undo;
 	const char *scratch[GEN_SCRATCH]; /* names behind EX_SCRATCH */
+	struct gen_shared *shared;
+	uint32_t n_shared, cap_shared;
 	int copies; /* of the innermost text, by splitting loops at borders */
 	uint32_t lazy; /* inside an arm that may not be evaluated: nothing moves out */
 };

@@ -17,8 +17,7 @@ static struct micro
 micro_of(struct gen *g, uint32_t stage)
 {
 	const struct anchor *n = g->p->stages[stage].anchor;
-	struct micro m = {.symbol = arena_printf(g->a, "%s_s%u", g->symbol, stage),
-	    .lanes = n->lanes,
+	struct micro m = {.lanes = n->lanes,
 	    .nv = n->nv,
 	    .row_step = n->a_row,
 	    .a_vector = n->a_vector};
@@ -85,9 +84,14 @@ linear_tiles(struct gen *g)
 		if (n->wino)
 			wino_transforms(g, i);
 
-		for (int h = 1; h <= n->mr; h++)
-			if (set >> (h - 1) & 1)
-				micro_emit(&g->sb, &m, h);
+		for (int h = 1; h <= n->mr; h++) {
+			if (!(set >> (h - 1) & 1))
+				continue;
+			struct shared_text was = shared_begin(g);
+
+			micro_emit(&g->sb, &m, h);
+			shared_end(g, &was, i, SHARED_TILE(1, h, 0), arena_printf(g->a, "h%d", h));
+		}
 	}
 }
 
@@ -147,7 +151,7 @@ put_call(struct tiling *t, const char *rows)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
-	uint32_t mark = gen_mark(g), set = tile_heights(g, n);
+	uint32_t mark = gen_mark(g), set = tile_heights(g, n), stage = (uint32_t)(t->s - g->p->stages);
 	const char *ahead = "";
 	const char *b = arena_printf(g->a, "%s + %s%s", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at), t->b_more);
 
@@ -160,8 +164,8 @@ put_call(struct tiling *t, const char *rows)
 	gen_open(g, "switch (h)");
 	for (int h = 1; h <= n->mr; h++)
 		if (set >> (h - 1) & 1)
-			gen_line(
-			    g, "case %d: %s_h%d(%s, %s, t%s); break;", h, t->m.symbol, h, rows, b, ahead);
+			gen_line(g, "case %d: %s(%s, %s, t%s); break;", h, shared_name(g, stage, SHARED_TILE(1, h, 0)), rows, b,
+			    ahead);
 	gen_close(g);
 	gen_forget(g, mark);
 }
@@ -198,7 +202,7 @@ put_columns(struct tiling *t, int64_t columns)
 	gen_bind(g, n->lane, "c");
 	if (n->keeps_result)
 		gen_store(g, t->s->tensor, n->result_at,
-		    arena_printf(g->a, "t[%lld*%s + c]", (long long)t->nr, g->axis_name[n->tile_row]));
+		    arena_printf(g->a, "%s[%lld*%s + c]", t->tile, (long long)t->nr, g->axis_name[n->tile_row]));
 	for (uint32_t i = 0; i < n->n_epilogue; i++) {
 		const struct anchor_epilogue *e = &n->epilogue[i];
 		const char *value = gen_ex(g, t->inside && edge_of(t, i) ? edge_of(t, i)->arg[0] : e->body);
@@ -273,7 +277,7 @@ put_row(struct tiling *t)
 
 	gen_bind(g, n->m, "m");
 	gen_bind(g, n->tile_row, t->row);
-	g->scratch[0] = "t";
+	g->scratch[0] = t->tile;
 	if (n->keeps_result)
 		gen_hoist_ix(g, n->result_at);
 	for (uint32_t i = 0; i < n->n_epilogue; i++) {
@@ -394,6 +398,7 @@ linear_stage(struct gen *g, const struct stage *s)
 	    .m = micro_of(g, (uint32_t)(s - g->p->stages)),
 	    .nr = (int64_t)s->anchor->nv * s->anchor->lanes,
 	    .row = "r",
+	    .tile = "t",
 	    .a_more = "",
 	    .b_more = ""};
 	uint32_t mark = gen_mark(g);

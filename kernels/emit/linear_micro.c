@@ -8,7 +8,7 @@
  * Source: facts/cpu.md section 2; measured again in tests/bench/main_linear.c. */
 #include "linear_int.h"
 
-enum { SHORT_SUM = 16, LONG_SUM = 96 };
+enum { SHORT_SUM = 16 };
 
 #include <stdio.h>
 
@@ -22,18 +22,10 @@ n_products(const struct micro *m)
 	return products;
 }
 
-/* A call is nothing beside a long sum, and smaller functions cost the compiler less. */
-static const char *
-function_text(const struct micro *m)
-{
-	return n_products(m) >= LONG_SUM ? "static __attribute__((noinline))" : "static inline __attribute__((always_inline))";
-}
-
 static void
 emit_head(struct strbuf *sb, const struct micro *m, int rows)
 {
-	sb_addf(sb, "%s void\n%s_h%d(", function_text(m), m->symbol, rows);
-	sb_addz(sb, m->row_step ? "const float *restrict a, " : "const float *const *row, ");
+	sb_addz(sb, m->row_step ? "(const float *restrict a, " : "(const float *const *row, ");
 	sb_addz(sb, "const float *restrict b, float *restrict t");
 	if (m->prefetch)
 		sb_addz(sb, ", k_i64 ahead");

@@ -82,10 +82,35 @@ taps_of(struct gen *g, const struct anchor *n, int field, int rows)
 }
 
 /* ---- a tile ------------------------------------------------------------------------------------ */
-static const char *
-tile_name(struct gen *g, uint32_t stage, int field, int rows, bool edge)
+/* A call makes several panels of columns: less than a hundred products a panel would not pay for a call each. */
+enum { WINDOW_PANELS = 4 };
+struct group {
+	int64_t panels;       /* of a call */
+	int64_t a, b, t;      /* elements from one panel to the next */
+};
+
+static struct group
+group_of(struct gen *g, const struct anchor *n)
 {
-	return arena_printf(g->a, "%s_s%u_%dx%d%s", g->symbol, stage, field, rows, edge ? "_edge" : "");
+	struct group r = {.panels = MIN_OF(n->n_panels, (int64_t)WINDOW_PANELS), .t = (int64_t)n->mr * n->field * n->nv * n->lanes};
+
+	if (!ix_coef(g->tx, n->a_at, n->panel, &r.a) || !ix_coef(g->tx, n->b_at, n->panel, &r.b))
+		r.panels = 1;
+	return r;
+}
+
+/* Rows of the ring that tiles of all fields take vectors from, in order; how many. */
+static uint32_t
+ring_rows(struct gen *g, const struct anchor *n, int64_t **out)
+{
+	struct taps t = taps_of(g, n, n->field, 1);
+	uint32_t count = 0;
+
+	*out = NEW_ARRAY(g->a, int64_t, t.n_tap);
+	for (uint32_t i = 0; i < t.n_tap && n->ring; i++)
+		if (count == 0 || (*out)[count - 1] != t.tap[i].row)
+			(*out)[count++] = t.tap[i].row;
+	return count;
 }
 
 /* The vectors at one place, and what they are multiplied into. */
@@ -114,23 +139,40 @@ put_vector(struct gen *g, const struct anchor *n, const struct tap *tap, uint32_
 	gen_close(g);
 }
 
+/* (const float *a | const float *const *row, k_i64 at, const float *b, float *t[, k_i64 panels][, guards' indices]) */
+static void
+put_head(struct gen *g, const struct anchor *n, const struct group *group, const struct taps *t, bool edge)
+{
+	const char *more = group->panels > 1 ? ", k_i64 panels" : "";
+	int64_t *row;
+	uint32_t n_rows = ring_rows(g, n, &row), tap = 0;
+
+	for (uint32_t i = 0; edge && i < n->n_guard; i++)
+		more = arena_printf(g->a, "%s, k_i64 g%u", more, i);
+	gen_line(g, "(%s, k_i64 at, const float *restrict b, float *restrict t%s)",
+	    n->ring ? "const float *const *row" : "const float *restrict a", more);
+	gen_line(g, "{");
+	g->depth++;
+	for (uint32_t i = 0; i < n_rows; i++) {
+		while (tap < t->n_tap && t->tap[tap].row < row[i])
+			tap++;
+		if (tap < t->n_tap && t->tap[tap].row == row[i])
+			gen_line(g, "const float *restrict row%lld = row[%u];", (long long)row[i], i);
+	}
+}
+
 static void
 put_tile_text(struct gen *g, uint32_t stage, int field, int rows, bool edge)
 {
 	const struct anchor *n = g->p->stages[stage].anchor;
 	struct taps t = taps_of(g, n, field, rows);
-	const char *guards = "", *factor = n->ring ? "" : "const float *restrict a, ";
+	struct group group = group_of(g, n);
+	struct shared_text was = shared_begin(g);
 
-	for (uint32_t i = 0; edge && i < n->n_guard; i++)
-		guards = arena_printf(g->a, "%s, k_i64 g%u", guards, i);
-	for (uint32_t i = 0; n->ring && i < t.n_tap; i++)
-		if (i == 0 || t.tap[i].row != t.tap[i - 1].row)
-			factor = arena_printf(g->a, "%sconst float *restrict row%lld, ", factor, (long long)t.tap[i].row);
-	gen_line(g, "static inline __attribute__((always_inline)) void");
-	gen_line(g, "%s(%sk_i64 at, const float *restrict b, float *restrict t%s)",
-	    tile_name(g, stage, field, rows, edge), factor, guards);
-	gen_line(g, "{");
-	g->depth++;
+	put_head(g, n, &group, &t, edge);
+	if (group.panels > 1)
+		gen_open(g, "for (k_i64 p = 0; p < panels; p++, at += %lld, b += %lld, t += %lld)", (long long)group.a,
+		    (long long)group.b, (long long)group.t);
 	gen_line(g, "kvec zero = {0};");
 	gen_line(g, "K_HIDE(zero);");
 	gen_line(g, "K_HIDE_PLACE(b);");
@@ -149,9 +191,12 @@ put_tile_text(struct gen *g, uint32_t stage, int field, int rows, bool edge)
 				gen_line(g, "*(kvec *)(t + %d) = c%d_%d_%d;", ((f * n->mr + r) * n->nv + v) * n->lanes, f,
 				    r, v);
 	gen_line(g, "__asm__ volatile(\"\" ::: \"memory\");");
+	if (group.panels > 1)
+		gen_close(g);
 	g->depth--;
 	gen_line(g, "}");
-	gen_line(g, "%s", "");
+	shared_end(g, &was, stage, SHARED_TILE(field, rows, edge),
+	    arena_printf(g->a, "%dx%d%s", field, rows, edge ? "_edge" : ""));
 }
 
 /* Which counts of rows along the field axis occur: bit f - 1. */
@@ -187,37 +232,22 @@ window_tiles(struct gen *g, uint32_t stage)
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------ */
-/* What a tile of so many fields takes the row factor from: its array, or rows of a ring. */
-static const char *
-factor_text(struct gen *g, const struct anchor *n, int field)
-{
-	struct taps t = taps_of(g, n, field, 1);
-	const char *text = n->ring ? "" : gen_tensor(g, n->a_tensor);
-
-	for (uint32_t i = 0; n->ring && i < t.n_tap; i++)
-		if (i == 0 || t.tap[i].row != t.tap[i - 1].row)
-			text = arena_printf(g->a, "%s%srow%lld", text, i ? ", " : "", (long long)t.tap[i].row);
-	return text;
-}
-
 /* Where the rows of the ring are that tiles take their vectors from. */
 static void
 put_ring(struct tiling *t)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
-	struct taps all = taps_of(g, n, n->field, 1);
+	int64_t *row;
+	uint32_t n_rows = ring_rows(g, n, &row);
 
-	for (uint32_t i = 0; i < all.n_tap; i++) {
-		int64_t row = all.tap[i].row;
+	gen_line(g, "const float *row[%u];", n_rows);
+	for (uint32_t i = 0; i < n_rows; i++) {
 		uint32_t mark = gen_mark(g);
-
-		if (i && row == all.tap[i - 1].row)
-			continue;
-		ix_id at = ix_mod(g->tx, ix_addc(g->tx, n->ring_at.at, row), n->ring);
+		ix_id at = ix_mod(g->tx, ix_addc(g->tx, n->ring_at.at, row[i]), n->ring);
 		const char *place = gen_ix(g, ix_mulc(g->tx, at, n->ring_pitch));
 
-		gen_line(g, "const float *row%lld = %s + %s;", (long long)row, gen_tensor(g, n->a_tensor), place);
+		gen_line(g, "row[%u] = %s + %s;", i, gen_tensor(g, n->a_tensor), place);
 		gen_forget(g, mark);
 	}
 }
@@ -228,16 +258,17 @@ put_case(struct tiling *t, uint32_t stage, bool edge)
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
 	uint32_t rows = tile_heights(g, n), field = fields(g, n);
-	const char *guards = "";
+	const char *more = group_of(g, n).panels > 1 ? ", panels" : "";
 
 	for (uint32_t i = 0; edge && i < n->n_guard; i++)
-		guards = arena_printf(g->a, "%s, g%u", guards, i);
+		more = arena_printf(g->a, "%s, g%u", more, i);
 	gen_open(g, "switch (fh * %d + h)", n->mr + 1);
 	for (int f = 1; f <= n->field; f++)
 		for (int r = 1; r <= n->mr; r++)
 			if (field >> (f - 1) & 1 && rows >> (r - 1) & 1)
 				gen_line(g, "case %d: %s(%s, at, b, t%s); break;", f * (n->mr + 1) + r,
-				    tile_name(g, stage, f, r, edge), factor_text(g, n, f), guards);
+				    shared_name(g, stage, SHARED_TILE(f, r, edge)), n->ring ? "row" : gen_tensor(g, n->a_tensor),
+				    more);
 	gen_close(g);
 }
 
@@ -262,18 +293,21 @@ put_guards(struct tiling *t)
 	gen_line(g, "const k_bool inside = %s;", inside);
 }
 
+/* The sums of a group of panels; `name` is its first. */
 static void
-put_panel(struct tiling *t)
+put_panels(struct tiling *t, const struct group *group, const char *name)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
 	uint32_t mark = gen_mark(g), stage = (uint32_t)(t->s - g->p->stages);
 
 	gen_bind(g, n->m, "m0");
+	gen_bind(g, n->panel, name);
 	gen_line(g, "const k_i64 at = %s;", gen_ix(g, n->a_at));
 	gen_bind(g, n->m, NULL);
 	gen_line(g, "const float *b = %s + %s;", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at));
-	gen_line(g, "float t[%lld] __attribute__((aligned(64)));", (long long)n->mr * n->field * t->nr);
+	gen_bind(g, n->panel, NULL);
+	gen_line(g, "float t[%lld] __attribute__((aligned(64)));", (long long)(group->t * group->panels));
 	gen_forget(g, mark);
 	if (n->n_guard) {
 		gen_open(g, "if (inside)");
@@ -305,6 +339,33 @@ put_field(struct tiling *t, axis_id field)
 	gen_forget(g, mark);
 }
 
+static void
+put_groups(struct tiling *t, axis_id field)
+{
+	struct gen *g = t->g;
+	struct group group = group_of(g, t->n);
+
+	if (group.panels == 1) {
+		open_panels(t);
+		put_panels(t, &group, "panel");
+		gen_bind(g, t->n->panel, "panel");
+		put_field(t, field);
+		gen_close(g);
+		return;
+	}
+	gen_open(g, "for (k_i64 first = 0; first < %lld; first += %lld)", (long long)t->n->n_panels, (long long)group.panels);
+	gen_line(g, "const k_i64 panels = k_least(%lld, %lld - first);", (long long)group.panels, (long long)t->n->n_panels);
+	put_panels(t, &group, "first");
+	gen_open(g, "for (k_i64 p = 0; p < panels; p++)");
+	gen_line(g, "const k_i64 panel = first + p;");
+	gen_bind(g, t->n->panel, "panel");
+	gen_line(g, "const float *u = t + %lld*p;", (long long)group.t);
+	t->tile = "u";
+	put_field(t, field);
+	gen_close(g);
+	gen_close(g);
+}
+
 void
 window_loops(struct tiling *t)
 {
@@ -334,10 +395,7 @@ window_loops(struct tiling *t)
 		put_guards(t);
 	gen_forget(g, inner);
 	gen_bind(g, n->m, NULL);
-	open_panels(t);
-	put_panel(t);
-	put_field(t, f ? f->id : AXIS_NONE);
-	gen_close(g);
+	put_groups(t, f ? f->id : AXIS_NONE);
 	gen_line(g, "m0 += h;");
 	gen_close(g);
 	gen_close(g);

@@ -166,7 +166,8 @@ element(struct gen *g, bool vector, const char *array, int64_t at)
 }
 
 struct transform {
-	const char *name, *from, *to;
+	enum shared_what what;
+	const char *from, *to;
 	int64_t n;              /* elements along memory */
 	int rows, columns;      /* of the map: columns x columns places become rows x rows */
 	int64_t y, x, out;      /* elements between places, and between those that are made (along x) */
@@ -193,12 +194,12 @@ put_plane(struct gen *g, const struct transform *t, double m[WINO_P][WINO_P], bo
 }
 
 static void
-put_transform(struct gen *g, const struct transform *t, double m[WINO_P][WINO_P], int lanes)
+put_transform(struct gen *g, uint32_t stage, const struct transform *t, double m[WINO_P][WINO_P], int lanes)
 {
 	int64_t whole = t->n / lanes * lanes;
+	struct shared_text was = shared_begin(g);
 
-	gen_line(g, "static inline __attribute__((always_inline)) void");
-	gen_line(g, "%s(const float *restrict %s, float *restrict %s)", t->name, t->from, t->to);
+	gen_line(g, "(const float *restrict %s, float *restrict %s)", t->from, t->to);
 	gen_line(g, "{");
 	g->depth++;
 	for (int tail = 0; tail < 2; tail++) {
@@ -214,7 +215,7 @@ put_transform(struct gen *g, const struct transform *t, double m[WINO_P][WINO_P]
 	gen_line(g, "__asm__ volatile(\"\" ::: \"memory\");");
 	g->depth--;
 	gen_line(g, "}");
-	gen_line(g, "%s", "");
+	shared_end(g, &was, stage, t->what, t->what == SHARED_WINO_IN ? "in" : "out");
 }
 
 void
@@ -228,15 +229,15 @@ wino_transforms(struct gen *g, uint32_t stage)
 	for (int i = 0; i < w->p; i++)
 		for (int k = 0; k < w->p; k++)
 			m[i][k] = w->bt[i][k];
-	put_transform(g,
-	    &(struct transform){.name = arena_printf(g->a, "%s_s%u_in", g->symbol, stage), .from = "a", .to = "v",
+	put_transform(g, stage,
+	    &(struct transform){.what = SHARED_WINO_IN, .from = "a", .to = "v",
 		.n = n->n_k_total, .rows = w->p, .columns = w->p, .y = n->a_y, .x = n->a_x, .out = n->v_pitch},
 	    m, n->lanes);
 	for (int i = 0; i < w->m; i++)
 		for (int k = 0; k < w->p; k++)
 			m[i][k] = w->at[i][k];
-	put_transform(g,
-	    &(struct transform){.name = arena_printf(g->a, "%s_s%u_out", g->symbol, stage), .from = "s", .to = "t",
+	put_transform(g, stage,
+	    &(struct transform){.what = SHARED_WINO_OUT, .from = "s", .to = "t",
 		.n = nr, .rows = w->m, .columns = w->p, .y = w->p * n->sums_pitch, .x = n->sums_pitch, .out = nr},
 	    m, n->lanes);
 }
@@ -340,7 +341,7 @@ put_place(struct tiling *t)
 }
 
 static void
-put_inputs(struct tiling *t, const char *symbol)
+put_inputs(struct tiling *t, uint32_t stage)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
@@ -349,7 +350,7 @@ put_inputs(struct tiling *t, const char *symbol)
 	gen_open(g, "for (k_i64 q = 0; q < n_rows; q++)");
 	put_place(t);
 	gen_bind(g, n->m, "m0");
-	gen_line(g, "%s_in(%s + %s, %s + q * %lld);", symbol, gen_tensor(g, n->a_tensor), gen_ix(g, n->a_at),
+	gen_line(g, "%s(%s + %s, %s + q * %lld);", shared_name(g, stage, SHARED_WINO_IN), gen_tensor(g, n->a_tensor), gen_ix(g, n->a_at),
 	    gen_tensor(g, n->v), (long long)n->n_k_total);
 	gen_bind(g, n->m, NULL);
 	gen_forget(g, mark);
@@ -392,7 +393,7 @@ open_groups(struct tiling *t)
 }
 
 static void
-put_products(struct tiling *t, const char *symbol)
+put_products(struct tiling *t, uint32_t stage)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
@@ -410,7 +411,7 @@ put_products(struct tiling *t, const char *symbol)
 	gen_open(g, "switch (h)");
 	for (int h = 1; h <= n->mr; h++)
 		if (set >> (h - 1) & 1)
-			gen_line(g, "case %d: %s_h%d(a, b, s); break;", h, symbol, h);
+			gen_line(g, "case %d: %s(a, b, s); break;", h, shared_name(g, stage, SHARED_TILE(1, h, 0)));
 	gen_close(g);
 	gen_line(g, "m0 += h;");
 	gen_close(g);
@@ -419,7 +420,7 @@ put_products(struct tiling *t, const char *symbol)
 }
 
 static void
-put_results(struct tiling *t, const char *symbol)
+put_results(struct tiling *t, uint32_t stage)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
@@ -430,7 +431,7 @@ put_results(struct tiling *t, const char *symbol)
 	gen_open(g, "for (k_i64 q = 0; q < n_rows; q++)");
 	gen_line(g, "float t[%lld] __attribute__((aligned(64)));", (long long)m * m * t->nr);
 	put_place(t);
-	gen_line(g, "%s_out(%s + (%sq) * %lld, t);", symbol, gen_tensor(g, n->sums), in_group(t), (long long)t->nr);
+	gen_line(g, "%s(%s + (%sq) * %lld, t);", shared_name(g, stage, SHARED_WINO_OUT), gen_tensor(g, n->sums), in_group(t), (long long)t->nr);
 	gen_open(g, "for (k_i64 i = 0; i < k_least(%d, n_y - tile_y); i++)", m);
 	gen_open(g, "for (k_i64 j = 0; j < k_least(%d, n_x - tile_x); j++)", m);
 	gen_line(g, "const k_i64 r = i * %d + j, m = m0 + i * %lld + j;", m, (long long)n->row[n->n_row - 1].extent);
@@ -447,17 +448,17 @@ wino_loops(struct tiling *t)
 {
 	struct gen *g = t->g;
 	const struct anchor *n = t->n;
-	const char *symbol = t->m.symbol;
+	uint32_t stage = (uint32_t)(t->s - g->p->stages);
 
 	put_sizes(t);
 	gen_open(g, "for (k_i64 block = 0, b0 = 0; block < n_blocks; block++)");
 	gen_line(g, "const k_i64 n_rows = size + (block < larger);");
 	gen_line(g, "const k_i64 n_tiles = (n_rows + %d) / %d, height = n_rows / n_tiles, taller = n_rows %% n_tiles;",
 	    n->mr - 1, n->mr);
-	put_inputs(t, symbol);
+	put_inputs(t, stage);
 	open_groups(t);
-	put_products(t, symbol);
-	put_results(t, symbol);
+	put_products(t, stage);
+	put_results(t, stage);
 	gen_close(g);
 	gen_line(g, "b0 += n_rows;");
 	gen_close(g);

@@ -36,9 +36,9 @@ static const struct kind {
 	const char *const *schedule;
 	uint32_t n;
 	const char *mark; /* in the text of kernels that are what is meant */
-} any = {random_linear, schedules, COUNT_OF(schedules), "_h"},
-  wino = {random_winograd, wino_schedules, COUNT_OF(wino_schedules), "_out(l"},
-  columns = {random_columns, column_schedules, COUNT_OF(column_schedules), "_h"};
+} any = {random_linear, schedules, COUNT_OF(schedules), "kt_h"},
+  wino = {random_winograd, wino_schedules, COUNT_OF(wino_schedules), "kt_out_"},
+  columns = {random_columns, column_schedules, COUNT_OF(column_schedules), "kt_h"};
 
 /* Counts the kernels whose text has the kind's mark. */
 static void

@@ -333,7 +333,7 @@ round_of(uint64_t seed, struct tally *t)
 		}
 		t->rings += strstr(k[n].code.text.p, "upto0") != NULL;
 		t->deep += strstr(k[n].code.text.p, "upto1") != NULL;
-		t->fused += strstr(k[n].code.text.p, "*row0 =") != NULL;
+		t->fused += strstr(k[n].code.text.p, "row0 = row[0]") != NULL;
 		n++;
 	}
 	if (!kernel_compile(&a, k, n, &target, &e))
