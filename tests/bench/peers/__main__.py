@@ -6,8 +6,9 @@
 NAME is a model of korch-make-model, one of trained.py, a block of blocks.py (part of its name), or FILE.onnx;
 --models: all six (the default), --trained: all of trained.py, --blocks: all blocks.  Each is tuned four times over one
 data folder: as it is, with Winograd off, with rewrites off, with fusion off (one kernel an operator); --columns 1 leaves
-the three off.  Then all take turns, --rounds times, each in a process of its own pinned to the same cores; a figure is the median over rounds of its median, a ratio the
-median over rounds of the ratio in the round.  Whole models are checked first: outputs beside those of ONNX Runtime
+the three off.  Then all take turns, --rounds times, each in a process of its own pinned to the same cores, each turn of a
+fifth of a second or --repeat runs, the longer; a figure is the median over rounds of its median, a ratio the median over
+rounds of the ratio in the round.  Whole models are checked first: outputs beside those of ONNX Runtime
 without its optimisations, largest error over largest magnitude.  Peers (ONNX Runtime, OpenVINO; --inductor for blocks: torch's
 Inductor where PyPI's torch installs) run with all their optimisations.  --clock cpu reads the process's CPU
 clock in place of the wall's: one thread only, for machines that are shared.  Everything lies under
@@ -34,6 +35,7 @@ MODELS = {
     "candy": (1.7, 2.2), "segformer_b0": (1.6, 2.4), "yolov4": (1.3, 1.6), "efficientvit_b1": (1.05, 1.25),
     "efficientvit": (1.05, 1.3), "yolox_nano": (1.05, 1.3),
 }
+TURN_NS, MOST_RUNS = 2e8, 200  # of a contestant in a round
 GEOMEAN = {1: (1.25, 1.65), 2: (None, 1.3)}
 VARIANTS = {
     "korch": [], "Winograd off": ["--winograd", "off"], "rewrites off": ["--rewrites", "off"],
@@ -115,8 +117,8 @@ class Peer:
         self.p.wait()
 
 
-def time_plan(plan, a):
-    out = subprocess.run(a.pin + [f"{BIN}/korch-run", plan, "--repeat", str(a.repeat), "--warmup", "2", "--threads",
+def time_plan(plan, repeat, a):
+    out = subprocess.run(a.pin + [f"{BIN}/korch-run", plan, "--repeat", str(repeat), "--warmup", "2", "--threads",
                                   str(a.threads), "--json"], check=True, capture_output=True, text=True).stdout
     return json.loads(out.strip().split("\n")[-1])
 
@@ -133,16 +135,23 @@ def start_peers(case, a):
     return peers
 
 
+def runs_a_turn(peers, a):
+    """As many as fill a turn, at least --repeat: the median of five runs of a millisecond is the weather's."""
+    quick = min((p.time(1)["median_ns"] for ps in peers.values() for p in ps), default=TURN_NS)
+    return max(a.repeat, min(MOST_RUNS, int(TURN_NS / max(quick, 1))))
+
+
 def measure(case, a):
     """case.times: contestant -> a time for each round."""
     peers = start_peers(case, a)
     key = "cpu_ns" if a.clock == "cpu" else "median_ns"
+    repeat = runs_a_turn(peers, a)
     for _ in range(a.rounds):
         for kind, ps in peers.items():
-            case.times.setdefault(kind, []).append(case.of([p.time(a.repeat)[key] for p in ps]))
+            case.times.setdefault(kind, []).append(case.of([p.time(repeat)[key] for p in ps]))
         for variant, plans in case.plans.items():
             if plans:
-                case.times.setdefault(variant, []).append(case.of([time_plan(p, a)[key] for p in plans]))
+                case.times.setdefault(variant, []).append(case.of([time_plan(p, repeat, a)[key] for p in plans]))
     for ps in peers.values():
         for p in ps:
             p.close()
@@ -309,7 +318,7 @@ def main():
         table("Blocks and single operators", parts, a, (None, None))
     names = {"ort": "onnxruntime", "openvino": "openvino", "inductor": "torch"}
     print(f"\n{', '.join(f'{names[k]} {v}' for k, v in a.versions.items())}; {platform.machine()}, {os.cpu_count()} cores, "
-          f"{a.rounds} rounds of {a.repeat}, budget {a.budget:g} s a plan.")
+          f"{a.rounds} rounds of {a.repeat} runs or more, budget {a.budget:g} s a plan.")
 
 
 main()
