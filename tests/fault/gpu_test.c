@@ -7,11 +7,17 @@
 #include "../../kernels/emit/emit.h"
 #include "../../worker/gpu_fake/gpu_fake.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -825,6 +831,54 @@ what_nvml_tells(void **state)
 	}
 }
 
+/* While a kernel is measured the physical GPU is locked, for MIG slices of it too: one measurement at a time.  The
+ * kernel hangs, so that the watcher is sure to look while it is there. */
+struct watch {
+	const char *lock;
+	atomic_bool is_over, was_held;
+};
+
+static void *
+watch(void *arg)
+{
+	struct watch *w = arg;
+
+	while (!w->is_over && !w->was_held) {
+		int fd = open(w->lock, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0)
+			break;
+		if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+			w->was_held = true;
+		(void)close(fd);
+		(void)sched_yield();
+	}
+	return NULL;
+}
+
+static void
+one_at_a_time(void **state)
+{
+	static const char *const devices[] = {"cuda-fake:gpu=a100,seed=16,hang=1000000,kernel_ms=100",
+	    "cuda-fake:gpu=a100,seed=16,mig=1,hang=1000000,kernel_ms=100"};
+
+	(void)state;
+	for (size_t k = 0; k < COUNT_OF(devices); k++) {
+		struct watch w = {.lock = "/tmp/korch-gpu-FAKE:10:00.0.lock"}; /* of seed 16, device 0 */
+		struct rig r;
+		pthread_t thread;
+		struct err e = {0};
+
+		assert_true(rig_open(&r, devices[k], &e));
+		assert_int_equal(pthread_create(&thread, NULL, watch, &w), 0);
+		rig_measure(&r, 1);
+		w.is_over = true;
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_true(w.was_held);
+		rig_close(&r);
+	}
+}
+
 /* A device that is gone fails its canary, and takes no task. */
 static void
 gone(void **state)
@@ -852,7 +906,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(bounds_rule_out), cmocka_unit_test(persistent_rows), cmocka_unit_test(dynamic_shared),
 	    cmocka_unit_test(kernel_faults), cmocka_unit_test(bad_among_good), cmocka_unit_test(spills_are_not_run), cmocka_unit_test(precisions), cmocka_unit_test(libraries_compete), cmocka_unit_test(library_numbers),
 	    cmocka_unit_test(library_in_a_module), cmocka_unit_test(machine_faults), cmocka_unit_test(lost_at_any_moment),
-	    cmocka_unit_test(voids_samples), cmocka_unit_test(what_nvml_tells), cmocka_unit_test(warms_up), cmocka_unit_test(gone)};
+	    cmocka_unit_test(voids_samples), cmocka_unit_test(what_nvml_tells), cmocka_unit_test(warms_up), cmocka_unit_test(one_at_a_time), cmocka_unit_test(gone)};
 	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
 	int failed;
 
