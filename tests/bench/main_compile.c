@@ -1,9 +1,10 @@
 /* tests/bench/main_compile.c: what generating and compiling costs: COUNT distinct candidates, taken evenly from the
- * models in turn, each with its first schedule, BATCH to a file, one file after the other.
+ * models in turn, each with its first schedule, BATCH to a file, one file after the other.  More than there are:
+ * all, neighbours in one file; --every=K then compiles only each K-th file.
  *
  * With --keep=FOLDER the files' text stays there, nothing is compiled and the compiler's arguments are printed.
  *
- *   bench-compile [--count=2000] [--batch=24] [--keep=FOLDER] MODEL.onnx... */
+ *   bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] MODEL.onnx... */
 #include "../harness/model_candidates.h"
 
 #include "../../kernels/emit/emit.h"
@@ -14,7 +15,7 @@
 #include <sys/resource.h>
 
 struct args {
-	int64_t count, batch;
+	int64_t count, batch, every;
 	const char *keep;
 	char **files;
 	int n_files;
@@ -130,7 +131,10 @@ run(const struct args *args, struct err *e)
 		printf("%s%s", *f, f[1] ? " " : "\n");
 	start = os_real()->mono_ns(NULL);
 	compiled = cpu_s(RUSAGE_CHILDREN);
-	for (; ok && at < n; at += took) {
+	for (int64_t file = 0; ok && at < n; at += took, file++) {
+		took = MIN_OF((uint32_t)args->batch, n - at);
+		if (file % args->every)
+			continue;
 		took = one_file(args, specs + at, n - at, target, &t, e);
 		ok = took > 0;
 	}
@@ -148,7 +152,7 @@ run(const struct args *args, struct err *e)
 int
 main(int argc, char **argv)
 {
-	struct args args = {.count = 2000, .batch = 24, .files = argv + 1};
+	struct args args = {.count = 2000, .batch = 24, .every = 1, .files = argv + 1};
 	struct err e = {0};
 
 	for (int i = 1; i < argc; i++) {
@@ -156,13 +160,16 @@ main(int argc, char **argv)
 			(void)str_to_i64(str_of(argv[i] + 8), &args.count);
 		else if (strncmp(argv[i], "--keep=", 7) == 0)
 			args.keep = argv[i] + 7;
+		else if (strncmp(argv[i], "--every=", 8) == 0)
+			(void)str_to_i64(str_of(argv[i] + 8), &args.every);
 		else if (strncmp(argv[i], "--batch=", 8) == 0)
 			(void)str_to_i64(str_of(argv[i] + 8), &args.batch);
 		else
 			args.files[args.n_files++] = argv[i];
 	}
-	if (args.n_files == 0 || args.count < args.n_files || args.count > 100000 || args.batch < 1) {
-		fprintf(stderr, "usage: bench-compile [--count=2000] [--batch=24] [--keep=FOLDER] MODEL.onnx...\n");
+	if (args.n_files == 0 || args.count < args.n_files || args.count > 100000 || args.batch < 1 || args.batch > 10000 ||
+	    args.every < 1) {
+		fprintf(stderr, "usage: bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] MODEL.onnx...\n");
 		return 2;
 	}
 	if (!run(&args, &e)) {
