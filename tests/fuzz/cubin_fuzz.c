@@ -1,4 +1,4 @@
-/* Cubins: any bytes are read or refused. */
+/* Cubins: any bytes are read or refused, and what is read can be judged.  bytes: 16384 */
 #include "../../kernels/sass/cubin.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	}
 	for (uint32_t i = 0; i < c.n_kernels; i++)
-		if (cubin_occupancy(&c.kernel[i], c.sm, 256, 0) > 32)
+		if (cubin_occupancy(&c.kernel[i], c.sm, 256, 0) > 32 || (!cubin_worth(&c.kernel[i], c.sm, 256, 0, &e) && !e.code))
 			abort();
 	return 0;
 }

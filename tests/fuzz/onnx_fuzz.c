@@ -1,5 +1,5 @@
 /* tests/fuzz/onnx_fuzz.c: libFuzzer over ONNX bytes: whatever they are, an error or a model, and
- * from a model an error or a verified graph. */
+ * from a model an error or a verified graph.  bytes: 8192 */
 #include "../../daemon/fission/fission.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
