@@ -8,8 +8,8 @@
 #   3. build/tsan: thread sanitizer, tests labelled threads
 #   4. build/fuzz: each fuzz target for a fixed number of runs
 #
-# KORCH_STAGES="release asan" chooses stages.  Ends with "N passed, N failed, N skipped"; a test
-# that lacks its hardware or network is skipped with its reason and counted.
+# KORCH_STAGES="release asan" chooses stages.  Ends with "N passed, N failed, N skipped, N parts of passed tests skipped";
+# a test, or a part of one, that lacks its hardware or network is skipped with its reason and counted.
 set -u
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -26,7 +26,7 @@ esac
 if [ $# -gt 0 ]; then
 	select=(-R "$(IFS='|'; echo "$*")")
 fi
-passed=0 failed=0 skipped=0 problems=()
+passed=0 failed=0 skipped=0 parts=0 problems=()
 
 deploy/install-packages.sh deploy/packages.txt tests/packages.txt || exit $?
 
@@ -87,6 +87,7 @@ run() {
 		problems+=("$folder: $bad tests failed (see $folder/test.log)")
 	fi
 	grep -h '^SKIP' "$folder/Testing/Temporary/LastTest.log" 2>/dev/null | sort -u
+	parts=$((parts + $(awk '/^SKIP: [0-9]+ parts?: / { n += $2 } END { print n + 0 }' "$folder/Testing/Temporary/LastTest.log")))
 }
 
 for stage in $stages; do
@@ -122,5 +123,5 @@ done
 for p in "${problems[@]}"; do
 	echo "$p"
 done
-echo "$passed passed, $failed failed, $skipped skipped"
+echo "$passed passed, $failed failed, $skipped skipped, $parts parts of passed tests skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
