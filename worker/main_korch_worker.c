@@ -28,6 +28,14 @@ read_conf(struct arena *a, const struct opts *o, struct worker_conf *c, struct e
 	return true;
 }
 
+static int
+leave(struct work *work, struct arena *a, int status)
+{
+	free(work);
+	arena_fini(a);
+	return status;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -53,9 +61,11 @@ main(int argc, char **argv)
 	sandbox_enter();
 	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) || !read_conf(&a, &o, &conf, &e) ||
 	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
-		return opts_fail(&o, &e);
-	if (n_names > 1)
-		return several_run(argc, argv, names, n_names, conf.name);
+		return leave(work, &a, opts_fail(&o, &e));
+	if (n_names > 1) {
+		status = several_run(argc, argv, names, n_names, conf.name);
+		return leave(work, &a, status);
+	}
 	/* not for what it starts: who waits for the line must see the end of a worker killed before it */
 	if (conf.ready_fd >= 0)
 		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
@@ -63,12 +73,10 @@ main(int argc, char **argv)
 	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
 	    .quiet = conf.quiet, .cancel = &work->cancel};
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
-		return opts_fail(&o, &e);
+		return leave(work, &a, opts_fail(&o, &e));
 	status = worker_loop(&conf, &device, work, &auth, &e);
 	if (status)
 		status = opts_fail(&o, &e);
 	device.close(device.self);
-	free(work);
-	arena_fini(&a);
-	return status;
+	return leave(work, &a, status);
 }
