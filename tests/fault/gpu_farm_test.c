@@ -2,6 +2,7 @@
  * alone, its plan runs there, and a device of the other class refuses it.
  * memory: yes */
 #include "farm_proc.h"
+#include "gpu_rig.h"
 
 #include "../../kernels/run/gpu.h"
 #include "../../schema/plan_file.h"
@@ -219,13 +220,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(two_classes)};
-	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
-	int failed;
+	struct rig_home home;
 
-	if (!mkdtemp(cache) || setenv("XDG_CACHE_HOME", cache, 1) != 0 || setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
-		return 1;
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", cache);
-	run(cmd);
-	return failed;
+	return rig_enter(&home, NULL) ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

@@ -2,6 +2,7 @@
  * memory: yes
  * threads: yes */
 #include "farm_proc.h"
+#include "gpu_rig.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -155,14 +156,7 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(names), cmocka_unit_test(all_of_a_host),
 	    cmocka_unit_test(throttled_all_the_time)};
-	char cache[] = "/tmp/korch-gpu-test-XXXXXX", cmd[64];
-	int failed;
+	struct rig_home home;
 
-	if (!mkdtemp(cache) || setenv("XDG_CACHE_HOME", cache, 1) != 0 || setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
-		return 1;
-	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", cache);
-	run(cmd);
-	return failed;
+	return rig_enter(&home, argc > 1 ? argv[1] : NULL) ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }
