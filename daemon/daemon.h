@@ -27,6 +27,7 @@ struct daemon_conf {
 	bool is_private, quiet, json;
 	uint32_t max_planners;
 	uint64_t planner_memory;     /* bytes */
+	uint64_t max_bytes;          /* of files in the data folder; 0: no limit */
 	int ready_fd;                /* -1: none */
 };
 

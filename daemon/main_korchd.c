@@ -25,6 +25,15 @@ has_tcp(const struct daemon_conf *c)
 }
 
 static bool
+read_size(double gib, uint64_t *bytes, struct err *e)
+{
+	if (!(gib >= 0 && gib <= 1 << 20))
+		return err_set(e, ERR_USAGE, "--max-size %g: it is a number of GiB, 0 (no limit) to 1048576", gib);
+	*bytes = gib > 0 ? MAX_OF((uint64_t)(gib * (double)(1 << 30)), (uint64_t)1) : 0;
+	return true;
+}
+
+static bool
 read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct err *e)
 {
 	bool moved = false;
@@ -39,6 +48,8 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 	    .max_planners = (uint32_t)MAX_OF(opt_int(o, OPT_max_planners), (int64_t)1),
 	    .planner_memory = (uint64_t)MAX_OF(opt_int(o, OPT_planner_memory), (int64_t)0) << 20,
 	    .ready_fd = (int)opt_int(o, OPT_ready_fd)};
+	if (!read_size(opt_real(o, OPT_max_size), &c->max_bytes, e))
+		return false;
 	if (!c->data)
 		return err_set(e, ERR_IO, "%s: cannot be used as data folder", data);
 	c->n_listen = MAX_OF(opt_n(o, OPT_listen), 1u);
@@ -65,7 +76,7 @@ store_rings(void *self)
 static bool
 open_all(struct daemon *d, struct err *e)
 {
-	struct store_conf sc = {.dir = d->conf->data, .os = d->os};
+	struct store_conf sc = {.dir = d->conf->data, .os = d->os, .blob_limit = d->conf->max_bytes};
 
 	if (d->conf->token_file[0] && !auth_load(&d->arena, d->conf->token_file, true, &d->auth, e))
 		return false;

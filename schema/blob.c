@@ -172,19 +172,6 @@ blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64_t of
 }
 
 static bool
-check_quota(struct db *db, uint64_t more, struct err *e)
-{
-	struct q q = q_start(db, SQL_BLOB_SUM, "");
-	uint64_t sum = q_step(&q) ? (uint64_t)q_int(&q, 0) : 0;
-
-	if (!q_end(&q, e))
-		return false;
-	return !db->blob_quota || sum + more <= db->blob_quota ||
-	    err_set(e, ERR_FULL, "the data folder's quota of %llu bytes would be passed; korch-cache gc makes room",
-	        (unsigned long long)db->blob_quota);
-}
-
-static bool
 append(const char *path, uint64_t offset, struct bytes data, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -223,7 +210,7 @@ blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64_t of
 	if (have > total)
 		have = truncate(path, 0) == 0 ? 0 : have;
 	if (offset == have && data.n && data.n <= total - have) {
-		ok = (have || check_quota(db, total, e)) && append(path, offset, data, e);
+		ok = append(path, offset, data, e);
 		have += ok ? data.n : 0;
 	}
 	*next = have;
@@ -250,7 +237,7 @@ blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest
 		bool ok;
 
 		(void)unlink(path);
-		ok = check_quota(db, data.n, e) && append(path, 0, data, e) && blob_adopt(db, path, digest, kind, e);
+		ok = append(path, 0, data, e) && blob_adopt(db, path, digest, kind, e);
 		arena_fini(&tmp);
 		return ok;
 	}

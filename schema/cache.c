@@ -120,6 +120,18 @@ cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_measure
 
 /* ---- cleaning ----------------------------------------------------------------------- */
 static bool
+drop_blob(struct db *db, const struct hash *digest, struct err *e)
+{
+	struct arena tmp = {0};
+	bool ok = q_run(db, e, SQL_BLOB_DROP, "h", digest);
+
+	if (ok)
+		(void)unlink(blob_path(&tmp, db, digest));
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
 drop_blobs(struct db *db, struct q *q, uint64_t *dropped, struct err *e)
 {
 	struct arena tmp = {0};
@@ -133,9 +145,7 @@ drop_blobs(struct db *db, struct q *q, uint64_t *dropped, struct err *e)
 	}
 	ok = q_end(q, e);
 	for (uint32_t i = 0; i < n && ok; i++) {
-		ok = q_run(db, e, SQL_BLOB_DROP, "h", &list[i]);
-		if (ok)
-			(void)unlink(blob_path(&tmp, db, &list[i]));
+		ok = drop_blob(db, &list[i], e);
 		*dropped += ok;
 	}
 	arena_fini(&tmp);
@@ -221,6 +231,44 @@ cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, str
 	return true;
 }
 
+/* The digests, longest unused first, whose files together are what lies there beyond the limit.  What a
+ * job that goes on needs is never among them, nor what was used within the hour. */
+static bool
+blobs_over_limit(struct db *db, struct arena *a, int64_t until_ns, struct hash **out, uint32_t *n, struct err *e)
+{
+	struct q q = q_start(db, SQL_BLOB_SUM, "");
+	uint64_t have = q_step(&q) ? (uint64_t)q_int(&q, 0) : 0;
+	uint32_t cap = 0;
+
+	*out = NULL;
+	*n = 0;
+	if (!q_end(&q, e))
+		return false;
+	q = q_start(db, SQL_BLOB_SPARE, "i", until_ns);
+	while (have > db->blob_limit && q_step(&q)) {
+		GROW(a, *out, *n, cap);
+		(*out)[(*n)++] = q_hash(&q, 0);
+		have -= MIN_OF(have, (uint64_t)q_int(&q, 1));
+	}
+	return q_end(&q, e);
+}
+
+static bool
+hold_limit(struct db *db, int64_t until_ns, uint64_t *dropped, struct err *e)
+{
+	struct arena tmp = {0};
+	struct hash *list;
+	uint32_t n;
+	bool ok = !db->blob_limit || blobs_over_limit(db, &tmp, until_ns, &list, &n, e);
+
+	for (uint32_t i = 0; ok && db->blob_limit && i < n; i++) {
+		ok = q_run(db, e, SQL_FILE_DROP, "h", &list[i]) && drop_blob(db, &list[i], e);
+		*dropped += ok;
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
 bool
 store_tidy(struct db *db, uint64_t *dropped, struct err *e)
 {
@@ -234,7 +282,7 @@ store_tidy(struct db *db, uint64_t *dropped, struct err *e)
 	drop_old_parts(db, now - 24 * hour);
 	drop_all_rowless(db, now - 24 * hour);
 	q = q_start(db, SQL_BLOB_STALE, "iii", now - hour, now - 7 * 24 * hour, now - 90 * 24 * hour);
-	return drop_blobs(db, &q, dropped, e);
+	return drop_blobs(db, &q, dropped, e) && hold_limit(db, now - hour, dropped, e);
 }
 
 /* ---- checking ----------------------------------------------------------------------- */

@@ -131,7 +131,7 @@ db_open(struct db **out, const struct store_conf *conf, struct err *e)
 	db->lock_fd = -1;
 	db->dir = strdup(conf->dir);
 	db->os = conf->os ? conf->os : os_real();
-	db->blob_quota = conf->blob_quota;
+	db->blob_limit = conf->blob_limit;
 	if (!db->dir)
 		bug("out of memory");
 	if (!make_dirs(conf->dir, e) || !refuse_network(conf, e) || !take_lock(db, e) || !open_sql(db, e) ||

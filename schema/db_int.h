@@ -17,7 +17,7 @@ struct db {
 	sqlite3_stmt *stmt[SQL_COUNT]; /* prepared at first use, kept */
 	char *dir;
 	const struct os *os;
-	uint64_t blob_quota;
+	uint64_t blob_limit;
 	int lock_fd;
 	bool in_transaction;
 	int64_t tally[TALLY_COUNT];    /* goes into the counters at commit */

@@ -12,7 +12,7 @@ enum { STORE_SCHEMA = 5, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 struct store_conf {
 	const char *dir;         /* the data folder; made when absent */
 	const struct os *os;     /* clock */
-	uint64_t blob_quota;     /* bytes; 0: none */
+	uint64_t blob_limit;     /* bytes of files that store_tidy leaves; 0: none */
 	long (*fs_type)(const char *dir); /* statfs f_type; NULL: the real one */
 };
 
@@ -99,7 +99,8 @@ bool cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run,
 bool cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, struct err *e) MUST_CHECK;
 
 /* What nobody will ask for again: requests and trial plans after an hour, plans and models of jobs
- * that ended a week ago, anything else unused for 90 days; files without a row. */
+ * that ended a week ago, anything else unused for 90 days; files without a row.  Then, while the rest is
+ * larger than the limit, the files that were unused for longest; measurements are never dropped. */
 bool store_tidy(struct db *db, uint64_t *dropped, struct err *e) MUST_CHECK;
 
 /* ---- blobs ---- */

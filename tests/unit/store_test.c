@@ -1,112 +1,17 @@
-/* The store: keys are compared whole, samples pool, exports are deterministic, strangers' files
- * are refused whole, one owner a folder, answers come after the commit.
+/* The store: keys are compared whole, samples pool, one owner a folder, what was written before is read,
+ * answers come after the commit.
  * threads: yes */
-#include "../../schema/store.h"
+#include "store_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <pthread.h>
 #include <sqlite3.h>
-
-static int64_t clock_ns = 1000;
-
-static int64_t
-fixed_wall(void *self)
-{
-	(void)self;
-	return clock_ns;
-}
-
-struct box {
-	char dir[64];
-	struct os os;
-	struct store_conf conf;
-	struct db *db;
-	struct arena a;
-};
-
-static void
-remove_tree(const char *dir)
-{
-	char cmd[256];
-
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	assert_int_equal(system(cmd), 0);
-}
-
-static void
-box_open(struct box *b)
-{
-	struct err e = {0};
-
-	memset(b, 0, sizeof(*b));
-	(void)snprintf(b->dir, sizeof(b->dir), "/tmp/korch-store-XXXXXX");
-	assert_non_null(mkdtemp(b->dir));
-	b->os = *os_real();
-	b->os.wall_ns = fixed_wall;
-	b->conf = (struct store_conf){.dir = b->dir, .os = &b->os};
-	if (!db_open(&b->db, &b->conf, &e))
-		fail_msg("%s", e.msg);
-	assert_true(db_begin(b->db, &e));
-}
-
-static void
-box_close(struct box *b)
-{
-	db_close(b->db);
-	arena_fini(&b->a);
-	remove_tree(b->dir);
-}
-
-static struct meas_key
-put_env(struct box *b, const char *class, const char *key)
-{
-	struct m_env env = {.class = str_of(class), .key = str_of(key), .run_compat = STR("x"), .compiler = STR("")};
-	struct meas_key k = {.threads = 1, .epoch = 1, .precision = STR("f32")};
-	struct err e = {0};
-
-	assert_true(env_put(b->db, &env, &k.env, &e));
-	k.env_hash = hash_bytes(key, strlen(key));
-	return k;
-}
-
-static struct m_row
-row_of(const char *schedule, int64_t ns, uint64_t samples)
-{
-	return (struct m_row){.schedule = str_of(schedule), .median_ns = ns, .p10_ns = ns - 1, .p90_ns = ns + 1,
-	    .min_ns = ns - 2, .samples = samples, .cause = STR(""), .stop = STR("converged")};
-}
-
-static void
-put(struct box *b, const char *spec, const struct meas_key *k, struct m_row row, int64_t wall_ns)
-{
-	static const struct hash model = {{1}};
-	struct meas_origin from = {STR("w"), 1, 4, wall_ns};
-	struct hash h;
-	struct err e = {0};
-
-	assert_true(spec_put(b->db, str_of(spec), &model, &h, &e));
-	if (!meas_put(b->db, &h, k, &row, 1, &from, &e))
-		fail_msg("%s", e.msg);
-	assert_true(attempt_put(b->db, &h, k, 4, 0, STR(""), &e));
-}
-
-static struct m_cost
-find(struct box *b, const char *spec, const struct meas_key *k, uint8_t model)
-{
-	struct hash m = {{model}};
-	struct m_cost c;
-	struct err e = {0};
-
-	assert_true(meas_find(b->db, &b->a, str_of(spec), k, &m, &c, &e));
-	return c;
-}
 
 static void
 best_and_pool(void **state)
@@ -122,35 +27,35 @@ best_and_pool(void **state)
 
 	(void)state;
 	box_open(&b);
-	k = put_env(&b, "cpu", "m=1");
-	other = put_env(&b, "cpu", "m=2");
+	k = box_env(&b, "cpu", "m=1");
+	other = box_env(&b, "cpu", "m=2");
 	assert_false(k.env == other.env);
-	assert_false(find(&b, "A", &k, 1).is_cached);
-	put(&b, "A", &k, row_of("s1", 100, 10), 5);
-	put(&b, "A", &k, row_of("s2", 90, 10), 5);
-	put(&b, "A", &k, bad, 5);
-	c = find(&b, "A", &k, 1);
+	assert_false(box_find(&b, "A", &k, 1).is_cached);
+	box_put(&b, "A", &k, box_row("s1", 100, 10), 5);
+	box_put(&b, "A", &k, box_row("s2", 90, 10), 5);
+	box_put(&b, "A", &k, bad, 5);
+	c = box_find(&b, "A", &k, 1);
 	assert_true(c.is_cached && c.median_ns == 90 && c.effort == 4 && c.fail == 0);
 	assert_true(str_is(c.schedule, "s2"));
-	assert_false(find(&b, "A", &other, 1).is_cached);
+	assert_false(box_find(&b, "A", &other, 1).is_cached);
 	k.threads = 2;
-	assert_false(find(&b, "A", &k, 1).is_cached);
+	assert_false(box_find(&b, "A", &k, 1).is_cached);
 	k.threads = 1;
 	k.epoch = 2;
-	assert_false(find(&b, "A", &k, 1).is_cached);
+	assert_false(box_find(&b, "A", &k, 1).is_cached);
 	k.epoch = 1;
 	/* the very sample again changes nothing; another one is pooled by weight */
-	put(&b, "A", &k, row_of("s2", 90, 10), 5);
-	assert_true(find(&b, "A", &k, 1).samples == 10);
-	put(&b, "A", &k, row_of("s2", 120, 20), 6);
-	put(&b, "A", &k, row_of("s1", 104, 10), 6);
-	c = find(&b, "A", &k, 1);
+	box_put(&b, "A", &k, box_row("s2", 90, 10), 5);
+	assert_true(box_find(&b, "A", &k, 1).samples == 10);
+	box_put(&b, "A", &k, box_row("s2", 120, 20), 6);
+	box_put(&b, "A", &k, box_row("s1", 104, 10), 6);
+	c = box_find(&b, "A", &k, 1);
 	assert_true(c.median_ns == 102 && c.samples == 20 && str_is(c.schedule, "s1"));
 	/* success beats failure, whichever came first */
-	put(&b, "A", &k, row_of("s3", 10, 1), 4);
-	assert_true(find(&b, "A", &k, 2).median_ns == 10);
-	put(&b, "A", &k, bad, 9);
-	assert_true(find(&b, "A", &k, 2).median_ns == 10);
+	box_put(&b, "A", &k, box_row("s3", 10, 1), 4);
+	assert_true(box_find(&b, "A", &k, 2).median_ns == 10);
+	box_put(&b, "A", &k, bad, 9);
+	assert_true(box_find(&b, "A", &k, 2).median_ns == 10);
 	/* the two hits on behalf of another model count as reuse */
 	assert_true(db_commit(b.db, &e));
 	assert_true(cache_stats(b.db, &b.a, &counts, &n, &e));
@@ -159,17 +64,6 @@ best_and_pool(void **state)
 			reused = counts[i].value;
 	assert_int_equal(reused, 2);
 	box_close(&b);
-}
-
-static void
-again(struct box *b, const char *spec, const struct meas_key *k, uint8_t session, uint64_t gen, struct m_row row)
-{
-	struct meas_origin from = {STR("w"), gen, 0, 9};
-	struct hash h = hash_bytes(spec, strlen(spec)), s = {{session}};
-	struct err e = {0};
-
-	if (!repeat_put(b->db, &h, k, &s, &row, &from, &e))
-		fail_msg("%s", e.msg);
 }
 
 static uint64_t
@@ -193,7 +87,7 @@ repeats(void **state)
 {
 	struct m_row crash = {.schedule = STR("s1"), .fail = 33, .cause = STR(""), .stop = STR("")};
 	struct m_row lost = {.schedule = STR("s1"), .fail = 37, .cause = STR(""), .stop = STR("")};
-	struct m_row on_gpu = row_of("s2", 95, 10);
+	struct m_row on_gpu = box_row("s2", 95, 10);
 	struct box b;
 	struct meas_key k;
 	struct m_cost c;
@@ -205,29 +99,29 @@ repeats(void **state)
 
 	(void)state;
 	box_open(&b);
-	k = put_env(&b, "cpu", "m=1");
-	put(&b, "A", &k, row_of("s1", 90, 10), 5);
+	k = box_env(&b, "cpu", "m=1");
+	box_put(&b, "A", &k, box_row("s1", 90, 10), 5);
 	on_gpu.state = STR("mhz=1410 throttled=2 disturbed=0 reasons=power cap");
-	put(&b, "A", &k, on_gpu, 5);
-	again(&b, "A", &k, 1, 1, row_of("s1", 130, 10));
-	c = find(&b, "A", &k, 1);
+	box_put(&b, "A", &k, on_gpu, 5);
+	box_again(&b, "A", &k, 1, 1, box_row("s1", 130, 10));
+	c = box_find(&b, "A", &k, 1);
 	/* s2 was slower in the race that both ran in: its old time is no reason to take it now */
 	assert_true(str_is(c.schedule, "s1") && c.median_ns == 130 && c.first_ns == 90 && c.repeats == 1);
-	again(&b, "A", &k, 2, 2, row_of("s1", 110, 10));
-	assert_int_equal(find(&b, "A", &k, 1).median_ns, 120);
-	again(&b, "A", &k, 3, 3, row_of("s1", 112, 10));
-	assert_int_equal(find(&b, "A", &k, 1).median_ns, 112);
+	box_again(&b, "A", &k, 2, 2, box_row("s1", 110, 10));
+	assert_int_equal(box_find(&b, "A", &k, 1).median_ns, 120);
+	box_again(&b, "A", &k, 3, 3, box_row("s1", 112, 10));
+	assert_int_equal(box_find(&b, "A", &k, 1).median_ns, 112);
 	/* the same result sent twice is one row; the same work done twice is one row and is counted */
-	again(&b, "A", &k, 3, 3, row_of("s1", 112, 10));
+	box_again(&b, "A", &k, 3, 3, box_row("s1", 112, 10));
 	assert_int_equal(counter(&b, "pooled"), 0);
-	again(&b, "A", &k, 3, 4, row_of("s1", 500, 10));
+	box_again(&b, "A", &k, 3, 4, box_row("s1", 500, 10));
 	assert_int_equal(counter(&b, "pooled"), 1);
 	assert_int_equal(counter(&b, "repeated"), 3);
 	/* a crash is a repeat without a time, the machine's fault is none, an unknown schedule neither */
-	again(&b, "A", &k, 4, 5, crash);
-	again(&b, "A", &k, 5, 6, lost);
-	again(&b, "A", &k, 6, 7, row_of("s9", 1, 10));
-	c = find(&b, "A", &k, 1);
+	box_again(&b, "A", &k, 4, 5, crash);
+	box_again(&b, "A", &k, 5, 6, lost);
+	box_again(&b, "A", &k, 6, 7, box_row("s9", 1, 10));
+	c = box_find(&b, "A", &k, 1);
 	assert_true(c.median_ns == 112 && c.repeats == 4 && c.fail == 0);
 	assert_true(repeat_session(b.db, &session, &n, &e) && n == 1);
 	/* all of them are shown, under the row that they repeat */
@@ -236,10 +130,10 @@ repeats(void **state)
 	assert_true(rows[0].row.state.n == 0 && str_eq(rows[1].row.state, on_gpu.state));
 	assert_true(rows[0].repeats[1].row.median_ns == 110 && rows[0].repeats[1].session.b[0] == 2 && rows[0].repeats[3].row.fail == 33);
 	/* a schedule that was found later and won its race is taken at what it won by */
-	put(&b, "A", &k, row_of("s3", 40, 10), 5);
-	c = find(&b, "A", &k, 1);
+	box_put(&b, "A", &k, box_row("s3", 40, 10), 5);
+	c = box_find(&b, "A", &k, 1);
 	assert_true(str_is(c.schedule, "s3") && c.median_ns == 40 && c.repeats == 0);
-	assert_true(cache_gc(b.db, -clock_ns, false, &dropped, &e));
+	assert_true(cache_gc(b.db, -box_clock_ns, false, &dropped, &e));
 	assert_true(repeat_session(b.db, &session, &n, &e) && n == 0);
 	box_close(&b);
 }
@@ -250,137 +144,28 @@ failures(void **state)
 	struct box b;
 	struct meas_key k;
 	struct m_row lost = {.schedule = STR("s"), .fail = 37, .cause = STR(""), .stop = STR("")};
-	struct m_row odd = row_of("s", 10, 1);
+	struct m_row odd = box_row("s", 10, 1);
 	struct meas_origin from = {STR("w"), 1, 4, 0};
 	struct hash h;
 	struct err e = {0};
 
 	(void)state;
 	box_open(&b);
-	k = put_env(&b, "cpu", "m=1");
-	put(&b, "A", &k, lost, 5);
-	assert_false(find(&b, "A", &k, 1).is_cached); /* the machine's fault is not the kernel's */
+	k = box_env(&b, "cpu", "m=1");
+	box_put(&b, "A", &k, lost, 5);
+	assert_false(box_find(&b, "A", &k, 1).is_cached); /* the machine's fault is not the kernel's */
 	assert_true(spec_put(b.db, STR("B"), &h, &h, &e));
 	assert_true(attempt_put(b.db, &h, &k, 4, 35, STR("20 s"), &e));
-	assert_int_equal(find(&b, "B", &k, 1).fail, 35);
-	clock_ns += (int64_t)86400 * 1000000000; /* a day later a time limit is worth another try */
-	assert_int_equal(find(&b, "B", &k, 1).fail, 0);
+	assert_int_equal(box_find(&b, "B", &k, 1).fail, 35);
+	box_clock_ns += (int64_t)86400 * 1000000000; /* a day later a time limit is worth another try */
+	assert_int_equal(box_find(&b, "B", &k, 1).fail, 0);
 	assert_true(attempt_put(b.db, &h, &k, 4, 32, STR("wrong"), &e));
-	clock_ns += (int64_t)86400 * 1000000000;
-	assert_int_equal(find(&b, "B", &k, 1).fail, 32);
+	box_clock_ns += (int64_t)86400 * 1000000000;
+	assert_int_equal(box_find(&b, "B", &k, 1).fail, 32);
 	odd.fail = 32;
 	assert_false(meas_put(b.db, &h, &k, &odd, 1, &from, &e));
 	assert_int_equal(e.code, ERR_PROTO);
 	box_close(&b);
-}
-
-static struct bytes
-export(struct box *b)
-{
-	struct bytes out;
-	struct err e = {0};
-
-	assert_true(cache_export(b->db, &b->a, STR(""), &out, &e));
-	return out;
-}
-
-static void
-fill(struct box *b, bool forward)
-{
-	struct meas_key k1, k2;
-
-	if (forward) {
-		k1 = put_env(b, "cpu", "m=1");
-		k2 = put_env(b, "fake", "m=2");
-	} else {
-		k2 = put_env(b, "fake", "m=2");
-		k1 = put_env(b, "cpu", "m=1");
-	}
-	for (int i = 0; i < 40; i++) {
-		int n = forward ? i : 39 - i;
-		char spec[16], schedule[16];
-
-		(void)snprintf(spec, sizeof(spec), "spec%d", n % 13);
-		(void)snprintf(schedule, sizeof(schedule), "s%d", n / 13);
-		put(b, spec, n % 2 ? &k1 : &k2, row_of(schedule, 100 + n, 3), 7 + n);
-		if (n % 5 == 0)
-			again(b, spec, n % 2 ? &k1 : &k2, (uint8_t)n, (uint64_t)n, row_of(schedule, 90 + n, 3));
-	}
-}
-
-static void
-import_export(void **state)
-{
-	struct box b, c;
-	struct bytes one, two;
-	struct str report;
-	struct err e = {0};
-	bool more;
-	struct m_measurement *rows;
-	struct m_count *counts;
-	struct hash zero = {{0}};
-	uint32_t n;
-
-	(void)state;
-	box_open(&b);
-	fill(&b, true);
-	one = export(&b);
-	box_open(&c);
-	assert_true(cache_import(c.db, &c.a, one, true, &report, &e));
-	assert_true(export(&c).n < one.n); /* a dry run changes nothing */
-	for (int round = 0; round < 2; round++) { /* a second import neither */
-		if (!cache_import(c.db, &c.a, one, false, &report, &e))
-			fail_msg("%s", e.msg);
-		two = export(&c);
-		assert_true(one.n == two.n && memcmp(one.p, two.p, one.n) == 0);
-	}
-	assert_non_null(strstr(report.p, "\"measurements\":40,\"new\":0,\"pooled\":0,\"conflicts\":0"));
-	assert_true(cache_list(c.db, &c.a, &zero, STR(""), 10, &rows, &n, &more, &e));
-	assert_true(n >= 10 && n < 40 && more);
-	assert_true(cache_show(c.db, &c.a, (struct bytes){rows[0].spec.b, 3}, &rows, &n, &e));
-	assert_true(n >= 1 && rows[0].text.n);
-	assert_true(cache_stats(c.db, &c.a, &counts, &n, &e));
-	assert_true(str_is(counts[0].name, "measurements") && counts[0].value == 40);
-	box_close(&c);
-	box_open(&c);
-	fill(&c, false); /* another order of arrival gives the same bytes */
-	two = export(&c);
-	assert_true(one.n == two.n && memcmp(one.p, two.p, one.n) == 0);
-	assert_true(db_verify(c.db, &c.a, &report, &e));
-	assert_string_equal(report.p, "");
-	box_close(&c);
-	box_close(&b);
-}
-
-static void
-broken_imports(void **state)
-{
-	struct box b, c;
-	struct bytes good, before, after;
-	struct str report;
-	struct err e = {0};
-	uint8_t *p;
-
-	(void)state;
-	box_open(&b);
-	box_open(&c);
-	fill(&b, true);
-	good = export(&b);
-	before = export(&c);
-	for (size_t n = 0; n < good.n; n += 7)
-		assert_false(cache_import(c.db, &c.a, (struct bytes){good.p, n}, false, &report, &e));
-	p = arena_dup(&c.a, good.p, good.n);
-	for (size_t i = 14; i < good.n; i += 3) {
-		p[i] ^= 0x55;
-		assert_false(cache_import(c.db, &c.a, (struct bytes){p, good.n}, false, &report, &e));
-		p[i] ^= 0x55;
-	}
-	assert_false(cache_import(c.db, &c.a, (struct bytes){(const uint8_t *)"hello", 5}, false, &report, &e));
-	assert_string_equal(e.msg, "import: not an export of a Korch cache");
-	after = export(&c);
-	assert_true(before.n == after.n && memcmp(before.p, after.p, after.n) == 0);
-	box_close(&b);
-	box_close(&c);
 }
 
 static long
@@ -430,46 +215,6 @@ owners_and_versions(void **state)
 	assert_int_equal(truncate(path, 100), 0);
 	assert_false(db_open(&second, &b.conf, &e));
 	assert_int_equal(e.code, ERR_FORMAT);
-	box_close(&b);
-}
-
-static void
-blobs(void **state)
-{
-	struct box b;
-	struct hash h = hash_bytes("hello world", 11);
-	const uint8_t *p = (const uint8_t *)"hello world";
-	struct bytes got;
-	uint64_t next = 0, total;
-	struct err e = {0};
-
-	(void)state;
-	box_open(&b);
-	assert_false(blob_size(b.db, &h, &total));
-	assert_true(blob_chunk(b.db, &h, 11, 0, (struct bytes){p, 5}, "model", &next, &e));
-	assert_int_equal(next, 5);
-	assert_true(blob_chunk(b.db, &h, 11, 0, (struct bytes){p, 5}, "model", &next, &e)); /* repeated */
-	assert_int_equal(next, 5);
-	assert_true(blob_chunk(b.db, &h, 11, 9, (struct bytes){p, 2}, "model", &next, &e)); /* too early */
-	assert_int_equal(next, 5);
-	assert_true(blob_chunk(b.db, &h, 11, 5, (struct bytes){p + 5, 6}, "model", &next, &e));
-	assert_int_equal(next, 11);
-	assert_true(blob_size(b.db, &h, &total) && total == 11);
-	assert_true(blob_read(b.db, &b.a, &h, 6, 100, &got, &total, &e));
-	assert_true(got.n == 5 && memcmp(got.p, "world", 5) == 0);
-	/* nobody's request goes after an hour, a job's model stays */
-	assert_true(blob_put(b.db, (struct bytes){p, 3}, "request", &h, &e));
-	clock_ns += (int64_t)3601 * 1000000000;
-	assert_true(store_tidy(b.db, &next, &e));
-	assert_int_equal(next, 1);
-	assert_false(blob_size(b.db, &h, &total));
-	assert_false(access(blob_path(&b.a, b.db, &h), F_OK) == 0);
-	h = hash_bytes("hello world", 11);
-	assert_true(blob_size(b.db, &h, &total));
-	h = hash_bytes("other", 5);
-	assert_false(blob_chunk(b.db, &h, 11, 0, (struct bytes){p, 11}, "model", &next, &e));
-	assert_int_equal(e.code, ERR_FORMAT);
-	assert_false(blob_read(b.db, &b.a, &h, 0, 100, &got, &total, &e));
 	box_close(&b);
 }
 
@@ -607,9 +352,9 @@ ends_of_jobs(void **state)
 
 	(void)state;
 	box_open(&b);
-	x.k = put_env(&b, "cpu", "cpu=a");
-	other = put_env(&b, "cpu", "cpu=b");
-	put(&b, "spec a", &x.k, row_of("s1", 100, 10), 10);
+	x.k = box_env(&b, "cpu", "cpu=a");
+	other = box_env(&b, "cpu", "cpu=b");
+	box_put(&b, "spec a", &x.k, box_row("s1", 100, 10), 10);
 	x.specs[0] = hash_bytes("spec a", 6);
 	x.specs[1] = hash_bytes("spec b", 6);
 	assert_int_equal(end_now(&b, &x).end.plan_bytes, 0);
@@ -619,19 +364,19 @@ ends_of_jobs(void **state)
 	assert_true(have.is_same && have.has_plan && have.cached == 1 && have.failed == 0 && have.end.budget_ns == 5);
 	assert_int_equal(have.end.progress.latency_ns, 100);
 	assert_int_equal(counter(&b, "hit"), hits + 1);
-	put(&b, "spec c", &x.k, row_of("s1", 5, 10), 10);
-	put(&b, "spec a", &other, row_of("s1", 5, 10), 10);
+	box_put(&b, "spec c", &x.k, box_row("s1", 5, 10), 10);
+	box_put(&b, "spec a", &other, box_row("s1", 5, 10), 10);
 	assert_true(end_now(&b, &x).is_same);
 
-	put(&b, "spec b", &x.k, row_of("s1", 500, 10), 10);
+	box_put(&b, "spec b", &x.k, box_row("s1", 500, 10), 10);
 	have = end_now(&b, &x);
 	assert_true(!have.is_same && have.has_plan && have.cached == 2);
 	keep_end(&b, &x);
 	assert_true(end_now(&b, &x).is_same);
-	again(&b, "spec a", &x.k, 8, 1, row_of("s1", 101, 10));
+	box_again(&b, "spec a", &x.k, 8, 1, box_row("s1", 101, 10));
 	assert_false(end_now(&b, &x).is_same);
 	keep_end(&b, &x);
-	put(&b, "spec a", &x.k, row_of("s0", 90, 10), 11);
+	box_put(&b, "spec a", &x.k, box_row("s0", 90, 10), 11);
 	assert_false(end_now(&b, &x).is_same);
 	keep_end(&b, &x);
 	assert_true(end_now(&b, &x).is_same);
@@ -656,12 +401,7 @@ box_of_schema(struct box *b, int version)
 	sqlite3 *raw;
 	struct err e = {0};
 
-	memset(b, 0, sizeof(*b));
-	(void)snprintf(b->dir, sizeof(b->dir), "/tmp/korch-store-XXXXXX");
-	assert_non_null(mkdtemp(b->dir));
-	b->os = *os_real();
-	b->os.wall_ns = fixed_wall;
-	b->conf = (struct store_conf){.dir = b->dir, .os = &b->os};
+	box_make(b);
 	(void)snprintf(path, sizeof(path), "%s/tests/unit/stores/schema%d.sql", KORCH_SOURCE_DIR, version);
 	if (!os_read_file(os_real(), &b->a, path, 1 << 20, &sql, &e))
 		fail_msg("every schema before this one needs a store of its time: %s", e.msg);
@@ -685,16 +425,16 @@ look_into(struct box *b, int version)
 	uint32_t n;
 
 	assert_true(db_begin(b->db, &e));
-	x.k = put_env(b, "cpu", "cpu=fixture isa=avx2");
-	assert_int_equal(find(b, "spec a", &x.k, 1).median_ns, version < 3 ? 100 : 110);
-	assert_int_equal(find(b, "spec a", &x.k, 1).first_ns, 100);
-	assert_int_equal(find(b, "spec b", &x.k, 1).median_ns, 101);
+	x.k = box_env(b, "cpu", "cpu=fixture isa=avx2");
+	assert_int_equal(box_find(b, "spec a", &x.k, 1).median_ns, version < 3 ? 100 : 110);
+	assert_int_equal(box_find(b, "spec a", &x.k, 1).first_ns, 100);
+	assert_int_equal(box_find(b, "spec b", &x.k, 1).median_ns, 101);
 	assert_true(job_list(b->db, &b->a, true, 10, &jobs, &n, &e) && n == 1 && str_is(jobs[0].name, "m.onnx"));
 	assert_true(plan_time_find(b->db, &b->a, &plan, &times, &n, &e) && n == (version < 2 ? 0 : 1));
 	if (!db_verify(b->db, &b->a, &problems, &e) || problems.n)
 		fail_msg("schema %d: %s%.*s", version, e.msg, STR_ARG(problems));
-	again(b, "spec b", &x.k, 1, 1, row_of("fast", 130, 10));
-	assert_int_equal(find(b, "spec b", &x.k, 1).median_ns, 130);
+	box_again(b, "spec b", &x.k, 1, 1, box_row("fast", 130, 10));
+	assert_int_equal(box_find(b, "spec b", &x.k, 1).median_ns, 130);
 	x.specs[0] = hash_bytes("spec a", 6);
 	x.specs[1] = hash_bytes("spec b", 6);
 	keep_end(b, &x);
@@ -727,8 +467,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(best_and_pool), cmocka_unit_test(repeats), cmocka_unit_test(failures), cmocka_unit_test(import_export),
-	    cmocka_unit_test(broken_imports), cmocka_unit_test(owners_and_versions), cmocka_unit_test(blobs),
+	    cmocka_unit_test(best_and_pool), cmocka_unit_test(repeats), cmocka_unit_test(failures), cmocka_unit_test(owners_and_versions),
 	    cmocka_unit_test(ends_of_jobs), cmocka_unit_test(earlier_schemas), cmocka_unit_test(thread_groups),
 	};
 
