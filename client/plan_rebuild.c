@@ -15,6 +15,8 @@ enum { MAX_TARGETS = 8 };
 /* All kernels of a plan generated for one target. */
 struct generated {
 	struct kernel_code *codes;
+	const struct kernel_code **list; /* those that have code */
+	uint32_t n_list;
 	struct str text; /* prelude and kernels */
 };
 
@@ -23,7 +25,8 @@ generate(struct arena *a, const struct plan *p, const struct target *t, struct g
 {
 	struct strbuf sb;
 
-	out->codes = NEW_ARRAY(a, struct kernel_code, p->n_kernels);
+	*out = (struct generated){.codes = NEW_ARRAY(a, struct kernel_code, p->n_kernels),
+	    .list = NEW_ARRAY(a, const struct kernel_code *, p->n_kernels)};
 	sb_init(&sb, a);
 	sb_add(&sb, emit_c_prelude(a, t));
 	for (uint32_t i = 0; i < p->n_kernels; i++) {
@@ -36,6 +39,7 @@ generate(struct arena *a, const struct plan *p, const struct target *t, struct g
 		    !emit_c(a, &s, k->schedule, t, str_dup(a, k->symbol), &out->codes[i], e))
 			return err_in(e, "kernel %u of the plan", i);
 		sb_add(&sb, out->codes[i].text);
+		out->list[out->n_list++] = &out->codes[i];
 	}
 	out->text = sb_str(&sb);
 	return true;
@@ -142,8 +146,10 @@ plan_rebuild(struct arena *a, struct plan *p, struct err *e)
 	struct target t;
 	struct dev_info here;
 	struct bytes module;
+	struct str *texts;
 	enum isa isa;
 	bool is_strict;
+	uint32_t n;
 
 	if (p->n_kernels == 0)
 		return true;
@@ -160,7 +166,8 @@ plan_rebuild(struct arena *a, struct plan *p, struct err *e)
 		if (!same_packs(&before.codes[i], &after.codes[i]))
 			return err_set(e, ERR_DEVICE, "kernel %u wants its weights packed otherwise here; tune the model again", i);
 	o.flags = emit_c_flags(&t);
-	if (!compile_c(a, after.text, &o, &module, e))
+	n = emit_c_files(a, &t, after.list, after.n_list, COMPILE_MAX_FILES, &texts);
+	if (!compile_files(a, texts, n, &o, &module, e))
 		return false;
 	take_codes(a, p, &after, module, &here);
 	return plan_check(p, e);

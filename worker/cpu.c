@@ -71,7 +71,7 @@ struct part {
 	struct arena arena;      /* its own: parts compile side by side */
 	const struct target *target;
 	struct unit *units;
-	uint32_t n;
+	uint32_t n, max_files;   /* of C; 0: one */
 	struct bytes module;
 	int64_t compile_ns;
 	int64_t race_ns;         /* all units side by side, about so long for each; 0: one after the other */
@@ -79,20 +79,16 @@ struct part {
 	bool ok;
 };
 
+/* max_files 1: for callers that compile side by side themselves. */
 static bool
 compile_kernels(struct arena *a, const struct target *target, const struct kernel_code *const *codes, uint32_t n,
-    struct bytes *out, struct err *e)
+    uint32_t max_files, struct bytes *out, struct err *e)
 {
 	struct compile_opts o = {.flags = emit_c_flags(target)};
-	struct strbuf sb;
+	struct str *texts;
+	uint32_t n_files = emit_c_files(a, target, codes, n, max_files, &texts);
 
-	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, target));
-	for (uint32_t i = 0; i < n; i++) {
-		sb_add(&sb, codes[i]->text);
-		sb_addc(&sb, '\n');
-	}
-	return compile_c(a, sb_str(&sb), &o, out, e);
+	return compile_files(a, texts, n_files, &o, out, e);
 }
 
 static void *
@@ -109,7 +105,7 @@ compile_part(void *arg)
 	for (uint32_t i = 0; i < p->n; i++)
 		for (uint32_t k = 0; k < p->units[i].n; k++)
 			codes[at++] = &p->units[i].codes[k];
-	p->ok = n == 0 || compile_kernels(&p->arena, p->target, codes, n, &p->module, &p->err);
+	p->ok = n == 0 || compile_kernels(&p->arena, p->target, codes, n, MAX_OF(p->max_files, 1u), &p->module, &p->err);
 	p->compile_ns = n ? (os_real()->mono_ns(NULL) - start) / n : 0;
 	return NULL;
 }
@@ -153,7 +149,7 @@ weed_out(struct arena *a, const struct target *target, struct unit *u)
 		struct arena tmp = {0};
 		struct bytes module;
 		struct err e = {0};
-		bool ok = compile_kernels(&tmp, target, &code, 1, &module, &e);
+		bool ok = compile_kernels(&tmp, target, &code, 1, 1, &module, &e);
 
 		arena_fini(&tmp);
 		if (ok)
@@ -255,7 +251,8 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 {
 	struct cpu *c = self;
 	struct unit *units = NEW_ARRAY(a, struct unit, MAX_OF(n, 1u));
-	struct part all = {.target = &units[0].target, .units = units, .n = n, .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
+	struct part all = {.target = &units[0].target, .units = units, .n = n, .max_files = COMPILE_MAX_FILES,
+	    .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
@@ -291,7 +288,7 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 		list[i] = &codes[i];
 	}
 	out->log = STR("");
-	return compile_kernels(a, &target, list, ask->n_kernels, &out->object, e);
+	return compile_kernels(a, &target, list, ask->n_kernels, COMPILE_MAX_FILES, &out->object, e);
 }
 
 static bool

@@ -146,7 +146,7 @@ void pool_barrier(struct pool *p, uint32_t thread);
 void pool_slice(int64_t n, uint32_t thread, uint32_t n_threads, int64_t *lo, int64_t *hi);
 
 /* ---- the compiler -------------------------------------------------------------------- */
-enum { COMPILE_MAX_BYTES = 256 << 20 };
+enum { COMPILE_MAX_BYTES = 256 << 20, COMPILE_MAX_FILES = 512 };
 struct compile_opts {
 	const char *const *flags; /* ends with NULL; the generator's (emit_c_flags) */
 	int64_t cpu_ns;           /* of the compiler's own time, in whole seconds; 0: 120 s */
@@ -157,6 +157,9 @@ struct compile_opts {
  * ERR_HOST where there is no compiler (KORCH_CC names one), ERR_COMPILE with what it said
  * first, ERR_TIMEOUT, ERR_LIMIT.  Blocks; starts a process group that is gone on return. */
 bool compile_c(struct arena *a, struct str text, const struct compile_opts *o, struct bytes *out,
+    struct err *e) MUST_CHECK;
+/* One object of 1 to COMPILE_MAX_FILES files, compiled side by side on the cores of this host; the limits are each one's. */
+bool compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o, struct bytes *out,
     struct err *e) MUST_CHECK;
 /* "gcc (Debian 12.2.0-14) 12.2.0": the first line of --version of the compiler in use. */
 bool compiler_version(struct arena *a, struct str *out, struct err *e) MUST_CHECK;

@@ -117,6 +117,51 @@ equal_text_gives_equal_bytes(void **state)
 	arena_fini(&a);
 }
 
+/* More files than cores: linked in their order whichever was ready first, and the first fault is what is told. */
+static void
+files_become_one_object(void **state)
+{
+	enum { N = 9 };
+	struct arena a = {0};
+	struct compile_opts o = {0};
+	struct bytes one, two;
+	struct str text[N];
+	struct dev d;
+	struct dev_module *m;
+	struct err e = {0};
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		text[i] = str_of(arena_printf(&a, "void f%d_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
+		    "{ for (long i = lo; i < hi; i++) ((float *)b[0])[i] = %d; }\n", i, i));
+	if (!compile_files(&a, text, N, &o, &one, &e) || !compile_files(&a, text, N, &o, &two, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(one.n, two.n);
+	assert_memory_equal(one.p, two.p, one.n);
+	assert_true(dev_cpu_open(1, false, &d, &e) && d.load(d.self, one, &m, &e));
+	for (int i = 0; i < N; i++) {
+		struct dev_kernel k = {.n_passes = 1, .range = {1}};
+		float y = -1;
+		void *buf[] = {&y};
+		struct dev_launch l = {.kernel = &k, .buf = buf};
+
+		assert_true(d.find(d.self, m, arena_printf(&a, "f%d", i), &k, &e));
+		d.run(d.self, &l, 1, NULL);
+		assert_true(y == (float)i);
+	}
+	d.unload(d.self, m);
+	d.close(d.self);
+	text[7] = STR("int later = ;\n");
+	text[2] = STR("int first = ;\n");
+	assert_false(compile_files(&a, text, N, &o, &one, &e));
+	assert_int_equal(e.code, ERR_COMPILE);
+	assert_non_null(strstr(e.msg, "kernels2.c"));
+	e = (struct err){0};
+	assert_false(compile_files(&a, text, COMPILE_MAX_FILES + 1, &o, &one, &e));
+	assert_int_equal(e.code, ERR_LIMIT);
+	arena_fini(&a);
+}
+
 static void
 compiler_faults_are_told_apart(void **state)
 {
@@ -356,7 +401,7 @@ main(void)
 	    cmocka_unit_test(barrier_holds_all_back),
 	    cmocka_unit_test(every_thread_runs_once_a_run),
 	    cmocka_unit_test(equal_text_gives_equal_bytes),
-	    cmocka_unit_test(compiler_faults_are_told_apart),
+	    cmocka_unit_test(files_become_one_object), cmocka_unit_test(compiler_faults_are_told_apart),
 	    cmocka_unit_test(modules_are_told_apart),
 	    cmocka_unit_test(plans_run_on_any_number_of_threads),
 	    cmocka_unit_test(callers_take_turns),

@@ -1,0 +1,184 @@
+/* kernels/run/command.c: see command.h. */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const long long memory_limit = (long long)4 << 30;
+
+/* The environment without the user's language, so that messages are known words. */
+static char **
+plain_environment(struct arena *a)
+{
+	size_t n = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = NEW_ARRAY(a, char *, n + 2);
+	env[0] = str_dup(a, STR("LC_ALL=C"));
+	for (size_t i = 0, k = 1; i < n; i++)
+		if (strncmp(environ[i], "LC_", 3) != 0 && strncmp(environ[i], "LANG", 4) != 0)
+			env[k++] = environ[i];
+	return env;
+}
+
+static long long
+cpu_seconds(const struct command *c)
+{
+	return (c->cpu_ns + 999999999) / 1000000000;
+}
+
+/* By way of the shell, which sets the limits before the program is there to start others, and changes the
+ * folder (posix_spawn does that from glibc 2.29 on). */
+static char *const *
+limited(struct arena *a, const struct command *c)
+{
+	long long seconds = cpu_seconds(c);
+	size_t n = 0;
+	char **argv;
+
+	while (c->argv[n])
+		n++;
+	argv = NEW_ARRAY(a, char *, n + 5);
+	argv[0] = str_dup(a, STR("/bin/sh"));
+	argv[1] = str_dup(a, STR("-c"));
+	argv[2] = arena_printf(a,
+	    "ulimit -S -t %lld && ulimit -H -t %lld && ulimit -v %lld && ulimit -c 0 && ulimit -f %lld && cd \"$0\" && "
+	    "exec \"$@\"",
+	    seconds, seconds + 2, memory_limit / 1024, c->file_bytes / 512);
+	argv[3] = str_dup(a, str_of(c->dir ? c->dir : "."));
+	memcpy(&argv[4], c->argv, n * sizeof(*argv));
+	return argv;
+}
+
+static bool
+spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct err *e)
+{
+	posix_spawn_file_actions_t act;
+	posix_spawnattr_t attr;
+	char *const *argv = limited(a, c);
+	sigset_t none, all;
+	int rc;
+
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	(void)posix_spawn_file_actions_init(&act);
+	(void)posix_spawnattr_init(&attr);
+	rc = posix_spawn_file_actions_addopen(&act, 0, "/dev/null", O_RDONLY, 0);
+	rc |= posix_spawn_file_actions_addopen(&act, c->take_stdout ? 2 : 1, "/dev/null", O_WRONLY, 0);
+	rc |= posix_spawn_file_actions_adddup2(&act, say_fd, c->take_stdout ? 1 : 2);
+	rc |= posix_spawnattr_setpgroup(&attr, 0);
+	rc |= posix_spawnattr_setsigmask(&attr, &none);
+	rc |= posix_spawnattr_setsigdefault(&attr, &all);
+	rc |= posix_spawnattr_setflags(&attr,
+	    POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	if (rc == 0)
+		rc = posix_spawn(pid, argv[0], &act, &attr, argv, plain_environment(a));
+	(void)posix_spawn_file_actions_destroy(&act);
+	(void)posix_spawnattr_destroy(&attr);
+	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", c->argv[0], strerror(rc));
+}
+
+static int64_t
+now_ns(void)
+{
+	const struct os *os = os_real();
+
+	return os->mono_ns(os->self);
+}
+
+/* Reads until the program has closed its end; false when the time is up. */
+static bool
+listen_to(int fd, int64_t until_ns, struct command_said *said)
+{
+	char more[4096];
+
+	for (;;) {
+		struct pollfd pf = {.fd = fd, .events = POLLIN};
+		int64_t left_ms = (until_ns - now_ns()) / 1000000;
+		ssize_t n;
+
+		if (left_ms <= 0)
+			return false;
+		if (poll(&pf, 1, (int)MIN_OF(left_ms, (int64_t)60000)) <= 0)
+			continue;
+		n = read(fd, more, sizeof(more));
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n <= 0)
+			return true;
+		if (said->n + (size_t)n < COMMAND_WORDS_BYTES) {
+			memcpy(said->p + said->n, more, (size_t)n);
+			said->n += (size_t)n;
+		}
+	}
+}
+
+/* Waits for the end of a program that has closed its output; false when the time is up. */
+static bool
+wait_for(pid_t pid, int64_t until_ns, int *status, struct rusage *used)
+{
+	for (;;) {
+		pid_t got = wait4(pid, status, WNOHANG, used);
+
+		if (got == pid)
+			return true;
+		if (got < 0 && errno != EINTR) {
+			*status = -1;
+			return true;
+		}
+		if (now_ns() >= until_ns)
+			return false;
+		(void)nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+	}
+}
+
+/* Did the program, or one that it waited for, end by the limit of CPU time? */
+static bool
+is_spent(const struct command *c, int status, const struct rusage *used)
+{
+	double s = (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
+	    (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec) * 1e-6;
+
+	return status != 0 && s > (double)cpu_seconds(c) - 0.1;
+}
+
+bool
+command_run(struct arena *a, const struct command *c, struct command_said *said, int *status, struct err *e)
+{
+	int64_t until_ns = now_ns() + c->wall_ns;
+	struct rusage used = {0};
+	int fd[2];
+	pid_t pid;
+	bool ended;
+
+	said->p = arena_alloc(a, COMMAND_WORDS_BYTES);
+	if (pipe2(fd, O_CLOEXEC) != 0)
+		return err_set(e, ERR_HOST, "cannot make a pipe: %s", strerror(errno));
+	if (!spawn(a, c, fd[1], &pid, e)) {
+		(void)close(fd[0]);
+		(void)close(fd[1]);
+		return false;
+	}
+	(void)close(fd[1]);
+	ended = listen_to(fd[0], until_ns, said) && wait_for(pid, until_ns, status, &used);
+	(void)kill(-pid, SIGKILL);
+	if (!ended)
+		(void)waitpid(pid, status, 0);
+	(void)close(fd[0]);
+	if (!ended)
+		return err_set(e, ERR_TIMEOUT, "%s did not end within %.1f s", c->argv[0], (double)c->wall_ns * 1e-9);
+	return !is_spent(c, *status, &used) ||
+	    err_set(e, ERR_TIMEOUT, "%s did not end within %d s of CPU time", c->argv[0], (int)cpu_seconds(c));
+}
