@@ -191,7 +191,10 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 {
 	sb_addz(sb, "latency ");
 	print_ns(sb, p->latency_ns);
-	sb_addz(sb, " as the sum of its kernels (");
+	sb_addz(sb, " as the sum of its kernels");
+	if (p->guessed)
+		sb_addf(sb, ", %" PRIu64 " of them never measured and counted at their bounds", p->guessed);
+	sb_addz(sb, " (");
 	if (p->proved) {
 		sb_addz(sb, "proved the least over all candidates");
 	} else {

@@ -290,12 +290,27 @@ says_price_only(const struct tune *t)
 	return false;
 }
 
+/* Steps of the choice whose kernel was never measured: the budget ended before any plan was. */
+static uint32_t
+count_guessed(const struct tune *t)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < t->choice.n_chosen; i++) {
+		uint32_t s = t->program.spec_of[t->choice.chosen[i]];
+
+		n += !cand_is_view(&t->front.cands, s) && !cost_is_known(&t->cost[s]);
+	}
+	return n;
+}
+
 static void
 note_choice(struct tune *t, uint32_t n_steps, int64_t latency_ns, int64_t bound_ns, bool proved)
 {
 	struct m_progress *p = &t->progress;
 
 	p->chosen = n_steps;
+	p->guessed = count_guessed(t);
 	p->latency_ns = latency_ns;
 	p->bound_ns = bound_ns;
 	p->proved = proved;

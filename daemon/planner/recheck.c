@@ -111,7 +111,7 @@ choose_session(struct tune *t, struct session *s, struct err *e)
 bool
 recheck(struct tune *t, bool *changed, struct err *e)
 {
-	int64_t from = t->os->mono_ns(t->os->self), until = MIN_OF(t->deadline_ns, from + t->recheck_left_ns);
+	int64_t from = t->os->mono_ns(t->os->self), until = MIN_OF(t->recheck_until_ns, from + t->recheck_left_ns);
 	struct session s = {.limit_ns = (until - from) / 5 * 3};
 	uint64_t before = t->progress.remeasured;
 	bool ok = true;

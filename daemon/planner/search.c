@@ -429,12 +429,15 @@ search_and_recheck(struct tune *t, bool *done, struct err *e)
 	}
 }
 
-/* A tenth of the budget is for timing again what the choice rests on. */
+/* A tenth of the budget is for timing again what the choice rests on, another for whole plans at the end. */
 static void
 share_time(struct tune *t, bool may_measure)
 {
-	t->recheck_left_ns = t->start.options.budget_ns / 10;
-	t->until_ns = t->deadline_ns - t->recheck_left_ns;
+	int64_t tenth = t->start.options.budget_ns / 10;
+
+	t->recheck_left_ns = tenth;
+	t->recheck_until_ns = t->deadline_ns - tenth;
+	t->until_ns = t->recheck_until_ns - tenth;
 	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
 	t->solve_until_ns = may_measure ? t->until_ns : 0;
 }

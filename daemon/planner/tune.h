@@ -44,8 +44,8 @@ struct tune {
 	const struct os *os;
 	struct m_plan_start start;
 	int64_t began_ns, deadline_ns;
-	int64_t until_ns;        /* of the search alone: the rest is for timing again */
-	int64_t recheck_left_ns;
+	int64_t until_ns;        /* of the search alone: the rest is for timing again, */
+	int64_t recheck_until_ns, recheck_left_ns; /* and what is left behind that for whole plans */
 	struct arena *plan_arena; /* of the plan that is being made */
 	bool is_racing;          /* a race is out */
 	enum err_code race_fail; /* of the last one */
