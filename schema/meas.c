@@ -294,11 +294,13 @@ attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, ui
 	    (int64_t)k->epoch, (int64_t)effort, (int64_t)fail, cause, db_wall(db));
 }
 
-/* A time limit is remembered for a day: the next machine may be less busy. */
+/* A time limit and a lack of memory are remembered for a day: the machine may be less busy by then. */
 static bool
 fail_counts(struct db *db, uint64_t fail, int64_t wall_ns)
 {
-	return fail && (err_of_wire((int)fail) != ERR_TIMEOUT || db_wall(db) - wall_ns < DAY_NS);
+	enum err_code c = err_of_wire((int)fail);
+
+	return fail && ((c != ERR_TIMEOUT && c != ERR_MEMORY) || db_wall(db) - wall_ns < DAY_NS);
 }
 
 static bool

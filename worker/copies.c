@@ -62,8 +62,10 @@ count(struct copies *c, size_t least, size_t most)
 		c->buf_bytes[b] = tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
 		round[is_weight(c->race, b)] += c->buf_bytes[b];
 	}
+	c->cold_bytes = RING_LAST_CACHES * MAX_OF(l2, last); /* a GPU's second is its last */
+	c->most = most;
 	warm = how_many(round[0], MAX_OF(RING_L2_CACHES * l2, least), most);
-	cold = round[1] ? how_many(round[1], RING_LAST_CACHES * MAX_OF(l2, last), most) : 1; /* a GPU's second is its last */
+	cold = round[1] ? how_many(round[1], c->cold_bytes, most) : 1;
 	for (uint32_t b = 0; b < c->n_bufs; b++) {
 		c->n_of[b] = !is_weight(c->race, b) ? warm : is_always_packed(c->race, b) ? 1 : cold;
 		c->n_bytes += c->buf_bytes[b] * c->n_of[b];
@@ -155,21 +157,24 @@ own_pack(struct copies *c, struct lap *l, const struct pack *p, void **first)
 	return to;
 }
 
-/* Its own form of operand p, for all launches. */
+/* Its own form of operand p, for all launches: as many copies as fill the last cache, which a form that is four times
+ * the weights (Winograd's) does with fewer; where memory ends, those that there are. */
 static bool
 pack_all(struct copies *c, struct lap *l, const struct pack *p, struct err *e)
 {
-	void *first = NULL;
-	bool ok = true;
+	const struct graph *g = &c->race->spec->g;
+	size_t bytes = pack_bytes(p, graph_tensor(g, g->inputs[p->operand])->type);
+	uint32_t wanted = MIN_OF(c->n, how_many(bytes, c->cold_bytes, c->most)), n = 0;
+	void *first = NULL, **own = &l->own[l->n_own];
 
-	for (uint32_t i = 0; i < c->n && ok; i++) {
-		void *own = own_pack(c, l, p, &first);
-
-		memcpy((void **)(uintptr_t)l->launch[i].buf + p->operand, &own, sizeof(own));
-		ok = own || err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel");
-	}
+	while (n < wanted && own_pack(c, l, p, &first))
+		n++;
 	free(first);
-	return ok;
+	if (n == 0)
+		return err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel: %zu bytes", bytes);
+	for (uint32_t i = 0; i < c->n; i++)
+		memcpy((void **)(uintptr_t)l->launch[i].buf + p->operand, &own[i % n], sizeof(*own));
+	return true;
 }
 
 bool

@@ -15,6 +15,7 @@ struct copies {
 	uint32_t n;              /* launches that meet every copy of a weight too */
 	bool is_cold;            /* most bytes are weights, more than the second-level cache holds */
 	size_t n_bytes;          /* of all, what kernels have of their own among them */
+	size_t cold_bytes, most; /* what copies of a weight are to fill; and not to pass, where two fit into it */
 };
 /* Operands and results: together more than several second-level caches and than `least` bytes.  A model's weights:
  * more than the last cache, as the whole plan lies between two uses of them.  Neither more than `most`, where two

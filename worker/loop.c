@@ -158,7 +158,7 @@ send_lease(struct worker *w)
 	struct arena a = {0};
 	struct msg m = {.type = MSG_lease};
 
-	m.lease.max = w->device->batch;
+	m.lease.max = work_batch(w->work);
 	m.lease.wait_ns = 15 * SECOND;
 	m.lease.class = str_of(w->device->class);
 	send_msg(w, ASK_LEASE, &a, &m, 25 * SECOND);
@@ -449,7 +449,7 @@ turn(struct worker *w)
 		if (w->results && is_free(w, ASK_RESULT))
 			send_results(w);
 		/* half a batch left: the next one is fetched while the device works */
-		if (!w->is_draining && w->n_leases <= w->device->batch / 2 && is_free(w, ASK_LEASE))
+		if (!w->is_draining && w->n_leases <= work_batch(w->work) / 2 && is_free(w, ASK_LEASE))
 			send_lease(w);
 		if (is_free(w, ASK_RENEW) && now - w->ask[ASK_RENEW].sent_ns >= w->heartbeat_ns)
 			send_renew(w);

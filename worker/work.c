@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REQUEST_MAX = 1 << 26 };
+enum { REQUEST_MAX = 1 << 26, LEAST_BATCH = 2 /* something for two compilers */ };
+static const int64_t batch_ns = 5000000000;
 
 static void
 give(struct work *w, const struct m_outcome *o)
@@ -203,6 +204,21 @@ do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task 
 }
 
 static void
+note_speed(struct work *w, uint32_t n, int64_t took_ns)
+{
+	int64_t each = MAX_OF(took_ns / n, (int64_t)1);
+
+	w->task_ns = w->task_ns ? (3 * w->task_ns + each) / 4 : each;
+	atomic_store(&w->batch, (uint32_t)MIN_OF(MAX_OF(batch_ns / w->task_ns, (int64_t)LEAST_BATCH), (int64_t)w->device->batch));
+}
+
+uint32_t
+work_batch(struct work *w)
+{
+	return atomic_load(&w->batch);
+}
+
+static void
 do_batch(struct work *w, struct batch *b)
 {
 	struct m_task *measure = NEW_ARRAY(&b->arena, struct m_task, MAX_OF(b->n, 1u));
@@ -219,10 +235,12 @@ do_batch(struct work *w, struct batch *b)
 	}
 	/* in pieces, so that rows are safe and seen early */
 	os_seam("work.batch");
-	for (uint32_t i = 0; i < n && !w->cancel; i += w->device->batch) {
-		uint32_t some = MIN_OF(w->device->batch, n - i);
+	for (uint32_t i = 0, some; i < n && !w->cancel; i += some) {
+		int64_t began = os_real()->mono_ns(NULL);
 
+		some = MIN_OF(work_batch(w), n - i);
 		w->device->measure(w->device->self, &b->arena, measure + i, some, out + i);
+		note_speed(w, some, os_real()->mono_ns(NULL) - began);
 		for (uint32_t k = i; k < i + some && !w->cancel; k++)
 			give(w, &out[k]);
 	}
@@ -261,6 +279,7 @@ void
 work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self)
 {
 	w->device = d;
+	atomic_store(&w->batch, d->batch);
 	w->url = url;
 	w->wake = wake;
 	w->self = self;

@@ -8,6 +8,7 @@
 #include "device.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* Tasks of one grant: to the work thread with tasks, back with outcomes, piece by piece. */
 struct batch {
@@ -32,6 +33,8 @@ struct work {
 	struct result *out, **out_tail;
 	bool is_closing, is_busy;
 	volatile bool cancel;
+	int64_t task_ns;         /* what a measurement takes, of late; the work thread's own */
+	atomic_uint batch;       /* measurements worth taking at a time */
 	void (*wake)(void *self);
 	void *self;
 	char dir[OS_PATH_MAX];   /* of the task's downloads; empty where it has none */
@@ -39,6 +42,8 @@ struct work {
 void work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self);
 void work_post(struct work *w, struct batch *b);
 struct result *work_take(struct work *w); /* NULL: none */
+/* How many measurements make a few seconds: nothing that is leased comes back before, whoever waits for the device. */
+uint32_t work_batch(struct work *w);
 /* Ends after the task under way; `now` gives it up. */
 void work_stop(struct work *w, bool now);
 
