@@ -1,0 +1,144 @@
+/* tests/unit/copies_test.c: packed weights of a race: as many copies as the last cache needs, by the size that they
+ * have packed, and fewer where memory ends.
+ * memory: yes */
+#include "../../worker/copies.h"
+#include "../harness/kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Weights of 144 KiB, of 576 KiB in the form of F(4,3). */
+static const char conv[] = "%0 = input f32[1,8,8,64]\n%1 = weight f32[3,3,64,64]\n"
+    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,8,8,64]\noutput %2\n";
+
+/* A device of so many bytes. */
+struct small {
+	size_t left;
+};
+
+static void *
+take(void *self, size_t n)
+{
+	struct small *s = self;
+
+	if (n > s->left)
+		return NULL;
+	s->left -= n;
+	return calloc(1, n);
+}
+
+static void
+give_back(void *self, void *p, size_t n)
+{
+	struct small *s = self;
+
+	s->left += n;
+	free(p);
+}
+
+static void
+move(void *self, void *to, const void *from, size_t n)
+{
+	(void)self;
+	memcpy(to, from, n);
+}
+
+struct bench {
+	struct arena a;
+	struct spec spec;
+	struct kernel_code code;
+	struct measure_kernel of;
+	struct dev_kernel kernel;
+	struct calibration calibration;
+	struct small small;
+	struct dev dev;
+	struct race race;
+	struct copies copies;
+};
+
+static void
+bench_open(struct bench *b, const char *schedule)
+{
+	struct err e = {0};
+
+	*b = (struct bench){.small = {SIZE_MAX}, .calibration.hw.level_bytes = {32 << 10, 256 << 10, 256 << 10}};
+	if (!kernel_spec(&b->a, conv, &b->spec, &e) || !emit_c(&b->a, &b->spec, str_of(schedule), &target_avx2, "k", &b->code, &e))
+		fail_msg("%s", e.msg);
+	b->dev = (struct dev){.self = &b->small, .reads_host = true, .mem_new = take, .mem_free = give_back, .put = move, .get = move};
+	b->of = (struct measure_kernel){.code = &b->code};
+	b->race = (struct race){.dev = &b->dev, .spec = &b->spec, .kernels = &b->kernel, .of = &b->of, .n = 1,
+	    .calibration = &b->calibration};
+	if (!copies_open(&b->a, &b->race, 0, (size_t)1 << 30, &b->copies, &e))
+		fail_msg("%s", e.msg);
+	assert_true(b->copies.n > 5); /* the activations are small: many of them fill the second cache */
+}
+
+/* How many different weights the launches meet, each in its turn. */
+static uint32_t
+lap_forms(const struct bench *b, const struct lap *l)
+{
+	const uint32_t w = b->code.packs[0].operand;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		assert_ptr_equal(l->launch[i].buf[w], l->own[i % l->n_own]);
+	return l->n_own;
+}
+
+static void
+as_many_as_the_cache_needs(void **state)
+{
+	static const struct {
+		const char *schedule;
+		uint32_t copies;
+	} row[] = {{"", 5}, {"wino=4", 2}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(row); i++) {
+		struct bench b;
+		struct lap lap;
+		struct err e = {0};
+
+		bench_open(&b, row[i].schedule);
+		assert_int_equal(b.code.n_packs, 1);
+		assert_true(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
+		assert_int_equal(lap_forms(&b, &lap), row[i].copies);
+		lap_close(&b.copies, &lap);
+		copies_close(&b.copies);
+		arena_fini(&b.a);
+	}
+}
+
+static void
+fewer_where_memory_ends(void **state)
+{
+	struct bench b;
+	struct lap lap;
+	size_t one;
+	struct err e = {0};
+
+	(void)state;
+	bench_open(&b, "wino=4");
+	one = pack_bytes(&b.code.packs[0], DT_f32);
+	b.small.left = one + one / 2;
+	assert_true(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
+	assert_int_equal(lap_forms(&b, &lap), 1);
+	lap_close(&b.copies, &lap);
+	b.small.left = one - 1;
+	assert_false(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
+	assert_int_equal(e.code, ERR_MEMORY);
+	assert_non_null(strstr(e.msg, "bytes"));
+	lap_close(&b.copies, &lap);
+	copies_close(&b.copies);
+	arena_fini(&b.a);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(as_many_as_the_cache_needs), cmocka_unit_test(fewer_where_memory_ends)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
