@@ -1,7 +1,11 @@
 /* tests/bench/main_candidates.c: the candidates of a model as kernels: every STEP-th distinct spec
  * is generated, compiled and compared with the interpreter (small models: in full).
  *
- *   bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] MODEL.onnx */
+ * --untiled=ISA only says which of them would have a heavy linear stage without register tiles there (isa.def), and
+ * how much of the arithmetic of all heavy linear stages that is.
+ *
+ *   bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] [--untiled=ISA] MODEL.onnx */
+#include "../../kernels/fuse/tile.h"
 #include "../harness/kernel.h"
 #include "../harness/model_candidates.h"
 
@@ -16,6 +20,7 @@ struct args {
 	double rel;
 	struct identify_limits limits;
 	const char *file;
+	const struct target *untiled; /* NULL: check kernels */
 };
 struct totals {
 	uint32_t checked, refused, wrong;
@@ -94,6 +99,77 @@ run(const struct args *args, struct totals *t, struct err *e)
 	return ok;
 }
 
+/* ---- untiled ------------------------------------------------------------------------------------ */
+static const struct target *
+target_named(const char *name)
+{
+	for (int i = 0; i < ISA_COUNT; i++)
+		if (strcmp(name, isa_info[i].name) == 0)
+			return target_of_isa((enum isa)i);
+	return NULL;
+}
+
+static double
+operations(const struct stage *s)
+{
+	double n = 2;
+
+	for (uint32_t k = 0; k < s->n_par + s->n_red; k++)
+		n *= (double)s->axis[k].extent;
+	return n;
+}
+
+/* Operations of the heavy linear stages of one kernel, and of those that are loops. */
+static bool
+count_untiled(const struct spec *s, const struct target *t, double *all, double *loops)
+{
+	struct arena a = {0};
+	struct sched sched;
+	struct tile_prog p;
+	struct err e = {0};
+	bool ok = sched_read(STR(""), &sched, &e) && tile_make(&a, s, &sched, t, &p, &e);
+
+	*all = *loops = 0;
+	for (uint32_t i = 0; ok && i < p.n_stages; i++) {
+		const struct stage *g = &p.stages[i];
+
+		if (g->kind != STAGE_LINEAR || g->node == NO_NODE || !node_is_anchor(&s->g, &s->g.nodes[g->node]))
+			continue;
+		*all += operations(g);
+		*loops += g->anchor ? 0 : operations(g);
+	}
+	arena_fini(&a);
+	return ok;
+}
+
+static bool
+list_untiled(const struct args *args, struct totals *t, struct err *e)
+{
+	struct arena a = {0};
+	struct cand_set cs;
+	double all = 0, loops = 0;
+	bool ok = model_candidates(&a, args->file, &args->limits, &cs, e);
+
+	for (int64_t i = args->from; ok && i < cs.n_specs; i += args->step) {
+		double mine, mine_loops;
+
+		t->refused += !count_untiled(&cs.specs[i], args->untiled, &mine, &mine_loops);
+		t->checked++;
+		all += mine;
+		loops += mine_loops;
+		if (mine_loops > 0) {
+			printf("spec %lld: %.3f of %.3f GFLOP in loops\n%.*s", (long long)i, mine_loops / 1e9, mine / 1e9,
+			    STR_ARG(cs.specs[i].text));
+			t->wrong++;
+		}
+	}
+	if (ok)
+		printf("%s: %u of %u kernels have heavy linear stages without tiles, %.4f of their arithmetic\n", args->file,
+		    t->wrong, t->checked, loops / MAX_OF(all, 1.0));
+	arena_fini(&a);
+	return ok;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -110,17 +186,23 @@ main(int argc, char **argv)
 			(void)str_to_f64(str_of(argv[i] + 6), &args.rel);
 		else if (strcmp(argv[i], "--side-by-side") == 0)
 			args.limits.max_beside = IDENTIFY_BESIDE;
+		else if (strncmp(argv[i], "--untiled=", 10) == 0 && !(args.untiled = target_named(argv[i] + 10)))
+			args.file = NULL, argc = 0;
+		else if (strncmp(argv[i], "--untiled=", 10) == 0)
+			continue;
 		else
 			args.file = argv[i];
 	}
 	if (!args.file || args.step < 1 || args.from < 0) {
-		fprintf(stderr, "usage: bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] MODEL.onnx\n");
+		fprintf(stderr, "usage: bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] [--untiled=ISA] MODEL.onnx\n");
 		return 2;
 	}
-	if (!run(&args, &t, &e)) {
+	if (!(args.untiled ? list_untiled(&args, &t, &e) : run(&args, &t, &e))) {
 		fprintf(stderr, "bench-candidates: %s\n", e.msg);
 		return err_exit_status(e.code);
 	}
+	if (args.untiled)
+		return t.wrong ? 1 : 0;
 	printf("%s: %u kernels checked, %u refused by the generator, %u wrong\n", args.file, t.checked, t.refused,
 	    t.wrong);
 	return t.wrong ? 1 : 0;
