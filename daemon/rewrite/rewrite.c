@@ -137,6 +137,18 @@ find_node(const struct rw *r, const struct expr *x, uint64_t hash, tensor_id *ou
 	return false;
 }
 
+bool
+rw_has_transpose(const struct rw *r, tensor_id x, int rank, const int64_t *perm)
+{
+	struct attrs at = {0};
+	tensor_id found;
+
+	at_list(&at, ATTR_perm, rank, perm);
+	const struct expr e = {.prim = PRIM_transpose, .n_in = 1, .in = &x, .at = &at};
+
+	return find_node(r, &e, expr_hash(&e), &found);
+}
+
 /* Small constants are equal when their bytes are, large ones when they are the same memory. */
 static bool
 const_equals(const struct tensor *t, const struct tensor *u, size_t n_bytes)

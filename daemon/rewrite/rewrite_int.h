@@ -55,6 +55,8 @@ tensor_id rw_bcast(struct rw *r, tensor_id x, const struct shape *to);
 tensor_id rw_const(struct rw *r, enum tensor_role role, enum dtype t, const struct shape *s, const void *data);
 
 /* ---- looking (rewrite.c) ---- */
+/* Has this round built that transpose of x already? */
+bool rw_has_transpose(const struct rw *r, tensor_id x, int rank, const int64_t *perm);
 static inline const struct tensor *
 rw_tensor(const struct rw *r, tensor_id t)
 {

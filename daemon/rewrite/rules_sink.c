@@ -23,7 +23,7 @@ undoes(const struct rw *r, tensor_id t, const int64_t *inverse)
  * permuted constant, a view, or a broadcast of one of these?  (A broadcast of a real T would let
  * it sink again, for ever.)  Asked of all operands before anything is built. */
 static bool
-can_strip(const struct rw *r, tensor_id t, const int64_t *perm)
+strips(const struct rw *r, tensor_id t, const int64_t *perm)
 {
 	const struct shape *s = rw_shape(r, t);
 	const struct node *b = rw_made_by(r, t, PRIM_bcast);
@@ -31,7 +31,20 @@ can_strip(const struct rw *r, tensor_id t, const int64_t *perm)
 
 	perm_inverse(s->rank, perm, inverse);
 	return undoes(r, t, inverse) || shape_has_data(r, t) || perm_is_view(s, inverse) ||
-	    (b && can_strip(r, b->in[0], perm));
+	    (b && strips(r, b->in[0], perm));
+}
+
+/* An input of the graph is stripped for nothing where somebody has transposed it so already: the residual around the
+ * first convolutions. */
+static bool
+can_strip(const struct rw *r, tensor_id t, const int64_t *perm, bool inputs)
+{
+	int rank = rw_shape(r, t)->rank;
+	int64_t inverse[MAX_RANK];
+
+	perm_inverse(rank, perm, inverse);
+	return strips(r, t, perm) ||
+	    (inputs && rw_tensor(r, t)->role == ROLE_INPUT && rw_has_transpose(r, t, rank, inverse));
 }
 
 static tensor_id
@@ -48,7 +61,8 @@ strip_transpose(struct rw *r, tensor_id t, const int64_t *perm)
 	return rw_bcast(r, rw_transpose(r, b->in[0], s.rank, inverse), &s);
 }
 
-/* Strips T from all operands; *perm is the one they carry.  At least one is a real T. */
+/* Strips T from all operands; *perm is the one they carry.  At least one is a real T: of what a node makes where
+ * an input is to be stripped, for of two inputs each could be stripped for the other, for ever. */
 static bool
 strip_all(struct rw *r, const struct expr *x, const int64_t **perm, tensor_id *in)
 {
@@ -57,9 +71,11 @@ strip_all(struct rw *r, const struct expr *x, const int64_t **perm, tensor_id *i
 		bool all = t != NULL;
 		if (!t)
 			continue;
+		const bool made = rw_maker(r, t->in[0]) != NULL;
+
 		*perm = at_ints(&t->at, ATTR_perm);
 		for (uint32_t k = 0; k < x->n_in && all; k++)
-			all = can_strip(r, x->in[k], *perm);
+			all = can_strip(r, x->in[k], *perm, made);
 		if (!all)
 			continue;
 		for (uint32_t k = 0; k < x->n_in; k++)
