@@ -14,6 +14,17 @@
 
 enum { GUARD_BYTES = 256, GUARD_VALUE = 0x5a };
 
+const struct target *
+kernel_target(uint64_t turn)
+{
+	struct err e = {0};
+	enum isa widest;
+
+	if (turn % 4 == 3)
+		return &target_sse42;
+	return turn % 4 == 1 && dev_cpu_isa(&widest, &e) ? target_of_isa(widest) : &target_avx2;
+}
+
 bool
 kernel_spec(struct arena *a, const char *text, struct spec *out, struct err *e)
 {

@@ -18,6 +18,8 @@ struct test_kernel {
 	char *shared, *local; /* with a guard behind each */
 };
 
+/* For turn N of a random test: now SSE4.2, now the widest that this CPU has, and else AVX2. */
+const struct target *kernel_target(uint64_t turn);
 /* The spec of a graph in text form; all of its nodes are in it. */
 bool kernel_spec(struct arena *a, const char *graph, struct spec *out, struct err *e) MUST_CHECK;
 /* Generates code; buffers get seeded values.  `n` numbers the symbol. */

@@ -1,6 +1,7 @@
 /* tests/prop/emit_test.c: generated kernels against the interpreter (trial.h), on random graphs and on
  * shapes that are awkward, every primitive and every type among them.
  * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), KORCH_EMIT_SEED=N from there. */
+#include "../harness/kernel.h"
 #include "../harness/setting.h"
 #include "random_graph.h"
 #include "random_spec.h"
@@ -56,6 +57,17 @@ test_random_graphs(void **state)
 {
 	(void)state;
 	run_random(&target_avx2, setting("KORCH_EMIT_GRAPHS", 320), setting("KORCH_EMIT_SEED", 1));
+}
+
+static void
+test_random_graphs_widest(void **state)
+{
+	const struct target *t = kernel_target(1);
+
+	(void)state;
+	print_message("the widest vectors here: %d bytes\n", t->simd_bytes);
+	if (t->isa != target_avx2.isa)
+		run_random(t, setting("KORCH_EMIT_GRAPHS", 320) / 2, setting("KORCH_EMIT_SEED", 1) + 2000000);
 }
 
 static void
@@ -220,6 +232,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_every_map),
 		cmocka_unit_test(test_every_primitive),
 		cmocka_unit_test(test_random_graphs),
+		cmocka_unit_test(test_random_graphs_widest),
 		cmocka_unit_test(test_random_graphs_strict),
 	};
 

@@ -48,7 +48,7 @@ round_of(uint64_t seed, const struct kind *kind, uint32_t *n_marked)
 	struct err e = {0};
 	struct rng r = {seed};
 	struct test_kernel *k = NEW_ARRAY(&a, struct test_kernel, BATCH);
-	const struct target *t = seed % 4 == 3 ? &target_sse42 : &target_avx2;
+	const struct target *t = kernel_target(seed);
 	uint32_t n = 0;
 
 	while (n < BATCH) {

@@ -187,7 +187,7 @@ round_of(uint64_t seed, uint32_t *n_swept)
 	struct rng r = {seed};
 	struct test_kernel *k = NEW_ARRAY(&a, struct test_kernel, BATCH);
 	struct shape_of *shape = NEW_ARRAY(&a, struct shape_of, BATCH);
-	const struct target *t = seed % 4 == 3 ? &target_sse42 : &target_avx2;
+	const struct target *t = kernel_target(seed);
 	uint32_t n = 0;
 
 	while (n < BATCH) {

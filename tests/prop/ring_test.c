@@ -315,7 +315,7 @@ round_of(uint64_t seed, struct tally *t)
 	struct err e = {0};
 	struct rng r = {seed};
 	struct test_kernel *k = NEW_ARRAY(&a, struct test_kernel, BATCH);
-	struct target target = seed % 4 == 3 ? target_sse42 : target_avx2;
+	struct target target = *kernel_target(seed);
 	uint32_t n = 0;
 
 	target.strict = seed % 5 == 4;
