@@ -95,6 +95,8 @@ run(const struct args *args, struct totals *t, struct err *e)
 			check_batch(&batch, k, number, n, args->rel, t);
 		arena_fini(&batch);
 	}
+	if (ok)
+		printf("%s: %u kernels checked, %u refused by the generator, %u wrong\n", args->file, t->checked, t->refused, t->wrong);
 	arena_fini(&a);
 	return ok;
 }
@@ -170,30 +172,36 @@ list_untiled(const struct args *args, struct totals *t, struct err *e)
 	return ok;
 }
 
+/* False: a number, or an instruction set, that is none. */
+static bool
+take_argument(struct args *args, const char *arg)
+{
+	if (strncmp(arg, "--step=", 7) == 0)
+		return str_to_i64(str_of(arg + 7), &args->step) && args->step >= 1;
+	if (strncmp(arg, "--from=", 7) == 0)
+		return str_to_i64(str_of(arg + 7), &args->from) && args->from >= 0;
+	if (strncmp(arg, "--rel=", 6) == 0)
+		return str_to_f64(str_of(arg + 6), &args->rel);
+	if (strncmp(arg, "--untiled=", 10) == 0)
+		return (args->untiled = target_named(arg + 10)) != NULL;
+	if (strcmp(arg, "--side-by-side") == 0)
+		args->limits.max_beside = IDENTIFY_BESIDE;
+	else
+		args->file = arg;
+	return true;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct args args = {.step = 1, .rel = 1e-3, .limits = identify_limits_default};
 	struct totals t = {0};
 	struct err e = {0};
+	bool ok = true;
 
-	for (int i = 1; i < argc; i++) {
-		if (strncmp(argv[i], "--step=", 7) == 0)
-			(void)str_to_i64(str_of(argv[i] + 7), &args.step);
-		else if (strncmp(argv[i], "--from=", 7) == 0)
-			(void)str_to_i64(str_of(argv[i] + 7), &args.from);
-		else if (strncmp(argv[i], "--rel=", 6) == 0)
-			(void)str_to_f64(str_of(argv[i] + 6), &args.rel);
-		else if (strcmp(argv[i], "--side-by-side") == 0)
-			args.limits.max_beside = IDENTIFY_BESIDE;
-		else if (strncmp(argv[i], "--untiled=", 10) == 0 && !(args.untiled = target_named(argv[i] + 10)))
-			args.file = NULL, argc = 0;
-		else if (strncmp(argv[i], "--untiled=", 10) == 0)
-			continue;
-		else
-			args.file = argv[i];
-	}
-	if (!args.file || args.step < 1 || args.from < 0) {
+	for (int i = 1; i < argc && ok; i++)
+		ok = take_argument(&args, argv[i]);
+	if (!ok || !args.file) {
 		fprintf(stderr, "usage: bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] [--untiled=ISA] MODEL.onnx\n");
 		return 2;
 	}
@@ -201,9 +209,5 @@ main(int argc, char **argv)
 		fprintf(stderr, "bench-candidates: %s\n", e.msg);
 		return err_exit_status(e.code);
 	}
-	if (args.untiled)
-		return t.wrong ? 1 : 0;
-	printf("%s: %u kernels checked, %u refused by the generator, %u wrong\n", args.file, t.checked, t.refused,
-	    t.wrong);
 	return t.wrong ? 1 : 0;
 }
