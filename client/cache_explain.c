@@ -18,14 +18,15 @@ struct history {
 static bool
 is_same(const struct m_measurement *x, const struct m_measurement *y)
 {
-	return hash_eq(&x->spec, &y->spec) && hash_eq(&x->env_hash, &y->env_hash) && x->threads == y->threads &&
-	    x->epoch == y->epoch && str_eq(x->precision, y->precision);
+	return hash_eq(&x->spec, &y->spec) && hash_eq(&x->env_hash, &y->env_hash) &&
+	    x->threads == y->threads && x->epoch == y->epoch && str_eq(x->precision, y->precision);
 }
 
 static int
 by_rank(const void *px, const void *py)
 {
-	const struct m_measurement *x = *(const struct m_measurement *const *)px, *y = *(const struct m_measurement *const *)py;
+	const struct m_measurement *x = *(const struct m_measurement *const *)px,
+				   *y = *(const struct m_measurement *const *)py;
 
 	if ((x->row.fail != 0) != (y->row.fail != 0))
 		return x->row.fail ? 1 : -1;
@@ -108,9 +109,12 @@ good_words(struct strbuf *sb, const struct history *h, uint32_t i)
 	sb_addf(sb, "  %-6s ", i ? "lost" : "best");
 	print_ns(sb, m->row.median_ns);
 	if (i)
-		sb_addf(sb, " (%+.1f %%)", 100 * ((double)m->row.median_ns / (double)MAX_OF(h->rows[0]->row.median_ns, (int64_t)1) - 1));
-	sb_addf(sb, "  %" PRIu64 " samples, p10-p90 %" PRId64 " ns, error %.2g, %.*s; ", m->row.samples, m->row.p90_ns - m->row.p10_ns,
-	    m->row.error, STR_ARG(m->row.stop));
+		sb_addf(sb, " (%+.1f %%)",
+		    100 *
+			((double)m->row.median_ns / (double)MAX_OF(h->rows[0]->row.median_ns, (int64_t)1) -
+			    1));
+	sb_addf(sb, "  %" PRIu64 " samples, p10-p90 %" PRId64 " ns, error %.2g, %.*s; ", m->row.samples,
+	    m->row.p90_ns - m->row.p10_ns, m->row.error, STR_ARG(m->row.stop));
 	if (m->row.code_bytes) {
 		hash_hex(&m->row.artefact, hex);
 		sb_addf(sb, "code %.12s of %" PRIu64 " bytes; ", hex, m->row.code_bytes);
@@ -140,14 +144,18 @@ history_words(struct strbuf *sb, const struct history *h)
 	char hex[65];
 
 	hash_hex(&m->spec, hex);
-	sb_addf(sb, "kernel %.16s: %u schedules timed, %u failed; %" PRIu64 " threads, %.*s, generator %" PRIu64 "\n  on %.*s\n", hex,
-	    h->n_good, h->n - h->n_good, m->threads, STR_ARG(m->precision), m->epoch, (int)MIN_OF(m->env.n, (size_t)200), m->env.p);
+	sb_addf(sb,
+	    "kernel %.16s: %u schedules timed, %u failed; %" PRIu64 " threads, %.*s, generator %" PRIu64
+	    "\n  on %.*s\n",
+	    hex, h->n_good, h->n - h->n_good, m->threads, STR_ARG(m->precision), m->epoch,
+	    (int)MIN_OF(m->env.n, (size_t)200), m->env.p);
 	for (uint32_t i = 0; i < h->n_good; i++)
 		good_words(sb, h, i);
 	for (uint32_t i = h->n_good, n; i < h->n; i += n) {
 		n = failures_of_class(h, i);
-		sb_addf(sb, "  failed %u times: %s: %.*s  \"%.*s\"%s\n", n, err_name(err_of_wire((int)h->rows[i]->row.fail)),
-		    STR_ARG(h->rows[i]->row.cause), STR_ARG(h->rows[i]->row.schedule), n > 1 ? ", ..." : "");
+		sb_addf(sb, "  failed %u times: %s: %.*s  \"%.*s\"%s\n", n,
+		    err_name(err_of_wire((int)h->rows[i]->row.fail)), STR_ARG(h->rows[i]->row.cause),
+		    STR_ARG(h->rows[i]->row.schedule), n > 1 ? ", ..." : "");
 	}
 }
 
@@ -159,10 +167,12 @@ good_json(struct strbuf *sb, const struct history *h, uint32_t i)
 	char hex[65];
 
 	hash_hex(&m->row.artefact, hex);
-	sb_addf(sb, "%s{\"median_ns\":%" PRId64 ",\"behind_ns\":%" PRId64 ",\"p10_ns\":%" PRId64 ",\"p90_ns\":%" PRId64
-		    ",\"samples\":%" PRIu64 ",\"error\":%.6g,\"wall_ns\":%" PRId64 ",\"code_bytes\":%" PRIu64,
-	    i ? "," : "", m->row.median_ns, m->row.median_ns - h->rows[0]->row.median_ns, m->row.p10_ns, m->row.p90_ns,
-	    m->row.samples, m->row.error, m->wall_ns, m->row.code_bytes);
+	sb_addf(sb,
+	    "%s{\"median_ns\":%" PRId64 ",\"behind_ns\":%" PRId64 ",\"p10_ns\":%" PRId64
+	    ",\"p90_ns\":%" PRId64 ",\"samples\":%" PRIu64 ",\"error\":%.6g,\"wall_ns\":%" PRId64
+	    ",\"code_bytes\":%" PRIu64,
+	    i ? "," : "", m->row.median_ns, m->row.median_ns - h->rows[0]->row.median_ns, m->row.p10_ns,
+	    m->row.p90_ns, m->row.samples, m->row.error, m->wall_ns, m->row.code_bytes);
 	if (m->row.code_bytes)
 		sb_addf(sb, ",\"artefact\":\"%s\"", hex);
 	sb_addz(sb, ",\"schedule\":");
@@ -181,7 +191,8 @@ history_json(struct strbuf *sb, const struct history *h)
 	char hex[65];
 
 	hash_hex(&m->spec, hex);
-	sb_addf(sb, "{\"spec\":\"%s\",\"threads\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"precision\":", hex, m->threads, m->epoch);
+	sb_addf(sb, "{\"spec\":\"%s\",\"threads\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"precision\":", hex,
+	    m->threads, m->epoch);
 	json_string(sb, m->precision);
 	sb_addz(sb, ",\"environment\":");
 	json_string(sb, m->env);

@@ -60,7 +60,8 @@ distance(enum dtype t, const void *have, const void *want, int64_t i)
 		if (t == DT_u64)
 			return (uint64_t)hi > (uint64_t)wi ? (double)((uint64_t)hi - (uint64_t)wi)
 							   : (double)((uint64_t)wi - (uint64_t)hi);
-		return hi > wi ? (double)((uint64_t)hi - (uint64_t)wi) : (double)((uint64_t)wi - (uint64_t)hi);
+		return hi > wi ? (double)((uint64_t)hi - (uint64_t)wi)
+			       : (double)((uint64_t)wi - (uint64_t)hi);
 	}
 	h = elem_get(t, have, i);
 	w = elem_get(t, want, i);
@@ -119,7 +120,8 @@ host_compare(const struct host_tensor *have, const struct host_tensor *want, con
 {
 	*d = (struct difference){0};
 	if (have->type != want->type)
-		return err_set(e, ERR_WRONG, "is %s, and %s is wanted", dtype_name(have->type), dtype_name(want->type));
+		return err_set(
+		    e, ERR_WRONG, "is %s, and %s is wanted", dtype_name(have->type), dtype_name(want->type));
 	if (!shape_eq(&have->shape, &want->shape)) {
 		struct arena tmp = {0};
 		struct strbuf sb;
@@ -136,6 +138,7 @@ host_compare(const struct host_tensor *have, const struct host_tensor *want, con
 	look_at_all(have, want, tol, d);
 	if (d->n_wrong == 0)
 		return true;
-	return err_set(e, ERR_WRONG, "%" PRId64 " of %" PRId64 " elements differ; element %" PRId64
-	    " is %.9g, and %.9g is wanted", d->n_wrong, shape_count(&want->shape), d->at, d->have, d->want);
+	return err_set(e, ERR_WRONG,
+	    "%" PRId64 " of %" PRId64 " elements differ; element %" PRId64 " is %.9g, and %.9g is wanted",
+	    d->n_wrong, shape_count(&want->shape), d->at, d->have, d->want);
 }

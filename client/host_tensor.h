@@ -17,8 +17,8 @@ enum { HOST_ALIGN = 64 };
 extern const size_t host_max_bytes; /* of a tensor from a file: 16 GiB */
 
 /* Zeroed; ERR_LIMIT where type and shape ask for more than host_max_bytes. */
-bool host_tensor_make(struct arena *a, enum dtype t, const struct shape *s, struct host_tensor *out,
-    struct err *e) MUST_CHECK;
+bool host_tensor_make(
+    struct arena *a, enum dtype t, const struct shape *s, struct host_tensor *out, struct err *e) MUST_CHECK;
 /* Normal numbers without denormals; integers from 0 to 9; booleans even and odd. */
 void host_tensor_random(struct host_tensor *t, struct rng *r);
 
@@ -40,11 +40,11 @@ struct tolerance {
 	double rel;        /* > 0: largest error over largest magnitude instead (D12) */
 };
 struct difference {
-	int64_t n_wrong;    /* elements outside the tolerance */
-	int64_t at;         /* the worst of them, flat */
-	double have, want;  /* there */
-	double max_error;   /* over all elements */
-	double max_want;    /* largest finite magnitude wanted */
+	int64_t n_wrong;   /* elements outside the tolerance */
+	int64_t at;        /* the worst of them, flat */
+	double have, want; /* there */
+	double max_error;  /* over all elements */
+	double max_want;   /* largest finite magnitude wanted */
 };
 /* Same type, same shape and every element within the tolerance; NaN equals NaN, infinities
  * must agree.  ERR_WRONG says what differs. */
@@ -63,7 +63,7 @@ struct test_case {
 	uint32_t n_sets;
 	struct tolerance *per_output; /* of data.json; n_per_output entries, may be none */
 	uint32_t n_per_output;
-	bool has_tolerance;           /* of data.json as a whole */
+	bool has_tolerance; /* of data.json as a whole */
 	struct tolerance tolerance;
 };
 /* DIR holds test_data_set_*, or is one such set. */

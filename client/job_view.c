@@ -44,7 +44,8 @@ add_counts(struct strbuf *sb, const struct m_progress *p)
 {
 	if (!p->candidates)
 		return;
-	sb_addf(sb, "  %" PRIu64 " candidates (%" PRIu64 " distinct), %" PRIu64 " cached, %" PRIu64 " measured",
+	sb_addf(sb,
+	    "  %" PRIu64 " candidates (%" PRIu64 " distinct), %" PRIu64 " cached, %" PRIu64 " measured",
 	    p->candidates, p->distinct, p->cached, p->measured);
 	if (p->failed)
 		sb_addf(sb, ", %" PRIu64 " failed", p->failed);
@@ -112,7 +113,8 @@ job_view_event(struct job_view *v, const struct m_event *ev)
 }
 
 bool
-job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena *a, struct m_event *last, struct err *e)
+job_follow(
+    struct client *c, uint64_t job, struct job_view *v, struct arena *a, struct m_event *last, struct err *e)
 {
 	static const int64_t wait_ns = 20000000000;
 	uint64_t after = 0;
@@ -155,18 +157,18 @@ print_json(const struct m_progress *p)
 		json_string(&sb, p->trouble);
 	}
 	(void)printf("{\"operators\": %" PRIu64 ", \"primitives\": %" PRIu64 ", \"candidates\": %" PRIu64
-	             ", \"distinct\": %" PRIu64 ", \"cached\": %" PRIu64 ", \"measured\": %" PRIu64
-	             ", \"failed\": %" PRIu64 ", \"chosen\": %" PRIu64 ", \"latency_ns\": %" PRId64
-	             ", \"bound_ns\": %" PRId64 ", \"gap\": %.6g, \"proved\": %s, \"measured_ns\": %" PRId64
-	             ", \"runner_ns\": %" PRId64 ", \"runner_measured_ns\": %" PRId64 ", \"remeasured\": %" PRIu64
-	             ", \"seconds\": %.3f, \"stop\": %s",
-	    p->operators, p->primitives, p->candidates, p->distinct, p->cached, p->measured, p->failed, p->chosen,
-	    p->latency_ns, p->bound_ns, p->gap, p->proved ? "true" : "false", p->measured_ns, p->runner_ns, p->runner_measured_ns,
-	    p->remeasured, p->seconds, sb.p);
+		     ", \"distinct\": %" PRIu64 ", \"cached\": %" PRIu64 ", \"measured\": %" PRIu64
+		     ", \"failed\": %" PRIu64 ", \"chosen\": %" PRIu64 ", \"latency_ns\": %" PRId64
+		     ", \"bound_ns\": %" PRId64 ", \"gap\": %.6g, \"proved\": %s, \"measured_ns\": %" PRId64
+		     ", \"runner_ns\": %" PRId64 ", \"runner_measured_ns\": %" PRId64
+		     ", \"remeasured\": %" PRIu64 ", \"seconds\": %.3f, \"stop\": %s",
+	    p->operators, p->primitives, p->candidates, p->distinct, p->cached, p->measured, p->failed,
+	    p->chosen, p->latency_ns, p->bound_ns, p->gap, p->proved ? "true" : "false", p->measured_ns,
+	    p->runner_ns, p->runner_measured_ns, p->remeasured, p->seconds, sb.p);
 	arena_fini(&tmp);
 	if (p->what_if_base_ns > 0)
-		(void)printf(", \"without_conditions_ns\": %" PRId64 ", \"price_ns\": %" PRId64, p->what_if_base_ns,
-		    p->latency_ns - p->what_if_base_ns);
+		(void)printf(", \"without_conditions_ns\": %" PRId64 ", \"price_ns\": %" PRId64,
+		    p->what_if_base_ns, p->latency_ns - p->what_if_base_ns);
 	(void)printf("}\n");
 }
 
@@ -224,7 +226,8 @@ add_price(struct strbuf *sb, const struct m_progress *p)
 	print_ns(sb, p->latency_ns);
 	sb_addz(sb, ", the one without conditions ");
 	print_ns(sb, p->what_if_base_ns);
-	sb_addf(sb, ": %+.3f us, %+.2f %%\n", (double)price / 1e3, 100 * (double)price / (double)p->what_if_base_ns);
+	sb_addf(sb, ": %+.3f us, %+.2f %%\n", (double)price / 1e3,
+	    100 * (double)price / (double)p->what_if_base_ns);
 }
 
 void
@@ -241,13 +244,17 @@ job_print_result(const struct opts *o, const char *model, const char *plan, cons
 	sb_addf(&sb,
 	    "%s: %" PRIu64 " operators -> %" PRIu64 " primitives -> %" PRIu64 " candidates -> %" PRIu64
 	    " distinct -> %" PRIu64 " measured now, %" PRIu64 " from the cache -> %" PRIu64 " kernels\n",
-	    model, p->operators, p->primitives, p->candidates, p->distinct, p->measured, p->cached, p->chosen);
+	    model, p->operators, p->primitives, p->candidates, p->distinct, p->measured, p->cached,
+	    p->chosen);
 	if (p->remeasured)
-		sb_addf(&sb, "%" PRIu64 " kernels that the choice rests on were timed again side by side\n", p->remeasured);
+		sb_addf(&sb, "%" PRIu64 " kernels that the choice rests on were timed again side by side\n",
+		    p->remeasured);
 	add_latency(&sb, p);
 	if (p->what_if_base_ns > 0)
 		add_price(&sb, p);
-	sb_addf(&sb, *plan ? "plan %s, after %.1f s" : "nothing written (-o writes that plan)%s, after %.1f s", plan, p->seconds);
+	sb_addf(&sb,
+	    *plan ? "plan %s, after %.1f s" : "nothing written (-o writes that plan)%s, after %.1f s", plan,
+	    p->seconds);
 	if (p->stop.n)
 		sb_addf(&sb, ": %.*s", STR_ARG(p->stop));
 	sb_addc(&sb, '\n');

@@ -8,18 +8,18 @@
 
 struct job_view {
 	const struct opts *opts;
-	bool is_terminal;     /* stderr is one, and words are wanted */
-	bool has_bar;         /* a bar stands on the line */
-	char phase[64];       /* last one told as a line */
-	uint64_t told;        /* measured + cached + failed when last told */
+	bool is_terminal; /* stderr is one, and words are wanted */
+	bool has_bar;     /* a bar stands on the line */
+	char phase[64];   /* last one told as a line */
+	uint64_t told;    /* measured + cached + failed when last told */
 };
 void job_view_init(struct job_view *v, const struct opts *o);
 void job_view_event(struct job_view *v, const struct m_event *ev);
 /* Removes the bar, so that other words can be printed. */
 void job_view_clear(struct job_view *v);
 
-/* Watches a job until it ends.  SIGINT ends the watching with ERR_INTERRUPTED (session.h).  *last: the job's last event.  A failed or cancelled job is an error of its
- * class. */
+/* Watches a job until it ends.  SIGINT ends the watching with ERR_INTERRUPTED (session.h).  *last: the job's
+ * last event.  A failed or cancelled job is an error of its class. */
 bool job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena *a, struct m_event *last,
     struct err *e) MUST_CHECK;
 

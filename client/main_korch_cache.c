@@ -23,7 +23,8 @@ ask(struct cache *c, struct msg *m, struct msg *answer, enum msg_type want, stru
 	if (!client_call(c->session.client, c->arena, m, patience_ns, answer, e))
 		return false;
 	if (answer->type != want)
-		return err_set(e, ERR_PROTO, "the daemon answered '%s' to '%s'", msg_name(answer->type), msg_name(m->type));
+		return err_set(e, ERR_PROTO, "the daemon answered '%s' to '%s'", msg_name(answer->type),
+		    msg_name(m->type));
 	return true;
 }
 
@@ -37,8 +38,8 @@ print_counts(const struct cache *c, const struct msg *m)
 	for (uint32_t i = 0; i < m->counts.n_counts; i++) {
 		const struct m_count *n = &m->counts.counts[i];
 
-		(void)printf(json ? "%s\"%.*s\": %" PRIu64 : "%s%-24.*s %12" PRIu64 "\n", json && i ? ", " : "",
-		    STR_ARG(n->name), n->value);
+		(void)printf(json ? "%s\"%.*s\": %" PRIu64 : "%s%-24.*s %12" PRIu64 "\n",
+		    json && i ? ", " : "", STR_ARG(n->name), n->value);
 	}
 	if (json)
 		(void)printf("}\n");
@@ -69,8 +70,8 @@ add_row(struct strbuf *sb, const struct m_measurement *m)
 	hash_hex(&m->spec, hex);
 	sb_addf(sb, "%.16s  ", hex);
 	if (m->row.fail) {
-		sb_addf(sb, "%-10s  %.*s  %.*s", err_name(err_of_wire((int)m->row.fail)), STR_ARG(m->row.schedule),
-		    STR_ARG(m->row.cause));
+		sb_addf(sb, "%-10s  %.*s  %.*s", err_name(err_of_wire((int)m->row.fail)),
+		    STR_ARG(m->row.schedule), STR_ARG(m->row.cause));
 		return;
 	}
 	print_ns(sb, m->row.median_ns);
@@ -132,7 +133,8 @@ find_rows(struct cache *c, struct msg *got, struct err *e)
 	uint8_t *prefix = arena_alloc(c->arena, 32);
 
 	if (n < 2 || n > 64 || n % 2)
-		return err_set(e, ERR_USAGE, "%s: wanted 2 to 64 hex digits (an even number) of a spec hash", c->arg);
+		return err_set(
+		    e, ERR_USAGE, "%s: wanted 2 to 64 hex digits (an even number) of a spec hash", c->arg);
 	for (size_t i = 0; i < n; i += 2) {
 		int hi = hex_digit(c->arg[i]), lo = hex_digit(c->arg[i + 1]);
 
@@ -143,7 +145,8 @@ find_rows(struct cache *c, struct msg *got, struct err *e)
 	m.cache_show.prefix = (struct bytes){prefix, n / 2};
 	if (!ask(c, &m, got, MSG_measurements, e))
 		return false;
-	return got->measurements.n_rows || err_set(e, ERR_FAILED, "no measurement of a spec that starts with %s", c->arg);
+	return got->measurements.n_rows ||
+	    err_set(e, ERR_FAILED, "no measurement of a spec that starts with %s", c->arg);
 }
 
 static bool
@@ -179,7 +182,8 @@ verb_export(struct cache *c, struct err *e)
 	if (!*to)
 		return err_set(e, ERR_USAGE, "export: -o FILE is missing: where shall the export go?");
 	m.cache_export.class = str_of(opt_text(c->o, OPT_class));
-	return ask(c, &m, &got, MSG_blob_made, e) && client_get_file(c->session.client, &got.blob_made.digest, to, e);
+	return ask(c, &m, &got, MSG_blob_made, e) &&
+	    client_get_file(c->session.client, &got.blob_made.digest, to, e);
 }
 
 static bool
@@ -190,7 +194,8 @@ verb_import(struct cache *c, struct err *e)
 
 	if (!client_put_file(c->session.client, c->arg, "import", &file, e))
 		return false;
-	m.cache_import = (struct m_cache_import){.digest = file.digest, .dry_run = opt_flag(c->o, OPT_dry_run)};
+	m.cache_import =
+	    (struct m_cache_import){.digest = file.digest, .dry_run = opt_flag(c->o, OPT_dry_run)};
 	if (!ask(c, &m, &got, MSG_ok, e))
 		return err_in(e, "%s", c->arg);
 	(void)printf("%.*s\n", STR_ARG(got.ok.text)); /* JSON in any case */
@@ -209,7 +214,9 @@ verb_gc(struct cache *c, struct err *e)
 	m.cache_gc = (struct m_cache_gc){.older_ns = (int64_t)(days * 86400e9), .artefacts = true};
 	if (!ask(c, &m, &got, MSG_ok, e))
 		return false;
-	(void)printf(opt_flag(c->o, OPT_json) ? "{\"dropped\": %" PRIu64 "}\n" : "%" PRIu64 " rows and files dropped\n", got.ok.value);
+	(void)printf(opt_flag(c->o, OPT_json) ? "{\"dropped\": %" PRIu64 "}\n"
+					      : "%" PRIu64 " rows and files dropped\n",
+	    got.ok.value);
 	return true;
 }
 
@@ -221,8 +228,10 @@ verb_verify(struct cache *c, struct err *e)
 	if (!ask(c, &m, &got, MSG_ok, e))
 		return false;
 	if (got.ok.value)
-		return err_set(e, ERR_FORMAT, "the store is damaged: %.*s", (int)MIN_OF(got.ok.text.n, (size_t)400), got.ok.text.p);
-	(void)puts(opt_flag(c->o, OPT_json) ? "{\"holds\": true}" : "all rows and files are as they were written");
+		return err_set(e, ERR_FORMAT, "the store is damaged: %.*s",
+		    (int)MIN_OF(got.ok.text.n, (size_t)400), got.ok.text.p);
+	(void)puts(
+	    opt_flag(c->o, OPT_json) ? "{\"holds\": true}" : "all rows and files are as they were written");
 	return true;
 }
 
@@ -250,8 +259,10 @@ read_call(struct cache *c, struct err *e)
 		if (strcmp(verbs[i].name, o->args[0]) == 0)
 			v = &verbs[i];
 	if (!v) {
-		(void)err_set(e, ERR_USAGE, "wanted one of stats, list, show, explain, export, import, gc, verify%s%s; see "
-		    "korch-cache --help", o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
+		(void)err_set(e, ERR_USAGE,
+		    "wanted one of stats, list, show, explain, export, import, gc, verify%s%s; see "
+		    "korch-cache --help",
+		    o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
 		return NULL;
 	}
 	if (o->n_args != (v->arg ? 2u : 1u)) {

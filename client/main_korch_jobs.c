@@ -19,7 +19,8 @@ ask(struct jobs *j, struct msg *m, struct msg *answer, enum msg_type want, struc
 	if (!client_call(j->session.client, j->arena, m, 0, answer, e))
 		return false;
 	if (answer->type != want)
-		return err_set(e, ERR_PROTO, "the daemon answered '%s' to '%s'", msg_name(answer->type), msg_name(m->type));
+		return err_set(e, ERR_PROTO, "the daemon answered '%s' to '%s'", msg_name(answer->type),
+		    msg_name(m->type));
 	return true;
 }
 
@@ -33,7 +34,8 @@ print_job_line(const struct opts *o, const struct m_job *job)
 	if (opt_flag(o, OPT_json)) {
 		rec_json(&sb, "job", job);
 	} else {
-		sb_addf(&sb, "%6" PRIu64 "  %-10.*s  %-30.*s", job->id, STR_ARG(job->state), STR_ARG(job->name));
+		sb_addf(
+		    &sb, "%6" PRIu64 "  %-10.*s  %-30.*s", job->id, STR_ARG(job->state), STR_ARG(job->name));
 		if (job->progress.latency_ns > 0) {
 			sb_addz(&sb, "  ");
 			print_ns(&sb, job->progress.latency_ns);
@@ -57,7 +59,8 @@ verb_list(struct jobs *j, struct err *e)
 	for (uint32_t i = 0; i < got.jobs.n_jobs; i++)
 		print_job_line(j->o, &got.jobs.jobs[i]);
 	if (got.jobs.n_jobs == 0 && !opt_flag(j->o, OPT_json) && !opt_flag(j->o, OPT_quiet))
-		(void)fprintf(stderr, "no jobs%s\n", m.job_list.all ? "" : " running or waiting; --all shows ended ones");
+		(void)fprintf(stderr, "no jobs%s\n",
+		    m.job_list.all ? "" : " running or waiting; --all shows ended ones");
 	return true;
 }
 
@@ -122,12 +125,14 @@ verb_workers(struct jobs *j, struct err *e)
 		if (opt_flag(j->o, OPT_json))
 			rec_json(&sb, "worker", w);
 		else
-			sb_addf(&sb, "%-30.*s  %-36.*s  %-12.*s %6" PRIu64 " done%s%.*s", STR_ARG(w->name), STR_ARG(w->class),
-			    STR_ARG(w->state), w->done, w->reason.n ? "  " : "", STR_ARG(w->reason));
+			sb_addf(&sb, "%-30.*s  %-36.*s  %-12.*s %6" PRIu64 " done%s%.*s", STR_ARG(w->name),
+			    STR_ARG(w->class), STR_ARG(w->state), w->done, w->reason.n ? "  " : "",
+			    STR_ARG(w->reason));
 		(void)printf("%s\n", sb.p);
 	}
 	if (got.workers.n_workers == 0 && !opt_flag(j->o, OPT_json) && !opt_flag(j->o, OPT_quiet))
-		(void)fprintf(stderr, "no workers; start one with: korch-worker --daemon %s --device cpu\n", j->session.url);
+		(void)fprintf(stderr, "no workers; start one with: korch-worker --daemon %s --device cpu\n",
+		    j->session.url);
 	return true;
 }
 
@@ -151,7 +156,8 @@ find_verb(const struct opts *o, struct err *e)
 		for (size_t i = 0; i < COUNT_OF(verbs); i++)
 			if (strcmp(verbs[i].name, o->args[0]) == 0)
 				return &verbs[i];
-	(void)err_set(e, ERR_USAGE, "wanted one of list, show, watch, cancel, fetch, workers%s%s; see korch-jobs --help",
+	(void)err_set(e, ERR_USAGE,
+	    "wanted one of list, show, watch, cancel, fetch, workers%s%s; see korch-jobs --help",
 	    o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
 	return NULL;
 }
@@ -162,11 +168,13 @@ read_job(struct jobs *j, const struct verb *v, struct err *e)
 	int64_t id;
 
 	if (j->o->n_args != (v->takes_job ? 2u : 1u))
-		return err_set(e, ERR_USAGE, "%s takes %s", v->name, v->takes_job ? "one job number" : "no argument");
+		return err_set(
+		    e, ERR_USAGE, "%s takes %s", v->name, v->takes_job ? "one job number" : "no argument");
 	if (!v->takes_job)
 		return true;
 	if (!str_to_i64(str_of(j->o->args[1]), &id) || id < 1)
-		return err_set(e, ERR_USAGE, "%s %s: wanted a job number; korch-jobs list shows them", v->name, j->o->args[1]);
+		return err_set(e, ERR_USAGE, "%s %s: wanted a job number; korch-jobs list shows them",
+		    v->name, j->o->args[1]);
 	j->job = (uint64_t)id;
 	return true;
 }
@@ -182,7 +190,8 @@ main(int argc, char **argv)
 
 	if (rc < 0) {
 		const struct verb *v = find_verb(&o, &e);
-		bool ok = v && read_job(&j, v, &e) && session_open(&j.session, &a, &o, NULL, &e) && v->run(&j, &e);
+		bool ok =
+		    v && read_job(&j, v, &e) && session_open(&j.session, &a, &o, NULL, &e) && v->run(&j, &e);
 
 		rc = ok ? 0 : opts_fail(&o, &e);
 		session_close(&j.session);

@@ -50,7 +50,8 @@ do_source(struct call *c, struct err *e)
 	const char *to = opt_text(c->o, OPT_plan_output);
 
 	if (*to)
-		return os_write_file(os_real(), to, (struct bytes){(const uint8_t *)c->plan.source.p, c->plan.source.n}, e);
+		return os_write_file(
+		    os_real(), to, (struct bytes){(const uint8_t *)c->plan.source.p, c->plan.source.n}, e);
 	if (fwrite(c->plan.source.p, 1, c->plan.source.n, stdout) != c->plan.source.n || fflush(stdout) != 0)
 		return err_set(e, ERR_IO, "cannot write to stdout");
 	return true;
@@ -66,8 +67,8 @@ do_rebuild(struct call *c, struct err *e)
 	if (!plan_save(to, &c->plan, &c->host, e))
 		return false;
 	if (!opt_flag(c->o, OPT_quiet))
-		(void)fprintf(stderr, "korch-plan: %s: %u kernels rebuilt for \"%.*s\"\n", to, c->plan.n_kernels,
-		    STR_ARG(c->plan.run_compat));
+		(void)fprintf(stderr, "korch-plan: %s: %u kernels rebuilt for \"%.*s\"\n", to,
+		    c->plan.n_kernels, STR_ARG(c->plan.run_compat));
 	if (opt_flag(c->o, OPT_json))
 		(void)printf("{\"kernels\":%u,\"code_bytes\":%zu}\n", c->plan.n_kernels, c->plan.module.n);
 	return true;
@@ -82,7 +83,8 @@ do_verify(struct call *c, struct err *e)
 	if (!plan_file_check(c->path, &digest, e))
 		return false;
 	hash_hex(&digest, hex);
-	return plan_verify(c->arena, &c->plan, hex, opt_flag(c->o, OPT_json), opt_flag(c->o, OPT_resolve), e) ||
+	return plan_verify(
+		   c->arena, &c->plan, hex, opt_flag(c->o, OPT_json), opt_flag(c->o, OPT_resolve), e) ||
 	    err_in(e, "%s", c->path);
 }
 
@@ -104,14 +106,16 @@ run(struct call *c, struct err *e)
 	const struct opts *o = c->o;
 
 	if (o->n_args != 2 && (o->n_args != 3 || strcmp(o->args[0], "explain") != 0))
-		return err_set(e, ERR_USAGE, "wanted show, explain, verify, dot, source or rebuild, and one PLAN.korch (explain "
+		return err_set(e, ERR_USAGE,
+		    "wanted show, explain, verify, dot, source or rebuild, and one PLAN.korch (explain "
 		    "also takes a node or a kernel); --help tells more");
 	c->path = o->args[1];
 	c->what = o->n_args == 3 ? o->args[2] : NULL;
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (strcmp(o->args[0], words[i].word) == 0)
 			return plan_load(c->arena, c->path, &c->plan, &c->host, e) && words[i].run(c, e);
-	return err_set(e, ERR_USAGE, "wanted show, explain, verify, dot, source or rebuild, and not \"%s\"", o->args[0]);
+	return err_set(
+	    e, ERR_USAGE, "wanted show, explain, verify, dot, source or rebuild, and not \"%s\"", o->args[0]);
 }
 
 int

@@ -52,8 +52,8 @@ find_input(const struct plan *p, struct str name, uint32_t *out, struct err *e)
 		}
 	if (!p->n_inputs)
 		return err_set(e, ERR_USAGE, "--input %.*s: the plan has no inputs", STR_ARG(name));
-	return err_set(e, ERR_USAGE, "--input %.*s: the plan has no such input; its first is \"%.*s\"", STR_ARG(name),
-	    STR_ARG(p->inputs[0].name));
+	return err_set(e, ERR_USAGE, "--input %.*s: the plan has no such input; its first is \"%.*s\"",
+	    STR_ARG(name), STR_ARG(p->inputs[0].name));
 }
 
 static bool
@@ -79,7 +79,8 @@ given_inputs(struct run *r, struct err *e)
 		uint32_t i;
 
 		if (!from.n)
-			return err_set(e, ERR_USAGE, "--input %.*s: write NAME=FILE.npy, NAME=FILE.pb or NAME=random", STR_ARG(name));
+			return err_set(e, ERR_USAGE,
+			    "--input %.*s: write NAME=FILE.npy, NAME=FILE.pb or NAME=random", STR_ARG(name));
 		if (!find_input(&r->plan, name, &i, e))
 			return false;
 		if (str_is(from, "random"))
@@ -138,12 +139,12 @@ time_plan(struct run *r, struct run_times *t, struct err *e)
 	for (int64_t i = 0; i < opt_int(r->o, OPT_warmup); i++)
 		if (!run_once(r, &ns, NULL, NULL, e))
 			return false;
-	while (repeat > 0 ? t->n < repeat
-			  : t->n < MIN_SAMPLES || (spent < steady_ns && t->n < MAX_SAMPLES)) {
+	while (repeat > 0 ? t->n < repeat : t->n < MIN_SAMPLES || (spent < steady_ns && t->n < MAX_SAMPLES)) {
 		int64_t *step_ns = is_profiled ? NEW_ARRAY(r->arena, int64_t, r->plan.n_steps) : NULL;
 
 		if (t->n == cap && is_profiled)
-			t->step_ns = arena_grow(r->arena, t->step_ns, sizeof(*t->step_ns), t->n, &(uint32_t){cap});
+			t->step_ns =
+			    arena_grow(r->arena, t->step_ns, sizeof(*t->step_ns), t->n, &(uint32_t){cap});
 		GROW(r->arena, t->total_ns, t->n, cap);
 		GROW(r->arena, t->cpu_ns, t->n, cap_cpu);
 		if (!run_once(r, &t->total_ns[t->n], step_ns, &t->cpu_ns[t->n], e))
@@ -161,7 +162,8 @@ static bool
 take_inputs(struct run *r, const struct case_set *s, struct err *e)
 {
 	if (s->n_inputs < r->plan.n_inputs)
-		return err_set(e, ERR_USAGE, "%s: has %u inputs, and the plan takes %u", s->dir, s->n_inputs, r->plan.n_inputs);
+		return err_set(e, ERR_USAGE, "%s: has %u inputs, and the plan takes %u", s->dir, s->n_inputs,
+		    r->plan.n_inputs);
 	for (uint32_t i = 0; i < r->plan.n_inputs; i++) {
 		if (!fits(&r->plan.inputs[i], &s->inputs[i], e))
 			return err_in(e, "%s/input_%u.pb", s->dir, i);
@@ -177,7 +179,7 @@ tolerance_of(const struct run *r, const struct test_case *c, uint32_t output)
 {
 	struct tolerance t = {opt_real(r->o, OPT_rtol), opt_real(r->o, OPT_atol), opt_real(r->o, OPT_rel)};
 	const struct tolerance *own = output < c->n_per_output ? &c->per_output[output]
-	    : c->has_tolerance				       ? &c->tolerance
+	    : c->has_tolerance                                 ? &c->tolerance
 							       : NULL;
 
 	if (own && own->rtol + own->atol > 0) {
@@ -190,13 +192,14 @@ tolerance_of(const struct run *r, const struct test_case *c, uint32_t output)
 }
 
 static bool
-check_set(struct run *r, const struct test_case *c, const struct case_set *s, struct run_check *out, struct err *e)
+check_set(
+    struct run *r, const struct test_case *c, const struct case_set *s, struct run_check *out, struct err *e)
 {
 	int64_t ns;
 
 	if (s->n_outputs != r->plan.n_outputs)
-		return err_set(e, ERR_WRONG, "%s: has %u outputs, and the plan makes %u", s->dir, s->n_outputs,
-		    r->plan.n_outputs);
+		return err_set(e, ERR_WRONG, "%s: has %u outputs, and the plan makes %u", s->dir,
+		    s->n_outputs, r->plan.n_outputs);
 	if (!take_inputs(r, s, e) || !run_once(r, &ns, NULL, NULL, e))
 		return false;
 	for (uint32_t i = 0; i < s->n_outputs; i++) {
@@ -209,7 +212,8 @@ check_set(struct run *r, const struct test_case *c, const struct case_set *s, st
 		if (rel > out->max_rel)
 			out->max_rel = rel;
 		if (!ok)
-			return err_in(e, "%s: output %u \"%.*s\"", s->dir, i, STR_ARG(r->plan.outputs[i].name));
+			return err_in(
+			    e, "%s: output %u \"%.*s\"", s->dir, i, STR_ARG(r->plan.outputs[i].name));
 	}
 	return true;
 }
@@ -275,15 +279,17 @@ open_plan(struct run *r, struct err *e)
 		return false;
 	n_threads = opt_given(r->o, OPT_threads) ? opt_int(r->o, OPT_threads) : r->plan.n_threads;
 	if (n_threads < 1 || n_threads > RUNNER_MAX_THREADS)
-		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to %d are possible", (long long)n_threads,
-		    (int)RUNNER_MAX_THREADS);
+		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to %d are possible",
+		    (long long)n_threads, (int)RUNNER_MAX_THREADS);
 	if (n_streams < 0 || n_streams > STREAMS_MAX)
-		return err_set(e, ERR_USAGE, "--streams %lld: from 0 to %d are possible", (long long)n_streams, (int)STREAMS_MAX);
+		return err_set(e, ERR_USAGE, "--streams %lld: from 0 to %d are possible",
+		    (long long)n_streams, (int)STREAMS_MAX);
 	if (gpu < -1 || gpu >= RUNNER_MAX_GPUS)
-		return err_set(e, ERR_USAGE, "--gpu %lld: from 0 to %d, or -1 for the first that fits", (long long)gpu,
-		    (int)RUNNER_MAX_GPUS - 1);
-	how = (struct runner_opts){
-	    .n_threads = (uint32_t)n_threads, .n_streams = (uint32_t)n_streams, .gpu_number = (uint32_t)(gpu + 1)};
+		return err_set(e, ERR_USAGE, "--gpu %lld: from 0 to %d, or -1 for the first that fits",
+		    (long long)gpu, (int)RUNNER_MAX_GPUS - 1);
+	how = (struct runner_opts){.n_threads = (uint32_t)n_threads,
+	    .n_streams = (uint32_t)n_streams,
+	    .gpu_number = (uint32_t)(gpu + 1)};
 	if (!runner_open(&r->plan, &how, &r->runner, e))
 		return err_in(e, "%s", path);
 	r->inputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_inputs);
@@ -305,7 +311,9 @@ warn_environment(const struct run *r)
 		struct str line = str_cut(&rest, '\n');
 
 		if (line.n && !memmem(r->plan.environment.p, r->plan.environment.n, line.p, line.n)) {
-			(void)fprintf(stderr, "korch-run: measured elsewhere (here: %.*s); it runs, but may not be the fastest plan\n",
+			(void)fprintf(stderr,
+			    "korch-run: measured elsewhere (here: %.*s); it runs, but may not be the fastest "
+			    "plan\n",
 			    STR_ARG(line));
 			return;
 		}
@@ -327,7 +335,8 @@ run_all(struct run *r, struct err *e)
 	if (is_checking && !check_case(r, &check, e))
 		return false;
 	/* A check alone is quick; numbers come when they are asked for. */
-	if (!is_checking || opt_given(r->o, OPT_repeat) || opt_flag(r->o, OPT_profile) || opt_flag(r->o, OPT_json))
+	if (!is_checking || opt_given(r->o, OPT_repeat) || opt_flag(r->o, OPT_profile) ||
+	    opt_flag(r->o, OPT_json))
 		if (!time_plan(r, &times, e))
 			return false;
 	if (!write_outputs(r, e))

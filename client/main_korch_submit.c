@@ -50,12 +50,13 @@ read_what_if(struct submit *s, struct m_options *out, struct err *e)
 	uint32_t n = opt_n(s->o, OPT_forbid) + opt_n(s->o, OPT_force);
 
 	if (n > MAX_CONDITIONS)
-		return err_set(e, ERR_USAGE, "--forbid and --force: %d kernels at most, got %u", MAX_CONDITIONS, n);
+		return err_set(
+		    e, ERR_USAGE, "--forbid and --force: %d kernels at most, got %u", MAX_CONDITIONS, n);
 	out->extra = NEW_ARRAY(s->arena, struct m_kv, n + 1);
 	for (size_t r = 0; r < COUNT_OF(row); r++)
 		for (uint32_t i = 0; i < opt_n(s->o, row[r].id); i++)
-			out->extra[out->n_extra++] =
-			    (struct m_kv){.name = str_of(row[r].name), .value = str_of(opt_at(s->o, row[r].id, i))};
+			out->extra[out->n_extra++] = (struct m_kv){
+			    .name = str_of(row[r].name), .value = str_of(opt_at(s->o, row[r].id, i))};
 	if (n && !*s->plan)
 		out->extra[out->n_extra++] = (struct m_kv){.name = STR("plan"), .value = STR("none")};
 	if (n)
@@ -63,14 +64,15 @@ read_what_if(struct submit *s, struct m_options *out, struct err *e)
 	return true;
 }
 
-/* A job is for a class of devices ("cuda": any GPU).  On this machine, by a private daemon, a worker's own names are
- * understood too: cuda:0, cuda:all, cuda-fake:SETTINGS. */
+/* A job is for a class of devices ("cuda": any GPU).  On this machine, by a private daemon, a worker's own
+ * names are understood too: cuda:0, cuda:all, cuda-fake:SETTINGS. */
 static bool
 read_device(const struct submit *s, const char **worker, const char **class, struct err *e)
 {
 	const char *device = opt_text(s->o, OPT_device);
 	struct str rest = str_of(device), kind = str_cut(&rest, ':');
-	bool is_gpu = str_is(kind, "cuda") && rest.n, is_fake = str_is(kind, "cuda-fake"), is_number = rest.n > 0;
+	bool is_gpu = str_is(kind, "cuda") && rest.n, is_fake = str_is(kind, "cuda-fake"),
+	     is_number = rest.n > 0;
 
 	for (size_t i = 0; i < rest.n; i++)
 		is_number &= (rest.p[i] >= '0' && rest.p[i] <= '9') || rest.p[i] == ',';
@@ -78,8 +80,11 @@ read_device(const struct submit *s, const char **worker, const char **class, str
 	*worker = is_gpu && !is_number ? "cuda:all" : device;
 	*class = is_fake || (is_gpu && is_number) ? "cuda" : device;
 	return !*opt_text(s->o, OPT_daemon) || strcmp(*class, device) == 0 ||
-	    err_set(e, ERR_USAGE, "--device %s: that is a worker's name for it; a job on a daemon is for a class: cuda (any GPU), or one "
-		"that korch-jobs workers lists", device);
+	    err_set(e, ERR_USAGE,
+		"--device %s: that is a worker's name for it; a job on a daemon is for a class: cuda (any "
+		"GPU), or one "
+		"that korch-jobs workers lists",
+		device);
 }
 
 /* Tensor cores round the factors of a product: a GPU's, and not where nothing may be rounded. */
@@ -92,16 +97,21 @@ check_precision(const struct opts *o, struct str precision, struct err *e)
 	for (size_t i = 0; i < COUNT_OF(known); i++)
 		found |= str_is(precision, known[i]);
 	if (!found)
-		return err_set(e, ERR_USAGE, "--precision %s: it is one of f32, tf32, f16, bf16", precision.p);
+		return err_set(
+		    e, ERR_USAGE, "--precision %s: it is one of f32, tf32, f16, bf16", precision.p);
 	if (str_is(precision, "f32"))
 		return true;
 	if (strncmp(opt_text(o, OPT_device), "cuda", 4) != 0)
-		return err_set(e, ERR_USAGE, "--precision %s: device %s computes in f32; the others are for a GPU's tensor cores",
+		return err_set(e, ERR_USAGE,
+		    "--precision %s: device %s computes in f32; the others are for a GPU's tensor cores",
 		    precision.p, opt_text(o, OPT_device));
 	if (opt_flag(o, OPT_strict))
-		return err_set(e, ERR_USAGE, "--precision %s rounds products, and --strict allows no rounding", precision.p);
+		return err_set(e, ERR_USAGE,
+		    "--precision %s rounds products, and --strict allows no rounding", precision.p);
 	return opt_real(o, OPT_tolerance) > 0 ||
-	    err_set(e, ERR_USAGE, "--precision %s rounds products, and --tolerance 0 allows no change of precision", precision.p);
+	    err_set(e, ERR_USAGE,
+		"--precision %s rounds products, and --tolerance 0 allows no change of precision",
+		precision.p);
 }
 
 static bool
@@ -116,7 +126,8 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	if (threads < 1 || threads > 1024)
 		return err_set(e, ERR_USAGE, "--threads %" PRId64 ": it is 1 to 1024", threads);
 	if (opt_real(o, OPT_budget) < 0 || opt_real(o, OPT_budget) > 1e8)
-		return err_set(e, ERR_USAGE, "--budget %s: it is a number of seconds, 0 or more", opt_text(o, OPT_budget));
+		return err_set(e, ERR_USAGE, "--budget %s: it is a number of seconds, 0 or more",
+		    opt_text(o, OPT_budget));
 	if (opt_real(o, OPT_tolerance) < 0 || opt_real(o, OPT_tolerance) > 1)
 		return err_set(e, ERR_USAGE, "--tolerance %s: it is 0 to 1", opt_text(o, OPT_tolerance));
 	if (!str_is(fusion, "full") && !str_is(fusion, "operator") && !str_is(fusion, "none"))
@@ -157,7 +168,8 @@ check_output(const struct submit *s, struct err *e)
 	bool ok = true;
 
 	if (slash)
-		dir = slash == s->plan ? "/" : str_dup(&tmp, (struct str){s->plan, (size_t)(slash - s->plan)});
+		dir =
+		    slash == s->plan ? "/" : str_dup(&tmp, (struct str){s->plan, (size_t)(slash - s->plan)});
 	if (access(dir, W_OK | X_OK) != 0)
 		ok = err_set(e, ERR_IO, "-o %s: cannot write into %s: %s", s->plan, dir, strerror(errno));
 	arena_fini(&tmp);
@@ -168,7 +180,8 @@ static bool
 read_call(struct submit *s, struct err *e)
 {
 	if (s->o->n_args != 1)
-		return err_set(e, ERR_USAGE, "wanted one MODEL.onnx, got %u; see korch-submit --help", s->o->n_args);
+		return err_set(
+		    e, ERR_USAGE, "wanted one MODEL.onnx, got %u; see korch-submit --help", s->o->n_args);
 	s->model = s->o->args[0];
 	s->plan = opt_text(s->o, OPT_output);
 	if (!*s->plan && !opt_flag(s->o, OPT_detach) && !opt_n(s->o, OPT_forbid) && !opt_n(s->o, OPT_force))
@@ -207,8 +220,8 @@ interrupted(struct submit *s, uint64_t job, struct err *e)
 		    "left job %" PRIu64 " running; come back with: korch-jobs watch %" PRIu64
 		    " --daemon %s, and take its plan with: korch-jobs fetch %" PRIu64 " -o %s --daemon %s",
 		    job, job, s->session.url, job, s->plan, s->session.url);
-	return err_set(e, ERR_INTERRUPTED,
-	    "stopped; what was measured is kept, so the same command goes on from here");
+	return err_set(
+	    e, ERR_INTERRUPTED, "stopped; what was measured is kept, so the same command goes on from here");
 }
 
 /* A client whose calls end at once when a signal has come cannot cancel: take a fresh one. */
@@ -258,8 +271,7 @@ run(struct submit *s, struct err *e)
 	if (!read_call(s, e) || !read_options(s, &options, e) || !read_device(s, &worker, &class, e))
 		return false;
 	options.device = str_of(class);
-	if (!session_open(&s->session, s->arena, s->o, worker, e) ||
-	    !send_model(s, &options, &job, e))
+	if (!session_open(&s->session, s->arena, s->o, worker, e) || !send_model(s, &options, &job, e))
 		return false;
 	if (opt_flag(s->o, OPT_detach)) {
 		(void)printf(opt_flag(s->o, OPT_json) ? "{\"job\": %" PRIu64 "}\n" : "%" PRIu64 "\n", job);

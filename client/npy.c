@@ -13,8 +13,18 @@ static const struct {
 	enum dtype type;
 	const char *code;
 } codes[] = {
-    {DT_f32, "f4"}, {DT_f64, "f8"}, {DT_f16, "f2"}, {DT_bool, "b1"}, {DT_i8, "i1"}, {DT_i16, "i2"},
-    {DT_i32, "i4"}, {DT_i64, "i8"}, {DT_u8, "u1"}, {DT_u16, "u2"}, {DT_u32, "u4"}, {DT_u64, "u8"},
+    {DT_f32, "f4"},
+    {DT_f64, "f8"},
+    {DT_f16, "f2"},
+    {DT_bool, "b1"},
+    {DT_i8, "i1"},
+    {DT_i16, "i2"},
+    {DT_i32, "i4"},
+    {DT_i64, "i8"},
+    {DT_u8, "u1"},
+    {DT_u16, "u2"},
+    {DT_u32, "u4"},
+    {DT_u64, "u8"},
 };
 
 struct header {
@@ -158,7 +168,8 @@ npy_parse(struct arena *a, struct bytes file, struct host_tensor *out, struct er
 	size_t n_bytes;
 
 	if (!shape_bytes(&h.shape, h.type, &n_bytes) || n_bytes != data.n)
-		return err_set(e, ERR_FORMAT, "holds %zu bytes of elements, which is not what its shape needs", data.n);
+		return err_set(
+		    e, ERR_FORMAT, "holds %zu bytes of elements, which is not what its shape needs", data.n);
 	if (!host_tensor_make(a, h.type, &h.shape, out, e))
 		return false;
 	if (h.is_fortran && h.shape.rank > 1)
@@ -198,8 +209,8 @@ npy_write(const char *path, const struct host_tensor *t, struct err *e)
 	bool ok;
 
 	sb_init(&sb, &tmp);
-	sb_addf(&sb, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", dtype_size(t->type) > 1 ? "<" : "|",
-	    code_of(t->type));
+	sb_addf(&sb, "{'descr': '%s%s', 'fortran_order': False, 'shape': (",
+	    dtype_size(t->type) > 1 ? "<" : "|", code_of(t->type));
 	for (int i = 0; i < t->shape.rank; i++)
 		sb_addf(&sb, "%lld,%s", (long long)t->shape.dim[i], i + 1 < t->shape.rank ? " " : "");
 	sb_addz(&sb, "), }");

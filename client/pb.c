@@ -7,8 +7,18 @@
 
 /* Fields of TensorProto. */
 enum {
-	F_DIMS = 1, F_DATA_TYPE = 2, F_FLOAT = 4, F_INT32 = 5, F_STRING = 6, F_INT64 = 7, F_NAME = 8, F_RAW = 9,
-	F_DOUBLE = 10, F_UINT64 = 11, F_EXTERNAL = 13, F_LOCATION = 14
+	F_DIMS = 1,
+	F_DATA_TYPE = 2,
+	F_FLOAT = 4,
+	F_INT32 = 5,
+	F_STRING = 6,
+	F_INT64 = 7,
+	F_NAME = 8,
+	F_RAW = 9,
+	F_DOUBLE = 10,
+	F_UINT64 = 11,
+	F_EXTERNAL = 13,
+	F_LOCATION = 14
 };
 
 /* What the fields said, before it is put together. */
@@ -140,13 +150,15 @@ fill(const struct tensor_text *t, struct host_tensor *out, struct err *e)
 
 	if (t->has_raw) {
 		if (t->raw.n != out->n_bytes)
-			return err_set(e, ERR_FORMAT, "holds %zu bytes of elements, and its shape needs %zu", t->raw.n, out->n_bytes);
+			return err_set(e, ERR_FORMAT, "holds %zu bytes of elements, and its shape needs %zu",
+			    t->raw.n, out->n_bytes);
 		if (t->raw.n)
 			memcpy(out->data, t->raw.p, t->raw.n);
 		return true;
 	}
 	if ((int64_t)t->n_values != n)
-		return err_set(e, ERR_FORMAT, "holds %u elements, and its shape needs %lld", t->n_values, (long long)n);
+		return err_set(
+		    e, ERR_FORMAT, "holds %u elements, and its shape needs %lld", t->n_values, (long long)n);
 	for (int64_t i = 0; i < n; i++)
 		set_typed(out, i, t->values[i]);
 	return true;
@@ -168,7 +180,8 @@ pb_parse(struct arena *a, struct bytes file, struct host_tensor *out, struct err
 	if (t.is_external)
 		return err_set(e, ERR_FORMAT, "keeps its data in another file; store it inside");
 	if (t.has_strings || t.onnx_type < 0 || t.onnx_type > 1000 || !dtype_of_onnx((int)t.onnx_type, &type))
-		return err_set(e, ERR_FORMAT, "has ONNX element type %lld, which no plan knows", (long long)t.onnx_type);
+		return err_set(
+		    e, ERR_FORMAT, "has ONNX element type %lld, which no plan knows", (long long)t.onnx_type);
 	/* Compared before memory is taken: a file of ten bytes may claim any shape. */
 	if (!shape_bytes(&t.shape, type, &n_bytes) ||
 	    n_bytes / dtype_size(type) != (t.has_raw ? t.raw.n / dtype_size(type) : t.n_values))

@@ -20,8 +20,8 @@ maker_of(const struct plan *p, uint32_t reader, const struct place *at)
 		for (uint32_t j = from; j < st->n_places; j++) {
 			const struct place *to = &p->places[st->places[j]];
 
-			if (to->kind == at->kind && to->index == at->index && to->offset < at->offset + at->n_bytes &&
-			    at->offset < to->offset + to->n_bytes)
+			if (to->kind == at->kind && to->index == at->index &&
+			    to->offset < at->offset + at->n_bytes && at->offset < to->offset + to->n_bytes)
 				return s;
 		}
 	}
@@ -65,8 +65,8 @@ dot_cluster(struct strbuf *sb, const struct plan *p, uint32_t i, struct ends *ou
 	uint32_t n = 0, before = UINT32_MAX;
 
 	why_kernel_hex(k, hex);
-	sb_addf(sb, "  subgraph cluster%u {\n    label=\"%u: %.*s  %.1f us%s\"; color=\"/set26/%u\";\n", i, i, WHY_DIGITS, hex,
-	    (double)k->cost_ns / 1e3, k->is_measured ? "" : " at least", i % COLOURS + 1);
+	sb_addf(sb, "  subgraph cluster%u {\n    label=\"%u: %.*s  %.1f us%s\"; color=\"/set26/%u\";\n", i, i,
+	    WHY_DIGITS, hex, (double)k->cost_ns / 1e3, k->is_measured ? "" : " at least", i % COLOURS + 1);
 	for (uint32_t m = 0; m < p->n_nodes; m++) {
 		if (!is_in(&p->nodes[m], i))
 			continue;
@@ -103,10 +103,11 @@ dot_reads(struct strbuf *sb, const struct plan *p, uint32_t i, const struct ends
 		sb_init(&shape, sb->a);
 		shape_print(&shape, &at->shape);
 		if (from != UINT32_MAX)
-			sb_addf(sb, "  s%un%u -> s%un%u [ltail=cluster%u,lhead=cluster%u,label=\"%s\"];\n", from, ends[from].last, i,
-			    ends[i].first, from, i, shape.p);
+			sb_addf(sb, "  s%un%u -> s%un%u [ltail=cluster%u,lhead=cluster%u,label=\"%s\"];\n",
+			    from, ends[from].last, i, ends[i].first, from, i, shape.p);
 		else if (at->kind == PLACE_INPUT)
-			sb_addf(sb, "  in%u -> s%un%u [lhead=cluster%u,label=\"%s\"];\n", at->index, i, ends[i].first, i, shape.p);
+			sb_addf(sb, "  in%u -> s%un%u [lhead=cluster%u,label=\"%s\"];\n", at->index, i,
+			    ends[i].first, i, shape.p);
 	}
 }
 
@@ -135,8 +136,9 @@ plan_dot(struct arena *a, const struct plan *p, uint32_t steps)
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	sb_addz(&sb, "digraph plan {\n  compound=true; node [shape=box,height=0.25,fontsize=10]; edge [fontsize=9];\n"
-		     "  graph [style=rounded,fontsize=11,penwidth=2];\n");
+	sb_addz(&sb,
+	    "digraph plan {\n  compound=true; node [shape=box,height=0.25,fontsize=10]; edge [fontsize=9];\n"
+	    "  graph [style=rounded,fontsize=11,penwidth=2];\n");
 	for (uint32_t i = 0; i < p->n_inputs; i++) {
 		sb_addf(&sb, "  in%u [shape=ellipse,label=", i);
 		json_string(&sb, p->inputs[i].name);

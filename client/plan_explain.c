@@ -17,8 +17,8 @@ step_neighbour(struct why *w, uint32_t of, const struct plan_apart *x, bool is_f
 
 	why_kernel_hex(&w->p->kernels[w->p->steps[other].kernel], hex);
 	if (w->json) {
-		sb_addf(&w->sb, "%s{\"step\":%u,\"spec\":\"%s\",\"side\":\"%s\",", is_first ? "" : ",", other, hex,
-		    x->a == of ? "reader" : "maker");
+		sb_addf(&w->sb, "%s{\"step\":%u,\"spec\":\"%s\",\"side\":\"%s\",", is_first ? "" : ",", other,
+		    hex, x->a == of ? "reader" : "maker");
 		why_apart(w, x);
 		sb_addc(&w->sb, '}');
 		return;
@@ -54,7 +54,8 @@ static const struct {
     [FATE_KERNEL] = {"kernel", "computed in one kernel"},
     [FATE_VIEW] = {"view", "needs no kernel: its result is its operand's memory, seen through another shape"},
     [FATE_FOLDED] = {"folded", "needs no kernel: its results are constants, or no output needs them"},
-    [FATE_REWRITTEN] = {"rewritten", "lost to a rewrite: the plan computes what comes behind it in another form"},
+    [FATE_REWRITTEN] = {"rewritten",
+	"lost to a rewrite: the plan computes what comes behind it in another form"},
 };
 
 static uint32_t
@@ -122,7 +123,9 @@ neighbour_words(struct why *w, const struct pair *two, const char *side)
 	} else if (two->x->fate != FATE_KERNEL)
 		sb_addf(&w->sb, "%s\n", fates[two->x->fate].text);
 	else
-		sb_addz(&w->sb, two->asked->fate != FATE_KERNEL ? "computed in a kernel\n" : "apart; no reason was recorded\n");
+		sb_addz(&w->sb,
+		    two->asked->fate != FATE_KERNEL ? "computed in a kernel\n"
+						    : "apart; no reason was recorded\n");
 }
 
 /* a is read by b, one of them is the node asked for and `other` the other one. */
@@ -130,8 +133,10 @@ static void
 explain_neighbour(struct why *w, uint32_t a, uint32_t b, uint32_t other, bool *is_first)
 {
 	const struct plan *p = w->p;
-	struct pair two = {.x = &p->nodes[other], .asked = &p->nodes[other == a ? b : a],
-	    .shared = shared_step(&p->nodes[a], &p->nodes[b]), .why = find_apart(p, a, b)};
+	struct pair two = {.x = &p->nodes[other],
+	    .asked = &p->nodes[other == a ? b : a],
+	    .shared = shared_step(&p->nodes[a], &p->nodes[b]),
+	    .why = find_apart(p, a, b)};
 
 	if (w->json) {
 		sb_addz(&w->sb, *is_first ? "" : ",");
@@ -189,9 +194,11 @@ refuse(const struct plan *p, const char *what, struct err *e)
 
 	sb_init(&sb, &tmp);
 	for (uint32_t i = 0; i < p->n_nodes; i++)
-		if (p->nodes[i].name.n < 128 && strstr(str_dup(&tmp, p->nodes[i].name), what) && n++ < MOST_LIKE)
+		if (p->nodes[i].name.n < 128 && strstr(str_dup(&tmp, p->nodes[i].name), what) &&
+		    n++ < MOST_LIKE)
 			sb_addf(&sb, "%s %.*s", n > 1 ? "," : "; like it:", STR_ARG(p->nodes[i].name));
-	(void)err_set(e, ERR_USAGE, "'%.100s' is no node of this model and begins no hash of the plan's kernels%.250s%s", what,
+	(void)err_set(e, ERR_USAGE,
+	    "'%.100s' is no node of this model and begins no hash of the plan's kernels%.250s%s", what,
 	    sb.n ? sb.p : "", n > MOST_LIKE ? ", ..." : "");
 	arena_fini(&tmp);
 	return false;

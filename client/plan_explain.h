@@ -7,7 +7,8 @@
 /* Each step: its kernel, the runner-up and the margin, and why it is not one kernel with its neighbours.
  * what: an ONNX node (then: what became of it, and of each of its neighbours), or the first digits of a
  * kernel's hash, or NULL: all steps.  ERR_USAGE where it is neither. */
-bool plan_explain(struct arena *a, const struct plan *p, const char *what, bool json, struct err *e) MUST_CHECK;
+bool plan_explain(
+    struct arena *a, const struct plan *p, const char *what, bool json, struct err *e) MUST_CHECK;
 /* Graphviz: a cluster a kernel with the ONNX nodes in it, an arrow a tensor.  steps: only the first so
  * many; 0: all. */
 void plan_dot(struct arena *a, const struct plan *p, uint32_t steps);

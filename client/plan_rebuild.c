@@ -63,7 +63,8 @@ is_same_text(const struct plan *p, const struct generated *g)
 static struct target
 with_caches(struct target t, const struct dev_info *info)
 {
-	target_caches(&t, info->fact[DEV_FACT_l1_bytes], info->fact[DEV_FACT_l2_bytes], info->fact[DEV_FACT_l3_bytes]);
+	target_caches(
+	    &t, info->fact[DEV_FACT_l1_bytes], info->fact[DEV_FACT_l2_bytes], info->fact[DEV_FACT_l3_bytes]);
 	return t;
 }
 
@@ -114,12 +115,14 @@ find_origin(struct arena *a, const struct plan *p, const struct dev_info *here, 
 		return true;
 	}
 	return err_set(e, ERR_DEVICE,
-	    "its code was written by another version of the generator, so how its weights are packed is not known; "
+	    "its code was written by another version of the generator, so how its weights are packed is not "
+	    "known; "
 	    "tune the model again");
 }
 
 static void
-take_codes(struct arena *a, struct plan *p, const struct generated *g, struct bytes module, const struct dev_info *here)
+take_codes(struct arena *a, struct plan *p, const struct generated *g, struct bytes module,
+    const struct dev_info *here)
 {
 	for (uint32_t i = 0; i < p->n_kernels; i++) {
 		struct plan_kernel *k = &p->kernels[i];
@@ -164,7 +167,8 @@ plan_rebuild(struct arena *a, struct plan *p, struct err *e)
 		return false;
 	for (uint32_t i = 0; i < p->n_kernels; i++)
 		if (!same_packs(&before.codes[i], &after.codes[i]))
-			return err_set(e, ERR_DEVICE, "kernel %u wants its weights packed otherwise here; tune the model again", i);
+			return err_set(e, ERR_DEVICE,
+			    "kernel %u wants its weights packed otherwise here; tune the model again", i);
 	o.flags = emit_c_flags(&t);
 	n = emit_c_files(a, &t, after.list, after.n_list, COMPILE_MAX_FILES, &texts);
 	if (!compile_files(a, texts, n, &o, &module, e))

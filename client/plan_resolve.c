@@ -14,7 +14,10 @@ make_kernels(struct arena *a, const struct plan *p, struct blp *b)
 	for (uint32_t i = 0; i < p->n_candidates; i++) {
 		const struct plan_candidate *c = &p->candidates[i];
 
-		k[i] = (struct blp_kernel){.in = c->reads, .n_in = c->n_reads, .out = c->makes, .n_out = c->n_makes,
+		k[i] = (struct blp_kernel){.in = c->reads,
+		    .n_in = c->n_reads,
+		    .out = c->makes,
+		    .n_out = c->n_makes,
 		    .cost = c->cost_ns};
 	}
 	b->kernels = k;
@@ -82,7 +85,8 @@ plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e
 	*cost = r.cost;
 	/* A plan that does not claim to be optimal may be beaten: the caller says by how much. */
 	if (r.cost < p->latency_ns && p->proved)
-		return err_set(e, ERR_WRONG, "the search finds a plan of %" PRId64 " ns, and this one takes %" PRId64 " ns", r.cost,
+		return err_set(e, ERR_WRONG,
+		    "the search finds a plan of %" PRId64 " ns, and this one takes %" PRId64 " ns", r.cost,
 		    p->latency_ns);
 	return !p->proved || r.proved ||
 	    err_set(e, ERR_WRONG, "the plan claims to be optimal, and the search could not prove it");

@@ -28,7 +28,8 @@ show_io(struct arena *a, const char *what, const struct plan_io *io, uint32_t n)
 
 		sb_init(&sb, a);
 		shape_print(&sb, &io[i].shape);
-		(void)printf("%-10s %.*s %s%s\n", i ? "" : what, STR_ARG(io[i].name), dtype_name(io[i].type), sb.p);
+		(void)printf(
+		    "%-10s %.*s %s%s\n", i ? "" : what, STR_ARG(io[i].name), dtype_name(io[i].type), sb.p);
 	}
 }
 
@@ -44,8 +45,9 @@ show_streams(struct arena *a, const struct plan *p)
 	if (s.n_streams == 1)
 		(void)printf("%-10s 1: no two kernels can gain by running side by side\n", "streams");
 	else
-		(void)printf("%-10s up to %u of %d, %u waits, where korch-run finds that faster (not part of the bound)\n", "streams",
-		    s.n_streams, (int)STREAMS_DEFAULT, s.n_waits);
+		(void)printf("%-10s up to %u of %d, %u waits, where korch-run finds that faster (not part of "
+			     "the bound)\n",
+		    "streams", s.n_streams, (int)STREAMS_DEFAULT, s.n_waits);
 }
 
 /* Steps that are no work. */
@@ -65,23 +67,25 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	(void)printf("%-10s %.*s\n", "model", STR_ARG(p->model_name));
 	show_io(a, "inputs", p->inputs, p->n_inputs);
 	show_io(a, "outputs", p->outputs, p->n_outputs);
-	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat), p->n_threads,
-	    p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);
+	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat),
+	    p->n_threads, p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);
 	if (plan_libraries(a, p).n)
 		(void)printf("%-10s %.*s\n", "libraries", STR_ARG(plan_libraries(a, p)));
 	(void)printf("%-10s %" PRIu64 " operators, %" PRIu64 " primitives, %" PRIu64 " candidates, %" PRIu64
 		     " distinct, %u chosen (%u kernels)",
-	    "search", p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps, p->n_kernels);
+	    "search", p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps,
+	    p->n_kernels);
 	if (count_views(p))
 		(void)printf(", %u of them views, which are no work", count_views(p));
 	(void)putchar('\n');
-	(void)printf("%-10s %.3f ms predicted, at least %.3f ms (%s, gap %.1f %%)", "latency", ms(p->latency_ns),
-	    ms(p->bound_ns), p->proved ? "proved optimal within its limits" : "not proved", 100 * gap(p));
+	(void)printf("%-10s %.3f ms predicted, at least %.3f ms (%s, gap %.1f %%)", "latency",
+	    ms(p->latency_ns), ms(p->bound_ns), p->proved ? "proved optimal within its limits" : "not proved",
+	    100 * gap(p));
 	if (p->measured_ns > 0)
 		(void)printf(", %.3f ms measured", ms(p->measured_ns));
 	if (p->runner_measured_ns > 0)
-		(void)printf("\n%-10s %.*s: %.3f ms predicted, %.3f ms measured beside it", "runner-up", STR_ARG(p->runner),
-		    ms(p->runner_ns), ms(p->runner_measured_ns));
+		(void)printf("\n%-10s %.*s: %.3f ms predicted, %.3f ms measured beside it", "runner-up",
+		    STR_ARG(p->runner), ms(p->runner_ns), ms(p->runner_measured_ns));
 	(void)printf("\n%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
 	    (double)p->constants.n / 1048576, (double)p->work_bytes / 1048576, (double)p->module.n / 1024);
 	show_streams(a, p);
@@ -89,8 +93,9 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	if (p->stop.n)
 		(void)printf("%-10s %.*s\n", "ended", STR_ARG(p->stop));
 	if (p->what_if.n)
-		(void)printf("%-10s %.*s: %+.3f us (%.3f ms without that condition)\n", "what if", STR_ARG(p->what_if),
-		    (double)p->latency_ns / 1e3 - (double)p->what_if_base_ns / 1e3, ms(p->what_if_base_ns));
+		(void)printf("%-10s %.*s: %+.3f us (%.3f ms without that condition)\n", "what if",
+		    STR_ARG(p->what_if), (double)p->latency_ns / 1e3 - (double)p->what_if_base_ns / 1e3,
+		    ms(p->what_if_base_ns));
 	if (h->made_by.n)
 		(void)printf("%-10s %.*s\n", "made by", STR_ARG(h->made_by));
 }
@@ -98,15 +103,15 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 static void
 show_steps(const struct plan *p)
 {
-	(void)printf("\n%4s %6s %-12s %10s %6s %6s %9s %9s  %-28s %s\n", "step", "kernel", "spec", "us", "share", "bound",
-	    "MFLOP", "KiB", "schedule", "ONNX nodes");
+	(void)printf("\n%4s %6s %-12s %10s %6s %6s %9s %9s  %-28s %s\n", "step", "kernel", "spec", "us",
+	    "share", "bound", "MFLOP", "KiB", "schedule", "ONNX nodes");
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
 		char hex[65];
 
 		why_kernel_hex(k, hex);
-		(void)printf("%4u %6u %.12s %10.1f%c %5.1f%% %5.0f%% %9.2f %9.1f  %-28.*s %.*s\n", i, p->steps[i].kernel, hex,
-		    (double)k->cost_ns / 1e3, k->is_measured ? ' ' : '?',
+		(void)printf("%4u %6u %.12s %10.1f%c %5.1f%% %5.0f%% %9.2f %9.1f  %-28.*s %.*s\n", i,
+		    p->steps[i].kernel, hex, (double)k->cost_ns / 1e3, k->is_measured ? ' ' : '?',
 		    p->latency_ns ? 100 * (double)k->cost_ns / (double)p->latency_ns : 0,
 		    k->cost_ns ? 100 * (double)k->bound_ns / (double)k->cost_ns : 0, (double)k->flops / 1e6,
 		    (double)k->bytes / 1024, STR_ARG(k->schedule), STR_ARG(p->steps[i].nodes));
@@ -138,10 +143,12 @@ add_json_steps(struct strbuf *sb, const struct plan *p)
 		char hex[65];
 
 		why_kernel_hex(k, hex);
-		sb_addf(sb, "%s{\"spec\":\"%s\",\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
-			    ",\"measured\":%s,\"flops\":%" PRId64 ",\"bytes\":%" PRId64 ",\"passes\":%u,\"schedule\":",
-		    i ? "," : "", hex, p->steps[i].kernel, k->cost_ns, k->bound_ns, k->is_measured ? "true" : "false", k->flops,
-		    k->bytes, k->n_passes);
+		sb_addf(sb,
+		    "%s{\"spec\":\"%s\",\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
+		    ",\"measured\":%s,\"flops\":%" PRId64 ",\"bytes\":%" PRId64
+		    ",\"passes\":%u,\"schedule\":",
+		    i ? "," : "", hex, p->steps[i].kernel, k->cost_ns, k->bound_ns,
+		    k->is_measured ? "true" : "false", k->flops, k->bytes, k->n_passes);
 		json_string(sb, k->schedule);
 		sb_addz(sb, ",\"nodes\":");
 		json_string(sb, p->steps[i].nodes);
@@ -158,7 +165,8 @@ add_json_streams(struct arena *a, struct strbuf *sb, const struct plan *p)
 	if (!plan_wants_gpu(p))
 		return;
 	streams_of_plan(a, p, STREAMS_DEFAULT, &s);
-	sb_addf(sb, ",\"streams\":{\"asked\":%d,\"side\":%u,\"waits\":%u}", (int)STREAMS_DEFAULT, s.n_streams, s.n_waits);
+	sb_addf(sb, ",\"streams\":{\"asked\":%d,\"side\":%u,\"waits\":%u}", (int)STREAMS_DEFAULT, s.n_streams,
+	    s.n_waits);
 }
 
 static void
@@ -188,14 +196,17 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 	sb_addf(&sb, ",\"what_if_base_ns\":%" PRId64, p->what_if_base_ns);
 	sb_addz(&sb, ",\"made_by\":");
 	json_string(&sb, h->made_by);
-	sb_addf(&sb, ",\"threads\":%u,\"tolerance\":%g,\"operators\":%" PRIu64 ",\"primitives\":%" PRIu64
-		     ",\"candidates\":%" PRIu64 ",\"distinct\":%" PRIu64 ",\"chosen\":%u,\"kernels\":%u,\"views\":%u",
-	    p->n_threads, p->tolerance, p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct, p->n_steps,
-	    p->n_kernels, count_views(p));
-	sb_addf(&sb, ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64 ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
+	sb_addf(&sb,
+	    ",\"threads\":%u,\"tolerance\":%g,\"operators\":%" PRIu64 ",\"primitives\":%" PRIu64
+	    ",\"candidates\":%" PRIu64 ",\"distinct\":%" PRIu64 ",\"chosen\":%u,\"kernels\":%u,\"views\":%u",
+	    p->n_threads, p->tolerance, p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct,
+	    p->n_steps, p->n_kernels, count_views(p));
+	sb_addf(&sb,
+	    ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
+	    ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
 	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
-	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n, p->work_bytes,
-	    p->module.n);
+	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n,
+	    p->work_bytes, p->module.n);
 	add_json_streams(a, &sb, p);
 	add_json_io(&sb, "inputs", p->inputs, p->n_inputs);
 	add_json_io(&sb, "outputs", p->outputs, p->n_outputs);

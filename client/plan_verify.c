@@ -14,23 +14,28 @@ say_words(struct arena *a, const struct plan *p, const struct certificate *c, co
 	struct str libraries = plan_libraries(a, p);
 
 	(void)printf("digest    %s\n", digest);
-	(void)printf("cover     %u steps make all %u outputs, in this order, each reading what was written for it\n",
+	(void)printf(
+	    "cover     %u steps make all %u outputs, in this order, each reading what was written for it\n",
 	    p->n_steps, p->n_outputs);
-	(void)printf("sum       %" PRId64 " ns over %u chosen candidates, %u of them measured\n", p->latency_ns, c->n_chosen,
-	    c->n_measured);
+	(void)printf("sum       %" PRId64 " ns over %u chosen candidates, %u of them measured\n",
+	    p->latency_ns, c->n_chosen, c->n_measured);
 	if (c->is_by_duals)
 		(void)printf("bound     %" PRId64 " ns: bound checked by duals\n", p->bound_ns);
 	else
-		(void)printf("bound     LP bound %.0f ns checked; %" PRId64 " ns and optimality by search (--resolve repeats it)\n",
+		(void)printf("bound     LP bound %.0f ns checked; %" PRId64
+			     " ns and optimality by search (--resolve repeats it)\n",
 		    c->dual_bound, p->bound_ns);
 	if (libraries.n)
-		(void)printf("needs     %.*s: not in this file, found or missed when it is opened\n", STR_ARG(libraries));
-	(void)printf("verdict   %s\n", p->proved ? "holds: no plan over these candidates is faster at recorded costs"
-						     : "holds: a valid plan with the stated gap; it does not claim to be optimal");
+		(void)printf("needs     %.*s: not in this file, found or missed when it is opened\n",
+		    STR_ARG(libraries));
+	(void)printf("verdict   %s\n",
+	    p->proved ? "holds: no plan over these candidates is faster at recorded costs"
+		      : "holds: a valid plan with the stated gap; it does not claim to be optimal");
 }
 
 static void
-say_json(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest, int64_t resolved_ns)
+say_json(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest,
+    int64_t resolved_ns)
 {
 	struct strbuf sb;
 
@@ -60,8 +65,9 @@ plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json
 	}
 	say_words(a, p, &c, digest);
 	if (resolve && cost < p->latency_ns)
-		(void)printf("resolve   the search, repeated, finds a plan of %" PRId64 " ns (%.1f %% less)\n", cost,
-		    100 * (double)(p->latency_ns - cost) / (double)p->latency_ns);
+		(void)printf("resolve   the search, repeated, finds a plan of %" PRId64
+			     " ns (%.1f %% less)\n",
+		    cost, 100 * (double)(p->latency_ns - cost) / (double)p->latency_ns);
 	else if (resolve)
 		(void)printf("resolve   the search, repeated, finds nothing below %" PRId64 " ns\n", cost);
 	return true;

@@ -122,13 +122,14 @@ add_exchange(struct why *w, const struct plan_exchange *x)
 	enum { SHOWN = 6 };
 	struct margin m = margin_of(w->p, x);
 
-	sb_addf(&w->sb, "%s by %.2f us +- %.2f, with ", m.ns >= 0 ? "slower" : "by its kernels' sum faster", fabs(us(m.ns)),
-	    m.error_ns / 1e3);
+	sb_addf(&w->sb, "%s by %.2f us +- %.2f, with ", m.ns >= 0 ? "slower" : "by its kernels' sum faster",
+	    fabs(us(m.ns)), m.error_ns / 1e3);
 	for (uint32_t i = 0; i < x->n_rivals && i < SHOWN; i++) {
 		sb_addz(&w->sb, i ? ", " : "");
 		add_rival(w, &w->p->rivals[x->rivals[i]]);
 	}
-	sb_addf(&w->sb, "%s in place of step%s ", x->n_rivals > SHOWN ? ", ..." : "", x->n_steps == 1 ? "" : "s");
+	sb_addf(
+	    &w->sb, "%s in place of step%s ", x->n_rivals > SHOWN ? ", ..." : "", x->n_steps == 1 ? "" : "s");
 	for (uint32_t i = 0; i < x->n_steps && i < SHOWN; i++)
 		sb_addf(&w->sb, "%s%u", i ? ", " : "", x->steps[i]);
 	sb_addz(&w->sb, x->n_steps > SHOWN ? ", ...\n" : "\n");
@@ -176,10 +177,13 @@ plan_libraries(struct arena *a, const struct plan *p)
 			enum library of;
 			int64_t version, algo;
 
-			n += library_of_schedule(p->kernels[p->steps[i].kernel].schedule, &of, &version, &algo) && (int)of == l;
+			n += library_of_schedule(
+				 p->kernels[p->steps[i].kernel].schedule, &of, &version, &algo) &&
+			    (int)of == l;
 		}
 		if (n)
-			sb_addf(&sb, "%s%s (%u step%s)", sb.n ? ", " : "", library_name((enum library)l), n, n == 1 ? "" : "s");
+			sb_addf(&sb, "%s%s (%u step%s)", sb.n ? ", " : "", library_name((enum library)l), n,
+			    n == 1 ? "" : "s");
 	}
 	return sb.n ? sb_str(&sb) : STR("");
 }
@@ -201,10 +205,13 @@ step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 	char hex[65];
 
 	why_kernel_hex(k, hex);
-	sb_addf(&w->sb, "\"step\":%u,\"kernel\":%u,\"spec\":\"%s\",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64
-		       ",\"bound_ns\":%" PRId64 ",\"view\":%s,\"measured\":%s,\"rivals\":%u,\"rivals_measured\":%u,\"nodes\":",
+	sb_addf(&w->sb,
+	    "\"step\":%u,\"kernel\":%u,\"spec\":\"%s\",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64
+	    ",\"bound_ns\":%" PRId64
+	    ",\"view\":%s,\"measured\":%s,\"rivals\":%u,\"rivals_measured\":%u,\"nodes\":",
 	    step, w->p->steps[step].kernel, hex, k->cost_ns, k->spread_ns, k->bound_ns,
-	    plan_kernel_is_view(k) ? "true" : "false", k->is_measured ? "true" : "false", n_rivals, n_measured);
+	    plan_kernel_is_view(k) ? "true" : "false", k->is_measured ? "true" : "false", n_rivals,
+	    n_measured);
 	json_string(&w->sb, w->p->steps[step].nodes);
 	sb_addz(&w->sb, ",\"schedule\":");
 	json_string(&w->sb, k->schedule);
@@ -227,20 +234,23 @@ step_words(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 	if (plan_kernel_is_view(k))
 		sb_addz(&w->sb, "is no work: memory is laid out so that its result is in place");
 	else if (k->is_measured)
-		sb_addf(&w->sb, "%.1f us +- %.1f (bound %.1f)", us(k->cost_ns), us(k->spread_ns) / 2, us(k->bound_ns));
+		sb_addf(&w->sb, "%.1f us +- %.1f (bound %.1f)", us(k->cost_ns), us(k->spread_ns) / 2,
+		    us(k->bound_ns));
 	else
 		sb_addf(&w->sb, "%.1f us at least (not measured)", us(k->cost_ns));
 	if (library_of(k))
 		sb_addf(&w->sb, ", a call of %s", library_of(k));
-	sb_addf(&w->sb, " for %.*s\n  %u other candidates make its results, %u of them measured\n", STR_ARG(w->p->steps[step].nodes),
-	    n_rivals, n_measured);
+	sb_addf(&w->sb, " for %.*s\n  %u other candidates make its results, %u of them measured\n",
+	    STR_ARG(w->p->steps[step].nodes), n_rivals, n_measured);
 	sb_addz(&w->sb, "  runner-up: ");
 	if (x && x->n_rivals)
 		add_exchange(w, x);
 	else if (!k->is_measured)
 		sb_addz(&w->sb, "not known, as the plan holds kernels that were not measured\n");
 	else
-		sb_addz(&w->sb, x && x->n_steps ? "none: there is no other plan of measured kernels\n" : "not recorded\n");
+		sb_addz(&w->sb,
+		    x && x->n_steps ? "none: there is no other plan of measured kernels\n"
+				    : "not recorded\n");
 }
 
 void
@@ -322,9 +332,11 @@ open_words(struct why *w, const struct plan_rival *r)
 	add_rival(w, r);
 	sb_addf(&w->sb, " takes %.1f us at least, ", us(r->bound_ns));
 	if (is_ruled_out(w, r))
-		sb_addf(&w->sb, "and by that bound any plan with it is slower by %.2f us or more\n", MAX_OF(least, 0.0) / 1e3);
+		sb_addf(&w->sb, "and by that bound any plan with it is slower by %.2f us or more\n",
+		    MAX_OF(least, 0.0) / 1e3);
 	else
-		sb_addf(&w->sb, "%.1f us were expected; when the search ended it had not been worth a try\n", us(r->expected_ns));
+		sb_addf(&w->sb, "%.1f us were expected; when the search ended it had not been worth a try\n",
+		    us(r->expected_ns));
 }
 
 static void

@@ -5,10 +5,10 @@
 #include "../kernels/run/plan.h"
 
 struct why {
-	struct strbuf sb;      /* what was said so far */
+	struct strbuf sb; /* what was said so far */
 	const struct plan *p;
 	bool json;
-	double proven_ns;      /* no plan is cheaper: the sum of the duals */
+	double proven_ns; /* no plan is cheaper: the sum of the duals */
 };
 enum { WHY_DIGITS = 12 };
 

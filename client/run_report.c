@@ -46,7 +46,8 @@ profile(struct arena *a, const struct plan *p, const struct run_times *t)
 	}
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		lines[i].share = total ? (double)lines[i].ns / (double)total : 0;
-		lines[i].bound_share = lines[i].ns ? (double)lines[i].kernel->bound_ns / (double)lines[i].ns : 0;
+		lines[i].bound_share =
+		    lines[i].ns ? (double)lines[i].kernel->bound_ns / (double)lines[i].ns : 0;
 	}
 	return lines;
 }
@@ -75,8 +76,10 @@ add_profile_json(struct strbuf *sb, const struct line *lines, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct line *l = &lines[i];
 
-		sb_addf(sb, "%s{\"kernel\":%" PRIu32 ",\"ns\":%" PRId64 ",\"share\":%.4f,\"bytes\":%" PRId64
-		    ",\"flops\":%" PRId64 ",\"bound_ns\":%" PRId64 ",\"of_bound\":%.4f,\"recorded_ns\":%" PRId64 ",\"symbol\":",
+		sb_addf(sb,
+		    "%s{\"kernel\":%" PRIu32 ",\"ns\":%" PRId64 ",\"share\":%.4f,\"bytes\":%" PRId64
+		    ",\"flops\":%" PRId64 ",\"bound_ns\":%" PRId64
+		    ",\"of_bound\":%.4f,\"recorded_ns\":%" PRId64 ",\"symbol\":",
 		    i ? "," : "", l->step->kernel, l->ns, l->share, l->kernel->bytes, l->kernel->flops,
 		    l->kernel->bound_ns, l->bound_share, l->kernel->cost_ns);
 		json_string(sb, l->kernel->symbol);
@@ -92,8 +95,8 @@ add_profile_json(struct strbuf *sb, const struct line *lines, uint32_t n)
 static void
 print_profile(const struct line *lines, uint32_t n)
 {
-	(void)printf("%4s %10s %6s %10s %10s %9s %6s  %s\n", "step", "us", "share", "KiB", "MFLOP", "GFLOP/s", "bound",
-	    "ONNX nodes");
+	(void)printf("%4s %10s %6s %10s %10s %9s %6s  %s\n", "step", "us", "share", "KiB", "MFLOP", "GFLOP/s",
+	    "bound", "ONNX nodes");
 	for (uint32_t i = 0; i < n; i++) {
 		const struct line *l = &lines[i];
 		double us = (double)l->ns / 1e3;
@@ -108,8 +111,10 @@ print_profile(const struct line *lines, uint32_t n)
 static void
 add_streams_json(struct strbuf *sb, const struct plan_streams *s)
 {
-	sb_addf(sb, ",\"streams\":{\"asked\":%" PRIu32 ",\"used\":%" PRIu32 ",\"side\":%" PRIu32 ",\"waits\":%" PRIu32, s->n_asked,
-	    s->n_used, s->n_side, s->n_waits);
+	sb_addf(sb,
+	    ",\"streams\":{\"asked\":%" PRIu32 ",\"used\":%" PRIu32 ",\"side\":%" PRIu32
+	    ",\"waits\":%" PRIu32,
+	    s->n_asked, s->n_used, s->n_side, s->n_waits);
 	if (s->side_ns)
 		sb_addf(sb, ",\"one_ns\":%" PRId64 ",\"side_ns\":%" PRId64, s->one_ns, s->side_ns);
 	sb_addc(sb, '}');
@@ -121,11 +126,14 @@ run_report_streams(struct strbuf *sb, const struct plan_streams *s, bool json)
 	if (json)
 		add_streams_json(sb, s);
 	else if (s->side_ns)
-		sb_addf(sb, "streams: %" PRIu32 " used; %.3f ms on 1, %.3f ms on %" PRIu32 " with %" PRIu32
-			" waits, timed in turns when the plan was opened\n",
+		sb_addf(sb,
+		    "streams: %" PRIu32 " used; %.3f ms on 1, %.3f ms on %" PRIu32 " with %" PRIu32
+		    " waits, timed in turns when the plan was opened\n",
 		    s->n_used, (double)s->one_ns / 1e6, (double)s->side_ns / 1e6, s->n_side, s->n_waits);
 	else
-		sb_addf(sb, "streams: 1 used; %s\n", s->n_asked > 1 ? "no two kernels can gain by running side by side" : "no more were asked for");
+		sb_addf(sb, "streams: 1 used; %s\n",
+		    s->n_asked > 1 ? "no two kernels can gain by running side by side"
+				   : "no more were asked for");
 }
 
 static void
@@ -139,18 +147,19 @@ print_streams(struct arena *a, const struct plan_streams *s)
 }
 
 static void
-report_json(struct arena *a, const struct plan *p, const struct run_times *t, int64_t median_ns, int64_t min_ns,
-    const struct line *lines, const struct run_check *check)
+report_json(struct arena *a, const struct plan *p, const struct run_times *t, int64_t median_ns,
+    int64_t min_ns, const struct line *lines, const struct run_check *check)
 {
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	sb_addf(&sb, "{\"median_ns\":%" PRId64 ",\"min_ns\":%" PRId64 ",\"cpu_ns\":%" PRId64
+	sb_addf(&sb,
+	    "{\"median_ns\":%" PRId64 ",\"min_ns\":%" PRId64 ",\"cpu_ns\":%" PRId64
 	    ",\"samples\":%u,\"kernels\":%u,\"predicted_ns\":%" PRId64,
 	    median_ns, min_ns, median(t->cpu_ns, t->n), t->n, p->n_steps, p->latency_ns);
 	if (check)
-		sb_addf(&sb, ",\"checked_sets\":%u,\"checked_outputs\":%u,\"max_rel\":%.6g,\"agrees\":true", check->n_sets,
-		    check->n_outputs, check->max_rel);
+		sb_addf(&sb, ",\"checked_sets\":%u,\"checked_outputs\":%u,\"max_rel\":%.6g,\"agrees\":true",
+		    check->n_sets, check->n_outputs, check->max_rel);
 	if (t->streams)
 		run_report_streams(&sb, t->streams, true);
 	if (lines)
@@ -173,11 +182,12 @@ run_report(struct arena *a, const struct opts *o, const struct plan *p, const st
 	if (lines)
 		print_profile(lines, p->n_steps);
 	if (check)
-		(void)printf("agrees: %u data set%s, %u outputs, largest error over largest magnitude %.3g\n", check->n_sets,
-		    check->n_sets == 1 ? "" : "s", check->n_outputs, check->max_rel);
+		(void)printf("agrees: %u data set%s, %u outputs, largest error over largest magnitude %.3g\n",
+		    check->n_sets, check->n_sets == 1 ? "" : "s", check->n_outputs, check->max_rel);
 	if (t->streams && t->n)
 		print_streams(a, t->streams);
 	if (t->n)
-		(void)printf("median %.3f ms, min %.3f ms, %u runs, %u kernels (predicted %.3f ms)\n", (double)median_ns / 1e6,
-		    (double)min_ns / 1e6, t->n, p->n_steps, (double)p->latency_ns / 1e6);
+		(void)printf("median %.3f ms, min %.3f ms, %u runs, %u kernels (predicted %.3f ms)\n",
+		    (double)median_ns / 1e6, (double)min_ns / 1e6, t->n, p->n_steps,
+		    (double)p->latency_ns / 1e6);
 }

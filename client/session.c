@@ -44,8 +44,9 @@ session_open(struct session *s, struct arena *a, const struct opts *o, const cha
 	*s = (struct session){.url = opt_text(o, OPT_daemon), .stop_fd = -1};
 	s->is_private = !*s->url;
 	/* Before signals are taken over: what is started inherits the mask. */
-	if (s->is_private && !client_private(a, opt_text(o, OPT_data), device ? device : "cpu", device != NULL,
-	                         opt_flag(o, OPT_quiet), &s->url, e))
+	if (s->is_private &&
+	    !client_private(a, opt_text(o, OPT_data), device ? device : "cpu", device != NULL,
+		opt_flag(o, OPT_quiet), &s->url, e))
 		return false;
 	s->stop_fd = stop_fd_open();
 	conf.url = s->url;

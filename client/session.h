@@ -13,8 +13,8 @@ struct session {
 };
 /* Joins the daemon named by --daemon, or the private one.  `device`: start a worker for it on a
  * private daemon; NULL: none is needed.  `s` must stay where it is while the client lives. */
-bool session_open(struct session *s, struct arena *a, const struct opts *o, const char *device,
-    struct err *e) MUST_CHECK;
+bool session_open(
+    struct session *s, struct arena *a, const struct opts *o, const char *device, struct err *e) MUST_CHECK;
 void session_close(struct session *s);
 
 /* SIGINT and SIGTERM as a file descriptor; -1 where that fails (then they kill as usual). */

@@ -165,8 +165,8 @@ read_data_json(struct arena *a, const char *dir, struct test_case *c, struct err
 /* ---- folders ----------------------------------------------------------------------------- */
 /* Reads dir/STEM_0.pb, dir/STEM_1.pb, ... until one is missing. */
 static bool
-read_series(struct arena *a, const char *dir, const char *stem, struct host_tensor **out, uint32_t *n,
-    struct err *e)
+read_series(
+    struct arena *a, const char *dir, const char *stem, struct host_tensor **out, uint32_t *n, struct err *e)
 {
 	*out = NEW_ARRAY(a, struct host_tensor, CASE_MAX_TENSORS);
 	for (*n = 0; *n < CASE_MAX_TENSORS; (*n)++) {
@@ -202,7 +202,8 @@ test_case_read(struct arena *a, const char *dir, struct test_case *out, struct e
 	*out = (struct test_case){.sets = NEW_ARRAY(a, struct case_set, CASE_MAX_SETS)};
 	if (!exists(dir))
 		return err_set(e, ERR_IO, "%s: there is no such folder", dir);
-	if (!read_data_json(a, is_set && !exists(arena_printf(a, "%s/data.json", dir)) ? above(a, dir) : dir, out, e))
+	if (!read_data_json(
+		a, is_set && !exists(arena_printf(a, "%s/data.json", dir)) ? above(a, dir) : dir, out, e))
 		return false;
 	if (is_set) {
 		out->n_sets = 1;

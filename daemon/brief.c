@@ -53,7 +53,8 @@ hear(struct daemon *d, struct job *j, const struct msg *m)
 		    str_dup(&tmp, m->failed.text));
 		break;
 	default:
-		plan_failed(d, j, ERR_PROTO, arena_printf(&tmp, "the planner sent %s, which it may not", msg_name(m->type)));
+		plan_failed(d, j, ERR_PROTO,
+		    arena_printf(&tmp, "the planner sent %s, which it may not", msg_name(m->type)));
 	}
 	arena_fini(&tmp);
 }
@@ -84,7 +85,8 @@ planner_bytes(void *self, struct bytes b)
 		struct err e = {0};
 
 		if (used == SIZE_MAX || !msg_unpack(&tmp, body, &m, &e)) {
-			plan_failed(d, j, ERR_PROTO, used == SIZE_MAX ? "the planner sent a message over the limit" : e.msg);
+			plan_failed(d, j, ERR_PROTO,
+			    used == SIZE_MAX ? "the planner sent a message over the limit" : e.msg);
 			arena_fini(&tmp);
 			return;
 		}
@@ -141,11 +143,13 @@ planner_ended(void *self, int status, int signal)
 	j->planner = NULL;
 	if (!j->is_ended && !job_state_is_over(j->state)) {
 		if (signal)
-			plan_failed(d, j, ERR_CRASH, arena_printf(&tmp, "the planner was ended by signal %d (%s)%s%.300s",
-			    signal, strsignal(signal), line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
+			plan_failed(d, j, ERR_CRASH,
+			    arena_printf(&tmp, "the planner was ended by signal %d (%s)%s%.300s", signal,
+				strsignal(signal), line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
 		else
-			plan_failed(d, j, ERR_FAILED, arena_printf(&tmp, "the planner left with status %d before it was done%s%.300s",
-			    status, line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
+			plan_failed(d, j, ERR_FAILED,
+			    arena_printf(&tmp, "the planner left with status %d before it was done%s%.300s",
+				status, line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
 	}
 	arena_fini(&tmp);
 	planners_tick(d);
@@ -194,7 +198,8 @@ lay_out(struct db *db, struct start_op *s, const struct m_file *f, struct err *e
 		return false;
 	(void)unlink(to);
 	if (link(from, to) != 0 && symlink(from, to) != 0)
-		return err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", to, strerror(errno));
+		return err_set(
+		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", to, strerror(errno));
 	if (!s->model_path) {
 		s->model_path = to;
 		s->model = f->digest;
@@ -228,7 +233,7 @@ run_start(struct db *db, struct store_op *op)
 	uint32_t n;
 
 	if (!(s->env_id ? env_get(db, &op->arena, s->env_id, &s->env, &op->err)
-	                : env_of_class(db, &op->arena, s->class, &s->env_id, &s->env, &op->err)) ||
+			: env_of_class(db, &op->arena, s->class, &s->env_id, &s->env, &op->err)) ||
 	    !job_files(db, &op->arena, s->job, &files, &n, &op->err) || !os_make_dirs(s->dir, &op->err))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
@@ -318,7 +323,8 @@ worker_failed(const struct daemon *d, const struct job *j, int64_t since_ns, str
 {
 	if (own_worker_failed(d, j->rec.options.device, why))
 		return true;
-	return daemon_now(d) - since_ns >= 5 * SECOND_NS && session_turned_away(d, j->rec.options.device, why);
+	return daemon_now(d) - since_ns >= 5 * SECOND_NS &&
+	    session_turned_away(d, j->rec.options.device, why);
 }
 
 /* " (there are: cpu, cuda:NVIDIA-A100-SXM4-40GB)" */
@@ -337,8 +343,8 @@ classes_here(struct arena *a, const struct daemon *d)
 	return sb.n ? sb.p : "";
 }
 
-/* How long a job waits for a worker.  One of ours that runs and has not said hello measures its host, which takes a
- * busy one minutes: nobody's wrong name. */
+/* How long a job waits for a worker.  One of ours that runs and has not said hello measures its host, which
+ * takes a busy one minutes: nobody's wrong name. */
 static int64_t
 patience_ns(const struct daemon *d, const struct job *j)
 {
@@ -354,7 +360,8 @@ let_wait(struct daemon *d, struct job *j)
 	struct arena tmp = {0};
 	struct err why = {0};
 	struct str class = j->rec.options.device;
-	char *text = arena_printf(&tmp, "no connected worker is of device class '%.*s'%.300s", STR_ARG(class), classes_here(&tmp, d));
+	char *text = arena_printf(&tmp, "no connected worker is of device class '%.*s'%.300s", STR_ARG(class),
+	    classes_here(&tmp, d));
 
 	if (!j->waiting_since_ns)
 		j->waiting_since_ns = now;
@@ -363,7 +370,7 @@ let_wait(struct daemon *d, struct job *j)
 	} else if (now - j->waiting_since_ns >= patience_ns(d, j)) {
 		job_move(d, j, JOB_failed, ERR_UNPLACEABLE,
 		    arena_printf(&tmp, "%s; start one with: korch-worker --daemon URL --device %.*s", text,
-		        STR_ARG(str_starts(class, "cuda:") ? STR("cuda:all") : class)));
+			STR_ARG(str_starts(class, "cuda:") ? STR("cuda:all") : class)));
 	} else if (j->state == JOB_queued && now - j->waiting_since_ns >= SECOND_NS)
 		job_move(d, j, JOB_waiting, ERR_UNPLACEABLE, text);
 	arena_fini(&tmp);

@@ -48,8 +48,11 @@ session_of_device(const struct daemon *d, uint64_t device, uint32_t *at)
 struct meas_key
 job_meas_key(const struct job *j, uint64_t threads, struct str precision)
 {
-	return (struct meas_key){.env = j->env_id, .env_hash = hash_bytes(j->env.key.p, j->env.key.n),
-	    .threads = threads, .epoch = j->env.epoch, .precision = precision};
+	return (struct meas_key){.env = j->env_id,
+	    .env_hash = hash_bytes(j->env.key.p, j->env.key.n),
+	    .threads = threads,
+	    .epoch = j->env.epoch,
+	    .precision = precision};
 }
 
 struct job *

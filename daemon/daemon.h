@@ -18,17 +18,17 @@ enum job_state {
 #define SECOND_NS ((int64_t)1000000000)
 
 struct daemon_conf {
-	const char *data;            /* the data folder */
-	const char **listen;         /* URLs */
+	const char *data;    /* the data folder */
+	const char **listen; /* URLs */
 	uint32_t n_listen;
-	const char *token_file;      /* "" none */
-	const char *planner;         /* path of the planner program */
-	const char *worker;          /* path of korch-worker, for a private daemon; NULL: none */
+	const char *token_file; /* "" none */
+	const char *planner;    /* path of the planner program */
+	const char *worker;     /* path of korch-worker, for a private daemon; NULL: none */
 	bool is_private, quiet, json;
 	uint32_t max_planners;
-	uint64_t planner_memory;     /* bytes */
-	uint64_t max_bytes;          /* of files in the data folder; 0: no limit */
-	int ready_fd;                /* -1: none */
+	uint64_t planner_memory; /* bytes */
+	uint64_t max_bytes;      /* of files in the data folder; 0: no limit */
+	int ready_fd;            /* -1: none */
 };
 
 enum { SESSION_ENVS = 16, SESSION_CLASS = 64 };
@@ -36,19 +36,19 @@ struct session {
 	struct session *next;
 	uint64_t id;
 	enum auth_role role;
-	uint32_t peer;               /* its connection now */
+	uint32_t peer; /* its connection now */
 	bool is_connected, is_local;
 	char name[256];
 	int64_t seen_ns;
-	uint32_t n_envs;             /* of a worker: each is a device of the farm */
+	uint32_t n_envs; /* of a worker: each is a device of the farm */
 	struct {
 		int64_t env;
 		struct hash hash;
-		uint64_t device;     /* the farm's number */
+		uint64_t device; /* the farm's number */
 		char class[SESSION_CLASS];
 	} envs[SESSION_ENVS];
 	uint64_t epoch;
-	uint64_t lease_id;           /* the last lease request and its answer, for a repeat */
+	uint64_t lease_id; /* the last lease request and its answer, for a repeat */
 	struct bytes lease_answer;
 };
 /* A request under way; answered once. */
@@ -57,15 +57,15 @@ struct request {
 	struct arena arena;
 	struct sock_request *sock;
 	struct msg m;
-	struct session *session;     /* NULL for hello; looked up again after anything asynchronous */
+	struct session *session; /* NULL for hello; looked up again after anything asynchronous */
 	uint64_t session_id;
 	uint32_t peer;
 	bool is_local;
-	int64_t until_ns;            /* parked: answered with nothing then */
+	int64_t until_ns; /* parked: answered with nothing then */
 };
 /* ---- jobs ---- */
 struct job_event {
-	struct m_event e;            /* strings point into the arena */
+	struct m_event e; /* strings point into the arena */
 	struct arena arena;
 };
 enum { JOB_EVENTS = 128 };
@@ -73,39 +73,39 @@ struct child;
 struct job {
 	struct daemon *daemon;
 	struct job *next;
-	struct arena arena;          /* strings of rec */
+	struct arena arena; /* strings of rec */
 	struct m_job rec;
 	enum job_state state;
 	struct job_event events[JOB_EVENTS]; /* a ring: seq % JOB_EVENTS */
-	uint64_t first_seq;          /* oldest event still here */
-	int64_t waiting_since_ns;    /* 0: not waiting for a worker */
+	uint64_t first_seq;                  /* oldest event still here */
+	int64_t waiting_since_ns;            /* 0: not waiting for a worker */
 	/* while planning */
 	struct child *planner;
-	struct m_env env;            /* lives in env_arena */
+	struct m_env env; /* lives in env_arena */
 	struct arena env_arena;
 	int64_t env_id;
-	struct hash model;           /* digest of the model file */
-	uint8_t *in;                 /* bytes from the planner not yet understood */
+	struct hash model; /* digest of the model file */
+	uint8_t *in;       /* bytes from the planner not yet understood */
 	size_t n_in, cap_in;
-	bool is_ended;               /* planner said done or failed */
+	bool is_ended; /* planner said done or failed */
 	bool has_worker;
-	uint32_t n_ops;              /* store ops under way on its behalf */
+	uint32_t n_ops; /* store ops under way on its behalf */
 	struct arena last_words_arena;
-	struct str last_words;       /* tail of its stderr */
+	struct str last_words; /* tail of its stderr */
 };
 struct own_worker {
 	char device[256];
 	struct child *child;
 	int64_t started_ns;
 	uint32_t failures;
-	int last_status;     /* of the last one that ended */
-	char words[600];     /* the last it said */
+	int last_status; /* of the last one that ended */
+	char words[600]; /* the last it said */
 };
 /* A worker whose hello could not be kept, by the class of its device; it asks again each second. */
 struct turned_away {
 	char class[SESSION_CLASS];
 	struct err why;
-	int64_t until_ns;    /* after that it counts as gone */
+	int64_t until_ns; /* after that it counts as gone */
 };
 struct loop;
 struct daemon {
@@ -117,24 +117,24 @@ struct daemon {
 	struct farm *farm;
 	struct arena arena;
 	struct auth auth;
-	uint64_t instance;           /* number of this life, of the store */
+	uint64_t instance; /* number of this life, of the store */
 	uint64_t next_session, next_device;
 	struct session *sessions;
 	struct {
 		uint8_t challenge[AUTH_NONCE];
 		int64_t until_ns;
-	} challenges[256];           /* given and not yet used */
-	struct request *polls;       /* parked lease requests */
-	struct request *watches;     /* parked job_watch requests */
-	struct job *jobs;            /* all that are unfinished or were finished in this life */
-	int64_t last_client_ns;      /* private: when a client was connected last */
-	int64_t ticked_ns;           /* 0: not yet */
+	} challenges[256];       /* given and not yet used */
+	struct request *polls;   /* parked lease requests */
+	struct request *watches; /* parked job_watch requests */
+	struct job *jobs;        /* all that are unfinished or were finished in this life */
+	int64_t last_client_ns;  /* private: when a client was connected last */
+	int64_t ticked_ns;       /* 0: not yet */
 	bool is_stopping;
 	struct own_worker own_workers[8]; /* a private daemon's */
 	uint32_t n_own_workers;
 	struct turned_away turned_away[8];
 	uint64_t n_superseded;
-	int64_t tidied_ns;           /* when the store was last tidied */
+	int64_t tidied_ns; /* when the store was last tidied */
 };
 
 /* ---- daemon.c: what every file asks ---- */
@@ -178,7 +178,7 @@ bool session_any_client(const struct daemon *d);
 bool session_turned_away(const struct daemon *d, struct str class, struct err *why);
 
 /* ---- job.c ---- */
-bool jobs_load(struct daemon *d, struct err *e) MUST_CHECK; /* unfinished ones of earlier lives */
+bool jobs_load(struct daemon *d, struct err *e) MUST_CHECK;     /* unfinished ones of earlier lives */
 struct job *job_new(struct daemon *d, const struct m_job *rec); /* queued; rec is copied */
 const char *job_state_text(enum job_state s);
 bool job_state_is_over(enum job_state s);
@@ -219,7 +219,7 @@ void serve_release(struct daemon *d, struct request *r);
 void serve_result(struct daemon *d, struct request *r);
 void serve_drain(struct daemon *d, struct request *r);
 void serve_kick(struct daemon *d, struct request *r);
-void leases_push(struct daemon *d);      /* something may have become ready: answers parked polls */
+void leases_push(struct daemon *d); /* something may have become ready: answers parked polls */
 void leases_tick(struct daemon *d);
 
 /* ---- own.c: a private daemon's workers ---- */

@@ -14,8 +14,8 @@ struct desk_op {
 	uint64_t job;
 	struct meas_key key;
 	struct hash model;
-	struct msg ask;         /* own copy */
-	struct m_cost *costs;   /* one per spec */
+	struct msg ask;       /* own copy */
+	struct m_cost *costs; /* one per spec */
 	struct m_kv **known;
 	uint32_t *n_known;
 	struct hash task_key, payload;
@@ -55,7 +55,8 @@ desk_op_job(struct store_op *op)
 	if (!j->planner || job_state_is_over(j->state))
 		return NULL;
 	if (!op->ok) {
-		daemon_log(op->owner, "store.failed", "job=%llu why=%s", (unsigned long long)j->rec.id, op->err.msg);
+		daemon_log(
+		    op->owner, "store.failed", "job=%llu why=%s", (unsigned long long)j->rec.id, op->err.msg);
 		job_move(op->owner, j, JOB_failed, op->err.code, op->err.msg);
 		return NULL;
 	}
@@ -119,8 +120,8 @@ task_key(enum task_kind kind, const struct hash *what, const struct meas_key *k,
 	sb_init(&sb, &tmp);
 	sb_add(&sb, (struct str){(const char *)what->b, sizeof(what->b)});
 	sb_add(&sb, (struct str){(const char *)k->env_hash.b, sizeof(k->env_hash.b)});
-	sb_addf(&sb, "%d %llu %llu %llu %.*s", (int)kind, (unsigned long long)effort, (unsigned long long)k->threads,
-	    (unsigned long long)k->epoch, STR_ARG(k->precision));
+	sb_addf(&sb, "%d %llu %llu %llu %.*s", (int)kind, (unsigned long long)effort,
+	    (unsigned long long)k->threads, (unsigned long long)k->epoch, STR_ARG(k->precision));
 	h = hash_bytes(sb.p, sb.n);
 	arena_fini(&tmp);
 	return h;
@@ -193,8 +194,11 @@ done_measure(struct store_op *op)
 	}
 	have.cost_have.costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_specs, 1u));
 	for (uint32_t i = 0; i < m->n_specs; i++) {
-		struct farm_want want = {.kind = TASK_MEASURE, .env = x->key.env, .priority = m->specs[i].priority,
-		    .expect_ns = SECOND_NS + (int64_t)MIN_OF(m->specs[i].effort, (uint64_t)1000) * SECOND_NS / 10};
+		struct farm_want want = {.kind = TASK_MEASURE,
+		    .env = x->key.env,
+		    .priority = m->specs[i].priority,
+		    .expect_ns =
+			SECOND_NS + (int64_t)MIN_OF(m->specs[i].effort, (uint64_t)1000) * SECOND_NS / 10};
 		struct farm_task *t;
 		bool is_new;
 
@@ -220,7 +224,8 @@ ask_measure(struct daemon *d, struct job *j, const struct m_measure_ask *ask)
 	struct msg m = {.type = MSG_measure_ask};
 
 	m.measure_ask = *ask;
-	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_measure, done_measure)->op);
+	store_post(
+	    d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_measure, done_measure)->op);
 }
 
 void
@@ -241,7 +246,8 @@ ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 		for (; t; t = farm_after(d->farm, t)) {
 			const struct task_data *data = t->data;
 
-			if (data && data->kind == TASK_MEASURE && hash_eq(&data->spec_hash, &ask->specs[i].hash)) {
+			if (data && data->kind == TASK_MEASURE &&
+			    hash_eq(&data->spec_hash, &ask->specs[i].hash)) {
 				GROW(&tmp, drop, n, cap);
 				drop[n++] = t->want.key;
 			}
@@ -300,7 +306,10 @@ done_build(struct store_op *op)
 		m.build_have = x->build;
 		planner_send(j, &m);
 	} else if (j) {
-		struct farm_want want = {.key = x->task_key, .kind = TASK_BUILD, .env = x->key.env, .priority = INT64_MAX,
+		struct farm_want want = {.key = x->task_key,
+		    .kind = TASK_BUILD,
+		    .env = x->key.env,
+		    .priority = INT64_MAX,
 		    .expect_ns = 60 * SECOND_NS};
 		bool is_new;
 		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
@@ -385,7 +394,10 @@ done_time(struct store_op *op)
 		    .timings = x->timings, .n_timings = x->found ? x->n_timings : 0, .cause = STR("")};
 		planner_send(j, &m);
 	} else if (j) {
-		struct farm_want want = {.key = x->task_key, .kind = TASK_TIME, .env = x->key.env, .priority = INT64_MAX - 1,
+		struct farm_want want = {.key = x->task_key,
+		    .kind = TASK_TIME,
+		    .env = x->key.env,
+		    .priority = INT64_MAX - 1,
 		    .expect_ns = 30 * SECOND_NS};
 		struct farm_task *t;
 		bool is_new;
@@ -451,11 +463,16 @@ done_race(struct store_op *op)
 	if (j && x->found) {
 		struct msg m = {.type = MSG_race_have};
 
-		m.race_have = (struct m_race_have){.costs = x->costs, .n_costs = ask->n_kernels, .cause = STR("")};
+		m.race_have =
+		    (struct m_race_have){.costs = x->costs, .n_costs = ask->n_kernels, .cause = STR("")};
 		planner_send(j, &m);
 	} else if (j) {
-		struct farm_want want = {.key = x->task_key, .kind = TASK_RACE, .env = x->key.env, .priority = INT64_MAX - 1,
-		    .expect_ns = 30 * SECOND_NS + MIN_OF(MAX_OF(ask->budget_ns, (int64_t)0), 600 * SECOND_NS)};
+		struct farm_want want = {.key = x->task_key,
+		    .kind = TASK_RACE,
+		    .env = x->key.env,
+		    .priority = INT64_MAX - 1,
+		    .expect_ns =
+			30 * SECOND_NS + MIN_OF(MAX_OF(ask->budget_ns, (int64_t)0), 600 * SECOND_NS)};
 		bool is_new;
 		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 

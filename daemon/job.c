@@ -128,8 +128,11 @@ job_event(struct daemon *d, struct job *j)
 	j->first_seq = MAX_OF(j->first_seq, j->rec.seq - MIN_OF(j->rec.seq, (uint64_t)JOB_EVENTS - 1));
 	ev = &j->events[j->rec.seq % JOB_EVENTS];
 	arena_fini(&ev->arena);
-	ev->e = (struct m_event){.seq = j->rec.seq, .wall_ns = d->os->wall_ns(d->os->self),
-	    .state = str_of(job_state_text(j->state)), .reason = j->rec.reason, .progress = j->rec.progress,
+	ev->e = (struct m_event){.seq = j->rec.seq,
+	    .wall_ns = d->os->wall_ns(d->os->self),
+	    .state = str_of(job_state_text(j->state)),
+	    .reason = j->rec.reason,
+	    .progress = j->rec.progress,
 	    .code = j->rec.code};
 	rec_dup(&ev->arena, "event", &ev->e);
 	tell_watchers(d, j);
@@ -139,8 +142,8 @@ void
 job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code, const char *reason)
 {
 	if (!legal[j->state][to])
-		bug("job %llu may not go from %s to %s", (unsigned long long)j->rec.id, job_state_text(j->state),
-		    job_state_text(to));
+		bug("job %llu may not go from %s to %s", (unsigned long long)j->rec.id,
+		    job_state_text(j->state), job_state_text(to));
 	daemon_log(d, "job.move", "job=%llu from=%s to=%s%s%s", (unsigned long long)j->rec.id,
 	    job_state_text(j->state), job_state_text(to), reason[0] ? " reason=" : "", reason);
 	j->state = to;
@@ -193,7 +196,8 @@ done_load(struct store_op *op)
 
 	if (!op->ok)
 		daemon_log(d, "job.load_failed", "why=%s", op->err.msg);
-	for (uint32_t i = l->n; op->ok && i-- > 0;) { /* newest come first; the oldest gets its planner first */
+	for (uint32_t i = l->n;
+	     op->ok && i-- > 0;) { /* newest come first; the oldest gets its planner first */
 		struct job *j = job_new(d, &l->list[i]);
 
 		if (!str_is(j->rec.state, job_state_text(JOB_queued)))

@@ -63,15 +63,18 @@ check_submit(const struct m_submit *m, struct err *e)
 	if (m->options.device.n == 0)
 		return err_set(e, ERR_USAGE, "a submit without a device class");
 	if (m->options.threads == 0 || m->options.threads > 4096)
-		return err_set(e, ERR_USAGE, "threads: 1 to 4096, not %llu", (unsigned long long)m->options.threads);
+		return err_set(
+		    e, ERR_USAGE, "threads: 1 to 4096, not %llu", (unsigned long long)m->options.threads);
 	for (uint32_t i = 0; i < m->n_files; i++) {
 		struct str rest = m->files[i].name;
 
 		if (rest.n == 0 || rest.n > 512 || rest.p[0] == '/' || memchr(rest.p, '\0', rest.n))
-			return err_set(e, ERR_USAGE, "'%.*s' is not a relative file name", STR_ARG(m->files[i].name));
+			return err_set(
+			    e, ERR_USAGE, "'%.*s' is not a relative file name", STR_ARG(m->files[i].name));
 		while (rest.n)
 			if (str_is(str_cut(&rest, '/'), ".."))
-				return err_set(e, ERR_USAGE, "'%.*s' leads out of the model's folder", STR_ARG(m->files[i].name));
+				return err_set(e, ERR_USAGE, "'%.*s' leads out of the model's folder",
+				    STR_ARG(m->files[i].name));
 	}
 	return true;
 }
@@ -93,8 +96,13 @@ serve_submit(struct daemon *d, struct request *r)
 	s->op.done = done_submit;
 	s->op.owner = d;
 	s->r = r;
-	s->rec = (struct m_job){.name = m->name, .state = str_of(job_state_text(JOB_queued)), .reason = STR(""),
-	    .created_ns = now, .changed_ns = now, .options = m->options, .report = STR("")};
+	s->rec = (struct m_job){.name = m->name,
+	    .state = str_of(job_state_text(JOB_queued)),
+	    .reason = STR(""),
+	    .created_ns = now,
+	    .changed_ns = now,
+	    .options = m->options,
+	    .report = STR("")};
 	s->rec.progress.phase = STR("queued");
 	store_post(d->store, &s->op);
 }
@@ -158,11 +166,20 @@ run_watch_old(struct db *db, struct store_op *op)
 	if (!run_job_show(db, op))
 		return false;
 	job = a->m.jobs.jobs[0];
-	*ev = (struct m_event){.seq = job.seq, .wall_ns = job.changed_ns, .state = job.state, .reason = job.reason,
-	    .progress = job.progress, .code = job.code};
+	*ev = (struct m_event){.seq = job.seq,
+	    .wall_ns = job.changed_ns,
+	    .state = job.state,
+	    .reason = job.reason,
+	    .progress = job.progress,
+	    .code = job.code};
 	a->m = (struct msg){.type = MSG_job_events};
-	a->m.job_events = (struct m_job_events){.job = job.id, .events = ev, .n_events = 1, .is_final = true,
-	    .plan = job.plan, .plan_bytes = job.plan_bytes, .report = job.report};
+	a->m.job_events = (struct m_job_events){.job = job.id,
+	    .events = ev,
+	    .n_events = 1,
+	    .is_final = true,
+	    .plan = job.plan,
+	    .plan_bytes = job.plan_bytes,
+	    .report = job.report};
 	return true;
 }
 

@@ -84,8 +84,9 @@ run_list(struct db *db, struct store_op *op)
 	struct m_measurements *m = &a->m.measurements;
 
 	a->m = (struct msg){.type = MSG_measurements};
-	if (!cache_list(db, &op->arena, &l->after, l->class, (uint32_t)MIN_OF(MAX_OF(l->max, (uint64_t)1), (uint64_t)512),
-	        &m->rows, &m->n_rows, &m->more, &op->err))
+	if (!cache_list(db, &op->arena, &l->after, l->class,
+		(uint32_t)MIN_OF(MAX_OF(l->max, (uint64_t)1), (uint64_t)512), &m->rows, &m->n_rows, &m->more,
+		&op->err))
 		return false;
 	fit_rows(a);
 	return true;
@@ -98,7 +99,7 @@ run_show(struct db *db, struct store_op *op)
 
 	a->m = (struct msg){.type = MSG_measurements};
 	if (!cache_show(db, &op->arena, a->r->m.cache_show.prefix, &a->m.measurements.rows,
-	        &a->m.measurements.n_rows, &op->err))
+		&a->m.measurements.n_rows, &op->err))
 		return false;
 	fit_rows(a);
 	return true;
@@ -125,7 +126,8 @@ run_import(struct db *db, struct store_op *op)
 	uint64_t total;
 
 	a->m = (struct msg){.type = MSG_ok};
-	return blob_read(db, &op->arena, &a->r->m.cache_import.digest, 0, (size_t)1 << 29, &in, &total, &op->err) &&
+	return blob_read(
+		   db, &op->arena, &a->r->m.cache_import.digest, 0, (size_t)1 << 29, &in, &total, &op->err) &&
 	    (total == in.n || err_set(&op->err, ERR_LIMIT, "the export is larger than 512 MiB")) &&
 	    cache_import(db, &op->arena, in, a->r->m.cache_import.dry_run, &a->m.ok.text, &op->err);
 }

@@ -26,8 +26,12 @@ fill_task(struct m_task *out, const struct farm_grant *g, const struct session *
 {
 	const struct task_data *data = g->task ? g->task->data : NULL;
 
-	*out = (struct m_task){.gen = g->gen, .lease_ns = g->lease_ns, .kind = TASK_CANARY, .spec = STR(""),
-	    .precision = STR(""), .payload_path = STR("")};
+	*out = (struct m_task){.gen = g->gen,
+	    .lease_ns = g->lease_ns,
+	    .kind = TASK_CANARY,
+	    .spec = STR(""),
+	    .precision = STR(""),
+	    .payload_path = STR("")};
 	if (!data)
 		return;
 	out->key = g->task->want.key;
@@ -124,7 +128,8 @@ serve_lease(struct daemon *d, struct request *r)
 	struct err e = {0};
 
 	if (!s) {
-		(void)err_set(&e, ERR_PROTO, "this worker has no device of class '%.*s'", STR_ARG(r->m.lease.class));
+		(void)err_set(
+		    &e, ERR_PROTO, "this worker has no device of class '%.*s'", STR_ARG(r->m.lease.class));
 		answer_error(d, r, &e);
 		return;
 	}
@@ -242,7 +247,8 @@ serve_release(struct daemon *d, struct request *r)
 {
 	for (uint32_t k = 0; k < r->m.release.n_held; k++)
 		for (uint32_t i = 0; i < r->session->n_envs; i++)
-			farm_release(d->farm, r->session->envs[i].device, &r->m.release.held[k].key, r->m.release.held[k].gen);
+			farm_release(d->farm, r->session->envs[i].device, &r->m.release.held[k].key,
+			    r->m.release.held[k].gen);
 	answer_ok(d, r, 0, "");
 	leases_push(d);
 }
@@ -276,8 +282,8 @@ struct result_op {
 	struct request *r;
 	uint64_t device;
 	char *worker;
-	struct meas_key key;       /* but threads and precision, which each outcome names */
-	struct m_cost *costs;      /* one per outcome */
+	struct meas_key key;  /* but threads and precision, which each outcome names */
+	struct m_cost *costs; /* one per outcome */
 	struct m_build_have *builds;
 	struct m_race_have *races;
 	bool *is_late;
@@ -340,8 +346,12 @@ put_built(struct db *db, struct result_op *x, uint32_t i)
 	struct m_build_have *b = &x->builds[i];
 	uint64_t bytes;
 
-	*b = (struct m_build_have){.digest = o->artefact, .fail = o->fail, .cause = o->cause, .log = o->log,
-	    .path = STR(""), .worker = str_of(x->worker)};
+	*b = (struct m_build_have){.digest = o->artefact,
+	    .fail = o->fail,
+	    .cause = o->cause,
+	    .log = o->log,
+	    .path = STR(""),
+	    .worker = str_of(x->worker)};
 	if (o->fail)
 		return true;
 	if (!blob_size(db, &o->artefact, &bytes))
@@ -393,8 +403,11 @@ put_raced(struct db *db, struct result_op *x, uint32_t i)
 static bool
 put_outcome(struct db *db, struct result_op *x, uint32_t i)
 {
-	static bool (*const put[TASK_KINDS])(struct db *db, struct result_op *x, uint32_t i) = {
-	    [TASK_MEASURE] = put_measured, [TASK_BUILD] = put_built, [TASK_TIME] = put_timed, [TASK_RACE] = put_raced};
+	static bool (*const put[TASK_KINDS])(struct db * db, struct result_op * x, uint32_t i) = {
+	    [TASK_MEASURE] = put_measured,
+	    [TASK_BUILD] = put_built,
+	    [TASK_TIME] = put_timed,
+	    [TASK_RACE] = put_raced};
 	uint64_t kind = x->r->m.result.outcomes[i].kind;
 
 	return kind >= TASK_KINDS || !put[kind] || put[kind](db, x, i);

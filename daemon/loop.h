@@ -5,15 +5,15 @@
 #include "daemon.h"
 
 bool loop_run(struct daemon *d, struct err *e) MUST_CHECK; /* returns when the daemon stops */
-void loop_wake(void *loop); /* for threads other than the loop's */
+void loop_wake(void *loop);                                /* for threads other than the loop's */
 struct child_calls {
-	void (*bytes)(void *self, struct bytes b);     /* from its stdout */
-	void (*words)(void *self, struct bytes b);     /* from its stderr; NULL: goes to ours */
+	void (*bytes)(void *self, struct bytes b);         /* from its stdout */
+	void (*words)(void *self, struct bytes b);         /* from its stderr; NULL: goes to ours */
 	void (*ended)(void *self, int status, int signal); /* last call */
 };
-struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes, const struct child_calls *calls,
-    void *self, struct err *e);
-void child_write(struct child *c, struct bytes b);     /* copied */
+struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes,
+    const struct child_calls *calls, void *self, struct err *e);
+void child_write(struct child *c, struct bytes b); /* copied */
 void child_kill(struct child *c, int signal);
 void child_forget(struct child *c); /* no more calls for it; killed and reaped on its own */
 

@@ -9,8 +9,8 @@
 
 struct child {
 	uv_process_t process;
-	uv_pipe_t in, out, words;    /* its stdin, stdout, stderr */
-	uint32_t n_open;             /* handles not yet closed */
+	uv_pipe_t in, out, words; /* its stdin, stdout, stderr */
+	uint32_t n_open;          /* handles not yet closed */
 	bool is_forgotten, has_ended, out_done;
 	int status, signal;
 	const struct child_calls *calls;

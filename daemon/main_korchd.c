@@ -28,7 +28,8 @@ static bool
 read_size(double gib, uint64_t *bytes, struct err *e)
 {
 	if (!(gib >= 0 && gib <= 1 << 20))
-		return err_set(e, ERR_USAGE, "--max-size %g: it is a number of GiB, 0 (no limit) to 1048576", gib);
+		return err_set(
+		    e, ERR_USAGE, "--max-size %g: it is a number of GiB, 0 (no limit) to 1048576", gib);
 	*bytes = gib > 0 ? MAX_OF((uint64_t)(gib * (double)(1 << 30)), (uint64_t)1) : 0;
 	return true;
 }
@@ -40,11 +41,15 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 	char *data = data_folder(a, opt_text(o, OPT_data), &moved);
 
 	if (moved)
-		fprintf(stderr, "korchd: your data folder is on a network file system; using %s of this host\n", data);
+		fprintf(stderr,
+		    "korchd: your data folder is on a network file system; using %s of this host\n", data);
 	if (!os_make_dirs(data, e))
 		return false;
-	*c = (struct daemon_conf){.data = realpath(data, NULL), .token_file = opt_text(o, OPT_daemon_token_file),
-	    .is_private = opt_flag(o, OPT_private), .quiet = opt_flag(o, OPT_quiet), .json = opt_flag(o, OPT_json),
+	*c = (struct daemon_conf){.data = realpath(data, NULL),
+	    .token_file = opt_text(o, OPT_daemon_token_file),
+	    .is_private = opt_flag(o, OPT_private),
+	    .quiet = opt_flag(o, OPT_quiet),
+	    .json = opt_flag(o, OPT_json),
 	    .max_planners = (uint32_t)MAX_OF(opt_int(o, OPT_max_planners), (int64_t)1),
 	    .planner_memory = (uint64_t)MAX_OF(opt_int(o, OPT_planner_memory), (int64_t)0) << 20,
 	    .ready_fd = (int)opt_int(o, OPT_ready_fd)};
@@ -59,11 +64,13 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 		c->listen[i] = opt_at(o, OPT_listen, i);
 	c->planner = opt_given(o, OPT_planner) ? opt_text(o, OPT_planner) : helper_path(a, "korch-planner");
 	if (!c->planner)
-		return err_set(e, ERR_HOST, "korch-planner is not beside korchd; install it, or name it with --planner");
+		return err_set(
+		    e, ERR_HOST, "korch-planner is not beside korchd; install it, or name it with --planner");
 	if (c->is_private)
 		c->worker = helper_path(a, "korch-worker");
 	if (has_tcp(c) && !c->token_file[0])
-		return err_set(e, ERR_USAGE, "a tcp:// listener needs --token-file: who may submit can run programs here");
+		return err_set(e, ERR_USAGE,
+		    "a tcp:// listener needs --token-file: who may submit can run programs here");
 	return true;
 }
 

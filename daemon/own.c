@@ -46,12 +46,12 @@ start(struct daemon *d, struct own_worker *w)
 	static const struct child_calls calls = {ignore_bytes, worker_words, worker_ended};
 	char url[4200];
 	struct err e = {0};
-	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t)"--daemon", url,
-	    (char *)(uintptr_t)"--device", w->device, (char *)(uintptr_t)"--with-parent", NULL, NULL};
+	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t) "--daemon", url,
+	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent", NULL, NULL};
 
 	(void)snprintf(url, sizeof(url), "%s", d->conf->listen[0]);
 	if (d->conf->quiet)
-		argv[6] = (char *)(uintptr_t)"--quiet";
+		argv[6] = (char *)(uintptr_t) "--quiet";
 	w->started_ns = daemon_now(d);
 	w->child = child_start(d, argv, 0, &calls, w, &e);
 	if (!w->child) {
@@ -76,7 +76,8 @@ serve_worker_want(struct daemon *d, struct request *r)
 			return;
 		}
 	if (!d->conf->is_private || !d->conf->worker)
-		(void)err_set(&e, ERR_USAGE, "this korchd starts no workers of its own; start one with korch-worker");
+		(void)err_set(
+		    &e, ERR_USAGE, "this korchd starts no workers of its own; start one with korch-worker");
 	else if (d->n_own_workers == COUNT_OF(d->own_workers))
 		(void)err_set(&e, ERR_LIMIT, "this korchd has %u kinds of workers already", d->n_own_workers);
 	else if (device.n == 0 || device.n >= sizeof(w->device) || device.p[0] == '-')
@@ -147,8 +148,11 @@ own_worker_failed(const struct daemon *d, struct str class, struct err *why)
 			continue;
 		while (words.n)
 			line = str_cut(&words, '\n');
-		return !err_set(why, w->last_status == err_exit_status(ERR_HOST) ? ERR_HOST :
-		    w->last_status == err_exit_status(ERR_USAGE) ? ERR_USAGE : ERR_WORKERLOST, "%.*s", STR_ARG(line));
+		return !err_set(why,
+		    w->last_status == err_exit_status(ERR_HOST)        ? ERR_HOST
+			: w->last_status == err_exit_status(ERR_USAGE) ? ERR_USAGE
+								       : ERR_WORKERLOST,
+		    "%.*s", STR_ARG(line));
 	}
 	return false;
 }

@@ -1,5 +1,5 @@
-/* daemon/past.c: jobs that ended.  Plan and end become durable in one transaction, so that a repeat that finds
- * the one finds the other; a planner asks first of all how its job ended before. */
+/* daemon/past.c: jobs that ended.  Plan and end become durable in one transaction, so that a repeat that
+ * finds the one finds the other; a planner asks first of all how its job ended before. */
 #include "past.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ struct done_op {
 	struct store_op op;
 	uint64_t job;
 	struct meas_key key;
-	struct msg m;            /* own copy */
+	struct msg m; /* own copy */
 	char *path, *dir;
 	struct hash plan;
 	uint64_t bytes;
@@ -125,7 +125,7 @@ struct ask_end_op {
 	uint64_t job;
 	struct hash model;
 	struct meas_key key;
-	struct msg ask;          /* own copy */
+	struct msg ask; /* own copy */
 	struct m_end_have have;
 };
 

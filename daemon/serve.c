@@ -76,7 +76,8 @@ may(const struct right *right, const struct request *r, struct err *e)
 	if (!r->session)
 		return err_set(e, ERR_PROTO, "session unknown: say hello");
 	if (!(right->who & 1u << r->session->role))
-		return err_set(e, ERR_PROTO, "a %s may not send %s", auth_role_name(r->session->role), msg_name(r->m.type));
+		return err_set(e, ERR_PROTO, "a %s may not send %s", auth_role_name(r->session->role),
+		    msg_name(r->m.type));
 	return true;
 }
 
@@ -136,8 +137,8 @@ serve_store(struct daemon *d)
 		op->done(op);
 }
 
-/* Nobody is at fault for what came while this process stood still (a stopped or starved host): words of that time
- * may be in the queue, unread. */
+/* Nobody is at fault for what came while this process stood still (a stopped or starved host): words of that
+ * time may be in the queue, unread. */
 static void
 forgive_delay(struct daemon *d)
 {
@@ -173,7 +174,8 @@ serve_tick(struct daemon *d)
 		if (session_any_client(d))
 			d->last_client_ns = now;
 		/* not while a hello is on its way through the store */
-		if (now - d->last_client_ns > 10 * SECOND_NS && !d->is_stopping && store_depth(d->store) == 0) {
+		if (now - d->last_client_ns > 10 * SECOND_NS && !d->is_stopping &&
+		    store_depth(d->store) == 0) {
 			daemon_log(d, "leave", "reason=no_client_for_10_s");
 			d->is_stopping = true;
 		}

@@ -64,9 +64,11 @@ check_hello(const struct request *r, enum auth_role *role, struct err *e)
 	const struct m_hello *h = &r->m.hello;
 
 	if (h->version != PROTO_VERSION)
-		return err_set(e, ERR_PROTO, "this korchd (%s) speaks protocol %d and the %.*s (%.*s) speaks %llu; "
-		    "install the same version on both sides", KORCH_VERSION, (int)PROTO_VERSION, STR_ARG(h->role),
-		    STR_ARG(h->program), (unsigned long long)h->version);
+		return err_set(e, ERR_PROTO,
+		    "this korchd (%s) speaks protocol %d and the %.*s (%.*s) speaks %llu; "
+		    "install the same version on both sides",
+		    KORCH_VERSION, (int)PROTO_VERSION, STR_ARG(h->role), STR_ARG(h->program),
+		    (unsigned long long)h->version);
 	if (!auth_role_of(h->role, role))
 		return err_set(e, ERR_PROTO, "'%.*s' is no role", STR_ARG(h->role));
 	if (*role == AUTH_WORKER && (h->n_envs == 0 || h->n_envs > SESSION_ENVS))
@@ -130,7 +132,8 @@ adopt_held(struct daemon *d, const struct session *s, struct request *r, struct 
 		bool ok = false;
 
 		for (uint32_t k = 0; k < s->n_envs && !ok; k++)
-			ok = farm_adopt(d->farm, s->envs[k].device, &h->held[i].key, h->held[i].gen, daemon_now(d));
+			ok = farm_adopt(
+			    d->farm, s->envs[k].device, &h->held[i].key, h->held[i].gen, daemon_now(d));
 		if (ok)
 			continue;
 		GROW(&r->arena, w->revoked, w->n_revoked, cap);
@@ -145,7 +148,8 @@ turn_away(struct daemon *d, const struct m_hello *h, const struct err *why)
 	for (uint32_t i = 0; i < h->n_envs; i++) {
 		struct turned_away *t = d->turned_away, *oldest = t;
 
-		for (; t < d->turned_away + COUNT_OF(d->turned_away) && !str_is(h->envs[i].class, t->class); t++)
+		for (; t < d->turned_away + COUNT_OF(d->turned_away) && !str_is(h->envs[i].class, t->class);
+		     t++)
 			if (t->until_ns < oldest->until_ns)
 				oldest = t;
 		if (t == d->turned_away + COUNT_OF(d->turned_away))
@@ -164,8 +168,8 @@ session_turned_away(const struct daemon *d, struct str class, struct err *why)
 		const struct turned_away *t = &d->turned_away[i];
 
 		if (str_is(class, t->class) && t->until_ns > daemon_now(d))
-			return !err_set(why, t->why.code, "a worker of device class '%s' cannot be taken: %s", t->class,
-			    t->why.msg);
+			return !err_set(why, t->why.code, "a worker of device class '%s' cannot be taken: %s",
+			    t->class, t->why.msg);
 	}
 	return false;
 }
@@ -233,9 +237,11 @@ serve_hello(struct daemon *d, struct request *r)
 		answer(d, r, &m);
 		return;
 	}
-	if (!r->is_local && (!use_challenge(d, h->challenge) ||
-	    !auth_check(&d->auth, role, h->nonce, h->challenge, h->mac))) {
-		(void)err_set(&e, ERR_PROTO, "the token is not one of a %s here; see --token-file", auth_role_name(role));
+	if (!r->is_local &&
+	    (!use_challenge(d, h->challenge) ||
+		!auth_check(&d->auth, role, h->nonce, h->challenge, h->mac))) {
+		(void)err_set(&e, ERR_PROTO, "the token is not one of a %s here; see --token-file",
+		    auth_role_name(role));
 		daemon_log(d, "hello.refused", "role=%s", auth_role_name(role));
 		answer_error(d, r, &e);
 		return;
@@ -306,7 +312,8 @@ sessions_tick(struct daemon *d)
 		bool silent = s->role == AUTH_WORKER && now - s->seen_ns > FORGET_NS;
 
 		/* A worker that is connected and frozen is as good as gone. */
-		if ((!s->is_connected && now - s->seen_ns > FORGET_NS) || (silent && now - s->seen_ns > 3 * FORGET_NS))
+		if ((!s->is_connected && now - s->seen_ns > FORGET_NS) ||
+		    (silent && now - s->seen_ns > 3 * FORGET_NS))
 			session_end(d, at);
 		else
 			at = &s->next;
@@ -333,9 +340,14 @@ serve_worker_list(struct daemon *d, struct request *r)
 
 			GROW(&r->arena, m.workers.workers, m.workers.n_workers, cap);
 			w = &m.workers.workers[m.workers.n_workers++];
-			*w = (struct m_worker){.session = s->id, .name = str_of(s->name), .class = str_of(s->envs[i].class),
+			*w = (struct m_worker){.session = s->id,
+			    .name = str_of(s->name),
+			    .class = str_of(s->envs[i].class),
 			    .state = str_of(s->is_connected ? device_state_name(dev->state) : "gone"),
-			    .leases = dev->n_leases, .done = dev->done, .faults = dev->all_faults, .reason = STR("")};
+			    .leases = dev->n_leases,
+			    .done = dev->done,
+			    .faults = dev->all_faults,
+			    .reason = STR("")};
 		}
 	answer(d, r, &m);
 }

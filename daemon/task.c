@@ -26,15 +26,22 @@ task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, co
 
 	switch (t->want.kind) {
 	case TASK_MEASURE:
-		one = r && r->cost ? *r->cost : (struct m_cost){.spec = data->spec_hash, .schedule = STR(""), .fail = fail, .cause = cause};
+		one = r && r->cost
+		    ? *r->cost
+		    : (struct m_cost){
+			  .spec = data->spec_hash, .schedule = STR(""), .fail = fail, .cause = cause};
 		m.type = MSG_cost_have;
 		m.cost_have.costs = &one;
 		m.cost_have.n_costs = 1;
 		break;
 	case TASK_BUILD:
 		m.type = MSG_build_have;
-		m.build_have = r && r->build ? *r->build : (struct m_build_have){.fail = fail, .cause = cause, .path = STR(""),
-		    .log = outcome ? outcome->log : STR(""), .worker = STR("")};
+		m.build_have = r && r->build ? *r->build
+					     : (struct m_build_have){.fail = fail,
+						   .cause = cause,
+						   .path = STR(""),
+						   .log = outcome ? outcome->log : STR(""),
+						   .worker = STR("")};
 		break;
 	case TASK_TIME:
 		m.type = MSG_time_have;

@@ -25,7 +25,8 @@ struct task_result { /* what the store made of an outcome, by the task's kind */
 	const struct m_race_have *race;
 };
 /* A task is over: tells its waiters, ends it.  r, outcome: what there is to tell, or NULL. */
-void task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);
+void task_over(
+    struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);
 void task_data_free(void *data);
 
 #endif

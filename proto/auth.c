@@ -30,8 +30,8 @@ static bool
 add_token(struct arena *a, struct auth *au, uint32_t *cap, enum auth_role r, struct str token, struct err *e)
 {
 	if (token.n < 16 || token.n > AUTH_TOKEN_MAX)
-		return err_set(e, ERR_USAGE, "a token has 16 to %d characters; 'openssl rand -hex 32' makes one",
-		    (int)AUTH_TOKEN_MAX);
+		return err_set(e, ERR_USAGE,
+		    "a token has 16 to %d characters; 'openssl rand -hex 32' makes one", (int)AUTH_TOKEN_MAX);
 	GROW(a, au->tokens, au->n_tokens, *cap);
 	au->tokens[au->n_tokens].role = r;
 	au->tokens[au->n_tokens++].token = token;
@@ -64,7 +64,8 @@ auth_load(struct arena *a, const char *path, bool is_daemon, struct auth *out, s
 	if (stat(path, &st) != 0)
 		return err_set(e, ERR_USAGE, "%s: cannot read the token file: %s", path, strerror(errno));
 	if (st.st_mode & 077)
-		return err_set(e, ERR_USAGE, "%s: others may read this token file; run chmod 600 on it", path);
+		return err_set(
+		    e, ERR_USAGE, "%s: others may read this token file; run chmod 600 on it", path);
 	if (!os_read_file(os_real(), a, path, 1 << 16, &data, e))
 		return false;
 	rest = (struct str){(const char *)data.p, data.n};
@@ -106,8 +107,8 @@ auth_random(void *p, size_t n)
 }
 
 void
-auth_mac(struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge,
-    uint8_t mac[AUTH_MAC])
+auth_mac(
+    struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge, uint8_t mac[AUTH_MAC])
 {
 	static const char purpose[] = "korch hello 1";
 	mbedtls_md_context_t md;
@@ -129,8 +130,8 @@ auth_mac(struct str token, enum auth_role r, struct bytes nonce, struct bytes ch
 }
 
 bool
-auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge,
-    struct bytes mac)
+auth_check(
+    const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge, struct bytes mac)
 {
 	bool good = false;
 

@@ -17,7 +17,7 @@ struct auth {
 	struct {
 		enum auth_role role;
 		struct str token;
-	} *tokens;
+	} * tokens;
 	uint32_t n_tokens;
 };
 bool auth_load(struct arena *a, const char *path, bool is_daemon, struct auth *out, struct err *e) MUST_CHECK;
@@ -25,10 +25,10 @@ bool auth_load(struct arena *a, const char *path, bool is_daemon, struct auth *o
 struct str auth_token(const struct auth *au, enum auth_role r);
 
 void auth_random(void *p, size_t n);
-void auth_mac(struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge,
-    uint8_t mac[AUTH_MAC]);
+void auth_mac(
+    struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge, uint8_t mac[AUTH_MAC]);
 /* Does any token of that role give this code?  Takes the same time whatever differs. */
-bool auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge,
-    struct bytes mac);
+bool auth_check(
+    const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge, struct bytes mac);
 
 #endif

@@ -76,7 +76,8 @@ stopped(const struct client *c, struct err *e)
 
 /* One request, one answer or failure. */
 static bool
-once(struct client *c, struct arena *a, const struct msg *ask, int64_t wait_ns, struct msg *out, struct err *e)
+once(
+    struct client *c, struct arena *a, const struct msg *ask, int64_t wait_ns, struct msg *out, struct err *e)
 {
 	struct sock_call *call;
 	struct bytes b;
@@ -128,8 +129,8 @@ is_lost_session(const struct err *e)
 }
 
 bool
-client_call(struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns, struct msg *answer,
-    struct err *e)
+client_call(
+    struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns, struct msg *answer, struct err *e)
 {
 	int64_t patience = c->conf.patience_ns ? c->conf.patience_ns : DEFAULT_PATIENCE;
 	int64_t until = now_ns() + patience + wait_ns;
@@ -148,7 +149,8 @@ client_call(struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns,
 			if (ok && !msg_is_error(answer, &why))
 				return true;
 			if (ok && is_lost_session(&why) && c->conf.session)
-				return err_set(e, ERR_LINKLOST, "the session has ended; korchd was restarted");
+				return err_set(
+				    e, ERR_LINKLOST, "the session has ended; korchd was restarted");
 			if (ok && is_lost_session(&why)) {
 				c->session = 0;
 				continue;
@@ -184,8 +186,11 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 	(void)pthread_cond_init(&c->rung, &attr);
 	(void)pthread_condattr_destroy(&attr);
 	auth_random(&c->next_id, 4); /* ids of two clients may meet: harmless, they have sessions */
-	ok = !conf->token_file || !conf->token_file[0] || auth_load(&c->arena, conf->token_file, false, &c->auth, e);
-	c->hello = (struct hello){.role = AUTH_CLIENT, .auth = &c->auth, .is_local = strncmp(conf->url, "ipc:", 4) == 0,
+	ok = !conf->token_file || !conf->token_file[0] ||
+	    auth_load(&c->arena, conf->token_file, false, &c->auth, e);
+	c->hello = (struct hello){.role = AUTH_CLIENT,
+	    .auth = &c->auth,
+	    .is_local = strncmp(conf->url, "ipc:", 4) == 0,
 	    .name = str_of(str_dup(&c->arena, str_of(conf->name ? conf->name : "client")))};
 	ok = ok && sock_client_open(&c->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, c}, e);
 	until = now_ns() + (conf->patience_ns ? conf->patience_ns : DEFAULT_PATIENCE);
@@ -199,7 +204,8 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 			*e = why;
 			ok = false;
 		} else if (now_ns() >= until)
-			ok = err_set(e, ERR_UNREACHABLE, "no korchd answers at %s; is it running?", conf->url);
+			ok =
+			    err_set(e, ERR_UNREACHABLE, "no korchd answers at %s; is it running?", conf->url);
 		else if (stopped(c, e))
 			ok = false;
 		else
@@ -257,8 +263,8 @@ put_chunks(struct client *c, int fd, struct bytes mem, const struct hash *digest
 			ok = err_set(e, ERR_IO, "the file changed while it was read");
 		else if (n && fd < 0)
 			memcpy(buf, mem.p + at, n);
-		ask.blob_put = (struct m_blob_put){.digest = *digest, .total = total, .offset = at,
-		    .data = {buf, n}, .kind = str_of(kind)};
+		ask.blob_put = (struct m_blob_put){
+		    .digest = *digest, .total = total, .offset = at, .data = {buf, n}, .kind = str_of(kind)};
 		ok = ok && client_call(c, &tmp, &ask, 60 * SECOND, &m, e);
 		if (ok && m.type != MSG_blob_at)
 			ok = err_set(e, ERR_PROTO, "the daemon answers an upload with %s", msg_name(m.type));
@@ -314,8 +320,10 @@ get_chunks(struct client *c, const struct hash *digest, int fd, struct err *e)
 			total = m.blob_data.total;
 			if (at < total && m.blob_data.data.n == 0)
 				ok = err_set(e, ERR_PROTO, "the daemon sends an empty piece");
-			else if (pwrite(fd, m.blob_data.data.p, m.blob_data.data.n, (off_t)at) != (ssize_t)m.blob_data.data.n)
-				ok = err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "cannot write: %s", strerror(errno));
+			else if (pwrite(fd, m.blob_data.data.p, m.blob_data.data.n, (off_t)at) !=
+			    (ssize_t)m.blob_data.data.n)
+				ok = err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "cannot write: %s",
+				    strerror(errno));
 			at += m.blob_data.data.n;
 		}
 		arena_fini(&tmp);
@@ -334,7 +342,8 @@ client_get_file(struct client *c, const struct hash *digest, const char *path, s
 	bool ok;
 
 	if (fd < 0) {
-		ok = err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+		ok = err_set(
+		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
 		arena_fini(&tmp);
 		return ok;
 	}
@@ -366,15 +375,18 @@ client_submit(struct client *c, const char *model_path, const struct str *extern
 	bool ok = client_put_file(c, model_path, "model", &files[0], e);
 
 	for (uint32_t i = 0; i < n_externals && ok; i++) {
-		char *path = arena_printf(&tmp, "%.*s%.*s", slash ? (int)(slash - model_path) + 1 : 0, model_path,
-		    STR_ARG(externals[i]));
+		char *path = arena_printf(&tmp, "%.*s%.*s", slash ? (int)(slash - model_path) + 1 : 0,
+		    model_path, STR_ARG(externals[i]));
 
 		ok = client_put_file(c, path, "external", &files[i + 1], e);
 		files[i + 1].name = externals[i];
 	}
 	auth_random(request, sizeof(request));
-	ask.submit = (struct m_submit){.request = {request, sizeof(request)}, .name = files[0].name, .options = *options,
-	    .files = files, .n_files = n_externals + 1};
+	ask.submit = (struct m_submit){.request = {request, sizeof(request)},
+	    .name = files[0].name,
+	    .options = *options,
+	    .files = files,
+	    .n_files = n_externals + 1};
 	ok = ok && client_call(c, &tmp, &ask, 30 * SECOND, &m, e);
 	if (ok && m.type != MSG_submitted)
 		ok = err_set(e, ERR_PROTO, "the daemon answers a submit with %s", msg_name(m.type));
@@ -390,10 +402,12 @@ client_watch(struct client *c, struct arena *a, uint64_t job, uint64_t after, in
 {
 	struct msg ask = {.type = MSG_job_watch};
 
-	ask.job_watch = (struct m_job_watch){.job = job, .after = after, .wait_ns = MIN_OF(wait_ns, 20 * SECOND)};
+	ask.job_watch =
+	    (struct m_job_watch){.job = job, .after = after, .wait_ns = MIN_OF(wait_ns, 20 * SECOND)};
 	if (!client_call(c, a, &ask, ask.job_watch.wait_ns + 5 * SECOND, m, e))
 		return false;
-	return m->type == MSG_job_events || err_set(e, ERR_PROTO, "the daemon answers a watch with %s", msg_name(m->type));
+	return m->type == MSG_job_events ||
+	    err_set(e, ERR_PROTO, "the daemon answers a watch with %s", msg_name(m->type));
 }
 
 bool
@@ -425,8 +439,8 @@ client_fetch(struct client *c, uint64_t job, const char *path, struct err *e)
 	if (ok) {
 		plan = m.jobs.jobs[0].plan;
 		if (hash_eq(&plan, &none))
-			ok = err_set(e, ERR_FAILED, "job %llu has no plan: it is %.*s", (unsigned long long)job,
-			    STR_ARG(m.jobs.jobs[0].state));
+			ok = err_set(e, ERR_FAILED, "job %llu has no plan: it is %.*s",
+			    (unsigned long long)job, STR_ARG(m.jobs.jobs[0].state));
 	}
 	arena_fini(&tmp);
 	return ok && client_get_file(c, &plan, path, e);

@@ -7,13 +7,13 @@
 
 struct client;
 struct client_conf {
-	const char *url;        /* ipc:///path or tcp://host:port */
-	const char *token_file; /* "" or NULL: none */
-	const char *name;       /* for the daemon's lists */
-	int64_t patience_ns;    /* how long a call tries to reach the daemon; 0: 10 s */
+	const char *url;          /* ipc:///path or tcp://host:port */
+	const char *token_file;   /* "" or NULL: none */
+	const char *name;         /* for the daemon's lists */
+	int64_t patience_ns;      /* how long a call tries to reach the daemon; 0: 10 s */
 	bool (*stop)(void *self); /* polled about four times a second; true ends a call: ERR_INTERRUPTED */
 	void *self;
-	uint64_t session;       /* not 0: joins this one instead of saying hello (a worker's blobs) */
+	uint64_t session; /* not 0: joins this one instead of saying hello (a worker's blobs) */
 };
 /* Connects and says hello.  ERR_UNREACHABLE after patience_ns; ERR_PROTO naming both versions. */
 bool client_open(struct client **out, const struct client_conf *conf, struct err *e) MUST_CHECK;
@@ -25,10 +25,10 @@ bool client_call(struct client *c, struct arena *a, struct msg *ask, int64_t wai
     struct err *e) MUST_CHECK;
 
 /* Uploads a file, or a piece of memory, unless the daemon has it. */
-bool client_put_file(struct client *c, const char *path, const char *kind, struct m_file *out,
-    struct err *e) MUST_CHECK;
-bool client_put_bytes(struct client *c, struct bytes data, const char *kind, struct hash *digest,
-    struct err *e) MUST_CHECK;
+bool client_put_file(
+    struct client *c, const char *path, const char *kind, struct m_file *out, struct err *e) MUST_CHECK;
+bool client_put_bytes(
+    struct client *c, struct bytes data, const char *kind, struct hash *digest, struct err *e) MUST_CHECK;
 /* Downloads a blob beside `path` and renames it there, after its digest was checked. */
 bool client_get_file(struct client *c, const struct hash *digest, const char *path, struct err *e) MUST_CHECK;
 

@@ -7,10 +7,10 @@
 
 struct hello {
 	enum auth_role role;
-	const struct auth *auth;  /* may hold no token */
+	const struct auth *auth; /* may hold no token */
 	struct str name;
 	bool is_local;
-	struct m_env *envs;       /* a worker's */
+	struct m_env *envs; /* a worker's */
 	uint32_t n_envs;
 	uint8_t nonce[AUTH_NONCE];
 	uint8_t mac[AUTH_MAC];

@@ -8,8 +8,11 @@
 static size_t
 utf8_length(const uint8_t *p, size_t n)
 {
-	size_t want = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
-	    : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+	size_t want = p[0] < 0x80         ? 1
+	    : p[0] >= 0xc2 && p[0] < 0xe0 ? 2
+	    : p[0] >= 0xe0 && p[0] < 0xf0 ? 3
+	    : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+					  : 0;
 
 	if (want == 0 || want > n)
 		return 0;

@@ -59,7 +59,7 @@ data_socket(struct arena *a, const char *dir)
 		h = hash_bytes(real ? real : dir, strlen(real ? real : dir));
 		hash_hex(&h, hex);
 		if (!os_make_dirs(run, &e))
-			run = (char *)(uintptr_t)"/tmp";
+			run = (char *)(uintptr_t) "/tmp";
 		url = arena_printf(a, "ipc://%s/%.24s.sock", run, hex);
 	}
 	free(real);
@@ -128,8 +128,9 @@ spawn_daemon(struct arena *a, const char *program, const char *dir, int ready_fd
 {
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t at;
-	char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t)"--private", (char *)(uintptr_t)"--data",
-	    (char *)(uintptr_t)dir, (char *)(uintptr_t)"--ready-fd", (char *)(uintptr_t)"3", NULL};
+	char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--private",
+	    (char *)(uintptr_t) "--data", (char *)(uintptr_t)dir, (char *)(uintptr_t) "--ready-fd",
+	    (char *)(uintptr_t) "3", NULL};
 	int rc;
 
 	(void)a;
@@ -156,7 +157,8 @@ start_daemon(struct arena *a, const char *dir, bool quiet, struct err *e)
 	bool ok;
 
 	if (!program)
-		return err_set(e, ERR_HOST, "korchd is not beside this program; install it, or name a daemon with --daemon");
+		return err_set(e, ERR_HOST,
+		    "korchd is not beside this program; install it, or name a daemon with --daemon");
 	if (pipe2(fd, O_CLOEXEC) != 0)
 		return err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
 	(void)unlink(log);
@@ -190,9 +192,11 @@ owner_has_left(void *dir)
 
 /* Asks the owner for a worker.  Interrupted: it has left. */
 static bool
-want_worker(struct arena *a, const char *dir, const char *url, const char *device, bool with_worker, struct err *e)
+want_worker(
+    struct arena *a, const char *dir, const char *url, const char *device, bool with_worker, struct err *e)
 {
-	struct client_conf conf = {.name = "starter", .url = url, .stop = owner_has_left, .self = (void *)(uintptr_t)dir};
+	struct client_conf conf = {
+	    .name = "starter", .url = url, .stop = owner_has_left, .self = (void *)(uintptr_t)dir};
 	struct msg ask = {.type = MSG_worker_want}, m;
 	struct client *c;
 	bool ok;
@@ -229,5 +233,6 @@ client_private(struct arena *a, const char *data, const char *device, bool with_
 		if (e->code != ERR_INTERRUPTED)
 			return false;
 	}
-	return err_set(e, ERR_UNREACHABLE, "the private korchd leaves as soon as it has started; see %s/korchd.log", dir);
+	return err_set(e, ERR_UNREACHABLE,
+	    "the private korchd leaves as soon as it has started; see %s/korchd.log", dir);
 }

@@ -5,18 +5,23 @@
 
 /* One function a record, so that `self` can be a local name for its struct. */
 #define REC(N) MSG(0, N)
-#define MSG(NUMBER, N) \
-	static const struct field *fields_##N(void); \
-	static const struct rec_info rec_##N = {#N, NUMBER, sizeof(struct m_##N), fields_##N}; \
-	static const struct field *fields_##N(void) \
-	{ \
-		typedef struct m_##N self; \
+#define MSG(NUMBER, N)                                                                                       \
+	static const struct field *fields_##N(void);                                                         \
+	static const struct rec_info rec_##N = {#N, NUMBER, sizeof(struct m_##N), fields_##N};               \
+	static const struct field *fields_##N(void)                                                          \
+	{                                                                                                    \
+		typedef struct m_##N self;                                                                   \
 		static const struct field f[] = {
-#define END(N) \
-			{.at = sizeof(self)}}; \
-		return f; \
+#define END(N)                                                                                               \
+	{                                                                                                    \
+		.at = sizeof(self)                                                                           \
+	}                                                                                                    \
+	}                                                                                                    \
+	;                                                                                                    \
+	return f;                                                                                            \
 	}
-#define FIELD(TAG, KIND, N, ...) {.tag = TAG, .kind = KIND_##KIND, .name = #N, .at = offsetof(self, N), __VA_ARGS__},
+#define FIELD(TAG, KIND, N, ...)                                                                             \
+	{.tag = TAG, .kind = KIND_##KIND, .name = #N, .at = offsetof(self, N), __VA_ARGS__},
 #define U64(TAG, N) FIELD(TAG, U64, N, .max = 0)
 #define I64(TAG, N) FIELD(TAG, I64, N, .max = 0)
 #define F64(TAG, N) FIELD(TAG, F64, N, .max = 0)
@@ -134,7 +139,7 @@ msg_is_error(const struct msg *m, struct err *e)
 {
 	if (m->type != MSG_error)
 		return false;
-	(void)err_set(e, err_of_wire(m->error.code > 1000 ? 1 : (int)m->error.code), "%.*s",
-	    STR_ARG(m->error.text));
+	(void)err_set(
+	    e, err_of_wire(m->error.code > 1000 ? 1 : (int)m->error.code), "%.*s", STR_ARG(m->error.text));
 	return true;
 }

@@ -6,8 +6,8 @@
 #include "../kernels/base/base.h"
 
 enum { PROTO_VERSION = 1 };
-enum { MSG_MAX_BYTES = 1 << 20 };       /* over the network: models travel in chunks */
-enum { PIPE_MAX_BYTES = 1 << 26 };      /* between daemon and planner */
+enum { MSG_MAX_BYTES = 1 << 20 };  /* over the network: models travel in chunks */
+enum { PIPE_MAX_BYTES = 1 << 26 }; /* between daemon and planner */
 enum { BLOB_CHUNK = 256 << 10 };
 
 enum task_kind { TASK_MEASURE, TASK_BUILD, TASK_TIME, TASK_CANARY, TASK_RACE, TASK_KINDS };
@@ -15,7 +15,10 @@ enum task_kind { TASK_MEASURE, TASK_BUILD, TASK_TIME, TASK_CANARY, TASK_RACE, TA
 /* struct m_NAME for every record and message: struct m_cost, struct m_cost_ask, ... */
 #define REC(N) struct m_##N {
 #define MSG(NUMBER, N) struct m_##N {
-#define END(N) char end_of_record; };
+#define END(N)                                                                                               \
+	char end_of_record;                                                                                  \
+	}                                                                                                    \
+	;
 #define U64(TAG, N) uint64_t N;
 #define I64(TAG, N) int64_t N;
 #define F64(TAG, N) double N;
@@ -23,9 +26,13 @@ enum task_kind { TASK_MEASURE, TASK_BUILD, TASK_TIME, TASK_CANARY, TASK_RACE, TA
 #define TEXT(TAG, N, MAX) struct str N;
 #define BYTES(TAG, N, MAX) struct bytes N;
 #define HASH(TAG, N) struct hash N;
-#define REALS(TAG, N, MAX) double *N; uint32_t n_##N;
+#define REALS(TAG, N, MAX)                                                                                   \
+	double *N;                                                                                           \
+	uint32_t n_##N;
 #define ONE(TAG, R, N) struct m_##R N;
-#define LIST(TAG, R, N, MAX) struct m_##R *N; uint32_t n_##N;
+#define LIST(TAG, R, N, MAX)                                                                                 \
+	struct m_##R *N;                                                                                     \
+	uint32_t n_##N;
 #include "msg.def"
 
 enum msg_type {
@@ -71,8 +78,8 @@ struct msg {
 
 const char *msg_name(enum msg_type t); /* "cost_ask"; "?" for none of ours */
 /* Bytes in arena memory; ERR_LIMIT when a field or the whole is over its limit. */
-bool msg_pack(struct arena *a, const struct msg *m, size_t max_bytes, struct bytes *out,
-    struct err *e) MUST_CHECK;
+bool msg_pack(
+    struct arena *a, const struct msg *m, size_t max_bytes, struct bytes *out, struct err *e) MUST_CHECK;
 /* Strings and bytes of *m point into `in`; lists live in `a`.  ERR_PROTO naming message and
  * field.  A message number that is not ours gives ERR_PROTO too, with m->id and m->session set,
  * so that the answer can name the request. */
@@ -84,10 +91,9 @@ void rec_json(struct strbuf *sb, const char *record, const void *p);
 /* "..." with escapes; bytes that are no UTF-8 become U+FFFD. */
 void json_text(struct strbuf *sb, struct str s);
 /* One record alone, as it is kept in the store. */
-bool rec_pack(struct arena *a, const char *record, const void *p, struct bytes *out,
-    struct err *e) MUST_CHECK;
-bool rec_unpack(struct arena *a, const char *record, struct bytes in, void *p,
-    struct err *e) MUST_CHECK;
+bool rec_pack(
+    struct arena *a, const char *record, const void *p, struct bytes *out, struct err *e) MUST_CHECK;
+bool rec_unpack(struct arena *a, const char *record, struct bytes in, void *p, struct err *e) MUST_CHECK;
 /* A copy that owns all it points to; rec_dup does so in place, after a plain copy. */
 void msg_dup(struct arena *a, const struct msg *m, struct msg *out);
 void rec_dup(struct arena *a, const char *record, void *p);

@@ -4,8 +4,18 @@
 
 #include "msg.h"
 
-enum kind { KIND_U64, KIND_I64, KIND_F64, KIND_BOOL, KIND_TEXT, KIND_BYTES, KIND_HASH, KIND_REALS,
-	KIND_ONE, KIND_LIST };
+enum kind {
+	KIND_U64,
+	KIND_I64,
+	KIND_F64,
+	KIND_BOOL,
+	KIND_TEXT,
+	KIND_BYTES,
+	KIND_HASH,
+	KIND_REALS,
+	KIND_ONE,
+	KIND_LIST
+};
 struct rec_info;
 struct field {
 	uint32_t tag; /* 0 ends a table */

@@ -23,7 +23,8 @@ static void
 over_limit(struct writer *w, const struct rec_info *r, const struct field *f, size_t n)
 {
 	if (!w->bad)
-		(void)err_set(w->e, ERR_LIMIT, "%s.%s: %zu is over the limit of %zu", r->name, f->name, n, f->max);
+		(void)err_set(
+		    w->e, ERR_LIMIT, "%s.%s: %zu is over the limit of %zu", r->name, f->name, n, f->max);
 	w->bad = true;
 }
 

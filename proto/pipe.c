@@ -86,8 +86,8 @@ pipe_send(struct pipe *p, const struct msg *m, struct err *e)
 			frame.p += put;
 			frame.n -= (size_t)put;
 		} else if (put < 0 && errno != EINTR)
-			ok = err_set(e, errno == EPIPE ? ERR_UNREACHABLE : ERR_IO, "the pipe: cannot write: %s",
-			    strerror(errno));
+			ok = err_set(e, errno == EPIPE ? ERR_UNREACHABLE : ERR_IO,
+			    "the pipe: cannot write: %s", strerror(errno));
 	}
 	arena_fini(&tmp);
 	return ok;

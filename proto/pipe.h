@@ -25,7 +25,7 @@
 
 struct pipe {
 	int in, out;
-	uint8_t *buf;   /* what has arrived and not been taken */
+	uint8_t *buf; /* what has arrived and not been taken */
 	size_t n, cap;
 };
 enum pipe_got { PIPE_MSG, PIPE_TIMEOUT, PIPE_END, PIPE_ERR };

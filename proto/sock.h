@@ -11,15 +11,15 @@
 
 /* ---- server ---- */
 struct sock_server;
-struct sock_request;          /* must be answered or dropped, by its owner, once */
+struct sock_request; /* must be answered or dropped, by its owner, once */
 enum sock_event { SOCK_NOTHING, SOCK_REQUEST, SOCK_GONE };
 /* wake is called from other threads, whenever there is something to take. */
 struct sock_wake {
 	void (*wake)(void *self);
 	void *self;
 };
-bool sock_server_open(struct sock_server **out, size_t max_bytes, struct sock_wake wake,
-    struct err *e) MUST_CHECK;
+bool sock_server_open(
+    struct sock_server **out, size_t max_bytes, struct sock_wake wake, struct err *e) MUST_CHECK;
 /* "ipc:///path" (made with mode 0600) or "tcp://address:port"; a stale socket file is removed. */
 bool sock_listen(struct sock_server *s, const char *url, struct err *e) MUST_CHECK;
 /* The port that a "tcp://...:0" listener got; 0 if there is none. */
@@ -31,7 +31,7 @@ uint32_t sock_server_tend(struct sock_server *s);
 enum sock_event sock_take(struct sock_server *s, struct sock_request **req, uint32_t *peer);
 struct bytes sock_request_bytes(const struct sock_request *r);
 uint32_t sock_request_peer(const struct sock_request *r); /* number of the connection */
-bool sock_peer_is_here(uint32_t peer); /* still connected */
+bool sock_peer_is_here(uint32_t peer);                    /* still connected */
 bool sock_request_is_local(const struct sock_request *r); /* came by ipc:// */
 void sock_answer(struct sock_server *s, struct sock_request *r, struct bytes answer);
 void sock_drop(struct sock_request *r);

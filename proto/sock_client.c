@@ -30,9 +30,9 @@ struct sock_client {
 	struct sock_call *spare, *all;  /* the owner's thread alone */
 	struct sock_wake wake;
 	nng_dialer dialer;
-	uint32_t n_pipes;      /* connections; under the lock */
-	int64_t joined_ns;     /* when last seen connected, or dialled; the owner's thread alone */
-	int64_t patience_ns;   /* until the dialer is taken for dead */
+	uint32_t n_pipes;    /* connections; under the lock */
+	int64_t joined_ns;   /* when last seen connected, or dialled; the owner's thread alone */
+	int64_t patience_ns; /* until the dialer is taken for dead */
 	char url[256];
 };
 
@@ -103,8 +103,8 @@ redial(struct sock_client *c)
 }
 
 bool
-sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, struct sock_wake wake,
-    struct err *e)
+sock_client_open(
+    struct sock_client **out, const char *url, size_t max_bytes, struct sock_wake wake, struct err *e)
 {
 	struct sock_client *c;
 	int rc;
@@ -129,7 +129,8 @@ sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, st
 	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_RECONNMINT, 50)) != 0 ||
 	    (rc = nng_socket_set_ms(c->sock, NNG_OPT_RECONNMAXT, 400)) != 0 ||
 	    (rc = nng_pipe_notify(c->sock, NNG_PIPE_EV_ADD_POST, pipe_moved, c)) != 0 ||
-	    (rc = nng_pipe_notify(c->sock, NNG_PIPE_EV_REM_POST, pipe_moved, c)) != 0 || (rc = dial(c)) != 0) {
+	    (rc = nng_pipe_notify(c->sock, NNG_PIPE_EV_REM_POST, pipe_moved, c)) != 0 ||
+	    (rc = dial(c)) != 0) {
 		sock_client_close(c);
 		return nng_failed(rc, e, url);
 	}
@@ -147,7 +148,8 @@ call_new(struct sock_client *c)
 	} else {
 		call = heap_alloc(sizeof(*call));
 		call->c = c;
-		if (nng_ctx_open(&call->ctx, c->sock) != 0 || nng_aio_alloc(&call->aio, call_moved, call) != 0)
+		if (nng_ctx_open(&call->ctx, c->sock) != 0 ||
+		    nng_aio_alloc(&call->aio, call_moved, call) != 0)
 			bug("out of memory for a request");
 		call->all = c->all;
 		c->all = call;

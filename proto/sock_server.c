@@ -19,7 +19,7 @@ static const int64_t SECOND = 1000000000, KNOCK_EVERY = SECOND, DOOR_ANSWERS = 4
 
 struct sock_request {
 	struct sock_request *next;
-	nng_msg *msg;  /* NULL: the connection has gone */
+	nng_msg *msg; /* NULL: the connection has gone */
 	uint32_t peer;
 	bool is_local;
 };
@@ -159,8 +159,8 @@ clear_stale(const char *path, struct err *e)
 		return true;
 	if (!S_ISSOCK(st.st_mode))
 		return err_set(e, ERR_USAGE, "%s: is there and is no socket; choose another path", path);
-	return unlink(path) == 0 || err_set(e, ERR_IO, "%s: cannot remove the old socket: %s", path,
-	    strerror(errno));
+	return unlink(path) == 0 ||
+	    err_set(e, ERR_IO, "%s: cannot remove the old socket: %s", path, strerror(errno));
 }
 
 static bool
@@ -194,9 +194,11 @@ sock_listen(struct sock_server *s, const char *url, struct err *e)
 	int port = 0;
 
 	if (!is_ipc && !is_tcp)
-		return err_set(e, ERR_USAGE, "'%s' is no address; use ipc:///path or tcp://address:port", url);
+		return err_set(
+		    e, ERR_USAGE, "'%s' is no address; use ipc:///path or tcp://address:port", url);
 	if (is_ipc && strlen(url + 6) > SOCK_PATH_BYTES)
-		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have %d bytes at most", url, (int)SOCK_PATH_BYTES);
+		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have %d bytes at most", url,
+		    (int)SOCK_PATH_BYTES);
 	if (!listen_on(s, url, &l, e))
 		return false;
 	if (is_tcp && nng_listener_get_int(l, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
@@ -204,7 +206,8 @@ sock_listen(struct sock_server *s, const char *url, struct err *e)
 	if (is_tcp)
 		return true;
 	door = heap_alloc(sizeof(*door));
-	*door = (struct door){.next = s->doors, .listener = l, .is_open = true, .knock = -1, .knocked_ns = now_ns()};
+	*door = (struct door){
+	    .next = s->doors, .listener = l, .is_open = true, .knock = -1, .knocked_ns = now_ns()};
 	(void)snprintf(door->url, sizeof(door->url), "%s", url);
 	s->doors = door;
 	return true;
@@ -217,7 +220,8 @@ sock_listen(struct sock_server *s, const char *url, struct err *e)
 static void
 knock(struct door *d)
 {
-	static const uint8_t words[] = {0, 'S', 'P', 0, 0, NNG_REQ0_SELF, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0x80, 0, 0, 1};
+	static const uint8_t words[] = {
+	    0, 'S', 'P', 0, 0, NNG_REQ0_SELF, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0x80, 0, 0, 1};
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 
 	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", d->url + 6);

@@ -39,8 +39,18 @@ take_be(struct reader *r, size_t n)
 }
 
 /* The head of a msgpack value: what it is, and its number or length. */
-enum head { HEAD_NIL, HEAD_BOOL, HEAD_UINT, HEAD_INT, HEAD_REAL, HEAD_STR, HEAD_BIN, HEAD_ARRAY, HEAD_MAP,
-	HEAD_EXT };
+enum head {
+	HEAD_NIL,
+	HEAD_BOOL,
+	HEAD_UINT,
+	HEAD_INT,
+	HEAD_REAL,
+	HEAD_STR,
+	HEAD_BIN,
+	HEAD_ARRAY,
+	HEAD_MAP,
+	HEAD_EXT
+};
 struct value {
 	enum head head;
 	uint64_t n;
@@ -172,7 +182,7 @@ skip_value(struct reader *r, int depth)
 		break;
 	case HEAD_MAP:
 		n *= 2; /* 32-bit counts: no overflow */
-		/* fallthrough */
+			/* fallthrough */
 	case HEAD_ARRAY:
 		for (; n && !r->bad; n--)
 			skip_value(r, depth + 1);

@@ -11,12 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 static bool
 io_failed(const char *path, const char *what, struct err *e)
 {
-	return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: cannot %s: %s", path, what,
-	    strerror(errno));
+	return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: cannot %s: %s", path,
+	    what, strerror(errno));
 }
 
 char *
@@ -98,7 +97,8 @@ blob_adopt(struct db *db, const char *path, const struct hash *digest, const cha
 	bool ok = file_digest(path, &have, &bytes, e);
 
 	if (ok && !hash_eq(&have, digest))
-		ok = err_set(e, ERR_FORMAT, "%s: its content does not have the digest that was announced", path);
+		ok = err_set(
+		    e, ERR_FORMAT, "%s: its content does not have the digest that was announced", path);
 	ok = ok && place(path, blob_path(&tmp, db, digest), e) &&
 	    q_run(db, e, SQL_BLOB_ADD, "hiti", digest, (int64_t)bytes, str_of(kind), db_wall(db));
 	arena_fini(&tmp);
@@ -106,8 +106,8 @@ blob_adopt(struct db *db, const char *path, const struct hash *digest, const cha
 }
 
 bool
-blob_take(struct db *db, const char *path, const char *kind, struct hash *digest, uint64_t *bytes,
-    struct err *e)
+blob_take(
+    struct db *db, const char *path, const char *kind, struct hash *digest, uint64_t *bytes, struct err *e)
 {
 	struct arena tmp = {0};
 	bool ok = file_digest(path, digest, bytes, e) && place(path, blob_path(&tmp, db, digest), e) &&
@@ -267,14 +267,15 @@ build_find(struct db *db, struct arena *a, const struct hash *key, struct m_buil
 }
 
 bool
-build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log, struct str worker,
-    struct err *e)
+build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log,
+    struct str worker, struct err *e)
 {
 	return q_run(db, e, SQL_BUILD_PUT, "hhtti", key, artefact, log, worker, db_wall(db));
 }
 
 bool
-plan_time_find(struct db *db, struct arena *a, const struct hash *key, struct m_timing **out, uint32_t *n, struct err *e)
+plan_time_find(
+    struct db *db, struct arena *a, const struct hash *key, struct m_timing **out, uint32_t *n, struct err *e)
 {
 	struct q q = q_start(db, SQL_PLAN_TIME_FIND, "h", key);
 	uint32_t cap = 0;
@@ -283,8 +284,10 @@ plan_time_find(struct db *db, struct arena *a, const struct hash *key, struct m_
 	*n = 0;
 	while (q_step(&q)) {
 		GROW(a, *out, *n, cap);
-		(*out)[(*n)++] = (struct m_timing){.median_ns = q_int(&q, 0), .min_ns = q_int(&q, 1),
-		    .spread_ns = q_int(&q, 2), .samples = (uint64_t)q_int(&q, 3)};
+		(*out)[(*n)++] = (struct m_timing){.median_ns = q_int(&q, 0),
+		    .min_ns = q_int(&q, 1),
+		    .spread_ns = q_int(&q, 2),
+		    .samples = (uint64_t)q_int(&q, 3)};
 	}
 	return q_end(&q, e);
 }
@@ -293,8 +296,8 @@ bool
 plan_time_put(struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n, struct err *e)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!q_run(db, e, SQL_PLAN_TIME_PUT, "hiiiiii", key, (int64_t)i, t[i].median_ns, t[i].min_ns, t[i].spread_ns,
-		        (int64_t)t[i].samples, db_wall(db)))
+		if (!q_run(db, e, SQL_PLAN_TIME_PUT, "hiiiiii", key, (int64_t)i, t[i].median_ns, t[i].min_ns,
+			t[i].spread_ns, (int64_t)t[i].samples, db_wall(db)))
 			return false;
 	return true;
 }

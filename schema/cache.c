@@ -21,8 +21,8 @@ add_count(struct arena *a, struct m_count **list, uint32_t *n, uint32_t *cap, st
 bool
 cache_stats(struct db *db, struct arena *a, struct m_count **out, uint32_t *n, struct err *e)
 {
-	static const char *const whole[] = {"measurements", "measurements_good", "specs", "environments", "blobs",
-	    "blob_bytes", "jobs", "best_rows"};
+	static const char *const whole[] = {"measurements", "measurements_good", "specs", "environments",
+	    "blobs", "blob_bytes", "jobs", "best_rows"};
 	struct q q = q_start(db, SQL_CACHE_COUNT, "");
 	uint32_t cap = 0;
 
@@ -199,7 +199,8 @@ drop_old_parts(struct db *db, int64_t until_ns)
 	while ((entry = readdir(d)) != NULL) {
 		struct stat st;
 
-		if (entry->d_name[0] == '.' || fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		if (entry->d_name[0] == '.' ||
+		    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 			continue;
 		if ((int64_t)st.st_mtime * 1000000000 <= until_ns)
 			(void)unlinkat(dirfd(d), entry->d_name, 0);
@@ -219,7 +220,8 @@ cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, str
 			return false;
 		*dropped += (uint64_t)sqlite3_changes(db->sql);
 	}
-	if (!q_run(db, e, SQL_GC_REPEAT, "") || !q_run(db, e, SQL_GC_SPEC, "") || !q_run(db, e, SQL_GC_JOB, "i", until_ns))
+	if (!q_run(db, e, SQL_GC_REPEAT, "") || !q_run(db, e, SQL_GC_SPEC, "") ||
+	    !q_run(db, e, SQL_GC_JOB, "i", until_ns))
 		return false;
 	if (artefacts) {
 		struct q q = q_start(db, SQL_BLOB_LOOSE, "i", until_ns);
@@ -234,7 +236,8 @@ cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, str
 /* The digests, longest unused first, whose files together are what lies there beyond the limit.  What a
  * job that goes on needs is never among them, nor what was used within the hour. */
 static bool
-blobs_over_limit(struct db *db, struct arena *a, int64_t until_ns, struct hash **out, uint32_t *n, struct err *e)
+blobs_over_limit(
+    struct db *db, struct arena *a, int64_t until_ns, struct hash **out, uint32_t *n, struct err *e)
 {
 	struct q q = q_start(db, SQL_BLOB_SUM, "");
 	uint64_t have = q_step(&q) ? (uint64_t)q_int(&q, 0) : 0;
@@ -355,7 +358,8 @@ db_verify(struct db *db, struct arena *a, struct str *problems, struct err *e)
 
 	sb_init(&sb, a);
 	if (!check_sql(db, &sb, "PRAGMA integrity_check", e) ||
-	    !check_sql(db, &sb, "SELECT 'row without its parent in ' || \"table\" FROM pragma_foreign_key_check", e) ||
+	    !check_sql(db, &sb,
+		"SELECT 'row without its parent in ' || \"table\" FROM pragma_foreign_key_check", e) ||
 	    !check_specs(db, &sb, e) || !check_blobs(db, &sb, e))
 		return false;
 	*problems = sb_str(&sb);

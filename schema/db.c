@@ -35,8 +35,11 @@ refuse_network(const struct store_conf *conf, struct err *e)
 {
 	const char *name = os_network_fs((conf->fs_type ? conf->fs_type : real_fs_type)(conf->dir));
 
-	return !name || err_set(e, ERR_USAGE, "%s: is on a network file system (%s), where a database is not safe; "
-	    "name a folder of this host with --data", conf->dir, name);
+	return !name ||
+	    err_set(e, ERR_USAGE,
+		"%s: is on a network file system (%s), where a database is not safe; "
+		"name a folder of this host with --data",
+		conf->dir, name);
 }
 
 /* A client looks for an owner by a shared lock of a moment: that is none. */
@@ -62,28 +65,33 @@ take_lock(struct db *db, struct err *e)
 		return err_set(e, ERR_USAGE, "%s: the path is too long", db->dir);
 	db->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (db->lock_fd < 0)
-		return err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+		return err_set(
+		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
 	if (!lock_alone(db->lock_fd)) {
 		n = read(db->lock_fd, holder, sizeof(holder) - 1);
 		holder[n > 0 ? n : 0] = '\0';
-		return err_set(e, ERR_USAGE, "%s: another korchd (process %.*s) owns this data folder", db->dir,
-		    (int)strcspn(holder, "\n"), holder);
+		return err_set(e, ERR_USAGE, "%s: another korchd (process %.*s) owns this data folder",
+		    db->dir, (int)strcspn(holder, "\n"), holder);
 	}
 	len = snprintf(holder, sizeof(holder), "%ld\n", (long)getpid());
 	if (ftruncate(db->lock_fd, 0) != 0 || pwrite(db->lock_fd, holder, (size_t)len, 0) != len)
-		return err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+		return err_set(
+		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
 	return true;
 }
 
 bool
 db_failed(struct db *db, int rc, struct err *e)
 {
-	enum err_code code = rc == SQLITE_FULL ? ERR_FULL
-	    : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? ERR_FORMAT : ERR_IO;
+	enum err_code code = rc == SQLITE_FULL            ? ERR_FULL
+	    : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? ERR_FORMAT
+							  : ERR_IO;
 
-	return err_set(e, code, "%s/korch.db: %s%s", db->dir, db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc),
-	    code == ERR_FULL ? "; make room, then repeat"
-	    : code == ERR_FORMAT ? "; move the file away and import an export of it" : "");
+	return err_set(e, code, "%s/korch.db: %s%s", db->dir,
+	    db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc),
+	    code == ERR_FULL         ? "; make room, then repeat"
+		: code == ERR_FORMAT ? "; move the file away and import an export of it"
+				     : "");
 }
 
 static bool
@@ -97,7 +105,8 @@ open_sql(struct db *db, struct err *e)
 
 	if (len < 0 || (size_t)len >= sizeof(path))
 		return err_set(e, ERR_USAGE, "%s: the path is too long", db->dir);
-	rc = sqlite3_open_v2(path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+	rc = sqlite3_open_v2(
+	    path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc != SQLITE_OK)
 		return db_failed(db, rc, e);
 	(void)sqlite3_busy_timeout(db->sql, 5000);
@@ -187,8 +196,12 @@ static bool
 flush_tally(struct db *db, struct err *e)
 {
 	static const char *const name[TALLY_COUNT] = {
-	    [TALLY_HIT] = "hit", [TALLY_MISS] = "miss", [TALLY_FAILED] = "hit_failed",
-	    [TALLY_REUSE] = "reuse_across_models", [TALLY_PUT] = "stored", [TALLY_POOLED] = "pooled",
+	    [TALLY_HIT] = "hit",
+	    [TALLY_MISS] = "miss",
+	    [TALLY_FAILED] = "hit_failed",
+	    [TALLY_REUSE] = "reuse_across_models",
+	    [TALLY_PUT] = "stored",
+	    [TALLY_POOLED] = "pooled",
 	    [TALLY_REPEATED] = "repeated",
 	};
 
@@ -261,7 +274,8 @@ q_vstart(struct db *db, enum sql_id id, const char *letters, va_list *ap)
 	struct q q = {.db = db, .rc = SQLITE_OK};
 
 	if (!db->stmt[id])
-		q.rc = sqlite3_prepare_v3(db->sql, sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &db->stmt[id], NULL);
+		q.rc = sqlite3_prepare_v3(
+		    db->sql, sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &db->stmt[id], NULL);
 	q.s = db->stmt[id];
 	for (int i = 0; letters[i] && q.rc == SQLITE_OK; i++)
 		q.rc = bind_one(q.s, i + 1, letters[i], ap);

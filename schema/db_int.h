@@ -11,7 +11,16 @@ enum sql_id {
 #include "sql.def"
 	SQL_COUNT
 };
-enum tally { TALLY_HIT, TALLY_MISS, TALLY_FAILED, TALLY_REUSE, TALLY_PUT, TALLY_POOLED, TALLY_REPEATED, TALLY_COUNT };
+enum tally {
+	TALLY_HIT,
+	TALLY_MISS,
+	TALLY_FAILED,
+	TALLY_REUSE,
+	TALLY_PUT,
+	TALLY_POOLED,
+	TALLY_REPEATED,
+	TALLY_COUNT
+};
 struct db {
 	sqlite3 *sql;
 	sqlite3_stmt *stmt[SQL_COUNT]; /* prepared at first use, kept */
@@ -20,7 +29,7 @@ struct db {
 	uint64_t blob_limit;
 	int lock_fd;
 	bool in_transaction;
-	int64_t tally[TALLY_COUNT];    /* goes into the counters at commit */
+	int64_t tally[TALLY_COUNT]; /* goes into the counters at commit */
 };
 
 /* A running statement.  Values are bound by letters: i int64_t, d double, t struct str,
@@ -31,14 +40,14 @@ struct q {
 	int rc;
 };
 struct q q_start(struct db *db, enum sql_id id, const char *letters, ...);
-bool q_step(struct q *q);                       /* a row is there */
+bool q_step(struct q *q);                          /* a row is there */
 bool q_end(struct q *q, struct err *e) MUST_CHECK; /* resets; false on any fault */
 bool q_run(struct db *db, struct err *e, enum sql_id id, const char *letters, ...) MUST_CHECK;
 int64_t q_int(struct q *q, int column);
 double q_real(struct q *q, int column);
 struct str q_text(struct q *q, struct arena *a, int column); /* copied */
 struct bytes q_blob(struct q *q, struct arena *a, int column);
-struct hash q_hash(struct q *q, int column);    /* zero where it is no digest */
+struct hash q_hash(struct q *q, int column);          /* zero where it is no digest */
 bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO or ERR_FORMAT */
 bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
 int64_t db_wall(const struct db *db);

@@ -21,8 +21,8 @@ job_add(struct db *db, struct bytes request, const struct m_job *job, const stru
 	    q_run(db, e, SQL_JOB_ADD, "btib", request, job->state, job->changed_ns, record);
 	*id = (uint64_t)sqlite3_last_insert_rowid(db->sql);
 	for (uint32_t i = 0; i < n_files && ok; i++)
-		ok = q_run(db, e, SQL_JOB_FILE_ADD, "iithi", (int64_t)*id, (int64_t)i, files[i].name, &files[i].digest,
-		    (int64_t)files[i].bytes);
+		ok = q_run(db, e, SQL_JOB_FILE_ADD, "iithi", (int64_t)*id, (int64_t)i, files[i].name,
+		    &files[i].digest, (int64_t)files[i].bytes);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -40,8 +40,8 @@ job_save(struct db *db, const struct m_job *job, struct err *e)
 }
 
 bool
-job_list(struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **out, uint32_t *n,
-    struct err *e)
+job_list(
+    struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **out, uint32_t *n, struct err *e)
 {
 	struct q q = q_start(db, all ? SQL_JOB_ALL : SQL_JOB_OPEN, "i", (int64_t)max);
 	struct m_job *list = NULL;

@@ -1,5 +1,5 @@
-/* schema/job_end.c: how jobs ended.  A plan is a function of the job (its key) and of what the store tells of the
- * job's candidates.  So an end is kept with the list of their specs and one digest of all that the store
+/* schema/job_end.c: how jobs ended.  A plan is a function of the job (its key) and of what the store tells of
+ * the job's candidates.  So an end is kept with the list of their specs and one digest of all that the store
  * would answer for them: while that is the same, so is the plan.  Any row that comes, goes or fails changes
  * the digest, whoever made it; nothing has to be told to this file. */
 #include "db_int.h"
@@ -129,7 +129,8 @@ job_end_find(struct db *db, struct arena *a, const struct hash *key, const struc
 }
 
 bool
-job_end_put(struct db *db, const struct hash *key, const struct meas_key *k, struct m_job_end *end, struct err *e)
+job_end_put(
+    struct db *db, const struct hash *key, const struct meas_key *k, struct m_job_end *end, struct err *e)
 {
 	struct arena tmp = {0};
 	struct basis b;

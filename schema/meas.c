@@ -33,7 +33,8 @@ env_put(struct db *db, const struct m_env *env, int64_t *id, struct err *e)
 	}
 	ok = q_end(&q, e) && ok;
 	if (known && !str_eq(text, env->key))
-		ok = err_set(e, ERR_FORMAT, "two environments have the same digest; move %s/korch.db away", db->dir);
+		ok = err_set(
+		    e, ERR_FORMAT, "two environments have the same digest; move %s/korch.db away", db->dir);
 	else if (ok && known)
 		ok = q_run(db, e, SQL_ENV_SEEN, "iib", *id, db_wall(db), record);
 	else if (ok) {
@@ -58,7 +59,8 @@ env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, stru
 	if (!q_end(&q, e))
 		return false;
 	if (!found)
-		return err_set(e, ERR_OFFLINE, "no device of class '%.*s' was ever seen here; connect a korch-worker for it",
+		return err_set(e, ERR_OFFLINE,
+		    "no device of class '%.*s' was ever seen here; connect a korch-worker for it",
 		    STR_ARG(class));
 	return rec_unpack(a, "env", record, env, e);
 }
@@ -75,7 +77,7 @@ env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct er
 	if (!q_end(&q, e))
 		return false;
 	return found ? rec_unpack(a, "env", record, env, e)
-	             : err_set(e, ERR_FAILED, "environment %lld is not in the store", (long long)id);
+		     : err_set(e, ERR_FAILED, "environment %lld is not in the store", (long long)id);
 }
 
 bool
@@ -132,8 +134,9 @@ meas_row_key(const struct hash *spec, const struct meas_key *k, struct str sched
 	sb_init(&sb, &tmp);
 	sb_add(&sb, (struct str){(const char *)spec->b, sizeof(spec->b)});
 	sb_add(&sb, (struct str){(const char *)k->env_hash.b, sizeof(k->env_hash.b)});
-	sb_addf(&sb, "%llu %llu %zu %.*s %zu %.*s", (unsigned long long)k->epoch, (unsigned long long)k->threads,
-	    k->precision.n, STR_ARG(k->precision), schedule.n, STR_ARG(schedule));
+	sb_addf(&sb, "%llu %llu %zu %.*s %zu %.*s", (unsigned long long)k->epoch,
+	    (unsigned long long)k->threads, k->precision.n, STR_ARG(k->precision), schedule.n,
+	    STR_ARG(schedule));
 	h = hash_bytes(sb.p, sb.n);
 	arena_fini(&tmp);
 	return h;
@@ -236,7 +239,7 @@ meas_row_is_sane(const struct m_row *r, struct err *e)
 
 	return (ok && r->median_ns >= 0 && r->samples < (uint64_t)1 << 60 && r->fail < 1000) ||
 	    err_set(e, ERR_PROTO, "a measurement of %lld ns with failure number %llu makes no sense",
-	        (long long)r->median_ns, (unsigned long long)r->fail);
+		(long long)r->median_ns, (unsigned long long)r->fail);
 }
 
 static bool
@@ -253,8 +256,10 @@ meas_put_one(struct db *db, const struct meas_key *k, struct m_measurement *m, s
 		same_env = q_int(&q, 3) == k->env;
 	}
 	ok = q_end(&q, e);
-	if (ok && known && (!hash_eq(&old.spec, &m->spec) || !str_eq(old.row.schedule, m->row.schedule) ||
-	    old.epoch != k->epoch || !same_env || old.threads != k->threads || !str_eq(old.precision, k->precision)))
+	if (ok && known &&
+	    (!hash_eq(&old.spec, &m->spec) || !str_eq(old.row.schedule, m->row.schedule) ||
+		old.epoch != k->epoch || !same_env || old.threads != k->threads ||
+		!str_eq(old.precision, k->precision)))
 		ok = err_set(e, ERR_FORMAT, "two measurements have the same digest; run korch-cache verify");
 	if (ok && known && !same_sample(&old, m)) {
 		pool_rows(&old, m);
@@ -273,8 +278,12 @@ meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, const
     uint32_t n, const struct meas_origin *from, struct err *e)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct m_measurement m = {.spec = *spec, .row = rows[i], .effort = from->effort,
-		    .worker = from->worker, .gen = from->gen, .wall_ns = from->wall_ns ? from->wall_ns : db_wall(db)};
+		struct m_measurement m = {.spec = *spec,
+		    .row = rows[i],
+		    .effort = from->effort,
+		    .worker = from->worker,
+		    .gen = from->gen,
+		    .wall_ns = from->wall_ns ? from->wall_ns : db_wall(db)};
 
 		if (rows[i].fail && !fail_is_kept(rows[i].fail))
 			continue;
@@ -322,7 +331,8 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 	}
 	if (!q_end(&q, e))
 		return false;
-	q = q_start(db, SQL_MEAS_BEST, "hiiti", spec, k->env, (int64_t)k->threads, k->precision, (int64_t)k->epoch);
+	q = q_start(
+	    db, SQL_MEAS_BEST, "hiiti", spec, k->env, (int64_t)k->threads, k->precision, (int64_t)k->epoch);
 	found = q_step(&q);
 	if (found) {
 		out->schedule = q_text(&q, a, 0);

@@ -63,11 +63,13 @@ db_migrate(struct db *db, struct err *e)
 	    !pragma_int(db, "SELECT count(*) FROM sqlite_schema", &n_tables, e))
 		return false;
 	if (n_tables && application != STORE_APPLICATION_ID)
-		return err_set(e, ERR_FORMAT, "%s/korch.db: is a database, but not Korch's; name another folder with --data",
-		    db->dir);
+		return err_set(e, ERR_FORMAT,
+		    "%s/korch.db: is a database, but not Korch's; name another folder with --data", db->dir);
 	if (version > STORE_SCHEMA)
-		return err_set(e, ERR_NEWER, "%s/korch.db: has schema %lld and this program knows %d; use the newer Korch "
-		    "that made it", db->dir, (long long)version, (int)STORE_SCHEMA);
+		return err_set(e, ERR_NEWER,
+		    "%s/korch.db: has schema %lld and this program knows %d; use the newer Korch "
+		    "that made it",
+		    db->dir, (long long)version, (int)STORE_SCHEMA);
 	if (version > 0 && version < STORE_SCHEMA && !keep_copy(db, version, e))
 		return false;
 	for (; version < STORE_SCHEMA; version++)

@@ -193,7 +193,9 @@ put_account(struct strbuf *sb, const struct plan *p)
 	for (uint32_t i = 0; i < p->n_aparts; i++) {
 		const struct plan_apart *x = &p->aparts[i];
 
-		put_list(sb, (const uint32_t[]){x->of_steps, x->a, x->b, x->measured, x->exchange, x->open, x->failed}, 7);
+		put_list(sb,
+		    (const uint32_t[]){x->of_steps, x->a, x->b, x->measured, x->exchange, x->open, x->failed},
+		    7);
 		put_str(sb, x->rule);
 	}
 	put_u64(sb, p->n_nodes);

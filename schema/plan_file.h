@@ -10,15 +10,16 @@ enum { PLAN_FILE_ID = 0x4b706c6e /* "Kpln" */, PLAN_FILE_VERSION = 4, PLAN_FILE_
 
 /* What differs between two runs that choose the same plan; outside the digest (D21). */
 struct plan_host {
-	int64_t wall_ns;      /* when it was made */
-	struct str made_by;   /* "korch 0.1.0" */
-	struct str host;      /* words about the machine, for people */
+	int64_t wall_ns;    /* when it was made */
+	struct str made_by; /* "korch 0.1.0" */
+	struct str host;    /* words about the machine, for people */
 };
 /* Written beside and renamed: the old file or the new one.  ERR_FULL, ERR_IO. */
 bool plan_save(const char *path, const struct plan *p, const struct plan_host *h, struct err *e) MUST_CHECK;
 /* Everything in `a`; constants PLAN_ALIGNed.  The file is taken for hostile: plan_check() has
  * passed.  ERR_FORMAT (no plan, or damaged), ERR_NEWER, ERR_IO, ERR_LIMIT.  h may be NULL. */
-bool plan_load(struct arena *a, const char *path, struct plan *out, struct plan_host *h, struct err *e) MUST_CHECK;
+bool plan_load(
+    struct arena *a, const char *path, struct plan *out, struct plan_host *h, struct err *e) MUST_CHECK;
 /* Identity of a plan: all but measured_ns and plan_host.  Constants, code and source enter by
  * their own digests. */
 void plan_digest(const struct plan *p, struct hash *out);

@@ -10,12 +10,28 @@
 enum { PLAN_PART_BYTES = 8 << 20, PLAN_MAX_ROWS = 1 << 22, PLAN_MAX_TEXT = 256 << 20 };
 
 /* Single facts of struct plan, a row of table meta each: X(kind, field). */
-#define PLAN_FACTS(X) \
-	X(STR, run_compat) X(STR, environment) X(STR, model_name) X(STR, model_digest) X(STR, version) \
-	X(U32, n_threads) X(U64, n_operators) X(U64, n_primitives) X(U64, n_candidates_total) \
-	X(U64, n_distinct) X(I64, latency_ns) X(I64, bound_ns) X(REAL, tolerance) X(BOOL, proved) \
-	X(STR, fusion) X(STR, limits) X(SIZE, work_bytes) X(STR, certificate) \
-	X(STR, stop) X(STR, what_if) X(I64, what_if_base_ns)
+#define PLAN_FACTS(X)                                                                                        \
+	X(STR, run_compat)                                                                                   \
+	X(STR, environment)                                                                                  \
+	X(STR, model_name)                                                                                   \
+	X(STR, model_digest)                                                                                 \
+	X(STR, version)                                                                                      \
+	X(U32, n_threads)                                                                                    \
+	X(U64, n_operators)                                                                                  \
+	X(U64, n_primitives)                                                                                 \
+	X(U64, n_candidates_total)                                                                           \
+	X(U64, n_distinct)                                                                                   \
+	X(I64, latency_ns)                                                                                   \
+	X(I64, bound_ns)                                                                                     \
+	X(REAL, tolerance)                                                                                   \
+	X(BOOL, proved)                                                                                      \
+	X(STR, fusion)                                                                                       \
+	X(STR, limits)                                                                                       \
+	X(SIZE, work_bytes)                                                                                  \
+	X(STR, certificate)                                                                                  \
+	X(STR, stop)                                                                                         \
+	X(STR, what_if)                                                                                      \
+	X(I64, what_if_base_ns)
 
 /* 64 bits over everything that a file holds. */
 uint64_t plan_sum(const struct plan *p, const struct plan_host *h);
@@ -38,7 +54,8 @@ void pf_bind_str(struct plan_db *f, sqlite3_stmt *s, int at, struct str v);
 void pf_bind_real(struct plan_db *f, sqlite3_stmt *s, int at, double v);
 void pf_bind_bytes(struct plan_db *f, sqlite3_stmt *s, int at, const void *p, size_t n);
 void pf_bind_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const struct shape *shape);
-void pf_bind_words(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const void *v, uint32_t n, int size);
+void pf_bind_words(
+    struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const void *v, uint32_t n, int size);
 void pf_put_row(struct plan_db *f, sqlite3_stmt *s);
 bool pf_next_row(struct plan_db *f, sqlite3_stmt *s);
 void pf_damaged(struct plan_db *f, const char *what);

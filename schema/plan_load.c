@@ -103,9 +103,9 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 	sqlite3_stmt *s = pf_prepare(f, "SELECT value FROM meta WHERE key = ?");
 
 #define FACT_STR(N) fact(f, s, #N, a)
-#define FACT_U32(N) (uint32_t)fact_int(f, s, #N, 0, UINT32_MAX, a)
-#define FACT_U64(N) (uint64_t)fact_int(f, s, #N, 0, INT64_MAX, a)
-#define FACT_SIZE(N) (size_t)fact_int(f, s, #N, 0, INT64_MAX, a)
+#define FACT_U32(N) (uint32_t) fact_int(f, s, #N, 0, UINT32_MAX, a)
+#define FACT_U64(N) (uint64_t) fact_int(f, s, #N, 0, INT64_MAX, a)
+#define FACT_SIZE(N) (size_t) fact_int(f, s, #N, 0, INT64_MAX, a)
 #define FACT_I64(N) fact_int(f, s, #N, INT64_MIN, INT64_MAX, a)
 #define FACT_BOOL(N) (fact_int(f, s, #N, 0, 1, a) == 1)
 #define FACT_REAL(N) fact_real(f, s, #N, a)
@@ -251,9 +251,10 @@ count_down(void *left)
 static void
 check_kinds(struct plan_db *f)
 {
-	if (pragma_int(f, "SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table','index')"
-			  " OR (type = 'index' AND sql IS NOT NULL)"
-			  " OR (type = 'table' AND sql NOT LIKE 'CREATE TABLE%')") != 0)
+	if (pragma_int(f,
+		"SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table','index')"
+		" OR (type = 'index' AND sql IS NOT NULL)"
+		" OR (type = 'table' AND sql NOT LIKE 'CREATE TABLE%')") != 0)
 		pf_damaged(f, "it holds more than tables");
 }
 
@@ -283,14 +284,16 @@ open_stranger(struct plan_db *f, struct err *e)
 	version = pragma_int(f, "PRAGMA user_version");
 	if (pf_is_well(f) && version > PLAN_FILE_VERSION)
 		return err_set(e, ERR_NEWER,
-		    "%s: was made by a newer Korch (format %" PRId64 ", this one knows %d); update Korch or make the plan again",
+		    "%s: was made by a newer Korch (format %" PRId64
+		    ", this one knows %d); update Korch or make the plan again",
 		    f->path, version, PLAN_FILE_VERSION);
 	if (pf_is_well(f) && version < 1)
 		pf_damaged(f, "it has no format version");
 	if (pf_is_well(f) && version < PLAN_FILE_OLDEST)
 		return err_set(e, ERR_FORMAT,
-		    "%s: was made by an older Korch (format %" PRId64 ", this one needs %d or newer); make the plan again", f->path,
-		    version, PLAN_FILE_OLDEST);
+		    "%s: was made by an older Korch (format %" PRId64
+		    ", this one needs %d or newer); make the plan again",
+		    f->path, version, PLAN_FILE_OLDEST);
 	check_kinds(f);
 	return pf_is_well(f) || pf_file_error(f, true, e);
 }
@@ -354,7 +357,8 @@ plan_file_check(const char *path, struct hash *out, struct err *e)
 	if (ok) {
 		plan_digest(&p, out);
 		ok = hash_eq(&claimed, out) ||
-		    err_set(e, ERR_FORMAT, "%s: the plan is not the one its digest names; make it again", path);
+		    err_set(
+			e, ERR_FORMAT, "%s: the plan is not the one its digest names; make it again", path);
 	}
 	arena_fini(&tmp);
 	return ok;

@@ -123,8 +123,8 @@ save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	struct arena tmp = {0};
 	char version[64];
 
-	(void)snprintf(version, sizeof(version), "PRAGMA application_id=%d; PRAGMA user_version=%d;", PLAN_FILE_ID,
-	    PLAN_FILE_VERSION);
+	(void)snprintf(version, sizeof(version), "PRAGMA application_id=%d; PRAGMA user_version=%d;",
+	    PLAN_FILE_ID, PLAN_FILE_VERSION);
 	/* Nobody sees the file before it is renamed, so it needs no journal. */
 	pf_run_sql(f, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=8192;");
 	pf_run_sql(f, version);
@@ -163,8 +163,8 @@ make_beside(const char *path, char *out, size_t cap, struct err *e)
 		return err_set(e, ERR_IO, "%s: the path is too long", path);
 	fd = mkostemp(out, O_CLOEXEC);
 	if (fd < 0)
-		return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path,
-		    strerror(errno));
+		return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO,
+		    "%s: cannot write: %s", path, strerror(errno));
 	(void)fchmod(fd, 0644);
 	(void)close(fd);
 	return true;
@@ -187,7 +187,8 @@ plan_save(const char *path, const struct plan *p, const struct plan_host *h, str
 	if (pf_is_well(&f) && sync_file(beside) && rename(beside, path) == 0)
 		return true;
 	if (pf_is_well(&f))
-		err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+		err_set(
+		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
 	else
 		(void)pf_file_error(&f, false, e);
 	(void)unlink(beside);

@@ -63,7 +63,8 @@ void
 pf_bind_bytes(struct plan_db *f, sqlite3_stmt *s, int at, const void *p, size_t n)
 {
 	if (pf_is_well(f))
-		pf_note(f, n ? sqlite3_bind_blob64(s, at, p, n, SQLITE_TRANSIENT) : sqlite3_bind_zeroblob(s, at, 0));
+		pf_note(f,
+		    n ? sqlite3_bind_blob64(s, at, p, n, SQLITE_TRANSIENT) : sqlite3_bind_zeroblob(s, at, 0));
 }
 
 void
@@ -79,7 +80,8 @@ pf_bind_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, con
 
 /* Numbers as little-endian words of `size` bytes. */
 void
-pf_bind_words(struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const void *v, uint32_t n, int size)
+pf_bind_words(
+    struct plan_db *f, sqlite3_stmt *s, int at, struct arena *tmp, const void *v, uint32_t n, int size)
 {
 	struct arena_mark mark = arena_mark(tmp);
 	uint8_t *b = arena_alloc(tmp, ck_mul(n, (size_t)size));
@@ -272,8 +274,9 @@ pf_file_error(const struct plan_db *f, bool is_reading, struct err *e)
 		return err_set(e, ERR_FULL, "%s: no space left", f->path);
 	if (rc == SQLITE_NOTADB)
 		return err_set(e, ERR_FORMAT, "%s: is not a plan made by korch-submit", f->path);
-	if (is_reading && (rc == SQLITE_CORRUPT || rc == SQLITE_ERROR || rc == SQLITE_TOOBIG || rc == SQLITE_NOMEM ||
-	    rc == SQLITE_INTERRUPT))
+	if (is_reading &&
+	    (rc == SQLITE_CORRUPT || rc == SQLITE_ERROR || rc == SQLITE_TOOBIG || rc == SQLITE_NOMEM ||
+		rc == SQLITE_INTERRUPT))
 		return err_set(e, ERR_FORMAT, "%s: the plan is damaged (%s); make it again", f->path, f->why);
 	return err_set(e, ERR_IO, "%s: %s: %s", f->path, is_reading ? "cannot read" : "cannot write", f->why);
 }

@@ -1,5 +1,6 @@
-/* schema/plan_table.c: the lists of a plan <-> tables, by plan_table.def.  A kind says how a field lies in a struct
- * and in a row.  The file is a stranger's: sizes and kinds of values are checked here, indices by plan_check(). */
+/* schema/plan_table.c: the lists of a plan <-> tables, by plan_table.def.  A kind says how a field lies in a
+ * struct and in a row.  The file is a stranger's: sizes and kinds of values are checked here, indices by
+ * plan_check(). */
 #include "plan_file_int.h"
 
 #include <stddef.h>
@@ -22,17 +23,17 @@ static const char *const place_names[4] = {
     [PLACE_WORK] = "work", [PLACE_CONST] = "const", [PLACE_INPUT] = "input", [PLACE_OUTPUT] = "output"};
 
 /* Fields of one C type; V is the field's value. */
-#define FIELD(NAME, TYPE, PUT, GET)                            \
-	static void put_##NAME(struct cell *c, const void *p)  \
-	{                                                      \
-		TYPE v;                                        \
-		memcpy(&v, p, sizeof(v));                      \
-		PUT;                                           \
-	}                                                      \
-	static void get_##NAME(struct cell *c, void *p)        \
-	{                                                      \
-		TYPE v = GET;                                  \
-		memcpy(p, &v, sizeof(v));                      \
+#define FIELD(NAME, TYPE, PUT, GET)                                                                          \
+	static void put_##NAME(struct cell *c, const void *p)                                                \
+	{                                                                                                    \
+		TYPE v;                                                                                      \
+		memcpy(&v, p, sizeof(v));                                                                    \
+		PUT;                                                                                         \
+	}                                                                                                    \
+	static void get_##NAME(struct cell *c, void *p)                                                      \
+	{                                                                                                    \
+		TYPE v = GET;                                                                                \
+		memcpy(p, &v, sizeof(v));                                                                    \
 	}
 
 /* "none" is written as -1. */
@@ -81,7 +82,8 @@ FIELD(SIZE, size_t, pf_bind_int(c->f, c->s, c->at, (int64_t)v), pf_get_size(c->f
 FIELD(REAL, double, pf_bind_real(c->f, c->s, c->at, v), pf_get_real(c->f, c->s, c->at))
 FIELD(TEXT, struct str, pf_bind_str(c->f, c->s, c->at, v), pf_get_str(c->f, c->s, c->at, c->a))
 FIELD(HASH, struct hash, pf_bind_bytes(c->f, c->s, c->at, v.b, sizeof(v.b)), get_hash(c))
-FIELD(DTYPE, enum dtype, pf_bind_str(c->f, c->s, c->at, str_of(dtype_name(v))), pf_get_dtype(c->f, c->s, c->at, c->a))
+FIELD(DTYPE, enum dtype, pf_bind_str(c->f, c->s, c->at, str_of(dtype_name(v))),
+    pf_get_dtype(c->f, c->s, c->at, c->a))
 FIELD(SHAPE, struct shape, pf_bind_shape(c->f, c->s, c->at, c->a, &v), pf_get_shape(c->f, c->s, c->at, c->a))
 FIELD(FATE, enum plan_fate, pf_bind_str(c->f, c->s, c->at, str_of(fates[v])),
     (enum plan_fate)get_name(c, fates, FATE_COUNT, "a node has no known fate"))
@@ -145,8 +147,21 @@ struct kind {
 	void (*get)(struct cell *c, void *field);
 };
 enum kind_id {
-	KIND_BOOL, KIND_U32, KIND_INDEX, KIND_I64, KIND_SIZE, KIND_REAL, KIND_TEXT, KIND_HASH, KIND_DTYPE, KIND_SHAPE,
-	KIND_FATE, KIND_PLACE, KIND_U32S, KIND_PAIRS, KIND_RANGES
+	KIND_BOOL,
+	KIND_U32,
+	KIND_INDEX,
+	KIND_I64,
+	KIND_SIZE,
+	KIND_REAL,
+	KIND_TEXT,
+	KIND_HASH,
+	KIND_DTYPE,
+	KIND_SHAPE,
+	KIND_FATE,
+	KIND_PLACE,
+	KIND_U32S,
+	KIND_PAIRS,
+	KIND_RANGES
 };
 #define KIND(NAME, SQL) [KIND_##NAME] = {SQL, put_##NAME, get_##NAME}
 static const struct kind kinds[] = {KIND(BOOL, "INTEGER"), KIND(U32, "INTEGER"), KIND(INDEX, "INTEGER"),
@@ -161,17 +176,18 @@ struct column {
 	size_t at, n_at; /* of the field, and of a list's count, in the row's struct */
 };
 /* A function a table, so that ROW is its own struct. */
-#define TABLE(NAME, STRUCT, LIST_AT, COUNT_AT)               \
-	static const struct column *columns_of_##NAME(int *n) \
-	{                                                     \
-		typedef struct STRUCT ROW;                    \
+#define TABLE(NAME, STRUCT, LIST_AT, COUNT_AT)                                                               \
+	static const struct column *columns_of_##NAME(int *n)                                                \
+	{                                                                                                    \
+		typedef struct STRUCT ROW;                                                                   \
 		static const struct column list[] = {
 #define COL(ID, COLUMN, AT) {#COLUMN, KIND_##ID, offsetof(ROW, AT), 0},
 #define LIST(ID, COLUMN, AT, COUNT) {#COLUMN, KIND_##ID, offsetof(ROW, AT), offsetof(ROW, COUNT)},
-#define END(NAME)             \
-		};            \
-		*n = (int)COUNT_OF(list); \
-		return list;  \
+#define END(NAME)                                                                                            \
+	}                                                                                                    \
+	;                                                                                                    \
+	*n = (int)COUNT_OF(list);                                                                            \
+	return list;                                                                                         \
 	}
 #include "plan_table.def"
 
@@ -181,8 +197,9 @@ struct table {
 	size_t row_bytes, list_at, n_at; /* the list and its count are fields of struct plan */
 };
 static const struct table tables[] = {
-#define TABLE(NAME, STRUCT, LIST_AT, COUNT_AT) \
-	{#NAME, columns_of_##NAME, sizeof(struct STRUCT), offsetof(struct plan, LIST_AT), offsetof(struct plan, COUNT_AT)},
+#define TABLE(NAME, STRUCT, LIST_AT, COUNT_AT)                                                               \
+	{#NAME, columns_of_##NAME, sizeof(struct STRUCT), offsetof(struct plan, LIST_AT),                    \
+	    offsetof(struct plan, COUNT_AT)},
 #define COL(ID, COLUMN, AT)
 #define LIST(ID, COLUMN, AT, COUNT)
 #define END(NAME)

@@ -51,9 +51,9 @@ repeat_put(struct db *db, const struct hash *spec, const struct meas_key *k, con
 	if (there)
 		return true;
 	db->tally[TALLY_REPEATED]++;
-	return q_run(db, e, SQL_REPEAT_PUT, "hhiiiiiidttii", &key, session, r->median_ns, r->p10_ns, r->p90_ns, r->min_ns,
-	    (int64_t)r->samples, (int64_t)r->fail, ratio, r->stop, from->worker, (int64_t)from->gen,
-	    from->wall_ns ? from->wall_ns : db_wall(db));
+	return q_run(db, e, SQL_REPEAT_PUT, "hhiiiiiidttii", &key, session, r->median_ns, r->p10_ns,
+	    r->p90_ns, r->min_ns, (int64_t)r->samples, (int64_t)r->fail, ratio, r->stop, from->worker,
+	    (int64_t)from->gen, from->wall_ns ? from->wall_ns : db_wall(db));
 }
 
 bool
@@ -69,19 +69,31 @@ repeat_session(struct db *db, const struct hash *session, uint32_t *n, struct er
 bool
 repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err *e)
 {
-	struct meas_key k = {.env_hash = hash_bytes(m->env.p, m->env.n), .epoch = m->epoch, .threads = m->threads,
+	struct meas_key k = {.env_hash = hash_bytes(m->env.p, m->env.n),
+	    .epoch = m->epoch,
+	    .threads = m->threads,
 	    .precision = m->precision};
 	struct hash key = meas_row_key(&m->spec, &k, m->row.schedule);
 	struct q q = q_start(db, SQL_REPEAT_ROWS, "h", &key);
 	uint32_t cap = 0;
 
 	while (q_step(&q)) {
-		struct m_repeat r = {.session = q_hash(&q, 0), .precision = STR(""), .worker = q_text(&q, a, 9),
-		    .gen = (uint64_t)q_int(&q, 10), .wall_ns = q_int(&q, 11)};
+		struct m_repeat r = {.session = q_hash(&q, 0),
+		    .precision = STR(""),
+		    .worker = q_text(&q, a, 9),
+		    .gen = (uint64_t)q_int(&q, 10),
+		    .wall_ns = q_int(&q, 11)};
 
-		r.row = (struct m_row){.schedule = STR(""), .median_ns = q_int(&q, 1), .p10_ns = q_int(&q, 2), .p90_ns = q_int(&q, 3),
-		    .min_ns = q_int(&q, 4), .samples = (uint64_t)q_int(&q, 5), .fail = (uint64_t)q_int(&q, 6), .cause = STR(""),
-		    .clock_ratio = q_real(&q, 7), .stop = q_text(&q, a, 8)};
+		r.row = (struct m_row){.schedule = STR(""),
+		    .median_ns = q_int(&q, 1),
+		    .p10_ns = q_int(&q, 2),
+		    .p90_ns = q_int(&q, 3),
+		    .min_ns = q_int(&q, 4),
+		    .samples = (uint64_t)q_int(&q, 5),
+		    .fail = (uint64_t)q_int(&q, 6),
+		    .cause = STR(""),
+		    .clock_ratio = q_real(&q, 7),
+		    .stop = q_text(&q, a, 8)};
 		GROW(a, m->repeats, m->n_repeats, cap);
 		m->repeats[m->n_repeats++] = r;
 	}

@@ -11,7 +11,7 @@
 enum { GROUP = 256 };
 
 struct store {
-	struct db *db;              /* the thread's alone after store_open */
+	struct db *db; /* the thread's alone after store_open */
 	uint64_t boot;
 	pthread_t thread;
 	pthread_mutex_t lock;

@@ -10,9 +10,9 @@ struct db;
 enum { STORE_SCHEMA = 5, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
-	const char *dir;         /* the data folder; made when absent */
-	const struct os *os;     /* clock */
-	uint64_t blob_limit;     /* bytes of files that store_tidy leaves; 0: none */
+	const char *dir;                  /* the data folder; made when absent */
+	const struct os *os;              /* clock */
+	uint64_t blob_limit;              /* bytes of files that store_tidy leaves; 0: none */
 	long (*fs_type)(const char *dir); /* statfs f_type; NULL: the real one */
 };
 
@@ -37,16 +37,16 @@ bool env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id,
     struct err *e) MUST_CHECK;
 bool env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct err *e) MUST_CHECK;
 /* A digest that meets another text is refused: ERR_FORMAT. */
-bool spec_put(struct db *db, struct str text, const struct hash *model, struct hash *hash,
-    struct err *e) MUST_CHECK;
+bool spec_put(
+    struct db *db, struct str text, const struct hash *model, struct hash *hash, struct err *e) MUST_CHECK;
 /* false with ERR_FAILED when it is not known. */
-bool spec_text(struct db *db, struct arena *a, const struct hash *hash, struct str *text,
-    struct err *e) MUST_CHECK;
+bool spec_text(
+    struct db *db, struct arena *a, const struct hash *hash, struct str *text, struct err *e) MUST_CHECK;
 
 /* ---- measurements ---- */
 /* All that decides a result but spec and schedule. */
 struct meas_key {
-	int64_t env;             /* of env_put */
+	int64_t env; /* of env_put */
 	struct hash env_hash;
 	uint64_t threads, epoch;
 	struct str precision;
@@ -70,8 +70,9 @@ bool repeat_session(struct db *db, const struct hash *session, uint32_t *n, stru
 /* Says that `effort` was spent; fail != 0: no schedule can do better. */
 bool attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, uint64_t effort,
     uint64_t fail, struct str cause, struct err *e) MUST_CHECK;
-/* The best row by its first measurement, at the median of its repeats where it has some, or the failure, or a cost of zeros.  The text is compared, not only the hash.
- * Counts hits and misses; a hit whose spec came with another model counts as reuse. */
+/* The best row by its first measurement, at the median of its repeats where it has some, or the failure, or a
+ * cost of zeros.  The text is compared, not only the hash. Counts hits and misses; a hit whose spec came with
+ * another model counts as reuse. */
 bool meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key *k,
     const struct hash *model, struct m_cost *out, struct err *e) MUST_CHECK;
 /* The same for a spec known by its digest, without counting. */
@@ -90,7 +91,8 @@ bool cache_list(struct db *db, struct arena *a, const struct hash *after, struct
 bool cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_measurement **out, uint32_t *n,
     struct err *e) MUST_CHECK;
 /* The same content gives the same bytes. */
-bool cache_export(struct db *db, struct arena *a, struct str class, struct bytes *out, struct err *e) MUST_CHECK;
+bool cache_export(
+    struct db *db, struct arena *a, struct str class, struct bytes *out, struct err *e) MUST_CHECK;
 /* Hostile bytes; all or nothing.  report: what came in, as JSON. */
 bool cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, struct str *report,
     struct err *e) MUST_CHECK;
@@ -108,8 +110,8 @@ bool store_tidy(struct db *db, uint64_t *dropped, struct err *e) MUST_CHECK;
 char *blob_path(struct arena *a, const struct db *db, const struct hash *digest);
 bool blob_size(struct db *db, const struct hash *digest, uint64_t *bytes); /* false: not here */
 /* Takes over a file that lies in the data folder (renamed, synced); checks its digest. */
-bool blob_adopt(struct db *db, const char *path, const struct hash *digest, const char *kind,
-    struct err *e) MUST_CHECK;
+bool blob_adopt(
+    struct db *db, const char *path, const struct hash *digest, const char *kind, struct err *e) MUST_CHECK;
 /* The same for a file whose digest nobody has announced. */
 bool blob_take(struct db *db, const char *path, const char *kind, struct hash *digest, uint64_t *bytes,
     struct err *e) MUST_CHECK;
@@ -119,25 +121,26 @@ bool blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64
     struct bytes *out, uint64_t *total, struct err *e) MUST_CHECK;
 /* A chunk at the place where the upload stands; *next tells where that is.  Repeats do no harm.
  * Complete: checked and adopted; a wrong digest starts the upload anew with ERR_FORMAT. */
-bool blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64_t offset,
-    struct bytes data, const char *kind, uint64_t *next, struct err *e) MUST_CHECK;
-bool blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e) MUST_CHECK;
+bool blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64_t offset, struct bytes data,
+    const char *kind, uint64_t *next, struct err *e) MUST_CHECK;
+bool blob_put(
+    struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e) MUST_CHECK;
 bool file_digest(const char *path, struct hash *digest, uint64_t *bytes, struct err *e) MUST_CHECK;
 
 /* The object that was built for a key, when it is still here. */
-bool build_find(struct db *db, struct arena *a, const struct hash *key, struct m_build_have *out,
-    bool *found, struct err *e) MUST_CHECK;
+bool build_find(struct db *db, struct arena *a, const struct hash *key, struct m_build_have *out, bool *found,
+    struct err *e) MUST_CHECK;
 bool build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log,
     struct str worker, struct err *e) MUST_CHECK;
 
 /* Timings of the plans that a key stands for, in their order; *n is 0 where there are none. */
-bool plan_time_find(struct db *db, struct arena *a, const struct hash *key, struct m_timing **out, uint32_t *n,
-    struct err *e) MUST_CHECK;
-bool plan_time_put(struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n,
-    struct err *e) MUST_CHECK;
+bool plan_time_find(struct db *db, struct arena *a, const struct hash *key, struct m_timing **out,
+    uint32_t *n, struct err *e) MUST_CHECK;
+bool plan_time_put(
+    struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n, struct err *e) MUST_CHECK;
 
-/* How a job with that key ended: ->end.plan_bytes is 0 where none did.  `k` is what its candidates are measured
- * under.  Where all is as it was, its hits are counted as if `model` had asked for each. */
+/* How a job with that key ended: ->end.plan_bytes is 0 where none did.  `k` is what its candidates are
+ * measured under.  Where all is as it was, its hits are counted as if `model` had asked for each. */
 bool job_end_find(struct db *db, struct arena *a, const struct hash *key, const struct meas_key *k,
     const struct hash *model, struct m_end_have *out, struct err *e) MUST_CHECK;
 /* Completes `end` by what the store knows of its candidates, and keeps it. */
@@ -154,8 +157,8 @@ bool job_list(struct db *db, struct arena *a, bool all, uint32_t max, struct m_j
     struct err *e) MUST_CHECK;
 /* false with ERR_USAGE when there is none. */
 bool job_get(struct db *db, struct arena *a, uint64_t id, struct m_job *out, struct err *e) MUST_CHECK;
-bool job_files(struct db *db, struct arena *a, uint64_t id, struct m_file **out, uint32_t *n,
-    struct err *e) MUST_CHECK;
+bool job_files(
+    struct db *db, struct arena *a, uint64_t id, struct m_file **out, uint32_t *n, struct err *e) MUST_CHECK;
 
 /* ---- the store's thread ---- */
 struct store;
@@ -175,8 +178,8 @@ struct store_wake {
 	void (*wake)(void *self);
 	void *self;
 };
-bool store_open(struct store **out, const struct store_conf *conf, struct store_wake wake,
-    struct err *e) MUST_CHECK;
+bool store_open(
+    struct store **out, const struct store_conf *conf, struct store_wake wake, struct err *e) MUST_CHECK;
 uint64_t store_boot(const struct store *s);
 const char *store_dir(const struct store *s);
 void store_post(struct store *s, struct store_op *op);

@@ -73,13 +73,25 @@ export_repeats(struct db *db, struct strbuf *sb, struct arena *tmp, struct str c
 	bool ok = true;
 
 	while (ok && q_step(&q)) {
-		struct m_repeat r = {.spec = q_hash(&q, 0), .env_hash = q_hash(&q, 1), .threads = (uint64_t)q_int(&q, 2),
-		    .precision = q_text(&q, tmp, 3), .epoch = (uint64_t)q_int(&q, 4), .session = q_hash(&q, 5),
-		    .row = {.schedule = q_text(&q, tmp, 6), .median_ns = q_int(&q, 7), .p10_ns = q_int(&q, 8),
-		        .p90_ns = q_int(&q, 9), .min_ns = q_int(&q, 10), .samples = (uint64_t)q_int(&q, 11),
-		        .fail = (uint64_t)q_int(&q, 12), .clock_ratio = q_real(&q, 13), .stop = q_text(&q, tmp, 14),
-		        .cause = STR("")},
-		    .worker = q_text(&q, tmp, 15), .gen = (uint64_t)q_int(&q, 16), .wall_ns = q_int(&q, 17)};
+		struct m_repeat r = {.spec = q_hash(&q, 0),
+		    .env_hash = q_hash(&q, 1),
+		    .threads = (uint64_t)q_int(&q, 2),
+		    .precision = q_text(&q, tmp, 3),
+		    .epoch = (uint64_t)q_int(&q, 4),
+		    .session = q_hash(&q, 5),
+		    .row = {.schedule = q_text(&q, tmp, 6),
+			.median_ns = q_int(&q, 7),
+			.p10_ns = q_int(&q, 8),
+			.p90_ns = q_int(&q, 9),
+			.min_ns = q_int(&q, 10),
+			.samples = (uint64_t)q_int(&q, 11),
+			.fail = (uint64_t)q_int(&q, 12),
+			.clock_ratio = q_real(&q, 13),
+			.stop = q_text(&q, tmp, 14),
+			.cause = STR("")},
+		    .worker = q_text(&q, tmp, 15),
+		    .gen = (uint64_t)q_int(&q, 16),
+		    .wall_ns = q_int(&q, 17)};
 		struct bytes b;
 
 		ok = rec_pack(tmp, "repeat", &r, &b, e);
@@ -96,10 +108,15 @@ export_attempts(struct db *db, struct strbuf *sb, struct arena *tmp, struct str 
 	bool ok = true;
 
 	while (ok && q_step(&q)) {
-		struct m_attempt at = {.spec = q_hash(&q, 0), .env_hash = q_hash(&q, 1),
-		    .threads = (uint64_t)q_int(&q, 2), .precision = q_text(&q, tmp, 3),
-		    .epoch = (uint64_t)q_int(&q, 4), .effort = (uint64_t)q_int(&q, 5),
-		    .fail = (uint64_t)q_int(&q, 6), .cause = q_text(&q, tmp, 7), .wall_ns = q_int(&q, 8)};
+		struct m_attempt at = {.spec = q_hash(&q, 0),
+		    .env_hash = q_hash(&q, 1),
+		    .threads = (uint64_t)q_int(&q, 2),
+		    .precision = q_text(&q, tmp, 3),
+		    .epoch = (uint64_t)q_int(&q, 4),
+		    .effort = (uint64_t)q_int(&q, 5),
+		    .fail = (uint64_t)q_int(&q, 6),
+		    .cause = q_text(&q, tmp, 7),
+		    .wall_ns = q_int(&q, 8)};
 		struct bytes b;
 
 		ok = rec_pack(tmp, "attempt", &at, &b, e);
@@ -138,8 +155,8 @@ cache_export(struct db *db, struct arena *a, struct str class, struct bytes *out
 
 	sb_init(&sb, &tmp);
 	ok = export_envs(db, &sb, &tmp, class, e) && export_specs(db, &sb, &tmp, class, e) &&
-	    export_rows(db, &sb, &tmp, class, e) && export_repeats(db, &sb, &tmp, class, e) && export_attempts(db, &sb, &tmp, class, e) &&
-	    compress(a, sb_str(&sb), out, e);
+	    export_rows(db, &sb, &tmp, class, e) && export_repeats(db, &sb, &tmp, class, e) &&
+	    export_attempts(db, &sb, &tmp, class, e) && compress(a, sb_str(&sb), out, e);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -151,7 +168,7 @@ struct import {
 	struct {
 		struct hash hash;
 		int64_t id;
-	} *envs;
+	} * envs;
 	uint32_t n_envs, cap_envs;
 	uint64_t n_specs, n_rows, n_attempts, n_conflicts;
 };
@@ -219,7 +236,8 @@ import_row(struct import *im, struct bytes b, struct err *e)
 	if (!rec_unpack(im->tmp, "measurement", b, &m, e) || !find_env(im, &m.env_hash, &k, e) ||
 	    !spec_is_here(im, &m.spec, e))
 		return false;
-	if (m.threads == 0 || m.threads > 65536 || m.epoch > INT64_MAX || m.gen > INT64_MAX || m.effort > INT64_MAX)
+	if (m.threads == 0 || m.threads > 65536 || m.epoch > INT64_MAX || m.gen > INT64_MAX ||
+	    m.effort > INT64_MAX)
 		return err_set(e, ERR_FORMAT, "a measurement with numbers out of range");
 	k.threads = m.threads;
 	k.epoch = m.epoch;
@@ -237,7 +255,8 @@ import_repeat(struct import *im, struct bytes b, struct err *e)
 	struct meas_key k = {0};
 	struct meas_origin from;
 
-	if (!rec_unpack(im->tmp, "repeat", b, &r, e) || !find_env(im, &r.env_hash, &k, e) || !spec_is_here(im, &r.spec, e))
+	if (!rec_unpack(im->tmp, "repeat", b, &r, e) || !find_env(im, &r.env_hash, &k, e) ||
+	    !spec_is_here(im, &r.spec, e))
 		return false;
 	if (r.threads == 0 || r.threads > 65536 || r.epoch > INT64_MAX || r.gen > INT64_MAX)
 		return err_set(e, ERR_FORMAT, "a repeat with numbers out of range");
@@ -257,13 +276,14 @@ import_attempt(struct import *im, struct bytes b, struct err *e)
 	if (!rec_unpack(im->tmp, "attempt", b, &at, e) || !find_env(im, &at.env_hash, &k, e) ||
 	    !spec_is_here(im, &at.spec, e))
 		return false;
-	if (at.threads == 0 || at.threads > 65536 || at.epoch > INT64_MAX || at.effort > INT64_MAX || at.fail > 1000)
+	if (at.threads == 0 || at.threads > 65536 || at.epoch > INT64_MAX || at.effort > INT64_MAX ||
+	    at.fail > 1000)
 		return err_set(e, ERR_FORMAT, "an attempt with numbers out of range");
 	if (at.fail && !fail_is_kept(at.fail))
 		return true;
 	im->n_attempts++;
-	return q_run(im->db, e, SQL_ATTEMPT_PUT, "hiitiiiti", &at.spec, k.env, (int64_t)at.threads, at.precision,
-	    (int64_t)at.epoch, (int64_t)at.effort, (int64_t)at.fail, at.cause, at.wall_ns);
+	return q_run(im->db, e, SQL_ATTEMPT_PUT, "hiitiiiti", &at.spec, k.env, (int64_t)at.threads,
+	    at.precision, (int64_t)at.epoch, (int64_t)at.effort, (int64_t)at.fail, at.cause, at.wall_ns);
 }
 
 static bool
@@ -348,18 +368,22 @@ cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, stru
 	struct arena tmp = {0};
 	struct import im = {.db = db, .tmp = &tmp};
 	struct bytes plain = {0};
-	int64_t put = db->tally[TALLY_PUT], pooled = db->tally[TALLY_POOLED], repeated = db->tally[TALLY_REPEATED];
+	int64_t put = db->tally[TALLY_PUT], pooled = db->tally[TALLY_POOLED],
+		repeated = db->tally[TALLY_REPEATED];
 	bool ok = decompress(in, &plain, e);
 
 	if (ok) {
-		ok = sqlite3_exec(db->sql, "SAVEPOINT import", NULL, NULL, NULL) == SQLITE_OK && import_all(&im, plain, e);
+		ok = sqlite3_exec(db->sql, "SAVEPOINT import", NULL, NULL, NULL) == SQLITE_OK &&
+		    import_all(&im, plain, e);
 		if (!ok || dry_run)
 			(void)sqlite3_exec(db->sql, "ROLLBACK TO import", NULL, NULL, NULL);
 		(void)sqlite3_exec(db->sql, "RELEASE import", NULL, NULL, NULL);
 		if (ok)
-			*report = str_of(arena_printf(a, "{\"environments\":%u,\"specs\":%llu,\"measurements\":%llu,\"new\":%lld,"
-			    "\"pooled\":%lld,\"conflicts\":%llu,\"dry_run\":%s}", im.n_envs, (unsigned long long)im.n_specs,
-			    (unsigned long long)im.n_rows, (long long)(db->tally[TALLY_PUT] - put),
+			*report = str_of(arena_printf(a,
+			    "{\"environments\":%u,\"specs\":%llu,\"measurements\":%llu,\"new\":%lld,"
+			    "\"pooled\":%lld,\"conflicts\":%llu,\"dry_run\":%s}",
+			    im.n_envs, (unsigned long long)im.n_specs, (unsigned long long)im.n_rows,
+			    (long long)(db->tally[TALLY_PUT] - put),
 			    (long long)(db->tally[TALLY_POOLED] - pooled), (unsigned long long)im.n_conflicts,
 			    dry_run ? "true" : "false"));
 		if (!ok || dry_run) {

@@ -21,7 +21,8 @@ target_of(const struct opt_call *c, struct target *out, struct err *e)
 	out->strict = opt_arg(c, "--strict", NULL) != NULL;
 	out->winograd = opt_arg(c, "--winograd", NULL) != NULL;
 	if (out->is_cuda && strcmp(name, "cuda") != 0)
-		return err_set(e, ERR_USAGE, "--target=%s: it is one of %.*scuda", name, STR_ARG(sb_str(&sb)));
+		return err_set(
+		    e, ERR_USAGE, "--target=%s: it is one of %.*scuda", name, STR_ARG(sb_str(&sb)));
 	return true;
 }
 
@@ -33,8 +34,9 @@ opt_tile(struct opt_call *c, struct err *e)
 	struct tile_prog p;
 	struct spec s;
 
-	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e)
-	    || !tile_make(c->a, &s, &sched, &t, &p, e))
+	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e) ||
+	    !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e) ||
+	    !tile_make(c->a, &s, &sched, &t, &p, e))
 		return false;
 	tile_print(c->out, &p);
 	return true;
@@ -51,12 +53,15 @@ opt_emit(struct opt_call *c, struct err *e)
 
 	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
 		return false;
-	if (!(t.is_cuda ? emit_cuda(c->a, &s, schedule, &t, "k", &k, e) : emit_c(c->a, &s, schedule, &t, "k", &k, e)))
+	if (!(t.is_cuda ? emit_cuda(c->a, &s, schedule, &t, "k", &k, e)
+			: emit_c(c->a, &s, schedule, &t, "k", &k, e)))
 		return false;
 	sb_add(c->out, k.text);
 	for (uint32_t i = 0; i < k.n_passes; i++)
 		sb_addf(c->out, "# pass %u range %lld%s\n", i, (long long)k.range[i],
-		    t.is_cuda ? arena_printf(c->a, " grid %u block %u", k.launch[i].grid[0], k.launch[i].block[0]) : "");
+		    t.is_cuda
+			? arena_printf(c->a, " grid %u block %u", k.launch[i].grid[0], k.launch[i].block[0])
+			: "");
 	sb_addf(c->out, "# shared %zu local %zu packs %u\n", k.shared_bytes, k.local_bytes, k.n_packs);
 	return true;
 }

@@ -70,7 +70,8 @@ input_values(struct opt_call *c, const struct graph *g, uint32_t i, void *data, 
 		line.n = 0;
 	if (!rest.n && !str_starts(line, head)) {
 		for (int64_t k = 0; k < n; k++)
-			elem_set(t->type, data, k, dtype_is_float(t->type) ? rng_normal(&r) : rng_below(&r, 5));
+			elem_set(
+			    t->type, data, k, dtype_is_float(t->type) ? rng_normal(&r) : rng_below(&r, 5));
 		return true;
 	}
 	line = str_trim((struct str){line.p + str_of(head).n, line.n - str_of(head).n});

@@ -9,7 +9,7 @@ arg_number(const struct opt_call *c, const char *name, int64_t *out, struct err 
 {
 	*out = 0;
 	return str_to_i64(str_of(opt_arg(c, name, "0")), out) ||
-	       err_set(e, ERR_USAGE, "--%s wants a number", name);
+	    err_set(e, ERR_USAGE, "--%s wants a number", name);
 }
 
 /* Solves, checks order and bound without the solver's code, prints the plan. */

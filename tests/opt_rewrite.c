@@ -74,7 +74,7 @@ print_candidates(struct strbuf *sb, const struct graph *g, const struct cand_set
 		const struct cand *c = &s->cands[i];
 		sb_addf(sb, "spec %u:", c->spec);
 		BITSET_EACH(k, &c->members)
-			sb_addf(sb, " %%%u=%s", g->nodes[k].out[0].i, prim_info[g->nodes[k].prim].name);
+		sb_addf(sb, " %%%u=%s", g->nodes[k].out[0].i, prim_info[g->nodes[k].prim].name);
 		print_tensors(sb, "| in", c->in, c->n_in);
 		print_tensors(sb, "| out", c->out, c->n_out);
 		sb_addc(sb, '\n');

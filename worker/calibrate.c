@@ -37,7 +37,8 @@ see_flops(struct seen *s)
 	for (size_t i = 0; i < COUNT_OF(x); i++)
 		x[i] = 0.5f;
 	for (int i = 0; i < FMA_TRIALS; i++)
-		s->flops = fmax(s->flops, flops / (double)refs_probe(s->refs, PROBE_FMA, x, 0, FMA_ROUNDS) * 1e9);
+		s->flops =
+		    fmax(s->flops, flops / (double)refs_probe(s->refs, PROBE_FMA, x, 0, FMA_ROUNDS) * 1e9);
 }
 
 static void
@@ -46,7 +47,8 @@ see_rate(struct seen *s, int level)
 	int64_t n = (int64_t)(s->sizes[level] / (size_t)isa_info[s->refs->isa].simd_bytes);
 	int trials = level == 3 ? 1 : STREAM_TRIALS;
 
-	for (; s->rounds[level] == 0 || refs_probe(s->refs, PROBE_READ, s->x, n, s->rounds[level]) < trial_ns / 4;)
+	for (; s->rounds[level] == 0 ||
+	     refs_probe(s->refs, PROBE_READ, s->x, n, s->rounds[level]) < trial_ns / 4;)
 		s->rounds[level] = MAX_OF(s->rounds[level] * 4, (int64_t)1);
 	for (int i = 0; i < trials; i++) {
 		double bytes = (double)s->sizes[level] * (double)s->rounds[level];
@@ -99,10 +101,11 @@ static bool
 look_around(const struct refs *r, const struct dev_info *info, struct seen *s, struct err *e)
 {
 	double l2 = info->fact[DEV_FACT_l2_bytes], l3 = info->fact[DEV_FACT_l3_bytes];
-	const double sizes[4] = {info->fact[DEV_FACT_l1_bytes] / 2, l2 / 2, fmin(fmax(l3 / 4, 4 * l2), 16 << 20),
-	    (double)dram_bytes};
+	const double sizes[4] = {info->fact[DEV_FACT_l1_bytes] / 2, l2 / 2,
+	    fmin(fmax(l3 / 4, 4 * l2), 16 << 20), (double)dram_bytes};
 
-	*s = (struct seen){.refs = r, .one_ns = INFINITY, .many_ns = INFINITY, .ref_ns = {INT64_MAX, INT64_MAX}};
+	*s = (struct seen){
+	    .refs = r, .one_ns = INFINITY, .many_ns = INFINITY, .ref_ns = {INT64_MAX, INT64_MAX}};
 	s->x = r->dev->mem_new(r->dev->self, dram_bytes);
 	if (!s->x)
 		return err_set(e, ERR_MEMORY, "no memory to measure the bandwidth of this device");
@@ -154,7 +157,8 @@ add_lines(struct dev_info *info, const char *more)
 	}
 	qsort(line, n, sizeof(line[0]), by_text);
 	for (size_t i = 0; i < n && at < sizeof(info->environment); i++)
-		at += (size_t)snprintf(info->environment + at, sizeof(info->environment) - at, "%.*s\n", STR_ARG(line[i]));
+		at += (size_t)snprintf(
+		    info->environment + at, sizeof(info->environment) - at, "%.*s\n", STR_ARG(line[i]));
 	arena_fini(&tmp);
 }
 
@@ -201,7 +205,8 @@ target_here(enum isa isa, const struct dev_info *info)
 
 	for (int l = 0; l < LIBRARY_COUNT; l++)
 		t.library[l] = dev_cpu_library((enum library)l);
-	target_caches(&t, info->fact[DEV_FACT_l1_bytes], info->fact[DEV_FACT_l2_bytes], info->fact[DEV_FACT_l3_bytes]);
+	target_caches(
+	    &t, info->fact[DEV_FACT_l1_bytes], info->fact[DEV_FACT_l2_bytes], info->fact[DEV_FACT_l3_bytes]);
 	return t;
 }
 

@@ -37,8 +37,8 @@ struct check {
 	struct set sets[MAX_SETS];
 	uint32_t n_sets;
 	bool is_small, is_sampled;
-	uint32_t n_samples;  /* of an output, at most */
-	void **peer;         /* outputs of the first right kernel on set 0, while sampled */
+	uint32_t n_samples; /* of an output, at most */
+	void **peer;        /* outputs of the first right kernel on set 0, while sampled */
 };
 
 static const struct tensor *
@@ -77,7 +77,8 @@ want_dense(struct check *c, struct set *s, struct err *e)
 	const struct graph *g = &c->spec->g;
 	void **out = NEW_ARRAY(&c->arena, void *, g->n_outputs);
 	const void *const *in = (const void *const *)s->operands;
-	bool ok = c->is_small ? interp_run(&c->arena, g, in, NULL, out, e) : reference_run(&c->arena, g, in, NULL, out, e);
+	bool ok = c->is_small ? interp_run(&c->arena, g, in, NULL, out, e)
+			      : reference_run(&c->arena, g, in, NULL, out, e);
 
 	if (!ok)
 		return false;
@@ -102,7 +103,8 @@ telling_place(struct rng *r, int64_t extent)
 		at = (extent / tile) * tile - (int64_t)rng_below(r, 2);
 		break;
 	case 2:
-		at = (int64_t)rng_below(r, (uint32_t)MIN_OF(extent / tile + 1, (int64_t)UINT32_MAX)) * tile - rng_below(r, 2);
+		at = (int64_t)rng_below(r, (uint32_t)MIN_OF(extent / tile + 1, (int64_t)UINT32_MAX)) * tile -
+		    rng_below(r, 2);
 		break;
 	default:
 		at = (int64_t)(rng_unit(r) * (double)extent);
@@ -137,8 +139,8 @@ want_samples(struct check *c, struct set *s, struct err *e)
 		struct wanted *w = &s->want[i];
 
 		choose_samples(c, output(c, i), w, &r);
-		if (!interp_sample(&c->arena, g, (const void *const *)s->operands, g->outputs[i], w->at, w->n, max_cone,
-			NULL, w->value, e))
+		if (!interp_sample(&c->arena, g, (const void *const *)s->operands, g->outputs[i], w->at, w->n,
+			max_cone, NULL, w->value, e))
 			return false;
 		w->scale = wanted_scale(output(c, i), w);
 	}
@@ -211,7 +213,8 @@ make_sets(struct check *c, struct err *e)
 	/* Big references in full are dear: one set of them, and one that shows overflow. */
 	if (!c->is_small && !c->is_sampled)
 		return true;
-	if (!add_set(c, SET_LARGE, e) || (c->is_small && (!add_set(c, SET_ZEROS, e) || !add_set(c, SET_NEGATIVE, e))))
+	if (!add_set(c, SET_LARGE, e) ||
+	    (c->is_small && (!add_set(c, SET_ZEROS, e) || !add_set(c, SET_NEGATIVE, e))))
 		return false;
 	share_scales(c);
 	return true;
@@ -233,8 +236,13 @@ samples_for(const struct graph *g, double work)
 static struct judge
 judge_of(struct check *c, uint32_t set, struct wanted *want)
 {
-	return (struct judge){.arena = &c->arena, .g = &c->spec->g, .inputs = (const void *const *)c->sets[set].operands,
-	    .want = want, .seed = c->o.seed, .max_cone = c->is_sampled ? max_cone : 0, .may_be_wild = set > 0};
+	return (struct judge){.arena = &c->arena,
+	    .g = &c->spec->g,
+	    .inputs = (const void *const *)c->sets[set].operands,
+	    .want = want,
+	    .seed = c->o.seed,
+	    .max_cone = c->is_sampled ? max_cone : 0,
+	    .may_be_wild = set > 0};
 }
 
 bool
@@ -289,8 +297,10 @@ tolerance_for(const struct check *c, enum dtype t)
 static bool
 wrong(const struct check *c, uint32_t set, uint32_t out, const struct verdict *v, struct err *e)
 {
-	static const char *const names[SET_COUNT] = {
-	    [SET_NORMAL] = "normal", [SET_ZEROS] = "zero", [SET_LARGE] = "large", [SET_NEGATIVE] = "negative",
+	static const char *const names[SET_COUNT] = {[SET_NORMAL] = "normal",
+	    [SET_ZEROS] = "zero",
+	    [SET_LARGE] = "large",
+	    [SET_NEGATIVE] = "negative",
 	    [SET_POSITIVE] = "positive"};
 
 	return err_set(e, ERR_WRONG,
@@ -360,11 +370,11 @@ pack_of(const struct kernel_code *code, uint32_t operand)
 	return NULL;
 }
 
-struct trial { /* one kernel, one input set */
-	struct guarded *buf;    /* operands, then results */
-	void **ptr;             /* the host's view of them */
-	void **at;              /* the kernel's */
-	void **before;          /* operands as given, to see that they were only read */
+struct trial {               /* one kernel, one input set */
+	struct guarded *buf; /* operands, then results */
+	void **ptr;          /* the host's view of them */
+	void **at;           /* the kernel's */
+	void **before;       /* operands as given, to see that they were only read */
 	uint32_t n_in, n;
 };
 
@@ -411,7 +421,8 @@ trial_is_clean(const struct trial *t, struct err *e)
 
 		if (!guards_hold(&t->buf[i]))
 			return err_set(e, ERR_WRONG, "it writes outside %s %u", what, number);
-		if (i < t->n_in && t->buf[i].n_bytes && memcmp(t->ptr[i], t->before[i], t->buf[i].n_bytes) != 0)
+		if (i < t->n_in && t->buf[i].n_bytes &&
+		    memcmp(t->ptr[i], t->before[i], t->buf[i].n_bytes) != 0)
 			return err_set(e, ERR_WRONG, "it writes into operand %u", number);
 	}
 	return true;
@@ -419,7 +430,8 @@ trial_is_clean(const struct trial *t, struct err *e)
 
 /* Some of the places where two results differ by more than `most`, picked among all alike. */
 static void
-find_disputed(struct check *c, const struct tensor *t, const void *x, const void *y, double most, struct wanted *w)
+find_disputed(
+    struct check *c, const struct tensor *t, const void *x, const void *y, double most, struct wanted *w)
 {
 	struct rng r = {mix64(c->o.seed + 78)};
 	int64_t n = shape_count(&t->shape);
@@ -428,7 +440,8 @@ find_disputed(struct check *c, const struct tensor *t, const void *x, const void
 	for (int64_t k = 0; k < n; k++) {
 		uint32_t to;
 
-		if (error_of(elem_get(t->type, x, k), elem_get(t->type, y, k)) <= most || n_seen == UINT32_MAX)
+		if (error_of(elem_get(t->type, x, k), elem_get(t->type, y, k)) <= most ||
+		    n_seen == UINT32_MAX)
 			continue;
 		to = n_seen++ < MAX_DISPUTED ? w->n++ : rng_below(&r, n_seen);
 		if (to < MAX_DISPUTED)
@@ -453,11 +466,14 @@ settle_dispute(struct check *c, const struct trial *t, double *error, struct err
 		struct verdict v;
 
 		*w = (struct wanted){.at = NEW_ARRAY(&c->arena, int64_t, MAX_DISPUTED),
-		    .value = NEW_ARRAY(&c->arena, double, MAX_DISPUTED), .scale = c->sets[0].want[i].scale};
-		find_disputed(c, x, have, c->peer[i], dtype_is_float(x->type) ? 2 * tolerance_for(c, x->type) * w->scale : 0, w);
+		    .value = NEW_ARRAY(&c->arena, double, MAX_DISPUTED),
+		    .scale = c->sets[0].want[i].scale};
+		find_disputed(c, x, have, c->peer[i],
+		    dtype_is_float(x->type) ? 2 * tolerance_for(c, x->type) * w->scale : 0, w);
 		if (!w->n)
 			continue;
-		if (!interp_sample(&c->arena, g, j.inputs, g->outputs[i], w->at, w->n, j.max_cone, NULL, w->value, e))
+		if (!interp_sample(
+			&c->arena, g, j.inputs, g->outputs[i], w->at, w->n, j.max_cone, NULL, w->value, e))
 			return err_in(e, "the reference of the spec");
 		v = judge(&j, i, tolerance_for(c, x->type), have);
 		*error = fmax(*error, v.worst);
@@ -486,7 +502,8 @@ is_right(struct check *c, uint32_t set, const struct trial *t, double *error, st
 	if (!trial_is_clean(t, e))
 		return false;
 	for (uint32_t i = 0; i < c->spec->g.n_outputs; i++) {
-		struct verdict v = judge(&c->sets[set].judge, i, tolerance_for(c, output(c, i)->type), t->ptr[t->n_in + i]);
+		struct verdict v =
+		    judge(&c->sets[set].judge, i, tolerance_for(c, output(c, i)->type), t->ptr[t->n_in + i]);
 
 		if (v.n_off)
 			return wrong(c, set, i, &v, e);

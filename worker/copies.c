@@ -59,7 +59,8 @@ count(struct copies *c, size_t least, size_t most)
 	uint32_t warm, cold;
 
 	for (uint32_t b = 0; b < c->n_bufs; b++) {
-		c->buf_bytes[b] = tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
+		c->buf_bytes[b] =
+		    tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
 		round[is_weight(c->race, b)] += c->buf_bytes[b];
 	}
 	c->cold_bytes = RING_LAST_CACHES * MAX_OF(l2, last); /* a GPU's second is its last */
@@ -90,7 +91,8 @@ fill(struct copies *c, void *const *values, struct err *e)
 		}
 		c->buf[i] = d->mem_new(d->self, c->buf_bytes[b]);
 		if (!c->buf[i])
-			return err_set(e, ERR_MEMORY, "no memory to time a kernel: %zu bytes for copies of its operands", c->n_bytes);
+			return err_set(e, ERR_MEMORY,
+			    "no memory to time a kernel: %zu bytes for copies of its operands", c->n_bytes);
 		if (b < n_inputs)
 			d->put(d->self, c->buf[i], values[b], c->buf_bytes[b]);
 		else if (d->reads_host) /* a GPU's memory comes as zeros */
@@ -100,7 +102,8 @@ fill(struct copies *c, void *const *values, struct err *e)
 }
 
 bool
-copies_open(struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out, struct err *e)
+copies_open(
+    struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out, struct err *e)
 {
 	const struct graph *g = &r->spec->g;
 	struct arena tmp = {0};
@@ -157,8 +160,8 @@ own_pack(struct copies *c, struct lap *l, const struct pack *p, void **first)
 	return to;
 }
 
-/* Its own form of operand p, for all launches: as many copies as fill the last cache, which a form that is four times
- * the weights (Winograd's) does with fewer; where memory ends, those that there are. */
+/* Its own form of operand p, for all launches: as many copies as fill the last cache, which a form that is
+ * four times the weights (Winograd's) does with fewer; where memory ends, those that there are. */
 static bool
 pack_all(struct copies *c, struct lap *l, const struct pack *p, struct err *e)
 {
@@ -171,21 +174,24 @@ pack_all(struct copies *c, struct lap *l, const struct pack *p, struct err *e)
 		n++;
 	free(first);
 	if (n == 0)
-		return err_set(e, ERR_MEMORY, "no memory for the packed weights of a kernel: %zu bytes", bytes);
+		return err_set(
+		    e, ERR_MEMORY, "no memory for the packed weights of a kernel: %zu bytes", bytes);
 	for (uint32_t i = 0; i < c->n; i++)
 		memcpy((void **)(uintptr_t)l->launch[i].buf + p->operand, &own[i % n], sizeof(*own));
 	return true;
 }
 
 bool
-lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code, struct lap *out,
-    struct err *e)
+lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code,
+    struct lap *out, struct err *e)
 {
-	*out = (struct lap){.n = c->n, .launch = NEW_ARRAY(a, struct dev_launch, c->n),
-	    .own = NEW_ARRAY(a, void *, (size_t)c->n * code->n_packs), .own_bytes = NEW_ARRAY(a, size_t, (size_t)c->n * code->n_packs)};
+	*out = (struct lap){.n = c->n,
+	    .launch = NEW_ARRAY(a, struct dev_launch, c->n),
+	    .own = NEW_ARRAY(a, void *, (size_t)c->n * code->n_packs),
+	    .own_bytes = NEW_ARRAY(a, size_t, (size_t)c->n * code->n_packs)};
 	for (uint32_t i = 0; i < c->n; i++)
-		out->launch[i] = (struct dev_launch){.kernel = k, .buf = arena_dup(a, &c->buf[(size_t)i * c->n_bufs],
-		    c->n_bufs * sizeof(*c->buf))};
+		out->launch[i] = (struct dev_launch){.kernel = k,
+		    .buf = arena_dup(a, &c->buf[(size_t)i * c->n_bufs], c->n_bufs * sizeof(*c->buf))};
 	for (uint32_t p = 0; p < code->n_packs; p++)
 		if (!pack_all(c, out, &code->packs[p], e))
 			return false;

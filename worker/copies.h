@@ -7,31 +7,32 @@
 
 struct copies {
 	const struct race *race;
-	void **buf;              /* per launch of the ring: operands, then results; a buffer's copies repeat */
-	size_t *buf_bytes;       /* per buffer */
-	uint32_t *n_of;          /* per buffer: its copies */
+	void **buf;        /* per launch of the ring: operands, then results; a buffer's copies repeat */
+	size_t *buf_bytes; /* per buffer */
+	uint32_t *n_of;    /* per buffer: its copies */
 	uint32_t n_bufs;
-	uint32_t n_walk;         /* launches that meet every copy of an operand or result */
-	uint32_t n;              /* launches that meet every copy of a weight too */
-	bool is_cold;            /* most bytes are weights, more than the second-level cache holds */
-	size_t n_bytes;          /* of all, what kernels have of their own among them */
-	size_t cold_bytes, most; /* what copies of a weight are to fill; and not to pass, where two fit into it */
+	uint32_t n_walk; /* launches that meet every copy of an operand or result */
+	uint32_t n;      /* launches that meet every copy of a weight too */
+	bool is_cold;    /* most bytes are weights, more than the second-level cache holds */
+	size_t n_bytes;  /* of all, what kernels have of their own among them */
+	size_t cold_bytes,
+	    most; /* what copies of a weight are to fill; and not to pass, where two fit into it */
 };
-/* Operands and results: together more than several second-level caches and than `least` bytes.  A model's weights:
- * more than the last cache, as the whole plan lies between two uses of them.  Neither more than `most`, where two
- * copies fit into that. */
+/* Operands and results: together more than several second-level caches and than `least` bytes.  A model's
+ * weights: more than the last cache, as the whole plan lies between two uses of them.  Neither more than
+ * `most`, where two copies fit into that. */
 bool copies_open(struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out,
     struct err *e) MUST_CHECK;
 void copies_close(struct copies *c);
 
 struct lap { /* one kernel's way round: a launch a copy */
 	struct dev_launch *launch;
-	void **own;              /* packed weights */
+	void **own; /* packed weights */
 	size_t *own_bytes;
 	uint32_t n_own, n;
 };
-bool lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code, struct lap *out,
-    struct err *e) MUST_CHECK;
+bool lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code,
+    struct lap *out, struct err *e) MUST_CHECK;
 void lap_close(const struct copies *c, struct lap *l);
 
 size_t tensor_bytes(const struct graph *g, tensor_id t);

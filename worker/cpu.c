@@ -3,8 +3,8 @@
  *
  * A batch of tasks is cut into parts of a few dozen kernels.  Two parts are compiled side by
  * side while this worker measures nothing; then they are checked and timed one after the other.  What
- * is timed is timed under a lock of the whole host, so that two workers never time at once.  What does not compile is found by
- * halving: it costs its own row and nothing else. */
+ * is timed is timed under a lock of the whole host, so that two workers never time at once.  What does not
+ * compile is found by halving: it costs its own row and nothing else. */
 #include "frozen.h"
 #include "unit.h"
 
@@ -46,8 +46,11 @@ host_lock(void *self, bool take)
 static bool
 need_child(struct cpu *c, uint32_t threads, struct err *e)
 {
-	struct measure_opts o = {.device = "cpu", .n_threads = MAX_OF(threads, 1u), .cancel = c->conf->cancel,
-	    .hold = host_lock, .hold_self = c};
+	struct measure_opts o = {.device = "cpu",
+	    .n_threads = MAX_OF(threads, 1u),
+	    .cancel = c->conf->cancel,
+	    .hold = host_lock,
+	    .hold_self = c};
 
 	if (c->child && c->child_threads == o.n_threads)
 		return true;
@@ -68,21 +71,21 @@ open_host_lock(struct cpu *c)
 
 /* ---- compiling ---------------------------------------------------------------------- */
 struct part {
-	struct arena arena;      /* its own: parts compile side by side */
+	struct arena arena; /* its own: parts compile side by side */
 	const struct target *target;
 	struct unit *units;
-	uint32_t n, max_files;   /* of C; 0: one */
+	uint32_t n, max_files; /* of C; 0: one */
 	struct bytes module;
 	int64_t compile_ns;
-	int64_t race_ns;         /* all units side by side, about so long for each; 0: one after the other */
+	int64_t race_ns; /* all units side by side, about so long for each; 0: one after the other */
 	struct err err;
 	bool ok;
 };
 
 /* max_files 1: for callers that compile side by side themselves. */
 static bool
-compile_kernels(struct arena *a, const struct target *target, const struct kernel_code *const *codes, uint32_t n,
-    uint32_t max_files, struct bytes *out, struct err *e)
+compile_kernels(struct arena *a, const struct target *target, const struct kernel_code *const *codes,
+    uint32_t n, uint32_t max_files, struct bytes *out, struct err *e)
 {
 	struct compile_opts o = {.flags = emit_c_flags(target)};
 	struct str *texts;
@@ -105,7 +108,8 @@ compile_part(void *arg)
 	for (uint32_t i = 0; i < p->n; i++)
 		for (uint32_t k = 0; k < p->units[i].n; k++)
 			codes[at++] = &p->units[i].codes[k];
-	p->ok = n == 0 || compile_kernels(&p->arena, p->target, codes, n, MAX_OF(p->max_files, 1u), &p->module, &p->err);
+	p->ok = n == 0 ||
+	    compile_kernels(&p->arena, p->target, codes, n, MAX_OF(p->max_files, 1u), &p->module, &p->err);
 	p->compile_ns = n ? (os_real()->mono_ns(NULL) - start) / n : 0;
 	return NULL;
 }
@@ -114,8 +118,11 @@ compile_part(void *arg)
 static void
 measure_part(struct cpu *c, struct arena *a, struct part *p)
 {
-	struct measure_batch b = {.module = p->module, .calibration = &c->cal,
-	    .budget_ns = p->race_ns ? p->race_ns : ITEM_BUDGET_NS, .together = p->race_ns > 0, .seed = 1};
+	struct measure_batch b = {.module = p->module,
+	    .calibration = &c->cal,
+	    .budget_ns = p->race_ns ? p->race_ns : ITEM_BUDGET_NS,
+	    .together = p->race_ns > 0,
+	    .seed = 1};
 	struct measure_row *rows;
 	struct unit **of;
 	struct err e = {0};
@@ -125,7 +132,8 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 	unit_items(a, p->units, p->n, &b, &of);
 	if (b.n_items == 0)
 		return;
-	ok = need_child(c, (uint32_t)of[0]->task->threads, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
+	ok = need_child(c, (uint32_t)of[0]->task->threads, &e) &&
+	    measure_batch_run(c->child, a, &b, &rows, &e);
 	for (uint32_t i = 0; i < b.n_items; i++) {
 		struct unit *u = of[i];
 
@@ -245,13 +253,18 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 	unit_given_up(a, units, n);
 }
 
-/* One module of all kernels.  They were compiled, checked and timed before: what fails now fails as a whole. */
+/* One module of all kernels.  They were compiled, checked and timed before: what fails now fails as a whole.
+ */
 static void
-cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, int64_t budget_ns, struct m_outcome *out)
+cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, int64_t budget_ns,
+    struct m_outcome *out)
 {
 	struct cpu *c = self;
 	struct unit *units = NEW_ARRAY(a, struct unit, MAX_OF(n, 1u));
-	struct part all = {.target = &units[0].target, .units = units, .n = n, .max_files = COMPILE_MAX_FILES,
+	struct part all = {.target = &units[0].target,
+	    .units = units,
+	    .n = n,
+	    .max_files = COMPILE_MAX_FILES,
 	    .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -275,7 +288,8 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 	struct target target;
 	double tolerance;
 	struct kernel_code *codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(ask->n_kernels, 1u));
-	const struct kernel_code **list = NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
+	const struct kernel_code **list =
+	    NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
 
 	if (!task_target(c->device, ask->precision, &target, &tolerance, e))
 		return false;
@@ -283,7 +297,8 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 		struct spec s;
 
 		if (!spec_read(a, ask->kernels[i].spec, &s, e) ||
-		    !emit_c(a, &s, ask->kernels[i].schedule, &target, str_dup(a, ask->kernels[i].symbol), &codes[i], e))
+		    !emit_c(a, &s, ask->kernels[i].schedule, &target, str_dup(a, ask->kernels[i].symbol),
+			&codes[i], e))
 			return err_in(e, "kernel %.*s", STR_ARG(ask->kernels[i].symbol));
 		list[i] = &codes[i];
 	}
@@ -305,8 +320,10 @@ cpu_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail != ERR_NONE)
 			return err_set(e, t[i].fail, "%s", t[i].cause);
-		out[i] = (struct m_timing){.median_ns = t[i].median_ns, .min_ns = t[i].min_ns,
-		    .spread_ns = t[i].spread_ns, .samples = t[i].samples};
+		out[i] = (struct m_timing){.median_ns = t[i].median_ns,
+		    .min_ns = t[i].min_ns,
+		    .spread_ns = t[i].spread_ns,
+		    .samples = t[i].samples};
 	}
 	return ok;
 }
@@ -327,7 +344,8 @@ cpu_canary(void *self, struct err *e)
 	if (!ok)
 		return false;
 	return now.hw.flops_peak > c->cal.hw.flops_peak / 4 ||
-	    err_set(e, ERR_THROTTLED, "the canary runs at %.0f %% of its speed", 100 * now.hw.flops_peak / c->cal.hw.flops_peak);
+	    err_set(e, ERR_THROTTLED, "the canary runs at %.0f %% of its speed",
+		100 * now.hw.flops_peak / c->cal.hw.flops_peak);
 }
 
 static void
@@ -354,11 +372,19 @@ fill_env(struct arena *a, const struct calibration *cal, struct m_env *env)
 	env->run_compat = str_of(str_dup(a, str_of(cal->info.run_compat)));
 	env->compiler = compiler_version(a, &version, &e) ? version : STR("");
 	env->epoch = GENERATOR_EPOCH;
-	env->hw = (struct m_hw){.flops_peak = h->flops_peak, .l1_bytes_per_s = h->bytes_per_s[0],
-	    .l2_bytes_per_s = h->bytes_per_s[1], .l3_bytes_per_s = h->bytes_per_s[2],
-	    .dram_bytes_per_s = h->bytes_per_s[3], .l1_bytes = cal->target.l1_bytes, .l2_bytes = cal->target.l2_bytes,
-	    .l3_bytes = cal->target.l3_bytes, .call_ns = h->call_ns, .barrier_ns = h->barrier_ns,
-	    .simd_bytes = cal->target.simd_bytes, .n_vregs = cal->target.n_vregs, .n_cores = get_nprocs()};
+	env->hw = (struct m_hw){.flops_peak = h->flops_peak,
+	    .l1_bytes_per_s = h->bytes_per_s[0],
+	    .l2_bytes_per_s = h->bytes_per_s[1],
+	    .l3_bytes_per_s = h->bytes_per_s[2],
+	    .dram_bytes_per_s = h->bytes_per_s[3],
+	    .l1_bytes = cal->target.l1_bytes,
+	    .l2_bytes = cal->target.l2_bytes,
+	    .l3_bytes = cal->target.l3_bytes,
+	    .call_ns = h->call_ns,
+	    .barrier_ns = h->barrier_ns,
+	    .simd_bytes = cal->target.simd_bytes,
+	    .n_vregs = cal->target.n_vregs,
+	    .n_cores = get_nprocs()};
 }
 
 bool
@@ -371,8 +397,15 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 		return err_set(e, ERR_USAGE, "device cpu takes no settings, not '%.*s'", STR_ARG(conf->args));
 	if (conf->compiler[0] && setenv("KORCH_CC", conf->compiler, 1) != 0)
 		return err_set(e, ERR_HOST, "the environment is full");
-	*out = (struct device){.self = c, .class = "cpu", .batch = 16, .measure = cpu_measure, .race = cpu_race, .build = cpu_build,
-	    .time_plans = cpu_time_plans, .canary = cpu_canary, .close = cpu_close};
+	*out = (struct device){.self = c,
+	    .class = "cpu",
+	    .batch = 16,
+	    .measure = cpu_measure,
+	    .race = cpu_race,
+	    .build = cpu_build,
+	    .time_plans = cpu_time_plans,
+	    .canary = cpu_canary,
+	    .close = cpu_close};
 	c->device = out;
 	c->conf = conf;
 	open_host_lock(c);

@@ -38,7 +38,10 @@ open_lock(struct cuda *c)
 bool
 cuda_take(struct cuda *c, struct err *e)
 {
-	struct measure_opts o = {.device = c->device_words, .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel,
+	struct measure_opts o = {.device = c->device_words,
+	    .fake = c->fake,
+	    .n_threads = 1,
+	    .cancel = c->conf->cancel,
 	    .kernel_ns = c->kernel_ns};
 
 	if (c->lock_fd >= 0)
@@ -71,7 +74,8 @@ prove(struct cuda *c, struct err *e)
 	}
 	for (int i = 0; i < REF_COUNT; i++)
 		if (now.ref_ns[i] > 2 * c->cal.ref_ns[i])
-			return err_set(e, ERR_THROTTLED, "the GPU's reference kernel takes %lld ns, and took %lld ns",
+			return err_set(e, ERR_THROTTLED,
+			    "the GPU's reference kernel takes %lld ns, and took %lld ns",
 			    (long long)now.ref_ns[i], (long long)c->cal.ref_ns[i]);
 	return true;
 }
@@ -81,14 +85,14 @@ prove(struct cuda *c, struct err *e)
 static bool
 is_machine(enum err_code fail)
 {
-	return fail == ERR_DEVLOST || fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_HOST || fail == ERR_MEMORY ||
-	    fail == ERR_DEVICE || fail == ERR_FAILED || fail == ERR_IO;
+	return fail == ERR_DEVLOST || fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_HOST ||
+	    fail == ERR_MEMORY || fail == ERR_DEVICE || fail == ERR_FAILED || fail == ERR_IO;
 }
 
 /* In its own cubin every kernel is called "k", so that equal text is an equal cubin. */
 static bool
-emit_cuda_alone(struct arena *a, const struct spec *s, struct str schedule, const struct target *t, const char *symbol,
-    struct kernel_code *out, struct err *e)
+emit_cuda_alone(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e)
 {
 	(void)symbol;
 	return emit_cuda(a, s, schedule, t, "k", out, e);
@@ -174,7 +178,9 @@ cuda_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail != ERR_NONE)
 			return err_set(e, t[i].fail, "%s", t[i].cause);
-		out[i] = (struct m_timing){.median_ns = t[i].median_ns, .min_ns = t[i].min_ns, .spread_ns = t[i].spread_ns,
+		out[i] = (struct m_timing){.median_ns = t[i].median_ns,
+		    .min_ns = t[i].min_ns,
+		    .spread_ns = t[i].spread_ns,
 		    .samples = t[i].samples};
 	}
 	return ok;
@@ -220,12 +226,22 @@ fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
 	env->run_compat = str_of(str_dup(a, str_of(c->info.run_compat)));
 	env->compiler = str_of(arena_printf(a, "NVRTC %d.%d", c->facts.rtc / 1000, c->facts.rtc / 10 % 100));
 	env->epoch = GENERATOR_EPOCH;
-	env->hw = (struct m_hw){.flops_peak = h->flops_peak, .l1_bytes_per_s = h->bytes_per_s[0],
-	    .l2_bytes_per_s = h->bytes_per_s[1], .l3_bytes_per_s = h->bytes_per_s[2],
-	    .dram_bytes_per_s = h->bytes_per_s[3], .l1_bytes = h->level_bytes[0], .l2_bytes = h->level_bytes[1],
-	    .l3_bytes = h->level_bytes[2], .call_ns = h->call_ns, .barrier_ns = h->barrier_ns,
-	    .simd_bytes = target_cuda.simd_bytes, .n_vregs = target_cuda.n_vregs, .n_cores = c->facts.n_sm,
-	    .sm = c->facts.sm, .half_flops = tensor_flops(&c->facts, true), .tf32_flops = tensor_flops(&c->facts, false)};
+	env->hw = (struct m_hw){.flops_peak = h->flops_peak,
+	    .l1_bytes_per_s = h->bytes_per_s[0],
+	    .l2_bytes_per_s = h->bytes_per_s[1],
+	    .l3_bytes_per_s = h->bytes_per_s[2],
+	    .dram_bytes_per_s = h->bytes_per_s[3],
+	    .l1_bytes = h->level_bytes[0],
+	    .l2_bytes = h->level_bytes[1],
+	    .l3_bytes = h->level_bytes[2],
+	    .call_ns = h->call_ns,
+	    .barrier_ns = h->barrier_ns,
+	    .simd_bytes = target_cuda.simd_bytes,
+	    .n_vregs = target_cuda.n_vregs,
+	    .n_cores = c->facts.n_sm,
+	    .sm = c->facts.sm,
+	    .half_flops = tensor_flops(&c->facts, true),
+	    .tf32_flops = tensor_flops(&c->facts, false)};
 }
 
 /* "0", or the fake's settings, which say by dev=N. */
@@ -238,7 +254,8 @@ read_args(struct arena *a, struct cuda *c, struct err *e)
 	if (c->conf->is_fake)
 		c->fake = args.n ? str_dup(a, args) : "gpu=a100";
 	else if (args.n && (!str_to_i64(args, &number) || number < 0 || number > 1023))
-		return err_set(e, ERR_USAGE, "cuda:%.*s names no GPU; it is cuda:0, cuda:1 ... or cuda:all", STR_ARG(args));
+		return err_set(e, ERR_USAGE, "cuda:%.*s names no GPU; it is cuda:0, cuda:1 ... or cuda:all",
+		    STR_ARG(args));
 	c->number = (int)number;
 	return true;
 }
@@ -264,12 +281,13 @@ open_gpu(struct cuda *c, struct err *e)
 	    gpu_facts(&c->gpu, c->number, &c->facts, e); /* with the version of the NVRTC that was chosen */
 }
 
-/* Their versions, asked for in a child that ends: they are large.  Where another one competes, another schedule
- * may win: so they are part of the environment. */
+/* Their versions, asked for in a child that ends: they are large.  Where another one competes, another
+ * schedule may win: so they are part of the environment. */
 static bool
 find_libraries(struct cuda *c, struct arena *a, struct err *e)
 {
-	struct measure_opts o = {.device = "nvrtc", .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel};
+	struct measure_opts o = {
+	    .device = "nvrtc", .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel};
 	struct measure_child *child;
 	struct strbuf sb;
 	size_t at = strlen(c->info.environment);
@@ -287,7 +305,8 @@ find_libraries(struct cuda *c, struct arena *a, struct err *e)
 		library_print(&sb, (enum library)l, c->device->target.library[l]);
 		sb_addc(&sb, '\n');
 	}
-	(void)snprintf(c->info.environment + at, sizeof(c->info.environment) - at, "%.*s", STR_ARG(sb_str(&sb)));
+	(void)snprintf(
+	    c->info.environment + at, sizeof(c->info.environment) - at, "%.*s", STR_ARG(sb_str(&sb)));
 	return ok;
 }
 
@@ -297,7 +316,8 @@ need_calibration(struct cuda *c, struct err *e)
 	size_t at = strlen(c->info.environment);
 	bool ok;
 
-	(void)snprintf(c->info.environment + at, sizeof(c->info.environment) - at, "epoch=%d\n", GENERATOR_EPOCH);
+	(void)snprintf(
+	    c->info.environment + at, sizeof(c->info.environment) - at, "epoch=%d\n", GENERATOR_EPOCH);
 	if (frozen_load_for(c->info.environment, &c->cal))
 		return true;
 	ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
@@ -312,8 +332,14 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 {
 	struct cuda *c = NEW(a, struct cuda);
 
-	*out = (struct device){.self = c, .class = c->info.device_class, .batch = 16, .target = target_cuda,
-	    .measure = cuda_measure, .build = cuda_build, .time_plans = cuda_time_plans, .canary = cuda_canary,
+	*out = (struct device){.self = c,
+	    .class = c->info.device_class,
+	    .batch = 16,
+	    .target = target_cuda,
+	    .measure = cuda_measure,
+	    .build = cuda_build,
+	    .time_plans = cuda_time_plans,
+	    .canary = cuda_canary,
 	    .close = cuda_close};
 	c->device = out;
 	c->conf = conf;

@@ -13,19 +13,19 @@ enum { CUDA_COMPILERS = 8 };
 struct cuda {
 	struct device *device;
 	const struct device_conf *conf;
-	const char *fake;        /* settings of the fake driver; "": the real one */
+	const char *fake; /* settings of the fake driver; "": the real one */
 	int number;
 	const char *device_words;
-	struct gpu gpu;          /* without a context: contexts are the children's */
+	struct gpu gpu; /* without a context: contexts are the children's */
 	struct gpu_facts facts;
 	struct dev_info info;
 	struct calibration cal;
-	struct bytes refs;       /* the module of the reference kernels */
+	struct bytes refs; /* the module of the reference kernels */
 	struct gpu_kernel ref[GPU_REFS];
 	struct measure_child *child, *compiler[CUDA_COMPILERS];
 	int64_t kernel_ns;
 	int lock_fd;
-	bool is_suspect;         /* something broke: to be proved before the next task */
+	bool is_suspect; /* something broke: to be proved before the next task */
 };
 struct cuda_made { /* what became of a kernel */
 	struct bytes cubin;
@@ -38,7 +38,8 @@ void cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint3
  * (cuda_order.c). */
 void cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
 /* How a pass of a kernel is launched here, its cubin at hand. */
-struct gpu_pass cuda_pass_of(const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass);
+struct gpu_pass cuda_pass_of(
+    const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass);
 /* All kernels and the reference kernels. */
 struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n);
 bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);

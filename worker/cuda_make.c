@@ -14,7 +14,8 @@
 static bool
 need_compiler(struct cuda *c, uint32_t i, struct err *e)
 {
-	struct measure_opts o = {.device = "nvrtc", .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel};
+	struct measure_opts o = {
+	    .device = "nvrtc", .fake = c->fake, .n_threads = 1, .cancel = c->conf->cancel};
 
 	return c->compiler[i] || measure_open(&o, &c->compiler[i], e);
 }
@@ -27,8 +28,8 @@ cuda_compilers_close(struct cuda *c)
 }
 
 static bool
-compile_one(struct cuda *c, uint32_t compiler, struct arena *a, struct str kernel, bool strict, struct bytes *out,
-    struct err *e)
+compile_one(struct cuda *c, uint32_t compiler, struct arena *a, struct str kernel, bool strict,
+    struct bytes *out, struct err *e)
 {
 	struct strbuf sb;
 
@@ -53,7 +54,7 @@ struct crew { /* children and the list that they share */
 struct hand {
 	struct crew *crew;
 	uint32_t number;
-	struct arena arena;      /* cubins made here; handed to the crew's owner at the end */
+	struct arena arena; /* cubins made here; handed to the crew's owner at the end */
 };
 
 static void *
@@ -67,7 +68,8 @@ work(void *arg)
 		struct cuda_made *m = w->list[i].made;
 		int64_t from = os_real()->mono_ns(NULL);
 
-		if (!compile_one(w->c, h->number, &h->arena, w->list[i].text, w->list[i].strict, &m->cubin, &m->err) &&
+		if (!compile_one(
+			w->c, h->number, &h->arena, w->list[i].text, w->list[i].strict, &m->cubin, &m->err) &&
 		    m->err.code == ERR_NONE)
 			(void)err_set(&m->err, ERR_FAILED, "the compile failed without a word");
 		m->compile_ns = os_real()->mono_ns(NULL) - from;
@@ -94,7 +96,8 @@ run_crew(struct crew *w, struct arena *a)
 			(void)pthread_join(thread[i], NULL);
 	for (uint32_t i = 0; i < w->n; i++)
 		if (w->list[i].made->cubin.n)
-			w->list[i].made->cubin.p = arena_dup(a, w->list[i].made->cubin.p, w->list[i].made->cubin.n);
+			w->list[i].made->cubin.p =
+			    arena_dup(a, w->list[i].made->cubin.p, w->list[i].made->cubin.n);
 	for (uint32_t i = 0; i < n; i++)
 		arena_fini(&hand[i].arena);
 }
@@ -117,7 +120,8 @@ is_worth(const struct kernel_code *code, struct bytes bytes, int sm, struct err 
 
 			(void)snprintf(name, sizeof(name), "k_p%u", q);
 			ok = strcmp(cubin->kernel[k].name, name) != 0 ||
-			    cubin_worth(&cubin->kernel[k], sm, l->block[0] * l->block[1] * l->block[2], l->smem, e);
+			    cubin_worth(
+				&cubin->kernel[k], sm, l->block[0] * l->block[1] * l->block[2], l->smem, e);
 		}
 	free(cubin);
 	return ok;
@@ -133,7 +137,8 @@ sort_out(const struct cuda *c, struct arena *a, struct unit *u)
 	for (uint32_t i = 0; i < n; i++) {
 		struct cuda_made *m = &u->made[i];
 
-		if (u->codes[i].is_library || (m->cubin.n && is_worth(&u->codes[i], m->cubin, c->facts.sm, &m->err))) {
+		if (u->codes[i].is_library ||
+		    (m->cubin.n && is_worth(&u->codes[i], m->cubin, c->facts.sm, &m->err))) {
 			u->made[good] = *m;
 			unit_move(u, good++, i);
 		} else if (!unit_drop(a, u, i, &m->err))
@@ -155,7 +160,8 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n
 		units[i].made = NEW_ARRAY(a, struct cuda_made, MAX_OF(units[i].n, 1u));
 		for (uint32_t k = 0; k < units[i].n; k++)
 			if (!units[i].codes[k].is_library)
-				w.list[w.n++] = (struct piece){units[i].codes[k].text, units[i].target.strict, &units[i].made[k]};
+				w.list[w.n++] = (struct piece){
+				    units[i].codes[k].text, units[i].target.strict, &units[i].made[k]};
 	}
 	run_crew(&w, a);
 	for (uint32_t i = 0; i < n; i++)
@@ -196,7 +202,8 @@ cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uin
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t q = 0; q < units[i].n; q++)
 			if (!units[i].codes[q].is_library)
-				k[at++] = kernel_of(c, units[i].kernels[q].symbol, &units[i].codes[q], units[i].made[q].cubin);
+				k[at++] = kernel_of(c, units[i].kernels[q].symbol, &units[i].codes[q],
+				    units[i].made[q].cubin);
 	gpu_module_pack(a, c->facts.sm, k, at, &out);
 	return out;
 }
@@ -207,8 +214,10 @@ cuda_refs_build(struct cuda *c, struct arena *a, struct err *e)
 	static const char *const names[GPU_REFS] = {"compute", "stream", "nothing"};
 
 	for (int i = 0; i < GPU_REFS; i++) {
-		c->ref[i] = (struct gpu_kernel){.symbol = str_of(arena_printf(a, GPU_REF_SYMBOL "%s", names[i])), .n_passes = 1,
-		    .pass = {gpu_ref_pass((enum gpu_ref)i, c->facts.n_sm)}};
+		c->ref[i] =
+		    (struct gpu_kernel){.symbol = str_of(arena_printf(a, GPU_REF_SYMBOL "%s", names[i])),
+			.n_passes = 1,
+			.pass = {gpu_ref_pass((enum gpu_ref)i, c->facts.n_sm)}};
 		if (!compile_one(c, 0, a, gpu_ref_text((enum gpu_ref)i), false, &c->ref[i].cubin, e)) {
 			e->code = e->code == ERR_COMPILE ? ERR_HOST : e->code;
 			return err_in(e, "the reference kernels");
@@ -230,7 +239,9 @@ resolve_all(struct cuda *c, struct arena *a, const struct m_build_ask *ask, cons
 			continue;
 		ok = is_taken || cuda_take(c, e);
 		is_taken = true;
-		ok = ok && measure_resolve(c->child, a, ask->kernels[i].spec, ask->kernels[i].schedule, &made[i].cubin, e);
+		ok = ok &&
+		    measure_resolve(
+			c->child, a, ask->kernels[i].spec, ask->kernels[i].schedule, &made[i].cubin, e);
 		if (!ok)
 			(void)err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
 	}

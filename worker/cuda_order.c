@@ -1,5 +1,5 @@
-/* worker/cuda_order.c: how a GPU's kernels are launched, by what their cubins say, and what they are then expected to
- * take: the most promising are timed first, so that others can be ruled out by their bounds. */
+/* worker/cuda_order.c: how a GPU's kernels are launched, by what their cubins say, and what they are then
+ * expected to take: the most promising are timed first, so that others can be ruled out by their bounds. */
 #include "cuda_int.h"
 
 #include "../kernels/cost/gpu.h"
@@ -16,8 +16,8 @@ hw_of(const struct cuda *c, const struct target *t)
 
 	hw.winograd = t->winograd;
 	if (t->precision != PRECISION_F32)
-		hw.tensor_peak = cost_gpu_tensor_flops(c->facts.name, c->facts.sm, c->facts.n_sm, c->facts.sm_mhz,
-		    t->precision != PRECISION_TF32);
+		hw.tensor_peak = cost_gpu_tensor_flops(c->facts.name, c->facts.sm, c->facts.n_sm,
+		    c->facts.sm_mhz, t->precision != PRECISION_TF32);
 	return hw;
 }
 
@@ -49,11 +49,15 @@ resident(const struct launch *l, const struct cubin_kernel *k, int sm)
 struct gpu_pass
 cuda_pass_of(const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass)
 {
-	struct gpu_pass p = {.grid = {l->grid[0], l->grid[1], l->grid[2]}, .block = {l->block[0], l->block[1], l->block[2]},
+	struct gpu_pass p = {.grid = {l->grid[0], l->grid[1], l->grid[2]},
+	    .block = {l->block[0], l->block[1], l->block[2]},
 	    .shared = ck_u32(l->smem)};
 
 	if (l->persists)
-		p.grid[0] = MAX_OF(MIN_OF(p.grid[0], (uint32_t)c->facts.n_sm * resident(l, pass_of(cubin, pass), c->facts.sm)), 1u);
+		p.grid[0] =
+		    MAX_OF(MIN_OF(p.grid[0],
+			       (uint32_t)c->facts.n_sm * resident(l, pass_of(cubin, pass), c->facts.sm)),
+			1u);
 	return p;
 }
 
@@ -73,8 +77,10 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 		if (ok) {
 			const struct gpu_pass p = cuda_pass_of(c, l, cubin, q);
 
-			pass[q] = (struct cost_pass){.blocks = (double)p.grid[0] * p.grid[1] * p.grid[2], .threads = threads_of(l),
-			    .resident = resident(l, k, c->facts.sm), .instructions = k->n_instructions};
+			pass[q] = (struct cost_pass){.blocks = (double)p.grid[0] * p.grid[1] * p.grid[2],
+			    .threads = threads_of(l),
+			    .resident = resident(l, k, c->facts.sm),
+			    .instructions = k->n_instructions};
 		}
 	}
 	free(cubin);
@@ -83,7 +89,8 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 
 /* Libraries' kernels come first: nothing is known of their launches, and they are well made. */
 static double
-judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_parts *parts, const struct hw *hw)
+judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_parts *parts,
+    const struct hw *hw)
 {
 	struct cost_pass pass[KERNEL_MAX_PASSES];
 	struct cost_launch l;

@@ -8,7 +8,8 @@ device_open(struct arena *a, struct str name, struct device_conf *conf, struct d
 {
 	static const struct {
 		const char *class;
-		bool (*open)(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e);
+		bool (*open)(
+		    struct arena *a, const struct device_conf *conf, struct device *out, struct err *e);
 	} kind[] = {{"cpu", device_cpu_open}, {"cuda", device_cuda_open}, {"cuda-fake", device_cuda_open},
 	    {"fake", device_fake_open}};
 	struct str class;
@@ -19,7 +20,8 @@ device_open(struct arena *a, struct str name, struct device_conf *conf, struct d
 	for (size_t i = 0; i < COUNT_OF(kind); i++)
 		if (str_is(class, kind[i].class))
 			return kind[i].open(a, conf, out, e);
-	return err_set(e, ERR_USAGE, "'%.*s' is no device; there are cpu, cuda:0, cuda:all, fake and cuda-fake", STR_ARG(name));
+	return err_set(e, ERR_USAGE,
+	    "'%.*s' is no device; there are cpu, cuda:0, cuda:all, fake and cuda-fake", STR_ARG(name));
 }
 
 /* fake: settings of the fake driver, or NULL. */
@@ -38,7 +40,8 @@ all_gpus(struct arena *a, const struct str *fake, struct str **out, uint32_t *n,
 	*n = ok ? (uint32_t)n_gpus : 0;
 	*out = NEW_ARRAY(a, struct str, MAX_OF(*n, 1u));
 	for (uint32_t i = 0; i < *n; i++)
-		(*out)[i] = str_of(fake ? arena_printf(a, "cuda-fake:dev=%u,%.*s", i, STR_ARG(*fake)) : arena_printf(a, "cuda:%u", i));
+		(*out)[i] = str_of(fake ? arena_printf(a, "cuda-fake:dev=%u,%.*s", i, STR_ARG(*fake))
+					: arena_printf(a, "cuda:%u", i));
 	gpu_close(&g);
 	return ok;
 }
@@ -63,7 +66,8 @@ device_names(struct arena *a, struct str name, struct str **out, uint32_t *n, st
 		struct str one = str_cut(&name, ',');
 
 		if (!str_starts(one, "cuda:"))
-			return err_set(e, ERR_USAGE, "'%.*s' stands in a list of GPUs: those are cuda:0,cuda:1 ...", STR_ARG(one));
+			return err_set(e, ERR_USAGE,
+			    "'%.*s' stands in a list of GPUs: those are cuda:0,cuda:1 ...", STR_ARG(one));
 		(*out)[(*n)++] = one;
 	}
 	return true;
@@ -90,7 +94,8 @@ task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, co
 		*n = 1;
 		return;
 	}
-	space_list(a, s, target, (uint32_t)MIN_OF(MAX_OF(t->effort, (uint64_t)1), (uint64_t)256), &all, &n_all);
+	space_list(
+	    a, s, target, (uint32_t)MIN_OF(MAX_OF(t->effort, (uint64_t)1), (uint64_t)256), &all, &n_all);
 	*out = NEW_ARRAY(a, struct str, MAX_OF(n_all, 1u));
 	*n = 0;
 	for (uint32_t i = 0; i < n_all; i++)
@@ -99,7 +104,8 @@ task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, co
 }
 
 bool
-task_target(const struct device *d, struct str precision, struct target *out, double *tolerance, struct err *e)
+task_target(
+    const struct device *d, struct str precision, struct target *out, double *tolerance, struct err *e)
 {
 	struct str limit = precision, name = str_cut(&limit, ':');
 	double most = 0;
@@ -109,11 +115,15 @@ task_target(const struct device *d, struct str precision, struct target *out, do
 	out->strict = str_is(name, "f32-strict");
 	out->winograd = !out->strict && !str_is(name, "f32-direct");
 	if (out->strict || str_is(name, "f32") || str_is(name, "f32-direct"))
-		return limit.n == 0 || err_set(e, ERR_INFEASIBLE, "precision '%.*s': f32 has no tolerance of its own", STR_ARG(precision));
+		return limit.n == 0 ||
+		    err_set(e, ERR_INFEASIBLE, "precision '%.*s': f32 has no tolerance of its own",
+			STR_ARG(precision));
 	if (!precision_read(name, &out->precision) || !precision_on(out->sm, out->precision))
-		return err_set(e, ERR_INFEASIBLE, "precision '%.*s' is nothing that device %s can do", STR_ARG(precision), d->class);
+		return err_set(e, ERR_INFEASIBLE, "precision '%.*s' is nothing that device %s can do",
+		    STR_ARG(precision), d->class);
 	if (!str_to_f64(limit, &most) || !(most > 0) || most > 1)
-		return err_set(e, ERR_INFEASIBLE, "precision '%.*s' names no tolerance above 0", STR_ARG(precision));
+		return err_set(
+		    e, ERR_INFEASIBLE, "precision '%.*s' names no tolerance above 0", STR_ARG(precision));
 	*tolerance = most;
 	return true;
 }

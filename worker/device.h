@@ -7,9 +7,9 @@
 #include "../proto/msg.h"
 
 struct device_conf {
-	bool is_fake;             /* cuda-fake */
-	struct str args;          /* behind "class:" */
-	const char *compiler;     /* "" or a path */
+	bool is_fake;         /* cuda-fake */
+	struct str args;      /* behind "class:" */
+	const char *compiler; /* "" or a path */
 	bool quiet;
 	const volatile bool *cancel;
 };
@@ -21,35 +21,41 @@ struct built {
 struct device {
 	void *self;
 	const char *class;
-	uint32_t batch;           /* tasks that it likes to have at a time */
-	struct m_env env;         /* lives as long as the device */
+	uint32_t batch;   /* tasks that it likes to have at a time */
+	struct m_env env; /* lives as long as the device */
 	struct target target;
 	/* Fills one outcome per task: rows, or fail and cause.  Machine faults only as `fail`. */
-	void (*measure)(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out);
-	/* The same for tasks that each name one schedule, checked of before: all of them in turn, so that they
-	 * meet the same moments.  NULL: measure() is as good as it gets here. */
+	void (*measure)(
+	    void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out);
+	/* The same for tasks that each name one schedule, checked of before: all of them in turn, so that
+	 * they meet the same moments.  NULL: measure() is as good as it gets here. */
 	void (*race)(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, int64_t budget_ns,
 	    struct m_outcome *out);
-	bool (*build)(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
-	bool (*time_plans)(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
-	    struct m_timing *out, struct err *e);
+	bool (*build)(
+	    void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
+	bool (*time_plans)(void *self, struct arena *a, const char *const *paths, uint32_t n,
+	    uint32_t threads, struct m_timing *out, struct err *e);
 	/* A known kernel with a known time: is the machine in order? */
 	bool (*canary)(void *self, struct err *e);
 	void (*close)(void *self);
 };
-/* "cpu", "fake:seed=1,crash=1000", "cuda:0", "cuda-fake:gpu=v100".  ERR_HOST where this host is not set up for it. */
-bool device_open(struct arena *a, struct str name, struct device_conf *conf, struct device *out,
-    struct err *e) MUST_CHECK;
-bool device_fake_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
-bool device_cuda_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
-bool device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+/* "cpu", "fake:seed=1,crash=1000", "cuda:0", "cuda-fake:gpu=v100".  ERR_HOST where this host is not set up
+ * for it. */
+bool device_open(
+    struct arena *a, struct str name, struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+bool device_fake_open(
+    struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+bool device_cuda_open(
+    struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
+bool device_cpu_open(
+    struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
 
 /* One name a device: "cuda:all" and "cuda:0,cuda:1" become several, all others stay one. */
 bool device_names(struct arena *a, struct str name, struct str **out, uint32_t *n, struct err *e) MUST_CHECK;
 
 /* Schedules to try for a task: the one it names, or the space's best guesses without those that are known. */
-void task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, const struct target *target,
-    struct str **out, uint32_t *n);
+void task_schedules(struct arena *a, const struct m_task *t, const struct spec *s,
+    const struct target *target, struct str **out, uint32_t *n);
 /* The target a task asks for by the words its measurements are kept under: "f32", "f32-strict", "tf32:0.001".
  * *tolerance: what its kernels may be off by, 0: as usual.  ERR_INFEASIBLE: not on this device. */
 bool task_target(const struct device *d, struct str precision, struct target *out, double *tolerance,

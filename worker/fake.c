@@ -26,7 +26,8 @@ fake_row(const struct fake *f, const struct spec *s, struct str schedule, int64_
 {
 	struct fake_time t = fake_measure(s->text, schedule, bound_ns, f->seed, &f->rates);
 
-	*row = (struct m_row){.schedule = schedule, .cause = STR(""), .stop = STR("converged"), .clock_ratio = 1};
+	*row = (struct m_row){
+	    .schedule = schedule, .cause = STR(""), .stop = STR("converged"), .clock_ratio = 1};
 	if (t.status != ERR_NONE) {
 		row->fail = (uint64_t)err_wire(t.status);
 		row->cause = str_of(err_text(t.status));
@@ -48,7 +49,8 @@ fake_one(struct fake *f, struct arena *a, const struct m_task *t, struct m_outco
 
 	unit_make(f->device, a, &u, 0, emit_c);
 	for (uint32_t i = 0; i < u.n; i++)
-		fake_row(f, &u.spec, u.kernels[i].schedule, cost_bound_ns(&u.spec, &f->hw, &parts), &out->rows[out->n_rows++]);
+		fake_row(f, &u.spec, u.kernels[i].schedule, cost_bound_ns(&u.spec, &f->hw, &parts),
+		    &out->rows[out->n_rows++]);
 }
 
 static void
@@ -90,7 +92,8 @@ fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 		char hex[65];
 
 		hash_hex(&h, hex);
-		sb_addf(&sb, "%.*s %s %.*s\n", STR_ARG(ask->kernels[i].symbol), hex, STR_ARG(ask->kernels[i].schedule));
+		sb_addf(&sb, "%.*s %s %.*s\n", STR_ARG(ask->kernels[i].symbol), hex,
+		    STR_ARG(ask->kernels[i].schedule));
 	}
 	*out = (struct built){{(const uint8_t *)sb.p, sb.n}, STR("")};
 	return true;
@@ -111,7 +114,9 @@ fake_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
 
 		if (ok)
 			out[i] = (struct m_timing){.median_ns = p.latency_ns - p.latency_ns / 50,
-			    .min_ns = p.latency_ns - p.latency_ns / 40, .spread_ns = p.latency_ns / 100, .samples = 20};
+			    .min_ns = p.latency_ns - p.latency_ns / 40,
+			    .spread_ns = p.latency_ns / 100,
+			    .samples = 20};
 		arena_fini(&tmp);
 		if (!ok)
 			return false;
@@ -164,11 +169,19 @@ read_args(struct arena *a, struct fake *f, struct str args, struct err *e)
 static void
 fake_hw(struct m_hw *hw, const struct hw *from, const struct target *t)
 {
-	*hw = (struct m_hw){.flops_peak = from->flops_peak, .l1_bytes_per_s = from->bytes_per_s[0],
-	    .l2_bytes_per_s = from->bytes_per_s[1], .l3_bytes_per_s = from->bytes_per_s[2],
-	    .dram_bytes_per_s = from->bytes_per_s[3], .l1_bytes = t->l1_bytes, .l2_bytes = t->l2_bytes,
-	    .l3_bytes = t->l3_bytes, .call_ns = from->call_ns, .barrier_ns = from->barrier_ns,
-	    .simd_bytes = t->simd_bytes, .n_vregs = t->n_vregs, .n_cores = 1};
+	*hw = (struct m_hw){.flops_peak = from->flops_peak,
+	    .l1_bytes_per_s = from->bytes_per_s[0],
+	    .l2_bytes_per_s = from->bytes_per_s[1],
+	    .l3_bytes_per_s = from->bytes_per_s[2],
+	    .dram_bytes_per_s = from->bytes_per_s[3],
+	    .l1_bytes = t->l1_bytes,
+	    .l2_bytes = t->l2_bytes,
+	    .l3_bytes = t->l3_bytes,
+	    .call_ns = from->call_ns,
+	    .barrier_ns = from->barrier_ns,
+	    .simd_bytes = t->simd_bytes,
+	    .n_vregs = t->n_vregs,
+	    .n_cores = 1};
 }
 
 bool
@@ -176,15 +189,25 @@ device_fake_open(struct arena *a, const struct device_conf *conf, struct device 
 {
 	struct fake *f = NEW(a, struct fake);
 
-	*out = (struct device){.self = f, .class = "fake", .batch = 16, .target = target_avx2,
-	    .measure = fake_measure_all, .build = fake_build, .time_plans = fake_time_plans,
-	    .canary = fake_canary, .close = fake_close};
+	*out = (struct device){.self = f,
+	    .class = "fake",
+	    .batch = 16,
+	    .target = target_avx2,
+	    .measure = fake_measure_all,
+	    .build = fake_build,
+	    .time_plans = fake_time_plans,
+	    .canary = fake_canary,
+	    .close = fake_close};
 	f->device = out;
 	f->cancel = conf->cancel;
 	/* about a core of today; the numbers only have to be the same everywhere */
-	f->hw = (struct hw){.flops_peak = 1e11, .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
-	    .level_bytes = {out->target.l1_bytes, out->target.l2_bytes, out->target.l3_bytes}, .call_ns = 50,
-	    .barrier_ns = 20, .simd_bytes = out->target.simd_bytes, .n_threads = 1};
+	f->hw = (struct hw){.flops_peak = 1e11,
+	    .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
+	    .level_bytes = {out->target.l1_bytes, out->target.l2_bytes, out->target.l3_bytes},
+	    .call_ns = 50,
+	    .barrier_ns = 20,
+	    .simd_bytes = out->target.simd_bytes,
+	    .n_threads = 1};
 	if (!read_args(a, f, conf->args, e))
 		return false;
 	out->env.class = STR("fake");

@@ -33,12 +33,14 @@ frozen_load_for(const char *environment, struct calibration *out)
 	struct bytes b = {0};
 	struct hash h;
 	struct err e = {0};
-	bool ok = os_read_file(os_real(), &a, file_of(&a, environment), sizeof(*f), &b, &e) && b.n == sizeof(*f);
+	bool ok =
+	    os_read_file(os_real(), &a, file_of(&a, environment), sizeof(*f), &b, &e) && b.n == sizeof(*f);
 
 	if (ok) {
 		memcpy(f, b.p, sizeof(*f));
 		h = hash_bytes(&f->cal, sizeof(f->cal));
-		ok = memcmp(f->magic, MAGIC, sizeof(MAGIC)) == 0 && f->bytes == sizeof(f->cal) && hash_eq(&h, &f->digest);
+		ok = memcmp(f->magic, MAGIC, sizeof(MAGIC)) == 0 && f->bytes == sizeof(f->cal) &&
+		    hash_eq(&h, &f->digest);
 	}
 	if (ok)
 		*out = f->cal;
@@ -58,7 +60,8 @@ frozen_save_for(const char *environment, const struct calibration *c, struct err
 	memcpy(&f->cal, c, sizeof(f->cal));
 	f->digest = hash_bytes(&f->cal, sizeof(f->cal));
 	ok = os_make_dirs(xdg_dir(&a, XDG_CACHE), e) &&
-	    os_write_file(os_real(), file_of(&a, environment), (struct bytes){(const uint8_t *)f, sizeof(*f)}, e);
+	    os_write_file(
+		os_real(), file_of(&a, environment), (struct bytes){(const uint8_t *)f, sizeof(*f)}, e);
 	arena_fini(&a);
 	return ok;
 }

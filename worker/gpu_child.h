@@ -33,9 +33,11 @@ bool gpu_refs_open(const struct dev *d, struct dev_module *m, struct gpu_refs *r
 void gpu_refs_close(struct gpu_refs *r);
 /* One call of a reference, in ns. */
 bool gpu_refs_time(struct gpu_refs *r, enum gpu_ref which, int64_t *ns, struct err *e) MUST_CHECK;
-/* Works until two windows of its time agree within 1 %, 2 s at most: an idle GPU's clocks take a while to rise. */
+/* Works until two windows of its time agree within 1 %, 2 s at most: an idle GPU's clocks take a while to
+ * rise. */
 bool gpu_refs_warm(struct gpu_refs *r, struct err *e) MUST_CHECK;
-bool gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, struct err *e) MUST_CHECK;
+bool gpu_calibrate(
+    const struct dev *d, struct gpu_refs *r, struct calibration *out, struct err *e) MUST_CHECK;
 
 /* ---- samples that do not count: the clock was slowed, or somebody else was there (gpu_race.c) ---- */
 struct gpu_voids {
@@ -49,7 +51,7 @@ bool gpu_voids_told(const struct gpu_voids *v, uint32_t n_good, struct err *e) M
 
 /* As race_run, on a GPU (gpu_race.c).  Faults of kernels are rows; false where the context is lost,
  * with the kernel it was at: rows[*at] has the cause. */
-bool gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,
-    struct measure_row *rows, struct err *e) MUST_CHECK;
+bool gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i),
+    void *arg, struct measure_row *rows, struct err *e) MUST_CHECK;
 
 #endif

@@ -28,10 +28,10 @@ struct runner {
 	struct dev_launch *launches; /* MAX_CALLS of them, round and round */
 	uint32_t calls;
 	struct gpu_graph *graph;
-	int64_t sample[MAX_SAMPLES];  /* of one call */
+	int64_t sample[MAX_SAMPLES]; /* of one call */
 	uint32_t n;
 	struct gpu_voids voids;
-	struct seen {            /* by NVML, of the samples that count */
+	struct seen { /* by NVML, of the samples that count */
 		uint64_t mhz_sum;
 		unsigned lowest_mhz, cold, hot, watt; /* cold, hot: celsius; watt: the most */
 		uint32_t n;
@@ -50,7 +50,7 @@ struct field {
 	struct runner *runners;
 	int64_t ref[MAX_SAMPLES];
 	uint32_t n_ref;
-	int64_t fastest_ns;      /* of one call, of all that is known */
+	int64_t fastest_ns; /* of one call, of all that is known */
 	bool is_lost;
 };
 
@@ -124,9 +124,9 @@ gpu_voids_told(const struct gpu_voids *v, uint32_t n_good, struct err *e)
 	if (n == n_good)
 		return true;
 	gpu_throttle_words(v->reasons, words, sizeof(words));
-	return v->n_throttled >= v->n_disturbed ?
-	    err_set(e, ERR_THROTTLED, "throttled: %s in %u of %u samples", words, v->n_throttled, n) :
-	    err_set(e, ERR_BUSY, "another process was on the GPU in %u of %u samples", v->n_disturbed, n);
+	return v->n_throttled >= v->n_disturbed
+	    ? err_set(e, ERR_THROTTLED, "throttled: %s in %u of %u samples", words, v->n_throttled, n)
+	    : err_set(e, ERR_BUSY, "another process was on the GPU in %u of %u samples", v->n_disturbed, n);
 }
 
 /* Takes a sample that may count; voids are noted and followed by a moment's rest. */
@@ -255,7 +255,8 @@ blame(struct field *f, uint32_t i, struct measure_row *rows, struct err *e)
 }
 
 static bool
-run_turns(struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+run_turns(
+    struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
 {
 	uint32_t n = f->r->n, *order = NEW_ARRAY(&f->arena, uint32_t, n + 1);
 
@@ -300,8 +301,8 @@ set_up(struct field *f, struct runner *u, struct err *e)
 	for (int i = 0; i < 2; i++) {
 		uint32_t calls = u->calls;
 
-		if (!gpu_graph_make(d, u->launches, u->calls, NULL, &u->graph, e) || !gpu_graph_time(d, u->graph, &ns, e) ||
-		    !gpu_graph_time(d, u->graph, &ns, e))
+		if (!gpu_graph_make(d, u->launches, u->calls, NULL, &u->graph, e) ||
+		    !gpu_graph_time(d, u->graph, &ns, e) || !gpu_graph_time(d, u->graph, &ns, e))
 			return false;
 		ns = MAX_OF(ns / u->calls, (int64_t)1);
 		u->calls = ns >= sample_ns ? 1 : (uint32_t)MIN_OF(sample_ns / ns + 1, (int64_t)MAX_CALLS);
@@ -325,14 +326,16 @@ can_win(const struct field *f, uint32_t i, struct measure_row *row)
 
 	if (bound <= 0 || bound < f->fastest_ns)
 		return true;
-	(void)err_set(&e, ERR_INFEASIBLE, "cannot win: its launches take %lld ns at least, and another schedule takes %lld ns",
+	(void)err_set(&e, ERR_INFEASIBLE,
+	    "cannot win: its launches take %lld ns at least, and another schedule takes %lld ns",
 	    (long long)bound, (long long)f->fastest_ns);
 	fail_row(row, &e);
 	return false;
 }
 
 static bool
-get_ready(struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+get_ready(
+    struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
 {
 	for (uint32_t i = 0; i < f->r->n; i++) {
 		struct runner *u = &f->runners[i];
@@ -354,8 +357,8 @@ at_share(const int64_t *sorted, uint32_t n, double share)
 	return sorted[MIN_OF((uint32_t)(share * n), n - 1)];
 }
 
-/* "mhz=1410 lowest=1395 celsius=55..57 watt=280 throttled=2 disturbed=0 reasons=thermal": clocks of the samples
- * that count, then how many did not, and why. */
+/* "mhz=1410 lowest=1395 celsius=55..57 watt=280 throttled=2 disturbed=0 reasons=thermal": clocks of the
+ * samples that count, then how many did not, and why. */
 static void
 write_state(const struct runner *u, char *out, size_t cap)
 {
@@ -364,8 +367,11 @@ write_state(const struct runner *u, char *out, size_t cap)
 
 	gpu_throttle_words(u->voids.reasons, words, sizeof(words));
 	(void)snprintf(out, cap, "mhz=%llu lowest=%u celsius=%u..%u watt=%u throttled=%u disturbed=%u%s%s%s",
-	    (unsigned long long)(v->n ? v->mhz_sum / v->n : 0), v->lowest_mhz, v->cold, v->hot, v->watt, u->voids.n_throttled,
-	    u->voids.n_disturbed, v->is_blind ? " nvml=none" : v->hides_others ? " processes=unseen" : "",
+	    (unsigned long long)(v->n ? v->mhz_sum / v->n : 0), v->lowest_mhz, v->cold, v->hot, v->watt,
+	    u->voids.n_throttled, u->voids.n_disturbed,
+	    v->is_blind           ? " nvml=none"
+		: v->hides_others ? " processes=unseen"
+				  : "",
 	    words[0] ? " reasons=" : "", words);
 }
 
@@ -395,8 +401,8 @@ write_row(const struct field *f, struct runner *u, struct measure_row *row)
 	row->clock_ratio = ref > 0 ? (double)f->r->calibration->ref_ns[REF_COMPUTE] / (double)ref : 1;
 }
 
-/* Memory that is not there, or a fault in a reference's turn, which is no kernel's: what has no row yet gets that
- * one, and no time.  After a kernel's fault the others are left to the next child. */
+/* Memory that is not there, or a fault in a reference's turn, which is no kernel's: what has no row yet gets
+ * that one, and no time.  After a kernel's fault the others are left to the next child. */
 static void
 give_up(struct field *f, struct measure_row *rows, struct err *e)
 {
@@ -417,7 +423,9 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
     struct measure_row *rows, struct err *e)
 {
 	struct race mine = *r;
-	struct field f = {.r = &mine, .refs = refs, .rng = {mix64(r->seed + 5)},
+	struct field f = {.r = &mine,
+	    .refs = refs,
+	    .rng = {mix64(r->seed + 5)},
 	    .fastest_ns = r->known_ns > 0 ? r->known_ns : INT64_MAX};
 	bool ok;
 
@@ -425,7 +433,8 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
 	f.runners = NEW_ARRAY(&f.arena, struct runner, r->n);
 	ok = copies_open(&f.arena, &mine, min_ring_bytes, max_ring_bytes, &f.copies, e);
 	if (ok)
-		ok = gpu_refs_warm(refs, e) && get_ready(&f, before, arg, rows, e) && run_turns(&f, before, arg, rows, e);
+		ok = gpu_refs_warm(refs, e) && get_ready(&f, before, arg, rows, e) &&
+		    run_turns(&f, before, arg, rows, e);
 	if (!ok)
 		give_up(&f, rows, e);
 	for (uint32_t i = 0; i < r->n; i++) {

@@ -10,27 +10,37 @@
 #include <string.h>
 
 enum {
-	COMPUTE_N = 4096, ROUNDS = 64, STREAM_N = 1 << 18, BLOCK = 128, SAMPLES = 15, MAX_CALLS = 512, LAUNCHES = 256
+	COMPUTE_N = 4096,
+	ROUNDS = 64,
+	STREAM_N = 1 << 18,
+	BLOCK = 128,
+	SAMPLES = 15,
+	MAX_CALLS = 512,
+	LAUNCHES = 256
 };
 static const int64_t sample_ns = 200000, window_ns = 5000000, patience_ns = 2000000000;
 static const double margin = 1.1, steady = 0.01;
-#define PARAMS "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n\t(void)shared, (void)local;\n"
+#define PARAMS                                                                                               \
+	"void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n\t(void)shared, "              \
+	"(void)local;\n"
 
 static const char *const texts[GPU_REFS] = {
-    [GPU_REF_COMPUTE] = GPU_FAKE_SPARED "K_KERNEL\nk_p0(" PARAMS
-	"\tconst float *x = (const float *)buf[0];\n\tfloat *y = (float *)buf[1];\n"
-	"\tfor (k_i64 o = lo + K_BLOCK * 128l + K_TID; o < hi; o += K_BLOCKS * 128l) {\n"
-	"\t\tfloat a = x[o], b = a + 1, c = a + 2, d = a + 3;\n"
-	"\t\tfor (int i = 0; i < 64; i++) {\n"
-	"\t\t\ta = a * 0.5f + 0.25f;\n\t\t\tb = b * 0.5f + 0.25f;\n\t\t\tc = c * 0.5f + 0.25f;\n\t\t\td = d * 0.5f + 0.25f;\n"
-	"\t\t}\n\t\ty[o] = a + b + c + d;\n\t}\n}\n",
-    [GPU_REF_STREAM] = GPU_FAKE_SPARED "K_KERNEL\nk_p0(" PARAMS
-	"\tconst float *x = (const float *)buf[0];\n\tfloat *y = (float *)buf[1];\n"
-	"\tfor (k_i64 o = lo + K_BLOCK * 128l + K_TID; o < hi; o += K_BLOCKS * 128l)\n\t\ty[o] = x[o] + 1;\n}\n",
+    [GPU_REF_COMPUTE] = GPU_FAKE_SPARED
+    "K_KERNEL\nk_p0(" PARAMS "\tconst float *x = (const float *)buf[0];\n\tfloat *y = (float *)buf[1];\n"
+    "\tfor (k_i64 o = lo + K_BLOCK * 128l + K_TID; o < hi; o += K_BLOCKS * 128l) {\n"
+    "\t\tfloat a = x[o], b = a + 1, c = a + 2, d = a + 3;\n"
+    "\t\tfor (int i = 0; i < 64; i++) {\n"
+    "\t\t\ta = a * 0.5f + 0.25f;\n\t\t\tb = b * 0.5f + 0.25f;\n\t\t\tc = c * 0.5f + 0.25f;\n\t\t\td = d * "
+    "0.5f + 0.25f;\n"
+    "\t\t}\n\t\ty[o] = a + b + c + d;\n\t}\n}\n",
+    [GPU_REF_STREAM] = GPU_FAKE_SPARED
+    "K_KERNEL\nk_p0(" PARAMS "\tconst float *x = (const float *)buf[0];\n\tfloat *y = (float *)buf[1];\n"
+    "\tfor (k_i64 o = lo + K_BLOCK * 128l + K_TID; o < hi; o += K_BLOCKS * 128l)\n\t\ty[o] = x[o] + 1;\n}\n",
     [GPU_REF_NOTHING] = GPU_FAKE_SPARED "K_KERNEL\nk_p0(" PARAMS "\t(void)buf, (void)lo, (void)hi;\n}\n",
 };
 static const int64_t ranges[GPU_REFS] = {COMPUTE_N, STREAM_N, 1};
-static const char *const symbols[GPU_REFS] = {GPU_REF_SYMBOL "compute", GPU_REF_SYMBOL "stream", GPU_REF_SYMBOL "nothing"};
+static const char *const symbols[GPU_REFS] = {
+    GPU_REF_SYMBOL "compute", GPU_REF_SYMBOL "stream", GPU_REF_SYMBOL "nothing"};
 
 struct str
 gpu_ref_text(enum gpu_ref r)
@@ -43,7 +53,8 @@ gpu_ref_pass(enum gpu_ref r, int n_sm)
 {
 	int64_t blocks = (ranges[r] + BLOCK - 1) / BLOCK;
 
-	return (struct gpu_pass){.grid = {(uint32_t)MIN_OF(blocks, (int64_t)n_sm * 16), 1, 1}, .block = {BLOCK, 1, 1}};
+	return (struct gpu_pass){
+	    .grid = {(uint32_t)MIN_OF(blocks, (int64_t)n_sm * 16), 1, 1}, .block = {BLOCK, 1, 1}};
 }
 
 /* ---- are they right? ------------------------------------------------------------------------ */
@@ -73,10 +84,12 @@ prove(struct gpu_refs *r, struct err *e)
 	d->put(d->self, r->buf[0], x, STREAM_N * sizeof(*x));
 	ok = run_one(r, GPU_REF_STREAM, y, e);
 	for (int i = 0; i < STREAM_N && ok; i++)
-		ok = y[i] == x[i] + 1 || err_set(e, ERR_DEVLOST, "the GPU adds 1 to %g and gets %g", (double)x[i], (double)y[i]);
+		ok = y[i] == x[i] + 1 ||
+		    err_set(e, ERR_DEVLOST, "the GPU adds 1 to %g and gets %g", (double)x[i], (double)y[i]);
 	ok = ok && run_one(r, GPU_REF_COMPUTE, y, e);
 	for (int i = 0; i < COMPUTE_N && ok; i++)
-		ok = fabsf(y[i] - 2) < 1e-4F || err_set(e, ERR_DEVLOST, "the GPU's reference kernel gives %g instead of 2", (double)y[i]);
+		ok = fabsf(y[i] - 2) < 1e-4F ||
+		    err_set(e, ERR_DEVLOST, "the GPU's reference kernel gives %g instead of 2", (double)y[i]);
 	free(x);
 	free(y);
 	return ok;
@@ -112,7 +125,8 @@ make_graph(struct gpu_refs *r, int which, struct err *e)
 			break;
 		gpu_graph_free(r->dev, r->graph[which]);
 		r->graph[which] = NULL;
-		r->calls[which] = (uint32_t)MIN_OF(16 * sample_ns / MAX_OF(ns, (int64_t)1) + 1, (int64_t)MAX_CALLS);
+		r->calls[which] =
+		    (uint32_t)MIN_OF(16 * sample_ns / MAX_OF(ns, (int64_t)1) + 1, (int64_t)MAX_CALLS);
 	}
 	return true;
 }
@@ -251,7 +265,8 @@ gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, 
 	double rate, call_ns;
 
 	*out = (struct calibration){.target = target_cuda};
-	out->hw = cost_gpu_hw(f->name, f->sm, f->n_sm, f->sm_mhz, 2.0 * f->mem_mhz * 1e6 * f->bus_bits / 8, f->l2_bytes);
+	out->hw = cost_gpu_hw(
+	    f->name, f->sm, f->n_sm, f->sm_mhz, 2.0 * f->mem_mhz * 1e6 * f->bus_bits / 8, f->l2_bytes);
 	if (!gpu_refs_warm(r, e) || !see_stream(d, r, &rate, e) || !see_launch(d, r, &call_ns, e))
 		return false;
 	out->hw.bytes_per_s[3] = fmax(out->hw.bytes_per_s[3], rate * margin);
@@ -268,7 +283,8 @@ gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, 
 		for (int i = 0; i < SAMPLES; i++) {
 			int64_t ns;
 
-			if (!gpu_refs_time(r, which == REF_COMPUTE ? GPU_REF_COMPUTE : GPU_REF_STREAM, &ns, e))
+			if (!gpu_refs_time(
+				r, which == REF_COMPUTE ? GPU_REF_COMPUTE : GPU_REF_STREAM, &ns, e))
 				return false;
 			out->ref_ns[which] = MIN_OF(out->ref_ns[which], ns);
 		}

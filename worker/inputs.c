@@ -106,8 +106,9 @@ fill(const struct graph *g, const struct tensor *t, enum input_set set, struct r
 			elem_set_int(t->type, to, i, set != SET_ZEROS && rng_below(r, 2));
 		else
 			elem_set_int(t->type, to, i,
-			    set == SET_ZEROS ? 0
-					     : (int64_t)rng_below(r, (uint32_t)MIN_OF(limit, (int64_t)UINT32_MAX)) -
+			    set == SET_ZEROS
+				? 0
+				: (int64_t)rng_below(r, (uint32_t)MIN_OF(limit, (int64_t)UINT32_MAX)) -
 				    (is_signed ? limit / 2 : 0));
 	}
 	for (int64_t i = n; i < count; i += n)
@@ -154,6 +155,7 @@ fill_plan_input(const struct plan_io *io, void *to, uint64_t seed)
 	for (int64_t i = 0; i < n; i++) {
 		double v = rng_normal(&r);
 
-		elem_set(io->type, to, i, dtype_is_float(io->type) ? (v * v < 1e-6 ? 1e-3 : v) : rng_below(&r, 2));
+		elem_set(
+		    io->type, to, i, dtype_is_float(io->type) ? (v * v < 1e-6 ? 1e-3 : v) : rng_below(&r, 2));
 	}
 }

@@ -49,7 +49,7 @@ struct worker {
 	struct result *results, **results_tail; /* not yet acknowledged */
 	uint32_t n_sent;                        /* of them in the request that is out */
 	int64_t heartbeat_ns, last_work_ns, last_heard_ns;
-	int64_t has_told;        /* of the silence since that last_heard_ns */
+	int64_t has_told; /* of the silence since that last_heard_ns */
 	int n_signals;
 	bool is_draining, is_done, was_ready;
 	bool is_at_door; /* its hello is refused for a while, and that has been said */
@@ -246,7 +246,8 @@ got_welcome(struct worker *w, const struct msg *m)
 	if (!hello_read(&w->hello, m, &session, &e)) {
 		w->challenge.n = 0;
 		w->ask[ASK_HELLO].again_ns = now_ns() + SECOND;
-		if (e.code == ERR_USAGE || e.code == ERR_PROTO) { /* versions or token: waiting will not help */
+		if (e.code == ERR_USAGE ||
+		    e.code == ERR_PROTO) { /* versions or token: waiting will not help */
 			w->err = e;
 			w->is_done = true;
 		} else if (!w->is_at_door) { /* a full disk and the like pass */
@@ -530,8 +531,8 @@ close_loop(struct worker *w)
 }
 
 int
-worker_loop(const struct worker_conf *conf, const struct device *d, struct work *work, const struct auth *auth,
-    struct err *e)
+worker_loop(const struct worker_conf *conf, const struct device *d, struct work *work,
+    const struct auth *auth, struct err *e)
 {
 	struct worker *w = heap_alloc(sizeof(*w));
 	int status = 0;
@@ -542,8 +543,12 @@ worker_loop(const struct worker_conf *conf, const struct device *d, struct work 
 	w->results_tail = &w->results;
 	w->last_work_ns = w->last_heard_ns = now_ns();
 	auth_random(&w->next_id, 4);
-	w->hello = (struct hello){.role = AUTH_WORKER, .auth = auth, .name = str_of(conf->name),
-	    .is_local = strncmp(conf->url, "ipc:", 4) == 0, .envs = (struct m_env *)(uintptr_t)&d->env, .n_envs = 1};
+	w->hello = (struct hello){.role = AUTH_WORKER,
+	    .auth = auth,
+	    .name = str_of(conf->name),
+	    .is_local = strncmp(conf->url, "ipc:", 4) == 0,
+	    .envs = (struct m_env *)(uintptr_t)&d->env,
+	    .n_envs = 1};
 	open_loop(w);
 	work_start(work, d, conf->url, ring, w);
 	if (sock_client_open(&w->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, w}, e)) {

@@ -24,7 +24,7 @@ struct child {
 	struct dev dev;
 	struct refs refs;
 	bool is_fake, is_locked;
-	struct gpu_child gpu;    /* open: a GPU's child, or a compiler for them */
+	struct gpu_child gpu; /* open: a GPU's child, or a compiler for them */
 	struct gpu_refs gpu_refs;
 	uint64_t fake_seed;
 	struct fake_rates fake_rates;
@@ -101,7 +101,8 @@ open_device(struct child *c, const struct ask_hello *h, struct err *e)
 		return ok;
 	}
 	if (strcmp(h->device, "cpu") != 0)
-		return err_set(e, ERR_DEVICE, "there is no device \"%s\"; cpu, cuda and fake are known", h->device);
+		return err_set(
+		    e, ERR_DEVICE, "there is no device \"%s\"; cpu, cuda and fake are known", h->device);
 	return dev_cpu_open(h->n_threads, true, &c->dev, e) && refs_open(&c->dev, &c->refs, e);
 }
 
@@ -129,7 +130,8 @@ do_calibrate(struct child *c, struct bytes body)
 	bool ok;
 
 	if (!c->gpu.is_open)
-		return calibrate(&c->dev, &c->refs, &k, &e) ? say(c, SAY_CALIBRATION, &k, sizeof(k)) : say_error(c, &e);
+		return calibrate(&c->dev, &c->refs, &k, &e) ? say(c, SAY_CALIBRATION, &k, sizeof(k))
+							    : say_error(c, &e);
 	ok = c->dev.load(c->dev.self, body, &m, &e) && gpu_refs_open(&c->dev, m, &c->gpu_refs, &e) &&
 	    gpu_calibrate(&c->dev, &c->gpu_refs, &k, &e);
 	gpu_refs_close(&c->gpu_refs);
@@ -149,8 +151,11 @@ do_compile(struct child *c, struct arena *a, struct bytes body)
 
 	if (in.bad || !c->gpu.is_open)
 		return false;
-	return gpu_rtc_choose(&c->gpu.gpu, sm, &e) && gpu_compile(&c->gpu.gpu, a, (struct str){(const char *)text.p, text.n}, sm, strict, &cubin, &e)
-	    ? say(c, SAY_CUBIN, cubin.p, cubin.n) : say_error(c, &e);
+	return gpu_rtc_choose(&c->gpu.gpu, sm, &e) &&
+		gpu_compile(
+		    &c->gpu.gpu, a, (struct str){(const char *)text.p, text.n}, sm, strict, &cubin, &e)
+	    ? say(c, SAY_CUBIN, cubin.p, cubin.n)
+	    : say_error(c, &e);
 }
 
 static bool
@@ -176,7 +181,9 @@ do_resolve(struct child *c, struct arena *a, struct bytes body)
 	if (in.bad || !c->gpu.is_open || !c->dev.self)
 		return false;
 	return vendor_resolve(&c->dev, a, (struct str){(const char *)spec.p, spec.n},
-	    (struct str){(const char *)schedule.p, schedule.n}, &out, &e) ? say(c, SAY_CUBIN, out.p, out.n) : say_error(c, &e);
+		   (struct str){(const char *)schedule.p, schedule.n}, &out, &e)
+	    ? say(c, SAY_CUBIN, out.p, out.n)
+	    : say_error(c, &e);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -199,7 +206,8 @@ announce(void *arg, uint32_t kernel)
 		r->is_cut = true;
 }
 
-/* The host to itself while kernels are timed: the parent holds its lock, so that whoever dies leaves none behind. */
+/* The host to itself while kernels are timed: the parent holds its lock, so that whoever dies leaves none
+ * behind. */
 static void
 hold_host(void *arg, bool take)
 {
@@ -230,7 +238,9 @@ find_kernel(struct child *c, struct dev_module *m, const struct spec *s, const s
 	const struct kernel_name name = {of->symbol, s->text, of->schedule};
 
 	dev_lose(&c->dev, k);
-	*k = (struct dev_kernel){.n_passes = of->code->n_passes, .n_bufs = s->g.n_inputs + s->g.n_outputs, .shared_bytes = of->code->shared_bytes,
+	*k = (struct dev_kernel){.n_passes = of->code->n_passes,
+	    .n_bufs = s->g.n_inputs + s->g.n_outputs,
+	    .shared_bytes = of->code->shared_bytes,
 	    .local_bytes = of->code->local_bytes};
 	memcpy(k->range, of->code->range, sizeof(k->range));
 	return dev_find(&c->dev, m, &name, k, e) &&
@@ -270,7 +280,8 @@ static void
 check_item(struct item_run *r, struct dev_module *m)
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
-	struct check_opts o = {.tolerance = it->tolerance > 0 ? it->tolerance : r->b->batch.tolerance, .seed = r->b->batch.seed};
+	struct check_opts o = {
+	    .tolerance = it->tolerance > 0 ? it->tolerance : r->b->batch.tolerance, .seed = r->b->batch.seed};
 	struct check *check = NULL;
 	struct err no_reference = {0};
 
@@ -299,9 +310,16 @@ race_of(const struct item_run *r)
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
 
-	return (struct race){.dev = &r->c->dev, .refs = &r->c->refs, .spec = it->spec, .kernels = r->kernels,
-	    .of = it->kernels, .n = it->n_kernels, .calibration = &r->b->calibration,
-	    .budget_ns = r->b->batch.budget_ns, .known_ns = it->known_ns, .seed = r->b->batch.seed,
+	return (struct race){.dev = &r->c->dev,
+	    .refs = &r->c->refs,
+	    .spec = it->spec,
+	    .kernels = r->kernels,
+	    .of = it->kernels,
+	    .n = it->n_kernels,
+	    .calibration = &r->b->calibration,
+	    .budget_ns = r->b->batch.budget_ns,
+	    .known_ns = it->known_ns,
+	    .seed = r->b->batch.seed,
 	    .hold = hold_host};
 }
 
@@ -339,7 +357,8 @@ fake_item(struct item_run *r)
 		if (row->fail != ERR_NONE)
 			continue;
 		announce(r, k);
-		t = fake_measure(it->spec->text, it->kernels[k].schedule, bound, r->c->fake_seed, &r->c->fake_rates);
+		t = fake_measure(
+		    it->spec->text, it->kernels[k].schedule, bound, r->c->fake_seed, &r->c->fake_rates);
 		if (t.status == ERR_CRASH)
 			abort();
 		row->fail = t.status;
@@ -480,7 +499,8 @@ do_plans(struct child *c, struct arena *a, struct bytes body)
 	struct say_timing said[MEASURE_MAX_PLANS] = {{0}};
 
 	lock_up(c);
-	return plans_time(&c->dev, c->is_fake, c->gpu.is_open, a, body, said) && say(c, SAY_TIMING, said, sizeof(said));
+	return plans_time(&c->dev, c->is_fake, c->gpu.is_open, a, body, said) &&
+	    say(c, SAY_TIMING, said, sizeof(said));
 }
 
 /* ---- the program ------------------------------------------------------------------------------- */
@@ -524,7 +544,8 @@ main(int argc, char **argv)
 	/* Generated code and libraries may print: that must not reach the parent's stream. */
 	c.fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
 	if (c.fd < 0 || dup2(2, 1) < 0) {
-		(void)fprintf(stderr, "korch-measure: is started by korch-worker, with a socket as its input\n");
+		(void)fprintf(
+		    stderr, "korch-measure: is started by korch-worker, with a socket as its input\n");
 		return 2;
 	}
 	while (frame_read(c.fd, &a, &kind, &body)) {

@@ -17,14 +17,19 @@ read_conf(struct arena *a, const struct opts *o, struct worker_conf *c, struct e
 	char *host = arena_alloc(a, 256);
 
 	(void)gethostname(host, 255);
-	*c = (struct worker_conf){.url = opt_text(o, OPT_worker_daemon), .token_file = opt_text(o, OPT_token_file),
-	    .name = opt_text(o, OPT_worker_name), .device = opt_text(o, OPT_worker_device),
-	    .quiet = opt_flag(o, OPT_quiet), .json = opt_flag(o, OPT_json),
-	    .idle_exit_ns = (int64_t)(opt_real(o, OPT_idle_exit) * 1e9), .ready_fd = (int)opt_int(o, OPT_ready_fd)};
+	*c = (struct worker_conf){.url = opt_text(o, OPT_worker_daemon),
+	    .token_file = opt_text(o, OPT_token_file),
+	    .name = opt_text(o, OPT_worker_name),
+	    .device = opt_text(o, OPT_worker_device),
+	    .quiet = opt_flag(o, OPT_quiet),
+	    .json = opt_flag(o, OPT_json),
+	    .idle_exit_ns = (int64_t)(opt_real(o, OPT_idle_exit) * 1e9),
+	    .ready_fd = (int)opt_int(o, OPT_ready_fd)};
 	if (!c->name[0])
 		c->name = arena_printf(a, "%s-%ld", host, (long)getpid());
 	if (!c->url[0])
-		return err_set(e, ERR_USAGE, "which daemon? name it with --daemon ipc:///path or tcp://host:port");
+		return err_set(
+		    e, ERR_USAGE, "which daemon? name it with --daemon ipc:///path or tcp://host:port");
 	return true;
 }
 
@@ -56,10 +61,12 @@ main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (opt_flag(&o, OPT_with_parent))
 		(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-	if (setenv("KORCH_LIBRARIES", opt_text(&o, OPT_libraries), 1) != 0) /* for the measuring child as well */
+	if (setenv("KORCH_LIBRARIES", opt_text(&o, OPT_libraries), 1) !=
+	    0) /* for the measuring child as well */
 		return 1;
 	sandbox_enter();
-	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) || !read_conf(&a, &o, &conf, &e) ||
+	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) ||
+	    !read_conf(&a, &o, &conf, &e) ||
 	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
 		return leave(work, &a, opts_fail(&o, &e));
 	if (n_names > 1) {
@@ -70,8 +77,8 @@ main(int argc, char **argv)
 	if (conf.ready_fd >= 0)
 		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
 	conf.device = str_dup(&a, names[0]);
-	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
-	    .quiet = conf.quiet, .cancel = &work->cancel};
+	dc = (struct device_conf){
+	    .compiler = opt_text(&o, OPT_compiler), .quiet = conf.quiet, .cancel = &work->cancel};
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
 		return leave(work, &a, opts_fail(&o, &e));
 	status = worker_loop(&conf, &device, work, &auth, &e);

@@ -42,9 +42,12 @@ median_ns(int64_t *v, uint32_t n)
 const char *
 measure_stop_name(enum measure_stop s)
 {
-	static const char *const names[STOP_COUNT] = {
-	    [STOP_NONE] = "", [STOP_CONVERGED] = "converged", [STOP_BUDGET] = "timeout", [STOP_RACE] = "race",
-	    [STOP_THROTTLED] = "throttled", [STOP_DISTURBED] = "disturbed"};
+	static const char *const names[STOP_COUNT] = {[STOP_NONE] = "",
+	    [STOP_CONVERGED] = "converged",
+	    [STOP_BUDGET] = "timeout",
+	    [STOP_RACE] = "race",
+	    [STOP_THROTTLED] = "throttled",
+	    [STOP_DISTURBED] = "disturbed"};
 
 	if (s < 0 || s >= STOP_COUNT)
 		bug("no stop %d", (int)s);

@@ -14,15 +14,15 @@
 enum { MEASURE_METHOD = 2 }; /* rises when numbers of before and after cannot be compared */
 
 struct measure_opts {
-	const char *program;      /* NULL: korch-measure beside the running program */
-	const char *device;       /* "cpu", "fake", "cuda:0", "nvrtc" (compiles for GPUs) */
-	const char *fake;         /* fake_read()'s or gpu_fake_open()'s text; NULL: none */
+	const char *program; /* NULL: korch-measure beside the running program */
+	const char *device;  /* "cpu", "fake", "cuda:0", "nvrtc" (compiles for GPUs) */
+	const char *fake;    /* fake_read()'s or gpu_fake_open()'s text; NULL: none */
 	uint32_t n_threads;
-	size_t memory_bytes;      /* address space beyond what it starts with; 0: 8 GiB */
-	int64_t kernel_ns;        /* longest silence while a kernel is at work; 0: 20 s */
+	size_t memory_bytes;         /* address space beyond what it starts with; 0: 8 GiB */
+	int64_t kernel_ns;           /* longest silence while a kernel is at work; 0: 20 s */
 	const volatile bool *cancel; /* polled about ten times a second; may be NULL */
-	/* Called around every stretch of a batch that times kernels on the CPU, not while they are made ready or checked;
-	 * may be NULL. */
+	/* Called around every stretch of a batch that times kernels on the CPU, not while they are made ready
+	 * or checked; may be NULL. */
 	void (*hold)(void *self, bool take);
 	void *hold_self;
 };
@@ -36,26 +36,26 @@ void measure_close(struct measure_child *c);
 /* Class references: short kernels of known kind, timed beside every measurement. */
 enum measure_ref { REF_COMPUTE, REF_STREAM, REF_COUNT };
 struct calibration {
-	struct hw hw;                /* the largest seen, and the margin of D16 */
-	struct dev_info info;        /* facts filled; environment: with compiler, flags, epoch, method */
-	struct target target;        /* what the generator may assume here */
-	int64_t ref_ns[REF_COUNT];   /* frozen with the environment */
+	struct hw hw;              /* the largest seen, and the margin of D16 */
+	struct dev_info info;      /* facts filled; environment: with compiler, flags, epoch, method */
+	struct target target;      /* what the generator may assume here */
+	int64_t ref_ns[REF_COUNT]; /* frozen with the environment */
 };
 /* Takes about two seconds.  The first result for an environment is kept by the caller and
  * handed to later batches. */
 bool measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e) MUST_CHECK;
 /* The same of a GPU, by the reference kernels in `module`; proves it on the way. */
-bool measure_calibrate_gpu(struct measure_child *c, struct bytes module, struct calibration *out,
-    struct err *e) MUST_CHECK;
+bool measure_calibrate_gpu(
+    struct measure_child *c, struct bytes module, struct calibration *out, struct err *e) MUST_CHECK;
 /* CUDA C -> a cubin, in a child of device "nvrtc": a compile that never ends costs that child. */
-bool measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict, struct bytes *out,
-    struct err *e) MUST_CHECK;
+bool measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict,
+    struct bytes *out, struct err *e) MUST_CHECK;
 /* Versions of the GPU's libraries whose kernels may compete, by enum library; 0: not there.  In a child of
  * device "nvrtc": it opens them, and they are large. */
 bool measure_libraries(struct measure_child *c, int64_t *versions, struct err *e) MUST_CHECK;
 /* A library's kernel of a spec as a module's entry keeps it (kernels/run/vendor.h). */
-bool measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule, struct bytes *out,
-    struct err *e) MUST_CHECK;
+bool measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule,
+    struct bytes *out, struct err *e) MUST_CHECK;
 /* The measuring environment's text as calibration writes it, without measuring anything:
  * device, compiler, flags, generator epoch and method.  ERR_HOST where there is no compiler. */
 bool measure_environment(const struct target *t, struct dev_info *out, struct err *e) MUST_CHECK;
@@ -64,37 +64,46 @@ bool measure_environment(const struct target *t, struct dev_info *out, struct er
 struct measure_kernel {
 	struct str schedule, symbol;
 	const struct kernel_code *code; /* its text is not used */
-	int64_t bound_ns;    /* no run of it is shorter; 0: not known */
+	int64_t bound_ns;               /* no run of it is shorter; 0: not known */
 };
-struct measure_item { /* one spec, checked once, its schedules raced against each other, the most promising first */
+struct measure_item { /* one spec, checked once, its schedules raced against each other, the most promising
+	                 first */
 	const struct spec *spec;
 	const struct measure_kernel *kernels;
 	uint32_t n_kernels;
-	int64_t known_ns;    /* best time known of before; schedules far above it stop early; 0: none */
-	double tolerance;    /* of this spec's kernels; 0: the batch's */
+	int64_t known_ns; /* best time known of before; schedules far above it stop early; 0: none */
+	double tolerance; /* of this spec's kernels; 0: the batch's */
 };
 struct measure_batch {
 	struct bytes module; /* holds all symbols */
 	const struct measure_item *items;
 	uint32_t n_items;
 	const struct calibration *calibration; /* frozen references and bounds */
-	int64_t budget_ns;   /* timing of one item, about; 0: 1 s */
-	double tolerance;    /* largest error over largest magnitude, float32; 0: 1e-4 (D12) */
-	bool check_only;     /* rows without times */
-	bool together;       /* checked of before: all items race side by side (not on a GPU) */
+	int64_t budget_ns;                     /* timing of one item, about; 0: 1 s */
+	double tolerance; /* largest error over largest magnitude, float32; 0: 1e-4 (D12) */
+	bool check_only;  /* rows without times */
+	bool together;    /* checked of before: all items race side by side (not on a GPU) */
 	uint64_t seed;
 };
-enum measure_stop { STOP_NONE, STOP_CONVERGED, STOP_BUDGET, STOP_RACE, STOP_THROTTLED, STOP_DISTURBED, STOP_COUNT };
+enum measure_stop {
+	STOP_NONE,
+	STOP_CONVERGED,
+	STOP_BUDGET,
+	STOP_RACE,
+	STOP_THROTTLED,
+	STOP_DISTURBED,
+	STOP_COUNT
+};
 const char *measure_stop_name(enum measure_stop s); /* "converged" */
 struct measure_row {
-	enum err_code fail;  /* ERR_NONE: checked, and timed unless check_only */
-	char cause[512];     /* a sentence, when it failed */
+	enum err_code fail; /* ERR_NONE: checked, and timed unless check_only */
+	char cause[512];    /* a sentence, when it failed */
 	int64_t median_ns, p10_ns, p90_ns, min_ns, spread_ns;
 	uint32_t samples;
-	double error;        /* largest error over largest magnitude found */
-	double clock_ratio;  /* frozen reference over reference now */
+	double error;       /* largest error over largest magnitude found */
+	double clock_ratio; /* frozen reference over reference now */
 	enum measure_stop stop;
-	char state[256];     /* of a GPU over its samples; "" */
+	char state[256]; /* of a GPU over its samples; "" */
 };
 /* rows: one per kernel, items in order, in `a`.  Faults of kernels are rows; false only where
  * no child can be kept alive or the caller cancelled. */
@@ -110,17 +119,18 @@ struct measure_timing {
 	uint32_t samples;
 };
 /* Times plan files (paths) side by side, their runs interleaved in turn, on seeded inputs. */
-bool measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_paths,
-    int64_t budget_ns, uint64_t seed, struct measure_timing *out, struct err *e) MUST_CHECK;
+bool measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_paths, int64_t budget_ns,
+    uint64_t seed, struct measure_timing *out, struct err *e) MUST_CHECK;
 
 /* ---- checking alone (inside the child, and in tests) ----------------------------------- */
 struct check_opts {
-	double tolerance;    /* as in measure_batch */
+	double tolerance; /* as in measure_batch */
 	uint64_t seed;
-	uint64_t max_full;   /* scalar operations up to which every element is compared; 0: default */
+	uint64_t max_full; /* scalar operations up to which every element is compared; 0: default */
 };
 struct check; /* a spec with its inputs and reference values, made once for all its kernels */
-bool check_open(const struct spec *s, const struct check_opts *o, struct check **out, struct err *e) MUST_CHECK;
+bool check_open(
+    const struct spec *s, const struct check_opts *o, struct check **out, struct err *e) MUST_CHECK;
 void check_close(struct check *c);
 /* Runs a loaded kernel on all input sets.  ERR_WRONG names output, place, value wanted and got;
  * a write outside its buffers is ERR_WRONG too.  *error: largest error found. */

@@ -8,8 +8,24 @@
 /* ---- frames: a head, then n_bytes of body.  Both ends are of one build (the hello checks it),
  * so numbers are in the machine's own form. */
 enum frame_kind {
-	ASK_HELLO = 1, ASK_CALIBRATE, ASK_BATCH, ASK_PLANS, ASK_COMPILE, ASK_GO, ASK_LIBRARIES, ASK_RESOLVE,
-	SAY_HELLO = 16, SAY_CALIBRATION, SAY_AT, SAY_ROW, SAY_TIMING, SAY_END, SAY_ERROR, SAY_CUBIN, SAY_HOLD, SAY_LIBRARIES
+	ASK_HELLO = 1,
+	ASK_CALIBRATE,
+	ASK_BATCH,
+	ASK_PLANS,
+	ASK_COMPILE,
+	ASK_GO,
+	ASK_LIBRARIES,
+	ASK_RESOLVE,
+	SAY_HELLO = 16,
+	SAY_CALIBRATION,
+	SAY_AT,
+	SAY_ROW,
+	SAY_TIMING,
+	SAY_END,
+	SAY_ERROR,
+	SAY_CUBIN,
+	SAY_HOLD,
+	SAY_LIBRARIES
 };
 enum { FRAME_MAGIC = 0x4b4d5331, FRAME_MAX = 1 << 30, AT_REFERENCE = UINT32_MAX };
 struct frame_head {
@@ -39,7 +55,7 @@ struct say_hello { /* what must be equal on both ends */
 	char version[64];
 };
 struct say_hello hello_mine(void);
-struct say_at { /* what the child is about to do */
+struct say_at {                /* what the child is about to do */
 	uint32_t item, kernel; /* AT_REFERENCE: the interpreter is at work */
 };
 struct say_hold { /* the child wants the host to itself, and waits for ASK_GO; or needs it no more */
@@ -120,8 +136,8 @@ struct race {
 	void (*hold)(void *arg, bool take); /* around what is timed: the host to itself; `arg` as below */
 };
 /* before(arg, i) is called before kernel i runs for the first time. */
-bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,
-    struct err *e) MUST_CHECK;
+bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg,
+    struct measure_row *rows, struct err *e) MUST_CHECK;
 
 /* Kernels of several specs side by side: every one takes its turns until it has enough, and none leaves
  * early.  args: one for each race.  What does not fit into memory at a time runs in heats, in order. */

@@ -32,11 +32,11 @@ enum { POLL_MS = 100, MAX_DEATHS_AT_START = 3 };
 struct measure_child {
 	struct measure_opts o;
 	char device[64], fake[256], program[4096];
-	pid_t pid;   /* 0: none is running */
+	pid_t pid; /* 0: none is running */
 	int fd;
-	bool ended;  /* its status has been taken */
+	bool ended;     /* its status has been taken */
 	bool is_locked; /* it has run generated code and gave up starting programs */
-	int status;  /* of the one that ended last */
+	int status;     /* of the one that ended last */
 };
 
 /* ---- life of a child -------------------------------------------------------------------- */
@@ -73,9 +73,11 @@ cause_of_death(const struct measure_child *c, char *out, size_t cap)
 	int sig = WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0;
 
 	if (sig)
-		(void)snprintf(out, cap, "the kernel ended its process by signal %d (%s)", sig, strsignal(sig));
+		(void)snprintf(
+		    out, cap, "the kernel ended its process by signal %d (%s)", sig, strsignal(sig));
 	else
-		(void)snprintf(out, cap, "the kernel ended its process with status %d", WEXITSTATUS(c->status));
+		(void)snprintf(
+		    out, cap, "the kernel ended its process with status %d", WEXITSTATUS(c->status));
 }
 
 static bool
@@ -98,8 +100,8 @@ spawn_child(struct measure_child *c, struct err *e)
 	rc |= posix_spawnattr_setsigmask(&attr, &none);
 	rc |= posix_spawnattr_setsigdefault(&attr, &all);
 	rc |= posix_spawnattr_setpgroup(&attr, 0);
-	rc |= posix_spawnattr_setflags(&attr,
-	    POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	rc |= posix_spawnattr_setflags(
+	    &attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 	if (rc == 0)
 		rc = posix_spawn(&c->pid, c->program, &act, &attr, argv, environ);
 	(void)posix_spawn_file_actions_destroy(&act);
@@ -117,10 +119,11 @@ spawn_child(struct measure_child *c, struct err *e)
 /* ---- listening -------------------------------------------------------------------------- */
 enum heard { HEARD_FRAME, HEARD_END, HEARD_SILENCE, HEARD_CANCEL, HEARD_NONSENSE };
 
-/* The next frame.  A child that has begun one is trusted to finish it: frames are small.  Time in which it wanted a
- * core that others had is no silence of its own, up to nine times the limit. */
+/* The next frame.  A child that has begun one is trusted to finish it: frames are small.  Time in which it
+ * wanted a core that others had is no silence of its own, up to nine times the limit. */
 static enum heard
-listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, enum frame_kind *kind, struct bytes *body)
+listen_for(
+    struct measure_child *c, struct arena *a, int64_t limit_ns, enum frame_kind *kind, struct bytes *body)
 {
 	const int64_t from_ns = now_ns(), starved = starved_ns(c->pid);
 	int64_t until_ns = from_ns + limit_ns;
@@ -145,17 +148,19 @@ listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, enum fram
 /* One question, one answer of kind `want`, in `a`.  The child's own error leaves it alive where
  * `keeps`. */
 static bool
-ask_bytes(struct measure_child *c, struct arena *a, enum frame_kind ask, struct bytes q, enum frame_kind want, bool keeps,
-    int64_t limit_ns, struct bytes *out, struct err *e)
+ask_bytes(struct measure_child *c, struct arena *a, enum frame_kind ask, struct bytes q, enum frame_kind want,
+    bool keeps, int64_t limit_ns, struct bytes *out, struct err *e)
 {
 	enum frame_kind kind = (enum frame_kind)0;
 	struct bytes body = {0};
-	enum heard h = frame_write(c->fd, ask, q.p, q.n) ? listen_for(c, a, limit_ns, &kind, &body) : HEARD_END;
+	enum heard h =
+	    frame_write(c->fd, ask, q.p, q.n) ? listen_for(c, a, limit_ns, &kind, &body) : HEARD_END;
 
 	if (h == HEARD_CANCEL)
 		err_set(e, ERR_CANCELLED, "measuring was cancelled");
 	else if (h == HEARD_SILENCE)
-		err_set(e, ERR_TIMEOUT, "the measuring child did not answer within %lld s", (long long)(limit_ns / 1000000000));
+		err_set(e, ERR_TIMEOUT, "the measuring child did not answer within %lld s",
+		    (long long)(limit_ns / 1000000000));
 	else if (h == HEARD_END)
 		err_set(e, ERR_HOST, "the measuring child ended; its words, if any, are above");
 	else if (kind == SAY_ERROR && body.n == sizeof(struct err)) {
@@ -175,8 +180,8 @@ ask_bytes(struct measure_child *c, struct arena *a, enum frame_kind ask, struct 
 
 /* The same where the answer has n bytes. */
 static bool
-ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want, void *out,
-    size_t n, int64_t limit_ns, struct err *e)
+ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want,
+    void *out, size_t n, int64_t limit_ns, struct err *e)
 {
 	struct arena tmp = {0};
 	struct bytes body;
@@ -232,7 +237,8 @@ measure_open(const struct measure_opts *o, struct measure_child **out, struct er
 	(void)snprintf(c->fake, sizeof(c->fake), "%s", o->fake ? o->fake : "");
 	arena_fini(&tmp);
 	if (!program)
-		err_set(e, ERR_HOST, "korch-measure is not beside this program; install it there or set KORCH_LIBEXEC");
+		err_set(e, ERR_HOST,
+		    "korch-measure is not beside this program; install it there or set KORCH_LIBEXEC");
 	if (program && start(c, e)) {
 		*out = c;
 		return true;
@@ -264,12 +270,13 @@ bool
 measure_calibrate_gpu(struct measure_child *c, struct bytes module, struct calibration *out, struct err *e)
 {
 	return alive(c, e) &&
-	    ask_one(c, ASK_CALIBRATE, module.p, module.n, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e);
+	    ask_one(c, ASK_CALIBRATE, module.p, module.n, SAY_CALIBRATION, out, sizeof(*out),
+		calibrate_limit_ns, e);
 }
 
 bool
-measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict, struct bytes *out,
-    struct err *e)
+measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict,
+    struct bytes *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct strbuf sb;
@@ -279,8 +286,9 @@ measure_compile(struct measure_child *c, struct arena *a, struct str text, int s
 	put_num(&sb, (uint64_t)sm);
 	put_num(&sb, strict);
 	put_blob(&sb, text.p, text.n);
-	ok = alive(c, e) && ask_bytes(c, a, ASK_COMPILE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
-	    default_reference_ns, out, e);
+	ok = alive(c, e) &&
+	    ask_bytes(c, a, ASK_COMPILE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
+		default_reference_ns, out, e);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -290,8 +298,9 @@ measure_libraries(struct measure_child *c, int64_t *versions, struct err *e)
 {
 	struct arena tmp = {0};
 	struct bytes body = {0};
-	bool ok = alive(c, e) && ask_bytes(c, &tmp, ASK_LIBRARIES, (struct bytes){0}, SAY_LIBRARIES, true, default_reference_ns,
-	    &body, e);
+	bool ok = alive(c, e) &&
+	    ask_bytes(c, &tmp, ASK_LIBRARIES, (struct bytes){0}, SAY_LIBRARIES, true, default_reference_ns,
+		&body, e);
 
 	if (ok && body.n != LIBRARY_COUNT * sizeof(*versions))
 		ok = err_set(e, ERR_PROTO, "the measuring child tells its libraries in %zu bytes", body.n);
@@ -302,8 +311,8 @@ measure_libraries(struct measure_child *c, int64_t *versions, struct err *e)
 }
 
 bool
-measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule, struct bytes *out,
-    struct err *e)
+measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule,
+    struct bytes *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct strbuf sb;
@@ -312,8 +321,9 @@ measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struc
 	sb_init(&sb, &tmp);
 	put_blob(&sb, spec.p, spec.n);
 	put_blob(&sb, schedule.p, schedule.n);
-	ok = alive(c, e) && ask_bytes(c, a, ASK_RESOLVE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
-	    default_reference_ns, out, e);
+	ok = alive(c, e) &&
+	    ask_bytes(c, a, ASK_RESOLVE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
+		default_reference_ns, out, e);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -325,8 +335,8 @@ struct progress {
 	bool *settled;            /* flat */
 	uint32_t *first;          /* item -> its first row */
 	uint32_t n_rows;
-	struct say_at at;         /* announced last; item == n_items: nothing yet */
-	bool is_done, is_held;    /* the host is held for the child */
+	struct say_at at;      /* announced last; item == n_items: nothing yet */
+	bool is_done, is_held; /* the host is held for the child */
 };
 
 static void
@@ -455,7 +465,8 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 		cause_of_death(c, cause, sizeof(cause));
 		blame(p, ERR_CRASH, cause);
 	} else if (h == HEARD_SILENCE) {
-		(void)snprintf(cause, sizeof(cause), "the kernel did not end within %.3g s", (double)c->o.kernel_ns * 1e-9);
+		(void)snprintf(cause, sizeof(cause), "the kernel did not end within %.3g s",
+		    (double)c->o.kernel_ns * 1e-9);
 		blame(p, ERR_TIMEOUT, cause);
 	}
 	reap(c);
@@ -516,7 +527,8 @@ measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_path
 	ok = alive(c, e);
 	c->is_locked = true;
 	ok = ok &&
-	    ask_one(c, ASK_PLANS, sb.p, sb.n, SAY_TIMING, said, sizeof(said), budget_ns + default_reference_ns, e);
+	    ask_one(c, ASK_PLANS, sb.p, sb.n, SAY_TIMING, said, sizeof(said),
+		budget_ns + default_reference_ns, e);
 	for (uint32_t i = 0; ok && i < n_paths; i++) {
 		out[i] = said[i].timing;
 		out[i].cause[sizeof(out[i].cause) - 1] = 0;

@@ -122,7 +122,7 @@ struct say_hello
 hello_mine(void)
 {
 	struct say_hello h = {.sizes = sizeof(struct say_row) + 1000 * sizeof(struct calibration) +
-	    1000000 * sizeof(struct pack) + 1000000000 * MEASURE_METHOD};
+		1000000 * sizeof(struct pack) + 1000000000 * MEASURE_METHOD};
 
 	memcpy(h.version, KORCH_VERSION, MIN_OF(sizeof(KORCH_VERSION), sizeof(h.version) - 1));
 	return h;
@@ -207,7 +207,8 @@ packs_fit(const struct measure_item *it, struct err *e)
 			const struct pack *p = &it->kernels[k].code->packs[i];
 
 			if (p->operand >= g->n_inputs)
-				return err_set(e, ERR_PROTO, "a batch that packs operand %u of %u", p->operand, g->n_inputs);
+				return err_set(e, ERR_PROTO, "a batch that packs operand %u of %u",
+				    p->operand, g->n_inputs);
 			if (!pack_check(p, shape_count(&graph_tensor(g, g->inputs[p->operand])->shape), e))
 				return false;
 		}

@@ -37,7 +37,8 @@ io_buffer(struct arena *a, const struct plan_io *io, size_t *n_bytes)
 }
 
 static bool
-open_plan(const struct yard *c, struct arena *a, const char *path, uint64_t seed, struct plan_run *p, struct err *e)
+open_plan(
+    const struct yard *c, struct arena *a, const char *path, uint64_t seed, struct plan_run *p, struct err *e)
 {
 	int64_t ns;
 	size_t n;
@@ -59,9 +60,11 @@ open_plan(const struct yard *c, struct arena *a, const char *path, uint64_t seed
 	for (uint32_t i = 0; i < p->plan.n_outputs; i++)
 		p->out[i] = io_buffer(a, &p->plan.outputs[i], &n);
 	if (c->is_gpu) /* the runs that count are of the same inputs, in the GPU's memory */
-		ok = gpu_plan_open(c->dev, &p->plan, 0, &p->gpu, e) && gpu_plan_run(p->gpu, p->in, p->out, &ns, e);
+		ok = gpu_plan_open(c->dev, &p->plan, 0, &p->gpu, e) &&
+		    gpu_plan_run(p->gpu, p->in, p->out, &ns, e);
 	else
-		ok = dev_cpu_open(p->plan.n_threads, true, &p->dev, e) && plan_exec_open(&p->dev, &p->plan, &p->exec, e);
+		ok = dev_cpu_open(p->plan.n_threads, true, &p->dev, e) &&
+		    plan_exec_open(&p->dev, &p->plan, &p->exec, e);
 	return ok || err_in(e, "%s", path);
 }
 

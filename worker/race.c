@@ -20,23 +20,30 @@
 #include <string.h>
 
 enum {
-	WARM_UPS = 3, MIN_PAIRS = 31, MIN_LONG = 21, FEW_LONG = 5, MAX_SAMPLES = 2000, MAX_LOOP = 256,
-	TURN = 8, LONG_TURN = 4
+	WARM_UPS = 3,
+	MIN_PAIRS = 31,
+	MIN_LONG = 21,
+	FEW_LONG = 5,
+	MAX_SAMPLES = 2000,
+	MAX_LOOP = 256,
+	TURN = 8,
+	LONG_TURN = 4
 };
-static const int64_t short_ns = 1000000, pairs_ns = 20000000, sample_ns = 20000, default_budget_ns = 1000000000;
+static const int64_t short_ns = 1000000, pairs_ns = 20000000, sample_ns = 20000,
+		     default_budget_ns = 1000000000;
 static const size_t min_ring_bytes = (size_t)2 << 20, max_ring_bytes = (size_t)1 << 30;
 static const size_t max_heat_bytes = (size_t)3 << 29;
 
 struct runner {
 	const struct dev_kernel *kernel;
 	struct lap lap;
-	uint32_t at;             /* in the lap */
-	uint32_t loop;           /* calls a sample */
+	uint32_t at;   /* in the lap */
+	uint32_t loop; /* calls a sample */
 	int64_t guess_ns;
-	bool is_long;            /* timed without the reference */
+	bool is_long; /* timed without the reference */
 	bool is_out, is_ready;
-	int64_t *sample;         /* sixteenths of ns a call; short ones: scaled by the reference */
-	int64_t *ref;            /* beside each, of short ones: the reference's time, to see the clock */
+	int64_t *sample; /* sixteenths of ns a call; short ones: scaled by the reference */
+	int64_t *ref;    /* beside each, of short ones: the reference's time, to see the clock */
 	uint32_t n;
 	int64_t spent_ns;
 	enum measure_stop stop;
@@ -48,8 +55,8 @@ struct field { /* a race as it runs */
 	struct copies copies;
 	struct dev_launch *loop; /* MAX_LOOP launches in a row */
 	struct runner *runners;
-	int64_t ref_ns;          /* frozen */
-	bool is_mixed;           /* other specs take turns with this one */
+	int64_t ref_ns; /* frozen */
+	bool is_mixed;  /* other specs take turns with this one */
 };
 
 /* ---- single samples ----------------------------------------------------------------------- */
@@ -198,7 +205,9 @@ warm_up(struct field *f, struct runner *u)
 	}
 	u->guess_ns = best;
 	u->is_long = best >= short_ns || f->copies.is_cold;
-	u->loop = best >= sample_ns / 4 ? 1 : (uint32_t)MIN_OF(sample_ns / MAX_OF(best, (int64_t)1) + 1, (int64_t)MAX_LOOP);
+	u->loop = best >= sample_ns / 4
+	    ? 1
+	    : (uint32_t)MIN_OF(sample_ns / MAX_OF(best, (int64_t)1) + 1, (int64_t)MAX_LOOP);
 	u->is_ready = true;
 }
 
@@ -218,8 +227,9 @@ write_row(struct field *f, struct runner *u, struct measure_row *row)
 	row->p10_ns = at_share(u->sample, u->n, 0.1);
 	row->p90_ns = at_share(u->sample, u->n, 0.9);
 	/* Of the median, not of a sample: the middle half shrunk by the number of samples. */
-	row->spread_ns = (int64_t)((double)(at_share(u->sample, u->n, 0.75) - at_share(u->sample, u->n, 0.25)) /
-	    sqrt(MAX_OF(u->n, 1u)));
+	row->spread_ns =
+	    (int64_t)((double)(at_share(u->sample, u->n, 0.75) - at_share(u->sample, u->n, 0.25)) /
+		sqrt(MAX_OF(u->n, 1u)));
 	row->samples = u->n;
 	row->stop = u->stop;
 	mid = median_ns(u->ref, u->n);
@@ -288,7 +298,8 @@ turn_all(struct field *f, void (*before)(void *, uint32_t), void *arg)
 }
 
 static bool
-field_open(struct field *f, const struct race *r, bool is_mixed, const struct measure_row *rows, struct err *e)
+field_open(
+    struct field *f, const struct race *r, bool is_mixed, const struct measure_row *rows, struct err *e)
 {
 	struct race *mine = NEW(&f->arena, struct race);
 
@@ -300,7 +311,8 @@ field_open(struct field *f, const struct race *r, bool is_mixed, const struct me
 	f->ref_ns = MAX_OF(r->calibration->ref_ns[f->ref], (int64_t)1);
 	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
 	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
-	return copies_open(&f->arena, mine, min_ring_bytes, max_ring_bytes, &f->copies, e) && make_runners(f, rows, e);
+	return copies_open(&f->arena, mine, min_ring_bytes, max_ring_bytes, &f->copies, e) &&
+	    make_runners(f, rows, e);
 }
 
 /* Writes rows where the race was run. */

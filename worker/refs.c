@@ -90,7 +90,8 @@ find_all(struct refs *r, struct err *e)
 {
 	return find_one(r, "fma", r->dev->n_threads, &r->kernel[REF_COMPUTE], e) &&
 	    find_one(r, "stream", STREAM_BYTES / BLOCK_BYTES, &r->kernel[REF_STREAM], e) &&
-	    find_one(r, "fma", 1, &r->probe[PROBE_FMA], e) && find_one(r, "read", 1, &r->probe[PROBE_READ], e) &&
+	    find_one(r, "fma", 1, &r->probe[PROBE_FMA], e) &&
+	    find_one(r, "read", 1, &r->probe[PROBE_READ], e) &&
 	    find_one(r, "copy", 1, &r->probe[PROBE_COPY], e) &&
 	    find_one(r, "nothing", r->dev->n_threads, &r->probe[PROBE_NOTHING], e);
 }
@@ -149,8 +150,8 @@ refs_close(struct refs *r)
 int64_t
 refs_time(const struct refs *r, enum measure_ref which)
 {
-	/* The first call brings the reference's own bytes back: what was timed before it has swept the caches,
-	 * and a reference that is cold after large kernels would make them look fast. */
+	/* The first call brings the reference's own bytes back: what was timed before it has swept the
+	 * caches, and a reference that is cold after large kernels would make them look fast. */
 	struct dev_launch one = {.kernel = &r->kernel[which], .buf = r->buf[which]}, l[2] = {one, one};
 	int64_t ns[3];
 

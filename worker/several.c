@@ -28,7 +28,8 @@ start(int argc, char **argv, struct str device, const char *name, pid_t *pid)
 	n = posix_spawn(pid, self, NULL, NULL, args, environ);
 	arena_fini(&tmp);
 	if (n != 0)
-		fprintf(stderr, "korch-worker: cannot start a worker for %.*s: %s\n", STR_ARG(device), strerror(n));
+		fprintf(stderr, "korch-worker: cannot start a worker for %.*s: %s\n", STR_ARG(device),
+		    strerror(n));
 	return n == 0;
 }
 

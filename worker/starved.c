@@ -1,4 +1,5 @@
-/* worker/starved.c: how long a process wanted a core and got none, by the kernel's own account of its threads. */
+/* worker/starved.c: how long a process wanted a core and got none, by the kernel's own account of its
+ * threads. */
 #include "measure_int.h"
 
 #include <dirent.h>

@@ -45,8 +45,8 @@ unit_make(const struct device *d, struct arena *a, struct unit *u, uint32_t numb
 
 		if (!emit(a, &u->spec, schedules[i], &u->target, symbol, &u->codes[u->n], &e))
 			continue;
-		u->kernels[u->n] = (struct measure_kernel){.schedule = schedules[i], .symbol = str_of(symbol),
-		    .code = &u->codes[u->n]};
+		u->kernels[u->n] = (struct measure_kernel){
+		    .schedule = schedules[i], .symbol = str_of(symbol), .code = &u->codes[u->n]};
 		u->n++;
 	}
 	u->out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(u->n, 1u));
@@ -67,11 +67,14 @@ unit_drop(struct arena *a, struct unit *u, uint32_t at, const struct err *e)
 	enum err_code as = e->code == ERR_LIMIT ? ERR_COMPILE : e->code;
 
 	if (!is_kernels(e->code)) {
-		unit_fail(a, u, e->code == ERR_CANCELLED || e->code == ERR_NONE ? ERR_LINKLOST : e->code, e->msg);
+		unit_fail(
+		    a, u, e->code == ERR_CANCELLED || e->code == ERR_NONE ? ERR_LINKLOST : e->code, e->msg);
 		return false;
 	}
 	u->out->rows[u->out->n_rows++] = (struct m_row){.schedule = u->kernels[at].schedule,
-	    .fail = (uint64_t)err_wire(as), .cause = str_of(str_dup(a, str_of(e->msg))), .stop = STR("")};
+	    .fail = (uint64_t)err_wire(as),
+	    .cause = str_of(str_dup(a, str_of(e->msg))),
+	    .stop = STR("")};
 	return true;
 }
 
@@ -86,13 +89,18 @@ unit_move(struct unit *u, uint32_t to, uint32_t from)
 }
 
 void
-unit_row(struct arena *a, struct unit *u, uint32_t at, const struct measure_row *r, size_t code_bytes, int64_t compile_ns)
+unit_row(struct arena *a, struct unit *u, uint32_t at, const struct measure_row *r, size_t code_bytes,
+    int64_t compile_ns)
 {
 	struct m_row *to = &u->out->rows[u->out->n_rows++];
 
-	*to = (struct m_row){.schedule = u->kernels[at].schedule, .cause = STR(""),
-	    .stop = str_of(measure_stop_name(r->stop)), .error = r->error, .clock_ratio = r->clock_ratio,
-	    .code_bytes = code_bytes, .compile_ns = compile_ns};
+	*to = (struct m_row){.schedule = u->kernels[at].schedule,
+	    .cause = STR(""),
+	    .stop = str_of(measure_stop_name(r->stop)),
+	    .error = r->error,
+	    .clock_ratio = r->clock_ratio,
+	    .code_bytes = code_bytes,
+	    .compile_ns = compile_ns};
 	to->state = str_of(str_dup(a, str_of(r->state)));
 	if (r->fail != ERR_NONE) {
 		to->fail = (uint64_t)err_wire(r->fail);
@@ -118,8 +126,11 @@ unit_items(struct arena *a, struct unit *units, uint32_t n, struct measure_batch
 		if (u->n == 0)
 			continue;
 		(*of)[b->n_items] = u;
-		items[b->n_items++] = (struct measure_item){.spec = &u->spec, .kernels = u->kernels, .n_kernels = u->n,
-		    .known_ns = u->known_ns, .tolerance = u->tolerance};
+		items[b->n_items++] = (struct measure_item){.spec = &u->spec,
+		    .kernels = u->kernels,
+		    .n_kernels = u->n,
+		    .known_ns = u->known_ns,
+		    .tolerance = u->tolerance};
 	}
 	b->items = items;
 }
@@ -127,7 +138,11 @@ unit_items(struct arena *a, struct unit *units, uint32_t n, struct measure_batch
 void
 unit_unmeasured(struct arena *a, struct unit *u, const struct err *e)
 {
-	unit_fail(a, u, e->code == ERR_CANCELLED ? ERR_LINKLOST : e->code == ERR_NONE ? ERR_HOST : e->code, e->msg);
+	unit_fail(a, u,
+	    e->code == ERR_CANCELLED  ? ERR_LINKLOST
+		: e->code == ERR_NONE ? ERR_HOST
+				      : e->code,
+	    e->msg);
 }
 
 void

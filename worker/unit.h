@@ -11,11 +11,11 @@ struct unit {
 	struct m_outcome *out;
 	struct spec spec;
 	struct target target;
-	double tolerance;        /* of its kernels; 0: the usual one */
+	double tolerance; /* of its kernels; 0: the usual one */
 	struct measure_kernel *kernels;
 	struct kernel_code *codes;
-	struct cuda_made *made;  /* a GPU's: what each became */
-	uint32_t n;              /* kernels that are still in */
+	struct cuda_made *made; /* a GPU's: what each became */
+	uint32_t n;             /* kernels that are still in */
 	int64_t known_ns;
 };
 typedef bool unit_emit(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,

@@ -30,8 +30,15 @@ give(struct work *w, const struct m_outcome *o)
 static struct m_outcome
 outcome_of(const struct m_task *t)
 {
-	return (struct m_outcome){.key = t->key, .gen = t->gen, .kind = t->kind, .effort = t->effort,
-	    .spec = hash_bytes(t->spec.p, t->spec.n), .threads = t->threads, .precision = t->precision, .cause = STR(""), .log = STR("")};
+	return (struct m_outcome){.key = t->key,
+	    .gen = t->gen,
+	    .kind = t->kind,
+	    .effort = t->effort,
+	    .spec = hash_bytes(t->spec.p, t->spec.n),
+	    .threads = t->threads,
+	    .precision = t->precision,
+	    .cause = STR(""),
+	    .log = STR("")};
 }
 
 static void
@@ -50,7 +57,8 @@ open_client(const struct work *w, uint64_t session, struct client **c, struct er
 	return client_open(c, &conf, e);
 }
 
-/* A file with the blob's content: where the daemon has it when that is this host, else fetched, until the task ends. */
+/* A file with the blob's content: where the daemon has it when that is this host, else fetched, until the
+ * task ends. */
 static bool
 need_file(struct work *w, struct arena *a, uint64_t session, const struct hash *digest, struct str path,
     const char **out, struct err *e)
@@ -124,7 +132,7 @@ do_time(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 	n = MIN_OF(m.time_ask.n_plans, (uint32_t)COUNT_OF(paths));
 	for (uint32_t i = 0; i < n; i++)
 		if (!need_file(w, a, session, &m.time_ask.plans[i].digest,
-		        t->payload_path.n ? m.time_ask.plans[i].path : STR(""), &paths[i], e))
+			t->payload_path.n ? m.time_ask.plans[i].path : STR(""), &paths[i], e))
 			return false;
 	o->timings = NEW_ARRAY(a, struct m_timing, MAX_OF(n, 1u));
 	if (!w->device->time_plans(w->device->self, a, paths, n, (uint32_t)m.time_ask.threads, o->timings, e))
@@ -149,9 +157,13 @@ do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 	tasks = NEW_ARRAY(a, struct m_task, MAX_OF(n, 1u));
 	out = NEW_ARRAY(a, struct m_outcome, MAX_OF(n, 1u));
 	for (uint32_t i = 0; i < n; i++) {
-		tasks[i] = (struct m_task){.kind = TASK_MEASURE, .spec = m.race_ask.kernels[i].spec,
-		    .schedule = m.race_ask.kernels[i].schedule, .effort = 1, .threads = m.race_ask.threads,
-		    .precision = m.race_ask.precision, .payload_path = STR("")};
+		tasks[i] = (struct m_task){.kind = TASK_MEASURE,
+		    .spec = m.race_ask.kernels[i].spec,
+		    .schedule = m.race_ask.kernels[i].schedule,
+		    .effort = 1,
+		    .threads = m.race_ask.threads,
+		    .precision = m.race_ask.precision,
+		    .payload_path = STR("")};
 		out[i] = outcome_of(&tasks[i]);
 	}
 	if (w->device->race)
@@ -193,7 +205,8 @@ do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task 
 		ok = w->device->canary(w->device->self, &e);
 		break;
 	default:
-		(void)err_set(&e, ERR_PROTO, "task kind %llu is not known to this worker", (unsigned long long)t->kind);
+		(void)err_set(
+		    &e, ERR_PROTO, "task kind %llu is not known to this worker", (unsigned long long)t->kind);
 	}
 	if (w->dir[0])
 		os_remove_tree(w->dir);
@@ -209,7 +222,8 @@ note_speed(struct work *w, uint32_t n, int64_t took_ns)
 	int64_t each = MAX_OF(took_ns / n, (int64_t)1);
 
 	w->task_ns = w->task_ns ? (3 * w->task_ns + each) / 4 : each;
-	atomic_store(&w->batch, (uint32_t)MIN_OF(MAX_OF(batch_ns / w->task_ns, (int64_t)LEAST_BATCH), (int64_t)w->device->batch));
+	atomic_store(&w->batch,
+	    (uint32_t)MIN_OF(MAX_OF(batch_ns / w->task_ns, (int64_t)LEAST_BATCH), (int64_t)w->device->batch));
 }
 
 uint32_t

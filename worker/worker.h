@@ -16,7 +16,7 @@ struct batch {
 	struct arena arena;
 	struct m_task *tasks;
 	uint32_t n;
-	uint64_t session;        /* for blobs */
+	uint64_t session; /* for blobs */
 };
 struct result {
 	struct result *next;
@@ -25,7 +25,7 @@ struct result {
 };
 struct work {
 	const struct device *device;
-	const char *url;         /* for blobs */
+	const char *url; /* for blobs */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t posted;
@@ -33,16 +33,17 @@ struct work {
 	struct result *out, **out_tail;
 	bool is_closing, is_busy;
 	volatile bool cancel;
-	int64_t task_ns;         /* what a measurement takes, of late; the work thread's own */
-	atomic_uint batch;       /* measurements worth taking at a time */
+	int64_t task_ns;   /* what a measurement takes, of late; the work thread's own */
+	atomic_uint batch; /* measurements worth taking at a time */
 	void (*wake)(void *self);
 	void *self;
-	char dir[OS_PATH_MAX];   /* of the task's downloads; empty where it has none */
+	char dir[OS_PATH_MAX]; /* of the task's downloads; empty where it has none */
 };
 void work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self);
 void work_post(struct work *w, struct batch *b);
 struct result *work_take(struct work *w); /* NULL: none */
-/* How many measurements make a few seconds: nothing that is leased comes back before, whoever waits for the device. */
+/* How many measurements make a few seconds: nothing that is leased comes back before, whoever waits for the
+ * device. */
 uint32_t work_batch(struct work *w);
 /* Ends after the task under way; `now` gives it up. */
 void work_stop(struct work *w, bool now);
@@ -50,12 +51,12 @@ void work_stop(struct work *w, bool now);
 struct worker_conf {
 	const char *url, *token_file, *name, *device;
 	bool quiet, json;
-	int64_t idle_exit_ns;    /* 0: never */
+	int64_t idle_exit_ns; /* 0: never */
 	int ready_fd;
 };
 /* Runs until drained, told to stop, or idle for too long; returns the exit status. */
-int worker_loop(const struct worker_conf *conf, const struct device *d, struct work *w, const struct auth *auth,
-    struct err *e);
+int worker_loop(const struct worker_conf *conf, const struct device *d, struct work *w,
+    const struct auth *auth, struct err *e);
 
 /* One worker process for each device: a GPU that hangs or is lost takes no other with it.  Signals
  * are passed on; the exit status is the first that is not 0. */

@@ -23,8 +23,8 @@ _Static_assert((int)KORCH_MAX_RANK == (int)MAX_RANK, "shapes fit");
 static korch_status
 status_of(enum err_code code)
 {
-	static const korch_status known[] = {KORCH_USAGE, KORCH_HOST, KORCH_IO, KORCH_FORMAT, KORCH_NEWER, KORCH_DEVICE,
-	    KORCH_LIMIT, KORCH_LAUNCH, KORCH_MEMORY};
+	static const korch_status known[] = {KORCH_USAGE, KORCH_HOST, KORCH_IO, KORCH_FORMAT, KORCH_NEWER,
+	    KORCH_DEVICE, KORCH_LIMIT, KORCH_LAUNCH, KORCH_MEMORY};
 
 	for (size_t i = 0; i < COUNT_OF(known); i++)
 		if ((int)known[i] == err_wire(code))
@@ -70,31 +70,37 @@ read_options(const struct korch_options *from, size_t size, struct korch_options
 	if (!from)
 		return true;
 	if (size < FIRST_OPTIONS)
-		return err_set(e, ERR_USAGE, "options of %zu bytes; they have at least %d", size, (int)FIRST_OPTIONS);
+		return err_set(
+		    e, ERR_USAGE, "options of %zu bytes; they have at least %d", size, (int)FIRST_OPTIONS);
 	for (size_t i = sizeof(*out); i < size; i++)
 		if (p[i])
-			return err_set(e, ERR_USAGE, "an option is set that libkorch %s does not know", KORCH_VERSION);
+			return err_set(
+			    e, ERR_USAGE, "an option is set that libkorch %s does not know", KORCH_VERSION);
 	memcpy(out, from, MIN_OF(size, sizeof(*out)));
 	if (out->n_threads > RUNNER_MAX_THREADS)
-		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible", out->n_threads, RUNNER_MAX_THREADS);
+		return err_set(e, ERR_USAGE, "%u threads were asked for; at most %d are possible",
+		    out->n_threads, RUNNER_MAX_THREADS);
 	if (out->gpu > RUNNER_MAX_GPUS)
-		return err_set(e, ERR_USAGE, "GPU %u was asked for; at most %d are possible", out->gpu - 1, RUNNER_MAX_GPUS);
+		return err_set(e, ERR_USAGE, "GPU %u was asked for; at most %d are possible", out->gpu - 1,
+		    RUNNER_MAX_GPUS);
 	return out->n_streams <= STREAMS_MAX ||
-	    err_set(e, ERR_USAGE, "%u streams were asked for; at most %d are possible", out->n_streams, STREAMS_MAX);
+	    err_set(e, ERR_USAGE, "%u streams were asked for; at most %d are possible", out->n_streams,
+		STREAMS_MAX);
 }
 
 static bool
 open_plan(struct korch_plan *k, const char *path, const struct korch_options *o, struct err *e)
 {
-	struct runner_opts how = {.n_threads = o->n_threads, .pin = o->pin != 0, .n_streams = o->n_streams,
-	    .gpu_number = o->gpu};
+	struct runner_opts how = {
+	    .n_threads = o->n_threads, .pin = o->pin != 0, .n_streams = o->n_streams, .gpu_number = o->gpu};
 
 	if (!plan_load(&k->arena, path, &k->plan, NULL, e))
 		return false;
 	if (how.n_threads == 0)
 		how.n_threads = k->plan.n_threads;
 	if (how.n_threads > RUNNER_MAX_THREADS)
-		return err_set(e, ERR_LIMIT, "the plan is for %u threads; at most %d are possible", how.n_threads, RUNNER_MAX_THREADS);
+		return err_set(e, ERR_LIMIT, "the plan is for %u threads; at most %d are possible",
+		    how.n_threads, RUNNER_MAX_THREADS);
 	if (!runner_open(&k->plan, &how, &k->runner, e))
 		return err_in(e, "%s", path);
 	name_ios(k);
@@ -171,7 +177,8 @@ describe(const struct plan_io *io, const char *const *names, uint32_t n, size_t 
 	struct err why = {0};
 
 	if (i >= n || !out) {
-		(void)err_set(&why, ERR_USAGE, "%s %zu was asked for; the plan has %u, counted from 0", what, i, n);
+		(void)err_set(
+		    &why, ERR_USAGE, "%s %zu was asked for; the plan has %u, counted from 0", what, i, n);
 		return tell(&why, e);
 	}
 	*out = (struct korch_tensor){.name = names[i],
@@ -198,18 +205,19 @@ korch_plan_output(const korch_plan *k, size_t i, struct korch_tensor *out, struc
 enum { FEW = 32 }; /* so many pointers need no memory of their own */
 
 static bool
-check_buffer(const struct plan_io *io, const char *what, size_t i, const void *data, size_t n_bytes, struct err *e)
+check_buffer(
+    const struct plan_io *io, const char *what, size_t i, const void *data, size_t n_bytes, struct err *e)
 {
 	size_t want = io_bytes(io);
 
 	if (n_bytes != want)
-		return err_set(e, ERR_USAGE, "%s %zu '%.*s' has %zu bytes; %zu were given", what, i, STR_ARG(io->name), want,
-		    n_bytes);
+		return err_set(e, ERR_USAGE, "%s %zu '%.*s' has %zu bytes; %zu were given", what, i,
+		    STR_ARG(io->name), want, n_bytes);
 	if (want && !data)
 		return err_set(e, ERR_USAGE, "%s %zu '%.*s' has no memory", what, i, STR_ARG(io->name));
 	if ((uintptr_t)data % dtype_size(io->type) != 0)
-		return err_set(e, ERR_USAGE, "%s %zu '%.*s' is not aligned for %s", what, i, STR_ARG(io->name),
-		    dtype_name(io->type));
+		return err_set(e, ERR_USAGE, "%s %zu '%.*s' is not aligned for %s", what, i,
+		    STR_ARG(io->name), dtype_name(io->type));
 	return true;
 }
 
@@ -222,7 +230,8 @@ overlap(const void *a, size_t n_a, const void *b, size_t n_b)
 }
 
 static bool
-check_output(const struct korch_input *in, size_t n_in, const struct korch_output *out, size_t i, struct err *e)
+check_output(
+    const struct korch_input *in, size_t n_in, const struct korch_output *out, size_t i, struct err *e)
 {
 	for (size_t j = 0; j < n_in; j++)
 		if (overlap(out[i].data, out[i].n_bytes, in[j].data, in[j].n_bytes))
@@ -234,14 +243,14 @@ check_output(const struct korch_input *in, size_t n_in, const struct korch_outpu
 }
 
 static bool
-check_call(const struct korch_plan *k, const struct korch_input *in, size_t n_in, const struct korch_output *out,
-    size_t n_out, struct err *e)
+check_call(const struct korch_plan *k, const struct korch_input *in, size_t n_in,
+    const struct korch_output *out, size_t n_out, struct err *e)
 {
 	const struct plan *p = &k->plan;
 
 	if (n_in != p->n_inputs || n_out != p->n_outputs)
-		return err_set(e, ERR_USAGE, "the plan has %u inputs and %u outputs; %zu and %zu were given", p->n_inputs,
-		    p->n_outputs, n_in, n_out);
+		return err_set(e, ERR_USAGE, "the plan has %u inputs and %u outputs; %zu and %zu were given",
+		    p->n_inputs, p->n_outputs, n_in, n_out);
 	for (size_t i = 0; i < n_in; i++)
 		if (!check_buffer(&p->inputs[i], "input", i, in[i].data, in[i].n_bytes, e))
 			return false;
@@ -253,8 +262,8 @@ check_call(const struct korch_plan *k, const struct korch_input *in, size_t n_in
 }
 
 korch_status
-korch_plan_run(korch_plan *k, const struct korch_input *in, size_t n_in, const struct korch_output *out, size_t n_out,
-    struct korch_error *e)
+korch_plan_run(korch_plan *k, const struct korch_input *in, size_t n_in, const struct korch_output *out,
+    size_t n_out, struct korch_error *e)
 {
 	const void *few_in[FEW], **from = few_in;
 	void *few_out[FEW], **to = few_out;

@@ -83,9 +83,9 @@ struct korch_tensor {
 };
 
 /* Memory of the caller, aligned for its element type, of exactly the tensor's size.  Outputs overlap
- * neither inputs nor each other.  For a plan on a GPU each of them may lie in the host's memory or in that GPU's, as its
- * pointer says (unified addressing); in the GPU's it begins at a multiple of 16, and what was queued to write it must
- * have finished, since the plan runs on streams of its own. */
+ * neither inputs nor each other.  For a plan on a GPU each of them may lie in the host's memory or in that
+ * GPU's, as its pointer says (unified addressing); in the GPU's it begins at a multiple of 16, and what was
+ * queued to write it must have finished, since the plan runs on streams of its own. */
 struct korch_input {
 	const void *data;
 	size_t n_bytes;
@@ -99,20 +99,21 @@ struct korch_output {
 struct korch_options {
 	unsigned n_threads; /* of a CPU; 0: as many as the plan was made for */
 	int pin;            /* not 0: thread i stays on the i-th core that this process may use */
-	unsigned n_streams; /* of a GPU, at most 8: the plan runs on so many where that is faster than on one; 0: up to 4 */
-	unsigned gpu;       /* 1 + the GPU's number, as its driver counts from 0; 0: the first that fits the plan */
+	unsigned n_streams; /* of a GPU, at most 8: the plan runs on so many where that is faster than on one;
+	                       0: up to 4 */
+	unsigned gpu; /* 1 + the GPU's number, as its driver counts from 0; 0: the first that fits the plan */
 };
 
 typedef struct korch_plan korch_plan;
 
 /* Reads the file, loads its code, takes all memory that running needs.  o: NULL for defaults. */
-KORCH_API korch_status korch_plan_open(const char *path, const struct korch_options *o, korch_plan **out,
-    struct korch_error *e);
+KORCH_API korch_status korch_plan_open(
+    const char *path, const struct korch_options *o, korch_plan **out, struct korch_error *e);
 /* The same, told how large the caller's struct korch_options is; the macro below calls it.  The function
- * korch_plan_open itself, which programs call that were compiled before the struct grew, reads n_threads and pin alone.
- * KORCH_USAGE where a field is set that this library does not know. */
-KORCH_API korch_status korch_plan_open_sized(size_t options_size, const char *path, const struct korch_options *o,
-    korch_plan **out, struct korch_error *e);
+ * korch_plan_open itself, which programs call that were compiled before the struct grew, reads n_threads and
+ * pin alone. KORCH_USAGE where a field is set that this library does not know. */
+KORCH_API korch_status korch_plan_open_sized(size_t options_size, const char *path,
+    const struct korch_options *o, korch_plan **out, struct korch_error *e);
 #define korch_plan_open(...) korch_plan_open_sized(sizeof(struct korch_options), __VA_ARGS__)
 /* NULL is allowed. */
 KORCH_API void korch_plan_close(korch_plan *plan);
@@ -120,10 +121,10 @@ KORCH_API void korch_plan_close(korch_plan *plan);
 KORCH_API size_t korch_plan_n_inputs(const korch_plan *plan);
 KORCH_API size_t korch_plan_n_outputs(const korch_plan *plan);
 /* The i-th input or output, counted from 0.  KORCH_USAGE where there are not so many. */
-KORCH_API korch_status korch_plan_input(const korch_plan *plan, size_t i, struct korch_tensor *out,
-    struct korch_error *e);
-KORCH_API korch_status korch_plan_output(const korch_plan *plan, size_t i, struct korch_tensor *out,
-    struct korch_error *e);
+KORCH_API korch_status korch_plan_input(
+    const korch_plan *plan, size_t i, struct korch_tensor *out, struct korch_error *e);
+KORCH_API korch_status korch_plan_output(
+    const korch_plan *plan, size_t i, struct korch_tensor *out, struct korch_error *e);
 
 /* Runs the plan: all inputs and all outputs, in the plan's order; back when the outputs are there.  Allocates
  * nothing up to 32 of each. */

@@ -131,7 +131,8 @@ take_lease(struct farm *f, struct farm_task *t, struct farm_device *d, uint64_t 
 	t->state = FARM_LEASED;
 	t->device = d->id;
 	t->gen = gen;
-	t->lease_ns = MIN_OF(MAX_OF(FARM_LEASE_NS, 3 * MIN_OF(t->want.expect_ns, FARM_LEASE_MAX_NS)), FARM_LEASE_MAX_NS);
+	t->lease_ns = MIN_OF(
+	    MAX_OF(FARM_LEASE_NS, 3 * MIN_OF(t->want.expect_ns, FARM_LEASE_MAX_NS)), FARM_LEASE_MAX_NS);
 	t->deadline_ns = now_ns + t->lease_ns;
 	d->n_leases++;
 	(void)f;
@@ -158,8 +159,8 @@ keep_promise(struct farm *f, struct farm_task *t, int64_t now_ns)
 }
 
 struct farm_task *
-farm_add(struct farm *f, const struct farm_want *want, uint64_t waiter, void *data, int64_t now_ns,
-    bool *is_new)
+farm_add(
+    struct farm *f, const struct farm_want *want, uint64_t waiter, void *data, int64_t now_ns, bool *is_new)
 {
 	struct farm_task *t = farm_find(f, &want->key);
 
@@ -494,4 +495,3 @@ farm_next_ns(const struct farm *f)
 		next = MIN_OF(next, f->promises[i].deadline_ns);
 	return next;
 }
-

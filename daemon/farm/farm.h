@@ -14,8 +14,8 @@
 #include "../../proto/msg.h"
 
 enum {
-	FARM_BATCH = 64,        /* tasks a lease call gives at most */
-	FARM_UNPROVED_BATCH = 4,/* to a device that has not yet finished any, or has just failed */
+	FARM_BATCH = 64,         /* tasks a lease call gives at most */
+	FARM_UNPROVED_BATCH = 4, /* to a device that has not yet finished any, or has just failed */
 };
 #define FARM_LEASE_NS ((int64_t)15 * 1000000000)
 #define FARM_LEASE_MAX_NS ((int64_t)600 * 1000000000)
@@ -26,27 +26,27 @@ enum {
 enum farm_state { FARM_READY, FARM_LEASED };
 
 struct farm_want {
-	struct hash key;       /* of all that decides the result */
+	struct hash key; /* of all that decides the result */
 	enum task_kind kind;
-	int64_t env;           /* the environment it is for */
-	int64_t priority;      /* larger first */
-	int64_t expect_ns;     /* about how long it takes */
+	int64_t env;       /* the environment it is for */
+	int64_t priority;  /* larger first */
+	int64_t expect_ns; /* about how long it takes */
 };
 struct farm_task {
 	struct farm_want want;
 	enum farm_state state;
-	uint64_t gen;          /* of the live lease; 0: none */
-	uint64_t device;       /* that holds it, or held it last */
+	uint64_t gen;    /* of the live lease; 0: none */
+	uint64_t device; /* that holds it, or held it last */
 	int64_t deadline_ns;
 	int64_t lease_ns;
 	uint64_t seq;
-	uint64_t *waiters;     /* who wants it; the owner's numbers */
+	uint64_t *waiters; /* who wants it; the owner's numbers */
 	uint32_t n_waiters, cap_waiters;
 	uint32_t failures[ERR_COUNT];
 	enum err_code last_fail;
-	void *data;            /* the owner's; given back by every end */
+	void *data; /* the owner's; given back by every end */
 	struct farm_task *next_in_bucket;
-	uint32_t at;           /* in farm.tasks */
+	uint32_t at; /* in farm.tasks */
 };
 struct farm_counts {
 	uint64_t grants, done, late, expired, retried, failed, adopted, revoked, merged, quarantined;
@@ -57,10 +57,10 @@ struct farm_device {
 	uint64_t id;
 	int64_t env;
 	enum device_state state;
-	bool is_proved;        /* has finished a task since its last fault */
-	bool has_canary;       /* a canary is out */
+	bool is_proved;  /* has finished a task since its last fault */
+	bool has_canary; /* a canary is out */
 	uint64_t canary_gen;
-	uint32_t faults;       /* in a row */
+	uint32_t faults; /* in a row */
 	uint32_t n_leases;
 	uint64_t done, all_faults;
 	int64_t backoff_ns, until_ns; /* quarantine */
@@ -87,8 +87,8 @@ uint32_t farm_able(const struct farm *f, int64_t env);
 /* ---- tasks ---- */
 /* A new task, or the one with that key (merged: *is_new false, `data` stays the caller's).
  * A task that was given up is forgotten; wanted again, it gets fresh attempts. */
-struct farm_task *farm_add(struct farm *f, const struct farm_want *want, uint64_t waiter, void *data,
-    int64_t now_ns, bool *is_new);
+struct farm_task *farm_add(
+    struct farm *f, const struct farm_want *want, uint64_t waiter, void *data, int64_t now_ns, bool *is_new);
 struct farm_task *farm_find(const struct farm *f, const struct hash *key); /* NULL: none */
 /* Nobody waits on behalf of `waiter` any more: for one task, or all (key NULL).  Tasks without
  * waiters are dropped; those out at a device are revoked.  free_data is called for the dropped. */
@@ -115,11 +115,11 @@ bool farm_adopt(struct farm *f, uint64_t device, const struct hash *key, uint64_
 void farm_release(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen);
 
 enum farm_verdict {
-	FARM_LATE,    /* old generation or unknown: evidence only */
-	FARM_DONE,    /* the task is over (task_out: caller notifies its waiters, then farm_end) */
-	FARM_FAILED,  /* over, with this failure (same duty) */
-	FARM_RETRY,   /* it will be tried again */
-	FARM_CANARY,  /* the canary's result was taken */
+	FARM_LATE,   /* old generation or unknown: evidence only */
+	FARM_DONE,   /* the task is over (task_out: caller notifies its waiters, then farm_end) */
+	FARM_FAILED, /* over, with this failure (same duty) */
+	FARM_RETRY,  /* it will be tried again */
+	FARM_CANARY, /* the canary's result was taken */
 };
 /* A result came.  fail: ERR_NONE, or why the task as a whole failed. */
 enum farm_verdict farm_finish(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen,

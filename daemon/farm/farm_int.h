@@ -22,9 +22,9 @@ struct farm {
 	struct farm_counts counts;
 };
 
-#define GROW_HEAP(p, n, cap) \
-	((n) < (cap) ? (void)0 \
-	             : (void)((cap) = (cap) ? (cap) * 2 : 16, (p) = heap_resize((p), (cap) * sizeof(*(p)))))
+#define GROW_HEAP(p, n, cap)                                                                                 \
+	((n) < (cap) ? (void)0                                                                               \
+		     : (void)((cap) = (cap) ? (cap)*2 : 16, (p) = heap_resize((p), (cap) * sizeof(*(p)))))
 
 struct farm_device *farm_device_of(const struct farm *f, uint64_t id); /* NULL: none */
 void farm_device_fault(struct farm *f, struct farm_device *d, int64_t now_ns);

@@ -15,8 +15,10 @@ enum { FAULTS_TO_QUARANTINE = 3 };
 const char *
 device_state_name(enum device_state s)
 {
-	static const char *const name[] = {[DEVICE_OK] = "ok", [DEVICE_GONE] = "gone",
-	    [DEVICE_DRAINING] = "draining", [DEVICE_QUARANTINED] = "quarantined"};
+	static const char *const name[] = {[DEVICE_OK] = "ok",
+	    [DEVICE_GONE] = "gone",
+	    [DEVICE_DRAINING] = "draining",
+	    [DEVICE_QUARANTINED] = "quarantined"};
 
 	return name[s];
 }
@@ -181,7 +183,8 @@ farm_verify(const struct farm *f)
 			bug("task %u is at a device that is gone or of another environment", i);
 		for (uint32_t k = 0; k < i; k++)
 			if (f->tasks[k]->gen == t->gen)
-				bug("tasks %u and %u share generation %llu", i, k, (unsigned long long)t->gen);
+				bug("tasks %u and %u share generation %llu", i, k,
+				    (unsigned long long)t->gen);
 	}
 	for (uint32_t i = 0; i < f->n_devices; i++)
 		counted += f->devices[i].n_leases;

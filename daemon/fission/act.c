@@ -332,8 +332,9 @@ fiss_If_1(struct fission *f)
 		}
 		tensor_id x = f_in(f, 1 + i), y = f_in(f, 1 + n + i);
 		if (!f->failed && (!shape_eq(b_shape(f, x), b_shape(f, y)) || b_type(f, x) != b_type(f, y)))
-			f_fail(f, "its branches give different shapes or types, and the condition depends on "
-				  "the inputs");
+			f_fail(f,
+			    "its branches give different shapes or types, and the condition depends on "
+			    "the inputs");
 		f_out(f, i, b_select(f, b_view(f, c, 0, NULL), x, y));
 	}
 }

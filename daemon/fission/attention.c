@@ -194,7 +194,7 @@ biased(struct fission *f, tensor_id s, int64_t past, bool *may_hide_all)
 	tensor_id ok = allowed_keys(f, past, n_q, n_k), hidden = b_num(f, b_type(f, s), -INFINITY);
 
 	*may_hide_all = f_has(f, 3) || f_has(f, 6) || f_int(f, "left_window_size") >= 0 ||
-			f_int(f, "right_window_size") >= 0;
+	    f_int(f, "right_window_size") >= 0;
 	if (f_has(f, 3)) {
 		tensor_id m = mask_operand(f, n_k);
 		if (b_type(f, m) == DT_bool)

@@ -205,7 +205,7 @@ may_fold(const struct fission *f, enum prim p, const tensor_id *in, uint32_t n_i
 		if (!b_is_const(f, in[i]))
 			return false;
 	return shape_bytes(&out->shape, out->type, &n) && n <= max_fold_bytes &&
-	       n <= f->m->max_tensor_bytes - f->folded_bytes && work_of(f, p, in, out) <= max_fold_flops;
+	    n <= f->m->max_tensor_bytes - f->folded_bytes && work_of(f, p, in, out) <= max_fold_flops;
 }
 
 /* Result tensors of a primitive; false after an error. */

@@ -57,9 +57,9 @@ static bool
 has_kind(const struct model_attr *at, const struct op_attr *row)
 {
 	return at->kind == row->kind
-	       /* an empty list has no type of its own in old files */
-	       || (at->kind == MATTR_OTHER &&
-		      (row->kind == MATTR_INTS || row->kind == MATTR_FLOATS || row->kind == MATTR_STRINGS));
+	    /* an empty list has no type of its own in old files */
+	    || (at->kind == MATTR_OTHER &&
+		   (row->kind == MATTR_INTS || row->kind == MATTR_FLOATS || row->kind == MATTR_STRINGS));
 }
 
 static void

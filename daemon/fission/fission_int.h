@@ -37,7 +37,7 @@ struct fission {
 	tensor_id *outs; /* of the node, NO_TENSOR where not made */
 	tensor_id blank; /* what calls return after an error */
 	size_t folded_bytes;
-	const char *branch_error;      /* of the last node of a branch that could not be read, or NULL */
+	const char *branch_error; /* of the last node of a branch that could not be read, or NULL */
 	bool failed;
 	struct err *e;
 };

@@ -162,7 +162,7 @@ regular_places(struct fission *f, const struct deform *d, int i, enum dtype t)
 			place /= d->out.dim[2 + k];
 		}
 		int64_t at = place % d->out.dim[2 + i] * d->w.stride[i] - d->w.lo[i] +
-			     tap % d->w.kernel[i] * d->w.dilation[i];
+		    tap % d->w.kernel[i] * d->w.dilation[i];
 		elem_set(t, data, e, (double)at);
 	}
 	return b_table(f, t, &s, data);

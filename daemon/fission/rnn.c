@@ -161,8 +161,9 @@ read_rnn(struct fission *f, struct rnn *r, int n_gates, int n_acts, const char *
 	r->is_reverse = direction == 1;
 	r->n_dirs = direction == 2 ? 2 : 1;
 	r->clip = f_has_attr(f, "clip") ? f_float(f, "clip") : 0;
-	if (!f->failed && (b_rank(f, r->x) != 3 || b_rank(f, f_in(f, 1)) != 3 || b_rank(f, rw) != 3 ||
-			      b_dim(f, rw, 0) != r->n_dirs || b_dim(f, rw, 1) != n_gates * b_dim(f, rw, 2)))
+	if (!f->failed &&
+	    (b_rank(f, r->x) != 3 || b_rank(f, f_in(f, 1)) != 3 || b_rank(f, rw) != 3 ||
+		b_dim(f, rw, 0) != r->n_dirs || b_dim(f, rw, 1) != n_gates * b_dim(f, rw, 2)))
 		f_fail(f,
 		    "operands must be [steps, batch, input], [directions, %d hidden, input] and [directions, "
 		    "%d hidden, hidden]",

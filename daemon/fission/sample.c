@@ -55,9 +55,9 @@ cubic_weight(struct fission *f, tensor_id t, int k)
 {
 	const double a = -0.75;
 	/* the distance of tap k-1 from the place: t+1, t, 1-t, 2-t */
-	tensor_id d = k == 0   ? b_map2n(f, PRIM_add, t, 1)
-		      : k == 1 ? t
-			       : b_map2(f, PRIM_sub, b_num(f, b_type(f, t), k - 1), t);
+	tensor_id d = k == 0 ? b_map2n(f, PRIM_add, t, 1)
+	    : k == 1         ? t
+			     : b_map2(f, PRIM_sub, b_num(f, b_type(f, t), k - 1), t);
 	tensor_id y;
 
 	if (k == 1 || k == 2) {
@@ -170,8 +170,9 @@ fiss_GridSample_16(struct fission *f)
 	struct shape out = {.rank = sx.rank, .dim = {sx.dim[0], sx.dim[1]}};
 	int64_t flat = 1, n_places = 1;
 
-	if (!f->failed && (g.n < 1 || g.n > MAX_SPATIAL || sp.rank != sx.rank || sp.dim[sp.rank - 1] != g.n ||
-			      sp.dim[0] != sx.dim[0]))
+	if (!f->failed &&
+	    (g.n < 1 || g.n > MAX_SPATIAL || sp.rank != sx.rank || sp.dim[sp.rank - 1] != g.n ||
+		sp.dim[0] != sx.dim[0]))
 		f_fail(f, "data of %d and places of %d dimensions do not go together", sx.rank, sp.rank);
 	if (f->failed)
 		return;

@@ -149,8 +149,9 @@ fiss_MaxUnpool_9(struct fission *f)
 	int64_t lo[MAX_RANK] = {0}, hi[MAX_RANK] = {0};
 	struct attrs at = {0};
 
-	if (!f->failed && (spatial < 1 || !kernel || n_kernel != spatial ||
-			      (strides && n_strides != spatial) || (pads && n_pads != 2 * spatial)))
+	if (!f->failed &&
+	    (spatial < 1 || !kernel || n_kernel != spatial || (strides && n_strides != spatial) ||
+		(pads && n_pads != 2 * spatial)))
 		f_fail(f, "kernel_shape, strides or pads do not fit %d spatial dimensions", spatial);
 	for (int i = 0; i < spatial && !f->failed; i++) {
 		int64_t by = strides ? strides[i] : 1;

@@ -16,8 +16,9 @@ window(struct fission *f, double a0, double a1, double a2)
 	const int64_t *size = f_const_ints(f, 0, "size", &n);
 	enum dtype t = DT_f32;
 
-	if (!f->failed && (n != 1 || size[0] < 0 ||
-			      !dtype_of_onnx((int)MIN_OF(MAX_OF(f_int(f, "output_datatype"), 0), 1000), &t)))
+	if (!f->failed &&
+	    (n != 1 || size[0] < 0 ||
+		!dtype_of_onnx((int)MIN_OF(MAX_OF(f_int(f, "output_datatype"), 0), 1000), &t)))
 		f_fail(f, "operand 0 (size) or attribute 'output_datatype' is not usable");
 	void *data = f->failed ? NULL : f_memory(f, size[0], dtype_size(t));
 	if (!data)

@@ -25,12 +25,12 @@ struct sides {
 	const struct finder *f;
 	const struct units *u;
 	const struct cand_set *cs; /* the collector's: it grows, and may move its candidates */
-	uint32_t n_old;         /* candidates before there were pairs */
-	uint32_t *seed_of;      /* per unit: number of its seed, or NO_NODE */
+	uint32_t n_old;            /* candidates before there were pairs */
+	uint32_t *seed_of;         /* per unit: number of its seed, or NO_NODE */
 	struct seed *seed;
 	uint32_t n_seeds;
-	uint32_t *depth;        /* of each unit: makers on the longest way to it */
-	char *small;            /* of each spec: 0 not asked, 1 small, 2 not */
+	uint32_t *depth; /* of each unit: makers on the longest way to it */
+	char *small;     /* of each spec: 0 not asked, 1 small, 2 not */
 };
 
 /* ---- seeds and what stands around them ---------------------------------------------------------- */
@@ -62,7 +62,8 @@ find_seeds(struct sides *s)
 		if (!is_seed(&s->u->units[i]) || s->n_seeds == MAX_SEEDS)
 			continue;
 		s->seed_of[i] = s->n_seeds;
-		s->seed[s->n_seeds++] = (struct seed){.unit = i, .depth = s->depth[i], .form = {NO_NODE, NO_NODE, NO_NODE}};
+		s->seed[s->n_seeds++] =
+		    (struct seed){.unit = i, .depth = s->depth[i], .form = {NO_NODE, NO_NODE, NO_NODE}};
 	}
 }
 
@@ -73,7 +74,10 @@ is_small(struct sides *s, uint32_t spec)
 
 	if (!s->small[spec]) {
 		(void)cost_bound_ns(&s->cs->specs[spec], &hw_fastest, &p);
-		s->small[spec] = p.flops <= (double)s->f->lim->beside_flops && p.bytes <= (double)s->f->lim->beside_bytes ? 1 : 2;
+		s->small[spec] =
+		    p.flops <= (double)s->f->lim->beside_flops && p.bytes <= (double)s->f->lim->beside_bytes
+		    ? 1
+		    : 2;
 	}
 	return s->small[spec] == 1;
 }
@@ -84,7 +88,8 @@ units_around(const struct sides *s, const struct cand *c, uint32_t *seed, uint32
 {
 	*seed = NO_NODE;
 	*n_units = 0;
-	BITSET_EACH(i, &c->members) {
+	BITSET_EACH(i, &c->members)
+	{
 		uint32_t unit = s->u->unit_of[i];
 
 		if (unit == NO_NODE)
@@ -109,7 +114,8 @@ units_around(const struct sides *s, const struct cand *c, uint32_t *seed, uint32
 static bool
 stand_behind(const struct sides *s, const struct cand *c, const struct seed *d)
 {
-	BITSET_EACH(i, &c->members) {
+	BITSET_EACH(i, &c->members)
+	{
 		uint32_t unit = s->u->unit_of[i];
 
 		if (unit != NO_NODE && unit != d->unit && !bit_get(&d->after, unit))
@@ -147,7 +153,8 @@ find_forms(struct sides *s)
 		const struct cand *c = &s->cs->cands[i];
 		uint32_t seed, n;
 
-		if (c->n_out != 1 || !units_around(s, c, &seed, &n) || n > FORMS || s->seed_of[seed] == NO_NODE)
+		if (c->n_out != 1 || !units_around(s, c, &seed, &n) || n > FORMS ||
+		    s->seed_of[seed] == NO_NODE)
 			continue;
 		struct seed *d = &s->seed[s->seed_of[seed]];
 
@@ -193,8 +200,8 @@ static bool
 reaches(const struct sides *s, const struct seed *from, const struct cand *y)
 {
 	BITSET_EACH(i, &y->members)
-		if (s->u->unit_of[i] != NO_NODE && bit_get(&from->after, s->u->unit_of[i]))
-			return true;
+	if (s->u->unit_of[i] != NO_NODE && bit_get(&from->after, s->u->unit_of[i]))
+		return true;
 	return false;
 }
 
@@ -203,13 +210,13 @@ static bool
 make_the_same(const struct sides *s, const struct cand *x, const struct cand *y)
 {
 	BITSET_EACH(i, &x->members)
-		for (uint32_t k = 0; k < s->u->g->nodes[i].n_out; k++) {
-			uint32_t t = s->u->g->nodes[i].out[k].i;
+	for (uint32_t k = 0; k < s->u->g->nodes[i].n_out; k++) {
+		uint32_t t = s->u->g->nodes[i].out[k].i;
 
-			for (uint32_t m = s->u->ix.maker_first[t]; m < s->u->ix.maker_first[t + 1]; m++)
-				if (s->u->ix.maker[m] != i && bit_get(&y->members, s->u->ix.maker[m]))
-					return true;
-		}
+		for (uint32_t m = s->u->ix.maker_first[t]; m < s->u->ix.maker_first[t + 1]; m++)
+			if (s->u->ix.maker[m] != i && bit_get(&y->members, s->u->ix.maker[m]))
+				return true;
+	}
 	return false;
 }
 
@@ -220,7 +227,8 @@ may_pair(const struct sides *s, const struct seed *a, const struct seed *b, uint
 		return false;
 	const struct cand *x = &s->cs->cands[a->form[size]], *y = &s->cs->cands[b->form[size]];
 
-	return are_siblings(s, a, b, x, y) && !reaches(s, a, y) && !reaches(s, b, x) && !make_the_same(s, x, y);
+	return are_siblings(s, a, b, x, y) && !reaches(s, a, y) && !reaches(s, b, x) &&
+	    !make_the_same(s, x, y);
 }
 
 /* ---- pairs --------------------------------------------------------------------------------------------- */
@@ -235,8 +243,8 @@ add_pair(const struct sides *s, const struct cand *x, const struct cand *y)
 	bitset_copy(&both, &x->members);
 	bitset_or(&both, &y->members);
 	BITSET_EACH(i, &both)
-		if (s->u->unit_of[i] != NO_NODE)
-			nodes[n++] = i;
+	if (s->u->unit_of[i] != NO_NODE)
+		nodes[n++] = i;
 	return collector_add(s->f->c, nodes, n, exports, COUNT_OF(exports), false);
 }
 
@@ -254,7 +262,7 @@ add_pairs(const struct sides *s, struct beside_counts *n)
 					continue;
 				}
 				n->n_made += add_pair(s, &s->cs->cands[s->seed[i].form[size]],
-				    &s->cs->cands[s->seed[k].form[size]]) == COLLECT_NEW;
+						 &s->cs->cands[s->seed[k].form[size]]) == COLLECT_NEW;
 			}
 }
 

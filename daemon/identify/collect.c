@@ -39,7 +39,7 @@ struct collector {
 	struct rule_count {
 		char *rule;
 		uint32_t n;
-	} *rules;
+	} * rules;
 	uint32_t n_rules, cap_rules;
 	/* the candidate at hand */
 	struct bitset members;
@@ -280,7 +280,8 @@ write_down(struct collector *c, const tensor_id *exports, uint32_t n_exports)
 	for (uint32_t i = 0; i < c->n_numbered; i++)
 		c->local[c->numbered[i].i] = NO_NODE;
 	c->n_numbered = 0;
-	BITSET_EACH(i, &c->members) {
+	BITSET_EACH(i, &c->members)
+	{
 		const struct node *n = &c->u->g->nodes[i];
 		put_u64(&sb, (uint64_t)n->prim << 16 | n->n_in);
 		put_attrs(&sb, &n->at);
@@ -317,7 +318,8 @@ find_spec(const struct collector *c, const struct spec *s)
 
 	memcpy(&h, s->hash.b, sizeof(h));
 	while ((v = table_next(&c->by_spec, h, &at)) != 0)
-		if (hash_eq(&c->out->specs[v - 1].hash, &s->hash) && str_eq(c->out->specs[v - 1].text, s->text))
+		if (hash_eq(&c->out->specs[v - 1].hash, &s->hash) &&
+		    str_eq(c->out->specs[v - 1].text, s->text))
 			return v - 1;
 	return NO_NODE;
 }
@@ -389,7 +391,8 @@ is_known(struct collector *c, uint64_t h, const tensor_id *exports, uint32_t n_e
 
 	while ((v = table_next(&c->by_cand, h, &at)) != 0) {
 		const struct cand *k = &c->out->cands[v - 1];
-		if (c->cand_hash[v - 1] == h && k->n_out == n_exports && bitset_equal(&k->members, &c->members) &&
+		if (c->cand_hash[v - 1] == h && k->n_out == n_exports &&
+		    bitset_equal(&k->members, &c->members) &&
 		    memcmp(k->out, exports, n_exports * sizeof(*exports)) == 0)
 			return true;
 	}
@@ -463,11 +466,13 @@ collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes, cons
 	uint32_t n = bitset_count(&c->members), n_reads = n_distinct(&r);
 	c->refusal = NULL;
 	if (n > SPEC_MAX_NODES) {
-		c->refusal = arena_printf(c->tmp, "size: %u primitives, a spec holds %d", n, (int)SPEC_MAX_NODES);
+		c->refusal =
+		    arena_printf(c->tmp, "size: %u primitives, a spec holds %d", n, (int)SPEC_MAX_NODES);
 		return COLLECT_LIMIT;
 	}
 	if (n_nodes > 1 && n_reads > c->lim->max_in) {
-		c->refusal = arena_printf(c->tmp, "operands: %u are read, %u are allowed", n_reads, c->lim->max_in);
+		c->refusal =
+		    arena_printf(c->tmp, "operands: %u are read, %u are allowed", n_reads, c->lim->max_in);
 		return COLLECT_LIMIT;
 	}
 	uint64_t h = hash64(c->members.w, bitset_words(&c->members) * sizeof(uint64_t), n_exports);

@@ -21,7 +21,7 @@ enum { BLOCK = 4096 };
 
 struct grower {
 	const struct units *u;
-	uint32_t base, n_units;          /* the block; units are numbered from its first on */
+	uint32_t base, n_units; /* the block; units are numbered from its first on */
 	const struct identify_limits *lim;
 	const uint32_t *group;
 	struct arena *a;
@@ -30,7 +30,7 @@ struct grower {
 	uint64_t *stack;                 /* scratch rows, by depth */
 	uint32_t lowest, max_units, quota;
 	struct enum_result *out;
-	uint32_t n_found;                /* with this lowest unit */
+	uint32_t n_found; /* with this lowest unit */
 	bool over;
 };
 
@@ -53,7 +53,7 @@ next_bit(const uint64_t *a, uint32_t words, uint32_t from)
 	return words << 6;
 }
 
-#define EACH_BIT(i, a, words) \
+#define EACH_BIT(i, a, words)                                                                                \
 	for (uint32_t i = next_bit((a), (words), 0); i < (words) << 6; i = next_bit((a), (words), i + 1))
 
 static void
@@ -116,7 +116,8 @@ make_order(struct grower *w)
 			must_make(w, m->in[k].i, via);
 			for (uint32_t i = 0; i < w->words; i++)
 				row(w->before, w, v)[i] |= via[i];
-			for (uint32_t p = u->maker_first[m->in[k].i]; p < u->maker_first[m->in[k].i + 1]; p++) {
+			for (uint32_t p = u->maker_first[m->in[k].i]; p < u->maker_first[m->in[k].i + 1];
+			     p++) {
 				if (!in_block(w, u->maker[p]))
 					continue;
 				put(row(w->near, w, v), u->maker[p] - w->base);
@@ -124,7 +125,7 @@ make_order(struct grower *w)
 			}
 		}
 		EACH_BIT(b, row(w->before, w, v), w->words)
-			put(row(w->after, w, b), v);
+		put(row(w->after, w, b), v);
 	}
 }
 
@@ -201,11 +202,11 @@ keep(struct grower *w, const uint64_t *set)
 	struct unit_set *s = &r->sets[r->n_sets++];
 	*s = (struct unit_set){0};
 	EACH_BIT(i, set, w->words)
-		s->n++;
+	s->n++;
 	s->units = NEW_ARRAY(w->a, uint32_t, s->n);
 	s->n = 0;
 	EACH_BIT(i, set, w->words)
-		s->units[s->n++] = w->base + i;
+	s->units[s->n++] = w->base + i;
 }
 
 /* Rows of scratch a level: set, before, after, forbidden, neighbours. */
@@ -221,8 +222,8 @@ grow(struct grower *w, const uint64_t *state, struct tally tally, uint32_t depth
 	memcpy(forbidden, state + 3 * n, n * sizeof(*forbidden));
 	memset(near, 0, n * sizeof(*near));
 	EACH_BIT(i, set, n)
-		for (uint32_t k = 0; k < n; k++)
-			near[k] |= row(w->near, w, i)[k];
+	for (uint32_t k = 0; k < n; k++)
+		near[k] |= row(w->near, w, i)[k];
 	for (uint32_t k = 0; k < n; k++)
 		near[k] &= ~(set[k] | forbidden[k]);
 	for (uint32_t v = next_bit(near, n, 0); v < n << 6 && !w->over; v = next_bit(near, n, v + 1)) {
@@ -348,7 +349,7 @@ enum_hull(struct arena *a, const struct enum_order *o, const struct unit_set *se
 		in[k] |= before[k] & after[k];
 	*hull = (struct unit_set){.units = NEW_ARRAY(a, uint32_t, w->n_units)};
 	EACH_BIT(i, in, w->words)
-		hull->units[hull->n++] = w->base + i;
+	hull->units[hull->n++] = w->base + i;
 	return true;
 }
 
@@ -400,7 +401,8 @@ most_between(const struct grower *w, const uint64_t *set)
 {
 	enum between most = MAPS;
 
-	EACH_BIT(v, set, w->words) {
+	EACH_BIT(v, set, w->words)
+	{
 		const struct unit *m = unit_at(w, v);
 
 		for (uint32_t i = 0; i < m->n_nodes; i++) {
@@ -422,8 +424,7 @@ in_table(const struct grower *w, uint32_t first, uint32_t second, enum between h
 	int a = kind_of(w, anchor_of(w, first)), b = kind_of(w, anchor_of(w, second));
 
 	for (size_t i = 0; i < COUNT_OF(pair_rows); i++)
-		if (pair_rows[i].first & a && pair_rows[i].second & b &&
-		    pair_rows[i].between >= has)
+		if (pair_rows[i].first & a && pair_rows[i].second & b && pair_rows[i].between >= has)
 			return true;
 	return false;
 }
@@ -460,12 +461,14 @@ static bool
 pair_grow(const struct grower *w, struct pair_set *p, uint32_t of, bool behind)
 {
 	EACH_BIT(i, p->set, w->words)
-		EACH_BIT(v, row(w->near, w, i), w->words) {
-			if (get(p->set, v) || unit_at(w, v)->n_anchors || !get(row(behind ? w->after : w->before, w, of), v))
-				continue;
-			if (pair_extend(w, p, v))
-				return true;
-		}
+	EACH_BIT(v, row(w->near, w, i), w->words)
+	{
+		if (get(p->set, v) || unit_at(w, v)->n_anchors ||
+		    !get(row(behind ? w->after : w->before, w, of), v))
+			continue;
+		if (pair_extend(w, p, v))
+			return true;
+	}
 	return false;
 }
 
@@ -519,7 +522,8 @@ void
 enum_pairs(struct arena *a, const struct units *u, const struct identify_limits *lim, struct enum_result *out)
 {
 	struct identify_limits two = *lim;
-	struct grower w = {.u = u, .lim = &two, .a = a, .out = out, .quota = lim->max_pairs, .max_units = lim->max_nodes};
+	struct grower w = {
+	    .u = u, .lim = &two, .a = a, .out = out, .quota = lim->max_pairs, .max_units = lim->max_nodes};
 
 	*out = (struct enum_result){0};
 	two.max_anchors = 2;

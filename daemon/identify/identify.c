@@ -9,9 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct identify_limits identify_limits_default = {
-    .max_nodes = 12, .max_anchors = 1, .max_pairs = 256, .max_reductions = 4, .max_in = 6, .max_out = 3,
-    .beside_flops = 16000000, .beside_bytes = 4000000, .max_candidates = 20000};
+const struct identify_limits identify_limits_default = {.max_nodes = 12,
+    .max_anchors = 1,
+    .max_pairs = 256,
+    .max_reductions = 4,
+    .max_in = 6,
+    .max_out = 3,
+    .beside_flops = 16000000,
+    .beside_bytes = 4000000,
+    .max_candidates = 20000};
 
 enum { MAX_GRAPH_NODES = 1 << 15 };
 
@@ -27,13 +33,15 @@ add_singles(const struct finder *f, const struct units *u, struct err *e)
 		const struct node *n = &f->g->nodes[i];
 		if (u->is_view[i] || (u->is_inlined[i] && !bit_get(&bare, i)))
 			continue;
-		bool whole = u->is_inlined[i] ||
-		    collector_add(f->c, &i, 1, n->out, n->n_out, false) <= COLLECT_KNOWN;
+		bool whole =
+		    u->is_inlined[i] || collector_add(f->c, &i, 1, n->out, n->n_out, false) <= COLLECT_KNOWN;
 		if (whole && !u->is_inlined[i])
 			continue;
 		if (collector_add(f->c, &i, 1, n->out, n->n_out, true) > COLLECT_KNOWN)
-			return err_set(e, ERR_INFEASIBLE, "primitive %s (node %u) alone is no kernel that can be "
-			    "generated", prim_info[n->prim].name, i);
+			return err_set(e, ERR_INFEASIBLE,
+			    "primitive %s (node %u) alone is no kernel that can be "
+			    "generated",
+			    prim_info[n->prim].name, i);
 		for (uint32_t k = 0; k < n->n_in; k++)
 			for (uint32_t m = u->ix.maker_first[u->root[n->in[k].i]];
 			     m < u->ix.maker_first[u->root[n->in[k].i] + 1]; m++)
@@ -105,7 +113,8 @@ members_of(const struct finder *f, const struct units *u, const struct unit_set 
 }
 
 enum collected
-identify_add_set(const struct finder *f, const struct units *u, const struct unit_set *set, uint32_t *n_results)
+identify_add_set(
+    const struct finder *f, const struct units *u, const struct unit_set *set, uint32_t *n_results)
 {
 	struct members s = members_of(f, u, set);
 	enum collected all = COLLECT_LIMIT, last = COLLECT_LIMIT;
@@ -166,7 +175,8 @@ first_producers(const struct finder *f, const struct units *u)
 	for (uint32_t i = f->g->n_nodes; i-- > 0;) {
 		const struct node *n = &f->g->nodes[i];
 		for (uint32_t k = 0; k < n->n_out; k++)
-			is_first[i] |= needed[n->out[k].i] && u->ix.maker[u->ix.maker_first[n->out[k].i]] == i;
+			is_first[i] |=
+			    needed[n->out[k].i] && u->ix.maker[u->ix.maker_first[n->out[k].i]] == i;
 		for (uint32_t k = 0; is_first[i] && k < n->n_in; k++)
 			needed[n->in[k].i] = true;
 	}
@@ -223,8 +233,8 @@ add_operators(const struct finder *f, const struct units *u, uint32_t *split)
 }
 
 bool
-identify_run(struct arena *a, const struct graph *g, enum identify_mode mode, const struct identify_limits *lim,
-    struct cand_set *out, struct err *e)
+identify_run(struct arena *a, const struct graph *g, enum identify_mode mode,
+    const struct identify_limits *lim, struct cand_set *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct finder f = {.tmp = &tmp, .g = g, .lim = lim ? lim : &identify_limits_default};
@@ -232,8 +242,8 @@ identify_run(struct arena *a, const struct graph *g, enum identify_mode mode, co
 	uint32_t *split, n_dropped = 0;
 
 	if (g->n_nodes > MAX_GRAPH_NODES)
-		return err_set(e, ERR_LIMIT, "the model has %u primitives; at most %d are handled", g->n_nodes,
-		    (int)MAX_GRAPH_NODES);
+		return err_set(e, ERR_LIMIT, "the model has %u primitives; at most %d are handled",
+		    g->n_nodes, (int)MAX_GRAPH_NODES);
 	units_make(&tmp, g, false, &plain);
 	f.c = collector_new(a, &tmp, &plain, f.lim, out);
 	bool ok = add_singles(&f, &plain, e);

@@ -4,15 +4,15 @@
 
 #include "../../kernels/ir/ir.h"
 
-struct identify_limits { /* D3; parameters, printed with the counts */
-	uint32_t max_nodes;      /* units (README.md): no views, no broadcasts that live in their
-	                          * readers; a chain of maps counts once; default 12 */
-	uint32_t max_anchors;    /* 1, but for pairs */
-	uint32_t max_pairs;      /* sets with two anchors (pair.def): 256 */
-	uint32_t max_reductions; /* 4; windows and depthwise convolutions count */
+struct identify_limits {          /* D3; parameters, printed with the counts */
+	uint32_t max_nodes;       /* units (README.md): no views, no broadcasts that live in their
+	                           * readers; a chain of maps counts once; default 12 */
+	uint32_t max_anchors;     /* 1, but for pairs */
+	uint32_t max_pairs;       /* sets with two anchors (pair.def): 256 */
+	uint32_t max_reductions;  /* 4; windows and depthwise convolutions count */
 	uint32_t max_in, max_out; /* 6, 3 */
-	uint32_t max_beside;     /* pairs of independent small candidates as one kernel (beside.c): 0, as one
-	                          * thread gains nothing by them; IDENTIFY_BESIDE from two threads on */
+	uint32_t max_beside;      /* pairs of independent small candidates as one kernel (beside.c): 0, as one
+	                           * thread gains nothing by them; IDENTIFY_BESIDE from two threads on */
 	uint64_t beside_flops, beside_bytes; /* of each of a pair at most */
 	uint32_t max_candidates; /* 20,000: a member with more than four even shares of sets above it
 	                          * gets smaller sets only; said in n_dropped */
@@ -21,23 +21,23 @@ extern const struct identify_limits identify_limits_default;
 enum { IDENTIFY_BESIDE = 256 };
 
 struct cand {
-	struct bitset members;     /* of graph nodes, views included */
-	tensor_id *in, *out;       /* memory read (no constants) and made: roots, never views */
+	struct bitset members; /* of graph nodes, views included */
+	tensor_id *in, *out;   /* memory read (no constants) and made: roots, never views */
 	uint32_t n_in, n_out;
-	uint32_t spec;             /* number in cand_set.specs: equal computations share one */
-	struct spec_binding bind;  /* operands and results in the spec's order; an operand may be a
-	                            * view of a root or a constant */
+	uint32_t spec;            /* number in cand_set.specs: equal computations share one */
+	struct spec_binding bind; /* operands and results in the spec's order; an operand may be a
+	                           * view of a root or a constant */
 };
 struct cand_set {
 	struct cand *cands; /* ordered, deterministic */
 	uint32_t n_cands;
 	struct spec *specs; /* distinct ones, in order of first use */
 	uint32_t n_specs;
-	uint32_t n_views;          /* the last ones of specs: also among the others, but cost nothing where
-	                            * they stand (daemon/orchestrate/view.c) */
+	uint32_t n_views; /* the last ones of specs: also among the others, but cost nothing where
+	                   * they stand (daemon/orchestrate/view.c) */
 	uint32_t n_infeasible, n_dropped; /* refused by the fusion module; sets over max_candidates,
-	                                * max_pairs, max_beside */
-	uint32_t n_beside;             /* pairs side by side among the candidates: the last ones */
+	                                   * max_pairs, max_beside */
+	uint32_t n_beside;                /* pairs side by side among the candidates: the last ones */
 	struct str *infeasible_rules;     /* "rule: count" lines */
 	uint32_t n_infeasible_rules;
 };

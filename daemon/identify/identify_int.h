@@ -12,7 +12,7 @@ struct unit {
 	tensor_id *in, *out; /* roots: read (no constants) and made for readers outside or as outputs */
 	uint32_t n_in, n_out;
 	uint32_t n_anchors, n_reductions;
-	bool alone;          /* opaque: never with others */
+	bool alone; /* opaque: never with others */
 };
 
 /* The graph with views and broadcasts taken out.  A tensor's *root* is the tensor whose memory
@@ -21,14 +21,14 @@ struct units {
 	struct arena *a;
 	const struct graph *g;
 	struct graph_index ix;
-	uint32_t *root;      /* per tensor */
-	bool *is_view;       /* per node: an alias of its operand's memory */
-	bool *is_inlined;    /* per node: a broadcast that lives in its readers */
-	bool *is_output;     /* per root: seen by an output */
-	uint32_t *unit_of;   /* per node; NO_NODE for views and inlined broadcasts */
+	uint32_t *root;                  /* per tensor */
+	bool *is_view;                   /* per node: an alias of its operand's memory */
+	bool *is_inlined;                /* per node: a broadcast that lives in its readers */
+	bool *is_output;                 /* per root: seen by an output */
+	uint32_t *unit_of;               /* per node; NO_NODE for views and inlined broadcasts */
 	uint32_t *reader_first, *reader; /* per root: units that read it, through views and inlined ones */
 	uint32_t *maker_first, *maker;   /* per root: units that make it */
-	struct unit *units;  /* in topological order over all alternatives */
+	struct unit *units;              /* in topological order over all alternatives */
 	uint32_t n_units;
 };
 /* merge: chains of maps become one unit. */
@@ -52,14 +52,15 @@ void enum_sets(struct arena *a, const struct units *u, const struct identify_lim
 
 /* Sets with two anchors of pair.def: their hull, and that with up to PAIR_BEFORE units before and
  * PAIR_BEHIND behind, one after the other; at most lim->max_pairs. */
-void enum_pairs(struct arena *a, const struct units *u, const struct identify_limits *lim,
-    struct enum_result *out);
+void enum_pairs(
+    struct arena *a, const struct units *u, const struct identify_limits *lim, struct enum_result *out);
 
 /* The must-order of one block of units, kept for questions about hulls. */
 struct enum_order;
 struct enum_order *enum_order_make(struct arena *a, const struct units *u);
 /* The set and all that lies between its members; false where they are in different blocks. */
-bool enum_hull(struct arena *a, const struct enum_order *o, const struct unit_set *set, struct unit_set *hull);
+bool enum_hull(
+    struct arena *a, const struct enum_order *o, const struct unit_set *set, struct unit_set *hull);
 
 /* Candidates as they are found: no duplicates, specs shared. */
 struct collector;
@@ -82,8 +83,8 @@ struct finder {
 };
 /* A set with all that others need, and with its last results only: the better of both answers.
  * n_results (may be NULL): how many the smaller form has. */
-enum collected identify_add_set(const struct finder *f, const struct units *u, const struct unit_set *set,
-    uint32_t *n_results);
+enum collected identify_add_set(
+    const struct finder *f, const struct units *u, const struct unit_set *set, uint32_t *n_results);
 
 /* Pairs of independent candidates of those there are; made, and left out for lim->max_beside. */
 struct beside_counts {

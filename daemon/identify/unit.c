@@ -346,7 +346,8 @@ belongs(const struct units *u, const struct unit *p, const struct unit *m, tenso
 	if (biases)
 		return is_bias(u, p, m, t);
 	uint32_t n_in = n_inputs_joined(p, m, t);
-	if (is_small(u, p, t) && is_small(u, m, m->out[0]) && n_in <= MAX_SMALL_INPUTS && !follows_linear(u, p))
+	if (is_small(u, p, t) && is_small(u, m, m->out[0]) && n_in <= MAX_SMALL_INPUTS &&
+	    !follows_linear(u, p))
 		return true;
 	if (!all_maps(u, m) || elements(u, t) != elements(u, m->out[0]))
 		return false;

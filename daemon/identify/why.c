@@ -37,10 +37,10 @@ units_of(struct identify_asker *q, const struct bitset *nodes)
 	struct bitset in = bitset_make(q->a, q->units.n_units + 1);
 
 	BITSET_EACH(i, nodes)
-		if (q->units.unit_of[i] != NO_NODE)
-			bit_set(&in, q->units.unit_of[i]);
+	if (q->units.unit_of[i] != NO_NODE)
+		bit_set(&in, q->units.unit_of[i]);
 	BITSET_EACH(u, &in)
-		set.units[set.n++] = u;
+	set.units[set.n++] = u;
 	return set;
 }
 
@@ -76,7 +76,8 @@ is_connected(struct identify_asker *q, const struct unit_set *set)
 		moved = false;
 		for (uint32_t i = 0; i < set->n; i++)
 			for (uint32_t k = 0; k < set->n && !is_reached[i]; k++) {
-				const struct unit *x = &q->units.units[set->units[i]], *y = &q->units.units[set->units[k]];
+				const struct unit *x = &q->units.units[set->units[i]],
+						  *y = &q->units.units[set->units[k]];
 
 				if (!is_reached[k] || (!reads_from(x, y) && !reads_from(y, x)))
 					continue;
@@ -94,7 +95,8 @@ limit_of(struct identify_asker *q, const struct unit_set *set, uint32_t n_asked)
 	const struct unit *units = q->units.units;
 	uint32_t n_anchors = 0, n_reductions = 0;
 	const char *between = set->n > n_asked
-	    ? arena_printf(q->a, " (with the %u units that lie between them)", set->n - n_asked) : "";
+	    ? arena_printf(q->a, " (with the %u units that lie between them)", set->n - n_asked)
+	    : "";
 
 	for (uint32_t i = 0; i < set->n; i++) {
 		const struct unit *m = &units[set->units[i]];
@@ -102,18 +104,21 @@ limit_of(struct identify_asker *q, const struct unit_set *set, uint32_t n_asked)
 		n_anchors += m->n_anchors;
 		n_reductions += m->n_reductions;
 		if (m->alone && set->n > 1)
-			return arena_printf(q->a, "opaque: %s runs alone%s", prim_info[q->units.g->nodes[m->nodes[0]].prim].name,
-			    between);
+			return arena_printf(q->a, "opaque: %s runs alone%s",
+			    prim_info[q->units.g->nodes[m->nodes[0]].prim].name, between);
 		for (uint32_t k = 0; k < i; k++)
 			if (make_the_same(m, &units[set->units[k]]))
 				return "forms: they belong to two forms of the same tensor";
 	}
 	if (n_reductions > q->lim->max_reductions)
-		return arena_printf(q->a, "reductions: %u, %u are allowed%s", n_reductions, q->lim->max_reductions, between);
+		return arena_printf(
+		    q->a, "reductions: %u, %u are allowed%s", n_reductions, q->lim->max_reductions, between);
 	if (set->n > q->lim->max_nodes)
-		return arena_printf(q->a, "size: %u units, %u are allowed%s", set->n, q->lim->max_nodes, between);
+		return arena_printf(
+		    q->a, "size: %u units, %u are allowed%s", set->n, q->lim->max_nodes, between);
 	if (n_anchors > q->lim->max_anchors + 1)
-		return arena_printf(q->a, "anchors: %u, %u are allowed, 2 for pairs%s", n_anchors, q->lim->max_anchors, between);
+		return arena_printf(q->a, "anchors: %u, %u are allowed, 2 for pairs%s", n_anchors,
+		    q->lim->max_anchors, between);
 	return NULL;
 }
 
@@ -136,14 +141,16 @@ refusal_of(struct identify_asker *q, const struct unit_set *set)
 	const char *refusal = collector_refusal(q->finder.c);
 
 	if (got > COLLECT_KNOWN && n_results > q->lim->max_out)
-		return arena_printf(q->a, "results: %u are needed outside, %u are allowed", n_results, q->lim->max_out);
+		return arena_printf(
+		    q->a, "results: %u are needed outside, %u are allowed", n_results, q->lim->max_out);
 	if (got > COLLECT_KNOWN)
 		return refusal ? refusal : "results: none is needed outside";
 	if (q->mode != IDENTIFY_FULL)
 		return q->mode == IDENTIFY_NONE ? "baseline: --fusion none makes each primitive a kernel"
 						: "baseline: --fusion operator keeps operators apart";
 	if (count_anchors(q, set) > q->lim->max_anchors)
-		return "anchors: 2, and no row of pair.def fits: too little lies between them, or too many such pairs were tried";
+		return "anchors: 2, and no row of pair.def fits: too little lies between them, or too many "
+		       "such pairs were tried";
 	if (q->n_dropped)
 		return "dropped: too many sets lie there, larger ones were left out (max_candidates)";
 	return "";

@@ -36,7 +36,7 @@ find_function(const Onnx__ModelProto *m, const Onnx__NodeProto *n)
 	for (size_t i = 0; i < m->n_functions; i++) {
 		const Onnx__FunctionProto *f = m->functions[i];
 		bool same_domain = strcmp(or_empty(f->domain), or_empty(n->domain)) == 0 ||
-				   (is_onnx_domain(f->domain) && is_onnx_domain(n->domain));
+		    (is_onnx_domain(f->domain) && is_onnx_domain(n->domain));
 		if (same_domain && strcmp(or_empty(f->name), or_empty(n->op_type)) == 0)
 			return f;
 	}
@@ -155,8 +155,8 @@ expand_call(struct inliner *in, const struct flat_node *call, const Onnx__Functi
 	names_init(&s.names, in->a);
 	s.actual = NEW_ARRAY(in->a, const char *, f->n_input + f->n_output);
 	return bind_names(&s, f->input, f->n_input, call->in, call->p->n_input, &n, in->e) &&
-	       bind_names(&s, f->output, f->n_output, call->out, call->p->n_output, &n, in->e) &&
-	       expand(in, &s, f->node, f->n_node);
+	    bind_names(&s, f->output, f->n_output, call->out, call->p->n_output, &n, in->e) &&
+	    expand(in, &s, f->node, f->n_node);
 }
 
 static bool

@@ -111,7 +111,7 @@ read_dims(struct reader *r, const Onnx__TensorShapeProto *s, struct model_value 
 		if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
 			v->shape.dim[i] = MAX_OF(d->dim_value, -1);
 		else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-			 d->dim_param && d->dim_param[0])
+		    d->dim_param && d->dim_param[0])
 			v->dim_param[i] = str_dup(r->a, str_of(d->dim_param));
 	}
 	return true;
@@ -195,7 +195,7 @@ read_node(struct reader *r, const struct flat_node *f, struct model_node *n)
 	while (n->n_in > 0 && in[n->n_in - 1] == NO_VALUE)
 		n->n_in--;
 	return attrs_decode(r->a, f->attr, f->n_attr, &r->src, &n->attr, r->e) ||
-	       err_in(r->e, "node '%s' (%s)", n->name, n->op);
+	    err_in(r->e, "node '%s' (%s)", n->name, n->op);
 }
 
 static bool
@@ -253,7 +253,7 @@ read_graph(struct reader *r)
 	if (!r->p->graph)
 		return err_set(r->e, ERR_MODEL, "it holds no graph");
 	return read_versions(r->p, &r->m->opset, r->e) && read_initializers(r) && read_inputs(r) &&
-	       read_nodes(r) && read_outputs(r);
+	    read_nodes(r) && read_outputs(r);
 }
 
 bool

@@ -121,10 +121,9 @@ walk_message(struct walk *w, const ProtobufCMessageDescriptor *d, size_t at, siz
 
 		if (!get_varint(w, &at, end, &tag) || !field_extent(w, at, end, tag, &body, &next))
 			return false;
-		const ProtobufCFieldDescriptor *f =
-		    tag >> 3 <= UINT32_MAX >> 3
-			? protobuf_c_message_descriptor_get_field(d, (unsigned)(tag >> 3))
-			: NULL;
+		const ProtobufCFieldDescriptor *f = tag >> 3 <= UINT32_MAX >> 3
+		    ? protobuf_c_message_descriptor_get_field(d, (unsigned)(tag >> 3))
+		    : NULL;
 		size_t tag_end = at;
 		at = next;
 		if (!f && d == &onnx__function_proto__descriptor && tag >> 3 == DEFAULT_ATTRIBUTES_TAG)

@@ -76,11 +76,11 @@ decode_typed(const Onnx__TensorProto *p, const struct model_tensor *t, void *dat
 
 	if (n != want)
 		return err_set(e, ERR_MODEL, "it has %zu values in its %s field where its shape needs %zu", n,
-		    f == FIELD_FLOAT    ? "float_data"
-		    : f == FIELD_INT32  ? "int32_data"
-		    : f == FIELD_INT64  ? "int64_data"
-		    : f == FIELD_DOUBLE ? "double_data"
-					: "uint64_data",
+		    f == FIELD_FLOAT        ? "float_data"
+			: f == FIELD_INT32  ? "int32_data"
+			: f == FIELD_INT64  ? "int64_data"
+			: f == FIELD_DOUBLE ? "double_data"
+					    : "uint64_data",
 		    want);
 	for (size_t i = 0; i < n; i++) {
 		uint8_t *to = (uint8_t *)data + i * size;

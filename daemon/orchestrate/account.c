@@ -116,8 +116,8 @@ static uint32_t
 add_exchange(struct account *x, const struct blp_result *r)
 {
 	struct plan *p = x->plan;
-	struct plan_exchange out = {.steps = NEW_ARRAY(x->a, uint32_t, p->n_steps),
-	    .rivals = NEW_ARRAY(x->a, uint32_t, r->n_chosen)};
+	struct plan_exchange out = {
+	    .steps = NEW_ARRAY(x->a, uint32_t, p->n_steps), .rivals = NEW_ARRAY(x->a, uint32_t, r->n_chosen)};
 	bool *stays = NEW_ARRAY(x->tmp, bool, p->n_steps);
 
 	if (p->n_exchanges == PLAN_MAX_ACCOUNT)
@@ -153,7 +153,9 @@ ask(struct account *x, const int64_t *cost, struct blp_result *r)
 	if (!x->m.solver || x->m.n_asks == MAX_ASKS)
 		return NOT_ASKED;
 	x->m.n_asks++;
-	return blp_plan_again(x->tmp, x->m.solver, cost, x->m.base.chosen, x->m.base.n_chosen, r, &none) ? FOUND : NO_PLAN;
+	return blp_plan_again(x->tmp, x->m.solver, cost, x->m.base.chosen, x->m.base.n_chosen, r, &none)
+	    ? FOUND
+	    : NO_PLAN;
 }
 
 static int64_t *
@@ -278,7 +280,8 @@ account_make(struct arena *a, const struct account_in *in, struct plan *plan)
 
 	number_kernels(&x);
 	for (uint32_t i = 0; i < plan->n_steps; i++)
-		plan->kernels[plan->steps[i].kernel].spread_ns = in->cost[in->program->spec_of[x.kernel_of_step[i]]].spread_ns;
+		plan->kernels[plan->steps[i].kernel].spread_ns =
+		    in->cost[in->program->spec_of[x.kernel_of_step[i]]].spread_ns;
 	open_program(&x);
 	for (uint32_t i = 0; i < plan->n_steps && plan->n_steps <= PLAN_MAX_ACCOUNT / 2; i++)
 		exchange_without(&x, i);

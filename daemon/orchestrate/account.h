@@ -4,7 +4,7 @@
 
 #include "plan_make.h"
 
-struct account_cost { /* per spec */
+struct account_cost {                   /* per spec */
 	int64_t measured_ns, spread_ns; /* 0: no time of it */
 	int64_t bound_ns, expected_ns;
 	bool has_failed;

@@ -60,14 +60,14 @@ find_touching(const struct account *x, const struct couple *two, struct bitset *
 	const uint32_t *class_of = x->in->program->class_of;
 
 	BITSET_EACH(q, two->b)
-		for (uint32_t k = 0; k < g->nodes[q].n_in; k++)
-			BITSET_EACH(p, two->a)
-				for (uint32_t o = 0; o < g->nodes[p].n_out; o++)
-					if (class_of[g->nodes[p].out[o].i] == class_of[g->nodes[q].in[k].i]) {
-						bit_set(out, p);
-						bit_set(out, q);
-						return true;
-					}
+	for (uint32_t k = 0; k < g->nodes[q].n_in; k++)
+		BITSET_EACH(p, two->a)
+	for (uint32_t o = 0; o < g->nodes[p].n_out; o++)
+		if (class_of[g->nodes[p].out[o].i] == class_of[g->nodes[q].in[k].i]) {
+			bit_set(out, p);
+			bit_set(out, q);
+			return true;
+		}
 	return false;
 }
 
@@ -96,8 +96,14 @@ add_apart(struct apartness *y, bool of_steps, uint32_t a, uint32_t b, const stru
 	struct plan *p = x->plan;
 	struct nearest measured = {.kernel = PLAN_NONE}, open = measured, failed = measured;
 	uint32_t chosen = PLAN_NONE; /* a third step that computes both for itself */
-	struct plan_apart out = {.of_steps = of_steps, .a = a, .b = b, .measured = PLAN_NONE, .exchange = PLAN_NONE,
-	    .open = PLAN_NONE, .failed = PLAN_NONE, .rule = STR("")};
+	struct plan_apart out = {.of_steps = of_steps,
+	    .a = a,
+	    .b = b,
+	    .measured = PLAN_NONE,
+	    .exchange = PLAN_NONE,
+	    .open = PLAN_NONE,
+	    .failed = PLAN_NONE,
+	    .rule = STR("")};
 
 	if (p->n_aparts == PLAN_MAX_ACCOUNT)
 		return;
@@ -122,10 +128,12 @@ add_apart(struct apartness *y, bool of_steps, uint32_t a, uint32_t b, const stru
 	if (failed.kernel != PLAN_NONE)
 		out.failed = account_rival(x, failed.kernel);
 	if (measured.kernel == PLAN_NONE && open.kernel == PLAN_NONE && failed.kernel == PLAN_NONE)
-		out.rule = chosen == PLAN_NONE ? rule_for(y, two)
-					       : account_words(x, str_of(arena_printf(x->tmp,
-						     "chosen: step %u computes both for itself, and others need what lies between",
-						     chosen)));
+		out.rule = chosen == PLAN_NONE
+		    ? rule_for(y, two)
+		    : account_words(x,
+			  str_of(arena_printf(x->tmp,
+			      "chosen: step %u computes both for itself, and others need what lies between",
+			      chosen)));
 	GROW(x->a, p->aparts, p->n_aparts, x->cap_aparts);
 	p->aparts[p->n_aparts++] = out;
 }
@@ -141,8 +149,8 @@ step_members(struct account *x)
 	for (uint32_t s = 0; s < x->plan->n_steps; s++) {
 		m[s] = bitset_make(x->tmp, g->n_nodes);
 		BITSET_EACH(i, &x->in->cands->cands[x->kernel_of_step[s]].members)
-			if (!node_is_view(g, &g->nodes[i]))
-				bit_set(&m[s], i);
+		if (!node_is_view(g, &g->nodes[i]))
+			bit_set(&m[s], i);
 	}
 	return m;
 }
@@ -165,7 +173,8 @@ apart_steps(struct apartness *y, const struct bitset *members)
 			for (uint32_t j = 0; j < i && !again; j++)
 				again = maker[b->in[j]] == from;
 			if (!again)
-				add_apart(y, true, from, s, &(struct couple){&members[from], &members[s], true});
+				add_apart(
+				    y, true, from, s, &(struct couple){&members[from], &members[s], true});
 		}
 		for (uint32_t i = 0; i < b->n_out; i++)
 			if (maker[b->out[i]] == PLAN_NONE)
@@ -185,8 +194,8 @@ computed_of_nodes(struct account *x, const struct bitset *members)
 		m[n] = bitset_make(x->tmp, g->n_nodes);
 	for (uint32_t s = 0; s < x->plan->n_steps; s++)
 		BITSET_EACH(i, &members[s])
-			if (g->nodes[i].origin < x->plan->n_nodes)
-				bit_set(&m[g->nodes[i].origin], i);
+	if (g->nodes[i].origin < x->plan->n_nodes)
+		bit_set(&m[g->nodes[i].origin], i);
 	return m;
 }
 
@@ -221,7 +230,7 @@ place_nodes(struct account *x)
 			p->nodes[g->nodes[i].origin].fate = FATE_REWRITTEN;
 	for (uint32_t s = 0; s < p->n_steps; s++)
 		BITSET_EACH(i, &x->in->cands->cands[x->kernel_of_step[s]].members)
-			place_member(x, s, &g->nodes[i], cap);
+	place_member(x, s, &g->nodes[i], cap);
 }
 
 static void
@@ -281,7 +290,8 @@ account_aparts(struct account *x)
 	struct apartness y = {.x = x, .reduced = measured_reduced(x)};
 	const struct bitset *members = step_members(x);
 
-	y.asker = identify_asker_new(&asking, &found, x->in->graph, x->in->mode, x->in->limits, x->in->cands->n_dropped);
+	y.asker = identify_asker_new(
+	    &asking, &found, x->in->graph, x->in->mode, x->in->limits, x->in->cands->n_dropped);
 	list_nodes(x);
 	apart_steps(&y, members);
 	apart_nodes(&y, members);

@@ -19,7 +19,7 @@ struct reach {
 };
 struct ascend {
 	const struct prog *g;
-	double *reduced, *value; /* per kernel; per tensor: how hard it is to reach, INFINITY: not at all */
+	double *reduced, *value;  /* per kernel; per tensor: how hard it is to reach, INFINITY: not at all */
 	uint32_t *missing, *last; /* per kernel: inputs not reached yet; the one reached last */
 	struct reach *heap;
 	uint32_t n_heap;
@@ -150,7 +150,8 @@ cut(struct landmarks *m, const struct ascend *s, uint32_t wanted, uint32_t *row,
 	sep->added[0] = wanted;
 	sep->n_added = 1;
 	for (uint32_t q = 0; q < sep->n_added; q++)
-		for (uint32_t j = g->makers.first[sep->added[q]]; j < g->makers.first[sep->added[q] + 1]; j++) {
+		for (uint32_t j = g->makers.first[sep->added[q]]; j < g->makers.first[sep->added[q] + 1];
+		     j++) {
 			uint32_t k = g->makers.item[j], u;
 
 			if (s->reduced[k] > nothing || reads_any(g, k, sep->T) ||
@@ -162,7 +163,8 @@ cut(struct landmarks *m, const struct ascend *s, uint32_t wanted, uint32_t *row,
 	sep->now++;
 	*gain = INFINITY;
 	for (uint32_t i = 0; i < sep->n_added; i++)
-		for (uint32_t j = g->makers.first[sep->added[i]]; j < g->makers.first[sep->added[i] + 1]; j++) {
+		for (uint32_t j = g->makers.first[sep->added[i]]; j < g->makers.first[sep->added[i] + 1];
+		     j++) {
 			uint32_t k = g->makers.item[j];
 
 			if (sep->stamp[k] == sep->now || reads_any(g, k, sep->T))

@@ -188,7 +188,8 @@ blp_state_limit(struct blp_state *s, const struct blp_limits *lim)
 
 /* Takes the costs and finds the plan to beat. */
 static bool
-begin(struct blp_state *st, struct search *s, const int64_t *cost, const uint32_t *start, uint32_t n_start, struct err *e)
+begin(struct blp_state *st, struct search *s, const int64_t *cost, const uint32_t *start, uint32_t n_start,
+    struct err *e)
 {
 	uint32_t *set, n, missing;
 
@@ -226,7 +227,8 @@ solve(struct arena *a, struct blp_state *st, const int64_t *cost, const uint32_t
     bool has_duals, struct blp_result *out, struct err *e)
 {
 	struct arena tmp = {0};
-	struct search s = {.a = &tmp, .g = &st->prog, .cover = st->cover, .limits = &st->limits, .cost = BLP_NEVER};
+	struct search s = {
+	    .a = &tmp, .g = &st->prog, .cover = st->cover, .limits = &st->limits, .cost = BLP_NEVER};
 	bool ok;
 
 	*out = (struct blp_result){0};

@@ -30,11 +30,11 @@ struct blp {
 	const struct blp_node *nodes; /* may be NULL */
 	uint32_t n_nodes;
 };
-struct blp_limits {                  /* counted work, never seconds (D21); zero means the default */
-	uint32_t beam_width;         /* states kept per tensor by the widest beam; 6,400 */
-	uint64_t max_states;         /* of all programmes together; 8 million */
-	uint32_t max_rounds;         /* of row separation; 80.  1: coverage rows only */
-	bool (*stop)(void *self);    /* asked now and then, true ends the work; may be NULL */
+struct blp_limits {               /* counted work, never seconds (D21); zero means the default */
+	uint32_t beam_width;      /* states kept per tensor by the widest beam; 6,400 */
+	uint64_t max_states;      /* of all programmes together; 8 million */
+	uint32_t max_rounds;      /* of row separation; 80.  1: coverage rows only */
+	bool (*stop)(void *self); /* asked now and then, true ends the work; may be NULL */
 	void *self;
 };
 struct blp_row {
@@ -52,7 +52,8 @@ struct blp_result {
 	double pi;            /* sum of the safe duals: exact, they are multiples of 2^-20 */
 	struct blp_row *rows; /* those with a dual */
 	uint32_t n_rows;
-	uint64_t n_states, n_made, n_simplex; /* states that count against the limit; made, most of them dropped at once */
+	uint64_t n_states, n_made,
+	    n_simplex; /* states that count against the limit; made, most of them dropped at once */
 	uint32_t n_columns, n_rows_made, n_branches; /* of the covering program; of the search */
 };
 
@@ -63,8 +64,8 @@ bool blp_solve(struct arena *a, const struct blp *p, const uint32_t *start, uint
 
 /* The same over those kernels alone that do not cost BLP_NEVER, in a program of their own: dearer than
  * blp_plan_again(), and better where they are few.  `out` has no reduced costs and no rows. */
-bool blp_solve_some(struct arena *a, const struct blp *p, const int64_t *cost, const uint32_t *start, uint32_t n_start,
-    const struct blp_limits *lim, struct blp_result *out, struct err *e) MUST_CHECK;
+bool blp_solve_some(struct arena *a, const struct blp *p, const int64_t *cost, const uint32_t *start,
+    uint32_t n_start, const struct blp_limits *lim, struct blp_result *out, struct err *e) MUST_CHECK;
 
 /* For a program that is solved again and again with changed costs: rows, columns, basis and
  * the last plan are kept.  The state copies what it needs of `p`, costs aside.  One owner at a time. */

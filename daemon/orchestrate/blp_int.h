@@ -52,7 +52,7 @@ bool prog_schedule(
     struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t n, uint32_t *n_run, uint8_t *made);
 int64_t prog_cost_of(const struct prog *g, const uint32_t *set, uint32_t n);
 
-/* ---- the covering program (landmark.c, separate.c, ascend.c, cover.c) ------------------------------------------- */
+/* ---- the covering program (landmark.c, separate.c, ascend.c, cover.c) ---- */
 struct landmarks; /* ancestors of each tensor, and the rows made so far */
 struct landmarks *landmarks_new(const struct prog *g);
 void landmarks_free(struct landmarks *m);
@@ -104,7 +104,7 @@ struct frontier_out {
 	uint32_t n_set;
 	bool found;       /* set can be scheduled and is cheaper than in->below */
 	bool is_complete; /* no state was dropped but by proof: nothing schedulable is below
-			   * min(relaxed, cost of set) */
+	                   * min(relaxed, cost of set) */
 	uint32_t *stuck;  /* the cheapest final set when it cannot be scheduled */
 	uint32_t n_stuck;
 	int64_t relaxed; /* cost of the cheapest final state, BLP_NEVER if there is none */

@@ -3,13 +3,14 @@
 #include "blp.h"
 
 bool
-blp_solve_some(struct arena *a, const struct blp *p, const int64_t *cost, const uint32_t *start, uint32_t n_start,
-    const struct blp_limits *lim, struct blp_result *out, struct err *e)
+blp_solve_some(struct arena *a, const struct blp *p, const int64_t *cost, const uint32_t *start,
+    uint32_t n_start, const struct blp_limits *lim, struct blp_result *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct blp some = *p;
 	struct blp_kernel *kernels = NEW_ARRAY(&tmp, struct blp_kernel, p->n_kernels);
-	uint32_t *number = NEW_ARRAY(&tmp, uint32_t, p->n_kernels), *of = NEW_ARRAY(&tmp, uint32_t, p->n_kernels);
+	uint32_t *number = NEW_ARRAY(&tmp, uint32_t, p->n_kernels),
+		 *of = NEW_ARRAY(&tmp, uint32_t, p->n_kernels);
 	uint32_t *from = NEW_ARRAY(&tmp, uint32_t, n_start), n_from = 0;
 	bool ok;
 

@@ -126,7 +126,7 @@ read_head(struct reader *r, struct str word, uint32_t n_items)
 
 	if (n_items == 0)
 		return (str_is(word, "korch-blp") && str_is(str_trim(r->line), "2")) ||
-		       fail(r, "'korch-blp 2' is expected");
+		    fail(r, "'korch-blp 2' is expected");
 	if (!str_is(word, "tensors") || !number(r, 0, 1 << 24, &n))
 		return fail(r, "'tensors N kernels M' is expected");
 	r->p->n_tensors = (uint32_t)n;

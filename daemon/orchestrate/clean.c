@@ -235,8 +235,8 @@ static bool
 same_shape(const struct cleaned_kernel *a, const struct cleaned_kernel *b)
 {
 	return a->hash == b->hash && a->n_in == b->n_in && a->n_out == b->n_out &&
-	       memcmp(a->in, b->in, sizeof(*a->in) * a->n_in) == 0 &&
-	       memcmp(a->out, b->out, sizeof(*a->out) * a->n_out) == 0;
+	    memcmp(a->in, b->in, sizeof(*a->in) * a->n_in) == 0 &&
+	    memcmp(a->out, b->out, sizeof(*a->out) * a->n_out) == 0;
 }
 
 /* leader[i] for the i-th cleaned kernel: the first of equals. */

@@ -21,16 +21,17 @@ struct cover {
 	const struct prog *g;
 	struct landmarks *marks;
 	struct simplex *lp;
-	uint32_t *col_of, *kernel_of;      /* kernel -> column or NONE; column -> kernel */
+	uint32_t *col_of, *kernel_of; /* kernel -> column or NONE; column -> kernel */
 	uint32_t n_cols, cap_cols;
 	/* Rows of the landmarks that lp holds, and since how many solutions each had no dual; the others,
 	 * up to n_linked, wait until a solution violates them. */
-	uint32_t *row_of, *lp_row, *idle, n_rows, n_linked, cap_rows; /* lp row -> row -> lp row or NONE; row */
+	uint32_t *row_of, *lp_row, *idle, n_rows, n_linked,
+	    cap_rows; /* lp row -> row -> lp row or NONE; row */
 	struct link *links;
 	uint32_t n_links, cap_links, *head; /* kernel -> newest link + 1 */
 	double *price, *x;
 	double *mean, *blurred; /* of x, later solutions count more; where rows are looked for */
-	double *last_dual; /* of the last optimum, n_last of them, by rows of lp */
+	double *last_dual;      /* of the last optimum, n_last of them, by rows of lp */
 	uint32_t n_last;
 	uint32_t *work;
 };
@@ -383,10 +384,10 @@ make_safe(struct cover *c, struct cover_result *out)
 	}
 }
 
-/* Where rows are looked for: half way from the last solution, a corner that nothing holds in its place, to the
- * mean of them all; and as if every kernel of small reduced cost had some weight too (up to `weight`, less by
- * the logarithm of what it costs to use it).  A row over many of those would only move the solution to one
- * of them. */
+/* Where rows are looked for: half way from the last solution, a corner that nothing holds in its place, to
+ * the mean of them all; and as if every kernel of small reduced cost had some weight too (up to `weight`,
+ * less by the logarithm of what it costs to use it).  A row over many of those would only move the solution
+ * to one of them. */
 static void
 blur(struct cover *c, double weight)
 {
@@ -426,7 +427,8 @@ add_rows(struct cover *c, bool deep, uint32_t round)
 		n += landmarks_separate(c->marks, c->x, deep, round);
 	if (n < FEW_ROWS) {
 		for (uint32_t k = 0; k < g->n_kernels; k++)
-			c->price[k] = g->cost[k] == BLP_NEVER ? INFINITY : fmax(0, lp_cost(g, k) - c->price[k]);
+			c->price[k] =
+			    g->cost[k] == BLP_NEVER ? INFINITY : fmax(0, lp_cost(g, k) - c->price[k]);
 		n += landmarks_ascend(c->marks, c->price, FEW_ROWS);
 	}
 	take_rows(c);

@@ -54,7 +54,7 @@ mark_makers(const struct direct *d, uint32_t t, uint8_t *kernels)
 {
 	for (uint32_t k = 0; k < d->p->n_kernels; k++)
 		kernels[k] = d->p->kernels[k].cost != BLP_NEVER &&
-			     is_in(t, d->p->kernels[k].out, d->p->kernels[k].n_out);
+		    is_in(t, d->p->kernels[k].out, d->p->kernels[k].n_out);
 }
 
 static void

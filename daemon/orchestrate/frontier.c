@@ -23,7 +23,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOMINANCE_WINDOW = 192, MAX_LATE = 64, MADE_PER_STATE = 16, ASK_EVERY = 256, MAX_LAYER = 1 << 20, MAX_LAYER_BYTES = 96 << 20 };
+enum {
+	DOMINANCE_WINDOW = 192,
+	MAX_LATE = 64,
+	MADE_PER_STATE = 16,
+	ASK_EVERY = 256,
+	MAX_LAYER = 1 << 20,
+	MAX_LAYER_BYTES = 96 << 20
+};
 
 /* ---- layers ------------------------------------------------------------------------------ */
 static void
@@ -110,7 +117,7 @@ static bool
 is_equal(const struct frontier *f, const struct layer *l, uint32_t i, const struct child *c)
 {
 	return l->is_loose[i] == c->is_loose &&
-	       memcmp(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words) == 0;
+	    memcmp(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words) == 0;
 }
 
 /* Joins a child to the next layer; of equal states, loose ones apart from the others, the cheaper stays. */
@@ -235,8 +242,8 @@ try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, s
 	return true;
 }
 
-/* What counts against the limit.  Where a tensor has hundreds of makers nearly all that is made is dropped again,
- * and takes the time all the same. */
+/* What counts against the limit.  Where a tensor has hundreds of makers nearly all that is made is dropped
+ * again, and takes the time all the same. */
 static uint64_t
 work_done(const struct frontier *f)
 {
@@ -247,7 +254,8 @@ work_done(const struct frontier *f)
 static bool
 is_given_up(const struct frontier *f)
 {
-	return work_done(f) > f->in->max_states || (!f->in->width && !f->is_complete) || blp_is_stopped(f->in->limits);
+	return work_done(f) > f->in->max_states || (!f->in->width && !f->is_complete) ||
+	    blp_is_stopped(f->in->limits);
 }
 
 /* Leaving t out can kill a state only if t could be made: else its parent, which lives, did
@@ -335,8 +343,8 @@ waits(const struct frontier *f, uint32_t kernel)
 	return false;
 }
 
-/* Can the kernels of a path that owes nothing run, those after its last node that is not loose in another order
- * than they were picked?  Then the path is not loose, whatever was owed on the way. */
+/* Can the kernels of a path that owes nothing run, those after its last node that is not loose in another
+ * order than they were picked?  Then the path is not loose, whatever was owed on the way. */
 static bool
 can_be_ordered(struct frontier *f, uint32_t node)
 {
@@ -399,7 +407,8 @@ keep_child(struct frontier *f, uint32_t t, uint32_t i, const uint64_t *owed)
 	kept->red[n] = l->red[i];
 	kept->is_loose[n] = l->is_loose[i];
 	kept->node[n] = add_node(f, before->node[l->node[i]], l->kernel[i], l->is_loose[i]);
-	if (kept->is_loose[n] && l->kernel[i] != NONE && !owes(f, m, owed) && can_be_ordered(f, kept->node[n]))
+	if (kept->is_loose[n] && l->kernel[i] != NONE && !owes(f, m, owed) &&
+	    can_be_ordered(f, kept->node[n]))
 		kept->is_loose[n] = f->node[kept->node[n]].is_loose = false;
 	kept->n++;
 }
@@ -495,9 +504,9 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	owed = NEW_ARRAY(&f.arena, uint64_t, f.words);
 	f.refusal = NEW_ARRAY(&f.arena, uint64_t, (size_t)f.words * MAX_REFUSALS);
 	f.gone_words = n / 64 + 1;
-	f.max_layer =
-	    MAX_OF(1u, MIN_OF((uint32_t)MAX_LAYER,
-			   (uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.hit_words + f.gone_words + 4))));
+	f.max_layer = MAX_OF(1u,
+	    MIN_OF((uint32_t)MAX_LAYER,
+		(uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.hit_words + f.gone_words + 4))));
 	f.table = heap_alloc(sizeof(*f.table) * f.n_table);
 	layer_reserve(&f.now, f.words, f.hit_words, f.gone_words);
 	memset(f.now.mask, 0, sizeof(*owed) * f.words);

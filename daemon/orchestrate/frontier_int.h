@@ -21,7 +21,7 @@ struct layer {
 	fix *red;
 	uint32_t *node, *kernel; /* node: of a state; a child's parent in the layer before */
 	uint8_t *check;          /* may have died */
-	uint8_t *is_loose;       /* some kernel of the path reads what is not made before it in any order found */
+	uint8_t *is_loose; /* some kernel of the path reads what is not made before it in any order found */
 	uint32_t n, cap;
 };
 struct node { /* the last kernel of a path */

@@ -52,7 +52,8 @@ may_take(const struct joining *g, uint32_t i, uint32_t r, uint32_t j, uint32_t *
 
 	*x = g->block_of[s->places[j]];
 	if (*x == UINT32_MAX || g->is_part[s->places[j]] || g->is_taken[*x] || g->m->blocks[*x].last != i ||
-	    from->n_bytes != to->n_bytes || from->type != to->type || from->n_bytes == 0 || !is_alone(g, &g->m->blocks[*x], i))
+	    from->n_bytes != to->n_bytes || from->type != to->type || from->n_bytes == 0 ||
+	    !is_alone(g, &g->m->blocks[*x], i))
 		return false;
 	for (uint32_t q = 0; q < k->n_operands; q++)
 		if (g->block_of[s->places[q]] == *x && (g->is_part[s->places[q]] || !is_declared(k, r, q)))
@@ -117,7 +118,8 @@ place_joined(struct joining *g, struct mem_block *blocks)
 static struct joining
 joining_make(struct making *m, const struct mem_order *order)
 {
-	struct joining g = {.m = m, .order = order,
+	struct joining g = {.m = m,
+	    .order = order,
 	    .block_of = NEW_ARRAY(m->a, uint32_t, m->plan->n_places),
 	    .is_part = NEW_ARRAY(m->a, bool, m->plan->n_places),
 	    .into = NEW_ARRAY(m->a, uint32_t, m->n_blocks),
@@ -150,8 +152,8 @@ place_all(struct making *m, const struct mem_order *order)
 	return MIN_OF(apart, together);
 }
 
-/* Bytes that steps side by side share would put them in order again; a plan that would more than double for it
- * keeps its order. */
+/* Bytes that steps side by side share would put them in order again; a plan that would more than double for
+ * it keeps its order. */
 void
 work_place(struct making *m)
 {

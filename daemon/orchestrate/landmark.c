@@ -32,7 +32,7 @@ latest_maker(const struct prog *g, uint32_t t)
 			uint32_t b = g->in.first[best + 1];
 
 			while (i > g->in.first[k] && b > g->in.first[best] &&
-			       g->in.item[i - 1] == g->in.item[b - 1])
+			    g->in.item[i - 1] == g->in.item[b - 1])
 				i--, b--;
 			if (i == g->in.first[k] ||
 			    (b > g->in.first[best] && g->in.item[i - 1] < g->in.item[b - 1]))

@@ -61,7 +61,7 @@ lazy_next(struct arena *a, const struct lazy_in *in, struct lazy_out *out)
 	out->done = out->n_chosen_open == 0;
 	for (uint32_t s = 0; s < in->n_specs; s++) {
 		bool is_useless = in->measured_cost != BLP_NEVER &&
-				  in->choice->pi + reduced[s] >= (double)in->measured_cost;
+		    in->choice->pi + reduced[s] >= (double)in->measured_cost;
 
 		n_waiting += in->state[s] == LAZY_WAITING;
 		if (in->state[s] == LAZY_OPEN && is_useless && !is_listed[s])

@@ -8,13 +8,13 @@
 enum lazy_state { LAZY_OPEN, LAZY_WAITING, LAZY_MEASURED, LAZY_FAILED };
 struct lazy_in {
 	const struct blp *blp;           /* costs: measured, or lower bounds where not; LAZY_FAILED
-					  * ones are BLP_NEVER */
+	                                  * ones are BLP_NEVER */
 	const struct blp_result *choice; /* solved with those costs */
 	const uint32_t *spec_of;         /* kernel -> spec */
 	const enum lazy_state *state;    /* per spec */
 	uint32_t n_specs;
 	int64_t measured_cost; /* of the best plan known whose specs are all measured;
-				* BLP_NEVER when there is none */
+	                        * BLP_NEVER when there is none */
 	uint32_t want;         /* specs that the farm can take now */
 };
 struct lazy_out {

@@ -1,10 +1,10 @@
-/* daemon/orchestrate/narrow.c: what one run of the frontier programme sees of the program: the kernels in use,
- * the tensors that they read and make, and these in an order that keeps few of them open at a time.
+/* daemon/orchestrate/narrow.c: what one run of the frontier programme sees of the program: the kernels in
+ * use, the tensors that they read and make, and these in an order that keeps few of them open at a time.
  *
  * States multiply with the tensors that are made and still read later, so that the order decides over
- * orders of magnitude; and which tensors those are differs with the kernels in use.  Built from the end, so that
- * what may be made or not is asked just before it is of use.  Where that comes out wider than the program's own
- * order, which goes depth first, the program's stays. */
+ * orders of magnitude; and which tensors those are differs with the kernels in use.  Built from the end, so
+ * that what may be made or not is asked just before it is of use.  Where that comes out wider than the
+ * program's own order, which goes depth first, the program's stays. */
 #include "blp_int.h"
 
 #include <math.h>
@@ -18,10 +18,10 @@ struct narrow {
 };
 struct order {
 	const struct frontier_in *in;
-	uint32_t n;                /* tensors of the whole program */
+	uint32_t n; /* tensors of the whole program */
 	bool *is_kept;
 	struct lists after, before; /* tensor -> tensors made from it by a kernel in use, and the inverse */
-	uint32_t *n_open;          /* of `after`, those that are not placed yet */
+	uint32_t *n_open;           /* of `after`, those that are not placed yet */
 };
 
 static void
@@ -83,7 +83,8 @@ makers_of(struct arena *a, const struct frontier_in *in)
 	used = lists_make(a, n, count);
 	for (uint32_t k = 0; k < n; k++)
 		if (count[k])
-			memcpy(used.item + used.first[k], in->out->item + in->out->first[k], sizeof(*count) * count[k]);
+			memcpy(used.item + used.first[k], in->out->item + in->out->first[k],
+			    sizeof(*count) * count[k]);
 	return lists_invert(a, n, in->g->n_tensors, used);
 }
 
@@ -114,8 +115,8 @@ width_of(struct order *o, const uint32_t *order, uint32_t n)
 	return sum;
 }
 
-/* From the end: of the tensors whose results are placed, the one that opens the fewest operands, among equals the
- * one whose results were placed last. */
+/* From the end: of the tensors whose results are placed, the one that opens the fewest operands, among equals
+ * the one whose results were placed last. */
 static void
 order_backwards(struct order *o, struct arena *a, uint32_t *order, uint32_t n)
 {
@@ -136,7 +137,8 @@ order_backwards(struct order *o, struct arena *a, uint32_t *order, uint32_t n)
 
 			for (uint32_t j = o->before.first[ready[i]]; j < o->before.first[ready[i] + 1]; j++)
 				change += !is_open[o->before.item[j]];
-			if (best == NONE || change < least || (change == least && latest[ready[i]] > latest[ready[best]])) {
+			if (best == NONE || change < least ||
+			    (change == least && latest[ready[i]] > latest[ready[best]])) {
 				least = change;
 				best = i;
 			}
@@ -160,7 +162,10 @@ static uint32_t
 number_tensors(struct arena *a, const struct frontier_in *in, uint32_t *number)
 {
 	uint32_t n_all = in->g->n_tensors, n = 0;
-	struct order o = {.in = in, .n = n_all, .is_kept = NEW_ARRAY(a, bool, n_all), .n_open = NEW_ARRAY(a, uint32_t, n_all)};
+	struct order o = {.in = in,
+	    .n = n_all,
+	    .is_kept = NEW_ARRAY(a, bool, n_all),
+	    .n_open = NEW_ARRAY(a, uint32_t, n_all)};
 	struct lists makers = makers_of(a, in);
 	uint32_t *own = NEW_ARRAY(a, uint32_t, n_all), *other = NEW_ARRAY(a, uint32_t, n_all);
 
@@ -227,7 +232,8 @@ static void
 narrow_make(struct arena *a, const struct frontier_in *in, struct narrow *x)
 {
 	const struct prog *g = in->g;
-	uint32_t *tensor = NEW_ARRAY(a, uint32_t, g->n_tensors), *kernel = NEW_ARRAY(a, uint32_t, g->n_kernels);
+	uint32_t *tensor = NEW_ARRAY(a, uint32_t, g->n_tensors),
+		 *kernel = NEW_ARRAY(a, uint32_t, g->n_kernels);
 	bool *use = NEW_ARRAY(a, bool, g->n_kernels);
 	fix *reduced = NEW_ARRAY(a, fix, g->n_kernels);
 

@@ -48,12 +48,13 @@ consts_place(struct making *m, const struct tensor *t, const void *data, const s
 		    old->tensor == graph_tensor && shape_eq(&old->shape, &t->shape))
 			return i;
 	}
-	return making_add_place(m, (struct place){.kind = PLACE_CONST,
-				       .offset = s->offset,
-				       .n_bytes = s->n_bytes,
-				       .type = t->type,
-				       .shape = t->shape,
-				       .tensor = graph_tensor});
+	return making_add_place(m,
+	    (struct place){.kind = PLACE_CONST,
+		.offset = s->offset,
+		.n_bytes = s->n_bytes,
+		.type = t->type,
+		.shape = t->shape,
+		.tensor = graph_tensor});
 }
 
 void

@@ -97,8 +97,7 @@ evidence_make(struct making *m)
 	plan->n_distinct = m->in->cands->n_specs - m->in->cands->n_views;
 	by_duals = (int64_t)ceil(m->in->choice->pi);
 	plan->certificate = by_duals >= plan->bound_ns
-				? STR("bound checked by duals")
-				: str_of(arena_printf(m->a,
-				      "LP bound %lld checked; optimality by search (--resolve repeats it)",
-				      (long long)by_duals));
+	    ? STR("bound checked by duals")
+	    : str_of(arena_printf(m->a, "LP bound %lld checked; optimality by search (--resolve repeats it)",
+		  (long long)by_duals));
 }

@@ -41,7 +41,7 @@ struct making {
 	struct mem_block *blocks; /* of work places */
 	uint32_t *block_place;
 	uint32_t n_blocks, cap_blocks;
-	bool *is_guest;          /* class: in this plan it lies in its host */
+	bool *is_guest; /* class: in this plan it lies in its host */
 	struct guest *guests;
 	uint32_t n_guests, cap_guests;
 	struct stretches consts;
@@ -67,8 +67,8 @@ uint32_t consts_place(struct making *m, const struct tensor *t, const void *data
     uint32_t graph_tensor);
 /* Lays the region out once all places are known. */
 void consts_fill(struct making *m);
-/* Which steps of a GPU's plan are over before which, on as many streams as it will run on; users of all blocks are
- * filled.  False: all run one behind the other. */
+/* Which steps of a GPU's plan are over before which, on as many streams as it will run on; users of all
+ * blocks are filled.  False: all run one behind the other. */
 bool side_order(struct making *m, struct mem_order *out);
 /* Offsets in work memory, results on operands' bytes where that is legal and saves something. */
 void work_place(struct making *m);

@@ -70,12 +70,13 @@ place_inputs(struct making *m)
 		const struct tensor *t = graph_tensor(g, g->inputs[i]);
 
 		m->is_made[c] = true;
-		m->place_of[c] = making_add_place(m, (struct place){.kind = PLACE_INPUT,
-							 .index = i,
-							 .n_bytes = m->class_bytes[c],
-							 .type = t->type,
-							 .shape = t->shape,
-							 .tensor = m->p->tensor_of[c]});
+		m->place_of[c] = making_add_place(m,
+		    (struct place){.kind = PLACE_INPUT,
+			.index = i,
+			.n_bytes = m->class_bytes[c],
+			.type = t->type,
+			.shape = t->shape,
+			.tensor = m->p->tensor_of[c]});
 	}
 }
 
@@ -91,12 +92,13 @@ place_outputs(struct making *m, struct err *e)
 		const struct tensor *t = graph_tensor(g, g->outputs[i]);
 		uint32_t c = m->p->class_of[g->outputs[i].i], from = m->place_of[c], to;
 
-		to = making_add_place(m, (struct place){.kind = PLACE_OUTPUT,
-					     .index = i,
-					     .n_bytes = m->class_bytes[c],
-					     .type = t->type,
-					     .shape = t->shape,
-					     .tensor = m->p->tensor_of[c]});
+		to = making_add_place(m,
+		    (struct place){.kind = PLACE_OUTPUT,
+			.index = i,
+			.n_bytes = m->class_bytes[c],
+			.type = t->type,
+			.shape = t->shape,
+			.tensor = m->p->tensor_of[c]});
 		if (from == UINT32_MAX && m->class_data[c])
 			from = consts_place(m, t, m->class_data[c], NULL, m->p->tensor_of[c]);
 		if (from == UINT32_MAX) {
@@ -117,12 +119,13 @@ making_add_class(struct making *m, uint32_t c, enum place_kind kind, uint32_t in
 {
 	const struct tensor *t = class_tensor(m, c);
 
-	return making_add_place(m, (struct place){.kind = kind,
-				       .index = index,
-				       .n_bytes = m->class_bytes[c],
-				       .type = t->type,
-				       .shape = t->shape,
-				       .tensor = m->p->tensor_of[c]});
+	return making_add_place(m,
+	    (struct place){.kind = kind,
+		.index = index,
+		.n_bytes = m->class_bytes[c],
+		.type = t->type,
+		.shape = t->shape,
+		.tensor = m->p->tensor_of[c]});
 }
 
 uint32_t
@@ -134,7 +137,8 @@ making_add_block(struct making *m, uint32_t c, uint32_t first)
 	if (cap != m->cap_blocks)
 		m->block_place = memcpy(NEW_ARRAY(m->a, uint32_t, m->cap_blocks),
 		    m->block_place ? m->block_place : &place, sizeof(uint32_t) * m->n_blocks);
-	m->blocks[m->n_blocks] = (struct mem_block){.first = first, .last = first, .n_bytes = m->class_bytes[c]};
+	m->blocks[m->n_blocks] =
+	    (struct mem_block){.first = first, .last = first, .n_bytes = m->class_bytes[c]};
 	m->block_place[m->n_blocks++] = place;
 	return place;
 }
@@ -165,7 +169,8 @@ place_operand(struct making *m, const struct cand *c, uint32_t i, uint32_t step,
 	const struct spec *spec = &m->in->cands->specs[c->spec];
 	const struct tensor *t = &spec->g.tensors[i];
 	uint32_t class = m->p->class_of[c->bind.operands[i].i];
-	const struct pack *pack = cand_is_view(m->in->cands, c->spec) ? NULL : find_pack(&m->in->codes[c->spec].code, i);
+	const struct pack *pack =
+	    cand_is_view(m->in->cands, c->spec) ? NULL : find_pack(&m->in->codes[c->spec].code, i);
 
 	if (m->class_data[class]) {
 		*out = consts_place(m, t, m->class_data[class], pack, m->p->tensor_of[class]);
@@ -175,10 +180,10 @@ place_operand(struct making *m, const struct cand *c, uint32_t i, uint32_t step,
 		return err_set(e, ERR_FAILED, "a kernel packs an operand that is no constant");
 	if (!m->is_made[class])
 		return t->role == ROLE_WEIGHT
-			   ? err_set(e, ERR_MODEL, "weight '%s' has no data",
-				 graph_tensor(m->in->graph, c->bind.operands[i])->name)
-			   : err_set(e, ERR_FAILED, "step %u reads tensor %u before it is made", step,
-				 c->bind.operands[i].i);
+		    ? err_set(e, ERR_MODEL, "weight '%s' has no data",
+			  graph_tensor(m->in->graph, c->bind.operands[i])->name)
+		    : err_set(e, ERR_FAILED, "step %u reads tensor %u before it is made", step,
+			  c->bind.operands[i].i);
 	*out = m->place_of[class];
 	extend_block(m, *out, step);
 	return true;
@@ -297,7 +302,8 @@ place_result(struct making *m, uint32_t class, uint32_t step)
 
 	m->is_made[class] = true;
 	if (is_first && m->place_of[class] == UINT32_MAX)
-		m->place_of[class] = m->is_guest[class] ? guest_place(m, class, step) : making_add_block(m, class, step);
+		m->place_of[class] =
+		    m->is_guest[class] ? guest_place(m, class, step) : making_add_block(m, class, step);
 	if (!is_first)
 		return making_add_block(m, class, step);
 	extend_block(m, m->place_of[class], step);

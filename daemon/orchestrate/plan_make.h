@@ -27,8 +27,8 @@ void program_make(struct arena *a, const struct graph *g, const struct cand_set 
 /* Gives candidates that planning buffers makes needless specs of their own, the last ones of the set, and the
  * program the places of what they read and make.  Before any array by spec is made. */
 void views_find(struct arena *a, const struct graph *g, struct cand_set *c, struct program *p);
-/* spec_cost: one per spec, in ns; BLP_NEVER for a spec that cannot be used.  Below 1 counts as 1; a view costs
- * that, whatever is said of it. */
+/* spec_cost: one per spec, in ns; BLP_NEVER for a spec that cannot be used.  Below 1 counts as 1; a view
+ * costs that, whatever is said of it. */
 void program_set_costs(struct program *p, const int64_t *spec_cost);
 
 /* What is known of a spec that was chosen. */
@@ -42,9 +42,10 @@ struct plan_parts {
 	const struct cand_set *cands;
 	const struct program *program; /* with the costs of `choice` */
 	const struct blp_result *choice;
-	const struct plan_code *codes;   /* per spec; those of chosen candidates that are no views must be ready */
-	const int64_t *bound_ns;         /* per spec: the lower bound from hardware facts */
-	const bool *is_measured;         /* per spec: the cost is a measurement */
+	const struct plan_code
+	    *codes;              /* per spec; those of chosen candidates that are no views must be ready */
+	const int64_t *bound_ns; /* per spec: the lower bound from hardware facts */
+	const bool *is_measured; /* per spec: the cost is a measurement */
 	const char *const *origin_names; /* ONNX node names by node.origin; entries may be NULL */
 	uint32_t n_origins;
 	struct bytes module; /* the shared object that holds all symbols */
@@ -67,16 +68,17 @@ void order_make(
 struct mem_block {
 	uint32_t first, last;
 	size_t n_bytes;
-	size_t offset; /* out; a multiple of PLAN_ALIGN */
+	size_t offset;   /* out; a multiple of PLAN_ALIGN */
 	uint64_t *users; /* bits of steps; asked for with a mem_order alone */
 };
-/* Steps that need not run one behind the other: of each step, a row of bits, those that are over before it begins. */
+/* Steps that need not run one behind the other: of each step, a row of bits, those that are over before it
+ * begins. */
 struct mem_order {
 	const uint64_t *before;
 	size_t words; /* of a row */
 };
-/* Offsets such that no two blocks overlap while both are live; returns the bytes needed.  order: NULL: the steps run
- * as they are numbered. */
+/* Offsets such that no two blocks overlap while both are live; returns the bytes needed.  order: NULL: the
+ * steps run as they are numbered. */
 size_t mem_place(struct arena *tmp, struct mem_block *blocks, uint32_t n, const struct mem_order *order);
 
 #endif

@@ -126,8 +126,8 @@ keep_plan(struct search *s, uint32_t *set, uint32_t n)
 	s->cost = cost;
 }
 
-/* One run of the programme over `use`.  The first, which often is the last, takes the program as it is: an order of
- * its own pays only where states multiply. */
+/* One run of the programme over `use`.  The first, which often is the last, takes the program as it is: an
+ * order of its own pays only where states multiply. */
 static void
 run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct frontier_out *out)
 {
@@ -154,9 +154,10 @@ run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct 
 		keep_plan(s, out->set, out->n_set);
 }
 
-/* Beams: over what looks good, in either order of tensors, then over all that a better plan may hold, ever wider.  Where costs have
- * many ties a wide beam meets the bound long before an exhaustive run does; where the bound has a gap
- * no beam helps once the plan is right, so that the ladder ends after a step without gain. */
+/* Beams: over what looks good, in either order of tensors, then over all that a better plan may hold, ever
+ * wider.  Where costs have many ties a wide beam meets the bound long before an exhaustive run does; where
+ * the bound has a gap no beam helps once the plan is right, so that the ladder ends after a step without
+ * gain. */
 static void
 find_plan(struct search *s)
 {

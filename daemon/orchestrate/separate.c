@@ -100,8 +100,9 @@ grow(struct landmarks *m, uint32_t v)
 		for (uint32_t i = 0; i < s->n_touched; i++) {
 			uint32_t u = s->touched[i];
 
-			if (s->delta[u] < -1e-7 && (best == NONE || s->delta[u] < s->delta[best] ||
-						       (!(s->delta[u] > s->delta[best]) && u < best)))
+			if (s->delta[u] < -1e-7 &&
+			    (best == NONE || s->delta[u] < s->delta[best] ||
+				(!(s->delta[u] > s->delta[best]) && u < best)))
 				best = u;
 		}
 		if (best == NONE)

@@ -1,5 +1,6 @@
-/* daemon/orchestrate/side.c: the order that remains between a GPU's steps when they run on streams by what they read
- * alone, before any bytes are shared: memory that is laid out by it puts none of them in order again. */
+/* daemon/orchestrate/side.c: the order that remains between a GPU's steps when they run on streams by what
+ * they read alone, before any bytes are shared: memory that is laid out by it puts none of them in order
+ * again. */
 #include "plan_int.h"
 
 #include "../../kernels/run/dev.h"
@@ -12,7 +13,8 @@ list_uses(struct making *m, struct step_uses *u)
 	const struct plan *p = m->plan;
 	uint32_t n = 0, cap = 0;
 
-	*u = (struct step_uses){.first = NEW_ARRAY(m->a, uint32_t, (size_t)p->n_steps + 1), .n_steps = p->n_steps};
+	*u = (struct step_uses){
+	    .first = NEW_ARRAY(m->a, uint32_t, (size_t)p->n_steps + 1), .n_steps = p->n_steps};
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *s = &p->steps[i];
 
@@ -22,7 +24,9 @@ list_uses(struct making *m, struct step_uses *u)
 			if (kind != PLACE_WORK && kind != PLACE_OUTPUT)
 				continue;
 			GROW(m->a, u->use, n, cap);
-			u->use[n++] = (struct step_use){.region = s->places[j], .to = 1, .is_written = j >= p->kernels[s->kernel].n_operands};
+			u->use[n++] = (struct step_use){.region = s->places[j],
+			    .to = 1,
+			    .is_written = j >= p->kernels[s->kernel].n_operands};
 		}
 		u->first[i + 1] = n;
 	}
@@ -69,7 +73,8 @@ list_users(struct making *m, const struct step_uses *u, size_t words)
 	for (uint32_t i = 0; i < u->n_steps; i++)
 		for (uint32_t k = u->first[i]; k < u->first[i + 1]; k++)
 			if (block_of[u->use[k].region])
-				m->blocks[block_of[u->use[k].region] - 1].users[i / 64] |= (uint64_t)1 << i % 64;
+				m->blocks[block_of[u->use[k].region] - 1].users[i / 64] |= (uint64_t)1
+				    << i % 64;
 }
 
 bool

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VIEW_ALIGN = 16 }; /* of stretches: what libraries on GPUs ask for, and kernels that move words (vector=) */
+enum {
+	VIEW_ALIGN = 16
+}; /* of stretches: what libraries on GPUs ask for, and kernels that move words (vector=) */
 
 enum class_flags { CLASS_GIVEN = 1, CLASS_FIXED = 2, CLASS_WANTED = 4 };
 
@@ -22,11 +24,11 @@ struct finding {
 	const struct graph *g;
 	struct cand_set *c;
 	struct program *p;
-	uint8_t *flags;       /* class -> class_flags */
-	size_t *n_bytes;      /* class */
+	uint8_t *flags;            /* class -> class_flags */
+	size_t *n_bytes;           /* class */
 	struct spec_piece **piece; /* spec -> pieces, NULL: it is work */
 	uint32_t *n_pieces;
-	uint32_t *view_of;    /* spec -> the same as a view, UINT32_MAX */
+	uint32_t *view_of; /* spec -> the same as a view, UINT32_MAX */
 };
 struct mover {
 	uint32_t cand, n_nodes;
@@ -59,7 +61,8 @@ flag_classes(struct finding *f)
 		uint32_t c = f->p->class_of[t];
 
 		if (g->tensors[t].role != ROLE_INNER)
-			f->flags[c] |= g->tensors[t].role == ROLE_INPUT ? CLASS_GIVEN : CLASS_GIVEN | CLASS_FIXED;
+			f->flags[c] |=
+			    g->tensors[t].role == ROLE_INPUT ? CLASS_GIVEN : CLASS_GIVEN | CLASS_FIXED;
 		if (!shape_bytes(&g->tensors[t].shape, g->tensors[t].type, &f->n_bytes[c]))
 			bug("a tensor of the graph has no size");
 	}
@@ -82,7 +85,8 @@ list_movers(struct finding *f, uint32_t *n)
 			f->piece[s] = NULL;
 		was_seen[s] = true;
 		if (f->piece[s])
-			list[(*n)++] = (struct mover){k, f->c->specs[s].g.n_nodes, f->n_bytes[f->p->class_of[c->bind.results[0].i]]};
+			list[(*n)++] = (struct mover){
+			    k, f->c->specs[s].g.n_nodes, f->n_bytes[f->p->class_of[c->bind.results[0].i]]};
 	}
 	qsort(list, *n, sizeof(*list), first_served);
 	return list;
@@ -102,10 +106,11 @@ may_lodge(const struct finding *f, const struct lodging *l)
 {
 	const struct program *p = f->p;
 
-	if ((f->flags[l->guest] & (CLASS_GIVEN | CLASS_WANTED)) || (f->flags[l->host] & CLASS_FIXED) || l->at % VIEW_ALIGN ||
-	    lies_in(p, l->host, l->guest))
+	if ((f->flags[l->guest] & (CLASS_GIVEN | CLASS_WANTED)) || (f->flags[l->host] & CLASS_FIXED) ||
+	    l->at % VIEW_ALIGN || lies_in(p, l->host, l->guest))
 		return false;
-	return p->host_of[l->guest] == UINT32_MAX || (p->host_of[l->guest] == l->host && p->at[l->guest] == l->at);
+	return p->host_of[l->guest] == UINT32_MAX ||
+	    (p->host_of[l->guest] == l->host && p->at[l->guest] == l->at);
 }
 
 /* What must lie where for candidate k to be a view: its only operand around its result, or all operands, each
@@ -169,7 +174,10 @@ views_find(struct arena *a, const struct graph *g, struct cand_set *c, struct pr
 {
 	struct arena tmp = {0};
 	uint32_t n_classes = p->blp.n_tensors, n;
-	struct finding f = {.a = &tmp, .g = g, .c = c, .p = p,
+	struct finding f = {.a = &tmp,
+	    .g = g,
+	    .c = c,
+	    .p = p,
 	    .flags = NEW_ARRAY(&tmp, uint8_t, n_classes),
 	    .n_bytes = NEW_ARRAY(&tmp, size_t, n_classes),
 	    .piece = NEW_ARRAY(&tmp, struct spec_piece *, c->n_specs),

@@ -54,7 +54,8 @@ spec_words(struct tune *t, uint32_t s)
 	for (uint32_t k = 0; k < c->n_cands; k++) {
 		if (c->cands[k].spec != s)
 			continue;
-		BITSET_EACH(i, &c->cands[k].members) {
+		BITSET_EACH(i, &c->cands[k].members)
+		{
 			uint32_t origin = t->front.graph.nodes[i].origin;
 
 			if (origin < t->front.model.n_nodes)
@@ -126,8 +127,9 @@ costs_learn(struct tune *t)
 static bool
 is_machines(enum err_code fail)
 {
-	return fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_DEVLOST || fail == ERR_MEMORY || fail == ERR_HOST ||
-	    fail == ERR_IO || fail == ERR_FULL || fail == ERR_WORKERLOST || fail == ERR_LINKLOST;
+	return fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_DEVLOST || fail == ERR_MEMORY ||
+	    fail == ERR_HOST || fail == ERR_IO || fail == ERR_FULL || fail == ERR_WORKERLOST ||
+	    fail == ERR_LINKLOST;
 }
 
 void
@@ -255,7 +257,8 @@ costs_take(struct tune *t, int wait_ms, struct err *e)
 			return false;
 		}
 		if (got && !take_aside(t, &m)) {
-			(void)err_set(e, ERR_PROTO, "unexpected message '%s' from the daemon", msg_name(m.type));
+			(void)err_set(
+			    e, ERR_PROTO, "unexpected message '%s' from the daemon", msg_name(m.type));
 			arena_fini(&tmp);
 			return false;
 		}
@@ -299,8 +302,12 @@ costs_open(struct tune *t, struct err *e)
 	make_index(t);
 	t->cost = NEW_ARRAY(t->arena, struct spec_cost, t->front.cands.n_specs);
 	for (uint32_t i = n; i < t->front.cands.n_specs; i++)
-		t->cost[i] = (struct spec_cost){.bound_ns = PLAN_VIEW_NS, .measured_ns = PLAN_VIEW_NS, .first_ns = PLAN_VIEW_NS, .repeats = 1,
-		    .schedule = STR(PLAN_VIEW), .state = LAZY_MEASURED};
+		t->cost[i] = (struct spec_cost){.bound_ns = PLAN_VIEW_NS,
+		    .measured_ns = PLAN_VIEW_NS,
+		    .first_ns = PLAN_VIEW_NS,
+		    .repeats = 1,
+		    .schedule = STR(PLAN_VIEW),
+		    .state = LAZY_MEASURED};
 	for (uint32_t i = 0; i < n; i++) {
 		struct cost_parts parts;
 
@@ -367,12 +374,17 @@ ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, s
 	bool ok;
 
 	for (uint32_t i = 0; i < n; i++) {
-		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text, .schedule = t->cost[specs[i]].schedule,
+		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
+		    .schedule = t->cost[specs[i]].schedule,
 		    .symbol = STR("")};
 		turn += t->cost[specs[i]].repeats;
 	}
-	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads, .precision = t->precision, .kernels = k,
-	    .n_kernels = n, .budget_ns = budget_ns, .turn = turn};
+	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads,
+	    .precision = t->precision,
+	    .kernels = k,
+	    .n_kernels = n,
+	    .budget_ns = budget_ns,
+	    .turn = turn};
 	ok = pipe_send(t->pipe, &ask, e);
 	t->is_racing = ok;
 	arena_fini(&tmp);
@@ -380,7 +392,8 @@ ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, s
 }
 
 bool
-costs_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns, struct err *e)
+costs_race(
+    struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns, struct err *e)
 {
 	enum { WAIT_MS = 200 };
 

@@ -1,6 +1,6 @@
-/* daemon/planner/ended.c: how this very job ended before.  Its key is of all that a plan depends on but budget
- * and measurements: files, options, environment, and this program itself (a build that rewrites otherwise gives
- * other candidates).  The store says whether what it knows of the candidates is what it was:
+/* daemon/planner/ended.c: how this very job ended before.  Its key is of all that a plan depends on but
+ * budget and measurements: files, options, environment, and this program itself (a build that rewrites
+ * otherwise gives other candidates).  The store says whether what it knows of the candidates is what it was:
  *
  *   all the same          the plan of then is the answer; the model is not even read
  *   something changed     the choice of then stands, unless a clearly better plan is known by now
@@ -29,8 +29,8 @@ digest(struct tune *t, struct hash *out, struct err *e)
 	ok = hash_file("/proc/self/exe", &self, &n, e) && rec_pack(&tmp, "options", &o, &options, e) &&
 	    rec_pack(&tmp, "env", &env, &environment, e);
 	sb_init(&sb, &tmp);
-	sb_addf(&sb, "job end 2 %s %zu %.*s %zu %zu ", KORCH_VERSION, t->start.model_name.n, STR_ARG(t->start.model_name),
-	    options.n, environment.n);
+	sb_addf(&sb, "job end 2 %s %zu %.*s %zu %zu ", KORCH_VERSION, t->start.model_name.n,
+	    STR_ARG(t->start.model_name), options.n, environment.n);
 	sb_add(&sb, (struct str){(const char *)self.b, sizeof(self.b)});
 	sb_add(&sb, (struct str){(const char *)t->start.files.b, sizeof(self.b)});
 	sb_add(&sb, (struct str){(const char *)options.p, options.n});
@@ -50,7 +50,8 @@ ended_find(struct tune *t, struct err *e)
 		return true;
 	if (!digest(t, &t->end_key, e))
 		return false;
-	ask.end_ask = (struct m_end_ask){.key = t->end_key, .threads = t->start.options.threads, .precision = t->precision};
+	ask.end_ask = (struct m_end_ask){
+	    .key = t->end_key, .threads = t->start.options.threads, .precision = t->precision};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_end_have, &m, e))
 		return false;
 	if (m.end_have.end.plan_bytes > 0 && m.end_have.end.budget_ns >= t->start.options.budget_ns)
@@ -84,7 +85,8 @@ ended_cost(struct tune *t, int64_t *cost)
 	*cost = 0;
 	for (uint32_t i = 0; i < n && ok; i++) {
 		order[i] = number_at(end, i);
-		ok = order[i] < t->program.n_kernels && cost_measured(t, t->program.spec_of[order[i]]) != BLP_NEVER;
+		ok = order[i] < t->program.n_kernels &&
+		    cost_measured(t, t->program.spec_of[order[i]]) != BLP_NEVER;
 		*cost += ok ? cost_measured(t, t->program.spec_of[order[i]]) : 0;
 	}
 	ok = ok && blp_check_order(&t->program.blp, order, n, &why);
@@ -153,7 +155,9 @@ ended_fill(struct tune *t, struct m_done *done)
 	done->precision = t->precision;
 	done->end = (struct m_job_end){.budget_ns = MAX_OF(t->start.options.budget_ns, t->past.end.budget_ns),
 	    .chosen = {chosen, 4 * (size_t)t->choice.n_chosen},
-	    .progress = t->progress, .specs = {specs, sizeof(struct hash) * n_specs}, .effort = t->effort,
+	    .progress = t->progress,
+	    .specs = {specs, sizeof(struct hash) * n_specs},
+	    .effort = t->effort,
 	    .least_ns = t->is_repeat ? t->past.end.least_ns : t->least_ns};
 	return true;
 }

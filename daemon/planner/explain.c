@@ -7,15 +7,15 @@
 static struct account_cost *
 account_costs(struct tune *t)
 {
-	struct account_cost *out = NEW_ARRAY(t->arena, struct account_cost, MAX_OF(t->front.cands.n_specs, 1u));
+	struct account_cost *out =
+	    NEW_ARRAY(t->arena, struct account_cost, MAX_OF(t->front.cands.n_specs, 1u));
 
 	costs_learn(t); /* so that what was expected depends on the measurements alone */
 	for (uint32_t s = 0; s < t->front.cands.n_specs; s++) {
 		const struct spec_cost *c = &t->cost[s];
 
-		out[s] = (struct account_cost){.bound_ns = c->bound_ns,
-		    .has_failed = c->state == LAZY_FAILED,
-		    .cause = c->cause};
+		out[s] = (struct account_cost){
+		    .bound_ns = c->bound_ns, .has_failed = c->state == LAZY_FAILED, .cause = c->cause};
 		if (cost_is_known(c)) {
 			out[s].measured_ns = c->measured_ns;
 			out[s].spread_ns = MAX_OF(c->spread_ns, (int64_t)0);
@@ -54,7 +54,8 @@ account_nodes(struct tune *t)
 	for (uint32_t v = 0; v < m->n_values; v++)
 		maker[v] = PLAN_NONE;
 	for (uint32_t n = 0; n < m->n_nodes; n++) {
-		out[n] = (struct account_node){.name = m->nodes[n].name, .op = m->nodes[n].op, .lost = FATE_FOLDED};
+		out[n] = (struct account_node){
+		    .name = m->nodes[n].name, .op = m->nodes[n].op, .lost = FATE_FOLDED};
 		list_reads(t, maker, n, &out[n]);
 		for (uint32_t i = 0; i < m->nodes[n].n_out; i++)
 			if (m->nodes[n].out[i] != NO_VALUE)

@@ -42,8 +42,8 @@ schedule_of(struct tune *t, uint32_t s)
 }
 
 static bool
-emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol, struct kernel_code *out,
-    struct err *e)
+emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol,
+    struct kernel_code *out, struct err *e)
 {
 	return t->target.is_cuda ? emit_cuda(t->plan_arena, s, schedule, &t->target, symbol, out, e)
 				 : emit_c(t->plan_arena, s, schedule, &t->target, symbol, out, e);
@@ -57,7 +57,9 @@ generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *co
 	struct strbuf text;
 
 	sb_init(&text, t->plan_arena);
-	sb_add(&text, t->target.is_cuda ? emit_cuda_prelude(t->plan_arena, false) : emit_c_prelude(t->plan_arena, &t->target));
+	sb_add(&text,
+	    t->target.is_cuda ? emit_cuda_prelude(t->plan_arena, false)
+			      : emit_c_prelude(t->plan_arena, &t->target));
 	for (uint32_t i = 0; i < n; i++) {
 		struct plan_code *c = &codes[specs[i]];
 		const char *symbol = arena_printf(t->plan_arena, "k%u", i);
@@ -110,7 +112,8 @@ blame(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code 
 		t->progress.failed++;
 		return true;
 	}
-	return err_set(e, err_of_wire((int)have->fail), "building the plan's kernels: %.*s", STR_ARG(have->cause));
+	return err_set(
+	    e, err_of_wire((int)have->fail), "building the plan's kernels: %.*s", STR_ARG(have->cause));
 }
 
 static bool
@@ -148,13 +151,16 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 		if (!blame(t, specs, n, codes, &have, e))
 			return false;
 		if (what_if_asked(t))
-			return err_set(e, ERR_FAILED, "a kernel of the plan %s failed when it was built: %.*s",
-			    t->progress.what_if.p, STR_ARG(have.cause));
+			return err_set(e, ERR_FAILED,
+			    "a kernel of the plan %s failed when it was built: %.*s", t->progress.what_if.p,
+			    STR_ARG(have.cause));
 		if (!search_settle(t, e))
 			return false;
 	}
-	return err_set(e, ERR_FAILED, "gave up after %d builds with failing kernels; the last ones are in the job's "
-	    "log", MAX_BUILDS);
+	return err_set(e, ERR_FAILED,
+	    "gave up after %d builds with failing kernels; the last ones are in the job's "
+	    "log",
+	    MAX_BUILDS);
 }
 
 static const char *const *
@@ -174,10 +180,11 @@ limits_words(struct tune *t)
 	const struct identify_limits *l = &t->front.limits;
 
 	return str_of(arena_printf(t->plan_arena,
-	    "candidates of at most %u primitives, %u anchors (%u sets with a pair), %u pairs side by side, %u reductions, %u inputs, %u outputs; %u dropped, "
+	    "candidates of at most %u primitives, %u anchors (%u sets with a pair), %u pairs side by side, "
+	    "%u reductions, %u inputs, %u outputs; %u dropped, "
 	    "%u infeasible; %llu schedules a candidate%s%s",
-	    l->max_nodes, l->max_anchors, l->max_pairs, t->front.cands.n_beside, l->max_reductions, l->max_in, l->max_out, t->front.cands.n_dropped,
-	    t->front.cands.n_infeasible, (unsigned long long)t->effort,
+	    l->max_nodes, l->max_anchors, l->max_pairs, t->front.cands.n_beside, l->max_reductions, l->max_in,
+	    l->max_out, t->front.cands.n_dropped, t->front.cands.n_infeasible, (unsigned long long)t->effort,
 	    t->target.precision == PRECISION_F32 ? "" : "; products in ",
 	    t->target.precision == PRECISION_F32 ? "" : precision_name(t->target.precision)));
 }
@@ -190,8 +197,8 @@ stop_words(struct tune *t)
 
 	if (!t->n_trouble)
 		return p->stop;
-	p->trouble = str_of(arena_printf(t->arena, "%u measurement%s ended by the machine's fault: %.*s", t->n_trouble,
-	    t->n_trouble == 1 ? "" : "s", STR_ARG(t->trouble)));
+	p->trouble = str_of(arena_printf(t->arena, "%u measurement%s ended by the machine's fault: %.*s",
+	    t->n_trouble, t->n_trouble == 1 ? "" : "s", STR_ARG(t->trouble)));
 	return str_of(arena_printf(t->plan_arena, "%.*s; %.*s", STR_ARG(p->stop), STR_ARG(p->trouble)));
 }
 
@@ -270,7 +277,8 @@ say_done(struct tune *t, struct str path, const struct hash *earlier, struct err
 	p->wanted = 0;
 	sb_init(&report, t->arena);
 	rec_json(&report, "progress", p);
-	done.done = (struct m_done){.plan_path = path, .progress = *p, .report = sb_str(&report), .precision = STR("")};
+	done.done = (struct m_done){
+	    .plan_path = path, .progress = *p, .report = sb_str(&report), .precision = STR("")};
 	if (earlier)
 		done.done.plan = *earlier;
 	if (t->cost && !ended_fill(t, &done.done))
@@ -373,7 +381,8 @@ finish_run(struct tune *t, struct err *e)
 	bool may_time = !t->start.options.offline && t->start.options.budget_ns > 0 && !what_if_asked(t);
 
 	if (says_price_only(t)) {
-		note_choice(t, t->choice.n_chosen, t->choice.cost, MIN_OF(t->choice.bound, t->choice.cost), false);
+		note_choice(
+		    t, t->choice.n_chosen, t->choice.cost, MIN_OF(t->choice.bound, t->choice.cost), false);
 		return say_done(t, STR(""), NULL, e);
 	}
 	if (t->is_repeat && t->past.has_plan)

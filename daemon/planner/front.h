@@ -12,10 +12,10 @@ struct front_opts {
 	const struct str *shapes; /* "INPUT=1x3x224x224" */
 	uint32_t n_shapes;
 	enum identify_mode mode;
-	double tolerance;         /* 0: exact and reassociating rewrites only (D12) */
-	bool strict;              /* exact rewrites only (D11) */
-	bool side_by_side;        /* independent small kernels may share one: several threads, on a CPU */
-	bool only_form;           /* only the rewrites that the generator needs */
+	double tolerance;  /* 0: exact and reassociating rewrites only (D12) */
+	bool strict;       /* exact rewrites only (D11) */
+	bool side_by_side; /* independent small kernels may share one: several threads, on a CPU */
+	bool only_form;    /* only the rewrites that the generator needs */
 };
 /* One struct per arrow; each stage reads the one before and never changes it. */
 struct front {

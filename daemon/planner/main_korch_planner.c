@@ -30,7 +30,8 @@ main(int argc, char **argv)
 
 	(void)argv;
 	if (argc > 1) {
-		(void)fprintf(stderr, "korch-planner: started by korchd, takes no arguments; see korch-submit --help\n");
+		(void)fprintf(stderr,
+		    "korch-planner: started by korchd, takes no arguments; see korch-submit --help\n");
 		return err_exit_status(ERR_USAGE);
 	}
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -76,7 +76,8 @@ enter(struct game *g, const char *how, const struct blp_result *r)
 	struct tune *t = g->t;
 	struct entrant *x = &g->of[g->n];
 
-	*x = (struct entrant){.how = how, .chosen = arena_dup(t->arena, r->chosen, r->n_chosen * sizeof(*r->chosen)),
+	*x = (struct entrant){.how = how,
+	    .chosen = arena_dup(t->arena, r->chosen, r->n_chosen * sizeof(*r->chosen)),
 	    .n = r->n_chosen};
 	for (uint32_t i = 0; i < x->n; i++) {
 		int64_t ns = cost_measured(t, t->program.spec_of[x->chosen[i]]);
@@ -133,7 +134,8 @@ list_entrants(struct game *g)
 		struct blp_result r;
 		struct err none = {0};
 
-		if (blp_solve_again(&tmp, t->solver, view[i].cost, t->choice.chosen, t->choice.n_chosen, &r, &none))
+		if (blp_solve_again(
+			&tmp, t->solver, view[i].cost, t->choice.chosen, t->choice.n_chosen, &r, &none))
 			enter(g, view[i].how, &r);
 	}
 	arena_fini(&tmp);
@@ -148,7 +150,8 @@ choose(struct tune *t, const struct entrant *x)
 	t->choice.proved = false;
 }
 
-/* Two plans are compared in any case, more while the budget lasts: a large one takes ten seconds to build and save. */
+/* Two plans are compared in any case, more while the budget lasts: a large one takes ten seconds to build and
+ * save. */
 static bool
 is_late(const struct tune *t, uint32_t n_made)
 {
@@ -209,7 +212,8 @@ decide(struct game *g, const struct m_time_have *have)
 		if (have->timings[i].median_ns < have->timings[best].median_ns)
 			best = i;
 	for (uint32_t i = 0; i < g->n; i++)
-		if (i != best && (second == UINT32_MAX || have->timings[i].median_ns < have->timings[second].median_ns))
+		if (i != best &&
+		    (second == UINT32_MAX || have->timings[i].median_ns < have->timings[second].median_ns))
 			second = i;
 	p->measured_ns = have->timings[best].median_ns;
 	if (second != UINT32_MAX) {
@@ -235,7 +239,8 @@ playoff(struct tune *t, struct err *e)
 	if (!ask_times(&g, true, &have, e))
 		return false;
 	if (have.n_timings == 0 &&
-	    (!progress_say(t, "timing plans", true, e) || !make_plans(&g, e) || !ask_times(&g, false, &have, e)))
+	    (!progress_say(t, "timing plans", true, e) || !make_plans(&g, e) ||
+		!ask_times(&g, false, &have, e)))
 		return false;
 	if (have.n_timings > 0)
 		decide(&g, &have);

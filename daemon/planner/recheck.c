@@ -22,8 +22,8 @@ struct rival {
 };
 struct session {
 	struct arena arena;
-	bool *is_in;             /* per spec */
-	uint32_t n, n_open;      /* n_open: chosen and never timed again */
+	bool *is_in;        /* per spec */
+	uint32_t n, n_open; /* n_open: chosen and never timed again */
 	int64_t expect_ns, limit_ns;
 };
 
@@ -111,7 +111,8 @@ choose_session(struct tune *t, struct session *s, struct err *e)
 bool
 recheck(struct tune *t, bool *changed, struct err *e)
 {
-	int64_t from = t->os->mono_ns(t->os->self), until = MIN_OF(t->recheck_until_ns, from + t->recheck_left_ns);
+	int64_t from = t->os->mono_ns(t->os->self),
+		until = MIN_OF(t->recheck_until_ns, from + t->recheck_left_ns);
 	struct session s = {.limit_ns = (until - from) / 5 * 3};
 	uint64_t before = t->progress.remeasured;
 	bool ok = true;
@@ -122,7 +123,8 @@ recheck(struct tune *t, bool *changed, struct err *e)
 	t->solve_until_ns = until;
 	ok = choose_session(t, &s, e);
 	if (ok && s.n_open > 0) {
-		ok = progress_say(t, "timing again", true, e) && costs_race(t, in_order(&s, t), s.n, s.expect_ns, until, e);
+		ok = progress_say(t, "timing again", true, e) &&
+		    costs_race(t, in_order(&s, t), s.n, s.expect_ns, until, e);
 		*changed = t->progress.remeasured > before;
 	}
 	t->solve_until_ns = t->until_ns;

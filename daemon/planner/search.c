@@ -101,7 +101,8 @@ count_operators(const struct graph *g, const struct cand *c)
 {
 	uint32_t seen[SPEC_MAX_NODES], n = 0;
 
-	BITSET_EACH(i, &c->members) {
+	BITSET_EACH(i, &c->members)
+	{
 		uint32_t origin = g->nodes[i].origin, k = 0;
 
 		if (node_is_view(g, &g->nodes[i]) || n == SPEC_MAX_NODES)
@@ -117,7 +118,8 @@ count_operators(const struct graph *g, const struct cand *c)
 /* Costs that lean towards kernels of few operators: `lean` of the cost more for each one above
  * the first. */
 int64_t *
-leaning_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec), double lean)
+leaning_costs(
+    struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec), double lean)
 {
 	int64_t *out = kernel_costs(t, a, cost);
 
@@ -148,7 +150,8 @@ measure_incumbent(struct tune *t, struct err *e)
 	bool ok = true, is_wanted = t->best_measured == BLP_NEVER && str_is(t->start.options.fusion, "full");
 
 	if (is_wanted)
-		ok = blp_solve_again(&tmp, t->solver, leaning_costs(t, &tmp, bound_alone, lean), NULL, 0, &r, e);
+		ok = blp_solve_again(
+		    &tmp, t->solver, leaning_costs(t, &tmp, bound_alone, lean), NULL, 0, &r, e);
 	if (ok && is_wanted) {
 		uint32_t *specs = NEW_ARRAY(&tmp, uint32_t, r.n_chosen);
 
@@ -277,8 +280,8 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	return ok && progress_say(t, aim == AIM_EXPECT ? "measuring" : "proving", true, e);
 }
 
-/* What is expected of an unmeasured kernel is expected hopefully, and the more so the more operators it joins:
- * no plan is to rest on that. */
+/* What is expected of an unmeasured kernel is expected hopefully, and the more so the more operators it
+ * joins: no plan is to rest on that. */
 static const double doubt = 0.15;
 
 /* A plan of measured kernels is worth more than a guess, however promising; only where there is
@@ -306,7 +309,8 @@ may_settle(struct tune *t)
 		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
 }
 
-/* Bound and duals are those of the optimistic program, just solved, which no plan escapes, whatever was guessed. */
+/* Bound and duals are those of the optimistic program, just solved, which no plan escapes, whatever was
+ * guessed. */
 static bool
 settle(struct tune *t, struct err *e)
 {
@@ -351,8 +355,10 @@ fail_offline(struct tune *t, struct err *e)
 		if (n++ < 4)
 			sb_addf(&sb, " %.16s (node '%s')", hex, spec_words(t, s));
 	}
-	(void)err_set(e, ERR_OFFLINE, "the cache lacks measurements of %u kernels that the best plan needs:%s%s; "
-	    "run without --offline once", n, sb.p, n > 4 ? " ..." : "");
+	(void)err_set(e, ERR_OFFLINE,
+	    "the cache lacks measurements of %u kernels that the best plan needs:%s%s; "
+	    "run without --offline once",
+	    n, sb.p, n > 4 ? " ..." : "");
 	arena_fini(&tmp);
 	return false;
 }
@@ -361,8 +367,8 @@ static const char *
 why_settled(const struct tune *t, bool done)
 {
 	return done           ? "no kernel without a measurement is expected to gain 1 % (--prove goes on)"
-	       : t->finish_asked ? "asked to end"
-	                         : "the budget is over";
+	    : t->finish_asked ? "asked to end"
+			      : "the budget is over";
 }
 
 /* What the cache knows is all there is: proved by it, good enough by it, or not enough. */
@@ -448,7 +454,8 @@ static bool
 is_outdone(const struct tune *t, int64_t past_cost)
 {
 	const struct m_job_end *end = &t->past.end;
-	double was = end->progress.latency_ns > 0 ? (double)end->least_ns / (double)end->progress.latency_ns : 1;
+	double was =
+	    end->progress.latency_ns > 0 ? (double)end->least_ns / (double)end->progress.latency_ns : 1;
 
 	return (double)t->best_measured < (double)past_cost * was * (1 - worthwhile);
 }

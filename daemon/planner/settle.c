@@ -22,7 +22,8 @@ settle_better(struct tune *t, struct blp_result *plan)
 	for (uint32_t i = 0; i < plan->n_chosen; i++)
 		if (cost[plan->chosen[i]] == BLP_NEVER || !try_add_i64(sum, cost[plan->chosen[i]], &sum))
 			sum = -1;
-	if (sum > 0 && blp_solve_some(&tmp, &t->program.blp, cost, plan->chosen, plan->n_chosen, &limits, &r, &none) &&
+	if (sum > 0 &&
+	    blp_solve_some(&tmp, &t->program.blp, cost, plan->chosen, plan->n_chosen, &limits, &r, &none) &&
 	    r.cost < sum) {
 		plan->chosen = arena_dup(t->arena, r.chosen, sizeof(*r.chosen) * r.n_chosen);
 		plan->n_chosen = r.n_chosen;

@@ -23,7 +23,8 @@ hw_of(const struct m_env *env, uint64_t threads, bool winograd)
 	if (h->flops_peak > 0)
 		hw = (struct hw){
 		    .flops_peak = h->flops_peak,
-		    .bytes_per_s = {h->l1_bytes_per_s, h->l2_bytes_per_s, h->l3_bytes_per_s, h->dram_bytes_per_s},
+		    .bytes_per_s = {h->l1_bytes_per_s, h->l2_bytes_per_s, h->l3_bytes_per_s,
+			h->dram_bytes_per_s},
 		    .level_bytes = {h->l1_bytes, h->l2_bytes, h->l3_bytes},
 		    .call_ns = h->call_ns,
 		    .barrier_ns = h->barrier_ns,
@@ -76,19 +77,27 @@ choose_precision(struct tune *t, struct err *e)
 	enum precision p = PRECISION_F32;
 
 	if (o->precision.n && !precision_read(o->precision, &p))
-		return err_set(e, ERR_USAGE, "--precision %.*s: it is one of f32, tf32, f16, bf16", STR_ARG(o->precision));
+		return err_set(e, ERR_USAGE, "--precision %.*s: it is one of f32, tf32, f16, bf16",
+		    STR_ARG(o->precision));
 	if (!precision_on((int)MIN_OF(h->sm, (int64_t)9999), p))
-		return h->sm > 0 ? err_set(e, ERR_USAGE, "--precision %s: device %.*s, of compute capability %d.%d, has no tensor cores for it",
-		    precision_name(p), STR_ARG(t->start.env.class), (int)h->sm / 10, (int)h->sm % 10)
-		    : err_set(e, ERR_USAGE, "--precision %s: device %.*s computes in f32; the others are for a GPU's tensor cores",
-		    precision_name(p), STR_ARG(t->start.env.class));
+		return h->sm > 0
+		    ? err_set(e, ERR_USAGE,
+			  "--precision %s: device %.*s, of compute capability %d.%d, has no tensor cores for "
+			  "it",
+			  precision_name(p), STR_ARG(t->start.env.class), (int)h->sm / 10, (int)h->sm % 10)
+		    : err_set(e, ERR_USAGE,
+			  "--precision %s: device %.*s computes in f32; the others are for a GPU's tensor "
+			  "cores",
+			  precision_name(p), STR_ARG(t->start.env.class));
 	if (p != PRECISION_F32 && (o->strict || o->tolerance <= 0))
-		return err_set(e, ERR_USAGE, "--precision %s rounds products, and %s allows none of that", precision_name(p),
-		    o->strict ? "--strict" : "--tolerance 0");
+		return err_set(e, ERR_USAGE, "--precision %s rounds products, and %s allows none of that",
+		    precision_name(p), o->strict ? "--strict" : "--tolerance 0");
 	t->target = target_of(&t->start.env, o->strict, allows_winograd(&t->start), p);
 	if (p != PRECISION_F32)
 		t->hw.tensor_peak = p == PRECISION_TF32 ? h->tf32_flops : h->half_flops;
-	t->precision = p == PRECISION_F32 ? f32_words(t) : str_of(arena_printf(t->arena, "%s:%.6g", precision_name(p), o->tolerance));
+	t->precision = p == PRECISION_F32
+	    ? f32_words(t)
+	    : str_of(arena_printf(t->arena, "%s:%.6g", precision_name(p), o->tolerance));
 	return true;
 }
 

@@ -28,57 +28,57 @@ struct spec_cost {
 	int64_t bound_ns;
 	int64_t measured_ns, spread_ns;
 	double features[PREDICT_FEATURES];
-	int64_t first_ns;        /* what the schedule was picked by; measured_ns is of its repeats, if any */
-	uint64_t repeats;        /* sessions in which it was timed again */
+	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
+	uint64_t repeats; /* sessions in which it was timed again */
 	uint64_t samples, effort;
-	struct str schedule;     /* of the measured time */
-	enum err_code fail;      /* ERR_NONE, or why no kernel of it works */
+	struct str schedule; /* of the measured time */
+	enum err_code fail;  /* ERR_NONE, or why no kernel of it works */
 	struct str cause;
 	enum lazy_state state;
 	bool was_cached;
 };
 
 struct tune {
-	struct arena *arena;     /* the job's */
+	struct arena *arena; /* the job's */
 	struct pipe *pipe;
 	const struct os *os;
 	struct m_plan_start start;
 	int64_t began_ns, deadline_ns;
-	int64_t until_ns;        /* of the search alone: the rest is for timing again, */
+	int64_t until_ns;                          /* of the search alone: the rest is for timing again, */
 	int64_t recheck_until_ns, recheck_left_ns; /* and what is left behind that for whole plans */
-	struct arena *plan_arena; /* of the plan that is being made */
-	bool is_racing;          /* a race is out */
-	enum err_code race_fail; /* of the last one */
+	struct arena *plan_arena;                  /* of the plan that is being made */
+	bool is_racing;                            /* a race is out */
+	enum err_code race_fail;                   /* of the last one */
 	bool has_worker;
-	int64_t alone_since_ns;  /* when the last fitting worker went; meaningful without one */
+	int64_t alone_since_ns; /* when the last fitting worker went; meaningful without one */
 	bool finish_asked;
 
 	struct hw hw;
 	struct target target;
-	struct str precision;    /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
+	struct str precision; /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
 	struct hash model_digest, end_key;
-	struct m_end_have past;  /* how this job ended before; ended.c */
-	bool is_repeat;          /* the choice is that one */
-	int64_t least_ns;        /* the cost of the choice before whole plans were compared */
+	struct m_end_have past; /* how this job ended before; ended.c */
+	bool is_repeat;         /* the choice is that one */
+	int64_t least_ns;       /* the cost of the choice before whole plans were compared */
 	struct front front;
 	struct program program;
 	struct blp_state *solver;
 	struct arena choice_arena; /* of `choice`, renewed with it */
 	struct blp_result choice;
 	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
-	struct predict predict;    /* learned from what is measured */
-	int64_t bound_ns;          /* proven: of the last optimistic program */
-	int64_t solve_until_ns;    /* the solver ends then; 0: by counted limits alone */
+	struct predict predict;                   /* learned from what is measured */
+	int64_t bound_ns;                         /* proven: of the last optimistic program */
+	int64_t solve_until_ns;                   /* the solver ends then; 0: by counted limits alone */
 
-	struct spec_cost *cost;  /* per spec */
-	struct key *by_hash;     /* specs sorted by hash; costs.c */
+	struct spec_cost *cost; /* per spec */
+	struct key *by_hash;    /* specs sorted by hash; costs.c */
 	uint32_t n_waiting;
-	uint32_t n_trouble;      /* failures that were the machines', not the kernels' */
-	struct str trouble;      /* what the first of them said */
+	uint32_t n_trouble; /* failures that were the machines', not the kernels' */
+	struct str trouble; /* what the first of them said */
 	uint64_t effort;
-	int64_t best_measured;   /* cost of the best plan known with all specs measured */
+	int64_t best_measured; /* cost of the best plan known with all specs measured */
 	struct m_progress progress;
-	int64_t said_ns;         /* when progress was last sent */
+	int64_t said_ns; /* when progress was last sent */
 };
 
 /* Does the whole job and sends `done`.  Errors are for the `failed` message. */
@@ -90,7 +90,8 @@ bool costs_open(struct tune *t, struct err *e) MUST_CHECK;
 /* Asks for measurements of specs that are LAZY_OPEN; they become LAZY_WAITING.  The first ones before
  * the later ones; all of a higher rank before those of a lower one. */
 enum ask_rank { RANK_SEARCH, RANK_INCUMBENT };
-bool costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
+bool costs_measure(
+    struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
 /* What is out and not answered is no longer wanted: the farm is free for what comes next. */
 bool costs_drop(struct tune *t, struct err *e) MUST_CHECK;
 /* Takes answers for up to wait_ms (0: only what is there); returns after the first ones. */
@@ -123,8 +124,8 @@ const char *spec_words(struct tune *t, uint32_t s);
 bool progress_say(struct tune *t, const char *phase, bool now, struct err *e) MUST_CHECK;
 
 /* Costs that lean towards kernels of few operators: `lean` of the cost more for each one above the first. */
-int64_t *leaning_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec),
-    double lean);
+int64_t *leaning_costs(
+    struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec), double lean);
 
 /* ---- search.c */
 bool tune_search(struct tune *t, struct err *e) MUST_CHECK;

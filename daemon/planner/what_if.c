@@ -45,19 +45,21 @@ refuse_name(struct tune *t, const struct wish *w, uint32_t n, struct err *e)
 	uint32_t listed = 0, n_named = t->front.cands.n_specs - t->front.cands.n_views;
 
 	if (!n)
-		return err_set(e, ERR_USAGE, "%s %.*s: none of this model's %u kernels has a hash that begins so; korch-plan "
-		    "show and explain print them", flag_of(w), STR_ARG(w->name), n_named);
+		return err_set(e, ERR_USAGE,
+		    "%s %.*s: none of this model's %u kernels has a hash that begins so; korch-plan "
+		    "show and explain print them",
+		    flag_of(w), STR_ARG(w->name), n_named);
 	sb_init(&sb, t->arena);
 	for (uint32_t s = 0; s < n_named && listed < LISTED; s++) {
 		char hex[65];
 
 		hash_hex(&t->front.cands.specs[s].hash, hex);
 		if (memcmp(hex, w->name.p, w->name.n) == 0)
-			sb_addf(&sb, "%s %.*s ('%.60s')", listed++ ? "," : "", (int)MAX_OF(w->name.n + 2, (size_t)SHOWN_DIGITS),
-			    hex, spec_words(t, s));
+			sb_addf(&sb, "%s %.*s ('%.60s')", listed++ ? "," : "",
+			    (int)MAX_OF(w->name.n + 2, (size_t)SHOWN_DIGITS), hex, spec_words(t, s));
 	}
-	return err_set(e, ERR_USAGE, "%s %.*s: the hashes of %u kernels begin so:%s%s; give more digits", flag_of(w),
-	    STR_ARG(w->name), n, sb.p, n > listed ? ", ..." : "");
+	return err_set(e, ERR_USAGE, "%s %.*s: the hashes of %u kernels begin so:%s%s; give more digits",
+	    flag_of(w), STR_ARG(w->name), n, sb.p, n > listed ? ", ..." : "");
 }
 
 static bool
@@ -66,8 +68,11 @@ find_named(struct tune *t, struct wish *w, struct err *e)
 	uint32_t n = 0;
 
 	if (w->name.n < LEAST_DIGITS || w->name.n > MOST_DIGITS)
-		return err_set(e, ERR_USAGE, "%s %.*s: wanted the first %d to %d digits of a kernel's hash, as korch-plan show "
-		    "prints it", flag_of(w), (int)MIN_OF(w->name.n, (size_t)MOST_DIGITS), w->name.p, LEAST_DIGITS, MOST_DIGITS);
+		return err_set(e, ERR_USAGE,
+		    "%s %.*s: wanted the first %d to %d digits of a kernel's hash, as korch-plan show "
+		    "prints it",
+		    flag_of(w), (int)MIN_OF(w->name.n, (size_t)MOST_DIGITS), w->name.p, LEAST_DIGITS,
+		    MOST_DIGITS);
 	for (uint32_t s = 0; s < t->front.cands.n_specs; s++) {
 		char hex[65];
 
@@ -130,8 +135,9 @@ exclude_each_other(const struct what_if *x, uint32_t i, uint32_t j)
 	const struct cand *c = x->t->front.cands.cands;
 	const struct wish *w = x->wishes;
 
-	return w[i].place != w[j].place && (bitset_meets(&x->makers[i], &c[w[j].place].members) ||
-					       bitset_meets(&x->makers[j], &c[w[i].place].members));
+	return w[i].place != w[j].place &&
+	    (bitset_meets(&x->makers[i], &c[w[j].place].members) ||
+		bitset_meets(&x->makers[j], &c[w[i].place].members));
 }
 
 /* Places for wishes i, i + 1, ... beside those before. */
@@ -167,7 +173,8 @@ is_left_out(const struct what_if *x, uint32_t k)
 
 		if (!w->is_force && is_named(x->t, k, w))
 			return true;
-		if (w->is_force && k != w->place && bitset_meets(&x->makers[i], &x->t->front.cands.cands[k].members))
+		if (w->is_force && k != w->place &&
+		    bitset_meets(&x->makers[i], &x->t->front.cands.cands[k].members))
 			return true;
 	}
 	return false;
@@ -184,7 +191,8 @@ words_of(const struct what_if *x)
 		char hex[65];
 
 		hash_hex(&x->t->front.cands.specs[x->wishes[i].spec].hash, hex);
-		sb_addf(&sb, "%s%s %.*s", i ? ", " : "", x->wishes[i].is_force ? "with" : "without", SHOWN_DIGITS, hex);
+		sb_addf(&sb, "%s%s %.*s", i ? ", " : "", x->wishes[i].is_force ? "with" : "without",
+		    SHOWN_DIGITS, hex);
 	}
 	if (x->n > LISTED)
 		sb_addz(&sb, " ...");
@@ -206,9 +214,12 @@ fail_without_plan(struct what_if *x, int64_t *cost, struct err *e)
 	exists = blp_solve_again(&tmp, t->solver, cost, NULL, 0, &r, &none);
 	arena_fini(&tmp);
 	if (!exists)
-		return err_set(e, ERR_USAGE, "there is no plan %s: nothing else makes what that leaves out", t->progress.what_if.p);
-	return err_set(e, ERR_OFFLINE, "a plan %s needs kernels that were never measured, and what-if measures nothing; tune "
-	    "with a larger --budget, or with --prove", t->progress.what_if.p);
+		return err_set(e, ERR_USAGE, "there is no plan %s: nothing else makes what that leaves out",
+		    t->progress.what_if.p);
+	return err_set(e, ERR_OFFLINE,
+	    "a plan %s needs kernels that were never measured, and what-if measures nothing; tune "
+	    "with a larger --budget, or with --prove",
+	    t->progress.what_if.p);
 }
 
 static bool
@@ -226,9 +237,12 @@ check_forced(const struct what_if *x, const struct blp_result *r, struct err *e)
 {
 	for (uint32_t i = 0; i < x->n; i++)
 		if (x->wishes[i].is_force && !is_chosen(r, x->wishes[i].place))
-			return err_set(e, ERR_USAGE, "--force %.*s: no plan %s would read what it makes: a rewritten form of the "
-			    "model (or another forced kernel) does without; korch-plan explain names the kernels of that form, "
-			    "forbid them too", STR_ARG(x->wishes[i].name), x->t->progress.what_if.p);
+			return err_set(e, ERR_USAGE,
+			    "--force %.*s: no plan %s would read what it makes: a rewritten form of the "
+			    "model (or another forced kernel) does without; korch-plan explain names the "
+			    "kernels of that form, "
+			    "forbid them too",
+			    STR_ARG(x->wishes[i].name), x->t->progress.what_if.p);
 	return true;
 }
 
@@ -245,7 +259,8 @@ choose(struct what_if *x, struct err *e)
 	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
 		uint32_t s = t->program.spec_of[k];
 
-		cost[k] = cost_is_known(&t->cost[s]) && !is_left_out(x, k) ? t->program.kernels[k].cost : BLP_NEVER;
+		cost[k] =
+		    cost_is_known(&t->cost[s]) && !is_left_out(x, k) ? t->program.kernels[k].cost : BLP_NEVER;
 	}
 	if (!blp_solve_again(t->arena, t->solver, cost, NULL, 0, &r, &none))
 		return fail_without_plan(x, cost, e);
@@ -278,7 +293,8 @@ read_wishes(struct what_if *x, struct err *e)
 			return false;
 		for (uint32_t j = 0; j < x->n; j++)
 			if (x->wishes[j].spec == w->spec && x->wishes[j].is_force != is_force)
-				return err_set(e, ERR_USAGE, "kernel %.*s cannot be both forced and forbidden", STR_ARG(w->name));
+				return err_set(e, ERR_USAGE,
+				    "kernel %.*s cannot be both forced and forbidden", STR_ARG(w->name));
 		x->n++;
 	}
 	return true;
@@ -296,15 +312,20 @@ place_forced(struct what_if *x, struct err *e)
 		if (!w->is_force)
 			continue;
 		if (c->state == LAZY_FAILED)
-			return err_set(e, ERR_FAILED, "--force %.*s: that kernel failed here: %.*s", STR_ARG(w->name), STR_ARG(c->cause));
+			return err_set(e, ERR_FAILED, "--force %.*s: that kernel failed here: %.*s",
+			    STR_ARG(w->name), STR_ARG(c->cause));
 		if (!cost_is_known(c))
-			return err_set(e, ERR_OFFLINE, "--force %.*s: that kernel was never measured (it takes %.1f us at least), and "
-			    "what-if measures nothing", STR_ARG(w->name), (double)c->bound_ns / 1e3);
+			return err_set(e, ERR_OFFLINE,
+			    "--force %.*s: that kernel was never measured (it takes %.1f us at least), and "
+			    "what-if measures nothing",
+			    STR_ARG(w->name), (double)c->bound_ns / 1e3);
 		list_places(x, w);
 	}
 	return place_from(x, 0) ||
-	    err_set(e, ERR_USAGE, "there is no plan %s: the forced kernels exclude each other, as one makes what another "
-		"computes for itself", x->t->progress.what_if.p);
+	    err_set(e, ERR_USAGE,
+		"there is no plan %s: the forced kernels exclude each other, as one makes what another "
+		"computes for itself",
+		x->t->progress.what_if.p);
 }
 
 /* The plan that the price is a difference to must itself be known. */
@@ -313,7 +334,8 @@ check_base(const struct tune *t, struct err *e)
 {
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
 		if (!cost_is_known(&t->cost[t->program.spec_of[t->choice.chosen[i]]]))
-			return err_set(e, ERR_OFFLINE, "the cache knows no plan of measured kernels for this model and these options; "
+			return err_set(e, ERR_OFFLINE,
+			    "the cache knows no plan of measured kernels for this model and these options; "
 			    "tune it once, then ask what-if");
 	return true;
 }
@@ -322,7 +344,8 @@ bool
 what_if_asked(const struct tune *t)
 {
 	for (uint32_t i = 0; i < t->start.options.n_extra; i++)
-		if (str_is(t->start.options.extra[i].name, "force") || str_is(t->start.options.extra[i].name, "forbid"))
+		if (str_is(t->start.options.extra[i].name, "force") ||
+		    str_is(t->start.options.extra[i].name, "forbid"))
 			return true;
 	return false;
 }

@@ -208,8 +208,10 @@ apply_rules(struct rw *r, const struct expr *x, tensor_id *out)
 			continue;
 		if (!rules[k].apply(r, x, out))
 			continue;
-		if (!shape_eq(rw_shape(r, *out), &x->result.shape) || rw_tensor(r, *out)->type != x->result.type)
-			bug("rule %s changed the type or shape of a %s", rules[k].name, prim_info[x->prim].name);
+		if (!shape_eq(rw_shape(r, *out), &x->result.shape) ||
+		    rw_tensor(r, *out)->type != x->result.type)
+			bug("rule %s changed the type or shape of a %s", rules[k].name,
+			    prim_info[x->prim].name);
 		r->stats->n_applied[k]++;
 		r->n_applied++;
 		return true;
@@ -452,7 +454,8 @@ add_alternatives(struct rw *r)
 			r->origin = n.origin;
 			if (!rules[k].offer(r, &n, &x))
 				continue;
-			if (graph_add_alt(r->g, x.prim, x.in, x.n_in, &x.at, n.origin, rules[k].kind, n.out[0], &e))
+			if (graph_add_alt(
+				r->g, x.prim, x.in, x.n_in, &x.at, n.origin, rules[k].kind, n.out[0], &e))
 				r->stats->n_applied[k]++;
 			else
 				r->stats->n_refused[k]++;

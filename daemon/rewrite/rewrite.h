@@ -5,12 +5,12 @@
 #include "../../kernels/ir/ir.h"
 
 struct rewrite_opts {
-	bool normalize;      /* exact clean-up that is always right: CSE, dead code, layout algebra,
-	                      * channels-last, constants into weights */
-	bool alternatives;   /* adds equivalent producers */
-	bool only_form;      /* without the rules that save work (GAIN in rule.def) */
-	enum numeric worst;  /* the worst numeric kind allowed */
-	uint32_t max_nodes;  /* stop adding beyond this many nodes */
+	bool normalize;        /* exact clean-up that is always right: CSE, dead code, layout algebra,
+	                        * channels-last, constants into weights */
+	bool alternatives;     /* adds equivalent producers */
+	bool only_form;        /* without the rules that save work (GAIN in rule.def) */
+	enum numeric worst;    /* the worst numeric kind allowed */
+	uint32_t max_nodes;    /* stop adding beyond this many nodes */
 	uint32_t alt_elements; /* alternatives of maps with more results than this; 0: 16,384 */
 };
 struct rewrite_stats { /* per rule, in the order of rule.def */

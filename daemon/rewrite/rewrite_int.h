@@ -18,13 +18,13 @@ struct expr {
 };
 struct rw_slot;
 struct rw {
-	struct arena *a;      /* of the result: data of new constants */
-	struct arena *tmp;    /* of this round */
-	struct graph *g;      /* being built */
+	struct arena *a;   /* of the result: data of new constants */
+	struct arena *tmp; /* of this round */
+	struct graph *g;   /* being built */
 	const struct rewrite_opts *o;
 	struct rewrite_stats *stats;
-	uint32_t *maker;      /* per tensor of g: its first node, or NO_NODE */
-	uint32_t *uses;       /* per tensor of g: readers it had before this round; 0 for new ones */
+	uint32_t *maker; /* per tensor of g: its first node, or NO_NODE */
+	uint32_t *uses;  /* per tensor of g: readers it had before this round; 0 for new ones */
 	uint32_t cap_maker, cap_uses, n_known;
 	struct rw_slot *slots; /* hash table of nodes and constants already built */
 	uint32_t n_slots, n_filled;
@@ -52,7 +52,8 @@ tensor_id rw_reshape(struct rw *r, tensor_id x, const struct shape *to);
 tensor_id rw_transpose(struct rw *r, tensor_id x, int rank, const int64_t *perm);
 tensor_id rw_bcast(struct rw *r, tensor_id x, const struct shape *to);
 /* A constant; `data` lives in r->a. */
-tensor_id rw_const(struct rw *r, enum tensor_role role, enum dtype t, const struct shape *s, const void *data);
+tensor_id rw_const(
+    struct rw *r, enum tensor_role role, enum dtype t, const struct shape *s, const void *data);
 
 /* ---- looking (rewrite.c) ---- */
 /* Has this round built that transpose of x already? */

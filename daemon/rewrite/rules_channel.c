@@ -20,8 +20,9 @@ is_channel_map(const struct rw *r, const struct expr *x)
 		return false;
 	const struct shape *w = rw_shape(r, x->in[1]);
 	for (int i = 0; i < w->rank - 2; i++)
-		if (w->dim[i] != 1 || at_ints(x->at, ATTR_stride)[i] != 1 || at_ints(x->at, ATTR_ldil)[i] != 1 ||
-		    at_ints(x->at, ATTR_lo)[i] || at_ints(x->at, ATTR_hi)[i])
+		if (w->dim[i] != 1 || at_ints(x->at, ATTR_stride)[i] != 1 ||
+		    at_ints(x->at, ATTR_ldil)[i] != 1 || at_ints(x->at, ATTR_lo)[i] ||
+		    at_ints(x->at, ATTR_hi)[i])
 			return false;
 	return true;
 }
@@ -104,7 +105,7 @@ step_of(const struct rw *r, tensor_id t, tensor_id *child)
 struct survey {
 	tensor_id base[MAX_BASES]; /* where the channel map would be applied */
 	uint32_t n_bases, n_steps;
-	double work;               /* multiply-adds there, over the number of results a pixel */
+	double work; /* multiply-adds there, over the number of results a pixel */
 };
 
 static bool
@@ -140,7 +141,8 @@ map_row(struct rw *r, const struct channel_map *m, tensor_id c)
 {
 	struct shape row = *rw_shape(r, c), to = row;
 	struct shape a = {.rank = 2, .dim = {1, channels(r, c)}};
-	struct shape w = {.rank = 2, .dim = {rw_shape(r, m->weight)->dim[row.rank - 2], channels(r, m->weight)}};
+	struct shape w = {
+	    .rank = 2, .dim = {rw_shape(r, m->weight)->dim[row.rank - 2], channels(r, m->weight)}};
 
 	to.dim[row.rank - 1] = w.dim[1];
 	tensor_id matrix = rw_reshape(r, m->weight, &w);
@@ -194,7 +196,8 @@ map_step(struct rw *r, const struct channel_map *m, tensor_id t, enum step step,
 		return rw_op2(r, PRIM_add, y, rw_bcast(r, map_row(r, m, c), &s));
 	case STEP_REPEAT: {
 		const struct node *b = rw_maker(r, n->in[0]);
-		struct shape low = with_channels(rw_shape(r, b->in[0]), co), high = with_channels(rw_shape(r, b->out[0]), co);
+		struct shape low = with_channels(rw_shape(r, b->in[0]), co),
+			     high = with_channels(rw_shape(r, b->out[0]), co);
 		return rw_reshape(r, rw_bcast(r, rw_reshape(r, y, &low), &high), &s);
 	}
 	case STEP_NONE:
@@ -300,8 +303,8 @@ linear_behind(const struct rw *r, tensor_id t, tensor_id *bias)
 	if (v && channels(r, v->in[0]) == channels(r, t))
 		t = v->in[0];
 	n = rw_made_by(r, t, PRIM_add);
-	if (n && rw_const_under(r, n->in[1], bias) && shape_has_data(r, *bias) && varies_only(r, *bias, true) &&
-	    rw_single(r, n->in[0]))
+	if (n && rw_const_under(r, n->in[1], bias) && shape_has_data(r, *bias) &&
+	    varies_only(r, *bias, true) && rw_single(r, n->in[0]))
 		n = rw_maker(r, n->in[0]);
 	else
 		n = rw_maker(r, t);

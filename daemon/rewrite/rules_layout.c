@@ -184,8 +184,8 @@ rule_pad_pad(struct rw *r, const struct expr *x, tensor_id *out)
 		return false;
 	double v = at_get_real(&p->at, ATTR_value), w = at_get_real(x->at, ATTR_value);
 	if (memcmp(&v, &w, sizeof(v)) != 0 || !never_negative(at_ints(&p->at, ATTR_lo), rank) ||
-	    !never_negative(at_ints(&p->at, ATTR_hi), rank) || !never_negative(at_ints(x->at, ATTR_lo), rank) ||
-	    !never_negative(at_ints(x->at, ATTR_hi), rank))
+	    !never_negative(at_ints(&p->at, ATTR_hi), rank) ||
+	    !never_negative(at_ints(x->at, ATTR_lo), rank) || !never_negative(at_ints(x->at, ATTR_hi), rank))
 		return false;
 	for (int i = 0; i < rank; i++) {
 		lo[i] = at_ints(&p->at, ATTR_lo)[i] + at_ints(x->at, ATTR_lo)[i];
@@ -209,7 +209,8 @@ rule_concat_concat(struct rw *r, const struct expr *x, tensor_id *out)
 		return false;
 	for (uint32_t i = 0; i < x->n_in; i++) {
 		const struct node *c = rw_made_by(r, x->in[i], PRIM_concat);
-		bool flat = c && at_get(&c->at, ATTR_axis) == at_get(x->at, ATTR_axis) && rw_single(r, x->in[i]);
+		bool flat =
+		    c && at_get(&c->at, ATTR_axis) == at_get(x->at, ATTR_axis) && rw_single(r, x->in[i]);
 		any |= flat;
 		total += flat ? c->n_in : 1;
 	}
@@ -288,7 +289,8 @@ rule_slice_concat(struct rw *r, const struct expr *x, tensor_id *out)
 		int64_t wide = rw_shape(r, c->in[i])->dim[axis];
 		if (MIN_OF(first, last) >= from && MAX_OF(first, last) < from + wide) {
 			start[axis] -= from;
-			*out = make_slice(r, c->in[i], rank, start, at_ints(x->at, ATTR_step), x->result.shape.dim);
+			*out = make_slice(
+			    r, c->in[i], rank, start, at_ints(x->at, ATTR_step), x->result.shape.dim);
 			return true;
 		}
 		from += wide;
@@ -489,7 +491,8 @@ rule_pad_into_conv(struct rw *r, const struct expr *x, tensor_id *out)
 	if (!p || !constant_pad(&p->at) || at_get_real(&p->at, ATTR_value) != 0)
 		return false;
 	const int64_t *pl = at_ints(&p->at, ATTR_lo), *ph = at_ints(&p->at, ATTR_hi);
-	if (pl[0] || ph[0] || pl[rank - 1] || ph[rank - 1] || !never_negative(pl, rank) || !never_negative(ph, rank))
+	if (pl[0] || ph[0] || pl[rank - 1] || ph[rank - 1] || !never_negative(pl, rank) ||
+	    !never_negative(ph, rank))
 		return false;
 	for (int i = 0; i < rank - 2; i++) {
 		if (at_ints(x->at, ATTR_ldil)[i] != 1)

@@ -154,7 +154,8 @@ rule_transpose_into_weight(struct rw *r, const struct expr *x, tensor_id *out)
 	if (!t)
 		return false;
 	const int64_t *perm = at_ints(&t->at, ATTR_perm);
-	const struct shape flat = *rw_shape(r, x->in[0]), wide = *rw_shape(r, v->in[0]), w = *rw_shape(r, x->in[1]);
+	const struct shape flat = *rw_shape(r, x->in[0]), wide = *rw_shape(r, v->in[0]),
+			   w = *rw_shape(r, x->in[1]);
 	while (lead < wide.rank && perm[lead] == lead && rows * wide.dim[lead] <= flat.dim[0])
 		rows *= wide.dim[lead++];
 	if (rows != flat.dim[0] || lead == wide.rank || wide.rank - lead >= MAX_RANK)

@@ -6,7 +6,8 @@
 static bool
 commutes(enum prim p)
 {
-	return p == PRIM_add || p == PRIM_mul || p == PRIM_eq || p == PRIM_and || p == PRIM_or || p == PRIM_xor;
+	return p == PRIM_add || p == PRIM_mul || p == PRIM_eq || p == PRIM_and || p == PRIM_or ||
+	    p == PRIM_xor;
 }
 
 bool

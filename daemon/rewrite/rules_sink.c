@@ -34,8 +34,8 @@ strips(const struct rw *r, tensor_id t, const int64_t *perm)
 	    (b && strips(r, b->in[0], perm));
 }
 
-/* An input of the graph is stripped for nothing where somebody has transposed it so already: the residual around the
- * first convolutions. */
+/* An input of the graph is stripped for nothing where somebody has transposed it so already: the residual
+ * around the first convolutions. */
 static bool
 can_strip(const struct rw *r, tensor_id t, const int64_t *perm, bool inputs)
 {
@@ -61,8 +61,8 @@ strip_transpose(struct rw *r, tensor_id t, const int64_t *perm)
 	return rw_bcast(r, rw_transpose(r, b->in[0], s.rank, inverse), &s);
 }
 
-/* Strips T from all operands; *perm is the one they carry.  At least one is a real T: of what a node makes where
- * an input is to be stripped, for of two inputs each could be stripped for the other, for ever. */
+/* Strips T from all operands; *perm is the one they carry.  At least one is a real T: of what a node makes
+ * where an input is to be stripped, for of two inputs each could be stripped for the other, for ever. */
 static bool
 strip_all(struct rw *r, const struct expr *x, const int64_t **perm, tensor_id *in)
 {
@@ -274,7 +274,8 @@ rule_sink_transpose_reshape(struct rw *r, const struct expr *x, tensor_id *out)
 	for (int k = 0; k < g.n; k++) {
 		if (!group_is_run(from, perm, g.a[k], g.a[k + 1], &place[k]))
 			return false;
-		int i = k; /* insertion by place; groups without source dimensions stay behind the one before */
+		int i =
+		    k; /* insertion by place; groups without source dimensions stay behind the one before */
 		if (place[k] < 0)
 			place[k] = k ? place[k - 1] : -1;
 		for (; i > 0 && place[order[i - 1]] > place[k]; i--)
@@ -433,9 +434,11 @@ rule_sink_reshape_map(struct rw *r, const struct expr *x, tensor_id *out)
 	for (uint32_t i = 0; i < x->n_in; i++) {
 		const struct node *b = rw_made_by(r, x->in[i], PRIM_bcast);
 		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
-		bool carries = b || shape_has_data(r, x->in[i]) || (v && shape_eq(rw_shape(r, v->in[0]), &to));
+		bool carries =
+		    b || shape_has_data(r, x->in[i]) || (v && shape_eq(rw_shape(r, v->in[0]), &to));
 		/* Of equal rank neither shape is better: all operands have to carry it. */
-		if ((b && !bcast_can_reshape(r, b, &to, &unused)) || (to.rank == x->result.shape.rank && !carries))
+		if ((b && !bcast_can_reshape(r, b, &to, &unused)) ||
+		    (to.rank == x->result.shape.rank && !carries))
 			return false;
 	}
 	for (uint32_t i = 0; i < x->n_in; i++)
@@ -455,7 +458,8 @@ rule_sink_reshape_reduce(struct rw *r, const struct expr *x, tensor_id *out)
 	unsigned mask = 0;
 	int n = 0;
 
-	if (!v || (x->prim != PRIM_sum && x->prim != PRIM_rmax && x->prim != PRIM_rmin && x->prim != PRIM_prod))
+	if (!v ||
+	    (x->prim != PRIM_sum && x->prim != PRIM_rmax && x->prim != PRIM_rmin && x->prim != PRIM_prod))
 		return false;
 	const struct shape *low = rw_shape(r, v->in[0]), *high = rw_shape(r, x->in[0]);
 	if (low->rank >= high->rank || !groups_make(low, high, &g))

@@ -34,7 +34,8 @@ rows_are_full(const struct expr *x, int i)
 
 	return at_ints(x->at, ATTR_lo)[i] >= 0 && at_ints(x->at, ATTR_hi)[i] >= 0 &&
 	    at_ints(x->at, ATTR_lo)[i] <= reach && at_ints(x->at, ATTR_hi)[i] <= reach &&
-	    (at_ints(x->at, ATTR_dilation)[i] == 1 || (at_ints(x->at, ATTR_lo)[i] == 0 && at_ints(x->at, ATTR_hi)[i] == 0));
+	    (at_ints(x->at, ATTR_dilation)[i] == 1 ||
+		(at_ints(x->at, ATTR_lo)[i] == 0 && at_ints(x->at, ATTR_hi)[i] == 0));
 }
 
 bool

@@ -35,8 +35,16 @@ bool err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIK
 /* Prepends context ("node 'x': ...") to an error that is already set. */
 bool err_in(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Shows the compiler that the result is false, so that it knows what a caller has set. */
-#define err_set(...) __extension__({ (void)(err_set)(__VA_ARGS__); false; })
-#define err_in(...) __extension__({ (void)(err_in)(__VA_ARGS__); false; })
+#define err_set(...)                                                                                         \
+	__extension__({                                                                                      \
+		(void)(err_set)(__VA_ARGS__);                                                                \
+		false;                                                                                       \
+	})
+#define err_in(...)                                                                                          \
+	__extension__({                                                                                      \
+		(void)(err_in)(__VA_ARGS__);                                                                 \
+		false;                                                                                       \
+	})
 int err_exit_status(enum err_code code);
 int err_wire(enum err_code code);
 /* The class of a wire number; ERR_FAILED for a number that this version does not know. */
@@ -63,7 +71,7 @@ struct arena_mark {
 	size_t used_bytes, total_bytes;
 };
 
-void *arena_alloc(struct arena *a, size_t n_bytes);     /* zeroed, 16-byte aligned */
+void *arena_alloc(struct arena *a, size_t n_bytes); /* zeroed, 16-byte aligned */
 void *arena_dup(struct arena *a, const void *p, size_t n_bytes);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct arena_mark arena_mark(const struct arena *a);
@@ -72,7 +80,7 @@ void arena_fini(struct arena *a);                       /* frees everything; a i
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_ARRAY(a, T, n) ((T *)arena_alloc((a), ck_mul((size_t)(n), sizeof(T))))
 /* Doubles an arena-backed array when len == cap: GROW(a, p, len, cap). */
-#define GROW(a, p, len, cap) \
+#define GROW(a, p, len, cap)                                                                                 \
 	((len) < (cap) ? (void)0 : (void)((p) = arena_grow((a), (p), sizeof(*(p)), (len), &(cap))))
 void *arena_grow(struct arena *a, const void *p, size_t size, uint32_t len, uint32_t *cap);
 
@@ -91,7 +99,7 @@ struct str {
 };
 #define STR(lit) ((struct str){"" lit, sizeof(lit) - 1})
 #define STR_ARG(s) (int)(s).n, (s).p /* for "%.*s" */
-struct str str_of(const char *cstr);  /* NULL gives the empty string */
+struct str str_of(const char *cstr); /* NULL gives the empty string */
 bool str_eq(struct str a, struct str b);
 bool str_is(struct str a, const char *b);
 int str_cmp(struct str a, struct str b);
@@ -137,10 +145,26 @@ struct bitset {
 	uint32_t n_bits;
 };
 struct bitset bitset_make(struct arena *a, uint32_t n_bits);
-static inline uint32_t bitset_words(const struct bitset *b) { return (b->n_bits + 63) / 64; }
-static inline bool bit_get(const struct bitset *b, uint32_t i) { return b->w[i >> 6] >> (i & 63) & 1; }
-static inline void bit_set(struct bitset *b, uint32_t i) { b->w[i >> 6] |= (uint64_t)1 << (i & 63); }
-static inline void bit_clear(struct bitset *b, uint32_t i) { b->w[i >> 6] &= ~((uint64_t)1 << (i & 63)); }
+static inline uint32_t
+bitset_words(const struct bitset *b)
+{
+	return (b->n_bits + 63) / 64;
+}
+static inline bool
+bit_get(const struct bitset *b, uint32_t i)
+{
+	return b->w[i >> 6] >> (i & 63) & 1;
+}
+static inline void
+bit_set(struct bitset *b, uint32_t i)
+{
+	b->w[i >> 6] |= (uint64_t)1 << (i & 63);
+}
+static inline void
+bit_clear(struct bitset *b, uint32_t i)
+{
+	b->w[i >> 6] &= ~((uint64_t)1 << (i & 63));
+}
 void bitset_copy(struct bitset *to, const struct bitset *from);
 void bitset_or(struct bitset *to, const struct bitset *from);
 void bitset_and(struct bitset *to, const struct bitset *from);
@@ -192,14 +216,14 @@ struct os {
 	int64_t (*mono_ns)(void *self); /* monotonic */
 	int64_t (*wall_ns)(void *self); /* since 1970, for records only */
 	/* The whole file; at most max_bytes, else ERR_LIMIT.  The copy lives in `a`. */
-	bool (*read_file)(void *self, struct arena *a, const char *path, size_t max_bytes,
-	    struct bytes *out, struct err *e);
+	bool (*read_file)(void *self, struct arena *a, const char *path, size_t max_bytes, struct bytes *out,
+	    struct err *e);
 	/* Written beside, synced, renamed: the old file or the new one, never a half. */
 	bool (*write_file)(void *self, const char *path, struct bytes data, struct err *e);
 };
 const struct os *os_real(void);
-bool os_read_file(const struct os *os, struct arena *a, const char *path, size_t max_bytes,
-    struct bytes *out, struct err *e) MUST_CHECK;
+bool os_read_file(const struct os *os, struct arena *a, const char *path, size_t max_bytes, struct bytes *out,
+    struct err *e) MUST_CHECK;
 bool os_write_file(const struct os *os, const char *path, struct bytes data, struct err *e) MUST_CHECK;
 /* The name of a network file system, by statfs's f_type; NULL for any other. */
 const char *os_network_fs(long fs_type);

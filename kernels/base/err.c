@@ -14,8 +14,7 @@ static const struct {
 #undef ERR
 };
 
-bool
-(err_set)(struct err *e, enum err_code code, const char *fmt, ...)
+bool(err_set)(struct err *e, enum err_code code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -26,8 +25,7 @@ bool
 	return false;
 }
 
-bool
-(err_in)(struct err *e, const char *fmt, ...)
+bool(err_in)(struct err *e, const char *fmt, ...)
 {
 	char where[sizeof(e->msg)], whole[2 * sizeof(e->msg) + 2];
 	va_list ap;

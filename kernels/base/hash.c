@@ -136,7 +136,7 @@ hash_file(const char *path, struct hash *out, uint64_t *n_bytes, struct err *e)
 		return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
 	*n_bytes = 0;
 	ok = (sha_ni_works() ? hash_fd_by_cpu : hash_fd_by_library)(fd, out, n_bytes) ||
-	     err_set(e, ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+	    err_set(e, ERR_IO, "%s: cannot read: %s", path, strerror(errno));
 	(void)close(fd);
 	return ok;
 }

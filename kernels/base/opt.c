@@ -27,7 +27,7 @@ static const struct opt_row {
 	enum opt_type type;
 	char letter;
 } opt_row[OPT_COUNT] = {
-#define OPT(ID, PROGRAMS, FLAG, LETTER, TYPE, DEFAULT, ARG, HELP) \
+#define OPT(ID, PROGRAMS, FLAG, LETTER, TYPE, DEFAULT, ARG, HELP)                                            \
 	[OPT_##ID] = {FLAG, DEFAULT, ARG, HELP, PROGRAMS, TYPE_##TYPE, LETTER},
 #include "opt.def"
 };
@@ -68,7 +68,9 @@ set_value(struct arena *a, struct opts *o, int id, const char *v, enum opt_sourc
 
 	if (!value_is_good(r, v))
 		return err_set(e, ERR_USAGE, "'%s' is not a value for %s; %s is wanted", v, r->flag,
-		    r->type == TYPE_INT ? "a whole number" : r->type == TYPE_REAL ? "a number" : "0 or 1");
+		    r->type == TYPE_INT        ? "a whole number"
+			: r->type == TYPE_REAL ? "a number"
+					       : "0 or 1");
 	if (r->type != TYPE_LIST || o->value[id].source != source)
 		n = 0;
 	more = NEW_ARRAY(a, const char *, n + 1);
@@ -127,8 +129,8 @@ static bool
 read_settings_file(struct arena *a, struct opts *o, struct err *e)
 {
 	const char *named = getenv("KORCH_CONFIG");
-	char *path = named ? arena_printf(a, "%s", named)
-	                   : arena_printf(a, "%s/config", xdg_dir(a, XDG_CONFIG));
+	char *path =
+	    named ? arena_printf(a, "%s", named) : arena_printf(a, "%s/config", xdg_dir(a, XDG_CONFIG));
 	struct bytes data;
 	struct str rest;
 
@@ -186,8 +188,8 @@ read_flag(struct arena *a, struct opts *o, int argc, char **argv, int *i, struct
 	name = is_long ? str_cut(&value, '=') : value;
 	id = is_long ? find_flag(o->program, name) : find_letter(o->program, word[1]);
 	if (id < 0)
-		return err_set(e, ERR_USAGE, "%s is not an option of %s; see --help", word,
-		    prog_row[o->program].name);
+		return err_set(
+		    e, ERR_USAGE, "%s is not an option of %s; see --help", word, prog_row[o->program].name);
 	if (!is_long && word[2]) {
 		value = str_of(word + 2);
 		has_value = true;
@@ -199,8 +201,8 @@ read_flag(struct arena *a, struct opts *o, int argc, char **argv, int *i, struct
 	}
 	if (!has_value) {
 		if (*i + 1 >= argc)
-			return err_set(e, ERR_USAGE, "--%s wants a value: %s", opt_row[id].flag,
-			    opt_row[id].arg);
+			return err_set(
+			    e, ERR_USAGE, "--%s wants a value: %s", opt_row[id].flag, opt_row[id].arg);
 		value = str_of(argv[++*i]);
 	}
 	return set_value(a, o, id, str_dup(a, value), FROM_FLAG, e);
@@ -288,17 +290,23 @@ print_help(enum program p)
 			continue;
 		if (r->letter)
 			(void)snprintf(letter, sizeof(letter), "-%c, ", r->letter);
-		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, r->flag, r->arg[0] ? " " : "", r->arg);
+		(void)snprintf(
+		    left, sizeof(left), "%s--%s%s%s", letter, r->flag, r->arg[0] ? " " : "", r->arg);
 		printf("  %s\n", left);
 		(void)snprintf(text, sizeof(text), r->def[0] ? "%s [%s]" : "%s", r->help, r->def);
 		print_words(text, 6);
 	}
 	printf("\n");
-	print_words("Each option but --help and --version is also a variable (--some-name: KORCH_SOME_NAME) and a key of the file "
-	    "of settings; --show-config tells which one holds.", 0);
-	print_words("Exit status: 0 done, 1 failed, 2 wrong call, 3 other side unreachable, 4 measurement missing under --offline, "
-	    "5 no connected worker can run it, 6 cancelled, 7 deadline, 8 partial result, 78 this host is not set up for it, "
-	    "130 interrupted.", 0);
+	print_words("Each option but --help and --version is also a variable (--some-name: KORCH_SOME_NAME) "
+		    "and a key of the file "
+		    "of settings; --show-config tells which one holds.",
+	    0);
+	print_words("Exit status: 0 done, 1 failed, 2 wrong call, 3 other side unreachable, 4 measurement "
+		    "missing under --offline, "
+		    "5 no connected worker can run it, 6 cancelled, 7 deadline, 8 partial result, 78 this "
+		    "host is not set up for it, "
+		    "130 interrupted.",
+	    0);
 }
 
 static void
@@ -316,7 +324,8 @@ print_settings(const struct opts *o)
 		else if (o->value[i].n == 0)
 			printf("%s = (%s)\n", opt_row[i].flag, source[FROM_DEFAULT]);
 		for (uint32_t k = 0; opt_row[i].type != TYPE_FLAG && k < o->value[i].n; k++)
-			printf("%s = %s (%s)\n", opt_row[i].flag, o->value[i].v[k], source[o->value[i].source]);
+			printf(
+			    "%s = %s (%s)\n", opt_row[i].flag, o->value[i].v[k], source[o->value[i].source]);
 	}
 }
 
@@ -432,8 +441,8 @@ opts_fail(const struct opts *o, const struct err *e)
 char *
 xdg_dir(struct arena *a, enum xdg which)
 {
-	static const char *const var[] = {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
-	    "XDG_RUNTIME_DIR"};
+	static const char *const var[] = {
+	    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"};
 	static const char *const below[] = {".config", ".local/share", ".cache", ".cache"};
 	const char *dir = getenv(var[which]), *home = getenv("HOME");
 

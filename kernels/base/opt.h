@@ -20,17 +20,17 @@ enum opt_source { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
 struct opts {
 	enum program program;
 	struct {
-		const char **v;  /* one entry, or several of a LIST; n == 0: not set and no default */
+		const char **v; /* one entry, or several of a LIST; n == 0: not set and no default */
 		uint32_t n;
 		enum opt_source source;
 	} value[OPT_COUNT];
-	const char **args;       /* what is no option, in order */
+	const char **args; /* what is no option, in order */
 	uint32_t n_args;
 };
 
 /* Reads all settings.  ERR_USAGE names the option, variable or line of the file. */
-bool opts_read(struct arena *a, enum program p, int argc, char **argv, struct opts *o,
-    struct err *e) MUST_CHECK;
+bool opts_read(
+    struct arena *a, enum program p, int argc, char **argv, struct opts *o, struct err *e) MUST_CHECK;
 /* What main() starts with: reads settings; a wrong call, --help, --version and --show-config
  * are dealt with here.  Returns -1 to go on, else the exit status. */
 int opts_main(struct arena *a, enum program p, int argc, char **argv, struct opts *o);
@@ -39,9 +39,9 @@ bool opt_flag(const struct opts *o, enum opt_id id);
 const char *opt_text(const struct opts *o, enum opt_id id); /* "" when not set */
 int64_t opt_int(const struct opts *o, enum opt_id id);      /* checked when read */
 double opt_real(const struct opts *o, enum opt_id id);
-uint32_t opt_n(const struct opts *o, enum opt_id id);       /* entries of a LIST */
+uint32_t opt_n(const struct opts *o, enum opt_id id); /* entries of a LIST */
 const char *opt_at(const struct opts *o, enum opt_id id, uint32_t i);
-bool opt_given(const struct opts *o, enum opt_id id);       /* not by default */
+bool opt_given(const struct opts *o, enum opt_id id); /* not by default */
 const char *program_name(enum program p);
 
 /* A finished error on stderr ("korch-submit: ..."; with --json an object {"error": ...} on

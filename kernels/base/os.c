@@ -75,8 +75,8 @@ read_all(struct arena *a, int fd, size_t guess, size_t max_bytes, struct bytes *
 }
 
 static bool
-real_read_file(void *self, struct arena *a, const char *path, size_t max_bytes, struct bytes *out,
-    struct err *e)
+real_read_file(
+    void *self, struct arena *a, const char *path, size_t max_bytes, struct bytes *out, struct err *e)
 {
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -174,8 +174,14 @@ os_network_fs(long fs_type)
 		long type;
 		const char *name;
 	} row[] = {
-	    {0x6969, "NFS"}, {0x517b, "SMB"}, {(long)0xff534d42, "CIFS"}, {(long)0xfe534d42, "SMB2"},
-	    {0x00c36400, "Ceph"}, {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"}, {0x5346414f, "AFS"},
+	    {0x6969, "NFS"},
+	    {0x517b, "SMB"},
+	    {(long)0xff534d42, "CIFS"},
+	    {(long)0xfe534d42, "SMB2"},
+	    {0x00c36400, "Ceph"},
+	    {0x0bd00bd0, "Lustre"},
+	    {0x47504653, "GPFS"},
+	    {0x5346414f, "AFS"},
 	    {0x19830326, "BeeGFS"},
 	};
 
@@ -211,8 +217,8 @@ os_make_dirs(const char *path, struct err *e)
 		memcpy(part, path, i);
 		part[i] = '\0';
 		if (mkdir(part, 0700) != 0 && errno != EEXIST)
-			return err_set(e, code_of_errno(errno), "%s: cannot make the folder: %s", part,
-			    strerror(errno));
+			return err_set(
+			    e, code_of_errno(errno), "%s: cannot make the folder: %s", part, strerror(errno));
 	}
 	return true;
 }
@@ -229,7 +235,8 @@ os_temp_dir(const char *what, char out[OS_PATH_MAX], struct err *e)
 	if (n < 0 || n >= OS_PATH_MAX)
 		return err_set(e, ERR_IO, "TMPDIR is longer than %d bytes", (int)OS_PATH_MAX);
 	if (!mkdtemp(out))
-		return err_set(e, code_of_errno(errno), "cannot make a folder below %s: %s", tmp, strerror(errno));
+		return err_set(
+		    e, code_of_errno(errno), "cannot make a folder below %s: %s", tmp, strerror(errno));
 	return true;
 }
 

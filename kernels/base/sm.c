@@ -2,7 +2,8 @@
 #include "sm.h"
 
 static const struct sm_limits limits[] = {
-#define SM(N, THREADS, BLOCKS, SHARED, OF_BLOCK, KEPT) {N, THREADS, BLOCKS, SHARED << 10, OF_BLOCK << 10, KEPT << 10},
+#define SM(N, THREADS, BLOCKS, SHARED, OF_BLOCK, KEPT)                                                       \
+	{N, THREADS, BLOCKS, SHARED << 10, OF_BLOCK << 10, KEPT << 10},
 #include "sm.def"
 #undef SM
 };

@@ -7,10 +7,10 @@
 /* Of all of them. */
 enum {
 	SM_WARP = 32,
-	SM_QUARTERS = 4,             /* each issues an instruction of one warp a clock */
+	SM_QUARTERS = 4, /* each issues an instruction of one warp a clock */
 	SM_REGISTERS = 65536,
-	SM_REGISTER_UNIT = 256,      /* registers are given to a warp in such pieces */
-	SM_REGISTERS_MOST = 255,     /* of a thread */
+	SM_REGISTER_UNIT = 256,  /* registers are given to a warp in such pieces */
+	SM_REGISTERS_MOST = 255, /* of a thread */
 	SM_SHARED_UNIT = 128,
 	SM_SHARED_UNASKED = 48 << 10, /* bytes a block has without being asked for more */
 	SM_THREADS_OF_BLOCK = 1024,

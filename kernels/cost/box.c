@@ -135,7 +135,8 @@ static bool
 of_slice(const struct node *n, int rank, const struct box *out, struct box *to)
 {
 	for (int d = 0; d < rank; d++) {
-		int64_t step = at_ints(&n->at, ATTR_step)[d], from = at_ints(&n->at, ATTR_start)[d] + out->at[d] * step;
+		int64_t step = at_ints(&n->at, ATTR_step)[d],
+			from = at_ints(&n->at, ATTR_start)[d] + out->at[d] * step;
 
 		to->n[d] = out->n[d];
 		to->step[d] = out->n[d] > 1 ? out->step[d] * (step < 0 ? -step : step) : 1;
@@ -199,7 +200,8 @@ from_run(const struct shape *s, int64_t from, int64_t len, int lo, int hi, struc
 	return true;
 }
 
-/* Dimensions are matched in groups of equal products; in each the box must be a run, or its one long dimension the same. */
+/* Dimensions are matched in groups of equal products; in each the box must be a run, or its one long
+ * dimension the same. */
 static bool
 of_reshape(const struct shape *x, const struct shape *y, const struct box *out, struct box *to)
 {
@@ -235,8 +237,10 @@ window_of(const struct graph *g, const struct node *n, int d)
 	return (struct window){.have = graph_tensor(g, n->in[0])->shape.dim[d],
 	    .out = graph_tensor(g, n->out[0])->shape.dim[d],
 	    .k = conv ? graph_tensor(g, n->in[1])->shape.dim[i] : at_ints(&n->at, ATTR_kernel)[i],
-	    .stride = at_ints(&n->at, ATTR_stride)[i], .dilation = at_ints(&n->at, ATTR_dilation)[i],
-	    .lo = at_ints(&n->at, ATTR_lo)[i], .ldil = conv ? at_ints(&n->at, ATTR_ldil)[i] : 1};
+	    .stride = at_ints(&n->at, ATTR_stride)[i],
+	    .dilation = at_ints(&n->at, ATTR_dilation)[i],
+	    .lo = at_ints(&n->at, ATTR_lo)[i],
+	    .ldil = conv ? at_ints(&n->at, ATTR_ldil)[i] : 1};
 }
 
 double
@@ -252,7 +256,8 @@ window_taps(const struct window *w, int64_t at, int64_t step, int64_t n, double 
 			if (x < 0 || x % w->ldil || x / w->ldil >= w->have)
 				continue;
 			taps++;
-			if (x / w->ldil > latest) { /* with gaps elements may come out of order: the rest is not counted */
+			if (x / w->ldil >
+			    latest) { /* with gaps elements may come out of order: the rest is not counted */
 				latest = x / w->ldil;
 				seen++;
 			}
@@ -261,8 +266,8 @@ window_taps(const struct window *w, int64_t at, int64_t step, int64_t n, double 
 	return taps;
 }
 
-/* What positions of one dimension touch: all between the first and the last where taps leave no gap, else what the tap
- * in the middle does. */
+/* What positions of one dimension touch: all between the first and the last where taps leave no gap, else
+ * what the tap in the middle does. */
 static bool
 of_window(const struct window *w, int d, const struct box *out, struct box *to)
 {
@@ -304,7 +309,10 @@ of_conv(const struct graph *g, const struct node *n, uint32_t i, const struct bo
 		if (i == 0 && !of_window(&w, d, out, to))
 			return false;
 		/* a tap that always falls outside takes no weight: then nothing is known */
-		if (i == 1 && (w.ldil != 1 || window_taps(&w, out->at[d], out->step[d], out->n[d], &touched) < (double)(out->n[d] * w.k)))
+		if (i == 1 &&
+		    (w.ldil != 1 ||
+			window_taps(&w, out->at[d], out->step[d], out->n[d], &touched) <
+			    (double)(out->n[d] * w.k)))
 			for (int64_t k = 0; k < w.k; k++) {
 				struct window one = w;
 

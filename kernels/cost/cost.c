@@ -29,8 +29,8 @@ const struct hw hw_fastest = {
 };
 
 struct need {
-	double n;    /* elements that the results need, at least */
-	double eff;  /* different values among the elements, at most */
+	double n;        /* elements that the results need, at least */
+	double eff;      /* different values among the elements, at most */
 	struct boxes of; /* some of those that are needed */
 };
 
@@ -139,8 +139,17 @@ static double
 map_flops(enum prim p)
 {
 	switch (p) {
-	case PRIM_add: case PRIM_sub: case PRIM_mul: case PRIM_neg: case PRIM_abs: case PRIM_cast:
-	case PRIM_not: case PRIM_bitnot: case PRIM_and: case PRIM_or: case PRIM_xor:
+	case PRIM_add:
+	case PRIM_sub:
+	case PRIM_mul:
+	case PRIM_neg:
+	case PRIM_abs:
+	case PRIM_cast:
+	case PRIM_not:
+	case PRIM_bitnot:
+	case PRIM_and:
+	case PRIM_or:
+	case PRIM_xor:
 		return 0.5;
 	case PRIM_pow: /* some exponents are cheap */
 		return 1;
@@ -228,8 +237,8 @@ find_needs(const struct graph *g, struct need *x)
 		x[t].eff = count_of(g, (tensor_id){t});
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		for (uint32_t k = 0; k < g->nodes[i].n_out; k++)
-			x[g->nodes[i].out[k].i].eff = MIN_OF(count_of(g, g->nodes[i].out[k]),
-			    node_values(g, &g->nodes[i], x));
+			x[g->nodes[i].out[k].i].eff =
+			    MIN_OF(count_of(g, g->nodes[i].out[k]), node_values(g, &g->nodes[i], x));
 	for (uint32_t t = 0; t < g->n_tensors; t++)
 		x[t].of.rank = g->tensors[t].shape.rank;
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
@@ -257,7 +266,8 @@ external_bytes(const struct graph *g, const struct need *x)
 		for (uint32_t k = 0; k < i; k++)
 			again |= g->outputs[k].i == g->outputs[i].i;
 		if (!again)
-			bytes += count_of(g, g->outputs[i]) * (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
+			bytes += count_of(g, g->outputs[i]) *
+			    (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
 	}
 	return bytes;
 }
@@ -272,7 +282,8 @@ copy_bytes(const struct graph *g)
 		if (g->tensors[t].role == ROLE_INPUT || g->tensors[t].role == ROLE_WEIGHT)
 			bytes += count_of(g, (tensor_id){t}) * (double)dtype_size(g->tensors[t].type);
 	for (uint32_t i = 0; i < g->n_outputs; i++)
-		bytes += count_of(g, g->outputs[i]) * (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
+		bytes +=
+		    count_of(g, g->outputs[i]) * (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
 	return bytes;
 }
 
@@ -285,7 +296,8 @@ move_s(const struct hw *hw, double bytes, double copy)
 	double round = bytes * MIN_OF(n, (double)RING_MAX_COPIES), held = 0, s = 0;
 
 	for (int level = 0; level < 3 && held < 1; level++) {
-		double share = MAX_OF(held, round > 0 ? MIN_OF(1.0, (double)hw->level_bytes[level] / round) : 1);
+		double share =
+		    MAX_OF(held, round > 0 ? MIN_OF(1.0, (double)hw->level_bytes[level] / round) : 1);
 		s += (share - held) * bytes / hw->bytes_per_s[level];
 		held = share;
 	}

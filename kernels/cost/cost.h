@@ -6,15 +6,15 @@
 
 /* What calibration found on a device; goes into the measuring environment. */
 struct hw {
-	double flops_peak;        /* float32 per second, one thread, largest ever seen */
-	double tensor_peak;       /* of a GPU's tensor cores, at the precision asked for; 0: not used */
-	double bytes_per_s[4];    /* streaming: L1, L2, L3, DRAM */
-	int64_t level_bytes[3];   /* capacity of L1, L2, L3 as seen by one thread */
-	double call_ns;           /* one pass through the kernel ABI */
-	double barrier_ns;        /* one barrier at the plan's thread count */
-	int simd_bytes;           /* 16, 32, 64 */
-	int n_threads;            /* the plan's */
-	bool winograd;            /* the plan may use Winograd's form: a fourth of such a convolution's products */
+	double flops_peak;      /* float32 per second, one thread, largest ever seen */
+	double tensor_peak;     /* of a GPU's tensor cores, at the precision asked for; 0: not used */
+	double bytes_per_s[4];  /* streaming: L1, L2, L3, DRAM */
+	int64_t level_bytes[3]; /* capacity of L1, L2, L3 as seen by one thread */
+	double call_ns;         /* one pass through the kernel ABI */
+	double barrier_ns;      /* one barrier at the plan's thread count */
+	int simd_bytes;         /* 16, 32, 64 */
+	int n_threads;          /* the plan's */
+	bool winograd; /* the plan may use Winograd's form: a fourth of such a convolution's products */
 };
 /* How timing rotates operands and results, so that a kernel meets them as a plan does: over as
  * many copies as fill so many L2 caches (weights: so many times the last cache), at most so many.

@@ -17,7 +17,7 @@ struct sheet {
 	double l2;
 };
 static const struct sheet sheets[] = {
-#define GPU(NAME, SM, SMS, MHZ, MEMORY, FLOPS, HALF, TF32, L2_BYTES, L2) \
+#define GPU(NAME, SM, SMS, MHZ, MEMORY, FLOPS, HALF, TF32, L2_BYTES, L2)                                     \
 	{NAME, SM, SMS, MHZ, MEMORY, FLOPS, HALF, TF32, L2_BYTES, L2},
 #include "gpu.def"
 };
@@ -52,7 +52,8 @@ cost_gpu_hw(const char *name, int sm, int n_sm, int mhz, double memory_rate, int
 {
 	const struct sheet *s = sheet_of(name, sm);
 	double own = width(sm, false) * n_sm * mhz * 1e6, memory = fmax(s ? s->memory : 0, memory_rate);
-	struct hw hw = {.simd_bytes = 16, .n_threads = 1, .call_ns = least_call_ns, .barrier_ns = least_call_ns};
+	struct hw hw = {
+	    .simd_bytes = 16, .n_threads = 1, .call_ns = least_call_ns, .barrier_ns = least_call_ns};
 
 	hw.flops_peak = margin * fmax(own, s ? s->flops * share(s, n_sm) : 0);
 	if (hw.flops_peak <= 0)

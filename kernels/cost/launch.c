@@ -12,8 +12,8 @@
 
 #include <math.h>
 
-/* Warps of a multiprocessor that reach half of what many reach: reads of 500 clocks behind 16 instructions or so
- * a warp; coarse, and only the order of schedules depends on it. */
+/* Warps of a multiprocessor that reach half of what many reach: reads of 500 clocks behind 16 instructions or
+ * so a warp; coarse, and only the order of schedules depends on it. */
 static const double half_warps = 6;
 
 static double
@@ -33,15 +33,18 @@ quarters(const struct cost_pass *p, int n_sm)
 static double
 slowness(const struct cost_pass *p, int n_sm)
 {
-	const double blocks = fmax(p->blocks, 1), resident = fmin(MAX_OF(p->resident, 1u), ceil(blocks / n_sm));
-	const double at_once = resident * n_sm, rounds = ceil(blocks / at_once), busy = blocks / (rounds * at_once);
+	const double blocks = fmax(p->blocks, 1),
+		     resident = fmin(MAX_OF(p->resident, 1u), ceil(blocks / n_sm));
+	const double at_once = resident * n_sm, rounds = ceil(blocks / at_once),
+		     busy = blocks / (rounds * at_once);
 	const double warps = resident * warps_of(p), hidden = warps / (warps + half_warps);
 
 	return 1 / (busy * hidden);
 }
 
 struct cost_launch
-cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm, const struct cost_pass *pass, uint32_t n_passes)
+cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm, const struct cost_pass *pass,
+    uint32_t n_passes)
 {
 	const double calls = MAX_OF(n_passes, 1u) * hw->call_ns;
 	double most = 0, slow = 0, weight = 0, bound;
@@ -55,6 +58,8 @@ cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm, const
 		weight += w;
 	}
 	bound = floor(fmax(most > 0 ? parts->flop_ns / most : parts->flop_ns, parts->byte_ns) + calls);
-	return (struct cost_launch){.bound_ns = bound < 1 ? 1 : bound > 1e15 ? (int64_t)1e15 : (int64_t)bound,
+	return (struct cost_launch){.bound_ns = bound < 1 ? 1
+		: bound > 1e15                            ? (int64_t)1e15
+							  : (int64_t)bound,
 	    .expected_ns = fmax(parts->flop_ns, parts->byte_ns) * (weight > 0 ? slow / weight : 1) + calls};
 }

@@ -6,16 +6,16 @@
 
 struct cost_pass {
 	double blocks;
-	uint32_t threads;        /* of a block */
-	uint32_t resident;       /* blocks that a multiprocessor holds at once, at least 1 */
-	double instructions;     /* of its text */
+	uint32_t threads;    /* of a block */
+	uint32_t resident;   /* blocks that a multiprocessor holds at once, at least 1 */
+	double instructions; /* of its text */
 };
 struct cost_launch {
-	int64_t bound_ns;        /* no run of these launches is shorter; at least the spec's bound */
-	double expected_ns;      /* to order schedules of one spec by; no bound */
+	int64_t bound_ns;   /* no run of these launches is shorter; at least the spec's bound */
+	double expected_ns; /* to order schedules of one spec by; no bound */
 };
 /* parts: what cost_bound_ns found of the spec by the same hw. */
-struct cost_launch cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm, const struct cost_pass *pass,
-    uint32_t n_passes);
+struct cost_launch cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm,
+    const struct cost_pass *pass, uint32_t n_passes);
 
 #endif

@@ -13,7 +13,8 @@ enum { PRIOR_ROWS = 16 };
 void
 predict_features(const struct spec *s, const struct cost_parts *parts, double x[PREDICT_FEATURES])
 {
-	double made[CLASS_OPAQUE + 1] = {0}, ns = MAX_OF(MAX_OF(parts->flop_ns, parts->byte_ns) + parts->call_ns, 1.0);
+	double made[CLASS_OPAQUE + 1] = {0},
+				   ns = MAX_OF(MAX_OF(parts->flop_ns, parts->byte_ns) + parts->call_ns, 1.0);
 	uint32_t n[CLASS_OPAQUE + 1] = {0};
 
 	for (uint32_t i = 0; i < s->g.n_nodes; i++) {

@@ -2,7 +2,8 @@
  *
  * A row that is normalised before it is multiplied, a sigmoid before a convolution, a slice of the columns
  * behind one: fusion puts them into the product's pass, as a CPU's loops want it, but there the product
- * would be a plain loop of each block.  A barrier costs a few microseconds, the plain loop ten times the tile. */
+ * would be a plain loop of each block.  A barrier costs a few microseconds, the plain loop ten times the
+ * tile. */
 #include "gen_int.h"
 
 enum { APART_PRODUCTS = 1 << 18 }; /* fewer are not worth a pass by themselves */

@@ -18,7 +18,8 @@ cuda_bind_digits(struct gen *g, const struct tile_axes *x, const char *flat)
 	cuda_digits(g, x->id, x->extent, x->n, flat);
 }
 
-/* ---- no inner axes --------------------------------------------------------------------------------------- */
+/* ---- no inner axes ---------------------------------------------------------------------------------------
+ */
 /* All steps of the pass at one point; the linear stage's value is `value`. */
 static void
 point(struct gen *g, const struct tile_pass *tp, const struct tile *t)
@@ -38,7 +39,8 @@ point(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 static void
 open_inside(struct gen *g, const struct tile *t)
 {
-	gen_open(g, "if (m < %lld && n < %lld)", (long long)t->f[0].axes.count, (long long)t->f[1].axes.count);
+	gen_open(
+	    g, "if (m < %lld && n < %lld)", (long long)t->f[0].axes.count, (long long)t->f[1].axes.count);
 	cuda_bind_digits(g, &t->f[0].axes, "m");
 	cuda_bind_digits(g, &t->f[1].axes, "n");
 }
@@ -64,7 +66,7 @@ cuda_points(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 	gen_forget(g, mark);
 }
 
-/* ---- names of what steps have made -------------------------------------------------------------------------- */
+/* ---- names of what steps have made ---- */
 /* Elements of a level in a tile. */
 static int64_t
 count_of(const struct tile *t, enum tile_level l)
@@ -75,7 +77,8 @@ count_of(const struct tile *t, enum tile_level l)
 static int64_t
 slots_of(const struct tile *t, enum tile_level l)
 {
-	return (l & LEVEL_ROW ? t->per[0] * t->layout->slots[0] : 1) * (l & LEVEL_COLUMN ? t->per[1] * t->layout->slots[1] : 1);
+	return (l & LEVEL_ROW ? t->per[0] * t->layout->slots[0] : 1) *
+	    (l & LEVEL_COLUMN ? t->per[1] * t->layout->slots[1] : 1);
 }
 
 static const char *
@@ -93,7 +96,9 @@ kept_text(struct gen *g, const struct tile *t, const struct tile_step *s)
 	if (s->level == LEVEL_POINT)
 		return arena_printf(g->a, t->layout->points > 1 ? "p%u[i][j][c]" : "p%u[i][j]", s->s->tensor);
 	return arena_printf(g->a, "r%u[%s]", s->s->tensor,
-	    s->level == LEVEL_ROW ? "m - m0" : s->level == LEVEL_COLUMN ? "n - n0" : "0");
+	    s->level == LEVEL_ROW          ? "m - m0"
+		: s->level == LEVEL_COLUMN ? "n - n0"
+					   : "0");
 }
 
 static bool
@@ -110,14 +115,18 @@ name_made(struct gen *g, const struct tile *t, uint32_t phase, bool points)
 		const struct tile_step *s = &t->before->step[i];
 
 		if (s->is_read && s->level == LEVEL_ROW)
-			gen_name_read(g, g->p->tensors[s->s->tensor].type, s->s->tensor, s->out, kept_text(g, t->before, s));
+			gen_name_read(g, g->p->tensors[s->s->tensor].type, s->s->tensor, s->out,
+			    kept_text(g, t->before, s));
 	}
 	for (uint32_t i = 0; i < t->n_steps; i++) {
 		const struct tile_step *s = &t->step[i];
 		const bool is_point = s->level == LEVEL_POINT;
 
-		if (s->is_read && (is_point ? points && (s->phase < phase || s->s == t->s || is_carried(g, s)) : s->phase < phase + !points))
-			gen_name_read(g, g->p->tensors[s->s->tensor].type, s->s->tensor, s->out, kept_text(g, t, s));
+		if (s->is_read &&
+		    (is_point ? points && (s->phase < phase || s->s == t->s || is_carried(g, s))
+			      : s->phase < phase + !points))
+			gen_name_read(
+			    g, g->p->tensors[s->s->tensor].type, s->s->tensor, s->out, kept_text(g, t, s));
 	}
 }
 
@@ -129,7 +138,7 @@ store_out(struct gen *g, const struct tile_step *s, const char *v)
 		gen_store(g, s->s->tensor, s->out, v);
 }
 
-/* ---- points ------------------------------------------------------------------------------------------------------ */
+/* ---- points ---- */
 static const char *
 joined_name(struct gen *g, const struct tile_step *s)
 {
@@ -148,7 +157,7 @@ slot_text(struct gen *g, const struct tile *t, enum tile_level l)
 
 	if (x->slots[i] == 1)
 		return i ? "j" : "i";
-	return arena_printf(g->a, "%d * %c + %s", x->slots[i], "ij"[i], x->slot[i]);
+	return arena_printf(g->a, "%d * %c + %s", x->slots[i], letter("ij", i), x->slot[i]);
 }
 
 static void
@@ -156,7 +165,8 @@ join_into(struct gen *g, const struct tile_step *s, const char *cell, const char
 {
 	const char *arg[2] = {cell, v};
 
-	gen_line(g, "%s = %s;", cell, gen_map_text(g, reduce_joiner(s->s->prim), s->s->acc, s->s->acc, s->s->acc, arg));
+	gen_line(g, "%s = %s;", cell,
+	    gen_map_text(g, reduce_joiner(s->s->prim), s->s->acc, s->s->acc, s->s->acc, arg));
 }
 
 static void
@@ -220,7 +230,9 @@ phase_points(struct gen *g, const struct tile *t, uint32_t phase)
 	gen_forget(g, mark);
 }
 
-/* ---- joins ------------------------------------------------------------------------------------------------------------ */
+/* ---- joins
+ * ------------------------------------------------------------------------------------------------------------
+ */
 static int
 groups_of(const struct tile *t, enum tile_level l)
 {
@@ -259,10 +271,11 @@ leave_parts(struct gen *g, const struct tile *t, const struct tile_step *s)
 		return;
 	}
 	gen_open(g, "if (%s)", x->leader[s->level == LEVEL_ROW]);
-	cuda_loop(g, "ij"[i], t->per[i]);
+	cuda_loop(g, letter("ij", i), t->per[i]);
 	for (int h = 0; h < x->slots[i]; h++)
-		gen_line(g, "f%u[%s][%s + %d] = %s[%d * %c + %d];", s->s->tensor, x->group[s->level == LEVEL_ROW], x->at[i],
-		    h % 2 * x->step[i][0] + h / 2 * x->step[i][1], joined_name(g, s), x->slots[i], "ij"[i], h);
+		gen_line(g, "f%u[%s][%s + %d] = %s[%d * %c + %d];", s->s->tensor,
+		    x->group[s->level == LEVEL_ROW], x->at[i], h % 2 * x->step[i][0] + h / 2 * x->step[i][1],
+		    joined_name(g, s), x->slots[i], letter("ij", i), h);
 	gen_close(g);
 	gen_close(g);
 }
@@ -274,11 +287,13 @@ open_elements(struct gen *g, const struct tile *t, enum tile_level l)
 	gen_line(g, "const int e = K_TID;");
 	if (l == LEVEL_ROW) {
 		gen_line(g, "const int m = m0 + e;");
-		gen_open(g, "if (e < %lld && m < %lld)", (long long)t->edge[0], (long long)t->f[0].axes.count);
+		gen_open(
+		    g, "if (e < %lld && m < %lld)", (long long)t->edge[0], (long long)t->f[0].axes.count);
 		cuda_bind_digits(g, &t->f[0].axes, "m");
 	} else if (l == LEVEL_COLUMN) {
 		gen_line(g, "const int n = n0 + e;");
-		gen_open(g, "if (e < %lld && n < %lld)", (long long)t->edge[1], (long long)t->f[1].axes.count);
+		gen_open(
+		    g, "if (e < %lld && n < %lld)", (long long)t->edge[1], (long long)t->f[1].axes.count);
 		cuda_bind_digits(g, &t->f[1].axes, "n");
 	} else {
 		gen_open(g, "if (e == 0)");
@@ -353,7 +368,7 @@ phase_lower(struct gen *g, const struct tile *t, uint32_t phase)
 			lower_step(g, t, &t->step[i]);
 }
 
-/* ---- a block's tiles ------------------------------------------------------------------------------------------------------ */
+/* ---- a block's tiles ---- */
 void
 cuda_steps_shared(struct gen *g, const struct tile *t)
 {
@@ -361,10 +376,11 @@ cuda_steps_shared(struct gen *g, const struct tile *t)
 		const struct tile_step *s = &t->step[i];
 
 		if (s->joins)
-			gen_line(g, "K_SHARED %s f%u[%d][%lld];", gen_type(g, s->s->acc), s->s->tensor, groups_of(t, s->level),
-			    (long long)count_of(t, s->level));
+			gen_line(g, "K_SHARED %s f%u[%d][%lld];", gen_type(g, s->s->acc), s->s->tensor,
+			    groups_of(t, s->level), (long long)count_of(t, s->level));
 		if (s->is_read && s->level != LEVEL_POINT)
-			gen_line(g, "K_SHARED %s r%u[%lld];", type_of(g, s), s->s->tensor, (long long)count_of(t, s->level));
+			gen_line(g, "K_SHARED %s r%u[%lld];", type_of(g, s), s->s->tensor,
+			    (long long)count_of(t, s->level));
 	}
 }
 
@@ -391,8 +407,8 @@ declare_points(struct gen *g, const struct tile *t, const struct tile_step *s)
 {
 	const struct tile_layout *l = t->layout;
 
-	gen_line(g, l->points > 1 ? "%s p%u[%lld][%lld][%d];" : "%s p%u[%lld][%lld];", type_of(g, s), s->s->tensor,
-	    (long long)t->per[0], (long long)t->per[1], l->points);
+	gen_line(g, l->points > 1 ? "%s p%u[%lld][%lld][%d];" : "%s p%u[%lld][%lld];", type_of(g, s),
+	    s->s->tensor, (long long)t->per[0], (long long)t->per[1], l->points);
 }
 
 void
@@ -404,11 +420,14 @@ cuda_steps_begin(struct gen *g, const struct tile *t, uint32_t from, uint32_t to
 		if (s->phase < from || s->phase >= to)
 			continue;
 		if (s->joins) {
-			gen_line(g, "%s %s[%lld];", gen_type(g, s->s->acc), joined_name(g, s), (long long)slots_of(t, s->level));
+			gen_line(g, "%s %s[%lld];", gen_type(g, s->s->acc), joined_name(g, s),
+			    (long long)slots_of(t, s->level));
 			cuda_loop(g, 'h', slots_of(t, s->level));
-			gen_line(g, "%s[h] = %s;", joined_name(g, s), gen_identity(g, reduce_joiner(s->s->prim), s->s->acc));
+			gen_line(g, "%s[h] = %s;", joined_name(g, s),
+			    gen_identity(g, reduce_joiner(s->s->prim), s->s->acc));
 			gen_close(g);
-		} else if (s->is_read && s->level == LEVEL_POINT && s->s != t->s && t->n_phases > 1 && !is_carried(g, s)) {
+		} else if (s->is_read && s->level == LEVEL_POINT && s->s != t->s && t->n_phases > 1 &&
+		    !is_carried(g, s)) {
 			declare_points(g, t, s);
 		}
 	}

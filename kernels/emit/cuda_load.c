@@ -3,7 +3,8 @@
  * an array's elements, by copies that wait for nobody (cp.async). */
 #include "cuda_int.h"
 
-/* ---- one element ------------------------------------------------------------------------------------------ */
+/* ---- one element ------------------------------------------------------------------------------------------
+ */
 static bool
 is_zero(const struct ex *e)
 {
@@ -73,7 +74,7 @@ copy_element(struct gen *g, const struct tile *t, int i)
 	uint32_t mark = gen_mark(g), n_guards = 0;
 	struct ex x = *ex_get(g->tx, t->f[i].ex);
 
-	gen_line(g, "const int at = %c0 + e, k = k0 + kk;", "mn"[i]);
+	gen_line(g, "const int at = %c0 + e, k = k0 + kk;", letter("mn", i));
 	gen_line(g, "const float *from = %s;", gen_tensor(g, read_of(g, t->f[i].ex)->tensor));
 	gen_line(g, "int inside = 0;");
 	open_element(g, t, i);
@@ -84,7 +85,7 @@ copy_element(struct gen *g, const struct tile *t, int i)
 	while (n_guards--)
 		gen_close(g);
 	close_element(g, t, i, mark);
-	gen_line(g, "k_async_f32(&part_%c[into][kk][e], from, inside);", "ab"[i]);
+	gen_line(g, "k_async_f32(&part_%c[into][kk][e], from, inside);", letter("ab", i));
 }
 
 /* Element (at, k) of factor i goes to `to`. */
@@ -93,7 +94,7 @@ load_element(struct gen *g, const struct tile *t, int i, const char *to)
 {
 	uint32_t mark = gen_mark(g);
 
-	gen_line(g, "const int at = %c0 + e, k = k0 + kk;", "mn"[i]);
+	gen_line(g, "const int at = %c0 + e, k = k0 + kk;", letter("mn", i));
 	gen_line(g, "float v = 0.0f;");
 	open_element(g, t, i);
 	gen_line(g, "v = %s;", gen_ex(g, t->f[i].ex));
@@ -101,7 +102,7 @@ load_element(struct gen *g, const struct tile *t, int i, const char *to)
 	gen_line(g, "%s = v;", to);
 }
 
-/* ---- a part of a factor: the block's threads take turns ----------------------------------------------------- */
+/* ---- a part of a factor: the block's threads take turns ---- */
 static int64_t
 turns(const struct tile *t, int i)
 {
@@ -121,14 +122,16 @@ open_turns(struct gen *g, const struct tile *t, int i)
 	if (t->f[i].k_fast)
 		gen_line(g, "const int kk = t %% %lld, e = t / %lld;", (long long)t->bk, (long long)t->bk);
 	else
-		gen_line(g, "const int e = t %% %lld, kk = t / %lld;", (long long)t->edge[i], (long long)t->edge[i]);
+		gen_line(g, "const int e = t %% %lld, kk = t / %lld;", (long long)t->edge[i],
+		    (long long)t->edge[i]);
 }
 
 static void
 load_part(struct gen *g, const struct tile *t, int i, bool to_registers)
 {
 	open_turns(g, t, i);
-	load_element(g, t, i, arena_printf(g->a, to_registers ? "next_%c[q]" : "part_%c[buffer][kk][e]", "ab"[i]));
+	load_element(g, t, i,
+	    arena_printf(g->a, to_registers ? "next_%c[q]" : "part_%c[buffer][kk][e]", letter("ab", i)));
 	gen_close(g);
 }
 
@@ -136,11 +139,12 @@ static void
 store_part(struct gen *g, const struct tile *t, int i)
 {
 	open_turns(g, t, i);
-	gen_line(g, "part_%c[%s][kk][e] = next_%c[q];", "ab"[i], t->is_async ? "into" : "buffer ^ 1", "ab"[i]);
+	gen_line(g, "part_%c[%s][kk][e] = next_%c[q];", letter("ab", i), t->is_async ? "into" : "buffer ^ 1",
+	    letter("ab", i));
 	gen_close(g);
 }
 
-/* ---- the sum ------------------------------------------------------------------------------------------------ */
+/* ---- the sum ---- */
 static void
 load_both(struct gen *g, const struct tile *t, bool to_registers)
 {
@@ -176,7 +180,7 @@ sum_ahead(struct gen *g, const struct tile *t)
 	gen_open(g, "for (int done = 0; done < %lld; done += %lld)", k, bk);
 	gen_line(g, "const int k0 = done + %lld;", bk);
 	for (int i = first_of(t); i < 2; i++)
-		gen_line(g, "float next_%c[%lld];", "ab"[i], (long long)turns(t, i));
+		gen_line(g, "float next_%c[%lld];", letter("ab", i), (long long)turns(t, i));
 	gen_open(g, "if (k0 < %lld)", k);
 	load_both(g, t, true);
 	gen_close(g);
@@ -201,7 +205,7 @@ start_parts(struct gen *g, const struct tile *t)
 		if (goes_async(g, t, i))
 			copy_element(g, t, i);
 		else
-			load_element(g, t, i, arena_printf(g->a, "part_%c[into][kk][e]", "ab"[i]));
+			load_element(g, t, i, arena_printf(g->a, "part_%c[into][kk][e]", letter("ab", i)));
 		gen_close(g);
 	}
 }
@@ -247,7 +251,7 @@ sum_async(struct gen *g, const struct tile *t)
 	gen_line(g, "const int k0 = done + %lld;", bk * (t->stages - 1));
 	for (int i = first_of(t); i < 2; i++)
 		if (!goes_async(g, t, i))
-			gen_line(g, "float next_%c[%lld];", "ab"[i], (long long)turns(t, i));
+			gen_line(g, "float next_%c[%lld];", letter("ab", i), (long long)turns(t, i));
 	gen_line(g, "K_ASYNC_WAIT(%d);", t->stages - 2);
 	gen_line(g, "K_BARRIER();");
 	next_parts(g, t, true);

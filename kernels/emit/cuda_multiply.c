@@ -4,27 +4,53 @@
 #include "cuda_int.h"
 
 static const struct tile_layout by_fma = {
-	.lines = {"const int ty = K_TID / 16, tx = K_TID % 16;"},
-	.unit = {16, 16}, .most = {8, 8}, .points = 1, .slots = {1, 1}, .at = {"ty + 16 * i", "tx + 16 * j"}, .slot = {"0", "0"},
-	.mask = {{16}, {1, 2, 4, 8}}, .leader = {"K_TID % 32 < 16", "tx == 0"}, .groups = {8, 1}, .group = {"K_TID / 32", "0"},
+    .lines = {"const int ty = K_TID / 16, tx = K_TID % 16;"},
+    .unit = {16, 16},
+    .most = {8, 8},
+    .points = 1,
+    .slots = {1, 1},
+    .at = {"ty + 16 * i", "tx + 16 * j"},
+    .slot = {"0", "0"},
+    .mask = {{16}, {1, 2, 4, 8}},
+    .leader = {"K_TID % 32 < 16", "tx == 0"},
+    .groups = {8, 1},
+    .group = {"K_TID / 32", "0"},
 };
 static const struct tile_layout mma_16x8 = {
-	.lines = {"const int lane_g = K_TID % 32 / 4, lane_t = K_TID % 4;"},
-	.unit = {32, 32}, .most = {4, 4}, .warp = {16, 8}, .points = 4, .slots = {2, 2}, .step = {{8, 0}, {1, 0}},
-	.at = {"warp_m + 16 * i + lane_g", "warp_n + 8 * j + 2 * lane_t"}, .slot = {"c / 2", "c % 2"},
-	.mask = {{4, 8, 16}, {1, 2}}, .leader = {"lane_g == 0", "lane_t == 0"}, .groups = {2, 4},
-	.group = {"K_TID / 128", "K_TID / 32 % 4"},
+    .lines = {"const int lane_g = K_TID % 32 / 4, lane_t = K_TID % 4;"},
+    .unit = {32, 32},
+    .most = {4, 4},
+    .warp = {16, 8},
+    .points = 4,
+    .slots = {2, 2},
+    .step = {{8, 0}, {1, 0}},
+    .at = {"warp_m + 16 * i + lane_g", "warp_n + 8 * j + 2 * lane_t"},
+    .slot = {"c / 2", "c % 2"},
+    .mask = {{4, 8, 16}, {1, 2}},
+    .leader = {"lane_g == 0", "lane_t == 0"},
+    .groups = {2, 4},
+    .group = {"K_TID / 128", "K_TID / 32 % 4"},
 };
 
-/* Volta: four products of 8 x 8 in a warp, each by four lanes and those 16 further on, laid out as 16 x 16. */
+/* Volta: four products of 8 x 8 in a warp, each by four lanes and those 16 further on, laid out as 16 x 16.
+ */
 static const struct tile_layout mma_8x8 = {
-	.lines = {"const int lane = K_TID % 32, lane_k = lane % 4 + lane / 16 * 4;",
-	    "const int lane_a = lane_k + lane / 8 % 2 * 8, lane_b = lane_k + lane / 4 % 2 * 8;",
-	    "const int lane_m = lane % 2 + lane / 16 * 4 + lane / 8 % 2 * 8, lane_n = lane % 4 / 2 * 2 + lane / 4 % 2 * 8;"},
-	.unit = {32, 64}, .most = {4, 2}, .warp = {16, 16}, .points = 8, .slots = {2, 4}, .step = {{2, 0}, {1, 4}},
-	.at = {"warp_m + 16 * i + lane_m", "warp_n + 16 * j + lane_n"}, .slot = {"c / 2 % 2", "(c % 2 + c / 4 * 2)"},
-	.mask = {{1, 8, 16}, {2, 4}}, .leader = {"(K_TID & 25) == 0", "(K_TID & 6) == 0"}, .groups = {2, 4},
-	.group = {"K_TID / 128", "K_TID / 32 % 4"},
+    .lines = {"const int lane = K_TID % 32, lane_k = lane % 4 + lane / 16 * 4;",
+	"const int lane_a = lane_k + lane / 8 % 2 * 8, lane_b = lane_k + lane / 4 % 2 * 8;",
+	"const int lane_m = lane % 2 + lane / 16 * 4 + lane / 8 % 2 * 8, lane_n = lane % 4 / 2 * 2 + lane / "
+	"4 % 2 * 8;"},
+    .unit = {32, 64},
+    .most = {4, 2},
+    .warp = {16, 16},
+    .points = 8,
+    .slots = {2, 4},
+    .step = {{2, 0}, {1, 4}},
+    .at = {"warp_m + 16 * i + lane_m", "warp_n + 16 * j + lane_n"},
+    .slot = {"c / 2 % 2", "(c % 2 + c / 4 * 2)"},
+    .mask = {{1, 8, 16}, {2, 4}},
+    .leader = {"(K_TID & 25) == 0", "(K_TID & 6) == 0"},
+    .groups = {2, 4},
+    .group = {"K_TID / 128", "K_TID / 32 % 4"},
 };
 
 static bool
@@ -59,10 +85,12 @@ cuda_place(struct gen *g, const struct tile *t)
 	const long long tm = (long long)t->per[0], tn = (long long)t->per[1];
 
 	if (l->warp[0])
-		gen_line(g, "const int warp_m = K_TID / 128 * %lld, warp_n = K_TID / 32 %% 4 * %lld;", l->warp[0] * tm, l->warp[1] * tn);
+		gen_line(g, "const int warp_m = K_TID / 128 * %lld, warp_n = K_TID / 32 %% 4 * %lld;",
+		    l->warp[0] * tm, l->warp[1] * tn);
 	for (size_t i = 0; i < COUNT_OF(l->lines) && l->lines[i]; i++)
 		gen_line(g, "%s", l->lines[i]);
-	gen_line(g, l->points > 1 ? "float acc[%lld][%lld][%d];" : "float acc[%lld][%lld];", tm, tn, l->points);
+	gen_line(
+	    g, l->points > 1 ? "float acc[%lld][%lld][%d];" : "float acc[%lld][%lld];", tm, tn, l->points);
 }
 
 void
@@ -81,7 +109,9 @@ cuda_clear(struct gen *g, const struct tile *t)
 static const char *
 part_text(const struct tile *t, char name)
 {
-	return t->is_handed && name == 'a' ? "hand[done + " : name == 'a' ? "part_a[buffer][" : "part_b[buffer][";
+	return t->is_handed && name == 'a' ? "hand[done + "
+	    : name == 'a'                  ? "part_a[buffer]["
+					   : "part_b[buffer][";
 }
 
 static void
@@ -107,16 +137,17 @@ multiply_fma(struct gen *g, const struct tile *t)
 /* One row of a table for each kind of tensor core instruction. */
 static const struct mma {
 	const char *multiply, *pack;
-	int n_a, n_b;    /* registers of a fragment */
-	int per_reg;     /* elements in one, neighbours in k */
+	int n_a, n_b; /* registers of a fragment */
+	int per_reg;  /* elements in one, neighbours in k */
 	int k_step;
 } mma_of[PRECISION_COUNT] = {
-	[PRECISION_TF32] = {"k_mma_tf32", "k_pack_tf32", 4, 2, 1, 8},
-	[PRECISION_F16] = {"k_mma_f16", "k_pack_f16", 4, 2, 2, 16},
-	[PRECISION_BF16] = {"k_mma_bf16", "k_pack_bf16", 4, 2, 2, 16},
+    [PRECISION_TF32] = {"k_mma_tf32", "k_pack_tf32", 4, 2, 1, 8},
+    [PRECISION_F16] = {"k_mma_f16", "k_pack_f16", 4, 2, 2, 16},
+    [PRECISION_BF16] = {"k_mma_bf16", "k_pack_bf16", 4, 2, 2, 16},
 };
 
-/* Register r of a fragment: rows g (+8 for odd r of a), k of t (+ half a step from register 2 of a, 1 of b). */
+/* Register r of a fragment: rows g (+8 for odd r of a), k of t (+ half a step from register 2 of a, 1 of b).
+ */
 static void
 load_fragment(struct gen *g, const struct tile *tile, const struct mma *x, char name, char i, int n_reg)
 {
@@ -126,7 +157,8 @@ load_fragment(struct gen *g, const struct tile *tile, const struct mma *x, char 
 	for (int r = 0; r < n_reg; r++) {
 		const int down = name == 'a' ? r % 2 * 8 : 0, later = (name == 'a' ? r / 2 : r) * half;
 		const char *at = arena_printf(g->a, "[%s + %d * %c + lane_g + %d]", warp, rows, i, down);
-		const char *k = arena_printf(g->a, "%skk + %d * lane_t + %d", part_text(tile, name), x->per_reg, later);
+		const char *k =
+		    arena_printf(g->a, "%skk + %d * lane_t + %d", part_text(tile, name), x->per_reg, later);
 
 		if (x->per_reg == 1)
 			gen_line(g, "%c[%c][%d] = %s(%s]%s);", name, i, r, x->pack, k, at);
@@ -142,9 +174,11 @@ load_short_fragment(struct gen *g, const struct tile *t, char name, char i)
 	const char *part = part_text(t, name);
 
 	for (int r = 0; r < 2; r++) {
-		const char *at = arena_printf(g->a, "[warp_%c + 16 * %c + lane_%c]", name == 'a' ? 'm' : 'n', i, name);
+		const char *at =
+		    arena_printf(g->a, "[warp_%c + 16 * %c + lane_%c]", name == 'a' ? 'm' : 'n', i, name);
 
-		gen_line(g, "%c[%c][%d] = k_pack_f16(%skk + %d]%s, %skk + %d]%s);", name, i, r, part, 2 * r, at, part, 2 * r + 1, at);
+		gen_line(g, "%c[%c][%d] = k_pack_f16(%skk + %d]%s, %skk + %d]%s);", name, i, r, part, 2 * r,
+		    at, part, 2 * r + 1, at);
 	}
 }
 
@@ -167,7 +201,8 @@ multiply_mma(struct gen *g, const struct tile *t)
 	}
 	gen_line(g, "K_UNROLL");
 	gen_open(g, "for (int kk = 0; kk < %lld; kk += %d)", (long long)t->bk, x.k_step);
-	gen_line(g, "k_u32 a[%lld][%d], b[%lld][%d];", (long long)t->per[0], x.n_a, (long long)t->per[1], x.n_b);
+	gen_line(
+	    g, "k_u32 a[%lld][%d], b[%lld][%d];", (long long)t->per[0], x.n_a, (long long)t->per[1], x.n_b);
 	cuda_loop(g, 'i', t->per[0]);
 	if (volta)
 		load_short_fragment(g, t, 'a', 'i');

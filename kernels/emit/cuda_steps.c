@@ -7,7 +7,7 @@ struct matcher {
 	const struct gen *g;
 	struct tile *t;
 	const struct stage *s;
-	ix_id to[STAGE_AXES];       /* each axis of s over the linear stage's; IX_NONE: unknown */
+	ix_id to[STAGE_AXES];        /* each axis of s over the linear stage's; IX_NONE: unknown */
 	uint32_t covers[STAGE_AXES]; /* which of those: a bit each */
 	uint32_t taken;
 	bool fits;
@@ -43,7 +43,8 @@ inner_axis(const struct matcher *x, int64_t most, int64_t coef, ix_id out)
 	int64_t c;
 
 	for (uint32_t k = 0; k < l->n_par; k++)
-		if (!(x->taken >> k & 1) && most % l->axis[k].extent == 0 && ix_coef(x->g->tx, out, l->axis[k].id, &c) && c == coef)
+		if (!(x->taken >> k & 1) && most % l->axis[k].extent == 0 &&
+		    ix_coef(x->g->tx, out, l->axis[k].id, &c) && c == coef)
 			return (int)k;
 	return -1;
 }
@@ -136,7 +137,8 @@ level_of(const struct matcher *x, uint32_t n, enum tile_level *level)
 	return true;
 }
 
-/* ---- what a step reads ------------------------------------------------------------------------------------ */
+/* ---- what a step reads ------------------------------------------------------------------------------------
+ */
 struct reader {
 	struct tile *t;
 	enum tile_level level; /* where it reads */
@@ -189,8 +191,11 @@ add_step(const struct gen *g, struct tile *t, const struct stage *s)
 		return false;
 	struct tx_subst sub = subst_of(&x);
 
-	*step = (struct tile_step){.s = s, .level = result, .joins = s->kind == STAGE_REDUCE,
-	    .body = ex_subst(g->tx, &sub, s->body), .out = ix_subst(g->tx, &sub, s->out)};
+	*step = (struct tile_step){.s = s,
+	    .level = result,
+	    .joins = s->kind == STAGE_REDUCE,
+	    .body = ex_subst(g->tx, &sub, s->body),
+	    .out = ix_subst(g->tx, &sub, s->out)};
 	ex_reads(g->tx, step->body, check_read, &r);
 	step->phase = r.phase;
 	if (!r.fits || (t->turns && !s->sweeps && !t->is_handed))
@@ -225,7 +230,8 @@ cuda_steps(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint
 	return true;
 }
 
-/* ---- a sweep -------------------------------------------------------------------------------------------- */
+/* ---- a sweep --------------------------------------------------------------------------------------------
+ */
 struct carrying {
 	const struct gen *g;
 	struct tile *t;
@@ -264,7 +270,8 @@ check_carried(void *self, const struct ex *read)
 	if (from != c->t)
 		c->fits &= m->level == LEVEL_ROW;
 	else if (turn_before)
-		c->fits &= !reader->joins && m->level == reader->level && reader->phase <= m->phase && (m->level != LEVEL_POINT || i == c->step);
+		c->fits &= !reader->joins && m->level == reader->level && reader->phase <= m->phase &&
+		    (m->level != LEVEL_POINT || i == c->step);
 	m->is_read = true;
 }
 
@@ -292,7 +299,8 @@ cuda_hands_on(const struct gen *g, struct tile *t, const struct stage *second, e
 	for (uint32_t k = 0; k < second->n_par; k++)
 		if (ex_has(g->tx, factor, second->axis[k].id))
 			return false;
-	if (!x.fits || second->n_red != 1 || columns->n != 1 || x.to[second->n_par] != ix_axis(g->tx, columns->id[0]))
+	if (!x.fits || second->n_red != 1 || columns->n != 1 ||
+	    x.to[second->n_par] != ix_axis(g->tx, columns->id[0]))
 		return false;
 	uint32_t n = tx_n_axes(g->tx);
 	ix_id *to = NEW_ARRAY(g->a, ix_id, n);

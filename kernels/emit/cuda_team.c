@@ -87,7 +87,10 @@ choose_group(struct team_sum *t, int threads, bool along)
 const char *
 cuda_shuffled(struct gen *g, enum dtype t, const char *v, const char *mask)
 {
-	const char *word = t == DT_f64 ? "f64" : t == DT_i64 || t == DT_u64 ? "i64" : dtype_is_float(t) ? "f32" : "i32";
+	const char *word = t == DT_f64   ? "f64"
+	    : t == DT_i64 || t == DT_u64 ? "i64"
+	    : dtype_is_float(t)          ? "f32"
+					 : "i32";
 
 	return arena_printf(g->a, "(%s)k_shfl_xor_%s(%s, %s)", gen_type(g, t), word, v, mask);
 }
@@ -116,7 +119,8 @@ join_group(struct gen *g, const struct team_sum *t)
 	}
 	if (warps < 2)
 		return;
-	const char *part = arena_printf(g->a, "part%u", g->n_loop++), *w = arena_printf(g->a, "w%u", g->n_loop++);
+	const char *part = arena_printf(g->a, "part%u", g->n_loop++),
+		   *w = arena_printf(g->a, "w%u", g->n_loop++);
 
 	gen_line(g, "K_SHARED %s %s[%d];", gen_type(g, t->acc), part, warps);
 	gen_line(g, "if (K_TID %% 32 == 0)");
@@ -136,8 +140,8 @@ join_part(struct gen *g, struct nest *n, const struct team_sum *t)
 	const char *r = arena_printf(g->a, "r%u", g->n_loop++);
 	uint32_t mark = gen_mark(g);
 
-	gen_open(g, "for (%s %s = K_TID %% %d; %s < %lld; %s += %d)", g->index, r, t->group, r, (long long)t->n_red, r,
-	    t->group);
+	gen_open(g, "for (%s %s = K_TID %% %d; %s < %lld; %s += %d)", g->index, r, t->group, r,
+	    (long long)t->n_red, r, t->group);
 	cuda_digits(g, t->red, t->red_extent, t->s->n_red, r);
 	join_with(g, t, gen_cast(g, ex_get(g->tx, n->ex[0])->type, t->acc, gen_ex(g, n->ex[0])));
 	gen_close(g);
@@ -155,7 +159,8 @@ team_sum(struct gen *g, struct nest *n, struct team_sum *t)
 	bool whole = t->n_par % t->at_once == 0;
 
 	t->name = arena_printf(g->a, "acc%u", g->n_loop++);
-	gen_open(g, "for (%s %s = 0; %s < %lld; %s += %d)", g->index, base, base, (long long)t->n_par, base, t->at_once);
+	gen_open(g, "for (%s %s = 0; %s < %lld; %s += %d)", g->index, base, base, (long long)t->n_par, base,
+	    t->at_once);
 	uint32_t mark = gen_mark(g);
 
 	gen_line(g, "const %s %s = %s + K_TID / %d;", g->index, at, base, t->group);

@@ -77,7 +77,8 @@ order_red(const struct gen *g, struct tile *t)
 	int most = 0;
 
 	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++) {
-		int v = 2 * runs_along(g, t->f[0].ex, s->axis[k].id) + runs_along(g, t->f[1].ex, s->axis[k].id);
+		int v =
+		    2 * runs_along(g, t->f[0].ex, s->axis[k].id) + runs_along(g, t->f[1].ex, s->axis[k].id);
 
 		if (v > most) {
 			most = v;
@@ -105,7 +106,8 @@ home_of(const struct gen *g, struct tile *t, axis_id id)
 static bool
 wants_swap(const struct gen *g, const struct tile_pass *tp, const struct stage *s)
 {
-	axis_id last = s->n_par && (s->axis[s->n_par - 1].stride == 1 || !tp->n_outer) ? s->axis[s->n_par - 1].id
+	axis_id last = s->n_par && (s->axis[s->n_par - 1].stride == 1 || !tp->n_outer)
+	    ? s->axis[s->n_par - 1].id
 	    : tp->outer[tp->n_outer - 1].id;
 
 	return ex_has(g->tx, s->a, last) && !ex_has(g->tx, s->b, last);
@@ -153,7 +155,8 @@ per_thread(int64_t extent, int64_t wanted, int unit)
 static enum precision
 precision_of(const struct target *t, const struct sched *s)
 {
-	return sched_get(s, KNOB_exact, 0) == 0 && precision_on(t->sm, t->precision) ? t->precision : PRECISION_F32;
+	return sched_get(s, KNOB_exact, 0) == 0 && precision_on(t->sm, t->precision) ? t->precision
+										     : PRECISION_F32;
 }
 
 static size_t
@@ -172,7 +175,8 @@ choose_edges(const struct sched *s, struct tile *t)
 
 	for (int i = 0; i < 2; i++) {
 		const int most = t->layout->most[i];
-		int64_t wanted = sched_get(s, i ? KNOB_tn : KNOB_tm, large ? most : most / 2), unit = t->layout->unit[i];
+		int64_t wanted = sched_get(s, i ? KNOB_tn : KNOB_tm, large ? most : most / 2),
+			unit = t->layout->unit[i];
 		int64_t whole = (t->f[i].axes.count + unit - 1) / unit;
 
 		t->per[i] = per_thread(t->f[i].axes.count, MIN_OF(wanted, (int64_t)most), t->layout->unit[i]);
@@ -200,8 +204,9 @@ choose_depth(const struct gen *g, struct tile *t, size_t room)
 {
 	const struct sched *s = g->p->sched;
 
-	t->is_async = g->p->target->sm >= 80 && sched_get(s, KNOB_stages, 2) > 1 && sched_get(s, KNOB_async, 1)
-	    && ((!t->is_handed && cuda_is_plain(g, t->f[0].ex)) || cuda_is_plain(g, t->f[1].ex));
+	t->is_async = g->p->target->sm >= 80 && sched_get(s, KNOB_stages, 2) > 1 &&
+	    sched_get(s, KNOB_async, 1) &&
+	    ((!t->is_handed && cuda_is_plain(g, t->f[0].ex)) || cuda_is_plain(g, t->f[1].ex));
 	t->k_step = cuda_k_step(t->precision, g->p->target->sm);
 	t->bk = MAX_OF(sched_get(s, KNOB_tk, 16) / t->k_step * t->k_step, (int64_t)t->k_step);
 	t->stages = (int)MIN_OF(sched_get(s, KNOB_stages, 2), (int64_t)(t->is_async ? 4 : 2));
@@ -240,10 +245,12 @@ choose_sizes(const struct gen *g, struct tile *t)
 		hand = hand_bytes(t, t->edge[0]) + TILE_NEXT_ROOM;
 		most = TILE_PAIR_MOST;
 		if (t->f[1].sweeps || hand > TILE_HAND_MOST + TILE_NEXT_ROOM)
-			return refuse_for(t, t->next->s, "the rows between two products do not fit shared memory");
+			return refuse_for(
+			    t, t->next->s, "the rows between two products do not fit shared memory");
 	}
 	if (folds > TILE_FOLD_MOST || folds + hand > most)
-		return refuse_for(t, t->next ? t->next->s : first_join(t), "what its steps keep does not fit shared memory");
+		return refuse_for(t, t->next ? t->next->s : first_join(t),
+		    "what its steps keep does not fit shared memory");
 	choose_depth(g, t, most - folds - hand);
 	return part_bytes(t) <= most - folds - hand || refuse(t, "its parts do not fit shared memory");
 }
@@ -269,10 +276,11 @@ choose_next_sizes(const struct gen *g, const struct tile *t, struct tile *next)
 	next->f[1].sweeps = next->n_tiles[1] > 1;
 	folds = cuda_steps_bytes(g, next);
 	if (folds > TILE_NEXT_ROOM / 2)
-		return refuse_for(next, next->s, "what the second product's steps keep does not fit shared memory");
+		return refuse_for(
+		    next, next->s, "what the second product's steps keep does not fit shared memory");
 	choose_depth(g, next, TILE_NEXT_ROOM - folds);
-	return (part_bytes(next) <= TILE_NEXT_ROOM - folds && t->edge[1] % next->bk == 0)
-	    || refuse_for(next, next->s, "the second product's parts do not fit shared memory");
+	return (part_bytes(next) <= TILE_NEXT_ROOM - folds && t->edge[1] % next->bk == 0) ||
+	    refuse_for(next, next->s, "the second product's parts do not fit shared memory");
 }
 
 /* What a block takes tile by tile is joined over all tiles, and nothing is left of a tile behind it. */
@@ -283,9 +291,12 @@ can_sweep(struct tile *t)
 		const struct tile_step *s = &t->step[i];
 
 		if ((t->f[0].sweeps && s->level == LEVEL_ROW) || (t->f[1].sweeps && s->level == LEVEL_COLUMN))
-			return refuse_for(t, s->s, "a step has an element for each of many tiles' rows or columns");
-		if ((t->f[0].sweeps || t->f[1].sweeps) && s->phase > 0 && (s->joins || s->level == LEVEL_POINT))
-			return refuse_for(t, s->s, "points of many tiles are needed again behind a sum over them");
+			return refuse_for(
+			    t, s->s, "a step has an element for each of many tiles' rows or columns");
+		if ((t->f[0].sweeps || t->f[1].sweeps) && s->phase > 0 &&
+		    (s->joins || s->level == LEVEL_POINT))
+			return refuse_for(
+			    t, s->s, "points of many tiles are needed again behind a sum over them");
 	}
 	return true;
 }
@@ -314,8 +325,8 @@ note_made(void *self, const struct ex *read)
 	struct made_check *c = self;
 
 	for (uint32_t i = 0; i < c->tp->n_row; i++)
-		c->found |= c->g->p->stages[c->tp->row[i]].tensor == read->tensor
-		    || c->g->p->stages[c->tp->row[i]].tensor2 == read->tensor;
+		c->found |= c->g->p->stages[c->tp->row[i]].tensor == read->tensor ||
+		    c->g->p->stages[c->tp->row[i]].tensor2 == read->tensor;
 }
 
 static bool
@@ -372,13 +383,16 @@ plan_next(const struct gen *g, const struct tile_pass *tp, struct tile *t, uint3
 	if (!cuda_hands_on(g, t, s, n->f[0].ex))
 		return refuse_for(t, s, "the second product does not sum along the first one's columns");
 	if (!cuda_steps(g, tp, n, at, tp->n_row))
-		return refuse_for(t, n->no.culprit, "a step behind the second product is not at its points, rows or columns");
+		return refuse_for(t, n->no.culprit,
+		    "a step behind the second product is not at its points, rows or columns");
 	order_red(g, n);
 	for (uint32_t i = 1; i < n->n_steps && !t->turns; i++)
 		if (reads_first(g, tp, at, n->step[i].body))
-			return refuse_for(t, n->step[i].s, "a step behind the second product reads what the first one keeps");
+			return refuse_for(t, n->step[i].s,
+			    "a step behind the second product reads what the first one keeps");
 	t->next = n;
-	return !t->turns || cuda_carries(g, t) || refuse(t, "turns carry more than rows and points of their own");
+	return !t->turns || cuda_carries(g, t) ||
+	    refuse(t, "turns carry more than rows and points of their own");
 }
 
 /* Is there enough to multiply, of a kind that tiles multiply? */
@@ -390,7 +404,8 @@ plan_product(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	if (!can_multiply(g, t->s))
 		return refuse(t, "it is no sum of products of floats");
 	if (linear_at(g, tp, 2) < tp->n_row)
-		return refuse_for(t, &g->p->stages[tp->row[linear_at(g, tp, 2)]], "three products share the pass");
+		return refuse_for(
+		    t, &g->p->stages[tp->row[linear_at(g, tp, 2)]], "three products share the pass");
 	if (is_made_here(g, tp, t->s->a) || is_made_here(g, tp, t->s->b))
 		return refuse_for(t, t->s, "a factor is made in the pass");
 	if (tp->n_outer + t->s->n_par == 0)
@@ -418,7 +433,8 @@ plan(const struct gen *g, const struct tile_pass *tp, struct tile *t)
 	if (!t->s->n_par && !is_pointwise(g, tp, &t->no.culprit))
 		return refuse_for(t, t->no.culprit, "a step loops over what the range does not count");
 	if (second < tp->n_row && (tp->n_call || !t->s->n_par))
-		return refuse_for(t, &g->p->stages[tp->row[second]], "two products without a row of their own");
+		return refuse_for(
+		    t, &g->p->stages[tp->row[second]], "two products without a row of their own");
 	if (second < tp->n_row && !plan_next(g, tp, t, second))
 		return false;
 	if (!choose_sizes(g, t) || !can_sweep(t))
@@ -458,7 +474,8 @@ cuda_tile_keeps(struct gen *g, const struct tile_pass *tp)
 	return plan(g, tp, &t) && t.s->n_par > 0;
 }
 
-/* ---- a block's tiles ------------------------------------------------------------------------------------- */
+/* ---- a block's tiles -------------------------------------------------------------------------------------
+ */
 static void
 one_tile(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 {
@@ -480,12 +497,13 @@ place_tile(struct gen *g, const struct tile *t)
 		if (t->f[i].sweeps)
 			continue;
 		if (t->f[i].inner) {
-			gen_line(g, "const int %c0 = 0;", "mn"[i]);
+			gen_line(g, "const int %c0 = 0;", letter("mn", i));
 			continue;
 		}
 		const char *above = below > 1 ? arena_printf(g->a, "o / %lld", (long long)below) : "o";
 
-		gen_line(g, "const int %c0 = %s %% %lld * %lld;", "mn"[i], above, (long long)t->n_tiles[i], (long long)t->edge[i]);
+		gen_line(g, "const int %c0 = %s %% %lld * %lld;", letter("mn", i), above,
+		    (long long)t->n_tiles[i], (long long)t->edge[i]);
 		below *= t->n_tiles[i];
 	}
 	if (t->batch.n) {
@@ -498,8 +516,8 @@ static void
 shared_parts(struct gen *g, const struct tile *t)
 {
 	for (int i = t->is_handed; i < 2; i++)
-		gen_line(g, "K_SHARED float part_%c[%d][%lld][%lld];", "ab"[i], t->stages, (long long)t->bk,
-		    (long long)(t->edge[i] + t->pad));
+		gen_line(g, "K_SHARED float part_%c[%d][%lld][%lld];", letter("ab", i), t->stages,
+		    (long long)t->bk, (long long)(t->edge[i] + t->pad));
 }
 
 /* What a block makes: the tile, or all that are inner. */
@@ -512,8 +530,9 @@ block_of_tiles(struct gen *g, const struct tile_pass *tp, const struct tile *t)
 	cuda_steps_begin(g, t, 0, phases);
 	for (int i = 0; i < 2; i++)
 		if (t->f[i].sweeps)
-			gen_open(g, "for (int %c0 = 0; %c0 < %lld; %c0 += %lld)", "mn"[i], "mn"[i], (long long)t->f[i].axes.count,
-			    "mn"[i], (long long)t->edge[i]);
+			gen_open(g, "for (int %c0 = 0; %c0 < %lld; %c0 += %lld)", letter("mn", i),
+			    letter("mn", i), (long long)t->f[i].axes.count, letter("mn", i),
+			    (long long)t->edge[i]);
 	one_tile(g, tp, t);
 	for (int i = 0; i < 2; i++)
 		if (t->f[i].sweeps)
@@ -575,7 +594,8 @@ cuda_tile(struct gen *g, const struct tile_pass *tp)
 	if (t.turns)
 		cuda_steps_shared(g, t.next);
 	if (t.next)
-		gen_line(g, "K_SHARED float hand[%lld][%lld];", (long long)t.edge[1], (long long)(t.edge[0] + t.pad));
+		gen_line(g, "K_SHARED float hand[%lld][%lld];", (long long)t.edge[1],
+		    (long long)(t.edge[0] + t.pad));
 	gen_open(g, "for (%s o = lo + K_BLOCK; o < hi; o += K_BLOCKS)", g->index);
 	place_tile(g, &t);
 	if (t.turns) {

@@ -3,25 +3,25 @@
  *
  * The pass's last axis a becomes V q + u.  An array is moved in words where its index, so divided, is u and a
  * multiple of V, for certain: neighbours lie side by side and the first of them at a whole word.  Arrays
- * themselves begin at multiples of 16 bytes; one that does not end at a whole word is left alone, so that nothing
- * hangs on what lies behind it.  All other reads stay as they are, one for each neighbour. */
+ * themselves begin at multiples of 16 bytes; one that does not end at a whole word is left alone, so that
+ * nothing hangs on what lies behind it.  All other reads stay as they are, one for each neighbour. */
 #include "gen_int.h"
 
 enum { WORD = 16, MOST_MOVES = 32 };
 
 struct cuda_move {
 	uint32_t tensor;
-	ix_id at;          /* the first neighbour's place when the axis is at that */
+	ix_id at; /* the first neighbour's place when the axis is at that */
 	enum dtype type;
 	const char *name;
 };
 struct cuda_vector {
 	struct gen *g;
 	const struct array_use *use;
-	axis_id axis;      /* the pass's last */
+	axis_id axis; /* the pass's last */
 	int64_t n;
-	ix_id divided;     /* V q + u */
-	axis_id within;    /* u */
+	ix_id divided;  /* V q + u */
+	axis_id within; /* u */
 	struct cuda_move load[MOST_MOVES], store[MOST_MOVES];
 	uint32_t n_load, n_store;
 };
@@ -51,7 +51,8 @@ is_side_by_side(struct cuda_vector *v, ix_id at)
 		to[a] = IX_NONE;
 	to[v->axis] = v->divided;
 	at = ix_subst(x, &(struct tx_subst){.to = to, .n = v->axis + 1}, at);
-	return ix_coef(x, at, v->within, &coef) && coef == 1 && is_multiple(x, ix_get(x, at), v->within, v->n);
+	return ix_coef(x, at, v->within, &coef) && coef == 1 &&
+	    is_multiple(x, ix_get(x, at), v->within, v->n);
 }
 
 static bool
@@ -71,7 +72,8 @@ add_load(struct cuda_vector *v, const struct ex *read)
 		if (v->load[i].tensor == read->tensor && v->load[i].at == read->ix)
 			return;
 	if (v->n_load < MOST_MOVES && !v->use->written[read->tensor] && may_move(v, read->tensor, read->ix))
-		v->load[v->n_load++] = (struct cuda_move){.tensor = read->tensor, .at = read->ix, .type = read->type};
+		v->load[v->n_load++] =
+		    (struct cuda_move){.tensor = read->tensor, .at = read->ix, .type = read->type};
 }
 
 /* What is read for certain: not what a border's question stands before. */
@@ -96,8 +98,8 @@ find_moves(struct cuda_vector *v, const struct tile_pass *tp)
 			continue;
 		find_loads(v, s->body);
 		if (v->n_store < MOST_MOVES && !v->use->read[s->tensor] && may_move(v, s->tensor, s->out))
-			v->store[v->n_store++] = (struct cuda_move){.tensor = s->tensor, .at = s->out,
-			    .type = v->g->p->tensors[s->tensor].type};
+			v->store[v->n_store++] = (struct cuda_move){
+			    .tensor = s->tensor, .at = s->out, .type = v->g->p->tensors[s->tensor].type};
 	}
 }
 
@@ -116,8 +118,9 @@ cuda_vector(struct gen *g, const struct tile_pass *tp, const struct array_use *u
 	*v = (struct cuda_vector){.g = g, .use = use, .axis = tp->outer[tp->n_outer - 1].id, .n = n};
 	most = tp->outer[tp->n_outer - 1].extent / n;
 	v->within = tx_axis(g->tx, AXIS_OUTER, 0, n - 1, IX_NONE);
-	v->divided = ix_add(g->tx, ix_mulc(g->tx, ix_axis(g->tx, tx_axis(g->tx, AXIS_OUTER, 0, most - 1, IX_NONE)), n),
-	    ix_axis(g->tx, v->within));
+	v->divided =
+	    ix_add(g->tx, ix_mulc(g->tx, ix_axis(g->tx, tx_axis(g->tx, AXIS_OUTER, 0, most - 1, IX_NONE)), n),
+		ix_axis(g->tx, v->within));
 	find_moves(v, tp);
 	return v->n_load + v->n_store ? v : NULL;
 }
@@ -138,12 +141,15 @@ move(struct cuda_vector *v, const struct cuda_move *m, bool is_load)
 	const char *array = gen_tensor(g, m->tensor), *at = gen_ix(g, m->at);
 
 	for (int64_t i = 0; i < v->n; i += word / size) {
-		const char *there = arena_printf(g->a, i ? "&%s[%s + %lld]" : "&%s[%s]", array, at, (long long)i);
+		const char *there =
+		    arena_printf(g->a, i ? "&%s[%s + %lld]" : "&%s[%s]", array, at, (long long)i);
 
 		if (is_load)
-			gen_line(g, "k_move_%lld(&%s[%lld], %s);", (long long)word, m->name, (long long)i, there);
+			gen_line(
+			    g, "k_move_%lld(&%s[%lld], %s);", (long long)word, m->name, (long long)i, there);
 		else
-			gen_line(g, "k_move_%lld(%s, &%s[%lld]);", (long long)word, there, m->name, (long long)i);
+			gen_line(
+			    g, "k_move_%lld(%s, &%s[%lld]);", (long long)word, there, m->name, (long long)i);
 	}
 }
 
@@ -188,7 +194,8 @@ cuda_vector_open(struct cuda_vector *v, int64_t u)
 
 	gen_open(g, "%s", "");
 	if (u)
-		gen_line(g, "const %s %s_%lld = %s + %lld;", g->index, first, (long long)u, first, (long long)u);
+		gen_line(
+		    g, "const %s %s_%lld = %s + %lld;", g->index, first, (long long)u, first, (long long)u);
 	gen_bind(g, v->axis, u ? arena_printf(g->a, "%s_%lld", first, (long long)u) : first);
 	for (uint32_t i = 0; i < v->n_load; i++) {
 		const struct cuda_move *m = &v->load[i];
@@ -198,7 +205,8 @@ cuda_vector_open(struct cuda_vector *v, int64_t u)
 		gen_name_read(g, m->type, m->tensor, m->at, name);
 	}
 	for (uint32_t i = 0; i < v->n_store; i++)
-		g->cuda->held[v->store[i].tensor] = arena_printf(g->a, "%s[%lld]", v->store[i].name, (long long)u);
+		g->cuda->held[v->store[i].tensor] =
+		    arena_printf(g->a, "%s[%lld]", v->store[i].name, (long long)u);
 }
 
 void

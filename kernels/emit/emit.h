@@ -11,8 +11,8 @@ enum { KERNEL_MAX_PASSES = 16 };
  * sum column[i] * d[i] >= n_columns; through `map`, where it has any, sums of several elements.  A plan
  * maker applies it once (pack_apply). */
 struct pack {
-	uint32_t operand;        /* of the spec */
-	int rank;                /* of the destination */
+	uint32_t operand; /* of the spec */
+	int rank;         /* of the destination */
 	int64_t dim[MAX_RANK], coef[MAX_RANK], column[MAX_RANK];
 	int64_t base, n_columns;
 	int n_maps;
@@ -22,7 +22,7 @@ struct pack {
 /* How a pass is started on a GPU. */
 struct launch {
 	uint32_t grid[3], block[3];
-	size_t smem; /* dynamic shared memory, bytes */
+	size_t smem;   /* dynamic shared memory, bytes */
 	bool persists; /* of the grid's blocks, no more are worth launching than the GPU holds at once */
 };
 /* Kernel ABI (D9).  Each pass is
@@ -33,18 +33,19 @@ struct launch {
  * No allocation, no globals.  A result overlaps no operand, but for the pairs of `overlaps`: those
  * may be the very same bytes.  It overlaps no other result. */
 struct kernel_code {
-	struct str text;                  /* needs the prelude once per file */
+	struct str text; /* needs the prelude once per file */
 	uint32_t n_passes;
 	int64_t range[KERNEL_MAX_PASSES];
 	size_t shared_bytes, local_bytes;
 	struct launch launch[KERNEL_MAX_PASSES]; /* CUDA */
 	bool tiled[KERNEL_MAX_PASSES];           /* CUDA: a linear stage in tiles */
-	const char *untiled[KERNEL_MAX_PASSES];  /* CUDA: why the pass's linear stage is not; NULL: it is, or there is none */
+	const char *untiled[KERNEL_MAX_PASSES];  /* CUDA: why the pass's linear stage is not; NULL: it is, or
+	                                            there is none */
 	struct pack *packs;
 	uint32_t n_packs;
 	struct overlap *overlaps;
 	uint32_t n_overlaps;
-	bool is_library;                  /* of a schedule with lib=: no code; a device binds the spec (dev.h) */
+	bool is_library; /* of a schedule with lib=: no code; a device binds the spec (dev.h) */
 };
 /* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
 bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
@@ -59,9 +60,10 @@ bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const
 struct str emit_cuda_prelude(struct arena *a, bool for_host);
 /* Declarations and scalar helpers that generated C needs; no #include in it. */
 struct str emit_c_prelude(struct arena *a, const struct target *t);
-/* The kernels of one object as at most `max` files (1 or more) for compile_files, each with the prelude; how many. */
-uint32_t emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes, uint32_t n,
-    uint32_t max, struct str **texts);
+/* The kernels of one object as at most `max` files (1 or more) for compile_files, each with the prelude; how
+ * many. */
+uint32_t emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes,
+    uint32_t n, uint32_t max, struct str **texts);
 /* The compiler's arguments that belong to the generated text (facts/cpu.md section 2). */
 const char *const *emit_c_flags(const struct target *t);
 /* Packs `data` (the operand, dense) into memory of pack_bytes(). */

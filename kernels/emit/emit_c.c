@@ -24,7 +24,8 @@ head_comment(struct gen *g, const struct spec *s, struct str schedule)
 		const bool is_long = row.n > 100;
 
 		if (row.n)
-			gen_line(g, " *   %.*s%s", (int)(is_long ? 100 : row.n), row.p, is_long ? " ..." : "");
+			gen_line(
+			    g, " *   %.*s%s", (int)(is_long ? 100 : row.n), row.p, is_long ? " ..." : "");
 	}
 	gen_line(g, " */");
 }
@@ -62,7 +63,8 @@ write_table(struct gen *g, uint32_t t)
 	const struct tile_tensor *x = &g->p->tensors[t];
 	const int a_row = 8;
 
-	gen_open(g, "%s %s %s[%lld] =", g->d->table, gen_stored_type(g, x->type), gen_tensor(g, t), (long long)x->count);
+	gen_open(g, "%s %s %s[%lld] =", g->d->table, gen_stored_type(g, x->type), gen_tensor(g, t),
+	    (long long)x->count);
 	for (int64_t i = 0; i < x->count; i += a_row) {
 		struct strbuf sb;
 
@@ -98,7 +100,8 @@ tables(struct gen *g)
 			write_table(g, t);
 }
 
-/* ---- a pass ---------------------------------------------------------------------------------------------- */
+/* ---- a pass ----------------------------------------------------------------------------------------------
+ */
 static void
 note_read(void *self, const struct ex *read)
 {
@@ -151,9 +154,11 @@ arrays(struct gen *g, const struct array_use *u, const char *from, const char *t
 		if (!call)
 			gen_line(g, "%s%s *%s%s,", is_const, type, restrict_text(g, x), gen_tensor(g, t));
 		else if (x->at == AT_OPERAND || x->at == AT_RESULT)
-			gen_line(g, "(%s%s *)buf[%u],", is_const, type, x->index + (x->at == AT_RESULT ? n_in : 0));
+			gen_line(g, "(%s%s *)buf[%u],", is_const, type,
+			    x->index + (x->at == AT_RESULT ? n_in : 0));
 		else
-			gen_line(g, "(%s%s *)(%s + %zu),", is_const, type, x->at == AT_SHARED ? "shared" : "local", x->offset);
+			gen_line(g, "(%s%s *)(%s + %zu),", is_const, type,
+			    x->at == AT_SHARED ? "shared" : "local", x->offset);
 	}
 	if (call)
 		gen_line(g, "%s, %s);", from, to);
@@ -167,7 +172,9 @@ gen_stage_words(struct gen *g, const struct stage *s)
 	if (s->node == NO_NODE && s->packs)
 		return "a factor, packed by columns";
 	if (s->node == NO_NODE)
-		return g->p->tensors[s->tensor].at == AT_RESULT ? "copy" : "rows of a factor, with what stands before it";
+		return g->p->tensors[s->tensor].at == AT_RESULT
+		    ? "copy"
+		    : "rows of a factor, with what stands before it";
 	return arena_printf(g->a, "%%%u = %s", s->tensor, prim_info[s->prim].name);
 }
 
@@ -191,7 +198,8 @@ gen_bind_outer(struct gen *g, const struct tile_pass *tp)
 		else if (below == 1)
 			gen_line(g, "const %s %s = o %% %lld;", g->index, name, (long long)n);
 		else
-			gen_line(g, "const %s %s = o / %lld %% %lld;", g->index, name, (long long)below, (long long)n);
+			gen_line(g, "const %s %s = o / %lld %% %lld;", g->index, name, (long long)below,
+			    (long long)n);
 		gen_bind(g, tp->outer[u].id, name);
 	}
 }
@@ -208,9 +216,11 @@ bind_rings(struct gen *g, const struct tile_pass *tp)
 		int64_t end = MIN_OF(r->scale * (last->extent - 1) + r->hi + 1, r->extent);
 		const char *at = arena_printf(g->a, "from%u", k), *n = arena_printf(g->a, "rows%u", k);
 
-		gen_line(g, "if (o == lo%s)", tp->n_outer == 1 ? "" : arena_printf(g->a, " || (%s) == 0", gen_ix(g, o)));
+		gen_line(g, "if (o == lo%s)",
+		    tp->n_outer == 1 ? "" : arena_printf(g->a, " || (%s) == 0", gen_ix(g, o)));
 		gen_line(g, "\tupto%u = 0;", k);
-		gen_line(g, "const %s %s = k_most(upto%u, %s);", g->index, at, k, gen_ix(g, ix_addc(g->tx, first, r->lo)));
+		gen_line(g, "const %s %s = k_most(upto%u, %s);", g->index, at, k,
+		    gen_ix(g, ix_addc(g->tx, first, r->lo)));
 		gen_line(g, "upto%u = k_least(%s, %lld);", k,
 		    gen_ix(g, ix_addc(g->tx, first, r->scale * (tp->block - 1) + r->hi + 1)), (long long)end);
 		gen_line(g, "const %s %s = upto%u - %s;", g->index, n, k, at);
@@ -312,7 +322,8 @@ static struct array_use
 body(struct gen *g, uint32_t q)
 {
 	const struct tile_pass *tp = &g->p->pass[q];
-	struct array_use u = {.g = g, .read = NEW_ARRAY(g->a, bool, g->p->n_tensors),
+	struct array_use u = {.g = g,
+	    .read = NEW_ARRAY(g->a, bool, g->p->n_tensors),
 	    .written = NEW_ARRAY(g->a, bool, g->p->n_tensors)};
 
 	for (uint32_t i = 0; i < tp->n_call; i++)
@@ -346,11 +357,12 @@ call_share(struct gen *g, uint32_t q, const struct array_use *u, int64_t first, 
 	const int64_t steps = g->p->pass[q].range;
 	const char *const end[] = {"lo", "hi"}, *const name[] = {"from", "to"};
 
-	gen_open(g, "/* units %lld .. %lld are the %lld steps of pass %u */", (long long)first, (long long)(first + units - 1),
-	    (long long)steps, q);
+	gen_open(g, "/* units %lld .. %lld are the %lld steps of pass %u */", (long long)first,
+	    (long long)(first + units - 1), (long long)steps, q);
 	for (uint32_t k = 0; k < 2; k++)
-		gen_line(g, "const k_i64 %s = (k_least(k_most(%s - %lld, 0), %lld) * %lld + %lld) / %lld;", name[k], end[k],
-		    (long long)first, (long long)units, (long long)steps, (long long)units / 2, (long long)units);
+		gen_line(g, "const k_i64 %s = (k_least(k_most(%s - %lld, 0), %lld) * %lld + %lld) / %lld;",
+		    name[k], end[k], (long long)first, (long long)units, (long long)steps,
+		    (long long)units / 2, (long long)units);
 	gen_open(g, "if (from < to)");
 	call_body(g, q, u, "from", "to");
 	gen_close(g);
@@ -393,8 +405,11 @@ packs(struct arena *a, const struct tile_prog *p, struct kernel_code *out)
 			continue;
 		struct pack *to = &out->packs[out->n_packs++];
 
-		*to = (struct pack){.operand = p->tensors[t].index, .rank = from->rank, .base = from->base,
-		    .n_columns = from->n_columns, .n_maps = from->n_maps};
+		*to = (struct pack){.operand = p->tensors[t].index,
+		    .rank = from->rank,
+		    .base = from->base,
+		    .n_columns = from->n_columns,
+		    .n_maps = from->n_maps};
 		memcpy(to->map, from->map, sizeof to->map);
 		memcpy(to->dim, from->dim, sizeof to->dim);
 		memcpy(to->coef, from->coef, sizeof to->coef);
@@ -413,8 +428,8 @@ is_small(const struct tile_prog *p)
 }
 
 static bool
-emit(struct gen *g, const struct spec *s, struct str schedule, const struct target *t, struct kernel_code *out,
-    struct err *e)
+emit(struct gen *g, const struct spec *s, struct str schedule, const struct target *t,
+    struct kernel_code *out, struct err *e)
 {
 	struct sched *sched = NEW(g->a, struct sched);
 	struct tile_prog *made = NEW(g->a, struct tile_prog);
@@ -468,8 +483,8 @@ emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct 
 }
 
 bool
-emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const struct target *t, const char *symbol,
-    struct kernel_code *out, struct err *e)
+emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e)
 {
 	struct gen g = {.a = a, .d = &dialect_cuda, .symbol = symbol};
 

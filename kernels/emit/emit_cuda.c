@@ -5,10 +5,11 @@
 #include <string.h>
 
 enum {
-	SHARED_MOST = 40 << 10,  /* bytes of block scratch in shared memory; the rest of 48 KiB is the stages' own */
-	SHARED_TILE = 8 << 10,   /* where a tile needs the rest */
-	LONG_RED = 64,          /* elements of a sum that are worth a block's attention */
-	FEW_STEPS = 1 << 14,    /* too few threads to keep a GPU busy */
+	SHARED_MOST =
+	    40 << 10, /* bytes of block scratch in shared memory; the rest of 48 KiB is the stages' own */
+	SHARED_TILE = 8 << 10, /* where a tile needs the rest */
+	LONG_RED = 64,         /* elements of a sum that are worth a block's attention */
+	FEW_STEPS = 1 << 14,   /* too few threads to keep a GPU busy */
 	GRID_MOST = 1 << 20,
 	GRID_SCRATCH = 1 << 10, /* blocks where each has scratch in memory */
 };
@@ -82,11 +83,12 @@ declare_local(struct gen *g, uint32_t t, bool of_thread, struct scratch *s)
 		gen_line(g, "%s %s[%lld];", gen_stored_type(g, x->type), name, (long long)x->n_local);
 	} else if (s->shared + bytes <= (g->cuda->kind == CUDA_TILE ? SHARED_TILE : SHARED_MOST)) {
 		s->shared += bytes;
-		gen_line(g, "K_SHARED %s %s[%lld];", gen_stored_type(g, x->type), name, (long long)x->n_local);
+		gen_line(
+		    g, "K_SHARED %s %s[%lld];", gen_stored_type(g, x->type), name, (long long)x->n_local);
 	} else {
 		s->in_memory = true;
-		gen_line(g, "%s *%s = (%s *)(local + K_BLOCK * %zuL + %zu);", gen_stored_type(g, x->type), name,
-		    gen_stored_type(g, x->type), g->p->local_bytes, x->offset);
+		gen_line(g, "%s *%s = (%s *)(local + K_BLOCK * %zuL + %zu);", gen_stored_type(g, x->type),
+		    name, gen_stored_type(g, x->type), g->p->local_bytes, x->offset);
 	}
 	g->cuda->home[t] = name;
 }
@@ -104,7 +106,8 @@ static void
 declare_locals(struct gen *g, const struct tile_pass *tp, struct scratch *s)
 {
 	for (uint32_t t = 0; t < g->p->n_tensors; t++) {
-		bool call = is_made_in(g, tp->call, tp->n_call, t), row = is_made_in(g, tp->row, tp->n_row, t);
+		bool call = is_made_in(g, tp->call, tp->n_call, t),
+		     row = is_made_in(g, tp->row, tp->n_row, t);
 
 		if (row && g->cuda->kind == CUDA_TILE && cuda_tile_keeps(g, tp))
 			continue; /* in registers */
@@ -113,7 +116,8 @@ declare_locals(struct gen *g, const struct tile_pass *tp, struct scratch *s)
 	}
 }
 
-/* ---- parameters ------------------------------------------------------------------------------------------ */
+/* ---- parameters ------------------------------------------------------------------------------------------
+ */
 static bool
 is_param(const struct gen *g, const struct array_use *u, uint32_t t)
 {
@@ -146,12 +150,13 @@ arguments(struct gen *g, const struct array_use *u)
 		if (x->at == AT_SHARED)
 			gen_line(g, "(%s%s *)K_GLOBAL(shared + %zu),", is_const, type, x->offset);
 		else
-			gen_line(g, "(%s%s *)K_GLOBAL(buf[%u]),", is_const, type, x->index + (x->at == AT_RESULT ? n_in : 0));
+			gen_line(g, "(%s%s *)K_GLOBAL(buf[%u]),", is_const, type,
+			    x->index + (x->at == AT_RESULT ? n_in : 0));
 	}
 	gen_line(g, "local, (%s)lo, (%s)hi);", g->index, g->index);
 }
 
-/* ---- the body ------------------------------------------------------------------------------------------------ */
+/* ---- the body ---- */
 struct tensor_read {
 	uint32_t tensor;
 	bool found;
@@ -185,8 +190,9 @@ is_read_in_pass(const struct gen *g, const struct tile_pass *tp, const struct st
 	for (uint32_t i = 0; i < tp->n_row + tp->n_call; i++) {
 		const struct stage *r = &g->p->stages[i < tp->n_row ? tp->row[i] : tp->call[i - tp->n_row]];
 
-		if (r != s && (stage_reads_tensor(g, r, s->tensor)
-		    || (s->tensor2 != UINT32_MAX && stage_reads_tensor(g, r, s->tensor2))))
+		if (r != s &&
+		    (stage_reads_tensor(g, r, s->tensor) ||
+			(s->tensor2 != UINT32_MAX && stage_reads_tensor(g, r, s->tensor2))))
 			return true;
 	}
 	return false;
@@ -222,7 +228,8 @@ open_sweep(struct gen *g, const struct tile_pass *tp)
 
 		if (!x->carried)
 			continue;
-		gen_open(g, "for (%s i = K_TID; i < %lld; i += %d)", g->index, (long long)x->n_local, g->cuda->threads);
+		gen_open(g, "for (%s i = K_TID; i < %lld; i += %d)", g->index, (long long)x->n_local,
+		    g->cuda->threads);
 		gen_line(g, "%s[i] = %s;", gen_tensor(g, t), gen_const(g, &first));
 		gen_close(g);
 	}
@@ -246,8 +253,8 @@ vector_steps(struct gen *g, const struct tile_pass *tp, struct cuda_vector *v)
 	const long long n = (long long)cuda_vector_n(v);
 	const char *first;
 
-	gen_open(g, "for (%s o = lo + (%s)(K_BLOCK * %d + K_TID) * %lld; o < hi; o += (%s)K_BLOCKS * %lld)", g->index, g->index,
-	    g->cuda->threads, n, g->index, n * g->cuda->threads);
+	gen_open(g, "for (%s o = lo + (%s)(K_BLOCK * %d + K_TID) * %lld; o < hi; o += (%s)K_BLOCKS * %lld)",
+	    g->index, g->index, g->cuda->threads, n, g->index, n * g->cuda->threads);
 	gen_bind_outer(g, tp);
 	first = g->axis_name[tp->outer[tp->n_outer - 1].id];
 	cuda_vector_load(v);
@@ -272,8 +279,8 @@ steps(struct gen *g, const struct tile_pass *tp)
 	if (g->cuda->team)
 		gen_open(g, "for (%s o = lo + K_BLOCK; o < hi; o += K_BLOCKS)", g->index);
 	else
-		gen_open(g, "for (%s o = lo + K_BLOCK * %d + K_TID; o < hi; o += K_BLOCKS * %d)", g->index, g->cuda->threads,
-		    g->cuda->threads);
+		gen_open(g, "for (%s o = lo + K_BLOCK * %d + K_TID; o < hi; o += K_BLOCKS * %d)", g->index,
+		    g->cuda->threads, g->cuda->threads);
 	gen_bind_outer(g, tp);
 	for (uint32_t i = 0; i < tp->n_row; i++) {
 		const struct stage *s = &g->p->stages[tp->row[i]];
@@ -313,11 +320,12 @@ body(struct gen *g, const struct tile_pass *tp, struct scratch *scratch)
 	gen_forget(g, mark);
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------------ */
+/* ---- the kernel ---- */
 static void
 note_pass(struct gen *g, const struct tile_pass *tp, struct array_use *u)
 {
-	*u = (struct array_use){.g = g, .read = NEW_ARRAY(g->a, bool, g->p->n_tensors),
+	*u = (struct array_use){.g = g,
+	    .read = NEW_ARRAY(g->a, bool, g->p->n_tensors),
 	    .written = NEW_ARRAY(g->a, bool, g->p->n_tensors)};
 	for (uint32_t i = 0; i < tp->n_call; i++)
 		gen_note_stage(u, &g->p->stages[tp->call[i]]);
@@ -333,7 +341,8 @@ launch_of(const struct gen *g, const struct cuda_pass *c, int64_t range, bool in
 	int64_t most = in_memory ? GRID_SCRATCH : GRID_MOST;
 
 	units = MAX_OF(MIN_OF(units, most), (int64_t)1);
-	return (struct launch){.grid = {(uint32_t)units, 1, 1}, .block = {(uint32_t)c->threads, 1, 1},
+	return (struct launch){.grid = {(uint32_t)units, 1, 1},
+	    .block = {(uint32_t)c->threads, 1, 1},
 	    .persists = c->kind == CUDA_TEAM && sched_get(g->p->sched, KNOB_persist, 0)};
 }
 

@@ -42,9 +42,19 @@ temp(struct gen *g, char letter)
 const char *
 gen_type(const struct gen *g, enum dtype t)
 {
-	static const char *const names[DT_COUNT] = {[DT_f32] = "float", [DT_f64] = "double", [DT_f16] = "float",
-	    [DT_bf16] = "float", [DT_u8] = "k_u8", [DT_i8] = "k_i8", [DT_u16] = "k_u16", [DT_i16] = "k_i16",
-	    [DT_i32] = "int", [DT_u32] = "k_u32", [DT_i64] = "k_i64", [DT_u64] = "k_u64", [DT_bool] = "k_bool"};
+	static const char *const names[DT_COUNT] = {[DT_f32] = "float",
+	    [DT_f64] = "double",
+	    [DT_f16] = "float",
+	    [DT_bf16] = "float",
+	    [DT_u8] = "k_u8",
+	    [DT_i8] = "k_i8",
+	    [DT_u16] = "k_u16",
+	    [DT_i16] = "k_i16",
+	    [DT_i32] = "int",
+	    [DT_u32] = "k_u32",
+	    [DT_i64] = "k_i64",
+	    [DT_u64] = "k_u64",
+	    [DT_bool] = "k_bool"};
 
 	(void)g;
 	return names[t];
@@ -91,7 +101,8 @@ real_text(struct gen *g, double v, bool is_double)
 	if (v != v)
 		return is_double ? arena_printf(g->a, "((double)%s)", g->d->nan) : g->d->nan;
 	if (v == __builtin_inf() || v == -__builtin_inf())
-		return arena_printf(g->a, "(%s%s%s)", v < 0 ? "-" : "", is_double ? "(double)" : "", g->d->infinity);
+		return arena_printf(
+		    g->a, "(%s%s%s)", v < 0 ? "-" : "", is_double ? "(double)" : "", g->d->infinity);
 	snprintf(s, sizeof(s), is_double ? "%.17g" : "%.9g", v);
 	const char *dot = strpbrk(s, ".e") ? "" : ".0";
 
@@ -119,8 +130,7 @@ gen_const(struct gen *g, const struct ex *c)
 }
 
 /* ---- indices -------------------------------------------------------------------------------------- */
-static bool
-is_bound_ix(struct gen *g, ix_id i);
+static bool is_bound_ix(struct gen *g, ix_id i);
 
 struct bound_check {
 	struct gen *g;
@@ -193,7 +203,8 @@ atom_text(struct gen *g, const struct ix *n)
 	case IX_DIV:
 		return arena_printf(g->a, below ? "k_floordiv(%s, %lld)" : "(%s) / %lld", a, (long long)n->c);
 	case IX_MOD:
-		return arena_printf(g->a, below ? "k_floormod(%s, %lld)" : "(%s) %% %lld", a, (long long)n->c);
+		return arena_printf(
+		    g->a, below ? "k_floormod(%s, %lld)" : "(%s) %% %lld", a, (long long)n->c);
 	case IX_MIN:
 		return arena_printf(g->a, "k_least(%s, %s)", a, gen_ix(g, n->b));
 	case IX_MAX:
@@ -233,7 +244,8 @@ computing_name(enum dtype t)
 }
 
 const char *
-gen_map_text(struct gen *g, enum prim p, enum dtype out, enum dtype in, enum dtype in1, const char *const *arg)
+gen_map_text(
+    struct gen *g, enum prim p, enum dtype out, enum dtype in, enum dtype in1, const char *const *arg)
 {
 	const char *t = prim_info[p].text;
 	struct strbuf sb;
@@ -399,7 +411,8 @@ bound_text(struct gen *g, const struct ex *n, const char *const *arg)
 	for (uint32_t k = 0; k < 2; k++) {
 		const struct ex *c = ex_get(g->tx, n->arg[k]);
 		if (c->kind == EX_CONST && c->real == c->real)
-			return arena_printf(g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name, arg[1 - k], arg[k]);
+			return arena_printf(
+			    g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name, arg[1 - k], arg[k]);
 	}
 	return NULL;
 }
@@ -410,8 +423,8 @@ is_mish_factor(struct gen *g, const struct ex *n)
 {
 	const struct ex *inner = ex_get(g->tx, n->arg[0]);
 
-	return n->prim == PRIM_tanh && n->type == DT_f32 && inner->kind == EX_MAP && inner->prim == PRIM_softplus
-	    && !g->p->target->strict && !*slot(g, n->arg[0], false);
+	return n->prim == PRIM_tanh && n->type == DT_f32 && inner->kind == EX_MAP &&
+	    inner->prim == PRIM_softplus && !g->p->target->strict && !*slot(g, n->arg[0], false);
 }
 
 static const char *

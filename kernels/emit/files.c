@@ -1,5 +1,5 @@
-/* kernels/emit/files.c: the files that many kernels are compiled as, so that compilers work side by side.  Which kernel
- * goes where depends on the kernels alone: the same ones give the same object on every host. */
+/* kernels/emit/files.c: the files that many kernels are compiled as, so that compilers work side by side.
+ * Which kernel goes where depends on the kernels alone: the same ones give the same object on every host. */
 #include "emit.h"
 
 enum { FILE_KERNELS = 12 };
@@ -15,8 +15,8 @@ all_bytes(const struct kernel_code *const *codes, uint32_t n)
 }
 
 uint32_t
-emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes, uint32_t n, uint32_t max,
-    struct str **texts)
+emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes, uint32_t n,
+    uint32_t max, struct str **texts)
 {
 	uint32_t n_files = MIN_OF(MAX_OF((n + FILE_KERNELS - 1) / FILE_KERNELS, 1u), max), file = 0;
 	uint64_t total = all_bytes(codes, n), done = 0;

@@ -38,11 +38,12 @@ enum cuda_kind {
 };
 struct cuda_pass {
 	enum cuda_kind kind;
-	int threads;      /* of a block */
-	bool team;        /* now: the block's threads are at the same stage together */
-	const char **home; /* of each tile tensor: its array's name where it is no parameter */
+	int threads;                /* of a block */
+	bool team;                  /* now: the block's threads are at the same stage together */
+	const char **home;          /* of each tile tensor: its array's name where it is no parameter */
 	struct cuda_vector *vector; /* POINT: several neighbours a thread; NULL: one */
-	const char **held; /* of each tile tensor: where its element goes until all neighbours are there; NULL: to its array */
+	const char **held; /* of each tile tensor: where its element goes until all neighbours are there;
+	                      NULL: to its array */
 };
 struct gen {
 	struct arena *a;
@@ -51,9 +52,9 @@ struct gen {
 	struct tx *tx;
 	const struct dialect *d;
 	const char *symbol;
-	const char *index; /* type of loop counters and of flat indices */
+	const char *index;      /* type of loop counters and of flat indices */
 	struct cuda_pass *cuda; /* NULL: a CPU */
-	int depth; /* of indentation */
+	int depth;              /* of indentation */
 	uint32_t n_temp, n_loop;
 	const char **axis_name; /* of bound axes; NULL: not bound */
 	uint32_t cap_axis;
@@ -64,7 +65,7 @@ struct gen {
 	const char *scratch[GEN_SCRATCH]; /* names behind EX_SCRATCH */
 	struct gen_shared *shared;
 	uint32_t n_shared, cap_shared;
-	int copies; /* of the innermost text, by splitting loops at borders */
+	int copies;    /* of the innermost text, by splitting loops at borders */
 	uint32_t lazy; /* inside an arm that may not be evaluated: nothing moves out */
 };
 
@@ -91,12 +92,12 @@ const char *gen_condition(struct gen *g, const struct ex *guard);
 void gen_store(struct gen *g, uint32_t tensor, ix_id at, const char *value);
 /* From here on, to the end of the scope, tensor[at] is what `name` holds. */
 void gen_name_read(struct gen *g, enum dtype t, uint32_t tensor, ix_id at, const char *name);
-const char *gen_tensor(struct gen *g, uint32_t tensor); /* its array's name */
+const char *gen_tensor(struct gen *g, uint32_t tensor);         /* its array's name */
 const char *gen_type(const struct gen *g, enum dtype t);        /* of a value */
 const char *gen_stored_type(const struct gen *g, enum dtype t); /* of an array's element */
 /* The primitive's text over operand texts. */
-const char *gen_map_text(struct gen *g, enum prim p, enum dtype out, enum dtype in, enum dtype in1,
-    const char *const *arg);
+const char *gen_map_text(
+    struct gen *g, enum prim p, enum dtype out, enum dtype in, enum dtype in1, const char *const *arg);
 const char *gen_const(struct gen *g, const struct ex *c);
 
 /* Before an innermost loop that writes the tensor: where it may lie on an operand's bytes, the
@@ -169,11 +170,12 @@ bool cuda_tile_keeps(struct gen *g, const struct tile_pass *tp);
 /* Tiles of the pass. */
 int64_t cuda_tile_range(struct gen *g, const struct tile_pass *tp);
 
-/* cuda_vector.c: neighbours along memory that a thread takes at once, and moves in words; NULL: none can be. */
+/* cuda_vector.c: neighbours along memory that a thread takes at once, and moves in words; NULL: none can be.
+ */
 struct cuda_vector *cuda_vector(struct gen *g, const struct tile_pass *tp, const struct array_use *use);
 int64_t cuda_vector_n(const struct cuda_vector *v); /* NULL: 1 */
-/* With the pass's axes at the first neighbour: loads; then each neighbour's scope, and its end, with the last axis'
- * name at the first; stores. */
+/* With the pass's axes at the first neighbour: loads; then each neighbour's scope, and its end, with the last
+ * axis' name at the first; stores. */
 void cuda_vector_load(struct cuda_vector *v);
 void cuda_vector_open(struct cuda_vector *v, int64_t u);
 void cuda_vector_close(struct cuda_vector *v, const char *first);

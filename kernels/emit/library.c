@@ -3,7 +3,8 @@
 #include "library_int.h"
 
 bool
-emit_library(struct gen *g, const struct spec *s, struct str schedule, enum library l, struct kernel_code *out, struct err *e)
+emit_library(struct gen *g, const struct spec *s, struct str schedule, enum library l,
+    struct kernel_code *out, struct err *e)
 {
 	struct library_call call;
 	struct strbuf words;

@@ -5,7 +5,7 @@
 #include "emit.h"
 
 struct gen;
-bool emit_library(struct gen *g, const struct spec *s, struct str schedule, enum library l, struct kernel_code *out,
-    struct err *e) MUST_CHECK;
+bool emit_library(struct gen *g, const struct spec *s, struct str schedule, enum library l,
+    struct kernel_code *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -17,10 +17,7 @@ static struct micro
 micro_of(struct gen *g, uint32_t stage)
 {
 	const struct anchor *n = g->p->stages[stage].anchor;
-	struct micro m = {.lanes = n->lanes,
-	    .nv = n->nv,
-	    .row_step = n->a_row,
-	    .a_vector = n->a_vector};
+	struct micro m = {.lanes = n->lanes, .nv = n->nv, .row_step = n->a_row, .a_vector = n->a_vector};
 
 	if (n->wino) /* what comes next: the same position's next panel, or the next position */
 		m.b_ahead = n->n_k_total * n->nv * n->lanes * (n->wide > 1 ? n->wino->p * n->wino->p : 1);
@@ -153,7 +150,8 @@ put_call(struct tiling *t, const char *rows)
 	const struct anchor *n = t->n;
 	uint32_t mark = gen_mark(g), set = tile_heights(g, n), stage = (uint32_t)(t->s - g->p->stages);
 	const char *ahead = "";
-	const char *b = arena_printf(g->a, "%s + %s%s", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at), t->b_more);
+	const char *b =
+	    arena_printf(g->a, "%s + %s%s", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at), t->b_more);
 
 	if (t->m.prefetch)
 		ahead = arena_printf(g->a, ", panel == 0 ? %lld : 0", (long long)t->m.trip[0]);
@@ -164,22 +162,24 @@ put_call(struct tiling *t, const char *rows)
 	gen_open(g, "switch (h)");
 	for (int h = 1; h <= n->mr; h++)
 		if (set >> (h - 1) & 1)
-			gen_line(g, "case %d: %s(%s, %s, t%s); break;", h, shared_name(g, stage, SHARED_TILE(1, h, 0)), rows, b,
-			    ahead);
+			gen_line(g, "case %d: %s(%s, %s, t%s); break;", h,
+			    shared_name(g, stage, SHARED_TILE(1, h, 0)), rows, b, ahead);
 	gen_close(g);
 	gen_forget(g, mark);
 }
 
-/* In a sweep, columns behind the last are told from the others by a guard; a panel on this side of them need not
- * ask: the guard, one of an epilogue; NULL: there is none. */
+/* In a sweep, columns behind the last are told from the others by a guard; a panel on this side of them need
+ * not ask: the guard, one of an epilogue; NULL: there is none. */
 static const struct ex *
 edge_of(const struct tiling *t, uint32_t i)
 {
 	const struct ex *e = ex_get(t->g->tx, t->n->epilogue[i].body);
 	int64_t coef;
 
-	return t->s->sweeps && e->kind == EX_GUARD && ix_coef(t->g->tx, e->ix, t->n->lane, &coef) && coef == 1
-		    && ix_get(t->g->tx, e->ix)->lo >= e->lo ? e : NULL;
+	return t->s->sweeps && e->kind == EX_GUARD && ix_coef(t->g->tx, e->ix, t->n->lane, &coef) &&
+		coef == 1 && ix_get(t->g->tx, e->ix)->lo >= e->lo
+	    ? e
+	    : NULL;
 }
 
 /* One row of the tile: every result's elements in `columns` columns. */
@@ -202,7 +202,8 @@ put_columns(struct tiling *t, int64_t columns)
 	gen_bind(g, n->lane, "c");
 	if (n->keeps_result)
 		gen_store(g, t->s->tensor, n->result_at,
-		    arena_printf(g->a, "%s[%lld*%s + c]", t->tile, (long long)t->nr, g->axis_name[n->tile_row]));
+		    arena_printf(
+			g->a, "%s[%lld*%s + c]", t->tile, (long long)t->nr, g->axis_name[n->tile_row]));
 	for (uint32_t i = 0; i < n->n_epilogue; i++) {
 		const struct anchor_epilogue *e = &n->epilogue[i];
 		const char *value = gen_ex(g, t->inside && edge_of(t, i) ? edge_of(t, i)->arg[0] : e->body);
@@ -250,9 +251,11 @@ put_edge(struct tiling *t)
 		for (axis_id a = 0; a < t->n->lane; a++)
 			to[a] = IX_NONE;
 		to[t->n->lane] = ix_const(g->tx, t->nr - 1);
-		const char *last = gen_ix(g, ix_subst(g->tx, &(struct tx_subst){.to = to, .n = t->n->lane + 1}, e->ix));
+		const char *last =
+		    gen_ix(g, ix_subst(g->tx, &(struct tx_subst){.to = to, .n = t->n->lane + 1}, e->ix));
 
-		all = arena_printf(g->a, "%s%s%s < %lld", all ? all : "", all ? " && " : "", last, (long long)hi);
+		all = arena_printf(
+		    g->a, "%s%s%s < %lld", all ? all : "", all ? " && " : "", last, (long long)hi);
 	}
 	if (!all) {
 		put_panels(t);
@@ -352,12 +355,12 @@ block_start(struct tiling *t)
 	const struct anchor *n = t->n;
 	uint32_t split = n->n_k - n->k_inner - 1;
 	int64_t below = n->k[split].extent / n->k_chunk;
-	const char *s = arena_printf(t->g->a, " + kb %% %lld * %lld", (long long)below,
-	    (long long)(n->k_chunk * n->k[split].a_step));
+	const char *s = arena_printf(
+	    t->g->a, " + kb %% %lld * %lld", (long long)below, (long long)(n->k_chunk * n->k[split].a_step));
 
 	for (uint32_t i = split; i-- > 0; below *= n->k[i].extent)
-		s = arena_printf(t->g->a, "%s + kb / %lld %% %lld * %lld", s, (long long)below, (long long)n->k[i].extent,
-		    (long long)n->k[i].a_step);
+		s = arena_printf(t->g->a, "%s + kb / %lld %% %lld * %lld", s, (long long)below,
+		    (long long)n->k[i].extent, (long long)n->k[i].a_step);
 	return s;
 }
 

@@ -12,7 +12,7 @@ enum { MICRO_MAX_LOOPS = ANCHOR_AXES, MICRO_MAX_ROWS = 14, MICRO_MAX_VECTORS = 4
  * `step` elements a turn.  Where a's rows lie `row_step` apart the pointers are derived from
  * the first, else each row has its own (row_step 0). */
 struct micro {
-	int lanes, nv;      /* floats a vector, vectors a row */
+	int lanes, nv; /* floats a vector, vectors a row */
 	int n_loops;
 	int64_t trip[MICRO_MAX_LOOPS]; /* of each K loop */
 	int64_t step[MICRO_MAX_LOOPS]; /* in elements of a */
@@ -23,8 +23,8 @@ struct micro {
 	int64_t b_ahead;               /* elements that b is fetched ahead into the second cache; 0: not */
 	bool prefetch;                 /* rows of the tile below are fetched ahead; needs row_step */
 };
-/* (const float *a | const float *const *row, const float *b, float *t[, k_i64 ahead]) { ... }: a function's text behind
- * its name; ahead: floats of each row below to fetch */
+/* (const float *a | const float *const *row, const float *b, float *t[, k_i64 ahead]) { ... }: a function's
+ * text behind its name; ahead: floats of each row below to fetch */
 void micro_emit(struct strbuf *sb, const struct micro *m, int rows);
 
 /* A stage while its loops are printed. */
@@ -35,9 +35,9 @@ struct tiling {
 	struct micro m;
 	int64_t nr;
 	const char *a_more, *b_more; /* added to where the factors begin */
-	bool inside;     /* no epilogue's guard need be asked */
-	const char *tile; /* its sums */
-	const char *row; /* number of the tile's row that an epilogue is at */
+	bool inside;                 /* no epilogue's guard need be asked */
+	const char *tile;            /* its sums */
+	const char *row;             /* number of the tile's row that an epilogue is at */
 };
 
 /* linear.c */
@@ -52,15 +52,16 @@ const char *batch_end(struct gen *g, const struct anchor_axis *b);
 void put_epilogue(struct tiling *t);
 /* The same of one row: m and t->row are its numbers in the text. */
 void put_row(struct tiling *t);
-/* linear_shared.c: a function's text, from its parameters on, goes to g between begin and end; end puts it where g was
- * and gives it a name, with a word for readers; calls ask for it by what it does for the stage. */
+/* linear_shared.c: a function's text, from its parameters on, goes to g between begin and end; end puts it
+ * where g was and gives it a name, with a word for readers; calls ask for it by what it does for the stage.
+ */
 struct shared_text {
 	struct strbuf sb;
 	uint32_t n_temp;
 	int depth;
 };
 enum shared_what { SHARED_WINO_IN = -1, SHARED_WINO_OUT = -2 };
-#define SHARED_TILE(FIELD, ROWS, EDGE) (((FIELD) * 64 + (ROWS)) * 2 + (EDGE))
+#define SHARED_TILE(FIELD, ROWS, EDGE) (((FIELD)*64 + (ROWS)) * 2 + (EDGE))
 struct shared_text shared_begin(struct gen *g);
 void shared_end(struct gen *g, const struct shared_text *was, uint32_t stage, int what, const char *word);
 const char *shared_name(const struct gen *g, uint32_t stage, int what);

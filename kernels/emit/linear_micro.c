@@ -51,7 +51,8 @@ emit_accumulators(struct strbuf *sb, const struct micro *m, int rows)
 	for (int r = 0; r < rows; r++)
 		for (int v = 0; v < m->nv; v++)
 			if (m->adds)
-				sb_addf(sb, "\tkvec c%d_%d = *(const kvec *)(t + %d);\n", r, v, (r * m->nv + v) * m->lanes);
+				sb_addf(sb, "\tkvec c%d_%d = *(const kvec *)(t + %d);\n", r, v,
+				    (r * m->nv + v) * m->lanes);
 			else
 				sb_addf(sb, "\tkvec c%d_%d = %s;\n", r, v, is_short(m) ? "zero" : "{0}");
 }
@@ -85,7 +86,8 @@ emit_step(
 		sb_addf(sb, "%skvec b%d = *(const kvec *)(b + %lld);\n", tabs, v,
 		    (long long)(turn * m->nv + v) * m->lanes);
 	for (int v = 0; v < m->nv && m->b_ahead; v += MAX_OF(1, 16 / m->lanes))
-		sb_addf(sb, "%s__builtin_prefetch(b + %lld, 0, 2);\n", tabs, (long long)m->b_ahead + v * m->lanes);
+		sb_addf(sb, "%s__builtin_prefetch(b + %lld, 0, 2);\n", tabs,
+		    (long long)m->b_ahead + v * m->lanes);
 	if (!m->a_vector)
 		sb_addf(sb, "%skvec x;\n", tabs);
 	for (int r = 0; r < rows; r++) {
@@ -162,7 +164,9 @@ static void
 emit_prefetch(struct strbuf *sb, const struct micro *m, int rows)
 {
 	sb_addf(sb, "\t_Pragma(\"GCC unroll 1\")\n\tfor (k_i64 r = %d; r < %d; r++)\n", rows, 2 * rows);
-	sb_addf(sb, "\t\tfor (k_i64 q = 0; q < ahead; q += 16)\n\t\t\t__builtin_prefetch(a + (r * %lld + q), 0, 3);\n",
+	sb_addf(sb,
+	    "\t\tfor (k_i64 q = 0; q < ahead; q += 16)\n\t\t\t__builtin_prefetch(a + (r * %lld + q), 0, "
+	    "3);\n",
 	    (long long)m->row_step);
 }
 

@@ -24,7 +24,8 @@ void
 shared_end(struct gen *g, const struct shared_text *was, uint32_t stage, int what, const char *word)
 {
 	struct str text = sb_str(&g->sb);
-	struct gen_shared f = {.stage = stage, .what = what,
+	struct gen_shared f = {.stage = stage,
+	    .what = what,
 	    .name = arena_printf(g->a, "kt_%s_%016" PRIx64, word, hash64(text.p, text.n, 0))};
 
 	g->sb = was->sb;

@@ -54,8 +54,8 @@ add_tap(struct taps *t, int f, int r, int64_t k)
 	struct tap *to = &t->tap[t->n_tap++];
 	int64_t rest = k;
 
-	*to = (struct tap){.f = f, .r = r, .k = k, .at = f * n->a_field + r * n->a_row,
-	    .row = f * n->ring_at.by_field};
+	*to = (struct tap){
+	    .f = f, .r = r, .k = k, .at = f * n->a_field + r * n->a_row, .row = f * n->ring_at.by_field};
 	for (uint32_t i = 0; i < n->n_guard; i++)
 		to->guard[i] = f * n->guard[i].by_field + r * n->guard[i].by_row;
 	for (uint32_t j = n->n_k; j-- > 0; rest /= n->k[j].extent) {
@@ -82,17 +82,19 @@ taps_of(struct gen *g, const struct anchor *n, int field, int rows)
 }
 
 /* ---- a tile ------------------------------------------------------------------------------------ */
-/* A call makes several panels of columns: less than a hundred products a panel would not pay for a call each. */
+/* A call makes several panels of columns: less than a hundred products a panel would not pay for a call each.
+ */
 enum { WINDOW_PANELS = 4 };
 struct group {
-	int64_t panels;       /* of a call */
-	int64_t a, b, t;      /* elements from one panel to the next */
+	int64_t panels;  /* of a call */
+	int64_t a, b, t; /* elements from one panel to the next */
 };
 
 static struct group
 group_of(struct gen *g, const struct anchor *n)
 {
-	struct group r = {.panels = MIN_OF(n->n_panels, (int64_t)WINDOW_PANELS), .t = (int64_t)n->mr * n->field * n->nv * n->lanes};
+	struct group r = {.panels = MIN_OF(n->n_panels, (int64_t)WINDOW_PANELS),
+	    .t = (int64_t)n->mr * n->field * n->nv * n->lanes};
 
 	if (!ix_coef(g->tx, n->a_at, n->panel, &r.a) || !ix_coef(g->tx, n->b_at, n->panel, &r.b))
 		r.panels = 1;
@@ -139,7 +141,8 @@ put_vector(struct gen *g, const struct anchor *n, const struct tap *tap, uint32_
 	gen_close(g);
 }
 
-/* (const float *a | const float *const *row, k_i64 at, const float *b, float *t[, k_i64 panels][, guards' indices]) */
+/* (const float *a | const float *const *row, k_i64 at, const float *b, float *t[, k_i64 panels][, guards'
+ * indices]) */
 static void
 put_head(struct gen *g, const struct anchor *n, const struct group *group, const struct taps *t, bool edge)
 {
@@ -171,8 +174,8 @@ put_tile_text(struct gen *g, uint32_t stage, int field, int rows, bool edge)
 
 	put_head(g, n, &group, &t, edge);
 	if (group.panels > 1)
-		gen_open(g, "for (k_i64 p = 0; p < panels; p++, at += %lld, b += %lld, t += %lld)", (long long)group.a,
-		    (long long)group.b, (long long)group.t);
+		gen_open(g, "for (k_i64 p = 0; p < panels; p++, at += %lld, b += %lld, t += %lld)",
+		    (long long)group.a, (long long)group.b, (long long)group.t);
 	gen_line(g, "kvec zero = {0};");
 	gen_line(g, "K_HIDE(zero);");
 	gen_line(g, "K_HIDE_PLACE(b);");
@@ -188,8 +191,8 @@ put_tile_text(struct gen *g, uint32_t stage, int field, int rows, bool edge)
 	for (int f = 0; f < field; f++)
 		for (int r = 0; r < rows; r++)
 			for (int v = 0; v < n->nv; v++)
-				gen_line(g, "*(kvec *)(t + %d) = c%d_%d_%d;", ((f * n->mr + r) * n->nv + v) * n->lanes, f,
-				    r, v);
+				gen_line(g, "*(kvec *)(t + %d) = c%d_%d_%d;",
+				    ((f * n->mr + r) * n->nv + v) * n->lanes, f, r, v);
 	gen_line(g, "__asm__ volatile(\"\" ::: \"memory\");");
 	if (group.panels > 1)
 		gen_close(g);
@@ -267,8 +270,8 @@ put_case(struct tiling *t, uint32_t stage, bool edge)
 		for (int r = 1; r <= n->mr; r++)
 			if (field >> (f - 1) & 1 && rows >> (r - 1) & 1)
 				gen_line(g, "case %d: %s(%s, at, b, t%s); break;", f * (n->mr + 1) + r,
-				    shared_name(g, stage, SHARED_TILE(f, r, edge)), n->ring ? "row" : gen_tensor(g, n->a_tensor),
-				    more);
+				    shared_name(g, stage, SHARED_TILE(f, r, edge)),
+				    n->ring ? "row" : gen_tensor(g, n->a_tensor), more);
 	gen_close(g);
 }
 
@@ -287,8 +290,9 @@ put_guards(struct tiling *t)
 		for (uint32_t k = 0; k < n->n_k; k++)
 			most -= u->by_k[k] * (n->k[k].extent - 1);
 		gen_line(g, "const k_i64 g%u = %s;", i, gen_ix(g, ix_addc(g->tx, u->at, -u->lo)));
-		inside = arena_printf(g->a, "%s%sg%u >= 0 && g%u + %lld*(h - 1) + %lld*(fh - 1) < %lld", inside,
-		    i ? " && " : "", i, i, (long long)u->by_row, (long long)u->by_field, (long long)most);
+		inside =
+		    arena_printf(g->a, "%s%sg%u >= 0 && g%u + %lld*(h - 1) + %lld*(fh - 1) < %lld", inside,
+			i ? " && " : "", i, i, (long long)u->by_row, (long long)u->by_field, (long long)most);
 	}
 	gen_line(g, "const k_bool inside = %s;", inside);
 }
@@ -353,8 +357,10 @@ put_groups(struct tiling *t, axis_id field)
 		gen_close(g);
 		return;
 	}
-	gen_open(g, "for (k_i64 first = 0; first < %lld; first += %lld)", (long long)t->n->n_panels, (long long)group.panels);
-	gen_line(g, "const k_i64 panels = k_least(%lld, %lld - first);", (long long)group.panels, (long long)t->n->n_panels);
+	gen_open(g, "for (k_i64 first = 0; first < %lld; first += %lld)", (long long)t->n->n_panels,
+	    (long long)group.panels);
+	gen_line(g, "const k_i64 panels = k_least(%lld, %lld - first);", (long long)group.panels,
+	    (long long)t->n->n_panels);
 	put_panels(t, &group, "first");
 	gen_open(g, "for (k_i64 p = 0; p < panels; p++)");
 	gen_line(g, "const k_i64 panel = first + p;");

@@ -160,17 +160,17 @@ map_side(struct plane *p, bool down, int count)
 static const char *
 element(struct gen *g, bool vector, const char *array, int64_t at)
 {
-	return vector ? arena_printf(g->a, "*(%skvec *)(%s + (c + %lld))", *array == 's' || *array == 'a' ? "const " : "",
-			    array, (long long)at)
+	return vector ? arena_printf(g->a, "*(%skvec *)(%s + (c + %lld))",
+			    *array == 's' || *array == 'a' ? "const " : "", array, (long long)at)
 		      : arena_printf(g->a, "%s[c + %lld]", array, (long long)at);
 }
 
 struct transform {
 	enum shared_what what;
 	const char *from, *to;
-	int64_t n;              /* elements along memory */
-	int rows, columns;      /* of the map: columns x columns places become rows x rows */
-	int64_t y, x, out;      /* elements between places, and between those that are made (along x) */
+	int64_t n;         /* elements along memory */
+	int rows, columns; /* of the map: columns x columns places become rows x rows */
+	int64_t y, x, out; /* elements between places, and between those that are made (along x) */
 };
 
 static void
@@ -184,13 +184,15 @@ put_plane(struct gen *g, const struct transform *t, double m[WINO_P][WINO_P], bo
 	for (int j = 0; j < t->columns; j++)
 		for (int i = 0; i < t->columns; i++) {
 			p.v[i][j] = fresh(g);
-			gen_line(g, "const %s %s = %s;", p.type, p.v[i][j], element(g, vector, t->from, i * t->y + j * t->x));
+			gen_line(g, "const %s %s = %s;", p.type, p.v[i][j],
+			    element(g, vector, t->from, i * t->y + j * t->x));
 		}
 	map_side(&p, true, t->columns);
 	map_side(&p, false, t->rows);
 	for (int i = 0; i < t->rows; i++)
 		for (int j = 0; j < t->rows; j++)
-			gen_line(g, "%s = %s;", element(g, vector, t->to, (i * t->rows + j) * t->out), p.v[i][j]);
+			gen_line(
+			    g, "%s = %s;", element(g, vector, t->to, (i * t->rows + j) * t->out), p.v[i][j]);
 }
 
 static void
@@ -230,15 +232,29 @@ wino_transforms(struct gen *g, uint32_t stage)
 		for (int k = 0; k < w->p; k++)
 			m[i][k] = w->bt[i][k];
 	put_transform(g, stage,
-	    &(struct transform){.what = SHARED_WINO_IN, .from = "a", .to = "v",
-		.n = n->n_k_total, .rows = w->p, .columns = w->p, .y = n->a_y, .x = n->a_x, .out = n->v_pitch},
+	    &(struct transform){.what = SHARED_WINO_IN,
+		.from = "a",
+		.to = "v",
+		.n = n->n_k_total,
+		.rows = w->p,
+		.columns = w->p,
+		.y = n->a_y,
+		.x = n->a_x,
+		.out = n->v_pitch},
 	    m, n->lanes);
 	for (int i = 0; i < w->m; i++)
 		for (int k = 0; k < w->p; k++)
 			m[i][k] = w->at[i][k];
 	put_transform(g, stage,
-	    &(struct transform){.what = SHARED_WINO_OUT, .from = "s", .to = "t",
-		.n = nr, .rows = w->m, .columns = w->p, .y = w->p * n->sums_pitch, .x = n->sums_pitch, .out = nr},
+	    &(struct transform){.what = SHARED_WINO_OUT,
+		.from = "s",
+		.to = "t",
+		.n = nr,
+		.rows = w->m,
+		.columns = w->p,
+		.y = w->p * n->sums_pitch,
+		.x = n->sums_pitch,
+		.out = nr},
 	    m, n->lanes);
 }
 
@@ -323,7 +339,9 @@ put_sizes(struct tiling *t)
 	gen_line(g, "const k_i64 n_y = %s, n_x = %s;", row_end(t, y), row_end(t, y + 1));
 	gen_line(g, "const k_i64 t_y = (n_y + %d) / %d, t_x = (n_x + %d) / %d;", m - 1, m, m - 1, m);
 	gen_line(g, "const k_i64 n_all = %s * t_y * t_x;", others);
-	gen_line(g, "const k_i64 n_blocks = (n_all + %lld) / %lld, size = n_all / n_blocks, larger = n_all %% n_blocks;",
+	gen_line(g,
+	    "const k_i64 n_blocks = (n_all + %lld) / %lld, size = n_all / n_blocks, larger = n_all %% "
+	    "n_blocks;",
 	    (long long)n->tiles - 1, (long long)n->tiles);
 }
 
@@ -336,8 +354,8 @@ put_place(struct tiling *t)
 	int m = n->wino->m;
 
 	gen_line(g, "const k_i64 at = b0 + q, tile_y = at / t_x %% t_y * %d, tile_x = at %% t_x * %d;", m, m);
-	gen_line(g, "const k_i64 m0 = (at / (t_x * t_y) * %lld + tile_y) * %lld + tile_x;", (long long)n->row[n->n_row - 2].extent,
-	    (long long)n->row[n->n_row - 1].extent);
+	gen_line(g, "const k_i64 m0 = (at / (t_x * t_y) * %lld + tile_y) * %lld + tile_x;",
+	    (long long)n->row[n->n_row - 2].extent, (long long)n->row[n->n_row - 1].extent);
 }
 
 static void
@@ -350,8 +368,8 @@ put_inputs(struct tiling *t, uint32_t stage)
 	gen_open(g, "for (k_i64 q = 0; q < n_rows; q++)");
 	put_place(t);
 	gen_bind(g, n->m, "m0");
-	gen_line(g, "%s(%s + %s, %s + q * %lld);", shared_name(g, stage, SHARED_WINO_IN), gen_tensor(g, n->a_tensor), gen_ix(g, n->a_at),
-	    gen_tensor(g, n->v), (long long)n->n_k_total);
+	gen_line(g, "%s(%s + %s, %s + q * %lld);", shared_name(g, stage, SHARED_WINO_IN),
+	    gen_tensor(g, n->a_tensor), gen_ix(g, n->a_at), gen_tensor(g, n->v), (long long)n->n_k_total);
 	gen_bind(g, n->m, NULL);
 	gen_forget(g, mark);
 	gen_close(g);
@@ -363,8 +381,8 @@ open_group(struct tiling *t)
 {
 	if (t->n->wide == 1)
 		return;
-	gen_open(t->g, "for (k_i64 panel = first; panel < k_least(first + %lld, %lld); panel++)", (long long)t->n->wide,
-	    (long long)t->n->n_panels);
+	gen_open(t->g, "for (k_i64 panel = first; panel < k_least(first + %lld, %lld); panel++)",
+	    (long long)t->n->wide, (long long)t->n->n_panels);
 	gen_bind(t->g, t->n->panel, "panel");
 }
 
@@ -379,7 +397,8 @@ close_group(struct tiling *t)
 static const char *
 in_group(struct tiling *t)
 {
-	return t->n->wide == 1 ? "" : arena_printf(t->g->a, "(panel - first) * %lld + ", (long long)t->n->tiles);
+	return t->n->wide == 1 ? ""
+			       : arena_printf(t->g->a, "(panel - first) * %lld + ", (long long)t->n->tiles);
 }
 
 static void
@@ -388,8 +407,8 @@ open_groups(struct tiling *t)
 	if (t->n->wide == 1)
 		open_panels(t);
 	else
-		gen_open(t->g, "for (k_i64 first = 0; first < %lld; first += %lld)", (long long)t->n->n_panels,
-		    (long long)t->n->wide);
+		gen_open(t->g, "for (k_i64 first = 0; first < %lld; first += %lld)",
+		    (long long)t->n->n_panels, (long long)t->n->wide);
 }
 
 static void
@@ -401,17 +420,18 @@ put_products(struct tiling *t, uint32_t stage)
 
 	gen_open(g, "for (k_i64 position = 0; position < %d; position++)", n->wino->p * n->wino->p);
 	open_group(t);
-	gen_line(g, "const float *b = %s + (%s + position * %lld);", gen_tensor(g, n->b_tensor), gen_ix(g, n->b_at),
-	    (long long)(n->n_k_total * t->nr));
+	gen_line(g, "const float *b = %s + (%s + position * %lld);", gen_tensor(g, n->b_tensor),
+	    gen_ix(g, n->b_at), (long long)(n->n_k_total * t->nr));
 	open_rows(t);
-	gen_line(g, "const float *a = %s + (position * %lld + m0 * %lld);", gen_tensor(g, n->v), (long long)n->v_pitch,
-	    (long long)n->n_k_total);
-	gen_line(g, "float *s = %s + (position * %lld + (%sm0) * %lld);", gen_tensor(g, n->sums), (long long)n->sums_pitch,
-	    in_group(t), (long long)t->nr);
+	gen_line(g, "const float *a = %s + (position * %lld + m0 * %lld);", gen_tensor(g, n->v),
+	    (long long)n->v_pitch, (long long)n->n_k_total);
+	gen_line(g, "float *s = %s + (position * %lld + (%sm0) * %lld);", gen_tensor(g, n->sums),
+	    (long long)n->sums_pitch, in_group(t), (long long)t->nr);
 	gen_open(g, "switch (h)");
 	for (int h = 1; h <= n->mr; h++)
 		if (set >> (h - 1) & 1)
-			gen_line(g, "case %d: %s(a, b, s); break;", h, shared_name(g, stage, SHARED_TILE(1, h, 0)));
+			gen_line(g, "case %d: %s(a, b, s); break;", h,
+			    shared_name(g, stage, SHARED_TILE(1, h, 0)));
 	gen_close(g);
 	gen_line(g, "m0 += h;");
 	gen_close(g);
@@ -431,10 +451,12 @@ put_results(struct tiling *t, uint32_t stage)
 	gen_open(g, "for (k_i64 q = 0; q < n_rows; q++)");
 	gen_line(g, "float t[%lld] __attribute__((aligned(64)));", (long long)m * m * t->nr);
 	put_place(t);
-	gen_line(g, "%s(%s + (%sq) * %lld, t);", shared_name(g, stage, SHARED_WINO_OUT), gen_tensor(g, n->sums), in_group(t), (long long)t->nr);
+	gen_line(g, "%s(%s + (%sq) * %lld, t);", shared_name(g, stage, SHARED_WINO_OUT),
+	    gen_tensor(g, n->sums), in_group(t), (long long)t->nr);
 	gen_open(g, "for (k_i64 i = 0; i < k_least(%d, n_y - tile_y); i++)", m);
 	gen_open(g, "for (k_i64 j = 0; j < k_least(%d, n_x - tile_x); j++)", m);
-	gen_line(g, "const k_i64 r = i * %d + j, m = m0 + i * %lld + j;", m, (long long)n->row[n->n_row - 1].extent);
+	gen_line(g, "const k_i64 r = i * %d + j, m = m0 + i * %lld + j;", m,
+	    (long long)n->row[n->n_row - 1].extent);
 	put_row(t);
 	gen_close(g);
 	gen_close(g);
@@ -453,7 +475,9 @@ wino_loops(struct tiling *t)
 	put_sizes(t);
 	gen_open(g, "for (k_i64 block = 0, b0 = 0; block < n_blocks; block++)");
 	gen_line(g, "const k_i64 n_rows = size + (block < larger);");
-	gen_line(g, "const k_i64 n_tiles = (n_rows + %d) / %d, height = n_rows / n_tiles, taller = n_rows %% n_tiles;",
+	gen_line(g,
+	    "const k_i64 n_tiles = (n_rows + %d) / %d, height = n_rows / n_tiles, taller = n_rows %% "
+	    "n_tiles;",
 	    n->mr - 1, n->mr);
 	put_inputs(t, stage);
 	open_groups(t);

@@ -207,7 +207,8 @@ possible_cuts(struct gen *g, const struct nest *n, axis_id a, struct cuts *c)
 	return c->n + 1;
 }
 
-/* What the innermost loop asks is asked of every element: its parts come before those of the loops around it. */
+/* What the innermost loop asks is asked of every element: its parts come before those of the loops around it.
+ */
 static int
 parts_inside(struct gen *g, const struct nest *n, axis_id a)
 {
@@ -223,7 +224,8 @@ nest_cuts(struct gen *g, const struct nest *n, axis_id a, int64_t cut[NEST_CUTS 
 {
 	struct cuts c;
 
-	if (possible_cuts(g, n, a, &c) > 1 && (g->cuda || g->copies * (c.n + 1) * parts_inside(g, n, a) > MOST_COPIES))
+	if (possible_cuts(g, n, a, &c) > 1 &&
+	    (g->cuda || g->copies * (c.n + 1) * parts_inside(g, n, a) > MOST_COPIES))
 		c.n = 0;
 	cut[0] = c.lo;
 	memcpy(&cut[1], c.at, sizeof(c.at[0]) * (size_t)c.n);
@@ -272,7 +274,8 @@ loop_from(struct gen *g, axis_id a)
 		return arena_printf(g->a, "%lld", (long long)t.lo);
 	const char *from = gen_ix(g, t.from);
 
-	return t.is_exact || ix_get(g->tx, t.from)->lo >= t.lo ? from
+	return t.is_exact || ix_get(g->tx, t.from)->lo >= t.lo
+	    ? from
 	    : arena_printf(g->a, "k_most(%s, %lld)", from, (long long)t.lo);
 }
 
@@ -285,7 +288,8 @@ loop_to(struct gen *g, axis_id a)
 		return arena_printf(g->a, "%lld", (long long)t.hi + 1);
 	const char *to = gen_ix(g, t.limit);
 
-	return t.is_exact || ix_get(g->tx, t.limit)->hi <= t.hi + 1 ? to
+	return t.is_exact || ix_get(g->tx, t.limit)->hi <= t.hi + 1
+	    ? to
 	    : arena_printf(g->a, "k_least(%s, %lld)", to, (long long)t.hi + 1);
 }
 
@@ -358,7 +362,8 @@ gen_par(struct gen *g, struct nest *n, nest_fn *then, void *self)
 	hoist_all(g, n);
 	const char *t = arena_printf(g->a, "t%u", g->n_loop++);
 
-	gen_open(g, "for (%s %s = K_TID; %s < %lld; %s += %d)", g->index, t, t, (long long)count, t, g->cuda->threads);
+	gen_open(g, "for (%s %s = K_TID; %s < %lld; %s += %d)", g->index, t, t, (long long)count, t,
+	    g->cuda->threads);
 	cuda_digits(g, n->axis, extent, n->n, t);
 	then(g, n, self);
 	gen_close(g);
@@ -394,7 +399,8 @@ outer_part(struct gen *g, struct nest *n, uint32_t u, nest_fn *then, void *self)
 		if (k)
 			g->depth--;
 		if (k + 1 < parts)
-			gen_open(g, k ? "} else if (%s < %lld)" : "if (%s < %lld)", g->axis_name[a], (long long)cut[k + 1]);
+			gen_open(g, k ? "} else if (%s < %lld)" : "if (%s < %lld)", g->axis_name[a],
+			    (long long)cut[k + 1]);
 		else
 			gen_open(g, "} else");
 		gen_bind(g, part, g->axis_name[a]);

@@ -34,7 +34,8 @@ pack_same_form(const struct pack *a, const struct pack *b)
 {
 	if (!a || !b)
 		return a == b;
-	if (a->rank != b->rank || a->base != b->base || a->n_columns != b->n_columns || a->n_maps != b->n_maps)
+	if (a->rank != b->rank || a->base != b->base || a->n_columns != b->n_columns ||
+	    a->n_maps != b->n_maps)
 		return false;
 	for (int i = 0; i < a->rank; i++)
 		if (a->dim[i] != b->dim[i] || a->coef[i] != b->coef[i] || a->column[i] != b->column[i])
@@ -50,7 +51,7 @@ static bool
 map_is_sane(const struct pack *p, const struct pack_map *m)
 {
 	return m->dim >= 0 && m->dim + 1 < p->rank && m->n_taps >= 1 && m->n_taps <= PACK_MAP_TAPS &&
-	       p->dim[m->dim] <= PACK_MAP_ROWS && p->coef[m->dim] == 0;
+	    p->dim[m->dim] <= PACK_MAP_ROWS && p->coef[m->dim] == 0;
 }
 
 /* The least and the greatest of a sum of steps; false where that does not fit. */
@@ -59,7 +60,8 @@ widen(int64_t step, int64_t n, int64_t *lo, int64_t *hi)
 {
 	int64_t far;
 
-	return try_mul_i64(step, n - 1, &far) && !__builtin_add_overflow(far < 0 ? *lo : *hi, far, far < 0 ? lo : hi);
+	return try_mul_i64(step, n - 1, &far) &&
+	    !__builtin_add_overflow(far < 0 ? *lo : *hi, far, far < 0 ? lo : hi);
 }
 
 bool
@@ -70,12 +72,14 @@ pack_check(const struct pack *p, int64_t count, struct err *e)
 
 	for (int i = 0; ok && i < p->rank; i++)
 		ok = p->dim[i] >= 1 && try_mul_i64(n, p->dim[i], &n) && n <= INT64_MAX / 8 &&
-		     widen(p->coef[i], p->dim[i], &lo, &hi) && p->column[i] >= 0 && widen(p->column[i], p->dim[i], &low, &high);
+		    widen(p->coef[i], p->dim[i], &lo, &hi) && p->column[i] >= 0 &&
+		    widen(p->column[i], p->dim[i], &low, &high);
 	for (int i = 0; ok && i < p->n_maps; i++)
 		ok = map_is_sane(p, &p->map[i]) && widen(p->map[i].step, p->map[i].n_taps, &lo, &hi);
 	/* Columns behind the last are zeros: their elements are not looked at. */
 	ok = ok && lo >= 0 && (hi < count || high >= p->n_columns);
-	return ok || err_set(e, ERR_PROTO, "operand %u is to be packed in a form that does not fit it", p->operand);
+	return ok ||
+	    err_set(e, ERR_PROTO, "operand %u is to be packed in a form that does not fit it", p->operand);
 }
 
 /* ---- applying ------------------------------------------------------------------------------------- */

@@ -13,13 +13,18 @@ emit_c_prelude(struct arena *a, const struct target *t)
 	sb_init(&sb, a);
 	if (t->strict)
 		sb_addz(&sb, "#define K_STRICT\n");
-	sb_addf(&sb, "typedef float kvec __attribute__((vector_size(%d), aligned(4), may_alias));\n", t->simd_bytes);
-	/* A vector, and a place, of which the compiler knows nothing.  Sums that begin with a known zero begin
-	 * with a product instead, and which of two products goes into the multiply-add then differs from tile to
-	 * tile; products that tiles have in common move out of them and are rounded. */
-	sb_addf(&sb, "#if defined(__x86_64__)%s\n#define K_HIDE(V) __asm__(\"\" : \"+x\"(V))\n#elif defined(__aarch64__)\n"
-	    "#define K_HIDE(V) __asm__(\"\" : \"+w\"(V))\n#else\n#define K_HIDE(V) __asm__(\"\" : \"+m\"(V))\n#endif\n"
-	    "#define K_HIDE_PLACE(P) __asm__(\"\" : \"+r\"(P))\n", t->simd_bytes > 32 ? " && defined(__AVX512F__)" : "");
+	sb_addf(&sb, "typedef float kvec __attribute__((vector_size(%d), aligned(4), may_alias));\n",
+	    t->simd_bytes);
+	/* A vector, and a place, of which the compiler knows nothing.  Sums that begin with a known zero
+	 * begin with a product instead, and which of two products goes into the multiply-add then differs
+	 * from tile to tile; products that tiles have in common move out of them and are rounded. */
+	sb_addf(&sb,
+	    "#if defined(__x86_64__)%s\n#define K_HIDE(V) __asm__(\"\" : \"+x\"(V))\n#elif "
+	    "defined(__aarch64__)\n"
+	    "#define K_HIDE(V) __asm__(\"\" : \"+w\"(V))\n#else\n#define K_HIDE(V) __asm__(\"\" : "
+	    "\"+m\"(V))\n#endif\n"
+	    "#define K_HIDE_PLACE(P) __asm__(\"\" : \"+r\"(P))\n",
+	    t->simd_bytes > 32 ? " && defined(__AVX512F__)" : "");
 	for (size_t i = 0; i < COUNT_OF(prelude); i++)
 		sb_addz(&sb, prelude[i]);
 	return sb_str(&sb);
@@ -67,9 +72,9 @@ emit_cuda_prelude(struct arena *a, bool for_host)
  * Not -O3: it unrolls the loop of two channels inside `inside ? x[i] : 0` first, and gcc 12 then
  * vectorises the outer loop with the condition of the wrong iterations (prop/linear_test, seed 1).
  * With vectors and peeling asked for by name -O2 gives the same speed in four fifths of the time. */
-#define BOTH \
-	"-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops", \
-	    "--param=max-completely-peeled-insns=120", "-fno-math-errno", "-fno-trapping-math", \
+#define BOTH                                                                                                 \
+	"-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops",                              \
+	    "--param=max-completely-peeled-insns=120", "-fno-math-errno", "-fno-trapping-math",              \
 	    "-fno-tree-pre", "-fno-tree-loop-distribute-patterns", "-fwrapv"
 #define STRICT BOTH, "-ffp-contract=off"
 #define FAST BOTH, "-fno-signed-zeros", "-ffp-contract=fast"

@@ -102,7 +102,8 @@ scan_inside(struct gen *g, struct nest *n, void *self)
 	const struct stage *s = p->s;
 	enum dtype t = g->p->tensors[s->tensor].type;
 	bool reverse = at_get(s->at, ATTR_reverse), exclusive = at_get(s->at, ATTR_exclusive);
-	const char *sum = arena_printf(g->a, "sum%u", g->n_loop++), *k = arena_printf(g->a, "i%u", g->n_loop++);
+	const char *sum = arena_printf(g->a, "sum%u", g->n_loop++),
+		   *k = arena_printf(g->a, "i%u", g->n_loop++);
 	int64_t extent = s->n_red ? s->axis[s->n_par].extent : 1;
 	uint32_t mark = gen_mark(g);
 
@@ -161,12 +162,14 @@ topk_insert(struct gen *g, const struct stage *s, enum dtype t, const char *v, c
 	const char *values = gen_tensor(g, s->tensor), *places = gen_tensor(g, s->tensor2);
 	const char *last = arena_printf(g->a, "base + (to - 1) * %lld", (long long)s->k_stride);
 	const char *u = load_text(g, t, values, last);
-	const char *store = t == DT_f16 || t == DT_bf16 ? arena_printf(g->a, "k_store_%s(%s)", dtype_name(t), v) : v;
+	const char *store =
+	    t == DT_f16 || t == DT_bf16 ? arena_printf(g->a, "k_store_%s(%s)", dtype_name(t), v) : v;
 
 	gen_line(g, "k_i64 to = n_in < %lld ? n_in : %lld;", (long long)s->k, (long long)s->k);
 	gen_open(g, "while (to > 0)");
 	gen_line(g, "const %s u = %s;", gen_type(g, t), u);
-	gen_open(g, "if (!(%s))", before_text(g, t, at_get(s->at, ATTR_largest), at_get(s->at, ATTR_largest), v, "u"));
+	gen_open(g, "if (!(%s))",
+	    before_text(g, t, at_get(s->at, ATTR_largest), at_get(s->at, ATTR_largest), v, "u"));
 	gen_line(g, "break;");
 	gen_close(g);
 	gen_open(g, "if (to < %lld)", (long long)s->k);
@@ -228,7 +231,8 @@ gen_topk(struct gen *g, const struct stage *s)
 	gen_outer_parts(g, &n, topk_loops, &p);
 }
 
-/* ---- scatter --------------------------------------------------------------------------------------------- */
+/* ---- scatter ---------------------------------------------------------------------------------------------
+ */
 static void
 scatter_update(struct gen *g, struct nest *n, void *self)
 {

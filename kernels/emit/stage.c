@@ -73,7 +73,7 @@ struct reduction {
 	axis_id lane_axis;
 	int64_t lanes;
 	const char *lane;
-	uint32_t level;   /* loops of the reduction that are open */
+	uint32_t level;          /* loops of the reduction that are open */
 	const struct stage *map; /* made in the same loop: its element is nest.ex[1], its place nest.ix[1] */
 };
 
@@ -126,7 +126,8 @@ depth_of(const struct stage *s, int but)
 	return d;
 }
 
-/* ---- along memory: lane l joins elements l, l + lanes, ... ------------------------------------------------ */
+/* ---- along memory: lane l joins elements l, l + lanes, ... ------------------------------------------------
+ */
 static void
 lane_steps(struct gen *g, struct nest *n, struct reduction *r, const char *base, const char *count)
 {
@@ -156,11 +157,12 @@ lanes_over(struct gen *g, struct nest *n, struct reduction *r)
 	int64_t whole = (hi - lo) / r->lanes * r->lanes;
 
 	if (whole == r->lanes) {
-		lane_steps(g, n, r, arena_printf(g->a, "%lld", (long long)lo), arena_printf(g->a, "%lld", (long long)r->lanes));
+		lane_steps(g, n, r, arena_printf(g->a, "%lld", (long long)lo),
+		    arena_printf(g->a, "%lld", (long long)r->lanes));
 	} else if (whole) {
 		const char *k = arena_printf(g->a, "k%u", g->n_loop++);
-		gen_open(g, "for (%s %s = %lld; %s < %lld; %s += %lld)", g->index, k, (long long)lo, k, (long long)(lo + whole),
-		    k, (long long)r->lanes);
+		gen_open(g, "for (%s %s = %lld; %s < %lld; %s += %lld)", g->index, k, (long long)lo, k,
+		    (long long)(lo + whole), k, (long long)r->lanes);
 		lane_steps(g, n, r, k, arena_printf(g->a, "%lld", (long long)r->lanes));
 		gen_close(g);
 	}
@@ -243,7 +245,8 @@ along_loops(struct gen *g, struct nest *n, void *self)
 	gen_par(g, n, along_inside, self);
 }
 
-/* ---- across memory: a row of sums ------------------------------------------------------------------------ */
+/* ---- across memory: a row of sums ------------------------------------------------------------------------
+ */
 static void
 across_lane(struct gen *g, struct nest *n, void *self)
 {
@@ -313,7 +316,8 @@ across_store(struct gen *g, struct nest *n, struct reduction *r)
 	gen_open(g, "for (%s %s = 0; %s < %s; %s++)", g->index, l, l, r->lane, l);
 	gen_line(g, "const %s %s = %s_at + %s;", g->index, i, r->name, l);
 	gen_bind(g, r->lane_axis, i);
-	gen_store(g, r->s->tensor, n->ix[0], gen_cast(g, r->acc, t, arena_printf(g->a, "%s[%s]", r->name, l)));
+	gen_store(
+	    g, r->s->tensor, n->ix[0], gen_cast(g, r->acc, t, arena_printf(g->a, "%s[%s]", r->name, l)));
 	gen_bind(g, r->lane_axis, NULL);
 	gen_close(g);
 	gen_forget(g, mark);
@@ -360,21 +364,24 @@ across_inside(struct gen *g, struct nest *n, void *self)
 	const char *c = arena_printf(g->a, "c%u", g->n_loop++);
 
 	if (extent < 0 || tail == 0) {
-		gen_open(g, "for (%s %s = %s; %s < %s; %s += %lld)", g->index, c, from, c, to, c, (long long)r->lanes);
-		across_chunk(g, n, r, c, extent < 0 ? arena_printf(g->a, "k_least(%lld, %s - %s)", (long long)r->lanes, to, c)
-						    : arena_printf(g->a, "%lld", (long long)r->lanes));
+		gen_open(g, "for (%s %s = %s; %s < %s; %s += %lld)", g->index, c, from, c, to, c,
+		    (long long)r->lanes);
+		across_chunk(g, n, r, c,
+		    extent < 0 ? arena_printf(g->a, "k_least(%lld, %s - %s)", (long long)r->lanes, to, c)
+			       : arena_printf(g->a, "%lld", (long long)r->lanes));
 		gen_close(g);
 		gen_forget(g, mark);
 		return;
 	}
 	if (extent > r->lanes) {
-		gen_open(g, "for (%s %s = %s; %s + %lld <= %s; %s += %lld)", g->index, c, from, c, (long long)r->lanes, to, c,
-		    (long long)r->lanes);
+		gen_open(g, "for (%s %s = %s; %s + %lld <= %s; %s += %lld)", g->index, c, from, c,
+		    (long long)r->lanes, to, c, (long long)r->lanes);
 		across_chunk(g, n, r, c, arena_printf(g->a, "%lld", (long long)r->lanes));
 		gen_close(g);
 		gen_forget(g, mark);
 	}
-	across_chunk(g, n, r, arena_printf(g->a, "%s - %lld", to, (long long)tail), arena_printf(g->a, "%lld", (long long)tail));
+	across_chunk(g, n, r, arena_printf(g->a, "%s - %lld", to, (long long)tail),
+	    arena_printf(g->a, "%lld", (long long)tail));
 }
 
 static void
@@ -383,7 +390,7 @@ across_loops(struct gen *g, struct nest *n, void *self)
 	gen_loops(g, n, 0, n->n, across_inside, self);
 }
 
-/* ---- which of the two -------------------------------------------------------------------------------------- */
+/* ---- which of the two ---- */
 static int64_t
 power_of_two_upto(int64_t n)
 {
@@ -420,9 +427,11 @@ plan_along(struct gen *g, const struct stage *s, struct reduction *r)
 	if (strict && s->n_red > 1)
 		r->vector = (int)(s->n_par + s->n_red) - 1; /* row-major order */
 	int64_t extent = s->axis[r->vector].extent;
-	int64_t lanes = sched_get(g->p->sched, KNOB_lanes, LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
+	int64_t lanes =
+	    sched_get(g->p->sched, KNOB_lanes, LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
 
-	r->lanes = strict || extent < 8 || g->p->target->is_cuda ? 1 : power_of_two_upto(MIN_OF(extent, lanes));
+	r->lanes =
+	    strict || extent < 8 || g->p->target->is_cuda ? 1 : power_of_two_upto(MIN_OF(extent, lanes));
 	if (is_long_sum(g, s, r->join, depth_of(s, -1) / r->lanes))
 		r->acc = DT_f64;
 	return true;
@@ -451,7 +460,7 @@ gen_reduce(struct gen *g, const struct stage *s)
 	gen_outer_parts(g, &n, across_loops, &r);
 }
 
-/* ---- a map and the reduction behind it ----------------------------------------------------------------------- */
+/* ---- a map and the reduction behind it ---- */
 struct reads_of {
 	uint32_t tensor;
 	ix_id at;
@@ -481,8 +490,8 @@ same_axis(struct gen *g, const struct stage *map, uint32_t a, const struct stage
 		return AXIS_NONE;
 	for (uint32_t k = 0; k < s->n_par + s->n_red; k++) {
 		const struct tile_axis *q = tx_axis_get(g->tx, s->axis[k].id);
-		if (ix_coef(g->tx, at, s->axis[k].id, &other) && other == step && p->lo == q->lo && p->hi == q->hi
-		    && p->from == q->from && p->limit == q->limit)
+		if (ix_coef(g->tx, at, s->axis[k].id, &other) && other == step && p->lo == q->lo &&
+		    p->hi == q->hi && p->from == q->from && p->limit == q->limit)
 			return s->axis[k].id;
 	}
 	return AXIS_NONE;
@@ -497,8 +506,8 @@ gen_map_reduce(struct gen *g, const struct stage *map, const struct stage *s)
 	uint32_t n_axes = tx_n_axes(g->tx);
 	ix_id *to = NEW_ARRAY(g->a, ix_id, n_axes);
 
-	if (g->cuda || map->kind != STAGE_MAP || s->kind != STAGE_REDUCE || map->at_call != s->at_call
-	    || map->n_par != s->n_par + s->n_red)
+	if (g->cuda || map->kind != STAGE_MAP || s->kind != STAGE_REDUCE || map->at_call != s->at_call ||
+	    map->n_par != s->n_par + s->n_red)
 		return false;
 	ex_reads(g->tx, s->body, note_at, &r);
 	if (!r.found || r.differ || !plan_along(g, s, &plan))
@@ -533,8 +542,12 @@ void
 gen_stage(struct gen *g, const struct stage *s)
 {
 	static void (*const by_kind[])(struct gen *, const struct stage *) = {[STAGE_MAP] = gen_map,
-	    [STAGE_REDUCE] = gen_reduce, [STAGE_ARG] = gen_arg, [STAGE_LINEAR] = gen_reduce,
-	    [STAGE_SCAN] = gen_scan, [STAGE_TOPK] = gen_topk, [STAGE_SCATTER] = gen_scatter};
+	    [STAGE_REDUCE] = gen_reduce,
+	    [STAGE_ARG] = gen_arg,
+	    [STAGE_LINEAR] = gen_reduce,
+	    [STAGE_SCAN] = gen_scan,
+	    [STAGE_TOPK] = gen_topk,
+	    [STAGE_SCATTER] = gen_scatter};
 
 	if (s->anchor) {
 		linear_stage(g, s);

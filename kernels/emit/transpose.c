@@ -7,12 +7,12 @@ enum { TILE = 16, MOST_TURNED = 4, LEAST_EXTENT = 8 };
 
 struct turn {
 	const struct stage *s;
-	axis_id v, w;         /* contiguous in the result; in the operands */
+	axis_id v, w; /* contiguous in the result; in the operands */
 	struct ex read[MOST_TURNED];
 	ix_id at[MOST_TURNED];
 	uint32_t n;
-	int64_t t;            /* edge of a block */
-	axis_id v0, w0;       /* where the block starts */
+	int64_t t;      /* edge of a block */
+	axis_id v0, w0; /* where the block starts */
 	bool fits;
 	const struct tx *x;
 };
@@ -29,8 +29,8 @@ find_axis(void *self, const struct ex *read)
 
 		if (a == t->v || t->s->axis[k].extent < LEAST_EXTENT)
 			continue;
-		if (ix_coef(t->x, read->ix, a, &along) && along == 1 && ix_coef(t->x, read->ix, t->v, &across)
-		    && across > 1)
+		if (ix_coef(t->x, read->ix, a, &along) && along == 1 &&
+		    ix_coef(t->x, read->ix, t->v, &across) && across > 1)
 			t->w = a;
 	}
 }
@@ -75,10 +75,12 @@ plan(struct gen *g, const struct stage *s, struct turn *t)
 
 	*t = (struct turn){.s = s, .v = AXIS_NONE, .w = AXIS_NONE, .fits = true, .x = g->tx};
 	t->t = sched_get(g->p->sched, KNOB_tile, TILE) / 8 * 8;
-	if (t->t == 0 || g->p->target->is_cuda || ex_get(g->tx, s->body)->size > 200 || has_guard(g->tx, s->body))
+	if (t->t == 0 || g->p->target->is_cuda || ex_get(g->tx, s->body)->size > 200 ||
+	    has_guard(g->tx, s->body))
 		return false;
 	for (uint32_t k = 0; k < s->n_par; k++)
-		if (ix_coef(g->tx, s->out, s->axis[k].id, &coef) && coef == 1 && s->axis[k].extent >= LEAST_EXTENT)
+		if (ix_coef(g->tx, s->out, s->axis[k].id, &coef) && coef == 1 &&
+		    s->axis[k].extent >= LEAST_EXTENT)
 			t->v = s->axis[k].id;
 	if (t->v == AXIS_NONE)
 		return false;
@@ -118,7 +120,8 @@ static void
 load_block(struct gen *g, const struct turn *t, uint32_t k, const char *nv, const char *nw)
 {
 	const char *tile = g->scratch[k], *v = arena_printf(g->a, "i%u", g->n_loop++);
-	const char *w = arena_printf(g->a, "i%u", g->n_loop++), *v0 = g->axis_name[t->v0], *w0 = g->axis_name[t->w0];
+	const char *w = arena_printf(g->a, "i%u", g->n_loop++), *v0 = g->axis_name[t->v0],
+		   *w0 = g->axis_name[t->w0];
 	int64_t across = 0;
 
 	if (!ix_coef(g->tx, t->at[k], t->v, &across))
@@ -127,8 +130,8 @@ load_block(struct gen *g, const struct turn *t, uint32_t k, const char *nv, cons
 		gen_open(g, "if (%s == %lld && %s == %lld)", nv, (long long)t->t, nw, (long long)t->t);
 		gen_bind(g, t->v, v0);
 		gen_bind(g, t->w, w0);
-		gen_line(g, "k_turn(&%s[%s], %lld, %s, %lld);", gen_tensor(g, t->read[k].tensor), gen_ix(g, t->at[k]),
-		    (long long)across, tile, (long long)t->t);
+		gen_line(g, "k_turn(&%s[%s], %lld, %s, %lld);", gen_tensor(g, t->read[k].tensor),
+		    gen_ix(g, t->at[k]), (long long)across, tile, (long long)t->t);
 		g->depth--;
 		gen_open(g, "} else");
 	} else {

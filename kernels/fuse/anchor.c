@@ -343,7 +343,7 @@ shape_packing(struct tile_prog *p, struct packing *k)
 	k->n_axis = k->n_batch = 0;
 	k->n_columns = s->axis[s->n_par - 1].extent;
 	k->nr = (int64_t)anchor_vectors(p, k->n_columns, ex_has(p->tx, s->a, k->column), linear_rows(p, s)) *
-		(p->target->simd_bytes / 4);
+	    (p->target->simd_bytes / 4);
 	k->n_panels = (k->n_columns + k->nr - 1) / k->nr;
 	return packing_axes(p, k);
 }

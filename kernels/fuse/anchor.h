@@ -54,16 +54,16 @@ struct anchor {
 	int mr;        /* rows of the tallest tile */
 	bool a_vector; /* a has the column axis too: vectors of a instead of one repeated element */
 	bool prefetch;
-	bool is_window; /* a_vector, rows and K few: all of K is written out (anchor_window.c) */
-	int field;      /* window: rows of the tile along the last batch axis, too */
+	bool is_window;  /* a_vector, rows and K few: all of K is written out (anchor_window.c) */
+	int field;       /* window: rows of the tile along the last batch axis, too */
 	int64_t a_field; /* elements of a between those */
 	struct anchor_guard guard[ANCHOR_GUARDS]; /* window */
 	uint32_t n_guard;
 	/* Window over a ring: a_at counts without rows of the ring; those are at (ring_at + ...) mod ring
 	 * elements ring_pitch apart. */
-	int64_t ring, ring_pitch; /* rows; 0: no ring */
+	int64_t ring, ring_pitch;    /* rows; 0: no ring */
 	struct anchor_guard ring_at; /* index of a tile's first row and K = 0, and what steps add to it */
-	bool any_rows; /* a step may make any number of the rows along its first axis */
+	bool any_rows;               /* a step may make any number of the rows along its first axis */
 	struct anchor_axis batch[ANCHOR_AXES], row[ANCHOR_AXES], k[ANCHOR_AXES];
 	uint32_t n_batch, n_row, n_k;
 	axis_id panel;    /* block of nv * lanes columns */
@@ -73,10 +73,10 @@ struct anchor {
 	axis_id tile_row; /* row inside the register tile */
 	int64_t n_columns, n_panels, n_k_total, n_m;
 	uint32_t a_tensor, b_tensor;
-	ix_id a_at;        /* of row m, k = 0, first column */
-	int64_t a_row;     /* elements between rows where that is constant, else 0 */
-	ix_id b_at;        /* first element of a panel */
-	ix_id result_at;   /* over m, panel, lane, batch */
+	ix_id a_at;      /* of row m, k = 0, first column */
+	int64_t a_row;   /* elements between rows where that is constant, else 0 */
+	ix_id b_at;      /* first element of a panel */
+	ix_id result_at; /* over m, panel, lane, batch */
 	/* K in blocks, each for all rows before the next, so that a block of b stays in the first cache:
 	 * the innermost k_inner axes and k_chunk turns of the one before them; k_chunk 0: all at once. */
 	int64_t k_chunk;
@@ -90,7 +90,7 @@ struct anchor {
 	int64_t a_y, a_x;            /* elements of the panel between neighbours along the two rows */
 	uint32_t v;
 	int64_t v_pitch, sums_pitch; /* elements between positions */
-	bool keeps_result; /* somebody else reads the result, so it is stored too */
+	bool keeps_result;           /* somebody else reads the result, so it is stored too */
 	struct anchor_epilogue epilogue[ANCHOR_EPILOGUES];
 	uint32_t n_epilogue;
 };

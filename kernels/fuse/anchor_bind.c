@@ -388,7 +388,7 @@ is_direct(struct binding *b, axis_id column)
 	if (!n->a_vector)
 		return true;
 	return ix_coef(x, at, column, &coef) && coef == 1 &&
-	       (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
+	    (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
 }
 
 /* Does K step over more than a cache line, and is it walked often enough to pay for a copy?
@@ -401,7 +401,7 @@ strides_far(struct binding *b)
 	int64_t coef;
 
 	return !n->a_vector && n->n_panels >= 4 && ix_coef(b->p->tx, e->ix, n->k[n->n_k - 1].id, &coef) &&
-	       coef > 16;
+	    coef > 16;
 }
 
 static void
@@ -463,7 +463,8 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 
 	bool window = !sched_get(p->sched, KNOB_panel, 0) && binding_window(&b, column);
 
-	if (!window && (b.n->wino || !is_direct(&b, column) || sched_get(p->sched, KNOB_panel, strides_far(&b)))) {
+	if (!window &&
+	    (b.n->wino || !is_direct(&b, column) || sched_get(p->sched, KNOB_panel, strides_far(&b)))) {
 		if (!make_panel(&b, pass, step))
 			return 0;
 		before = 1;

@@ -141,14 +141,16 @@ binding_fold(struct binding *b, uint32_t pass, uint32_t step, axis_id column)
 
 	for (uint32_t i = step + 1; i < tp->n_row; i++) {
 		const struct stage *c = &p->stages[tp->row[i]];
-		struct use u = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = step, .self = c->tensor};
+		struct use u = {
+		    .x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = step, .self = c->tensor};
 
 		note_stage(&u, c);
 		if (c->kind != STAGE_MAP || u.n != 1 || u.too_late || !fold(b, tp->row[i], u.at, column))
 			tp->row[kept++] = tp->row[i];
 	}
 	tp->n_row = kept;
-	struct use rest = {.x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = PASS_STEPS, .self = UINT32_MAX};
+	struct use rest = {
+	    .x = p->tx, .tensor = b->s->tensor, .p = p, .pass = tp, .step = PASS_STEPS, .self = UINT32_MAX};
 
 	for (uint32_t i = 0; i < p->n_stages; i++) {
 		bool folded = false;

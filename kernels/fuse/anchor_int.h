@@ -43,10 +43,12 @@ void binding_k_blocks(struct binding *b);
 
 /* columns.c: rows of a linear stage, a batch axis apart. */
 int64_t linear_rows(const struct tile_prog *p, const struct stage *s);
-/* Splits the column axis where a step is to make one block of it, false: it is not; `all`: every stage as it was. */
+/* Splits the column axis where a step is to make one block of it, false: it is not; `all`: every stage as it
+ * was. */
 bool columns_split(struct tile_prog *p, struct stage *s, const struct stage *all, uint32_t n_all);
 
-/* winograd.c.  Can the stage have that form?  Sets slide and slides.  Its column is set, its factors are in order. */
+/* winograd.c.  Can the stage have that form?  Sets slide and slides.  Its column is set, its factors are in
+ * order. */
 bool winograd_finds(struct tile_prog *p, struct stage *s);
 bool winograd_slides(const struct stage *s, axis_id k);
 /* The packed factor goes through the weights' map along dimensions first and first + 1. */

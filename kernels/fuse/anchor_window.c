@@ -125,7 +125,7 @@ is_along_columns(struct binding *b, const struct ex *e, axis_id column)
 	int64_t coef;
 
 	return ix_coef(b->p->tx, e->ix, column, &coef) && coef == 1 &&
-	       (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
+	    (n->n_columns % (n->nv * n->lanes) == 0 || b->p->tensors[e->tensor].at == AT_LOCAL);
 }
 
 static bool

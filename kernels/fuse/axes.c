@@ -61,9 +61,11 @@ stage_split_axis(struct tx *x, struct stage *s, uint32_t k, int64_t f)
 		bug("axis of %lld split by %lld", (long long)a.extent, (long long)f);
 	memmove(&s->axis[k + 1], &s->axis[k], (n - k) * sizeof(s->axis[0]));
 	s->axis[k] = (struct stage_axis){.id = tx_axis(x, role, 0, a.extent / f - 1, IX_NONE),
-	    .extent = a.extent / f, .stride = a.stride * f, .outer = a.outer};
-	s->axis[k + 1] = (struct stage_axis){.id = tx_axis(x, role, 0, f - 1, IX_NONE), .extent = f,
-	    .stride = a.stride, .outer = a.outer};
+	    .extent = a.extent / f,
+	    .stride = a.stride * f,
+	    .outer = a.outer};
+	s->axis[k + 1] = (struct stage_axis){
+	    .id = tx_axis(x, role, 0, f - 1, IX_NONE), .extent = f, .stride = a.stride, .outer = a.outer};
 	if (role == AXIS_RED)
 		s->n_red++;
 	else
@@ -204,8 +206,9 @@ uneasy(struct tx *x, struct stage *s, axis_id a, axis_id b)
 	return c.n;
 }
 
-/* A packed factor is indexed by column / width and column % width, merged or not: if its column was split for a reader
- * whose axes did not become the pass's, widths that do not divide the split's would otherwise find no tile. */
+/* A packed factor is indexed by column / width and column % width, merged or not: if its column was split for
+ * a reader whose axes did not become the pass's, widths that do not divide the split's would otherwise find
+ * no tile. */
 bool
 stage_merge_axes(struct tx *x, struct stage *s, uint32_t k)
 {
@@ -226,8 +229,8 @@ stage_merge_axes(struct tx *x, struct stage *s, uint32_t k)
 		*s = was;
 		return false;
 	}
-	s->axis[k] = (struct stage_axis){.id = id, .extent = p.extent * q.extent, .stride = q.stride,
-	    .outer = p.outer, .local = q.local};
+	s->axis[k] = (struct stage_axis){
+	    .id = id, .extent = p.extent * q.extent, .stride = q.stride, .outer = p.outer, .local = q.local};
 	uint32_t n = s->n_par + s->n_red;
 
 	memmove(&s->axis[k + 1], &s->axis[k + 2], (n - k - 2) * sizeof(s->axis[0]));

@@ -1,10 +1,11 @@
 /* kernels/fuse/beside.c: passes that do not wait for each other run side by side, as one.
  *
- * A *side* is what hangs together in a spec, by its primitives.  Sides have passes of their own, and passes that wait for equally many others are one *group*: one function over a joined range, no
- * barrier inside.  The joined range counts units; each pass has as many of them as its share of the work,
- * one pass after the other, so that threads which split the range evenly are done together, and mostly
- * work on one pass alone.  Of a pass with n units and m steps, a cut before unit u is one before step u*m/n,
- * rounded: any pieces of the range take every step once.
+ * A *side* is what hangs together in a spec, by its primitives.  Sides have passes of their own, and passes
+ * that wait for equally many others are one *group*: one function over a joined range, no barrier inside. The
+ * joined range counts units; each pass has as many of them as its share of the work, one pass after the
+ * other, so that threads which split the range evenly are done together, and mostly work on one pass alone.
+ * Of a pass with n units and m steps, a cut before unit u is one before step u*m/n, rounded: any pieces of
+ * the range take every step once.
  *
  *   {conv a} {conv b, half the work}:  group of pass 0 in 683 units, pass 1 in 341
  *   {a0 -> a1} {b}:                    group of a0 and b; then a1 */
@@ -16,8 +17,8 @@ enum { UNITS = 1024 }; /* of a joined range: a thread's share is exact to a thou
 enum { COST_PRODUCT = 1, COST_LOOSE_PRODUCT = 4, COST_ELEMENT = 6, COST_SERIAL = 32 };
 
 /* ---- sides ------------------------------------------------------------------------------------- */
-/* Primitives that hang together.  Not the stages that do: what two of them compute anew each, inlined, would be
- * no link, but one sweep over it is better than two. */
+/* Primitives that hang together.  Not the stages that do: what two of them compute anew each, inlined, would
+ * be no link, but one sweep over it is better than two. */
 static uint32_t *
 parts_of(struct arena *tmp, const struct graph *g)
 {
@@ -49,7 +50,8 @@ sides_find(struct tile_prog *p)
 {
 	struct arena tmp = {0};
 	const uint32_t n_spec = p->spec->g.n_tensors;
-	uint32_t *part = parts_of(&tmp, &p->spec->g), *root = NEW_ARRAY(&tmp, uint32_t, p->n_stages + n_spec + 1);
+	uint32_t *part = parts_of(&tmp, &p->spec->g),
+		 *root = NEW_ARRAY(&tmp, uint32_t, p->n_stages + n_spec + 1);
 	bool *works = NEW_ARRAY(&tmp, bool, p->n_stages + 1);
 
 	p->side = NEW_ARRAY(p->arena, uint32_t, p->n_stages + 1);
@@ -86,7 +88,8 @@ sides_allowed(const struct tile_prog *p, struct err *e)
 {
 	if (!p->target->is_cuda || !sched_get(p->sched, KNOB_beside, 0))
 		return true;
-	return err_set(e, ERR_INFEASIBLE, "beside: on a GPU streams run kernels side by side, not one launch");
+	return err_set(
+	    e, ERR_INFEASIBLE, "beside: on a GPU streams run kernels side by side, not one launch");
 }
 
 /* ---- groups ------------------------------------------------------------------------------------ */

@@ -7,13 +7,13 @@
 #include <string.h>
 
 enum {
-	STREAM_BLOCK = 2048,       /* elements of one step where nothing is kept between stages */
-	KEPT_BLOCK = 32,           /* the same where stages hand rows on through scratch */
-	LOCAL_TARGET = 12 << 10,   /* bytes of scratch that one step should stay within */
+	STREAM_BLOCK = 2048,     /* elements of one step where nothing is kept between stages */
+	KEPT_BLOCK = 32,         /* the same where stages hand rows on through scratch */
+	LOCAL_TARGET = 12 << 10, /* bytes of scratch that one step should stay within */
 	ALONG_BYTES = 128 << 10,
 	ALONG_MOST = 64,
-	VECTOR_LEAST = 16,         /* elements of a block that runs along memory */
-	RANGE_WANTED = 32,         /* steps: enough for any number of threads that we plan for */
+	VECTOR_LEAST = 16, /* elements of a block that runs along memory */
+	RANGE_WANTED = 32, /* steps: enough for any number of threads that we plan for */
 	MAX_LOCAL = 16 << 20,
 };
 #define MAX_SHARED ((size_t)1 << 30)
@@ -115,7 +115,8 @@ merge_outer(struct tile_prog *p, struct tile_pass *tp, int u)
 		struct stage *s = &p->stages[tp->row[m]];
 		int k = axis_of_outer(s, u);
 
-		ok = k >= 0 && k + 1 < (int)s->n_par && s->axis[k + 1].outer == u && stage_merge_axes(p->tx, s, (uint32_t)k);
+		ok = k >= 0 && k + 1 < (int)s->n_par && s->axis[k + 1].outer == u &&
+		    stage_merge_axes(p->tx, s, (uint32_t)k);
 	}
 	if (!ok) {
 		for (uint32_t m = 0; m < tp->n_row; m++)
@@ -163,7 +164,8 @@ place_tensors(struct tile_prog *p)
 			struct tile_tensor *x = &p->tensors[r[k].tensor];
 			const struct stage *maker = &p->stages[x->stage];
 
-			if (x->at == AT_LOCAL && !maker->at_call && (p->stages[i].at_call || p->stages[i].pass != maker->pass))
+			if (x->at == AT_LOCAL && !maker->at_call &&
+			    (p->stages[i].at_call || p->stages[i].pass != maker->pass))
 				x->at = AT_SHARED;
 			x->ring |= maker->level && maker->level != p->stages[i].level;
 		}
@@ -223,7 +225,9 @@ choose_block(const struct tile_prog *p, const struct tile_pass *tp)
 	int64_t least = along ? VECTOR_LEAST : 1;
 
 	if (along) /* a row of vectors at a stride: the longer the better, within the second cache */
-		least = MAX_OF(MIN_OF((int64_t)(ALONG_BYTES / MAX_OF(bytes, 1.0)), (int64_t)ALONG_MOST) / VECTOR_LEAST * VECTOR_LEAST, least);
+		least = MAX_OF(MIN_OF((int64_t)(ALONG_BYTES / MAX_OF(bytes, 1.0)), (int64_t)ALONG_MOST) /
+			VECTOR_LEAST * VECTOR_LEAST,
+		    least);
 	while (b > least && (double)b * bytes > LOCAL_TARGET)
 		b /= 2;
 	while (b > least && (double)others * (double)e / (double)b < RANGE_WANTED)
@@ -329,16 +333,19 @@ lay_out(struct tile_prog *p, struct err *e)
 			x->offset = take(&p->shared_bytes, x->count, x->type);
 	}
 	if (p->local_bytes > MAX_LOCAL)
-		return err_set(e, ERR_INFEASIBLE, "scratch: one step needs %zu bytes a thread", p->local_bytes);
+		return err_set(
+		    e, ERR_INFEASIBLE, "scratch: one step needs %zu bytes a thread", p->local_bytes);
 	if (p->shared_bytes > MAX_SHARED)
-		return err_set(e, ERR_INFEASIBLE, "scratch: it needs %zu bytes between its passes", p->shared_bytes);
+		return err_set(
+		    e, ERR_INFEASIBLE, "scratch: it needs %zu bytes between its passes", p->shared_bytes);
 	return true;
 }
 
 /* ---- final indices -------------------------------------------------------------------------------- */
 struct unbound {
 	struct tile_prog *p;
-	const struct stage *stages; /* as they were: a carried tensor's maker is bound before some of its readers */
+	const struct stage
+	    *stages; /* as they were: a carried tensor's maker is bound before some of its readers */
 };
 
 /* Flat index of a whole tensor to the index in its local part. */
@@ -393,8 +400,12 @@ block_axis(struct tile_prog *p, const struct tile_pass *tp, axis_id *r)
 		return ix_axis(x, *r);
 	}
 	if (!has_anchor(p, tp)) {
-		struct tile_axis part = {.role = AXIS_PAR, .lo = 0, .hi = o->extent - 1, .from = from,
-		    .limit = ix_addc(x, from, tp->block), .is_exact = exact};
+		struct tile_axis part = {.role = AXIS_PAR,
+		    .lo = 0,
+		    .hi = o->extent - 1,
+		    .from = from,
+		    .limit = ix_addc(x, from, tp->block),
+		    .is_exact = exact};
 		*r = tx_axis_like(x, &part);
 		return ix_axis(x, *r);
 	}
@@ -431,8 +442,11 @@ bind_axes(struct tile_prog *p, struct stage *s, ix_id *to)
 		else if (last && tp->block > 1)
 			at = block_axis(p, tp, &r);
 		if (r != AXIS_NONE) {
-			s->axis[n++] = (struct stage_axis){.id = r, .extent = ring_rows(p, s), .stride = a.stride,
-			    .outer = a.outer, .local = a.local};
+			s->axis[n++] = (struct stage_axis){.id = r,
+			    .extent = ring_rows(p, s),
+			    .stride = a.stride,
+			    .outer = a.outer,
+			    .local = a.local};
 			s->n_par++;
 		}
 		to[a.id] = at;

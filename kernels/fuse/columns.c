@@ -74,7 +74,8 @@ columns_split(struct tile_prog *p, struct stage *s, const struct stage *all, uin
 	uint32_t last = s->n_par - 1;
 	int64_t most = most_columns(p, s, all, n_all), c;
 
-	if (!most || p->target->strict || s->n_par + s->n_red == STAGE_AXES || ex_has(p->tx, s->a, s->axis[last].id))
+	if (!most || p->target->strict || s->n_par + s->n_red == STAGE_AXES ||
+	    ex_has(p->tx, s->a, s->axis[last].id))
 		return false;
 	c = block_of(s->axis[last].extent, most, p->target->simd_bytes / 4);
 	if (!c)

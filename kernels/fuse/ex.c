@@ -77,9 +77,9 @@ ex_hash(const struct ex *n)
 static bool
 ex_same(const struct ex *p, const struct ex *q)
 {
-	if (p->kind != q->kind || p->type != q->type || p->prim != q->prim || p->tensor != q->tensor
-	    || p->ix != q->ix || p->lo != q->lo || p->hi != q->hi || p->n_arg != q->n_arg
-	    || p->whole != q->whole || real_bits(p->real) != real_bits(q->real))
+	if (p->kind != q->kind || p->type != q->type || p->prim != q->prim || p->tensor != q->tensor ||
+	    p->ix != q->ix || p->lo != q->lo || p->hi != q->hi || p->n_arg != q->n_arg ||
+	    p->whole != q->whole || real_bits(p->real) != real_bits(q->real))
 		return false;
 	return memcmp(p->arg, q->arg, p->n_arg * sizeof(p->arg[0])) == 0;
 }
@@ -203,8 +203,14 @@ ex_guard(struct tx *x, ix_id i, int64_t lo, int64_t hi, ex_id yes, ex_id no)
 
 	if (y->kind == EX_GUARD && y->ix == i && y->lo == lo && y->hi == hi)
 		yes = y->arg[0];
-	struct ex e = {.kind = EX_GUARD, .type = ex_get(x, yes)->type, .ix = i, .lo = lo, .hi = hi,
-	    .n_arg = 2, .arg = {yes, no}, .flops = 1};
+	struct ex e = {.kind = EX_GUARD,
+	    .type = ex_get(x, yes)->type,
+	    .ix = i,
+	    .lo = lo,
+	    .hi = hi,
+	    .n_arg = 2,
+	    .arg = {yes, no},
+	    .flops = 1};
 
 	return intern(x, e);
 }
@@ -383,7 +389,8 @@ replace_ex_new(struct replace *r, ex_id e)
 	case EX_CONST:
 		return e;
 	case EX_READ:
-		return r->s->read ? r->s->read(r->s->self, r->x, &n, at) : ex_read(r->x, n.type, n.tensor, at);
+		return r->s->read ? r->s->read(r->s->self, r->x, &n, at)
+				  : ex_read(r->x, n.type, n.tensor, at);
 	case EX_SCRATCH:
 		return ex_scratch(r->x, n.type, n.tensor, at);
 	case EX_INDEX:

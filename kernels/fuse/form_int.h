@@ -23,8 +23,8 @@ struct form_pass {
 	uint32_t member[PASS_STEPS];
 	uint32_t n_member;
 	double work;
-	bool by_columns;           /* an outer axis counts blocks of columns */
-	bool has_ring;             /* then the last outer axis counts rows, each member's own */
+	bool by_columns;                   /* an outer axis counts blocks of columns */
+	bool has_ring;                     /* then the last outer axis counts rows, each member's own */
 	struct form_rows need[PASS_STEPS]; /* has_ring: of each member */
 	struct form_edge *edge;
 	uint32_t n_edge, cap_edge;

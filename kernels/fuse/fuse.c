@@ -2,9 +2,13 @@
 #include "anchor.h"
 #include "lower_int.h"
 
-#define ISA(name, bytes, regs, needs, ...) \
-	const struct target target_##name = {.isa = ISA_##name, .simd_bytes = bytes, .n_vregs = regs, \
-	    .l1_bytes = 32 << 10, .l2_bytes = 512 << 10, .l3_bytes = 32 << 20};
+#define ISA(name, bytes, regs, needs, ...)                                                                   \
+	const struct target target_##name = {.isa = ISA_##name,                                              \
+	    .simd_bytes = bytes,                                                                             \
+	    .n_vregs = regs,                                                                                 \
+	    .l1_bytes = 32 << 10,                                                                            \
+	    .l2_bytes = 512 << 10,                                                                           \
+	    .l3_bytes = 32 << 20};
 #include "../base/isa.def"
 #undef ISA
 
@@ -28,8 +32,13 @@ target_caches(struct target *t, double l1, double l2, double l3)
 	t->l3_bytes = l3 > 0 ? (int64_t)l3 : t->l3_bytes;
 }
 
-const struct target target_cuda = {.simd_bytes = 16, .n_vregs = 16, .l1_bytes = 32 << 10,
-    .l2_bytes = 512 << 10, .l3_bytes = 32 << 20, .is_cuda = true, .sm = 80};
+const struct target target_cuda = {.simd_bytes = 16,
+    .n_vregs = 16,
+    .l1_bytes = 32 << 10,
+    .l2_bytes = 512 << 10,
+    .l3_bytes = 32 << 20,
+    .is_cuda = true,
+    .sm = 80};
 
 static uint32_t *
 makers_of(struct arena *a, const struct graph *g)
@@ -53,15 +62,15 @@ rules_hold(const struct spec *s, uint32_t *n_anchors, struct err *e)
 
 	*n_anchors = 0;
 	if (s->g.n_nodes > SPEC_MAX_NODES)
-		return err_set(e, ERR_INFEASIBLE, "size: %u primitives; a kernel has at most %d", s->g.n_nodes,
-		    SPEC_MAX_NODES);
+		return err_set(e, ERR_INFEASIBLE, "size: %u primitives; a kernel has at most %d",
+		    s->g.n_nodes, SPEC_MAX_NODES);
 	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
 		anchors += node_is_anchor(&s->g, &s->g.nodes[i]);
 		opaque += prim_info[s->g.nodes[i].prim].class == CLASS_OPAQUE;
 	}
 	if (anchors > MOST_ANCHORS)
-		return err_set(e, ERR_INFEASIBLE, "anchors: %u heavy linear primitives; %d are the most", anchors,
-		    MOST_ANCHORS);
+		return err_set(e, ERR_INFEASIBLE, "anchors: %u heavy linear primitives; %d are the most",
+		    anchors, MOST_ANCHORS);
 	if (opaque && s->g.n_nodes > 1)
 		return err_set(e, ERR_INFEASIBLE, "opaque: such a primitive runs alone");
 	*n_anchors = anchors;
@@ -82,8 +91,8 @@ tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched
 	struct lower l = {.p = out, .g = &s->g};
 	uint32_t n_anchors;
 
-	*out = (struct tile_prog){.arena = a, .spec = s, .target = t, .sched = sched, .apart = apart,
-	    .tx = tx_make(a)};
+	*out = (struct tile_prog){
+	    .arena = a, .spec = s, .target = t, .sched = sched, .apart = apart, .tx = tx_make(a)};
 	if (!rules_hold(s, &n_anchors, e))
 		return false;
 	l.tx = out->tx;
@@ -119,7 +128,8 @@ tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched
 static uint32_t
 most_stages(struct arena *tmp, const struct graph *g)
 {
-	uint8_t *readers = NEW_ARRAY(tmp, uint8_t, g->n_tensors), *spreads = NEW_ARRAY(tmp, uint8_t, g->n_tensors);
+	uint8_t *readers = NEW_ARRAY(tmp, uint8_t, g->n_tensors),
+		*spreads = NEW_ARRAY(tmp, uint8_t, g->n_tensors);
 	uint32_t n = g->n_outputs;
 
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -127,7 +137,8 @@ most_stages(struct arena *tmp, const struct graph *g)
 		for (uint32_t k = 0; k < g->nodes[i].n_in; k++) {
 			if (readers[g->nodes[i].in[k].i] < 2)
 				readers[g->nodes[i].in[k].i]++;
-			spreads[g->nodes[i].in[k].i] |= class == CLASS_BCAST || class == CLASS_LINEAR || class == CLASS_REDUCE;
+			spreads[g->nodes[i].in[k].i] |=
+			    class == CLASS_BCAST || class == CLASS_LINEAR || class == CLASS_REDUCE;
 		}
 	}
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -149,7 +160,8 @@ surely_fits(struct arena *tmp, const struct spec *s)
 	size_t bytes = 0, n;
 
 	for (uint32_t t = 0; t < s->g.n_tensors; t++)
-		if (!shape_bytes(&s->g.tensors[t].shape, s->g.tensors[t].type, &n) || (bytes += n) > (size_t)1 << 28)
+		if (!shape_bytes(&s->g.tensors[t].shape, s->g.tensors[t].type, &n) ||
+		    (bytes += n) > (size_t)1 << 28)
 			return false;
 	return most_stages(tmp, &s->g) <= TILE_PASSES;
 }
@@ -171,9 +183,11 @@ share_pass(const struct tile_prog *p, struct err *e)
 		before = last[p->side[i]];
 		last[p->side[i]] = s;
 		if (!s->anchor)
-			return err_set(e, ERR_INFEASIBLE, "pair: a factor is in no form for the register tile");
+			return err_set(
+			    e, ERR_INFEASIBLE, "pair: a factor is in no form for the register tile");
 		if (before && (s->pass != before->pass || p->tensors[before->tensor].at == AT_SHARED))
-			return err_set(e, ERR_INFEASIBLE, "pair: an anchor waits for all of the one before it");
+			return err_set(
+			    e, ERR_INFEASIBLE, "pair: an anchor waits for all of the one before it");
 	}
 	return true;
 }

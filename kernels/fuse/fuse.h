@@ -16,14 +16,14 @@ bool precision_on(int sm, enum precision p);
 
 /* What the generator may assume about the device.  Keyed in the environment. */
 struct target {
-	enum isa isa;                 /* a CPU's: for whom the text is compiled */
-	int simd_bytes;               /* 16, 32, 64 */
-	int n_vregs;                  /* 16, 32 */
+	enum isa isa;   /* a CPU's: for whom the text is compiled */
+	int simd_bytes; /* 16, 32, 64 */
+	int n_vregs;    /* 16, 32 */
 	int64_t l1_bytes, l2_bytes, l3_bytes;
-	bool strict;                  /* --strict: D11 */
-	bool winograd;                /* schedules may round as Winograd's form does */
-	bool is_cuda;                 /* text for a GPU */
-	int sm;                       /* its compute capability: 70, 75, 80, ...; 0: a CPU */
+	bool strict;   /* --strict: D11 */
+	bool winograd; /* schedules may round as Winograd's form does */
+	bool is_cuda;  /* text for a GPU */
+	int sm;        /* its compute capability: 70, 75, 80, ...; 0: a CPU */
 	enum precision precision;
 	int64_t library[LIBRARY_COUNT]; /* versions of those whose kernels may compete; 0: not there */
 };
@@ -48,8 +48,8 @@ enum { GENERATOR_EPOCH = 14 };
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
 
 /* Schedules worth trying, best guess first, at most `effort` of them, and one more where products are
- * rounded: the form that does not.  From an effort of two on, calls of the target's libraries beside them.  A schedule is a line of
- * self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults. */
+ * rounded: the form that does not.  From an effort of two on, calls of the target's libraries beside them.  A
+ * schedule is a line of self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults. */
 void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n);
 

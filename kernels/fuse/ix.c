@@ -338,8 +338,9 @@ div_atom(struct tx *x, ix_id rest, int64_t c)
 		return ix_div(x, n.a, n.c * c);
 	if (n.kind == IX_MOD && n.c % c == 0)
 		return ix_mod(x, ix_div(x, n.a, c), n.c / c);
-	return intern(x, &(struct ix){.kind = IX_DIV, .a = rest, .c = c, .lo = floor_div(n.lo, c),
-	    .hi = floor_div(n.hi, c)});
+	return intern(x,
+	    &(struct ix){
+		.kind = IX_DIV, .a = rest, .c = c, .lo = floor_div(n.lo, c), .hi = floor_div(n.hi, c)});
 }
 
 ix_id
@@ -425,8 +426,12 @@ ix_min(struct tx *x, ix_id a, ix_id b)
 		return a;
 	if (q.hi <= p.lo)
 		return b;
-	return intern(x, &(struct ix){.kind = IX_MIN, .a = MIN_OF(a, b), .b = MAX_OF(a, b),
-	    .lo = MIN_OF(p.lo, q.lo), .hi = MIN_OF(p.hi, q.hi)});
+	return intern(x,
+	    &(struct ix){.kind = IX_MIN,
+		.a = MIN_OF(a, b),
+		.b = MAX_OF(a, b),
+		.lo = MIN_OF(p.lo, q.lo),
+		.hi = MIN_OF(p.hi, q.hi)});
 }
 
 ix_id
@@ -438,8 +443,12 @@ ix_max(struct tx *x, ix_id a, ix_id b)
 		return a;
 	if (q.lo >= p.hi)
 		return b;
-	return intern(x, &(struct ix){.kind = IX_MAX, .a = MIN_OF(a, b), .b = MAX_OF(a, b),
-	    .lo = MAX_OF(p.lo, q.lo), .hi = MAX_OF(p.hi, q.hi)});
+	return intern(x,
+	    &(struct ix){.kind = IX_MAX,
+		.a = MIN_OF(a, b),
+		.b = MAX_OF(a, b),
+		.lo = MAX_OF(p.lo, q.lo),
+		.hi = MAX_OF(p.hi, q.hi)});
 }
 
 ix_id
@@ -499,7 +508,8 @@ ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef)
 void
 ix_print(struct strbuf *sb, const struct tx *x, ix_id i)
 {
-	static const char *const two[] = {[IX_DIV] = "div", [IX_MOD] = "mod", [IX_MIN] = "min", [IX_MAX] = "max"};
+	static const char *const two[] = {
+	    [IX_DIV] = "div", [IX_MOD] = "mod", [IX_MIN] = "min", [IX_MAX] = "max"};
 	const struct ix *n = ix_get(x, i);
 
 	switch (n->kind) {

@@ -73,7 +73,8 @@ node_unrolls(const struct lower *l, const struct node *n)
 		return true;
 	if (n->prim == PRIM_argmax || n->prim == PRIM_argmin || node_is_anchor(l->g, n) || fills_tile(l, n))
 		return false;
-	return depth <= (has_wide_border(n) ? MIN_OF(l->unroll, (int64_t)UNROLL_BORDER) : l->unroll) && keeps_last_axis(l, n);
+	return depth <= (has_wide_border(n) ? MIN_OF(l->unroll, (int64_t)UNROLL_BORDER) : l->unroll) &&
+	    keeps_last_axis(l, n);
 }
 
 /* Must the node's result be a stage, whoever reads it? */
@@ -142,7 +143,8 @@ find_epilogues(const struct lower *l)
 		for (uint32_t k = 0; k < n->n_in && prim_info[n->prim].class == CLASS_MAP; k++) {
 			uint32_t maker = l->maker[n->in[k].i];
 
-			is[n->out[0].i] |= is[n->in[k].i] || (maker != NO_NODE && fills_tile(l, &l->g->nodes[maker]));
+			is[n->out[0].i] |=
+			    is[n->in[k].i] || (maker != NO_NODE && fills_tile(l, &l->g->nodes[maker]));
 		}
 	}
 	return is;
@@ -162,7 +164,8 @@ decide_by_demand(struct lower *l, const double *cum, double *demand)
 		double count = count_of(l, n->out[0]);
 		bool computes = class == CLASS_MAP || class == CLASS_REDUCE || class == CLASS_LINEAR;
 
-		if (needs_stage(l, n) || (computes && demand[t] > 1.5 * count && (cum[t] > (double)flops || epilogue[t])))
+		if (needs_stage(l, n) ||
+		    (computes && demand[t] > 1.5 * count && (cum[t] > (double)flops || epilogue[t])))
 			l->kept[t] = true;
 		double evals = l->kept[t] ? count : demand[t];
 
@@ -192,8 +195,8 @@ bound_trees(struct lower *l, double *size)
 			}
 			for (uint32_t k = 0; k < n->n_out; k++)
 				size[n->out[k].i] = l->kept[n->out[k].i] ? 1 : sum;
-			if (sum <= TREE_LIMIT || n->n_in == 0 || l->kept[n->in[big].i]
-			    || size[n->in[big].i] <= 2)
+			if (sum <= TREE_LIMIT || n->n_in == 0 || l->kept[n->in[big].i] ||
+			    size[n->in[big].i] <= 2)
 				break;
 			l->kept[n->in[big].i] = true;
 			size[n->in[big].i] = 1;

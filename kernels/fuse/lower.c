@@ -129,7 +129,8 @@ lower_pad(struct lower *l, const struct node *n, const ix_id *idx)
 
 	if (mode == PAD_CONSTANT)
 		for (int d = in->rank - 1; d >= 0; d--)
-			v = ex_guard(x, to[d], 0, in->dim[d], v, ex_real(x, type, at_get_real(&n->at, ATTR_value)));
+			v = ex_guard(
+			    x, to[d], 0, in->dim[d], v, ex_real(x, type, at_get_real(&n->at, ATTR_value)));
 	return v;
 }
 
@@ -248,7 +249,8 @@ lower_moved(struct lower *l, const struct node *n, const ix_id *idx)
 ex_id
 lower_identity(struct lower *l, enum prim p, enum dtype t)
 {
-	bool is_max = p == PRIM_rmax || p == PRIM_wmax || p == PRIM_argmax, is_min = p == PRIM_rmin || p == PRIM_argmin;
+	bool is_max = p == PRIM_rmax || p == PRIM_wmax || p == PRIM_argmax,
+	     is_min = p == PRIM_rmin || p == PRIM_argmin;
 	int bits = (int)dtype_size(t) * 8;
 
 	if (!is_max && !is_min)

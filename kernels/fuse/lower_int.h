@@ -8,9 +8,9 @@ struct lower {
 	struct tile_prog *p;
 	const struct graph *g;
 	struct tx *tx;
-	uint32_t *maker;  /* of each spec tensor: node number, NO_NODE */
-	bool *kept;       /* spec tensor has a stage of its own */
-	int64_t unroll;   /* longest reduction that becomes part of an expression */
+	uint32_t *maker; /* of each spec tensor: node number, NO_NODE */
+	bool *kept;      /* spec tensor has a stage of its own */
+	int64_t unroll;  /* longest reduction that becomes part of an expression */
 };
 
 /* keep.c: which tensors get a stage. */
@@ -29,8 +29,8 @@ ix_id lower_flat(struct lower *l, const struct shape *s, const ix_id *idx);
  * index red (one a dimension; for conv: spatial dimensions, then channel; for matmul: one). */
 ex_id lower_term(struct lower *l, const struct node *n, const ix_id *idx, const ix_id *red);
 /* The two factors of a linear node's term. */
-void lower_factors(struct lower *l, const struct node *n, const ix_id *idx, const ix_id *red,
-    ex_id *a, ex_id *b);
+void lower_factors(
+    struct lower *l, const struct node *n, const ix_id *idx, const ix_id *red, ex_id *a, ex_id *b);
 /* An index taken from a tensor of indices: negative ones count from the end, all are clamped. */
 ix_id lower_index_value(struct lower *l, ex_id v, int64_t extent);
 /* The value that changes nothing. */

@@ -18,9 +18,8 @@
  * Nothing here knows a shape of operators: maps between the stages are put into each other, and the three
  * expressions must come out as the very same x.  The block's number is a free axis in the expressions of the
  * turn's stages; everything behind this file treats them like any other stages.
- * A row whose x are all -inf has l = 0, so y = 0 / 0 or 0 * (0 / 0), as the whole row's exp(-inf - -inf) is not a
- * number.
- * Source: Milakov and Gimelshein, arXiv 1805.02867; Rabe and Staats, arXiv 2112.05682. */
+ * A row whose x are all -inf has l = 0, so y = 0 / 0 or 0 * (0 / 0), as the whole row's exp(-inf - -inf) is
+ * not a number. Source: Milakov and Gimelshein, arXiv 1805.02867; Rabe and Staats, arXiv 2112.05682. */
 #include "online_int.h"
 
 #include <string.h>
@@ -64,8 +63,8 @@ inside_read(void *self, struct tx *x, const struct ex *read, ix_id at)
 	const struct stage *m = online_maker(o->p, was.tensor);
 	ix_id axis[STAGE_AXES];
 
-	if (!m || m->kind != STAGE_MAP || !ix_has(x, at, in->key) || o->p->tensors[was.tensor].at == AT_RESULT
-	    || o->depth == MOST_INSIDE)
+	if (!m || m->kind != STAGE_MAP || !ix_has(x, at, in->key) ||
+	    o->p->tensors[was.tensor].at == AT_RESULT || o->depth == MOST_INSIDE)
 		return ex_read(x, was.type, was.tensor, at);
 	for (uint32_t k = 0; k < m->n_par; k++)
 		axis[k] = decode_axis(o->p, m, k, at);
@@ -94,16 +93,17 @@ is_map(const struct tx *x, ex_id e, enum prim p)
 	return n->kind == EX_MAP && n->prim == p && n->type == DT_f32;
 }
 
-/* A read, not along the keys, of what a reduction of f32 over as many elements makes: its stage; UINT32_MAX: none. */
+/* A read, not along the keys, of what a reduction of f32 over as many elements makes: its stage; UINT32_MAX:
+ * none. */
 static uint32_t
 row_of(const struct online *o, ex_id e, enum prim p)
 {
 	const struct ex *r = ex_get(o->p->tx, e);
 	const struct stage *s = r->kind == EX_READ ? online_maker(o->p, r->tensor) : NULL;
 
-	if (!s || s->kind != STAGE_REDUCE || s->prim != p || s->acc != DT_f32 || s->n_red != 1
-	    || s->axis[s->n_par].extent != o->keys || ix_has(o->p->tx, r->ix, o->key)
-	    || o->p->tensors[r->tensor].at == AT_RESULT)
+	if (!s || s->kind != STAGE_REDUCE || s->prim != p || s->acc != DT_f32 || s->n_red != 1 ||
+	    s->axis[s->n_par].extent != o->keys || ix_has(o->p->tx, r->ix, o->key) ||
+	    o->p->tensors[r->tensor].at == AT_RESULT)
 		return UINT32_MAX;
 	return o->p->tensors[r->tensor].stage;
 }
@@ -155,8 +155,9 @@ find_first(struct online *o)
 	const struct stage *s = &p->stages[o->first];
 	uint32_t last = s->n_par - 1;
 
-	if (s->n_par == 0 || s->acc != DT_f32 || s->n_red == 0 || s->axis[last].stride != 1 || s->axis[last].extent != o->keys
-	    || ex_has(p->tx, s->a, s->axis[last].id) == ex_has(p->tx, s->b, s->axis[last].id))
+	if (s->n_par == 0 || s->acc != DT_f32 || s->n_red == 0 || s->axis[last].stride != 1 ||
+	    s->axis[last].extent != o->keys ||
+	    ex_has(p->tx, s->a, s->axis[last].id) == ex_has(p->tx, s->b, s->axis[last].id))
 		return false;
 	if (decode_axis(p, s, last, r.at) != ix_axis(p->tx, o->key))
 		return false;
@@ -166,8 +167,9 @@ find_first(struct online *o)
 	return true;
 }
 
-/* Stages of the sweep are read in it alone, but for the second's result and, where shares are divided behind the
- * second, the sum; what waits for that waits for all of the sweep, and nothing of the sweep may wait for it. */
+/* Stages of the sweep are read in it alone, but for the second's result and, where shares are divided behind
+ * the second, the sum; what waits for that waits for all of the sweep, and nothing of the sweep may wait for
+ * it. */
 static bool
 is_closed(struct online *o)
 {
@@ -205,11 +207,13 @@ find_sum(struct online *o)
 
 	for (uint32_t i = 0; i < p->n_stages; i++) {
 		const struct stage *s = &p->stages[i];
-		bool same = s->kind == STAGE_REDUCE && s->prim == PRIM_sum && s->acc == DT_f32 && s->n_red == 1
-		    && s->n_par == max->n_par && s->axis[s->n_par].extent == o->keys && p->tensors[s->tensor].at != AT_RESULT;
+		bool same = s->kind == STAGE_REDUCE && s->prim == PRIM_sum && s->acc == DT_f32 &&
+		    s->n_red == 1 && s->n_par == max->n_par && s->axis[s->n_par].extent == o->keys &&
+		    p->tensors[s->tensor].at != AT_RESULT;
 
 		for (uint32_t k = 0; k < s->n_par && same; k++)
-			same = s->axis[k].extent == max->axis[k].extent && s->axis[k].stride == max->axis[k].stride;
+			same = s->axis[k].extent == max->axis[k].extent &&
+			    s->axis[k].stride == max->axis[k].stride;
 		if (same && joins(o, i, o->row, o->e))
 			return i;
 		memcpy(o->in, was, p->n_stages * sizeof *was);
@@ -229,7 +233,8 @@ finds(struct online *o, uint32_t second, bool in_b)
 	o->second = second;
 	o->in_b = in_b;
 	o->sum = UINT32_MAX;
-	if (s->kind != STAGE_LINEAR || s->n_red != 1 || s->acc != DT_f32 || p->tensors[s->tensor].type != DT_f32)
+	if (s->kind != STAGE_LINEAR || s->n_red != 1 || s->acc != DT_f32 ||
+	    p->tensors[s->tensor].type != DT_f32)
 		return false;
 	o->key = s->axis[s->n_par].id;
 	o->keys = s->axis[s->n_par].extent;
@@ -255,7 +260,8 @@ finds(struct online *o, uint32_t second, bool in_b)
 	if (o->max == UINT32_MAX)
 		return false;
 	o->row = ex_get(x, away.arg[1])->ix;
-	if (!joins(o, o->max, o->row, o->x) || (o->divides && !joins(o, o->sum, under, o->e)) || !find_first(o))
+	if (!joins(o, o->max, o->row, o->x) || (o->divides && !joins(o, o->sum, under, o->e)) ||
+	    !find_first(o))
 		return false;
 	if (!o->divides)
 		o->sum = find_sum(o);
@@ -266,7 +272,8 @@ finds(struct online *o, uint32_t second, bool in_b)
 static int64_t
 even_block(int64_t keys, int64_t most)
 {
-	int64_t n = (keys + most - 1) / most, block = (keys + n - 1) / n, round = (block + EVEN - 1) / EVEN * EVEN;
+	int64_t n = (keys + most - 1) / most, block = (keys + n - 1) / n,
+		round = (block + EVEN - 1) / EVEN * EVEN;
 
 	return round > most ? block : round;
 }
@@ -301,7 +308,8 @@ online_holds(const struct tile_prog *p, struct err *e)
 		if (!s->sweeps)
 			continue;
 		if (s->at_call || s->level || (pass != UINT32_MAX && s->pass != pass))
-			return err_set(e, ERR_INFEASIBLE, "online: what a block of a row goes through does not share a pass");
+			return err_set(e, ERR_INFEASIBLE,
+			    "online: what a block of a row goes through does not share a pass");
 		pass = s->pass;
 	}
 	if (pass == UINT32_MAX)

@@ -1,4 +1,5 @@
-/* kernels/fuse/online_build.c: the stages of a sweep (online.c says which) in place of those of whole rows. */
+/* kernels/fuse/online_build.c: the stages of a sweep (online.c says which) in place of those of whole rows.
+ */
 #include "online_int.h"
 
 #include <float.h>
@@ -8,8 +9,8 @@ struct building {
 	struct online *o;
 	struct tile_prog *p;
 	struct tx *x;
-	ix_id turn;         /* the sweep's axis */
-	int64_t padded;     /* keys, in whole blocks */
+	ix_id turn;     /* the sweep's axis */
+	int64_t padded; /* keys, in whole blocks */
 	struct stage list[16];
 	uint32_t n;
 	uint32_t scores, xs, top, fade, m, e, part, l, product, sums; /* tensors */
@@ -21,7 +22,8 @@ new_tensor(struct building *b, int64_t count)
 	struct tile_prog *p = b->p;
 
 	GROW(p->arena, p->tensors, p->n_tensors, p->cap_tensors);
-	p->tensors[p->n_tensors] = (struct tile_tensor){.at = AT_NOWHERE, .type = DT_f32, .count = count, .stage = UINT32_MAX};
+	p->tensors[p->n_tensors] =
+	    (struct tile_tensor){.at = AT_NOWHERE, .type = DT_f32, .count = count, .stage = UINT32_MAX};
 	return p->n_tensors++;
 }
 
@@ -50,13 +52,25 @@ inside_keys(const struct building *b, ix_id key, ex_id e, double otherwise)
 
 /* A stage of the sweep over copies of the first n axes of another; at[]: those. */
 static struct stage *
-new_stage(struct building *b, enum stage_kind kind, uint32_t tensor, const struct stage *like, uint32_t n, ix_id *at)
+new_stage(struct building *b, enum stage_kind kind, uint32_t tensor, const struct stage *like, uint32_t n,
+    ix_id *at)
 {
 	struct stage *s = &b->list[b->n++];
 
-	*s = (struct stage){.kind = kind, .prim = like->prim, .tensor = tensor, .tensor2 = UINT32_MAX, .node = like->node,
-	    .body = EX_NONE, .a = EX_NONE, .b = EX_NONE, .init = EX_NONE, .target = IX_NONE, .acc = DT_f32, .at = like->at,
-	    .sweeps = true, .n_par = n};
+	*s = (struct stage){.kind = kind,
+	    .prim = like->prim,
+	    .tensor = tensor,
+	    .tensor2 = UINT32_MAX,
+	    .node = like->node,
+	    .body = EX_NONE,
+	    .a = EX_NONE,
+	    .b = EX_NONE,
+	    .init = EX_NONE,
+	    .target = IX_NONE,
+	    .acc = DT_f32,
+	    .at = like->at,
+	    .sweeps = true,
+	    .n_par = n};
 	for (uint32_t k = 0; k < n; k++) {
 		s->axis[k] = like->axis[k];
 		s->axis[k].id = tx_axis(b->x, AXIS_PAR, 0, like->axis[k].extent - 1, IX_NONE);
@@ -77,7 +91,8 @@ flat_of(struct building *b, const struct stage *s)
 
 /* Rows of the maximum, and places in a block behind them as an axis of that role. */
 static struct stage *
-new_rows(struct building *b, enum stage_kind kind, uint32_t tensor, const struct stage *like, ix_id at[STAGE_AXES], ix_id *row)
+new_rows(struct building *b, enum stage_kind kind, uint32_t tensor, const struct stage *like,
+    ix_id at[STAGE_AXES], ix_id *row)
 {
 	const struct stage *rows = &b->p->stages[b->o->max];
 	struct stage *s = new_stage(b, kind, tensor, rows, rows->n_par, at);
@@ -96,7 +111,8 @@ add_places(struct building *b, struct stage *s, enum axis_role role)
 
 	for (uint32_t k = 0; k < s->n_par && role == AXIS_PAR; k++)
 		s->axis[k].stride *= b->o->block;
-	s->axis[s->n_par + s->n_red] = (struct stage_axis){.id = id, .extent = b->o->block, .stride = role == AXIS_PAR, .outer = -1};
+	s->axis[s->n_par + s->n_red] =
+	    (struct stage_axis){.id = id, .extent = b->o->block, .stride = role == AXIS_PAR, .outer = -1};
 	s->n_par += role == AXIS_PAR;
 	s->n_red += role == AXIS_RED;
 	return ix_axis(b->x, id);
@@ -185,7 +201,9 @@ rescored(void *self, struct tx *x, const struct ex *read, ix_id at)
 	if (was.tensor != from->tensor)
 		return ex_read(x, was.type, was.tensor, at);
 	for (uint32_t k = 0; k + 1 < from->n_par; k++)
-		i = ix_add(x, i, ix_mulc(x, decode_axis(b->p, from, k, at), from->axis[k].stride / b->o->keys * b->o->block));
+		i = ix_add(x, i,
+		    ix_mulc(
+			x, decode_axis(b->p, from, k, at), from->axis[k].stride / b->o->keys * b->o->block));
 	return get(b, b->scores, i);
 }
 
@@ -226,7 +244,8 @@ make_rows(struct building *b)
 	carry(b, b->m, -FLT_MAX);
 	b->fade = new_tensor(b, rows);
 	s = new_rows(b, STAGE_MAP, b->fade, max, at, &row);
-	s->body = exp_of(b, map2(b, PRIM_sub, get(b, b->m, row), map2(b, PRIM_max, get(b, b->m, row), get(b, b->top, row))));
+	s->body = exp_of(b,
+	    map2(b, PRIM_sub, get(b, b->m, row), map2(b, PRIM_max, get(b, b->m, row), get(b, b->top, row))));
 	s = new_rows(b, STAGE_MAP, b->m, max, at, &row);
 	s->body = map2(b, PRIM_max, get(b, b->m, row), get(b, b->top, row));
 
@@ -241,7 +260,8 @@ make_rows(struct building *b)
 	b->l = new_tensor(b, rows);
 	carry(b, b->l, 0);
 	s = new_rows(b, STAGE_MAP, b->l, sum, at, &row);
-	s->body = map2(b, PRIM_add, map2(b, PRIM_mul, get(b, b->l, row), get(b, b->fade, row)), get(b, b->part, row));
+	s->body = map2(
+	    b, PRIM_add, map2(b, PRIM_mul, get(b, b->l, row), get(b, b->fade, row)), get(b, b->part, row));
 }
 
 /* An index over the second's parallel axes, over their copies. */
@@ -276,7 +296,8 @@ make_product(struct building *b)
 	s = new_stage(b, STAGE_MAP, b->sums, from, from->n_par, at);
 	row = copied(b, from, o->row, at);
 	flat = flat_of(b, s);
-	s->body = map2(b, PRIM_add, map2(b, PRIM_mul, get(b, b->sums, flat), get(b, b->fade, row)), get(b, b->product, flat));
+	s->body = map2(b, PRIM_add, map2(b, PRIM_mul, get(b, b->sums, flat), get(b, b->fade, row)),
+	    get(b, b->product, flat));
 
 	s = new_stage(b, STAGE_MAP, from->tensor, from, from->n_par, at);
 	row = copied(b, from, o->row, at);

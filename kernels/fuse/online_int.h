@@ -8,16 +8,16 @@
 struct online {
 	struct tile_prog *p;
 	uint32_t second, max, first; /* stages */
-	uint32_t sum;      /* UINT32_MAX: nobody asked for it */
-	bool divides;      /* by the sum, before the second product */
-	bool in_b;         /* the second's factor with the rows is b */
-	axis_id key;       /* of the second: its sum's axis */
-	ex_id x, e;        /* over the second's axes */
-	ix_id row;         /* flat index of a row in the maximum's result, over the second's axes */
+	uint32_t sum;                /* UINT32_MAX: nobody asked for it */
+	bool divides;                /* by the sum, before the second product */
+	bool in_b;                   /* the second's factor with the rows is b */
+	axis_id key;                 /* of the second: its sum's axis */
+	ex_id x, e;                  /* over the second's axes */
+	ix_id row;                   /* flat index of a row in the maximum's result, over the second's axes */
 	int64_t keys, block;
-	bool *in;          /* of each stage: its work is done in the sweep */
-	bool *late;        /* of each stage: it stood before the second, and waits for the sum */
-	uint32_t depth;    /* of maps that are being put into each other */
+	bool *in;       /* of each stage: its work is done in the sweep */
+	bool *late;     /* of each stage: it stood before the second, and waits for the sum */
+	uint32_t depth; /* of maps that are being put into each other */
 };
 
 /* The stage that makes the tensor; NULL: none. */

@@ -38,8 +38,9 @@ epilogue_of(const struct tile_prog *p, uint32_t stage)
 		const struct anchor *n = p->stages[i].anchor;
 
 		for (uint32_t k = 0; n && k < n->n_epilogue; k++)
-			if (n->epilogue[k].stage == stage && p->tensors[p->stages[i].tensor].count ==
-			    p->tensors[p->stages[stage].tensor].count)
+			if (n->epilogue[k].stage == stage &&
+			    p->tensors[p->stages[i].tensor].count ==
+				p->tensors[p->stages[stage].tensor].count)
 				return &n->epilogue[k];
 	}
 	return NULL;
@@ -92,7 +93,8 @@ is_read_in_place(const struct tile_prog *p, uint32_t operand, uint32_t maker, co
 			ex_reads(p->tx, s->init, note, &r);
 		if (s->target != IX_NONE)
 			ex_reads(p->tx, ex_index(p->tx, s->target), note, &r);
-		r.elsewhere |= s->anchor && (s->anchor->a_tensor == operand || s->anchor->b_tensor == operand);
+		r.elsewhere |=
+		    s->anchor && (s->anchor->a_tensor == operand || s->anchor->b_tensor == operand);
 	}
 	return r.found && !r.elsewhere;
 }
@@ -102,8 +104,8 @@ may_overlap(const struct tile_prog *p, uint32_t result, uint32_t operand)
 {
 	const struct tile_tensor *y = &p->tensors[result], *x = &p->tensors[operand];
 
-	if (y->at != AT_RESULT || x->at != AT_OPERAND || x->pack || x->type != y->type || x->count != y->count ||
-	    y->stage == UINT32_MAX)
+	if (y->at != AT_RESULT || x->at != AT_OPERAND || x->pack || x->type != y->type ||
+	    x->count != y->count || y->stage == UINT32_MAX)
 		return false;
 	const struct stage *s = &p->stages[y->stage];
 	const struct anchor_epilogue *e = epilogue_of(p, y->stage);
@@ -122,7 +124,8 @@ overlaps_find(struct tile_prog *p)
 			if (!may_overlap(p, y, x))
 				continue;
 			GROW(p->arena, p->overlaps, p->n_overlaps, cap);
-			p->overlaps[p->n_overlaps++] = (struct overlap){p->tensors[y].index, p->tensors[x].index};
+			p->overlaps[p->n_overlaps++] =
+			    (struct overlap){p->tensors[y].index, p->tensors[x].index};
 			p->tensors[y].shares = p->tensors[x].shares = true;
 		}
 }

@@ -10,16 +10,16 @@
 #include <string.h>
 
 enum {
-	SMALL_COUNT = 4096,    /* elements of a stage made at the start of each call */
+	SMALL_COUNT = 4096, /* elements of a stage made at the start of each call */
 	SMALL_WORK = 131072,
 	SMALL_SHARE = 8,       /* and at least so much less work than the largest stage */
 	LOCAL_LIMIT = 1 << 18, /* bytes of per-thread scratch for one step */
 	LONE_WORK = 1 << 15,   /* a pass of so little work may have a range of one */
 	ENOUGH_STEPS = 4,
-	A_VECTOR_ROW = 64,     /* elements along memory that make a step */
-	TILE_EDGE = 128,       /* rows or columns of a GPU's tile, at most */
-	ENOUGH_SWEEPS = 512,   /* steps, where a block takes more than one tile */
-	TILES_A_BLOCK = 2,     /* linear stages of a pass */
+	A_VECTOR_ROW = 64,   /* elements along memory that make a step */
+	TILE_EDGE = 128,     /* rows or columns of a GPU's tile, at most */
+	ENOUGH_SWEEPS = 512, /* steps, where a block takes more than one tile */
+	TILES_A_BLOCK = 2,   /* linear stages of a pass */
 };
 
 /* ---- splitting axes of members -------------------------------------------------------------- */
@@ -215,7 +215,8 @@ is_late(const struct form *f, uint32_t q, const struct stage_read *r, uint32_t n
 	for (uint32_t k = 0; k < n; k++) {
 		uint32_t maker = f->p->tensors[r[k].tensor].stage;
 
-		if (is_member_read(f, r[k].tensor, q) && (f->late[maker] || f->p->stages[maker].kind == STAGE_REDUCE))
+		if (is_member_read(f, r[k].tensor, q) &&
+		    (f->late[maker] || f->p->stages[maker].kind == STAGE_REDUCE))
 			return true;
 	}
 	return false;
@@ -239,7 +240,8 @@ steps_are_batches(const struct form *f, uint32_t q, const int *match, uint32_t l
 	const struct stage *s = &f->p->stages[linear];
 
 	for (uint32_t k = 0; k < s->n_par; k++)
-		if (!is_kept(f, q, match, linear, k) && ex_has(f->p->tx, s->a, s->axis[k].id) && ex_has(f->p->tx, s->b, s->axis[k].id))
+		if (!is_kept(f, q, match, linear, k) && ex_has(f->p->tx, s->a, s->axis[k].id) &&
+		    ex_has(f->p->tx, s->b, s->axis[k].id))
 			return true;
 	return false;
 }
@@ -276,7 +278,8 @@ has_own_axes(const struct form *f, uint32_t i, const struct form_pass *fp, const
 /* A step of the range is a tile, or several that a block takes one after another: then nothing may be
  * left to do at their points when the last one is summed up, and steps must be enough. */
 static bool
-suits_tiles(const struct form *f, uint32_t i, uint32_t q, const int *match, const struct stage_read *r, uint32_t n)
+suits_tiles(
+    const struct form *f, uint32_t i, uint32_t q, const int *match, const struct stage_read *r, uint32_t n)
 {
 	const struct form_pass *fp = &f->pass[q];
 	double steps = 1;
@@ -294,7 +297,8 @@ suits_tiles(const struct form *f, uint32_t i, uint32_t q, const int *match, cons
 			return false;
 		if (is_one_tile(f, q, match, fp->member[m]))
 			continue;
-		if (steps < ENOUGH_SWEEPS || linear == TILES_A_BLOCK || (is_late(f, q, r, n) && has_own_axes(f, i, fp, match)))
+		if (steps < ENOUGH_SWEEPS || linear == TILES_A_BLOCK ||
+		    (is_late(f, q, r, n) && has_own_axes(f, i, fp, match)))
 			return false;
 	}
 	return true;
@@ -367,7 +371,8 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 		for (uint32_t k = 0; k < n; k++)
 			reads_members |= is_member_read(f, r[k].tensor, q);
 		if (!reads_members) {
-			if (fp->has_ring || !match_by_extent(f, i, fp, match) || !is_enough(f, q, match, stage_work(s)))
+			if (fp->has_ring || !match_by_extent(f, i, fp, match) ||
+			    !is_enough(f, q, match, stage_work(s)))
 				return false;
 			break;
 		}
@@ -426,8 +431,9 @@ is_small(const struct form *f, const struct stage *s)
 {
 	const struct tile_tensor *t = &f->p->tensors[s->tensor];
 
-	return t->at != AT_RESULT && !s->adds_parts && !s->sweeps && t->count <= SMALL_COUNT && stage_work(s) <= SMALL_WORK
-	    && stage_work(s) * SMALL_SHARE <= f->most_work && (s->kind == STAGE_MAP || s->kind == STAGE_REDUCE || s->kind == STAGE_ARG);
+	return t->at != AT_RESULT && !s->adds_parts && !s->sweeps && t->count <= SMALL_COUNT &&
+	    stage_work(s) <= SMALL_WORK && stage_work(s) * SMALL_SHARE <= f->most_work &&
+	    (s->kind == STAGE_MAP || s->kind == STAGE_REDUCE || s->kind == STAGE_ARG);
 }
 
 static bool
@@ -509,7 +515,8 @@ write_pass(struct form *f, uint32_t q, struct err *e)
 			s->axis[fp->outer[u].axis[fp->member[m]]].outer = (int)u;
 		spread_calls(f, q, fp->member[m], taken);
 		if (to->n_call > PASS_STEPS / 2)
-			return err_set(e, ERR_INFEASIBLE, "steps: a pass needs more than %d small steps", PASS_STEPS / 2);
+			return err_set(e, ERR_INFEASIBLE, "steps: a pass needs more than %d small steps",
+			    PASS_STEPS / 2);
 	}
 	return true;
 }

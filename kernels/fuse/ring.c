@@ -19,9 +19,9 @@
 #include <string.h>
 
 enum {
-	MOST_STEP = 4,      /* a longer one is two axes seen as one */
-	ROW_ELEMENTS = 16,  /* of a row that is worth a place in a ring, at least */
-	ENOUGH_ROWS = 4,    /* of the pass */
+	MOST_STEP = 4,        /* a longer one is two axes seen as one */
+	ROW_ELEMENTS = 16,    /* of a row that is worth a place in a ring, at least */
+	ENOUGH_ROWS = 4,      /* of the pass */
 	RING_BYTES = 4 << 20, /* scratch of one row of the pass, at most */
 	STEP_BYTES = 1 << 18, /* of all rows in one step, where no ring is needed */
 	MOST_VISITS = 4096,
@@ -42,7 +42,8 @@ add_read(struct visit *v, uint32_t tensor, ix_id at, bool is_index)
 	if (v->p->tensors[tensor].stage == UINT32_MAX)
 		return;
 	GROW(v->a, v->r, v->n, v->cap);
-	v->r[v->n++] = (struct guarded_read){.tensor = tensor, .at = at, .is_index = is_index, .guards = v->guards};
+	v->r[v->n++] =
+	    (struct guarded_read){.tensor = tensor, .at = at, .is_index = is_index, .guards = v->guards};
 }
 
 static void
@@ -133,9 +134,11 @@ promise_of(struct tx *x, const struct ring_guard *g, struct promise *out)
 	int64_t coef = 1;
 	bool found = ix_is_axis(x, g->at, &out->axis);
 
-	if (n.kind == IX_LIN && n.n_terms == 1 && n.terms[0].coef > 0 && ix_is_axis(x, n.terms[0].atom, &out->axis)) {
+	if (n.kind == IX_LIN && n.n_terms == 1 && n.terms[0].coef > 0 &&
+	    ix_is_axis(x, n.terms[0].atom, &out->axis)) {
 		coef = n.terms[0].coef; /* lo <= coef * axis + base < hi */
-		out->z = tx_axis(x, AXIS_PAR, -floor_div(n.c - g->lo, coef), floor_div(g->hi - 1 - n.c, coef), IX_NONE);
+		out->z = tx_axis(
+		    x, AXIS_PAR, -floor_div(n.c - g->lo, coef), floor_div(g->hi - 1 - n.c, coef), IX_NONE);
 		out->by = ix_axis(x, out->z);
 		out->was = ix_axis(x, out->axis);
 		return tx_axis_get(x, out->z)->lo <= tx_axis_get(x, out->z)->hi;
@@ -156,7 +159,8 @@ promise_of(struct tx *x, const struct ring_guard *g, struct promise *out)
 }
 
 ix_id
-ring_place(struct tx *x, struct arena *a, ix_id at, int64_t stride, int64_t extent, const struct ring_guards *guards)
+ring_place(
+    struct tx *x, struct arena *a, ix_id at, int64_t stride, int64_t extent, const struct ring_guards *guards)
 {
 	struct ring_guards g = *guards;
 	struct promise p[RING_GUARDS];
@@ -196,7 +200,7 @@ struct joining {
 	struct guarded_read *r; /* of members */
 	uint32_t n;
 	int match[PASS_OUTER + STAGE_AXES];
-	uint32_t row;           /* number of the outer axis that counts rows */
+	uint32_t row; /* number of the outer axis that counts rows */
 };
 
 static const struct stage *
@@ -262,8 +266,11 @@ rows_read(struct joining *j, uint32_t k, const struct guarded_read *r, struct fo
 	for (uint32_t i = 0; i < s->n_par; i++)
 		if (ix_has(x, rest, s->axis[i].id))
 			return false;
-	*out = (struct form_edge){.reader = j->stage, .maker = j->f->p->tensors[r->tensor].stage, .step = step,
-	    .lo = ix_get(x, rest)->lo, .hi = ix_get(x, rest)->hi};
+	*out = (struct form_edge){.reader = j->stage,
+	    .maker = j->f->p->tensors[r->tensor].stage,
+	    .step = step,
+	    .lo = ix_get(x, rest)->lo,
+	    .hi = ix_get(x, rest)->hi};
 	return !r->is_index || (step == 1 && out->lo == 0 && out->hi == 0);
 }
 
@@ -338,8 +345,10 @@ plain_edges(struct form *f, struct form_pass *fp, uint32_t q)
 
 		for (uint32_t k = 0; k < n; k++)
 			if (!maker_of(f, r[k].tensor)->at_call && maker_of(f, r[k].tensor)->pass == q)
-				add_edge(f, fp, &(struct form_edge){.reader = fp->member[m],
-				    .maker = f->p->tensors[r[k].tensor].stage, .step = 1});
+				add_edge(f, fp,
+				    &(struct form_edge){.reader = fp->member[m],
+					.maker = f->p->tensors[r[k].tensor].stage,
+					.step = 1});
 	}
 }
 
@@ -364,7 +373,8 @@ need_of(struct form_pass *fp, uint32_t m)
 
 			if (e->reader != fp->member[k] || e->maker != fp->member[m])
 				continue;
-			struct form_rows n = {e->step * by->scale, e->step * by->lo + e->lo, e->step * by->hi + e->hi};
+			struct form_rows n = {
+			    e->step * by->scale, e->step * by->lo + e->lo, e->step * by->hi + e->hi};
 
 			if (any && n.scale != to->scale)
 				return false;
@@ -392,8 +402,9 @@ may_ring(const struct form *f, const struct form_pass *fp, uint32_t m)
 	const struct stage *s = &f->p->stages[i];
 
 	/* Winograd's tiles would begin at another row in each call, and round otherwise. */
-	if ((s->kind != STAGE_MAP && s->kind != STAGE_REDUCE && s->kind != STAGE_LINEAR) || s->packs || s->wino || f->whole[i] ||
-	    f->p->tensors[s->tensor].at == AT_RESULT || s->axis[rows].stride < ROW_ELEMENTS)
+	if ((s->kind != STAGE_MAP && s->kind != STAGE_REDUCE && s->kind != STAGE_LINEAR) || s->packs ||
+	    s->wino || f->whole[i] || f->p->tensors[s->tensor].at == AT_RESULT ||
+	    s->axis[rows].stride < ROW_ELEMENTS)
 		return false;
 	for (uint32_t k = 0; k < rows; k++) { /* rows are behind each other in what a step keeps */
 		bool bound = false;
@@ -433,7 +444,8 @@ rings_hold(const struct form *f, struct form_pass *fp)
 		if (!need_of(fp, m))
 			return false;
 		own = is_own_row(&fp->need[m]);
-		if (own ? row_axis(f, fp, m)->extent != fp->outer[fp->n_outer - 1].extent : !may_ring(f, fp, m))
+		if (own ? row_axis(f, fp, m)->extent != fp->outer[fp->n_outer - 1].extent
+			: !may_ring(f, fp, m))
 			return false;
 		if (s->kind == STAGE_SCATTER || (s->packed && row_axis(f, fp, m)->stride == 1))
 			return false;
@@ -548,7 +560,8 @@ rings_write(const struct form *f, uint32_t q, struct err *e)
 		if (!is_own_row(&fp->need[m]))
 			s->level = level_of(&f->p->pass[q], &fp->need[m], row_axis(f, fp, m)->extent);
 		if (s->level == UINT32_MAX)
-			return err_set(e, ERR_INFEASIBLE, "rings: a pass has more than %d kinds of rows", PASS_RINGS);
+			return err_set(
+			    e, ERR_INFEASIBLE, "rings: a pass has more than %d kinds of rows", PASS_RINGS);
 	}
 	return true;
 }

@@ -8,8 +8,8 @@
 #include "ring.h"
 
 enum {
-	LEAST_PIXELS = 48,   /* rows of a register tile in one step */
-	ROW_WORK = 4096,     /* elements that a step makes where there is no tile */
+	LEAST_PIXELS = 48, /* rows of a register tile in one step */
+	ROW_WORK = 4096,   /* elements that a step makes where there is no tile */
 	LEAST_STEPS = 4,
 	BLOCK_BYTES = 4 << 20, /* scratch of a step */
 };
@@ -65,7 +65,9 @@ ring_block(const struct tile_prog *p, const struct tile_pass *tp)
 		tiles = true;
 		if (s->wino)
 			block = MAX_OF(block, (int64_t)s->wino->m);
-		block = MAX_OF(block, MAX_OF((LEAST_PIXELS + pixels(p, s) - 1) / pixels(p, s), sched_get(p->sched, KNOB_field, 2)));
+		block = MAX_OF(block,
+		    MAX_OF((LEAST_PIXELS + pixels(p, s) - 1) / pixels(p, s),
+			sched_get(p->sched, KNOB_field, 2)));
 	}
 	if (!tiles)
 		block = MIN_OF(ROW_WORK / MAX_OF(work, (int64_t)1), last / LEAST_STEPS);
@@ -130,8 +132,12 @@ ring_axis(struct tile_prog *p, const struct stage *s, bool counts, axis_id *loop
 		*loop = tx_axis(x, AXIS_PAR, 0, r->most - 1, n);
 		return ix_add(x, at, ix_axis(x, *loop));
 	}
-	struct tile_axis part = {
-	    .role = AXIS_PAR, .lo = 0, .hi = r->extent - 1, .from = at, .limit = ix_add(x, at, n), .is_exact = true};
+	struct tile_axis part = {.role = AXIS_PAR,
+	    .lo = 0,
+	    .hi = r->extent - 1,
+	    .from = at,
+	    .limit = ix_add(x, at, n),
+	    .is_exact = true};
 	*loop = tx_axis_like(x, &part);
 	return ix_axis(x, *loop);
 }
@@ -158,8 +164,7 @@ read_ring(struct rewriting *w, const struct ex *read)
 	ix_id row = ring_place(x, p->arena, read->ix, stride, extent, &w->guards);
 	ix_id rest = ring_place(x, p->arena, read->ix, 1, stride, &w->guards);
 
-	return ex_read(x, read->type, read->tensor,
-	    ix_add(x, ix_mulc(x, ring_row(p, m, row), stride), rest));
+	return ex_read(x, read->type, read->tensor, ix_add(x, ix_mulc(x, ring_row(p, m, row), stride), rest));
 }
 
 /* A read of a step's own part, behind guards that say more of the index than it says itself.  Such a

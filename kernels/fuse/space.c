@@ -59,9 +59,11 @@ sched_read(struct str text, struct sched *out, struct err *e)
 		if (k < 0)
 			return err_set(e, ERR_INFEASIBLE, "schedule: there is no knob '%.*s'", STR_ARG(name));
 		if (k <= before)
-			return err_set(e, ERR_INFEASIBLE, "schedule: knob '%s' is out of order", knobs[k].name);
+			return err_set(
+			    e, ERR_INFEASIBLE, "schedule: knob '%s' is out of order", knobs[k].name);
 		if (!knob_value(k, value, &out->v[k]) && k == KNOB_lib)
-			return err_set(e, ERR_INFEASIBLE, "schedule: '%.*s' is no library and version, as onednn-2.6.3 is", STR_ARG(value));
+			return err_set(e, ERR_INFEASIBLE,
+			    "schedule: '%.*s' is no library and version, as onednn-2.6.3 is", STR_ARG(value));
 		if (out->v[k] == INT64_MIN || out->v[k] < knobs[k].least || out->v[k] > knobs[k].most)
 			return err_set(e, ERR_INFEASIBLE, "schedule: knob '%s' goes from %lld to %lld",
 			    knobs[k].name, (long long)knobs[k].least, (long long)knobs[k].most);
@@ -109,7 +111,7 @@ struct search {
 	const struct spec *spec;
 	const struct target *target;
 	struct str *list;
-	uint64_t *seen; /* what each of the list became */
+	uint64_t *seen;   /* what each of the list became */
 	uint32_t n, most; /* most: without those of libraries */
 	uint32_t n_library;
 };
@@ -155,7 +157,8 @@ struct shape_of_work {
 	int64_t block;
 	bool has_anchor, has_pair, has_linear, shares_pass, has_rows, has_split, has_ring, has_long_sum;
 	bool has_sides, may_go_beside; /* of several parts; passes that need not wait for each other */
-	bool by_columns, weighs; /* a pass steps by blocks of columns; a packed factor is larger than what it meets */
+	bool by_columns,
+	    weighs; /* a pass steps by blocks of columns; a packed factor is larger than what it meets */
 };
 
 enum { LONG_SUM = 512 };
@@ -190,7 +193,8 @@ factor_weighs(const struct tile_prog *p, const struct stage *s)
 {
 	const struct anchor *n = s->anchor;
 
-	return !n->a_vector && p->tensors[n->b_tensor].count >= p->tensors[n->a_tensor].count + p->tensors[s->tensor].count;
+	return !n->a_vector &&
+	    p->tensors[n->b_tensor].count >= p->tensors[n->a_tensor].count + p->tensors[s->tensor].count;
 }
 
 static bool
@@ -225,7 +229,8 @@ look(struct search *s, struct shape_of_work *w)
 		w->weighs |= p.stages[i].anchor && factor_weighs(&p, &p.stages[i]);
 		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
 		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
-		w->has_long_sum |= p.stages[i].adds_parts || (p.stages[i].kind == STAGE_LINEAR && depth_of(&p.stages[i]) >= LONG_SUM);
+		w->has_long_sum |= p.stages[i].adds_parts ||
+		    (p.stages[i].kind == STAGE_LINEAR && depth_of(&p.stages[i]) >= LONG_SUM);
 	}
 	arena_fini(&tmp);
 	return true;
@@ -271,13 +276,14 @@ propose_block(struct search *s, int64_t block, const char *more)
 static void
 propose_cuda(struct search *s, const struct shape_of_work *w)
 {
-	static const char *const tiled[] = {"tm=8 tn=8", "tm=2 tn=2", "tk=32", "tm=8 tn=8 tk=8", "tm=4 tn=2", "tm=2 tn=4",
-	    "stages=1", "stages=3", "async=0", "tm=8 tn=4", "tm=1 tn=2", "stages=4", "tm=0"};
+	static const char *const tiled[] = {"tm=8 tn=8", "tm=2 tn=2", "tk=32", "tm=8 tn=8 tk=8", "tm=4 tn=2",
+	    "tm=2 tn=4", "stages=1", "stages=3", "async=0", "tm=8 tn=4", "tm=1 tn=2", "stages=4", "tm=0"};
 	static const char *const vectors[] = {"vector=4", "vector=2", "vector=8", "threads=256 vector=4"};
 	static const char *const rows[] = {"persist=1", "threads=64 persist=1", "threads=256 persist=1"};
-	static const char *const any[] = {"threads=64", "threads=256", "threads=128", "threads=512", "team=1", "team=0",
-	    "threads=32"};
-	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
+	static const char *const any[] = {
+	    "threads=64", "threads=256", "threads=128", "threads=512", "team=1", "team=0", "threads=32"};
+	static const char *const plain[] = {
+	    "inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
 	static const char *const parts[] = {"splitk=4", "splitk=1", "splitk=16"};
 	static const char *const swept[] = {"online=64", "online=128", "online=32"};
 
@@ -312,7 +318,8 @@ is_worth_form(struct search *s, struct str text)
 	struct sched sched;
 	struct tile_prog p;
 	struct err e;
-	bool ok = sched_read(text, &sched, &e) && tile_make(&tmp, s->spec, &sched, s->target, &p, &e) && winograd_pays(&p);
+	bool ok = sched_read(text, &sched, &e) && tile_make(&tmp, s->spec, &sched, s->target, &p, &e) &&
+	    winograd_pays(&p);
 
 	arena_fini(&tmp);
 	return ok;
@@ -322,8 +329,9 @@ is_worth_form(struct search *s, struct str text)
 static void
 propose_winograd(struct search *s)
 {
-	static const char *const four[] = {"wino=4", "wino=4 tiles=56 wide=64", "wino=4 tiles=12 wide=1", "block=16 wino=4",
-	    "block=4 wino=4", "wino=4 tiles=24 wide=2", "block=32 wino=4", "mr=5 wino=4", "wino=4 tiles=56 wide=4"};
+	static const char *const four[] = {"wino=4", "wino=4 tiles=56 wide=64", "wino=4 tiles=12 wide=1",
+	    "block=16 wino=4", "block=4 wino=4", "wino=4 tiles=24 wide=2", "block=32 wino=4", "mr=5 wino=4",
+	    "wino=4 tiles=56 wide=4"};
 	static const char *const two[] = {"wino=2", "wino=2 tiles=24 wide=4"};
 
 	if (!s->target->winograd || s->target->strict || !fuse_winograd(s->spec))
@@ -337,10 +345,10 @@ propose_winograd(struct search *s)
 static void
 propose_all(struct search *s, const struct shape_of_work *w)
 {
-	static const char *const anchored[] = {"field=1", "mr=3 field=2", "nv=1", "mr=4 nv=3", "panel=1", "ahead=0", "mr=5", "kc=0", "kc=256",
-	    "inline_flops=24", "mr=12 nv=1", "inline_flops=0"};
-	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0",
-	    "unroll_red=0", "inline_flops=64"};
+	static const char *const anchored[] = {"field=1", "mr=3 field=2", "nv=1", "mr=4 nv=3", "panel=1",
+	    "ahead=0", "mr=5", "kc=0", "kc=256", "inline_flops=24", "mr=12 nv=1", "inline_flops=0"};
+	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49",
+	    "inline_flops=0", "unroll_red=0", "inline_flops=64"};
 	static const char *const swept[] = {"online=256", "online=128", "online=512"};
 
 	propose(s, STR(""), 0);
@@ -389,7 +397,8 @@ void
 space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n)
 {
-	struct search search = {.a = a, .spec = s, .target = t, .most = effort + (t->precision != PRECISION_F32)};
+	struct search search = {
+	    .a = a, .spec = s, .target = t, .most = effort + (t->precision != PRECISION_F32)};
 	struct shape_of_work w;
 	uint32_t room = search.most;
 

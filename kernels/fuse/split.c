@@ -52,8 +52,8 @@ wants_split(const struct lower *l, const struct stage *s)
 		return false;
 	if (sched_get(l->p->sched, KNOB_split, 1) == 0)
 		return false;
-	return stage_work(s) >= WORTH && outer_results(l, s) < ENOUGH_ROWS
-	    && l->p->tensors[s->tensor].count <= 4096;
+	return stage_work(s) >= WORTH && outer_results(l, s) < ENOUGH_ROWS &&
+	    l->p->tensors[s->tensor].count <= 4096;
 }
 
 /* The largest divisor of n that is at most `most`. */
@@ -132,8 +132,8 @@ partial_tensor(struct lower *l, const struct stage *s, int64_t nb)
 	enum dtype t = s->acc == DT_f32 && wide ? DT_f64 : s->acc;
 
 	GROW(p->arena, p->tensors, p->n_tensors, p->cap_tensors);
-	p->tensors[p->n_tensors] = (struct tile_tensor){.type = t, .count = nb * p->tensors[s->tensor].count,
-	    .stage = UINT32_MAX};
+	p->tensors[p->n_tensors] =
+	    (struct tile_tensor){.type = t, .count = nb * p->tensors[s->tensor].count, .stage = UINT32_MAX};
 	return p->n_tensors++;
 }
 
@@ -191,8 +191,8 @@ linear_blocks(struct lower *l, struct stage *s)
 {
 	int64_t depth = 1;
 
-	if (s->kind != STAGE_LINEAR || !l->p->target->is_cuda || l->p->target->strict || s->n_red == 0 || s->acc != DT_f32
-	    || s->n_par + s->n_red + 2 > STAGE_AXES)
+	if (s->kind != STAGE_LINEAR || !l->p->target->is_cuda || l->p->target->strict || s->n_red == 0 ||
+	    s->acc != DT_f32 || s->n_par + s->n_red + 2 > STAGE_AXES)
 		return 1;
 	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
 		depth *= s->axis[k].extent;

@@ -50,7 +50,8 @@ par_axes(struct build *b, const struct shape *s, int skip)
 		stride *= s->dim[d];
 	}
 	for (int d = 0; d < s->rank; d++)
-		b->idx[d] = d == skip ? ix_const(b->l->tx, 0) : stage_axis_add(b, AXIS_PAR, s->dim[d], strides[d]);
+		b->idx[d] =
+		    d == skip ? ix_const(b->l->tx, 0) : stage_axis_add(b, AXIS_PAR, s->dim[d], strides[d]);
 }
 
 static struct stage *
@@ -59,8 +60,15 @@ stage_new(struct tile_prog *p, enum stage_kind kind, uint32_t tensor, uint32_t n
 	GROW(p->arena, p->stages, p->n_stages, p->cap_stages);
 	struct stage *s = &p->stages[p->n_stages];
 
-	*s = (struct stage){.kind = kind, .tensor = tensor, .tensor2 = UINT32_MAX, .node = node, .body = EX_NONE,
-	    .a = EX_NONE, .b = EX_NONE, .init = EX_NONE, .target = IX_NONE};
+	*s = (struct stage){.kind = kind,
+	    .tensor = tensor,
+	    .tensor2 = UINT32_MAX,
+	    .node = node,
+	    .body = EX_NONE,
+	    .a = EX_NONE,
+	    .b = EX_NONE,
+	    .init = EX_NONE,
+	    .target = IX_NONE};
 	if (tensor != UINT32_MAX)
 		p->tensors[tensor].stage = p->n_stages;
 	p->n_stages++;
@@ -220,7 +228,8 @@ kind_of(const struct lower *l, const struct node *n)
 	default:
 		break;
 	}
-	if (node_unrolls(l, n) || (prim_info[n->prim].class != CLASS_REDUCE && prim_info[n->prim].class != CLASS_LINEAR))
+	if (node_unrolls(l, n) ||
+	    (prim_info[n->prim].class != CLASS_REDUCE && prim_info[n->prim].class != CLASS_LINEAR))
 		return STAGE_MAP;
 	return prim_info[n->prim].class == CLASS_LINEAR ? STAGE_LINEAR : STAGE_REDUCE;
 }
@@ -228,9 +237,13 @@ kind_of(const struct lower *l, const struct node *n)
 static void
 stage_of_node(struct lower *l, uint32_t node)
 {
-	static void (*const make[])(struct build *) = {[STAGE_MAP] = make_map, [STAGE_REDUCE] = make_reduce,
-	    [STAGE_ARG] = make_reduce, [STAGE_LINEAR] = make_linear, [STAGE_SCAN] = make_scan,
-	    [STAGE_TOPK] = make_topk, [STAGE_SCATTER] = make_scatter};
+	static void (*const make[])(struct build *) = {[STAGE_MAP] = make_map,
+	    [STAGE_REDUCE] = make_reduce,
+	    [STAGE_ARG] = make_reduce,
+	    [STAGE_LINEAR] = make_linear,
+	    [STAGE_SCAN] = make_scan,
+	    [STAGE_TOPK] = make_topk,
+	    [STAGE_SCATTER] = make_scatter};
 	const struct node *n = &l->g->nodes[node];
 	struct build b = {.l = l, .n = n};
 	enum stage_kind kind = kind_of(l, n);
@@ -253,8 +266,11 @@ stage_of_copy(struct lower *l, tensor_id t, uint32_t result)
 	if (shape_count(&from->shape) == 0)
 		return;
 	GROW(p->arena, p->tensors, p->n_tensors, p->cap_tensors);
-	p->tensors[p->n_tensors] = (struct tile_tensor){.at = AT_RESULT, .type = from->type,
-	    .count = shape_count(&from->shape), .index = result, .stage = UINT32_MAX};
+	p->tensors[p->n_tensors] = (struct tile_tensor){.at = AT_RESULT,
+	    .type = from->type,
+	    .count = shape_count(&from->shape),
+	    .index = result,
+	    .stage = UINT32_MAX};
 	struct build b = {.l = l, .s = stage_new(p, STAGE_MAP, p->n_tensors++, NO_NODE)};
 
 	par_axes(&b, &from->shape, -1);
@@ -272,8 +288,8 @@ place_known(struct lower *l)
 	for (uint32_t t = 0; t < g->n_tensors; t++) {
 		const struct tensor *s = &g->tensors[t];
 
-		p->tensors[t] = (struct tile_tensor){.type = s->type, .count = shape_count(&s->shape),
-		    .stage = UINT32_MAX};
+		p->tensors[t] = (struct tile_tensor){
+		    .type = s->type, .count = shape_count(&s->shape), .stage = UINT32_MAX};
 		if (s->role == ROLE_CONST) {
 			p->tensors[t].at = AT_TABLE;
 			p->tensors[t].data = s->data;

@@ -33,7 +33,7 @@ struct ix {
 	int64_t c;                   /* LIN: base; DIV, MOD: divisor */
 	const struct ix_term *terms; /* LIN */
 	uint32_t n_terms;
-	uint32_t a, b;               /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
+	uint32_t a, b; /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
 };
 
 /* A loop variable.  It runs over lo..hi, and where from and limit are given over [from, limit) of
@@ -52,26 +52,26 @@ struct tile_axis {
 
 /* ---- scalar expressions --------------------------------------------------------------- */
 enum ex_kind {
-	EX_CONST, /* real or whole */
-	EX_READ,  /* element `ix` (flat) of tile tensor `tensor` */
-	EX_MAP,   /* primitive over args */
-	EX_GUARD, /* lo <= ix < hi ? arg[0] : arg[1]; only the chosen arm is evaluated */
-	EX_INDEX, /* the index itself, an i64 value */
+	EX_CONST,   /* real or whole */
+	EX_READ,    /* element `ix` (flat) of tile tensor `tensor` */
+	EX_MAP,     /* primitive over args */
+	EX_GUARD,   /* lo <= ix < hi ? arg[0] : arg[1]; only the chosen arm is evaluated */
+	EX_INDEX,   /* the index itself, an i64 value */
 	EX_SCRATCH, /* element ix of an array that the walker declared (number `tensor`) */
 };
 struct ex {
 	enum ex_kind kind;
 	enum dtype type;
-	enum prim prim;        /* MAP */
-	uint32_t tensor;       /* READ */
-	ix_id ix;              /* READ, GUARD, INDEX */
-	int64_t lo, hi;        /* GUARD */
+	enum prim prim;  /* MAP */
+	uint32_t tensor; /* READ */
+	ix_id ix;        /* READ, GUARD, INDEX */
+	int64_t lo, hi;  /* GUARD */
 	uint32_t n_arg;
 	ex_id arg[3];
-	double real;           /* CONST of a float type */
-	int64_t whole;         /* CONST of any other type */
-	float flops;           /* of one evaluation, arms and all */
-	uint32_t size;         /* nodes as a tree, saturating */
+	double real;   /* CONST of a float type */
+	int64_t whole; /* CONST of any other type */
+	float flops;   /* of one evaluation, arms and all */
+	uint32_t size; /* nodes as a tree, saturating */
 };
 
 struct tx; /* the pool; ix.c, ex.c */
@@ -135,19 +135,19 @@ enum place_at {
 struct tile_tensor {
 	enum place_at at;
 	enum dtype type;
-	int64_t count;     /* elements, whole */
-	int64_t n_local;   /* AT_LOCAL: elements kept */
-	int64_t ring;      /* AT_LOCAL: rows kept, row r at r modulo that; 0: the rows of one step */
+	int64_t count;   /* elements, whole */
+	int64_t n_local; /* AT_LOCAL: elements kept */
+	int64_t ring;    /* AT_LOCAL: rows kept, row r at r modulo that; 0: the rows of one step */
 	uint32_t index;
 	size_t offset;
-	uint32_t stage;    /* that makes it; UINT32_MAX: none */
-	const void *data;  /* AT_TABLE */
+	uint32_t stage;               /* that makes it; UINT32_MAX: none */
+	const void *data;             /* AT_TABLE */
 	const struct tile_pack *pack; /* AT_OPERAND: the form it comes in; NULL: dense (anchor.h) */
-	/* The sweep's turns read, at the maker's place and before it, what the turn before has left; the first
-	 * turn finds `first` in each element. */
+	/* The sweep's turns read, at the maker's place and before it, what the turn before has left; the
+	 * first turn finds `first` in each element. */
 	bool carried;
 	float first;
-	bool shares;       /* AT_OPERAND, AT_RESULT: one of `overlaps` names it */
+	bool shares; /* AT_OPERAND, AT_RESULT: one of `overlaps` names it */
 };
 
 struct winograd;
@@ -170,37 +170,37 @@ struct stage_axis {
 };
 struct stage {
 	enum stage_kind kind;
-	enum prim prim;       /* REDUCE: what joins; ARG, SCAN..: the primitive */
-	uint32_t tensor;      /* made */
-	uint32_t tensor2;     /* TOPK: positions; else UINT32_MAX */
-	uint32_t node;        /* of the spec; for comments */
+	enum prim prim;                     /* REDUCE: what joins; ARG, SCAN..: the primitive */
+	uint32_t tensor;                    /* made */
+	uint32_t tensor2;                   /* TOPK: positions; else UINT32_MAX */
+	uint32_t node;                      /* of the spec; for comments */
 	struct stage_axis axis[STAGE_AXES]; /* PAR first, in order of falling stride, then RED */
 	uint32_t n_par, n_red;
-	ex_id body;           /* LINEAR: a * b */
-	ex_id a, b;           /* LINEAR: the factors, with their prologues */
-	enum dtype acc;       /* type of the accumulator: f32, f64 or the integer */
+	ex_id body;     /* LINEAR: a * b */
+	ex_id a, b;     /* LINEAR: the factors, with their prologues */
+	enum dtype acc; /* type of the accumulator: f32, f64 or the integer */
 	const struct attrs *at;
-	int64_t k, k_stride;  /* TOPK: how many; between them in the result, the first at `target` */
+	int64_t k, k_stride; /* TOPK: how many; between them in the result, the first at `target` */
 	/* SCATTER: updates run in order over the RED axes; the copy before them over init_axis */
-	ix_id target;         /* SCATTER, SCAN, TOPK: flat place in the result */
-	ex_id init;           /* the copy's element */
+	ix_id target; /* SCATTER, SCAN, TOPK: flat place in the result */
+	ex_id init;   /* the copy's element */
 	axis_id init_axis;
 	int64_t count, n_update;
 	/* set by placement */
-	ix_id out;            /* where the element goes: in the result, shared or local part */
+	ix_id out; /* where the element goes: in the result, shared or local part */
 	uint32_t pass;
-	uint32_t level;       /* whose rows a step makes: 0: the pass's block, else those of ring level - 1 */
-	bool at_call;         /* made once per call of the pass's function (small) */
-	bool packs;           /* makes a packed factor */
-	bool sweeps;          /* made anew in each turn of the program's sweep (online.c) */
-	bool adds_parts;      /* REDUCE: of a linear stage whose sum is split (split.c) */
-	bool packed;          /* LINEAR: b is packed by columns; its axes stay as they are */
-	bool by_columns;      /* LINEAR: the range is to count blocks of columns (columns.c): axis `blocks` */
+	uint32_t level;  /* whose rows a step makes: 0: the pass's block, else those of ring level - 1 */
+	bool at_call;    /* made once per call of the pass's function (small) */
+	bool packs;      /* makes a packed factor */
+	bool sweeps;     /* made anew in each turn of the program's sweep (online.c) */
+	bool adds_parts; /* REDUCE: of a linear stage whose sum is split (split.c) */
+	bool packed;     /* LINEAR: b is packed by columns; its axes stay as they are */
+	bool by_columns; /* LINEAR: the range is to count blocks of columns (columns.c): axis `blocks` */
 	axis_id blocks;
 	const struct winograd *wino; /* LINEAR: b is packed for Winograd's form (winograd.c); else NULL */
-	axis_id slide[2];      /* wino: the K axes of the window */
-	axis_id slides[2];     /* and the row axes that they slide along, until the pass is bound */
-	struct anchor *anchor; /* LINEAR: how the micro-kernel computes it; NULL: loop nest */
+	axis_id slide[2];            /* wino: the K axes of the window */
+	axis_id slides[2];           /* and the row axes that they slide along, until the pass is bound */
+	struct anchor *anchor;       /* LINEAR: how the micro-kernel computes it; NULL: loop nest */
 };
 
 /* ---- passes ----------------------------------------------------------------------------- */
@@ -220,10 +220,10 @@ struct pass_outer {
  * the level's stages do nothing. */
 enum { PASS_RINGS = 6 };
 struct pass_ring {
-	axis_id at, n;    /* AXIS_OUTER */
-	int64_t extent;   /* rows there are */
+	axis_id at, n;  /* AXIS_OUTER */
+	int64_t extent; /* rows there are */
 	int64_t scale, lo, hi;
-	int64_t most;     /* that a step needs, and so that are kept */
+	int64_t most; /* that a step needs, and so that are kept */
 };
 struct tile_pass {
 	struct pass_outer outer[PASS_OUTER];
@@ -232,11 +232,11 @@ struct tile_pass {
 	int64_t range;
 	uint32_t call[PASS_STEPS]; /* stages made at the start of a call, in order */
 	uint32_t n_call;
-	uint32_t row[PASS_STEPS];  /* stages made for each step of the range, in order */
+	uint32_t row[PASS_STEPS]; /* stages made for each step of the range, in order */
 	uint32_t n_row;
 	struct pass_ring ring[PASS_RINGS];
 	uint32_t n_rings;
-	bool by_columns;           /* its last outer axis counts blocks of a linear stage's columns */
+	bool by_columns; /* its last outer axis counts blocks of a linear stage's columns */
 };
 
 enum { TILE_PASSES = 16 };
@@ -252,7 +252,7 @@ struct tile_prog {
 	const struct spec *spec;
 	const struct target *target;
 	const struct sched *sched;
-	const bool *apart;  /* of each stage: it joins no pass that others have begun; NULL: none is so */
+	const bool *apart; /* of each stage: it joins no pass that others have begun; NULL: none is so */
 	struct tx *tx;
 	struct tile_tensor *tensors;
 	uint32_t n_tensors, cap_tensors;
@@ -265,9 +265,10 @@ struct tile_prog {
 	axis_id turn;
 	int64_t n_turns;
 	struct tile_group group[TILE_PASSES]; /* what runs between two barriers, in order */
-	uint32_t n_groups, n_levels;  /* n_levels: groups that there would be with all that can go side by side */
-	uint32_t *side, n_sides;      /* of each stage but panels: which part of the spec that hangs together */
-	uint32_t n_busy_sides;        /* of those with more than maps */
+	uint32_t n_groups,
+	    n_levels;            /* n_levels: groups that there would be with all that can go side by side */
+	uint32_t *side, n_sides; /* of each stage but panels: which part of the spec that hangs together */
+	uint32_t n_busy_sides;   /* of those with more than maps */
 	size_t shared_bytes, local_bytes;
 	struct overlap *overlaps; /* results that may lie on an operand's bytes (overlap.c) */
 	uint32_t n_overlaps;
@@ -293,8 +294,8 @@ int64_t sched_get(const struct sched *s, enum knob k, int64_t otherwise);
 /* The map that joins two elements of a reduction. */
 enum prim reduce_joiner(enum prim p);
 /* ERR_INFEASIBLE: "rule: why". */
-bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched,
-    const struct target *t, struct tile_prog *out, struct err *e) MUST_CHECK;
+bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
+    struct tile_prog *out, struct err *e) MUST_CHECK;
 /* The same program, but for the stages that are to be apart (by their numbers in it; NULL: none). */
 bool tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
     const bool *apart, struct tile_prog *out, struct err *e) MUST_CHECK;

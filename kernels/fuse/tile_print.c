@@ -1,10 +1,19 @@
 /* kernels/fuse/tile_print.c: the tile program as text, for people and golden tests. */
 #include "anchor.h"
 
-static const char *const kind_names[] = {[STAGE_MAP] = "map", [STAGE_REDUCE] = "reduce", [STAGE_ARG] = "arg",
-    [STAGE_LINEAR] = "linear", [STAGE_SCAN] = "scan", [STAGE_TOPK] = "topk", [STAGE_SCATTER] = "scatter"};
-static const char *const place_names[] = {[AT_NOWHERE] = "nowhere", [AT_OPERAND] = "operand", [AT_RESULT] = "result",
-    [AT_TABLE] = "table", [AT_SHARED] = "shared", [AT_LOCAL] = "local"};
+static const char *const kind_names[] = {[STAGE_MAP] = "map",
+    [STAGE_REDUCE] = "reduce",
+    [STAGE_ARG] = "arg",
+    [STAGE_LINEAR] = "linear",
+    [STAGE_SCAN] = "scan",
+    [STAGE_TOPK] = "topk",
+    [STAGE_SCATTER] = "scatter"};
+static const char *const place_names[] = {[AT_NOWHERE] = "nowhere",
+    [AT_OPERAND] = "operand",
+    [AT_RESULT] = "result",
+    [AT_TABLE] = "table",
+    [AT_SHARED] = "shared",
+    [AT_LOCAL] = "local"};
 
 static void
 print_axes(struct strbuf *sb, const struct stage *s, uint32_t from, uint32_t n)
@@ -21,8 +30,8 @@ print_anchor(struct strbuf *sb, const struct tile_prog *p, const struct anchor *
 		sb_addf(sb, "%d x ", n->field);
 	sb_addf(sb, "%d rows x %d columns", n->mr, n->nv * n->lanes);
 	if (n->wino)
-		sb_addf(sb, ", Winograd F(%dx%d,3x3) in blocks of %lld x %lld", n->wino->m, n->wino->m, (long long)n->tiles,
-		    (long long)n->wide);
+		sb_addf(sb, ", Winograd F(%dx%d,3x3) in blocks of %lld x %lld", n->wino->m, n->wino->m,
+		    (long long)n->tiles, (long long)n->wide);
 	if (n->k_chunk)
 		sb_addf(sb, ", K in blocks of %lld x %u axes", (long long)n->k_chunk, n->k_inner);
 	if (n->prefetch)
@@ -70,9 +79,11 @@ print_stage(struct strbuf *sb, const struct tile_prog *p, const struct stage *s,
 static void
 print_ring(struct strbuf *sb, const struct pass_ring *r, uint32_t level)
 {
-	sb_addf(sb, "  level %u: rows %lld*y%+lld .. %lld*y%+lld of %lld, those not made yet: a%u rows from a%u on; %lld are kept\n",
-	    level, (long long)r->scale, (long long)r->lo, (long long)r->scale, (long long)r->hi, (long long)r->extent,
-	    r->n, r->at, (long long)r->most);
+	sb_addf(sb,
+	    "  level %u: rows %lld*y%+lld .. %lld*y%+lld of %lld, those not made yet: a%u rows from a%u on; "
+	    "%lld are kept\n",
+	    level, (long long)r->scale, (long long)r->lo, (long long)r->scale, (long long)r->hi,
+	    (long long)r->extent, r->n, r->at, (long long)r->most);
 }
 
 static void
@@ -82,8 +93,8 @@ print_groups(struct strbuf *sb, const struct tile_prog *p)
 		const struct tile_group *g = &p->group[i];
 
 		for (uint32_t k = 0; k < g->n && g->n > 1; k++)
-			sb_addf(sb, "%s pass %u in %lld units%s", k ? "," : "side by side:", g->pass[k], (long long)g->units[k],
-			    k + 1 < g->n ? "" : "\n");
+			sb_addf(sb, "%s pass %u in %lld units%s", k ? "," : "side by side:", g->pass[k],
+			    (long long)g->units[k], k + 1 < g->n ? "" : "\n");
 	}
 }
 
@@ -97,15 +108,18 @@ tile_print(struct strbuf *sb, const struct tile_prog *p)
 	for (uint32_t q = 0; q < p->n_passes; q++) {
 		const struct tile_pass *tp = &p->pass[q];
 
-		sb_addf(sb, "pass %u range %lld block %lld outer (", q, (long long)tp->range, (long long)tp->block);
+		sb_addf(sb, "pass %u range %lld block %lld outer (", q, (long long)tp->range,
+		    (long long)tp->block);
 		for (uint32_t u = 0; u < tp->n_outer; u++)
-			sb_addf(sb, "%sa%u:%lld", u ? " " : "", tp->outer[u].id, (long long)tp->outer[u].extent);
+			sb_addf(
+			    sb, "%sa%u:%lld", u ? " " : "", tp->outer[u].id, (long long)tp->outer[u].extent);
 		sb_addz(sb, ")\n");
 		for (uint32_t i = 0; i < tp->n_rings; i++)
 			print_ring(sb, &tp->ring[i], i + 1);
 		for (uint32_t i = 0; i < tp->n_call; i++)
 			print_stage(sb, p, &p->stages[tp->call[i]], "call");
 		for (uint32_t i = 0; i < tp->n_row; i++)
-			print_stage(sb, p, &p->stages[tp->row[i]], p->stages[tp->row[i]].sweeps ? "turn" : "row");
+			print_stage(
+			    sb, p, &p->stages[tp->row[i]], p->stages[tp->row[i]].sweeps ? "turn" : "row");
 	}
 }

@@ -16,8 +16,8 @@ static const struct winograd forms[] = {
 	.at = {{1, 1, 1}, {0, 1, -1, -1}}},
     {.m = 4,
 	.p = 6,
-	.g = {{1.0 / 4}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6}, {1.0 / 24, 1.0 / 12, 1.0 / 6},
-	    {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}},
+	.g = {{1.0 / 4}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+	    {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}},
 	.bt = {{4, 0, -5, 0, 1}, {0, -4, -4, 1, 1}, {0, 4, -4, -1, 1}, {0, -2, -1, 2, 1}, {0, 2, -1, -2, 1},
 	    {0, 4, 0, -5, 0, 1}},
 	.at = {{1, 1, 1, 1, 1}, {0, 1, -1, 2, -2}, {0, 1, 1, 4, 4}, {0, 1, -1, 8, -8, 1}}},
@@ -99,7 +99,8 @@ node_winograd(const struct graph *g, const struct node *n)
 {
 	const struct tensor *w = n->prim == PRIM_conv ? graph_tensor(g, n->in[1]) : NULL;
 
-	if (!w || w->role != ROLE_WEIGHT || w->type != DT_f32 || w->shape.rank != 4 || at_get(&n->at, ATTR_group) != 1)
+	if (!w || w->role != ROLE_WEIGHT || w->type != DT_f32 || w->shape.rank != 4 ||
+	    at_get(&n->at, ATTR_group) != 1)
 		return false;
 	for (int d = 0; d < 2; d++)
 		if (w->shape.dim[d] != WINO_TAPS || at_ints(&n->at, ATTR_stride)[d] != 1 ||
@@ -234,7 +235,7 @@ rows_slide(const struct binding *b, const int64_t step[2])
 	int64_t y, x;
 
 	return n->n_batch == 0 && n->n_row >= 2 && ix_coef(b->p->tx, at, n->row[n->n_row - 2].id, &y) &&
-	       ix_coef(b->p->tx, at, n->row[n->n_row - 1].id, &x) && y == step[0] && x == step[1];
+	    ix_coef(b->p->tx, at, n->row[n->n_row - 1].id, &x) && y == step[0] && x == step[1];
 }
 
 /* Few channels: as many tiles as leave their factor in the second cache.  Many: enough that the packed
@@ -322,6 +323,7 @@ winograd_holds(const struct tile_prog *p, struct err *e)
 {
 	for (uint32_t i = 0; i < p->n_stages; i++)
 		if (p->stages[i].wino && !p->stages[i].anchor)
-			return err_set(e, ERR_INFEASIBLE, "wino: a step of the pass holds no tiles of the convolution");
+			return err_set(
+			    e, ERR_INFEASIBLE, "wino: a step of the pass holds no tiles of the convolution");
 	return true;
 }

@@ -188,10 +188,10 @@ struct run {
 	const struct graph *g;
 	struct arena tmp;
 	const uint32_t *pick;
-	const void **data;   /* by tensor; of inner ones while a reader is to come */
+	const void **data; /* by tensor; of inner ones while a reader is to come */
 	bool *owned;
-	uint32_t *waiting;   /* readers to come, and one for an output */
-	bool *needed;        /* nodes */
+	uint32_t *waiting; /* readers to come, and one for an output */
+	bool *needed;      /* nodes */
 };
 
 /* The producer of each tensor: the picked one, else the first. */

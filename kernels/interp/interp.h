@@ -17,8 +17,8 @@ bool interp_prim(enum prim p, const struct attrs *at, uint32_t n_in, const struc
 bool interp_run(struct arena *a, const struct graph *g, const void *const *inputs, const uint32_t *pick,
     void **outputs, struct err *e) MUST_CHECK;
 
-/* Rounding in question: inputs and what arithmetic rounds on the way move by up to so many last places, by a hash of
- * seed, tensor and position. */
+/* Rounding in question: inputs and what arithmetic rounds on the way move by up to so many last places, by a
+ * hash of seed, tensor and position. */
 struct shake {
 	uint64_t seed;
 	uint32_t places; /* > 0 */
@@ -28,10 +28,11 @@ struct shake {
  * big kernels by samples (D10).  Values as double; false when the cone needs more than
  * max_elements evaluations (ERR_LIMIT).  `s` may be NULL. */
 bool interp_sample(struct arena *a, const struct graph *g, const void *const *inputs, tensor_id t,
-    const int64_t *at, uint32_t n_at, uint64_t max_elements, const struct shake *s, double *out, struct err *e) MUST_CHECK;
+    const int64_t *at, uint32_t n_at, uint64_t max_elements, const struct shake *s, double *out,
+    struct err *e) MUST_CHECK;
 
-/* All outputs of a graph without alternatives, in `a`: what interp_run says up to the order of sums, with plain loops
- * of their own for convolutions and products of matrices.  `s` may be NULL. */
+/* All outputs of a graph without alternatives, in `a`: what interp_run says up to the order of sums, with
+ * plain loops of their own for convolutions and products of matrices.  `s` may be NULL. */
 bool reference_run(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s,
     void **outputs, struct err *e) MUST_CHECK;
 

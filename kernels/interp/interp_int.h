@@ -25,9 +25,9 @@ struct call {
 	struct operand *in;
 	const struct tensor *out; /* the first result's type and shape */
 	union val (*get)(struct call *c, uint32_t operand, int64_t flat);
-	void *self;               /* get's own */
+	void *self; /* get's own */
 	struct err *e;
-	bool failed;              /* e is set */
+	bool failed; /* e is set */
 };
 
 static inline union val

@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-	SHAKES = 8,         /* of an element, at most: by 1, 1, 2, 2, 4, 4, 8, 8 last places */
-	MULTIPLE = 4,       /* of the largest move: sums of other orders err more than one shake shows */
-	CHUNK = 24,         /* elements shaken together by their cones: a wrong kernel shows in the first */
-	FEW = 65536,        /* elements that may all be off; of more a fourth */
-	PICKS = 1000,       /* of an output, to know its usual magnitude */
-	ABOVE_USUAL = 8     /* times what nine of ten stay below: a normal distribution never gets there */
+	SHAKES = 8,     /* of an element, at most: by 1, 1, 2, 2, 4, 4, 8, 8 last places */
+	MULTIPLE = 4,   /* of the largest move: sums of other orders err more than one shake shows */
+	CHUNK = 24,     /* elements shaken together by their cones: a wrong kernel shows in the first */
+	FEW = 65536,    /* elements that may all be off; of more a fourth */
+	PICKS = 1000,   /* of an output, to know its usual magnitude */
+	ABOVE_USUAL = 8 /* times what nine of ten stay below: a normal distribution never gets there */
 };
 static const double wild = 1e-2; /* of the scale: an element that may be off so far shows little */
 
@@ -56,7 +56,8 @@ wanted_scale(const struct tensor *t, const struct wanted *w)
 	for (int64_t k = 0; k < n; k++)
 		most = fmax(most, magnitude(t, w, k));
 	for (; n > 0 && n_picks < PICKS; n_picks++)
-		pick[n_picks] = magnitude(t, w, n <= PICKS ? n_picks % n : (int64_t)(mix64(n_picks) % (uint64_t)n));
+		pick[n_picks] =
+		    magnitude(t, w, n <= PICKS ? n_picks % n : (int64_t)(mix64(n_picks) % (uint64_t)n));
 	qsort(pick, n_picks, sizeof(*pick), by_size);
 	usual = n_picks ? pick[n_picks * 9 / 10] : 0;
 	return usual > 0 ? fmin(most, ABOVE_USUAL * usual) : most;
@@ -70,8 +71,8 @@ struct look {
 	struct wanted *w;
 	const void *have;
 	double tolerance, scale;
-	int64_t n;        /* elements that are compared */
-	int64_t *off;     /* indices among them, outside the tolerance */
+	int64_t n;    /* elements that are compared */
+	int64_t *off; /* indices among them, outside the tolerance */
 	int64_t n_off, room;
 	struct verdict v;
 };
@@ -204,8 +205,8 @@ shake_all(struct judge *j)
 	return ok;
 }
 
-/* Some elements once more, each by its own next shake (they have all had equally many); false where their cones
- * are too large. */
+/* Some elements once more, each by its own next shake (they have all had equally many); false where their
+ * cones are too large. */
 static bool
 shake_some(const struct look *l, const int64_t *list, uint32_t n)
 {
@@ -219,7 +220,8 @@ shake_some(const struct look *l, const int64_t *list, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++)
 		at[i] = place(l, list[i]);
-	ok = interp_sample(&tmp, j->g, j->inputs, j->g->outputs[l->output], at, n, j->max_cone, &s, value, &e);
+	ok =
+	    interp_sample(&tmp, j->g, j->inputs, j->g->outputs[l->output], at, n, j->max_cone, &s, value, &e);
 	for (uint32_t i = 0; ok && i < n; i++) {
 		note_move(l->w, list[i], value[i], wanted_value(l, list[i]));
 		l->w->shakes[list[i]]++;
@@ -269,7 +271,8 @@ fewest_shakes(const struct look *l, const int64_t *list, int64_t n)
 	return least;
 }
 
-/* A shake of those of the list that have had the fewest; false: none has one left, or their cones are too large. */
+/* A shake of those of the list that have had the fewest; false: none has one left, or their cones are too
+ * large. */
 static bool
 shake_next(const struct look *l, const int64_t *list, int64_t n)
 {
@@ -327,8 +330,13 @@ judge(struct judge *j, uint32_t output, double tolerance, const void *have)
 {
 	const struct tensor *t = graph_tensor(j->g, j->g->outputs[output]);
 	bool is_float = dtype_is_float(t->type);
-	struct look l = {.j = j, .output = output, .t = t, .w = &j->want[output], .have = have,
-	    .tolerance = is_float ? tolerance : 0, .scale = is_float ? j->want[output].scale : 1};
+	struct look l = {.j = j,
+	    .output = output,
+	    .t = t,
+	    .w = &j->want[output],
+	    .have = have,
+	    .tolerance = is_float ? tolerance : 0,
+	    .scale = is_float ? j->want[output].scale : 1};
 	bool is_hopeless;
 
 	l.n = l.w->dense ? shape_count(&t->shape) : l.w->n;

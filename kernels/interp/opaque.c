@@ -69,8 +69,8 @@ cmp_ranked(const void *pa, const void *pb)
 	const struct ranked *a = pa, *b = pb;
 	bool nan_a = dtype_is_float(a->type) && a->v.f != a->v.f;
 	bool nan_b = dtype_is_float(b->type) && b->v.f != b->v.f;
-	int c = (nan_a || nan_b) ? (int)nan_a - (int)nan_b :
-	    (int)val_less(a->type, b->v, a->v) - (int)val_less(a->type, a->v, b->v);
+	int c = (nan_a || nan_b) ? (int)nan_a - (int)nan_b
+				 : (int)val_less(a->type, b->v, a->v) - (int)val_less(a->type, a->v, b->v);
 
 	if (c)
 		return a->largest ? -c : c;
@@ -181,8 +181,10 @@ run_scatter_nd(struct call *c, void *const *out)
 
 typedef bool whole_fn(struct call *c, void *const *out);
 static whole_fn *const wholes[PRIM_COUNT] = {
-	[PRIM_cumsum] = run_cumsum, [PRIM_topk] = run_topk,
-	[PRIM_scatter_elements] = run_scatter_elements, [PRIM_scatter_nd] = run_scatter_nd,
+    [PRIM_cumsum] = run_cumsum,
+    [PRIM_topk] = run_topk,
+    [PRIM_scatter_elements] = run_scatter_elements,
+    [PRIM_scatter_nd] = run_scatter_nd,
 };
 
 bool

@@ -208,9 +208,12 @@ fold_index(enum pad_mode mode, int64_t x, int64_t n)
 	if (x >= 0 && x < n)
 		return x;
 	switch (mode) {
-	case PAD_CONSTANT: return -1;
-	case PAD_EDGE: return x < 0 ? 0 : n - 1;
-	case PAD_WRAP: return modulo(x, n);
+	case PAD_CONSTANT:
+		return -1;
+	case PAD_EDGE:
+		return x < 0 ? 0 : n - 1;
+	case PAD_WRAP:
+		return modulo(x, n);
 	case PAD_REFLECT:
 		if (n == 1)
 			return 0;
@@ -233,8 +236,8 @@ pull_pad(struct call *c, const int64_t *o, int64_t flat)
 		    fold_index((enum pad_mode)at_get(c->at, ATTR_mode), o[d] - lo[d], x->t->shape.dim[d]);
 
 		if (at < 0)
-			return dtype_is_float(c->out->type) ? (union val){.f = v} :
-			    (union val){.i = real_to_int(c->out->type, v)};
+			return dtype_is_float(c->out->type) ? (union val){.f = v}
+							    : (union val){.i = real_to_int(c->out->type, v)};
 		flat += at * x->stride[d];
 	}
 	return c->get(c, 0, flat);
@@ -402,13 +405,26 @@ pull_conv(struct call *c, const int64_t *o, int64_t flat)
 
 typedef union val pull_fn(struct call *c, const int64_t *o, int64_t flat);
 static pull_fn *const pulls[PRIM_COUNT] = {
-	[PRIM_sum] = pull_reduce, [PRIM_rmax] = pull_reduce, [PRIM_rmin] = pull_reduce,
-	[PRIM_prod] = pull_reduce, [PRIM_wsum] = pull_reduce, [PRIM_wmax] = pull_reduce,
-	[PRIM_argmax] = pull_position, [PRIM_argmin] = pull_position, [PRIM_bcast] = pull_bcast,
-	[PRIM_reshape] = pull_reshape, [PRIM_transpose] = pull_transpose, [PRIM_slice] = pull_slice,
-	[PRIM_pad] = pull_pad, [PRIM_concat] = pull_concat, [PRIM_iota] = pull_iota,
-	[PRIM_gather] = pull_gather, [PRIM_gather_elements] = pull_gather_elements,
-	[PRIM_gather_nd] = pull_gather_nd, [PRIM_matmul] = pull_matmul, [PRIM_conv] = pull_conv,
+    [PRIM_sum] = pull_reduce,
+    [PRIM_rmax] = pull_reduce,
+    [PRIM_rmin] = pull_reduce,
+    [PRIM_prod] = pull_reduce,
+    [PRIM_wsum] = pull_reduce,
+    [PRIM_wmax] = pull_reduce,
+    [PRIM_argmax] = pull_position,
+    [PRIM_argmin] = pull_position,
+    [PRIM_bcast] = pull_bcast,
+    [PRIM_reshape] = pull_reshape,
+    [PRIM_transpose] = pull_transpose,
+    [PRIM_slice] = pull_slice,
+    [PRIM_pad] = pull_pad,
+    [PRIM_concat] = pull_concat,
+    [PRIM_iota] = pull_iota,
+    [PRIM_gather] = pull_gather,
+    [PRIM_gather_elements] = pull_gather_elements,
+    [PRIM_gather_nd] = pull_gather_nd,
+    [PRIM_matmul] = pull_matmul,
+    [PRIM_conv] = pull_conv,
 };
 
 union val

@@ -29,7 +29,8 @@ store_row(float *to, const double *sum, int64_t n)
 
 /* a[B, M, K] x b[B, K, N] */
 static void
-matmul(const struct shape *sa, const struct shape *sb, const float *a, const float *b, float *out, double *sum)
+matmul(
+    const struct shape *sa, const struct shape *sb, const float *a, const float *b, float *out, double *sum)
 {
 	int64_t k = sa->dim[sa->rank - 1], m = sa->dim[sa->rank - 2], n = sb->dim[sb->rank - 1];
 	int64_t rows = k ? shape_count(sa) / k : 0;
@@ -93,7 +94,8 @@ conv_at(const struct conv *c, const int64_t *o, const float *x, const float *w, 
 
 		for (int64_t g = 0; at >= 0 && g < c->group; g++)
 			for (int64_t i = 0; i < ci; i++)
-				add_row(sum + g * co, (double)x[at * channels + g * ci + i], wt + i * out + g * co, co);
+				add_row(sum + g * co, (double)x[at * channels + g * ci + i],
+				    wt + i * out + g * co, co);
 	} while (next(k, c->w->dim, c->n_space));
 }
 
@@ -101,9 +103,15 @@ static void
 conv(const struct node *n, const struct tensor *x, const struct tensor *w, const struct tensor *y,
     const float *xd, const float *wd, float *yd, double *sum)
 {
-	struct conv c = {.n_space = x->shape.rank - 2, .x = &x->shape, .w = &w->shape, .y = &y->shape,
-	    .stride = at_ints(&n->at, ATTR_stride), .dilation = at_ints(&n->at, ATTR_dilation),
-	    .ldil = at_ints(&n->at, ATTR_ldil), .lo = at_ints(&n->at, ATTR_lo), .group = at_get(&n->at, ATTR_group)};
+	struct conv c = {.n_space = x->shape.rank - 2,
+	    .x = &x->shape,
+	    .w = &w->shape,
+	    .y = &y->shape,
+	    .stride = at_ints(&n->at, ATTR_stride),
+	    .dilation = at_ints(&n->at, ATTR_dilation),
+	    .ldil = at_ints(&n->at, ATTR_ldil),
+	    .lo = at_ints(&n->at, ATTR_lo),
+	    .group = at_get(&n->at, ATTR_group)};
 	int64_t images = x->shape.dim[0], out = y->shape.dim[y->shape.rank - 1], to = 0;
 	int64_t image = images ? shape_count(&x->shape) / images : 0;
 
@@ -125,7 +133,8 @@ is_fast(const struct graph *g, const struct node *n)
 	if (n->prim != PRIM_matmul && n->prim != PRIM_conv)
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++)
-		if (graph_tensor(g, n->in[i])->type != DT_f32 || shape_count(&graph_tensor(g, n->in[i])->shape) == 0)
+		if (graph_tensor(g, n->in[i])->type != DT_f32 ||
+		    shape_count(&graph_tensor(g, n->in[i])->shape) == 0)
 			return false;
 	return y->type == DT_f32 && shape_count(&y->shape) > 0;
 }
@@ -164,7 +173,8 @@ run_node(struct arena *a, const struct graph *g, const struct node *n, void **da
 
 /* The inputs, or shaken copies of them. */
 static void
-take_inputs(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s, void **data)
+take_inputs(
+    struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s, void **data)
 {
 	for (uint32_t i = 0; i < g->n_inputs; i++) {
 		const struct tensor *t = graph_tensor(g, g->inputs[i]);
@@ -179,8 +189,8 @@ take_inputs(struct arena *a, const struct graph *g, const void *const *inputs, c
 }
 
 bool
-reference_run(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s, void **outputs,
-    struct err *e)
+reference_run(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s,
+    void **outputs, struct err *e)
 {
 	void **data = NEW_ARRAY(a, void *, g->n_tensors);
 

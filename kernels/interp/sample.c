@@ -17,13 +17,13 @@ struct slot {
 struct sampler {
 	const struct graph *g;
 	struct arena tmp;
-	const void **data;   /* dense values by tensor: inputs, constants, opaque results */
+	const void **data;     /* dense values by tensor: inputs, constants, opaque results */
 	const uint32_t *maker; /* first producer by tensor */
-	struct operand **ops; /* by node, made at first use */
+	struct operand **ops;  /* by node, made at first use */
 	bool *pass_on;         /* by tensor: not remembered */
 	struct slot *slots;
 	uint64_t n_slots, n_used;
-	uint64_t left;       /* evaluations */
+	uint64_t left; /* evaluations */
 	uint32_t depth;
 	const struct shake *shake; /* NULL: none */
 	struct err *e;
@@ -47,7 +47,8 @@ static uint64_t
 slot_of(const struct sampler *s, uint32_t tensor, int64_t at)
 {
 	/* Neighbours are asked for together: runs of 16 lie side by side. */
-	uint64_t run = (uint64_t)at >> 4 ^ (uint64_t)tensor << 40, i = (mix64(run) + ((uint64_t)at & 15)) & (s->n_slots - 1);
+	uint64_t run = (uint64_t)at >> 4 ^ (uint64_t)tensor << 40,
+		 i = (mix64(run) + ((uint64_t)at & 15)) & (s->n_slots - 1);
 
 	while (s->slots[i].tensor && (s->slots[i].tensor != tensor + 1 || s->slots[i].at != at))
 		i = (i + 1) & (s->n_slots - 1);
@@ -167,8 +168,12 @@ sample_whole(struct sampler *s, uint32_t node)
 {
 	const struct node *n = &s->g->nodes[node];
 	struct operand *ops = operands(s, node);
-	struct call c = {.p = n->prim, .at = &n->at, .n_in = n->n_in, .in = ops,
-	    .out = graph_tensor(s->g, n->out[0]), .e = s->e};
+	struct call c = {.p = n->prim,
+	    .at = &n->at,
+	    .n_in = n->n_in,
+	    .in = ops,
+	    .out = graph_tensor(s->g, n->out[0]),
+	    .e = s->e};
 	void *out[2] = {NULL, NULL};
 
 	for (uint32_t k = 0; k < n->n_in && !s->failed; k++)
@@ -195,8 +200,14 @@ sample_node(struct sampler *s, uint32_t node, tensor_id t, int64_t at)
 		sample_whole(s, node);
 		return s->failed ? (union val){0} : val_load(x->type, s->data[t.i], at);
 	}
-	sc.c = (struct call){.p = n->prim, .at = &n->at, .n_in = n->n_in, .in = operands(s, node),
-	    .out = x, .get = sample_get, .self = s, .e = s->e};
+	sc.c = (struct call){.p = n->prim,
+	    .at = &n->at,
+	    .n_in = n->n_in,
+	    .in = operands(s, node),
+	    .out = x,
+	    .get = sample_get,
+	    .self = s,
+	    .e = s->e};
 	if (prim_info[n->prim].class != CLASS_MAP) /* a map needs the flat position only */
 		index_of(&x->shape, at, o);
 	v = rounded(x->type, eval_elem(&sc.c, o, at));
@@ -278,8 +289,8 @@ find_pass_on(struct sampler *s, tensor_id wanted)
 
 bool
 interp_sample(struct arena *a, const struct graph *g, const void *const *inputs, tensor_id t,
-    const int64_t *at, uint32_t n_at, uint64_t max_elements, const struct shake *shake,
-    double *out, struct err *e)
+    const int64_t *at, uint32_t n_at, uint64_t max_elements, const struct shake *shake, double *out,
+    struct err *e)
 {
 	struct sampler s = {.g = g, .n_slots = 1024, .left = max_elements, .shake = shake, .e = e};
 	enum dtype type = graph_tensor(g, t)->type;

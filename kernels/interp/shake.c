@@ -1,12 +1,24 @@
-/* kernels/interp/shake.c: values moved by a few last places: what another order of operations might have made of
- * them.  Operands move, and what arithmetic rounds; what is copied, compared or chosen does not: equals stay equal. */
+/* kernels/interp/shake.c: values moved by a few last places: what another order of operations might have made
+ * of them.  Operands move, and what arithmetic rounds; what is copied, compared or chosen does not: equals
+ * stay equal. */
 #include "interp_int.h"
 
 #include <math.h>
 
-static const bool is_exact[PRIM_COUNT] = {[PRIM_neg] = true, [PRIM_abs] = true, [PRIM_floor] = true, [PRIM_ceil] = true,
-    [PRIM_round] = true, [PRIM_sign] = true, [PRIM_relu] = true, [PRIM_min] = true, [PRIM_max] = true,
-    [PRIM_select] = true, [PRIM_cast] = true, [PRIM_rmax] = true, [PRIM_rmin] = true, [PRIM_wmax] = true};
+static const bool is_exact[PRIM_COUNT] = {[PRIM_neg] = true,
+    [PRIM_abs] = true,
+    [PRIM_floor] = true,
+    [PRIM_ceil] = true,
+    [PRIM_round] = true,
+    [PRIM_sign] = true,
+    [PRIM_relu] = true,
+    [PRIM_min] = true,
+    [PRIM_max] = true,
+    [PRIM_select] = true,
+    [PRIM_cast] = true,
+    [PRIM_rmax] = true,
+    [PRIM_rmin] = true,
+    [PRIM_wmax] = true};
 
 bool
 prim_rounds(enum prim p)

@@ -92,8 +92,8 @@ void
 colours_start(struct canon *c)
 {
 	for (uint32_t i = 0; i < c->n_parts; i++)
-		c->parts[i].c = c->parts[i].maker == NO_NODE ? leaf_colour(&c->parts[i]) :
-		    plain(5 + c->parts[i].n_exports);
+		c->parts[i].c = c->parts[i].maker == NO_NODE ? leaf_colour(&c->parts[i])
+							     : plain(5 + c->parts[i].n_exports);
 	for (uint32_t i = 0; i < c->n_nodes; i++)
 		c->nodes[i].c = node_colour(c->nodes[i].n);
 }
@@ -148,8 +148,8 @@ refine_round(struct canon *c, struct colour *seen)
 			h = join(h, p->c);
 		}
 		for (uint32_t k = 0; k < m->n->n_in; k++)
-			seen[m->in[k]] = plus(seen[m->in[k]],
-			    join(h, plain(prim_is_commutative(m->n->prim) ? 0 : k + 1)));
+			seen[m->in[k]] =
+			    plus(seen[m->in[k]], join(h, plain(prim_is_commutative(m->n->prim) ? 0 : k + 1)));
 	}
 	for (uint32_t i = 0; i < c->n_parts; i++)
 		if (c->parts[i].maker == NO_NODE)

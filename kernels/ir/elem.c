@@ -85,19 +85,27 @@ elem_get_int(enum dtype t, const void *p, int64_t i)
 {
 	switch (t) {
 	case DT_u8:
-	case DT_bool: return ((const uint8_t *)p)[i];
-	case DT_i8: return ((const int8_t *)p)[i];
-	case DT_u16: return ((const uint16_t *)p)[i];
-	case DT_i16: return ((const int16_t *)p)[i];
-	case DT_u32: return ((const uint32_t *)p)[i];
-	case DT_i32: return ((const int32_t *)p)[i];
+	case DT_bool:
+		return ((const uint8_t *)p)[i];
+	case DT_i8:
+		return ((const int8_t *)p)[i];
+	case DT_u16:
+		return ((const uint16_t *)p)[i];
+	case DT_i16:
+		return ((const int16_t *)p)[i];
+	case DT_u32:
+		return ((const uint32_t *)p)[i];
+	case DT_i32:
+		return ((const int32_t *)p)[i];
 	case DT_i64:
-	case DT_u64: return ((const int64_t *)p)[i];
+	case DT_u64:
+		return ((const int64_t *)p)[i];
 	case DT_f32:
 	case DT_f16:
 	case DT_bf16:
 	case DT_f64:
-	case DT_COUNT: break;
+	case DT_COUNT:
+		break;
 	}
 	bug("an integer read from type %d", (int)t);
 }
@@ -106,20 +114,31 @@ void
 elem_set_int(enum dtype t, void *p, int64_t i, int64_t v)
 {
 	switch (t) {
-	case DT_bool: ((uint8_t *)p)[i] = v != 0; return;
+	case DT_bool:
+		((uint8_t *)p)[i] = v != 0;
+		return;
 	case DT_u8:
-	case DT_i8: ((uint8_t *)p)[i] = (uint8_t)v; return;
+	case DT_i8:
+		((uint8_t *)p)[i] = (uint8_t)v;
+		return;
 	case DT_u16:
-	case DT_i16: ((uint16_t *)p)[i] = (uint16_t)v; return;
+	case DT_i16:
+		((uint16_t *)p)[i] = (uint16_t)v;
+		return;
 	case DT_u32:
-	case DT_i32: ((uint32_t *)p)[i] = (uint32_t)v; return;
+	case DT_i32:
+		((uint32_t *)p)[i] = (uint32_t)v;
+		return;
 	case DT_i64:
-	case DT_u64: ((int64_t *)p)[i] = v; return;
+	case DT_u64:
+		((int64_t *)p)[i] = v;
+		return;
 	case DT_f32:
 	case DT_f16:
 	case DT_bf16:
 	case DT_f64:
-	case DT_COUNT: break;
+	case DT_COUNT:
+		break;
 	}
 	bug("an integer written to type %d", (int)t);
 }
@@ -128,11 +147,16 @@ double
 elem_get(enum dtype t, const void *p, int64_t i)
 {
 	switch (t) {
-	case DT_f32: return (double)((const float *)p)[i];
-	case DT_f64: return ((const double *)p)[i];
-	case DT_f16: return (double)half_to_float(((const uint16_t *)p)[i]);
-	case DT_bf16: return (double)bf16_to_float(((const uint16_t *)p)[i]);
-	case DT_u64: return (double)((const uint64_t *)p)[i];
+	case DT_f32:
+		return (double)((const float *)p)[i];
+	case DT_f64:
+		return ((const double *)p)[i];
+	case DT_f16:
+		return (double)half_to_float(((const uint16_t *)p)[i]);
+	case DT_bf16:
+		return (double)bf16_to_float(((const uint16_t *)p)[i]);
+	case DT_u64:
+		return (double)((const uint64_t *)p)[i];
 	case DT_u8:
 	case DT_i8:
 	case DT_u16:
@@ -140,8 +164,10 @@ elem_get(enum dtype t, const void *p, int64_t i)
 	case DT_i32:
 	case DT_i64:
 	case DT_bool:
-	case DT_u32: return (double)elem_get_int(t, p, i);
-	case DT_COUNT: break;
+	case DT_u32:
+		return (double)elem_get_int(t, p, i);
+	case DT_COUNT:
+		break;
 	}
 	bug("an element of type %d", (int)t);
 }
@@ -170,10 +196,18 @@ void
 elem_set(enum dtype t, void *p, int64_t i, double v)
 {
 	switch (t) {
-	case DT_f32: ((float *)p)[i] = (float)v; return;
-	case DT_f64: ((double *)p)[i] = v; return;
-	case DT_f16: ((uint16_t *)p)[i] = float_to_half((float)v); return;
-	case DT_bf16: ((uint16_t *)p)[i] = float_to_bf16((float)v); return;
+	case DT_f32:
+		((float *)p)[i] = (float)v;
+		return;
+	case DT_f64:
+		((double *)p)[i] = v;
+		return;
+	case DT_f16:
+		((uint16_t *)p)[i] = float_to_half((float)v);
+		return;
+	case DT_bf16:
+		((uint16_t *)p)[i] = float_to_bf16((float)v);
+		return;
 	case DT_u8:
 	case DT_i8:
 	case DT_u16:
@@ -182,8 +216,11 @@ elem_set(enum dtype t, void *p, int64_t i, double v)
 	case DT_i64:
 	case DT_bool:
 	case DT_u32:
-	case DT_u64: elem_set_int(t, p, i, real_to_int(t, v)); return;
-	case DT_COUNT: break;
+	case DT_u64:
+		elem_set_int(t, p, i, real_to_int(t, v));
+		return;
+	case DT_COUNT:
+		break;
 	}
 	bug("an element of type %d", (int)t);
 }

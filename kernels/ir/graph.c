@@ -42,8 +42,8 @@ graph_const(struct graph *g, enum tensor_role role, enum dtype t, const struct s
 		bug("a constant of role %d", (int)role);
 	if (role == ROLE_CONST && !data && shape_count(s) > 0)
 		bug("a constant without data");
-	return tensor_add(g,
-	    &(struct tensor){.role = role, .type = t, .shape = *s, .data = data, .name = name});
+	return tensor_add(
+	    g, &(struct tensor){.role = role, .type = t, .shape = *s, .data = data, .name = name});
 }
 
 tensor_id
@@ -91,8 +91,8 @@ result_of(const struct graph *g, enum prim p, const tensor_id *in, uint32_t n_in
 }
 
 static void
-node_push(struct graph *g, const struct node *n, const struct attrs *at, const tensor_id *in,
-    const tensor_id *out)
+node_push(
+    struct graph *g, const struct node *n, const struct attrs *at, const tensor_id *in, const tensor_id *out)
 {
 	struct node *m;
 
@@ -238,9 +238,9 @@ struct sorter {
 	struct graph *to;
 	struct arena *a;
 	struct graph_index x;
-	struct bitset live;    /* tensors that an output needs */
+	struct bitset live; /* tensors that an output needs */
 	tensor_id *map;
-	unsigned char *state;  /* of a tensor: 0 new, 1 on the stack, 2 done */
+	unsigned char *state; /* of a tensor: 0 new, 1 on the stack, 2 done */
 	uint32_t *stack, n_stack;
 };
 

@@ -123,8 +123,8 @@ is_near(int64_t v)
 /* Extent of a window's result along one dimension: *out = positions of a window of `kernel`
  * taps, `dilation` apart, moved by `stride` over dim + lo + hi. */
 static bool
-window_extent(int64_t dim, int64_t kernel, int64_t stride, int64_t dilation, int64_t lo, int64_t hi,
-    int64_t *out)
+window_extent(
+    int64_t dim, int64_t kernel, int64_t stride, int64_t dilation, int64_t lo, int64_t hi, int64_t *out)
 {
 	int64_t room, reach;
 
@@ -371,9 +371,10 @@ rule_conv(const struct args *x)
 	for (int d = 0; d < n; d++) {
 		int64_t wide = s->dim[d + 1]; /* with the zeros that ldil puts between elements */
 
-		if (ldil[d] < 1 || (wide > 0 && (!try_mul_i64(wide - 1, ldil[d], &wide) ||
-		    !try_add_i64(wide, 1, &wide))) || !window_extent(wide, w->dim[d], stride[d],
-		    dilation[d], lo[d], hi[d], &x->out->dim[d + 1]))
+		if (ldil[d] < 1 ||
+		    (wide > 0 && (!try_mul_i64(wide - 1, ldil[d], &wide) || !try_add_i64(wide, 1, &wide))) ||
+		    !window_extent(
+			wide, w->dim[d], stride[d], dilation[d], lo[d], hi[d], &x->out->dim[d + 1]))
 			return err_set(
 			    x->e, ERR_MODEL, "the window along spatial dimension %d is not usable", d);
 	}
@@ -390,8 +391,8 @@ rule_topk(const struct args *x)
 	if (!axis_of(x, x->out->rank, &axis) || !flag_of(x, ATTR_largest, 1))
 		return false;
 	if (k < 0 || k > x->out->dim[axis])
-		return err_set(x->e, ERR_MODEL, "%lld of %lld elements", (long long)k,
-		    (long long)x->out->dim[axis]);
+		return err_set(
+		    x->e, ERR_MODEL, "%lld of %lld elements", (long long)k, (long long)x->out->dim[axis]);
 	x->out->dim[axis] = k;
 	return true;
 }
@@ -439,12 +440,22 @@ rule_gather_nd(const struct args *x)
 
 typedef bool rule_fn(const struct args *x);
 static rule_fn *const rules[] = {
-	[SHAPE_SAME] = rule_same, [SHAPE_REDUCE] = rule_reduce, [SHAPE_WINDOW] = rule_window,
-	[SHAPE_ATTR] = rule_attr, [SHAPE_RESHAPE] = rule_reshape, [SHAPE_PERM] = rule_perm,
-	[SHAPE_SLICE] = rule_slice, [SHAPE_PAD] = rule_pad, [SHAPE_CONCAT] = rule_concat,
-	[SHAPE_GATHER] = rule_gather, [SHAPE_GATHER_ELEM] = rule_gather_elem,
-	[SHAPE_MATMUL] = rule_matmul, [SHAPE_CONV] = rule_conv, [SHAPE_TOPK] = rule_topk,
-	[SHAPE_SAME_AS_FIRST] = rule_scatter, [SHAPE_GATHER_ND] = rule_gather_nd,
+    [SHAPE_SAME] = rule_same,
+    [SHAPE_REDUCE] = rule_reduce,
+    [SHAPE_WINDOW] = rule_window,
+    [SHAPE_ATTR] = rule_attr,
+    [SHAPE_RESHAPE] = rule_reshape,
+    [SHAPE_PERM] = rule_perm,
+    [SHAPE_SLICE] = rule_slice,
+    [SHAPE_PAD] = rule_pad,
+    [SHAPE_CONCAT] = rule_concat,
+    [SHAPE_GATHER] = rule_gather,
+    [SHAPE_GATHER_ELEM] = rule_gather_elem,
+    [SHAPE_MATMUL] = rule_matmul,
+    [SHAPE_CONV] = rule_conv,
+    [SHAPE_TOPK] = rule_topk,
+    [SHAPE_SAME_AS_FIRST] = rule_scatter,
+    [SHAPE_GATHER_ND] = rule_gather_nd,
 };
 
 bool

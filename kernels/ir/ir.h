@@ -7,16 +7,25 @@
 
 /* ---- types and shapes --------------------------------------------------------------- */
 /* Names as in the text form; numbers go to disk and wire. */
-#define DTYPES(X) /* name, C type, bytes, ONNX number */ \
-	X(f32, float, 4, 1) X(u8, uint8_t, 1, 2) X(i8, int8_t, 1, 3) X(u16, uint16_t, 2, 4) \
-	X(i16, int16_t, 2, 5) X(i32, int32_t, 4, 6) X(i64, int64_t, 8, 7) X(bool, uint8_t, 1, 9) \
-	X(f16, uint16_t, 2, 10) X(f64, double, 8, 11) X(u32, uint32_t, 4, 12) \
-	X(u64, uint64_t, 8, 13) X(bf16, uint16_t, 2, 16)
+#define DTYPES(X) /* name, C type, bytes, ONNX number */                                                     \
+	X(f32, float, 4, 1)                                                                                  \
+	X(u8, uint8_t, 1, 2)                                                                                 \
+	X(i8, int8_t, 1, 3)                                                                                  \
+	X(u16, uint16_t, 2, 4)                                                                               \
+	X(i16, int16_t, 2, 5)                                                                                \
+	X(i32, int32_t, 4, 6)                                                                                \
+	X(i64, int64_t, 8, 7)                                                                                \
+	X(bool, uint8_t, 1, 9)                                                                               \
+	X(f16, uint16_t, 2, 10)                                                                              \
+	X(f64, double, 8, 11)                                                                                \
+	X(u32, uint32_t, 4, 12)                                                                              \
+	X(u64, uint64_t, 8, 13)                                                                              \
+	X(bf16, uint16_t, 2, 16)
 enum dtype {
 #define X(N, C, BYTES, ONNX) DT_##N,
 	DTYPES(X)
 #undef X
-	DT_COUNT
+	    DT_COUNT
 };
 size_t dtype_size(enum dtype t);
 const char *dtype_name(enum dtype t);
@@ -55,26 +64,42 @@ uint16_t float_to_bf16(float f);
 
 /* ---- primitives --------------------------------------------------------------------- */
 /* Attribute keys; KIND: LIST of integers, INT, or REAL. */
-#define ATTRS(X) \
-	X(perm, LIST) X(shape, LIST) X(start, LIST) X(step, LIST) X(lo, LIST) X(hi, LIST) \
-	X(kernel, LIST) X(stride, LIST) X(dilation, LIST) X(ldil, LIST) X(axes, LIST) \
-	X(axis, INT) X(group, INT) X(mode, INT) X(to, INT) X(last, INT) X(exclusive, INT) \
-	X(reverse, INT) X(k, INT) X(largest, INT) X(value, REAL)
+#define ATTRS(X)                                                                                             \
+	X(perm, LIST)                                                                                        \
+	X(shape, LIST)                                                                                       \
+	X(start, LIST)                                                                                       \
+	X(step, LIST)                                                                                        \
+	X(lo, LIST)                                                                                          \
+	X(hi, LIST)                                                                                          \
+	X(kernel, LIST)                                                                                      \
+	X(stride, LIST)                                                                                      \
+	X(dilation, LIST)                                                                                    \
+	X(ldil, LIST)                                                                                        \
+	X(axes, LIST)                                                                                        \
+	X(axis, INT)                                                                                         \
+	X(group, INT)                                                                                        \
+	X(mode, INT)                                                                                         \
+	X(to, INT)                                                                                           \
+	X(last, INT)                                                                                         \
+	X(exclusive, INT)                                                                                    \
+	X(reverse, INT)                                                                                      \
+	X(k, INT)                                                                                            \
+	X(largest, INT)                                                                                      \
+	X(value, REAL)
 enum attr_key {
 #define X(N, KIND) ATTR_##N,
 	ATTRS(X)
 #undef X
-	ATTR_COUNT
+	    ATTR_COUNT
 };
 enum attr_kind { ATTR_LIST, ATTR_INT, ATTR_REAL };
 #define ATTR_BIT(N) (1u << ATTR_##N)
-#define ATTR_WINDOW \
-	(ATTR_BIT(kernel) | ATTR_BIT(stride) | ATTR_BIT(dilation) | ATTR_BIT(lo) | ATTR_BIT(hi))
+#define ATTR_WINDOW (ATTR_BIT(kernel) | ATTR_BIT(stride) | ATTR_BIT(dilation) | ATTR_BIT(lo) | ATTR_BIT(hi))
 enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
 struct attr {
 	enum attr_key key;
-	int n;               /* of a LIST; 1 for INT; 0 for REAL */
+	int n; /* of a LIST; 1 for INT; 0 for REAL */
 	int64_t i[MAX_RANK];
 	double real;
 };
@@ -99,9 +124,22 @@ enum attr_kind attr_kind_of(enum attr_key key);
 
 enum prim_class { CLASS_MAP, CLASS_REDUCE, CLASS_BCAST, CLASS_LAYOUT, CLASS_LINEAR, CLASS_OPAQUE };
 enum shape_rule {
-	SHAPE_SAME, SHAPE_REDUCE, SHAPE_WINDOW, SHAPE_ATTR, SHAPE_RESHAPE, SHAPE_PERM, SHAPE_SLICE,
-	SHAPE_PAD, SHAPE_CONCAT, SHAPE_GATHER, SHAPE_GATHER_ELEM, SHAPE_MATMUL, SHAPE_CONV,
-	SHAPE_TOPK, SHAPE_SAME_AS_FIRST, SHAPE_GATHER_ND
+	SHAPE_SAME,
+	SHAPE_REDUCE,
+	SHAPE_WINDOW,
+	SHAPE_ATTR,
+	SHAPE_RESHAPE,
+	SHAPE_PERM,
+	SHAPE_SLICE,
+	SHAPE_PAD,
+	SHAPE_CONCAT,
+	SHAPE_GATHER,
+	SHAPE_GATHER_ELEM,
+	SHAPE_MATMUL,
+	SHAPE_CONV,
+	SHAPE_TOPK,
+	SHAPE_SAME_AS_FIRST,
+	SHAPE_GATHER_ND
 };
 enum type_rule { TYPE_SAME, TYPE_BOOL, TYPE_TO, TYPE_FIRST, TYPE_SECOND, TYPE_I64 };
 enum prim {
@@ -154,7 +192,7 @@ struct node {
 	enum numeric num;
 	uint32_t n_in, n_out;
 	tensor_id *in;
-	tensor_id *out;  /* n_out is 1 but for some opaque primitives */
+	tensor_id *out; /* n_out is 1 but for some opaque primitives */
 	struct attrs at;
 	uint32_t origin; /* number of the ONNX node it came from; NO_NODE if none */
 };
@@ -177,7 +215,11 @@ struct graph {
 	const char **output_names; /* beside outputs; entries may be NULL */
 };
 void graph_init(struct graph *g, struct arena *a);
-static inline struct tensor *graph_tensor(const struct graph *g, tensor_id t) { return &g->tensors[t.i]; }
+static inline struct tensor *
+graph_tensor(const struct graph *g, tensor_id t)
+{
+	return &g->tensors[t.i];
+}
 tensor_id graph_input(struct graph *g, enum dtype t, const struct shape *s, const char *name);
 /* `data` stays with the caller and must live as long as the graph; may be NULL for a weight. */
 tensor_id graph_const(struct graph *g, enum tensor_role role, enum dtype t, const struct shape *s,
@@ -186,13 +228,13 @@ tensor_id graph_scalar(struct graph *g, enum dtype t, double v); /* ROLE_CONST, 
 void graph_output(struct graph *g, tensor_id t, const char *name);
 /* Adds a node; checks arity, attributes, types and computes shapes.  out[] receives as many
  * tensors as the primitive makes (1; topk: 2).  Errors: ERR_MODEL naming primitive and cause. */
-bool graph_add(struct graph *g, enum prim p, const tensor_id *in, uint32_t n_in,
-    const struct attrs *at, uint32_t origin, tensor_id *out, struct err *e) MUST_CHECK;
+bool graph_add(struct graph *g, enum prim p, const tensor_id *in, uint32_t n_in, const struct attrs *at,
+    uint32_t origin, tensor_id *out, struct err *e) MUST_CHECK;
 /* Adds another producer of `out` (single-result primitives only).  Refused (false, ERR_MODEL)
  * when shape or type differ or when it would close a circle; the caller counts and goes on.
  * The node is appended; graph_sort() restores the topological order afterwards. */
-bool graph_add_alt(struct graph *g, enum prim p, const tensor_id *in, uint32_t n_in,
-    const struct attrs *at, uint32_t origin, enum numeric num, tensor_id out, struct err *e) MUST_CHECK;
+bool graph_add_alt(struct graph *g, enum prim p, const tensor_id *in, uint32_t n_in, const struct attrs *at,
+    uint32_t origin, enum numeric num, tensor_id out, struct err *e) MUST_CHECK;
 /* Result type and shape of a primitive over operands, without adding it. */
 bool prim_result(enum prim p, const struct tensor *const *in, uint32_t n_in, const struct attrs *at,
     struct tensor *out, struct err *e) MUST_CHECK;
@@ -249,8 +291,8 @@ struct spec_binding {
 	tensor_id *operands, *results;
 	uint32_t n_operands, n_results;
 };
-void spec_make(struct arena *a, const struct graph *g, const struct bitset *members,
-    const tensor_id *exports, uint32_t n_exports, struct spec *out, struct spec_binding *bind);
+void spec_make(struct arena *a, const struct graph *g, const struct bitset *members, const tensor_id *exports,
+    uint32_t n_exports, struct spec *out, struct spec_binding *bind);
 /* A whole graph as one spec. */
 void spec_of_graph(struct arena *a, const struct graph *g, struct spec *out);
 /* A kernel's result that may lie on the very bytes of one of its operands (kernels/emit). */

@@ -59,7 +59,8 @@ is_one_stretch(const struct shape *from, const struct shape *to, const int64_t *
 {
 	int axis = to->rank - 1;
 
-	while (axis >= 0 && to->dim[axis] == from->dim[axis] && (to->dim[axis] == 1 || (start[axis] == 0 && step[axis] == 1)))
+	while (axis >= 0 && to->dim[axis] == from->dim[axis] &&
+	    (to->dim[axis] == 1 || (start[axis] == 0 && step[axis] == 1)))
 		axis--;
 	return axis < 0 || ((to->dim[axis] == 1 || step[axis] == 1) && outer_is_one(to, axis));
 }

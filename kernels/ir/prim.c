@@ -2,7 +2,7 @@
 #include "ir_int.h"
 
 const struct prim_info prim_info[PRIM_COUNT] = {
-#define PRIM(N, C, N_IN, SHAPE, TYPE, AT, FLOPS, TEXT) \
+#define PRIM(N, C, N_IN, SHAPE, TYPE, AT, FLOPS, TEXT)                                                       \
 	[PRIM_##N] = {#N, CLASS_##C, N_IN, SHAPE_##SHAPE, TYPE_##TYPE, AT, FLOPS, TEXT},
 #include "prim.def"
 #undef PRIM
@@ -11,23 +11,63 @@ const struct prim_info prim_info[PRIM_COUNT] = {
 /* Element types that operand 0 may have; what is not named here takes all. */
 enum domain { ANY, NUMBER, FLOAT, INTEGER, BITS, BOOLEAN };
 static const unsigned char domain[PRIM_COUNT] = {
-	[PRIM_neg] = NUMBER, [PRIM_abs] = NUMBER, [PRIM_exp] = FLOAT, [PRIM_log] = FLOAT,
-	[PRIM_sqrt] = FLOAT, [PRIM_recip] = FLOAT, [PRIM_tanh] = FLOAT, [PRIM_erf] = FLOAT,
-	[PRIM_floor] = FLOAT, [PRIM_ceil] = FLOAT, [PRIM_round] = FLOAT, [PRIM_sign] = NUMBER,
-	[PRIM_sin] = FLOAT, [PRIM_cos] = FLOAT, [PRIM_tan] = FLOAT, [PRIM_asin] = FLOAT,
-	[PRIM_acos] = FLOAT, [PRIM_atan] = FLOAT, [PRIM_sinh] = FLOAT, [PRIM_cosh] = FLOAT,
-	[PRIM_asinh] = FLOAT, [PRIM_acosh] = FLOAT, [PRIM_atanh] = FLOAT, [PRIM_sigmoid] = FLOAT,
-	[PRIM_softplus] = FLOAT, [PRIM_relu] = NUMBER, [PRIM_not] = BOOLEAN, [PRIM_bitnot] = INTEGER,
-	[PRIM_isnan] = FLOAT, [PRIM_isinf] = FLOAT, [PRIM_add] = NUMBER, [PRIM_sub] = NUMBER,
-	[PRIM_mul] = NUMBER, [PRIM_div] = NUMBER, [PRIM_pow] = NUMBER, [PRIM_mod] = NUMBER,
-	[PRIM_fmod] = NUMBER, [PRIM_and] = BITS, [PRIM_or] = BITS, [PRIM_xor] = BITS,
-	[PRIM_shl] = INTEGER, [PRIM_shr] = INTEGER, [PRIM_select] = BOOLEAN, [PRIM_sum] = NUMBER,
-	[PRIM_prod] = NUMBER, [PRIM_wsum] = NUMBER, [PRIM_matmul] = NUMBER, [PRIM_conv] = NUMBER,
-	[PRIM_cumsum] = NUMBER,
+    [PRIM_neg] = NUMBER,
+    [PRIM_abs] = NUMBER,
+    [PRIM_exp] = FLOAT,
+    [PRIM_log] = FLOAT,
+    [PRIM_sqrt] = FLOAT,
+    [PRIM_recip] = FLOAT,
+    [PRIM_tanh] = FLOAT,
+    [PRIM_erf] = FLOAT,
+    [PRIM_floor] = FLOAT,
+    [PRIM_ceil] = FLOAT,
+    [PRIM_round] = FLOAT,
+    [PRIM_sign] = NUMBER,
+    [PRIM_sin] = FLOAT,
+    [PRIM_cos] = FLOAT,
+    [PRIM_tan] = FLOAT,
+    [PRIM_asin] = FLOAT,
+    [PRIM_acos] = FLOAT,
+    [PRIM_atan] = FLOAT,
+    [PRIM_sinh] = FLOAT,
+    [PRIM_cosh] = FLOAT,
+    [PRIM_asinh] = FLOAT,
+    [PRIM_acosh] = FLOAT,
+    [PRIM_atanh] = FLOAT,
+    [PRIM_sigmoid] = FLOAT,
+    [PRIM_softplus] = FLOAT,
+    [PRIM_relu] = NUMBER,
+    [PRIM_not] = BOOLEAN,
+    [PRIM_bitnot] = INTEGER,
+    [PRIM_isnan] = FLOAT,
+    [PRIM_isinf] = FLOAT,
+    [PRIM_add] = NUMBER,
+    [PRIM_sub] = NUMBER,
+    [PRIM_mul] = NUMBER,
+    [PRIM_div] = NUMBER,
+    [PRIM_pow] = NUMBER,
+    [PRIM_mod] = NUMBER,
+    [PRIM_fmod] = NUMBER,
+    [PRIM_and] = BITS,
+    [PRIM_or] = BITS,
+    [PRIM_xor] = BITS,
+    [PRIM_shl] = INTEGER,
+    [PRIM_shr] = INTEGER,
+    [PRIM_select] = BOOLEAN,
+    [PRIM_sum] = NUMBER,
+    [PRIM_prod] = NUMBER,
+    [PRIM_wsum] = NUMBER,
+    [PRIM_matmul] = NUMBER,
+    [PRIM_conv] = NUMBER,
+    [PRIM_cumsum] = NUMBER,
 };
 static const char *const domain_text[] = {
-	[ANY] = "any type", [NUMBER] = "numbers", [FLOAT] = "floating-point numbers",
-	[INTEGER] = "integers", [BITS] = "integers or bool", [BOOLEAN] = "bool",
+    [ANY] = "any type",
+    [NUMBER] = "numbers",
+    [FLOAT] = "floating-point numbers",
+    [INTEGER] = "integers",
+    [BITS] = "integers or bool",
+    [BOOLEAN] = "bool",
 };
 
 bool
@@ -59,12 +99,18 @@ static bool
 in_domain(enum domain d, enum dtype t)
 {
 	switch (d) {
-	case ANY: return true;
-	case NUMBER: return t != DT_bool;
-	case FLOAT: return dtype_is_float(t);
-	case INTEGER: return t != DT_bool && !dtype_is_float(t);
-	case BITS: return !dtype_is_float(t);
-	case BOOLEAN: return t == DT_bool;
+	case ANY:
+		return true;
+	case NUMBER:
+		return t != DT_bool;
+	case FLOAT:
+		return dtype_is_float(t);
+	case INTEGER:
+		return t != DT_bool && !dtype_is_float(t);
+	case BITS:
+		return !dtype_is_float(t);
+	case BOOLEAN:
+		return t == DT_bool;
 	}
 	return false;
 }
@@ -131,8 +177,8 @@ check_types(enum prim p, const struct tensor *const *in, uint32_t n_in, struct e
 	}
 	if (p == PRIM_pow)
 		return in[1]->type != DT_bool
-			   ? true
-			   : err_set(e, ERR_MODEL, "the exponent is bool; it takes numbers");
+		    ? true
+		    : err_set(e, ERR_MODEL, "the exponent is bool; it takes numbers");
 	return same_type(in, p == PRIM_select ? 1 : 0, n_in, e);
 }
 
@@ -142,10 +188,18 @@ result_type(
 {
 	switch (prim_info[p].type) {
 	case TYPE_SAME:
-	case TYPE_FIRST: *out = in[0]->type; return true;
-	case TYPE_BOOL: *out = DT_bool; return true;
-	case TYPE_SECOND: *out = in[1]->type; return true;
-	case TYPE_I64: *out = DT_i64; return true;
+	case TYPE_FIRST:
+		*out = in[0]->type;
+		return true;
+	case TYPE_BOOL:
+		*out = DT_bool;
+		return true;
+	case TYPE_SECOND:
+		*out = in[1]->type;
+		return true;
+	case TYPE_I64:
+		*out = DT_i64;
+		return true;
 	case TYPE_TO:
 		if (at_get(at, ATTR_to) < 0 || at_get(at, ATTR_to) >= DT_COUNT)
 			return err_set(e, ERR_MODEL, "attribute 'to' is no element type");

@@ -12,8 +12,8 @@ struct reader {
 	struct graph *g;
 	struct arena *a;
 	struct err *e;
-	struct str line;   /* what is left of the line */
-	uint32_t *id;      /* by number in the text: tensor + 1; 0 where undefined */
+	struct str line; /* what is left of the line */
+	uint32_t *id;    /* by number in the text: tensor + 1; 0 where undefined */
 	uint32_t n_id;
 	bool has_output;
 };
@@ -64,8 +64,8 @@ number_of(struct reader *r, struct str t, uint32_t *out)
 
 	if (t.n < 2 || t.p[0] != '%' || t.p[1] < '0' || t.p[1] > '9' ||
 	    !str_to_i64((struct str){t.p + 1, t.n - 1}, &v) || v >= MAX_NUMBER)
-		return err_set(r->e, ERR_FORMAT, "'%.*s' is no tensor; write %%0 to %%%d", STR_ARG(t),
-		    MAX_NUMBER - 1);
+		return err_set(
+		    r->e, ERR_FORMAT, "'%.*s' is no tensor; write %%0 to %%%d", STR_ARG(t), MAX_NUMBER - 1);
 	*out = (uint32_t)v;
 	return true;
 }
@@ -258,8 +258,10 @@ read_leaf(struct reader *r, struct str kind, uint32_t number)
 	if (!read_type(r, &t, &s) || (str_is(kind, "const") && !read_const(r, t, &s, &data)) ||
 	    !read_name(r, &name))
 		return false;
-	define(r, number, str_is(kind, "input") ? graph_input(r->g, t, &s, name) :
-	    graph_const(r->g, str_is(kind, "const") ? ROLE_CONST : ROLE_WEIGHT, t, &s, data, name));
+	define(r, number,
+	    str_is(kind, "input")
+		? graph_input(r->g, t, &s, name)
+		: graph_const(r->g, str_is(kind, "const") ? ROLE_CONST : ROLE_WEIGHT, t, &s, data, name));
 	return true;
 }
 
@@ -380,7 +382,7 @@ read_node(struct reader *r, struct str prim, const uint32_t *number, uint32_t n_
 		    r->e, ERR_FORMAT, "%s makes %u results", prim_info[n->prim].name, prim_n_out(n->prim));
 	if (n_number == 1 && defined(r, number[0])) {
 		if (!graph_add_alt(r->g, n->prim, n->in, n->n_in, &n->at, NO_NODE, n->num,
-		    (tensor_id){r->id[number[0]] - 1}, r->e))
+			(tensor_id){r->id[number[0]] - 1}, r->e))
 			return false;
 	} else {
 		if (!graph_add(r->g, n->prim, n->in, n->n_in, &n->at, NO_NODE, out, r->e))

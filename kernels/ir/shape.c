@@ -12,7 +12,7 @@ struct dtype_row {
 
 static const struct dtype_row dtypes[DT_COUNT] = {
 #define X(N, C, BYTES, ONNX) [DT_##N] = {#N, BYTES, ONNX},
-	DTYPES(X)
+    DTYPES(X)
 #undef X
 };
 
@@ -154,7 +154,7 @@ static const struct {
 	enum attr_kind kind;
 } attrs_table[ATTR_COUNT] = {
 #define X(N, KIND) [ATTR_##N] = {#N, ATTR_##KIND},
-	ATTRS(X)
+    ATTRS(X)
 #undef X
 };
 

@@ -54,10 +54,11 @@ gather(struct canon *c, const struct bitset *members, const tensor_id *exports, 
 
 	c->nodes = NEW_ARRAY(&c->tmp, struct member, bitset_count(members));
 	BITSET_EACH(i, members)
-		n_parts += c->g->nodes[i].n_in + c->g->nodes[i].n_out;
+	n_parts += c->g->nodes[i].n_in + c->g->nodes[i].n_out;
 	c->parts = NEW_ARRAY(&c->tmp, struct part, n_parts);
 	c->exports = NEW_ARRAY(&c->tmp, uint32_t, n_exports);
-	BITSET_EACH(i, members) {
+	BITSET_EACH(i, members)
+	{
 		const struct node *n = &c->g->nodes[i];
 		struct member *m = &c->nodes[c->n_nodes];
 
@@ -144,8 +145,8 @@ visit(struct walk *w, uint32_t part)
 
 /* Operands come first in a spec's graph, whatever reads them. */
 static void
-write_operands(struct canon *c, const struct walk *w, struct graph *to, tensor_id *map,
-    struct spec_binding *bind)
+write_operands(
+    struct canon *c, const struct walk *w, struct graph *to, tensor_id *map, struct spec_binding *bind)
 {
 	bind->operands = NEW_ARRAY(c->a, tensor_id, c->n_parts);
 	for (uint32_t i = 0; i < w->n_order; i++) {
@@ -393,8 +394,9 @@ spec_read(struct arena *a, struct str text, struct spec *out, struct err *e)
 	struct str rest = text;
 	bool ok;
 
-	ok = str_is(str_cut(&rest, '\n'), "spec 1") ? true :
-	    err_set(e, ERR_FORMAT, "it does not start with a line 'spec 1'");
+	ok = str_is(str_cut(&rest, '\n'), "spec 1")
+	    ? true
+	    : err_set(e, ERR_FORMAT, "it does not start with a line 'spec 1'");
 	ok = ok && graph_read(&g, &tmp, rest, e) && check_plain(&g, e);
 	if (ok) {
 		spec_of_graph(a, &g, out);

@@ -9,9 +9,9 @@
 struct walk {
 	const struct graph *g;
 	struct arena tmp;
-	uint32_t *maker;  /* of a tensor; NO_NODE */
-	bool *depends;    /* on the linear result */
-	uint32_t linear;  /* node */
+	uint32_t *maker;          /* of a tensor; NO_NODE */
+	bool *depends;            /* on the linear result */
+	uint32_t linear;          /* node */
 	struct library_call *out; /* steps stand in it last first until the end */
 };
 
@@ -60,10 +60,14 @@ operand_view(const struct walk *w, tensor_id t, struct call_view *v, struct err 
 
 		if (class != CLASS_LAYOUT && class != CLASS_BCAST)
 			return cannot(e, "an operand is computed by", n);
-		return n->n_in == 1 ? operand_view(w, n->in[0], v, e) && view_through(v, w->g, n, e) : cannot(e, "an operand is made by", n);
+		return n->n_in == 1 ? operand_view(w, n->in[0], v, e) && view_through(v, w->g, n, e)
+				    : cannot(e, "an operand is made by", n);
 	}
-	*v = (struct call_view){.source = x->role == ROLE_INPUT ? SOURCE_INPUT : x->role == ROLE_WEIGHT ? SOURCE_WEIGHT : SOURCE_CONST,
-	    .number = x->role == ROLE_CONST ? 0 : t.i, .data = x->role == ROLE_CONST ? x->data : NULL};
+	*v = (struct call_view){.source = x->role == ROLE_INPUT ? SOURCE_INPUT
+		: x->role == ROLE_WEIGHT                        ? SOURCE_WEIGHT
+								: SOURCE_CONST,
+	    .number = x->role == ROLE_CONST ? 0 : t.i,
+	    .data = x->role == ROLE_CONST ? x->data : NULL};
 	view_dense(v, x);
 	return true;
 }
@@ -78,7 +82,8 @@ scalar_of(const struct walk *w, tensor_id t, double *out)
 	if (x->role == ROLE_INNER) {
 		const struct node *m = &w->g->nodes[w->maker[t.i]];
 
-		return (m->prim == PRIM_bcast || m->prim == PRIM_reshape || m->prim == PRIM_transpose) && scalar_of(w, m->in[0], out);
+		return (m->prim == PRIM_bcast || m->prim == PRIM_reshape || m->prim == PRIM_transpose) &&
+		    scalar_of(w, m->in[0], out);
 	}
 	if (x->role != ROLE_CONST || n == 0 || !dtype_is_float(x->type))
 		return false;
@@ -94,7 +99,8 @@ static bool
 add_step(struct walk *w, struct call_step s, struct err *e)
 {
 	if (w->out->n_steps == CALL_MAX_STEPS)
-		return err_set(e, ERR_INFEASIBLE, "library: more than %d steps after the products", CALL_MAX_STEPS);
+		return err_set(
+		    e, ERR_INFEASIBLE, "library: more than %d steps after the products", CALL_MAX_STEPS);
 	w->out->step[w->out->n_steps++] = s;
 	return true;
 }
@@ -123,7 +129,8 @@ scalar_step(struct walk *w, const struct node *n, double c, bool value_first, st
 	case PRIM_mul:
 		return affine(w, c, 0, e);
 	case PRIM_div:
-		return value_first && c != 0 ? affine(w, 1 / c, 0, e) : cannot(e, "after the products stands a quotient by", n);
+		return value_first && c != 0 ? affine(w, 1 / c, 0, e)
+					     : cannot(e, "after the products stands a quotient by", n);
 	case PRIM_max:
 		return clip(w, c, INFINITY, e);
 	case PRIM_min:
@@ -140,8 +147,8 @@ tensor_step(struct walk *w, const struct node *n, tensor_id other, bool value_fi
 		enum prim prim;
 		enum step_kind step;
 		bool any_order;
-	} kinds[] = {{PRIM_add, STEP_add, true}, {PRIM_sub, STEP_sub, false}, {PRIM_mul, STEP_mul, true}, {PRIM_div, STEP_div, false},
-	    {PRIM_min, STEP_min, true}, {PRIM_max, STEP_max, true}};
+	} kinds[] = {{PRIM_add, STEP_add, true}, {PRIM_sub, STEP_sub, false}, {PRIM_mul, STEP_mul, true},
+	    {PRIM_div, STEP_div, false}, {PRIM_min, STEP_min, true}, {PRIM_max, STEP_max, true}};
 	struct call_step s = {0};
 
 	if (!operand_view(w, other, &s.operand, e))
@@ -170,11 +177,28 @@ static bool
 apply(enum prim p, double x, double y, double *out)
 {
 	switch (p) {
-#define CASE(P, EXPR) case PRIM_##P: *out = EXPR; return true;
-	CASE(neg, -x) CASE(abs, fabs(x)) CASE(exp, exp(x)) CASE(log, log(x)) CASE(sqrt, sqrt(x)) CASE(recip, 1 / x)
-	CASE(tanh, tanh(x)) CASE(erf, erf(x)) CASE(sigmoid, 1 / (1 + exp(-x))) CASE(relu, fmax(x, 0))
-	CASE(softplus, fmax(x, 0) + log1p(exp(-fabs(x)))) CASE(add, x + y) CASE(sub, x - y) CASE(mul, x * y)
-	CASE(div, x / y) CASE(min, fmin(x, y)) CASE(max, fmax(x, y)) CASE(pow, pow(x, y))
+#define CASE(P, EXPR)                                                                                        \
+	case PRIM_##P:                                                                                       \
+		*out = EXPR;                                                                                 \
+		return true
+		CASE(neg, -x);
+		CASE(abs, fabs(x));
+		CASE(exp, exp(x));
+		CASE(log, log(x));
+		CASE(sqrt, sqrt(x));
+		CASE(recip, 1 / x);
+		CASE(tanh, tanh(x));
+		CASE(erf, erf(x));
+		CASE(sigmoid, 1 / (1 + exp(-x)));
+		CASE(relu, fmax(x, 0));
+		CASE(softplus, fmax(x, 0) + log1p(exp(-fabs(x))));
+		CASE(add, x + y);
+		CASE(sub, x - y);
+		CASE(mul, x * y);
+		CASE(div, x / y);
+		CASE(min, fmin(x, y));
+		CASE(max, fmax(x, y));
+		CASE(pow, pow(x, y));
 #undef CASE
 	default:
 		return false;
@@ -243,9 +267,11 @@ function_step(struct walk *w, uint32_t *t, struct err *e)
 	if (!find_from(w, *t, &s.from, e))
 		return false;
 	if (!function_of(segment_value, &s, &step))
-		return err_set(e, ERR_INFEASIBLE, "library: a function of the products that no library is known to have");
+		return err_set(e, ERR_INFEASIBLE,
+		    "library: a function of the products that no library is known to have");
 	*t = s.from;
-	return (step.b == 1 || affine(w, step.b, 0, e)) && add_step(w, (struct call_step){.kind = step.kind, .a = step.a}, e);
+	return (step.b == 1 || affine(w, step.b, 0, e)) &&
+	    add_step(w, (struct call_step){.kind = step.kind, .a = step.a}, e);
 }
 
 static bool
@@ -254,8 +280,9 @@ unary_step(struct walk *w, const struct node *n, struct err *e)
 	static const struct {
 		enum prim prim;
 		enum step_kind step;
-	} kinds[] = {{PRIM_relu, STEP_relu}, {PRIM_tanh, STEP_tanh}, {PRIM_sigmoid, STEP_sigmoid}, {PRIM_exp, STEP_exp},
-	    {PRIM_log, STEP_log}, {PRIM_abs, STEP_abs}, {PRIM_sqrt, STEP_sqrt}, {PRIM_softplus, STEP_softplus}};
+	} kinds[] = {{PRIM_relu, STEP_relu}, {PRIM_tanh, STEP_tanh}, {PRIM_sigmoid, STEP_sigmoid},
+	    {PRIM_exp, STEP_exp}, {PRIM_log, STEP_log}, {PRIM_abs, STEP_abs}, {PRIM_sqrt, STEP_sqrt},
+	    {PRIM_softplus, STEP_softplus}};
 
 	if (n->prim == PRIM_neg)
 		return affine(w, -1, 0, e);
@@ -333,7 +360,8 @@ tidy(struct library_call *c)
 			s = (struct call_step){.kind = STEP_clip, .a = 0, .b = INFINITY};
 
 		if (last && s.kind == STEP_affine && last->kind == STEP_affine) {
-			*last = (struct call_step){.kind = STEP_affine, .a = last->a * s.a, .b = last->b * s.a + s.b};
+			*last = (struct call_step){
+			    .kind = STEP_affine, .a = last->a * s.a, .b = last->b * s.a + s.b};
 		} else if (last && s.kind == STEP_clip && last->kind == STEP_clip) {
 			last->a = fmin(fmax(last->a, s.a), s.b);
 			last->b = fmin(fmax(last->b, s.a), s.b);

@@ -10,7 +10,7 @@ static const struct library_row {
 	uint32_t most, algos;
 	unsigned types;
 } rows[LIBRARY_COUNT] = {
-#define LIBRARY(ID, NAME, IS_CUDA, LINEAR, STEPS, MOST, ALGOS, TYPES) \
+#define LIBRARY(ID, NAME, IS_CUDA, LINEAR, STEPS, MOST, ALGOS, TYPES)                                        \
 	[LIBRARY_##ID] = {#ID, NAME, IS_CUDA, LINEAR, STEPS, MOST, ALGOS, TYPES},
 #include "library.def"
 };
@@ -42,8 +42,8 @@ library_algos(enum library l)
 void
 library_print(struct strbuf *sb, enum library l, int64_t version)
 {
-	sb_addf(sb, "%s-%lld.%lld.%lld", rows[l].id, (long long)(version / 10000), (long long)(version / 100 % 100),
-	    (long long)(version % 100));
+	sb_addf(sb, "%s-%lld.%lld.%lld", rows[l].id, (long long)(version / 10000),
+	    (long long)(version / 100 % 100), (long long)(version % 100));
 }
 
 bool
@@ -105,11 +105,14 @@ library_takes(enum library l, const struct library_call *c, struct err *e)
 	if (!(r->linear >> c->linear & 1))
 		return err_set(e, ERR_INFEASIBLE, "library: %s is not asked for such products", r->name);
 	if (!(r->types >> c->result.type & 1))
-		return err_set(e, ERR_INFEASIBLE, "library: %s is not asked for %s", r->name, dtype_name(c->result.type));
+		return err_set(e, ERR_INFEASIBLE, "library: %s is not asked for %s", r->name,
+		    dtype_name(c->result.type));
 	if (c->n_steps > r->most)
-		return err_set(e, ERR_INFEASIBLE, "library: %u steps after the products; %s takes %u", c->n_steps, r->name, r->most);
+		return err_set(e, ERR_INFEASIBLE, "library: %u steps after the products; %s takes %u",
+		    c->n_steps, r->name, r->most);
 	for (uint32_t i = 0; i < c->n_steps; i++)
 		if (!(r->steps >> c->step[i].kind & 1))
-			return err_set(e, ERR_INFEASIBLE, "library: %s is not asked for '%s'", r->name, step_name(c->step[i].kind));
+			return err_set(e, ERR_INFEASIBLE, "library: %s is not asked for '%s'", r->name,
+			    step_name(c->step[i].kind));
 	return true;
 }

@@ -4,8 +4,12 @@
 
 #include <math.h>
 
-#define FUNCTION(KIND, PARAMS, EXPR) \
-	static double value_##KIND(double x, double a) { (void)a; return EXPR; }
+#define FUNCTION(KIND, PARAMS, EXPR)                                                                         \
+	static double value_##KIND(double x, double a)                                                       \
+	{                                                                                                    \
+		(void)a;                                                                                     \
+		return EXPR;                                                                                 \
+	}
 #include "library.def"
 
 static const struct {
@@ -20,8 +24,9 @@ static const struct {
 /* Beyond what float constants in a model's formula may be off by, nothing is forgiven. */
 static const double close_enough = 2e-6;
 
-static const double points[] = {-40, -20, -11.3, -7, -6.01, -5.99, -4.4, -3.01, -3, -2.99, -2.2, -1.6, -1.01, -1, -0.9, -0.51, -0.3,
-    -0.1, -0.01, -1e-3, 0, 1e-3, 0.01, 0.1, 0.3, 0.51, 0.9, 1, 1.01, 1.6, 2.2, 2.99, 3, 3.01, 4.4, 5.99, 6.01, 7, 11.3, 20, 40};
+static const double points[] = {-40, -20, -11.3, -7, -6.01, -5.99, -4.4, -3.01, -3, -2.99, -2.2, -1.6, -1.01,
+    -1, -0.9, -0.51, -0.3, -0.1, -0.01, -1e-3, 0, 1e-3, 0.01, 0.1, 0.3, 0.51, 0.9, 1, 1.01, 1.6, 2.2, 2.99, 3,
+    3.01, 4.4, 5.99, 6.01, 7, 11.3, 20, 40};
 
 static bool
 agrees(double want, double have)
@@ -31,7 +36,8 @@ agrees(double want, double have)
 
 /* By how much the values lie above f's. */
 static double
-scale_over(double (*f)(double x, double a), double a, double (*value)(const void *arg, double x), const void *arg)
+scale_over(
+    double (*f)(double x, double a), double a, double (*value)(const void *arg, double x), const void *arg)
 {
 	double s = value(arg, 4.4) / f(4.4, a);
 

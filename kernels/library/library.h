@@ -63,9 +63,9 @@ enum { CALL_MAX_STEPS = 16 };
  * Transposes, reshapes and broadcasts around it are in the views. */
 struct library_call {
 	enum call_linear linear;
-	uint32_t n_operands;       /* of the spec: result i is buffer n_operands + i */
+	uint32_t n_operands; /* of the spec: result i is buffer n_operands + i */
 	struct call_view a, b, result;
-	int n_spatial;             /* of a convolution; below: one number each */
+	int n_spatial; /* of a convolution; below: one number each */
 	int64_t stride[MAX_RANK], dilation[MAX_RANK], lo[MAX_RANK], hi[MAX_RANK], group;
 	struct call_step step[CALL_MAX_STEPS];
 	uint32_t n_steps;

@@ -96,7 +96,8 @@ reshape(struct call_view *v, const struct shape *to, struct err *e)
 		int64_t stride;
 
 		if (!one_stride(&from, g.from_lo, g.from_hi, &stride))
-			return err_set(e, ERR_INFEASIBLE, "library: a reshape joins what does not follow evenly in memory");
+			return err_set(e, ERR_INFEASIBLE,
+			    "library: a reshape joins what does not follow evenly in memory");
 		for (int i = g.to_hi; i-- > g.to_lo; stride *= to->dim[i])
 			v->stride[i] = stride;
 	}
@@ -149,7 +150,8 @@ view_is_row(const struct call_view *v)
 	for (int i = 0; i + 1 < v->shape.rank; i++)
 		if (v->stride[i] != 0)
 			return false;
-	return v->shape.rank > 0 && (v->stride[v->shape.rank - 1] == 1 || v->shape.dim[v->shape.rank - 1] == 1);
+	return v->shape.rank > 0 &&
+	    (v->stride[v->shape.rank - 1] == 1 || v->shape.dim[v->shape.rank - 1] == 1);
 }
 
 bool

@@ -34,7 +34,8 @@ static bool
 is_whole(const struct plan *p, uint32_t place)
 {
 	for (uint32_t i = 0; i < place; i++)
-		if (p->places[i].kind == p->places[place].kind && p->places[i].index == p->places[place].index)
+		if (p->places[i].kind == p->places[place].kind &&
+		    p->places[i].index == p->places[place].index)
 			return false;
 	return true;
 }
@@ -148,7 +149,7 @@ static bool
 overlap(const struct place *a, const struct place *b)
 {
 	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->n_bytes &&
-	       b->n_bytes && a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
+	    b->n_bytes && a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
 }
 
 /* Writing a place makes all that it overlaps stale. */
@@ -183,8 +184,9 @@ check_view(const struct plan *p, uint32_t step, struct err *e)
 		if (from->kind != to->kind || (to->kind != PLACE_WORK && from->index != to->index) ||
 		    to->offset + piece[i].to != from->offset + piece[i].from)
 			ok = err_set(e, ERR_WRONG,
-			    "step %u is a view, but byte %zu of place %u is not byte %zu of place %u, as its spec says", step,
-			    piece[i].to, s->places[k->n_operands], piece[i].from, operand);
+			    "step %u is a view, but byte %zu of place %u is not byte %zu of place %u, as its "
+			    "spec says",
+			    step, piece[i].to, s->places[k->n_operands], piece[i].from, operand);
 	}
 	arena_fini(&tmp);
 	return ok;
@@ -197,7 +199,8 @@ check_memory(const struct plan *p, struct err *e)
 	bool *is_good = NEW_ARRAY(&tmp, bool, p->n_places), ok = true;
 
 	for (uint32_t i = 0; i < p->n_places; i++)
-		is_good[i] = p->places[i].kind == PLACE_CONST || (p->places[i].kind == PLACE_INPUT && is_whole(p, i));
+		is_good[i] =
+		    p->places[i].kind == PLACE_CONST || (p->places[i].kind == PLACE_INPUT && is_whole(p, i));
 	for (uint32_t i = 0; i < p->n_steps && ok; i++) {
 		const struct plan_step *s = &p->steps[i];
 		uint32_t n_operands = p->kernels[s->kernel].n_operands;
@@ -273,8 +276,9 @@ check_sizes(const struct plan *p, struct err *e)
 
 	for (uint32_t k = 0; k < p->n_kernels && ok; k++) {
 		ok = spec_read(&tmp, p->kernels[k].spec, &spec[k], e) || err_in(e, "kernel %u", k);
-		if (ok && (spec[k].g.n_outputs != p->kernels[k].n_results ||
-			      p->kernels[k].n_operands > spec[k].g.n_tensors))
+		if (ok &&
+		    (spec[k].g.n_outputs != p->kernels[k].n_results ||
+			p->kernels[k].n_operands > spec[k].g.n_tensors))
 			ok =
 			    err_set(e, ERR_WRONG, "kernel %u has other operands or results than its spec", k);
 	}
@@ -331,8 +335,8 @@ plan_certify(const struct plan *p, struct certificate *out, struct err *e)
 
 	*out = (struct certificate){0};
 	ok = gather_facts(&tmp, p, &f, e) && check_sums(p, out, e) && check_steps(p, &f, e) &&
-	     check_memory(p, e) && check_outputs_placed(p, e) && check_sizes(p, e) &&
-	     certify_bound(&f, p->rows, p->n_rows, &out->dual_bound, e) && check_claims(p, out, e);
+	    check_memory(p, e) && check_outputs_placed(p, e) && check_sizes(p, e) &&
+	    certify_bound(&f, p->rows, p->n_rows, &out->dual_bound, e) && check_claims(p, out, e);
 	/* Costs are whole: a bound of 9.2 ns says 10. */
 	out->is_by_duals = ok && (int64_t)ceil(out->dual_bound) >= p->bound_ns;
 	arena_fini(&tmp);

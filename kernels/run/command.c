@@ -54,7 +54,8 @@ limited(struct arena *a, const struct command *c)
 	argv[0] = str_dup(a, STR("/bin/sh"));
 	argv[1] = str_dup(a, STR("-c"));
 	argv[2] = arena_printf(a,
-	    "ulimit -S -t %lld && ulimit -H -t %lld && ulimit -v %lld && ulimit -c 0 && ulimit -f %lld && cd \"$0\" && "
+	    "ulimit -S -t %lld && ulimit -H -t %lld && ulimit -v %lld && ulimit -c 0 && ulimit -f %lld && cd "
+	    "\"$0\" && "
 	    "exec \"$@\"",
 	    seconds, seconds + 2, memory_limit / 1024, c->file_bytes / 512);
 	argv[3] = str_dup(a, str_of(c->dir ? c->dir : "."));
@@ -81,8 +82,8 @@ spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct e
 	rc |= posix_spawnattr_setpgroup(&attr, 0);
 	rc |= posix_spawnattr_setsigmask(&attr, &none);
 	rc |= posix_spawnattr_setsigdefault(&attr, &all);
-	rc |= posix_spawnattr_setflags(&attr,
-	    POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	rc |= posix_spawnattr_setflags(
+	    &attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	if (rc == 0)
 		rc = posix_spawn(pid, argv[0], &act, &attr, argv, plain_environment(a));
 	(void)posix_spawn_file_actions_destroy(&act);
@@ -178,7 +179,9 @@ command_run(struct arena *a, const struct command *c, struct command_said *said,
 		(void)waitpid(pid, status, 0);
 	(void)close(fd[0]);
 	if (!ended)
-		return err_set(e, ERR_TIMEOUT, "%s did not end within %.1f s", c->argv[0], (double)c->wall_ns * 1e-9);
+		return err_set(
+		    e, ERR_TIMEOUT, "%s did not end within %.1f s", c->argv[0], (double)c->wall_ns * 1e-9);
 	return !is_spent(c, *status, &used) ||
-	    err_set(e, ERR_TIMEOUT, "%s did not end within %d s of CPU time", c->argv[0], (int)cpu_seconds(c));
+	    err_set(
+		e, ERR_TIMEOUT, "%s did not end within %d s of CPU time", c->argv[0], (int)cpu_seconds(c));
 }

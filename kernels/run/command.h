@@ -1,5 +1,5 @@
-/* kernels/run/command.h: a program of this host, run to its end under limits of time, memory and output, in a process
- * group of its own that is gone afterwards. */
+/* kernels/run/command.h: a program of this host, run to its end under limits of time, memory and output, in a
+ * process group of its own that is gone afterwards. */
 #ifndef KORCH_COMMAND_H
 #define KORCH_COMMAND_H
 
@@ -7,8 +7,8 @@
 
 enum { COMMAND_WORDS_BYTES = 1 << 16 };
 struct command {
-	const char *dir;      /* where it runs; NULL: here */
-	char *const *argv;    /* ends with NULL; argv[0] is a path */
+	const char *dir;   /* where it runs; NULL: here */
+	char *const *argv; /* ends with NULL; argv[0] is a path */
 	int64_t cpu_ns, wall_ns;
 	long long file_bytes; /* the largest file that it may write */
 	bool take_stdout;     /* capture stdout instead of stderr */
@@ -17,8 +17,9 @@ struct command_said { /* what the program wrote, as far as kept */
 	char *p;
 	size_t n;
 };
-/* False only where it could not run (ERR_HOST) or had to be stopped (ERR_TIMEOUT); its own verdict is in *status, as
- * wait(2) gives it.  Any number at a time, each with an arena of its own. */
-bool command_run(struct arena *a, const struct command *c, struct command_said *said, int *status, struct err *e) MUST_CHECK;
+/* False only where it could not run (ERR_HOST) or had to be stopped (ERR_TIMEOUT); its own verdict is in
+ * *status, as wait(2) gives it.  Any number at a time, each with an arena of its own. */
+bool command_run(struct arena *a, const struct command *c, struct command_said *said, int *status,
+    struct err *e) MUST_CHECK;
 
 #endif

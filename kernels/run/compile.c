@@ -1,6 +1,7 @@
 /* kernels/run/compile.c: C text -> the bytes of a shared object, by the compiler of this host.
- * It works in a private folder that is gone when compile_c returns.  Several files are compiled side by side, each by
- * the same command whatever the number of cores, and linked in their order: equal texts give equal bytes. */
+ * It works in a private folder that is gone when compile_c returns.  Several files are compiled side by side,
+ * each by the same command whatever the number of cores, and linked in their order: equal texts give equal
+ * bytes. */
 #include "command.h"
 #include "dev.h"
 
@@ -22,7 +23,8 @@ static const char object_name[] = "kernels.so";
 
 /* What every shared object of kernels is made with, whatever the generator asks for. */
 static const char *const object_flags[] = {"-fPIC", "-w", NULL};
-static const char *const link_flags[] = {"-shared", "-s", "-nostartfiles", "-Wl,--build-id=none", "-Wl,-z,noexecstack", NULL};
+static const char *const link_flags[] = {
+    "-shared", "-s", "-nostartfiles", "-Wl,--build-id=none", "-Wl,-z,noexecstack", NULL};
 
 static bool
 in_path(const char *name, char out[OS_PATH_MAX])
@@ -53,7 +55,8 @@ find_compiler(char out[OS_PATH_MAX], struct err *e)
 
 	if (named && *named)
 		return in_path(named, out) ||
-		    err_set(e, ERR_HOST, "KORCH_CC=%s: there is no such program; name a C compiler or unset it", named);
+		    err_set(e, ERR_HOST,
+			"KORCH_CC=%s: there is no such program; name a C compiler or unset it", named);
 	for (size_t i = 0; i < COUNT_OF(known); i++)
 		if (in_path(known[i], out))
 			return true;
@@ -86,7 +89,8 @@ verdict(const char *cc, int status, const struct command_said *said, struct err 
 	if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return true;
 	if (status != -1 && WIFSIGNALED(status))
-		return err_set(e, ERR_COMPILE, "%s was ended by signal %d: %.*s", cc, WTERMSIG(status), STR_ARG(words));
+		return err_set(
+		    e, ERR_COMPILE, "%s was ended by signal %d: %.*s", cc, WTERMSIG(status), STR_ARG(words));
 	return err_set(e, ERR_COMPILE, "%s refused the generated text: %.*s", cc, STR_ARG(words));
 }
 
@@ -147,7 +151,7 @@ struct work {
 	const struct compile_opts *o;
 	const struct str *texts;
 	uint32_t n;
-	atomic_uint next; /* file that nobody has begun */
+	atomic_uint next;                          /* file that nobody has begun */
 	const char *object[COMPILE_MAX_FILES + 2]; /* then the library, then NULL */
 };
 struct hand {
@@ -206,7 +210,8 @@ compile_all(struct work *w, struct err *e)
 }
 
 static bool
-compile_in(struct arena *a, const char *dir, const struct str *texts, uint32_t n, const struct compile_opts *o, struct err *e)
+compile_in(struct arena *a, const char *dir, const struct str *texts, uint32_t n,
+    const struct compile_opts *o, struct err *e)
 {
 	static const char name[] = "kernels.c", libm[] = "-lm";
 	char cc[OS_PATH_MAX];
@@ -226,7 +231,8 @@ compile_in(struct arena *a, const char *dir, const struct str *texts, uint32_t n
 }
 
 bool
-compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o, struct bytes *out, struct err *e)
+compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o,
+    struct bytes *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct bytes made;
@@ -236,8 +242,9 @@ compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct
 	if (!os_temp_dir("cc", dir, e))
 		return false;
 	ok = compile_in(&tmp, dir, texts, n, o, e);
-	if (ok && !os_read_file(os_real(), &tmp, arena_printf(&tmp, "%s/%s", dir, object_name),
-	        o->max_bytes ? o->max_bytes : COMPILE_MAX_BYTES, &made, e))
+	if (ok &&
+	    !os_read_file(os_real(), &tmp, arena_printf(&tmp, "%s/%s", dir, object_name),
+		o->max_bytes ? o->max_bytes : COMPILE_MAX_BYTES, &made, e))
 		ok = err_in(e, "the compiled kernels");
 	os_remove_tree(dir);
 	if (ok)
@@ -258,11 +265,15 @@ compiler_version(struct arena *a, struct str *out, struct err *e)
 	struct arena tmp = {0};
 	char cc[OS_PATH_MAX];
 	char *argv[] = {cc, str_dup(&tmp, STR("--version")), NULL};
-	struct command c = {.argv = argv, .cpu_ns = default_cpu_ns, .wall_ns = default_wall_ns,
-	    .file_bytes = COMPILE_MAX_BYTES, .take_stdout = true};
+	struct command c = {.argv = argv,
+	    .cpu_ns = default_cpu_ns,
+	    .wall_ns = default_wall_ns,
+	    .file_bytes = COMPILE_MAX_BYTES,
+	    .take_stdout = true};
 	struct command_said said = {0};
 	int status = -1;
-	bool ok = find_compiler(cc, e) && command_run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);
+	bool ok =
+	    find_compiler(cc, e) && command_run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);
 
 	if (ok) {
 		struct str rest = {said.p, said.n};

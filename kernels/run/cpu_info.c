@@ -101,7 +101,8 @@ dev_cpu_isa(enum isa *out, struct err *e)
 
 	list_features(words, sizeof(words));
 	if (!isa_of_features(str_of(words), out))
-		return err_set(e, ERR_HOST, "this CPU (\"%s\") is older than what generated code needs", words);
+		return err_set(
+		    e, ERR_HOST, "this CPU (\"%s\") is older than what generated code needs", words);
 	return true;
 }
 
@@ -165,7 +166,8 @@ threads_per_core(void)
 		int64_t lo, hi;
 
 		(void)str_cut(&to, '-');
-		if (to.n && str_to_i64(str_cut(&part, '-'), &lo) && str_to_i64(to, &hi) && hi > lo && hi - lo < 64)
+		if (to.n && str_to_i64(str_cut(&part, '-'), &lo) && str_to_i64(to, &hi) && hi > lo &&
+		    hi - lo < 64)
 			n += (int)(hi - lo);
 	}
 	return MAX_OF(n, 1);
@@ -196,7 +198,8 @@ describe_facts(struct dev_info *out)
 	out->fact[DEV_FACT_l1_bytes] = positive(sysconf(_SC_LEVEL1_DCACHE_SIZE));
 	out->fact[DEV_FACT_l2_bytes] = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
 	out->fact[DEV_FACT_l3_bytes] = positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
-	out->fact[DEV_FACT_memory_bytes] = positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
+	out->fact[DEV_FACT_memory_bytes] =
+	    positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
 }
 
 static void

@@ -42,8 +42,8 @@ choose(struct str schedule, const struct cpu_library **out, int64_t *algo, struc
 		return err_set(e, ERR_FORMAT, "schedule '%.*s' names no library", STR_ARG(schedule));
 	*out = cpu_library(l);
 	if (!*out)
-		return err_set(e, ERR_HOST, "it is a call of %s, which this program was built without%s", library_name(l),
-		    l == LIBRARY_onednn ? " (cmake -DKORCH_ONEDNN=ON)" : "");
+		return err_set(e, ERR_HOST, "it is a call of %s, which this program was built without%s",
+		    library_name(l), l == LIBRARY_onednn ? " (cmake -DKORCH_ONEDNN=ON)" : "");
 	if ((*out)->version() / 10000 != asked / 10000)
 		return err_set(e, ERR_HOST, "it is a call of %s %lld.x, and here is %lld.x", library_name(l),
 		    (long long)(asked / 10000), (long long)((*out)->version() / 10000));
@@ -58,7 +58,8 @@ cpu_bind(void *self, struct str spec, struct str schedule, struct dev_kernel *k,
 	int64_t algo;
 
 	(void)self;
-	if (!choose(schedule, &l->of, &algo, e) || !spec_read(&l->arena, spec, &s, e) || !library_call_of(&s, &l->call, e) ||
+	if (!choose(schedule, &l->of, &algo, e) || !spec_read(&l->arena, spec, &s, e) ||
+	    !library_call_of(&s, &l->call, e) ||
 	    !l->of->bind(&l->call, algo, &l->kernel, &k->shared_bytes, e)) {
 		arena_fini(&l->arena);
 		free(l);

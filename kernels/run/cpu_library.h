@@ -19,7 +19,8 @@ const struct cpu_library *cpu_library(enum library l);
 extern const struct cpu_library cpu_onednn;
 
 /* The device's functions. */
-bool cpu_bind(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e) MUST_CHECK;
+bool cpu_bind(
+    void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e) MUST_CHECK;
 void cpu_unbind(void *self, struct dev_kernel *k);
 bool cpu_prepare(void *self, struct dev_launch *l, struct err *e) MUST_CHECK;
 void cpu_release(void *self, struct dev_launch *l);

@@ -10,15 +10,27 @@
 
 /* ---- what a device says about itself ------------------------------------------------- */
 /* The numeric vector of a device (D24), for predicting one device's times from another's. */
-#define DEV_FACTS(X) \
-	X(cores) X(threads_per_core) X(max_mhz) X(simd_bytes) X(l1_bytes) X(l2_bytes) X(l3_bytes) \
-	X(flops_peak) X(l1_bytes_per_s) X(l2_bytes_per_s) X(l3_bytes_per_s) X(dram_bytes_per_s) \
-	X(call_ns) X(barrier_ns) X(memory_bytes)
+#define DEV_FACTS(X)                                                                                         \
+	X(cores)                                                                                             \
+	X(threads_per_core)                                                                                  \
+	X(max_mhz)                                                                                           \
+	X(simd_bytes)                                                                                        \
+	X(l1_bytes)                                                                                          \
+	X(l2_bytes)                                                                                          \
+	X(l3_bytes)                                                                                          \
+	X(flops_peak)                                                                                        \
+	X(l1_bytes_per_s)                                                                                    \
+	X(l2_bytes_per_s)                                                                                    \
+	X(l3_bytes_per_s)                                                                                    \
+	X(dram_bytes_per_s)                                                                                  \
+	X(call_ns)                                                                                           \
+	X(barrier_ns)                                                                                        \
+	X(memory_bytes)
 enum dev_fact {
 #define X(N) DEV_FACT_##N,
 	DEV_FACTS(X)
 #undef X
-	DEV_FACT_COUNT
+	    DEV_FACT_COUNT
 };
 const char *dev_fact_name(enum dev_fact f);
 
@@ -63,12 +75,14 @@ struct dev {
 	bool (*load)(void *self, struct bytes code, struct dev_module **out, struct err *e);
 	void (*unload)(void *self, struct dev_module *m);
 	/* Fills k->pass from SYMBOL_p0...; n_passes, ranges and scratch are the caller's. */
-	bool (*find)(void *self, struct dev_module *m, const char *symbol, struct dev_kernel *k, struct err *e);
-	/* Has the module an entry for it?  Then find() makes a library's kernel too, as it was when it was chosen;
-	 * NULL: never. */
+	bool (*find)(
+	    void *self, struct dev_module *m, const char *symbol, struct dev_kernel *k, struct err *e);
+	/* Has the module an entry for it?  Then find() makes a library's kernel too, as it was when it was
+	 * chosen; NULL: never. */
 	bool (*holds)(void *self, struct dev_module *m, const char *symbol);
-	/* Kernels of libraries; NULL: none here.  bind fills k->library, passes, scratch from the spec's text and a
-	 * schedule that names a library.  ERR_HOST: it is not there.  prepare fills l->kept from constant operands. */
+	/* Kernels of libraries; NULL: none here.  bind fills k->library, passes, scratch from the spec's text
+	 * and a schedule that names a library.  ERR_HOST: it is not there.  prepare fills l->kept from
+	 * constant operands. */
 	bool (*bind)(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e);
 	void (*unbind)(void *self, struct dev_kernel *k);
 	bool (*prepare)(void *self, struct dev_launch *l, struct err *e);
@@ -100,7 +114,8 @@ void dev_lose(const struct dev *d, struct dev_kernel *k);
  * generated.  The operands are not read again until the release. */
 bool dev_prepare(const struct dev *d, struct dev_launch *l, struct err *e) MUST_CHECK;
 void dev_release(const struct dev *d, struct dev_launch *l);
-/* Version of a library whose kernels this CPU's device has and is to offer (KORCH_LIBRARIES=none: none); 0. */
+/* Version of a library whose kernels this CPU's device has and is to offer (KORCH_LIBRARIES=none: none); 0.
+ */
 int64_t dev_cpu_library(enum library l);
 /* n_threads >= 1; pin: thread i stays on the i-th allowed core. */
 bool dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e) MUST_CHECK;
@@ -123,8 +138,8 @@ struct fake_time {
 /* "seed=7,wrong=1000,crash=50" (or blanks between); the empty text is seed 0 without faults. */
 bool fake_read(struct str text, uint64_t *seed, struct fake_rates *r, struct err *e) MUST_CHECK;
 /* bound_ns: the answer is never below it (D16), and at most 64 times it. */
-struct fake_time fake_measure(struct str spec, struct str schedule, int64_t bound_ns, uint64_t seed,
-    const struct fake_rates *r);
+struct fake_time fake_measure(
+    struct str spec, struct str schedule, int64_t bound_ns, uint64_t seed, const struct fake_rates *r);
 /* Loads, finds and runs nothing real; run() returns at once and leaves results as they are. */
 void dev_fake_open(uint32_t n_threads, struct dev *out);
 
@@ -158,9 +173,10 @@ struct compile_opts {
  * first, ERR_TIMEOUT, ERR_LIMIT.  Blocks; starts a process group that is gone on return. */
 bool compile_c(struct arena *a, struct str text, const struct compile_opts *o, struct bytes *out,
     struct err *e) MUST_CHECK;
-/* One object of 1 to COMPILE_MAX_FILES files, compiled side by side on the cores of this host; the limits are each one's. */
-bool compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o, struct bytes *out,
-    struct err *e) MUST_CHECK;
+/* One object of 1 to COMPILE_MAX_FILES files, compiled side by side on the cores of this host; the limits are
+ * each one's. */
+bool compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o,
+    struct bytes *out, struct err *e) MUST_CHECK;
 /* "gcc (Debian 12.2.0-14) 12.2.0": the first line of --version of the compiler in use. */
 bool compiler_version(struct arena *a, struct str *out, struct err *e) MUST_CHECK;
 
@@ -172,7 +188,8 @@ bool plan_check(const struct plan *p, struct err *e) MUST_CHECK;
 /* A plan ready to run: code loaded, work memory and constants in place.  Borrows the device
  * and the plan.  Runs of one plan_exec take turns; different ones may run at once. */
 struct plan_exec;
-bool plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e) MUST_CHECK;
+bool plan_exec_open(
+    const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e) MUST_CHECK;
 void plan_exec_close(struct plan_exec *x);
 /* inputs[i], outputs[i]: dense row-major, of the plan's types and shapes, aligned for their
  * type, in the device's memory; an output overlaps nothing.  step_ns (may be NULL) receives
@@ -180,41 +197,44 @@ void plan_exec_close(struct plan_exec *x);
 void plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns);
 /* The same run as the launches that it consists of, for a device that captures them; copies of
  * inputs to outputs are not among them.  Valid until the next run. */
-const struct dev_launch *plan_exec_launches(struct plan_exec *x, const void *const *inputs, void *const *outputs,
-    uint32_t *n);
+const struct dev_launch *plan_exec_launches(
+    struct plan_exec *x, const void *const *inputs, void *const *outputs, uint32_t *n);
 /* Those copies, n_copies of the plan. */
 struct dev_copy {
 	void *to;
 	const void *from;
 	size_t n_bytes;
 };
-void plan_exec_copies(const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list);
+void plan_exec_copies(
+    const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list);
 
 /* ---- a plan on the device that it asks for ------------------------------------------------- */
 enum { RUNNER_MAX_THREADS = 1024, RUNNER_MAX_GPUS = 1024 }; /* that may be asked for */
 struct gpu;
 struct runner_opts {
-	uint32_t n_threads;      /* of a CPU */
+	uint32_t n_threads; /* of a CPU */
 	bool pin;
-	uint32_t n_streams;      /* of a GPU, at most; 0: STREAMS_DEFAULT */
-	const struct gpu *gpu;   /* NULL: the libraries of this host */
-	uint32_t gpu_number;     /* 1 + the GPU's, as the driver counts; 0: the first that fits */
+	uint32_t n_streams;    /* of a GPU, at most; 0: STREAMS_DEFAULT */
+	const struct gpu *gpu; /* NULL: the libraries of this host */
+	uint32_t gpu_number;   /* 1 + the GPU's, as the driver counts; 0: the first that fits */
 };
 /* How a plan runs on a GPU's streams.  Found after solving: no part of the plan's bound (D20). */
 struct plan_streams {
-	uint32_t n_asked, n_used;  /* n_used: 1 where that was no slower */
-	uint32_t n_side, n_waits;  /* what the steps could use of n_asked; events between streams */
-	int64_t one_ns, side_ns;   /* medians of runs that took turns when it was opened; 0: nothing to compare */
+	uint32_t n_asked, n_used; /* n_used: 1 where that was no slower */
+	uint32_t n_side, n_waits; /* what the steps could use of n_asked; events between streams */
+	int64_t one_ns,
+	    side_ns; /* medians of runs that took turns when it was opened; 0: nothing to compare */
 };
 struct runner;
 bool plan_wants_gpu(const struct plan *p);
 /* A GPU's plan (run compatibility "cuda ...") opens the driver and takes the first GPU that fits.
  * ERR_HOST: no driver; ERR_USAGE: no GPU of that number; ERR_DEVICE: none fits. */
-bool runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e) MUST_CHECK;
-/* The host's pointers; for a plan on a GPU also that GPU's (gpu_plan_run).  run_ns: by the device's clock; step_ns
- * (may be NULL): of each step, on a GPU from a run of its own. */
-bool runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns, int64_t *step_ns,
-    struct err *e) MUST_CHECK;
+bool runner_open(
+    const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e) MUST_CHECK;
+/* The host's pointers; for a plan on a GPU also that GPU's (gpu_plan_run).  run_ns: by the device's clock;
+ * step_ns (may be NULL): of each step, on a GPU from a run of its own. */
+bool runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns,
+    int64_t *step_ns, struct err *e) MUST_CHECK;
 const struct dev *runner_dev(const struct runner *r);
 /* NULL: not on a GPU. */
 const struct plan_streams *runner_streams(const struct runner *r);

@@ -65,7 +65,8 @@ cpu_load(void *self, struct bytes code, struct dev_module **out, struct err *e)
 		return err_set(e, ERR_FORMAT, "the kernels are no shared object for this CPU");
 	fd = memfd_create("korch-kernels", MFD_CLOEXEC);
 	if (fd < 0 || !write_code(fd, code)) {
-		err_set(e, ERR_HOST, "cannot keep %zu bytes of kernels in memory: %s", code.n, strerror(errno));
+		err_set(
+		    e, ERR_HOST, "cannot keep %zu bytes of kernels in memory: %s", code.n, strerror(errno));
 		if (fd >= 0)
 			(void)close(fd);
 		return false;
@@ -76,7 +77,8 @@ cpu_load(void *self, struct bytes code, struct dev_module **out, struct err *e)
 		const char *why = dlerror();
 
 		(void)close(fd);
-		return err_set(e, ERR_LAUNCH, "the kernels cannot be loaded: %s", why ? why : "no reason given");
+		return err_set(
+		    e, ERR_LAUNCH, "the kernels cannot be loaded: %s", why ? why : "no reason given");
 	}
 	m = heap_alloc(sizeof(*m));
 	*m = (struct dev_module){dl, fd};
@@ -102,8 +104,8 @@ cpu_find(void *self, struct dev_module *m, const char *symbol, struct dev_kernel
 
 	(void)self;
 	if (k->n_passes > PLAN_MAX_PASSES)
-		return err_set(e, ERR_FORMAT, "kernel %s has %u passes; at most %d are possible", symbol, k->n_passes,
-		    PLAN_MAX_PASSES);
+		return err_set(e, ERR_FORMAT, "kernel %s has %u passes; at most %d are possible", symbol,
+		    k->n_passes, PLAN_MAX_PASSES);
 	for (uint32_t i = 0; i < k->n_passes; i++) {
 		int n = snprintf(name, sizeof(name), "%s_p%u", symbol, i);
 
@@ -184,7 +186,8 @@ cpu_reserve(void *self, size_t shared_bytes, size_t local_bytes, struct err *e)
 	bool ok;
 
 	if (shared_bytes > SIZE_MAX / 4 || local_bytes > SIZE_MAX / 4 / n)
-		return err_set(e, ERR_MEMORY, "a kernel asks for %zu + %zu bytes of scratch", shared_bytes, local_bytes);
+		return err_set(
+		    e, ERR_MEMORY, "a kernel asks for %zu + %zu bytes of scratch", shared_bytes, local_bytes);
 	shared_bytes = (shared_bytes + LOCAL_STEP - 1) & ~(size_t)(LOCAL_STEP - 1);
 	local_bytes = (local_bytes + LOCAL_STEP - 1) & ~(size_t)(LOCAL_STEP - 1);
 	locals = local_bytes * n;

@@ -12,13 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	FUNC_DYNAMIC_SHARED = 8, SHARED_FREE = 48 << 10, STREAM_NON_BLOCKING = 1,
-	TABLE_BYTES = 1 << 16
-};
+enum { FUNC_DYNAMIC_SHARED = 8, SHARED_FREE = 48 << 10, STREAM_NON_BLOCKING = 1, TABLE_BYTES = 1 << 16 };
 
 struct dev_module {
-	struct arena arena;      /* the bytes too */
+	struct arena arena; /* the bytes too */
 	struct cuda_kernel *kernels;
 	uint32_t n;
 };
@@ -88,7 +85,8 @@ cuda_mem_new(void *self, size_t n_bytes)
 	uint64_t p = cuda_bytes_new(c, n_bytes);
 
 	if (p)
-		(void)cuda_good(c, c->g->cu.fill(p, 0, MAX_OF(n_bytes, (size_t)1), c->lane[0].stream), "cuMemsetD8Async");
+		(void)cuda_good(
+		    c, c->g->cu.fill(p, 0, MAX_OF(n_bytes, (size_t)1), c->lane[0].stream), "cuMemsetD8Async");
 	return (void *)(uintptr_t)p;
 }
 
@@ -107,7 +105,9 @@ void
 cuda_move(struct cuda *c, void *to, const void *from, size_t n_bytes)
 {
 	if (n_bytes && cuda_is_well(c) &&
-	    cuda_good(c, c->g->cu.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, c->lane[0].stream), "cuMemcpyAsync"))
+	    cuda_good(c,
+		c->g->cu.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, c->lane[0].stream),
+		"cuMemcpyAsync"))
 		(void)cuda_good(c, c->g->cu.stream_sync(c->lane[0].stream), "copy");
 }
 
@@ -169,7 +169,8 @@ cuda_load(void *self, struct bytes code, struct dev_module **out, struct err *e)
 	if (sm / 10 != c->facts.sm / 10 || sm > c->facts.sm) {
 		arena_fini(&m->arena);
 		free(m);
-		return err_set(e, ERR_DEVICE, "the code is for sm_%d, and this GPU (%s) is sm_%d", sm, c->facts.name, c->facts.sm);
+		return err_set(e, ERR_DEVICE, "the code is for sm_%d, and this GPU (%s) is sm_%d", sm,
+		    c->facts.name, c->facts.sm);
 	}
 	m->kernels = NEW_ARRAY(&m->arena, struct cuda_kernel, MAX_OF(m->n, 1u));
 	for (uint32_t i = 0; i < m->n; i++)
@@ -215,10 +216,12 @@ find_pass(struct cuda *c, struct cuda_kernel *k, uint32_t q, struct err *e)
 	if (!mine(c, c->g->cu.function(&p->fn, k->module, name), "cuModuleGetFunction", e))
 		return err_in(e, "pass %u", q);
 	if (p->how.shared > (uint32_t)MAX_OF(c->facts.shared_per_block, (int)SHARED_FREE))
-		return err_set(e, ERR_LAUNCH, "it asks for %u bytes of shared memory, and a block of this GPU has %d", p->how.shared,
+		return err_set(e, ERR_LAUNCH,
+		    "it asks for %u bytes of shared memory, and a block of this GPU has %d", p->how.shared,
 		    c->facts.shared_per_block);
 	return p->how.shared <= SHARED_FREE ||
-	    mine(c, c->g->cu.set_function(p->fn, FUNC_DYNAMIC_SHARED, (int)p->how.shared), "cuFuncSetAttribute", e);
+	    mine(c, c->g->cu.set_function(p->fn, FUNC_DYNAMIC_SHARED, (int)p->how.shared),
+		"cuFuncSetAttribute", e);
 }
 
 /* From aligned memory, which a cubin inside a module need not be in. */
@@ -253,7 +256,8 @@ need_local(struct cuda *c, const struct dev_kernel *k, struct err *e)
 	size_t n;
 
 	if (!cuda_local_bytes(k, &n) || n > c->facts.memory)
-		return err_set(e, ERR_MEMORY, "scratch of %zu bytes for each of its blocks is more than the GPU has", k->local_bytes);
+		return err_set(e, ERR_MEMORY,
+		    "scratch of %zu bytes for each of its blocks is more than the GPU has", k->local_bytes);
 	return cuda_widen_lane(c, 0, 0, n, e);
 }
 
@@ -280,7 +284,8 @@ cuda_find(void *self, struct dev_module *m, const char *symbol, struct dev_kerne
 	struct cuda_kernel *have = entry(m, symbol);
 
 	if (!have || have->of.n_passes != k->n_passes)
-		return err_set(e, ERR_FORMAT, "the module has no kernel %s of %u passes", symbol, k->n_passes);
+		return err_set(
+		    e, ERR_FORMAT, "the module has no kernel %s of %u passes", symbol, k->n_passes);
 	if (vendor_is_packed(have->of.cubin))
 		return cuda_library_kept(c, have->of.cubin, k, e);
 	if (k->n_passes && !have->module && !load_image(c, have, e))
@@ -303,8 +308,10 @@ launch_pass(struct cuda *c, struct cuda_lane *at, const struct dev_kernel *k, ui
 
 	if (hi <= 0)
 		return true;
-	return cuda_good(c, c->g->cu.launch(p->fn, p->how.grid[0], p->how.grid[1], p->how.grid[2], p->how.block[0], p->how.block[1],
-	    p->how.block[2], p->how.shared, at->stream, params, NULL), "cuLaunchKernel");
+	return cuda_good(c,
+	    c->g->cu.launch(p->fn, p->how.grid[0], p->how.grid[1], p->how.grid[2], p->how.block[0],
+		p->how.block[1], p->how.block[2], p->how.shared, at->stream, params, NULL),
+	    "cuLaunchKernel");
 }
 
 bool
@@ -339,7 +346,10 @@ put_table(struct cuda *c, const struct dev_launch *l)
 	}
 	at = c->tables + c->table_at;
 	c->table_at += n;
-	return cuda_good(c, c->g->cu.copy(at, (uint64_t)(uintptr_t)l->buf, n, c->lane[0].stream), "cuMemcpyAsync") ? at : 0;
+	return cuda_good(
+		   c, c->g->cu.copy(at, (uint64_t)(uintptr_t)l->buf, n, c->lane[0].stream), "cuMemcpyAsync")
+	    ? at
+	    : 0;
 }
 
 static void
@@ -356,7 +366,9 @@ cuda_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 
 		if (ns)
 			ns[i + 1] = sum;
-		if (!table || (ns && !cuda_good(c, c->g->cu.event_record(c->from, c->lane[0].stream), "cuEventRecord")) ||
+		if (!table ||
+		    (ns &&
+			!cuda_good(c, c->g->cu.event_record(c->from, c->lane[0].stream), "cuEventRecord")) ||
 		    !cuda_launch(c, 0, &l[i], table) || !ns)
 			continue;
 		if (cuda_good(c, c->g->cu.event_record(c->to, c->lane[0].stream), "cuEventRecord") &&
@@ -457,13 +469,30 @@ dev_cuda_open(const struct gpu *g, int number, struct dev *out, struct err *e)
 	c = heap_alloc(sizeof(*c));
 	c->own = *g;
 	c->g = &c->own;
-	if (!gpu_facts(g, number, &c->facts, e) || !gpu_ok(g, g->cu.device(&c->dev, number), "cuDeviceGet", e) ||
-	    !open_context(c, e)) {
+	if (!gpu_facts(g, number, &c->facts, e) ||
+	    !gpu_ok(g, g->cu.device(&c->dev, number), "cuDeviceGet", e) || !open_context(c, e)) {
 		cuda_close(c);
 		return err_in(e, "GPU %d", number);
 	}
-	*out = (struct dev){.self = c, .name = "cuda", .n_threads = 1, .describe = cuda_describe, .load = cuda_load,
-	    .unload = cuda_unload, .find = cuda_find, .holds = cuda_holds, .bind = cuda_library_bind, .unbind = cuda_library_unbind,
-	    .prepare = cuda_library_prepare, .release = cuda_library_release, .mem_new = cuda_mem_new, .mem_free = cuda_mem_free, .put = cuda_copy, .get = cuda_copy, .reserve = cuda_reserve, .run = cuda_run, .fault = cuda_fault, .close = cuda_close};
+	*out = (struct dev){.self = c,
+	    .name = "cuda",
+	    .n_threads = 1,
+	    .describe = cuda_describe,
+	    .load = cuda_load,
+	    .unload = cuda_unload,
+	    .find = cuda_find,
+	    .holds = cuda_holds,
+	    .bind = cuda_library_bind,
+	    .unbind = cuda_library_unbind,
+	    .prepare = cuda_library_prepare,
+	    .release = cuda_library_release,
+	    .mem_new = cuda_mem_new,
+	    .mem_free = cuda_mem_free,
+	    .put = cuda_copy,
+	    .get = cuda_copy,
+	    .reserve = cuda_reserve,
+	    .run = cuda_run,
+	    .fault = cuda_fault,
+	    .close = cuda_close};
 	return true;
 }

@@ -20,8 +20,8 @@ struct call {
 	struct vendor_op op;
 	uint64_t algo[ALGO_WORDS];
 	size_t workspace;
-	uint32_t bias, add;      /* buffers; UINT32_MAX: none */
-	void *desc, *a, *b, *d;  /* theirs: a is our b */
+	uint32_t bias, add;     /* buffers; UINT32_MAX: none */
+	void *desc, *a, *b, *d; /* theirs: a is our b */
 };
 
 static bool
@@ -31,7 +31,8 @@ good(int status, const char *what, struct err *e)
 		int status;
 		enum err_code code;
 		const char *words;
-	} rows[] = {{LT_NOT_SUPPORTED, ERR_INFEASIBLE, "not supported"}, {LT_ARCH_MISMATCH, ERR_INFEASIBLE, "not for this GPU"},
+	} rows[] = {{LT_NOT_SUPPORTED, ERR_INFEASIBLE, "not supported"},
+	    {LT_ARCH_MISMATCH, ERR_INFEASIBLE, "not for this GPU"},
 	    {LT_INVALID, ERR_INFEASIBLE, "invalid value"}, {LT_NO_MEMORY, ERR_MEMORY, "out of memory"}};
 
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -85,9 +86,11 @@ add_matrix(const struct gpu *g, const struct vendor_tensor *t, void **out, bool 
 	int batch = (int)t->dim[0];
 
 	if (!layout_of(t, by_row, &ld))
-		return err_set(e, ERR_INFEASIBLE, "cuBLASLt: a matrix whose elements are not next to each other");
+		return err_set(
+		    e, ERR_INFEASIBLE, "cuBLASLt: a matrix whose elements are not next to each other");
 	return good(g->lt.matrix_new(out, LT_FLOAT, (uint64_t)(*by_row ? t->dim[2] : t->dim[1]),
-	    (uint64_t)(*by_row ? t->dim[1] : t->dim[2]), ld), "a matrix", e) &&
+			(uint64_t)(*by_row ? t->dim[1] : t->dim[2]), ld),
+		   "a matrix", e) &&
 	    good(g->lt.matrix_set(*out, LT_MATRIX_BATCH, &batch, sizeof(batch)), "a batch", e) &&
 	    good(g->lt.matrix_set(*out, LT_MATRIX_STRIDE, &step, sizeof(step)), "a batch's stride", e);
 }
@@ -96,9 +99,10 @@ add_matrix(const struct gpu *g, const struct vendor_tensor *t, void **out, bool 
 static bool
 epilogue_of(struct call *c, uint32_t *out, struct err *e)
 {
-	static const uint32_t plain[VENDOR_POSTS] = {[VENDOR_RELU] = LT_EPILOGUE_RELU, [VENDOR_GELU_TANH] = LT_EPILOGUE_GELU};
-	static const uint32_t biased[VENDOR_POSTS] = {[VENDOR_RELU] = LT_EPILOGUE_RELU_BIAS,
-	    [VENDOR_GELU_TANH] = LT_EPILOGUE_GELU_BIAS};
+	static const uint32_t plain[VENDOR_POSTS] = {
+	    [VENDOR_RELU] = LT_EPILOGUE_RELU, [VENDOR_GELU_TANH] = LT_EPILOGUE_GELU};
+	static const uint32_t biased[VENDOR_POSTS] = {
+	    [VENDOR_RELU] = LT_EPILOGUE_RELU_BIAS, [VENDOR_GELU_TANH] = LT_EPILOGUE_GELU_BIAS};
 
 	*out = LT_EPILOGUE_NONE;
 	c->bias = c->add = UINT32_MAX;
@@ -109,7 +113,8 @@ epilogue_of(struct call *c, uint32_t *out, struct err *e)
 
 		if (p == VENDOR_BIAS || p == VENDOR_ADD) {
 			if (*place != UINT32_MAX)
-				return err_set(e, ERR_INFEASIBLE, "cuBLASLt: it adds one bias and one matrix");
+				return err_set(
+				    e, ERR_INFEASIBLE, "cuBLASLt: it adds one bias and one matrix");
 			*place = c->op.post[i].buf;
 			*out = c->bias != UINT32_MAX ? LT_EPILOGUE_BIAS : LT_EPILOGUE_NONE;
 		} else if (!is_last || !plain[p]) {
@@ -124,16 +129,20 @@ epilogue_of(struct call *c, uint32_t *out, struct err *e)
 static bool
 describe(const struct gpu *g, struct call *c, struct err *e)
 {
-	static const int compute[VENDOR_MATHS] = {[VENDOR_F32] = LT_COMPUTE_PEDANTIC, [VENDOR_TF32] = LT_COMPUTE_TF32,
-	    [VENDOR_F16] = LT_COMPUTE_F16, [VENDOR_BF16] = LT_COMPUTE_BF16};
+	static const int compute[VENDOR_MATHS] = {[VENDOR_F32] = LT_COMPUTE_PEDANTIC,
+	    [VENDOR_TF32] = LT_COMPUTE_TF32,
+	    [VENDOR_F16] = LT_COMPUTE_F16,
+	    [VENDOR_BF16] = LT_COMPUTE_BF16};
 	bool a_by_row, b_by_row, d_by_row;
-	const void *aligned = (const void *)(uintptr_t)VENDOR_ALIGN; /* what any bias will be: it picks algorithms by that */
+	const void *aligned =
+	    (const void *)(uintptr_t)VENDOR_ALIGN; /* what any bias will be: it picks algorithms by that */
 	uint32_t epilogue;
 	int trans[2];
 
 	if (c->op.kind != VENDOR_MATMUL)
 		return err_set(e, ERR_INFEASIBLE, "cuBLASLt: it knows matrix products only");
-	if (!epilogue_of(c, &epilogue, e) || !good(g->lt.op_new(&c->desc, compute[c->op.math], LT_FLOAT), "an operation", e) ||
+	if (!epilogue_of(c, &epilogue, e) ||
+	    !good(g->lt.op_new(&c->desc, compute[c->op.math], LT_FLOAT), "an operation", e) ||
 	    !add_matrix(g, &c->op.b, &c->a, &b_by_row, e) || !add_matrix(g, &c->op.a, &c->b, &a_by_row, e) ||
 	    !add_matrix(g, &c->op.d, &c->d, &d_by_row, e))
 		return false;
@@ -144,7 +153,8 @@ describe(const struct gpu *g, struct call *c, struct err *e)
 	return good(g->lt.op_set(c->desc, LT_OP_TRANS_A, &trans[0], sizeof(int)), "an operation", e) &&
 	    good(g->lt.op_set(c->desc, LT_OP_TRANS_B, &trans[1], sizeof(int)), "an operation", e) &&
 	    good(g->lt.op_set(c->desc, LT_OP_EPILOGUE, &epilogue, sizeof(epilogue)), "an epilogue", e) &&
-	    (c->bias == UINT32_MAX || good(g->lt.op_set(c->desc, LT_OP_BIAS, &aligned, sizeof(aligned)), "a bias", e));
+	    (c->bias == UINT32_MAX ||
+		good(g->lt.op_set(c->desc, LT_OP_BIAS, &aligned, sizeof(aligned)), "a bias", e));
 }
 
 static void
@@ -182,7 +192,8 @@ make_wish(const struct gpu *g, uint64_t max_workspace, void **wish, struct err *
 	static const int aligns[] = {LT_WISH_ALIGN_A, LT_WISH_ALIGN_B, LT_WISH_ALIGN_C, LT_WISH_ALIGN_D};
 	uint32_t align = VENDOR_ALIGN;
 	bool ok = good(g->lt.wish_new(wish), "a preference", e) &&
-	    good(g->lt.wish_set(*wish, LT_WISH_WORKSPACE, &max_workspace, sizeof(max_workspace)), "a preference", e);
+	    good(g->lt.wish_set(*wish, LT_WISH_WORKSPACE, &max_workspace, sizeof(max_workspace)),
+		"a preference", e);
 
 	for (size_t i = 0; i < COUNT_OF(aligns) && ok; i++)
 		ok = good(g->lt.wish_set(*wish, aligns[i], &align, sizeof(align)), "a preference", e);
@@ -198,14 +209,16 @@ lt_list(const struct gpu *g, void *handle, const struct vendor_op *op, uint64_t 
 	void *wish = NULL;
 	int have = 0;
 	bool ok = new_call(g, op, &c, e) && make_wish(g, max_workspace, &wish, e) &&
-	    good(g->lt.list(handle, c->desc, c->a, c->b, c->d, c->d, wish, (int)MIN_OF(max, (uint32_t)MAX_FOUND), found, &have),
+	    good(g->lt.list(handle, c->desc, c->a, c->b, c->d, c->d, wish,
+		     (int)MIN_OF(max, (uint32_t)MAX_FOUND), found, &have),
 		"its algorithms", e);
 
 	*n = 0;
 	for (int i = 0; ok && i < MIN_OF(have, (int)MAX_FOUND) && *n < max; i++) {
 		if (found[i].state != 0 || found[i].workspace > max_workspace)
 			continue;
-		out[*n] = (struct vendor_choice){.lib = LIBRARY_cublaslt, .workspace = found[i].workspace, .n_words = ALGO_WORDS};
+		out[*n] = (struct vendor_choice){
+		    .lib = LIBRARY_cublaslt, .workspace = found[i].workspace, .n_words = ALGO_WORDS};
 		memcpy(out[(*n)++].word, found[i].algo, sizeof(found[i].algo));
 	}
 	if (wish)
@@ -218,8 +231,8 @@ lt_list(const struct gpu *g, void *handle, const struct vendor_op *op, uint64_t 
 
 /* The algorithm is checked against the operation before it ever runs: it may come from a file. */
 static bool
-lt_open(const struct gpu *g, void *handle, const struct vendor_op *op, const struct vendor_choice *choice, void **call,
-    struct err *e)
+lt_open(const struct gpu *g, void *handle, const struct vendor_op *op, const struct vendor_choice *choice,
+    void **call, struct err *e)
 {
 	struct found found = {.state = 0};
 	struct call *c = NULL;
@@ -233,7 +246,8 @@ lt_open(const struct gpu *g, void *handle, const struct vendor_op *op, const str
 	c->workspace = choice->workspace;
 	ok = good(g->lt.check(handle, c->desc, c->a, c->b, c->d, c->d, c->algo, &found), "the algorithm", e);
 	if (ok && found.workspace > choice->workspace)
-		ok = err_set(e, ERR_FORMAT, "cuBLASLt: the algorithm wants %zu bytes of workspace and was kept with %llu",
+		ok = err_set(e, ERR_FORMAT,
+		    "cuBLASLt: the algorithm wants %zu bytes of workspace and was kept with %llu",
 		    found.workspace, (unsigned long long)choice->workspace);
 	if (!ok) {
 		lt_close(g, c);
@@ -244,7 +258,8 @@ lt_open(const struct gpu *g, void *handle, const struct vendor_op *op, const str
 }
 
 static bool
-lt_run(const struct gpu *g, void *handle, void *call, void *const *buf, void *workspace, void *stream, struct err *e)
+lt_run(const struct gpu *g, void *handle, void *call, void *const *buf, void *workspace, void *stream,
+    struct err *e)
 {
 	struct call *c = call;
 	const float alpha = c->op.scale == 0 ? 1 : (float)c->op.scale, beta = c->add != UINT32_MAX ? 1 : 0;
@@ -253,10 +268,16 @@ lt_run(const struct gpu *g, void *handle, void *call, void *const *buf, void *wo
 	if (c->bias != UINT32_MAX &&
 	    !good(g->lt.op_set(c->desc, LT_OP_BIAS, &buf[c->bias], sizeof(buf[c->bias])), "a bias", e))
 		return false;
-	return good(g->lt.run(handle, c->desc, &alpha, buf[c->op.b.buf], c->a, buf[c->op.a.buf], c->b, &beta, add, c->d, d, c->d,
-	    c->algo, workspace, c->workspace, stream), "a matrix product", e);
+	return good(g->lt.run(handle, c->desc, &alpha, buf[c->op.b.buf], c->a, buf[c->op.a.buf], c->b, &beta,
+			add, c->d, d, c->d, c->algo, workspace, c->workspace, stream),
+	    "a matrix product", e);
 }
 
-const struct vendor_table vendor_cublaslt = {.lib = GPU_CUBLASLT, .open_handle = lt_open_handle,
-    .close_handle = lt_close_handle, .version = lt_version, .list = lt_list, .open = lt_open, .run = lt_run,
+const struct vendor_table vendor_cublaslt = {.lib = GPU_CUBLASLT,
+    .open_handle = lt_open_handle,
+    .close_handle = lt_close_handle,
+    .version = lt_version,
+    .list = lt_list,
+    .open = lt_open,
+    .run = lt_run,
     .close = lt_close};

@@ -49,9 +49,13 @@ matrix_of(const struct call_view *v, bool rows, struct vendor_tensor *t)
 }
 
 /* ---- steps -------------------------------------------------------------------------------------------- */
-static const int posts[STEP_COUNT] = {[STEP_relu] = 1 + VENDOR_RELU, [STEP_gelu_erf] = 1 + VENDOR_GELU,
-    [STEP_gelu_tanh] = 1 + VENDOR_GELU_TANH, [STEP_sigmoid] = 1 + VENDOR_SIGMOID, [STEP_tanh] = 1 + VENDOR_TANH,
-    [STEP_silu] = 1 + VENDOR_SWISH, [STEP_clip] = 1 + VENDOR_CLIP};
+static const int posts[STEP_COUNT] = {[STEP_relu] = 1 + VENDOR_RELU,
+    [STEP_gelu_erf] = 1 + VENDOR_GELU,
+    [STEP_gelu_tanh] = 1 + VENDOR_GELU_TANH,
+    [STEP_sigmoid] = 1 + VENDOR_SIGMOID,
+    [STEP_tanh] = 1 + VENDOR_TANH,
+    [STEP_silu] = 1 + VENDOR_SWISH,
+    [STEP_clip] = 1 + VENDOR_CLIP};
 
 /* Constants by value of the row, behind those that are there; aligned as any buffer. */
 static bool
@@ -103,7 +107,8 @@ lies_alike(const struct call_view *a, const struct call_view *b)
 }
 
 static bool
-add_step(struct arena *a, struct vendor_op *op, const struct library_call *c, const struct call_step *s, struct err *e)
+add_step(struct arena *a, struct vendor_op *op, const struct library_call *c, const struct call_step *s,
+    struct err *e)
 {
 	if (op->n_posts == VENDOR_MAX_POSTS)
 		return no(e, "too many steps");
@@ -116,7 +121,8 @@ add_step(struct arena *a, struct vendor_op *op, const struct library_call *c, co
 		op->n_posts++;
 		return true;
 	}
-	if (s->kind == STEP_affine && s->b == 0 && s->a != 0 && op->kind == VENDOR_MATMUL && op->n_posts == 0 && op->scale == 0) {
+	if (s->kind == STEP_affine && s->b == 0 && s->a != 0 && op->kind == VENDOR_MATMUL &&
+	    op->n_posts == 0 && op->scale == 0) {
 		op->scale = s->a;
 		return true;
 	}
@@ -152,7 +158,8 @@ make_matmul(const struct library_call *c, struct vendor_op *op, struct err *e)
 	return (ok && matrix_of(&b, false, &op->b)) || no(e, "batches that no one stride walks");
 }
 
-/* [N, C, S..] of [N, S.., C]; a single spatial dimension gets one of extent 1 before it, which cuDNN wants. */
+/* [N, C, S..] of [N, S.., C]; a single spatial dimension gets one of extent 1 before it, which cuDNN wants.
+ */
 static void
 picture_of(const struct call_view *v, uint32_t rank, struct vendor_tensor *t)
 {
@@ -231,8 +238,8 @@ make_conv(const struct library_call *c, struct vendor_op *op, struct err *e)
 }
 
 bool
-vendor_op_of(struct arena *a, const struct library_call *c, uint32_t n_operands, enum vendor_math math, struct vendor_op *out,
-    struct err *e)
+vendor_op_of(struct arena *a, const struct library_call *c, uint32_t n_operands, enum vendor_math math,
+    struct vendor_op *out, struct err *e)
 {
 	*out = (struct vendor_op){.math = math};
 	if (c->a.type != DT_f32 || c->b.type != DT_f32 || c->result.type != DT_f32)

@@ -38,7 +38,8 @@ is_exact(struct dnn *d, void *engine)
 	if (d->g->dnn.get(engine, DNN_ENGINE_NUMERIC, DNN_T_NUMERIC, MAX_NOTES, &n, notes) != 0)
 		return true;
 	for (int64_t i = 0; i < MIN_OF(n, (int64_t)MAX_NOTES); i++)
-		if (notes[i] == DNN_NOTE_TENSOR_CORE || notes[i] == DNN_NOTE_DOWN_CONVERT || notes[i] == DNN_NOTE_REDUCED)
+		if (notes[i] == DNN_NOTE_TENSOR_CORE || notes[i] == DNN_NOTE_DOWN_CONVERT ||
+		    notes[i] == DNN_NOTE_REDUCED)
 			return false;
 	return true;
 }
@@ -81,11 +82,14 @@ make_plan(struct dnn *d, void *config, void **plan, uint64_t *workspace, struct 
 	if (!dnn_new(d, DNN_PLAN, plan, e) ||
 	    (d->handle && !dnn_set(d, *plan, DNN_PLAN_HANDLE, DNN_T_HANDLE, 1, &d->handle, e)) ||
 	    (!d->handle && !dnn_set(d, *plan, DNN_PLAN_DEVICE, DNN_T_DESC, 1, &d->device, e)) ||
-	    !dnn_set(d, *plan, DNN_PLAN_CONFIG, DNN_T_DESC, 1, &config, e) || !dnn_end(d, *plan, "a plan", e) ||
-	    !dnn_good(d->g->dnn.get(*plan, DNN_PLAN_WORKSPACE, DNN_T_I64, 1, &n, &bytes), "a plan's workspace", e))
+	    !dnn_set(d, *plan, DNN_PLAN_CONFIG, DNN_T_DESC, 1, &config, e) ||
+	    !dnn_end(d, *plan, "a plan", e) ||
+	    !dnn_good(
+		d->g->dnn.get(*plan, DNN_PLAN_WORKSPACE, DNN_T_I64, 1, &n, &bytes), "a plan's workspace", e))
 		return false;
 	*workspace = (uint64_t)bytes;
-	return bytes >= 0 || err_set(e, ERR_INFEASIBLE, "cuDNN: a plan with a workspace of %lld bytes", (long long)bytes);
+	return bytes >= 0 ||
+	    err_set(e, ERR_INFEASIBLE, "cuDNN: a plan with a workspace of %lld bytes", (long long)bytes);
 }
 
 /* Drops the descriptors that were made since. */
@@ -98,7 +102,8 @@ back_to(struct dnn *d, uint32_t n)
 
 /* One configuration of the heuristics as a choice; false: it is none that may be asked for. */
 static bool
-take_config(struct dnn *d, const struct vendor_op *op, void *config, uint64_t max_workspace, struct vendor_choice *out)
+take_config(struct dnn *d, const struct vendor_op *op, void *config, uint64_t max_workspace,
+    struct vendor_choice *out)
 {
 	uint32_t mark = d->n_descs;
 	void *engine, *plan;
@@ -134,7 +139,8 @@ list_mode(struct dnn *d, const struct vendor_op *op, int mode, uint64_t max_work
 	void *heur, *config[MAX_CONFIGS];
 	int64_t have = 0;
 	int made = 0;
-	bool ok = dnn_new(d, DNN_HEUR, &heur, e) && dnn_set(d, heur, DNN_HEUR_GRAPH, DNN_T_DESC, 1, &d->graph, e) &&
+	bool ok = dnn_new(d, DNN_HEUR, &heur, e) &&
+	    dnn_set(d, heur, DNN_HEUR_GRAPH, DNN_T_DESC, 1, &d->graph, e) &&
 	    dnn_set(d, heur, DNN_HEUR_MODE, DNN_T_HEUR_MODE, 1, &mode, e) &&
 	    (d->handle || dnn_set(d, heur, DNN_HEUR_DEVICE, DNN_T_DESC, 1, &d->device, e)) &&
 	    dnn_end(d, heur, "its heuristics", e);
@@ -143,7 +149,9 @@ list_mode(struct dnn *d, const struct vendor_op *op, int mode, uint64_t max_work
 		ok = dnn_good(d->g->dnn.desc_new(DNN_CONFIG, &config[made]), "a configuration", e);
 		made += ok;
 	}
-	ok = ok && dnn_good(d->g->dnn.get(heur, DNN_HEUR_RESULTS, DNN_T_DESC, MAX_CONFIGS, &have, config), "its engines", e);
+	ok = ok &&
+	    dnn_good(d->g->dnn.get(heur, DNN_HEUR_RESULTS, DNN_T_DESC, MAX_CONFIGS, &have, config),
+		"its engines", e);
 	for (int64_t i = 0; ok && i < MIN_OF(have, (int64_t)MAX_CONFIGS) && *n < max; i++)
 		if (take_config(d, op, config[i], max_workspace, &out[*n]) && is_new(out, *n))
 			++*n;
@@ -154,8 +162,8 @@ list_mode(struct dnn *d, const struct vendor_op *op, int mode, uint64_t max_work
 }
 
 bool
-dnn_list(struct dnn *d, const struct vendor_op *op, uint64_t max_workspace, uint32_t max, struct vendor_choice *out,
-    uint32_t *n, struct err *e)
+dnn_list(struct dnn *d, const struct vendor_op *op, uint64_t max_workspace, uint32_t max,
+    struct vendor_choice *out, uint32_t *n, struct err *e)
 {
 	struct err fallback = {0};
 
@@ -165,7 +173,8 @@ dnn_list(struct dnn *d, const struct vendor_op *op, uint64_t max_workspace, uint
 	if (list_mode(d, op, DNN_MODE_A, max_workspace, max, out, n, e) && *n == max)
 		return true;
 	/* fewer, or a mode that does not know this graph: the engines of last resort as well */
-	return list_mode(d, op, DNN_MODE_FALLBACK, max_workspace, max, out, n, &fallback) || *n > 0 || e->code == ERR_NONE;
+	return list_mode(d, op, DNN_MODE_FALLBACK, max_workspace, max, out, n, &fallback) || *n > 0 ||
+	    e->code == ERR_NONE;
 }
 
 /* ---- the table ------------------------------------------------------------------------------------ */
@@ -213,29 +222,36 @@ make_config(struct dnn *d, const struct vendor_choice *c, void **config, struct 
 
 	if (c->n_words % 2 == 0 || c->word[0] > INT32_MAX)
 		return err_set(e, ERR_FORMAT, "cuDNN: a choice of %u words", c->n_words);
-	if (!dnn_new(d, DNN_ENGINE, &engine, e) || !dnn_set(d, engine, DNN_ENGINE_GRAPH, DNN_T_DESC, 1, &d->graph, e) ||
+	if (!dnn_new(d, DNN_ENGINE, &engine, e) ||
+	    !dnn_set(d, engine, DNN_ENGINE_GRAPH, DNN_T_DESC, 1, &d->graph, e) ||
 	    (!d->handle && !dnn_set(d, engine, DNN_ENGINE_DEVICE, DNN_T_DESC, 1, &d->device, e)) ||
-	    !dnn_set(d, engine, DNN_ENGINE_INDEX, DNN_T_I64, 1, &index, e) || !dnn_end(d, engine, "an engine", e))
+	    !dnn_set(d, engine, DNN_ENGINE_INDEX, DNN_T_I64, 1, &index, e) ||
+	    !dnn_end(d, engine, "an engine", e))
 		return false;
 	for (uint32_t i = 1; i < c->n_words; i += 2, n++) {
 		int type = (int)MIN_OF(c->word[i], (uint64_t)INT32_MAX);
 		int64_t v = (int64_t)c->word[i + 1];
 
-		if (!dnn_new(d, DNN_CHOICE, &knob[n], e) || !dnn_set(d, knob[n], DNN_CHOICE_TYPE, DNN_T_KNOB, 1, &type, e) ||
-		    !dnn_set(d, knob[n], DNN_CHOICE_VALUE, DNN_T_I64, 1, &v, e) || !dnn_end(d, knob[n], "a knob", e))
+		if (!dnn_new(d, DNN_CHOICE, &knob[n], e) ||
+		    !dnn_set(d, knob[n], DNN_CHOICE_TYPE, DNN_T_KNOB, 1, &type, e) ||
+		    !dnn_set(d, knob[n], DNN_CHOICE_VALUE, DNN_T_I64, 1, &v, e) ||
+		    !dnn_end(d, knob[n], "a knob", e))
 			return false;
 	}
-	return dnn_new(d, DNN_CONFIG, config, e) && dnn_set(d, *config, DNN_CONFIG_ENGINE, DNN_T_DESC, 1, &engine, e) &&
-	    (n == 0 || dnn_set(d, *config, DNN_CONFIG_KNOBS, DNN_T_DESC, n, knob, e)) && dnn_end(d, *config, "a configuration", e);
+	return dnn_new(d, DNN_CONFIG, config, e) &&
+	    dnn_set(d, *config, DNN_CONFIG_ENGINE, DNN_T_DESC, 1, &engine, e) &&
+	    (n == 0 || dnn_set(d, *config, DNN_CONFIG_KNOBS, DNN_T_DESC, n, knob, e)) &&
+	    dnn_end(d, *config, "a configuration", e);
 }
 
 bool
-dnn_plan(struct dnn *d, const struct vendor_op *op, const struct vendor_choice *c, void **plan, uint64_t *workspace,
-    struct err *e)
+dnn_plan(struct dnn *d, const struct vendor_op *op, const struct vendor_choice *c, void **plan,
+    uint64_t *workspace, struct err *e)
 {
 	void *config;
 
-	return dnn_graph(d, op, e) && make_config(d, c, &config, e) && make_plan(d, config, plan, workspace, e);
+	return dnn_graph(d, op, e) && make_config(d, c, &config, e) &&
+	    make_plan(d, config, plan, workspace, e);
 }
 
 static void
@@ -249,8 +265,8 @@ dnn_close(const struct gpu *g, void *call)
 }
 
 static bool
-dnn_open(const struct gpu *g, void *handle, const struct vendor_op *op, const struct vendor_choice *choice, void **call,
-    struct err *e)
+dnn_open(const struct gpu *g, void *handle, const struct vendor_op *op, const struct vendor_choice *choice,
+    void **call, struct err *e)
 {
 	struct call *c = heap_alloc(sizeof(*c));
 	uint64_t workspace = 0;
@@ -259,7 +275,8 @@ dnn_open(const struct gpu *g, void *handle, const struct vendor_op *op, const st
 	c->dnn = (struct dnn){.g = g, .handle = handle};
 	ok = dnn_plan(&c->dnn, op, choice, &c->plan, &workspace, e);
 	if (ok && workspace > choice->workspace)
-		ok = err_set(e, ERR_FORMAT, "cuDNN: the plan wants %llu bytes of workspace and was kept with %llu",
+		ok = err_set(e, ERR_FORMAT,
+		    "cuDNN: the plan wants %llu bytes of workspace and was kept with %llu",
 		    (unsigned long long)workspace, (unsigned long long)choice->workspace);
 	if (ok)
 		*call = c;
@@ -270,7 +287,8 @@ dnn_open(const struct gpu *g, void *handle, const struct vendor_op *op, const st
 
 /* The pack of pointers is made anew for each run: a finished one cannot be changed. */
 static bool
-dnn_run(const struct gpu *g, void *handle, void *call, void *const *buf, void *workspace, void *stream, struct err *e)
+dnn_run(const struct gpu *g, void *handle, void *call, void *const *buf, void *workspace, void *stream,
+    struct err *e)
 {
 	struct call *c = call;
 	struct dnn *d = &c->dnn;
@@ -283,12 +301,18 @@ dnn_run(const struct gpu *g, void *handle, void *call, void *const *buf, void *w
 	ok = dnn_good(g->dnn.stream(handle, stream), "a stream", e) && dnn_new(d, DNN_PACK, &pack, e) &&
 	    dnn_set(d, pack, DNN_PACK_IDS, DNN_T_I64, d->n_real, d->id, e) &&
 	    dnn_set(d, pack, DNN_PACK_POINTERS, DNN_T_POINTER, d->n_real, pointer, e) &&
-	    dnn_set(d, pack, DNN_PACK_WORKSPACE, DNN_T_POINTER, 1, &workspace, e) && dnn_end(d, pack, "the pointers", e) &&
+	    dnn_set(d, pack, DNN_PACK_WORKSPACE, DNN_T_POINTER, 1, &workspace, e) &&
+	    dnn_end(d, pack, "the pointers", e) &&
 	    dnn_good(g->dnn.run(handle, c->plan, pack), "a convolution", e);
 	back_to(d, mark);
 	return ok;
 }
 
-const struct vendor_table vendor_cudnn = {.lib = GPU_CUDNN, .open_handle = dnn_open_handle,
-    .close_handle = dnn_close_handle, .version = dnn_version, .list = list_here, .open = dnn_open, .run = dnn_run,
+const struct vendor_table vendor_cudnn = {.lib = GPU_CUDNN,
+    .open_handle = dnn_open_handle,
+    .close_handle = dnn_close_handle,
+    .version = dnn_version,
+    .list = list_here,
+    .open = dnn_open,
+    .run = dnn_run,
     .close = dnn_close};

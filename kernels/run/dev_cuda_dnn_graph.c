@@ -12,7 +12,8 @@ static const int64_t real_id = 100, virtual_id = 1000;
 bool
 dnn_good(int status, const char *what, struct err *e)
 {
-	enum err_code code = status / 1000 == DNN_NOT_SUPPORTED / 1000 || status / 1000 == 2 ? ERR_INFEASIBLE : ERR_LAUNCH;
+	enum err_code code =
+	    status / 1000 == DNN_NOT_SUPPORTED / 1000 || status / 1000 == 2 ? ERR_INFEASIBLE : ERR_LAUNCH;
 
 	return status == 0 || err_set(e, code, "cuDNN: %s: its status is %d", what, status);
 }
@@ -113,11 +114,15 @@ add_conv(struct dnn *d, const struct vendor_op *op, void *y, void **out, struct 
 	    dnn_set(d, conv, DNN_CONV_LO, DNN_T_I64, n, op->lo, e) &&
 	    dnn_set(d, conv, DNN_CONV_HI, DNN_T_I64, n, op->hi, e) &&
 	    dnn_set(d, conv, DNN_CONV_STRIDE, DNN_T_I64, n, op->stride, e) &&
-	    dnn_set(d, conv, DNN_CONV_DILATION, DNN_T_I64, n, op->dilation, e) && dnn_end(d, conv, "a convolution", e) &&
-	    dnn_new(d, DNN_OP_CONV, out, e) && dnn_set(d, *out, DNN_OPC_CONV, DNN_T_DESC, 1, &conv, e) &&
-	    dnn_set(d, *out, DNN_OPC_X, DNN_T_DESC, 1, &x, e) && dnn_set(d, *out, DNN_OPC_W, DNN_T_DESC, 1, &w, e) &&
-	    dnn_set(d, *out, DNN_OPC_Y, DNN_T_DESC, 1, &y, e) && dnn_set(d, *out, DNN_OPC_ALPHA, DNN_T_FLOAT, 1, &one, e) &&
-	    dnn_set(d, *out, DNN_OPC_BETA, DNN_T_FLOAT, 1, &zero, e) && dnn_end(d, *out, "the convolution's operation", e);
+	    dnn_set(d, conv, DNN_CONV_DILATION, DNN_T_I64, n, op->dilation, e) &&
+	    dnn_end(d, conv, "a convolution", e) && dnn_new(d, DNN_OP_CONV, out, e) &&
+	    dnn_set(d, *out, DNN_OPC_CONV, DNN_T_DESC, 1, &conv, e) &&
+	    dnn_set(d, *out, DNN_OPC_X, DNN_T_DESC, 1, &x, e) &&
+	    dnn_set(d, *out, DNN_OPC_W, DNN_T_DESC, 1, &w, e) &&
+	    dnn_set(d, *out, DNN_OPC_Y, DNN_T_DESC, 1, &y, e) &&
+	    dnn_set(d, *out, DNN_OPC_ALPHA, DNN_T_FLOAT, 1, &one, e) &&
+	    dnn_set(d, *out, DNN_OPC_BETA, DNN_T_FLOAT, 1, &zero, e) &&
+	    dnn_end(d, *out, "the convolution's operation", e);
 }
 
 /* A rectifier between other bounds than zero and infinity. */
@@ -136,9 +141,15 @@ set_bounds(struct dnn *d, void *how, const struct vendor_op *op, uint32_t i, str
 static bool
 add_post(struct dnn *d, const struct vendor_op *op, uint32_t i, void *x, void *y, void **out, struct err *e)
 {
-	static const int modes[VENDOR_POSTS] = {[VENDOR_BIAS] = DNN_ADD, [VENDOR_ADD] = DNN_ADD, [VENDOR_RELU] = DNN_RELU,
-	    [VENDOR_GELU] = DNN_GELU, [VENDOR_GELU_TANH] = DNN_GELU_TANH, [VENDOR_SIGMOID] = DNN_SIGMOID,
-	    [VENDOR_TANH] = DNN_TANH, [VENDOR_SWISH] = DNN_SWISH, [VENDOR_CLIP] = DNN_RELU};
+	static const int modes[VENDOR_POSTS] = {[VENDOR_BIAS] = DNN_ADD,
+	    [VENDOR_ADD] = DNN_ADD,
+	    [VENDOR_RELU] = DNN_RELU,
+	    [VENDOR_GELU] = DNN_GELU,
+	    [VENDOR_GELU_TANH] = DNN_GELU_TANH,
+	    [VENDOR_SIGMOID] = DNN_SIGMOID,
+	    [VENDOR_TANH] = DNN_TANH,
+	    [VENDOR_SWISH] = DNN_SWISH,
+	    [VENDOR_CLIP] = DNN_RELU};
 	enum vendor_post what = op->post[i].what;
 	const bool is_pair = what == VENDOR_BIAS || what == VENDOR_ADD;
 	const int type = DNN_FLOAT;
@@ -149,8 +160,8 @@ add_post(struct dnn *d, const struct vendor_op *op, uint32_t i, void *x, void *y
 	return (!is_pair || add_tensor(d, &t, op->rank, &other, e)) && dnn_new(d, DNN_POINTWISE, &how, e) &&
 	    dnn_set(d, how, DNN_POINTWISE_MODE, DNN_T_POINTWISE, 1, &modes[what], e) &&
 	    dnn_set(d, how, DNN_POINTWISE_PREC, DNN_T_DATA, 1, &type, e) && set_bounds(d, how, op, i, e) &&
-	    dnn_end(d, how, "a step", e) &&
-	    dnn_new(d, DNN_OP_POINTWISE, out, e) && dnn_set(d, *out, DNN_OPP_POINTWISE, DNN_T_DESC, 1, &how, e) &&
+	    dnn_end(d, how, "a step", e) && dnn_new(d, DNN_OP_POINTWISE, out, e) &&
+	    dnn_set(d, *out, DNN_OPP_POINTWISE, DNN_T_DESC, 1, &how, e) &&
 	    dnn_set(d, *out, DNN_OPP_X, DNN_T_DESC, 1, &x, e) &&
 	    (!is_pair || dnn_set(d, *out, DNN_OPP_B, DNN_T_DESC, 1, &other, e)) &&
 	    dnn_set(d, *out, DNN_OPP_Y, DNN_T_DESC, 1, &y, e) && dnn_end(d, *out, "a step's operation", e);

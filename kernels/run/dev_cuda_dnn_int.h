@@ -9,7 +9,7 @@ enum { DNN_MAX_DESCS = 96, DNN_MAX_REAL = 3 + VENDOR_MAX_POSTS };
 /* Descriptors in the order in which they were made; freed the other way round. */
 struct dnn {
 	const struct gpu *g;
-	void *handle;            /* NULL: no device, only a device's properties (as text) */
+	void *handle; /* NULL: no device, only a device's properties (as text) */
 	void *device;
 	void *desc[DNN_MAX_DESCS];
 	uint32_t n_descs;
@@ -28,10 +28,10 @@ bool dnn_graph(struct dnn *d, const struct vendor_op *op, struct err *e);
 /* Properties of a device that is not here, as cuDNN's JSON; for dnn.handle == NULL. */
 bool dnn_device(struct dnn *d, const char *json, struct err *e);
 /* As vendor_list, without a handle too. */
-bool dnn_list(struct dnn *d, const struct vendor_op *op, uint64_t max_workspace, uint32_t max, struct vendor_choice *out,
-    uint32_t *n, struct err *e);
+bool dnn_list(struct dnn *d, const struct vendor_op *op, uint64_t max_workspace, uint32_t max,
+    struct vendor_choice *out, uint32_t *n, struct err *e);
 /* The plan of one choice, and the scratch that it wants. */
-bool dnn_plan(struct dnn *d, const struct vendor_op *op, const struct vendor_choice *c, void **plan, uint64_t *workspace,
-    struct err *e);
+bool dnn_plan(struct dnn *d, const struct vendor_op *op, const struct vendor_choice *c, void **plan,
+    uint64_t *workspace, struct err *e);
 
 #endif

@@ -7,8 +7,17 @@
 #include <string.h>
 
 enum {
-	ATTR_CLOCK = 13, ATTR_SMS = 16, ATTR_ECC = 32, ATTR_MEM_CLOCK = 36, ATTR_BUS = 37, ATTR_L2 = 38, ATTR_MAJOR = 75,
-	ATTR_MINOR = 76, ATTR_SHARED_SM = 81, ATTR_SHARED_BLOCK = 97, ATTR_MPS = 133
+	ATTR_CLOCK = 13,
+	ATTR_SMS = 16,
+	ATTR_ECC = 32,
+	ATTR_MEM_CLOCK = 36,
+	ATTR_BUS = 37,
+	ATTR_L2 = 38,
+	ATTR_MAJOR = 75,
+	ATTR_MINOR = 76,
+	ATTR_SHARED_SM = 81,
+	ATTR_SHARED_BLOCK = 97,
+	ATTR_MPS = 133
 };
 enum { NVML_SM = 1, NVML_SENSOR = 0, NVML_MORE = 7, MAX_PROCESSES = 64, GPU_METHOD = 2 };
 
@@ -27,7 +36,8 @@ uuid_words(const unsigned char *b, bool is_mig, char *out, size_t cap)
 	size_t at = (size_t)snprintf(out, cap, is_mig ? "MIG-" : "GPU-");
 
 	for (int i = 0; i < 16 && at < cap; i++)
-		at += (size_t)snprintf(out + at, cap - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
+		at += (size_t)snprintf(
+		    out + at, cap - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", b[i]);
 }
 
 /* "NVIDIA A100-SXM4-40GB MIG 1g.5gb": the slice's profile stands in the name. */
@@ -94,8 +104,10 @@ take_ml(const struct gpu *g, struct gpu_facts *f)
 bool
 gpu_refuse_mps(const struct gpu_facts *f, struct err *e)
 {
-	return err_set(e, ERR_HOST, "%s is served by MPS: kernels of other clients would run beside those that are timed; end "
-	    "nvidia-cuda-mps-control, or keep this GPU out of CUDA_VISIBLE_DEVICES", f->name);
+	return err_set(e, ERR_HOST,
+	    "%s is served by MPS: kernels of other clients would run beside those that are timed; end "
+	    "nvidia-cuda-mps-control, or keep this GPU out of CUDA_VISIBLE_DEVICES",
+	    f->name);
 }
 
 bool
@@ -169,10 +181,12 @@ gpu_describe(const struct gpu_facts *f, struct dev_info *out)
 	else if (f->app_mhz && f->app_mhz != f->default_mhz)
 		(void)snprintf(clocks, sizeof(clocks), "application-%u", f->app_mhz);
 	(void)snprintf(out->environment, sizeof(out->environment),
-	    "clocks=%s\ndriver=%s\necc=%d\ngpu=%s\nl2_bytes=%d\nmemory_mib=%zu\nmethod=gpu-%d\nmig=%s\nnvrtc=%d.%d\n"
-	    "power_limit_w=%u\nsm=%d\nsms=%d\n", clocks, f->driver[0] ? f->driver : "unknown", f->has_ecc, f->name,
-	    f->l2_bytes, f->memory >> 20, GPU_METHOD, f->is_mig ? f->mig : "none", f->rtc / 1000, f->rtc / 10 % 100,
-	    f->power_limit_w, f->sm, f->n_sm);
+	    "clocks=%s\ndriver=%s\necc=%d\ngpu=%s\nl2_bytes=%d\nmemory_mib=%zu\nmethod=gpu-%d\nmig=%s\nnvrtc="
+	    "%d.%d\n"
+	    "power_limit_w=%u\nsm=%d\nsms=%d\n",
+	    clocks, f->driver[0] ? f->driver : "unknown", f->has_ecc, f->name, f->l2_bytes, f->memory >> 20,
+	    GPU_METHOD, f->is_mig ? f->mig : "none", f->rtc / 1000, f->rtc / 10 % 100, f->power_limit_w,
+	    f->sm, f->n_sm);
 	out->fact[DEV_FACT_cores] = f->n_sm;
 	out->fact[DEV_FACT_max_mhz] = f->sm_mhz;
 	out->fact[DEV_FACT_l1_bytes] = f->shared_per_sm;
@@ -190,8 +204,8 @@ gpu_rtc_knows(const struct gpu *g, int sm, struct err *e)
 
 	if (!g->has[GPU_NVRTC])
 		return err_set(e, ERR_HOST, "no kernel can be compiled: %s", g->why[GPU_NVRTC]);
-	if (g->rtc.version(&major, &minor) != 0 || g->rtc.n_archs(&n) != 0 || n < 0 || n > (int)COUNT_OF(archs) ||
-	    g->rtc.archs(archs) != 0)
+	if (g->rtc.version(&major, &minor) != 0 || g->rtc.n_archs(&n) != 0 || n < 0 ||
+	    n > (int)COUNT_OF(archs) || g->rtc.archs(archs) != 0)
 		return err_set(e, ERR_HOST, "NVRTC does not say which architectures it knows");
 	sb_init(&sb, &tmp);
 	for (int i = 0; i < n; i++) {
@@ -199,8 +213,10 @@ gpu_rtc_knows(const struct gpu *g, int sm, struct err *e)
 		sb_addf(&sb, " %d", archs[i]);
 	}
 	if (!knows)
-		(void)err_set(e, ERR_HOST, "NVRTC %d.%d knows no sm_%d (it knows%s)%s", major, minor, sm, sb.n ? sb.p : " none",
-		    sm < 75 && major > 12 ? "; CUDA 13 has dropped Volta: put NVRTC 12 into KORCH_CUDA_LIB" : "");
+		(void)err_set(e, ERR_HOST, "NVRTC %d.%d knows no sm_%d (it knows%s)%s", major, minor, sm,
+		    sb.n ? sb.p : " none",
+		    sm < 75 && major > 12 ? "; CUDA 13 has dropped Volta: put NVRTC 12 into KORCH_CUDA_LIB"
+					  : "");
 	arena_fini(&tmp);
 	return knows;
 }
@@ -209,8 +225,8 @@ gpu_rtc_knows(const struct gpu *g, int sm, struct err *e)
 static const struct {
 	unsigned long long bit;
 	const char *words;
-} reasons[] = {{0x4, "power cap"}, {0x8, "slowed by hardware"}, {0x20, "thermal (software)"}, {0x40, "thermal (hardware)"},
-    {0x80, "power brake"}};
+} reasons[] = {{0x4, "power cap"}, {0x8, "slowed by hardware"}, {0x20, "thermal (software)"},
+    {0x40, "thermal (hardware)"}, {0x80, "power brake"}};
 
 void
 gpu_throttle_words(unsigned long long bits, char *out, size_t cap)

@@ -1,8 +1,9 @@
 /* kernels/run/dev_cuda_graph.c: launches captured once and replayed.  A kernel finds its buffers in a
  * table in the device's memory, so other buffers need another table and no other graph.
  *
- * On several streams: every wait of the given order becomes an event behind one step and before another; a stream
- * that begins without one is forked from the first one's beginning, and all are joined to the first at the end. */
+ * On several streams: every wait of the given order becomes an event behind one step and before another; a
+ * stream that begins without one is forked from the first one's beginning, and all are joined to the first at
+ * the end. */
 #include "dev_cuda_int.h"
 
 #include <stdlib.h>
@@ -12,12 +13,12 @@ enum { CAPTURE_THREAD = 1, EVENT_NO_TIMING = 2, STREAM_NON_BLOCKING = 1 };
 
 struct gpu_graph {
 	void *graph, *exec;
-	uint64_t tables;         /* the launches' pointers, kept as long as the graph */
+	uint64_t tables; /* the launches' pointers, kept as long as the graph */
 	size_t n_bytes;
-	bool has_library;         /* a library's call keeps the pointers that it was captured with */
-	const struct streams *order; /* NULL: one stream */
+	bool has_library;               /* a library's call keeps the pointers that it was captured with */
+	const struct streams *order;    /* NULL: one stream */
 	void *fork, *join[STREAMS_MAX]; /* events; a stream's last one */
-	void **behind;            /* of each step that others wait for */
+	void **behind;                  /* of each step that others wait for */
 };
 
 bool
@@ -114,7 +115,8 @@ make_lanes(struct cuda *c, const struct dev_launch *l, uint32_t n, const struct 
 	}
 	for (uint32_t s = 1; s < g->order->n_streams; s++) {
 		if (!c->lane[s].stream &&
-		    !cuda_good(c, c->g->cu.stream_new(&c->lane[s].stream, STREAM_NON_BLOCKING), "cuStreamCreate"))
+		    !cuda_good(
+			c, c->g->cu.stream_new(&c->lane[s].stream, STREAM_NON_BLOCKING), "cuStreamCreate"))
 			return false;
 		if (!cuda_widen_lane(c, s, shared[s], local[s], &e)) {
 			c->fault = e;
@@ -169,7 +171,8 @@ join_lanes(struct cuda *c, const struct gpu_graph *g)
 }
 
 static bool
-capture_step(struct cuda *c, const struct gpu_graph *g, uint32_t i, const struct dev_launch *l, uint64_t table)
+capture_step(
+    struct cuda *c, const struct gpu_graph *g, uint32_t i, const struct dev_launch *l, uint64_t table)
 {
 	const struct streams *o = g->order;
 	bool ok = true;
@@ -178,7 +181,8 @@ capture_step(struct cuda *c, const struct gpu_graph *g, uint32_t i, const struct
 		return cuda_launch(c, 0, l, table);
 	for (uint32_t k = o->waits.first[i]; k < o->waits.first[i + 1] && ok; k++)
 		ok = wait_for(c, o->stream[i], g->behind[o->waits.item[k]]);
-	return ok && cuda_launch(c, o->stream[i], l, table) && (!o->is_awaited[i] || mark(c, o->stream[i], g->behind[i]));
+	return ok && cuda_launch(c, o->stream[i], l, table) &&
+	    (!o->is_awaited[i] || mark(c, o->stream[i], g->behind[i]));
 }
 
 static bool
@@ -228,10 +232,12 @@ gpu_graph_make(const struct dev *d, const struct dev_launch *l, uint32_t n, cons
 	g->tables = cuda_bytes_new(c, g->n_bytes);
 	*out = g;
 	if (!g->tables)
-		(void)err_set(&c->fault, ERR_MEMORY, "the GPU has no %zu bytes for the pointers of %u launches", g->n_bytes, n);
+		(void)err_set(&c->fault, ERR_MEMORY,
+		    "the GPU has no %zu bytes for the pointers of %u launches", g->n_bytes, n);
 	else
 		put_tables(c, g, l, n);
-	if (cuda_is_well(c) && (!order || (make_lanes(c, l, n, g) && make_events(c, g))) && capture(c, l, n, g))
+	if (cuda_is_well(c) && (!order || (make_lanes(c, l, n, g) && make_events(c, g))) &&
+	    capture(c, l, n, g))
 		return true;
 	gpu_graph_free(d, g);
 	*out = NULL;
@@ -254,8 +260,11 @@ static bool
 copy_all(struct cuda *c, const struct dev_copy *list, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (list[i].n_bytes && !cuda_good(c, c->g->cu.copy((uint64_t)(uintptr_t)list[i].to, (uint64_t)(uintptr_t)list[i].from,
-		    list[i].n_bytes, c->lane[0].stream), "cuMemcpyAsync"))
+		if (list[i].n_bytes &&
+		    !cuda_good(c,
+			c->g->cu.copy((uint64_t)(uintptr_t)list[i].to, (uint64_t)(uintptr_t)list[i].from,
+			    list[i].n_bytes, c->lane[0].stream),
+			"cuMemcpyAsync"))
 			return false;
 	return true;
 }
@@ -269,10 +278,11 @@ gpu_graph_run(const struct dev *d, struct gpu_graph *g, const struct dev_copy *i
 
 	if (cuda_is_well(c) && g && !g->exec) /* told once already */
 		return err_set(e, ERR_LAUNCH, "the launches could not be captured for these pointers");
-	if (!cuda_is_well(c) || !copy_all(c, in, n_in) || !cuda_good(c, c->g->cu.event_record(c->from, c->lane[0].stream), "cuEventRecord") ||
+	if (!cuda_is_well(c) || !copy_all(c, in, n_in) ||
+	    !cuda_good(c, c->g->cu.event_record(c->from, c->lane[0].stream), "cuEventRecord") ||
 	    (g && !cuda_good(c, c->g->cu.graph_launch(g->exec, c->lane[0].stream), "cuGraphLaunch")) ||
-	    !cuda_good(c, c->g->cu.event_record(c->to, c->lane[0].stream), "cuEventRecord") || !copy_all(c, out, n_out) ||
-	    !cuda_good(c, c->g->cu.stream_sync(c->lane[0].stream), "kernel") ||
+	    !cuda_good(c, c->g->cu.event_record(c->to, c->lane[0].stream), "cuEventRecord") ||
+	    !copy_all(c, out, n_out) || !cuda_good(c, c->g->cu.stream_sync(c->lane[0].stream), "kernel") ||
 	    !cuda_good(c, c->g->cu.event_sync(c->to), "kernel") ||
 	    !cuda_good(c, c->g->cu.event_ms(&ms, c->from, c->to), "cuEventElapsedTime"))
 		return cuda_tell(c, e);
@@ -305,9 +315,12 @@ gpu_flush(const struct dev *d, struct err *e)
 {
 	struct cuda *c = d->self;
 
-	if (!cuda_widen(c, &c->flush, &c->flush_bytes, 2 * (size_t)MAX_OF(c->facts.l2_bytes, 1 << 20), "the flush", e))
+	if (!cuda_widen(c, &c->flush, &c->flush_bytes, 2 * (size_t)MAX_OF(c->facts.l2_bytes, 1 << 20),
+		"the flush", e))
 		return false;
-	return (cuda_is_well(c) && cuda_good(c, c->g->cu.fill(c->flush, 0x5a, c->flush_bytes, c->lane[0].stream), "cuMemsetD8Async")) ||
+	return (cuda_is_well(c) &&
+		   cuda_good(c, c->g->cu.fill(c->flush, 0x5a, c->flush_bytes, c->lane[0].stream),
+		       "cuMemsetD8Async")) ||
 	    cuda_tell(c, e);
 }
 

@@ -17,23 +17,23 @@ struct cuda_pass {
 };
 struct cuda_kernel {
 	struct gpu_kernel of;
-	void *module;            /* NULL: not loaded yet, or a library's kernel */
+	void *module; /* NULL: not loaded yet, or a library's kernel */
 	struct cuda_pass pass[PLAN_MAX_PASSES];
 };
 struct cuda {
 	const struct gpu *g;
-	struct gpu own;          /* what g points to: libraries may join it later */
+	struct gpu own;              /* what g points to: libraries may join it later */
 	void *vendor[LIBRARY_COUNT]; /* libraries' handles; NULL: not made yet */
-	struct cuda_list *list;  /* what a library listed last */
+	struct cuda_list *list;      /* what a library listed last */
 	struct gpu_facts facts;
 	int dev;
 	void *ctx, *from, *to;
 	struct cuda_lane lane[STREAMS_MAX]; /* the first is there always, others when a graph needs them */
 	uint64_t flush, tables;
 	size_t flush_bytes, table_at;
-	uint64_t old[256];       /* scratch that was too small, freed at the end */
+	uint64_t old[256]; /* scratch that was too small, freed at the end */
 	uint32_t n_old;
-	uint32_t n_own;          /* processes on this GPU that are we */
+	uint32_t n_own; /* processes on this GPU that are we */
 	struct err fault;
 	bool is_sticky;
 };
@@ -41,7 +41,8 @@ struct cuda {
 /* Keeps the first status that is not 0; `what` names the call. */
 bool cuda_good(struct cuda *c, int status, const char *what);
 bool cuda_is_well(const struct cuda *c);
-/* The context becomes this thread's: the driver knows one for each thread, and a plan's callers may be several. */
+/* The context becomes this thread's: the driver knows one for each thread, and a plan's callers may be
+ * several. */
 bool cuda_enter(struct cuda *c);
 /* Hands the kept fault over; always false. */
 bool cuda_tell(struct cuda *c, struct err *e);
@@ -57,9 +58,10 @@ bool cuda_local_bytes(const struct dev_kernel *k, size_t *n);
 /* All passes of a kernel; `table` holds its buffers' pointers, in the device's memory. */
 bool cuda_launch(struct cuda *c, uint32_t lane, const struct dev_launch *l, uint64_t table);
 
-/* Kernels of libraries (dev_cuda_library.c): the device's functions, and those from a module's entry.  A captured
- * call keeps the pointers that it got. */
-bool cuda_library_bind(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e) MUST_CHECK;
+/* Kernels of libraries (dev_cuda_library.c): the device's functions, and those from a module's entry.  A
+ * captured call keeps the pointers that it got. */
+bool cuda_library_bind(
+    void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e) MUST_CHECK;
 bool cuda_library_kept(struct cuda *c, struct bytes code, struct dev_kernel *k, struct err *e) MUST_CHECK;
 void cuda_library_unbind(void *self, struct dev_kernel *k);
 bool cuda_library_prepare(void *self, struct dev_launch *l, struct err *e) MUST_CHECK;

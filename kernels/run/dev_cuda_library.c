@@ -10,22 +10,22 @@
 #include <string.h>
 
 enum { MAX_SLOTS = 3 + VENDOR_MAX_POSTS, LIST = 256 };
-static const struct vendor_table *const tables[LIBRARY_COUNT] = {[LIBRARY_cublaslt] = &vendor_cublaslt,
-    [LIBRARY_cudnn] = &vendor_cudnn};
+static const struct vendor_table *const tables[LIBRARY_COUNT] = {
+    [LIBRARY_cublaslt] = &vendor_cublaslt, [LIBRARY_cudnn] = &vendor_cudnn};
 
 struct slot { /* where a pointer of the call comes from */
 	enum { SLOT_BUF, SLOT_DATA, SLOT_KEPT } from;
-	uint32_t n;              /* buffer; element of the data */
+	uint32_t n; /* buffer; element of the data */
 };
 struct dev_library {
 	enum library lib;
 	void *call;
 	struct slot slot[MAX_SLOTS];
 	uint32_t n_slots;
-	uint64_t data;           /* on the device */
+	uint64_t data; /* on the device */
 	bool repack;
 	uint32_t rank;
-	struct vendor_tensor b;  /* with its buffer and, in `from`, how it lies there */
+	struct vendor_tensor b; /* with its buffer and, in `from`, how it lies there */
 	int64_t from[VENDOR_DIMS];
 };
 struct cuda_list { /* what a library last listed: the schedules of a spec come one after another */
@@ -71,8 +71,8 @@ need(struct cuda *c, enum library l, uint32_t *version, struct err *e)
 }
 
 bool
-vendor_list(const struct dev *d, enum library lib, const struct vendor_op *op, uint64_t max_workspace, uint32_t max,
-    struct vendor_choice *out, uint32_t *n, struct err *e)
+vendor_list(const struct dev *d, enum library lib, const struct vendor_op *op, uint64_t max_workspace,
+    uint32_t max, struct vendor_choice *out, uint32_t *n, struct err *e)
 {
 	struct cuda *c = d->self;
 	uint32_t version;
@@ -83,8 +83,9 @@ vendor_list(const struct dev *d, enum library lib, const struct vendor_op *op, u
 		return false;
 	for (uint32_t i = 0; i < *n; i++)
 		out[i].version = version;
-	return *n > 0 || err_set(e, ERR_INFEASIBLE, "%s has no algorithm for it within %llu bytes of workspace", library_name(lib),
-	    (unsigned long long)max_workspace);
+	return *n > 0 ||
+	    err_set(e, ERR_INFEASIBLE, "%s has no algorithm for it within %llu bytes of workspace",
+		library_name(lib), (unsigned long long)max_workspace);
 }
 
 void
@@ -145,19 +146,23 @@ resolve(struct cuda *c, struct arena *a, struct str spec, struct str schedule, s
 	if (!need(c, l, &have, e))
 		return false;
 	if (version != have)
-		return err_set(e, ERR_DEVICE, "a kernel was asked for from %s %lld, and this host has %u", library_name(l),
-		    (long long)version, have);
-	if (!spec_read(a, spec, &s, e) || !library_call_of(&s, &call, e) || !vendor_op_of(a, &call, s.g.n_inputs, math_of(schedule), op, e) ||
-	    !list_for(c, l, op, hash64(spec.p, spec.n, 1 + (uint64_t)l * VENDOR_MATHS + (uint64_t)op->math), e))
+		return err_set(e, ERR_DEVICE, "a kernel was asked for from %s %lld, and this host has %u",
+		    library_name(l), (long long)version, have);
+	if (!spec_read(a, spec, &s, e) || !library_call_of(&s, &call, e) ||
+	    !vendor_op_of(a, &call, s.g.n_inputs, math_of(schedule), op, e) ||
+	    !list_for(
+		c, l, op, hash64(spec.p, spec.n, 1 + (uint64_t)l * VENDOR_MATHS + (uint64_t)op->math), e))
 		return false;
 	if (algo >= c->list->n)
-		return err_set(e, ERR_INFEASIBLE, "%s lists %u algorithms for it", library_name(l), c->list->n);
+		return err_set(
+		    e, ERR_INFEASIBLE, "%s lists %u algorithms for it", library_name(l), c->list->n);
 	*choice = c->list->choice[algo];
 	return true;
 }
 
 bool
-vendor_resolve(const struct dev *d, struct arena *a, struct str spec, struct str schedule, struct bytes *out, struct err *e)
+vendor_resolve(const struct dev *d, struct arena *a, struct str spec, struct str schedule, struct bytes *out,
+    struct err *e)
 {
 	struct vendor_op op;
 	struct vendor_choice choice;
@@ -168,12 +173,14 @@ vendor_resolve(const struct dev *d, struct arena *a, struct str spec, struct str
 	return true;
 }
 
-/* ---- a kernel ready to run ------------------------------------------------------------------------------ */
+/* ---- a kernel ready to run ------------------------------------------------------------------------------
+ */
 static void
 give_slot(struct dev_library *l, uint32_t *buf, bool is_kept)
 {
-	l->slot[l->n_slots] = is_kept ? (struct slot){SLOT_KEPT, 0} : *buf >= VENDOR_DATA ? (struct slot){SLOT_DATA, *buf - VENDOR_DATA}
-										       : (struct slot){SLOT_BUF, *buf};
+	l->slot[l->n_slots] = is_kept ? (struct slot){SLOT_KEPT, 0}
+	    : *buf >= VENDOR_DATA     ? (struct slot){SLOT_DATA, *buf - VENDOR_DATA}
+				      : (struct slot){SLOT_BUF, *buf};
 	*buf = l->n_slots++;
 }
 
@@ -200,14 +207,15 @@ put_data(struct cuda *c, struct dev_library *l, const struct vendor_op *op, stru
 		return true;
 	l->data = cuda_bytes_new(c, op->n_data * sizeof(float));
 	if (!l->data)
-		return err_set(e, ERR_MEMORY, "the GPU has no %zu bytes for a kernel's constants", op->n_data * sizeof(float));
+		return err_set(e, ERR_MEMORY, "the GPU has no %zu bytes for a kernel's constants",
+		    op->n_data * sizeof(float));
 	cuda_move(c, (void *)(uintptr_t)l->data, op->data, op->n_data * sizeof(float));
 	return cuda_is_well(c) || cuda_tell(c, e);
 }
 
 static bool
-make_ready(struct cuda *c, const struct vendor_op *given, const struct vendor_choice *choice, struct dev_kernel *k,
-    struct err *e)
+make_ready(struct cuda *c, const struct vendor_op *given, const struct vendor_choice *choice,
+    struct dev_kernel *k, struct err *e)
 {
 	struct vendor_op op = *given;
 	struct dev_library *l;
@@ -223,7 +231,8 @@ make_ready(struct cuda *c, const struct vendor_op *given, const struct vendor_ch
 	k->range[0] = 1;
 	k->shared_bytes = choice->workspace;
 	k->local_bytes = 0;
-	ok = put_data(c, l, given, e) && tables[l->lib]->open(&c->own, c->vendor[l->lib], &op, choice, &l->call, e);
+	ok = put_data(c, l, given, e) &&
+	    tables[l->lib]->open(&c->own, c->vendor[l->lib], &op, choice, &l->call, e);
 	if (!ok) {
 		cuda_library_unbind(c, k);
 		k->library = NULL;
@@ -237,7 +246,8 @@ cuda_library_bind(void *self, struct str spec, struct str schedule, struct dev_k
 	struct arena tmp = {0};
 	struct vendor_op op;
 	struct vendor_choice choice;
-	bool ok = resolve(self, &tmp, spec, schedule, &op, &choice, e) && make_ready(self, &op, &choice, k, e);
+	bool ok =
+	    resolve(self, &tmp, spec, schedule, &op, &choice, e) && make_ready(self, &op, &choice, k, e);
 
 	arena_fini(&tmp);
 	return ok;
@@ -254,7 +264,8 @@ cuda_library_kept(struct cuda *c, struct bytes code, struct dev_kernel *k, struc
 	if (!vendor_unpack(code, &op, &choice, e) || !need(c, choice.lib, &version, e))
 		return false;
 	if (version != choice.version)
-		return err_set(e, ERR_DEVICE, "a kernel was chosen for %s %u, and this host has %u: tune again, or install that one",
+		return err_set(e, ERR_DEVICE,
+		    "a kernel was chosen for %s %u, and this host has %u: tune again, or install that one",
 		    library_name(choice.lib), choice.version, version);
 	return make_ready(c, &op, &choice, k, e);
 }
@@ -272,7 +283,7 @@ cuda_library_unbind(void *self, struct dev_kernel *k)
 	free(l);
 }
 
-/* ---- weights in its own order ------------------------------------------------------------------------------ */
+/* ---- weights in its own order ---- */
 static size_t
 span(const int64_t *dim, const int64_t *stride, uint32_t rank)
 {
@@ -318,7 +329,8 @@ cuda_library_prepare(void *self, struct dev_launch *launch, struct err *e)
 	n_to = span(l->b.dim, l->b.stride, l->rank) * sizeof(*to);
 	kept = cuda_bytes_new(c, n_to);
 	if (!kept)
-		return err_set(e, ERR_MEMORY, "the GPU has no %zu bytes for weights in a library's order", n_to);
+		return err_set(
+		    e, ERR_MEMORY, "the GPU has no %zu bytes for weights in a library's order", n_to);
 	launch->kept = (void *)(uintptr_t)kept;
 	from = heap_alloc(n_from);
 	to = heap_alloc(n_to);
@@ -339,7 +351,7 @@ cuda_library_release(void *self, struct dev_launch *l)
 		(void)cuda_good(c, c->g->cu.mem_free((uint64_t)(uintptr_t)l->kept), "cuMemFree");
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 bool
 cuda_library_run(struct cuda *c, const struct dev_launch *launch, void *scratch, void *stream)
 {
@@ -352,10 +364,12 @@ cuda_library_run(struct cuda *c, const struct dev_launch *launch, void *scratch,
 		const struct slot *s = &l->slot[i];
 
 		p[i] = s->from == SLOT_KEPT ? launch->kept
-					    : s->from == SLOT_DATA ? (void *)(uintptr_t)(l->data + s->n * sizeof(float)) : launch->buf[s->n];
+		    : s->from == SLOT_DATA  ? (void *)(uintptr_t)(l->data + s->n * sizeof(float))
+					    : launch->buf[s->n];
 		if ((uintptr_t)p[i] % VENDOR_ALIGN)
-			ok = err_set(&e, ERR_LAUNCH, "%s is given a buffer at %p, which is not aligned to %d bytes", library_name(l->lib),
-			    p[i], VENDOR_ALIGN);
+			ok = err_set(&e, ERR_LAUNCH,
+			    "%s is given a buffer at %p, which is not aligned to %d bytes",
+			    library_name(l->lib), p[i], VENDOR_ALIGN);
 	}
 	if (ok && tables[l->lib]->run(&c->own, c->vendor[l->lib], l->call, p, scratch, stream, &e))
 		return true;

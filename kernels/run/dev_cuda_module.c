@@ -30,7 +30,8 @@ gpu_module_pack(struct arena *a, int sm, const struct gpu_kernel *k, uint32_t n,
 		put_u32(&sb, k[i].n_passes);
 		for (uint32_t q = 0; q < k[i].n_passes; q++) {
 			const struct gpu_pass *p = &k[i].pass[q];
-			const uint32_t v[7] = {p->grid[0], p->grid[1], p->grid[2], p->block[0], p->block[1], p->block[2], p->shared};
+			const uint32_t v[7] = {p->grid[0], p->grid[1], p->grid[2], p->block[0], p->block[1],
+			    p->block[2], p->shared};
 
 			sb_add(&sb, (struct str){(const char *)v, sizeof(v)});
 		}
@@ -74,9 +75,9 @@ is_sane(const struct gpu_pass *p)
 {
 	uint64_t block = (uint64_t)p->block[0] * p->block[1] * p->block[2];
 
-	return p->grid[0] && p->grid[1] && p->grid[2] && p->grid[0] <= INT32_MAX && p->grid[1] < 65536 && p->grid[2] < 65536 &&
-	    p->block[0] <= GPU_MAX_BLOCK && p->block[1] <= GPU_MAX_BLOCK && p->block[2] <= 64 && block && block <= GPU_MAX_BLOCK &&
-	    p->shared <= 1 << 20;
+	return p->grid[0] && p->grid[1] && p->grid[2] && p->grid[0] <= INT32_MAX && p->grid[1] < 65536 &&
+	    p->grid[2] < 65536 && p->block[0] <= GPU_MAX_BLOCK && p->block[1] <= GPU_MAX_BLOCK &&
+	    p->block[2] <= 64 && block && block <= GPU_MAX_BLOCK && p->shared <= 1 << 20;
 }
 
 static void
@@ -113,5 +114,6 @@ gpu_module_read(struct arena *a, struct bytes b, int *sm, struct gpu_kernel **k,
 	*k = NEW_ARRAY(a, struct gpu_kernel, MAX_OF(*n, 1u));
 	for (uint32_t i = 0; i < *n && !r.bad; i++)
 		read_kernel(&r, &(*k)[i]);
-	return (!r.bad && r.p == r.end) || err_set(e, ERR_FORMAT, "a GPU module that ends early or makes no sense");
+	return (!r.bad && r.p == r.end) ||
+	    err_set(e, ERR_FORMAT, "a GPU module that ends early or makes no sense");
 }

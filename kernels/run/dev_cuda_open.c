@@ -10,23 +10,31 @@
 
 enum need { MAY, MUST };
 struct name {
-	size_t at;         /* of the function pointer in struct gpu */
+	size_t at; /* of the function pointer in struct gpu */
 	enum need need;
 	const char *names; /* by blanks */
 };
-static const struct name cuda_names[] = {
+static const struct name cuda_names[] =
+    {
 #define CU(F, ARGS, NEED, NAMES) {offsetof(struct gpu, cu.F), NEED, NAMES},
 #include "dev_cuda_api.def"
-}, rtc_names[] = {
+},
+			 rtc_names[] =
+			     {
 #define RTC(F, ARGS, NEED, NAMES) {offsetof(struct gpu, rtc.F), NEED, NAMES},
 #include "dev_cuda_api.def"
-}, ml_names[] = {
+},
+			 ml_names[] =
+			     {
 #define ML(F, ARGS, NEED, NAMES) {offsetof(struct gpu, ml.F), NEED, NAMES},
 #include "dev_cuda_api.def"
-}, lt_names[] = {
+},
+			 lt_names[] =
+			     {
 #define LT(F, ARGS, NEED, NAMES) {offsetof(struct gpu, lt.F), NEED, NAMES},
 #include "dev_cuda_api.def"
-}, dnn_names[] = {
+},
+			 dnn_names[] = {
 #define DNN(F, ARGS, NEED, NAMES) {offsetof(struct gpu, dnn.F), NEED, NAMES},
 #include "dev_cuda_api.def"
 };
@@ -38,10 +46,12 @@ static const struct {
     [GPU_CUDA] = {"the NVIDIA driver", "libcuda.so.1", "install the NVIDIA driver (450 or later)", cuda_names,
 	COUNT_OF(cuda_names)},
     [GPU_NVRTC] = {"NVRTC", "libnvrtc.so.13 libnvrtc.so.12 libnvrtc.so.11.2 libnvrtc.so",
-	"install the CUDA toolkit, or name a folder with libnvrtc in KORCH_CUDA_LIB", rtc_names, COUNT_OF(rtc_names)},
-    [GPU_NVML] = {"NVML", "libnvidia-ml.so.1", "it comes with the NVIDIA driver", ml_names, COUNT_OF(ml_names)},
-    [GPU_CUBLASLT] = {"cuBLASLt", "libcublasLt.so.13 libcublasLt.so.12 libcublasLt.so.11", "it is part of the CUDA toolkit",
-	lt_names, COUNT_OF(lt_names)},
+	"install the CUDA toolkit, or name a folder with libnvrtc in KORCH_CUDA_LIB", rtc_names,
+	COUNT_OF(rtc_names)},
+    [GPU_NVML] = {"NVML", "libnvidia-ml.so.1", "it comes with the NVIDIA driver", ml_names,
+	COUNT_OF(ml_names)},
+    [GPU_CUBLASLT] = {"cuBLASLt", "libcublasLt.so.13 libcublasLt.so.12 libcublasLt.so.11",
+	"it is part of the CUDA toolkit", lt_names, COUNT_OF(lt_names)},
     [GPU_CUDNN] = {"cuDNN", "libcudnn.so.9", "install cuDNN 9", dnn_names, COUNT_OF(dnn_names)},
 };
 
@@ -104,8 +114,9 @@ fill(struct gpu *g, enum gpu_lib lib, const char *soname)
 		void *p = find(g->handle[lib], str_of(n->names));
 
 		if (!p && n->need == MUST) {
-			(void)snprintf(g->why[lib], sizeof(g->why[lib]), "%s (%s) is too old: it has no %s; %s",
-			    libs[lib].words, soname, n->names, libs[lib].install);
+			(void)snprintf(g->why[lib], sizeof(g->why[lib]),
+			    "%s (%s) is too old: it has no %s; %s", libs[lib].words, soname, n->names,
+			    libs[lib].install);
 			return false;
 		}
 		memcpy((char *)g + n->at, &p, sizeof(p));
@@ -119,8 +130,8 @@ open_lib(struct gpu *g, enum gpu_lib lib)
 	struct str sonames = str_of(libs[lib].sonames);
 	char soname[64];
 
-	(void)snprintf(g->why[lib], sizeof(g->why[lib]), "%s is not here (looked for %s); %s", libs[lib].words,
-	    libs[lib].sonames, libs[lib].install);
+	(void)snprintf(g->why[lib], sizeof(g->why[lib]), "%s is not here (looked for %s); %s",
+	    libs[lib].words, libs[lib].sonames, libs[lib].install);
 	while (sonames.n && !g->has[lib]) {
 		struct str one = str_cut(&sonames, ' ');
 
@@ -144,7 +155,8 @@ gpu_open(struct gpu *out)
 		open_lib(out, (enum gpu_lib)i);
 	if (out->has[GPU_NVML] && out->ml.init() != 0) {
 		out->has[GPU_NVML] = false;
-		(void)snprintf(out->why[GPU_NVML], sizeof(out->why[GPU_NVML]), "NVML does not start on this host");
+		(void)snprintf(
+		    out->why[GPU_NVML], sizeof(out->why[GPU_NVML]), "NVML does not start on this host");
 	}
 }
 
@@ -159,8 +171,11 @@ rtc_fits(const struct gpu *g, int sm, struct err *e)
 	if (!g->has[GPU_CUDA] || g->cu.version(&driver) != 0 || g->rtc.version(&major, &minor) != 0)
 		return true;
 	return major <= driver / 1000 ||
-	    err_set(e, ERR_HOST, "the driver is for CUDA %d.%d and cannot load what NVRTC %d.%d makes; install a newer driver, "
-		"or NVRTC %d (its folder in KORCH_CUDA_LIB)", driver / 1000, driver / 10 % 100, major, minor, driver / 1000);
+	    err_set(e, ERR_HOST,
+		"the driver is for CUDA %d.%d and cannot load what NVRTC %d.%d makes; install a newer "
+		"driver, "
+		"or NVRTC %d (its folder in KORCH_CUDA_LIB)",
+		driver / 1000, driver / 10 % 100, major, minor, driver / 1000);
 }
 
 /* The table's NVRTC is the library behind this soname. */
@@ -266,11 +281,14 @@ gpu_ready(const struct gpu *g, bool with_rtc, int *n_devices, struct err *e)
 	*n_devices = 0;
 	if (!g->has[GPU_CUDA])
 		return err_set(e, ERR_HOST, "no GPU can be used: %s", g->why[GPU_CUDA]);
-	if (!gpu_ok(g, g->cu.init(0), "cuInit", e) || !gpu_ok(g, g->cu.count(n_devices), "cuDeviceGetCount", e)) {
+	if (!gpu_ok(g, g->cu.init(0), "cuInit", e) ||
+	    !gpu_ok(g, g->cu.count(n_devices), "cuDeviceGetCount", e)) {
 		e->code = ERR_HOST;
 		return err_in(e, "no GPU can be used");
 	}
 	if (*n_devices <= 0)
-		return err_set(e, ERR_HOST, "no GPU can be used: the driver sees no device (is CUDA_VISIBLE_DEVICES empty?)");
-	return !with_rtc || g->has[GPU_NVRTC] || err_set(e, ERR_HOST, "no kernel can be compiled: %s", g->why[GPU_NVRTC]);
+		return err_set(e, ERR_HOST,
+		    "no GPU can be used: the driver sees no device (is CUDA_VISIBLE_DEVICES empty?)");
+	return !with_rtc || g->has[GPU_NVRTC] ||
+	    err_set(e, ERR_HOST, "no kernel can be compiled: %s", g->why[GPU_NVRTC]);
 }

@@ -1,6 +1,7 @@
 /* kernels/run/dev_cuda_plan.c: a whole plan on a GPU: its steps captured as one graph, on one stream or on
- * several, as is faster.  Inputs and outputs in the GPU's own memory are used where they lie; those of the host go
- * through one pinned block and one block in the GPU's memory, two copies a run where all are the host's. */
+ * several, as is faster.  Inputs and outputs in the GPU's own memory are used where they lie; those of the
+ * host go through one pinned block and one block in the GPU's memory, two copies a run where all are the
+ * host's. */
 #include "dev_cuda_int.h"
 
 #include <pthread.h>
@@ -15,18 +16,18 @@ struct gpu_plan {
 	const struct plan *plan;
 	struct arena arena;
 	struct plan_exec *exec;
-	struct gpu_graph *graph;   /* NULL: a plan of copies alone */
+	struct gpu_graph *graph; /* NULL: a plan of copies alone */
 	struct streams order;
 	struct plan_streams said;
-	char *block, *pinned;      /* inputs, then outputs, PLAN_ALIGNed */
+	char *block, *pinned; /* inputs, then outputs, PLAN_ALIGNed */
 	size_t in_bytes, n_bytes;
-	size_t *at;                /* of each input, then output */
-	const void **in;           /* the block's own places, and where this run's lie */
+	size_t *at;      /* of each input, then output */
+	const void **in; /* the block's own places, and where this run's lie */
 	const void **in_now;
 	void **out, **out_now;
-	bool *is_far;              /* in the GPU's memory: of each input, then output */
+	bool *is_far;               /* in the GPU's memory: of each input, then output */
 	struct dev_copy *to, *back; /* the host's inputs; the plan's copies, then the host's outputs */
-	pthread_mutex_t turn;      /* runs from several threads */
+	pthread_mutex_t turn;       /* runs from several threads */
 };
 
 static size_t
@@ -54,13 +55,15 @@ make_room(struct gpu_plan *p, struct err *e)
 	p->at = NEW_ARRAY(&p->arena, size_t, MAX_OF(n, 1u));
 	for (uint32_t i = 0; i < n; i++) {
 		p->at[i] = p->n_bytes;
-		p->n_bytes = ck_add(p->n_bytes, (io_bytes(io_at(plan, i)) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN);
+		p->n_bytes =
+		    ck_add(p->n_bytes, (io_bytes(io_at(plan, i)) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN);
 		p->in_bytes = i < plan->n_inputs ? p->n_bytes : p->in_bytes;
 	}
 	p->block = p->dev->mem_new(p->dev->self, p->n_bytes);
 	p->pinned = gpu_host_new(p->dev, p->n_bytes);
 	if (!p->block || !p->pinned)
-		return err_set(e, ERR_MEMORY, "there are no %zu bytes of %s memory for the plan's inputs and outputs", p->n_bytes,
+		return err_set(e, ERR_MEMORY,
+		    "there are no %zu bytes of %s memory for the plan's inputs and outputs", p->n_bytes,
 		    p->block ? "pinned" : "the GPU's");
 	memset(p->pinned, 0, p->n_bytes);
 	p->in = NEW_ARRAY(&p->arena, const void *, plan->n_inputs + 1);
@@ -142,8 +145,9 @@ capture(struct gpu_plan *p, uint32_t n_streams, struct err *e)
 	streams_of_plan(&p->arena, p->plan, n_streams, &p->order);
 	p->said = (struct plan_streams){
 	    .n_asked = n_streams, .n_used = 1, .n_side = p->order.n_streams, .n_waits = p->order.n_waits};
-	return n == 0 || (gpu_graph_make(p->dev, l, n, NULL, &p->graph, e) &&
-	    (p->order.n_streams == 1 || try_streams(p, l, n, e)));
+	return n == 0 ||
+	    (gpu_graph_make(p->dev, l, n, NULL, &p->graph, e) &&
+		(p->order.n_streams == 1 || try_streams(p, l, n, e)));
 }
 
 const struct plan_streams *
@@ -153,14 +157,16 @@ gpu_plan_streams(const struct gpu_plan *p)
 }
 
 bool
-gpu_plan_open(const struct dev *d, const struct plan *plan, uint32_t n_streams, struct gpu_plan **out, struct err *e)
+gpu_plan_open(
+    const struct dev *d, const struct plan *plan, uint32_t n_streams, struct gpu_plan **out, struct err *e)
 {
 	struct gpu_plan *p = heap_alloc(sizeof(*p));
 
 	p->dev = d;
 	p->plan = plan;
 	(void)pthread_mutex_init(&p->turn, NULL);
-	if (plan_exec_open(d, plan, &p->exec, e) && make_room(p, e) && capture(p, n_streams ? n_streams : STREAMS_DEFAULT, e)) {
+	if (plan_exec_open(d, plan, &p->exec, e) && make_room(p, e) &&
+	    capture(p, n_streams ? n_streams : STREAMS_DEFAULT, e)) {
 		*out = p;
 		return true;
 	}
@@ -189,8 +195,8 @@ ask(struct cuda *c, const void *at, int which, int *v)
 	return status == INVALID_VALUE || cuda_good(c, status, "cuPointerGetAttribute");
 }
 
-/* Where a pointer leads: what the driver does not know, or pinned for the host, is the host's.  Kernels move whole words
- * of the GPU's. */
+/* Where a pointer leads: what the driver does not know, or pinned for the host, is the host's.  Kernels move
+ * whole words of the GPU's. */
 static bool
 see(struct gpu_plan *p, uint32_t i, const void *at, struct err *e)
 {
@@ -207,10 +213,12 @@ see(struct gpu_plan *p, uint32_t i, const void *at, struct err *e)
 	if (type <= TYPE_HOST)
 		return true;
 	if (number != c->dev)
-		return err_set(e, ERR_USAGE, "%s %u of the plan lies in the memory of GPU %d, and the plan runs on GPU %d", side, k,
+		return err_set(e, ERR_USAGE,
+		    "%s %u of the plan lies in the memory of GPU %d, and the plan runs on GPU %d", side, k,
 		    number, c->dev);
 	if ((uintptr_t)at % WORD)
-		return err_set(e, ERR_USAGE, "%s %u of the plan begins at %p: the GPU's memory for it is to begin at a multiple of %d",
+		return err_set(e, ERR_USAGE,
+		    "%s %u of the plan begins at %p: the GPU's memory for it is to begin at a multiple of %d",
 		    side, k, at, (int)WORD);
 	p->is_far[i] = true;
 	return true;
@@ -259,7 +267,8 @@ point_to(struct gpu_plan *p, const void *const *in, void *const *out)
 
 /* Between the pinned block and the GPU's, of those of [lo, hi) that the host gave; neighbours in one copy. */
 static uint32_t
-list_copies(const struct gpu_plan *p, uint32_t lo, uint32_t hi, char *to, const char *from, struct dev_copy *list)
+list_copies(
+    const struct gpu_plan *p, uint32_t lo, uint32_t hi, char *to, const char *from, struct dev_copy *list)
 {
 	uint32_t n = 0, n_all = p->plan->n_inputs + p->plan->n_outputs;
 

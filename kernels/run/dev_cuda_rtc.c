@@ -5,7 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RTC_OK = 0, RTC_BAD_OPTION = 5, RTC_COMPILATION = 6, RTC_BUILTIN = 7, LOG_MAX = 1 << 20, CUBIN_MAX = 64 << 20 };
+enum {
+	RTC_OK = 0,
+	RTC_BAD_OPTION = 5,
+	RTC_COMPILATION = 6,
+	RTC_BUILTIN = 7,
+	LOG_MAX = 1 << 20,
+	CUBIN_MAX = 64 << 20
+};
 
 /* The first lines of the log that say "error", or its beginning. */
 static struct str
@@ -46,11 +53,13 @@ failed(const struct gpu *g, struct arena *a, void *prog, int status, int sm, str
 	if (status == RTC_BAD_OPTION && !gpu_rtc_knows(g, sm, e))
 		return false;
 	if (status == RTC_BUILTIN)
-		return err_set(e, ERR_HOST, "NVRTC lacks its builtins (%.*s): libnvrtc-builtins belongs beside libnvrtc",
+		return err_set(e, ERR_HOST,
+		    "NVRTC lacks its builtins (%.*s): libnvrtc-builtins belongs beside libnvrtc",
 		    (int)MIN_OF(log.n, (size_t)200), log.p);
 	if (status == RTC_COMPILATION)
 		return err_set(e, ERR_COMPILE, "NVRTC: %.*s", (int)MIN_OF(log.n, (size_t)400), log.p);
-	return err_set(e, ERR_HOST, "NVRTC ended with status %d: %.*s", status, (int)MIN_OF(log.n, (size_t)300), log.p);
+	return err_set(
+	    e, ERR_HOST, "NVRTC ended with status %d: %.*s", status, (int)MIN_OF(log.n, (size_t)300), log.p);
 }
 
 static bool
@@ -69,7 +78,8 @@ take_cubin(const struct gpu *g, struct arena *a, void *prog, struct bytes *out, 
 }
 
 bool
-gpu_compile(const struct gpu *g, struct arena *a, struct str text, int sm, bool strict, struct bytes *out, struct err *e)
+gpu_compile(const struct gpu *g, struct arena *a, struct str text, int sm, bool strict, struct bytes *out,
+    struct err *e)
 {
 	char arch[32];
 	const char *options[] = {arch, "-default-device", "-w", strict ? "--fmad=false" : "--fmad=true"};

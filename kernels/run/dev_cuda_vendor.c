@@ -1,8 +1,8 @@
 /* kernels/run/dev_cuda_vendor.c: a library's operation with a choice as bytes, and whether it makes sense.
  *
  *   "KORCHLB2"  then 8-byte numbers, little-endian: kind, math, rank; a, b, d as buffer, extents,
- *   strides; lo, hi, stride, dilation; scale; posts with their numbers; whence b; constants (4-byte floats); library, version,
- *   workspace, words */
+ *   strides; lo, hi, stride, dilation; scale; posts with their numbers; whence b; constants (4-byte floats);
+ * library, version, workspace, words */
 #include "dev_cuda_vendor_int.h"
 
 #include <math.h>
@@ -21,7 +21,8 @@ tensor_ok(const struct vendor_tensor *t, uint32_t rank, uint32_t n_bufs)
 		int64_t n;
 
 		if (t->dim[i] < 1 || t->dim[i] > INT32_MAX || t->stride[i] < 0 ||
-		    __builtin_mul_overflow(t->dim[i] - 1, t->stride[i], &n) || __builtin_add_overflow(last, n, &last))
+		    __builtin_mul_overflow(t->dim[i] - 1, t->stride[i], &n) ||
+		    __builtin_add_overflow(last, n, &last))
 			return false;
 	}
 	return t->buf < n_bufs && last < max_extent;
@@ -37,7 +38,8 @@ post_ok(const struct vendor_op *op, uint32_t i, uint32_t n_bufs)
 	if ((unsigned)op->post[i].what >= VENDOR_POSTS || !(op->post[i].a <= op->post[i].b))
 		return false;
 	if (op->post[i].what == VENDOR_BIAS && buf >= VENDOR_DATA)
-		return at <= op->n_data && n <= (int64_t)(op->n_data - at) && at % (VENDOR_ALIGN / sizeof(float)) == 0;
+		return at <= op->n_data && n <= (int64_t)(op->n_data - at) &&
+		    at % (VENDOR_ALIGN / sizeof(float)) == 0;
 	return buf < n_bufs;
 }
 
@@ -66,9 +68,11 @@ conv_ok(const struct vendor_op *op)
 	    op->a.dim[1] % op->b.dim[1] == 0;
 
 	for (uint32_t i = 2; i < op->rank && ok; i++) {
-		int64_t lo = op->lo[i - 2], hi = op->hi[i - 2], by = op->stride[i - 2], wide = op->dilation[i - 2], room;
+		int64_t lo = op->lo[i - 2], hi = op->hi[i - 2], by = op->stride[i - 2],
+			wide = op->dilation[i - 2], room;
 
-		ok = lo >= 0 && hi >= 0 && lo < INT32_MAX && hi < INT32_MAX && by > 0 && by < INT32_MAX && wide > 0 && wide < INT32_MAX;
+		ok = lo >= 0 && hi >= 0 && lo < INT32_MAX && hi < INT32_MAX && by > 0 && by < INT32_MAX &&
+		    wide > 0 && wide < INT32_MAX;
 		room = ok ? op->a.dim[i] + lo + hi - (op->b.dim[i] - 1) * wide - 1 : 0;
 		ok = ok && room >= 0 && op->d.dim[i] == room / by + 1;
 	}
@@ -78,9 +82,10 @@ conv_ok(const struct vendor_op *op)
 bool
 vendor_op_check(const struct vendor_op *op, uint32_t n_bufs, struct err *e)
 {
-	bool ok = (unsigned)op->kind < VENDOR_KINDS && (unsigned)op->math < VENDOR_MATHS && op->rank <= VENDOR_DIMS &&
-	    op->rank >= 3 && op->n_posts <= VENDOR_MAX_POSTS && tensor_ok(&op->a, op->rank, n_bufs) &&
-	    tensor_ok(&op->b, op->rank, n_bufs) && tensor_ok(&op->d, op->rank, n_bufs);
+	bool ok = (unsigned)op->kind < VENDOR_KINDS && (unsigned)op->math < VENDOR_MATHS &&
+	    op->rank <= VENDOR_DIMS && op->rank >= 3 && op->n_posts <= VENDOR_MAX_POSTS &&
+	    tensor_ok(&op->a, op->rank, n_bufs) && tensor_ok(&op->b, op->rank, n_bufs) &&
+	    tensor_ok(&op->d, op->rank, n_bufs);
 
 	n_bufs = MIN_OF(n_bufs, (uint32_t)VENDOR_DATA);
 	ok = ok && isfinite(op->scale) && (op->scale == 0 || op->kind == VENDOR_MATMUL);
@@ -88,7 +93,8 @@ vendor_op_check(const struct vendor_op *op, uint32_t n_bufs, struct err *e)
 	for (uint32_t i = 0; ok && i < op->n_posts; i++)
 		ok = post_ok(op, i, n_bufs);
 	ok = ok && (op->kind == VENDOR_MATMUL ? matmul_ok(op) : conv_ok(op));
-	return ok || err_set(e, ERR_FORMAT, "a library's operation whose extents, strides or buffers make no sense");
+	return ok ||
+	    err_set(e, ERR_FORMAT, "a library's operation whose extents, strides or buffers make no sense");
 }
 
 /* ---- bytes --------------------------------------------------------------------------------------- */
@@ -144,11 +150,11 @@ small(struct walk *w, uint32_t *v, uint64_t n)
 	*v = w->bad ? 0 : (uint32_t)u;
 }
 
-#define SMALL(W, FIELD, TYPE, N) \
-	do { \
-		uint32_t small_ = (uint32_t)(FIELD); \
-		small(W, &small_, N); \
-		(FIELD) = (TYPE)small_; \
+#define SMALL(W, FIELD, TYPE, N)                                                                             \
+	do {                                                                                                 \
+		uint32_t small_ = (uint32_t)(FIELD);                                                         \
+		small(W, &small_, N);                                                                        \
+		(FIELD) = (TYPE)small_;                                                                      \
 	} while (0)
 
 static void

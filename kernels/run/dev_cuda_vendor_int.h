@@ -18,11 +18,12 @@ struct vendor_table {
 	bool (*open_handle)(const struct gpu *g, void **handle, struct err *e);
 	void (*close_handle)(const struct gpu *g, void *handle);
 	bool (*version)(const struct gpu *g, uint32_t *v);
-	bool (*list)(const struct gpu *g, void *handle, const struct vendor_op *op, uint64_t max_workspace, uint32_t max,
-	    struct vendor_choice *out, uint32_t *n, struct err *e);
-	bool (*open)(const struct gpu *g, void *handle, const struct vendor_op *op, const struct vendor_choice *c, void **call,
-	    struct err *e);
-	bool (*run)(const struct gpu *g, void *handle, void *call, void *const *buf, void *workspace, void *stream, struct err *e);
+	bool (*list)(const struct gpu *g, void *handle, const struct vendor_op *op, uint64_t max_workspace,
+	    uint32_t max, struct vendor_choice *out, uint32_t *n, struct err *e);
+	bool (*open)(const struct gpu *g, void *handle, const struct vendor_op *op,
+	    const struct vendor_choice *c, void **call, struct err *e);
+	bool (*run)(const struct gpu *g, void *handle, void *call, void *const *buf, void *workspace,
+	    void *stream, struct err *e);
 	void (*close)(const struct gpu *g, void *call);
 };
 extern const struct vendor_table vendor_cublaslt, vendor_cudnn;

@@ -25,10 +25,10 @@ set_rate(struct fake_rates *r, struct str key, uint64_t v)
 {
 	if (v > 1000000)
 		return false;
-#define X(N) \
-	if (str_is(key, #N)) { \
-		r->N = (uint32_t)v; \
-		return true; \
+#define X(N)                                                                                                 \
+	if (str_is(key, #N)) {                                                                               \
+		r->N = (uint32_t)v;                                                                          \
+		return true;                                                                                 \
 	}
 	FAKE_RATES(X)
 #undef X
@@ -87,7 +87,8 @@ fault_of(const struct fake_rates *r, uint32_t draw)
 }
 
 struct fake_time
-fake_measure(struct str spec, struct str schedule, int64_t bound_ns, uint64_t seed, const struct fake_rates *r)
+fake_measure(
+    struct str spec, struct str schedule, int64_t bound_ns, uint64_t seed, const struct fake_rates *r)
 {
 	uint64_t by_spec = hash64(spec.p, spec.n, mix64(seed));
 	struct rng rng = {hash64(schedule.p, schedule.n, by_spec)};
@@ -112,8 +113,8 @@ fake_describe(void *self, struct dev_info *out, struct err *e)
 {
 	(void)self;
 	(void)e;
-	*out = (struct dev_info){.device_class = "fake", .run_compat = "fake", .features = "fake",
-	    .environment = "cpu=fake\n"};
+	*out = (struct dev_info){
+	    .device_class = "fake", .run_compat = "fake", .features = "fake", .environment = "cpu=fake\n"};
 	out->fact[DEV_FACT_cores] = 1;
 	out->fact[DEV_FACT_simd_bytes] = 32;
 	return true;

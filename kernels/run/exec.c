@@ -39,8 +39,10 @@ find_kernels(struct plan_exec *x, struct err *e)
 		struct dev_kernel *to = &x->kernels[i];
 		const struct kernel_name name = {k->symbol, k->spec, k->schedule};
 
-		*to = (struct dev_kernel){
-		    .n_passes = k->n_passes, .n_bufs = k->n_operands + k->n_results, .shared_bytes = k->shared_bytes, .local_bytes = k->local_bytes};
+		*to = (struct dev_kernel){.n_passes = k->n_passes,
+		    .n_bufs = k->n_operands + k->n_results,
+		    .shared_bytes = k->shared_bytes,
+		    .local_bytes = k->local_bytes};
 		memcpy(to->range, k->range, sizeof(to->range));
 		if (plan_kernel_is_view(k))
 			continue;
@@ -69,14 +71,16 @@ place_memory(struct plan_exec *x, struct err *e)
 
 	x->work = d->mem_new(d->self, p->work_bytes);
 	if (!x->work)
-		return err_set(e, ERR_MEMORY, "the plan needs %zu bytes of work memory; there are not so many", p->work_bytes);
+		return err_set(e, ERR_MEMORY,
+		    "the plan needs %zu bytes of work memory; there are not so many", p->work_bytes);
 	if (d->reads_host && (uintptr_t)p->constants.p % PLAN_ALIGN == 0) {
 		x->constants = (const char *)p->constants.p;
 		return true;
 	}
 	x->own_constants = d->mem_new(d->self, p->constants.n);
 	if (!x->own_constants)
-		return err_set(e, ERR_MEMORY, "the plan needs %zu bytes for weights; there are not so many", p->constants.n);
+		return err_set(e, ERR_MEMORY, "the plan needs %zu bytes for weights; there are not so many",
+		    p->constants.n);
 	d->put(d->self, x->own_constants, p->constants.p, p->constants.n);
 	x->constants = x->own_constants;
 	return true;
@@ -185,11 +189,13 @@ copy_at(const struct plan_exec *x, uint32_t i, const void *const *inputs, void *
 	const struct plan *p = x->plan;
 	const struct place *from = &p->places[p->copies[i].from], *to = &p->places[p->copies[i].to];
 
-	return (struct dev_copy){address(x, to, inputs, outputs), address(x, from, inputs, outputs), to->n_bytes};
+	return (struct dev_copy){
+	    address(x, to, inputs, outputs), address(x, from, inputs, outputs), to->n_bytes};
 }
 
 void
-plan_exec_copies(const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list)
+plan_exec_copies(
+    const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list)
 {
 	for (uint32_t i = 0; i < x->plan->n_copies; i++)
 		list[i] = copy_at(x, i, inputs, outputs);

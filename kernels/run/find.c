@@ -4,17 +4,20 @@
 #include <stdio.h>
 
 bool
-dev_find(const struct dev *d, struct dev_module *m, const struct kernel_name *n, struct dev_kernel *k, struct err *e)
+dev_find(const struct dev *d, struct dev_module *m, const struct kernel_name *n, struct dev_kernel *k,
+    struct err *e)
 {
 	enum library l;
 	int64_t version, algo;
 	char symbol[160];
 
 	(void)snprintf(symbol, sizeof(symbol), "%.*s", STR_ARG(n->symbol));
-	if (!library_of_schedule(n->schedule, &l, &version, &algo) || (m && d->holds && d->holds(d->self, m, symbol)))
+	if (!library_of_schedule(n->schedule, &l, &version, &algo) ||
+	    (m && d->holds && d->holds(d->self, m, symbol)))
 		return d->find(d->self, m, symbol, k, e);
 	if (!d->bind)
-		return err_set(e, ERR_HOST, "a kernel is a call of %s, and device %s has no libraries here", library_name(l), d->name);
+		return err_set(e, ERR_HOST, "a kernel is a call of %s, and device %s has no libraries here",
+		    library_name(l), d->name);
 	return d->bind(d->self, n->spec, n->schedule, k, e);
 }
 

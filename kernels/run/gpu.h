@@ -55,7 +55,7 @@ bool gpu_is_sticky(int status); /* the context is lost: only another process hel
 /* ---- what a device is ------------------------------------------------------------------- */
 struct gpu_facts {
 	char name[96], uuid[48], pci[32], mig[32], driver[32];
-	int sm;                  /* 70, 80, 90 ... */
+	int sm; /* 70, 80, 90 ... */
 	int n_sm, sm_mhz, mem_mhz, bus_bits, cuda, rtc;
 	int l2_bytes, shared_per_sm, shared_per_block;
 	size_t memory;
@@ -77,8 +77,8 @@ bool gpu_rtc_choose(struct gpu *g, int sm, struct err *e) MUST_CHECK;
 /* ---- compiling ---------------------------------------------------------------------------- */
 /* CUDA C -> a cubin.  ERR_COMPILE with the first lines of the log, ERR_HOST where NVRTC lacks its
  * builtins or the architecture. */
-bool gpu_compile(const struct gpu *g, struct arena *a, struct str text, int sm, bool strict, struct bytes *out,
-    struct err *e) MUST_CHECK;
+bool gpu_compile(const struct gpu *g, struct arena *a, struct str text, int sm, bool strict,
+    struct bytes *out, struct err *e) MUST_CHECK;
 
 /* ---- modules: several cubins and how each of their passes is started ------------------------ */
 enum { GPU_MAX_KERNELS = 16384, GPU_MAX_BLOCK = 1024 };
@@ -86,15 +86,15 @@ struct gpu_pass {
 	uint32_t grid[3], block[3], shared; /* shared: bytes asked for at the launch */
 };
 struct gpu_kernel {
-	struct str symbol;       /* in the module; in its own cubin every kernel is called "k" */
+	struct str symbol; /* in the module; in its own cubin every kernel is called "k" */
 	struct bytes cubin;
 	uint32_t n_passes;
 	struct gpu_pass pass[PLAN_MAX_PASSES];
 };
 void gpu_module_pack(struct arena *a, int sm, const struct gpu_kernel *k, uint32_t n, struct bytes *out);
 /* Everything is checked and points into `b`.  ERR_FORMAT. */
-bool gpu_module_read(struct arena *a, struct bytes b, int *sm, struct gpu_kernel **k, uint32_t *n,
-    struct err *e) MUST_CHECK;
+bool gpu_module_read(
+    struct arena *a, struct bytes b, int *sm, struct gpu_kernel **k, uint32_t *n, struct err *e) MUST_CHECK;
 
 /* ---- the device ----------------------------------------------------------------------------- */
 /* A struct dev whose memory is the GPU's: put and get move it.  Borrows `g`. */
@@ -122,16 +122,17 @@ void gpu_host_free(const struct dev *d, void *p);
 
 /* ---- whole plans ---------------------------------------------------------------------------- */
 /* All that can fail or allocate is done by opening; the plan has run once then, on zeros. */
-/* n_streams: at most so many (0: STREAMS_DEFAULT).  Where the steps can use more than one, the plan is captured
- * both ways and both are timed; the faster one runs. */
+/* n_streams: at most so many (0: STREAMS_DEFAULT).  Where the steps can use more than one, the plan is
+ * captured both ways and both are timed; the faster one runs. */
 struct gpu_plan;
 bool gpu_plan_open(const struct dev *d, const struct plan *p, uint32_t n_streams, struct gpu_plan **out,
     struct err *e) MUST_CHECK;
 const struct plan_streams *gpu_plan_streams(const struct gpu_plan *p);
-/* Pointers as plan_exec_run takes them, each the host's or this GPU's (a multiple of 16 then; what other streams write
- * there is finished), else ERR_USAGE.  Back when all is done.  ns: by the GPU's clock, without the copies from and
- * to the host. */
-bool gpu_plan_run(struct gpu_plan *p, const void *const *in, void *const *out, int64_t *ns, struct err *e) MUST_CHECK;
+/* Pointers as plan_exec_run takes them, each the host's or this GPU's (a multiple of 16 then; what other
+ * streams write there is finished), else ERR_USAGE.  Back when all is done.  ns: by the GPU's clock, without
+ * the copies from and to the host. */
+bool gpu_plan_run(
+    struct gpu_plan *p, const void *const *in, void *const *out, int64_t *ns, struct err *e) MUST_CHECK;
 /* The steps again on what the last run was given. */
 bool gpu_plan_time(struct gpu_plan *p, int64_t *ns, struct err *e) MUST_CHECK;
 /* Step by step, on the host's last inputs: slower than the graph. */

@@ -1,9 +1,9 @@
 /* kernels/run/onednn.c: a call of a library as a primitive of oneDNN, on the caller's thread.
  *
- * Every tensor of the call is a *port*: how it lies in our memory, how the primitive wants it, and where these
- * differ a reorder.  Reorders of constants run once, in prepare(); all others in run(), whose time they are.
- * algo 0: activations stay as they lie; 1: the primitive chooses the form of all.  Constants are always in the form
- * that it likes. */
+ * Every tensor of the call is a *port*: how it lies in our memory, how the primitive wants it, and where
+ * these differ a reorder.  Reorders of constants run once, in prepare(); all others in run(), whose time they
+ * are. algo 0: activations stay as they lie; 1: the primitive chooses the form of all.  Constants are always
+ * in the form that it likes. */
 #include "cpu_library.h"
 #include "onednn_int.h"
 
@@ -15,12 +15,12 @@ enum { MAX_PORTS = CALL_MAX_STEPS + 4, MAX_ARGS = MAX_PORTS + 1 };
 
 struct port {
 	const struct call_view *view;
-	int arg;                     /* of the primitive */
+	int arg; /* of the primitive */
 	struct md ours, its;
-	dnnl_memory_t mine, inner;   /* inner: mine's, or where a reorder leads */
+	dnnl_memory_t mine, inner; /* inner: mine's, or where a reorder leads */
 	void *mine_at, *inner_at;
-	dnnl_primitive_t reorder;    /* NULL: the same form */
-	size_t at;                   /* of inner: in scratch; of a constant: in what is kept */
+	dnnl_primitive_t reorder; /* NULL: the same form */
+	size_t at;                /* of inner: in scratch; of a constant: in what is kept */
 	bool is_constant;
 };
 /* OpenMP's runtime is the one that oneDNN was linked with, whatever it is. */
@@ -41,8 +41,8 @@ struct onednn {
 	uint32_t n_ports;
 	dnnl_exec_arg_t arg[MAX_ARGS];
 	int n_args;
-	size_t scratch, kept;        /* bytes */
-	size_t pad;                  /* of them: the primitives' own scratch, at 0 */
+	size_t scratch, kept; /* bytes */
+	size_t pad;           /* of them: the primitives' own scratch, at 0 */
 	dnnl_memory_t pad_memory;
 	void *pad_at;
 };
@@ -53,7 +53,8 @@ omp_find(void)
 {
 	struct omp o = {NULL, NULL};
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
-	void *get = dlsym(RTLD_DEFAULT, "omp_get_max_threads"), *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+	void *get = dlsym(RTLD_DEFAULT, "omp_get_max_threads"),
+	     *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
 
 	if (get && set) {
 		memcpy(&o.get, &get, sizeof(get));
@@ -86,21 +87,25 @@ refused(struct err *e, const char *what)
 	return err_set(e, ERR_INFEASIBLE, "library: oneDNN has no %s", what);
 }
 
-/* ---- ports ---------------------------------------------------------------------------------------------- */
+/* ---- ports ----------------------------------------------------------------------------------------------
+ */
 /* want: the form that the primitive is to take; NULL: whichever it likes. */
 static struct port *
-port_add(struct onednn *o, const struct call_view *v, int arg, const struct form *f, const struct form *want, struct err *e)
+port_add(struct onednn *o, const struct call_view *v, int arg, const struct form *f, const struct form *want,
+    struct err *e)
 {
 	struct port *p = &o->port[o->n_ports];
 
-	*p = (struct port){.view = v, .arg = arg, .is_constant = v->source == SOURCE_WEIGHT || v->source == SOURCE_CONST};
+	*p = (struct port){
+	    .view = v, .arg = arg, .is_constant = v->source == SOURCE_WEIGHT || v->source == SOURCE_CONST};
 	if (v->type != DT_f32) {
 		(void)refused(e, "call of this type");
 		return NULL;
 	}
 	o->n_ports++;
 	if (!md_strided(&p->ours, f->rank, f->dim, f->stride) ||
-	    !(want ? md_strided(&p->its, want->rank, want->dim, want->stride) : md_any(&p->its, f->rank, f->dim))) {
+	    !(want ? md_strided(&p->its, want->rank, want->dim, want->stride)
+		   : md_any(&p->its, f->rank, f->dim))) {
 		(void)refused(e, "form for such strides");
 		return NULL;
 	}
@@ -113,14 +118,17 @@ static const struct {
 	bool has_params;
 	double alpha, beta;
 } eltwise[] = {{STEP_affine, dnnl_eltwise_linear, true, 0, 0}, {STEP_clip, dnnl_eltwise_clip, true, 0, 0},
-    {STEP_leaky, dnnl_eltwise_relu, true, 0, 0}, {STEP_relu, dnnl_eltwise_relu, false, 0, 0}, {STEP_tanh, dnnl_eltwise_tanh, false, 0, 0},
-    {STEP_sigmoid, dnnl_eltwise_logistic, false, 0, 0}, {STEP_exp, dnnl_eltwise_exp, false, 0, 0}, {STEP_log, dnnl_eltwise_log, false, 0, 0},
-    {STEP_abs, dnnl_eltwise_abs, false, 0, 0}, {STEP_sqrt, dnnl_eltwise_sqrt, false, 0, 0}, {STEP_softplus, dnnl_eltwise_soft_relu, false, 1, 0},
-    {STEP_silu, dnnl_eltwise_swish, false, 1, 0}, {STEP_gelu_erf, dnnl_eltwise_gelu_erf, false, 0, 0},
+    {STEP_leaky, dnnl_eltwise_relu, true, 0, 0}, {STEP_relu, dnnl_eltwise_relu, false, 0, 0},
+    {STEP_tanh, dnnl_eltwise_tanh, false, 0, 0}, {STEP_sigmoid, dnnl_eltwise_logistic, false, 0, 0},
+    {STEP_exp, dnnl_eltwise_exp, false, 0, 0}, {STEP_log, dnnl_eltwise_log, false, 0, 0},
+    {STEP_abs, dnnl_eltwise_abs, false, 0, 0}, {STEP_sqrt, dnnl_eltwise_sqrt, false, 0, 0},
+    {STEP_softplus, dnnl_eltwise_soft_relu, false, 1, 0}, {STEP_silu, dnnl_eltwise_swish, false, 1, 0},
+    {STEP_gelu_erf, dnnl_eltwise_gelu_erf, false, 0, 0},
     {STEP_gelu_tanh, dnnl_eltwise_gelu_tanh, false, 0, 0}, {STEP_mish, dnnl_eltwise_mish, false, 0, 0},
     {STEP_hardswish, dnnl_eltwise_hardswish, false, 1.0 / 6, 0.5}},
-  binary[] = {{STEP_add, dnnl_binary_add, false, 0, 0}, {STEP_sub, dnnl_binary_sub, false, 0, 0}, {STEP_mul, dnnl_binary_mul, false, 0, 0},
-      {STEP_div, dnnl_binary_div, false, 0, 0}, {STEP_min, dnnl_binary_min, false, 0, 0}, {STEP_max, dnnl_binary_max, false, 0, 0}};
+  binary[] = {{STEP_add, dnnl_binary_add, false, 0, 0}, {STEP_sub, dnnl_binary_sub, false, 0, 0},
+      {STEP_mul, dnnl_binary_mul, false, 0, 0}, {STEP_div, dnnl_binary_div, false, 0, 0},
+      {STEP_min, dnnl_binary_min, false, 0, 0}, {STEP_max, dnnl_binary_max, false, 0, 0}};
 
 static bool
 add_post(struct onednn *o, dnnl_post_ops_t post, const struct call_step *s, bool free_form, struct err *e)
@@ -131,15 +139,21 @@ add_post(struct onednn *o, dnnl_post_ops_t post, const struct call_step *s, bool
 
 	for (size_t i = 0; i < COUNT_OF(eltwise); i++)
 		if (eltwise[i].kind == s->kind)
-			return post_eltwise(post, eltwise[i].alg, eltwise[i].has_params ? s->a : eltwise[i].alpha,
-				   eltwise[i].has_params ? s->b : eltwise[i].beta) || refused(e, "such step");
+			return post_eltwise(post, eltwise[i].alg,
+				   eltwise[i].has_params ? s->a : eltwise[i].alpha,
+				   eltwise[i].has_params ? s->b : eltwise[i].beta) ||
+			    refused(e, "such step");
 	for (size_t i = 0; i < COUNT_OF(binary); i++) {
 		if (binary[i].kind != s->kind)
 			continue;
 		/* Element by element it is read as the result lies, whatever its own form says. */
 		f = form_of_result(&s->operand, o->call);
 		to = form_of_result(&o->call->result, o->call);
-		p = port_add(o, &s->operand, arg, &f, !form_is_full(&s->operand) ? &f : free_form ? NULL : &to, e);
+		p = port_add(o, &s->operand, arg, &f,
+		    !form_is_full(&s->operand) ? &f
+			: free_form            ? NULL
+					       : &to,
+		    e);
 		return p && (post_binary(post, binary[i].alg, &p->its) || refused(e, "such step"));
 	}
 	return refused(e, "such step");
@@ -156,14 +170,16 @@ static bool
 list_ports(struct onednn *o, bool free_form, struct port **bias, struct err *e)
 {
 	const struct library_call *c = o->call;
-	struct form a = form_of_result(&c->a, c), b = c->linear == CALL_conv ? form_of_filter(&c->b, c->group) : form_plain(&c->b);
+	struct form a = form_of_result(&c->a, c),
+		    b = c->linear == CALL_conv ? form_of_filter(&c->b, c->group) : form_plain(&c->b);
 	struct form to = form_of_result(&c->result, c), row;
 	bool b_is_constant = c->b.source == SOURCE_WEIGHT || c->b.source == SOURCE_CONST;
 	dnnl_post_ops_t post;
 	bool ok;
 
 	*bias = NULL;
-	if (a.rank > DNNL_MAX_NDIMS || b.rank > DNNL_MAX_NDIMS || (c->linear == CALL_conv && (c->n_spatial < 1 || c->n_spatial > 3)))
+	if (a.rank > DNNL_MAX_NDIMS || b.rank > DNNL_MAX_NDIMS ||
+	    (c->linear == CALL_conv && (c->n_spatial < 1 || c->n_spatial > 3)))
 		return refused(e, "call of so many dimensions");
 	if (!port_add(o, &c->a, DNNL_ARG_SRC, &a, free_form ? NULL : &a, e) ||
 	    !port_add(o, &c->b, DNNL_ARG_WEIGHTS, &b, free_form || b_is_constant ? NULL : &b, e) ||
@@ -186,9 +202,9 @@ list_ports(struct onednn *o, bool free_form, struct port **bias, struct err *e)
 	return ok;
 }
 
-/* oneDNN 2.6.3 accepts these and computes something else (tests/prop/library_test.c finds them in seconds; 3.2 does
- * not): two elementwise steps of one kind with other numbers, and in convolutions by way of gemm operands that
- * differ along more than the channels. */
+/* oneDNN 2.6.3 accepts these and computes something else (tests/prop/library_test.c finds them in
+ * seconds; 3.2 does not): two elementwise steps of one kind with other numbers, and in convolutions by way of
+ * gemm operands that differ along more than the channels. */
 static bool
 is_miscomputed(const struct library_call *c, const char *how)
 {
@@ -198,15 +214,18 @@ is_miscomputed(const struct library_call *c, const char *how)
 		const struct call_step *s = &c->step[i];
 
 		for (uint32_t j = 0; j < i; j++)
-			if (c->step[j].kind == s->kind && !s->operand.shape.rank && (c->step[j].a != s->a || c->step[j].b != s->b))
+			if (c->step[j].kind == s->kind && !s->operand.shape.rank &&
+			    (c->step[j].a != s->a || c->step[j].b != s->b))
 				return true;
-		if (c->linear == CALL_conv && strstr(how, "gemm") && s->operand.shape.rank && !view_is_row(&s->operand))
+		if (c->linear == CALL_conv && strstr(how, "gemm") && s->operand.shape.rank &&
+		    !view_is_row(&s->operand))
 			return true;
 	}
 	return false;
 }
 
-/* ---- the primitive ---------------------------------------------------------------------------------------- */
+/* ---- the primitive ----------------------------------------------------------------------------------------
+ */
 static bool
 make_pd(struct onednn *o, const struct port *bias, struct err *e)
 {
@@ -219,12 +238,15 @@ make_pd(struct onednn *o, const struct port *bias, struct err *e)
 
 	for (int i = 0; i < c->n_spatial; i++)
 		dilation[i] = c->dilation[i] - 1;
-	ok = c->linear == CALL_conv ? pd_conv(&o->pd, o->engine, &o->port[0].its, &o->port[1].its, its_bias, &o->port[2].its, &f, o->attr)
-				    : pd_matmul(&o->pd, o->engine, &o->port[0].its, &o->port[1].its, its_bias, &o->port[2].its, o->attr);
+	ok = c->linear == CALL_conv ? pd_conv(&o->pd, o->engine, &o->port[0].its, &o->port[1].its, its_bias,
+					  &o->port[2].its, &f, o->attr)
+				    : pd_matmul(&o->pd, o->engine, &o->port[0].its, &o->port[1].its, its_bias,
+					  &o->port[2].its, o->attr);
 	if (!ok)
 		return refused(e, "primitive for it");
 	/* Its reference code is for tests of itself. */
-	if (dnnl_primitive_desc_query(o->pd, dnnl_query_impl_info_str, 0, &how) == dnnl_success && strncmp(how, "ref", 3) == 0)
+	if (dnnl_primitive_desc_query(o->pd, dnnl_query_impl_info_str, 0, &how) == dnnl_success &&
+	    strncmp(how, "ref", 3) == 0)
 		return refused(e, "fast primitive for it");
 	if (is_miscomputed(c, how))
 		return refused(e, "right primitive for it in this version");
@@ -264,7 +286,8 @@ settle_port(struct onednn *o, struct port *p, struct err *e)
 		ok = dnnl_primitive_create(&p->reorder, pd) == dnnl_success;
 		(void)dnnl_primitive_desc_destroy(pd);
 	}
-	ok = ok && dnnl_memory_create(&p->mine, MD_REF(&p->ours), o->engine, DNNL_MEMORY_NONE) == dnnl_success &&
+	ok = ok &&
+	    dnnl_memory_create(&p->mine, MD_REF(&p->ours), o->engine, DNNL_MEMORY_NONE) == dnnl_success &&
 	    dnnl_memory_create(&p->inner, MD_REF(&p->its), o->engine, DNNL_MEMORY_NONE) == dnnl_success;
 	return ok || err_set(e, ERR_MEMORY, "oneDNN has no memory for a reorder");
 }
@@ -299,7 +322,8 @@ lay_out(struct onednn *o, struct err *e)
 	n = (dnnl_dim_t)(o->pad / sizeof(float));
 	if (n == 0)
 		return true;
-	if (!md_strided(&pad, 1, &n, &one) || dnnl_memory_create(&o->pad_memory, MD_REF(&pad), o->engine, DNNL_MEMORY_NONE) != dnnl_success) {
+	if (!md_strided(&pad, 1, &n, &one) ||
+	    dnnl_memory_create(&o->pad_memory, MD_REF(&pad), o->engine, DNNL_MEMORY_NONE) != dnnl_success) {
 		md_drop(&pad);
 		return err_set(e, ERR_MEMORY, "oneDNN has no memory for its scratch");
 	}
@@ -355,9 +379,12 @@ open_engine(struct onednn *o, struct err *e)
 {
 	return (dnnl_engine_create(&o->engine, dnnl_cpu, 0) == dnnl_success &&
 		   dnnl_stream_create(&o->stream, o->engine, dnnl_stream_in_order) == dnnl_success &&
-		   dnnl_primitive_attr_create(&o->attr) == dnnl_success && dnnl_primitive_attr_create(&o->plain) == dnnl_success &&
-		   dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user) == dnnl_success &&
-		   dnnl_primitive_attr_set_scratchpad_mode(o->plain, dnnl_scratchpad_mode_user) == dnnl_success) ||
+		   dnnl_primitive_attr_create(&o->attr) == dnnl_success &&
+		   dnnl_primitive_attr_create(&o->plain) == dnnl_success &&
+		   dnnl_primitive_attr_set_scratchpad_mode(o->attr, dnnl_scratchpad_mode_user) ==
+		       dnnl_success &&
+		   dnnl_primitive_attr_set_scratchpad_mode(o->plain, dnnl_scratchpad_mode_user) ==
+		       dnnl_success) ||
 	    err_set(e, ERR_HOST, "oneDNN does not start on this CPU");
 }
 
@@ -402,7 +429,8 @@ onednn_bind(const struct library_call *c, int64_t algo, void **out, size_t *scra
 	return true;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------
+ */
 /* The library looks through memory when its address is set: only where it moved. */
 static void
 set_at(dnnl_memory_t m, void **now, void *p)
@@ -433,8 +461,8 @@ address(const struct onednn *o, const struct port *p, void *const *buf)
 static bool
 reorder(struct onednn *o, const struct port *p, bool out)
 {
-	dnnl_exec_arg_t arg[3] = {{DNNL_ARG_FROM, out ? p->inner : p->mine}, {DNNL_ARG_TO, out ? p->mine : p->inner},
-	    {DNNL_ARG_SCRATCHPAD, o->pad_memory}};
+	dnnl_exec_arg_t arg[3] = {{DNNL_ARG_FROM, out ? p->inner : p->mine},
+	    {DNNL_ARG_TO, out ? p->mine : p->inner}, {DNNL_ARG_SCRATCHPAD, o->pad_memory}};
 
 	return dnnl_primitive_execute(p->reorder, o->stream, o->pad_memory ? 3 : 2, arg) == dnnl_success;
 }
@@ -443,7 +471,8 @@ static bool
 onednn_prepare(void *kernel, void *const *buf, void **kept, struct err *e)
 {
 	struct onednn *o = kernel;
-	char *to = o->kept ? aligned_alloc(PLAN_ALIGN, o->kept) : NULL, *pad = o->pad ? aligned_alloc(PLAN_ALIGN, o->pad) : NULL;
+	char *to = o->kept ? aligned_alloc(PLAN_ALIGN, o->kept) : NULL,
+	     *pad = o->pad ? aligned_alloc(PLAN_ALIGN, o->pad) : NULL;
 	int before = alone(o->omp);
 	bool ok = (to || !o->kept) && (pad || !o->pad);
 
@@ -483,7 +512,8 @@ onednn_run(void *kernel, void *const *buf, void *kept, char *scratch)
 		struct port *p = &o->port[i];
 		void *mine = address(o, p, buf);
 
-		set_at(p->inner, &p->inner_at, !p->reorder ? mine : (p->is_constant ? (char *)kept : scratch) + p->at);
+		set_at(p->inner, &p->inner_at,
+		    !p->reorder ? mine : (p->is_constant ? (char *)kept : scratch) + p->at);
 		if (!p->reorder || p->is_constant)
 			continue;
 		set_at(p->mine, &p->mine_at, mine);
@@ -513,5 +543,9 @@ onednn_version(void)
 	return (int64_t)v->major * 10000 + v->minor * 100 + v->patch;
 }
 
-const struct cpu_library cpu_onednn = {.version = onednn_version, .bind = onednn_bind, .unbind = onednn_unbind,
-    .prepare = onednn_prepare, .release = onednn_release, .run = onednn_run};
+const struct cpu_library cpu_onednn = {.version = onednn_version,
+    .bind = onednn_bind,
+    .unbind = onednn_unbind,
+    .prepare = onednn_prepare,
+    .release = onednn_release,
+    .run = onednn_run};

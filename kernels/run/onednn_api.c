@@ -5,13 +5,15 @@
 bool
 md_strided(struct md *m, int rank, const dnnl_dim_t *dim, const dnnl_dim_t *stride)
 {
-	return m->is_set = dnnl_memory_desc_create_with_strides(&m->d, rank, dim, dnnl_f32, stride) == dnnl_success;
+	return m->is_set =
+		   dnnl_memory_desc_create_with_strides(&m->d, rank, dim, dnnl_f32, stride) == dnnl_success;
 }
 
 bool
 md_any(struct md *m, int rank, const dnnl_dim_t *dim)
 {
-	return m->is_set = dnnl_memory_desc_create_with_tag(&m->d, rank, dim, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+	return m->is_set = dnnl_memory_desc_create_with_tag(
+			       &m->d, rank, dim, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
 }
 
 bool
@@ -29,18 +31,20 @@ md_drop(struct md *m)
 }
 
 bool
-pd_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights, const struct md *bias,
-    const struct md *dst, const struct conv_form *f, dnnl_primitive_attr_t attr)
+pd_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights,
+    const struct md *bias, const struct md *dst, const struct conv_form *f, dnnl_primitive_attr_t attr)
 {
-	return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_inference, dnnl_convolution_auto, src->d, weights->d,
-		   md_or_none(bias), dst->d, f->stride, f->dilation, f->lo, f->hi, attr) == dnnl_success;
+	return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
+		   dnnl_convolution_auto, src->d, weights->d, md_or_none(bias), dst->d, f->stride,
+		   f->dilation, f->lo, f->hi, attr) == dnnl_success;
 }
 
 bool
-pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights, const struct md *bias,
-    const struct md *dst, dnnl_primitive_attr_t attr)
+pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights,
+    const struct md *bias, const struct md *dst, dnnl_primitive_attr_t attr)
 {
-	return dnnl_matmul_primitive_desc_create(out, engine, src->d, weights->d, md_or_none(bias), dst->d, attr) == dnnl_success;
+	return dnnl_matmul_primitive_desc_create(
+		   out, engine, src->d, weights->d, md_or_none(bias), dst->d, attr) == dnnl_success;
 }
 
 bool
@@ -52,13 +56,15 @@ post_eltwise(dnnl_post_ops_t to, dnnl_alg_kind_t alg, double alpha, double beta)
 bool
 md_strided(struct md *m, int rank, const dnnl_dim_t *dim, const dnnl_dim_t *stride)
 {
-	return m->is_set = dnnl_memory_desc_init_by_strides(&m->d, rank, dim, dnnl_f32, stride) == dnnl_success;
+	return m->is_set =
+		   dnnl_memory_desc_init_by_strides(&m->d, rank, dim, dnnl_f32, stride) == dnnl_success;
 }
 
 bool
 md_any(struct md *m, int rank, const dnnl_dim_t *dim)
 {
-	return m->is_set = dnnl_memory_desc_init_by_tag(&m->d, rank, dim, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+	return m->is_set = dnnl_memory_desc_init_by_tag(&m->d, rank, dim, dnnl_f32, dnnl_format_tag_any) ==
+	    dnnl_success;
 }
 
 bool
@@ -76,19 +82,20 @@ md_drop(struct md *m)
 }
 
 bool
-pd_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights, const struct md *bias,
-    const struct md *dst, const struct conv_form *f, dnnl_primitive_attr_t attr)
+pd_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights,
+    const struct md *bias, const struct md *dst, const struct conv_form *f, dnnl_primitive_attr_t attr)
 {
 	dnnl_convolution_desc_t d;
 
-	return dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_auto, &src->d, &weights->d,
-		   md_or_none(bias), &dst->d, f->stride, f->dilation, f->lo, f->hi) == dnnl_success &&
+	return dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_auto,
+		   &src->d, &weights->d, md_or_none(bias), &dst->d, f->stride, f->dilation, f->lo,
+		   f->hi) == dnnl_success &&
 	    dnnl_primitive_desc_create(out, &d, attr, engine, NULL) == dnnl_success;
 }
 
 bool
-pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights, const struct md *bias,
-    const struct md *dst, dnnl_primitive_attr_t attr)
+pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights,
+    const struct md *bias, const struct md *dst, dnnl_primitive_attr_t attr)
 {
 	dnnl_matmul_desc_t d;
 
@@ -122,9 +129,11 @@ md_bytes(const struct md *m)
 }
 
 bool
-pd_reorder(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *from, const struct md *to, dnnl_primitive_attr_t attr)
+pd_reorder(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *from, const struct md *to,
+    dnnl_primitive_attr_t attr)
 {
-	return dnnl_reorder_primitive_desc_create(out, MD_REF(from), engine, MD_REF(to), engine, attr) == dnnl_success;
+	return dnnl_reorder_primitive_desc_create(out, MD_REF(from), engine, MD_REF(to), engine, attr) ==
+	    dnnl_success;
 }
 
 bool

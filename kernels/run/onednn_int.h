@@ -1,4 +1,5 @@
-/* kernels/run/onednn_int.h: what differs between the C interfaces of oneDNN 2.6 and 3.x.  For onednn.c alone. */
+/* kernels/run/onednn_int.h: what differs between the C interfaces of oneDNN 2.6 and 3.x.  For onednn.c alone.
+ */
 #ifndef KORCH_ONEDNN_INT_H
 #define KORCH_ONEDNN_INT_H
 
@@ -49,11 +50,12 @@ bool form_is_full(const struct call_view *v);
 struct conv_form {
 	const dnnl_dim_t *stride, *dilation, *lo, *hi; /* dilation: 0 is none */
 };
-bool pd_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights, const struct md *bias,
-    const struct md *dst, const struct conv_form *f, dnnl_primitive_attr_t attr);
-bool pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights, const struct md *bias,
-    const struct md *dst, dnnl_primitive_attr_t attr);
-bool pd_reorder(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *from, const struct md *to, dnnl_primitive_attr_t attr);
+bool pd_conv(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src, const struct md *weights,
+    const struct md *bias, const struct md *dst, const struct conv_form *f, dnnl_primitive_attr_t attr);
+bool pd_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *src,
+    const struct md *weights, const struct md *bias, const struct md *dst, dnnl_primitive_attr_t attr);
+bool pd_reorder(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct md *from, const struct md *to,
+    dnnl_primitive_attr_t attr);
 bool post_eltwise(dnnl_post_ops_t to, dnnl_alg_kind_t alg, double alpha, double beta);
 bool post_binary(dnnl_post_ops_t to, dnnl_alg_kind_t alg, const struct md *m);
 

@@ -7,14 +7,14 @@
 
 enum { PLAN_ALIGN = 64, PLAN_MAX_PASSES = 16 };
 
-struct plan_kernel { /* one distinct (spec, schedule) */
+struct plan_kernel {                       /* one distinct (spec, schedule) */
 	struct str spec, schedule, symbol; /* text forms; symbol in the module */
 	uint32_t n_operands, n_results, n_passes;
 	int64_t range[PLAN_MAX_PASSES];
 	size_t shared_bytes, local_bytes;
-	int64_t cost_ns;    /* recorded, or the bound when is_measured is false */
+	int64_t cost_ns; /* recorded, or the bound when is_measured is false */
 	int64_t bound_ns;
-	int64_t spread_ns;  /* p90 - p10 of the measurement */
+	int64_t spread_ns; /* p90 - p10 of the measurement */
 	bool is_measured;
 	int64_t flops, bytes;
 	struct overlap *overlaps; /* results that may be an operand's very bytes; all others are apart */
@@ -31,21 +31,21 @@ plan_kernel_is_view(const struct plan_kernel *k)
 enum place_kind { PLACE_WORK, PLACE_CONST, PLACE_INPUT, PLACE_OUTPUT };
 struct place { /* where a tensor lives */
 	enum place_kind kind;
-	uint32_t index;   /* input or output number */
-	size_t offset;    /* into work memory or the constants */
+	uint32_t index; /* input or output number */
+	size_t offset;  /* into work memory or the constants */
 	size_t n_bytes;
 	enum dtype type;
 	struct shape shape;
-	uint32_t tensor;  /* number in the plan's graph */
+	uint32_t tensor; /* number in the plan's graph */
 };
 struct plan_step { /* runs kernel; places: operands then results */
 	uint32_t kernel;
 	uint32_t *places;
 	uint32_t n_places;
-	uint32_t candidate;     /* number in candidates */
-	struct str nodes;       /* names of the ONNX nodes covered, comma separated */
+	uint32_t candidate; /* number in candidates */
+	struct str nodes;   /* names of the ONNX nodes covered, comma separated */
 };
-struct plan_copy { /* output that is an input or a constant */
+struct plan_copy {         /* output that is an input or a constant */
 	uint32_t from, to; /* places */
 };
 struct plan_io {
@@ -53,7 +53,7 @@ struct plan_io {
 	enum dtype type;
 	struct shape shape;
 };
-struct plan_candidate { /* D18 */
+struct plan_candidate {          /* D18 */
 	uint32_t *reads, *makes; /* tensors of the plan's graph */
 	uint32_t n_reads, n_makes;
 	int64_t cost_ns;
@@ -68,13 +68,13 @@ struct plan_row { /* a landmark: at least one of these candidates is chosen */
 /* ---- what explain knows beyond the candidates (daemon/orchestrate/account.c) ---- */
 enum { PLAN_MAX_ACCOUNT = 16384, PLAN_MAX_WORDS = 512 };
 #define PLAN_NONE UINT32_MAX /* no such item */
-struct plan_rival { /* a kernel that was not chosen, where an exchange or a reason names it */
+struct plan_rival {          /* a kernel that was not chosen, where an exchange or a reason names it */
 	struct hash spec;
-	struct str nodes, cause;          /* ONNX nodes; failed: why; PLAN_MAX_WORDS bytes each */
-	uint32_t candidate;               /* PLAN_NONE: it failed, and is none */
+	struct str nodes, cause; /* ONNX nodes; failed: why; PLAN_MAX_WORDS bytes each */
+	uint32_t candidate;      /* PLAN_NONE: it failed, and is none */
 	bool is_measured;
-	int64_t cost_ns, spread_ns;       /* measured */
-	int64_t bound_ns, expected_ns;    /* what it takes at least; what was expected of it */
+	int64_t cost_ns, spread_ns;    /* measured */
+	int64_t bound_ns, expected_ns; /* what it takes at least; what was expected of it */
 };
 static inline bool
 plan_rival_is_view(const struct plan_rival *r)
@@ -89,32 +89,33 @@ struct plan_exchange {
 };
 struct plan_apart { /* two neighbours, nodes or steps, that do not share a kernel */
 	bool of_steps;
-	uint32_t a, b;                    /* a's results are read by b */
-	uint32_t measured, exchange;      /* rival that holds both, and the cheapest plan with it; PLAN_NONE */
-	uint32_t open, failed;            /* rivals: never measured; no kernel of it works; PLAN_NONE */
-	struct str rule;                  /* no candidate holds both: "rule: why" */
+	uint32_t a, b;               /* a's results are read by b */
+	uint32_t measured, exchange; /* rival that holds both, and the cheapest plan with it; PLAN_NONE */
+	uint32_t open, failed;       /* rivals: never measured; no kernel of it works; PLAN_NONE */
+	struct str rule;             /* no candidate holds both: "rule: why" */
 };
 enum plan_fate { FATE_KERNEL, FATE_VIEW, FATE_FOLDED, FATE_REWRITTEN, FATE_COUNT };
 struct plan_node { /* of the ONNX model */
 	struct str name, op;
 	enum plan_fate fate;
-	uint32_t *reads, *steps;          /* nodes whose results it reads; where it is computed */
+	uint32_t *reads, *steps; /* nodes whose results it reads; where it is computed */
 	uint32_t n_reads, n_steps;
 };
 struct plan {
-	struct str run_compat;   /* "x86_64 avx2 fma elf-1": refused elsewhere */
-	struct str environment;  /* where it was measured: warned about */
+	struct str run_compat;  /* "x86_64 avx2 fma elf-1": refused elsewhere */
+	struct str environment; /* where it was measured: warned about */
 	struct str model_name, model_digest, version;
 	uint32_t n_threads;
 	uint64_t n_operators, n_primitives, n_candidates_total, n_distinct;
 	int64_t latency_ns, bound_ns, measured_ns;
-	int64_t runner_ns, runner_measured_ns; /* of the plan that came second by its whole time; 0: none was timed */
-	struct str runner;                     /* how that one was made */
+	int64_t runner_ns,
+	    runner_measured_ns; /* of the plan that came second by its whole time; 0: none was timed */
+	struct str runner;      /* how that one was made */
 	double tolerance;
 	bool proved;
-	struct str fusion;       /* full, operator, none */
-	struct str graph;        /* text form of the primitive graph with alternatives */
-	struct str limits;       /* what "proved" is relative to */
+	struct str fusion; /* full, operator, none */
+	struct str graph;  /* text form of the primitive graph with alternatives */
+	struct str limits; /* what "proved" is relative to */
 	struct plan_kernel *kernels;
 	uint32_t n_kernels;
 	struct place *places;
@@ -125,9 +126,9 @@ struct plan {
 	uint32_t n_copies;
 	struct plan_io *inputs, *outputs;
 	uint32_t n_inputs, n_outputs;
-	struct bytes module;     /* machine code, a shared object */
-	struct str source;       /* the C text of the module */
-	struct bytes constants;  /* packed weights, PLAN_ALIGNed places */
+	struct bytes module;    /* machine code, a shared object */
+	struct str source;      /* the C text of the module */
+	struct bytes constants; /* packed weights, PLAN_ALIGNed places */
 	size_t work_bytes;
 	struct plan_candidate *candidates;
 	uint32_t n_candidates;
@@ -138,7 +139,8 @@ struct plan {
 	struct str what_if;      /* conditions on the plan: "without 1a2b3c4d5e6f"; mostly "" */
 	int64_t what_if_base_ns; /* latency_ns of the plan without them */
 	struct plan_rival *rivals;
-	struct plan_exchange *exchanges; /* first one per step: what is cheapest without the step's candidate */
+	struct plan_exchange
+	    *exchanges; /* first one per step: what is cheapest without the step's candidate */
 	struct plan_apart *aparts;
 	struct plan_node *nodes;
 	uint32_t n_rivals, n_exchanges, n_aparts, n_nodes;

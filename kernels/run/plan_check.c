@@ -85,7 +85,8 @@ is_symbol(struct str s)
 	for (size_t i = 0; i < s.n; i++) {
 		char c = s.p[i];
 
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (i && c >= '0' && c <= '9')))
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+			(i && c >= '0' && c <= '9')))
 			return false;
 	}
 	return true;
@@ -111,7 +112,8 @@ check_kernel_row(const struct plan *p, uint32_t i, struct err *e)
 		return refuse(e, "kernel", i, "has an impossible number of overlaps");
 	for (uint32_t j = 0; j < k->n_overlaps; j++)
 		if (k->overlaps[j].result >= k->n_results || k->overlaps[j].operand >= k->n_operands)
-			return refuse(e, "kernel", i, "overlaps an operand or a result that it does not have");
+			return refuse(
+			    e, "kernel", i, "overlaps an operand or a result that it does not have");
 	if (k->shared_bytes > SIZE_MAX / 8 || k->local_bytes > SIZE_MAX / 8)
 		return refuse(e, "kernel", i, "asks for an impossible amount of scratch");
 	return true;
@@ -120,13 +122,14 @@ check_kernel_row(const struct plan *p, uint32_t i, struct err *e)
 static bool
 overlap(const struct place *a, const struct place *b)
 {
-	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->n_bytes && b->n_bytes &&
-	    a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
+	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->n_bytes &&
+	    b->n_bytes && a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
 }
 
 /* Operand j of the step is result r's very bytes, and the kernel may do with that. */
 static bool
-is_in_place(const struct plan_kernel *k, uint32_t r, uint32_t j, const struct place *to, const struct place *from)
+is_in_place(
+    const struct plan_kernel *k, uint32_t r, uint32_t j, const struct place *to, const struct place *from)
 {
 	if (to->kind != PLACE_WORK || to->offset != from->offset || to->n_bytes != from->n_bytes ||
 	    to->type != from->type)
@@ -163,7 +166,8 @@ check_step(const struct plan *p, uint32_t i, struct err *e)
 		for (uint32_t j = 0; j < r; j++) {
 			const struct place *at = &p->places[s->places[j]];
 
-			if (overlap(to, at) && (j >= k->n_operands || !is_in_place(k, r - k->n_operands, j, to, at)))
+			if (overlap(to, at) &&
+			    (j >= k->n_operands || !is_in_place(k, r - k->n_operands, j, to, at)))
 				return refuse(e, "step", i, "writes over what it reads");
 		}
 	}
@@ -236,7 +240,8 @@ check_rivals(const struct plan *p, struct err *e)
 	for (uint32_t i = 0; i < p->n_exchanges; i++) {
 		const struct plan_exchange *x = &p->exchanges[i];
 
-		if (!is_below(x->steps, x->n_steps, p->n_steps) || !is_below(x->rivals, x->n_rivals, p->n_rivals))
+		if (!is_below(x->steps, x->n_steps, p->n_steps) ||
+		    !is_below(x->rivals, x->n_rivals, p->n_rivals))
 			return refuse(e, "exchange", i, "names a step or a rival that is not there");
 	}
 	return true;
@@ -265,7 +270,8 @@ check_account(const struct plan *p, struct err *e)
 		const struct plan_node *n = &p->nodes[i];
 
 		if (n->fate < 0 || n->fate >= FATE_COUNT || !is_below(n->reads, n->n_reads, p->n_nodes) ||
-		    !is_below(n->steps, n->n_steps, p->n_steps) || n->name.n > PLAN_MAX_WORDS || n->op.n > PLAN_MAX_WORDS)
+		    !is_below(n->steps, n->n_steps, p->n_steps) || n->name.n > PLAN_MAX_WORDS ||
+		    n->op.n > PLAN_MAX_WORDS)
 			return refuse(e, "node", i, "names what is not there");
 	}
 	return check_rivals(p, e);
@@ -274,15 +280,16 @@ check_account(const struct plan *p, struct err *e)
 bool
 plan_check(const struct plan *p, struct err *e)
 {
-	const uint32_t counts[] = {p->n_kernels, p->n_places, p->n_steps, p->n_copies, p->n_inputs, p->n_outputs,
-	    p->n_candidates, p->n_rows};
+	const uint32_t counts[] = {p->n_kernels, p->n_places, p->n_steps, p->n_copies, p->n_inputs,
+	    p->n_outputs, p->n_candidates, p->n_rows};
 
 	for (size_t i = 0; i < COUNT_OF(counts); i++)
 		if (counts[i] > MAX_ITEMS)
 			return err_set(e, ERR_LIMIT, "the plan is too large: %u items of a kind", counts[i]);
 	if (p->work_bytes > SIZE_MAX / 8 || p->n_threads < 1)
 		return err_set(e, ERR_FORMAT, "the plan is damaged: its memory or its threads make no sense");
-	if (!check_ios("input", p->inputs, p->n_inputs, e) || !check_ios("output", p->outputs, p->n_outputs, e))
+	if (!check_ios("input", p->inputs, p->n_inputs, e) ||
+	    !check_ios("output", p->outputs, p->n_outputs, e))
 		return false;
 	for (uint32_t i = 0; i < p->n_places; i++)
 		if (!check_place(p, i, e))

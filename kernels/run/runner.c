@@ -5,9 +5,9 @@
 
 struct runner {
 	struct dev dev;
-	struct plan_exec *exec;    /* a CPU's */
+	struct plan_exec *exec; /* a CPU's */
 	struct gpu_plan *on_gpu;
-	struct gpu own;            /* the host's libraries, where they were opened for it */
+	struct gpu own; /* the host's libraries, where they were opened for it */
 };
 
 bool
@@ -40,7 +40,8 @@ choose_gpu(const struct gpu *g, const struct plan *p, uint32_t asked, int *numbe
 	if (!gpu_ready(g, false, &n, e))
 		return false;
 	if (asked > (uint32_t)n)
-		return err_set(e, ERR_USAGE, "GPU %u was asked for; this host has %d, counted from 0", asked - 1, n);
+		return err_set(
+		    e, ERR_USAGE, "GPU %u was asked for; this host has %d, counted from 0", asked - 1, n);
 	if (asked) {
 		*number = (int)asked - 1;
 		return fits(g, *number, p, e) || err_in(e, "GPU %d", *number);
@@ -71,8 +72,9 @@ bool
 runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e)
 {
 	struct runner *r = heap_alloc(sizeof(*r));
-	bool ok = plan_wants_gpu(p) ? open_gpu(r, p, o, e)
-			       : dev_cpu_open(o->n_threads, o->pin, &r->dev, e) && plan_exec_open(&r->dev, p, &r->exec, e);
+	bool ok = plan_wants_gpu(p)
+	    ? open_gpu(r, p, o, e)
+	    : dev_cpu_open(o->n_threads, o->pin, &r->dev, e) && plan_exec_open(&r->dev, p, &r->exec, e);
 
 	if (!ok) {
 		runner_close(r);
@@ -83,8 +85,8 @@ runner_open(const struct plan *p, const struct runner_opts *o, struct runner **o
 }
 
 bool
-runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns, int64_t *step_ns,
-    struct err *e)
+runner_run(struct runner *r, const void *const *inputs, void *const *outputs, int64_t *run_ns,
+    int64_t *step_ns, struct err *e)
 {
 	const struct os *os = os_real();
 	int64_t from;

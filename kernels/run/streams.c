@@ -1,11 +1,12 @@
-/* kernels/run/streams.c: dependencies between a plan's steps from the bytes that they share, and an assignment to
- * streams.  A step goes where it can start first by recorded costs, as if kernels side by side did not slow each
- * other down; whether they do is for whoever times it. */
+/* kernels/run/streams.c: dependencies between a plan's steps from the bytes that they share, and an
+ * assignment to streams.  A step goes where it can start first by recorded costs, as if kernels side by side
+ * did not slow each other down; whether they do is for whoever times it. */
 #include "streams.h"
 
 #include <string.h>
 
-/* What starting behind another stream's step is reckoned at, so that no event is set for less.  Not measured. */
+/* What starting behind another stream's step is reckoned at, so that no event is set for less.  Not measured.
+ */
 static const int64_t event_ns = 1000, longest_ns = 1000000000000;
 
 /* ---- uses ------------------------------------------------------------------------------------- */
@@ -20,7 +21,8 @@ streams_uses(struct arena *a, const struct plan *p, struct step_uses *out)
 {
 	uint32_t n = 0, cap = 0;
 
-	*out = (struct step_uses){.first = NEW_ARRAY(a, uint32_t, (size_t)p->n_steps + 1), .n_steps = p->n_steps};
+	*out = (struct step_uses){
+	    .first = NEW_ARRAY(a, uint32_t, (size_t)p->n_steps + 1), .n_steps = p->n_steps};
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_step *s = &p->steps[i];
 		const struct plan_kernel *k = &p->kernels[s->kernel];
@@ -31,8 +33,11 @@ streams_uses(struct arena *a, const struct plan *p, struct step_uses *out)
 			if (!is_changing(at))
 				continue;
 			GROW(a, out->use, n, cap);
-			out->use[n++] = (struct step_use){.region = at->kind == PLACE_WORK ? 0 : 1 + at->index, .from = at->offset,
-			    .to = at->offset + at->n_bytes, .is_written = j >= k->n_operands && !plan_kernel_is_view(k)};
+			out->use[n++] =
+			    (struct step_use){.region = at->kind == PLACE_WORK ? 0 : 1 + at->index,
+				.from = at->offset,
+				.to = at->offset + at->n_bytes,
+				.is_written = j >= k->n_operands && !plan_kernel_is_view(k)};
 		}
 		out->first[i + 1] = n;
 	}
@@ -42,7 +47,8 @@ streams_uses(struct arena *a, const struct plan *p, struct step_uses *out)
 static bool
 meet(const struct step_use *a, const struct step_use *b)
 {
-	return a->region == b->region && a->from < b->to && b->from < a->to && (a->is_written || b->is_written);
+	return a->region == b->region && a->from < b->to && b->from < a->to &&
+	    (a->is_written || b->is_written);
 }
 
 static bool
@@ -85,9 +91,9 @@ struct lanes {
 	const struct step_links *deps;
 	struct streams *out;
 	uint32_t max;
-	int64_t *end_ns;                  /* of each step, reckoned */
+	int64_t *end_ns; /* of each step, reckoned */
 	int64_t free_ns[STREAMS_MAX];
-	uint32_t last[STREAMS_MAX];       /* step, counted from 1; 0: none */
+	uint32_t last[STREAMS_MAX]; /* step, counted from 1; 0: none */
 	/* Of each stream: how far it knows each other one to be, as steps counted from 1; and the same behind
 	 * each step. */
 	uint32_t known[STREAMS_MAX][STREAMS_MAX], (*behind)[STREAMS_MAX];
@@ -141,7 +147,8 @@ learn(uint32_t *to, const uint32_t *from)
 		to[s] = MAX_OF(to[s], from[s]);
 }
 
-/* Behind which steps of other streams?  The latest come first, so what one of them implies is known by then. */
+/* Behind which steps of other streams?  The latest come first, so what one of them implies is known by then.
+ */
 static void
 wait_for(struct arena *a, struct lanes *l, uint32_t i, uint32_t s, uint32_t *cap)
 {
@@ -173,7 +180,9 @@ run_on(struct lanes *l, uint32_t i, uint32_t s, int64_t start, int64_t cost_ns)
 static void
 on_one(struct arena *a, uint32_t n_steps, struct streams *out)
 {
-	*out = (struct streams){.n_steps = n_steps, .n_streams = 1, .stream = NEW_ARRAY(a, uint32_t, n_steps),
+	*out = (struct streams){.n_steps = n_steps,
+	    .n_streams = 1,
+	    .stream = NEW_ARRAY(a, uint32_t, n_steps),
 	    .is_awaited = NEW_ARRAY(a, bool, n_steps)};
 	out->waits.first = NEW_ARRAY(a, uint32_t, (size_t)n_steps + 1);
 }
@@ -182,7 +191,9 @@ void
 streams_assign(struct arena *a, const struct step_links *deps, const int64_t *cost_ns, uint32_t n_steps,
     uint32_t n_streams, struct streams *out)
 {
-	struct lanes l = {.deps = deps, .out = out, .max = MIN_OF(MAX_OF(n_streams, 1u), (uint32_t)STREAMS_MAX),
+	struct lanes l = {.deps = deps,
+	    .out = out,
+	    .max = MIN_OF(MAX_OF(n_streams, 1u), (uint32_t)STREAMS_MAX),
 	    .end_ns = NEW_ARRAY(a, int64_t, n_steps)};
 	uint32_t cap = 0;
 

@@ -10,8 +10,18 @@
 enum vendor_kind { VENDOR_MATMUL, VENDOR_CONV, VENDOR_KINDS };
 /* What may be rounded before it is multiplied; sums are float32 always. */
 enum vendor_math { VENDOR_F32, VENDOR_TF32, VENDOR_F16, VENDOR_BF16, VENDOR_MATHS };
-enum vendor_post { VENDOR_BIAS, VENDOR_ADD, VENDOR_RELU, VENDOR_GELU, VENDOR_GELU_TANH, VENDOR_SIGMOID, VENDOR_TANH,
-	VENDOR_SWISH, VENDOR_CLIP, VENDOR_POSTS };
+enum vendor_post {
+	VENDOR_BIAS,
+	VENDOR_ADD,
+	VENDOR_RELU,
+	VENDOR_GELU,
+	VENDOR_GELU_TANH,
+	VENDOR_SIGMOID,
+	VENDOR_TANH,
+	VENDOR_SWISH,
+	VENDOR_CLIP,
+	VENDOR_POSTS
+};
 enum { VENDOR_DIMS = 5, VENDOR_MAX_POSTS = 6, VENDOR_MAX_WORDS = 64, VENDOR_ALIGN = 16 };
 /* A buffer from VENDOR_DATA on is none of the kernel's: it is data[buf - VENDOR_DATA] and what follows. */
 enum { VENDOR_DATA = 1 << 20, VENDOR_MAX_DATA = 1 << 16 };
@@ -34,14 +44,15 @@ struct vendor_op {
 	uint32_t n_posts;
 	struct {
 		enum vendor_post what;
-		uint32_t buf;    /* BIAS: one value a column or output channel; ADD: laid out as d */
-		double a, b;     /* CLIP: not below a, not above b */
+		uint32_t buf; /* BIAS: one value a column or output channel; ADD: laid out as d */
+		double a, b;  /* CLIP: not below a, not above b */
 	} post[VENDOR_MAX_POSTS];
-	double scale;            /* MATMUL: of the products, before all steps; 0: 1 */
-	bool repack;             /* b lies elsewhere first: strides `from` in its buffer, and moves once, when it is prepared */
+	double scale; /* MATMUL: of the products, before all steps; 0: 1 */
+	bool repack;  /* b lies elsewhere first: strides `from` in its buffer, and moves once, when it is
+	                 prepared */
 	int64_t from[VENDOR_DIMS];
 	uint32_t n_data;
-	const void *data;        /* constants by value, floats, perhaps unaligned */
+	const void *data; /* constants by value, floats, perhaps unaligned */
 };
 /* What the call of a spec with so many operands is to a library of the GPU's.  ERR_INFEASIBLE where it is
  * nothing. */
@@ -52,28 +63,29 @@ bool vendor_op_check(const struct vendor_op *op, uint32_t n_bufs, struct err *e)
 
 /* One algorithm.  Words: cuBLASLt's algorithm; cuDNN's engine, then pairs of knob and value. */
 struct vendor_choice {
-	enum library lib;        /* one of CUDA's */
-	uint32_t version;        /* of the library: 130100, 91900; good for this one alone */
-	uint64_t workspace;      /* bytes of scratch */
+	enum library lib;   /* one of CUDA's */
+	uint32_t version;   /* of the library: 130100, 91900; good for this one alone */
+	uint64_t workspace; /* bytes of scratch */
 	uint32_t n_words;
 	uint64_t word[VENDOR_MAX_WORDS];
 };
 /* The library's algorithms for the operation on this device, its best guess first, none with more
  * scratch than max_workspace.  ERR_HOST: the library is not here; ERR_INFEASIBLE: it has none. */
-bool vendor_list(const struct dev *d, enum library lib, const struct vendor_op *op, uint64_t max_workspace, uint32_t max,
-    struct vendor_choice *out, uint32_t *n, struct err *e) MUST_CHECK;
+bool vendor_list(const struct dev *d, enum library lib, const struct vendor_op *op, uint64_t max_workspace,
+    uint32_t max, struct vendor_choice *out, uint32_t *n, struct err *e) MUST_CHECK;
 
-/* Of a library of CUDA's: its version where this host has it and it is to compete (KORCH_LIBRARIES=none: none),
- * else 0.  Opens it: it is large. */
+/* Of a library of CUDA's: its version where this host has it and it is to compete (KORCH_LIBRARIES=none:
+ * none), else 0.  Opens it: it is large. */
 int64_t vendor_version(struct gpu *g, enum library l);
-/* What a spec's kernel by a schedule with lib= is here, as bytes: the library is asked for its list, and `algo`
- * counts in it. */
-bool vendor_resolve(const struct dev *d, struct arena *a, struct str spec, struct str schedule, struct bytes *out,
-    struct err *e) MUST_CHECK;
+/* What a spec's kernel by a schedule with lib= is here, as bytes: the library is asked for its list, and
+ * `algo` counts in it. */
+bool vendor_resolve(const struct dev *d, struct arena *a, struct str spec, struct str schedule,
+    struct bytes *out, struct err *e) MUST_CHECK;
 
 /* What stands in a module's entry instead of a cubin: from then on the algorithm is the one that was timed,
  * whatever the library would list.  One pass, with the workspace as the kernel's shared scratch. */
-void vendor_pack(struct arena *a, const struct vendor_op *op, const struct vendor_choice *c, struct bytes *out);
+void vendor_pack(
+    struct arena *a, const struct vendor_op *op, const struct vendor_choice *c, struct bytes *out);
 bool vendor_is_packed(struct bytes b);
 /* All is checked: the bytes are hostile.  ERR_FORMAT. */
 bool vendor_unpack(struct bytes b, struct vendor_op *op, struct vendor_choice *c, struct err *e) MUST_CHECK;

@@ -6,17 +6,17 @@
 
 enum {
 	EM_CUDA = 190,
-	OSABI_NEW = 0x41,      /* CUDA 13: the SM number is in bits 8..15 of the flags */
+	OSABI_NEW = 0x41, /* CUDA 13: the SM number is in bits 8..15 of the flags */
 	SECTION_SIZE = 64,
 	SYMBOL_SIZE = 24,
 	MAX_SECTIONS = 4096,
-	SYMTAB = 2,            /* section types */
+	SYMTAB = 2, /* section types */
 	NOBITS = 8,
-	NV_FRAME = 0x11,       /* attributes of .nv.info: {symbol, value} */
+	NV_FRAME = 0x11, /* attributes of .nv.info: {symbol, value} */
 	NV_REGISTERS = 0x2f,
 	NV_MAX_THREADS = 0x05, /* of .nv.info.KERNEL */
 	NV_PARAM_SIZE = 0x19,
-	OPCODE_LDL = 0x183,    /* low 9 bits of an instruction */
+	OPCODE_LDL = 0x183, /* low 9 bits of an instruction */
 	OPCODE_STL = 0x187,
 };
 
@@ -74,8 +74,11 @@ section_at(const struct elf *f, uint32_t i, struct section *out, struct err *e)
 
 	if (i >= f->n_sections || f->table > f->b.n || !holds(f->b, at, SECTION_SIZE))
 		return err_set(e, ERR_FORMAT, "cubin: section %u is not there", i);
-	*out = (struct section){.name = u32_at(f->b, at), .type = u32_at(f->b, at + 4), .link = u32_at(f->b, at + 40),
-	    .at = number(f->b, at + 24, 8), .size = number(f->b, at + 32, 8)};
+	*out = (struct section){.name = u32_at(f->b, at),
+	    .type = u32_at(f->b, at + 4),
+	    .link = u32_at(f->b, at + 40),
+	    .at = number(f->b, at + 24, 8),
+	    .size = number(f->b, at + 32, 8)};
 	if (out->type != NOBITS && !holds(f->b, out->at, out->size))
 		return err_set(e, ERR_FORMAT, "cubin: section %u lies outside the file", i);
 	return true;
@@ -161,8 +164,8 @@ find_kernels(const struct elf *f, struct cubin *out, struct err *e)
 		if (strncmp(name, ".text.", 6) != 0 || s.type == NOBITS)
 			continue;
 		if (strlen(name + 6) >= CUBIN_NAME || out->n_kernels == CUBIN_KERNELS)
-			return err_set(e, ERR_FORMAT, "cubin: more than %d kernels, or a name of %d letters", CUBIN_KERNELS,
-			    CUBIN_NAME);
+			return err_set(e, ERR_FORMAT, "cubin: more than %d kernels, or a name of %d letters",
+			    CUBIN_KERNELS, CUBIN_NAME);
 		struct cubin_kernel *k = &out->kernel[out->n_kernels++];
 
 		*k = (struct cubin_kernel){.registers = 0};
@@ -172,7 +175,8 @@ find_kernels(const struct elf *f, struct cubin *out, struct err *e)
 	return true;
 }
 
-/* ---- .nv.info: records {format, attribute, ...} ---------------------------------------------------------- */
+/* ---- .nv.info: records {format, attribute, ...} ----------------------------------------------------------
+ */
 static void
 note_whole(const struct elf *f, struct cubin *c, int attribute, uint64_t at)
 {
@@ -180,8 +184,8 @@ note_whole(const struct elf *f, struct cubin *c, int attribute, uint64_t at)
 
 	if (f->symbols.size < SYMBOL_SIZE || symbol > f->symbols.size - SYMBOL_SIZE)
 		return;
-	struct cubin_kernel *k
-	    = kernel_named(c, text_at(f, &f->symbol_names, u32_at(f->b, f->symbols.at + symbol)));
+	struct cubin_kernel *k =
+	    kernel_named(c, text_at(f, &f->symbol_names, u32_at(f->b, f->symbols.at + symbol)));
 
 	if (k && attribute == NV_REGISTERS)
 		k->registers = u32_at(f->b, at + 4);
@@ -191,7 +195,8 @@ note_whole(const struct elf *f, struct cubin *c, int attribute, uint64_t at)
 
 /* k NULL: the records of all kernels. */
 static bool
-read_info(const struct elf *f, const struct section *s, struct cubin *c, struct cubin_kernel *k, struct err *e)
+read_info(
+    const struct elf *f, const struct section *s, struct cubin *c, struct cubin_kernel *k, struct err *e)
 {
 	enum { WITH_SIZE = 4 };
 
@@ -202,7 +207,8 @@ read_info(const struct elf *f, const struct section *s, struct cubin *c, struct 
 		const uint64_t value = number(f->b, at + 2, 2), n = format == WITH_SIZE ? value : 0;
 
 		if (n > end - at - 4)
-			return err_set(e, ERR_FORMAT, "cubin: a record of .nv.info is longer than its section");
+			return err_set(
+			    e, ERR_FORMAT, "cubin: a record of .nv.info is longer than its section");
 		at += 4;
 		if (!k && n >= 8)
 			note_whole(f, c, attribute, at);

@@ -8,13 +8,14 @@
 enum { CUBIN_NAME = 64, CUBIN_KERNELS = 64 };
 struct cubin_kernel {
 	char name[CUBIN_NAME];
-	uint32_t registers;     /* of a thread */
-	uint32_t shared_bytes;  /* static, of a block; from sm_90 on with the 1 KiB that the driver keeps */
-	uint32_t frame_bytes;   /* of a thread's local memory */
+	uint32_t registers;    /* of a thread */
+	uint32_t shared_bytes; /* static, of a block; from sm_90 on with the 1 KiB that the driver keeps */
+	uint32_t frame_bytes;  /* of a thread's local memory */
 	uint32_t param_bytes;
-	uint32_t max_threads;   /* __launch_bounds__; 0: not said */
+	uint32_t max_threads; /* __launch_bounds__; 0: not said */
 	uint32_t n_instructions;
-	uint32_t local_stored, local_loaded; /* bytes the code moves to and from local memory: spills, and arrays */
+	uint32_t local_stored,
+	    local_loaded; /* bytes the code moves to and from local memory: spills, and arrays */
 };
 struct cubin {
 	int sm;
@@ -27,6 +28,7 @@ bool cubin_read(struct bytes b, struct cubin *out, struct err *e) MUST_CHECK;
 /* Blocks of so many threads that are resident at once; 0: it cannot be launched. */
 uint32_t cubin_occupancy(const struct cubin_kernel *k, int sm, uint32_t threads, size_t dynamic_bytes);
 /* Is it worth a measurement?  ERR_INFEASIBLE: "does not fit: ..." or "spills: ...". */
-bool cubin_worth(const struct cubin_kernel *k, int sm, uint32_t threads, size_t dynamic_bytes, struct err *e) MUST_CHECK;
+bool cubin_worth(
+    const struct cubin_kernel *k, int sm, uint32_t threads, size_t dynamic_bytes, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
-/* tests/bench/main_beside.c: two independent small kernels on several threads: side by side as one, one after the
- * other as one (beside=0), and as two kernels, alternated in one run.  Each with the schedules below, the best of
- * each kind compared.  Usage: bench-beside [THREADS [NAME-PART]] */
+/* tests/bench/main_beside.c: two independent small kernels on several threads: side by side as one, one after
+ * the other as one (beside=0), and as two kernels, alternated in one run.  Each with the schedules below, the
+ * best of each kind compared.  Usage: bench-beside [THREADS [NAME-PART]] */
 #include "../../kernels/run/dev.h"
 #include "../harness/bench_time.h"
 
@@ -13,19 +13,23 @@ static const char *const kind_names[KINDS] = {"two kernels", "beside=0", "beside
 static const char *const blocks[] = {"", "block=1 ", "block=2 ", "block=5 ", "block=10 "};
 enum { N_BLOCKS = COUNT_OF(blocks) };
 
-#define CONV(TO, X, W) "%" TO " = conv %" X " %" W " stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+#define CONV(TO, X, W)                                                                                       \
+	"%" TO " = conv %" X " %" W " stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
 static const struct beside_case {
 	const char *name, *inputs[2], *nodes[2], *results[2];
 } cases[] = {
-    {"two 1x1 convolutions 20x20x64 -> 64", {"%0 = input f32[1,20,20,64]\n%1 = weight f32[1,1,64,64]\n",
-	 "%2 = input f32[1,20,20,64]\n%3 = weight f32[1,1,64,64]\n"}, {CONV("4", "0", "1"), CONV("5", "2", "3")},
-	{"output %4\n", "output %5\n"}},
-    {"1x1 convolutions 20x20x64 -> 64 and 10x10x64 -> 64", {"%0 = input f32[1,20,20,64]\n%1 = weight f32[1,1,64,64]\n",
-	 "%2 = input f32[1,10,10,64]\n%3 = weight f32[1,1,64,64]\n"}, {CONV("4", "0", "1"), CONV("5", "2", "3")},
-	{"output %4\n", "output %5\n"}},
-    {"1x1 convolutions 4x4x96 -> 96 twice", {"%0 = input f32[1,4,4,96]\n%1 = weight f32[1,1,96,96]\n",
-	 "%2 = input f32[1,4,4,96]\n%3 = weight f32[1,1,96,96]\n"}, {CONV("4", "0", "1"), CONV("5", "2", "3")},
-	{"output %4\n", "output %5\n"}},
+    {"two 1x1 convolutions 20x20x64 -> 64",
+	{"%0 = input f32[1,20,20,64]\n%1 = weight f32[1,1,64,64]\n",
+	    "%2 = input f32[1,20,20,64]\n%3 = weight f32[1,1,64,64]\n"},
+	{CONV("4", "0", "1"), CONV("5", "2", "3")}, {"output %4\n", "output %5\n"}},
+    {"1x1 convolutions 20x20x64 -> 64 and 10x10x64 -> 64",
+	{"%0 = input f32[1,20,20,64]\n%1 = weight f32[1,1,64,64]\n",
+	    "%2 = input f32[1,10,10,64]\n%3 = weight f32[1,1,64,64]\n"},
+	{CONV("4", "0", "1"), CONV("5", "2", "3")}, {"output %4\n", "output %5\n"}},
+    {"1x1 convolutions 4x4x96 -> 96 twice",
+	{"%0 = input f32[1,4,4,96]\n%1 = weight f32[1,1,96,96]\n",
+	    "%2 = input f32[1,4,4,96]\n%3 = weight f32[1,1,96,96]\n"},
+	{CONV("4", "0", "1"), CONV("5", "2", "3")}, {"output %4\n", "output %5\n"}},
 };
 
 /* Part 0, 1: one of the two; 2: both. */
@@ -38,7 +42,10 @@ graph_of(struct arena *a, const struct beside_case *c, int part)
 	for (int field = 0; field < 3; field++)
 		for (int i = 0; i < 2; i++)
 			if (part == 2 || part == i)
-				sb_addz(&t, field == 0 ? c->inputs[i] : field == 1 ? c->nodes[i] : c->results[i]);
+				sb_addz(&t,
+				    field == 0       ? c->inputs[i]
+					: field == 1 ? c->nodes[i]
+						     : c->results[i]);
 	return sb_str(&t).p;
 }
 
@@ -98,8 +105,9 @@ compare(struct pool *p, struct bench_turn *turn)
 		for (int i = 0; i < TIMES; i++)
 			ratio[i] = us[0][best[0]][i] / us[kind][best[kind]][i];
 		qsort(ratio, TIMES, sizeof *ratio, bench_less);
-		printf("  %-12s %-9s %8.2f us, two kernels take %5.2f times as long (%.2f to %.2f)\n", kind_names[kind],
-		    blocks[best[kind]], median[kind], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4]);
+		printf("  %-12s %-9s %8.2f us, two kernels take %5.2f times as long (%.2f to %.2f)\n",
+		    kind_names[kind], blocks[best[kind]], median[kind], ratio[TIMES / 2], ratio[TIMES / 4],
+		    ratio[TIMES * 3 / 4]);
 	}
 }
 

@@ -37,8 +37,8 @@ hw_of(const struct m_env *env, uint64_t threads, bool winograd)
 }
 
 static bool
-add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_measurement *m, struct list *l,
-    struct err *e)
+add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_measurement *m,
+    struct list *l, struct err *e)
 {
 	struct arena tmp = {0};
 	struct hw hw = hw_of(env, m->threads, str_is(m->precision, "f32"));
@@ -51,7 +51,8 @@ add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_
 	}
 	GROW(a, l->v, l->n, l->cap);
 	struct one *o = &l->v[l->n++];
-	*o = (struct one){.bound_ns = cost_bound_ns(&s, &hw, NULL), .measured_ns = m->row.median_ns, .spec = m->spec};
+	*o = (struct one){
+	    .bound_ns = cost_bound_ns(&s, &hw, NULL), .measured_ns = m->row.median_ns, .spec = m->spec};
 	o->ratio = (double)o->bound_ns / (double)MAX_OF(o->measured_ns, (int64_t)1);
 	arena_fini(&tmp);
 	return true;

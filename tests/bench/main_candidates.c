@@ -1,8 +1,8 @@
 /* tests/bench/main_candidates.c: the candidates of a model as kernels: every STEP-th distinct spec
  * is generated, compiled and compared with the interpreter (small models: in full).
  *
- * --untiled=ISA only says which of them would have a heavy linear stage without register tiles there (isa.def), and
- * how much of the arithmetic of all heavy linear stages that is.
+ * --untiled=ISA only says which of them would have a heavy linear stage without register tiles there
+ * (isa.def), and how much of the arithmetic of all heavy linear stages that is.
  *
  *   bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] [--untiled=ISA] MODEL.onnx */
 #include "../../kernels/fuse/tile.h"
@@ -44,7 +44,8 @@ report(const struct spec *s, uint32_t number, const char *what, const char *why)
 }
 
 static void
-check_batch(struct arena *a, struct test_kernel *k, const uint32_t *number, uint32_t n, double rel, struct totals *t)
+check_batch(
+    struct arena *a, struct test_kernel *k, const uint32_t *number, uint32_t n, double rel, struct totals *t)
 {
 	struct err e = {0};
 
@@ -84,7 +85,8 @@ run(const struct args *args, struct totals *t, struct err *e)
 		for (; i < cs.n_specs && n < BATCH; i += args->step) {
 			struct err refused = {0};
 			number[n] = ck_u32((size_t)i);
-			if (kernel_make(&batch, &cs.specs[i], STR(""), &target_avx2, n, &r, &k[n], &refused)) {
+			if (kernel_make(
+				&batch, &cs.specs[i], STR(""), &target_avx2, n, &r, &k[n], &refused)) {
 				n++;
 			} else {
 				report(&cs.specs[i], number[n], "is refused", refused.msg);
@@ -96,7 +98,8 @@ run(const struct args *args, struct totals *t, struct err *e)
 		arena_fini(&batch);
 	}
 	if (ok)
-		printf("%s: %u kernels checked, %u refused by the generator, %u wrong\n", args->file, t->checked, t->refused, t->wrong);
+		printf("%s: %u kernels checked, %u refused by the generator, %u wrong\n", args->file,
+		    t->checked, t->refused, t->wrong);
 	arena_fini(&a);
 	return ok;
 }
@@ -135,7 +138,8 @@ count_untiled(const struct spec *s, const struct target *t, double *all, double 
 	for (uint32_t i = 0; ok && i < p.n_stages; i++) {
 		const struct stage *g = &p.stages[i];
 
-		if (g->kind != STAGE_LINEAR || g->node == NO_NODE || !node_is_anchor(&s->g, &s->g.nodes[g->node]))
+		if (g->kind != STAGE_LINEAR || g->node == NO_NODE ||
+		    !node_is_anchor(&s->g, &s->g.nodes[g->node]))
 			continue;
 		*all += operations(g);
 		*loops += g->anchor ? 0 : operations(g);
@@ -160,14 +164,15 @@ list_untiled(const struct args *args, struct totals *t, struct err *e)
 		all += mine;
 		loops += mine_loops;
 		if (mine_loops > 0) {
-			printf("spec %lld: %.3f of %.3f GFLOP in loops\n%.*s", (long long)i, mine_loops / 1e9, mine / 1e9,
-			    STR_ARG(cs.specs[i].text));
+			printf("spec %lld: %.3f of %.3f GFLOP in loops\n%.*s", (long long)i, mine_loops / 1e9,
+			    mine / 1e9, STR_ARG(cs.specs[i].text));
 			t->wrong++;
 		}
 	}
 	if (ok)
-		printf("%s: %u of %u kernels have heavy linear stages without tiles, %.4f of their arithmetic\n", args->file,
-		    t->wrong, t->checked, loops / MAX_OF(all, 1.0));
+		printf(
+		    "%s: %u of %u kernels have heavy linear stages without tiles, %.4f of their arithmetic\n",
+		    args->file, t->wrong, t->checked, loops / MAX_OF(all, 1.0));
 	arena_fini(&a);
 	return ok;
 }
@@ -202,7 +207,9 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc && ok; i++)
 		ok = take_argument(&args, argv[i]);
 	if (!ok || !args.file) {
-		fprintf(stderr, "usage: bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] [--untiled=ISA] MODEL.onnx\n");
+		fprintf(stderr,
+		    "usage: bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] "
+		    "[--untiled=ISA] MODEL.onnx\n");
 		return 2;
 	}
 	if (!(args.untiled ? list_untiled(&args, &t, &e) : run(&args, &t, &e))) {

@@ -1,5 +1,5 @@
-/* tests/bench/main_chain.c: four elementwise operators in a row as one kernel against the same four as kernels
- * of their own, alternated in one run on one thread (for such chains Optimium's article has 1.3).
+/* tests/bench/main_chain.c: four elementwise operators in a row as one kernel against the same four as
+ * kernels of their own, alternated in one run on one thread (for such chains Optimium's article has 1.3).
  * Usage: bench-chain [NAME-PART [SCHEDULE]] */
 #include "../harness/bench_time.h"
 #include "../harness/kernel.h"
@@ -21,7 +21,8 @@ static const struct chain_case {
 	double must; /* four kernels over one, at least */
 } cases[] = {
     {"four binary, beyond L3", 16384, {{"add", true}, {"mul", true}, {"sub", true}, {"max", true}}, 1.3},
-    {"two binary and two unary, beyond L3", 16384, {{"add", true}, {"abs", false}, {"mul", true}, {"neg", false}}, 1.3},
+    {"two binary and two unary, beyond L3", 16384,
+	{{"add", true}, {"abs", false}, {"mul", true}, {"neg", false}}, 1.3},
     {"four unary, beyond L3", 16384, {{"abs", false}, {"sqrt", false}, {"neg", false}, {"exp", false}}, 1.3},
     {"four binary, in L3", 1024, {{"add", true}, {"mul", true}, {"sub", true}, {"max", true}}, 1.0},
     {"four binary, in L2", 32, {{"add", true}, {"mul", true}, {"sub", true}, {"max", true}}, 1.0},
@@ -80,7 +81,8 @@ measure(const struct chain_case *c, struct str schedule)
 		ok = kernel_spec(&a, graph_of(&a, c, one ? i : 0, one ? i : OPERATORS - 1), s, &e) &&
 		    kernel_make(&a, s, one ? STR("") : schedule, &target_avx2, (uint32_t)i, &r, &k[i], &e);
 	}
-	if (!ok || !kernel_compile(&a, k, OPERATORS + 1, &target_avx2, &e) || !kernel_check_sampled(&a, whole, 40, 1e-6, &e)) {
+	if (!ok || !kernel_compile(&a, k, OPERATORS + 1, &target_avx2, &e) ||
+	    !kernel_check_sampled(&a, whole, 40, 1e-6, &e)) {
 		fprintf(stderr, "%s: %s\n", c->name, e.msg);
 		arena_fini(&a);
 		return false;
@@ -96,9 +98,9 @@ measure(const struct chain_case *c, struct str schedule)
 	qsort(fused, TIMES, sizeof *fused, bench_less);
 	qsort(apart, TIMES, sizeof *apart, bench_less);
 	qsort(ratio, TIMES, sizeof *ratio, bench_less);
-	printf("%-36s one kernel %8.1f us, four %8.1f us, ratio %5.2f (%.2f to %.2f; must %.2f)%s\n", c->name, fused[TIMES / 4],
-	    apart[TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4], c->must,
-	    ratio[TIMES / 2] < c->must ? "  BELOW" : "");
+	printf("%-36s one kernel %8.1f us, four %8.1f us, ratio %5.2f (%.2f to %.2f; must %.2f)%s\n", c->name,
+	    fused[TIMES / 4], apart[TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4],
+	    c->must, ratio[TIMES / 2] < c->must ? "  BELOW" : "");
 	(void)fflush(stdout);
 	arena_fini(&a);
 	return ratio[TIMES / 2] >= c->must;

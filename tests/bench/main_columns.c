@@ -1,6 +1,6 @@
-/* tests/bench/main_columns.c: kernels of few rows whose weights are what costs, stepping by rows and by blocks of
- * columns, on several threads, alternated in one run.  Weights come from memory: each turn reads others.
- * Usage: bench-columns [THREADS [NAME-PART [SCHEDULE]...]] */
+/* tests/bench/main_columns.c: kernels of few rows whose weights are what costs, stepping by rows and by
+ * blocks of columns, on several threads, alternated in one run.  Weights come from memory: each turn reads
+ * others. Usage: bench-columns [THREADS [NAME-PART [SCHEDULE]...]] */
 #include "../../kernels/run/dev.h"
 #include "../harness/bench_time.h"
 
@@ -11,24 +11,31 @@
 enum { TIMES = 21, MOST = 12, COPIES = 48 };
 #define COLD_BYTES ((size_t)96 << 20) /* of weights, in all copies: more than a last cache */
 
-#define CONV(TO, X, W, LO, STRIDE, GROUP) \
-	"%" TO " = conv %" X " %" W " stride=[" STRIDE "] dilation=[1,1] ldil=[1,1] lo=[" LO "] hi=[" LO "] group=" GROUP "\n"
+#define CONV(TO, X, W, LO, STRIDE, GROUP)                                                                    \
+	"%" TO " = conv %" X " %" W " stride=[" STRIDE "] dilation=[1,1] ldil=[1,1] lo=[" LO "] hi=[" LO     \
+	"] group=" GROUP "\n"
 static const struct columns_case {
 	const char *name, *graph;
 } cases[] = {
-    {"vector 1x1600 times matrix, 1000 columns", "%0 = input f32[1,1600]\n%1 = weight f32[1600,1000]\n%2 = matmul %0 %1\noutput %2\n"},
+    {"vector 1x1600 times matrix, 1000 columns",
+	"%0 = input f32[1,1600]\n%1 = weight f32[1600,1000]\n%2 = matmul %0 %1\noutput %2\n"},
     {"pointwise 7x7x384 -> 1536, depthwise 3x3",
-	"%0 = input f32[1,7,7,384]\n%1 = weight f32[1,1,384,1536]\n%2 = weight f32[3,3,1,1536]\n%3 = const f32[1,1,1,1] 0x0p+0\n"
-	"%4 = bcast %3 shape=[1,7,7,1536]\n" CONV("5", "0", "1", "0,0", "1,1", "1") "%6 = max %4 %5\n"
-	CONV("7", "6", "2", "1,1", "1,1", "1536") "output %7\n"},
-    {"pointwise 7x7x1536 -> 384", "%0 = input f32[1,7,7,1536]\n%1 = weight f32[1,1,1536,384]\n"
-	CONV("2", "0", "1", "0,0", "1,1", "1") "output %2\n"},
-    {"pointwise 7x7x256 -> 1536, mean over the plane", "%0 = input f32[1,7,7,256]\n%1 = weight f32[1,1,256,1536]\n"
-	CONV("2", "0", "1", "0,0", "1,1", "1") "%3 = sum %2 axes=[1,2]\noutput %3\n"},
-    {"3x3 convolution 13x13x256 -> 512", "%0 = input f32[1,13,13,256]\n%1 = weight f32[3,3,256,512]\n"
-	CONV("2", "0", "1", "1,1", "1,1", "1") "output %2\n"},
-    {"pointwise 28x28x128 -> 256", "%0 = input f32[1,28,28,128]\n%1 = weight f32[1,1,128,256]\n"
-	CONV("2", "0", "1", "0,0", "1,1", "1") "output %2\n"},
+	"%0 = input f32[1,7,7,384]\n%1 = weight f32[1,1,384,1536]\n%2 = weight f32[3,3,1,1536]\n%3 = const "
+	"f32[1,1,1,1] 0x0p+0\n"
+	"%4 = bcast %3 shape=[1,7,7,1536]\n" CONV("5", "0", "1", "0,0", "1,1", "1") "%6 = max %4 %5\n" CONV(
+	    "7", "6", "2", "1,1", "1,1", "1536") "output %7\n"},
+    {"pointwise 7x7x1536 -> 384",
+	"%0 = input f32[1,7,7,1536]\n%1 = weight f32[1,1,1536,384]\n" CONV(
+	    "2", "0", "1", "0,0", "1,1", "1") "output %2\n"},
+    {"pointwise 7x7x256 -> 1536, mean over the plane",
+	"%0 = input f32[1,7,7,256]\n%1 = weight f32[1,1,256,1536]\n" CONV(
+	    "2", "0", "1", "0,0", "1,1", "1") "%3 = sum %2 axes=[1,2]\noutput %3\n"},
+    {"3x3 convolution 13x13x256 -> 512",
+	"%0 = input f32[1,13,13,256]\n%1 = weight f32[3,3,256,512]\n" CONV(
+	    "2", "0", "1", "1,1", "1,1", "1") "output %2\n"},
+    {"pointwise 28x28x128 -> 256",
+	"%0 = input f32[1,28,28,128]\n%1 = weight f32[1,1,128,256]\n" CONV(
+	    "2", "0", "1", "0,0", "1,1", "1") "output %2\n"},
 };
 
 static void *
@@ -72,8 +79,8 @@ show(const char *schedule, double *us, double *ratio)
 {
 	qsort(us, TIMES, sizeof *us, bench_less);
 	qsort(ratio, TIMES, sizeof *ratio, bench_less);
-	printf("  %-24s %9.1f us, by rows %5.2f times as long (%.2f to %.2f)\n", schedule, us[TIMES / 4], ratio[TIMES / 2],
-	    ratio[TIMES / 4], ratio[TIMES * 3 / 4]);
+	printf("  %-24s %9.1f us, by rows %5.2f times as long (%.2f to %.2f)\n", schedule, us[TIMES / 4],
+	    ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4]);
 }
 
 static bool
@@ -102,7 +109,8 @@ measure(struct pool *p, const struct columns_case *c, const char *const *schedul
 		return false;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		turn[i] = (struct bench_turn){.k = copy + i * COPIES, .n = spread(&a, &k[i], copy + i * COPIES), .times = 1};
+		turn[i] = (struct bench_turn){
+		    .k = copy + i * COPIES, .n = spread(&a, &k[i], copy + i * COPIES), .times = 1};
 		for (uint32_t t = 0; t < pool_threads(p); t++)
 			turn[i].local[t] = aligned_in(&a, local);
 	}
@@ -122,11 +130,13 @@ measure(struct pool *p, const struct columns_case *c, const char *const *schedul
 int
 main(int argc, char **argv)
 {
-	static const char *usual[MOST] = {"columns=0", "columns=32", "columns=64", "columns=128", "columns=256"};
+	static const char *usual[MOST] = {
+	    "columns=0", "columns=32", "columns=64", "columns=128", "columns=256"};
 	uint32_t n = 5;
 	struct bench_choice choice = {.part = argc > 2 ? argv[2] : NULL};
 	int status;
-	struct pool *p = bench_pool("bench-columns [THREADS [NAME-PART [SCHEDULE]...]]", argc > 1 ? argv[1] : NULL, &status);
+	struct pool *p = bench_pool(
+	    "bench-columns [THREADS [NAME-PART [SCHEDULE]...]]", argc > 1 ? argv[1] : NULL, &status);
 	bool ok = true;
 
 	if (!p)

@@ -1,8 +1,9 @@
-/* tests/bench/main_compile.c: what generating and compiling costs: COUNT distinct candidates, taken evenly from the
- * models in turn, each with its first schedule, BATCH to a file, one file after the other.  More than there are:
- * all, neighbours in one file; --every=K then compiles only each K-th file.
+/* tests/bench/main_compile.c: what generating and compiling costs: COUNT distinct candidates, taken evenly
+ * from the models in turn, each with its first schedule, BATCH to a file, one file after the other.  More
+ * than there are: all, neighbours in one file; --every=K then compiles only each K-th file.
  *
- * With --keep=FOLDER the files' text stays there, nothing is compiled and the compiler's arguments are printed.
+ * With --keep=FOLDER the files' text stays there, nothing is compiled and the compiler's arguments are
+ * printed.
  *
  *   bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] MODEL.onnx... */
 #include "../harness/model_candidates.h"
@@ -33,7 +34,8 @@ cpu_s(int who)
 	struct rusage u;
 
 	(void)getrusage(who, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	    1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static bool
@@ -58,8 +60,8 @@ keep(struct arena *a, const struct args *args, struct str text, struct totals *t
 
 /* Compiles the next specs of the list, up to a batch of them; how many were taken. */
 static uint32_t
-one_file(const struct args *args, struct spec *const *specs, uint32_t n, const struct target *target, struct totals *t,
-    struct err *e)
+one_file(const struct args *args, struct spec *const *specs, uint32_t n, const struct target *target,
+    struct totals *t, struct err *e)
 {
 	struct compile_opts o = {.flags = emit_c_flags(target)};
 	struct arena a = {0};
@@ -83,7 +85,8 @@ one_file(const struct args *args, struct spec *const *specs, uint32_t n, const s
 	t->generate_s += cpu_s(RUSAGE_SELF) - start;
 	t->kernels += made;
 	t->text += sb.n;
-	if (made && !(args->keep ? keep(&a, args, sb_str(&sb), t, e) : compile_c(&a, sb_str(&sb), &o, &object, e)))
+	if (made &&
+	    !(args->keep ? keep(&a, args, sb_str(&sb), t, e) : compile_c(&a, sb_str(&sb), &o, &object, e)))
 		i = 0;
 	t->object += object.n;
 	arena_fini(&a);
@@ -99,7 +102,8 @@ gather(struct arena *a, const struct args *args, struct spec ***out, uint32_t *n
 	*out = NEW_ARRAY(a, struct spec *, (size_t)args->count);
 	*n = 0;
 	for (int f = 0; f < args->n_files; f++) {
-		uint32_t want = f + 1 < args->n_files ? share : ck_u32((size_t)args->count) - *n, step, got = 0;
+		uint32_t want = f + 1 < args->n_files ? share : ck_u32((size_t)args->count) - *n, step,
+			 got = 0;
 		struct cand_set cs;
 
 		if (!model_candidates(a, args->files[f], NULL, &cs, e))
@@ -140,11 +144,13 @@ run(const struct args *args, struct err *e)
 	}
 	compiled = cpu_s(RUSAGE_CHILDREN) - compiled;
 	if (ok)
-		printf("%u kernels in files of %lld, %u refused by the generator: %.1f s of CPU (generating %.1f, compiling %.1f), "
+		printf("%u kernels in files of %lld, %u refused by the generator: %.1f s of CPU (generating "
+		       "%.1f, compiling %.1f), "
 		       "%.1f s of wall time; %.1f ms a kernel; %.1f MB of text, %.1f MB of code\n",
-		    t.kernels, (long long)args->batch, t.refused, t.generate_s + compiled, t.generate_s, compiled,
-		    (double)(os_real()->mono_ns(NULL) - start) * 1e-9, 1e3 * (t.generate_s + compiled) / MAX_OF(t.kernels, 1u),
-		    (double)t.text * 1e-6, (double)t.object * 1e-6);
+		    t.kernels, (long long)args->batch, t.refused, t.generate_s + compiled, t.generate_s,
+		    compiled, (double)(os_real()->mono_ns(NULL) - start) * 1e-9,
+		    1e3 * (t.generate_s + compiled) / MAX_OF(t.kernels, 1u), (double)t.text * 1e-6,
+		    (double)t.object * 1e-6);
 	arena_fini(&a);
 	return ok;
 }
@@ -167,9 +173,11 @@ main(int argc, char **argv)
 		else
 			args.files[args.n_files++] = argv[i];
 	}
-	if (args.n_files == 0 || args.count < args.n_files || args.count > 100000 || args.batch < 1 || args.batch > 10000 ||
-	    args.every < 1) {
-		fprintf(stderr, "usage: bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] MODEL.onnx...\n");
+	if (args.n_files == 0 || args.count < args.n_files || args.count > 100000 || args.batch < 1 ||
+	    args.batch > 10000 || args.every < 1) {
+		fprintf(stderr,
+		    "usage: bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] "
+		    "MODEL.onnx...\n");
 		return 2;
 	}
 	if (!run(&args, &e)) {

@@ -7,8 +7,9 @@
  *
  * --step=N: a sample, every N-th; --part=K/N: the K-th of N disjoint shares.  --seconds=S: begins nothing
  * after S seconds and says with which --from it goes on.  --schedules=N: the first N of each spec's space;
- * --vary: one of its space, and another precision for each batch, beginning with --part's; unless --compile another
- * architecture too, so that a sample meets many of them.  --untiled: prints the specs whose linear stages are not in tiles. */
+ * --vary: one of its space, and another precision for each batch, beginning with --part's; unless --compile
+ * another architecture too, so that a sample meets many of them.  --untiled: prints the specs whose linear
+ * stages are not in tiles. */
 #include "../harness/cuda_nvrtc.h"
 #include "../harness/model_candidates.h"
 
@@ -28,12 +29,12 @@ struct args {
 };
 struct totals {
 	uint32_t specs, made, checked, heavy, refused, wrong;
-	uint32_t linear, tiled;        /* kernels with a linear primitive; those with all of it in tiles */
+	uint32_t linear, tiled; /* kernels with a linear primitive; those with all of it in tiles */
 	uint32_t tile_passes, n_whys;
 	struct {
 		const char *why;
 		uint32_t passes;
-	} whys[WHYS];                  /* linear stages without tiles */
+	} whys[WHYS]; /* linear stages without tiles */
 	struct nvrtc_totals of[MAX_SMS];
 };
 struct run {
@@ -41,7 +42,7 @@ struct run {
 	const struct cand_set *cs;
 	struct gpu gpu;
 	struct totals t;
-	struct arena arena;      /* of the batch */
+	struct arena arena; /* of the batch */
 	struct cuda_case *list;
 	uint32_t n, batch;
 	int64_t from_ns;
@@ -58,13 +59,12 @@ is_heavy(const struct spec *s)
 	return flops > 2e7;
 }
 
-
 /* ---- a batch: kernels for one target --------------------------------------------------------- */
 static const struct {
 	int sm;
 	enum precision precision;
-} varied[] = {{80, PRECISION_F32}, {80, PRECISION_TF32}, {70, PRECISION_F32}, {90, PRECISION_F16}, {80, PRECISION_BF16},
-    {75, PRECISION_F16}};
+} varied[] = {{80, PRECISION_F32}, {80, PRECISION_TF32}, {70, PRECISION_F32}, {90, PRECISION_F16},
+    {80, PRECISION_BF16}, {75, PRECISION_F16}};
 
 static struct target
 target_of(const struct run *r, int sm)
@@ -122,7 +122,8 @@ count_tiles(struct run *r, const struct cuda_case *c)
 		if (why)
 			count_why(&r->t, why);
 		if (why && r->args->untiled)
-			printf("spec %llu pass %u: %s\n%.*s", (unsigned long long)c->seed - 1, q, why, STR_ARG(c->spec.text));
+			printf("spec %llu pass %u: %s\n%.*s", (unsigned long long)c->seed - 1, q, why,
+			    STR_ARG(c->spec.text));
 	}
 	r->t.linear += tiled + untiled > 0;
 	r->t.tiled += tiled > 0 && untiled == 0;
@@ -140,7 +141,8 @@ count(struct run *r)
 		if (!c->refused)
 			count_tiles(r, c);
 		if (c->refused && !*c->schedule)
-			printf("spec %llu is refused: %.*s\n", (unsigned long long)c->seed - 1, STR_ARG(c->refusal));
+			printf("spec %llu is refused: %.*s\n", (unsigned long long)c->seed - 1,
+			    STR_ARG(c->refusal));
 	}
 }
 
@@ -202,8 +204,8 @@ add(struct run *r, int64_t spec, struct str schedule, struct err *e)
 {
 	if (!r->list)
 		r->list = NEW_ARRAY(&r->arena, struct cuda_case, BATCH);
-	r->list[r->n++] = (struct cuda_case){.spec = r->cs->specs[spec], .schedule = str_dup(&r->arena, schedule),
-	    .seed = (uint64_t)spec + 1};
+	r->list[r->n++] = (struct cuda_case){
+	    .spec = r->cs->specs[spec], .schedule = str_dup(&r->arena, schedule), .seed = (uint64_t)spec + 1};
 	return r->n < BATCH || flush(r, e);
 }
 
@@ -218,7 +220,8 @@ add_spec(struct run *r, int64_t spec, struct err *e)
 
 	if (!r->args->vary && r->args->schedules == 0)
 		return add(r, spec, str_of(r->args->schedule), e);
-	space_list(&tmp, &r->cs->specs[spec], &t, r->args->vary ? SPACE : (uint32_t)r->args->schedules, &list, &n);
+	space_list(
+	    &tmp, &r->cs->specs[spec], &t, r->args->vary ? SPACE : (uint32_t)r->args->schedules, &list, &n);
 	if (r->args->vary && n)
 		ok = add(r, spec, list[(uint64_t)(spec / r->args->step) % n], e);
 	for (uint32_t i = 0; i < n && ok && !r->args->vary; i++)
@@ -247,8 +250,8 @@ run_all(struct run *r, struct err *e)
 		if (i % r->args->step || i / r->args->step % r->args->parts != r->args->part - 1)
 			continue;
 		if (is_late(r)) {
-			printf("%s: %lld seconds are over: go on with --from=%lld\n", r->args->file, (long long)r->args->seconds,
-			    (long long)i);
+			printf("%s: %lld seconds are over: go on with --from=%lld\n", r->args->file,
+			    (long long)r->args->seconds, (long long)i);
 			break;
 		}
 		r->t.specs++;
@@ -266,10 +269,11 @@ print(const struct run *r, uint32_t n_specs)
 
 	for (uint32_t k = 0; k < r->args->n_sm && r->args->compile; k++)
 		cuda_nvrtc_print(&t->of[k], r->args->sm[k], file);
-	printf("%s: %u of %u specs, %u kernels made, %u refused; %u checked, %u too large to check, %u wrong\n", file, t->specs,
-	    n_specs, t->made, t->refused, t->checked, t->heavy, t->wrong);
-	printf("%s: %u kernels with a linear stage, %u of them in tiles; %u linear passes in tiles", file, t->linear, t->tiled,
-	    t->tile_passes);
+	printf(
+	    "%s: %u of %u specs, %u kernels made, %u refused; %u checked, %u too large to check, %u wrong\n",
+	    file, t->specs, n_specs, t->made, t->refused, t->checked, t->heavy, t->wrong);
+	printf("%s: %u kernels with a linear stage, %u of them in tiles; %u linear passes in tiles", file,
+	    t->linear, t->tiled, t->tile_passes);
 	for (uint32_t i = 0; i < t->n_whys; i++)
 		printf("%s %u: %s", i ? "," : ", not so", t->whys[i].passes, t->whys[i].why);
 	printf("\n");
@@ -293,8 +297,8 @@ read_sms(struct args *args, struct str list)
 static bool
 read_part(struct args *args, struct str value)
 {
-	return str_to_i64(str_cut(&value, '/'), &args->part) && str_to_i64(value, &args->parts) && args->part >= 1
-	    && args->part <= args->parts;
+	return str_to_i64(str_cut(&value, '/'), &args->part) && str_to_i64(value, &args->parts) &&
+	    args->part >= 1 && args->part <= args->parts;
 }
 
 static bool
@@ -327,7 +331,8 @@ read_arg(struct args *args, struct str arg)
 	else if (!str_starts(arg, "--"))
 		args->file = arg.p;
 	else
-		return str_is(arg, "--check") || str_is(arg, "--compile") || str_is(arg, "--vary") || str_is(arg, "--untiled");
+		return str_is(arg, "--check") || str_is(arg, "--compile") || str_is(arg, "--vary") ||
+		    str_is(arg, "--untiled");
 	return true;
 }
 
@@ -351,9 +356,11 @@ main(int argc, char **argv)
 	uint32_t failed = 0;
 
 	if (!read_args(argc, argv, &args)) {
-		fprintf(stderr, "usage: bench-cuda [--step=N] [--from=N] [--part=K/N] [--seconds=S] [--sm=80,90]"
-				" [--precision=f32|tf32|f16|bf16] [--schedule=S | --schedules=N | --vary] [--check] [--compile]"
-				" [--write=DIR] [--untiled] MODEL.onnx\n");
+		fprintf(stderr,
+		    "usage: bench-cuda [--step=N] [--from=N] [--part=K/N] [--seconds=S] [--sm=80,90]"
+		    " [--precision=f32|tf32|f16|bf16] [--schedule=S | --schedules=N | --vary] [--check] "
+		    "[--compile]"
+		    " [--write=DIR] [--untiled] MODEL.onnx\n");
 		return 2;
 	}
 	if (!model_candidates(&a, args.file, NULL, &cs, &e) || !run_all(&r, &e)) {

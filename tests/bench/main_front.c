@@ -71,7 +71,7 @@ print_kernels(const struct graph *g, const struct cand_set *s)
 		const struct cand *c = &s->cands[i];
 		printf("spec %u:", c->spec);
 		BITSET_EACH(k, &c->members)
-			printf(" %s", prim_info[g->nodes[k].prim].name);
+		printf(" %s", prim_info[g->nodes[k].prim].name);
 		printf(" | in");
 		for (uint32_t k = 0; k < c->n_in; k++)
 			printf(" %%%u", c->in[k].i);
@@ -88,7 +88,8 @@ print_differences(struct arena *a, const struct graph *before, const struct grap
 {
 	struct rng r = {1};
 	const void **in = random_inputs(a, &r, before);
-	void **want = NEW_ARRAY(a, void *, before->n_outputs), **have = NEW_ARRAY(a, void *, before->n_outputs);
+	void **want = NEW_ARRAY(a, void *, before->n_outputs),
+	     **have = NEW_ARRAY(a, void *, before->n_outputs);
 
 	if (!interp_run(a, before, in, NULL, want, e) || !interp_run(a, after, in, NULL, have, e))
 		return false;
@@ -136,9 +137,11 @@ run(struct arena *a, const struct args *args, struct err *e)
 		return false;
 	t[4] = seconds();
 	printf("%s: operators %u, primitives %u, rewritten %u (%u rounds), candidates %u, distinct %u, "
-	       "infeasible %u, side by side %u, dropped %u; read %.3f fission %.3f rewrite %.3f identify %.3f s\n",
+	       "infeasible %u, side by side %u, dropped %u; read %.3f fission %.3f rewrite %.3f identify "
+	       "%.3f s\n",
 	    args->file, fs.n_operators, prim.n_nodes, g.n_nodes, rs.n_rounds, cs.n_cands, cs.n_specs,
-	    cs.n_infeasible, cs.n_beside, cs.n_dropped, t[1] - t[0], t[2] - t[1], rewritten - t[2], t[4] - t[3]);
+	    cs.n_infeasible, cs.n_beside, cs.n_dropped, t[1] - t[0], t[2] - t[1], rewritten - t[2],
+	    t[4] - t[3]);
 	print_prims(&prim);
 	print_prims(&g);
 	for (uint32_t i = 0; i < cs.n_infeasible_rules; i++)
@@ -174,8 +177,10 @@ main(int argc, char **argv)
 			args.file = argv[i];
 	}
 	if (!args.file) {
-		fprintf(stderr, "usage: bench-front [--check] [--rules] [--kernels] [--primitives] [--rewritten] [--side-by-side] "
-				"[--mode=full|operator|none] MODEL.onnx\n");
+		fprintf(stderr,
+		    "usage: bench-front [--check] [--rules] [--kernels] [--primitives] [--rewritten] "
+		    "[--side-by-side] "
+		    "[--mode=full|operator|none] MODEL.onnx\n");
 		return 2;
 	}
 	if (!run(&a, &args, &e)) {

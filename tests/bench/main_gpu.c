@@ -1,7 +1,8 @@
 /* tests/bench/main_gpu.c: kernels checked and timed by a worker's device, without a farm: the candidates of
  * models, random graphs, and how well the device repeats itself.
  *
- *   bench-gpu [--device=cuda:0] [--precision=f32] [--step=N] [--effort=N] [--graphs=N] [--repeat=N] [MODEL.onnx...]
+ *   bench-gpu [--device=cuda:0] [--precision=f32] [--step=N] [--effort=N] [--graphs=N] [--repeat=N]
+ * [MODEL.onnx...]
  *
  * --repeat=N: the same kernel N times, each in a batch of its own.  Ends with 1 where a kernel is wrong or
  * the device fails; with 78 where there is no such device. */
@@ -24,11 +25,11 @@ struct args {
 };
 struct totals {
 	uint64_t specs, kernels, timed, failed_specs;
-	uint64_t fail[FAILS];    /* rows and tasks by class */
-	double worst;            /* error over magnitude */
+	uint64_t fail[FAILS]; /* rows and tasks by class */
+	double worst;         /* error over magnitude */
 };
 struct rig {
-	struct arena arena;      /* the device's */
+	struct arena arena; /* the device's */
 	struct device_conf conf;
 	struct device d;
 	const struct args *args;
@@ -58,7 +59,8 @@ note(struct totals *t, const struct m_outcome *o)
 		t->timed += r->fail == 0;
 		if (r->fail) {
 			t->fail[MIN_OF((int)err_of_wire((int)r->fail), FAILS - 1)]++;
-			printf("schedule '%.*s': %s: %.*s\n", STR_ARG(r->schedule), err_name(err_of_wire((int)r->fail)), STR_ARG(r->cause));
+			printf("schedule '%.*s': %s: %.*s\n", STR_ARG(r->schedule),
+			    err_name(err_of_wire((int)r->fail)), STR_ARG(r->cause));
 		} else
 			t->worst = fmax(t->worst, r->error);
 	}
@@ -83,8 +85,11 @@ flush(struct rig *r)
 static void
 add(struct rig *r, struct str spec)
 {
-	r->task[r->n++] = (struct m_task){.spec = spec, .effort = (uint64_t)r->args->effort, .threads = 1,
-	    .precision = str_of(r->args->precision), .schedule = STR("")};
+	r->task[r->n++] = (struct m_task){.spec = spec,
+	    .effort = (uint64_t)r->args->effort,
+	    .threads = 1,
+	    .precision = str_of(r->args->precision),
+	    .schedule = STR("")};
 	if (r->n == BATCH)
 		flush(r);
 }
@@ -92,9 +97,10 @@ add(struct rig *r, struct str spec)
 static void
 print(const struct rig *r, const char *what)
 {
-	printf("%s: %llu specs, %llu kernels, %llu right and timed, %llu specs without any; largest error %.2g;", what,
-	    (unsigned long long)r->t.specs, (unsigned long long)r->t.kernels, (unsigned long long)r->t.timed,
-	    (unsigned long long)r->t.failed_specs, r->t.worst);
+	printf(
+	    "%s: %llu specs, %llu kernels, %llu right and timed, %llu specs without any; largest error %.2g;",
+	    what, (unsigned long long)r->t.specs, (unsigned long long)r->t.kernels,
+	    (unsigned long long)r->t.timed, (unsigned long long)r->t.failed_specs, r->t.worst);
 	for (int c = 1; c < FAILS; c++)
 		if (r->t.fail[c])
 			printf(" %s %llu", err_name((enum err_code)c), (unsigned long long)r->t.fail[c]);
@@ -138,8 +144,11 @@ run_graphs(struct rig *r, struct err *e)
 	r->t = (struct totals){0};
 	for (int64_t i = 0; i < r->args->graphs; i++) {
 		struct rng rng = {(uint64_t)i + 1};
-		struct random_opts o = {.n_nodes = 2 + rng_below(&rng, 14), .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
-		    .chain = rng_below(&rng, 2), .max_extent = rng_below(&rng, 4) ? 9 : 40, .max_elements = 20000};
+		struct random_opts o = {.n_nodes = 2 + rng_below(&rng, 14),
+		    .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
+		    .chain = rng_below(&rng, 2),
+		    .max_extent = rng_below(&rng, 4) ? 9 : 40,
+		    .max_elements = 20000};
 		struct graph g, sorted;
 		struct spec *s = NEW(&a, struct spec);
 
@@ -165,23 +174,30 @@ by_size(const void *a, const void *b)
 static bool
 run_repeats(struct rig *r, struct err *e)
 {
-	static const char text[] = "spec 1\n%0 = input f32[1024,1024]\n%1 = exp %0 : f32[1024,1024]\noutput %1\n";
+	static const char text[] =
+	    "spec 1\n%0 = input f32[1024,1024]\n%1 = exp %0 : f32[1024,1024]\noutput %1\n";
 	struct arena a = {0};
 	int64_t n = r->args->repeat, *ns = NEW_ARRAY(&a, int64_t, (size_t)MAX_OF(n, (int64_t)1));
 
 	for (int64_t i = 0; i < n; i++) {
-		struct m_task t = {.spec = str_of(text), .effort = 1, .threads = 1, .precision = STR("f32"), .schedule = STR("")};
+		struct m_task t = {.spec = str_of(text),
+		    .effort = 1,
+		    .threads = 1,
+		    .precision = STR("f32"),
+		    .schedule = STR("")};
 		struct m_outcome o = {.cause = STR(""), .log = STR("")};
 
 		r->d.measure(r->d.self, &a, &t, 1, &o);
 		if (o.fail || o.n_rows != 1 || o.rows[0].fail)
-			return err_set(e, ERR_FAILED, "repeat %lld: %.*s", (long long)i, STR_ARG(o.fail || !o.n_rows ? o.cause : o.rows[0].cause));
+			return err_set(e, ERR_FAILED, "repeat %lld: %.*s", (long long)i,
+			    STR_ARG(o.fail || !o.n_rows ? o.cause : o.rows[0].cause));
 		ns[i] = o.rows[0].median_ns;
 	}
 	if (n) {
 		qsort(ns, (size_t)n, sizeof(*ns), by_size);
-		printf("repeats: %lld medians from %lld to %lld ns, %.2f %% apart\n", (long long)n, (long long)ns[0],
-		    (long long)ns[n - 1], 100.0 * (double)(ns[n - 1] - ns[0]) / (double)ns[n / 2]);
+		printf("repeats: %lld medians from %lld to %lld ns, %.2f %% apart\n", (long long)n,
+		    (long long)ns[0], (long long)ns[n - 1],
+		    100.0 * (double)(ns[n - 1] - ns[0]) / (double)ns[n / 2]);
 	}
 	arena_fini(&a);
 	return true;
@@ -195,11 +211,13 @@ read_arg(struct args *args, char *arg)
 	const struct {
 		const char *name;
 		int64_t *to;
-	} numbers[] = {{"--step", &args->step}, {"--effort", &args->effort}, {"--graphs", &args->graphs}, {"--repeat", &args->repeat}};
+	} numbers[] = {{"--step", &args->step}, {"--effort", &args->effort}, {"--graphs", &args->graphs},
+	    {"--repeat", &args->repeat}};
 
 	for (size_t i = 0; i < COUNT_OF(numbers); i++)
 		if (str_is(name, numbers[i].name))
-			return str_to_i64(value, numbers[i].to) && *numbers[i].to >= 0 && *numbers[i].to <= 1000000;
+			return str_to_i64(value, numbers[i].to) && *numbers[i].to >= 0 &&
+			    *numbers[i].to <= 1000000;
 	if (str_is(name, "--device"))
 		args->device = value.p;
 	else if (str_is(name, "--precision"))
@@ -222,8 +240,10 @@ main(int argc, char **argv)
 	args.models = NEW_ARRAY(&r.arena, char *, (size_t)argc);
 	for (int i = 1; i < argc; i++)
 		if (!read_arg(&args, argv[i]) || args.step < 1) {
-			fprintf(stderr, "usage: bench-gpu [--device=cuda:0] [--precision=f32|tf32:TOLERANCE...] [--step=N] [--effort=N]"
-					" [--graphs=N] [--repeat=N] [MODEL.onnx...]\n");
+			fprintf(stderr,
+			    "usage: bench-gpu [--device=cuda:0] [--precision=f32|tf32:TOLERANCE...] "
+			    "[--step=N] [--effort=N]"
+			    " [--graphs=N] [--repeat=N] [MODEL.onnx...]\n");
 			return 2;
 		}
 	ok = device_open(&r.arena, str_of(args.device), &r.conf, &r.d, &e);

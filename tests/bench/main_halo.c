@@ -1,6 +1,7 @@
-/* tests/bench/main_halo.c: what a zero border costs where it is not stored: windows that reach beyond their operand,
- * beside the same windows over an operand whose border lies in memory (a halo that somebody else has written),
- * alternated in one run on one thread (facts/cpu.md, "Halos as buffers").  Usage: bench-halo [NAME-PART [SCHEDULE]] */
+/* tests/bench/main_halo.c: what a zero border costs where it is not stored: windows that reach beyond their
+ * operand, beside the same windows over an operand whose border lies in memory (a halo that somebody else has
+ * written), alternated in one run on one thread (facts/cpu.md, "Halos as buffers").  Usage: bench-halo
+ * [NAME-PART [SCHEDULE]] */
 #include "../harness/bench_time.h"
 
 #include <stdio.h>
@@ -33,10 +34,12 @@ graph_of(struct arena *a, const struct halo_case *c, bool stored)
 {
 	const int lo = c->kernel / 2, border = stored ? 2 * lo : 0, pad = stored ? 0 : lo;
 
-	return arena_printf(a, "%%0 = input f32[1,%d,%d,%d]\n%%1 = weight f32[%d,%d,%d,%d]\n"
-	    "%%2 = conv %%0 %%1 stride=[%d,%d] dilation=[1,1] ldil=[1,1] lo=[%d,%d] hi=[%d,%d] group=%d\noutput %%2\n",
-	    c->size + border, c->size + border, c->c, c->kernel, c->kernel, c->c / c->group, c->co, c->stride, c->stride, pad, pad,
-	    pad, pad, c->group);
+	return arena_printf(a,
+	    "%%0 = input f32[1,%d,%d,%d]\n%%1 = weight f32[%d,%d,%d,%d]\n"
+	    "%%2 = conv %%0 %%1 stride=[%d,%d] dilation=[1,1] ldil=[1,1] lo=[%d,%d] hi=[%d,%d] "
+	    "group=%d\noutput %%2\n",
+	    c->size + border, c->size + border, c->c, c->kernel, c->kernel, c->c / c->group, c->co, c->stride,
+	    c->stride, pad, pad, pad, pad, c->group);
 }
 
 static bool
@@ -72,8 +75,9 @@ measure(const struct halo_case *c, const char *schedule)
 	}
 	qsort(us[0], TIMES, sizeof us[0][0], bench_less);
 	qsort(ratio, TIMES, sizeof *ratio, bench_less);
-	printf("%-32s %-8s %9.0f us, %5.3f times as long as with its border in memory (%.3f to %.3f)\n", c->name,
-	    *schedule ? schedule : "directly", us[0][TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4]);
+	printf("%-32s %-8s %9.0f us, %5.3f times as long as with its border in memory (%.3f to %.3f)\n",
+	    c->name, *schedule ? schedule : "directly", us[0][TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4],
+	    ratio[TIMES * 3 / 4]);
 	(void)fflush(stdout);
 	arena_fini(&a);
 	return true;
@@ -88,7 +92,8 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		if (!bench_takes(&choice, cases[i].name))
 			continue;
-		for (size_t j = 0; j < MOST_SCHEDULES && (argc > 2 ? j == 0 : cases[i].schedule[j] != NULL); j++)
+		for (size_t j = 0; j < MOST_SCHEDULES && (argc > 2 ? j == 0 : cases[i].schedule[j] != NULL);
+		     j++)
 			ok &= measure(&cases[i], argc > 2 ? argv[2] : cases[i].schedule[j]);
 	}
 	return bench_end("bench-halo", &choice, ok);

@@ -9,12 +9,15 @@
 #include <time.h>
 
 #define ROWS(N, C) "%0 = input f32[" N "," C "]\n"
-#define SOFTMAX(N, C) ROWS(N, C) \
-	"%1 = rmax %0 axes=[1]\n%2 = bcast %1 shape=[" N "," C "]\n%3 = sub %0 %2\n%4 = exp %3\n" \
+#define SOFTMAX(N, C)                                                                                        \
+	ROWS(N, C)                                                                                           \
+	"%1 = rmax %0 axes=[1]\n%2 = bcast %1 shape=[" N "," C "]\n%3 = sub %0 %2\n%4 = exp %3\n"            \
 	"%5 = sum %4 axes=[1]\n%6 = bcast %5 shape=[" N "," C "]\n%7 = div %4 %6\noutput %7\n"
-#define NORM_ROWS(N, C) ROWS(N, C) \
-	"%1 = const f32[1,1] 0x1p-5\n%2 = bcast %1 shape=[" N ",1]\n%3 = sum %0 axes=[1]\n%4 = mul %3 %2\n" \
-	"%5 = bcast %4 shape=[" N "," C "]\n%6 = sub %0 %5\n%7 = mul %6 %6\n%8 = sum %7 axes=[1]\n%9 = mul %8 %2\n" \
+#define NORM_ROWS(N, C)                                                                                      \
+	ROWS(N, C)                                                                                           \
+	"%1 = const f32[1,1] 0x1p-5\n%2 = bcast %1 shape=[" N ",1]\n%3 = sum %0 axes=[1]\n%4 = mul %3 %2\n"  \
+	"%5 = bcast %4 shape=[" N "," C                                                                      \
+	"]\n%6 = sub %0 %5\n%7 = mul %6 %6\n%8 = sum %7 axes=[1]\n%9 = mul %8 %2\n"                          \
 	"%10 = sqrt %9\n%11 = bcast %10 shape=[" N "," C "]\n%12 = div %6 %11\noutput %12\n"
 #define MAP1(OP) "%0 = input f32[1048576]\n%1 = " OP " %0\n%2 = mul %0 %1\noutput %2\n"
 
@@ -29,25 +32,34 @@ static const struct bench_case {
     {"layernorm 16384x32", 2.0 * 16384 * 32, 4, NORM_ROWS("16384", "32")},
     {"layernorm 1024x160", 2.0 * 1024 * 160, 4, NORM_ROWS("1024", "160")},
     {"instancenorm+relu 32@224", 2.0 * 50176 * 32, 4,
-	"%0 = input f32[1,224,224,32]\n%1 = const f32[1,1,1,1] 0x1.4e5e0ap-16\n%2 = bcast %1 shape=[1,1,1,32]\n"
-	"%3 = sum %0 axes=[1,2]\n%4 = mul %3 %2\n%5 = bcast %4 shape=[1,224,224,32]\n%6 = sub %0 %5\n%7 = mul %6 %6\n"
-	"%8 = sum %7 axes=[1,2]\n%9 = mul %8 %2\n%10 = sqrt %9\n%11 = bcast %10 shape=[1,224,224,32]\n%12 = div %6 %11\n"
+	"%0 = input f32[1,224,224,32]\n%1 = const f32[1,1,1,1] 0x1.4e5e0ap-16\n%2 = bcast %1 "
+	"shape=[1,1,1,32]\n"
+	"%3 = sum %0 axes=[1,2]\n%4 = mul %3 %2\n%5 = bcast %4 shape=[1,224,224,32]\n%6 = sub %0 %5\n%7 = "
+	"mul %6 %6\n"
+	"%8 = sum %7 axes=[1,2]\n%9 = mul %8 %2\n%10 = sqrt %9\n%11 = bcast %10 shape=[1,224,224,32]\n%12 = "
+	"div %6 %11\n"
 	"%13 = relu %12\noutput %13\n"},
     {"gelu 1M", 2.0 * 1048576, 4,
-	"%0 = input f32[1048576]\n%1 = const f32[1] 0x1.6a09e6p-1\n%2 = bcast %1 shape=[1048576]\n%3 = mul %0 %2\n%4 = erf %3\n"
-	"%5 = const f32[1] 0x1p+0\n%6 = bcast %5 shape=[1048576]\n%7 = add %4 %6\n%8 = mul %0 %7\noutput %8\n"},
+	"%0 = input f32[1048576]\n%1 = const f32[1] 0x1.6a09e6p-1\n%2 = bcast %1 shape=[1048576]\n%3 = mul "
+	"%0 %2\n%4 = erf %3\n"
+	"%5 = const f32[1] 0x1p+0\n%6 = bcast %5 shape=[1048576]\n%7 = add %4 %6\n%8 = mul %0 %7\noutput "
+	"%8\n"},
     {"silu 1M", 2.0 * 1048576, 4, MAP1("sigmoid")},
-    {"mish 1M", 2.0 * 1048576, 4, "%0 = input f32[1048576]\n%1 = softplus %0\n%2 = tanh %1\n%3 = mul %0 %2\noutput %3\n"},
+    {"mish 1M", 2.0 * 1048576, 4,
+	"%0 = input f32[1048576]\n%1 = softplus %0\n%2 = tanh %1\n%3 = mul %0 %2\noutput %3\n"},
     {"transpose 32x224x224 to channels last", 2.0 * 50176 * 32, 4,
 	"%0 = input f32[1,32,224,224]\n%1 = transpose %0 perm=[0,2,3,1]\noutput %1\n"},
     {"max pool 3x3 stride 2, 64@112", 1.25 * 112 * 112 * 64, 4,
-	"%0 = input f32[1,112,112,64]\n%1 = wmax %0 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] lo=[0,1,1,0] hi=[0,1,1,0]\n"
+	"%0 = input f32[1,112,112,64]\n%1 = wmax %0 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] "
+	"lo=[0,1,1,0] hi=[0,1,1,0]\n"
 	"output %1\n"},
     {"upsample x2 and concat 128@80", (1600.0 + 6400 + 12800) * 128, 4,
 	"%0 = input f32[1,40,40,128]\n%1 = input f32[1,80,80,128]\n%2 = reshape %0 shape=[1,40,1,40,1,128]\n"
-	"%3 = bcast %2 shape=[1,40,2,40,2,128]\n%4 = reshape %3 shape=[1,80,80,128]\n%5 = concat %4 %1 axis=3\noutput %5\n"},
+	"%3 = bcast %2 shape=[1,40,2,40,2,128]\n%4 = reshape %3 shape=[1,80,80,128]\n%5 = concat %4 %1 "
+	"axis=3\noutput %5\n"},
     {"chain of eight maps", 3.0 * 1048576, 3,
-	"%0 = input f32[1048576]\n%1 = input f32[1048576]\n%2 = add %0 %1\n%3 = mul %2 %0\n%4 = relu %3\n%5 = sub %4 %1\n"
+	"%0 = input f32[1048576]\n%1 = input f32[1048576]\n%2 = add %0 %1\n%3 = mul %2 %0\n%4 = relu %3\n%5 "
+	"= sub %4 %1\n"
 	"%6 = mul %5 %5\n%7 = max %6 %0\n%8 = abs %7\n%9 = sqrt %8\noutput %9\n"},
 };
 
@@ -82,10 +94,10 @@ measure(const struct bench_case *b, struct str schedule)
 	/* A copy reads and writes: half the elements each way. */
 	char *plain = arena_printf(&a, "%%0 = input f32[%.0f]\n%%1 = neg %%0\noutput %%1\n", b->elements / 2);
 
-	if (!kernel_spec(&a, b->graph, &s[0], &e) || !kernel_spec(&a, plain, &s[1], &e)
-	    || !kernel_make(&a, &s[0], schedule, &target_avx2, 0, &r, &k[0], &e)
-	    || !kernel_make(&a, &s[1], STR(""), &target_avx2, 1, &r, &k[1], &e)
-	    || !kernel_compile(&a, k, 2, &target_avx2, &e)) {
+	if (!kernel_spec(&a, b->graph, &s[0], &e) || !kernel_spec(&a, plain, &s[1], &e) ||
+	    !kernel_make(&a, &s[0], schedule, &target_avx2, 0, &r, &k[0], &e) ||
+	    !kernel_make(&a, &s[1], STR(""), &target_avx2, 1, &r, &k[1], &e) ||
+	    !kernel_compile(&a, k, 2, &target_avx2, &e)) {
 		fprintf(stderr, "%s: %s\n", b->name, e.msg);
 		arena_fini(&a);
 		return false;

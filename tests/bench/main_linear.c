@@ -15,21 +15,41 @@ struct mm_case {
 	int must; /* percent of peak */
 };
 static const struct mm_case mm_cases[] = {
-    {768, 768, 768, 88}, {16384, 32, 32, 78}, {16384, 128, 32, 78}, {16384, 32, 128, 88},
-    {4096, 256, 64, 88}, {1024, 640, 160, 88}, {256, 1024, 256, 88}, {256, 256, 1024, 88},
-    {784, 128, 128, 88}, {196, 512, 512, 88}, {49, 320, 320, 75}, {169, 256, 128, 75},
+    {768, 768, 768, 88},
+    {16384, 32, 32, 78},
+    {16384, 128, 32, 78},
+    {16384, 32, 128, 88},
+    {4096, 256, 64, 88},
+    {1024, 640, 160, 88},
+    {256, 1024, 256, 88},
+    {256, 256, 1024, 88},
+    {784, 128, 128, 88},
+    {196, 512, 512, 88},
+    {49, 320, 320, 75},
+    {169, 256, 128, 75},
 };
 struct conv_case {
 	int64_t size, c, co, kernel, stride, lo, group;
 	int must;
 };
 static const struct conv_case conv_cases[] = {
-    {56, 64, 64, 3, 1, 1, 1, 85}, {28, 128, 128, 3, 1, 1, 1, 85}, {14, 256, 256, 3, 1, 1, 1, 85},
-    {224, 32, 32, 3, 1, 1, 1, 85}, {56, 64, 128, 3, 2, 1, 1, 85}, {28, 128, 128, 1, 1, 0, 1, 85},
-    {80, 64, 64, 1, 1, 0, 1, 85}, {224, 3, 32, 9, 1, 4, 1, 75}, {224, 32, 3, 9, 1, 4, 1, 55},
-    {26, 512, 1024, 3, 2, 1, 1, 60}, {26, 512, 1024, 1, 1, 0, 1, 85},
-    {13, 1024, 512, 1, 1, 0, 1, 80}, {13, 512, 512, 3, 1, 1, 1, 80}, {56, 96, 96, 3, 1, 1, 96, 55}, {28, 192, 192, 5, 1, 2, 192, 55},
-    {112, 64, 64, 3, 1, 1, 64, 50}, {56, 64, 64, 3, 1, 1, 4, 50},
+    {56, 64, 64, 3, 1, 1, 1, 85},
+    {28, 128, 128, 3, 1, 1, 1, 85},
+    {14, 256, 256, 3, 1, 1, 1, 85},
+    {224, 32, 32, 3, 1, 1, 1, 85},
+    {56, 64, 128, 3, 2, 1, 1, 85},
+    {28, 128, 128, 1, 1, 0, 1, 85},
+    {80, 64, 64, 1, 1, 0, 1, 85},
+    {224, 3, 32, 9, 1, 4, 1, 75},
+    {224, 32, 3, 9, 1, 4, 1, 55},
+    {26, 512, 1024, 3, 2, 1, 1, 60},
+    {26, 512, 1024, 1, 1, 0, 1, 85},
+    {13, 1024, 512, 1, 1, 0, 1, 80},
+    {13, 512, 512, 3, 1, 1, 1, 80},
+    {56, 96, 96, 3, 1, 1, 96, 55},
+    {28, 192, 192, 5, 1, 2, 192, 55},
+    {112, 64, 64, 3, 1, 1, 64, 50},
+    {56, 64, 64, 3, 1, 1, 4, 50},
 };
 
 /* Anchors with what surrounds them in models. */
@@ -39,71 +59,76 @@ struct fused_case {
 	int must;
 	const char *graph;
 };
-#define NORM(N, D) /* rows of D around their mean and deviation */ \
-	"%2 = sum %0 axes=[1]\n%3 = const f32[1,1] 0x1p-6\n%30 = bcast %3 shape=[" N ",1]\n" \
-	"%4 = mul %2 %30\n%5 = bcast %4 shape=[" N "," D "]\n%6 = sub %0 %5\n%7 = mul %6 %6\n" \
-	"%8 = sum %7 axes=[1]\n%9 = mul %8 %30\n%10 = sqrt %9\n%11 = bcast %10 shape=[" N "," D "]\n%12 = div %6 %11\n"
+#define NORM(N, D) /* rows of D around their mean and deviation */                                           \
+	"%2 = sum %0 axes=[1]\n%3 = const f32[1,1] 0x1p-6\n%30 = bcast %3 shape=[" N ",1]\n"                 \
+	"%4 = mul %2 %30\n%5 = bcast %4 shape=[" N "," D "]\n%6 = sub %0 %5\n%7 = mul %6 %6\n"               \
+	"%8 = sum %7 axes=[1]\n%9 = mul %8 %30\n%10 = sqrt %9\n%11 = bcast %10 shape=[" N "," D              \
+	"]\n%12 = div %6 %11\n"
 static const struct fused_case fused_cases[] = {
     {"fused reflect+conv3x3 128@56", 2.0 * 56 * 56 * 128 * 128 * 9, 80,
-     "%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n"
-     "%2 = pad %0 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
-     "%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
-     "%4 = relu %3\noutput %4\n"},
+	"%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n"
+	"%2 = pad %0 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
+	"%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+	"%4 = relu %3\noutput %4\n"},
     {"fused affine+relu+reflect+conv", 2.0 * 56 * 56 * 128 * 128 * 9, 80,
-     "%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n%5 = input f32[1,1,1,128]\n"
-     "%6 = bcast %5 shape=[1,56,56,128]\n%7 = mul %0 %6\n%8 = relu %7\n"
-     "%2 = pad %8 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
-     "%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %3\n"},
+	"%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n%5 = input f32[1,1,1,128]\n"
+	"%6 = bcast %5 shape=[1,56,56,128]\n%7 = mul %0 %6\n%8 = relu %7\n"
+	"%2 = pad %8 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
+	"%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %3\n"},
     {"fused conv3x3+instancenorm 128@56", 2.0 * 56 * 56 * 128 * 128 * 9, 70,
-     "%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n%20 = const f32[1,1,1,1] 0x1.4e5e0ap-12\n"
-     "%21 = bcast %20 shape=[1,1,1,128]\n%2 = pad %0 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
-     "%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
-     "%4 = sum %3 axes=[1,2]\n%5 = mul %4 %21\n%6 = bcast %5 shape=[1,56,56,128]\n%7 = sub %3 %6\n"
-     "%8 = mul %7 %7\n%9 = sum %8 axes=[1,2]\n%10 = mul %9 %21\n%11 = sqrt %10\n"
-     "%12 = bcast %11 shape=[1,56,56,128]\n%13 = div %7 %12\n%14 = relu %13\noutput %14\n"},
+	"%0 = input f32[1,56,56,128]\n%1 = weight f32[3,3,128,128]\n%20 = const f32[1,1,1,1] 0x1.4e5e0ap-12\n"
+	"%21 = bcast %20 shape=[1,1,1,128]\n%2 = pad %0 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
+	"%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+	"%4 = sum %3 axes=[1,2]\n%5 = mul %4 %21\n%6 = bcast %5 shape=[1,56,56,128]\n%7 = sub %3 %6\n"
+	"%8 = mul %7 %7\n%9 = sum %8 axes=[1,2]\n%10 = mul %9 %21\n%11 = sqrt %10\n"
+	"%12 = bcast %11 shape=[1,56,56,128]\n%13 = div %7 %12\n%14 = relu %13\noutput %14\n"},
     {"fused up2+reflect+conv3 64@112", 2.0 * 112 * 112 * 64 * 32 * 9, 70,
-     "%0 = input f32[1,56,56,64]\n%1 = weight f32[3,3,64,32]\n%2 = reshape %0 shape=[1,56,1,56,1,64]\n"
-     "%3 = bcast %2 shape=[1,56,2,56,2,64]\n%4 = reshape %3 shape=[1,112,112,64]\n"
-     "%5 = pad %4 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
-     "%6 = conv %5 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %6\n"},
+	"%0 = input f32[1,56,56,64]\n%1 = weight f32[3,3,64,32]\n%2 = reshape %0 shape=[1,56,1,56,1,64]\n"
+	"%3 = bcast %2 shape=[1,56,2,56,2,64]\n%4 = reshape %3 shape=[1,112,112,64]\n"
+	"%5 = pad %4 lo=[0,1,1,0] hi=[0,1,1,0] mode=1 value=0x0p+0\n"
+	"%6 = conv %5 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %6\n"},
     {"fused norm+matmul 4096x256x64", 2.0 * 4096 * 256 * 64, 60,
-     "%0 = input f32[4096,64]\n%1 = weight f32[64,256]\n" NORM("4096", "64")
-     "%13 = matmul %12 %1\n%14 = erf %13\noutput %14\n"},
+	"%0 = input f32[4096,64]\n%1 = weight f32[64,256]\n" NORM(
+	    "4096", "64") "%13 = matmul %12 %1\n%14 = erf %13\noutput %14\n"},
     {"fused q*k softmax 2x1024x256x32", 2.0 * 2 * 1024 * 256 * 32, 25,
-     "%0 = input f32[2,1024,32]\n%1 = input f32[2,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
-     "%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[2,1024,256]\n%6 = sub %3 %5\n"
-     "%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[2,1024,256]\n%10 = div %7 %9\noutput %10\n"},
+	"%0 = input f32[2,1024,32]\n%1 = input f32[2,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
+	"%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[2,1024,256]\n%6 = sub %3 %5\n"
+	"%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[2,1024,256]\n%10 = div %7 %9\noutput %10\n"},
     {"pair q*k softmax v 16384x256x32", 4.0 * 16384 * 256 * 32, 45,
-     "%0 = input f32[1,16384,32]\n%1 = input f32[1,256,32]\n%12 = input f32[1,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
-     "%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[1,16384,256]\n%6 = sub %3 %5\n"
-     "%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[1,16384,256]\n%10 = div %7 %9\n"
-     "%11 = matmul %10 %12\noutput %11\n"},
+	"%0 = input f32[1,16384,32]\n%1 = input f32[1,256,32]\n%12 = input f32[1,256,32]\n%2 = transpose %1 "
+	"perm=[0,2,1]\n"
+	"%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[1,16384,256]\n%6 = sub %3 %5\n"
+	"%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[1,16384,256]\n%10 = div %7 %9\n"
+	"%11 = matmul %10 %12\noutput %11\n"},
     {"first of it", 2.0 * 16384 * 256 * 32, 25,
-     "%0 = input f32[1,16384,32]\n%1 = input f32[1,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
-     "%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[1,16384,256]\n%6 = sub %3 %5\n"
-     "%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[1,16384,256]\n%10 = div %7 %9\noutput %10\n"},
+	"%0 = input f32[1,16384,32]\n%1 = input f32[1,256,32]\n%2 = transpose %1 perm=[0,2,1]\n"
+	"%3 = matmul %0 %2\n%4 = rmax %3 axes=[2]\n%5 = bcast %4 shape=[1,16384,256]\n%6 = sub %3 %5\n"
+	"%7 = exp %6\n%8 = sum %7 axes=[2]\n%9 = bcast %8 shape=[1,16384,256]\n%10 = div %7 %9\noutput "
+	"%10\n"},
     {"second of it", 2.0 * 16384 * 256 * 32, 60,
-     "%0 = input f32[1,16384,256]\n%1 = input f32[1,256,32]\n%2 = matmul %0 %1\noutput %2\n"},
+	"%0 = input f32[1,16384,256]\n%1 = input f32[1,256,32]\n%2 = matmul %0 %1\noutput %2\n"},
     {"pair perceptron 16384x32x128", 4.0 * 16384 * 32 * 128, 75,
-     "%0 = input f32[16384,32]\n%1 = weight f32[32,128]\n%2 = weight f32[128,32]\n%3 = matmul %0 %1\n%4 = relu %3\n"
-     "%5 = matmul %4 %2\noutput %5\n"},
+	"%0 = input f32[16384,32]\n%1 = weight f32[32,128]\n%2 = weight f32[128,32]\n%3 = matmul %0 %1\n%4 = "
+	"relu %3\n"
+	"%5 = matmul %4 %2\noutput %5\n"},
     {"fused conv1x1 128@28 silu+add", 2.0 * 784 * 128 * 128, 65,
-     "%0 = input f32[1,28,28,128]\n%1 = weight f32[1,1,128,128]\n%5 = input f32[1,28,28,128]\n"
-     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
-     "%3 = sigmoid %2\n%4 = mul %2 %3\n%6 = add %4 %5\noutput %6\n"},
+	"%0 = input f32[1,28,28,128]\n%1 = weight f32[1,1,128,128]\n%5 = input f32[1,28,28,128]\n"
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+	"%3 = sigmoid %2\n%4 = mul %2 %3\n%6 = add %4 %5\noutput %6\n"},
     {"fused relu+conv1x1 64@80", 2.0 * 6400 * 64 * 64, 65,
-     "%0 = input f32[1,80,80,64]\n%1 = weight f32[1,1,64,64]\n%2 = relu %0\n"
-     "%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %3\n"},
+	"%0 = input f32[1,80,80,64]\n%1 = weight f32[1,1,64,64]\n%2 = relu %0\n"
+	"%3 = conv %2 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %3\n"},
     {"fused dw3x3 96@56 + conv1x1 32", 2.0 * 3136 * 96 * (9 + 32), 45,
-     "%0 = input f32[1,56,56,96]\n%1 = weight f32[3,3,1,96]\n%2 = weight f32[1,1,96,32]\n"
-     "%3 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=96\n%4 = relu %3\n"
-     "%5 = conv %4 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %5\n"},
+	"%0 = input f32[1,56,56,96]\n%1 = weight f32[3,3,1,96]\n%2 = weight f32[1,1,96,32]\n"
+	"%3 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=96\n%4 = relu %3\n"
+	"%5 = conv %4 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %5\n"},
     {"matmul a transposed 512x512x512", 2.0 * 512 * 512 * 512, 80,
-     "%0 = input f32[512,512]\n%1 = weight f32[512,512]\n%2 = transpose %0 perm=[1,0]\n%3 = matmul %2 %1\noutput %3\n"},
+	"%0 = input f32[512,512]\n%1 = weight f32[512,512]\n%2 = transpose %0 perm=[1,0]\n%3 = matmul %2 "
+	"%1\noutput %3\n"},
     {"matmul run-time b 512x512x512", 2.0 * 512 * 512 * 512, 80,
-     "%0 = input f32[512,512]\n%1 = input f32[512,512]\n%3 = matmul %0 %1\noutput %3\n"},
+	"%0 = input f32[512,512]\n%1 = input f32[512,512]\n%3 = matmul %0 %1\noutput %3\n"},
     {"matmul one row 1x1000x1280", 2.0 * 1000 * 1280, 5,
-     "%0 = input f32[1,1280]\n%1 = weight f32[1280,1000]\n%3 = matmul %0 %1\noutput %3\n"},
+	"%0 = input f32[1,1280]\n%1 = weight f32[1280,1000]\n%3 = matmul %0 %1\noutput %3\n"},
 };
 
 typedef float vec8 __attribute__((vector_size(32)));
@@ -196,9 +221,11 @@ conv_flops(const struct conv_case *c)
 static void
 conv_name(const struct conv_case *c, char *name, size_t n)
 {
-	(void)snprintf(name, n, "conv%lldx%lld %lld@%lld/%lld to %lld%s", (long long)c->kernel, (long long)c->kernel,
-	    (long long)c->c, (long long)c->size, (long long)c->stride, (long long)c->co,
-	    c->group == c->c ? " dw" : c->group > 1 ? " grouped" : "");
+	(void)snprintf(name, n, "conv%lldx%lld %lld@%lld/%lld to %lld%s", (long long)c->kernel,
+	    (long long)c->kernel, (long long)c->c, (long long)c->size, (long long)c->stride, (long long)c->co,
+	    c->group == c->c   ? " dw"
+		: c->group > 1 ? " grouped"
+			       : "");
 }
 
 static void
@@ -212,14 +239,18 @@ conv_text(const struct conv_case *c, char *text, size_t n)
 	    "%%3 = conv %%0 %%1 stride=[%lld,%lld] dilation=[1,1] ldil=[1,1] lo=[%lld,%lld] hi=[%lld,%lld] "
 	    "group=%lld\n%%4 = bcast %%2 shape=[1,%lld,%lld,%lld]\n%%5 = add %%3 %%4\n%%6 = relu %%5\n"
 	    "output %%6 \"y\"\n",
-	    (long long)c->size, (long long)c->size, (long long)c->c, k, k, (long long)(c->c / c->group), co, co, s, s, lo,
-	    lo, lo, lo, (long long)c->group, o, o, co);
+	    (long long)c->size, (long long)c->size, (long long)c->c, k, k, (long long)(c->c / c->group), co,
+	    co, s, s, lo, lo, lo, lo, (long long)c->group, o, o, co);
 }
 
 /* Winograd's form beside the direct one, in turns; `must`: hundredths of the ratio of their times. */
 static const struct conv_case wino_cases[] = {
-    {56, 64, 64, 3, 1, 1, 1, 220}, {28, 128, 128, 3, 1, 1, 1, 220}, {56, 128, 128, 3, 1, 1, 1, 220},
-    {14, 256, 256, 3, 1, 1, 1, 200}, {224, 32, 32, 3, 1, 1, 1, 160}, {26, 256, 512, 3, 1, 1, 1, 220},
+    {56, 64, 64, 3, 1, 1, 1, 220},
+    {28, 128, 128, 3, 1, 1, 1, 220},
+    {56, 128, 128, 3, 1, 1, 1, 220},
+    {14, 256, 256, 3, 1, 1, 1, 200},
+    {224, 32, 32, 3, 1, 1, 1, 160},
+    {26, 256, 512, 3, 1, 1, 1, 220},
     {13, 512, 1024, 3, 1, 1, 1, 150},
 };
 
@@ -240,8 +271,8 @@ versus(const char *name, const char *graph, double flops, int must, const char *
 
 		ok = kernel_make(&a, &s, str_of(schedules[i]), &target_avx2, i, &r, &k[i], &e);
 	}
-	ok = ok && kernel_compile(&a, k, 2, &target_avx2, &e) && kernel_check_sampled(&a, &k[0], 40, 1e-4, &e) &&
-	     kernel_check_sampled(&a, &k[1], 40, 1e-4, &e);
+	ok = ok && kernel_compile(&a, k, 2, &target_avx2, &e) &&
+	    kernel_check_sampled(&a, &k[0], 40, 1e-4, &e) && kernel_check_sampled(&a, &k[1], 40, 1e-4, &e);
 	if (!ok) {
 		printf("%-33s FAILED: %s\n", name, e.msg);
 		arena_fini(&a);
@@ -264,9 +295,10 @@ versus(const char *name, const char *graph, double flops, int must, const char *
 	qsort(ratio, SAMPLES, sizeof *ratio, bench_less);
 	double median = ratio[SAMPLES / 2], of_best = best[0] / best[1];
 
-	printf("%-33s direct %9.1f us  %s %9.1f us (%6.1f GFLOP/s)  ratio median %.2f  best %.2f  (must %.2f)%s\n", name,
-	    best[0] * 1e6, schedules[1], best[1] * 1e6, flops / best[1] * 1e-9, median, of_best, must / 100.0,
-	    of_best * 100 < must ? "  BELOW" : "");
+	printf("%-33s direct %9.1f us  %s %9.1f us (%6.1f GFLOP/s)  ratio median %.2f  best %.2f  (must "
+	       "%.2f)%s\n",
+	    name, best[0] * 1e6, schedules[1], best[1] * 1e6, flops / best[1] * 1e-9, median, of_best,
+	    must / 100.0, of_best * 100 < must ? "  BELOW" : "");
 	(void)fflush(stdout);
 	arena_fini(&a);
 	return of_best * 100 >= must;
@@ -287,8 +319,10 @@ main(int argc, char **argv)
 		(void)snprintf(name, sizeof name, "matmul %lldx%lldx%lld", m, n, k);
 		(void)snprintf(text, sizeof text,
 		    "%%0 = input f32[%lld,%lld] \"x\"\n%%1 = weight f32[%lld,%lld] \"w\"\n"
-		    "%%2 = weight f32[1,%lld] \"b\"\n%%3 = matmul %%0 %%1\n%%4 = bcast %%2 shape=[%lld,%lld]\n"
-		    "%%5 = add %%3 %%4\n%%6 = relu %%5\noutput %%6 \"y\"\n", m, k, k, n, n, m, n);
+		    "%%2 = weight f32[1,%lld] \"b\"\n%%3 = matmul %%0 %%1\n%%4 = bcast %%2 "
+		    "shape=[%lld,%lld]\n"
+		    "%%5 = add %%3 %%4\n%%6 = relu %%5\noutput %%6 \"y\"\n",
+		    m, k, k, n, n, m, n);
 		if (bench_takes(&choice, name))
 			ok &= bench(name, text, 2.0 * (double)(m * n * k), c->must, schedule);
 	}
@@ -309,7 +343,7 @@ main(int argc, char **argv)
 	}
 	for (uint32_t i = 0; i < COUNT_OF(fused_cases); i++)
 		if (bench_takes(&choice, fused_cases[i].name))
-			ok &= bench(fused_cases[i].name, fused_cases[i].graph, fused_cases[i].flops, fused_cases[i].must,
-			    schedule);
+			ok &= bench(fused_cases[i].name, fused_cases[i].graph, fused_cases[i].flops,
+			    fused_cases[i].must, schedule);
 	return bench_end("bench-linear", &choice, ok);
 }

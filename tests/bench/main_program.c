@@ -55,7 +55,7 @@ check(struct job *j, const struct blp_result *r, struct err *e)
 	double bound;
 
 	return blp_check_order(&j->p.blp, r->chosen, r->n_chosen, e) &&
-	       blp_check_bound(&j->p.blp, r->rows, r->n_rows, &bound, e);
+	    blp_check_bound(&j->p.blp, r->rows, r->n_rows, &bound, e);
 }
 
 static bool
@@ -113,9 +113,9 @@ kernel_costs(struct job *j, const struct lazy_run *x, bool is_measured_only, dou
 		uint32_t s = j->p.spec_of[k], n = 0;
 
 		BITSET_EACH(i, &j->f.cands.cands[k].members)
-			n += !node_is_view(&j->f.graph, &j->f.graph.nodes[i]);
+		n += !node_is_view(&j->f.graph, &j->f.graph.nodes[i]);
 		cost[k] = x->state[s] == LAZY_MEASURED ? j->truth[s]
-			: is_measured_only	       ? BLP_NEVER
+		    : is_measured_only                 ? BLP_NEVER
 						       : j->bound[s];
 		if (cost[k] != BLP_NEVER && n > 1)
 			cost[k] += (int64_t)((double)cost[k] * lean * (n - 1));
@@ -206,8 +206,10 @@ lazy_round(struct job *j, struct lazy_run *x, bool *done, struct err *e)
 	measure(x, want.measure, want.n_measure);
 	*done = want.done;
 	if (getenv("LAZY_TRACE"))
-		printf("    %3u: %.3f s, cost %lld bound %lld measured plan %lld, %u chosen open of %u, rows %u columns %u measured %u useless %u\n", x->rounds,
-		    seconds() - t, (long long)x->choice.cost, (long long)x->choice.bound, (long long)x->best, want.n_chosen_open, x->choice.n_chosen, x->choice.n_rows_made,
+		printf("    %3u: %.3f s, cost %lld bound %lld measured plan %lld, %u chosen open of %u, rows "
+		       "%u columns %u measured %u useless %u\n",
+		    x->rounds, seconds() - t, (long long)x->choice.cost, (long long)x->choice.bound,
+		    (long long)x->best, want.n_chosen_open, x->choice.n_chosen, x->choice.n_rows_made,
 		    x->choice.n_columns, x->n_measured, want.n_useless);
 	arena_reset(&j->a, mark);
 	return true;
@@ -228,7 +230,8 @@ play(struct job *j, struct err *e)
 	ok = ok && check(j, &x.choice, e);
 	getrusage(RUSAGE_SELF, &u);
 	if (ok)
-		printf("  lazy: %u rounds, %.2f s solving (longest %.2f), %u of %u specs measured (%.1f %%), cost "
+		printf("  lazy: %u rounds, %.2f s solving (longest %.2f), %u of %u specs measured (%.1f %%), "
+		       "cost "
 		       "%lld bound %lld %s, peak %ld MiB\n",
 		    x.rounds, x.seconds, x.most, x.n_measured, j->f.cands.n_specs,
 		    100.0 * x.n_measured / j->f.cands.n_specs, (long long)x.choice.cost,
@@ -259,7 +262,8 @@ bench(const char *file, enum mode mode, uint64_t seed, struct err *e)
 	struct job j = {.seed = seed};
 	struct front_opts o = {.file = file, .mode = IDENTIFY_FULL, .tolerance = 1e-3};
 	struct bytes onnx;
-	bool ok = os_read_file(os_real(), &j.a, file, MAX_FILE, &onnx, e) && front_run(&j.a, onnx, &o, &j.f, e);
+	bool ok =
+	    os_read_file(os_real(), &j.a, file, MAX_FILE, &onnx, e) && front_run(&j.a, onnx, &o, &j.f, e);
 
 	if (ok) {
 		program_make(&j.a, &j.f.graph, &j.f.cands, &j.p);

@@ -31,15 +31,17 @@ struct text {
 static int
 convolution(struct text *t, int x, int w, int k, int stride, int group)
 {
-	sb_addf(&t->sb, "%%%d = conv %%%d %%%d stride=[%d,%d] dilation=[1,1] ldil=[1,1] lo=[%d,%d] hi=[%d,%d] group=%d\n", t->n,
-	    x, w, stride, stride, k / 2, k / 2, k / 2, k / 2, group);
+	sb_addf(&t->sb,
+	    "%%%d = conv %%%d %%%d stride=[%d,%d] dilation=[1,1] ldil=[1,1] lo=[%d,%d] hi=[%d,%d] group=%d\n",
+	    t->n, x, w, stride, stride, k / 2, k / 2, k / 2, k / 2, group);
 	return t->n++;
 }
 
 static int
 constant(struct text *t, const char *value, const char *shape)
 {
-	sb_addf(&t->sb, "%%%d = const f32[1,1,1,1] %s\n%%%d = bcast %%%d shape=%s\n", t->n, value, t->n + 1, t->n, shape);
+	sb_addf(&t->sb, "%%%d = const f32[1,1,1,1] %s\n%%%d = bcast %%%d shape=%s\n", t->n, value, t->n + 1,
+	    t->n, shape);
 	t->n += 2;
 	return t->n - 1;
 }
@@ -58,7 +60,8 @@ activated(struct text *t, int x, int size, int c)
 	char shape[64];
 
 	(void)snprintf(shape, sizeof shape, "[1,%d,%d,%d]", size, size, c);
-	sb_addf(&t->sb, "%%%d = weight f32[1,1,1,%d]\n%%%d = bcast %%%d shape=%s\n", t->n, c, t->n + 1, t->n, shape);
+	sb_addf(&t->sb, "%%%d = weight f32[1,1,1,%d]\n%%%d = bcast %%%d shape=%s\n", t->n, c, t->n + 1, t->n,
+	    shape);
 	t->n += 2;
 	x = two(t, "add", x, t->n - 1);
 	int v = two(t, "add", x, constant(t, "0x1.8p+1", shape));
@@ -84,7 +87,8 @@ graph_of(struct arena *a, const struct ring_case *c, int first, int last)
 	int wide = c->c * c->expand, small = c->size / c->stride;
 
 	sb_init(&t.sb, a);
-	int x = outside(&t, "input", 1, first < 2 ? c->size : small, first < 2 ? c->size : small, first == 0 ? c->c : wide);
+	int x = outside(&t, "input", 1, first < 2 ? c->size : small, first < 2 ? c->size : small,
+	    first == 0 ? c->c : wide);
 	int y = x;
 
 	if (first == 0) {
@@ -92,7 +96,8 @@ graph_of(struct arena *a, const struct ring_case *c, int first, int last)
 		y = activated(&t, y, c->size, wide);
 	}
 	if (first <= 1 && last >= 1) {
-		y = convolution(&t, y, outside(&t, "weight", c->kernel, c->kernel, 1, wide), c->kernel, c->stride, wide);
+		y = convolution(
+		    &t, y, outside(&t, "weight", c->kernel, c->kernel, 1, wide), c->kernel, c->stride, wide);
 		y = activated(&t, y, small, wide);
 	}
 	if (last == 2) {
@@ -113,7 +118,8 @@ chain(struct test_kernel *to, const struct test_kernel *from)
 	int64_t n = shape_count(&graph_tensor(h, h->outputs[0])->shape);
 
 	for (uint32_t i = 0; i < g->n_inputs; i++)
-		if (graph_tensor(g, g->inputs[i])->role == ROLE_INPUT && shape_count(&graph_tensor(g, g->inputs[i])->shape) == n)
+		if (graph_tensor(g, g->inputs[i])->role == ROLE_INPUT &&
+		    shape_count(&graph_tensor(g, g->inputs[i])->shape) == n)
 			to->buf[i] = from->buf[h->n_inputs];
 }
 
@@ -134,7 +140,8 @@ measure(const struct ring_case *c, struct str schedule)
 		ok = kernel_spec(&a, graph_of(&a, c, i == 3 ? 0 : i, i == 3 ? 2 : i), s, &e) &&
 		    kernel_make(&a, s, i == 3 ? schedule : STR(""), &target_avx2, (uint32_t)i, &r, &k[i], &e);
 	}
-	if (!ok || !kernel_compile(&a, k, 4, &target_avx2, &e) || !kernel_check_sampled(&a, &k[3], 40, 1e-4, &e)) {
+	if (!ok || !kernel_compile(&a, k, 4, &target_avx2, &e) ||
+	    !kernel_check_sampled(&a, &k[3], 40, 1e-4, &e)) {
 		fprintf(stderr, "%s: %s\n", c->name, e.msg);
 		arena_fini(&a);
 		return false;
@@ -151,9 +158,10 @@ measure(const struct ring_case *c, struct str schedule)
 	qsort(fused, TIMES, sizeof *fused, bench_less);
 	qsort(apart, TIMES, sizeof *apart, bench_less);
 	qsort(ratio, TIMES, sizeof *ratio, bench_less);
-	printf("%-36s one kernel %9.0f us, three %9.0f us, ratio %5.2f (%.2f to %.2f; must %.2f)%s  %u passes\n", c->name,
-	    fused[TIMES / 4], apart[TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4], ratio[TIMES * 3 / 4], c->must,
-	    ratio[TIMES / 2] < c->must ? "  BELOW" : "", k[3].code.n_passes);
+	printf(
+	    "%-36s one kernel %9.0f us, three %9.0f us, ratio %5.2f (%.2f to %.2f; must %.2f)%s  %u passes\n",
+	    c->name, fused[TIMES / 4], apart[TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4],
+	    ratio[TIMES * 3 / 4], c->must, ratio[TIMES / 2] < c->must ? "  BELOW" : "", k[3].code.n_passes);
 	(void)fflush(stdout);
 	arena_fini(&a);
 	return ratio[TIMES / 2] >= c->must;

@@ -72,7 +72,8 @@ make_set(struct arena *a, const struct plan *p, const struct target *t, struct s
 	*s = (struct set){.items = NEW_ARRAY(a, struct measure_item, p->n_kernels),
 	    .kernels = NEW_ARRAY(a, struct measure_kernel, p->n_kernels),
 	    .codes = NEW_ARRAY(a, struct kernel_code, p->n_kernels),
-	    .specs = NEW_ARRAY(a, struct spec, p->n_kernels), .n = p->n_kernels};
+	    .specs = NEW_ARRAY(a, struct spec, p->n_kernels),
+	    .n = p->n_kernels};
 	sb_init(&sb, a);
 	sb_add(&sb, emit_c_prelude(a, t));
 	for (uint32_t i = 0; i < s->n; i++) {
@@ -82,9 +83,10 @@ make_set(struct arena *a, const struct plan *p, const struct target *t, struct s
 		    !emit_c(a, &s->specs[i], p->kernels[i].schedule, t, symbol, &s->codes[i], e))
 			return false;
 		sb_add(&sb, s->codes[i].text);
-		s->kernels[i] = (struct measure_kernel){.schedule = p->kernels[i].schedule, .symbol = str_of(symbol),
-		    .code = &s->codes[i]};
-		s->items[i] = (struct measure_item){.spec = &s->specs[i], .kernels = &s->kernels[i], .n_kernels = 1};
+		s->kernels[i] = (struct measure_kernel){
+		    .schedule = p->kernels[i].schedule, .symbol = str_of(symbol), .code = &s->codes[i]};
+		s->items[i] =
+		    (struct measure_item){.spec = &s->specs[i], .kernels = &s->kernels[i], .n_kernels = 1};
 	}
 	return compile_c(a, sb_str(&sb), &o, &s->module, e);
 }
@@ -108,14 +110,17 @@ measure(struct arena *a, const struct set *s, const struct calibration *c, uint3
 }
 
 static void
-report(const struct set *s, const struct calibration *c, const struct measure_row *x, const struct measure_row *y)
+report(const struct set *s, const struct calibration *c, const struct measure_row *x,
+    const struct measure_row *y)
 {
 	uint32_t n = 0, near2 = 0, near5 = 0, below = 0;
 
 	printf("%6s %12s %12s %8s %10s\n", "kernel", "first us", "second us", "ratio", "of bound");
 	for (uint32_t i = 0; i < s->n; i++) {
-		int64_t bound = cost_bound_ns(&s->specs[i], &c->hw, NULL), best = MIN_OF(x[i].median_ns, y[i].median_ns);
-		double ratio = (double)y[i].median_ns / (double)MAX_OF(x[i].median_ns, (int64_t)1), off = ratio < 1 ? 1 / ratio : ratio;
+		int64_t bound = cost_bound_ns(&s->specs[i], &c->hw, NULL),
+			best = MIN_OF(x[i].median_ns, y[i].median_ns);
+		double ratio = (double)y[i].median_ns / (double)MAX_OF(x[i].median_ns, (int64_t)1),
+		       off = ratio < 1 ? 1 / ratio : ratio;
 
 		if (x[i].fail || y[i].fail) {
 			printf("%6u %s%s\n", i, x[i].cause, y[i].cause);
@@ -125,10 +130,13 @@ report(const struct set *s, const struct calibration *c, const struct measure_ro
 		near2 += off <= 1.02;
 		near5 += off <= 1.05;
 		below += best < bound;
-		printf("%6u %12.2f %12.2f %8.3f %9.0f%%%s\n", i, (double)x[i].median_ns / 1e3, (double)y[i].median_ns / 1e3, ratio,
-		    100 * (double)bound / (double)MAX_OF(best, (int64_t)1), best < bound ? "  BELOW ITS BOUND" : "");
+		printf("%6u %12.2f %12.2f %8.3f %9.0f%%%s\n", i, (double)x[i].median_ns / 1e3,
+		    (double)y[i].median_ns / 1e3, ratio,
+		    100 * (double)bound / (double)MAX_OF(best, (int64_t)1),
+		    best < bound ? "  BELOW ITS BOUND" : "");
 	}
-	printf("%u kernels: %u agree within 2 %%, %u within 5 %%, %u below their bound\n", n, near2, near5, below);
+	printf("%u kernels: %u agree within 2 %%, %u within 5 %%, %u below their bound\n", n, near2, near5,
+	    below);
 }
 
 static bool

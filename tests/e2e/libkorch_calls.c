@@ -91,7 +91,8 @@ wrong_calls(korch_plan *plan, float *in, size_t n_in, void *out, size_t n_out)
 		want(korch_plan_run(plan, two, rows[i].count, &rows[i].out, 1, &e) == KORCH_USAGE &&
 			e.status == KORCH_USAGE && strstr(e.text, rows[i].say),
 		    rows[i].say);
-		want(korch_plan_run(plan, two, rows[i].count, &rows[i].out, 1, NULL) == KORCH_USAGE, "no error wanted");
+		want(korch_plan_run(plan, two, rows[i].count, &rows[i].out, 1, NULL) == KORCH_USAGE,
+		    "no error wanted");
 	}
 	want(korch_plan_input(plan, 1, &t, &e) == KORCH_USAGE, "an input beyond the last");
 	want(korch_plan_output(plan, 1, &t, &e) == KORCH_USAGE, "an output beyond the last");
@@ -103,7 +104,8 @@ wrong_files(const char *self)
 	korch_plan *plan = NULL;
 	struct korch_error e;
 
-	want(korch_plan_open("/nowhere/at/all", NULL, &plan, &e) == KORCH_IO && strstr(e.text, "/nowhere/at/all"),
+	want(korch_plan_open("/nowhere/at/all", NULL, &plan, &e) == KORCH_IO &&
+		strstr(e.text, "/nowhere/at/all"),
 	    "a file that is not there");
 	want(korch_plan_open(self, NULL, &plan, &e) == KORCH_FORMAT, "a file that is no plan");
 	want(korch_plan_open(NULL, NULL, &plan, NULL) == KORCH_USAGE, "no path");
@@ -141,16 +143,20 @@ other_headers(const char *path)
 	want(try_open(sizeof(first), path, &first, &e) == KORCH_OK, "the first options");
 	want(try_open(sizeof(next), path, &next, &e) == KORCH_OK, "later options that are 0");
 	next.later = 1;
-	want(try_open(sizeof(next), path, &next, &e) == KORCH_USAGE && strstr(e.text, "does not know"), "a later option");
+	want(try_open(sizeof(next), path, &next, &e) == KORCH_USAGE && strstr(e.text, "does not know"),
+	    "a later option");
 	want(try_open(3, path, &first, &e) == KORCH_USAGE, "less than options");
 	want(try_open(3, path, NULL, &e) == KORCH_OK, "no options have no size");
-	want(korch_plan_open(path, &far, &plan, &e) == KORCH_USAGE && strstr(e.text, "99 streams"), "too many streams");
+	want(korch_plan_open(path, &far, &plan, &e) == KORCH_USAGE && strstr(e.text, "99 streams"),
+	    "too many streams");
 	far = (struct korch_options){.n_threads = 1, .gpu = 5000};
-	want(korch_plan_open(path, &far, &plan, &e) == KORCH_USAGE && strstr(e.text, "GPU 4999"), "no such GPU anywhere");
+	want(korch_plan_open(path, &far, &plan, &e) == KORCH_USAGE && strstr(e.text, "GPU 4999"),
+	    "no such GPU anywhere");
 	/* the function itself knows no streams: that memory is none of its caller's options */
 	want((korch_plan_open)(path, &far, &plan, &e) == KORCH_OK, "a program compiled before");
 	korch_plan_close(plan);
-	want(korch_plan_open(path, &(struct korch_options){.n_threads = 1, .n_streams = 8}, &plan, &e) == KORCH_OK,
+	want(korch_plan_open(path, &(struct korch_options){.n_threads = 1, .n_streams = 8}, &plan, &e) ==
+		KORCH_OK,
 	    "streams for a plan of the CPU");
 	korch_plan_close(plan);
 }
@@ -166,8 +172,8 @@ main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	for (int i = 0; i < N_PLANS; i++)
-		if (korch_plan_open(argv[1], &(struct korch_options){.n_threads = 1u + (unsigned)i % 2}, &plan[i], &e) !=
-		    KORCH_OK) {
+		if (korch_plan_open(argv[1], &(struct korch_options){.n_threads = 1u + (unsigned)i % 2},
+			&plan[i], &e) != KORCH_OK) {
 			fprintf(stderr, "%s\n", e.text);
 			return 1;
 		}
@@ -179,8 +185,9 @@ main(int argc, char **argv)
 
 	for (size_t i = 0; i < n_in / sizeof(*in); i++)
 		in[i] = (float)(i % 13) / 13;
-	want(korch_plan_run(plan[0], &(struct korch_input){in, n_in}, 1, &(struct korch_output){out, t.n_bytes}, 1, &e) ==
-		 KORCH_OK, "a run");
+	want(korch_plan_run(plan[0], &(struct korch_input){in, n_in}, 1,
+		 &(struct korch_output){out, t.n_bytes}, 1, &e) == KORCH_OK,
+	    "a run");
 	run_together(plan, in, n_in, out, t.n_bytes);
 	wrong_calls(plan[0], in, n_in, out, t.n_bytes);
 	wrong_files(argv[0]);

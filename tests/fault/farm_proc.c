@@ -121,18 +121,19 @@ farm_proc_daemon(struct farm_proc *f, long kill_at)
 {
 	char program[256], data[96], log[96];
 	int fd[2];
-	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"), (char *)(uintptr_t)"--data", data,
-	    (char *)(uintptr_t)"--listen", f->url, (char *)(uintptr_t)"--ready-fd", (char *)(uintptr_t)"3", NULL, NULL, NULL, NULL, NULL};
+	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"),
+	    (char *)(uintptr_t) "--data", data, (char *)(uintptr_t) "--listen", f->url,
+	    (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "3", NULL, NULL, NULL, NULL, NULL};
 	int n = 7;
 
 	(void)snprintf(data, sizeof(data), "%s/data", f->dir);
 	(void)snprintf(log, sizeof(log), "%s/daemon.log", f->dir);
 	if (f->tokens[0]) {
-		argv[n++] = (char *)(uintptr_t)"--token-file";
+		argv[n++] = (char *)(uintptr_t) "--token-file";
 		argv[n++] = f->tokens;
 	}
 	if (f->planner) {
-		argv[n++] = (char *)(uintptr_t)"--planner";
+		argv[n++] = (char *)(uintptr_t) "--planner";
 		argv[n++] = (char *)(uintptr_t)f->planner;
 	}
 	if (pipe2(fd, O_CLOEXEC) != 0)
@@ -146,15 +147,16 @@ pid_t
 farm_proc_another(const struct farm_proc *f, const char *device, long kill_at, int *ready)
 {
 	char program[256], log[96];
-	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korch-worker"), (char *)(uintptr_t)"--daemon",
-	    (char *)(uintptr_t)f->url, (char *)(uintptr_t)"--device", (char *)(uintptr_t)device, (char *)(uintptr_t)"--ready-fd",
-	    (char *)(uintptr_t)"3", NULL, NULL, NULL};
+	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korch-worker"),
+	    (char *)(uintptr_t) "--daemon", (char *)(uintptr_t)f->url, (char *)(uintptr_t) "--device",
+	    (char *)(uintptr_t)device, (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "3", NULL, NULL,
+	    NULL};
 	int fd[2];
 	pid_t pid;
 
 	(void)snprintf(log, sizeof(log), "%s/worker.log", f->dir);
 	if (f->tokens[0]) {
-		argv[7] = (char *)(uintptr_t)"--token-file";
+		argv[7] = (char *)(uintptr_t) "--token-file";
 		argv[8] = (char *)(uintptr_t)f->tokens;
 	}
 	if (pipe2(fd, O_CLOEXEC) != 0)
@@ -213,8 +215,11 @@ farm_proc_start(const struct farm_proc *f, const char *program, ...)
 struct client *
 farm_proc_client(const struct farm_proc *f, bool (*poll_fn)(void *self), void *self)
 {
-	struct client_conf conf = {.url = f->url, .name = "test", .patience_ns = (int64_t)60 * 1000000000,
-	    .stop = poll_fn, .self = self};
+	struct client_conf conf = {.url = f->url,
+	    .name = "test",
+	    .patience_ns = (int64_t)60 * 1000000000,
+	    .stop = poll_fn,
+	    .self = self};
 	struct client *c;
 	struct err e = {0};
 

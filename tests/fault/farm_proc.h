@@ -7,12 +7,12 @@
 #include <sys/types.h>
 
 struct farm_proc {
-	char dir[64];       /* a folder of its own, removed at the end */
+	char dir[64]; /* a folder of its own, removed at the end */
 	char url[128];
-	char tokens[96];    /* --token-file, or "" */
+	char tokens[96]; /* --token-file, or "" */
 	pid_t daemon, worker;
-	int worker_ready;   /* its line comes here; 0: nobody waits for one */
-	const char *device; /* "fake:seed=1" */
+	int worker_ready;    /* its line comes here; 0: nobody waits for one */
+	const char *device;  /* "fake:seed=1" */
 	const char *planner; /* --planner, or NULL */
 };
 void farm_proc_init(struct farm_proc *f, const char *device);

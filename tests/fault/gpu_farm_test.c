@@ -57,15 +57,16 @@ done_by(struct farm_proc *f, const char *class, uint32_t *n_devices)
 
 /* The exit status of korch-submit. */
 static int
-try_submit(struct farm_proc *f, const char *class, const char *precision, const char *budget, const char *plan)
+try_submit(
+    struct farm_proc *f, const char *class, const char *precision, const char *budget, const char *plan)
 {
 	char model[128];
 	pid_t pid;
 	int status;
 
 	(void)snprintf(model, sizeof(model), "%s/small/candy_small/model.onnx", f->dir);
-	pid = farm_proc_start(f, "korch-submit", "--daemon", f->url, "--device", class, "--precision", precision, "--effort",
-	    "1", "--budget", budget, "-o", plan, model, NULL);
+	pid = farm_proc_start(f, "korch-submit", "--daemon", f->url, "--device", class, "--precision",
+	    precision, "--effort", "1", "--budget", budget, "-o", plan, model, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -125,8 +126,10 @@ shows_streams(struct farm_proc *f, const char *plan)
 {
 	char cmd[512];
 
-	(void)snprintf(cmd, sizeof(cmd), "%s/bin/korch-plan show %s >%s/shown && grep -q '^streams ' %s/shown && "
-	    "%s/bin/korch-plan show --json %s | grep -q '\"streams\":{\"asked\":4,\"side\":[1-4],\"waits\":[0-9]'",
+	(void)snprintf(cmd, sizeof(cmd),
+	    "%s/bin/korch-plan show %s >%s/shown && grep -q '^streams ' %s/shown && "
+	    "%s/bin/korch-plan show --json %s | grep -q "
+	    "'\"streams\":{\"asked\":4,\"side\":[1-4],\"waits\":[0-9]'",
 	    KORCH_BINARY_DIR, plan, f->dir, f->dir, KORCH_BINARY_DIR, plan);
 	run(cmd);
 }
@@ -154,8 +157,8 @@ runs_nowhere(struct farm_proc *f, const char *plan)
 static void
 two_classes(void **state)
 {
-	static const char *const devices[WORKERS] = {"cpu", "cuda-fake:gpu=v100,seed=1", "cuda-fake:gpu=v100,seed=1",
-	    "cuda-fake:gpu=a100,seed=1"};
+	static const char *const devices[WORKERS] = {
+	    "cpu", "cuda-fake:gpu=v100,seed=1", "cuda-fake:gpu=v100,seed=1", "cuda-fake:gpu=a100,seed=1"};
 	pid_t worker[WORKERS];
 	int ready[WORKERS];
 	struct farm_proc f;
@@ -167,7 +170,8 @@ two_classes(void **state)
 
 	(void)state;
 	farm_proc_init(&f, "");
-	(void)snprintf(cmd, sizeof(cmd), "tar -xJf %s/tests/models/small.tar.xz -C %s", KORCH_SOURCE_DIR, f.dir);
+	(void)snprintf(
+	    cmd, sizeof(cmd), "tar -xJf %s/tests/models/small.tar.xz -C %s", KORCH_SOURCE_DIR, f.dir);
 	run(cmd);
 	for (int i = 0; i < 4; i++)
 		(void)snprintf(plan[i], sizeof(plan[i]), "%s/plan%d.korch", f.dir, i);

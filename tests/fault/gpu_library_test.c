@@ -1,7 +1,5 @@
-/* Kernels of libraries on the fake driver: they stand among the generated ones, are checked and timed, and win where they
- * are faster.
- * memory: yes
- * threads: yes */
+/* Kernels of libraries on the fake driver: they stand among the generated ones, are checked and timed, and
+ * win where they are faster. memory: yes threads: yes */
 #include "gpu_rig.h"
 
 #include "../../kernels/run/gpu.h"
@@ -15,17 +13,23 @@
 #include <cmocka.h>
 
 /* ---- kernels of libraries ------------------------------------------------------------------------- */
-static const char PRODUCT[] = "spec 1\n%0 = weight f32[40]\n%1 = input f32[24,32]\n%2 = weight f32[32,40]\n"
+static const char PRODUCT[] =
+    "spec 1\n%0 = weight f32[40]\n%1 = input f32[24,32]\n%2 = weight f32[32,40]\n"
     "%3 = reshape %0 shape=[1,40] : f32[1,40]\n%4 = bcast %3 shape=[24,40] : f32[24,40]\n"
     "%5 = matmul %1 %2 : f32[24,40]\n%6 = add %4 %5 : f32[24,40]\n%7 = relu %6 : f32[24,40]\noutput %7\n";
-static const char PICTURE[] = "spec 1\n%0 = input f32[1,9,9,4]\n%1 = weight f32[3,3,4,8]\n%2 = input f32[1,9,9,8]\n"
+static const char PICTURE[] =
+    "spec 1\n%0 = input f32[1,9,9,4]\n%1 = weight f32[3,3,4,8]\n%2 = input f32[1,9,9,8]\n"
     "%3 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,9,9,8]\n"
-    "%4 = add %3 %2 : f32[1,9,9,8]\n%5 = sigmoid %4 : f32[1,9,9,8]\n%6 = mul %5 %4 : f32[1,9,9,8]\noutput %6\n";
+    "%4 = add %3 %2 : f32[1,9,9,8]\n%5 = sigmoid %4 : f32[1,9,9,8]\n%6 = mul %5 %4 : f32[1,9,9,8]\noutput "
+    "%6\n";
 
-static const char SCALED[] = "spec 1\n%0 = input f32[24,40]\n%1 = input f32[24,32]\n%2 = input f32[32,40]\n%3 = const f32[1,1] -0x1p-2\n"
+static const char SCALED[] =
+    "spec 1\n%0 = input f32[24,40]\n%1 = input f32[24,32]\n%2 = input f32[32,40]\n%3 = const f32[1,1] "
+    "-0x1p-2\n"
     "%4 = bcast %3 shape=[24,40] : f32[24,40]\n%5 = matmul %1 %2 : f32[24,40]\n%6 = mul %4 %5 : f32[24,40]\n"
     "%7 = add %0 %6 : f32[24,40]\noutput %7\n";
-static const char CLIPPED[] = "spec 1\n%0 = input f32[1,9,9,4]\n%1 = weight f32[3,3,4,8]\n%2 = const f32[1,1,1,1] 0x1p-1\n"
+static const char CLIPPED[] =
+    "spec 1\n%0 = input f32[1,9,9,4]\n%1 = weight f32[3,3,4,8]\n%2 = const f32[1,1,1,1] 0x1p-1\n"
     "%3 = bcast %2 shape=[1,9,9,8] : f32[1,9,9,8]\n"
     "%4 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,9,9,8]\n"
     "%5 = const f32[1,1,1,1] -0x1p-2\n%6 = bcast %5 shape=[1,9,9,8] : f32[1,9,9,8]\n"
@@ -39,7 +43,8 @@ ask_one(struct rig *r, const char *spec, const char *precision, uint32_t effort)
 
 	if (!spec_read(&r->a, str_of(spec), &s, &e))
 		fail_msg("%s", e.msg);
-	r->task[0] = (struct m_task){.spec = s.text, .effort = effort, .threads = 1, .precision = str_of(precision)};
+	r->task[0] =
+	    (struct m_task){.spec = s.text, .effort = effort, .threads = 1, .precision = str_of(precision)};
 	r->out[0] = (struct m_outcome){.cause = STR(""), .log = STR("")};
 	r->d.measure(r->d.self, &r->a, r->task, 1, r->out);
 	if (r->out[0].fail)
@@ -48,8 +53,8 @@ ask_one(struct rig *r, const char *spec, const char *precision, uint32_t effort)
 
 struct tally {
 	uint32_t n, good, wrong, failed, none;
-	struct str best;         /* the fastest of all */
-	struct str cause;        /* of the first library's kernel that failed */
+	struct str best;  /* the fastest of all */
+	struct str cause; /* of the first library's kernel that failed */
 };
 
 static bool
@@ -102,7 +107,8 @@ n_generated(const struct m_outcome *o)
 static void
 libraries_compete(void **state)
 {
-	static const char *const libs[] = {"lib=cublaslt-13.1.0", "lib=cudnn-9.19.0"}, *const specs[] = {PRODUCT, PICTURE};
+	static const char *const libs[] = {"lib=cublaslt-13.1.0", "lib=cudnn-9.19.0"},
+				 *const specs[] = {PRODUCT, PICTURE};
 	struct rig r;
 	struct err e = {0};
 
@@ -115,7 +121,8 @@ libraries_compete(void **state)
 		ask_one(&r, specs[i], "f32", 12);
 		t = tally_of(&r.out[0], libs[i]);
 		if (t.n < 5 || t.good + t.none < t.n || t.good < 4)
-			fail_msg("%s: %u rows, %u good, %u beyond its list: %.*s", libs[i], t.n, t.good, t.none, STR_ARG(t.cause));
+			fail_msg("%s: %u rows, %u good, %u beyond its list: %.*s", libs[i], t.n, t.good,
+			    t.none, STR_ARG(t.cause));
 		assert_true(has(t.best, libs[i]));
 		assert_true(n_generated(&r.out[0]) > 0);
 		ask_one(&r, specs[i], "tf32:0.01", 12);
@@ -133,7 +140,8 @@ libraries_compete(void **state)
 		t = tally_of(&r.out[0], libs[i]);
 		assert_true(t.failed >= 4 && t.good == 0 && n_generated(&r.out[0]) > 0);
 		rig_close(&r);
-		assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=5,vwork=1000000000", &e)); /* more than is allowed */
+		assert_true(rig_open(
+		    &r, "cuda-fake:gpu=a100,seed=5,vwork=1000000000", &e)); /* more than is allowed */
 		ask_one(&r, specs[i], "f32", 12);
 		t = tally_of(&r.out[0], libs[i]);
 		assert_true(t.none == t.n && t.n > 0 && n_generated(&r.out[0]) > 0);
@@ -150,7 +158,8 @@ libraries_compete(void **state)
 static void
 library_numbers(void **state)
 {
-	static const char *const libs[] = {"lib=cublaslt-13.1.0", "lib=cudnn-9.19.0"}, *const specs[] = {SCALED, CLIPPED};
+	static const char *const libs[] = {"lib=cublaslt-13.1.0", "lib=cudnn-9.19.0"},
+				 *const specs[] = {SCALED, CLIPPED};
 	struct rig r;
 	struct err e = {0};
 
@@ -162,7 +171,8 @@ library_numbers(void **state)
 		ask_one(&r, specs[i], "f32", 2);
 		t = tally_of(&r.out[0], libs[i]);
 		if (t.good < 4 || t.wrong)
-			fail_msg("%s: %u rows, %u good, %u wrong: %.*s", libs[i], t.n, t.good, t.wrong, STR_ARG(t.cause));
+			fail_msg("%s: %u rows, %u good, %u wrong: %.*s", libs[i], t.n, t.good, t.wrong,
+			    STR_ARG(t.cause));
 	}
 	rig_close(&r);
 }
@@ -184,7 +194,8 @@ library_in_a_module(void **state)
 	(void)state;
 	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=5", &e));
 	assert_true(spec_read(&r.a, str_of(PICTURE), &s, &e));
-	one = (struct m_kernel){.symbol = STR("k0"), .spec = s.text, .schedule = STR("lib=cudnn-9.19.0 algo=2")};
+	one = (struct m_kernel){
+	    .symbol = STR("k0"), .spec = s.text, .schedule = STR("lib=cudnn-9.19.0 algo=2")};
 	if (!r.d.build(r.d.self, &r.a, &ask, &built, &e))
 		fail_msg("%s", e.msg);
 	assert_true(gpu_module_read(&r.a, built.object, &sm, &k, &n, &e) && n == 1);
@@ -209,5 +220,7 @@ main(int argc, char **argv)
 	};
 	struct rig_home home;
 
-	return rig_enter(&home, argc > 1 ? argv[1] : NULL) ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL)) : 1;
+	return rig_enter(&home, argc > 1 ? argv[1] : NULL)
+	    ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL))
+	    : 1;
 }

@@ -1,6 +1,5 @@
-/* What is wrong with a GPU costs no measurement and leaves none that is not one: faults, strangers, throttling, clocks.
- * memory: yes
- * threads: yes */
+/* What is wrong with a GPU costs no measurement and leaves none that is not one: faults, strangers,
+ * throttling, clocks. memory: yes threads: yes */
 #include "gpu_rig.h"
 
 #include <setjmp.h>
@@ -29,7 +28,8 @@ machine_faults(void **state)
 	} rows[] = {
 	    {"lost=1000000", ERR_DEVLOST, "busy or unavailable", 1},
 	    {"throttle=1000000", ERR_THROTTLED, "thermal", 1},
-	    {"mig=1,throttle=1000000", ERR_THROTTLED, "thermal", 1}, /* a slice's own handle tells no reasons */
+	    {"mig=1,throttle=1000000", ERR_THROTTLED, "thermal",
+		1}, /* a slice's own handle tells no reasons */
 	    {"foreign=1000000", ERR_BUSY, "another process", 1},
 	    {"memory=3", ERR_MEMORY, "memory", 30000}, /* a megabyte for the smallest of them */
 	};
@@ -47,15 +47,17 @@ machine_faults(void **state)
 		for (int i = 0; i < RIG_N; i++) {
 			if (r.out[i].n_rows)
 				fail_msg("%s: task %d has a row", rows[k].fault, i);
-			if (err_of_wire((int)r.out[i].fail) != rows[k].code || !strstr(str_dup(&r.a, r.out[i].cause), rows[k].words))
-				fail_msg("%s: %s \"%.*s\"", rows[k].fault, err_name(err_of_wire((int)r.out[i].fail)), STR_ARG(r.out[i].cause));
+			if (err_of_wire((int)r.out[i].fail) != rows[k].code ||
+			    !strstr(str_dup(&r.a, r.out[i].cause), rows[k].words))
+				fail_msg("%s: %s \"%.*s\"", rows[k].fault,
+				    err_name(err_of_wire((int)r.out[i].fail)), STR_ARG(r.out[i].cause));
 		}
 		rig_close(&r);
 	}
 }
 
-/* Lost at some moment of a batch, whoever's turn it is: what was measured by then has its time, all else is the
- * machine's fault, and nothing is kept that has no time. */
+/* Lost at some moment of a batch, whoever's turn it is: what was measured by then has its time, all else is
+ * the machine's fault, and nothing is kept that has no time. */
 static void
 lost_at_any_moment(void **state)
 {
@@ -78,10 +80,12 @@ lost_at_any_moment(void **state)
 		for (int i = 0; i < RIG_N; i++) {
 			if (r.out[i].fail)
 				n_lost++;
-			if (r.out[i].fail ? err_of_wire((int)r.out[i].fail) != ERR_DEVLOST || r.out[i].n_rows : r.out[i].n_rows != 1 ||
-			    r.out[i].rows[0].fail || r.out[i].rows[0].median_ns != clean.out[i].rows[0].median_ns)
-				fail_msg("lost at %d, task %d: %.*s, %u rows, the first of %lld ns", at, i, STR_ARG(r.out[i].cause),
-				    r.out[i].n_rows, (long long)(r.out[i].n_rows ? r.out[i].rows[0].median_ns : 0));
+			if (r.out[i].fail ? err_of_wire((int)r.out[i].fail) != ERR_DEVLOST || r.out[i].n_rows
+					  : r.out[i].n_rows != 1 || r.out[i].rows[0].fail ||
+				    r.out[i].rows[0].median_ns != clean.out[i].rows[0].median_ns)
+				fail_msg("lost at %d, task %d: %.*s, %u rows, the first of %lld ns", at, i,
+				    STR_ARG(r.out[i].cause), r.out[i].n_rows,
+				    (long long)(r.out[i].n_rows ? r.out[i].rows[0].median_ns : 0));
 		}
 		rig_close(&r);
 	}
@@ -107,7 +111,8 @@ voids_samples(void **state)
 		const char *state_now = str_dup(&r.a, r.out[i].rows[0].state);
 
 		assert_int_equal(r.out[i].rows[0].median_ns, clean.out[i].rows[0].median_ns);
-		/* what did not count is told with its reason, and its clock and heat are not among those kept */
+		/* what did not count is told with its reason, and its clock and heat are not among those kept
+		 */
 		n_told += strstr(state_now, "reasons=thermal") && !strstr(state_now, "throttled=0");
 		n_told += strstr(state_now, "disturbed=0") == NULL;
 		assert_non_null(strstr(state_now, "lowest=1410 celsius=55..55"));
@@ -136,14 +141,16 @@ warms_up(void **state)
 	rig_close(&r);
 }
 
-/* What NVML tells of a slice, and of a GPU whose processes it does not list: that is no stranger's presence. */
+/* What NVML tells of a slice, and of a GPU whose processes it does not list: that is no stranger's presence.
+ */
 static void
 what_nvml_tells(void **state)
 {
 	static const char seen[] = "mhz=1410 lowest=1410 celsius=55..55 watt=280 throttled=0 disturbed=0";
 	static const struct {
 		const char *device, *words;
-	} rows[] = {{"gpu=a100,seed=9", ""}, {"gpu=a100,seed=9,mig=1", ""}, {"gpu=a100,seed=9,no_list=1", " processes=unseen"}};
+	} rows[] = {{"gpu=a100,seed=9", ""}, {"gpu=a100,seed=9,mig=1", ""},
+	    {"gpu=a100,seed=9,no_list=1", " processes=unseen"}};
 
 	(void)state;
 	for (size_t k = 0; k < COUNT_OF(rows); k++) {
@@ -160,7 +167,8 @@ what_nvml_tells(void **state)
 
 			sb_init(&sb, &r.a);
 			sb_addf(&sb, "%s%s", seen, rows[k].words);
-			if (r.out[i].fail || r.out[i].n_rows != 1 || !str_eq(r.out[i].rows[0].state, sb_str(&sb)))
+			if (r.out[i].fail || r.out[i].n_rows != 1 ||
+			    !str_eq(r.out[i].rows[0].state, sb_str(&sb)))
 				fail_msg("%s: %.*s%.*s", rows[k].device, STR_ARG(r.out[i].cause),
 				    STR_ARG(r.out[i].n_rows ? r.out[i].rows[0].state : STR("")));
 		}
@@ -168,8 +176,8 @@ what_nvml_tells(void **state)
 	}
 }
 
-/* While a kernel is measured the physical GPU is locked, for MIG slices of it too: one measurement at a time.  The
- * kernel hangs, so that the watcher is sure to look while it is there. */
+/* While a kernel is measured the physical GPU is locked, for MIG slices of it too: one measurement at a time.
+ * The kernel hangs, so that the watcher is sure to look while it is there. */
 struct watch {
 	const char *lock;
 	atomic_bool is_over, was_held;
@@ -250,5 +258,7 @@ main(int argc, char **argv)
 	};
 	struct rig_home home;
 
-	return rig_enter(&home, argc > 1 ? argv[1] : NULL) ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL)) : 1;
+	return rig_enter(&home, argc > 1 ? argv[1] : NULL)
+	    ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL))
+	    : 1;
 }

@@ -23,7 +23,10 @@ void
 rig_measure(struct rig *r, int rows)
 {
 	for (int i = 0; i < RIG_N; i++) {
-		r->task[i] = (struct m_task){.spec = str_of(arena_printf(&r->a, RIG_SPEC, (i + 1) * rows, (i + 1) * rows)), .effort = 1, .threads = 1,
+		r->task[i] = (struct m_task){
+		    .spec = str_of(arena_printf(&r->a, RIG_SPEC, (i + 1) * rows, (i + 1) * rows)),
+		    .effort = 1,
+		    .threads = 1,
 		    .precision = STR("f32")};
 		r->out[i] = (struct m_outcome){.cause = STR(""), .log = STR("")};
 	}
@@ -51,7 +54,8 @@ bool
 rig_enter(struct rig_home *h, const char *filter)
 {
 	(void)snprintf(h->cache, sizeof(h->cache), "/tmp/korch-gpu-test-XXXXXX");
-	if (!mkdtemp(h->cache) || setenv("XDG_CACHE_HOME", h->cache, 1) != 0 || setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
+	if (!mkdtemp(h->cache) || setenv("XDG_CACHE_HOME", h->cache, 1) != 0 ||
+	    setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
 		return false;
 	cmocka_set_test_filter(filter);
 	return true;

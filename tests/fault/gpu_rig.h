@@ -21,8 +21,8 @@ void rig_close(struct rig *r);
 /* Tasks that ended well, with a time. */
 uint32_t rig_n_good(const struct rig *r);
 
-/* Calibrations of the program's own and children of this build; `filter` names tests, NULL: all.  Leaving removes them;
- * returns the exit status. */
+/* Calibrations of the program's own and children of this build; `filter` names tests, NULL: all.  Leaving
+ * removes them; returns the exit status. */
 struct rig_home {
 	char cache[64];
 };

@@ -1,6 +1,5 @@
-/* A GPU's worker on the fake driver: what is wrong with the host is said, what is wrong with a kernel costs that kernel.
- * memory: yes
- * threads: yes */
+/* A GPU's worker on the fake driver: what is wrong with the host is said, what is wrong with a kernel costs
+ * that kernel. memory: yes threads: yes */
 #include "gpu_rig.h"
 
 #include "../../kernels/emit/emit.h"
@@ -45,7 +44,8 @@ measures(void **state)
 		assert_int_equal(r.out[i].n_rows, 1);
 		if (r.out[i].rows[0].fail)
 			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].cause));
-		if (!str_is(r.out[i].rows[0].state, "mhz=1530 lowest=1530 celsius=55..55 watt=210 throttled=0 disturbed=0"))
+		if (!str_is(r.out[i].rows[0].state,
+			"mhz=1530 lowest=1530 celsius=55..55 watt=210 throttled=0 disturbed=0"))
 			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].state));
 	}
 	assert_int_equal(rig_n_good(&r), RIG_N);
@@ -97,8 +97,8 @@ bad_hosts(void **state)
 	refuses("cuda-fake:gpu=a100,old_image=1", "newer toolkit than this driver");
 }
 
-/* What is known is faster than any launch can be: schedules beside it are ruled out, not timed.  Known a little
- * slower, they are timed. */
+/* What is known is faster than any launch can be: schedules beside it are ruled out, not timed.  Known a
+ * little slower, they are timed. */
 static void
 bounds_rule_out(void **state)
 {
@@ -113,8 +113,12 @@ bounds_rule_out(void **state)
 	assert_true(rig_open(&r, "cuda-fake:gpu=v100,seed=3", &e));
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct m_kv known = {.name = STR("lanes=16"), .value = str_of(rows[i].known_ns)};
-		struct m_task task = {.spec = str_of(arena_printf(&r.a, RIG_SPEC, 64, 64)), .effort = 3, .threads = 1,
-		    .precision = STR("f32"), .known = &known, .n_known = 1};
+		struct m_task task = {.spec = str_of(arena_printf(&r.a, RIG_SPEC, 64, 64)),
+		    .effort = 3,
+		    .threads = 1,
+		    .precision = STR("f32"),
+		    .known = &known,
+		    .n_known = 1};
 		struct m_outcome out = {.cause = STR(""), .log = STR("")};
 
 		r.d.measure(r.d.self, &r.a, &task, 1, &out);
@@ -123,8 +127,10 @@ bounds_rule_out(void **state)
 		for (uint32_t k = 0; k < out.n_rows; k++) {
 			const char *cause = str_dup(&r.a, out.rows[k].cause);
 
-			assert_int_equal(err_of_wire((int)out.rows[k].fail), rows[i].is_timed ? ERR_NONE : ERR_INFEASIBLE);
-			assert_true(rows[i].is_timed || strstr(cause, "cannot win: its launches take ") != NULL);
+			assert_int_equal(
+			    err_of_wire((int)out.rows[k].fail), rows[i].is_timed ? ERR_NONE : ERR_INFEASIBLE);
+			assert_true(
+			    rows[i].is_timed || strstr(cause, "cannot win: its launches take ") != NULL);
 			assert_int_equal(out.rows[k].median_ns > 0, rows[i].is_timed);
 		}
 	}
@@ -135,18 +141,20 @@ bounds_rule_out(void **state)
 static void
 persistent_rows(void **state)
 {
-	static const char rows[] = "spec 1\n%%0 = input f32[%d,300]\n%%1 = sum %%0 axes=[1] : f32[%d,1]\noutput %%1\n";
+	static const char rows[] =
+	    "spec 1\n%%0 = input f32[%d,300]\n%%1 = sum %%0 axes=[1] : f32[%d,1]\noutput %%1\n";
 	static const struct {
 		const char *schedule;
 		int rows;
 		uint32_t grid;
-	} cases[] = {{"threads=128", 5000, 5000}, {"threads=128 persist=1", 5000, 80 * 16}, {"threads=512 persist=1", 5000, 80 * 4},
-	    {"threads=128 persist=1", 100, 100}};
+	} cases[] = {{"threads=128", 5000, 5000}, {"threads=128 persist=1", 5000, 80 * 16},
+	    {"threads=512 persist=1", 5000, 80 * 4}, {"threads=128 persist=1", 100, 100}};
 	struct rig r;
 	struct err e = {0};
 
 	(void)state;
-	assert_true(rig_open(&r, "cuda-fake:gpu=v100,seed=3", &e)); /* 80 multiprocessors; kernels have 32 registers */
+	assert_true(rig_open(
+	    &r, "cuda-fake:gpu=v100,seed=3", &e)); /* 80 multiprocessors; kernels have 32 registers */
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		struct spec s;
 		struct m_kernel one = {.symbol = STR("k0"), .schedule = str_of(cases[i].schedule)};
@@ -156,7 +164,8 @@ persistent_rows(void **state)
 		uint32_t n;
 		int sm;
 
-		assert_true(spec_read(&r.a, str_of(arena_printf(&r.a, rows, cases[i].rows, cases[i].rows)), &s, &e));
+		assert_true(
+		    spec_read(&r.a, str_of(arena_printf(&r.a, rows, cases[i].rows, cases[i].rows)), &s, &e));
 		one.spec = s.text;
 		if (!r.d.build(r.d.self, &r.a, &ask, &built, &e))
 			fail_msg("%s", e.msg);
@@ -182,7 +191,8 @@ each_fails(const char *fault, enum err_code code, const char *words)
 	for (int i = 0; i < RIG_N; i++) {
 		if (r.out[i].fail || r.out[i].n_rows != 1)
 			fail_msg("%s: task %d: %.*s", fault, i, STR_ARG(r.out[i].cause));
-		if (err_of_wire((int)r.out[i].rows[0].fail) != code || !strstr(str_dup(&r.a, r.out[i].rows[0].cause), words))
+		if (err_of_wire((int)r.out[i].rows[0].fail) != code ||
+		    !strstr(str_dup(&r.a, r.out[i].rows[0].cause), words))
 			fail_msg("%s: %s \"%.*s\"", fault, err_name(err_of_wire((int)r.out[i].rows[0].fail)),
 			    STR_ARG(r.out[i].rows[0].cause));
 	}
@@ -204,7 +214,8 @@ kernel_faults(void **state)
 	each_fails("hang=1000000,kernel_ms=300", ERR_TIMEOUT, "did not end");
 }
 
-/* Kernels of which some are bad, by the draw of a seed: the good ones have the times that they have among good ones. */
+/* Kernels of which some are bad, by the draw of a seed: the good ones have the times that they have among
+ * good ones. */
 static uint32_t
 bad_by(unsigned seed)
 {
@@ -249,8 +260,9 @@ bad_among_good(void **state)
 }
 
 /* ---- code of another architecture ---------------------------------------------------------------- */
-static const char KERNEL[] = "K_KERNEL k_p0(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi) {\n"
-			     "\t(void)buf, (void)shared, (void)local, (void)lo, (void)hi;\n}\n";
+static const char KERNEL[] =
+    "K_KERNEL k_p0(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi) {\n"
+    "\t(void)buf, (void)shared, (void)local, (void)lo, (void)hi;\n}\n";
 
 /* A V100 gets a module that says sm `says` around code for sm_80. */
 static void
@@ -269,7 +281,8 @@ foreign(int says, const char *words)
 	sb_init(&sb, &a);
 	sb_add(&sb, emit_cuda_prelude(&a, false));
 	sb_addz(&sb, KERNEL);
-	if (!gpu_fake_open(STR("gpu=a100"), &g, &e) || !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))
+	if (!gpu_fake_open(STR("gpu=a100"), &g, &e) ||
+	    !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))
 		fail_msg("%s", e.msg);
 	gpu_module_pack(&a, says, &one, 1, &module);
 	if (!gpu_fake_open(STR("gpu=v100"), &g, &e) || !dev_cuda_open(&g, 0, &d, &e))
@@ -299,7 +312,8 @@ forgets(void *fn, int which, int v)
 	return 0;
 }
 
-/* A block of an A100 may have 163 KiB, and 48 of them unasked: beyond that the driver must be told, or refuses. */
+/* A block of an A100 may have 163 KiB, and 48 of them unasked: beyond that the driver must be told, or
+ * refuses. */
 static void
 dynamic_shared(void **state)
 {
@@ -307,8 +321,9 @@ dynamic_shared(void **state)
 		uint32_t kib;
 		bool tells;
 		enum err_code found, ran;
-	} rows[] = {{0, true, ERR_NONE, ERR_NONE}, {48, false, ERR_NONE, ERR_NONE}, {60, true, ERR_NONE, ERR_NONE},
-	    {60, false, ERR_NONE, ERR_LAUNCH}, {163, true, ERR_NONE, ERR_NONE}, {164, true, ERR_LAUNCH, ERR_NONE}};
+	} rows[] = {{0, true, ERR_NONE, ERR_NONE}, {48, false, ERR_NONE, ERR_NONE},
+	    {60, true, ERR_NONE, ERR_NONE}, {60, false, ERR_NONE, ERR_LAUNCH},
+	    {163, true, ERR_NONE, ERR_NONE}, {164, true, ERR_LAUNCH, ERR_NONE}};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -317,7 +332,8 @@ dynamic_shared(void **state)
 		struct dev d;
 		struct dev_module *m = NULL;
 		struct dev_kernel k = {.n_passes = 1, .range = {1}};
-		struct gpu_kernel one = {.symbol = STR("k0"), .n_passes = 1, .pass = {{{1, 1, 1}, {32, 1, 1}, rows[i].kib << 10}}};
+		struct gpu_kernel one = {
+		    .symbol = STR("k0"), .n_passes = 1, .pass = {{{1, 1, 1}, {32, 1, 1}, rows[i].kib << 10}}};
 		struct bytes module;
 		struct strbuf sb;
 		struct err e = {0};
@@ -326,7 +342,8 @@ dynamic_shared(void **state)
 		sb_init(&sb, &a);
 		sb_add(&sb, emit_cuda_prelude(&a, false));
 		sb_addz(&sb, KERNEL);
-		if (!gpu_fake_open(STR("gpu=a100"), &g, &e) || !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))
+		if (!gpu_fake_open(STR("gpu=a100"), &g, &e) ||
+		    !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))
 			fail_msg("%s", e.msg);
 		if (!rows[i].tells)
 			g.cu.set_function = forgets;
@@ -394,7 +411,8 @@ spills_are_not_run(void **state)
 }
 
 /* ---- precision ---------------------------------------------------------------------------------- */
-static const char MATMUL[] = "spec 1\n%0 = input f32[64,256]\n%1 = weight f32[256,64]\n%2 = matmul %0 %1 : f32[64,64]\noutput %2\n";
+static const char MATMUL[] =
+    "spec 1\n%0 = input f32[64,256]\n%1 = weight f32[256,64]\n%2 = matmul %0 %1 : f32[64,64]\noutput %2\n";
 
 static const struct m_row *
 row_of(const struct m_outcome *o, const char *schedule)
@@ -409,7 +427,8 @@ row_of(const struct m_outcome *o, const char *schedule)
 static void
 at_precision(struct rig *r, const char *precision)
 {
-	r->task[0] = (struct m_task){.spec = str_of(MATMUL), .effort = 1, .threads = 1, .precision = str_of(precision)};
+	r->task[0] = (struct m_task){
+	    .spec = str_of(MATMUL), .effort = 1, .threads = 1, .precision = str_of(precision)};
 	r->out[0] = (struct m_outcome){.cause = STR(""), .log = STR("")};
 	r->d.measure(r->d.self, &r->a, r->task, 1, r->out);
 }
@@ -425,7 +444,8 @@ precisions(void **state)
 
 	(void)state;
 	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=5", &e));
-	assert_true(r.d.env.hw.half_flops >= 312e12 / 2 && r.d.env.hw.tf32_flops >= r.d.env.hw.half_flops / 4);
+	assert_true(
+	    r.d.env.hw.half_flops >= 312e12 / 2 && r.d.env.hw.tf32_flops >= r.d.env.hw.half_flops / 4);
 	at_precision(&r, "tf32:0.001");
 	row = row_of(&r.out[0], "");
 	assert_true(row && row->fail == 0);
@@ -476,5 +496,7 @@ main(int argc, char **argv)
 	};
 	struct rig_home home;
 
-	return rig_enter(&home, argc > 1 ? argv[1] : NULL) ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL)) : 1;
+	return rig_enter(&home, argc > 1 ? argv[1] : NULL)
+	    ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL))
+	    : 1;
 }

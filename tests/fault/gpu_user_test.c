@@ -1,6 +1,5 @@
-/* What somebody sees who asks for a GPU: its names, several by one command, a device that can measure nothing.
- * memory: yes
- * threads: yes */
+/* What somebody sees who asks for a GPU: its names, several by one command, a device that can measure
+ * nothing. memory: yes threads: yes */
 #include "farm_proc.h"
 #include "gpu_rig.h"
 
@@ -31,7 +30,8 @@ open_farm(struct farm_proc *f)
 	char cmd[256];
 
 	farm_proc_init(f, "");
-	(void)snprintf(cmd, sizeof(cmd), "tar -xJf %s/tests/models/small.tar.xz -C %s small/candy_small", KORCH_SOURCE_DIR, f->dir);
+	(void)snprintf(cmd, sizeof(cmd), "tar -xJf %s/tests/models/small.tar.xz -C %s small/candy_small",
+	    KORCH_SOURCE_DIR, f->dir);
 	run(cmd);
 }
 
@@ -45,8 +45,9 @@ submit(const struct farm_proc *f, const char *where, const char *value, const ch
 
 	(void)snprintf(model, sizeof(model), "%s/small/candy_small/model.onnx", f->dir);
 	(void)snprintf(plan, sizeof(plan), "%s/plan.korch", f->dir);
-	pid = farm_proc_start(f, "korch-submit", where, value, "--device", device, "--effort", "1", "--budget", "4",
-	    "--unplaceable-timeout", strcmp(where, "--data") == 0 ? "60" : "1", "-o", plan, model, NULL);
+	pid = farm_proc_start(f, "korch-submit", where, value, "--device", device, "--effort", "1",
+	    "--budget", "4", "--unplaceable-timeout", strcmp(where, "--data") == 0 ? "60" : "1", "-o", plan,
+	    model, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -58,7 +59,9 @@ said(const struct farm_proc *f, const char *words)
 {
 	char cmd[384];
 
-	(void)snprintf(cmd, sizeof(cmd), "grep '^korch-submit: ' %s/korch-submit.log | tail -n 1 | grep -q -- '%s' || { tail %s/*.log >&2; false; }",
+	(void)snprintf(cmd, sizeof(cmd),
+	    "grep '^korch-submit: ' %s/korch-submit.log | tail -n 1 | grep -q -- '%s' || { tail %s/*.log "
+	    ">&2; false; }",
 	    f->dir, words, f->dir);
 	run(cmd);
 }
@@ -70,7 +73,8 @@ n_workers(const struct farm_proc *f, const char *class)
 	FILE *p;
 	uint32_t n = 0;
 
-	(void)snprintf(cmd, sizeof(cmd), "%s/bin/korch-jobs workers --daemon %s 2>/dev/null | grep -c ' %s '", KORCH_BINARY_DIR, f->url, class);
+	(void)snprintf(cmd, sizeof(cmd), "%s/bin/korch-jobs workers --daemon %s 2>/dev/null | grep -c ' %s '",
+	    KORCH_BINARY_DIR, f->url, class);
 	p = popen(cmd, "r");
 	if (!p || fscanf(p, "%u", &n) != 1)
 		bug("%s", cmd);
@@ -78,12 +82,13 @@ n_workers(const struct farm_proc *f, const char *class)
 	return n;
 }
 
-/* A device that is throttled all the time: the job says so by its words, its status and its plan, and the next one
- * on a device in order measures. */
+/* A device that is throttled all the time: the job says so by its words, its status and its plan, and the
+ * next one on a device in order measures. */
 static void
 throttled_all_the_time(void **state)
 {
-	static const char *const devices[] = {"cuda-fake:gpu=a100,seed=4,throttle=1000000", "cuda-fake:gpu=a100,seed=4"};
+	static const char *const devices[] = {
+	    "cuda-fake:gpu=a100,seed=4,throttle=1000000", "cuda-fake:gpu=a100,seed=4"};
 	static const int ends[] = {8, 0};
 	struct farm_proc f;
 	char plan[96], cmd[256];
@@ -100,8 +105,9 @@ throttled_all_the_time(void **state)
 		assert_int_equal(submit(&f, "--daemon", f.url, A100), ends[i]);
 		if (i == 0)
 			said(&f, "nothing could be measured.*throttled: thermal");
-		(void)snprintf(cmd, sizeof(cmd), "%s/bin/korch-plan show %s | grep -c 'throttled: thermal' | grep -qx %d", KORCH_BINARY_DIR,
-		    plan, i == 0);
+		(void)snprintf(cmd, sizeof(cmd),
+		    "%s/bin/korch-plan show %s | grep -c 'throttled: thermal' | grep -qx %d",
+		    KORCH_BINARY_DIR, plan, i == 0);
 		run(cmd);
 		assert_int_equal(farm_proc_kill(&worker, SIGTERM), 0);
 	}
@@ -158,5 +164,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(throttled_all_the_time)};
 	struct rig_home home;
 
-	return rig_enter(&home, argc > 1 ? argv[1] : NULL) ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL)) : 1;
+	return rig_enter(&home, argc > 1 ? argv[1] : NULL)
+	    ? rig_leave(&home, cmocka_run_group_tests(tests, NULL, NULL))
+	    : 1;
 }

@@ -34,7 +34,8 @@ make_model(const struct farm_proc *f, char path[128])
 	char cmd[512];
 
 	(void)snprintf(path, 128, "%s/candy_small/model.onnx", f->dir);
-	(void)snprintf(cmd, sizeof(cmd), "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
+	(void)snprintf(cmd, sizeof(cmd),
+	    "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
 	    KORCH_SOURCE_DIR, f->dir);
 	if (system(cmd) != 0)
 		fail_msg("tests/models/small.tar.xz does not unpack");
@@ -43,8 +44,14 @@ make_model(const struct farm_proc *f, char path[128])
 static struct m_options
 options(void)
 {
-	return (struct m_options){.device = STR("fake"), .threads = 1, .budget_ns = 3600 * SECOND, .tolerance = 1e-3,
-	    .fusion = STR("full"), .effort = 1, .prove = true, .unplaceable_ns = 300 * SECOND};
+	return (struct m_options){.device = STR("fake"),
+	    .threads = 1,
+	    .budget_ns = 3600 * SECOND,
+	    .tolerance = 1e-3,
+	    .fusion = STR("full"),
+	    .effort = 1,
+	    .prove = true,
+	    .unplaceable_ns = 300 * SECOND};
 }
 
 static uint64_t
@@ -256,8 +263,11 @@ rounds(void **state)
 	print_message("%lld rows (%lld undisturbed), %lld pooled\n",
 	    (long long)ask_db(&f, "SELECT count(*) FROM measurement"), (long long)rows, (long long)pooled);
 	assert_int_equal(pooled, 0);
-	assert_int_equal(ask_db(&f, "SELECT count(*) FROM (SELECT spec FROM measurement EXCEPT SELECT hash FROM spec)"), 0);
-	assert_int_equal(ask_db(&f, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
+	assert_int_equal(
+	    ask_db(&f, "SELECT count(*) FROM (SELECT spec FROM measurement EXCEPT SELECT hash FROM spec)"),
+	    0);
+	assert_int_equal(
+	    ask_db(&f, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
 	farm_proc_fini(&f);
 	arena_fini(&a);
 }
@@ -281,13 +291,14 @@ client_killed(void **state)
 	farm_proc_daemon(&f, 0);
 	farm_proc_worker(&f, 0);
 	c = farm_proc_client(&f, NULL, NULL);
-	pid = farm_proc_start(&f, "korch-submit", model, "-o", out, "--daemon", f.url, "--device", "fake", "--effort", "1",
-	    "--budget", "2", NULL);
+	pid = farm_proc_start(&f, "korch-submit", model, "-o", out, "--daemon", f.url, "--device", "fake",
+	    "--effort", "1", "--budget", "2", NULL);
 	while (job == 0) {
 		struct msg ask = {.type = MSG_job_list}, m;
 		struct err e = {0};
 		int status;
-		bool has_left = farm_proc_ended(&pid, &status); /* asked first: it may be done before we look */
+		bool has_left =
+		    farm_proc_ended(&pid, &status); /* asked first: it may be done before we look */
 
 		ask.job_list.all = true;
 		assert_true(client_call(c, &a, &ask, SECOND, &m, &e));

@@ -56,7 +56,8 @@ hear(struct hand *h, enum msg_type to, struct msg *m)
 	while ((call = sock_done(h->sock)) == NULL)
 		(void)sem_wait(&h->rung);
 	assert_int_equal((uintptr_t)sock_call_tag(call), to);
-	if (!sock_call_bytes(call, &b, &e) || !msg_unpack(&h->a, (struct bytes){arena_dup(&h->a, b.p, b.n), b.n}, m, &e))
+	if (!sock_call_bytes(call, &b, &e) ||
+	    !msg_unpack(&h->a, (struct bytes){arena_dup(&h->a, b.p, b.n), b.n}, m, &e))
 		fail_msg("%s", e.msg);
 	if (to == MSG_lease)
 		assert_int_equal(m->type, MSG_grant);
@@ -113,8 +114,12 @@ leases(struct client *c)
 static void
 asked_twice(void **state)
 {
-	struct m_options o = {.device = STR("fake"), .threads = 1, .budget_ns = 3600 * SECOND, .tolerance = 1e-3,
-	    .fusion = STR("full"), .effort = 1};
+	struct m_options o = {.device = STR("fake"),
+	    .threads = 1,
+	    .budget_ns = 3600 * SECOND,
+	    .tolerance = 1e-3,
+	    .fusion = STR("full"),
+	    .effort = 1};
 	struct farm_proc f;
 	struct hand h;
 	struct client *c;
@@ -126,7 +131,8 @@ asked_twice(void **state)
 	(void)state;
 	farm_proc_init(&f, "");
 	(void)snprintf(model, sizeof(model), "%s/candy_small/model.onnx", f.dir);
-	(void)snprintf(cmd, sizeof(cmd), "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
+	(void)snprintf(cmd, sizeof(cmd),
+	    "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
 	    KORCH_SOURCE_DIR, f.dir);
 	assert_int_equal(system(cmd), 0);
 	farm_proc_daemon(&f, 0);

@@ -34,8 +34,12 @@ await_lease(struct client *c)
 static void
 daemon_gone(void **state)
 {
-	struct m_options o = {.device = STR("fake"), .threads = 1, .budget_ns = 3600 * SECOND, .tolerance = 1e-3,
-	    .fusion = STR("full"), .effort = 1};
+	struct m_options o = {.device = STR("fake"),
+	    .threads = 1,
+	    .budget_ns = 3600 * SECOND,
+	    .tolerance = 1e-3,
+	    .fusion = STR("full"),
+	    .effort = 1};
 	struct farm_proc f;
 	struct client *c;
 	char model[128], cmd[512];
@@ -45,7 +49,8 @@ daemon_gone(void **state)
 	(void)state;
 	farm_proc_init(&f, "fake:seed=5,slow=20");
 	(void)snprintf(model, sizeof(model), "%s/candy_small/model.onnx", f.dir);
-	(void)snprintf(cmd, sizeof(cmd), "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
+	(void)snprintf(cmd, sizeof(cmd),
+	    "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
 	    KORCH_SOURCE_DIR, f.dir);
 	assert_int_equal(system(cmd), 0);
 	farm_proc_daemon(&f, 0);

@@ -16,8 +16,7 @@
 #include <cmocka.h>
 
 static const int64_t SECOND = 1000000000;
-static const char SPEC[] =
-    "spec 1\n%%0 = input f32[%d]\n%%1 = exp %%0 : f32[%d]\noutput %%1\n";
+static const char SPEC[] = "spec 1\n%%0 = input f32[%d]\n%%1 = exp %%0 : f32[%d]\noutput %%1\n";
 
 /* ---- the parts it plays ------------------------------------------------------------- */
 static bool
@@ -77,8 +76,9 @@ play_measure(struct pipe *p, int n)
 			}
 		}
 	}
-	say_failed(p, ERR_FAILED, arena_printf(&a, "good=%d bad=%d fail=%s %.*s", good, bad,
-	    err_name(err_of_wire((int)fail)), STR_ARG(cause)));
+	say_failed(p, ERR_FAILED,
+	    arena_printf(&a, "good=%d bad=%d fail=%s %.*s", good, bad, err_name(err_of_wire((int)fail)),
+		STR_ARG(cause)));
 	arena_fini(&a);
 }
 
@@ -157,7 +157,8 @@ up(struct farm_proc *f, const char *device)
 static uint64_t
 submit(const struct farm_proc *f, struct client *c, const char *part, int64_t unplaceable_ns)
 {
-	struct m_options o = {.device = STR("fake"), .threads = 1, .fusion = STR("full"), .unplaceable_ns = unplaceable_ns};
+	struct m_options o = {
+	    .device = STR("fake"), .threads = 1, .fusion = STR("full"), .unplaceable_ns = unplaceable_ns};
 	char path[128];
 	uint64_t job = 0;
 	struct err e = {0};
@@ -360,7 +361,8 @@ session_lost(void **state)
 	up(&f, "");
 	conf.url = f.url;
 	assert_true(client_open(&c, &conf, &e));
-	assert_false(client_put_bytes(c, (struct bytes){(const uint8_t *)"object", 6}, "artefact", &digest, &e));
+	assert_false(
+	    client_put_bytes(c, (struct bytes){(const uint8_t *)"object", 6}, "artefact", &digest, &e));
 	assert_int_equal(e.code, ERR_LINKLOST);
 	client_close(c);
 	farm_proc_fini(&f);
@@ -370,8 +372,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(bad_planners), cmocka_unit_test(cancel), cmocka_unit_test(nobody),
-	    cmocka_unit_test(device_faults), cmocka_unit_test(merged), cmocka_unit_test(session_lost),
+	    cmocka_unit_test(bad_planners),
+	    cmocka_unit_test(cancel),
+	    cmocka_unit_test(nobody),
+	    cmocka_unit_test(device_faults),
+	    cmocka_unit_test(merged),
+	    cmocka_unit_test(session_lost),
 	};
 
 	if (getenv("KORCH_TEST_PLANNER"))

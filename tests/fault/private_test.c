@@ -162,7 +162,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(owner_leaves), cmocka_unit_test(all_at_once), cmocka_unit_test(one_after_another),
+	    cmocka_unit_test(owner_leaves),
+	    cmocka_unit_test(all_at_once),
+	    cmocka_unit_test(one_after_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

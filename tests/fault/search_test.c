@@ -24,7 +24,7 @@ typedef double (*cost_fn)(const struct hash *spec, int64_t bound_ns);
 
 struct known {
 	struct hash spec;
-	struct m_cost cost;      /* what it would be measured at */
+	struct m_cost cost; /* what it would be measured at */
 	bool is_measured;
 };
 struct desk {
@@ -34,12 +34,12 @@ struct desk {
 	struct m_env env;
 	struct pipe pipe;
 	cost_fn cost;
-	double drift;            /* what a race finds, as a multiple of the first measurement */
+	double drift; /* what a race finds, as a multiple of the first measurement */
 	struct known *known;
 	uint32_t n;
-	struct m_job_end end;    /* of the last job; its plan is past.korch */
+	struct m_job_end end; /* of the last job; its plan is past.korch */
 	struct hash end_key;
-	bool is_again;           /* the last job was answered with the plan of the one before */
+	bool is_again; /* the last job was answered with the plan of the one before */
 	uint32_t n_asks, n_measured, n_raced, n_races, n_times; /* asked for by the job */
 };
 
@@ -62,7 +62,8 @@ look_up(struct desk *d, struct str text)
 	if (!spec_read(&d->a, text, &s, &e))
 		fail_msg("%s", e.msg);
 	space_list(&d->a, &s, &target_avx2, 1, &list, &n);
-	*k = (struct known){.spec = h, .cost = {.spec = h, .schedule = n ? list[0] : STR(""), .cause = STR(""), .effort = 1}};
+	*k = (struct known){
+	    .spec = h, .cost = {.spec = h, .schedule = n ? list[0] : STR(""), .cause = STR(""), .effort = 1}};
 	bound = cost_bound_ns(&s, &d->hw, NULL);
 	if (n)
 		k->cost.median_ns = k->cost.first_ns = (int64_t)((double)bound * d->cost(&h, bound));
@@ -84,8 +85,9 @@ answer_costs(struct desk *d, const struct m_spec_ask *specs, uint32_t n, bool me
 		assert_false(measure && k->is_measured); /* nothing is asked for twice */
 		k->is_measured = k->is_measured || measure;
 		d->n_measured += measure;
-		costs[i] = k->is_measured ? k->cost
-					  : (struct m_cost){.spec = k->spec, .schedule = STR(""), .cause = STR("")};
+		costs[i] = k->is_measured
+		    ? k->cost
+		    : (struct m_cost){.spec = k->spec, .schedule = STR(""), .cause = STR("")};
 	}
 	m.cost_have = (struct m_cost_have){.costs = costs, .n_costs = n, .is_answer = !measure};
 	assert_true(pipe_send(&d->pipe, &m, &e));
@@ -120,7 +122,8 @@ answer_build(struct desk *d)
 	char *path = arena_printf(&d->a, "%s/object", d->dir);
 	struct err e = {0};
 
-	m.build_have = (struct m_build_have){.path = str_of(path), .cause = STR(""), .log = STR(""), .worker = STR("")};
+	m.build_have =
+	    (struct m_build_have){.path = str_of(path), .cause = STR(""), .log = STR(""), .worker = STR("")};
 	assert_true(os_write_file(os_real(), path, (struct bytes){(const uint8_t *)"object", 6}, &e));
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
@@ -137,7 +140,8 @@ answer_times(struct desk *d, const struct m_time_ask *ask)
 	m.time_have.timings = NEW_ARRAY(&d->a, struct m_timing, MAX_OF(ask->n_plans, 1u));
 	m.time_have.n_timings = ask->only_known ? 0 : ask->n_plans;
 	for (uint32_t i = 0; i < m.time_have.n_timings; i++)
-		m.time_have.timings[i] = (struct m_timing){.median_ns = 1000 - (int64_t)i, .min_ns = 1, .samples = 5};
+		m.time_have.timings[i] =
+		    (struct m_timing){.median_ns = 1000 - (int64_t)i, .min_ns = 1, .samples = 5};
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
@@ -171,7 +175,8 @@ answer_end(struct desk *d, const struct m_end_ask *ask)
 	struct err e = {0};
 
 	if (hash_eq(&ask->key, &d->end_key))
-		m.end_have = (struct m_end_have){.end = d->end, .has_plan = true, .is_same = hash_eq(&now, &d->end.costs)};
+		m.end_have = (struct m_end_have){
+		    .end = d->end, .has_plan = true, .is_same = hash_eq(&now, &d->end.costs)};
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
@@ -272,11 +277,20 @@ run_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 	int status;
 
 	d->n_asks = d->n_measured = d->n_raced = d->n_races = d->n_times = 0;
-	start.plan_start = (struct m_plan_start){.job = 1, .env = d->env, .has_worker = true, .model_name = STR("m.onnx"),
-	    .model_path = str_of(arena_printf(&d->a, "%s/candy_small/model.onnx", d->dir)), .out_path = str_of(path),
+	start.plan_start = (struct m_plan_start){.job = 1,
+	    .env = d->env,
+	    .has_worker = true,
+	    .model_name = STR("m.onnx"),
+	    .model_path = str_of(arena_printf(&d->a, "%s/candy_small/model.onnx", d->dir)),
+	    .out_path = str_of(path),
 	    .work_dir = str_of(d->dir),
-	    .options = {.device = STR("fake"), .threads = 1, .budget_ns = budget_ns, .tolerance = 1e-3, .fusion = STR("full"),
-	        .effort = 1, .prove = prove}};
+	    .options = {.device = STR("fake"),
+		.threads = 1,
+		.budget_ns = budget_ns,
+		.tolerance = 1e-3,
+		.fusion = STR("full"),
+		.effort = 1,
+		.prove = prove}};
 	assert_true(pipe_send(&d->pipe, &start, &e));
 	do {
 		if (pipe_recv(&d->pipe, &d->a, -1, &m, &e) != PIPE_MSG)
@@ -299,18 +313,36 @@ desk_open(struct desk *d, cost_fn cost)
 	const struct target *t = &target_avx2;
 
 	*d = (struct desk){.cost = cost, .drift = 1};
-	d->hw = (struct hw){.flops_peak = 1e11, .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
-	    .level_bytes = {t->l1_bytes, t->l2_bytes, t->l3_bytes}, .call_ns = 50, .barrier_ns = 20,
-	    .simd_bytes = t->simd_bytes, .n_threads = 1};
-	d->env = (struct m_env){.class = STR("fake"), .key = STR("device=table"), .run_compat = STR("fake"),
-	    .compiler = STR("none"), .epoch = GENERATOR_EPOCH,
-	    .hw = {.flops_peak = 1e11, .l1_bytes_per_s = 2e11, .l2_bytes_per_s = 1e11, .l3_bytes_per_s = 5e10,
-	        .dram_bytes_per_s = 1.5e10, .l1_bytes = t->l1_bytes, .l2_bytes = t->l2_bytes, .l3_bytes = t->l3_bytes,
-	        .call_ns = 50, .barrier_ns = 20, .simd_bytes = t->simd_bytes, .n_vregs = t->n_vregs, .n_cores = 1}};
+	d->hw = (struct hw){.flops_peak = 1e11,
+	    .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
+	    .level_bytes = {t->l1_bytes, t->l2_bytes, t->l3_bytes},
+	    .call_ns = 50,
+	    .barrier_ns = 20,
+	    .simd_bytes = t->simd_bytes,
+	    .n_threads = 1};
+	d->env = (struct m_env){.class = STR("fake"),
+	    .key = STR("device=table"),
+	    .run_compat = STR("fake"),
+	    .compiler = STR("none"),
+	    .epoch = GENERATOR_EPOCH,
+	    .hw = {.flops_peak = 1e11,
+		.l1_bytes_per_s = 2e11,
+		.l2_bytes_per_s = 1e11,
+		.l3_bytes_per_s = 5e10,
+		.dram_bytes_per_s = 1.5e10,
+		.l1_bytes = t->l1_bytes,
+		.l2_bytes = t->l2_bytes,
+		.l3_bytes = t->l3_bytes,
+		.call_ns = 50,
+		.barrier_ns = 20,
+		.simd_bytes = t->simd_bytes,
+		.n_vregs = t->n_vregs,
+		.n_cores = 1}};
 	d->known = NEW_ARRAY(&d->a, struct known, MAX_SPECS);
 	(void)snprintf(d->dir, sizeof(d->dir), "/tmp/korch-search-XXXXXX");
 	assert_non_null(mkdtemp(d->dir));
-	(void)snprintf(cmd, sizeof(cmd), "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
+	(void)snprintf(cmd, sizeof(cmd),
+	    "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
 	    KORCH_SOURCE_DIR, d->dir);
 	if (system(cmd) != 0)
 		fail_msg("tests/models/small.tar.xz does not unpack");
@@ -356,8 +388,10 @@ ends_by_expectation(void **state)
 	desk_open(&d, always_three);
 	p = run_job(&d, 3600 * SECOND, false, &plan);
 	by_expectation = d.n_measured;
-	assert_true(str_is(p.stop, "no kernel without a measurement is expected to gain 1 % (--prove goes on)"));
-	assert_true(by_expectation == p.measured && by_expectation > plan.n_kernels && by_expectation < p.distinct * 3 / 4);
+	assert_true(
+	    str_is(p.stop, "no kernel without a measurement is expected to gain 1 % (--prove goes on)"));
+	assert_true(by_expectation == p.measured && by_expectation > plan.n_kernels &&
+	    by_expectation < p.distinct * 3 / 4);
 	assert_true(!plan.proved && plan.bound_ns < plan.latency_ns);
 	for (uint32_t i = 0; i < plan.n_kernels; i++)
 		assert_true(plan.kernels[i].is_measured);
@@ -393,8 +427,8 @@ repeats_measure_nothing(void **state)
 	desk_close(&d);
 }
 
-/* Results that came when the job was over make a repeat look again; unless they make a clearly better plan it is
- * the same file as before, with nothing measured, raced or timed. */
+/* Results that came when the job was over make a repeat look again; unless they make a clearly better plan it
+ * is the same file as before, with nothing measured, raced or timed. */
 static void
 late_results(void **state)
 {
@@ -421,10 +455,12 @@ late_results(void **state)
 	assert_int_equal(d.n_measured + d.n_raced + d.n_times, 0);
 	assert_int_equal(q.cached, p.measured + p.cached + n_late);
 	assert_int_equal(q.measured, 0);
-	assert_true(q.latency_ns == p.latency_ns && q.measured_ns == p.measured_ns && str_eq(q.winner, p.winner));
+	assert_true(
+	    q.latency_ns == p.latency_ns && q.measured_ns == p.measured_ns && str_eq(q.winner, p.winner));
 	(void)run_job(&d, 3600 * SECOND, false, &plan); /* and that was kept */
 	assert_true(d.n_asks == 0 && d.is_again);
-	k = look_up(&d, plan.kernels[plan.steps[0].kernel].spec); /* a kernel of the plan is not what it was */
+	k = look_up(
+	    &d, plan.kernels[plan.steps[0].kernel].spec); /* a kernel of the plan is not what it was */
 	k->cost.median_ns *= 50;
 	(void)run_job(&d, 3600 * SECOND, false, &plan);
 	assert_true(d.n_asks > 0 && !d.is_again);
@@ -486,8 +522,9 @@ races_and_playoffs(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(ends_by_expectation), cmocka_unit_test(repeats_measure_nothing),
-	    cmocka_unit_test(late_results), cmocka_unit_test(budgets), cmocka_unit_test(races_and_playoffs)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(ends_by_expectation),
+	    cmocka_unit_test(repeats_measure_nothing), cmocka_unit_test(late_results),
+	    cmocka_unit_test(budgets), cmocka_unit_test(races_and_playoffs)};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	}
 	for (uint32_t i = 0; i < c.n_kernels; i++)
-		if (cubin_occupancy(&c.kernel[i], c.sm, 256, 0) > 32 || (!cubin_worth(&c.kernel[i], c.sm, 256, 0, &e) && !e.code))
+		if (cubin_occupancy(&c.kernel[i], c.sm, 256, 0) > 32 ||
+		    (!cubin_worth(&c.kernel[i], c.sm, 256, 0, &e) && !e.code))
 			abort();
 	return 0;
 }

@@ -64,7 +64,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		uint8_t *bad = arena_dup(&a, mine.good.p, mine.good.n);
 
 		for (size_t i = 1; i + 4 <= n; i += 4)
-			bad[(data[i] | (size_t)data[i + 1] << 8 | (size_t)data[i + 2] << 16) % mine.good.n] = data[i + 3];
+			bad[(data[i] | (size_t)data[i + 1] << 8 | (size_t)data[i + 2] << 16) % mine.good.n] =
+			    data[i + 3];
 		write_file(bad, mine.good.n);
 	}
 	if (plan_load(&a, mine.path, &p, NULL, &e)) {

@@ -12,12 +12,19 @@ allowed(enum dtype t)
 }
 
 bool
-agrees(const struct graph *g, const void *const *in, void *const *want, uint32_t i, const void *have, double by, double *d)
+agrees(const struct graph *g, const void *const *in, void *const *want, uint32_t i, const void *have,
+    double by, double *d)
 {
 	struct arena a = {0};
 	struct wanted *w = NEW_ARRAY(&a, struct wanted, g->n_outputs);
-	struct judge j = {.arena = &a, .g = g, .inputs = in, .want = w, .seed = 1, .may_be_wild = true,
-	    .grain = by > 1 ? (uint32_t)(5 * by) : 1}; /* up to the last place of the factors, as the shakes grow */
+	struct judge j = {.arena = &a,
+	    .g = g,
+	    .inputs = in,
+	    .want = w,
+	    .seed = 1,
+	    .may_be_wild = true,
+	    .grain = by > 1 ? (uint32_t)(5 * by)
+			    : 1}; /* up to the last place of the factors, as the shakes grow */
 	struct verdict v;
 
 	for (uint32_t k = 0; k < g->n_outputs; k++) {

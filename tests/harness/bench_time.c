@@ -37,7 +37,8 @@ take_turn(void *arg, struct pool *p, uint32_t thread)
 			for (uint32_t q = 0; q < t->k[j].code.n_passes; q++) {
 				pool_slice(t->k[j].code.range[q], thread, pool_threads(p), &lo, &hi);
 				if (lo < hi)
-					t->k[j].pass[q](t->k[j].buf, t->k[j].shared, t->local[thread], lo, hi);
+					t->k[j].pass[q](
+					    t->k[j].buf, t->k[j].shared, t->local[thread], lo, hi);
 				pool_barrier(p, thread);
 			}
 }

@@ -1,5 +1,5 @@
-/* tests/harness/bench_time.h: times of kernels in benches: by this thread's CPU clock, which other programs move
- * less than the wall's. */
+/* tests/harness/bench_time.h: times of kernels in benches: by this thread's CPU clock, which other programs
+ * move less than the wall's. */
 #ifndef KORCH_TEST_BENCH_TIME_H
 #define KORCH_TEST_BENCH_TIME_H
 
@@ -18,7 +18,8 @@ struct bench_turn {
 };
 /* Microseconds of the wall that one of its `times` takes. */
 double bench_turn_us(struct pool *p, struct bench_turn *t);
-/* A pool of as many threads as `text` says (NULL: 2), pinned; NULL: *status says how to leave, the reason was said. */
+/* A pool of as many threads as `text` says (NULL: 2), pinned; NULL: *status says how to leave, the reason was
+ * said. */
 struct pool *bench_pool(const char *usage, const char *text, int *status);
 /* The cases that a bench was asked for: those with `part` in their names; NULL: all. */
 struct bench_choice {

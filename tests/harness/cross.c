@@ -35,7 +35,8 @@ static const char main_text[] =
     "		for (int p = 0; k->pass[p]; p++)\n"
     "			for (int i = PARTS; i-- > 0;)\n"
     "				if (k->range[p] * i / PARTS < k->range[p] * (i + 1) / PARTS)\n"
-    "					k->pass[p](buf, shared, local, k->range[p] * i / PARTS, k->range[p] * (i + 1) / PARTS);\n"
+    "					k->pass[p](buf, shared, local, k->range[p] * i / PARTS, k->range[p] "
+    "* (i + 1) / PARTS);\n"
     "		for (int i = k->n_in; i < k->n; i++)\n"
     "			fwrite(buf[i], 1, k->bytes[i], stdout);\n"
     "	}\n"
@@ -51,7 +52,8 @@ n_bufs(const struct test_kernel *k)
 static void
 write_row(struct strbuf *sb, const struct test_kernel *k)
 {
-	sb_addf(sb, "	{%u, %u, %zu, %zu, {", n_bufs(k), k->spec.g.n_inputs, k->code.shared_bytes, k->code.local_bytes);
+	sb_addf(sb, "	{%u, %u, %zu, %zu, {", n_bufs(k), k->spec.g.n_inputs, k->code.shared_bytes,
+	    k->code.local_bytes);
 	for (uint32_t i = 0; i < n_bufs(k); i++)
 		sb_addf(sb, "%zu, ", kernel_buf_bytes(k, i));
 	sb_addz(sb, "}, {");
@@ -71,14 +73,17 @@ runner_text(struct arena *a, const struct test_kernel *k, uint32_t n, uint32_t p
 	sb_init(&sb, a);
 	sb_addf(&sb,
 	    "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#define PARTS %u\n"
-	    "typedef void pass(void *const *, char *, char *, long long, long long);\n", parts);
+	    "typedef void pass(void *const *, char *, char *, long long, long long);\n",
+	    parts);
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t p = 0; p < k[i].code.n_passes; p++)
 			sb_addf(&sb, "pass %s_p%u;\n", k[i].symbol, p);
 	sb_addf(&sb,
 	    "static const struct kernel {\n"
-	    "	int n, n_in;\n	size_t shared, local, bytes[64];\n	pass *pass[%d];\n	long long range[%d];\n"
-	    "} kernels[] = {\n", KERNEL_MAX_PASSES + 1, KERNEL_MAX_PASSES + 1);
+	    "	int n, n_in;\n	size_t shared, local, bytes[64];\n	pass *pass[%d];\n	long long "
+	    "range[%d];\n"
+	    "} kernels[] = {\n",
+	    KERNEL_MAX_PASSES + 1, KERNEL_MAX_PASSES + 1);
 	for (uint32_t i = 0; i < n; i++)
 		write_row(&sb, &k[i]);
 	sb_addz(&sb, "	{0}};\n");
@@ -112,7 +117,8 @@ write_operands(const char *path, const struct test_kernel *k, uint32_t n, struct
 
 	for (uint32_t i = 0; i < n && ok; i++)
 		for (uint32_t b = 0; b < k[i].spec.g.n_inputs && ok; b++)
-			ok = fwrite(k[i].buf[b], 1, kernel_buf_bytes(&k[i], b), f) == kernel_buf_bytes(&k[i], b);
+			ok = fwrite(k[i].buf[b], 1, kernel_buf_bytes(&k[i], b), f) ==
+			    kernel_buf_bytes(&k[i], b);
 	if (f)
 		ok = fclose(f) == 0 && ok;
 	return ok ? true : err_set(e, ERR_IO, "%s cannot be written", path);
@@ -126,7 +132,8 @@ read_results(const char *path, struct test_kernel *k, uint32_t n, struct err *e)
 
 	for (uint32_t i = 0; i < n && ok; i++)
 		for (uint32_t b = k[i].spec.g.n_inputs; b < n_bufs(&k[i]) && ok; b++)
-			ok = fread(k[i].buf[b], 1, kernel_buf_bytes(&k[i], b), f) == kernel_buf_bytes(&k[i], b);
+			ok = fread(k[i].buf[b], 1, kernel_buf_bytes(&k[i], b), f) ==
+			    kernel_buf_bytes(&k[i], b);
 	if (f)
 		(void)fclose(f);
 	return ok ? true : err_set(e, ERR_LAUNCH, "%s: fewer results than there should be", path);
@@ -145,8 +152,8 @@ cross_missing(const struct machine *m)
 }
 
 static bool
-run_in(struct arena *a, const char *dir, const struct machine *m, const struct target *t, struct test_kernel *k,
-    uint32_t n, uint32_t parts, struct err *e)
+run_in(struct arena *a, const char *dir, const struct machine *m, const struct target *t,
+    struct test_kernel *k, uint32_t n, uint32_t parts, struct err *e)
 {
 	struct strbuf cmd;
 

@@ -11,7 +11,7 @@ struct machine {
 /* NULL, or what is missing here. */
 const char *cross_missing(const struct machine *m);
 /* Runs them all in `parts` slices; results lie in their buffers then.  ERR_COMPILE, ERR_LAUNCH. */
-bool cross_run(struct arena *a, const struct machine *m, const struct target *t, struct test_kernel *k, uint32_t n,
-    uint32_t parts, struct err *e) MUST_CHECK;
+bool cross_run(struct arena *a, const struct machine *m, const struct target *t, struct test_kernel *k,
+    uint32_t n, uint32_t parts, struct err *e) MUST_CHECK;
 
 #endif

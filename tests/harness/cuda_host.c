@@ -54,8 +54,10 @@ cuda_host_load(struct arena *a, struct str text)
 	sb_add(&sb, text);
 	if (!os_write_file(os_real(), c, (struct bytes){(const uint8_t *)sb.p, sb.n}, &e))
 		bug("%s", e.msg);
-	if (system(arena_printf(a, "cc -std=gnu11 -w -O1 -shared -fPIC -fwrapv -ffp-contract=off -fsanitize=bounds"
-		" -fsanitize-undefined-trap-on-error -o %s %s -lm", so, c)) == 0)
+	if (system(arena_printf(a,
+		"cc -std=gnu11 -w -O1 -shared -fPIC -fwrapv -ffp-contract=off -fsanitize=bounds"
+		" -fsanitize-undefined-trap-on-error -o %s %s -lm",
+		so, c)) == 0)
 		lib = dlopen(so, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) {
 		fprintf(stderr, "%s does not compile\n", c);
@@ -75,8 +77,8 @@ cuda_host_unload(void *lib)
 
 /* ---- running --------------------------------------------------------------------------------------- */
 typedef void pass_fn(void *const *buf, char *shared, char *local, long lo, long hi);
-typedef int run_fn(pass_fn *fn, const unsigned *grid, const unsigned *block, unsigned long smem, void *const *buf,
-    char *shared, char *local, long lo, long hi);
+typedef int run_fn(pass_fn *fn, const unsigned *grid, const unsigned *block, unsigned long smem,
+    void *const *buf, char *shared, char *local, long lo, long hi);
 typedef void order_fn(int order);
 
 static void *
@@ -109,7 +111,8 @@ run_passes(void *lib, const struct kernel_code *k, const char *symbol, void *con
 		snprintf(name, sizeof(name), "%s_p%u", symbol, q);
 		p = symbol_of(lib, name);
 		memcpy(&fn, &p, sizeof(fn));
-		int rc = run(fn, k->launch[q].grid, k->launch[q].block, k->launch[q].smem, buf, shared, local, 0, k->range[q]);
+		int rc = run(fn, k->launch[q].grid, k->launch[q].block, k->launch[q].smem, buf, shared, local,
+		    0, k->range[q]);
 
 		guard_free(local, n_local);
 		if (rc)
@@ -135,7 +138,9 @@ cuda_host_run(void *lib, const struct kernel_code *k, const char *symbol, void *
 	while (waitpid(child, &status, 0) < 0)
 		;
 	if (WIFEXITED(status))
-		return WEXITSTATUS(status) == 0 ? NULL : WEXITSTATUS(status) == 1 ? "barriers diverge" : "launch refused";
+		return WEXITSTATUS(status) == 0 ? NULL
+		    : WEXITSTATUS(status) == 1  ? "barriers diverge"
+						: "launch refused";
 	switch (WTERMSIG(status)) {
 	case SIGILL:
 	case SIGTRAP:

@@ -15,6 +15,7 @@ void cuda_host_unload(void *lib);
 
 enum { CUDA_HOST_ORDERS = 4 };
 /* Runs all passes in the order `order` of threads.  NULL: it ran; else what happened. */
-const char *cuda_host_run(void *lib, const struct kernel_code *k, const char *symbol, void *const *buf, int order);
+const char *cuda_host_run(
+    void *lib, const struct kernel_code *k, const char *symbol, void *const *buf, int order);
 
 #endif

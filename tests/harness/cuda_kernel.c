@@ -33,7 +33,8 @@ cuda_case_make(struct arena *a, struct cuda_case *c, const struct target *t, uin
 {
 	struct err e = {0};
 
-	c->refused = !emit_cuda(a, &c->spec, str_of(c->schedule), t, arena_printf(a, "k%u", number), &c->code, &e);
+	c->refused =
+	    !emit_cuda(a, &c->spec, str_of(c->schedule), t, arena_printf(a, "k%u", number), &c->code, &e);
 	if (c->refused && e.code != ERR_INFEASIBLE)
 		bug("%s", e.msg);
 	if (c->refused)
@@ -43,13 +44,13 @@ cuda_case_make(struct arena *a, struct cuda_case *c, const struct target *t, uin
 static void
 say(const struct cuda_case *c, int order, const char *what)
 {
-	fprintf(stderr, "seed %llu schedule '%s' order %d: %s\n%.*s\n", (unsigned long long)c->seed, c->schedule, order,
-	    what, STR_ARG(c->spec.text));
+	fprintf(stderr, "seed %llu schedule '%s' order %d: %s\n%.*s\n", (unsigned long long)c->seed,
+	    c->schedule, order, what, STR_ARG(c->spec.text));
 }
 
 static bool
-check_order(const struct cuda_case *c, void *lib, const char *symbol, const void *const *in, void **buf, void **want,
-    int order)
+check_order(const struct cuda_case *c, void *lib, const char *symbol, const void *const *in, void **buf,
+    void **want, int order)
 {
 	const struct graph *g = &c->spec.g;
 	const char *fault;
@@ -79,7 +80,8 @@ check_case(struct arena *a, const struct cuda_case *c, void *lib, uint32_t numbe
 	const struct graph *g = &c->spec.g;
 	struct rng rng = {c->seed * 31 + 7};
 	const void **in = random_inputs(a, &rng, g);
-	void **want = NEW_ARRAY(a, void *, g->n_outputs), **buf = NEW_ARRAY(a, void *, g->n_inputs + g->n_outputs);
+	void **want = NEW_ARRAY(a, void *, g->n_outputs),
+	     **buf = NEW_ARRAY(a, void *, g->n_inputs + g->n_outputs);
 	const char *symbol = arena_printf(a, "k%u", number);
 	struct err e = {0};
 	bool ok = true;
@@ -98,7 +100,8 @@ check_case(struct arena *a, const struct cuda_case *c, void *lib, uint32_t numbe
 	for (int order = 0; order < CUDA_HOST_ORDERS && ok; order++)
 		ok = check_order(c, lib, symbol, in, buf, want, order);
 	for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++)
-		guard_free(buf[i], bytes_of(graph_tensor(g, i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs])));
+		guard_free(buf[i],
+		    bytes_of(graph_tensor(g, i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs])));
 	return ok;
 }
 
@@ -115,7 +118,8 @@ cuda_cases_check(struct arena *a, struct cuda_case *list, uint32_t n)
 	void *lib = cuda_host_load(a, sb_str(&sb));
 
 	if (!lib) {
-		fprintf(stderr, "the batch from seed %llu on did not compile\n", (unsigned long long)list[0].seed);
+		fprintf(stderr, "the batch from seed %llu on did not compile\n",
+		    (unsigned long long)list[0].seed);
 		return n;
 	}
 	for (uint32_t i = 0; i < n; i++) {

@@ -30,7 +30,8 @@ pass_of(const struct cubin *c, uint32_t kernel, uint32_t pass)
 }
 
 static void
-note_pass(const struct cuda_case *c, const struct cubin_kernel *k, uint32_t pass, int sm, struct nvrtc_totals *t)
+note_pass(
+    const struct cuda_case *c, const struct cubin_kernel *k, uint32_t pass, int sm, struct nvrtc_totals *t)
 {
 	const struct launch *l = &c->code.launch[pass];
 	const uint32_t threads = l->block[0] * l->block[1] * l->block[2];
@@ -51,8 +52,8 @@ note_pass(const struct cuda_case *c, const struct cubin_kernel *k, uint32_t pass
 }
 
 static bool
-note(const struct cuda_case *list, uint32_t n, uint32_t first, int sm, struct bytes bytes, struct nvrtc_totals *t,
-    struct err *e)
+note(const struct cuda_case *list, uint32_t n, uint32_t first, int sm, struct bytes bytes,
+    struct nvrtc_totals *t, struct err *e)
 {
 	struct arena tmp = {0};
 	struct cubin *c = NEW(&tmp, struct cubin);
@@ -60,7 +61,8 @@ note(const struct cuda_case *list, uint32_t n, uint32_t first, int sm, struct by
 
 	for (uint32_t i = 0; i < n && ok; i++)
 		for (uint32_t q = 0; q < list[i].code.n_passes && ok && !list[i].refused; q++)
-			ok = pass_of(c, first + i, q) || err_set(e, ERR_FORMAT, "pass %u of kernel %u is not in the cubin", q, first + i);
+			ok = pass_of(c, first + i, q) ||
+			    err_set(e, ERR_FORMAT, "pass %u of kernel %u is not in the cubin", q, first + i);
 	for (uint32_t i = 0; i < n && ok; i++) {
 		if (list[i].refused)
 			continue;
@@ -82,7 +84,8 @@ cuda_nvrtc_compile(const struct gpu *g, const struct cuda_case *list, uint32_t n
 	struct bytes cubin;
 	struct err e = {0};
 	int64_t from = os_real()->mono_ns(NULL);
-	bool ok = gpu_compile(g, &tmp, text_of(&tmp, list, n), sm, false, &cubin, &e) && note(list, n, first, sm, cubin, t, &e);
+	bool ok = gpu_compile(g, &tmp, text_of(&tmp, list, n), sm, false, &cubin, &e) &&
+	    note(list, n, first, sm, cubin, t, &e);
 
 	t->ns += os_real()->mono_ns(NULL) - from;
 	arena_fini(&tmp);
@@ -95,20 +98,21 @@ cuda_nvrtc_compile(const struct gpu *g, const struct cuda_case *list, uint32_t n
 	}
 	t->kernels++;
 	t->failed++;
-	printf("spec %llu schedule '%s' sm_%d: %s\n%.*s", (unsigned long long)list->seed - 1, list->schedule, sm, e.msg,
-	    STR_ARG(list->spec.text));
+	printf("spec %llu schedule '%s' sm_%d: %s\n%.*s", (unsigned long long)list->seed - 1, list->schedule,
+	    sm, e.msg, STR_ARG(list->spec.text));
 }
 
 void
 cuda_nvrtc_print(const struct nvrtc_totals *t, int sm, const char *what)
 {
-	printf("%s sm_%d: %u kernels, %u do not compile; %u passes, %u spill, %u do not fit; registers", what, sm, t->kernels,
-	    t->failed, t->passes, t->spilling, t->unfit);
+	printf("%s sm_%d: %u kernels, %u do not compile; %u passes, %u spill, %u do not fit; registers", what,
+	    sm, t->kernels, t->failed, t->passes, t->spilling, t->unfit);
 	for (int i = 0; i < NVRTC_REGISTER_BINS; i++)
 		if (t->by_registers[i])
 			printf(" %s%d:%u", i == NVRTC_REGISTER_BINS - 1 ? ">=" : "<",
 			    (i + (i < NVRTC_REGISTER_BINS - 1)) * NVRTC_REGISTER_STEP, t->by_registers[i]);
-	printf(", most %u; shared most %u bytes; local stores most %u bytes; occupancy %.0f %%; %.1f kB and %.0f ms a kernel\n",
+	printf(", most %u; shared most %u bytes; local stores most %u bytes; occupancy %.0f %%; %.1f kB and "
+	       "%.0f ms a kernel\n",
 	    t->most_registers, t->most_shared, t->most_stored, 100 * t->occupancy / MAX_OF(t->passes, 1u),
 	    1e-3 * (double)t->bytes / MAX_OF(t->kernels, 1u), 1e-6 * (double)t->ns / MAX_OF(t->kernels, 1u));
 }

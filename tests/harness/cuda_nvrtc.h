@@ -9,11 +9,11 @@
 
 enum { NVRTC_BATCH = 16, NVRTC_REGISTER_STEP = 32, NVRTC_REGISTER_BINS = 9 };
 struct nvrtc_totals {
-	uint32_t kernels, failed;            /* a kernel is all its passes */
+	uint32_t kernels, failed; /* a kernel is all its passes */
 	uint32_t passes, spilling, unfit;
 	uint32_t by_registers[NVRTC_REGISTER_BINS];
 	uint32_t most_registers, most_shared, most_stored;
-	double occupancy;                    /* threads of an SM in use, summed over passes that fit */
+	double occupancy; /* threads of an SM in use, summed over passes that fit */
 	uint64_t bytes;
 	int64_t ns;
 };

@@ -83,8 +83,8 @@ scale_of(const struct tensor *t)
 	int64_t n = shape_count(&t->shape), last = t->shape.rank ? t->shape.dim[t->shape.rank - 1] : 1;
 
 	return t->role == ROLE_WEIGHT && t->shape.rank >= 2 && n / MAX_OF(last, (int64_t)1) >= 4
-		? 1 / sqrt((double)n / (double)last)
-		: 1;
+	    ? 1 / sqrt((double)n / (double)last)
+	    : 1;
 }
 
 static void
@@ -163,7 +163,8 @@ load(struct bytes so, struct err *e)
 }
 
 static bool
-build(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, struct bytes *so, struct err *e)
+build(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, struct bytes *so,
+    struct err *e)
 {
 	struct strbuf sb;
 	struct compile_opts o = {.flags = emit_c_flags(t)};

@@ -29,8 +29,8 @@ bool kernel_make(struct arena *a, const struct spec *s, struct str schedule, con
 bool kernel_compile(
     struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e) MUST_CHECK;
 /* Compiles them and no more: for an instruction set that this host may not have. */
-bool kernel_builds(
-    struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, struct err *e) MUST_CHECK;
+bool kernel_builds(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t,
+    struct err *e) MUST_CHECK;
 /* Runs all passes; each range in `parts` slices, as so many threads would have it, last first. */
 void kernel_run(const struct test_kernel *k, uint32_t parts);
 /* Runs and compares every result with the interpreter; error of each result as its largest

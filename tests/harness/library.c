@@ -19,11 +19,14 @@ library_open(const struct dev *d, const struct test_kernel *k, struct test_libra
 {
 	const struct kernel_name name = {STR("k"), k->spec.text, k->schedule};
 
-	*out = (struct test_library){.dev = d, .kernel = {.n_bufs = k->spec.g.n_inputs + k->spec.g.n_outputs}, .launch = {.buf = k->buf}};
+	*out = (struct test_library){.dev = d,
+	    .kernel = {.n_bufs = k->spec.g.n_inputs + k->spec.g.n_outputs},
+	    .launch = {.buf = k->buf}};
 	out->launch.kernel = &out->kernel;
 	if (!dev_find(d, NULL, &name, &out->kernel, e))
 		return false;
-	if (d->reserve(d->self, out->kernel.shared_bytes, out->kernel.local_bytes, e) && dev_prepare(d, &out->launch, e))
+	if (d->reserve(d->self, out->kernel.shared_bytes, out->kernel.local_bytes, e) &&
+	    dev_prepare(d, &out->launch, e))
 		return true;
 	dev_lose(d, &out->kernel);
 	return false;

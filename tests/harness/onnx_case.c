@@ -82,27 +82,32 @@ close_to(double have, double want, struct tolerance tol)
 }
 
 bool
-case_agrees(const struct model_tensor *want, const struct tensor *t, const void *have,
-    struct tolerance tol, struct err *e)
+case_agrees(const struct model_tensor *want, const struct tensor *t, const void *have, struct tolerance tol,
+    struct err *e)
 {
 	int64_t n;
 
 	if (want->type != t->type)
-		return err_set(e, ERR_WRONG, "type is %s, expected %s", dtype_name(t->type), dtype_name(want->type));
+		return err_set(
+		    e, ERR_WRONG, "type is %s, expected %s", dtype_name(t->type), dtype_name(want->type));
 	if (!shape_eq(&want->shape, &t->shape))
-		return err_set(e, ERR_WRONG, "another shape than expected (rank %d, expected %d; %lld elements, expected "
-		    "%lld)", t->shape.rank, want->shape.rank, (long long)shape_count(&t->shape),
+		return err_set(e, ERR_WRONG,
+		    "another shape than expected (rank %d, expected %d; %lld elements, expected "
+		    "%lld)",
+		    t->shape.rank, want->shape.rank, (long long)shape_count(&t->shape),
 		    (long long)shape_count(&want->shape));
 	if (t->type == DT_bf16)
 		tol.rtol = fmax(tol.rtol, ldexp(1, -6));
 	n = shape_count(&t->shape);
 	for (int64_t i = 0; i < n; i++) {
 		double x = elem_get(t->type, have, i), y = elem_get(t->type, want->data, i);
-		bool ok = dtype_is_float(t->type) ? close_to(x, y, tol) :
-		    elem_get_int(t->type, have, i) == elem_get_int(t->type, want->data, i);
+		bool ok = dtype_is_float(t->type)
+		    ? close_to(x, y, tol)
+		    : elem_get_int(t->type, have, i) == elem_get_int(t->type, want->data, i);
 
 		if (!ok)
-			return err_set(e, ERR_WRONG, "element %lld is %.9g, expected %.9g", (long long)i, x, y);
+			return err_set(
+			    e, ERR_WRONG, "element %lld is %.9g, expected %.9g", (long long)i, x, y);
 	}
 	return true;
 }

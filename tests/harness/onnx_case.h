@@ -9,7 +9,8 @@ struct tolerance {
 	double rtol, atol; /* |have - want| <= atol + rtol * |want| */
 };
 /* That of data.json beside the model for output `i`, else ONNX's own 1e-3 and 1e-7. */
-bool case_tolerance(struct arena *a, const char *dir, uint32_t i, struct tolerance *out, struct err *e) MUST_CHECK;
+bool case_tolerance(
+    struct arena *a, const char *dir, uint32_t i, struct tolerance *out, struct err *e) MUST_CHECK;
 /* Tensor FILE_J.pb of data set K; false with e untouched where there is no such file. */
 bool case_tensor(struct arena *a, const char *dir, uint32_t set, const char *file, uint32_t j,
     struct model_tensor *out, struct err *e) MUST_CHECK;

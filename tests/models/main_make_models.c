@@ -65,7 +65,7 @@ main(int argc, char **argv)
 		if (strcmp(argv[i], "--small") == 0)
 			is_small = true;
 		else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc &&
-			 str_to_i64(str_of(argv[i + 1]), &seed))
+		    str_to_i64(str_of(argv[i + 1]), &seed))
 			i++;
 		else if (argv[i][0] != '-' && n < 2)
 			arg[n++] = argv[i];

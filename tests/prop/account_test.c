@@ -27,7 +27,9 @@ static void
 make_sample(struct arena *a, uint64_t seed, struct sample *s)
 {
 	struct rng r = {seed};
-	struct random_opts o = {.n_nodes = 3 + (uint32_t)(seed % 10), .kinds = RG_ALL & ~(uint32_t)RG_PROD, .max_elements = 256,
+	struct random_opts o = {.n_nodes = 3 + (uint32_t)(seed % 10),
+	    .kinds = RG_ALL & ~(uint32_t)RG_PROD,
+	    .max_elements = 256,
 	    .chain = seed % 3 == 0};
 	struct graph g;
 	struct err e = {0};
@@ -58,8 +60,11 @@ make_sample(struct arena *a, uint64_t seed, struct sample *s)
 	}
 	s->nodes = NEW_ARRAY(a, struct account_node, (s->g.n_nodes + 1) / 2 + 1);
 	for (uint32_t i = 0; i < (s->g.n_nodes + 1) / 2; i++)
-		s->nodes[i] = (struct account_node){.name = arena_printf(a, "n%u", i), .op = "Op",
-		    .reads = NEW_ARRAY(a, uint32_t, 1), .n_reads = i > 0, .lost = FATE_FOLDED};
+		s->nodes[i] = (struct account_node){.name = arena_printf(a, "n%u", i),
+		    .op = "Op",
+		    .reads = NEW_ARRAY(a, uint32_t, 1),
+		    .n_reads = i > 0,
+		    .lost = FATE_FOLDED};
 	for (uint32_t i = 1; i < (s->g.n_nodes + 1) / 2; i++)
 		s->nodes[i].reads[0] = i - 1;
 }
@@ -67,8 +72,14 @@ make_sample(struct arena *a, uint64_t seed, struct sample *s)
 static void
 account(struct sample *s)
 {
-	struct account_in in = {.graph = &s->g, .cands = &s->path.cands, .program = &s->path.program, .choice = &s->path.choice,
-	    .mode = IDENTIFY_FULL, .limits = &identify_limits_default, .cost = s->cost, .nodes = s->nodes,
+	struct account_in in = {.graph = &s->g,
+	    .cands = &s->path.cands,
+	    .program = &s->path.program,
+	    .choice = &s->path.choice,
+	    .mode = IDENTIFY_FULL,
+	    .limits = &identify_limits_default,
+	    .cost = s->cost,
+	    .nodes = s->nodes,
 	    .n_nodes = (s->g.n_nodes + 1) / 2};
 	struct certificate c;
 	struct err e = {0};
@@ -131,12 +142,13 @@ exchanges_are_the_optimum_without(void **state)
 			bool exists = optimum(&s, p->steps[i].candidate, &want);
 
 			if (exists != (x->n_rivals > 0))
-				fail_msg("seed %llu step %u: %s", (unsigned long long)seed, i, exists ? "one is missing" : "from nowhere");
+				fail_msg("seed %llu step %u: %s", (unsigned long long)seed, i,
+				    exists ? "one is missing" : "from nowhere");
 			n_found += exists;
 			n_none += !exists;
 			if (exists && margin_of(p, x) != want - p->latency_ns)
-				fail_msg("seed %llu step %u: margin %lld, not %lld", (unsigned long long)seed, i,
-				    (long long)margin_of(p, x), (long long)(want - p->latency_ns));
+				fail_msg("seed %llu step %u: margin %lld, not %lld", (unsigned long long)seed,
+				    i, (long long)margin_of(p, x), (long long)(want - p->latency_ns));
 		}
 		arena_fini(&a);
 	}
@@ -168,12 +180,15 @@ reasons_fit_the_candidates(void **state)
 			bool has = x->measured != PLAN_NONE || x->open != PLAN_NONE;
 
 			if (has == (x->rule.n > 0))
-				fail_msg("seed %llu: %s %u and %u: %s", (unsigned long long)seed, x->of_steps ? "steps" : "nodes", x->a,
-				    x->b, has ? "a reason too many" : "no reason");
+				fail_msg("seed %llu: %s %u and %u: %s", (unsigned long long)seed,
+				    x->of_steps ? "steps" : "nodes", x->a, x->b,
+				    has ? "a reason too many" : "no reason");
 			if (x->measured != PLAN_NONE)
-				assert_true(p->rivals[x->measured].is_measured && is_measured(&s, &p->rivals[x->measured]));
+				assert_true(p->rivals[x->measured].is_measured &&
+				    is_measured(&s, &p->rivals[x->measured]));
 			if (x->open != PLAN_NONE)
-				assert_false(p->rivals[x->open].is_measured || is_measured(&s, &p->rivals[x->open]));
+				assert_false(
+				    p->rivals[x->open].is_measured || is_measured(&s, &p->rivals[x->open]));
 			if (x->exchange != PLAN_NONE)
 				assert_true(margin_of(p, &p->exchanges[x->exchange]) >= 0);
 			n_measured += x->measured != PLAN_NONE;

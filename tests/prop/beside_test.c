@@ -24,7 +24,8 @@ leads_to(const struct graph *g, uint32_t x, uint32_t y, bool *seen)
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		for (uint32_t k = 0; k < g->nodes[i].n_in; k++)
 			for (uint32_t o = 0; o < g->nodes[x].n_out; o++)
-				if (g->nodes[i].in[k].i == g->nodes[x].out[o].i && (i == y || leads_to(g, i, y, seen)))
+				if (g->nodes[i].in[k].i == g->nodes[x].out[o].i &&
+				    (i == y || leads_to(g, i, y, seen)))
 					return true;
 	return false;
 }
@@ -37,15 +38,18 @@ is_own(const struct units *u, uint32_t node)
 }
 
 static bool
-sets_are_apart(struct arena *a, const struct graph *g, const struct units *u, const struct bitset *x, const struct bitset *y)
+sets_are_apart(struct arena *a, const struct graph *g, const struct units *u, const struct bitset *x,
+    const struct bitset *y)
 {
 	BITSET_EACH(i, x)
-		BITSET_EACH(k, y) {
-			if (!is_own(u, i) || !is_own(u, k))
-				continue;
-			if (i == k || leads_to(g, i, k, NEW_ARRAY(a, bool, g->n_nodes)) || leads_to(g, k, i, NEW_ARRAY(a, bool, g->n_nodes)))
-				return false;
-		}
+	BITSET_EACH(k, y)
+	{
+		if (!is_own(u, i) || !is_own(u, k))
+			continue;
+		if (i == k || leads_to(g, i, k, NEW_ARRAY(a, bool, g->n_nodes)) ||
+		    leads_to(g, k, i, NEW_ARRAY(a, bool, g->n_nodes)))
+			return false;
+	}
 	return true;
 }
 
@@ -67,7 +71,8 @@ are_read_together(const struct units *u, uint32_t x, uint32_t y)
 	} p = {{x}, {y}};
 
 	for (uint32_t i = 0; i < u->n_units; i++)
-		if (have_common(u->units[i].in, u->units[i].n_in, &p.a, 1) && have_common(u->units[i].in, u->units[i].n_in, &p.b, 1))
+		if (have_common(u->units[i].in, u->units[i].n_in, &p.a, 1) &&
+		    have_common(u->units[i].in, u->units[i].n_in, &p.b, 1))
 			return true;
 	return u->is_output[x] && u->is_output[y];
 }
@@ -112,9 +117,11 @@ depth_of(const struct units *u, uint32_t unit)
 }
 
 static bool
-are_siblings(const struct units *u, const struct cand *x, const struct cand *y, uint32_t seed_x, uint32_t seed_y)
+are_siblings(
+    const struct units *u, const struct cand *x, const struct cand *y, uint32_t seed_x, uint32_t seed_y)
 {
-	return have_common(x->in, x->n_in, y->in, y->n_in) || are_read_together(u, x->out[0].i, y->out[0].i) ||
+	return have_common(x->in, x->n_in, y->in, y->n_in) ||
+	    are_read_together(u, x->out[0].i, y->out[0].i) ||
 	    (x->spec == y->spec && depth_of(u, seed_x) == depth_of(u, seed_y));
 }
 
@@ -130,8 +137,8 @@ may_stand(const struct cand_set *cs, const struct cand *c, const struct identify
 /* ---- each pair is one ------------------------------------------------------------------------------ */
 /* Two candidates before the pairs whose members and results the pair has. */
 static bool
-is_a_pair(struct arena *a, const struct graph *g, const struct units *u, const struct cand_set *cs, const struct cand *pair,
-    const struct identify_limits *lim)
+is_a_pair(struct arena *a, const struct graph *g, const struct units *u, const struct cand_set *cs,
+    const struct cand *pair, const struct identify_limits *lim)
 {
 	uint32_t n_old = cs->n_cands - cs->n_beside, size_x, size_y;
 
@@ -140,15 +147,18 @@ is_a_pair(struct arena *a, const struct graph *g, const struct units *u, const s
 			const struct cand *x = &cs->cands[i], *y = &cs->cands[k];
 			struct bitset both = bitset_make(a, g->n_nodes);
 
-			if (!may_stand(cs, x, lim) || !may_stand(cs, y, lim) || x->out[0].i != pair->out[0].i || y->out[0].i != pair->out[1].i)
+			if (!may_stand(cs, x, lim) || !may_stand(cs, y, lim) ||
+			    x->out[0].i != pair->out[0].i || y->out[0].i != pair->out[1].i)
 				continue;
 			bitset_copy(&both, &x->members);
 			bitset_or(&both, &y->members);
-			if (!bitset_within(&both, &pair->members)) /* views of what both read may have been added */
+			if (!bitset_within(
+				&both, &pair->members)) /* views of what both read may have been added */
 				continue;
 			uint32_t sx = seed_of(u, x, &size_x), sy = seed_of(u, y, &size_y);
 
-			if (sx != NO_NODE && sy != NO_NODE && size_x == size_y && sets_are_apart(a, g, u, &x->members, &y->members) &&
+			if (sx != NO_NODE && sy != NO_NODE && size_x == size_y &&
+			    sets_are_apart(a, g, u, &x->members, &y->members) &&
 			    are_siblings(u, x, y, sx, sy))
 				return true;
 		}
@@ -183,15 +193,15 @@ static bool
 make_one_tensor(const struct graph *g, const struct cand *x, const struct cand *y)
 {
 	BITSET_EACH(i, &x->members)
-		BITSET_EACH(k, &y->members)
-			if (i != k && have_common(g->nodes[i].out, g->nodes[i].n_out, g->nodes[k].out, g->nodes[k].n_out))
-				return true;
+	BITSET_EACH(k, &y->members)
+	if (i != k && have_common(g->nodes[i].out, g->nodes[i].n_out, g->nodes[k].out, g->nodes[k].n_out))
+		return true;
 	return false;
 }
 
 static uint32_t
-check_none_is_missing(struct arena *a, const struct graph *g, const struct units *u, const struct cand_set *cs,
-    const struct identify_limits *lim, uint64_t seed)
+check_none_is_missing(struct arena *a, const struct graph *g, const struct units *u,
+    const struct cand_set *cs, const struct identify_limits *lim, uint64_t seed)
 {
 	uint32_t n_old = cs->n_cands - cs->n_beside, n = 0, size_x, size_y;
 
@@ -200,13 +210,16 @@ check_none_is_missing(struct arena *a, const struct graph *g, const struct units
 			const struct cand *x = &cs->cands[i], *y = &cs->cands[k];
 			uint32_t sx = seed_of(u, x, &size_x), sy = seed_of(u, y, &size_y);
 
-			if (sx == NO_NODE || sy == NO_NODE || sx == sy || size_x != 1 || size_y != 1 || !may_stand(cs, x, lim) ||
-			    !may_stand(cs, y, lim) || x->n_in + y->n_in > lim->max_in || make_one_tensor(g, x, y) ||
-			    !are_siblings(u, x, y, sx, sy) || !sets_are_apart(a, g, u, &x->members, &y->members))
+			if (sx == NO_NODE || sy == NO_NODE || sx == sy || size_x != 1 || size_y != 1 ||
+			    !may_stand(cs, x, lim) || !may_stand(cs, y, lim) ||
+			    x->n_in + y->n_in > lim->max_in || make_one_tensor(g, x, y) ||
+			    !are_siblings(u, x, y, sx, sy) ||
+			    !sets_are_apart(a, g, u, &x->members, &y->members))
 				continue;
 			n++;
 			if (!pair_exists(cs, x, y) && !cs->n_infeasible)
-				fail_with(a, g, seed, arena_printf(a, "candidates %u and %u are no pair", k, i));
+				fail_with(
+				    a, g, seed, arena_printf(a, "candidates %u and %u are no pair", k, i));
 		}
 	return n;
 }
@@ -224,7 +237,8 @@ add_alternatives(struct graph *g, struct rng *r)
 		struct err e = {0};
 		uint32_t n_in = 1 + rng_below(r, 2);
 
-		(void)!graph_add_alt(g, n_in == 1 ? PRIM_abs : PRIM_max, in, n_in, &none, NO_NODE, NUM_EXACT, at->out[0], &e);
+		(void)!graph_add_alt(
+		    g, n_in == 1 ? PRIM_abs : PRIM_max, in, n_in, &none, NO_NODE, NUM_EXACT, at->out[0], &e);
 	}
 }
 
@@ -234,7 +248,9 @@ random_case(struct arena *a, uint64_t seed, bool alternatives, struct graph *sor
 	struct graph g;
 
 	*r = (struct rng){seed};
-	struct random_opts ro = {.n_nodes = 4 + rng_below(r, 8), .max_elements = 200, .max_extent = 5,
+	struct random_opts ro = {.n_nodes = 4 + rng_below(r, 8),
+	    .max_elements = 200,
+	    .max_extent = 5,
 	    .kinds = RG_MAP | RG_REDUCE | (rng_below(r, 2) ? RG_MATMUL | RG_BCAST : RG_CONV | RG_WINDOW)};
 
 	random_graph(&g, a, r, &ro);

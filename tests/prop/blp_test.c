@@ -318,10 +318,12 @@ many_makers(struct arena *a, struct rng *r)
 
 	for (uint32_t t = 1; t <= N_LAYERS; t++) {
 		for (uint32_t m = 0; m < N_MAKERS; m++) {
-			uint32_t reach = t < N_REACH ? t : N_REACH, *in = NEW_ARRAY(a, uint32_t, N_READS), *out = NEW_ARRAY(a, uint32_t, 1);
+			uint32_t reach = t < N_REACH ? t : N_REACH, *in = NEW_ARRAY(a, uint32_t, N_READS),
+				 *out = NEW_ARRAY(a, uint32_t, 1);
 
 			out[0] = t;
-			k[n] = (struct blp_kernel){.in = in, .out = out, .n_out = 1, .cost = 1000 + (int64_t)rng_below(r, 30)};
+			k[n] = (struct blp_kernel){
+			    .in = in, .out = out, .n_out = 1, .cost = 1000 + (int64_t)rng_below(r, 30)};
 			for (uint32_t i = 0; i < N_READS; i++) {
 				uint32_t u = t - 1 - (uint32_t)rng_below(r, reach), j = 0;
 
@@ -335,8 +337,13 @@ many_makers(struct arena *a, struct rng *r)
 	}
 	for (uint32_t i = 0; i < N_REACH; i++)
 		wanted[i] = N_LAYERS - 3 * i;
-	return (struct blp){.n_tensors = N_LAYERS + 1, .n_kernels = n, .kernels = k, .given = given, .n_given = 1,
-	    .wanted = wanted, .n_wanted = N_REACH};
+	return (struct blp){.n_tensors = N_LAYERS + 1,
+	    .n_kernels = n,
+	    .kernels = k,
+	    .given = given,
+	    .n_given = 1,
+	    .wanted = wanted,
+	    .n_wanted = N_REACH};
 }
 
 /* The limit bounds what is done, not only what is kept of it: a little more than 16 states made for each. */
@@ -352,12 +359,14 @@ limits_bound_the_work(void **state)
 		struct blp_result out;
 		struct err e = {0};
 
-		if (!blp_solve(&a, &p, NULL, 0, &(struct blp_limits){.max_states = max_states, .max_rounds = 1}, &out, &e))
+		if (!blp_solve(&a, &p, NULL, 0,
+			&(struct blp_limits){.max_states = max_states, .max_rounds = 1}, &out, &e))
 			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
 		assert_true(blp_check_order(&p, out.chosen, out.n_chosen, &e) && !out.proved);
 		if (out.n_made > 16 * max_states + slack)
-			fail_msg("seed %llu: %llu states made where %llu may be kept", (unsigned long long)seed,
-			    (unsigned long long)out.n_made, (unsigned long long)max_states);
+			fail_msg("seed %llu: %llu states made where %llu may be kept",
+			    (unsigned long long)seed, (unsigned long long)out.n_made,
+			    (unsigned long long)max_states);
 		assert_true(out.n_made > 8 * max_states); /* else this program says nothing */
 		arena_fini(&a);
 	}
@@ -434,7 +443,10 @@ solving_again_equals_solving_afresh(void **state)
 			if (ok) {
 				check_result(&p, &out, truth, seed);
 				if (!out.proved)
-					fail_msg("seed %llu round %d: cost %lld bound %lld, the truth is %lld", (unsigned long long)seed, round, (long long)out.cost, (long long)out.bound, (long long)truth);
+					fail_msg(
+					    "seed %llu round %d: cost %lld bound %lld, the truth is %lld",
+					    (unsigned long long)seed, round, (long long)out.cost,
+					    (long long)out.bound, (long long)truth);
 			}
 			for (uint32_t k = 0; k < p.n_kernels; k++) {
 				uint32_t what = rng_below(&r, 20);
@@ -493,7 +505,8 @@ main(void)
 	    cmocka_unit_test(agrees_with_exhaustive_search_on_graphs),
 	    cmocka_unit_test(agrees_with_exhaustive_search_on_free_kernels),
 	    cmocka_unit_test(agrees_with_coverage_rows_alone),
-	    cmocka_unit_test(limits_never_lie), cmocka_unit_test(limits_bound_the_work),
+	    cmocka_unit_test(limits_never_lie),
+	    cmocka_unit_test(limits_bound_the_work),
 	    cmocka_unit_test(a_cancelled_run_still_gives_a_plan),
 	    cmocka_unit_test(agrees_with_lp_solve_directly),
 	    cmocka_unit_test(solving_again_equals_solving_afresh),

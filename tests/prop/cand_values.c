@@ -60,6 +60,7 @@ candidate_computes(struct arena *a, const struct graph *g, const struct cand_set
 		const struct tensor *t = graph_tensor(g, c->bind.results[i]);
 
 		if (values_distance(t->type, &t->shape, have[i], value[c->bind.results[i].i], 1) > 1e-6)
-			fail_msg("candidate of spec %u computes something else:\n%.*s", c->spec, STR_ARG(s->text));
+			fail_msg(
+			    "candidate of spec %u computes something else:\n%.*s", c->spec, STR_ARG(s->text));
 	}
 }

@@ -6,8 +6,9 @@
 
 /* The values of all tensors, by number; `in`: the graph's inputs. */
 void **values_of_all(struct arena *a, const struct graph *g, const void **in);
-/* Its results by the interpreter, from the values that it reads, are those of the graph; else the test fails. */
-void candidate_computes(struct arena *a, const struct graph *g, const struct cand_set *cs, const struct cand *c,
-    void *const *value);
+/* Its results by the interpreter, from the values that it reads, are those of the graph; else the test fails.
+ */
+void candidate_computes(struct arena *a, const struct graph *g, const struct cand_set *cs,
+    const struct cand *c, void *const *value);
 
 #endif

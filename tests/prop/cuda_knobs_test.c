@@ -1,6 +1,6 @@
-/* tests/prop/cuda_knobs_test.c: every knob of a schedule either says nothing to the CUDA emitter or changes what it
- * writes; each value that a search tries, each precision and each form of the online softmax goes through NVRTC for
- * the architectures that this host's knows.  A new row of space.def needs one here.
+/* tests/prop/cuda_knobs_test.c: every knob of a schedule either says nothing to the CUDA emitter or changes
+ * what it writes; each value that a search tries, each precision and each form of the online softmax goes
+ * through NVRTC for the architectures that this host's knows.  A new row of space.def needs one here.
  * KORCH_NVRTC_ALL=1 compiles every value for every architecture, not for sm_80 and one other.
  * label: gpu (most of its time is NVRTC's, in which a sanitizer of ours finds nothing) */
 #include "../../kernels/base/base.h"
@@ -30,38 +30,64 @@ static const char *const apart[] = {
 static const char *const sweeps[] = {
 #include "cuda_sweeps.inc"
 };
-static const char maps[] = "%0 = input f32[64,1024]\n%1 = exp %0\n%2 = mul %1 %0\n%3 = sigmoid %2\n%4 = add %3 %1\noutput %4\n";
-static const char shared_map[] = "%0 = input f32[64,96]\n%1 = sigmoid %0\n%2 = sum %1 axes=[0]\n%3 = bcast %2 shape=[64,96]\n"
+static const char maps[] =
+    "%0 = input f32[64,1024]\n%1 = exp %0\n%2 = mul %1 %0\n%3 = sigmoid %2\n%4 = add %3 %1\noutput %4\n";
+static const char shared_map[] =
+    "%0 = input f32[64,96]\n%1 = sigmoid %0\n%2 = sum %1 axes=[0]\n%3 = bcast %2 shape=[64,96]\n"
     "%4 = mul %1 %3\noutput %4\n";
 static const char short_sum[] = "%0 = input f32[9,1000]\n%1 = sum %0 axes=[0]\n%2 = relu %1\noutput %2\n";
-static const char keys[] = "%0 = input f32[70,20]\n%1 = input f32[20,1024]\n%2 = matmul %0 %1\n%3 = rmax %2 axes=[1]\n"
-    "%4 = bcast %3 shape=[70,1024]\n%5 = sub %2 %4\n%6 = exp %5\n%7 = sum %6 axes=[1]\n%8 = bcast %7 shape=[70,1024]\n"
+static const char keys[] =
+    "%0 = input f32[70,20]\n%1 = input f32[20,1024]\n%2 = matmul %0 %1\n%3 = rmax %2 axes=[1]\n"
+    "%4 = bcast %3 shape=[70,1024]\n%5 = sub %2 %4\n%6 = exp %5\n%7 = sum %6 axes=[1]\n%8 = bcast %7 "
+    "shape=[70,1024]\n"
     "%9 = div %6 %8\n%10 = input f32[1024,64]\n%11 = matmul %9 %10\noutput %11\n";
 static const char rows[] = "%0 = input f32[5000,300]\n%1 = sum %0 axes=[1]\noutput %1\n";
 static const char all[] = "%0 = input f32[200000]\n%1 = sum %0 axes=[0]\noutput %1\n";
 
 /* What a knob means to the CUDA emitter. */
 static const struct concern {
-	enum { UNSAID, NOTHING, LIBRARY, CHANGES, GRID } how; /* GRID: how the pass is started, and not its text */
+	enum {
+		UNSAID,
+		NOTHING,
+		LIBRARY,
+		CHANGES,
+		GRID
+	} how;                   /* GRID: how the pass is started, and not its text */
 	const char *const *text; /* a graph where values differ, under `with` */
 	const char *with;
 	enum precision precision;
-	int64_t most;            /* beyond it CUDA refuses; 0: never */
+	int64_t most; /* beyond it CUDA refuses; 0: never */
 } concerns[KNOB_COUNT] = {
-    [KNOB_block] = {NOTHING}, [KNOB_lanes] = {NOTHING}, [KNOB_tile] = {NOTHING}, [KNOB_mr] = {NOTHING}, [KNOB_nv] = {NOTHING},
-    [KNOB_columns] = {NOTHING}, [KNOB_panel] = {NOTHING}, [KNOB_ahead] = {NOTHING}, [KNOB_field] = {NOTHING},
-    [KNOB_kc] = {NOTHING}, [KNOB_ring] = {NOTHING}, [KNOB_beside] = {NOTHING}, [KNOB_wino] = {NOTHING},
-    [KNOB_tiles] = {NOTHING}, [KNOB_wide] = {NOTHING},
-    [KNOB_lib] = {LIBRARY}, [KNOB_algo] = {LIBRARY}, [KNOB_math] = {LIBRARY},
+    [KNOB_block] = {NOTHING},
+    [KNOB_lanes] = {NOTHING},
+    [KNOB_tile] = {NOTHING},
+    [KNOB_mr] = {NOTHING},
+    [KNOB_nv] = {NOTHING},
+    [KNOB_columns] = {NOTHING},
+    [KNOB_panel] = {NOTHING},
+    [KNOB_ahead] = {NOTHING},
+    [KNOB_field] = {NOTHING},
+    [KNOB_kc] = {NOTHING},
+    [KNOB_ring] = {NOTHING},
+    [KNOB_beside] = {NOTHING},
+    [KNOB_wino] = {NOTHING},
+    [KNOB_tiles] = {NOTHING},
+    [KNOB_wide] = {NOTHING},
+    [KNOB_lib] = {LIBRARY},
+    [KNOB_algo] = {LIBRARY},
+    [KNOB_math] = {LIBRARY},
     [KNOB_inline_flops] = {CHANGES, (const char *const[]){shared_map}, ""},
     [KNOB_unroll_red] = {CHANGES, (const char *const[]){short_sum}, ""},
     [KNOB_split] = {CHANGES, (const char *const[]){all}, ""},
     [KNOB_online] = {CHANGES, (const char *const[]){keys}, "", PRECISION_F32, 128},
     [KNOB_threads] = {CHANGES, (const char *const[]){rows}, ""},
     [KNOB_team] = {CHANGES, (const char *const[]){rows}, ""},
-    [KNOB_tm] = {CHANGES, &linears[1], ""}, [KNOB_tn] = {CHANGES, &linears[1], "tm=4"},
-    [KNOB_tk] = {CHANGES, &linears[1], ""}, [KNOB_stages] = {CHANGES, &linears[1], ""},
-    [KNOB_async] = {CHANGES, &linears[1], ""}, [KNOB_splitk] = {CHANGES, &linears[5], ""},
+    [KNOB_tm] = {CHANGES, &linears[1], ""},
+    [KNOB_tn] = {CHANGES, &linears[1], "tm=4"},
+    [KNOB_tk] = {CHANGES, &linears[1], ""},
+    [KNOB_stages] = {CHANGES, &linears[1], ""},
+    [KNOB_async] = {CHANGES, &linears[1], ""},
+    [KNOB_splitk] = {CHANGES, &linears[5], ""},
     [KNOB_exact] = {CHANGES, &linears[1], "", PRECISION_TF32},
     [KNOB_vector] = {CHANGES, (const char *const[]){maps}, ""},
     [KNOB_persist] = {GRID, (const char *const[]){rows}, "threads=128"},
@@ -85,8 +111,8 @@ schedule_of(struct arena *a, const char *with, int knob, int64_t value)
 }
 
 static void
-make(struct arena *a, struct cuda_case *c, const char *text, const char *schedule, int sm, enum precision precision,
-    uint32_t number)
+make(struct arena *a, struct cuda_case *c, const char *text, const char *schedule, int sm,
+    enum precision precision, uint32_t number)
 {
 	struct target t = target_cuda;
 
@@ -110,20 +136,22 @@ body(const struct cuda_case *c)
 static bool
 is_same(const struct cuda_case *a, const struct cuda_case *b)
 {
-	return a->refused == b->refused && (a->refused || (strcmp(body(a), body(b)) == 0 &&
-	    a->code.n_passes == b->code.n_passes &&
-	    memcmp(a->code.launch, b->code.launch, a->code.n_passes * sizeof(a->code.launch[0])) == 0));
+	return a->refused == b->refused &&
+	    (a->refused ||
+		(strcmp(body(a), body(b)) == 0 && a->code.n_passes == b->code.n_passes &&
+		    memcmp(a->code.launch, b->code.launch, a->code.n_passes * sizeof(a->code.launch[0])) ==
+			0));
 }
 
-/* ---- what a knob means -------------------------------------------------------------------------------------- */
+/* ---- what a knob means ---- */
 /* Values of it, times graphs, to which it makes a difference; refusing one is none. */
 static uint32_t
 n_changes(int knob)
 {
 	uint32_t n_changed = 0;
 
-	const char *const others[] = {maps, shared_map, short_sum, rows, all, linears[0], linears[1], linears[3], linears[4], linears[5],
-	    apart[0], sweeps[0]};
+	const char *const others[] = {maps, shared_map, short_sum, rows, all, linears[0], linears[1],
+	    linears[3], linears[4], linears[5], apart[0], sweeps[0]};
 	struct arena a = {0};
 
 	for (size_t i = 0; i < COUNT_OF(others); i++) {
@@ -137,7 +165,8 @@ n_changes(int knob)
 			assert_true(str_to_i64(str_cut(&tried, ' '), &v));
 			make(&a, &with, others[i], schedule_of(&a, "", knob, v), 80, PRECISION_F32, 0);
 			if (!with.refused && !is_same(&plain, &with))
-				fprintf(stderr, "%s=%lld changes CUDA's text of graph %zu\n", knobs[knob].name, (long long)v, i);
+				fprintf(stderr, "%s=%lld changes CUDA's text of graph %zu\n",
+				    knobs[knob].name, (long long)v, i);
 			n_changed += !with.refused && !is_same(&plain, &with);
 		}
 	}
@@ -162,7 +191,8 @@ makes_a_difference(int knob)
 		assert_true(str_to_i64(str_cut(&tried, ' '), &v));
 		make(&a, to, *c->text, schedule_of(&a, c->with, knob, v), 80, c->precision, 0);
 		if (to->refused != (c->most && v > c->most))
-			fail_msg("%s=%lld: %.*s", knobs[knob].name, (long long)v, STR_ARG(to->refused ? to->refusal : STR("is not refused")));
+			fail_msg("%s=%lld: %.*s", knobs[knob].name, (long long)v,
+			    STR_ARG(to->refused ? to->refusal : STR("is not refused")));
 		n_others += to == &next && !to->refused && !is_same(&first, &next);
 		if (c->how == GRID && to == &next)
 			assert_string_equal(body(&first), body(&next));
@@ -189,11 +219,11 @@ test_meanings(void **state)
 	assert_int_equal(n_changed, 0);
 }
 
-/* ---- NVRTC ---------------------------------------------------------------------------------------------------- */
+/* ---- NVRTC ---- */
 static const int sms[] = {80, 70, 75, 90, 100};
 struct compiling {
 	struct gpu gpu;
-	struct arena arena;      /* of the batch */
+	struct arena arena; /* of the batch */
 	struct cuda_case list[NVRTC_BATCH];
 	uint32_t n;
 	int sm;
@@ -226,7 +256,8 @@ add_values(struct compiling *c, uint32_t arch)
 	for (int k = 0; k < KNOB_COUNT; k++)
 		for (struct str tried = str_of(concerns[k].text ? knobs[k].tried : ""); tried.n;) {
 			struct arena tmp = {0};
-			enum precision p = precision_on(c->sm, concerns[k].precision) ? concerns[k].precision : PRECISION_F32;
+			enum precision p = precision_on(c->sm, concerns[k].precision) ? concerns[k].precision
+										      : PRECISION_F32;
 			int64_t v;
 
 			assert_true(str_to_i64(str_cut(&tried, ' '), &v));
@@ -263,7 +294,8 @@ test_nvrtc_compiles_values(void **state)
 
 		gpu_open(&c.gpu);
 		if (!gpu_rtc_choose(&c.gpu, sms[i], &e)) {
-			printf("SKIP: 1 part: schedules' values are not compiled for sm_%d: %s\n", sms[i], e.msg);
+			printf("SKIP: 1 part: schedules' values are not compiled for sm_%d: %s\n", sms[i],
+			    e.msg);
 		} else {
 			add_values(&c, i);
 			flush(&c);
@@ -285,8 +317,8 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_meanings),
-		cmocka_unit_test(test_nvrtc_compiles_values),
+	    cmocka_unit_test(test_meanings),
+	    cmocka_unit_test(test_nvrtc_compiles_values),
 	};
 
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

@@ -15,9 +15,10 @@
 
 enum { BATCH = 40 };
 
-static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0", "inline_flops=64 unroll_red=0",
-    "unroll_red=64 threads=64", "team=1", "team=0", "tm=0", "tm=1 tn=2 tk=8", "stages=1", "split=0", "splitk=2", "tm=0 splitk=8",
-    "stages=3", "async=0", "vector=4", "threads=64 vector=8", "inline_flops=0 vector=2", "apart=1", "team=1 apart=1", "apart=0"};
+static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0",
+    "inline_flops=64 unroll_red=0", "unroll_red=64 threads=64", "team=1", "team=0", "tm=0", "tm=1 tn=2 tk=8",
+    "stages=1", "split=0", "splitk=2", "tm=0 splitk=8", "stages=3", "async=0", "vector=4",
+    "threads=64 vector=8", "inline_flops=0 vector=2", "apart=1", "team=1 apart=1", "apart=0"};
 
 static void
 random_case(struct arena *a, struct cuda_case *c, uint64_t seed)
@@ -26,7 +27,8 @@ random_case(struct arena *a, struct cuda_case *c, uint64_t seed)
 	struct spec spec;
 
 	random_spec(a, &r, &spec);
-	*c = (struct cuda_case){.spec = spec, .seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
+	*c = (struct cuda_case){
+	    .spec = spec, .seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
 }
 
 static void
@@ -106,7 +108,8 @@ test_every_primitive(void **state)
 	arena_fini(&a);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------ */
+/* ---- tiles ------------------------------------------------------------------------------------------------
+ */
 static const char *const linears[] = {
 #include "cuda_cases.inc"
 };
@@ -131,19 +134,30 @@ static const char *const apart[] = {
 #include "cuda_apart.inc"
 };
 static const char tile_words[] = "K_SHARED float part_a", join_words[] = "lanes, then warps",
-    pair_words[] = "the second product", apart_words[] = "K_SHARED float part_a";
+		  pair_words[] = "the second product", apart_words[] = "K_SHARED float part_a";
 
 /* Every text's kernel has `words`, under each `step`-th setting. */
 static void
 check_tiles(const char *const *texts, uint32_t n, const char *words, uint32_t step)
 {
 	static const struct tile_setting settings[] = {
-	    {"", 80, PRECISION_F32, 1}, {"tm=8 tn=8 tk=8", 80, PRECISION_F32, 1}, {"tm=1 tn=1 tk=4 stages=1", 70, PRECISION_F32, 1},
-	    {"tm=2 tn=8 tk=32 stages=1", 75, PRECISION_F32, 1}, {"", 80, PRECISION_TF32, 100}, {"tm=4 tn=1 tk=8", 90, PRECISION_TF32, 100},
-	    {"", 80, PRECISION_F16, 100}, {"tm=1 tn=4 tk=32", 90, PRECISION_F16, 100}, {"", 75, PRECISION_F16, 100},
-	    {"", 80, PRECISION_BF16, 800}, {"tm=2 tn=2 splitk=16", 80, PRECISION_F32, 1}, {"splitk=3", 80, PRECISION_F16, 100},
-	    {"", 70, PRECISION_F16, 100}, {"tm=1 tn=1 tk=8 stages=1", 70, PRECISION_F16, 100}, {"stages=3", 80, PRECISION_F32, 1},
-	    {"tm=2 tk=8 stages=4", 90, PRECISION_TF32, 100}, {"async=0", 80, PRECISION_F32, 1},
+	    {"", 80, PRECISION_F32, 1},
+	    {"tm=8 tn=8 tk=8", 80, PRECISION_F32, 1},
+	    {"tm=1 tn=1 tk=4 stages=1", 70, PRECISION_F32, 1},
+	    {"tm=2 tn=8 tk=32 stages=1", 75, PRECISION_F32, 1},
+	    {"", 80, PRECISION_TF32, 100},
+	    {"tm=4 tn=1 tk=8", 90, PRECISION_TF32, 100},
+	    {"", 80, PRECISION_F16, 100},
+	    {"tm=1 tn=4 tk=32", 90, PRECISION_F16, 100},
+	    {"", 75, PRECISION_F16, 100},
+	    {"", 80, PRECISION_BF16, 800},
+	    {"tm=2 tn=2 splitk=16", 80, PRECISION_F32, 1},
+	    {"splitk=3", 80, PRECISION_F16, 100},
+	    {"", 70, PRECISION_F16, 100},
+	    {"tm=1 tn=1 tk=8 stages=1", 70, PRECISION_F16, 100},
+	    {"stages=3", 80, PRECISION_F32, 1},
+	    {"tm=2 tk=8 stages=4", 90, PRECISION_TF32, 100},
+	    {"async=0", 80, PRECISION_F32, 1},
 	};
 	struct arena a = {0};
 	uint32_t bad = 0;
@@ -155,7 +169,8 @@ check_tiles(const char *const *texts, uint32_t n, const char *words, uint32_t st
 		t.sm = settings[k].sm;
 		t.precision = settings[k].precision;
 		for (uint32_t i = 0; i < n; i++) {
-			list[i] = (struct cuda_case){.seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
+			list[i] = (struct cuda_case){
+			    .seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
 			text_case(&a, &list[i], texts[i], "f32");
 			cuda_case_make(&a, &list[i], &t, i);
 			assert_false(list[i].refused);
@@ -196,9 +211,13 @@ static void
 test_swept_tiles(void **state)
 {
 	static const struct tile_setting settings[] = {
-	    {"online=64", 80, PRECISION_F32, 1}, {"online=32 tm=2 tn=2 tk=8 stages=1", 70, PRECISION_F32, 1},
-	    {"online=112 tm=8 tn=8 stages=3", 80, PRECISION_F32, 1}, {"online=64", 80, PRECISION_TF32, 100},
-	    {"online=64 async=0", 90, PRECISION_F16, 100}, {"online=64", 70, PRECISION_F16, 100}, {"online=32", 80, PRECISION_BF16, 800},
+	    {"online=64", 80, PRECISION_F32, 1},
+	    {"online=32 tm=2 tn=2 tk=8 stages=1", 70, PRECISION_F32, 1},
+	    {"online=112 tm=8 tn=8 stages=3", 80, PRECISION_F32, 1},
+	    {"online=64", 80, PRECISION_TF32, 100},
+	    {"online=64 async=0", 90, PRECISION_F16, 100},
+	    {"online=64", 70, PRECISION_F16, 100},
+	    {"online=32", 80, PRECISION_BF16, 800},
 	    {"online=48 tm=0", 80, PRECISION_F32, 1},
 	};
 	struct arena a = {0};
@@ -212,12 +231,14 @@ test_swept_tiles(void **state)
 		t.sm = settings[k].sm;
 		t.precision = settings[k].precision;
 		for (uint32_t i = 0; i < COUNT_OF(sweeps); i++) {
-			list[i] = (struct cuda_case){.seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
+			list[i] = (struct cuda_case){
+			    .seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
 			text_case(&a, &list[i], sweeps[i], "f32");
 			cuda_case_make(&a, &list[i], &t, i);
 			assert_false(list[i].refused);
 			assert_non_null(strstr(list[i].code.text.p, "turn++"));
-			assert_int_equal(strstr(list[i].code.text.p, "behind the last turn") == NULL, strstr(settings[k].schedule, "tm=0") != NULL);
+			assert_int_equal(strstr(list[i].code.text.p, "behind the last turn") == NULL,
+			    strstr(settings[k].schedule, "tm=0") != NULL);
 		}
 		bad += cuda_cases_check(&a, list, COUNT_OF(sweeps));
 	}
@@ -250,9 +271,11 @@ test_parted_tiles(void **state)
 	check_tiles(apart, COUNT_OF(apart), apart_words, 2);
 }
 
-/* ---- NVRTC ------------------------------------------------------------------------------------------------ */
+/* ---- NVRTC ------------------------------------------------------------------------------------------------
+ */
 static uint32_t
-compile_all(const struct gpu *gpu, const char *const *texts, uint32_t n, int sm, enum precision precision, const char *schedule)
+compile_all(const struct gpu *gpu, const char *const *texts, uint32_t n, int sm, enum precision precision,
+    const char *schedule)
 {
 	struct arena a = {0};
 	struct cuda_case list[BATCH];
@@ -280,8 +303,8 @@ test_nvrtc_compiles_tiles(void **state)
 		int sm;
 		enum precision precision;
 		const char *schedule;
-	} settings[] = {{70, PRECISION_F16, ""}, {75, PRECISION_F16, ""}, {80, PRECISION_TF32, ""}, {90, PRECISION_F32, "stages=3"},
-	    {100, PRECISION_BF16, "splitk=4"}};
+	} settings[] = {{70, PRECISION_F16, ""}, {75, PRECISION_F16, ""}, {80, PRECISION_TF32, ""},
+	    {90, PRECISION_F32, "stages=3"}, {100, PRECISION_BF16, "splitk=4"}};
 	struct gpu gpu;
 	struct err e;
 	uint32_t failed = 0;
@@ -293,10 +316,14 @@ test_nvrtc_compiles_tiles(void **state)
 			print_message("not compiled for sm_%d: %s\n", settings[k].sm, e.msg);
 			continue;
 		}
-		failed += compile_all(&gpu, linears, COUNT_OF(linears), settings[k].sm, settings[k].precision, settings[k].schedule);
-		failed += compile_all(&gpu, pairs, COUNT_OF(pairs), settings[k].sm, settings[k].precision, settings[k].schedule);
-		failed += compile_all(&gpu, joined, COUNT_OF(joined), settings[k].sm, settings[k].precision, settings[k].schedule);
-		failed += compile_all(&gpu, apart, COUNT_OF(apart), settings[k].sm, settings[k].precision, settings[k].schedule);
+		failed += compile_all(&gpu, linears, COUNT_OF(linears), settings[k].sm, settings[k].precision,
+		    settings[k].schedule);
+		failed += compile_all(&gpu, pairs, COUNT_OF(pairs), settings[k].sm, settings[k].precision,
+		    settings[k].schedule);
+		failed += compile_all(&gpu, joined, COUNT_OF(joined), settings[k].sm, settings[k].precision,
+		    settings[k].schedule);
+		failed += compile_all(&gpu, apart, COUNT_OF(apart), settings[k].sm, settings[k].precision,
+		    settings[k].schedule);
 	}
 	assert_int_equal(failed, 0);
 }
@@ -306,13 +333,14 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tiles),
-		cmocka_unit_test(test_joined_tiles),
-		cmocka_unit_test(test_paired_tiles), cmocka_unit_test(test_swept_tiles),
-		cmocka_unit_test(test_parted_tiles),
-		cmocka_unit_test(test_nvrtc_compiles_tiles),
-		cmocka_unit_test(test_every_primitive),
-		cmocka_unit_test(test_random_graphs),
+	    cmocka_unit_test(test_tiles),
+	    cmocka_unit_test(test_joined_tiles),
+	    cmocka_unit_test(test_paired_tiles),
+	    cmocka_unit_test(test_swept_tiles),
+	    cmocka_unit_test(test_parted_tiles),
+	    cmocka_unit_test(test_nvrtc_compiles_tiles),
+	    cmocka_unit_test(test_every_primitive),
+	    cmocka_unit_test(test_random_graphs),
 	};
 
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

@@ -125,7 +125,8 @@ maps(struct cases *c, enum prim p)
 			continue;
 		}
 		for (size_t i = 0; i < (t == DT_f32 ? COUNT_OF(extents) : 1); i++)
-			try_same(c, p, &at, (uint32_t)prim_info[p].n_in, (enum dtype)t, line(t == DT_f32 ? extents[i] : 23));
+			try_same(c, p, &at, (uint32_t)prim_info[p].n_in, (enum dtype)t,
+			    line(t == DT_f32 ? extents[i] : 23));
 	}
 }
 
@@ -148,7 +149,10 @@ reductions(struct cases *c, enum prim p)
 				at_list(&at, ATTR_axes, ways[w].n, ways[w].axes);
 				if (is_arg)
 					at_int(&at, ATTR_last, k & 1);
-				try_same(c, p, &at, 1, (enum dtype)t, k == 0 ? shape_of(3, 3, 7, 5) : k == 1 ? shape_of(3, 8, 1, 9) : shape_of(3, 2, 13, 16));
+				try_same(c, p, &at, 1, (enum dtype)t,
+				    k == 0       ? shape_of(3, 3, 7, 5)
+					: k == 1 ? shape_of(3, 8, 1, 9)
+						 : shape_of(3, 2, 13, 16));
 			}
 }
 
@@ -164,7 +168,8 @@ windows(struct cases *c, enum prim p)
 			at_list(&at, ATTR_dilation, 4, k == 2 ? LIST(1, 2, 1, 1) : LIST(1, 1, 1, 1));
 			SET(lo, 0, 1, 0, 0);
 			SET(hi, 0, 0, 1, 0);
-			try_same(c, p, &at, 1, (enum dtype)t, k ? shape_of(4, 2, 7, 9, 3) : shape_of(4, 1, 8, 5, 16));
+			try_same(c, p, &at, 1, (enum dtype)t,
+			    k ? shape_of(4, 2, 7, 9, 3) : shape_of(4, 1, 8, 5, 16));
 		}
 }
 
@@ -172,7 +177,8 @@ static void
 layouts_of(struct cases *c, enum dtype t)
 {
 	struct attrs at = {0};
-	struct operand two[] = {{t, shape_of(2, 3, 5)}, {t, shape_of(2, 3, 2)}}, idx[] = {{t, shape_of(2, 9, 4)}, {DT_i64, line(7)}};
+	struct operand two[] = {{t, shape_of(2, 3, 5)}, {t, shape_of(2, 3, 2)}},
+		       idx[] = {{t, shape_of(2, 9, 4)}, {DT_i64, line(7)}};
 
 	SET(shape, 5, 7, 9);
 	try_same(c, PRIM_bcast, &at, 1, t, shape_of(3, 5, 1, 9));
@@ -219,13 +225,16 @@ layouts(struct cases *c)
 static void
 matmuls(struct cases *c)
 {
-	static const int sizes[][3] = {{1, 1, 1}, {6, 16, 8}, {7, 17, 9}, {13, 31, 1}, {1, 33, 64}, {12, 5, 0}, {29, 48, 37}};
+	static const int sizes[][3] = {
+	    {1, 1, 1}, {6, 16, 8}, {7, 17, 9}, {13, 31, 1}, {1, 33, 64}, {12, 5, 0}, {29, 48, 37}};
 
 	for (int t = 0; t < DT_COUNT; t++)
 		for (size_t i = 0; i < (t == DT_f32 ? COUNT_OF(sizes) : 3); i++) {
 			const int *s = sizes[i];
-			struct operand x[] = {{(enum dtype)t, shape_of(2, s[0], s[2])}, {(enum dtype)t, shape_of(2, s[2], s[1])}};
-			struct operand b[] = {{(enum dtype)t, shape_of(3, 3, s[0], s[2])}, {(enum dtype)t, shape_of(3, 3, s[2], s[1])}};
+			struct operand x[] = {{(enum dtype)t, shape_of(2, s[0], s[2])},
+			    {(enum dtype)t, shape_of(2, s[2], s[1])}};
+			struct operand b[] = {{(enum dtype)t, shape_of(3, 3, s[0], s[2])},
+			    {(enum dtype)t, shape_of(3, 3, s[2], s[1])}};
 			struct attrs none = {0};
 
 			try_node(c, PRIM_matmul, &none, 2, x);
@@ -251,7 +260,8 @@ convs(struct cases *c)
 	for (int t = 0; t < DT_COUNT; t++)
 		for (size_t i = 0; i < COUNT_OF(ways); i++) {
 			struct operand x[] = {{(enum dtype)t, shape_of(4, 2, 9, 7, ways[i].ci)},
-			    {(enum dtype)t, shape_of(4, ways[i].k, ways[i].k, ways[i].ci / ways[i].group, ways[i].co)}};
+			    {(enum dtype)t,
+				shape_of(4, ways[i].k, ways[i].k, ways[i].ci / ways[i].group, ways[i].co)}};
 			struct attrs at = {0};
 
 			at_list(&at, ATTR_stride, 2, ways[i].stride);
@@ -332,7 +342,8 @@ emit_all(struct cases *c, struct one *const *v, uint32_t n, struct strbuf *text)
 		for (uint32_t k = 0; k < o->g.n_nodes; k++)
 			bit_set(&all, k);
 		spec_make(&c->a, &o->g, &all, o->g.outputs, o->g.n_outputs, &o->spec, &bind);
-		o->has_code = emit_c(&c->a, &o->spec, STR(""), &target_avx2, arena_printf(&c->a, "k%u", i), &o->code, &e);
+		o->has_code = emit_c(
+		    &c->a, &o->spec, STR(""), &target_avx2, arena_printf(&c->a, "k%u", i), &o->code, &e);
 		if (o->has_code) {
 			sb_add(text, o->code.text);
 			continue;
@@ -347,7 +358,8 @@ emit_all(struct cases *c, struct one *const *v, uint32_t n, struct strbuf *text)
 static void
 run_one(struct cases *c, const struct dev *d, struct dev_module *m, uint32_t number, const struct one *o)
 {
-	struct dev_kernel k = {.n_passes = o->code.n_passes, .shared_bytes = o->code.shared_bytes,
+	struct dev_kernel k = {.n_passes = o->code.n_passes,
+	    .shared_bytes = o->code.shared_bytes,
 	    .local_bytes = o->code.local_bytes};
 	struct check_opts how = {.seed = number};
 	struct check *check = NULL;

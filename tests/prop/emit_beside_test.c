@@ -1,5 +1,6 @@
 /* tests/prop/emit_beside_test.c: two random graphs as one kernel, side by side or one after the other.
- * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), half as many pairs, KORCH_EMIT_SEED=N from there. */
+ * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), half as many pairs, KORCH_EMIT_SEED=N from there.
+ */
 #include "../harness/setting.h"
 #include "random_graph.h"
 #include "trial.h"
@@ -70,17 +71,20 @@ append(struct graph *to, const struct graph *from, bool share)
 static void
 beside_one(struct arena *a, struct trial *o, uint64_t seed)
 {
-	static const uint32_t kinds[] = {RG_MAP | RG_CONV, RG_MATMUL | RG_MAP | RG_BCAST, RG_MAP | RG_REDUCE | RG_BCAST,
-	    RG_WINDOW | RG_MAP | RG_LAYOUT, RG_ALL & ~(uint32_t)RG_OPAQUE};
-	static const char *const by[] = {"", "beside=1", "beside=1", "beside=0", "block=1 beside=1", "block=3 beside=1",
-	    "inline_flops=0 beside=1", "beside=1 wino=4", "split=8 beside=1"};
+	static const uint32_t kinds[] = {RG_MAP | RG_CONV, RG_MATMUL | RG_MAP | RG_BCAST,
+	    RG_MAP | RG_REDUCE | RG_BCAST, RG_WINDOW | RG_MAP | RG_LAYOUT, RG_ALL & ~(uint32_t)RG_OPAQUE};
+	static const char *const by[] = {"", "beside=1", "beside=1", "beside=0", "block=1 beside=1",
+	    "block=3 beside=1", "inline_flops=0 beside=1", "beside=1 wino=4", "split=8 beside=1"};
 	struct rng r = {seed};
 	struct graph part, both, sorted;
 
 	graph_init(&both, a);
 	for (uint32_t i = 0; i < 2; i++) {
-		struct random_opts opts = {.n_nodes = 1 + rng_below(&r, 6), .kinds = kinds[rng_below(&r, COUNT_OF(kinds))],
-		    .chain = rng_below(&r, 2), .max_extent = rng_below(&r, 2) ? 9 : 40, .max_elements = 20000};
+		struct random_opts opts = {.n_nodes = 1 + rng_below(&r, 6),
+		    .kinds = kinds[rng_below(&r, COUNT_OF(kinds))],
+		    .chain = rng_below(&r, 2),
+		    .max_extent = rng_below(&r, 2) ? 9 : 40,
+		    .max_elements = 20000};
 
 		random_graph(&part, a, &r, &opts);
 		append(&both, &part, rng_below(&r, 2));
@@ -105,12 +109,14 @@ test_side_by_side(void **state)
 			beside_one(&a, &list[i], seed + from + i);
 			trial_make(&a, &list[i], i, &target_avx2);
 			refused += list[i].infeasible;
-			beside += !list[i].infeasible && strstr(str_dup(&a, list[i].code.text), "steps of pass") != NULL;
+			beside += !list[i].infeasible &&
+			    strstr(str_dup(&a, list[i].code.text), "steps of pass") != NULL;
 		}
 		bad += trials_check(&a, list, TRIAL_BATCH, &target_avx2);
 		arena_fini(&a);
 	}
-	print_message("%llu pairs of graphs, %u with passes side by side, %u refused\n", (unsigned long long)n, beside, refused);
+	print_message("%llu pairs of graphs, %u with passes side by side, %u refused\n",
+	    (unsigned long long)n, beside, refused);
 	assert_true(beside * 2 > n || n < 40);
 	assert_int_equal(bad, 0);
 }
@@ -119,7 +125,7 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_side_by_side),
+	    cmocka_unit_test(test_side_by_side),
 	};
 
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

@@ -1,6 +1,6 @@
-/* tests/prop/emit_strict_test.c: in strict mode a graph as one kernel makes the same bytes as its nodes, each a
- * kernel of its own (D11).
- * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), a tenth of them here, KORCH_EMIT_SEED=N from there. */
+/* tests/prop/emit_strict_test.c: in strict mode a graph as one kernel makes the same bytes as its nodes, each
+ * a kernel of its own (D11). KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), a tenth of them here,
+ * KORCH_EMIT_SEED=N from there. */
 #include "../harness/setting.h"
 #include "random_graph.h"
 #include "trial.h"
@@ -17,7 +17,7 @@
 /* Every node of a graph as a kernel of its own, and the whole graph as one. */
 struct apart {
 	struct graph g;
-	struct trial *one;         /* of node i; the last one is the whole */
+	struct trial *one; /* of node i; the last one is the whole */
 	struct spec_binding *bind;
 };
 
@@ -25,11 +25,15 @@ static void
 apart_random(struct arena *a, struct graph *g, uint64_t seed)
 {
 	struct rng r = {seed};
-	struct random_opts opts = {.n_nodes = 3 + rng_below(&r, 10), .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
-	    .chain = rng_below(&r, 2), .max_extent = 9};
+	struct random_opts opts = {.n_nodes = 3 + rng_below(&r, 10),
+	    .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
+	    .chain = rng_below(&r, 2),
+	    .max_extent = 9};
 
 	if (seed % 4 == 3) /* anchors, two of them often enough */
-		opts = (struct random_opts){.n_nodes = 3 + rng_below(&r, 6), .max_extent = 24, .chain = true,
+		opts = (struct random_opts){.n_nodes = 3 + rng_below(&r, 6),
+		    .max_extent = 24,
+		    .chain = true,
 		    .kinds = RG_MATMUL | RG_CONV | RG_MAP | RG_REDUCE | RG_BCAST};
 	random_graph(g, a, &r, &opts);
 }
@@ -48,8 +52,8 @@ apart_make(struct arena *a, struct apart *x, const struct graph *g, uint64_t see
 			if (whole || k == i)
 				bit_set(&members, k);
 		x->one[i] = (struct trial){.seed = seed, .schedule = ""};
-		spec_make(a, &x->g, &members, whole ? x->g.outputs : x->g.nodes[i].out, whole ? x->g.n_outputs : 1,
-		    &x->one[i].spec, &x->bind[i]);
+		spec_make(a, &x->g, &members, whole ? x->g.outputs : x->g.nodes[i].out,
+		    whole ? x->g.n_outputs : 1, &x->one[i].spec, &x->bind[i]);
 		trial_make(a, &x->one[i], i, t);
 	}
 }
@@ -71,8 +75,8 @@ apart_run(struct arena *a, const struct apart *x, uint32_t i, void *lib, void **
 		r.buf[k] = trial_operand(o, k, dense, &base[k], &n);
 	}
 	for (uint32_t k = 0; k < b->n_results; k++)
-		r.buf[b->n_operands + k] = at[b->results[k].i]
-		    = trial_memory(trial_bytes(graph_tensor(&x->g, b->results[k])));
+		r.buf[b->n_operands + k] = at[b->results[k].i] =
+		    trial_memory(trial_bytes(graph_tensor(&x->g, b->results[k])));
 	r.shared = trial_memory(o->code.shared_bytes);
 	r.local = trial_memory(o->code.local_bytes);
 	trial_run_all(&r, NULL);
@@ -99,7 +103,8 @@ apart_agrees(struct arena *a, const struct apart *x, void *lib)
 
 	for (uint32_t t = 0; t < x->g.n_tensors; t++)
 		if (x->g.tensors[t].role == ROLE_INPUT || x->g.tensors[t].role == ROLE_WEIGHT)
-			alone[t] = whole[t] = random_values(a, &r, x->g.tensors[t].type, &x->g.tensors[t].shape);
+			alone[t] = whole[t] =
+			    random_values(a, &r, x->g.tensors[t].type, &x->g.tensors[t].shape);
 	for (uint32_t i = 0; i < x->g.n_nodes; i++)
 		apart_run(a, x, i, lib, alone);
 	apart_run(a, x, x->g.n_nodes, lib, whole);
@@ -129,22 +134,28 @@ n_anchors(const struct graph *g)
 
 /* What random graphs seldom have: pairs of anchors; rings of rows; casts whose zeros have a sign. */
 static const char *const strictly[] = {
-    "%0 = input f32[1,48,16]\n%1 = input f32[1,24,16]\n%2 = input f32[1,24,16]\n%3 = transpose %1 perm=[0,2,1]\n"
+    "%0 = input f32[1,48,16]\n%1 = input f32[1,24,16]\n%2 = input f32[1,24,16]\n%3 = transpose %1 "
+    "perm=[0,2,1]\n"
     "%4 = matmul %0 %3\n%5 = rmax %4 axes=[2]\n%6 = bcast %5 shape=[1,48,24]\n%7 = sub %4 %6\n%8 = exp %7\n"
-    "%9 = sum %8 axes=[2]\n%10 = bcast %9 shape=[1,48,24]\n%11 = div %8 %10\n%12 = matmul %11 %2\noutput %12\n",
+    "%9 = sum %8 axes=[2]\n%10 = bcast %9 shape=[1,48,24]\n%11 = div %8 %10\n%12 = matmul %11 %2\noutput "
+    "%12\n",
     "%0 = input f32[33,24]\n%1 = weight f32[24,40]\n%2 = weight f32[40,17]\n%3 = matmul %0 %1\n%4 = tanh %3\n"
     "%5 = matmul %4 %2\n%6 = mul %5 %5\noutput %6\noutput %4\n",
     "%0 = input f32[1,7,9,8]\n%1 = weight f32[3,3,8,16]\n%2 = weight f32[1,1,16,24]\n"
     "%3 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n%4 = relu %3\n"
     "%5 = conv %4 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %5\n",
-    "%0 = input f32[1,9,7,8]\n%1 = weight f32[1,1,8,24]\n%2 = weight f32[3,3,1,24]\n%3 = weight f32[1,1,24,8]\n"
+    "%0 = input f32[1,9,7,8]\n%1 = weight f32[1,1,8,24]\n%2 = weight f32[3,3,1,24]\n%3 = weight "
+    "f32[1,1,24,8]\n"
     "%4 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n%5 = tanh %4\n"
     "%6 = conv %5 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=24\n%7 = relu %6\n"
-    "%8 = conv %7 %3 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n%9 = add %8 %0\noutput %9\n",
+    "%8 = conv %7 %3 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n%9 = add %8 "
+    "%0\noutput %9\n",
     "%0 = input f32[1,11,7,8]\n%1 = weight f32[3,3,8,16]\n"
     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n%3 = sigmoid %2\n"
-    "%4 = wsum %3 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] lo=[0,1,1,0] hi=[0,1,1,0]\noutput %4\n",
-    "%0 = input f32[1,3,4,8]\n%1 = tanh %0\n%2 = cast %1 to=i32\n%3 = cast %2 to=f32\n%4 = relu %3\n%5 = neg %4\n"
+    "%4 = wsum %3 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] lo=[0,1,1,0] hi=[0,1,1,0]\noutput "
+    "%4\n",
+    "%0 = input f32[1,3,4,8]\n%1 = tanh %0\n%2 = cast %1 to=i32\n%3 = cast %2 to=f32\n%4 = relu %3\n%5 = neg "
+    "%4\n"
     "%6 = prod %5 axes=[1,3]\n%7 = sum %6 axes=[2]\noutput %6\noutput %7\n",
 };
 
@@ -201,7 +212,7 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strict_is_the_same_fused_and_unfused),
+	    cmocka_unit_test(test_strict_is_the_same_fused_and_unfused),
 	};
 
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

@@ -13,9 +13,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- tests ------------------------------------------------------------------------------------------------ */
-static const char *const schedules[] = {"", "", "block=3", "block=1 inline_flops=0", "inline_flops=64 unroll_red=0",
-    "unroll_red=64", "block=5 lanes=8 split=8", "block=64 tile=8"};
+/* ---- tests ------------------------------------------------------------------------------------------------
+ */
+static const char *const schedules[] = {"", "", "block=3", "block=1 inline_flops=0",
+    "inline_flops=64 unroll_red=0", "unroll_red=64", "block=5 lanes=8 split=8", "block=64 tile=8"};
 
 static void
 random_one(struct arena *a, struct trial *o, uint64_t seed)
@@ -24,7 +25,8 @@ random_one(struct arena *a, struct trial *o, uint64_t seed)
 	struct spec spec;
 
 	random_spec(a, &r, &spec);
-	*o = (struct trial){.spec = spec, .seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
+	*o = (struct trial){
+	    .spec = spec, .seed = seed, .schedule = schedules[rng_below(&r, COUNT_OF(schedules))]};
 }
 
 static void
@@ -80,7 +82,7 @@ test_random_graphs_strict(void **state)
 	run_random(&t, setting("KORCH_EMIT_GRAPHS", 320) / 4, setting("KORCH_EMIT_SEED", 1) + 1000000);
 }
 
-/* ---- every primitive, every type --------------------------------------------------------------------------- */
+/* ---- every primitive, every type ---- */
 struct list {
 	struct arena *a;
 	struct trial *one;
@@ -116,9 +118,9 @@ list_check(struct list *l)
 static bool
 takes_integers(enum prim p)
 {
-	static const enum prim whole[] = {PRIM_neg, PRIM_abs, PRIM_sign, PRIM_relu, PRIM_bitnot, PRIM_cast, PRIM_add,
-	    PRIM_sub, PRIM_mul, PRIM_div, PRIM_min, PRIM_max, PRIM_pow, PRIM_mod, PRIM_fmod, PRIM_eq, PRIM_lt, PRIM_le,
-	    PRIM_and, PRIM_or, PRIM_xor, PRIM_shl, PRIM_shr, PRIM_select};
+	static const enum prim whole[] = {PRIM_neg, PRIM_abs, PRIM_sign, PRIM_relu, PRIM_bitnot, PRIM_cast,
+	    PRIM_add, PRIM_sub, PRIM_mul, PRIM_div, PRIM_min, PRIM_max, PRIM_pow, PRIM_mod, PRIM_fmod,
+	    PRIM_eq, PRIM_lt, PRIM_le, PRIM_and, PRIM_or, PRIM_xor, PRIM_shl, PRIM_shr, PRIM_select};
 
 	for (uint32_t i = 0; i < COUNT_OF(whole); i++)
 		if (whole[i] == p)
@@ -129,10 +131,11 @@ takes_integers(enum prim p)
 static bool
 takes_reals(enum prim p)
 {
-	static const enum prim not[] = {PRIM_not, PRIM_bitnot, PRIM_and, PRIM_or, PRIM_xor, PRIM_shl, PRIM_shr};
+	static const enum prim not [] = {
+	    PRIM_not, PRIM_bitnot, PRIM_and, PRIM_or, PRIM_xor, PRIM_shl, PRIM_shr};
 
-	for (uint32_t i = 0; i < COUNT_OF(not); i++)
-		if (not[i] == p)
+	for (uint32_t i = 0; i < COUNT_OF(not ); i++)
+		if (not [i] == p)
 			return false;
 	return true;
 }
@@ -141,7 +144,8 @@ static bool
 takes(enum prim p, enum dtype t)
 {
 	if (t == DT_bool)
-		return p == PRIM_not || p == PRIM_and || p == PRIM_or || p == PRIM_xor || p == PRIM_eq || p == PRIM_cast;
+		return p == PRIM_not || p == PRIM_and || p == PRIM_or || p == PRIM_xor || p == PRIM_eq ||
+		    p == PRIM_cast;
 	return dtype_is_float(t) ? takes_reals(p) : takes_integers(p);
 }
 
@@ -157,7 +161,11 @@ map_case(struct list *l, enum prim p, enum dtype t, enum dtype to)
 
 	graph_init(&g, l->a);
 	for (int i = 0; i < prim_info[p].n_in; i++)
-		in[i] = graph_input(&g, p == PRIM_select && i == 0 ? DT_bool : p == PRIM_pow && i == 1 ? to : t, &s, NULL);
+		in[i] = graph_input(&g,
+		    p == PRIM_select && i == 0    ? DT_bool
+			: p == PRIM_pow && i == 1 ? to
+						  : t,
+		    &s, NULL);
 	if (p == PRIM_cast)
 		at_int(&at, ATTR_to, to);
 	if (!graph_add(&g, p, in, (uint32_t)prim_info[p].n_in, &at, NO_NODE, out, &e))
@@ -178,7 +186,8 @@ test_every_map(void **state)
 			continue;
 		for (int t = 0; t < DT_COUNT; t++)
 			for (int to = 0; to < DT_COUNT && takes((enum prim)p, (enum dtype)t); to++)
-				if (p == PRIM_cast || (p == PRIM_pow && takes(PRIM_pow, (enum dtype)to)) || to == 0)
+				if (p == PRIM_cast || (p == PRIM_pow && takes(PRIM_pow, (enum dtype)to)) ||
+				    to == 0)
 					map_case(&l, (enum prim)p, (enum dtype)t, (enum dtype)to);
 	}
 	list_check(&l);
@@ -229,11 +238,11 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_map),
-		cmocka_unit_test(test_every_primitive),
-		cmocka_unit_test(test_random_graphs),
-		cmocka_unit_test(test_random_graphs_widest),
-		cmocka_unit_test(test_random_graphs_strict),
+	    cmocka_unit_test(test_every_map),
+	    cmocka_unit_test(test_every_primitive),
+	    cmocka_unit_test(test_random_graphs),
+	    cmocka_unit_test(test_random_graphs_widest),
+	    cmocka_unit_test(test_random_graphs_strict),
 	};
 
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

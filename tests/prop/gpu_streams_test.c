@@ -1,7 +1,7 @@
-/* Plans on several streams of the fake GPU, whose graphs run in any order that their edges allow: random plans
- * whose steps share bytes in all ways, calls of cuBLASLt and cuDNN among them, compute what they compute in order;
- * without any one of their waits they do not; several threads may run one plan; what cannot be made is said, and what
- * is not faster is not used.  threads: yes */
+/* Plans on several streams of the fake GPU, whose graphs run in any order that their edges allow: random
+ * plans whose steps share bytes in all ways, calls of cuBLASLt and cuDNN among them, compute what they
+ * compute in order; without any one of their waits they do not; several threads may run one plan; what cannot
+ * be made is said, and what is not faster is not used.  threads: yes */
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/run/vendor.h"
 #include "../../worker/gpu_fake/gpu_fake.h"
@@ -15,40 +15,43 @@
 #include <cmocka.h>
 
 enum { N = 64, BLOCK = 32, SLOT = 64, MAX_STEPS = 24, N_PLANS = 40, N_DROPPED = 12 };
-#define PASS(NAME) "K_KERNEL K_BOUNDS(32) " NAME "(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n" \
-	"\tconst float *x = (const float *)buf[0], *y = (const float *)buf[1];\n" \
-	"\tfloat *r = (float *)buf[2], *s = (float *)buf[3], *t = (float *)shared;\n" \
-	"\t(void)x, (void)y, (void)r, (void)s, (void)t, (void)local;\n" \
+#define PASS(NAME)                                                                                           \
+	"K_KERNEL K_BOUNDS(32) " NAME                                                                        \
+	"(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n"                             \
+	"\tconst float *x = (const float *)buf[0], *y = (const float *)buf[1];\n"                            \
+	"\tfloat *r = (float *)buf[2], *s = (float *)buf[3], *t = (float *)shared;\n"                        \
+	"\t(void)x, (void)y, (void)r, (void)s, (void)t, (void)local;\n"                                      \
 	"\tfor (k_i64 i = lo + K_BLOCK * 32 + K_TID; i < hi; i += K_BLOCKS * 32)\n\t\t"
 /* r = x - y / 2 and r = x - mirrored y / 2, the second by way of scratch; both into s too. */
-static const char *const texts[2] = {
-    PASS("k_p0") "r[i] = s[i] = x[i] - 0.5f * y[i];\n}\n",
+static const char *const texts[2] = {PASS("k_p0") "r[i] = s[i] = x[i] - 0.5f * y[i];\n}\n",
     PASS("k_p0") "t[i] = y[63 - i];\n}\n" PASS("k_p1") "r[i] = s[i] = x[i] - 0.5f * t[i];\n}\n"};
 
 enum { PLAIN, MIRROR, PRODUCT, PICTURE, KERNELS, EDGE = 8 };
 static const char *const symbols[KERNELS] = {"plain", "mirror", "product", "picture"};
 static const uint32_t n_passes[KERNELS] = {1, 2, 1, 1};
-/* y + x in / 8, and y + x W not beyond 4: matrices of 8 by 8, the second as a picture's channels and weights that are
- * packed for the call.  Both want scratch; they have one result. */
+/* y + x in / 8, and y + x W not beyond 4: matrices of 8 by 8, the second as a picture's channels and weights
+ * that are packed for the call.  Both want scratch; they have one result. */
 static const struct call {
 	const char *spec, *schedule;
 } calls[] = {
     {"spec 1\n%0 = input f32[8,8]\n%1 = input f32[8,8]\n%2 = input f32[8,8]\n%3 = const f32[1,1] 0x1p-3\n"
      "%4 = bcast %3 shape=[8,8] : f32[8,8]\n%5 = matmul %1 %2 : f32[8,8]\n%6 = mul %4 %5 : f32[8,8]\n"
-     "%7 = add %0 %6 : f32[8,8]\noutput %7\n", "lib=cublaslt-13.1.0 algo=1"},
+     "%7 = add %0 %6 : f32[8,8]\noutput %7\n",
+	"lib=cublaslt-13.1.0 algo=1"},
     {"spec 1\n%0 = input f32[1,2,4,8]\n%1 = input f32[1,2,4,8]\n%2 = weight f32[1,1,8,8]\n"
      "%3 = const f32[1,1,1,1] -0x1p+2\n%4 = bcast %3 shape=[1,2,4,8] : f32[1,2,4,8]\n"
      "%5 = conv %1 %2 lo=[0,0] hi=[0,0] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,2,4,8]\n"
      "%6 = add %0 %5 : f32[1,2,4,8]\n%7 = max %4 %6 : f32[1,2,4,8]\n%8 = const f32[1,1,1,1] 0x1p+2\n"
      "%9 = bcast %8 shape=[1,2,4,8] : f32[1,2,4,8]\n%10 = min %7 %9 : f32[1,2,4,8]\noutput %10\n",
-     "lib=cudnn-9.19.0 algo=2"}};
+	"lib=cudnn-9.19.0 algo=2"}};
 
-/* Every step's result lies in work memory, maybe over older ones.  A generated kernel's is in a part of the only
- * output, too; a call's is read by the next step. */
+/* Every step's result lies in work memory, maybe over older ones.  A generated kernel's is in a part of the
+ * only output, too; a call's is read by the next step. */
 struct sample {
 	struct plan plan;
 	uint32_t n_slots; /* of SLOT bytes */
-	uint32_t x[2 * MAX_STEPS], y[2 * MAX_STEPS], at[2 * MAX_STEPS]; /* steps read, counted from 1, 0: the input; slot */
+	uint32_t x[2 * MAX_STEPS], y[2 * MAX_STEPS],
+	    at[2 * MAX_STEPS]; /* steps read, counted from 1, 0: the input; slot */
 	uint32_t kernel[2 * MAX_STEPS], part[2 * MAX_STEPS]; /* part of the output */
 	uint32_t n_parts;
 	float weights[N];
@@ -103,7 +106,9 @@ module(struct arena *a, const struct gpu *g)
 static bool
 meet(const struct sample *s, uint32_t i, uint32_t step)
 {
-	uint32_t d = step ? s->at[i] > s->at[step - 1] ? s->at[i] - s->at[step - 1] : s->at[step - 1] - s->at[i] : UINT32_MAX;
+	uint32_t d = step
+	    ? s->at[i] > s->at[step - 1] ? s->at[i] - s->at[step - 1] : s->at[step - 1] - s->at[i]
+	    : UINT32_MAX;
 
 	return d < N * sizeof(float) / SLOT;
 }
@@ -147,7 +152,10 @@ choose_steps(struct sample *s, struct rng *r, uint32_t n_kernels)
 static struct place
 place(enum place_kind kind, size_t offset)
 {
-	return (struct place){.kind = kind, .offset = offset, .n_bytes = N * sizeof(float), .type = DT_f32,
+	return (struct place){.kind = kind,
+	    .offset = offset,
+	    .n_bytes = N * sizeof(float),
+	    .type = DT_f32,
 	    .shape = shape_make(1, (const int64_t[]){N})};
 }
 
@@ -157,9 +165,13 @@ put_kernels(struct arena *a, struct plan *p)
 	p->n_kernels = KERNELS;
 	p->kernels = NEW_ARRAY(a, struct plan_kernel, KERNELS);
 	for (uint32_t i = 0; i < KERNELS; i++)
-		p->kernels[i] = (struct plan_kernel){.symbol = str_of(symbols[i]), .n_operands = i < PRODUCT ? 2 : 3,
-		    .n_results = i < PRODUCT ? 2 : 1, .n_passes = n_passes[i], .range = {N, N},
-		    .shared_bytes = i == MIRROR ? N * sizeof(float) : 0, .cost_ns = 4000};
+		p->kernels[i] = (struct plan_kernel){.symbol = str_of(symbols[i]),
+		    .n_operands = i < PRODUCT ? 2 : 3,
+		    .n_results = i < PRODUCT ? 2 : 1,
+		    .n_passes = n_passes[i],
+		    .range = {N, N},
+		    .shared_bytes = i == MIRROR ? N * sizeof(float) : 0,
+		    .cost_ns = 4000};
 }
 
 /* Places: the input, the weights, each step's in work memory, the parts of the output. */
@@ -178,11 +190,14 @@ put_steps(struct arena *a, struct sample *s)
 		p->places[2 + n + i] = place(PLACE_OUTPUT, i * N * sizeof(float));
 	for (uint32_t i = 0; i < n; i++) {
 		const uint32_t x = s->x[i] ? 1 + s->x[i] : 0, y = s->y[i] ? 1 + s->y[i] : 0;
-		const uint32_t lists[KERNELS][4] = {[PLAIN] = {x, y, 2 + i, 2 + n + s->part[i]}, [MIRROR] = {x, y, 2 + i, 2 + n + s->part[i]},
-		    [PRODUCT] = {y, x, 0, 2 + i}, [PICTURE] = {y, x, 1, 2 + i}};
+		const uint32_t lists[KERNELS][4] = {[PLAIN] = {x, y, 2 + i, 2 + n + s->part[i]},
+		    [MIRROR] = {x, y, 2 + i, 2 + n + s->part[i]},
+		    [PRODUCT] = {y, x, 0, 2 + i},
+		    [PICTURE] = {y, x, 1, 2 + i}};
 
 		p->places[2 + i] = place(PLACE_WORK, s->at[i] * SLOT);
-		p->steps[i] = (struct plan_step){.kernel = s->kernel[i], .n_places = 4,
+		p->steps[i] = (struct plan_step){.kernel = s->kernel[i],
+		    .n_places = 4,
 		    .places = arena_dup(a, lists[s->kernel[i]], sizeof(lists[0]))};
 	}
 }
@@ -199,14 +214,20 @@ make_sample(struct arena *a, const struct bytes *code, uint32_t n_kernels, uint6
 	n = choose_steps(s, &r, n_kernels);
 	for (int k = 0; k < N; k++)
 		s->weights[k] = (float)rng_normal(&r) / 4;
-	*p = (struct plan){.run_compat = STR("cuda sm_80"), .n_threads = 1, .n_steps = n, .n_inputs = 1,
-	    .n_outputs = 1, .module = *code, .work_bytes = (s->n_slots + 2 * n) * SLOT,
+	*p = (struct plan){.run_compat = STR("cuda sm_80"),
+	    .n_threads = 1,
+	    .n_steps = n,
+	    .n_inputs = 1,
+	    .n_outputs = 1,
+	    .module = *code,
+	    .work_bytes = (s->n_slots + 2 * n) * SLOT,
 	    .constants = {arena_dup(a, s->weights, sizeof(s->weights)), sizeof(s->weights)}};
 	put_kernels(a, p);
 	p->inputs = NEW_ARRAY(a, struct plan_io, 1);
 	p->inputs[0] = (struct plan_io){STR("x"), DT_f32, shape_make(1, (const int64_t[]){N})};
 	p->outputs = NEW_ARRAY(a, struct plan_io, 1);
-	p->outputs[0] = (struct plan_io){STR("all"), DT_f32, shape_make(1, (const int64_t[]){s->n_parts * N})};
+	p->outputs[0] =
+	    (struct plan_io){STR("all"), DT_f32, shape_make(1, (const int64_t[]){s->n_parts * N})};
 	put_steps(a, s);
 }
 
@@ -229,15 +250,17 @@ expect(struct arena *a, const struct sample *s, const float *in, float *out)
 	const size_t slot = SLOT / sizeof(float);
 
 	for (uint32_t i = 0; i < s->plan.n_steps; i++) {
-		const float *x = s->x[i] ? work + s->at[s->x[i] - 1] * slot : in, *y = s->y[i] ? work + s->at[s->y[i] - 1] * slot : in;
+		const float *x = s->x[i] ? work + s->at[s->x[i] - 1] * slot : in,
+			    *y = s->y[i] ? work + s->at[s->y[i] - 1] * slot : in;
 		float made[N];
 
 		for (int k = 0; k < N; k++) {
 			const double bounded = product_at(x, s->weights, y, 1, k);
 
 			made[k] = s->kernel[i] == PRODUCT ? (float)product_at(x, in, y, 0.125, k)
-			    : s->kernel[i] == PICTURE ? (float)MIN_OF(MAX_OF(bounded, -4), 4)
-						      : x[k] - 0.5F * y[s->kernel[i] == MIRROR ? N - 1 - k : k];
+			    : s->kernel[i] == PICTURE
+			    ? (float)MIN_OF(MAX_OF(bounded, -4), 4)
+			    : x[k] - 0.5F * y[s->kernel[i] == MIRROR ? N - 1 - k : k];
 		}
 		memcpy(work + s->at[i] * slot, made, sizeof(made));
 		if (!is_call(s, i))
@@ -251,7 +274,9 @@ open_fake(struct arena *a, uint64_t seed, const char *more, struct gpu *g)
 {
 	struct err e = {0};
 
-	if (!gpu_fake_open(str_of(arena_printf(a, "gpu=a100,replay=1,seed=%llu%s", (unsigned long long)seed, more)), g, &e))
+	if (!gpu_fake_open(
+		str_of(arena_printf(a, "gpu=a100,replay=1,seed=%llu%s", (unsigned long long)seed, more)), g,
+		&e))
 		fail_msg("%s", e.msg);
 }
 
@@ -301,7 +326,8 @@ try_plans(uint32_t n_kernels)
 		assert_int_equal(runner_streams(r)->n_asked, n_streams);
 		assert_in_range(runner_streams(r)->n_used, 1, n_streams);
 		if (!is_right(&a, &s, r, seed))
-			fail_msg("seed %llu: wrong on %u streams", (unsigned long long)seed, runner_streams(r)->n_used);
+			fail_msg("seed %llu: wrong on %u streams", (unsigned long long)seed,
+			    runner_streams(r)->n_used);
 		n_several += runner_streams(r)->n_used > 1;
 		streams_of_plan(&a, &s.plan, n_streams, &order);
 		for (uint32_t i = 0; i < order.n_steps; i++)
@@ -359,8 +385,9 @@ n_forked(const struct streams *o)
 	return n;
 }
 
-/* Captured are forks, waits between steps, joins.  Without one of the former the plan is wrong or refused (steps stay
- * outside of the graph), without a join refused unless the first stream has waited for that one's end anyway. */
+/* Captured are forks, waits between steps, joins.  Without one of the former the plan is wrong or refused
+ * (steps stay outside of the graph), without a join refused unless the first stream has waited for that one's
+ * end anyway. */
 static void
 drop_each(uint32_t n_kernels)
 {
@@ -381,7 +408,8 @@ drop_each(uint32_t n_kernels)
 		forks = n_forked(&o);
 		for (k = 1; k <= forks + o.n_waits; k++) {
 			if (without_wait(&a, &s, seed, k) == RIGHT)
-				fail_msg("seed %llu: right without wait %u of %u forks and %u", (unsigned long long)seed, k, forks, o.n_waits);
+				fail_msg("seed %llu: right without wait %u of %u forks and %u",
+				    (unsigned long long)seed, k, forks, o.n_waits);
 			n_waits++;
 		}
 		for (; k < forks + o.n_waits + o.n_streams; k++) {
@@ -428,8 +456,8 @@ what_cannot_be_made(void **state)
 {
 	static const struct {
 		const char *settings, *words;
-	} rows[] = {{",streams=1", "cuStreamCreate"}, {",streams=2", "cuStreamCreate"}, {",events=2", "cuEventCreate"},
-	    {",events=5", "cuEventCreate"}};
+	} rows[] = {{",streams=1", "cuStreamCreate"}, {",streams=2", "cuStreamCreate"},
+	    {",events=2", "cuEventCreate"}, {",events=5", "cuEventCreate"}};
 	struct arena a = {0};
 	struct gpu g;
 	struct sample s;
@@ -481,7 +509,8 @@ what_is_faster_runs(void **state)
 		struct runner *r;
 
 		open_fake(&a, 1, rows[i].settings, &g);
-		if (!runner_open(&s.plan, &(struct runner_opts){.n_streams = rows[i].n_asked, .gpu = &g}, &r, &e))
+		if (!runner_open(
+			&s.plan, &(struct runner_opts){.n_streams = rows[i].n_asked, .gpu = &g}, &r, &e))
 			fail_msg("%s", e.msg);
 		said = runner_streams(r);
 		assert_int_equal(said->n_used, rows[i].is_several ? order.n_streams : 1);
@@ -561,10 +590,10 @@ threads_share_a_plan(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans), cmocka_unit_test(random_plans_with_calls),
-	    cmocka_unit_test(every_wait_counts), cmocka_unit_test(every_wait_of_calls_counts),
-	    cmocka_unit_test(what_cannot_be_made), cmocka_unit_test(what_is_faster_runs),
-	    cmocka_unit_test(threads_share_a_plan)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(random_plans),
+	    cmocka_unit_test(random_plans_with_calls), cmocka_unit_test(every_wait_counts),
+	    cmocka_unit_test(every_wait_of_calls_counts), cmocka_unit_test(what_cannot_be_made),
+	    cmocka_unit_test(what_is_faster_runs), cmocka_unit_test(threads_share_a_plan)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ runnable(const struct units *u, uint32_t without)
 struct truth {
 	uint32_t before[MAX_BRUTE]; /* units without which this one never runs */
 	uint32_t near[MAX_BRUTE];
-	uint32_t rival[MAX_BRUTE];  /* units that make a tensor which this one makes */
+	uint32_t rival[MAX_BRUTE]; /* units that make a tensor which this one makes */
 };
 
 static void
@@ -120,7 +120,8 @@ is_wanted(const struct units *u, const struct truth *t, const struct identify_li
 }
 
 static uint32_t
-compare_with_brute_force(struct arena *a, const struct graph *g, bool merge, const struct identify_limits *lim)
+compare_with_brute_force(
+    struct arena *a, const struct graph *g, bool merge, const struct identify_limits *lim)
 {
 	struct units u;
 	struct truth t;
@@ -147,7 +148,8 @@ compare_with_brute_force(struct arena *a, const struct graph *g, bool merge, con
 			struct strbuf sb;
 			sb_init(&sb, a);
 			graph_print(&sb, g);
-			fail_msg("set %x: %s\n%.*s", set, want ? "missing" : "too much", STR_ARG(sb_str(&sb)));
+			fail_msg(
+			    "set %x: %s\n%.*s", set, want ? "missing" : "too much", STR_ARG(sb_str(&sb)));
 		}
 		n += want;
 	}
@@ -184,7 +186,9 @@ brute(uint32_t n_graphs, bool alternatives, uint64_t seed0)
 		struct rng r = {seed};
 		struct graph g, sorted;
 		struct identify_limits lim = identify_limits_default;
-		struct random_opts ro = {.n_nodes = 3 + rng_below(&r, 8), .max_elements = 64, .max_extent = 4,
+		struct random_opts ro = {.n_nodes = 3 + rng_below(&r, 8),
+		    .max_elements = 64,
+		    .max_extent = 4,
 		    .kinds = RG_MAP | (rng_below(&r, 2) ? RG_ALL : RG_REDUCE | RG_BCAST)};
 
 		random_graph(&g, &a, &r, &ro);
@@ -242,7 +246,8 @@ candidates_compute_their_results(void **state)
 		struct graph g, to;
 		struct cand_set cs;
 		struct err e = {0};
-		struct random_opts ro = {.n_nodes = 4 + rng_below(&r, 12), .max_elements = 300,
+		struct random_opts ro = {.n_nodes = 4 + rng_below(&r, 12),
+		    .max_elements = 300,
 		    .kinds = RG_ALL & ~(uint32_t)RG_PROD};
 		const struct rewrite_opts o = {
 		    .normalize = true, .alternatives = true, .worst = NUM_PRECISION, .max_nodes = 1000};
@@ -295,8 +300,8 @@ every_node_is_made_by_a_candidate_of_its_own(void **state)
 			for (uint32_t i = 0; i < cs.n_cands; i++) {
 				uint32_t own = 0, last = 0;
 				BITSET_EACH(k, &cs.cands[i].members)
-					if (!u.is_view[k] && !u.is_inlined[k])
-						own++, last = k;
+				if (!u.is_view[k] && !u.is_inlined[k])
+					own++, last = k;
 				if (own == 1)
 					made[last] = true;
 			}

@@ -26,12 +26,14 @@ run_target(struct target t, bool compile_only)
 		struct arena a = {0};
 		struct test_kernel *k = random_kernels(&a, &t, s, BATCH);
 
-		if (!(compile_only ? kernel_builds(&a, k, BATCH, &t, &e) : kernel_compile(&a, k, BATCH, &t, &e)))
+		if (!(compile_only ? kernel_builds(&a, k, BATCH, &t, &e)
+				   : kernel_compile(&a, k, BATCH, &t, &e)))
 			fail_msg("seed %llu: %s", (unsigned long long)s, e.msg);
 		for (uint32_t i = 0; i < BATCH && !compile_only; i++)
 			if (!kernel_check(&a, &k[i], 1 + i % 3, 2e-4, &e))
-				fail_msg("seed %llu kernel %u, schedule \"%.*s\": %s\n%.*s", (unsigned long long)s, i,
-				    STR_ARG(k[i].schedule), e.msg, STR_ARG(k[i].spec.text));
+				fail_msg("seed %llu kernel %u, schedule \"%.*s\": %s\n%.*s",
+				    (unsigned long long)s, i, STR_ARG(k[i].schedule), e.msg,
+				    STR_ARG(k[i].spec.text));
 		arena_fini(&a);
 	}
 }

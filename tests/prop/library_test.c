@@ -1,8 +1,7 @@
-/* tests/prop/library_test.c: calls of a CPU's library.  Random specs that one can be asked for: its results are
- * those of the interpreter, in each of its ways; and on shapes that are too large for the interpreter it is the
- * oracle of generated kernels.  Skipped where the program is built without one.
- * KORCH_LIBRARY_ROUNDS=N specs (default 300), KORCH_LIBRARY_SEED=N from there.
- * label: cpu */
+/* tests/prop/library_test.c: calls of a CPU's library.  Random specs that one can be asked for: its results
+ * are those of the interpreter, in each of its ways; and on shapes that are too large for the interpreter it
+ * is the oracle of generated kernels.  Skipped where the program is built without one. KORCH_LIBRARY_ROUNDS=N
+ * specs (default 300), KORCH_LIBRARY_SEED=N from there. label: cpu */
 #include "../harness/library.h"
 #include "../harness/plan_sample.h"
 #include "../harness/setting.h"
@@ -51,21 +50,24 @@ agrees_with_interp(const struct dev *d, uint64_t seed, uint32_t n_had[2])
 		struct err e = {0};
 		struct rng values = {seed};
 
-		if (!kernel_make(&a, &s, str_of(library_schedule(&a, algo)), &target_avx2, 0, &values, &k, &e)) {
+		if (!kernel_make(
+			&a, &s, str_of(library_schedule(&a, algo)), &target_avx2, 0, &values, &k, &e)) {
 			if (e.code != ERR_INFEASIBLE)
-				fail_msg("seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
+				fail_msg(
+				    "seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
 			break;
 		}
 		kernel_spoil(&k);
 		if (!run_once(d, &k, &e)) {
 			if (e.code != ERR_INFEASIBLE)
-				fail_msg("seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
+				fail_msg(
+				    "seed %llu: %s\n%.*s", (unsigned long long)seed, e.msg, STR_ARG(s.text));
 			continue;
 		}
 		n_had[algo]++;
 		if (!kernel_compare(&a, &k, 2e-4, &e))
-			fail_msg("seed %llu, %.*s: %s\n%.*s%.*s", (unsigned long long)seed, STR_ARG(k.schedule), e.msg,
-			    STR_ARG(s.text), STR_ARG(k.code.text));
+			fail_msg("seed %llu, %.*s: %s\n%.*s%.*s", (unsigned long long)seed,
+			    STR_ARG(k.schedule), e.msg, STR_ARG(s.text), STR_ARG(k.code.text));
 	}
 	arena_fini(&a);
 }
@@ -82,8 +84,8 @@ test_calls_mean_what_the_spec_means(void **state)
 	for (uint64_t i = 0; i < rounds; i++)
 		agrees_with_interp(&d, seed + i, n_had);
 	d.close(d.self);
-	printf("%u calls with activations as they lie, %u in the library's own form, of %llu\n", n_had[0], n_had[1],
-	    (unsigned long long)rounds);
+	printf("%u calls with activations as they lie, %u in the library's own form, of %llu\n", n_had[0],
+	    n_had[1], (unsigned long long)rounds);
 	assert_true(n_had[0] * 3 > rounds);
 }
 
@@ -95,7 +97,8 @@ largest_difference(const struct tensor *t, const float *x, const float *y, doubl
 	*top = 1e-6;
 	for (int64_t i = 0; i < shape_count(&t->shape); i++) {
 		*top = fmax(*top, fabs((double)y[i]));
-		worst = fmax(worst, isnan(x[i]) || isnan(y[i]) ? (double)INFINITY : fabs((double)x[i] - (double)y[i]));
+		worst = fmax(
+		    worst, isnan(x[i]) || isnan(y[i]) ? (double)INFINITY : fabs((double)x[i] - (double)y[i]));
 	}
 	return worst;
 }
@@ -118,7 +121,8 @@ test_oracle_of_generated_kernels(void **state)
 	while (n < ORACLE_KERNELS) {
 		struct spec s;
 
-		if (random_call(&a, &r, 130, &s) && kernel_make(&a, &s, STR(""), &target_avx2, n, &r, &k[n], &e))
+		if (random_call(&a, &r, 130, &s) &&
+		    kernel_make(&a, &s, STR(""), &target_avx2, n, &r, &k[n], &e))
 			n++;
 	}
 	if (!kernel_compile(&a, k, n, &target_avx2, &e))
@@ -141,8 +145,8 @@ test_oracle_of_generated_kernels(void **state)
 		n_compared++;
 		worst = largest_difference(t, k[i].buf[lib.spec.g.n_inputs], at[lib.spec.g.n_inputs], &top);
 		if (worst > 2e-4 * top)
-			fail_msg("seed %llu, kernel %u: off by %g of %g\n%.*s", (unsigned long long)seed, i, worst, top,
-			    STR_ARG(lib.spec.text));
+			fail_msg("seed %llu, kernel %u: off by %g of %g\n%.*s", (unsigned long long)seed, i,
+			    worst, top, STR_ARG(lib.spec.text));
 	}
 	d.close(d.self);
 	printf("%u of %u generated kernels compared with oneDNN\n", n_compared, n);
@@ -154,9 +158,10 @@ test_oracle_of_generated_kernels(void **state)
 static void
 test_plans_mix_calls_and_code(void **state)
 {
-	static const char graph[] = "%0 = input f32[37]\n%1 = weight f32[37]\n%2 = reshape %0 shape=[37,1]\n"
-				    "%3 = const f32[1,1] 0x1p+1\n%4 = matmul %2 %3\n%5 = reshape %4 shape=[37]\n"
-				    "%6 = add %5 %1\noutput %6\n";
+	static const char graph[] =
+	    "%0 = input f32[37]\n%1 = weight f32[37]\n%2 = reshape %0 shape=[37,1]\n"
+	    "%3 = const f32[1,1] 0x1p+1\n%4 = matmul %2 %3\n%5 = reshape %4 shape=[37]\n"
+	    "%6 = add %5 %1\noutput %6\n";
 
 	(void)state;
 	for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -170,7 +175,8 @@ test_plans_mix_calls_and_code(void **state)
 		struct dev d;
 		struct err e = {0};
 
-		if (!plan_sample(&a, &p, &e) || !kernel_spec(&a, graph, &s, &e) || !dev_cpu_open(threads, false, &d, &e))
+		if (!plan_sample(&a, &p, &e) || !kernel_spec(&a, graph, &s, &e) ||
+		    !dev_cpu_open(threads, false, &d, &e))
 			fail_msg("%s", e.msg);
 		p.kernels[0].spec = s.text;
 		p.kernels[0].schedule = str_of(library_schedule(&a, 0));
@@ -195,9 +201,9 @@ test_plans_mix_calls_and_code(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_plans_mix_calls_and_code),
-	    cmocka_unit_test(test_calls_mean_what_the_spec_means), cmocka_unit_test(test_oracle_of_generated_kernels)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_mix_calls_and_code),
+	    cmocka_unit_test(test_calls_mean_what_the_spec_means),
+	    cmocka_unit_test(test_oracle_of_generated_kernels)};
 
 	if (!dev_cpu_library(LIBRARY_onednn)) {
 		puts("SKIP prop/library_test: built without oneDNN (cmake -DKORCH_ONEDNN=ON)");

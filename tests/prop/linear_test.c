@@ -19,17 +19,18 @@ enum { BATCH = 48 };
 
 static const char *const schedules[] = {"", "", "", "mr=4 nv=1", "mr=3 nv=3 panel=1", "block=3",
     "block=1 panel=1", "block=5 mr=5 nv=4", "inline_flops=0", "mr=2 nv=2 panel=0 ahead=0",
-    "block=7 mr=1 nv=1", "field=1", "block=3 mr=3 field=3", "mr=2 field=4",
-    "mr=2 nv=1 kc=4", "mr=3 kc=9", "block=5 mr=4 panel=1 kc=2", "online=8", "block=2 online=3"};
+    "block=7 mr=1 nv=1", "field=1", "block=3 mr=3 field=3", "mr=2 field=4", "mr=2 nv=1 kc=4", "mr=3 kc=9",
+    "block=5 mr=4 panel=1 kc=2", "online=8", "block=2 online=3"};
 
-static const char *const wino_schedules[] = {"wino=4", "wino=4", "wino=2", "block=4 wino=4", "block=8 wino=4 tiles=5",
-    "block=3 wino=4 tiles=1", "mr=4 nv=1 wino=2 tiles=3", "block=5 mr=3 nv=3 wino=2", "inline_flops=0 wino=4",
-    "block=6 mr=5 nv=4 wino=4 tiles=7 wide=2", "mr=1 wino=4 tiles=2", "nv=1 wino=4 wide=2",
-    "block=4 nv=1 wino=2 tiles=4 wide=3", "block=2 unroll_red=0 wino=2"};
+static const char *const wino_schedules[] = {"wino=4", "wino=4", "wino=2", "block=4 wino=4",
+    "block=8 wino=4 tiles=5", "block=3 wino=4 tiles=1", "mr=4 nv=1 wino=2 tiles=3",
+    "block=5 mr=3 nv=3 wino=2", "inline_flops=0 wino=4", "block=6 mr=5 nv=4 wino=4 tiles=7 wide=2",
+    "mr=1 wino=4 tiles=2", "nv=1 wino=4 wide=2", "block=4 nv=1 wino=2 tiles=4 wide=3",
+    "block=2 unroll_red=0 wino=2"};
 
-static const char *const column_schedules[] = {"columns=16", "columns=32", "columns=100", "block=3 columns=16",
-    "mr=3 nv=1 columns=40", "panel=1 columns=16", "inline_flops=0 columns=32", "unroll_red=0 mr=2 kc=4 columns=16",
-    "field=3 columns=16", "split=8 nv=3 columns=64"};
+static const char *const column_schedules[] = {"columns=16", "columns=32", "columns=100",
+    "block=3 columns=16", "mr=3 nv=1 columns=40", "panel=1 columns=16", "inline_flops=0 columns=32",
+    "unroll_red=0 mr=2 kc=4 columns=16", "field=3 columns=16", "split=8 nv=3 columns=64"};
 
 static const struct kind {
 	bool (*spec)(struct arena *a, struct rng *r, struct spec *out);
@@ -114,9 +115,8 @@ test_random_columns(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_random_anchors), cmocka_unit_test(test_random_winograd),
-	    cmocka_unit_test(test_random_columns)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_anchors),
+	    cmocka_unit_test(test_random_winograd), cmocka_unit_test(test_random_columns)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

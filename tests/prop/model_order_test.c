@@ -30,7 +30,8 @@ cmp_hash(const void *a, const void *b)
 static void
 rewritten(struct arena *a, const struct model *m, struct graph *alt)
 {
-	struct rewrite_opts o = {.normalize = true, .alternatives = true, .worst = NUM_REASSOC, .max_nodes = 20000};
+	struct rewrite_opts o = {
+	    .normalize = true, .alternatives = true, .worst = NUM_REASSOC, .max_nodes = 20000};
 	struct rewrite_stats rs;
 	struct fission_stats fs;
 	struct graph g;
@@ -64,8 +65,8 @@ same_hashes(const char *name, struct hashes want, struct hashes have)
 	while (same < want.n && same < have.n && hash_eq(&want.h[same], &have.h[same]))
 		same++;
 	if (have.n != want.n || same != want.n)
-		fail_msg("%s: %u primitives, %u after reordering; the hashes differ from number %u on", name, want.n,
-		    have.n, same);
+		fail_msg("%s: %u primitives, %u after reordering; the hashes differ from number %u on", name,
+		    want.n, have.n, same);
 }
 
 /* A random permutation of 0..n-1. */
@@ -153,7 +154,7 @@ same_images(struct arena *a, struct rng *r, const struct graph *g)
 		struct spec s;
 
 		BITSET_EACH(k, &c->members)
-			bit_set(&members, node_map[k]);
+		bit_set(&members, node_map[k]);
 		spec_make(a, &to, &members, renumber(a, p, c->out, c->n_out), c->n_out, &s, NULL);
 		if (!hash_eq(&s.hash, &set->specs[c->spec].hash))
 			fail_msg("candidate %u:\n%s---\n%s", i, set->specs[c->spec].text.p, s.text.p);
@@ -210,8 +211,8 @@ read_model(struct arena *a, const char *dir, const char *name, struct model *m)
 static void
 order_and_names_do_not_matter(void **state)
 {
-	static const char *const names[] = {"candy_small", "efficientvit_small", "segformer_b0_small",
-	    "yolov4_small", "yolox_nano_small"};
+	static const char *const names[] = {
+	    "candy_small", "efficientvit_small", "segformer_b0_small", "yolov4_small", "yolox_nano_small"};
 	const char *dir = *state;
 
 	for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -243,8 +244,8 @@ unpack(void **state)
 	if (!mkdtemp(dir))
 		return -1;
 	*state = dir;
-	status = system(arena_printf(&a, "tar xJf %s/tests/models/small.tar.xz -C %s --strip-components=1",
-	    KORCH_SOURCE_DIR, dir));
+	status = system(arena_printf(
+	    &a, "tar xJf %s/tests/models/small.tar.xz -C %s --strip-components=1", KORCH_SOURCE_DIR, dir));
 	arena_fini(&a);
 	return status;
 }
@@ -263,7 +264,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order_and_names_do_not_matter),
+	    cmocka_unit_test(order_and_names_do_not_matter),
 	};
 
 	return cmocka_run_group_tests(tests, unpack, remove_folder);

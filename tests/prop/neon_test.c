@@ -37,8 +37,9 @@ kernels_agree(void **state)
 			fail_msg("seed %llu: %s", (unsigned long long)s, e.msg);
 		for (uint32_t i = 0; i < BATCH; i++)
 			if (!kernel_compare(&a, &k[i], 2e-4, &e))
-				fail_msg("seed %llu kernel %u, schedule \"%.*s\": %s\n%.*s", (unsigned long long)s, i,
-				    STR_ARG(k[i].schedule), e.msg, STR_ARG(k[i].spec.text));
+				fail_msg("seed %llu kernel %u, schedule \"%.*s\": %s\n%.*s",
+				    (unsigned long long)s, i, STR_ARG(k[i].schedule), e.msg,
+				    STR_ARG(k[i].spec.text));
 		arena_fini(&a);
 	}
 }

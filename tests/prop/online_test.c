@@ -1,7 +1,7 @@
 /* tests/prop/online_test.c: a softmax between two products that goes through blocks of its rows
- * (kernels/fuse/online.c) against the interpreter: random shapes, batches, transposed factors, masks broadcast
- * every way, rows that are no multiple of the block; and rows that are masked as a whole or in part by -inf
- * or the least float, scores too large for any exponential, infinities and not-a-number.
+ * (kernels/fuse/online.c) against the interpreter: random shapes, batches, transposed factors, masks
+ * broadcast every way, rows that are no multiple of the block; and rows that are masked as a whole or in part
+ * by -inf or the least float, scores too large for any exponential, infinities and not-a-number.
  * KORCH_ONLINE_ROUNDS=N batches (default 3), KORCH_ONLINE_SEED=N from there.
  * label: cpu */
 #include "../harness/setting.h"
@@ -18,17 +18,19 @@
 
 enum { BATCH = 40 };
 
-static const char *const schedules[] = {"online=16", "online=32", "online=7", "online=1", "online=64", "block=3 online=16",
-    "block=5 mr=4 nv=1 online=24", "mr=3 nv=3 panel=1 online=16", "inline_flops=0 online=32", "mr=2 kc=4 online=9",
-    "inline_flops=24 online=16", "block=1 panel=1 online=40"};
+static const char *const schedules[] = {"online=16", "online=32", "online=7", "online=1", "online=64",
+    "block=3 online=16", "block=5 mr=4 nv=1 online=24", "mr=3 nv=3 panel=1 online=16",
+    "inline_flops=0 online=32", "mr=2 kc=4 online=9", "inline_flops=24 online=16",
+    "block=1 panel=1 online=40"};
 
 /* How the operands are filled. */
 enum hazard { PLAIN, MASKED_KEYS, MASKED_ROWS, LEAST_FLOAT, LARGE, WILD, HAZARDS };
 
 struct shape_of {
 	int64_t batch, heads, q, keys, d, width;
-	int mask;  /* which of its dimensions are broadcast: a bit each; -1: no mask */
-	int behind; /* the product, stands the division: 1: as rewriting leaves it; 2: with more that waits for the sum */
+	int mask;   /* which of its dimensions are broadcast: a bit each; -1: no mask */
+	int behind; /* the product, stands the division: 1: as rewriting leaves it; 2: with more that waits
+	               for the sum */
 	bool k_transposed, q_transposed, scaled, weights, tail, merged;
 };
 
@@ -37,16 +39,27 @@ extent(struct rng *r, int64_t most)
 {
 	static const int64_t liked[] = {1, 4, 7, 8, 9, 16, 17, 24, 32, 33, 48, 64};
 
-	return rng_below(r, 2) ? MIN_OF(liked[rng_below(r, COUNT_OF(liked))], most) : 1 + (int64_t)rng_below(r, (uint32_t)most);
+	return rng_below(r, 2) ? MIN_OF(liked[rng_below(r, COUNT_OF(liked))], most)
+			       : 1 + (int64_t)rng_below(r, (uint32_t)most);
 }
 
 static struct shape_of
 random_shape(struct rng *r)
 {
-	return (struct shape_of){.batch = 1 + rng_below(r, 2), .heads = 1 + rng_below(r, 3), .q = extent(r, 70),
-	    .keys = extent(r, 60) * (1 + rng_below(r, 3)), .d = extent(r, 33), .width = extent(r, 40), .mask = (int)rng_below(r, 17) - 1,
-	    .k_transposed = rng_below(r, 2), .q_transposed = rng_below(r, 4) == 0, .scaled = rng_below(r, 2),
-	    .weights = rng_below(r, 5) == 0, .tail = rng_below(r, 3) == 0, .merged = rng_below(r, 3) == 0, .behind = (int)rng_below(r, 3)};
+	return (struct shape_of){.batch = 1 + rng_below(r, 2),
+	    .heads = 1 + rng_below(r, 3),
+	    .q = extent(r, 70),
+	    .keys = extent(r, 60) * (1 + rng_below(r, 3)),
+	    .d = extent(r, 33),
+	    .width = extent(r, 40),
+	    .mask = (int)rng_below(r, 17) - 1,
+	    .k_transposed = rng_below(r, 2),
+	    .q_transposed = rng_below(r, 4) == 0,
+	    .scaled = rng_below(r, 2),
+	    .weights = rng_below(r, 5) == 0,
+	    .tail = rng_below(r, 3) == 0,
+	    .merged = rng_below(r, 3) == 0,
+	    .behind = (int)rng_below(r, 3)};
 }
 
 #define ALL "[%lld,%lld,%lld,%lld]"
@@ -55,43 +68,55 @@ random_shape(struct rng *r)
 static const char *
 graph_of(struct arena *a, const struct shape_of *s)
 {
-	const long long b = LL(s->batch), h = LL(s->heads), q = LL(s->q), n = LL(s->keys), d = LL(s->d), w = LL(s->width);
+	const long long b = LL(s->batch), h = LL(s->heads), q = LL(s->q), n = LL(s->keys), d = LL(s->d),
+			w = LL(s->width);
 	const char *of = s->weights ? "weight" : "input";
 	struct strbuf t;
 
 	sb_init(&t, a);
-	sb_addf(&t, s->q_transposed ? "%%0 = input f32" ALL "\n" : "%%1 = input f32" ALL "\n", b, h, s->q_transposed ? d : q,
-	    s->q_transposed ? q : d);
+	sb_addf(&t, s->q_transposed ? "%%0 = input f32" ALL "\n" : "%%1 = input f32" ALL "\n", b, h,
+	    s->q_transposed ? d : q, s->q_transposed ? q : d);
 	if (s->q_transposed)
 		sb_addz(&t, "%1 = transpose %0 perm=[0,1,3,2]\n");
-	sb_addf(&t, s->k_transposed ? "%%2 = %s f32" ALL "\n" : "%%3 = %s f32" ALL "\n", of, b, h, s->k_transposed ? n : d,
-	    s->k_transposed ? d : n);
+	sb_addf(&t, s->k_transposed ? "%%2 = %s f32" ALL "\n" : "%%3 = %s f32" ALL "\n", of, b, h,
+	    s->k_transposed ? n : d, s->k_transposed ? d : n);
 	if (s->k_transposed)
 		sb_addz(&t, "%3 = transpose %2 perm=[0,1,3,2]\n");
 	sb_addf(&t, "%%4 = %s f32" ALL "\n", of, b, h, n, w);
 	if (s->mask >= 0)
-		sb_addf(&t, "%%5 = input f32" ALL "\n", s->mask & 1 ? 1 : b, s->mask & 2 ? 1 : h, s->mask & 4 ? 1 : q, s->mask & 8 ? 1 : n);
+		sb_addf(&t, "%%5 = input f32" ALL "\n", s->mask & 1 ? 1 : b, s->mask & 2 ? 1 : h,
+		    s->mask & 4 ? 1 : q, s->mask & 8 ? 1 : n);
 	sb_addz(&t, "%6 = matmul %1 %3\n");
 	if (s->scaled)
-		sb_addf(&t, "%%7 = const f32[1,1,1,1] 0x1p-1\n%%8 = bcast %%7 shape=" ALL "\n%%9 = mul %%6 %%8\n", b, h, q, n);
+		sb_addf(&t,
+		    "%%7 = const f32[1,1,1,1] 0x1p-1\n%%8 = bcast %%7 shape=" ALL "\n%%9 = mul %%6 %%8\n", b,
+		    h, q, n);
 	const char *x = s->scaled ? "%9" : "%6";
 
 	if (s->mask >= 0) {
 		if (s->mask && (b > 1 || !(s->mask & 1) || h > 1 || q > 1 || n > 1))
 			sb_addf(&t, "%%10 = bcast %%5 shape=" ALL "\n", b, h, q, n);
-		sb_addf(&t, "%%11 = add %s %s\n", x, s->mask && (b > 1 || !(s->mask & 1) || h > 1 || q > 1 || n > 1) ? "%10" : "%5");
+		sb_addf(&t, "%%11 = add %s %s\n", x,
+		    s->mask && (b > 1 || !(s->mask & 1) || h > 1 || q > 1 || n > 1) ? "%10" : "%5");
 		x = "%11";
 	}
-	sb_addf(&t, "%%12 = rmax %s axes=[3]\n%%13 = bcast %%12 shape=" ALL "\n%%14 = sub %s %%13\n%%15 = exp %%14\n"
-	    "%%16 = sum %%15 axes=[3]\n", x, b, h, q, n, x);
+	sb_addf(&t,
+	    "%%12 = rmax %s axes=[3]\n%%13 = bcast %%12 shape=" ALL "\n%%14 = sub %s %%13\n%%15 = exp %%14\n"
+	    "%%16 = sum %%15 axes=[3]\n",
+	    x, b, h, q, n, x);
 	if (s->behind)
-		sb_addf(&t, "%%17 = %s\n%%18 = matmul %%15 %%4\n%%23 = bcast %%17 shape=" ALL "\n%%19 = mul %%18 %%23\n",
+		sb_addf(&t,
+		    "%%17 = %s\n%%18 = matmul %%15 %%4\n%%23 = bcast %%17 shape=" ALL
+		    "\n%%19 = mul %%18 %%23\n",
 		    s->behind == 1 ? "recip %16" : "tanh %16", b, h, q, w);
 	else
-		sb_addf(&t, "%%17 = bcast %%16 shape=" ALL "\n%%18 = div %%15 %%17\n%%19 = matmul %%18 %%4\n", b, h, q, n);
+		sb_addf(&t, "%%17 = bcast %%16 shape=" ALL "\n%%18 = div %%15 %%17\n%%19 = matmul %%18 %%4\n",
+		    b, h, q, n);
 	x = "%19";
 	if (s->merged) {
-		sb_addf(&t, "%%20 = transpose %%19 perm=[0,2,1,3]\n%%21 = reshape %%20 shape=[%lld,%lld,%lld]\n", b, q, h * w);
+		sb_addf(&t,
+		    "%%20 = transpose %%19 perm=[0,2,1,3]\n%%21 = reshape %%20 shape=[%lld,%lld,%lld]\n", b,
+		    q, h * w);
 		x = "%21";
 	}
 	if (s->tail) {
@@ -136,7 +161,8 @@ spoil_mask(struct rng *r, float *p, int64_t n, int64_t row, enum hazard hazard)
 	for (int64_t j = 0; j < n; j++) {
 		if (hazard == MASKED_ROWS && j / row % 2)
 			p[j] = -INFINITY;
-		else if ((hazard == MASKED_KEYS || hazard == MASKED_ROWS) && (j % row < row / 2 || rng_below(r, 3) == 0))
+		else if ((hazard == MASKED_KEYS || hazard == MASKED_ROWS) &&
+		    (j % row < row / 2 || rng_below(r, 3) == 0))
 			p[j] = -INFINITY;
 		else if (hazard == LEAST_FLOAT && (j % row < row / 2 || j / row % 3 == 0))
 			p[j] = -FLT_MAX;
@@ -214,8 +240,9 @@ round_of(uint64_t seed, uint32_t *n_swept)
 			fill(&r, &k[i], (enum hazard)h);
 			spoil_scratch(&k[i]);
 			if (!kernel_check(&a, &k[i], h % 2 ? 3 : 1, 2e-4, &e))
-				fail_msg("seed %llu kernel %u, hazard %u, schedule \"%.*s\": %s\n%.*s\n%.*s", (unsigned long long)seed, i,
-				    h, STR_ARG(k[i].schedule), e.msg, STR_ARG(k[i].spec.text), STR_ARG(k[i].code.text));
+				fail_msg("seed %llu kernel %u, hazard %u, schedule \"%.*s\": %s\n%.*s\n%.*s",
+				    (unsigned long long)seed, i, h, STR_ARG(k[i].schedule), e.msg,
+				    STR_ARG(k[i].spec.text), STR_ARG(k[i].code.text));
 		}
 	arena_fini(&a);
 }
@@ -242,7 +269,8 @@ test_strict_is_whole(void **state)
 	struct spec s;
 	struct kernel_code code;
 	struct target strict = target_avx2;
-	const struct shape_of shape = {.batch = 1, .heads = 1, .q = 32, .keys = 128, .d = 16, .width = 16, .mask = -1};
+	const struct shape_of shape = {
+	    .batch = 1, .heads = 1, .q = 32, .keys = 128, .d = 16, .width = 16, .mask = -1};
 
 	(void)state;
 	strict.strict = true;
@@ -257,7 +285,8 @@ test_strict_is_whole(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_rows), cmocka_unit_test(test_strict_is_whole)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_random_rows), cmocka_unit_test(test_strict_is_whole)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@ is_near(const struct tensor *t, const void *have, const void *want, double most,
 }
 
 void
-plan_makes_outputs(struct arena *a, const struct graph *g, const struct plan *p, struct rng *r, double most, uint64_t seed)
+plan_makes_outputs(
+    struct arena *a, const struct graph *g, const struct plan *p, struct rng *r, double most, uint64_t seed)
 {
 	const void **inputs = random_inputs(a, r, g);
 	void **want = NEW_ARRAY(a, void *, g->n_outputs), **have = NEW_ARRAY(a, void *, g->n_outputs);

@@ -29,10 +29,11 @@ count_in_place(const struct plan *p)
 
 		for (uint32_t r = first; r < s->n_places; r++)
 			for (uint32_t j = 0; j < first; j++) {
-				const struct place *to = &p->places[s->places[r]], *from = &p->places[s->places[j]];
+				const struct place *to = &p->places[s->places[r]],
+						   *from = &p->places[s->places[j]];
 
 				n += to->kind == PLACE_WORK && from->kind == PLACE_WORK && to->n_bytes &&
-				     from->n_bytes && to->offset == from->offset;
+				    from->n_bytes && to->offset == from->offset;
 			}
 	}
 	return n;
@@ -134,8 +135,8 @@ plans_of_rewritten_graphs(void **state)
 		check_graph(&to, seed, &n);
 		arena_fini(&a);
 	}
-	print_message("%d graphs, %u alternatives, %u steps, %u results in place\n", N_GRAPHS, n_alternatives, n.n_steps,
-	    n.n_in_place);
+	print_message("%d graphs, %u alternatives, %u steps, %u results in place\n", N_GRAPHS, n_alternatives,
+	    n.n_steps, n.n_in_place);
 	assert_true(n.n_in_place > 0);
 }
 

@@ -49,8 +49,10 @@ some_attrs(struct rng *r, enum prim p, const struct shape *x, bool is_hostile, s
 			n = (int)rng_below(r, MAX_RANK + 1);
 		for (int i = 0; i < n; i++)
 			v[i] = some_number(r, is_hostile);
-		for (int i = 0; i < n && (key == ATTR_stride || key == ATTR_dilation || key == ATTR_ldil ||
-		    key == ATTR_kernel || key == ATTR_step); i++)
+		for (int i = 0; i < n &&
+		     (key == ATTR_stride || key == ATTR_dilation || key == ATTR_ldil || key == ATTR_kernel ||
+			 key == ATTR_step);
+		     i++)
 			v[i] = v[i] == 0 ? 1 : v[i];
 		if (key == ATTR_perm)
 			for (int i = 0; i < n; i++)
@@ -63,12 +65,18 @@ some_attrs(struct rng *r, enum prim p, const struct shape *x, bool is_hostile, s
 			for (int i = 0; i < n && i < x->rank; i++)
 				v[i] = x->dim[i];
 		switch (attr_kind_of((enum attr_key)key)) {
-		case ATTR_LIST: at_list(at, (enum attr_key)key, n, v); break;
-		case ATTR_INT:
-			at_int(at, (enum attr_key)key, key == ATTR_group && rng_below(r, 2) ? 1 :
-			    key == ATTR_to && rng_below(r, 9) ? (int64_t)rng_below(r, DT_COUNT) : some_number(r, is_hostile));
+		case ATTR_LIST:
+			at_list(at, (enum attr_key)key, n, v);
 			break;
-		case ATTR_REAL: at_real(at, (enum attr_key)key, rng_normal(r)); break;
+		case ATTR_INT:
+			at_int(at, (enum attr_key)key,
+			    key == ATTR_group && rng_below(r, 2)    ? 1
+				: key == ATTR_to && rng_below(r, 9) ? (int64_t)rng_below(r, DT_COUNT)
+								    : some_number(r, is_hostile));
+			break;
+		case ATTR_REAL:
+			at_real(at, (enum attr_key)key, rng_normal(r));
+			break;
 		}
 	}
 }
@@ -79,8 +87,9 @@ some_operand(struct graph *g, struct rng *r, enum prim p, uint32_t k, const stru
 {
 	struct shape s = *first;
 
-	if (k == 1 && (p == PRIM_gather || p == PRIM_gather_elements || p == PRIM_gather_nd ||
-	    p == PRIM_scatter_elements || p == PRIM_scatter_nd)) {
+	if (k == 1 &&
+	    (p == PRIM_gather || p == PRIM_gather_elements || p == PRIM_gather_nd ||
+		p == PRIM_scatter_elements || p == PRIM_scatter_nd)) {
 		t = rng_below(r, 2) ? DT_i64 : DT_i32;
 		if (rng_below(r, 2))
 			s = some_shape(r, 1 + (int)rng_below(r, 3));
@@ -207,7 +216,8 @@ every_primitive_runs_or_is_refused(void **state)
 		for (int i = 0; i < TRIES; i++)
 			try_one(&r, (enum prim)p, i % 2, &n_run);
 		if (n_run < 10)
-			fail_msg("%s ran %u times only: the test does not reach it", prim_info[p].name, n_run);
+			fail_msg(
+			    "%s ran %u times only: the test does not reach it", prim_info[p].name, n_run);
 	}
 }
 
@@ -238,8 +248,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_primitive_runs_or_is_refused),
-		cmocka_unit_test(samples_of_graphs_equal_dense_values),
+	    cmocka_unit_test(every_primitive_runs_or_is_refused),
+	    cmocka_unit_test(samples_of_graphs_equal_dense_values),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,12 @@ laid(struct maker *m, bool weight, const int64_t *dim, int rank)
 	if (rank < 2 || rng_below(m->r, 3))
 		return outside(m, weight, dim, rank);
 	for (int i = 0; i < rank; i++) /* channels first, or the last two swapped */
-		perm[i] = rank > 3 ? (i == 0 ? 0 : i + 1 == rank ? 1 : i + 1) : i + 2 < rank ? i : i + 1 == rank ? i - 1 : i + 1;
+		perm[i] = rank > 3  ? (i == 0                 ? 0
+					      : i + 1 == rank ? 1
+							      : i + 1)
+		    : i + 2 < rank  ? i
+		    : i + 1 == rank ? i - 1
+				    : i + 1;
 	for (int i = 0; i < rank; i++)
 		from[perm[i]] = dim[i];
 	t = outside(m, weight, from, rank);
@@ -74,8 +79,10 @@ static uint32_t
 conv(struct maker *m)
 {
 	int n = rng_below(m->r, 6) ? 2 : 1;
-	int64_t x[MAX_RANK] = {1 + rng_below(m->r, 2)}, w[MAX_RANK], stride[2], dilation[2], lo[2], hi[2], one[2] = {1, 1};
-	int64_t group = rng_below(m->r, 3) ? 1 : extent(m), each = rng_below(m->r, 2) ? 1 : 1 + (int64_t)rng_below(m->r, 5);
+	int64_t x[MAX_RANK] = {1 + rng_below(m->r, 2)}, w[MAX_RANK], stride[2], dilation[2], lo[2], hi[2],
+		one[2] = {1, 1};
+	int64_t group = rng_below(m->r, 3) ? 1 : extent(m),
+		each = rng_below(m->r, 2) ? 1 : 1 + (int64_t)rng_below(m->r, 5);
 	uint32_t in, filter;
 
 	m->rank = n + 2;
@@ -166,7 +173,8 @@ step(struct maker *m, uint32_t t)
 		return two(m, "mul", t, one(m, "sigmoid", t));
 	case 3:
 		return two(m, "mul", two(m, "mul", t, scalar(m, 0.5)),
-		    two(m, "add", one(m, "erf", two(m, "mul", t, scalar(m, 0.70710678118654752440))), scalar(m, 1)));
+		    two(m, "add", one(m, "erf", two(m, "mul", t, scalar(m, 0.70710678118654752440))),
+			scalar(m, 1)));
 	case 4:
 		return two(m, rng_below(m->r, 2) ? "add" : "mul", t, row(m));
 	case 5:

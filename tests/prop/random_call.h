@@ -1,5 +1,5 @@
-/* tests/prop/random_call.h: specs that a library can be asked for: products of every kind between layouts, with
- * random steps behind. */
+/* tests/prop/random_call.h: specs that a library can be asked for: products of every kind between layouts,
+ * with random steps behind. */
 #ifndef KORCH_RANDOM_CALL_H
 #define KORCH_RANDOM_CALL_H
 

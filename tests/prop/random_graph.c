@@ -81,8 +81,8 @@ fresh(struct gen *n, const struct shape *s)
 		return graph_input(n->g, DT_f32, s, NULL);
 	case 1:
 		if (shape_count(s) <= 64)
-			return graph_const(n->g, ROLE_CONST, DT_f32, s, random_values(n->a, n->r, DT_f32, s),
-			    NULL);
+			return graph_const(
+			    n->g, ROLE_CONST, DT_f32, s, random_values(n->a, n->r, DT_f32, s), NULL);
 		/* fall through */
 	default:
 		return graph_const(n->g, ROLE_WEIGHT, DT_f32, s, random_values(n->a, n->r, DT_f32, s), NULL);
@@ -139,7 +139,9 @@ gen_map(struct gen *n, tensor_id x)
 	tensor_id in[2] = {x, x};
 
 	switch (below(n, 8)) {
-	case 0: case 1: case 2:
+	case 0:
+	case 1:
+	case 2:
 		return add_one(n, one[below(n, COUNT_OF(one))], x, NULL);
 	case 3: /* sqrt of what is not negative */
 		return add_one(n, PRIM_sqrt, add_one(n, PRIM_abs, x, NULL), NULL);
@@ -322,11 +324,19 @@ static tensor_id
 gen_layout(struct gen *n, tensor_id x)
 {
 	switch (below(n, 8)) {
-	case 0: case 1: return gen_reshape(n, x);
-	case 2: case 3: case 4: return gen_transpose(n, x);
-	case 5: return gen_slice(n, x);
-	case 6: return gen_pad(n, x);
-	default: return gen_concat(n, x);
+	case 0:
+	case 1:
+		return gen_reshape(n, x);
+	case 2:
+	case 3:
+	case 4:
+		return gen_transpose(n, x);
+	case 5:
+		return gen_slice(n, x);
+	case 6:
+		return gen_pad(n, x);
+	default:
+		return gen_concat(n, x);
 	}
 }
 
@@ -395,7 +405,8 @@ gen_conv(struct gen *n, tensor_id x)
 	if (!prim_result(PRIM_conv, (const struct tensor *[]){xt, &wt}, 2, &at, &result, &e) ||
 	    !small_enough(n, &result.shape))
 		return NO_TENSOR;
-	tensor_id wid = graph_const(n->g, ROLE_WEIGHT, DT_f32, &w, random_values(n->a, n->r, DT_f32, &w), NULL);
+	tensor_id wid =
+	    graph_const(n->g, ROLE_WEIGHT, DT_f32, &w, random_values(n->a, n->r, DT_f32, &w), NULL);
 	return add_node(n, PRIM_conv, (tensor_id[]){x, wid}, 2, &at);
 }
 
@@ -491,9 +502,16 @@ static const struct {
 	uint32_t kind, weight;
 	tensor_id (*make)(struct gen *n, tensor_id x);
 } makers[] = {
-    {RG_MAP, 8, gen_map}, {RG_BCAST, 2, gen_bcast}, {RG_REDUCE, 3, gen_reduce}, {RG_LAYOUT, 5, gen_layout},
-    {RG_MATMUL, 2, gen_matmul}, {RG_CONV, 2, gen_conv}, {RG_WINDOW, 1, gen_window},
-    {RG_SELECT, 1, gen_select}, {RG_GATHER, 1, gen_gather}, {RG_OPAQUE, 1, gen_opaque},
+    {RG_MAP, 8, gen_map},
+    {RG_BCAST, 2, gen_bcast},
+    {RG_REDUCE, 3, gen_reduce},
+    {RG_LAYOUT, 5, gen_layout},
+    {RG_MATMUL, 2, gen_matmul},
+    {RG_CONV, 2, gen_conv},
+    {RG_WINDOW, 1, gen_window},
+    {RG_SELECT, 1, gen_select},
+    {RG_GATHER, 1, gen_gather},
+    {RG_OPAQUE, 1, gen_opaque},
 };
 
 static tensor_id
@@ -576,20 +594,47 @@ value_set(enum dtype t, void *p, int64_t i, struct rng *r)
 	int k = (int)rng_below(r, 9) - 4;
 
 	switch (t) {
-	case DT_f32: ((float *)p)[i] = rng_below(r, 16) ? (float)rng_normal(r) : 0; break;
-	case DT_f64: ((double *)p)[i] = rng_below(r, 16) ? rng_normal(r) : 0; break;
-	case DT_i64: ((int64_t *)p)[i] = k; break;
-	case DT_i32: ((int32_t *)p)[i] = k; break;
-	case DT_i16: ((int16_t *)p)[i] = (int16_t)k; break;
-	case DT_i8: ((int8_t *)p)[i] = (int8_t)k; break;
-	case DT_bool: ((uint8_t *)p)[i] = (uint8_t)(k > 0); break;
-	case DT_u8: ((uint8_t *)p)[i] = (uint8_t)(k + 4); break;
-	case DT_u16: ((uint16_t *)p)[i] = (uint16_t)(k + 4); break;
-	case DT_u32: ((uint32_t *)p)[i] = (uint32_t)(k + 4); break;
-	case DT_u64: ((uint64_t *)p)[i] = (uint64_t)(k + 4); break;
-	case DT_f16: ((uint16_t *)p)[i] = (uint16_t)(0x3800 + 64 * k); break; /* around a half */
-	case DT_bf16: ((uint16_t *)p)[i] = (uint16_t)(0x3f00 + 8 * k); break;
-	case DT_COUNT: bug("no such type");
+	case DT_f32:
+		((float *)p)[i] = rng_below(r, 16) ? (float)rng_normal(r) : 0;
+		break;
+	case DT_f64:
+		((double *)p)[i] = rng_below(r, 16) ? rng_normal(r) : 0;
+		break;
+	case DT_i64:
+		((int64_t *)p)[i] = k;
+		break;
+	case DT_i32:
+		((int32_t *)p)[i] = k;
+		break;
+	case DT_i16:
+		((int16_t *)p)[i] = (int16_t)k;
+		break;
+	case DT_i8:
+		((int8_t *)p)[i] = (int8_t)k;
+		break;
+	case DT_bool:
+		((uint8_t *)p)[i] = (uint8_t)(k > 0);
+		break;
+	case DT_u8:
+		((uint8_t *)p)[i] = (uint8_t)(k + 4);
+		break;
+	case DT_u16:
+		((uint16_t *)p)[i] = (uint16_t)(k + 4);
+		break;
+	case DT_u32:
+		((uint32_t *)p)[i] = (uint32_t)(k + 4);
+		break;
+	case DT_u64:
+		((uint64_t *)p)[i] = (uint64_t)(k + 4);
+		break;
+	case DT_f16:
+		((uint16_t *)p)[i] = (uint16_t)(0x3800 + 64 * k);
+		break; /* around a half */
+	case DT_bf16:
+		((uint16_t *)p)[i] = (uint16_t)(0x3f00 + 8 * k);
+		break;
+	case DT_COUNT:
+		bug("no such type");
 	}
 }
 

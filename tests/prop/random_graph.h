@@ -6,11 +6,11 @@
 
 #include "../../kernels/ir/ir.h"
 
-enum random_kind { /* what nodes may be of; the mask's bits */
-	RG_MAP = 1 << 0,     /* float maps that stay finite on finite operands */
+enum random_kind {       /* what nodes may be of; the mask's bits */
+	RG_MAP = 1 << 0, /* float maps that stay finite on finite operands */
 	RG_BCAST = 1 << 1,
-	RG_REDUCE = 1 << 2,  /* sum, rmax, rmin */
-	RG_LAYOUT = 1 << 3,  /* reshape, transpose, slice, pad, concat */
+	RG_REDUCE = 1 << 2, /* sum, rmax, rmin */
+	RG_LAYOUT = 1 << 3, /* reshape, transpose, slice, pad, concat */
 	RG_MATMUL = 1 << 4,
 	RG_CONV = 1 << 5,
 	RG_WINDOW = 1 << 6,  /* wsum, wmax */
@@ -21,12 +21,12 @@ enum random_kind { /* what nodes may be of; the mask's bits */
 	RG_ALL = (1 << 11) - 1
 };
 struct random_opts {
-	uint32_t n_nodes;      /* about so many; helpers (broadcasts of operands) come on top */
-	uint32_t kinds;        /* mask of enum random_kind */
-	int64_t max_extent;    /* of one dimension; 0: 9 */
-	int64_t max_elements;  /* of one tensor; 0: 4,096 */
-	bool chain;            /* prefer the newest tensor as operand: long, fusable chains */
-	uint32_t max_outputs;  /* 0: as many as there are sinks */
+	uint32_t n_nodes;     /* about so many; helpers (broadcasts of operands) come on top */
+	uint32_t kinds;       /* mask of enum random_kind */
+	int64_t max_extent;   /* of one dimension; 0: 9 */
+	int64_t max_elements; /* of one tensor; 0: 4,096 */
+	bool chain;           /* prefer the newest tensor as operand: long, fusable chains */
+	uint32_t max_outputs; /* 0: as many as there are sinks */
 };
 /* A verified graph (not yet sorted) with at least one input, one node and one output. */
 void random_graph(struct graph *g, struct arena *a, struct rng *r, const struct random_opts *o);

@@ -9,14 +9,16 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char *const schedules[] = {"", "", "mr=4 nv=1", "mr=3 nv=3 panel=1", "block=3", "field=1", "mr=2 nv=1 kc=4",
-    "lanes=16", "tile=8", "inline_flops=0"};
+static const char *const schedules[] = {"", "", "mr=4 nv=1", "mr=3 nv=3 panel=1", "block=3", "field=1",
+    "mr=2 nv=1 kc=4", "lanes=16", "tile=8", "inline_flops=0"};
 
 static bool
 random_rest(struct arena *a, struct rng *r, struct spec *out)
 {
-	struct random_opts opts = {.n_nodes = 2 + (uint32_t)rng_below(r, 8), .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
-	    .chain = rng_below(r, 2), .max_extent = 24};
+	struct random_opts opts = {.n_nodes = 2 + (uint32_t)rng_below(r, 8),
+	    .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
+	    .chain = rng_below(r, 2),
+	    .max_extent = 24};
 	struct graph g, sorted;
 
 	random_graph(&g, a, r, &opts);

@@ -253,7 +253,8 @@ random_conv(struct maker *m, struct err *e)
 		x.dim[sp + 1] = w.dim[sp] = extent(m, 20);
 		w.dim[sp + 1] = columns(m, 40);
 	}
-	if (!m->columns && rng_below(m->r, 5) == 0) { /* a long row and few results: its window becomes columns */
+	if (!m->columns &&
+	    rng_below(m->r, 5) == 0) { /* a long row and few results: its window becomes columns */
 		x.dim[sp] = 14 + rng_below(m->r, 20);
 		w.dim[sp - 1] = 3 + rng_below(m->r, 2);
 		group = 1;
@@ -284,15 +285,16 @@ random_conv(struct maker *m, struct err *e)
 	tensor_id t = outside(m, &x, false);
 
 	t = chain(m, t, true, e);
-	return node(m, PRIM_conv, 2, (tensor_id[]){t, outside(m, &w, m->wino || rng_below(m->r, 4) != 0)}, &at,
-	    e);
+	return node(
+	    m, PRIM_conv, 2, (tensor_id[]){t, outside(m, &w, m->wino || rng_below(m->r, 4) != 0)}, &at, e);
 }
 
 /* A window over each channel by itself. */
 static tensor_id
 depthwise(struct maker *m, tensor_id y, struct err *e)
 {
-	struct shape w = {.rank = 4, .dim = {3, 1 + 2 * rng_below(m->r, 2), 1, graph_tensor(m->g, y)->shape.dim[3]}};
+	struct shape w = {
+	    .rank = 4, .dim = {3, 1 + 2 * rng_below(m->r, 2), 1, graph_tensor(m->g, y)->shape.dim[3]}};
 	int64_t stride[2] = {1 + rng_below(m->r, 2), 1}, ones[2] = {1, 1}, pad[2] = {1, w.dim[1] / 2};
 	struct attrs at = {0};
 
@@ -327,7 +329,8 @@ second(struct maker *m, tensor_id y, struct err *e)
 		at_list(&at, ATTR_lo, 2, none);
 		at_list(&at, ATTR_hi, 2, none);
 		at_int(&at, ATTR_group, 1);
-		return node(m, PRIM_conv, 2, (tensor_id[]){y, outside(m, &w, rng_below(m->r, 3) != 0)}, &at, e);
+		return node(
+		    m, PRIM_conv, 2, (tensor_id[]){y, outside(m, &w, rng_below(m->r, 3) != 0)}, &at, e);
 	}
 	struct shape w = s;
 

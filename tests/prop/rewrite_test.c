@@ -69,7 +69,8 @@ agrees(struct arena *a, const struct graph *g, struct rng *r, const struct rewri
 	sum->most_rounds = MAX_OF(sum->most_rounds, stats.n_rounds);
 	sum->nodes_before += g->n_nodes;
 	sum->nodes_after += to.n_nodes;
-	if (!interp_run(a, g, in, NULL, want, &e) || !interp_run(a, &to, in, random_pick(a, r, &to), have, &e))
+	if (!interp_run(a, g, in, NULL, want, &e) ||
+	    !interp_run(a, &to, in, random_pick(a, r, &to), have, &e))
 		bug("%s", e.msg);
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		const struct tensor *t = graph_tensor(g, g->outputs[i]);
@@ -154,7 +155,8 @@ static void
 alternatives_agree(void **state)
 {
 	struct rewrite_opts o = all_rules;
-	struct random_opts ro = {.n_nodes = 14, .kinds = RG_LAYOUT | RG_MAP | RG_BCAST | RG_GATHER | RG_SELECT,
+	struct random_opts ro = {.n_nodes = 14,
+	    .kinds = RG_LAYOUT | RG_MAP | RG_BCAST | RG_GATHER | RG_SELECT,
 	    .max_elements = 600};
 
 	(void)state;
@@ -184,8 +186,10 @@ form_without_gain_agrees(void **state)
 static void
 layout_chains_agree(void **state)
 {
-	struct random_opts ro = {.n_nodes = 10, .kinds = RG_LAYOUT | RG_BCAST | RG_MAP | RG_REDUCE | RG_GATHER,
-	    .max_elements = 400, .max_extent = 5};
+	struct random_opts ro = {.n_nodes = 10,
+	    .kinds = RG_LAYOUT | RG_BCAST | RG_MAP | RG_REDUCE | RG_GATHER,
+	    .max_elements = 400,
+	    .max_extent = 5};
 
 	(void)state;
 	struct totals t = sweep(&ro, &all_rules, 1e-4, n_graphs(3000), 3000000);
@@ -241,8 +245,8 @@ rewriting_again_changes_nothing(void **state)
 			graph_print(&sb[k], &g[k + 1]);
 		}
 		if (!str_eq(sb_str(&sb[0]), sb_str(&sb[1])))
-			fail_msg("seed %llu\n%.*s---\n%.*s", (unsigned long long)seed, STR_ARG(sb_str(&sb[0])),
-			    STR_ARG(sb_str(&sb[1])));
+			fail_msg("seed %llu\n%.*s---\n%.*s", (unsigned long long)seed,
+			    STR_ARG(sb_str(&sb[0])), STR_ARG(sb_str(&sb[1])));
 		arena_fini(&a);
 	}
 }
@@ -322,7 +326,7 @@ main(void)
 	    cmocka_unit_test(exact_rules_keep_every_bit_but_sums),
 	    cmocka_unit_test(all_rules_agree),
 	    cmocka_unit_test(alternatives_agree),
-    cmocka_unit_test(form_without_gain_agrees),
+	    cmocka_unit_test(form_without_gain_agrees),
 	    cmocka_unit_test(layout_chains_agree),
 	    cmocka_unit_test(equal_graphs_are_rewritten_alike),
 	    cmocka_unit_test(rewriting_again_changes_nothing),

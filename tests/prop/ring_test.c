@@ -16,10 +16,10 @@
 
 enum { BATCH = 32, RUBBISH = 0xff }; /* not-a-number in floats */
 
-static const char *const schedules[] = {"", "", "", "block=1", "block=2", "block=3", "block=5 field=1", "block=2 mr=3 nv=1",
-    "block=1 panel=1", "inline_flops=0", "block=4 field=3", "unroll_red=0", "block=3 unroll_red=64", "ring=0",
-    "block=7 mr=2 field=4", "inline_flops=64", "block=2 inline_flops=0 panel=1",
-    "wino=4", "block=3 wino=2"};
+static const char *const schedules[] = {"", "", "", "block=1", "block=2", "block=3", "block=5 field=1",
+    "block=2 mr=3 nv=1", "block=1 panel=1", "inline_flops=0", "block=4 field=3", "unroll_red=0",
+    "block=3 unroll_red=64", "ring=0", "block=7 mr=2 field=4", "inline_flops=64",
+    "block=2 inline_flops=0 panel=1", "wino=4", "block=3 wino=2"};
 
 struct maker {
 	struct graph *g;
@@ -86,7 +86,8 @@ convolution(struct maker *m, tensor_id x, int64_t rows, int64_t columns, int64_t
 	at_list(&at, ATTR_lo, 2, lo);
 	at_list(&at, ATTR_hi, 2, hi);
 	at_int(&at, ATTR_group, group);
-	return node(m, PRIM_conv, 2, (tensor_id[]){x, graph_const(m->g, ROLE_WEIGHT, DT_f32, &w, NULL, NULL)}, &at);
+	return node(
+	    m, PRIM_conv, 2, (tensor_id[]){x, graph_const(m->g, ROLE_WEIGHT, DT_f32, &w, NULL, NULL)}, &at);
 }
 
 static tensor_id
@@ -94,7 +95,8 @@ pool(struct maker *m, tensor_id x)
 {
 	int64_t k = 2 + dice(m, 2), s = 1 + dice(m, 2);
 	int64_t kernel[4] = {1, k, k, 1}, stride[4] = {1, s, s, 1}, dilation[4] = {1, 1, 1, 1};
-	int64_t lo[4] = {0, dice(m, (uint32_t)k), dice(m, (uint32_t)k), 0}, hi[4] = {0, dice(m, (uint32_t)k), dice(m, (uint32_t)k), 0};
+	int64_t lo[4] = {0, dice(m, (uint32_t)k), dice(m, (uint32_t)k), 0},
+		hi[4] = {0, dice(m, (uint32_t)k), dice(m, (uint32_t)k), 0};
 	struct attrs at = {0};
 
 	at_list(&at, ATTR_kernel, 4, kernel);
@@ -197,7 +199,8 @@ link_of(struct maker *m, tensor_id x, tensor_id first)
 static tensor_id
 plain_window(struct maker *m, tensor_id x, int64_t k, int64_t stride)
 {
-	int64_t two_[2] = {stride, stride}, ones[2] = {1, 1}, half[2] = {k / 2, k / 2}, c = shape_at(m, x)->dim[3];
+	int64_t two_[2] = {stride, stride}, ones[2] = {1, 1}, half[2] = {k / 2, k / 2},
+		c = shape_at(m, x)->dim[3];
 	struct shape w = {.rank = 4, .dim = {k, k, 1, c}};
 	struct attrs at = {0};
 
@@ -207,7 +210,8 @@ plain_window(struct maker *m, tensor_id x, int64_t k, int64_t stride)
 	at_list(&at, ATTR_lo, 2, half);
 	at_list(&at, ATTR_hi, 2, half);
 	at_int(&at, ATTR_group, c);
-	return node(m, PRIM_conv, 2, (tensor_id[]){x, graph_const(m->g, ROLE_WEIGHT, DT_f32, &w, NULL, NULL)}, &at);
+	return node(
+	    m, PRIM_conv, 2, (tensor_id[]){x, graph_const(m->g, ROLE_WEIGHT, DT_f32, &w, NULL, NULL)}, &at);
 }
 
 /* Now the block that rings are for, now anything. */
@@ -216,7 +220,8 @@ random_spec(struct arena *a, struct rng *r, struct spec *out)
 {
 	struct graph g, sorted;
 	struct maker m = {.g = &g, .r = r};
-	struct shape s = {.rank = 4, .dim = {1 + (rng_below(r, 4) == 0), 5 + rng_below(r, 14), 4 + rng_below(r, 12), 0}};
+	struct shape s = {
+	    .rank = 4, .dim = {1 + (rng_below(r, 4) == 0), 5 + rng_below(r, 14), 4 + rng_below(r, 12), 0}};
 	struct spec_binding bind;
 
 	graph_init(&g, a);
@@ -225,7 +230,8 @@ random_spec(struct arena *a, struct rng *r, struct spec *out)
 
 	if (rng_below(r, 3) == 0) {
 		y = activated(&m, convolution(&m, y, 1, 1, channels(&m), 1));
-		y = activated(&m, plain_window(&m, y, 3 + 2 * (int64_t)rng_below(r, 2), 1 + (int64_t)rng_below(r, 2)));
+		y = activated(
+		    &m, plain_window(&m, y, 3 + 2 * (int64_t)rng_below(r, 2), 1 + (int64_t)rng_below(r, 2)));
 		y = activated(&m, convolution(&m, y, 1, 1, channels(&m), 1));
 		if (shape_eq(shape_at(&m, x), shape_at(&m, y)))
 			y = two(&m, PRIM_add, y, x);
@@ -291,7 +297,8 @@ same_in_pieces(struct arena *a, const struct test_kernel *k, struct rng *r)
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		const struct tensor *t = graph_tensor(g, g->outputs[i]);
 
-		if (memcmp(first[i], k->buf[g->n_inputs + i], (size_t)shape_count(&t->shape) * dtype_size(t->type)) != 0)
+		if (memcmp(first[i], k->buf[g->n_inputs + i],
+			(size_t)shape_count(&t->shape) * dtype_size(t->type)) != 0)
 			return false;
 	}
 	return true;
@@ -300,8 +307,8 @@ same_in_pieces(struct arena *a, const struct test_kernel *k, struct rng *r)
 static void
 fail_with(uint64_t seed, const struct test_kernel *k, const char *what)
 {
-	fail_msg("seed %llu %s, schedule \"%.*s\": %s\n%.*s\n%.*s", (unsigned long long)seed, k->symbol, STR_ARG(k->schedule),
-	    what, STR_ARG(k->spec.text), STR_ARG(k->code.text));
+	fail_msg("seed %llu %s, schedule \"%.*s\": %s\n%.*s\n%.*s", (unsigned long long)seed, k->symbol,
+	    STR_ARG(k->schedule), what, STR_ARG(k->spec.text), STR_ARG(k->code.text));
 }
 
 struct tally {
@@ -364,7 +371,8 @@ test_random_rings(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < rounds; i++)
 		round_of(seed + i, &t);
-	printf("of %llu kernels %u with rings, %u with rings behind rings, %u with register tiles over rings\n",
+	printf(
+	    "of %llu kernels %u with rings, %u with rings behind rings, %u with register tiles over rings\n",
 	    (unsigned long long)rounds * BATCH, t.rings, t.deep, t.fused);
 	assert_true(t.rings * 3 > rounds * BATCH);
 	assert_true(t.deep * 20 > rounds * BATCH);

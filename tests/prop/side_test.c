@@ -1,6 +1,6 @@
-/* Work memory of plans that run on streams, over random steps: laid out for a GPU, bytes that are used again put no
- * two steps in order that reading alone does not; every step still finds what it reads; and a CPU's plan is as small
- * as ever. */
+/* Work memory of plans that run on streams, over random steps: laid out for a GPU, bytes that are used again
+ * put no two steps in order that reading alone does not; every step still finds what it reads; and a CPU's
+ * plan is as small as ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,8 @@
 
 enum { N_PLANS = 300, MAX_STEPS = 60 };
 
-/* Step i makes place i, of work memory but for the last, from up to two earlier ones, where it may lie on the first. */
+/* Step i makes place i, of work memory but for the last, from up to two earlier ones, where it may lie on the
+ * first. */
 static void
 random_plan(struct arena *a, uint64_t seed, struct making *m, struct plan *p)
 {
@@ -20,28 +21,41 @@ random_plan(struct arena *a, uint64_t seed, struct making *m, struct plan *p)
 	uint32_t n = 2 + rng_below(&r, MAX_STEPS - 2), wide = 1 + rng_below(&r, 4);
 
 	*p = (struct plan){.n_steps = n, .n_places = n, .n_kernels = n, .n_outputs = 1, .n_threads = 1};
-	*m = (struct making){.a = a, .plan = p, .n = n, .blocks = NEW_ARRAY(a, struct mem_block, n), .block_place = NEW_ARRAY(a, uint32_t, n)};
+	*m = (struct making){.a = a,
+	    .plan = p,
+	    .n = n,
+	    .blocks = NEW_ARRAY(a, struct mem_block, n),
+	    .block_place = NEW_ARRAY(a, uint32_t, n)};
 	p->steps = NEW_ARRAY(a, struct plan_step, n);
 	p->places = NEW_ARRAY(a, struct place, n);
 	p->kernels = NEW_ARRAY(a, struct plan_kernel, n);
 	p->outputs = NEW_ARRAY(a, struct plan_io, 1);
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t reads = MIN_OF(rng_below(&r, 8) ? 1 + rng_below(&r, 2) : 0, i), *list = NEW_ARRAY(a, uint32_t, reads + 1);
+		uint32_t reads = MIN_OF(rng_below(&r, 8) ? 1 + rng_below(&r, 2) : 0, i),
+			 *list = NEW_ARRAY(a, uint32_t, reads + 1);
 		struct shape s = shape_make(1, (const int64_t[]){1 + rng_below(&r, 4) * 64});
 
-		p->kernels[i] = (struct plan_kernel){.symbol = STR("k"), .n_operands = reads, .n_results = 1, .cost_ns = rng_below(&r, 30000),
-		    .overlaps = NEW_ARRAY(a, struct overlap, 1), .n_overlaps = reads && rng_below(&r, 2)};
+		p->kernels[i] = (struct plan_kernel){.symbol = STR("k"),
+		    .n_operands = reads,
+		    .n_results = 1,
+		    .cost_ns = rng_below(&r, 30000),
+		    .overlaps = NEW_ARRAY(a, struct overlap, 1),
+		    .n_overlaps = reads && rng_below(&r, 2)};
 		for (uint32_t k = 0; k < reads; k++)
 			list[k] = i - 1 - rng_below(&r, MIN_OF(i, wide));
 		if (reads == 2 && list[0] == list[1])
 			p->kernels[i].n_overlaps = 0;
 		list[reads] = i;
-		p->places[i] = (struct place){.kind = i + 1 < n ? PLACE_WORK : PLACE_OUTPUT, .n_bytes = (size_t)s.dim[0] * 4, .type = DT_f32, .shape = s};
+		p->places[i] = (struct place){.kind = i + 1 < n ? PLACE_WORK : PLACE_OUTPUT,
+		    .n_bytes = (size_t)s.dim[0] * 4,
+		    .type = DT_f32,
+		    .shape = s};
 		p->steps[i] = (struct plan_step){.kernel = i, .places = list, .n_places = reads + 1};
 		for (uint32_t k = 0; k < reads; k++)
 			m->blocks[list[k]].last = i;
 		if (i + 1 < n) {
-			m->blocks[i] = (struct mem_block){.first = i, .last = i, .n_bytes = p->places[i].n_bytes};
+			m->blocks[i] =
+			    (struct mem_block){.first = i, .last = i, .n_bytes = p->places[i].n_bytes};
 			m->block_place[m->n_blocks++] = i;
 		}
 	}

@@ -73,7 +73,8 @@ choose(struct arena *a, struct rng *r, const struct graph *g, struct bitset *mem
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		if (rng_below(r, 3))
 			bit_set(members, i);
-	BITSET_EACH(i, members) {
+	BITSET_EACH(i, members)
+	{
 		uint32_t t = g->nodes[i].out[0].i;
 		bool outside = false;
 
@@ -94,8 +95,8 @@ map_members(const struct graph *g, const struct bitset *members, const struct gr
 {
 	for (uint32_t j = 0; j < to->n_nodes; j++)
 		BITSET_EACH(i, members)
-			if (map[g->nodes[i].out[0].i].i == to->nodes[j].out[0].i)
-				bit_set(out, j);
+	if (map[g->nodes[i].out[0].i].i == to->nodes[j].out[0].i)
+		bit_set(out, j);
 }
 
 static void
@@ -208,10 +209,12 @@ a_spec_computes_what_its_members_did(void **state)
 			assert_true(interp_run(&a, &s.g, operands, NULL, results, &e));
 			for (uint32_t i = 0; i < n; i++) {
 				const struct tensor *x = graph_tensor(&g, b.results[i]);
-				double d = values_distance(x->type, &x->shape, results[i], values[b.results[i].i], 1e-30);
+				double d = values_distance(
+				    x->type, &x->shape, results[i], values[b.results[i].i], 1e-30);
 
 				if (!(d == 0))
-					fail_msg("seed %llu: result %u is off by %g", (unsigned long long)seed, i, d);
+					fail_msg("seed %llu: result %u is off by %g",
+					    (unsigned long long)seed, i, d);
 			}
 		}
 		arena_fini(&a);
@@ -234,27 +237,28 @@ hash_of_text(const char *text, struct hash *full, struct hash *form)
 	arena_fini(&a);
 }
 
-#define PAIR(A, B) "%0 = input f32[4,6]\n%1 = input f32[4,6]\n%2 = const f32[4,6] " \
+#define PAIR(A, B)                                                                                           \
+	"%0 = input f32[4,6]\n%1 = input f32[4,6]\n%2 = const f32[4,6] "                                     \
 	"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24\n" A "\n" B "\noutput %4\n"
 
 static void
 different_computations_differ(void **state)
 {
 	static const char *const texts[] = {
-		PAIR("%3 = sub %0 %1", "%4 = exp %3"),
-		PAIR("%3 = sub %0 %0", "%4 = exp %3"),
-		PAIR("%3 = sub %0 %1", "%4 = neg %3"),
-		PAIR("%3 = add %0 %1", "%4 = exp %3"),
-		PAIR("%3 = sub %0 %1", "%4 = sub %3 %0"),
-		PAIR("%3 = sub %0 %1", "%4 = sub %0 %3"),
-		PAIR("%3 = sub %0 %1", "%4 = sub %3 %1"),
-		PAIR("%3 = sub %0 %2", "%4 = exp %3"),
-		PAIR("%3 = sub %0 %1", "%4 = sum %3 axes=[0]"),
-		PAIR("%3 = sub %0 %1", "%4 = sum %3 axes=[1]"),
-		PAIR("%3 = sub %0 %1", "%4 = exp %3\noutput %3"),
-		"%0 = input f32[4,7]\n%1 = input f32[4,7]\n%3 = sub %0 %1\n%4 = exp %3\noutput %4\n",
-		"%0 = weight f32[4,6]\n%1 = input f32[4,6]\n%3 = sub %0 %1\n%4 = exp %3\noutput %4\n",
-		"%0 = input f64[4,6]\n%1 = input f64[4,6]\n%3 = sub %0 %1\n%4 = exp %3\noutput %4\n",
+	    PAIR("%3 = sub %0 %1", "%4 = exp %3"),
+	    PAIR("%3 = sub %0 %0", "%4 = exp %3"),
+	    PAIR("%3 = sub %0 %1", "%4 = neg %3"),
+	    PAIR("%3 = add %0 %1", "%4 = exp %3"),
+	    PAIR("%3 = sub %0 %1", "%4 = sub %3 %0"),
+	    PAIR("%3 = sub %0 %1", "%4 = sub %0 %3"),
+	    PAIR("%3 = sub %0 %1", "%4 = sub %3 %1"),
+	    PAIR("%3 = sub %0 %2", "%4 = exp %3"),
+	    PAIR("%3 = sub %0 %1", "%4 = sum %3 axes=[0]"),
+	    PAIR("%3 = sub %0 %1", "%4 = sum %3 axes=[1]"),
+	    PAIR("%3 = sub %0 %1", "%4 = exp %3\noutput %3"),
+	    "%0 = input f32[4,7]\n%1 = input f32[4,7]\n%3 = sub %0 %1\n%4 = exp %3\noutput %4\n",
+	    "%0 = weight f32[4,6]\n%1 = input f32[4,6]\n%3 = sub %0 %1\n%4 = exp %3\noutput %4\n",
+	    "%0 = input f64[4,6]\n%1 = input f64[4,6]\n%3 = sub %0 %1\n%4 = exp %3\noutput %4\n",
 	};
 	struct hash full[COUNT_OF(texts)], form[COUNT_OF(texts)];
 
@@ -275,8 +279,8 @@ static void
 symmetric_sums_are_canonical(void **state)
 {
 	static const int cycles[2][6][2] = {
-		{{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 0}},
-		{{0, 1}, {1, 2}, {2, 0}, {3, 4}, {4, 5}, {5, 3}},
+	    {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 0}},
+	    {{0, 1}, {1, 2}, {2, 0}, {3, 4}, {4, 5}, {5, 3}},
 	};
 	struct hash seen[2], form;
 
@@ -299,8 +303,8 @@ symmetric_sums_are_canonical(void **state)
 			for (int i = 0; i < 6; i++)
 				sb_addf(&sb, "%%%d = input f32[3]\n", i);
 			for (int i = 0; i < 6; i++)
-				sb_addf(&sb, "%%%d = mul %%%d %%%d\noutput %%%d\n", 6 + i, order[cycles[c][order[i]][0]],
-				    order[cycles[c][order[i]][1]], 6 + i);
+				sb_addf(&sb, "%%%d = mul %%%d %%%d\noutput %%%d\n", 6 + i,
+				    order[cycles[c][order[i]][0]], order[cycles[c][order[i]][1]], 6 + i);
 			hash_of_text(sb.p, &h, &form);
 			if (seed == 1)
 				seen[c] = h;
@@ -341,11 +345,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order_and_names_do_not_matter),
-		cmocka_unit_test(a_spec_computes_what_its_members_did),
-		cmocka_unit_test(different_computations_differ),
-		cmocka_unit_test(symmetric_sums_are_canonical),
-		cmocka_unit_test(text_survives_reading),
+	    cmocka_unit_test(order_and_names_do_not_matter),
+	    cmocka_unit_test(a_spec_computes_what_its_members_did),
+	    cmocka_unit_test(different_computations_differ),
+	    cmocka_unit_test(symmetric_sums_are_canonical),
+	    cmocka_unit_test(text_survives_reading),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* Steps on streams, over random lists of steps and the bytes they touch: every two steps that share bytes, one
- * writing, run in their order by streams and waits alone; nothing waits in a circle or for nothing; one stream is
- * the plan's own order. */
+/* Steps on streams, over random lists of steps and the bytes they touch: every two steps that share bytes,
+ * one writing, run in their order by streams and waits alone; nothing waits in a circle or for nothing; one
+ * stream is the plan's own order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,16 +15,20 @@ enum { N_LISTS = 400, MAX_N = 48, FEW = 4 };
 static void
 random_uses(struct arena *a, struct rng *r, struct step_uses *u)
 {
-	uint32_t n_steps = rng_below(r, MAX_N), n_regions = 1 + rng_below(r, 3), bytes = 8u << rng_below(r, 6), n = 0;
+	uint32_t n_steps = rng_below(r, MAX_N), n_regions = 1 + rng_below(r, 3),
+		 bytes = 8u << rng_below(r, 6), n = 0;
 
-	*u = (struct step_uses){.use = NEW_ARRAY(a, struct step_use, MAX_N * FEW), .first = NEW_ARRAY(a, uint32_t, MAX_N + 1),
+	*u = (struct step_uses){.use = NEW_ARRAY(a, struct step_use, MAX_N * FEW),
+	    .first = NEW_ARRAY(a, uint32_t, MAX_N + 1),
 	    .n_steps = n_steps};
 	for (uint32_t i = 0; i < n_steps; i++) {
 		for (uint32_t k = rng_below(r, FEW + 1); k-- > 0;) {
 			uint32_t from = rng_below(r, bytes);
 
-			u->use[n++] = (struct step_use){.region = rng_below(r, n_regions), .from = from,
-			    .to = from + 1 + rng_below(r, 8), .is_written = rng_below(r, 3) == 0};
+			u->use[n++] = (struct step_use){.region = rng_below(r, n_regions),
+			    .from = from,
+			    .to = from + 1 + rng_below(r, 8),
+			    .is_written = rng_below(r, 3) == 0};
 		}
 		u->first[i + 1] = n;
 	}
@@ -38,7 +42,8 @@ share(const struct step_uses *u, uint32_t i, uint32_t j)
 		for (uint32_t y = u->first[j]; y < u->first[j + 1]; y++) {
 			const struct step_use *p = &u->use[x], *q = &u->use[y];
 
-			for (size_t b = p->from; b < p->to && p->region == q->region && (p->is_written || q->is_written); b++)
+			for (size_t b = p->from;
+			     b < p->to && p->region == q->region && (p->is_written || q->is_written); b++)
 				if (b >= q->from && b < q->to)
 					return true;
 		}
@@ -129,11 +134,14 @@ random_lists(void **state)
 			is_well_formed(&s, u.n_steps, max);
 			close_order(&s, UINT32_MAX, &b);
 			if (!keeps_order(&u, &b))
-				fail_msg("seed %llu, %u streams: two steps that share bytes may run side by side", (unsigned long long)seed, max);
+				fail_msg(
+				    "seed %llu, %u streams: two steps that share bytes may run side by side",
+				    (unsigned long long)seed, max);
 			for (uint32_t k = 0; k < s.n_waits; k++) {
 				close_order(&s, k, &b);
 				if (keeps_order(&u, &b))
-					fail_msg("seed %llu, %u streams: wait %u is for nothing", (unsigned long long)seed, max, k);
+					fail_msg("seed %llu, %u streams: wait %u is for nothing",
+					    (unsigned long long)seed, max, k);
 			}
 			assert_true(max > 1 || s.n_waits == 0);
 			most = MAX_OF(most, s.n_streams);
@@ -153,7 +161,8 @@ struct hand { /* a step: bytes [read, read + 4) and [write, write + 4) of region
 static void
 by_hand(struct arena *a, const struct hand *h, uint32_t n, int64_t cost_ns, uint32_t max, struct streams *out)
 {
-	struct step_uses u = {.use = NEW_ARRAY(a, struct step_use, 3 * (size_t)n), .first = NEW_ARRAY(a, uint32_t, n + 1),
+	struct step_uses u = {.use = NEW_ARRAY(a, struct step_use, 3 * (size_t)n),
+	    .first = NEW_ARRAY(a, uint32_t, n + 1),
 	    .n_steps = n};
 	int64_t *cost = NEW_ARRAY(a, int64_t, n);
 	struct step_links deps;
@@ -164,7 +173,8 @@ by_hand(struct arena *a, const struct hand *h, uint32_t n, int64_t cost_ns, uint
 
 		for (int j = 0; j < 3; j++)
 			if (at[j] >= 0)
-				u.use[k++] = (struct step_use){.from = (size_t)at[j], .to = (size_t)at[j] + 4, .is_written = j == 2};
+				u.use[k++] = (struct step_use){
+				    .from = (size_t)at[j], .to = (size_t)at[j] + 4, .is_written = j == 2};
 		u.first[i + 1] = k;
 		cost[i] = cost_ns;
 	}
@@ -184,7 +194,7 @@ diamond(void **state)
 	by_hand(&a, steps, 4, 10000, 4, &s);
 	assert_int_equal(s.n_streams, 2);
 	assert_int_not_equal(s.stream[1], s.stream[2]);
-	assert_int_equal(s.n_waits, 2); /* into the second branch, and out of it */
+	assert_int_equal(s.n_waits, 2);    /* into the second branch, and out of it */
 	by_hand(&a, steps, 4, 100, 4, &s); /* the branches are shorter than a wait */
 	assert_int_equal(s.n_streams, 1);
 	by_hand(&a, steps, 4, 10000, 1, &s);
@@ -197,8 +207,9 @@ diamond(void **state)
 static void
 reused_bytes(void **state)
 {
-	static const struct hand reads[] = {{-1, -1, 0}, {0, -1, 16}, {-1, -1, 0}}, writes[] = {{-1, -1, 0}, {-1, -1, 2}},
-	    apart[] = {{-1, -1, 0}, {0, -1, 16}, {-1, -1, 32}};
+	static const struct hand reads[] = {{-1, -1, 0}, {0, -1, 16}, {-1, -1, 0}},
+				 writes[] = {{-1, -1, 0}, {-1, -1, 2}},
+				 apart[] = {{-1, -1, 0}, {0, -1, 16}, {-1, -1, 32}};
 	struct arena a = {0};
 	struct streams s;
 
@@ -232,7 +243,8 @@ of_plans(void **state)
 	assert_int_equal(u.use[2].region, 1);
 	streams_of_plan(&a, &p, 4, &s);
 	assert_int_equal(s.n_streams, 1); /* a chain */
-	for (uint32_t i = 0; i <= STREAMS_MAX_STEPS; i++) /* steps that share nothing: they only read the input */
+	for (uint32_t i = 0; i <= STREAMS_MAX_STEPS;
+	     i++) /* steps that share nothing: they only read the input */
 		many[i] = (struct plan_step){.places = places, .n_places = 2};
 	p.steps = many;
 	p.n_steps = 100;

@@ -138,7 +138,8 @@ compare(const struct trial_run *r, void **want, const char *how)
 		double d;
 		char what[128];
 
-		if (agrees(g, r->in, want, i, r->result[i], 1, &d) && zones_hold(r->result[i], trial_bytes(t)))
+		if (agrees(g, r->in, want, i, r->result[i], 1, &d) &&
+		    zones_hold(r->result[i], trial_bytes(t)))
 			continue;
 		snprintf(what, sizeof(what), "%s: output %u is %g away%s", how, i, d,
 		    zones_hold(r->result[i], trial_bytes(t)) ? "" : ", and wrote outside");
@@ -190,7 +191,8 @@ check_overlaps(struct arena *a, struct trial_run *r, void **first, struct rng *p
 	trial_run_all(r, pieces);
 	r->buf = apart;
 	for (uint32_t i = 0; i < g->n_outputs; i++)
-		if (memcmp(first[i], buf[g->n_inputs + i], trial_bytes(graph_tensor(g, g->outputs[i]))) != 0) {
+		if (memcmp(first[i], buf[g->n_inputs + i], trial_bytes(graph_tensor(g, g->outputs[i]))) !=
+		    0) {
 			trial_say(o, "on an operand's bytes the result differs");
 			return false;
 		}
@@ -293,7 +295,8 @@ trials_check(struct arena *a, struct trial *list, uint32_t n, const struct targe
 	void *lib = trials_compile(dir, a, list, n, t);
 
 	if (!lib) {
-		print_error("the batch from seed %llu on did not compile: %s/k.c\n", (unsigned long long)list[0].seed, dir);
+		print_error("the batch from seed %llu on did not compile: %s/k.c\n",
+		    (unsigned long long)list[0].seed, dir);
 		return n;
 	}
 	for (uint32_t i = 0; i < n; i++) {

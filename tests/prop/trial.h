@@ -1,7 +1,7 @@
 /* tests/prop/trial.h: generated kernels tried out: compiled in batches, run with guard zones around every
- * buffer, once whole, once with their ranges in odd pieces, in a shuffled order, with scratch full of rubbish, and
- * so again with results on the bytes of operands where the kernel says that it may be: the results must be the
- * same bytes, and agree with the interpreter's. */
+ * buffer, once whole, once with their ranges in odd pieces, in a shuffled order, with scratch full of
+ * rubbish, and so again with results on the bytes of operands where the kernel says that it may be: the
+ * results must be the same bytes, and agree with the interpreter's. */
 #ifndef KORCH_TEST_TRIAL_H
 #define KORCH_TEST_TRIAL_H
 
@@ -34,7 +34,8 @@ void trial_say(const struct trial *o, const char *what);
 
 /* ---- the steps of it, for tests that run kernels by themselves ---- */
 /* dir/k.c and dir/k.so, loaded; NULL: it does not compile, and was said. */
-void *trials_compile(const char *dir, struct arena *a, struct trial *list, uint32_t n, const struct target *t);
+void *trials_compile(
+    const char *dir, struct arena *a, struct trial *list, uint32_t n, const struct target *t);
 /* n bytes of rubbish between guard zones; NULL may be freed as well. */
 char *trial_memory(size_t n);
 void trial_free(void *p);

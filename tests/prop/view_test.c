@@ -1,6 +1,6 @@
-/* tests/prop/view_test.c: random graphs of concats and slices between maps become plans whose views are no work:
- * the checker accepts them, and the outputs are those of the graph although nobody runs the views.  Each view
- * that is moved by a few bytes is noticed. */
+/* tests/prop/view_test.c: random graphs of concats and slices between maps become plans whose views are no
+ * work: the checker accepts them, and the outputs are those of the graph although nobody runs the views. Each
+ * view that is moved by a few bytes is noticed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,8 @@ add_scan(struct graph *g, tensor_id from)
 static tensor_id
 add_slice(struct graph *g, struct rng *r, tensor_id from)
 {
-	int64_t rows = rows_of(g, from), n = 1 + rng_below(r, (uint32_t)rows), at = rng_below(r, (uint32_t)(rows - n + 1));
+	int64_t rows = rows_of(g, from), n = 1 + rng_below(r, (uint32_t)rows),
+		at = rng_below(r, (uint32_t)(rows - n + 1));
 	const int64_t start[] = {0, at, 0}, step[] = {1, 1, 1}, shape[] = {1, n, WIDTH};
 	struct attrs attrs = {0};
 
@@ -96,7 +97,8 @@ make_graph(struct graph *g, struct arena *a, struct rng *r)
 
 	graph_init(g, a);
 	for (int i = 0; i < 2; i++)
-		p.t[p.n++] = graph_input(g, DT_f32, &(struct shape){.rank = 3, .dim = {1, 1 + rng_below(r, 5), WIDTH}}, NULL);
+		p.t[p.n++] = graph_input(
+		    g, DT_f32, &(struct shape){.rank = 3, .dim = {1, 1 + rng_below(r, 5), WIDTH}}, NULL);
 	while (p.n < n) {
 		tensor_id from = any(&p, r), next;
 		uint32_t kind = rng_below(r, 10);
@@ -124,8 +126,8 @@ make_graph(struct graph *g, struct arena *a, struct rng *r)
 static bool
 overlap(const struct place *a, const struct place *b)
 {
-	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) && a->offset < b->offset + b->n_bytes &&
-	    b->offset < a->offset + a->n_bytes;
+	return a->kind == b->kind && (a->kind == PLACE_WORK || a->index == b->index) &&
+	    a->offset < b->offset + b->n_bytes && b->offset < a->offset + a->n_bytes;
 }
 
 /* What the view's result shares bytes with, and the result itself, each moved by four bytes. */
@@ -145,7 +147,8 @@ move_places(struct plan *p, const struct plan_step *s, struct counts *n, uint64_
 		at->offset = offset ? offset - 4 : 4;
 		n->n_moved++;
 		if (plan_check(p, &e) && plan_certify(p, &c, &e))
-			fail_msg("seed %llu: place %u was moved, and nobody noticed", (unsigned long long)seed, s->places[j]);
+			fail_msg("seed %llu: place %u was moved, and nobody noticed",
+			    (unsigned long long)seed, s->places[j]);
 		at->offset = offset;
 	}
 }
@@ -189,7 +192,8 @@ views_compute_their_graph(void **state)
 		check_views(&path.plan, &n, seed);
 		arena_fini(&a);
 	}
-	print_message("%d graphs, %u steps, %u of them views, %u places moved\n", N_GRAPHS, n.n_steps, n.n_views, n.n_moved);
+	print_message("%d graphs, %u steps, %u of them views, %u places moved\n", N_GRAPHS, n.n_steps,
+	    n.n_views, n.n_moved);
 	assert_true(n.n_views > N_GRAPHS / 3);
 }
 

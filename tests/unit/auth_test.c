@@ -27,7 +27,8 @@ static void
 proofs(void **state)
 {
 	static const uint8_t nonce[AUTH_NONCE] = {1}, challenge[AUTH_NONCE] = {2}, other[AUTH_NONCE] = {3};
-	struct bytes n = {nonce, sizeof(nonce)}, c = {challenge, sizeof(challenge)}, o = {other, sizeof(other)};
+	struct bytes n = {nonce, sizeof(nonce)}, c = {challenge, sizeof(challenge)},
+		     o = {other, sizeof(other)};
 	struct arena a = {0};
 	struct auth d;
 	struct err e = {0};
@@ -35,7 +36,9 @@ proofs(void **state)
 	struct bytes proof = {mac, sizeof(mac)};
 
 	(void)state;
-	write_tokens("# two\nworker wwwwwwwwwwwwwwwwwwww\nclient cccccccccccccccccccc\nclient dddddddddddddddddddd\n", 0600);
+	write_tokens(
+	    "# two\nworker wwwwwwwwwwwwwwwwwwww\nclient cccccccccccccccccccc\nclient dddddddddddddddddddd\n",
+	    0600);
 	assert_true(auth_load(&a, path, true, &d, &e));
 	auth_mac(STR("dddddddddddddddddddd"), AUTH_CLIENT, n, c, mac);
 	assert_true(auth_check(&d, AUTH_CLIENT, n, c, proof));

@@ -123,7 +123,8 @@ text_is_built(void **state)
 static void
 numbers_are_printed_as_printf_prints_them(void **state)
 {
-	static const double special[] = {0.0, -0.0, 1, -1.5, 0x1p-1022, 0x1p-1074, -0x1.8p-1030, 0x1.fffffffffffffp+1023, INFINITY};
+	static const double special[] = {
+	    0.0, -0.0, 1, -1.5, 0x1p-1022, 0x1p-1074, -0x1.8p-1030, 0x1.fffffffffffffp+1023, INFINITY};
 	struct rng r = {5};
 	struct arena a = {0};
 
@@ -196,11 +197,31 @@ aborts(void (*body)(void))
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-static void mul_overflows(void) { (void)ck_mul(SIZE_MAX / 2, 3); }
-static void add_overflows(void) { (void)ck_add(SIZE_MAX, 1); }
-static void narrow_overflows(void) { (void)ck_u32((size_t)1 << 32); }
-static void negative_size(void) { (void)ck_size(-1); }
-static void fine(void) { (void)ck_mul(SIZE_MAX / 2, 2); }
+static void
+mul_overflows(void)
+{
+	(void)ck_mul(SIZE_MAX / 2, 3);
+}
+static void
+add_overflows(void)
+{
+	(void)ck_add(SIZE_MAX, 1);
+}
+static void
+narrow_overflows(void)
+{
+	(void)ck_u32((size_t)1 << 32);
+}
+static void
+negative_size(void)
+{
+	(void)ck_size(-1);
+}
+static void
+fine(void)
+{
+	(void)ck_mul(SIZE_MAX / 2, 2);
+}
 
 static void
 sizes_that_do_not_fit_abort(void **state)
@@ -267,7 +288,7 @@ bit_sets(void **state)
 	bit_set(&x, 64);
 	bit_set(&x, 129);
 	BITSET_EACH(i, &x)
-		at[n++] = i;
+	at[n++] = i;
 	assert_int_equal(n, 3);
 	assert_int_equal(at[0], 0);
 	assert_int_equal(at[1], 64);
@@ -332,7 +353,8 @@ files_are_written_whole(void **state)
 	e = (struct err){0};
 	assert_false(os_read_file(os_real(), &a, arena_printf(&a, "%s/none", dir), 4, &b, &e));
 	assert_int_equal(e.code, ERR_IO);
-	assert_false(os_write_file(os_real(), arena_printf(&a, "%s/none/file", dir), (struct bytes){NULL, 0}, &e));
+	assert_false(
+	    os_write_file(os_real(), arena_printf(&a, "%s/none/file", dir), (struct bytes){NULL, 0}, &e));
 	(void)!system(arena_printf(&a, "rm -rf %s", dir));
 	arena_fini(&a);
 }
@@ -356,21 +378,21 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(disjoint_sets),
-		cmocka_unit_test(arena_memory_is_zeroed_aligned_and_reset),
-		cmocka_unit_test(arrays_grow_and_keep_their_content),
-		cmocka_unit_test(strings_are_cut_trimmed_and_compared),
-		cmocka_unit_test(numbers_are_read_whole_or_not_at_all),
-		cmocka_unit_test(text_is_built),
-		cmocka_unit_test(numbers_are_printed_as_printf_prints_them),
-		cmocka_unit_test(errors_gain_context_and_never_overflow),
-		cmocka_unit_test(error_numbers_are_unique_and_known),
-		cmocka_unit_test(sizes_that_do_not_fit_abort),
-		cmocka_unit_test(hashes_are_sha256),
-		cmocka_unit_test(hashes_of_any_length),
-		cmocka_unit_test(bit_sets),
-		cmocka_unit_test(random_numbers_are_the_same_everywhere),
-		cmocka_unit_test(files_are_written_whole),
+	    cmocka_unit_test(disjoint_sets),
+	    cmocka_unit_test(arena_memory_is_zeroed_aligned_and_reset),
+	    cmocka_unit_test(arrays_grow_and_keep_their_content),
+	    cmocka_unit_test(strings_are_cut_trimmed_and_compared),
+	    cmocka_unit_test(numbers_are_read_whole_or_not_at_all),
+	    cmocka_unit_test(text_is_built),
+	    cmocka_unit_test(numbers_are_printed_as_printf_prints_them),
+	    cmocka_unit_test(errors_gain_context_and_never_overflow),
+	    cmocka_unit_test(error_numbers_are_unique_and_known),
+	    cmocka_unit_test(sizes_that_do_not_fit_abort),
+	    cmocka_unit_test(hashes_are_sha256),
+	    cmocka_unit_test(hashes_of_any_length),
+	    cmocka_unit_test(bit_sets),
+	    cmocka_unit_test(random_numbers_are_the_same_everywhere),
+	    cmocka_unit_test(files_are_written_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

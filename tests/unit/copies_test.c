@@ -1,6 +1,5 @@
-/* tests/unit/copies_test.c: packed weights of a race: as many copies as the last cache needs, by the size that they
- * have packed, and fewer where memory ends.
- * memory: yes */
+/* tests/unit/copies_test.c: packed weights of a race: as many copies as the last cache needs, by the size
+ * that they have packed, and fewer where memory ends. memory: yes */
 #include "../../worker/copies.h"
 #include "../harness/kernel.h"
 
@@ -12,7 +11,8 @@
 
 /* Weights of 144 KiB, of 576 KiB in the form of F(4,3). */
 static const char conv[] = "%0 = input f32[1,8,8,64]\n%1 = weight f32[3,3,64,64]\n"
-    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,8,8,64]\noutput %2\n";
+			   "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 "
+			   ": f32[1,8,8,64]\noutput %2\n";
 
 /* A device of so many bytes. */
 struct small {
@@ -64,12 +64,23 @@ bench_open(struct bench *b, const char *schedule)
 {
 	struct err e = {0};
 
-	*b = (struct bench){.small = {SIZE_MAX}, .calibration.hw.level_bytes = {32 << 10, 256 << 10, 256 << 10}};
-	if (!kernel_spec(&b->a, conv, &b->spec, &e) || !emit_c(&b->a, &b->spec, str_of(schedule), &target_avx2, "k", &b->code, &e))
+	*b = (struct bench){
+	    .small = {SIZE_MAX}, .calibration.hw.level_bytes = {32 << 10, 256 << 10, 256 << 10}};
+	if (!kernel_spec(&b->a, conv, &b->spec, &e) ||
+	    !emit_c(&b->a, &b->spec, str_of(schedule), &target_avx2, "k", &b->code, &e))
 		fail_msg("%s", e.msg);
-	b->dev = (struct dev){.self = &b->small, .reads_host = true, .mem_new = take, .mem_free = give_back, .put = move, .get = move};
+	b->dev = (struct dev){.self = &b->small,
+	    .reads_host = true,
+	    .mem_new = take,
+	    .mem_free = give_back,
+	    .put = move,
+	    .get = move};
 	b->of = (struct measure_kernel){.code = &b->code};
-	b->race = (struct race){.dev = &b->dev, .spec = &b->spec, .kernels = &b->kernel, .of = &b->of, .n = 1,
+	b->race = (struct race){.dev = &b->dev,
+	    .spec = &b->spec,
+	    .kernels = &b->kernel,
+	    .of = &b->of,
+	    .n = 1,
 	    .calibration = &b->calibration};
 	if (!copies_open(&b->a, &b->race, 0, (size_t)1 << 30, &b->copies, &e))
 		fail_msg("%s", e.msg);
@@ -138,7 +149,8 @@ fewer_where_memory_ends(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(as_many_as_the_cache_needs), cmocka_unit_test(fewer_where_memory_ends)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(as_many_as_the_cache_needs), cmocka_unit_test(fewer_where_memory_ends)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,17 +57,20 @@ only_what_is_read_counts(void **state)
 	(void)state;
 	struct cost_parts p = parts_of("%0 = input f32[1000]\n"
 				       "%1 = slice %0 shape=[10] start=[5] step=[3] : f32[10]\n"
-				       "%2 = relu %1 : f32[10]\noutput %2\n", NULL);
+				       "%2 = relu %1 : f32[10]\noutput %2\n",
+	    NULL);
 	assert_true(p.bytes == 80);
 	p = parts_of("%0 = input f32[1,8]\n%1 = bcast %0 shape=[50,8] : f32[50,8]\n"
-		     "%2 = exp %1 : f32[50,8]\noutput %2\n", NULL);
+		     "%2 = exp %1 : f32[50,8]\noutput %2\n",
+	    NULL);
 	assert_true(p.bytes == 32 + 1600);
 	assert_true(p.flops == 12 * 8); /* the same in every row: once */
 	p = parts_of("%0 = input f32[10]\n%1 = input f32[10]\n%2 = concat %0 %1 axis=0 : f32[20]\n"
-		     "%3 = slice %2 shape=[5] start=[10] step=[1] : f32[5]\noutput %3\n", NULL);
-	assert_true(p.bytes == 20 + 20);
-	p = parts_of("%0 = input f32[10]\n%1 = pad %0 lo=[3] hi=[3] mode=1 value=0x0p+0 : f32[16]\noutput %1\n",
+		     "%3 = slice %2 shape=[5] start=[10] step=[1] : f32[5]\noutput %3\n",
 	    NULL);
+	assert_true(p.bytes == 20 + 20);
+	p = parts_of(
+	    "%0 = input f32[10]\n%1 = pad %0 lo=[3] hi=[3] mode=1 value=0x0p+0 : f32[16]\noutput %1\n", NULL);
 	assert_true(p.bytes == 40 + 64);
 }
 
@@ -76,13 +79,17 @@ border_taps_are_left_out(void **state)
 {
 	(void)state;
 	struct cost_parts p = parts_of("%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,16]\n"
-	    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,8,8,16]\n"
-	    "output %2\n", NULL);
+				       "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] "
+				       "ldil=[1,1] group=1 : f32[1,8,8,16]\n"
+				       "output %2\n",
+	    NULL);
 	assert_true(p.flops == 2.0 * 22 * 22 * 4 * 16);
 	assert_true(p.bytes == 4.0 * (256 + 576 + 1024));
 	p = parts_of("%0 = input f32[1,8,8,4]\n%1 = weight f32[5,5,4,16]\n"
-	    "%2 = conv %0 %1 lo=[2,2] hi=[2,2] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,8,8,16]\n"
-	    "output %2\n", NULL);
+		     "%2 = conv %0 %1 lo=[2,2] hi=[2,2] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : "
+		     "f32[1,8,8,16]\n"
+		     "output %2\n",
+	    NULL);
 	assert_true(p.flops == 2.0 * 34 * 34 * 4 * 16);
 }
 
@@ -91,8 +98,10 @@ a_strided_convolution_reads_what_it_touches(void **state)
 {
 	(void)state;
 	struct cost_parts p = parts_of("%0 = input f32[1,8,8,4]\n%1 = weight f32[1,1,4,16]\n"
-	    "%2 = conv %0 %1 lo=[0,0] hi=[0,0] stride=[2,2] dilation=[1,1] ldil=[1,1] group=1 : f32[1,4,4,16]\n"
-	    "output %2\n", NULL);
+				       "%2 = conv %0 %1 lo=[0,0] hi=[0,0] stride=[2,2] dilation=[1,1] "
+				       "ldil=[1,1] group=1 : f32[1,4,4,16]\n"
+				       "output %2\n",
+	    NULL);
 	assert_true(p.bytes == 4.0 * (4 * 4 * 4 + 64 + 256));
 	assert_true(p.flops == 2.0 * 16 * 4 * 16);
 }
@@ -116,25 +125,35 @@ views_are_followed(void **state)
 		double bytes;
 	} rows[] = {
 	    /* every other row and column, four times: all of it */
-	    {"%0 = input f32[8,8]\n%1 = slice %0 shape=[4,4] start=[0,0] step=[2,2]\n%2 = slice %0 shape=[4,4] start=[0,1] step=[2,2]\n"
-	     "%3 = slice %0 shape=[4,4] start=[1,0] step=[2,2]\n%4 = slice %0 shape=[4,4] start=[1,1] step=[2,2]\n"
-	     "%5 = concat %1 %2 %3 %4 axis=1\n%6 = relu %5\noutput %6\n", 4 * 64 + 4 * 64},
+	    {"%0 = input f32[8,8]\n%1 = slice %0 shape=[4,4] start=[0,0] step=[2,2]\n%2 = slice %0 "
+	     "shape=[4,4] start=[0,1] step=[2,2]\n"
+	     "%3 = slice %0 shape=[4,4] start=[1,0] step=[2,2]\n%4 = slice %0 shape=[4,4] start=[1,1] "
+	     "step=[2,2]\n"
+	     "%5 = concat %1 %2 %3 %4 axis=1\n%6 = relu %5\noutput %6\n",
+		4 * 64 + 4 * 64},
 	    /* the second part and half of the third, backwards */
 	    {"%0 = input f32[10,3]\n%1 = input f32[10,4]\n%2 = input f32[10,6]\n%3 = concat %0 %1 %2 axis=1\n"
-	     "%4 = slice %3 shape=[5,7] start=[8,9] step=[-2,-1]\n%5 = exp %4\noutput %5\n", 4 * 5 * 7 * 2},
+	     "%4 = slice %3 shape=[5,7] start=[8,9] step=[-2,-1]\n%5 = exp %4\noutput %5\n",
+		4 * 5 * 7 * 2},
 	    /* through transpose, reshape and a sum over what is left */
 	    {"%0 = input f32[4,6,5]\n%1 = transpose %0 perm=[1,0,2]\n%2 = reshape %1 shape=[2,3,20]\n"
-	     "%3 = slice %2 shape=[1,3,20] start=[1,0,0] step=[1,1,1]\n%4 = sum %3 axes=[2]\noutput %4\n", 4 * (60 + 3)},
+	     "%3 = slice %2 shape=[1,3,20] start=[1,0,0] step=[1,1,1]\n%4 = sum %3 axes=[2]\noutput %4\n",
+		4 * (60 + 3)},
 	    /* what a pad adds is not read */
-	    {"%0 = input f32[10]\n%1 = pad %0 lo=[3] hi=[3] mode=0 value=0x0p+0\n%2 = slice %1 shape=[6] start=[0] step=[1]\n"
-	     "%3 = exp %2\noutput %3\n", 4 * (3 + 6)},
+	    {"%0 = input f32[10]\n%1 = pad %0 lo=[3] hi=[3] mode=0 value=0x0p+0\n%2 = slice %1 shape=[6] "
+	     "start=[0] step=[1]\n"
+	     "%3 = exp %2\noutput %3\n",
+		4 * (3 + 6)},
 	    /* channels of a convolution's result: their weights alone, and rows with their neighbours */
 	    {"%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,16]\n"
 	     "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n"
-	     "%3 = slice %2 shape=[1,2,8,5] start=[0,3,0,2] step=[1,1,1,1]\noutput %3\n", 4 * (4 * 8 * 4 + 9 * 4 * 5 + 2 * 8 * 5)},
+	     "%3 = slice %2 shape=[1,2,8,5] start=[0,3,0,2] step=[1,1,1,1]\noutput %3\n",
+		4 * (4 * 8 * 4 + 9 * 4 * 5 + 2 * 8 * 5)},
 	    /* of a product the rows and the columns */
-	    {"%0 = input f32[7,9]\n%1 = input f32[9,8]\n%2 = matmul %0 %1\n%3 = slice %2 shape=[2,3] start=[1,1] step=[3,2]\n"
-	     "output %3\n", 4 * (2 * 9 + 9 * 3 + 6)},
+	    {"%0 = input f32[7,9]\n%1 = input f32[9,8]\n%2 = matmul %0 %1\n%3 = slice %2 shape=[2,3] "
+	     "start=[1,1] step=[3,2]\n"
+	     "output %3\n",
+		4 * (2 * 9 + 9 * 3 + 6)},
 	};
 
 	(void)state;
@@ -172,7 +191,9 @@ needed_bytes(struct arena *a, const struct graph *g)
 			if (!interp_run(&tmp, g, in, NULL, out, &e))
 				fail_msg("%s", e.msg);
 			for (uint32_t o = 0; o < g->n_outputs && !differs; o++)
-				differs = memcmp(base[o], out[o], (size_t)shape_count(&graph_tensor(g, g->outputs[o])->shape) * 4) != 0;
+				differs =
+				    memcmp(base[o], out[o],
+					(size_t)shape_count(&graph_tensor(g, g->outputs[o])->shape) * 4) != 0;
 			bytes += differs ? 4 : 0;
 			x[k] = was;
 			arena_fini(&tmp);
@@ -195,15 +216,19 @@ all_floats(const struct graph *g)
 static void
 bytes_never_exceed_what_results_depend_on(void **state)
 {
-	static const uint32_t kinds[] = {RG_LAYOUT | RG_BCAST, RG_LAYOUT | RG_CONV, RG_LAYOUT | RG_MATMUL | RG_REDUCE, RG_LAYOUT | RG_WINDOW};
+	static const uint32_t kinds[] = {RG_LAYOUT | RG_BCAST, RG_LAYOUT | RG_CONV,
+	    RG_LAYOUT | RG_MATMUL | RG_REDUCE, RG_LAYOUT | RG_WINDOW};
 	double bound = 0, truth = 0;
 	uint32_t n = 0, n_equal = 0;
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 800; seed++) {
 		struct arena a = {0};
-		struct random_opts ro = {.n_nodes = 1 + (uint32_t)(seed % 9), .kinds = kinds[seed % COUNT_OF(kinds)], .chain = seed % 3 > 0,
-		    .max_extent = 6, .max_elements = 200};
+		struct random_opts ro = {.n_nodes = 1 + (uint32_t)(seed % 9),
+		    .kinds = kinds[seed % COUNT_OF(kinds)],
+		    .chain = seed % 3 > 0,
+		    .max_extent = 6,
+		    .max_elements = 200};
 		struct rng r = {seed};
 		struct graph g, sorted;
 		struct spec s;
@@ -217,7 +242,8 @@ bytes_never_exceed_what_results_depend_on(void **state)
 			(void)cost_bound_ns(&s, &simple, &p);
 			most = needed_bytes(&a, &s.g);
 			if (p.bytes > most)
-				fail_msg("seed %llu: %g bytes, and %g are needed\n%.*s", (unsigned long long)seed, p.bytes, most, STR_ARG(s.text));
+				fail_msg("seed %llu: %g bytes, and %g are needed\n%.*s",
+				    (unsigned long long)seed, p.bytes, most, STR_ARG(s.text));
 			bound += p.bytes;
 			truth += most;
 			n++;
@@ -225,7 +251,8 @@ bytes_never_exceed_what_results_depend_on(void **state)
 		}
 		arena_fini(&a);
 	}
-	print_message("%u graphs, %u counted exactly, %.1f %% of the bytes in all\n", n, n_equal, 100 * bound / truth);
+	print_message(
+	    "%u graphs, %u counted exactly, %.1f %% of the bytes in all\n", n, n_equal, 100 * bound / truth);
 	assert_true(n > 200 && n_equal * 10 > n * 8);
 }
 
@@ -236,7 +263,8 @@ all_bytes(const struct spec *s)
 
 	for (uint32_t t = 0; t < s->g.n_tensors; t++)
 		if (s->g.tensors[t].role == ROLE_INPUT || s->g.tensors[t].role == ROLE_WEIGHT)
-			b += (double)shape_count(&s->g.tensors[t].shape) * (double)dtype_size(s->g.tensors[t].type);
+			b += (double)shape_count(&s->g.tensors[t].shape) *
+			    (double)dtype_size(s->g.tensors[t].type);
 	for (uint32_t i = 0; i < s->g.n_outputs; i++) {
 		const struct tensor *t = graph_tensor(&s->g, s->g.outputs[i]);
 		b += (double)shape_count(&t->shape) * (double)dtype_size(t->type);
@@ -337,8 +365,10 @@ winograd_takes_a_fourth(void **state)
 static void
 a_pair_of_anchors_counts_both_and_not_what_is_between(void **state)
 {
-	struct cost_parts p = parts_of("%0 = input f32[64,16]\n%1 = weight f32[16,128]\n%2 = weight f32[128,8]\n"
-	    "%3 = matmul %0 %1\n%4 = matmul %3 %2\noutput %4\n", NULL);
+	struct cost_parts p =
+	    parts_of("%0 = input f32[64,16]\n%1 = weight f32[16,128]\n%2 = weight f32[128,8]\n"
+		     "%3 = matmul %0 %1\n%4 = matmul %3 %2\noutput %4\n",
+		NULL);
 
 	(void)state;
 	assert_true(p.flops == 2.0 * 64 * 16 * 128 + 2.0 * 64 * 128 * 8);
@@ -349,8 +379,9 @@ a_pair_of_anchors_counts_both_and_not_what_is_between(void **state)
 static void
 tensor_cores_lower_linear_bounds(void **state)
 {
-	static const char text[] = "%0 = input f32[64,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1 : f32[64,64]\n"
-				   "%3 = exp %2 : f32[64,64]\noutput %3\n";
+	static const char text[] =
+	    "%0 = input f32[64,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1 : f32[64,64]\n"
+	    "%3 = exp %2 : f32[64,64]\noutput %3\n";
 	struct arena a = {0};
 	struct graph g;
 	struct spec s;

@@ -14,7 +14,8 @@ read_cubin(struct arena *a, const char *name)
 	struct bytes b;
 	struct err e = {0};
 
-	if (!os_read_file(os_real(), a, arena_printf(a, "%s/tests/fuzz/corpus/cubin/%s", KORCH_SOURCE_DIR, name), 1 << 20, &b, &e))
+	if (!os_read_file(os_real(), a,
+		arena_printf(a, "%s/tests/fuzz/corpus/cubin/%s", KORCH_SOURCE_DIR, name), 1 << 20, &b, &e))
 		fail_msg("%s", e.msg);
 	return b;
 }
@@ -61,12 +62,13 @@ test_occupancy(void **state)
 		uint32_t registers, shared_bytes;
 		int sm;
 		uint32_t threads, blocks;
-	} rows[] = {{80, 22784, 80, 128, 6}, {120, 22784, 70, 128, 4}, {80, 22784, 75, 128, 2}, {32, 32, 80, 256, 8},
-	    {32, 0, 80, 1024, 2}, {80, 23808, 90, 128, 6}};
+	} rows[] = {{80, 22784, 80, 128, 6}, {120, 22784, 70, 128, 4}, {80, 22784, 75, 128, 2},
+	    {32, 32, 80, 256, 8}, {32, 0, 80, 1024, 2}, {80, 23808, 90, 128, 6}};
 
 	(void)state;
 	for (uint32_t i = 0; i < COUNT_OF(rows); i++) {
-		struct cubin_kernel k = {.registers = rows[i].registers, .shared_bytes = rows[i].shared_bytes};
+		struct cubin_kernel k = {
+		    .registers = rows[i].registers, .shared_bytes = rows[i].shared_bytes};
 
 		assert_int_equal(cubin_occupancy(&k, rows[i].sm, rows[i].threads, 0), rows[i].blocks);
 	}
@@ -135,10 +137,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_figures_are_those_of_the_log),
-		cmocka_unit_test(test_occupancy),
-		cmocka_unit_test(test_what_spills_or_does_not_fit_is_refused),
-		cmocka_unit_test(test_damaged_files),
+	    cmocka_unit_test(test_figures_are_those_of_the_log),
+	    cmocka_unit_test(test_occupancy),
+	    cmocka_unit_test(test_what_spills_or_does_not_fit_is_refused),
+	    cmocka_unit_test(test_damaged_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,13 +10,16 @@
 #include <cmocka.h>
 
 enum { LIST = 24 };
-#define DEVICE(SM, NAME, N_SM, SHARED, SHARED_OPT, L2, MHZ) \
-	"{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536," \
-	"\"multiProcessorCount\":" #N_SM ",\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152," \
-	"\"maxSharedMemoryPerBlockOptin\":" #SHARED_OPT ",\"reservedSharedMemoryPerBlock\":1024," \
-	"\"maxSharedMemoryPerSM\":" #SHARED ",\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024," \
-	"\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":" #MHZ "000," \
-	"\"memClockRateKHz\":2619000,\"l2CacheSize\":" #L2 ",\"deviceVer\":" #SM "0,\"driverVer\":13000,\"deviceName\":\"" NAME "\"," \
+#define DEVICE(SM, NAME, N_SM, SHARED, SHARED_OPT, L2, MHZ)                                                  \
+	"{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"  \
+	"\"multiProcessorCount\":" #N_SM ",\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"               \
+	"\"maxSharedMemoryPerBlockOptin\":" #SHARED_OPT ",\"reservedSharedMemoryPerBlock\":1024,"            \
+	"\"maxSharedMemoryPerSM\":" #SHARED                                                                  \
+	",\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,\"maxThreadsPerBlock\":1024,"                      \
+	"\"maxThreadsPerSM\":2048,\"pciDeviceId\":0,\"isTccDriver\":0,\"supportCoopLaunch\":1,"              \
+	"\"smClockRateKHz\":" #MHZ "000,"                                                                    \
+	"\"memClockRateKHz\":2619000,\"l2CacheSize\":" #L2 ",\"deviceVer\":" #SM                             \
+	"0,\"driverVer\":13000,\"deviceName\":\"" NAME "\","                                                 \
 	"\"cudaDeviceId\":0,\"totalGlobalMem\":42949672960}"
 static const char *const devices[] = {
     DEVICE(80, "NVIDIA A100-SXM4-40GB", 108, 167936, 166912, 41943040, 1410),
@@ -25,14 +28,20 @@ static const char *const devices[] = {
 static const enum vendor_post chains[][5] = {{VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_POSTS},
     {VENDOR_BIAS, VENDOR_RELU, VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_ADD, VENDOR_RELU, VENDOR_POSTS},
     {VENDOR_BIAS, VENDOR_SWISH, VENDOR_ADD, VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_CLIP, VENDOR_POSTS}};
-enum { NO_ENGINE = 4 };          /* the chain that it has nothing for in float32 */
+enum { NO_ENGINE = 4 }; /* the chain that it has nothing for in float32 */
 
 static struct vendor_op
 conv(enum vendor_math math, int chain)
 {
-	struct vendor_op op = {.kind = VENDOR_CONV, .math = math, .rank = 4,
-	    .a = {0, {1, 64, 56, 56}, {64 * 56 * 56, 1, 64 * 56, 64}}, .b = {1, {64, 64, 3, 3}, {9 * 64, 1, 3 * 64, 64}},
-	    .d = {4, {1, 64, 56, 56}, {64 * 56 * 56, 1, 64 * 56, 64}}, .lo = {1, 1}, .hi = {1, 1}, .stride = {1, 1},
+	struct vendor_op op = {.kind = VENDOR_CONV,
+	    .math = math,
+	    .rank = 4,
+	    .a = {0, {1, 64, 56, 56}, {64 * 56 * 56, 1, 64 * 56, 64}},
+	    .b = {1, {64, 64, 3, 3}, {9 * 64, 1, 3 * 64, 64}},
+	    .d = {4, {1, 64, 56, 56}, {64 * 56 * 56, 1, 64 * 56, 64}},
+	    .lo = {1, 1},
+	    .hi = {1, 1},
+	    .stride = {1, 1},
 	    .dilation = {1, 1}};
 
 	for (int i = 0; chains[chain][i] != VENDOR_POSTS; i++) {

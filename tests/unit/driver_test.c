@@ -1,5 +1,5 @@
-/* A host's driver: none, one that is too old for a name, one that knows names of before, one that does not start.  The
- * drivers are libraries made here, with the names of kernels/run/dev_cuda_api.def. */
+/* A host's driver: none, one that is too old for a name, one that knows names of before, one that does not
+ * start.  The drivers are libraries made here, with the names of kernels/run/dev_cuda_api.def. */
 #include "../../kernels/run/gpu.h"
 
 #include <setjmp.h>
@@ -21,9 +21,9 @@ static const struct {
 };
 
 struct driver {
-	int lacks;               /* row of the table; -1: none */
-	bool is_old;             /* of names that are one function's: the last; no function that it may lack */
-	int init;                /* what cuInit says */
+	int lacks;   /* row of the table; -1: none */
+	bool is_old; /* of names that are one function's: the last; no function that it may lack */
+	int init;    /* what cuInit says */
 };
 
 static void
@@ -34,7 +34,8 @@ add_function(struct strbuf *sb, size_t row, const struct driver *d)
 	while (d->is_old && names.n)
 		one = str_cut(&names, ' ');
 	if ((int)row != d->lacks && (table[row].need == MUST || !d->is_old))
-		sb_addf(sb, "int %.*s(void) { return %d; }\n", STR_ARG(one), str_is(one, "cuInit") ? d->init : 0);
+		sb_addf(
+		    sb, "int %.*s(void) { return %d; }\n", STR_ARG(one), str_is(one, "cuInit") ? d->init : 0);
 }
 
 /* Opens a host whose KORCH_CUDA_LIB has this libcuda.so.1. */
@@ -133,7 +134,8 @@ names_of_before(void **state)
 static void
 does_not_start(void **state)
 {
-	static const int statuses[] = {34, 100, 803, 999, 12345}; /* a stub, no device, another kernel module, ... */
+	static const int statuses[] = {
+	    34, 100, 803, 999, 12345}; /* a stub, no device, another kernel module, ... */
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(statuses); i++) {

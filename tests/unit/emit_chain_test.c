@@ -23,7 +23,8 @@ graph_of_map(struct arena *a, enum prim p, const char *t)
 
 	sb_init(&sb, a);
 	for (int i = 0; i < info->n_in; i++)
-		sb_addf(&sb, "%%%d = input %s[%d,%d]\n", i, p == PRIM_select && i > 0 ? "f32" : t, ROWS, COLUMNS);
+		sb_addf(
+		    &sb, "%%%d = input %s[%d,%d]\n", i, p == PRIM_select && i > 0 ? "f32" : t, ROWS, COLUMNS);
 	sb_addf(&sb, "%%%d = %s", info->n_in, info->name);
 	for (int i = 0; i < info->n_in; i++)
 		sb_addf(&sb, " %%%d", i);
@@ -94,7 +95,8 @@ test_chain_does_not_branch(void **state)
 	for (int p = 0; p < PRIM_COUNT; p++) {
 		const struct prim_info *info = &prim_info[p];
 
-		if (info->class != CLASS_MAP || info->type != TYPE_SAME || !graph_of_map(&a, (enum prim)p, "f32"))
+		if (info->class != CLASS_MAP || info->type != TYPE_SAME ||
+		    !graph_of_map(&a, (enum prim)p, "f32"))
 			continue;
 		sb_addf(&sb, "%%%d = %s %%%d%s\n", n, info->name, x, info->n_in == 2 ? " %1" : "");
 		x = n++;
@@ -118,11 +120,15 @@ product_and_sum(bool strict, float want)
 	char graph[256];
 
 	t.strict = strict;
-	(void)snprintf(graph, sizeof graph, "%%0 = input f32[%d,%d]\n%%1 = input f32[%d,%d]\n%%2 = mul %%0 %%0\n%%3 = add %%2 %%1\noutput %%3\n",
+	(void)snprintf(graph, sizeof graph,
+	    "%%0 = input f32[%d,%d]\n%%1 = input f32[%d,%d]\n%%2 = mul %%0 %%0\n%%3 = add %%2 %%1\noutput "
+	    "%%3\n",
 	    ROWS, COLUMNS, ROWS, COLUMNS);
-	if (!kernel_spec(&a, graph, &s, &e) || !kernel_make(&a, &s, STR(""), &t, 0, &r, &k, &e) || !kernel_compile(&a, &k, 1, &t, &e))
+	if (!kernel_spec(&a, graph, &s, &e) || !kernel_make(&a, &s, STR(""), &t, 0, &r, &k, &e) ||
+	    !kernel_compile(&a, &k, 1, &t, &e))
 		fail_msg("%s", e.msg);
-	const struct node *mul = &k.spec.g.nodes[k.spec.g.nodes[0].prim != PRIM_mul]; /* a spec has its own order */
+	const struct node *mul =
+	    &k.spec.g.nodes[k.spec.g.nodes[0].prim != PRIM_mul]; /* a spec has its own order */
 	const int factor = mul->in[0].i == k.spec.g.inputs[1].i;
 	const float *sum = k.buf[2];
 
@@ -155,8 +161,10 @@ test_strict_rounds_both(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps_do_not_branch), cmocka_unit_test(test_chain_does_not_branch),
-	    cmocka_unit_test(test_product_and_sum_are_rounded_once), cmocka_unit_test(test_strict_rounds_both)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps_do_not_branch),
+	    cmocka_unit_test(test_chain_does_not_branch),
+	    cmocka_unit_test(test_product_and_sum_are_rounded_once),
+	    cmocka_unit_test(test_strict_rounds_both)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,21 +17,52 @@
 typedef void loop1(const float *x, float *y, long n);
 typedef void loop2(const float *x, const float *y, float *z, long n);
 
-static double c_relu(double x) { return x < 0 ? 0 : x; }
-static double c_sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
-static double c_softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0); }
-static double c_sign(double x) { return x != x ? x : (x > 0) - (x < 0); }
+static double
+c_relu(double x)
+{
+	return x < 0 ? 0 : x;
+}
+static double
+c_sigmoid(double x)
+{
+	return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+static double
+c_softplus(double x)
+{
+	return fmax(x, 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0);
+}
+static double
+c_sign(double x)
+{
+	return x != x ? x : (x > 0) - (x < 0);
+}
 
 /* name, truth, from, to, largest relative error, absolute error that is forgiven */
-#define FUNCTIONS(X) \
-	X(exp, exp, -120, 90, 3e-7, 2e-38) X(log, log, 1e-30, 1e30, 3e-7, 1e-7) X(tanh, tanh, -12, 12, 4e-7, 0) \
-	X(erf, erf, -6, 6, 5e-7, 0) X(sigmoid, c_sigmoid, -80, 100, 6e-7, 1e-37) \
-	X(softplus, c_softplus, -80, 100, 6e-7, 1e-37) X(sqrt, sqrt, 0, 1e30, 1e-7, 0) X(relu, c_relu, -5, 5, 0, 0) \
-	X(sign, c_sign, -5, 5, 0, 0) X(floor, floor, -9, 9, 0, 0) X(ceil, ceil, -9, 9, 0, 0) \
-	X(round, nearbyint, -9, 9, 0, 0) X(abs, fabs, -9, 9, 0, 0) X(sin, sin, -50, 50, 2e-7, 1e-7) \
-	X(cos, cos, -50, 50, 2e-7, 1e-7) X(tan, tan, -1.5, 1.5, 4e-7, 0) X(asin, asin, -1, 1, 4e-7, 0) \
-	X(acos, acos, -1, 1, 4e-7, 1e-7) X(atan, atan, -9, 9, 4e-7, 0) X(sinh, sinh, -50, 50, 4e-7, 0) \
-	X(cosh, cosh, -50, 50, 4e-7, 0) X(asinh, asinh, -50, 50, 4e-7, 0) X(acosh, acosh, 1, 50, 4e-7, 1e-7) \
+#define FUNCTIONS(X)                                                                                         \
+	X(exp, exp, -120, 90, 3e-7, 2e-38)                                                                   \
+	X(log, log, 1e-30, 1e30, 3e-7, 1e-7)                                                                 \
+	X(tanh, tanh, -12, 12, 4e-7, 0)                                                                      \
+	X(erf, erf, -6, 6, 5e-7, 0)                                                                          \
+	X(sigmoid, c_sigmoid, -80, 100, 6e-7, 1e-37)                                                         \
+	X(softplus, c_softplus, -80, 100, 6e-7, 1e-37)                                                       \
+	X(sqrt, sqrt, 0, 1e30, 1e-7, 0)                                                                      \
+	X(relu, c_relu, -5, 5, 0, 0)                                                                         \
+	X(sign, c_sign, -5, 5, 0, 0)                                                                         \
+	X(floor, floor, -9, 9, 0, 0)                                                                         \
+	X(ceil, ceil, -9, 9, 0, 0)                                                                           \
+	X(round, nearbyint, -9, 9, 0, 0)                                                                     \
+	X(abs, fabs, -9, 9, 0, 0)                                                                            \
+	X(sin, sin, -50, 50, 2e-7, 1e-7)                                                                     \
+	X(cos, cos, -50, 50, 2e-7, 1e-7)                                                                     \
+	X(tan, tan, -1.5, 1.5, 4e-7, 0)                                                                      \
+	X(asin, asin, -1, 1, 4e-7, 0)                                                                        \
+	X(acos, acos, -1, 1, 4e-7, 1e-7)                                                                     \
+	X(atan, atan, -9, 9, 4e-7, 0)                                                                        \
+	X(sinh, sinh, -50, 50, 4e-7, 0)                                                                      \
+	X(cosh, cosh, -50, 50, 4e-7, 0)                                                                      \
+	X(asinh, asinh, -50, 50, 4e-7, 0)                                                                    \
+	X(acosh, acosh, 1, 50, 4e-7, 1e-7)                                                                   \
 	X(atanh, atanh, -0.99, 0.99, 4e-7, 0)
 
 static const struct function {
@@ -40,26 +71,28 @@ static const struct function {
 	double from, to, relative, absolute;
 } functions[] = {
 #define X(N, F, FROM, TO, REL, ABS) {#N, F, FROM, TO, REL, ABS},
-	FUNCTIONS(X)
+    FUNCTIONS(X)
 #undef X
 };
 
 static const char text[] =
-#define X(N, F, FROM, TO, REL, ABS) \
-	"void t_" #N "(const float *restrict x, float *restrict y, long n)\n" \
+#define X(N, F, FROM, TO, REL, ABS)                                                                          \
+	"void t_" #N "(const float *restrict x, float *restrict y, long n)\n"                                \
 	"{ for (long i = 0; i < n; i++) y[i] = k_" #N "_f32(x[i]); }\n"
     FUNCTIONS(X)
 #undef X
-    "void t_min(const float *restrict x, const float *restrict y, float *restrict z, long n)\n"
-    "{ for (long i = 0; i < n; i++) z[i] = k_min_f32(x[i], y[i]); }\n"
-    "void t_max(const float *restrict x, const float *restrict y, float *restrict z, long n)\n"
-    "{ for (long i = 0; i < n; i++) z[i] = k_max_f32(x[i], y[i]); }\n"
-    "void t_foldmax(const float *x, float *y, long n) { (void)n; y[0] = k_fold_max_f32(x, 32); }\n"
-    "void t_foldadd(const float *x, float *y, long n) { (void)n; y[0] = k_fold_add_f32(x, 64); }\n"
-    "void t_f16(const unsigned short *restrict x, float *restrict y, unsigned short *restrict z, long n)\n"
-    "{ for (long i = 0; i < n; i++) { y[i] = k_load_f16(x[i]); z[i] = k_store_f16(y[i]); } }\n"
-    "void t_half(const float *restrict x, unsigned short *restrict y, unsigned short *restrict z, long n)\n"
-    "{ for (long i = 0; i < n; i++) { y[i] = k_store_f16(x[i]); z[i] = k_store_bf16(x[i]); } }\n";
+	"void t_min(const float *restrict x, const float *restrict y, float *restrict z, long n)\n"
+	"{ for (long i = 0; i < n; i++) z[i] = k_min_f32(x[i], y[i]); }\n"
+	"void t_max(const float *restrict x, const float *restrict y, float *restrict z, long n)\n"
+	"{ for (long i = 0; i < n; i++) z[i] = k_max_f32(x[i], y[i]); }\n"
+	"void t_foldmax(const float *x, float *y, long n) { (void)n; y[0] = k_fold_max_f32(x, 32); }\n"
+	"void t_foldadd(const float *x, float *y, long n) { (void)n; y[0] = k_fold_add_f32(x, 64); }\n"
+	"void t_f16(const unsigned short *restrict x, float *restrict y, unsigned short *restrict z, long "
+	"n)\n"
+	"{ for (long i = 0; i < n; i++) { y[i] = k_load_f16(x[i]); z[i] = k_store_f16(y[i]); } }\n"
+	"void t_half(const float *restrict x, unsigned short *restrict y, unsigned short *restrict z, long "
+	"n)\n"
+	"{ for (long i = 0; i < n; i++) { y[i] = k_store_f16(x[i]); z[i] = k_store_bf16(x[i]); } }\n";
 
 static void *lib;
 
@@ -128,8 +161,8 @@ find2(const char *name)
 }
 
 enum { POINTS = 4096 };
-static const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f, 1e-38f, 3e38f, -3e38f,
-    88.7f, 88.8f, -87.3f, -103.0f, 0.625f, 3.93f, 1e9f, -1e9f};
+static const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f, 1e-38f,
+    3e38f, -3e38f, 88.7f, 88.8f, -87.3f, -103.0f, 0.625f, 3.93f, 1e9f, -1e9f};
 
 static bool
 agrees(const struct function *f, float x, float have)
@@ -166,7 +199,8 @@ test_functions(void **state)
 			if (agrees(f, x[i], y[i]))
 				continue;
 			if (bad++ < 20)
-				print_error("%s(%.9g) is %.9g, not %.9g\n", f->name, (double)x[i], (double)y[i], f->truth((double)x[i]));
+				print_error("%s(%.9g) is %.9g, not %.9g\n", f->name, (double)x[i],
+				    (double)y[i], f->truth((double)x[i]));
 		}
 	}
 	assert_int_equal(bad, 0);
@@ -231,8 +265,10 @@ test_half_floats(void **state)
 	}
 	back(y, z, b, 65536);
 	for (int i = 0; i < 65536; i++) {
-		assert_true(y[i] != y[i] ? half_to_float(z[i]) != half_to_float(z[i]) : z[i] == float_to_half(y[i]));
-		assert_true(y[i] != y[i] ? bf16_to_float(b[i]) != bf16_to_float(b[i]) : b[i] == float_to_bf16(y[i]));
+		assert_true(
+		    y[i] != y[i] ? half_to_float(z[i]) != half_to_float(z[i]) : z[i] == float_to_half(y[i]));
+		assert_true(
+		    y[i] != y[i] ? bf16_to_float(b[i]) != bf16_to_float(b[i]) : b[i] == float_to_bf16(y[i]));
 	}
 }
 
@@ -240,9 +276,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions),
-		cmocka_unit_test(test_not_a_number_stays),
-		cmocka_unit_test(test_half_floats),
+	    cmocka_unit_test(test_functions),
+	    cmocka_unit_test(test_not_a_number_stays),
+	    cmocka_unit_test(test_half_floats),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

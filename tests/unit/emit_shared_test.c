@@ -1,5 +1,6 @@
-/* tests/unit/emit_shared_test.c: tiles are named by what they do, so kernels around one convolution have them in
- * common and a file of them compiles each once (kernels/emit/linear_shared.c); other constants are other tiles. */
+/* tests/unit/emit_shared_test.c: tiles are named by what they do, so kernels around one convolution have them
+ * in common and a file of them compiles each once (kernels/emit/linear_shared.c); other constants are other
+ * tiles. */
 #include "../harness/kernel.h"
 
 #include <setjmp.h>
@@ -22,7 +23,8 @@ text_of(struct arena *a, const char *graph, const char *schedule, const char *sy
 	struct kernel_code code;
 	struct err e = {0};
 
-	if (!kernel_spec(a, graph, &s, &e) || !emit_c(a, &s, str_of(schedule), &target_avx2, symbol, &code, &e))
+	if (!kernel_spec(a, graph, &s, &e) ||
+	    !emit_c(a, &s, str_of(schedule), &target_avx2, symbol, &code, &e))
 		fail_msg("%s\n%s", e.msg, graph);
 	return code.text;
 }
@@ -61,8 +63,8 @@ n_common(const struct names *x, const struct names *y)
 	return n;
 }
 
-#define CONV(C, GROUP, W) \
-	"%0 = input f32[1,20,20," C "]\n%1 = weight f32[3,3," W "," C "]\n" \
+#define CONV(C, GROUP, W)                                                                                    \
+	"%0 = input f32[1,20,20," C "]\n%1 = weight f32[3,3," W "," C "]\n"                                  \
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=" GROUP "\n"
 #define PLAIN "output %2\n"
 #define RELU "%3 = relu %2\noutput %3\n"
@@ -77,7 +79,8 @@ static const struct row {
     {"other columns", CONV("32", "1", "32") PLAIN, "nv=2", CONV("32", "1", "32") PLAIN, "nv=1", false},
     {"depthwise, an epilogue more", CONV("32", "32", "1") PLAIN, "", CONV("32", "32", "1") RELU, "", true},
     {"depthwise, other channels", CONV("32", "32", "1") PLAIN, "", CONV("64", "64", "1") PLAIN, "", false},
-    {"Winograd, an epilogue more", CONV("32", "1", "32") PLAIN, "wino=4", CONV("32", "1", "32") RELU, "wino=4", true},
+    {"Winograd, an epilogue more", CONV("32", "1", "32") PLAIN, "wino=4", CONV("32", "1", "32") RELU,
+	"wino=4", true},
 };
 
 static void
@@ -101,7 +104,8 @@ static void
 test_symbol(void **state)
 {
 	struct arena a = {0};
-	struct names x = shared_in(&a, text_of(&a, rows[0].graph, "", "k0")), y = shared_in(&a, text_of(&a, rows[0].graph, "", "long_name"));
+	struct names x = shared_in(&a, text_of(&a, rows[0].graph, "", "k0")),
+		     y = shared_in(&a, text_of(&a, rows[0].graph, "", "long_name"));
 
 	(void)state;
 	assert_int_equal(n_common(&x, &y), x.n);

@@ -14,8 +14,8 @@ static const int64_t S = 1000000000;
 static struct farm_want
 want_of(uint32_t n)
 {
-	return (struct farm_want){.key = hash_bytes(&n, sizeof(n)), .kind = TASK_MEASURE, .env = 1,
-	    .expect_ns = S / 10};
+	return (struct farm_want){
+	    .key = hash_bytes(&n, sizeof(n)), .kind = TASK_MEASURE, .env = 1, .expect_ns = S / 10};
 }
 
 static struct farm_task *
@@ -99,7 +99,8 @@ budgets(void **state)
 		for (int k = 1; k <= row[i].attempts; k++) {
 			farm_join(f, (uint64_t)k, 1);
 			assert_int_equal(farm_lease(f, (uint64_t)k, 64, 0, &g), 1);
-			assert_int_equal(farm_finish(f, (uint64_t)k, &t->want.key, g.gen, row[i].fail, 0, &out),
+			assert_int_equal(
+			    farm_finish(f, (uint64_t)k, &t->want.key, g.gen, row[i].fail, 0, &out),
 			    k < row[i].attempts ? FARM_RETRY : FARM_FAILED);
 			farm_verify(f);
 		}
@@ -127,7 +128,9 @@ quarantine(void **state)
 
 		given += n;
 		for (uint32_t i = 0; i < n; i++)
-			assert_int_equal(farm_finish(f, 1, &g[i].task->want.key, g[i].gen, ERR_DEVLOST, 0, &out), FARM_RETRY);
+			assert_int_equal(
+			    farm_finish(f, 1, &g[i].task->want.key, g[i].gen, ERR_DEVLOST, 0, &out),
+			    FARM_RETRY);
 	}
 	assert_true(given <= 5);
 	assert_int_equal(farm_device(f, 1)->state, DEVICE_QUARANTINED);
@@ -249,7 +252,8 @@ priorities_and_kinds(void **state)
 	assert_int_equal(farm_lease(f, 1, 64, 0, g), 1);
 	assert_int_equal(g[0].task->want.kind, TASK_BUILD);
 	assert_int_equal(farm_lease(f, 1, 3, 0, g), 3);
-	assert_true(g[0].task->want.priority == 1 && g[1].task->want.priority == 1 && g[2].task->want.priority == 0);
+	assert_true(
+	    g[0].task->want.priority == 1 && g[1].task->want.priority == 1 && g[2].task->want.priority == 0);
 	farm_verify(f);
 	farm_free(f, NULL);
 }
@@ -299,7 +303,8 @@ deliver(struct world *w, uint32_t i)
 static void
 lease_some(struct world *w, uint64_t device)
 {
-	static const enum err_code ends[] = {ERR_NONE, ERR_NONE, ERR_NONE, ERR_NONE, ERR_DEVLOST, ERR_CRASH, ERR_COMPILE};
+	static const enum err_code ends[] = {
+	    ERR_NONE, ERR_NONE, ERR_NONE, ERR_NONE, ERR_DEVLOST, ERR_CRASH, ERR_COMPILE};
 	struct farm_grant g[4];
 	uint32_t n = farm_lease(w->f, device, 4, w->now, g);
 
@@ -377,12 +382,14 @@ random_histories(void **state)
 		while (w.n_devices)
 			farm_leave(w.f, w.device[--w.n_devices]);
 		farm_join(w.f, 1000, 1);
-		for (int k = 0; k < 100 && (farm_n_tasks(w.f, FARM_READY) || farm_n_tasks(w.f, FARM_LEASED)); k++) {
+		for (int k = 0; k < 100 && (farm_n_tasks(w.f, FARM_READY) || farm_n_tasks(w.f, FARM_LEASED));
+		     k++) {
 			struct farm_grant g[64];
 			uint32_t n = farm_lease(w.f, 1000, 64, w.now, g);
 
 			for (uint32_t i = 0; i < n; i++)
-				if (farm_finish(w.f, 1000, &g[i].task->want.key, g[i].gen, ERR_NONE, w.now, &t) == FARM_DONE)
+				if (farm_finish(w.f, 1000, &g[i].task->want.key, g[i].gen, ERR_NONE, w.now,
+					&t) == FARM_DONE)
 					over(&w, t);
 		}
 		assert_int_equal(farm_n_tasks(w.f, FARM_READY) + farm_n_tasks(w.f, FARM_LEASED), 0);
@@ -395,9 +402,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(old_generation), cmocka_unit_test(held_up), cmocka_unit_test(budgets), cmocka_unit_test(quarantine),
-	    cmocka_unit_test(merge_and_drop), cmocka_unit_test(adoption), cmocka_unit_test(link_and_leave),
-	    cmocka_unit_test(priorities_and_kinds), cmocka_unit_test(random_histories),
+	    cmocka_unit_test(old_generation),
+	    cmocka_unit_test(held_up),
+	    cmocka_unit_test(budgets),
+	    cmocka_unit_test(quarantine),
+	    cmocka_unit_test(merge_and_drop),
+	    cmocka_unit_test(adoption),
+	    cmocka_unit_test(link_and_leave),
+	    cmocka_unit_test(priorities_and_kinds),
+	    cmocka_unit_test(random_histories),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,9 +16,13 @@ static struct bytes
 sample(struct arena *a)
 {
 	static const uint8_t code[] = "not really a cubin";
-	struct gpu_kernel k[2] = {
-	    {.symbol = STR("k0"), .cubin = {code, sizeof(code)}, .n_passes = 1, .pass = {{{4, 1, 1}, {128, 1, 1}, 64}}},
-	    {.symbol = STR("k1"), .cubin = {code, sizeof(code)}, .n_passes = 2,
+	struct gpu_kernel k[2] = {{.symbol = STR("k0"),
+				      .cubin = {code, sizeof(code)},
+				      .n_passes = 1,
+				      .pass = {{{4, 1, 1}, {128, 1, 1}, 64}}},
+	    {.symbol = STR("k1"),
+		.cubin = {code, sizeof(code)},
+		.n_passes = 2,
 		.pass = {{{1, 1, 1}, {32, 1, 1}, 0}, {{9, 1, 1}, {256, 1, 1}, 0}}}};
 	struct bytes b;
 
@@ -97,13 +101,15 @@ make_nvrtc(const char *dir, const char *soname, int major, int arch, int other)
 	struct arena a = {0};
 	struct bytes so;
 	struct err e = {0};
-	const char *text = arena_printf(&a, "int nvrtcVersion(int *a, int *b) { *a = %d; *b = 0; return 0; }\n"
+	const char *text = arena_printf(&a,
+	    "int nvrtcVersion(int *a, int *b) { *a = %d; *b = 0; return 0; }\n"
 	    "int nvrtcGetNumSupportedArchs(int *n) { *n = 2; return 0; }\n"
 	    "int nvrtcGetSupportedArchs(int *v) { v[0] = %d; v[1] = %d; return 0; }\n"
 	    "int nvrtcCreateProgram(void) { return 1; }\nint nvrtcCompileProgram(void) { return 1; }\n"
 	    "int nvrtcGetProgramLogSize(void) { return 1; }\nint nvrtcGetProgramLog(void) { return 1; }\n"
 	    "int nvrtcGetCUBINSize(void) { return 1; }\nint nvrtcGetCUBIN(void) { return 1; }\n"
-	    "int nvrtcDestroyProgram(void) { return 1; }\n", major, arch, other);
+	    "int nvrtcDestroyProgram(void) { return 1; }\n",
+	    major, arch, other);
 
 	if (!compile_c(&a, str_of(text), &o, &so, &e) ||
 	    !os_write_file(os_real(), arena_printf(&a, "%s/%s", dir, soname), so, &e))
@@ -185,7 +191,8 @@ real_nvrtc(void **state)
 	}
 	sb_init(&sb, &a);
 	sb_add(&sb, emit_cuda_prelude(&a, false));
-	sb_addz(&sb, "K_KERNEL k_p0(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi) {\n"
+	sb_addz(&sb,
+	    "K_KERNEL k_p0(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi) {\n"
 	    "\t(void)shared, (void)local, (void)lo, (void)hi;\n\t((float *)buf[0])[K_TID] = 1;\n}\n");
 	if (!gpu_compile(&g, &a, sb_str(&sb), 80, false, &cubin, &e))
 		fail_msg("%s", e.msg);
@@ -208,8 +215,9 @@ real_nvrtc(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(module_comes_back), cmocka_unit_test(damaged_module),
-	    cmocka_unit_test(bounds), cmocka_unit_test(chooses_nvrtc), cmocka_unit_test(real_nvrtc)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(module_comes_back),
+	    cmocka_unit_test(damaged_module), cmocka_unit_test(bounds), cmocka_unit_test(chooses_nvrtc),
+	    cmocka_unit_test(real_nvrtc)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

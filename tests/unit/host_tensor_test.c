@@ -44,16 +44,19 @@ npy_orders_and_types(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_true(npy_parse(&a, npy(&a, 1, "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n", big, 12), &t, &e));
+	assert_true(npy_parse(
+	    &a, npy(&a, 1, "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n", big, 12), &t, &e));
 	assert_int_equal(t.type, DT_i16);
 	assert_int_equal(t.shape.rank, 2);
 	/* columns first: 1 3 5 / 2 4 6 */
 	for (int64_t i = 0; i < 6; i++)
 		assert_int_equal(elem_get_int(DT_i16, t.data, i), rows[i]);
-	assert_true(npy_parse(&a, npy(&a, 2, "{'shape': (), \"descr\": '|b1', 'fortran_order': False}", "\1", 1), &t, &e));
+	assert_true(npy_parse(
+	    &a, npy(&a, 2, "{'shape': (), \"descr\": '|b1', 'fortran_order': False}", "\1", 1), &t, &e));
 	assert_int_equal(t.shape.rank, 0);
 	assert_int_equal(t.type, DT_bool);
-	assert_true(npy_parse(&a, npy(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 5), }", "", 0), &t, &e));
+	assert_true(npy_parse(
+	    &a, npy(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 5), }", "", 0), &t, &e));
 	assert_int_equal(t.n_bytes, 0);
 	arena_fini(&a);
 }
@@ -82,7 +85,8 @@ npy_refuses(void **state)
 		assert_false(npy_parse(&a, npy(&a, 1, headers[i], two, sizeof(two)), &t, &e));
 		assert_true(e.code == ERR_FORMAT || e.code == ERR_LIMIT);
 	}
-	struct bytes good = npy(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", two, sizeof(two));
+	struct bytes good =
+	    npy(&a, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", two, sizeof(two));
 
 	for (size_t n = 0; n < good.n; n++) {
 		struct err e = {0};
@@ -123,7 +127,11 @@ npy_round_trip(void **state)
 	arena_fini(&a);
 }
 
-#define PB(...) (struct bytes){(const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})}
+#define PB(...)                                                                                              \
+	(struct bytes)                                                                                       \
+	{                                                                                                    \
+		(const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})                       \
+	}
 
 static void
 pb_forms(void **state)
@@ -163,15 +171,15 @@ static void
 pb_refuses(void **state)
 {
 	const struct bytes bad[] = {
-	    PB(8, 2, 16, 1, 74, 4, 0, 0, 128, 63),              /* too few bytes */
-	    PB(8, 2, 16, 1, 74, 8, 0, 0, 128, 63),              /* cut short */
-	    PB(8, 255, 255, 255, 255, 255, 255, 255, 127, 16, 1), /* a huge dimension */
+	    PB(8, 2, 16, 1, 74, 4, 0, 0, 128, 63),                      /* too few bytes */
+	    PB(8, 2, 16, 1, 74, 8, 0, 0, 128, 63),                      /* cut short */
+	    PB(8, 255, 255, 255, 255, 255, 255, 255, 127, 16, 1),       /* a huge dimension */
 	    PB(8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1), /* an endless number */
-	    PB(8, 1, 16, 8, 50, 1, 'x'),                        /* a string tensor */
-	    PB(8, 1, 16, 1, 112, 1),                            /* external */
-	    PB(8, 1, 16, 99, 74, 1, 0),                         /* no such type */
-	    PB(11),                                             /* a group */
-	    PB(0, 1),                                           /* field 0 */
+	    PB(8, 1, 16, 8, 50, 1, 'x'),                                /* a string tensor */
+	    PB(8, 1, 16, 1, 112, 1),                                    /* external */
+	    PB(8, 1, 16, 99, 74, 1, 0),                                 /* no such type */
+	    PB(11),                                                     /* a group */
+	    PB(0, 1),                                                   /* field 0 */
 	};
 	struct arena a = {0};
 	struct host_tensor t;

@@ -27,8 +27,8 @@ halves_survive_and_round_to_even(void **state)
 	assert_int_equal(float_to_half(65519.99f), 0x7bff);
 	assert_int_equal(float_to_half(65520.0f), 0x7c00);
 	assert_int_equal(float_to_half(0x1p-24f), 1);
-	assert_int_equal(float_to_half(0x1p-25f), 0);       /* tie: to even */
-	assert_int_equal(float_to_half(0x1.8p-24f), 2);     /* tie: to even */
+	assert_int_equal(float_to_half(0x1p-25f), 0);   /* tie: to even */
+	assert_int_equal(float_to_half(0x1.8p-24f), 2); /* tie: to even */
 	assert_int_equal(float_to_half(0x1.000002p-25f), 1);
 	assert_int_equal(float_to_half(1.0f + 0x1p-11f), 0x3c00);
 	assert_int_equal(float_to_half(1.0f + 0x1.8p-10f), 0x3c02);
@@ -80,7 +80,8 @@ a_picked_alternative_is_the_one_that_runs(void **state)
 	uint32_t pick[3] = {NO_NODE, 1, NO_NODE};
 
 	(void)state;
-	read_graph(&g, &a, "%0 = input f32[]\n%1 = neg %0\n%1 = recip %0 !precision\n%2 = abs %1\noutput %2\n");
+	read_graph(
+	    &g, &a, "%0 = input f32[]\n%1 = neg %0\n%1 = recip %0 !precision\n%2 = abs %1\noutput %2\n");
 	assert_true(interp_run(&a, &g, in, NULL, out, &e));
 	y = out[0];
 	assert_true(*y == 2);
@@ -101,9 +102,12 @@ outputs_may_be_inputs_constants_and_repeated(void **state)
 	void *out[4];
 
 	(void)state;
-	read_graph(&g, &a, "%0 = input f32[]\n%1 = const f32[] 7\n%2 = neg %0\noutput %0\noutput %1\noutput %2\noutput %2\n");
+	read_graph(&g, &a,
+	    "%0 = input f32[]\n%1 = const f32[] 7\n%2 = neg %0\noutput %0\noutput %1\noutput %2\noutput "
+	    "%2\n");
 	assert_true(interp_run(&a, &g, in, NULL, out, &e));
-	assert_true(*(float *)out[0] == 2 && *(float *)out[1] == 7 && *(float *)out[2] == -2 && *(float *)out[3] == -2);
+	assert_true(*(float *)out[0] == 2 && *(float *)out[1] == 7 && *(float *)out[2] == -2 &&
+	    *(float *)out[3] == -2);
 	assert_ptr_not_equal(out[0], &x);
 	arena_fini(&a);
 }
@@ -196,14 +200,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(halves_survive_and_round_to_even),
-		cmocka_unit_test(reals_become_integers_saturating),
-		cmocka_unit_test(a_picked_alternative_is_the_one_that_runs),
-		cmocka_unit_test(outputs_may_be_inputs_constants_and_repeated),
-		cmocka_unit_test(weights_without_data_are_an_error),
-		cmocka_unit_test(samples_stop_at_their_limit),
-		cmocka_unit_test(float_sums_are_kept_in_double),
-		cmocka_unit_test(deep_chains_do_not_overflow_the_stack),
+	    cmocka_unit_test(halves_survive_and_round_to_even),
+	    cmocka_unit_test(reals_become_integers_saturating),
+	    cmocka_unit_test(a_picked_alternative_is_the_one_that_runs),
+	    cmocka_unit_test(outputs_may_be_inputs_constants_and_repeated),
+	    cmocka_unit_test(weights_without_data_are_an_error),
+	    cmocka_unit_test(samples_stop_at_their_limit),
+	    cmocka_unit_test(float_sums_are_kept_in_double),
+	    cmocka_unit_test(deep_chains_do_not_overflow_the_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ alternatives_never_close_a_circle(void **state)
 	x = graph_input(&g, DT_f32, &sh, "x");
 	y = map1(&g, PRIM_exp, x);
 	z = map1(&g, PRIM_neg, x);
-	assert_true(alt1(&g, PRIM_abs, z, y, &e)); /* y = exp x or abs z */
+	assert_true(alt1(&g, PRIM_abs, z, y, &e));  /* y = exp x or abs z */
 	assert_false(alt1(&g, PRIM_abs, y, z, &e)); /* z from y from z */
 	assert_int_equal(e.code, ERR_MODEL);
 	assert_false(alt1(&g, PRIM_abs, y, y, &e));
@@ -297,15 +297,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(alternatives_never_close_a_circle),
-		cmocka_unit_test(an_alternative_has_the_type_and_shape),
-		cmocka_unit_test(random_alternatives_sort),
-		cmocka_unit_test(makers_and_readers),
-		cmocka_unit_test(anchors_have_arithmetic),
-		cmocka_unit_test(broken_text_is_refused),
-		cmocka_unit_test(specs_from_outside_are_checked),
-		cmocka_unit_test(weights_are_operands_without_data),
-		cmocka_unit_test(attributes_keep_the_order_of_keys),
+	    cmocka_unit_test(alternatives_never_close_a_circle),
+	    cmocka_unit_test(an_alternative_has_the_type_and_shape),
+	    cmocka_unit_test(random_alternatives_sort),
+	    cmocka_unit_test(makers_and_readers),
+	    cmocka_unit_test(anchors_have_arithmetic),
+	    cmocka_unit_test(broken_text_is_refused),
+	    cmocka_unit_test(specs_from_outside_are_checked),
+	    cmocka_unit_test(weights_are_operands_without_data),
+	    cmocka_unit_test(attributes_keep_the_order_of_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

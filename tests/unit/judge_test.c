@@ -1,5 +1,5 @@
-/* Which differences from the reference are rounding's: a right result in another order of sums passes though its
- * divisors nearly cancel, and each way of being wrong does not, not even there. */
+/* Which differences from the reference are rounding's: a right result in another order of sums passes though
+ * its divisors nearly cancel, and each way of being wrong does not, not even there. */
 #include "../../kernels/interp/judge.h"
 
 #include <math.h>
@@ -11,13 +11,29 @@
 
 /* Linear attention: out[i][c] = sum_j q[i][j] kv[j][c] / sum_j q[i][j] k[j]. */
 enum { ROWS = 40, INNER = 64, COLUMNS = 24, HARD_ROW = 17 };
-static const char attention[] = "%0 = input f32[40,64]\n%1 = input f32[64,24]\n%2 = input f32[64,1]\n"
+static const char attention[] =
+    "%0 = input f32[40,64]\n%1 = input f32[64,24]\n%2 = input f32[64,1]\n"
     "%3 = matmul %0 %1\n%4 = matmul %0 %2\n%5 = bcast %4 shape=[40,24]\n%6 = div %3 %5\noutput %6\n";
 
-enum fault { RIGHT, WRONG_INDEX, DROPPED_TERM, SWAPPED_SIGN, NO_LAST, NO_LAST_TERM, OTHER_ROW, HALF_PRECISION, FAULTS };
-static const char *const fault_name[FAULTS] = {[RIGHT] = "right", [WRONG_INDEX] = "wrong index", [DROPPED_TERM] = "dropped term",
-    [SWAPPED_SIGN] = "swapped sign", [NO_LAST] = "last element missing", [NO_LAST_TERM] = "divisor's last term missing",
-    [OTHER_ROW] = "divisor of another row", [HALF_PRECISION] = "operands of half precision"};
+enum fault {
+	RIGHT,
+	WRONG_INDEX,
+	DROPPED_TERM,
+	SWAPPED_SIGN,
+	NO_LAST,
+	NO_LAST_TERM,
+	OTHER_ROW,
+	HALF_PRECISION,
+	FAULTS
+};
+static const char *const fault_name[FAULTS] = {[RIGHT] = "right",
+    [WRONG_INDEX] = "wrong index",
+    [DROPPED_TERM] = "dropped term",
+    [SWAPPED_SIGN] = "swapped sign",
+    [NO_LAST] = "last element missing",
+    [NO_LAST_TERM] = "divisor's last term missing",
+    [OTHER_ROW] = "divisor of another row",
+    [HALF_PRECISION] = "operands of half precision"};
 
 struct bench {
 	struct arena a;
@@ -72,7 +88,11 @@ want_all(struct bench *b, bool sampled)
 			b->w.value[i] = elem_get(t->type, b->want[0], i);
 		}
 	}
-	b->j = (struct judge){.arena = &b->a, .g = &b->g, .inputs = b->in, .want = &b->w, .seed = 1,
+	b->j = (struct judge){.arena = &b->a,
+	    .g = &b->g,
+	    .inputs = b->in,
+	    .want = &b->w,
+	    .seed = 1,
 	    .max_cone = sampled ? 1000000 : 0};
 }
 
@@ -145,8 +165,9 @@ a_divisor_that_cancels_excuses_its_row_alone(void **state)
 			attend(&b, (enum fault)f);
 			v = judge(&b.j, 0, 1e-4, b.have);
 			if (f == RIGHT && (v.n_off || !v.n_excused))
-				fail_msg("a right result: %lld elements off, %lld excused, one by %g of the largest", (long long)v.n_off,
-				    (long long)v.n_excused, v.worst);
+				fail_msg("a right result: %lld elements off, %lld excused, one by %g of the "
+					 "largest",
+				    (long long)v.n_off, (long long)v.n_excused, v.worst);
 			if (f != RIGHT && !v.n_off)
 				fail_msg("%s passes, %s", fault_name[f], sampled ? "sampled" : "in full");
 			if (f == RIGHT) {
@@ -177,7 +198,8 @@ what_is_within_the_tolerance_is_not_shaken(void **state)
 static void
 a_comparison_is_crossed_where_a_last_bit_decides(void **state)
 {
-	static const char text[] = "%0 = input f32[300,8]\n%1 = sum %0 axes=[1]\n%2 = const f32[1,1] 0x1p+0\n"
+	static const char text[] =
+	    "%0 = input f32[300,8]\n%1 = sum %0 axes=[1]\n%2 = const f32[1,1] 0x1p+0\n"
 	    "%3 = bcast %2 shape=[300,1]\n%4 = lt %1 %3\n%5 = cast %4 to=@\noutput %5\n";
 	static const struct {
 		const char *name;
@@ -224,7 +246,9 @@ equals_stay_equal(void **state)
 	void *have;
 
 	(void)state;
-	open_graph(&b, "%0 = input f32[64]\n%1 = rmax %0 axes=[0]\n%2 = bcast %1 shape=[64]\n%3 = eq %0 %2\n%4 = cast %3 to=f32\noutput %4\n");
+	open_graph(&b,
+	    "%0 = input f32[64]\n%1 = rmax %0 axes=[0]\n%2 = bcast %1 shape=[64]\n%3 = eq %0 %2\n%4 = cast "
+	    "%3 to=f32\noutput %4\n");
 	b.in[0] = random_floats(&b, &r, 64);
 	want_all(&b, false);
 	have = NEW_ARRAY(&b.a, float, 64);

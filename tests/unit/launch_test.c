@@ -14,7 +14,8 @@ static const struct cost_parts bytes = {.flop_ns = 10, .byte_ns = 4000, .call_ns
 static struct cost_pass
 pass(double blocks, uint32_t threads, uint32_t resident)
 {
-	return (struct cost_pass){.blocks = blocks, .threads = threads, .resident = resident, .instructions = 100};
+	return (struct cost_pass){
+	    .blocks = blocks, .threads = threads, .resident = resident, .instructions = 100};
 }
 
 static struct cost_launch
@@ -35,7 +36,8 @@ test_few_warps_reach_few_quarters(void **state)
 	assert_int_equal(one(&flops, SMS, 32, 8).bound_ns, 41000);
 	assert_int_equal(one(&flops, SMS / 2, 128, 8).bound_ns, 21000);
 	assert_int_equal(one(&flops, 1, 1024, 8).bound_ns, 10000 * 400 / 32 + 1000);
-	assert_int_equal(one(&bytes, 1, 1024, 8).bound_ns, 5000); /* bytes need no warps that we could count on */
+	assert_int_equal(
+	    one(&bytes, 1, 1024, 8).bound_ns, 5000); /* bytes need no warps that we could count on */
 }
 
 /* How many blocks are resident is no part of the bound. */
@@ -61,14 +63,16 @@ test_each_pass_is_a_launch(void **state)
 static void
 test_what_is_expected(void **state)
 {
-	const struct cost_pass joined[1] = {pass(800, 256, 8)}, apart[2] = {pass(800, 256, 8), pass(800, 256, 8)};
+	const struct cost_pass joined[1] = {pass(800, 256, 8)},
+			       apart[2] = {pass(800, 256, 8), pass(800, 256, 8)};
 
 	(void)state;
 	/* more resident warps, an even last round, more blocks than multiprocessors: each is better */
 	assert_true(one(&bytes, 3200, 256, 8).expected_ns < one(&bytes, 3200, 256, 2).expected_ns);
 	assert_true(one(&bytes, 800, 256, 8).expected_ns < one(&bytes, 801, 256, 8).expected_ns);
 	assert_true(one(&bytes, 200, 256, 8).expected_ns < one(&bytes, 20, 256, 8).expected_ns);
-	assert_true(cost_launch(&bytes, &hw, SMS, joined, 1).expected_ns < cost_launch(&bytes, &hw, SMS, apart, 2).expected_ns);
+	assert_true(cost_launch(&bytes, &hw, SMS, joined, 1).expected_ns <
+	    cost_launch(&bytes, &hw, SMS, apart, 2).expected_ns);
 }
 
 /* Whatever the launch, the bound is not above what is expected, nor below the spec's own. */
@@ -90,11 +94,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_few_warps_reach_few_quarters),
-		cmocka_unit_test(test_occupancy_is_no_bound),
-		cmocka_unit_test(test_each_pass_is_a_launch),
-		cmocka_unit_test(test_what_is_expected),
-		cmocka_unit_test(test_bounds_are_below_expectations),
+	    cmocka_unit_test(test_few_warps_reach_few_quarters),
+	    cmocka_unit_test(test_occupancy_is_no_bound),
+	    cmocka_unit_test(test_each_pass_is_a_launch),
+	    cmocka_unit_test(test_what_is_expected),
+	    cmocka_unit_test(test_bounds_are_below_expectations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

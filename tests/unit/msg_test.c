@@ -176,8 +176,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(round_trip), cmocka_unit_test(broken_bytes), cmocka_unit_test(unknown_things),
-	    cmocka_unit_test(limits), cmocka_unit_test(over_a_pipe),
+	    cmocka_unit_test(round_trip),
+	    cmocka_unit_test(broken_bytes),
+	    cmocka_unit_test(unknown_things),
+	    cmocka_unit_test(limits),
+	    cmocka_unit_test(over_a_pipe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,14 +18,15 @@ write_conf(const char *text)
 {
 	struct err e = {0};
 
-	assert_true(os_write_file(os_real(), conf_path, (struct bytes){(const uint8_t *)text, strlen(text)}, &e));
+	assert_true(
+	    os_write_file(os_real(), conf_path, (struct bytes){(const uint8_t *)text, strlen(text)}, &e));
 	assert_int_equal(setenv("KORCH_CONFIG", conf_path, 1), 0);
 }
 
 static bool
 read_args(struct arena *a, enum program p, struct opts *o, struct err *e, const char *line)
 {
-	char *argv[32] = {(char *)(uintptr_t)"x"};
+	char *argv[32] = {(char *)(uintptr_t) "x"};
 	int n = 1;
 	struct str rest = str_of(line);
 
@@ -112,7 +113,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(precedence), cmocka_unit_test(lists), cmocka_unit_test(wrong),
+	    cmocka_unit_test(precedence),
+	    cmocka_unit_test(lists),
+	    cmocka_unit_test(wrong),
 	};
 	int fd = mkstemp(conf_path), failed;
 

@@ -41,8 +41,7 @@ test_transposed(void **state)
 }
 
 /* Two dimensions through a map of two taps each: [1][K=1][2][2][lane=2] from [2][2][N=2]. */
-static const struct pack mapped = {
-    .rank = 4,
+static const struct pack mapped = {.rank = 4,
     .dim = {1, 3, 3, 4},
     .coef = {4, 0, 0, 1},
     .column = {4, 0, 0, 1},
@@ -89,10 +88,10 @@ test_refuses(void **state)
 	assert_false(pack_same_form(&p, NULL));
 	p.n_columns = 4; /* the fourth column's elements are not there */
 	assert_false(pack_check(&p, 12, &e));
-#define BROKEN(...) \
-	p = mapped; \
-	__VA_ARGS__; \
-	assert_false(pack_same_form(&p, &mapped)); \
+#define BROKEN(...)                                                                                          \
+	p = mapped;                                                                                          \
+	__VA_ARGS__;                                                                                         \
+	assert_false(pack_same_form(&p, &mapped));                                                           \
 	assert_false(pack_check(&p, 12, &e))
 	BROKEN(p.rank = 9);
 	BROKEN(p.rank = -1);
@@ -120,9 +119,8 @@ test_refuses(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_columns_in_blocks), cmocka_unit_test(test_transposed),
-	    cmocka_unit_test(test_mapped), cmocka_unit_test(test_refuses)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns_in_blocks),
+	    cmocka_unit_test(test_transposed), cmocka_unit_test(test_mapped), cmocka_unit_test(test_refuses)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,8 +44,7 @@ close_folder(void **state)
 	return 0;
 }
 
-static const struct plan_host host = {
-    .wall_ns = 5, .made_by = {"korch test", 10}, .host = {"here", 4}};
+static const struct plan_host host = {.wall_ns = 5, .made_by = {"korch test", 10}, .host = {"here", 4}};
 
 static void
 save_sample(struct arena *a, const char *path, struct plan *p)
@@ -104,12 +103,12 @@ digest_leaves_out_times_and_host(void **state)
 	p.kernels[0].cost_ns++;
 	plan_digest(&p, &after);
 	assert_false(hash_eq(&before, &after));
-#define CHANGES(CHANGE) \
-	do { \
-		before = after; \
-		CHANGE; \
-		plan_digest(&p, &after); \
-		assert_false(hash_eq(&before, &after)); \
+#define CHANGES(CHANGE)                                                                                      \
+	do {                                                                                                 \
+		before = after;                                                                              \
+		CHANGE;                                                                                      \
+		plan_digest(&p, &after);                                                                     \
+		assert_false(hash_eq(&before, &after));                                                      \
 	} while (0)
 	CHANGES(p.kernels[0].spread_ns++);
 	CHANGES(p.what_if = STR("without 0102030000"));
@@ -251,15 +250,15 @@ inconsistent_plans_are_refused(void **state)
 	struct err e = {0};
 
 	(void)state;
-#define REFUSED(CHANGE) \
-	do { \
-		plan_sample_dry(&a, &p); \
-		assert_true(plan_check(&p, &e)); \
-		CHANGE; \
-		e = (struct err){0}; \
-		assert_false(plan_check(&p, &e)); \
-		assert_int_equal(e.code, ERR_FORMAT); \
-		e = (struct err){0}; \
+#define REFUSED(CHANGE)                                                                                      \
+	do {                                                                                                 \
+		plan_sample_dry(&a, &p);                                                                     \
+		assert_true(plan_check(&p, &e));                                                             \
+		CHANGE;                                                                                      \
+		e = (struct err){0};                                                                         \
+		assert_false(plan_check(&p, &e));                                                            \
+		assert_int_equal(e.code, ERR_FORMAT);                                                        \
+		e = (struct err){0};                                                                         \
 	} while (0)
 	REFUSED(p.places[2].offset = 64);
 	REFUSED(p.places[2].offset = SIZE_MAX - 63);
@@ -317,7 +316,8 @@ main(void)
 	    cmocka_unit_test(digest_leaves_out_times_and_host),
 	    cmocka_unit_test_setup_teardown(every_flipped_byte_is_found_or_idle, open_folder, close_folder),
 	    cmocka_unit_test_setup_teardown(every_truncation_is_refused, open_folder, close_folder),
-	    cmocka_unit_test_setup_teardown(newer_older_and_foreign_files_are_named, open_folder, close_folder),
+	    cmocka_unit_test_setup_teardown(
+		newer_older_and_foreign_files_are_named, open_folder, close_folder),
 	    cmocka_unit_test(inconsistent_plans_are_refused),
 	    cmocka_unit_test(unwritable_folder_leaves_nothing),
 	};

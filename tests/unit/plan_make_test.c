@@ -222,7 +222,7 @@ weights_are_packed_as_the_kernel_asks(void **state)
 	for (int i = 0; i < 64; i++)
 		for (int j = 0; j < 64; j++) {
 			float d = ((const float *)(const void *)plan.constants.p)[i * 64 + j] -
-				  (float)(1 + j * 64 + i);
+			    (float)(1 + j * 64 + i);
 
 			assert_true(d < 1e-6f && d > -1e-6f);
 		}
@@ -273,7 +273,7 @@ blocks_that_live_together_do_not_overlap(void **state)
 				if (b[i].first <= b[j].last && b[j].first <= b[i].last && b[i].n_bytes &&
 				    b[j].n_bytes)
 					assert_true(b[i].offset + b[i].n_bytes <= b[j].offset ||
-						    b[j].offset + b[j].n_bytes <= b[i].offset);
+					    b[j].offset + b[j].n_bytes <= b[i].offset);
 		}
 		assert_true(total >= most && total <= sum);
 		arena_fini(&a);
@@ -386,7 +386,8 @@ an_operand_that_is_read_later_keeps_its_bytes(void **state)
 				for (uint32_t q = 0; q < path.plan.kernels[s->kernel].n_operands; q++)
 					if (s->places[q] == from) {
 						const struct plan_step *u = &path.plan.steps[k];
-						const struct place *w = &path.plan.places[u->places[u->n_places - 1]];
+						const struct place *w =
+						    &path.plan.places[u->places[u->n_places - 1]];
 
 						assert_false(w->kind == PLACE_WORK &&
 						    w->offset == path.plan.places[from].offset);

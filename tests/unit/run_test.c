@@ -117,7 +117,8 @@ equal_text_gives_equal_bytes(void **state)
 	arena_fini(&a);
 }
 
-/* More files than cores: linked in their order whichever was ready first, and the first fault is what is told. */
+/* More files than cores: linked in their order whichever was ready first, and the first fault is what is
+ * told. */
 static void
 files_become_one_object(void **state)
 {
@@ -132,8 +133,10 @@ files_become_one_object(void **state)
 
 	(void)state;
 	for (int i = 0; i < N; i++)
-		text[i] = str_of(arena_printf(&a, "void f%d_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
-		    "{ for (long i = lo; i < hi; i++) ((float *)b[0])[i] = %d; }\n", i, i));
+		text[i] = str_of(arena_printf(&a,
+		    "void f%d_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
+		    "{ for (long i = lo; i < hi; i++) ((float *)b[0])[i] = %d; }\n",
+		    i, i));
 	if (!compile_files(&a, text, N, &o, &one, &e) || !compile_files(&a, text, N, &o, &two, &e))
 		fail_msg("%s", e.msg);
 	assert_int_equal(one.n, two.n);
@@ -166,7 +169,8 @@ static void
 compiler_faults_are_told_apart(void **state)
 {
 	/* 8^9 terms */
-	static const char bomb[] = "#define A(x) x x x x x x x x\n#define B(x) A(A(A(x)))\nint x = 0 B(B(B(+ 1)));\n";
+	static const char bomb[] =
+	    "#define A(x) x x x x x x x x\n#define B(x) A(A(A(x)))\nint x = 0 B(B(B(+ 1)));\n";
 	struct arena a = {0};
 	struct compile_opts o = {0}, late = {.wall_ns = 1}, spent = {.cpu_ns = 1};
 	struct bytes b;
@@ -205,7 +209,8 @@ modules_are_told_apart(void **state)
 	float x[3] = {1, 2, 3}, y[3];
 
 	(void)state;
-	assert_true(compile_c(&a, str_of(twice), &o, &code[0], &e) && compile_c(&a, str_of(thrice), &o, &code[1], &e));
+	assert_true(compile_c(&a, str_of(twice), &o, &code[0], &e) &&
+	    compile_c(&a, str_of(thrice), &o, &code[1], &e));
 	assert_true(dev_cpu_open(1, false, &d, &e));
 	/* Loaded and unloaded in turn: a loader that knows libraries by path would return the first. */
 	for (int i = 0; i < 6; i++) {
@@ -401,7 +406,8 @@ main(void)
 	    cmocka_unit_test(barrier_holds_all_back),
 	    cmocka_unit_test(every_thread_runs_once_a_run),
 	    cmocka_unit_test(equal_text_gives_equal_bytes),
-	    cmocka_unit_test(files_become_one_object), cmocka_unit_test(compiler_faults_are_told_apart),
+	    cmocka_unit_test(files_become_one_object),
+	    cmocka_unit_test(compiler_faults_are_told_apart),
 	    cmocka_unit_test(modules_are_told_apart),
 	    cmocka_unit_test(plans_run_on_any_number_of_threads),
 	    cmocka_unit_test(callers_take_turns),

@@ -12,12 +12,15 @@
 #include <cmocka.h>
 
 enum { BLOCK = 32 };
-#define PASS(NAME) "K_KERNEL K_BOUNDS(32) " NAME "(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n" \
-	"\t(void)shared, (void)local;\n\tfor (k_i64 i = lo + K_BLOCK * 32 + K_TID; i < hi; i += K_BLOCKS * 32)\n\t\t"
+#define PASS(NAME)                                                                                           \
+	"K_KERNEL K_BOUNDS(32) " NAME                                                                        \
+	"(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n"                             \
+	"\t(void)shared, (void)local;\n\tfor (k_i64 i = lo + K_BLOCK * 32 + K_TID; i < hi; i += K_BLOCKS * " \
+	"32)\n\t\t"
 static const char *const texts[2] = {
     PASS("k_p0") "((float *)buf[2])[i] = 2 * ((const float *)buf[0])[i] + ((const float *)buf[1])[i];\n}\n",
-    PASS("k_p0") "((float *)shared)[i] = ((const float *)buf[0])[36 - i];\n}\n"
-    PASS("k_p1") "((float *)buf[1])[i] = ((const float *)buf[0])[i] + ((const float *)shared)[i];\n}\n"};
+    PASS("k_p0") "((float *)shared)[i] = ((const float *)buf[0])[36 - i];\n}\n" PASS(
+	"k_p1") "((float *)buf[1])[i] = ((const float *)buf[0])[i] + ((const float *)shared)[i];\n}\n"};
 
 /* The sample plan for sm_80, its code by the fake compiler. */
 static void
@@ -34,7 +37,8 @@ sample(struct arena *a, const struct gpu *g, struct plan *out)
 		sb_init(&sb, a);
 		sb_add(&sb, emit_cuda_prelude(a, false));
 		sb_addz(&sb, texts[i]);
-		k[i] = (struct gpu_kernel){.symbol = out->kernels[i].symbol, .n_passes = out->kernels[i].n_passes};
+		k[i] = (struct gpu_kernel){
+		    .symbol = out->kernels[i].symbol, .n_passes = out->kernels[i].n_passes};
 		for (uint32_t q = 0; q < k[i].n_passes; q++)
 			k[i].pass[q] = (struct gpu_pass){.grid = {2, 1, 1}, .block = {BLOCK, 1, 1}};
 		if (!gpu_compile(g, a, sb_str(&sb), 80, false, &k[i].cubin, &e))
@@ -121,8 +125,8 @@ on_both(void **state)
 	arena_fini(&a);
 }
 
-/* Each of a plan's tensors in the GPU's memory or in the host's, in every mixture; what changes between runs goes into
- * the graph's tables. */
+/* Each of a plan's tensors in the GPU's memory or in the host's, in every mixture; what changes between runs
+ * goes into the graph's tables. */
 static void
 from_device_memory(void **state)
 {
@@ -141,7 +145,8 @@ from_device_memory(void **state)
 	sample(&a, &g, &p);
 	if (!dev_cuda_open(&g, 1, &other, &e))
 		fail_msg("%s", e.msg);
-	far = other.mem_new(other.self, sizeof(x)); /* of the GPU whose context this thread has: the one opened last */
+	far = other.mem_new(
+	    other.self, sizeof(x)); /* of the GPU whose context this thread has: the one opened last */
 	if (!dev_cuda_open(&g, 0, &d, &e) || !gpu_plan_open(&d, &p, 0, &on, &e))
 		fail_msg("%s", e.msg);
 	for (int k = 0; k < 6; k++)
@@ -183,12 +188,14 @@ from_device_memory(void **state)
 	is_right(x, z, same);
 	gpu_host_free(&d, pinned);
 	/* kernels may move whole words: memory that begins inside one is refused, not read */
-	assert_false(gpu_plan_run(on, (const void *[]){(char *)mem[0][0] + 4}, (void *[]){mem[0][1], mem[0][2]}, &ns, &e));
+	assert_false(gpu_plan_run(
+	    on, (const void *[]){(char *)mem[0][0] + 4}, (void *[]){mem[0][1], mem[0][2]}, &ns, &e));
 	assert_int_equal(e.code, ERR_USAGE);
 	assert_non_null(strstr(e.msg, "input 0 of the plan begins at"));
 	assert_false(gpu_plan_run(on, (const void *[]){x}, (void *[]){z, far}, &ns, &e));
 	assert_int_equal(e.code, ERR_USAGE);
-	assert_non_null(strstr(e.msg, "output 1 of the plan lies in the memory of GPU 1, and the plan runs on GPU 0"));
+	assert_non_null(
+	    strstr(e.msg, "output 1 of the plan lies in the memory of GPU 1, and the plan runs on GPU 0"));
 	if (!gpu_plan_run(on, (const void *[]){x}, (void *[]){z, same}, &ns, &e)) /* none of it lasts */
 		fail_msg("%s", e.msg);
 	is_right(x, z, same);
@@ -255,7 +262,8 @@ const char *__lsan_default_suppressions(void);
 const char *
 __lsan_default_suppressions(void)
 {
-	return "leak:fake_mem_new\nleak:fake_function\nleak:fake_host_new\nleak:fake_event_new\nleak:fake_stream_new\nleak:fake_load\nleak:fake_graph\n";
+	return "leak:fake_mem_new\nleak:fake_function\nleak:fake_host_new\nleak:fake_event_new\nleak:fake_"
+	       "stream_new\nleak:fake_load\nleak:fake_graph\n";
 }
 
 int

@@ -19,12 +19,13 @@ test_resident_blocks(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < COUNT_OF(rows); i++) {
-		const struct sm_block b = {rows[i].threads, rows[i].registers, rows[i].shared + sm_limits_of(rows[i].sm)->reserved_bytes};
+		const struct sm_block b = {rows[i].threads, rows[i].registers,
+		    rows[i].shared + sm_limits_of(rows[i].sm)->reserved_bytes};
 		const uint32_t got = sm_resident(rows[i].sm, &b);
 
 		if (got != rows[i].blocks)
-			fail_msg("sm_%d, %u threads of %u registers, %u bytes: %u blocks, not %u", rows[i].sm, rows[i].threads,
-			    rows[i].registers, rows[i].shared, got, rows[i].blocks);
+			fail_msg("sm_%d, %u threads of %u registers, %u bytes: %u blocks, not %u", rows[i].sm,
+			    rows[i].threads, rows[i].registers, rows[i].shared, got, rows[i].blocks);
 	}
 }
 
@@ -53,9 +54,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_resident_blocks),
-		cmocka_unit_test(test_what_fits_on_none),
-		cmocka_unit_test(test_the_nearest_row_below),
+	    cmocka_unit_test(test_resident_blocks),
+	    cmocka_unit_test(test_what_fits_on_none),
+	    cmocka_unit_test(test_the_nearest_row_below),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,10 @@ next_done(struct sock_client *c, struct bell *b)
 	return call;
 }
 
-#define BELL {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0}
+#define BELL                                                                                                 \
+	{                                                                                                    \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0                                       \
+	}
 
 /* A local address in a folder of its own. */
 struct address {
@@ -322,9 +325,9 @@ dying_server(void **state)
 	address_end(&at);
 }
 
-/* A listener of nng 1.5.2 that a client's death has made deaf (sock_server_tend closes it and opens another) keeps the pipe
- * that it was about to greet, and neither is ever freed: 6 kB for each such death, on a loaded machine.  The leak
- * sanitizer asks for this by name. */
+/* A listener of nng 1.5.2 that a client's death has made deaf (sock_server_tend closes it and opens another)
+ * keeps the pipe that it was about to greet, and neither is ever freed: 6 kB for each such death, on a loaded
+ * machine.  The leak sanitizer asks for this by name. */
 const char *__lsan_default_suppressions(void);
 const char *
 __lsan_default_suppressions(void)
@@ -336,8 +339,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(parked), cmocka_unit_test(too_large_and_restart), cmocka_unit_test(bad_addresses),
-	    cmocka_unit_test(dying_clients), cmocka_unit_test(dying_server),
+	    cmocka_unit_test(parked),
+	    cmocka_unit_test(too_large_and_restart),
+	    cmocka_unit_test(bad_addresses),
+	    cmocka_unit_test(dying_clients),
+	    cmocka_unit_test(dying_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* tests/unit/starved_test.c: two processes that want one core: the account says that somebody waited.  label: cpu */
+/* tests/unit/starved_test.c: two processes that want one core: the account says that somebody waited.  label:
+ * cpu */
 #include "../../worker/measure_int.h"
 
 #include <setjmp.h>

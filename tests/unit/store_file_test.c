@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-static struct bytes
-export(struct box *b)
+static struct bytes export(struct box *b)
 {
 	struct bytes out;
 	struct err e = {0};
@@ -41,7 +40,8 @@ fill(struct box *b, bool forward)
 		(void)snprintf(schedule, sizeof(schedule), "s%d", n / 13);
 		box_put(b, spec, n % 2 ? &k1 : &k2, box_row(schedule, 100 + n, 3), 7 + n);
 		if (n % 5 == 0)
-			box_again(b, spec, n % 2 ? &k1 : &k2, (uint8_t)n, (uint64_t)n, box_row(schedule, 90 + n, 3));
+			box_again(b, spec, n % 2 ? &k1 : &k2, (uint8_t)n, (uint64_t)n,
+			    box_row(schedule, 90 + n, 3));
 	}
 }
 
@@ -64,7 +64,7 @@ import_export(void **state)
 	one = export(&b);
 	box_open(&c);
 	assert_true(cache_import(c.db, &c.a, one, true, &report, &e));
-	assert_true(export(&c).n < one.n); /* a dry run changes nothing */
+	assert_true(export(&c).n < one.n);        /* a dry run changes nothing */
 	for (int round = 0; round < 2; round++) { /* a second import neither */
 		if (!cache_import(c.db, &c.a, one, false, &report, &e))
 			fail_msg("%s", e.msg);
@@ -112,7 +112,8 @@ broken_imports(void **state)
 		assert_false(cache_import(c.db, &c.a, (struct bytes){p, good.n}, false, &report, &e));
 		p[i] ^= 0x55;
 	}
-	assert_false(cache_import(c.db, &c.a, (struct bytes){(const uint8_t *)"hello", 5}, false, &report, &e));
+	assert_false(
+	    cache_import(c.db, &c.a, (struct bytes){(const uint8_t *)"hello", 5}, false, &report, &e));
 	assert_string_equal(e.msg, "import: not an export of a Korch cache");
 	after = export(&c);
 	assert_true(before.n == after.n && memcmp(before.p, after.p, after.n) == 0);
@@ -185,7 +186,8 @@ job_with(struct box *b, uint8_t request, const char *data, const char *state)
 	bool is_new;
 	struct err e = {0};
 
-	assert_true(blob_put(b->db, (struct bytes){(const uint8_t *)data, strlen(data)}, "model", &file.digest, &e));
+	assert_true(
+	    blob_put(b->db, (struct bytes){(const uint8_t *)data, strlen(data)}, "model", &file.digest, &e));
 	if (!job_add(b->db, (struct bytes){&request, 1}, &job, &file, 1, &job.id, &is_new, &e))
 		fail_msg("%s", e.msg);
 	return job.id;
@@ -200,8 +202,8 @@ is_there(struct box *b, const char *data)
 	return blob_size(b->db, &h, &bytes);
 }
 
-/* Beyond the limit the longest unused go, also those of ended jobs; not what a job that goes on needs, nor what
- * was used just now, nor any measurement. */
+/* Beyond the limit the longest unused go, also those of ended jobs; not what a job that goes on needs, nor
+ * what was used just now, nor any measurement. */
 static void
 limit_by_size(void **state)
 {
@@ -242,7 +244,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(import_export), cmocka_unit_test(broken_imports), cmocka_unit_test(blobs),
+	    cmocka_unit_test(import_export),
+	    cmocka_unit_test(broken_imports),
+	    cmocka_unit_test(blobs),
 	    cmocka_unit_test(limit_by_size),
 	};
 

@@ -60,7 +60,8 @@ box_close(struct box *b)
 struct meas_key
 box_env(struct box *b, const char *class, const char *key)
 {
-	struct m_env env = {.class = str_of(class), .key = str_of(key), .run_compat = STR("x"), .compiler = STR("")};
+	struct m_env env = {
+	    .class = str_of(class), .key = str_of(key), .run_compat = STR("x"), .compiler = STR("")};
 	struct meas_key k = {.threads = 1, .epoch = 1, .precision = STR("f32")};
 	struct err e = {0};
 
@@ -72,8 +73,14 @@ box_env(struct box *b, const char *class, const char *key)
 struct m_row
 box_row(const char *schedule, int64_t ns, uint64_t samples)
 {
-	return (struct m_row){.schedule = str_of(schedule), .median_ns = ns, .p10_ns = ns - 1, .p90_ns = ns + 1,
-	    .min_ns = ns - 2, .samples = samples, .cause = STR(""), .stop = STR("converged")};
+	return (struct m_row){.schedule = str_of(schedule),
+	    .median_ns = ns,
+	    .p10_ns = ns - 1,
+	    .p90_ns = ns + 1,
+	    .min_ns = ns - 2,
+	    .samples = samples,
+	    .cause = STR(""),
+	    .stop = STR("converged")};
 }
 
 void
@@ -102,7 +109,8 @@ box_find(struct box *b, const char *spec, const struct meas_key *k, uint8_t mode
 }
 
 void
-box_again(struct box *b, const char *spec, const struct meas_key *k, uint8_t session, uint64_t gen, struct m_row row)
+box_again(struct box *b, const char *spec, const struct meas_key *k, uint8_t session, uint64_t gen,
+    struct m_row row)
 {
 	struct meas_origin from = {STR("w"), gen, 0, 9};
 	struct hash h = hash_bytes(spec, strlen(spec)), s = {{session}};

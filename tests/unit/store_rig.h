@@ -21,7 +21,8 @@ struct meas_key box_env(struct box *b, const char *class, const char *key);
 struct m_row box_row(const char *schedule, int64_t ns, uint64_t samples);
 void box_put(struct box *b, const char *spec, const struct meas_key *k, struct m_row row, int64_t wall_ns);
 /* Times a schedule once more, in that session. */
-void box_again(struct box *b, const char *spec, const struct meas_key *k, uint8_t session, uint64_t gen, struct m_row row);
+void box_again(struct box *b, const char *spec, const struct meas_key *k, uint8_t session, uint64_t gen,
+    struct m_row row);
 struct m_cost box_find(struct box *b, const char *spec, const struct meas_key *k, uint8_t model);
 
 #endif

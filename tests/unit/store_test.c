@@ -128,7 +128,8 @@ repeats(void **state)
 	assert_true(cache_show(b.db, &b.a, (struct bytes){a.b, 4}, &rows, &n, &e) && n == 2);
 	assert_true(str_is(rows[0].row.schedule, "s1") && rows[0].n_repeats == 4 && rows[1].n_repeats == 0);
 	assert_true(rows[0].row.state.n == 0 && str_eq(rows[1].row.state, on_gpu.state));
-	assert_true(rows[0].repeats[1].row.median_ns == 110 && rows[0].repeats[1].session.b[0] == 2 && rows[0].repeats[3].row.fail == 33);
+	assert_true(rows[0].repeats[1].row.median_ns == 110 && rows[0].repeats[1].session.b[0] == 2 &&
+	    rows[0].repeats[3].row.fail == 33);
 	/* a schedule that was found later and won its race is taken at what it won by */
 	box_put(&b, "A", &k, box_row("s3", 40, 10), 5);
 	c = box_find(&b, "A", &k, 1);
@@ -210,7 +211,8 @@ owners_and_versions(void **state)
 	assert_false(db_open(&second, &b.conf, &e));
 	assert_int_equal(e.code, ERR_NEWER);
 	assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(raw, "PRAGMA user_version=1; PRAGMA application_id=7", NULL, NULL, NULL), 0);
+	assert_int_equal(
+	    sqlite3_exec(raw, "PRAGMA user_version=1; PRAGMA application_id=7", NULL, NULL, NULL), 0);
 	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
 	assert_false(db_open(&second, &b.conf, &e));
 	assert_int_equal(e.code, ERR_FORMAT);
@@ -281,7 +283,8 @@ thread_groups(void **state)
 	b.db = NULL;
 	assert_true(store_open(&s, &b.conf, (struct store_wake){ring, NULL}, &e));
 	for (int i = 0; i < N; i++) {
-		ops[i] = (struct put_op){.op = {.run = run_put, .done = done_put}, .fails = i % 10 == 3, .n_done = &n_done};
+		ops[i] = (struct put_op){
+		    .op = {.run = run_put, .done = done_put}, .fails = i % 10 == 3, .n_done = &n_done};
 		store_post(s, &ops[i].op);
 	}
 	while (n_done < N) {
@@ -330,7 +333,9 @@ end_now(struct box *b, const struct ended *x)
 static void
 keep_end(struct box *b, struct ended *x)
 {
-	struct m_job_end end = {.budget_ns = 5, .specs = {x->specs[0].b, sizeof(x->specs)}, .effort = 4,
+	struct m_job_end end = {.budget_ns = 5,
+	    .specs = {x->specs[0].b, sizeof(x->specs)},
+	    .effort = 4,
 	    .progress = {.phase = STR("done"), .latency_ns = 100}};
 	struct err e = {0};
 
@@ -363,7 +368,8 @@ ends_of_jobs(void **state)
 	keep_end(&b, &x);
 	hits = counter(&b, "hit");
 	have = end_now(&b, &x);
-	assert_true(have.is_same && have.has_plan && have.cached == 1 && have.failed == 0 && have.end.budget_ns == 5);
+	assert_true(
+	    have.is_same && have.has_plan && have.cached == 1 && have.failed == 0 && have.end.budget_ns == 5);
 	assert_int_equal(have.end.progress.latency_ns, 100);
 	assert_int_equal(counter(&b, "hit"), hits + 1);
 	box_put(&b, "spec c", &x.k, box_row("s1", 5, 10), 10);
@@ -388,7 +394,8 @@ ends_of_jobs(void **state)
 	keep_end(&b, &x);
 	have = end_now(&b, &x);
 	assert_true(have.is_same && have.has_plan && have.cached == 0);
-	assert_true(os_write_file(os_real(), blob_path(&b.a, b.db, &have.end.plan), (struct bytes){(const uint8_t *)"a clan", 6}, &e));
+	assert_true(os_write_file(os_real(), blob_path(&b.a, b.db, &have.end.plan),
+	    (struct bytes){(const uint8_t *)"a clan", 6}, &e));
 	assert_false(end_now(&b, &x).has_plan); /* the same size, other bytes */
 	box_close(&b);
 }
@@ -409,7 +416,8 @@ box_of_schema(struct box *b, int version)
 		fail_msg("every schema before this one needs a store of its time: %s", e.msg);
 	(void)snprintf(path, sizeof(path), "%s/korch.db", b->dir);
 	assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
-	if (sqlite3_exec(raw, str_dup(&b->a, (struct str){(const char *)sql.p, sql.n}), NULL, NULL, NULL) != SQLITE_OK)
+	if (sqlite3_exec(raw, str_dup(&b->a, (struct str){(const char *)sql.p, sql.n}), NULL, NULL, NULL) !=
+	    SQLITE_OK)
 		fail_msg("schema%d.sql: %s", version, sqlite3_errmsg(raw));
 	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
 }
@@ -431,7 +439,8 @@ look_into(struct box *b, int version)
 	assert_int_equal(box_find(b, "spec a", &x.k, 1).median_ns, version < 3 ? 100 : 110);
 	assert_int_equal(box_find(b, "spec a", &x.k, 1).first_ns, 100);
 	assert_int_equal(box_find(b, "spec b", &x.k, 1).median_ns, 101);
-	assert_true(job_list(b->db, &b->a, true, 10, &jobs, &n, &e) && n == 1 && str_is(jobs[0].name, "m.onnx"));
+	assert_true(
+	    job_list(b->db, &b->a, true, 10, &jobs, &n, &e) && n == 1 && str_is(jobs[0].name, "m.onnx"));
 	assert_true(plan_time_find(b->db, &b->a, &plan, &times, &n, &e) && n == (version < 2 ? 0 : 1));
 	if (!db_verify(b->db, &b->a, &problems, &e) || problems.n)
 		fail_msg("schema %d: %s%.*s", version, e.msg, STR_ARG(problems));
@@ -469,8 +478,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(best_and_pool), cmocka_unit_test(repeats), cmocka_unit_test(failures), cmocka_unit_test(owners_and_versions),
-	    cmocka_unit_test(ends_of_jobs), cmocka_unit_test(earlier_schemas), cmocka_unit_test(thread_groups),
+	    cmocka_unit_test(best_and_pool),
+	    cmocka_unit_test(repeats),
+	    cmocka_unit_test(failures),
+	    cmocka_unit_test(owners_and_versions),
+	    cmocka_unit_test(ends_of_jobs),
+	    cmocka_unit_test(earlier_schemas),
+	    cmocka_unit_test(thread_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

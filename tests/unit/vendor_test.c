@@ -88,7 +88,8 @@ posts(const struct rig *r, const struct vendor_op *op, const int64_t *i, double 
 			v = v / (1 + exp(-v));
 			break;
 		case VENDOR_GELU_TANH:
-			v = 0.5 * v * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
+			v = 0.5 * v *
+			    (1 + tanh(sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
 			break;
 		default:
 			fail_msg("a step without a definition here");
@@ -119,7 +120,8 @@ want_conv(const struct rig *r, const struct vendor_op *op, const int64_t *i)
 	for (int64_t c = 0; c < op->b.dim[1]; c++)
 		for (int64_t y = 0; y < op->b.dim[2]; y++)
 			for (int64_t x = 0; x < op->b.dim[3]; x++) {
-				const int64_t ia[] = {i[0], group * op->b.dim[1] + c, i[2] * op->stride[0] - op->lo[0] + y * op->dilation[0],
+				const int64_t ia[] = {i[0], group * op->b.dim[1] + c,
+				    i[2] * op->stride[0] - op->lo[0] + y * op->dilation[0],
 				    i[3] * op->stride[1] - op->lo[1] + x * op->dilation[1]};
 				const int64_t ib[] = {i[1], c, y, x};
 
@@ -150,7 +152,8 @@ n_wrong(struct rig *r, const struct vendor_op *op)
 
 	r->d.get(r->d.self, got, r->buf[op->d.buf], sizeof(r->host[0]));
 	do {
-		double want = posts(r, op, i, op->kind == VENDOR_CONV ? want_conv(r, op, i) : want_matmul(r, op, i));
+		double want =
+		    posts(r, op, i, op->kind == VENDOR_CONV ? want_conv(r, op, i) : want_matmul(r, op, i));
 		int64_t n = 0;
 
 		for (uint32_t k = 0; k < op->rank; k++)
@@ -166,7 +169,8 @@ static bool
 run_choice(struct rig *r, const struct vendor_op *op, const struct vendor_choice *c, struct err *e)
 {
 	struct gpu_kernel k = {.symbol = STR("k0"), .n_passes = 1, .pass = {{{1, 1, 1}, {1, 1, 1}, 0}}};
-	struct dev_kernel dk = {.n_passes = 1, .n_bufs = MAX_BUFS, .shared_bytes = c->workspace, .range = {1}};
+	struct dev_kernel dk = {
+	    .n_passes = 1, .n_bufs = MAX_BUFS, .shared_bytes = c->workspace, .range = {1}};
 	struct dev_launch l = {.kernel = &dk, .buf = r->buf};
 	struct dev_module *m = NULL;
 	struct bytes module;
@@ -190,7 +194,8 @@ run_choice(struct rig *r, const struct vendor_op *op, const struct vendor_choice
 static struct vendor_op
 matmul(int64_t batch, int64_t m, int64_t n, int64_t k, bool a_turned, bool b_turned)
 {
-	return (struct vendor_op){.kind = VENDOR_MATMUL, .rank = 3,
+	return (struct vendor_op){.kind = VENDOR_MATMUL,
+	    .rank = 3,
 	    .a = {0, {batch, m, k}, {m * k, a_turned ? 1 : k, a_turned ? m : 1}},
 	    .b = {1, {batch, k, n}, {k * n, b_turned ? 1 : n, b_turned ? k : 1}},
 	    .d = {4, {batch, m, n}, {m * n, n, 1}}};
@@ -202,9 +207,15 @@ conv(int64_t c, int64_t out, int64_t group, int64_t stride, int64_t dilation)
 {
 	int64_t per = c / group, n = (7 + 2 - 2 * dilation - 1) / stride + 1;
 
-	return (struct vendor_op){.kind = VENDOR_CONV, .rank = 4, .a = {0, {2, c, 7, 7}, {49 * c, 1, 7 * c, c}},
-	    .b = {1, {out, per, 3, 3}, {9 * per, 1, 3 * per, per}}, .d = {4, {2, out, n, n}, {n * n * out, 1, n * out, out}},
-	    .lo = {1, 1, 0}, .hi = {1, 1, 0}, .stride = {stride, stride, 1}, .dilation = {dilation, dilation, 1}};
+	return (struct vendor_op){.kind = VENDOR_CONV,
+	    .rank = 4,
+	    .a = {0, {2, c, 7, 7}, {49 * c, 1, 7 * c, c}},
+	    .b = {1, {out, per, 3, 3}, {9 * per, 1, 3 * per, per}},
+	    .d = {4, {2, out, n, n}, {n * n * out, 1, n * out, out}},
+	    .lo = {1, 1, 0},
+	    .hi = {1, 1, 0},
+	    .stride = {stride, stride, 1},
+	    .dilation = {dilation, dilation, 1}};
 }
 
 static void
@@ -231,7 +242,8 @@ all_right(enum library lib, const struct vendor_op *op)
 		if (!run_choice(&r, op, &list[i], &e))
 			fail_msg("%s", e.msg);
 		if (n_wrong(&r, op))
-			fail_msg("algorithm %u of %s: %d elements are wrong", i, library_name(lib), n_wrong(&r, op));
+			fail_msg("algorithm %u of %s: %d elements are wrong", i, library_name(lib),
+			    n_wrong(&r, op));
 	}
 	rig_close(&r);
 }
@@ -240,7 +252,8 @@ static void
 products(void **state)
 {
 	static const enum vendor_post chains[][4] = {{VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_POSTS},
-	    {VENDOR_BIAS, VENDOR_RELU, VENDOR_POSTS}, {VENDOR_ADD, VENDOR_POSTS}, {VENDOR_BIAS, VENDOR_ADD, VENDOR_GELU_TANH, VENDOR_POSTS},
+	    {VENDOR_BIAS, VENDOR_RELU, VENDOR_POSTS}, {VENDOR_ADD, VENDOR_POSTS},
+	    {VENDOR_BIAS, VENDOR_ADD, VENDOR_GELU_TANH, VENDOR_POSTS},
 	    {VENDOR_ADD, VENDOR_BIAS, VENDOR_RELU, VENDOR_POSTS}, {VENDOR_RELU, VENDOR_POSTS}};
 
 	(void)state;
@@ -255,7 +268,8 @@ products(void **state)
 			all_right(LIBRARY_cublaslt, &op);
 		}
 	{
-		struct vendor_op row = matmul(1, 1, 9, 4, false, false), column = matmul(1, 9, 1, 4, false, true);
+		struct vendor_op row = matmul(1, 1, 9, 4, false, false),
+				 column = matmul(1, 9, 1, 4, false, true);
 
 		all_right(LIBRARY_cublaslt, &row);
 		all_right(LIBRARY_cublaslt, &column);
@@ -335,8 +349,8 @@ in_a_graph(void **state)
 
 /* ---- what is refused -------------------------------------------------------------------------------- */
 static void
-refuses(const char *settings, enum library lib, const struct vendor_op *op, uint64_t workspace, enum err_code code,
-    const char *words)
+refuses(const char *settings, enum library lib, const struct vendor_op *op, uint64_t workspace,
+    enum err_code code, const char *words)
 {
 	static struct rig r;
 	struct vendor_choice list[LIST];
@@ -429,7 +443,8 @@ faults(void **state)
 		assert_true(vendor_list(&r.d, lib, &ops[at], plenty, LIST, list, &n, &e));
 		assert_false(run_choice(&r, &ops[at], &list[0], &e));
 		assert_int_equal(e.code, ERR_LAUNCH);
-		assert_false(run_choice(&r, &ops[at], &list[1], &e)); /* again a fault of its own, not of a lost device */
+		assert_false(run_choice(
+		    &r, &ops[at], &list[1], &e)); /* again a fault of its own, not of a lost device */
 		assert_int_equal(e.code, ERR_LAUNCH);
 		rig_close(&r);
 
@@ -465,7 +480,8 @@ hostile(void **state)
 {
 	struct arena a = {0};
 	struct vendor_op op = conv(4, 8, 1, 1, 1), got;
-	struct vendor_choice c = {.lib = LIBRARY_cudnn, .version = 91900, .n_words = 3, .word = {10, 2, 1}}, have;
+	struct vendor_choice c = {.lib = LIBRARY_cudnn, .version = 91900, .n_words = 3, .word = {10, 2, 1}},
+			     have;
 	struct bytes b;
 	struct err e = {0};
 
@@ -509,7 +525,8 @@ too_old(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	(void)snprintf(path, sizeof(path), "%s/libcublasLt.so.13", dir);
-	if (!compile_c(&a, STR("int cublasLtGetProperty(int w, int *v) { *v = w; return 0; }\n"), &o, &so, &e))
+	if (!compile_c(
+		&a, STR("int cublasLtGetProperty(int w, int *v) { *v = w; return 0; }\n"), &o, &so, &e))
 		fail_msg("%s", e.msg);
 	f = fopen(path, "w");
 	assert_non_null(f);
@@ -528,8 +545,9 @@ too_old(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(convolutions), cmocka_unit_test(in_a_graph), cmocka_unit_test(not_there),
-	    cmocka_unit_test(some_are_left_out), cmocka_unit_test(faults), cmocka_unit_test(hostile), cmocka_unit_test(too_old)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(convolutions),
+	    cmocka_unit_test(in_a_graph), cmocka_unit_test(not_there), cmocka_unit_test(some_are_left_out),
+	    cmocka_unit_test(faults), cmocka_unit_test(hostile), cmocka_unit_test(too_old)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

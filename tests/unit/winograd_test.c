@@ -55,7 +55,8 @@ check(int m)
 			double want = 0;
 
 			for (int k = 0; k < WINO_TAPS * WINO_TAPS; k++)
-				want += d.v[i + k / WINO_TAPS][j + k % WINO_TAPS] * g.v[k / WINO_TAPS][k % WINO_TAPS];
+				want += d.v[i + k / WINO_TAPS][j + k % WINO_TAPS] *
+				    g.v[k / WINO_TAPS][k % WINO_TAPS];
 			assert_float_equal(y.v[i][j], want, 1e-12);
 		}
 }

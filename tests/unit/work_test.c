@@ -1,5 +1,5 @@
-/* tests/unit/work_test.c: the work thread takes about as many measurements at a time as a few seconds will do.
- * threads: yes */
+/* tests/unit/work_test.c: the work thread takes about as many measurements at a time as a few seconds will
+ * do. threads: yes */
 #include "../../worker/worker.h"
 
 #include <setjmp.h>

@@ -7,8 +7,20 @@
 #include <string.h>
 
 enum {
-	OK = 0, INVALID = 7, FAILED = 13, UNSUPPORTED = 15, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32,
-	OP_TRANS_A = 3, OP_TRANS_B = 4, OP_EPILOGUE = 7, OP_BIAS = 8, MATRIX_BATCH = 5, MATRIX_STRIDE = 6, WISH_WORKSPACE = 1,
+	OK = 0,
+	INVALID = 7,
+	FAILED = 13,
+	UNSUPPORTED = 15,
+	EPILOGUE_RELU = 2,
+	EPILOGUE_BIAS = 4,
+	EPILOGUE_GELU = 32,
+	OP_TRANS_A = 3,
+	OP_TRANS_B = 4,
+	OP_EPILOGUE = 7,
+	OP_BIAS = 8,
+	MATRIX_BATCH = 5,
+	MATRIX_STRIDE = 6,
+	WISH_WORKSPACE = 1,
 	MARK = 0x17a190
 };
 struct op {
@@ -21,7 +33,7 @@ struct matrix {
 	int batch;
 };
 struct algo {
-	uint64_t word[8];        /* MARK, number, a hash of both */
+	uint64_t word[8]; /* MARK, number, a hash of both */
 };
 struct found {
 	struct algo algo;
@@ -114,7 +126,8 @@ fake_matrix_set(void *matrix, int which, const void *v, size_t n)
 	struct matrix *m = matrix;
 
 	return which == MATRIX_BATCH ? take(&m->batch, sizeof(m->batch), v, n)
-				     : which == MATRIX_STRIDE ? take(&m->stride, sizeof(m->stride), v, n) : INVALID;
+	    : which == MATRIX_STRIDE ? take(&m->stride, sizeof(m->stride), v, n)
+				     : INVALID;
 }
 
 static int
@@ -137,17 +150,19 @@ workspace_of(uint64_t number)
 }
 
 static bool
-fits(const struct op *o, const struct matrix *a, const struct matrix *b, const struct matrix *c, const struct matrix *d)
+fits(const struct op *o, const struct matrix *a, const struct matrix *b, const struct matrix *c,
+    const struct matrix *d)
 {
 	int64_t m = o->trans[0] ? a->cols : a->rows, k = o->trans[0] ? a->rows : a->cols;
 	int64_t k2 = o->trans[1] ? b->cols : b->rows, n = o->trans[1] ? b->rows : b->cols;
 
-	return m == d->rows && n == d->cols && k == k2 && a->batch == d->batch && b->batch == d->batch && c->rows == d->rows &&
-	    c->cols == d->cols && c->batch == d->batch;
+	return m == d->rows && n == d->cols && k == k2 && a->batch == d->batch && b->batch == d->batch &&
+	    c->rows == d->rows && c->cols == d->cols && c->batch == d->batch;
 }
 
 static int
-fake_list(void *handle, void *op, void *a, void *b, void *c, void *d, void *wish, int max, void *found, int *n)
+fake_list(
+    void *handle, void *op, void *a, void *b, void *c, void *d, void *wish, int max, void *found, int *n)
 {
 	struct found *f = found;
 	uint64_t allowed;
@@ -212,7 +227,8 @@ run_product(void *arg, bool spoilt)
 				double v = 0;
 
 				for (int64_t k = 0; k < depth; k++)
-					v += element(p->pa, &p->a, p->op.trans[0], z, i, k) * element(p->pb, &p->b, p->op.trans[1], z, k, j);
+					v += element(p->pa, &p->a, p->op.trans[0], z, i, k) *
+					    element(p->pb, &p->b, p->op.trans[1], z, k, j);
 				v *= (double)p->alpha;
 				if (p->beta != 0)
 					v += (double)p->beta * element(p->pc, &p->c, 0, z, i, j);
@@ -222,21 +238,32 @@ run_product(void *arg, bool spoilt)
 }
 
 static int
-fake_execute(void *handle, void *op, const void *alpha, const void *a, void *a_is, const void *b, void *b_is, const void *beta,
-    const void *c, void *c_is, void *d, void *d_is, const void *algo, void *workspace, size_t n, void *stream)
+fake_execute(void *handle, void *op, const void *alpha, const void *a, void *a_is, const void *b, void *b_is,
+    const void *beta, const void *c, void *c_is, void *d, void *d_is, const void *algo, void *workspace,
+    size_t n, void *stream)
 {
-	struct product p = {.op = *(struct op *)op, .a = *(struct matrix *)a_is, .b = *(struct matrix *)b_is,
-	    .c = *(struct matrix *)c_is, .d = *(struct matrix *)d_is, .pa = a, .pb = b, .pc = c, .pd = d};
+	struct product p = {.op = *(struct op *)op,
+	    .a = *(struct matrix *)a_is,
+	    .b = *(struct matrix *)b_is,
+	    .c = *(struct matrix *)c_is,
+	    .d = *(struct matrix *)d_is,
+	    .pa = a,
+	    .pb = b,
+	    .pc = c,
+	    .pd = d};
 	struct found found;
 	int status = fake_check(handle, op, a_is, b_is, c_is, d_is, algo, &found);
-	uint64_t number = ((const struct algo *)algo)->word[1], draw = mix64(conf.seed * 64 + number) % 1000000;
+	uint64_t number = ((const struct algo *)algo)->word[1],
+		 draw = mix64(conf.seed * 64 + number) % 1000000;
 	size_t want;
-	double flops = 2.0 * p.d.batch * (double)p.d.rows * (double)p.d.cols * (double)(p.op.trans[0] ? p.a.rows : p.a.cols);
+	double flops = 2.0 * p.d.batch * (double)p.d.rows * (double)p.d.cols *
+	    (double)(p.op.trans[0] ? p.a.rows : p.a.cols);
 
 	if (status)
 		return status;
 	want = workspace_of(number);
-	if (n < want || (want && !workspace) || ((uintptr_t)a | (uintptr_t)b | (uintptr_t)d | (uintptr_t)workspace) % 16)
+	if (n < want || (want && !workspace) ||
+	    ((uintptr_t)a | (uintptr_t)b | (uintptr_t)d | (uintptr_t)workspace) % 16)
 		return INVALID;
 	if (draw < conf.fail)
 		return FAILED;
@@ -244,15 +271,29 @@ fake_execute(void *handle, void *op, const void *alpha, const void *a, void *a_i
 	memcpy(&p.alpha, alpha, sizeof(p.alpha));
 	memcpy(&p.beta, beta, sizeof(p.beta));
 	return gpu_fake_library(stream, run_product, &p, sizeof(p), workspace, want,
-	    (int64_t)(flops / (conf.fast ? 1000 : 100) * (1 + 0.1 * (double)(mix64(number + conf.seed) % 10)))) ? FAILED : OK;
+		   (int64_t)(flops / (conf.fast ? 1000 : 100) *
+		       (1 + 0.1 * (double)(mix64(number + conf.seed) % 10))))
+	    ? FAILED
+	    : OK;
 }
 
 void
 gpu_fake_lt(const struct fake_lib_conf *c, struct gpu_lt *out)
 {
 	conf = *c;
-	*out = (struct gpu_lt){.property = fake_property, .create = fake_new, .destroy = fake_free, .op_new = fake_op_new,
-	    .op_free = fake_free, .op_set = fake_op_set, .matrix_new = fake_matrix_new, .matrix_free = fake_free,
-	    .matrix_set = fake_matrix_set, .wish_new = fake_new, .wish_free = fake_free, .wish_set = fake_wish_set,
-	    .list = fake_list, .check = fake_check, .run = fake_execute};
+	*out = (struct gpu_lt){.property = fake_property,
+	    .create = fake_new,
+	    .destroy = fake_free,
+	    .op_new = fake_op_new,
+	    .op_free = fake_free,
+	    .op_set = fake_op_set,
+	    .matrix_new = fake_matrix_new,
+	    .matrix_free = fake_free,
+	    .matrix_set = fake_matrix_set,
+	    .wish_new = fake_new,
+	    .wish_free = fake_free,
+	    .wish_set = fake_wish_set,
+	    .list = fake_list,
+	    .check = fake_check,
+	    .run = fake_execute};
 }

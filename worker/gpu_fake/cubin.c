@@ -6,9 +6,19 @@
 #include <string.h>
 
 enum {
-	HEAD = 64, SECTION = 64, SYMBOL = 24, MAX_PASSES = 16, MAX_SECTIONS = 5 + 3 * MAX_PASSES,
-	PROGBITS = 1, SYMTAB = 2, STRTAB = 3, NOBITS = 8,
-	STL_LOW = 0x187, STL_128 = 6 << 9, NOP_LOW = 0x118, INSTRUCTION = 16
+	HEAD = 64,
+	SECTION = 64,
+	SYMBOL = 24,
+	MAX_PASSES = 16,
+	MAX_SECTIONS = 5 + 3 * MAX_PASSES,
+	PROGBITS = 1,
+	SYMTAB = 2,
+	STRTAB = 3,
+	NOBITS = 8,
+	STL_LOW = 0x187,
+	STL_128 = 6 << 9,
+	NOP_LOW = 0x118,
+	INSTRUCTION = 16
 };
 struct section {
 	uint32_t name, type, link;
@@ -32,7 +42,8 @@ put(struct strbuf *sb, uint64_t v, int n)
 static void
 section(struct writer *w, const char *name, uint32_t type, uint64_t at, uint64_t size)
 {
-	w->s[w->n++] = (struct section){(uint32_t)w->names.n, type, 2, at, type == NOBITS ? size : w->sb.n - at};
+	w->s[w->n++] =
+	    (struct section){(uint32_t)w->names.n, type, 2, at, type == NOBITS ? size : w->sb.n - at};
 	sb_addz(&w->names, name);
 	sb_addc(&w->names, 0);
 }

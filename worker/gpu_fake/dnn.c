@@ -7,13 +7,45 @@
 #include <string.h>
 
 enum {
-	OK = 0, BAD = 2000, NOT_FINALIZED = 2004, UNSUPPORTED = 3000, FAILED = 5000, MAX_FIELDS = 16, DIMS = 5, MAX_OPS = 8,
-	T_DESC = 15, CONFIG = 3, ENGINE = 2,
-	HEUR_GRAPH = 201, HEUR_RESULTS = 202, CONFIG_ENGINE = 300, CONFIG_KNOBS = 302, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402,
-	CHOICE_TYPE = 600, CHOICE_VALUE = 601, OPC_CONV = 702, OPC_W = 703, OPC_X = 704, OPC_Y = 705, OPP_HOW = 750,
-	OPP_X = 751, OPP_B = 752, OPP_Y = 753, GRAPH_OPS = 801, TENSOR_DIMS = 902, TENSOR_STRIDES = 903, TENSOR_ID = 906,
-	TENSOR_VIRTUAL = 907, PACK_IDS = 1000, PACK_POINTERS = 1001, PACK_WORKSPACE = 1003, ENGINE_GRAPH = 1300,
-	ENGINE_INDEX = 1301, ENGINE_NOTES = 1303, KNOB_TILE = 2
+	OK = 0,
+	BAD = 2000,
+	NOT_FINALIZED = 2004,
+	UNSUPPORTED = 3000,
+	FAILED = 5000,
+	MAX_FIELDS = 16,
+	DIMS = 5,
+	MAX_OPS = 8,
+	T_DESC = 15,
+	CONFIG = 3,
+	ENGINE = 2,
+	HEUR_GRAPH = 201,
+	HEUR_RESULTS = 202,
+	CONFIG_ENGINE = 300,
+	CONFIG_KNOBS = 302,
+	PLAN_CONFIG = 401,
+	PLAN_WORKSPACE = 402,
+	CHOICE_TYPE = 600,
+	CHOICE_VALUE = 601,
+	OPC_CONV = 702,
+	OPC_W = 703,
+	OPC_X = 704,
+	OPC_Y = 705,
+	OPP_HOW = 750,
+	OPP_X = 751,
+	OPP_B = 752,
+	OPP_Y = 753,
+	GRAPH_OPS = 801,
+	TENSOR_DIMS = 902,
+	TENSOR_STRIDES = 903,
+	TENSOR_ID = 906,
+	TENSOR_VIRTUAL = 907,
+	PACK_IDS = 1000,
+	PACK_POINTERS = 1001,
+	PACK_WORKSPACE = 1003,
+	ENGINE_GRAPH = 1300,
+	ENGINE_INDEX = 1301,
+	ENGINE_NOTES = 1303,
+	KNOB_TILE = 2
 };
 struct field {
 	int name, type;
@@ -175,8 +207,10 @@ fake_end(void *desc)
 		return BAD;
 	if (d->type == ENGINE && (!part(d, ENGINE_GRAPH, 0) || index % 10 || index >= 10 * FAKE_ALGOS))
 		return UNSUPPORTED;
-	if (d->type == CONFIG && (!part(d, CONFIG_KNOBS, 0) || number(part(d, CONFIG_KNOBS, 0), CHOICE_TYPE, 0) != KNOB_TILE ||
-	    number(part(d, CONFIG_KNOBS, 0), CHOICE_VALUE, -1) != number(part(d, CONFIG_ENGINE, 0), ENGINE_INDEX, -2) / 10))
+	if (d->type == CONFIG &&
+	    (!part(d, CONFIG_KNOBS, 0) || number(part(d, CONFIG_KNOBS, 0), CHOICE_TYPE, 0) != KNOB_TILE ||
+		number(part(d, CONFIG_KNOBS, 0), CHOICE_VALUE, -1) !=
+		    number(part(d, CONFIG_ENGINE, 0), ENGINE_INDEX, -2) / 10))
 		return UNSUPPORTED;
 	d->is_final = true;
 	return conf.none && (d->type == CONFIG || d->type == 4) ? UNSUPPORTED : OK;
@@ -243,7 +277,8 @@ fake_get(void *desc, int name, int type, int64_t max, int64_t *n, void *v)
 		return OK;
 	}
 	if (name == PLAN_WORKSPACE) {
-		bytes = (int64_t)workspace_of(number(part(part(d, PLAN_CONFIG, 0), CONFIG_ENGINE, 0), ENGINE_INDEX, 0) / 10);
+		bytes = (int64_t)workspace_of(
+		    number(part(part(d, PLAN_CONFIG, 0), CONFIG_ENGINE, 0), ENGINE_INDEX, 0) / 10);
 		memcpy(v, &bytes, sizeof(bytes));
 		*n = 1;
 		return d->is_final ? OK : NOT_FINALIZED;
@@ -261,7 +296,7 @@ fake_get(void *desc, int name, int type, int64_t max, int64_t *n, void *v)
 /* ---- running ------------------------------------------------------------------------------------------ */
 struct view {
 	int64_t dim[DIMS], stride[DIMS];
-	float *p;                /* NULL: virtual */
+	float *p; /* NULL: virtual */
 };
 struct step {
 	int mode;
@@ -368,7 +403,8 @@ sum_at(const struct walk *w, const int64_t *at)
 		if (inside) {
 			int64_t f[DIMS] = {at[1], k[0], k[1], k[2], k[3]};
 
-			sum += (double)w->x.p[offset(&w->x, x, w->rank)] * (double)w->w.p[offset(&w->w, f, w->rank)];
+			sum += (double)w->x.p[offset(&w->x, x, w->rank)] *
+			    (double)w->w.p[offset(&w->w, f, w->rank)];
 		}
 	} while (next(k, &w->w.dim[1], w->rank - 1));
 	return sum;
@@ -385,8 +421,9 @@ run_walk(void *arg, bool spoilt)
 		double v = sum_at(w, at);
 
 		for (uint32_t i = 0; i < w->n_steps; i++)
-			v = w->step[i].is_pair ? v + (double)w->step[i].other.p[offset(&w->step[i].other, at, w->rank)]
-					       : finish(v, &w->step[i]);
+			v = w->step[i].is_pair
+			    ? v + (double)w->step[i].other.p[offset(&w->step[i].other, at, w->rank)]
+			    : finish(v, &w->step[i]);
 		w->y.p[offset(&w->y, at, w->rank)] = (float)(v + off);
 	} while (next(at, w->y.dim, w->rank));
 	return 0;
@@ -445,14 +482,24 @@ fake_execute(void *handle, void *plan, void *pack)
 	for (int i = 0; i < w.rank; i++)
 		n *= (double)w.y.dim[i] * (i ? (double)w.w.dim[i] : 1);
 	return gpu_fake_library(stream, run_walk, &w, sizeof(w), workspace, workspace_of(index),
-	    (int64_t)(n / (conf.fast ? 1000 : 100) * (1 + 0.1 * (double)(mix64((uint64_t)index + conf.seed) % 10)))) ? FAILED : OK;
+		   (int64_t)(n / (conf.fast ? 1000 : 100) *
+		       (1 + 0.1 * (double)(mix64((uint64_t)index + conf.seed) % 10))))
+	    ? FAILED
+	    : OK;
 }
 
 void
 gpu_fake_dnn(const struct fake_lib_conf *c, struct gpu_dnn *out)
 {
 	conf = *c;
-	*out = (struct gpu_dnn){.property = fake_property, .create = fake_create, .destroy = fake_destroy, .stream = fake_stream,
-	    .desc_new = fake_desc_new, .desc_free = fake_desc_free, .desc_end = fake_end, .set = fake_set, .get = fake_get,
+	*out = (struct gpu_dnn){.property = fake_property,
+	    .create = fake_create,
+	    .destroy = fake_destroy,
+	    .stream = fake_stream,
+	    .desc_new = fake_desc_new,
+	    .desc_free = fake_desc_free,
+	    .desc_end = fake_end,
+	    .set = fake_set,
+	    .get = fake_get,
 	    .run = fake_execute};
 }

@@ -1,8 +1,9 @@
 /* worker/gpu_fake/driver.c: the driver's part of the fake GPU.
  *
- * A launch calls the kernel's host form at once; a captured launch only counts, unless replay=1.  The clock is
- * virtual: a pass takes what a hash of its kernel's text says, scaled by the model, longer while it is throttled.
- * After an illegal access or a loss every call fails, as on the real thing, until the process is another one. */
+ * A launch calls the kernel's host form at once; a captured launch only counts, unless replay=1.  The clock
+ * is virtual: a pass takes what a hash of its kernel's text says, scaled by the model, longer while it is
+ * throttled. After an illegal access or a loss every call fails, as on the real thing, until the process is
+ * another one. */
 #include "gpu_fake_int.h"
 
 #include <dlfcn.h>
@@ -15,7 +16,7 @@
 static const struct model {
 	const char *key, *name;
 	int sm, n_sm, sm_mhz, mem_mhz, bus, l2_kib, shared_sm_kib, shared_kib, memory_mib, watts, rtc;
-	double scale;        /* of a pass's time */
+	double scale; /* of a pass's time */
 } models[] = {
     {"v100", "Fake Tesla V100-SXM2-16GB", 70, 80, 1530, 877, 4096, 6144, 96, 96, 16160, 300, 12, 1.0},
     {"a100", "Fake A100-SXM4-40GB", 80, 108, 1410, 1215, 5120, 40960, 164, 163, 40536, 400, 13, 0.7},
@@ -23,10 +24,47 @@ static const struct model {
 };
 
 /* Settings beside gpu=: faults are per million kernels (by their text) or per million looks. */
-#define SETTINGS(X) \
-	X(n) X(dev) X(seed) X(cold) X(compile) X(spill) X(unfit) X(launch) X(illegal) X(hang) X(lost) X(wrong) X(throttle) X(foreign) X(gone) X(mig) X(mps) \
-	X(memory) X(no_builtins) X(no_rtc) X(no_ml) X(rtc) X(app_mhz) X(kernel_ms) X(driver) X(old_image) X(replay) \
-	X(streams) X(events) X(no_list) X(lost_at) X(drop_wait) X(cross_ns) X(no_lt) X(no_dnn) X(vfail) X(vwrong) X(vnone) X(vwork) X(vfast)
+#define SETTINGS(X)                                                                                          \
+	X(n)                                                                                                 \
+	X(dev)                                                                                               \
+	X(seed)                                                                                              \
+	X(cold)                                                                                              \
+	X(compile)                                                                                           \
+	X(spill)                                                                                             \
+	X(unfit)                                                                                             \
+	X(launch)                                                                                            \
+	X(illegal)                                                                                           \
+	X(hang)                                                                                              \
+	X(lost)                                                                                              \
+	X(wrong)                                                                                             \
+	X(throttle)                                                                                          \
+	X(foreign)                                                                                           \
+	X(gone)                                                                                              \
+	X(mig)                                                                                               \
+	X(mps)                                                                                               \
+	X(memory)                                                                                            \
+	X(no_builtins)                                                                                       \
+	X(no_rtc)                                                                                            \
+	X(no_ml)                                                                                             \
+	X(rtc)                                                                                               \
+	X(app_mhz)                                                                                           \
+	X(kernel_ms)                                                                                         \
+	X(driver)                                                                                            \
+	X(old_image)                                                                                         \
+	X(replay)                                                                                            \
+	X(streams)                                                                                           \
+	X(events)                                                                                            \
+	X(no_list)                                                                                           \
+	X(lost_at)                                                                                           \
+	X(drop_wait)                                                                                         \
+	X(cross_ns)                                                                                          \
+	X(no_lt)                                                                                             \
+	X(no_dnn)                                                                                            \
+	X(vfail)                                                                                             \
+	X(vwrong)                                                                                            \
+	X(vnone)                                                                                             \
+	X(vwork)                                                                                             \
+	X(vfast)
 struct conf {
 	const struct model *model;
 #define X(N) uint64_t N;
@@ -37,12 +75,12 @@ struct conf {
 enum { NO_CONTEXT = 201, MPS_UNTOLD = 2 }; /* mps=2: of a driver that knows no attribute for it */
 static struct fake {
 	struct conf c;
-	int dead;            /* status of every call from now on; 0: alive */
-	int pending;         /* shows at the next wait */
+	int dead;    /* status of every call from now on; 0: alive */
+	int pending; /* shows at the next wait */
 	bool hangs;
 	int64_t now_ns;
-	int64_t awake_ns;    /* when its context came */
-	uint64_t n_calls;    /* of libraries */
+	int64_t awake_ns; /* when its context came */
+	uint64_t n_calls; /* of libraries */
 } fake;
 static _Thread_local int at_gpu; /* 1 + the number of the GPU whose context is this thread's; 0: none is */
 
@@ -106,9 +144,9 @@ fake_attribute(int *v, int which, int dev)
 	const struct model *m = fake.c.model;
 	const struct {
 		int which, v;
-	} rows[] = {{13, m->sm_mhz * 1000}, {16, fake.c.mig ? m->n_sm / 8 : m->n_sm}, {36, m->mem_mhz * 1000}, {37, m->bus},
-	    {38, m->l2_kib << 10}, {75, m->sm / 10}, {76, m->sm % 10}, {81, m->shared_sm_kib << 10},
-	    {97, m->shared_kib << 10}, {32, 1}, {133, fake.c.mps == 1}};
+	} rows[] = {{13, m->sm_mhz * 1000}, {16, fake.c.mig ? m->n_sm / 8 : m->n_sm}, {36, m->mem_mhz * 1000},
+	    {37, m->bus}, {38, m->l2_kib << 10}, {75, m->sm / 10}, {76, m->sm % 10},
+	    {81, m->shared_sm_kib << 10}, {97, m->shared_kib << 10}, {32, 1}, {133, fake.c.mps == 1}};
 
 	(void)dev;
 	for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -347,7 +385,8 @@ fault_of(const struct fake_fn *f)
 	const struct {
 		uint64_t rate;
 		int status;
-	} rows[] = {{fake.c.launch, 701}, {fake.c.illegal, 700}, {fake.c.hang, -1}, {fake.c.lost, 46}, {fake.c.wrong, -2}};
+	} rows[] = {{fake.c.launch, 701}, {fake.c.illegal, 700}, {fake.c.hang, -1}, {fake.c.lost, 46},
+	    {fake.c.wrong, -2}};
 	uint64_t edge = 0;
 
 	for (size_t i = 0; i < COUNT_OF(rows) && !f->module->head.is_ref; i++) {
@@ -359,13 +398,19 @@ fault_of(const struct fake_fn *f)
 }
 
 static int
-fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-    void *stream, void **params, void **extra)
+fake_launch(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+    unsigned shared, void *stream, void **params, void **extra)
 {
 	/* any grid is right: few blocks take less of the host's time */
-	const struct fake_call c = {.fn = fn, .grid = {MIN_OF(gx, (unsigned)HOST_BLOCKS), gy, gz}, .block = {bx, by, bz},
-	    .shared = shared, .buf = *(void *const *const *)params[0], .kernel_scratch = *(char **)params[1],
-	    .block_scratch = *(char **)params[2], .lo = *(int64_t *)params[3], .hi = *(int64_t *)params[4]};
+	const struct fake_call c = {.fn = fn,
+	    .grid = {MIN_OF(gx, (unsigned)HOST_BLOCKS), gy, gz},
+	    .block = {bx, by, bz},
+	    .shared = shared,
+	    .buf = *(void *const *const *)params[0],
+	    .kernel_scratch = *(char **)params[1],
+	    .block_scratch = *(char **)params[2],
+	    .lo = *(int64_t *)params[3],
+	    .hi = *(int64_t *)params[4]};
 	int fault = fault_of(fn);
 
 	(void)extra;
@@ -394,8 +439,10 @@ int
 gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *arg, size_t n, void *scratch,
     size_t n_scratch, int64_t ns)
 {
-	struct fake_call c = {.library = {.run = run, .scratch = scratch, .mark = mix64(++fake.n_calls),
-	    .n_words = n_scratch / sizeof(uint64_t)}};
+	struct fake_call c = {.library = {.run = run,
+				  .scratch = scratch,
+				  .mark = mix64(++fake.n_calls),
+				  .n_words = n_scratch / sizeof(uint64_t)}};
 	bool is_captured = gpu_fake_is_captured(stream);
 
 	ns = 1500 + (int64_t)(fake.c.model->scale * (double)ns);
@@ -430,10 +477,10 @@ set_one(struct conf *c, struct str key, struct str value)
 		}
 	if (!str_to_i64(value, &v) || v < 0)
 		return false;
-#define X(N) \
-	if (str_is(key, #N)) { \
-		c->N = (uint64_t)v; \
-		return true; \
+#define X(N)                                                                                                 \
+	if (str_is(key, #N)) {                                                                               \
+		c->N = (uint64_t)v;                                                                          \
+		return true;                                                                                 \
 	}
 	SETTINGS(X)
 #undef X
@@ -468,25 +515,53 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 		struct str word = str_cut(&args, ','), value = word, key = str_cut(&value, '=');
 
 		if (word.n && !set_one(&c, key, value))
-			return err_set(e, ERR_USAGE, "fake GPU: \"%.*s\" is no setting; there are gpu=v100|a100|h200, n=, dev=, seed=, and "
-			    "faults (worker/gpu_fake/driver.c)", STR_ARG(word));
+			return err_set(e, ERR_USAGE,
+			    "fake GPU: \"%.*s\" is no setting; there are gpu=v100|a100|h200, n=, dev=, "
+			    "seed=, and "
+			    "faults (worker/gpu_fake/driver.c)",
+			    STR_ARG(word));
 	}
 	libs = (struct fake_lib_conf){c.seed, c.vfail, c.vwrong, c.vnone, c.vwork, c.vfast};
 	fake = (struct fake){.c = c};
-	*out = (struct gpu){.has = {[GPU_CUDA] = true, [GPU_NVRTC] = !c.no_rtc, [GPU_NVML] = !c.no_ml, [GPU_CUBLASLT] = !c.no_lt, [GPU_CUDNN] = !c.no_dnn},
-	    .why = {[GPU_CUBLASLT] = "cuBLASLt is left out, as asked", [GPU_CUDNN] = "cuDNN is left out, as asked",
-		[GPU_NVRTC] = "NVRTC is left out, as asked", [GPU_NVML] = "NVML is left out, as asked"},
-	    .cu = {.init = fake_init, .version = fake_version, .words = fake_words, .count = fake_count, .device = fake_device,
-		.name = fake_name, .uuid = fake_uuid, .attribute = fake_attribute, .memory = fake_memory, .pci = fake_pci,
-		.retain = fake_retain, .release = fake_release, .set = fake_set, .sync = fake_sync, .load = fake_load,
-		.unload = fake_unload, .function = fake_function, .set_function = fake_set_function, .launch = fake_launch}};
+	*out = (struct gpu){.has = {[GPU_CUDA] = true,
+				[GPU_NVRTC] = !c.no_rtc,
+				[GPU_NVML] = !c.no_ml,
+				[GPU_CUBLASLT] = !c.no_lt,
+				[GPU_CUDNN] = !c.no_dnn},
+	    .why = {[GPU_CUBLASLT] = "cuBLASLt is left out, as asked",
+		[GPU_CUDNN] = "cuDNN is left out, as asked",
+		[GPU_NVRTC] = "NVRTC is left out, as asked",
+		[GPU_NVML] = "NVML is left out, as asked"},
+	    .cu = {.init = fake_init,
+		.version = fake_version,
+		.words = fake_words,
+		.count = fake_count,
+		.device = fake_device,
+		.name = fake_name,
+		.uuid = fake_uuid,
+		.attribute = fake_attribute,
+		.memory = fake_memory,
+		.pci = fake_pci,
+		.retain = fake_retain,
+		.release = fake_release,
+		.set = fake_set,
+		.sync = fake_sync,
+		.load = fake_load,
+		.unload = fake_unload,
+		.function = fake_function,
+		.set_function = fake_set_function,
+		.launch = fake_launch}};
 	gpu_fake_memory(memory_bytes(), &out->cu);
-	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns, c.lost_at, c.replay != 0}, &out->cu);
-	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz, (unsigned)c.app_mhz,
-	    (unsigned)c.model->watts, c.no_list != 0, c.mps != 0}, &out->ml);
+	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns,
+			     c.lost_at, c.replay != 0},
+	    &out->cu);
+	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz,
+			(unsigned)c.app_mhz, (unsigned)c.model->watts, c.no_list != 0, c.mps != 0},
+	    &out->ml);
 	gpu_fake_lt(&libs, &out->lt);
 	gpu_fake_dnn(&libs, &out->dnn);
-	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill), per_million(c.unfit),
-	    c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0}, &out->rtc);
+	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill),
+			 per_million(c.unfit), c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0},
+	    &out->rtc);
 	return true;
 }

@@ -1,5 +1,5 @@
-/* worker/gpu_fake/gpu_fake.h: NVIDIA's driver, NVRTC, NVML, cuBLASLt and cuDNN without a GPU, behind the same tables of
- * functions: kernels are compiled by the C compiler with the host's prelude and run on the CPU, so
+/* worker/gpu_fake/gpu_fake.h: NVIDIA's driver, NVRTC, NVML, cuBLASLt and cuDNN without a GPU, behind the same
+ * tables of functions: kernels are compiled by the C compiler with the host's prelude and run on the CPU, so
  * that results are real; time is virtual and comes from the kernel's text alone, so that rows are
  * the same on every host; faults come on demand. */
 #ifndef KORCH_GPU_FAKE_H

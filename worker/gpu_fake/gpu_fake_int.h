@@ -1,4 +1,5 @@
-/* worker/gpu_fake/gpu_fake_int.h: what the parts of the fake GPU say to each other.  For this folder alone. */
+/* worker/gpu_fake/gpu_fake_int.h: what the parts of the fake GPU say to each other.  For this folder alone.
+ */
 #ifndef KORCH_GPU_FAKE_INT_H
 #define KORCH_GPU_FAKE_INT_H
 
@@ -8,8 +9,8 @@
 struct fake_code { /* behind the ELF's head; the driver's part looks here */
 	char magic[8];
 	uint32_t sm, is_ref;
-	uint64_t text;     /* hash of the kernel's text */
-	uint64_t n_bytes;  /* of the shared object behind this */
+	uint64_t text;    /* hash of the kernel's text */
+	uint64_t n_bytes; /* of the shared object behind this */
 };
 struct fake_figures {
 	uint32_t registers, shared_bytes, stored_bytes; /* of each pass */
@@ -31,8 +32,9 @@ void gpu_fake_rtc(const struct fake_rtc_conf *c, struct gpu_rtc *out);
 uint32_t gpu_fake_draw(uint64_t seed, uint64_t text);
 
 /* graph.c: captured launches. */
-typedef int fake_run(void *fn, const unsigned *grid, const unsigned *block, unsigned long shared, void *const *buf,
-    char *kernel_scratch, char *block_scratch, long lo, long hi); /* the host prelude's kk_run; 0: all is well */
+typedef int fake_run(void *fn, const unsigned *grid, const unsigned *block, unsigned long shared,
+    void *const *buf, char *kernel_scratch, char *block_scratch, long lo,
+    long hi); /* the host prelude's kk_run; 0: all is well */
 struct fake_module {
 	void *so;
 	int fd;
@@ -44,10 +46,11 @@ struct fake_fn {
 	struct fake_module *module;
 	void *pass;
 	fake_run *run;
-	unsigned dynamic_most; /* bytes of shared memory that a launch may ask for: 48 KiB until more was set */
+	unsigned
+	    dynamic_most; /* bytes of shared memory that a launch may ask for: 48 KiB until more was set */
 };
-/* A library's call, with its own copy of arg.  Its scratch is filled first and looked at last, as by an algorithm of
- * two launches: whoever writes there in between leaves it with `spoilt`. */
+/* A library's call, with its own copy of arg.  Its scratch is filled first and looked at last, as by an
+ * algorithm of two launches: whoever writes there in between leaves it with `spoilt`. */
 struct fake_library {
 	int (*run)(void *arg, bool spoilt);
 	void *arg;
@@ -59,7 +62,7 @@ struct fake_call {
 	struct fake_fn *fn;
 	struct fake_library library; /* instead of fn */
 	unsigned grid[3], block[3], shared;
-	void *const *buf;    /* the table's place: what stands in it counts when it runs */
+	void *const *buf; /* the table's place: what stands in it counts when it runs */
 	char *kernel_scratch, *block_scratch;
 	int64_t lo, hi;
 };
@@ -73,7 +76,7 @@ struct fake_node {
 	int64_t end_ns;
 };
 struct fake_graph {
-	int64_t ns;             /* the longest way through it */
+	int64_t ns; /* the longest way through it */
 	struct fake_node *nodes;
 	uint32_t n, cap;
 };
@@ -85,7 +88,8 @@ void gpu_fake_set_free(struct fake_set *s);
 /* Takes the call and the set over; its number.  cross_ns: waiting for another stream takes so much. */
 uint32_t gpu_fake_graph_add(struct fake_graph *g, const struct fake_node *node, int64_t ns, int64_t cross_ns);
 /* Do these nodes, or some that run behind them, come before what runs behind `by`? */
-bool gpu_fake_graph_covers(const struct fake_graph *g, const struct fake_set *by, const struct fake_set *these);
+bool gpu_fake_graph_covers(
+    const struct fake_graph *g, const struct fake_set *by, const struct fake_set *these);
 /* Takes the nodes over. */
 struct fake_graph *gpu_fake_executable(struct fake_graph *g);
 /* In an order that the edges allow, another one for each seed and turn. */
@@ -110,13 +114,13 @@ void gpu_fake_record(void *stream, const struct fake_call *c, int64_t ns);
 void gpu_fake_memory(uint64_t n_bytes, struct gpu_cu *out);
 
 /* driver.c: the driver's state, for its other parts. */
-int gpu_fake_status(void);        /* of every call: 0 while the context lives */
-int gpu_fake_number(void);        /* of this thread's GPU */
-int gpu_fake_settle(void);        /* what comes late has come */
-bool gpu_fake_is_well(void);      /* nothing is to come */
-void gpu_fake_late(int status);   /* shows at the next wait */
+int gpu_fake_status(void);      /* of every call: 0 while the context lives */
+int gpu_fake_number(void);      /* of this thread's GPU */
+int gpu_fake_settle(void);      /* what comes late has come */
+bool gpu_fake_is_well(void);    /* nothing is to come */
+void gpu_fake_late(int status); /* shows at the next wait */
 int64_t gpu_fake_now(void);
-void gpu_fake_pass(int64_t ns);   /* of the GPU's time */
+void gpu_fake_pass(int64_t ns); /* of the GPU's time */
 
 /* blaslt.c, dnn.c: cuBLASLt and cuDNN.  Each has six algorithms for what it supports; the
  * faults fall on algorithms, per million. */
@@ -128,8 +132,8 @@ enum { FAKE_ALGOS = 6 };
 void gpu_fake_lt(const struct fake_lib_conf *c, struct gpu_lt *out);
 void gpu_fake_dnn(const struct fake_lib_conf *c, struct gpu_dnn *out);
 /* Runs a library's call on a stream, or captures it as two nodes; 0, or the driver's status. */
-int gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *arg, size_t n, void *scratch,
-    size_t n_scratch, int64_t ns);
+int gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const void *arg, size_t n,
+    void *scratch, size_t n_scratch, int64_t ns);
 
 /* ml.c: NVML. */
 struct fake_ml_conf {

@@ -1,5 +1,5 @@
-/* worker/gpu_fake/graph.c: captured launches of the fake driver: what each of them runs behind, and a replay in
- * some order that this allows.  The real driver promises no more, so a missing edge has to show. */
+/* worker/gpu_fake/graph.c: captured launches of the fake driver: what each of them runs behind, and a replay
+ * in some order that this allows.  The real driver promises no more, so a missing edge has to show. */
 #include "gpu_fake_int.h"
 
 #include <stdlib.h>
@@ -21,8 +21,10 @@ gpu_fake_call(const struct fake_call *c)
 {
 	if (c->library.run)
 		return call_library(&c->library);
-	return c->fn->run(c->fn->pass, c->grid, c->block, c->shared, c->buf, c->kernel_scratch, c->block_scratch, c->lo, c->hi)
-	    ? 719 : 0;
+	return c->fn->run(c->fn->pass, c->grid, c->block, c->shared, c->buf, c->kernel_scratch,
+		   c->block_scratch, c->lo, c->hi)
+	    ? 719
+	    : 0;
 }
 
 /* ---- sets of nodes ------------------------------------------------------------------------------ */
@@ -123,7 +125,7 @@ gpu_fake_graph_free(struct fake_graph *g)
 /* ---- replay ------------------------------------------------------------------------------------------ */
 struct replay {
 	const struct fake_graph *g;
-	uint32_t *n_open;       /* of each node: those it runs behind that have not run */
+	uint32_t *n_open; /* of each node: those it runs behind that have not run */
 	uint32_t *ready, n;
 };
 
@@ -136,8 +138,8 @@ finish(struct replay *r, uint32_t node)
 				r->ready[r->n++] = i;
 }
 
-/* Every replay has a victim, which waits until nothing else can run; the rest comes as chance has it.  So as many
- * replays as there are nodes show every edge that is missing. */
+/* Every replay has a victim, which waits until nothing else can run; the rest comes as chance has it.  So as
+ * many replays as there are nodes show every edge that is missing. */
 static uint32_t
 pick(const struct replay *r, uint32_t victim, struct rng *rng)
 {
@@ -149,7 +151,9 @@ pick(const struct replay *r, uint32_t victim, struct rng *rng)
 int
 gpu_fake_replay(const struct fake_graph *g, uint64_t seed, uint64_t turn)
 {
-	struct replay r = {.g = g, .n_open = heap_alloc((g->n + 1) * sizeof(uint32_t)), .ready = heap_alloc((g->n + 1) * sizeof(uint32_t))};
+	struct replay r = {.g = g,
+	    .n_open = heap_alloc((g->n + 1) * sizeof(uint32_t)),
+	    .ready = heap_alloc((g->n + 1) * sizeof(uint32_t))};
 	struct rng rng = {mix64(seed + turn)};
 	int status = 0;
 

@@ -1,12 +1,20 @@
-/* worker/gpu_fake/memory.c: the fake GPU's memory: the heap's, each block with a head that says how long it is and
- * whose, so that a pointer can be told from the host's own. */
+/* worker/gpu_fake/memory.c: the fake GPU's memory: the heap's, each block with a head that says how long it
+ * is and whose, so that a pointer can be told from the host's own. */
 #include "gpu_fake_int.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD = 64, NO_MEMORY = 2, INVALID = 1, POINTER_TYPE = 2, POINTER_NUMBER = 9, TYPE_HOST = 1, TYPE_DEVICE = 2 };
+enum {
+	HEAD = 64,
+	NO_MEMORY = 2,
+	INVALID = 1,
+	POINTER_TYPE = 2,
+	POINTER_NUMBER = 9,
+	TYPE_HOST = 1,
+	TYPE_DEVICE = 2
+};
 struct block { /* HEAD bytes before what it is for */
 	struct block *next, **link;
 	size_t n;
@@ -14,7 +22,8 @@ struct block { /* HEAD bytes before what it is for */
 };
 _Static_assert(sizeof(struct block) <= HEAD, "the head of a block");
 
-/* The driver's functions have no handle: one memory a process.  Plans on several threads come here at once. */
+/* The driver's functions have no handle: one memory a process.  Plans on several threads come here at once.
+ */
 static struct {
 	pthread_mutex_t turn;
 	struct block *blocks;

@@ -7,7 +7,7 @@
 /* NVML's functions have no handle for it. */
 static struct {
 	struct fake_ml_conf c;
-	bool is_slow;        /* throttled at the last look */
+	bool is_slow; /* throttled at the last look */
 	bool has_context;
 	uint64_t n_looks;
 } state;
@@ -151,7 +151,8 @@ ml_default_clock(void *dev, int which, unsigned *mhz)
 static int
 ml_driver(char *text, unsigned n)
 {
-	(void)snprintf(text, n, "550-seed%llu.54.15", (unsigned long long)state.c.seed); /* other times, another environment */
+	(void)snprintf(text, n, "550-seed%llu.54.15",
+	    (unsigned long long)state.c.seed); /* other times, another environment */
 	return 0;
 }
 
@@ -161,8 +162,19 @@ gpu_fake_ml(const struct fake_ml_conf *c, struct gpu_ml *out)
 	state.c = *c;
 	state.is_slow = state.has_context = false;
 	state.n_looks = 0;
-	*out = (struct gpu_ml){.init = ml_nothing, .shutdown = ml_nothing, .by_uuid = ml_by_uuid, .parent = ml_parent, .mps = ml_mps, .clock = ml_clock,
-	    .temperature = ml_temperature, .power = ml_power, .throttle = ml_throttle, .processes = ml_processes,
-	    .power_limit = ml_power_limit, .ecc = ml_ecc, .app_clock = ml_app_clock, .default_clock = ml_default_clock,
+	*out = (struct gpu_ml){.init = ml_nothing,
+	    .shutdown = ml_nothing,
+	    .by_uuid = ml_by_uuid,
+	    .parent = ml_parent,
+	    .mps = ml_mps,
+	    .clock = ml_clock,
+	    .temperature = ml_temperature,
+	    .power = ml_power,
+	    .throttle = ml_throttle,
+	    .processes = ml_processes,
+	    .power_limit = ml_power_limit,
+	    .ecc = ml_ecc,
+	    .app_clock = ml_app_clock,
+	    .default_clock = ml_default_clock,
 	    .driver = ml_driver};
 }

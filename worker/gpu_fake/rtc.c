@@ -50,7 +50,8 @@ fake_archs(int *out)
 }
 
 static int
-fake_create(void **out, const char *text, const char *name, int n, const char *const *headers, const char *const *names)
+fake_create(void **out, const char *text, const char *name, int n, const char *const *headers,
+    const char *const *names)
 {
 	struct prog *p = heap_alloc(sizeof(*p));
 
@@ -200,7 +201,14 @@ void
 gpu_fake_rtc(const struct fake_rtc_conf *c, struct gpu_rtc *out)
 {
 	conf = *c;
-	*out = (struct gpu_rtc){.version = fake_version, .n_archs = fake_n_archs, .archs = fake_archs, .create = fake_create,
-	    .compile = fake_compile, .log_bytes = fake_log_bytes, .log = fake_log, .cubin_bytes = fake_cubin_bytes,
-	    .cubin = fake_cubin, .free = fake_free};
+	*out = (struct gpu_rtc){.version = fake_version,
+	    .n_archs = fake_n_archs,
+	    .archs = fake_archs,
+	    .create = fake_create,
+	    .compile = fake_compile,
+	    .log_bytes = fake_log_bytes,
+	    .log = fake_log,
+	    .cubin_bytes = fake_cubin_bytes,
+	    .cubin = fake_cubin,
+	    .free = fake_free};
 }

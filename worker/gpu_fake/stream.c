@@ -1,22 +1,30 @@
 /* worker/gpu_fake/stream.c: the fake driver's streams and events, and what is captured on them.
  *
- * Without a capture all work is done at once, which is an order that streams allow.  In one, every stream knows
- * which nodes its next one runs behind; an event hands that on, and nothing else does. */
+ * Without a capture all work is done at once, which is an order that streams allow.  In one, every stream
+ * knows which nodes its next one runs behind; an event hands that on, and nothing else does. */
 #include "gpu_fake_int.h"
 
 #include <stdlib.h>
 
-enum { OUT_OF_MEMORY = 2, DEVICE_LOST = 46, UNSUPPORTED = 900, UNMATCHED = 903, UNJOINED = 904, ISOLATION = 905, CAPTURED_EVENT = 907 };
+enum {
+	OUT_OF_MEMORY = 2,
+	DEVICE_LOST = 46,
+	UNSUPPORTED = 900,
+	UNMATCHED = 903,
+	UNJOINED = 904,
+	ISOLATION = 905,
+	CAPTURED_EVENT = 907
+};
 
 struct fake_stream {
 	struct fake_stream *next;
-	uint64_t capture;        /* number of the one it is in; 0: none */
+	uint64_t capture; /* number of the one it is in; 0: none */
 	struct fake_set at;
 	uint32_t number;
 };
 struct fake_event {
 	int64_t ns;
-	uint64_t capture;        /* it was last recorded in; 0: in none */
+	uint64_t capture; /* it was last recorded in; 0: in none */
 	struct fake_set at;
 };
 /* As the driver: one a process. */
@@ -182,7 +190,8 @@ static bool
 is_joined(void)
 {
 	for (const struct fake_stream *s = state.streams; s; s = s->next)
-		if (s->capture == state.n_captures && !gpu_fake_graph_covers(state.graph, &state.origin->at, &s->at))
+		if (s->capture == state.n_captures &&
+		    !gpu_fake_graph_covers(state.graph, &state.origin->at, &s->at))
 			return false;
 	return true;
 }
