@@ -30,7 +30,7 @@ dpkg-query -W -f='${Status}' libdnnl-dev 2>/dev/null | grep -q 'install ok insta
 say "building into build/ ..."
 mkdir -p "$out"
 if ! { cmake -S "$root" -B "$root/build" -DCMAKE_BUILD_TYPE=Release -DKORCH_ONEDNN=$onednn &&
-	cmake --build "$root/build" --parallel "$(nproc)"; } >"$out/build.log" 2>&1; then
+	cmake --build "$root/build" --target all korch-make-model --parallel "$(nproc)"; } >"$out/build.log" 2>&1; then
 	tail -n 20 "$out/build.log" >&2
 	say "quickstart.sh: the build failed; all of it is in build/quickstart/build.log"
 	exit 1

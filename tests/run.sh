@@ -7,13 +7,14 @@
 #      on a quarter of the random graphs
 #   3. build/tsan: thread sanitizer, tests labelled threads
 #   4. build/fuzz: each fuzz target for a fixed number of runs
+#   5. the README's two commands on a bare Debian 12 (tests/fresh.sh); not with names
 #
 # KORCH_STAGES="release asan" chooses stages.  Ends with "N passed, N failed, N skipped, N parts of passed tests skipped";
 # a test, or a part of one, that lacks its hardware or network is skipped with its reason and counted.
 set -u
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
-stages=${KORCH_STAGES:-release asan tsan fuzz}
+stages=${KORCH_STAGES:-release asan tsan fuzz fresh}
 sanitize="-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=undefined"
 select=()
 case ${1:-} in
@@ -30,9 +31,9 @@ passed=0 failed=0 skipped=0 parts=0 problems=()
 
 deploy/install-packages.sh deploy/packages.txt tests/packages.txt || exit $?
 
-# build FOLDER TARGET CMAKE-ARGS...
+# build FOLDER "TARGET..." CMAKE-ARGS...
 build() {
-	local folder=$1 target=$2
+	local folder=$1 targets=$2
 	shift 2
 	echo "== building $folder"
 	mkdir -p "$folder"
@@ -43,7 +44,7 @@ build() {
 		return 1
 	fi
 	# What does not build is one failure; the tests of the rest run all the same.
-	if ! cmake --build "$folder" --target "$target" -j "$jobs" -- -k >"$folder/build.log" 2>&1; then
+	if ! cmake --build "$folder" --target $targets -j "$jobs" -- -k >"$folder/build.log" 2>&1; then
 		grep -E -A 3 'error:|Error |undefined' "$folder/build.log" | head -n 40
 		failed=$((failed + 1))
 		problems+=("$folder does not build (see $folder/build.log)")
@@ -93,10 +94,10 @@ run() {
 for stage in $stages; do
 	case $stage in
 	release)
-		build build all -DCMAKE_BUILD_TYPE=Release -DKORCH_ONEDNN=ON && run build
+		build build "all tests" -DCMAKE_BUILD_TYPE=Release -DKORCH_ONEDNN=ON && run build
 		;;
 	asan)
-		build build/asan all -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=address,undefined" &&
+		build build/asan "all tests" -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=address,undefined" &&
 		    ASAN_OPTIONS=detect_leaks=1 KORCH_EMIT_GRAPHS=${KORCH_EMIT_GRAPHS:-80} run build/asan -L 'pure|onnx|memory'
 		;;
 	tsan)
@@ -113,6 +114,19 @@ for stage in $stages; do
 		build build/fuzz fuzz-tests -DCMAKE_C_COMPILER=clang-14 -DCMAKE_BUILD_TYPE=Debug -DKORCH_FUZZ=ON \
 		    "-DCMAKE_C_FLAGS=$sanitize -fsanitize=fuzzer-no-link,address,undefined" &&
 		    run build/fuzz -L fuzz
+		;;
+	fresh)
+		[ ${#select[@]} = 0 ] || continue
+		echo "== a bare Debian 12"
+		tests/fresh.sh
+		case $? in
+		0) passed=$((passed + 1)) ;;
+		77) skipped=$((skipped + 1)) ;;
+		*)
+			failed=$((failed + 1))
+			problems+=("tests/fresh.sh failed")
+			;;
+		esac
 		;;
 	*)
 		echo "tests/run.sh: no stage '$stage'" >&2
