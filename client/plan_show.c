@@ -173,11 +173,9 @@ static void
 show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 {
 	struct strbuf sb;
-	struct hash digest;
 	char hex[65];
 
-	plan_digest(p, &digest);
-	hash_hex(&digest, hex);
+	hash_hex(&h->digest, hex);
 	sb_init(&sb, a);
 	sb_addf(&sb, "{\"digest\":\"%s\",\"model\":", hex);
 	json_string(&sb, p->model_name);

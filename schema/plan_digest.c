@@ -1,8 +1,11 @@
-/* schema/plan_digest.c: what a plan is, as one number.
+/* schema/plan_digest.c: what a plan in memory is, as one number.
  *
- * Two sums guard a file: `sum`, 64 bits over everything, checked at every load because it costs
+ * Two sums guard a file: `sum`, 64 bits over all that is loaded, checked at every load because it costs
  * milliseconds; and `plan`, SHA-256 over everything but times and host, the plan's identity,
- * checked by `korch-plan verify`.  Both find damage, neither finds a forger (D31). */
+ * checked by `korch-plan verify`.  Both find damage, neither finds a forger (D31).
+ *
+ * Since format 5 `plan` is over the file's own tables (plan_walk.c), so that nothing in a file is left out
+ * because nobody thought of it here: parts and rows that no reader asks for, and their names. */
 #include "plan_file_int.h"
 
 #include <string.h>
@@ -241,7 +244,7 @@ sum_quick(struct strbuf *sb, struct bytes b)
 }
 
 void
-plan_digest(const struct plan *p, struct hash *out)
+plan_digest_before_5(const struct plan *p, struct hash *out)
 {
 	struct arena tmp = {0};
 	struct strbuf sb;
@@ -262,7 +265,7 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 	sb_init(&sb, &tmp);
 	put_plan(&sb, p, sum_quick);
 	put_u64(&sb, (uint64_t)p->measured_ns);
-	if (p->runner_ns) { /* not in older plans */
+	if (p->runner_ns || p->runner_measured_ns || p->runner.n) { /* not in older plans */
 		put_u64(&sb, (uint64_t)p->runner_ns);
 		put_u64(&sb, (uint64_t)p->runner_measured_ns);
 		put_str(&sb, p->runner);

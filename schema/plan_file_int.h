@@ -33,13 +33,16 @@ enum { PLAN_PART_BYTES = 8 << 20, PLAN_MAX_ROWS = 1 << 22, PLAN_MAX_TEXT = 256 <
 	X(STR, what_if)                                                                                      \
 	X(I64, what_if_base_ns)
 
-/* 64 bits over everything that a file holds. */
+/* 64 bits over everything that a plan is. */
 uint64_t plan_sum(const struct plan *p, const struct plan_host *h);
+/* The digest by what a plan is in memory: formats before 5. */
+void plan_digest_before_5(const struct plan *p, struct hash *out);
 
 /* One open file.  After the first failure every call does nothing and `rc` tells why. */
 struct plan_db {
 	sqlite3 *db;
 	const char *path;
+	int64_t version; /* of the format */
 	int rc;
 	bool bad; /* reading: a value of the wrong kind or size */
 	char why[256];
@@ -76,6 +79,9 @@ bool pf_row_at(struct plan_db *f, sqlite3_stmt *s, uint32_t want);
 void pf_create_tables(struct plan_db *f, struct arena *tmp);
 void pf_save_tables(struct plan_db *f, struct arena *tmp, const struct plan *p);
 void pf_load_tables(struct plan_db *f, struct arena *a, struct plan *p);
+
+/* plan_walk.c: SHA-256 over the rows of all tables but host and digest, their names and statements. */
+struct hash pf_walk(struct plan_db *f);
 
 bool pf_file_error(const struct plan_db *f, bool is_reading, struct err *e);
 

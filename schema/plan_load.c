@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { HOST_FACTS = 7 }; /* rows of table host: plan_save.c */
 static const size_t max_blob = (size_t)64 << 30;
 
 /* Rows of a table; their ids must be 0, 1, 2, ... */
@@ -60,7 +61,7 @@ fact(struct plan_db *f, sqlite3_stmt *s, const char *key, struct arena *a)
 	return v;
 }
 
-/* Older plans lack it. */
+/* Formats before 5 may lack it. */
 static bool
 has_fact(struct plan_db *f, sqlite3_stmt *s, const char *key)
 {
@@ -116,7 +117,7 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 	s = pf_prepare(f, "SELECT value FROM host WHERE key = ?");
 	p->measured_ns = fact_int(f, s, "measured_ns", INT64_MIN, INT64_MAX, a);
 	p->runner = STR("");
-	if (has_fact(f, s, "runner_ns")) {
+	if (f->version >= 5 || has_fact(f, s, "runner_ns")) {
 		p->runner_ns = fact_int(f, s, "runner_ns", 0, INT64_MAX, a);
 		p->runner_measured_ns = fact_int(f, s, "runner_measured_ns", 0, INT64_MAX, a);
 		p->runner = fact(f, s, "runner", a);
@@ -262,7 +263,7 @@ static bool
 open_stranger(struct plan_db *f, struct err *e)
 {
 	struct stat st;
-	int64_t id, version;
+	int64_t id;
 
 	if (stat(f->path, &st) != 0)
 		return err_set(e, ERR_IO, "%s: cannot open: %s", f->path, strerror(errno));
@@ -281,19 +282,19 @@ open_stranger(struct plan_db *f, struct err *e)
 	id = pragma_int(f, "PRAGMA application_id");
 	if (pf_is_well(f) && id != PLAN_FILE_ID)
 		return err_set(e, ERR_FORMAT, "%s: is not a plan made by korch-submit", f->path);
-	version = pragma_int(f, "PRAGMA user_version");
-	if (pf_is_well(f) && version > PLAN_FILE_VERSION)
+	f->version = pragma_int(f, "PRAGMA user_version");
+	if (pf_is_well(f) && f->version > PLAN_FILE_VERSION)
 		return err_set(e, ERR_NEWER,
 		    "%s: was made by a newer Korch (format %" PRId64
 		    ", this one knows %d); update Korch or make the plan again",
-		    f->path, version, PLAN_FILE_VERSION);
-	if (pf_is_well(f) && version < 1)
+		    f->path, f->version, PLAN_FILE_VERSION);
+	if (pf_is_well(f) && f->version < 1)
 		pf_damaged(f, "it has no format version");
-	if (pf_is_well(f) && version < PLAN_FILE_OLDEST)
+	if (pf_is_well(f) && f->version < PLAN_FILE_OLDEST)
 		return err_set(e, ERR_FORMAT,
 		    "%s: was made by an older Korch (format %" PRId64
 		    ", this one needs %d or newer); make the plan again",
-		    f->path, version, PLAN_FILE_OLDEST);
+		    f->path, f->version, PLAN_FILE_OLDEST);
 	check_kinds(f);
 	return pf_is_well(f) || pf_file_error(f, true, e);
 }
@@ -312,7 +313,30 @@ load_all(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h
 		check_sum(f, p, h);
 }
 
-/* full (may be NULL) receives the digest that the file claims. */
+/* Before format 5 nothing says what belongs there. */
+static void
+check_sets(struct plan_db *f)
+{
+	if (f->version >= 5 &&
+	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS ||
+		pragma_int(f, "SELECT count(*) FROM digest") != 2))
+		pf_damaged(f, "the tables 'host' and 'digest' hold more than they should");
+}
+
+/* full (may be NULL) receives the digest of what the file holds; h->digest is what it claims. */
+static void
+load_digests(struct plan_db *f, const struct plan *p, struct plan_host *h, struct hash *full)
+{
+	load_digest(f, "plan", h->digest.b, sizeof(h->digest.b));
+	check_sets(f);
+	if (!full || !pf_is_well(f))
+		return;
+	if (f->version < 5)
+		plan_digest_before_5(p, full);
+	else
+		*full = pf_walk(f);
+}
+
 static bool
 load_file(struct arena *a, const char *path, struct plan *out, struct plan_host *h, struct hash *full,
     struct err *e)
@@ -326,8 +350,7 @@ load_file(struct arena *a, const char *path, struct plan *out, struct plan_host 
 	if (ok) {
 		sqlite3_progress_handler(f.db, 1000, count_down, &steps_left);
 		load_all(&f, a, out, h);
-		if (full)
-			load_digest(&f, "plan", full->b, sizeof(full->b));
+		load_digests(&f, out, h, full);
 		ok = pf_is_well(&f) || pf_file_error(&f, true, e);
 	}
 	if (sqlite3_close(f.db) != SQLITE_OK)
@@ -345,21 +368,35 @@ plan_load(struct arena *a, const char *path, struct plan *out, struct plan_host 
 	return load_file(a, path, out, h ? h : &unused, NULL, e);
 }
 
+/* Without loading: what the file holds may be no plan. */
+bool
+plan_file_digest(const char *path, struct hash *out, struct err *e)
+{
+	struct plan_db f = {.path = path};
+	int64_t steps_left = 1000000;
+	bool ok = open_stranger(&f, e);
+
+	if (ok && f.version >= 5) {
+		sqlite3_progress_handler(f.db, 1000, count_down, &steps_left);
+		*out = pf_walk(&f);
+		ok = pf_is_well(&f) || pf_file_error(&f, true, e);
+	}
+	if (sqlite3_close(f.db) != SQLITE_OK)
+		bug("a statement on a plan file was left open");
+	return ok && f.version < 5 ? plan_file_check(path, out, e) : ok;
+}
+
 bool
 plan_file_check(const char *path, struct hash *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct plan_host h = {0};
-	struct hash claimed = {{0}};
 	struct plan p;
-	bool ok = load_file(&tmp, path, &p, &h, &claimed, e);
+	bool ok = load_file(&tmp, path, &p, &h, out, e);
 
-	if (ok) {
-		plan_digest(&p, out);
-		ok = hash_eq(&claimed, out) ||
-		    err_set(
-			e, ERR_FORMAT, "%s: the plan is not the one its digest names; make it again", path);
-	}
+	if (ok && !hash_eq(&h.digest, out))
+		ok = err_set(
+		    e, ERR_FORMAT, "%s: the plan is not the one its digest names; make it again", path);
 	arena_fini(&tmp);
 	return ok;
 }

@@ -102,10 +102,9 @@ save_digests(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 {
 	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO digest VALUES(?,?)");
 	uint64_t sum = plan_sum(p, h);
-	struct hash full;
+	struct hash full = pf_walk(f);
 	uint8_t b[8];
 
-	plan_digest(p, &full);
 	for (int i = 0; i < 8; i++)
 		b[i] = (uint8_t)(sum >> 8 * i);
 	pf_bind_str(f, s, 1, STR("plan"));
@@ -173,7 +172,7 @@ make_beside(const char *path, char *out, size_t cap, struct err *e)
 bool
 plan_save(const char *path, const struct plan *p, const struct plan_host *h, struct err *e)
 {
-	struct plan_db f = {.path = path};
+	struct plan_db f = {.path = path, .version = PLAN_FILE_VERSION};
 	char beside[4096];
 
 	if (!make_beside(path, beside, sizeof(beside), e))
