@@ -287,7 +287,8 @@ enum_block(struct grower *w, const struct identify_limits *lim)
 {
 	open_block(w, lim);
 	for (uint32_t v = 0; v < w->n_units; v++)
-		grow_from(w, v);
+		if (!w->group || w->group[w->base + v] != NO_NODE)
+			grow_from(w, v);
 }
 
 void

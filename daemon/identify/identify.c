@@ -212,7 +212,7 @@ by_origin(const void *a, const void *b)
 }
 
 /* Each ONNX operator whole; split[] receives per unit its operator where that is no one kernel,
- * and a number of its own elsewhere. */
+ * NO_NODE elsewhere. */
 static void
 add_operators(const struct finder *f, const struct units *u, uint32_t *split)
 {
@@ -228,8 +228,34 @@ add_operators(const struct finder *f, const struct units *u, uint32_t *split)
 		/* An operator's own primitives need no limit on their number: the spec has one. */
 		bool whole = set.n == 1 || identify_add_set(f, u, &set, NULL) <= COLLECT_KNOWN;
 		for (uint32_t k = 0; k < set.n; k++)
-			split[set.units[k]] = whole ? u->n_units + set.units[k] : set.units[0];
+			split[set.units[k]] = whole ? NO_NODE : set.units[0];
 	}
+}
+
+/* What is no one kernel is solved within itself, over the units that a full search has: chains of maps one by
+ * one would be twenty times as many candidates, and none of them better. */
+static void
+add_by_operator(const struct finder *f, uint32_t *n_dropped)
+{
+	struct units within;
+	uint32_t *split;
+
+	units_make(f->tmp, f->g, MERGE_WITHIN, &within);
+	split = NEW_ARRAY(f->tmp, uint32_t, within.n_units + 1);
+	add_operators(f, &within, split);
+	add_sets(f, &within, split, n_dropped);
+}
+
+static void
+add_all(const struct finder *f, const struct units *plain, struct cand_set *out, uint32_t *n_dropped)
+{
+	struct units joined;
+
+	add_operators(f, plain, NEW_ARRAY(f->tmp, uint32_t, plain->n_units + 1));
+	units_make(f->tmp, f->g, MERGE_ALL, &joined);
+	add_sets(f, &joined, NULL, n_dropped);
+	add_pairs(f, &joined, n_dropped);
+	add_beside(f, &joined, out, n_dropped);
 }
 
 bool
@@ -238,27 +264,19 @@ identify_run(struct arena *a, const struct graph *g, enum identify_mode mode,
 {
 	struct arena tmp = {0};
 	struct finder f = {.tmp = &tmp, .g = g, .lim = lim ? lim : &identify_limits_default};
-	struct units plain, joined;
-	uint32_t *split, n_dropped = 0;
+	struct units plain;
+	uint32_t n_dropped = 0;
 
 	if (g->n_nodes > MAX_GRAPH_NODES)
 		return err_set(e, ERR_LIMIT, "the model has %u primitives; at most %d are handled",
 		    g->n_nodes, (int)MAX_GRAPH_NODES);
-	units_make(&tmp, g, false, &plain);
+	units_make(&tmp, g, MERGE_NONE, &plain);
 	f.c = collector_new(a, &tmp, &plain, f.lim, out);
 	bool ok = add_singles(&f, &plain, e);
-	if (ok && mode != IDENTIFY_NONE) {
-		split = NEW_ARRAY(&tmp, uint32_t, plain.n_units + 1);
-		add_operators(&f, &plain, split);
-		if (mode == IDENTIFY_OPERATOR)
-			add_sets(&f, &plain, split, &n_dropped);
-	}
-	if (ok && mode == IDENTIFY_FULL) {
-		units_make(&tmp, g, true, &joined);
-		add_sets(&f, &joined, NULL, &n_dropped);
-		add_pairs(&f, &joined, &n_dropped);
-		add_beside(&f, &joined, out, &n_dropped);
-	}
+	if (ok && mode == IDENTIFY_OPERATOR)
+		add_by_operator(&f, &n_dropped);
+	if (ok && mode == IDENTIFY_FULL)
+		add_all(&f, &plain, out, &n_dropped);
 	out->n_dropped += n_dropped;
 	collector_finish(f.c);
 	arena_fini(&tmp);

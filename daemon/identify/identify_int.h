@@ -15,6 +15,9 @@ struct unit {
 	bool alone; /* opaque: never with others */
 };
 
+/* What becomes one unit: nothing; chains of maps and what else is never better apart; the same, but only
+ * primitives of one ONNX operator. */
+enum units_merge { MERGE_NONE, MERGE_ALL, MERGE_WITHIN };
 /* The graph with views and broadcasts taken out.  A tensor's *root* is the tensor whose memory
  * it sees: itself, or what its view reads. */
 struct units {
@@ -30,9 +33,9 @@ struct units {
 	uint32_t *maker_first, *maker;   /* per root: units that make it */
 	struct unit *units;              /* in topological order over all alternatives */
 	uint32_t n_units;
+	enum units_merge merge;
 };
-/* merge: chains of maps become one unit. */
-void units_make(struct arena *a, const struct graph *g, bool merge, struct units *out);
+void units_make(struct arena *a, const struct graph *g, enum units_merge merge, struct units *out);
 /* The root behind a tensor, through inlined broadcasts; a constant's root is a constant. */
 tensor_id units_source(const struct units *u, tensor_id t);
 bool tensor_is_const(const struct graph *g, tensor_id t);
@@ -46,7 +49,7 @@ struct enum_result {
 	uint32_t n_sets, cap_sets, n_dropped;
 };
 /* Connected, convex within the chosen producers, within the limits; every set once; in the order
- * of the lowest unit.  `group` (per unit, may be NULL): members share one number. */
+ * of the lowest unit.  `group` (per unit, may be NULL): members share one number; NO_NODE: in no set. */
 void enum_sets(struct arena *a, const struct units *u, const struct identify_limits *lim,
     const uint32_t *group, struct enum_result *out);
 

@@ -336,12 +336,20 @@ is_bias(const struct units *u, const struct unit *p, const struct unit *m, tenso
 	    prim_info[prim_at(u, p, 0)].class == CLASS_LINEAR && elements(u, t) == elements(u, m->out[0]);
 }
 
+static uint32_t
+origin_of(const struct units *u, const struct unit *m)
+{
+	return u->g->nodes[m->nodes[0]].origin;
+}
+
 /* Is unit m the only reader of t, which p makes, and not better apart from p? */
 static bool
 belongs(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t, bool biases)
 {
 	if (p->n_nodes + m->n_nodes > MAX_UNIT_NODES || p->n_out != 1 || m->n_out != 1 ||
 	    n_makers(u, m->out[0]) != 1 || !only_reader(u, m, t))
+		return false;
+	if (u->merge == MERGE_WITHIN && origin_of(u, p) != origin_of(u, m))
 		return false;
 	if (biases)
 		return is_bias(u, p, m, t);
@@ -435,11 +443,11 @@ order_units(struct units *u)
 }
 
 void
-units_make(struct arena *a, const struct graph *g, bool merge, struct units *out)
+units_make(struct arena *a, const struct graph *g, enum units_merge merge, struct units *out)
 {
 	struct units *u = out;
 
-	*u = (struct units){.a = a, .g = g, .ix = graph_index_make(a, g)};
+	*u = (struct units){.a = a, .g = g, .ix = graph_index_make(a, g), .merge = merge};
 	u->root = NEW_ARRAY(a, uint32_t, g->n_tensors + 1);
 	u->is_view = NEW_ARRAY(a, bool, g->n_nodes + 1);
 	u->is_inlined = NEW_ARRAY(a, bool, g->n_nodes + 1);
@@ -459,9 +467,9 @@ units_make(struct arena *a, const struct graph *g, bool merge, struct units *out
 	}
 	find_outputs(u);
 	index_roots(u);
-	if (merge)
+	if (merge != MERGE_NONE)
 		(void)join_chains(u, true);
-	while (merge && join_chains(u, false))
+	while (merge != MERGE_NONE && join_chains(u, false))
 		;
 	order_units(u);
 }

@@ -23,7 +23,7 @@ identify_asker_new(struct arena *a, struct arena *found, const struct graph *g, 
 	struct identify_asker *q = NEW(a, struct identify_asker);
 
 	*q = (struct identify_asker){.a = a, .lim = lim, .mode = mode, .n_dropped = n_dropped};
-	units_make(a, g, mode == IDENTIFY_FULL, &q->units);
+	units_make(a, g, mode == IDENTIFY_FULL ? MERGE_ALL : MERGE_NONE, &q->units);
 	q->order = enum_order_make(a, &q->units);
 	q->finder = (struct finder){.tmp = a, .g = g, .lim = lim};
 	q->finder.c = collector_new(found, a, &q->units, lim, &q->found);

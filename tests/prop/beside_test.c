@@ -278,7 +278,7 @@ run_cases(uint64_t from, uint32_t n, bool alternatives)
 		lim.beside_flops = rng_below(&r, 3) ? 1000000 : 300;
 		if (!identify_run(&a, &g, IDENTIFY_FULL, &lim, &cs, &e))
 			fail_with(&a, &g, seed, e.msg);
-		units_make(&a, &g, true, &u);
+		units_make(&a, &g, MERGE_ALL, &u);
 		void **value = alternatives ? NULL : values_of_all(&a, &g, random_inputs(&a, &r, &g));
 
 		for (uint32_t i = cs.n_cands - cs.n_beside; i < cs.n_cands; i++) {

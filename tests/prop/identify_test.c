@@ -121,7 +121,7 @@ is_wanted(const struct units *u, const struct truth *t, const struct identify_li
 
 static uint32_t
 compare_with_brute_force(
-    struct arena *a, const struct graph *g, bool merge, const struct identify_limits *lim)
+    struct arena *a, const struct graph *g, enum units_merge merge, const struct identify_limits *lim)
 {
 	struct units u;
 	struct truth t;
@@ -198,7 +198,8 @@ brute(uint32_t n_graphs, bool alternatives, uint64_t seed0)
 		lim.max_nodes = 2 + rng_below(&r, 12);
 		lim.max_reductions = 1 + rng_below(&r, 4);
 		lim.max_candidates = 1000000;
-		n_sets += compare_with_brute_force(&a, &sorted, rng_below(&r, 2), &lim);
+		n_sets +=
+		    compare_with_brute_force(&a, &sorted, rng_below(&r, 2) ? MERGE_ALL : MERGE_NONE, &lim);
 		arena_fini(&a);
 	}
 	return n_sets;
@@ -290,7 +291,7 @@ every_node_is_made_by_a_candidate_of_its_own(void **state)
 
 		random_graph(&g, &a, &r, &ro);
 		graph_sort(&to, &a, &g, NULL);
-		units_make(&a, &to, false, &u);
+		units_make(&a, &to, MERGE_NONE, &u);
 		for (int mode = 0; mode < 3; mode++) {
 			if (!identify_run(&a, &to, (enum identify_mode)mode, NULL, &cs, &e)) {
 				assert_int_equal(e.code, ERR_INFEASIBLE);
