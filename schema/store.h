@@ -90,6 +90,8 @@ bool cache_list(struct db *db, struct arena *a, const struct hash *after, struct
 /* All rows of the specs whose hash starts so, with the spec's text and their repeats. */
 bool cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_measurement **out, uint32_t *n,
     struct err *e) MUST_CHECK;
+/* The first bytes of an export; its items are export.def's. */
+#define CACHE_EXPORT_MAGIC "KORCH CACHE 1\n"
 /* The same content gives the same bytes. */
 bool cache_export(
     struct db *db, struct arena *a, struct str class, struct bytes *out, struct err *e) MUST_CHECK;

@@ -1,7 +1,6 @@
 /* schema/transfer.c: the cache as a file to share.  "KORCH CACHE 1\n", then one zstd frame with
- * its checksum; inside, items of (letter, length as 4 bytes little-endian, packed record):
- *   E environment   S spec (its text alone)   M measurement   R repeat   A attempt
- * in the order of digests, each kind before those that refer to it.  Equal content gives equal
+ * its checksum; inside, items of (letter, length as 4 bytes little-endian, packed record), the kinds in
+ * the order of export.def, those of a kind in the order of digests.  Equal content gives equal
  * bytes.  An import is hostile input: sizes, digests and references are checked, and it comes
  * in whole or not at all (the caller's transaction). */
 #include "db_int.h"
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <zstd.h>
 
-static const char MAGIC[] = "KORCH CACHE 1\n";
+static const char MAGIC[] = CACHE_EXPORT_MAGIC;
 enum { MAGIC_BYTES = sizeof(MAGIC) - 1, HEAD = 5 };
 static const size_t MAX_PLAIN = (size_t)1 << 30;
 
@@ -25,7 +24,7 @@ add_item(struct strbuf *sb, char letter, struct bytes b)
 }
 
 static bool
-export_envs(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+export_env(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
 {
 	struct q q = q_start(db, SQL_EXPORT_ENV, "t", class);
 
@@ -35,7 +34,7 @@ export_envs(struct db *db, struct strbuf *sb, struct arena *tmp, struct str clas
 }
 
 static bool
-export_specs(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+export_spec(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
 {
 	struct q q = q_start(db, SQL_EXPORT_SPEC, "t", class);
 
@@ -48,7 +47,7 @@ export_specs(struct db *db, struct strbuf *sb, struct arena *tmp, struct str cla
 }
 
 static bool
-export_rows(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+export_row(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
 {
 	struct q q = q_start(db, SQL_EXPORT_ROW, "t", class);
 	bool ok = true;
@@ -67,7 +66,7 @@ export_rows(struct db *db, struct strbuf *sb, struct arena *tmp, struct str clas
 }
 
 static bool
-export_repeats(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+export_repeat(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
 {
 	struct q q = q_start(db, SQL_EXPORT_REPEAT, "t", class);
 	bool ok = true;
@@ -102,7 +101,7 @@ export_repeats(struct db *db, struct strbuf *sb, struct arena *tmp, struct str c
 }
 
 static bool
-export_attempts(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+export_attempt(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
 {
 	struct q q = q_start(db, SQL_EXPORT_ATTEMPT, "t", class);
 	bool ok = true;
@@ -146,17 +145,23 @@ compress(struct arena *a, struct str plain, struct bytes *out, struct err *e)
 	return true;
 }
 
+static bool (*const out_row[])(
+    struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e) = {
+#define EXPORT(LETTER, FN, RECORD, WORDS) export_##FN,
+#include "export.def"
+};
+
 bool
 cache_export(struct db *db, struct arena *a, struct str class, struct bytes *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct strbuf sb;
-	bool ok;
+	bool ok = true;
 
 	sb_init(&sb, &tmp);
-	ok = export_envs(db, &sb, &tmp, class, e) && export_specs(db, &sb, &tmp, class, e) &&
-	    export_rows(db, &sb, &tmp, class, e) && export_repeats(db, &sb, &tmp, class, e) &&
-	    export_attempts(db, &sb, &tmp, class, e) && compress(a, sb_str(&sb), out, e);
+	for (size_t i = 0; i < COUNT_OF(out_row) && ok; i++)
+		ok = out_row[i](db, &sb, &tmp, class, e);
+	ok = ok && compress(a, sb_str(&sb), out, e);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -287,26 +292,30 @@ import_attempt(struct import *im, struct bytes b, struct err *e)
 }
 
 static bool
-import_item(struct import *im, char letter, struct bytes b, struct err *e)
+import_spec(struct import *im, struct bytes b, struct err *e)
 {
 	static const struct hash no_model;
 	struct hash h;
 
-	switch (letter) {
-	case 'E':
-		return import_env(im, b, e);
-	case 'S':
-		im->n_specs++;
-		return spec_put(im->db, (struct str){(const char *)b.p, b.n}, &no_model, &h, e);
-	case 'M':
-		return import_row(im, b, e);
-	case 'R':
-		return import_repeat(im, b, e);
-	case 'A':
-		return import_attempt(im, b, e);
-	default:
-		return true; /* of a later version */
-	}
+	im->n_specs++;
+	return spec_put(im->db, (struct str){(const char *)b.p, b.n}, &no_model, &h, e);
+}
+
+static const struct {
+	char letter;
+	bool (*import)(struct import *im, struct bytes b, struct err *e);
+} in_row[] = {
+#define EXPORT(LETTER, FN, RECORD, WORDS) {LETTER, import_##FN},
+#include "export.def"
+};
+
+static bool
+import_item(struct import *im, char letter, struct bytes b, struct err *e)
+{
+	for (size_t i = 0; i < COUNT_OF(in_row); i++)
+		if (in_row[i].letter == letter)
+			return in_row[i].import(im, b, e);
+	return true; /* of a later version */
 }
 
 static bool

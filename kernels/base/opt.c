@@ -272,6 +272,25 @@ print_words(const char *text, int indent)
 	printf("\n");
 }
 
+/* The class of each exit status: finer ones share that of "failed". */
+static void
+print_exits(char *text, size_t cap)
+{
+	bool seen[256] = {false};
+	size_t n = (size_t)snprintf(text, cap, "Exit status:");
+
+	for (int i = 0; i < ERR_COUNT; i++) {
+		int status = err_exit_status((enum err_code)i);
+
+		if (!seen[status & 255] && n < cap)
+			n += (size_t)snprintf(text + n, cap - n, "%s %d %s", seen[0] ? "," : "", status,
+			    err_text((enum err_code)i));
+		seen[status & 255] = true;
+	}
+	(void)snprintf(text + MIN_OF(n, cap - 2), 2, ".");
+	print_words(text, 0);
+}
+
 static void
 print_help(enum program p)
 {
@@ -301,12 +320,7 @@ print_help(enum program p)
 		    "and a key of the file "
 		    "of settings; --show-config tells which one holds.",
 	    0);
-	print_words("Exit status: 0 done, 1 failed, 2 wrong call, 3 other side unreachable, 4 measurement "
-		    "missing under --offline, "
-		    "5 no connected worker can run it, 6 cancelled, 7 deadline, 8 partial result, 78 this "
-		    "host is not set up for it, "
-		    "130 interrupted.",
-	    0);
+	print_exits(text, sizeof(text));
 }
 
 static void

@@ -17,6 +17,10 @@ for program in korch-submit korch-run korch-plan korch-jobs korch-cache korchd k
 	if [ -z "$wide" ]; then ok; else bad "$program --help is wider than a terminal: $wide"; fi
 done
 
+for made in share/man/man1/korch-submit.1 share/man/man8/korchd.8 share/bash-completion/completions/korch-submit; do
+	if [ -s "$p/$made" ]; then ok; else bad "$made is not installed"; fi
+done
+
 # ---- what the library shows
 if objdump -p "$so" | grep -q 'SONAME *libkorch\.so\.0$'; then ok; else bad "soname: $(objdump -p "$so" | grep SONAME)"; fi
 nm -D --defined-only "$so" | awk '$2 != "A" {print $3}' | sed 's/@.*//' | sort >"$tmp/exported"

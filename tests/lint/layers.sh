@@ -26,7 +26,7 @@ while read -r file; do
 		*) fault "$file: $folder may not include $part ($path)" ;;
 		esac
 	done < <(sed -n 's/^#include "\(.*[./].*\)"/\1/p' "$file" | grep -v '\.pb-c\.h$')
-done < <(find kernels proto schema daemon worker client -name '*.[ch]' | sort)
+done < <(find kernels proto schema daemon worker client deploy -name '*.[ch]' | sort)
 
 while IFS= read -r line; do
 	rest=${line#library }
@@ -39,7 +39,7 @@ while IFS= read -r line; do
 			case $file in $pattern) ok=1 ;; esac
 		done
 		[ -n "$ok" ] || fault "$file:$number: names of '$regex' belong into: $files"
-	done < <(grep -rnE --include='*.[ch]' "(^|[^a-zA-Z_\"])$regex" kernels proto schema daemon worker client)
+	done < <(grep -rnE --include='*.[ch]' "(^|[^a-zA-Z_\"])$regex" kernels proto schema daemon worker client deploy)
 done < <(grep '^library ' "$table")
 
 echo "$faults faults"

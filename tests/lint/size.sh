@@ -2,7 +2,7 @@
 # .c files of at most 600 lines, .h of 250, functions of 80; exceptions with reasons in size.txt.
 set -u
 cd "$(dirname "$0")/../.."
-find kernels proto schema daemon worker client -name '*.[ch]' | sort | xargs awk '
+find kernels proto schema daemon worker client deploy -name '*.[ch]' | sort | xargs awk '
 	function flush_file() {
 		limit = file ~ /\.h$/ ? 250 : 600
 		if (lines > limit) print file ": " lines " lines (at most " limit ")"
