@@ -99,6 +99,28 @@ planner_bytes(void *self, struct bytes b)
 	j->n_in -= at;
 }
 
+static void
+say_line(struct job *j)
+{
+	daemon_log(j->daemon, planner_says, KVI("job", j->rec.id),
+	    KV("text", ((struct str){j->words_line, j->n_words_line})));
+	j->n_words_line = 0;
+}
+
+/* What it writes to stderr goes to the log, line by line. */
+static void
+log_words(struct job *j, struct bytes b)
+{
+	for (size_t i = 0; i < b.n; i++) {
+		bool is_end = b.p[i] == '\n';
+
+		if (!is_end)
+			j->words_line[j->n_words_line++] = (char)b.p[i];
+		if (j->n_words_line && (is_end || j->n_words_line == sizeof(j->words_line)))
+			say_line(j);
+	}
+}
+
 /* The tail of what it wrote to stderr is the evidence of a crash. */
 static void
 planner_words(void *self, struct bytes b)
@@ -108,8 +130,7 @@ planner_words(void *self, struct bytes b)
 	size_t old = j->last_words.n, keep, skip;
 	char *p;
 
-	if (!j->daemon->conf->quiet)
-		(void)fwrite(b.p, 1, b.n, stderr);
+	log_words(j, b);
 	keep = MIN_OF(old, (size_t)LAST_WORDS - MIN_OF(b.n, (size_t)LAST_WORDS));
 	skip = b.n - MIN_OF(b.n, (size_t)LAST_WORDS);
 	p = arena_alloc(&fresh, LAST_WORDS + 1);
@@ -141,6 +162,8 @@ planner_ended(void *self, int status, int signal)
 	struct str line = last_line(j->last_words);
 
 	j->planner = NULL;
+	if (j->n_words_line)
+		say_line(j);
 	if (!j->is_ended && !job_state_is_over(j->state)) {
 		if (signal)
 			plan_failed(d, j, ERR_CRASH,

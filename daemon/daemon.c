@@ -1,26 +1,10 @@
-/* daemon/daemon.c: what every file of korchd asks: the time, the log, who and what is there. */
+/* daemon/daemon.c: what every file of korchd asks: the time, who and what is there. */
 #include "daemon.h"
-
-#include <stdio.h>
 
 int64_t
 daemon_now(const struct daemon *d)
 {
 	return d->os->mono_ns(d->os->self);
-}
-
-void
-daemon_log(const struct daemon *d, const char *event, const char *fmt, ...)
-{
-	char line[700];
-	va_list ap;
-
-	if (d->conf->quiet)
-		return;
-	va_start(ap, fmt);
-	(void)vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "%s %s\n", event, line);
 }
 
 struct session *

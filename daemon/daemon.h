@@ -4,6 +4,7 @@
 #ifndef KORCH_DAEMON_H
 #define KORCH_DAEMON_H
 
+#include "../kernels/base/log.h"
 #include "../proto/auth.h"
 #include "../proto/pipe.h"
 #include "../proto/sock.h"
@@ -92,6 +93,8 @@ struct job {
 	uint32_t n_ops; /* store ops under way on its behalf */
 	struct arena last_words_arena;
 	struct str last_words; /* tail of its stderr */
+	char words_line[512];  /* of it, not yet logged */
+	size_t n_words_line;
 };
 struct own_worker {
 	char device[256];
@@ -111,6 +114,7 @@ struct loop;
 struct daemon {
 	const struct daemon_conf *conf;
 	const struct os *os;
+	struct log *log; /* NULL: none */
 	struct loop *loop;
 	struct sock_server *net;
 	struct store *store;
@@ -139,8 +143,8 @@ struct daemon {
 
 /* ---- daemon.c: what every file asks ---- */
 int64_t daemon_now(const struct daemon *d);
-/* One line an event on stderr: event name, then key=value. */
-void daemon_log(const struct daemon *d, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* A line of the log: an event of kernels/base/log.def and its values. */
+#define daemon_log(D, ID, ...) log_event((D)->log, ID, __VA_ARGS__)
 struct session *session_find(const struct daemon *d, uint64_t id);
 struct session *session_of_device(const struct daemon *d, uint64_t device, uint32_t *at);
 struct job *job_find(const struct daemon *d, uint64_t id);

@@ -47,7 +47,8 @@ desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t thr
 static struct job *
 desk_op_job(struct store_op *op)
 {
-	struct job *j = job_find(op->owner, ((struct desk_op *)(void *)op)->job);
+	struct daemon *d = op->owner;
+	struct job *j = job_find(d, ((struct desk_op *)(void *)op)->job);
 
 	if (!j)
 		return NULL;
@@ -55,9 +56,8 @@ desk_op_job(struct store_op *op)
 	if (!j->planner || job_state_is_over(j->state))
 		return NULL;
 	if (!op->ok) {
-		daemon_log(
-		    op->owner, "store.failed", "job=%llu why=%s", (unsigned long long)j->rec.id, op->err.msg);
-		job_move(op->owner, j, JOB_failed, op->err.code, op->err.msg);
+		daemon_log(d, store_failed, KVI("job", j->rec.id), KVZ("why", op->err.msg));
+		job_move(d, j, JOB_failed, op->err.code, op->err.msg);
 		return NULL;
 	}
 	return j;

@@ -48,7 +48,7 @@ done_save(struct store_op *op)
 	struct daemon *d = op->owner;
 
 	if (!op->ok)
-		daemon_log(d, "job.save_failed", "why=%s", op->err.msg);
+		daemon_log(d, job_save_failed, KVZ("why", op->err.msg));
 	arena_fini(&op->arena);
 	free(op);
 }
@@ -144,8 +144,8 @@ job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code,
 	if (!legal[j->state][to])
 		bug("job %llu may not go from %s to %s", (unsigned long long)j->rec.id,
 		    job_state_text(j->state), job_state_text(to));
-	daemon_log(d, "job.move", "job=%llu from=%s to=%s%s%s", (unsigned long long)j->rec.id,
-	    job_state_text(j->state), job_state_text(to), reason[0] ? " reason=" : "", reason);
+	daemon_log(d, job_move, KVI("job", j->rec.id), KVZ("from", job_state_text(j->state)),
+	    KVZ("to", job_state_text(to)), KVZ("reason", reason));
 	j->state = to;
 	j->rec.state = str_of(job_state_text(to));
 	j->rec.reason = str_of(arena_printf(&j->arena, "%.500s", reason));
@@ -195,7 +195,7 @@ done_load(struct store_op *op)
 	struct daemon *d = op->owner;
 
 	if (!op->ok)
-		daemon_log(d, "job.load_failed", "why=%s", op->err.msg);
+		daemon_log(d, job_load_failed, KVZ("why", op->err.msg));
 	for (uint32_t i = l->n;
 	     op->ok && i-- > 0;) { /* newest come first; the oldest gets its planner first */
 		struct job *j = job_new(d, &l->list[i]);
@@ -203,7 +203,7 @@ done_load(struct store_op *op)
 		if (!str_is(j->rec.state, job_state_text(JOB_queued)))
 			j->rec.restarts++;
 		j->rec.state = str_of(job_state_text(JOB_queued));
-		daemon_log(d, "job.resume", "job=%llu", (unsigned long long)j->rec.id);
+		daemon_log(d, job_resume, KVI("job", j->rec.id));
 		job_event(d, j);
 	}
 	arena_fini(&op->arena);

@@ -43,7 +43,7 @@ done_submit(struct store_op *op)
 		if (s->is_new && !job_find(d, s->rec.id)) {
 			j = job_new(d, &s->rec);
 			job_event(d, j);
-			daemon_log(d, "job.new", "job=%llu", (unsigned long long)j->rec.id);
+			daemon_log(d, job_new, KVI("job", j->rec.id));
 		}
 		m.submitted.job = s->rec.id;
 		answer(d, s->r, &m);

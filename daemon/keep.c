@@ -185,8 +185,10 @@ run_tidy(struct db *db, struct store_op *op)
 static void
 done_tidy(struct store_op *op)
 {
+	struct daemon *d = op->owner;
+
 	if (!op->ok)
-		daemon_log(op->owner, "tidy.failed", "why=%s", op->err.msg);
+		daemon_log(d, tidy_failed, KVZ("why", op->err.msg));
 	arena_fini(&op->arena);
 	free(op);
 }

@@ -84,8 +84,8 @@ try_lease(struct daemon *d, struct request *r)
 		else
 			m.grant.n_tasks++;
 	}
-	daemon_log(d, "lease.grant", "worker=%s n=%u first_gen=%llu", s->name, m.grant.n_tasks,
-	    (unsigned long long)m.grant.tasks[0].gen);
+	daemon_log(d, lease_grant, KVZ("worker", s->name), KVI("n", m.grant.n_tasks),
+	    KVI("first_gen", m.grant.tasks[0].gen));
 	answer(d, r, &m);
 	return true;
 }
@@ -441,9 +441,9 @@ finish_one(struct daemon *d, struct result_op *x, uint32_t i)
 	}
 
 	if (v == FARM_RETRY)
-		daemon_log(d, "task.retry", "worker=%s cause=%s", x->worker, err_name(fail_of(o)));
+		daemon_log(d, task_retry, KVZ("worker", x->worker), KVZ("cause", err_name(fail_of(o))));
 	if (v == FARM_CANARY)
-		daemon_log(d, "canary", "worker=%s cause=%s", x->worker, err_name(fail_of(o)));
+		daemon_log(d, canary, KVZ("worker", x->worker), KVZ("cause", err_name(fail_of(o))));
 	if (v != FARM_DONE && v != FARM_FAILED)
 		return;
 	if (o->kind != (uint64_t)t->want.kind) { /* cannot be: the key is of the kind */
@@ -464,7 +464,7 @@ done_result(struct store_op *op)
 			finish_one(d, x, i);
 		answer_ok(d, x->r, 0, "");
 	} else {
-		daemon_log(d, "result.failed", "worker=%s why=%s", x->worker, op->err.msg);
+		daemon_log(d, result_failed, KVZ("worker", x->worker), KVZ("why", op->err.msg));
 		answer_error(d, x->r, &op->err);
 	}
 	arena_fini(&op->arena);

@@ -29,7 +29,7 @@ got_signal(uv_signal_t *h, int number)
 {
 	struct daemon *d = h->data;
 
-	daemon_log(d, "signal", "number=%d", number);
+	daemon_log(d, signal, KVI("number", number));
 	d->is_stopping = d->loop->is_stopped = true;
 }
 

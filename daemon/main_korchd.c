@@ -126,7 +126,7 @@ say_ready(const struct daemon *d)
 	int port = sock_port(d->net);
 
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
-		daemon_log(d, "listen", "url=%s port=%d", d->conf->listen[i], port);
+		daemon_log(d, listen, KVZ("url", d->conf->listen[i]), KVI("port", port));
 	if (d->conf->json)
 		printf("{\"ready\":true,\"url\":\"%s\",\"port\":%d}\n", d->conf->listen[0], port);
 	(void)fflush(stdout);
@@ -183,6 +183,7 @@ main(int argc, char **argv)
 	struct opts o;
 	struct daemon_conf conf = {0};
 	struct daemon *d;
+	struct log *log = NULL;
 	struct err e = {0};
 	int status = opts_main(&a, PROG_KORCHD, argc, argv, &o);
 
@@ -190,7 +191,7 @@ main(int argc, char **argv)
 		return status;
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(077);
-	if (!read_conf(&a, &o, &conf, &e))
+	if (!read_conf(&a, &o, &conf, &e) || !opts_log(&o, &log, &e))
 		return opts_fail(&o, &e);
 	/* not for planners: who waits for the line must see the end of a daemon killed before it */
 	if (conf.ready_fd >= 0)
@@ -198,6 +199,7 @@ main(int argc, char **argv)
 	d = heap_alloc(sizeof(*d));
 	d->conf = &conf;
 	d->os = os_real();
+	d->log = log;
 	d->loop = loop_new();
 	d->last_client_ns = daemon_now(d);
 	status = 0;

@@ -47,18 +47,21 @@ start(struct daemon *d, struct own_worker *w)
 	char url[4200];
 	struct err e = {0};
 	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t) "--daemon", url,
-	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent", NULL, NULL};
+	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent", NULL, NULL, NULL};
+	int n = 6;
 
 	(void)snprintf(url, sizeof(url), "%s", d->conf->listen[0]);
 	if (d->conf->quiet)
-		argv[6] = (char *)(uintptr_t) "--quiet";
+		argv[n++] = (char *)(uintptr_t) "--quiet";
+	if (d->conf->json)
+		argv[n++] = (char *)(uintptr_t) "--json";
 	w->started_ns = daemon_now(d);
 	w->child = child_start(d, argv, 0, &calls, w, &e);
 	if (!w->child) {
 		w->failures = TRIES;
 		(void)snprintf(w->words, sizeof(w->words), "%s", e.msg);
 	}
-	daemon_log(d, "own_worker", "device=%s ok=%d", w->device, w->child != NULL);
+	daemon_log(d, own_worker, KVZ("device", w->device), KVI("ok", w->child != NULL));
 }
 
 void

@@ -145,7 +145,7 @@ forgive_delay(struct daemon *d)
 	int64_t now = daemon_now(d), late = now - d->ticked_ns;
 
 	if (d->ticked_ns && late > 2 * SECOND_NS) {
-		daemon_log(d, "late", "ms=%lld", (long long)(late / 1000000));
+		daemon_log(d, late, KVI("ms", late / 1000000));
 		farm_late(d->farm, late);
 		sessions_late(d, late);
 		d->last_client_ns += late;
@@ -159,7 +159,7 @@ serve_tick(struct daemon *d)
 	uint32_t reopened = sock_server_tend(d->net);
 
 	if (reopened)
-		daemon_log(d, "listen", "again=%u reason=nobody_answered", reopened);
+		daemon_log(d, listen_again, KVI("n", reopened), KVZ("reason", "nobody_answered"));
 	forgive_delay(d);
 	sessions_tick(d);
 	leases_tick(d);
@@ -176,7 +176,7 @@ serve_tick(struct daemon *d)
 		/* not while a hello is on its way through the store */
 		if (now - d->last_client_ns > 10 * SECOND_NS && !d->is_stopping &&
 		    store_depth(d->store) == 0) {
-			daemon_log(d, "leave", "reason=no_client_for_10_s");
+			daemon_log(d, leave, KVZ("reason", "no_client_for_10_s"));
 			d->is_stopping = true;
 		}
 	}

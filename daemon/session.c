@@ -97,7 +97,8 @@ session_new(struct daemon *d, const struct request *r, enum auth_role role)
 	d->sessions = s;
 	if (role == AUTH_CLIENT)
 		d->last_client_ns = s->seen_ns; /* it may be gone again before a tick */
-	daemon_log(d, "hello", "role=%s name=%s local=%d", auth_role_name(role), s->name, s->is_local);
+	daemon_log(
+	    d, hello, KVZ("role", auth_role_name(role)), KVZ("name", s->name), KVI("local", s->is_local));
 	return s;
 }
 
@@ -158,7 +159,7 @@ turn_away(struct daemon *d, const struct m_hello *h, const struct err *why)
 		t->why = *why;
 		t->until_ns = daemon_now(d) + 3 * SECOND_NS;
 	}
-	daemon_log(d, "hello.refused", "role=worker name=%.*s reason=\"%s\"", STR_ARG(h->name), why->msg);
+	daemon_log(d, hello_refused, KVZ("role", "worker"), KV("name", h->name), KVZ("why", why->msg));
 }
 
 bool
@@ -242,7 +243,8 @@ serve_hello(struct daemon *d, struct request *r)
 		!auth_check(&d->auth, role, h->nonce, h->challenge, h->mac))) {
 		(void)err_set(&e, ERR_PROTO, "the token is not one of a %s here; see --token-file",
 		    auth_role_name(role));
-		daemon_log(d, "hello.refused", "role=%s", auth_role_name(role));
+		daemon_log(d, hello_refused, KVZ("role", auth_role_name(role)), KV("name", h->name),
+		    KVZ("why", e.msg));
 		answer_error(d, r, &e);
 		return;
 	}
@@ -265,7 +267,7 @@ session_end(struct daemon *d, struct session **at)
 		farm_leave(d->farm, s->envs[i].device);
 	*at = s->next;
 	free((void *)(uintptr_t)s->lease_answer.p);
-	daemon_log(d, "bye", "role=%s name=%s", auth_role_name(s->role), s->name);
+	daemon_log(d, bye, KVZ("role", auth_role_name(s->role)), KVZ("name", s->name));
 	free(s);
 }
 

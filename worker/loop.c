@@ -21,6 +21,7 @@ static const int64_t SECOND = 1000000000;
 static const int64_t FAREWELL = 10 * SECOND, SILENCE = 5 * SECOND;
 
 enum ask_kind { ASK_HELLO, ASK_LEASE, ASK_RENEW, ASK_RESULT, ASK_BYE, ASK_KINDS };
+static const char *const ask_name[ASK_KINDS] = {"hello", "lease", "renew", "result", "bye"};
 struct ask {
 	bool is_out;
 	uint64_t id;
@@ -60,13 +61,6 @@ static int64_t
 now_ns(void)
 {
 	return os_real()->mono_ns(NULL);
-}
-
-static void
-say(const struct worker *w, const char *event, const char *text)
-{
-	if (!w->conf->quiet)
-		fprintf(stderr, "korch-worker: %s%s%s\n", event, text[0] ? ": " : "", text);
 }
 
 /* ---- leases ------------------------------------------------------------------------- */
@@ -221,13 +215,10 @@ send_bye(struct worker *w)
 static void
 tell_ready(struct worker *w)
 {
-	struct arena tmp = {0};
-
 	if (w->was_ready)
 		return;
 	w->was_ready = true;
-	say(w, "ready", arena_printf(&tmp, "%s for %s", w->device->class, w->conf->url));
-	arena_fini(&tmp);
+	log_event(w->conf->log, ready, KVZ("device", w->device->class), KVZ("daemon", w->conf->url));
 	if (w->conf->json)
 		printf("{\"ready\":true,\"device\":\"%s\"}\n", w->device->class);
 	(void)fflush(stdout);
@@ -252,7 +243,7 @@ got_welcome(struct worker *w, const struct msg *m)
 			w->is_done = true;
 		} else if (!w->is_at_door) { /* a full disk and the like pass */
 			w->is_at_door = true;
-			say(w, "not taken yet", e.msg);
+			log_event(w->conf->log, not_taken, KVZ("daemon", w->conf->url), KVZ("why", e.msg));
 		}
 		return;
 	}
@@ -326,7 +317,7 @@ got_answer(struct worker *w, enum ask_kind kind, const struct msg *m)
 			w->session = 0;
 			return;
 		}
-		say(w, msg_name(m->type), e.msg);
+		log_event(w->conf->log, refused, KVZ("request", ask_name[kind]), KVZ("why", e.msg));
 		/* full disk and the like pass; what the daemon refuses as wrong will stay wrong */
 		if (kind == ASK_RESULT && e.code != ERR_FULL && e.code != ERR_IO)
 			drop_sent(w);
@@ -430,7 +421,7 @@ tell_silence(struct worker *w, int64_t now)
 	if (w->has_told == w->last_heard_ns || now - w->last_heard_ns < SILENCE)
 		return;
 	w->has_told = w->last_heard_ns;
-	say(w, "waiting: no daemon answers, and it is asked until one does", w->conf->url);
+	log_event(w->conf->log, waiting, KVZ("daemon", w->conf->url), KVZ("why", "no daemon answers"));
 }
 
 static void
@@ -460,13 +451,13 @@ turn(struct worker *w)
 	if (w->n_leases)
 		w->last_work_ns = now;
 	if (w->conf->idle_exit_ns && !w->is_draining && now - w->last_work_ns > w->conf->idle_exit_ns) {
-		say(w, "leaving", "nothing to do");
+		log_event(w->conf->log, leaving, KVZ("why", "nothing to do"));
 		w->is_draining = true;
 	}
 	if (w->is_draining && !w->session && w->n_leases == 0)
 		w->is_done = true;
 	if (w->is_draining && is_left_alone(w)) {
-		say(w, "leaving", "the daemon does not answer");
+		log_event(w->conf->log, leaving, KVZ("why", "the daemon does not answer"));
 		w->is_done = true;
 	}
 }
@@ -492,7 +483,8 @@ on_signal(uv_signal_t *h, int number)
 	(void)number;
 	w->is_draining = true;
 	if (++w->n_signals == 1) {
-		say(w, "leaving", "after the work in hand; a second signal leaves at once");
+		log_event(w->conf->log, leaving,
+		    KVZ("why", "after the work in hand; a second signal leaves at once"));
 		return;
 	}
 	w->is_done = true;

@@ -66,11 +66,11 @@ main(int argc, char **argv)
 		return 1;
 	sandbox_enter();
 	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) ||
-	    !read_conf(&a, &o, &conf, &e) ||
+	    !read_conf(&a, &o, &conf, &e) || !opts_log(&o, &conf.log, &e) ||
 	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
 		return leave(work, &a, opts_fail(&o, &e));
 	if (n_names > 1) {
-		status = several_run(argc, argv, names, n_names, conf.name);
+		status = several_run(argc, argv, names, n_names, conf.name, conf.log);
 		return leave(work, &a, status);
 	}
 	/* not for what it starts: who waits for the line must see the end of a worker killed before it */

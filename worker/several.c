@@ -13,7 +13,7 @@
 extern char **environ;
 
 static bool
-start(int argc, char **argv, struct str device, const char *name, pid_t *pid)
+start(int argc, char **argv, struct str device, const char *name, struct log *log, pid_t *pid)
 {
 	struct arena tmp = {0};
 	char **args = NEW_ARRAY(&tmp, char *, argc + 6), self[] = "/proc/self/exe";
@@ -28,13 +28,12 @@ start(int argc, char **argv, struct str device, const char *name, pid_t *pid)
 	n = posix_spawn(pid, self, NULL, NULL, args, environ);
 	arena_fini(&tmp);
 	if (n != 0)
-		fprintf(stderr, "korch-worker: cannot start a worker for %.*s: %s\n", STR_ARG(device),
-		    strerror(n));
+		log_event(log, start_failed, KV("device", device), KVZ("why", strerror(n)));
 	return n == 0;
 }
 
 int
-several_run(int argc, char **argv, const struct str *devices, uint32_t n, const char *name)
+several_run(int argc, char **argv, const struct str *devices, uint32_t n, const char *name, struct log *log)
 {
 	pid_t *pid = heap_alloc(n * sizeof(*pid)), ended;
 	uint32_t n_alive = 0;
@@ -46,7 +45,7 @@ several_run(int argc, char **argv, const struct str *devices, uint32_t n, const 
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGCHLD);
 	for (uint32_t i = 0; i < n; i++)
-		n_alive += start(argc, argv, devices[i], name, &pid[i]);
+		n_alive += start(argc, argv, devices[i], name, log, &pid[i]);
 	status = n_alive < n ? err_exit_status(ERR_HOST) : 0;
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	while (n_alive) {

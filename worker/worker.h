@@ -3,6 +3,7 @@
 #ifndef KORCH_WORKER_H
 #define KORCH_WORKER_H
 
+#include "../kernels/base/log.h"
 #include "../proto/hello.h"
 #include "../proto/sock.h"
 #include "device.h"
@@ -50,6 +51,7 @@ void work_stop(struct work *w, bool now);
 
 struct worker_conf {
 	const char *url, *token_file, *name, *device;
+	struct log *log;
 	bool quiet, json;
 	int64_t idle_exit_ns; /* 0: never */
 	int ready_fd;
@@ -60,7 +62,8 @@ int worker_loop(const struct worker_conf *conf, const struct device *d, struct w
 
 /* One worker process for each device: a GPU that hangs or is lost takes no other with it.  Signals
  * are passed on; the exit status is the first that is not 0. */
-int several_run(int argc, char **argv, const struct str *devices, uint32_t n, const char *name);
+int several_run(
+    int argc, char **argv, const struct str *devices, uint32_t n, const char *name, struct log *log);
 
 /* Rights and limits that this process gives up: what the measuring child inherits too. */
 void sandbox_enter(void);

@@ -48,6 +48,10 @@ const char *program_name(enum program p);
  * stdout as well); returns its exit status. */
 int opts_fail(const struct opts *o, const struct err *e);
 
+/* The log that --log-level, --log-file, --quiet and --json ask for. */
+struct log;
+bool opts_log(const struct opts *o, struct log **out, struct err *e) MUST_CHECK;
+
 /* XDG folders: $XDG_CONFIG_HOME/korch or ~/.config/korch, and so on. */
 enum xdg { XDG_CONFIG, XDG_DATA, XDG_CACHE, XDG_RUNTIME };
 char *xdg_dir(struct arena *a, enum xdg which);

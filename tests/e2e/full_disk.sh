@@ -33,7 +33,7 @@ exec 5<"$tmp/taken" 4>&- # a line, or the end of the worker
 wait $submit
 status=$?
 if [ $status = 1 ] && grep -q "class 'fake' cannot be taken.*full" "$tmp/err"; then ok; else bad "worker on a full disk: status $status: $(tail -n 1 "$tmp/err")"; fi
-if [ "$(grep -c 'not taken yet.*full' "$tmp/worker.log")" = 1 ]; then ok; else bad "a worker at the door does not say so once: $(cat "$tmp/worker.log")"; fi
+if [ "$(grep -c 'not_taken .*full' "$tmp/worker.log")" = 1 ]; then ok; else bad "a worker at the door does not say so once: $(cat "$tmp/worker.log")"; fi
 mount -o remount,size=4m "$tmp/full"
 if read -r _ <&5; then ok; else bad "the worker is not taken with room again"; fi
 
