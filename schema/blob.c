@@ -61,7 +61,7 @@ file_digest(const char *path, struct hash *digest, uint64_t *bytes, struct err *
 	return hash_file(path, digest, bytes, e);
 }
 
-static bool
+bool
 sync_path(const char *path, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -80,17 +80,35 @@ take_lock(struct db *db, struct err *e)
 	return true;
 }
 
+/* What the tables' own checks refuse is the fault of who sent it: sent again it is refused again. */
+static enum err_code
+class_of(int rc)
+{
+	switch (rc & 0xff) {
+	case SQLITE_FULL:
+		return ERR_FULL;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return ERR_FORMAT;
+	case SQLITE_CONSTRAINT:
+	case SQLITE_MISMATCH:
+	case SQLITE_TOOBIG:
+		return ERR_PROTO;
+	default:
+		return ERR_IO;
+	}
+}
+
 bool
 db_failed(struct db *db, int rc, struct err *e)
 {
-	enum err_code code = rc == SQLITE_FULL            ? ERR_FULL
-	    : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? ERR_FORMAT
-							  : ERR_IO;
+	enum err_code code = class_of(rc);
 
 	return err_set(e, code, "%s/korch.db: %s%s", db->dir,
 	    db->sql ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc),
 	    code == ERR_FULL         ? "; make room, then repeat"
 		: code == ERR_FORMAT ? "; move the file away and import an export of it"
+		: code == ERR_PROTO  ? ": the store takes no such row"
 				     : "");
 }
 

@@ -52,6 +52,8 @@ bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO o
 bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
 int64_t db_wall(const struct db *db);
 bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
+/* A file or folder is on disk. */
+bool sync_path(const char *path, struct err *e) MUST_CHECK;
 
 /* The key of a row of `measurement`; is it one that the table's checks let in? */
 struct hash meas_row_key(const struct hash *spec, const struct meas_key *k, struct str schedule);

@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const int64_t DAY_NS = (int64_t)86400 * 1000000000;
+/* Of one row, however often it is pooled. */
+static const uint64_t MEAS_MAX_SAMPLES = ((uint64_t)1 << 60) - 1;
 
 bool
 env_put(struct db *db, const struct m_env *env, int64_t *id, struct err *e)
@@ -181,12 +183,19 @@ same_sample(const struct m_measurement *a, const struct m_measurement *b)
 	    a->row.samples == b->row.samples && a->row.fail == b->row.fail;
 }
 
+/* Between the two, whatever their sizes: doubles near 2^63 round up to it. */
 static int64_t
 weighted(int64_t a, uint64_t n, int64_t b, uint64_t m)
 {
-	double all = (double)n + (double)m;
+	int64_t least = MIN_OF(a, b), most = MAX_OF(a, b);
+	double all = (double)n + (double)m, mean;
 
-	return all > 0 ? (int64_t)(((double)a * (double)n + (double)b * (double)m) / all + 0.5) : a;
+	if (!(all > 0))
+		return a;
+	mean = ((double)a * (double)n + (double)b * (double)m) / all + 0.5;
+	if (mean >= (double)most)
+		return most;
+	return mean <= (double)least ? least : (int64_t)mean;
 }
 
 /* `old` becomes what stays. */
@@ -204,7 +213,7 @@ pool_rows(struct m_measurement *old, const struct m_measurement *add)
 	r->p10_ns = MIN_OF(r->p10_ns, add->row.p10_ns);
 	r->p90_ns = MAX_OF(r->p90_ns, add->row.p90_ns);
 	r->min_ns = MIN_OF(r->min_ns, add->row.min_ns);
-	r->samples += add->row.samples;
+	r->samples = MIN_OF(r->samples + add->row.samples, MEAS_MAX_SAMPLES);
 	r->error = MAX_OF(r->error, add->row.error);
 	old->effort = MAX_OF(old->effort, add->effort);
 	if (add->wall_ns > old->wall_ns) {
@@ -237,7 +246,7 @@ meas_row_is_sane(const struct m_row *r, struct err *e)
 {
 	bool ok = r->fail ? r->median_ns == 0 : r->median_ns > 0;
 
-	return (ok && r->median_ns >= 0 && r->samples < (uint64_t)1 << 60 && r->fail < 1000) ||
+	return (ok && r->median_ns >= 0 && r->samples <= MEAS_MAX_SAMPLES && r->fail < 1000) ||
 	    err_set(e, ERR_PROTO, "a measurement of %lld ns with failure number %llu makes no sense",
 		(long long)r->median_ns, (unsigned long long)r->fail);
 }

@@ -2,7 +2,10 @@
  * transaction, so an interrupted migration leaves the old schema or the new one. */
 #include "db_int.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 extern const char *const migrations[]; /* made at build time; ends with NULL */
 
@@ -20,16 +23,30 @@ pragma_int(struct db *db, const char *sql, int64_t *out, struct err *e)
 	return rc == SQLITE_ROW || db_failed(db, rc, e);
 }
 
-/* Before a change of schema: a copy of the file as it was. */
+/* Before a change of schema: a copy of the file as it was.  Made beside and renamed, so that what bears the
+ * name is whole; one that is there (of an interrupted attempt, or of an earlier life of the folder) gives way
+ * to it. */
 static bool
 keep_copy(struct db *db, int64_t version, struct err *e)
 {
-	char *sql = sqlite3_mprintf("VACUUM INTO '%q/korch.db.schema%lld'", db->dir, (long long)version);
-	int rc = sql ? sqlite3_exec(db->sql, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+	char *to = sqlite3_mprintf("%s/korch.db.schema%lld", db->dir, (long long)version);
+	char *part = sqlite3_mprintf("%s.part", to), *sql = sqlite3_mprintf("VACUUM INTO %Q", part);
+	int rc = SQLITE_NOMEM;
+	bool ok;
 
+	if (part)
+		(void)unlink(part);
+	if (sql)
+		rc = sqlite3_exec(db->sql, sql, NULL, NULL, NULL);
+	ok = rc == SQLITE_OK ? sync_path(part, e) : db_failed(db, rc, e);
+	if (ok && rename(part, to) != 0)
+		ok = err_set(e, ERR_IO, "%s: cannot write: %s", to, strerror(errno));
+	if (!ok && part)
+		(void)unlink(part);
 	sqlite3_free(sql);
-	/* SQLITE_ERROR: such a copy is there already, from an interrupted attempt. */
-	return rc == SQLITE_OK || rc == SQLITE_ERROR || db_failed(db, rc, e);
+	sqlite3_free(part);
+	sqlite3_free(to);
+	return ok || err_in(e, "keeping a copy of schema %lld", (long long)version);
 }
 
 static bool

@@ -171,6 +171,62 @@ failures(void **state)
 	box_close(&b);
 }
 
+/* Numbers at the ends of their ranges are pooled within them, and no worker's row is a fault of the store:
+ * what is sent again for ever must be a matter of disks alone. */
+static void
+pools_of_extremes(void **state)
+{
+	static const struct {
+		int64_t ns[2];
+		uint64_t samples[2];
+		int64_t want_ns;
+		uint64_t want_samples;
+	} row[] = {
+	    {{INT64_MAX, INT64_MAX}, {1, 2}, INT64_MAX, 3},
+	    {{INT64_MAX, INT64_MAX - 1}, {5, 1}, INT64_MAX, 6},
+	    {{7, 7}, {((uint64_t)1 << 60) - 1, 3}, 7, ((uint64_t)1 << 60) - 1},
+	    {{7, 8}, {0, 0}, 7, 0},
+	    {{100, 200}, {1, 3}, 175, 4},
+	};
+	struct box b;
+	struct meas_key k;
+	struct m_row odd = box_row("s", 5, 1);
+	struct meas_origin from = {STR("w"), 1, 4, 0};
+	struct hash h;
+	struct err e = {0};
+
+	(void)state;
+	box_open(&b);
+	k = box_env(&b, "cpu", "m=1");
+	for (size_t i = 0; i < COUNT_OF(row); i++) {
+		char spec[16];
+		struct m_cost c;
+
+		(void)snprintf(spec, sizeof(spec), "pool %zu", i);
+		for (int t = 0; t < 2; t++) {
+			struct m_row r = box_row("s", 5, row[i].samples[t]);
+
+			r.median_ns = row[i].ns[t];
+			box_put(&b, spec, &k, r, 5 + t);
+		}
+		c = box_find(&b, spec, &k, 1);
+		if (c.median_ns != row[i].want_ns || c.samples != row[i].want_samples)
+			fail_msg("row %zu: %lld ns of %llu samples", i, (long long)c.median_ns,
+			    (unsigned long long)c.samples);
+	}
+	assert_true(spec_put(b.db, STR("pool 0"), &h, &h, &e));
+	odd.samples = (uint64_t)1 << 60;
+	assert_false(meas_put(b.db, &h, &k, &odd, 1, &from, &e));
+	assert_int_equal(e.code, ERR_PROTO);
+	k.env = 12345; /* nobody's: the table refuses it */
+	odd.schedule = STR("t");
+	odd.samples = 1;
+	e = (struct err){0};
+	assert_false(meas_put(b.db, &h, &k, &odd, 1, &from, &e));
+	assert_int_equal(e.code, ERR_PROTO);
+	box_close(&b);
+}
+
 static long
 on_nfs(const char *dir)
 {
@@ -474,11 +530,48 @@ earlier_schemas(void **state)
 	}
 }
 
+/* The copy is of the store as it is now, whatever bears its name; without one there is no migration. */
+static void
+copies_before_migration(void **state)
+{
+	struct box b;
+	struct str text;
+	struct hash a = hash_bytes("spec a", 6);
+	struct err e = {0};
+	char copy[128], part[140];
+	int64_t version = -1;
+	sqlite3 *raw;
+	sqlite3_stmt *s;
+
+	(void)state;
+	box_of_schema(&b, 1);
+	(void)snprintf(copy, sizeof(copy), "%s/korch.db.schema1", b.dir);
+	(void)snprintf(part, sizeof(part), "%s.part", copy);
+	assert_true(os_write_file(os_real(), copy, (struct bytes){(const uint8_t *)"half", 4}, &e));
+	assert_true(os_make_dirs(part, &e)); /* nothing can be written there */
+	assert_false(db_open(&b.db, &b.conf, &e));
+	assert_non_null(strstr(e.msg, "keeping a copy of schema 1"));
+	assert_int_equal(rmdir(part), 0);
+	assert_true(db_open(&b.db, &b.conf, &e));
+	assert_true(db_begin(b.db, &e) && spec_text(b.db, &b.a, &a, &text, &e) && db_commit(b.db, &e));
+	assert_int_equal(access(part, F_OK), -1);
+	assert_int_equal(sqlite3_open(copy, &raw), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(raw, "PRAGMA user_version", -1, &s, NULL), SQLITE_OK);
+	if (sqlite3_step(s) == SQLITE_ROW)
+		version = sqlite3_column_int64(s, 0);
+	assert_int_equal(version, 1);
+	(void)sqlite3_finalize(s);
+	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+	box_close(&b);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(best_and_pool),
+	    cmocka_unit_test(pools_of_extremes),
+	    cmocka_unit_test(copies_before_migration),
 	    cmocka_unit_test(repeats),
 	    cmocka_unit_test(failures),
 	    cmocka_unit_test(owners_and_versions),
