@@ -202,21 +202,54 @@ verb_import(struct cache *c, struct err *e)
 	return true;
 }
 
+static uint64_t
+count_of(const struct msg *m, const char *name)
+{
+	for (uint32_t i = 0; i < m->counts.n_counts; i++)
+		if (str_is(m->counts.counts[i].name, name))
+			return m->counts.counts[i].value;
+	return 0;
+}
+
+/* Measurements are what a cache is for: they go by their own word alone. */
+static void
+print_gc(const struct cache *c, const struct msg *got)
+{
+	bool rows = opt_flag(c->o, OPT_gc_measurements), dry = opt_flag(c->o, OPT_dry_run);
+	const char *verb = dry ? "would be dropped" : "dropped";
+	uint64_t n = count_of(got, "measurements");
+
+	if (opt_flag(c->o, OPT_json)) {
+		(void)printf("{\"files\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"jobs\": %" PRIu64
+			     ", \"measurements\": %" PRIu64 ", \"measurements_of_that_age\": %" PRIu64
+			     ", \"dry_run\": %s}\n",
+		    count_of(got, "files"), count_of(got, "bytes"), count_of(got, "jobs"), rows ? n : 0, n,
+		    dry ? "true" : "false");
+		return;
+	}
+	(void)printf("%" PRIu64 " files (%.1f MiB) and %" PRIu64 " ended jobs %s\n", count_of(got, "files"),
+	    (double)count_of(got, "bytes") / (1 << 20), count_of(got, "jobs"), verb);
+	if (rows)
+		(void)printf("%" PRIu64 " measurements %s\n", n, verb);
+	else if (n)
+		(void)printf("%" PRIu64 " measurements of that age stay; --measurements drops them too\n", n);
+}
+
 static bool
 verb_gc(struct cache *c, struct err *e)
 {
 	struct msg m = {.type = MSG_cache_gc}, got;
 	double days = opt_real(c->o, OPT_older_than);
 
-	if (days < 0 || days > 36500)
-		return err_set(e, ERR_USAGE, "--older-than %s: it is a number of days, 0 or more",
+	if (!(days >= 0 && days <= 36500))
+		return err_set(e, ERR_USAGE, "--older-than %s: it is a number of days, 0 to 36500",
 		    opt_text(c->o, OPT_older_than));
-	m.cache_gc = (struct m_cache_gc){.older_ns = (int64_t)(days * 86400e9), .artefacts = true};
-	if (!ask(c, &m, &got, MSG_ok, e))
+	m.cache_gc = (struct m_cache_gc){.older_ns = (int64_t)(days * 86400e9),
+	    .measurements = opt_flag(c->o, OPT_gc_measurements),
+	    .dry_run = opt_flag(c->o, OPT_dry_run)};
+	if (!ask(c, &m, &got, MSG_counts, e))
 		return false;
-	(void)printf(opt_flag(c->o, OPT_json) ? "{\"dropped\": %" PRIu64 "}\n"
-					      : "%" PRIu64 " rows and files dropped\n",
-	    got.ok.value);
+	print_gc(c, &got);
 	return true;
 }
 

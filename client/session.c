@@ -41,12 +41,16 @@ session_open(struct session *s, struct arena *a, const struct opts *o, const cha
 	    .self = &s->stop_fd,
 	};
 
+	struct private_conf own = {.data = opt_text(o, OPT_data),
+	    .device = device ? device : "cpu",
+	    .max_size = opt_text(o, OPT_max_size),
+	    .with_worker = device != NULL,
+	    .quiet = opt_flag(o, OPT_quiet)};
+
 	*s = (struct session){.url = opt_text(o, OPT_daemon), .stop_fd = -1};
 	s->is_private = !*s->url;
 	/* Before signals are taken over: what is started inherits the mask. */
-	if (s->is_private &&
-	    !client_private(a, opt_text(o, OPT_data), device ? device : "cpu", device != NULL,
-		opt_flag(o, OPT_quiet), &s->url, e))
+	if (s->is_private && !client_private(a, &own, &s->url, e))
 		return false;
 	s->stop_fd = stop_fd_open();
 	conf.url = s->url;

@@ -61,7 +61,7 @@ struct request {
 	struct session *session; /* NULL for hello; looked up again after anything asynchronous */
 	uint64_t session_id;
 	uint32_t peer;
-	bool is_local;
+	bool is_local, is_worker;
 	int64_t until_ns; /* parked: answered with nothing then */
 };
 /* ---- jobs ---- */
@@ -138,7 +138,8 @@ struct daemon {
 	uint32_t n_own_workers;
 	struct turned_away turned_away[8];
 	uint64_t n_superseded;
-	int64_t tidied_ns; /* when the store was last tidied */
+	int64_t tidied_ns,
+	    roomed_ns; /* when the store was last tidied; when its files were last held within their limit */
 };
 
 /* ---- daemon.c: what every file asks ---- */

@@ -9,16 +9,23 @@ run_put(struct db *db, struct store_op *op)
 {
 	struct ask_op *a = (struct ask_op *)(void *)op;
 	const struct m_blob_put *p = &a->r->m.blob_put;
-	const char *kind = str_dup(&op->arena, p->kind);
+	struct blob_piece piece = {.digest = p->digest,
+	    .total = p->total,
+	    .offset = p->offset,
+	    .data = p->data,
+	    .kind = str_dup(&op->arena, p->kind),
+	    .owner = a->r->session_id,
+	    .is_worker = a->r->is_worker};
 
 	a->m = (struct msg){.type = MSG_blob_at};
 	a->m.blob_at.total = p->total;
-	return blob_chunk(db, &p->digest, p->total, p->offset, p->data, kind, &a->m.blob_at.next, &op->err);
+	return blob_chunk(db, &piece, &a->m.blob_at.next, &op->err);
 }
 
 void
 serve_blob_put(struct daemon *d, struct request *r)
 {
+	r->is_worker = r->session->role == AUTH_WORKER;
 	ask_store(d, r, run_put);
 }
 
@@ -136,13 +143,22 @@ static bool
 run_gc(struct db *db, struct store_op *op)
 {
 	struct ask_op *a = (struct ask_op *)(void *)op;
-	int64_t older = a->r->m.cache_gc.older_ns;
+	const struct m_cache_gc *m = &a->r->m.cache_gc;
+	struct gc_ask ask = {.older_ns = m->older_ns, .measurements = m->measurements, .is_dry = m->dry_run};
+	struct m_count *out = NEW_ARRAY(&op->arena, struct m_count, 4);
+	struct gc_done done;
 
-	a->m = (struct msg){.type = MSG_ok};
-	a->m.ok.text = STR("");
-	if (older < 0)
+	if (m->older_ns < 0)
 		return err_set(&op->err, ERR_USAGE, "an age is not negative");
-	return cache_gc(db, older, a->r->m.cache_gc.artefacts, &a->m.ok.value, &op->err);
+	if (!cache_gc(db, &ask, &done, &op->err))
+		return false;
+	out[0] = (struct m_count){.name = STR("files"), .value = done.files};
+	out[1] = (struct m_count){.name = STR("bytes"), .value = done.bytes};
+	out[2] = (struct m_count){.name = STR("jobs"), .value = done.jobs};
+	out[3] = (struct m_count){.name = STR("measurements"), .value = done.measurements};
+	a->m = (struct msg){.type = MSG_counts};
+	a->m.counts = (struct m_counts){.counts = out, .n_counts = 4};
+	return true;
 }
 
 static bool
@@ -193,18 +209,30 @@ done_tidy(struct store_op *op)
 	free(op);
 }
 
-/* At the start and every hour. */
+/* Beyond the folder's limit, and uploads that stand still. */
+static bool
+run_room(struct db *db, struct store_op *op)
+{
+	uint64_t all;
+
+	return store_make_room(db, 0, &all, &op->err);
+}
+
+/* All of it at the start and every hour; the folder's limit every minute. */
 void
 keep_tick(struct daemon *d)
 {
 	struct store_op *op;
 	int64_t now = daemon_now(d);
+	bool all = !d->tidied_ns || now - d->tidied_ns >= 3600 * SECOND_NS;
 
-	if (d->tidied_ns && now - d->tidied_ns < 3600 * SECOND_NS)
+	if (!all && now - d->roomed_ns < 60 * SECOND_NS)
 		return;
-	d->tidied_ns = now;
+	d->roomed_ns = now;
+	if (all)
+		d->tidied_ns = now;
 	op = heap_alloc(sizeof(*op));
-	op->run = run_tidy;
+	op->run = all ? run_tidy : run_room;
 	op->done = done_tidy;
 	op->owner = d;
 	store_post(d->store, op);

@@ -53,8 +53,14 @@ char *data_socket(struct arena *a, const char *dir);
 /* ---- the private daemon ---- */
 /* The local daemon over a data folder: joins the one that owns it, else starts `korchd --private`
  * (and, with_worker, a `korch-worker` for `device`) and waits until it is ready.
- * *url lives in `a`.  `data` "" stands for the XDG folder. */
-bool client_private(struct arena *a, const char *data, const char *device, bool with_worker, bool quiet,
-    const char **url, struct err *e) MUST_CHECK;
+ * *url lives in `a`. */
+struct private_conf {
+	const char *data;     /* the data folder; "" or NULL: the XDG folder */
+	const char *device;   /* of the worker */
+	const char *max_size; /* of the folder's files, as korchd takes it; "" or NULL: as usual */
+	bool with_worker, quiet;
+};
+bool client_private(
+    struct arena *a, const struct private_conf *conf, const char **url, struct err *e) MUST_CHECK;
 
 #endif

@@ -123,17 +123,21 @@ add_last_line(struct arena *a, const char *log, struct err *e)
 }
 
 static bool
-spawn_daemon(struct arena *a, const char *program, const char *dir, int ready_fd, const char *log, pid_t *pid,
-    struct err *e)
+spawn_daemon(const struct private_conf *conf, const char *program, const char *dir, int ready_fd,
+    const char *log, pid_t *pid, struct err *e)
 {
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t at;
 	char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--private",
 	    (char *)(uintptr_t) "--data", (char *)(uintptr_t)dir, (char *)(uintptr_t) "--ready-fd",
-	    (char *)(uintptr_t) "3", NULL};
+	    (char *)(uintptr_t) "3", NULL, NULL, NULL};
 	int rc;
 
-	(void)a;
+	if (conf->max_size && *conf->max_size) {
+		argv[6] = (char *)(uintptr_t) "--max-size";
+		argv[7] = (char *)(uintptr_t)conf->max_size;
+	}
+
 	(void)posix_spawn_file_actions_init(&fa);
 	(void)posix_spawnattr_init(&at);
 	(void)posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
@@ -149,7 +153,7 @@ spawn_daemon(struct arena *a, const char *program, const char *dir, int ready_fd
 }
 
 static bool
-start_daemon(struct arena *a, const char *dir, bool quiet, struct err *e)
+start_daemon(struct arena *a, const struct private_conf *conf, const char *dir, struct err *e)
 {
 	char *program = helper_path(a, "korchd"), *log = arena_printf(a, "%s/korchd.log", dir);
 	int fd[2];
@@ -169,9 +173,9 @@ start_daemon(struct arena *a, const char *dir, bool quiet, struct err *e)
 		(void)close(fd[1]);
 		fd[1] = high;
 	}
-	ok = spawn_daemon(a, program, dir, fd[1], log, &pid, e);
+	ok = spawn_daemon(conf, program, dir, fd[1], log, &pid, e);
 	(void)close(fd[1]);
-	ok = ok && wait_ready(fd[0], pid, log, quiet, e);
+	ok = ok && wait_ready(fd[0], pid, log, conf->quiet, e);
 	(void)close(fd[0]);
 	/* Lost the race against another client: its daemon serves us too. */
 	if (!ok && has_owner(dir)) {
@@ -192,8 +196,7 @@ owner_has_left(void *dir)
 
 /* Asks the owner for a worker.  Interrupted: it has left. */
 static bool
-want_worker(
-    struct arena *a, const char *dir, const char *url, const char *device, bool with_worker, struct err *e)
+want_worker(struct arena *a, const struct private_conf *p, const char *dir, const char *url, struct err *e)
 {
 	struct client_conf conf = {
 	    .name = "starter", .url = url, .stop = owner_has_left, .self = (void *)(uintptr_t)dir};
@@ -203,30 +206,29 @@ want_worker(
 
 	if (!client_open(&c, &conf, e))
 		return false;
-	ask.worker_want.device = str_of(device);
-	ok = !with_worker || client_call(c, a, &ask, 10000000000, &m, e);
+	ask.worker_want.device = str_of(p->device);
+	ok = !p->with_worker || client_call(c, a, &ask, 10000000000, &m, e);
 	client_close(c);
 	/* a daemon that is not private has its workers from elsewhere */
 	return ok || e->code == ERR_USAGE;
 }
 
 bool
-client_private(struct arena *a, const char *data, const char *device, bool with_worker, bool quiet,
-    const char **url, struct err *e)
+client_private(struct arena *a, const struct private_conf *conf, const char **url, struct err *e)
 {
 	bool moved;
-	char *dir = data_folder(a, data, &moved);
+	char *dir = data_folder(a, conf->data, &moved);
 
-	if (moved && !quiet)
+	if (moved && !conf->quiet)
 		fprintf(stderr, "your data folder is on a network file system; using %s of this host\n", dir);
 	if (!os_make_dirs(dir, e))
 		return false;
 	*url = data_socket(a, dir);
 	for (int i = 0; i < START_TRIES; i++) {
 		*e = (struct err){0};
-		if (!has_owner(dir) && !start_daemon(a, dir, quiet, e))
+		if (!has_owner(dir) && !start_daemon(a, conf, dir, e))
 			return false;
-		if (want_worker(a, dir, *url, device, with_worker, e)) {
+		if (want_worker(a, conf, dir, *url, e)) {
 			*e = (struct err){0};
 			return true;
 		}

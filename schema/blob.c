@@ -27,15 +27,6 @@ blob_path(struct arena *a, const struct db *db, const struct hash *digest)
 	return arena_printf(a, "%s/blobs/%.2s/%s", db->dir, hex, hex);
 }
 
-static char *
-part_path(struct arena *a, const struct db *db, const struct hash *digest)
-{
-	char hex[65];
-
-	hash_hex(digest, hex);
-	return arena_printf(a, "%s/tmp/%s.part", db->dir, hex);
-}
-
 bool
 blob_size(struct db *db, const struct hash *digest, uint64_t *bytes)
 {
@@ -171,8 +162,8 @@ blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64_t of
 	return true;
 }
 
-static bool
-append(const char *path, uint64_t offset, struct bytes data, struct err *e)
+bool
+file_append(const char *path, uint64_t offset, struct bytes data, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	size_t put = 0;
@@ -193,37 +184,6 @@ append(const char *path, uint64_t offset, struct bytes data, struct err *e)
 }
 
 bool
-blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64_t offset, struct bytes data,
-    const char *kind, uint64_t *next, struct err *e)
-{
-	struct arena tmp = {0};
-	char *path = part_path(&tmp, db, digest);
-	struct stat st;
-	uint64_t have;
-	bool ok = true;
-
-	if (blob_size(db, digest, next)) {
-		arena_fini(&tmp);
-		return q_run(db, e, SQL_BLOB_USE, "hi", digest, db_wall(db));
-	}
-	have = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-	if (have > total)
-		have = truncate(path, 0) == 0 ? 0 : have;
-	if (offset == have && data.n && data.n <= total - have) {
-		ok = append(path, offset, data, e);
-		have += ok ? data.n : 0;
-	}
-	*next = have;
-	if (ok && have == total) {
-		ok = (total || append(path, 0, data, e)) && blob_adopt(db, path, digest, kind, e);
-		if (!ok)
-			(void)unlink(path);
-	}
-	arena_fini(&tmp);
-	return ok;
-}
-
-bool
 blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e)
 {
 	uint64_t next;
@@ -233,11 +193,11 @@ blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest
 		return q_run(db, e, SQL_BLOB_USE, "hi", digest, db_wall(db));
 	{
 		struct arena tmp = {0};
-		char *path = part_path(&tmp, db, digest);
+		char *path = upload_path(&tmp, db, digest, 0);
 		bool ok;
 
 		(void)unlink(path);
-		ok = append(path, 0, data, e) && blob_adopt(db, path, digest, kind, e);
+		ok = file_append(path, 0, data, e) && blob_adopt(db, path, digest, kind, e);
 		arena_fini(&tmp);
 		return ok;
 	}

@@ -166,6 +166,7 @@ db_open(struct db **out, const struct store_conf *conf, struct err *e)
 		db_close(db);
 		return false;
 	}
+	uploads_open(db);
 	*out = db;
 	return true;
 }
@@ -181,6 +182,7 @@ db_close(struct db *db)
 		(void)sqlite3_close(db->sql);
 	if (db->lock_fd >= 0)
 		(void)close(db->lock_fd);
+	free(db->uploads);
 	free(db->dir);
 	free(db);
 }

@@ -27,6 +27,7 @@ struct db {
 	char *dir;
 	const struct os *os;
 	uint64_t blob_limit;
+	struct uploads *uploads; /* upload.c */
 	int lock_fd;
 	bool in_transaction;
 	int64_t tally[TALLY_COUNT]; /* goes into the counters at commit */
@@ -52,6 +53,13 @@ bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO o
 bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
 int64_t db_wall(const struct db *db);
 bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
+/* ---- upload.c ---- */
+void uploads_open(struct db *db);
+void uploads_tick(struct db *db); /* those that stand still end */
+char *upload_path(struct arena *a, const struct db *db, const struct hash *digest, uint64_t owner);
+/* ---- blob.c: files ---- */
+/* Writes at that place of a file that is made where it is not there. */
+bool file_append(const char *path, uint64_t offset, struct bytes data, struct err *e) MUST_CHECK;
 /* A file or folder is on disk. */
 bool sync_path(const char *path, struct err *e) MUST_CHECK;
 

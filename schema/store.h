@@ -12,7 +12,7 @@ enum { STORE_SCHEMA = 5, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
 	const struct os *os;              /* clock */
-	uint64_t blob_limit;              /* bytes of files that store_tidy leaves; 0: none */
+	uint64_t blob_limit;              /* bytes of files that may be here; 0: no limit */
 	long (*fs_type)(const char *dir); /* statfs f_type; NULL: the real one */
 };
 
@@ -98,10 +98,22 @@ bool cache_export(
 /* Hostile bytes; all or nothing.  report: what came in, as JSON. */
 bool cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, struct str *report,
     struct err *e) MUST_CHECK;
-/* Drops measurements not younger than that (of environments older still), orphaned specs, and
- * blobs that nothing needs. */
-bool cache_gc(struct db *db, int64_t older_ns, bool artefacts, uint64_t *dropped, struct err *e) MUST_CHECK;
+/* What korch-cache gc drops: ended jobs not younger than that, with files that were unused for as long;
+ * measurements only where they are asked for, with all that stands on them. */
+struct gc_ask {
+	int64_t older_ns;
+	bool measurements, is_dry; /* dry: says what would go, and changes nothing */
+};
+struct gc_done {
+	uint64_t files, bytes, jobs;
+	uint64_t measurements; /* of that age: gone where they were asked for */
+};
+bool cache_gc(struct db *db, const struct gc_ask *ask, struct gc_done *out, struct err *e) MUST_CHECK;
 
+/* Drops files, longest unused first, until all that are here and `more` bytes are within the folder's limit,
+ * or none is left that may go; *all: the bytes that are here now.  Ends uploads that stand still.  Cheap
+ * where there is nothing to do. */
+bool store_make_room(struct db *db, uint64_t more, uint64_t *all, struct err *e) MUST_CHECK;
 /* What nobody will ask for again: requests and trial plans after an hour, plans and models of jobs
  * that ended a week ago, anything else unused for 90 days; files without a row.  Then, while the rest is
  * larger than the limit, the files that were unused for longest; measurements are never dropped. */
@@ -121,10 +133,19 @@ bool blob_take(struct db *db, const char *path, const char *kind, struct hash *d
 bool blob_use(struct db *db, const struct hash *digest, uint64_t *bytes, struct err *e) MUST_CHECK;
 bool blob_read(struct db *db, struct arena *a, const struct hash *digest, uint64_t offset, size_t max,
     struct bytes *out, uint64_t *total, struct err *e) MUST_CHECK;
-/* A chunk at the place where the upload stands; *next tells where that is.  Repeats do no harm.
- * Complete: checked and adopted; a wrong digest starts the upload anew with ERR_FORMAT. */
-bool blob_chunk(struct db *db, const struct hash *digest, uint64_t total, uint64_t offset, struct bytes data,
-    const char *kind, uint64_t *next, struct err *e) MUST_CHECK;
+/* A piece of a file that somebody sends. */
+struct blob_piece {
+	struct hash digest;
+	uint64_t total, offset;
+	struct bytes data;
+	const char *kind;
+	uint64_t owner; /* who sends it: uploads of several are apart; not 0 */
+	bool is_worker; /* may go a little beyond the folder's limit */
+};
+/* Takes it where it is the next one of its upload; *next tells which that is.  Repeats do no harm.
+ * Complete: checked and adopted; a wrong digest ends the upload with ERR_FORMAT.  ERR_LIMIT, ERR_FULL: beyond
+ * the uploader's quota, or the folder's limit. */
+bool blob_chunk(struct db *db, const struct blob_piece *p, uint64_t *next, struct err *e) MUST_CHECK;
 bool blob_put(
     struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e) MUST_CHECK;
 bool file_digest(const char *path, struct hash *digest, uint64_t *bytes, struct err *e) MUST_CHECK;

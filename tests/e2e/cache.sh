@@ -56,7 +56,21 @@ must 1 'no measurement of a spec' explain 00112233445566778899
 must 0 'measurements_good' stats
 must 0 'as they were written' verify
 must 0 '"holds": true' verify --json
-must 0 '^0 rows and files dropped' gc --older-than 1
+must 0 '^0 files \(0.0 MiB\) and 0 ended jobs dropped' gc --older-than 1
 if korch-cache export -o "$tmp/export" $farm 2>"$tmp/err" && [ -s "$tmp/export" ]; then ok; else bad "export: $(cat "$tmp/err")"; fi
 must 0 '\{' import "$tmp/export" --dry-run
+# gc: files and ended jobs; measurements stay unless they are named, and are counted in any case.
+rows=$(korch-cache stats --json $farm | grep -oE '"measurements": ?[0-9]+' | grep -oE '[0-9]+$')
+must 0 "^[1-9][0-9]* files .* and [1-9][0-9]* ended jobs would be dropped" gc --older-than 0 --dry-run
+must 0 "^[1-9][0-9]* files .* and [1-9][0-9]* ended jobs dropped" gc --older-than 0
+must 0 "^$rows measurements of that age stay; --measurements drops them too" gc --older-than 0
+must 0 "^$rows measurements would be dropped" gc --older-than 0 --measurements --dry-run
+must 0 "\"measurements\": $rows," stats --json
+must 0 "^$rows measurements dropped" gc --older-than 0 --measurements
+must 0 '"measurements": 0,' stats --json
+must 2 'it is a number of days' gc --older-than -1
+must 0 '"blob_limit_bytes": 10737418240' stats --json
+# The limit of a private korchd is said by who starts it.
+KORCH_DAEMON='' korch-cache stats --json --max-size 0.5 >"$tmp/out" 2>&1
+if grep -q '"blob_limit_bytes": 536870912' "$tmp/out"; then ok; else bad "--max-size of a private korchd: $(cat "$tmp/out")"; fi
 finish

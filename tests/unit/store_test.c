@@ -93,8 +93,8 @@ repeats(void **state)
 	struct m_cost c;
 	struct hash session = {{3}}, a = hash_bytes("A", 1);
 	struct m_measurement *rows;
+	struct gc_done gone;
 	struct err e = {0};
-	uint64_t dropped;
 	uint32_t n;
 
 	(void)state;
@@ -134,7 +134,9 @@ repeats(void **state)
 	box_put(&b, "A", &k, box_row("s3", 40, 10), 5);
 	c = box_find(&b, "A", &k, 1);
 	assert_true(str_is(c.schedule, "s3") && c.median_ns == 40 && c.repeats == 0);
-	assert_true(cache_gc(b.db, -box_clock_ns, false, &dropped, &e));
+	assert_true(
+	    cache_gc(b.db, &(struct gc_ask){.older_ns = -box_clock_ns, .measurements = true}, &gone, &e));
+	assert_int_equal(gone.measurements, 3);
 	assert_true(repeat_session(b.db, &session, &n, &e) && n == 0);
 	box_close(&b);
 }
@@ -411,7 +413,8 @@ ends_of_jobs(void **state)
 	struct m_end_have have;
 	struct meas_key other;
 	struct err e = {0};
-	uint64_t n_dropped, hits;
+	struct gc_done gone;
+	uint64_t hits;
 
 	(void)state;
 	box_open(&b);
@@ -444,7 +447,7 @@ ends_of_jobs(void **state)
 	assert_false(end_now(&b, &x).is_same);
 	keep_end(&b, &x);
 	assert_true(end_now(&b, &x).is_same);
-	assert_true(cache_gc(b.db, 0, false, &n_dropped, &e) && n_dropped > 0);
+	assert_true(cache_gc(b.db, &(struct gc_ask){.measurements = true}, &gone, &e) && gone.files > 0);
 	assert_int_equal(end_now(&b, &x).end.plan_bytes, 0);
 
 	keep_end(&b, &x);
