@@ -65,8 +65,8 @@ answer_error(struct daemon *d, struct request *r, const struct err *e)
 }
 
 /* ---- from the store ----------------------------------------------------------------- */
-static void
-done_ask(struct store_op *op)
+void
+ask_end_op(struct store_op *op)
 {
 	struct ask_op *a = (struct ask_op *)(void *)op;
 	struct daemon *d = op->owner;
@@ -80,13 +80,20 @@ done_ask(struct store_op *op)
 }
 
 void
-ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op))
+ask_store_then(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op),
+    void (*done)(struct store_op *op))
 {
 	struct ask_op *a = heap_alloc(sizeof(*a));
 
 	a->op.run = run;
-	a->op.done = done_ask;
+	a->op.done = done;
 	a->op.owner = d;
 	a->r = r;
 	store_post(d->store, &a->op);
+}
+
+void
+ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op))
+{
+	ask_store_then(d, r, run, ask_end_op);
 }

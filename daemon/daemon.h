@@ -80,6 +80,9 @@ struct job {
 	struct job_event events[JOB_EVENTS]; /* a ring: seq % JOB_EVENTS */
 	uint64_t first_seq;                  /* oldest event still here */
 	int64_t waiting_since_ns;            /* 0: not waiting for a worker */
+	bool is_told;                        /* its end: clients know */
+	bool is_unsaved;                     /* what the store has of it is older; tried again after */
+	int64_t saved_ns;                    /* the last try */
 	/* while planning */
 	struct child *planner;
 	struct m_env env; /* lives in env_arena */
@@ -164,6 +167,10 @@ struct ask_op {
 	struct msg m;
 };
 void ask_store(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op));
+/* The same with an end of its own, which calls ask_end_op last. */
+void ask_store_then(struct daemon *d, struct request *r, bool (*run)(struct db *db, struct store_op *op),
+    void (*done)(struct store_op *op));
+void ask_end_op(struct store_op *op);
 
 /* ---- serve.c: requests ---- */
 void serve_network(struct daemon *d); /* takes what has arrived */

@@ -31,9 +31,12 @@ job_state_is_over(enum job_state s)
 }
 
 /* ---- saving ------------------------------------------------------------------------- */
+/* How a job ended is told when it is on disk: as its row, or, where that cannot be written, as its last word
+ * (schema/last_word.c).  What could not be saved is saved later. */
 struct save_op {
 	struct store_op op;
 	struct m_job rec;
+	bool tells; /* the end, when it is kept */
 };
 
 static bool
@@ -42,19 +45,74 @@ run_save(struct db *db, struct store_op *op)
 	return job_save(db, &((struct save_op *)(void *)op)->rec, &op->err);
 }
 
-static void
-done_save(struct store_op *op)
+static bool
+run_last_word(struct db *db, struct store_op *op)
 {
-	struct daemon *d = op->owner;
+	return last_word_put(db, &((struct save_op *)(void *)op)->rec, &op->err);
+}
 
-	if (!op->ok)
-		daemon_log(d, job_save_failed, KVZ("why", op->err.msg));
+static void
+tell_end(struct daemon *d, struct job *j)
+{
+	if (j->is_told)
+		return;
+	j->is_told = true;
+	job_event(d, j);
+}
+
+static void
+free_save(struct store_op *op)
+{
 	arena_fini(&op->arena);
 	free(op);
 }
 
 static void
-save(struct daemon *d, const struct job *j)
+done_last_word(struct store_op *op)
+{
+	struct daemon *d = op->owner;
+	struct job *j = job_find(d, ((struct save_op *)(void *)op)->rec.id);
+
+	if (!op->ok)
+		daemon_log(d, job_save_failed, KVZ("why", op->err.msg));
+	if (j) {
+		j->n_ops--;
+		tell_end(d, j);
+	}
+	free_save(op);
+}
+
+static void
+done_save(struct store_op *op)
+{
+	struct save_op *s = (struct save_op *)(void *)op;
+	struct daemon *d = op->owner;
+	struct job *j = job_find(d, s->rec.id);
+
+	if (!op->ok)
+		daemon_log(d, job_save_failed, KVZ("why", op->err.msg));
+	else if (s->tells)
+		last_word_drop(d->conf->data, s->rec.id);
+	if (j) {
+		j->is_unsaved = !op->ok;
+		j->saved_ns = daemon_now(d);
+	}
+	if (j && s->tells && !op->ok && !j->is_told) {
+		op->run = run_last_word;
+		op->done = done_last_word;
+		store_post(d->store, op);
+		return;
+	}
+	if (j) {
+		j->n_ops--;
+		if (s->tells)
+			tell_end(d, j);
+	}
+	free_save(op);
+}
+
+static void
+save(struct daemon *d, struct job *j)
 {
 	struct save_op *s = heap_alloc(sizeof(*s));
 
@@ -62,8 +120,23 @@ save(struct daemon *d, const struct job *j)
 	s->op.done = done_save;
 	s->op.owner = d;
 	s->rec = j->rec;
+	s->tells = job_state_is_over(j->state);
 	rec_dup(&s->op.arena, "job", &s->rec);
+	j->n_ops++;
 	store_post(d->store, &s->op);
+}
+
+/* Once a second what could not be saved. */
+static void
+save_late(struct daemon *d)
+{
+	int64_t now = daemon_now(d);
+
+	for (struct job *j = d->jobs; j; j = j->next)
+		if (j->is_unsaved && now - j->saved_ns >= SECOND_NS) {
+			j->is_unsaved = false;
+			save(d, j);
+		}
 }
 
 /* ---- events ------------------------------------------------------------------------- */
@@ -74,7 +147,7 @@ job_answer_watch(struct daemon *d, struct job *j, struct request *r)
 	struct msg m = {.type = MSG_job_events};
 	struct m_job_events *out = &m.job_events;
 	uint64_t last = j->rec.seq, from = MAX_OF(w->after + 1, j->first_seq);
-	bool over = job_state_is_over(j->state);
+	bool over = job_state_is_over(j->state) && j->is_told;
 
 	if (last <= w->after && !over)
 		return false;
@@ -154,8 +227,8 @@ job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code,
 	if (job_state_is_over(to)) {
 		planner_stop(j);
 		farm_drop(d->farm, j->rec.id, NULL, task_data_free);
-	}
-	job_event(d, j);
+	} else
+		job_event(d, j);
 	save(d, j);
 }
 
@@ -185,7 +258,24 @@ run_load(struct db *db, struct store_op *op)
 {
 	struct load_op *l = (struct load_op *)(void *)op;
 
-	return job_list(db, &op->arena, false, 100000, &l->list, &l->n, &op->err);
+	if (!job_list(db, &op->arena, false, 100000, &l->list, &l->n, &op->err))
+		return false;
+	last_words_sweep(db, l->list, l->n);
+	return true;
+}
+
+/* It ended in an earlier life, and only its last word says so. */
+static bool
+take_ended(struct daemon *d, struct job *j)
+{
+	for (int s = 0; s < JOB_STATES; s++)
+		if (state_row[s].is_over && str_is(j->rec.state, state_row[s].name)) {
+			j->state = (enum job_state)s;
+			tell_end(d, j);
+			save(d, j);
+			return true;
+		}
+	return false;
 }
 
 static void
@@ -200,6 +290,8 @@ done_load(struct store_op *op)
 	     op->ok && i-- > 0;) { /* newest come first; the oldest gets its planner first */
 		struct job *j = job_new(d, &l->list[i]);
 
+		if (take_ended(d, j))
+			continue;
 		if (!str_is(j->rec.state, job_state_text(JOB_queued)))
 			j->rec.restarts++;
 		j->rec.state = str_of(job_state_text(JOB_queued));
@@ -245,7 +337,7 @@ forget_old(struct daemon *d)
 	while (*at) {
 		struct job *j = *at;
 
-		if (!job_state_is_over(j->state) || j->n_ops || j->planner ||
+		if (!job_state_is_over(j->state) || j->n_ops || j->is_unsaved || j->planner ||
 		    (now - j->rec.changed_ns < 600 * SECOND_NS && now >= j->rec.changed_ns)) {
 			at = &j->next;
 			continue;
@@ -258,6 +350,7 @@ forget_old(struct daemon *d)
 void
 jobs_tick(struct daemon *d)
 {
+	save_late(d);
 	forget_old(d);
 }
 

@@ -122,10 +122,33 @@ run_job_list(struct db *db, struct store_op *op)
 	return true;
 }
 
+/* What this life knows of a job is newer than its row, which a full disk may have kept from being written. */
+static void
+done_job_list(struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	struct m_jobs *m = &a->m.jobs;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; op->ok && i < m->n_jobs; i++) {
+		const struct job *j = job_find(op->owner, m->jobs[i].id);
+
+		if (j) {
+			m->jobs[i] = j->rec;
+			m->jobs[i].report = STR("");
+		}
+		if (!j || a->r->m.job_list.all || !job_state_is_over(j->state))
+			m->jobs[n++] = m->jobs[i];
+	}
+	if (op->ok)
+		m->n_jobs = n;
+	ask_end_op(op);
+}
+
 void
 serve_job_list(struct daemon *d, struct request *r)
 {
-	ask_store(d, r, run_job_list);
+	ask_store_then(d, r, run_job_list, done_job_list);
 }
 
 static bool

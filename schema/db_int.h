@@ -53,6 +53,10 @@ bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO o
 bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
 int64_t db_wall(const struct db *db);
 bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
+/* ---- last_word.c ---- */
+bool last_word_reserve(struct db *db, uint64_t job, struct err *e) MUST_CHECK;
+bool last_word_find(
+    const struct db *db, struct arena *a, struct m_job *job); /* fills in state, code, reason */
 /* ---- upload.c ---- */
 void uploads_open(struct db *db);
 void uploads_tick(struct db *db); /* those that stand still end */

@@ -23,6 +23,7 @@ job_add(struct db *db, struct bytes request, const struct m_job *job, const stru
 	for (uint32_t i = 0; i < n_files && ok; i++)
 		ok = q_run(db, e, SQL_JOB_FILE_ADD, "iithi", (int64_t)*id, (int64_t)i, files[i].name,
 		    &files[i].digest, (int64_t)files[i].bytes);
+	ok = ok && last_word_reserve(db, *id, e);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -53,6 +54,8 @@ job_list(
 		GROW(a, list, *n, cap);
 		ok = rec_unpack(a, "job", q_blob(&q, a, 1), &list[*n], e);
 		list[*n].id = (uint64_t)q_int(&q, 0);
+		if (ok && !all)
+			(void)last_word_find(db, a, &list[*n]);
 		*n += ok;
 	}
 	*out = list;

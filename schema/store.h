@@ -175,7 +175,14 @@ bool job_end_put(struct db *db, const struct hash *key, const struct meas_key *k
 bool job_add(struct db *db, struct bytes request, const struct m_job *job, const struct m_file *files,
     uint32_t n_files, uint64_t *id, bool *is_new, struct err *e) MUST_CHECK;
 bool job_save(struct db *db, const struct m_job *job, struct err *e) MUST_CHECK;
-/* Newest first; unfinished ones only, or all. */
+/* For a job whose end could not be saved: where there is no room for its row, there is for this. */
+bool last_word_put(struct db *db, const struct m_job *job, struct err *e) MUST_CHECK;
+/* Its row is saved: the word is not needed any more.  dir: the data folder. */
+void last_word_drop(const char *dir, uint64_t job);
+/* Those of jobs that are not among the open ones. */
+void last_words_sweep(const struct db *db, const struct m_job *open, uint32_t n);
+/* Newest first; unfinished ones only, or all.  An unfinished one whose end could not be saved has that as its
+ * state. */
 bool job_list(struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **out, uint32_t *n,
     struct err *e) MUST_CHECK;
 /* false with ERR_USAGE when there is none. */
