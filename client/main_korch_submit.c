@@ -1,7 +1,9 @@
 /* client/main_korch_submit.c: korch-submit: tunes a model and writes its plan.  Without a daemon
  * it starts a private one; the programs and the protocol are the same. */
+#include "bindings.h"
 #include "external.h"
 #include "job_view.h"
+#include "model_check.h"
 #include "session.h"
 
 #include <errno.h>
@@ -16,28 +18,9 @@ struct submit {
 	struct arena *arena;
 	const struct opts *o;
 	const char *model, *plan;
+	int status; /* of a check: 1 where the model would not be tuned */
 	struct session session;
 };
-
-static bool
-read_shapes(struct submit *s, struct m_options *out, struct err *e)
-{
-	out->n_shapes = opt_n(s->o, OPT_shape);
-	out->shapes = NEW_ARRAY(s->arena, struct m_kv, MAX_OF(out->n_shapes, 1u));
-	for (uint32_t i = 0; i < out->n_shapes; i++) {
-		struct str value = str_of(opt_at(s->o, OPT_shape, i)), name = value;
-
-		/* Input names may hold '=': the last one separates. */
-		while (name.n && name.p[name.n - 1] != '=')
-			name.n--;
-		if (name.n < 2)
-			return err_set(e, ERR_USAGE, "--shape %.*s: it is INPUT=1x3x224x224", STR_ARG(value));
-		value = (struct str){value.p + name.n, value.n - name.n};
-		name.n--;
-		out->shapes[i] = (struct m_kv){.name = name, .value = value};
-	}
-	return true;
-}
 
 /* Conditions on the plan; without -o their price alone is wanted. */
 static bool
@@ -155,7 +138,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	    .effort = (uint64_t)opt_int(o, OPT_effort),
 	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),
 	};
-	return read_shapes(s, out, e) && read_what_if(s, out, e);
+	return bindings_read(s->arena, o, out, e) && read_what_if(s, out, e);
 }
 
 /* Found now rather than after ten minutes of tuning. */
@@ -184,6 +167,9 @@ read_call(struct submit *s, struct err *e)
 		    e, ERR_USAGE, "wanted one MODEL.onnx, got %u; see korch-submit --help", s->o->n_args);
 	s->model = s->o->args[0];
 	s->plan = opt_text(s->o, OPT_output);
+	if (opt_flag(s->o, OPT_check_model))
+		return access(s->model, R_OK) == 0 ||
+		    err_set(e, ERR_IO, "%s: cannot read: %s", s->model, strerror(errno));
 	if (!*s->plan && !opt_flag(s->o, OPT_detach) && !opt_n(s->o, OPT_forbid) && !opt_n(s->o, OPT_force))
 		return err_set(e, ERR_USAGE, "-o PLAN.korch is missing: where shall the plan go?");
 	if (access(s->model, R_OK) != 0)
@@ -262,6 +248,17 @@ follow(struct submit *s, uint64_t job, struct err *e)
 }
 
 static bool
+check(struct submit *s, const struct m_options *options, struct err *e)
+{
+	bool would_tune;
+
+	if (!model_check(s->arena, s->o, s->model, options, &would_tune, e))
+		return false;
+	s->status = would_tune ? 0 : err_exit_status(ERR_MODEL);
+	return true;
+}
+
+static bool
 run(struct submit *s, struct err *e)
 {
 	struct m_options options;
@@ -271,6 +268,8 @@ run(struct submit *s, struct err *e)
 	if (!read_call(s, e) || !read_options(s, &options, e) || !read_device(s, &worker, &class, e))
 		return false;
 	options.device = str_of(class);
+	if (opt_flag(s->o, OPT_check_model))
+		return check(s, &options, e);
 	if (!session_open(&s->session, s->arena, s->o, worker, e) || !send_model(s, &options, &job, e))
 		return false;
 	if (opt_flag(s->o, OPT_detach)) {
@@ -290,7 +289,7 @@ main(int argc, char **argv)
 	int rc = opts_main(&a, PROG_SUBMIT, argc, argv, &o);
 
 	if (rc < 0) {
-		rc = run(&s, &e) ? 0 : opts_fail(&o, &e);
+		rc = run(&s, &e) ? s.status : opts_fail(&o, &e);
 		session_close(&s.session);
 	}
 	arena_fini(&a);

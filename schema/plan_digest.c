@@ -270,6 +270,8 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 		put_u64(&sb, (uint64_t)p->runner_measured_ns);
 		put_str(&sb, p->runner);
 	}
+	if (p->values.n) /* likewise */
+		put_str(&sb, p->values);
 	put_u64(&sb, (uint64_t)h->wall_ns);
 	put_str(&sb, h->made_by);
 	put_str(&sb, h->host);

@@ -32,6 +32,8 @@ enum { PLAN_PART_BYTES = 8 << 20, PLAN_MAX_ROWS = 1 << 22, PLAN_MAX_TEXT = 256 <
 	X(STR, stop)                                                                                         \
 	X(STR, what_if)                                                                                      \
 	X(I64, what_if_base_ns)
+/* Since format 5. */
+#define PLAN_FACTS_5(X) X(STR, values)
 
 /* 64 bits over everything that a plan is. */
 uint64_t plan_sum(const struct plan *p, const struct plan_host *h);

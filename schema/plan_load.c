@@ -113,6 +113,12 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 #define X(KIND, N) p->N = FACT_##KIND(N);
 	PLAN_FACTS(X)
 #undef X
+	p->values = STR("");
+#define X(KIND, N)                                                                                           \
+	if (f->version >= 5)                                                                                 \
+		p->N = FACT_##KIND(N);
+	PLAN_FACTS_5(X)
+#undef X
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "SELECT value FROM host WHERE key = ?");
 	p->measured_ns = fact_int(f, s, "measured_ns", INT64_MIN, INT64_MAX, a);

@@ -50,6 +50,7 @@ save_facts(struct plan_db *f, struct arena *tmp, const struct plan *p, const str
 #define TEXT_REAL(N) str_of(text_of_real(tmp, p->N))
 #define X(KIND, N) save_fact(f, s, #N, TEXT_##KIND(N));
 	PLAN_FACTS(X)
+	PLAN_FACTS_5(X)
 #undef X
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "INSERT INTO host VALUES(?,?)");

@@ -5,12 +5,38 @@
 
 #include <math.h>
 
+/* Each --shape=NAME=..., then each --value=INPUT=... */
+static bool
+bind_all(struct opt_call *c, struct model *m, struct err *e)
+{
+	for (int i = 0; i < c->n_arg; i++)
+		if (str_starts(str_of(c->arg[i]), "--shape=") && !model_bind(m, str_of(c->arg[i] + 8), e))
+			return false;
+	return true;
+}
+
+static bool
+set_all(struct opt_call *c, struct model *m, struct err *e)
+{
+	for (int i = 0; i < c->n_arg; i++) {
+		struct str from = str_of(c->arg[i]), name;
+
+		if (!str_starts(from, "--value="))
+			continue;
+		from = (struct str){from.p + 8, from.n - 8};
+		name = str_cut(&from, '=');
+		if (!model_set(m, &(struct model_given){.name = name, .from = from}, e))
+			return false;
+	}
+	return true;
+}
+
 /* ONNX bytes, or the text form. */
 static bool
 read_model(struct opt_call *c, struct model *m, struct err *e)
 {
 	struct bytes b = {(const uint8_t *)c->text.p, c->text.n};
-	const char *shape = opt_arg(c, "--shape", NULL), *file = opt_arg(c, "--name", c->file);
+	const char *file = opt_arg(c, "--name", c->file);
 
 	if (str_starts(str_trim(c->text), "model") || str_starts(str_trim(c->text), "#")) {
 		if (!model_text_read(c->a, c->text, file, m, e))
@@ -18,7 +44,20 @@ read_model(struct opt_call *c, struct model *m, struct err *e)
 	} else if (!model_read(c->a, b, file, NULL, NULL, m, e)) {
 		return false;
 	}
-	return !shape || model_bind(m, str_of(shape), e);
+	return bind_all(c, m, e) && set_all(c, m, e);
+}
+
+static void
+print_faults(struct opt_call *c, const struct model *m)
+{
+	struct fission_faults faults;
+	struct graph g;
+
+	fission_check(c->a, m, &g, &faults);
+	for (uint32_t i = 0; i < faults.n; i++)
+		sb_addf(c->out, "%s: %s\n", faults.list[i].node ? faults.list[i].node->name : "model",
+		    faults.list[i].why);
+	sb_addf(c->out, "# %u faults, %u primitives\n", faults.n, g.n_nodes);
 }
 
 bool
@@ -28,7 +67,13 @@ opt_fission(struct opt_call *c, struct err *e)
 	struct graph g;
 	struct fission_stats st;
 
-	if (!read_model(c, &m, e) || !fission_run(c->a, &m, &g, &st, e))
+	if (!read_model(c, &m, e))
+		return false;
+	if (opt_arg(c, "--faults", NULL)) {
+		print_faults(c, &m);
+		return true;
+	}
+	if (!fission_run(c->a, &m, &g, &st, e))
 		return false;
 	graph_verify(&g);
 	if (opt_arg(c, "--stats", NULL))

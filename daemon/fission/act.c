@@ -313,6 +313,32 @@ fiss_Mod_10(struct fission *f)
 	f_out(f, 0, b_map2(f, f_int(f, "fmod") ? PRIM_fmod : PRIM_mod, f_in(f, 0), f_in(f, 1)));
 }
 
+/* Both branches must be there, and alike, where only the run tells which one is wanted. */
+static void
+check_branches(struct fission *f, tensor_id c, uint32_t n)
+{
+	const char *cause = NULL;
+
+	for (uint32_t i = 1; i <= 2 * n && !cause; i++)
+		if (f_has(f, i) && f->of_value[f->node->in[i]].i == NO_TENSOR.i) {
+			cause = f->why_absent[f->node->in[i]];
+			f_fail(f,
+			    "its condition depends on %s, so both branches are computed, and the %s cannot "
+			    "be: %s",
+			    f_hangs_on(f, c), i <= n ? "then_branch" : "else_branch",
+			    cause ? cause : "a result is not supported");
+			return;
+		}
+	for (uint32_t i = 0; i < n && !f->failed; i++) {
+		tensor_id x = f_in(f, 1 + i), y = f_in(f, 1 + n + i);
+
+		if (!f->failed && (!shape_eq(b_shape(f, x), b_shape(f, y)) || b_type(f, x) != b_type(f, y)))
+			f_fail(f,
+			    "its branches give different shapes or types, and its condition depends on %s",
+			    f_hangs_on(f, c));
+	}
+}
+
 /* A constant condition takes one branch; else both are computed and one is chosen. */
 void
 fiss_If_1(struct fission *f)
@@ -325,17 +351,13 @@ fiss_If_1(struct fission *f)
 		f_fail(f, "its operands must be a condition of one element and the results of two branches");
 		return;
 	}
+	if (!data)
+		check_branches(f, c, n);
 	for (uint32_t i = 0; i < n && !f->failed; i++) {
-		if (data) {
+		if (data)
 			f_out(f, i, f_in(f, elem_get(b_type(f, c), data, 0) != 0 ? 1 + i : 1 + n + i));
-			continue;
-		}
-		tensor_id x = f_in(f, 1 + i), y = f_in(f, 1 + n + i);
-		if (!f->failed && (!shape_eq(b_shape(f, x), b_shape(f, y)) || b_type(f, x) != b_type(f, y)))
-			f_fail(f,
-			    "its branches give different shapes or types, and the condition depends on "
-			    "the inputs");
-		f_out(f, i, b_select(f, b_view(f, c, 0, NULL), x, y));
+		else
+			f_out(f, i, b_select(f, b_view(f, c, 0, NULL), f_in(f, 1 + i), f_in(f, 1 + n + i)));
 	}
 }
 

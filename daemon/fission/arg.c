@@ -94,9 +94,13 @@ f_in(struct fission *f, uint32_t i)
 	tensor_id t = f->of_value[f->node->in[i]];
 	if (t.i != NO_TENSOR.i)
 		return t;
-	f_fail(f, "operand %u, '%s', is a result of its node that is not supported%s%s", i,
-	    f->m->values[f->node->in[i]].name, f->branch_error ? ": " : "",
-	    f->branch_error ? f->branch_error : "");
+	f->absent = f->why_absent[f->node->in[i]];
+	if (f->absent)
+		f_fail(f, "operand %u, '%s', could not be made: %s", i, f->m->values[f->node->in[i]].name,
+		    f->absent);
+	else
+		f_fail(f, "operand %u, '%s', is a result of its node that is not supported", i,
+		    f->m->values[f->node->in[i]].name);
 	return f->blank;
 }
 
@@ -231,8 +235,9 @@ const_operand(struct fission *f, uint32_t i, const char *what, tensor_id *t)
 {
 	*t = f_in(f, i);
 	const void *data = f->failed ? NULL : b_data(f, *t);
-	if (!data)
-		f_fail(f, "operand %u (%s) must be a constant; it depends on the inputs", i, what);
+	if (!data && !f->failed)
+		f_fail(f, "operand %u (%s) must be a constant, and it depends on %s", i, what,
+		    f_hangs_on(f, *t));
 	return data;
 }
 

@@ -219,7 +219,7 @@ results_of(struct fission *f, enum prim p, const tensor_id *in, uint32_t n_in, c
 	for (uint32_t i = 0; i < n_in; i++)
 		operands[i] = graph_tensor(f->g, in[i]);
 	if (!prim_result(p, operands, n_in, at, out, &e)) {
-		f_fail(f, "%s: %s", prim_info[p].name, e.msg);
+		f_fail(f, "%s", e.msg);
 		return false;
 	}
 	return f_check_shape(f, &out->shape, out->type);

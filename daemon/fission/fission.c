@@ -35,24 +35,6 @@ fiss_binary(struct fission *f)
 }
 
 /* ---- the row of a node --------------------------------------------------------------- */
-static void
-unsupported(struct fission *f, const char *op)
-{
-	struct strbuf sb;
-	int n = 0;
-
-	sb_init(&sb, f->a);
-	for (size_t i = 0; i < OP_COUNT; i++) {
-		bool is_first = i == 0 || strcmp(op_info[i].name, op_info[i - 1].name) != 0;
-		n += is_first;
-		if (is_first && op_info[i].name[0] == op[0] && sb.n < 160)
-			sb_addf(&sb, "%s%s", sb.n ? ", " : "", op_info[i].name);
-	}
-	f_fail(f,
-	    "operator '%s' is not supported; supported with this letter: %s ('korch-opt ops' lists all %d)",
-	    op, sb.n ? sb.p : "none", n);
-}
-
 static bool
 has_kind(const struct model_attr *at, const struct op_attr *row)
 {
@@ -87,22 +69,24 @@ find_row(struct fission *f)
 {
 	const struct model_node *n = f->node;
 
-	if (n->domain[0]) {
-		f_fail(f, "operators of the domain '%s' are not supported; only those of ai.onnx are",
-		    n->domain);
+	if (model_has_row(n)) {
+		f->op = op_find(n->op, n->opset);
+		check_node(f);
 		return;
 	}
-	f->op = op_find(n->op, n->opset);
-	if (f->op) {
-		check_node(f);
-	} else if (op_is_known(n->op)) {
-		int first = MODEL_MAX_OPSET;
-		while (op_find(n->op, first - 1))
-			first--;
-		f_fail(f, "operator '%s' exists from opset %d on; the file has %d", n->op, first, n->opset);
-	} else {
-		unsupported(f, n->op);
-	}
+	f_fail(f, "%s", model_missing_why(f->a, n));
+}
+
+/* The error as it ends the run, or as it is noted. */
+static void
+node_failed(struct fission *f)
+{
+	if (f->op && !f->absent)
+		f_say_operands(f);
+	if (f->node->is_conditional || f->faults)
+		f_note_fault(f);
+	else
+		(void)err_in(f->e, "%s: node '%s' (%s)", f->m->file, f->node->name, f->node->op);
 }
 
 static void
@@ -112,6 +96,8 @@ run_node(struct fission *f, uint32_t number, struct fission_stats *stats)
 	uint32_t before = f->g->n_nodes;
 
 	f->node = n;
+	f->op = NULL;
+	f->is_said = false;
 	f->origin = number;
 	f->outs = NEW_ARRAY(f->a, tensor_id, n->n_out);
 	for (uint32_t i = 0; i < n->n_out; i++)
@@ -125,14 +111,8 @@ run_node(struct fission *f, uint32_t number, struct fission_stats *stats)
 		/* one that stays absent is an error only where it is read */
 		f->of_value[n->out[i]] = f->outs[i];
 	}
-	if (f->failed && n->is_conditional) {
-		/* an error only if this branch is the one that is taken */
-		f->branch_error = arena_printf(f->a, "node '%s' (%s): %s", n->name, n->op, f->e->msg);
-		f->failed = false;
-		*f->e = (struct err){0};
-	} else if (f->failed) {
-		(void)err_in(f->e, "%s: node '%s' (%s)", f->m->file, n->name, n->op);
-	}
+	if (f->failed)
+		node_failed(f);
 	stats->n_folded += f->g->n_nodes == before;
 }
 
@@ -140,24 +120,8 @@ run_node(struct fission *f, uint32_t number, struct fission_stats *stats)
 static bool
 add_input(struct fission *f, const struct model_value *v, tensor_id *out)
 {
-	struct strbuf sb;
-	bool is_open = !v->has_shape;
-
-	sb_init(&sb, f->a);
-	for (int i = 0; v->has_shape && i < v->shape.rank; i++) {
-		is_open = is_open || v->shape.dim[i] < 0;
-		if (v->shape.dim[i] >= 0)
-			sb_addf(&sb, "%s%lld", i ? "x" : "", (long long)v->shape.dim[i]);
-		else
-			sb_addf(&sb, "%s%s", i ? "x" : "", v->dim_param[i] ? v->dim_param[i] : "?");
-	}
-	if (is_open)
-		return err_set(f->e, ERR_MODEL,
-		    "%s: input '%s' has %s%s; give it with --shape %s=... (as 1x3x224x224)", f->m->file,
-		    v->name, v->has_shape ? "the open shape " : "no shape", v->has_shape ? sb.p : "",
-		    v->name);
 	if (!f_check_shape(f, &v->shape, v->type))
-		return err_in(f->e, "%s: input '%s' of %s", f->m->file, v->name, sb.p);
+		return err_in(f->e, "%s: input '%s' of %s", f->m->file, v->name, model_shape_text(f->m, v));
 	*out = graph_input(f->g, v->type, &v->shape, v->name);
 	return true;
 }
@@ -195,28 +159,36 @@ turn_each_operator(struct graph *g)
 	}
 }
 
+/* All but the outputs; false where the model as a whole is at fault. */
+static bool
+run_all(struct fission *f, struct fission_stats *stats)
+{
+	static const float one = 1;
+	struct shape ones = {.rank = 4};
+
+	*stats = (struct fission_stats){.n_operators = f->m->n_nodes};
+	graph_init(f->g, f->a);
+	for (int i = 0; i < MAX_RANK; i++)
+		ones.dim[i] = 1;
+	f->blank = b_table(f, DT_f32, &ones, &one);
+	f->of_value = NEW_ARRAY(f->a, tensor_id, f->m->n_values);
+	f->why_absent = NEW_ARRAY(f->a, const char *, f->m->n_values);
+	if (!model_check_open(f->m, f->e) || !add_values(f))
+		return false;
+	for (uint32_t i = 0; i < f->m->n_nodes && !f->failed; i++)
+		run_node(f, i, stats);
+	return !f->failed;
+}
+
 bool
 fission_run(
     struct arena *a, const struct model *m, struct graph *out, struct fission_stats *stats, struct err *e)
 {
 	struct graph g;
 	struct fission f = {.a = a, .m = m, .g = &g, .e = e, .origin = NO_NODE};
-	static const float one = 1;
-	struct shape ones = {.rank = 4};
 
-	*stats = (struct fission_stats){.n_operators = m->n_nodes};
-	graph_init(&g, a);
-	for (int i = 0; i < MAX_RANK; i++)
-		ones.dim[i] = 1;
-	f.blank = b_table(&f, DT_f32, &ones, &one);
-	f.of_value = NEW_ARRAY(a, tensor_id, m->n_values);
-	if (!add_values(&f))
+	if (!model_check_ops(m, e) || !run_all(&f, stats))
 		return false;
-	for (uint32_t i = 0; i < m->n_nodes; i++) {
-		run_node(&f, i, stats);
-		if (f.failed)
-			return false;
-	}
 	for (uint32_t i = 0; i < m->n_outputs; i++) {
 		tensor_id t = f.of_value[m->outputs[i]];
 		const char *name = m->values[m->outputs[i]].name;
@@ -229,6 +201,35 @@ fission_run(
 	graph_sort(out, a, &g, NULL);
 	stats->n_primitives = out->n_nodes;
 	return true;
+}
+
+void
+fission_check(struct arena *a, const struct model *m, struct graph *out, struct fission_faults *faults)
+{
+	struct graph g;
+	struct err e = {0};
+	struct fission f = {.a = a, .m = m, .g = &g, .e = &e, .origin = NO_NODE, .faults = faults};
+	struct fission_stats stats;
+
+	*faults = (struct fission_faults){0};
+	if (!run_all(&f, &stats)) {
+		f.node = NULL;
+		f_add_fault(&f, arena_printf(a, "%s", e.msg));
+		graph_init(&g, a);
+	}
+	for (uint32_t i = 0; i < m->n_outputs && g.n_tensors; i++) {
+		tensor_id t = f.of_value[m->outputs[i]];
+		const char *name = m->values[m->outputs[i]].name;
+
+		f.node = NULL;
+		if (t.i != NO_TENSOR.i)
+			graph_output(&g, t, name);
+		else if (!f.why_absent[m->outputs[i]])
+			f_add_fault(
+			    &f, arena_printf(a, "output '%s' is a result that is not supported", name));
+	}
+	turn_each_operator(&g);
+	graph_sort(out, a, &g, NULL);
 }
 
 void

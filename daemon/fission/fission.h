@@ -16,6 +16,17 @@ struct fission_stats {
  * Errors (ERR_MODEL): "file: node 'x' (Op): cause; supported is ...". */
 bool fission_run(struct arena *a, const struct model *m, struct graph *out, struct fission_stats *stats,
     struct err *e) MUST_CHECK;
+/* fission_run() that goes on behind what fails: each node that is at the root of a failure. */
+struct fission_fault {
+	const struct model_node *node; /* NULL: the model as a whole */
+	const char *why;
+};
+struct fission_faults {
+	struct fission_fault *list;
+	uint32_t n, cap;
+};
+/* out: what could be made; outputs that could not are missing. */
+void fission_check(struct arena *a, const struct model *m, struct graph *out, struct fission_faults *faults);
 /* "Conv 1 11 22 ..." one operator a line, from op.def. */
 void fission_list_ops(struct strbuf *sb);
 

@@ -37,7 +37,11 @@ struct fission {
 	tensor_id *outs; /* of the node, NO_TENSOR where not made */
 	tensor_id blank; /* what calls return after an error */
 	size_t folded_bytes;
-	const char *branch_error; /* of the last node of a branch that could not be read, or NULL */
+	const char **why_absent; /* by value: the node at the root of its not being made, and what it said */
+	const char *absent;      /* the same of the operand that the node at work misses, or NULL */
+	struct fission_faults
+	    *faults;  /* fission_check(): where failures go; NULL: the first one ends the run */
+	bool is_said; /* the error of the node at work tells its cause already */
 	bool failed;
 	struct err *e;
 };
@@ -84,6 +88,18 @@ const int64_t *f_list(struct fission *f, uint32_t i, const char *name, int *n);
 /* The operand's elements, which must be constant: as integers or numbers. */
 const int64_t *f_const_ints(struct fission *f, uint32_t i, const char *what, int *n);
 const double *f_const_nums(struct fission *f, uint32_t i, const char *what, int *n);
+
+/* ---- what is said of a failure (fault.c) ---------------------------------------------- */
+/* Inputs of the model that t's value depends on, by number; how many, of which at most `most` are in list. */
+uint32_t f_inputs_of(const struct fission *f, tensor_id t, uint32_t *list, uint32_t most);
+/* "the input 'sr' (bind it, as with --value sr=16000)", in the arena. */
+const char *f_hangs_on(struct fission *f, tensor_id t);
+/* Adds to the error of the node at work which operands met, and where their shapes come from. */
+void f_say_operands(struct fission *f);
+/* A node of a branch, or with fission_check() any: its results are absent, and why. */
+void f_note_fault(struct fission *f);
+/* Of the node at work, or of none: the model's. */
+void f_add_fault(struct fission *f, const char *why);
 
 /* ---- primitives (build.c) ------------------------------------------------------------ */
 const struct shape *b_shape(const struct fission *f, tensor_id t);

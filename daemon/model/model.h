@@ -44,6 +44,7 @@ struct model_value {
 	enum dtype type;
 	struct shape shape;              /* -1 where symbolic or unknown */
 	const char *dim_param[MAX_RANK]; /* name of a symbolic dimension, or NULL */
+	const char *shape_by;            /* the option that closed the shape, or NULL */
 	const struct model_tensor *init; /* initializer, or NULL */
 };
 struct model_node {
@@ -58,6 +59,7 @@ struct model_node {
 	const struct model_attr *attr;
 };
 struct model {
+	struct arena *arena;     /* of all that follows */
 	const char *file;        /* for messages */
 	size_t max_tensor_bytes; /* of constants read, and again of those folded */
 	int opset;               /* of ai.onnx */
@@ -80,9 +82,46 @@ extern const struct model_limits model_limits_default;
  * Errors (ERR_MODEL) name file, node and field and say what is supported. */
 bool model_read(struct arena *a, struct bytes onnx, const char *file, const char *dir,
     const struct model_limits *lim, struct model *out, struct err *e) MUST_CHECK;
-/* "INPUT=1x3x224x224": binds the shape of an input.  ERR_USAGE names unknown inputs and
- * contradictions with the file. */
+/* "INPUT=1x3x224x224": the shape of an input.  "SYMBOL=224": an extent that the file names, wherever it
+ * stands. ERR_USAGE names unknown inputs and contradictions. */
 bool model_bind(struct model *m, struct str binding, struct err *e) MUST_CHECK;
+/* An input becomes a constant, and is no input any more: words ("16000", "1,2,3") read as the input's type,
+ * or a tensor.  ERR_USAGE. */
+struct model_given {
+	struct str name, from; /* from: the words; or where the tensor is from */
+	enum dtype type;
+	struct shape shape;
+	struct bytes data;
+	bool is_tensor; /* type, shape and data count, not the words */
+};
+bool model_set(struct model *m, const struct model_given *g, struct err *e) MUST_CHECK;
+struct model_value *model_find_input(const struct model *m, struct str name);
+/* False: "--shape NAME: the model has no such input; its inputs are ...". */
+bool model_no_input(
+    const struct model *m, const char *option, struct str name, bool symbols, struct err *e) MUST_CHECK;
+bool model_value_is_open(const struct model_value *v);
+/* "1x3x<height>x<width>", in the model's arena. */
+const char *model_shape_text(const struct model *m, const struct model_value *v);
+/* "--shape x=1x3x224x224 ...": options that would close all inputs; "" where none is open. */
+const char *model_open_example(const struct model *m);
+/* ERR_MODEL: one sentence about all open inputs, with that example. */
+bool model_check_open(const struct model *m, struct err *e) MUST_CHECK;
+/* ---- operators that are not supported (support.c) ---- */
+struct model_missing {
+	const char *op, *domain;
+	int opset, first_opset; /* that of its nodes; the first that has it, 0: none */
+	uint32_t *nodes, n_nodes, cap_nodes;
+	uint32_t n_conditional; /* nodes in branches: they matter only where the branch is taken */
+};
+/* One entry an operator, in the order of their first nodes; how many. */
+uint32_t model_missing_ops(struct arena *a, const struct model *m, struct model_missing **out);
+bool model_has_row(const struct model_node *n);
+/* Who makes such nodes, and what to submit instead; NULL: not known. */
+const char *model_domain_maker(const char *domain, const char **advice);
+/* "operator 'X' is not supported": of a node without a row. */
+const char *model_missing_why(struct arena *a, const struct model_node *n);
+/* ERR_MODEL: one sentence about all of them that are not in branches. */
+bool model_check_ops(const struct model *m, struct err *e) MUST_CHECK;
 /* One tensor in the protobuf form of the ONNX test files (input_0.pb). */
 bool model_tensor_read(struct arena *a, struct bytes pb, struct model_tensor *out, struct err *e) MUST_CHECK;
 /* The text form of golden files (text.c). */

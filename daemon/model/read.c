@@ -228,6 +228,21 @@ read_nodes(struct reader *r)
 	return check_names(r);
 }
 
+/* What the file says of an output is for people: what it is follows from the nodes. */
+static void
+note_type(struct reader *r, const Onnx__ValueInfoProto *p, struct model_value *v)
+{
+	struct model_value said = {.name = v->name};
+	struct err *e = r->e, ignored = {0};
+
+	if (v->has_type)
+		return;
+	r->e = &ignored;
+	if (read_type(r, p, &said))
+		*v = said;
+	r->e = e;
+}
+
 static bool
 read_outputs(struct reader *r)
 {
@@ -241,6 +256,7 @@ read_outputs(struct reader *r)
 		if (!names_find(&r->names, name, &list[i]) || !r->made[list[i]])
 			return err_set(
 			    r->e, ERR_MODEL, "output '%s' is made by no node and is no input", name);
+		note_type(r, g->output[i], &r->m->values[list[i]]);
 	}
 	r->m->outputs = list;
 	r->m->n_outputs = ck_u32(g->n_output);
@@ -264,7 +280,8 @@ model_read(struct arena *a, struct bytes onnx, const char *file, const char *dir
 	struct reader r = {.a = a, .tmp = &tmp, .m = out, .e = e, .lim = lim ? *lim : model_limits_default};
 	struct bytes skeleton;
 
-	*out = (struct model){.file = str_dup(a, str_of(file)), .max_tensor_bytes = r.lim.max_tensor_bytes};
+	*out = (struct model){
+	    .arena = a, .file = str_dup(a, str_of(file)), .max_tensor_bytes = r.lim.max_tensor_bytes};
 	if (onnx.n > r.lim.max_file_bytes)
 		return err_set(
 		    e, ERR_LIMIT, "%s: %zu bytes; at most %zu are read", file, onnx.n, r.lim.max_file_bytes);

@@ -5,6 +5,7 @@
  *   const w f32[3] = 1 2 3       one value fills all; none: 0, 1, 2 ...
  *   node Softmax x _ -> y axis=1 mode="a" axes=[0,1] alpha=0.5 value=f32[2]{1,2}
  *   branch Relu x -> z           a node inside a branch of an If
+ *   node com.microsoft:Gelu z -> g
  *   out y
  *
  * One item a line, words separated by blanks, '#' begins a comment line, '_' is an operand that
@@ -204,11 +205,14 @@ read_node(struct text *t, struct str rest)
 {
 	uint32_t *io = NEW_ARRAY(t->a, uint32_t, 2 * MAX_WORDS);
 	struct model_attr *at = NEW_ARRAY(t->a, struct model_attr, MAX_WORDS);
-	struct model_node n = {
-	    .opset = t->m->opset, .domain = "", .in = io, .out = io + MAX_WORDS, .attr = at};
+	struct model_node n = {.opset = t->m->opset, .in = io, .out = io + MAX_WORDS, .attr = at};
 	bool behind = false;
 
-	n.op = str_dup(t->a, next_word(&rest));
+	struct str op = next_word(&rest), domain = {"", 0};
+	if (memchr(op.p, ':', op.n))
+		domain = str_cut(&op, ':');
+	n.op = str_dup(t->a, op);
+	n.domain = str_dup(t->a, domain);
 	n.name = arena_printf(t->a, "%s_%u", n.op, t->m->n_nodes);
 	for (rest = str_trim(rest); rest.n > 0; rest = str_trim(rest)) {
 		struct str word = str_cut(&rest, ' ');
@@ -295,8 +299,9 @@ model_text_read(struct arena *a, struct str text, const char *file, struct model
 {
 	struct text t = {.a = a, .m = out, .e = e};
 
-	*out = (struct model){
-	    .file = str_dup(a, str_of(file)), .max_tensor_bytes = model_limits_default.max_tensor_bytes};
+	*out = (struct model){.arena = a,
+	    .file = str_dup(a, str_of(file)),
+	    .max_tensor_bytes = model_limits_default.max_tensor_bytes};
 	names_init(&t.names, a);
 	while (text.n > 0) {
 		t.line++;

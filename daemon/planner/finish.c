@@ -174,6 +174,20 @@ origin_names(struct tune *t)
 	return names;
 }
 
+/* "sr=16000, mode=1": inputs that became constants. */
+static struct str
+value_words(const struct tune *t)
+{
+	const struct m_options *o = &t->start.options;
+	struct strbuf sb;
+
+	sb_init(&sb, t->plan_arena);
+	for (uint32_t i = 0; i < o->n_values; i++)
+		sb_addf(&sb, "%s%.*s=%.*s", i ? ", " : "", STR_ARG(o->values[i].name),
+		    STR_ARG(o->values[i].words));
+	return sb.n ? sb_str(&sb) : STR("");
+}
+
 static struct str
 limits_words(struct tune *t)
 {
@@ -236,6 +250,7 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .model_name = t->start.model_name,
 	    .model_digest = str_of(digest),
 	    .version = STR(KORCH_VERSION),
+	    .values = value_words(t),
 	    .n_threads = (uint32_t)t->start.options.threads,
 	    .n_operators = t->front.fission.n_operators,
 	    .tolerance = t->start.options.tolerance,

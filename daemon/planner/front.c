@@ -23,18 +23,28 @@ rewriting_for(const struct front_opts *o)
 }
 
 bool
+front_read(struct arena *a, struct bytes onnx, const struct front_opts *o, struct model *out, struct err *e)
+{
+	if (!model_read(a, onnx, o->file, o->dir, &model_limits_default, out, e))
+		return false;
+	for (uint32_t i = 0; i < o->n_shapes; i++)
+		if (!model_bind(out, o->shapes[i], e))
+			return false;
+	for (uint32_t i = 0; i < o->n_values; i++)
+		if (!model_set(out, &o->values[i], e))
+			return false;
+	return true;
+}
+
+bool
 front_run(struct arena *a, struct bytes onnx, const struct front_opts *o, struct front *out, struct err *e)
 {
 	struct rewrite_opts ro = rewriting_for(o);
 
 	*out = (struct front){.limits = identify_limits_default, .mode = o->mode};
 	out->limits.max_beside = o->side_by_side ? IDENTIFY_BESIDE : 0;
-	if (!model_read(a, onnx, o->file, o->dir, &model_limits_default, &out->model, e))
-		return false;
-	for (uint32_t i = 0; i < o->n_shapes; i++)
-		if (!model_bind(&out->model, o->shapes[i], e))
-			return false;
-	if (!fission_run(a, &out->model, &out->primitive, &out->fission, e))
+	if (!front_read(a, onnx, o, &out->model, e) ||
+	    !fission_run(a, &out->model, &out->primitive, &out->fission, e))
 		return false;
 	if (!rewrite_run(a, &out->primitive, &ro, &out->graph, &out->rewrite, e))
 		return err_in(e, "rewriting");

@@ -5,12 +5,14 @@
 #include "../fission/fission.h"
 #include "../identify/identify.h"
 #include "../rewrite/rewrite.h"
+#include "../../proto/msg.h"
 
 struct front_opts {
 	const char *file;         /* names the model in messages */
 	const char *dir;          /* where external data may lie; NULL: none allowed */
-	const struct str *shapes; /* "INPUT=1x3x224x224" */
-	uint32_t n_shapes;
+	const struct str *shapes; /* "INPUT=1x3x224x224", "SYMBOL=224" */
+	const struct model_given *values;
+	uint32_t n_shapes, n_values;
 	enum identify_mode mode;
 	double tolerance;  /* 0: exact and reassociating rewrites only (D12) */
 	bool strict;       /* exact rewrites only (D11) */
@@ -28,6 +30,12 @@ struct front {
 	struct identify_limits limits;
 	enum identify_mode mode;
 };
+/* The model as the options make it: read, shapes closed, values bound. */
+bool front_read(struct arena *a, struct bytes onnx, const struct front_opts *o, struct model *out,
+    struct err *e) MUST_CHECK;
+/* What a job's options say of the model alone; ERR_FORMAT where a tensor's bytes do not fit its shape. */
+bool front_asked(
+    struct arena *a, const struct m_options *from, struct front_opts *out, struct err *e) MUST_CHECK;
 /* Everything lives in `a`.  Errors are those of the stage that failed. */
 bool front_run(struct arena *a, struct bytes onnx, const struct front_opts *o, struct front *out,
     struct err *e) MUST_CHECK;

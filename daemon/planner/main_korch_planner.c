@@ -1,6 +1,7 @@
 /* daemon/planner/main_korch_planner.c: the planner, a process of its own for each job.  korchd
  * starts it, its stdin and stdout are the pipe.  ONNX parsing, enumeration and the solver run
  * here and nowhere near leases and store (D28). */
+#include "check.h"
 #include "tune.h"
 
 #include <signal.h>
@@ -17,6 +18,14 @@ fail(struct pipe *p, const struct err *e)
 	if (!pipe_send(p, &m, &ignored))
 		(void)fprintf(stderr, "korch-planner: %s\n", e->msg);
 	return err_exit_status(e->code);
+}
+
+static bool
+plan(struct arena *a, struct pipe *p, const struct msg *m, struct err *e)
+{
+	if (m->type != MSG_plan_start)
+		return err_set(e, ERR_PROTO, "wanted plan_start first, got '%s'", msg_name(m->type));
+	return tune_run(a, p, &m->plan_start, e);
 }
 
 int
@@ -43,9 +52,7 @@ main(int argc, char **argv)
 	}
 	switch (pipe_recv(&p, &a, -1, &m, &e)) {
 	case PIPE_MSG:
-		if (m.type != MSG_plan_start)
-			(void)err_set(&e, ERR_PROTO, "wanted plan_start first, got '%s'", msg_name(m.type));
-		else if (tune_run(&a, &p, &m.plan_start, &e))
+		if (m.type == MSG_check_ask ? check_run(&a, &p, &m.check_ask, &e) : plan(&a, &p, &m, &e))
 			break;
 		rc = fail(&p, &e);
 		break;

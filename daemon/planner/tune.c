@@ -130,12 +130,9 @@ run_front(struct tune *t, struct err *e)
 {
 	const struct m_options *o = &t->start.options;
 	const char *path = str_dup(t->arena, t->start.model_path);
-	struct str *shapes = NEW_ARRAY(t->arena, struct str, MAX_OF(o->n_shapes, 1u));
 	struct front_opts fo = {
 	    .file = str_dup(t->arena, t->start.model_name),
 	    .dir = folder_of(t->arena, path),
-	    .shapes = shapes,
-	    .n_shapes = o->n_shapes,
 	    .tolerance = o->tolerance,
 	    .strict = o->strict,
 	    .side_by_side = o->threads > 1 && t->start.env.hw.sm == 0,
@@ -144,10 +141,7 @@ run_front(struct tune *t, struct err *e)
 	struct arena file = {0}; /* of the model's bytes: not needed behind the front */
 	struct bytes onnx;
 
-	for (uint32_t i = 0; i < o->n_shapes; i++)
-		shapes[i] = str_of(arena_printf(
-		    t->arena, "%.*s=%.*s", STR_ARG(o->shapes[i].name), STR_ARG(o->shapes[i].value)));
-	if (!mode_of(o->fusion, &fo.mode, e))
+	if (!mode_of(o->fusion, &fo.mode, e) || !front_asked(t->arena, o, &fo, e))
 		return false;
 	bool ok = os_read_file(t->os, &file, path, model_limits_default.max_file_bytes, &onnx, e);
 	if (ok) {

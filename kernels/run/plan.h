@@ -105,6 +105,7 @@ struct plan {
 	struct str run_compat;  /* "x86_64 avx2 fma elf-1": refused elsewhere */
 	struct str environment; /* where it was measured: warned about */
 	struct str model_name, model_digest, version;
+	struct str values; /* inputs of the model that are constants of this plan: "sr=16000, mode=1" */
 	uint32_t n_threads;
 	uint64_t n_operators, n_primitives, n_candidates_total, n_distinct;
 	int64_t latency_ns, bound_ns, measured_ns;

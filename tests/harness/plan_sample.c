@@ -214,6 +214,7 @@ plan_sample_dry(struct arena *a, struct plan *p)
 	*p = (struct plan){.run_compat = STR("fake"),
 	    .environment = STR("cpu=fake\n"),
 	    .model_name = STR("sample"),
+	    .values = STR("mode=1"),
 	    .model_digest = STR("00"),
 	    .version = STR("1"),
 	    .n_threads = 1,

@@ -346,10 +346,12 @@ binds_shapes(void **state)
 	output(&w, "y", -1);
 	expect(&w, &m, NULL, NULL);
 	assert_false(model_bind(&m, STR("q=1x3"), &e));
-	assert_string_equal(e.msg, "--shape q: the model has no such input; its inputs are: x z");
+	assert_string_equal(e.msg,
+	    "--shape q: the model has no such input or named extent; its inputs are: x z; its named extents: "
+	    "n");
 	assert_int_equal(err_exit_status(e.code), 2);
 	assert_false(model_bind(&m, STR("x=2x4"), &e));
-	assert_string_equal(e.msg, "--shape x=2x4: dimension 1 of this input is already 3");
+	assert_string_equal(e.msg, "--shape x=2x4: dimension 1 of this input is already 3, by the file");
 	assert_false(model_bind(&m, STR("x=2"), &e));
 	assert_false(model_bind(&m, STR("x=2xx"), &e));
 	assert_false(model_bind(&m, STR("x"), &e));
