@@ -1,5 +1,5 @@
 /* kernels/run/dev.h: devices behind one table of functions (CPU, fake; CUDA joins here), the
- * thread pool, the compiler call, and plans that run.  Nothing above this folder knows what
+ * compiler call, and plans that run.  Nothing above this folder knows what
  * kind of device it talks to. */
 #ifndef KORCH_DEV_H
 #define KORCH_DEV_H
@@ -7,6 +7,7 @@
 #include "../base/isa.h"
 #include "../library/library.h"
 #include "plan.h"
+#include "pool.h"
 
 /* ---- what a device says about itself ------------------------------------------------- */
 /* The numeric vector of a device (D24), for predicting one device's times from another's. */
@@ -143,23 +144,6 @@ struct fake_time fake_measure(
 /* Loads, finds and runs nothing real; run() returns at once and leaves results as they are. */
 void dev_fake_open(uint32_t n_threads, struct dev *out);
 
-/* ---- threads ------------------------------------------------------------------------- */
-/* n threads that wait for a function to run together; the caller is thread 0.  No allocation
- * and no lock on the way: one atomic counter starts them, one barrier ends it.  A waiting
- * thread spins for a short while and then sleeps in the kernel. */
-struct pool;
-typedef void pool_fn(void *arg, struct pool *p, uint32_t thread);
-bool pool_open(uint32_t n_threads, bool pin, struct pool **out, struct err *e) MUST_CHECK;
-void pool_close(struct pool *p);
-uint32_t pool_threads(const struct pool *p);
-/* Runs fn on every thread and returns when all have.  One caller at a time. */
-void pool_run(struct pool *p, pool_fn *fn, void *arg);
-/* Inside fn, by every thread: none goes on before all have come.  What was written before is
- * seen after. */
-void pool_barrier(struct pool *p, uint32_t thread);
-/* The part of [0, n) that belongs to a thread: parts differ by at most one. */
-void pool_slice(int64_t n, uint32_t thread, uint32_t n_threads, int64_t *lo, int64_t *hi);
-
 /* ---- the compiler -------------------------------------------------------------------- */
 enum { COMPILE_MAX_BYTES = 256 << 20, COMPILE_MAX_FILES = 512 };
 struct compile_opts {
@@ -209,7 +193,7 @@ void plan_exec_copies(
     const struct plan_exec *x, const void *const *inputs, void *const *outputs, struct dev_copy *list);
 
 /* ---- a plan on the device that it asks for ------------------------------------------------- */
-enum { RUNNER_MAX_THREADS = 1024, RUNNER_MAX_GPUS = 1024 }; /* that may be asked for */
+enum { RUNNER_MAX_THREADS = POOL_MAX_THREADS, RUNNER_MAX_GPUS = 1024 }; /* that may be asked for */
 struct gpu;
 struct runner_opts {
 	uint32_t n_threads; /* of a CPU */

@@ -206,59 +206,57 @@ struct walk {
 };
 
 static void
-stamp(const struct walk *w, uint32_t thread, uint32_t at)
+stamp(const struct walk *w, uint32_t at)
 {
 	const struct os *os;
 
-	if (!w->ns || thread != 0)
+	if (!w->ns)
 		return;
 	os = os_real();
 	w->ns[at] = os->mono_ns(os->self);
 }
 
-static void
-run_pass(const struct walk *w, const struct dev_launch *l, uint32_t pass, uint32_t thread, uint32_t n)
+/* item: the launch; part: how many of its passes have been begun. */
+static bool
+next_pass(void *arg, struct pool_pass *at)
 {
-	const struct dev_kernel *k = l->kernel;
-	pass_fn *fn;
-	int64_t lo, hi;
+	const struct walk *w = arg;
 
-	pool_slice(k->range[pass], thread, n, &lo, &hi);
-	if (lo >= hi)
-		return;
-	if (k->library) {
+	while (at->item < w->n_launches && at->part == w->launches[at->item].kernel->n_passes) {
+		at->part = 0;
+		stamp(w, ++at->item);
+	}
+	if (at->item == w->n_launches)
+		return false;
+	at->n = w->launches[at->item].kernel->range[at->part++];
+	return true;
+}
+
+static void
+run_piece(void *arg, const struct pool_pass *at, uint32_t thread, int64_t lo, int64_t hi)
+{
+	const struct walk *w = arg;
+	const struct dev_launch *l = &w->launches[at->item];
+	pass_fn *fn;
+
+	if (l->kernel->library) {
 		cpu_library_run(l, w->cpu->shared);
 		return;
 	}
-	memcpy(&fn, &k->pass[pass], sizeof(fn));
+	memcpy(&fn, &l->kernel->pass[at->part - 1], sizeof(fn));
 	fn(l->buf, w->cpu->shared, w->cpu->local + w->cpu->local_bytes * thread, lo, hi);
-}
-
-/* What every thread does: all passes of all launches, its slice of each. */
-static void
-walk(void *arg, struct pool *p, uint32_t thread)
-{
-	const struct walk *w = arg;
-	uint32_t n = pool_threads(p);
-
-	stamp(w, thread, 0);
-	for (uint32_t i = 0; i < w->n_launches; i++) {
-		for (uint32_t k = 0; k < w->launches[i].kernel->n_passes; k++) {
-			run_pass(w, &w->launches[i], k, thread, n);
-			pool_barrier(p, thread);
-		}
-		stamp(w, thread, i + 1);
-	}
 }
 
 static void
 cpu_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 {
 	struct cpu *c = self;
-	struct walk w = {c, l, n, ns};
+	struct walk w = {.cpu = c, .launches = l, .n_launches = n, .ns = ns};
+	const struct pool_work work = {next_pass, run_piece, &w};
 
 	(void)pthread_mutex_lock(&c->turn);
-	pool_run(c->pool, walk, &w);
+	stamp(&w, 0);
+	pool_run(c->pool, &work);
 	(void)pthread_mutex_unlock(&c->turn);
 }
 

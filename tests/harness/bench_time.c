@@ -26,30 +26,40 @@ kernels_us(const struct test_kernel *k, uint32_t n, int turns)
 	return (now_us() - t) / turns;
 }
 
-static void
-take_turn(void *arg, struct pool *p, uint32_t thread)
+/* item: the kernel, counted through all `times`; part: how many of its passes have been begun. */
+static bool
+next_pass(void *arg, struct pool_pass *at)
 {
 	const struct bench_turn *t = arg;
-	int64_t lo, hi;
+	const uint32_t n = t->n * (uint32_t)t->times;
 
-	for (int i = 0; i < t->times; i++)
-		for (uint32_t j = 0; j < t->n; j++)
-			for (uint32_t q = 0; q < t->k[j].code.n_passes; q++) {
-				pool_slice(t->k[j].code.range[q], thread, pool_threads(p), &lo, &hi);
-				if (lo < hi)
-					t->k[j].pass[q](
-					    t->k[j].buf, t->k[j].shared, t->local[thread], lo, hi);
-				pool_barrier(p, thread);
-			}
+	while (at->item < n && at->part == t->k[at->item % t->n].code.n_passes) {
+		at->part = 0;
+		at->item++;
+	}
+	if (at->item == n)
+		return false;
+	at->n = t->k[at->item % t->n].code.range[at->part++];
+	return true;
+}
+
+static void
+run_piece(void *arg, const struct pool_pass *at, uint32_t thread, int64_t lo, int64_t hi)
+{
+	const struct bench_turn *t = arg;
+	const struct test_kernel *k = &t->k[at->item % t->n];
+
+	k->pass[at->part - 1](k->buf, k->shared, t->local[thread], lo, hi);
 }
 
 double
 bench_turn_us(struct pool *p, struct bench_turn *t)
 {
+	const struct pool_work work = {next_pass, run_piece, t};
 	struct timespec a, b;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &a);
-	pool_run(p, take_turn, t);
+	pool_run(p, &work);
 	(void)clock_gettime(CLOCK_MONOTONIC, &b);
 	return ((double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3) / t->times;
 }

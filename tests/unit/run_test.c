@@ -1,4 +1,4 @@
-/* tests/unit/run_test.c: the runtime: pool, compiler call, loading from memory, plans that run
+/* tests/unit/run_test.c: the runtime: compiler call, loading from memory, plans that run
  * with one and several threads.
  * threads: yes */
 #include "../harness/plan_sample.h"
@@ -12,87 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { THREADS = 4, ROUNDS = 2000 };
-
-static void
-slices_cover_everything_once(void **state)
-{
-	(void)state;
-	for (int64_t n = 0; n < 40; n++)
-		for (uint32_t t = 1; t < 9; t++) {
-			int64_t at = 0, lo, hi;
-
-			for (uint32_t i = 0; i < t; i++) {
-				pool_slice(n, i, t, &lo, &hi);
-				assert_int_equal(lo, at);
-				assert_in_range(hi - lo, n / t, n / t + 1);
-				at = hi;
-			}
-			assert_int_equal(at, n);
-		}
-}
-
-struct tally {
-	_Atomic int64_t before[ROUNDS];
-	atomic_int wrong;
-};
-
-/* After barrier i all threads have added to before[i]. */
-static void
-count_rounds(void *arg, struct pool *p, uint32_t thread)
-{
-	struct tally *t = arg;
-
-	for (int i = 0; i < ROUNDS; i++) {
-		atomic_fetch_add(&t->before[i], 1);
-		pool_barrier(p, thread);
-		if (atomic_load(&t->before[i]) != pool_threads(p))
-			atomic_fetch_add(&t->wrong, 1);
-	}
-}
-
-static void
-barrier_holds_all_back(void **state)
-{
-	struct tally *t = heap_alloc(sizeof(*t));
-	struct pool *p;
-	struct err e = {0};
-
-	(void)state;
-	assert_true(pool_open(THREADS, false, &p, &e));
-	pool_run(p, count_rounds, t);
-	assert_int_equal(t->wrong, 0);
-	pool_close(p);
-	free(t);
-}
-
-static void
-add_one(void *arg, struct pool *p, uint32_t thread)
-{
-	atomic_int *n = arg;
-
-	(void)p;
-	(void)thread;
-	atomic_fetch_add(n, 1);
-}
-
-static void
-every_thread_runs_once_a_run(void **state)
-{
-	atomic_int n = 0;
-	struct pool *p;
-	struct err e = {0};
-
-	(void)state;
-	assert_true(pool_open(THREADS, true, &p, &e));
-	for (int i = 0; i < ROUNDS; i++)
-		pool_run(p, add_one, &n);
-	assert_int_equal(n, THREADS * ROUNDS);
-	pool_close(p);
-	assert_false(pool_open(0, false, &p, &e));
-	assert_int_equal(e.code, ERR_USAGE);
-}
 
 static const char twice[] =
     "void k_p0(void *const *b, char *s, char *l, long lo, long hi)\n"
@@ -402,9 +321,6 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(slices_cover_everything_once),
-	    cmocka_unit_test(barrier_holds_all_back),
-	    cmocka_unit_test(every_thread_runs_once_a_run),
 	    cmocka_unit_test(equal_text_gives_equal_bytes),
 	    cmocka_unit_test(files_become_one_object),
 	    cmocka_unit_test(compiler_faults_are_told_apart),
