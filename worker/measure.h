@@ -11,7 +11,7 @@
 #include "../kernels/emit/emit.h"
 #include "../kernels/run/dev.h"
 
-enum { MEASURE_METHOD = 2 }; /* rises when numbers of before and after cannot be compared */
+enum { MEASURE_METHOD = 3 }; /* rises when numbers of before and after cannot be compared */
 
 struct measure_opts {
 	const char *program; /* NULL: korch-measure beside the running program */

@@ -87,10 +87,11 @@ struct child_batch {
 bool batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, struct err *e) MUST_CHECK;
 
 /* ---- the child's parts ------------------------------------------------------------------- */
-/* Short kernels of known kind; `d` runs them like any other. */
+/* Short kernels of known kind, run like any other, but on one thread: their frozen times are of one. */
 enum probe { PROBE_FMA, PROBE_READ, PROBE_COPY, PROBE_NOTHING, PROBE_COUNT };
 struct refs {
-	const struct dev *dev;
+	const struct dev *dev; /* `own` where the kernels' device has several threads */
+	struct dev own;
 	struct dev_module *module;
 	struct dev_kernel kernel[REF_COUNT], probe[PROBE_COUNT];
 	void *buf[REF_COUNT][3];

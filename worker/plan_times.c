@@ -14,7 +14,6 @@ struct yard { /* what the plans are for */
 
 struct plan_run {
 	struct plan plan;
-	struct dev dev;
 	struct plan_exec *exec;
 	struct gpu_plan *gpu;
 	const void **in;
@@ -62,9 +61,11 @@ open_plan(
 	if (c->is_gpu) /* the runs that count are of the same inputs, in the GPU's memory */
 		ok = gpu_plan_open(c->dev, &p->plan, 0, &p->gpu, e) &&
 		    gpu_plan_run(p->gpu, p->in, p->out, &ns, e);
-	else
-		ok = dev_cpu_open(p->plan.n_threads, true, &p->dev, e) &&
-		    plan_exec_open(&p->dev, &p->plan, &p->exec, e);
+	else /* all on the child's own threads: other plans' would spin beside them, on the same cores */
+		ok = p->plan.n_threads == c->dev->n_threads
+		    ? plan_exec_open(c->dev, &p->plan, &p->exec, e)
+		    : err_set(e, ERR_PROTO, "the plan is for %u threads, and it is to be timed on %u",
+			  p->plan.n_threads, c->dev->n_threads);
 	return ok || err_in(e, "%s", path);
 }
 
@@ -101,7 +102,7 @@ run_on_gpu(const struct dev *d, struct plan_run *p, bool counts)
 static void
 run_plan(const struct yard *c, struct plan_run *p, bool counts)
 {
-	int64_t (*clock)(void) = p->plan.n_threads <= 1 ? thread_ns : now_ns;
+	int64_t (*clock)(void) = c->dev->n_threads <= 1 ? thread_ns : now_ns;
 	int64_t from = clock();
 
 	if (p->gpu && p->t.fail == ERR_NONE)
@@ -173,8 +174,6 @@ plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, st
 		said[i] = (struct say_timing){i, p[i].t};
 		gpu_plan_close(p[i].gpu);
 		plan_exec_close(p[i].exec);
-		if (p[i].dev.close)
-			p[i].dev.close(p[i].dev.self);
 	}
 	return true;
 }

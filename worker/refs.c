@@ -123,10 +123,11 @@ refs_open(const struct dev *d, struct refs *r, struct err *e)
 	struct bytes code;
 	bool ok;
 
-	*r = (struct refs){.dev = d};
-	ok = dev_cpu_isa(&r->isa, e) && compile_refs(&tmp, target_of_isa(r->isa), &code, e) &&
-	    d->load(d->self, code, &r->module, e) && find_all(r, e) && make_buffers(r, e) &&
-	    d->reserve(d->self, 64, 64, e);
+	*r = (struct refs){.dev = d->n_threads > 1 ? &r->own : d};
+	ok = (d->n_threads == 1 || dev_cpu_open(1, false, &r->own, e)) && dev_cpu_isa(&r->isa, e) &&
+	    compile_refs(&tmp, target_of_isa(r->isa), &code, e) &&
+	    r->dev->load(r->dev->self, code, &r->module, e) && find_all(r, e) && make_buffers(r, e) &&
+	    r->dev->reserve(r->dev->self, 64, 64, e);
 	arena_fini(&tmp);
 	if (!ok) {
 		err_in(e, "the class references");
@@ -144,6 +145,8 @@ refs_close(struct refs *r)
 				r->dev->mem_free(r->dev->self, r->buf[i][k], r->n_bytes[i]);
 	if (r->module)
 		r->dev->unload(r->dev->self, r->module);
+	if (r->own.close)
+		r->own.close(r->own.self);
 	*r = (struct refs){0};
 }
 

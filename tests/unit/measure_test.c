@@ -1,7 +1,7 @@
 /* tests/unit/measure_test.c: the measuring child: right kernels are timed, and each way of being
  * wrong costs one row with its cause while the rest of the batch goes on.  label: cpu */
 #include "../../schema/plan_file.h"
-#include "../../worker/measure.h"
+#include "../../worker/measure_int.h"
 #include "../harness/plan_sample.h"
 
 #include <setjmp.h>
@@ -355,6 +355,48 @@ plans_are_timed_side_by_side(void **state)
 	(void)unlink(path);
 }
 
+/* Another number's threads would share the child's cores with its own. */
+static void
+plans_run_on_the_childs_own_threads(void **state)
+{
+	struct bench *b = *state;
+	char path[] = "/tmp/korch-measure-XXXXXX";
+	int fd = mkstemp(path);
+	const char *paths[] = {path};
+	struct plan_host h = {0};
+	struct measure_timing t;
+	struct plan p;
+	struct err e = {0};
+
+	assert_true(fd >= 0);
+	(void)close(fd);
+	if (!plan_sample(&b->a, &p, &e))
+		fail_msg("%s", e.msg);
+	p.n_threads = 3;
+	assert_true(plan_save(path, &p, &h, &e) && measure_plans(b->child, paths, 1, 20000000, 1, &t, &e));
+	assert_int_equal(t.fail, ERR_PROTO);
+	assert_non_null(strstr(t.cause, "the plan is for 3 threads, and it is to be timed on 1"));
+	(void)unlink(path);
+}
+
+/* Their frozen times are of one thread: scores stand on the ratio, whatever the kernels run on. */
+static void
+references_run_on_one_thread(void **state)
+{
+	struct refs r;
+	struct dev d;
+	struct err e = {0};
+
+	(void)state;
+	if (!dev_cpu_open(3, false, &d, &e) || !refs_open(&d, &r, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(r.dev->n_threads, 1);
+	for (int i = 0; i < REF_COUNT; i++)
+		assert_true(refs_time(&r, (enum measure_ref)i) > 0);
+	refs_close(&r);
+	d.close(d.self);
+}
+
 static void
 fake_faults_walk_the_same_way(void **state)
 {
@@ -392,6 +434,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_module_that_cannot_load_fails_every_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(calibration_is_plausible, setup, teardown),
 	    cmocka_unit_test_setup_teardown(plans_are_timed_side_by_side, setup, teardown),
+	    cmocka_unit_test_setup_teardown(plans_run_on_the_childs_own_threads, setup, teardown),
+	    cmocka_unit_test(references_run_on_one_thread),
 	    cmocka_unit_test_setup_teardown(fake_faults_walk_the_same_way, setup, teardown),
 	};
 

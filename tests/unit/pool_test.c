@@ -4,6 +4,7 @@
 #include "../../kernels/run/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -135,6 +136,22 @@ impossible_numbers_are_refused(void **state)
 	assert_int_equal(e.code, ERR_USAGE);
 }
 
+/* Whoever opened a pool of pinned threads was pinned too, and is free again when it is closed. */
+static void
+a_closed_pool_pins_nobody(void **state)
+{
+	cpu_set_t before, after;
+	struct pool *p;
+	struct err e = {0};
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_true(pool_open(2, true, &p, &e));
+	pool_close(p);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_true(CPU_EQUAL(&before, &after));
+}
+
 /* ---- a thread that is not there --------------------------------------------------------------------------
  */
 static sem_t is_stuck, let_go;
@@ -217,9 +234,13 @@ who_loses_its_core_is_not_wanted_for_a_while(void **state)
 	atomic_bool is_on = true;
 	struct pool *p;
 	struct err e = {0};
+	cpu_set_t cores;
 	unsigned n;
 
 	(void)state;
+	/* Where threads outnumber cores, nobody stays awake to see it. */
+	if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) < 2)
+		skip();
 	assert_true(pool_open(2, false, &p, &e));
 	assert_int_equal(pool_wanted(p), 2);
 	t->work = lose_core;
@@ -241,6 +262,7 @@ main(void)
 	    cmocka_unit_test(slices_cover_everything_once),
 	    cmocka_unit_test(all_of_a_pass_is_done_before_the_next),
 	    cmocka_unit_test(impossible_numbers_are_refused),
+	    cmocka_unit_test(a_closed_pool_pins_nobody),
 	    cmocka_unit_test(who_is_not_there_is_not_waited_for),
 	    cmocka_unit_test(who_loses_its_core_is_not_wanted_for_a_while),
 	};
