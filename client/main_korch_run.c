@@ -288,6 +288,7 @@ open_plan(struct run *r, struct err *e)
 		return err_set(e, ERR_USAGE, "--gpu %lld: from 0 to %d, or -1 for the first that fits",
 		    (long long)gpu, (int)RUNNER_MAX_GPUS - 1);
 	how = (struct runner_opts){.n_threads = (uint32_t)n_threads,
+	    .takes = true,
 	    .n_streams = (uint32_t)n_streams,
 	    .gpu_number = (uint32_t)(gpu + 1)};
 	if (!runner_open(&r->plan, &how, &r->runner, e))

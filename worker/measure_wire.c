@@ -122,7 +122,7 @@ struct say_hello
 hello_mine(void)
 {
 	struct say_hello h = {.sizes = sizeof(struct say_row) + 1000 * sizeof(struct calibration) +
-		1000000 * sizeof(struct pack) + 1000000000 * MEASURE_METHOD};
+		1000000 * sizeof(struct pack) + (uint64_t)1000000000 * MEASURE_METHOD};
 
 	memcpy(h.version, KORCH_VERSION, MIN_OF(sizeof(KORCH_VERSION), sizeof(h.version) - 1));
 	return h;

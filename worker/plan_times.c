@@ -63,7 +63,7 @@ open_plan(
 		    gpu_plan_run(p->gpu, p->in, p->out, &ns, e);
 	else /* all on the child's own threads: other plans' would spin beside them, on the same cores */
 		ok = p->plan.n_threads == c->dev->n_threads
-		    ? plan_exec_open(c->dev, &p->plan, &p->exec, e)
+		    ? plan_exec_take(c->dev, &p->plan, &p->exec, e)
 		    : err_set(e, ERR_PROTO, "the plan is for %u threads, and it is to be timed on %u",
 			  p->plan.n_threads, c->dev->n_threads);
 	return ok || err_in(e, "%s", path);

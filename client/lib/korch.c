@@ -91,8 +91,11 @@ read_options(const struct korch_options *from, size_t size, struct korch_options
 static bool
 open_plan(struct korch_plan *k, const char *path, const struct korch_options *o, struct err *e)
 {
-	struct runner_opts how = {
-	    .n_threads = o->n_threads, .pin = o->pin != 0, .n_streams = o->n_streams, .gpu_number = o->gpu};
+	struct runner_opts how = {.n_threads = o->n_threads,
+	    .pin = o->pin != 0,
+	    .takes = true,
+	    .n_streams = o->n_streams,
+	    .gpu_number = o->gpu};
 
 	if (!plan_load(&k->arena, path, &k->plan, NULL, e))
 		return false;

@@ -88,6 +88,11 @@ struct dev {
 	void (*unbind)(void *self, struct dev_kernel *k);
 	bool (*prepare)(void *self, struct dev_launch *l, struct err *e);
 	void (*release)(void *self, struct dev_launch *l);
+	/* Does a launch of a library's kernel read this operand where it lies?  false: all that it needs of
+	 * it was kept by prepare.  NULL: it does. */
+	bool (*reads)(void *self, const struct dev_kernel *k, uint32_t operand);
+	/* What all launches together keep; NULL: nothing. */
+	size_t (*kept_bytes)(void *self);
 	/* Device memory, PLAN_ALIGNed; NULL where there is none left. */
 	void *(*mem_new)(void *self, size_t n_bytes);
 	void (*mem_free)(void *self, void *p, size_t n_bytes);
@@ -112,7 +117,8 @@ bool dev_find(const struct dev *d, struct dev_module *m, const struct kernel_nam
     struct err *e) MUST_CHECK;
 void dev_lose(const struct dev *d, struct dev_kernel *k);
 /* Once for each launch whose constant operands are in l->buf, before it runs; nothing to do where the code is
- * generated.  The operands are not read again until the release. */
+ * generated.  Those operands stay where they are, and as they are, until the release: launches that read the
+ * same bytes share what is kept of them. */
 bool dev_prepare(const struct dev *d, struct dev_launch *l, struct err *e) MUST_CHECK;
 void dev_release(const struct dev *d, struct dev_launch *l);
 /* Version of a library whose kernels this CPU's device has and is to offer (KORCH_LIBRARIES=none: none); 0.
@@ -174,6 +180,10 @@ bool plan_check(const struct plan *p, struct err *e) MUST_CHECK;
 struct plan_exec;
 bool plan_exec_open(
     const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e) MUST_CHECK;
+/* The same by the plan's only user: constants that only libraries read, in forms of their own, are given back
+ * to the system, and what the plan says of them is gone. */
+bool plan_exec_take(
+    const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e) MUST_CHECK;
 void plan_exec_close(struct plan_exec *x);
 /* inputs[i], outputs[i]: dense row-major, of the plan's types and shapes, aligned for their
  * type, in the device's memory; an output overlaps nothing.  step_ns (may be NULL) receives
@@ -198,6 +208,7 @@ struct gpu;
 struct runner_opts {
 	uint32_t n_threads; /* of a CPU */
 	bool pin;
+	bool takes;            /* the runner is the plan's only user (plan_exec_take) */
 	uint32_t n_streams;    /* of a GPU, at most; 0: STREAMS_DEFAULT */
 	const struct gpu *gpu; /* NULL: the libraries of this host */
 	uint32_t gpu_number;   /* 1 + the GPU's, as the driver counts; 0: the first that fits */

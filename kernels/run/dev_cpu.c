@@ -21,6 +21,7 @@ struct dev_module {
 };
 struct cpu {
 	struct pool *pool;
+	struct cpu_libraries libraries;
 	pthread_mutex_t turn;
 	char *shared, *local;
 	size_t shared_bytes, local_bytes; /* local: of one thread */
@@ -116,6 +117,51 @@ cpu_find(void *self, struct dev_module *m, const char *symbol, struct dev_kernel
 			return err_set(e, ERR_FORMAT, "the kernels hold no function %s", name);
 	}
 	return true;
+}
+
+static bool
+cpu_bind(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e)
+{
+	(void)self;
+	return cpu_library_bind(spec, schedule, k, e);
+}
+
+static void
+cpu_unbind(void *self, struct dev_kernel *k)
+{
+	(void)self;
+	cpu_library_unbind(k);
+}
+
+static bool
+cpu_prepare(void *self, struct dev_launch *l, struct err *e)
+{
+	const struct cpu *c = self;
+
+	return cpu_library_prepare(&c->libraries, l, e);
+}
+
+static void
+cpu_release(void *self, struct dev_launch *l)
+{
+	const struct cpu *c = self;
+
+	cpu_library_release(&c->libraries, l);
+}
+
+static bool
+cpu_reads(void *self, const struct dev_kernel *k, uint32_t operand)
+{
+	(void)self;
+	return cpu_library_reads(k, operand);
+}
+
+static size_t
+cpu_kept_bytes(void *self)
+{
+	const struct cpu *c = self;
+
+	return cpu_libraries_bytes(&c->libraries);
 }
 
 static void *
@@ -266,6 +312,7 @@ cpu_close(void *self)
 	struct cpu *c = self;
 
 	pool_close(c->pool);
+	cpu_libraries_close(&c->libraries);
 	(void)pthread_mutex_destroy(&c->turn);
 	free(c->shared);
 	free(c->local);
@@ -282,6 +329,7 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 		return false;
 	}
 	(void)pthread_mutex_init(&c->turn, NULL);
+	cpu_libraries_open(&c->libraries);
 	*out = (struct dev){
 	    .self = c,
 	    .name = "cpu",
@@ -295,6 +343,8 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 	    .unbind = cpu_unbind,
 	    .prepare = cpu_prepare,
 	    .release = cpu_release,
+	    .reads = cpu_reads,
+	    .kept_bytes = cpu_kept_bytes,
 	    .mem_new = cpu_mem_new,
 	    .mem_free = cpu_mem_free,
 	    .put = cpu_copy,

@@ -1,7 +1,7 @@
 /* kernels/run/exec.c: a plan that runs.  Opening does all that can fail or allocate: code,
  * symbols, work memory, constants, scratch, the list of launches.  Running only fills in where
  * the caller's inputs and outputs are. */
-#include "dev.h"
+#include "pages.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -115,8 +115,8 @@ address(const struct plan_exec *x, const struct place *at, const void *const *in
 	bug("a place of kind %d", (int)at->kind);
 }
 
-static bool
-list_launches(struct plan_exec *x, struct err *e)
+static void
+list_launches(struct plan_exec *x)
 {
 	const struct plan *p = x->plan;
 	uint32_t cap = 0;
@@ -137,14 +137,30 @@ list_launches(struct plan_exec *x, struct err *e)
 			x->patches[x->n_patches++] = (struct patch){&buf[j], s->places[j]};
 		}
 		x->launches[i] = (struct dev_launch){.kernel = &x->kernels[s->kernel], .buf = buf};
-		if (!dev_prepare(x->dev, &x->launches[i], e))
-			return err_in(e, "step %u of the plan", i);
 	}
-	return true;
 }
 
-bool
-plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e)
+/* takes: the plan's constants are ours. */
+static bool
+prepare(struct plan_exec *x, bool takes, struct err *e)
+{
+	const struct plan *p = x->plan;
+	struct arena tmp = {0};
+	struct pages pages;
+	bool ok = true;
+
+	pages_open(&tmp, x->dev, p, x->kernels, takes && !x->own_constants, &pages);
+	for (uint32_t i = 0; i < p->n_steps && ok; i++) {
+		ok = dev_prepare(x->dev, &x->launches[pages.order[i]], e) ||
+		    err_in(e, "step %u of the plan", pages.order[i]);
+		pages_drop(&pages, i);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+open_exec(const struct dev *d, const struct plan *p, bool takes, struct plan_exec **out, struct err *e)
 {
 	struct plan_exec *x = heap_alloc(sizeof(*x));
 	struct dev_info info;
@@ -156,13 +172,28 @@ plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out
 		goto fail;
 	if (has_code(p) && !d->load(d->self, p->module, &x->module, e))
 		goto fail;
-	if (!find_kernels(x, e) || !place_memory(x, e) || !list_launches(x, e))
+	if (!find_kernels(x, e) || !place_memory(x, e))
+		goto fail;
+	list_launches(x);
+	if (!prepare(x, takes, e))
 		goto fail;
 	*out = x;
 	return true;
 fail:
 	plan_exec_close(x);
 	return false;
+}
+
+bool
+plan_exec_open(const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e)
+{
+	return open_exec(d, p, false, out, e);
+}
+
+bool
+plan_exec_take(const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e)
+{
+	return open_exec(d, p, true, out, e);
 }
 
 void

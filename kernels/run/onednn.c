@@ -20,7 +20,7 @@ struct port {
 	dnnl_memory_t mine, inner; /* inner: mine's, or where a reorder leads */
 	void *mine_at, *inner_at;
 	dnnl_primitive_t reorder; /* NULL: the same form */
-	size_t at;                /* of inner: in scratch; of a constant: in what is kept */
+	size_t at;                /* of inner: in scratch */
 	bool is_constant;
 };
 /* OpenMP's runtime is the one that oneDNN was linked with, whatever it is. */
@@ -41,8 +41,8 @@ struct onednn {
 	uint32_t n_ports;
 	dnnl_exec_arg_t arg[MAX_ARGS];
 	int n_args;
-	size_t scratch, kept; /* bytes */
-	size_t pad;           /* of them: the primitives' own scratch, at 0 */
+	size_t scratch; /* bytes */
+	size_t pad;     /* of them: the primitives' own scratch, at 0 */
 	dnnl_memory_t pad_memory;
 	void *pad_at;
 };
@@ -87,8 +87,7 @@ refused(struct err *e, const char *what)
 	return err_set(e, ERR_INFEASIBLE, "library: oneDNN has no %s", what);
 }
 
-/* ---- ports ----------------------------------------------------------------------------------------------
- */
+/* ---- ports -------------------------------------------------------------------------------------- */
 /* want: the form that the primitive is to take; NULL: whichever it likes. */
 static struct port *
 port_add(struct onednn *o, const struct call_view *v, int arg, const struct form *f, const struct form *want,
@@ -224,8 +223,7 @@ is_miscomputed(const struct library_call *c, const char *how)
 	return false;
 }
 
-/* ---- the primitive ----------------------------------------------------------------------------------------
- */
+/* ---- the primitive ------------------------------------------------------------------------------ */
 static bool
 make_pd(struct onednn *o, const struct port *bias, struct err *e)
 {
@@ -293,6 +291,12 @@ settle_port(struct onednn *o, struct port *p, struct err *e)
 }
 
 static bool
+is_kept(const struct port *p)
+{
+	return p->is_constant && p->reorder;
+}
+
+static bool
 moves_activations(const struct onednn *o)
 {
 	for (uint32_t i = 0; i < o->n_ports; i++)
@@ -312,12 +316,11 @@ lay_out(struct onednn *o, struct err *e)
 	o->scratch = o->pad;
 	for (uint32_t i = 0; i < o->n_ports; i++) {
 		struct port *p = &o->port[i];
-		size_t *sum = p->is_constant ? &o->kept : &o->scratch;
 
-		if (!p->reorder)
+		if (!p->reorder || p->is_constant)
 			continue;
-		p->at = *sum;
-		*sum = ck_add(*sum, aligned(md_bytes(&p->its)));
+		p->at = o->scratch;
+		o->scratch = ck_add(o->scratch, aligned(md_bytes(&p->its)));
 	}
 	n = (dnnl_dim_t)(o->pad / sizeof(float));
 	if (n == 0)
@@ -429,8 +432,7 @@ onednn_bind(const struct library_call *c, int64_t algo, void **out, size_t *scra
 	return true;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------
- */
+/* ---- running ------------------------------------------------------------------------------------ */
 /* The library looks through memory when its address is set: only where it moved. */
 static void
 set_at(dnnl_memory_t m, void **now, void *p)
@@ -467,42 +469,87 @@ reorder(struct onednn *o, const struct port *p, bool out)
 	return dnnl_primitive_execute(p->reorder, o->stream, o->pad_memory ? 3 : 2, arg) == dnnl_success;
 }
 
+/* A constant in the primitive's form, as it is kept already or made now; pad: for the reorder. */
+static struct kept *
+keep(struct onednn *o, struct kept_store *store, struct port *p, void *const *buf)
+{
+	const void *from = address(o, p, buf);
+	struct kept *k = from ? kept_find(store, from, &p->ours, &p->its) : NULL;
+
+	if (k || !from)
+		return k;
+	k = kept_add(store, from, &p->ours, &p->its);
+	if (!k)
+		return NULL;
+	set_at(p->mine, &p->mine_at, address(o, p, buf));
+	set_at(p->inner, &p->inner_at, k->data);
+	if (reorder(o, p, false) && dnnl_stream_wait(o->stream) == dnnl_success)
+		return k;
+	kept_drop(store, k);
+	return NULL;
+}
+
+static void
+onednn_release(void *kernel, void *store, void *kept)
+{
+	const struct onednn *o = kernel;
+	struct kept **list = kept;
+
+	kept_store_hold(store, true);
+	for (uint32_t i = 0; i < o->n_ports; i++)
+		kept_drop(store, list[i]);
+	kept_store_hold(store, false);
+	free(list);
+}
+
+/* *kept: for each port a constant that is not as it lies; NULL where there is none. */
 static bool
-onednn_prepare(void *kernel, void *const *buf, void **kept, struct err *e)
+onednn_prepare(void *kernel, void *store, void *const *buf, void **kept, struct err *e)
 {
 	struct onednn *o = kernel;
-	char *to = o->kept ? aligned_alloc(PLAN_ALIGN, o->kept) : NULL,
-	     *pad = o->pad ? aligned_alloc(PLAN_ALIGN, o->pad) : NULL;
+	struct kept **list = heap_alloc(sizeof(struct kept *) * o->n_ports);
+	char *pad = o->pad ? aligned_alloc(PLAN_ALIGN, o->pad) : NULL;
 	int before = alone(o->omp);
-	bool ok = (to || !o->kept) && (pad || !o->pad);
+	bool ok = pad || !o->pad;
 
-	*kept = to;
 	if (ok && o->pad_memory)
 		set_at(o->pad_memory, &o->pad_at, pad);
-	for (uint32_t i = 0; ok && i < o->n_ports; i++) {
-		struct port *p = &o->port[i];
-
-		if (!p->is_constant || !p->reorder)
-			continue;
-		set_at(p->mine, &p->mine_at, address(o, p, buf));
-		set_at(p->inner, &p->inner_at, to + p->at);
-		ok = p->mine_at && reorder(o, p, false);
-	}
-	ok = ok && dnnl_stream_wait(o->stream) == dnnl_success;
+	kept_store_hold(store, true);
+	for (uint32_t i = 0; ok && i < o->n_ports; i++)
+		if (is_kept(&o->port[i]))
+			ok = (list[i] = keep(o, store, &o->port[i], buf)) != NULL;
+	kept_store_hold(store, false);
 	not_alone(o->omp, before);
 	o->pad_at = NULL;
 	free(pad);
+	*kept = list;
 	if (ok)
 		return true;
-	free(to);
+	onednn_release(o, store, list);
 	*kept = NULL;
 	return err_set(e, ERR_MEMORY, "no memory for constants in oneDNN's form");
+}
+
+static bool
+onednn_reads(void *kernel, uint32_t operand)
+{
+	const struct onednn *o = kernel;
+
+	for (uint32_t i = 0; i < o->n_ports; i++) {
+		const struct port *p = &o->port[i];
+
+		if ((p->view->source == SOURCE_INPUT || p->view->source == SOURCE_WEIGHT) &&
+		    p->view->number == operand && !is_kept(p))
+			return true;
+	}
+	return false;
 }
 
 static void
 onednn_run(void *kernel, void *const *buf, void *kept, char *scratch)
 {
 	struct onednn *o = kernel;
+	struct kept *const *list = kept;
 	int before = alone(o->omp);
 	bool ok = true;
 
@@ -513,8 +560,10 @@ onednn_run(void *kernel, void *const *buf, void *kept, char *scratch)
 		void *mine = address(o, p, buf);
 
 		set_at(p->inner, &p->inner_at,
-		    !p->reorder ? mine : (p->is_constant ? (char *)kept : scratch) + p->at);
-		if (!p->reorder || p->is_constant)
+		    !p->reorder      ? mine
+			: is_kept(p) ? list[i]->data
+				     : scratch + p->at);
+		if (!p->reorder || is_kept(p))
 			continue;
 		set_at(p->mine, &p->mine_at, mine);
 		if (p->arg != DNNL_ARG_DST)
@@ -529,12 +578,6 @@ onednn_run(void *kernel, void *const *buf, void *kept, char *scratch)
 		bug("oneDNN refused a call that it had accepted");
 }
 
-static void
-onednn_release(void *kept)
-{
-	free(kept);
-}
-
 static int64_t
 onednn_version(void)
 {
@@ -544,8 +587,12 @@ onednn_version(void)
 }
 
 const struct cpu_library cpu_onednn = {.version = onednn_version,
+    .open = kept_store_new,
+    .close = kept_store_free,
+    .kept_bytes = kept_store_bytes,
     .bind = onednn_bind,
     .unbind = onednn_unbind,
     .prepare = onednn_prepare,
     .release = onednn_release,
+    .reads = onednn_reads,
     .run = onednn_run};

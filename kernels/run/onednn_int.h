@@ -6,6 +6,7 @@
 #include <dnnl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A description of memory: a struct in 2.x, a handle in 3.x. */
 struct md {
@@ -28,6 +29,28 @@ void md_drop(struct md *m);
 md_const md_or_none(const struct md *m);
 bool md_same(const struct md *a, const struct md *b);
 size_t md_bytes(const struct md *m);
+
+/* ---- onednn_kept.c: constants in a primitive's form, one copy for all launches that read the same bytes
+ * ---- */
+struct kept_store;
+struct kept { /* of one constant, in one form */
+	struct kept *next;
+	const void *from;
+	struct md ours, its;
+	uint32_t n_users;
+	size_t n_bytes;
+	void *data;
+};
+void *kept_store_new(void);        /* the library's own, as cpu_library.h has it */
+void kept_store_free(void *store); /* nothing is kept any more */
+size_t kept_store_bytes(void *store);
+/* Held while constants are looked up and made. */
+void kept_store_hold(struct kept_store *s, bool take);
+/* One that is there already, for one more user; NULL: there is none. */
+struct kept *kept_find(struct kept_store *s, const void *from, const struct md *ours, const struct md *its);
+/* A new one, for one user, whose data is to be written; NULL: no memory. */
+struct kept *kept_add(struct kept_store *s, const void *from, const struct md *ours, const struct md *its);
+void kept_drop(struct kept_store *s, struct kept *k); /* by one user; NULL is allowed */
 
 /* ---- onednn_form.c ---- */
 enum { FORM_DIMS = 12 };

@@ -174,6 +174,36 @@ check_step(const struct plan *p, uint32_t i, struct err *e)
 	return true;
 }
 
+/* A library reads its operands as the spec says, constants too: nothing that generated code was told of. */
+static bool
+check_call(const struct plan *p, uint32_t i, struct err *e)
+{
+	const struct plan_step *s = &p->steps[i];
+	const struct plan_kernel *k = &p->kernels[s->kernel];
+	struct arena tmp = {0};
+	enum library library;
+	int64_t version, algo;
+	struct spec spec;
+	bool ok = true;
+
+	if (!library_of_schedule(k->schedule, &library, &version, &algo))
+		return true;
+	if (!spec_read(&tmp, k->spec, &spec, e))
+		ok = err_in(e, "the plan is damaged: kernel %u", s->kernel);
+	else if (spec.g.n_inputs != k->n_operands || spec.g.n_outputs != k->n_results)
+		ok = refuse(e, "kernel", s->kernel, "does not fit its spec");
+	for (uint32_t j = 0; ok && j < s->n_places; j++) {
+		const struct tensor *t = graph_tensor(
+		    &spec.g, j < k->n_operands ? spec.g.inputs[j] : spec.g.outputs[j - k->n_operands]);
+		size_t need;
+
+		if (!shape_bytes(&t->shape, t->type, &need) || p->places[s->places[j]].n_bytes < need)
+			ok = refuse(e, "step", i, "has an operand that is smaller than its kernel reads");
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
 static bool
 check_copies(const struct plan *p, struct err *e)
 {
@@ -298,7 +328,7 @@ plan_check(const struct plan *p, struct err *e)
 		if (!check_kernel_row(p, i, e))
 			return false;
 	for (uint32_t i = 0; i < p->n_steps; i++)
-		if (!check_step(p, i, e))
+		if (!check_step(p, i, e) || !check_call(p, i, e))
 			return false;
 	return check_copies(p, e) && check_evidence(p, e) && check_account(p, e);
 }

@@ -68,13 +68,18 @@ open_gpu(struct runner *r, const struct plan *p, const struct runner_opts *o, st
 	    gpu_plan_open(&r->dev, p, o->n_streams, &r->on_gpu, e);
 }
 
+static bool
+open_cpu(struct runner *r, const struct plan *p, const struct runner_opts *o, struct err *e)
+{
+	return dev_cpu_open(o->n_threads, o->pin, &r->dev, e) &&
+	    (o->takes ? plan_exec_take(&r->dev, p, &r->exec, e) : plan_exec_open(&r->dev, p, &r->exec, e));
+}
+
 bool
 runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e)
 {
 	struct runner *r = heap_alloc(sizeof(*r));
-	bool ok = plan_wants_gpu(p)
-	    ? open_gpu(r, p, o, e)
-	    : dev_cpu_open(o->n_threads, o->pin, &r->dev, e) && plan_exec_open(&r->dev, p, &r->exec, e);
+	bool ok = plan_wants_gpu(p) ? open_gpu(r, p, o, e) : open_cpu(r, p, o, e);
 
 	if (!ok) {
 		runner_close(r);

@@ -1,6 +1,7 @@
 /* tests/unit/run_test.c: the runtime: compiler call, loading from memory, plans that run
  * with one and several threads.
  * threads: yes */
+#include "../harness/kernel.h"
 #include "../harness/plan_sample.h"
 
 #include <pthread.h>
@@ -267,6 +268,23 @@ foreign_plans_are_refused(void **state)
 	arena_fini(&a);
 }
 
+/* A sample whose first kernel is a call of a library: the same sum, in words that one understands. */
+static bool
+library_sample(struct arena *a, const char *schedule, struct plan *p, struct err *e)
+{
+	static const char graph[] =
+	    "%0 = input f32[37]\n%1 = weight f32[37]\n%2 = reshape %0 shape=[37,1]\n"
+	    "%3 = const f32[1,1] 0x1p+1\n%4 = matmul %2 %3\n%5 = reshape %4 shape=[37]\n"
+	    "%6 = add %5 %1\noutput %6\n";
+	struct spec s;
+
+	if (!plan_sample(a, p, e) || !kernel_spec(a, graph, &s, e))
+		return false;
+	p->kernels[0].spec = s.text;
+	p->kernels[0].schedule = str_of(schedule);
+	return true;
+}
+
 /* One clear error each, whatever this program was built with. */
 static void
 missing_libraries_are_named(void **state)
@@ -283,14 +301,39 @@ missing_libraries_are_named(void **state)
 		struct dev d;
 		struct err e = {0};
 
-		assert_true(plan_sample(&a, &p, &e) && dev_cpu_open(1, false, &d, &e));
-		p.kernels[0].schedule = str_of(cases[i].schedule);
+		assert_true(library_sample(&a, cases[i].schedule, &p, &e) && dev_cpu_open(1, false, &d, &e));
 		assert_false(plan_exec_open(&d, &p, &x, &e));
 		assert_int_equal(e.code, ERR_HOST);
 		assert_non_null(strstr(e.msg, cases[i].words));
 		d.close(d.self);
 		arena_fini(&a);
 	}
+}
+
+/* A library reads what the spec says: constants are no packed form of a kernel's own there. */
+static void
+operands_that_a_library_would_read_beyond_are_refused(void **state)
+{
+	static const char small[] = "spec 1\n%0 = input f32[37]\n", lib[] = "lib=onednn-2.6.3";
+	struct arena a = {0};
+	struct plan p;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(library_sample(&a, lib, &p, &e) && plan_check(&p, &e));
+	p.places[1].n_bytes -= 4;
+	assert_false(plan_check(&p, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	assert_non_null(strstr(e.msg, "step 0 has an operand that is smaller than its kernel reads"));
+	e = (struct err){0};
+	assert_true(library_sample(&a, lib, &p, &e));
+	p.kernels[0].spec = STR("spec 1\n%0 = input f32[37]\n%1 = relu %0 : f32[37]\noutput %1\n");
+	assert_false(plan_check(&p, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	e = (struct err){0};
+	p.kernels[0].spec = str_of(small);
+	assert_false(plan_check(&p, &e));
+	arena_fini(&a);
 }
 
 static void
@@ -329,6 +372,7 @@ main(void)
 	    cmocka_unit_test(callers_take_turns),
 	    cmocka_unit_test(foreign_plans_are_refused),
 	    cmocka_unit_test(missing_libraries_are_named),
+	    cmocka_unit_test(operands_that_a_library_would_read_beyond_are_refused),
 	    cmocka_unit_test(fake_times_repeat_and_respect_the_bound),
 	};
 
