@@ -1,5 +1,5 @@
-/* client/job_view.h: a job as a person sees it: a bar on a terminal, plain lines elsewhere,
- * one JSON object a line with --json; and its end. */
+/* client/job_view.h: a job as a person sees it while it runs: a bar on a terminal, plain lines elsewhere,
+ * one JSON object a line with --json. */
 #ifndef KORCH_JOB_VIEW_H
 #define KORCH_JOB_VIEW_H
 
@@ -8,23 +8,28 @@
 
 struct job_view {
 	const struct opts *opts;
-	bool is_terminal; /* stderr is one, and words are wanted */
-	bool has_bar;     /* a bar stands on the line */
-	char phase[64];   /* last one told as a line */
-	uint64_t told;    /* measured + cached + failed when last told */
+	bool is_terminal;    /* stderr is one, and words are wanted */
+	bool has_bar;        /* a bar stands on the line */
+	struct arena arena;  /* of `last` */
+	struct m_event last; /* drawn again when the window changes */
+	char place[640];     /* phase or state and its reason, as last told in a line */
+	uint64_t told;       /* measured + cached + failed when last told */
 };
 void job_view_init(struct job_view *v, const struct opts *o);
 void job_view_event(struct job_view *v, const struct m_event *ev);
 /* Removes the bar, so that other words can be printed. */
 void job_view_clear(struct job_view *v);
+/* The window has another width: for session.resized; self is the view. */
+void job_view_resized(void *self);
+void job_view_fini(struct job_view *v);
+/* The bar's line: what a person looks for comes first, and what does not fit is cut. */
+void job_bar(struct strbuf *sb, const struct m_event *ev, int columns);
 
 /* Watches a job until it ends.  SIGINT ends the watching with ERR_INTERRUPTED (session.h).  *last: the job's
  * last event.  A failed or cancelled job is an error of its class. */
 bool job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena *a, struct m_event *last,
     struct err *e) MUST_CHECK;
 
-/* The result on stdout: the contract's JSON object, or a few lines. */
-void job_print_result(const struct opts *o, const char *model, const char *plan, const struct m_progress *p);
 /* 12.3 ms, 840 us: three digits that a person reads. */
 void print_ns(struct strbuf *sb, int64_t ns);
 

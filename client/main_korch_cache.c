@@ -2,6 +2,7 @@
  * daemon that owns the data folder (D26). */
 #include "cache_explain.h"
 #include "job_view.h"
+#include "output.h"
 #include "session.h"
 
 #include <inttypes.h>
@@ -181,6 +182,8 @@ verb_export(struct cache *c, struct err *e)
 
 	if (!*to)
 		return err_set(e, ERR_USAGE, "export: -o FILE is missing: where shall the export go?");
+	if (!output_check(c->o, to, e))
+		return false;
 	m.cache_export.class = str_of(opt_text(c->o, OPT_class));
 	return ask(c, &m, &got, MSG_blob_made, e) &&
 	    client_get_file(c->session.client, &got.blob_made.digest, to, e);
@@ -312,7 +315,7 @@ main(int argc, char **argv)
 	struct arena a = {0};
 	struct opts o;
 	struct err e = {0};
-	struct cache c = {.arena = &a, .o = &o, .session = {.stop_fd = -1}};
+	struct cache c = {.arena = &a, .o = &o, .session = {.signal_fd = -1}};
 	int rc = opts_main(&a, PROG_CACHE, argc, argv, &o);
 
 	if (rc < 0) {

@@ -1,5 +1,7 @@
 /* client/main_korch_jobs.c: korch-jobs: what runs on a daemon. */
+#include "job_result.h"
 #include "job_view.h"
+#include "output.h"
 #include "session.h"
 
 #include <inttypes.h>
@@ -83,13 +85,19 @@ verb_show(struct jobs *j, struct err *e)
 static bool
 verb_watch(struct jobs *j, struct err *e)
 {
-	struct job_view view;
+	struct job_result r = {
+	    .model = arena_printf(j->arena, "job %" PRIu64, j->job), .plan = "", .subject = "its plan"};
 	struct m_event last;
 
-	job_view_init(&view, j->o);
-	if (!job_follow(j->session.client, j->job, &view, j->arena, &last, e))
+	if (!session_follow(&j->session, j->arena, j->o, j->job, &last, e))
 		return false;
-	job_print_result(j->o, "job", "(korch-jobs fetch takes it)", &last.progress);
+	r.next = arena_printf(j->arena, "%s fetch %" PRIu64 " -o PLAN.korch%s",
+	    output_program(j->arena, "korch-jobs"), j->job, session_words(&j->session, j->arena, j->o));
+	r.progress = &last.progress;
+	if (opt_flag(j->o, OPT_json))
+		job_result_json(&r);
+	else
+		job_result_words(stdout, &r);
 	return true;
 }
 
@@ -106,7 +114,7 @@ verb_fetch(struct jobs *j, struct err *e)
 
 	if (!*to)
 		return err_set(e, ERR_USAGE, "fetch: -o PLAN.korch is missing: where shall the plan go?");
-	return client_fetch(j->session.client, j->job, to, e);
+	return output_check(j->o, to, e) && client_fetch(j->session.client, j->job, to, e);
 }
 
 /* The devices: their class is what korch-submit --device names. */
@@ -185,7 +193,7 @@ main(int argc, char **argv)
 	struct arena a = {0};
 	struct opts o;
 	struct err e = {0};
-	struct jobs j = {.arena = &a, .o = &o, .session = {.stop_fd = -1}};
+	struct jobs j = {.arena = &a, .o = &o, .session = {.signal_fd = -1}};
 	int rc = opts_main(&a, PROG_JOBS, argc, argv, &o);
 
 	if (rc < 0) {

@@ -1,9 +1,9 @@
 /* client/main_korch_plan.c: korch-plan: reads a plan: what it runs, why, whether its proof holds. */
+#include "output.h"
 #include "plan_explain.h"
 #include "plan_rebuild.h"
 #include "plan_show.h"
-
-#include "../kernels/base/opt.h"
+#include "run_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,31 @@ do_explain(struct call *c, struct err *e)
 	return plan_explain(c->arena, &c->plan, c->what, opt_flag(c->o, OPT_json), e);
 }
 
+/* A text as the result: to stdout, or where -o says. */
+static bool
+give_text(struct call *c, struct str text, struct err *e)
+{
+	const char *to = opt_text(c->o, OPT_plan_output);
+	bool json = opt_flag(c->o, OPT_json);
+	struct strbuf sb;
+
+	if (*to && !os_write_file(os_real(), to, (struct bytes){(const uint8_t *)text.p, text.n}, e))
+		return false;
+	if (*to && !json)
+		return true;
+	sb_init(&sb, c->arena);
+	if (json) {
+		sb_addz(&sb, "{\"output\":");
+		json_string(&sb, str_of(to));
+		sb_addz(&sb, ",\"text\":");
+		json_string(&sb, *to ? STR("") : text);
+		sb_addz(&sb, "}\n");
+		text = sb_str(&sb);
+	}
+	(void)fwrite(text.p, 1, text.n, stdout);
+	return true;
+}
+
 static bool
 do_dot(struct call *c, struct err *e)
 {
@@ -39,28 +64,20 @@ do_dot(struct call *c, struct err *e)
 
 	if (steps < 0 || steps > UINT32_MAX)
 		return err_set(e, ERR_USAGE, "--steps %s: it is 0 or more", opt_text(c->o, OPT_steps));
-	plan_dot(c->arena, &c->plan, (uint32_t)steps);
-	return true;
+	return give_text(c, plan_dot(c->arena, &c->plan, (uint32_t)steps), e);
 }
 
-/* To stdout, or where -o says. */
 static bool
 do_source(struct call *c, struct err *e)
 {
-	const char *to = opt_text(c->o, OPT_plan_output);
-
-	if (*to)
-		return os_write_file(
-		    os_real(), to, (struct bytes){(const uint8_t *)c->plan.source.p, c->plan.source.n}, e);
-	if (fwrite(c->plan.source.p, 1, c->plan.source.n, stdout) != c->plan.source.n || fflush(stdout) != 0)
-		return err_set(e, ERR_IO, "cannot write to stdout");
-	return true;
+	return give_text(c, c->plan.source, e);
 }
 
 static bool
 do_rebuild(struct call *c, struct err *e)
 {
 	const char *to = *opt_text(c->o, OPT_plan_output) ? opt_text(c->o, OPT_plan_output) : c->path;
+	struct strbuf sb;
 
 	if (!plan_rebuild(c->arena, &c->plan, e))
 		return err_in(e, "%s", c->path);
@@ -69,8 +86,12 @@ do_rebuild(struct call *c, struct err *e)
 	if (!opt_flag(c->o, OPT_quiet))
 		(void)fprintf(stderr, "korch-plan: %s: %u kernels rebuilt for \"%.*s\"\n", to,
 		    c->plan.n_kernels, STR_ARG(c->plan.run_compat));
-	if (opt_flag(c->o, OPT_json))
-		(void)printf("{\"kernels\":%u,\"code_bytes\":%zu}\n", c->plan.n_kernels, c->plan.module.n);
+	if (!opt_flag(c->o, OPT_json))
+		return true;
+	sb_init(&sb, c->arena);
+	sb_addz(&sb, "{\"output\":");
+	json_string(&sb, str_of(to));
+	(void)printf("%s,\"kernels\":%u,\"code_bytes\":%zu}\n", sb.p, c->plan.n_kernels, c->plan.module.n);
 	return true;
 }
 
@@ -88,17 +109,32 @@ do_verify(struct call *c, struct err *e)
 	    err_in(e, "%s", c->path);
 }
 
-static const struct {
+static const struct word {
 	const char *word;
 	bool (*run)(struct call *c, struct err *e);
+	bool takes_output;
 } words[] = {
-    {"show", do_show},
-    {"explain", do_explain},
-    {"verify", do_verify},
-    {"dot", do_dot},
-    {"source", do_source},
-    {"rebuild", do_rebuild},
+    {"show", do_show, false},
+    {"explain", do_explain, false},
+    {"verify", do_verify, false},
+    {"dot", do_dot, true},
+    {"source", do_source, true},
+    {"rebuild", do_rebuild, true},
 };
+
+/* -o as a setting of the file or a variable is meant for the words that take it. */
+static bool
+check_output(const struct call *c, const struct word *w, struct err *e)
+{
+	const char *to = opt_text(c->o, OPT_plan_output);
+	const char *where = *to ? to : w->run == do_rebuild ? c->path : NULL;
+
+	if (w->takes_output)
+		return !where || output_check(c->o, where, e);
+	return !*to || c->o->value[OPT_plan_output].source != FROM_FLAG ||
+	    err_set(
+		e, ERR_USAGE, "-o %s: %s writes to stdout; -o is for dot, source and rebuild", to, w->word);
+}
 
 static bool
 run(struct call *c, struct err *e)
@@ -113,7 +149,8 @@ run(struct call *c, struct err *e)
 	c->what = o->n_args == 3 ? o->args[2] : NULL;
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (strcmp(o->args[0], words[i].word) == 0)
-			return plan_load(c->arena, c->path, &c->plan, &c->host, e) && words[i].run(c, e);
+			return check_output(c, &words[i], e) &&
+			    plan_load(c->arena, c->path, &c->plan, &c->host, e) && words[i].run(c, e);
 	return err_set(
 	    e, ERR_USAGE, "wanted show, explain, verify, dot, source or rebuild, and not \"%s\"", o->args[0]);
 }

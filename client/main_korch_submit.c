@@ -2,14 +2,16 @@
  * it starts a private one; the programs and the protocol are the same. */
 #include "bindings.h"
 #include "external.h"
-#include "job_view.h"
+#include "job_result.h"
 #include "model_check.h"
+#include "output.h"
 #include "session.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_CONDITIONS = 32 };
@@ -141,24 +143,20 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	return bindings_read(s->arena, o, out, e) && read_what_if(s, out, e);
 }
 
-/* Found now rather than after ten minutes of tuning. */
-static bool
-check_output(const struct submit *s, struct err *e)
+/* A price alone writes no plan, and who leaves does not wait for one; else it is named after the model. */
+static const char *
+where_to(const struct submit *s)
 {
-	struct arena tmp = {0};
-	const char *slash = strrchr(s->plan, '/');
-	const char *dir = ".";
-	bool ok = true;
+	const char *given = opt_text(s->o, OPT_output);
 
-	if (slash)
-		dir =
-		    slash == s->plan ? "/" : str_dup(&tmp, (struct str){s->plan, (size_t)(slash - s->plan)});
-	if (access(dir, W_OK | X_OK) != 0)
-		ok = err_set(e, ERR_IO, "-o %s: cannot write into %s: %s", s->plan, dir, strerror(errno));
-	arena_fini(&tmp);
-	return ok;
+	if (opt_flag(s->o, OPT_check_model))
+		return "";
+	if (*given || opt_flag(s->o, OPT_detach) || opt_n(s->o, OPT_forbid) || opt_n(s->o, OPT_force))
+		return given;
+	return output_of_model(s->arena, s->model);
 }
 
+/* The place of the plan is looked at now rather than after ten minutes of tuning. */
 static bool
 read_call(struct submit *s, struct err *e)
 {
@@ -166,15 +164,14 @@ read_call(struct submit *s, struct err *e)
 		return err_set(
 		    e, ERR_USAGE, "wanted one MODEL.onnx, got %u; see korch-submit --help", s->o->n_args);
 	s->model = s->o->args[0];
-	s->plan = opt_text(s->o, OPT_output);
-	if (opt_flag(s->o, OPT_check_model))
-		return access(s->model, R_OK) == 0 ||
-		    err_set(e, ERR_IO, "%s: cannot read: %s", s->model, strerror(errno));
-	if (!*s->plan && !opt_flag(s->o, OPT_detach) && !opt_n(s->o, OPT_forbid) && !opt_n(s->o, OPT_force))
-		return err_set(e, ERR_USAGE, "-o PLAN.korch is missing: where shall the plan go?");
+	s->plan = where_to(s);
+	if (opt_flag(s->o, OPT_detach) && !*opt_text(s->o, OPT_daemon))
+		return err_set(e, ERR_USAGE,
+		    "-d needs --daemon: a private korchd leaves when its clients have left, and ends their "
+		    "jobs");
 	if (access(s->model, R_OK) != 0)
 		return err_set(e, ERR_IO, "%s: cannot read: %s", s->model, strerror(errno));
-	return !*s->plan || check_output(s, e);
+	return !*s->plan || output_check(s->o, s->plan, e);
 }
 
 /* External data is found before the upload; the model itself is judged by the planner. */
@@ -197,51 +194,74 @@ send_model(struct submit *s, const struct m_options *options, uint64_t *job, str
 	return ok;
 }
 
-/* A named daemon goes on with the job; a private one has no other reason to live. */
+/* A daemon that stays goes on with the job; a private one has no other reason to live. */
 static bool
-interrupted(struct submit *s, uint64_t job, struct err *e)
+left_running(const struct submit *s, uint64_t job, struct err *e)
 {
-	if (!s->session.is_private)
-		return err_set(e, ERR_INTERRUPTED,
-		    "left job %" PRIu64 " running; come back with: korch-jobs watch %" PRIu64
-		    " --daemon %s, and take its plan with: korch-jobs fetch %" PRIu64 " -o %s --daemon %s",
-		    job, job, s->session.url, job, s->plan, s->session.url);
-	return err_set(
-	    e, ERR_INTERRUPTED, "stopped; what was measured is kept, so the same command goes on from here");
+	char *jobs = output_program(s->arena, "korch-jobs"),
+	     *where = session_words(&s->session, s->arena, s->o);
+	const char *plan = *s->plan ? s->plan : output_of_model(s->arena, s->model);
+
+	return err_set(e, ERR_INTERRUPTED,
+	    "job %" PRIu64 " goes on without you; come back with: %s watch %" PRIu64
+	    "%s, take its plan with: "
+	    "%s fetch %" PRIu64 " -o %s%s, end it with: %s cancel %" PRIu64 "%s",
+	    job, jobs, job, where, jobs, job, output_shell(s->arena, plan), where, jobs, job, where);
 }
 
-/* A client whose calls end at once when a signal has come cannot cancel: take a fresh one. */
-static void
-cancel_private(struct submit *s, uint64_t job)
+/* A second Ctrl-C ends that too. */
+static bool
+cancelled(struct submit *s, uint64_t job, struct err *e)
 {
-	struct client_conf conf = {.url = s->session.url, .name = "korch-submit", .patience_ns = 2000000000};
-	struct client *c;
-	struct err e = {0};
+	struct err why = {0};
 
-	if (!client_open(&c, &conf, &e))
-		return;
-	if (!client_cancel(c, job, &e))
-		(void)fprintf(stderr, "korch-submit: %s\n", e.msg);
-	client_close(c);
+	if (!opt_flag(s->o, OPT_quiet))
+		(void)fprintf(
+		    stderr, "korch-submit: cancelling job %" PRIu64 "; Ctrl-C again leaves at once\n", job);
+	s->session.n_forgiven = s->session.n_stops;
+	if (!client_cancel(s->session.client, job, &why))
+		return err_set(e, ERR_INTERRUPTED,
+		    "left before job %" PRIu64
+		    " was cancelled (%.200s); its private korchd ends it when it leaves, after 10 s",
+		    job, why.msg);
+	return err_set(e, ERR_INTERRUPTED,
+	    "job %" PRIu64 " is cancelled; what was measured is kept, so the same command goes on from here",
+	    job);
+}
+
+static void
+say_result(const struct submit *s, const struct m_progress *p)
+{
+	struct job_result r = {.model = s->model,
+	    .plan = s->plan,
+	    .subject = *s->plan ? s->plan : "nothing written (-o writes that plan): it",
+	    .next = "",
+	    .progress = p};
+	FILE *to = output_words(s->plan);
+	struct stat st;
+
+	if (*s->plan && stat(s->plan, &st) == 0 && S_ISREG(st.st_mode))
+		r.next = arena_printf(s->arena, "%s %s", output_program(s->arena, "korch-run"),
+		    output_shell(s->arena, s->plan));
+	if (opt_flag(s->o, OPT_json))
+		job_result_json(&r);
+	else
+		job_result_words(to, &r);
 }
 
 static bool
 follow(struct submit *s, uint64_t job, struct err *e)
 {
-	struct job_view view;
 	struct m_event last;
+	bool ok = session_follow(&s->session, s->arena, s->o, job, &last, e);
 
-	job_view_init(&view, s->o);
-	if (!job_follow(s->session.client, job, &view, s->arena, &last, e)) {
-		if (e->code != ERR_INTERRUPTED)
-			return false;
-		if (s->session.is_private)
-			cancel_private(s, job);
-		return interrupted(s, job, e);
-	}
+	if (!ok)
+		return e->code != ERR_INTERRUPTED ? false
+		    : s->session.stays            ? left_running(s, job, e)
+						  : cancelled(s, job, e);
 	if (*s->plan && !client_fetch(s->session.client, job, s->plan, e))
 		return false;
-	job_print_result(s->o, s->model, s->plan, &last.progress);
+	say_result(s, &last.progress);
 	return last.progress.measured + last.progress.cached > 0 || !last.progress.trouble.n ||
 	    err_set(e, ERR_PARTIAL, "nothing could be measured, so the plan rests on bounds alone: %.*s",
 		STR_ARG(last.progress.trouble));
@@ -262,6 +282,7 @@ static bool
 run(struct submit *s, struct err *e)
 {
 	struct m_options options;
+	struct session_want want;
 	const char *worker, *class;
 	uint64_t job;
 
@@ -270,7 +291,10 @@ run(struct submit *s, struct err *e)
 	options.device = str_of(class);
 	if (opt_flag(s->o, OPT_check_model))
 		return check(s, &options, e);
-	if (!session_open(&s->session, s->arena, s->o, worker, e) || !send_model(s, &options, &job, e))
+	want = (struct session_want){.device = worker,
+	    .class = class,
+	    .may_wait = options.offline || opt_given(s->o, OPT_unplaceable_timeout)};
+	if (!session_open(&s->session, s->arena, s->o, &want, e) || !send_model(s, &options, &job, e))
 		return false;
 	if (opt_flag(s->o, OPT_detach)) {
 		(void)printf(opt_flag(s->o, OPT_json) ? "{\"job\": %" PRIu64 "}\n" : "%" PRIu64 "\n", job);
@@ -285,7 +309,7 @@ main(int argc, char **argv)
 	struct arena a = {0};
 	struct opts o;
 	struct err e = {0};
-	struct submit s = {.arena = &a, .o = &o, .session = {.stop_fd = -1}};
+	struct submit s = {.arena = &a, .o = &o, .session = {.signal_fd = -1}};
 	int rc = opts_main(&a, PROG_SUBMIT, argc, argv, &o);
 
 	if (rc < 0) {

@@ -5,8 +5,6 @@
 #include "plan_why.h"
 #include "run_report.h"
 
-#include <stdio.h>
-
 enum { COLOURS = 6, NAME_BYTES = 40 };
 
 /* The last step before `reader` that wrote the place's bytes; UINT32_MAX: an input or a constant. */
@@ -128,7 +126,7 @@ dot_outputs(struct strbuf *sb, const struct plan *p, uint32_t n_steps, const str
 	}
 }
 
-void
+struct str
 plan_dot(struct arena *a, const struct plan *p, uint32_t steps)
 {
 	uint32_t n = steps ? MIN_OF(steps, p->n_steps) : p->n_steps;
@@ -149,5 +147,6 @@ plan_dot(struct arena *a, const struct plan *p, uint32_t steps)
 	for (uint32_t i = 0; i < n; i++)
 		dot_reads(&sb, p, i, ends);
 	dot_outputs(&sb, p, n, ends);
-	(void)printf("%s}\n", sb.p);
+	sb_addz(&sb, "}\n");
+	return sb_str(&sb);
 }

@@ -11,7 +11,7 @@ bool plan_explain(
     struct arena *a, const struct plan *p, const char *what, bool json, struct err *e) MUST_CHECK;
 /* Graphviz: a cluster a kernel with the ONNX nodes in it, an arrow a tensor.  steps: only the first so
  * many; 0: all. */
-void plan_dot(struct arena *a, const struct plan *p, uint32_t steps);
+struct str plan_dot(struct arena *a, const struct plan *p, uint32_t steps);
 
 /* Recomputes from the file alone, without solver code, that the steps can run in this order and
  * make all outputs, that costs add up, and what the duals prove (D18); says so on stdout.

@@ -2,6 +2,8 @@
  * or as one JSON object. */
 #include "run_report.h"
 
+#include "../kernels/base/json.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,18 +57,7 @@ profile(struct arena *a, const struct plan *p, const struct run_times *t)
 void
 json_string(struct strbuf *sb, struct str s)
 {
-	sb_addc(sb, '"');
-	for (size_t i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
-
-		if (c == '"' || c == '\\')
-			sb_addf(sb, "\\%c", c);
-		else if (c < 32)
-			sb_addf(sb, "\\u%04x", c);
-		else
-			sb_addc(sb, (char)c);
-	}
-	sb_addc(sb, '"');
+	json_text(sb, s);
 }
 
 static void

@@ -1,13 +1,16 @@
 /* client/session.c: see session.h. */
 #include "session.h"
+#include "job_view.h"
+#include "output.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-int
-stop_fd_open(void)
+/* Before there is any thread: one of nng's that does not block a signal would take it, and with it the whole
+ * program. */
+static int
+take_signals(void)
 {
 	sigset_t s;
 	int fd;
@@ -15,6 +18,7 @@ stop_fd_open(void)
 	(void)sigemptyset(&s);
 	(void)sigaddset(&s, SIGINT);
 	(void)sigaddset(&s, SIGTERM);
+	(void)sigaddset(&s, SIGWINCH);
 	fd = signalfd(-1, &s, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (fd >= 0 && sigprocmask(SIG_BLOCK, &s, NULL) != 0) {
 		(void)close(fd);
@@ -23,36 +27,47 @@ stop_fd_open(void)
 	return fd;
 }
 
-bool
-stop_fd_fired(void *self)
+/* Takes what has come; true: calls are to end. */
+static bool
+hear_signals(void *self)
 {
-	struct pollfd p = {.fd = *(const int *)self, .events = POLLIN};
+	struct session *s = self;
+	struct signalfd_siginfo info;
 
-	return p.fd >= 0 && poll(&p, 1, 0) > 0;
+	while (s->signal_fd >= 0 && read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo != SIGWINCH)
+			s->n_stops++;
+		else if (s->resized)
+			s->resized(s->resized_self);
+	}
+	return s->n_stops > s->n_forgiven;
 }
 
 bool
-session_open(struct session *s, struct arena *a, const struct opts *o, const char *device, struct err *e)
+session_open(
+    struct session *s, struct arena *a, const struct opts *o, const struct session_want *want, struct err *e)
 {
 	struct client_conf conf = {
 	    .token_file = opt_text(o, OPT_token_file),
 	    .name = program_name(o->program),
-	    .stop = stop_fd_fired,
-	    .self = &s->stop_fd,
+	    .stop = hear_signals,
+	    .self = s,
+	};
+	struct private_conf own = {
+	    .data = opt_text(o, OPT_data),
+	    .device = want ? want->device : NULL,
+	    .class = want ? want->class : NULL,
+	    .max_size = opt_text(o, OPT_max_size),
+	    .may_wait = want && want->may_wait,
+	    .quiet = opt_flag(o, OPT_quiet),
+	    .stop = hear_signals,
+	    .self = s,
 	};
 
-	struct private_conf own = {.data = opt_text(o, OPT_data),
-	    .device = device ? device : "cpu",
-	    .max_size = opt_text(o, OPT_max_size),
-	    .with_worker = device != NULL,
-	    .quiet = opt_flag(o, OPT_quiet)};
-
-	*s = (struct session){.url = opt_text(o, OPT_daemon), .stop_fd = -1};
-	s->is_private = !*s->url;
-	/* Before signals are taken over: what is started inherits the mask. */
-	if (s->is_private && !client_private(a, &own, &s->url, e))
+	*s = (struct session){.url = opt_text(o, OPT_daemon), .signal_fd = take_signals()};
+	s->is_named = s->stays = *s->url != '\0';
+	if (!s->is_named && !client_private(a, &own, &s->url, &s->stays, e))
 		return false;
-	s->stop_fd = stop_fd_open();
 	conf.url = s->url;
 	return client_open(&s->client, &conf, e);
 }
@@ -62,7 +77,42 @@ session_close(struct session *s)
 {
 	if (s->client)
 		client_close(s->client);
-	if (s->stop_fd >= 0)
-		(void)close(s->stop_fd);
-	*s = (struct session){.stop_fd = -1};
+	if (s->signal_fd >= 0)
+		(void)close(s->signal_fd);
+	*s = (struct session){.signal_fd = -1};
+}
+
+bool
+session_follow(struct session *s, struct arena *a, const struct opts *o, uint64_t job, struct m_event *last,
+    struct err *e)
+{
+	struct job_view view;
+	bool ok;
+
+	job_view_init(&view, o);
+	s->resized_self = &view;
+	s->resized = job_view_resized;
+	ok = job_follow(s->client, job, &view, a, last, e);
+	s->resized = NULL;
+	job_view_fini(&view);
+	return ok;
+}
+
+char *
+session_words(const struct session *s, struct arena *a, const struct opts *o)
+{
+	const struct {
+		enum opt_id id;
+		const char *flag;
+		bool counts;
+	} row[] = {{OPT_daemon, "daemon", s->is_named}, {OPT_token_file, "token-file", s->is_named},
+	    {OPT_data, "data", !s->is_named}};
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	sb_addz(&sb, "");
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		if (row[i].counts && *opt_text(o, row[i].id))
+			sb_addf(&sb, " --%s %s", row[i].flag, output_shell(a, opt_text(o, row[i].id)));
+	return sb.p;
 }

@@ -1,5 +1,6 @@
 /* daemon/brief.c: the daemon's side of a planner: starts it when there is room and a device,
  * lays out the job's folder, reads what it says; how it ends is past.c. */
+#include "brief.h"
 #include "loop.h"
 #include "past.h"
 
@@ -186,8 +187,7 @@ class_fits(struct str want, const char *have)
 	return str_is(want, have) || (str_is(want, "cuda") && strncmp(have, "cuda:", 5) == 0);
 }
 
-/* The environment of a connected device of that class; 0: there is none. */
-static int64_t
+int64_t
 env_here(const struct daemon *d, struct str class)
 {
 	for (struct session *s = d->sessions; s; s = s->next)
@@ -350,8 +350,7 @@ worker_failed(const struct daemon *d, const struct job *j, int64_t since_ns, str
 	    session_turned_away(d, j->rec.options.device, why);
 }
 
-/* " (there are: cpu, cuda:NVIDIA-A100-SXM4-40GB)" */
-static const char *
+const char *
 classes_here(struct arena *a, const struct daemon *d)
 {
 	struct strbuf sb;

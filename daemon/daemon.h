@@ -213,10 +213,6 @@ void serve_job_cancel(struct daemon *d, struct request *r);
 void planner_send(struct job *j, const struct msg *m);
 void planner_stop(struct job *j);
 
-/* ---- brief.c: the daemon's side of a planner ---- */
-void planner_start(struct daemon *d, struct job *j);
-void planners_tick(struct daemon *d);
-
 /* ---- desk.c: what planners ask for, as farm tasks ---- */
 void ask_costs(struct daemon *d, struct job *j, const struct m_cost_ask *ask);
 void ask_measure(struct daemon *d, struct job *j, const struct m_measure_ask *ask);

@@ -1,5 +1,5 @@
 /* daemon/job_serve.c: what clients ask of jobs: submit, list, show, watch, cancel. */
-#include "daemon.h"
+#include "brief.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -210,6 +210,5 @@ main(int argc, char **argv)
 	} else
 		status = opts_fail(&o, &e);
 	close_all(d);
-	(void)fflush(NULL);
-	_exit(status);
+	_exit(opts_close(status));
 }

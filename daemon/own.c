@@ -1,11 +1,13 @@
 /* daemon/own.c: the workers of a private daemon: started when a client wants one, restarted when
  * they crash, given up when they say that this host is not set up for it. */
+#include "brief.h"
 #include "loop.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TRIES = 5 };
 
@@ -64,35 +66,70 @@ start(struct daemon *d, struct own_worker *w)
 	daemon_log(d, own_worker, KVZ("device", w->device), KVI("ok", w->child != NULL));
 }
 
-void
-serve_worker_want(struct daemon *d, struct request *r)
+/* A daemon that somebody started has the workers that somebody starts. */
+static bool
+need_worker(const struct daemon *d, struct str class, struct err *e)
 {
-	struct str device = r->m.worker_want.device;
-	struct own_worker *w;
-	struct err e = {0};
+	struct arena tmp = {0};
+	long pid = (long)getpid();
 
+	if (env_here(d, class))
+		return true;
+	(void)err_set(e, ERR_UNPLACEABLE,
+	    "korchd (process %ld) over %.120s has no worker of device class '%.*s'%.120s and starts none; "
+	    "start one with: "
+	    "korch-worker --daemon %.120s --device %.*s, or end it with: kill %ld, and a private one is "
+	    "started",
+	    pid, d->conf->data, STR_ARG(class), classes_here(&tmp, d), d->conf->listen[0],
+	    STR_ARG(str_starts(class, "cuda:") ? STR("cuda:all") : class), pid);
+	arena_fini(&tmp);
+	return false;
+}
+
+static struct own_worker *
+find_worker(struct daemon *d, struct str device)
+{
 	for (uint32_t i = 0; i < d->n_own_workers; i++)
-		if (str_is(device, d->own_workers[i].device)) {
-			if (d->own_workers[i].failures >= TRIES)
-				d->own_workers[i].failures = 0; /* asked anew, tried anew */
-			answer_ok(d, r, 0, "");
-			return;
-		}
-	if (!d->conf->is_private || !d->conf->worker)
-		(void)err_set(
-		    &e, ERR_USAGE, "this korchd starts no workers of its own; start one with korch-worker");
-	else if (d->n_own_workers == COUNT_OF(d->own_workers))
-		(void)err_set(&e, ERR_LIMIT, "this korchd has %u kinds of workers already", d->n_own_workers);
-	else if (device.n == 0 || device.n >= sizeof(w->device) || device.p[0] == '-')
-		(void)err_set(&e, ERR_USAGE, "'%.*s' is no device", STR_ARG(device));
-	if (e.code) {
-		answer_error(d, r, &e);
-		return;
-	}
+		if (str_is(device, d->own_workers[i].device))
+			return &d->own_workers[i];
+	return NULL;
+}
+
+static bool
+add_worker(struct daemon *d, struct str device, struct err *e)
+{
+	struct own_worker *w;
+
+	if (!d->conf->worker)
+		return err_set(e, ERR_HOST, "korch-worker is not beside korchd; install it");
+	if (d->n_own_workers == COUNT_OF(d->own_workers))
+		return err_set(e, ERR_LIMIT, "this korchd has %u kinds of workers already", d->n_own_workers);
+	if (device.n == 0 || device.n >= sizeof(w->device) || device.p[0] == '-')
+		return err_set(e, ERR_USAGE, "'%.*s' is no device", STR_ARG(device));
 	w = &d->own_workers[d->n_own_workers++];
 	(void)snprintf(w->device, sizeof(w->device), "%.*s", STR_ARG(device));
 	start(d, w);
-	answer_ok(d, r, 0, "");
+	return true;
+}
+
+void
+serve_worker_want(struct daemon *d, struct request *r)
+{
+	const struct m_worker_want *want = &r->m.worker_want;
+	struct own_worker *w = find_worker(d, want->device);
+	struct err e = {0};
+	bool ok = true;
+
+	if (!d->conf->is_private)
+		ok = need_worker(d, want->class, &e);
+	else if (!w)
+		ok = add_worker(d, want->device, &e);
+	else if (w->failures >= TRIES)
+		w->failures = 0; /* asked anew, tried anew */
+	if (ok)
+		answer_ok(d, r, !d->conf->is_private, "");
+	else
+		answer_error(d, r, &e);
 }
 
 void

@@ -1,6 +1,6 @@
 /* daemon/serve.c: requests come in, are checked against the table of rights, go to their
  * handler. */
-#include "daemon.h"
+#include "brief.h"
 
 #include <stdlib.h>
 

@@ -6,6 +6,8 @@
 #include "hello.h"
 #include "sock.h"
 
+#include "../kernels/base/out.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -320,10 +322,8 @@ get_chunks(struct client *c, const struct hash *digest, int fd, struct err *e)
 			total = m.blob_data.total;
 			if (at < total && m.blob_data.data.n == 0)
 				ok = err_set(e, ERR_PROTO, "the daemon sends an empty piece");
-			else if (pwrite(fd, m.blob_data.data.p, m.blob_data.data.n, (off_t)at) !=
-			    (ssize_t)m.blob_data.data.n)
-				ok = err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "cannot write: %s",
-				    strerror(errno));
+			else if (!out_write(fd, m.blob_data.data))
+				ok = err_set(e, os_err_code(errno), "cannot write: %s", strerror(errno));
 			at += m.blob_data.data.n;
 		}
 		arena_fini(&tmp);
@@ -334,32 +334,20 @@ get_chunks(struct client *c, const struct hash *digest, int fd, struct err *e)
 bool
 client_get_file(struct client *c, const struct hash *digest, const char *path, struct err *e)
 {
-	struct arena tmp = {0};
-	char *beside = arena_printf(&tmp, "%s.XXXXXX", path);
-	int fd = mkostemp(beside, O_CLOEXEC);
+	struct out o;
 	struct hash have;
 	uint64_t n;
 	bool ok;
 
-	if (fd < 0) {
-		ok = err_set(
-		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-		arena_fini(&tmp);
-		return ok;
-	}
-	ok = get_chunks(c, digest, fd, e);
-	if (ok && (fchmod(fd, 0644) != 0 || fsync(fd) != 0))
-		ok = err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "cannot write: %s", strerror(errno));
-	(void)close(fd);
-	ok = ok && hash_file(beside, &have, &n, e);
+	if (!out_begin(&o, path, e))
+		return false;
+	ok = get_chunks(c, digest, o.fd, e) && hash_file(o.made, &have, &n, e);
 	if (ok && !hash_eq(&have, digest))
 		ok = err_set(e, ERR_PROTO, "what arrived does not have the digest that was announced");
-	if (ok && rename(beside, path) != 0)
-		ok = err_set(e, ERR_IO, "cannot write: %s", strerror(errno));
-	if (!ok)
-		(void)unlink(beside);
-	arena_fini(&tmp);
-	return ok || err_in(e, "%s", path);
+	if (ok)
+		return out_end(&o, e);
+	out_drop(&o);
+	return err_in(e, "%s", path);
 }
 
 /* ---- jobs --------------------------------------------------------------------------- */

@@ -51,16 +51,19 @@ char *data_folder(struct arena *a, const char *given, bool *is_moved);
 char *data_socket(struct arena *a, const char *dir);
 
 /* ---- the private daemon ---- */
-/* The local daemon over a data folder: joins the one that owns it, else starts `korchd --private`
- * (and, with_worker, a `korch-worker` for `device`) and waits until it is ready.
- * *url lives in `a`. */
 struct private_conf {
-	const char *data;     /* the data folder; "" or NULL: the XDG folder */
-	const char *device;   /* of the worker */
-	const char *max_size; /* of the folder's files, as korchd takes it; "" or NULL: as usual */
-	bool with_worker, quiet;
+	const char *data;         /* the folder; "": the XDG folder */
+	const char *device;       /* a private daemon starts a worker for it; NULL: none is needed */
+	const char *class;        /* of the job: what another daemon over the folder must have a worker of */
+	const char *max_size;     /* of the folder's files, as korchd takes it; "" or NULL: as usual */
+	bool may_wait;            /* for that worker, instead of ERR_UNPLACEABLE */
+	bool quiet;               /* no words on stderr */
+	bool (*stop)(void *self); /* as client_conf's; NULL: nothing stops it */
+	void *self;
 };
-bool client_private(
-    struct arena *a, const struct private_conf *conf, const char **url, struct err *e) MUST_CHECK;
+/* The local daemon over a data folder: joins the one that owns it, else starts `korchd --private`, and waits
+ * until it is ready.  *url lives in `a`; *stays: it is not private, and goes on without clients. */
+bool client_private(struct arena *a, const struct private_conf *conf, const char **url, bool *stays,
+    struct err *e) MUST_CHECK;
 
 #endif

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-enum { SOCKET_PATH = 100, START_TRIES = 5, SLOW_MS = 20000 };
+enum { SOCKET_PATH = 100, START_TRIES = 5, POLL_MS = 250, SLOW_MS = 20000 };
 
 static bool
 is_network_fs(const char *dir)
@@ -81,20 +81,29 @@ has_owner(const char *dir)
 	return held;
 }
 
+static bool
+is_stopped(const struct private_conf *conf, struct err *e)
+{
+	return conf->stop && conf->stop(conf->self) &&
+	    !err_set(e, ERR_INTERRUPTED, "stopped while korchd was starting");
+}
+
 /* Its line, or its end; however slow the host is, one of them comes. */
 static bool
-wait_ready(int fd, pid_t pid, const char *log, bool quiet, struct err *e)
+wait_ready(const struct private_conf *conf, int fd, pid_t pid, const char *log, struct err *e)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	char line[64];
-	int status = 0, ready;
+	int status = 0, waited_ms = 0;
 	ssize_t n;
 
-	while ((ready = poll(&p, 1, quiet ? -1 : SLOW_MS)) <= 0)
-		if (ready == 0 && !quiet) {
+	while (poll(&p, 1, POLL_MS) <= 0) {
+		if (is_stopped(conf, e))
+			return false;
+		waited_ms += POLL_MS;
+		if (waited_ms == SLOW_MS && !conf->quiet)
 			fprintf(stderr, "the private korchd takes long to start; see %s\n", log);
-			quiet = true;
-		}
+	}
 	while ((n = read(fd, line, sizeof(line))) < 0 && errno == EINTR)
 		;
 	if (n > 0)
@@ -123,116 +132,171 @@ add_last_line(struct arena *a, const char *log, struct err *e)
 }
 
 static bool
-spawn_daemon(const struct private_conf *conf, const char *program, const char *dir, int ready_fd,
-    const char *log, pid_t *pid, struct err *e)
+spawn_daemon(const struct private_conf *conf, const char *program, const char *dir, int ready_fd, int log_fd,
+    pid_t *pid, struct err *e)
 {
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t at;
 	char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--private",
 	    (char *)(uintptr_t) "--data", (char *)(uintptr_t)dir, (char *)(uintptr_t) "--ready-fd",
 	    (char *)(uintptr_t) "3", NULL, NULL, NULL};
+	sigset_t none;
 	int rc;
 
 	if (conf->max_size && *conf->max_size) {
 		argv[6] = (char *)(uintptr_t) "--max-size";
 		argv[7] = (char *)(uintptr_t)conf->max_size;
 	}
-
+	(void)sigemptyset(&none);
 	(void)posix_spawn_file_actions_init(&fa);
 	(void)posix_spawnattr_init(&at);
 	(void)posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
-	(void)posix_spawn_file_actions_addopen(&fa, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	(void)posix_spawn_file_actions_adddup2(&fa, log_fd, 1);
 	(void)posix_spawn_file_actions_adddup2(&fa, 1, 2);
 	(void)posix_spawn_file_actions_adddup2(&fa, ready_fd, 3);
-	/* a session of its own: the terminal's Ctrl-C is for the client */
-	(void)posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSID);
+	/* a session of its own: the terminal's Ctrl-C is for the client, which waits for signals by other
+	 * means */
+	(void)posix_spawnattr_setsigmask(&at, &none);
+	(void)posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
 	rc = posix_spawn(pid, program, &fa, &at, argv, environ);
 	(void)posix_spawn_file_actions_destroy(&fa);
 	(void)posix_spawnattr_destroy(&at);
 	return rc == 0 || err_set(e, ERR_HOST, "%s: cannot start: %s", program, strerror(rc));
 }
 
+/* An empty one; the first thing that is written into the folder. */
+static int
+open_log(const char *log, const char *dir, struct err *e)
+{
+	int fd;
+
+	(void)unlink(log);
+	fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd < 0)
+		(void)err_set(e, os_err_code(errno),
+		    "%s: cannot write into the data folder: %s; name another with --data", dir,
+		    strerror(errno));
+	return fd;
+}
+
+/* A pipe for its line, both ends above the numbers that the child uses, so that dup2 clears the close-on-exec
+ * mark. */
+static bool
+open_ready(int fd[2], struct err *e)
+{
+	int high;
+
+	if (pipe2(fd, O_CLOEXEC) != 0)
+		return err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
+	high = fcntl(fd[1], F_DUPFD_CLOEXEC, 10);
+	(void)close(fd[1]);
+	fd[1] = high;
+	return true;
+}
+
 static bool
 start_daemon(struct arena *a, const struct private_conf *conf, const char *dir, struct err *e)
 {
 	char *program = helper_path(a, "korchd"), *log = arena_printf(a, "%s/korchd.log", dir);
-	int fd[2];
+	int fd[2], log_fd;
 	pid_t pid;
 	bool ok;
 
 	if (!program)
 		return err_set(e, ERR_HOST,
 		    "korchd is not beside this program; install it, or name a daemon with --daemon");
-	if (pipe2(fd, O_CLOEXEC) != 0)
-		return err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
-	(void)unlink(log);
-	/* above the numbers that the child uses, so that dup2 clears the close-on-exec mark */
-	{
-		int high = fcntl(fd[1], F_DUPFD_CLOEXEC, 10);
-
+	log_fd = open_log(log, dir, e);
+	if (log_fd < 0)
+		return false;
+	ok = open_ready(fd, e);
+	if (ok) {
+		ok = spawn_daemon(conf, program, dir, fd[1], log_fd, &pid, e);
 		(void)close(fd[1]);
-		fd[1] = high;
+		ok = ok && wait_ready(conf, fd[0], pid, log, e);
+		(void)close(fd[0]);
 	}
-	ok = spawn_daemon(conf, program, dir, fd[1], log, &pid, e);
-	(void)close(fd[1]);
-	ok = ok && wait_ready(fd[0], pid, log, conf->quiet, e);
-	(void)close(fd[0]);
+	(void)close(log_fd);
 	/* Lost the race against another client: its daemon serves us too. */
-	if (!ok && has_owner(dir)) {
+	if (!ok && e->code != ERR_INTERRUPTED && has_owner(dir)) {
 		*e = (struct err){0};
 		return true;
 	}
-	if (!ok)
+	if (!ok && e->code != ERR_INTERRUPTED)
 		add_last_line(a, log, e);
 	return ok;
 }
 
+struct join { /* asking the owner of a folder */
+	const struct private_conf *conf;
+	const char *dir;
+	bool was_stopped;
+};
+
 /* Polled while a client waits: an owner that left in the meantime never answers. */
 static bool
-owner_has_left(void *dir)
+must_end(void *self)
 {
-	return !has_owner(dir);
+	struct join *j = self;
+
+	j->was_stopped = j->conf->stop && j->conf->stop(j->conf->self);
+	return j->was_stopped || !has_owner(j->dir);
 }
 
-/* Asks the owner for a worker.  Interrupted: it has left. */
+/* A daemon that is not private has its workers from elsewhere, or none: that is said. */
 static bool
-want_worker(struct arena *a, const struct private_conf *p, const char *dir, const char *url, struct err *e)
+judge_want(const struct private_conf *conf, bool ok, struct err *e)
 {
-	struct client_conf conf = {
-	    .name = "starter", .url = url, .stop = owner_has_left, .self = (void *)(uintptr_t)dir};
+	if (ok || e->code != ERR_UNPLACEABLE || !conf->may_wait)
+		return ok;
+	if (!conf->quiet)
+		fprintf(stderr, "%s; waiting for one\n", e->msg);
+	return true;
+}
+
+/* Asks the owner for a worker.  Interrupted and not j->was_stopped: it has left. */
+static bool
+want_worker(struct arena *a, struct join *j, const char *url, bool *stays, struct err *e)
+{
+	struct client_conf conf = {.name = "starter", .url = url, .stop = must_end, .self = j};
 	struct msg ask = {.type = MSG_worker_want}, m;
 	struct client *c;
-	bool ok;
+	bool ok = true;
 
 	if (!client_open(&c, &conf, e))
 		return false;
-	ask.worker_want.device = str_of(p->device);
-	ok = !p->with_worker || client_call(c, a, &ask, 10000000000, &m, e);
+	*stays = false;
+	if (j->conf->device) {
+		ask.worker_want = (struct m_worker_want){
+		    .device = str_of(j->conf->device), .class = str_of(j->conf->class)};
+		ok = client_call(c, a, &ask, 10000000000, &m, e);
+		*stays = ok ? m.type == MSG_ok && m.ok.value : e->code == ERR_UNPLACEABLE;
+		ok = judge_want(j->conf, ok, e);
+	}
 	client_close(c);
-	/* a daemon that is not private has its workers from elsewhere */
-	return ok || e->code == ERR_USAGE;
+	return ok;
 }
 
 bool
-client_private(struct arena *a, const struct private_conf *conf, const char **url, struct err *e)
+client_private(struct arena *a, const struct private_conf *conf, const char **url, bool *stays, struct err *e)
 {
 	bool moved;
 	char *dir = data_folder(a, conf->data, &moved);
+	struct join j = {.conf = conf, .dir = dir};
 
 	if (moved && !conf->quiet)
 		fprintf(stderr, "your data folder is on a network file system; using %s of this host\n", dir);
 	if (!os_make_dirs(dir, e))
-		return false;
+		return err_in(e, "the data folder");
 	*url = data_socket(a, dir);
 	for (int i = 0; i < START_TRIES; i++) {
 		*e = (struct err){0};
 		if (!has_owner(dir) && !start_daemon(a, conf, dir, e))
 			return false;
-		if (want_worker(a, conf, dir, *url, e)) {
+		if (want_worker(a, &j, *url, stays, e)) {
 			*e = (struct err){0};
 			return true;
 		}
-		if (e->code != ERR_INTERRUPTED)
+		if (e->code != ERR_INTERRUPTED || j.was_stopped)
 			return false;
 	}
 	return err_set(e, ERR_UNREACHABLE,

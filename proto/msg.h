@@ -3,7 +3,7 @@
 #ifndef KORCH_MSG_H
 #define KORCH_MSG_H
 
-#include "../kernels/base/base.h"
+#include "../kernels/base/json.h"
 
 enum { PROTO_VERSION = 1 };
 enum { MSG_MAX_BYTES = 1 << 20 };  /* over the network: models travel in chunks */
@@ -88,8 +88,6 @@ bool msg_unpack(struct arena *a, struct bytes in, struct msg *m, struct err *e) 
 void msg_json(struct strbuf *sb, const struct msg *m);
 /* The same for one record: rec_json(sb, "job", &job). */
 void rec_json(struct strbuf *sb, const char *record, const void *p);
-/* "..." with escapes; bytes that are no UTF-8 become U+FFFD. */
-void json_text(struct strbuf *sb, struct str s);
 /* One record alone, as it is kept in the store. */
 bool rec_pack(
     struct arena *a, const char *record, const void *p, struct bytes *out, struct err *e) MUST_CHECK;

@@ -1,17 +1,14 @@
-/* schema/plan_save.c: struct plan -> a SQLite file, written beside and renamed.
+/* schema/plan_save.c: struct plan -> a SQLite file, put in its place as kernels/base/out.h says.
  *
  * Most tables are plan_table.def's.  Lists of numbers are blobs of little-endian words; large bytes
  * (code, constants, graph, source) are cut into parts, so that no row is huge. */
 #include "plan_file_int.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "../kernels/base/out.h"
+
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const char schema[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
@@ -143,54 +140,23 @@ save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	arena_fini(&tmp);
 }
 
-static bool
-sync_file(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && fsync(fd) == 0;
-
-	if (fd >= 0)
-		(void)close(fd);
-	return ok;
-}
-
-static bool
-make_beside(const char *path, char *out, size_t cap, struct err *e)
-{
-	int n = snprintf(out, cap, "%s.XXXXXX", path), fd;
-
-	if (n < 0 || (size_t)n >= cap)
-		return err_set(e, ERR_IO, "%s: the path is too long", path);
-	fd = mkostemp(out, O_CLOEXEC);
-	if (fd < 0)
-		return err_set(e, errno == ENOSPC || errno == EDQUOT ? ERR_FULL : ERR_IO,
-		    "%s: cannot write: %s", path, strerror(errno));
-	(void)fchmod(fd, 0644);
-	(void)close(fd);
-	return true;
-}
-
 bool
 plan_save(const char *path, const struct plan *p, const struct plan_host *h, struct err *e)
 {
 	struct plan_db f = {.path = path, .version = PLAN_FILE_VERSION};
-	char beside[4096];
+	struct out o;
 
-	if (!make_beside(path, beside, sizeof(beside), e))
+	if (!out_begin(&o, path, e))
 		return false;
-	f.rc = sqlite3_open_v2(beside, &f.db, SQLITE_OPEN_READWRITE, NULL);
+	f.rc = sqlite3_open_v2(o.made, &f.db, SQLITE_OPEN_READWRITE, NULL);
 	if (f.rc != SQLITE_OK)
 		(void)snprintf(f.why, sizeof(f.why), "%s", f.db ? sqlite3_errmsg(f.db) : "out of memory");
 	save_all(&f, p, h);
 	if (sqlite3_close(f.db) != SQLITE_OK)
 		bug("a statement on a plan file was left open");
-	if (pf_is_well(&f) && sync_file(beside) && rename(beside, path) == 0)
-		return true;
 	if (pf_is_well(&f))
-		err_set(
-		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-	else
-		(void)pf_file_error(&f, false, e);
-	(void)unlink(beside);
+		return out_end(&o, e);
+	(void)pf_file_error(&f, false, e);
+	out_drop(&o);
 	return false;
 }

@@ -218,10 +218,11 @@ struct os {
 	/* The whole file; at most max_bytes, else ERR_LIMIT.  The copy lives in `a`. */
 	bool (*read_file)(void *self, struct arena *a, const char *path, size_t max_bytes, struct bytes *out,
 	    struct err *e);
-	/* Written beside, synced, renamed: the old file or the new one, never a half. */
+	/* The old file or the new one, never a half; what is no file is written as out.h says. */
 	bool (*write_file)(void *self, const char *path, struct bytes data, struct err *e);
 };
 const struct os *os_real(void);
+enum err_code os_err_code(int code); /* of an errno: ERR_FULL or ERR_IO */
 bool os_read_file(const struct os *os, struct arena *a, const char *path, size_t max_bytes, struct bytes *out,
     struct err *e) MUST_CHECK;
 bool os_write_file(const struct os *os, const char *path, struct bytes data, struct err *e) MUST_CHECK;

@@ -2,8 +2,11 @@
  * $KORCH_CONFIG or korch/config in the XDG folder: lines "key = value", '#' comments; a key
  * that no program knows is an error, one of another program is passed over. */
 #include "opt.h"
+#include "json.h"
+#include "out.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,11 +346,49 @@ print_settings(const struct opts *o)
 	}
 }
 
+/* A program whose stdin, stdout or stderr is closed would find its first files there, and print into them. */
+static void
+keep_standard_files(void)
+{
+	int fd;
+
+	while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* A reader that has left needs no words. */
+int
+opts_close(int status)
+{
+	struct err e = {0};
+
+	if (out_close_stdout(&e))
+		return status;
+	if (errno != EPIPE)
+		(void)fprintf(stderr, "%s: %s\n", program_invocation_short_name, e.msg);
+	return status ? status : err_exit_status(e.code);
+}
+
+static void
+at_exit(int status, void *none)
+{
+	int now = opts_close(status);
+
+	(void)none;
+	if (now != status)
+		_exit(now);
+}
+
 int
 opts_main(struct arena *a, enum program p, int argc, char **argv, struct opts *o)
 {
 	struct err e = {0};
 
+	keep_standard_files();
+	if (on_exit(at_exit, NULL) != 0)
+		bug("no room for an exit handler");
 	if (!opts_read(a, p, argc, argv, o, &e))
 		return opts_fail(o, &e);
 	if (opt_flag(o, OPT_help)) {
@@ -421,34 +462,23 @@ program_name(enum program p)
 	return prog_row[p].name;
 }
 
-static void
-put_json_text(FILE *f, const char *s)
-{
-	fputc('"', f);
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			fprintf(f, "\\%c", *s);
-		else if ((unsigned char)*s < 0x20)
-			fprintf(f, "\\u%04x", (unsigned)*s);
-		else
-			fputc(*s, f);
-	}
-	fputc('"', f);
-}
-
 int
 opts_fail(const struct opts *o, const struct err *e)
 {
 	int status = err_exit_status(e->code);
+	struct arena tmp = {0};
+	struct strbuf sb;
 
 	fprintf(stderr, "%s: %s\n", prog_row[o->program].name, e->msg);
 	if (opt_flag(o, OPT_json)) {
-		printf("{\"error\":");
-		put_json_text(stdout, e->msg);
-		printf(",\"class\":");
-		put_json_text(stdout, err_text(e->code));
-		printf(",\"status\":%d}\n", status);
+		sb_init(&sb, &tmp);
+		sb_addz(&sb, "{\"error\":");
+		json_text(&sb, str_of(e->msg));
+		sb_addz(&sb, ",\"class\":");
+		json_text(&sb, str_of(err_text(e->code)));
+		printf("%s,\"status\":%d}\n", sb.p, status);
 	}
+	arena_fini(&tmp);
 	return status;
 }
 

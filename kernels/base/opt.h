@@ -52,6 +52,10 @@ int opts_fail(const struct opts *o, const struct err *e);
 struct log;
 bool opts_log(const struct opts *o, struct log **out, struct err *e) MUST_CHECK;
 
+/* The end of every program: whether all that was printed to stdout has arrived.  Returns `status`, or 1 where
+ * it was 0 and a part is missing.  opts_main sees to it that exit() does this; _exit() does not. */
+int opts_close(int status);
+
 /* XDG folders: $XDG_CONFIG_HOME/korch or ~/.config/korch, and so on. */
 enum xdg { XDG_CONFIG, XDG_DATA, XDG_CACHE, XDG_RUNTIME };
 char *xdg_dir(struct arena *a, enum xdg which);

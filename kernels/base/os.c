@@ -1,5 +1,6 @@
 /* kernels/base/os.c: the real clock and the real files behind struct os. */
 #include "base.h"
+#include "out.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +38,8 @@ real_wall_ns(void *self)
 	return read_clock(CLOCK_REALTIME);
 }
 
-static enum err_code
-code_of_errno(int code)
+enum err_code
+os_err_code(int code)
 {
 	return code == ENOSPC || code == EDQUOT ? ERR_FULL : ERR_IO;
 }
@@ -99,46 +100,18 @@ real_read_file(
 }
 
 static bool
-write_all(int fd, struct bytes data)
-{
-	while (data.n) {
-		ssize_t put = write(fd, data.p, data.n);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put < 0)
-			return false;
-		data.p += put;
-		data.n -= (size_t)put;
-	}
-	return fsync(fd) == 0;
-}
-
-static bool
 real_write_file(void *self, const char *path, struct bytes data, struct err *e)
 {
-	char beside[4096];
-	int fd, n, saved;
+	struct out o;
 
 	(void)self;
-	n = snprintf(beside, sizeof(beside), "%s.XXXXXX", path);
-	if (n < 0 || (size_t)n >= sizeof(beside))
-		return err_set(e, ERR_IO, "%s: the path is too long", path);
-	fd = mkostemp(beside, O_CLOEXEC);
-	if (fd < 0)
-		return err_set(e, code_of_errno(errno), "%s: cannot write: %s", path, strerror(errno));
-	if (!write_all(fd, data) || fchmod(fd, 0644) != 0) {
-		saved = errno;
-		(void)close(fd);
-		(void)unlink(beside);
-		return err_set(e, code_of_errno(saved), "%s: cannot write: %s", path, strerror(saved));
-	}
-	if (close(fd) != 0 || rename(beside, path) != 0) {
-		saved = errno;
-		(void)unlink(beside);
-		return err_set(e, code_of_errno(saved), "%s: cannot write: %s", path, strerror(saved));
-	}
-	return true;
+	if (!out_begin(&o, path, e))
+		return false;
+	if (out_write(o.fd, data))
+		return out_end(&o, e);
+	(void)err_set(e, os_err_code(errno), "%s: cannot write: %s", path, strerror(errno));
+	out_drop(&o);
+	return false;
 }
 
 const struct os *
@@ -218,7 +191,7 @@ os_make_dirs(const char *path, struct err *e)
 		part[i] = '\0';
 		if (mkdir(part, 0700) != 0 && errno != EEXIST)
 			return err_set(
-			    e, code_of_errno(errno), "%s: cannot make the folder: %s", part, strerror(errno));
+			    e, os_err_code(errno), "%s: cannot make the folder: %s", part, strerror(errno));
 	}
 	return true;
 }
@@ -236,7 +209,7 @@ os_temp_dir(const char *what, char out[OS_PATH_MAX], struct err *e)
 		return err_set(e, ERR_IO, "TMPDIR is longer than %d bytes", (int)OS_PATH_MAX);
 	if (!mkdtemp(out))
 		return err_set(
-		    e, code_of_errno(errno), "cannot make a folder below %s: %s", tmp, strerror(errno));
+		    e, os_err_code(errno), "cannot make a folder below %s: %s", tmp, strerror(errno));
 	return true;
 }
 

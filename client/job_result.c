@@ -1,0 +1,186 @@
+/* client/job_result.c: see job_result.h. */
+#include "job_result.h"
+#include "job_view.h"
+
+#include <inttypes.h>
+
+/* ---- JSON -------------------------------------------------------------------------------------- */
+static void
+add_text(struct strbuf *sb, const char *key, struct str value)
+{
+	sb_addf(sb, ", \"%s\": ", key);
+	json_text(sb, value);
+}
+
+static void
+add_counts(struct strbuf *sb, const struct m_progress *p)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} row[] = {{"operators", p->operators}, {"primitives", p->primitives}, {"candidates", p->candidates},
+	    {"distinct", p->distinct}, {"cached", p->cached}, {"measured", p->measured},
+	    {"failed", p->failed}, {"chosen", p->chosen}, {"guessed", p->guessed},
+	    {"remeasured", p->remeasured}};
+
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		sb_addf(sb, "%s\"%s\": %" PRIu64, i ? ", " : "", row[i].key, row[i].value);
+}
+
+static void
+add_times(struct strbuf *sb, const struct m_progress *p)
+{
+	const struct {
+		const char *key;
+		int64_t ns;
+	} row[] = {{"latency_ns", p->latency_ns}, {"bound_ns", p->bound_ns}, {"measured_ns", p->measured_ns},
+	    {"runner_ns", p->runner_ns}, {"runner_measured_ns", p->runner_measured_ns},
+	    {"without_conditions_ns", p->what_if_base_ns},
+	    {"price_ns", p->what_if_base_ns > 0 ? p->latency_ns - p->what_if_base_ns : 0}};
+
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		sb_addf(sb, ", \"%s\": %" PRId64, row[i].key, row[i].ns);
+	sb_addf(sb, ", \"gap\": %.6g, \"proved\": %s, \"seconds\": %.3f", p->gap,
+	    p->proved ? "true" : "false", p->seconds);
+}
+
+void
+job_result_json(const struct job_result *r)
+{
+	const struct m_progress *p = r->progress;
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	sb_addc(&sb, '{');
+	add_counts(&sb, p);
+	add_times(&sb, p);
+	add_text(&sb, "winner", p->winner);
+	add_text(&sb, "runner", p->runner);
+	add_text(&sb, "what_if", p->what_if);
+	add_text(&sb, "plan", str_of(r->plan));
+	add_text(&sb, "trouble", p->trouble);
+	add_text(&sb, "stop", p->stop);
+	(void)printf("%s}\n", sb.p);
+	arena_fini(&tmp);
+}
+
+/* ---- words -------------------------------------------------------------------------------------- */
+/* Whole plans that were timed in the same session. */
+static void
+add_runner(struct strbuf *sb, const struct m_progress *p)
+{
+	if (p->winner.n)
+		sb_addf(sb, " (taken for its whole time: %.*s)", STR_ARG(p->winner));
+	if (p->runner_measured_ns <= 0)
+		return;
+	sb_addf(sb, "; runner-up (%.*s, sum ", STR_ARG(p->runner));
+	print_ns(sb, p->runner_ns);
+	sb_addz(sb, ") measured ");
+	print_ns(sb, p->runner_measured_ns);
+}
+
+/* D20: the sum of chosen costs and the whole plan's own time are two numbers; where they differ
+ * by more than a tenth it is said. */
+static void
+add_latency(struct strbuf *sb, const struct m_progress *p)
+{
+	sb_addz(sb, "latency ");
+	print_ns(sb, p->latency_ns);
+	sb_addz(sb, " as the sum of its kernels");
+	if (p->guessed)
+		sb_addf(sb, ", %" PRIu64 " of them never measured and counted at their bounds", p->guessed);
+	sb_addz(sb, " (");
+	if (p->proved) {
+		sb_addz(sb, "proved the least over all candidates");
+	} else {
+		sb_addz(sb, "bound ");
+		print_ns(sb, p->bound_ns);
+		sb_addf(sb, ", gap %.1f %%", p->gap * 100);
+	}
+	sb_addz(sb, ")");
+	if (p->measured_ns > 0) {
+		double off = (double)p->measured_ns / (double)MAX_OF(p->latency_ns, 1) - 1;
+
+		sb_addz(sb, "; whole plan measured ");
+		print_ns(sb, p->measured_ns);
+		if (off > 0.1 || off < -0.1)
+			sb_addf(sb, ", %+.0f %% off the sum", off * 100);
+		add_runner(sb, p);
+	}
+	sb_addc(sb, '\n');
+}
+
+static void
+add_price(struct strbuf *sb, const struct m_progress *p)
+{
+	int64_t price = p->latency_ns - p->what_if_base_ns;
+
+	sb_addf(sb, "a plan %.*s costs ", STR_ARG(p->what_if));
+	print_ns(sb, p->latency_ns);
+	sb_addz(sb, ", the one without conditions ");
+	print_ns(sb, p->what_if_base_ns);
+	sb_addf(sb, ": %+.3f us, %+.2f %%\n", (double)price / 1e3,
+	    100 * (double)price / (double)p->what_if_base_ns);
+}
+
+static void
+add_search(struct strbuf *sb, const struct job_result *r)
+{
+	const struct m_progress *p = r->progress;
+
+	sb_addf(sb,
+	    "%s: %" PRIu64 " operators -> %" PRIu64 " primitives -> %" PRIu64 " candidates -> %" PRIu64
+	    " distinct -> %" PRIu64 " measured now, %" PRIu64 " from the cache -> %" PRIu64 " kernels\n",
+	    r->model, p->operators, p->primitives, p->candidates, p->distinct, p->measured, p->cached,
+	    p->chosen);
+	if (p->remeasured)
+		sb_addf(sb, "%" PRIu64 " kernels that the choice rests on were timed again side by side\n",
+		    p->remeasured);
+	add_latency(sb, p);
+	if (p->what_if_base_ns > 0)
+		add_price(sb, p);
+	sb_addf(sb, "ended after %.1f s", p->seconds);
+	if (p->stop.n)
+		sb_addf(sb, ": %.*s", STR_ARG(p->stop));
+	sb_addc(sb, '\n');
+	if (p->trouble.n)
+		sb_addf(sb, "%.*s\n", STR_ARG(p->trouble));
+}
+
+/* "model.korch runs in 63.1 ms; the next best (few kernels) in 64.2 ms.  Run it: korch-run model.korch" */
+static void
+add_verdict(struct strbuf *sb, const struct job_result *r)
+{
+	const struct m_progress *p = r->progress;
+
+	sb_addz(sb, r->subject);
+	if (p->measured_ns > 0) {
+		sb_addz(sb, " runs in ");
+		print_ns(sb, p->measured_ns);
+	} else {
+		sb_addz(sb, p->guessed ? " takes at least " : " takes about ");
+		print_ns(sb, p->latency_ns);
+		sb_addz(sb, p->guessed ? " (not all of it is measured)" : " (the sum of its kernels)");
+	}
+	if (p->measured_ns > 0 && p->runner_measured_ns > 0) {
+		sb_addf(sb, ", the runner-up (%.*s) in ", STR_ARG(p->runner));
+		print_ns(sb, p->runner_measured_ns);
+	}
+	if (*r->next)
+		sb_addf(sb, "; now type: %s", r->next);
+	sb_addc(sb, '\n');
+}
+
+void
+job_result_words(FILE *to, const struct job_result *r)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	add_search(&sb, r);
+	add_verdict(&sb, r);
+	(void)fputs(sb.p, to);
+	arena_fini(&tmp);
+}
