@@ -12,9 +12,9 @@ request_free(struct request *r)
 }
 
 void
-request_drop(struct request *r)
+request_drop(struct daemon *d, struct request *r)
 {
-	sock_drop(r->sock);
+	sock_drop(d->net, r->sock);
 	request_free(r);
 }
 

@@ -10,13 +10,13 @@
 #include "../proto/sock.h"
 #include "../schema/store.h"
 #include "farm/farm.h"
+#include "session.h"
 
 enum job_state {
 #define JOB_STATE(N, OVER) JOB_##N,
 #include "job_state.def"
 	JOB_STATES
 };
-#define SECOND_NS ((int64_t)1000000000)
 
 struct daemon_conf {
 	const char *data;    /* the data folder */
@@ -27,31 +27,12 @@ struct daemon_conf {
 	const char *worker;     /* path of korch-worker, for a private daemon; NULL: none */
 	bool is_private, quiet, json;
 	uint32_t max_planners;
+	struct sock_limits limits;
 	uint64_t planner_memory; /* bytes */
 	uint64_t max_bytes;      /* of files in the data folder; 0: no limit */
 	int ready_fd;            /* -1: none */
 };
 
-enum { SESSION_ENVS = 16, SESSION_CLASS = 64 };
-struct session {
-	struct session *next;
-	uint64_t id;
-	enum auth_role role;
-	uint32_t peer; /* its connection now */
-	bool is_connected, is_local;
-	char name[256];
-	int64_t seen_ns;
-	uint32_t n_envs; /* of a worker: each is a device of the farm */
-	struct {
-		int64_t env;
-		struct hash hash;
-		uint64_t device; /* the farm's number */
-		char class[SESSION_CLASS];
-	} envs[SESSION_ENVS];
-	uint64_t epoch;
-	uint64_t lease_id; /* the last lease request and its answer, for a repeat */
-	struct bytes lease_answer;
-};
 /* A request under way; answered once. */
 struct request {
 	struct request *next;
@@ -107,12 +88,6 @@ struct own_worker {
 	int last_status; /* of the last one that ended */
 	char words[600]; /* the last it said */
 };
-/* A worker whose hello could not be kept, by the class of its device; it asks again each second. */
-struct turned_away {
-	char class[SESSION_CLASS];
-	struct err why;
-	int64_t until_ns; /* after that it counts as gone */
-};
 struct loop;
 struct daemon {
 	const struct daemon_conf *conf;
@@ -127,15 +102,12 @@ struct daemon {
 	uint64_t instance; /* number of this life, of the store */
 	uint64_t next_session, next_device;
 	struct session *sessions;
-	struct {
-		uint8_t challenge[AUTH_NONCE];
-		int64_t until_ns;
-	} challenges[256];       /* given and not yet used */
-	struct request *polls;   /* parked lease requests */
-	struct request *watches; /* parked job_watch requests */
-	struct job *jobs;        /* all that are unfinished or were finished in this life */
-	int64_t last_client_ns;  /* private: when a client was connected last */
-	int64_t ticked_ns;       /* 0: not yet */
+	uint8_t secret[AUTH_SECRET]; /* of this life: what challenges are made with */
+	struct request *polls;       /* parked lease requests */
+	struct request *watches;     /* parked job_watch requests */
+	struct job *jobs;            /* all that are unfinished or were finished in this life */
+	int64_t last_client_ns;      /* private: when a client was connected last */
+	int64_t ticked_ns;           /* 0: not yet */
 	bool is_stopping;
 	struct own_worker own_workers[8]; /* a private daemon's */
 	uint32_t n_own_workers;
@@ -159,7 +131,7 @@ struct meas_key job_meas_key(const struct job *j, uint64_t threads, struct str p
 void answer(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
 void answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text);
 void answer_error(struct daemon *d, struct request *r, const struct err *e);
-void request_drop(struct request *r);
+void request_drop(struct daemon *d, struct request *r);
 /* One answer from the store: `run` there fills in m, which is sent (or the error). */
 struct ask_op {
 	struct store_op op;
@@ -176,18 +148,9 @@ void ask_end_op(struct store_op *op);
 void serve_network(struct daemon *d); /* takes what has arrived */
 void serve_store(struct daemon *d);   /* finishes what the store has done */
 void serve_tick(struct daemon *d);    /* every quarter of a second */
-
-/* ---- session.c ---- */
-void serve_hello(struct daemon *d, struct request *r);
-void serve_bye(struct daemon *d, struct request *r);
-void serve_worker_list(struct daemon *d, struct request *r);
-void session_peer_gone(struct daemon *d, uint32_t peer);
-void sessions_tick(struct daemon *d);
-void sessions_late(struct daemon *d, int64_t ns); /* so long nobody could be heard */
-void sessions_free(struct daemon *d);
-bool session_any_client(const struct daemon *d);
-/* Is a worker of that class at the door whom the store cannot keep (disk full, say)? */
-bool session_turned_away(const struct daemon *d, struct str class, struct err *why);
+/* A request is parked in a list: one too many of its session takes the place of that session's oldest, which
+ * is taken out and returned, to be answered with nothing; NULL: there is room. */
+struct request *park(struct request **list, struct request *r);
 
 /* ---- job.c ---- */
 bool jobs_load(struct daemon *d, struct err *e) MUST_CHECK;     /* unfinished ones of earlier lives */

@@ -361,7 +361,7 @@ jobs_free(struct daemon *d)
 		struct request *r = d->watches;
 
 		d->watches = r->next;
-		request_drop(r);
+		request_drop(d, r);
 	}
 	while (d->jobs) {
 		struct job *j = d->jobs;

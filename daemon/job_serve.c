@@ -206,6 +206,16 @@ run_watch_old(struct db *db, struct store_op *op)
 	return true;
 }
 
+static void
+answer_no_news(struct daemon *d, struct request *r)
+{
+	struct msg m = {.type = MSG_job_events};
+
+	m.job_events.job = r->m.job_watch.job;
+	m.job_events.report = STR("");
+	answer(d, r, &m);
+}
+
 void
 serve_job_watch(struct daemon *d, struct request *r)
 {
@@ -220,8 +230,9 @@ serve_job_watch(struct daemon *d, struct request *r)
 		return;
 	w->wait_ns = MIN_OF(MAX_OF(w->wait_ns, (int64_t)0), 20 * SECOND_NS);
 	r->until_ns = daemon_now(d) + w->wait_ns;
-	r->next = d->watches;
-	d->watches = r;
+	r = park(&d->watches, r);
+	if (r)
+		answer_no_news(d, r);
 }
 
 void
@@ -241,7 +252,6 @@ serve_job_cancel(struct daemon *d, struct request *r)
 	answer_ok(d, r, 0, "");
 }
 
-/* ---- watches that have waited long enough -------------------------------------------- */
 /* ---- time --------------------------------------------------------------------------- */
 void
 watches_tick(struct daemon *d)
@@ -251,15 +261,17 @@ watches_tick(struct daemon *d)
 
 	while (*at) {
 		struct request *r = *at;
-		struct msg m = {.type = MSG_job_events};
 
-		if (r->until_ns > now) {
+		bool is_alone = !session_find(d, r->session_id); /* its client has gone */
+
+		if (r->until_ns > now && !is_alone) {
 			at = &r->next;
 			continue;
 		}
 		*at = r->next;
-		m.job_events.job = r->m.job_watch.job;
-		m.job_events.report = STR("");
-		answer(d, r, &m);
+		if (is_alone)
+			request_drop(d, r);
+		else
+			answer_no_news(d, r);
 	}
 }

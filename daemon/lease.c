@@ -116,7 +116,7 @@ drop_repeated(struct daemon *d, const struct request *r)
 			continue;
 		}
 		*at = old->next;
-		request_drop(old);
+		request_drop(d, old);
 	}
 }
 
@@ -148,8 +148,9 @@ serve_lease(struct daemon *d, struct request *r)
 	if (try_lease(d, r))
 		return;
 	r->until_ns = daemon_now(d) + MIN_OF(MAX_OF(r->m.lease.wait_ns, (int64_t)0), POLL_NS);
-	r->next = d->polls;
-	d->polls = r;
+	r = park(&d->polls, r);
+	if (r)
+		answer_nothing(d, r, false);
 }
 
 /* A parked poll whose session has ended or speaks through another connection is let go. */
@@ -170,7 +171,7 @@ leases_push(struct daemon *d)
 
 		*at = r->next;
 		if (poll_is_stale(d, r)) {
-			request_drop(r);
+			request_drop(d, r);
 			continue;
 		}
 		if (try_lease(d, r))
@@ -197,7 +198,7 @@ leases_tick(struct daemon *d)
 
 		if (poll_is_stale(d, r)) {
 			*at = r->next;
-			request_drop(r);
+			request_drop(d, r);
 			continue;
 		}
 		drain = device_at(r, r->m.lease.class, &k) &&

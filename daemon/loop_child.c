@@ -92,9 +92,9 @@ got_words(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 }
 
 static void
-set_limits(int pid, uint64_t memory_bytes)
+set_limits(const struct daemon *d, int pid, uint64_t memory_bytes)
 {
-	struct rlimit memory, none = {0, 0};
+	struct rlimit memory, files, none = {0, 0};
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	memory_bytes = 0; /* shadow memory needs all of the address space */
@@ -103,6 +103,11 @@ set_limits(int pid, uint64_t memory_bytes)
 	if (memory_bytes)
 		(void)prlimit(pid, RLIMIT_AS, &memory, NULL);
 	(void)prlimit(pid, RLIMIT_CORE, &none, NULL);
+	/* ours was raised for connections; many a program looks at each number up to its limit */
+	if (d->conf->limits.files_before && prlimit(pid, RLIMIT_NOFILE, NULL, &files) == 0) {
+		files.rlim_cur = d->conf->limits.files_before;
+		(void)prlimit(pid, RLIMIT_NOFILE, &files, NULL);
+	}
 }
 
 struct child *
@@ -143,7 +148,7 @@ child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes, const st
 		maybe_ended(c);
 		return NULL;
 	}
-	set_limits(c->process.pid, memory_bytes);
+	set_limits(d, c->process.pid, memory_bytes);
 	(void)uv_read_start((uv_stream_t *)&c->out, give_buffer, got_out);
 	if (calls->words)
 		(void)uv_read_start((uv_stream_t *)&c->words, give_buffer, got_words);

@@ -35,6 +35,31 @@ read_size(double gib, uint64_t *bytes, struct err *e)
 }
 
 static bool
+read_limits(const struct opts *o, struct sock_limits *l, struct err *e)
+{
+	double prove = opt_real(o, OPT_hello_timeout), silent = opt_real(o, OPT_idle_timeout);
+	int64_t max = opt_int(o, OPT_max_connections);
+
+	if (!(prove > 0 && prove <= 3600))
+		return err_set(
+		    e, ERR_USAGE, "--hello-timeout %g: seconds, more than 0 and up to 3600", prove);
+	if (!(silent > 0 && silent <= 1e6))
+		return err_set(
+		    e, ERR_USAGE, "--idle-timeout %g: seconds, more than 0 and up to 1000000", silent);
+	if (max < 0)
+		return err_set(e, ERR_USAGE, "--max-connections %lld: 0 or more", (long long)max);
+	*l = sock_limits_raise();
+	l->prove_ns = (int64_t)(prove * 1e9);
+	l->silent_ns = (int64_t)(silent * 1e9);
+	if (max > 0 && max < l->max) {
+		l->max = (uint32_t)max;
+		l->max_host = l->max - l->max / 4;
+		l->max_unproved = MAX_OF(l->max / 2, 1u);
+	}
+	return true;
+}
+
+static bool
 read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct err *e)
 {
 	bool moved = false;
@@ -53,7 +78,7 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 	    .max_planners = (uint32_t)MAX_OF(opt_int(o, OPT_max_planners), (int64_t)1),
 	    .planner_memory = (uint64_t)MAX_OF(opt_int(o, OPT_planner_memory), (int64_t)0) << 20,
 	    .ready_fd = (int)opt_int(o, OPT_ready_fd)};
-	if (!read_size(opt_real(o, OPT_max_size), &c->max_bytes, e))
+	if (!read_size(opt_real(o, OPT_max_size), &c->max_bytes, e) || !read_limits(o, &c->limits, e))
 		return false;
 	if (!c->data)
 		return err_set(e, ERR_IO, "%s: cannot be used as data folder", data);
@@ -91,7 +116,9 @@ open_all(struct daemon *d, struct err *e)
 		return false;
 	d->instance = store_boot(d->store);
 	d->farm = farm_new(d->instance);
-	if (!sock_server_open(&d->net, MSG_MAX_BYTES, (struct sock_wake){loop_wake, d->loop}, e))
+	auth_random(d->secret, sizeof(d->secret));
+	if (!sock_server_open(
+		&d->net, MSG_MAX_BYTES, &d->conf->limits, (struct sock_wake){loop_wake, d->loop}, e))
 		return false;
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
 		if (!sock_listen(d->net, d->conf->listen[i], e))
@@ -125,6 +152,7 @@ say_ready(const struct daemon *d)
 {
 	int port = sock_port(d->net);
 
+	daemon_log(d, limits, KVI("files", d->conf->limits.files), KVI("connections", d->conf->limits.max));
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
 		daemon_log(d, listen, KVZ("url", d->conf->listen[i]), KVI("port", port));
 	if (d->conf->json)
@@ -162,7 +190,7 @@ close_all(struct daemon *d)
 		struct request *r = d->polls;
 
 		d->polls = r->next;
-		request_drop(r);
+		request_drop(d, r);
 	}
 	jobs_free(d);
 	sessions_free(d);

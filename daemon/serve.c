@@ -74,7 +74,7 @@ may(const struct right *right, const struct request *r, struct err *e)
 		return true;
 	/* A worker or client says hello again when it reads this. */
 	if (!r->session)
-		return err_set(e, ERR_PROTO, "session unknown: say hello");
+		return err_set(e, ERR_UNPROVED, "this connection has proved no such session: say hello");
 	if (!(right->who & 1u << r->session->role))
 		return err_set(e, ERR_PROTO, "a %s may not send %s", auth_role_name(r->session->role),
 		    msg_name(r->m.type));
@@ -96,21 +96,36 @@ serve_one(struct daemon *d, struct sock_request *sock)
 		return;
 	}
 	r->session_id = r->m.session;
-	r->session = session_find(d, r->m.session);
-	if (r->session) {
+	/* a session's number is worth nothing but on a connection that has proved it */
+	r->session = sock_bound(d->net, r->peer) == r->m.session ? session_find(d, r->m.session) : NULL;
+	if (r->session)
 		r->session->seen_ns = daemon_now(d);
-		/* a worker moves blobs over a second connection: that one is not its life line */
-		if (r->m.type != MSG_blob_put && r->m.type != MSG_blob_get) {
-			r->session->peer = r->peer;
-			r->session->is_connected = true;
-		}
-	}
 	os_seam("serve.request");
 	right = right_of(r->m.type);
 	if (may(right, r, &e))
 		right->serve(d, r);
 	else
 		answer_error(d, r, &e);
+}
+
+struct request *
+park(struct request **list, struct request *r)
+{
+	struct request **oldest = NULL, *out = NULL;
+	uint32_t n = 0;
+
+	r->next = *list;
+	*list = r;
+	for (struct request **at = list; *at; at = &(*at)->next) /* newest first */
+		if ((*at)->session_id == r->session_id) {
+			n++;
+			oldest = at;
+		}
+	if (n > SESSION_PARKED) {
+		out = *oldest;
+		*oldest = out->next;
+	}
+	return out;
 }
 
 void
@@ -156,10 +171,12 @@ forgive_delay(struct daemon *d)
 void
 serve_tick(struct daemon *d)
 {
-	uint32_t reopened = sock_server_tend(d->net);
+	struct sock_tended t = sock_server_tend(d->net);
 
-	if (reopened)
-		daemon_log(d, listen_again, KVI("n", reopened), KVZ("reason", "nobody_answered"));
+	if (t.n_reopened)
+		daemon_log(d, listen_again, KVI("n", t.n_reopened), KVZ("reason", "nobody_answered"));
+	if (t.n_cut)
+		daemon_log(d, cut, KVI("n", t.n_cut), KVZ("why", t.why));
 	forgive_delay(d);
 	sessions_tick(d);
 	leases_tick(d);

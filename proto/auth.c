@@ -106,45 +106,110 @@ auth_random(void *p, size_t n)
 	}
 }
 
-void
-auth_mac(
-    struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge, uint8_t mac[AUTH_MAC])
+/* HMAC-SHA256 over parts, each behind its length. */
+static void
+mac_of(struct bytes key, const struct bytes *parts, size_t n, uint8_t mac[AUTH_MAC])
 {
-	static const char purpose[] = "korch hello 1";
 	mbedtls_md_context_t md;
-	uint8_t sizes[2] = {(uint8_t)nonce.n, (uint8_t)challenge.n};
+	bool ok;
 
-	if (nonce.n > 255 || challenge.n > 255)
-		bug("a nonce of %zu bytes", MAX_OF(nonce.n, challenge.n));
 	mbedtls_md_init(&md);
-	if (mbedtls_md_setup(&md, mbedtls_md_info_from_type(MBEDTLS_MD_SHA256), 1) != 0 ||
-	    mbedtls_md_hmac_starts(&md, (const unsigned char *)token.p, token.n) != 0 ||
-	    mbedtls_md_hmac_update(&md, (const unsigned char *)purpose, sizeof(purpose)) != 0 ||
-	    mbedtls_md_hmac_update(&md, (const unsigned char *)role_name[r], strlen(role_name[r]) + 1) != 0 ||
-	    mbedtls_md_hmac_update(&md, sizes, sizeof(sizes)) != 0 ||
-	    mbedtls_md_hmac_update(&md, nonce.p, nonce.n) != 0 ||
-	    mbedtls_md_hmac_update(&md, challenge.p, challenge.n) != 0 ||
-	    mbedtls_md_hmac_finish(&md, mac) != 0)
+	ok = mbedtls_md_setup(&md, mbedtls_md_info_from_type(MBEDTLS_MD_SHA256), 1) == 0 &&
+	    mbedtls_md_hmac_starts(&md, key.p, key.n) == 0;
+	for (size_t i = 0; i < n && ok; i++) {
+		uint8_t size[2] = {(uint8_t)(parts[i].n >> 8), (uint8_t)parts[i].n};
+
+		if (parts[i].n > UINT16_MAX)
+			bug("a part of %zu bytes", parts[i].n);
+		ok = mbedtls_md_hmac_update(&md, size, sizeof(size)) == 0 &&
+		    mbedtls_md_hmac_update(&md, parts[i].p, parts[i].n) == 0;
+	}
+	if (!ok || mbedtls_md_hmac_finish(&md, mac) != 0)
 		bug("HMAC-SHA256 is missing");
 	mbedtls_md_free(&md);
 }
 
+#define PART(P, N)                                                                                           \
+	{                                                                                                    \
+		(const uint8_t *)(P), (N)                                                                    \
+	}
+
+void
+auth_mac(
+    struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge, uint8_t mac[AUTH_MAC])
+{
+	static const char purpose[] = "korch hello 2";
+	const struct bytes parts[] = {
+	    PART(purpose, sizeof(purpose)), PART(role_name[r], strlen(role_name[r])), nonce, challenge};
+
+	mac_of((struct bytes)PART(token.p, token.n), parts, COUNT_OF(parts), mac);
+}
+
+static bool
+is_same(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	unsigned differ = 0;
+
+	for (size_t i = 0; i < n; i++)
+		differ |= (unsigned)(a[i] ^ b[i]);
+	return differ == 0;
+}
+
 bool
-auth_check(
-    const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge, struct bytes mac)
+auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge,
+    struct bytes mac, struct hash *who)
 {
 	bool good = false;
 
-	if (mac.n != AUTH_MAC || nonce.n > 255)
+	if (mac.n != AUTH_MAC || nonce.n > 255 || challenge.n > 255)
 		return false;
 	for (uint32_t i = 0; i < au->n_tokens; i++) {
 		uint8_t want[AUTH_MAC];
-		unsigned differ = 0;
 
 		auth_mac(au->tokens[i].token, r, nonce, challenge, want);
-		for (int k = 0; k < AUTH_MAC; k++)
-			differ |= (unsigned)(want[k] ^ mac.p[k]);
-		good |= differ == 0 && au->tokens[i].role == r;
+		if (is_same(want, mac.p, AUTH_MAC) && au->tokens[i].role == r) {
+			*who = hash_bytes(au->tokens[i].token.p, au->tokens[i].token.n);
+			good = true;
+		}
 	}
 	return good;
+}
+
+/* ---- challenges --------------------------------------------------------------------- */
+enum { AT_RANDOM = 8, AT_MAC = 16 };
+static const int64_t GOOD_FOR_NS = (int64_t)30 * 1000000000;
+
+static void
+challenge_mac(const uint8_t secret[AUTH_SECRET], uint32_t peer, struct bytes nonce, const uint8_t *start,
+    uint8_t mac[AUTH_MAC])
+{
+	static const char purpose[] = "korch challenge 2";
+	const struct bytes parts[] = {
+	    PART(purpose, sizeof(purpose)), PART(&peer, sizeof(peer)), PART(start, AT_MAC), nonce};
+
+	mac_of((struct bytes){secret, AUTH_SECRET}, parts, COUNT_OF(parts), mac);
+}
+
+void
+auth_challenge(const uint8_t secret[AUTH_SECRET], uint32_t peer, int64_t now_ns, struct bytes nonce,
+    uint8_t out[AUTH_CHALLENGE])
+{
+	memcpy(out, &now_ns, sizeof(now_ns));
+	auth_random(out + AT_RANDOM, AT_MAC - AT_RANDOM);
+	challenge_mac(secret, peer, nonce, out, out + AT_MAC);
+}
+
+bool
+auth_is_ours(const uint8_t secret[AUTH_SECRET], uint32_t peer, int64_t now_ns, struct bytes nonce,
+    struct bytes challenge)
+{
+	uint8_t mac[AUTH_MAC];
+	int64_t made_ns;
+
+	if (challenge.n != AUTH_CHALLENGE || nonce.n > 255)
+		return false;
+	memcpy(&made_ns, challenge.p, sizeof(made_ns));
+	challenge_mac(secret, peer, nonce, challenge.p, mac);
+	return is_same(mac, challenge.p + AT_MAC, AUTH_MAC) && now_ns >= made_ns &&
+	    now_ns - made_ns <= GOOD_FOR_NS;
 }

@@ -6,7 +6,7 @@
 #include "../kernels/base/base.h"
 
 enum auth_role { AUTH_CLIENT, AUTH_WORKER, AUTH_ROLES };
-enum { AUTH_NONCE = 32, AUTH_MAC = 32, AUTH_TOKEN_MAX = 256 };
+enum { AUTH_NONCE = 32, AUTH_MAC = 32, AUTH_TOKEN_MAX = 256, AUTH_SECRET = 32, AUTH_CHALLENGE = 48 };
 const char *auth_role_name(enum auth_role r);
 bool auth_role_of(struct str name, enum auth_role *out);
 
@@ -27,8 +27,15 @@ struct str auth_token(const struct auth *au, enum auth_role r);
 void auth_random(void *p, size_t n);
 void auth_mac(
     struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge, uint8_t mac[AUTH_MAC]);
-/* Does any token of that role give this code?  Takes the same time whatever differs. */
-bool auth_check(
-    const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge, struct bytes mac);
+/* Does any token of that role give this code?  Takes the same time whatever differs.  *who: of which. */
+bool auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge,
+    struct bytes mac, struct hash *who);
+
+/* Challenges that nobody has to remember: the time and a code over (secret, connection, time, nonce).  One is
+ * good on its connection, for that nonce, for half a minute. */
+void auth_challenge(const uint8_t secret[AUTH_SECRET], uint32_t peer, int64_t now_ns, struct bytes nonce,
+    uint8_t out[AUTH_CHALLENGE]);
+bool auth_is_ours(const uint8_t secret[AUTH_SECRET], uint32_t peer, int64_t now_ns, struct bytes nonce,
+    struct bytes challenge);
 
 #endif

@@ -27,6 +27,7 @@ struct client {
 	struct hello hello;
 	struct sock_client *sock;
 	uint64_t session, next_id;
+	bool is_proved; /* this connection speaks for the session */
 	pthread_mutex_t lock;
 	pthread_cond_t rung;
 	bool is_rung;
@@ -106,28 +107,35 @@ once(
 	return ok;
 }
 
+/* On this connection, for the session there was or a new one.  A connection that breaks between the two words
+ * takes its challenge along: then once more. */
 static bool
 say_hello(struct client *c, struct arena *a, int64_t wait_ns, struct err *e)
 {
 	struct msg ask, m;
 	struct bytes challenge = {0};
+	uint64_t session;
 
-	for (int round = 0; round < 2; round++) {
+	c->hello.session = c->session;
+	for (int round = 0; round < 6; round++) {
 		hello_fill(&c->hello, challenge, &ask);
 		ask.id = ++c->next_id;
-		if (!once(c, a, &ask, wait_ns, &m, e) || !hello_read(&c->hello, &m, &c->session, e))
+		*e = (struct err){0};
+		if (!once(c, a, &ask, wait_ns, &m, e))
 			return false;
-		if (c->session)
+		if (!hello_read(&c->hello, &m, &session, e)) {
+			if (e->code != ERR_UNPROVED || c->hello.joins)
+				return false;
+			challenge.n = 0;
+			continue;
+		}
+		c->session = session ? session : c->session;
+		c->is_proved = session != 0;
+		if (session)
 			return true;
 		challenge = m.welcome.challenge;
 	}
 	return err_set(e, ERR_PROTO, "the daemon asks for its proof again and again");
-}
-
-static bool
-is_lost_session(const struct err *e)
-{
-	return e->code == ERR_PROTO && strcmp(e->msg, "session unknown: say hello") == 0;
 }
 
 bool
@@ -141,7 +149,7 @@ client_call(
 	for (;;) {
 		struct err why = {0};
 		int64_t left = until - now_ns();
-		bool ok = c->session != 0;
+		bool ok = c->is_proved;
 
 		if (!ok)
 			ok = say_hello(c, a, MAX_OF(MIN_OF(left, patience), MS), &why);
@@ -150,14 +158,14 @@ client_call(
 			ok = once(c, a, ask, MAX_OF(left, MS), answer, &why);
 			if (ok && !msg_is_error(answer, &why))
 				return true;
-			if (ok && is_lost_session(&why) && c->conf.session)
-				return err_set(
-				    e, ERR_LINKLOST, "the session has ended; korchd was restarted");
-			if (ok && is_lost_session(&why)) {
-				c->session = 0;
-				continue;
+			if (ok && why.code == ERR_UNPROVED) { /* another connection by now */
+				c->is_proved = false;
+				if (now_ns() < until)
+					continue;
 			}
 		}
+		if (why.code == ERR_UNPROVED && c->conf.session)
+			return err_set(e, ERR_LINKLOST, "the session has ended; korchd was restarted");
 		if (why.code != ERR_UNREACHABLE && why.code != ERR_TIMEOUT) {
 			*e = why;
 			return false;
@@ -190,18 +198,21 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 	auth_random(&c->next_id, 4); /* ids of two clients may meet: harmless, they have sessions */
 	ok = !conf->token_file || !conf->token_file[0] ||
 	    auth_load(&c->arena, conf->token_file, false, &c->auth, e);
-	c->hello = (struct hello){.role = AUTH_CLIENT,
+	c->session = conf->session;
+	c->hello = (struct hello){.role = conf->is_worker ? AUTH_WORKER : AUTH_CLIENT,
 	    .auth = &c->auth,
+	    .joins = conf->session != 0,
 	    .is_local = strncmp(conf->url, "ipc:", 4) == 0,
 	    .name = str_of(str_dup(&c->arena, str_of(conf->name ? conf->name : "client")))};
 	ok = ok && sock_client_open(&c->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, c}, e);
 	until = now_ns() + (conf->patience_ns ? conf->patience_ns : DEFAULT_PATIENCE);
-	c->session = conf->session;
-	while (ok && !c->session) {
+	while (ok && !c->is_proved) {
 		struct err why = {0};
 
 		if (say_hello(c, &tmp, MAX_OF(until - now_ns(), MS), &why))
 			break;
+		if (why.code == ERR_UNPROVED && conf->session)
+			(void)err_set(&why, ERR_LINKLOST, "the session has ended; korchd was restarted");
 		if (why.code != ERR_UNREACHABLE && why.code != ERR_TIMEOUT) {
 			*e = why;
 			ok = false;
@@ -231,7 +242,7 @@ client_close(struct client *c)
 
 	if (!c)
 		return;
-	if (c->sock && c->session && !c->conf.session) {
+	if (c->sock && c->is_proved && !c->conf.session) {
 		bye.id = ++c->next_id;
 		bye.session = c->session;
 		c->conf.stop = NULL;

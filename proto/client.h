@@ -13,7 +13,8 @@ struct client_conf {
 	int64_t patience_ns;      /* how long a call tries to reach the daemon; 0: 10 s */
 	bool (*stop)(void *self); /* polled about four times a second; true ends a call: ERR_INTERRUPTED */
 	void *self;
-	uint64_t session; /* not 0: joins this one instead of saying hello (a worker's blobs) */
+	bool is_worker;
+	uint64_t session; /* not 0: joins this one beside its own connection (a worker's blobs) */
 };
 /* Connects and says hello.  ERR_UNREACHABLE after patience_ns; ERR_PROTO naming both versions. */
 bool client_open(struct client **out, const struct client_conf *conf, struct err *e) MUST_CHECK;

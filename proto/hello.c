@@ -18,6 +18,8 @@ hello_fill(struct hello *h, struct bytes challenge, struct msg *out)
 	m->envs = h->envs;
 	m->n_envs = h->n_envs;
 	m->is_local = h->is_local;
+	m->session = h->session;
+	m->joins = h->joins;
 	if (challenge.n) {
 		auth_mac(auth_token(h->auth, h->role), h->role, m->nonce, challenge, h->mac);
 		m->challenge = challenge;
@@ -36,6 +38,20 @@ hello_read(const struct hello *h, const struct msg *m, uint64_t *session, struct
 		return err_set(e, ERR_USAGE, "this korchd asks for a token; name its file with --token-file");
 	if (m->welcome.session == 0 && m->welcome.challenge.n == 0)
 		return err_set(e, ERR_PROTO, "the other side gives no session");
+	if (h->joins && m->welcome.session && m->welcome.session != h->session)
+		return err_set(e, ERR_PROTO, "the other side gives another session than it was asked for");
 	*session = m->welcome.session;
 	return true;
+}
+
+int64_t
+hello_wait_ns(uint32_t n)
+{
+	static const int64_t second = 1000000000;
+	int64_t wait = n > 5 ? 30 * second : second << (MAX_OF(n, 1u) - 1);
+	uint32_t random;
+
+	auth_random(&random, sizeof(random));
+	wait = MIN_OF(wait, 30 * second);
+	return wait + (int64_t)((double)wait / 2 * ((double)random / (double)UINT32_MAX));
 }

@@ -5,7 +5,7 @@
 
 #include "../kernels/base/json.h"
 
-enum { PROTO_VERSION = 1 };
+enum { PROTO_VERSION = 2 };
 enum { MSG_MAX_BYTES = 1 << 20 };  /* over the network: models travel in chunks */
 enum { PIPE_MAX_BYTES = 1 << 26 }; /* between daemon and planner */
 enum { BLOB_CHUNK = 256 << 10 };

@@ -254,19 +254,23 @@ closes_in_time(nng_socket sock)
 {
 	struct closing *c = heap_alloc(sizeof *c);
 	struct timespec until;
+	pthread_condattr_t cond;
 	pthread_attr_t attr;
 	pthread_t thread;
 	bool is_done;
 
 	c->sock = sock;
 	(void)pthread_mutex_init(&c->lock, NULL);
-	(void)pthread_cond_init(&c->done, NULL);
+	(void)pthread_condattr_init(&cond);
+	(void)pthread_condattr_setclock(&cond, CLOCK_MONOTONIC); /* the other one may be set back by a day */
+	(void)pthread_cond_init(&c->done, &cond);
+	(void)pthread_condattr_destroy(&cond);
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	if (pthread_create(&thread, &attr, close_socket, c) != 0)
 		(void)close_socket(c);
 	(void)pthread_attr_destroy(&attr);
-	(void)clock_gettime(CLOCK_REALTIME, &until);
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += CLOSE_SECONDS;
 	(void)pthread_mutex_lock(&c->lock);
 	while (!c->is_done && pthread_cond_timedwait(&c->done, &c->lock, &until) == 0)

@@ -1,14 +1,15 @@
-/* proto/sock_int.h: what the two files that know nng (1.5.2 or newer 1.x) share.
+/* proto/sock_int.h: what the files that know nng (1.5.2 or newer 1.x) share.
  *
- * Facts that shape it:
+ * Facts that shape them:
  *  - a cooked REP socket with N contexts answers nothing once N requests wait; hence raw REP;
  *  - REQ resends by default, after 60 s and at every reconnect; hence infinite resend time;
  *  - the receive limit is unlimited by default and must be set before listening;
  *  - a callback may neither block nor make, close or free nng objects: ours take the message,
  *    queue a record, wake the loop, and start the next receive;
- *  - a local connection whose other side dies while hands are shaken ends with EPIPE, which nng
+ *  - a connection whose other side dies while hands are shaken ends with EPIPE, which nng
  *    1.5 takes for the closing of the listener or dialer itself: the listener never accepts
- *    again, the dialer never dials again, and neither says so; hence knock() and redial();
+ *    again, the dialer never dials again, and neither says so; hence sock_mend.c, and behind it
+ *    knocks at local doors and redial();
  *  - nng_aio_stop waits for callbacks, so close and free happen on the owner's thread;
  *  - nng_close can wait for ever for a connection that is just being closed; hence a client waits
  *    so long and no longer, and korchd leaves without it. */
@@ -18,6 +19,7 @@
 #include "sock.h"
 
 #include <nng/nng.h>
+#include <sys/socket.h>
 
 enum { SOCK_PATH_BYTES = 100 }; /* of a local address; sun_path holds 108 */
 
@@ -32,5 +34,26 @@ nng_failed(int rc, struct err *e, const char *what)
 {
 	return err_set(e, rc == NNG_ENOMEM ? ERR_MEMORY : ERR_IO, "%s: %s", what, nng_strerror(rc));
 }
+
+/* ---- sock_server.c ---- */
+bool sock_listener_open(struct sock_server *s, const char *url, nng_listener *l, struct err *e) MUST_CHECK;
+
+/* ---- sock_door.c ---- */
+struct door;
+struct door *door_new(const char *url, nng_listener listener, struct door *next);
+uint32_t doors_tend(struct sock_server *s, struct door *first); /* how many were opened anew */
+void doors_free(struct door *first);
+
+/* ---- sock_mend.c ---- */
+bool files_run_out(uint32_t files);
+void listeners_deepen(void); /* every listening socket of this process */
+void ip_of(const struct sockaddr_storage *from, uint8_t ip[16], uint16_t *port);
+struct strangers;
+struct strangers *strangers_new(void);
+void strangers_free(struct strangers *s);
+/* Of this process's connections over the network those that are not known, now and at the last call: closed.
+ * How many. */
+uint32_t strangers_cut(
+    struct strangers *s, bool (*is_known)(void *self, const uint8_t ip[16], uint16_t port), void *self);
 
 #endif

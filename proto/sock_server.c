@@ -1,32 +1,31 @@
 /* proto/sock_server.c: the raw REP socket of korchd: requests in, answers out, and the addresses
- * that it listens on. */
+ * that it listens on.  Who is connected is a table (peers.h) under the same lock as the queue. */
 #include "sock_int.h"
 
+#include "peers.h"
+
+#include <arpa/inet.h>
 #include <errno.h>
 #include <nng/protocol/reqrep0/rep.h>
-#include <nng/protocol/reqrep0/req.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-enum { N_RECV = 4, QUEUE_LIMIT = 8192, GREETING_BYTES = 8, DOOR_LOOKS = 5 };
-static const int64_t SECOND = 1000000000, KNOCK_EVERY = SECOND, DOOR_ANSWERS = 4 * SECOND;
+enum { N_RECV = 4, QUEUE_LIMIT = 8192, QUEUE_BYTES = 64 << 20 };
 
 struct sock_request {
 	struct sock_request *next;
-	nng_msg *msg; /* NULL: the connection has gone */
+	nng_msg *msg;
 	uint32_t peer;
 	bool is_local;
 };
 struct receiver {
 	struct sock_server *s;
 	nng_aio *aio;
-	bool is_idle; /* not armed because the queue was full; under the lock */
+	bool is_idle; /* not armed: the queue was full, or nng failed; under the lock */
 };
 struct sender {
 	struct sender *next; /* among the free ones */
@@ -34,23 +33,20 @@ struct sender {
 	struct sock_server *s;
 	nng_aio *aio;
 };
-/* A local address that we listen on, and the knock on it that is under way. */
-struct door {
-	struct door *next;
-	nng_listener listener;
-	bool is_open;
-	int knock;          /* -1: none */
-	int64_t knocked_ns; /* or opened */
-	size_t n_heard;     /* bytes of the answer */
-	uint32_t n_looks;   /* for one */
-	char url[SOCK_PATH_BYTES + 7];
+struct to_cut {
+	uint32_t *ids;
+	uint32_t n, cap;
 };
 struct sock_server {
 	nng_socket sock;
-	struct door *doors; /* the owner's thread alone */
+	struct sock_limits limits;
+	struct door *doors;          /* the owner's thread alone */
+	struct strangers *strangers; /* likewise */
 	pthread_mutex_t lock;
 	struct sock_request *head, **tail; /* arrived, in order */
-	size_t n_queued;
+	size_t n_queued, bytes_queued;
+	struct peers *peers;
+	struct to_cut to_cut; /* by the owner's thread */
 	struct receiver recv[N_RECV];
 	struct sender *free_senders, *all_senders;
 	struct sock_wake wake;
@@ -58,21 +54,50 @@ struct sock_server {
 	bool is_closing;
 };
 
-/* Called with the lock held. */
+/* ---- what arrives; all with the lock held ------------------------------------------- */
 static void
 push(struct sock_server *s, struct sock_request *r)
 {
 	*s->tail = r;
 	s->tail = &r->next;
 	s->n_queued++;
+	s->bytes_queued += nng_msg_len(r->msg);
 }
 
 static bool
-pipe_is_local(nng_pipe p)
+has_room(const struct sock_server *s)
 {
-	nng_sockaddr addr;
+	return s->n_queued < QUEUE_LIMIT && s->bytes_queued < QUEUE_BYTES && !s->is_closing;
+}
 
-	return nng_pipe_get_addr(p, NNG_OPT_LOCADDR, &addr) == 0 && addr.s_family == NNG_AF_IPC;
+static void
+note_cut(struct sock_server *s, uint32_t peer)
+{
+	if (s->to_cut.n == s->to_cut.cap) {
+		s->to_cut.cap = MAX_OF(2 * s->to_cut.cap, 64u);
+		s->to_cut.ids = heap_resize(s->to_cut.ids, s->to_cut.cap * sizeof(*s->to_cut.ids));
+	}
+	s->to_cut.ids[s->to_cut.n++] = peer;
+}
+
+/* A request, or one too many of a connection, which ends for it. */
+static void
+take_in(struct sock_server *s, nng_msg *m)
+{
+	uint32_t peer = (uint32_t)nng_pipe_id(nng_msg_get_pipe(m));
+	const struct sock_peer *who = peers_find(s->peers, peer);
+	struct sock_request *r;
+
+	if (!who || !peers_heard(s->peers, peer, now_ns())) {
+		peers_answered(s->peers, peer, now_ns());
+		if (who)
+			note_cut(s, peer);
+		nng_msg_free(m);
+		return;
+	}
+	r = heap_alloc(sizeof(*r));
+	*r = (struct sock_request){.msg = m, .peer = peer, .is_local = who->way == SOCK_LOCAL};
+	push(s, r);
 }
 
 static void
@@ -81,22 +106,15 @@ received(void *arg)
 	struct receiver *rc = arg;
 	struct sock_server *s = rc->s;
 	int result = nng_aio_result(rc->aio);
-	struct sock_request *r;
 	bool again;
 
 	if (result == NNG_ECLOSED || result == NNG_ECANCELED)
 		return;
-	if (result != 0) {
-		nng_recv_aio(s->sock, rc->aio);
-		return;
-	}
-	r = heap_alloc(sizeof(*r));
-	r->msg = nng_aio_get_msg(rc->aio);
-	r->peer = (uint32_t)nng_pipe_id(nng_msg_get_pipe(r->msg));
-	r->is_local = pipe_is_local(nng_msg_get_pipe(r->msg));
 	(void)pthread_mutex_lock(&s->lock);
-	push(s, r);
-	again = s->n_queued < QUEUE_LIMIT && !s->is_closing;
+	if (result == 0)
+		take_in(s, nng_aio_get_msg(rc->aio));
+	/* what failed once may fail at once again: the next look at it is sock_server_tend's */
+	again = result == 0 && has_room(s);
 	rc->is_idle = !again;
 	(void)pthread_mutex_unlock(&s->lock);
 	s->wake.wake(s->wake.self);
@@ -104,35 +122,97 @@ received(void *arg)
 		nng_recv_aio(s->sock, rc->aio);
 }
 
+/* ---- who comes and goes ------------------------------------------------------------- */
+static void
+set_address(struct sock_peer *who, const nng_sockaddr *from)
+{
+	if (from->s_family == NNG_AF_INET) {
+		memset(who->ip + 10, 0xff, 2);
+		memcpy(who->ip + 12, &from->s_in.sa_addr, 4);
+		who->port = from->s_in.sa_port;
+		(void)inet_ntop(AF_INET, &from->s_in.sa_addr, who->addr, sizeof(who->addr));
+	} else if (from->s_family == NNG_AF_INET6) {
+		memcpy(who->ip, from->s_in6.sa_addr, 16);
+		who->port = from->s_in6.sa_port;
+		(void)inet_ntop(AF_INET6, from->s_in6.sa_addr, who->addr, sizeof(who->addr));
+	}
+}
+
+static struct sock_peer
+peer_of(nng_pipe p)
+{
+	struct sock_peer who = {.id = (uint32_t)nng_pipe_id(p), .way = SOCK_PLAIN, .addr = "?"};
+	nng_sockaddr at;
+	uint64_t uid = 0;
+
+	if (nng_pipe_get_addr(p, NNG_OPT_LOCADDR, &at) == 0 && at.s_family == NNG_AF_IPC) {
+		who.way = SOCK_LOCAL;
+		(void)snprintf(who.addr, sizeof(who.addr), "local");
+		(void)nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_UID, &uid);
+		who.uid = (uint32_t)uid;
+	} else if (nng_pipe_get_addr(p, NNG_OPT_REMADDR, &at) == 0)
+		set_address(&who, &at);
+	return who;
+}
+
+static void
+pipe_came(nng_pipe p, nng_pipe_ev ev, void *arg)
+{
+	struct sock_server *s = arg;
+	struct sock_peer who = peer_of(p);
+	uint32_t other;
+	bool stays;
+
+	(void)ev;
+	(void)pthread_mutex_lock(&s->lock);
+	stays = peers_add(s->peers, &who, now_ns(), &other);
+	if (other)
+		note_cut(s, other);
+	(void)pthread_mutex_unlock(&s->lock);
+	if (!stays)
+		(void)nng_pipe_close(p);
+	if (other)
+		s->wake.wake(s->wake.self);
+}
+
 static void
 pipe_gone(nng_pipe p, nng_pipe_ev ev, void *arg)
 {
 	struct sock_server *s = arg;
-	struct sock_request *r = heap_alloc(sizeof(*r));
 
 	(void)ev;
-	r->peer = (uint32_t)nng_pipe_id(p);
 	(void)pthread_mutex_lock(&s->lock);
-	push(s, r);
+	peers_gone(s->peers, (uint32_t)nng_pipe_id(p));
 	(void)pthread_mutex_unlock(&s->lock);
 	s->wake.wake(s->wake.self);
 }
 
 bool
-sock_server_open(struct sock_server **out, size_t max_bytes, struct sock_wake wake, struct err *e)
+sock_server_open(struct sock_server **out, size_t max_bytes, const struct sock_limits *limits,
+    struct sock_wake wake, struct err *e)
 {
+	static const struct sock_limits none = {.max = UINT32_MAX,
+	    .max_host = UINT32_MAX,
+	    .max_unproved = UINT32_MAX,
+	    .max_requests = UINT32_MAX,
+	    .prove_ns = INT64_MAX,
+	    .silent_ns = INT64_MAX};
 	struct sock_server *s = heap_alloc(sizeof(*s));
 	int rc;
 
 	s->tail = &s->head;
 	s->wake = wake;
+	s->limits = limits ? *limits : none;
 	(void)pthread_mutex_init(&s->lock, NULL);
 	rc = nng_rep0_open_raw(&s->sock);
 	if (rc) {
 		free(s);
 		return nng_failed(rc, e, "the network library");
 	}
+	s->peers = peers_new(&s->limits);
+	s->strangers = strangers_new();
 	if ((rc = nng_socket_set_size(s->sock, NNG_OPT_RECVMAXSZ, max_bytes)) != 0 ||
+	    (rc = nng_pipe_notify(s->sock, NNG_PIPE_EV_ADD_PRE, pipe_came, s)) != 0 ||
 	    (rc = nng_pipe_notify(s->sock, NNG_PIPE_EV_REM_POST, pipe_gone, s)) != 0)
 		goto fail;
 	for (int i = 0; i < N_RECV; i++) {
@@ -163,8 +243,8 @@ clear_stale(const char *path, struct err *e)
 	    err_set(e, ERR_IO, "%s: cannot remove the old socket: %s", path, strerror(errno));
 }
 
-static bool
-listen_on(struct sock_server *s, const char *url, nng_listener *l, struct err *e)
+bool
+sock_listener_open(struct sock_server *s, const char *url, nng_listener *l, struct err *e)
 {
 	bool is_ipc = strncmp(url, "ipc://", 6) == 0;
 	int rc;
@@ -179,8 +259,10 @@ listen_on(struct sock_server *s, const char *url, nng_listener *l, struct err *e
 	else
 		(void)nng_listener_set_bool(*l, NNG_OPT_TCP_KEEPALIVE, true);
 	rc = nng_listener_start(*l, 0);
-	if (rc == 0)
+	if (rc == 0) {
+		listeners_deepen();
 		return true;
+	}
 	(void)nng_listener_close(*l);
 	return nng_failed(rc, e, url);
 }
@@ -189,7 +271,6 @@ bool
 sock_listen(struct sock_server *s, const char *url, struct err *e)
 {
 	bool is_ipc = strncmp(url, "ipc://", 6) == 0, is_tcp = strncmp(url, "tcp://", 6) == 0;
-	struct door *door;
 	nng_listener l;
 	int port = 0;
 
@@ -199,99 +280,14 @@ sock_listen(struct sock_server *s, const char *url, struct err *e)
 	if (is_ipc && strlen(url + 6) > SOCK_PATH_BYTES)
 		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have %d bytes at most", url,
 		    (int)SOCK_PATH_BYTES);
-	if (!listen_on(s, url, &l, e))
+	if (!sock_listener_open(s, url, &l, e))
 		return false;
 	if (is_tcp && nng_listener_get_int(l, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
 		s->port = port;
 	if (is_tcp)
 		return true;
-	door = heap_alloc(sizeof(*door));
-	*door = (struct door){
-	    .next = s->doors, .listener = l, .is_open = true, .knock = -1, .knocked_ns = now_ns()};
-	(void)snprintf(door->url, sizeof(door->url), "%s", url);
-	s->doors = door;
+	s->doors = door_new(url, l, s->doors);
 	return true;
-}
-
-/* ---- is anybody listening? ---------------------------------------------------------- */
-/* An empty request over a connection of its own, in the words of the wire: a greeting, one
- * message of four bytes, the request's number.  Only a whole answer proves the listener: one
- * that is deaf still greets. */
-static void
-knock(struct door *d)
-{
-	static const uint8_t words[] = {
-	    0, 'S', 'P', 0, 0, NNG_REQ0_SELF, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0x80, 0, 0, 1};
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
-
-	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", d->url + 6);
-	d->knocked_ns = now_ns();
-	d->n_heard = 0;
-	d->n_looks = 0;
-	d->knock = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (d->knock < 0)
-		return;
-	/* failed: silence, as from a listener that is deaf */
-	if (connect(d->knock, (struct sockaddr *)&to, sizeof(to)) == 0)
-		(void)send(d->knock, words, sizeof(words), MSG_NOSIGNAL);
-}
-
-static bool
-is_answered(struct door *d)
-{
-	uint8_t heard[64];
-	ssize_t n = d->knock >= 0 ? recv(d->knock, heard, sizeof(heard), MSG_DONTWAIT) : 0;
-
-	d->n_heard += n > 0 ? (size_t)n : 0;
-	return d->n_heard > GREETING_BYTES;
-}
-
-static void
-end_knock(struct door *d)
-{
-	if (d->knock >= 0)
-		(void)close(d->knock);
-	d->knock = -1;
-}
-
-static bool
-open_anew(struct sock_server *s, struct door *d)
-{
-	struct err e = {0};
-
-	end_knock(d);
-	if (d->is_open)
-		(void)nng_listener_close(d->listener); /* and its connections: the others come back */
-	d->is_open = listen_on(s, d->url, &d->listener, &e);
-	d->knocked_ns = now_ns();
-	return d->is_open;
-}
-
-static bool
-tend_door(struct sock_server *s, struct door *d)
-{
-	int64_t waited = now_ns() - d->knocked_ns;
-
-	if (!d->is_open)
-		return waited >= KNOCK_EVERY && open_anew(s, d);
-	if (d->knock >= 0 && is_answered(d))
-		end_knock(d);
-	/* an owner that was held up itself has not answered yet: hence the looks */
-	if (d->knock >= 0 && waited >= DOOR_ANSWERS && ++d->n_looks >= DOOR_LOOKS)
-		return open_anew(s, d);
-	if (d->knock < 0 && waited >= KNOCK_EVERY)
-		knock(d);
-	return false;
-}
-
-uint32_t
-sock_server_tend(struct sock_server *s)
-{
-	uint32_t n = 0;
-
-	for (struct door *d = s->doors; d; d = d->next)
-		n += tend_door(s, d);
-	return n;
 }
 
 int
@@ -307,8 +303,8 @@ rearm(struct sock_server *s)
 		bool idle;
 
 		(void)pthread_mutex_lock(&s->lock);
-		idle = s->recv[i].is_idle && !s->is_closing;
-		s->recv[i].is_idle = false;
+		idle = s->recv[i].is_idle && has_room(s);
+		s->recv[i].is_idle = s->recv[i].is_idle && !idle;
 		(void)pthread_mutex_unlock(&s->lock);
 		if (idle)
 			nng_recv_aio(s->sock, s->recv[i].aio);
@@ -329,6 +325,7 @@ pop(struct sock_server *s)
 		if (!s->head)
 			s->tail = &s->head;
 		s->n_queued--;
+		s->bytes_queued -= nng_msg_len(r->msg);
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!r || was_full)
@@ -336,24 +333,82 @@ pop(struct sock_server *s)
 	return r;
 }
 
+/* ---- ends --------------------------------------------------------------------------- */
+static void
+do_cuts(struct sock_server *s)
+{
+	struct to_cut list;
+
+	(void)pthread_mutex_lock(&s->lock);
+	list = s->to_cut;
+	s->to_cut = (struct to_cut){0};
+	(void)pthread_mutex_unlock(&s->lock);
+	for (uint32_t i = 0; i < list.n; i++)
+		(void)nng_pipe_close((nng_pipe){list.ids[i]}); /* it may have gone by itself */
+	free(list.ids);
+}
+
+static uint32_t
+cut_silent(struct sock_server *s, const char **why)
+{
+	uint32_t n = 0, peer;
+
+	(void)pthread_mutex_lock(&s->lock);
+	while ((peer = peers_silent(s->peers, now_ns(), why)) != 0) {
+		note_cut(s, peer);
+		n++;
+	}
+	(void)pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+static bool
+is_known(void *self, const uint8_t ip[16], uint16_t port)
+{
+	struct sock_server *s = self;
+	bool has;
+
+	(void)pthread_mutex_lock(&s->lock);
+	has = peers_has_port(s->peers, ip, port);
+	(void)pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
+struct sock_tended
+sock_server_tend(struct sock_server *s)
+{
+	struct sock_tended t = {.n_reopened = doors_tend(s, s->doors)};
+	uint32_t n;
+
+	rearm(s);
+	t.n_cut = cut_silent(s, &t.why);
+	if (files_run_out(s->limits.files) && (n = strangers_cut(s->strangers, is_known, s)) != 0) {
+		t.n_cut += n;
+		t.why = "hardly any files are left, and they had not greeted";
+	}
+	do_cuts(s);
+	return t;
+}
+
 enum sock_event
 sock_take(struct sock_server *s, struct sock_request **req, uint32_t *peer)
 {
 	struct sock_request *r = pop(s);
+	bool gone;
 
-	while (r && r->msg && nng_msg_len(r->msg) == 0) {
+	while (r && nng_msg_len(r->msg) == 0) {
 		sock_answer(s, r, (struct bytes){0}); /* a knock */
 		r = pop(s);
 	}
-	if (!r)
-		return SOCK_NOTHING;
-	if (!r->msg) {
-		*peer = r->peer;
-		free(r);
-		return SOCK_GONE;
+	if (r) {
+		*req = r;
+		return SOCK_REQUEST;
 	}
-	*req = r;
-	return SOCK_REQUEST;
+	do_cuts(s);
+	(void)pthread_mutex_lock(&s->lock);
+	gone = peers_take(s->peers, peer);
+	(void)pthread_mutex_unlock(&s->lock);
+	return gone ? SOCK_GONE : SOCK_NOTHING;
 }
 
 struct bytes
@@ -369,11 +424,53 @@ sock_request_peer(const struct sock_request *r)
 }
 
 bool
-sock_peer_is_here(uint32_t peer)
+sock_peer(struct sock_server *s, uint32_t peer, struct sock_peer *out)
 {
-	nng_sockaddr addr;
+	const struct sock_peer *who;
 
-	return nng_pipe_get_addr((nng_pipe){peer}, NNG_OPT_LOCADDR, &addr) == 0;
+	(void)pthread_mutex_lock(&s->lock);
+	who = peers_find(s->peers, peer);
+	if (who)
+		*out = *who;
+	(void)pthread_mutex_unlock(&s->lock);
+	return who != NULL;
+}
+
+bool
+sock_peer_is_here(struct sock_server *s, uint32_t peer)
+{
+	bool is_here;
+
+	(void)pthread_mutex_lock(&s->lock);
+	is_here = peers_is_here(s->peers, peer);
+	(void)pthread_mutex_unlock(&s->lock);
+	return is_here;
+}
+
+void
+sock_bind(struct sock_server *s, uint32_t peer, uint64_t number)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	peers_bind(s->peers, peer, number, now_ns());
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t
+sock_bound(struct sock_server *s, uint32_t peer)
+{
+	uint64_t number;
+
+	(void)pthread_mutex_lock(&s->lock);
+	number = peers_bound(s->peers, peer);
+	(void)pthread_mutex_unlock(&s->lock);
+	return number;
+}
+
+void
+sock_cut(struct sock_server *s, uint32_t peer)
+{
+	(void)s;
+	(void)nng_pipe_close((nng_pipe){peer});
 }
 
 bool
@@ -419,6 +516,14 @@ take_sender(struct sock_server *s)
 	return d;
 }
 
+static void
+answered(struct sock_server *s, const struct sock_request *r)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	peers_answered(s->peers, r->peer, now_ns());
+	(void)pthread_mutex_unlock(&s->lock);
+}
+
 /* The request's header is the way back; the body is replaced by the answer. */
 void
 sock_answer(struct sock_server *s, struct sock_request *r, struct bytes answer)
@@ -426,7 +531,7 @@ sock_answer(struct sock_server *s, struct sock_request *r, struct bytes answer)
 	struct sender *d = take_sender(s);
 	nng_msg *m = r->msg;
 
-	r->msg = NULL;
+	answered(s, r);
 	free(r);
 	nng_msg_clear(m);
 	if (nng_msg_append(m, answer.p, answer.n) != 0)
@@ -436,8 +541,9 @@ sock_answer(struct sock_server *s, struct sock_request *r, struct bytes answer)
 }
 
 void
-sock_drop(struct sock_request *r)
+sock_drop(struct sock_server *s, struct sock_request *r)
 {
+	answered(s, r);
 	nng_msg_free(r->msg);
 	free(r);
 }
@@ -464,21 +570,17 @@ sock_server_close(struct sock_server *s)
 		nng_aio_free(d->aio);
 		free(d);
 	}
-	while (s->doors) {
-		struct door *d = s->doors;
-
-		s->doors = d->next;
-		end_knock(d);
-		free(d);
-	}
+	doors_free(s->doors);
+	strangers_free(s->strangers);
 	while (s->head) {
 		struct sock_request *r = s->head;
 
 		s->head = r->next;
-		if (r->msg)
-			nng_msg_free(r->msg);
+		nng_msg_free(r->msg);
 		free(r);
 	}
+	peers_free(s->peers);
+	free(s->to_cut.ids);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -3,9 +3,9 @@
  *   hello -> (lease -> batch to the work thread; its outcomes -> result until acknowledged)*
  *
  * One request of each kind is out at a time.  What gets no answer is sent again with the same
- * id.  `session unknown` (the daemon was restarted) leads back to hello, which names the leases
- * still held, so that the new daemon adopts them.  A lease ends here when its result is
- * acknowledged, or the daemon revokes it. */
+ * id.  A connection that has proved nothing (it is new, or the daemon is) leads back to hello, which names
+ * the session and the leases still held: the daemon goes on with them, a new one adopts them.  A lease ends
+ * here when its result is acknowledged, or the daemon revokes it. */
 #include "worker.h"
 
 #include <signal.h>
@@ -43,7 +43,8 @@ struct worker {
 	struct sock_client *sock;
 	struct ask ask[ASK_KINDS];
 	uint64_t session, next_id, instance;
-	uint8_t challenge_bytes[AUTH_NONCE];
+	bool is_proved; /* this connection speaks for the session */
+	uint8_t challenge_bytes[64];
 	struct bytes challenge;
 	struct lease *leases;
 	uint32_t n_leases, cap_leases;
@@ -53,7 +54,8 @@ struct worker {
 	int64_t has_told; /* of the silence since that last_heard_ns */
 	int n_signals;
 	bool is_draining, is_done, was_ready;
-	bool is_at_door; /* its hello is refused for a while, and that has been said */
+	uint32_t n_refused; /* of its hellos, in a row */
+	enum err_code why;  /* what was last said of that */
 	struct err err;
 };
 
@@ -140,6 +142,7 @@ send_hello(struct worker *w)
 	struct arena a = {0};
 	struct msg m;
 
+	w->hello.session = w->session;
 	hello_fill(&w->hello, w->challenge, &m);
 	m.hello.held = held_list(w, &a, &m.hello.n_held);
 	send_msg(w, ASK_HELLO, &a, &m, 5 * SECOND);
@@ -228,6 +231,27 @@ tell_ready(struct worker *w)
 	}
 }
 
+/* Whatever the daemon has against us may pass: its disk, its tokens, its version; so it is asked again, ever
+ * more seldom, and each reason is said once.  What this side lacks stays so. */
+static void
+got_refused(struct worker *w, const struct err *e, bool is_daemons_word)
+{
+	w->challenge.n = 0;
+	if (!is_daemons_word && e->code == ERR_USAGE) {
+		w->err = *e;
+		w->is_done = true;
+		return;
+	}
+	if (e->code == ERR_UNPROVED && w->n_refused == 0) { /* the connection broke between the two hellos */
+		w->n_refused++;
+		return;
+	}
+	w->ask[ASK_HELLO].again_ns = now_ns() + hello_wait_ns(++w->n_refused);
+	if (w->why != e->code)
+		log_event(w->conf->log, not_taken, KVZ("daemon", w->conf->url), KVZ("why", e->msg));
+	w->why = e->code;
+}
+
 static void
 got_welcome(struct worker *w, const struct msg *m)
 {
@@ -235,16 +259,7 @@ got_welcome(struct worker *w, const struct msg *m)
 	uint64_t session;
 
 	if (!hello_read(&w->hello, m, &session, &e)) {
-		w->challenge.n = 0;
-		w->ask[ASK_HELLO].again_ns = now_ns() + SECOND;
-		if (e.code == ERR_USAGE ||
-		    e.code == ERR_PROTO) { /* versions or token: waiting will not help */
-			w->err = e;
-			w->is_done = true;
-		} else if (!w->is_at_door) { /* a full disk and the like pass */
-			w->is_at_door = true;
-			log_event(w->conf->log, not_taken, KVZ("daemon", w->conf->url), KVZ("why", e.msg));
-		}
+		got_refused(w, &e, m->type == MSG_error);
 		return;
 	}
 	if (session == 0) {
@@ -254,8 +269,10 @@ got_welcome(struct worker *w, const struct msg *m)
 		return;
 	}
 	w->challenge.n = 0;
-	w->is_at_door = false;
+	w->n_refused = 0;
+	w->why = ERR_NONE;
 	w->session = session;
+	w->is_proved = true;
 	w->instance = m->welcome.instance;
 	w->heartbeat_ns = MAX_OF(m->welcome.heartbeat_ns, SECOND / 10);
 	mark_revoked(w, m->welcome.revoked, m->welcome.n_revoked);
@@ -313,8 +330,8 @@ got_answer(struct worker *w, enum ask_kind kind, const struct msg *m)
 		return;
 	}
 	if (msg_is_error(m, &e)) {
-		if (strcmp(e.msg, "session unknown: say hello") == 0) {
-			w->session = 0;
+		if (e.code == ERR_UNPROVED) {
+			w->is_proved = false;
 			return;
 		}
 		log_event(w->conf->log, refused, KVZ("request", ask_name[kind]), KVZ("why", e.msg));
@@ -433,7 +450,7 @@ turn(struct worker *w)
 	take_results(w);
 	if (w->is_done)
 		return;
-	if (!w->session) {
+	if (!w->is_proved) {
 		tell_silence(w, now);
 		if (is_free(w, ASK_HELLO))
 			send_hello(w);
@@ -454,7 +471,7 @@ turn(struct worker *w)
 		log_event(w->conf->log, leaving, KVZ("why", "nothing to do"));
 		w->is_draining = true;
 	}
-	if (w->is_draining && !w->session && w->n_leases == 0)
+	if (w->is_draining && !w->is_proved && w->n_leases == 0)
 		w->is_done = true;
 	if (w->is_draining && is_left_alone(w)) {
 		log_event(w->conf->log, leaving, KVZ("why", "the daemon does not answer"));
@@ -542,7 +559,7 @@ worker_loop(const struct worker_conf *conf, const struct device *d, struct work 
 	    .envs = (struct m_env *)(uintptr_t)&d->env,
 	    .n_envs = 1};
 	open_loop(w);
-	work_start(work, d, conf->url, ring, w);
+	work_start(work, d, conf, ring, w);
 	if (sock_client_open(&w->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, w}, e)) {
 		while (!w->is_done)
 			(void)uv_run(&w->uv, UV_RUN_ONCE);

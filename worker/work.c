@@ -52,7 +52,11 @@ outcome_fail(struct m_outcome *o, struct arena *a, const struct err *e)
 static bool
 open_client(const struct work *w, uint64_t session, struct client **c, struct err *e)
 {
-	struct client_conf conf = {.url = w->url, .session = session, .patience_ns = 20000000000};
+	struct client_conf conf = {.url = w->conf->url,
+	    .token_file = w->conf->token_file,
+	    .is_worker = true,
+	    .session = session,
+	    .patience_ns = 20000000000};
 
 	return client_open(c, &conf, e);
 }
@@ -290,11 +294,12 @@ work_thread(void *arg)
 }
 
 void
-work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self)
+work_start(
+    struct work *w, const struct device *d, const struct worker_conf *conf, void (*wake)(void *), void *self)
 {
 	w->device = d;
 	atomic_store(&w->batch, d->batch);
-	w->url = url;
+	w->conf = conf;
 	w->wake = wake;
 	w->self = self;
 	w->in_tail = &w->in;

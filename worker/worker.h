@@ -26,7 +26,7 @@ struct result {
 };
 struct work {
 	const struct device *device;
-	const char *url; /* for blobs */
+	const struct worker_conf *conf; /* for blobs */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t posted;
@@ -40,7 +40,9 @@ struct work {
 	void *self;
 	char dir[OS_PATH_MAX]; /* of the task's downloads; empty where it has none */
 };
-void work_start(struct work *w, const struct device *d, const char *url, void (*wake)(void *), void *self);
+struct worker_conf;
+void work_start(
+    struct work *w, const struct device *d, const struct worker_conf *conf, void (*wake)(void *), void *self);
 void work_post(struct work *w, struct batch *b);
 struct result *work_take(struct work *w); /* NULL: none */
 /* How many measurements make a few seconds: nothing that is leased comes back before, whoever waits for the

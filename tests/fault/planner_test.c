@@ -352,19 +352,15 @@ static void
 session_lost(void **state)
 {
 	struct farm_proc f;
-	struct client_conf conf = {.session = 12345};
-	struct hash digest;
+	struct client_conf conf = {.is_worker = true, .session = 12345};
 	struct client *c;
 	struct err e = {0};
 
 	(void)state;
 	up(&f, "");
 	conf.url = f.url;
-	assert_true(client_open(&c, &conf, &e));
-	assert_false(
-	    client_put_bytes(c, (struct bytes){(const uint8_t *)"object", 6}, "artefact", &digest, &e));
+	assert_false(client_open(&c, &conf, &e));
 	assert_int_equal(e.code, ERR_LINKLOST);
-	client_close(c);
 	farm_proc_fini(&f);
 }
 

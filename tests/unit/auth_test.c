@@ -32,6 +32,7 @@ proofs(void **state)
 	struct arena a = {0};
 	struct auth d;
 	struct err e = {0};
+	struct hash who, other_who = {{0}};
 	uint8_t mac[AUTH_MAC];
 	struct bytes proof = {mac, sizeof(mac)};
 
@@ -41,17 +42,72 @@ proofs(void **state)
 	    0600);
 	assert_true(auth_load(&a, path, true, &d, &e));
 	auth_mac(STR("dddddddddddddddddddd"), AUTH_CLIENT, n, c, mac);
-	assert_true(auth_check(&d, AUTH_CLIENT, n, c, proof));
-	assert_false(auth_check(&d, AUTH_WORKER, n, c, proof)); /* another right */
-	assert_false(auth_check(&d, AUTH_CLIENT, n, o, proof)); /* replayed to another challenge */
-	assert_false(auth_check(&d, AUTH_CLIENT, o, c, proof));
+	assert_true(auth_check(&d, AUTH_CLIENT, n, c, proof, &who));
+	assert_false(auth_check(&d, AUTH_WORKER, n, c, proof, &who)); /* another right */
+	assert_false(auth_check(&d, AUTH_CLIENT, n, o, proof, &who)); /* replayed to another challenge */
+	assert_false(auth_check(&d, AUTH_CLIENT, o, c, proof, &who));
+	/* which of the tokens it was */
+	auth_mac(STR("cccccccccccccccccccc"), AUTH_CLIENT, n, c, mac);
+	assert_true(auth_check(&d, AUTH_CLIENT, n, c, proof, &other_who));
+	assert_false(hash_eq(&who, &other_who));
 	auth_mac(STR("wwwwwwwwwwwwwwwwwwww"), AUTH_CLIENT, n, c, mac);
-	assert_false(auth_check(&d, AUTH_CLIENT, n, c, proof)); /* a worker's token is no client's */
+	assert_false(auth_check(&d, AUTH_CLIENT, n, c, proof, &who)); /* a worker's token is no client's */
 	auth_mac(STR(""), AUTH_CLIENT, n, c, mac);
-	assert_false(auth_check(&d, AUTH_CLIENT, n, c, proof));
+	assert_false(auth_check(&d, AUTH_CLIENT, n, c, proof, &who));
 	proof.n = 5;
-	assert_false(auth_check(&d, AUTH_CLIENT, n, c, proof));
+	assert_false(auth_check(&d, AUTH_CLIENT, n, c, proof, &who));
 	arena_fini(&a);
+}
+
+/* A challenge is good on its connection, for its nonce, in this life of the daemon, for a while; and however
+ * many there are, none pushes another out. */
+static void
+challenges(void **state)
+{
+	static const uint8_t secret[AUTH_SECRET] = {7}, later_life[AUTH_SECRET] = {8}, one[AUTH_NONCE] = {1},
+			     two[AUTH_NONCE] = {2};
+	const int64_t second = 1000000000, now = 1000 * second;
+	struct bytes n = {one, sizeof(one)}, m = {two, sizeof(two)};
+	uint8_t c[AUTH_CHALLENGE], flood[AUTH_CHALLENGE];
+	struct bytes challenge = {c, sizeof(c)};
+
+	(void)state;
+	auth_challenge(secret, 41, now, n, c);
+	for (int i = 0; i < 10000; i++)
+		auth_challenge(secret, 42, now, m, flood);
+	assert_true(auth_is_ours(secret, 41, now, n, challenge));
+	assert_true(auth_is_ours(secret, 41, now + 29 * second, n, challenge));
+	assert_false(auth_is_ours(secret, 41, now + 31 * second, n, challenge));
+	assert_false(auth_is_ours(secret, 41, now - 1, n, challenge));
+	assert_false(auth_is_ours(secret, 42, now, n, challenge));
+	assert_false(auth_is_ours(secret, 41, now, m, challenge));
+	assert_false(auth_is_ours(later_life, 41, now, n, challenge));
+	assert_false(auth_is_ours(secret, 41, now, n, (struct bytes){flood, sizeof(flood)}));
+	assert_false(auth_is_ours(secret, 41, now, n, (struct bytes){c, sizeof(c) - 1}));
+	for (size_t i = 0; i < sizeof(c); i++) { /* every byte counts */
+		c[i] ^= 1;
+		assert_false(auth_is_ours(secret, 41, now + 2, n, challenge));
+		c[i] ^= 1;
+	}
+}
+
+/* A second, doubling to half a minute, never the same twice for all. */
+static void
+waits(void **state)
+{
+	static const int64_t second = 1000000000, least[] = {1, 2, 4, 8, 16, 30, 30, 30};
+	bool differ = false;
+
+	(void)state;
+	for (uint32_t i = 0; i < COUNT_OF(least); i++)
+		for (int k = 0; k < 100; k++) {
+			int64_t w = hello_wait_ns(i + 1);
+
+			assert_true(w >= least[i] * second && w <= least[i] * second * 3 / 2);
+			differ |= w != hello_wait_ns(i + 1);
+		}
+	assert_true(differ);
+	assert_true(hello_wait_ns(UINT32_MAX) <= 45 * second);
 }
 
 static void
@@ -81,7 +137,8 @@ files(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(proofs), cmocka_unit_test(files)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(proofs), cmocka_unit_test(challenges),
+	    cmocka_unit_test(waits), cmocka_unit_test(files)};
 	int fd = mkstemp(path), failed;
 
 	if (fd < 0)

@@ -1,6 +1,6 @@
 /* Many parked requests hold nobody up; what is too large is refused; a restart of the server is
- * seen as one clean failure; closing with parked requests ends; a peer that dies while hands are
- * shaken makes nobody deaf.
+ * seen as one clean failure; closing with parked requests ends; a peer that dies or resets while hands are
+ * shaken makes nobody deaf; who says nothing is closed.
  * threads: yes */
 #include "../../proto/sock.h"
 
@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -114,7 +117,7 @@ parked(void **state)
 	struct address at = address_new();
 
 	(void)state;
-	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
 	assert_true(sock_listen(s, at.url, &e));
 	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	for (int i = 0; i < N; i++)
@@ -140,7 +143,7 @@ parked(void **state)
 	sock_client_close(c);
 	for (int i = 0; i < N; i++)
 		if (i != 17)
-			sock_drop(held[i]);
+			sock_drop(s, held[i]);
 	sock_server_close(s);
 	address_end(&at);
 }
@@ -159,7 +162,7 @@ too_large_and_restart(void **state)
 	uint8_t *large = calloc(1, 3000);
 
 	(void)state;
-	assert_true(sock_server_open(&s, 2000, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_server_open(&s, 2000, NULL, (struct sock_wake){ring, &sb}, &e));
 	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
 	(void)snprintf(url, sizeof(url), "tcp://127.0.0.1:%d", sock_port(s));
 	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
@@ -173,7 +176,7 @@ too_large_and_restart(void **state)
 	r = next_request(s, &sb);
 	assert_int_equal(sock_request_bytes(r).n, 100);
 	assert_false(sock_request_is_local(r));
-	sock_drop(r);
+	sock_drop(s, r);
 	sock_server_close(s);
 	call = next_done(c, &cb);
 	assert_false(sock_call_bytes(call, &b, &e));
@@ -184,12 +187,12 @@ too_large_and_restart(void **state)
 	assert_false(sock_call_bytes(call, &b, &e));
 	assert_int_equal(e.code, ERR_TIMEOUT);
 	sock_call_free(call);
-	assert_true(sock_server_open(&s, 2000, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_server_open(&s, 2000, NULL, (struct sock_wake){ring, &sb}, &e));
 	assert_true(sock_listen(s, url, &e));
 	sock_ask(c, (struct bytes){large, 50}, -1, NULL);
 	r = next_request(s, &sb);
 	assert_int_equal(sock_request_bytes(r).n, 50);
-	sock_drop(r);
+	sock_drop(s, r);
 	sock_client_close(c); /* with a request out */
 	sock_server_close(s);
 	free(large);
@@ -204,7 +207,7 @@ bad_addresses(void **state)
 	struct err e = {0};
 
 	(void)state;
-	assert_true(sock_server_open(&s, 2000, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_server_open(&s, 2000, NULL, (struct sock_wake){ring, &sb}, &e));
 	assert_false(sock_listen(s, "http://x", &e));
 	assert_int_equal(e.code, ERR_USAGE);
 	assert_false(sock_listen(s, "ipc:///nowhere/at/all/s", &e));
@@ -253,9 +256,9 @@ converse(struct sock_server *s, struct sock_client *c)
 
 	sock_ask(c, (struct bytes){text, sizeof(text)}, -1, NULL);
 	for (;;) {
-		n += sock_server_tend(s);
+		n += sock_server_tend(s).n_reopened;
 		if (sock_take(s, &r, &peer) == SOCK_REQUEST) {
-			assert_true(sock_peer_is_here(sock_request_peer(r)));
+			assert_true(sock_peer_is_here(s, sock_request_peer(r)));
 			sock_answer(s, r, (struct bytes){text, sizeof(text)});
 		}
 		call = sock_done(c);
@@ -282,7 +285,7 @@ dying_clients(void **state)
 	struct address at = address_new();
 
 	(void)state;
-	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
 	assert_true(sock_listen(s, at.url, &e));
 	for (int i = 0; i < 200; i++)
 		connect_and_die(address_path(&at), i & 1);
@@ -317,9 +320,167 @@ dying_server(void **state)
 	assert_true(other >= 0);
 	(void)close(other);
 	(void)close(fd);
-	assert_true(sock_server_open(&s, 1 << 20, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
 	assert_true(sock_listen(s, at.url, &e));
 	(void)converse(s, c);
+	sock_client_close(c);
+	sock_server_close(s);
+	address_end(&at);
+}
+
+/* ---- the network ---------------------------------------------------------------------- */
+static struct sockaddr_in
+loopback(int port)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return to;
+}
+
+static int
+connect_to(int port)
+{
+	struct sockaddr_in to = loopback(port);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+/* The last word of a connection whose sending has ended is a reset: nng's greeting fails with EPIPE. */
+static void
+connect_and_reset(int port)
+{
+	struct linger at_once = {.l_onoff = 1};
+	int fd = connect_to(port);
+
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+	(void)close(fd);
+}
+
+/* Whoever connects and resets, however often and whenever, the next one is heard. */
+static void
+resetting_strangers(void **state)
+{
+	struct bell sb = BELL, cb = BELL;
+	struct sock_server *s;
+	struct sock_client *c;
+	struct err e = {0};
+	char url[64];
+
+	(void)state;
+	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
+	(void)snprintf(url, sizeof(url), "tcp://127.0.0.1:%d", sock_port(s));
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 100; i++)
+			connect_and_reset(sock_port(s));
+		assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+		assert_int_equal(converse(s, c), 0);
+		sock_client_close(c);
+	}
+	sock_server_close(s);
+}
+
+/* The system's own queue of those who come at once is deeper than nng's 128. */
+static void
+deep_backlog(void **state)
+{
+	struct bell sb = BELL;
+	struct sock_server *s;
+	struct err e = {0};
+	FILE *f;
+	int somaxconn;
+	bool found = false;
+
+	(void)state;
+	assert_non_null(f = fopen("/proc/sys/net/core/somaxconn", "r"));
+	assert_int_equal(fscanf(f, "%d", &somaxconn), 1);
+	(void)fclose(f);
+	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
+	for (int fd = 3; fd < 256 && !found; fd++) {
+		struct tcp_info info;
+		socklen_t n = sizeof(info);
+
+		found =
+		    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && info.tcpi_state == TCP_LISTEN;
+		if (found)
+			assert_int_equal(info.tcpi_sacked, somaxconn < 4096 ? somaxconn : 4096);
+	}
+	assert_true(found);
+	sock_server_close(s);
+}
+
+/* Is the other side's end to be read? */
+static bool
+is_over(int fd)
+{
+	char c[64];
+	ssize_t n = recv(fd, c, sizeof(c), MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* Connections that greet and then say nothing are closed when their time is over; a local one that was
+ * bound is not. */
+static void
+silent_strangers(void **state)
+{
+	const struct sock_limits limits = {.max = 100,
+	    .max_host = 100,
+	    .max_unproved = 4,
+	    .max_requests = 10,
+	    .prove_ns = 1,
+	    .silent_ns = 1};
+	struct bell sb = BELL, cb = BELL;
+	struct sock_server *s;
+	struct sock_client *c;
+	struct sock_request *r;
+	struct sock_call *call;
+	struct bytes b;
+	struct err e = {0};
+	struct address at = address_new();
+	uint32_t n_gone = 0, peer;
+	int fd[8];
+
+	(void)state;
+	assert_true(sock_server_open(&s, 1 << 20, &limits, (struct sock_wake){ring, &sb}, &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
+	assert_true(sock_listen(s, at.url, &e));
+	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	sock_ask(c, (struct bytes){(const uint8_t *)"hello", 5}, -1, NULL);
+	r = next_request(s, &sb);
+	peer = sock_request_peer(r);
+	sock_bind(s, peer, 77);
+	for (size_t i = 0; i < COUNT_OF(fd); i++) {
+		fd[i] = connect_to(sock_port(s));
+		assert_int_equal(send(fd[i], "\0SP\0\0\x30\0\0", 8, MSG_NOSIGNAL), 8);
+	}
+	while (n_gone < COUNT_OF(fd)) {
+		struct sock_request *none;
+		uint32_t gone;
+
+		(void)sock_server_tend(s);
+		while (sock_take(s, &none, &gone) == SOCK_GONE) {
+			assert_int_not_equal(gone, peer);
+			n_gone++;
+		}
+		(void)usleep(1000);
+	}
+	for (size_t i = 0; i < COUNT_OF(fd); i++) {
+		while (!is_over(fd[i]))
+			;
+		(void)close(fd[i]);
+	}
+	assert_int_equal(sock_bound(s, peer), 77);
+	sock_answer(s, r, (struct bytes){(const uint8_t *)"yes", 3});
+	call = next_done(c, &cb);
+	assert_true(sock_call_bytes(call, &b, &e));
+	sock_call_free(call);
 	sock_client_close(c);
 	sock_server_close(s);
 	address_end(&at);
@@ -344,6 +505,9 @@ main(void)
 	    cmocka_unit_test(bad_addresses),
 	    cmocka_unit_test(dying_clients),
 	    cmocka_unit_test(dying_server),
+	    cmocka_unit_test(resetting_strangers),
+	    cmocka_unit_test(deep_backlog),
+	    cmocka_unit_test(silent_strangers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

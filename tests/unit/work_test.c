@@ -55,11 +55,12 @@ one_task(struct bench *b)
 static void
 batches_follow_the_speed(void **state)
 {
+	static const struct worker_conf conf = {.url = ""};
 	static struct bench b;
 
 	(void)state;
 	b.device = (struct device){.self = &b, .batch = MOST, .measure = measure};
-	work_start(&b.work, &b.device, "", no_wake, NULL);
+	work_start(&b.work, &b.device, &conf, no_wake, NULL);
 	assert_int_equal(work_batch(&b.work), MOST);
 	atomic_store(&b.is_slow, true);
 	one_task(&b);
