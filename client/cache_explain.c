@@ -4,6 +4,7 @@
 #include "run_report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,36 @@ add_when(struct strbuf *sb, int64_t wall_ns)
 		sb_addz(sb, text);
 }
 
+/* All times of a kernel in one unit: that in which its best has one to three digits before the point. */
+struct unit {
+	const char *name;
+	double ns;
+};
+
+static struct unit
+unit_for(int64_t ns)
+{
+	static const struct unit units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+	size_t i = 0;
+
+	while (i + 1 < COUNT_OF(units) && (double)ns < units[i].ns)
+		i++;
+	return units[i];
+}
+
+/* Of a median of `samples`, from its quantiles (schema/repeat.c). */
+static double
+median_error(const struct m_row *r)
+{
+	return r->samples ? 1.2533 / 2.5631 * (double)(r->p90_ns - r->p10_ns) / sqrt((double)r->samples) : 0;
+}
+
+static void
+add_time(struct strbuf *sb, const struct m_row *r, struct unit u)
+{
+	sb_addf(sb, "%10.4g %9.2g", (double)r->median_ns / u.ns, median_error(r) / u.ns);
+}
+
 /* ---- repeats ----------------------------------------------------------------------------------- */
 static int
 by_ns(const void *px, const void *py)
@@ -73,8 +104,8 @@ median_of_repeats(const struct m_measurement *m)
 	return ns[(n - 1) / 2] + (ns[n / 2] - ns[(n - 1) / 2]) / 2;
 }
 
-void
-cache_repeats(struct strbuf *sb, const struct m_measurement *m)
+static void
+add_repeats(struct strbuf *sb, const struct m_measurement *m, struct unit u)
 {
 	int64_t cost = median_of_repeats(m);
 
@@ -83,47 +114,48 @@ cache_repeats(struct strbuf *sb, const struct m_measurement *m)
 		char hex[65];
 
 		hash_hex(&r->session, hex);
-		sb_addz(sb, "    again  ");
+		sb_addz(sb, "    again ");
 		if (r->row.fail)
-			sb_addz(sb, err_name(err_of_wire((int)MIN_OF(r->row.fail, (uint64_t)1000))));
+			sb_addf(sb, "%10s %9s",
+			    err_name(err_of_wire((int)MIN_OF(r->row.fail, (uint64_t)1000))), "");
 		else
-			print_ns(sb, r->row.median_ns);
-		sb_addf(sb, "  %" PRIu64 " samples in session %.12s; ", r->row.samples, hex);
+			add_time(sb, &r->row, u);
+		sb_addf(sb, " %9s %7" PRIu64 "  in session %.12s; ", "", r->row.samples, hex);
 		add_when(sb, r->wall_ns);
 		sb_addf(sb, " by %.*s\n", STR_ARG(r->worker));
 	}
-	if (cost > 0) {
-		sb_addz(sb, "    costs  ");
-		print_ns(sb, cost);
-		sb_addz(sb, "  by its repeats\n");
-	}
+	if (cost > 0)
+		sb_addf(sb, "    costs %10.4g %s, by its repeats\n", (double)cost / u.ns, u.name);
+}
+
+void
+cache_repeats(struct strbuf *sb, const struct m_measurement *m)
+{
+	add_repeats(sb, m, unit_for(m->row.median_ns));
 }
 
 /* ---- words ------------------------------------------------------------------------------------- */
 static void
-good_words(struct strbuf *sb, const struct history *h, uint32_t i)
+good_words(struct strbuf *sb, const struct history *h, uint32_t i, struct unit u)
 {
 	const struct m_measurement *m = h->rows[i];
-	char hex[65];
+	char behind[32] = "-", code[32] = "-";
 
-	sb_addf(sb, "  %-6s ", i ? "lost" : "best");
-	print_ns(sb, m->row.median_ns);
 	if (i)
-		sb_addf(sb, " (%+.1f %%)",
+		(void)snprintf(behind, sizeof(behind), "(%+.1f %%)",
 		    100 *
 			((double)m->row.median_ns / (double)MAX_OF(h->rows[0]->row.median_ns, (int64_t)1) -
 			    1));
-	sb_addf(sb, "  %" PRIu64 " samples, p10-p90 %" PRId64 " ns, error %.2g, %.*s; ", m->row.samples,
-	    m->row.p90_ns - m->row.p10_ns, m->row.error, STR_ARG(m->row.stop));
-	if (m->row.code_bytes) {
-		hash_hex(&m->row.artefact, hex);
-		sb_addf(sb, "code %.12s of %" PRIu64 " bytes; ", hex, m->row.code_bytes);
-	}
-	if (m->row.state.n)
-		sb_addf(sb, "%.*s; ", STR_ARG(m->row.state));
+	if (m->row.code_bytes)
+		(void)snprintf(code, sizeof(code), "%.1f", (double)m->row.code_bytes / 1024);
+	sb_addf(sb, "  %-7s ", i ? "lost" : "best");
+	add_time(sb, &m->row, u);
+	sb_addf(sb, " %9s %7" PRIu64 " %9.2g %8s  %-10.*s ", behind, m->row.samples, m->row.error, code,
+	    STR_ARG(m->row.stop));
 	add_when(sb, m->wall_ns);
-	sb_addf(sb, " by %.*s  \"%.*s\"\n", STR_ARG(m->worker), STR_ARG(m->row.schedule));
-	cache_repeats(sb, m);
+	sb_addf(sb, "  %.*s  %.*s%s%.*s\n", STR_ARG(m->worker), STR_ARG(m->row.schedule),
+	    m->row.state.n ? "  " : "", STR_ARG(m->row.state));
+	add_repeats(sb, m, u);
 }
 
 /* Failures of one class stand side by side: how many, and the first cause. */
@@ -137,20 +169,40 @@ failures_of_class(const struct history *h, uint32_t from)
 	return n;
 }
 
+/* "boot=1; cpu=...": the lines of an environment's key, one behind the other. */
+static void
+add_environment(struct strbuf *sb, struct str key)
+{
+	size_t most = sb->n + 240;
+
+	while (key.n && sb->n < most) {
+		struct str line = str_cut(&key, '\n');
+
+		if (!str_starts(line, "flags="))
+			sb_addf(sb, "%.*s%s", (int)MIN_OF(line.n, (size_t)100), line.p, key.n ? "; " : "");
+	}
+	sb_addz(sb, key.n ? "...\n" : "\n");
+}
+
 static void
 history_words(struct strbuf *sb, const struct history *h)
 {
 	const struct m_measurement *m = h->rows[0];
+	struct unit u = unit_for(m->row.median_ns);
 	char hex[65];
 
 	hash_hex(&m->spec, hex);
 	sb_addf(sb,
-	    "kernel %.16s: %u schedules timed, %u failed; %" PRIu64 " threads, %.*s, generator %" PRIu64
-	    "\n  on %.*s\n",
-	    hex, h->n_good, h->n - h->n_good, m->threads, STR_ARG(m->precision), m->epoch,
-	    (int)MIN_OF(m->env.n, (size_t)200), m->env.p);
+	    "kernel %.12s: %u schedules timed, %u failed; %" PRIu64 " thread%s, %.*s, generator %" PRIu64
+	    "\n  on ",
+	    hex, h->n_good, h->n - h->n_good, m->threads, m->threads == 1 ? "" : "s", STR_ARG(m->precision),
+	    m->epoch);
+	add_environment(sb, m->env);
+	if (h->n_good)
+		sb_addf(sb, "  %-7s %10s %9s %9s %7s %9s %8s  %-10s %-20s  %s\n", "", u.name, "+-", "behind",
+		    "samples", "max error", "code KiB", "stop", "when", "worker, schedule");
 	for (uint32_t i = 0; i < h->n_good; i++)
-		good_words(sb, h, i);
+		good_words(sb, h, i, u);
 	for (uint32_t i = h->n_good, n; i < h->n; i += n) {
 		n = failures_of_class(h, i);
 		sb_addf(sb, "  failed %u times: %s: %.*s  \"%.*s\"%s\n", n,
@@ -164,24 +216,25 @@ static void
 good_json(struct strbuf *sb, const struct history *h, uint32_t i)
 {
 	const struct m_measurement *m = h->rows[i];
-	char hex[65];
+	static const struct hash none;
+	char hex[65] = "";
 
-	hash_hex(&m->row.artefact, hex);
+	if (!hash_eq(&m->row.artefact, &none))
+		hash_hex(&m->row.artefact, hex);
 	sb_addf(sb,
 	    "%s{\"median_ns\":%" PRId64 ",\"behind_ns\":%" PRId64 ",\"p10_ns\":%" PRId64
-	    ",\"p90_ns\":%" PRId64 ",\"samples\":%" PRIu64 ",\"error\":%.6g,\"wall_ns\":%" PRId64
-	    ",\"code_bytes\":%" PRIu64,
+	    ",\"p90_ns\":%" PRId64 ",\"samples\":%" PRIu64
+	    ",\"error_ns\":%.3f,\"error\":%.6g,\"wall_ns\":%" PRId64 ",\"code_bytes\":%" PRIu64,
 	    i ? "," : "", m->row.median_ns, m->row.median_ns - h->rows[0]->row.median_ns, m->row.p10_ns,
-	    m->row.p90_ns, m->row.samples, m->row.error, m->wall_ns, m->row.code_bytes);
-	if (m->row.code_bytes)
-		sb_addf(sb, ",\"artefact\":\"%s\"", hex);
+	    m->row.p90_ns, m->row.samples, median_error(&m->row), m->row.error, m->wall_ns,
+	    m->row.code_bytes);
+	sb_addf(sb, ",\"artefact\":\"%s\"", hex);
 	sb_addz(sb, ",\"schedule\":");
 	json_string(sb, m->row.schedule);
 	sb_addz(sb, ",\"worker\":");
 	json_string(sb, m->worker);
-	if (m->n_repeats)
-		sb_addf(sb, ",\"repeats\":%u,\"cost_ns\":%" PRId64, m->n_repeats, median_of_repeats(m));
-	sb_addc(sb, '}');
+	sb_addf(sb, ",\"repeats\":%u,\"cost_ns\":%" PRId64 "}", m->n_repeats,
+	    median_of_repeats(m) ? median_of_repeats(m) : m->row.median_ns);
 }
 
 static void

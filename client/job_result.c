@@ -87,14 +87,14 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 {
 	sb_addz(sb, "latency ");
 	print_ns(sb, p->latency_ns);
-	sb_addz(sb, " as the sum of its kernels");
+	sb_addz(sb, " as the sum of its kernels, operands from memory");
 	if (p->guessed)
 		sb_addf(sb, ", %" PRIu64 " of them never measured and counted at their bounds", p->guessed);
 	sb_addz(sb, " (");
 	if (p->proved) {
-		sb_addz(sb, "proved the least over all candidates");
+		sb_addz(sb, "proved the least sum over all candidates");
 	} else {
-		sb_addz(sb, "bound ");
+		sb_addz(sb, "bound of any sum ");
 		print_ns(sb, p->bound_ns);
 		sb_addf(sb, ", gap %.1f %%", p->gap * 100);
 	}
@@ -159,9 +159,11 @@ add_verdict(struct strbuf *sb, const struct job_result *r)
 		sb_addz(sb, " runs in ");
 		print_ns(sb, p->measured_ns);
 	} else {
-		sb_addz(sb, p->guessed ? " takes at least " : " takes about ");
+		sb_addz(sb, " takes about ");
 		print_ns(sb, p->latency_ns);
-		sb_addz(sb, p->guessed ? " (not all of it is measured)" : " (the sum of its kernels)");
+		sb_addz(sb,
+		    p->guessed ? " (the sum of its kernels, operands from memory; of some only the least)"
+			       : " (the sum of its kernels, operands from memory)");
 	}
 	if (p->measured_ns > 0 && p->runner_measured_ns > 0) {
 		sb_addf(sb, ", the runner-up (%.*s) in ", STR_ARG(p->runner));

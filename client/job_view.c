@@ -37,12 +37,12 @@ job_view_clear(struct job_view *v)
 }
 
 /* ---- what an event says ---------------------------------------------------------------------- */
-/* What a person looks for: "best 82.1 ms, gap 26.0 %, 43 s left" */
+/* What a person looks for: "best sum 82.1 ms, gap 26.0 %, 43 s left" */
 static void
 add_figures(struct strbuf *sb, const struct m_progress *p)
 {
 	if (p->latency_ns > 0) {
-		sb_addz(sb, "best ");
+		sb_addz(sb, "best sum ");
 		print_ns(sb, p->latency_ns);
 		sb_addf(sb, ", gap %.1f %%", p->gap * 100);
 	}

@@ -1,6 +1,7 @@
 /* client/main_korch_cache.c: korch-cache: the measurements that are kept.  All goes through the
  * daemon that owns the data folder (D26). */
 #include "cache_explain.h"
+#include "cache_stats.h"
 #include "job_view.h"
 #include "output.h"
 #include "session.h"
@@ -47,20 +48,17 @@ print_counts(const struct cache *c, const struct msg *m)
 }
 
 static bool
-print_answer_counts(struct cache *c, enum msg_type type, struct err *e)
+verb_stats(struct cache *c, struct err *e)
 {
-	struct msg m = {.type = type}, got;
+	struct msg m = {.type = MSG_cache_stats}, got;
 
 	if (!ask(c, &m, &got, MSG_counts, e))
 		return false;
-	print_counts(c, &got);
+	if (opt_flag(c->o, OPT_json))
+		print_counts(c, &got);
+	else
+		cache_stats_words(c->arena, got.counts.counts, got.counts.n_counts);
 	return true;
-}
-
-static bool
-verb_stats(struct cache *c, struct err *e)
-{
-	return print_answer_counts(c, MSG_cache_stats, e);
 }
 
 static void
@@ -69,7 +67,7 @@ add_row(struct strbuf *sb, const struct m_measurement *m)
 	char hex[65];
 
 	hash_hex(&m->spec, hex);
-	sb_addf(sb, "%.16s  ", hex);
+	sb_addf(sb, "%.12s  ", hex);
 	if (m->row.fail) {
 		sb_addf(sb, "%-10s  %.*s  %.*s", err_name(err_of_wire((int)m->row.fail)),
 		    STR_ARG(m->row.schedule), STR_ARG(m->row.cause));

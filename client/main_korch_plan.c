@@ -21,8 +21,11 @@ struct call {
 static bool
 do_show(struct call *c, struct err *e)
 {
-	(void)e;
-	plan_show(c->arena, &c->plan, &c->host, opt_flag(c->o, OPT_json));
+	int64_t top = opt_int(c->o, OPT_top);
+
+	if (top < 0)
+		return err_set(e, ERR_USAGE, "--top %s: it is 0 or more", opt_text(c->o, OPT_top));
+	plan_show(c->arena, &c->plan, &c->host, top, opt_flag(c->o, OPT_json));
 	return true;
 }
 

@@ -130,10 +130,16 @@ run_once(struct run *r, int64_t *run_ns, int64_t *step_ns, int64_t *cpu_ns, stru
 }
 
 static bool
+wants_profile(const struct opts *o)
+{
+	return opt_flag(o, OPT_profile) || opt_int(o, OPT_top) > 0;
+}
+
+static bool
 time_plan(struct run *r, struct run_times *t, struct err *e)
 {
 	int64_t repeat = opt_int(r->o, OPT_repeat), spent = 0, ns;
-	bool is_profiled = opt_flag(r->o, OPT_profile);
+	bool is_profiled = wants_profile(r->o);
 	uint32_t cap = 0, cap_cpu = 0;
 
 	for (int64_t i = 0; i < opt_int(r->o, OPT_warmup); i++)
@@ -336,8 +342,7 @@ run_all(struct run *r, struct err *e)
 	if (is_checking && !check_case(r, &check, e))
 		return false;
 	/* A check alone is quick; numbers come when they are asked for. */
-	if (!is_checking || opt_given(r->o, OPT_repeat) || opt_flag(r->o, OPT_profile) ||
-	    opt_flag(r->o, OPT_json))
+	if (!is_checking || opt_given(r->o, OPT_repeat) || wants_profile(r->o) || opt_flag(r->o, OPT_json))
 		if (!time_plan(r, &times, e))
 			return false;
 	if (!write_outputs(r, e))

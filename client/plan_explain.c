@@ -40,8 +40,10 @@ explain_step(struct why *w, uint32_t step, bool with_neighbours)
 	for (uint32_t i = 0; i < w->p->n_aparts && with_neighbours; i++) {
 		const struct plan_apart *x = &w->p->aparts[i];
 
-		if (x->of_steps && (x->a == step || x->b == step))
-			step_neighbour(w, step, x, n++ == 0);
+		if (!x->of_steps || (x->a != step && x->b != step) || w->told[i])
+			continue;
+		w->told[i] = true;
+		step_neighbour(w, step, x, n++ == 0);
 	}
 	if (w->json)
 		sb_addz(&w->sb, with_neighbours ? "]}" : "}");
@@ -269,6 +271,10 @@ add_foot(struct why *w)
 		sb_addf(&w->sb, "the search ended: %.*s\n", STR_ARG(p->stop));
 	if (p->limits.n)
 		sb_addf(&w->sb, "within: %.*s\n", STR_ARG(p->limits));
+	sb_addz(&w->sb,
+	    "times, margins and bounds are of kernels one by one, operands from memory; +- is one standard "
+	    "error; each "
+	    "pair is said once\n");
 }
 
 bool

@@ -1,18 +1,14 @@
 /* client/plan_show.c: a plan as a table, or as one JSON object. */
 #include "plan_show.h"
+#include "job_view.h"
 #include "plan_why.h"
 #include "run_report.h"
+#include "step_table.h"
 
 #include "../kernels/run/streams.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-static double
-ms(int64_t ns)
-{
-	return (double)ns / 1e6;
-}
 
 static double
 gap(const struct plan *p)
@@ -61,6 +57,35 @@ count_views(const struct plan *p)
 	return n;
 }
 
+static const char *
+time_text(struct arena *a, int64_t ns)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	print_ns(&sb, ns);
+	return sb.p;
+}
+
+/* Sum and bound are of kernels one by one, operands from memory; a run may be faster where a cache holds
+ * them. */
+static void
+show_times(struct arena *a, const struct plan *p)
+{
+	(void)printf("%-10s %s, the sum of its kernels, each timed with its operands from memory\n",
+	    "latency", time_text(a, p->latency_ns));
+	(void)printf(
+	    "%-10s %s, of that sum (%s, gap %.1f %%); a run whose operands a cache holds may be faster\n",
+	    "bound", time_text(a, p->bound_ns),
+	    p->proved ? "proved the least within its limits" : "not proved", 100 * gap(p));
+	if (p->measured_ns > 0)
+		(void)printf(
+		    "%-10s %s, the whole plan where it was made\n", "measured", time_text(a, p->measured_ns));
+	if (p->runner_measured_ns > 0)
+		(void)printf("%-10s %.*s: sum %s, measured %s beside it\n", "runner-up", STR_ARG(p->runner),
+		    time_text(a, p->runner_ns), time_text(a, p->runner_measured_ns));
+}
+
 static void
 show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 {
@@ -80,46 +105,44 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	if (count_views(p))
 		(void)printf(", %u of them views, which are no work", count_views(p));
 	(void)putchar('\n');
-	(void)printf("%-10s %.3f ms predicted, at least %.3f ms (%s, gap %.1f %%)", "latency",
-	    ms(p->latency_ns), ms(p->bound_ns), p->proved ? "proved optimal within its limits" : "not proved",
-	    100 * gap(p));
-	if (p->measured_ns > 0)
-		(void)printf(", %.3f ms measured", ms(p->measured_ns));
-	if (p->runner_measured_ns > 0)
-		(void)printf("\n%-10s %.*s: %.3f ms predicted, %.3f ms measured beside it", "runner-up",
-		    STR_ARG(p->runner), ms(p->runner_ns), ms(p->runner_measured_ns));
-	(void)printf("\n%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
+	show_times(a, p);
+	(void)printf("%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
 	    (double)p->constants.n / 1048576, (double)p->work_bytes / 1048576, (double)p->module.n / 1024);
 	show_streams(a, p);
 	(void)printf("%-10s %.*s\n", "proof", STR_ARG(p->certificate));
 	if (p->stop.n)
 		(void)printf("%-10s %.*s\n", "ended", STR_ARG(p->stop));
 	if (p->what_if.n)
-		(void)printf("%-10s %.*s: %+.3f us (%.3f ms without that condition)\n", "what if",
+		(void)printf("%-10s %.*s: %+.3f us (%s without that condition)\n", "what if",
 		    STR_ARG(p->what_if), (double)p->latency_ns / 1e3 - (double)p->what_if_base_ns / 1e3,
-		    ms(p->what_if_base_ns));
+		    time_text(a, p->what_if_base_ns));
 	if (h->made_by.n)
 		(void)printf("%-10s %.*s\n", "made by", STR_ARG(h->made_by));
 }
 
-static void
-show_steps(const struct plan *p)
+static struct step_line *
+recorded_lines(struct arena *a, const struct plan *p)
 {
-	(void)printf("\n%4s %6s %-12s %10s %6s %6s %9s %9s  %-28s %s\n", "step", "kernel", "spec", "us",
-	    "share", "bound", "MFLOP", "KiB", "schedule", "ONNX nodes");
-	for (uint32_t i = 0; i < p->n_steps; i++) {
-		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
-		char hex[65];
+	int64_t *ns = NEW_ARRAY(a, int64_t, p->n_steps);
+	struct step_line *lines;
 
-		why_kernel_hex(k, hex);
-		(void)printf("%4u %6u %.12s %10.1f%c %5.1f%% %5.0f%% %9.2f %9.1f  %-28.*s %.*s\n", i,
-		    p->steps[i].kernel, hex, (double)k->cost_ns / 1e3, k->is_measured ? ' ' : '?',
-		    p->latency_ns ? 100 * (double)k->cost_ns / (double)p->latency_ns : 0,
-		    k->cost_ns ? 100 * (double)k->bound_ns / (double)k->cost_ns : 0, (double)k->flops / 1e6,
-		    (double)k->bytes / 1024, STR_ARG(k->schedule), STR_ARG(p->steps[i].nodes));
-	}
+	for (uint32_t i = 0; i < p->n_steps; i++)
+		ns[i] = p->kernels[p->steps[i].kernel].cost_ns;
+	lines = step_lines(a, p, ns);
+	for (uint32_t i = 0; i < p->n_steps; i++)
+		lines[i].is_guess = !p->kernels[p->steps[i].kernel].is_measured;
+	return lines;
+}
+
+static void
+show_steps(struct arena *a, const struct plan *p, int64_t top)
+{
+	struct step_line *lines = recorded_lines(a, p);
+
+	(void)putchar('\n');
+	step_table_print(p, lines, step_lines_top(lines, p->n_steps, top));
 	for (uint32_t i = 0; i < p->n_copies; i++)
-		(void)printf("%4s %6s output %u is a copy\n", "", "", p->places[p->copies[i].to].index);
+		(void)printf("%4s output %u is a copy\n", "", p->places[p->copies[i].to].index);
 }
 
 static void
@@ -137,23 +160,27 @@ add_json_io(struct strbuf *sb, const char *what, const struct plan_io *io, uint3
 }
 
 static void
-add_json_steps(struct strbuf *sb, const struct plan *p)
+add_json_steps(struct arena *a, struct strbuf *sb, const struct plan *p, int64_t top)
 {
+	struct step_line *lines = recorded_lines(a, p);
+	uint32_t n = step_lines_top(lines, p->n_steps, top);
+
 	sb_addz(sb, ",\"steps\":[");
-	for (uint32_t i = 0; i < p->n_steps; i++) {
-		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
+	for (uint32_t i = 0; i < n; i++) {
+		const struct plan_step *s = &p->steps[lines[i].step];
+		const struct plan_kernel *k = &p->kernels[s->kernel];
 		char hex[65];
 
 		why_kernel_hex(k, hex);
 		sb_addf(sb,
-		    "%s{\"spec\":\"%s\",\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
-		    ",\"measured\":%s,\"flops\":%" PRId64 ",\"bytes\":%" PRId64
+		    "%s{\"step\":%u,\"spec\":\"%s\",\"kernel\":%u,\"cost_ns\":%" PRId64 ",\"error_ns\":%.3f"
+		    ",\"bound_ns\":%" PRId64 ",\"measured\":%s,\"flops\":%" PRId64 ",\"bytes\":%" PRId64
 		    ",\"passes\":%u,\"schedule\":",
-		    i ? "," : "", hex, p->steps[i].kernel, k->cost_ns, k->bound_ns,
+		    i ? "," : "", lines[i].step, hex, s->kernel, k->cost_ns, k->error_ns, k->bound_ns,
 		    k->is_measured ? "true" : "false", k->flops, k->bytes, k->n_passes);
 		json_string(sb, k->schedule);
 		sb_addz(sb, ",\"nodes\":");
-		json_string(sb, p->steps[i].nodes);
+		json_string(sb, s->nodes);
 		sb_addc(sb, '}');
 	}
 	sb_addc(sb, ']');
@@ -172,7 +199,7 @@ add_json_streams(struct arena *a, struct strbuf *sb, const struct plan *p)
 }
 
 static void
-show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
+show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int64_t top)
 {
 	struct strbuf sb;
 	char hex[65];
@@ -212,18 +239,18 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h)
 	add_json_streams(a, &sb, p);
 	add_json_io(&sb, "inputs", p->inputs, p->n_inputs);
 	add_json_io(&sb, "outputs", p->outputs, p->n_outputs);
-	add_json_steps(&sb, p);
+	add_json_steps(a, &sb, p, top);
 	sb_addc(&sb, '}');
 	(void)puts(sb.p);
 }
 
 void
-plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, bool json)
+plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, int64_t top, bool json)
 {
 	if (json) {
-		show_json(a, p, h);
+		show_json(a, p, h, top);
 		return;
 	}
 	show_head(a, p, h);
-	show_steps(p);
+	show_steps(a, p, top);
 }

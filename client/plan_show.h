@@ -5,6 +5,7 @@
 #include "../kernels/run/plan.h"
 #include "../schema/plan_file.h"
 
-void plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, bool json);
+/* top: only the steps that take longest, longest first; 0: all, in order. */
+void plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, int64_t top, bool json);
 
 #endif

@@ -17,10 +17,12 @@ say_words(struct arena *a, const struct plan *p, const struct certificate *c, co
 	(void)printf(
 	    "cover     %u steps make all %u outputs, in this order, each reading what was written for it\n",
 	    p->n_steps, p->n_outputs);
-	(void)printf("sum       %" PRId64 " ns over %u chosen candidates, %u of them measured\n",
+	(void)printf("sum       %" PRId64
+		     " ns over %u chosen candidates, %u of them measured, operands from memory\n",
 	    p->latency_ns, c->n_chosen, c->n_measured);
 	if (c->is_by_duals)
-		(void)printf("bound     %" PRId64 " ns: bound checked by duals\n", p->bound_ns);
+		(void)printf(
+		    "bound     %" PRId64 " ns of any such sum: bound checked by duals\n", p->bound_ns);
 	else
 		(void)printf("bound     LP bound %.0f ns checked; %" PRId64
 			     " ns and optimality by search (--resolve repeats it)\n",
@@ -29,7 +31,7 @@ say_words(struct arena *a, const struct plan *p, const struct certificate *c, co
 		(void)printf("needs     %.*s: not in this file, found or missed when it is opened\n",
 		    STR_ARG(libraries));
 	(void)printf("verdict   %s\n",
-	    p->proved ? "holds: no plan over these candidates is faster at recorded costs"
+	    p->proved ? "holds: no plan over these candidates has a lesser sum of recorded costs"
 		      : "holds: a valid plan with the stated gap; it does not claim to be optimal");
 }
 

@@ -1,9 +1,10 @@
-/* client/plan_why.c: reasons as words or as JSON.
+/* client/plan_why.c: the pieces of an explanation.
  *
- * A margin is a difference of recorded costs: of the kernels that the cheapest plan found under a condition
- * has and this plan has not, less those that this plan has instead.  Its error is half of p10 to p90 of each
- * of them, added as squares.  Of a kernel that was never measured only a bound is known; any plan with it
- * costs at least the sum of the duals and its reduced cost. */
+ * An exchange's margin is what the kernels that come in cost more than those that go out: times of kernels
+ * one by one, operands from memory.  Each time is a median with a standard error (schema/README.md); a kernel
+ * that stands in an exchange n times errs n times as much, different kernels independently: the errors are
+ * added as squares.  Of a kernel that was never measured only a bound is known; any plan with it costs at
+ * least the sum of the duals and its reduced cost. */
 #include "plan_why.h"
 
 #include "../kernels/library/library.h"
@@ -11,14 +12,19 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 void
 why_init(struct why *w, struct arena *a, const struct plan *p, bool json)
 {
 	*w = (struct why){.p = p, .json = json};
 	sb_init(&w->sb, a);
+	w->specs = NEW_ARRAY(a, struct hash, p->n_kernels);
+	w->told = NEW_ARRAY(a, bool, p->n_aparts);
 	for (uint32_t i = 0; i < p->n_rows; i++)
 		w->proven_ns += p->rows[i].dual;
+	for (uint32_t i = 0; i < p->n_kernels; i++)
+		w->specs[i] = hash_bytes(p->kernels[i].spec.p, p->kernels[i].spec.n);
 }
 
 void
@@ -39,27 +45,64 @@ us(int64_t ns)
 struct margin {
 	int64_t ns;
 	double error_ns;
+	bool has_error; /* plans before format 5 do not tell */
+};
+/* A kernel of an exchange: in, or (negative) out. */
+struct part {
+	struct hash spec;
+	int times;
+	double error_ns;
 };
 
-static struct margin
-margin_of(const struct plan *p, const struct plan_exchange *x)
+static int
+by_spec(const void *px, const void *py)
 {
-	struct margin m = {0};
+	return hash_cmp(&((const struct part *)px)->spec, &((const struct part *)py)->spec);
+}
+
+/* What is in and out at once errs not at all; the same kernel twice errs twice as much. */
+static double
+error_of(struct part *parts, uint32_t n)
+{
 	double squares = 0;
+
+	qsort(parts, n, sizeof(*parts), by_spec);
+	for (uint32_t i = 0, end; i < n; i = end) {
+		double times = 0, error = 0;
+
+		for (end = i; end < n && hash_eq(&parts[end].spec, &parts[i].spec); end++) {
+			times += parts[end].times;
+			error = fmax(error, parts[end].error_ns);
+		}
+		squares += times * times * error * error;
+	}
+	return sqrt(squares);
+}
+
+static struct margin
+margin_of(const struct why *w, const struct plan_exchange *x)
+{
+	const struct plan *p = w->p;
+	struct part *parts = NEW_ARRAY(w->sb.a, struct part, x->n_rivals + x->n_steps);
+	struct margin m = {0};
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < x->n_rivals; i++) {
 		const struct plan_rival *r = &p->rivals[x->rivals[i]];
 
 		m.ns += MIN_OF(r->cost_ns, (int64_t)1 << 40); /* a stranger's number */
-		squares += (double)r->spread_ns * (double)r->spread_ns / 4;
+		parts[n++] = (struct part){r->spec, 1, r->error_ns};
+		m.has_error |= r->error_ns > 0;
 	}
 	for (uint32_t i = 0; i < x->n_steps; i++) {
-		const struct plan_kernel *k = &p->kernels[p->steps[x->steps[i]].kernel];
+		uint32_t kernel = p->steps[x->steps[i]].kernel;
+		const struct plan_kernel *k = &p->kernels[kernel];
 
 		m.ns -= MIN_OF(k->cost_ns, (int64_t)1 << 40);
-		squares += (double)k->spread_ns * (double)k->spread_ns / 4;
+		parts[n++] = (struct part){w->specs[kernel], -1, k->error_ns};
+		m.has_error |= k->error_ns > 0;
 	}
-	m.error_ns = sqrt(squares);
+	m.error_ns = error_of(parts, n);
 	return m;
 }
 
@@ -74,7 +117,8 @@ add_rival_json(struct why *w, const struct plan_rival *r)
 	if (r->candidate != PLAN_NONE)
 		sb_addf(&w->sb, ",\"candidate\":%u", r->candidate);
 	if (r->is_measured)
-		sb_addf(&w->sb, ",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64, r->cost_ns, r->spread_ns);
+		sb_addf(&w->sb, ",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64 ",\"error_ns\":%.3f",
+		    r->cost_ns, r->spread_ns, r->error_ns);
 	else if (r->candidate != PLAN_NONE)
 		sb_addf(&w->sb, ",\"expected_ns\":%" PRId64, r->expected_ns);
 	if (r->cause.n) {
@@ -88,9 +132,9 @@ add_rival_json(struct why *w, const struct plan_rival *r)
 static void
 add_exchange_json(struct why *w, const struct plan_exchange *x)
 {
-	struct margin m = margin_of(w->p, x);
+	struct margin m = margin_of(w, x);
 
-	sb_addf(&w->sb, "{\"margin_ns\":%" PRId64 ",\"error_ns\":%.1f,\"steps\":[", m.ns, m.error_ns);
+	sb_addf(&w->sb, "{\"margin_ns\":%" PRId64 ",\"error_ns\":%.3f,\"steps\":[", m.ns, m.error_ns);
 	for (uint32_t i = 0; i < x->n_steps; i++)
 		sb_addf(&w->sb, "%s%u", i ? "," : "", x->steps[i]);
 	sb_addz(&w->sb, "],\"kernels\":[");
@@ -112,7 +156,7 @@ add_rival(struct why *w, const struct plan_rival *r)
 	if (plan_rival_is_view(r))
 		sb_addz(&w->sb, " (a view)");
 	else if (r->is_measured)
-		sb_addf(&w->sb, " %.1f us", us(r->cost_ns));
+		sb_addf(&w->sb, " %.2f us", us(r->cost_ns));
 }
 
 /* "slower by 2.37 us +- 0.50, with 7e8a353095c5 163.2 us in place of steps 1, 2" */
@@ -120,10 +164,12 @@ static void
 add_exchange(struct why *w, const struct plan_exchange *x)
 {
 	enum { SHOWN = 6 };
-	struct margin m = margin_of(w->p, x);
+	struct margin m = margin_of(w, x);
 
-	sb_addf(&w->sb, "%s by %.2f us +- %.2f, with ", m.ns >= 0 ? "slower" : "by its kernels' sum faster",
-	    fabs(us(m.ns)), m.error_ns / 1e3);
+	sb_addf(&w->sb, "%s by %.2f us", m.ns >= 0 ? "slower" : "by its kernels' sum faster", fabs(us(m.ns)));
+	if (m.has_error)
+		sb_addf(&w->sb, " +- %.2f", m.error_ns / 1e3);
+	sb_addz(&w->sb, ", with ");
 	for (uint32_t i = 0; i < x->n_rivals && i < SHOWN; i++) {
 		sb_addz(&w->sb, i ? ", " : "");
 		add_rival(w, &w->p->rivals[x->rivals[i]]);
@@ -208,8 +254,8 @@ step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 	sb_addf(&w->sb,
 	    "\"step\":%u,\"kernel\":%u,\"spec\":\"%s\",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64
 	    ",\"bound_ns\":%" PRId64
-	    ",\"view\":%s,\"measured\":%s,\"rivals\":%u,\"rivals_measured\":%u,\"nodes\":",
-	    step, w->p->steps[step].kernel, hex, k->cost_ns, k->spread_ns, k->bound_ns,
+	    ",\"error_ns\":%.3f,\"view\":%s,\"measured\":%s,\"rivals\":%u,\"rivals_measured\":%u,\"nodes\":",
+	    step, w->p->steps[step].kernel, hex, k->cost_ns, k->spread_ns, k->bound_ns, k->error_ns,
 	    plan_kernel_is_view(k) ? "true" : "false", k->is_measured ? "true" : "false", n_rivals,
 	    n_measured);
 	json_string(&w->sb, w->p->steps[step].nodes);
@@ -233,11 +279,13 @@ step_words(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 	sb_addf(&w->sb, "step %u: kernel %.*s ", step, WHY_DIGITS, hex);
 	if (plan_kernel_is_view(k))
 		sb_addz(&w->sb, "is no work: memory is laid out so that its result is in place");
-	else if (k->is_measured)
-		sb_addf(&w->sb, "%.1f us +- %.1f (bound %.1f)", us(k->cost_ns), us(k->spread_ns) / 2,
+	else if (!k->is_measured)
+		sb_addf(&w->sb, "%.2f us at least (not measured)", us(k->cost_ns));
+	else if (k->error_ns > 0)
+		sb_addf(&w->sb, "%.2f us +- %.2f (bound %.2f)", us(k->cost_ns), k->error_ns / 1e3,
 		    us(k->bound_ns));
 	else
-		sb_addf(&w->sb, "%.1f us at least (not measured)", us(k->cost_ns));
+		sb_addf(&w->sb, "%.2f us (bound %.2f)", us(k->cost_ns), us(k->bound_ns));
 	if (library_of(k))
 		sb_addf(&w->sb, ", a call of %s", library_of(k));
 	sb_addf(&w->sb, " for %.*s\n  %u other candidates make its results, %u of them measured\n",
@@ -330,12 +378,12 @@ open_words(struct why *w, const struct plan_rival *r)
 
 	sb_addz(&w->sb, "    not measured: ");
 	add_rival(w, r);
-	sb_addf(&w->sb, " takes %.1f us at least, ", us(r->bound_ns));
+	sb_addf(&w->sb, " takes %.2f us at least with its operands from memory, ", us(r->bound_ns));
 	if (is_ruled_out(w, r))
 		sb_addf(&w->sb, "and by that bound any plan with it is slower by %.2f us or more\n",
 		    MAX_OF(least, 0.0) / 1e3);
 	else
-		sb_addf(&w->sb, "%.1f us were expected; when the search ended it had not been worth a try\n",
+		sb_addf(&w->sb, "%.2f us were expected; when the search ended it had not been worth a try\n",
 		    us(r->expected_ns));
 }
 

@@ -8,7 +8,9 @@ struct why {
 	struct strbuf sb; /* what was said so far */
 	const struct plan *p;
 	bool json;
-	double proven_ns; /* no plan is cheaper: the sum of the duals */
+	double proven_ns;   /* no plan is cheaper: the sum of the duals */
+	struct hash *specs; /* of the plan's kernels */
+	bool *told;         /* of aparts: each pair of steps is said once */
 };
 enum { WHY_DIGITS = 12 };
 

@@ -1,6 +1,8 @@
 /* client/run_report.c: what korch-run says at the end: times, the profile, the check; as words
  * or as one JSON object. */
 #include "run_report.h"
+#include "plan_why.h"
+#include "step_table.h"
 
 #include "../kernels/base/json.h"
 
@@ -8,13 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct line { /* one step of the profile */
-	int64_t ns;
-	double share, bound_share;
-	const struct plan_step *step;
-	const struct plan_kernel *kernel;
-};
 
 static int
 by_value(const void *a, const void *b)
@@ -33,25 +28,17 @@ median(int64_t *v, uint32_t n)
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static struct line *
+static struct step_line *
 profile(struct arena *a, const struct plan *p, const struct run_times *t)
 {
-	struct line *lines = NEW_ARRAY(a, struct line, p->n_steps);
-	int64_t *v = NEW_ARRAY(a, int64_t, t->n), total = 0;
+	int64_t *v = NEW_ARRAY(a, int64_t, t->n), *ns = NEW_ARRAY(a, int64_t, p->n_steps);
 
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		for (uint32_t k = 0; k < t->n; k++)
 			v[k] = t->step_ns[k][i];
-		lines[i] = (struct line){
-		    .ns = median(v, t->n), .step = &p->steps[i], .kernel = &p->kernels[p->steps[i].kernel]};
-		total += lines[i].ns;
+		ns[i] = median(v, t->n);
 	}
-	for (uint32_t i = 0; i < p->n_steps; i++) {
-		lines[i].share = total ? (double)lines[i].ns / (double)total : 0;
-		lines[i].bound_share =
-		    lines[i].ns ? (double)lines[i].kernel->bound_ns / (double)lines[i].ns : 0;
-	}
-	return lines;
+	return step_lines(a, p, ns);
 }
 
 void
@@ -61,42 +48,30 @@ json_string(struct strbuf *sb, struct str s)
 }
 
 static void
-add_profile_json(struct strbuf *sb, const struct line *lines, uint32_t n)
+add_profile_json(struct strbuf *sb, const struct plan *p, const struct step_line *lines, uint32_t n)
 {
 	sb_addz(sb, ",\"profile\":[");
 	for (uint32_t i = 0; i < n; i++) {
-		const struct line *l = &lines[i];
+		const struct step_line *l = &lines[i];
+		const struct plan_step *s = &p->steps[l->step];
+		const struct plan_kernel *k = &p->kernels[s->kernel];
+		char hex[65];
 
+		why_kernel_hex(k, hex);
 		sb_addf(sb,
-		    "%s{\"kernel\":%" PRIu32 ",\"ns\":%" PRId64 ",\"share\":%.4f,\"bytes\":%" PRId64
-		    ",\"flops\":%" PRId64 ",\"bound_ns\":%" PRId64
+		    "%s{\"kernel\":%" PRIu32 ",\"step\":%" PRIu32 ",\"spec\":\"%s\",\"ns\":%" PRId64
+		    ",\"share\":%.4f,\"bytes\":%" PRId64 ",\"flops\":%" PRId64 ",\"bound_ns\":%" PRId64
 		    ",\"of_bound\":%.4f,\"recorded_ns\":%" PRId64 ",\"symbol\":",
-		    i ? "," : "", l->step->kernel, l->ns, l->share, l->kernel->bytes, l->kernel->flops,
-		    l->kernel->bound_ns, l->bound_share, l->kernel->cost_ns);
-		json_string(sb, l->kernel->symbol);
+		    i ? "," : "", s->kernel, l->step, hex, l->ns, l->share, k->bytes, k->flops, k->bound_ns,
+		    l->ns ? (double)k->bound_ns / (double)l->ns : 0, k->cost_ns);
+		json_string(sb, k->symbol);
 		sb_addz(sb, ",\"schedule\":");
-		json_string(sb, l->kernel->schedule);
+		json_string(sb, k->schedule);
 		sb_addz(sb, ",\"nodes\":");
-		json_string(sb, l->step->nodes);
+		json_string(sb, s->nodes);
 		sb_addc(sb, '}');
 	}
 	sb_addc(sb, ']');
-}
-
-static void
-print_profile(const struct line *lines, uint32_t n)
-{
-	(void)printf("%4s %10s %6s %10s %10s %9s %6s  %s\n", "step", "us", "share", "KiB", "MFLOP", "GFLOP/s",
-	    "bound", "ONNX nodes");
-	for (uint32_t i = 0; i < n; i++) {
-		const struct line *l = &lines[i];
-		double us = (double)l->ns / 1e3;
-
-		(void)printf("%4u %10.1f %5.1f%% %10.1f %10.2f %9.2f %5.0f%%  %.*s\n", i, us, l->share * 100,
-		    (double)l->kernel->bytes / 1024, (double)l->kernel->flops / 1e6,
-		    l->ns ? (double)l->kernel->flops / (double)l->ns : 0, l->bound_share * 100,
-		    STR_ARG(l->step->nodes));
-	}
 }
 
 static void
@@ -139,7 +114,7 @@ print_streams(struct arena *a, const struct plan_streams *s)
 
 static void
 report_json(struct arena *a, const struct plan *p, const struct run_times *t, int64_t median_ns,
-    int64_t min_ns, const struct line *lines, const struct run_check *check)
+    int64_t min_ns, const struct step_line *lines, uint32_t n_lines, const struct run_check *check)
 {
 	struct strbuf sb;
 
@@ -154,7 +129,7 @@ report_json(struct arena *a, const struct plan *p, const struct run_times *t, in
 	if (t->streams)
 		run_report_streams(&sb, t->streams, true);
 	if (lines)
-		add_profile_json(&sb, lines, p->n_steps);
+		add_profile_json(&sb, p, lines, n_lines);
 	sb_addc(&sb, '}');
 	(void)puts(sb.p);
 }
@@ -163,22 +138,24 @@ void
 run_report(struct arena *a, const struct opts *o, const struct plan *p, const struct run_times *t,
     const struct run_check *check)
 {
-	struct line *lines = t->step_ns && t->n ? profile(a, p, t) : NULL;
+	struct step_line *lines = t->step_ns && t->n ? profile(a, p, t) : NULL;
+	uint32_t n_lines = lines ? step_lines_top(lines, p->n_steps, opt_int(o, OPT_top)) : 0;
 	int64_t median_ns = median(t->total_ns, t->n), min_ns = t->n ? t->total_ns[0] : 0;
 
 	if (opt_flag(o, OPT_json)) {
-		report_json(a, p, t, median_ns, min_ns, lines, check);
+		report_json(a, p, t, median_ns, min_ns, lines, n_lines, check);
 		return;
 	}
 	if (lines)
-		print_profile(lines, p->n_steps);
+		step_table_print(p, lines, n_lines);
 	if (check)
 		(void)printf("agrees: %u data set%s, %u outputs, largest error over largest magnitude %.3g\n",
 		    check->n_sets, check->n_sets == 1 ? "" : "s", check->n_outputs, check->max_rel);
 	if (t->streams && t->n)
 		print_streams(a, t->streams);
 	if (t->n)
-		(void)printf("median %.3f ms, min %.3f ms, %u runs, %u kernels (predicted %.3f ms)\n",
+		(void)printf("median %.3f ms, min %.3f ms, %u runs, %u kernels (their recorded sum, operands "
+			     "from memory: %.3f ms)\n",
 		    (double)median_ns / 1e6, (double)min_ns / 1e6, t->n, p->n_steps,
 		    (double)p->latency_ns / 1e6);
 }

@@ -70,9 +70,11 @@ bool sync_path(const char *path, struct err *e) MUST_CHECK;
 /* The key of a row of `measurement`; is it one that the table's checks let in? */
 struct hash meas_row_key(const struct hash *spec, const struct meas_key *k, struct str schedule);
 bool meas_row_is_sane(const struct m_row *r, struct err *e) MUST_CHECK;
-/* What repeats make of a cost that was read from the row with that key. */
 /* Fills in ->repeats. */
 bool repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err *e) MUST_CHECK;
+/* Standard error of the median of that many samples, from p90 - p10. */
+double median_error(int64_t spread_ns, uint64_t samples);
+/* What repeats make of a cost that was read from the row with that key. */
 bool repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e) MUST_CHECK;
 
 /* One row as the statements MEAS_FIND, CACHE_ROWS and EXPORT_ROW give it; `env` is filled by

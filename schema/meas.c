@@ -348,6 +348,7 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 		out->median_ns = q_int(&q, 1);
 		out->spread_ns = q_int(&q, 2);
 		out->samples = (uint64_t)q_int(&q, 3);
+		out->error_ns = median_error(out->spread_ns, out->samples);
 		out->error = q_real(&q, 4);
 		out->fail = 0;
 		out->cause = STR("");

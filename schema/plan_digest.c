@@ -255,6 +255,22 @@ plan_digest_before_5(const struct plan *p, struct hash *out)
 	arena_fini(&tmp);
 }
 
+/* What formats before 5 lack; zero adds nothing, so that their sums stay. */
+static void
+put_errors(struct strbuf *sb, const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_kernels; i++)
+		if (p->kernels[i].error_ns != 0) {
+			put_u64(sb, i);
+			put_real(sb, p->kernels[i].error_ns);
+		}
+	for (uint32_t i = 0; i < p->n_rivals; i++)
+		if (p->rivals[i].error_ns != 0) {
+			put_u64(sb, i);
+			put_real(sb, p->rivals[i].error_ns);
+		}
+}
+
 uint64_t
 plan_sum(const struct plan *p, const struct plan_host *h)
 {
@@ -272,6 +288,7 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 	}
 	if (p->values.n) /* likewise */
 		put_str(&sb, p->values);
+	put_errors(&sb, p);
 	put_u64(&sb, (uint64_t)h->wall_ns);
 	put_str(&sb, h->made_by);
 	put_str(&sb, h->host);

@@ -174,6 +174,7 @@ struct column {
 	const char *name;
 	enum kind_id kind;
 	size_t at, n_at; /* of the field, and of a list's count, in the row's struct */
+	int since;       /* format; 0: any */
 };
 /* A function a table, so that ROW is its own struct. */
 #define TABLE(NAME, STRUCT, LIST_AT, COUNT_AT)                                                               \
@@ -181,8 +182,9 @@ struct column {
 	{                                                                                                    \
 		typedef struct STRUCT ROW;                                                                   \
 		static const struct column list[] = {
-#define COL(ID, COLUMN, AT) {#COLUMN, KIND_##ID, offsetof(ROW, AT), 0},
-#define LIST(ID, COLUMN, AT, COUNT) {#COLUMN, KIND_##ID, offsetof(ROW, AT), offsetof(ROW, COUNT)},
+#define COL(ID, COLUMN, AT) {#COLUMN, KIND_##ID, offsetof(ROW, AT), 0, 0},
+#define COL5(ID, COLUMN, AT) {#COLUMN, KIND_##ID, offsetof(ROW, AT), 0, 5},
+#define LIST(ID, COLUMN, AT, COUNT) {#COLUMN, KIND_##ID, offsetof(ROW, AT), offsetof(ROW, COUNT), 0},
 #define END(NAME)                                                                                            \
 	}                                                                                                    \
 	;                                                                                                    \
@@ -284,7 +286,7 @@ prepare_select(struct plan_db *f, struct arena *tmp, const char *name, const str
 	sb_init(&sql, tmp);
 	sb_addz(&sql, "SELECT id");
 	for (int i = 0; i < n; i++)
-		sb_addf(&sql, ", %s", c[i].name);
+		sb_addf(&sql, c[i].since <= f->version ? ", %s" : ", 0.0", c[i].name);
 	sb_addf(&sql, " FROM %s ORDER BY id", name);
 	return pf_prepare(f, sql.p);
 }

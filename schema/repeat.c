@@ -100,6 +100,31 @@ repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err 
 	return q_end(&q, e);
 }
 
+/* Of n samples that lie about normally: a median's error is 1.2533 of a mean's, and p10 to p90 is 2.5631
+ * deviations. */
+double
+median_error(int64_t spread_ns, uint64_t samples)
+{
+	return samples ? 1.2533 / 2.5631 * (double)MAX_OF(spread_ns, (int64_t)0) / sqrt((double)samples) : 0;
+}
+
+/* Of the median of sessions' medians: by how they differ, and no less than what each of them errs by. */
+static double
+error_of_sessions(const int64_t *ns, const double *errors, uint32_t n)
+{
+	double mean = 0, square = 0, within = 0;
+
+	if (n == 1)
+		return errors[0];
+	for (uint32_t i = 0; i < n; i++)
+		mean += (double)ns[i] / n;
+	for (uint32_t i = 0; i < n; i++) {
+		square += ((double)ns[i] - mean) * ((double)ns[i] - mean) / (n - 1);
+		within += errors[i] * errors[i] / n;
+	}
+	return 1.2533 * sqrt(fmax(square, within) / n);
+}
+
 /* The rows come sorted; failed ones behind the others. */
 bool
 repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e)
@@ -107,14 +132,17 @@ repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct 
 	struct arena tmp = {0};
 	struct q q = q_start(db, SQL_REPEAT_LIST, "h", key);
 	int64_t *ns = NULL, widest = 0;
+	double *errors = NULL;
 	uint64_t samples = 0;
-	uint32_t n = 0, cap = 0;
+	uint32_t n = 0, cap = 0, cap_errors = 0;
 
 	while (q_step(&q)) {
 		cost->repeats++;
 		if (q_int(&q, 3) != 0)
 			continue;
 		GROW(&tmp, ns, n, cap);
+		GROW(&tmp, errors, n, cap_errors);
+		errors[n] = median_error(q_int(&q, 1), (uint64_t)q_int(&q, 2));
 		ns[n++] = q_int(&q, 0);
 		widest = MAX_OF(widest, q_int(&q, 1));
 		samples += (uint64_t)q_int(&q, 2);
@@ -123,6 +151,7 @@ repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct 
 		cost->median_ns = ns[(n - 1) / 2] + (ns[n / 2] - ns[(n - 1) / 2]) / 2;
 		cost->spread_ns = MAX_OF(widest, ns[n - 1] - ns[0]);
 		cost->samples = samples;
+		cost->error_ns = error_of_sessions(ns, errors, n);
 	}
 	arena_fini(&tmp);
 	return q_end(&q, e);

@@ -72,6 +72,7 @@ account_rival(struct account *x, uint32_t kernel)
 	if (account_is_measured(x, kernel)) {
 		p->rivals[p->n_rivals].cost_ns = x->in->program->kernels[kernel].cost;
 		p->rivals[p->n_rivals].spread_ns = c->spread_ns;
+		p->rivals[p->n_rivals].error_ns = c->error_ns;
 	}
 	return x->rival_of[kernel] = p->n_rivals++;
 }
@@ -279,9 +280,12 @@ account_make(struct arena *a, const struct account_in *in, struct plan *plan)
 	struct account x = {.a = a, .tmp = &tmp, .in = in, .plan = plan};
 
 	number_kernels(&x);
-	for (uint32_t i = 0; i < plan->n_steps; i++)
-		plan->kernels[plan->steps[i].kernel].spread_ns =
-		    in->cost[in->program->spec_of[x.kernel_of_step[i]]].spread_ns;
+	for (uint32_t i = 0; i < plan->n_steps; i++) {
+		const struct account_cost *c = &in->cost[in->program->spec_of[x.kernel_of_step[i]]];
+
+		plan->kernels[plan->steps[i].kernel].spread_ns = c->spread_ns;
+		plan->kernels[plan->steps[i].kernel].error_ns = c->error_ns;
+	}
 	open_program(&x);
 	for (uint32_t i = 0; i < plan->n_steps && plan->n_steps <= PLAN_MAX_ACCOUNT / 2; i++)
 		exchange_without(&x, i);

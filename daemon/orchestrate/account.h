@@ -6,6 +6,7 @@
 
 struct account_cost {                   /* per spec */
 	int64_t measured_ns, spread_ns; /* 0: no time of it */
+	double error_ns;                /* of measured_ns as a median */
 	int64_t bound_ns, expected_ns;
 	bool has_failed;
 	struct str cause;
@@ -27,8 +28,8 @@ struct account_in {
 	uint32_t n_nodes;
 };
 /* Fills rivals, exchanges, aparts and nodes of a plan that plan_make() made of the same parts, and the
- * spreads of its kernels.  At most PLAN_MAX_ACCOUNT of each and 1 MiB of words; what does not fit is left
- * out.  Equal arguments give equal results; the work is counted. */
+ * spreads and errors of its kernels.  At most PLAN_MAX_ACCOUNT of each and 1 MiB of words; what does not fit
+ * is left out.  Equal arguments give equal results; the work is counted. */
 void account_make(struct arena *a, const struct account_in *in, struct plan *plan);
 
 #endif

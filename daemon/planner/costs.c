@@ -153,6 +153,7 @@ take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->first_ns = m->first_ns > 0 ? m->first_ns : m->median_ns;
 		c->repeats = m->repeats;
 		c->spread_ns = m->spread_ns;
+		c->error_ns = m->error_ns;
 		c->samples = m->samples;
 		c->schedule = (struct str){str_dup(t->arena, m->schedule), m->schedule.n};
 		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);

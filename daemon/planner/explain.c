@@ -4,6 +4,8 @@
 
 #include "../orchestrate/account.h"
 
+#include <math.h>
+
 static struct account_cost *
 account_costs(struct tune *t)
 {
@@ -19,6 +21,7 @@ account_costs(struct tune *t)
 		if (cost_is_known(c)) {
 			out[s].measured_ns = c->measured_ns;
 			out[s].spread_ns = MAX_OF(c->spread_ns, (int64_t)0);
+			out[s].error_ns = c->error_ns >= 0 && isfinite(c->error_ns) ? c->error_ns : 0;
 		} else if (!out[s].has_failed)
 			out[s].expected_ns = cost_expected(t, c);
 	}

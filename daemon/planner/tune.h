@@ -27,6 +27,7 @@ enum tune_aim { AIM_EXPECT, AIM_PROVE };
 struct spec_cost {
 	int64_t bound_ns;
 	int64_t measured_ns, spread_ns;
+	double error_ns; /* of measured_ns as a median */
 	double features[PREDICT_FEATURES];
 	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
 	uint64_t repeats; /* sessions in which it was timed again */

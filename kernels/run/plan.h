@@ -15,6 +15,7 @@ struct plan_kernel {                       /* one distinct (spec, schedule) */
 	int64_t cost_ns; /* recorded, or the bound when is_measured is false */
 	int64_t bound_ns;
 	int64_t spread_ns; /* p90 - p10 of the measurement */
+	double error_ns;   /* standard error of cost_ns, which is a median; plans before format 5: 0 */
 	bool is_measured;
 	int64_t flops, bytes;
 	struct overlap *overlaps; /* results that may be an operand's very bytes; all others are apart */
@@ -74,6 +75,7 @@ struct plan_rival {          /* a kernel that was not chosen, where an exchange 
 	uint32_t candidate;      /* PLAN_NONE: it failed, and is none */
 	bool is_measured;
 	int64_t cost_ns, spread_ns;    /* measured */
+	double error_ns;               /* as a kernel's */
 	int64_t bound_ns, expected_ns; /* what it takes at least; what was expected of it */
 };
 static inline bool

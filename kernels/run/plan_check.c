@@ -99,6 +99,8 @@ check_kernel_row(const struct plan *p, uint32_t i, struct err *e)
 
 	if (k->n_passes > PLAN_MAX_PASSES)
 		return refuse(e, "kernel", i, "has an impossible number of passes");
+	if (!isfinite(k->error_ns) || k->error_ns < 0)
+		return refuse(e, "kernel", i, "has an error that is no number");
 	if (k->n_operands > MAX_OPERANDS || k->n_results < 1 || k->n_results > MAX_OPERANDS)
 		return refuse(e, "kernel", i, "has an impossible number of operands");
 	if (plan_kernel_is_view(k) && (k->n_passes || k->n_overlaps || k->n_results != 1))
@@ -262,6 +264,8 @@ check_rivals(const struct plan *p, struct err *e)
 
 		if (!is_below_or_none(r->candidate, p->n_candidates))
 			return refuse(e, "rival", i, "names a candidate that is not there");
+		if (!isfinite(r->error_ns) || r->error_ns < 0)
+			return refuse(e, "rival", i, "has an error that is no number");
 		if (r->cost_ns < 0 || r->spread_ns < 0 || r->bound_ns < 0 || r->expected_ns < 0)
 			return refuse(e, "rival", i, "has a negative cost");
 		if (r->nodes.n > PLAN_MAX_WORDS || r->cause.n > PLAN_MAX_WORDS)

@@ -40,8 +40,8 @@ raced=$(korch-cache list --json $farm | grep -oE '"spec":"[0-9a-f]{64}"' | cut -
 	korch-cache show "$s" $farm | grep -q '^    again ' && { echo "$s"; break; }
 done)
 korch-cache show "${raced:-00}" $farm >"$tmp/words"
-if grep -qE '^    again  .* samples in session [0-9a-f]{12}; .* by ' "$tmp/words"; then ok; else bad "show tells no repeat of '$raced'"; fi
-if grep -qE '^    costs  .* by its repeats$' "$tmp/words" && korch-cache show "$raced" --json $farm | grep -q '"repeats":\[{"session":"'; then ok; else bad "show: $(cat "$tmp/words")"; fi
+if grep -qE '^    again  .* in session [0-9a-f]{12}; .* by ' "$tmp/words"; then ok; else bad "show tells no repeat of '$raced'"; fi
+if grep -qE '^    costs  .* (ns|us|ms|s), by its repeats$' "$tmp/words" && korch-cache show "$raced" --json $farm | grep -q '"repeats":\[{"session":"'; then ok; else bad "show: $(cat "$tmp/words")"; fi
 rows=$(korch-cache show "$spec" --json $farm | grep -c '"spec"')
 timed=$(korch-cache explain "$spec" --json $farm | grep -o '"behind_ns"' | wc -l)
 n_failed=$(korch-cache explain "$spec" --json $farm | grep -oE '"times":[0-9]+' | cut -d: -f2 | awk '{n += $1} END {print n + 0}')
@@ -53,7 +53,14 @@ must 2 'wanted 2 to 64 hex digits' explain abc
 must 2 'are no hex digits' explain zz
 must 2 'explain takes' explain
 must 1 'no measurement of a spec' explain 00112233445566778899
-must 0 'measurements_good' stats
+must 0 '"measurements_good": [0-9]' stats --json
+must 0 '^hit rate +[0-9.]+ %: [0-9]+ of [0-9]+ kernels' stats
+must 0 '^limit +10.0 GiB of files' stats
+if [ "$(korch-cache stats $farm | wc -l)" = 6 ]; then ok; else bad "stats: $(korch-cache stats $farm)"; fi
+# Times of a kernel stand in one unit, that of the head; no digest of nothing.
+korch-cache explain "$spec" $farm >"$tmp/words"
+if sed 1,3d "$tmp/words" | grep -E '^  (best|lost)|^    again' | grep -qE ' (ns|us|ms|s) |000000000000'; then bad "units: $(cat "$tmp/words")"; else ok; fi
+if sed -n 3p "$tmp/words" | grep -qE '^ +(ns|us|ms|s) +\+- +behind samples max error'; then ok; else bad "head: $(cat "$tmp/words")"; fi
 must 0 'as they were written' verify
 must 0 '"holds": true' verify --json
 must 0 '^0 files \(0.0 MiB\) and 0 ended jobs dropped' gc --older-than 1

@@ -46,6 +46,10 @@ if korch-plan explain "$plan" "${spec:0:8}" | grep -q "^step 1: kernel ${spec:0:
 if korch-plan explain "$plan" /conv1/Relu | grep -q '^/conv1/Relu (Relu): computed'; then ok; else bad "explain by a node"; fi
 korch-plan explain "$plan" Relu >"$tmp/out" 2>"$tmp/err"
 if [ $? = 2 ] && grep -q 'is no node of this model .* like it: /conv1/Relu' "$tmp/err"; then ok; else bad "an unknown node: $(cat "$tmp/err")"; fi
+# Each pair of steps is said once, in words and as JSON; the error is a median's, far below the spread.
+n=$(python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM apart WHERE of_steps").fetchone()[0])' "$plan")
+if [ "$n" -gt 5 ] && [ "$(korch-plan explain "$plan" | grep -c 'not one kernel with step')" = "$n" ] &&
+	[ "$(korch-plan explain --json "$plan" | grep -oE '"side":"(maker|reader)"' | wc -l)" = "$n" ]; then ok; else bad "pairs are not said once: $n"; fi
 korch-plan explain "$plan" one two >"$tmp/out" 2>"$tmp/err"
 if [ $? = 2 ]; then ok; else bad "two nodes are one too many"; fi
 

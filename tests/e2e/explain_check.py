@@ -75,22 +75,37 @@ kernels = dict(plan_db.execute("SELECT id, bound_ns FROM kernel"))
 
 
 def cached(spec):
-    """(cost, spread) of the best row: what its repeats say, where it was timed again; None without one."""
-    row = cache_db.execute("SELECT key, median_ns, p90_ns - p10_ns FROM measurement WHERE spec = ? AND fail = 0"
+    """(cost, spread, error) of the best row: what its repeats say, where it was timed again; None without one."""
+    row = cache_db.execute("SELECT key, median_ns, p90_ns - p10_ns, samples FROM measurement WHERE spec = ? AND fail = 0"
                            " ORDER BY median_ns, schedule LIMIT 1", (bytes.fromhex(spec),)).fetchone()
     if not row:
         return None
-    again = cache_db.execute("SELECT median_ns, p90_ns - p10_ns FROM repeat WHERE key = ? AND fail = 0 ORDER BY median_ns",
+    again = cache_db.execute("SELECT median_ns, p90_ns - p10_ns, samples FROM repeat WHERE key = ? AND fail = 0 ORDER BY median_ns",
                              (row[0],)).fetchall()
     if not again:
-        return row[1:]
+        return row[1], row[2], median_error(*row[2:])
     low, high = again[(len(again) - 1) // 2][0], again[len(again) // 2][0]
-    return low + (high - low) // 2, max([w for _, w in again] + [again[-1][0] - again[0][0]])
+    return low + (high - low) // 2, max([w for _, w, _ in again] + [again[-1][0] - again[0][0]]), sessions_error(again)
+
+
+def median_error(spread, samples):
+    """Standard error of a median of normal samples, from p10 to p90."""
+    return 1.2533 * spread / 2.5631 / math.sqrt(samples) if samples else 0
+
+
+def sessions_error(rows):
+    """The same of the median of some sessions' medians: by how they differ, and no less than by each one's own."""
+    errors, n = [median_error(w, k) for _, w, k in rows], len(rows)
+    if n == 1:
+        return errors[0]
+    mean = sum(m for m, _, _ in rows) / n
+    between = sum((m - mean) ** 2 for m, _, _ in rows) / (n - 1)
+    return 1.2533 * math.sqrt(max(between, sum(e * e for e in errors) / n) / n)
 
 
 def known(k):
     """The same of a kernel or rival; views are no work, and nothing was timed for them."""
-    return (1, 0) if k["view"] else cached(k["spec"])
+    return (1, 0, 0) if k["view"] else cached(k["spec"])
 
 
 def check_rival(r, where):
@@ -98,6 +113,7 @@ def check_rival(r, where):
     if r["measured"]:
         check(row and r["cost_ns"] == row[0], where, "costs", r["cost_ns"], "the cache says", row)
         check(row and r["spread_ns"] == row[1], where, "spread", r["spread_ns"], "the cache says", row)
+        check(row and abs(r["error_ns"] - row[2]) <= 0.002 + row[2] * 1e-4, where, "error", r["error_ns"], "the cache says", row)
     else:
         check(row is None, where, "is said not to be measured, the cache says", row)
     if "candidate" in r:
@@ -110,10 +126,14 @@ def check_rival(r, where):
 def check_exchange(x, where, must=None, without=None):
     out = [shown["steps"][s] for s in x["steps"]]
     margin = sum(k["cost_ns"] for k in x["kernels"]) - sum(s["cost_ns"] for s in out)
-    spreads = [k["spread_ns"] for k in x["kernels"]] + [
-        0 if s["schedule"] == "view" else cached(s["spec"])[1] for s in out]
+    errors = {}  # of a kernel that stands there twice, twice; of one that goes out and comes in, nothing
+    for times, k in [(1, k) for k in x["kernels"]] + [(-1, s) for s in out]:
+        view = k["view"] if "view" in k else k["schedule"] == "view"
+        n, e = errors.get(k["spec"], (0, 0))
+        errors[k["spec"]] = n + times, max(e, 0 if view else cached(k["spec"])[2])
+    error = math.sqrt(sum((n * e) ** 2 for n, e in errors.values()))
     check(margin == x["margin_ns"], where, "margin", x["margin_ns"], "and not", margin)
-    check(abs(math.sqrt(sum(s * s for s in spreads)) / 2 - x["error_ns"]) <= 0.06, where, "error", x["error_ns"], spreads)
+    check(abs(error - x["error_ns"]) <= 0.01 + error * 1e-3, where, "error", x["error_ns"], "and not", error)
     check(x["margin_ns"] >= 0, where, "an exchange is said to gain", -x["margin_ns"])
     check(x["kernels"] and len(set(x["steps"])) == len(x["steps"]), where, "exchanges nothing")
     check(without is None or without in x["steps"], where, "keeps the step that it should do without")

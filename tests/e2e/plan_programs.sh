@@ -23,14 +23,31 @@ must() {
 hit() { printf "\\$(printf %o "$3")" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
 
 must 0 '"latency_ns"' korch-submit "$case/model.onnx" -o "$plan" --budget 0 --json
-must 0 'sum of its kernels, [0-9]+ of them never measured and counted' korch-submit "$case/model.onnx" -o "$plan" --budget 0
+must 0 'sum of its kernels, operands from memory, [0-9]+ of them never measured and counted' korch-submit "$case/model.onnx" -o "$plan" --budget 0
 
 must 0 '^agrees: 1 data set, 1 outputs' korch-run "$plan" --check "$case"
 must 0 '^agrees' korch-run "$plan" --check "$set" --rel 1e-4
 must 1 'elements differ' korch-run "$plan" --check "$set" --rtol 0 --atol 1e-30
 must 0 '"median_ns":[0-9]+,"min_ns":[0-9]+,"cpu_ns":[0-9]+,"samples":3' korch-run "$plan" --repeat 3 --json
 must 0 '"profile":\[\{"kernel"' korch-run "$plan" --repeat 3 --profile --json
-must 0 'GFLOP/s +bound +ONNX nodes' korch-run "$plan" --repeat 3 --profile
+must 0 'share +bound +MFLOP +KiB +GFLOP/s +schedule +ONNX nodes' korch-run "$plan" --repeat 3 --profile
+must 0 'over 100% a cache held them' korch-run "$plan" --repeat 3 --profile
+# show and profile: the same columns, the same hash for the same step; --top takes the longest, longest first.
+korch-plan show "$plan" | sed -n '/^step/,$p' >"$tmp/shown"
+korch-run "$plan" --repeat 3 --profile | sed -n '/^step/,$p' >"$tmp/profiled"
+if [ "$(head -n 1 "$tmp/shown")" = "$(head -n 1 "$tmp/profiled")" ]; then ok; else bad "other columns: $(head -n 1 "$tmp/shown" "$tmp/profiled")"; fi
+hashes() { awk '$1 ~ /^[0-9]+$/ && length($2) == 12 && $2 !~ /[^0-9a-f]/ {print $1, $2}' "$1"; }
+if [ "$(hashes "$tmp/shown" | wc -l)" -gt 20 ] && [ "$(hashes "$tmp/shown")" = "$(hashes "$tmp/profiled")" ]; then ok; else bad "other hashes"; fi
+korch-plan show "$plan" --top 3 | sed -n '/^step/,$p' >"$tmp/top"
+if [ "$(hashes "$tmp/top" | wc -l)" = 3 ] && [ "$(awk '$1 ~ /^[0-9]+$/ && length($2) == 12 && $2 !~ /[^0-9a-f]/ {print $3 + 0}' "$tmp/shown" | sort -rn | head -n 3)" = \
+	"$(awk '$1 ~ /^[0-9]+$/ && length($2) == 12 && $2 !~ /[^0-9a-f]/ {print $3 + 0}' "$tmp/top")" ]; then ok; else bad "show --top 3: $(cat "$tmp/top")"; fi
+must 0 '[0-9]+ more, [0-9.]+% of the time' korch-run "$plan" --repeat 3 --top 2
+if [ "$(korch-run "$plan" --repeat 3 --top 2 --json | grep -o '"recorded_ns"' | wc -l)" = 2 ]; then ok; else bad "--top 2 --json"; fi
+must 2 'is 0 or more' korch-plan show "$plan" --top -1
+# What the times and the bound are of stands beside them.
+must 0 '^latency .* the sum of its kernels, each timed with its operands from memory$' korch-plan show "$plan"
+must 0 '^bound .* of that sum \(not proved, gap .*; a run whose operands a cache holds may be faster$' korch-plan show "$plan"
+must 0 'their recorded sum, operands from memory' korch-run "$plan" --repeat 3
 must 0 'median .* runs' korch-run "$plan" --threads 3 --repeat 2
 must 2 'from 1 to 1024|--threads' korch-run "$plan" --threads 0
 must 2 'from 0 to 8' korch-run "$plan" --streams 9

@@ -4,6 +4,7 @@
 #include "../harness/plan_sample.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -280,6 +281,8 @@ inconsistent_plans_are_refused(void **state)
 	REFUSED(p.n_threads = 0);
 	REFUSED(p.rivals[0].candidate = 2);
 	REFUSED(p.rivals[1].bound_ns = -1);
+	REFUSED(p.rivals[0].error_ns = -1);
+	REFUSED(p.kernels[0].error_ns = NAN);
 	REFUSED(p.rivals[1].cause.n = PLAN_MAX_WORDS + 1);
 	REFUSED(p.exchanges[0].steps[0] = 2);
 	REFUSED(p.exchanges[0].rivals[0] = 2);
