@@ -99,6 +99,21 @@ check_precision(const struct opts *o, struct str precision, struct err *e)
 		precision.p);
 }
 
+/* A farm's workers were started with limits of their own. */
+static bool
+check_memory(const struct opts *o, struct err *e)
+{
+	uint64_t mib;
+
+	return opt_memory(o, &mib, e) &&
+	    (!mib || !*opt_text(o, OPT_daemon) ||
+		err_set(e, ERR_USAGE,
+		    "--memory %s: it is of the worker that korch-submit starts itself; those of a named "
+		    "daemon "
+		    "have what korch-worker --memory gives them",
+		    opt_text(o, OPT_memory)));
+}
+
 static bool
 read_options(struct submit *s, struct m_options *out, struct err *e)
 {
@@ -121,7 +136,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 		return err_set(e, ERR_USAGE, "--rewrites %s: it is on or off", rewrites.p);
 	if (!str_is(winograd, "on") && !str_is(winograd, "off"))
 		return err_set(e, ERR_USAGE, "--winograd %s: it is on or off", winograd.p);
-	if (!check_precision(o, precision, e))
+	if (!check_precision(o, precision, e) || !check_memory(o, e))
 		return false;
 	if (opt_int(o, OPT_effort) < 0)
 		return err_set(e, ERR_USAGE, "--effort %s: it is 0 or more", opt_text(o, OPT_effort));

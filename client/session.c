@@ -64,6 +64,8 @@ session_open(
 	    .self = s,
 	};
 
+	if (want && !opt_memory(o, &own.memory, e))
+		return false;
 	*s = (struct session){.url = opt_text(o, OPT_daemon), .signal_fd = take_signals()};
 	s->is_named = s->stays = *s->url != '\0';
 	if (!s->is_named && !client_private(a, &own, &s->url, &s->stays, e))

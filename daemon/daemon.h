@@ -82,6 +82,7 @@ struct job {
 };
 struct own_worker {
 	char device[256];
+	uint64_t memory; /* MiB of its measuring child; 0: as usual */
 	struct child *child;
 	int64_t started_ns;
 	uint32_t failures;

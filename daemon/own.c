@@ -46,13 +46,15 @@ static void
 start(struct daemon *d, struct own_worker *w)
 {
 	static const struct child_calls calls = {ignore_bytes, worker_words, worker_ended};
-	char url[4200];
+	char url[4200], memory[24];
 	struct err e = {0};
 	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t) "--daemon", url,
-	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent", NULL, NULL, NULL};
-	int n = 6;
+	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent",
+	    (char *)(uintptr_t) "--memory", memory, NULL, NULL, NULL};
+	int n = 8;
 
 	(void)snprintf(url, sizeof(url), "%s", d->conf->listen[0]);
+	(void)snprintf(memory, sizeof(memory), "%llu", (unsigned long long)w->memory);
 	if (d->conf->quiet)
 		argv[n++] = (char *)(uintptr_t) "--quiet";
 	if (d->conf->json)
@@ -95,9 +97,23 @@ find_worker(struct daemon *d, struct str device)
 	return NULL;
 }
 
-static bool
-add_worker(struct daemon *d, struct str device, struct err *e)
+/* There is one already: asked anew, tried anew; one with another limit ends what it holds first. */
+static void
+want_again(struct own_worker *w, uint64_t memory)
 {
+	if (w->failures >= TRIES)
+		w->failures = 0;
+	if (!memory || memory == w->memory)
+		return;
+	w->memory = memory;
+	if (w->child)
+		child_kill(w->child, SIGTERM);
+}
+
+static bool
+add_worker(struct daemon *d, const struct m_worker_want *want, struct err *e)
+{
+	struct str device = want->device;
 	struct own_worker *w;
 
 	if (!d->conf->worker)
@@ -108,6 +124,7 @@ add_worker(struct daemon *d, struct str device, struct err *e)
 		return err_set(e, ERR_USAGE, "'%.*s' is no device", STR_ARG(device));
 	w = &d->own_workers[d->n_own_workers++];
 	(void)snprintf(w->device, sizeof(w->device), "%.*s", STR_ARG(device));
+	w->memory = want->memory;
 	start(d, w);
 	return true;
 }
@@ -120,12 +137,18 @@ serve_worker_want(struct daemon *d, struct request *r)
 	struct err e = {0};
 	bool ok = true;
 
-	if (!d->conf->is_private)
+	if (!d->conf->is_private && want->memory)
+		ok = err_set(&e, ERR_USAGE,
+		    "--memory: the korchd over %.200s is not private; its workers have what korch-worker "
+		    "--memory "
+		    "gives them",
+		    d->conf->data);
+	else if (!d->conf->is_private)
 		ok = need_worker(d, want->class, &e);
 	else if (!w)
-		ok = add_worker(d, want->device, &e);
-	else if (w->failures >= TRIES)
-		w->failures = 0; /* asked anew, tried anew */
+		ok = add_worker(d, want, &e);
+	else
+		want_again(w, want->memory);
 	if (ok)
 		answer_ok(d, r, !d->conf->is_private, "");
 	else

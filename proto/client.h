@@ -57,6 +57,7 @@ struct private_conf {
 	const char *device;       /* a private daemon starts a worker for it; NULL: none is needed */
 	const char *class;        /* of the job: what another daemon over the folder must have a worker of */
 	const char *max_size;     /* of the folder's files, as korchd takes it; "" or NULL: as usual */
+	uint64_t memory;          /* MiB of that worker's measuring child; 0: as it is */
 	bool may_wait;            /* for that worker, instead of ERR_UNPLACEABLE */
 	bool quiet;               /* no words on stderr */
 	bool (*stop)(void *self); /* as client_conf's; NULL: nothing stops it */

@@ -181,6 +181,26 @@ pack_all(struct copies *c, struct lap *l, const struct pack *p, struct err *e)
 	return true;
 }
 
+static size_t
+kept_bytes(const struct dev *d)
+{
+	return d->kept_bytes ? d->kept_bytes(d->self) : 0;
+}
+
+/* What a library keeps of the weights counts as well. */
+static bool
+prepare_all(struct copies *c, struct lap *l, struct err *e)
+{
+	const struct dev *d = c->race->dev;
+	size_t before = kept_bytes(d);
+	bool ok = true;
+
+	for (uint32_t i = 0; i < l->n && ok; i++)
+		ok = dev_prepare(d, &l->launch[i], e);
+	c->n_bytes += kept_bytes(d) - before;
+	return ok;
+}
+
 bool
 lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code,
     struct lap *out, struct err *e)
@@ -195,10 +215,7 @@ lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const st
 	for (uint32_t p = 0; p < code->n_packs; p++)
 		if (!pack_all(c, out, &code->packs[p], e))
 			return false;
-	for (uint32_t i = 0; i < c->n; i++)
-		if (!dev_prepare(c->race->dev, &out->launch[i], e))
-			return false;
-	return true;
+	return prepare_all(c, out, e);
 }
 
 void

@@ -48,6 +48,7 @@ need_child(struct cpu *c, uint32_t threads, struct err *e)
 {
 	struct measure_opts o = {.device = "cpu",
 	    .n_threads = MAX_OF(threads, 1u),
+	    .memory_bytes = c->conf->memory_bytes,
 	    .cancel = c->conf->cancel,
 	    .hold = host_lock,
 	    .hold_self = c};

@@ -24,6 +24,7 @@ struct child {
 	struct dev dev;
 	struct refs refs;
 	bool is_fake, is_locked;
+	size_t memory_bytes;  /* what there is for kernels and their operands */
 	struct gpu_child gpu; /* open: a GPU's child, or a compiler for them */
 	struct gpu_refs gpu_refs;
 	uint64_t fake_seed;
@@ -118,6 +119,7 @@ greet(struct child *c, struct bytes body)
 	memcpy(&h, body.p, sizeof(h));
 	h.device[sizeof(h.device) - 1] = h.fake[sizeof(h.fake) - 1] = 0;
 	set_limits(h.memory_bytes, is_gpu(&h));
+	c->memory_bytes = h.memory_bytes;
 	return open_device(c, &h, &e) ? say(c, SAY_HELLO, &mine, sizeof(mine)) : say_error(c, &e);
 }
 
@@ -320,6 +322,7 @@ race_of(const struct item_run *r)
 	    .budget_ns = r->b->batch.budget_ns,
 	    .known_ns = it->known_ns,
 	    .seed = r->b->batch.seed,
+	    .memory_bytes = r->c->memory_bytes,
 	    .hold = hold_host};
 }
 

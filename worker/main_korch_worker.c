@@ -27,6 +27,8 @@ read_conf(struct arena *a, const struct opts *o, struct worker_conf *c, struct e
 	    .ready_fd = (int)opt_int(o, OPT_ready_fd)};
 	if (!c->name[0])
 		c->name = arena_printf(a, "%s-%ld", host, (long)getpid());
+	if (!opt_memory(o, &c->memory, e))
+		return false;
 	if (!c->url[0])
 		return err_set(
 		    e, ERR_USAGE, "which daemon? name it with --daemon ipc:///path or tcp://host:port");
@@ -77,8 +79,10 @@ main(int argc, char **argv)
 	if (conf.ready_fd >= 0)
 		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
 	conf.device = str_dup(&a, names[0]);
-	dc = (struct device_conf){
-	    .compiler = opt_text(&o, OPT_compiler), .quiet = conf.quiet, .cancel = &work->cancel};
+	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
+	    .memory_bytes = (size_t)conf.memory << 20,
+	    .quiet = conf.quiet,
+	    .cancel = &work->cancel};
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
 		return leave(work, &a, opts_fail(&o, &e));
 	status = worker_loop(&conf, &device, work, &auth, &e);

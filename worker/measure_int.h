@@ -134,6 +134,7 @@ struct race {
 	const struct calibration *calibration;
 	int64_t budget_ns, known_ns;
 	uint64_t seed;
+	size_t memory_bytes;                /* that there are; 0: plenty */
 	void (*hold)(void *arg, bool take); /* around what is timed: the host to itself; `arg` as below */
 };
 /* before(arg, i) is called before kernel i runs for the first time. */

@@ -6,6 +6,7 @@
  * for each kernel that kills. */
 #include "measure_int.h"
 
+#include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
 
 #include <errno.h>
@@ -26,7 +27,6 @@ extern char **environ;
 static const int64_t default_kernel_ns = 20 * (int64_t)1000000000;
 static const int64_t default_reference_ns = 120 * (int64_t)1000000000;
 static const int64_t calibrate_limit_ns = 60 * (int64_t)1000000000;
-static const size_t default_memory = (size_t)8 << 30;
 enum { POLL_MS = 100, MAX_DEATHS_AT_START = 3 };
 
 struct measure_child {
@@ -38,6 +38,12 @@ struct measure_child {
 	bool is_locked; /* it has run generated code and gave up starting programs */
 	int status;     /* of the one that ended last */
 };
+
+static size_t
+memory_here(void)
+{
+	return (size_t)MIN_OF((uint64_t)MEASURE_MEMORY, host_memory_bytes(os_real()) / 4 * 3);
+}
 
 /* ---- life of a child -------------------------------------------------------------------- */
 static void
@@ -230,7 +236,7 @@ measure_open(const struct measure_opts *o, struct measure_child **out, struct er
 
 	c->o = *o;
 	c->o.n_threads = MAX_OF(o->n_threads, 1u);
-	c->o.memory_bytes = o->memory_bytes ? o->memory_bytes : default_memory;
+	c->o.memory_bytes = o->memory_bytes ? o->memory_bytes : memory_here();
 	c->o.kernel_ns = o->kernel_ns ? o->kernel_ns : default_kernel_ns;
 	(void)snprintf(c->program, sizeof(c->program), "%s", program ? program : "");
 	(void)snprintf(c->device, sizeof(c->device), "%s", o->device ? o->device : "cpu");

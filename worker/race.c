@@ -33,6 +33,9 @@ static const int64_t short_ns = 1000000, pairs_ns = 20000000, sample_ns = 20000,
 		     default_budget_ns = 1000000000;
 static const size_t min_ring_bytes = (size_t)2 << 20, max_ring_bytes = (size_t)1 << 30;
 static const size_t max_heat_bytes = (size_t)3 << 29;
+/* Shares of the child's memory that they may be at most, one in so many: beside them stand packed weights,
+ * the kernels, another race's ring. */
+enum { RING_SHARE = 8, HEAT_SHARE = 5 };
 
 struct runner {
 	const struct dev_kernel *kernel;
@@ -191,6 +194,13 @@ drop_behind(struct field *f)
 	}
 }
 
+/* Of `most` bytes as many as the child's memory allows. */
+static size_t
+within(const struct race *r, size_t most, size_t share)
+{
+	return r->memory_bytes ? MIN_OF(most, r->memory_bytes / share) : most;
+}
+
 /* ---- start and end -------------------------------------------------------------------------- */
 static void
 warm_up(struct field *f, struct runner *u)
@@ -311,7 +321,8 @@ field_open(
 	f->ref_ns = MAX_OF(r->calibration->ref_ns[f->ref], (int64_t)1);
 	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
 	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
-	return copies_open(&f->arena, mine, min_ring_bytes, max_ring_bytes, &f->copies, e) &&
+	return copies_open(
+		   &f->arena, mine, min_ring_bytes, within(r, max_ring_bytes, RING_SHARE), &f->copies, e) &&
 	    make_runners(f, rows, e);
 }
 
@@ -354,10 +365,10 @@ run_heat(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i)
 {
 	struct arena tmp = {0};
 	struct field *f = NEW_ARRAY(&tmp, struct field, n);
-	size_t bytes = 0;
+	size_t bytes = 0, most = within(r, max_heat_bytes, HEAT_SHARE);
 	bool ok = true, is_on = true;
 
-	for (*n_run = 0; ok && *n_run < n && bytes < max_heat_bytes; ++*n_run) {
+	for (*n_run = 0; ok && *n_run < n && bytes < most; ++*n_run) {
 		ok = field_open(&f[*n_run], &r[*n_run], true, rows[*n_run], e);
 		bytes += f[*n_run].copies.n_bytes;
 	}

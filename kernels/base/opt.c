@@ -428,6 +428,20 @@ opt_int(const struct opts *o, enum opt_id id)
 	return v;
 }
 
+bool
+opt_memory(const struct opts *o, uint64_t *mib, struct err *e)
+{
+	enum { LEAST = 512, MOST = 1 << 30 };
+	int64_t v = opt_int(o, OPT_memory);
+
+	if (v != 0 && (v < LEAST || v > MOST))
+		return err_set(e, ERR_USAGE,
+		    "--memory %s: it is MiB, %d to %d, or 0 for what this host can spare",
+		    opt_text(o, OPT_memory), LEAST, MOST);
+	*mib = (uint64_t)v;
+	return true;
+}
+
 double
 opt_real(const struct opts *o, enum opt_id id)
 {
