@@ -1,6 +1,7 @@
 /* client/main_korch_submit.c: korch-submit: tunes a model and writes its plan.  Without a daemon
  * it starts a private one; the programs and the protocol are the same. */
 #include "bindings.h"
+#include "dump.h"
 #include "external.h"
 #include "job_result.h"
 #include "model_check.h"
@@ -115,6 +116,14 @@ check_memory(const struct opts *o, struct err *e)
 }
 
 static bool
+check_dump(const struct opts *o, struct err *e)
+{
+	uint32_t stages;
+
+	return stages_read(str_of(opt_text(o, OPT_dump)), &stages, e);
+}
+
+static bool
 read_options(struct submit *s, struct m_options *out, struct err *e)
 {
 	const struct opts *o = s->o;
@@ -153,9 +162,10 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	    .only_form = str_is(rewrites, "off"),
 	    .no_winograd = str_is(winograd, "off"),
 	    .effort = (uint64_t)opt_int(o, OPT_effort),
+	    .dump = str_of(opt_text(o, OPT_dump)),
 	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),
 	};
-	return bindings_read(s->arena, o, out, e) && read_what_if(s, out, e);
+	return bindings_read(s->arena, o, out, e) && read_what_if(s, out, e) && check_dump(o, e);
 }
 
 /* A price alone writes no plan, and who leaves does not wait for one; else it is named after the model. */
@@ -264,6 +274,17 @@ say_result(const struct submit *s, const struct m_progress *p)
 		job_result_words(to, &r);
 }
 
+/* Of a job that failed: the stages before its end are what one wants to see. */
+static bool
+save_what_there_is(struct submit *s, uint64_t job)
+{
+	struct err why = {0};
+
+	if (!dump_save(s->session.client, s->o, job, s->model, &why) && why.code != ERR_FAILED)
+		(void)fprintf(stderr, "korch-submit: %s\n", why.msg);
+	return false;
+}
+
 static bool
 follow(struct submit *s, uint64_t job, struct err *e)
 {
@@ -271,10 +292,11 @@ follow(struct submit *s, uint64_t job, struct err *e)
 	bool ok = session_follow(&s->session, s->arena, s->o, job, &last, e);
 
 	if (!ok)
-		return e->code != ERR_INTERRUPTED ? false
+		return e->code != ERR_INTERRUPTED ? save_what_there_is(s, job)
 		    : s->session.stays            ? left_running(s, job, e)
 						  : cancelled(s, job, e);
-	if (*s->plan && !client_fetch(s->session.client, job, s->plan, e))
+	if (!dump_save(s->session.client, s->o, job, s->model, e) ||
+	    (*s->plan && !client_fetch(s->session.client, job, s->plan, e)))
 		return false;
 	say_result(s, &last.progress);
 	return last.progress.measured + last.progress.cached > 0 || !last.progress.trouble.n ||

@@ -54,7 +54,7 @@ hear(struct daemon *d, struct job *j, const struct msg *m)
 		    str_dup(&tmp, m->failed.text));
 		break;
 	default:
-		plan_failed(d, j, ERR_PROTO,
+		plan_died(d, j, ERR_PROTO,
 		    arena_printf(&tmp, "the planner sent %s, which it may not", msg_name(m->type)));
 	}
 	arena_fini(&tmp);
@@ -86,7 +86,7 @@ planner_bytes(void *self, struct bytes b)
 		struct err e = {0};
 
 		if (used == SIZE_MAX || !msg_unpack(&tmp, body, &m, &e)) {
-			plan_failed(d, j, ERR_PROTO,
+			plan_died(d, j, ERR_PROTO,
 			    used == SIZE_MAX ? "the planner sent a message over the limit" : e.msg);
 			arena_fini(&tmp);
 			return;
@@ -167,12 +167,12 @@ planner_ended(void *self, int status, int signal)
 		say_line(j);
 	if (!j->is_ended && !job_state_is_over(j->state)) {
 		if (signal)
-			plan_failed(d, j, ERR_CRASH,
-			    arena_printf(&tmp, "the planner was ended by signal %d (%s)%s%.300s", signal,
+			plan_died(d, j, ERR_CRASH,
+			    arena_printf(&tmp, "the planner was ended by signal %d (%s)%s%.200s", signal,
 				strsignal(signal), line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
 		else
-			plan_failed(d, j, ERR_FAILED,
-			    arena_printf(&tmp, "the planner left with status %d before it was done%s%.300s",
+			plan_died(d, j, ERR_FAILED,
+			    arena_printf(&tmp, "the planner left with status %d before it was done%s%.200s",
 				status, line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
 	}
 	arena_fini(&tmp);
@@ -281,6 +281,7 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 	m.plan_start.work_dir = str_of(s->dir);
 	m.plan_start.is_resumed = j->rec.restarts > 0;
 	m.plan_start.files = s->files;
+	m.plan_start.memory_bytes = d->conf->planner_memory;
 	m.plan_start.has_worker = j->has_worker = farm_able(d->farm, j->env_id) > 0;
 	planner_send(j, &m);
 	arena_fini(&tmp);

@@ -163,6 +163,8 @@ job_answer_watch(struct daemon *d, struct job *j, struct request *r)
 		out->plan = j->rec.plan;
 		out->plan_bytes = j->rec.plan_bytes;
 		out->report = j->rec.report;
+		out->dump = j->rec.dump;
+		out->dump_bytes = j->rec.dump_bytes;
 	}
 	answer(d, r, &m);
 	return true;

@@ -202,6 +202,8 @@ run_watch_old(struct db *db, struct store_op *op)
 	    .is_final = true,
 	    .plan = job.plan,
 	    .plan_bytes = job.plan_bytes,
+	    .dump = job.dump,
+	    .dump_bytes = job.dump_bytes,
 	    .report = job.report};
 	return true;
 }

@@ -20,17 +20,6 @@ job_dir(struct arena *a, const struct daemon *d, const struct job *j)
 	return arena_printf(a, "%s/jobs/%llu", d->conf->data, (unsigned long long)j->rec.id);
 }
 
-void
-plan_failed(struct daemon *d, struct job *j, enum err_code code, const char *why)
-{
-	struct arena tmp = {0};
-
-	j->is_ended = true;
-	job_move(d, j, JOB_failed, code, why);
-	os_remove_tree(job_dir(&tmp, d, j));
-	arena_fini(&tmp);
-}
-
 /* ---- done ---------------------------------------------------------------------------- */
 struct done_op {
 	struct store_op op;
@@ -38,8 +27,9 @@ struct done_op {
 	struct meas_key key;
 	struct msg m; /* own copy */
 	char *path, *dir;
-	struct hash plan;
-	uint64_t bytes;
+	struct hash plan, dump;
+	uint64_t bytes, dump_bytes;
+	bool has_dump;
 };
 
 /* A job that asked for a price has no plan; a repeat has that of an earlier job. */
@@ -65,6 +55,8 @@ run_done(struct db *db, struct store_op *op)
 	struct done_op *x = (struct done_op *)(void *)op;
 	struct m_done *m = &x->m.done;
 
+	if (x->has_dump)
+		dump_take(db, x->dir, &x->dump, &x->dump_bytes);
 	if (!take_plan(db, x))
 		return false;
 	if (is_zero(&m->end_key) || x->bytes == 0)
@@ -86,6 +78,8 @@ done_done(struct store_op *op)
 		if (!job_state_is_over(j->state) && op->ok) {
 			j->rec.plan = x->plan;
 			j->rec.plan_bytes = x->bytes;
+			j->rec.dump = x->dump;
+			j->rec.dump_bytes = x->dump_bytes;
 			job_move(d, j, JOB_done, ERR_NONE, "");
 		} else if (!job_state_is_over(j->state))
 			job_move(d, j, JOB_failed, op->err.code, op->err.msg);
@@ -113,6 +107,7 @@ plan_done(struct daemon *d, struct job *j, const struct m_done *m)
 	x->op.owner = d;
 	x->job = j->rec.id;
 	x->key = job_meas_key(j, x->m.done.threads, x->m.done.precision);
+	x->has_dump = j->rec.options.dump.n > 0;
 	x->path = str_dup(&x->op.arena, m->plan_path);
 	x->dir = job_dir(&x->op.arena, d, j);
 	j->n_ops++;

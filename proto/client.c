@@ -3,6 +3,8 @@
  * it is answered or patience ends. */
 #include "client.h"
 
+#include "../kernels/base/tar.h"
+
 #include "hello.h"
 #include "sock.h"
 
@@ -443,4 +445,35 @@ client_fetch(struct client *c, uint64_t job, const char *path, struct err *e)
 	}
 	arena_fini(&tmp);
 	return ok && client_get_file(c, &plan, path, e);
+}
+
+bool
+client_fetch_dump(struct client *c, uint64_t job, const char *dir, struct err *e)
+{
+	static const size_t max_bytes = (size_t)1 << 30;
+	struct arena tmp = {0};
+	struct msg ask = {.type = MSG_job_show}, m;
+	char scratch[OS_PATH_MAX];
+	struct bytes tar;
+	bool ok;
+
+	ask.job_show.job = job;
+	ok = client_call(c, &tmp, &ask, 10 * SECOND, &m, e);
+	if (ok && (m.type != MSG_jobs || m.jobs.n_jobs != 1))
+		ok = err_set(e, ERR_PROTO, "the daemon does not show job %llu", (unsigned long long)job);
+	if (ok && m.jobs.jobs[0].dump_bytes == 0)
+		ok = err_set(e, ERR_FAILED,
+		    "job %llu has no dump: none was asked for, or it got to no stage of it",
+		    (unsigned long long)job);
+	if (ok && os_temp_dir("dump", scratch, e)) {
+		const char *path = arena_printf(&tmp, "%s/tar", scratch);
+
+		ok = client_get_file(c, &m.jobs.jobs[0].dump, path, e) &&
+		    os_read_file(os_real(), &tmp, path, max_bytes, &tar, e) && tar_unpack(tar, dir, e);
+		os_remove_tree(scratch);
+	} else {
+		ok = false;
+	}
+	arena_fini(&tmp);
+	return ok;
 }

@@ -41,6 +41,8 @@ bool client_submit(struct client *c, const char *model_path, const struct str *e
 bool client_watch(struct client *c, struct arena *a, uint64_t job, uint64_t after, int64_t wait_ns,
     struct msg *m, struct err *e) MUST_CHECK;
 bool client_cancel(struct client *c, uint64_t job, struct err *e) MUST_CHECK;
+/* What --dump of a job wrote, as files below `dir`.  ERR_FAILED where there is none. */
+bool client_fetch_dump(struct client *c, uint64_t job, const char *dir, struct err *e) MUST_CHECK;
 /* The plan of a job that is done, to `path`. */
 bool client_fetch(struct client *c, uint64_t job, const char *path, struct err *e) MUST_CHECK;
 

@@ -22,11 +22,13 @@
 #define KORCH_PIPE_H
 
 #include "msg.h"
+#include "tape.h"
 
 struct pipe {
 	int in, out;
 	uint8_t *buf; /* what has arrived and not been taken */
 	size_t n, cap;
+	struct tape *tape; /* NULL; or what is recorded, or stands for the other side */
 };
 enum pipe_got { PIPE_MSG, PIPE_TIMEOUT, PIPE_END, PIPE_ERR };
 

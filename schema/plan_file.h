@@ -28,4 +28,10 @@ bool plan_file_digest(const char *path, struct hash *out, struct err *e) MUST_CH
 /* Does the digest stored in the file fit its content?  (plan_load checks a quicker sum.) */
 bool plan_file_check(const char *path, struct hash *out, struct err *e) MUST_CHECK;
 
+/* A plan as text without its large bytes, whose sizes alone are told, a line a row: "step 3 kernel=1 ..."
+ * (for dumps). Reading gives a plan that has passed plan_check(), with parts of those sizes at address NULL;
+ * errors name the line. */
+bool plan_text_print(struct strbuf *sb, const struct plan *p, struct err *e) MUST_CHECK;
+bool plan_text_read(struct arena *a, struct str text, struct plan *out, struct err *e) MUST_CHECK;
+
 #endif

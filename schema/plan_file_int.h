@@ -77,7 +77,13 @@ struct shape pf_get_shape(struct plan_db *f, sqlite3_stmt *s, int at, struct are
 /* plan_load.c: rows of a table whose ids must be 0, 1, 2, ...; row `want`, which must come next. */
 uint32_t pf_count_rows(struct plan_db *f, const char *table);
 bool pf_row_at(struct plan_db *f, sqlite3_stmt *s, uint32_t want);
+/* All tables; the rows of all but `part` and `digest`, out and in. */
+void pf_create_all(struct plan_db *f, struct arena *tmp);
+void pf_save_rows(struct plan_db *f, struct arena *tmp, const struct plan *p, const struct plan_host *h);
+void pf_load_rows(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h);
 /* plan_table.c: the tables of plan_table.def. */
+/* Bytes of a number in a column that is a list of them; 0: it is none. */
+int pf_word_bytes(const char *table, const char *column);
 void pf_create_tables(struct plan_db *f, struct arena *tmp);
 void pf_save_tables(struct plan_db *f, struct arena *tmp, const struct plan *p);
 void pf_load_tables(struct plan_db *f, struct arena *a, struct plan *p);

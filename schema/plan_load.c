@@ -305,12 +305,18 @@ open_stranger(struct plan_db *f, struct err *e)
 	return pf_is_well(f) || pf_file_error(f, true, e);
 }
 
-static void
-load_all(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h)
+void
+pf_load_rows(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h)
 {
 	load_facts(f, a, p, h);
 	load_ios(f, a, p);
 	pf_load_tables(f, a, p);
+}
+
+static void
+load_all(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h)
+{
+	pf_load_rows(f, a, p, h);
 	p->graph = load_text(f, a, "graph");
 	p->source = load_text(f, a, "source");
 	p->module = load_blob(f, a, "module");

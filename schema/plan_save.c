@@ -114,6 +114,21 @@ save_digests(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	(void)sqlite3_finalize(s);
 }
 
+void
+pf_create_all(struct plan_db *f, struct arena *tmp)
+{
+	pf_create_tables(f, tmp);
+	pf_run_sql(f, schema);
+}
+
+void
+pf_save_rows(struct plan_db *f, struct arena *tmp, const struct plan *p, const struct plan_host *h)
+{
+	save_facts(f, tmp, p, h);
+	save_ios(f, tmp, p);
+	pf_save_tables(f, tmp, p);
+}
+
 static void
 save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 {
@@ -126,11 +141,8 @@ save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	pf_run_sql(f, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA page_size=8192;");
 	pf_run_sql(f, version);
 	pf_run_sql(f, "BEGIN");
-	pf_create_tables(f, &tmp);
-	pf_run_sql(f, schema);
-	save_facts(f, &tmp, p, h);
-	save_ios(f, &tmp, p);
-	pf_save_tables(f, &tmp, p);
+	pf_create_all(f, &tmp);
+	pf_save_rows(f, &tmp, p, h);
 	save_blob(f, "graph", p->graph.p, p->graph.n);
 	save_blob(f, "source", p->source.p, p->source.n);
 	save_blob(f, "module", p->module.p, p->module.n);

@@ -230,6 +230,22 @@ pf_create_tables(struct plan_db *f, struct arena *tmp)
 		create(f, tmp, &tables[i]);
 }
 
+int
+pf_word_bytes(const char *table, const char *column)
+{
+	for (size_t i = 0; i < COUNT_OF(tables); i++) {
+		int n;
+		const struct column *c = tables[i].columns(&n);
+
+		for (int k = 0; k < n; k++)
+			if (strcmp(tables[i].name, table) == 0 && strcmp(c[k].name, column) == 0)
+				return c[k].kind == KIND_RANGES                         ? 8
+				    : c[k].kind == KIND_U32S || c[k].kind == KIND_PAIRS ? 4
+											: 0;
+	}
+	return 0;
+}
+
 static sqlite3_stmt *
 prepare_insert(struct plan_db *f, struct arena *tmp, const char *name, int n_columns)
 {

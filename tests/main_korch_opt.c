@@ -47,6 +47,20 @@ opt_arg(const struct opt_call *c, const char *name, const char *none)
 	return none;
 }
 
+bool
+opt_file(const struct opt_call *c, const char *name, struct str *out, struct err *e)
+{
+	const char *path = opt_arg(c, name, NULL);
+	struct bytes b;
+
+	if (!path)
+		return err_set(e, ERR_USAGE, "%s=FILE is missing", name);
+	if (!os_read_file(os_real(), c->a, path, MAX_BYTES, &b, e))
+		return false;
+	*out = (struct str){(const char *)b.p, b.n};
+	return true;
+}
+
 static bool
 read_text(struct opt_call *c, struct err *e)
 {
@@ -66,6 +80,7 @@ usage(FILE *to)
 	fprintf(to, "usage: korch-opt PASS [--name=value]... [FILE]\npasses:\n");
 	for (size_t i = 0; i < COUNT_OF(passes); i++)
 		fprintf(to, "  %-12s %s\n", passes[i].name, passes[i].help);
+	fprintf(to, "--dump: graphs are read and printed in the form of korch-submit --dump\n");
 }
 
 static opt_fn *

@@ -16,8 +16,16 @@ struct opt_call {
 typedef bool opt_fn(struct opt_call *c, struct err *e);
 /* Value of "--name=VALUE", or `none`; "" for a bare "--name". */
 const char *opt_arg(const struct opt_call *c, const char *name, const char *none);
+/* The text of the file that "--name=FILE" names. */
+bool opt_file(const struct opt_call *c, const char *name, struct str *out, struct err *e) MUST_CHECK;
 
-/* The graph of the call's text, taken as one kernel. */
+/* A graph from text, and back; with --dump in the form of a dump, whose size has no limit. */
+struct graph;
+bool opt_read_graph(const struct opt_call *c, struct str text, struct graph *g, struct err *e) MUST_CHECK;
+void opt_print_graph(const struct opt_call *c, const struct graph *g);
+
+/* The graph of the call's text, taken as one kernel; of several specs (a dump), the one that --only=N or
+ * --only=HASH names. */
 struct spec;
 bool opt_read_spec(struct opt_call *c, struct spec *s, struct err *e) MUST_CHECK;
 

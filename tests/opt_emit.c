@@ -3,26 +3,13 @@
 #include "../kernels/emit/emit.h"
 #include "../kernels/fuse/tile.h"
 
-#include <string.h>
-
 static bool
 target_of(const struct opt_call *c, struct target *out, struct err *e)
 {
-	const char *name = opt_arg(c, "--target", "avx2");
-	struct strbuf sb;
-
-	sb_init(&sb, c->a);
-	*out = target_cuda;
-	for (int i = 0; i < ISA_COUNT; i++) {
-		sb_addf(&sb, "%s, ", isa_info[i].name);
-		if (strcmp(name, isa_info[i].name) == 0)
-			*out = *target_of_isa((enum isa)i);
-	}
-	out->strict = opt_arg(c, "--strict", NULL) != NULL;
-	out->winograd = opt_arg(c, "--winograd", NULL) != NULL;
-	if (out->is_cuda && strcmp(name, "cuda") != 0)
-		return err_set(
-		    e, ERR_USAGE, "--target=%s: it is one of %.*scuda", name, STR_ARG(sb_str(&sb)));
+	if (!target_read(str_of(opt_arg(c, "--target", "avx2")), out, e))
+		return false;
+	out->strict |= opt_arg(c, "--strict", NULL) != NULL;
+	out->winograd |= opt_arg(c, "--winograd", NULL) != NULL;
 	return true;
 }
 
@@ -50,19 +37,14 @@ opt_emit(struct opt_call *c, struct err *e)
 	struct spec s;
 
 	struct str schedule = str_of(opt_arg(c, "--schedule", ""));
+	const char *symbol = opt_arg(c, "--symbol", "k");
 
 	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
 		return false;
-	if (!(t.is_cuda ? emit_cuda(c->a, &s, schedule, &t, "k", &k, e)
-			: emit_c(c->a, &s, schedule, &t, "k", &k, e)))
+	if (!(t.is_cuda ? emit_cuda(c->a, &s, schedule, &t, symbol, &k, e)
+			: emit_c(c->a, &s, schedule, &t, symbol, &k, e)))
 		return false;
-	sb_add(c->out, k.text);
-	for (uint32_t i = 0; i < k.n_passes; i++)
-		sb_addf(c->out, "# pass %u range %lld%s\n", i, (long long)k.range[i],
-		    t.is_cuda
-			? arena_printf(c->a, " grid %u block %u", k.launch[i].grid[0], k.launch[i].block[0])
-			: "");
-	sb_addf(c->out, "# shared %zu local %zu packs %u\n", k.shared_bytes, k.local_bytes, k.n_packs);
+	emit_print(c->out, &k, &t);
 	return true;
 }
 

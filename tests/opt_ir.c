@@ -3,13 +3,28 @@
 #include "../kernels/interp/interp.h"
 
 bool
+opt_read_graph(const struct opt_call *c, struct str text, struct graph *g, struct err *e)
+{
+	return opt_arg(c, "--dump", NULL) ? graph_read_dump(g, c->a, text, e) : graph_read(g, c->a, text, e);
+}
+
+void
+opt_print_graph(const struct opt_call *c, const struct graph *g)
+{
+	if (opt_arg(c, "--dump", NULL))
+		graph_print_dump(c->out, g);
+	else
+		graph_print(c->out, g);
+}
+
+bool
 opt_print(struct opt_call *c, struct err *e)
 {
 	struct graph g;
 
-	if (!graph_read(&g, c->a, c->text, e))
+	if (!opt_read_graph(c, c->text, &g, e))
 		return false;
-	graph_print(c->out, &g);
+	opt_print_graph(c, &g);
 	return true;
 }
 
@@ -18,20 +33,56 @@ opt_sort(struct opt_call *c, struct err *e)
 {
 	struct graph g, to;
 
-	if (!graph_read(&g, c->a, c->text, e))
+	if (!opt_read_graph(c, c->text, &g, e))
 		return false;
 	graph_sort(&to, c->a, &g, NULL);
 	graph_verify(&to);
-	graph_print(c->out, &to);
+	opt_print_graph(c, &to);
 	return true;
+}
+
+/* Of items behind lines "# spec N HASH" the one that --only names; without it there may be one alone. */
+static bool
+choose_spec(struct opt_call *c, struct str *out, struct err *e)
+{
+	const char *only = opt_arg(c, "--only", NULL);
+	struct str rest = c->text;
+	uint32_t n = 0;
+
+	*out = c->text;
+	while (rest.n) {
+		const char *from = rest.p;
+		struct str line = str_cut(&rest, '\n'), number;
+
+		if (!str_starts(line, "# spec "))
+			continue;
+		n++;
+		if (only && out->p != c->text.p) { /* the one before was it */
+			out->n = (size_t)(from - out->p);
+			return true;
+		}
+		line = (struct str){line.p + 7, line.n - 7};
+		number = str_cut(&line, ' ');
+		if (only && (str_is(number, only) || (str_of(only).n > 3 && str_starts(line, only))))
+			*out = rest;
+	}
+	if (only && out->p == c->text.p)
+		return err_set(e, ERR_USAGE, "--only=%s: the file has no such spec", only);
+	return only || n < 2 ||
+	    err_set(e, ERR_USAGE, "the file has %u specs: choose one by --only=N or its hash", n);
 }
 
 bool
 opt_read_spec(struct opt_call *c, struct spec *s, struct err *e)
 {
 	struct graph g;
+	struct str text;
 
-	if (!graph_read(&g, c->a, c->text, e))
+	if (!choose_spec(c, &text, e))
+		return false;
+	if (str_starts(text, "spec 1\n")) /* its head */
+		(void)str_cut(&text, '\n');
+	if (!graph_read(&g, c->a, text, e))
 		return false;
 	if (g.n_outputs == 0)
 		return err_set(e, ERR_USAGE, "the graph has no output");

@@ -31,6 +31,13 @@ set_all(struct opt_call *c, struct model *m, struct err *e)
 	return true;
 }
 
+static bool
+is_text(struct str s)
+{
+	s = str_trim(s);
+	return str_starts(s, "model") || str_starts(s, "#");
+}
+
 /* ONNX bytes, or the text form. */
 static bool
 read_model(struct opt_call *c, struct model *m, struct err *e)
@@ -38,7 +45,7 @@ read_model(struct opt_call *c, struct model *m, struct err *e)
 	struct bytes b = {(const uint8_t *)c->text.p, c->text.n};
 	const char *file = opt_arg(c, "--name", c->file);
 
-	if (str_starts(str_trim(c->text), "model") || str_starts(str_trim(c->text), "#")) {
+	if (is_text(c->text)) {
 		if (!model_text_read(c->a, c->text, file, m, e))
 			return false;
 	} else if (!model_read(c->a, b, file, NULL, NULL, m, e)) {
@@ -80,7 +87,18 @@ opt_fission(struct opt_call *c, struct err *e)
 		sb_addf(c->out, "# operators %u folded %u primitives %u\n", st.n_operators, st.n_folded,
 		    st.n_primitives);
 	else
-		graph_print(c->out, &g);
+		opt_print_graph(c, &g);
+	return true;
+}
+
+bool
+opt_model(struct opt_call *c, struct err *e)
+{
+	struct model m;
+
+	if (!read_model(c, &m, e))
+		return false;
+	model_text_print(c->out, &m);
 	return true;
 }
 

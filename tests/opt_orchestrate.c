@@ -33,14 +33,30 @@ opt_orchestrate(struct opt_call *c, struct err *e)
 		return false;
 	if (bound < r.pi || bound > r.pi)
 		return err_set(e, ERR_WRONG, "the duals prove %.6f, not %.6f", bound, r.pi);
-	sb_addf(c->out, "kernels %u of %u\nplan", r.n_chosen, p.n_kernels);
-	for (uint32_t i = 0; i < r.n_chosen; i++)
-		sb_addf(c->out, " %u", r.chosen[i]);
-	sb_addf(
-	    c->out, "\nduals prove %.3f\ncost %lld bound %lld ", r.pi, (long long)r.cost, (long long)r.bound);
-	if (r.proved)
-		sb_addz(c->out, "proved\n");
-	else
-		sb_addf(c->out, "gap %.6f\n", (double)(r.cost - r.bound) / (double)r.cost);
+	choice_print(c->out, &p, &r);
+	return true;
+}
+
+/* Can it run in that order, does it cost what it says, and is its bound no more than that? */
+bool
+opt_choice(struct opt_call *c, struct err *e)
+{
+	struct str program;
+	struct blp p;
+	struct blp_result r;
+	int64_t cost = 0;
+
+	if (!opt_file(c, "--program", &program, e) || !blp_read(c->a, program, &p, e) ||
+	    !choice_read(c->a, c->text, &p, &r, e) || !blp_check_order(&p, r.chosen, r.n_chosen, e))
+		return false;
+	for (uint32_t i = 0; i < r.n_chosen; i++) {
+		if (p.kernels[r.chosen[i]].cost == BLP_NEVER)
+			return err_set(e, ERR_WRONG, "kernel %u must not be chosen", r.chosen[i]);
+		cost += p.kernels[r.chosen[i]].cost;
+	}
+	if (cost != r.cost || r.bound > r.cost)
+		return err_set(e, ERR_WRONG, "its kernels cost %lld, it says %lld (bound %lld)",
+		    (long long)cost, (long long)r.cost, (long long)r.bound);
+	choice_print(c->out, &p, &r);
 	return true;
 }

@@ -54,6 +54,14 @@ enum identify_mode { IDENTIFY_FULL, IDENTIFY_OPERATOR, IDENTIFY_NONE };
 bool identify_run(struct arena *a, const struct graph *g, enum identify_mode mode,
     const struct identify_limits *lim, struct cand_set *out, struct err *e) MUST_CHECK;
 
+/* The text form of dumps and golden files (cand_text.c).  Reading makes specs and bindings anew over the
+ * graph; errors name the line.  No views: those are found when the program is made. */
+void cand_set_print(struct strbuf *sb, const struct graph *g, const struct cand_set *s);
+bool cand_set_read(
+    struct arena *a, struct str text, const struct graph *g, struct cand_set *out, struct err *e) MUST_CHECK;
+/* Its specs, each behind a line "# spec N HASH". */
+void cand_specs_print(struct strbuf *sb, const struct cand_set *s);
+
 /* Why no candidate holds some primitives together: for questions after identification.  What the questions
  * make is in `found`, which is another arena than `a`; both outlive the asker. */
 struct identify_asker;

@@ -124,9 +124,10 @@ const char *model_missing_why(struct arena *a, const struct model_node *n);
 bool model_check_ops(const struct model *m, struct err *e) MUST_CHECK;
 /* One tensor in the protobuf form of the ONNX test files (input_0.pb). */
 bool model_tensor_read(struct arena *a, struct bytes pb, struct model_tensor *out, struct err *e) MUST_CHECK;
-/* The text form of golden files (text.c). */
+/* The text form of golden files and dumps (text.c). */
 bool model_text_read(
     struct arena *a, struct str text, const char *file, struct model *out, struct err *e) MUST_CHECK;
+void model_text_print(struct strbuf *sb, const struct model *m);
 const struct model_attr *model_attr_find(const struct model_node *n, const char *name);
 
 #endif

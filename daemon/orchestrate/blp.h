@@ -100,5 +100,12 @@ bool blp_solve_direct(
 /* Text form "korch-blp 2" (README.md).  Errors name the line. */
 bool blp_read(struct arena *a, struct str text, struct blp *out, struct err *e) MUST_CHECK;
 void blp_print(struct strbuf *sb, const struct blp *p);
+/* With kernels that must not be chosen, so that numbers stay what they are. */
+void blp_print_whole(struct strbuf *sb, const struct blp *p);
+/* A choice as text, "kernels N of M", "plan K...", "duals prove P", "cost C bound B proved|gap G"
+ * (choice_text.c). Reading fills in chosen, n_chosen, cost, bound, pi and proved; errors name the line. */
+void choice_print(struct strbuf *sb, const struct blp *p, const struct blp_result *r);
+bool choice_read(
+    struct arena *a, struct str text, const struct blp *p, struct blp_result *out, struct err *e) MUST_CHECK;
 
 #endif

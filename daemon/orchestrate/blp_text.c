@@ -4,7 +4,7 @@
  *   input T                              always available
  *   output T                             must be made
  *   p TENSOR CLASS NIN in...             a node: hint for landmark rows
- *   k COST NIN in... NOUT out... NMEM member...   members are not used
+ *   k COST NIN in... NOUT out... NMEM member...   members are not used; COST "never": must not be chosen
  *   # comment */
 #include "blp.h"
 
@@ -63,11 +63,16 @@ number_list(struct reader *r, uint32_t **out, uint32_t *n)
 static bool
 read_kernel(struct reader *r)
 {
-	struct blp_kernel k = {0};
+	struct blp_kernel k = {.cost = BLP_NEVER};
 	uint32_t *in, *out, *members, n_members;
 
-	if (!number(r, 1, BLP_MAX_COST, &k.cost) || !number_list(r, &in, &k.n_in) ||
-	    !number_list(r, &out, &k.n_out) || !number_list(r, &members, &n_members))
+	r->line = str_trim(r->line);
+	if (str_starts(r->line, "never "))
+		(void)str_cut(&r->line, ' ');
+	else if (!number(r, 1, BLP_MAX_COST, &k.cost))
+		return false;
+	if (!number_list(r, &in, &k.n_in) || !number_list(r, &out, &k.n_out) ||
+	    !number_list(r, &members, &n_members))
 		return false;
 	if (k.n_out == 0)
 		return fail(r, "a kernel without outputs");
@@ -174,14 +179,14 @@ print_list(struct strbuf *sb, const uint32_t *v, uint32_t n)
 		sb_addf(sb, " %u", v[i]);
 }
 
-void
-blp_print(struct strbuf *sb, const struct blp *p)
+static void
+print_program(struct strbuf *sb, const struct blp *p, bool is_whole)
 {
-	uint32_t n_usable = 0;
+	uint32_t n = 0;
 
 	for (uint32_t k = 0; k < p->n_kernels; k++)
-		n_usable += p->kernels[k].cost != BLP_NEVER;
-	sb_addf(sb, "korch-blp 2\ntensors %u kernels %u\n", p->n_tensors, n_usable);
+		n += is_whole || p->kernels[k].cost != BLP_NEVER;
+	sb_addf(sb, "korch-blp 2\ntensors %u kernels %u\n", p->n_tensors, n);
 	for (uint32_t i = 0; i < p->n_given; i++)
 		sb_addf(sb, "input %u\n", p->given[i]);
 	for (uint32_t i = 0; i < p->n_wanted; i++)
@@ -192,11 +197,26 @@ blp_print(struct strbuf *sb, const struct blp *p)
 		sb_addc(sb, '\n');
 	}
 	for (uint32_t k = 0; k < p->n_kernels; k++) {
-		if (p->kernels[k].cost == BLP_NEVER)
+		if (p->kernels[k].cost == BLP_NEVER && !is_whole)
 			continue;
-		sb_addf(sb, "k %lld", (long long)p->kernels[k].cost);
+		if (p->kernels[k].cost == BLP_NEVER)
+			sb_addz(sb, "k never");
+		else
+			sb_addf(sb, "k %lld", (long long)p->kernels[k].cost);
 		print_list(sb, p->kernels[k].in, p->kernels[k].n_in);
 		print_list(sb, p->kernels[k].out, p->kernels[k].n_out);
 		sb_addz(sb, " 0\n");
 	}
+}
+
+void
+blp_print(struct strbuf *sb, const struct blp *p)
+{
+	print_program(sb, p, false);
+}
+
+void
+blp_print_whole(struct strbuf *sb, const struct blp *p)
+{
+	print_program(sb, p, true);
 }

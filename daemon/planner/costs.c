@@ -234,6 +234,7 @@ receive(struct tune *t, struct arena *a, int wait_ms, struct msg *m, bool *got, 
 	*got = false;
 	switch (pipe_recv(t->pipe, a, wait_ms, m, e)) {
 	case PIPE_MSG:
+		os_seam("planner.heard");
 		*got = true;
 		return true;
 	case PIPE_TIMEOUT:

@@ -26,6 +26,7 @@ digest(struct tune *t, struct hash *out, struct err *e)
 
 	o.budget_ns = o.budget_ns > 0;
 	o.unplaceable_ns = 0;
+	o.dump = STR("");
 	ok = hash_file("/proc/self/exe", &self, &n, e) && rec_pack(&tmp, "options", &o, &options, e) &&
 	    rec_pack(&tmp, "env", &env, &environment, e);
 	sb_init(&sb, &tmp);

@@ -400,7 +400,7 @@ finish_run(struct tune *t, struct err *e)
 		    t, t->choice.n_chosen, t->choice.cost, MIN_OF(t->choice.bound, t->choice.cost), false);
 		return say_done(t, STR(""), NULL, e);
 	}
-	if (t->is_repeat && t->past.has_plan)
+	if (t->is_repeat && t->past.has_plan && !t->dump.stages)
 		return finish_again(t, e);
 	if (!build(t, codes, &module, &source, e))
 		return false;
@@ -417,5 +417,8 @@ finish_run(struct tune *t, struct err *e)
 		return false;
 	note_choice(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
 	note_times(t, &plan);
+	if (t->dump.stages &&
+	    !(stages_choice(t, e) && stages_kernels(t, codes, e) && stages_plan(t, &plan, e)))
+		return false;
 	return save(t, &plan, path, e) && say_done(t, t->start.out_path, NULL, e);
 }

@@ -6,6 +6,7 @@
 #include "../identify/identify.h"
 #include "../rewrite/rewrite.h"
 #include "../../proto/msg.h"
+#include "dump.h"
 
 struct front_opts {
 	const char *file;         /* names the model in messages */
@@ -18,6 +19,7 @@ struct front_opts {
 	bool strict;       /* exact rewrites only (D11) */
 	bool side_by_side; /* independent small kernels may share one: several threads, on a CPU */
 	bool only_form;    /* only the rewrites that the generator needs */
+	const struct dump *dump;
 };
 /* One struct per arrow; each stage reads the one before and never changes it. */
 struct front {

@@ -137,6 +137,7 @@ run_front(struct tune *t, struct err *e)
 	    .strict = o->strict,
 	    .side_by_side = o->threads > 1 && t->start.env.hw.sm == 0,
 	    .only_form = o->only_form,
+	    .dump = &t->dump,
 	};
 	struct arena file = {0}; /* of the model's bytes: not needed behind the front */
 	struct bytes onnx;
@@ -166,20 +167,22 @@ run(struct tune *t, struct err *e)
 {
 	if (!ended_find(t, e))
 		return false;
-	if (ended_is_answer(t))
+	if (ended_is_answer(t) && !t->dump.stages)
 		return finish_again(t, e);
 	if (!progress_say(t, "reading the model", true, e) || !run_front(t, e))
 		return false;
 	note_counts(t);
 	program_make(t->arena, &t->front.graph, &t->front.cands, &t->program);
 	views_find(t->arena, &t->front.graph, &t->front.cands, &t->program);
-	return costs_open(t, e) && tune_search(t, e) && finish_run(t, e);
+	/* before the search too: what the solver met, should it fail */
+	return costs_open(t, e) && stages_program(t, e) && tune_search(t, e) && stages_program(t, e) &&
+	    stages_choice(t, e) && finish_run(t, e);
 }
 
 bool
-tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, struct err *e)
+tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, const char *dump, struct err *e)
 {
-	const struct os *os = os_real();
+	const struct os *os = tape_os(p->tape, os_real());
 	int64_t now = os->mono_ns(os->self);
 	struct tune t = {
 	    .arena = a,
@@ -196,6 +199,11 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, stru
 	};
 	bool ok;
 
+	t.dump = (struct dump){.dir = dump ? dump : dump_dir(a, str_dup(a, start->work_dir)),
+	    .model = str_dup(a, start->model_name),
+	    .os = os};
+	if (!stages_read(start->options.dump, &t.dump.stages, e))
+		return false;
 	if (t.start.options.unplaceable_ns <= 0)
 		t.start.options.unplaceable_ns = (int64_t)DEFAULT_UNPLACEABLE_S * 1000000000;
 	ok = choose_precision(&t, e) && run(&t, e);

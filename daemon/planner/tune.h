@@ -80,10 +80,13 @@ struct tune {
 	int64_t best_measured; /* cost of the best plan known with all specs measured */
 	struct m_progress progress;
 	int64_t said_ns; /* when progress was last sent */
+	struct dump dump;
 };
 
-/* Does the whole job and sends `done`.  Errors are for the `failed` message. */
-bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, struct err *e) MUST_CHECK;
+/* Does the whole job and sends `done`.  Errors are for the `failed` message.  dump: where --dump writes;
+ * NULL: in the job's folder. */
+bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, const char *dump,
+    struct err *e) MUST_CHECK;
 
 /* ---- costs.c */
 /* Bounds for all specs, then what the cache knows of them. */
@@ -175,6 +178,12 @@ bool ended_fill(struct tune *t, struct m_done *done);
 /* Times the choice whole, beside others that are nearly as good, and lets the fastest be the choice, unless
  * that is a proved one.  The timings go to t->progress. */
 bool playoff(struct tune *t, struct err *e) MUST_CHECK;
+
+/* ---- stages.c: what --dump writes behind the front */
+bool stages_program(const struct tune *t, struct err *e) MUST_CHECK; /* costs and program, as they are now */
+bool stages_choice(const struct tune *t, struct err *e) MUST_CHECK;
+bool stages_kernels(struct tune *t, const struct plan_code *codes, struct err *e) MUST_CHECK;
+bool stages_plan(const struct tune *t, const struct plan *plan, struct err *e) MUST_CHECK;
 
 /* ---- finish.c */
 /* Builds the choice and saves its plan, to be timed.  False: no such plan, and why. */

@@ -534,3 +534,11 @@ rewrite_run(struct arena *a, const struct graph *g, const struct rewrite_opts *o
 	arena_fini(&tmp[1]);
 	return true;
 }
+
+void
+rewrite_print_stats(struct strbuf *sb, const struct rewrite_stats *s)
+{
+	for (uint32_t i = 0; i < rewrite_n_rules(); i++)
+		if (s->n_applied[i])
+			sb_addf(sb, "# %s %u\n", rewrite_rule_name(i), s->n_applied[i]);
+}

@@ -21,6 +21,8 @@ struct rewrite_stats { /* per rule, in the order of rule.def */
 bool rewrite_run(struct arena *a, const struct graph *g, const struct rewrite_opts *o, struct graph *out,
     struct rewrite_stats *stats, struct err *e) MUST_CHECK;
 
+/* "# rule N" for each rule that applied. */
+void rewrite_print_stats(struct strbuf *sb, const struct rewrite_stats *s);
 /* The rows of rule.def, for printing counts. */
 uint32_t rewrite_n_rules(void);
 const char *rewrite_rule_name(uint32_t i);

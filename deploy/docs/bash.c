@@ -32,6 +32,8 @@ values(struct docs *d, struct str arg)
 	struct str words = choices(d, arg);
 	const char *name = str_dup(d->a, arg), *dot = strrchr(name, '.');
 
+	if (str_is(arg, "STAGE,..."))
+		return "_korch_list 'all" STAGES(STAGE_IN_HELP) "'";
 	if (words.n)
 		return arena_printf(d->a, "_korch_words '%.*s'", STR_ARG(words));
 	if (str_is(arg, "DIR") || str_is(arg, "FOLDER"))
@@ -96,6 +98,11 @@ put_helpers(struct strbuf *sb)
 	sb_addz(sb,
 	    "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev='' n=0 i\n"
 	    "\t_korch_words() { mapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$cur\"); }\n"
+	    "\t_korch_list() {\n"
+	    "\t\tlocal before=''\n"
+	    "\t\t[[ $cur != *,* ]] || before=${cur%,*},\n"
+	    "\t\tmapfile -t COMPREPLY < <(compgen -P \"$before\" -W \"$1\" -- \"${cur##*,}\")\n"
+	    "\t}\n"
 	    "\t_korch_files() {\n"
 	    "\t\tcompopt -o filenames 2>/dev/null\n"
 	    "\t\tmapfile -t COMPREPLY < <(compgen \"$@\" -- \"$cur\"; [ \"$1\" = -d ] || compgen -d -- "

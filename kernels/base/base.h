@@ -228,8 +228,8 @@ bool os_read_file(const struct os *os, struct arena *a, const char *path, size_t
 bool os_write_file(const struct os *os, const char *path, struct bytes data, struct err *e) MUST_CHECK;
 /* The name of a network file system, by statfs's f_type; NULL for any other. */
 const char *os_network_fs(long fs_type);
-/* A place where the kill tests may end this process: with KORCH_KILL_AT=N in the environment
- * the N-th passage of any seam is its last.  `name` is for the reader. */
+/* A place where the kill tests may end this process: with KORCH_KILL_AT=N in the environment the N-th passage
+ * of any seam is its last, with NAME:N that of the seam `name`. */
 void os_seam(const char *name);
 /* mkdir -p, mode 0700 for what it makes. */
 bool os_make_dirs(const char *path, struct err *e) MUST_CHECK;

@@ -4,6 +4,7 @@
 #define KORCH_OPT_H
 
 #include "base.h"
+#include "stage.h"
 
 enum program {
 #define PROGRAM(ID, NAME, ARGS, TEXT) PROG_##ID,

@@ -55,6 +55,8 @@ bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const st
  * lo = 0 and hi = range[I] (points, steps or tiles, shared out over any grid in one dimension). */
 bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
+/* The text of a kernel, then its passes and sizes as comments: for dumps and golden files. */
+void emit_print(struct strbuf *sb, const struct kernel_code *k, const struct target *t);
 /* What CUDA text stands on.  For the host: the shim that runs the same text in C, a coroutine a
  * thread; its kk_run (prelude_host.inc) starts a pass. */
 struct str emit_cuda_prelude(struct arena *a, bool for_host);

@@ -1,5 +1,6 @@
-/* kernels/emit/files.c: the files that many kernels are compiled as, so that compilers work side by side.
- * Which kernel goes where depends on the kernels alone: the same ones give the same object on every host. */
+/* kernels/emit/files.c: generated kernels as text for people, and the files that many kernels are compiled
+ * as, so that compilers work side by side. Which kernel goes where depends on the kernels alone: the same
+ * ones give the same object on every host. */
 #include "emit.h"
 
 enum { FILE_KERNELS = 12 };
@@ -38,4 +39,17 @@ emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *
 	for (uint32_t i = 0; i < n_files; i++)
 		(*texts)[i] = sb_str(&sb[i]);
 	return n_files;
+}
+
+void
+emit_print(struct strbuf *sb, const struct kernel_code *k, const struct target *t)
+{
+	sb_add(sb, k->text);
+	for (uint32_t i = 0; i < k->n_passes; i++) {
+		sb_addf(sb, "# pass %u range %lld", i, (long long)k->range[i]);
+		if (t->is_cuda)
+			sb_addf(sb, " grid %u block %u", k->launch[i].grid[0], k->launch[i].block[0]);
+		sb_addc(sb, '\n');
+	}
+	sb_addf(sb, "# shared %zu local %zu packs %u\n", k->shared_bytes, k->local_bytes, k->n_packs);
 }

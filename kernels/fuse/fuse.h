@@ -31,6 +31,9 @@ extern const struct target target_sse42, target_avx2, target_avx512, target_neon
 const struct target *target_of_isa(enum isa isa);
 /* Caches as a device says they are, in bytes; what it does not know (0) stays as it is. */
 void target_caches(struct target *t, double l1, double l2, double l3);
+/* As text, "avx512,l2=1048576,strict" (target.c): one word, for dumps and korch-opt. */
+void target_print(struct strbuf *sb, const struct target *t);
+bool target_read(struct str text, struct target *out, struct err *e) MUST_CHECK;
 
 /* A constant operand may be packed through a small linear map along a dimension of what is packed:
  * its element d is the sum over taps t of w[d][t] times the operand `step * t` elements further on. */

@@ -70,10 +70,21 @@ print_number(struct strbuf *sb, uint32_t t)
 	sb_addi(sb, t);
 }
 
+/* What stands for the values of a weight in a dump: equal values, equal seeds. */
 static void
-print_leaf(struct strbuf *sb, const struct graph *g, uint32_t i, bool with_extents)
+print_seed(struct strbuf *sb, const struct tensor *t)
+{
+	size_t n;
+
+	if (t->data && shape_bytes(&t->shape, t->type, &n))
+		sb_addf(sb, " ~%016" PRIx64, hash64(t->data, n, 0));
+}
+
+static void
+print_leaf(struct strbuf *sb, const struct graph *g, uint32_t i, enum graph_form form)
 {
 	const struct tensor *t = &g->tensors[i];
+	bool with_extents = form != FORM_STRUCTURE;
 	/* A table too long to print is shown like a weight: by shape. */
 	bool by_value = t->role == ROLE_CONST && shape_count(&t->shape) <= SPEC_MAX_CONST;
 
@@ -83,6 +94,8 @@ print_leaf(struct strbuf *sb, const struct graph *g, uint32_t i, bool with_exten
 	if (by_value && with_extents)
 		print_elements(sb, t);
 	print_name(sb, t->name);
+	if (form == FORM_DUMP && t->role != ROLE_INPUT && !by_value)
+		print_seed(sb, t);
 	sb_addc(sb, '\n');
 }
 
@@ -119,8 +132,10 @@ print_attr(struct strbuf *sb, const struct attr *a, bool with_extents)
 }
 
 static void
-print_node(struct strbuf *sb, const struct graph *g, const struct node *n, bool with_extents)
+print_node(struct strbuf *sb, const struct graph *g, const struct node *n, enum graph_form form)
 {
+	bool with_extents = form != FORM_STRUCTURE;
+
 	for (uint32_t k = 0; k < n->n_out; k++) {
 		if (k)
 			sb_addc(sb, ' ');
@@ -138,20 +153,22 @@ print_node(struct strbuf *sb, const struct graph *g, const struct node *n, bool 
 	sb_addz(sb, " :");
 	for (uint32_t k = 0; k < n->n_out; k++)
 		print_type(sb, graph_tensor(g, n->out[k]), with_extents);
+	if (form == FORM_DUMP && n->origin != NO_NODE)
+		sb_addf(sb, " @%u", n->origin);
 	sb_addc(sb, '\n');
 }
 
 /* Prints leaves up to, not with, tensor `end`; *at is the next tensor to look at. */
 static void
-print_leaves(struct strbuf *sb, const struct graph *g, uint32_t *at, uint32_t end, bool with_extents)
+print_leaves(struct strbuf *sb, const struct graph *g, uint32_t *at, uint32_t end, enum graph_form form)
 {
 	for (; *at < end; ++*at)
 		if (g->tensors[*at].role != ROLE_INNER)
-			print_leaf(sb, g, *at, with_extents);
+			print_leaf(sb, g, *at, form);
 }
 
 void
-graph_print_form(struct strbuf *sb, const struct graph *g, bool with_extents)
+graph_print_form(struct strbuf *sb, const struct graph *g, enum graph_form form)
 {
 	uint32_t at = 0;
 
@@ -161,10 +178,10 @@ graph_print_form(struct strbuf *sb, const struct graph *g, bool with_extents)
 
 		for (uint32_t k = 0; k < n->n_in; k++)
 			end = MAX_OF(end, n->in[k].i + 1);
-		print_leaves(sb, g, &at, end, with_extents);
-		print_node(sb, g, n, with_extents);
+		print_leaves(sb, g, &at, end, form);
+		print_node(sb, g, n, form);
 	}
-	print_leaves(sb, g, &at, g->n_tensors, with_extents);
+	print_leaves(sb, g, &at, g->n_tensors, form);
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		sb_addz(sb, "output ");
 		print_number(sb, g->outputs[i].i);
@@ -176,5 +193,11 @@ graph_print_form(struct strbuf *sb, const struct graph *g, bool with_extents)
 void
 graph_print(struct strbuf *sb, const struct graph *g)
 {
-	graph_print_form(sb, g, true);
+	graph_print_form(sb, g, FORM_PLAIN);
+}
+
+void
+graph_print_dump(struct strbuf *sb, const struct graph *g)
+{
+	graph_print_form(sb, g, FORM_DUMP);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { MAX_NUMBER = 1 << 20 };
+static const size_t MAX_FILL = (size_t)4 << 30;
 
 struct reader {
 	struct graph *g;
@@ -15,7 +16,8 @@ struct reader {
 	struct str line; /* what is left of the line */
 	uint32_t *id;    /* by number in the text: tensor + 1; 0 where undefined */
 	uint32_t n_id;
-	bool has_output;
+	bool is_dump;     /* what graph_print_dump adds is read too */
+	size_t fill_left; /* bytes that may be made up for weights */
 };
 
 static bool
@@ -245,6 +247,33 @@ read_const(struct reader *r, enum dtype t, const struct shape *s, const void **o
 	return true;
 }
 
+/* "~SEED" in a dump stands for a weight's values: some are made up of it, positive and near 1, so that
+ * nothing vanishes, divides by zero or looks neutral. */
+static bool
+read_seed(struct reader *r, enum dtype t, const struct shape *s, const void **out)
+{
+	int64_t n = shape_count(s);
+	size_t n_bytes = (size_t)n * dtype_size(t);
+	struct rng rng;
+	struct str word;
+	void *data;
+	int digit;
+
+	if (!r->is_dump || !peek(r, '~'))
+		return true;
+	word = token(r);
+	rng = (struct rng){0};
+	for (size_t i = 1; i < word.n && (digit = hex_digit(word.p[i])) >= 0; i++)
+		rng.s = rng.s << 4 | (uint64_t)digit;
+	if (n_bytes > r->fill_left)
+		return err_set(r->e, ERR_LIMIT, "weights of more than %zu bytes", MAX_FILL);
+	r->fill_left -= n_bytes;
+	*out = data = arena_alloc(r->a, MAX_OF(n_bytes, (size_t)1));
+	for (int64_t i = 0; i < n; i++)
+		elem_set(t, data, i, dtype_is_float(t) ? 0.5 + rng_unit(&rng) : 1 + rng_below(&rng, 3));
+	return true;
+}
+
 static bool
 read_leaf(struct reader *r, struct str kind, uint32_t number)
 {
@@ -256,7 +285,7 @@ read_leaf(struct reader *r, struct str kind, uint32_t number)
 	if (defined(r, number))
 		return err_set(r->e, ERR_FORMAT, "%%%u is defined already", number);
 	if (!read_type(r, &t, &s) || (str_is(kind, "const") && !read_const(r, t, &s, &data)) ||
-	    !read_name(r, &name))
+	    !read_name(r, &name) || (str_is(kind, "weight") && !read_seed(r, t, &s, &data)))
 		return false;
 	define(r, number,
 	    str_is(kind, "input")
@@ -367,14 +396,31 @@ check_types(struct reader *r, const struct node *n)
 	return true;
 }
 
+/* "@12" in a dump: the number of the ONNX node. */
+static bool
+read_origin(struct reader *r, struct node *n)
+{
+	struct str word;
+	int64_t v;
+
+	if (!r->is_dump || !peek(r, '@'))
+		return true;
+	word = token(r);
+	if (!str_to_i64((struct str){word.p + 1, word.n - 1}, &v) || v < 0 || v >= NO_NODE)
+		return err_set(r->e, ERR_FORMAT, "'%.*s' is no number of an ONNX node", STR_ARG(word));
+	n->origin = (uint32_t)v;
+	return true;
+}
+
 static bool
 read_node(struct reader *r, struct str prim, const uint32_t *number, uint32_t n_number)
 {
+	uint32_t most = r->is_dump ? MAX_NUMBER : GRAPH_READ_NODES;
 	struct node_line *n = NEW(r->a, struct node_line);
 	tensor_id out[2];
 
-	if (r->g->n_nodes == GRAPH_READ_NODES)
-		return err_set(r->e, ERR_LIMIT, "more than %d nodes", GRAPH_READ_NODES);
+	if (r->g->n_nodes == most)
+		return err_set(r->e, ERR_LIMIT, "more than %u nodes", most);
 	if (!read_node_line(r, prim, n))
 		return false;
 	if (n_number != prim_n_out(n->prim))
@@ -394,7 +440,8 @@ read_node(struct reader *r, struct str prim, const uint32_t *number, uint32_t n_
 			define(r, number[k], out[k]);
 		}
 	}
-	return check_types(r, &r->g->nodes[r->g->n_nodes - 1]);
+	return check_types(r, &r->g->nodes[r->g->n_nodes - 1]) &&
+	    read_origin(r, &r->g->nodes[r->g->n_nodes - 1]);
 }
 
 static bool
@@ -434,27 +481,42 @@ read_line(struct reader *r)
 	return n ? read_node(r, t, number, n) : err_set(r->e, ERR_FORMAT, "a line starts with '='");
 }
 
+static bool
+read_text(struct reader *r, struct str text)
+{
+	uint32_t line = 0;
+
+	graph_init(r->g, r->a);
+	while (text.n) {
+		line++;
+		r->line = str_cut(&text, '\n');
+		if (!read_line(r))
+			return err_in(r->e, "line %u", line);
+		skip_space(r);
+		if (r->line.n) {
+			(void)err_set(r->e, ERR_FORMAT, "'%.*s' is too much at the end",
+			    (int)MIN_OF(r->line.n, (size_t)40), r->line.p);
+			return err_in(r->e, "line %u", line);
+		}
+	}
+	return true;
+}
+
 bool
 graph_read(struct graph *g, struct arena *a, struct str text, struct err *e)
 {
 	struct reader r = {.g = g, .a = a, .e = e};
-	uint32_t line = 0;
 
-	graph_init(g, a);
 	if (text.n > GRAPH_READ_BYTES)
 		return err_set(
 		    e, ERR_LIMIT, "a graph of %zu bytes; at most %d are read", text.n, GRAPH_READ_BYTES);
-	while (text.n) {
-		line++;
-		r.line = str_cut(&text, '\n');
-		if (!read_line(&r))
-			return err_in(e, "line %u", line);
-		skip_space(&r);
-		if (r.line.n) {
-			(void)err_set(e, ERR_FORMAT, "'%.*s' is too much at the end",
-			    (int)MIN_OF(r.line.n, (size_t)40), r.line.p);
-			return err_in(e, "line %u", line);
-		}
-	}
-	return true;
+	return read_text(&r, text);
+}
+
+bool
+graph_read_dump(struct graph *g, struct arena *a, struct str text, struct err *e)
+{
+	struct reader r = {.g = g, .a = a, .e = e, .is_dump = true, .fill_left = MAX_FILL};
+
+	return read_text(&r, text);
 }

@@ -345,7 +345,7 @@ spec_make(struct arena *a, const struct graph *g, const struct bitset *members, 
 	*out = (struct spec){.g = c.best, .text = c.text};
 	out->hash = hash_bytes(out->text.p, out->text.n);
 	sb_init(&sb, &c.tmp);
-	graph_print_form(&sb, &out->g, false);
+	graph_print_form(&sb, &out->g, FORM_STRUCTURE);
 	out->structure = hash_bytes(sb.p, sb.n);
 	if (bind)
 		*bind = c.bind;

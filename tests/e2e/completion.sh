@@ -40,5 +40,8 @@ completes 'dot explain rebuild show source verify' korch-plan ''
 completes 'folder plan.korch two words.korch' korch-plan show ''
 completes 'explain export' korch-cache ex
 completes 'folder model.onnx notes.txt plan.korch two words.korch' korch-cache import ''
+completes 'fission' korch-submit --dump fis
+completes 'model,plan model,program' korch-submit --dump model,p
+completes 'folder' korch-planner --replay f
 completes '--max-planners --max-size' korchd --max
 finish

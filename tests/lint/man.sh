@@ -25,7 +25,7 @@ for program in $programs; do
 	done
 	bash -n "$words" || fault "$words is no shell"
 	# what the table says, by the program's own words
-	if [ "$program" != korch-planner ] && [ "$program" != korch-measure ]; then
+	if [ "$program" != korch-measure ]; then
 		"$bin/$program" --help >/tmp/korch-man.$$ 2>&1 || fault "$program --help failed"
 		sed -nE 's/^ {2}(-., )?(--[a-z0-9-]+).*/\2/p' /tmp/korch-man.$$ | sort -u >/tmp/korch-man-help.$$
 		for other in "$page" "$words"; do
