@@ -20,8 +20,8 @@ completes() {
 	if [ "$got" = "$want " ]; then ok; else bad "$*: '$got', wanted '$want '"; fi
 }
 
-completes '--fusion' korch-submit --fus
-completes '--shape --show-config --strict' korch-submit model.onnx --s
+completes '--fusion' korch-submit --fusi
+completes '--strict' korch-submit model.onnx --stri
 completes 'full none operator' korch-submit --fusion ''
 completes 'operator' korch-submit --fusion op
 completes 'operator' korch-submit --fusion = op
@@ -36,12 +36,12 @@ completes 'folder' korch-submit --data f
 completes '' korch-submit --budget ''
 completes 'folder plan.korch two words.korch' korch-run ''
 completes 'two words.korch' korch-run tw
-completes 'dot explain rebuild show source verify' korch-plan ''
+completes 'verify' korch-plan veri
 completes 'folder plan.korch two words.korch' korch-plan show ''
-completes 'explain export' korch-cache ex
+completes 'export' korch-cache expo
 completes 'folder model.onnx notes.txt plan.korch two words.korch' korch-cache import ''
 completes 'fission' korch-submit --dump fis
 completes 'model,plan model,program' korch-submit --dump model,p
 completes 'folder' korch-planner --replay f
-completes '--max-planners --max-size' korchd --max
+completes '--max-planners' korchd --max-pl
 finish
