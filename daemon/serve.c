@@ -175,8 +175,9 @@ serve_tick(struct daemon *d)
 
 	if (t.n_reopened)
 		daemon_log(d, listen_again, KVI("n", t.n_reopened), KVZ("reason", "nobody_answered"));
-	if (t.n_cut)
-		daemon_log(d, cut, KVI("n", t.n_cut), KVZ("why", t.why));
+	for (int i = 0; i < CUTS; i++)
+		if (t.n_cut[i])
+			daemon_log(d, cut, KVI("n", t.n_cut[i]), KVZ("why", sock_cut_why((enum sock_cut)i)));
 	forgive_delay(d);
 	sessions_tick(d);
 	leases_tick(d);

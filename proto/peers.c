@@ -156,7 +156,7 @@ most_of(struct peers *p)
 }
 
 bool
-peers_add(struct peers *p, const struct sock_peer *who, int64_t now_ns, uint32_t *to_cut)
+peers_add(struct peers *p, const struct sock_peer *who, int64_t now_ns, uint32_t *to_cut, enum sock_cut *why)
 {
 	struct peer **at = place(p, who->id), *x = heap_alloc(sizeof(*x)), *other;
 
@@ -178,12 +178,15 @@ peers_add(struct peers *p, const struct sock_peer *who, int64_t now_ns, uint32_t
 	recount(p, x, false);
 	if (p->n > p->limits.max || x->host->n > p->limits.max_host) {
 		cut(p, x);
+		*to_cut = who->id;
+		*why = CUT_FULL;
 		return false;
 	}
 	other = p->n_unproved > p->limits.max_unproved ? most_of(p) : NULL;
 	if (other) {
 		cut(p, other);
-		*to_cut = other == x ? 0 : other->who.id;
+		*to_cut = other->who.id;
+		*why = CUT_CROWD;
 	}
 	return other != x;
 }
@@ -318,18 +321,18 @@ peers_bound(const struct peers *p, uint32_t id)
 /* ---- silence ------------------------------------------------------------------------ */
 /* Whoever waits for an answer is not silent, however long it takes. */
 uint32_t
-peers_silent(struct peers *p, int64_t now_ns, const char **why)
+peers_silent(struct peers *p, int64_t now_ns, enum sock_cut *why)
 {
 	for (struct peer *x = p->unproved.first; x && now_ns - x->since_ns > p->limits.prove_ns; x = x->aft)
 		if (!x->is_cut && x->n_out == 0) {
 			cut(p, x);
-			*why = "has not said who it is in time";
+			*why = CUT_UNPROVED;
 			return x->who.id;
 		}
 	for (struct peer *x = p->proved.first; x; x = x->aft)
 		if (x->host && !x->is_cut && x->n_out == 0 && now_ns - x->heard_ns > p->limits.silent_ns) {
 			cut(p, x);
-			*why = "has been silent for too long";
+			*why = CUT_SILENT;
 			return x->who.id;
 		}
 	return 0;

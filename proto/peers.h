@@ -12,9 +12,10 @@ struct peers;
 struct peers *peers_new(const struct sock_limits *limits);
 void peers_free(struct peers *p);
 
-/* A connection came.  *cut: another that has to go for it; 0: none.  false: it has to go itself, and is
- * known all the same until it is taken. */
-bool peers_add(struct peers *p, const struct sock_peer *who, int64_t now_ns, uint32_t *cut);
+/* A connection came.  *cut: one that has to go, another or (false) itself; 0: none.  What has to go is known
+ * all the same until it is taken. */
+bool peers_add(
+    struct peers *p, const struct sock_peer *who, int64_t now_ns, uint32_t *cut, enum sock_cut *why);
 /* It has ended; it stays known until it is taken. */
 void peers_gone(struct peers *p, uint32_t id);
 bool peers_take(struct peers *p, uint32_t *id); /* one that has gone: forgotten; false: none */
@@ -30,7 +31,7 @@ void peers_bind(struct peers *p, uint32_t id, uint64_t number, int64_t now_ns);
 uint64_t peers_bound(const struct peers *p, uint32_t id);
 
 /* The next that has been silent for too long, with why; 0: none.  It is named once. */
-uint32_t peers_silent(struct peers *p, int64_t now_ns, const char **why);
+uint32_t peers_silent(struct peers *p, int64_t now_ns, enum sock_cut *why);
 
 uint32_t peers_count(const struct peers *p); /* from the network, known */
 /* Is there a connection from that address and port?  For what only the system knows of. */

@@ -50,9 +50,10 @@ int sock_port(const struct sock_server *s);
 /* To be called a few times a second: opens local addresses anew whose listener has gone deaf or
  * whose socket file was removed; closes what has been silent for too long, and strangers when there are
  * hardly any files left to open. */
+enum sock_cut { CUT_UNPROVED, CUT_SILENT, CUT_CROWD, CUT_FULL, CUT_BUSY, CUT_STRANGER, CUTS };
+const char *sock_cut_why(enum sock_cut c);
 struct sock_tended {
-	uint32_t n_reopened, n_cut;
-	const char *why; /* the last of those cut */
+	uint32_t n_reopened, n_cut[CUTS]; /* since the last call */
 };
 struct sock_tended sock_server_tend(struct sock_server *s);
 /* SOCK_REQUEST: *req is the caller's; SOCK_GONE: the connection *peer has ended. */

@@ -77,42 +77,42 @@ end_knock(struct door *d)
 }
 
 static bool
-open_anew(struct sock_server *s, struct door *d)
+open_anew(nng_socket sock, struct door *d)
 {
 	struct err e = {0};
 
 	end_knock(d);
 	if (d->is_open)
 		(void)nng_listener_close(d->listener); /* and its connections: the others come back */
-	d->is_open = sock_listener_open(s, d->url, &d->listener, &e);
+	d->is_open = listener_open(sock, d->url, &d->listener, &e);
 	d->knocked_ns = now_ns();
 	return d->is_open;
 }
 
 static bool
-tend(struct sock_server *s, struct door *d)
+tend(nng_socket sock, struct door *d)
 {
 	int64_t waited = now_ns() - d->knocked_ns;
 
 	if (!d->is_open)
-		return waited >= KNOCK_EVERY && open_anew(s, d);
+		return waited >= KNOCK_EVERY && open_anew(sock, d);
 	if (d->knock >= 0 && is_answered(d))
 		end_knock(d);
 	/* an owner that was held up itself has not answered yet: hence the looks */
 	if (d->knock >= 0 && waited >= DOOR_ANSWERS && ++d->n_looks >= DOOR_LOOKS)
-		return open_anew(s, d);
+		return open_anew(sock, d);
 	if (d->knock < 0 && waited >= KNOCK_EVERY)
 		knock(d);
 	return false;
 }
 
 uint32_t
-doors_tend(struct sock_server *s, struct door *first)
+doors_tend(nng_socket sock, struct door *first)
 {
 	uint32_t n = 0;
 
 	for (struct door *d = first; d; d = d->next)
-		n += tend(s, d);
+		n += tend(sock, d);
 	return n;
 }
 

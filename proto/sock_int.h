@@ -35,13 +35,13 @@ nng_failed(int rc, struct err *e, const char *what)
 	return err_set(e, rc == NNG_ENOMEM ? ERR_MEMORY : ERR_IO, "%s: %s", what, nng_strerror(rc));
 }
 
-/* ---- sock_server.c ---- */
-bool sock_listener_open(struct sock_server *s, const char *url, nng_listener *l, struct err *e) MUST_CHECK;
+/* ---- sock_listen.c ---- */
+bool listener_open(nng_socket sock, const char *url, nng_listener *l, struct err *e) MUST_CHECK;
 
 /* ---- sock_door.c ---- */
 struct door;
 struct door *door_new(const char *url, nng_listener listener, struct door *next);
-uint32_t doors_tend(struct sock_server *s, struct door *first); /* how many were opened anew */
+uint32_t doors_tend(nng_socket sock, struct door *first); /* how many were opened anew */
 void doors_free(struct door *first);
 
 /* ---- sock_mend.c ---- */

@@ -89,7 +89,6 @@ file_next(struct each_file *f)
 			return true;
 		}
 	}
-	(void)closedir(f->dir);
 	return false;
 }
 
@@ -105,6 +104,8 @@ listeners_deepen(void)
 		if (getsockopt(f.fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &n) == 0 && yes)
 			(void)listen(f.fd, BACKLOG);
 	}
+	if (f.dir)
+		(void)closedir(f.dir);
 }
 
 void
@@ -126,6 +127,7 @@ ip_of(const struct sockaddr_storage *from, uint8_t ip[16], uint16_t *port)
 }
 
 struct strangers {
+	DIR *dir; /* open all the time: when it is needed, no file can be opened */
 	struct stranger {
 		uint8_t ip[16];
 		uint16_t port;
@@ -137,12 +139,17 @@ struct strangers {
 struct strangers *
 strangers_new(void)
 {
-	return heap_alloc(sizeof(struct strangers));
+	struct strangers *s = heap_alloc(sizeof(*s));
+
+	s->dir = opendir("/proc/self/fd");
+	return s;
 }
 
 void
 strangers_free(struct strangers *s)
 {
+	if (s->dir)
+		(void)closedir(s->dir);
 	free(s->last);
 	free(s->now);
 	free(s);
@@ -188,11 +195,13 @@ uint32_t
 strangers_cut(
     struct strangers *s, bool (*is_known)(void *self, const uint8_t ip[16], uint16_t port), void *self)
 {
-	struct each_file f = {.dir = opendir("/proc/self/fd")};
+	struct each_file f = {.dir = s->dir};
 	struct stranger *list = s->last;
 	uint32_t at = 0, n = 0, cap = s->cap_last;
 
 	s->n_now = 0;
+	if (s->dir)
+		rewinddir(s->dir);
 	while (f.dir && file_next(&f)) {
 		struct stranger x;
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { N_RECV = 4, QUEUE_LIMIT = 8192, QUEUE_BYTES = 64 << 20 };
@@ -47,6 +46,7 @@ struct sock_server {
 	size_t n_queued, bytes_queued;
 	struct peers *peers;
 	struct to_cut to_cut; /* by the owner's thread */
+	uint32_t n_cut[CUTS];
 	struct receiver recv[N_RECV];
 	struct sender *free_senders, *all_senders;
 	struct sock_wake wake;
@@ -71,8 +71,9 @@ has_room(const struct sock_server *s)
 }
 
 static void
-note_cut(struct sock_server *s, uint32_t peer)
+note_cut(struct sock_server *s, uint32_t peer, enum sock_cut why)
 {
+	s->n_cut[why]++;
 	if (s->to_cut.n == s->to_cut.cap) {
 		s->to_cut.cap = MAX_OF(2 * s->to_cut.cap, 64u);
 		s->to_cut.ids = heap_resize(s->to_cut.ids, s->to_cut.cap * sizeof(*s->to_cut.ids));
@@ -91,7 +92,7 @@ take_in(struct sock_server *s, nng_msg *m)
 	if (!who || !peers_heard(s->peers, peer, now_ns())) {
 		peers_answered(s->peers, peer, now_ns());
 		if (who)
-			note_cut(s, peer);
+			note_cut(s, peer, CUT_BUSY);
 		nng_msg_free(m);
 		return;
 	}
@@ -160,18 +161,19 @@ pipe_came(nng_pipe p, nng_pipe_ev ev, void *arg)
 {
 	struct sock_server *s = arg;
 	struct sock_peer who = peer_of(p);
-	uint32_t other;
+	enum sock_cut why;
+	uint32_t cut;
 	bool stays;
 
 	(void)ev;
 	(void)pthread_mutex_lock(&s->lock);
-	stays = peers_add(s->peers, &who, now_ns(), &other);
-	if (other)
-		note_cut(s, other);
+	stays = peers_add(s->peers, &who, now_ns(), &cut, &why);
+	if (cut)
+		note_cut(s, cut, why);
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!stays)
-		(void)nng_pipe_close(p);
-	if (other)
+		(void)nng_pipe_close(p); /* at once: nothing of it is taken in */
+	else if (cut)
 		s->wake.wake(s->wake.self);
 }
 
@@ -229,44 +231,6 @@ fail:
 	return nng_failed(rc, e, "the network library");
 }
 
-/* A socket file that nobody answers on would make the listener fail. */
-static bool
-clear_stale(const char *path, struct err *e)
-{
-	struct stat st;
-
-	if (lstat(path, &st) != 0)
-		return true;
-	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, ERR_USAGE, "%s: is there and is no socket; choose another path", path);
-	return unlink(path) == 0 ||
-	    err_set(e, ERR_IO, "%s: cannot remove the old socket: %s", path, strerror(errno));
-}
-
-bool
-sock_listener_open(struct sock_server *s, const char *url, nng_listener *l, struct err *e)
-{
-	bool is_ipc = strncmp(url, "ipc://", 6) == 0;
-	int rc;
-
-	if (is_ipc && !clear_stale(url + 6, e))
-		return false;
-	rc = nng_listener_create(l, s->sock, url);
-	if (rc)
-		return nng_failed(rc, e, url);
-	if (is_ipc)
-		(void)nng_listener_set_int(*l, NNG_OPT_IPC_PERMISSIONS, 0600);
-	else
-		(void)nng_listener_set_bool(*l, NNG_OPT_TCP_KEEPALIVE, true);
-	rc = nng_listener_start(*l, 0);
-	if (rc == 0) {
-		listeners_deepen();
-		return true;
-	}
-	(void)nng_listener_close(*l);
-	return nng_failed(rc, e, url);
-}
-
 bool
 sock_listen(struct sock_server *s, const char *url, struct err *e)
 {
@@ -280,7 +244,7 @@ sock_listen(struct sock_server *s, const char *url, struct err *e)
 	if (is_ipc && strlen(url + 6) > SOCK_PATH_BYTES)
 		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have %d bytes at most", url,
 		    (int)SOCK_PATH_BYTES);
-	if (!sock_listener_open(s, url, &l, e))
+	if (!listener_open(s->sock, url, &l, e))
 		return false;
 	if (is_tcp && nng_listener_get_int(l, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
 		s->port = port;
@@ -348,18 +312,16 @@ do_cuts(struct sock_server *s)
 	free(list.ids);
 }
 
-static uint32_t
-cut_silent(struct sock_server *s, const char **why)
+static void
+cut_silent(struct sock_server *s)
 {
-	uint32_t n = 0, peer;
+	enum sock_cut why;
+	uint32_t peer;
 
 	(void)pthread_mutex_lock(&s->lock);
-	while ((peer = peers_silent(s->peers, now_ns(), why)) != 0) {
-		note_cut(s, peer);
-		n++;
-	}
+	while ((peer = peers_silent(s->peers, now_ns(), &why)) != 0)
+		note_cut(s, peer, why);
 	(void)pthread_mutex_unlock(&s->lock);
-	return n;
 }
 
 static bool
@@ -374,18 +336,34 @@ is_known(void *self, const uint8_t ip[16], uint16_t port)
 	return has;
 }
 
+const char *
+sock_cut_why(enum sock_cut c)
+{
+	static const char *const why[CUTS] = {
+	    [CUT_UNPROVED] = "they had not proved who they are in time (--hello-timeout)",
+	    [CUT_SILENT] = "they had been silent for too long (--idle-timeout)",
+	    [CUT_CROWD] = "too many had not proved who they are, most of them of that host",
+	    [CUT_FULL] = "there are as many as may be, in all or of one host (--max-connections)",
+	    [CUT_BUSY] = "they asked for too much at once",
+	    [CUT_STRANGER] = "hardly any files were left, and they had not shaken hands"};
+
+	return why[c];
+}
+
 struct sock_tended
 sock_server_tend(struct sock_server *s)
 {
-	struct sock_tended t = {.n_reopened = doors_tend(s, s->doors)};
-	uint32_t n;
+	struct sock_tended t = {.n_reopened = doors_tend(s->sock, s->doors)};
 
 	rearm(s);
-	t.n_cut = cut_silent(s, &t.why);
-	if (files_run_out(s->limits.files) && (n = strangers_cut(s->strangers, is_known, s)) != 0) {
-		t.n_cut += n;
-		t.why = "hardly any files are left, and they had not greeted";
-	}
+	cut_silent(s);
+	if (files_run_out(s->limits.files))
+		t.n_cut[CUT_STRANGER] = strangers_cut(s->strangers, is_known, s);
+	(void)pthread_mutex_lock(&s->lock);
+	for (int i = 0; i < CUT_STRANGER; i++)
+		t.n_cut[i] = s->n_cut[i];
+	memset(s->n_cut, 0, sizeof(s->n_cut));
+	(void)pthread_mutex_unlock(&s->lock);
 	do_cuts(s);
 	return t;
 }

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,8 +78,9 @@ farm_proc_kill(pid_t *pid, int signal)
 
 /* ready: the child's fd 3; -1: none. */
 static pid_t
-start(char *const *argv, long kill_at, int ready, const char *log)
+start(char *const *argv, long kill_at, int ready, const char *log, uint32_t files)
 {
+	struct rlimit limit = {files, files};
 	pid_t pid = fork();
 
 	if (pid < 0)
@@ -86,6 +89,8 @@ start(char *const *argv, long kill_at, int ready, const char *log)
 		char text[32];
 		int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
+		if (files)
+			(void)setrlimit(RLIMIT_NOFILE, &limit);
 		(void)snprintf(text, sizeof(text), "%ld", kill_at);
 		(void)(kill_at ? setenv("KORCH_KILL_AT", text, 1) : unsetenv("KORCH_KILL_AT"));
 		(void)dup2(out, 1);
@@ -116,14 +121,60 @@ await_line(int fd)
 	(void)close(fd);
 }
 
+struct str
+farm_proc_log(const struct farm_proc *f, struct arena *a, const char *name)
+{
+	char path[128];
+	struct bytes b;
+	struct err e = {0};
+
+	(void)snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+	if (!os_read_file(os_real(), a, path, 1 << 26, &b, &e))
+		bug("%s", e.msg);
+	return str_of(str_dup(a, (struct str){(const char *)b.p, b.n}));
+}
+
+void
+farm_proc_tokens(const struct farm_proc *f, const char *text)
+{
+	struct err e = {0};
+
+	if (!os_write_file(os_real(), f->tokens, (struct bytes){(const uint8_t *)text, strlen(text)}, &e) ||
+	    chmod(f->tokens, 0600) != 0)
+		bug("%s: %s", f->tokens, e.msg);
+}
+
+void
+farm_proc_net(struct farm_proc *f)
+{
+	(void)snprintf(f->net, sizeof(f->net), "tcp://127.0.0.1:0");
+	(void)snprintf(f->tokens, sizeof(f->tokens), "%s/tokens", f->dir);
+	farm_proc_tokens(f, FARM_PROC_TOKENS);
+}
+
+/* The log tells it: "listen url=tcp://127.0.0.1:0 port=40123". */
+static void
+learn_port(struct farm_proc *f)
+{
+	struct arena a = {0};
+	const char *log = farm_proc_log(f, &a, "daemon.log").p, *at = NULL;
+	char *colon = strrchr(f->net, ':');
+
+	for (const char *p = strstr(log, f->net); p; p = strstr(p + 1, f->net))
+		at = p;
+	if (at && (at = strstr(at, "port=")) != NULL)
+		(void)snprintf(colon, 8, ":%ld", strtol(at + 5, NULL, 10));
+	arena_fini(&a);
+}
+
 void
 farm_proc_daemon(struct farm_proc *f, long kill_at)
 {
 	char program[256], data[96], log[96];
 	int fd[2];
-	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"),
+	char *argv[32] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"),
 	    (char *)(uintptr_t) "--data", data, (char *)(uintptr_t) "--listen", f->url,
-	    (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "3", NULL, NULL, NULL, NULL, NULL};
+	    (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "3"};
 	int n = 7;
 
 	(void)snprintf(data, sizeof(data), "%s/data", f->dir);
@@ -136,11 +187,19 @@ farm_proc_daemon(struct farm_proc *f, long kill_at)
 		argv[n++] = (char *)(uintptr_t) "--planner";
 		argv[n++] = (char *)(uintptr_t)f->planner;
 	}
+	if (f->net[0]) {
+		argv[n++] = (char *)(uintptr_t) "--listen";
+		argv[n++] = f->net;
+	}
+	for (size_t i = 0; i < COUNT_OF(f->more) && f->more[i]; i++)
+		argv[n++] = (char *)(uintptr_t)f->more[i];
 	if (pipe2(fd, O_CLOEXEC) != 0)
 		bug("pipe: %s", strerror(errno));
-	f->daemon = start(argv, kill_at, fd[1], log);
+	f->daemon = start(argv, kill_at, fd[1], log, f->files);
 	(void)close(fd[1]);
 	await_line(fd[0]);
+	if (f->net[0])
+		learn_port(f);
 }
 
 pid_t
@@ -161,7 +220,7 @@ farm_proc_another(const struct farm_proc *f, const char *device, long kill_at, i
 	}
 	if (pipe2(fd, O_CLOEXEC) != 0)
 		bug("pipe: %s", strerror(errno));
-	pid = start(argv, kill_at, fd[1], log);
+	pid = start(argv, kill_at, fd[1], log, 0);
 	(void)close(fd[1]);
 	*ready = fd[0];
 	return pid;
@@ -209,7 +268,7 @@ farm_proc_start(const struct farm_proc *f, const char *program, ...)
 		n++;
 	va_end(ap);
 	(void)snprintf(log, sizeof(log), "%s/%s.log", f->dir, program);
-	return start(argv, 0, -1, log);
+	return start(argv, 0, -1, log, 0);
 }
 
 struct client *

@@ -14,9 +14,18 @@ struct farm_proc {
 	int worker_ready;    /* its line comes here; 0: nobody waits for one */
 	const char *device;  /* "fake:seed=1" */
 	const char *planner; /* --planner, or NULL */
+	char net[64];        /* listens there too; the port that it got stays the same for later lives */
+	const char *more[8]; /* further options of korchd */
+	uint32_t files;      /* korchd may open so many at most; 0: as this process */
 };
 void farm_proc_init(struct farm_proc *f, const char *device);
 void farm_proc_fini(struct farm_proc *f);
+/* From now on korchd listens on the network too, by tokens: those below. */
+void farm_proc_net(struct farm_proc *f);
+#define FARM_PROC_TOKENS "worker wwwwwwwwwwwwwwwwwwwwwwww\nclient cccccccccccccccccccccccc\n"
+void farm_proc_tokens(const struct farm_proc *f, const char *text); /* the file's new content */
+/* All that is in a log of its folder ("daemon.log"). */
+struct str farm_proc_log(const struct farm_proc *f, struct arena *a, const char *name);
 /* kill_at: dies at that seam; 0: never.  Returns when it listens, or has died before that. */
 void farm_proc_daemon(struct farm_proc *f, long kill_at);
 /* Does not wait: there may be no daemon to take it. */
