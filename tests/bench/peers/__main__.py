@@ -2,11 +2,12 @@
 
     tests/bench/peers [NAME ...] [--models] [--blocks] [--trained] [--threads 1] [--budget 600] [--rounds 5] [--repeat 5]
     tests/bench/peers --plans MODEL.onnx PLAN.korch ...     # ready plans, beside the peers
+    tests/bench/peers --gain --trained                      # what fusion gains alone, no peers: one kernel an operator over full
 
 NAME is a model of korch-make-model, one of trained.py, a block of blocks.py (part of its name), or FILE.onnx;
 --models: all six (the default), --trained: all of trained.py, --blocks: all blocks.  Each is tuned four times over one
 data folder: as it is, with Winograd off, with rewrites off, with fusion off (one kernel an operator); --columns 1 leaves
-the three off.  Then all take turns, --rounds times, each in a process of its own pinned to the same cores, each turn of a
+the three off; --gain takes the first and the last, and no peers.  Then all take turns, --rounds times, each in a process of its own pinned to the same cores, each turn of a
 fifth of a second or --repeat runs, the longer; a figure is the median over rounds of its median, a ratio the median over
 rounds of the ratio in the round.  Whole models are checked first: outputs beside those of ONNX Runtime
 without its optimisations, largest error over largest magnitude.  Peers (ONNX Runtime, OpenVINO; --inductor for blocks: torch's
@@ -135,9 +136,10 @@ def start_peers(case, a):
     return peers
 
 
-def runs_a_turn(peers, a):
+def runs_a_turn(case, peers, a):
     """As many as fill a turn, at least --repeat: the median of five runs of a millisecond is the weather's."""
-    quick = min((p.time(1)["median_ns"] for ps in peers.values() for p in ps), default=TURN_NS)
+    quick = [p.time(1)["median_ns"] for ps in peers.values() for p in ps]
+    quick = min(quick or [time_plan(p, 3, a)["median_ns"] for p in case.plans["korch"]])
     return max(a.repeat, min(MOST_RUNS, int(TURN_NS / max(quick, 1))))
 
 
@@ -145,7 +147,7 @@ def measure(case, a):
     """case.times: contestant -> a time for each round."""
     peers = start_peers(case, a)
     key = "cpu_ns" if a.clock == "cpu" else "median_ns"
-    repeat = runs_a_turn(peers, a)
+    repeat = runs_a_turn(case, peers, a)
     for _ in range(a.rounds):
         for kind, ps in peers.items():
             case.times.setdefault(kind, []).append(case.of([p.time(repeat)[key] for p in ps]))
@@ -218,6 +220,32 @@ def table(title, cases, a, bounds):
             print(f"\n{case.name}:{case.note}")
 
 
+def gain_table(cases, a):
+    """One kernel an operator beside the full search, in turns: what fusion gains, and nothing else."""
+    print(f"\n### Gain of fusion, {a.threads} thread{'s' if a.threads > 1 else ''}, ms by the {a.clock} clock\n")
+    heads = ["what", "one kernel an operator", "full", "gain", "least and most of the rounds", "error"]
+    line(heads)
+    line(["---"] * len(heads))
+    gains = []
+    for case in cases:
+        try:
+            case.plans = {v: tune(case, v, a) for v in ("korch", "fusion off")}
+            check(case)
+            measure(case, a)
+            rounds = [b / o for b, o in zip(case.times["fusion off"], case.times["korch"])]
+            gains.append(statistics.median(rounds))
+            line([case.name, cell(case, "fusion off"), cell(case, "korch"), f"**{gains[-1]:.2f}**",
+                  f"{min(rounds):.2f} to {max(rounds):.2f}", case.error])
+        except (RuntimeError, subprocess.CalledProcessError) as e:
+            say(e)
+            line([case.name] + ["failed"] * (len(heads) - 1))
+    if len(gains) > 1:
+        line([f"geometric mean of {len(gains)}", "", "", f"**{math.exp(statistics.mean(map(math.log, gains))):.2f}**", "", ""])
+    for case in cases:
+        if case.note:
+            print(f"\n{case.name}:{case.note}")
+
+
 def made_model(name):
     """A model of korch-make-model with a test case."""
     import onnx
@@ -279,6 +307,7 @@ def arguments():
                    help="the first N of: " + ", ".join(VARIANTS))
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--repeat", type=int, default=5)
+    p.add_argument("--gain", action="store_true", help="full beside one kernel an operator, without peers")
     p.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     p.add_argument("--inductor", action="store_true")
     p.add_argument("--fresh", action="store_true")
@@ -299,7 +328,7 @@ def add_groups(a):
 
 def main():
     a = arguments()
-    a.python = env.python_of()
+    a.python = env.python_of(peers=not a.gain)
     if os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(os.path.dirname(a.python))):
         os.execv(a.python, [a.python] + sys.argv)
     os.makedirs(OUT, exist_ok=True)
@@ -308,16 +337,18 @@ def main():
     add_groups(a)
     a.versions, cases = {}, cases_of(a)
     whole, parts = [c for c in cases if not c.is_block], [c for c in cases if c.is_block]
-    a.peers = ["ort", "openvino"]
-    if whole:
+    a.peers = [] if a.gain else ["ort", "openvino"]
+    if a.gain:
+        gain_table(cases, a)
+    elif whole:
         is_all = {c.name for c in whole} == set(MODELS)
         table("Whole models", whole, a, GEOMEAN.get(a.threads, (None, None)) if is_all else (None, None))
-    if parts:
+    if parts and not a.gain:
         if a.inductor and env.has_torch(a.python, True):
             a.peers.append("inductor")
         table("Blocks and single operators", parts, a, (None, None))
     names = {"ort": "onnxruntime", "openvino": "openvino", "inductor": "torch"}
-    print(f"\n{', '.join(f'{names[k]} {v}' for k, v in a.versions.items())}; {platform.machine()}, {os.cpu_count()} cores, "
+    print(f"\n{', '.join([f'{names[k]} {v}' for k, v in a.versions.items()] + [platform.machine()])}, {os.cpu_count()} cores, "
           f"{a.rounds} rounds of {a.repeat} runs or more, budget {a.budget:g} s a plan.")
 
 

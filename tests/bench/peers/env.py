@@ -6,20 +6,21 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-NEEDED = ["numpy", "onnx", "onnxruntime", "openvino"]
+NEEDED = ["numpy", "onnx", "onnxruntime"]  # for references; PEERS: to be timed too
+PEERS = ["openvino"]
 
 
 def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
-def python_of(venv=None):
-    """The interpreter of an environment that has NEEDED; made where there is none."""
+def python_of(venv=None, peers=True):
+    """The interpreter of an environment that has NEEDED, and PEERS where they are wanted; made where there is none."""
     venv = venv or os.path.join(ROOT, "build", "peers-venv")
     python = os.path.join(venv, "bin", "python")
     if not os.path.exists(python):
         subprocess.check_call([sys.executable, "-m", "venv", venv])
-    missing = [m for m in NEEDED if not has(python, m)]
+    missing = [m for m in NEEDED + (PEERS if peers else []) if not has(python, m)]
     if missing:
         subprocess.check_call([python, "-m", "pip", "-q", "install"] + missing)
     return python
