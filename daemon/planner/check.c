@@ -6,7 +6,15 @@
 
 #include <string.h>
 
-enum { MOST_NODES = 256, MOST_FAULTS = 65536, MOST_OPS = 4096 };
+/* What a message holds (msg.def); what is longer is cut. */
+enum {
+	MOST_NODES = 256,
+	MOST_FAULTS = 65536,
+	MOST_OPS = 4096,
+	MOST_IO = 4096,
+	LONGEST_WORD = 1024,
+	LONGEST_LINE = 4096
+};
 
 struct check {
 	struct arena *a;
@@ -17,14 +25,28 @@ struct check {
 	struct m_check_have have;
 };
 
+static struct str
+cut(const char *text, size_t most)
+{
+	struct str s = str_of(text);
+
+	return (struct str){s.p, MIN_OF(s.n, most)};
+}
+
+static struct str
+word(const char *text)
+{
+	return cut(text, LONGEST_WORD);
+}
+
 /* ---- inputs and outputs ------------------------------------------------------------------------ */
 static struct m_check_io
 describe(const struct check *c, const struct model_value *v)
 {
 	return (struct m_check_io){
-	    .name = str_of(v->name),
+	    .name = word(v->name),
 	    .type = str_of(v->has_type ? dtype_name(v->type) : ""),
-	    .shape = str_of(model_shape_text(&c->model, v)),
+	    .shape = word(model_shape_text(&c->model, v)),
 	    .is_open = model_value_is_open(v),
 	};
 }
@@ -36,7 +58,7 @@ list_inputs(struct check *c)
 	const struct model *m = &c->model;
 
 	c->have.inputs = NEW_ARRAY(c->a, struct m_check_io, m->n_inputs + c->opts.n_values);
-	for (uint32_t i = 0; i < m->n_inputs; i++)
+	for (uint32_t i = 0; i < m->n_inputs && i < MOST_IO - c->opts.n_values; i++)
 		c->have.inputs[c->have.n_inputs++] = describe(c, &m->values[m->inputs[i]]);
 	for (uint32_t i = 0; i < c->opts.n_values; i++)
 		for (uint32_t v = 0; v < m->n_values; v++)
@@ -55,7 +77,7 @@ list_outputs(struct check *c)
 	const struct model *m = &c->model;
 
 	c->have.outputs = NEW_ARRAY(c->a, struct m_check_io, m->n_outputs);
-	for (uint32_t i = 0; i < m->n_outputs; i++) {
+	for (uint32_t i = 0; i < m->n_outputs && i < MOST_IO; i++) {
 		struct model_value v = m->values[m->outputs[i]];
 
 		for (uint32_t k = 0; k < c->graph.n_outputs; k++)
@@ -74,8 +96,8 @@ static struct m_check_op
 describe_op(const struct check *c, const struct model_missing *x)
 {
 	const char *advice, *maker = model_domain_maker(x->domain, &advice);
-	struct m_check_op op = {.domain = str_of(x->domain),
-	    .op = str_of(x->op),
+	struct m_check_op op = {.domain = word(x->domain),
+	    .op = word(x->op),
 	    .opset = (uint64_t)x->opset,
 	    .since = (uint64_t)x->first_opset,
 	    .nodes = x->n_nodes,
@@ -86,7 +108,7 @@ describe_op(const struct check *c, const struct model_missing *x)
 
 	op.where = NEW_ARRAY(c->a, struct m_kv, op.n_where);
 	for (uint32_t i = 0; i < op.n_where; i++)
-		op.where[i].name = str_of(c->model.nodes[x->nodes[i]].name);
+		op.where[i].name = word(c->model.nodes[x->nodes[i]].name);
 	return op;
 }
 
@@ -110,7 +132,7 @@ static void
 add_fault(struct check *c, const struct model_node *n, const char *why)
 {
 	c->have.faults[c->have.n_faults++] = (struct m_check_fault){
-	    .node = str_of(n ? n->name : ""), .op = str_of(n ? n->op : ""), .why = str_of(why)};
+	    .node = word(n ? n->name : ""), .op = word(n ? n->op : ""), .why = word(why)};
 }
 
 /* Nodes whose operator is missing are in the other list; open inputs are said by the inputs. */
@@ -166,7 +188,7 @@ check_run(struct arena *a, struct pipe *p, const struct m_check_ask *ask, struct
 		return false;
 	c.have.operators = c.model.n_nodes;
 	c.have.opset = (uint64_t)c.model.opset;
-	c.have.example = str_of(model_open_example(&c.model));
+	c.have.example = cut(model_open_example(&c.model), LONGEST_LINE);
 	is_open = c.have.example.n > 0;
 	is_missing = list_missing(&c);
 	list_faults(&c, is_open);

@@ -37,6 +37,12 @@ must 2 'of this input is already 4, by --shape n=4' korch-submit --check meets.o
 must 2 "'16k' is no i64" korch-submit --check voice.onnx $wide --value sr=16k
 must 2 'has no such input; its inputs are: x sr' korch-submit --check voice.onnx --value rate=1
 must 2 'it is INPUT=16000' korch-submit --check voice.onnx --value sr
+must 1 '^verdict' korch-submit --check wide.onnx
+must 1 'an operator is not supported' korch-submit wide.onnx -o p --budget 0
+must 1 "korch-submit: .*node 'a.\[31mb' \(Squeeze\)" korch-submit -q escape.onnx -o p --budget 0
+if LC_ALL=C grep -q "$(printf '\033')" out; then bad "escapes on the terminal"; else ok; fi
+rm -rf "$XDG_DATA_HOME"
+must 1 '^inputs' korch-submit --check meets.onnx
 if [ -e "$XDG_DATA_HOME" ]; then bad "--check made a data folder"; else ok; fi
 
 korch-submit --check --json foreign.onnx >out

@@ -86,7 +86,20 @@ def meets():
                        [value("x", F32, ["n", 3]), value("y", F32, ["n", 1]), value("z", F32, ["m", 2])]))
 
 
+def wide():
+    """Names longer than any message has room for, and bytes that a terminal would obey."""
+    many = [value("in%d%s" % (i, "x" * 3000), F32, ["d%d%s" % (i, "y" * 2000)]) for i in range(20)]
+    nodes = [node("Relu", ["in0" + "x" * 3000], ["y"], "a\x1b[31mb" + "z" * 5000), node("O" * 3000, ["y"], ["z"], "n", "d" * 3000)]
+    return model(graph(nodes, [value("z", F32, None)], many))
+
+
+def escape():
+    """A node that fails, whose name a terminal would obey."""
+    nodes = [node("Squeeze", ["x", "one"], ["y"], "a\x1b[31mb")]
+    return model(graph(nodes, [value("y", F32, None)], [value("x", F32, [3])], [tensor("one", I64, [1], [0])]))
+
+
 if __name__ == "__main__":
-    for make in (voice, foreign, meets):
+    for make in (voice, foreign, meets, wide, escape):
         with open("%s/%s.onnx" % (sys.argv[1], make.__name__), "wb") as f:
             f.write(make())
