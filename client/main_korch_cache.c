@@ -177,14 +177,22 @@ verb_export(struct cache *c, struct err *e)
 {
 	struct msg m = {.type = MSG_cache_export}, got;
 	const char *to = opt_text(c->o, OPT_cache_output);
+	struct strbuf sb;
 
 	if (!*to)
 		return err_set(e, ERR_USAGE, "export: -o FILE is missing: where shall the export go?");
 	if (!output_check(c->o, to, e))
 		return false;
 	m.cache_export.class = str_of(opt_text(c->o, OPT_class));
-	return ask(c, &m, &got, MSG_blob_made, e) &&
-	    client_get_file(c->session.client, &got.blob_made.digest, to, e);
+	if (!ask(c, &m, &got, MSG_blob_made, e) ||
+	    !client_get_file(c->session.client, &got.blob_made.digest, to, e))
+		return false;
+	if (!opt_flag(c->o, OPT_json))
+		return true;
+	sb_init(&sb, c->arena);
+	json_text(&sb, str_of(to));
+	(void)printf("{\"output\":%s,\"bytes\":%" PRIu64 "}\n", sb.p, got.blob_made.bytes);
+	return true;
 }
 
 static bool

@@ -1,6 +1,6 @@
 /* client/main_korch_jobs.c: korch-jobs: what runs on a daemon. */
 #include "job_result.h"
-#include "job_view.h"
+#include "job_table.h"
 #include "output.h"
 #include "session.h"
 
@@ -26,28 +26,23 @@ ask(struct jobs *j, struct msg *m, struct msg *answer, enum msg_type want, struc
 	return true;
 }
 
+/* A table with a head for a person, an object a line for a program. */
 static void
-print_job_line(const struct opts *o, const struct m_job *job)
+print_jobs(const struct jobs *j, const struct m_jobs *m)
 {
-	struct arena tmp = {0};
 	struct strbuf sb;
 
-	sb_init(&sb, &tmp);
-	if (opt_flag(o, OPT_json)) {
-		rec_json(&sb, "job", job);
-	} else {
-		sb_addf(
-		    &sb, "%6" PRIu64 "  %-10.*s  %-30.*s", job->id, STR_ARG(job->state), STR_ARG(job->name));
-		if (job->progress.latency_ns > 0) {
-			sb_addz(&sb, "  ");
-			print_ns(&sb, job->progress.latency_ns);
-			sb_addf(&sb, ", gap %.1f %%", job->progress.gap * 100);
+	sb_init(&sb, j->arena);
+	if (m->n_jobs && !opt_flag(j->o, OPT_json))
+		job_table_head(&sb);
+	for (uint32_t i = 0; i < m->n_jobs; i++)
+		if (!opt_flag(j->o, OPT_json))
+			job_table_row(&sb, &m->jobs[i]);
+		else {
+			rec_json(&sb, "job", &m->jobs[i]);
+			sb_addc(&sb, '\n');
 		}
-		if (job->reason.n)
-			sb_addf(&sb, "  %.*s", STR_ARG(job->reason));
-	}
-	(void)printf("%s\n", sb.p);
-	arena_fini(&tmp);
+	(void)fputs(sb.n ? sb.p : "", stdout);
 }
 
 static bool
@@ -58,8 +53,7 @@ verb_list(struct jobs *j, struct err *e)
 	m.job_list.all = opt_flag(j->o, OPT_jobs_all);
 	if (!ask(j, &m, &got, MSG_jobs, e))
 		return false;
-	for (uint32_t i = 0; i < got.jobs.n_jobs; i++)
-		print_job_line(j->o, &got.jobs.jobs[i]);
+	print_jobs(j, &got.jobs);
 	if (got.jobs.n_jobs == 0 && !opt_flag(j->o, OPT_json) && !opt_flag(j->o, OPT_quiet))
 		(void)fprintf(stderr, "no jobs%s\n",
 		    m.job_list.all ? "" : " running or waiting; --all shows ended ones");
@@ -76,7 +70,7 @@ verb_show(struct jobs *j, struct err *e)
 		return false;
 	if (got.jobs.n_jobs != 1)
 		return err_set(e, ERR_USAGE, "there is no job %" PRIu64, j->job);
-	print_job_line(j->o, &got.jobs.jobs[0]);
+	print_jobs(j, &got.jobs);
 	if (!opt_flag(j->o, OPT_json) && got.jobs.jobs[0].report.n)
 		(void)printf("%.*s\n", STR_ARG(got.jobs.jobs[0].report));
 	return true;
@@ -104,17 +98,29 @@ verb_watch(struct jobs *j, struct err *e)
 static bool
 verb_cancel(struct jobs *j, struct err *e)
 {
-	return client_cancel(j->session.client, j->job, e);
+	if (!client_cancel(j->session.client, j->job, e))
+		return false;
+	if (opt_flag(j->o, OPT_json))
+		(void)printf("{\"job\":%" PRIu64 ",\"cancelled\":true}\n", j->job);
+	return true;
 }
 
 static bool
 verb_fetch(struct jobs *j, struct err *e)
 {
 	const char *to = opt_text(j->o, OPT_jobs_output);
+	struct strbuf sb;
 
 	if (!*to)
 		return err_set(e, ERR_USAGE, "fetch: -o PLAN.korch is missing: where shall the plan go?");
-	return output_check(j->o, to, e) && client_fetch(j->session.client, j->job, to, e);
+	if (!output_check(j->o, to, e) || !client_fetch(j->session.client, j->job, to, e))
+		return false;
+	if (!opt_flag(j->o, OPT_json))
+		return true;
+	sb_init(&sb, j->arena);
+	json_text(&sb, str_of(to));
+	(void)printf("{\"job\":%" PRIu64 ",\"plan\":%s}\n", j->job, sb.p);
+	return true;
 }
 
 /* The devices: their class is what korch-submit --device names. */
@@ -122,22 +128,21 @@ static bool
 verb_workers(struct jobs *j, struct err *e)
 {
 	struct msg m = {.type = MSG_worker_list}, got;
+	struct strbuf sb;
 
 	if (!ask(j, &m, &got, MSG_workers, e))
 		return false;
-	for (uint32_t i = 0; i < got.workers.n_workers; i++) {
-		const struct m_worker *w = &got.workers.workers[i];
-		struct strbuf sb;
-
-		sb_init(&sb, j->arena);
-		if (opt_flag(j->o, OPT_json))
-			rec_json(&sb, "worker", w);
-		else
-			sb_addf(&sb, "%-30.*s  %-36.*s  %-12.*s %6" PRIu64 " done%s%.*s", STR_ARG(w->name),
-			    STR_ARG(w->class), STR_ARG(w->state), w->done, w->reason.n ? "  " : "",
-			    STR_ARG(w->reason));
-		(void)printf("%s\n", sb.p);
-	}
+	sb_init(&sb, j->arena);
+	if (got.workers.n_workers && !opt_flag(j->o, OPT_json))
+		worker_table_head(&sb);
+	for (uint32_t i = 0; i < got.workers.n_workers; i++)
+		if (!opt_flag(j->o, OPT_json))
+			worker_table_row(&sb, &got.workers.workers[i]);
+		else {
+			rec_json(&sb, "worker", &got.workers.workers[i]);
+			sb_addc(&sb, '\n');
+		}
+	(void)fputs(sb.n ? sb.p : "", stdout);
 	if (got.workers.n_workers == 0 && !opt_flag(j->o, OPT_json) && !opt_flag(j->o, OPT_quiet))
 		(void)fprintf(stderr, "no workers; start one with: korch-worker --daemon %s --device cpu\n",
 		    j->session.url);

@@ -35,8 +35,7 @@ explain_step(struct why *w, uint32_t step, bool with_neighbours)
 
 	sb_addz(&w->sb, w->json ? "{" : "");
 	why_step(w, step);
-	if (w->json && with_neighbours)
-		sb_addz(&w->sb, ",\"neighbours\":[");
+	sb_addz(&w->sb, w->json ? ",\"neighbours\":[" : "");
 	for (uint32_t i = 0; i < w->p->n_aparts && with_neighbours; i++) {
 		const struct plan_apart *x = &w->p->aparts[i];
 
@@ -45,8 +44,7 @@ explain_step(struct why *w, uint32_t step, bool with_neighbours)
 		w->told[i] = true;
 		step_neighbour(w, step, x, n++ == 0);
 	}
-	if (w->json)
-		sb_addz(&w->sb, with_neighbours ? "]}" : "}");
+	sb_addz(&w->sb, w->json ? "]}" : "");
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------- */
@@ -93,6 +91,15 @@ fate_of(const struct pair *two)
 	return two->x->fate != FATE_KERNEL ? two->x->fate : two->asked->fate;
 }
 
+static const char *
+relation_of(const struct pair *two)
+{
+	return two->shared != PLAN_NONE   ? "fused"
+	    : two->why                    ? "apart"
+	    : fate_of(two) == FATE_KERNEL ? "unknown"
+					  : fates[fate_of(two)].word;
+}
+
 static void
 neighbour_json(struct why *w, const struct pair *two, const char *side)
 {
@@ -102,14 +109,10 @@ neighbour_json(struct why *w, const struct pair *two, const char *side)
 	json_string(&w->sb, x->name);
 	sb_addz(&w->sb, ",\"op\":");
 	json_string(&w->sb, x->op);
-	sb_addf(&w->sb, ",\"side\":\"%s\",\"fate\":\"%s\",\"relation\":\"", side, fates[x->fate].word);
-	if (two->shared != PLAN_NONE)
-		sb_addf(&w->sb, "fused\",\"step\":%u", two->shared);
-	else if (two->why) {
-		sb_addz(&w->sb, "apart\",");
-		why_apart(w, two->why);
-	} else
-		sb_addf(&w->sb, "%s\"", fate_of(two) == FATE_KERNEL ? "unknown" : fates[fate_of(two)].word);
+	sb_addf(&w->sb, ",\"side\":\"%s\",\"fate\":\"%s\",\"relation\":\"%s\",\"step\":", side,
+	    fates[x->fate].word, relation_of(two));
+	sb_addf(&w->sb, two->shared != PLAN_NONE ? "%u," : "null,", two->shared);
+	why_apart(w, two->shared == PLAN_NONE ? two->why : NULL);
 	sb_addc(&w->sb, '}');
 }
 
@@ -214,11 +217,10 @@ explain_nodes(struct why *w, const char *name)
 
 	for (uint32_t i = 0; i < w->p->n_nodes; i++)
 		if (str_is(w->p->nodes[i].name, name)) {
-			sb_addz(&w->sb, !w->json ? "" : n ? "," : "\"nodes\":[");
+			sb_addz(&w->sb, w->json && n ? "," : "");
 			explain_node(w, i);
 			n++;
 		}
-	sb_addz(&w->sb, w->json && n ? "]" : "");
 	return n;
 }
 
@@ -234,12 +236,10 @@ explain_steps(struct why *w, const char *digits)
 		why_kernel_hex(&w->p->kernels[w->p->steps[s].kernel], hex);
 		if (strncmp(hex, digits, strlen(digits)) != 0)
 			continue;
-		sb_addz(&w->sb, !w->json ? "" : n ? "," : "\"steps\":[");
+		sb_addz(&w->sb, w->json && n ? "," : "");
 		explain_step(w, s, true);
 		n++;
 	}
-	if (w->json)
-		sb_addz(&w->sb, n ? "]" : *digits ? "" : "\"steps\":[]");
 	return n;
 }
 
@@ -257,7 +257,6 @@ add_head_json(struct why *w)
 	json_string(&w->sb, p->what_if);
 	sb_addz(&w->sb, ",\"limits\":");
 	json_string(&w->sb, p->limits);
-	sb_addc(&w->sb, ',');
 }
 
 static void
@@ -281,16 +280,21 @@ bool
 plan_explain(struct arena *a, const struct plan *p, const char *what, bool json, struct err *e)
 {
 	struct why w;
+	uint32_t n = 0;
 
 	why_init(&w, a, p, json);
 	if (json)
 		add_head_json(&w);
-	if (!what)
-		(void)explain_steps(&w, "");
-	else if (!explain_nodes(&w, what) && (strlen(what) < LEAST_DIGITS || !explain_steps(&w, what)))
+	sb_addz(&w.sb, json ? ",\"nodes\":[" : "");
+	if (what)
+		n = explain_nodes(&w, what);
+	sb_addz(&w.sb, json ? "],\"steps\":[" : "");
+	if (!what || (!n && strlen(what) >= LEAST_DIGITS))
+		n = explain_steps(&w, what ? what : "");
+	if (what && !n)
 		return refuse(p, what, e);
 	if (json)
-		sb_addc(&w.sb, '}');
+		sb_addz(&w.sb, "]}");
 	else
 		add_foot(&w);
 	(void)(json ? puts(w.sb.p) : fputs(w.sb.p, stdout));

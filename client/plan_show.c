@@ -191,8 +191,10 @@ add_json_streams(struct arena *a, struct strbuf *sb, const struct plan *p)
 {
 	struct streams s;
 
-	if (!plan_wants_gpu(p))
+	if (!plan_wants_gpu(p)) {
+		sb_addz(sb, ",\"streams\":null");
 		return;
+	}
 	streams_of_plan(a, p, STREAMS_DEFAULT, &s);
 	sb_addf(sb, ",\"streams\":{\"asked\":%d,\"side\":%u,\"waits\":%u}", (int)STREAMS_DEFAULT, s.n_streams,
 	    s.n_waits);
@@ -234,6 +236,10 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int6
 	    ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
 	    ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
 	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
+	sb_addf(&sb,
+	    ",\"runner_ns\":%" PRId64 ",\"runner_measured_ns\":%" PRId64 ",\"runner\":", p->runner_ns,
+	    p->runner_measured_ns);
+	json_string(&sb, p->runner);
 	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n,
 	    p->work_bytes, p->module.n);
 	add_json_streams(a, &sb, p);

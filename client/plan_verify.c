@@ -47,9 +47,7 @@ say_json(struct arena *a, const struct plan *p, const struct certificate *c, con
 	    ",\"dual_bound\":%.3f,\"by_duals\":%s,\"proved\":%s,\"chosen\":%u,\"measured\":%u",
 	    digest, p->latency_ns, p->bound_ns, c->dual_bound, c->is_by_duals ? "true" : "false",
 	    p->proved ? "true" : "false", c->n_chosen, c->n_measured);
-	if (resolved_ns)
-		sb_addf(&sb, ",\"resolved_ns\":%" PRId64, resolved_ns);
-	sb_addc(&sb, '}');
+	sb_addf(&sb, ",\"resolved_ns\":%" PRId64 "}", resolved_ns);
 	(void)puts(sb.p);
 }
 

@@ -106,6 +106,16 @@ margin_of(const struct why *w, const struct plan_exchange *x)
 	return m;
 }
 
+/* A number, or null where there is none. */
+static void
+add_known(struct why *w, const char *key, bool is_known, int64_t value)
+{
+	if (is_known)
+		sb_addf(&w->sb, ",\"%s\":%" PRId64, key, value);
+	else
+		sb_addf(&w->sb, ",\"%s\":null", key);
+}
+
 static void
 add_rival_json(struct why *w, const struct plan_rival *r)
 {
@@ -114,17 +124,12 @@ add_rival_json(struct why *w, const struct plan_rival *r)
 	hash_hex(&r->spec, hex);
 	sb_addf(&w->sb, "\"spec\":\"%s\",\"view\":%s,\"measured\":%s,\"bound_ns\":%" PRId64, hex,
 	    plan_rival_is_view(r) ? "true" : "false", r->is_measured ? "true" : "false", r->bound_ns);
-	if (r->candidate != PLAN_NONE)
-		sb_addf(&w->sb, ",\"candidate\":%u", r->candidate);
-	if (r->is_measured)
-		sb_addf(&w->sb, ",\"cost_ns\":%" PRId64 ",\"spread_ns\":%" PRId64 ",\"error_ns\":%.3f",
-		    r->cost_ns, r->spread_ns, r->error_ns);
-	else if (r->candidate != PLAN_NONE)
-		sb_addf(&w->sb, ",\"expected_ns\":%" PRId64, r->expected_ns);
-	if (r->cause.n) {
-		sb_addz(&w->sb, ",\"cause\":");
-		json_string(&w->sb, r->cause);
-	}
+	add_known(w, "candidate", r->candidate != PLAN_NONE, r->candidate);
+	add_known(w, "cost_ns", r->is_measured, r->cost_ns);
+	add_known(w, "spread_ns", r->is_measured, r->spread_ns);
+	add_known(w, "expected_ns", !r->is_measured && r->candidate != PLAN_NONE, r->expected_ns);
+	sb_addf(&w->sb, ",\"error_ns\":%.3f,\"cause\":", r->is_measured ? r->error_ns : 0);
+	json_string(&w->sb, r->cause);
 	sb_addz(&w->sb, ",\"nodes\":");
 	json_string(&w->sb, r->nodes);
 }
@@ -338,15 +343,29 @@ word_of(const struct why *w, const struct plan_apart *x)
 	return x->rule.n ? "infeasible" : "unknown";
 }
 
+/* The kernel that was not taken, for one of three reasons; or null. */
+static void
+apart_rival(struct why *w, const char *key, uint32_t rival)
+{
+	sb_addf(&w->sb, ",\"%s\":", key);
+	if (rival == PLAN_NONE) {
+		sb_addz(&w->sb, "null");
+		return;
+	}
+	sb_addc(&w->sb, '{');
+	add_rival_json(w, &w->p->rivals[rival]);
+}
+
 static void
 apart_json(struct why *w, const struct plan_apart *x)
 {
-	const struct plan_rival *r = w->p->rivals;
+	static const struct plan_apart none = {
+	    .measured = PLAN_NONE, .open = PLAN_NONE, .failed = PLAN_NONE, .exchange = PLAN_NONE};
 
-	sb_addf(&w->sb, "\"why\":\"%s\"", word_of(w, x));
+	sb_addf(&w->sb, "\"why\":\"%s\"", x ? word_of(w, x) : "");
+	x = x ? x : &none;
+	apart_rival(w, "fused", x->measured);
 	if (x->measured != PLAN_NONE) {
-		sb_addz(&w->sb, ",\"fused\":{");
-		add_rival_json(w, &r[x->measured]);
 		sb_addz(&w->sb, ",\"exchange\":");
 		if (x->exchange != PLAN_NONE)
 			add_exchange_json(w, &w->p->exchanges[x->exchange]);
@@ -354,21 +373,14 @@ apart_json(struct why *w, const struct plan_apart *x)
 			sb_addz(&w->sb, "null");
 		sb_addc(&w->sb, '}');
 	}
-	if (x->open != PLAN_NONE) {
-		sb_addz(&w->sb, ",\"unmeasured\":{");
-		add_rival_json(w, &r[x->open]);
-		sb_addf(&w->sb, ",\"least_margin_ns\":%.1f,\"ruled_out\":%s}", least_margin(w, &r[x->open]),
-		    is_ruled_out(w, &r[x->open]) ? "true" : "false");
-	}
-	if (x->failed != PLAN_NONE) {
-		sb_addz(&w->sb, ",\"failed\":{");
-		add_rival_json(w, &r[x->failed]);
-		sb_addc(&w->sb, '}');
-	}
-	if (x->rule.n) {
-		sb_addz(&w->sb, ",\"rule\":");
-		json_string(&w->sb, x->rule);
-	}
+	apart_rival(w, "unmeasured", x->open);
+	if (x->open != PLAN_NONE)
+		sb_addf(&w->sb, ",\"least_margin_ns\":%.1f,\"ruled_out\":%s}",
+		    least_margin(w, &w->p->rivals[x->open]),
+		    is_ruled_out(w, &w->p->rivals[x->open]) ? "true" : "false");
+	apart_rival(w, "failed", x->failed);
+	sb_addz(&w->sb, x->failed != PLAN_NONE ? "},\"rule\":" : ",\"rule\":");
+	json_string(&w->sb, x->rule);
 }
 
 static void

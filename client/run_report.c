@@ -78,12 +78,9 @@ static void
 add_streams_json(struct strbuf *sb, const struct plan_streams *s)
 {
 	sb_addf(sb,
-	    ",\"streams\":{\"asked\":%" PRIu32 ",\"used\":%" PRIu32 ",\"side\":%" PRIu32
-	    ",\"waits\":%" PRIu32,
-	    s->n_asked, s->n_used, s->n_side, s->n_waits);
-	if (s->side_ns)
-		sb_addf(sb, ",\"one_ns\":%" PRId64 ",\"side_ns\":%" PRId64, s->one_ns, s->side_ns);
-	sb_addc(sb, '}');
+	    ",\"streams\":{\"asked\":%" PRIu32 ",\"used\":%" PRIu32 ",\"side\":%" PRIu32 ",\"waits\":%" PRIu32
+	    ",\"one_ns\":%" PRId64 ",\"side_ns\":%" PRId64 "}",
+	    s->n_asked, s->n_used, s->n_side, s->n_waits, s->side_ns ? s->one_ns : 0, s->side_ns);
 }
 
 void
@@ -123,13 +120,14 @@ report_json(struct arena *a, const struct plan *p, const struct run_times *t, in
 	    "{\"median_ns\":%" PRId64 ",\"min_ns\":%" PRId64 ",\"cpu_ns\":%" PRId64
 	    ",\"samples\":%u,\"kernels\":%u,\"predicted_ns\":%" PRId64,
 	    median_ns, min_ns, median(t->cpu_ns, t->n), t->n, p->n_steps, p->latency_ns);
-	if (check)
-		sb_addf(&sb, ",\"checked_sets\":%u,\"checked_outputs\":%u,\"max_rel\":%.6g,\"agrees\":true",
-		    check->n_sets, check->n_outputs, check->max_rel);
+	sb_addf(&sb, ",\"checked_sets\":%u,\"checked_outputs\":%u,\"max_rel\":%.6g,\"agrees\":%s",
+	    check ? check->n_sets : 0, check ? check->n_outputs : 0, check ? check->max_rel : 0,
+	    check ? "true" : "null");
 	if (t->streams)
 		run_report_streams(&sb, t->streams, true);
-	if (lines)
-		add_profile_json(&sb, p, lines, n_lines);
+	else
+		sb_addz(&sb, ",\"streams\":null");
+	add_profile_json(&sb, p, lines, n_lines);
 	sb_addc(&sb, '}');
 	(void)puts(sb.p);
 }

@@ -50,6 +50,7 @@ session_open(
 	struct client_conf conf = {
 	    .token_file = opt_text(o, OPT_token_file),
 	    .name = program_name(o->program),
+	    .title = opt_text(o, OPT_job_title),
 	    .stop = hear_signals,
 	    .self = s,
 	};

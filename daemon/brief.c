@@ -5,6 +5,7 @@
 #include "past.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -428,6 +429,60 @@ tell_devices(struct daemon *d, struct job *j)
 	planner_send(j, &m);
 }
 
+static bool
+is_unstarted(const struct job *j)
+{
+	return j->state == JOB_queued || j->state == JOB_waiting;
+}
+
+/* It may start as soon as there is room. */
+static bool
+is_in_line(const struct daemon *d, const struct job *j)
+{
+	return is_unstarted(j) && (env_here(d, j->rec.options.device) || j->rec.options.offline);
+}
+
+/* "jobs 3 and 4, which are being planned" */
+static const char *
+planned_words(struct arena *a, const struct daemon *d)
+{
+	struct strbuf sb;
+	uint32_t n = 0;
+
+	sb_init(&sb, a);
+	for (const struct job *j = d->jobs; j; j = j->next)
+		if (j->state == JOB_planning && n++ < 4)
+			sb_addf(&sb, "%s%" PRIu64, n == 1 ? "" : ", ", j->rec.id);
+	return arena_printf(a, "%s %s%s, which %s being planned", n == 1 ? "job" : "jobs", n ? sb.p : "",
+	    n > 4 ? ", ..." : "", n == 1 ? "is" : "are");
+}
+
+/* Who waits for room is told behind what: all jobs stand newest first. */
+static void
+tell_line(struct daemon *d)
+{
+	struct arena tmp = {0};
+	const char *planned = NULL;
+	uint32_t before = 0;
+
+	for (const struct job *j = d->jobs; j; j = j->next)
+		before += is_in_line(d, j);
+	for (struct job *j = d->jobs; j && before; j = j->next) {
+		if (!is_in_line(d, j))
+			continue;
+		before--;
+		planned = planned ? planned : planned_words(&tmp, d);
+		if (j->state == JOB_waiting)
+			job_move(d, j, JOB_queued, ERR_NONE, "");
+		job_note(d, j,
+		    before == 0 ? arena_printf(&tmp, "behind %s", planned)
+			: before == 1
+			? arena_printf(&tmp, "behind %s, and 1 job that came before", planned)
+			: arena_printf(&tmp, "behind %s, and %u jobs that came before", planned, before));
+	}
+	arena_fini(&tmp);
+}
+
 void
 planners_tick(struct daemon *d)
 {
@@ -441,9 +496,7 @@ planners_tick(struct daemon *d)
 	for (;;) { /* oldest first */
 		next = NULL;
 		for (struct job *j = d->jobs; j; j = j->next)
-			if ((j->state == JOB_queued || j->state == JOB_waiting) &&
-			    (env_here(d, j->rec.options.device) || j->rec.options.offline) &&
-			    (!next || j->rec.id < next->rec.id))
+			if (is_in_line(d, j) && (!next || j->rec.id < next->rec.id))
 				next = j;
 		if (!next || running >= d->conf->max_planners)
 			break;
@@ -453,8 +506,8 @@ planners_tick(struct daemon *d)
 	for (struct job *j = d->jobs; j; j = j->next) {
 		if (j->state == JOB_planning && j->planner)
 			tell_devices(d, j);
-		else if ((j->state == JOB_queued || j->state == JOB_waiting) &&
-		    !env_here(d, j->rec.options.device) && !j->rec.options.offline)
+		else if (is_unstarted(j) && !is_in_line(d, j))
 			let_wait(d, j);
 	}
+	tell_line(d);
 }

@@ -160,7 +160,8 @@ const char *job_state_text(enum job_state s);
 bool job_state_is_over(enum job_state s);
 /* The only writer of job->state.  Saved, told to watchers; over: farm and planner let go. */
 void job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code, const char *reason);
-void job_event(struct daemon *d, struct job *j); /* progress has changed */
+void job_event(struct daemon *d, struct job *j);                    /* progress has changed */
+void job_note(struct daemon *d, struct job *j, const char *reason); /* why it waits, without a move */
 /* Answers a watch with what has come since; false: nothing has, and the job goes on. */
 bool job_answer_watch(struct daemon *d, struct job *j, struct request *r);
 void jobs_tick(struct daemon *d);

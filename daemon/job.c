@@ -226,12 +226,23 @@ job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code,
 	j->rec.reason = str_of(arena_printf(&j->arena, "%.500s", reason));
 	j->rec.code = (uint64_t)err_wire(code);
 	j->rec.changed_ns = d->os->wall_ns(d->os->self);
+	if (to == JOB_planning)
+		j->rec.started_ns = j->rec.changed_ns;
 	if (job_state_is_over(to)) {
 		planner_stop(j);
 		farm_drop(d->farm, j->rec.id, NULL, task_data_free);
 	} else
 		job_event(d, j);
 	save(d, j);
+}
+
+void
+job_note(struct daemon *d, struct job *j, const char *reason)
+{
+	if (str_is(j->rec.reason, reason))
+		return;
+	j->rec.reason = str_of(arena_printf(&j->arena, "%.500s", reason));
+	job_event(d, j);
 }
 
 /* ---- birth -------------------------------------------------------------------------- */

@@ -97,6 +97,7 @@ serve_submit(struct daemon *d, struct request *r)
 	s->op.owner = d;
 	s->r = r;
 	s->rec = (struct m_job){.name = m->name,
+	    .title = m->title,
 	    .state = str_of(job_state_text(JOB_queued)),
 	    .reason = STR(""),
 	    .created_ns = now,
@@ -122,6 +123,16 @@ run_job_list(struct db *db, struct store_op *op)
 	return true;
 }
 
+/* As a list or a person is told of it. */
+static void
+note_running(const struct daemon *d, struct m_job *rec)
+{
+	bool runs = str_is(rec->state, job_state_text(JOB_planning));
+	int64_t until = runs ? d->os->wall_ns(d->os->self) : rec->changed_ns;
+
+	rec->running_ns = rec->started_ns ? MAX_OF(until - rec->started_ns, (int64_t)0) : 0;
+}
+
 /* What this life knows of a job is newer than its row, which a full disk may have kept from being written. */
 static void
 done_job_list(struct store_op *op)
@@ -137,6 +148,7 @@ done_job_list(struct store_op *op)
 			m->jobs[i] = j->rec;
 			m->jobs[i].report = STR("");
 		}
+		note_running(op->owner, &m->jobs[i]);
 		if (!j || a->r->m.job_list.all || !job_state_is_over(j->state))
 			m->jobs[n++] = m->jobs[i];
 	}
@@ -162,6 +174,14 @@ run_job_show(struct db *db, struct store_op *op)
 	return job_get(db, &op->arena, a->r->m.job_show.job, a->m.jobs.jobs, &op->err);
 }
 
+static void
+done_job_show(struct store_op *op)
+{
+	if (op->ok)
+		note_running(op->owner, ((struct ask_op *)(void *)op)->m.jobs.jobs);
+	ask_end_op(op);
+}
+
 /* A job of this life is shown as it is now, another as it was stored. */
 void
 serve_job_show(struct daemon *d, struct request *r)
@@ -170,9 +190,10 @@ serve_job_show(struct daemon *d, struct request *r)
 	struct msg m = {.type = MSG_jobs};
 
 	if (!j) {
-		ask_store(d, r, run_job_show);
+		ask_store_then(d, r, run_job_show, done_job_show);
 		return;
 	}
+	note_running(d, &j->rec);
 	m.jobs.jobs = &j->rec;
 	m.jobs.n_jobs = 1;
 	answer(d, r, &m);

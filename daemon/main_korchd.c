@@ -155,8 +155,15 @@ say_ready(const struct daemon *d)
 	daemon_log(d, limits, KVI("files", d->conf->limits.files), KVI("connections", d->conf->limits.max));
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
 		daemon_log(d, listen, KVZ("url", d->conf->listen[i]), KVI("port", port));
-	if (d->conf->json)
-		printf("{\"ready\":true,\"url\":\"%s\",\"port\":%d}\n", d->conf->listen[0], port);
+	if (d->conf->json) {
+		struct arena tmp = {0};
+		struct strbuf sb;
+
+		sb_init(&sb, &tmp);
+		json_text(&sb, str_of(d->conf->listen[0]));
+		printf("{\"ready\":true,\"url\":%s,\"port\":%d}\n", sb.p, port);
+		arena_fini(&tmp);
+	}
 	(void)fflush(stdout);
 	if (d->conf->ready_fd >= 0) {
 		(void)dprintf(d->conf->ready_fd, "ready %s\n", d->conf->listen[0]);

@@ -192,6 +192,7 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 
 	c->conf = *conf;
 	c->conf.url = str_dup(&c->arena, str_of(conf->url));
+	c->conf.title = str_dup(&c->arena, str_of(conf->title));
 	(void)pthread_mutex_init(&c->lock, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -385,6 +386,7 @@ client_submit(struct client *c, const char *model_path, const struct str *extern
 	auth_random(request, sizeof(request));
 	ask.submit = (struct m_submit){.request = {request, sizeof(request)},
 	    .name = files[0].name,
+	    .title = str_of(c->conf.title),
 	    .options = *options,
 	    .files = files,
 	    .n_files = n_externals + 1};

@@ -10,6 +10,7 @@ struct client_conf {
 	const char *url;          /* ipc:///path or tcp://host:port */
 	const char *token_file;   /* "" or NULL: none */
 	const char *name;         /* for the daemon's lists */
+	const char *title;        /* of jobs that it submits; NULL or "": the model's name */
 	int64_t patience_ns;      /* how long a call tries to reach the daemon; 0: 10 s */
 	bool (*stop)(void *self); /* polled about four times a second; true ends a call: ERR_INTERRUPTED */
 	void *self;

@@ -50,7 +50,7 @@ print_field(struct strbuf *sb, const struct field *f, const uint8_t *p)
 		add_hex(sb, ((const struct bytes *)v)->p, ((const struct bytes *)v)->n);
 		break;
 	case KIND_HASH:
-		add_hex(sb, v, sizeof(struct hash));
+		add_hex(sb, v, field_is_zero(f, p) ? 0 : sizeof(struct hash));
 		break;
 	case KIND_REALS:
 	case KIND_LIST:
@@ -74,14 +74,11 @@ print_field(struct strbuf *sb, const struct field *f, const uint8_t *p)
 static void
 print_record(struct strbuf *sb, const struct rec_info *r, const void *p)
 {
-	bool is_first = true;
+	const struct field *first = r->fields();
 
 	sb_addc(sb, '{');
-	for (const struct field *f = r->fields(); f->tag; f++) {
-		if (field_is_zero(f, p))
-			continue;
-		sb_addf(sb, "%s\"%s\":", is_first ? "" : ",", f->name);
-		is_first = false;
+	for (const struct field *f = first; f->tag; f++) {
+		sb_addf(sb, "%s\"%s\":", f == first ? "" : ",", f->name);
 		print_field(sb, f, p);
 	}
 	sb_addc(sb, '}');

@@ -84,7 +84,7 @@ bool msg_pack(
  * field.  A message number that is not ours gives ERR_PROTO too, with m->id and m->session set,
  * so that the answer can name the request. */
 bool msg_unpack(struct arena *a, struct bytes in, struct msg *m, struct err *e) MUST_CHECK;
-/* The message's fields as one JSON object, without zero fields. */
+/* The message's fields as one JSON object, all of them; a digest of zeros, which is none, is "". */
 void msg_json(struct strbuf *sb, const struct msg *m);
 /* The same for one record: rec_json(sb, "job", &job). */
 void rec_json(struct strbuf *sb, const char *record, const void *p);

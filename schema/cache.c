@@ -20,7 +20,7 @@ cache_stats(struct db *db, struct arena *a, struct m_count **out, uint32_t *n, s
 	static const char *const whole[] = {"measurements", "measurements_good", "specs", "environments",
 	    "blobs", "blob_bytes", "jobs", "best_rows"};
 	struct q q = q_start(db, SQL_CACHE_COUNT, "");
-	uint32_t cap = 0;
+	uint32_t cap = 0, from;
 
 	*out = NULL;
 	*n = 0;
@@ -31,11 +31,19 @@ cache_stats(struct db *db, struct arena *a, struct m_count **out, uint32_t *n, s
 		return false;
 	add_count(
 	    a, out, n, &cap, STR("blob_limit_bytes"), (int64_t)MIN_OF(db->blob_limit, (uint64_t)INT64_MAX));
+	from = *n;
+	for (int i = 0; i < TALLY_COUNT; i++) /* what never happened is a figure too */
+		add_count(a, out, n, &cap, str_of(db_tally_name((enum tally)i)), 0);
 	q = q_start(db, SQL_COUNT_LIST, "");
 	while (q_step(&q)) {
 		struct str name = q_text(&q, a, 0);
+		uint32_t at = from;
 
-		add_count(a, out, n, &cap, name, q_int(&q, 1));
+		while (at < *n && !str_eq((*out)[at].name, name))
+			at++;
+		if (at == *n)
+			add_count(a, out, n, &cap, name, 0);
+		(*out)[at].value = (uint64_t)MAX_OF(q_int(&q, 1), (int64_t)0);
 	}
 	return q_end(&q, e);
 }

@@ -212,8 +212,8 @@ db_begin(struct db *db, struct err *e)
 	return rc == SQLITE_OK || db_failed(db, rc, e);
 }
 
-static bool
-flush_tally(struct db *db, struct err *e)
+const char *
+db_tally_name(enum tally t)
 {
 	static const char *const name[TALLY_COUNT] = {
 	    [TALLY_HIT] = "hit",
@@ -225,8 +225,14 @@ flush_tally(struct db *db, struct err *e)
 	    [TALLY_REPEATED] = "repeated",
 	};
 
+	return name[t];
+}
+
+static bool
+flush_tally(struct db *db, struct err *e)
+{
 	for (int i = 0; i < TALLY_COUNT; i++)
-		if (db->tally[i] && !db_count(db, name[i], db->tally[i], e))
+		if (db->tally[i] && !db_count(db, db_tally_name((enum tally)i), db->tally[i], e))
 			return false;
 	return true;
 }

@@ -21,6 +21,7 @@ enum tally {
 	TALLY_REPEATED,
 	TALLY_COUNT
 };
+const char *db_tally_name(enum tally t); /* as counters are kept and shown */
 struct db {
 	sqlite3 *sql;
 	sqlite3_stmt *stmt[SQL_COUNT]; /* prepared at first use, kept */

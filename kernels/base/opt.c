@@ -327,22 +327,37 @@ print_help(enum program p)
 }
 
 static void
-print_settings(const struct opts *o)
+print_setting(const struct opts *o, const char *flag, const char *value, enum opt_source from)
 {
 	static const char *const source[] = {"default", "file", "variable", "flag"};
+	struct arena tmp = {0};
+	struct strbuf sb;
 
+	if (!opt_flag(o, OPT_json)) {
+		printf("%s =%s%s (%s)\n", flag, *value ? " " : "", value, source[from]);
+		return;
+	}
+	sb_init(&sb, &tmp);
+	json_text(&sb, str_of(value));
+	printf("{\"setting\":\"%s\",\"value\":%s,\"source\":\"%s\"}\n", flag, sb.p, source[from]);
+	arena_fini(&tmp);
+}
+
+static void
+print_settings(const struct opts *o)
+{
 	for (int i = 0; i < OPT_COUNT; i++) {
-		if (!row_is_for(&opt_row[i], o->program) || i == OPT_help || i == OPT_version ||
-		    i == OPT_show_config)
+		const struct opt_row *r = &opt_row[i];
+
+		if (!row_is_for(r, o->program) || i == OPT_help || i == OPT_version || i == OPT_show_config)
 			continue;
-		if (opt_row[i].type == TYPE_FLAG)
-			printf("%s = %d (%s)\n", opt_row[i].flag, opt_flag(o, (enum opt_id)i),
-			    source[o->value[i].source]);
+		if (r->type == TYPE_FLAG)
+			print_setting(
+			    o, r->flag, opt_flag(o, (enum opt_id)i) ? "1" : "0", o->value[i].source);
 		else if (o->value[i].n == 0)
-			printf("%s = (%s)\n", opt_row[i].flag, source[FROM_DEFAULT]);
-		for (uint32_t k = 0; opt_row[i].type != TYPE_FLAG && k < o->value[i].n; k++)
-			printf(
-			    "%s = %s (%s)\n", opt_row[i].flag, o->value[i].v[k], source[o->value[i].source]);
+			print_setting(o, r->flag, "", FROM_DEFAULT);
+		for (uint32_t k = 0; r->type != TYPE_FLAG && k < o->value[i].n; k++)
+			print_setting(o, r->flag, o->value[i].v[k], o->value[i].source);
 	}
 }
 
@@ -396,7 +411,8 @@ opts_main(struct arena *a, enum program p, int argc, char **argv, struct opts *o
 		return 0;
 	}
 	if (opt_flag(o, OPT_version)) {
-		printf("%s %s\n", prog_row[p].name, KORCH_VERSION);
+		printf(opt_flag(o, OPT_json) ? "{\"program\":\"%s\",\"version\":\"%s\"}\n" : "%s %s\n",
+		    prog_row[p].name, KORCH_VERSION);
 		return 0;
 	}
 	if (opt_flag(o, OPT_show_config)) {

@@ -41,7 +41,7 @@ raced=$(korch-cache list --json $farm | grep -oE '"spec":"[0-9a-f]{64}"' | cut -
 done)
 korch-cache show "${raced:-00}" $farm >"$tmp/words"
 if grep -qE '^    again  .* in session [0-9a-f]{12}; .* by ' "$tmp/words"; then ok; else bad "show tells no repeat of '$raced'"; fi
-if grep -qE '^    costs  .* (ns|us|ms|s), by its repeats$' "$tmp/words" && korch-cache show "$raced" --json $farm | grep -q '"repeats":\[{"session":"'; then ok; else bad "show: $(cat "$tmp/words")"; fi
+if grep -qE '^    costs  .* (ns|us|ms|s), by its repeats$' "$tmp/words" && korch-cache show "$raced" --json $farm | grep -q '"repeats":[[]{"spec":"'; then ok; else bad "show: $(cat "$tmp/words")"; fi
 rows=$(korch-cache show "$spec" --json $farm | grep -c '"spec"')
 timed=$(korch-cache explain "$spec" --json $farm | grep -o '"behind_ns"' | wc -l)
 n_failed=$(korch-cache explain "$spec" --json $farm | grep -oE '"times":[0-9]+' | cut -d: -f2 | awk '{n += $1} END {print n + 0}')

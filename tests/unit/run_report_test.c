@@ -23,9 +23,9 @@ streams(void **state)
 		",\"streams\":{\"asked\":4,\"used\":1,\"side\":2,\"waits\":1,\"one_ns\":2000000,\"side_ns\":"
 		"2000001}"},
 	    {{4, 1, 1, 0, 0, 0}, "streams: 1 used; no two kernels can gain by running side by side\n",
-		",\"streams\":{\"asked\":4,\"used\":1,\"side\":1,\"waits\":0}"},
+		",\"streams\":{\"asked\":4,\"used\":1,\"side\":1,\"waits\":0,\"one_ns\":0,\"side_ns\":0}"},
 	    {{1, 1, 1, 0, 0, 0}, "streams: 1 used; no more were asked for\n",
-		",\"streams\":{\"asked\":1,\"used\":1,\"side\":1,\"waits\":0}"}};
+		",\"streams\":{\"asked\":1,\"used\":1,\"side\":1,\"waits\":0,\"one_ns\":0,\"side_ns\":0}"}};
 	struct arena a = {0};
 
 	(void)state;
