@@ -110,23 +110,6 @@ ask_costs(struct daemon *d, struct job *j, const struct m_cost_ask *ask)
 }
 
 /* ---- measuring ---------------------------------------------------------------------- */
-static struct hash
-task_key(enum task_kind kind, const struct hash *what, const struct meas_key *k, uint64_t effort)
-{
-	struct arena tmp = {0};
-	struct strbuf sb;
-	struct hash h;
-
-	sb_init(&sb, &tmp);
-	sb_add(&sb, (struct str){(const char *)what->b, sizeof(what->b)});
-	sb_add(&sb, (struct str){(const char *)k->env_hash.b, sizeof(k->env_hash.b)});
-	sb_addf(&sb, "%d %llu %llu %llu %.*s", (int)kind, (unsigned long long)effort,
-	    (unsigned long long)k->threads, (unsigned long long)k->epoch, STR_ARG(k->precision));
-	h = hash_bytes(sb.p, sb.n);
-	arena_fini(&tmp);
-	return h;
-}
-
 static bool
 is_answered(const struct m_cost *c, uint64_t effort)
 {
@@ -147,6 +130,7 @@ run_measure(struct db *db, struct store_op *op)
 		struct hash h;
 
 		if (!spec_put(db, m->specs[i].text, &x->model, &h, &op->err) ||
+		    !bound_put(db, &h, &x->key, &m->specs[i].bound, &op->err) ||
 		    !meas_best(db, &op->arena, &h, &x->key, &x->costs[i], &op->err))
 			return false;
 		if (!is_answered(&x->costs[i], m->specs[i].effort) &&
@@ -330,18 +314,6 @@ ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask)
 	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_build, done_build)->op);
 }
 
-/* What is timed: plans by their contents, and where. */
-static struct hash
-time_key(struct arena *a, const struct m_time_ask *m, const struct meas_key *k)
-{
-	struct hash *plans = NEW_ARRAY(a, struct hash, MAX_OF(m->n_plans, 1u)), all;
-
-	for (uint32_t i = 0; i < m->n_plans; i++)
-		plans[i] = m->plans[i].digest;
-	all = hash_bytes(plans, sizeof(*plans) * m->n_plans);
-	return task_key(TASK_TIME, &all, k, 0);
-}
-
 /* Workers of this host read the plans where they lie; for others they become blobs. */
 static bool
 run_time(struct db *db, struct store_op *op)
@@ -425,10 +397,12 @@ static bool
 run_race(struct db *db, struct store_op *op)
 {
 	struct desk_op *x = (struct desk_op *)(void *)op;
-	const struct m_race_ask *m = &x->ask.race_ask;
+	struct m_race_ask *m = &x->ask.race_ask;
+	const struct m_bound *bounds = m->bounds;
+	uint32_t n_rows, n_bounds = m->n_bounds;
 	struct bytes b;
-	uint32_t n_rows;
 
+	m->n_bounds = 0; /* what is asked for is the same with other bounds */
 	if (!msg_pack(&op->arena, &x->ask, PIPE_MAX_BYTES, &b, &op->err))
 		return false;
 	x->payload = hash_bytes(b.p, b.n);
@@ -441,6 +415,7 @@ run_race(struct db *db, struct store_op *op)
 		struct hash h;
 
 		if (!spec_put(db, m->kernels[i].spec, &x->model, &h, &op->err) ||
+		    (i < n_bounds && !bound_put(db, &h, &x->key, &bounds[i], &op->err)) ||
 		    !meas_best(db, &op->arena, &h, &x->key, &x->costs[i], &op->err))
 			return false;
 	}

@@ -4,6 +4,10 @@
  * opens nothing.  Nothing is kept of those who have not proved themselves. */
 #include "daemon.h"
 
+#include "../kernels/base/epoch.h"
+#include "../proto/hw.h"
+#include "../proto/ticket.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +47,29 @@ give_challenge(struct daemon *d, struct request *r)
 }
 
 /* ---- who is it? --------------------------------------------------------------------- */
+/* "cpu:AMD-EPYC-9B14-avx512": a word that can be shown, and that no pattern of --device is taken for. */
+static bool
+is_class(struct str class)
+{
+	for (size_t i = 0; i < class.n; i++)
+		if (class.p[i] <= ' ' || class.p[i] > '~' || class.p[i] == '*' || class.p[i] == '?')
+			return false;
+	return class.n > 0 && class.n < SESSION_CLASS;
+}
+
+static bool
+check_env(const struct m_env *env, uint32_t i, struct err *e)
+{
+	if (!is_class(env->class) || env->key.n == 0)
+		return err_set(e, ERR_PROTO, "device %u has no class or no environment", i);
+	if (env->epoch != GENERATOR_EPOCH)
+		return err_set(e, ERR_PROTO,
+		    "device %u (%.*s) has generator epoch %llu, and this korchd has %d; install the same version "
+		    "on both sides",
+		    i, STR_ARG(env->class), (unsigned long long)env->epoch, (int)GENERATOR_EPOCH);
+	return hw_check(&env->hw, e) || err_in(e, "device %u (%.*s)", i, STR_ARG(env->class));
+}
+
 static bool
 check_hello(const struct request *r, enum auth_role *role, struct err *e)
 {
@@ -59,8 +86,8 @@ check_hello(const struct request *r, enum auth_role *role, struct err *e)
 	if (*role == AUTH_WORKER && !h->joins && (h->n_envs == 0 || h->n_envs > SESSION_ENVS))
 		return err_set(e, ERR_PROTO, "a worker names 1 to %d devices", (int)SESSION_ENVS);
 	for (uint32_t i = 0; i < h->n_envs; i++)
-		if (h->envs[i].class.n == 0 || h->envs[i].key.n == 0)
-			return err_set(e, ERR_PROTO, "device %u has no class or no environment", i);
+		if (!check_env(&h->envs[i], i, e))
+			return false;
 	return true;
 }
 
@@ -136,40 +163,6 @@ let_in(struct daemon *d, const struct m_env *env)
 }
 
 /* ---- in ----------------------------------------------------------------------------- */
-/* What the worker still holds is its still, or is revoked. */
-static void
-adopt_held(struct daemon *d, const struct session *s, struct request *r, struct m_welcome *w)
-{
-	const struct m_hello *h = &r->m.hello;
-	uint32_t cap = 0;
-
-	for (uint32_t i = 0; i < h->n_held; i++) {
-		const struct m_held *x = &h->held[i];
-		bool ok = false;
-
-		for (uint32_t k = 0; k < s->n_envs && !ok; k++)
-			ok = farm_touch(d->farm, s->envs[k].device, &x->key, x->gen, daemon_now(d)) ||
-			    farm_adopt(d->farm, s->envs[k].device, &x->key, x->gen, daemon_now(d));
-		if (ok)
-			continue;
-		GROW(&r->arena, w->revoked, w->n_revoked, cap);
-		w->revoked[w->n_revoked++] = *x;
-	}
-}
-
-static void
-welcome(struct daemon *d, struct request *r, struct session *s)
-{
-	struct msg m;
-
-	fill_welcome(d, &m);
-	m.welcome.session = s->id;
-	if (!r->m.hello.joins)
-		adopt_held(d, s, r, &m.welcome);
-	r->session_id = s->id;
-	answer(d, r, &m);
-}
-
 /* The environments go to disk first: leases refer to them. */
 struct hello_op {
 	struct store_op op;
@@ -178,19 +171,94 @@ struct hello_op {
 	enum auth_role role;
 	struct identity who;
 	char peer[SOCK_ADDR_BYTES];
+	uint64_t rejoined; /* the session that it goes on with; 0: a new one */
 	int64_t env[SESSION_ENVS];
+	uint32_t *held_by; /* of each lease that it says it holds: the device whose ticket it shows, or NOBODY */
 };
+enum { NOBODY = UINT32_MAX };
+
+/* Which of its devices was given that?  A ticket whose result has come serves no more. */
+static bool
+whose(struct db *db, struct hello_op *h, struct str who, const struct m_held *held, uint32_t *device,
+    struct err *e)
+{
+	const struct m_hello *m = &h->r->m.hello;
+	struct ticket t = {.key = held->key, .gen = held->gen, .kind = held->kind, .who = who};
+	bool is_spent;
+
+	*device = NOBODY;
+	if (!grant_is_spent(db, held->gen, &is_spent, e))
+		return false;
+	for (uint32_t i = 0; i < m->n_envs && !is_spent; i++) {
+		t.env = hash_bytes(m->envs[i].key.p, m->envs[i].key.n);
+		if (ticket_holds(store_secret(h->d->store), &t, held->ticket))
+			*device = i;
+	}
+	return true;
+}
 
 static bool
 run_hello(struct db *db, struct store_op *op)
 {
 	struct hello_op *h = (struct hello_op *)(void *)op;
 	const struct m_hello *m = &h->r->m.hello;
+	struct str who = str_of(identity_words(&op->arena, &h->who, m->name));
+	bool is_own = h->who.way == SOCK_LOCAL && m->is_local;
 
-	for (uint32_t i = 0; i < m->n_envs; i++)
-		if (!env_put(db, &m->envs[i], &h->env[i], &op->err))
+	h->held_by = NEW_ARRAY(&op->arena, uint32_t, MAX_OF(m->n_held, 1u));
+	for (uint32_t i = 0; i < m->n_held; i++)
+		if (!whose(db, h, who, &m->held[i], &h->held_by[i], &op->err))
+			return false;
+	for (uint32_t i = 0; i < m->n_envs && !h->rejoined; i++)
+		if (!env_put(db, &m->envs[i], is_own, &h->env[i], &op->err))
 			return false;
 	return true;
+}
+
+/* A lease of this life, or one that its ticket shows. */
+static bool
+is_still_its(struct daemon *d, const struct session *s, const struct m_hello *m, uint32_t by,
+    const struct m_held *x)
+{
+	struct hash env;
+
+	for (uint32_t k = 0; k < s->n_envs; k++)
+		if (farm_touch(d->farm, s->envs[k].device, &x->key, x->gen, daemon_now(d)))
+			return true;
+	if (by >= s->n_envs)
+		return false;
+	env = hash_bytes(m->envs[by].key.p, m->envs[by].key.n);
+	return hash_eq(&env, &s->envs[by].hash) &&
+	    farm_adopt(d->farm, s->envs[by].device, &x->key, x->gen, daemon_now(d));
+}
+
+/* held_by: NULL where no ticket was looked at. */
+static void
+adopt_held(struct daemon *d, const struct session *s, struct request *r, const uint32_t *held_by,
+    struct m_welcome *w)
+{
+	const struct m_hello *h = &r->m.hello;
+	uint32_t cap = 0;
+
+	for (uint32_t i = 0; i < h->n_held; i++) {
+		if (is_still_its(d, s, h, held_by ? held_by[i] : NOBODY, &h->held[i]))
+			continue;
+		GROW(&r->arena, w->revoked, w->n_revoked, cap);
+		w->revoked[w->n_revoked++] = h->held[i];
+	}
+}
+
+static void
+welcome(struct daemon *d, struct request *r, struct session *s, const uint32_t *held_by)
+{
+	struct msg m;
+
+	fill_welcome(d, &m);
+	m.welcome.session = s->id;
+	if (!r->m.hello.joins)
+		adopt_held(d, s, r, held_by, &m.welcome);
+	r->session_id = s->id;
+	answer(d, r, &m);
 }
 
 static void
@@ -210,30 +278,52 @@ add_device(struct daemon *d, struct session *s, const struct m_env *env, int64_t
 }
 
 static void
+say_over(struct daemon *d, struct request *r)
+{
+	struct err e = {0};
+
+	(void)err_set(&e, ERR_UNPROVED, "the session to be joined has ended");
+	answer_error(d, r, &e);
+}
+
+static void
+enter(struct daemon *d, struct hello_op *h)
+{
+	struct request *r = h->r;
+	struct session *s = h->rejoined ? session_find(d, h->rejoined)
+					: session_new(d, r, h->role, &h->who, h->peer);
+
+	if (!s) {
+		say_over(d, r);
+		return;
+	}
+	if (h->rejoined)
+		session_rejoin(d, s, r);
+	for (uint32_t i = 0; i < r->m.hello.n_envs && !h->rejoined; i++)
+		add_device(d, s, &r->m.hello.envs[i], h->env[i]);
+	welcome(d, r, s, h->held_by);
+	jobs_tick(d);
+}
+
+static void
 done_hello(struct store_op *op)
 {
 	struct hello_op *h = (struct hello_op *)(void *)op;
 	struct daemon *d = h->d;
-	struct request *r = h->r;
-	struct session *s;
 
-	if (!op->ok) {
-		turn_away(d, &r->m.hello, &op->err);
-		refuse(d, r, h->peer, &op->err);
-		free(h);
-		return;
+	if (op->ok) {
+		enter(d, h);
+	} else {
+		turn_away(d, &h->r->m.hello, &op->err);
+		refuse(d, h->r, h->peer, &op->err);
 	}
-	s = session_new(d, r, h->role, &h->who, h->peer);
-	for (uint32_t i = 0; i < r->m.hello.n_envs; i++)
-		add_device(d, s, &r->m.hello.envs[i], h->env[i]);
-	welcome(d, r, s);
-	jobs_tick(d);
+	arena_fini(&op->arena);
 	free(h);
 }
 
 static void
-post_hello(
-    struct daemon *d, struct request *r, enum auth_role role, const struct identity *who, const char *peer)
+post_hello(struct daemon *d, struct request *r, enum auth_role role, const struct identity *who,
+    const char *peer, const struct session *rejoined)
 {
 	struct hello_op *op = heap_alloc(sizeof(*op));
 
@@ -243,6 +333,7 @@ post_hello(
 	op->r = r;
 	op->role = role;
 	op->who = *who;
+	op->rejoined = rejoined ? rejoined->id : 0;
 	(void)snprintf(op->peer, sizeof(op->peer), "%s", peer);
 	store_post(d->store, &op->op);
 }
@@ -283,12 +374,11 @@ serve_hello(struct daemon *d, struct request *r)
 		return;
 	}
 	s = own_session(d, r, role, &who);
-	if (s) {
+	if (s && (r->m.hello.joins || r->m.hello.n_held == 0)) {
 		session_rejoin(d, s, r);
-		welcome(d, r, s);
+		welcome(d, r, s, NULL);
 	} else if (r->m.hello.joins) {
-		(void)err_set(&e, ERR_UNPROVED, "the session to be joined has ended");
-		answer_error(d, r, &e);
+		say_over(d, r);
 	} else
-		post_hello(d, r, role, &who, peer.addr);
+		post_hello(d, r, role, &who, peer.addr, s);
 }

@@ -174,6 +174,21 @@ run_verify(struct db *db, struct store_op *op)
 	return true;
 }
 
+enum { EVIDENCE_AT_A_TIME = 64 }; /* each is at most some 10 KiB */
+
+static bool
+run_evidence(struct db *db, struct store_op *op)
+{
+	struct ask_op *a = (struct ask_op *)(void *)op;
+	const struct m_cache_evidence *ask = &a->r->m.cache_evidence;
+	struct m_evidence_have *have = &a->m.evidence_have;
+
+	a->m = (struct msg){.type = MSG_evidence_have};
+	return evidence_list(db, &op->arena, ask->before,
+	    (uint32_t)MIN_OF(MAX_OF(ask->max, (uint64_t)1), (uint64_t)EVIDENCE_AT_A_TIME), &have->list,
+	    &have->n_list, &have->more, &op->err);
+}
+
 void
 serve_cache(struct daemon *d, struct request *r)
 {
@@ -182,7 +197,7 @@ serve_cache(struct daemon *d, struct request *r)
 		bool (*run)(struct db *db, struct store_op *op);
 	} row[] = {{MSG_cache_stats, run_stats}, {MSG_cache_list, run_list}, {MSG_cache_show, run_show},
 	    {MSG_cache_export, run_export}, {MSG_cache_import, run_import}, {MSG_cache_gc, run_gc},
-	    {MSG_cache_verify, run_verify}};
+	    {MSG_cache_verify, run_verify}, {MSG_cache_evidence, run_evidence}};
 
 	for (size_t i = 0; i < COUNT_OF(row); i++)
 		if (row[i].type == r->m.type)

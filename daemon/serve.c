@@ -54,6 +54,7 @@ static const struct right {
     {MSG_cache_import, CLIENT, serve_cache},
     {MSG_cache_gc, CLIENT, serve_cache},
     {MSG_cache_verify, CLIENT, serve_cache},
+    {MSG_cache_evidence, CLIENT, serve_cache},
 };
 
 static const struct right *

@@ -1,7 +1,7 @@
 /* daemon/session.c: who talks to us, once let in (door.c).  A session is bound to the connections that proved
  * it, and to no others.  A worker's outlives its connection by a minute, since leases hang on it; a client's
  * ends with it. */
-#include "daemon.h"
+#include "lease.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +71,16 @@ bind_peer(struct daemon *d, struct session *s, uint32_t peer)
 			session_end(d, old);
 	}
 	sock_bind(d->net, peer, s->id);
+}
+
+char *
+identity_words(struct arena *a, const struct identity *who, struct str name)
+{
+	char hex[65];
+
+	hash_hex(&who->of, hex);
+	return arena_printf(
+	    a, "%d %u %s %.*s", (int)who->way, who->uid, hex, (int)MIN_OF(name.n, (size_t)255), name.p);
 }
 
 struct session *

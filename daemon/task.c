@@ -1,4 +1,5 @@
-/* daemon/task.c: a task of the farm is over: all planners that wait for it are told. */
+/* daemon/task.c: what a task is known by; a task of the farm is over: all planners that wait for it are
+ * told. */
 #include "task.h"
 
 #include <stdlib.h>
@@ -13,6 +14,34 @@ task_data_free(void *data)
 		return;
 	arena_fini(&t->arena);
 	free(t);
+}
+
+struct hash
+task_key(enum task_kind kind, const struct hash *what, const struct meas_key *k, uint64_t effort)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct hash h;
+
+	sb_init(&sb, &tmp);
+	sb_add(&sb, (struct str){(const char *)what->b, sizeof(what->b)});
+	sb_add(&sb, (struct str){(const char *)k->env_hash.b, sizeof(k->env_hash.b)});
+	sb_addf(&sb, "%d %llu %llu %llu %.*s", (int)kind, (unsigned long long)effort,
+	    (unsigned long long)k->threads, (unsigned long long)k->epoch, STR_ARG(k->precision));
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
+struct hash
+time_key(struct arena *a, const struct m_time_ask *m, const struct meas_key *k)
+{
+	struct hash *plans = NEW_ARRAY(a, struct hash, MAX_OF(m->n_plans, 1u)), all;
+
+	for (uint32_t i = 0; i < m->n_plans; i++)
+		plans[i] = m->plans[i].digest;
+	all = hash_bytes(plans, sizeof(*plans) * m->n_plans);
+	return task_key(TASK_TIME, &all, k, 0);
 }
 
 void

@@ -18,12 +18,19 @@ struct task_data {
 	struct hash payload;
 	struct str payload_path;
 	int64_t limit_ns;
+	struct str
+	    *doubted; /* schedules that a lease found below the bound: believed when another does too */
+	uint32_t n_doubted, n_again; /* leases that ended in doubt */
 };
 struct task_result { /* what the store made of an outcome, by the task's kind */
 	const struct m_cost *cost;
 	const struct m_build_have *build;
 	const struct m_race_have *race;
 };
+/* Of all that decides a task's result: whoever says what was done says by it which task it was. */
+struct hash task_key(enum task_kind kind, const struct hash *what, const struct meas_key *k, uint64_t effort);
+/* What is timed: plans by their contents, and where. */
+struct hash time_key(struct arena *a, const struct m_time_ask *m, const struct meas_key *k);
 /* A task is over: tells its waiters, ends it.  r, outcome: what there is to tell, or NULL. */
 void task_over(
     struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);

@@ -267,6 +267,25 @@ db_rollback(struct db *db)
 	db->in_transaction = false;
 }
 
+bool
+db_try(struct db *db, bool (*run)(struct db *db, void *self, struct err *e), void *self, struct err *e)
+{
+	int64_t tally[TALLY_COUNT];
+	int rc = sqlite3_exec(db->sql, "SAVEPOINT piece", NULL, NULL, NULL);
+	bool ok;
+
+	if (rc != SQLITE_OK)
+		return db_failed(db, rc, e);
+	memcpy(tally, db->tally, sizeof(tally));
+	ok = run(db, self, e);
+	if (!ok) {
+		memcpy(db->tally, tally, sizeof(tally));
+		(void)sqlite3_exec(db->sql, "ROLLBACK TO piece", NULL, NULL, NULL);
+	}
+	rc = sqlite3_exec(db->sql, "RELEASE piece", NULL, NULL, NULL);
+	return ok && (rc == SQLITE_OK || db_failed(db, rc, e));
+}
+
 /* ---- statements --------------------------------------------------------------------- */
 static int
 bind_one(sqlite3_stmt *s, int at, char letter, va_list *ap)

@@ -1,4 +1,4 @@
-/* schema/meas.c: environments, specs and measurements.
+/* schema/meas.c: specs and measurements.
  *
  * A measurement's key is a digest of everything that decides it: spec, schedule, generator
  * epoch, environment, threads, precision.  The digest only finds the row: the columns are
@@ -13,74 +13,6 @@
 static const int64_t DAY_NS = (int64_t)86400 * 1000000000;
 /* Of one row, however often it is pooled. */
 static const uint64_t MEAS_MAX_SAMPLES = ((uint64_t)1 << 60) - 1;
-
-bool
-env_put(struct db *db, const struct m_env *env, int64_t *id, struct err *e)
-{
-	struct arena tmp = {0};
-	struct m_env own = *env;
-	struct hash hash = hash_bytes(env->key.p, env->key.n);
-	struct bytes record;
-	struct str text = {0};
-	struct q q;
-	bool known, ok;
-
-	own.hash = hash;
-	ok = rec_pack(&tmp, "env", &own, &record, e);
-	q = q_start(db, SQL_ENV_FIND, "h", &hash);
-	known = ok && q_step(&q);
-	if (known) {
-		*id = q_int(&q, 0);
-		text = q_text(&q, &tmp, 1);
-	}
-	ok = q_end(&q, e) && ok;
-	if (known && !str_eq(text, env->key))
-		ok = err_set(
-		    e, ERR_FORMAT, "two environments have the same digest; move %s/korch.db away", db->dir);
-	else if (ok && known)
-		ok = q_run(db, e, SQL_ENV_SEEN, "iib", *id, db_wall(db), record);
-	else if (ok) {
-		ok = q_run(db, e, SQL_ENV_ADD, "httbi", &hash, env->class, env->key, record, db_wall(db));
-		*id = sqlite3_last_insert_rowid(db->sql);
-	}
-	arena_fini(&tmp);
-	return ok;
-}
-
-bool
-env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, struct m_env *env, struct err *e)
-{
-	struct q q = q_start(db, SQL_ENV_CLASS, "t", class);
-	struct bytes record = {0};
-	bool found = q_step(&q);
-
-	if (found) {
-		*id = q_int(&q, 0);
-		record = q_blob(&q, a, 1);
-	}
-	if (!q_end(&q, e))
-		return false;
-	if (!found)
-		return err_set(e, ERR_OFFLINE,
-		    "no device of class '%.*s' was ever seen here; connect a korch-worker for it",
-		    STR_ARG(class));
-	return rec_unpack(a, "env", record, env, e);
-}
-
-bool
-env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct err *e)
-{
-	struct q q = q_start(db, SQL_ENV_ID, "i", id);
-	struct bytes record = {0};
-	bool found = q_step(&q);
-
-	if (found)
-		record = q_blob(&q, a, 0);
-	if (!q_end(&q, e))
-		return false;
-	return found ? rec_unpack(a, "env", record, env, e)
-		     : err_set(e, ERR_FAILED, "environment %lld is not in the store", (long long)id);
-}
 
 bool
 spec_put(struct db *db, struct str text, const struct hash *model, struct hash *hash, struct err *e)

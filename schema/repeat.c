@@ -17,6 +17,17 @@ is_known_good(struct db *db, const struct hash *key, bool *out, struct err *e)
 	return q_end(&q, e);
 }
 
+bool
+meas_first(struct db *db, const struct hash *spec, const struct meas_key *k, struct str schedule, int64_t *ns,
+    struct err *e)
+{
+	struct hash key = meas_row_key(spec, k, schedule);
+	struct q q = q_start(db, SQL_MEAS_FIND, "h", &key);
+
+	*ns = q_step(&q) ? q_int(&q, 6) : 0;
+	return q_end(&q, e);
+}
+
 /* A row that is there already: the same result sent twice, or work that was done twice. */
 static bool
 is_there(struct db *db, const struct hash *key, const struct hash *session, const struct meas_origin *from,

@@ -13,6 +13,7 @@ enum { GROUP = 256 };
 struct store {
 	struct db *db; /* the thread's alone after store_open */
 	uint64_t boot;
+	uint8_t secret[SECRET_BYTES];
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t posted;
@@ -107,6 +108,12 @@ store_thread(void *arg)
 	return NULL;
 }
 
+static bool
+open_secret(struct store *s, struct err *e)
+{
+	return db_begin(s->db, e) && secret_get(s->db, "tickets", s->secret, e) && db_commit(s->db, e);
+}
+
 bool
 store_open(struct store **out, const struct store_conf *conf, struct store_wake wake, struct err *e)
 {
@@ -115,7 +122,8 @@ store_open(struct store **out, const struct store_conf *conf, struct store_wake 
 	s->in_tail = &s->in;
 	s->out_tail = &s->out;
 	s->wake = wake;
-	if (!db_open(&s->db, conf, e)) {
+	if (!db_open(&s->db, conf, e) || !open_secret(s, e)) {
+		db_close(s->db);
 		free(s);
 		return false;
 	}
@@ -132,6 +140,12 @@ uint64_t
 store_boot(const struct store *s)
 {
 	return s->boot;
+}
+
+const uint8_t *
+store_secret(const struct store *s)
+{
+	return s->secret;
 }
 
 const char *

@@ -4,10 +4,11 @@
 #ifndef KORCH_STORE_H
 #define KORCH_STORE_H
 
+#include "../kernels/base/sign.h"
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 5, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 6, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
@@ -24,14 +25,18 @@ void db_close(struct db *db);
 bool db_begin(struct db *db, struct err *e) MUST_CHECK;
 bool db_commit(struct db *db, struct err *e) MUST_CHECK;
 void db_rollback(struct db *db);
+/* A piece of a transaction that fails alone: what it wrote is undone, what came before it stays. */
+bool db_try(struct db *db, bool (*run)(struct db *db, void *self, struct err *e), void *self,
+    struct err *e) MUST_CHECK;
 /* SQLite's own check and ours; problems as lines of text, "" when all is well. */
 bool db_verify(struct db *db, struct arena *a, struct str *problems, struct err *e) MUST_CHECK;
 /* Counts how often the data folder was opened: no two lives of a daemon share a number. */
 uint64_t db_boot(struct db *db);
 
 /* ---- environments and specs ---- */
-/* env->hash is of env->key and is computed here; *id for the functions below. */
-bool env_put(struct db *db, const struct m_env *env, int64_t *id, struct err *e) MUST_CHECK;
+/* env->hash is of env->key and is computed here; *id for the functions below.  Of a key that is known the
+ * rest stays as it was first said, unless the device is this host's own (is_own: it was calibrated anew). */
+bool env_put(struct db *db, const struct m_env *env, bool is_own, int64_t *id, struct err *e) MUST_CHECK;
 /* The one of that class seen last; false with ERR_OFFLINE when there is none. */
 bool env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, struct m_env *env,
     struct err *e) MUST_CHECK;
@@ -65,6 +70,9 @@ bool meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, 
  * was never measured here, faults of the machine. */
 bool repeat_put(struct db *db, const struct hash *spec, const struct meas_key *k, const struct hash *session,
     const struct m_row *row, const struct meas_origin *from, struct err *e) MUST_CHECK;
+/* The time by which a schedule was first measured; 0: it was not, or failed. */
+bool meas_first(struct db *db, const struct hash *spec, const struct meas_key *k, struct str schedule,
+    int64_t *ns, struct err *e) MUST_CHECK;
 /* How many rows a session left; 0: it never came to an end. */
 bool repeat_session(struct db *db, const struct hash *session, uint32_t *n, struct err *e) MUST_CHECK;
 /* Says that `effort` was spent; fail != 0: no schedule can do better. */
@@ -81,6 +89,23 @@ bool meas_best(struct db *db, struct arena *a, const struct hash *spec, const st
 /* Schedules that have a row already. */
 bool meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_kv **out, uint32_t *n, struct err *e) MUST_CHECK;
+
+/* ---- what counts, and what does not ---- */
+/* A secret of this data folder, by name; made at the first call. */
+bool secret_get(struct db *db, const char *name, uint8_t out[SECRET_BYTES], struct err *e) MUST_CHECK;
+/* The result of a lease has come: its generation serves no more, in no life of the daemon. */
+bool grant_spend(struct db *db, uint64_t gen, struct err *e) MUST_CHECK;
+bool grant_is_spent(struct db *db, uint64_t gen, bool *out, struct err *e) MUST_CHECK;
+/* The least that a spec can take; a bound of zeros is none, and none is got where none was put. */
+bool bound_put(struct db *db, const struct hash *spec, const struct meas_key *k, const struct m_bound *b,
+    struct err *e) MUST_CHECK;
+bool bound_get(struct db *db, const struct hash *spec, const struct meas_key *k, struct m_bound *out,
+    struct err *e) MUST_CHECK;
+/* A result that is not believed: worker, class, why and outcome of `ev` are kept, the outcome cut. */
+bool evidence_put(struct db *db, const struct m_evidence *ev, struct err *e) MUST_CHECK;
+/* Newest first, from before that id on (0: all). */
+bool evidence_list(struct db *db, struct arena *a, uint64_t before, uint32_t max, struct m_evidence **out,
+    uint32_t *n, bool *more, struct err *e) MUST_CHECK;
 
 /* ---- the cache as a whole ---- */
 bool cache_stats(struct db *db, struct arena *a, struct m_count **out, uint32_t *n, struct err *e) MUST_CHECK;
@@ -211,6 +236,7 @@ struct store_wake {
 bool store_open(
     struct store **out, const struct store_conf *conf, struct store_wake wake, struct err *e) MUST_CHECK;
 uint64_t store_boot(const struct store *s);
+const uint8_t *store_secret(const struct store *s); /* SECRET_BYTES, behind tickets */
 const char *store_dir(const struct store *s);
 void store_post(struct store *s, struct store_op *op);
 /* The next finished op; NULL: none.  The caller calls its done(). */

@@ -5,6 +5,8 @@
  * in whole or not at all (the caller's transaction). */
 #include "db_int.h"
 
+#include "../proto/hw.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -187,9 +189,13 @@ import_env(struct import *im, struct bytes b, struct err *e)
 		return false;
 	if (env.key.n == 0 || env.class.n == 0)
 		return err_set(e, ERR_FORMAT, "an environment without a key");
+	if (!hw_check(&env.hw, e)) {
+		e->code = ERR_FORMAT;
+		return err_in(e, "the environment of class '%.*s'", STR_ARG(env.class));
+	}
 	GROW(im->tmp, im->envs, im->n_envs, im->cap_envs);
 	im->envs[im->n_envs].hash = hash_bytes(env.key.p, env.key.n);
-	return env_put(im->db, &env, &im->envs[im->n_envs++].id, e);
+	return env_put(im->db, &env, false, &im->envs[im->n_envs++].id, e);
 }
 
 static bool

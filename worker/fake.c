@@ -113,8 +113,9 @@ fake_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
 		bool ok = plan_load(&tmp, paths[i], &p, NULL, e);
 
 		if (ok)
-			out[i] = (struct m_timing){.median_ns = p.latency_ns - p.latency_ns / 50,
-			    .min_ns = p.latency_ns - p.latency_ns / 40,
+			out[i] = (struct m_timing){
+			    .median_ns = MAX_OF(p.latency_ns - p.latency_ns / 50, (int64_t)1),
+			    .min_ns = MAX_OF(p.latency_ns - p.latency_ns / 40, (int64_t)1),
 			    .spread_ns = p.latency_ns / 100,
 			    .samples = 20};
 		arena_fini(&tmp);

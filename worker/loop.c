@@ -29,6 +29,7 @@ struct ask {
 };
 struct lease {
 	struct m_held held;
+	uint8_t ticket[32]; /* held.ticket, of whatever place the lease has moved to */
 	bool is_revoked;
 };
 struct worker {
@@ -69,11 +70,17 @@ now_ns(void)
 static void
 add_lease(struct worker *w, const struct m_task *t)
 {
+	struct lease *l;
+
 	if (w->n_leases == w->cap_leases) {
 		w->cap_leases = w->cap_leases ? 2 * w->cap_leases : 64;
 		w->leases = heap_resize(w->leases, w->cap_leases * sizeof(*w->leases));
 	}
-	w->leases[w->n_leases++] = (struct lease){{.key = t->key, .gen = t->gen}, false};
+	w->leases[w->n_leases] = (struct lease){{.key = t->key, .gen = t->gen, .kind = t->kind}, {0}, false};
+	l = &w->leases[w->n_leases++];
+	l->held.ticket.n = MIN_OF(t->ticket.n, sizeof(l->ticket));
+	if (l->held.ticket.n)
+		memcpy(l->ticket, t->ticket.p, l->held.ticket.n);
 }
 
 static struct lease *
@@ -112,8 +119,10 @@ held_list(struct worker *w, struct arena *a, uint32_t *n)
 
 	*n = 0;
 	for (uint32_t i = 0; i < w->n_leases; i++)
-		if (!w->leases[i].is_revoked)
-			list[(*n)++] = w->leases[i].held;
+		if (!w->leases[i].is_revoked) {
+			list[*n] = w->leases[i].held;
+			list[(*n)++].ticket.p = w->leases[i].ticket;
+		}
 	return list;
 }
 
@@ -354,6 +363,8 @@ got_answer(struct worker *w, enum ask_kind kind, const struct msg *m)
 		break;
 	case ASK_RESULT:
 		os_seam("worker.acknowledged");
+		if (m->type == MSG_ok && m->ok.value)
+			log_event(w->conf->log, result_not_taken, KVI("n", m->ok.value), KV("why", m->ok.text));
 		drop_sent(w);
 		break;
 	case ASK_BYE:

@@ -127,8 +127,8 @@ sum_up(const struct yard *c, struct plan_run *p)
 		fail_plan(p, &e);
 	if (!p->n || p->t.fail != ERR_NONE)
 		return;
-	p->t.median_ns = median_ns(p->sample, p->n);
-	p->t.min_ns = p->sample[0];
+	p->t.median_ns = MAX_OF(median_ns(p->sample, p->n), (int64_t)1); /* a plan of views takes no time */
+	p->t.min_ns = MAX_OF(p->sample[0], (int64_t)1);
 	p->t.spread_ns = (p->sample[p->n * 3 / 4] - p->sample[p->n / 4]) / 2;
 	p->t.samples = p->n;
 }

@@ -107,10 +107,11 @@ unit_row(struct arena *a, struct unit *u, uint32_t at, const struct measure_row 
 		to->cause = str_of(str_dup(a, str_of(r->cause)));
 		return;
 	}
+	/* quantiles are rounded apart from the median, and nothing takes no time */
 	to->median_ns = MAX_OF(r->median_ns, (int64_t)1);
-	to->p10_ns = r->p10_ns;
-	to->p90_ns = r->p90_ns;
-	to->min_ns = r->min_ns;
+	to->p10_ns = MIN_OF(MAX_OF(r->p10_ns, (int64_t)1), to->median_ns);
+	to->p90_ns = MAX_OF(r->p90_ns, to->median_ns);
+	to->min_ns = MIN_OF(MAX_OF(r->min_ns, (int64_t)1), to->p10_ns);
 	to->samples = r->samples;
 }
 

@@ -37,6 +37,7 @@ outcome_of(const struct m_task *t)
 	    .spec = hash_bytes(t->spec.p, t->spec.n),
 	    .threads = t->threads,
 	    .precision = t->precision,
+	    .payload = t->payload,
 	    .cause = STR(""),
 	    .log = STR("")};
 }

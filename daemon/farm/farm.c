@@ -353,6 +353,35 @@ farm_touch(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen
 	return p != NULL;
 }
 
+enum farm_hold
+farm_holds(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen, int64_t now_ns,
+    struct farm_task **task)
+{
+	const struct farm_device *d = farm_device_of(f, device);
+
+	*task = held_by(f, device, key, gen);
+	if (!farm_touch(f, device, key, gen, now_ns))
+		return FARM_HOLDS_NOT;
+	if (*task)
+		return FARM_HOLDS_LEASE;
+	return d && d->has_canary && d->canary_gen == gen ? FARM_HOLDS_CANARY : FARM_HOLDS_PROMISE;
+}
+
+bool
+farm_again(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen)
+{
+	struct farm_device *d = farm_device_of(f, device);
+	struct farm_task *t = held_by(f, device, key, gen);
+
+	if (!d || !t)
+		return false;
+	farm_device_success(d);
+	farm_end_lease(f, t);
+	t->last_fail = ERR_NONE;
+	f->counts.again++;
+	return true;
+}
+
 bool
 farm_adopt(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen, int64_t now_ns)
 {

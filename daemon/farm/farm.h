@@ -49,7 +49,7 @@ struct farm_task {
 	uint32_t at; /* in farm.tasks */
 };
 struct farm_counts {
-	uint64_t grants, done, late, expired, retried, failed, adopted, revoked, merged, quarantined;
+	uint64_t grants, done, late, expired, retried, failed, adopted, revoked, merged, quarantined, again;
 };
 enum device_state { DEVICE_OK, DEVICE_GONE, DEVICE_DRAINING, DEVICE_QUARANTINED };
 const char *device_state_name(enum device_state s);
@@ -111,6 +111,18 @@ bool farm_touch(struct farm *f, uint64_t device, const struct hash *key, uint64_
 /* A device that was there before us says what it still holds: adopted, now or when the task is
  * asked for.  false: revoked. */
 bool farm_adopt(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen, int64_t now_ns);
+/* What a device has of a task by that generation. */
+enum farm_hold {
+	FARM_HOLDS_NOT,
+	FARM_HOLDS_LEASE,
+	FARM_HOLDS_PROMISE, /* adopted, and nobody has asked for the task yet */
+	FARM_HOLDS_CANARY,
+};
+/* *task: of a lease, else NULL.  A result is on its way: the lease is renewed. */
+enum farm_hold farm_holds(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen,
+    int64_t now_ns, struct farm_task **task);
+/* Done, and to be done once more before it counts: READY, at no one's charge.  false: not its lease. */
+bool farm_again(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen);
 /* Handed back unfinished, at no one's charge. */
 void farm_release(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen);
 

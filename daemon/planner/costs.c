@@ -129,7 +129,7 @@ is_machines(enum err_code fail)
 {
 	return fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_DEVLOST || fail == ERR_MEMORY ||
 	    fail == ERR_HOST || fail == ERR_IO || fail == ERR_FULL || fail == ERR_WORKERLOST ||
-	    fail == ERR_LINKLOST;
+	    fail == ERR_LINKLOST || fail == ERR_PROTO;
 }
 
 void
@@ -294,6 +294,14 @@ ask_for(const struct tune *t, uint32_t s, int64_t priority)
 	    .text = t->front.cands.specs[s].text, .effort = t->effort, .priority = priority};
 }
 
+/* What korchd holds a worker's numbers against. */
+static struct m_bound
+bound_of(const struct tune *t, uint32_t s)
+{
+	return (struct m_bound){.bound_ns = t->cost[s].bound_ns,
+	    .floor_ns = cost_floor_ns(&t->front.cands.specs[s], t->target.is_cuda, t->hw.n_threads)};
+}
+
 bool
 costs_open(struct tune *t, struct err *e)
 {
@@ -339,7 +347,8 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 		if (t->cost[specs[i]].state != LAZY_OPEN)
 			continue;
 		t->cost[specs[i]].state = LAZY_WAITING;
-		asks[n_asks++] = ask_for(t, specs[i], ((int64_t)rank << 32) + (int64_t)(n - i));
+		asks[n_asks] = ask_for(t, specs[i], ((int64_t)rank << 32) + (int64_t)(n - i));
+		asks[n_asks++].bound = bound_of(t, specs[i]);
 	}
 	t->n_waiting += n_asks;
 	ask.measure_ask = (struct m_measure_ask){
@@ -371,6 +380,7 @@ ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, s
 {
 	struct arena tmp = {0};
 	struct m_kernel *k = NEW_ARRAY(&tmp, struct m_kernel, MAX_OF(n, 1u));
+	struct m_bound *bounds = NEW_ARRAY(&tmp, struct m_bound, MAX_OF(n, 1u));
 	struct msg ask = {.type = MSG_race_ask};
 	uint64_t turn = 0;
 	bool ok;
@@ -379,12 +389,15 @@ ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, s
 		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
 		    .schedule = t->cost[specs[i]].schedule,
 		    .symbol = STR("")};
+		bounds[i] = bound_of(t, specs[i]);
 		turn += t->cost[specs[i]].repeats;
 	}
 	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads,
 	    .precision = t->precision,
 	    .kernels = k,
 	    .n_kernels = n,
+	    .bounds = bounds,
+	    .n_bounds = n,
 	    .budget_ns = budget_ns,
 	    .turn = turn};
 	ok = pipe_send(t->pipe, &ask, e);

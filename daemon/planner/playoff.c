@@ -70,6 +70,18 @@ digest_of(const struct tune *t, const struct entrant *x)
 	return h;
 }
 
+/* What is computed takes that long on any device; where its operands lie, nobody knows. */
+static int64_t
+floor_of(const struct tune *t, const struct entrant *x)
+{
+	double ns = 0;
+
+	for (uint32_t i = 0; i < x->n; i++)
+		ns += cost_floor_flop_ns(&t->front.cands.specs[t->program.spec_of[x->chosen[i]]],
+		    t->target.is_cuda, t->hw.n_threads);
+	return (int64_t)ns;
+}
+
 static void
 enter(struct game *g, const char *how, const struct blp_result *r)
 {
@@ -92,6 +104,7 @@ enter(struct game *g, const char *how, const struct blp_result *r)
 	if (g->n > 0 && (double)x->cost > (double)g->of[0].cost * hopeless)
 		return;
 	x->path.digest = digest_of(t, x);
+	x->path.floor_ns = floor_of(t, x);
 	x->path.path = str_of(arena_printf(t->arena, "%.*s.%u", STR_ARG(t->start.out_path), g->n));
 	g->n++;
 }

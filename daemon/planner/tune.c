@@ -1,6 +1,8 @@
 /* daemon/planner/tune.c: one job, first message to last. */
 #include "tune.h"
 
+#include "../../proto/hw.h"
+
 #include <string.h>
 
 enum { DEFAULT_UNPLACEABLE_S = 120 };
@@ -44,14 +46,11 @@ target_of(const struct m_env *env, bool strict, bool winograd, enum precision pr
 	if (h->sm > 0) {
 		t = target_cuda;
 		t.sm = (int)MIN_OF(h->sm, (int64_t)9999);
-	} else if (h->simd_bytes > 0)
-		t = (struct target){
-		    .simd_bytes = (int)h->simd_bytes,
-		    .n_vregs = (int)h->n_vregs,
-		    .l1_bytes = h->l1_bytes,
-		    .l2_bytes = h->l2_bytes,
-		    .l3_bytes = h->l3_bytes,
-		};
+	} else if (h->simd_bytes > 0) {
+		t.simd_bytes = (int)h->simd_bytes;
+		t.n_vregs = (int)h->n_vregs;
+		target_caches(&t, (double)h->l1_bytes, (double)h->l2_bytes, (double)h->l3_bytes);
+	}
 	t.strict = strict;
 	t.winograd = winograd;
 	t.precision = precision;
@@ -162,6 +161,19 @@ note_counts(struct tune *t)
 	t->progress.distinct = t->front.cands.n_specs;
 }
 
+/* korchd has looked at what its workers say; this may come from an old store. */
+static bool
+take_device(struct tune *t, struct err *e)
+{
+	const struct m_env *env = &t->start.env;
+
+	if (!hw_check(&env->hw, e))
+		return err_in(e, "device %.*s", STR_ARG(env->class));
+	t->hw = hw_of(env, t->start.options.threads, allows_winograd(&t->start));
+	return choose_precision(t, e) &&
+	    (target_check(&t->target, e) || err_in(e, "device %.*s", STR_ARG(env->class)));
+}
+
 static bool
 run(struct tune *t, struct err *e)
 {
@@ -195,7 +207,6 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	    .has_worker = start->has_worker,
 	    .alone_since_ns = now,
 	    .effort = start->options.effort ? start->options.effort : TUNE_EFFORT,
-	    .hw = hw_of(&start->env, start->options.threads, allows_winograd(start)),
 	};
 	bool ok;
 
@@ -206,7 +217,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 		return false;
 	if (t.start.options.unplaceable_ns <= 0)
 		t.start.options.unplaceable_ns = (int64_t)DEFAULT_UNPLACEABLE_S * 1000000000;
-	ok = choose_precision(&t, e) && run(&t, e);
+	ok = take_device(&t, e) && run(&t, e);
 	if (t.solver)
 		blp_state_free(t.solver);
 	arena_fini(&t.choice_arena);

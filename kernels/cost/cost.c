@@ -28,6 +28,19 @@ const struct hw hw_fastest = {
     .winograd = true,
 };
 
+/* Ten times what is sold.  Its memory has the speed of its caches: nobody knows how large those are. */
+const struct hw hw_fastest_gpu = {
+    .flops_peak = 1e15,
+    .tensor_peak = 3e16,
+    .bytes_per_s = {1e15, 1e15, 1e15, 1e15},
+    .level_bytes = {1 << 20, 1 << 30, 1 << 30},
+    .call_ns = 1,
+    .barrier_ns = 0,
+    .simd_bytes = 16,
+    .n_threads = 1,
+    .winograd = true,
+};
+
 struct need {
 	double n;        /* elements that the results need, at least */
 	double eff;      /* different values among the elements, at most */
@@ -338,4 +351,28 @@ cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *part
 		*parts = p;
 	double ns = floor(MAX_OF(p.flop_ns, p.byte_ns) + p.call_ns);
 	return ns < 1 ? 1 : ns > 1e15 ? (int64_t)1e15 : (int64_t)ns;
+}
+
+static int64_t
+floor_parts(const struct spec *s, bool is_gpu, int n_threads, struct cost_parts *parts)
+{
+	struct hw hw = is_gpu ? hw_fastest_gpu : hw_fastest;
+
+	hw.n_threads = is_gpu ? 1 : MAX_OF(n_threads, 1);
+	return cost_bound_ns(s, &hw, parts);
+}
+
+int64_t
+cost_floor_ns(const struct spec *s, bool is_gpu, int n_threads)
+{
+	return floor_parts(s, is_gpu, n_threads, NULL);
+}
+
+double
+cost_floor_flop_ns(const struct spec *s, bool is_gpu, int n_threads)
+{
+	struct cost_parts parts;
+
+	(void)floor_parts(s, is_gpu, n_threads, &parts);
+	return parts.flop_ns;
 }

@@ -20,8 +20,8 @@ struct hw {
  * many copies as fill so many L2 caches (weights: so many times the last cache), at most so many.
  * The bound counts on it. */
 enum { RING_L2_CACHES = 4, RING_LAST_CACHES = 2, RING_MAX_COPIES = 64 };
-/* Safe default when nothing was calibrated (bounds stay below any CPU's truth). */
-extern const struct hw hw_fastest;
+/* Faster than any CPU (per thread), than any GPU: where nothing was calibrated, or nobody believed. */
+extern const struct hw hw_fastest, hw_fastest_gpu;
 
 struct cost_parts {
 	double flops, linear_flops, bytes; /* linear_flops: those of flops that tensor cores can do */
@@ -29,5 +29,8 @@ struct cost_parts {
 };
 /* Never above what any schedule can reach; at least 1 ns.  n_passes >= 1. */
 int64_t cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts);
+/* No device of that kind takes less for it, whatever it says of itself; and for the arithmetic alone. */
+int64_t cost_floor_ns(const struct spec *s, bool is_gpu, int n_threads);
+double cost_floor_flop_ns(const struct spec *s, bool is_gpu, int n_threads);
 
 #endif

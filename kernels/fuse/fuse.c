@@ -24,6 +24,19 @@ target_of_isa(enum isa isa)
 	return target[isa];
 }
 
+bool
+target_check(const struct target *t, struct err *e)
+{
+	if (t->simd_bytes != 16 && t->simd_bytes != 32 && t->simd_bytes != 64)
+		return err_set(e, ERR_DEVICE, "vectors of %d bytes; they have 16, 32 or 64", t->simd_bytes);
+	if (t->n_vregs < 8 || t->n_vregs > 1024)
+		return err_set(e, ERR_DEVICE, "%d vector registers; there are 8 to 1024", t->n_vregs);
+	if (t->l1_bytes < 1024 || t->l2_bytes < 1024 || t->l3_bytes < 1024)
+		return err_set(e, ERR_DEVICE, "caches of %lld, %lld and %lld bytes; each has 1024 at least",
+		    (long long)t->l1_bytes, (long long)t->l2_bytes, (long long)t->l3_bytes);
+	return true;
+}
+
 void
 target_caches(struct target *t, double l1, double l2, double l3)
 {
@@ -93,7 +106,7 @@ tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched
 
 	*out = (struct tile_prog){
 	    .arena = a, .spec = s, .target = t, .sched = sched, .apart = apart, .tx = tx_make(a)};
-	if (!rules_hold(s, &n_anchors, e))
+	if (!target_check(t, e) || !rules_hold(s, &n_anchors, e))
 		return false;
 	l.tx = out->tx;
 	l.tx->strict = t->strict;

@@ -3,6 +3,7 @@
 #ifndef KORCH_FUSE_H
 #define KORCH_FUSE_H
 
+#include "../base/epoch.h"
 #include "../base/isa.h"
 #include "../ir/ir.h"
 #include "../library/library.h"
@@ -29,6 +30,8 @@ struct target {
 };
 extern const struct target target_sse42, target_avx2, target_avx512, target_neon, target_cuda;
 const struct target *target_of_isa(enum isa isa);
+/* Can the generator work with these numbers?  ERR_DEVICE naming the one that it cannot. */
+bool target_check(const struct target *t, struct err *e) MUST_CHECK;
 /* Caches as a device says they are, in bytes; what it does not know (0) stays as it is. */
 void target_caches(struct target *t, double l1, double l2, double l3);
 /* As text, "avx512,l2=1048576,strict" (target.c): one word, for dumps and korch-opt. */
@@ -43,9 +46,6 @@ struct pack_map {
 	int64_t step;
 	double w[PACK_MAP_ROWS][PACK_MAP_TAPS];
 };
-
-/* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
-enum { GENERATOR_EPOCH = 14 };
 
 /* Can one kernel be generated for it?  ERR_INFEASIBLE with "rule: why". Cheap. */
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;

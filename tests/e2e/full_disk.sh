@@ -9,7 +9,7 @@ if [ -z "${KORCH_OWN_MOUNTS-}" ]; then
 fi
 . "$(dirname "$0")/env.inc"
 mkdir "$tmp/full"
-mount -t tmpfs -o size=400k none "$tmp/full" 2>/dev/null || { echo "SKIP: tmpfs cannot be mounted"; exit 77; }
+mount -t tmpfs -o size=600k none "$tmp/full" 2>/dev/null || { echo "SKIP: tmpfs cannot be mounted"; exit 77; }
 tar -xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
 model=$tmp/small/candy_small/model.onnx
 url=ipc://$tmp/sock

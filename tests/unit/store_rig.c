@@ -65,7 +65,7 @@ box_env(struct box *b, const char *class, const char *key)
 	struct meas_key k = {.threads = 1, .epoch = 1, .precision = STR("f32")};
 	struct err e = {0};
 
-	assert_true(env_put(b->db, &env, &k.env, &e));
+	assert_true(env_put(b->db, &env, true, &k.env, &e));
 	k.env_hash = hash_bytes(key, strlen(key));
 	return k;
 }

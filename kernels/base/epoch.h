@@ -1,0 +1,9 @@
+/* kernels/base/epoch.h: the generator's epoch.  Of kernels/fuse and kernels/emit; korchd, which has neither,
+ * compares its workers' with it. */
+#ifndef KORCH_EPOCH_H
+#define KORCH_EPOCH_H
+
+/* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
+enum { GENERATOR_EPOCH = 14 };
+
+#endif

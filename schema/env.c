@@ -1,0 +1,117 @@
+/* schema/env.c: measuring environments.
+ *
+ * A row is found by the digest of the full key; the key is compared too.  What is kept beside the key is what
+ * the first worker of the environment said: its rows, bounds and plans stand on it.  Another one that names
+ * the same key is one more device of the same kind, and changes none of it. */
+#include "db_int.h"
+
+#include "../proto/hw.h"
+
+#include <string.h>
+
+/* "cpu" may become "cpu:AMD-EPYC-9B14-avx512", which is the same said in full; nothing else may change. */
+static bool
+is_fuller(struct str class, struct str before)
+{
+	return class.n > before.n && class.p[before.n] == ':' && memcmp(class.p, before.p, before.n) == 0;
+}
+
+/* What a row keeps when another device of its environment comes. */
+static void
+keep_known(struct m_env *own, const struct m_env *before)
+{
+	struct err bad = {0};
+
+	if (before->hw.flops_peak > 0 && hw_check(&before->hw, &bad))
+		own->hw = before->hw;
+	if (before->run_compat.n)
+		own->run_compat = before->run_compat;
+	if (before->compiler.n)
+		own->compiler = before->compiler;
+	if (before->class.n && !is_fuller(own->class, before->class))
+		own->class = before->class;
+}
+
+static bool
+see_again(struct db *db, int64_t id, const struct m_env *env, bool is_own, struct err *e)
+{
+	struct arena tmp = {0};
+	struct m_env own = *env, before;
+	struct bytes record;
+	bool ok = env_get(db, &tmp, id, &before, e);
+
+	if (ok && !is_own)
+		keep_known(&own, &before);
+	ok = ok && rec_pack(&tmp, "env", &own, &record, e) &&
+	    q_run(db, e, SQL_ENV_SEEN, "iibt", id, db_wall(db), record, own.class);
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+env_put(struct db *db, const struct m_env *env, bool is_own, int64_t *id, struct err *e)
+{
+	struct arena tmp = {0};
+	struct m_env own = *env;
+	struct hash hash = hash_bytes(env->key.p, env->key.n);
+	struct bytes record;
+	struct str text = {0};
+	struct q q;
+	bool known, ok;
+
+	own.hash = hash;
+	ok = rec_pack(&tmp, "env", &own, &record, e);
+	q = q_start(db, SQL_ENV_FIND, "h", &hash);
+	known = ok && q_step(&q);
+	if (known) {
+		*id = q_int(&q, 0);
+		text = q_text(&q, &tmp, 1);
+	}
+	ok = q_end(&q, e) && ok;
+	if (known && !str_eq(text, env->key))
+		ok = err_set(
+		    e, ERR_FORMAT, "two environments have the same digest; move %s/korch.db away", db->dir);
+	else if (ok && known)
+		ok = see_again(db, *id, &own, is_own, e);
+	else if (ok) {
+		ok = q_run(db, e, SQL_ENV_ADD, "httbi", &hash, env->class, env->key, record, db_wall(db));
+		*id = sqlite3_last_insert_rowid(db->sql);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, struct m_env *env, struct err *e)
+{
+	struct q q = q_start(db, SQL_ENV_CLASS, "t", class);
+	struct bytes record = {0};
+	bool found = q_step(&q);
+
+	if (found) {
+		*id = q_int(&q, 0);
+		record = q_blob(&q, a, 1);
+	}
+	if (!q_end(&q, e))
+		return false;
+	if (!found)
+		return err_set(e, ERR_OFFLINE,
+		    "no device of class '%.*s' was ever seen here; connect a korch-worker for it",
+		    STR_ARG(class));
+	return rec_unpack(a, "env", record, env, e);
+}
+
+bool
+env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct err *e)
+{
+	struct q q = q_start(db, SQL_ENV_ID, "i", id);
+	struct bytes record = {0};
+	bool found = q_step(&q);
+
+	if (found)
+		record = q_blob(&q, a, 0);
+	if (!q_end(&q, e))
+		return false;
+	return found ? rec_unpack(a, "env", record, env, e)
+		     : err_set(e, ERR_FAILED, "environment %lld is not in the store", (long long)id);
+}
