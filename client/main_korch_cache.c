@@ -1,5 +1,6 @@
 /* client/main_korch_cache.c: korch-cache: the measurements that are kept.  All goes through the
  * daemon that owns the data folder (D26). */
+#include "cache_evidence.h"
 #include "cache_explain.h"
 #include "cache_stats.h"
 #include "job_view.h"
@@ -277,6 +278,43 @@ verb_verify(struct cache *c, struct err *e)
 	return true;
 }
 
+static void
+print_evidence(const struct cache *c, const struct m_evidence *ev)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	if (opt_flag(c->o, OPT_json)) {
+		rec_json(&sb, "evidence", ev);
+		sb_addc(&sb, '\n');
+	} else
+		evidence_words(&sb, ev);
+	(void)fputs(sb.p, stdout);
+	arena_fini(&tmp);
+}
+
+/* What workers said that does not count, newest first. */
+static bool
+verb_evidence(struct cache *c, struct err *e)
+{
+	struct msg m = {.type = MSG_cache_evidence}, got;
+	uint64_t n = 0;
+
+	m.cache_evidence.max = 64;
+	do {
+		if (!ask(c, &m, &got, MSG_evidence_have, e))
+			return false;
+		for (uint32_t i = 0; i < got.evidence_have.n_list; i++, n++)
+			print_evidence(c, &got.evidence_have.list[i]);
+		if (got.evidence_have.n_list)
+			m.cache_evidence.before = got.evidence_have.list[got.evidence_have.n_list - 1].id;
+	} while (got.evidence_have.more && got.evidence_have.n_list);
+	if (n == 0 && !opt_flag(c->o, OPT_json) && !opt_flag(c->o, OPT_quiet))
+		(void)fprintf(stderr, "no result was refused or in doubt\n");
+	return true;
+}
+
 static const struct verb {
 	const char *name, *arg;
 	bool (*run)(struct cache *c, struct err *e);
@@ -289,6 +327,7 @@ static const struct verb {
     {"import", "one file made by export", verb_import},
     {"gc", NULL, verb_gc},
     {"verify", NULL, verb_verify},
+    {"evidence", NULL, verb_evidence},
 };
 
 static const struct verb *
@@ -302,7 +341,7 @@ read_call(struct cache *c, struct err *e)
 			v = &verbs[i];
 	if (!v) {
 		(void)err_set(e, ERR_USAGE,
-		    "wanted one of stats, list, show, explain, export, import, gc, verify%s%s; see "
+		    "wanted one of stats, list, show, explain, export, import, gc, verify, evidence%s%s; see "
 		    "korch-cache --help",
 		    o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
 		return NULL;

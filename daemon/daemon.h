@@ -185,20 +185,6 @@ void ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 void ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask);
 void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
 void ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask);
-/* ---- lease.c: what workers ask for ---- */
-void serve_lease(struct daemon *d, struct request *r);
-void serve_renew(struct daemon *d, struct request *r);
-void serve_release(struct daemon *d, struct request *r);
-void serve_drain(struct daemon *d, struct request *r);
-void serve_kick(struct daemon *d, struct request *r);
-/* The device that a worker means: the class it names, or its only one; NULL: it has none of that. */
-const struct session *device_at(const struct request *r, struct str class, uint32_t *at);
-void leases_push(struct daemon *d); /* something may have become ready: answers parked polls */
-void leases_tick(struct daemon *d);
-
-/* ---- result.c ---- */
-void serve_result(struct daemon *d, struct request *r);
-
 /* ---- own.c: a private daemon's workers ---- */
 void serve_worker_want(struct daemon *d, struct request *r);
 void own_workers_tick(struct daemon *d);

@@ -1,5 +1,6 @@
 /* daemon/desk.c: what planners ask for.  Costs come from the store; what is missing becomes a
  * task of the farm, one for a key however many jobs ask; its end is told to all that wait. */
+#include "lease.h"
 #include "task.h"
 
 #include <stdio.h>

@@ -48,8 +48,7 @@ give_challenge(struct daemon *d, struct request *r)
 
 /* ---- who is it? --------------------------------------------------------------------- */
 /* "cpu:AMD-EPYC-9B14-avx512": a word that can be shown, and that no pattern of --device is taken for. */
-static bool
-is_class(struct str class)
+static bool is_class(struct str class)
 {
 	for (size_t i = 0; i < class.n; i++)
 		if (class.p[i] <= ' ' || class.p[i] > '~' || class.p[i] == '*' || class.p[i] == '?')
@@ -64,7 +63,8 @@ check_env(const struct m_env *env, uint32_t i, struct err *e)
 		return err_set(e, ERR_PROTO, "device %u has no class or no environment", i);
 	if (env->epoch != GENERATOR_EPOCH)
 		return err_set(e, ERR_PROTO,
-		    "device %u (%.*s) has generator epoch %llu, and this korchd has %d; install the same version "
+		    "device %u (%.*s) has generator epoch %llu, and this korchd has %d; install the same "
+		    "version "
 		    "on both sides",
 		    i, STR_ARG(env->class), (unsigned long long)env->epoch, (int)GENERATOR_EPOCH);
 	return hw_check(&env->hw, e) || err_in(e, "device %u (%.*s)", i, STR_ARG(env->class));
@@ -173,7 +173,8 @@ struct hello_op {
 	char peer[SOCK_ADDR_BYTES];
 	uint64_t rejoined; /* the session that it goes on with; 0: a new one */
 	int64_t env[SESSION_ENVS];
-	uint32_t *held_by; /* of each lease that it says it holds: the device whose ticket it shows, or NOBODY */
+	uint32_t
+	    *held_by; /* of each lease that it says it holds: the device whose ticket it shows, or NOBODY */
 };
 enum { NOBODY = UINT32_MAX };
 
@@ -217,8 +218,8 @@ run_hello(struct db *db, struct store_op *op)
 
 /* A lease of this life, or one that its ticket shows. */
 static bool
-is_still_its(struct daemon *d, const struct session *s, const struct m_hello *m, uint32_t by,
-    const struct m_held *x)
+is_still_its(
+    struct daemon *d, const struct session *s, const struct m_hello *m, uint32_t by, const struct m_held *x)
 {
 	struct hash env;
 
@@ -290,8 +291,8 @@ static void
 enter(struct daemon *d, struct hello_op *h)
 {
 	struct request *r = h->r;
-	struct session *s = h->rejoined ? session_find(d, h->rejoined)
-					: session_new(d, r, h->role, &h->who, h->peer);
+	struct session *s =
+	    h->rejoined ? session_find(d, h->rejoined) : session_new(d, r, h->role, &h->who, h->peer);
 
 	if (!s) {
 		say_over(d, r);

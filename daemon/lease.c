@@ -1,5 +1,6 @@
 /* daemon/lease.c: what workers ask for.  A lease request that finds nothing waits (parked, at
  * no cost) until something is ready or its time is up.  What comes of a lease is result.c. */
+#include "lease.h"
 #include "task.h"
 
 #include "../proto/ticket.h"
@@ -26,8 +27,8 @@ static struct bytes
 ticket_of(
     const struct daemon *d, struct arena *a, const struct m_task *t, const struct session *s, uint32_t at)
 {
-	struct ticket what = {t->key, t->gen, t->kind, s->envs[at].hash,
-	    str_of(identity_words(a, &s->who, str_of(s->name)))};
+	struct ticket what = {
+	    t->key, t->gen, t->kind, s->envs[at].hash, str_of(identity_words(a, &s->who, str_of(s->name)))};
 	uint8_t *code = arena_alloc(a, HMAC_BYTES);
 
 	ticket_make(store_secret(d->store), &what, code);

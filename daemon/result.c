@@ -2,6 +2,7 @@
  * wrong takes none of the others along.  It is acknowledged after its rows are on disk; only then does the
  * task end.  What does not count is kept as evidence. */
 #include "admit.h"
+#include "lease.h"
 
 #include <stdio.h>
 #include <stdlib.h>

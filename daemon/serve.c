@@ -1,6 +1,7 @@
 /* daemon/serve.c: requests come in, are checked against the table of rights, go to their
  * handler. */
 #include "brief.h"
+#include "lease.h"
 
 #include <stdlib.h>
 

@@ -16,7 +16,8 @@ struct identity {
 	uint32_t uid;   /* local */
 	struct hash of; /* the token's */
 };
-/* The same after a restart of either side, for tickets: how it was proved, and the name that it gave itself. */
+/* The same after a restart of either side, for tickets: how it was proved, and the name that it gave itself.
+ */
 char *identity_words(struct arena *a, const struct identity *who, struct str name);
 struct session {
 	struct session *next;

@@ -364,7 +364,8 @@ got_answer(struct worker *w, enum ask_kind kind, const struct msg *m)
 	case ASK_RESULT:
 		os_seam("worker.acknowledged");
 		if (m->type == MSG_ok && m->ok.value)
-			log_event(w->conf->log, result_not_taken, KVI("n", m->ok.value), KV("why", m->ok.text));
+			log_event(
+			    w->conf->log, result_not_taken, KVI("n", m->ok.value), KV("why", m->ok.text));
 		drop_sent(w);
 		break;
 	case ASK_BYE:
