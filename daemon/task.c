@@ -39,7 +39,7 @@ time_key(struct arena *a, const struct m_time_ask *m, const struct meas_key *k)
 	struct hash *plans = NEW_ARRAY(a, struct hash, MAX_OF(m->n_plans, 1u)), all;
 
 	for (uint32_t i = 0; i < m->n_plans; i++)
-		plans[i] = m->plans[i].digest;
+		plans[i] = m->plans[i].plan;
 	all = hash_bytes(plans, sizeof(*plans) * m->n_plans);
 	return task_key(TASK_TIME, &all, k, 0);
 }

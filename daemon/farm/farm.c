@@ -138,6 +138,13 @@ take_lease(struct farm *f, struct farm_task *t, struct farm_device *d, uint64_t 
 	(void)f;
 }
 
+static void
+add_promise(struct farm *f, const struct promise *p)
+{
+	GROW_HEAP(f->promises, f->n_promises, f->cap_promises);
+	f->promises[f->n_promises++] = *p;
+}
+
 /* Was the new task announced by a device that outlived the last daemon? */
 static void
 keep_promise(struct farm *f, struct farm_task *t, int64_t now_ns)
@@ -203,7 +210,11 @@ farm_drop(struct farm *f, uint64_t waiter, const struct hash *key, void (*free_d
 			i++;
 			continue;
 		}
-		f->counts.revoked += t->state == FARM_LEASED;
+		if (t->state == FARM_LEASED) {
+			f->counts.revoked++;
+			add_promise(
+			    f, &(struct promise){t->want.key, t->device, t->gen, t->deadline_ns, true});
+		}
 		data = farm_end(f, t);
 		if (free_data)
 			free_data(data);
@@ -348,6 +359,10 @@ farm_touch(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen
 	if (d && d->has_canary && d->canary_gen == gen)
 		return true;
 	p = promise_of(f, device, key, gen);
+	if (p && p->is_orphan) { /* now it is told, and what it may still find out does not count */
+		*p = f->promises[--f->n_promises];
+		return false;
+	}
 	if (p)
 		p->deadline_ns = now_ns + FARM_LEASE_NS;
 	return p != NULL;
@@ -357,14 +372,12 @@ enum farm_hold
 farm_holds(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen, int64_t now_ns,
     struct farm_task **task)
 {
-	const struct farm_device *d = farm_device_of(f, device);
-
 	*task = held_by(f, device, key, gen);
+	if (promise_of(f, device, key, gen))
+		return FARM_HOLDS_PROMISE;
 	if (!farm_touch(f, device, key, gen, now_ns))
 		return FARM_HOLDS_NOT;
-	if (*task)
-		return FARM_HOLDS_LEASE;
-	return d && d->has_canary && d->canary_gen == gen ? FARM_HOLDS_CANARY : FARM_HOLDS_PROMISE;
+	return *task ? FARM_HOLDS_LEASE : FARM_HOLDS_CANARY;
 }
 
 bool
@@ -391,8 +404,7 @@ farm_adopt(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen
 	if (!d)
 		return false;
 	if (!t) {
-		GROW_HEAP(f->promises, f->n_promises, f->cap_promises);
-		f->promises[f->n_promises++] = (struct promise){*key, device, gen, now_ns + FARM_LEASE_NS};
+		add_promise(f, &(struct promise){*key, device, gen, now_ns + FARM_LEASE_NS, false});
 		return true;
 	}
 	if (t->state != FARM_READY || t->want.env != d->env)

@@ -91,7 +91,8 @@ struct farm_task *farm_add(
     struct farm *f, const struct farm_want *want, uint64_t waiter, void *data, int64_t now_ns, bool *is_new);
 struct farm_task *farm_find(const struct farm *f, const struct hash *key); /* NULL: none */
 /* Nobody waits on behalf of `waiter` any more: for one task, or all (key NULL).  Tasks without
- * waiters are dropped; those out at a device are revoked.  free_data is called for the dropped. */
+ * waiters are dropped; those out at a device are revoked, which it hears when it next touches the lease: what
+ * it has found out by then still counts.  free_data is called for the dropped. */
 void farm_drop(struct farm *f, uint64_t waiter, const struct hash *key, void (*free_data)(void *data));
 /* All tasks, in no order; adding or ending one spoils the walk. */
 struct farm_task *farm_first(const struct farm *f);
@@ -115,7 +116,8 @@ bool farm_adopt(struct farm *f, uint64_t device, const struct hash *key, uint64_
 enum farm_hold {
 	FARM_HOLDS_NOT,
 	FARM_HOLDS_LEASE,
-	FARM_HOLDS_PROMISE, /* adopted, and nobody has asked for the task yet */
+	FARM_HOLDS_PROMISE, /* nobody asks for the task: yet, as it was adopted; or any more, which the device
+	                       was not told */
 	FARM_HOLDS_CANARY,
 };
 /* *task: of a lease, else NULL.  A result is on its way: the lease is renewed. */

@@ -8,6 +8,7 @@ struct promise { /* a lease announced by a device, of a task that nobody has ask
 	struct hash key;
 	uint64_t device, gen;
 	int64_t deadline_ns;
+	bool is_orphan; /* of a task that nobody waits for any more, and its device does not know yet */
 };
 struct farm {
 	struct farm_task **tasks;

@@ -15,7 +15,7 @@ struct entrant {
 	const char *how;
 	uint32_t *chosen, n;
 	int64_t cost;
-	struct m_path path; /* digest: of kernels and schedules in their order */
+	struct m_path path;
 };
 struct game {
 	struct tune *t;
@@ -103,7 +103,7 @@ enter(struct game *g, const char *how, const struct blp_result *r)
 			return;
 	if (g->n > 0 && (double)x->cost > (double)g->of[0].cost * hopeless)
 		return;
-	x->path.digest = digest_of(t, x);
+	x->path.plan = digest_of(t, x);
 	x->path.floor_ns = floor_of(t, x);
 	x->path.path = str_of(arena_printf(t->arena, "%.*s.%u", STR_ARG(t->start.out_path), g->n));
 	g->n++;

@@ -133,6 +133,17 @@ ask_db(const struct farm_proc *f, const char *sql)
 	return v;
 }
 
+/* What an honest worker says counts; but for what came after its lease had ended. */
+static void
+is_believed(const struct farm_proc *f)
+{
+	assert_int_equal(
+	    ask_db(f,
+		"SELECT count(*) FROM evidence WHERE why NOT LIKE 'no lease of this device%' AND "
+		"why NOT LIKE '%has come before'"),
+	    0);
+}
+
 static void
 undisturbed(struct arena *a, struct plan *p, int64_t *n_rows)
 {
@@ -151,6 +162,7 @@ undisturbed(struct arena *a, struct plan *p, int64_t *n_rows)
 		;
 	load_plan(c, a, job, &f, p);
 	client_close(c);
+	is_believed(&f);
 	*n_rows = ask_db(&f, "SELECT count(*) FROM measurement");
 	farm_proc_fini(&f);
 }
@@ -263,6 +275,7 @@ rounds(void **state)
 	print_message("%lld rows (%lld undisturbed), %lld pooled\n",
 	    (long long)ask_db(&f, "SELECT count(*) FROM measurement"), (long long)rows, (long long)pooled);
 	assert_int_equal(pooled, 0);
+	is_believed(&f);
 	assert_int_equal(
 	    ask_db(&f, "SELECT count(*) FROM (SELECT spec FROM measurement EXCEPT SELECT hash FROM spec)"),
 	    0);

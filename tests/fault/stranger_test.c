@@ -32,7 +32,7 @@ an_env(void)
 	    .key = STR("class=fake stranger=1"),
 	    .run_compat = STR("fake"),
 	    .compiler = STR("none"),
-	    .epoch = 1};
+	    .epoch = GENERATOR_EPOCH};
 }
 
 struct who {

@@ -172,6 +172,57 @@ merge_and_drop(void **state)
 	farm_free(f, NULL);
 }
 
+/* Nobody waits any more, and the device has not heard of it: what it has found out counts; not once it was
+ * told. */
+static void
+orphans(void **state)
+{
+	struct farm *f = farm_new(1);
+	struct hash k1 = want_of(1).key, k2 = want_of(2).key;
+	struct farm_grant g[2];
+	struct farm_task *t;
+
+	(void)state;
+	(void)add(f, 1, 10);
+	(void)add(f, 2, 10);
+	farm_join(f, 1, 1);
+	assert_int_equal(farm_lease(f, 1, 64, 0, g), 2);
+	assert_int_equal(farm_holds(f, 1, &k1, g[0].gen, 0, &t), FARM_HOLDS_LEASE);
+	farm_drop(f, 10, NULL, NULL);
+	assert_int_equal(farm_holds(f, 1, &k1, g[0].gen, 1, &t), FARM_HOLDS_PROMISE);
+	assert_null(t);
+	assert_int_equal(farm_finish(f, 1, &k1, g[0].gen, ERR_NONE, 1, &t), FARM_LATE);
+	assert_int_equal(farm_holds(f, 1, &k1, g[0].gen, 1, &t), FARM_HOLDS_NOT);
+	assert_false(farm_touch(f, 1, &k2, g[1].gen, 1));
+	assert_int_equal(farm_holds(f, 1, &k2, g[1].gen, 1, &t), FARM_HOLDS_NOT);
+	farm_verify(f);
+	farm_free(f, NULL);
+}
+
+/* Done, and once more: whoever gets it, nobody is to blame. */
+static void
+once_more(void **state)
+{
+	struct farm *f = farm_new(1);
+	struct farm_task *t = add(f, 1, 10), *out;
+	struct hash key = t->want.key;
+	struct farm_grant g;
+
+	(void)state;
+	farm_join(f, 1, 1);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(farm_lease(f, 1, 64, 0, &g), 1);
+		assert_false(farm_again(f, 1, &key, g.gen + 1));
+		assert_true(farm_again(f, 1, &key, g.gen));
+		assert_int_equal(farm_holds(f, 1, &key, g.gen, 0, &out), FARM_HOLDS_NOT);
+		farm_verify(f);
+	}
+	assert_int_equal(farm_device(f, 1)->all_faults, 0);
+	assert_int_equal(farm_lease(f, 1, 64, 0, &g), 1);
+	assert_int_equal(farm_finish(f, 1, &key, g.gen, ERR_NONE, 0, &out), FARM_DONE);
+	farm_free(f, NULL);
+}
+
 static void
 adoption(void **state)
 {
@@ -407,6 +458,8 @@ main(void)
 	    cmocka_unit_test(budgets),
 	    cmocka_unit_test(quarantine),
 	    cmocka_unit_test(merge_and_drop),
+	    cmocka_unit_test(orphans),
+	    cmocka_unit_test(once_more),
 	    cmocka_unit_test(adoption),
 	    cmocka_unit_test(link_and_leave),
 	    cmocka_unit_test(priorities_and_kinds),
