@@ -50,8 +50,9 @@ start(struct daemon *d, struct own_worker *w)
 	struct err e = {0};
 	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t) "--daemon", url,
 	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent",
-	    (char *)(uintptr_t) "--memory", memory, NULL, NULL, NULL};
-	int n = 8;
+	    (char *)(uintptr_t) "--memory", memory, (char *)(uintptr_t) "--data",
+	    (char *)(uintptr_t)d->conf->data, NULL, NULL, NULL};
+	int n = 10;
 
 	(void)snprintf(url, sizeof(url), "%s", d->conf->listen[0]);
 	(void)snprintf(memory, sizeof(memory), "%llu", (unsigned long long)w->memory);

@@ -411,8 +411,9 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 	c->conf = conf;
 	open_host_lock(c);
 	host_lock(c, true);
-	ok = frozen_load(&c->cal) ||
-	    (need_child(c, 1, e) && measure_calibrate(c->child, &c->cal, e) && frozen_save(&c->cal, e));
+	ok = frozen_load(conf->data, &c->cal) ||
+	    (need_child(c, 1, e) && measure_calibrate(c->child, &c->cal, e) &&
+		frozen_save(conf->data, &c->cal, e));
 	host_lock(c, false);
 	if (!ok) {
 		cpu_close(c);

@@ -318,13 +318,13 @@ need_calibration(struct cuda *c, struct err *e)
 
 	(void)snprintf(
 	    c->info.environment + at, sizeof(c->info.environment) - at, "epoch=%d\n", GENERATOR_EPOCH);
-	if (frozen_load_for(c->info.environment, &c->cal))
+	if (frozen_load_for(c->conf->data, c->info.environment, &c->cal))
 		return true;
 	ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
 	cuda_leave(c);
 	if (!ok && e->code == ERR_DEVICE) /* a driver that does not load what NVRTC makes */
 		e->code = ERR_HOST;
-	return ok && frozen_save_for(c->info.environment, &c->cal, e);
+	return ok && frozen_save_for(c->conf->data, c->info.environment, &c->cal, e);
 }
 
 bool

@@ -10,6 +10,7 @@ struct device_conf {
 	bool is_fake;         /* cuda-fake */
 	struct str args;      /* behind "class:" */
 	const char *compiler; /* "" or a path */
+	const char *data;     /* where calibrations are kept; "" or NULL: the XDG cache folder */
 	size_t memory_bytes;  /* of a CPU's measuring child; 0: as usual */
 	bool quiet;
 	const volatile bool *cancel;

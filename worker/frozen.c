@@ -1,4 +1,4 @@
-/* worker/frozen.c: one file for each environment in the cache folder: a head, the struct as it
+/* worker/frozen.c: one file for each environment in a folder: a head, the struct as it
  * is in memory, its digest.  A file of another version of this program does not fit and is
  * made anew. */
 #include "frozen.h"
@@ -15,26 +15,32 @@ struct frozen {
 };
 static const char MAGIC[16] = "korch cal 1";
 
+static const char *
+folder_of(struct arena *a, const char *given)
+{
+	return given && *given ? given : xdg_dir(a, XDG_CACHE);
+}
+
 static char *
-file_of(struct arena *a, const char *environment)
+file_of(struct arena *a, const char *folder, const char *environment)
 {
 	struct hash h = hash_bytes(environment, strlen(environment));
 	char hex[65];
 
 	hash_hex(&h, hex);
-	return arena_printf(a, "%s/calibration-%.16s", xdg_dir(a, XDG_CACHE), hex);
+	return arena_printf(a, "%s/calibration-%.16s", folder_of(a, folder), hex);
 }
 
 bool
-frozen_load_for(const char *environment, struct calibration *out)
+frozen_load_for(const char *folder, const char *environment, struct calibration *out)
 {
 	struct arena a = {0};
 	struct frozen *f = NEW(&a, struct frozen);
 	struct bytes b = {0};
 	struct hash h;
 	struct err e = {0};
-	bool ok =
-	    os_read_file(os_real(), &a, file_of(&a, environment), sizeof(*f), &b, &e) && b.n == sizeof(*f);
+	bool ok = os_read_file(os_real(), &a, file_of(&a, folder, environment), sizeof(*f), &b, &e) &&
+	    b.n == sizeof(*f);
 
 	if (ok) {
 		memcpy(f, b.p, sizeof(*f));
@@ -49,7 +55,7 @@ frozen_load_for(const char *environment, struct calibration *out)
 }
 
 bool
-frozen_save_for(const char *environment, const struct calibration *c, struct err *e)
+frozen_save_for(const char *folder, const char *environment, const struct calibration *c, struct err *e)
 {
 	struct arena a = {0};
 	struct frozen *f = NEW(&a, struct frozen);
@@ -59,9 +65,9 @@ frozen_save_for(const char *environment, const struct calibration *c, struct err
 	f->bytes = sizeof(f->cal);
 	memcpy(&f->cal, c, sizeof(f->cal));
 	f->digest = hash_bytes(&f->cal, sizeof(f->cal));
-	ok = os_make_dirs(xdg_dir(&a, XDG_CACHE), e) &&
-	    os_write_file(
-		os_real(), file_of(&a, environment), (struct bytes){(const uint8_t *)f, sizeof(*f)}, e);
+	ok = os_make_dirs(folder_of(&a, folder), e) &&
+	    os_write_file(os_real(), file_of(&a, folder, environment),
+		(struct bytes){(const uint8_t *)f, sizeof(*f)}, e);
 	arena_fini(&a);
 	return ok;
 }
@@ -76,23 +82,23 @@ environment_here(struct dev_info *info, struct err *e)
 }
 
 bool
-frozen_load(struct calibration *out)
+frozen_load(const char *folder, struct calibration *out)
 {
 	struct arena a = {0};
 	struct dev_info *info = NEW(&a, struct dev_info);
 	struct err e = {0};
-	bool ok = environment_here(info, &e) && frozen_load_for(info->environment, out);
+	bool ok = environment_here(info, &e) && frozen_load_for(folder, info->environment, out);
 
 	arena_fini(&a);
 	return ok;
 }
 
 bool
-frozen_save(const struct calibration *c, struct err *e)
+frozen_save(const char *folder, const struct calibration *c, struct err *e)
 {
 	struct arena a = {0};
 	struct dev_info *info = NEW(&a, struct dev_info);
-	bool ok = environment_here(info, e) && frozen_save_for(info->environment, c, e);
+	bool ok = environment_here(info, e) && frozen_save_for(folder, info->environment, c, e);
 
 	arena_fini(&a);
 	return ok;

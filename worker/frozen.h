@@ -5,11 +5,13 @@
 
 #include "measure.h"
 
+/* `folder`: where they are kept; "" or NULL: the XDG cache folder. */
 /* The one of this host's present environment; false when there is none yet. */
-bool frozen_load(struct calibration *out);
-bool frozen_save(const struct calibration *c, struct err *e) MUST_CHECK;
+bool frozen_load(const char *folder, struct calibration *out);
+bool frozen_save(const char *folder, const struct calibration *c, struct err *e) MUST_CHECK;
 /* The same of an environment that is named. */
-bool frozen_load_for(const char *environment, struct calibration *out);
-bool frozen_save_for(const char *environment, const struct calibration *c, struct err *e) MUST_CHECK;
+bool frozen_load_for(const char *folder, const char *environment, struct calibration *out);
+bool frozen_save_for(
+    const char *folder, const char *environment, const struct calibration *c, struct err *e) MUST_CHECK;
 
 #endif

@@ -80,6 +80,7 @@ main(int argc, char **argv)
 		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
 	conf.device = str_dup(&a, names[0]);
 	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
+	    .data = opt_text(&o, OPT_worker_data),
 	    .memory_bytes = (size_t)conf.memory << 20,
 	    .quiet = conf.quiet,
 	    .cancel = &work->cancel};

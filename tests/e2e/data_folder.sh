@@ -1,0 +1,25 @@
+#!/bin/bash
+# --data DIR is all that a program and what it starts write to: the home folder and the XDG folders stay as they
+# are, and nothing is left in TMPDIR.  label: e2e
+. "$(dirname "$0")/env.inc"
+unset XDG_DATA_HOME XDG_CACHE_HOME XDG_CONFIG_HOME XDG_RUNTIME_DIR
+export HOME=$tmp/home TMPDIR=$tmp/scratch
+mkdir "$HOME" "$TMPDIR" "$tmp/here"
+tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
+cd "$tmp/here" || exit 1
+submit() { korch-submit ../small/candy_small/model.onnx --data "$tmp/data" -q -o plan.korch "$@" >../out 2>../err || bad "$*: $(tail -n 1 ../err)"; }
+submit --budget 0
+submit --budget 2
+korch-submit ../small/candy_small/model.onnx --data "$tmp/data" --check >../out 2>../err || bad "check: $(tail -n 1 ../err)"
+korch-jobs list --all --data "$tmp/data" >../out || bad "jobs"
+korch-cache stats --data "$tmp/data" >../out || bad "stats"
+korch-cache export --data "$tmp/data" -o export || bad "export"
+kill "$(cat "$tmp/data/lock")"
+flock "$tmp/data/lock" true # it has left, and all it started with it
+if [ -z "$(ls -A "$HOME")" ]; then ok; else bad "in the home folder: $(find "$HOME")"; fi
+if ls "$tmp/data"/calibration-* >/dev/null 2>&1; then ok; else bad "no calibration in: $(ls "$tmp/data")"; fi
+if [ "$(ls | tr '\n' ' ')" = "export plan.korch " ]; then ok; else bad "in the current folder: $(ls)"; fi
+# A worker ends with its korchd, but nobody waits for it.
+until [ -z "$(ls -A "$TMPDIR")" ] || ! grep -qsa "$tmp/data" /proc/[0-9]*/cmdline; do :; done
+if [ -z "$(ls -A "$TMPDIR")" ]; then ok; else bad "in TMPDIR: $(find "$TMPDIR")"; fi
+finish
