@@ -86,6 +86,28 @@ show_times(struct arena *a, const struct plan *p)
 		    time_text(a, p->runner_ns), time_text(a, p->runner_measured_ns));
 }
 
+static double
+mib(size_t n_bytes)
+{
+	return (double)n_bytes / 1048576;
+}
+
+/* What a library packs is in memory in its own form, and in the plan's no more. */
+static void
+show_memory(const struct plan *p)
+{
+	struct plan_memory m;
+	struct err e = {0};
+
+	(void)printf("%-10s %.1f MiB weights", "memory", mib(p->constants.n));
+	if (!plan_memory(p, &m, &e))
+		(void)printf(" (as they are packed here is not known: %s)", e.msg);
+	else if (mib(m.packed_bytes) >= 0.05)
+		(void)printf(
+		    ", of which a library packs %.1f as %.1f", mib(m.unread_bytes), mib(m.packed_bytes));
+	(void)printf(", %.1f MiB work, %.1f KiB code\n", mib(p->work_bytes), (double)p->module.n / 1024);
+}
+
 static void
 show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 {
@@ -106,8 +128,7 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 		(void)printf(", %u of them views, which are no work", count_views(p));
 	(void)putchar('\n');
 	show_times(a, p);
-	(void)printf("%-10s %.1f MiB weights, %.1f MiB work, %.1f KiB code\n", "memory",
-	    (double)p->constants.n / 1048576, (double)p->work_bytes / 1048576, (double)p->module.n / 1024);
+	show_memory(p);
 	show_streams(a, p);
 	(void)printf("%-10s %.*s\n", "proof", STR_ARG(p->certificate));
 	if (p->stop.n)
@@ -203,8 +224,10 @@ add_json_streams(struct arena *a, struct strbuf *sb, const struct plan *p)
 static void
 show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int64_t top)
 {
+	struct plan_memory memory;
 	struct strbuf sb;
 	char hex[65];
+	struct err e = {0};
 
 	hash_hex(&h->digest, hex);
 	sb_init(&sb, a);
@@ -242,6 +265,11 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int6
 	json_string(&sb, p->runner);
 	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n,
 	    p->work_bytes, p->module.n);
+	if (plan_memory(p, &memory, &e))
+		sb_addf(&sb, ",\"packed_bytes\":%zu,\"unread_bytes\":%zu", memory.packed_bytes,
+		    memory.unread_bytes);
+	else
+		sb_addz(&sb, ",\"packed_bytes\":null,\"unread_bytes\":null");
 	add_json_streams(a, &sb, p);
 	add_json_io(&sb, "inputs", p->inputs, p->n_inputs);
 	add_json_io(&sb, "outputs", p->outputs, p->n_outputs);

@@ -184,6 +184,12 @@ bool plan_exec_open(
  * to the system, and what the plan says of them is gone. */
 bool plan_exec_take(
     const struct dev *d, const struct plan *p, struct plan_exec **out, struct err *e) MUST_CHECK;
+/* What libraries keep of the constants, and how much of them is not read any more then, in whole pages; zeros
+ * where no kernel is a CPU's library's.  ERR_HOST: such a library is not here. */
+struct plan_memory {
+	size_t packed_bytes, unread_bytes;
+};
+bool plan_memory(const struct plan *p, struct plan_memory *out, struct err *e) MUST_CHECK;
 void plan_exec_close(struct plan_exec *x);
 /* inputs[i], outputs[i]: dense row-major, of the plan's types and shapes, aligned for their
  * type, in the device's memory; an output overlaps nothing.  step_ns (may be NULL) receives

@@ -1,6 +1,6 @@
 /* tests/unit/resident_test.c: what a plan takes in memory while it runs: a library packs each constant once,
  * however many layers read it, and what it has packed does not stay as the plan has it.  Skipped where the
- * program is built without a library.  label: cpu */
+ * program is built without a library.  label: cpu memory: yes */
 #include "../../schema/plan_file.h"
 #include "../harness/library_plan.h"
 
@@ -87,11 +87,81 @@ shared_weights_are_packed_once(void **state)
 	assert_true(peak <= most);
 }
 
+/* Three weights, which four of the launches each read; two kernels that want one form. */
+static void
+what_is_packed_is_counted_once(void **state)
+{
+	static const struct library_shape few = {.n_layers = 12, .n_weights = 3, .rows = 32, .width = 512};
+	const size_t weights = few.n_weights * (size_t)(few.width * few.width) * sizeof(float);
+	struct arena a = {0};
+	struct plan_memory m;
+	struct plan p;
+	struct err e = {0};
+
+	(void)state;
+	if (!dev_cpu_library(LIBRARY_onednn))
+		skip();
+	if (!library_plan(&a, &few, &p, &e) || !plan_memory(&p, &m, &e))
+		fail_msg("%s", e.msg);
+	assert_in_range(m.packed_bytes, weights, weights / 8 * 9);
+	assert_in_range(m.unread_bytes, weights - 2 * 4096, weights);
+	/* a copy of a weight reads it in each run */
+	p.n_copies = 1;
+	p.copies = NEW_ARRAY(&a, struct plan_copy, 1);
+	p.copies[0] = (struct plan_copy){p.n_places - 1, 1};
+	assert_true(plan_memory(&p, &m, &e));
+	assert_in_range(m.unread_bytes, weights / 3 * 2 - 2 * 4096, weights / 3 * 2);
+	p.n_copies = 0;
+	/* a library that is not here is said, whatever this program was built with */
+	p.kernels[1].schedule = STR("lib=onednn-1.4.0");
+	assert_false(plan_memory(&p, &m, &e));
+	assert_int_equal(e.code, ERR_HOST);
+	arena_fini(&a);
+}
+
+/* What runs compute does not hang on whose constants they were. */
+static void
+a_plan_that_is_taken_computes_the_same(void **state)
+{
+	static const struct library_shape some = {.n_layers = 5, .n_weights = 2, .rows = 16, .width = 256};
+	enum { N = 16 * 256 };
+	static float x[N], want[N], have[N];
+	const void *in[] = {x};
+	void *out[] = {want};
+	struct arena a = {0};
+	struct plan_exec *exec;
+	struct plan p;
+	struct dev d;
+	struct err e = {0};
+
+	(void)state;
+	if (!dev_cpu_library(LIBRARY_onednn))
+		skip();
+	for (int i = 0; i < N; i++)
+		x[i] = (float)(i % 17) - 8;
+	assert_true(library_plan(&a, &some, &p, &e) && dev_cpu_open(2, false, &d, &e));
+	assert_true(plan_exec_open(&d, &p, &exec, &e));
+	plan_exec_run(exec, in, out, NULL);
+	plan_exec_close(exec);
+	assert_true(plan_exec_take(&d, &p, &exec, &e));
+	out[0] = have;
+	for (int i = 0; i < 3; i++) {
+		memset(have, 0, sizeof(have));
+		plan_exec_run(exec, in, out, NULL);
+		assert_memory_equal(have, want, sizeof(want));
+	}
+	plan_exec_close(exec);
+	d.close(d.self);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(shared_weights_are_packed_once),
+	    cmocka_unit_test(what_is_packed_is_counted_once),
+	    cmocka_unit_test(a_plan_that_is_taken_computes_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
