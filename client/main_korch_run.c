@@ -273,19 +273,35 @@ write_outputs(struct run *r, struct err *e)
 	return true;
 }
 
+/* What was fastest on one thread need not be on two: other schedules split, others reduce. */
+static void
+warn_threads(const struct run *r)
+{
+	uint32_t tuned = r->plan.n_threads, n = runner_dev(r->runner)->n_threads;
+
+	if (tuned == n || plan_wants_gpu(&r->plan) || opt_flag(r->o, OPT_quiet))
+		return;
+	(void)fprintf(stderr,
+	    "korch-run: tuned for %u thread%s and run on %u; --threads %u runs it as it was tuned, "
+	    "korch-submit "
+	    "--threads %u tunes for %u\n",
+	    tuned, tuned == 1 ? "" : "s", n, tuned, n, n);
+}
+
 /* ---- the program ------------------------------------------------------------------------- */
 static bool
 open_plan(struct run *r, struct err *e)
 {
 	const char *path = r->o->args[0];
-	int64_t n_threads, n_streams = opt_int(r->o, OPT_streams), gpu = opt_int(r->o, OPT_gpu);
+	int64_t n_threads = opt_int(r->o, OPT_threads), n_streams = opt_int(r->o, OPT_streams),
+		gpu = opt_int(r->o, OPT_gpu);
 	struct runner_opts how;
 
 	if (!plan_load(r->arena, path, &r->plan, NULL, e))
 		return false;
-	n_threads = opt_given(r->o, OPT_threads) ? opt_int(r->o, OPT_threads) : r->plan.n_threads;
-	if (n_threads < 1 || n_threads > RUNNER_MAX_THREADS)
-		return err_set(e, ERR_USAGE, "--threads %lld: from 1 to %d are possible",
+	if (n_threads < 0 || n_threads > RUNNER_MAX_THREADS)
+		return err_set(e, ERR_USAGE,
+		    "--threads %lld: from 1 to %d are possible, and 0 for as many as there are cores to use",
 		    (long long)n_threads, (int)RUNNER_MAX_THREADS);
 	if (n_streams < 0 || n_streams > STREAMS_MAX)
 		return err_set(e, ERR_USAGE, "--streams %lld: from 0 to %d are possible",
@@ -299,6 +315,7 @@ open_plan(struct run *r, struct err *e)
 	    .gpu_number = (uint32_t)(gpu + 1)};
 	if (!runner_open(&r->plan, &how, &r->runner, e))
 		return err_in(e, "%s", path);
+	warn_threads(r);
 	r->inputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_inputs);
 	return true;
 }

@@ -8,6 +8,8 @@
 #include "output.h"
 #include "session.h"
 
+#include "../kernels/base/host.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_CONDITIONS = 32 };
+enum { MAX_CONDITIONS = 32, MAX_THREADS = 1024 };
 
 struct submit {
 	struct arena *arena;
@@ -100,6 +102,26 @@ check_precision(const struct opts *o, struct str precision, struct err *e)
 		precision.p);
 }
 
+/* 0: left to the planner, which knows the device: a farm's, or a GPU, which needs one. */
+static bool
+read_threads(const struct opts *o, uint64_t *out, struct err *e)
+{
+	int64_t n = opt_int(o, OPT_threads), cores = MIN_OF(host_cores(os_real()), (uint32_t)MAX_THREADS);
+	bool is_here = !*opt_text(o, OPT_daemon) && strncmp(opt_text(o, OPT_device), "cuda", 4) != 0;
+
+	if (n < 0 || n > MAX_THREADS)
+		return err_set(e, ERR_USAGE,
+		    "--threads %" PRId64 ": it is 1 to %d, or 0 for as many as there are cores to use", n,
+		    (int)MAX_THREADS);
+	if (is_here && n > cores && !opt_flag(o, OPT_quiet))
+		(void)fprintf(stderr,
+		    "korch-submit: --threads %" PRId64 ": this process may use %" PRId64
+		    " core%s, so threads take turns while kernels are timed\n",
+		    n, cores, cores == 1 ? "" : "s");
+	*out = (uint64_t)(n || !is_here ? n : cores);
+	return true;
+}
+
 /* A farm's workers were started with limits of their own. */
 static bool
 check_memory(const struct opts *o, struct err *e)
@@ -127,13 +149,13 @@ static bool
 read_options(struct submit *s, struct m_options *out, struct err *e)
 {
 	const struct opts *o = s->o;
-	int64_t threads = opt_int(o, OPT_threads);
+	uint64_t threads;
 	struct str fusion = str_of(opt_text(o, OPT_fusion)), rewrites = str_of(opt_text(o, OPT_rewrites));
 	struct str winograd = str_of(opt_text(o, OPT_winograd));
 	struct str precision = str_of(opt_text(o, OPT_precision));
 
-	if (threads < 1 || threads > 1024)
-		return err_set(e, ERR_USAGE, "--threads %" PRId64 ": it is 1 to 1024", threads);
+	if (!read_threads(o, &threads, e))
+		return false;
 	if (opt_real(o, OPT_budget) < 0 || opt_real(o, OPT_budget) > 1e8)
 		return err_set(e, ERR_USAGE, "--budget %s: it is a number of seconds, 0 or more",
 		    opt_text(o, OPT_budget));
@@ -151,7 +173,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 		return err_set(e, ERR_USAGE, "--effort %s: it is 0 or more", opt_text(o, OPT_effort));
 	*out = (struct m_options){
 	    .device = str_of(opt_text(o, OPT_device)),
-	    .threads = (uint64_t)threads,
+	    .threads = threads,
 	    .budget_ns = (int64_t)(opt_real(o, OPT_budget) * 1e9),
 	    .tolerance = opt_real(o, OPT_tolerance),
 	    .strict = opt_flag(o, OPT_strict),

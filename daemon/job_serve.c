@@ -62,9 +62,9 @@ check_submit(const struct m_submit *m, struct err *e)
 		return err_set(e, ERR_USAGE, "a submit without a model");
 	if (m->options.device.n == 0)
 		return err_set(e, ERR_USAGE, "a submit without a device class");
-	if (m->options.threads == 0 || m->options.threads > 4096)
-		return err_set(
-		    e, ERR_USAGE, "threads: 1 to 4096, not %llu", (unsigned long long)m->options.threads);
+	if (m->options.threads > 4096)
+		return err_set(e, ERR_USAGE, "threads: 1 to 4096, or 0 for the device's cores, not %llu",
+		    (unsigned long long)m->options.threads);
 	for (uint32_t i = 0; i < m->n_files; i++) {
 		struct str rest = m->files[i].name;
 

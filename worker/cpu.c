@@ -8,6 +8,7 @@
 #include "frozen.h"
 #include "unit.h"
 
+#include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
 
 #include <errno.h>
@@ -385,7 +386,7 @@ fill_env(struct arena *a, const struct calibration *cal, struct m_env *env)
 	    .barrier_ns = h->barrier_ns,
 	    .simd_bytes = cal->target.simd_bytes,
 	    .n_vregs = cal->target.n_vregs,
-	    .n_cores = get_nprocs()};
+	    .n_cores = host_cores(os_real())};
 }
 
 bool

@@ -99,11 +99,6 @@ open_plan(struct korch_plan *k, const char *path, const struct korch_options *o,
 
 	if (!plan_load(&k->arena, path, &k->plan, NULL, e))
 		return false;
-	if (how.n_threads == 0)
-		how.n_threads = k->plan.n_threads;
-	if (how.n_threads > RUNNER_MAX_THREADS)
-		return err_set(e, ERR_LIMIT, "the plan is for %u threads; at most %d are possible",
-		    how.n_threads, RUNNER_MAX_THREADS);
 	if (!runner_open(&k->plan, &how, &k->runner, e))
 		return err_in(e, "%s", path);
 	name_ios(k);

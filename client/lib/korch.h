@@ -97,7 +97,7 @@ struct korch_output {
 
 /* Fields are added at the end, and 0 is always the default: set what you name, and all else to 0. */
 struct korch_options {
-	unsigned n_threads; /* of a CPU; 0: as many as the plan was made for */
+	unsigned n_threads; /* of a CPU; 0: as many as cores that this process may use */
 	int pin;            /* not 0: thread i stays on the i-th core that this process may use */
 	unsigned n_streams; /* of a GPU, at most 8: the plan runs on so many where that is faster than on one;
 	                       0: up to 4 */

@@ -16,6 +16,20 @@ allows_winograd(const struct m_plan_start *start)
 	return !o->strict && !o->no_winograd && o->tolerance >= 1e-4 && start->env.hw.sm == 0;
 }
 
+/* Not told: the cores that the device's worker may use.  A GPU's kernels are started by one. */
+static uint64_t
+threads_of(const struct m_plan_start *start)
+{
+	enum { MOST = 1024 };
+	const struct m_hw *h = &start->env.hw;
+
+	if (h->sm > 0)
+		return 1;
+	if (start->options.threads)
+		return start->options.threads;
+	return (uint64_t)MIN_OF(MAX_OF(h->n_cores, (int64_t)1), (int64_t)MOST);
+}
+
 static struct hw
 hw_of(const struct m_env *env, uint64_t threads, bool winograd)
 {
@@ -210,6 +224,8 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	};
 	bool ok;
 
+	t.start.options.threads = threads_of(start);
+	t.hw = hw_of(&start->env, t.start.options.threads, allows_winograd(start));
 	t.dump = (struct dump){.dir = dump ? dump : dump_dir(a, str_dup(a, start->work_dir)),
 	    .model = str_dup(a, start->model_name),
 	    .os = os};

@@ -212,7 +212,7 @@ void plan_exec_copies(
 enum { RUNNER_MAX_THREADS = POOL_MAX_THREADS, RUNNER_MAX_GPUS = 1024 }; /* that may be asked for */
 struct gpu;
 struct runner_opts {
-	uint32_t n_threads; /* of a CPU */
+	uint32_t n_threads; /* of a CPU; 0: as many as cores that this process may use */
 	bool pin;
 	bool takes;            /* the runner is the plan's only user (plan_exec_take) */
 	uint32_t n_streams;    /* of a GPU, at most; 0: STREAMS_DEFAULT */

@@ -1,6 +1,8 @@
 /* kernels/run/runner.c: a plan on the device that it asks for: a CPU's threads or a GPU. */
 #include "gpu.h"
 
+#include "../base/host.h"
+
 #include <stdlib.h>
 
 struct runner {
@@ -71,7 +73,9 @@ open_gpu(struct runner *r, const struct plan *p, const struct runner_opts *o, st
 static bool
 open_cpu(struct runner *r, const struct plan *p, const struct runner_opts *o, struct err *e)
 {
-	return dev_cpu_open(o->n_threads, o->pin, &r->dev, e) &&
+	uint32_t cores = MIN_OF(host_cores(os_real()), (uint32_t)RUNNER_MAX_THREADS);
+
+	return dev_cpu_open(o->n_threads ? o->n_threads : cores, o->pin, &r->dev, e) &&
 	    (o->takes ? plan_exec_take(&r->dev, p, &r->exec, e) : plan_exec_open(&r->dev, p, &r->exec, e));
 }
 

@@ -55,7 +55,7 @@ def submit(model, plan, data, fusion, budget):
     env = dict(os.environ, XDG_DATA_HOME=data, XDG_CACHE_HOME=data + "/cache")
     began = time.monotonic()
     out = subprocess.run([f"{BIN}/korch-submit", model, "-o", plan, "--fusion", fusion, "--budget", str(budget),
-                          "--json", "--quiet"], check=True, capture_output=True, text=True, env=env).stdout
+                          "--threads", "1", "--json", "--quiet"], check=True, capture_output=True, text=True, env=env).stdout
     got = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
     got["wall"] = time.monotonic() - began
     return got
@@ -66,7 +66,7 @@ def error_of(python, model, plan, folder):
     names = subprocess.run([python, "-c", REFERENCE, model, folder], check=True, capture_output=True,
                            text=True).stdout.split("\n")[:-1]
     inputs = [a for k, n in enumerate(names) for a in ("--input", f"{n}={folder}/input_{k}.npy")]
-    subprocess.run([f"{BIN}/korch-run", plan, "--repeat", "1", "--warmup", "0", "--output-dir", folder + "/out",
+    subprocess.run([f"{BIN}/korch-run", plan, "--threads", "1", "--repeat", "1", "--warmup", "0", "--output-dir", folder + "/out",
                     "--quiet"] + inputs, check=True, capture_output=True)
     return float(subprocess.run([python, "-c", COMPARE, folder], check=True, capture_output=True, text=True).stdout)
 

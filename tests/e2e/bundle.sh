@@ -62,7 +62,7 @@ bare() {
 	read -r _ <"$out/up" || { cat "$out/daemon.log"; return 1; }
 	chroot "$root" /korch-worker --daemon ipc:///tmp/s --device fake:seed=1 --quiet >"$out/worker.log" 2>&1 &
 	worker=$!
-	"$build/bin/korch-submit" "$out/small/candy_small/model.onnx" --daemon "ipc://$root/tmp/s" --device fake --budget 100 --quiet \
+	"$build/bin/korch-submit" "$out/small/candy_small/model.onnx" --daemon "ipc://$root/tmp/s" --device fake --threads 1 --budget 100 --quiet \
 		-o "$out/plan" >"$out/words" 2>&1 || { cat "$out/words" "$out/worker.log"; return 1; }
 	[ -s "$out/plan" ] || { echo "no plan"; return 1; }
 	# It saw none of the daemon's files, so it fetched plans and requests: each for its task alone.

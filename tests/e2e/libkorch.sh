@@ -71,5 +71,8 @@ done
 if cc $warn -pthread -o "$tmp/calls" tests/e2e/libkorch_calls.c $(pkg-config --cflags --libs korch) 2>"$tmp/out"; then ok; else
 	bad "libkorch_calls: $(head -n 2 "$tmp/out")"
 fi
-if "$tmp/calls" "$plan" >"$tmp/out" 2>&1; then ok; else bad "$(cat "$tmp/out")"; fi
+# Without a number of threads it takes the cores that it may use, as korch-submit does.
+KORCH_THREADS=0 korch-submit "$tmp/small/candy_small/model.onnx" -o "$tmp/here.korch" --budget 0 --quiet >/dev/null 2>&1
+cores=$(korch-plan show --json "$tmp/here.korch" | field threads)
+if "$tmp/calls" "$plan" "${cores:-0}" >"$tmp/out" 2>&1; then ok; else bad "$(cat "$tmp/out")"; fi
 finish

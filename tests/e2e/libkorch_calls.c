@@ -1,5 +1,6 @@
 /* libkorch_calls PLAN: several plans at once, one plan from several threads, and every wrong call's
  * answer.  Stands on the installed korch.h; built by libkorch.sh. */
+#include <dirent.h>
 #include <korch.h>
 
 #include <pthread.h>
@@ -161,6 +162,32 @@ other_headers(const char *path)
 	korch_plan_close(plan);
 }
 
+static int
+count_threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n - 2; /* "." and ".." */
+}
+
+/* A plan of one thread, opened by a caller who names no number. */
+static void
+default_threads(const char *path, int n_cores)
+{
+	korch_plan *plan = NULL;
+	struct korch_error e;
+	int before = count_threads();
+
+	want(korch_plan_open(path, NULL, &plan, &e) == KORCH_OK, "a plan by default");
+	want(count_threads() - before == n_cores - 1, "a thread for each core");
+	korch_plan_close(plan);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -169,8 +196,9 @@ main(int argc, char **argv)
 	struct korch_error e;
 	size_t n_in;
 
-	if (argc != 2)
+	if (argc != 3)
 		return 2;
+	default_threads(argv[1], atoi(argv[2]));
 	for (int i = 0; i < N_PLANS; i++)
 		if (korch_plan_open(argv[1], &(struct korch_options){.n_threads = 1u + (unsigned)i % 2},
 			&plan[i], &e) != KORCH_OK) {

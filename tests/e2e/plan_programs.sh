@@ -49,7 +49,7 @@ must 0 '^latency .* the sum of its kernels, each timed with its operands from me
 must 0 '^bound .* of that sum \(not proved, gap .*; a run whose operands a cache holds may be faster$' korch-plan show "$plan"
 must 0 'their recorded sum, operands from memory' korch-run "$plan" --repeat 3
 must 0 'median .* runs' korch-run "$plan" --threads 3 --repeat 2
-must 2 'from 1 to 1024|--threads' korch-run "$plan" --threads 0
+must 2 'threads -1: from 1 to 1024' korch-run "$plan" --threads -1
 must 2 'from 0 to 8' korch-run "$plan" --streams 9
 must 2 'from 0 to 8' korch-run "$plan" --streams -1
 must 2 'from 0 to 1023' korch-run "$plan" --gpu -2

@@ -305,7 +305,7 @@ client_killed(void **state)
 	farm_proc_worker(&f, 0);
 	c = farm_proc_client(&f, NULL, NULL);
 	pid = farm_proc_start(&f, "korch-submit", model, "-o", out, "--daemon", f.url, "--device", "fake",
-	    "--effort", "1", "--budget", "2", NULL);
+	    "--threads", "1", "--effort", "1", "--budget", "2", NULL);
 	while (job == 0) {
 		struct msg ask = {.type = MSG_job_list}, m;
 		struct err e = {0};
