@@ -152,6 +152,13 @@ int64_t starved_ns(long pid);
 /* Gives up programs, sockets, writing, rights; false where the system cannot do that. */
 bool seccomp_enter(void);
 
+/* Before a sample on several threads: waits for those that are away for a moment.  After it, was it one of
+ * all of them?  *n_void: samples that were not; from MOST_VOID on they count, as the machine is busy for
+ * good. */
+enum { MOST_VOID = 20 };
+void await_threads(const struct dev *d);
+bool had_all_threads(const struct dev *d, uint32_t *n_void);
+
 /* The median of v, which is sorted on the way. */
 int64_t median_ns(int64_t *v, uint32_t n);
 int64_t now_ns(void);

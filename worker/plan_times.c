@@ -19,7 +19,7 @@ struct plan_run {
 	const void **in;
 	void **out;
 	int64_t *sample;
-	uint32_t n;
+	uint32_t n, n_void;
 	struct gpu_voids voids;
 	struct measure_timing t;
 };
@@ -98,20 +98,24 @@ run_on_gpu(const struct dev *d, struct plan_run *p, bool counts)
 		gpu_void(&p->voids, gpu_is_clean(&before) ? &after : &before);
 }
 
-/* On one thread its own CPU time, as for long kernels: what else runs on the host is not the plan's. */
+/* On one thread its own CPU time, as for long kernels: what else runs on the host is not the plan's. is_late:
+ * the budget is over, and what comes counts. */
 static void
-run_plan(const struct yard *c, struct plan_run *p, bool counts)
+run_plan(const struct yard *c, struct plan_run *p, bool counts, bool is_late)
 {
 	int64_t (*clock)(void) = c->dev->n_threads <= 1 ? thread_ns : now_ns;
-	int64_t from = clock();
+	int64_t from, took;
 
 	if (p->gpu && p->t.fail == ERR_NONE)
 		run_on_gpu(c->dev, p, counts);
 	if (!p->exec)
 		return;
+	await_threads(c->dev);
+	from = clock();
 	plan_exec_run(p->exec, p->in, p->out, NULL);
-	if (counts && p->n < MAX_PLAN_RUNS)
-		p->sample[p->n++] = clock() - from;
+	took = clock() - from;
+	if (counts && p->n < MAX_PLAN_RUNS && (is_late || had_all_threads(c->dev, &p->n_void)))
+		p->sample[p->n++] = took;
 }
 
 static void
@@ -133,6 +137,16 @@ sum_up(const struct yard *c, struct plan_run *p)
 	p->t.samples = p->n;
 }
 
+/* Has each plan on the CPU its samples? */
+static bool
+have_enough(const struct plan_run *p, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (p[i].exec && p[i].n < MIN_PLAN_RUNS)
+			return false;
+	return true;
+}
+
 static void
 time_plans(const struct yard *c, struct plan_run *p, uint32_t n, int64_t budget_ns)
 {
@@ -140,10 +154,15 @@ time_plans(const struct yard *c, struct plan_run *p, uint32_t n, int64_t budget_
 
 	for (int round = 0; round < PLAN_WARM_UPS; round++)
 		for (uint32_t i = 0; i < n; i++)
-			run_plan(c, &p[i], false);
-	for (int round = 0; round < MAX_PLAN_RUNS && (round < MIN_PLAN_RUNS || now_ns() < until_ns); round++)
+			run_plan(c, &p[i], false, false);
+	for (int round = 0; round < MAX_PLAN_RUNS; round++) {
+		bool is_late = now_ns() >= until_ns;
+
+		if (round >= MIN_PLAN_RUNS && is_late && have_enough(p, n))
+			break;
 		for (uint32_t i = 0; i < n; i++)
-			run_plan(c, &p[i], true);
+			run_plan(c, &p[i], true, is_late);
+	}
 }
 
 bool

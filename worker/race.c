@@ -47,7 +47,7 @@ struct runner {
 	bool is_out, is_ready;
 	int64_t *sample; /* sixteenths of ns a call; short ones: scaled by the reference */
 	int64_t *ref;    /* beside each, of short ones: the reference's time, to see the clock */
-	uint32_t n;
+	uint32_t n, n_void;
 	int64_t spent_ns;
 	enum measure_stop stop;
 };
@@ -90,20 +90,27 @@ keep(struct runner *u, double ns, int64_t ref_ns)
 static void
 sample_short(struct field *f, struct runner *u)
 {
-	int64_t ref = refs_time(f->r->refs, f->ref), own = call(f, u, u->loop, false);
+	int64_t ref, own;
 
+	await_threads(f->r->dev);
+	ref = refs_time(f->r->refs, f->ref);
+	own = call(f, u, u->loop, false);
 	u->spent_ns += ref + own;
-	keep(u, (double)own / u->loop / (double)ref * (double)f->ref_ns, ref);
+	if (had_all_threads(f->r->dev, &u->n_void))
+		keep(u, (double)own / u->loop / (double)ref * (double)f->ref_ns, ref);
 }
 
 static void
 sample_long(struct field *f, struct runner *u)
 {
 	bool by_cpu = f->r->dev->n_threads == 1;
-	int64_t own = call(f, u, 1, by_cpu);
+	int64_t own;
 
+	await_threads(f->r->dev);
+	own = call(f, u, 1, by_cpu);
 	u->spent_ns += own;
-	keep(u, (double)own, 0);
+	if (had_all_threads(f->r->dev, &u->n_void))
+		keep(u, (double)own, 0);
 }
 
 /* ---- a turn ------------------------------------------------------------------------------- */

@@ -103,6 +103,8 @@ struct dev {
 	/* Runs the launches in order, a barrier between all passes.  ns (may be NULL) receives
 	 * n + 1 time stamps: before the first and after each.  Does not allocate. */
 	void (*run)(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns);
+	/* Other programs want its cores: it does with fewer threads.  *left_ns: for so long.  NULL: never. */
+	bool (*is_short)(void *self, int64_t *left_ns);
 	/* False with the first fault of run, put or get since the last call.  *is_lost: nothing works
 	 * in this process any more.  NULL: a fault ends the process. */
 	bool (*fault)(void *self, bool *is_lost, struct err *e);

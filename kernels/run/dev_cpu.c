@@ -306,6 +306,15 @@ cpu_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 	(void)pthread_mutex_unlock(&c->turn);
 }
 
+static bool
+cpu_is_short(void *self, int64_t *left_ns)
+{
+	const struct cpu *c = self;
+
+	*left_ns = pool_short_ns(c->pool);
+	return pool_wanted(c->pool) < pool_threads(c->pool);
+}
+
 static void
 cpu_close(void *self)
 {
@@ -351,6 +360,7 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 	    .get = cpu_copy,
 	    .reserve = cpu_reserve,
 	    .run = cpu_run,
+	    .is_short = cpu_is_short,
 	    .close = cpu_close,
 	};
 	return true;

@@ -121,6 +121,12 @@ pool_wanted(const struct pool *p)
 	return atomic_load_explicit(&p->n_wanted, memory_order_relaxed);
 }
 
+int64_t
+pool_short_ns(const struct pool *p)
+{
+	return pool_wanted(p) == p->n ? 0 : MAX_OF(atomic_load(&p->raise_at) - now_ns(), (int64_t)0);
+}
+
 /* Somebody else has a thread's core: one thread fewer for a while, and for longer each time that it turns out
  * soon to have been too short. */
 static void

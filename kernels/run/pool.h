@@ -32,6 +32,8 @@ uint32_t pool_threads(const struct pool *p);
 void pool_run(struct pool *p, const struct pool_work *w);
 /* How many threads are wanted now: fewer than there are while other programs want their cores. */
 uint32_t pool_wanted(const struct pool *p);
+/* For how long that will stay so; 0: all are wanted, or another will be from the next run on. */
+int64_t pool_short_ns(const struct pool *p);
 /* Part i of n that [0, count) is cut in: parts differ by at most one. */
 void pool_slice(int64_t count, uint32_t i, uint32_t n, int64_t *lo, int64_t *hi);
 

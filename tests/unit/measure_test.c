@@ -397,6 +397,38 @@ references_run_on_one_thread(void **state)
 	d.close(d.self);
 }
 
+/* A device whose threads are away as often as its `self` says. */
+static bool
+is_away(void *self, int64_t *left_ns)
+{
+	uint32_t *n = self;
+
+	*left_ns = 0;
+	return *n && (*n)--;
+}
+
+/* Samples without all threads do not count, but for good: a machine may be busy all the time. */
+static void
+samples_of_fewer_threads_are_void(void **state)
+{
+	uint32_t n_away = 3, n_void = 0;
+	struct dev d = {.self = &n_away, .is_short = is_away};
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_false(had_all_threads(&d, &n_void));
+	assert_true(had_all_threads(&d, &n_void));
+	assert_int_equal(n_void, 3);
+	n_away = 2 * MOST_VOID;
+	for (int i = 3; i < MOST_VOID; i++)
+		assert_false(had_all_threads(&d, &n_void));
+	assert_true(had_all_threads(&d, &n_void) && had_all_threads(&d, &n_void));
+	assert_true(n_away > 0);
+	d.is_short = NULL;
+	n_void = 0;
+	assert_true(had_all_threads(&d, &n_void));
+}
+
 static void
 fake_faults_walk_the_same_way(void **state)
 {
@@ -436,6 +468,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(plans_are_timed_side_by_side, setup, teardown),
 	    cmocka_unit_test_setup_teardown(plans_run_on_the_childs_own_threads, setup, teardown),
 	    cmocka_unit_test(references_run_on_one_thread),
+	    cmocka_unit_test(samples_of_fewer_threads_are_void),
 	    cmocka_unit_test_setup_teardown(fake_faults_walk_the_same_way, setup, teardown),
 	};
 
