@@ -15,6 +15,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#ifdef KORCH_COVERAGE
+void __gcov_dump(void);
+#endif
+
 static bool
 has_tcp(const struct daemon_conf *c)
 {
@@ -66,7 +70,7 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 	char *data = data_folder(a, opt_text(o, OPT_data), &moved);
 
 	if (moved)
-		fprintf(stderr,
+		(void)fprintf(stderr,
 		    "korchd: your data folder is on a network file system; using %s of this host\n", data);
 	if (!os_make_dirs(data, e))
 		return false;
@@ -245,5 +249,8 @@ main(int argc, char **argv)
 	} else
 		status = opts_fail(&o, &e);
 	close_all(d);
+#ifdef KORCH_COVERAGE
+	__gcov_dump(); /* which only exit() would write */
+#endif
 	_exit(opts_close(status));
 }

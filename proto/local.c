@@ -102,7 +102,7 @@ wait_ready(const struct private_conf *conf, int fd, pid_t pid, const char *log, 
 			return false;
 		waited_ms += POLL_MS;
 		if (waited_ms == SLOW_MS && !conf->quiet)
-			fprintf(stderr, "the private korchd takes long to start; see %s\n", log);
+			(void)fprintf(stderr, "the private korchd takes long to start; see %s\n", log);
 	}
 	while ((n = read(fd, line, sizeof(line))) < 0 && errno == EINTR)
 		;
@@ -249,7 +249,7 @@ judge_want(const struct private_conf *conf, bool ok, struct err *e)
 	if (ok || e->code != ERR_UNPLACEABLE || !conf->may_wait)
 		return ok;
 	if (!conf->quiet)
-		fprintf(stderr, "%s; waiting for one\n", e->msg);
+		(void)fprintf(stderr, "%s; waiting for one\n", e->msg);
 	return true;
 }
 
@@ -285,7 +285,8 @@ client_private(struct arena *a, const struct private_conf *conf, const char **ur
 	struct join j = {.conf = conf, .dir = dir};
 
 	if (moved && !conf->quiet)
-		fprintf(stderr, "your data folder is on a network file system; using %s of this host\n", dir);
+		(void)fprintf(
+		    stderr, "your data folder is on a network file system; using %s of this host\n", dir);
 	if (!os_make_dirs(dir, e))
 		return err_in(e, "the data folder");
 	*url = data_socket(a, dir);

@@ -117,10 +117,10 @@ take_diagonals(struct einsum *e, struct labelled *x)
 static void
 default_output(struct einsum *e)
 {
-	for (char c = '0'; c <= '9'; c++)
+	for (int c = '0'; c <= '9'; c++)
 		for (uint32_t i = 0; i < e->n; i++)
-			if (has(e->in[i].label, c) && !has(e->out, c))
-				push(e, e->out, c);
+			if (has(e->in[i].label, (char)c) && !has(e->out, (char)c))
+				push(e, e->out, (char)c);
 	for (int c = 'A'; c <= 'z'; c++) {
 		int times = 0;
 		for (uint32_t i = 0; i < e->n; i++)

@@ -183,7 +183,7 @@ clamp_range(int64_t n, int64_t step, int64_t *start, int64_t end, int64_t *count
 
 	*start = *start < 0 ? *start + n : *start;
 	end = end < 0 ? MAX_OF(end, -n - 1) + n : end;
-	*start = MIN_OF(MAX_OF(*start, step > 0 ? 0 : 0), hi);
+	*start = MIN_OF(MAX_OF(*start, (int64_t)0), hi);
 	end = MIN_OF(MAX_OF(end, lo), step > 0 ? n : n - 1);
 	if (step > 0)
 		*count = end > *start ? (end - *start - 1) / step + 1 : 0;

@@ -502,7 +502,7 @@ opts_fail(const struct opts *o, const struct err *e)
 	sb_init(&sb, &tmp);
 	for (const char *c = e->msg; *c; c++) /* names of a stranger's file are in it */
 		sb_addc(&sb, (unsigned char)*c < 32 || *c == 127 ? '?' : *c);
-	fprintf(stderr, "%s: %s\n", prog_row[o->program].name, sb.n ? sb.p : "");
+	(void)fprintf(stderr, "%s: %s\n", prog_row[o->program].name, sb.n ? sb.p : "");
 	if (opt_flag(o, OPT_json)) {
 		sb_init(&sb, &tmp);
 		sb_addz(&sb, "{\"error\":");

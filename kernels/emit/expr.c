@@ -103,7 +103,7 @@ real_text(struct gen *g, double v, bool is_double)
 	if (v == __builtin_inf() || v == -__builtin_inf())
 		return arena_printf(
 		    g->a, "(%s%s%s)", v < 0 ? "-" : "", is_double ? "(double)" : "", g->d->infinity);
-	snprintf(s, sizeof(s), is_double ? "%.17g" : "%.9g", v);
+	(void)snprintf(s, sizeof(s), is_double ? "%.17g" : "%.9g", v);
 	const char *dot = strpbrk(s, ".e") ? "" : ".0";
 
 	return arena_printf(g->a, v < 0 || s[0] == '-' ? "(%s%s%s)" : "%s%s%s", s, dot, is_double ? "" : "f");

@@ -112,7 +112,7 @@ emit_unrolled(struct strbuf *sb, const struct micro *m, int rows, int l, const c
 	char index[48];
 
 	for (int64_t i = 0; i < m->trip[l]; i++) {
-		snprintf(index, sizeof index, "%lld", (long long)(i * m->step[l]));
+		(void)snprintf(index, sizeof index, "%lld", (long long)(i * m->step[l]));
 		sb_addf(sb, "%s{\n", tabs);
 		emit_step(sb, m, rows, tabs - 1, index, i);
 		sb_addf(sb, "%s}\n", tabs);
@@ -142,9 +142,9 @@ emit_loops(struct strbuf *sb, const struct micro *m, int rows, int l)
 	sb_addz(sb, ") {\n");
 	if (last) {
 		if (m->step[l] == 1)
-			snprintf(index, sizeof index, "i%d", l);
+			(void)snprintf(index, sizeof index, "i%d", l);
 		else
-			snprintf(index, sizeof index, "i%d * %lld", l, (long long)m->step[l]);
+			(void)snprintf(index, sizeof index, "i%d * %lld", l, (long long)m->step[l]);
 		emit_step(sb, m, rows, in - 1, index, 0);
 	} else {
 		/* The pointers come back from where the loop inside left them. */
