@@ -36,8 +36,9 @@ read_conf(struct arena *a, const struct opts *o, struct worker_conf *c, struct e
 }
 
 static int
-leave(struct work *work, struct arena *a, int status)
+leave(struct work *work, struct arena *a, struct log *log, int status)
 {
+	log_close(log);
 	free(work);
 	arena_fini(a);
 	return status;
@@ -49,7 +50,7 @@ main(int argc, char **argv)
 	struct work *work = heap_alloc(sizeof(*work));
 	struct arena a = {0};
 	struct opts o;
-	struct worker_conf conf;
+	struct worker_conf conf = {0};
 	struct device_conf dc;
 	struct device device;
 	struct auth auth = {0};
@@ -70,10 +71,10 @@ main(int argc, char **argv)
 	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) ||
 	    !read_conf(&a, &o, &conf, &e) || !opts_log(&o, &conf.log, &e) ||
 	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
-		return leave(work, &a, opts_fail(&o, &e));
+		return leave(work, &a, conf.log, opts_fail(&o, &e));
 	if (n_names > 1) {
 		status = several_run(argc, argv, names, n_names, conf.name, conf.log);
-		return leave(work, &a, status);
+		return leave(work, &a, conf.log, status);
 	}
 	/* not for what it starts: who waits for the line must see the end of a worker killed before it */
 	if (conf.ready_fd >= 0)
@@ -85,10 +86,10 @@ main(int argc, char **argv)
 	    .quiet = conf.quiet,
 	    .cancel = &work->cancel};
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
-		return leave(work, &a, opts_fail(&o, &e));
+		return leave(work, &a, conf.log, opts_fail(&o, &e));
 	status = worker_loop(&conf, &device, work, &auth, &e);
 	if (status)
 		status = opts_fail(&o, &e);
 	device.close(device.self);
-	return leave(work, &a, status);
+	return leave(work, &a, conf.log, status);
 }

@@ -15,6 +15,12 @@ korch-submit $model -q --budget 3 -o cpu.korch >out 2>&1 || bad "a plan with cod
 spec=$(korch-cache list --json $farm | field spec | tr -d '"')
 kernel=$(korch-plan show plan.korch --json | grep -oE '"spec":"[0-9a-f]{64}"' | head -n 1 | cut -d'"' -f4)
 korch-cache export $farm -o export.zst || bad "no export"
+# What a worker said that does not count; here no worker lies, so that the row is written by hand.
+python3 - "$data/korch.db" <<'END' || bad "no evidence"
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=60) as db:
+    db.execute("INSERT INTO evidence (wall_ns, worker, class, why, record) VALUES (1, 'liar', 'cpu', 'a \"lie\"', x'80')")
+END
 
 # SCHEMA | COMMAND: what it writes is of that schema; a schema of a program's word is PROGRAM.WORD
 seen=
@@ -66,6 +72,7 @@ korch-cache.explain | korch-cache explain $kernel $farm
 korch-cache.export | korch-cache export $farm -o export
 korch-cache.import | korch-cache import export.zst $farm
 korch-cache.import | korch-cache import export.zst $farm --dry-run
+korch-cache.evidence | korch-cache evidence $farm
 korch-cache.gc | korch-cache gc $farm
 korch-cache.verify | korch-cache verify $farm
 version | korch-submit --version
