@@ -124,7 +124,7 @@ has_words(const char *path, const char *words)
 static void
 shows_streams(struct farm_proc *f, const char *plan)
 {
-	char cmd[512];
+	char cmd[1024];
 
 	(void)snprintf(cmd, sizeof(cmd),
 	    "%s/bin/korch-plan show %s >%s/shown && grep -q '^streams ' %s/shown && "
