@@ -40,8 +40,8 @@ add_times(struct strbuf *sb, const struct m_progress *p)
 
 	for (size_t i = 0; i < COUNT_OF(row); i++)
 		sb_addf(sb, ", \"%s\": %" PRId64, row[i].key, row[i].ns);
-	sb_addf(sb, ", \"gap\": %.6g, \"proved\": %s, \"seconds\": %.3f", p->gap,
-	    p->proved ? "true" : "false", p->seconds);
+	sb_addf(sb, ", \"gap\": %.6g, \"proved\": %s, \"seconds\": %.3f, \"spent_before\": %.3f", p->gap,
+	    p->proved ? "true" : "false", p->seconds, p->spent_before);
 }
 
 void
@@ -141,6 +141,8 @@ add_search(struct strbuf *sb, const struct job_result *r)
 	if (p->what_if_base_ns > 0)
 		add_price(sb, p);
 	sb_addf(sb, "ended after %.1f s", p->seconds);
+	if (p->spent_before > 0)
+		sb_addf(sb, ", having gone on after %.0f s spent before", p->spent_before);
 	if (p->stop.n)
 		sb_addf(sb, ": %.*s", STR_ARG(p->stop));
 	sb_addc(sb, '\n');

@@ -59,11 +59,10 @@ struct job {
 	struct m_job rec;
 	enum job_state state;
 	struct job_event events[JOB_EVENTS]; /* a ring: seq % JOB_EVENTS */
-	uint64_t first_seq;                  /* oldest event still here */
+	uint64_t first_seq, last_seq;        /* oldest and newest event here */
 	int64_t waiting_since_ns;            /* 0: not waiting for a worker */
-	bool is_told;                        /* its end: clients know */
-	bool is_unsaved;                     /* what the store has of it is older; tried again after */
-	int64_t saved_ns;                    /* the last try */
+	bool is_told, is_unsaved;            /* clients know its end; the store has an older state */
+	int64_t saved_ns;                    /* when that was tried last */
 	/* while planning */
 	struct child *planner;
 	struct m_env env; /* lives in env_arena */
@@ -74,7 +73,8 @@ struct job {
 	size_t n_in, cap_in;
 	bool is_ended; /* planner said done or failed */
 	bool has_worker;
-	uint32_t n_ops; /* store ops under way on its behalf */
+	uint32_t n_ops;   /* store ops under way on its behalf */
+	uint32_t n_drops; /* how often its planner dropped all that it had asked for */
 	struct arena last_words_arena;
 	struct str last_words; /* tail of its stderr */
 	char words_line[512];  /* of it, not yet logged */
@@ -114,8 +114,8 @@ struct daemon {
 	uint32_t n_own_workers;
 	struct turned_away turned_away[8];
 	uint64_t n_superseded;
-	int64_t tidied_ns,
-	    roomed_ns; /* when the store was last tidied; when its files were last held within their limit */
+	int64_t heartbeat_ns;         /* of workers with work in hand */
+	int64_t tidied_ns, roomed_ns; /* when the store was last tidied; last held within its limit */
 };
 
 /* ---- daemon.c: what every file asks ---- */

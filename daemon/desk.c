@@ -13,6 +13,7 @@
 struct desk_op {
 	struct store_op op;
 	uint64_t job;
+	uint32_t n_drops; /* of the job, when it asked */
 	struct meas_key key;
 	struct hash model;
 	struct msg ask;       /* own copy */
@@ -37,6 +38,7 @@ desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t thr
 	x->op.done = done;
 	x->op.owner = d;
 	x->job = j->rec.id;
+	x->n_drops = j->n_drops;
 	x->model = j->model;
 	msg_dup(&x->op.arena, ask, &x->ask);
 	x->key = job_meas_key(j, threads, (struct str){str_dup(&x->op.arena, precision), precision.n});
@@ -62,6 +64,15 @@ desk_op_job(struct store_op *op)
 		return NULL;
 	}
 	return j;
+}
+
+/* The same for what a drop takes back: nothing of before it is done or answered after it. */
+static struct job *
+desk_op_asker(struct store_op *op)
+{
+	struct job *j = desk_op_job(op);
+
+	return j && j->n_drops == ((struct desk_op *)(void *)op)->n_drops ? j : NULL;
 }
 
 static void
@@ -164,12 +175,22 @@ measure_data(const struct desk_op *x, uint32_t i)
 	return t;
 }
 
+/* A task waits for the most patient of its askers. */
+static void
+wait_until(struct task_data *t, int64_t until_ns, bool is_new)
+{
+	if (is_new)
+		t->until_ns = until_ns;
+	else if (t && t->until_ns)
+		t->until_ns = until_ns ? MAX_OF(t->until_ns, until_ns) : 0;
+}
+
 static void
 done_measure(struct store_op *op)
 {
 	struct desk_op *x = (struct desk_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_job(op);
+	struct job *j = desk_op_asker(op);
 	const struct m_measure_ask *m = &x->ask.measure_ask;
 	struct msg have = {.type = MSG_cost_have};
 
@@ -196,6 +217,7 @@ done_measure(struct store_op *op)
 		t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 		if (is_new)
 			t->data = measure_data(x, i);
+		wait_until(t->data, m->left_ns > 0 ? daemon_now(d) + m->left_ns : 0, is_new);
 	}
 	if (have.cost_have.n_costs)
 		planner_send(j, &have);
@@ -213,6 +235,40 @@ ask_measure(struct daemon *d, struct job *j, const struct m_measure_ask *ask)
 	    d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_measure, done_measure)->op);
 }
 
+static bool
+waits_for(const struct farm_task *t, uint64_t job)
+{
+	for (uint32_t i = 0; i < t->n_waiters; i++)
+		if (t->waiters[i] == job)
+			return true;
+	return false;
+}
+
+/* Nothing of before is done or answered behind the word, which tells what had kept it from being done. */
+static void
+drop_all(struct daemon *d, struct job *j, bool wants_word)
+{
+	struct arena tmp = {0};
+	struct msg m = {.type = MSG_dropped};
+
+	m.dropped.cause = STR("");
+	for (struct farm_task *t = farm_first(d->farm); t; t = farm_after(d->farm, t)) {
+		const struct task_data *data = t->data;
+
+		if (t->last_fail == ERR_NONE || !waits_for(t, j->rec.id) || m.dropped.n_failed++)
+			continue;
+		m.dropped.fail = (uint64_t)err_wire(t->last_fail);
+		m.dropped.cause = data && data->cause.n
+		    ? (struct str){str_dup(&tmp, data->cause), data->cause.n}
+		    : str_of(err_text(t->last_fail));
+	}
+	j->n_drops++;
+	farm_drop(d->farm, j->rec.id, NULL, task_data_free);
+	if (wants_word)
+		planner_send(j, &m);
+	arena_fini(&tmp);
+}
+
 void
 ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 {
@@ -221,7 +277,7 @@ ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 	uint32_t n = 0, cap = 0;
 
 	if (ask->all) {
-		farm_drop(d->farm, j->rec.id, NULL, task_data_free);
+		drop_all(d, j, ask->wants_word);
 		return;
 	}
 	/* the planner names specs; the farm knows keys: look through what this job waits for */
@@ -284,7 +340,7 @@ done_build(struct store_op *op)
 {
 	struct desk_op *x = (struct desk_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_job(op);
+	struct job *j = desk_op_asker(op);
 	struct msg m = {.type = MSG_build_have};
 
 	if (j && x->found) {
@@ -358,7 +414,7 @@ done_time(struct store_op *op)
 {
 	struct desk_op *x = (struct desk_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_job(op);
+	struct job *j = desk_op_asker(op);
 
 	if (j && (x->found || x->ask.time_ask.only_known)) {
 		struct msg m = {.type = MSG_time_have};
@@ -433,7 +489,7 @@ done_race(struct store_op *op)
 {
 	struct desk_op *x = (struct desk_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_job(op);
+	struct job *j = desk_op_asker(op);
 	const struct m_race_ask *ask = &x->ask.race_ask;
 
 	if (j && x->found) {

@@ -51,13 +51,15 @@ run_last_word(struct db *db, struct store_op *op)
 	return last_word_put(db, &((struct save_op *)(void *)op)->rec, &op->err);
 }
 
+static void tell_event(struct daemon *d, struct job *j);
+
 static void
 tell_end(struct daemon *d, struct job *j)
 {
 	if (j->is_told)
 		return;
 	j->is_told = true;
-	job_event(d, j);
+	tell_event(d, j);
 }
 
 static void
@@ -146,7 +148,7 @@ job_answer_watch(struct daemon *d, struct job *j, struct request *r)
 	const struct m_job_watch *w = &r->m.job_watch;
 	struct msg m = {.type = MSG_job_events};
 	struct m_job_events *out = &m.job_events;
-	uint64_t last = j->rec.seq, from = MAX_OF(w->after + 1, j->first_seq);
+	uint64_t last = j->last_seq, from = MAX_OF(w->after + 1, j->first_seq);
 	bool over = job_state_is_over(j->state) && j->is_told;
 
 	if (last <= w->after && !over)
@@ -191,17 +193,21 @@ tell_watchers(struct daemon *d, struct job *j)
 	}
 }
 
-void
-job_event(struct daemon *d, struct job *j)
+/* The number of its next event.  Within a life they have no gaps, so the ring is found by number. */
+static void
+next_number(struct daemon *d, struct job *j)
 {
-	struct job_event *ev;
-
 	j->rec.seq = MAX_OF(d->instance << 32, j->rec.seq) + 1;
-	/* within a life the numbers have no gaps, so the ring is found by number */
 	if (j->first_seq == 0)
 		j->first_seq = j->rec.seq;
 	j->first_seq = MAX_OF(j->first_seq, j->rec.seq - MIN_OF(j->rec.seq, (uint64_t)JOB_EVENTS - 1));
-	ev = &j->events[j->rec.seq % JOB_EVENTS];
+}
+
+static void
+tell_event(struct daemon *d, struct job *j)
+{
+	struct job_event *ev = &j->events[j->rec.seq % JOB_EVENTS];
+
 	arena_fini(&ev->arena);
 	ev->e = (struct m_event){.seq = j->rec.seq,
 	    .wall_ns = d->os->wall_ns(d->os->self),
@@ -210,7 +216,15 @@ job_event(struct daemon *d, struct job *j)
 	    .progress = j->rec.progress,
 	    .code = j->rec.code};
 	rec_dup(&ev->arena, "event", &ev->e);
+	j->last_seq = j->rec.seq;
 	tell_watchers(d, j);
+}
+
+void
+job_event(struct daemon *d, struct job *j)
+{
+	next_number(d, j);
+	tell_event(d, j);
 }
 
 void
@@ -231,6 +245,7 @@ job_move(struct daemon *d, struct job *j, enum job_state to, enum err_code code,
 	if (job_state_is_over(to)) {
 		planner_stop(j);
 		farm_drop(d->farm, j->rec.id, NULL, task_data_free);
+		next_number(d, j); /* saved with it: who asks the next korchd hears of nothing older */
 	} else
 		job_event(d, j);
 	save(d, j);
@@ -284,6 +299,7 @@ take_ended(struct daemon *d, struct job *j)
 	for (int s = 0; s < JOB_STATES; s++)
 		if (state_row[s].is_over && str_is(j->rec.state, state_row[s].name)) {
 			j->state = (enum job_state)s;
+			next_number(d, j);
 			tell_end(d, j);
 			save(d, j);
 			return true;

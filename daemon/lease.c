@@ -36,7 +36,7 @@ ticket_of(
 }
 
 static void
-fill_task(struct m_task *out, const struct farm_grant *g, const struct session *s)
+fill_task(struct m_task *out, const struct farm_grant *g, const struct session *s, int64_t now_ns)
 {
 	const struct task_data *data = g->task ? g->task->data : NULL;
 
@@ -57,7 +57,7 @@ fill_task(struct m_task *out, const struct farm_grant *g, const struct session *
 	out->payload = data->payload;
 	if (s->is_local)
 		out->payload_path = data->payload_path;
-	out->limit_ns = data->limit_ns;
+	out->limit_ns = data->until_ns ? MAX_OF(data->until_ns - now_ns, (int64_t)1) : 0;
 	out->known = data->known;
 	out->n_known = data->n_known;
 }
@@ -91,7 +91,7 @@ try_lease(struct daemon *d, struct request *r)
 	for (uint32_t i = 0; i < n; i++) {
 		struct m_task *t = &m.grant.tasks[m.grant.n_tasks];
 
-		fill_task(t, &grants[i], s);
+		fill_task(t, &grants[i], s, daemon_now(d));
 		t->ticket = ticket_of(d, &r->arena, t, s, at);
 		sum += task_bytes(t);
 		if (i > 0 && sum > MSG_MAX_BYTES / 4 * 3)
@@ -255,6 +255,7 @@ serve_renew(struct daemon *d, struct request *r)
 	}
 	for (uint32_t i = 0; i < s->n_envs; i++)
 		m.renewed.drain |= farm_device(d->farm, s->envs[i].device)->state == DEVICE_DRAINING;
+	m.renewed.heartbeat_ns = d->heartbeat_ns;
 	answer(d, r, &m);
 }
 

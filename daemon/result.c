@@ -228,6 +228,15 @@ do_again(struct daemon *d, struct result_op *x, const struct piece *p)
 	return true;
 }
 
+/* Who stops waiting for it hears what kept it. */
+static void
+note_cause(struct farm_task *t, struct str cause)
+{
+	struct task_data *data = t->data;
+
+	data->cause = (struct str){str_dup(&data->arena, cause), cause.n};
+}
+
 static void
 finish_one(struct daemon *d, struct result_op *x, struct piece *p)
 {
@@ -251,8 +260,10 @@ finish_one(struct daemon *d, struct result_op *x, struct piece *p)
 		result.build = o->kind == TASK_BUILD ? &p->build : NULL;
 		result.race = o->kind == TASK_RACE ? &p->race : NULL;
 	}
-	if (v == FARM_RETRY)
+	if (v == FARM_RETRY) {
+		note_cause(t, is_refused ? unsaid.cause : o->cause);
 		daemon_log(d, task_retry, KVZ("worker", x->worker), KVZ("cause", err_name(fail)));
+	}
 	if (v == FARM_CANARY)
 		daemon_log(d, canary, KVZ("worker", x->worker), KVZ("cause", err_name(fail)));
 	if (v == FARM_DONE || v == FARM_FAILED)

@@ -167,11 +167,25 @@ sessions_late(struct daemon *d, int64_t ns)
 		s->seen_ns += ns;
 }
 
+/* The fewer devices there are, the sooner each hears that nobody waits any more for what it does; all
+ * together send at most a hundred renewals a second. */
+static void
+set_heartbeat(struct daemon *d)
+{
+	int64_t n = 0;
+
+	for (const struct session *s = d->sessions; s; s = s->next)
+		n += s->n_envs;
+	d->heartbeat_ns = MIN_OF(MAX_OF(n * SECOND_NS / 100, SECOND_NS / 4), 5 * SECOND_NS);
+}
+
 void
 sessions_tick(struct daemon *d)
 {
 	struct session **at = &d->sessions;
 	int64_t now = daemon_now(d);
+
+	set_heartbeat(d);
 
 	while (*at) {
 		struct session *s = *at;

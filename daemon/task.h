@@ -15,12 +15,13 @@ struct task_data {
 	struct hash env_hash;
 	struct m_kv *known;
 	uint32_t n_known;
+	struct str cause; /* why it failed last, where it is tried again */
 	struct hash payload;
 	struct str payload_path;
-	int64_t limit_ns;
 	struct str
 	    *doubted; /* schedules that a lease found below the bound: believed when another does too */
 	uint32_t n_doubted, n_again; /* leases that ended in doubt */
+	int64_t until_ns;            /* measure: nobody waits after that; 0: somebody does */
 };
 struct task_result { /* what the store made of an outcome, by the task's kind */
 	const struct m_cost *cost;

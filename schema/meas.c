@@ -286,6 +286,7 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 		out->cause = STR("");
 		out->first_ns = out->median_ns;
 		key = q_hash(&q, 5);
+		out->compile_ns = q_int(&q, 6);
 	}
 	return q_end(&q, e) && (!found || repeat_apply(db, &key, out, e));
 }

@@ -74,6 +74,7 @@ open_host_lock(struct cpu *c)
 /* ---- compiling ---------------------------------------------------------------------- */
 struct part {
 	struct arena arena; /* its own: parts compile side by side */
+	const volatile bool *cancel;
 	const struct target *target;
 	struct unit *units;
 	uint32_t n, max_files; /* of C; 0: one */
@@ -86,10 +87,10 @@ struct part {
 
 /* max_files 1: for callers that compile side by side themselves. */
 static bool
-compile_kernels(struct arena *a, const struct target *target, const struct kernel_code *const *codes,
-    uint32_t n, uint32_t max_files, struct bytes *out, struct err *e)
+compile_kernels(struct arena *a, const struct target *target, const volatile bool *cancel,
+    const struct kernel_code *const *codes, uint32_t n, uint32_t max_files, struct bytes *out, struct err *e)
 {
-	struct compile_opts o = {.flags = emit_c_flags(target)};
+	struct compile_opts o = {.flags = emit_c_flags(target), .cancel = cancel};
 	struct str *texts;
 	uint32_t n_files = emit_c_files(a, target, codes, n, max_files, &texts);
 
@@ -111,7 +112,8 @@ compile_part(void *arg)
 		for (uint32_t k = 0; k < p->units[i].n; k++)
 			codes[at++] = &p->units[i].codes[k];
 	p->ok = n == 0 ||
-	    compile_kernels(&p->arena, p->target, codes, n, MAX_OF(p->max_files, 1u), &p->module, &p->err);
+	    compile_kernels(
+		&p->arena, p->target, p->cancel, codes, n, MAX_OF(p->max_files, 1u), &p->module, &p->err);
 	p->compile_ns = n ? (os_real()->mono_ns(NULL) - start) / n : 0;
 	return NULL;
 }
@@ -150,7 +152,7 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 
 /* Each kernel of one spec by itself: those that do not compile get their row and leave. */
 static void
-weed_out(struct arena *a, const struct target *target, struct unit *u)
+weed_out(struct arena *a, const struct part *p, struct unit *u)
 {
 	uint32_t good = 0, n = u->n;
 
@@ -159,7 +161,7 @@ weed_out(struct arena *a, const struct target *target, struct unit *u)
 		struct arena tmp = {0};
 		struct bytes module;
 		struct err e = {0};
-		bool ok = compile_kernels(&tmp, target, &code, 1, 1, &module, &e);
+		bool ok = compile_kernels(&tmp, p->target, p->cancel, &code, 1, 1, &module, &e);
 
 		arena_fini(&tmp);
 		if (ok)
@@ -186,11 +188,12 @@ run_part(struct cpu *c, struct arena *a, struct part *p)
 		return;
 	}
 	if (p->n == 1)
-		weed_out(a, p->target, &p->units[0]);
+		weed_out(a, p, &p->units[0]);
 	for (int i = 0; i < 2; i++) {
 		uint32_t lo = i ? p->n / 2 : 0, hi = i ? p->n : p->n / 2;
 
-		half[i] = (struct part){.target = p->target, .units = p->units + lo, .n = hi - lo};
+		half[i] = (struct part){
+		    .cancel = p->cancel, .target = p->target, .units = p->units + lo, .n = hi - lo};
 		if (half[i].n == 0)
 			continue;
 		(void)compile_part(&half[i]);
@@ -245,7 +248,8 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 	limit = MIN_OF((all + 1) / 2, (uint32_t)PART_KERNELS); /* both compilers get something */
 	for (uint32_t i = 0; i < n; i++) {
 		if (n_parts == 0 || kernels + units[i].n > limit || !same_kind(&tasks[i], &tasks[i - 1])) {
-			parts[n_parts++] = (struct part){.target = &units[i].target, .units = &units[i]};
+			parts[n_parts++] = (struct part){
+			    .cancel = c->conf->cancel, .target = &units[i].target, .units = &units[i]};
 			kernels = 0;
 		}
 		parts[n_parts - 1].n++;
@@ -263,7 +267,8 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 {
 	struct cpu *c = self;
 	struct unit *units = NEW_ARRAY(a, struct unit, MAX_OF(n, 1u));
-	struct part all = {.target = &units[0].target,
+	struct part all = {.cancel = c->conf->cancel,
+	    .target = &units[0].target,
 	    .units = units,
 	    .n = n,
 	    .max_files = COMPILE_MAX_FILES,
@@ -305,19 +310,21 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 		list[i] = &codes[i];
 	}
 	out->log = STR("");
-	return compile_kernels(a, &target, list, ask->n_kernels, COMPILE_MAX_FILES, &out->object, e);
+	return compile_kernels(
+	    a, &target, c->conf->cancel, list, ask->n_kernels, COMPILE_MAX_FILES, &out->object, e);
 }
 
 static bool
 cpu_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
-    struct m_timing *out, struct err *e)
+    int64_t budget_ns, struct m_timing *out, struct err *e)
 {
 	struct cpu *c = self;
 	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
 	bool ok;
 
 	host_lock(c, true);
-	ok = need_child(c, threads, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS * n, 1, t, e);
+	ok = need_child(c, threads, e) &&
+	    measure_plans(c->child, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS * n, 1, t, e);
 	host_lock(c, false);
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail != ERR_NONE)

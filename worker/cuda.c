@@ -167,11 +167,12 @@ cuda_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n
 /* ---- builds, plans, canary ---------------------------------------------------------------- */
 static bool
 cuda_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
-    struct m_timing *out, struct err *e)
+    int64_t budget_ns, struct m_timing *out, struct err *e)
 {
 	struct cuda *c = self;
 	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
-	bool ok = cuda_take(c, e) && measure_plans(c->child, paths, n, PLANS_BUDGET_NS, 1, t, e);
+	bool ok = cuda_take(c, e) &&
+	    measure_plans(c->child, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS, 1, t, e);
 
 	(void)threads;
 	cuda_leave(c);

@@ -35,8 +35,9 @@ struct device {
 	    struct m_outcome *out);
 	bool (*build)(
 	    void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
+	/* budget_ns: about; 0: as long as it takes to tell them apart */
 	bool (*time_plans)(void *self, struct arena *a, const char *const *paths, uint32_t n,
-	    uint32_t threads, struct m_timing *out, struct err *e);
+	    uint32_t threads, int64_t budget_ns, struct m_timing *out, struct err *e);
 	/* A known kernel with a known time: is the machine in order? */
 	bool (*canary)(void *self, struct err *e);
 	void (*close)(void *self);

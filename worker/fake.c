@@ -101,11 +101,12 @@ fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 
 static bool
 fake_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
-    struct m_timing *out, struct err *e)
+    int64_t budget_ns, struct m_timing *out, struct err *e)
 {
 	(void)self;
 	(void)a;
 	(void)threads;
+	(void)budget_ns;
 	/* a little under the sum of its kernels, as on a real device */
 	for (uint32_t i = 0; i < n; i++) {
 		struct arena tmp = {0};

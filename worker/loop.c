@@ -18,7 +18,7 @@
 enum { TICK_MS = 200, RESULT_BYTES = MSG_MAX_BYTES / 4 * 3 };
 static const int64_t SECOND = 1000000000;
 /* Two heartbeats: who leaves waits no longer for a daemon that may have left before him. */
-static const int64_t FAREWELL = 10 * SECOND, SILENCE = 5 * SECOND;
+static const int64_t FAREWELL = 10 * SECOND, SILENCE = 5 * SECOND, IDLE_BEAT = 5 * SECOND;
 
 enum ask_kind { ASK_HELLO, ASK_LEASE, ASK_RENEW, ASK_RESULT, ASK_BYE, ASK_KINDS };
 static const char *const ask_name[ASK_KINDS] = {"hello", "lease", "renew", "result", "bye"};
@@ -107,8 +107,10 @@ mark_revoked(struct worker *w, const struct m_held *list, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		struct lease *l = find_lease(w, &list[i].key, list[i].gen);
 
-		if (l)
-			l->is_revoked = true;
+		if (!l || l->is_revoked)
+			continue;
+		l->is_revoked = true;
+		work_drop(w->work, &list[i].key, list[i].gen);
 	}
 }
 
@@ -322,8 +324,7 @@ drop_sent(struct worker *w)
 		if (!w->results)
 			w->results_tail = &w->results;
 		end_lease(w, &r->outcome.key, r->outcome.gen);
-		arena_fini(&r->arena);
-		free(r);
+		result_free(r);
 	}
 }
 
@@ -359,6 +360,8 @@ got_answer(struct worker *w, enum ask_kind kind, const struct msg *m)
 		if (m->type == MSG_renewed) {
 			mark_revoked(w, m->renewed.revoked, m->renewed.n_revoked);
 			w->is_draining |= m->renewed.drain;
+			if (m->renewed.heartbeat_ns > 0)
+				w->heartbeat_ns = MAX_OF(m->renewed.heartbeat_ns, SECOND / 10);
 		}
 		break;
 	case ASK_RESULT:
@@ -415,8 +418,7 @@ take_results(struct worker *w)
 		w->last_work_ns = now_ns();
 		if (!l || l->is_revoked) { /* nobody wants it any more */
 			end_lease(w, &r->outcome.key, r->outcome.gen);
-			arena_fini(&r->arena);
-			free(r);
+			result_free(r);
 			continue;
 		}
 		r->next = NULL;
@@ -456,7 +458,7 @@ tell_silence(struct worker *w, int64_t now)
 static void
 turn(struct worker *w)
 {
-	int64_t now = now_ns();
+	int64_t now = now_ns(), beat;
 
 	take_answers(w);
 	take_results(w);
@@ -472,7 +474,9 @@ turn(struct worker *w)
 		/* half a batch left: the next one is fetched while the device works */
 		if (!w->is_draining && w->n_leases <= work_batch(w->work) / 2 && is_free(w, ASK_LEASE))
 			send_lease(w);
-		if (is_free(w, ASK_RENEW) && now - w->ask[ASK_RENEW].sent_ns >= w->heartbeat_ns)
+		/* with work in hand as often as the daemon likes: what nobody wants any more is given up */
+		beat = MAX_OF(w->heartbeat_ns, w->n_leases ? 0 : IDLE_BEAT);
+		if (is_free(w, ASK_RENEW) && now - w->ask[ASK_RENEW].sent_ns >= beat)
 			send_renew(w);
 		if (w->is_draining && w->n_leases == 0 && !w->results && is_free(w, ASK_BYE))
 			send_bye(w);
@@ -556,6 +560,7 @@ worker_loop(const struct worker_conf *conf, const struct device *d, struct work 
     const struct auth *auth, struct err *e)
 {
 	struct worker *w = heap_alloc(sizeof(*w));
+	bool is_open;
 	int status = 0;
 
 	w->conf = conf;
@@ -572,25 +577,21 @@ worker_loop(const struct worker_conf *conf, const struct device *d, struct work 
 	    .n_envs = 1};
 	open_loop(w);
 	work_start(work, d, conf, ring, w);
-	if (sock_client_open(&w->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, w}, e)) {
-		while (!w->is_done)
-			(void)uv_run(&w->uv, UV_RUN_ONCE);
-		work_stop(work, true);
+	is_open = sock_client_open(&w->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, w}, &w->err);
+	while (is_open && !w->is_done)
+		(void)uv_run(&w->uv, UV_RUN_ONCE);
+	work_stop(work, true);
+	if (is_open)
 		sock_client_close(w->sock); /* the daemon sees the end and takes back what is left */
-		if (w->err.code) {
-			*e = w->err;
-			status = err_exit_status(e->code);
-		}
-	} else {
-		work_stop(work, true);
+	if (w->err.code) {
+		*e = w->err;
 		status = err_exit_status(e->code);
 	}
 	while (w->results) {
 		struct result *r = w->results;
 
 		w->results = r->next;
-		arena_fini(&r->arena);
-		free(r);
+		result_free(r);
 	}
 	close_loop(w);
 	free(w->leases);

@@ -140,7 +140,8 @@ do_time(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 			t->payload_path.n ? m.time_ask.plans[i].path : STR(""), &paths[i], e))
 			return false;
 	o->timings = NEW_ARRAY(a, struct m_timing, MAX_OF(n, 1u));
-	if (!w->device->time_plans(w->device->self, a, paths, n, (uint32_t)m.time_ask.threads, o->timings, e))
+	if (!w->device->time_plans(w->device->self, a, paths, n, (uint32_t)m.time_ask.threads,
+		MAX_OF(m.time_ask.budget_ns, (int64_t)0), o->timings, e))
 		return false;
 	o->n_timings = n;
 	return true;
@@ -237,31 +238,133 @@ work_batch(struct work *w)
 	return atomic_load(&w->batch);
 }
 
+/* ---- batches -------------------------------------------------------------------------- */
+/* Those tasks are the device's now; false: nobody wants any of them, or it is time to leave. */
+static bool
+take_piece(struct work *w, uint32_t from, uint32_t to)
+{
+	bool is_wanted = false;
+
+	(void)pthread_mutex_lock(&w->lock);
+	for (uint32_t i = from; i < to; i++)
+		is_wanted = is_wanted || !w->busy->is_off[i];
+	is_wanted = is_wanted && !w->is_leaving;
+	w->from = from;
+	w->to = to;
+	w->cancel = !is_wanted;
+	(void)pthread_mutex_unlock(&w->lock);
+	return is_wanted;
+}
+
+/* Gives the tasks back; true: they were done to the end. */
+static bool
+end_piece(struct work *w)
+{
+	bool is_whole;
+
+	(void)pthread_mutex_lock(&w->lock);
+	is_whole = !w->cancel;
+	w->to = w->from;
+	w->cancel = w->is_leaving;
+	(void)pthread_mutex_unlock(&w->lock);
+	return is_whole;
+}
+
+static void
+stop_unwanted(struct work *w)
+{
+	for (uint32_t i = w->from; i < w->to; i++)
+		if (!w->busy->is_off[i])
+			return;
+	if (w->from < w->to)
+		w->cancel = true;
+}
+
+static void
+drop_from(struct batch *b, const struct hash *key, uint64_t gen)
+{
+	for (uint32_t i = 0; b && i < b->n; i++)
+		if (b->tasks[i].gen == gen && hash_eq(&b->tasks[i].key, key))
+			b->is_off[i] = true;
+}
+
+void
+work_drop(struct work *w, const struct hash *key, uint64_t gen)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	drop_from(w->busy, key, gen);
+	for (struct batch *b = w->in; b; b = b->next)
+		drop_from(b, key, gen);
+	stop_unwanted(w);
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+static void
+give_up(struct work *w, const struct m_task *t)
+{
+	struct m_outcome o = outcome_of(t);
+
+	o.fail = (uint64_t)err_wire(ERR_LINKLOST);
+	o.cause = STR("nobody waits for it any more");
+	give(w, &o);
+}
+
+/* As many as a few seconds will do; nearer to the moment at which nobody waits any more fewer, because what
+ * is not done then was done in vain. */
+static uint32_t
+piece_of(struct work *w, const struct batch *b, uint32_t from)
+{
+	int64_t left = b->tasks[from].limit_ns
+	    ? b->since_ns + b->tasks[from].limit_ns - os_real()->mono_ns(NULL)
+	    : INT64_MAX;
+	uint32_t n = work_batch(w);
+
+	if (left < 4 * batch_ns)
+		n = w->task_ns ? (uint32_t)MIN_OF(MAX_OF(left / 4 / w->task_ns, (int64_t)1), (int64_t)n)
+			       : MIN_OF(n, (uint32_t)LEAST_BATCH);
+	return MIN_OF(n, b->n - from);
+}
+
+/* Measurements from..to: in pieces, so that rows are safe and seen early. */
+static void
+do_measure(struct work *w, struct batch *b, uint32_t from, uint32_t to)
+{
+	struct m_outcome *out = NEW_ARRAY(&b->arena, struct m_outcome, to - from);
+
+	for (uint32_t i = from, some; i < to && !w->is_leaving; i += some) {
+		int64_t began = os_real()->mono_ns(NULL);
+
+		some = MIN_OF(piece_of(w, b, i), to - i);
+		for (uint32_t k = 0; k < some; k++)
+			out[k] = outcome_of(&b->tasks[i + k]);
+		if (!take_piece(w, i, i + some)) {
+			for (uint32_t k = 0; k < some; k++)
+				give_up(w, &b->tasks[i + k]);
+			continue;
+		}
+		w->device->measure(w->device->self, &b->arena, b->tasks + i, some, out);
+		if (end_piece(w))
+			note_speed(w, some, os_real()->mono_ns(NULL) - began);
+		for (uint32_t k = 0; k < some && !w->is_leaving; k++)
+			give(w, &out[k]);
+	}
+}
+
 static void
 do_batch(struct work *w, struct batch *b)
 {
-	struct m_task *measure = NEW_ARRAY(&b->arena, struct m_task, MAX_OF(b->n, 1u));
-	struct m_outcome *out = NEW_ARRAY(&b->arena, struct m_outcome, MAX_OF(b->n, 1u));
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < b->n; i++) {
-		if (b->tasks[i].kind != TASK_MEASURE) {
-			do_other(w, &b->arena, b->session, &b->tasks[i]);
-			continue;
-		}
-		out[n] = outcome_of(&b->tasks[i]);
-		measure[n++] = b->tasks[i];
-	}
-	/* in pieces, so that rows are safe and seen early */
 	os_seam("work.batch");
-	for (uint32_t i = 0, some; i < n && !w->cancel; i += some) {
-		int64_t began = os_real()->mono_ns(NULL);
-
-		some = MIN_OF(work_batch(w), n - i);
-		w->device->measure(w->device->self, &b->arena, measure + i, some, out + i);
-		note_speed(w, some, os_real()->mono_ns(NULL) - began);
-		for (uint32_t k = i; k < i + some && !w->cancel; k++)
-			give(w, &out[k]);
+	for (uint32_t i = 0, to; i < b->n && !w->is_leaving; i = to) {
+		to = i + 1;
+		if (b->tasks[i].kind == TASK_MEASURE) {
+			while (to < b->n && b->tasks[to].kind == TASK_MEASURE)
+				to++;
+			do_measure(w, b, i, to);
+		} else if (take_piece(w, i, to)) {
+			do_other(w, &b->arena, b->session, &b->tasks[i]);
+			(void)end_piece(w);
+		} else
+			give_up(w, &b->tasks[i]);
 	}
 }
 
@@ -282,13 +385,14 @@ work_thread(void *arg)
 		w->in = b->next;
 		if (!w->in)
 			w->in_tail = &w->in;
-		w->is_busy = true;
+		w->busy = b;
+		w->from = w->to = 0;
 		(void)pthread_mutex_unlock(&w->lock);
 		do_batch(w, b);
+		(void)pthread_mutex_lock(&w->lock);
+		w->busy = NULL;
 		arena_fini(&b->arena);
 		free(b);
-		(void)pthread_mutex_lock(&w->lock);
-		w->is_busy = false;
 	}
 	(void)pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -315,6 +419,8 @@ void
 work_post(struct work *w, struct batch *b)
 {
 	b->next = NULL;
+	b->is_off = NEW_ARRAY(&b->arena, bool, MAX_OF(b->n, 1u));
+	b->since_ns = os_real()->mono_ns(NULL);
 	(void)pthread_mutex_lock(&w->lock);
 	*w->in_tail = b;
 	w->in_tail = &b->next;
@@ -339,6 +445,13 @@ work_take(struct work *w)
 }
 
 void
+result_free(struct result *r)
+{
+	arena_fini(&r->arena);
+	free(r);
+}
+
+void
 work_stop(struct work *w, bool now)
 {
 	struct result *r;
@@ -346,7 +459,7 @@ work_stop(struct work *w, bool now)
 	(void)pthread_mutex_lock(&w->lock);
 	w->is_closing = true;
 	if (now)
-		w->cancel = true;
+		w->is_leaving = w->cancel = true;
 	(void)pthread_cond_signal(&w->posted);
 	(void)pthread_mutex_unlock(&w->lock);
 	(void)pthread_join(w->thread, NULL);
@@ -357,10 +470,8 @@ work_stop(struct work *w, bool now)
 		arena_fini(&b->arena);
 		free(b);
 	}
-	while ((r = work_take(w)) != NULL) {
-		arena_fini(&r->arena);
-		free(r);
-	}
+	while ((r = work_take(w)) != NULL)
+		result_free(r);
 	(void)pthread_mutex_destroy(&w->lock);
 	(void)pthread_cond_destroy(&w->posted);
 }

@@ -16,8 +16,10 @@ struct batch {
 	struct batch *next;
 	struct arena arena;
 	struct m_task *tasks;
+	bool *is_off; /* nobody wants it any more; of each task */
 	uint32_t n;
 	uint64_t session; /* for blobs */
+	int64_t since_ns; /* when it was granted */
 };
 struct result {
 	struct result *next;
@@ -32,10 +34,13 @@ struct work {
 	pthread_cond_t posted;
 	struct batch *in, **in_tail;
 	struct result *out, **out_tail;
-	bool is_closing, is_busy;
-	volatile bool cancel;
-	int64_t task_ns;   /* what a measurement takes, of late; the work thread's own */
-	atomic_uint batch; /* measurements worth taking at a time */
+	bool is_closing;
+	struct batch *busy; /* whose tasks the device has, or has had; its tasks from..to are at work */
+	uint32_t from, to;
+	volatile bool cancel; /* the device stops: it is to leave, or nobody wants what it is doing */
+	bool is_leaving;      /* for good */
+	int64_t task_ns;      /* what a measurement takes, of late; the work thread's own */
+	atomic_uint batch;    /* measurements worth taking at a time */
 	void (*wake)(void *self);
 	void *self;
 	char dir[OS_PATH_MAX]; /* of the task's downloads; empty where it has none */
@@ -45,6 +50,10 @@ void work_start(
     struct work *w, const struct device *d, const struct worker_conf *conf, void (*wake)(void *), void *self);
 void work_post(struct work *w, struct batch *b);
 struct result *work_take(struct work *w); /* NULL: none */
+void result_free(struct result *r);
+/* Nobody waits for that task any more: it is not begun, and what the device does is given up where all of it
+ * is unwanted.  An outcome comes all the same. */
+void work_drop(struct work *w, const struct hash *key, uint64_t gen);
 /* How many measurements make a few seconds: nothing that is leased comes back before, whoever waits for the
  * device. */
 uint32_t work_batch(struct work *w);

@@ -155,6 +155,7 @@ take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->spread_ns = m->spread_ns;
 		c->error_ns = m->error_ns;
 		c->samples = m->samples;
+		c->compile_ns = m->compile_ns;
 		c->schedule = (struct str){str_dup(t->arena, m->schedule), m->schedule.n};
 		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);
 		c->state = m->effort >= t->effort || c->state == LAZY_WAITING ? LAZY_MEASURED : LAZY_OPEN;
@@ -169,12 +170,20 @@ take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
 	}
 }
 
+/* What comes when the choice stands is for the next job: the plan's kernels are built with the schedules that
+ * its costs are of. */
 static void
 take_costs(struct tune *t, const struct m_cost_have *m)
 {
 	for (uint32_t i = 0; i < m->n_costs; i++) {
 		uint32_t s;
 		bool was_waiting;
+
+		if (t->is_final) {
+			costs_trouble(t, m->costs[i].fail ? err_of_wire((int)m->costs[i].fail) : ERR_NONE,
+			    m->costs[i].cause);
+			continue;
+		}
 
 		if (!find_spec(t, &m->costs[i].spec, &s))
 			continue;
@@ -192,7 +201,7 @@ take_costs(struct tune *t, const struct m_cost_have *m)
 static void
 take_race(struct tune *t, const struct m_race_have *m)
 {
-	for (uint32_t i = 0; i < m->n_costs; i++) {
+	for (uint32_t i = 0; i < m->n_costs && !t->is_final; i++) {
 		uint32_t s;
 
 		if (find_spec(t, &m->costs[i].spec, &s) && t->cost[s].state == LAZY_MEASURED) {
@@ -269,18 +278,62 @@ costs_take(struct tune *t, int wait_ms, struct err *e)
 	return true;
 }
 
-bool
-costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e)
+/* All that is out and not answered is no longer wanted. */
+static bool
+drop_all(struct tune *t, struct err *e)
 {
-	for (;;) {
-		bool got;
+	struct msg drop = {.type = MSG_measure_drop};
 
-		if (!receive(t, t->arena, -1, m, &got, e))
+	drop.measure_drop = (struct m_measure_drop){.all = true, .wants_word = true};
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
+		if (t->cost[i].state == LAZY_WAITING)
+			t->cost[i].state = LAZY_OPEN;
+	t->n_waiting = 0;
+	t->is_racing = false;
+	return pipe_send(t->pipe, &drop, e);
+}
+
+/* Machines that had failed, and that would have been tried again. */
+static void
+note_dropped(struct tune *t, const struct m_dropped *m)
+{
+	if (m->n_failed == 0)
+		return;
+	costs_trouble(t, err_of_wire((int)MIN_OF(m->fail, (uint64_t)1000)), m->cause);
+	t->n_trouble += (uint32_t)MIN_OF(m->n_failed - 1, (uint64_t)1000000);
+}
+
+/* How long to listen before looking at the clock again; -1: for ever. */
+static int
+patience_ms(const struct tune *t, int64_t until_ns)
+{
+	int64_t left = until_ns - t->os->mono_ns(t->os->self);
+
+	return until_ns ? (int)(MIN_OF(MAX_OF(left, (int64_t)0), (int64_t)200000000) / 1000000) : -1;
+}
+
+bool
+costs_await(struct tune *t, enum msg_type type, int64_t until_ns, struct msg *m, struct err *e)
+{
+	for (bool got, is_dropped = false;;) {
+		if (!receive(t, t->arena, is_dropped ? -1 : patience_ms(t, until_ns), m, &got, e))
 			return false;
+		if (!got && t->os->mono_ns(t->os->self) >= until_ns) {
+			if (!drop_all(t, e))
+				return false;
+			is_dropped = true;
+		}
 		if (!got)
 			continue;
-		if (m->type == type && !(type == MSG_cost_have && !m->cost_have.is_answer))
+		if (m->type == MSG_dropped && is_dropped) {
+			note_dropped(t, &m->dropped);
 			return true;
+		}
+		if (m->type == type && !(type == MSG_cost_have && !m->cost_have.is_answer)) {
+			if (!is_dropped)
+				return true;
+			continue; /* too late */
+		}
 		if (!take_aside(t, m))
 			return err_set(e, ERR_PROTO, "wanted '%s' from the daemon, got '%s'", msg_name(type),
 			    msg_name(m->type));
@@ -328,7 +381,7 @@ costs_open(struct tune *t, struct err *e)
 	}
 	ask.cost_ask = (struct m_cost_ask){
 	    .threads = t->start.options.threads, .precision = t->precision, .specs = asks, .n_specs = n};
-	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, &have, e))
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, 0, &have, e))
 		return false;
 	take_costs(t, &have.cost_have);
 	return true;
@@ -351,27 +404,40 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 		asks[n_asks++].bound = bound_of(t, specs[i]);
 	}
 	t->n_waiting += n_asks;
-	ask.measure_ask = (struct m_measure_ask){
-	    .threads = t->start.options.threads, .precision = t->precision, .specs = asks, .n_specs = n_asks};
+	ask.measure_ask = (struct m_measure_ask){.threads = t->start.options.threads,
+	    .precision = t->precision,
+	    .specs = asks,
+	    .n_specs = n_asks,
+	    .left_ns = MAX_OF(t->until_ns - t->os->mono_ns(t->os->self), (int64_t)1)};
 	ok = n_asks == 0 || pipe_send(t->pipe, &ask, e);
 	arena_fini(&tmp);
 	return ok;
 }
 
+/* What had come before the daemon heard of it is taken: all that is known then counts. */
 bool
 costs_drop(struct tune *t, struct err *e)
 {
-	struct msg drop = {.type = MSG_measure_drop};
+	bool is_dropped = t->n_waiting == 0 && !t->is_racing;
 
-	if (t->n_waiting == 0 && !t->is_racing)
-		return true;
-	drop.measure_drop.all = true;
-	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
-		if (t->cost[i].state == LAZY_WAITING)
-			t->cost[i].state = LAZY_OPEN;
-	t->n_waiting = 0;
-	t->is_racing = false;
-	return pipe_send(t->pipe, &drop, e);
+	if (!is_dropped && !drop_all(t, e))
+		return false;
+	while (!is_dropped) {
+		struct arena tmp = {0};
+		struct msg m;
+		bool got, ok = receive(t, &tmp, -1, &m, &got, e);
+
+		is_dropped = ok && got && m.type == MSG_dropped;
+		if (is_dropped)
+			note_dropped(t, &m.dropped);
+		else if (ok && got && !take_aside(t, &m))
+			ok = err_set(
+			    e, ERR_PROTO, "wanted 'dropped' from the daemon, got '%s'", msg_name(m.type));
+		arena_fini(&tmp);
+		if (!ok)
+			return false;
+	}
+	return true;
 }
 
 /* `turn` makes a session of the same kernels another one, once they have been timed again. */

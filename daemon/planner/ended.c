@@ -6,8 +6,9 @@
  *   something changed     the choice of then stands, unless a clearly better plan is known by now
  *                         (search.c); nothing is measured or timed again for it
  *
- * A larger budget goes on searching: a job that its budget ended may find more.  One that a throttled or lost
- * device kept from measuring is not kept: the next one tries again. */
+ * A job that its budget ended may find more: submitted again it goes on from what the cache knows for as long
+ * as it is given, and says what was spent before.  So does one with a larger budget than any before.  One
+ * that a throttled or lost device kept from measuring is not kept: the next one tries again. */
 #include "tune.h"
 
 #include <string.h>
@@ -53,17 +54,29 @@ ended_find(struct tune *t, struct err *e)
 		return false;
 	ask.end_ask = (struct m_end_ask){
 	    .key = t->end_key, .threads = t->start.options.threads, .precision = t->precision};
-	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_end_have, &m, e))
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_end_have, 0, &m, e))
 		return false;
-	if (m.end_have.end.plan_bytes > 0 && m.end_have.end.budget_ns >= t->start.options.budget_ns)
+	if (m.end_have.end.plan_bytes > 0 &&
+	    (m.end_have.end.is_cut || m.end_have.end.budget_ns >= t->start.options.budget_ns))
 		t->past = m.end_have;
+	if (t->past.end.is_cut)
+		t->progress.spent_before = (double)t->past.end.spent_ns * 1e-9;
 	return true;
 }
 
+/* A job that its budget ended goes on where it stopped; every other end is one. */
 bool
 ended_is_answer(const struct tune *t)
 {
-	return t->past.end.plan_bytes > 0 && t->past.is_same && t->past.has_plan;
+	return t->past.end.plan_bytes > 0 && t->past.is_same && t->past.has_plan && !t->past.end.is_cut;
+}
+
+const char *
+ended_words(struct tune *t)
+{
+	return t->past.end.is_cut
+	    ? arena_printf(t->arena, "going on after %.0f s spent before", t->progress.spent_before)
+	    : "reading the model";
 }
 
 static uint32_t
@@ -74,23 +87,36 @@ number_at(const struct m_job_end *end, uint32_t i)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+uint32_t *
+ended_choice(const struct tune *t, struct arena *a, uint32_t *n)
+{
+	const struct m_job_end *end = &t->past.end;
+	uint32_t n_all = (uint32_t)(end->chosen.n / 4), *order = NEW_ARRAY(a, uint32_t, MAX_OF(n_all, 1u));
+	struct err why = {0};
+	bool ok = end->plan_bytes > 0 && end->chosen.n % 4 == 0;
+
+	for (uint32_t i = 0; i < n_all && ok; i++) {
+		order[i] = number_at(end, i);
+		ok = order[i] < t->program.n_kernels;
+	}
+	ok = ok && blp_check_order(&t->program.blp, order, n_all, &why);
+	*n = ok ? n_all : 0;
+	return order;
+}
+
 bool
 ended_cost(struct tune *t, int64_t *cost)
 {
 	const struct m_job_end *end = &t->past.end;
 	struct arena tmp = {0};
-	uint32_t n = (uint32_t)(end->chosen.n / 4), *order = NEW_ARRAY(&tmp, uint32_t, MAX_OF(n, 1u));
-	struct err why = {0};
-	bool ok = end->plan_bytes > 0 && end->chosen.n % 4 == 0;
+	uint32_t n, *order = ended_choice(t, &tmp, &n);
+	bool ok = end->plan_bytes > 0 && n == end->chosen.n / 4;
 
 	*cost = 0;
 	for (uint32_t i = 0; i < n && ok; i++) {
-		order[i] = number_at(end, i);
-		ok = order[i] < t->program.n_kernels &&
-		    cost_measured(t, t->program.spec_of[order[i]]) != BLP_NEVER;
+		ok = cost_measured(t, t->program.spec_of[order[i]]) != BLP_NEVER;
 		*cost += ok ? cost_measured(t, t->program.spec_of[order[i]]) : 0;
 	}
-	ok = ok && blp_check_order(&t->program.blp, order, n, &why);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -133,6 +159,7 @@ ended_progress(struct tune *t)
 	t->progress.failed = was_read ? now.failed : t->past.failed;
 	t->progress.measured = now.measured;
 	t->progress.remeasured = now.remeasured;
+	t->progress.spent_before = now.spent_before;
 }
 
 bool
@@ -159,6 +186,8 @@ ended_fill(struct tune *t, struct m_done *done)
 	    .progress = t->progress,
 	    .specs = {specs, sizeof(struct hash) * n_specs},
 	    .effort = t->effort,
+	    .spent_ns = t->os->mono_ns(t->os->self) - t->began_ns + t->past.end.spent_ns,
+	    .is_cut = t->is_cut,
 	    .least_ns = t->is_repeat ? t->past.end.least_ns : t->least_ns};
 	return true;
 }

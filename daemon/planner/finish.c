@@ -5,6 +5,7 @@
 
 #include "../../schema/plan_file.h"
 
+#include <math.h>
 #include <sys/utsname.h>
 
 enum { MAX_BUILDS = 20, MODULE_MAX_BYTES = 256 << 20 };
@@ -28,25 +29,62 @@ chosen_specs(const struct tune *t, struct arena *a, uint32_t **out)
 	return n;
 }
 
-/* A spec that was never measured is built with the schedule that looks best. */
-static struct str
-schedule_of(struct tune *t, uint32_t s)
-{
-	struct str *list;
-	uint32_t n;
-
-	if (t->cost[s].measured_ns > 0)
-		return t->cost[s].schedule;
-	space_list(t->plan_arena, &t->front.cands.specs[s], &t->target, 1, &list, &n);
-	return n > 0 ? list[0] : STR("");
-}
-
 static bool
 emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol,
     struct kernel_code *out, struct err *e)
 {
 	return t->target.is_cuda ? emit_cuda(t->plan_arena, s, schedule, &t->target, symbol, out, e)
 				 : emit_c(t->plan_arena, s, schedule, &t->target, symbol, out, e);
+}
+
+/* Of the measured kernels that compute the same with other extents, the schedule of the one whose size is
+ * nearest. */
+static struct str
+schedule_of_kin(const struct tune *t, uint32_t s)
+{
+	const struct cand_set *c = &t->front.cands;
+	struct str best = {0};
+	double least = 0;
+
+	for (uint32_t i = 0; i < c->n_specs - c->n_views; i++) {
+		/* the logarithm of its bound (kernels/cost/predict.c) */
+		double apart = fabs(t->cost[i].features[1] - t->cost[s].features[1]);
+
+		if (t->cost[i].measured_ns <= 0 || !hash_eq(&c->specs[i].structure, &c->specs[s].structure))
+			continue;
+		if (!best.p || apart < least) {
+			best = t->cost[i].schedule;
+			least = apart;
+		}
+	}
+	return best;
+}
+
+struct str
+finish_schedule(const struct tune *t, uint32_t s)
+{
+	return t->cost[s].measured_ns > 0 ? t->cost[s].schedule : schedule_of_kin(t, s);
+}
+
+/* With the schedule that it was measured with; one that never was with what looks best, where that fits it.
+ */
+static bool
+emit_chosen(struct tune *t, uint32_t s, const char *symbol, struct plan_code *c, struct err *e)
+{
+	const struct spec *spec = &t->front.cands.specs[s];
+	bool is_guess = t->cost[s].measured_ns <= 0;
+	struct err none = {0};
+
+	c->schedule = finish_schedule(t, s);
+	if (!is_guess)
+		return emit_for(t, spec, c->schedule, symbol, &c->code, e);
+	if (c->schedule.n && emit_for(t, spec, c->schedule, symbol, &c->code, &none))
+		return true;
+	c->schedule = space_guess(t->plan_arena, spec, &t->target);
+	if (c->schedule.n && emit_for(t, spec, c->schedule, symbol, &c->code, &none))
+		return true;
+	c->schedule = STR("");
+	return emit_for(t, spec, c->schedule, symbol, &c->code, e);
 }
 
 /* Passes, scratch and packs of each chosen kernel, and the source of all of them. */
@@ -64,9 +102,8 @@ generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *co
 		struct plan_code *c = &codes[specs[i]];
 		const char *symbol = arena_printf(t->plan_arena, "k%u", i);
 
-		c->schedule = schedule_of(t, specs[i]);
 		c->symbol = str_of(symbol);
-		if (!emit_for(t, &t->front.cands.specs[specs[i]], c->schedule, symbol, &c->code, e))
+		if (!emit_chosen(t, specs[i], symbol, c, e))
 			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
 		c->is_ready = true;
 		sb_add(&text, c->code.text);
@@ -75,12 +112,14 @@ generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *co
 	return true;
 }
 
+/* until_ns: 0, or when nobody waits for it any more: ERR_DEADLINE. */
 static bool
-ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes,
+ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes, int64_t until_ns,
     struct m_build_have *have, struct err *e)
 {
 	struct msg ask = {.type = MSG_build_ask}, m;
 	struct m_kernel *k = NEW_ARRAY(t->plan_arena, struct m_kernel, n);
+	int64_t from = t->os->mono_ns(t->os->self);
 
 	for (uint32_t i = 0; i < n; i++)
 		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
@@ -88,9 +127,13 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 		    .symbol = codes[specs[i]].symbol};
 	ask.build_ask = (struct m_build_ask){
 	    .threads = t->start.options.threads, .precision = t->precision, .kernels = k, .n_kernels = n};
-	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, &m, e))
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, until_ns, &m, e))
 		return false;
+	if (m.type != MSG_build_have)
+		return err_set(e, ERR_DEADLINE, "its build was not done in time");
 	*have = m.build_have;
+	share_note_build(
+	    t, share_build_ns(t, t->choice.chosen, t->choice.n_chosen), t->os->mono_ns(t->os->self) - from);
 	return true;
 }
 
@@ -138,7 +181,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			return true;
 		}
 		if (!progress_say(t, "building", true, e) || !generate(t, specs, n, codes, source, e) ||
-		    !ask_build(t, specs, n, codes, &have, e))
+		    !ask_build(t, specs, n, codes, 0, &have, e))
 			return false;
 		if (have.fail == 0) {
 			char *path = str_dup(t->plan_arena, have.path);
@@ -342,24 +385,28 @@ note_choice(struct tune *t, uint32_t n_steps, int64_t latency_ns, int64_t bound_
 
 /* Kernels that failed are found by the plan's own build; here one more costs the trial. */
 bool
-finish_trial(struct tune *t, const char *path, struct err *e)
+finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e)
 {
 	struct arena own = {0}, *before = t->plan_arena;
 	struct plan_code *codes = NEW_ARRAY(&own, struct plan_code, t->front.cands.n_specs);
-	struct m_build_have have;
+	struct m_build_have have = {0};
 	struct bytes module;
 	struct str source;
 	struct plan plan;
 	uint32_t *specs, n;
+	int64_t from;
 	bool ok;
 
 	t->plan_arena = &own;
 	n = chosen_specs(t, &own, &specs);
-	ok = generate(t, specs, n, codes, &source, e) && ask_build(t, specs, n, codes, &have, e);
+	ok = generate(t, specs, n, codes, &source, e) && ask_build(t, specs, n, codes, until_ns, &have, e);
 	if (ok && have.fail)
 		ok = err_set(e, err_of_wire((int)have.fail), "%.*s", STR_ARG(have.cause));
+	from = t->os->mono_ns(t->os->self);
 	ok = ok && os_read_file(t->os, &own, str_dup(&own, have.path), MODULE_MAX_BYTES, &module, e) &&
 	    make(t, codes, module, source, &plan, e) && save(t, &plan, path, e);
+	if (ok)
+		t->file_ns = t->os->mono_ns(t->os->self) - from;
 	t->plan_arena = before;
 	arena_fini(&own);
 	return ok;
@@ -402,6 +449,7 @@ finish_run(struct tune *t, struct err *e)
 	}
 	if (t->is_repeat && t->past.has_plan && !t->dump.stages)
 		return finish_again(t, e);
+	t->is_final = true;
 	if (!build(t, codes, &module, &source, e))
 		return false;
 	t->least_ns = t->choice.cost;

@@ -1,15 +1,20 @@
 /* daemon/planner/playoff.c: whole plans against each other (D20).  Beside the choice stand the best plans
- * under other views of the costs: by first measurements, with few kernels, near one kernel an operator.
- * Their runs are interleaved in one session; the fastest by its median is the plan.  The timings are kept
- * by what the plans hold, so that a repeat decides the same without running anything. */
+ * under other views of the costs: by first measurements, with few kernels, near one kernel an operator; and
+ * what there was before this job measured anything, so that no search leaves a plan that is slower than what
+ * was had for nothing.  Their runs are interleaved in one session; the fastest by its median is the plan. The
+ * timings are kept by what the plans hold, so that a repeat decides the same without running anything.
+ *
+ * As many take part as can be built and timed before the budget ends; those that matter most come first. */
 #include "tune.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRANTS = 4 };
+enum { VIEWS = 3, ENTRANTS = VIEWS + 3 };
 /* Entrants with a sum above that are not worth the builds; what a plan of fewer kernels may cost more. */
 static const double hopeless = 1.3, for_fewer = 0.03;
+/* Of timing, for each plan. */
+static const int64_t enough_ns = 3000000000;
 
 struct entrant {
 	const char *how;
@@ -32,11 +37,11 @@ by_number(const void *x, const void *y)
 }
 
 static bool
-same_kernels(const struct entrant *a, const struct blp_result *b)
+same_kernels(const struct entrant *a, const struct entrant *b)
 {
 	struct arena tmp = {0};
 	uint32_t *x, *y;
-	bool same = a->n == b->n_chosen;
+	bool same = a->n == b->n;
 
 	if (same) {
 		x = arena_dup(&tmp, a->chosen, a->n * sizeof(*x));
@@ -62,7 +67,7 @@ digest_of(const struct tune *t, const struct entrant *x)
 	for (uint32_t i = 0; i < x->n; i++) {
 		uint32_t s = t->program.spec_of[x->chosen[i]];
 
-		sb_addf(&sb, " %u %.*s ", x->chosen[i], STR_ARG(t->cost[s].schedule));
+		sb_addf(&sb, " %u %.*s ", x->chosen[i], STR_ARG(finish_schedule(t, s)));
 		sb_add(&sb, (struct str){(const char *)t->front.cands.specs[s].hash.b, sizeof(h.b)});
 	}
 	h = hash_bytes(sb.p, sb.n);
@@ -82,26 +87,31 @@ floor_of(const struct tune *t, const struct entrant *x)
 	return (int64_t)ns;
 }
 
+/* Who may take part: any plan, whatever it costs; one that is not hopeless; the same of measured kernels
+ * alone.  Kernels that were never measured count at a careful guess, as they did where the choice was made.
+ */
+enum entry { ANY, ANY_GOOD, MEASURED };
 static void
-enter(struct game *g, const char *how, const struct blp_result *r)
+enter(struct game *g, enum entry who, const char *how, const uint32_t *chosen, uint32_t n)
 {
 	struct tune *t = g->t;
 	struct entrant *x = &g->of[g->n];
 
-	*x = (struct entrant){.how = how,
-	    .chosen = arena_dup(t->arena, r->chosen, r->n_chosen * sizeof(*r->chosen)),
-	    .n = r->n_chosen};
-	for (uint32_t i = 0; i < x->n; i++) {
-		int64_t ns = cost_measured(t, t->program.spec_of[x->chosen[i]]);
+	if (n == 0 && g->n > 0)
+		return;
+	*x = (struct entrant){.how = how, .chosen = arena_dup(t->arena, chosen, n * sizeof(*chosen)), .n = n};
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t ns = settle_cost(t, x->chosen[i]);
+		bool is_known = cost_is_known(&t->cost[t->program.spec_of[x->chosen[i]]]);
 
-		if (ns == BLP_NEVER && g->n > 0)
+		if (g->n > 0 && (ns == BLP_NEVER || (!is_known && who == MEASURED)))
 			return;
 		x->cost += ns == BLP_NEVER ? 0 : ns;
 	}
 	for (uint32_t i = 0; i < g->n; i++)
-		if (same_kernels(&g->of[i], r))
+		if (same_kernels(&g->of[i], x))
 			return;
-	if (g->n > 0 && (double)x->cost > (double)g->of[0].cost * hopeless)
+	if (g->n > 0 && who != ANY && (double)x->cost > (double)g->of[0].cost * hopeless)
 		return;
 	x->path.plan = digest_of(t, x);
 	x->path.floor_ns = floor_of(t, x);
@@ -128,9 +138,9 @@ costs_for_few(struct tune *t, struct arena *a)
 	return cost;
 }
 
-/* Of measured kernels alone, but for the choice. */
+/* Other views of the costs, of measured kernels alone. */
 static void
-list_entrants(struct game *g)
+enter_views(struct game *g)
 {
 	static const double lean = 4;
 	struct tune *t = g->t;
@@ -138,20 +148,47 @@ list_entrants(struct game *g)
 	const struct {
 		const char *how;
 		int64_t *cost;
-	} view[ENTRANTS - 1] = {{"few kernels", costs_for_few(t, &tmp)},
+	} view[VIEWS] = {{"few kernels", costs_for_few(t, &tmp)},
 	    {"nearly one kernel an operator", leaning_costs(t, &tmp, cost_measured, lean)},
 	    {"by first measurements", kernel_costs(t, &tmp, cost_first)}};
 
-	enter(g, "the least sum", &t->choice);
-	for (int i = 0; i < ENTRANTS - 1 && g->n > 0; i++) {
+	for (int i = 0; i < VIEWS; i++) {
 		struct blp_result r;
 		struct err none = {0};
 
 		if (blp_solve_again(
 			&tmp, t->solver, view[i].cost, t->choice.chosen, t->choice.n_chosen, &r, &none))
-			enter(g, view[i].how, &r);
+			enter(g, MEASURED, view[i].how, r.chosen, r.n_chosen);
 	}
 	arena_fini(&tmp);
+}
+
+/* What there was before: the plan that an earlier job of this kind ended with, and the one that was to be had
+ * for nothing.  A search that came to its end leaves nothing to guesses. */
+static void
+enter_earlier(struct game *g)
+{
+	struct tune *t = g->t;
+	struct arena tmp = {0};
+	uint32_t n, *past = ended_choice(t, &tmp, &n);
+
+	enter(g, ANY, "what an earlier job ended with", past, n);
+	enter(g, t->is_cut ? ANY_GOOD : MEASURED, "what was known before measuring", t->start_plan,
+	    t->n_start_plan);
+	arena_fini(&tmp);
+}
+
+/* A search that was cut rests on guesses: what was there comes first, then. */
+static void
+list_entrants(struct game *g)
+{
+	may_settle(g->t);
+	enter(g, ANY, "the least sum", g->t->choice.chosen, g->t->choice.n_chosen);
+	if (g->t->is_cut)
+		enter_earlier(g);
+	enter_views(g);
+	if (!g->t->is_cut)
+		enter_earlier(g);
 }
 
 static void
@@ -163,15 +200,19 @@ choose(struct tune *t, const struct entrant *x)
 	t->choice.proved = false;
 }
 
-/* Two plans are compared in any case, more while the budget lasts: a large one takes ten seconds to build and
- * save. */
+/* Can entrant `i` be built, and timed beside the `n` that are ready, before the time for it ends? */
 static bool
-is_late(const struct tune *t, uint32_t n_made)
+fits(const struct game *g, uint32_t i, uint32_t n)
 {
-	return n_made >= 2 && t->os->mono_ns(t->os->self) >= t->deadline_ns;
+	const struct tune *t = g->t;
+	int64_t sum = g->of[i].cost, build = i ? share_build_ns(t, g->of[i].chosen, g->of[i].n) : 0;
+
+	for (uint32_t k = 0; k < n; k++)
+		sum += g->of[k].cost;
+	return t->os->mono_ns(t->os->self) + build + share_times_ns(t, sum) <= t->plans_until_ns;
 }
 
-/* Builds and saves them; those that cannot be built leave. */
+/* Builds and saves them, as far as there is time; those that cannot be built leave. */
 static bool
 make_plans(struct game *g, struct err *e)
 {
@@ -179,10 +220,11 @@ make_plans(struct game *g, struct err *e)
 	uint32_t n = 0;
 	bool ok = true;
 
-	for (uint32_t i = 0; i < g->n && ok && !is_late(g->t, n); i++) {
+	for (uint32_t i = 0; i < g->n && ok && fits(g, i, n); i++) {
 		if (i > 0)
 			choose(g->t, &g->of[i]);
-		if (finish_trial(g->t, str_dup(g->t->arena, g->of[i].path.path), e))
+		if (finish_trial(
+			g->t, str_dup(g->t->arena, g->of[i].path.path), i ? g->t->plans_until_ns : 0, e))
 			g->of[n++] = g->of[i];
 		else
 			ok = i > 0 && e->code != ERR_LINKLOST;
@@ -199,14 +241,19 @@ ask_times(struct game *g, bool only_known, struct m_time_have *out, struct err *
 	struct tune *t = g->t;
 	struct m_path plans[ENTRANTS];
 	struct msg ask = {.type = MSG_time_ask}, m;
+	int64_t left = t->plans_until_ns - t->os->mono_ns(t->os->self);
 
 	for (uint32_t i = 0; i < g->n; i++)
 		plans[i] = g->of[i].path;
-	ask.time_ask = (struct m_time_ask){
-	    .threads = t->start.options.threads, .plans = plans, .n_plans = g->n, .only_known = only_known};
-	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_time_have, &m, e))
+	ask.time_ask = (struct m_time_ask){.threads = t->start.options.threads,
+	    .plans = plans,
+	    .n_plans = g->n,
+	    .only_known = only_known,
+	    .budget_ns = MAX_OF(MIN_OF(left / 4 * 3, g->n * enough_ns), (int64_t)1)};
+	if (!pipe_send(t->pipe, &ask, e) ||
+	    !costs_await(t, MSG_time_have, only_known ? 0 : t->deadline_ns, &m, e))
 		return false;
-	*out = m.time_have;
+	*out = m.type == MSG_time_have ? m.time_have : (struct m_time_have){.cause = STR("")};
 	if (!only_known)
 		costs_trouble(t, err_of_wire((int)out->fail), out->cause);
 	if (out->fail || out->n_timings != g->n)
@@ -246,15 +293,16 @@ playoff(struct tune *t, struct err *e)
 	struct game g = {.t = t};
 	struct m_time_have have;
 
+	share_time(t);
 	list_entrants(&g);
-	if (g.n == 0)
-		return true;
 	if (!ask_times(&g, true, &have, e))
 		return false;
-	if (have.n_timings == 0 &&
-	    (!progress_say(t, "timing plans", true, e) || !make_plans(&g, e) ||
-		!ask_times(&g, false, &have, e)))
-		return false;
+	if (have.n_timings == 0) {
+		if (!progress_say(t, "timing plans", true, e) || !make_plans(&g, e))
+			return false;
+		if (g.n > 0 && !ask_times(&g, false, &have, e))
+			return false;
+	}
 	if (have.n_timings > 0)
 		decide(&g, &have);
 	return true;

@@ -40,7 +40,9 @@ closest_first(const void *x, const void *y)
 static bool
 add(struct session *s, const struct tune *t, uint32_t spec)
 {
-	int64_t ns = MAX_OF(CALLS * t->cost[spec].measured_ns, least_ns);
+	/* built for it, then timed */
+	int64_t ns = MAX_OF(CALLS * t->cost[spec].measured_ns, least_ns) +
+	    t->cost[spec].compile_ns / MAX_OF(t->start.env.hw.n_cores, (int64_t)1);
 
 	if (cand_is_view(&t->front.cands, spec) || s->is_in[spec] || t->cost[spec].state != LAZY_MEASURED)
 		return true;

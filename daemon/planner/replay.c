@@ -68,7 +68,7 @@ replay(struct arena *a, const struct replay_call *call, const char *scratch, str
 	(void)fprintf(stderr, "korch-planner: runs job %" PRIu64 " (%.*s) again\n", start.job,
 	    STR_ARG(start.model_name));
 	limit_memory(start.memory_bytes);
-	return tune_run(a, p, &start, dump, e);
+	return tune_run(a, p, &start, dump, os_real(), e);
 }
 
 static void

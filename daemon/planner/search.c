@@ -9,12 +9,10 @@
  * The bound always comes from the optimistic program. */
 #include "tune.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { WAIT_MS = 200 };
-
-/* How long choosing may take once the budget is over. */
-static const int64_t settle_ns = 5000000000;
 
 static bool
 must_stop(const struct tune *t)
@@ -81,6 +79,7 @@ solve(struct tune *t, enum tune_aim aim, struct err *e)
 {
 	struct arena old = t->choice_arena, tmp = {0};
 	int64_t *cost = kernel_costs(t, &tmp, aim == AIM_EXPECT ? expected : optimistic);
+	int64_t from = t->os->mono_ns(t->os->self);
 	bool ok;
 
 	for (uint32_t k = 0; k < t->program.n_kernels; k++)
@@ -90,15 +89,23 @@ solve(struct tune *t, enum tune_aim aim, struct err *e)
 	    &t->choice_arena, t->solver, cost, t->choice.chosen, t->choice.n_chosen, &t->choice, e);
 	if (ok && aim == AIM_PROVE)
 		t->bound_ns = t->choice.bound;
+	t->solve_ns = t->os->mono_ns(t->os->self) - from;
 	arena_fini(&old);
 	arena_fini(&tmp);
 	return ok || err_in(e, "choosing kernels");
 }
 
-/* ONNX nodes that a candidate's arithmetic comes from. */
-static uint32_t
-count_operators(const struct graph *g, const struct cand *c)
+bool
+search_bound(struct tune *t, struct err *e)
 {
+	return solve(t, AIM_PROVE, e);
+}
+
+uint32_t
+kernel_operators(const struct tune *t, uint32_t kernel)
+{
+	const struct graph *g = &t->front.graph;
+	const struct cand *c = &t->front.cands.cands[kernel];
 	uint32_t seen[SPEC_MAX_NODES], n = 0;
 
 	BITSET_EACH(i, &c->members)
@@ -124,7 +131,7 @@ leaning_costs(
 	int64_t *out = kernel_costs(t, a, cost);
 
 	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
-		uint32_t n = count_operators(&t->front.graph, &t->front.cands.cands[k]);
+		uint32_t n = kernel_operators(t, k);
 
 		if (out[k] != BLP_NEVER)
 			out[k] += (int64_t)((double)out[k] * lean * (n - 1));
@@ -137,6 +144,47 @@ static int64_t
 bound_alone(const struct tune *t, uint32_t s)
 {
 	return t->cost[s].state == LAZY_FAILED ? BLP_NEVER : t->cost[s].bound_ns;
+}
+
+struct weight {
+	int64_t ns;
+	uint32_t spec;
+};
+
+static int
+heaviest_first(const void *x, const void *y)
+{
+	const struct weight *a = x, *b = y;
+
+	if (a->ns != b->ns)
+		return a->ns < b->ns ? 1 : -1;
+	return (a->spec > b->spec) - (a->spec < b->spec);
+}
+
+/* A plan's specs, each once, what it spends most on first: where the budget ends among them, the guess is
+ * about what matters least. */
+static uint32_t *
+by_weight(const struct tune *t, struct arena *a, const struct blp_result *plan, uint32_t *n)
+{
+	int64_t *ns = NEW_ARRAY(a, int64_t, MAX_OF(t->front.cands.n_specs, 1u));
+	struct weight *list = NEW_ARRAY(a, struct weight, MAX_OF(plan->n_chosen, 1u));
+	uint32_t *specs = NEW_ARRAY(a, uint32_t, MAX_OF(plan->n_chosen, 1u));
+
+	for (uint32_t i = 0; i < plan->n_chosen; i++)
+		ns[t->program.spec_of[plan->chosen[i]]] +=
+		    t->cost[t->program.spec_of[plan->chosen[i]]].bound_ns;
+	*n = 0;
+	for (uint32_t i = 0; i < plan->n_chosen; i++) {
+		uint32_t s = t->program.spec_of[plan->chosen[i]];
+
+		if (ns[s] > 0)
+			list[(*n)++] = (struct weight){ns[s], s};
+		ns[s] = 0;
+	}
+	qsort(list, *n, sizeof(*list), heaviest_first);
+	for (uint32_t i = 0; i < *n; i++)
+		specs[i] = list[i].spec;
+	return specs;
 }
 
 /* Until there is a measured plan, one of nearly one kernel per operator comes before all that is picked
@@ -153,32 +201,12 @@ measure_incumbent(struct tune *t, struct err *e)
 		ok = blp_solve_again(
 		    &tmp, t->solver, leaning_costs(t, &tmp, bound_alone, lean), NULL, 0, &r, e);
 	if (ok && is_wanted) {
-		uint32_t *specs = NEW_ARRAY(&tmp, uint32_t, r.n_chosen);
+		uint32_t n, *specs = by_weight(t, &tmp, &r, &n);
 
-		for (uint32_t i = 0; i < r.n_chosen; i++)
-			specs[i] = t->program.spec_of[r.chosen[i]];
-		ok = costs_measure(t, RANK_INCUMBENT, specs, r.n_chosen, e);
+		ok = costs_measure(t, RANK_INCUMBENT, specs, n, e);
 	}
 	arena_fini(&tmp);
 	return ok;
-}
-
-/* The best plan known of measured kernels alone; its cost prunes what need not be measured.  The
- * choice's duals hold for it, as kernels without a measurement are merely forbidden. */
-static void
-note_measured_plan(struct tune *t)
-{
-	struct arena tmp = {0};
-	int64_t *cost = kernel_costs(t, &tmp, cost_measured);
-	struct blp_result r;
-	struct err none = {0};
-
-	if (blp_plan_again(&tmp, t->solver, cost, t->measured_plan, t->n_measured_plan, &r, &none)) {
-		t->best_measured = r.cost;
-		t->n_measured_plan = r.n_chosen;
-		memcpy(t->measured_plan, r.chosen, sizeof(*r.chosen) * r.n_chosen);
-	}
-	arena_fini(&tmp);
 }
 
 static void
@@ -261,9 +289,12 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	bool ok;
 
 	costs_learn(t);
+	share_time(t);
+	t->solve_until_ns = t->until_ns;
 	ok = measure_incumbent(t, e) && solve(t, aim, e);
 	if (ok) {
 		note_measured_plan(t);
+		share_time(t);
 		want = next_wanted(t, &tmp);
 		if (want.done && !t->choice.proved && !must_stop(t)) {
 			limit_solver(t, true);
@@ -278,63 +309,6 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	}
 	arena_fini(&tmp);
 	return ok && progress_say(t, aim == AIM_EXPECT ? "measuring" : "proving", true, e);
-}
-
-/* What is expected of an unmeasured kernel is expected hopefully, and the more so the more operators it
- * joins: no plan is to rest on that. */
-static const double doubt = 0.15;
-
-/* A plan of measured kernels is worth more than a guess, however promising; only where there is
- * none do unmeasured kernels take part, at a guess. */
-static bool
-settled_plan(struct tune *t, struct blp_result *out, struct err *e)
-{
-	struct arena tmp = {0};
-	bool ok = true;
-
-	note_measured_plan(t);
-	if (t->n_measured_plan)
-		*out = (struct blp_result){.chosen = t->measured_plan, .n_chosen = t->n_measured_plan};
-	else
-		ok = blp_plan_again(t->arena, t->solver, leaning_costs(t, &tmp, expected, doubt),
-		    t->choice.chosen, t->choice.n_chosen, out, e);
-	arena_fini(&tmp);
-	return ok;
-}
-
-static void
-may_settle(struct tune *t)
-{
-	if (t->solve_until_ns > 0)
-		t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
-}
-
-/* Bound and duals are those of the optimistic program, just solved, which no plan escapes, whatever was
- * guessed. */
-static bool
-settle(struct tune *t, struct err *e)
-{
-	struct blp_result settled;
-
-	t->is_repeat = false;
-	may_settle(t);
-	if (!costs_drop(t, e) || !settled_plan(t, &settled, e))
-		return false;
-	settle_better(t, &settled);
-	t->choice.chosen = settled.chosen;
-	t->choice.n_chosen = settled.n_chosen;
-	t->choice.cost = 0;
-	for (uint32_t i = 0; i < settled.n_chosen; i++)
-		t->choice.cost += t->program.kernels[settled.chosen[i]].cost;
-	t->choice.proved = false;
-	return true;
-}
-
-bool
-search_settle(struct tune *t, struct err *e)
-{
-	may_settle(t);
-	return costs_drop(t, e) && solve(t, AIM_PROVE, e) && settle(t, e);
 }
 
 static bool
@@ -368,7 +342,7 @@ why_settled(const struct tune *t, bool done)
 {
 	return done           ? "no kernel without a measurement is expected to gain 1 % (--prove goes on)"
 	    : t->finish_asked ? "asked to end"
-			      : "the budget is over";
+			      : "the budget is over; the same command goes on from here";
 }
 
 /* What the cache knows is all there is: proved by it, good enough by it, or not enough. */
@@ -435,17 +409,17 @@ search_and_recheck(struct tune *t, bool *done, struct err *e)
 	}
 }
 
-/* A tenth of the budget is for timing again what the choice rests on, another for whole plans at the end. */
-static void
-share_time(struct tune *t, bool may_measure)
+/* Kernels without a measurement take part: the plan that there is before anything is measured. */
+static bool
+start_plan(struct tune *t, struct err *e)
 {
-	int64_t tenth = t->start.options.budget_ns / 10;
+	struct blp_result plan;
 
-	t->recheck_left_ns = tenth;
-	t->recheck_until_ns = t->deadline_ns - tenth;
-	t->until_ns = t->recheck_until_ns - tenth;
-	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
-	t->solve_until_ns = may_measure ? t->until_ns : 0;
+	if (!settled_plan(t, &plan, e))
+		return false;
+	t->n_start_plan = plan.n_chosen;
+	t->start_plan = arena_dup(t->arena, plan.chosen, sizeof(*plan.chosen) * plan.n_chosen);
+	return true;
 }
 
 /* The choice of then may have cost more than the least sum: it was the faster whole plan.  By now the least
@@ -465,7 +439,7 @@ is_outdone(const struct tune *t, int64_t past_cost)
 static bool
 search_replay(struct tune *t, int64_t past_cost, struct err *e)
 {
-	t->solve_until_ns = t->os->mono_ns(t->os->self) + settle_ns;
+	t->solve_until_ns = share_settle_until_ns(t);
 	limit_solver(t, true);
 	if (!solve(t, AIM_PROVE, e))
 		return false;
@@ -492,6 +466,49 @@ end_proved(struct tune *t, int64_t past_cost, struct err *e)
 	return costs_drop(t, e);
 }
 
+/* The search is over: is what was expected to be best proved best all the same? */
+static bool
+end_search(struct tune *t, bool done, int64_t past_cost, struct err *e)
+{
+	struct arena tmp = {0};
+	bool is_optimum = done;
+
+	t->is_cut = !done && !t->finish_asked;
+	if (!done || !t->start.options.prove) {
+		limit_solver(t, true);
+		may_settle(t);
+		/* what came just now counts too */
+		if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e))
+			return false;
+		is_optimum = done && next_wanted(t, &tmp).done;
+		arena_fini(&tmp);
+	}
+	if (is_optimum)
+		return end_proved(t, past_cost, e);
+	t->progress.stop = str_of(why_settled(t, done));
+	return settle(t, e);
+}
+
+/* Nothing can be measured in this time.  Perhaps nothing need be; else what is known is all there is. */
+static bool
+search_small(struct tune *t, int64_t past_cost, struct err *e)
+{
+	struct str words = share_small_words(t);
+	struct arena tmp = {0};
+	bool ok = solve(t, AIM_EXPECT, e), done = false;
+
+	if (ok) {
+		note_measured_plan(t);
+		done = !t->start.options.prove && (next_wanted(t, &tmp).done || promises_little(t));
+	}
+	arena_fini(&tmp);
+	ok = ok && end_search(t, done, past_cost, e);
+	if (ok && !done)
+		t->progress.stop = words;
+	note_progress(t);
+	return ok;
+}
+
 bool
 tune_search(struct tune *t, struct err *e)
 {
@@ -502,35 +519,23 @@ tune_search(struct tune *t, struct err *e)
 	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
 	t->measured_plan = NEW_ARRAY(t->arena, uint32_t, t->program.n_kernels);
-	share_time(t, may_measure);
+	t->recheck_left_ns = o->budget_ns / 10;
+	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
+	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
 	limit_solver(t, !may_measure);
 	if (!may_measure)
 		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
 	if (!ended_cost(t, &past_cost))
 		past_cost = -1;
-	else if (!t->past.end.progress.proved)
+	else if (!t->past.end.is_cut && !t->past.end.progress.proved)
 		return search_replay(t, past_cost, e);
-	else /* it will be again, by what is known */
+	else if (t->past.end.progress.proved) /* it will be again, by what is known */
 		t->recheck_left_ns = 0;
-	if (!solve(t, AIM_PROVE, e))
+	costs_learn(t);
+	if (!solve(t, AIM_PROVE, e) || !start_plan(t, e))
 		return false;
-	if (!search_and_recheck(t, &done, e))
-		return false;
-	if (!done || !o->prove) {
-		bool is_optimum;
-		struct arena tmp = {0};
-
-		/* what was expected to be best may be proved best all the same */
-		limit_solver(t, true);
-		may_settle(t);
-		if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e))
-			return false;
-		is_optimum = done && next_wanted(t, &tmp).done;
-		arena_fini(&tmp);
-		if (!is_optimum) {
-			t->progress.stop = str_of(why_settled(t, done));
-			return settle(t, e);
-		}
-	}
-	return end_proved(t, past_cost, e);
+	share_time(t);
+	if (share_is_too_small(t))
+		return search_small(t, past_cost, e);
+	return search_and_recheck(t, &done, e) && end_search(t, done, past_cost, e);
 }

@@ -41,7 +41,7 @@ first(struct arena *a, struct pipe *p, const struct msg *m, struct err *e)
 	if (m->type != MSG_plan_start)
 		return err_set(e, ERR_PROTO, "wanted plan_start first, got '%s'", msg_name(m->type));
 	record(p, m);
-	return tune_run(a, p, &m->plan_start, NULL, e);
+	return tune_run(a, p, &m->plan_start, NULL, os_real(), e);
 }
 
 int

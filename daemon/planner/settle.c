@@ -1,14 +1,101 @@
-/* daemon/planner/settle.c: the best plan of measured kernels, sought once more at the end.
+/* daemon/planner/settle.c: the choice where the search ended before its proof.
  *
- * While the search goes on, that plan is sought with the duals of the optimistic program; bounds are less
- * than half of what kernels take, so those prune little and the beam decides.  A program of the measured
- * kernels alone has duals that fit. */
+ * A plan of measured kernels is worth more than a guess, however promising.  While the search goes on that
+ * plan is sought with the duals of the optimistic program; bounds are less than half of what kernels take, so
+ * those prune little and the beam decides.  A program of the measured kernels alone has duals that fit: it is
+ * solved once more at the end.
+ *
+ * Only where there is no such plan do kernels take part that were never measured, and then at a careful
+ * guess: a search stands half a deviation on the hopeful side of what is expected, so that what is uncertain
+ * is looked at; a plan that is to be run stands a whole one on the other side. */
 #include "tune.h"
 
+#include <string.h>
+
+/* More for each operator above the first: what joins many is expected too hopefully. */
+static const double doubt = 0.15, careful = -1;
+
+static int64_t
+cost_careful(const struct tune *t, uint32_t s)
+{
+	const struct spec_cost *c = &t->cost[s];
+
+	if (c->state == LAZY_FAILED || c->measured_ns > 0)
+		return c->state == LAZY_FAILED ? BLP_NEVER : c->measured_ns;
+	return (int64_t)((double)c->bound_ns * predict_ratio(&t->predict, c->features, careful));
+}
+
+int64_t
+settle_cost(const struct tune *t, uint32_t kernel)
+{
+	uint32_t s = t->program.spec_of[kernel];
+	int64_t ns = cost_careful(t, s);
+	uint32_t n = kernel_operators(t, kernel);
+
+	if (ns == BLP_NEVER || cost_is_known(&t->cost[s]))
+		return ns;
+	return ns + (int64_t)((double)ns * doubt * (n - 1));
+}
+
+static int64_t *
+careful_costs(struct tune *t, struct arena *a)
+{
+	int64_t *out = NEW_ARRAY(a, int64_t, t->program.n_kernels);
+
+	for (uint32_t k = 0; k < t->program.n_kernels; k++)
+		out[k] = settle_cost(t, k);
+	return out;
+}
+
+/* The best plan known of measured kernels alone; its cost prunes what need not be measured.  The
+ * choice's duals hold for it, as kernels without a measurement are merely forbidden. */
 void
+note_measured_plan(struct tune *t)
+{
+	struct arena tmp = {0};
+	int64_t *cost = kernel_costs(t, &tmp, cost_measured);
+	struct blp_result r;
+	struct err none = {0};
+
+	if (blp_plan_again(&tmp, t->solver, cost, t->measured_plan, t->n_measured_plan, &r, &none)) {
+		t->best_measured = r.cost;
+		t->n_measured_plan = r.n_chosen;
+		memcpy(t->measured_plan, r.chosen, sizeof(*r.chosen) * r.n_chosen);
+	}
+	arena_fini(&tmp);
+}
+
+bool
+settled_plan(struct tune *t, struct blp_result *out, struct err *e)
+{
+	struct arena tmp = {0};
+	bool ok = true;
+
+	note_measured_plan(t);
+	if (t->n_measured_plan)
+		*out = (struct blp_result){.chosen = t->measured_plan, .n_chosen = t->n_measured_plan};
+	else
+		ok = blp_plan_again(t->arena, t->solver, careful_costs(t, &tmp), t->choice.chosen,
+		    t->choice.n_chosen, out, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+is_over(void *self)
+{
+	const struct tune *t = self;
+
+	return t->solve_until_ns > 0 && t->os->mono_ns(t->os->self) >= t->solve_until_ns;
+}
+
+/* A cheaper plan of measured kernels in place of this one, where all of its kernels are measured and the
+ * program of the measured ones alone gives one. */
+static void
 settle_better(struct tune *t, struct blp_result *plan)
 {
-	static const struct blp_limits limits = {.beam_width = 400, .max_rounds = 40, .max_states = 2000000};
+	const struct blp_limits limits = {
+	    .beam_width = 400, .max_rounds = 40, .max_states = 2000000, .stop = is_over, .self = t};
 	struct arena tmp = {0};
 	int64_t *cost = NEW_ARRAY(&tmp, int64_t, t->program.n_kernels), sum = 0;
 	struct blp_result r;
@@ -29,4 +116,39 @@ settle_better(struct tune *t, struct blp_result *plan)
 		plan->n_chosen = r.n_chosen;
 	}
 	arena_fini(&tmp);
+}
+
+void
+may_settle(struct tune *t)
+{
+	if (t->solve_until_ns > 0)
+		t->solve_until_ns = share_settle_until_ns(t);
+}
+
+/* Bound and duals are those of the optimistic program, just solved, which no plan escapes, whatever was
+ * guessed. */
+bool
+settle(struct tune *t, struct err *e)
+{
+	struct blp_result settled;
+
+	t->is_repeat = false;
+	may_settle(t);
+	if (!costs_drop(t, e) || !settled_plan(t, &settled, e))
+		return false;
+	settle_better(t, &settled);
+	t->choice.chosen = settled.chosen;
+	t->choice.n_chosen = settled.n_chosen;
+	t->choice.cost = 0;
+	for (uint32_t i = 0; i < settled.n_chosen; i++)
+		t->choice.cost += t->program.kernels[settled.chosen[i]].cost;
+	t->choice.proved = false;
+	return true;
+}
+
+bool
+search_settle(struct tune *t, struct err *e)
+{
+	may_settle(t);
+	return costs_drop(t, e) && search_bound(t, e) && settle(t, e);
 }

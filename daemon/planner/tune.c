@@ -195,7 +195,7 @@ run(struct tune *t, struct err *e)
 		return false;
 	if (ended_is_answer(t) && !t->dump.stages)
 		return finish_again(t, e);
-	if (!progress_say(t, "reading the model", true, e) || !run_front(t, e))
+	if (!progress_say(t, ended_words(t), true, e) || !run_front(t, e))
 		return false;
 	note_counts(t);
 	program_make(t->arena, &t->front.graph, &t->front.cands, &t->program);
@@ -206,9 +206,10 @@ run(struct tune *t, struct err *e)
 }
 
 bool
-tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, const char *dump, struct err *e)
+tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, const char *dump,
+    const struct os *real, struct err *e)
 {
-	const struct os *os = tape_os(p->tape, os_real());
+	const struct os *os = tape_os(p->tape, real);
 	int64_t now = os->mono_ns(os->self);
 	struct tune t = {
 	    .arena = a,
@@ -220,6 +221,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	    .deadline_ns = now + start->options.budget_ns,
 	    .has_worker = start->has_worker,
 	    .alone_since_ns = now,
+	    .build_pace = 1.25,
 	    .effort = start->options.effort ? start->options.effort : TUNE_EFFORT,
 	};
 	bool ok;

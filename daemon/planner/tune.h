@@ -3,7 +3,9 @@
  *   ended      how this very job ended before                     (ended.c)
  *   front      ONNX bytes -> graph, candidates, specs            (front.c, pure)
  *   costs      what is known of each spec: bound, time, failure  (costs.c, talks to korchd)
+ *   share      how long each part may last                       (share.c)
  *   search     solve, measure what the solution picks, repeat    (search.c)
+ *   settle     the choice where that ended before its proof      (settle.c)
  *   recheck    what the choice rests on is timed again           (recheck.c)
  *   finish     build the chosen kernels, make and save the plan  (finish.c)
  *   playoff    whole plans against each other                    (playoff.c) */
@@ -32,6 +34,7 @@ struct spec_cost {
 	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
 	uint64_t repeats; /* sessions in which it was timed again */
 	uint64_t samples, effort;
+	int64_t compile_ns;  /* of that schedule, among others; 0: not known */
 	struct str schedule; /* of the measured time */
 	enum err_code fail;  /* ERR_NONE, or why no kernel of it works */
 	struct str cause;
@@ -45,11 +48,15 @@ struct tune {
 	const struct os *os;
 	struct m_plan_start start;
 	int64_t began_ns, deadline_ns;
-	int64_t until_ns;                          /* of the search alone: the rest is for timing again, */
-	int64_t recheck_until_ns, recheck_left_ns; /* and what is left behind that for whole plans */
-	struct arena *plan_arena;                  /* of the plan that is being made */
-	bool is_racing;                            /* a race is out */
-	enum err_code race_fail;                   /* of the last one */
+	int64_t until_ns, recheck_until_ns, plans_until_ns; /* share.c: until when each part may last */
+	int64_t recheck_left_ns;                            /* of the time for timing again */
+	int64_t solve_ns, file_ns; /* what the last solution, the last plan file took; 0: none yet */
+	double build_pace;         /* what builds take, of what was expected */
+	bool is_final;             /* the choice stands: what comes now changes nothing that is known */
+	bool is_cut;               /* the budget ended the search */
+	struct arena *plan_arena;  /* of the plan that is being made */
+	bool is_racing;            /* a race is out */
+	enum err_code race_fail;   /* of the last one */
 	bool has_worker;
 	int64_t alone_since_ns; /* when the last fitting worker went; meaningful without one */
 	bool finish_asked;
@@ -67,6 +74,7 @@ struct tune {
 	struct arena choice_arena; /* of `choice`, renewed with it */
 	struct blp_result choice;
 	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
+	uint32_t *start_plan, n_start_plan;       /* what there was before this job measured anything */
 	struct predict predict;                   /* learned from what is measured */
 	int64_t bound_ns;                         /* proven: of the last optimistic program */
 	int64_t solve_until_ns;                   /* the solver ends then; 0: by counted limits alone */
@@ -84,9 +92,24 @@ struct tune {
 };
 
 /* Does the whole job and sends `done`.  Errors are for the `failed` message.  dump: where --dump writes;
- * NULL: in the job's folder. */
+ * NULL: in the job's folder.  real: clock and files, which the pipe's tape records. */
 bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, const char *dump,
-    struct err *e) MUST_CHECK;
+    const struct os *real, struct err *e) MUST_CHECK;
+
+/* ---- share.c */
+/* Sets the moments until which each part of the job may last, by what is known now. */
+void share_time(struct tune *t);
+/* What building those kernels into one object takes, about. */
+int64_t share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n);
+/* A build took so long: the next ones are expected to as well. */
+void share_note_build(struct tune *t, int64_t expected_ns, int64_t took_ns);
+/* What saving a last plan and timing some takes, at the least; sum_ns: one run of each. */
+int64_t share_times_ns(const struct tune *t, int64_t sum_ns);
+/* How long the last solutions may take. */
+int64_t share_settle_until_ns(const struct tune *t);
+/* The budget leaves no time for measuring anything; the words that say so. */
+bool share_is_too_small(const struct tune *t);
+struct str share_small_words(struct tune *t);
 
 /* ---- costs.c */
 /* Bounds for all specs, then what the cache knows of them. */
@@ -102,8 +125,10 @@ bool costs_drop(struct tune *t, struct err *e) MUST_CHECK;
 bool costs_take(struct tune *t, int wait_ms, struct err *e) MUST_CHECK;
 /* A measurement ended with that: counts it where the machine is to blame. */
 void costs_trouble(struct tune *t, enum err_code fail, struct str cause);
-/* Takes messages until one of `type` comes, in arena memory. */
-bool costs_await(struct tune *t, enum msg_type type, struct msg *m, struct err *e) MUST_CHECK;
+/* Takes messages until one of `type` comes, in arena memory.  After until_ns (0: never) what was asked for is
+ * taken back: true, and m->type is MSG_dropped. */
+bool costs_await(
+    struct tune *t, enum msg_type type, int64_t until_ns, struct msg *m, struct err *e) MUST_CHECK;
 /* The cost that the program sees while searching: measured, else bound; BLP_NEVER. */
 int64_t cost_optimistic(const struct spec_cost *c);
 /* Measured, else what is expected on the hopeful side; BLP_NEVER. */
@@ -133,13 +158,24 @@ int64_t *leaning_costs(
 
 /* ---- search.c */
 bool tune_search(struct tune *t, struct err *e) MUST_CHECK;
-/* The best plan from what is known now, where the search ended before its proof. */
-bool search_settle(struct tune *t, struct err *e) MUST_CHECK;
+/* Solves the optimistic program: the proven bound. */
+bool search_bound(struct tune *t, struct err *e) MUST_CHECK;
+/* ONNX nodes that a kernel's arithmetic comes from. */
+uint32_t kernel_operators(const struct tune *t, uint32_t kernel);
 
 /* ---- settle.c */
-/* A cheaper plan of measured kernels in place of this one, where all of its kernels are measured and the
- * program of the measured ones alone gives one. */
-void settle_better(struct tune *t, struct blp_result *plan);
+/* The best plan from what is known now, where the search ended before its proof. */
+bool search_settle(struct tune *t, struct err *e) MUST_CHECK;
+/* The same once the optimistic program is solved. */
+bool settle(struct tune *t, struct err *e) MUST_CHECK;
+/* The plan alone: of measured kernels, or, where there is none, with others at a careful guess. */
+bool settled_plan(struct tune *t, struct blp_result *out, struct err *e) MUST_CHECK;
+/* What a kernel counts in such a plan. */
+int64_t settle_cost(const struct tune *t, uint32_t kernel);
+/* The best plan of measured kernels, by the last solution: ->measured_plan, ->best_measured. */
+void note_measured_plan(struct tune *t);
+/* Gives the solver the time that is left for the end. */
+void may_settle(struct tune *t);
 
 /* ---- what_if.c */
 /* Do the job's options forbid or force kernels? */
@@ -159,14 +195,18 @@ void explain_plan(struct tune *t, struct plan *plan);
 
 /* ---- ended.c */
 enum { ENDED_MAX_SPECS = 131072 }; /* more are not listed: such a job searches again */
-/* Fills in ->past: how this job ended with no less budget; all zero where it did not. */
+/* Fills in ->past: how this job ended, by its budget or with no less of it; all zero where it did not. */
 bool ended_find(struct tune *t, struct err *e) MUST_CHECK;
 /* Nothing has changed since: its plan is this job's. */
 bool ended_is_answer(const struct tune *t);
+/* What this job does first, in words: reading the model, or going on from that end. */
+const char *ended_words(struct tune *t);
 /* What its choice costs by now; false where it makes no sense any more. */
 bool ended_cost(struct tune *t, int64_t *cost);
 /* Makes that choice the job's: ->is_repeat. */
 void ended_take(struct tune *t, int64_t cost);
+/* Its choice, whether or not it makes sense; *n is 0 where there is none. */
+uint32_t *ended_choice(const struct tune *t, struct arena *a, uint32_t *n);
 /* Its whole plans' timings. */
 void ended_times(struct tune *t);
 /* All that was said at its end. */
@@ -186,8 +226,12 @@ bool stages_kernels(struct tune *t, const struct plan_code *codes, struct err *e
 bool stages_plan(const struct tune *t, const struct plan *plan, struct err *e) MUST_CHECK;
 
 /* ---- finish.c */
-/* Builds the choice and saves its plan, to be timed.  False: no such plan, and why. */
-bool finish_trial(struct tune *t, const char *path, struct err *e) MUST_CHECK;
+/* Builds the choice and saves its plan, to be timed.  False: no such plan, and why; ERR_DEADLINE: not in
+ * time. */
+bool finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e) MUST_CHECK;
+/* The schedule that a kernel of the plan is built with: of its measurement, or of its nearest kin; "": what
+ * looks best. */
+struct str finish_schedule(const struct tune *t, uint32_t spec);
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
 /* Ends the job with the plan that it ended with before. */
 bool finish_again(struct tune *t, struct err *e) MUST_CHECK;

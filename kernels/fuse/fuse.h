@@ -56,6 +56,10 @@ bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_
 void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     struct str **schedules, uint32_t *n);
 
+/* The one to build with where nothing was measured: space_list() begins with the defaults, against which all
+ * others are tried, but where Winograd's form pays they take several times as long. */
+struct str space_guess(struct arena *a, const struct spec *s, const struct target *t);
+
 /* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
  * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
 bool fuse_winograd(const struct spec *s);

@@ -342,6 +342,17 @@ propose_winograd(struct search *s)
 		propose(s, str_of(two[i]), 0);
 }
 
+struct str
+space_guess(struct arena *a, const struct spec *s, const struct target *t)
+{
+	struct search search = {.a = a, .spec = s, .target = t};
+	static const struct str wino = {"wino=4", 6};
+	bool pays =
+	    !t->is_cuda && t->winograd && !t->strict && fuse_winograd(s) && is_worth_form(&search, wino);
+
+	return pays ? wino : STR("");
+}
+
 static void
 propose_all(struct search *s, const struct shape_of_work *w)
 {

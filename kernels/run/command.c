@@ -102,10 +102,17 @@ now_ns(void)
 	return os->mono_ns(os->self);
 }
 
-/* Reads until the program has closed its end; false when the time is up. */
 static bool
-listen_to(int fd, int64_t until_ns, struct command_said *said)
+is_cancelled(const struct command *c)
 {
+	return c->cancel && *c->cancel;
+}
+
+/* Reads until the program has closed its end; false when the time is up, or nobody wants it any more. */
+static bool
+listen_to(const struct command *c, int fd, int64_t until_ns, struct command_said *said)
+{
+	const int64_t patience_ms = c->cancel ? 100 : 60000;
 	char more[4096];
 
 	for (;;) {
@@ -113,9 +120,9 @@ listen_to(int fd, int64_t until_ns, struct command_said *said)
 		int64_t left_ms = (until_ns - now_ns()) / 1000000;
 		ssize_t n;
 
-		if (left_ms <= 0)
+		if (left_ms <= 0 || is_cancelled(c))
 			return false;
-		if (poll(&pf, 1, (int)MIN_OF(left_ms, (int64_t)60000)) <= 0)
+		if (poll(&pf, 1, (int)MIN_OF(left_ms, patience_ms)) <= 0)
 			continue;
 		n = read(fd, more, sizeof(more));
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -176,11 +183,13 @@ command_run(struct arena *a, const struct command *c, struct command_said *said,
 		return false;
 	}
 	(void)close(fd[1]);
-	ended = listen_to(fd[0], until_ns, said) && wait_for(pid, until_ns, status, &used);
+	ended = listen_to(c, fd[0], until_ns, said) && wait_for(pid, until_ns, status, &used);
 	(void)kill(-pid, SIGKILL);
 	if (!ended)
 		(void)waitpid(pid, status, 0);
 	(void)close(fd[0]);
+	if (!ended && is_cancelled(c))
+		return err_set(e, ERR_CANCELLED, "%s was stopped: nobody waits for it any more", c->argv[0]);
 	if (!ended)
 		return err_set(
 		    e, ERR_TIMEOUT, "%s did not end within %.1f s", c->argv[0], (double)c->wall_ns * 1e-9);

@@ -129,7 +129,8 @@ call(struct arena *a, const char *cc, const char *dir, const struct compile_opts
     const char *output, const char *const *inputs, struct err *e)
 {
 	struct args args = {.v = {cc}, .n = 1};
-	struct command c = {.dir = dir, .argv = (char *const *)args.v, .file_bytes = COMPILE_MAX_BYTES};
+	struct command c = {
+	    .dir = dir, .argv = (char *const *)args.v, .file_bytes = COMPILE_MAX_BYTES, .cancel = o->cancel};
 	struct command_said said = {0};
 	int status = -1;
 

@@ -97,7 +97,7 @@ times_plan(const char *device, const char *plan, struct m_timing *t, struct err 
 
 	if (!device_open(&a, str_of(device), &conf, &d, e))
 		bug("%s", e->msg);
-	ok = d.time_plans(d.self, &a, &plan, 1, 1, t, e);
+	ok = d.time_plans(d.self, &a, &plan, 1, 1, 0, t, e);
 	d.close(d.self);
 	arena_fini(&a);
 	return ok;

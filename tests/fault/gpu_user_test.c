@@ -46,7 +46,7 @@ submit(const struct farm_proc *f, const char *where, const char *value, const ch
 	(void)snprintf(model, sizeof(model), "%s/small/candy_small/model.onnx", f->dir);
 	(void)snprintf(plan, sizeof(plan), "%s/plan.korch", f->dir);
 	pid = farm_proc_start(f, "korch-submit", where, value, "--device", device, "--effort", "1",
-	    "--budget", "4", "--unplaceable-timeout", strcmp(where, "--data") == 0 ? "60" : "1", "-o", plan,
+	    "--budget", "20", "--unplaceable-timeout", strcmp(where, "--data") == 0 ? "60" : "1", "-o", plan,
 	    model, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

@@ -1,0 +1,161 @@
+/* daemon/planner/share.c: how the time of a job is shared out.
+ *
+ *   began                   ->until_ns          ->recheck_until_ns   ->plans_until_ns      ->deadline_ns
+ *     | reading, measuring, solving | timing again | whole plans         | build, plan file     |
+ *
+ * What stands last has to be, and how long it takes is told from experience: what compiling the measured
+ * kernels took, what the last solution and the last plan file took.  The two before it have a tenth of the
+ * budget each, where that is enough for anything, and nothing where it is not: then their time is better
+ * spent on measuring. */
+#include "tune.h"
+
+#include <math.h>
+
+/* Of a kernel, where nothing was compiled yet; then by what was. */
+static const int64_t usual_compile_ns = 150000000, usual_measure_ns = 400000000;
+/* Of a build beside its kernels: sending, linking, starting.  Of a plan file, by candidate. */
+static const int64_t link_ns = 300000000, file_ns = 50000000, candidate_ns = 30000;
+/* Runs of each plan that are timed at the least (worker/plan_times.c), and what starting them takes. */
+enum { PLAN_RUNS = 8, KERNELS_A_FILE = 12 };
+static const int64_t start_plans_ns = 500000000;
+/* A measurement that cannot end in this time is not begun. */
+static const int64_t least_ns = 500000000;
+static const double caution = 1.25;
+
+/* Does the device compile at all?  A fake one does not. */
+static bool
+compiles(const struct tune *t)
+{
+	return !str_is(t->start.env.compiler, "none");
+}
+
+static int64_t
+now_ns(const struct tune *t)
+{
+	return t->os->mono_ns(t->os->self);
+}
+
+/* What was compiled beside others says how long one takes alone. */
+static int64_t
+mean_compile_ns(const struct tune *t)
+{
+	int64_t sum = 0, n = 0;
+
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
+		if (t->cost[i].compile_ns > 0) {
+			sum += MIN_OF(t->cost[i].compile_ns, (int64_t)60 * 1000000000);
+			n++;
+		}
+	return n ? sum / n : usual_compile_ns;
+}
+
+int64_t
+share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n)
+{
+	struct arena tmp = {0};
+	struct bitset seen = bitset_make(&tmp, MAX_OF(t->front.cands.n_specs, 1u));
+	int64_t sum = 0, mean = mean_compile_ns(t);
+	int64_t cores = MIN_OF(MAX_OF(t->start.env.hw.n_cores, (int64_t)1), (int64_t)1024), n_specs = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t s = t->program.spec_of[kernels[i]];
+		int64_t one = t->cost[s].compile_ns;
+
+		if (bit_get(&seen, s) || cand_is_view(&t->front.cands, s))
+			continue;
+		bit_set(&seen, s);
+		n_specs++;
+		sum += one > 0 ? MIN_OF(one, (int64_t)60 * 1000000000) : mean;
+	}
+	arena_fini(&tmp);
+	if (!compiles(t) || n_specs == 0)
+		return 0;
+	return (int64_t)(t->build_pace *
+		   (double)(sum / MIN_OF(cores, (n_specs + KERNELS_A_FILE - 1) / KERNELS_A_FILE))) +
+	    link_ns;
+}
+
+void
+share_note_build(struct tune *t, int64_t expected_ns, int64_t took_ns)
+{
+	/* from the store: nothing was built */
+	if (expected_ns <= link_ns || took_ns < expected_ns / 20)
+		return;
+	t->build_pace = fmin(fmax(t->build_pace * (double)took_ns / (double)expected_ns * caution, 0.5), 8);
+}
+
+static int64_t
+file_time_ns(const struct tune *t)
+{
+	return t->file_ns > 0 ? t->file_ns : file_ns + candidate_ns * (int64_t)t->front.cands.n_cands;
+}
+
+/* From the choice to the plan: the last solutions, the build, the file.  Once the choice stands, it is built.
+ */
+static int64_t
+finish_ns(const struct tune *t)
+{
+	if (t->is_final)
+		return file_time_ns(t);
+	return 2 * t->solve_ns + share_build_ns(t, t->choice.chosen, t->choice.n_chosen) + file_time_ns(t);
+}
+
+int64_t
+share_times_ns(const struct tune *t, int64_t sum_ns)
+{
+	return (compiles(t) ? start_plans_ns : 0) + file_time_ns(t) + PLAN_RUNS * sum_ns;
+}
+
+/* A tenth of the budget; more where that is not enough for two plans and two tenths are. */
+static int64_t
+plans_ns(const struct tune *t, int64_t tenth)
+{
+	int64_t plan = t->best_measured != BLP_NEVER ? t->best_measured : t->choice.cost;
+	int64_t pair = share_build_ns(t, t->choice.chosen, t->choice.n_chosen) + file_time_ns(t) +
+	    share_times_ns(t, 2 * plan);
+
+	return pair <= 2 * tenth ? MAX_OF(pair, tenth) : 0;
+}
+
+void
+share_time(struct tune *t)
+{
+	int64_t tenth = t->start.options.budget_ns / 10;
+
+	t->plans_until_ns = t->deadline_ns - finish_ns(t);
+	t->recheck_until_ns = t->plans_until_ns - plans_ns(t, tenth);
+	t->until_ns =
+	    t->recheck_until_ns - (t->best_measured != BLP_NEVER ? MIN_OF(tenth, t->recheck_left_ns) : 0);
+}
+
+int64_t
+share_settle_until_ns(const struct tune *t)
+{
+	static const int64_t most = 5000000000, least = 50000000;
+	int64_t now = now_ns(t), rest = t->deadline_ns - now - finish_ns(t);
+
+	return now + MIN_OF(MAX_OF(rest, MAX_OF(least, t->start.options.budget_ns / 50)), most);
+}
+
+bool
+share_is_too_small(const struct tune *t)
+{
+	return t->until_ns - now_ns(t) < (compiles(t) ? least_ns : 0);
+}
+
+/* What measuring the kernels of the first plan would take, with all that is before and after it. */
+struct str
+share_small_words(struct tune *t)
+{
+	int64_t need = now_ns(t) - t->began_ns + finish_ns(t), n_open = 0;
+	double seconds;
+
+	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
+		n_open += t->cost[t->program.spec_of[t->choice.chosen[i]]].state == LAZY_OPEN;
+	need += n_open * usual_measure_ns;
+	seconds = ceil((double)need * 1e-9 * 1.25);
+	return str_of(arena_printf(t->arena,
+	    "the budget of %.3g s left nothing for measuring: plan from bounds and the cache; give at least "
+	    "%.0f s",
+	    (double)t->start.options.budget_ns * 1e-9, seconds > 20 ? ceil(seconds / 10) * 10 : seconds));
+}

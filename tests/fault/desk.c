@@ -1,0 +1,545 @@
+/* tests/fault/desk.c: see desk.h. */
+#include "desk.h"
+
+#include "../../daemon/planner/tune.h"
+#include "../../kernels/emit/emit.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MAX_SPECS = 4096 };
+
+/* ---- the table ----------------------------------------------------------------------- */
+struct known *
+desk_look_up(struct desk *d, struct str text)
+{
+	struct hash h = hash_bytes(text.p, text.n);
+	struct known *k = d->known;
+	struct spec s;
+	struct str *list;
+	uint32_t n;
+	int64_t bound;
+	struct err e = {0};
+
+	for (uint32_t i = 0; i < d->n; i++, k++)
+		if (hash_eq(&k->spec, &h))
+			return k;
+	assert_true(d->n++ < MAX_SPECS);
+	if (!spec_read(&d->a, text, &s, &e))
+		fail_msg("%s", e.msg);
+	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, &list, &n);
+	*k = (struct known){.spec = h,
+	    .structure = s.structure,
+	    .cost = {.spec = h,
+		.schedule = n ? list[n - 1] : STR(""),
+		.cause = STR(""),
+		.effort = 1,
+		.compile_ns = d->compile_ns}};
+	bound = cost_bound_ns(&s, &d->hw, NULL);
+	if (n)
+		k->cost.median_ns = k->cost.first_ns = (int64_t)((double)bound * d->cost(&h, bound));
+	else
+		k->cost.fail = (uint64_t)err_wire(ERR_INFEASIBLE);
+	return k;
+}
+
+static void
+answer_costs(struct desk *d, const struct m_spec_ask *specs, uint32_t n, bool measure)
+{
+	struct msg m = {.type = MSG_cost_have};
+	struct m_cost *costs = NEW_ARRAY(&d->a, struct m_cost, MAX_OF(n, 1u));
+	struct err e = {0};
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct known *k = desk_look_up(d, specs[i].text);
+
+		assert_false(measure && k->is_measured); /* nothing is asked for twice */
+		k->is_measured = k->is_measured || measure;
+		d->n_measured += measure;
+		costs[i] = k->is_measured
+		    ? k->cost
+		    : (struct m_cost){.spec = k->spec, .schedule = STR(""), .cause = STR("")};
+	}
+	m.cost_have = (struct m_cost_have){.costs = costs, .n_costs = n, .is_answer = !measure};
+	assert_true(pipe_send(&d->pipe, &m, &e));
+}
+
+/* By the virtual clock: one after the other, each in its time. */
+static void
+queue_measures(struct desk *d, const struct m_spec_ask *specs, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct known *k = desk_look_up(d, specs[i].text);
+
+		assert_false(k->is_measured || k->is_out);
+		k->is_out = true;
+		assert_true(d->n_out < MAX_SPECS);
+		d->out[d->n_out++] = k;
+	}
+}
+
+static void
+measure_next(struct desk *d)
+{
+	struct known *k = d->out[d->at_out++];
+	struct msg m = {.type = MSG_cost_have};
+	struct err e = {0};
+
+	k->is_out = false;
+	k->is_measured = true;
+	d->n_measured++;
+	m.cost_have = (struct m_cost_have){.costs = &k->cost, .n_costs = 1};
+	assert_true(pipe_send(&d->pipe, &m, &e));
+}
+
+/* What was out is not measured, unless its answer is on the way already: then it comes late. */
+static void
+drop_measures(struct desk *d, const struct m_measure_drop *m)
+{
+	struct msg word = {.type = MSG_dropped};
+	struct err e = {0};
+
+	d->n_late = 0;
+	for (uint32_t i = d->at_out; i < d->n_out; i++) {
+		d->out[i]->is_out = false;
+		if (d->n_late < d->max_late)
+			d->late[d->n_late++] = d->out[i];
+	}
+	d->n_out = d->at_out = 0;
+	if (m->wants_word)
+		assert_true(pipe_send(&d->pipe, &word, &e));
+}
+
+static void
+answer_late(struct desk *d)
+{
+	for (uint32_t i = 0; i < d->n_late; i++) {
+		d->out[d->at_out = 0] = d->late[i];
+		d->n_out = 1;
+		measure_next(d);
+	}
+	d->n_late = d->n_out = d->at_out = 0;
+}
+
+static void
+pass(struct desk *d, int64_t ns)
+{
+	if (d->is_virtual)
+		(void)atomic_fetch_add(&d->clock->now_ns, ns);
+}
+
+static void
+answer_race(struct desk *d, const struct m_race_ask *ask)
+{
+	struct msg m = {.type = MSG_race_have};
+	struct err e = {0};
+
+	d->n_races++;
+	pass(d, ask->budget_ns);
+	d->n_raced += ask->n_kernels;
+	m.race_have.cause = STR("");
+	m.race_have.costs = NEW_ARRAY(&d->a, struct m_cost, ask->n_kernels);
+	m.race_have.n_costs = ask->n_kernels;
+	for (uint32_t i = 0; i < ask->n_kernels; i++) {
+		struct known *k = desk_look_up(d, ask->kernels[i].spec);
+
+		assert_true(k->is_measured);
+		k->cost.median_ns = (int64_t)((double)k->cost.first_ns * d->drift);
+		k->cost.repeats++;
+		m.race_have.costs[i] = k->cost;
+	}
+	assert_true(pipe_send(&d->pipe, &m, &e));
+}
+
+static void
+answer_build(struct desk *d, const struct m_build_ask *ask)
+{
+	struct msg m = {.type = MSG_build_have};
+	char *path = arena_printf(&d->a, "%s/object", d->dir);
+	struct err e = {0};
+
+	m.build_have =
+	    (struct m_build_have){.path = str_of(path), .cause = STR(""), .log = STR(""), .worker = STR("")};
+	pass(d, d->build_ns * (int64_t)ask->n_kernels);
+	answer_late(d);
+	assert_true(os_write_file(os_real(), path, (struct bytes){(const uint8_t *)"object", 6}, &e));
+	assert_true(pipe_send(&d->pipe, &m, &e));
+}
+
+/* By the table of what kernels really take, where there is one; else the last of them is the fastest. */
+static int64_t
+whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
+{
+	struct plan p;
+	struct err e = {0};
+	int64_t sum = 0;
+
+	if (!d->truth)
+		return 1000 - (int64_t)i;
+	if (!plan_load(&d->a, str_dup(&d->a, ask->plans[i].path), &p, NULL, &e))
+		fail_msg("%s", e.msg);
+	for (uint32_t s = 0; s < p.n_steps; s++) {
+		struct known *k = desk_look_up(d, p.kernels[p.steps[s].kernel].spec);
+
+		sum += d->truth(&k->spec, k->cost.first_ns);
+	}
+	return sum;
+}
+
+static void
+answer_times(struct desk *d, const struct m_time_ask *ask)
+{
+	struct msg m = {.type = MSG_time_have};
+	struct err e = {0};
+
+	if (!ask->only_known && d->never_times)
+		return;
+	d->n_times += !ask->only_known;
+	d->n_timed = ask->n_plans;
+	pass(d, ask->only_known ? 0 : ask->budget_ns);
+	m.time_have.cause = STR("");
+	m.time_have.timings = NEW_ARRAY(&d->a, struct m_timing, MAX_OF(ask->n_plans, 1u));
+	m.time_have.n_timings = ask->only_known ? 0 : ask->n_plans;
+	for (uint32_t i = 0; i < m.time_have.n_timings; i++)
+		m.time_have.timings[i] =
+		    (struct m_timing){.median_ns = whole_time(d, ask, i), .min_ns = 1, .samples = 5};
+	assert_true(pipe_send(&d->pipe, &m, &e));
+}
+
+/* All that this desk would tell a planner. */
+static struct hash
+digest_of_known(const struct desk *d)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct bytes words;
+	struct hash h;
+	struct err e = {0};
+
+	sb_init(&sb, &tmp);
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (!d->known[i].is_measured)
+			continue;
+		assert_true(rec_pack(&tmp, "cost", &d->known[i].cost, &words, &e));
+		sb_add(&sb, (struct str){(const char *)words.p, words.n});
+	}
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
+static void
+answer_end(struct desk *d, const struct m_end_ask *ask)
+{
+	struct msg m = {.type = MSG_end_have};
+	struct hash now = digest_of_known(d);
+	struct err e = {0};
+
+	if (hash_eq(&ask->key, &d->end_key))
+		m.end_have = (struct m_end_have){
+		    .end = d->end, .has_plan = true, .is_same = hash_eq(&now, &d->end.costs)};
+	assert_true(pipe_send(&d->pipe, &m, &e));
+}
+
+/* The plan of a job that is over, and how it ended, are kept. */
+static void
+take_done(struct desk *d, const struct m_done *m)
+{
+	static const struct hash zero;
+	struct hash before = d->end.plan;
+	char *past = arena_printf(&d->a, "%s/past.korch", d->dir);
+	struct err e = {0};
+
+	d->is_again = !hash_eq(&m->plan, &zero);
+	assert_true(d->is_again == (m->plan_path.n == 0));
+	if (d->is_again)
+		assert_true(hash_eq(&m->plan, &before));
+	else
+		assert_int_equal(rename(str_dup(&d->a, m->plan_path), past), 0);
+	if (hash_eq(&m->end_key, &zero)) /* it was all as before: there is nothing new to keep */
+		return;
+	d->end_key = m->end_key;
+	d->end = m->end;
+	d->end.costs = digest_of_known(d);
+	if (!hash_file(past, &d->end.plan, &d->end.plan_bytes, &e))
+		fail_msg("%s", e.msg);
+}
+
+/* ---- a job --------------------------------------------------------------------------- */
+static bool
+hear(struct desk *d, const struct msg *m)
+{
+	switch ((int)m->type) {
+	case MSG_cost_ask:
+		d->n_asks++;
+		answer_costs(d, m->cost_ask.specs, m->cost_ask.n_specs, false);
+		break;
+	case MSG_measure_ask:
+		if (d->is_virtual)
+			queue_measures(d, m->measure_ask.specs, m->measure_ask.n_specs);
+		else
+			answer_costs(d, m->measure_ask.specs, m->measure_ask.n_specs, true);
+		break;
+	case MSG_race_ask:
+		answer_race(d, &m->race_ask);
+		break;
+	case MSG_build_ask:
+		answer_build(d, &m->build_ask);
+		break;
+	case MSG_time_ask:
+		answer_times(d, &m->time_ask);
+		break;
+	case MSG_end_ask:
+		pass(d, d->reading_ns);
+		answer_end(d, &m->end_ask);
+		break;
+	case MSG_measure_drop:
+		drop_measures(d, &m->measure_drop);
+		break;
+	case MSG_progress_say:
+		if (m->progress_say.progress.spent_before > 0)
+			d->said_spent = m->progress_say.progress.spent_before;
+		break;
+	case MSG_failed:
+		fail_msg("%.*s", STR_ARG(m->failed.text));
+		break;
+	case MSG_done:
+		take_done(d, &m->done);
+		return false;
+	default:
+		fail_msg("the planner says %s", msg_name(m->type));
+	}
+	return true;
+}
+
+static int64_t
+virtual_ns(void *self)
+{
+	struct desk_clock *c = self;
+
+	(void)atomic_fetch_add(&c->n_looks, 1);
+	return atomic_load(&c->now_ns);
+}
+
+/* The planner by the desk's clock: what main_korch_planner.c does, with another table of functions. */
+static _Noreturn void
+be_planner(struct desk *d, int in, int out)
+{
+	struct os os = *os_real();
+	struct arena a = {0};
+	struct pipe p;
+	struct msg m, failed = {.type = MSG_failed};
+	struct err e = {0};
+
+	os.self = d->clock;
+	os.mono_ns = virtual_ns;
+	pipe_init(&p, in, out);
+	if (pipe_recv(&p, &a, -1, &m, &e) != PIPE_MSG)
+		_exit(1);
+	if (tune_run(&a, &p, &m.plan_start, NULL, &os, &e)) {
+		pipe_fini(&p);
+		arena_fini(&a);
+		_exit(0);
+	}
+	failed.failed = (struct m_failed){.code = (uint64_t)err_wire(e.code), .text = str_of(e.msg)};
+	_exit(pipe_send(&p, &failed, &e) ? 0 : 1);
+}
+
+static pid_t
+start_planner(struct desk *d)
+{
+	int to[2], from[2];
+	pid_t pid;
+
+	assert_true(pipe(to) == 0 && pipe(from) == 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0 && d->is_virtual) {
+		(void)close(to[1]);
+		(void)close(from[0]);
+		be_planner(d, to[0], from[1]);
+	}
+	if (pid == 0) {
+		if (dup2(to[0], 0) < 0 || dup2(from[1], 1) < 0)
+			_exit(127);
+		(void)close(to[1]);
+		(void)close(from[0]);
+		(void)execl(KORCH_BINARY_DIR "/bin/korch-planner", "korch-planner", (char *)NULL);
+		_exit(127);
+	}
+	(void)close(to[0]);
+	(void)close(from[1]);
+	pipe_init(&d->pipe, from[0], to[1]);
+	return pid;
+}
+
+/* It sleeps, and nothing is on its way to it: it waits for us.  Whatever it has said is here by then. */
+static bool
+waits(struct desk *d, pid_t pid)
+{
+	char path[64], line[256] = "";
+	const char *at;
+	int n_left = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	at = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	(void)fclose(f);
+	return at && at[1] == ' ' && at[2] == 'S' && ioctl(d->pipe.out, FIONREAD, &n_left) == 0 &&
+	    n_left == 0;
+}
+
+/* Its next message; while it waits for something, time passes. */
+static void
+next_message(struct desk *d, pid_t pid, struct msg *m)
+{
+	static const struct timespec blink = {.tv_nsec = 200000};
+	int64_t seen = -1; /* looks at the clock when time passed last */
+	enum pipe_got got;
+	struct err e = {0};
+
+	while ((got = pipe_recv(&d->pipe, &d->a, d->is_virtual ? 0 : -1, m, &e)) == PIPE_TIMEOUT) {
+		bool is_idle = waits(d, pid);
+
+		if (!is_idle) {
+			(void)nanosleep(&blink, NULL);
+			continue;
+		}
+		if ((got = pipe_recv(&d->pipe, &d->a, 0, m, &e)) != PIPE_TIMEOUT)
+			break;
+		if (d->at_out < d->n_out && !d->never_measures) {
+			pass(d, d->measure_ns);
+			measure_next(d);
+		} else if (atomic_load(&d->clock->n_looks) != seen) {
+			seen = atomic_load(&d->clock->n_looks);
+			pass(d, SECOND);
+		} else
+			(void)nanosleep(&blink, NULL);
+	}
+	if (got != PIPE_MSG)
+		fail_msg("the planner ended: %s", e.msg);
+}
+
+struct m_progress
+desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
+{
+	struct msg start = {.type = MSG_plan_start}, m;
+	char *path = arena_printf(&d->a, "%s/plan.korch", d->dir);
+	pid_t pid = start_planner(d);
+	struct err e = {0};
+	int status;
+
+	int64_t from = d->is_virtual ? atomic_load(&d->clock->now_ns) : 0;
+
+	d->n_asks = d->n_measured = d->n_raced = d->n_races = d->n_times = d->n_timed = 0;
+	d->n_out = d->at_out = d->n_late = 0;
+	d->said_spent = 0;
+	start.plan_start = (struct m_plan_start){.job = 1,
+	    .env = d->env,
+	    .has_worker = true,
+	    .model_name = STR("m.onnx"),
+	    .model_path = str_of(arena_printf(&d->a, "%s/candy_small/model.onnx", d->dir)),
+	    .out_path = str_of(path),
+	    .work_dir = str_of(d->dir),
+	    .options = {.device = STR("fake"),
+		.threads = 1,
+		.budget_ns = budget_ns,
+		.tolerance = 1e-3,
+		.fusion = STR("full"),
+		.effort = 1,
+		.prove = prove}};
+	assert_true(pipe_send(&d->pipe, &start, &e));
+	do
+		next_message(d, pid, &m);
+	while (hear(d, &m));
+	d->took_ns = d->is_virtual ? atomic_load(&d->clock->now_ns) - from : 0;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	(void)close(d->pipe.in);
+	(void)close(d->pipe.out);
+	pipe_fini(&d->pipe);
+	if (!plan_load(&d->a, arena_printf(&d->a, "%s/past.korch", d->dir), plan, NULL, &e))
+		fail_msg("%s", e.msg);
+	return m.done.progress;
+}
+
+void
+desk_open(struct desk *d, cost_fn cost)
+{
+	char cmd[512];
+	const struct target *t = &target_avx2;
+
+	*d = (struct desk){.cost = cost, .drift = 1};
+	d->hw = (struct hw){.flops_peak = 1e11,
+	    .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
+	    .level_bytes = {t->l1_bytes, t->l2_bytes, t->l3_bytes},
+	    .call_ns = 50,
+	    .barrier_ns = 20,
+	    .simd_bytes = t->simd_bytes,
+	    .n_threads = 1};
+	d->env = (struct m_env){.class = STR("fake"),
+	    .key = STR("device=table"),
+	    .run_compat = STR("fake"),
+	    .compiler = STR("none"),
+	    .epoch = GENERATOR_EPOCH,
+	    .hw = {.flops_peak = 1e11,
+		.l1_bytes_per_s = 2e11,
+		.l2_bytes_per_s = 1e11,
+		.l3_bytes_per_s = 5e10,
+		.dram_bytes_per_s = 1.5e10,
+		.l1_bytes = t->l1_bytes,
+		.l2_bytes = t->l2_bytes,
+		.l3_bytes = t->l3_bytes,
+		.call_ns = 50,
+		.barrier_ns = 20,
+		.simd_bytes = t->simd_bytes,
+		.n_vregs = t->n_vregs,
+		.n_cores = 1}};
+	d->known = NEW_ARRAY(&d->a, struct known, MAX_SPECS);
+	(void)snprintf(d->dir, sizeof(d->dir), "/tmp/korch-search-XXXXXX");
+	assert_non_null(mkdtemp(d->dir));
+	(void)snprintf(cmd, sizeof(cmd),
+	    "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
+	    KORCH_SOURCE_DIR, d->dir);
+	if (system(cmd) != 0)
+		fail_msg("tests/models/small.tar.xz does not unpack");
+}
+
+void
+desk_by_clock(struct desk *d)
+{
+	d->is_virtual = true;
+	d->clock = mmap(NULL, sizeof(*d->clock), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(d->clock != MAP_FAILED);
+	atomic_store(&d->clock->now_ns, SECOND);
+	d->env.compiler = STR("cc");
+	d->env.hw.n_cores = 2;
+	d->out = NEW_ARRAY(&d->a, struct known *, MAX_SPECS);
+	d->late = NEW_ARRAY(&d->a, struct known *, MAX_SPECS);
+}
+
+void
+desk_close(struct desk *d)
+{
+	char cmd[128];
+
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", d->dir);
+	assert_int_equal(system(cmd), 0);
+	if (d->clock)
+		(void)munmap(d->clock, sizeof(*d->clock));
+	arena_fini(&d->a);
+}

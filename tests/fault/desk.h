@@ -1,0 +1,63 @@
+/* tests/fault/desk.h: the daemon of a real planner, played by the test: it answers from a table of costs that
+ * it knows in advance, so that what the planner asks for, and what it does not, can be told.
+ *
+ * By a clock of its own (desk_by_clock) the planner is a process that was forked, not executed, and reads the
+ * time that the desk says: measuring, building and timing take what the test sets, solving takes nothing, and
+ * time passes while the planner waits. */
+#ifndef KORCH_TEST_DESK_H
+#define KORCH_TEST_DESK_H
+
+#include "../../kernels/cost/cost.h"
+#include "../../proto/pipe.h"
+#include "../../schema/plan_file.h"
+
+#include <stdatomic.h>
+
+#define SECOND ((int64_t)1000000000)
+
+/* What a kernel costs, as a multiple of its bound. */
+typedef double (*cost_fn)(const struct hash *spec, int64_t bound_ns);
+
+struct known {
+	struct hash spec, structure;
+	struct m_cost cost; /* what it would be measured at */
+	bool is_measured, is_out;
+};
+struct desk {
+	struct arena a;
+	char dir[64];
+	struct hw hw;
+	struct m_env env;
+	struct pipe pipe;
+	cost_fn cost;
+	double drift; /* what a race finds, as a multiple of the first measurement */
+	struct known *known;
+	uint32_t n;
+	struct m_job_end end; /* of the last job; its plan is past.korch */
+	struct hash end_key;
+	bool is_again; /* the last job was answered with the plan of the one before */
+	uint32_t n_asks, n_measured, n_raced, n_races, n_times; /* asked for by the job */
+	uint32_t n_timed;                                       /* plans side by side, the last time */
+	double said_spent;                                      /* seconds spent before, as the job said */
+	int64_t (*truth)(const struct hash *spec, int64_t first_ns); /* of a kernel in a whole plan; NULL */
+	/* by its own clock */
+	bool is_virtual;
+	struct desk_clock {
+		_Atomic int64_t now_ns, n_looks; /* how often the planner looked at it */
+	} * clock;
+	int64_t reading_ns, measure_ns, build_ns; /* a model; a kernel each */
+	int64_t compile_ns;                       /* what workers say that compiling one took */
+	bool never_measures, never_times;         /* the worker holds on to that for ever */
+	uint32_t max_late;          /* dropped measurements that come all the same, while a plan is built */
+	struct known **out, **late; /* asked for; dropped */
+	uint32_t n_out, at_out, n_late;
+	int64_t took_ns; /* the last job */
+};
+void desk_open(struct desk *d, cost_fn cost);
+void desk_by_clock(struct desk *d);
+void desk_close(struct desk *d);
+/* Runs a job over the small Candy to its end; what it reached, and its plan. */
+struct m_progress desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan);
+struct known *desk_look_up(struct desk *d, struct str text);
+
+#endif
