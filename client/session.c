@@ -48,7 +48,7 @@ session_open(
     struct session *s, struct arena *a, const struct opts *o, const struct session_want *want, struct err *e)
 {
 	struct client_conf conf = {
-	    .token_file = opt_text(o, OPT_token_file),
+	    .cred = cred_conf_of(o),
 	    .name = program_name(o->program),
 	    .title = opt_text(o, OPT_job_title),
 	    .stop = hear_signals,

@@ -5,7 +5,7 @@
 #define KORCH_DAEMON_H
 
 #include "../kernels/base/log.h"
-#include "../proto/auth.h"
+#include "../proto/cred.h"
 #include "../proto/pipe.h"
 #include "../proto/sock.h"
 #include "../schema/store.h"
@@ -22,9 +22,9 @@ struct daemon_conf {
 	const char *data;    /* the data folder */
 	const char **listen; /* URLs */
 	uint32_t n_listen;
-	const char *token_file; /* "" none */
-	const char *planner;    /* path of the planner program */
-	const char *worker;     /* path of korch-worker, for a private daemon; NULL: none */
+	struct cred_conf cred;
+	const char *planner; /* path of the planner program */
+	const char *worker;  /* path of korch-worker, for a private daemon; NULL: none */
 	bool is_private, quiet, json;
 	uint32_t max_planners;
 	struct sock_limits limits;
@@ -99,7 +99,7 @@ struct daemon {
 	struct store *store;
 	struct farm *farm;
 	struct arena arena;
-	struct auth auth;
+	struct cred cred;
 	uint64_t instance; /* number of this life, of the store */
 	uint64_t next_session, next_device;
 	struct session *sessions;
@@ -116,6 +116,7 @@ struct daemon {
 	uint64_t n_superseded;
 	int64_t heartbeat_ns;         /* of workers with work in hand */
 	int64_t tidied_ns, roomed_ns; /* when the store was last tidied; last held within its limit */
+	int64_t warned_ns;            /* when our certificate was last looked at */
 };
 
 /* ---- daemon.c: what every file asks ---- */

@@ -1,7 +1,9 @@
 /* daemon/door.c: hello.  Whoever comes says who he is and proves it, on every connection anew: over the local
- * socket by the user he runs as, over the network by a token's code over a challenge that is good on his
- * connection alone.  Then he gets a session, or goes on with the one that his identity has: the number alone
- * opens nothing.  Nothing is kept of those who have not proved themselves. */
+ * socket by the user he runs as, over TLS by his certificate and its key's signature, over plain TCP by a
+ * token's code; both over a challenge that is good on his connection alone.  Then he gets a session, or goes
+ * on with the one that his identity has: the number alone opens nothing.  Nothing is kept of those who have
+ * not proved themselves. */
+#include "../proto/hello.h"
 #include "daemon.h"
 
 #include "../kernels/base/epoch.h"
@@ -110,9 +112,48 @@ prove_token(
 	*who = (struct identity){.way = SOCK_PLAIN};
 	if (!auth_is_ours(d->secret, r->peer, daemon_now(d), h->nonce, h->challenge))
 		return err_set(e, ERR_UNPROVED, "that challenge is not of this connection: say hello again");
-	return auth_check(&d->auth, role, h->nonce, h->challenge, h->mac, &who->of) ||
+	return auth_check(&d->cred.auth, role, h->nonce, h->challenge, h->mac, &who->of) ||
 	    err_set(
 		e, ERR_REFUSED, "the token is not one of a %s here; see --token-file", auth_role_name(role));
+}
+
+static bool
+prove_cert(
+    struct daemon *d, const struct request *r, enum auth_role role, struct identity *who, struct err *e)
+{
+	const struct m_hello *h = &r->m.hello;
+	struct bytes parts[HELLO_PARTS];
+	struct keys_peer peer;
+
+	*who = (struct identity){.way = SOCK_TLS};
+	if (!auth_is_ours(d->secret, r->peer, daemon_now(d), h->nonce, h->challenge))
+		return err_set(e, ERR_UNPROVED, "that challenge is not of this connection: say hello again");
+	hello_parts(h, h->challenge, parts);
+	if (!keys_check(d->cred.keys, h->cert, parts, HELLO_PARTS, h->proof, &peer, e))
+		return false;
+	if (peer.role != role)
+		return err_set(e, ERR_REFUSED, "the certificate of '%s' is a %s's, not a %s's", peer.name,
+		    auth_role_name(peer.role), auth_role_name(role));
+	who->of = peer.fingerprint;
+	memcpy(who->name, peer.name, sizeof(who->name));
+	who->until_s = peer.until_s;
+	return true;
+}
+
+/* By the way it came. */
+static bool
+prove(struct daemon *d, const struct request *r, enum auth_role role, const struct sock_peer *peer,
+    struct identity *who, struct err *e)
+{
+	switch (peer->way) {
+	case SOCK_LOCAL:
+		return prove_local(peer, who, e);
+	case SOCK_TLS:
+		return prove_cert(d, r, role, who, e);
+	case SOCK_PLAIN:
+		return prove_token(d, r, role, who, e);
+	}
+	bug("a connection that came no way");
 }
 
 static bool
@@ -364,12 +405,11 @@ serve_hello(struct daemon *d, struct request *r)
 		return;
 	}
 	ok = check_hello(r, &role, &e);
-	if (ok && peer.way != SOCK_LOCAL && r->m.hello.mac.n == 0) {
+	if (ok && peer.way != SOCK_LOCAL && r->m.hello.challenge.n == 0) {
 		give_challenge(d, r);
 		return;
 	}
-	ok =
-	    ok && (peer.way == SOCK_LOCAL ? prove_local(&peer, &who, &e) : prove_token(d, r, role, &who, &e));
+	ok = ok && prove(d, r, role, &peer, &who, &e);
 	if (!ok) {
 		refuse(d, r, peer.addr, &e);
 		return;

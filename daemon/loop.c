@@ -33,6 +33,13 @@ got_signal(uv_signal_t *h, int number)
 	d->is_stopping = d->loop->is_stopped = true;
 }
 
+static void
+got_hup(uv_signal_t *h, int number)
+{
+	(void)number;
+	daemon_reload(h->data);
+}
+
 void
 loop_wake(void *loop)
 {
@@ -46,7 +53,7 @@ loop_new(void)
 
 	if (uv_loop_init(&l->uv) != 0 || uv_async_init(&l->uv, &l->wake, wake_loop) != 0 ||
 	    uv_timer_init(&l->uv, &l->timer) != 0 || uv_signal_init(&l->uv, &l->term) != 0 ||
-	    uv_signal_init(&l->uv, &l->intr) != 0)
+	    uv_signal_init(&l->uv, &l->intr) != 0 || uv_signal_init(&l->uv, &l->hup) != 0)
 		bug("the event loop cannot start");
 	return l;
 }
@@ -57,10 +64,11 @@ loop_run(struct daemon *d, struct err *e)
 	struct loop *l = d->loop;
 
 	(void)e;
-	l->wake.data = l->timer.data = l->term.data = l->intr.data = d;
+	l->wake.data = l->timer.data = l->term.data = l->intr.data = l->hup.data = d;
 	(void)uv_timer_start(&l->timer, tick, TICK_MS, TICK_MS);
 	(void)uv_signal_start(&l->term, got_signal, SIGTERM);
 	(void)uv_signal_start(&l->intr, got_signal, SIGINT);
+	(void)uv_signal_start(&l->hup, got_hup, SIGHUP);
 	loop_wake(l); /* what arrived before */
 	while (!l->is_stopped)
 		(void)uv_run(&l->uv, UV_RUN_ONCE);

@@ -10,7 +10,7 @@ struct loop {
 	uv_loop_t uv;
 	uv_async_t wake;
 	uv_timer_t timer;
-	uv_signal_t term, intr;
+	uv_signal_t term, intr, hup;
 	bool is_stopped;
 };
 struct loop *loop_new(void);

@@ -20,15 +20,6 @@ void __gcov_dump(void);
 #endif
 
 static bool
-has_tcp(const struct daemon_conf *c)
-{
-	for (uint32_t i = 0; i < c->n_listen; i++)
-		if (strncmp(c->listen[i], "tcp://", 6) == 0)
-			return true;
-	return false;
-}
-
-static bool
 read_size(double gib, uint64_t *bytes, struct err *e)
 {
 	if (!(gib >= 0 && gib <= 1 << 20))
@@ -75,7 +66,7 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 	if (!os_make_dirs(data, e))
 		return false;
 	*c = (struct daemon_conf){.data = realpath(data, NULL),
-	    .token_file = opt_text(o, OPT_daemon_token_file),
+	    .cred = cred_conf_of(o),
 	    .is_private = opt_flag(o, OPT_private),
 	    .quiet = opt_flag(o, OPT_quiet),
 	    .json = opt_flag(o, OPT_json),
@@ -97,9 +88,6 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 		    e, ERR_HOST, "korch-planner is not beside korchd; install it, or name it with --planner");
 	if (c->is_private)
 		c->worker = helper_path(a, "korch-worker");
-	if (has_tcp(c) && !c->token_file[0])
-		return err_set(e, ERR_USAGE,
-		    "a tcp:// listener needs --token-file: who may submit can run programs here");
 	return true;
 }
 
@@ -114,7 +102,7 @@ open_all(struct daemon *d, struct err *e)
 {
 	struct store_conf sc = {.dir = d->conf->data, .os = d->os, .blob_limit = d->conf->max_bytes};
 
-	if (d->conf->token_file[0] && !auth_load(&d->arena, d->conf->token_file, true, &d->auth, e))
+	if (!cred_load(&d->cred, &d->conf->cred, d->conf->listen, d->conf->n_listen, "daemon", e))
 		return false;
 	if (!store_open(&d->store, &sc, (struct store_wake){store_rings, d->loop}, e))
 		return false;
@@ -125,7 +113,7 @@ open_all(struct daemon *d, struct err *e)
 		&d->net, MSG_MAX_BYTES, &d->conf->limits, (struct sock_wake){loop_wake, d->loop}, e))
 		return false;
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
-		if (!sock_listen(d->net, d->conf->listen[i], e))
+		if (!sock_listen(d->net, d->conf->listen[i], d->cred.keys, e))
 			return false;
 	return jobs_load(d, e);
 }
@@ -158,7 +146,8 @@ say_ready(const struct daemon *d)
 
 	daemon_log(d, limits, KVI("files", d->conf->limits.files), KVI("connections", d->conf->limits.max));
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
-		daemon_log(d, listen, KVZ("url", d->conf->listen[i]), KVI("port", port));
+		daemon_log(d, listen, KVZ("url", d->conf->listen[i]),
+		    KVI("port", strncmp(d->conf->listen[i], "ipc://", 6) == 0 ? 0 : port));
 	if (d->conf->json) {
 		struct arena tmp = {0};
 		struct strbuf sb;
@@ -215,6 +204,13 @@ close_all(struct daemon *d)
 		store_close(d->store);
 }
 
+/* Until the loop takes them: a HUP that comes early ends nothing.  No child inherits it. */
+static void
+no_hup(int number)
+{
+	(void)number;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -229,6 +225,7 @@ main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGHUP, no_hup);
 	(void)umask(077);
 	if (!read_conf(&a, &o, &conf, &e) || !opts_log(&o, &log, &e))
 		return opts_fail(&o, &e);

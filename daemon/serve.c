@@ -182,6 +182,7 @@ serve_tick(struct daemon *d)
 			daemon_log(d, cut, KVI("n", t.n_cut[i]), KVZ("why", sock_cut_why((enum sock_cut)i)));
 	forgive_delay(d);
 	sessions_tick(d);
+	reload_tick(d);
 	leases_tick(d);
 	watches_tick(d);
 	planners_tick(d);

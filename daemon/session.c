@@ -106,7 +106,7 @@ session_new(struct daemon *d, const struct request *r, enum auth_role role, cons
 	if (role == AUTH_CLIENT)
 		d->last_client_ns = s->seen_ns; /* it may be gone again before a tick */
 	daemon_log(d, hello, KVZ("role", auth_role_name(role)), KVZ("name", s->name), KVZ("peer", peer),
-	    KVI("local", s->is_local));
+	    KVZ("cert", who->name), KVI("local", s->is_local));
 	return s;
 }
 
@@ -198,6 +198,24 @@ sessions_tick(struct daemon *d)
 		else
 			at = &s->next;
 	}
+}
+
+uint32_t
+sessions_end(struct daemon *d, bool (*is_over)(const struct daemon *d, const struct session *s))
+{
+	struct session **at = &d->sessions;
+	uint32_t n = 0;
+
+	while (*at) {
+		if (!is_over(d, *at)) {
+			at = &(*at)->next;
+			continue;
+		}
+		sock_cut_bound(d->net, (*at)->id);
+		session_end(d, at);
+		n++;
+	}
+	return n;
 }
 
 void

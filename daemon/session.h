@@ -2,7 +2,7 @@
 #ifndef KORCH_DAEMON_SESSION_H
 #define KORCH_DAEMON_SESSION_H
 
-#include "../proto/auth.h"
+#include "../proto/keys.h"
 #include "../proto/sock.h"
 
 #define SECOND_NS ((int64_t)1000000000)
@@ -13,8 +13,10 @@ enum { SESSION_ENVS = 16, SESSION_CLASS = 64, SESSION_PARKED = 16 };
 /* What was proved at the door; two connections of one identity may serve one session. */
 struct identity {
 	enum sock_way way;
-	uint32_t uid;   /* local */
-	struct hash of; /* the token's */
+	uint32_t uid;         /* local */
+	struct hash of;       /* the token's, or the certificate's */
+	char name[KEYS_NAME]; /* the certificate's; "" */
+	int64_t until_s;      /* it is good until then; 0: for ever */
 };
 /* The same after a restart of either side, for tickets: how it was proved, and the name that it gave itself.
  */
@@ -51,6 +53,12 @@ void serve_hello(struct daemon *d, struct request *r);
 /* Is a worker of that class at the door whom the store cannot keep (disk full, say)? */
 bool session_turned_away(const struct daemon *d, struct str class, struct err *why);
 
+/* ---- reload.c ---- */
+/* HUP: the log's file, tokens, keys and revocations are read anew; who is not let in any more goes. */
+void daemon_reload(struct daemon *d);
+/* Ends sessions whose certificate has expired; says in time that the daemon's will. */
+void reload_tick(struct daemon *d);
+
 /* ---- session.c ---- */
 struct session *session_new(struct daemon *d, const struct request *r, enum auth_role role,
     const struct identity *who, const char *peer);
@@ -62,6 +70,8 @@ void session_peer_gone(struct daemon *d, uint32_t peer);
 void sessions_tick(struct daemon *d);
 void sessions_late(struct daemon *d, int64_t ns); /* so long nobody could be heard */
 void sessions_free(struct daemon *d);
+/* Ends those of whom that is true, and their connections.  How many. */
+uint32_t sessions_end(struct daemon *d, bool (*is_over)(const struct daemon *d, const struct session *s));
 bool session_any_client(const struct daemon *d);
 
 #endif

@@ -25,7 +25,7 @@ static const int64_t MS = 1000000, SECOND = 1000000000, DEFAULT_PATIENCE = (int6
 struct client {
 	struct client_conf conf;
 	struct arena arena;
-	struct auth auth;
+	struct cred cred;
 	struct hello hello;
 	struct sock_client *sock;
 	uint64_t session, next_id;
@@ -140,6 +140,18 @@ say_hello(struct client *c, struct arena *a, int64_t wait_ns, struct err *e)
 	return err_set(e, ERR_PROTO, "the daemon asks for its proof again and again");
 }
 
+/* Patience is over: why? */
+static bool
+no_answer(const struct client *c, struct err *e)
+{
+	struct err why = {0};
+
+	if (sock_reachable(c->conf.url, c->cred.keys, &why))
+		(void)err_set(
+		    &why, ERR_UNREACHABLE, "%s: somebody listens there, and no korchd answers", c->conf.url);
+	return err_set(e, c->conf.session ? ERR_LINKLOST : ERR_UNREACHABLE, "%s", why.msg);
+}
+
 bool
 client_call(
     struct client *c, struct arena *a, struct msg *ask, int64_t wait_ns, struct msg *answer, struct err *e)
@@ -173,8 +185,7 @@ client_call(
 			return false;
 		}
 		if (now_ns() >= until)
-			return err_set(e, c->conf.session ? ERR_LINKLOST : ERR_UNREACHABLE,
-			    "no korchd answers at %s; is it running?", c->conf.url);
+			return no_answer(c, e);
 		if (stopped(c, e))
 			return false;
 		wait_ring(c, 100 * MS);
@@ -199,15 +210,17 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 	(void)pthread_cond_init(&c->rung, &attr);
 	(void)pthread_condattr_destroy(&attr);
 	auth_random(&c->next_id, 4); /* ids of two clients may meet: harmless, they have sessions */
-	ok = !conf->token_file || !conf->token_file[0] ||
-	    auth_load(&c->arena, conf->token_file, false, &c->auth, e);
+	ok = cred_load(&c->cred, &conf->cred, &conf->url, 1, conf->is_worker ? "worker" : "client", e);
 	c->session = conf->session;
 	c->hello = (struct hello){.role = conf->is_worker ? AUTH_WORKER : AUTH_CLIENT,
-	    .auth = &c->auth,
+	    .auth = &c->cred.auth,
+	    .keys = c->cred.keys,
 	    .joins = conf->session != 0,
 	    .is_local = strncmp(conf->url, "ipc:", 4) == 0,
 	    .name = str_of(str_dup(&c->arena, str_of(conf->name ? conf->name : "client")))};
-	ok = ok && sock_client_open(&c->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, c}, e);
+	ok = ok &&
+	    sock_client_open(
+		&c->sock, conf->url, c->cred.keys, MSG_MAX_BYTES, (struct sock_wake){ring, c}, e);
 	until = now_ns() + (conf->patience_ns ? conf->patience_ns : DEFAULT_PATIENCE);
 	while (ok && !c->is_proved) {
 		struct err why = {0};
@@ -220,8 +233,7 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 			*e = why;
 			ok = false;
 		} else if (now_ns() >= until)
-			ok =
-			    err_set(e, ERR_UNREACHABLE, "no korchd answers at %s; is it running?", conf->url);
+			ok = no_answer(c, e);
 		else if (stopped(c, e))
 			ok = false;
 		else
@@ -255,6 +267,7 @@ client_close(struct client *c)
 		sock_client_close(c->sock);
 	(void)pthread_mutex_destroy(&c->lock);
 	(void)pthread_cond_destroy(&c->rung);
+	cred_free(&c->cred);
 	arena_fini(&tmp);
 	arena_fini(&c->arena);
 	free(c);

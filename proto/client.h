@@ -3,12 +3,13 @@
 #ifndef KORCH_CLIENT_H
 #define KORCH_CLIENT_H
 
+#include "cred.h"
 #include "msg.h"
 
 struct client;
 struct client_conf {
-	const char *url;          /* ipc:///path or tcp://host:port */
-	const char *token_file;   /* "" or NULL: none */
+	const char *url;          /* as in cred_way */
+	struct cred_conf cred;    /* what the URL takes */
 	const char *name;         /* for the daemon's lists */
 	const char *title;        /* of jobs that it submits; NULL or "": the model's name */
 	int64_t patience_ns;      /* how long a call tries to reach the daemon; 0: 10 s */

@@ -1,5 +1,33 @@
-/* proto/hello.c: version, role, token. */
+/* proto/hello.c: version, role, and the proof that the way takes. */
 #include "hello.h"
+
+void
+hello_parts(const struct m_hello *m, struct bytes challenge, struct bytes of[HELLO_PARTS])
+{
+	static const char purpose[] = "korch hello over TLS 2";
+
+	of[0] = (struct bytes){(const uint8_t *)purpose, sizeof(purpose)};
+	of[1] = (struct bytes){(const uint8_t *)m->role.p, m->role.n};
+	of[2] = m->nonce;
+	of[3] = challenge;
+}
+
+static void
+prove(struct hello *h, struct bytes challenge, struct m_hello *m)
+{
+	struct bytes parts[HELLO_PARTS];
+
+	m->challenge = challenge;
+	if (h->keys) {
+		hello_parts(m, challenge, parts);
+		m->cert = str_of(keys_cert_pem(h->keys));
+		m->proof.p = h->proof;
+		keys_sign(h->keys, parts, HELLO_PARTS, h->proof, &m->proof.n);
+		return;
+	}
+	auth_mac(auth_token(h->auth, h->role), h->role, m->nonce, challenge, h->mac);
+	m->mac = (struct bytes){h->mac, sizeof(h->mac)};
+}
 
 void
 hello_fill(struct hello *h, struct bytes challenge, struct msg *out)
@@ -20,11 +48,8 @@ hello_fill(struct hello *h, struct bytes challenge, struct msg *out)
 	m->is_local = h->is_local;
 	m->session = h->session;
 	m->joins = h->joins;
-	if (challenge.n) {
-		auth_mac(auth_token(h->auth, h->role), h->role, m->nonce, challenge, h->mac);
-		m->challenge = challenge;
-		m->mac = (struct bytes){h->mac, sizeof(h->mac)};
-	}
+	if (challenge.n)
+		prove(h, challenge, m);
 }
 
 bool
@@ -34,7 +59,7 @@ hello_read(const struct hello *h, const struct msg *m, uint64_t *session, struct
 		return false;
 	if (m->type != MSG_welcome)
 		return err_set(e, ERR_PROTO, "the other side answers hello with %s", msg_name(m->type));
-	if (m->welcome.session == 0 && auth_token(h->auth, h->role).n == 0)
+	if (m->welcome.session == 0 && !h->keys && auth_token(h->auth, h->role).n == 0)
 		return err_set(e, ERR_USAGE, "this korchd asks for a token; name its file with --token-file");
 	if (m->welcome.session == 0 && m->welcome.challenge.n == 0)
 		return err_set(e, ERR_PROTO, "the other side gives no session");

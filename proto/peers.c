@@ -241,10 +241,10 @@ peers_free(struct peers *p)
 	struct list *const all[] = {&p->unproved, &p->proved, &p->gone};
 
 	for (size_t i = 0; i < COUNT_OF(all); i++)
-		while (all[i]->first) {
-			struct peer *x = all[i]->first;
+		for (struct peer *x = all[i]->first, *aft; x; x = aft) {
 			bool before = counts(x);
 
+			aft = x->aft;
 			x->is_gone = true;
 			recount(p, x, before);
 			forget(p, x);
@@ -316,6 +316,14 @@ peers_bound(const struct peers *p, uint32_t id)
 	const struct peer *x = *place(p, id);
 
 	return x ? x->bound : 0;
+}
+
+void
+peers_each_bound(const struct peers *p, uint64_t number, void (*one)(void *self, uint32_t id), void *self)
+{
+	for (const struct peer *x = p->proved.first; x; x = x->aft)
+		if (x->bound == number)
+			one(self, x->who.id);
 }
 
 /* ---- silence ------------------------------------------------------------------------ */

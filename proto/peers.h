@@ -29,6 +29,8 @@ void peers_answered(struct peers *p, uint32_t id, int64_t now_ns);
 /* What the owner knows it as; 0: it has proved nothing (again, from now on). */
 void peers_bind(struct peers *p, uint32_t id, uint64_t number, int64_t now_ns);
 uint64_t peers_bound(const struct peers *p, uint32_t id);
+void peers_each_bound(
+    const struct peers *p, uint64_t number, void (*one)(void *self, uint32_t id), void *self);
 
 /* The next that has been silent for too long, with why; 0: none.  It is named once. */
 uint32_t peers_silent(struct peers *p, int64_t now_ns, enum sock_cut *why);

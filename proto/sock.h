@@ -13,7 +13,7 @@
 struct sock_server;
 struct sock_request; /* must be answered or dropped, by its owner, once */
 /* Who is at the other end of a connection. */
-enum sock_way { SOCK_LOCAL, SOCK_PLAIN };
+enum sock_way { SOCK_LOCAL, SOCK_PLAIN, SOCK_TLS };
 enum { SOCK_ADDR_BYTES = 48 };
 struct sock_peer {
 	uint32_t id; /* of the connection */
@@ -43,14 +43,19 @@ struct sock_wake {
 };
 bool sock_server_open(struct sock_server **out, size_t max_bytes, const struct sock_limits *limits,
     struct sock_wake wake, struct err *e) MUST_CHECK;
-/* "ipc:///path" (made with mode 0600) or "tcp://address:port"; a stale socket file is removed. */
-bool sock_listen(struct sock_server *s, const char *url, struct err *e) MUST_CHECK;
-/* The port that a "tcp://...:0" listener got; 0 if there is none. */
+/* "ipc:///path" (made with mode 0600), "tls+tcp://address:port" or "tcp://address:port"; a stale socket file
+ * is removed.  keys: for TLS, else NULL. */
+struct keys;
+bool sock_listen(struct sock_server *s, const char *url, const struct keys *keys, struct err *e) MUST_CHECK;
+/* Other keys from now on, which live as long; is_new: addresses with TLS are closed, with all their
+ * connections, and opened anew. */
+void sock_rekey(struct sock_server *s, const struct keys *keys, bool is_new);
+/* The port that the last address on the network got; 0 if there is none. */
 int sock_port(const struct sock_server *s);
 /* To be called a few times a second: opens local addresses anew whose listener has gone deaf or
  * whose socket file was removed; closes what has been silent for too long, and strangers when there are
  * hardly any files left to open. */
-enum sock_cut { CUT_UNPROVED, CUT_SILENT, CUT_CROWD, CUT_FULL, CUT_BUSY, CUT_STRANGER, CUTS };
+enum sock_cut { CUT_UNPROVED, CUT_SILENT, CUT_CROWD, CUT_FULL, CUT_BUSY, CUT_ENDED, CUT_STRANGER, CUTS };
 const char *sock_cut_why(enum sock_cut c);
 struct sock_tended {
 	uint32_t n_reopened, n_cut[CUTS]; /* since the last call */
@@ -67,7 +72,7 @@ bool sock_peer_is_here(struct sock_server *s, uint32_t peer); /* still connected
 /* The owner knows who it is, by a number of his; 0: it has to prove it anew.  What it is bound to. */
 void sock_bind(struct sock_server *s, uint32_t peer, uint64_t number);
 uint64_t sock_bound(struct sock_server *s, uint32_t peer);
-void sock_cut(struct sock_server *s, uint32_t peer); /* closes it; SOCK_GONE follows */
+void sock_cut_bound(struct sock_server *s, uint64_t number); /* closes all that are; SOCK_GONE follows */
 void sock_answer(struct sock_server *s, struct sock_request *r, struct bytes answer);
 void sock_drop(struct sock_server *s, struct sock_request *r);
 /* Waits for nng's threads; no wake comes after it. */
@@ -76,8 +81,13 @@ void sock_server_close(struct sock_server *s);
 /* ---- client ---- */
 struct sock_client;
 struct sock_call;
-bool sock_client_open(struct sock_client **out, const char *url, size_t max_bytes, struct sock_wake wake,
-    struct err *e) MUST_CHECK;
+bool sock_client_open(struct sock_client **out, const char *url, const struct keys *keys, size_t max_bytes,
+    struct sock_wake wake, struct err *e) MUST_CHECK;
+/* Other keys from now on; the connection is made anew. */
+void sock_client_rekey(struct sock_client *c, const struct keys *keys);
+/* Why nobody answers at a URL: asked of the system and of TLS itself, which takes up to three seconds. false:
+ * with a sentence in *e; true: somebody listens there, and would shake hands. */
+bool sock_reachable(const char *url, const struct keys *keys, struct err *e);
 /* Starts a request; the answer comes out of sock_done.  timeout_ms < 0: none. */
 void sock_ask(struct sock_client *c, struct bytes request, int timeout_ms, void *tag);
 /* A finished call or NULL; to be called a few times a second while any is out, since a dialer

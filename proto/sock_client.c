@@ -3,6 +3,7 @@
 #include "sock_int.h"
 
 #include <nng/protocol/reqrep0/req.h>
+#include <nng/supplemental/tls/tls.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +31,11 @@ struct sock_client {
 	struct sock_call *spare, *all;  /* the owner's thread alone */
 	struct sock_wake wake;
 	nng_dialer dialer;
-	uint32_t n_pipes;    /* connections; under the lock */
-	int64_t joined_ns;   /* when last seen connected, or dialled; the owner's thread alone */
-	int64_t patience_ns; /* until the dialer is taken for dead */
-	char url[256];
+	const struct keys *keys; /* TLS; NULL: none */
+	uint32_t n_pipes;        /* connections; under the lock */
+	int64_t joined_ns;       /* when last seen connected, or dialled; the owner's thread alone */
+	int64_t patience_ns;     /* until the dialer is taken for dead */
+	char url[SOCK_URL_BYTES];
 };
 
 /* Runs first when the request is out, then when the answer is in. */
@@ -75,11 +77,37 @@ pipe_moved(nng_pipe p, nng_pipe_ev ev, void *arg)
 }
 
 static int
+set_up(struct sock_client *c)
+{
+	struct nng_tls_config *tls;
+	nng_url *url;
+	int rc;
+
+	if (url_is(c->url, "ipc://"))
+		return 0;
+	(void)nng_dialer_set_bool(c->dialer, NNG_OPT_TCP_KEEPALIVE, true);
+	if (!c->keys)
+		return 0;
+	if ((rc = nng_url_parse(&url, c->url)) != 0)
+		return rc;
+	rc = tls_config(c->keys, url->u_hostname, &tls);
+	nng_url_free(url);
+	if (rc == 0) {
+		rc = nng_dialer_set_ptr(c->dialer, NNG_OPT_TLS_CONFIG, tls);
+		nng_tls_config_free(tls); /* the dialer has it now */
+	}
+	return rc;
+}
+
+static int
 dial(struct sock_client *c)
 {
 	int rc = nng_dialer_create(&c->dialer, c->sock, c->url);
 
 	c->joined_ns = now_ns();
+	if (rc)
+		return rc;
+	rc = set_up(c);
 	return rc ? rc : nng_dialer_start(c->dialer, NNG_FLAG_NONBLOCK);
 }
 
@@ -102,19 +130,29 @@ redial(struct sock_client *c)
 	}
 }
 
+void
+sock_client_rekey(struct sock_client *c, const struct keys *keys)
+{
+	c->keys = keys;
+	(void)nng_dialer_close(c->dialer);
+	(void)dial(c); /* failed: redial() will */
+}
+
 bool
-sock_client_open(
-    struct sock_client **out, const char *url, size_t max_bytes, struct sock_wake wake, struct err *e)
+sock_client_open(struct sock_client **out, const char *url, const struct keys *keys, size_t max_bytes,
+    struct sock_wake wake, struct err *e)
 {
 	struct sock_client *c;
 	int rc;
 
-	if (strncmp(url, "ipc://", 6) != 0 && strncmp(url, "tcp://", 6) != 0)
-		return err_set(e, ERR_USAGE, "'%s' is no address; use ipc:///path or tcp://host:port", url);
+	if (!url_is(url, "ipc://") && !url_is(url, "tcp://") && !url_is(url, "tls+tcp://"))
+		return err_set(
+		    e, ERR_USAGE, "'%s' is no address; use ipc:///path or tls+tcp://host:port", url);
 	if (strlen(url) >= sizeof(c->url) || (url[0] == 'i' && strlen(url + 6) > SOCK_PATH_BYTES))
 		return err_set(e, ERR_USAGE, "%s: the address is too long", url);
 	c = heap_alloc(sizeof(*c));
 	(void)snprintf(c->url, sizeof(c->url), "%s", url);
+	c->keys = keys;
 	c->tail = &c->done;
 	c->wake = wake;
 	c->patience_ns = DIAL_PATIENCE;
@@ -231,10 +269,10 @@ struct closing {
 	bool is_done, is_left; /* whoever sets the second of them frees it */
 };
 
-static void *
-close_socket(void *arg)
+/* true: nobody waits for it any more. */
+static bool
+close_socket(struct closing *c)
 {
-	struct closing *c = arg;
 	bool is_left;
 
 	(void)nng_close(c->sock);
@@ -243,7 +281,15 @@ close_socket(void *arg)
 	is_left = c->is_left;
 	(void)pthread_cond_signal(&c->done);
 	(void)pthread_mutex_unlock(&c->lock);
-	if (is_left)
+	return is_left;
+}
+
+static void *
+close_beside(void *arg)
+{
+	struct closing *c = arg;
+
+	if (close_socket(c))
 		free(c);
 	return NULL;
 }
@@ -267,7 +313,7 @@ closes_in_time(nng_socket sock)
 	(void)pthread_condattr_destroy(&cond);
 	(void)pthread_attr_init(&attr);
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attr, close_socket, c) != 0)
+	if (pthread_create(&thread, &attr, close_beside, c) != 0)
 		(void)close_socket(c);
 	(void)pthread_attr_destroy(&attr);
 	(void)clock_gettime(CLOCK_MONOTONIC, &until);

@@ -13,27 +13,65 @@
 enum { GREETING_BYTES = 8, DOOR_LOOKS = 5 };
 static const int64_t SECOND = 1000000000, KNOCK_EVERY = SECOND, DOOR_ANSWERS = 4 * SECOND;
 
-/* A local address, and the knock on it that is under way. */
+/* An address, and the knock on it that is under way (local ones). */
 struct door {
 	struct door *next;
 	nng_listener listener;
-	bool is_open;
+	const struct keys *keys; /* TLS */
+	bool is_open, is_local;
 	int knock;          /* -1: none */
 	int64_t knocked_ns; /* or opened */
 	size_t n_heard;     /* bytes of the answer */
 	uint32_t n_looks;   /* for one */
-	char url[SOCK_PATH_BYTES + 7];
+	char url[SOCK_URL_BYTES];
 };
 
-struct door *
-door_new(const char *url, nng_listener listener, struct door *next)
+/* It stays the same when it is opened anew: a port that the system chose is kept. */
+static int
+keep_port(struct door *d)
 {
-	struct door *d = heap_alloc(sizeof(*d));
+	char *colon = strrchr(d->url, ':');
+	int port = 0;
 
-	*d = (struct door){
-	    .next = next, .listener = listener, .is_open = true, .knock = -1, .knocked_ns = now_ns()};
+	if (nng_listener_get_int(d->listener, NNG_OPT_TCP_BOUND_PORT, &port) != 0)
+		return 0;
+	if (colon && strcmp(colon, ":0") == 0)
+		(void)snprintf(colon, sizeof(d->url) - (size_t)(colon - d->url), ":%d", port);
+	return port;
+}
+
+bool
+door_open(
+    nng_socket sock, const char *url, const struct keys *keys, struct door **list, int *port, struct err *e)
+{
+	bool is_local = url_is(url, "ipc://");
+	struct door *d;
+	nng_listener l;
+
+	*port = 0;
+	if (!is_local && !url_is(url, "tcp://") && !url_is(url, "tls+tcp://"))
+		return err_set(
+		    e, ERR_USAGE, "'%s' is no address; use ipc:///path or tls+tcp://address:port", url);
+	if (is_local && strlen(url + 6) > SOCK_PATH_BYTES)
+		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have %d bytes at most", url,
+		    (int)SOCK_PATH_BYTES);
+	if (strlen(url) >= SOCK_URL_BYTES)
+		return err_set(e, ERR_USAGE, "%.40s...: the address is too long", url);
+	if (!listener_open(sock, url, keys, &l, e))
+		return false;
+	d = heap_alloc(sizeof(*d));
+	*d = (struct door){.next = *list,
+	    .listener = l,
+	    .keys = keys,
+	    .is_open = true,
+	    .is_local = is_local,
+	    .knock = -1,
+	    .knocked_ns = now_ns()};
 	(void)snprintf(d->url, sizeof(d->url), "%s", url);
-	return d;
+	if (!is_local)
+		*port = keep_port(d);
+	*list = d;
+	return true;
 }
 
 /* An empty request over a connection of its own, in the words of the wire: a greeting, one
@@ -84,7 +122,7 @@ open_anew(nng_socket sock, struct door *d)
 	end_knock(d);
 	if (d->is_open)
 		(void)nng_listener_close(d->listener); /* and its connections: the others come back */
-	d->is_open = listener_open(sock, d->url, &d->listener, &e);
+	d->is_open = listener_open(sock, d->url, d->keys, &d->listener, &e);
 	d->knocked_ns = now_ns();
 	return d->is_open;
 }
@@ -95,7 +133,9 @@ tend(nng_socket sock, struct door *d)
 	int64_t waited = now_ns() - d->knocked_ns;
 
 	if (!d->is_open)
-		return waited >= KNOCK_EVERY && open_anew(sock, d);
+		return waited >= (d->is_local ? KNOCK_EVERY : 0) && open_anew(sock, d);
+	if (!d->is_local)
+		return false;
 	if (d->knock >= 0 && is_answered(d))
 		end_knock(d);
 	/* an owner that was held up itself has not answered yet: hence the looks */
@@ -114,6 +154,20 @@ doors_tend(nng_socket sock, struct door *first)
 	for (struct door *d = first; d; d = d->next)
 		n += tend(sock, d);
 	return n;
+}
+
+/* A listener's TLS cannot change: it ends, and the next one opens at the same port as soon as that is free.
+ */
+void
+doors_rekey(nng_socket sock, struct door *first, const struct keys *keys, bool is_new)
+{
+	for (struct door *d = first; d; d = d->next) {
+		if (!url_is(d->url, "tls+tcp://"))
+			continue;
+		d->keys = keys;
+		if (is_new)
+			(void)open_anew(sock, d);
+	}
 }
 
 void

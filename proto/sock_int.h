@@ -19,9 +19,11 @@
 #include "sock.h"
 
 #include <nng/nng.h>
+#include <string.h>
 #include <sys/socket.h>
 
 enum { SOCK_PATH_BYTES = 100 }; /* of a local address; sun_path holds 108 */
+enum { SOCK_URL_BYTES = 256 };
 
 static inline int64_t
 now_ns(void)
@@ -35,13 +37,26 @@ nng_failed(int rc, struct err *e, const char *what)
 	return err_set(e, rc == NNG_ENOMEM ? ERR_MEMORY : ERR_IO, "%s: %s", what, nng_strerror(rc));
 }
 
+static inline bool
+url_is(const char *url, const char *scheme)
+{
+	return strncmp(url, scheme, strlen(scheme)) == 0;
+}
+
 /* ---- sock_listen.c ---- */
-bool listener_open(nng_socket sock, const char *url, nng_listener *l, struct err *e) MUST_CHECK;
+struct nng_tls_config;
+/* server: the name that its certificate has to have; NULL: we are the server.  An error of nng's, or 0. */
+int tls_config(const struct keys *keys, const char *server, struct nng_tls_config **out);
+bool listener_open(
+    nng_socket sock, const char *url, const struct keys *keys, nng_listener *l, struct err *e) MUST_CHECK;
 
 /* ---- sock_door.c ---- */
 struct door;
-struct door *door_new(const char *url, nng_listener listener, struct door *next);
+/* Opens an address and adds it to the list; *port: that of one on the network. */
+bool door_open(nng_socket sock, const char *url, const struct keys *keys, struct door **list, int *port,
+    struct err *e) MUST_CHECK;
 uint32_t doors_tend(nng_socket sock, struct door *first); /* how many were opened anew */
+void doors_rekey(nng_socket sock, struct door *first, const struct keys *keys, bool is_new);
 void doors_free(struct door *first);
 
 /* ---- sock_mend.c ---- */

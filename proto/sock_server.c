@@ -145,14 +145,19 @@ peer_of(nng_pipe p)
 	struct sock_peer who = {.id = (uint32_t)nng_pipe_id(p), .way = SOCK_PLAIN, .addr = "?"};
 	nng_sockaddr at;
 	uint64_t uid = 0;
+	bool is_verified = false;
 
 	if (nng_pipe_get_addr(p, NNG_OPT_LOCADDR, &at) == 0 && at.s_family == NNG_AF_IPC) {
 		who.way = SOCK_LOCAL;
 		(void)snprintf(who.addr, sizeof(who.addr), "local");
 		(void)nng_pipe_get_uint64(p, NNG_OPT_IPC_PEER_UID, &uid);
 		who.uid = (uint32_t)uid;
-	} else if (nng_pipe_get_addr(p, NNG_OPT_REMADDR, &at) == 0)
+		return who;
+	}
+	if (nng_pipe_get_addr(p, NNG_OPT_REMADDR, &at) == 0)
 		set_address(&who, &at);
+	if (nng_pipe_get_bool(p, NNG_OPT_TLS_VERIFIED, &is_verified) == 0 && is_verified)
+		who.way = SOCK_TLS;
 	return who;
 }
 
@@ -232,26 +237,21 @@ fail:
 }
 
 bool
-sock_listen(struct sock_server *s, const char *url, struct err *e)
+sock_listen(struct sock_server *s, const char *url, const struct keys *keys, struct err *e)
 {
-	bool is_ipc = strncmp(url, "ipc://", 6) == 0, is_tcp = strncmp(url, "tcp://", 6) == 0;
-	nng_listener l;
-	int port = 0;
+	int port;
 
-	if (!is_ipc && !is_tcp)
-		return err_set(
-		    e, ERR_USAGE, "'%s' is no address; use ipc:///path or tcp://address:port", url);
-	if (is_ipc && strlen(url + 6) > SOCK_PATH_BYTES)
-		return err_set(e, ERR_USAGE, "%s: the path of a local socket may have %d bytes at most", url,
-		    (int)SOCK_PATH_BYTES);
-	if (!listener_open(s->sock, url, &l, e))
+	if (!door_open(s->sock, url, keys, &s->doors, &port, e))
 		return false;
-	if (is_tcp && nng_listener_get_int(l, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
+	if (port)
 		s->port = port;
-	if (is_tcp)
-		return true;
-	s->doors = door_new(url, l, s->doors);
 	return true;
+}
+
+void
+sock_rekey(struct sock_server *s, const struct keys *keys, bool is_new)
+{
+	doors_rekey(s->sock, s->doors, keys, is_new);
 }
 
 int
@@ -344,6 +344,7 @@ sock_cut_why(enum sock_cut c)
 	    [CUT_SILENT] = "they had been silent for too long (--idle-timeout)",
 	    [CUT_CROWD] = "too many had not proved who they are, most of them of that host",
 	    [CUT_FULL] = "there are as many as may be, in all or of one host (--max-connections)",
+	    [CUT_ENDED] = "their sessions are not let in any more",
 	    [CUT_BUSY] = "they asked for too much at once",
 	    [CUT_STRANGER] = "hardly any files were left, and they had not shaken hands"};
 
@@ -444,11 +445,19 @@ sock_bound(struct sock_server *s, uint32_t peer)
 	return number;
 }
 
-void
-sock_cut(struct sock_server *s, uint32_t peer)
+static void
+cut_one(void *self, uint32_t peer)
 {
-	(void)s;
-	(void)nng_pipe_close((nng_pipe){peer});
+	note_cut(self, peer, CUT_ENDED);
+}
+
+void
+sock_cut_bound(struct sock_server *s, uint64_t number)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	peers_each_bound(s->peers, number, cut_one, s);
+	(void)pthread_mutex_unlock(&s->lock);
+	do_cuts(s);
 }
 
 bool

@@ -6,65 +6,19 @@
  * id.  A connection that has proved nothing (it is new, or the daemon is) leads back to hello, which names
  * the session and the leases still held: the daemon goes on with them, a new one adopts them.  A lease ends
  * here when its result is acknowledged, or the daemon revokes it. */
-#include "worker.h"
+#include "loop_int.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
-enum { TICK_MS = 200, RESULT_BYTES = MSG_MAX_BYTES / 4 * 3 };
-static const int64_t SECOND = 1000000000;
+enum { TICK_MS = 200 };
 /* Two heartbeats: who leaves waits no longer for a daemon that may have left before him. */
 static const int64_t FAREWELL = 10 * SECOND, SILENCE = 5 * SECOND, IDLE_BEAT = 5 * SECOND;
 
-enum ask_kind { ASK_HELLO, ASK_LEASE, ASK_RENEW, ASK_RESULT, ASK_BYE, ASK_KINDS };
 static const char *const ask_name[ASK_KINDS] = {"hello", "lease", "renew", "result", "bye"};
-struct ask {
-	bool is_out;
-	uint64_t id;
-	int64_t sent_ns, again_ns; /* not before */
-};
-struct lease {
-	struct m_held held;
-	uint8_t ticket[32]; /* held.ticket, of whatever place the lease has moved to */
-	bool is_revoked;
-};
-struct worker {
-	const struct worker_conf *conf;
-	const struct device *device;
-	struct work *work;
-	struct hello hello;
-	uv_loop_t uv;
-	uv_async_t wake;
-	uv_timer_t timer;
-	uv_signal_t term, intr;
-	struct sock_client *sock;
-	struct ask ask[ASK_KINDS];
-	uint64_t session, next_id, instance;
-	bool is_proved; /* this connection speaks for the session */
-	uint8_t challenge_bytes[64];
-	struct bytes challenge;
-	struct lease *leases;
-	uint32_t n_leases, cap_leases;
-	struct result *results, **results_tail; /* not yet acknowledged */
-	uint32_t n_sent;                        /* of them in the request that is out */
-	int64_t heartbeat_ns, last_work_ns, last_heard_ns;
-	int64_t has_told; /* of the silence since that last_heard_ns */
-	int n_signals;
-	bool is_draining, is_done, was_ready;
-	uint32_t n_refused; /* of its hellos, in a row */
-	enum err_code why;  /* what was last said of that */
-	struct err err;
-};
-
-static int64_t
-now_ns(void)
-{
-	return os_real()->mono_ns(NULL);
-}
 
 /* ---- leases ------------------------------------------------------------------------- */
 static void
@@ -112,117 +66,6 @@ mark_revoked(struct worker *w, const struct m_held *list, uint32_t n)
 		l->is_revoked = true;
 		work_drop(w->work, &list[i].key, list[i].gen);
 	}
-}
-
-static struct m_held *
-held_list(struct worker *w, struct arena *a, uint32_t *n)
-{
-	struct m_held *list = NEW_ARRAY(a, struct m_held, MAX_OF(w->n_leases, 1u));
-
-	*n = 0;
-	for (uint32_t i = 0; i < w->n_leases; i++)
-		if (!w->leases[i].is_revoked) {
-			list[*n] = w->leases[i].held;
-			list[(*n)++].ticket.p = w->leases[i].ticket;
-		}
-	return list;
-}
-
-/* ---- sending ------------------------------------------------------------------------ */
-static void
-send_msg(struct worker *w, enum ask_kind kind, struct arena *a, struct msg *m, int64_t wait_ns)
-{
-	struct ask *k = &w->ask[kind];
-	struct bytes b;
-	struct err e = {0};
-
-	if (!k->id)
-		k->id = ++w->next_id;
-	m->id = k->id;
-	m->session = kind == ASK_HELLO ? 0 : w->session;
-	if (!msg_pack(a, m, MSG_MAX_BYTES, &b, &e))
-		bug("%s: %s", msg_name(m->type), e.msg);
-	k->is_out = true;
-	k->sent_ns = now_ns();
-	sock_ask(w->sock, b, (int)(wait_ns / 1000000), (void *)(uintptr_t)kind);
-}
-
-static void
-send_hello(struct worker *w)
-{
-	struct arena a = {0};
-	struct msg m;
-
-	w->hello.session = w->session;
-	hello_fill(&w->hello, w->challenge, &m);
-	m.hello.held = held_list(w, &a, &m.hello.n_held);
-	send_msg(w, ASK_HELLO, &a, &m, 5 * SECOND);
-	arena_fini(&a);
-}
-
-static void
-send_lease(struct worker *w)
-{
-	struct arena a = {0};
-	struct msg m = {.type = MSG_lease};
-
-	m.lease.max = work_batch(w->work);
-	m.lease.wait_ns = 15 * SECOND;
-	m.lease.class = str_of(w->device->class);
-	send_msg(w, ASK_LEASE, &a, &m, 25 * SECOND);
-	arena_fini(&a);
-}
-
-static void
-send_renew(struct worker *w)
-{
-	struct arena a = {0};
-	struct msg m = {.type = MSG_renew};
-
-	m.renew.held = held_list(w, &a, &m.renew.n_held);
-	send_msg(w, ASK_RENEW, &a, &m, 5 * SECOND);
-	arena_fini(&a);
-}
-
-static size_t
-outcome_bytes(const struct m_outcome *o)
-{
-	size_t n = 600 + o->log.n + o->cause.n;
-
-	for (uint32_t i = 0; i < o->n_rows; i++)
-		n += 250 + o->rows[i].schedule.n + o->rows[i].cause.n;
-	return n;
-}
-
-static void
-send_results(struct worker *w)
-{
-	struct arena a = {0};
-	struct msg m = {.type = MSG_result};
-	size_t sum = 0;
-
-	m.result.class = str_of(w->device->class);
-	m.result.outcomes = NEW_ARRAY(&a, struct m_outcome, 64);
-	for (struct result *r = w->results; r && m.result.n_outcomes < 64; r = r->next) {
-		sum += outcome_bytes(&r->outcome);
-		if (m.result.n_outcomes && sum > RESULT_BYTES)
-			break;
-		m.result.outcomes[m.result.n_outcomes++] = r->outcome;
-	}
-	w->n_sent = m.result.n_outcomes;
-	os_seam("worker.result");
-	send_msg(w, ASK_RESULT, &a, &m, 20 * SECOND);
-	arena_fini(&a);
-}
-
-static void
-send_bye(struct worker *w)
-{
-	struct arena a = {0};
-	struct msg m = {.type = MSG_bye};
-
-	send_msg(w, ASK_BYE, &a, &m, 2 * SECOND);
-	arena_fini(&a);
 }
 
 /* ---- answers ------------------------------------------------------------------------ */
@@ -449,10 +292,14 @@ is_left_alone(const struct worker *w)
 static void
 tell_silence(struct worker *w, int64_t now)
 {
+	struct err why = {0};
+
 	if (w->has_told == w->last_heard_ns || now - w->last_heard_ns < SILENCE)
 		return;
 	w->has_told = w->last_heard_ns;
-	log_event(w->conf->log, waiting, KVZ("daemon", w->conf->url), KVZ("why", "no daemon answers"));
+	if (sock_reachable(w->conf->url, w->hello.keys, &why))
+		(void)err_set(&why, ERR_UNREACHABLE, "somebody listens there, and no korchd answers");
+	log_event(w->conf->log, waiting, KVZ("daemon", w->conf->url), KVZ("why", why.msg));
 }
 
 static void
@@ -467,19 +314,19 @@ turn(struct worker *w)
 	if (!w->is_proved) {
 		tell_silence(w, now);
 		if (is_free(w, ASK_HELLO))
-			send_hello(w);
+			loop_send_hello(w);
 	} else {
 		if (w->results && is_free(w, ASK_RESULT))
-			send_results(w);
+			loop_send_results(w);
 		/* half a batch left: the next one is fetched while the device works */
 		if (!w->is_draining && w->n_leases <= work_batch(w->work) / 2 && is_free(w, ASK_LEASE))
-			send_lease(w);
+			loop_send_lease(w);
 		/* with work in hand as often as the daemon likes: what nobody wants any more is given up */
 		beat = MAX_OF(w->heartbeat_ns, w->n_leases ? 0 : IDLE_BEAT);
 		if (is_free(w, ASK_RENEW) && now - w->ask[ASK_RENEW].sent_ns >= beat)
-			send_renew(w);
+			loop_send_renew(w);
 		if (w->is_draining && w->n_leases == 0 && !w->results && is_free(w, ASK_BYE))
-			send_bye(w);
+			loop_send_bye(w);
 	}
 	if (w->n_leases)
 		w->last_work_ns = now;
@@ -523,6 +370,34 @@ on_signal(uv_signal_t *h, int number)
 	w->is_done = true;
 }
 
+/* HUP: the log's file, tokens and keys are read anew; what cannot be read stays as it was.  Whoever was
+ * refused asks again at once. */
+static void
+on_hup(uv_signal_t *h, int number)
+{
+	struct worker *w = h->data;
+	struct cred fresh;
+	struct err e = {0};
+
+	(void)number;
+	if (!log_reopen(w->conf->log, &e))
+		log_event(w->conf->log, reload_failed, KVZ("why", e.msg));
+	e = (struct err){0};
+	if (!cred_load(&fresh, &w->conf->cred, &w->conf->url, 1, "worker", &e)) {
+		log_event(w->conf->log, reload_failed, KVZ("why", e.msg));
+		return;
+	}
+	if (fresh.keys)
+		sock_client_rekey(w->sock, fresh.keys);
+	cred_free(w->cred);
+	*w->cred = fresh;
+	w->hello.keys = fresh.keys;
+	w->n_refused = 0;
+	w->why = ERR_NONE;
+	w->ask[ASK_HELLO].again_ns = 0;
+	log_event(w->conf->log, reload, KVZ("what", "tokens and keys"));
+}
+
 static void
 ring(void *self)
 {
@@ -534,12 +409,13 @@ open_loop(struct worker *w)
 {
 	if (uv_loop_init(&w->uv) != 0 || uv_async_init(&w->uv, &w->wake, on_wake) != 0 ||
 	    uv_timer_init(&w->uv, &w->timer) != 0 || uv_signal_init(&w->uv, &w->term) != 0 ||
-	    uv_signal_init(&w->uv, &w->intr) != 0)
+	    uv_signal_init(&w->uv, &w->intr) != 0 || uv_signal_init(&w->uv, &w->hup) != 0)
 		bug("the event loop cannot start");
-	w->wake.data = w->timer.data = w->term.data = w->intr.data = w;
+	w->wake.data = w->timer.data = w->term.data = w->intr.data = w->hup.data = w;
 	(void)uv_timer_start(&w->timer, on_tick, 0, TICK_MS);
 	(void)uv_signal_start(&w->term, on_signal, SIGTERM);
 	(void)uv_signal_start(&w->intr, on_signal, SIGINT);
+	(void)uv_signal_start(&w->hup, on_hup, SIGHUP);
 }
 
 static void
@@ -549,6 +425,7 @@ close_loop(struct worker *w)
 	uv_close((uv_handle_t *)&w->timer, NULL);
 	uv_close((uv_handle_t *)&w->term, NULL);
 	uv_close((uv_handle_t *)&w->intr, NULL);
+	uv_close((uv_handle_t *)&w->hup, NULL);
 	while (uv_run(&w->uv, UV_RUN_DEFAULT) != 0)
 		;
 	if (uv_loop_close(&w->uv) != 0)
@@ -556,28 +433,31 @@ close_loop(struct worker *w)
 }
 
 int
-worker_loop(const struct worker_conf *conf, const struct device *d, struct work *work,
-    const struct auth *auth, struct err *e)
+worker_loop(const struct worker_conf *conf, const struct device *d, struct work *work, struct cred *cred,
+    struct err *e)
 {
 	struct worker *w = heap_alloc(sizeof(*w));
 	bool is_open;
 	int status = 0;
 
 	w->conf = conf;
+	w->cred = cred;
 	w->device = d;
 	w->work = work;
 	w->results_tail = &w->results;
 	w->last_work_ns = w->last_heard_ns = now_ns();
 	auth_random(&w->next_id, 4);
 	w->hello = (struct hello){.role = AUTH_WORKER,
-	    .auth = auth,
+	    .auth = &cred->auth,
+	    .keys = cred->keys,
 	    .name = str_of(conf->name),
 	    .is_local = strncmp(conf->url, "ipc:", 4) == 0,
 	    .envs = (struct m_env *)(uintptr_t)&d->env,
 	    .n_envs = 1};
 	open_loop(w);
 	work_start(work, d, conf, ring, w);
-	is_open = sock_client_open(&w->sock, conf->url, MSG_MAX_BYTES, (struct sock_wake){ring, w}, &w->err);
+	is_open = sock_client_open(
+	    &w->sock, conf->url, cred->keys, MSG_MAX_BYTES, (struct sock_wake){ring, w}, &w->err);
 	while (is_open && !w->is_done)
 		(void)uv_run(&w->uv, UV_RUN_ONCE);
 	work_stop(work, true);

@@ -18,7 +18,7 @@ read_conf(struct arena *a, const struct opts *o, struct worker_conf *c, struct e
 
 	(void)gethostname(host, 255);
 	*c = (struct worker_conf){.url = opt_text(o, OPT_worker_daemon),
-	    .token_file = opt_text(o, OPT_token_file),
+	    .cred = cred_conf_of(o),
 	    .name = opt_text(o, OPT_worker_name),
 	    .device = opt_text(o, OPT_worker_device),
 	    .quiet = opt_flag(o, OPT_quiet),
@@ -31,13 +31,21 @@ read_conf(struct arena *a, const struct opts *o, struct worker_conf *c, struct e
 		return false;
 	if (!c->url[0])
 		return err_set(
-		    e, ERR_USAGE, "which daemon? name it with --daemon ipc:///path or tcp://host:port");
+		    e, ERR_USAGE, "which daemon? name it with --daemon tls+tcp://host:port or ipc:///path");
 	return true;
 }
 
-static int
-leave(struct work *work, struct arena *a, struct log *log, int status)
+/* Until the loop takes them: a HUP that comes early ends nothing.  No child inherits it. */
+static void
+no_hup(int number)
 {
+	(void)number;
+}
+
+static int
+leave(struct work *work, struct arena *a, struct log *log, struct cred *cred, int status)
+{
+	cred_free(cred);
 	log_close(log);
 	free(work);
 	arena_fini(a);
@@ -53,7 +61,7 @@ main(int argc, char **argv)
 	struct worker_conf conf = {0};
 	struct device_conf dc;
 	struct device device;
-	struct auth auth = {0};
+	struct cred cred = {0};
 	struct str *names;
 	uint32_t n_names;
 	struct err e = {0};
@@ -62,6 +70,7 @@ main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGHUP, no_hup);
 	if (opt_flag(&o, OPT_with_parent))
 		(void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
 	if (setenv("KORCH_LIBRARIES", opt_text(&o, OPT_libraries), 1) !=
@@ -70,11 +79,11 @@ main(int argc, char **argv)
 	sandbox_enter();
 	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) ||
 	    !read_conf(&a, &o, &conf, &e) || !opts_log(&o, &conf.log, &e) ||
-	    (conf.token_file[0] && !auth_load(&a, conf.token_file, false, &auth, &e)))
-		return leave(work, &a, conf.log, opts_fail(&o, &e));
+	    !cred_load(&cred, &conf.cred, &conf.url, 1, "worker", &e))
+		return leave(work, &a, conf.log, &cred, opts_fail(&o, &e));
 	if (n_names > 1) {
 		status = several_run(argc, argv, names, n_names, conf.name, conf.log);
-		return leave(work, &a, conf.log, status);
+		return leave(work, &a, conf.log, &cred, status);
 	}
 	/* not for what it starts: who waits for the line must see the end of a worker killed before it */
 	if (conf.ready_fd >= 0)
@@ -86,10 +95,10 @@ main(int argc, char **argv)
 	    .quiet = conf.quiet,
 	    .cancel = &work->cancel};
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
-		return leave(work, &a, conf.log, opts_fail(&o, &e));
-	status = worker_loop(&conf, &device, work, &auth, &e);
+		return leave(work, &a, conf.log, &cred, opts_fail(&o, &e));
+	status = worker_loop(&conf, &device, work, &cred, &e);
 	if (status)
 		status = opts_fail(&o, &e);
 	device.close(device.self);
-	return leave(work, &a, conf.log, status);
+	return leave(work, &a, conf.log, &cred, status);
 }

@@ -43,6 +43,7 @@ several_run(int argc, char **argv, const struct str *devices, uint32_t n, const 
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGHUP);
 	(void)sigaddset(&set, SIGCHLD);
 	for (uint32_t i = 0; i < n; i++)
 		n_alive += start(argc, argv, devices[i], name, log, &pid[i]);
@@ -57,10 +58,15 @@ several_run(int argc, char **argv, const struct str *devices, uint32_t n, const 
 					if (!status)
 						status = WIFEXITED(one) ? WEXITSTATUS(one) : 1;
 				}
-		if (n_alive && sigwait(&set, &one) == 0 && one != SIGCHLD)
+		if (n_alive && sigwait(&set, &one) == 0 && one != SIGCHLD) {
+			struct err e = {0};
+
+			if (one == SIGHUP && !log_reopen(log, &e))
+				log_event(log, reload_failed, KVZ("why", e.msg));
 			for (uint32_t i = 0; i < n; i++)
 				if (pid[i])
 					(void)kill(pid[i], one);
+		}
 	}
 	free(pid);
 	return status;

@@ -54,7 +54,7 @@ static bool
 open_client(const struct work *w, uint64_t session, struct client **c, struct err *e)
 {
 	struct client_conf conf = {.url = w->conf->url,
-	    .token_file = w->conf->token_file,
+	    .cred = w->conf->cred,
 	    .is_worker = true,
 	    .session = session,
 	    .patience_ns = 20000000000};

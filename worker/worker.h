@@ -4,6 +4,7 @@
 #define KORCH_WORKER_H
 
 #include "../kernels/base/log.h"
+#include "../proto/cred.h"
 #include "../proto/hello.h"
 #include "../proto/sock.h"
 #include "device.h"
@@ -61,7 +62,8 @@ uint32_t work_batch(struct work *w);
 void work_stop(struct work *w, bool now);
 
 struct worker_conf {
-	const char *url, *token_file, *name, *device;
+	const char *url, *name, *device;
+	struct cred_conf cred;
 	struct log *log;
 	bool quiet, json;
 	int64_t idle_exit_ns; /* 0: never */
@@ -69,8 +71,8 @@ struct worker_conf {
 	int ready_fd;
 };
 /* Runs until drained, told to stop, or idle for too long; returns the exit status. */
-int worker_loop(const struct worker_conf *conf, const struct device *d, struct work *w,
-    const struct auth *auth, struct err *e);
+int worker_loop(
+    const struct worker_conf *conf, const struct device *d, struct work *w, struct cred *cred, struct err *e);
 
 /* One worker process for each device: a GPU that hangs or is lost takes no other with it.  Signals
  * are passed on; the exit status is the first that is not 0. */

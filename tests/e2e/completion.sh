@@ -43,5 +43,8 @@ completes 'folder model.onnx notes.txt plan.korch two words.korch' korch-cache i
 completes 'fission' korch-submit --dump fis
 completes 'model,plan model,program' korch-submit --dump model,p
 completes 'folder' korch-planner --replay f
+completes 'add' korch-keys ad
+completes 'folder' korch-keys add f
+completes 'worker' korch-keys add folder w
 completes '--max-planners' korchd --max-pl
 finish

@@ -75,6 +75,9 @@ korch-cache.import | korch-cache import export.zst $farm --dry-run
 korch-cache.evidence | korch-cache evidence $farm
 korch-cache.gc | korch-cache gc $farm
 korch-cache.verify | korch-cache verify $farm
+korch-keys.make | korch-keys make keys --host ::1
+korch-keys.add | korch-keys add keys worker w2
+korch-keys.list | korch-keys list keys
 version | korch-submit --version
 setting | korch-submit --show-config
 setting | korchd --show-config
@@ -99,13 +102,13 @@ for pair in "korch-jobs.cancel out" "korchd said.korchd" "korch-worker said.work
 done
 # Errors are objects too.
 for command in "korch-submit nothing.onnx" "korch-run nothing" "korch-plan show nothing" "korch-jobs show 12345 $farm" \
-	"korch-cache show 00 $farm" "korchd --listen nowhere" "korch-worker --daemon nowhere"; do
+	"korch-cache show 00000000000000000000 $farm" "korch-keys list nothing" "korchd --listen nowhere" "korch-worker --daemon nowhere"; do
 	$command --json >out 2>err </dev/null
 	said=$(python3 "$here/../harness/json_schema.py" check "$schemas" error <out) && ok || bad "$command: $said"
 done
 
 # Every word of every program, and every schema.
-for program in korch-submit korch-run korch-plan korch-jobs korch-cache korchd korch-worker; do
+for program in korch-submit korch-run korch-plan korch-jobs korch-cache korch-keys korchd korch-worker; do
 	words=$("$program" --help | tr '\n' ' ' | sed -n "s/^Usage: $program \[OPTION\]\.\.\. *\([a-z|]*|[a-z|]*\) .*/\1/p" | tr '|' ' ')
 	for schema in ${words:-.}; do
 		schema=$program.$schema

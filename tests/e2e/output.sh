@@ -107,6 +107,8 @@ korch-cache show $spec $farm
 korch-cache explain $spec $farm
 korch-cache gc $farm
 korch-cache verify $farm
+korch-keys make keys --host ::1
+korch-keys list keys
 END
 # A closed stdout is no place for results, and no file gets them instead.
 korch-plan show plan.korch >&- 2>err

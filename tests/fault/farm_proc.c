@@ -152,6 +152,55 @@ farm_proc_net(struct farm_proc *f)
 	farm_proc_tokens(f, FARM_PROC_TOKENS);
 }
 
+static void
+make_keys(const char *dir, const char *const names[][2], size_t n)
+{
+	const char *host = "127.0.0.1";
+	struct err e = {0};
+
+	if (!keys_make_ca(dir, 30, &e))
+		bug("%s", e.msg);
+	for (size_t i = 0; i < n; i++) {
+		struct keys_order o = {.dir = dir,
+		    .role = names[i][0],
+		    .name = names[i][1],
+		    .host = &host,
+		    .n_host = strcmp(names[i][0], "daemon") == 0,
+		    .days = 30};
+
+		if (!keys_make(&o, &e))
+			bug("%s", e.msg);
+	}
+}
+
+void
+farm_proc_tls(struct farm_proc *f)
+{
+	static const char *const names[][2] = {
+	    {"daemon", "daemon"}, {"worker", "worker"}, {"client", "client"}, {"worker", "other"}};
+	char dir[128];
+
+	(void)snprintf(f->net, sizeof(f->net), "tls+tcp://127.0.0.1:0");
+	(void)snprintf(f->keys, sizeof(f->keys), "%s/keys", f->dir);
+	make_keys(f->keys, names, COUNT_OF(names));
+	(void)snprintf(dir, sizeof(dir), "%s/not", f->dir);
+	make_keys(dir, names + 1, 2);
+}
+
+struct keys *
+farm_proc_keys(const struct farm_proc *f, const char *name, const char *role)
+{
+	struct arena a = {0};
+	struct keys_conf c = {.dir = arena_printf(&a, "%s/%s", f->keys, name)};
+	struct keys *k = NULL;
+	struct err e = {0};
+
+	if (!keys_load(&k, &c, role, &e))
+		bug("%s", e.msg);
+	arena_fini(&a);
+	return k;
+}
+
 /* The log tells it: "listen url=tcp://127.0.0.1:0 port=40123". */
 static void
 learn_port(struct farm_proc *f)
@@ -170,7 +219,7 @@ learn_port(struct farm_proc *f)
 void
 farm_proc_daemon(struct farm_proc *f, long kill_at)
 {
-	char program[256], data[96], log[96];
+	char program[256], data[96], log[96], keys[128];
 	int fd[2];
 	char *argv[32] = {(char *)(uintptr_t)bin(program, sizeof(program), "korchd"),
 	    (char *)(uintptr_t) "--data", data, (char *)(uintptr_t) "--listen", f->url,
@@ -187,7 +236,14 @@ farm_proc_daemon(struct farm_proc *f, long kill_at)
 		argv[n++] = (char *)(uintptr_t) "--planner";
 		argv[n++] = (char *)(uintptr_t)f->planner;
 	}
+	if (f->keys[0]) {
+		(void)snprintf(keys, sizeof(keys), "%s/daemon", f->keys);
+		argv[n++] = (char *)(uintptr_t) "--keys";
+		argv[n++] = keys;
+	}
 	if (f->net[0]) {
+		if (f->tokens[0])
+			argv[n++] = (char *)(uintptr_t) "--plain";
 		argv[n++] = (char *)(uintptr_t) "--listen";
 		argv[n++] = f->net;
 	}
@@ -209,14 +265,15 @@ farm_proc_another(const struct farm_proc *f, const char *device, long kill_at, i
 	char *argv[] = {(char *)(uintptr_t)bin(program, sizeof(program), "korch-worker"),
 	    (char *)(uintptr_t) "--daemon", (char *)(uintptr_t)f->url, (char *)(uintptr_t) "--device",
 	    (char *)(uintptr_t)device, (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "3", NULL, NULL,
-	    NULL};
+	    NULL, NULL};
 	int fd[2];
 	pid_t pid;
 
 	(void)snprintf(log, sizeof(log), "%s/worker.log", f->dir);
 	if (f->tokens[0]) {
-		argv[7] = (char *)(uintptr_t) "--token-file";
-		argv[8] = (char *)(uintptr_t)f->tokens;
+		argv[7] = (char *)(uintptr_t) "--plain";
+		argv[8] = (char *)(uintptr_t) "--token-file";
+		argv[9] = (char *)(uintptr_t)f->tokens;
 	}
 	if (pipe2(fd, O_CLOEXEC) != 0)
 		bug("pipe: %s", strerror(errno));

@@ -15,6 +15,7 @@ struct farm_proc {
 	const char *device;  /* "fake:seed=1" */
 	const char *planner; /* --planner, or NULL */
 	char net[64];        /* listens there too; the port that it got stays the same for later lives */
+	char keys[96];       /* folder of an authority, for a net of tls+tcp://; or "" */
 	const char *more[8]; /* further options of korchd */
 	uint32_t files;      /* korchd may open so many at most; 0: as this process */
 };
@@ -24,6 +25,10 @@ void farm_proc_fini(struct farm_proc *f);
 void farm_proc_net(struct farm_proc *f);
 #define FARM_PROC_TOKENS "worker wwwwwwwwwwwwwwwwwwwwwwww\nclient cccccccccccccccccccccccc\n"
 void farm_proc_tokens(const struct farm_proc *f, const char *text); /* the file's new content */
+/* The same over TLS: an authority with a daemon's, a worker's, a client's keys and those of worker "other";
+ * "not" is another authority of the same kind. */
+void farm_proc_tls(struct farm_proc *f);
+struct keys *farm_proc_keys(const struct farm_proc *f, const char *name, const char *role); /* to be freed */
 /* All that is in a log of its folder ("daemon.log"). */
 struct str farm_proc_log(const struct farm_proc *f, struct arena *a, const char *name);
 /* kill_at: dies at that seam; 0: never.  Returns when it listens, or has died before that. */

@@ -75,7 +75,7 @@ hand_init(struct hand *h, const char *url)
 	*h = (struct hand){0};
 	assert_int_equal(sem_init(&h->rung, 0, 0), 0);
 	assert_true(device_open(&h->a, STR("fake:seed=1"), &conf, &h->device, &e));
-	assert_true(sock_client_open(&h->sock, url, MSG_MAX_BYTES, (struct sock_wake){ring, h}, &e));
+	assert_true(sock_client_open(&h->sock, url, NULL, MSG_MAX_BYTES, (struct sock_wake){ring, h}, &e));
 	hello.envs = &h->device.env;
 	hello_fill(&hello, (struct bytes){0}, &m);
 	ask(h, &m, 1);

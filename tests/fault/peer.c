@@ -10,15 +10,21 @@ ring(void *self)
 }
 
 void
-peer_open(struct peer *p, const char *url)
+peer_open_tls(struct peer *p, const char *url, const struct keys *keys)
 {
 	struct err e = {0};
 
 	*p = (struct peer){.next_id = 1};
 	if (sem_init(&p->rung, 0, 0) != 0)
 		bug("no semaphore");
-	if (!sock_client_open(&p->sock, url, MSG_MAX_BYTES, (struct sock_wake){ring, p}, &e))
+	if (!sock_client_open(&p->sock, url, keys, MSG_MAX_BYTES, (struct sock_wake){ring, p}, &e))
 		bug("%s", e.msg);
+}
+
+void
+peer_open(struct peer *p, const char *url)
+{
+	peer_open_tls(p, url, NULL);
 }
 
 void

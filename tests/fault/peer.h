@@ -15,6 +15,7 @@ struct peer {
 	uint64_t session, next_id;
 };
 void peer_open(struct peer *p, const char *url);
+void peer_open_tls(struct peer *p, const char *url, const struct keys *keys);
 void peer_close(struct peer *p); /* without a word */
 
 /* Sends, and waits for the answer to it; `session` 0 in *m becomes the peer's own. */

@@ -118,8 +118,8 @@ parked(void **state)
 
 	(void)state;
 	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, at.url, &e));
-	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_listen(s, at.url, NULL, &e));
+	assert_true(sock_client_open(&c, at.url, NULL, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	for (int i = 0; i < N; i++)
 		sock_ask(c, (struct bytes){(const uint8_t *)"park", 4}, -1, (void *)(intptr_t)i);
 	for (int i = 0; i < N; i++)
@@ -163,9 +163,9 @@ too_large_and_restart(void **state)
 
 	(void)state;
 	assert_true(sock_server_open(&s, 2000, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", NULL, &e));
 	(void)snprintf(url, sizeof(url), "tcp://127.0.0.1:%d", sock_port(s));
-	assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_client_open(&c, url, NULL, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	sock_ask(c, (struct bytes){large, 3000}, -1, NULL);
 	call = next_done(c, &cb);
 	assert_false(sock_call_bytes(call, &b, &e));
@@ -188,7 +188,7 @@ too_large_and_restart(void **state)
 	assert_int_equal(e.code, ERR_TIMEOUT);
 	sock_call_free(call);
 	assert_true(sock_server_open(&s, 2000, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, url, &e));
+	assert_true(sock_listen(s, url, NULL, &e));
 	sock_ask(c, (struct bytes){large, 50}, -1, NULL);
 	r = next_request(s, &sb);
 	assert_int_equal(sock_request_bytes(r).n, 50);
@@ -208,13 +208,13 @@ bad_addresses(void **state)
 
 	(void)state;
 	assert_true(sock_server_open(&s, 2000, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_false(sock_listen(s, "http://x", &e));
+	assert_false(sock_listen(s, "http://x", NULL, &e));
 	assert_int_equal(e.code, ERR_USAGE);
-	assert_false(sock_listen(s, "ipc:///nowhere/at/all/s", &e));
+	assert_false(sock_listen(s, "ipc:///nowhere/at/all/s", NULL, &e));
 	assert_int_equal(e.code, ERR_IO);
-	assert_false(sock_listen(s, "ipc:///etc/passwd", &e));
+	assert_false(sock_listen(s, "ipc:///etc/passwd", NULL, &e));
 	assert_int_equal(e.code, ERR_USAGE);
-	assert_false(sock_client_open(&c, "x", 1000, (struct sock_wake){ring, &sb}, &e));
+	assert_false(sock_client_open(&c, "x", NULL, 1000, (struct sock_wake){ring, &sb}, &e));
 	sock_server_close(s);
 }
 
@@ -286,14 +286,14 @@ dying_clients(void **state)
 
 	(void)state;
 	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, at.url, &e));
+	assert_true(sock_listen(s, at.url, NULL, &e));
 	for (int i = 0; i < 200; i++)
 		connect_and_die(address_path(&at), i & 1);
-	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_client_open(&c, at.url, NULL, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	(void)converse(s, c);
 	assert_int_equal(unlink(address_path(&at)), 0); /* a cleaner of /tmp came by */
 	sock_client_close(c);
-	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_client_open(&c, at.url, NULL, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	assert_true(converse(s, c) >= 1);
 	sock_client_close(c);
 	sock_server_close(s);
@@ -315,13 +315,13 @@ dying_server(void **state)
 	fd = local_socket(address_path(&at), &addr);
 	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	assert_int_equal(listen(fd, 8), 0);
-	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_client_open(&c, at.url, NULL, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	other = accept(fd, NULL, NULL); /* and not a word */
 	assert_true(other >= 0);
 	(void)close(other);
 	(void)close(fd);
 	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, at.url, &e));
+	assert_true(sock_listen(s, at.url, NULL, &e));
 	(void)converse(s, c);
 	sock_client_close(c);
 	sock_server_close(s);
@@ -373,12 +373,12 @@ resetting_strangers(void **state)
 
 	(void)state;
 	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", NULL, &e));
 	(void)snprintf(url, sizeof(url), "tcp://127.0.0.1:%d", sock_port(s));
 	for (int round = 0; round < 20; round++) {
 		for (int i = 0; i < 100; i++)
 			connect_and_reset(sock_port(s));
-		assert_true(sock_client_open(&c, url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+		assert_true(sock_client_open(&c, url, NULL, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 		assert_int_equal(converse(s, c), 0);
 		sock_client_close(c);
 	}
@@ -401,7 +401,7 @@ deep_backlog(void **state)
 	assert_int_equal(fscanf(f, "%d", &somaxconn), 1);
 	(void)fclose(f);
 	assert_true(sock_server_open(&s, 1 << 20, NULL, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", NULL, &e));
 	for (int fd = 3; fd < 256 && !found; fd++) {
 		struct tcp_info info;
 		socklen_t n = sizeof(info);
@@ -449,9 +449,9 @@ silent_strangers(void **state)
 
 	(void)state;
 	assert_true(sock_server_open(&s, 1 << 20, &limits, (struct sock_wake){ring, &sb}, &e));
-	assert_true(sock_listen(s, "tcp://127.0.0.1:0", &e));
-	assert_true(sock_listen(s, at.url, &e));
-	assert_true(sock_client_open(&c, at.url, 1 << 20, (struct sock_wake){ring, &cb}, &e));
+	assert_true(sock_listen(s, "tcp://127.0.0.1:0", NULL, &e));
+	assert_true(sock_listen(s, at.url, NULL, &e));
+	assert_true(sock_client_open(&c, at.url, NULL, 1 << 20, (struct sock_wake){ring, &cb}, &e));
 	sock_ask(c, (struct bytes){(const uint8_t *)"hello", 5}, -1, NULL);
 	r = next_request(s, &sb);
 	peer = sock_request_peer(r);
