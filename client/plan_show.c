@@ -114,7 +114,7 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	(void)printf("%-10s %.*s\n", "model", STR_ARG(p->model_name));
 	show_io(a, "inputs", p->inputs, p->n_inputs);
 	if (p->values.n)
-		(void)printf("%-10s %.*s, constants of this plan\n", "bound", STR_ARG(p->values));
+		(void)printf("%-10s %.*s: constants of this plan\n", "values", STR_ARG(p->values));
 	show_io(a, "outputs", p->outputs, p->n_outputs);
 	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat),
 	    p->n_threads, p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);

@@ -24,7 +24,7 @@ say_words(struct arena *a, const struct plan *p, const struct certificate *c, co
 		(void)printf(
 		    "bound     %" PRId64 " ns of any such sum: bound checked by duals\n", p->bound_ns);
 	else
-		(void)printf("bound     LP bound %.0f ns checked; %" PRId64
+		(void)printf("bound     LP bound %.0f ns of any such sum checked; %" PRId64
 			     " ns and optimality by search (--resolve repeats it)\n",
 		    c->dual_bound, p->bound_ns);
 	if (libraries.n)

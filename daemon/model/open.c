@@ -75,6 +75,8 @@ plausible(const struct model_value *v, int dim)
 		return 1;
 	if (v->has_shape && v->shape.rank == 4)
 		return dim == 1 ? 3 : 224;
+	if (v->has_shape && v->shape.rank == 3 && dim == 1 && v->shape.dim[0] >= 0)
+		return 1; /* layers x batch x width: a state */
 	return dim == 1 ? 128 : 16;
 }
 

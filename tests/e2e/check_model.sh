@@ -79,7 +79,7 @@ must 0 '' korch-submit voice.onnx -o wide.korch --budget 0 $wide --value sr=1600
 must 0 '' korch-submit voice.onnx -o narrow.korch --budget 0 $wide --value sr=@sr.npy
 must 0 '' korch-submit voice.onnx -o again.korch --budget 0 $wide --value sr=@sr1.npy
 must 2 'the file holds i32\[\]' korch-submit voice.onnx -o p --budget 0 $wide --value sr=@sr32.npy
-must 0 '^bound +sr=16000, constants of this plan' korch-plan show wide.korch
+must 0 '^values +sr=16000: constants of this plan$' korch-plan show wide.korch
 if korch-plan show --json wide.korch | grep -q '"inputs":\[{"name":"x","type":"f32","shape":\[1,8\]}\],"outputs"'; then ok; else bad "inputs of the plan: $(korch-plan show --json wide.korch)"; fi
 must 0 'median' korch-run wide.korch --input x=x.npy --repeat 1 --output-dir w
 must 0 'median' korch-run narrow.korch --input x=x.npy --repeat 1 --output-dir n
