@@ -396,7 +396,10 @@ let_wait(struct daemon *d, struct job *j)
 		    arena_printf(&tmp, "%s; start one with: korch-worker --daemon URL --device %.*s", text,
 			STR_ARG(str_starts(class, "cuda:") ? STR("cuda:all") : class)));
 	} else if (j->state == JOB_queued && now - j->waiting_since_ns >= SECOND_NS)
-		job_move(d, j, JOB_waiting, ERR_UNPLACEABLE, text);
+		job_move(d, j, JOB_waiting, ERR_UNPLACEABLE,
+		    own_worker_lives(d, class)
+			? "this machine's worker is starting; the first time it measures the machine"
+			: text);
 	arena_fini(&tmp);
 }
 

@@ -13,15 +13,21 @@ wait_line() {
 	grep -qm1 "$1" < <(tail -n +1 -f --pid="$3" "$2") || bad "ended without '$1': $(tail -n 2 "$2")"
 }
 
+# begin ARGUMENTS...: korch-submit in the background; what an earlier one said is gone before
+begin() {
+	: >"$tmp/err"
+	korch-submit "$@" 2>>"$tmp/err" >"$tmp/out" &
+	submit=$!
+}
+
 # A private korchd whose worker never says hello: the job waits until it is ended.
 export KORCH_LIBEXEC=$tmp/bin
 mkdir "$tmp/bin"
 for p in korchd korch-planner; do ln -s "$(realpath "$bin/$p")" "$tmp/bin/$p"; done
 printf '#!/bin/sh\nexec sleep 1000000\n' >"$tmp/bin/korch-worker"
 chmod +x "$tmp/bin/korch-worker"
-korch-submit "$model" -o "$tmp/p" 2>"$tmp/err" >"$tmp/out" &
-submit=$!
-wait_line '^waiting' "$tmp/err" $submit
+begin "$model" -o "$tmp/p"
+wait_line "^waiting: this machine's worker is starting" "$tmp/err" $submit
 owner=$(cat "$XDG_DATA_HOME/korch/lock")
 kill -INT $submit
 wait $submit
@@ -30,8 +36,7 @@ if korch-jobs show 1 | grep -q cancelled; then ok; else bad "its job is $(korch-
 if [ ! -e "$tmp/p" ]; then ok; else bad "a plan of a cancelled job"; fi
 
 # The second one: the korchd does not answer the first.
-korch-submit "$model" -o "$tmp/p" 2>"$tmp/err" >"$tmp/out" &
-submit=$!
+begin "$model" -o "$tmp/p"
 wait_line '^waiting' "$tmp/err" $submit
 kill -STOP "$owner"
 kill -INT $submit
@@ -54,8 +59,7 @@ daemon() {
 }
 daemon --data "$tmp/named dir" --listen "ipc://$tmp/s"
 for where in "--daemon ipc://$tmp/s"; do
-	korch-submit "$model" -o "$tmp/it's a plan" $where 2>"$tmp/err" >"$tmp/out" &
-	submit=$!
+	begin "$model" -o "$tmp/it's a plan" $where
 	wait_line '^waiting' "$tmp/err" $submit
 	kill -INT $submit
 	wait $submit
@@ -73,8 +77,7 @@ done
 daemon --data "$tmp/named dir/two"
 korch-submit "$model" -o "$tmp/p" --data "$tmp/named dir/two" 2>"$tmp/err" >"$tmp/out"
 if [ $? = 5 ] && grep -q "korchd (process ${pids##* }) over $tmp/named dir/two has no worker of device class 'cpu' and starts none; start one with: korch-worker --daemon ipc://.*korchd.sock --device cpu, or end it with: kill ${pids##* }" "$tmp/err"; then ok; else bad "no worker: $(tail -n 2 "$tmp/err")"; fi
-korch-submit "$model" -o "$tmp/p" --data "$tmp/named dir/two" --unplaceable-timeout 1000 2>"$tmp/err" >"$tmp/out" &
-submit=$!
+begin "$model" -o "$tmp/p" --data "$tmp/named dir/two" --unplaceable-timeout 1000
 wait_line '^waiting' "$tmp/err" $submit
 kill -INT $submit
 wait $submit
