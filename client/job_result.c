@@ -160,12 +160,16 @@ add_verdict(struct strbuf *sb, const struct job_result *r)
 	if (p->measured_ns > 0) {
 		sb_addz(sb, " runs in ");
 		print_ns(sb, p->measured_ns);
+	} else if (p->guessed) {
+		sb_addz(sb, " takes ");
+		print_ns(sb, p->latency_ns);
+		sb_addf(sb,
+		    " or more (%" PRIu64 " of its %" PRIu64 " kernels count as their bounds: not measured)",
+		    p->guessed, p->chosen);
 	} else {
 		sb_addz(sb, " takes about ");
 		print_ns(sb, p->latency_ns);
-		sb_addz(sb,
-		    p->guessed ? " (the sum of its kernels, operands from memory; of some only the least)"
-			       : " (the sum of its kernels, operands from memory)");
+		sb_addz(sb, " (the sum of its kernels, operands from memory)");
 	}
 	if (p->measured_ns > 0 && p->runner_measured_ns > 0) {
 		sb_addf(sb, ", the runner-up (%.*s) in ", STR_ARG(p->runner));
