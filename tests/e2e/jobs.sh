@@ -31,7 +31,8 @@ wants() {
 wants 1 'planning: '
 wants 2 'queued: behind job 1, which is being planned'
 wants 3 'queued: behind job 1, which is being planned, and 1 job that came before'
-korch-submit "$model" $farm --device fake --budget 1 2>"$tmp/err" >"$tmp/out" &
+: >"$tmp/err"
+korch-submit "$model" $farm --device fake --budget 1 2>>"$tmp/err" >"$tmp/out" &
 submit=$!
 grep -qm1 'queued: behind job 1, which is being planned, and 2 jobs that came before' < <(tail -n +1 -f --pid=$submit "$tmp/err") && ok || bad "submit does not say behind what: $(cat "$tmp/err")"
 kill $submit
