@@ -167,7 +167,9 @@ planner_ended(void *self, int status, int signal)
 	if (j->n_words_line)
 		say_line(j);
 	if (!j->is_ended && !job_state_is_over(j->state)) {
-		if (signal)
+		if (j->is_deaf)
+			plan_died(d, j, ERR_FAILED, "the planner did not read what it had asked for");
+		else if (signal)
 			plan_died(d, j, ERR_CRASH,
 			    arena_printf(&tmp, "the planner was ended by signal %d (%s)%s%.200s", signal,
 				strsignal(signal), line.n ? ": " : "", line.n ? str_dup(&tmp, line) : ""));
@@ -312,6 +314,7 @@ done_start(struct store_op *op)
 	j->env_id = s->env_id;
 	j->model = s->model;
 	j->n_in = 0;
+	j->is_deaf = false;
 	j->planner = child_start(d, argv, d->conf->planner_memory, &calls, j, &e);
 	if (!j->planner)
 		plan_failed(d, j, e.code, e.msg);

@@ -72,6 +72,7 @@ struct job {
 	uint8_t *in;       /* bytes from the planner not yet understood */
 	size_t n_in, cap_in;
 	bool is_ended; /* planner said done or failed */
+	bool is_deaf;  /* it was ended since it did not read */
 	bool has_worker;
 	uint32_t n_ops;   /* store ops under way on its behalf */
 	uint32_t n_drops; /* how often its planner dropped all that it had asked for */

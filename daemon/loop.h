@@ -13,7 +13,8 @@ struct child_calls {
 };
 struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes,
     const struct child_calls *calls, void *self, struct err *e);
-void child_write(struct child *c, struct bytes b); /* copied */
+/* Copied; false: it has not read for so long that more waits for it than may (a part of memory_bytes). */
+bool child_write(struct child *c, struct bytes b) MUST_CHECK;
 void child_kill(struct child *c, int signal);
 void child_forget(struct child *c); /* no more calls for it; killed and reaped on its own */
 

@@ -7,12 +7,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
+/* What it has not yet read waits in our memory: a part of what it may have itself. */
+enum { QUEUE_PART = 64, QUEUE_BYTES = 256 << 20 };
+
 struct child {
 	uv_process_t process;
 	uv_pipe_t in, out, words; /* its stdin, stdout, stderr */
 	uint32_t n_open;          /* handles not yet closed */
 	bool is_forgotten, has_ended, out_done;
 	int status, signal;
+	size_t queue_bytes; /* that may wait for it to read */
 	const struct child_calls *calls;
 	void *self;
 	char buf[65536];
@@ -121,6 +125,7 @@ child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes, const st
 
 	c->calls = calls;
 	c->self = self;
+	c->queue_bytes = memory_bytes ? memory_bytes / QUEUE_PART : QUEUE_BYTES;
 	(void)uv_pipe_init(&d->loop->uv, &c->in, 0);
 	(void)uv_pipe_init(&d->loop->uv, &c->out, 0);
 	(void)uv_pipe_init(&d->loop->uv, &c->words, 0);
@@ -162,15 +167,20 @@ written(uv_write_t *req, int status)
 	free(req);
 }
 
-void
+bool
 child_write(struct child *c, struct bytes b)
 {
-	struct write *w = heap_alloc(sizeof(*w) + b.n);
-	uv_buf_t buf = uv_buf_init((char *)w->bytes, (unsigned)b.n);
+	struct write *w;
+	uv_buf_t buf;
 
+	if (uv_stream_get_write_queue_size((uv_stream_t *)&c->in) > c->queue_bytes)
+		return false;
+	w = heap_alloc(sizeof(*w) + b.n);
+	buf = uv_buf_init((char *)w->bytes, (unsigned)b.n);
 	memcpy(w->bytes, b.p, b.n);
 	if (uv_write(&w->req, (uv_stream_t *)&c->in, &buf, 1, written) != 0)
 		free(w);
+	return true;
 }
 
 void

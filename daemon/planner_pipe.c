@@ -1,6 +1,8 @@
 /* daemon/planner_pipe.c: the pipe to a job's planner: a message to it, and its end. */
 #include "loop.h"
 
+#include <signal.h>
+
 void
 planner_stop(struct job *j)
 {
@@ -21,6 +23,9 @@ planner_send(struct job *j, const struct msg *m)
 		return;
 	if (!frame_pack(&tmp, m, &frame, &e))
 		bug("a message to a planner: %s", e.msg);
-	child_write(j->planner, frame);
+	if (!child_write(j->planner, frame)) {
+		j->is_deaf = true;
+		child_kill(j->planner, SIGKILL); /* planner_ended follows */
+	}
 	arena_fini(&tmp);
 }

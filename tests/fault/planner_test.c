@@ -82,6 +82,26 @@ play_measure(struct pipe *p, int n)
 	arena_fini(&a);
 }
 
+/* Asks and asks, and reads no answer. */
+static void
+play_deaf(struct pipe *p)
+{
+	struct arena a = {0};
+	struct m_spec_ask *specs = NEW_ARRAY(&a, struct m_spec_ask, 1000);
+	struct msg m = {.type = MSG_cost_ask};
+	struct err e = {0};
+
+	for (int i = 0; i < 1000; i++)
+		specs[i].text = str_of(arena_printf(&a, SPEC, i + 1, i + 1));
+	m.cost_ask.threads = 1;
+	m.cost_ask.precision = STR("f32");
+	m.cost_ask.specs = specs;
+	m.cost_ask.n_specs = 1000;
+	while (pipe_send(p, &m, &e))
+		;
+	_exit(3);
+}
+
 static void
 play(struct pipe *p, const struct msg *start)
 {
@@ -115,6 +135,8 @@ play(struct pipe *p, const struct msg *start)
 		m.done.plan_path = STR("/nowhere/at/all");
 		if (!pipe_send(p, &m, &e))
 			_exit(3);
+	} else if (str_is(part, "deaf")) {
+		play_deaf(p);
 	} else if (str_starts(part, "measure"))
 		play_measure(p, 40);
 	else
@@ -148,6 +170,8 @@ up(struct farm_proc *f, const char *device)
 	self[n] = '\0';
 	assert_int_equal(setenv("KORCH_TEST_PLANNER", "1", 1), 0);
 	farm_proc_init(f, device);
+	f->more[0] = "--planner-memory"; /* and what waits for one is a part of that */
+	f->more[1] = "256";
 	f->planner = self;
 	farm_proc_daemon(f, 0);
 	if (device[0])
@@ -207,6 +231,7 @@ bad_planners(void **state)
 	    {"huge", ERR_PROTO, "over the limit"},
 	    {"wrong", ERR_PROTO, "the planner sent ok, which it may not"},
 	    {"noplan", ERR_IO, "/nowhere/at/all"},
+	    {"deaf", ERR_FAILED, "did not read what it had asked for"},
 	    {"model", ERR_MODEL, "node 'x': no such operator"},
 	};
 	struct farm_proc f;
