@@ -9,6 +9,7 @@
 #include "session.h"
 
 #include "../kernels/base/host.h"
+#include "../kernels/base/out.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -281,7 +282,9 @@ say_result(const struct submit *s, const struct m_progress *p)
 {
 	struct job_result r = {.model = s->model,
 	    .plan = s->plan,
-	    .subject = *s->plan ? s->plan : "nothing written (-o writes that plan): it",
+	    .subject = *s->plan && out_is_stdout(s->plan) ? "the plan"
+		: *s->plan                                ? s->plan
+							  : "nothing written (-o writes that plan): it",
 	    .next = "",
 	    .progress = p};
 	FILE *to = output_words(s->plan);

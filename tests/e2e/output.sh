@@ -74,6 +74,9 @@ if [ -L outs/outputImage.npy ] && [ -s elsewhere ]; then ok; else bad "korch-run
 if [ -s outs/model.korch ] && tail -n 1 out | grep -qE '^model.korch takes .* or more .*; now type: .*korch-run model.korch$'; then ok; else bad "no default for -o: $(tail -n 1 out) $(ls outs)"; fi
 if (cd outs && eval "$(tail -n 1 ../out | sed 's/.*now type: //') --repeat 1") | grep -q median; then ok; else bad "what it says to type: $(tail -n 1 out)"; fi
 
+korch-submit $model -q --budget 0 -o - 2>err >from
+if tail -n 1 err | grep -q '^the plan takes '; then ok; else bad "the last line beside a plan on stdout: $(tail -n 1 err)"; fi
+
 # Every program and word to a full disk.
 spec=$(korch-cache list --json $farm | field spec | tr -d '"')
 while read -r command; do
