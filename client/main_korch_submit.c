@@ -6,7 +6,7 @@
 #include "job_result.h"
 #include "model_check.h"
 #include "output.h"
-#include "session.h"
+#include "report.h"
 
 #include "../kernels/base/host.h"
 #include "../kernels/base/out.h"
@@ -25,6 +25,7 @@ struct submit {
 	const struct opts *o;
 	const char *model, *plan;
 	int status; /* of a check: 1 where the model would not be tuned */
+	uint64_t job;
 	struct session session;
 };
 
@@ -146,6 +147,14 @@ check_dump(const struct opts *o, struct err *e)
 	return stages_read(str_of(opt_text(o, OPT_dump)), &stages, e);
 }
 
+/* A report shows them all, unless it is said which. */
+static struct str
+stages_wanted(const struct opts *o)
+{
+	return opt_given(o, OPT_report) && !opt_given(o, OPT_dump) ? STR("all")
+								   : str_of(opt_text(o, OPT_dump));
+}
+
 static bool
 read_options(struct submit *s, struct m_options *out, struct err *e)
 {
@@ -185,7 +194,7 @@ read_options(struct submit *s, struct m_options *out, struct err *e)
 	    .only_form = str_is(rewrites, "off"),
 	    .no_winograd = str_is(winograd, "off"),
 	    .effort = (uint64_t)opt_int(o, OPT_effort),
-	    .dump = str_of(opt_text(o, OPT_dump)),
+	    .dump = stages_wanted(o),
 	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),
 	};
 	return bindings_read(s->arena, o, out, e) && read_what_if(s, out, e) && check_dump(o, e);
@@ -211,6 +220,8 @@ read_call(struct submit *s, struct err *e)
 	if (s->o->n_args != 1)
 		return err_set(
 		    e, ERR_USAGE, "wanted one MODEL.onnx, got %u; see korch-submit --help", s->o->n_args);
+	if (!report_check(s->o, e))
+		return false;
 	s->model = s->o->args[0];
 	s->plan = where_to(s);
 	if (opt_flag(s->o, OPT_detach) && !*opt_text(s->o, OPT_daemon))
@@ -346,7 +357,6 @@ run(struct submit *s, struct err *e)
 	struct m_options options;
 	struct session_want want;
 	const char *worker, *class;
-	uint64_t job;
 
 	if (!read_call(s, e) || !read_options(s, &options, e) || !read_device(s, &worker, &class, e))
 		return false;
@@ -356,13 +366,27 @@ run(struct submit *s, struct err *e)
 	want = (struct session_want){.device = worker,
 	    .class = class,
 	    .may_wait = options.offline || opt_given(s->o, OPT_unplaceable_timeout)};
-	if (!session_open(&s->session, s->arena, s->o, &want, e) || !send_model(s, &options, &job, e))
+	if (!session_open(&s->session, s->arena, s->o, &want, e) || !send_model(s, &options, &s->job, e))
 		return false;
 	if (opt_flag(s->o, OPT_detach)) {
-		(void)printf(opt_flag(s->o, OPT_json) ? "{\"job\": %" PRIu64 "}\n" : "%" PRIu64 "\n", job);
+		(void)printf(opt_flag(s->o, OPT_json) ? "{\"job\": %" PRIu64 "}\n" : "%" PRIu64 "\n", s->job);
 		return true;
 	}
-	return follow(s, job, e);
+	return follow(s, s->job, e);
+}
+
+/* Of any end but that of a wrong call.  Its own failure is told beside the call's. */
+static int
+report(struct submit *s, const struct err *end, int status)
+{
+	struct report r = {
+	    .model = s->model, .plan = s->plan, .session = &s->session, .job = s->job, .end = end};
+	struct err e = {0};
+
+	if (!*opt_text(s->o, OPT_report) || (end->code == ERR_USAGE && !s->job) || report_write(s->o, &r, &e))
+		return status;
+	(void)err_in(&e, "--report");
+	return status ? status : opts_fail(s->o, &e);
 }
 
 int
@@ -376,6 +400,7 @@ main(int argc, char **argv)
 
 	if (rc < 0) {
 		rc = run(&s, &e) ? s.status : opts_fail(&o, &e);
+		rc = report(&s, &e, rc);
 		session_close(&s.session);
 	}
 	arena_fini(&a);

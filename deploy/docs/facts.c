@@ -22,7 +22,7 @@ version_numbers(struct docs *d, struct strbuf *sb)
 	    (int)PLAN_FILE_VERSION, (int)PLAN_FILE_OLDEST);
 	sb_addf(sb, "| export format | %.*s | `CACHE_EXPORT_MAGIC` in `schema/store.h` |\n",
 	    (int)sizeof(CACHE_EXPORT_MAGIC) - 2 - 12, CACHE_EXPORT_MAGIC + 12);
-	sb_addf(sb, "| generator epoch | %d | `GENERATOR_EPOCH` in `kernels/fuse/fuse.h` |\n",
+	sb_addf(sb, "| generator epoch | %d | `GENERATOR_EPOCH` in `kernels/base/epoch.h` |\n",
 	    (int)GENERATOR_EPOCH);
 }
 

@@ -327,24 +327,21 @@ print_help(enum program p)
 }
 
 static void
-print_setting(const struct opts *o, const char *flag, const char *value, enum opt_source from)
+say_setting(struct strbuf *sb, const char *flag, const char *value, enum opt_source from, bool json)
 {
 	static const char *const source[] = {"default", "file", "variable", "flag"};
-	struct arena tmp = {0};
-	struct strbuf sb;
 
-	if (!opt_flag(o, OPT_json)) {
-		printf("%s =%s%s (%s)\n", flag, *value ? " " : "", value, source[from]);
+	if (!json) {
+		sb_addf(sb, "%s =%s%s (%s)\n", flag, *value ? " " : "", value, source[from]);
 		return;
 	}
-	sb_init(&sb, &tmp);
-	json_text(&sb, str_of(value));
-	printf("{\"setting\":\"%s\",\"value\":%s,\"source\":\"%s\"}\n", flag, sb.p, source[from]);
-	arena_fini(&tmp);
+	sb_addf(sb, "{\"setting\":\"%s\",\"value\":", flag);
+	json_text(sb, str_of(value));
+	sb_addf(sb, ",\"source\":\"%s\"}\n", source[from]);
 }
 
-static void
-print_settings(const struct opts *o)
+void
+opts_settings(struct strbuf *sb, const struct opts *o, bool json)
 {
 	for (int i = 0; i < OPT_COUNT; i++) {
 		const struct opt_row *r = &opt_row[i];
@@ -352,13 +349,25 @@ print_settings(const struct opts *o)
 		if (!row_is_for(r, o->program) || i == OPT_help || i == OPT_version || i == OPT_show_config)
 			continue;
 		if (r->type == TYPE_FLAG)
-			print_setting(
-			    o, r->flag, opt_flag(o, (enum opt_id)i) ? "1" : "0", o->value[i].source);
+			say_setting(
+			    sb, r->flag, opt_flag(o, (enum opt_id)i) ? "1" : "0", o->value[i].source, json);
 		else if (o->value[i].n == 0)
-			print_setting(o, r->flag, "", FROM_DEFAULT);
+			say_setting(sb, r->flag, "", FROM_DEFAULT, json);
 		for (uint32_t k = 0; r->type != TYPE_FLAG && k < o->value[i].n; k++)
-			print_setting(o, r->flag, o->value[i].v[k], o->value[i].source);
+			say_setting(sb, r->flag, o->value[i].v[k], o->value[i].source, json);
 	}
+}
+
+static void
+print_settings(const struct opts *o)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	opts_settings(&sb, o, opt_flag(o, OPT_json));
+	(void)fputs(sb.p, stdout);
+	arena_fini(&tmp);
 }
 
 /* A program whose stdin, stdout or stderr is closed would find its first files there, and print into them. */

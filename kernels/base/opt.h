@@ -45,6 +45,8 @@ const char *opt_at(const struct opts *o, enum opt_id id, uint32_t i);
 bool opt_given(const struct opts *o, enum opt_id id); /* not by default */
 /* --memory: 0, or MiB that a measuring child can do with.  ERR_USAGE. */
 bool opt_memory(const struct opts *o, uint64_t *mib, struct err *e) MUST_CHECK;
+/* Each setting with its value and source, a line or an object each: --show-config. */
+void opts_settings(struct strbuf *sb, const struct opts *o, bool json);
 const char *program_name(enum program p);
 
 /* A finished error on stderr ("korch-submit: ..."; with --json an object {"error": ...} on
