@@ -52,7 +52,7 @@ void
 job_table_head(struct strbuf *sb)
 {
 	sb_addf(sb, "%6s  %-9s  %-*s  %-16s  %-6s  %-6s  %-8s  %s\n", "JOB", "STATE", (int)NAME_COLUMNS,
-	    "NAME", "SUBMITTED", "RAN", "BUDGET", "BEST", "GAP AND REASON");
+	    "NAME", "SUBMITTED", "RAN", "BUDGET", "BEST", "GAP, CLASS AND REASON");
 }
 
 void
@@ -80,6 +80,10 @@ job_table_row(struct strbuf *sb, const struct m_job *job)
 	sb_addf(sb, "%*s", (int)(sb->n - from < 8 ? 8 - (sb->n - from) : 0), "");
 	if (job->progress.latency_ns > 0)
 		sb_addf(sb, "  %.1f %%", job->progress.gap * 100);
+	if (job->class.n) {
+		sb_addz(sb, "  ");
+		add_name(sb, job->class, 0);
+	}
 	if (job->reason.n) {
 		sb_addz(sb, "  ");
 		add_name(sb, job->reason, 0);

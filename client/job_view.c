@@ -184,6 +184,24 @@ say_line(struct job_view *v, const struct m_event *ev)
 	arena_fini(&tmp);
 }
 
+/* Which of the devices that fit what was asked for: once, and again when it is another. */
+static void
+say_class(struct job_view *v, const struct m_event *ev)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	if (!ev->class.n || str_is(ev->class, v->class))
+		return;
+	(void)snprintf(v->class, sizeof(v->class), "%.*s", STR_ARG(ev->class));
+	sb_init(&sb, &tmp);
+	add_cut(&sb, arena_printf(&tmp, "for devices of class %s", v->class),
+	    v->is_terminal ? columns_here() : 1000);
+	job_view_clear(v);
+	(void)fprintf(stderr, "%s\n", sb.p);
+	arena_fini(&tmp);
+}
+
 /* How a job failed is its error, which the program says when it ends. */
 static void
 say_words(struct job_view *v, const struct m_event *ev)
@@ -191,6 +209,7 @@ say_words(struct job_view *v, const struct m_event *ev)
 	if (opt_flag(v->opts, OPT_quiet) || str_is(ev->state, "failed") || str_is(ev->state, "cancelled"))
 		return;
 	keep_last(v, ev);
+	say_class(v, ev);
 	if (v->is_terminal)
 		draw(v);
 	else

@@ -14,6 +14,7 @@ struct job_view {
 	struct m_event last; /* drawn again when the window changes */
 	char place[640];     /* phase or state and its reason, as last told in a line */
 	uint64_t told;       /* measured + cached + failed when last told */
+	char class[64];      /* that was told to be the job's */
 };
 void job_view_init(struct job_view *v, const struct opts *o);
 void job_view_event(struct job_view *v, const struct m_event *ev);

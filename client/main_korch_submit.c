@@ -54,8 +54,8 @@ read_what_if(struct submit *s, struct m_options *out, struct err *e)
 	return true;
 }
 
-/* A job is for a class of devices ("cuda": any GPU).  On this machine, by a private daemon, a worker's own
- * names are understood too: cuda:0, cuda:all, cuda-fake:SETTINGS. */
+/* A job is for a class of devices, or a pattern of them ("cuda": any GPU).  On this machine, by a private
+ * daemon, a worker's own names are understood too: cuda:0, cuda:all, cuda-fake:SETTINGS. */
 static bool
 read_device(const struct submit *s, const char **worker, const char **class, struct err *e)
 {
@@ -67,13 +67,12 @@ read_device(const struct submit *s, const char **worker, const char **class, str
 	for (size_t i = 0; i < rest.n; i++)
 		is_number &= (rest.p[i] >= '0' && rest.p[i] <= '9') || rest.p[i] == ',';
 	is_number |= str_is(rest, "all");
-	*worker = is_gpu && !is_number ? "cuda:all" : device;
+	*worker = is_gpu && !is_number ? "cuda:all" : str_is(kind, "cpu") ? "cpu" : device;
 	*class = is_fake || (is_gpu && is_number) ? "cuda" : device;
 	return !*opt_text(s->o, OPT_daemon) || strcmp(*class, device) == 0 ||
 	    err_set(e, ERR_USAGE,
 		"--device %s: that is a worker's name for it; a job on a daemon is for a class: cuda (any "
-		"GPU), or one "
-		"that korch-jobs workers lists",
+		"GPU), one that korch-jobs workers lists, or a pattern of them",
 		device);
 }
 

@@ -111,11 +111,16 @@ show_memory(const struct plan *p)
 static void
 show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 {
+	char class[DEV_CLASS_MAX];
+
 	(void)printf("%-10s %.*s\n", "model", STR_ARG(p->model_name));
 	show_io(a, "inputs", p->inputs, p->n_inputs);
 	if (p->values.n)
 		(void)printf("%-10s %.*s: constants of this plan\n", "values", STR_ARG(p->values));
 	show_io(a, "outputs", p->outputs, p->n_outputs);
+	dev_class_of(p->run_compat, p->environment, class);
+	if (*class)
+		(void)printf("%-10s %s\n", "class", class);
 	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat),
 	    p->n_threads, p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);
 	if (plan_libraries(a, p).n)
@@ -226,7 +231,7 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int6
 {
 	struct plan_memory memory;
 	struct strbuf sb;
-	char hex[65];
+	char hex[65], class[DEV_CLASS_MAX];
 	struct err e = {0};
 
 	hash_hex(&h->digest, hex);
@@ -237,6 +242,9 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int6
 	json_string(&sb, p->values);
 	sb_addz(&sb, ",\"libraries\":");
 	json_string(&sb, plan_libraries(a, p));
+	dev_class_of(p->run_compat, p->environment, class);
+	sb_addz(&sb, ",\"class\":");
+	json_string(&sb, str_of(class));
 	sb_addz(&sb, ",\"run_compat\":");
 	json_string(&sb, p->run_compat);
 	sb_addz(&sb, ",\"fusion\":");

@@ -3,6 +3,7 @@
 #include "brief.h"
 #include "loop.h"
 #include "past.h"
+#include "place.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -183,24 +184,6 @@ planner_ended(void *self, int status, int signal)
 }
 
 /* ---- start -------------------------------------------------------------------------- */
-/* "cuda" alone is any GPU; every other class is meant as it stands. */
-static bool
-class_fits(struct str want, const char *have)
-{
-	return str_is(want, have) || (str_is(want, "cuda") && strncmp(have, "cuda:", 5) == 0);
-}
-
-int64_t
-env_here(const struct daemon *d, struct str class)
-{
-	for (struct session *s = d->sessions; s; s = s->next)
-		for (uint32_t i = 0; i < s->n_envs; i++)
-			if (class_fits(class, s->envs[i].class) && s->is_connected &&
-			    farm_device(d->farm, s->envs[i].device)->state != DEVICE_DRAINING)
-				return s->envs[i].env;
-	return 0;
-}
-
 struct start_op {
 	struct store_op op;
 	uint64_t job;
@@ -309,7 +292,10 @@ done_start(struct store_op *op)
 		goto out;
 	}
 	arena_fini(&j->env_arena);
+	if (!j->rec.class.n) /* nobody is there: it is planned from what is known */
+		j->rec.class = str_of(str_dup(&j->arena, s->env.class));
 	j->env = s->env;
+	j->env.class = j->rec.class;
 	rec_dup(&j->env_arena, "env", &j->env);
 	j->env_id = s->env_id;
 	j->model = s->model;
@@ -329,7 +315,11 @@ void
 planner_start(struct daemon *d, struct job *j)
 {
 	struct start_op *s = heap_alloc(sizeof(*s));
+	struct place place = place_find(d, j);
 
+	if (place.env && !str_is(j->rec.class, place.class))
+		j->rec.class = str_of(str_dup(&j->arena, str_of(place.class)));
+	j->env_id = place.env; /* counts at once for whoever is placed next */
 	job_move(d, j, JOB_planning, ERR_NONE, "");
 	j->waiting_since_ns = 0;
 	s->op.run = run_start;
@@ -337,7 +327,7 @@ planner_start(struct daemon *d, struct job *j)
 	s->op.owner = d;
 	s->job = j->rec.id;
 	s->class = (struct str){str_dup(&s->op.arena, j->rec.options.device), j->rec.options.device.n};
-	s->env_id = env_here(d, s->class);
+	s->env_id = place.env;
 	s->dir = job_dir(&s->op.arena, d, j);
 	j->n_ops++;
 	store_post(d->store, &s->op);
@@ -353,21 +343,6 @@ worker_failed(const struct daemon *d, const struct job *j, int64_t since_ns, str
 		return true;
 	return daemon_now(d) - since_ns >= 5 * SECOND_NS &&
 	    session_turned_away(d, j->rec.options.device, why);
-}
-
-const char *
-classes_here(struct arena *a, const struct daemon *d)
-{
-	struct strbuf sb;
-
-	sb_init(&sb, a);
-	for (struct session *s = d->sessions; s; s = s->next)
-		for (uint32_t i = 0; i < s->n_envs && s->is_connected; i++)
-			if (!sb.n || !strstr(sb.p, s->envs[i].class))
-				sb_addf(&sb, "%s%s", sb.n ? ", " : " (there are: ", s->envs[i].class);
-	if (sb.n)
-		sb_addc(&sb, ')');
-	return sb.n ? sb.p : "";
 }
 
 /* How long a job waits for a worker.  One of ours that runs and has not said hello measures its host, which
@@ -388,7 +363,7 @@ let_wait(struct daemon *d, struct job *j)
 	struct err why = {0};
 	struct str class = j->rec.options.device;
 	char *text = arena_printf(&tmp, "no connected worker is of device class '%.*s'%.300s", STR_ARG(class),
-	    classes_here(&tmp, d));
+	    place_classes(&tmp, d));
 
 	if (!j->waiting_since_ns)
 		j->waiting_since_ns = now;
@@ -396,8 +371,8 @@ let_wait(struct daemon *d, struct job *j)
 		job_move(d, j, JOB_failed, why.code, why.msg);
 	} else if (now - j->waiting_since_ns >= patience_ns(d, j)) {
 		job_move(d, j, JOB_failed, ERR_UNPLACEABLE,
-		    arena_printf(&tmp, "%s; start one with: korch-worker --daemon URL --device %.*s", text,
-			STR_ARG(str_starts(class, "cuda:") ? STR("cuda:all") : class)));
+		    arena_printf(&tmp, "%s; start one with: korch-worker --daemon URL --device %s", text,
+			place_device(&tmp, class)));
 	} else if (j->state == JOB_queued && now - j->waiting_since_ns >= SECOND_NS)
 		job_move(d, j, JOB_waiting, ERR_UNPLACEABLE,
 		    own_worker_lives(d, class)
@@ -445,7 +420,7 @@ is_unstarted(const struct job *j)
 static bool
 is_in_line(const struct daemon *d, const struct job *j)
 {
-	return is_unstarted(j) && (env_here(d, j->rec.options.device) || j->rec.options.offline);
+	return is_unstarted(j) && (place_is_there(d, place_wanted(d, j)) || j->rec.options.offline);
 }
 
 /* "jobs 3 and 4, which are being planned" */

@@ -60,6 +60,7 @@ struct job {
 	enum job_state state;
 	struct job_event events[JOB_EVENTS]; /* a ring: seq % JOB_EVENTS */
 	uint64_t first_seq, last_seq;        /* oldest and newest event here */
+	int64_t found_ns;                    /* by this life of the daemon */
 	int64_t waiting_since_ns;            /* 0: not waiting for a worker */
 	bool is_told, is_unsaved;            /* clients know its end; the store has an older state */
 	int64_t saved_ns;                    /* when that was tried last */

@@ -6,6 +6,7 @@
 #include "../proto/hello.h"
 #include "daemon.h"
 
+#include "../kernels/base/class.h"
 #include "../kernels/base/epoch.h"
 #include "../proto/hw.h"
 #include "../proto/ticket.h"
@@ -188,7 +189,7 @@ session_turned_away(const struct daemon *d, struct str class, struct err *why)
 	for (uint32_t i = 0; i < COUNT_OF(d->turned_away); i++) {
 		const struct turned_away *t = &d->turned_away[i];
 
-		if (str_is(class, t->class) && t->until_ns > daemon_now(d))
+		if (class_fits(class, str_of(t->class)) && t->until_ns > daemon_now(d))
 			return !err_set(why, t->why.code, "a worker of device class '%s' cannot be taken: %s",
 			    t->class, t->why.msg);
 	}

@@ -214,7 +214,8 @@ tell_event(struct daemon *d, struct job *j)
 	    .state = str_of(job_state_text(j->state)),
 	    .reason = j->rec.reason,
 	    .progress = j->rec.progress,
-	    .code = j->rec.code};
+	    .code = j->rec.code,
+	    .class = j->rec.class};
 	rec_dup(&ev->arena, "event", &ev->e);
 	j->last_seq = j->rec.seq;
 	tell_watchers(d, j);
@@ -269,6 +270,7 @@ job_new(struct daemon *d, const struct m_job *rec)
 	j->daemon = d;
 	j->rec = *rec;
 	rec_dup(&j->arena, "job", &j->rec);
+	j->found_ns = daemon_now(d);
 	j->state = JOB_queued;
 	j->next = d->jobs;
 	d->jobs = j;

@@ -215,7 +215,8 @@ run_watch_old(struct db *db, struct store_op *op)
 	    .state = job.state,
 	    .reason = job.reason,
 	    .progress = job.progress,
-	    .code = job.code};
+	    .code = job.code,
+	    .class = job.class};
 	a->m = (struct msg){.type = MSG_job_events};
 	a->m.job_events = (struct m_job_events){.job = job.id,
 	    .events = ev,

@@ -1,7 +1,9 @@
 /* daemon/own.c: the workers of a private daemon: started when a client wants one, restarted when
  * they crash, given up when they say that this host is not set up for it. */
-#include "brief.h"
 #include "loop.h"
+#include "place.h"
+
+#include "../kernels/base/class.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -76,15 +78,15 @@ need_worker(const struct daemon *d, struct str class, struct err *e)
 	struct arena tmp = {0};
 	long pid = (long)getpid();
 
-	if (env_here(d, class))
+	if (place_is_there(d, class))
 		return true;
 	(void)err_set(e, ERR_UNPLACEABLE,
 	    "korchd (process %ld) over %.120s has no worker of device class '%.*s'%.120s and starts none; "
 	    "start one with: "
-	    "korch-worker --daemon %.120s --device %.*s, or end it with: kill %ld, and a private one is "
+	    "korch-worker --daemon %.120s --device %s, or end it with: kill %ld, and a private one is "
 	    "started",
-	    pid, d->conf->data, STR_ARG(class), classes_here(&tmp, d), d->conf->listen[0],
-	    STR_ARG(str_starts(class, "cuda:") ? STR("cuda:all") : class), pid);
+	    pid, d->conf->data, STR_ARG(class), place_classes(&tmp, d), d->conf->listen[0],
+	    place_device(&tmp, class), pid);
 	arena_fini(&tmp);
 	return false;
 }
@@ -183,11 +185,28 @@ own_workers_stop(struct daemon *d)
 static bool
 is_of(const struct own_worker *w, struct str class)
 {
-	struct str device = str_of(w->device), kind = str_cut(&device, ':');
+	struct str kind = class_kind(str_of(w->device));
 
-	if (str_is(kind, "cuda") || str_is(kind, "cuda-fake"))
-		return str_is(class, "cuda") || str_starts(class, "cuda:");
-	return str_eq(kind, class);
+	if (str_is(kind, "cuda-fake"))
+		kind = STR("cuda");
+	return str_eq(kind, class_kind(class));
+}
+
+/* This host's device of that kind is there, and is not what was asked for: no other will come.  GPUs join one
+ * by one. */
+static bool
+own_is_other(const struct daemon *d, struct str class, struct err *why)
+{
+	if (!d->conf->is_private || str_is(class_kind(class), "cuda") || place_is_there(d, class))
+		return false;
+	for (const struct session *s = d->sessions; s; s = s->next)
+		for (uint32_t i = 0; i < s->n_envs && s->is_connected; i++)
+			if (str_eq(class_kind(str_of(s->envs[i].class)), class_kind(class)))
+				return !err_set(why, ERR_UNPLACEABLE,
+				    "this host is of device class '%s', which '%.*s' does not fit; take it "
+				    "with --device %.*s, or name a farm that has the other with --daemon",
+				    s->envs[i].class, STR_ARG(class), STR_ARG(class_kind(class)));
+	return false;
 }
 
 bool
@@ -202,6 +221,8 @@ own_worker_lives(const struct daemon *d, struct str class)
 bool
 own_worker_failed(const struct daemon *d, struct str class, struct err *why)
 {
+	if (own_is_other(d, class, why))
+		return true;
 	if (own_worker_lives(d, class)) /* another of its kind */
 		return false;
 	for (uint32_t i = 0; i < d->n_own_workers; i++) {

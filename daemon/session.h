@@ -2,6 +2,7 @@
 #ifndef KORCH_DAEMON_SESSION_H
 #define KORCH_DAEMON_SESSION_H
 
+#include "../kernels/base/class.h"
 #include "../proto/keys.h"
 #include "../proto/sock.h"
 
@@ -9,7 +10,7 @@
 struct daemon;
 struct request;
 
-enum { SESSION_ENVS = 16, SESSION_CLASS = 64, SESSION_PARKED = 16 };
+enum { SESSION_ENVS = 16, SESSION_CLASS = CLASS_MAX, SESSION_PARKED = 16 };
 /* What was proved at the door; two connections of one identity may serve one session. */
 struct identity {
 	enum sock_way way;
@@ -50,7 +51,7 @@ struct turned_away {
 
 /* ---- door.c ---- */
 void serve_hello(struct daemon *d, struct request *r);
-/* Is a worker of that class at the door whom the store cannot keep (disk full, say)? */
+/* Is a worker of a class that fits at the door whom the store cannot keep (disk full, say)? */
 bool session_turned_away(const struct daemon *d, struct str class, struct err *why);
 
 /* ---- reload.c ---- */

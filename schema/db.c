@@ -5,6 +5,8 @@
  * locks and shared memory do not hold there. */
 #include "db_int.h"
 
+#include "../kernels/base/class.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -112,6 +114,19 @@ db_failed(struct db *db, int rc, struct err *e)
 				     : "");
 }
 
+/* SQL: class_fits(pattern, class), as kernels/base/class.h has it. */
+static void
+sql_class_fits(sqlite3_context *to, int n, sqlite3_value **v)
+{
+	struct str s[2];
+
+	for (int i = 0; i < n && i < 2; i++) {
+		s[i].p = (const char *)sqlite3_value_text(v[i]);
+		s[i].n = s[i].p ? (size_t)sqlite3_value_bytes(v[i]) : 0;
+	}
+	sqlite3_result_int(to, s[0].p && s[1].p && class_fits(s[0], s[1]));
+}
+
 static bool
 open_sql(struct db *db, struct err *e)
 {
@@ -129,7 +144,10 @@ open_sql(struct db *db, struct err *e)
 		return db_failed(db, rc, e);
 	(void)sqlite3_busy_timeout(db->sql, 5000);
 	(void)sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
-	rc = sqlite3_exec(db->sql, setup, NULL, NULL, NULL);
+	rc = sqlite3_create_function(db->sql, "class_fits", 2,
+	    SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, NULL, sql_class_fits, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db->sql, setup, NULL, NULL, NULL);
 	return rc == SQLITE_OK || db_failed(db, rc, e);
 }
 

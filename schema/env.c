@@ -96,7 +96,7 @@ env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, stru
 		return false;
 	if (!found)
 		return err_set(e, ERR_OFFLINE,
-		    "no device of class '%.*s' was ever seen here; connect a korch-worker for it",
+		    "no device of a class that fits '%.*s' was ever seen here; connect a korch-worker for it",
 		    STR_ARG(class));
 	return rec_unpack(a, "env", record, env, e);
 }

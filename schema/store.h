@@ -37,7 +37,7 @@ uint64_t db_boot(struct db *db);
 /* env->hash is of env->key and is computed here; *id for the functions below.  Of a key that is known the
  * rest stays as it was first said, unless the device is this host's own (is_own: it was calibrated anew). */
 bool env_put(struct db *db, const struct m_env *env, bool is_own, int64_t *id, struct err *e) MUST_CHECK;
-/* The one of that class seen last; false with ERR_OFFLINE when there is none. */
+/* Of a class that fits the pattern, the one seen last; false with ERR_OFFLINE when there is none. */
 bool env_of_class(struct db *db, struct arena *a, struct str class, int64_t *id, struct m_env *env,
     struct err *e) MUST_CHECK;
 bool env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct err *e) MUST_CHECK;

@@ -396,6 +396,18 @@ fill_env(struct arena *a, const struct calibration *cal, struct m_env *env)
 	    .n_cores = host_cores(os_real())};
 }
 
+/* What was frozen may be of a version that had other names. */
+static bool
+class_here(struct cpu *c, struct err *e)
+{
+	struct dev_info here;
+
+	if (!dev_cpu_describe(&here, e))
+		return false;
+	(void)snprintf(c->cal.info.device_class, sizeof(c->cal.info.device_class), "%s", here.device_class);
+	return true;
+}
+
 bool
 device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e)
 {
@@ -427,6 +439,11 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 		cpu_close(c);
 		return false;
 	}
+	if (!class_here(c, e)) {
+		cpu_close(c);
+		return false;
+	}
+	out->class = c->cal.info.device_class;
 	out->target = c->cal.target;
 	fill_env(a, &c->cal, &out->env);
 	return true;

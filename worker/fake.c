@@ -145,6 +145,7 @@ static bool
 read_args(struct arena *a, struct fake *f, struct str args, struct err *e)
 {
 	struct strbuf rest;
+	struct str class = {0};
 
 	sb_init(&rest, a);
 	while (args.n) {
@@ -158,13 +159,18 @@ read_args(struct arena *a, struct fake *f, struct str args, struct err *e)
 			f->slow_ms = (uint64_t)v;
 		else if (ours)
 			f->lost = (uint64_t)v;
+		else if (str_is(key, "class"))
+			class = value;
 		else if (word.n)
 			sb_addf(&rest, "%s%.*s", rest.n ? "," : "", STR_ARG(word));
 	}
 	if (!fake_read(sb_str(&rest), &f->seed, &f->rates, e))
 		return false;
+	if (class.n)
+		f->device->class = str_dup(a, class);
 	/* speed and losses decide no result, so they are no part of the environment */
-	f->device->env.key = str_of(arena_printf(a, "device=fake %s", rest.p));
+	f->device->env.key = str_of(arena_printf(a, "%s%.*s%sdevice=fake %s", class.n ? "class=" : "",
+	    STR_ARG(class), class.n ? " " : "", rest.p));
 	return true;
 }
 
@@ -212,7 +218,7 @@ device_fake_open(struct arena *a, const struct device_conf *conf, struct device 
 	    .n_threads = 1};
 	if (!read_args(a, f, conf->args, e))
 		return false;
-	out->env.class = STR("fake");
+	out->env.class = str_of(out->class);
 	out->env.run_compat = STR("fake");
 	out->env.compiler = STR("none");
 	out->env.epoch = GENERATOR_EPOCH;

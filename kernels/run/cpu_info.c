@@ -202,12 +202,27 @@ describe_facts(struct dev_info *out)
 	    positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
 }
 
+/* Where CPUs have no names, the numbers of their maker and model. */
+static void
+cpu_model(char *out, size_t cap)
+{
+	char maker[64], part[64];
+
+	cpuinfo_value("model name", out, cap);
+	if (strcmp(out, "unknown") != 0)
+		return;
+	cpuinfo_value("CPU implementer", maker, sizeof(maker));
+	cpuinfo_value("CPU part", part, sizeof(part));
+	if (strcmp(part, "unknown") != 0)
+		(void)snprintf(out, cap, "%s %s", maker, part);
+}
+
 static void
 describe_environment(struct dev_info *out)
 {
 	char cpu[256], governor[64], microcode[64], turbo[16], smt[16];
 
-	cpuinfo_value("model name", cpu, sizeof(cpu));
+	cpu_model(cpu, sizeof(cpu));
 	cpuinfo_value("microcode", microcode, sizeof(microcode));
 	read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof(governor));
 	read_line("/sys/devices/system/cpu/cpufreq/boost", turbo, sizeof(turbo));
@@ -228,9 +243,9 @@ dev_cpu_describe(struct dev_info *out, struct err *e)
 	if (!dev_cpu_isa(&isa, e))
 		return false;
 	(void)snprintf(out->run_compat, sizeof(out->run_compat), "%s", isa_info[isa].needs);
-	(void)snprintf(out->device_class, sizeof(out->device_class), "cpu");
 	describe_facts(out);
 	out->fact[DEV_FACT_simd_bytes] = isa_info[isa].simd_bytes;
 	describe_environment(out);
+	dev_class_of(str_of(out->run_compat), str_of(out->environment), out->device_class);
 	return true;
 }

@@ -4,6 +4,7 @@
 #ifndef KORCH_DEV_H
 #define KORCH_DEV_H
 
+#include "../base/class.h"
 #include "../base/isa.h"
 #include "../library/library.h"
 #include "plan.h"
@@ -35,14 +36,16 @@ enum dev_fact {
 };
 const char *dev_fact_name(enum dev_fact f);
 
-enum { DEV_CLASS_MAX = 64, DEV_COMPAT_MAX = 256, DEV_ENV_MAX = 2048 };
+enum { DEV_CLASS_MAX = CLASS_MAX, DEV_COMPAT_MAX = 256, DEV_ENV_MAX = 2048 };
 struct dev_info {
-	char device_class[DEV_CLASS_MAX]; /* "cpu": what --device names */
+	char device_class[DEV_CLASS_MAX]; /* "cpu:AMD-EPYC-9B14-avx512": what --device names */
 	char run_compat[DEV_COMPAT_MAX];  /* words that a plan made here asks for */
 	char features[DEV_COMPAT_MAX];    /* words that the device offers; run_compat is among them */
 	char environment[DEV_ENV_MAX];    /* lines "key=value", sorted by key: the measuring environment */
 	double fact[DEV_FACT_COUNT];      /* zero where calibration has not spoken */
 };
+/* The class of a device of that environment, for people; "": none is known. */
+void dev_class_of(struct str run_compat, struct str environment, char out[DEV_CLASS_MAX]);
 /* Is every word of `need` (a plan's run_compat) offered?  ERR_DEVICE naming the missing ones. */
 bool dev_compatible(struct str need, const struct dev_info *have, struct err *e) MUST_CHECK;
 

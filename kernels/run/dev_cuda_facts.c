@@ -2,7 +2,6 @@
  * kept under) and what NVML sees of it while it works. */
 #include "gpu.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,15 +147,6 @@ gpu_facts(const struct gpu *g, int number, struct gpu_facts *out, struct err *e)
 }
 
 /* ---- words --------------------------------------------------------------------------------- */
-static void
-class_words(const struct gpu_facts *f, char *out, size_t cap)
-{
-	(void)snprintf(out, cap, "cuda:%.38s%s%.14s", f->name, f->is_mig ? "+mig-" : "", f->mig);
-	for (char *p = out; *p; p++)
-		if (isspace((unsigned char)*p) || !isprint((unsigned char)*p))
-			*p = '-';
-}
-
 /* A cubin runs on its own major architecture, from its minor one on. */
 static void
 feature_words(int sm, char *out, size_t cap)
@@ -173,7 +163,7 @@ gpu_describe(const struct gpu_facts *f, struct dev_info *out)
 	char clocks[64] = "default";
 
 	*out = (struct dev_info){0};
-	class_words(f, out->device_class, sizeof(out->device_class));
+	class_of_gpu(str_of(f->name), str_of(f->is_mig ? f->mig : ""), out->device_class);
 	(void)snprintf(out->run_compat, sizeof(out->run_compat), "cuda sm_%d", f->sm);
 	feature_words(f->sm, out->features, sizeof(out->features));
 	if (!f->has_ml)

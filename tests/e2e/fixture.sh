@@ -16,6 +16,7 @@ must() {
 }
 digest=1ca049a856023fd5987c08dd2dcd9f49137413176bef9eaab8b99f66bc3699bd
 must 0 '/fc2/MatMul,/Softmax' korch-plan show "$plan"
+must 0 '^class +cpu:AMD-EPYC-avx512$' korch-plan show "$plan"
 must 0 "\"digest\":\"$digest\"" korch-plan show --json "$plan"
 must 0 "^digest +$digest" korch-plan verify "$plan"
 must 0 'the search, repeated' korch-plan verify --resolve "$plan"
@@ -39,6 +40,10 @@ read -r _ <"$tmp/ready" || bad "korchd: $(cat "$tmp/daemon.log")"
 data="--data $tmp/d"
 must 0 '76' korch-cache stats $data
 must 0 '^09a08cc778f5' korch-cache list $data
+# its class is that of every CPU then, until a worker of the same environment says more
+must 0 '^09a08cc778f5' korch-cache list --class cpu $data
+must 0 '^09a08cc778f5' korch-cache list --class 'c?u' $data
+must 0 '^$' sh -c "korch-cache list --class 'cpu:*' $data; echo"
 must 0 '%1 = rmax' korch-cache show 09a08cc778f5 $data
 must 0 'lost' korch-cache explain 09a08cc778f5 $data
 must 0 'as they were written' korch-cache verify $data

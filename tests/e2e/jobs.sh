@@ -38,7 +38,7 @@ grep -qm1 'queued: behind job 1, which is being planned, and 2 jobs that came be
 kill $submit
 wait $submit
 korch-jobs list $farm >"$tmp/list" 2>&1
-if head -n 1 "$tmp/list" | grep -q '^ *JOB  STATE  *NAME  *SUBMITTED  *RAN  *BUDGET  *BEST  *GAP AND REASON$'; then ok; else bad "no head: $(head -n 1 "$tmp/list")"; fi
+if head -n 1 "$tmp/list" | grep -q '^ *JOB  STATE  *NAME  *SUBMITTED  *RAN  *BUDGET  *BEST  *GAP, CLASS AND REASON$'; then ok; else bad "no head: $(head -n 1 "$tmp/list")"; fi
 row() { grep -qE "$1" "$tmp/list" && ok || bad "no '$1' in: $(cat -v "$tmp/list")"; }
 row '^ +1  planning   model.onnx +[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}  +[0-9]+ s  21 min  -'
 row '^ +2  queued     second job +2[0-9-]+ [0-9:]+       -  21 min  - +behind job 1, which is being planned$'

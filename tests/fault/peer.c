@@ -86,7 +86,7 @@ peer_hello(struct peer *p, const char *name, const struct m_env *env, const stru
 {
 	struct m_env own = *env;
 	struct hello h = {
-	    .role = AUTH_WORKER, .is_local = true, .name = str_of(name), .envs = &own, .n_envs = 1};
+	    .role = AUTH_WORKER, .is_local = !p->is_remote, .name = str_of(name), .envs = &own, .n_envs = 1};
 	struct msg m;
 
 	hello_fill(&h, (struct bytes){0}, &m);

@@ -13,6 +13,7 @@ struct peer {
 	sem_t rung;
 	struct arena a; /* of all that it heard */
 	uint64_t session, next_id;
+	bool is_remote; /* as it says at hello */
 };
 void peer_open(struct peer *p, const char *url);
 void peer_open_tls(struct peer *p, const char *url, const struct keys *keys);

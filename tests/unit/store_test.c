@@ -568,10 +568,71 @@ copies_before_migration(void **state)
 	box_close(&b);
 }
 
+/* ---- classes ------------------------------------------------------------------------ */
+static uint32_t
+rows_of(struct box *b, const char *class)
+{
+	struct hash zero = {{0}};
+	struct m_measurement *rows;
+	uint32_t n;
+	bool more;
+	struct err e = {0};
+
+	assert_true(cache_list(b->db, &b->a, &zero, str_of(class), 10, &rows, &n, &more, &e));
+	return n;
+}
+
+static const char *
+class_seen(struct box *b, const char *pattern)
+{
+	struct m_env env;
+	int64_t id;
+	struct err e = {0};
+
+	return env_of_class(b->db, &b->a, str_of(pattern), &id, &env, &e) ? str_dup(&b->a, env.class) : "";
+}
+
+/* What was measured when every CPU was "cpu" counts on: its environment takes the name that its worker says
+ * now, and keeps it, whoever else says another. */
+static void
+classes(void **state)
+{
+	static const char FULL[] = "cpu:AMD-EPYC-9B14-avx512";
+	struct m_env env = {.key = STR("cpu=AMD EPYC 9B14"), .run_compat = STR("x"), .compiler = STR("")};
+	struct box b;
+	struct meas_key k, now;
+	struct err e = {0};
+
+	(void)state;
+	box_open(&b);
+	k = box_env(&b, "cpu", "cpu=AMD EPYC 9B14");
+	box_put(&b, "A", &k, box_row("s1", 100, 10), 5);
+	assert_string_equal(class_seen(&b, "cpu"), "cpu");
+	assert_string_equal(class_seen(&b, "cpu:*"), "");
+	now = k;
+	env.class = str_of(FULL);
+	assert_true(env_put(b.db, &env, false, &now.env, &e));
+	assert_int_equal(now.env, k.env);
+	assert_true(box_find(&b, "A", &now, 1).is_cached);
+	env.class = STR("cpu:another-avx2");
+	assert_true(env_put(b.db, &env, false, &now.env, &e));
+	env.class = STR("cpu"); /* an old export */
+	assert_true(env_put(b.db, &env, false, &now.env, &e));
+	assert_string_equal(class_seen(&b, "cpu"), FULL);
+	assert_string_equal(class_seen(&b, "cpu:amd-*"), FULL);
+	assert_string_equal(class_seen(&b, "cpu:another*"), "");
+	assert_int_equal(rows_of(&b, ""), 1);
+	assert_int_equal(rows_of(&b, "cpu"), 1);
+	assert_int_equal(rows_of(&b, "cpu:*avx512"), 1);
+	assert_int_equal(rows_of(&b, "cpu:*avx2"), 0);
+	box_close(&b);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(classes),
 	    cmocka_unit_test(best_and_pool),
 	    cmocka_unit_test(pools_of_extremes),
 	    cmocka_unit_test(copies_before_migration),
