@@ -131,7 +131,8 @@ ended_take(struct tune *t, int64_t cost)
 	t->choice.cost = cost;
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
 		t->choice.chosen[i] = number_at(end, i);
-	t->progress.stop = end->progress.stop;
+	if (!t->is_cut)
+		t->progress.stop = end->progress.stop;
 	t->is_repeat = true;
 }
 
@@ -160,6 +161,8 @@ ended_progress(struct tune *t)
 	t->progress.measured = now.measured;
 	t->progress.remeasured = now.remeasured;
 	t->progress.spent_before = now.spent_before;
+	if (t->is_cut)
+		t->progress.stop = now.stop;
 }
 
 bool

@@ -38,25 +38,28 @@ emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *
 }
 
 /* Of the measured kernels that compute the same with other extents, the schedule of the one whose size is
- * nearest. */
+ * nearest.  One that is not done in the same form is no kin: a large field measured without Winograd's tells
+ * a small one to do three times the work. */
 static struct str
 schedule_of_kin(const struct tune *t, uint32_t s)
 {
 	const struct cand_set *c = &t->front.cands;
-	struct str best = {0};
+	struct arena tmp = {0};
+	struct str best = {0}, form = space_guess(&tmp, &c->specs[s], &t->target);
 	double least = 0;
 
 	for (uint32_t i = 0; i < c->n_specs - c->n_views; i++) {
 		/* the logarithm of its bound (kernels/cost/predict.c) */
 		double apart = fabs(t->cost[i].features[1] - t->cost[s].features[1]);
 
-		if (t->cost[i].measured_ns <= 0 || !hash_eq(&c->specs[i].structure, &c->specs[s].structure))
+		if (t->cost[i].measured_ns <= 0 || (best.p && apart >= least) ||
+		    !hash_eq(&c->specs[i].structure, &c->specs[s].structure) ||
+		    !str_eq(space_guess(&tmp, &c->specs[i], &t->target), form))
 			continue;
-		if (!best.p || apart < least) {
-			best = t->cost[i].schedule;
-			least = apart;
-		}
+		best = t->cost[i].schedule;
+		least = apart;
 	}
+	arena_fini(&tmp);
 	return best;
 }
 
@@ -432,6 +435,20 @@ finish_again(struct tune *t, struct err *e)
 	return say_done(t, STR(""), &t->past.end.plan, e);
 }
 
+/* A plan that nobody has timed, and that rests on as many guesses as the one that this job ended with before,
+ * does not take its place: there is nothing to say that it is better. */
+static bool
+is_no_better(const struct tune *t)
+{
+	struct arena tmp = {0};
+	uint32_t n_past, n_guessed = count_guessed(t);
+	bool has_past = ended_choice(t, &tmp, &n_past) && n_past > 0 && t->past.has_plan && !t->dump.stages;
+
+	arena_fini(&tmp);
+	return has_past && t->is_cut && t->progress.measured_ns == 0 && n_guessed > 0 &&
+	    n_guessed >= t->past.end.progress.guessed;
+}
+
 bool
 finish_run(struct tune *t, struct err *e)
 {
@@ -458,6 +475,10 @@ finish_run(struct tune *t, struct err *e)
 	} else if (may_time && t->choice.n_chosen > 0) {
 		if (!playoff(t, e))
 			return false;
+		if (is_no_better(t)) {
+			ended_take(t, t->past.end.progress.latency_ns);
+			return finish_again(t, e);
+		}
 		if (t->progress.winner.n && !build(t, codes, &module, &source, e))
 			return false;
 	}

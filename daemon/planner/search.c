@@ -485,7 +485,8 @@ end_search(struct tune *t, bool done, int64_t past_cost, struct err *e)
 	}
 	if (is_optimum)
 		return end_proved(t, past_cost, e);
-	t->progress.stop = str_of(why_settled(t, done));
+	t->progress.stop =
+	    t->is_cut && t->progress.measured == 0 ? share_nothing_words(t) : str_of(why_settled(t, done));
 	return settle(t, e);
 }
 
@@ -534,6 +535,7 @@ tune_search(struct tune *t, struct err *e)
 	costs_learn(t);
 	if (!solve(t, AIM_PROVE, e) || !start_plan(t, e))
 		return false;
+	t->measuring_from_ns = t->os->mono_ns(t->os->self);
 	share_time(t);
 	if (share_is_too_small(t))
 		return search_small(t, past_cost, e);

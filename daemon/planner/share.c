@@ -143,19 +143,38 @@ share_is_too_small(const struct tune *t)
 	return t->until_ns - now_ns(t) < (compiles(t) ? least_ns : 0);
 }
 
-/* What measuring the kernels of the first plan would take, with all that is before and after it. */
-struct str
-share_small_words(struct tune *t)
+/* What measuring the kernels of the first plan would take, with all that is before and after it; in seconds.
+ */
+static double
+enough_s(const struct tune *t)
 {
-	int64_t need = now_ns(t) - t->began_ns + finish_ns(t), n_open = 0;
+	int64_t need = t->measuring_from_ns - t->began_ns + finish_ns(t), n_open = 0;
 	double seconds;
 
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
 		n_open += t->cost[t->program.spec_of[t->choice.chosen[i]]].state == LAZY_OPEN;
 	need += n_open * usual_measure_ns;
 	seconds = ceil((double)need * 1e-9 * 1.25);
+	return seconds > 20 ? ceil(seconds / 10) * 10 : seconds;
+}
+
+struct str
+share_small_words(struct tune *t)
+{
 	return str_of(arena_printf(t->arena,
 	    "the budget of %.3g s left nothing for measuring: plan from bounds and the cache; give at least "
 	    "%.0f s",
-	    (double)t->start.options.budget_ns * 1e-9, seconds > 20 ? ceil(seconds / 10) * 10 : seconds));
+	    (double)t->start.options.budget_ns * 1e-9, enough_s(t)));
+}
+
+struct str
+share_nothing_words(struct tune *t)
+{
+	double budget = (double)t->start.options.budget_ns * 1e-9;
+
+	return str_of(arena_printf(t->arena,
+	    "the budget of %.3g s was over before anything was measured: plan from bounds and the cache; "
+	    "give at "
+	    "least %.0f s",
+	    budget, fmax(enough_s(t), ceil(2 * budget))));
 }

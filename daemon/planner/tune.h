@@ -48,6 +48,7 @@ struct tune {
 	const struct os *os;
 	struct m_plan_start start;
 	int64_t began_ns, deadline_ns;
+	int64_t measuring_from_ns;                          /* when all was ready for measuring */
 	int64_t until_ns, recheck_until_ns, plans_until_ns; /* share.c: until when each part may last */
 	int64_t recheck_left_ns;                            /* of the time for timing again */
 	int64_t solve_ns, file_ns; /* what the last solution, the last plan file took; 0: none yet */
@@ -110,6 +111,8 @@ int64_t share_settle_until_ns(const struct tune *t);
 /* The budget leaves no time for measuring anything; the words that say so. */
 bool share_is_too_small(const struct tune *t);
 struct str share_small_words(struct tune *t);
+/* It left some, and nothing came of it. */
+struct str share_nothing_words(struct tune *t);
 
 /* ---- costs.c */
 /* Bounds for all specs, then what the cache knows of them. */

@@ -41,6 +41,7 @@ desk_look_up(struct desk *d, struct str text)
 	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, &list, &n);
 	*k = (struct known){.spec = h,
 	    .structure = s.structure,
+	    .text = {str_dup(&d->a, text), text.n},
 	    .cost = {.spec = h,
 		.schedule = n ? list[n - 1] : STR(""),
 		.cause = STR(""),

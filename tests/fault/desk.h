@@ -20,6 +20,7 @@ typedef double (*cost_fn)(const struct hash *spec, int64_t bound_ns);
 
 struct known {
 	struct hash spec, structure;
+	struct str text;
 	struct m_cost cost; /* what it would be measured at */
 	bool is_measured, is_out;
 };
