@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -567,6 +568,56 @@ names(void **state)
 	farm_proc_fini(&f);
 }
 
+/* Waits until the daemon's log has it so often. */
+static void
+await_log(const struct farm_proc *f, const char *what, int n)
+{
+	for (int seen = 0; seen < n;) {
+		struct arena a = {0};
+		const char *at = farm_proc_log(f, &a, "daemon.log").p;
+
+		for (seen = 0; (at = strstr(at, what)) != NULL; at++)
+			seen++;
+		arena_fini(&a);
+		(void)sched_yield();
+	}
+}
+
+/* HUP ends nobody but whose token is gone; a file that cannot be used changes nothing. */
+static void
+reload(void **state)
+{
+	struct farm_proc f;
+	struct raw worker, client, again;
+	struct who w, c, x;
+
+	(void)state;
+	up(&f);
+	open_as(&worker, &w, f.net, AUTH_WORKER);
+	open_as(&client, &c, f.net, AUTH_CLIENT);
+	farm_proc_tokens(&f, "nonsense\n");
+	assert_int_equal(kill(f.daemon, SIGHUP), 0);
+	await_log(&f, "reload.failed why=", 1);
+	assert_int_equal(say(&client, MSG_job_list, 0), ERR_NONE);
+	farm_proc_tokens(&f, "worker wwwwwwwwwwwwwwwwwwwwwwww\nclient dddddddddddddddddddddddd\n");
+	assert_int_equal(kill(f.daemon, SIGHUP), 0);
+	await_log(&f, "ended=1", 1);
+	raw_await_end(&client);
+	assert_int_equal(say(&worker, MSG_renew, 0), ERR_NONE);
+	raw_open(&again, f.net, true);
+	assert_int_equal(raw_hello(&again, be(&x, AUTH_CLIENT, client_token)), ERR_REFUSED);
+	arena_fini(&x.a);
+	assert_int_equal(raw_hello(&again, be(&x, AUTH_CLIENT, "dddddddddddddddddddddddd")), ERR_NONE);
+	assert_int_equal(say(&again, MSG_job_list, 0), ERR_NONE);
+	raw_close(&worker);
+	raw_close(&client);
+	raw_close(&again);
+	arena_fini(&w.a);
+	arena_fini(&c.a);
+	arena_fini(&x.a);
+	farm_proc_fini(&f);
+}
+
 int
 main(void)
 {
@@ -582,6 +633,7 @@ main(void)
 	    cmocka_unit_test(silence),
 	    cmocka_unit_test(idle),
 	    cmocka_unit_test(names),
+	    cmocka_unit_test(reload),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* Hostile words over TLS: whoever holds one certificate of the farm is its holder and nobody else, on that
- * connection alone.  label: fault */
+ * connection alone.  label: fault  memory: yes */
 #include "farm_proc.h"
 #include "peer.h"
 

@@ -20,6 +20,9 @@ look() {
 
 look "banned functions" '(^|[^a-zA-Z0-9_])(strcpy|strcat|sprintf|vsprintf|atoi|atol|atof|strtok|gets|alloca|setjmp|longjmp)\('
 look "TODO without an issue's number" 'TODO([^(]|\([^0-9]|$)|FIXME'
+# A wait by the wall clock takes a day where that is set back by one.
+found=$(grep -rl --include='*.c' pthread_cond_timedwait $parts | xargs -r grep -LE 'pthread_condattr_setclock\(&[a-z]+, CLOCK_MONOTONIC\)')
+[ -z "$found" ] || { echo "pthread_cond_timedwait by the wall clock:"; echo "$found"; faults=$((faults + 1)); }
 operators=$(sed -n 's/^[A-Z_]*(\([A-Z][A-Za-z0-9]*\),.*/\1/p' daemon/model/op.def | sort -u | paste -sd '|')
 [ -n "$operators" ] || { echo "no operator found in daemon/model/op.def"; faults=$((faults + 1)); }
 look "operator names outside of daemon/model and daemon/fission" "\"($operators)\"" \
