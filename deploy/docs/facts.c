@@ -27,6 +27,15 @@ version_numbers(struct docs *d, struct strbuf *sb)
 }
 
 void
+versions_now(struct docs *d, struct strbuf *sb)
+{
+	(void)d;
+	sb_addf(sb, "| this one | %d | %d | %d | %d, %d-%d | %.*s |\n", (int)PROTO_VERSION,
+	    (int)GENERATOR_EPOCH, (int)STORE_SCHEMA, (int)PLAN_FILE_VERSION, (int)PLAN_FILE_OLDEST,
+	    (int)PLAN_FILE_VERSION, (int)sizeof(CACHE_EXPORT_MAGIC) - 2 - 12, CACHE_EXPORT_MAGIC + 12);
+}
+
+void
 exit_statuses(struct docs *d, struct strbuf *sb)
 {
 	(void)d;
