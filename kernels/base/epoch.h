@@ -1,4 +1,4 @@
-/* kernels/base/epoch.h: the generator's epoch.  Of kernels/fuse and kernels/emit; korchd, which has neither,
+/* kernels/base/epoch.h: the generator epoch.  Of kernels/fuse and kernels/emit; korchd, which has neither,
  * compares its workers' with it. */
 #ifndef KORCH_EPOCH_H
 #define KORCH_EPOCH_H

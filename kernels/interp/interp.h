@@ -1,4 +1,4 @@
-/* kernels/interp/interp.h: what each primitive means.  Slow and obvious: generated code is
+/* kernels/interp/interp.h: the interpreter: what each primitive means.  Slow and obvious: generated code is
  * right when it agrees with this.  float32 sums are accumulated in double.
  * Single elements (elem_get, elem_set, half floats) are in ir.h. */
 #ifndef KORCH_INTERP_H
