@@ -64,6 +64,11 @@ for job in 90 91 92 93 94 95 96 97 98; do mkdir -p "$tmp/d/failed/$((job - 90 + 
 submit planner.heard:1
 if [ "$(ls "$tmp/d/failed" | wc -l)" = 8 ]; then ok; else bad "kept: $(ls "$tmp/d/failed" | tr '\n' ' ')"; fi
 
+# And 1 GiB of them in all: from the one on that is over it, the older ones go.
+truncate -s 2G "$tmp/d/failed/1006/big"
+submit planner.heard:1
+if [ "$(ls "$tmp/d/failed" | tr '\n' ' ')" = '1007 1008 ' ]; then ok; else bad "kept by size: $(ls "$tmp/d/failed" | tr '\n' ' ')"; fi
+
 # What is no such folder.
 korch-planner --replay "$tmp" >"$tmp/said" 2>&1
 if [ $? = 1 ] && grep -q 'korch-tape: cannot open' "$tmp/said"; then ok; else bad "no tape: $(cat "$tmp/said")"; fi
