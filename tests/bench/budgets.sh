@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# tests/bench/budgets.sh [--budgets "3 10 20 60"] [--threads N] [--twice] [NAME...]
+# tests/bench/budgets.sh [--budgets "3 10 20 60"] [--threads "1 2"] [--small] [--twice] [NAME...]
 # What a budget is worth: each model tuned on an empty cache with each budget; the seconds that the job took, what it
 # measured, and the plan's time beside that of the plan which is to be had for nothing (--budget 0 on an empty cache), both
-# run in turns.  --twice: each is submitted a second time over the same cache, and goes on.
+# run in turns.  --threads: on each of these numbers (default: 1), every time on an empty cache.  --small: the small models.
+# --twice: each is submitted a second time over the same cache, and goes on.
 # Names: those of korch-make-model (default: candy yolox_nano).  $KORCH_BIN: the programs (default: build/bin).
 set -eu
 cd "$(dirname "$0")/../.."
-bin=${KORCH_BIN:-build/bin} budgets="3 10 20 60" threads=1 twice=
+bin=${KORCH_BIN:-build/bin} budgets="3 10 20 60" many=1 small= twice=
 names=()
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) exec sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0" ;;
 	--budgets) budgets=$2 && shift ;;
-	--threads) threads=$2 && shift ;;
+	--threads) many=$2 && shift ;;
+	--small) small=--small ;;
 	--twice) twice=1 ;;
 	-*)
 		echo "budgets.sh: $1: see --help" >&2
@@ -34,24 +36,32 @@ tune() { XDG_DATA_HOME=$4 "$bin/korch-submit" "$1" -o "$3" --budget "$2" --threa
 median_of() { sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 run_ms() { "$bin/korch-run" "$1" --repeat 5 --warmup 1 --threads "$threads" --json | tail -n 1 | sed -n 's/.*"median_ns": *\([0-9]*\).*/\1/p'; }
 
-printf '%-12s %7s %8s %6s %9s %10s %10s  %s\n' model budget took over measured plan/ms "budget 0" ended
+# one: the model with budget $b on $threads threads; a line of the table, or two
+one() {
+	rm -rf "$work/data"
+	for round in 1 ${twice:+2}; do
+		tune "$work/m.onnx" "$b" "$work/plan.korch" "$work/data" >"$work/json"
+		: >"$work/plan.ns" && : >"$work/zero.ns"
+		for turn in 1 2 3 4 5; do
+			run_ms "$work/plan.korch" >>"$work/plan.ns"
+			run_ms "$work/zero.korch" >>"$work/zero.ns"
+		done
+		took=$(field seconds <"$work/json")
+		printf '%-12s %7s %7s %8.1f %5.0f%% %9s %10.2f %10.2f  %s\n' "$name" "$threads" "$b" "$took" \
+			"$(awk -v t="$took" -v b="$b" 'BEGIN {print 100 * (t / b - 1)}')" "$(field measured <"$work/json")" \
+			"$(awk -v n="$(median_of <"$work/plan.ns")" 'BEGIN {print n / 1e6}')" \
+			"$(awk -v n="$(median_of <"$work/zero.ns")" 'BEGIN {print n / 1e6}')" "$(field stop <"$work/json")"
+	done
+}
+
+printf '%-12s %7s %7s %8s %6s %9s %10s %10s  %s\n' model threads budget took over measured plan/ms "budget 0" ended
 for name in "${names[@]}"; do
-	"$bin/korch-make-model" "$name" "$work/m.onnx" >/dev/null 2>&1
-	tune "$work/m.onnx" 0 "$work/zero.korch" "$work/zero" >/dev/null
-	for b in $budgets; do
-		rm -rf "$work/data"
-		for round in 1 ${twice:+2}; do
-			tune "$work/m.onnx" "$b" "$work/plan.korch" "$work/data" >"$work/json"
-			: >"$work/plan.ns" && : >"$work/zero.ns"
-			for turn in 1 2 3 4 5; do
-				run_ms "$work/plan.korch" >>"$work/plan.ns"
-				run_ms "$work/zero.korch" >>"$work/zero.ns"
-			done
-			took=$(field seconds <"$work/json")
-			printf '%-12s %7s %8.1f %5.0f%% %9s %10.2f %10.2f  %s\n' "$name" "$b" "$took" \
-				"$(awk -v t="$took" -v b="$b" 'BEGIN {print 100 * (t / b - 1)}')" "$(field measured <"$work/json")" \
-				"$(awk -v n="$(median_of <"$work/plan.ns")" 'BEGIN {print n / 1e6}')" \
-				"$(awk -v n="$(median_of <"$work/zero.ns")" 'BEGIN {print n / 1e6}')" "$(field stop <"$work/json")"
+	"$bin/korch-make-model" "$name" "$work/m.onnx" $small >/dev/null 2>&1
+	for threads in $many; do
+		rm -rf "$work/zero"
+		tune "$work/m.onnx" 0 "$work/zero.korch" "$work/zero" >/dev/null
+		for b in $budgets; do
+			one
 		done
 	done
 done
