@@ -383,10 +383,141 @@ plans_stay(void **state)
 	arena_fini(&b.a);
 }
 
+/* ---- hardware ----------------------------------------------------------------------------- */
+struct odd {
+	const char *name;
+	struct m_hw hw;
+};
+
+/* All fields as little, and as much, as a row of hw.def lets them be; and each alone not known. */
+static struct odd *
+oddities(struct arena *a, uint32_t *n)
+{
+	struct odd *o = NEW_ARRAY(a, struct odd, 64);
+	const struct m_hw good = peer_env("", "").hw;
+
+	o[0] = (struct odd){.name = "nothing known"};
+	o[1].name = "least of all";
+	o[2].name = "most of all";
+	*n = 3;
+#define HW(KIND, FIELD, LEAST, MOST, WITH)                                                                   \
+	o[1].hw.FIELD = (LEAST);                                                                             \
+	o[2].hw.FIELD = (MOST);                                                                              \
+	o[*n] = (struct odd){"no " #FIELD, good};                                                            \
+	o[(*n)++].hw.FIELD = 0;                                                                              \
+	o[*n] = (struct odd){"least " #FIELD, good};                                                         \
+	o[(*n)++].hw.FIELD = (LEAST);
+#include "../../proto/hw.def"
+#undef HW
+	o[1].hw.sm = o[2].hw.sm = 0; /* a CPU */
+	return o;
+}
+
+/* Says of all that it is given that it cannot. */
+static void
+cannot(struct peer *p, const char *class)
+{
+	struct msg m = {.type = MSG_lease}, got;
+
+	m.lease.max = 4;
+	m.lease.class = str_of(class);
+	peer_want(p, &m, MSG_grant, &got);
+	for (uint32_t i = 0; i < got.grant.n_tasks; i++) {
+		const struct m_task *t = &got.grant.tasks[i];
+		struct m_outcome o = {.key = t->key,
+		    .gen = t->gen,
+		    .kind = t->kind,
+		    .spec = hash_bytes(t->spec.p, t->spec.n),
+		    .effort = t->effort,
+		    .threads = t->threads,
+		    .precision = t->precision,
+		    .payload = t->payload,
+		    .fail = (uint64_t)err_wire(ERR_COMPILE),
+		    .cause = STR("no compiler"),
+		    .log = STR("")};
+		struct msg r = {.type = MSG_result}, answer;
+
+		r.result.outcomes = &o;
+		r.result.n_outcomes = 1;
+		r.result.class = str_of(class);
+		peer_want(p, &r, MSG_ok, &answer);
+	}
+}
+
+/* A plan for such a device: its planner ends by itself, with one or without. */
+static void
+is_planned(
+    const struct farm_proc *f, struct client *c, struct peer *p, const struct odd *o, const char *class)
+{
+	struct m_options opts = {
+	    .device = str_of(class), .threads = 1, .tolerance = 1e-3, .fusion = STR("operator"), .effort = 1};
+	struct arena a = {0};
+	char path[128];
+	struct msg m;
+	uint64_t job, seq = 0;
+	struct err e = {0};
+
+	(void)snprintf(path, sizeof(path), "%s/mlp.onnx", f->dir);
+	if (!client_submit(c, path, NULL, 0, &opts, &job, &e))
+		fail_msg("%s", e.msg);
+	do {
+		if (!client_watch(c, &a, job, seq, SECOND / 50, &m, &e))
+			fail_msg("%s", e.msg);
+		for (uint32_t i = 0; i < m.job_events.n_events; i++) {
+			const struct m_event *ev = &m.job_events.events[i];
+
+			seq = ev->seq;
+			if (ev->code == (uint64_t)err_wire(ERR_CRASH) ||
+			    memmem(ev->reason.p, ev->reason.n, "planner", 7))
+				fail_msg("%s: %.*s", o->name, STR_ARG(ev->reason));
+		}
+		cannot(p, class);
+	} while (!m.job_events.is_final);
+	arena_fini(&a);
+}
+
+/* A vector is refused at the door, or planners can work with it. */
+static void
+odd_hardware(void **state)
+{
+	struct arena a = {0};
+	struct farm_proc f;
+	struct client *c;
+	uint32_t n, n_in = 0;
+	struct odd *o = oddities(&a, &n);
+
+	(void)state;
+	farm_proc_init(&f, "");
+	take_model(&f);
+	farm_proc_daemon(&f, 0);
+	c = farm_proc_client(&f, NULL, NULL);
+	for (uint32_t i = 0; i < n; i++) {
+		const char *class = arena_printf(&a, "odd:%u", i);
+		struct m_env env = peer_env(class, class);
+		struct msg welcome;
+		struct peer p;
+		struct err e = {0};
+
+		env.hw = o[i].hw;
+		peer_open(&p, f.url);
+		if (peer_hello(&p, "odd", &env, NULL, 0, &welcome, &e)) {
+			is_planned(&f, c, &p, &o[i], class);
+			n_in++;
+		} else if (!strstr(e.msg, "hw."))
+			fail_msg("%s: %s", o[i].name, e.msg);
+		peer_close(&p);
+	}
+	print_message("%u of %u were taken\n", n_in, n);
+	assert_true(n_in > 0 && n_in < n);
+	client_close(c);
+	farm_proc_fini(&f);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(plans_stay)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(plans_stay), cmocka_unit_test(odd_hardware)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
