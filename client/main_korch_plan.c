@@ -3,6 +3,7 @@
 #include "plan_explain.h"
 #include "plan_rebuild.h"
 #include "plan_show.h"
+#include "plan_trust.h"
 #include "run_report.h"
 
 #include <stdio.h>
@@ -76,6 +77,23 @@ do_source(struct call *c, struct err *e)
 	return give_text(c, c->plan.source, e);
 }
 
+/* With this user's own key, in one step: the file is never there unsigned. */
+static bool
+save_signed(struct call *c, const char *to, struct err *e)
+{
+	const char *dir = trust_own_folder(c->arena, opt_text(c->o, OPT_data));
+	struct hash made_of = hash_bytes(c->plan.source.p, c->plan.source.n);
+	struct sign_key key;
+	bool moved;
+
+	if (!dir)
+		dir = data_folder(c->arena, opt_text(c->o, OPT_data), &moved);
+	if (!os_make_dirs(dir, e) || !sign_key_open(dir, &key, e))
+		return false;
+	plan_seal_build(&c->plan, &made_of, "korch-plan rebuild", &key, &c->host.seal);
+	return plan_save_sealed(to, &c->plan, &c->host, &key, e);
+}
+
 static bool
 do_rebuild(struct call *c, struct err *e)
 {
@@ -84,7 +102,7 @@ do_rebuild(struct call *c, struct err *e)
 
 	if (!plan_rebuild(c->arena, &c->plan, e))
 		return err_in(e, "%s", c->path);
-	if (!plan_save(to, &c->plan, &c->host, e))
+	if (!save_signed(c, to, e))
 		return false;
 	if (!opt_flag(c->o, OPT_quiet))
 		(void)fprintf(stderr, "korch-plan: %s: %u kernels rebuilt for \"%.*s\"\n", to,
@@ -98,18 +116,33 @@ do_rebuild(struct call *c, struct err *e)
 	return true;
 }
 
+/* All is said of a plan that nobody trusted has signed, and then that. */
 static bool
 do_verify(struct call *c, struct err *e)
 {
+	bool json = opt_flag(c->o, OPT_json), is_signed = c->host.seal.plan.n != 0, ok;
+	const struct trust_key *by;
+	struct err why = {0};
 	struct hash digest;
-	char hex[65];
+	char hex[65], signer[SIGN_PRINT] = "";
+	struct plan_words w = {.digest = hex, .signer = signer};
 
+	ok = plan_trust_check(c->arena, c->o, c->path, &c->plan, &c->host, &by, &why);
+	if (!ok && (json || why.code != ERR_UNTRUSTED)) {
+		*e = why;
+		return false;
+	}
 	if (!plan_file_check(c->path, &digest, e))
 		return false;
 	hash_hex(&digest, hex);
-	return plan_verify(
-		   c->arena, &c->plan, hex, opt_flag(c->o, OPT_json), opt_flag(c->o, OPT_resolve), e) ||
-	    err_in(e, "%s", c->path);
+	if (is_signed)
+		sign_print(&c->host.seal.signer, signer);
+	w.seal = by ? "trusted" : is_signed ? "unknown" : "none";
+	w.trusted_by = by ? by->from : "";
+	if (!plan_verify(c->arena, &c->plan, &w, json, opt_flag(c->o, OPT_resolve), e))
+		return err_in(e, "%s", c->path);
+	*e = why;
+	return ok;
 }
 
 static const struct word {

@@ -1,5 +1,6 @@
 /* client/main_korch_run.c: korch-run: runs a plan: inputs, checks, times, profile. */
 #include "host_tensor.h"
+#include "plan_trust.h"
 #include "run_report.h"
 
 #include "../kernels/base/opt.h"
@@ -19,6 +20,7 @@ struct run {
 	struct arena *arena;
 	const struct opts *o;
 	struct plan plan;
+	struct plan_host host;
 	struct runner *runner;
 	struct host_tensor *inputs, *outputs; /* by number */
 };
@@ -296,8 +298,10 @@ open_plan(struct run *r, struct err *e)
 	int64_t n_threads = opt_int(r->o, OPT_threads), n_streams = opt_int(r->o, OPT_streams),
 		gpu = opt_int(r->o, OPT_gpu);
 	struct runner_opts how;
+	const struct trust_key *by;
 
-	if (!plan_load(r->arena, path, &r->plan, NULL, e))
+	if (!plan_load(r->arena, path, &r->plan, &r->host, e) ||
+	    !plan_trust_check(r->arena, r->o, path, &r->plan, &r->host, &by, e))
 		return false;
 	if (n_threads < 0 || n_threads > RUNNER_MAX_THREADS)
 		return err_set(e, ERR_USAGE,

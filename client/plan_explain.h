@@ -13,10 +13,16 @@ bool plan_explain(
  * many; 0: all. */
 struct str plan_dot(struct arena *a, const struct plan *p, uint32_t steps);
 
+/* What was found of a plan before its certificate is looked at. */
+struct plan_words {
+	const char *digest, *seal; /* trusted, unknown (its signer is), none */
+	const char *signer;        /* SHA256:...; "" */
+	const char *trusted_by;    /* the file with its key; "" */
+};
 /* Recomputes from the file alone, without solver code, that the steps can run in this order and
  * make all outputs, that costs add up, and what the duals prove (D18); says so on stdout.
  * ERR_WRONG names what does not hold. */
-bool plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json, bool resolve,
+bool plan_verify(struct arena *a, const struct plan *p, const struct plan_words *w, bool json, bool resolve,
     struct err *e) MUST_CHECK;
 
 /* Runs the search again over the plan's candidates; *cost: of what it finds.  ERR_WRONG where the

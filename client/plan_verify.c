@@ -9,11 +9,16 @@
 #include <stdio.h>
 
 static void
-say_words(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest)
+say_words(struct arena *a, const struct plan *p, const struct certificate *c, const struct plan_words *w)
 {
 	struct str libraries = plan_libraries(a, p);
 
-	(void)printf("digest    %s\n", digest);
+	(void)printf("digest    %s\n", w->digest);
+	if (!*w->signer)
+		(void)printf("signed    not signed\n");
+	else
+		(void)printf("signed    by %s, %s%s\n", w->signer,
+		    *w->trusted_by ? "the key in " : "whom you do not trust", w->trusted_by);
 	(void)printf(
 	    "cover     %u steps make all %u outputs, in this order, each reading what was written for it\n",
 	    p->n_steps, p->n_outputs);
@@ -36,7 +41,7 @@ say_words(struct arena *a, const struct plan *p, const struct certificate *c, co
 }
 
 static void
-say_json(struct arena *a, const struct plan *p, const struct certificate *c, const char *digest,
+say_json(struct arena *a, const struct plan *p, const struct certificate *c, const struct plan_words *w,
     int64_t resolved_ns)
 {
 	struct strbuf sb;
@@ -45,14 +50,16 @@ say_json(struct arena *a, const struct plan *p, const struct certificate *c, con
 	sb_addf(&sb,
 	    "{\"holds\":true,\"digest\":\"%s\",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
 	    ",\"dual_bound\":%.3f,\"by_duals\":%s,\"proved\":%s,\"chosen\":%u,\"measured\":%u",
-	    digest, p->latency_ns, p->bound_ns, c->dual_bound, c->is_by_duals ? "true" : "false",
+	    w->digest, p->latency_ns, p->bound_ns, c->dual_bound, c->is_by_duals ? "true" : "false",
 	    p->proved ? "true" : "false", c->n_chosen, c->n_measured);
+	sb_addf(&sb, ",\"seal\":\"%s\",\"signer\":\"%s\"", w->seal, w->signer);
 	sb_addf(&sb, ",\"resolved_ns\":%" PRId64 "}", resolved_ns);
 	(void)puts(sb.p);
 }
 
 bool
-plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json, bool resolve, struct err *e)
+plan_verify(
+    struct arena *a, const struct plan *p, const struct plan_words *w, bool json, bool resolve, struct err *e)
 {
 	struct certificate c;
 	int64_t cost = 0;
@@ -60,10 +67,10 @@ plan_verify(struct arena *a, const struct plan *p, const char *digest, bool json
 	if (!plan_certify(p, &c, e) || (resolve && !plan_resolve(a, p, &cost, e)))
 		return false;
 	if (json) {
-		say_json(a, p, &c, digest, cost);
+		say_json(a, p, &c, w, cost);
 		return true;
 	}
-	say_words(a, p, &c, digest);
+	say_words(a, p, &c, w);
 	if (resolve && cost < p->latency_ns)
 		(void)printf("resolve   the search, repeated, finds a plan of %" PRId64
 			     " ns (%.1f %% less)\n",

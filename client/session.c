@@ -1,6 +1,7 @@
 /* client/session.c: see session.h. */
 #include "session.h"
 #include "job_view.h"
+#include "known.h"
 #include "output.h"
 
 #include <signal.h>
@@ -43,6 +44,19 @@ hear_signals(void *self)
 	return s->n_stops > s->n_forgiven;
 }
 
+/* Who made the plans that come of this? */
+static bool
+meet(const struct session *s, const struct opts *o, struct err *e)
+{
+	struct known_daemon d = {.url = s->url,
+	    .is_named = s->is_named,
+	    .signer = client_signer(s->client),
+	    .program = program_name(o->program),
+	    .quiet = opt_flag(o, OPT_quiet)};
+
+	return known_check(&d, e);
+}
+
 bool
 session_open(
     struct session *s, struct arena *a, const struct opts *o, const struct session_want *want, struct err *e)
@@ -72,7 +86,7 @@ session_open(
 	if (!s->is_named && !client_private(a, &own, &s->url, &s->stays, e))
 		return false;
 	conf.url = s->url;
-	return client_open(&s->client, &conf, e);
+	return client_open(&s->client, &conf, e) && meet(s, o, e);
 }
 
 void

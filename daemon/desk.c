@@ -3,6 +3,8 @@
 #include "lease.h"
 #include "task.h"
 
+#include "../schema/build.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -331,7 +333,7 @@ run_build(struct db *db, struct store_op *op)
 		return false;
 	x->payload = hash_bytes(b.p, b.n);
 	x->task_key = task_key(TASK_BUILD, &x->payload, &x->key, 0);
-	if (!build_find(db, &op->arena, &x->task_key, &x->build, &x->found, &op->err) || x->found)
+	if (!build_find(db, &op->arena, &x->task_key, &x->key, &x->build, &x->found, &op->err) || x->found)
 		return op->err.code == ERR_NONE;
 	if (!blob_put(db, b, "request", &x->payload, &op->err))
 		return false;

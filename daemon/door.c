@@ -294,10 +294,12 @@ adopt_held(struct daemon *d, const struct session *s, struct request *r, const u
 static void
 welcome(struct daemon *d, struct request *r, struct session *s, const uint32_t *held_by)
 {
+	const struct sign_pub *signer = store_signer(d->store);
 	struct msg m;
 
 	fill_welcome(d, &m);
 	m.welcome.session = s->id;
+	m.welcome.signer = (struct bytes){signer->der, sizeof(signer->der)};
 	if (!r->m.hello.joins)
 		adopt_held(d, s, r, held_by, &m.welcome);
 	r->session_id = s->id;

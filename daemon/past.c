@@ -2,6 +2,8 @@
  * finds the one finds the other; a planner asks first of all how its job ended before. */
 #include "past.h"
 
+#include "../schema/build.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -40,7 +42,7 @@ take_plan(struct db *db, struct done_op *x)
 	char hex[65];
 
 	if (*x->path)
-		return blob_take(db, x->path, "plan", &x->plan, &x->bytes, e);
+		return db_seal_plan(db, x->path, e) && blob_take(db, x->path, "plan", &x->plan, &x->bytes, e);
 	if (is_zero(&x->m.done.plan))
 		return true;
 	x->plan = x->m.done.plan;

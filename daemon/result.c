@@ -4,6 +4,8 @@
 #include "admit.h"
 #include "lease.h"
 
+#include "../schema/build.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -88,7 +90,7 @@ put_built(struct db *db, struct putting *t, struct err *e)
 	if (o->fail)
 		return true;
 	b->path = str_of(blob_path(&t->x->op.arena, db, &o->artefact));
-	return build_put(db, &o->key, &o->artefact, o->log, t->from.worker, e);
+	return build_put(db, &t->x->op.arena, &o->key, &t->key, b, e);
 }
 
 static bool

@@ -29,7 +29,8 @@ struct client {
 	struct hello hello;
 	struct sock_client *sock;
 	uint64_t session, next_id;
-	bool is_proved; /* this connection speaks for the session */
+	bool is_proved;      /* this connection speaks for the session */
+	struct bytes signer; /* of the last welcome */
 	pthread_mutex_t lock;
 	pthread_cond_t rung;
 	bool is_rung;
@@ -133,6 +134,9 @@ say_hello(struct client *c, struct arena *a, int64_t wait_ns, struct err *e)
 		}
 		c->session = session ? session : c->session;
 		c->is_proved = session != 0;
+		if (session && m.welcome.signer.n)
+			c->signer = (struct bytes){
+			    arena_dup(&c->arena, m.welcome.signer.p, m.welcome.signer.n), m.welcome.signer.n};
 		if (session)
 			return true;
 		challenge = m.welcome.challenge;
@@ -246,6 +250,12 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 	}
 	*out = c;
 	return true;
+}
+
+struct bytes
+client_signer(const struct client *c)
+{
+	return c->signer;
 }
 
 void

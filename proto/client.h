@@ -20,6 +20,8 @@ struct client_conf {
 };
 /* Connects and says hello.  ERR_UNREACHABLE after patience_ns; ERR_PROTO naming both versions. */
 bool client_open(struct client **out, const struct client_conf *conf, struct err *e) MUST_CHECK;
+/* The public key that the daemon signs plans with, DER, as its welcome said; n = 0: it said none. */
+struct bytes client_signer(const struct client *c);
 void client_close(struct client *c);
 
 /* Any request: sends `ask`, waits for its answer (answer lives in `a`).  An error message from the
@@ -49,9 +51,6 @@ bool client_fetch_dump(struct client *c, uint64_t job, const char *dir, struct e
 bool client_fetch(struct client *c, uint64_t job, const char *path, struct err *e) MUST_CHECK;
 
 /* ---- the data folder of this host ---- */
-/* `given` or, when empty, the XDG folder; the latter gives way to a folder of this host when it
- * lies on a network file system (*is_moved). */
-char *data_folder(struct arena *a, const char *given, bool *is_moved);
 /* "ipc://..." of the daemon that owns the folder; short enough for a socket. */
 char *data_socket(struct arena *a, const char *dir);
 

@@ -12,37 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
 enum { SOCKET_PATH = 100, START_TRIES = 5, POLL_MS = 250, SLOW_MS = 20000 };
-
-static bool
-is_network_fs(const char *dir)
-{
-	struct statfs st;
-
-	return statfs(dir, &st) == 0 && os_network_fs((long)st.f_type);
-}
-
-char *
-data_folder(struct arena *a, const char *given, bool *is_moved)
-{
-	char *dir;
-	struct err e = {0};
-
-	*is_moved = false;
-	if (given && given[0])
-		return arena_printf(a, "%s", given);
-	dir = xdg_dir(a, XDG_DATA);
-	if (!os_make_dirs(dir, &e) || !is_network_fs(dir))
-		return dir;
-	*is_moved = true;
-	return arena_printf(a, "/var/tmp/korch-%u", (unsigned)getuid());
-}
 
 char *
 data_socket(struct arena *a, const char *dir)

@@ -204,36 +204,6 @@ blob_put(struct db *db, struct bytes data, const char *kind, struct hash *digest
 }
 
 bool
-build_find(struct db *db, struct arena *a, const struct hash *key, struct m_build_have *out, bool *found,
-    struct err *e)
-{
-	struct q q = q_start(db, SQL_BUILD_FIND, "h", key);
-	uint64_t bytes;
-
-	*out = (struct m_build_have){.path = STR(""), .cause = STR(""), .log = STR(""), .worker = STR("")};
-	*found = q_step(&q);
-	if (*found) {
-		out->digest = q_hash(&q, 0);
-		out->log = q_text(&q, a, 1);
-		out->worker = q_text(&q, a, 2);
-	}
-	if (!q_end(&q, e))
-		return false;
-	*found = *found && blob_size(db, &out->digest, &bytes);
-	if (!*found)
-		return true;
-	out->path = str_of(blob_path(a, db, &out->digest));
-	return q_run(db, e, SQL_BLOB_USE, "hi", &out->digest, db_wall(db));
-}
-
-bool
-build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log,
-    struct str worker, struct err *e)
-{
-	return q_run(db, e, SQL_BUILD_PUT, "hhtti", key, artefact, log, worker, db_wall(db));
-}
-
-bool
 plan_time_find(
     struct db *db, struct arena *a, const struct hash *key, struct m_timing **out, uint32_t *n, struct err *e)
 {

@@ -179,8 +179,9 @@ db_open(struct db **out, const struct store_conf *conf, struct err *e)
 	db->blob_limit = conf->blob_limit;
 	if (!db->dir)
 		bug("out of memory");
-	if (!make_dirs(conf->dir, e) || !refuse_network(conf, e) || !take_lock(db, e) || !open_sql(db, e) ||
-	    !db_migrate(db, e) || !db_begin(db, e) || !q_run(db, e, SQL_BOOT_BUMP, "") || !db_commit(db, e)) {
+	if (!make_dirs(conf->dir, e) || !refuse_network(conf, e) || !take_lock(db, e) ||
+	    !sign_key_open(conf->dir, &db->signer, e) || !open_sql(db, e) || !db_migrate(db, e) ||
+	    !db_begin(db, e) || !q_run(db, e, SQL_BOOT_BUMP, "") || !db_commit(db, e)) {
 		db_close(db);
 		return false;
 	}

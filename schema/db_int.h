@@ -30,6 +30,7 @@ struct db {
 	uint64_t blob_limit;
 	struct uploads *uploads; /* upload.c */
 	int lock_fd;
+	struct sign_key signer; /* what builds and plans are signed with */
 	bool in_transaction;
 	int64_t tally[TALLY_COUNT]; /* goes into the counters at commit */
 };

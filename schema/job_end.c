@@ -3,6 +3,7 @@
  * would answer for them: while that is the same, so is the plan.  Any row that comes, goes or fails changes
  * the digest, whoever made it; nothing has to be told to this file. */
 #include "db_int.h"
+#include "plan_file.h"
 
 #include <string.h>
 
@@ -87,7 +88,8 @@ read_end(struct db *db, struct arena *a, const struct hash *key, struct m_job_en
 	return q_end(&q, e) && (!found || rec_unpack(a, "job_end", record, out, e));
 }
 
-/* Its plan is handed out again, so its bytes are looked at. */
+/* Its plan is handed out again, so its bytes are looked at, and who signed it: not so a folder with a new
+ * key. */
 static bool
 plan_is_here(struct db *db, const struct m_job_end *end)
 {
@@ -96,7 +98,8 @@ plan_is_here(struct db *db, const struct m_job_end *end)
 	uint64_t bytes;
 	struct err e = {0};
 	bool ok = blob_size(db, &end->plan, &bytes) && bytes == end->plan_bytes &&
-	    file_digest(blob_path(&tmp, db, &end->plan), &have, &bytes, &e) && hash_eq(&have, &end->plan);
+	    file_digest(blob_path(&tmp, db, &end->plan), &have, &bytes, &e) && hash_eq(&have, &end->plan) &&
+	    plan_sealed_by(blob_path(&tmp, db, &end->plan), &db->signer.pub);
 
 	arena_fini(&tmp);
 	return ok;

@@ -212,7 +212,7 @@ put_account(struct strbuf *sb, const struct plan *p)
 }
 
 static void
-put_plan(struct strbuf *sb, const struct plan *p, blob_sum_fn *sum)
+put_all_but_blobs(struct strbuf *sb, const struct plan *p)
 {
 	put_facts(sb, p);
 	put_ios(sb, p->inputs, p->n_inputs);
@@ -221,6 +221,12 @@ put_plan(struct strbuf *sb, const struct plan *p, blob_sum_fn *sum)
 	put_steps(sb, p);
 	put_evidence(sb, p);
 	put_account(sb, p);
+}
+
+static void
+put_plan(struct strbuf *sb, const struct plan *p, blob_sum_fn *sum)
+{
+	put_all_but_blobs(sb, p);
 	sum(sb, (struct bytes){(const uint8_t *)p->graph.p, p->graph.n});
 	sum(sb, (struct bytes){(const uint8_t *)p->source.p, p->source.n});
 	sum(sb, p->module);
@@ -295,4 +301,40 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 	v = hash64(sb.p, sb.n, 2);
 	arena_fini(&tmp);
 	return v;
+}
+
+/* ---- what is signed ------------------------------------------------------------------------ */
+struct hash
+plan_blob_sum(struct bytes b)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct hash h;
+
+	sb_init(&sb, &tmp);
+	for (size_t at = 0; at < b.n; at += PLAN_PART_BYTES) {
+		h = hash_bytes(b.p + at, MIN_OF(b.n - at, (size_t)PLAN_PART_BYTES));
+		sb_add(&sb, (struct str){(const char *)h.b, sizeof(h.b)});
+	}
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
+}
+
+struct hash
+plan_content(const struct plan *p, const struct hash blob[PLAN_BLOBS])
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+	struct hash h;
+
+	sb_init(&sb, &tmp);
+	put_all_but_blobs(&sb, p);
+	put_str(&sb, p->values);
+	put_errors(&sb, p);
+	for (int i = 0; i < PLAN_BLOBS; i++)
+		sb_add(&sb, (struct str){(const char *)blob[i].b, sizeof(blob[i].b)});
+	h = hash_bytes(sb.p, sb.n);
+	arena_fini(&tmp);
+	return h;
 }

@@ -40,13 +40,20 @@ uint64_t plan_sum(const struct plan *p, const struct plan_host *h);
 /* The digest by what a plan is in memory: formats before 5. */
 void plan_digest_before_5(const struct plan *p, struct hash *out);
 
+/* The large parts of a plan, and what is signed of them and of the whole (plan_seal.c): SHA-256 of all that
+ * is in memory of it, of a large part over the sums of its pieces as a file has them. */
+enum plan_blob { PLAN_GRAPH, PLAN_SOURCE, PLAN_MODULE, PLAN_CONSTANTS, PLAN_BLOBS };
+struct hash plan_blob_sum(struct bytes b);
+struct hash plan_content(const struct plan *p, const struct hash blob[PLAN_BLOBS]);
+
 /* One open file.  After the first failure every call does nothing and `rc` tells why. */
 struct plan_db {
 	sqlite3 *db;
 	const char *path;
 	int64_t version; /* of the format */
 	int rc;
-	bool bad; /* reading: a value of the wrong kind or size */
+	bool bad;    /* reading: a value of the wrong kind or size */
+	bool writes; /* pf_open_stranger: to change it */
 	char why[256];
 };
 
@@ -81,6 +88,11 @@ bool pf_row_at(struct plan_db *f, sqlite3_stmt *s, uint32_t want);
 void pf_create_all(struct plan_db *f, struct arena *tmp);
 void pf_save_rows(struct plan_db *f, struct arena *tmp, const struct plan *p, const struct plan_host *h);
 void pf_load_rows(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h);
+bool pf_open_stranger(struct plan_db *f, struct err *e);
+void pf_limit_steps(struct plan_db *f, int64_t *left); /* *left lives as long as the file is open */
+/* plan_seal.c */
+void pf_save_seal(struct plan_db *f, const struct plan_seal *s);
+void pf_load_seal(struct plan_db *f, struct arena *a, struct plan_seal *s);
 /* plan_table.c: the tables of plan_table.def. */
 /* Bytes of a number in a column that is a list of them; 0: it is none. */
 int pf_word_bytes(const char *table, const char *column);

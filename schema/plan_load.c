@@ -254,6 +254,13 @@ count_down(void *left)
 	return --*n < 0;
 }
 
+void
+pf_limit_steps(struct plan_db *f, int64_t *left)
+{
+	*left = 1000000;
+	sqlite3_progress_handler(f->db, 1000, count_down, left);
+}
+
 /* No views, triggers or virtual tables: reading must run no code of the file's. */
 static void
 check_kinds(struct plan_db *f)
@@ -265,8 +272,8 @@ check_kinds(struct plan_db *f)
 		pf_damaged(f, "it holds more than tables");
 }
 
-static bool
-open_stranger(struct plan_db *f, struct err *e)
+bool
+pf_open_stranger(struct plan_db *f, struct err *e)
 {
 	struct stat st;
 	int64_t id;
@@ -275,7 +282,8 @@ open_stranger(struct plan_db *f, struct err *e)
 		return err_set(e, ERR_IO, "%s: cannot open: %s", f->path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_IO, "%s: is not a file", f->path);
-	f->rc = sqlite3_open_v2(f->path, &f->db, SQLITE_OPEN_READONLY, NULL);
+	f->rc =
+	    sqlite3_open_v2(f->path, &f->db, f->writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY, NULL);
 	if (f->rc != SQLITE_OK) {
 		(void)snprintf(f->why, sizeof(f->why), "%s", f->db ? sqlite3_errmsg(f->db) : "out of memory");
 		return pf_file_error(f, true, e);
@@ -331,8 +339,9 @@ check_sets(struct plan_db *f)
 {
 	if (f->version >= 5 &&
 	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS ||
+		(f->version >= 6 && pragma_int(f, "SELECT count(*) FROM seal") > 1) ||
 		pragma_int(f, "SELECT count(*) FROM digest") != 2))
-		pf_damaged(f, "the tables 'host' and 'digest' hold more than they should");
+		pf_damaged(f, "the tables 'host', 'digest' and 'seal' hold more than they should");
 }
 
 /* full (may be NULL) receives the digest of what the file holds; h->digest is what it claims. */
@@ -354,15 +363,16 @@ load_file(struct arena *a, const char *path, struct plan *out, struct plan_host 
     struct err *e)
 {
 	struct plan_db f = {.path = path};
-	int64_t steps_left = 1000000;
+	int64_t steps_left;
 	bool ok;
 
 	*out = (struct plan){0};
-	ok = open_stranger(&f, e);
+	ok = pf_open_stranger(&f, e);
 	if (ok) {
-		sqlite3_progress_handler(f.db, 1000, count_down, &steps_left);
+		pf_limit_steps(&f, &steps_left);
 		load_all(&f, a, out, h);
 		load_digests(&f, out, h, full);
+		pf_load_seal(&f, a, &h->seal);
 		ok = pf_is_well(&f) || pf_file_error(&f, true, e);
 	}
 	if (sqlite3_close(f.db) != SQLITE_OK)
@@ -385,11 +395,11 @@ bool
 plan_file_digest(const char *path, struct hash *out, struct err *e)
 {
 	struct plan_db f = {.path = path};
-	int64_t steps_left = 1000000;
-	bool ok = open_stranger(&f, e);
+	int64_t steps_left;
+	bool ok = pf_open_stranger(&f, e);
 
 	if (ok && f.version >= 5) {
-		sqlite3_progress_handler(f.db, 1000, count_down, &steps_left);
+		pf_limit_steps(&f, &steps_left);
 		*out = pf_walk(&f);
 		ok = pf_is_well(&f) || pf_file_error(&f, true, e);
 	}

@@ -16,6 +16,8 @@ static const char schema[] =
     "CREATE TABLE digest(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
     "CREATE TABLE io(id INTEGER PRIMARY KEY, is_output INTEGER NOT NULL, name TEXT NOT NULL,"
     " type TEXT NOT NULL, shape TEXT NOT NULL) STRICT;"
+    "CREATE TABLE seal(id INTEGER PRIMARY KEY, signer BLOB NOT NULL, plan BLOB NOT NULL, build BLOB NOT NULL,"
+    " build_key BLOB NOT NULL, worker TEXT NOT NULL) STRICT;"
     "CREATE TABLE part(name TEXT NOT NULL, part INTEGER NOT NULL, data BLOB NOT NULL,"
     " PRIMARY KEY(name, part)) STRICT;";
 
@@ -148,12 +150,14 @@ save_all(struct plan_db *f, const struct plan *p, const struct plan_host *h)
 	save_blob(f, "module", p->module.p, p->module.n);
 	save_blob(f, "constants", p->constants.p, p->constants.n);
 	save_digests(f, p, h);
+	pf_save_seal(f, &h->seal);
 	pf_run_sql(f, "COMMIT");
 	arena_fini(&tmp);
 }
 
-bool
-plan_save(const char *path, const struct plan *p, const struct plan_host *h, struct err *e)
+static bool
+save_file(const char *path, const struct plan *p, const struct plan_host *h, const struct sign_key *key,
+    struct err *e)
 {
 	struct plan_db f = {.path = path, .version = PLAN_FILE_VERSION};
 	struct out o;
@@ -166,9 +170,23 @@ plan_save(const char *path, const struct plan *p, const struct plan_host *h, str
 	save_all(&f, p, h);
 	if (sqlite3_close(f.db) != SQLITE_OK)
 		bug("a statement on a plan file was left open");
-	if (pf_is_well(&f))
+	if (!pf_is_well(&f))
+		(void)pf_file_error(&f, false, e);
+	else if (!key || plan_seal(o.made, key, e))
 		return out_end(&o, e);
-	(void)pf_file_error(&f, false, e);
 	out_drop(&o);
 	return false;
+}
+
+bool
+plan_save(const char *path, const struct plan *p, const struct plan_host *h, struct err *e)
+{
+	return save_file(path, p, h, NULL, e);
+}
+
+bool
+plan_save_sealed(const char *path, const struct plan *p, const struct plan_host *h,
+    const struct sign_key *key, struct err *e)
+{
+	return save_file(path, p, h, key, e);
 }

@@ -8,8 +8,8 @@
 
 enum { MAX_TABLES = 64, MAX_NAME = 32 };
 
-/* Not what a plan is: when and where it was made, and the digests themselves. */
-static const char *const apart[] = {"host", "digest"};
+/* Not what a plan is: when and where it was made, the digests themselves, and who signed them. */
+static const char *const apart[] = {"host", "digest", "seal"};
 
 struct walk {
 	struct plan_db *f;

@@ -142,6 +142,12 @@ store_boot(const struct store *s)
 	return s->boot;
 }
 
+const struct sign_pub *
+store_signer(const struct store *s)
+{
+	return &s->db->signer.pub; /* never changes while it is open */
+}
+
 const uint8_t *
 store_secret(const struct store *s)
 {

@@ -5,10 +5,11 @@
 #define KORCH_STORE_H
 
 #include "../kernels/base/sign.h"
+#include "../kernels/base/sign_key.h"
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 6, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 7, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
@@ -175,12 +176,6 @@ bool blob_put(
     struct db *db, struct bytes data, const char *kind, struct hash *digest, struct err *e) MUST_CHECK;
 bool file_digest(const char *path, struct hash *digest, uint64_t *bytes, struct err *e) MUST_CHECK;
 
-/* The object that was built for a key, when it is still here. */
-bool build_find(struct db *db, struct arena *a, const struct hash *key, struct m_build_have *out, bool *found,
-    struct err *e) MUST_CHECK;
-bool build_put(struct db *db, const struct hash *key, const struct hash *artefact, struct str log,
-    struct str worker, struct err *e) MUST_CHECK;
-
 /* Timings of the plans that a key stands for, in their order; *n is 0 where there are none. */
 bool plan_time_find(struct db *db, struct arena *a, const struct hash *key, struct m_timing **out,
     uint32_t *n, struct err *e) MUST_CHECK;
@@ -236,7 +231,8 @@ struct store_wake {
 bool store_open(
     struct store **out, const struct store_conf *conf, struct store_wake wake, struct err *e) MUST_CHECK;
 uint64_t store_boot(const struct store *s);
-const uint8_t *store_secret(const struct store *s); /* SECRET_BYTES, behind tickets */
+const struct sign_pub *store_signer(const struct store *s); /* what plans of this folder are signed by */
+const uint8_t *store_secret(const struct store *s);         /* SECRET_BYTES, behind tickets */
 const char *store_dir(const struct store *s);
 void store_post(struct store *s, struct store_op *op);
 /* The next finished op; NULL: none.  The caller calls its done(). */

@@ -24,7 +24,7 @@ static korch_status
 status_of(enum err_code code)
 {
 	static const korch_status known[] = {KORCH_USAGE, KORCH_HOST, KORCH_IO, KORCH_FORMAT, KORCH_NEWER,
-	    KORCH_DEVICE, KORCH_LIMIT, KORCH_LAUNCH, KORCH_MEMORY};
+	    KORCH_DEVICE, KORCH_LIMIT, KORCH_LAUNCH, KORCH_MEMORY, KORCH_UNTRUSTED};
 
 	for (size_t i = 0; i < COUNT_OF(known); i++)
 		if ((int)known[i] == err_wire(code))
@@ -96,8 +96,13 @@ open_plan(struct korch_plan *k, const char *path, const struct korch_options *o,
 	    .takes = true,
 	    .n_streams = o->n_streams,
 	    .gpu_number = o->gpu};
+	struct plan_host host;
+	struct trust trust;
+	const struct trust_key *by;
 
-	if (!plan_load(&k->arena, path, &k->plan, NULL, e))
+	if (!plan_load(&k->arena, path, &k->plan, &host, e) ||
+	    !trust_read(&k->arena, "", &o->trust, o->trust ? 1 : 0, &trust, e) ||
+	    !plan_trusted(&trust, path, &k->plan, &host, &by, e))
 		return false;
 	if (!runner_open(&k->plan, &how, &k->runner, e))
 		return err_in(e, "%s", path);

@@ -10,7 +10,8 @@
  *		return complain(e.text);
  *	korch_plan_close(plan);
  *
- * A plan holds machine code: opening one is running a program.  Open only plans that you trust.
+ * A plan holds machine code: opening one is running a program.  So a plan is
+ * opened only where it is signed by a key that this user trusts (struct korch_options).
  *
  * Threads: every function may be called from any thread, also for the same plan.  Runs of one
  * open plan take turns; different ones (of the same file, too) run side by side, each with
@@ -39,16 +40,17 @@ enum { KORCH_MAX_RANK = 8 };
 /* What went wrong.  Numbers are never reused. */
 typedef enum korch_status {
 	KORCH_OK = 0,
-	KORCH_FAILED = 1,  /* anything else; the text says it */
-	KORCH_USAGE = 2,   /* a wrong call: a buffer's size, a number out of range */
-	KORCH_HOST = 9,    /* this host is not set up for it */
-	KORCH_IO = 21,     /* the file cannot be read */
-	KORCH_FORMAT = 23, /* no plan, or a damaged one */
-	KORCH_NEWER = 24,  /* made by a newer Korch */
-	KORCH_DEVICE = 25, /* made for another kind of device */
-	KORCH_LIMIT = 26,  /* over a limit */
-	KORCH_LAUNCH = 31, /* its code does not load */
-	KORCH_MEMORY = 34, /* not so much memory */
+	KORCH_FAILED = 1,     /* anything else; the text says it */
+	KORCH_USAGE = 2,      /* a wrong call: a buffer's size, a number out of range */
+	KORCH_HOST = 9,       /* this host is not set up for it */
+	KORCH_IO = 21,        /* the file cannot be read */
+	KORCH_FORMAT = 23,    /* no plan, or a damaged one */
+	KORCH_NEWER = 24,     /* made by a newer Korch */
+	KORCH_DEVICE = 25,    /* made for another kind of device */
+	KORCH_LIMIT = 26,     /* over a limit */
+	KORCH_LAUNCH = 31,    /* its code does not load */
+	KORCH_MEMORY = 34,    /* not so much memory */
+	KORCH_UNTRUSTED = 44, /* signed by nobody whom this user trusts */
 } korch_status;
 
 struct korch_error {
@@ -102,6 +104,11 @@ struct korch_options {
 	unsigned n_streams; /* of a GPU, at most 8: the plan runs on so many where that is faster than on one;
 	                       0: up to 4 */
 	unsigned gpu; /* 1 + the GPU's number, as its driver counts from 0; 0: the first that fits the plan */
+	/* A plan runs that is signed by this user's own korchd or by one whose key he was given or has met
+	 * (korch-run
+	 * --help).  trust: the file of one public key more, or "any": whoever signed, or nobody; NULL: none.
+	 */
+	const char *trust;
 };
 
 typedef struct korch_plan korch_plan;

@@ -6,6 +6,7 @@
 #include "../../schema/plan_file.h"
 
 #include <math.h>
+#include <string.h>
 #include <sys/utsname.h>
 
 enum { MAX_BUILDS = 20, MODULE_MAX_BYTES = 256 << 20 };
@@ -170,6 +171,18 @@ is_infrastructure(uint64_t fail)
 	return c != ERR_COMPILE && c != ERR_WRONG && c != ERR_CRASH && c != ERR_TIMEOUT && c != ERR_LAUNCH;
 }
 
+/* What the daemon says of a build goes into the plan, and the daemon signs no other one. */
+static void
+keep_signature(struct tune *t, const struct m_build_have *have)
+{
+	struct plan_seal *s = &t->seal;
+
+	*s = (struct plan_seal){
+	    .build_key = have->key, .worker = {str_dup(t->arena, have->worker), have->worker.n}};
+	s->build.n = MIN_OF(have->signature.n, sizeof(s->build.b));
+	memcpy(s->build.b, have->signature.p, s->build.n);
+}
+
 /* Builds until all chosen kernels work; each failure removes one kernel from the program. */
 static bool
 build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str *source, struct err *e)
@@ -179,6 +192,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 		uint32_t *specs, n = chosen_specs(t, t->plan_arena, &specs);
 
 		if (n == 0) {
+			t->seal = (struct plan_seal){0};
 			*module = (struct bytes){0};
 			*source = STR("");
 			return true;
@@ -189,6 +203,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 		if (have.fail == 0) {
 			char *path = str_dup(t->plan_arena, have.path);
 
+			keep_signature(t, &have);
 			return os_read_file(t->os, t->plan_arena, path, MODULE_MAX_BYTES, module, e);
 		}
 		if (is_infrastructure(have.fail))
@@ -316,8 +331,10 @@ static bool
 save(struct tune *t, const struct plan *plan, const char *path, struct err *e)
 {
 	struct utsname u;
-	struct plan_host host = {
-	    .wall_ns = t->os->wall_ns(t->os->self), .made_by = STR("korch " KORCH_VERSION), .host = STR("")};
+	struct plan_host host = {.wall_ns = t->os->wall_ns(t->os->self),
+	    .made_by = STR("korch " KORCH_VERSION),
+	    .host = STR(""),
+	    .seal = t->seal};
 
 	if (uname(&u) == 0)
 		host.host = str_of(arena_printf(t->plan_arena, "%s %s %s", u.sysname, u.release, u.machine));

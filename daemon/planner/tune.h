@@ -15,6 +15,7 @@
 #include "../../kernels/cost/predict.h"
 #include "../../kernels/emit/emit.h"
 #include "../../proto/pipe.h"
+#include "../../schema/plan_file.h"
 #include "../orchestrate/lazy.h"
 #include "../orchestrate/plan_make.h"
 #include "front.h"
@@ -56,6 +57,7 @@ struct tune {
 	bool is_final;             /* the choice stands: what comes now changes nothing that is known */
 	bool is_cut;               /* the budget ended the search */
 	struct arena *plan_arena;  /* of the plan that is being made */
+	struct plan_seal seal;     /* what the daemon says of the last build */
 	bool is_racing;            /* a race is out */
 	enum err_code race_fail;   /* of the last one */
 	bool has_worker;

@@ -525,20 +525,6 @@ opts_fail(const struct opts *o, const struct err *e)
 }
 
 char *
-xdg_dir(struct arena *a, enum xdg which)
-{
-	static const char *const var[] = {
-	    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"};
-	static const char *const below[] = {".config", ".local/share", ".cache", ".cache"};
-	const char *dir = getenv(var[which]), *home = getenv("HOME");
-
-	/* The standard says that a relative path there is to be ignored. */
-	if (dir && dir[0] == '/')
-		return arena_printf(a, "%s/korch", dir);
-	return arena_printf(a, "%s/%s/korch", home && home[0] ? home : "/tmp", below[which]);
-}
-
-char *
 helper_path(struct arena *a, const char *program)
 {
 	const char *set = getenv("KORCH_LIBEXEC");

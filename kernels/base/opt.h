@@ -3,7 +3,7 @@
 #ifndef KORCH_OPT_H
 #define KORCH_OPT_H
 
-#include "base.h"
+#include "folder.h"
 #include "stage.h"
 
 enum program {
@@ -61,9 +61,6 @@ bool opts_log(const struct opts *o, struct log **out, struct err *e) MUST_CHECK;
  * it was 0 and a part is missing.  opts_main sees to it that exit() does this; _exit() does not. */
 int opts_close(int status);
 
-/* XDG folders: $XDG_CONFIG_HOME/korch or ~/.config/korch, and so on. */
-enum xdg { XDG_CONFIG, XDG_DATA, XDG_CACHE, XDG_RUNTIME };
-char *xdg_dir(struct arena *a, enum xdg which);
 /* The folder this program's file is in, and where its helpers are: $KORCH_LIBEXEC, beside the
  * program, or ../libexec/korch.  NULL when there is no such program. */
 char *helper_path(struct arena *a, const char *program);

@@ -18,8 +18,11 @@ digest=1ca049a856023fd5987c08dd2dcd9f49137413176bef9eaab8b99f66bc3699bd
 must 0 '/fc2/MatMul,/Softmax' korch-plan show "$plan"
 must 0 '^class +cpu:AMD-EPYC-avx512$' korch-plan show "$plan"
 must 0 "\"digest\":\"$digest\"" korch-plan show --json "$plan"
-must 0 "^digest +$digest" korch-plan verify "$plan"
-must 0 'the search, repeated' korch-plan verify --resolve "$plan"
+must 0 "^digest +$digest" korch-plan verify "$plan" --trust any
+must 0 '^signed +not signed' korch-plan verify "$plan" --trust any
+must 0 'the search, repeated' korch-plan verify --resolve "$plan" --trust any
+must 1 'not signed.*korch-plan rebuild' korch-plan verify "$plan"
+must 1 'not signed.*korch-plan rebuild' korch-run "$plan"
 must 0 'no candidate holds both' korch-plan explain "$plan"
 must 0 'runner-up' korch-plan explain "$plan" 9b18f1fae5fb
 must 0 'digraph plan' korch-plan dot "$plan"

@@ -74,5 +74,5 @@ fi
 # Without a number of threads it takes the cores that it may use, as korch-submit does.
 KORCH_THREADS=0 korch-submit "$tmp/small/candy_small/model.onnx" -o "$tmp/here.korch" --budget 0 --quiet >/dev/null 2>&1
 cores=$(korch-plan show --json "$tmp/here.korch" | field threads)
-if "$tmp/calls" "$plan" "${cores:-0}" >"$tmp/out" 2>&1; then ok; else bad "$(cat "$tmp/out")"; fi
+if "$tmp/calls" "$plan" "${cores:-0}" "$XDG_DATA_HOME/korch/sign.pub" >"$tmp/out" 2>&1; then ok; else bad "$(cat "$tmp/out")"; fi
 finish

@@ -1,4 +1,4 @@
-/* libkorch_calls PLAN: several plans at once, one plan from several threads, and every wrong call's
+/* libkorch_calls PLAN CORES KEY: several plans at once, one plan from several threads, and every wrong call's
  * answer.  Stands on the installed korch.h; built by libkorch.sh. */
 #include <dirent.h>
 #include <korch.h>
@@ -135,7 +135,7 @@ other_headers(const char *path)
 	} first = {1, 0};
 	struct {
 		struct korch_options now;
-		int later;
+		long later;
 	} next = {{.n_threads = 1}, 0};
 	struct korch_options far = {.n_threads = 1, .n_streams = 99};
 	korch_plan *plan = NULL;
@@ -160,6 +160,30 @@ other_headers(const char *path)
 		KORCH_OK,
 	    "streams for a plan of the CPU");
 	korch_plan_close(plan);
+}
+
+/* In a home without keys nobody is trusted but who is named. */
+static void
+whose_plans(const char *path, const char *key)
+{
+	const struct {
+		const char *trust, *say;
+		korch_status status;
+	} rows[] = {
+	    {NULL, "a key that you do not trust", KORCH_UNTRUSTED}, {"any", "", KORCH_OK},
+	    {key, "", KORCH_OK}, {"/nowhere", "/nowhere: cannot open", KORCH_IO},
+	    {path, "", KORCH_LIMIT}, /* a file, but of no key */
+	};
+
+	setenv("XDG_DATA_HOME", "/nowhere", 1);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct korch_error e = {0};
+
+		want(try_open(sizeof(struct korch_options), path,
+			 &(struct korch_options){.trust = rows[i].trust}, &e) == rows[i].status &&
+			strstr(e.text, rows[i].say),
+		    rows[i].trust ? rows[i].trust : "no key");
+	}
 }
 
 static int
@@ -196,7 +220,7 @@ main(int argc, char **argv)
 	struct korch_error e;
 	size_t n_in;
 
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
 	default_threads(argv[1], atoi(argv[2]));
 	for (int i = 0; i < N_PLANS; i++)
@@ -220,6 +244,7 @@ main(int argc, char **argv)
 	wrong_calls(plan[0], in, n_in, out, t.n_bytes);
 	wrong_files(argv[0]);
 	other_headers(argv[1]);
+	whose_plans(argv[1], argv[3]);
 	want(korch_version()[0] != 0 && !korch_type_name((korch_type)99), "words");
 	for (int i = 0; i < N_PLANS; i++)
 		korch_plan_close(plan[i]);

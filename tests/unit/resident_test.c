@@ -50,8 +50,10 @@ static size_t
 peak_of_run(const char *path)
 {
 	static char program[] = KORCH_BINARY_DIR "/bin/korch-run", repeat[] = "--repeat", few[] = "2",
-		    threads[] = "--threads", one[] = "1", quiet[] = "--quiet", json[] = "--json";
-	char *argv[] = {program, (char *)(uintptr_t)path, repeat, few, threads, one, quiet, json, NULL};
+		    threads[] = "--threads", one[] = "1", quiet[] = "--quiet", json[] = "--json",
+		    trust[] = "--trust", any[] = "any";
+	char *argv[] = {
+	    program, (char *)(uintptr_t)path, repeat, few, threads, one, quiet, json, trust, any, NULL};
 	struct rusage use;
 	int status = -1;
 	pid_t pid;

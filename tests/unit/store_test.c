@@ -1,6 +1,8 @@
 /* The store: keys are compared whole, samples pool, one owner a folder, what was written before is read,
  * answers come after the commit.
  * threads: yes */
+#include "../../schema/build.h"
+#include "../../schema/plan_file.h"
 #include "store_rig.h"
 
 #include <setjmp.h>
@@ -387,19 +389,49 @@ end_now(struct box *b, const struct ended *x)
 	return have;
 }
 
-/* Keeps an end that rests on two specs, with a file as its plan. */
+/* A plan that the store's own key has signed: without code, so that it needs no build. */
+static struct bytes
+signed_plan(struct box *b)
+{
+	const char *path = arena_printf(&b->a, "%s/p.korch", b->dir);
+	struct plan_host host = {0};
+	struct plan plan = {0};
+	struct bytes file = {0};
+	struct err e = {0};
+
+	if (!plan_save(path, &plan, &host, &e) || !db_seal_plan(b->db, path, &e) ||
+	    !os_read_file(os_real(), &b->a, path, 1 << 20, &file, &e))
+		fail_msg("%s", e.msg);
+	(void)unlink(path);
+	return file;
+}
+
+/* Keeps an end that rests on two specs, with such a plan. */
 static void
 keep_end(struct box *b, struct ended *x)
 {
+	struct bytes plan = signed_plan(b);
 	struct m_job_end end = {.budget_ns = 5,
 	    .specs = {x->specs[0].b, sizeof(x->specs)},
 	    .effort = 4,
 	    .progress = {.phase = STR("done"), .latency_ns = 100}};
 	struct err e = {0};
 
-	assert_true(blob_put(b->db, (struct bytes){(const uint8_t *)"a plan", 6}, "plan", &end.plan, &e));
-	end.plan_bytes = 6;
+	assert_true(blob_put(b->db, plan, "plan", &end.plan, &e));
+	end.plan_bytes = plan.n;
 	if (!job_end_put(b->db, &x->key, &x->k, &end, &e))
+		fail_msg("%s", e.msg);
+}
+
+/* The folder as its next life finds it, its key deleted meanwhile. */
+static void
+other_key(struct box *b)
+{
+	struct err e = {0};
+
+	db_close(b->db);
+	assert_int_equal(unlink(arena_printf(&b->a, "%s/sign.key", b->dir)), 0);
+	if (!db_open(&b->db, &b->conf, &e))
 		fail_msg("%s", e.msg);
 }
 
@@ -414,6 +446,7 @@ ends_of_jobs(void **state)
 	struct meas_key other;
 	struct err e = {0};
 	struct gc_done gone;
+	struct bytes plan;
 	uint64_t hits;
 
 	(void)state;
@@ -453,8 +486,14 @@ ends_of_jobs(void **state)
 	keep_end(&b, &x);
 	have = end_now(&b, &x);
 	assert_true(have.is_same && have.has_plan && have.cached == 0);
-	assert_true(os_write_file(os_real(), blob_path(&b.a, b.db, &have.end.plan),
-	    (struct bytes){(const uint8_t *)"a clan", 6}, &e));
+	plan = signed_plan(&b);
+	other_key(&b);
+	assert_false(end_now(&b, &x).has_plan); /* nobody who asks now trusts who signed it */
+	keep_end(&b, &x);
+	have = end_now(&b, &x);
+	assert_true(have.is_same && have.has_plan);
+	((uint8_t *)(uintptr_t)plan.p)[plan.n - 1] ^= 1;
+	assert_true(os_write_file(os_real(), blob_path(&b.a, b.db, &have.end.plan), plan, &e));
 	assert_false(end_now(&b, &x).has_plan); /* the same size, other bytes */
 	box_close(&b);
 }
