@@ -51,6 +51,23 @@ if diff -r "$tmp/b" "$tmp/tar" >"$tmp/out"; then ok; else bad "tar and folder di
 korch-submit --data "$data" --device fake "$model" -o "$tmp/plan" --budget 0 -q --dump choice --dump-dir "$tmp/stages" --report "$tmp/c" --report-model 2>"$tmp/said" || bad "with the model: $(cat "$tmp/said")"
 if cmp -s "$model" "$tmp/c/model/$(basename "$model")" && [ "$(ls "$tmp/c/dump")" = choice.txt ]; then ok; else bad "with the model: $(ls -R "$tmp/c")"; fi
 
+# Its external data too, and nothing from outside of its folder: such a model is refused before anything is written.
+mkdir -p "$tmp/x/in/w" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$(dirname "$0") python3 - "$tmp/x" <<'END' || bad "python3"
+import sys
+from onnx_write import F32, graph, model, node, num, part, value
+def outside(name, path):
+    return num(1, 4) + num(2, F32) + part(8, name) + part(13, part(1, "location") + part(2, path)) + num(14, 1)
+for name, path in ("good", "w/a.bin"), ("bad", "../secret"):
+    g = graph([node("Add", ["x", "c"], ["y"])], [value("y", F32, [4])], [value("x", F32, [4])], [outside("c", path)])
+    open(sys.argv[1] + "/in/" + name + ".onnx", "wb").write(model(g))
+END
+printf '0123456789abcdef' | tee "$tmp/x/in/w/a.bin" >"$tmp/x/secret"
+korch-submit --data "$data" --device fake "$tmp/x/in/good.onnx" -o "$tmp/plan" --budget 0 -q --report "$tmp/x/good" --report-model >"$tmp/said" 2>&1 || bad "external data: $(cat "$tmp/said")"
+have=$(tar tf "$tmp/x/good.tar" | grep '^model/' | sort | tr '\n' ' ')
+if [ "$have" = 'model/good.onnx model/w/a.bin ' ] && cmp -s "$tmp/x/in/w/a.bin" "$tmp/x/good/model/w/a.bin"; then ok; else bad "external data: $have"; fi
+korch-submit --data "$data" --device fake "$tmp/x/in/bad.onnx" -o "$tmp/plan" --budget 0 -q --report "$tmp/x/bad" --report-model >"$tmp/said" 2>&1
+if grep -q 'leads out of' "$tmp/said" && ! grep -qrs 0123456789abcdef "$tmp/x/bad" "$tmp/x/bad.tar"; then ok; else bad "data from outside: $(cat "$tmp/said")"; fi
+
 # Ends that are none: a planner that dies, a kernel that is none, no daemon.
 KORCH_KILL_AT=planner.heard:2 korch-submit --data "$HOME/data2" --token-file "$tmp/token" --device fake "$model" -o "$tmp/plan" --budget 20 -q --report "$tmp/d" 2>"$tmp/said"
 if [ $? = 1 ] && grep -q 'ended: .*signal 9' "$tmp/d/report.txt" && grep -q 'last words' "$tmp/d/died.txt"; then ok; else bad "a planner that died: $(cat "$tmp/said")"; fi
