@@ -131,6 +131,9 @@ until(struct stage *s, struct arena *a, uint64_t job, const char *state)
 			seq = m.job_events.events[i].seq;
 			if (str_is(m.job_events.events[i].state, state))
 				return m.job_events.events[i];
+			if (strcmp(state, "waiting") == 0 && str_is(m.job_events.events[i].state, "planning"))
+				fail_msg("it does not wait, it has devices of class %.*s",
+				    STR_ARG(m.job_events.events[i].class));
 		}
 		if (m.job_events.is_final)
 			fail_msg("job %llu ended before it was %s", (unsigned long long)job, state);
