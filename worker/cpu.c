@@ -74,7 +74,7 @@ open_host_lock(struct cpu *c)
 /* ---- compiling ---------------------------------------------------------------------- */
 struct part {
 	struct arena arena; /* its own: parts compile side by side */
-	const volatile bool *cancel;
+	const atomic_bool *cancel;
 	const struct target *target;
 	struct unit *units;
 	uint32_t n, max_files; /* of C; 0: one */
@@ -87,7 +87,7 @@ struct part {
 
 /* max_files 1: for callers that compile side by side themselves. */
 static bool
-compile_kernels(struct arena *a, const struct target *target, const volatile bool *cancel,
+compile_kernels(struct arena *a, const struct target *target, const atomic_bool *cancel,
     const struct kernel_code *const *codes, uint32_t n, uint32_t max_files, struct bytes *out, struct err *e)
 {
 	struct compile_opts o = {.flags = emit_c_flags(target), .cancel = cancel};

@@ -6,6 +6,8 @@
 #include "../kernels/emit/emit.h"
 #include "../proto/msg.h"
 
+#include <stdatomic.h>
+
 struct device_conf {
 	bool is_fake;         /* cuda-fake */
 	struct str args;      /* behind "class:" */
@@ -13,7 +15,7 @@ struct device_conf {
 	const char *data;     /* where calibrations are kept; "" or NULL: the XDG cache folder */
 	size_t memory_bytes;  /* of a CPU's measuring child; 0: as usual */
 	bool quiet;
-	const volatile bool *cancel;
+	const atomic_bool *cancel;
 };
 /* A module that is built: one shared object. */
 struct built {

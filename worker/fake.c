@@ -18,7 +18,7 @@ struct fake {
 	struct hw hw;
 	uint64_t seed, slow_ms, lost, n_asked;
 	struct fake_rates rates;
-	const volatile bool *cancel;
+	const atomic_bool *cancel;
 };
 
 static void

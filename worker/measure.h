@@ -11,6 +11,8 @@
 #include "../kernels/emit/emit.h"
 #include "../kernels/run/dev.h"
 
+#include <stdatomic.h>
+
 #define MEASURE_MEMORY ((size_t)8 << 30)
 enum { MEASURE_METHOD = 3 }; /* rises when numbers of before and after cannot be compared */
 
@@ -19,10 +21,10 @@ struct measure_opts {
 	const char *device;  /* "cpu", "fake", "cuda:0", "nvrtc" (compiles for GPUs) */
 	const char *fake;    /* fake_read()'s or gpu_fake_open()'s text; NULL: none */
 	uint32_t n_threads;
-	size_t memory_bytes;         /* address space beyond what it starts with; 0: MEASURE_MEMORY, or three
-	                              * quarters of what the host has where that is less */
-	int64_t kernel_ns;           /* longest silence while a kernel is at work; 0: 20 s */
-	const volatile bool *cancel; /* polled about ten times a second; may be NULL */
+	size_t memory_bytes;       /* address space beyond what it starts with; 0: MEASURE_MEMORY, or three
+	                            * quarters of what the host has where that is less */
+	int64_t kernel_ns;         /* longest silence while a kernel is at work; 0: 20 s */
+	const atomic_bool *cancel; /* polled about ten times a second; may be NULL */
 	/* Called around every stretch of a batch that times kernels on the CPU, not while they are made ready
 	 * or checked; may be NULL. */
 	void (*hold)(void *self, bool take);

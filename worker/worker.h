@@ -38,10 +38,10 @@ struct work {
 	bool is_closing;
 	struct batch *busy; /* whose tasks the device has, or has had; its tasks from..to are at work */
 	uint32_t from, to;
-	volatile bool cancel; /* the device stops: it is to leave, or nobody wants what it is doing */
-	bool is_leaving;      /* for good */
-	int64_t task_ns;      /* what a measurement takes, of late; the work thread's own */
-	atomic_uint batch;    /* measurements worth taking at a time */
+	atomic_bool cancel;     /* the device stops: it is to leave, or nobody wants what it is doing */
+	atomic_bool is_leaving; /* for good */
+	int64_t task_ns;        /* what a measurement takes, of late; the work thread's own */
+	atomic_uint batch;      /* measurements worth taking at a time */
 	void (*wake)(void *self);
 	void *self;
 	char dir[OS_PATH_MAX]; /* of the task's downloads; empty where it has none */

@@ -452,8 +452,8 @@ finish_again(struct tune *t, struct err *e)
 	return say_done(t, STR(""), &t->past.end.plan, e);
 }
 
-/* A plan that nobody has timed, and that rests on as many guesses as the one that this job ended with before,
- * does not take its place: there is nothing to say that it is better. */
+/* A plan that nobody has timed does not take the place of the one that this job ended with before while it
+ * rests on more than half as many guesses: one measured kernel more says little of the rest. */
 static bool
 is_no_better(const struct tune *t)
 {
@@ -463,7 +463,7 @@ is_no_better(const struct tune *t)
 
 	arena_fini(&tmp);
 	return has_past && t->is_cut && t->progress.measured_ns == 0 && n_guessed > 0 &&
-	    n_guessed >= t->past.end.progress.guessed;
+	    2 * (uint64_t)n_guessed > t->past.end.progress.guessed;
 }
 
 bool

@@ -47,8 +47,7 @@ sched_read(struct str text, struct sched *out, struct err *e)
 		out->v[k] = INT64_MIN;
 	text = str_trim(text);
 	while (text.n) {
-		struct str item = str_cut(&text, ' '), name = item;
-		struct str value;
+		struct str item = str_cut(&text, ' '), name, value;
 
 		if (item.n == 0)
 			continue;

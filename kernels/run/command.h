@@ -5,14 +5,16 @@
 
 #include "../base/base.h"
 
+#include <stdatomic.h>
+
 enum { COMMAND_WORDS_BYTES = 1 << 16 };
 struct command {
 	const char *dir;   /* where it runs; NULL: here */
 	char *const *argv; /* ends with NULL; argv[0] is a path */
 	int64_t cpu_ns, wall_ns;
-	long long file_bytes;        /* the largest file that it may write */
-	bool take_stdout;            /* capture stdout instead of stderr */
-	const volatile bool *cancel; /* polled about ten times a second: true stops it; NULL: never */
+	long long file_bytes;      /* the largest file that it may write */
+	bool take_stdout;          /* capture stdout instead of stderr */
+	const atomic_bool *cancel; /* polled about ten times a second: true stops it; NULL: never */
 };
 struct command_said { /* what the program wrote, as far as kept */
 	char *p;

@@ -158,11 +158,11 @@ void dev_fake_open(uint32_t n_threads, struct dev *out);
 /* ---- the compiler -------------------------------------------------------------------- */
 enum { COMPILE_MAX_BYTES = 256 << 20, COMPILE_MAX_FILES = 512 };
 struct compile_opts {
-	const char *const *flags;    /* ends with NULL; the generator's (emit_c_flags) */
-	int64_t cpu_ns;              /* of the compiler's own time, in whole seconds; 0: 120 s */
-	int64_t wall_ns;             /* by the clock: a starved host is no fault of the text; 0: 15 min */
-	size_t max_bytes;            /* of the result; 0: COMPILE_MAX_BYTES */
-	const volatile bool *cancel; /* true: give it up, ERR_CANCELLED; NULL: never */
+	const char *const *flags;   /* ends with NULL; the generator's (emit_c_flags) */
+	int64_t cpu_ns;             /* of the compiler's own time, in whole seconds; 0: 120 s */
+	int64_t wall_ns;            /* by the clock: a starved host is no fault of the text; 0: 15 min */
+	size_t max_bytes;           /* of the result; 0: COMPILE_MAX_BYTES */
+	const _Atomic bool *cancel; /* true: give it up, ERR_CANCELLED; NULL: never */
 };
 /* C text -> the bytes of a shared object.  Equal text and flags give equal bytes.  Errors:
  * ERR_HOST where there is no compiler (KORCH_CC names one), ERR_COMPILE with what it said

@@ -37,7 +37,7 @@ struct rig {
 	struct m_task task[BATCH];
 	uint32_t n;
 };
-static const volatile bool never = false;
+static const atomic_bool never = false;
 
 /* ---- a batch ------------------------------------------------------------------------------------ */
 static void

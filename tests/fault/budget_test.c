@@ -306,8 +306,11 @@ guesses_replace_no_plan(void **state)
 	assert_true(d.end.is_cut && p.guessed == n_guessed);
 	assert_int_equal(advice_of(p.stop), 40);
 	d.never_measures = false;
-	p = desk_job(&d, 20 * SECOND, false, &plan);
-	assert_true(!d.is_again && p.guessed < n_guessed && d.n_measured > 0);
+	for (int round = 0; d.is_again; round++) { /* a few kernels more change nothing either */
+		p = desk_job(&d, 5 * SECOND, false, &plan);
+		assert_true(d.is_again ? hash_eq(&d.end.plan, &before) : 2 * p.guessed <= n_guessed);
+		assert_true(round < 100);
+	}
 	desk_close(&d);
 }
 

@@ -167,7 +167,7 @@ room_for(uint32_t n)
 static void
 all_at_once(void **state)
 {
-	static const volatile bool never = false;
+	static const atomic_bool never = false;
 	struct device_conf conf = {.compiler = "", .quiet = true, .cancel = &never};
 	struct auth auth = {0};
 	struct device device;

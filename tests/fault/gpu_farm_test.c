@@ -23,7 +23,7 @@
 #define V100 "cuda:Fake-Tesla-V100-SXM2-16GB"
 enum { WORKERS = 4 };
 static const int64_t SECOND = 1000000000;
-static const volatile bool never = false;
+static const atomic_bool never = false;
 
 static void
 run(const char *command)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static const volatile bool never = false;
+static const atomic_bool never = false;
 
 bool
 rig_open(struct rig *r, const char *device, struct err *e)

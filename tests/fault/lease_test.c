@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 static const int64_t SECOND = 1000000000;
-static const volatile bool never = false;
+static const atomic_bool never = false;
 
 /* A worker in the test's own hands. */
 struct hand {
