@@ -6,6 +6,8 @@
 #include "plan_trust.h"
 #include "run_report.h"
 
+#include "../kernels/jail/jail.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +204,9 @@ main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	status = run(&c, &e) ? 0 : opts_fail(&o, &e);
+	status = jail_settings(opt_text(&o, OPT_sandbox), opt_text(&o, OPT_sandbox_read), &e) && run(&c, &e)
+	    ? 0
+	    : opts_fail(&o, &e);
 	arena_fini(&a);
 	return status;
 }

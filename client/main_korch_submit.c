@@ -10,6 +10,7 @@
 
 #include "../kernels/base/host.h"
 #include "../kernels/base/out.h"
+#include "../kernels/jail/jail.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -357,7 +358,8 @@ run(struct submit *s, struct err *e)
 	struct session_want want;
 	const char *worker, *class;
 
-	if (!read_call(s, e) || !read_options(s, &options, e) || !read_device(s, &worker, &class, e))
+	if (!jail_settings(opt_text(s->o, OPT_sandbox), opt_text(s->o, OPT_sandbox_read), e) ||
+	    !read_call(s, e) || !read_options(s, &options, e) || !read_device(s, &worker, &class, e))
 		return false;
 	options.device = str_of(class);
 	if (opt_flag(s->o, OPT_check_model))

@@ -38,18 +38,19 @@ plain=$out/cpu_library.o
 gcc -std=gnu11 -O2 -fPIC -D_GNU_SOURCE -c "$root/kernels/run/cpu_library.c" -o "$plain"
 trap 'rm -f "$plain"' EXIT
 
-# The link line that CMake made, with archives in place of shared libraries.
+# link FOLDER PROGRAM OBJECT: the link line that CMake made, with archives in place of shared libraries.
 link() {
-	line=$(sed -e "s|-o ../bin/$1|'$plain' -o '$out/$1'|" -e "s|[^ ]*/libdnnl\.[^ ]*||" \
+	line=$(sed -e "s|-o [^ ]*bin/$2|$3 -o '$out/$2'|" -e "s|[^ ]*/libdnnl\.[^ ]*||" \
 	    -e "s|-lnng|$libs/libnng.a $libs/libmbedtls.a $libs/libmbedx509.a $libs/libmbedcrypto.a|" \
 	    -e "s|-lmbedcrypto|$libs/libmbedcrypto.a|" -e "s|-lmsgpackc|$libs/libmsgpackc.a|" \
 	    -e "s|-lsqlite3|$libs/libsqlite3.a|" -e "s|-lzstd|$libs/libzstd.a|" -e "s|-luv|$libs/libuv_a.a|" \
-	    "$build/worker/CMakeFiles/$1.dir/link.txt")
-	(cd "$build/worker" && eval "$line -static-libgcc -s")
+	    "$build/$1/CMakeFiles/$2.dir/link.txt")
+	(cd "$build/$1" && eval "$line -static-libgcc -s")
 }
 if [ "$glibc" = 2.34 ]; then
-	link korch-worker
-	link korch-measure
+	link worker korch-worker "'$plain'"
+	link worker korch-measure "'$plain'"
+	link kernels korch-jail ""
 fi
 echo "for hosts with glibc $glibc or later"
 

@@ -101,6 +101,8 @@ PKG_CONFIG_PATH="$prefix/lib/pkgconfig" cmake -S "$here" -B "$build/glibc-$glibc
 	-DCMAKE_C_FLAGS="-I$prefix/include -w" -DCMAKE_EXE_LINKER_FLAGS="-L$prefix/lib -s" \
 	-DCMAKE_C_STANDARD_LIBRARIES="-lmbedtls -lmbedx509 -lmbedcrypto $(gcc -print-libgcc-file-name)" \
 	>"$cache/build/korch.log" 2>&1 &&
-	cmake --build "$build/glibc-$glibc" -j"$(nproc)" --target korch-worker --target korch-measure >>"$cache/build/korch.log" 2>&1 ||
+	cmake --build "$build/glibc-$glibc" -j"$(nproc)" --target korch-worker --target korch-measure --target korch-jail >>"$cache/build/korch.log" 2>&1 ||
 	cannot "the programs do not build: see $cache/build/korch.log"
-cp "$build/glibc-$glibc/bin/korch-worker" "$build/glibc-$glibc/bin/korch-measure" "$out/"
+for program in korch-worker korch-measure korch-jail; do
+	cp "$build/glibc-$glibc/bin/$program" "$out/"
+done

@@ -253,8 +253,6 @@ calibrate(const struct dev *d, const struct refs *r, struct calibration *out, st
 	if (!dev_cpu_describe(&out->info, e))
 		return false;
 	out->target = target_here(r->isa, &out->info);
-	if (!measure_environment(&out->target, &out->info, e))
-		return false;
 	out->hw.n_threads = (int)d->n_threads;
 	out->hw.simd_bytes = out->target.simd_bytes;
 	out->hw.level_bytes[0] = out->target.l1_bytes;

@@ -1,9 +1,11 @@
 /* worker/main_korch_measure.c: korch-measure: loads, checks and times generated kernels for its
  * parent (measure_parent.c), which talks to it by a socket on descriptors 0 and 1.  It is a
  * program of its own because generated code may crash, hang or write anywhere: all that costs is
- * this process. */
+ * this process.  Its parent starts it in a jail (kernels/jail), so that this holds for what such code wants
+ * to do as well. */
 #include "gpu_child.h"
 
+#include "../kernels/jail/jail.h"
 #include "../kernels/run/vendor.h"
 
 #include "../kernels/base/opt.h"
@@ -13,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ struct child {
 	int fd;
 	struct dev dev;
 	struct refs refs;
-	bool is_fake, is_locked;
+	bool is_fake;
 	size_t memory_bytes;  /* what there is for kernels and their operands */
 	struct gpu_child gpu; /* open: a GPU's child, or a compiler for them */
 	struct gpu_refs gpu_refs;
@@ -59,19 +60,15 @@ space_in_use(void)
 	return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* The jail has set the others; this one counts from what a program with its libraries has taken already. */
 static void
-set_limits(uint64_t memory_bytes, bool is_gpu)
+limit_memory(uint64_t memory_bytes, bool is_gpu)
 {
 	rlim_t space = (rlim_t)(space_in_use() + memory_bytes);
-	const struct rlimit none = {0, 0}, as = {space, space}, files = {64, 64};
+	const struct rlimit as = {space, space};
 
-	/* A child without its parent has nobody to report to. */
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	(void)setrlimit(RLIMIT_CORE, &none);
-	if (is_gpu) /* a driver reserves addresses for all memory there is, and opens many files */
+	if (is_gpu) /* a driver reserves addresses for all memory there is */
 		return;
-	(void)setrlimit(RLIMIT_NOFILE, &files);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	(void)setrlimit(RLIMIT_AS, &as);
 #else
@@ -86,8 +83,15 @@ is_gpu(const struct ask_hello *h)
 	return strncmp(h->device, "cuda:", 5) == 0 || strncmp(h->device, "nvrtc", 5) == 0;
 }
 
+/* The fake's NVRTC is the C compiler: the one case in which a program is started here. */
 static bool
-open_device(struct child *c, const struct ask_hello *h, struct err *e)
+starts_programs(const struct ask_hello *h)
+{
+	return strncmp(h->device, "nvrtc", 5) == 0 && h->fake[0];
+}
+
+static bool
+open_device(struct child *c, const struct ask_hello *h, struct bytes refs, struct err *e)
 {
 	if (strcmp(h->device, "fake") == 0) {
 		dev_fake_open(h->n_threads, &c->dev);
@@ -104,7 +108,7 @@ open_device(struct child *c, const struct ask_hello *h, struct err *e)
 	if (strcmp(h->device, "cpu") != 0)
 		return err_set(
 		    e, ERR_DEVICE, "there is no device \"%s\"; cpu, cuda and fake are known", h->device);
-	return dev_cpu_open(h->n_threads, true, &c->dev, e) && refs_open(&c->dev, &c->refs, e);
+	return dev_cpu_open(h->n_threads, true, &c->dev, e) && refs_open(&c->dev, refs, &c->refs, e);
 }
 
 static bool
@@ -114,13 +118,17 @@ greet(struct child *c, struct bytes body)
 	struct ask_hello h;
 	struct err e = {0};
 
-	if (body.n != sizeof(h))
+	if (body.n < sizeof(h))
 		return false;
 	memcpy(&h, body.p, sizeof(h));
 	h.device[sizeof(h.device) - 1] = h.fake[sizeof(h.fake) - 1] = 0;
-	set_limits(h.memory_bytes, is_gpu(&h));
+	if (!starts_programs(&h))
+		jail_lock();
+	limit_memory(h.memory_bytes, is_gpu(&h));
 	c->memory_bytes = h.memory_bytes;
-	return open_device(c, &h, &e) ? say(c, SAY_HELLO, &mine, sizeof(mine)) : say_error(c, &e);
+	return open_device(c, &h, (struct bytes){body.p + sizeof(h), body.n - sizeof(h)}, &e)
+	    ? say(c, SAY_HELLO, &mine, sizeof(mine))
+	    : say_error(c, &e);
 }
 
 static bool
@@ -461,18 +469,6 @@ run_together(struct child *c, struct arena *a, const struct child_batch *b, stru
 	return !is_cut;
 }
 
-/* Before the first generated code runs; the compiler is not needed any more. */
-static void
-lock_up(struct child *c)
-{
-	/* a GPU's driver needs what the filter takes away, and generated code does not run here */
-	if (c->gpu.is_open)
-		return;
-	if (!c->is_locked && !seccomp_enter())
-		(void)fprintf(stderr, "korch-measure: no system call filter on this host\n");
-	c->is_locked = true;
-}
-
 static bool
 do_batch(struct child *c, struct arena *a, struct bytes body)
 {
@@ -481,7 +477,6 @@ do_batch(struct child *c, struct arena *a, struct bytes body)
 	struct item_run r = {.c = c, .b = &b};
 	struct err e = {0};
 
-	lock_up(c);
 	if (!batch_unpack(a, body, &b, &e) || !c->dev.load(c->dev.self, b.batch.module, &m, &e))
 		return say_error(c, &e);
 	if (c->gpu.is_open && !gpu_refs_open(&c->dev, m, &c->gpu_refs, &e))
@@ -501,7 +496,6 @@ do_plans(struct child *c, struct arena *a, struct bytes body)
 {
 	struct say_timing said[MEASURE_MAX_PLANS] = {{0}};
 
-	lock_up(c);
 	return plans_time(&c->dev, c->is_fake, c->gpu.is_open, a, body, said) &&
 	    say(c, SAY_TIMING, said, sizeof(said));
 }

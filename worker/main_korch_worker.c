@@ -2,6 +2,7 @@
 #include "worker.h"
 
 #include "../kernels/base/opt.h"
+#include "../kernels/jail/jail.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -67,6 +68,8 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int status = opts_main(&a, PROG_WORKER, argc, argv, &o);
 
+	if (status == 0 && opt_flag(&o, OPT_show_config))
+		return jail_show(&o);
 	if (status >= 0)
 		return status;
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -79,6 +82,7 @@ main(int argc, char **argv)
 	sandbox_enter();
 	if (!device_names(&a, str_of(opt_text(&o, OPT_worker_device)), &names, &n_names, &e) ||
 	    !read_conf(&a, &o, &conf, &e) || !opts_log(&o, &conf.log, &e) ||
+	    !jail_begin(conf.log, opt_text(&o, OPT_sandbox), opt_text(&o, OPT_sandbox_read), &e) ||
 	    !cred_load(&cred, &conf.cred, &conf.url, 1, "worker", &e))
 		return leave(work, &a, conf.log, &cred, opts_fail(&o, &e));
 	if (n_names > 1) {

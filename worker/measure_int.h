@@ -5,6 +5,10 @@
 
 #include "measure.h"
 
+#include "../kernels/jail/jail.h"
+
+#include <sys/types.h>
+
 /* ---- frames: a head, then n_bytes of body.  Both ends are of one build (the hello checks it),
  * so numbers are in the machine's own form. */
 enum frame_kind {
@@ -70,8 +74,18 @@ struct say_timing {
 	struct measure_timing timing;
 };
 
+/* ---- its start (measure_spawn.c) ----------------------------------------------------------- */
+struct measure_start {
+	const char *program, *device, *scratch; /* scratch: a folder that it may write, or NULL */
+	const char *const *reads;               /* files that it may read, NULL at the end; or NULL */
+	uint32_t n_threads;
+};
+enum jail measure_jail(const char *device);
+/* In a process group of its own; *fd is the parent's end of its stream. */
+bool measure_spawn(const struct measure_start *s, pid_t *pid, int *fd, struct err *e) MUST_CHECK;
+
 /* ---- requests -------------------------------------------------------------------------- */
-struct ask_hello {
+struct ask_hello { /* behind it, for the CPU: the module of the class references */
 	char device[64], fake[256];
 	uint32_t n_threads;
 	uint64_t memory_bytes;
@@ -99,8 +113,9 @@ struct refs {
 	int64_t rounds[2]; /* of the compute reference */
 	enum isa isa;
 };
-/* Compiles them: ERR_HOST where there is no compiler. */
-bool refs_open(const struct dev *d, struct refs *r, struct err *e) MUST_CHECK;
+/* By the parent, since the child starts no compiler: ERR_HOST where there is none. */
+bool refs_compile(struct arena *a, struct bytes *code, struct err *e) MUST_CHECK;
+bool refs_open(const struct dev *d, struct bytes code, struct refs *r, struct err *e) MUST_CHECK;
 void refs_close(struct refs *r);
 /* One call of a class reference, in ns. */
 int64_t refs_time(const struct refs *r, enum measure_ref which);
@@ -146,11 +161,8 @@ bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void 
 bool races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
     struct measure_row **rows, struct err *e) MUST_CHECK;
 
-/* Of all its threads together; 0 where the system does not say. */
+/* Of all its threads and those of all that it started, together; 0 where the system does not say. */
 int64_t starved_ns(long pid);
-
-/* Gives up programs, sockets, writing, rights; false where the system cannot do that. */
-bool seccomp_enter(void);
 
 /* Before a sample on several threads: waits for those that are away for a moment.  After it, was it one of
  * all of them?  *n_void: samples that were not; from MOST_VOID on they count, as the machine is busy for

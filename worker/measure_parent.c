@@ -10,33 +10,31 @@
 #include "../kernels/base/opt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 static const int64_t default_kernel_ns = 20 * (int64_t)1000000000;
 static const int64_t default_reference_ns = 120 * (int64_t)1000000000;
 static const int64_t calibrate_limit_ns = 60 * (int64_t)1000000000;
-enum { POLL_MS = 100, MAX_DEATHS_AT_START = 3 };
+enum { POLL_MS = 100, LAST_MS = 1000 };
 
 struct measure_child {
 	struct measure_opts o;
 	char device[64], fake[256], program[4096];
-	pid_t pid; /* 0: none is running */
+	char scratch[OS_PATH_MAX]; /* the folder that it may write; "": none */
+	struct arena arena;        /* of refs */
+	struct bytes refs; /* the class references' module, compiled once; empty: not yet, or none needed */
+	pid_t pid;         /* 0: none is running */
 	int fd;
-	bool ended;     /* its status has been taken */
-	bool is_locked; /* it has run generated code and gave up starting programs */
-	int status;     /* of the one that ended last */
+	bool ended;          /* its status has been taken */
+	bool has_seen_plans; /* it may read files of a job that is over */
+	int status;          /* of the one that ended last */
 };
 
 static size_t
@@ -46,19 +44,30 @@ memory_here(void)
 }
 
 /* ---- life of a child -------------------------------------------------------------------- */
+/* Nobody of it is left when nobody holds the other end of its stream. */
+static void
+await_silence(int fd)
+{
+	struct pollfd pf = {.fd = fd, .events = POLLIN};
+	char some[4096];
+
+	while (poll(&pf, 1, LAST_MS) > 0 && read(fd, some, sizeof(some)) > 0)
+		;
+}
+
 static void
 reap(struct measure_child *c)
 {
 	if (!c->pid)
 		return;
-	if (!c->ended) {
-		(void)kill(c->pid, SIGKILL);
+	(void)kill(-c->pid, SIGKILL); /* the jail's own processes with it */
+	if (!c->ended)
 		while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
 			;
-	}
+	await_silence(c->fd);
 	(void)close(c->fd);
 	c->pid = 0;
-	c->ended = c->is_locked = false;
+	c->ended = c->has_seen_plans = false;
 }
 
 /* It closed its end: waits for how it ended, rather than end it by a signal of our own. */
@@ -84,42 +93,6 @@ cause_of_death(const struct measure_child *c, char *out, size_t cap)
 	else
 		(void)snprintf(
 		    out, cap, "the kernel ended its process with status %d", WEXITSTATUS(c->status));
-}
-
-static bool
-spawn_child(struct measure_child *c, struct err *e)
-{
-	char *argv[] = {c->program, NULL};
-	posix_spawn_file_actions_t act;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	int pair[2], rc;
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-		return err_set(e, ERR_HOST, "cannot talk to a measuring child: %s", strerror(errno));
-	(void)sigemptyset(&none);
-	(void)sigfillset(&all);
-	(void)posix_spawn_file_actions_init(&act);
-	(void)posix_spawnattr_init(&attr);
-	rc = posix_spawn_file_actions_adddup2(&act, pair[1], 0);
-	rc |= posix_spawn_file_actions_adddup2(&act, pair[1], 1);
-	rc |= posix_spawnattr_setsigmask(&attr, &none);
-	rc |= posix_spawnattr_setsigdefault(&attr, &all);
-	rc |= posix_spawnattr_setpgroup(&attr, 0);
-	rc |= posix_spawnattr_setflags(
-	    &attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-	if (rc == 0)
-		rc = posix_spawn(&c->pid, c->program, &act, &attr, argv, environ);
-	(void)posix_spawn_file_actions_destroy(&act);
-	(void)posix_spawnattr_destroy(&attr);
-	(void)close(pair[1]);
-	if (rc != 0) {
-		(void)close(pair[0]);
-		c->pid = 0;
-		return err_set(e, ERR_HOST, "cannot start %s: %s", c->program, strerror(rc));
-	}
-	c->fd = pair[0];
-	return true;
 }
 
 /* ---- listening -------------------------------------------------------------------------- */
@@ -203,18 +176,54 @@ ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q,
 	return ok;
 }
 
+/* `reads`: what it may read beside the libraries, NULL at the end; NULL: nothing. */
 static bool
-start(struct measure_child *c, struct err *e)
+spawn(struct measure_child *c, const char *const *reads, struct err *e)
+{
+	struct measure_start s = {.program = c->program,
+	    .device = c->device,
+	    .scratch = c->scratch[0] ? c->scratch : NULL,
+	    .reads = reads,
+	    .n_threads = c->o.n_threads};
+
+	c->has_seen_plans = reads != NULL;
+	return measure_spawn(&s, &c->pid, &c->fd, e);
+}
+
+/* It did not greet: where its jail could not be made, that has been said. */
+static bool
+no_greeting(struct measure_child *c, struct err *e)
+{
+	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == JAIL_FAILED)
+		return err_set(
+		    e, ERR_HOST, "%s cannot be started in its sandbox; why stands above", c->program);
+	return err_in(e, "%s", c->program);
+}
+
+static bool
+start(struct measure_child *c, const char *const *reads, struct err *e)
 {
 	struct say_hello mine = hello_mine(), its;
 	struct ask_hello ask = {.n_threads = c->o.n_threads, .memory_bytes = c->o.memory_bytes};
+	struct arena tmp = {0};
+	uint8_t *body;
+	bool ok;
 
 	memcpy(ask.device, c->device, sizeof(ask.device));
 	memcpy(ask.fake, c->fake, sizeof(ask.fake));
-	if (!spawn_child(c, e))
+	if (strcmp(c->device, "cpu") == 0 && !c->refs.n && !refs_compile(&c->arena, &c->refs, e))
 		return false;
-	if (!ask_one(c, ASK_HELLO, &ask, sizeof(ask), SAY_HELLO, &its, sizeof(its), calibrate_limit_ns, e))
-		return err_in(e, "%s", c->program);
+	if (!spawn(c, reads, e))
+		return false;
+	body = arena_alloc(&tmp, sizeof(ask) + c->refs.n);
+	memcpy(body, &ask, sizeof(ask));
+	if (c->refs.n)
+		memcpy(body + sizeof(ask), c->refs.p, c->refs.n);
+	ok = ask_one(
+	    c, ASK_HELLO, body, sizeof(ask) + c->refs.n, SAY_HELLO, &its, sizeof(its), calibrate_limit_ns, e);
+	arena_fini(&tmp);
+	if (!ok)
+		return no_greeting(c, e);
 	if (memcmp(&mine, &its, sizeof(mine)) == 0)
 		return true;
 	reap(c);
@@ -224,7 +233,21 @@ start(struct measure_child *c, struct err *e)
 static bool
 alive(struct measure_child *c, struct err *e)
 {
-	return c->pid != 0 || start(c, e);
+	if (c->has_seen_plans)
+		reap(c);
+	return c->pid != 0 || start(c, NULL, e);
+}
+
+/* What NVRTC's child compiles, and what a GPU's driver keeps, lies in a folder of its own. */
+static bool
+make_scratch(struct measure_child *c, struct err *e)
+{
+	if (measure_jail(c->device) == JAIL_MEASURE)
+		return true;
+	if (os_temp_dir("measure", c->scratch, e))
+		return true;
+	c->scratch[0] = '\0';
+	return false;
 }
 
 bool
@@ -245,11 +268,11 @@ measure_open(const struct measure_opts *o, struct measure_child **out, struct er
 	if (!program)
 		err_set(e, ERR_HOST,
 		    "korch-measure is not beside this program; install it there or set KORCH_LIBEXEC");
-	if (program && start(c, e)) {
+	if (program && make_scratch(c, e) && start(c, NULL, e)) {
 		*out = c;
 		return true;
 	}
-	free(c);
+	measure_close(c);
 	return false;
 }
 
@@ -259,17 +282,32 @@ measure_close(struct measure_child *c)
 	if (!c)
 		return;
 	reap(c);
+	if (c->scratch[0])
+		os_remove_tree(c->scratch);
+	arena_fini(&c->arena);
 	free(c);
+}
+
+/* The words of the environment name the compiler, which the child does not know. */
+static bool
+add_environment(struct calibration *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct dev_info *info = NEW(&tmp, struct dev_info);
+	bool ok = measure_environment(&out->target, info, e);
+
+	if (ok)
+		memcpy(out->info.environment, info->environment, sizeof(out->info.environment));
+	arena_fini(&tmp);
+	return ok;
 }
 
 bool
 measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e)
 {
-	/* Calibration asks the compiler for its version. */
-	if (c->is_locked)
-		reap(c);
 	return alive(c, e) &&
-	    ask_one(c, ASK_CALIBRATE, NULL, 0, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e);
+	    ask_one(c, ASK_CALIBRATE, NULL, 0, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e) &&
+	    (strcmp(c->device, "cpu") != 0 || add_environment(out, e));
 }
 
 bool
@@ -446,7 +484,6 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 	sb_init(&sb, &tmp);
 	batch_pack(&sb, p->b, p->settled);
 	p->at = (struct say_at){p->b->n_items, 0};
-	c->is_locked = true;
 	if (!frame_write(c->fd, ASK_BATCH, sb.p, sb.n))
 		h = HEARD_END;
 	while (h == HEARD_FRAME && !p->is_done) {
@@ -520,6 +557,7 @@ measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_path
 	struct arena tmp = {0};
 	struct strbuf sb;
 	struct say_timing said[MEASURE_MAX_PLANS] = {{0}};
+	const char *reads[MEASURE_MAX_PLANS + 1] = {0};
 	bool ok;
 
 	if (n_paths > MEASURE_MAX_PLANS)
@@ -528,11 +566,12 @@ measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_path
 	put_num(&sb, (uint64_t)budget_ns);
 	put_num(&sb, seed);
 	put_num(&sb, n_paths);
-	for (uint32_t i = 0; i < n_paths; i++)
+	for (uint32_t i = 0; i < n_paths; i++) {
 		put_blob(&sb, paths[i], strlen(paths[i]) + 1);
-	ok = alive(c, e);
-	c->is_locked = true;
-	ok = ok &&
+		reads[i] = paths[i];
+	}
+	reap(c);
+	ok = start(c, reads, e) &&
 	    ask_one(c, ASK_PLANS, sb.p, sb.n, SAY_TIMING, said, sizeof(said),
 		budget_ns + default_reference_ns, e);
 	for (uint32_t i = 0; ok && i < n_paths; i++) {

@@ -66,16 +66,22 @@ static const char text[] =
     "}\n"
     "PASS(nothing) { }\n";
 
-static bool
-compile_refs(struct arena *tmp, const struct target *t, struct bytes *code, struct err *e)
+bool
+refs_compile(struct arena *a, struct bytes *code, struct err *e)
 {
-	struct compile_opts o = {.flags = emit_c_flags(t)};
+	enum isa isa;
+	const struct target *t;
+	struct compile_opts o = {0};
 	struct strbuf sb;
 
-	sb_init(&sb, tmp);
+	if (!dev_cpu_isa(&isa, e))
+		return false;
+	t = target_of_isa(isa);
+	o.flags = emit_c_flags(t);
+	sb_init(&sb, a);
 	sb_addf(&sb, "typedef float vec __attribute__((vector_size(%d), aligned(4)));\n", t->simd_bytes);
 	sb_addz(&sb, text);
-	return compile_c(tmp, sb_str(&sb), &o, code, e);
+	return compile_c(a, sb_str(&sb), &o, code, e) || err_in(e, "the class references");
 }
 
 static bool
@@ -117,18 +123,14 @@ make_buffers(struct refs *r, struct err *e)
 }
 
 bool
-refs_open(const struct dev *d, struct refs *r, struct err *e)
+refs_open(const struct dev *d, struct bytes code, struct refs *r, struct err *e)
 {
-	struct arena tmp = {0};
-	struct bytes code;
 	bool ok;
 
 	*r = (struct refs){.dev = d->n_threads > 1 ? &r->own : d};
 	ok = (d->n_threads == 1 || dev_cpu_open(1, false, &r->own, e)) && dev_cpu_isa(&r->isa, e) &&
-	    compile_refs(&tmp, target_of_isa(r->isa), &code, e) &&
 	    r->dev->load(r->dev->self, code, &r->module, e) && find_all(r, e) && make_buffers(r, e) &&
 	    r->dev->reserve(r->dev->self, 64, 64, e);
-	arena_fini(&tmp);
 	if (!ok) {
 		err_in(e, "the class references");
 		refs_close(r);

@@ -23,6 +23,25 @@ wait_of(const char *folder, const char *thread)
 	return waited;
 }
 
+/* What a thread has started: the jail stands between this process and the one that works. */
+static int64_t
+starved_children(const char *folder, const char *thread)
+{
+	char path[400];
+	int64_t sum = 0;
+	long child;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "%s/%s/children", folder, thread);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	while (fscanf(f, "%ld", &child) == 1)
+		sum += starved_ns(child);
+	(void)fclose(f);
+	return sum;
+}
+
 int64_t
 starved_ns(long pid)
 {
@@ -36,7 +55,7 @@ starved_ns(long pid)
 		return 0;
 	for (struct dirent *t; (t = readdir(d)) != NULL;)
 		if (t->d_name[0] != '.')
-			sum += wait_of(folder, t->d_name);
+			sum += wait_of(folder, t->d_name) + starved_children(folder, t->d_name);
 	(void)closedir(d);
 	return sum;
 }

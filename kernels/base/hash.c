@@ -192,28 +192,3 @@ hash_of_hex(struct str hex, struct hash *out)
 	*out = h;
 	return true;
 }
-
-uint64_t
-mix64(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
-}
-
-uint64_t
-hash64(const void *p, size_t n, uint64_t seed)
-{
-	const uint8_t *b = p;
-	uint64_t h = mix64(seed ^ (n * 0x9e3779b97f4a7c15u));
-
-	for (; n >= 8; n -= 8, b += 8) {
-		uint64_t w;
-
-		memcpy(&w, b, 8);
-		h = mix64(h ^ w) + 0x9e3779b97f4a7c15u;
-	}
-	for (; n; n--, b++)
-		h = mix64(h ^ *b) + 1;
-	return h;
-}

@@ -1,6 +1,8 @@
 /* kernels/run/command.c: see command.h. */
 #include "command.h"
 
+#include "../jail/jail.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,56 +16,27 @@
 
 extern char **environ;
 
-static const long long memory_limit = (long long)4 << 30;
+static const uint64_t memory_limit = (uint64_t)4 << 30;
 
-/* The environment without the user's language, so that messages are known words. */
-static char **
-plain_environment(struct arena *a)
-{
-	size_t n = 0;
-	char **env;
-
-	while (environ[n])
-		n++;
-	env = NEW_ARRAY(a, char *, n + 2);
-	env[0] = str_dup(a, STR("LC_ALL=C"));
-	for (size_t i = 0, k = 1; i < n; i++)
-		if (strncmp(environ[i], "LC_", 3) != 0 && strncmp(environ[i], "LANG", 4) != 0)
-			env[k++] = environ[i];
-	return env;
-}
-
-static long long
+static uint64_t
 cpu_seconds(const struct command *c)
 {
-	return (c->cpu_ns + 999999999) / 1000000000;
+	return (uint64_t)(c->cpu_ns + 999999999) / 1000000000;
 }
 
-/* By way of the shell, which sets the limits before the program is there to start others, and changes the
- * folder (posix_spawn does that from glibc 2.29 on).  Memory alone may be narrower already: a measuring
- * child's. */
-static char *const *
-limited(struct arena *a, const struct command *c)
+/* By way of korch-jail, which sets the limits before the program is there to start others. */
+static bool
+jailed(struct arena *a, const struct command *c, char *const **argv, struct err *e)
 {
-	long long seconds = cpu_seconds(c);
-	size_t n = 0;
-	char **argv;
+	const struct jail_conf conf = {.jail = JAIL_COMPILE,
+	    .argv = c->argv,
+	    .reads = c->reads,
+	    .scratch = c->dir,
+	    .memory_bytes = memory_limit,
+	    .file_bytes = (uint64_t)c->file_bytes,
+	    .cpu_s = cpu_seconds(c)};
 
-	while (c->argv[n])
-		n++;
-	argv = NEW_ARRAY(a, char *, n + 5);
-	argv[0] = str_dup(a, STR("/bin/sh"));
-	argv[1] = str_dup(a, STR("-c"));
-	argv[2] = arena_printf(a,
-	    "ulimit -S -t %lld && ulimit -H -t %lld && { ulimit -v %lld 2>/dev/null || :; } && ulimit -c 0 "
-	    "&& "
-	    "ulimit -f %lld && cd "
-	    "\"$0\" && "
-	    "exec \"$@\"",
-	    seconds, seconds + 2, memory_limit / 1024, c->file_bytes / 512);
-	argv[3] = str_dup(a, str_of(c->dir ? c->dir : "."));
-	memcpy(&argv[4], c->argv, n * sizeof(*argv));
-	return argv;
+	return jail_command(a, &conf, argv, e);
 }
 
 static bool
@@ -71,10 +44,12 @@ spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct e
 {
 	posix_spawn_file_actions_t act;
 	posix_spawnattr_t attr;
-	char *const *argv = limited(a, c);
+	char *const *argv;
 	sigset_t none, all;
 	int rc;
 
+	if (!jailed(a, c, &argv, e))
+		return false;
 	(void)sigemptyset(&none);
 	(void)sigfillset(&all);
 	(void)posix_spawn_file_actions_init(&act);
@@ -88,10 +63,10 @@ spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct e
 	rc |= posix_spawnattr_setflags(
 	    &attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	if (rc == 0)
-		rc = posix_spawn(pid, argv[0], &act, &attr, argv, plain_environment(a));
+		rc = posix_spawn(pid, argv[0], &act, &attr, argv, environ);
 	(void)posix_spawn_file_actions_destroy(&act);
 	(void)posix_spawnattr_destroy(&attr);
-	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", c->argv[0], strerror(rc));
+	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", argv[0], strerror(rc));
 }
 
 static int64_t
@@ -165,6 +140,19 @@ is_spent(const struct command *c, int status, const struct rusage *used)
 	return status != 0 && s > (double)cpu_seconds(c) - 0.1;
 }
 
+/* korch-jail's own words, where there is no jail: no verdict of the program's. */
+static bool
+had_no_jail(int status, const struct command_said *said, struct err *e)
+{
+	struct str words = {said->p, said->n};
+
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != JAIL_FAILED || !str_starts(words, JAIL_WORDS))
+		return false;
+	words = str_trim(words);
+	words.n = MIN_OF(words.n, (size_t)400);
+	return !err_set(e, ERR_HOST, "%.*s", STR_ARG(words));
+}
+
 bool
 command_run(struct arena *a, const struct command *c, struct command_said *said, int *status, struct err *e)
 {
@@ -193,6 +181,8 @@ command_run(struct arena *a, const struct command *c, struct command_said *said,
 	if (!ended)
 		return err_set(
 		    e, ERR_TIMEOUT, "%s did not end within %.1f s", c->argv[0], (double)c->wall_ns * 1e-9);
+	if (had_no_jail(*status, said, e))
+		return false;
 	return !is_spent(c, *status, &used) ||
 	    err_set(
 		e, ERR_TIMEOUT, "%s did not end within %d s of CPU time", c->argv[0], (int)cpu_seconds(c));

@@ -1,5 +1,5 @@
-/* kernels/run/command.h: a program of this host, run to its end under limits of time, memory and output, in a
- * process group of its own that is gone afterwards. */
+/* kernels/run/command.h: a program of this host's toolchain, run to its end in a jail (kernels/jail) under
+ * limits of time, memory and output, in a process group of its own that is gone afterwards. */
 #ifndef KORCH_COMMAND_H
 #define KORCH_COMMAND_H
 
@@ -9,8 +9,9 @@
 
 enum { COMMAND_WORDS_BYTES = 1 << 16 };
 struct command {
-	const char *dir;   /* where it runs; NULL: here */
-	char *const *argv; /* ends with NULL; argv[0] is a path */
+	const char *dir;          /* where it runs, and the one folder that it may write; NULL: none */
+	const char *const *reads; /* what it may read beside the system's toolchain; NULL: nothing */
+	char *const *argv;        /* ends with NULL; argv[0] is a path */
 	int64_t cpu_ns, wall_ns;
 	long long file_bytes;      /* the largest file that it may write */
 	bool take_stdout;          /* capture stdout instead of stderr */

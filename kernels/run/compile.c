@@ -31,10 +31,12 @@ in_path(const char *name, char out[OS_PATH_MAX])
 {
 	struct str rest = str_of(getenv("PATH"));
 
-	if (strchr(name, '/')) {
+	if (name[0] == '/') {
 		(void)snprintf(out, OS_PATH_MAX, "%s", name);
 		return access(out, X_OK) == 0;
 	}
+	if (strchr(name, '/')) /* it runs in another folder than this */
+		return realpath(name, out) != NULL && access(out, X_OK) == 0;
 	if (!rest.n)
 		rest = STR("/usr/local/bin:/usr/bin:/bin");
 	while (rest.n) {
@@ -61,6 +63,26 @@ find_compiler(char out[OS_PATH_MAX], struct err *e)
 		if (in_path(known[i], out))
 			return true;
 	return err_set(e, ERR_HOST, "no C compiler found (gcc, cc, clang); install gcc or set KORCH_CC");
+}
+
+/* A compiler that stands elsewhere than the system's brings its own parts: what lies beside its folder under
+ * the names of a toolchain's, and not all that lies there, which may be somebody's home. */
+static const char *const *
+toolchain_of(struct arena *a, const char *cc)
+{
+	static const char *const part[] = {"bin", "lib", "lib64", "libexec", "include", "share"};
+	char *real = realpath(cc, NULL), *slash;
+	const char **list = NEW_ARRAY(a, const char *, COUNT_OF(part) + 1);
+	size_t n = 0;
+
+	for (int up = 0; real && up < 2; up++) {
+		slash = strrchr(real, '/');
+		*(slash ? slash : real) = '\0';
+	}
+	for (size_t i = 0; i < COUNT_OF(part) && real && *real; i++)
+		list[n++] = arena_printf(a, "%s/%s", real, part[i]);
+	free(real);
+	return list;
 }
 
 /* The first line that says "error", else the first line. */
@@ -129,8 +151,11 @@ call(struct arena *a, const char *cc, const char *dir, const struct compile_opts
     const char *output, const char *const *inputs, struct err *e)
 {
 	struct args args = {.v = {cc}, .n = 1};
-	struct command c = {
-	    .dir = dir, .argv = (char *const *)args.v, .file_bytes = COMPILE_MAX_BYTES, .cancel = o->cancel};
+	struct command c = {.dir = dir,
+	    .argv = (char *const *)args.v,
+	    .reads = toolchain_of(a, cc),
+	    .file_bytes = COMPILE_MAX_BYTES,
+	    .cancel = o->cancel};
 	struct command_said said = {0};
 	int status = -1;
 
@@ -273,9 +298,10 @@ compiler_version(struct arena *a, struct str *out, struct err *e)
 	    .take_stdout = true};
 	struct command_said said = {0};
 	int status = -1;
-	bool ok =
-	    find_compiler(cc, e) && command_run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);
+	bool ok = find_compiler(cc, e);
 
+	c.reads = ok ? toolchain_of(&tmp, cc) : NULL;
+	ok = ok && command_run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);
 	if (ok) {
 		struct str rest = {said.p, said.n};
 

@@ -23,7 +23,7 @@ status=$?
 [ $status = 78 ] && { cat "$out/log"; echo "SKIP: no static libraries on this host"; exit 77; }
 [ $status = 0 ] || { cat "$out/log"; exit 1; }
 bad=0
-for program in korch-worker korch-measure; do
+for program in korch-worker korch-measure korch-jail; do
 	extra=$(ldd "$out/$program" | grep -Ev 'linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so')
 	[ -z "$extra" ] || { echo "$program needs more than glibc:"; echo "$extra"; bad=1; }
 	high=$(objdump -T "$out/$program" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -1)
@@ -47,12 +47,12 @@ bare() {
 	if [ -n "${KORCH_BUNDLE_ROOT:-}" ]; then
 		cp -a "$KORCH_BUNDLE_ROOT/." "$root"
 	else
-		ldd "$out/korch-worker" "$out/korch-measure" | grep -o '/[^ :]*so[^ :]*' | sort -u | while read -r lib; do
+		ldd "$out/korch-worker" "$out/korch-measure" "$out/korch-jail" | grep -o '/[^ :]*so[^ :]*' | sort -u | while read -r lib; do
 			cp -L --parents "$lib" "$root"
 		done
 	fi
 	mkdir -p "$root/tmp"
-	cp "$out/korch-worker" "$out/korch-measure" "$root"
+	cp "$out/korch-worker" "$out/korch-measure" "$out/korch-jail" "$root"
 	chroot "$root" /korch-worker --device cuda:all >"$out/words" 2>&1
 	[ $? = 78 ] || { echo "beside glibc alone, cuda:all ends otherwise: $(cat "$out/words")"; return 1; }
 	tar xJf tests/models/small.tar.xz -C "$out" small/candy_small
@@ -60,7 +60,8 @@ bare() {
 	"$build/bin/korchd" --quiet --data "$out/data" --listen "ipc://$root/tmp/s" --ready-fd 3 3>"$out/up" 2>"$out/daemon.log" &
 	daemon=$!
 	read -r _ <"$out/up" || { cat "$out/daemon.log"; return 1; }
-	chroot "$root" /korch-worker --daemon ipc:///tmp/s --device fake:seed=1 --quiet >"$out/worker.log" 2>&1 &
+	# without /proc a program does not know where it lies
+	KORCH_LIBEXEC=/ chroot "$root" /korch-worker --daemon ipc:///tmp/s --device fake:seed=1 --quiet >"$out/worker.log" 2>&1 &
 	worker=$!
 	"$build/bin/korch-submit" "$out/small/candy_small/model.onnx" --daemon "ipc://$root/tmp/s" --device fake --threads 1 --budget 100 --quiet \
 		-o "$out/plan" >"$out/words" 2>&1 || { cat "$out/words" "$out/worker.log"; return 1; }

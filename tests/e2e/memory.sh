@@ -35,14 +35,17 @@ words() {
 		echo "${p%/cmdline}"
 	done
 }
-# MiB of addresses that the measuring child of the worker in the /proc folder $1 may have.
+# MiB of addresses that the measuring child of the process in the /proc folder $1 may have: korch-jail stands between.
 space() {
 	local child limit
 	for child in $(cat "$1"/task/*/children 2>/dev/null); do
-		grep -q korch-measure "/proc/$child/cmdline" 2>/dev/null || continue
-		limit=$(sed -n 's/^Max address space *\([0-9]*\).*/\1/p' "/proc/$child/limits")
-		[ -n "$limit" ] && echo $((limit / 1048576)) && return
+		case $(readlink "/proc/$child/exe") in
+		*/korch-measure) limit=$(sed -n 's/^Max address space *\([0-9]*\).*/\1/p' "/proc/$child/limits") ;;
+		*/korch-jail) space "/proc/$child" && return ;;
+		esac
+		[ -n "${limit:-}" ] && echo $((limit / 1048576)) && return
 	done
+	return 1
 }
 # between LOW HIGH VALUE WHAT
 between() { if [ "${3:-0}" -ge "$1" ] && [ "${3:-0}" -le "$2" ]; then ok; else bad "$4: '$3', not $1 to $2"; fi; }

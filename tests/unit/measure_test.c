@@ -383,18 +383,21 @@ plans_run_on_the_childs_own_threads(void **state)
 static void
 references_run_on_one_thread(void **state)
 {
+	struct arena a = {0};
+	struct bytes code;
 	struct refs r;
 	struct dev d;
 	struct err e = {0};
 
 	(void)state;
-	if (!dev_cpu_open(3, false, &d, &e) || !refs_open(&d, &r, &e))
+	if (!dev_cpu_open(3, false, &d, &e) || !refs_compile(&a, &code, &e) || !refs_open(&d, code, &r, &e))
 		fail_msg("%s", e.msg);
 	assert_int_equal(r.dev->n_threads, 1);
 	for (int i = 0; i < REF_COUNT; i++)
 		assert_true(refs_time(&r, (enum measure_ref)i) > 0);
 	refs_close(&r);
 	d.close(d.self);
+	arena_fini(&a);
 }
 
 /* A device whose threads are away as often as its `self` says. */
