@@ -2,6 +2,7 @@
  * so what a terminal would obey is replaced before it is printed. */
 #include "model_check.h"
 
+#include "../kernels/jail/jail.h"
 #include "../proto/pipe.h"
 
 #include <errno.h>
@@ -9,15 +10,32 @@
 #include <inttypes.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
 enum { SHOWN_NODES = 4 };
-static const rlim_t max_memory = (rlim_t)16 << 30; /* korchd's --planner-memory by default */
+static const uint64_t max_memory = (uint64_t)16 << 30; /* korchd's --planner-memory by default */
+
+/* From the root: a jail has no folder of the caller's. */
+static const char *
+whole_path(struct arena *a, const char *path)
+{
+	char here[OS_PATH_MAX];
+
+	return path[0] == '/' || !getcwd(here, sizeof(here)) ? path : arena_printf(a, "%s/%s", here, path);
+}
+
+static const char *
+folder_of(struct arena *a, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return str_dup(a, (struct str){path, slash ? (size_t)MAX_OF(slash - path, 1) : 0});
+}
 
 /* ---- the planner -------------------------------------------------------------------------------- */
 struct planner {
@@ -25,41 +43,47 @@ struct planner {
 	struct pipe pipe;
 };
 
-static void
-limit_memory(pid_t pid)
+/* It sees the model's folder, where external data lie, and that of the file behind a link. */
+static bool
+jailed(struct arena *a, const char *model, char *const **argv, struct err *e)
 {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	struct rlimit memory = {max_memory, max_memory};
+	const char *real = realpath(model, NULL);
+	char *planner[] = {helper_path(a, "korch-planner"), NULL};
+	const char *reads[] = {folder_of(a, model), folder_of(a, real ? real : model), NULL};
+	const struct jail_conf conf = {.jail = JAIL_PLAN,
+	    .reads = reads,
+	    .memory_bytes = max_memory,
+	    .until_hangup = true,
+	    .argv = planner};
 
-	(void)prlimit(pid, RLIMIT_AS, &memory, NULL);
-#else
-	(void)pid;
-#endif
+	free((void *)(uintptr_t)real);
+	if (!planner[0])
+		return err_set(e, ERR_HOST, "korch-planner is not beside this program; install it");
+	return jail_command(a, &conf, argv, e);
 }
 
 static bool
-spawn(const char *program, int in, int out, pid_t *pid, struct err *e)
+spawn(char *const *argv, int in, int out, pid_t *pid, struct err *e)
 {
-	char *argv[] = {(char *)(uintptr_t)program, NULL};
 	posix_spawn_file_actions_t fa;
 	int rc;
 
 	(void)posix_spawn_file_actions_init(&fa);
 	(void)posix_spawn_file_actions_adddup2(&fa, in, 0);
 	(void)posix_spawn_file_actions_adddup2(&fa, out, 1);
-	rc = posix_spawn(pid, program, &fa, NULL, argv, environ);
+	rc = posix_spawn(pid, argv[0], &fa, NULL, argv, environ);
 	(void)posix_spawn_file_actions_destroy(&fa);
-	return rc == 0 || err_set(e, ERR_HOST, "%s: cannot start: %s", program, strerror(rc));
+	return rc == 0 || err_set(e, ERR_HOST, "%s: cannot start: %s", argv[0], strerror(rc));
 }
 
 static bool
-planner_open(struct arena *a, struct planner *p, struct err *e)
+planner_open(struct arena *a, const char *model, struct planner *p, struct err *e)
 {
-	char *program = helper_path(a, "korch-planner");
+	char *const *argv;
 	int to[2], from[2];
 
-	if (!program)
-		return err_set(e, ERR_HOST, "korch-planner is not beside this program; install it");
+	if (!jailed(a, model, &argv, e))
+		return false;
 	if (pipe2(to, O_CLOEXEC) != 0)
 		return err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
 	if (pipe2(from, O_CLOEXEC) != 0) {
@@ -67,12 +91,10 @@ planner_open(struct arena *a, struct planner *p, struct err *e)
 		(void)close(to[1]);
 		return err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
 	}
-	bool ok = spawn(program, to[0], from[1], &p->pid, e);
+	bool ok = spawn(argv, to[0], from[1], &p->pid, e);
 	(void)close(to[0]);
 	(void)close(from[1]);
 	pipe_init(&p->pipe, from[0], to[1]);
-	if (ok)
-		limit_memory(p->pid);
 	return ok;
 }
 
@@ -99,9 +121,9 @@ ask(struct arena *a, const char *model, const struct m_options *options, struct 
 	int status;
 
 	question.check_ask = (struct m_check_ask){.options = *options,
-	    .model_path = str_of(model),
+	    .model_path = str_of(whole_path(a, model)),
 	    .model_name = str_of(slash ? slash + 1 : model)};
-	if (planner_open(a, &p, e) && pipe_send(&p.pipe, &question, e))
+	if (planner_open(a, whole_path(a, model), &p, e) && pipe_send(&p.pipe, &question, e))
 		got = pipe_recv(&p.pipe, a, -1, m, e);
 	status = planner_close(&p);
 	if (got == PIPE_ERR)

@@ -4,6 +4,9 @@
 #include "loop.h"
 #include "past.h"
 #include "place.h"
+#include "folder.h"
+
+#include "../kernels/jail/jail.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -199,16 +202,12 @@ static bool
 lay_out(struct db *db, struct start_op *s, const struct m_file *f, struct err *e)
 {
 	struct arena *a = &s->op.arena;
-	char *to = arena_printf(a, "%s/%.*s", s->dir, STR_ARG(f->name));
+	char *to = arena_printf(a, "%s/model/%.*s", s->dir, STR_ARG(f->name));
 	char *from = blob_path(a, db, &f->digest), *folder = str_dup(a, str_of(to));
 
 	*strrchr(folder, '/') = '\0';
-	if (!os_make_dirs(folder, e))
+	if (!os_make_dirs(folder, e) || !folder_give(from, to, e))
 		return false;
-	(void)unlink(to);
-	if (link(from, to) != 0 && symlink(from, to) != 0)
-		return err_set(
-		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", to, strerror(errno));
 	if (!s->model_path) {
 		s->model_path = to;
 		s->model = f->digest;
@@ -243,7 +242,7 @@ run_start(struct db *db, struct store_op *op)
 
 	if (!(s->env_id ? env_get(db, &op->arena, s->env_id, &s->env, &op->err)
 			: env_of_class(db, &op->arena, s->class, &s->env_id, &s->env, &op->err)) ||
-	    !job_files(db, &op->arena, s->job, &files, &n, &op->err) || !os_make_dirs(s->dir, &op->err))
+	    !job_files(db, &op->arena, s->job, &files, &n, &op->err) || !folder_make(s->dir, &op->err))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		if (!lay_out(db, s, &files[i], &op->err))
@@ -263,8 +262,9 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 	m.plan_start.model_path = str_of(s->model_path);
 	m.plan_start.model_name = j->rec.name;
 	m.plan_start.env = j->env;
-	m.plan_start.out_path = str_of(arena_printf(&tmp, "%s/plan.korch", s->dir));
-	m.plan_start.work_dir = str_of(s->dir);
+	m.plan_start.out_path = str_of(arena_printf(&tmp, "%s/work/plan.korch", s->dir));
+	m.plan_start.work_dir = str_of(folder_work(&tmp, s->dir));
+	m.plan_start.job_dir = str_of(s->dir);
 	m.plan_start.is_resumed = j->rec.restarts > 0;
 	m.plan_start.files = s->files;
 	m.plan_start.memory_bytes = d->conf->planner_memory;
@@ -273,14 +273,35 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 	arena_fini(&tmp);
 }
 
+/* In a jail of its job's own: what a model talks its parser into ends there. */
+static struct child *
+start_jailed(struct daemon *d, struct job *j, const char *dir, struct err *e)
+{
+	static const struct child_calls calls = {planner_bytes, planner_words, planner_ended};
+	struct arena tmp = {0};
+	char *planner[] = {(char *)(uintptr_t)d->conf->planner, NULL}, *const * argv;
+	const char *const reads[] = {
+	    arena_printf(&tmp, "%s/model", dir), arena_printf(&tmp, "%s/given", dir), NULL};
+	const struct jail_conf conf = {.jail = JAIL_PLAN,
+	    .reads = reads,
+	    .scratch = folder_work(&tmp, dir),
+	    .memory_bytes = d->conf->planner_memory,
+	    .until_hangup = true,
+	    .argv = planner};
+	struct child *c = jail_command(&tmp, &conf, &argv, e)
+	    ? child_start(d, argv, d->conf->planner_memory, &calls, j, e)
+	    : NULL;
+
+	arena_fini(&tmp);
+	return c;
+}
+
 static void
 done_start(struct store_op *op)
 {
-	static const struct child_calls calls = {planner_bytes, planner_words, planner_ended};
 	struct start_op *s = (struct start_op *)(void *)op;
 	struct daemon *d = op->owner;
 	struct job *j = job_find(d, s->job);
-	char *argv[] = {(char *)(uintptr_t)d->conf->planner, NULL};
 	struct err e = op->err;
 
 	if (j)
@@ -301,7 +322,7 @@ done_start(struct store_op *op)
 	j->model = s->model;
 	j->n_in = 0;
 	j->is_deaf = false;
-	j->planner = child_start(d, argv, d->conf->planner_memory, &calls, j, &e);
+	j->planner = start_jailed(d, j, s->dir, &e);
 	if (!j->planner)
 		plan_failed(d, j, e.code, e.msg);
 	else

@@ -1,5 +1,6 @@
 /* daemon/desk.c: what planners ask for.  Costs come from the store; what is missing becomes a
  * task of the farm, one for a key however many jobs ask; its end is told to all that wait. */
+#include "folder.h"
 #include "lease.h"
 #include "task.h"
 
@@ -347,12 +348,10 @@ done_build(struct store_op *op)
 	struct desk_op *x = (struct desk_op *)(void *)op;
 	struct daemon *d = op->owner;
 	struct job *j = desk_op_asker(op);
-	struct msg m = {.type = MSG_build_have};
 
-	if (j && x->found) {
-		m.build_have = x->build;
-		planner_send(j, &m);
-	} else if (j) {
+	if (j && x->found)
+		planner_give_built(d, j, &x->build);
+	else if (j) {
 		struct farm_want want = {.key = x->task_key,
 		    .kind = TASK_BUILD,
 		    .env = x->key.env,

@@ -2,6 +2,7 @@
  * that died leaves its folder (model, what it was told, its words) as failed/JOB in the data folder, where
  * korch-planner --replay runs it again; the newest few are kept, of a bounded size in all.  Files are moved
  * and packed on the store's thread, then the job is over. */
+#include "folder.h"
 #include "past.h"
 
 #include "../kernels/base/tar.h"
@@ -19,11 +20,11 @@ static const size_t max_dump_bytes = (size_t)256 << 20;
 
 /* ---- dumps -------------------------------------------------------------------------- */
 void
-dump_take(struct db *db, const char *job_dir, struct hash *digest, uint64_t *bytes)
+dump_take(struct db *db, const char *work_dir, struct hash *digest, uint64_t *bytes)
 {
 	struct arena tmp = {0};
-	const char *dir = arena_printf(&tmp, "%s/korch-dump", job_dir);
-	const char *tar = arena_printf(&tmp, "%s/korch-dump.tar", job_dir);
+	const char *dir = arena_printf(&tmp, "%s/korch-dump", work_dir);
+	const char *tar = arena_printf(&tmp, "%s/korch-dump.tar", work_dir);
 	struct bytes packed;
 	struct err none = {0};
 
@@ -155,7 +156,7 @@ keep_folder(struct fail_op *x)
 	x->kept = arena_printf(&x->op.arena, "%s/%llu", x->all, (unsigned long long)x->job);
 	if (os_make_dirs(x->all, &none)) {
 		os_remove_tree(x->kept);
-		x->is_taped = access(arena_printf(&tmp, "%s/" TAPE_NAME, x->dir), R_OK) == 0;
+		x->is_taped = access(arena_printf(&tmp, "%s/work/" TAPE_NAME, x->dir), R_OK) == 0;
 		x->is_kept = rename(x->dir, x->kept) == 0 && write_how(x, x->kept, &none);
 		prune(&tmp, x->all);
 	}
@@ -168,7 +169,7 @@ run_fail(struct db *db, struct store_op *op)
 	struct fail_op *x = (struct fail_op *)(void *)op;
 
 	if (x->has_dump)
-		dump_take(db, x->dir, &x->dump, &x->dump_bytes);
+		dump_take(db, folder_work(&op->arena, x->dir), &x->dump, &x->dump_bytes);
 	if (x->has_died)
 		keep_folder(x);
 	return true;

@@ -11,6 +11,7 @@ struct child_calls {
 	void (*words)(void *self, struct bytes b);         /* from its stderr; NULL: goes to ours */
 	void (*ended)(void *self, int status, int signal); /* last call */
 };
+/* memory_bytes: what it may have, as whoever starts it sees to; a part of that may wait for it. */
 struct child *child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes,
     const struct child_calls *calls, void *self, struct err *e);
 /* Copied; false: it has not read for so long that more waits for it than may (a part of memory_bytes). */

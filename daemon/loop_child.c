@@ -96,16 +96,10 @@ got_words(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 }
 
 static void
-set_limits(const struct daemon *d, int pid, uint64_t memory_bytes)
+set_limits(const struct daemon *d, int pid)
 {
-	struct rlimit memory, files, none = {0, 0};
+	struct rlimit files, none = {0, 0};
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	memory_bytes = 0; /* shadow memory needs all of the address space */
-#endif
-	memory = (struct rlimit){memory_bytes, memory_bytes};
-	if (memory_bytes)
-		(void)prlimit(pid, RLIMIT_AS, &memory, NULL);
 	(void)prlimit(pid, RLIMIT_CORE, &none, NULL);
 	/* ours was raised for connections; many a program looks at each number up to its limit */
 	if (d->conf->limits.files_before && prlimit(pid, RLIMIT_NOFILE, NULL, &files) == 0) {
@@ -153,7 +147,7 @@ child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes, const st
 		maybe_ended(c);
 		return NULL;
 	}
-	set_limits(d, c->process.pid, memory_bytes);
+	set_limits(d, c->process.pid);
 	(void)uv_read_start((uv_stream_t *)&c->out, give_buffer, got_out);
 	if (calls->words)
 		(void)uv_read_start((uv_stream_t *)&c->words, give_buffer, got_words);

@@ -3,6 +3,7 @@
 #include "task.h"
 
 #include "../kernels/base/opt.h"
+#include "../kernels/jail/jail.h"
 #include "../proto/client.h"
 
 #include <fcntl.h>
@@ -222,12 +223,15 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int status = opts_main(&a, PROG_KORCHD, argc, argv, &o);
 
+	if (status == 0 && opt_flag(&o, OPT_show_config))
+		return jail_show(&o);
 	if (status >= 0)
 		return status;
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGHUP, no_hup);
 	(void)umask(077);
-	if (!read_conf(&a, &o, &conf, &e) || !opts_log(&o, &log, &e))
+	if (!read_conf(&a, &o, &conf, &e) || !opts_log(&o, &log, &e) ||
+	    !jail_begin(log, opt_text(&o, OPT_sandbox), opt_text(&o, OPT_sandbox_read), &e))
 		return opts_fail(&o, &e);
 	/* not for planners: who waits for the line must see the end of a daemon killed before it */
 	if (conf.ready_fd >= 0)

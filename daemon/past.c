@@ -1,6 +1,7 @@
 /* daemon/past.c: jobs that ended.  Plan and end become durable in one transaction, so that a repeat that
  * finds the one finds the other; a planner asks first of all how its job ended before. */
 #include "past.h"
+#include "folder.h"
 
 #include "../schema/build.h"
 
@@ -13,13 +14,6 @@ is_zero(const struct hash *h)
 	static const struct hash zero;
 
 	return hash_eq(h, &zero);
-}
-
-/* ---- its folder --------------------------------------------------------------------- */
-char *
-job_dir(struct arena *a, const struct daemon *d, const struct job *j)
-{
-	return arena_printf(a, "%s/jobs/%llu", d->conf->data, (unsigned long long)j->rec.id);
 }
 
 /* ---- done ---------------------------------------------------------------------------- */
@@ -58,7 +52,7 @@ run_done(struct db *db, struct store_op *op)
 	struct m_done *m = &x->m.done;
 
 	if (x->has_dump)
-		dump_take(db, x->dir, &x->dump, &x->dump_bytes);
+		dump_take(db, folder_work(&op->arena, x->dir), &x->dump, &x->dump_bytes);
 	if (!take_plan(db, x))
 		return false;
 	if (is_zero(&m->end_key) || x->bytes == 0)
@@ -94,9 +88,18 @@ done_done(struct store_op *op)
 void
 plan_done(struct daemon *d, struct job *j, const struct m_done *m)
 {
-	struct done_op *x = heap_alloc(sizeof(*x));
+	struct done_op *x;
 	struct msg own = {.type = MSG_done};
+	struct arena tmp = {0};
+	struct err e = {0};
+	bool is_its = !m->plan_path.n || folder_wrote(job_dir(&tmp, d, j), m->plan_path, &e);
 
+	arena_fini(&tmp);
+	if (!is_its) {
+		plan_failed(d, j, e.code, e.msg);
+		return;
+	}
+	x = heap_alloc(sizeof(*x));
 	j->is_ended = true;
 	j->rec.progress = m->progress;
 	j->rec.report = m->report;

@@ -4,8 +4,6 @@
 
 #include "daemon.h"
 
-/* The folder of a job's own files; it goes when the job ends. */
-char *job_dir(struct arena *a, const struct daemon *d, const struct job *j);
 /* The planner's last word: its plan and how it ended are kept, then the job is done. */
 void plan_done(struct daemon *d, struct job *j, const struct m_done *m);
 /* ---- failed.c ---- */
@@ -15,7 +13,7 @@ void plan_failed(struct daemon *d, struct job *j, enum err_code code, const char
 void plan_died(struct daemon *d, struct job *j, enum err_code code, const char *why);
 /* On the store's thread: packs what the planner wrote for --dump into a blob.  *bytes is 0 where there is
  * none. */
-void dump_take(struct db *db, const char *job_dir, struct hash *digest, uint64_t *bytes);
+void dump_take(struct db *db, const char *work_dir, struct hash *digest, uint64_t *bytes);
 
 void ask_end(struct daemon *d, struct job *j, const struct m_end_ask *ask);
 

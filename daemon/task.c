@@ -1,6 +1,7 @@
 /* daemon/task.c: what a task is known by; a task of the farm is over: all planners that wait for it are
  * told. */
 #include "task.h"
+#include "folder.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -94,7 +95,9 @@ task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, co
 	for (uint32_t i = 0; i < t->n_waiters; i++) {
 		struct job *j = job_find(d, t->waiters[i]);
 
-		if (j)
+		if (j && m.type == MSG_build_have)
+			planner_give_built(d, j, &m.build_have);
+		else if (j)
 			planner_send(j, &m);
 	}
 	task_data_free(farm_end(d->farm, t));

@@ -5,6 +5,8 @@
 
 #include "../../kernels/base/opt.h"
 
+#include "../../kernels/jail/jail.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -45,6 +47,7 @@ main(int argc, char **argv)
 		return rc;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
+	jail_lock();
 	/* a solver that runs on for a daemon that is gone only takes time from its successor */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!pipe_stdio(&p, &e)) {

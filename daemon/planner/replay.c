@@ -33,11 +33,12 @@ read_start(struct arena *a, struct pipe *p, const char *dir, const char *scratch
 			break;
 		/* fall through */
 	default:
-		return err_set(e, ERR_FORMAT, "%s/" TAPE_NAME ": does not begin with a job", dir);
+		return err_set(e, ERR_FORMAT, "%s/work/" TAPE_NAME ": does not begin with a job", dir);
 	}
 	*out = m.plan_start;
-	was = out->work_dir;
+	was = out->job_dir;
 	out->model_path = moved(a, out->model_path, was, dir);
+	out->job_dir = str_of(dir);
 	out->work_dir = str_of(scratch);
 	out->out_path = str_of(arena_printf(a, "%s/plan.korch", scratch));
 	return true;
@@ -59,7 +60,8 @@ static bool
 replay(struct arena *a, const struct replay_call *call, const char *scratch, struct pipe *p, struct err *e)
 {
 	struct m_plan_start start;
-	const char *dump = *call->dump_dir ? call->dump_dir : dump_dir(a, call->dir);
+	const char *dump =
+	    *call->dump_dir ? call->dump_dir : dump_dir(a, arena_printf(a, "%s/work", call->dir));
 
 	if (!read_start(a, p, call->dir, scratch, &start, e))
 		return false;
@@ -88,7 +90,7 @@ replay_run(struct arena *a, const struct replay_call *call, struct err *e)
 	char scratch[OS_PATH_MAX];
 	bool ok;
 
-	if (!tape_play(&p.tape, arena_printf(a, "%s/" TAPE_NAME, call->dir), e) ||
+	if (!tape_play(&p.tape, arena_printf(a, "%s/work/" TAPE_NAME, call->dir), e) ||
 	    !os_temp_dir("replay", scratch, e))
 		return false;
 	ok = replay(a, call, scratch, &p, e);

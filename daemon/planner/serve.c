@@ -23,10 +23,11 @@ record(struct pipe *p, const struct msg *start)
 {
 	struct arena tmp = {0};
 	char *dir = str_dup(&tmp, start->plan_start.work_dir);
+	char *own = arena_printf(&tmp, "%.*s/model", STR_ARG(start->plan_start.job_dir));
 	struct bytes packed;
 	struct err none = {0};
 
-	p->tape = *dir ? tape_record(arena_printf(&tmp, "%s/" TAPE_NAME, dir), dir) : NULL;
+	p->tape = *dir ? tape_record(arena_printf(&tmp, "%s/" TAPE_NAME, dir), own) : NULL;
 	if (p->tape && msg_pack(&tmp, start, PIPE_MAX_BYTES, &packed, &none))
 		tape_note(p->tape, TAPE_MSG, packed);
 	arena_fini(&tmp);

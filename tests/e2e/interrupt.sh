@@ -23,7 +23,7 @@ begin() {
 # A private korchd whose worker never says hello: the job waits until it is ended.
 export KORCH_LIBEXEC=$tmp/bin
 mkdir "$tmp/bin"
-for p in korchd korch-planner; do ln -s "$(realpath "$bin/$p")" "$tmp/bin/$p"; done
+for p in korchd korch-planner korch-jail; do ln -s "$(realpath "$bin/$p")" "$tmp/bin/$p"; done
 printf '#!/bin/sh\nexec sleep 1000000\n' >"$tmp/bin/korch-worker"
 chmod +x "$tmp/bin/korch-worker"
 begin "$model" -o "$tmp/p"

@@ -41,7 +41,7 @@ for seam in planner.heard:2 planner.heard:5:6 planner.heard:9:11; do
 	if grep -q 'not as recorded' "$tmp/said"; then bad "$seam: $(cat "$tmp/said")"; else ok; fi
 done
 dir=${command##* }
-for part in how.txt korch-tape model.onnx; do
+for part in how.txt work/korch-tape model/model.onnx; do
 	if [ -s "$dir/$part" ]; then ok; else bad "$dir has no $part"; fi
 done
 if grep -q '^environment device=fake' "$dir/how.txt" && grep -q '"budget_ns":20000000000' "$dir/how.txt"; then ok; else bad "how.txt: $(cat "$dir/how.txt")"; fi
@@ -72,7 +72,7 @@ if [ "$(ls "$tmp/d/failed" | tr '\n' ' ')" = '1007 1008 ' ]; then ok; else bad "
 # What is no such folder.
 korch-planner --replay "$tmp" >"$tmp/said" 2>&1
 if [ $? = 1 ] && grep -q 'korch-tape: cannot open' "$tmp/said"; then ok; else bad "no tape: $(cat "$tmp/said")"; fi
-mkdir "$tmp/none" && echo noise >"$tmp/none/korch-tape"
+mkdir -p "$tmp/none/work" && echo noise >"$tmp/none/work/korch-tape"
 korch-planner --replay "$tmp/none" >"$tmp/said" 2>&1
 if [ $? = 1 ] && grep -q "is no planner's tape" "$tmp/said"; then ok; else bad "noise for a tape: $(cat "$tmp/said")"; fi
 korch-planner --dump fission >"$tmp/said" 2>&1

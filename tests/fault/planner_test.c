@@ -230,7 +230,7 @@ bad_planners(void **state)
 	    {"noise", ERR_PROTO, "a broken message"},
 	    {"huge", ERR_PROTO, "over the limit"},
 	    {"wrong", ERR_PROTO, "the planner sent ok, which it may not"},
-	    {"noplan", ERR_IO, "/nowhere/at/all"},
+	    {"noplan", ERR_PROTO, "a file that it has not written: /nowhere/at/all"},
 	    {"deaf", ERR_FAILED, "did not read what it had asked for"},
 	    {"model", ERR_MODEL, "node 'x': no such operator"},
 	};
