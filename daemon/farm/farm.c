@@ -260,13 +260,14 @@ comes_before(const struct farm_task *a, const struct farm_task *b)
 	return a->want.priority != b->want.priority ? a->want.priority > b->want.priority : a->seq < b->seq;
 }
 
-/* A task that failed for an unclear cause goes to another device, where there is one. */
+/* A task that failed for an unclear cause goes to another device, where there is one; so does one that a
+ * device's word alone is not believed for. */
 static bool
 suits(const struct farm *f, const struct farm_task *t, const struct farm_device *d)
 {
 	if (t->state != FARM_READY || t->want.env != d->env)
 		return false;
-	return t->last_fail == ERR_NONE || t->device != d->id || farm_able(f, d->env) < 2;
+	return (t->last_fail == ERR_NONE && !t->is_doubted) || t->device != d->id || farm_able(f, d->env) < 2;
 }
 
 /* The best `max` suitable tasks, best first; whole builds and plans go alone. */
@@ -391,6 +392,7 @@ farm_again(struct farm *f, uint64_t device, const struct hash *key, uint64_t gen
 	farm_device_success(d);
 	farm_end_lease(f, t);
 	t->last_fail = ERR_NONE;
+	t->is_doubted = true;
 	f->counts.again++;
 	return true;
 }

@@ -44,7 +44,9 @@ struct farm_task {
 	uint32_t n_waiters, cap_waiters;
 	uint32_t failures[ERR_COUNT];
 	enum err_code last_fail;
-	void *data; /* the owner's; given back by every end */
+	bool is_doubted; /* done, and not believed on one word: another device does it again, where there is
+	                    one */
+	void *data;      /* the owner's; given back by every end */
 	struct farm_task *next_in_bucket;
 	uint32_t at; /* in farm.tasks */
 };

@@ -218,8 +218,11 @@ once_more(void **state)
 		farm_verify(f);
 	}
 	assert_int_equal(farm_device(f, 1)->all_faults, 0);
-	assert_int_equal(farm_lease(f, 1, 64, 0, &g), 1);
-	assert_int_equal(farm_finish(f, 1, &key, g.gen, ERR_NONE, 0, &out), FARM_DONE);
+	/* where there is another device, its word is asked for */
+	farm_join(f, 2, 1);
+	assert_int_equal(farm_lease(f, 1, 64, 0, &g), 0);
+	assert_int_equal(farm_lease(f, 2, 64, 0, &g), 1);
+	assert_int_equal(farm_finish(f, 2, &key, g.gen, ERR_NONE, 0, &out), FARM_DONE);
 	farm_free(f, NULL);
 }
 
