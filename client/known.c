@@ -63,7 +63,7 @@ meet(struct arena *a, const struct known_daemon *d, const char *path, const stru
 	if (!is_kept)
 		(void)fprintf(
 		    stderr, "%s: the key of this korchd, %s, cannot be kept: %s\n", d->program, print, e.msg);
-	else if (d->is_named && !d->quiet)
+	else if (!d->quiet)
 		(void)fprintf(stderr,
 		    "%s: the korchd at %s signs its plans with the key %s, which you trust from now on "
 		    "(%s)\n",
@@ -98,12 +98,7 @@ check(struct arena *a, const struct known_daemon *d, const struct sign_pub *k, s
 	}
 	if (!sign_pub_read(path, &was, e))
 		return err_in(e, "the key kept of the korchd at %s", d->url);
-	if (sign_pub_eq(&was, k))
-		return true;
-	if (d->is_named)
-		return refuse(path, d->url, &was, k, e);
-	meet(a, d, path, k);
-	return true;
+	return sign_pub_eq(&was, k) || refuse(path, d->url, &was, k, e);
 }
 
 bool

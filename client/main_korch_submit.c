@@ -288,6 +288,18 @@ cancelled(struct submit *s, uint64_t job, struct err *e)
 	    job);
 }
 
+/* What runs the plan: a folder that was named for this call alone has the key that signed it. */
+static char *
+next_command(const struct submit *s)
+{
+	const char *data = opt_text(s->o, OPT_data);
+	bool is_told = !s->session.is_named && s->o->value[OPT_data].source == FROM_FLAG;
+
+	return arena_printf(s->arena, "%s %s%s%s", output_program(s->arena, "korch-run"),
+	    output_shell(s->arena, s->plan), is_told ? " --data " : "",
+	    is_told ? output_shell(s->arena, data) : "");
+}
+
 static void
 say_result(const struct submit *s, const struct m_progress *p)
 {
@@ -302,8 +314,7 @@ say_result(const struct submit *s, const struct m_progress *p)
 	struct stat st;
 
 	if (*s->plan && stat(s->plan, &st) == 0 && S_ISREG(st.st_mode))
-		r.next = arena_printf(s->arena, "%s %s", output_program(s->arena, "korch-run"),
-		    output_shell(s->arena, s->plan));
+		r.next = next_command(s);
 	if (opt_flag(s->o, OPT_json))
 		job_result_json(&r);
 	else

@@ -49,7 +49,6 @@ static bool
 meet(const struct session *s, const struct opts *o, struct err *e)
 {
 	struct known_daemon d = {.url = s->url,
-	    .is_named = s->is_named,
 	    .signer = client_signer(s->client),
 	    .program = program_name(o->program),
 	    .quiet = opt_flag(o, OPT_quiet)};
@@ -86,7 +85,7 @@ session_open(
 	if (!s->is_named && !client_private(a, &own, &s->url, &s->stays, e))
 		return false;
 	conf.url = s->url;
-	return client_open(&s->client, &conf, e) && meet(s, o, e);
+	return client_open(&s->client, &conf, e) && (!s->is_named || meet(s, o, e));
 }
 
 void

@@ -14,6 +14,9 @@ korch-submit ../small/candy_small/model.onnx --data "$tmp/data" --check >../out 
 korch-jobs list --all --data "$tmp/data" >../out || bad "jobs"
 korch-cache stats --data "$tmp/data" >../out || bad "stats"
 korch-cache export --data "$tmp/data" -o export || bad "export"
+if korch-run plan.korch --data "$tmp/data" --repeat 1 >../out 2>../err; then ok; else bad "run: $(tail -n 1 ../err)"; fi
+korch-submit ../small/candy_small/model.onnx --data "$tmp/data" --budget 0 -o plan.korch >../out 2>../err || bad "again: $(tail -n 1 ../err)"
+if tail -n 1 ../out | grep -q "now type: .*korch-run plan.korch --data $tmp/data\$"; then ok; else bad "what to type: $(tail -n 1 ../out)"; fi
 kill "$(cat "$tmp/data/lock")"
 flock "$tmp/data/lock" true # it has left, and all it started with it
 if [ -z "$(ls -A "$HOME")" ]; then ok; else bad "in the home folder: $(find "$HOME")"; fi
