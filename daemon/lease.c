@@ -5,6 +5,7 @@
 
 #include "../proto/ticket.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,12 +240,31 @@ touch(struct daemon *d, const struct session *s, const struct m_held *h)
 }
 
 void
+lease_waits(struct daemon *d, struct session *s, struct str waits)
+{
+	char before[300], now[300] = "";
+
+	if (str_is(waits, s->waits))
+		return;
+	(void)snprintf(before, sizeof(before), "%.40s %s", s->name, s->waits);
+	(void)snprintf(s->waits, sizeof(s->waits), "%.*s", STR_ARG(waits));
+	if (s->waits[0])
+		(void)snprintf(now, sizeof(now), "%.40s %s", s->name, s->waits);
+	for (struct job *j = d->jobs; j; j = j->next)
+		for (uint32_t i = 0; i < s->n_envs && j->state == JOB_planning; i++)
+			if (str_is(j->rec.class, s->envs[i].class) &&
+			    (now[0] || str_is(j->rec.reason, before)))
+				job_note(d, j, now);
+}
+
+void
 serve_renew(struct daemon *d, struct request *r)
 {
 	struct msg m = {.type = MSG_renewed};
-	const struct session *s = r->session;
+	struct session *s = r->session;
 	uint32_t cap = 0;
 
+	lease_waits(d, s, r->m.renew.waits);
 	for (uint32_t i = 0; i < s->n_envs; i++)
 		farm_here(d->farm, s->envs[i].device);
 	for (uint32_t i = 0; i < r->m.renew.n_held; i++) {

@@ -7,6 +7,9 @@
 /* ---- lease.c: what workers ask for ---- */
 void serve_lease(struct daemon *d, struct request *r);
 void serve_renew(struct daemon *d, struct request *r);
+/* The worker says why its device does nothing now ("": it works): jobs of such a device say so, and no more
+ * when it is over. */
+void lease_waits(struct daemon *d, struct session *s, struct str waits);
 void serve_release(struct daemon *d, struct request *r);
 void serve_drain(struct daemon *d, struct request *r);
 void serve_kick(struct daemon *d, struct request *r);

@@ -25,6 +25,7 @@ session_end(struct daemon *d, struct session **at)
 {
 	struct session *s = *at;
 
+	lease_waits(d, s, STR("")); /* whatever for, it is over */
 	for (uint32_t i = 0; i < s->n_envs; i++)
 		farm_leave(d->farm, s->envs[i].device);
 	*at = s->next;
@@ -150,6 +151,7 @@ session_peer_gone(struct daemon *d, uint32_t peer)
 	if (!*at)
 		return;
 	(*at)->is_connected = false;
+	lease_waits(d, *at, STR("")); /* it says so again when it comes back */
 	if ((*at)->role == AUTH_CLIENT) {
 		session_end(d, at);
 		return;
@@ -234,6 +236,7 @@ serve_worker_list(struct daemon *d, struct request *r)
 	for (struct session *s = d->sessions; s; s = s->next)
 		for (uint32_t i = 0; i < s->n_envs; i++) {
 			const struct farm_device *dev = farm_device(d->farm, s->envs[i].device);
+			bool waits = s->is_connected && dev->state == DEVICE_OK && s->waits[0];
 			struct m_worker *w;
 
 			GROW(&r->arena, m.workers.workers, m.workers.n_workers, cap);
@@ -241,11 +244,13 @@ serve_worker_list(struct daemon *d, struct request *r)
 			*w = (struct m_worker){.session = s->id,
 			    .name = str_of(s->name),
 			    .class = str_of(s->envs[i].class),
-			    .state = str_of(s->is_connected ? device_state_name(dev->state) : "gone"),
+			    .state = str_of(waits     ? "waiting"
+				    : s->is_connected ? device_state_name(dev->state)
+						      : "gone"),
 			    .leases = dev->n_leases,
 			    .done = dev->done,
 			    .faults = dev->all_faults,
-			    .reason = STR("")};
+			    .reason = str_of(waits ? s->waits : "")};
 		}
 	answer(d, r, &m);
 }

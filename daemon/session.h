@@ -31,6 +31,7 @@ struct session {
 	bool is_connected, is_local;
 	char name[256];
 	int64_t seen_ns;
+	char waits[256]; /* of a worker: why its device does nothing now, in its words; "": it works */
 	uint32_t n_envs; /* of a worker: each is a device of the farm */
 	struct {
 		int64_t env;

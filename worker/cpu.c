@@ -11,15 +11,11 @@
 #include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 enum { PART_KERNELS = 24 };
 static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
@@ -30,18 +26,19 @@ struct cpu {
 	struct calibration cal;
 	struct measure_child *child;
 	uint32_t child_threads;
-	int lock_fd;
+	struct host_lock lock;
 };
 
 /* ---- the child ---------------------------------------------------------------------- */
-static void
-host_lock(void *self, bool take)
+static bool
+hold_host(void *self, bool take, struct err *e)
 {
-	const struct cpu *c = self;
+	struct cpu *c = self;
 
-	if (c->lock_fd >= 0)
-		while (flock(c->lock_fd, take ? LOCK_EX : LOCK_UN) != 0 && errno == EINTR)
-			;
+	if (take)
+		return host_lock_take(&c->lock, e);
+	host_lock_leave(&c->lock);
+	return true;
 }
 
 static bool
@@ -51,7 +48,7 @@ need_child(struct cpu *c, uint32_t threads, struct err *e)
 	    .n_threads = MAX_OF(threads, 1u),
 	    .memory_bytes = c->conf->memory_bytes,
 	    .cancel = c->conf->cancel,
-	    .hold = host_lock,
+	    .hold = hold_host,
 	    .hold_self = c};
 
 	if (c->child && c->child_threads == o.n_threads)
@@ -60,15 +57,6 @@ need_child(struct cpu *c, uint32_t threads, struct err *e)
 	c->child = NULL;
 	c->child_threads = o.n_threads;
 	return measure_open(&o, &c->child, e);
-}
-
-static void
-open_host_lock(struct cpu *c)
-{
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/tmp/korch-measure-%u.lock", (unsigned)getuid());
-	c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 /* ---- compiling ---------------------------------------------------------------------- */
@@ -322,10 +310,9 @@ cpu_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n
 	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
 	bool ok;
 
-	host_lock(c, true);
-	ok = need_child(c, threads, e) &&
+	ok = host_lock_take(&c->lock, e) && need_child(c, threads, e) &&
 	    measure_plans(c->child, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS * n, 1, t, e);
-	host_lock(c, false);
+	host_lock_leave(&c->lock);
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail != ERR_NONE)
 			return err_set(e, t[i].fail, "%s", t[i].cause);
@@ -347,9 +334,8 @@ cpu_canary(void *self, struct err *e)
 
 	measure_close(c->child);
 	c->child = NULL;
-	host_lock(c, true);
-	ok = need_child(c, 1, e) && measure_calibrate(c->child, &now, e);
-	host_lock(c, false);
+	ok = host_lock_take(&c->lock, e) && need_child(c, 1, e) && measure_calibrate(c->child, &now, e);
+	host_lock_leave(&c->lock);
 	if (!ok)
 		return false;
 	return now.hw.flops_peak > c->cal.hw.flops_peak / 4 ||
@@ -363,8 +349,7 @@ cpu_close(void *self)
 	struct cpu *c = self;
 
 	measure_close(c->child);
-	if (c->lock_fd >= 0)
-		(void)close(c->lock_fd);
+	host_lock_leave(&c->lock);
 }
 
 /* ---- opening ------------------------------------------------------------------------ */
@@ -429,12 +414,12 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 	    .close = cpu_close};
 	c->device = out;
 	c->conf = conf;
-	open_host_lock(c);
-	host_lock(c, true);
-	ok = frozen_load(conf->data, &c->cal) ||
-	    (need_child(c, 1, e) && measure_calibrate(c->child, &c->cal, e) &&
-		frozen_save(conf->data, &c->cal, e));
-	host_lock(c, false);
+	host_lock_init(&c->lock, &conf->lock, conf->cancel, "cpu");
+	ok = host_lock_take(&c->lock, e) &&
+	    (frozen_load(conf->data, &c->cal) ||
+		(need_child(c, 1, e) && measure_calibrate(c->child, &c->cal, e) &&
+		    frozen_save(conf->data, &c->cal, e)));
+	host_lock_leave(&c->lock);
 	if (!ok) {
 		cpu_close(c);
 		return false;

@@ -10,33 +10,15 @@
 #include "../kernels/cost/gpu.h"
 #include "frozen.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
 
 /* ---- the device is ours for a while ---------------------------------------------------- */
-static void
-open_lock(struct cuda *c)
-{
-	char path[96];
-
-	(void)snprintf(path, sizeof(path), "/tmp/korch-gpu-%s.lock", c->facts.pci);
-	c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (c->lock_fd >= 0)
-		(void)fchmod(c->lock_fd, 0666);
-	else /* another user's: reading is enough to lock it */
-		c->lock_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-}
-
-bool
-cuda_take(struct cuda *c, struct err *e)
+static bool
+open_child(struct cuda *c, struct err *e)
 {
 	struct measure_opts o = {.device = c->device_words,
 	    .fake = c->fake,
@@ -44,10 +26,13 @@ cuda_take(struct cuda *c, struct err *e)
 	    .cancel = c->conf->cancel,
 	    .kernel_ns = c->kernel_ns};
 
-	if (c->lock_fd >= 0)
-		while (flock(c->lock_fd, LOCK_EX) != 0 && errno == EINTR)
-			;
 	return measure_open(&o, &c->child, e);
+}
+
+bool
+cuda_take(struct cuda *c, struct err *e)
+{
+	return host_lock_take(&c->lock, e) && open_child(c, e);
 }
 
 void
@@ -55,8 +40,7 @@ cuda_leave(struct cuda *c)
 {
 	measure_close(c->child);
 	c->child = NULL;
-	if (c->lock_fd >= 0)
-		(void)flock(c->lock_fd, LOCK_UN);
+	host_lock_leave(&c->lock);
 }
 
 /* Right results, and at least half as fast as when it was calibrated. */
@@ -64,8 +48,11 @@ static bool
 prove(struct cuda *c, struct err *e)
 {
 	struct calibration now;
-	bool ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &now, e);
+	bool ok;
 
+	if (!host_lock_take(&c->lock, e)) /* which tells nothing of the GPU */
+		return false;
+	ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &now, e);
 	cuda_leave(c);
 	if (!ok) {
 		if (e->code != ERR_CANCELLED)
@@ -204,8 +191,7 @@ cuda_close(void *self)
 
 	measure_close(c->child);
 	cuda_compilers_close(c);
-	if (c->lock_fd >= 0)
-		(void)close(c->lock_fd);
+	host_lock_leave(&c->lock);
 	gpu_close(&c->gpu);
 }
 
@@ -344,7 +330,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 	    .close = cuda_close};
 	c->device = out;
 	c->conf = conf;
-	c->lock_fd = -1;
+	c->lock.fd = -1;
 	c->fake = "";
 	if (!read_args(a, c, e) || !open_gpu(c, e)) {
 		cuda_close(c);
@@ -353,7 +339,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 	c->device_words = arena_printf(a, "cuda:%d", c->number);
 	gpu_describe(&c->facts, &c->info);
 	out->target.sm = c->facts.sm;
-	open_lock(c);
+	host_lock_init(&c->lock, &conf->lock, conf->cancel, arena_printf(a, "gpu-%s", c->facts.pci));
 	if (!find_libraries(c, a, e) || !cuda_refs_build(c, a, e) || !need_calibration(c, e)) {
 		cuda_close(c);
 		return false;

@@ -24,8 +24,8 @@ struct cuda {
 	struct gpu_kernel ref[GPU_REFS];
 	struct measure_child *child, *compiler[CUDA_COMPILERS];
 	int64_t kernel_ns;
-	int lock_fd;
-	bool is_suspect; /* something broke: to be proved before the next task */
+	struct host_lock lock; /* of the physical GPU */
+	bool is_suspect;       /* something broke: to be proved before the next task */
 };
 struct cuda_made { /* what became of a kernel */
 	struct bytes cubin;

@@ -5,6 +5,7 @@
 
 #include "../kernels/emit/emit.h"
 #include "../proto/msg.h"
+#include "hostlock.h"
 
 #include <stdatomic.h>
 
@@ -16,6 +17,7 @@ struct device_conf {
 	size_t memory_bytes;  /* of a CPU's measuring child; 0: as usual */
 	bool quiet;
 	const atomic_bool *cancel;
+	struct lock_conf lock; /* of what is timed */
 };
 /* A module that is built: one shared object. */
 struct built {

@@ -66,7 +66,11 @@ loop_send_renew(struct worker *w)
 {
 	struct arena a = {0};
 	struct msg m = {.type = MSG_renew};
+	char waits[256] = "";
 
+	if (w->conf->waits)
+		lock_words_get(w->conf->waits, waits);
+	m.renew.waits = str_of(waits);
 	m.renew.held = held_list(w, &a, &m.renew.n_held);
 	send_msg(w, ASK_RENEW, &a, &m, 5 * SECOND);
 	arena_fini(&a);

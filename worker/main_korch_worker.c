@@ -60,6 +60,7 @@ main(int argc, char **argv)
 	struct arena a = {0};
 	struct opts o;
 	struct worker_conf conf = {0};
+	struct lock_words waits = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 	struct device_conf dc;
 	struct device device;
 	struct cred cred = {0};
@@ -97,7 +98,12 @@ main(int argc, char **argv)
 	    .data = opt_text(&o, OPT_worker_data),
 	    .memory_bytes = (size_t)conf.memory << 20,
 	    .quiet = conf.quiet,
-	    .cancel = &work->cancel};
+	    .cancel = &work->cancel,
+	    .lock = {.dir = opt_text(&o, OPT_lock_dir),
+		.wait_ns = (int64_t)(opt_real(&o, OPT_lock_timeout) * 1e9),
+		.log = conf.log,
+		.words = &waits}};
+	conf.waits = &waits;
 	if (!device_open(&a, str_of(conf.device), &dc, &device, &e))
 		return leave(work, &a, conf.log, &cred, opts_fail(&o, &e));
 	status = worker_loop(&conf, &device, work, &cred, &e);

@@ -26,8 +26,8 @@ struct measure_opts {
 	int64_t kernel_ns;         /* longest silence while a kernel is at work; 0: 20 s */
 	const atomic_bool *cancel; /* polled about ten times a second; may be NULL */
 	/* Called around every stretch of a batch that times kernels on the CPU, not while they are made ready
-	 * or checked; may be NULL. */
-	void (*hold)(void *self, bool take);
+	 * or checked; may be NULL.  False for a stretch that is to begin: the batch ends with that error. */
+	bool (*hold)(void *self, bool take, struct err *e);
 	void *hold_self;
 };
 struct measure_child;

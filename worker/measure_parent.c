@@ -417,27 +417,29 @@ is_kernel(const struct progress *p, uint32_t item, uint32_t kernel)
 	return item < p->b->n_items && (kernel < p->b->items[item].n_kernels || kernel == AT_REFERENCE);
 }
 
-static void
-hold(struct measure_child *c, struct progress *p, bool take)
+static bool
+hold(struct measure_child *c, struct progress *p, bool take, struct err *e)
 {
-	if (take != p->is_held && c->o.hold)
-		c->o.hold(c->o.hold_self, take);
+	if (take != p->is_held && c->o.hold && !c->o.hold(c->o.hold_self, take, e))
+		return false;
 	p->is_held = take;
+	return true;
 }
 
 /* The child wants the host, or has done with it; it waits for an answer to the first. */
-static bool
-hold_for(struct measure_child *c, struct progress *p, struct bytes body)
+static enum heard
+hold_for(struct measure_child *c, struct progress *p, struct bytes body, struct err *e)
 {
 	struct say_hold h;
 
 	if (body.n != sizeof(h))
-		return false;
+		return HEARD_NONSENSE;
 	memcpy(&h, body.p, sizeof(h));
-	hold(c, p, h.take != 0);
+	if (!hold(c, p, h.take != 0, e))
+		return HEARD_CANCEL;
 	if (h.take) /* a child that is gone by now is found out by the end of its stream */
 		(void)frame_write(c->fd, ASK_GO, NULL, 0);
-	return true;
+	return HEARD_FRAME;
 }
 
 /* False where the child's words make no sense. */
@@ -472,15 +474,17 @@ take(struct progress *p, enum frame_kind kind, struct bytes body)
 	return p->is_done;
 }
 
-/* One child at work on what is not settled.  False only on cancel. */
+/* One child at work on what is not settled.  False only on cancel, or where the host cannot be had. */
 static bool
 work_once(struct measure_child *c, struct progress *p, struct err *e)
 {
 	struct arena tmp = {0};
 	struct strbuf sb;
 	char cause[128];
+	struct err none = {0};
 	enum heard h = HEARD_FRAME;
 
+	*e = none;
 	sb_init(&sb, &tmp);
 	batch_pack(&sb, p->b, p->settled);
 	p->at = (struct say_at){p->b->n_items, 0};
@@ -493,14 +497,16 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 		struct bytes body;
 
 		h = listen_for(c, &tmp, thinking ? default_reference_ns : c->o.kernel_ns, &kind, &body);
-		if (h == HEARD_FRAME && !(kind == SAY_HOLD ? hold_for(c, p, body) : take(p, kind, body))) {
-			blame(p, ERR_CRASH, "the kernel wrote over the memory of its process");
+		if (h == HEARD_FRAME && kind == SAY_HOLD)
+			h = hold_for(c, p, body, e);
+		else if (h == HEARD_FRAME && !take(p, kind, body))
 			h = HEARD_NONSENSE;
-		}
+		if (h == HEARD_NONSENSE)
+			blame(p, ERR_CRASH, "the kernel wrote over the memory of its process");
 		arena_reset(&tmp, mark);
 	}
 	arena_fini(&tmp);
-	hold(c, p, false);
+	(void)hold(c, p, false, &none);
 	if (p->is_done)
 		return true;
 	if (h == HEARD_END) {
@@ -513,7 +519,9 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 		blame(p, ERR_TIMEOUT, cause);
 	}
 	reap(c);
-	return h != HEARD_CANCEL || err_set(e, ERR_CANCELLED, "measuring was cancelled");
+	if (h == HEARD_CANCEL && e->code == ERR_NONE)
+		(void)err_set(e, ERR_CANCELLED, "measuring was cancelled");
+	return h != HEARD_CANCEL;
 }
 
 static bool

@@ -66,8 +66,9 @@ struct worker_conf {
 	struct cred_conf cred;
 	struct log *log;
 	bool quiet, json;
-	int64_t idle_exit_ns; /* 0: never */
-	uint64_t memory;      /* MiB of the measuring child; 0: as usual */
+	int64_t idle_exit_ns;     /* 0: never */
+	struct lock_words *waits; /* of the device: what its lock is waited for; may be NULL */
+	uint64_t memory;          /* MiB of the measuring child; 0: as usual */
 	int ready_fd;
 };
 /* Runs until drained, told to stop, or idle for too long; returns the exit status. */

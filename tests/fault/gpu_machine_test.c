@@ -209,11 +209,15 @@ one_at_a_time(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < COUNT_OF(devices); k++) {
-		struct watch w = {.lock = "/tmp/korch-gpu-FAKE:10:00.0.lock"}; /* of seed 16, device 0 */
+		char lock[128];
+		struct watch w = {.lock = lock};
 		struct rig r;
 		pthread_t thread;
 		struct err e = {0};
 
+		/* of seed 16, device 0 */
+		(void)snprintf(
+		    lock, sizeof(lock), "%s/korch/gpu-FAKE:10:00.0.lock", getenv("XDG_RUNTIME_DIR"));
 		assert_true(rig_open(&r, devices[k], &e));
 		assert_int_equal(pthread_create(&thread, NULL, watch, &w), 0);
 		rig_measure(&r, 1);

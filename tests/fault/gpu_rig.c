@@ -55,6 +55,7 @@ rig_enter(struct rig_home *h, const char *filter)
 {
 	(void)snprintf(h->cache, sizeof(h->cache), "/tmp/korch-gpu-test-XXXXXX");
 	if (!mkdtemp(h->cache) || setenv("XDG_CACHE_HOME", h->cache, 1) != 0 ||
+	    setenv("XDG_RUNTIME_DIR", h->cache, 1) != 0 ||
 	    setenv("KORCH_LIBEXEC", KORCH_BINARY_DIR "/bin", 1) != 0)
 		return false;
 	cmocka_set_test_filter(filter);

@@ -48,18 +48,21 @@ struct bench {
 	struct spec spec;
 	struct bytes module;
 	struct calibration calibration;
-	bool is_held;
+	bool is_held, is_refused; /* the host; nobody gets it */
 	uint32_t n_held;
 };
 
-static void
-hold(void *self, bool take)
+static bool
+hold(void *self, bool take, struct err *e)
 {
 	struct bench *b = self;
 
 	assert_true(take != b->is_held);
+	if (b->is_refused)
+		return err_set(e, ERR_BUSY, "somebody has it");
 	b->is_held = take;
 	b->n_held += take;
+	return true;
 }
 
 static void
@@ -195,6 +198,33 @@ the_host_is_held_while_kernels_are_timed_alone(void **state)
 	/* once with the kernel that died, once without */
 	assert_int_equal(b->n_held, 2);
 	assert_false(b->is_held);
+}
+
+/* Who does not get the host measures nothing, and says why. */
+static void
+no_host(void **state)
+{
+	struct bench *b = *state;
+	struct kernel_code code = {.n_passes = 1, .range = {N}};
+	struct measure_kernel k = {.schedule = STR("good"), .symbol = STR("good"), .code = &code};
+	struct measure_item item = {.spec = &b->spec, .kernels = &k, .n_kernels = 1};
+	struct measure_batch batch = {.module = b->module,
+	    .items = &item,
+	    .n_items = 1,
+	    .calibration = &b->calibration,
+	    .budget_ns = 50000000,
+	    .seed = 3};
+	struct measure_row *rows;
+	struct err e = {0};
+
+	b->is_refused = true;
+	assert_false(measure_batch_run(b->child, &b->a, &batch, &rows, &e));
+	assert_int_equal(e.code, ERR_BUSY);
+	assert_string_equal(e.msg, "somebody has it");
+	b->is_refused = false;
+	e = (struct err){0};
+	assert_true(measure_batch_run(b->child, &b->a, &batch, &rows, &e)); /* by a child of its own again */
+	expect(&rows[0], ERR_NONE, "");
 }
 
 static void
@@ -463,6 +493,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(each_fault_costs_one_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(generated_code_starts_and_writes_nothing, setup, teardown),
 	    cmocka_unit_test_setup_teardown(the_host_is_held_while_kernels_are_timed_alone, setup, teardown),
+	    cmocka_unit_test_setup_teardown(no_host, setup, teardown),
 	    cmocka_unit_test_setup_teardown(times_are_ranked, setup, teardown),
 	    cmocka_unit_test_setup_teardown(many_race_together, setup, teardown),
 	    cmocka_unit_test_setup_teardown(calls_of_libraries_are_measured, setup, teardown),
