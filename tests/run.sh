@@ -102,7 +102,7 @@ for stage in $stages; do
 		;;
 	tsan)
 		build build/tsan thread-tests -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS=$sanitize -fsanitize=thread" &&
-		    TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" \
+		    TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1" KORCH_SANDBOX_READ=$PWD/tests \
 		    KORCH_KILL_ROUNDS=${KORCH_KILL_ROUNDS:-8} run build/tsan -L threads
 		;;
 	fuzz)
