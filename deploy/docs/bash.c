@@ -131,6 +131,28 @@ put_flags(struct strbuf *sb, int program)
 	sb_addz(sb, "'\n\t\treturn\n\tfi\n");
 }
 
+/* Behind a word all is as behind the name of its program, whose file lies beside this one. */
+static void
+put_words(struct strbuf *sb)
+{
+	sb_addz(sb, "\tlocal program=''\n\t[ \"$COMP_CWORD\" -le 1 ] || case ${COMP_WORDS[1]} in\n");
+	for (size_t i = 0; i < WORD_COUNT; i++)
+		sb_addf(sb, "\t%s) program=%s ;;\n", word_row[i].word, program_row[word_row[i].program].name);
+	sb_addz(sb,
+	    "\tesac\n\tif [ -n \"$program\" ]; then\n"
+	    "\t\tlocal fn=_${program//-/_}\n"
+	    "\t\tdeclare -F \"$fn\" >/dev/null || . \"${BASH_SOURCE[0]%/*}/$program\"\n"
+	    "\t\tCOMP_WORDS=(\"$program\" \"${COMP_WORDS[@]:2}\") COMP_CWORD=$((COMP_CWORD - 1))\n"
+	    "\t\t\"$fn\"\n\t\treturn\n\tfi\n"
+	    "\tif [ \"$COMP_CWORD\" = 1 ] && [[ $cur != -* ]]; then\n\t\t_korch_words 'help");
+	for (size_t i = 0; i < WORD_COUNT; i++)
+		sb_addf(sb, " %s", word_row[i].word);
+	sb_addz(sb, "'\n\telif [ \"$prev\" = help ]; then\n\t\t_korch_words '");
+	for (size_t i = 0; i < WORD_COUNT; i++)
+		sb_addf(sb, "%s%s", i ? " " : "", word_row[i].word);
+	sb_addz(sb, "'\n\tfi\n");
+}
+
 /* Options that take a value, so that the value is no argument. */
 static void
 put_count(struct strbuf *sb, int program)
@@ -169,6 +191,8 @@ docs_bash(struct docs *d, const char *dir, struct err *e)
 		    "# bash completion for %s; made by korch-docs from kernels/base/opt.def\n_%s()\n{\n",
 		    name, fn);
 		put_helpers(&sb);
+		if (p == PROG_KORCH)
+			put_words(&sb);
 		sb_addz(&sb, "\tcase $prev in\n");
 		put_option_values(d, &sb, p);
 		sb_addz(&sb, "\tesac\n");

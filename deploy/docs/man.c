@@ -96,6 +96,19 @@ put_options(struct docs *d, struct strbuf *sb, int program)
 	}
 }
 
+static void
+put_words(struct docs *d, struct strbuf *sb)
+{
+	sb_addz(sb, ".SH WORDS\n");
+	for (size_t i = 0; i < WORD_COUNT; i++) {
+		const struct program_word *w = &word_row[i];
+		const char *flag = *w->flag ? arena_printf(d->a, " %s", w->flag) : "";
+
+		put_term(sb, w->word, "",
+		    arena_printf(d->a, "%s%s: %s", program_row[w->program].name, flag, w->text));
+	}
+}
+
 /* The classes of each exit status; finer ones share that of "failed". */
 static void
 put_exits(struct docs *d, struct strbuf *sb)
@@ -224,6 +237,8 @@ docs_man(struct docs *d, const char *dir, struct err *e)
 				put(&sb, para_row[i].words);
 				sb_addc(&sb, '\n');
 			}
+		if (p == PROG_KORCH)
+			put_words(d, &sb);
 		put_options(d, &sb, p);
 		put_exits(d, &sb);
 		put_environment(&sb, p);

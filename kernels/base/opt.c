@@ -295,6 +295,14 @@ print_exits(char *text, size_t cap)
 }
 
 static void
+print_row_words(void)
+{
+	printf("\n");
+	for (size_t i = 0; i < WORD_COUNT; i++)
+		printf("  %-8s %s\n", word_row[i].word, word_row[i].text);
+}
+
+static void
 print_help(enum program p)
 {
 	char text[2048];
@@ -303,6 +311,8 @@ print_help(enum program p)
 	print_words(text, 0);
 	(void)snprintf(text, sizeof(text), "%c%s.", prog_row[p].text[0] - 'a' + 'A', prog_row[p].text + 1);
 	print_words(text, 0);
+	if (p == PROG_KORCH)
+		print_row_words();
 	printf("\n");
 	for (int i = 0; i < OPT_COUNT; i++) {
 		const struct opt_row *r = &opt_row[i];
@@ -525,16 +535,11 @@ opts_fail(const struct opts *o, const struct err *e)
 }
 
 char *
-helper_path(struct arena *a, const char *program)
+program_beside(struct arena *a, const char *program)
 {
-	const char *set = getenv("KORCH_LIBEXEC");
 	char self[4096], *path, *slash;
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (set && *set) {
-		path = arena_printf(a, "%s/%s", set, program);
-		return access(path, X_OK) == 0 ? path : NULL;
-	}
 	if (n <= 0)
 		return NULL;
 	self[n] = '\0';
@@ -546,5 +551,17 @@ helper_path(struct arena *a, const char *program)
 	if (access(path, X_OK) == 0)
 		return path;
 	path = arena_printf(a, "%s/../libexec/korch/%s", self, program);
+	return access(path, X_OK) == 0 ? path : NULL;
+}
+
+char *
+helper_path(struct arena *a, const char *program)
+{
+	const char *set = getenv("KORCH_LIBEXEC");
+	char *path;
+
+	if (!set || !*set)
+		return program_beside(a, program);
+	path = arena_printf(a, "%s/%s", set, program);
 	return access(path, X_OK) == 0 ? path : NULL;
 }

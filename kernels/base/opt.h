@@ -49,6 +49,21 @@ bool opt_memory(const struct opts *o, uint64_t *mib, struct err *e) MUST_CHECK;
 void opts_settings(struct strbuf *sb, const struct opts *o, bool json);
 const char *program_name(enum program p);
 
+/* korch WORD: the program that a word starts, and what is put before its arguments ("": nothing). */
+struct program_word {
+	const char *word, *flag, *text;
+	enum program program;
+};
+enum {
+	WORD_COUNT = 0
+#define WORD(WORD_, PROGRAM, FLAG, TEXT) +1
+#include "opt.def"
+};
+extern const struct program_word word_row[WORD_COUNT];
+const struct program_word *word_find(struct str word); /* NULL: there is none */
+/* The one that was probably meant; NULL where none is like it. */
+const struct program_word *word_near(struct str word);
+
 /* A finished error on stderr ("korch-submit: ..."; with --json an object {"error": ...} on
  * stdout as well); returns its exit status. */
 int opts_fail(const struct opts *o, const struct err *e);
@@ -61,8 +76,9 @@ bool opts_log(const struct opts *o, struct log **out, struct err *e) MUST_CHECK;
  * it was 0 and a part is missing.  opts_main sees to it that exit() does this; _exit() does not. */
 int opts_close(int status);
 
-/* The folder this program's file is in, and where its helpers are: $KORCH_LIBEXEC, beside the
- * program, or ../libexec/korch.  NULL when there is no such program. */
+/* A program that lies beside this one's file, or in ../libexec/korch.  NULL when there is no such program. */
+char *program_beside(struct arena *a, const char *program);
+/* One that others start: in $KORCH_LIBEXEC, where that is set, else beside this one. */
 char *helper_path(struct arena *a, const char *program);
 
 #endif

@@ -47,4 +47,13 @@ completes 'add' korch-keys ad
 completes 'folder' korch-keys add f
 completes 'worker' korch-keys add folder w
 completes '--max-planners' korchd --max-pl
+completes 'cache check daemon help jobs keys plan run submit worker' korch ''
+completes 'plan' korch pl
+completes '--version' korch --vers
+completes 'submit' korch help sub
+completes '--fusion' korch submit --fusi
+completes 'full none operator' korch submit --fusion =
+completes 'folder model.onnx' korch check --strict ''
+completes 'verify' korch plan veri
+completes '--max-planners' korch daemon --max-pl
 finish

@@ -79,6 +79,7 @@ korch-keys.make | korch-keys make keys --host ::1
 korch-keys.add | korch-keys add keys worker w2
 korch-keys.list | korch-keys list keys
 version | korch-submit --version
+version | korch --version
 setting | korch-submit --show-config
 setting | korchd --show-config
 setting | korch-worker --show-config --device cuda:0
@@ -101,7 +102,7 @@ for pair in "korch-jobs.cancel out" "korchd said.korchd" "korch-worker said.work
 	seen="$seen ${pair% *}"
 done
 # Errors are objects too.
-for command in "korch-submit nothing.onnx" "korch-run nothing" "korch-plan show nothing" "korch-jobs show 12345 $farm" \
+for command in "korch nothing" "korch-submit nothing.onnx" "korch-run nothing" "korch-plan show nothing" "korch-jobs show 12345 $farm" \
 	"korch-cache show 00000000000000000000 $farm" "korch-keys list nothing" "korchd --listen nowhere" "korch-worker --daemon nowhere"; do
 	$command --json >out 2>err </dev/null
 	said=$(python3 "$here/../harness/json_schema.py" check "$schemas" error <out) && ok || bad "$command: $said"

@@ -14,6 +14,12 @@ for program in $programs; do
 	"$bin/$program" --help 2>/dev/null </dev/null | sed -nE 's/^ {2}(-., )?--([a-z0-9-]+).*/\2/p' | sort -u >"$work/$program"
 done
 "$bin/korch-opt" --help 2>/dev/null | grep -oE -- '--[a-z][a-z-]*' | sed 's/--//' | sort -u >"$work/korch-opt"
+# korch WORD is the program of the word
+while read -r word id; do
+	name=$(sed -n "s/^PROGRAM($id, \"\([a-z-]*\)\".*/\1/p" kernels/base/opt.def)
+	echo "$word $name"
+done < <(sed -n 's/^WORD("\([a-z]*\)", \([A-Z]*\),.*/\1 \2/p' kernels/base/opt.def) >"$work/words"
+[ -s "$work/words" ] || { echo "no word found in kernels/base/opt.def"; faults=1; }
 cat "$work"/korch* | sort -u >"$work/any"
 grep -rhoE --include='*.c' --include='*.py' --include='*.sh' -- '--[a-z][a-z0-9-]*' tests/bench tests/models tests/*.sh deploy worker/gpu_fake |
 	sed 's/--//' | sort -u >"$work/ours"
@@ -31,8 +37,10 @@ while IFS= read -r line; do
 	where=$where:${rest%%:*}
 	text=${rest#*:}
 	# what stands behind a program's name, up to the next program or the end of the command
-	program=
+	program= before=
 	for word in $(sed -E 's/#.*//; s/`/ ` /g; s/([|;(),])/ \1 /g' <<<"$text" | tr -d '"'"'"); do
+		[ "$before" = korch ] && program=$(sed -n "s/^$word //p" "$work/words")
+		before=${word##*/}
 		case $word in
 		korch-* | */korch-* | korchd | */korchd)
 			name=$(basename "$word")
