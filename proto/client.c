@@ -30,6 +30,7 @@ struct client {
 	struct sock_client *sock;
 	uint64_t session, next_id;
 	bool is_proved;      /* this connection speaks for the session */
+	bool is_barred;      /* and none can come about: the two sides do not fit */
 	struct bytes signer; /* of the last welcome */
 	pthread_mutex_t lock;
 	pthread_cond_t rung;
@@ -80,6 +81,20 @@ stopped(const struct client *c, struct err *e)
 	return true;
 }
 
+/* A connection failed that will fail again, however often it is tried: that ends the call at once. */
+static bool
+barred(struct client *c, struct err *e)
+{
+	struct err why = {0};
+
+	if (!sock_client_failed(c->sock))
+		return false;
+	(void)(sock_reachable(c->conf.url, c->cred.keys, &c->is_barred, &why) || why.code);
+	if (c->is_barred)
+		(void)err_set(e, c->conf.session ? ERR_LINKLOST : ERR_UNREACHABLE, "%s", why.msg);
+	return c->is_barred;
+}
+
 /* One request, one answer or failure. */
 static bool
 once(
@@ -98,7 +113,7 @@ once(
 			break;
 		if (call)
 			sock_call_free(call); /* of a call that was given up */
-		else if (stopped(c, e))
+		else if (stopped(c, e) || barred(c, e))
 			return false;
 		else
 			wait_ring(c, SECOND);
@@ -149,8 +164,9 @@ static bool
 no_answer(const struct client *c, struct err *e)
 {
 	struct err why = {0};
+	bool is_wrong;
 
-	if (sock_reachable(c->conf.url, c->cred.keys, &why))
+	if (sock_reachable(c->conf.url, c->cred.keys, &is_wrong, &why))
 		(void)err_set(
 		    &why, ERR_UNREACHABLE, "%s: somebody listens there, and no korchd answers", c->conf.url);
 	return err_set(e, c->conf.session ? ERR_LINKLOST : ERR_UNREACHABLE, "%s", why.msg);
@@ -184,7 +200,7 @@ client_call(
 		}
 		if (why.code == ERR_UNPROVED && c->conf.session)
 			return err_set(e, ERR_LINKLOST, "the session has ended; korchd was restarted");
-		if (why.code != ERR_UNREACHABLE && why.code != ERR_TIMEOUT) {
+		if (c->is_barred || (why.code != ERR_UNREACHABLE && why.code != ERR_TIMEOUT)) {
 			*e = why;
 			return false;
 		}
@@ -233,7 +249,7 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 			break;
 		if (why.code == ERR_UNPROVED && conf->session)
 			(void)err_set(&why, ERR_LINKLOST, "the session has ended; korchd was restarted");
-		if (why.code != ERR_UNREACHABLE && why.code != ERR_TIMEOUT) {
+		if (c->is_barred || (why.code != ERR_UNREACHABLE && why.code != ERR_TIMEOUT)) {
 			*e = why;
 			ok = false;
 		} else if (now_ns() >= until)

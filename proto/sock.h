@@ -85,9 +85,12 @@ bool sock_client_open(struct sock_client **out, const char *url, const struct ke
     struct sock_wake wake, struct err *e) MUST_CHECK;
 /* Other keys from now on; the connection is made anew. */
 void sock_client_rekey(struct sock_client *c, const struct keys *keys);
+/* Has a try to connect failed since the last call, otherwise than by nobody listening there? */
+bool sock_client_failed(struct sock_client *c);
 /* Why nobody answers at a URL: asked of the system and of TLS itself, which takes up to three seconds. false:
- * with a sentence in *e; true: somebody listens there, and would shake hands. */
-bool sock_reachable(const char *url, const struct keys *keys, struct err *e);
+ * with a sentence in *e; true: somebody listens there, and would shake hands.  *is_wrong: keys, names or ways
+ * of the two sides do not fit, and trying again does not change that. */
+bool sock_reachable(const char *url, const struct keys *keys, bool *is_wrong, struct err *e);
 /* Starts a request; the answer comes out of sock_done.  timeout_ms < 0: none. */
 void sock_ask(struct sock_client *c, struct bytes request, int timeout_ms, void *tag);
 /* A finished call or NULL; to be called a few times a second while any is out, since a dialer

@@ -35,6 +35,7 @@ struct sock_client {
 	uint32_t n_pipes;        /* connections; under the lock */
 	int64_t joined_ns;       /* when last seen connected, or dialled; the owner's thread alone */
 	int64_t patience_ns;     /* until the dialer is taken for dead */
+	uint64_t n_failed;       /* dials of this dialer that sock_client_failed knows of */
 	char url[SOCK_URL_BYTES];
 };
 
@@ -105,6 +106,7 @@ dial(struct sock_client *c)
 	int rc = nng_dialer_create(&c->dialer, c->sock, c->url);
 
 	c->joined_ns = now_ns();
+	c->n_failed = 0;
 	if (rc)
 		return rc;
 	rc = set_up(c);
@@ -128,6 +130,36 @@ redial(struct sock_client *c)
 		(void)dial(c); /* failed: the next one may not */
 		c->patience_ns = MIN_OF(2 * c->patience_ns, DIAL_PATIENCE_MAX);
 	}
+}
+
+/* Nobody at the port, and a host that does not answer, are not among them: both may come.  A library without
+ * figures tells nothing. */
+static uint64_t
+count_failed(const struct sock_client *c)
+{
+	static const char *const kinds[] = {"disconnect", "other", "proto", "auth"};
+	nng_stat *all, *of;
+	uint64_t n = 0;
+
+	if (nng_stats_get(&all) != 0)
+		return 0;
+	of = nng_stat_find_dialer(all, c->dialer);
+	for (size_t i = 0; of && i < COUNT_OF(kinds); i++) {
+		nng_stat *kind = nng_stat_find(of, kinds[i]);
+
+		n += kind ? nng_stat_value(kind) : 0;
+	}
+	nng_stats_free(all);
+	return n;
+}
+
+bool
+sock_client_failed(struct sock_client *c)
+{
+	uint64_t n = count_failed(c), before = c->n_failed;
+
+	c->n_failed = n;
+	return n > before;
 }
 
 void

@@ -125,6 +125,7 @@ got_welcome(struct worker *w, const struct msg *m)
 	w->challenge.n = 0;
 	w->n_refused = 0;
 	w->why = ERR_NONE;
+	w->told[0] = '\0';
 	w->session = session;
 	w->is_proved = true;
 	w->instance = m->welcome.instance;
@@ -288,17 +289,29 @@ is_left_alone(const struct worker *w)
 	return n_told == w->n_leases && now_ns() - w->last_heard_ns > FAREWELL;
 }
 
-/* Once a silence, or who started it waits for nothing and does not know. */
+/* At once where connections fail, else after a silence, or who started it waits for nothing and does not
+ * know.  Each reason once: it may be mended on either side, so the worker stays and goes on trying. */
 static void
 tell_silence(struct worker *w, int64_t now)
 {
+	bool is_silent = w->has_told != w->last_heard_ns && now - w->last_heard_ns >= SILENCE, is_wrong;
 	struct err why = {0};
 
-	if (w->has_told == w->last_heard_ns || now - w->last_heard_ns < SILENCE)
+	if (!is_silent && (now < w->why_next_ns || !sock_client_failed(w->sock)))
 		return;
-	w->has_told = w->last_heard_ns;
-	if (sock_reachable(w->conf->url, w->hello.keys, &why))
+	w->why_next_ns = now + SILENCE;
+	if (sock_reachable(w->conf->url, w->hello.keys, &is_wrong, &why)) {
+		if (!is_silent)
+			return; /* it passed */
 		(void)err_set(&why, ERR_UNREACHABLE, "somebody listens there, and no korchd answers");
+	}
+	if (is_silent || is_wrong)
+		w->has_told = w->last_heard_ns;
+	else
+		return;                                          /* it may pass before it is worth a word */
+	if (strncmp(w->told, why.msg, sizeof(w->told) - 1) == 0) /* said */
+		return;
+	(void)snprintf(w->told, sizeof(w->told), "%.255s", why.msg);
 	log_event(w->conf->log, waiting, KVZ("daemon", w->conf->url), KVZ("why", why.msg));
 }
 
@@ -394,6 +407,7 @@ on_hup(uv_signal_t *h, int number)
 	w->hello.keys = fresh.keys;
 	w->n_refused = 0;
 	w->why = ERR_NONE;
+	w->told[0] = '\0';
 	w->ask[ASK_HELLO].again_ns = 0;
 	log_event(w->conf->log, reload, KVZ("what", "tokens and keys"));
 }

@@ -40,7 +40,9 @@ struct worker {
 	struct result *results, **results_tail; /* not yet acknowledged */
 	uint32_t n_sent;                        /* of them in the request that is out */
 	int64_t heartbeat_ns, last_work_ns, last_heard_ns;
-	int64_t has_told; /* of the silence since that last_heard_ns */
+	int64_t has_told;    /* of the silence since that last_heard_ns */
+	int64_t why_next_ns; /* not sooner is asked again why no connection comes about */
+	char told[256];      /* the last answer to that, since a welcome */
 	int n_signals;
 	bool is_draining, is_done, was_ready;
 	uint32_t n_refused; /* of its hellos, in a row */

@@ -64,12 +64,67 @@ cat "$keys/ca.crt" "$tmp/other/ca.crt" >"$tmp/both.crt"
 wants 3 'does not take .*client/tls.crt' $list "$url" --keys "$tmp/other/client" --ca "$tmp/both.crt"
 wants 3 'no korchd listens' $list tls+tcp://127.0.0.1:1 --keys "$keys/client"
 wants 2 'names host and port' $list tls+tcp://127.0.0.1 --keys "$keys/client"
-wants 3 '' $list "tcp://127.0.0.1:${url##*:}" --plain
+wants 3 'speaks TLS; name it tls.tcp://127' $list "tcp://127.0.0.1:${url##*:}" --plain
+# each program says it, at its first try
+for command in "korch-submit $model -o $tmp/none.korch --device fake" "korch-cache stats" "korch-jobs workers"; do
+	wants 3 'not signed by the authority of ca.crt' $command --daemon "$url" --keys "$tmp/other/client"
+	wants 3 "not for 'localhost'" $command --daemon "tls+tcp://localhost:${url##*:}" --keys "$keys/client"
+	wants 2 'needs --keys DIR' $command --daemon "$url"
+done
+[ -e "$tmp/none.korch" ] && bad "a plan of no daemon" || ok
 cp -r tests/fixtures/keys "$tmp/when"
 chmod 600 "$tmp"/when/*/tls.key
 wants 2 "expired on 2021-01-01" $list "$url" --keys "$tmp/when/expired"
 wants 2 "is good from 2090-01-01 on" $list "$url" --keys "$tmp/when/future"
 wants 2 "expired on 2021-01-01; make another with korch-keys add" korch-worker --daemon "$url" --keys "$tmp/when/expired" --device fake
+wants 2 'needs --keys DIR' korch-worker --daemon "$url" --device fake
+
+# others that listen: one whose certificate has expired, one without TLS
+listen() { # NAME PYTHON: a server; its port in $tmp/NAME.port
+	python3 - "$tmp" "$1" <<-END &
+		import socket, ssl, sys, threading
+		tmp, name = sys.argv[1:]
+		def answer(s):
+		    try:
+		        $2
+		        s.recv(1 << 16)
+		    except OSError:
+		        pass
+		l = socket.create_server(("127.0.0.1", 0))
+		open(f"{tmp}/{name}.part", "w").write(str(l.getsockname()[1]))
+		import os; os.rename(f"{tmp}/{name}.part", f"{tmp}/{name}.port")
+		while True:
+		    threading.Thread(target=answer, args=(l.accept()[0],), daemon=True).start()
+	END
+	others="${others:-} $!"
+	until [ -e "$tmp/$1.port" ]; do kill -0 $! 2>/dev/null || { bad "no $1"; finish; }; done
+}
+trap 'kill $worker_pid $korchd_pid $others 2>/dev/null; wait; rm -rf "$tmp"' EXIT
+cat "$keys/ca.crt" "$tmp/when/expired/ca.crt" >"$tmp/lenient.crt"
+listen expired 'c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(f"{tmp}/when/expired/tls.crt", f"{tmp}/when/expired/tls.key"); s = c.wrap_socket(s, server_side=True)'
+listen plain 's.sendall(b"\0SP\0\0\x31\0\0")'
+listen strange 's.sendall(b"220 mail.example ESMTP\r\n")'
+wants 3 'its certificate expired on 2021-01-01' $list "tls+tcp://127.0.0.1:$(cat "$tmp/expired.port")" --keys "$keys/client" --ca "$tmp/lenient.crt"
+wants 3 'speaks no TLS; have it listen on tls.tcp://' $list "tls+tcp://127.0.0.1:$(cat "$tmp/plain.port")" --keys "$keys/client"
+wants 3 'does not speak TLS as korchd does' $list "tls+tcp://127.0.0.1:$(cat "$tmp/strange.port")" --keys "$keys/client"
+wants 3 'what listens there is no korchd' $list "tcp://127.0.0.1:$(cat "$tmp/strange.port")" --plain
+
+# ---- a worker says each reason when it comes, and stays ----
+: >"$tmp/tried.log"
+mkdir -m 700 "$tmp/tried"
+cp "$tmp/other/worker/"* "$tmp/tried/"
+korch-worker --daemon "$url" --keys "$tmp/tried" --device fake:seed=2 --log-file "$tmp/tried.log" &
+tried_pid=$!
+others="$others $tried_pid"
+until_log "$tmp/tried.log" 'waiting .*not signed by the authority of ca.crt'
+cp "$tmp/both.crt" "$tmp/tried/ca.crt"
+kill -HUP $tried_pid
+until_log "$tmp/tried.log" 'waiting .*does not take .*tried/tls.crt'
+cp "$keys/gpu1/"* "$tmp/tried/"
+kill -HUP $tried_pid
+until_log "$tmp/tried.log" ' ready '
+kill $tried_pid
+wait $tried_pid && ok || bad "the worker that was taken late left with $?"
 
 # ---- what is no TLS 1.2 with a certificate of this authority gets no word of Korch's ----
 while IFS='|' read -r what want call; do

@@ -4,8 +4,11 @@
 #include "peer.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -216,11 +219,123 @@ sessions(void **state)
 	farm_proc_fini(&f);
 }
 
+/* ---- ways that do not fit ---- */
+enum { PATIENCE_S = 3600 }; /* whoever waits it out fails by ctest's limit */
+
+static struct client_conf
+conf_of(struct arena *a, const struct farm_proc *f, const char *url, const char *keys, const char *ca)
+{
+	return (struct client_conf){.url = url,
+	    .name = "test",
+	    .patience_ns = (int64_t)PATIENCE_S * 1000000000,
+	    .cred = {.keys = {.dir = arena_printf(a, "%s/%s", f->dir, keys), .ca = ca}, .is_plain = true}};
+}
+
+static void
+says(const struct err *e, const char *why)
+{
+	assert_int_equal(e->code, ERR_UNREACHABLE);
+	if (!strstr(e->msg, why))
+		fail_msg("'%s', not '%s'", e->msg, why);
+}
+
+/* Both authorities: ours and the farm's. */
+static char *
+both_authorities(struct arena *a, const struct farm_proc *f)
+{
+	char *to = arena_printf(a, "%s/both.crt", f->dir);
+	struct bytes one, other;
+	struct strbuf sb;
+	struct err e = {0};
+
+	assert_true(os_read_file(os_real(), a, arena_printf(a, "%s/keys/ca.crt", f->dir), 1 << 20, &one, &e));
+	assert_true(
+	    os_read_file(os_real(), a, arena_printf(a, "%s/not/ca.crt", f->dir), 1 << 20, &other, &e));
+	sb_init(&sb, a);
+	sb_addf(&sb, "%.*s%.*s", (int)one.n, (const char *)one.p, (int)other.n, (const char *)other.p);
+	assert_true(os_write_file(os_real(), to, (struct bytes){(const uint8_t *)sb.p, sb.n}, &e));
+	return to;
+}
+
+/* What no patience mends is said at the first try. */
+static void
+first_try(void **state)
+{
+	struct farm_proc f, plain;
+	struct arena a = {0};
+
+	(void)state;
+	up(&f);
+	farm_proc_init(&plain, "fake:seed=1");
+	farm_proc_net(&plain);
+	farm_proc_daemon(&plain, 0);
+	{
+		const char *port = strrchr(f.net, ':');
+		const struct {
+			const char *url, *keys, *ca, *why;
+		} row[] = {
+		    {f.net, "not/client", "", "not signed by the authority of ca.crt"},
+		    {f.net, "not/client", both_authorities(&a, &f), "the daemon does not take"},
+		    {arena_printf(&a, "tls+tcp://localhost%s", port), "keys/client", "",
+			"not for 'localhost'"},
+		    {arena_printf(&a, "tcp://127.0.0.1%s", port), "keys/client", "",
+			"speaks TLS; name it tls+tcp://127.0.0.1"},
+		    {arena_printf(&a, "tls+%s", plain.net), "keys/client", "", "speaks no TLS"},
+		};
+
+		for (size_t i = 0; i < COUNT_OF(row); i++) {
+			struct client_conf conf = conf_of(&a, &f, row[i].url, row[i].keys, row[i].ca);
+			struct client *c;
+			struct err e = {0};
+
+			assert_false(client_open(&c, &conf, &e));
+			says(&e, row[i].why);
+		}
+	}
+	farm_proc_fini(&plain);
+	farm_proc_fini(&f);
+	arena_fini(&a);
+}
+
+/* The daemon comes back under a certificate for another host: who was in session hears it in his next call.
+ */
+static void
+later_try(void **state)
+{
+	const char *host = "tuner.example";
+	struct msg ask = {.type = MSG_job_list}, m;
+	struct farm_proc f;
+	struct arena a = {0};
+	struct client_conf conf;
+	struct keys_order o;
+	struct client *c;
+	struct err e = {0};
+	char old[128], now[128];
+
+	(void)state;
+	up(&f);
+	conf = conf_of(&a, &f, f.net, "keys/client", "");
+	assert_true(client_open(&c, &conf, &e));
+	(void)farm_proc_kill(&f.daemon, SIGTERM);
+	(void)snprintf(old, sizeof(old), "%s/daemon", f.keys);
+	(void)snprintf(now, sizeof(now), "%s/before", f.keys);
+	assert_int_equal(rename(old, now), 0);
+	o = (struct keys_order){
+	    .dir = f.keys, .role = "daemon", .name = "daemon", .host = &host, .n_host = 1, .days = 30};
+	assert_true(keys_make(&o, &e));
+	farm_proc_daemon(&f, 0);
+	assert_false(client_call(c, &a, &ask, (int64_t)PATIENCE_S * 1000000000, &m, &e));
+	says(&e, "not for '127.0.0.1'");
+	client_close(c);
+	farm_proc_fini(&f);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
-	static const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(proofs), cmocka_unit_test(replay), cmocka_unit_test(sessions)};
+	static const struct CMUnitTest tests[] = {cmocka_unit_test(proofs), cmocka_unit_test(replay),
+	    cmocka_unit_test(sessions), cmocka_unit_test(first_try), cmocka_unit_test(later_try)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
