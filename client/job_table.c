@@ -110,5 +110,10 @@ worker_table_row(struct strbuf *sb, const struct m_worker *w)
 		sb_addz(sb, "  ");
 		add_name(sb, w->reason, 0);
 	}
+	if (w->says.n) {
+		sb_addz(sb, "  (calls itself ");
+		add_name(sb, w->says, 0);
+		sb_addc(sb, ')');
+	}
 	sb_addc(sb, '\n');
 }

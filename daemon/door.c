@@ -32,7 +32,7 @@ fill_welcome(struct daemon *d, struct msg *m)
 static void
 refuse(struct daemon *d, struct request *r, const char *peer, const struct err *e)
 {
-	daemon_log(d, hello_refused, KV("role", r->m.hello.role), KV("name", r->m.hello.name),
+	daemon_log(d, hello_refused, KV("role", r->m.hello.role), KV("says", r->m.hello.name),
 	    KVZ("peer", peer), KVZ("why", e->msg));
 	answer_error(d, r, e);
 }

@@ -29,7 +29,7 @@ ticket_of(
     const struct daemon *d, struct arena *a, const struct m_task *t, const struct session *s, uint32_t at)
 {
 	struct ticket what = {
-	    t->key, t->gen, t->kind, s->envs[at].hash, str_of(identity_words(a, &s->who, str_of(s->name)))};
+	    t->key, t->gen, t->kind, s->envs[at].hash, str_of(identity_words(a, &s->who, str_of(s->says)))};
 	uint8_t *code = arena_alloc(a, HMAC_BYTES);
 
 	ticket_make(store_secret(d->store), &what, code);
@@ -297,7 +297,8 @@ serve_drain(struct daemon *d, struct request *r)
 
 	for (struct session *s = d->sessions; s; s = s->next)
 		for (uint32_t i = 0; i < s->n_envs; i++)
-			if (r->m.drain.name.n == 0 || str_is(r->m.drain.name, s->name)) {
+			if (r->m.drain.name.n == 0 || str_is(r->m.drain.name, s->name) ||
+			    str_is(r->m.drain.name, s->says)) {
 				farm_drain(d->farm, s->envs[i].device);
 				n++;
 			}

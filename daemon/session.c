@@ -75,13 +75,20 @@ bind_peer(struct daemon *d, struct session *s, uint32_t peer)
 }
 
 char *
-identity_words(struct arena *a, const struct identity *who, struct str name)
+identity_words(struct arena *a, const struct identity *who, struct str says)
 {
 	char hex[65];
 
 	hash_hex(&who->of, hex);
 	return arena_printf(
-	    a, "%d %u %s %.*s", (int)who->way, who->uid, hex, (int)MIN_OF(name.n, (size_t)255), name.p);
+	    a, "%d %u %s %.*s", (int)who->way, who->uid, hex, (int)MIN_OF(says.n, (size_t)255), says.p);
+}
+
+/* What it calls itself, where that is not its name. */
+static const char *
+other_name(const struct session *s)
+{
+	return strcmp(s->says, s->name) == 0 ? "" : s->says;
 }
 
 struct session *
@@ -100,14 +107,15 @@ session_new(struct daemon *d, const struct request *r, enum auth_role role, cons
 	    sock_peer_is_here(d->net, r->peer); /* it may have left while its hello went to disk */
 	s->is_local = r->is_local && r->m.hello.is_local;
 	s->seen_ns = daemon_now(d);
-	(void)snprintf(s->name, sizeof(s->name), "%.*s", STR_ARG(r->m.hello.name));
+	(void)snprintf(s->says, sizeof(s->says), "%.*s", STR_ARG(r->m.hello.name));
+	(void)snprintf(s->name, sizeof(s->name), "%s", who->name[0] ? who->name : s->says);
 	bind_peer(d, s, r->peer);
 	s->next = d->sessions;
 	d->sessions = s;
 	if (role == AUTH_CLIENT)
 		d->last_client_ns = s->seen_ns; /* it may be gone again before a tick */
-	daemon_log(d, hello, KVZ("role", auth_role_name(role)), KVZ("name", s->name), KVZ("peer", peer),
-	    KVZ("cert", who->name), KVI("local", s->is_local));
+	daemon_log(d, hello, KVZ("role", auth_role_name(role)), KVZ("name", s->name),
+	    KVZ("says", other_name(s)), KVZ("peer", peer), KVI("local", s->is_local));
 	return s;
 }
 
@@ -243,6 +251,7 @@ serve_worker_list(struct daemon *d, struct request *r)
 			w = &m.workers.workers[m.workers.n_workers++];
 			*w = (struct m_worker){.session = s->id,
 			    .name = str_of(s->name),
+			    .says = str_of(other_name(s)),
 			    .class = str_of(s->envs[i].class),
 			    .state = str_of(waits     ? "waiting"
 				    : s->is_connected ? device_state_name(dev->state)

@@ -21,7 +21,7 @@ struct identity {
 };
 /* The same after a restart of either side, for tickets: how it was proved, and the name that it gave itself.
  */
-char *identity_words(struct arena *a, const struct identity *who, struct str name);
+char *identity_words(struct arena *a, const struct identity *who, struct str says);
 struct session {
 	struct session *next;
 	uint64_t id;
@@ -29,7 +29,8 @@ struct session {
 	struct identity who;
 	uint32_t peer; /* its connection now; others may have joined */
 	bool is_connected, is_local;
-	char name[256];
+	char name[256]; /* what it does is recorded under: the certificate's; without one, `says` */
+	char says[256]; /* what it calls itself: tells processes of one holder apart, and proves nothing */
 	int64_t seen_ns;
 	char waits[256]; /* of a worker: why its device does nothing now, in its words; "": it works */
 	uint32_t n_envs; /* of a worker: each is a device of the farm */

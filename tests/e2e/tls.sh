@@ -48,7 +48,19 @@ wants 0 '' korch-submit "$model" -o "$tmp/tls.korch" --daemon "$url" --keys "$ke
 wants 0 '' korch-plan verify "$tmp/tls.korch"
 wants 0 'far' korch-jobs workers --daemon "$url" --keys "$keys/client"
 wants 0 'measurements' korch-cache stats --daemon "$url" --ca "$keys/ca.crt" --cert "$keys/client/tls.crt" --key "$keys/client/tls.key"
-if grep -q 'hello role=worker name=far peer=127.0.0.1 cert=gpu1' "$tmp/log"; then ok; else bad "the log does not name the worker's certificate"; fi
+# ---- what a worker does stands under its certificate's name, whatever it calls itself ----
+if grep -q 'hello role=worker name=gpu1 says=far peer=127.0.0.1' "$tmp/log"; then ok; else bad "the log does not name the worker's certificate: $(grep 'hello role=worker' "$tmp/log")"; fi
+wants 0 '^gpu1 .*\(calls itself far\)$' korch-jobs workers --daemon "$url" --keys "$keys/client"
+wants 0 '"name":"gpu1".*"says":"far"' korch-jobs workers --json --daemon "$url" --keys "$keys/client"
+got=$(python3 - "$tmp/daemon/korch.db" "$tmp/tls.korch" <<-END
+	import sqlite3, sys
+	db, plan = (sqlite3.connect("file:" + p + "?mode=ro", uri=True) for p in sys.argv[1:])
+	for d, t in (db, "measurement"), (db, "repeat"), (db, "build"), (plan, "seal"):
+	    print(t, *(r[0] for r in d.execute(f"SELECT DISTINCT worker FROM {t}")))
+END
+)
+[ "$got" = "$(printf '%s gpu1\n' measurement repeat build seal)" ] && ok || bad "records are not under the certificate's name: $got"
+if ! grep -q 'worker=far' "$tmp/log"; then ok; else bad "events under a name that nobody proved: $(grep -m 1 'worker=far' "$tmp/log")"; fi
 
 # ---- what is wrong is said ----
 list="korch-jobs list --daemon"
