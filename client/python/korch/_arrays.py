@@ -1,0 +1,42 @@
+"""Arrays that are not as a plan wants them: copied where that changes nothing, else refused with the name."""
+
+import numpy as np
+
+from ._errors import InvalidArgument
+
+
+def _as_array(name, x):
+    if isinstance(x, np.ndarray):
+        return x
+    try:
+        if hasattr(x, "__dlpack__"):
+            return np.from_dlpack(x)
+        return np.asarray(x)
+    except Exception as e:  # whatever another library says of its own arrays
+        raise InvalidArgument(f"'{name}' cannot be read as an array: {e}") from None
+
+
+def fit(name, want, x, is_output):
+    """`x` as a dense, aligned array of want = (shape, dtype).
+
+    Called by korch._native for what is not so already.  Inputs may be copied; an output must be the caller's own memory.
+    """
+    shape, dtype = want
+    a = _as_array(name, x)
+    what = "output" if is_output else "input"
+    # 16 bits that are no float to numpy: bfloat16 as uint16, or as ml_dtypes has it.
+    if a.dtype != dtype and a.dtype.name == "bfloat16" and dtype == np.uint16:
+        a = a.view(np.uint16)
+    if a.dtype.newbyteorder("=") != dtype:
+        raise InvalidArgument(f"{what} '{name}' is of type {dtype.name}; an array of {a.dtype} was given")
+    if a.shape != shape:
+        raise InvalidArgument(f"{what} '{name}' has the shape {list(shape)}; an array of {list(a.shape)} was given")
+    if not is_output:
+        return np.require(a, dtype=dtype, requirements=["C", "A"])
+    if not a.flags.writeable:
+        raise InvalidArgument(f"output '{name}' was given an array that is read-only")
+    if not (a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative):
+        raise InvalidArgument(
+            f"output '{name}' was given an array that is not dense, aligned and of this machine's byte order; "
+            "numpy.empty makes such a one")
+    return a

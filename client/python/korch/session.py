@@ -1,0 +1,275 @@
+"""InferenceSession under onnxruntime's names: a script that imports korch in its place runs as it is."""
+
+import collections
+import os
+import re
+import threading
+
+from . import tuning
+from ._errors import Error, InvalidArgument
+from ._native import Plan as _NativePlan
+
+_ONNX_TYPES = {"f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
+               "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+               "bool": "bool"}
+_PLAN_MAGIC = b"SQLite format 3\0"
+PROVIDER = "KorchExecutionProvider"
+
+
+class NodeArg:
+    """An input or output: name, shape (a text where the model leaves an extent open), type as ONNX writes it."""
+
+    def __init__(self, name, kind, shape):
+        self.name = name
+        self.type = f"tensor({_ONNX_TYPES.get(kind, kind)})"
+        self.shape = list(shape)
+
+    def __repr__(self):
+        return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
+
+
+class SessionOptions:
+    """What a script for onnxruntime sets.  intra_op_num_threads counts; the rest is taken and means nothing here."""
+
+    def __init__(self):
+        self.intra_op_num_threads = 0
+
+    def add_session_config_entry(self, key, value):
+        pass
+
+    def add_free_dimension_override_by_name(self, name, extent):
+        self.__dict__.setdefault("free_dimensions", {})[name] = extent
+
+
+class RunOptions:
+    """Taken, and means nothing here."""
+
+
+class InferenceSession:
+    """Runs a plan, or an ONNX model by the plan that is made at once, and tunes behind it where that is asked for.
+
+    path_or_bytes  a .korch or an .onnx file, or the bytes of one
+    sess_options   korch.SessionOptions or onnxruntime's: intra_op_num_threads counts
+    shapes         {input: (1, 3, 224, 224)} or {symbol: 224}; what stays open is closed by the arrays of each run
+    values         {input: constant}
+    tune           "background": looks for a better plan for `budget` seconds and takes it over between two runs;
+                   True: tunes first, and opens then; None: the plan that can be had at once
+    progress       of tuning, as for korch.tune
+    daemon, data, device, tolerance  as for korch.tune
+
+    Every function may be called from any thread; runs of one session take turns.
+    """
+
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, *, shapes=None,
+                 values=None, tune=None, budget=600, progress=None, threads=None, daemon=None, data=None, device=None,
+                 tolerance=None, max_plans=8, **_ignored):
+        del providers, provider_options
+        if tune not in (None, False, True, "background"):
+            raise InvalidArgument(f"tune={tune!r}: None, True or \"background\"")
+        self._threads = threads or getattr(sess_options, "intra_op_num_threads", 0) or 0
+        shapes = {**getattr(sess_options, "free_dimensions", {}), **(shapes or {})}
+        self._settings = dict(shapes=shapes, values=values, daemon=daemon, data=data, device=device,
+                              threads=self._threads or None, tolerance=tolerance)
+        self._tune, self._budget, self._progress = tune, budget, progress
+        self._max_plans = max_plans
+        self._lock = threading.Lock()
+        self._native = None                          # the plan of a model without open extents
+        self._by_shape = collections.OrderedDict()   # of one with: shapes -> plan
+        self._search = None
+        self._own_file = None
+        self._model = path_or_bytes
+        if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+            self._model = self._own_file = _spill(bytes(path_or_bytes))
+        try:
+            self._open()
+        except BaseException:
+            self._drop_own_file()
+            raise
+
+    # ---- opening -------------------------------------------------------------------------------------------------
+    def _open(self):
+        if _is_plan(self._model):
+            if self._tune:
+                raise InvalidArgument(f"{self._model} is a plan; what is tuned is the ONNX model that it came from")
+            self._take(_NativePlan(os.fspath(self._model), threads=self._threads))
+            self._drop_own_file()
+            return
+        try:
+            self._take(self._plan_for({}, wait=self._tune is True))
+        except Error:
+            if not self._is_open_model():
+                raise
+            return
+        if self._tune == "background":
+            self._start_search({})
+
+    def _take(self, native):
+        self._native = native
+        self._inputs = [NodeArg(*x) for x in native.inputs]
+        self._outputs = [NodeArg(*x) for x in native.outputs]
+        self._index = {a.name: i for i, a in enumerate(self._outputs)}
+
+    def _is_open_model(self):
+        """Does the model want shapes, and nothing else?  Then each run brings them."""
+        said = tuning.check(self._model, **self._settings)
+        if said.get("unsupported") or not any(x["open"] for x in said["inputs"]):
+            return False
+        self._inputs = [NodeArg(x["name"], x["type"], _extents(x["shape"])) for x in said["inputs"]]
+        self._outputs = [NodeArg(x["name"], x["type"], _extents(x["shape"])) for x in said["outputs"]]
+        self._index = {a.name: i for i, a in enumerate(self._outputs)}
+        return True
+
+    def _plan_for(self, shapes, wait):
+        settings = dict(self._settings, shapes={**(self._settings["shapes"] or {}), **shapes})
+        path = tuning.temporary_plan()
+        try:
+            tuning.tune_to(path, self._model, budget=self._budget if wait else 0,
+                           progress=self._progress if wait else None, **settings)
+            return _NativePlan(path, threads=self._threads)
+        finally:
+            os.unlink(path)
+
+    # ---- tuning behind it ----------------------------------------------------------------------------------------
+    def _start_search(self, shapes):
+        self._search = _Search(self, shapes)
+        self._search.start()
+
+    def wait_for_tuning(self, timeout=None):
+        """Until the plan of tune="background" has been taken over; False: not yet.  Raises what tuning failed with."""
+        if self._search is None:
+            return True
+        self._search.join(timeout)
+        if self._search.is_alive():
+            return False
+        if self._search.failure:
+            raise self._search.failure
+        return True
+
+    # ---- onnxruntime's names -------------------------------------------------------------------------------------
+    def get_inputs(self):
+        return list(self._inputs)
+
+    def get_outputs(self):
+        return list(self._outputs)
+
+    def get_overridable_initializers(self):
+        return []
+
+    def get_providers(self):
+        return [PROVIDER]
+
+    def set_providers(self, providers=None, provider_options=None):
+        pass
+
+    def run(self, output_names, input_feed, run_options=None, *, out=None):
+        """The outputs that are named, or all with None, as a list of arrays.
+
+        input_feed  {name: array}: numpy's, or any with __dlpack__ (torch tensors)
+        out         {name: array} of outputs that are to be written in place
+        """
+        native = self._native
+        if native is None:
+            native = self._plan_of_feed(input_feed)
+        if output_names is None:
+            return native.run(input_feed, out)
+        index = self._index
+        try:
+            wanted = [index[name] for name in output_names]
+        except KeyError as e:
+            raise InvalidArgument(f"no output is called {e.args[0]!r}; there are: {', '.join(index)}") from None
+        arrays = native.run(input_feed, out)
+        return [arrays[i] for i in wanted]
+
+    # ---- open extents --------------------------------------------------------------------------------------------
+    def _plan_of_feed(self, feed):
+        shapes = {}
+        for a in self._inputs:
+            if a.name not in feed:
+                raise InvalidArgument(f"input '{a.name}' is missing")
+            shapes[a.name] = tuple(feed[a.name].shape)
+        key = tuple(shapes.values())
+        with self._lock:
+            native = self._by_shape.get(key)
+            if native is None:
+                native = self._plan_for({n: s for n, s in shapes.items() if s}, wait=self._tune is True)
+                if self._tune == "background":
+                    self._start_search_of(key, shapes)
+                self._by_shape[key] = native
+            self._by_shape.move_to_end(key)
+            while len(self._by_shape) > self._max_plans:
+                self._by_shape.popitem(last=False)
+        return native
+
+    def _start_search_of(self, key, shapes):
+        if self._search is None or not self._search.is_alive():
+            self._search = _Search(self, {n: s for n, s in shapes.items() if s}, key)
+            self._search.start()
+
+    def _adopt(self, native, key):
+        """A better plan: the next run takes it, one that is under way ends with the old one."""
+        if key is None:
+            self._native = native
+            return
+        with self._lock:
+            if key in self._by_shape:
+                self._by_shape[key] = native
+
+    def _drop_own_file(self):
+        if self._own_file:
+            try:
+                os.unlink(self._own_file)
+            except OSError:
+                pass
+            self._own_file = None
+
+    def __del__(self):
+        self._drop_own_file()
+
+
+class _Search(threading.Thread):
+    """Tunes while the session runs.  Holds the session only while it takes a plan over."""
+
+    def __init__(self, session, shapes, key=None):
+        super().__init__(daemon=True, name="korch tuning")
+        import weakref
+
+        self._session = weakref.ref(session)
+        self._model, self._threads = session._model, session._threads
+        self._settings = dict(session._settings, shapes={**(session._settings["shapes"] or {}), **shapes})
+        self._budget, self._progress, self._key = session._budget, session._progress, key
+        self.failure = None
+
+    def run(self):
+        path = tuning.temporary_plan()
+        try:
+            tuning.tune_to(path, self._model, budget=self._budget, progress=self._progress, **self._settings)
+            native = _NativePlan(path, threads=self._threads)
+            session = self._session()
+            if session is not None:
+                session._adopt(native, self._key)
+        except BaseException as e:  # kept for who asks: nobody stands above a thread
+            self.failure = e
+        finally:
+            os.unlink(path)
+
+
+def _is_plan(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read(len(_PLAN_MAGIC)) == _PLAN_MAGIC
+    except OSError as e:
+        from ._errors import NoSuchFile
+
+        raise NoSuchFile(f"{os.fspath(path)}: cannot read: {e.strerror}") from None
+
+
+def _spill(data):
+    path = tuning.temporary_plan()
+    with open(path, "wb") as f:
+        f.write(data)
+    return path
+
+
+def _extents(text):
+    """"1x<width>" -> [1, 'width']"""
+    return [int(x) if x.isdigit() else x.strip("<>") for x in re.findall(r"<[^>]*>|\d+|\?", text)]

@@ -1,0 +1,143 @@
+"""korch.tune: from an ONNX model to a plan, by korch-submit."""
+
+import atexit
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+
+from . import _programs
+from ._native import Plan as _NativePlan
+
+atexit.register(_programs.cancel_all)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search is.  Times in nanoseconds; 0 where there is none yet."""
+
+    phase: str
+    best_ns: int = 0
+    bound_ns: int = 0
+    gap: float = 1.0
+    candidates: int = 0
+    measured: int = 0
+    cached: int = 0
+    seconds_left: float = 0.0
+
+    @classmethod
+    def of(cls, event):
+        p = event.get("progress", {})
+        return cls(phase=p.get("phase", event.get("state", "")), best_ns=p.get("latency_ns", 0),
+                   bound_ns=p.get("bound_ns", 0), gap=p.get("gap", 1.0), candidates=p.get("candidates", 0),
+                   measured=p.get("measured", 0), cached=p.get("cached", 0),
+                   seconds_left=p.get("seconds_left", 0.0))
+
+    def __str__(self):
+        words = [self.phase]
+        if self.best_ns:
+            words.append(f"best {self.best_ns / 1e6:.3g} ms, gap {100 * self.gap:.0f} %")
+        if self.measured or self.cached:
+            words.append(f"{self.measured} measured, {self.cached} from the cache")
+        if self.seconds_left:
+            words.append(f"{self.seconds_left:.0f} s left")
+        return "  ".join(words)
+
+
+class Plan:
+    """An open plan: what korch.tune makes, or a .korch file.
+
+    A plan holds machine code: opening one is running a program.
+    """
+
+    def __init__(self, path, *, threads=0, streams=0, gpu=-1, info=None):
+        self.path = os.fspath(path)
+        self.info = dict(info or {})
+        self._native = _NativePlan(self.path, threads=threads, streams=streams, gpu=gpu)
+        self.inputs = self._native.inputs
+        self.outputs = self._native.outputs
+
+    def run(self, feed, out=None):
+        """All outputs as {name: array}; feed and out are {name: array}, out is written in place."""
+        return dict(zip((name for name, _, _ in self.outputs), self._native.run(feed, out)))
+
+    def __repr__(self):
+        return f"<korch.Plan {self.path}>"
+
+
+def _show(p):
+    # One line that is written over: terminals and notebooks both do that, and neither needs a widget.
+    sys.stderr.write("\r" + str(p)[:100].ljust(100))
+    sys.stderr.flush()
+
+
+def _text(x):
+    if isinstance(x, (str, int, float)):
+        return str(x)
+    return "x".join(str(int(n)) for n in x)
+
+
+def _value(x):
+    import numpy as np
+
+    return ",".join(str(v) for v in np.asarray(x).ravel().tolist())
+
+
+def arguments(model, *, shapes=None, values=None, budget=None, daemon=None, data=None, device=None, threads=None,
+              tolerance=None, options=()):
+    """The words of korch-submit for these settings."""
+    words = [os.fspath(model)]
+    for name, shape in (shapes or {}).items():
+        words += ["--shape", f"{name}={_text(shape)}"]
+    for name, value in (values or {}).items():
+        words += ["--value", f"{name}={_value(value)}"]
+    for flag, x in (("--budget", budget), ("--daemon", daemon), ("--data", data), ("--device", device),
+                    ("--threads", threads), ("--tolerance", tolerance)):
+        if x is not None:
+            words += [flag, str(x)]
+    return words + list(options)
+
+
+def tune_to(path, model, *, progress=None, **settings):
+    """Tunes `model` and writes the plan to `path`; korch-submit's last object."""
+    said = _show if progress is True else progress
+    last = {}
+    with _programs.Call("korch-submit", [*arguments(model, **settings), "-o", os.fspath(path)]) as call:
+        for last in call.lines():
+            if said and "progress" in last:
+                said(Progress.of(last))
+        call.end()
+    if progress is True:
+        sys.stderr.write("\n")
+    return last
+
+
+def tune(model, output=None, *, shapes=None, values=None, budget=600, daemon=None, data=None, device=None,
+         threads=None, tolerance=None, progress=None, options=()):
+    """Finds the cheapest set of kernels for an ONNX model by measuring, and opens the plan.
+
+    output    where the plan is kept; None: beside the model, model.onnx -> model.korch
+    shapes    {input: (1, 3, 224, 224)} or {symbol: 224} for what the model leaves open
+    values    {input: constant} makes inputs constants
+    budget    seconds; 0: a plan at once, from bounds and the cache
+    progress  a function that is called with a Progress, or True for a line on stderr
+    options   further words for korch-submit
+
+    KeyboardInterrupt, and whatever `progress` raises, cancel the job.
+    """
+    output = output or os.path.splitext(os.fspath(model))[0] + ".korch"
+    info = tune_to(output, model, shapes=shapes, values=values, budget=budget, daemon=daemon, data=data, device=device,
+                   threads=threads, tolerance=tolerance, progress=progress, options=options)
+    return Plan(output, threads=threads or 0, info=info)
+
+
+def check(model, **settings):
+    """What korch-submit --check says of a model: its inputs, outputs, what is open, what is not supported."""
+    return _programs.ask("korch-submit", [*arguments(model, **settings), "--check"])
+
+
+def temporary_plan():
+    """A file of one's own for a plan that is opened and then not needed any more."""
+    fd, path = tempfile.mkstemp(suffix=".korch", prefix="korch-")
+    os.close(fd)
+    return path

@@ -1,0 +1,588 @@
+/* client/python/native.c: the module korch._native, a plan as a Python object over korch.h.
+ *
+ * Written for the limited API of CPython 3.11, so that one binary serves 3.11 and later.  Arrays come in and go out by
+ * the buffer protocol (numpy) or by DLPack (torch), without a copy; what neither gives as it is wanted goes through
+ * `korch._arrays.fit`, which copies or says what is wrong.  The interpreter's lock is released while a plan runs. */
+#define Py_LIMITED_API 0x030b0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "dlpack.h"
+#include "korch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An input or output as calls need it: prepared when the plan is opened. */
+struct port {
+	struct korch_tensor t;
+	PyObject *name;
+	PyObject *empty_args; /* of numpy.empty: (shape, type) */
+};
+struct plan_object {
+	PyObject ob_base;
+	korch_plan *plan;
+	unsigned life; /* of the process: a child that was forked has none of the threads */
+	size_t n_in, n_out;
+	struct port *ports; /* inputs, then outputs */
+	PyObject *empty, *fit, *make_error;
+};
+/* What is held while a plan runs. */
+struct held {
+	Py_buffer *view; /* n_view of them are filled */
+	size_t n_view;
+	PyObject **kept; /* arrays made by fit, capsules */
+	size_t n_kept;
+};
+
+static atomic_uint lives;
+
+static void
+in_child(void)
+{
+	atomic_fetch_add(&lives, 1);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------- */
+/* Raises the exception of the class that stands for `status`; the text is libkorch's sentence. */
+static void
+raise_error(const struct plan_object *p, const struct korch_error *e)
+{
+	PyObject *x = PyObject_CallFunction(p->make_error, "is", (int)e->status, e->text);
+
+	if (x) {
+		PyErr_SetObject((PyObject *)Py_TYPE(x), x);
+		Py_DECREF(x);
+	}
+}
+
+static void
+raise_usage(const struct plan_object *p, PyObject *text)
+{
+	PyObject *x = text ? PyObject_CallFunction(p->make_error, "iO", (int)KORCH_USAGE, text) : NULL;
+
+	Py_XDECREF(text);
+	if (x) {
+		PyErr_SetObject((PyObject *)Py_TYPE(x), x);
+		Py_DECREF(x);
+	}
+}
+
+/* ---- element types ------------------------------------------------------------------------------------------------ */
+/* ONNX's number, numpy's name, the buffer protocol's letters, DLPack's code and bits.  bfloat16 has no name in numpy: its
+ * bits come as uint16. */
+static const struct element {
+	korch_type type;
+	const char *numpy, *letters;
+	uint8_t code, bits;
+} elements[] = {
+    {KORCH_F32, "float32", "f", DL_FLOAT, 32},
+    {KORCH_F64, "float64", "d", DL_FLOAT, 64},
+    {KORCH_F16, "float16", "e", DL_FLOAT, 16},
+    {KORCH_BF16, "uint16", "H", DL_BFLOAT, 16},
+    {KORCH_U8, "uint8", "B", DL_UINT, 8},
+    {KORCH_I8, "int8", "b", DL_INT, 8},
+    {KORCH_U16, "uint16", "H", DL_UINT, 16},
+    {KORCH_I16, "int16", "h", DL_INT, 16},
+    {KORCH_I32, "int32", "il", DL_INT, 32},
+    {KORCH_I64, "int64", "lq", DL_INT, 64},
+    {KORCH_U32, "uint32", "IL", DL_UINT, 32},
+    {KORCH_U64, "uint64", "LQ", DL_UINT, 64},
+    {KORCH_BOOL, "bool", "?", DL_BOOL, 8},
+};
+
+static const struct element *
+element_of(korch_type type)
+{
+	for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++)
+		if (elements[i].type == type)
+			return &elements[i];
+	return NULL;
+}
+
+/* "f", "<f", "=f", "@f"; the other byte order and structs are none of ours. */
+static bool
+is_format(const struct element *e, const char *format)
+{
+	if (!format)
+		format = "B";
+	if (*format == '@' || *format == '=' || *format == '<')
+		format++;
+	return format[0] && !format[1] && strchr(e->letters, format[0]) != NULL;
+}
+
+/* ---- one array ---------------------------------------------------------------------------------------------------- */
+static bool
+fits_view(const struct port *p, const Py_buffer *v)
+{
+	const struct element *e = element_of(p->t.type);
+
+	if (v->ndim != p->t.rank || (size_t)v->len != p->t.n_bytes || !is_format(e, v->format) ||
+	    v->itemsize * 8 != e->bits || (uintptr_t)v->buf % (uintptr_t)v->itemsize != 0)
+		return false;
+	for (int i = 0; i < p->t.rank; i++)
+		if (v->shape[i] != p->t.dim[i])
+			return false;
+	return true;
+}
+
+/* Memory without a byte in it may have no address; NULL is an exception here. */
+static void *
+start_of(const Py_buffer *v)
+{
+	static char none;
+
+	return v->buf ? v->buf : &none;
+}
+
+static bool
+is_dense(const struct dl_tensor *t)
+{
+	int64_t step = 1;
+
+	if (!t->strides)
+		return true;
+	for (int i = t->ndim - 1; i >= 0; i--) {
+		if (t->shape[i] != 1 && t->strides[i] != step)
+			return false;
+		step *= t->shape[i];
+	}
+	return true;
+}
+
+static bool
+fits_dlpack(const struct port *p, const struct dl_tensor *t)
+{
+	const struct element *e = element_of(p->t.type);
+
+	if ((t->device.type != DL_CPU && t->device.type != DL_CUDA && t->device.type != DL_CUDA_HOST) ||
+	    t->ndim != p->t.rank || t->type.code != e->code || t->type.bits != e->bits || t->type.lanes != 1)
+		return false;
+	for (int i = 0; i < p->t.rank; i++)
+		if (t->shape[i] != p->t.dim[i])
+			return false;
+	return is_dense(t);
+}
+
+/* The array's memory by DLPack; NULL with or without an exception: not as it is wanted. */
+static void *
+dlpack_memory(const struct port *p, PyObject *array, struct held *h)
+{
+	PyObject *capsule = PyObject_CallMethod(array, "__dlpack__", NULL);
+	struct dl_managed *m = capsule ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+
+	if (!m || !fits_dlpack(p, &m->tensor)) {
+		Py_XDECREF(capsule); /* its destructor frees what nobody has taken */
+		return NULL;
+	}
+	h->kept[h->n_kept++] = capsule;
+	return (char *)m->tensor.data + m->tensor.byte_offset;
+}
+
+/* The array as its port wants it, or an exception that names the port. */
+static void *
+fitted_memory(const struct plan_object *p, const struct port *port, PyObject *array, bool is_out, struct held *h)
+{
+	PyObject *fit = PyObject_CallFunction(
+	    p->fit, "OOOi", port->name, port->empty_args, array, (int)is_out);
+	Py_buffer *v = &h->view[h->n_view];
+
+	if (!fit)
+		return NULL;
+	h->kept[h->n_kept++] = fit;
+	if (PyObject_GetBuffer(fit, v, PyBUF_ND | PyBUF_FORMAT | (is_out ? PyBUF_WRITABLE : 0)) != 0)
+		return NULL;
+	h->n_view++;
+	if (fits_view(port, v))
+		return start_of(v);
+	raise_usage(p, PyUnicode_FromFormat("'%U' cannot be read as an array of the plan's type", port->name));
+	return NULL;
+}
+
+static void *
+memory_of(const struct plan_object *p, const struct port *port, PyObject *array, bool is_out, struct held *h)
+{
+	Py_buffer *v = &h->view[h->n_view];
+	void *at;
+
+	if (PyObject_CheckBuffer(array)) {
+		if (PyObject_GetBuffer(array, v, PyBUF_ND | PyBUF_FORMAT | (is_out ? PyBUF_WRITABLE : 0)) == 0) {
+			h->n_view++;
+			if (fits_view(port, v))
+				return start_of(v);
+		}
+	} else if (PyObject_HasAttrString(array, "__dlpack__") && (at = dlpack_memory(port, array, h)) != NULL)
+		return at;
+	PyErr_Clear(); /* fit says it, with the port's name */
+	return fitted_memory(p, port, array, is_out, h);
+}
+
+/* ---- a run -------------------------------------------------------------------------------------------------------- */
+static void
+release(struct held *h)
+{
+	for (size_t i = 0; i < h->n_view; i++)
+		PyBuffer_Release(&h->view[i]);
+	for (size_t i = 0; i < h->n_kept; i++)
+		Py_DECREF(h->kept[i]);
+}
+
+static bool
+is_usable(const struct plan_object *p)
+{
+	struct korch_error e = {KORCH_USAGE, ""};
+
+	if (p->plan && p->life == atomic_load_explicit(&lives, memory_order_relaxed))
+		return true;
+	strcpy(e.text, p->plan ? "this plan was opened before the process was forked, and its threads stayed behind; open it "
+				 "again in the child"
+			       : "this plan is closed");
+	raise_error(p, &e);
+	return false;
+}
+
+static bool
+take_inputs(const struct plan_object *p, PyObject *feed, struct korch_input *in, struct held *h)
+{
+	for (size_t i = 0; i < p->n_in; i++) {
+		const struct port *port = &p->ports[i];
+		PyObject *array = PyDict_GetItemWithError(feed, port->name);
+
+		if (!array) {
+			if (!PyErr_Occurred())
+				raise_usage(p, PyUnicode_FromFormat("input '%U' is missing", port->name));
+			return false;
+		}
+		in[i] = (struct korch_input){memory_of(p, port, array, false, h), port->t.n_bytes};
+		if (!in[i].data)
+			return false;
+	}
+	if ((size_t)PyDict_Size(feed) == p->n_in)
+		return true;
+	raise_usage(p, PyUnicode_FromFormat("%zd arrays were given for %zu inputs: a name among them is none of an input",
+			   PyDict_Size(feed), p->n_in));
+	return false;
+}
+
+/* The i-th output: the caller's array, or a new one. */
+static PyObject *
+output_array(const struct plan_object *p, size_t i, PyObject *out)
+{
+	const struct port *port = &p->ports[p->n_in + i];
+	PyObject *array = out ? PyDict_GetItemWithError(out, port->name) : NULL;
+
+	if (array)
+		return Py_NewRef(array);
+	return PyErr_Occurred() ? NULL : PyObject_CallObject(p->empty, port->empty_args);
+}
+
+static bool
+take_outputs(const struct plan_object *p, PyObject *out, PyObject *arrays, struct korch_output *to, struct held *h)
+{
+	for (size_t i = 0; i < p->n_out; i++) {
+		const struct port *port = &p->ports[p->n_in + i];
+		PyObject *array = output_array(p, i, out);
+
+		if (!array || PyList_SetItem(arrays, (Py_ssize_t)i, array) != 0) /* the list's now */
+			return false;
+		to[i] = (struct korch_output){memory_of(p, port, array, true, h), port->t.n_bytes};
+		if (!to[i].data)
+			return false;
+	}
+	return true;
+}
+
+static bool
+run_plan(const struct plan_object *p, PyObject *feed, PyObject *out, PyObject *arrays, struct korch_input *in,
+    struct korch_output *to, struct held *h)
+{
+	struct korch_error e;
+	korch_status status;
+
+	if (!take_inputs(p, feed, in, h) || !take_outputs(p, out, arrays, to, h))
+		return false;
+	Py_BEGIN_ALLOW_THREADS
+	status = korch_plan_run(p->plan, in, p->n_in, to, p->n_out, &e);
+	Py_END_ALLOW_THREADS
+	if (status != KORCH_OK)
+		raise_error(p, &e);
+	return status == KORCH_OK;
+}
+
+enum { FEW = 16 };
+
+/* run(feed, out=None): all outputs, in the plan's order. */
+static PyObject *
+plan_run(PyObject *self, PyObject *args)
+{
+	const struct plan_object *p = (const struct plan_object *)self;
+	size_t n = p->n_in + p->n_out;
+	struct {
+		struct korch_input in[FEW];
+		struct korch_output to[FEW];
+		Py_buffer view[2 * FEW];
+		PyObject *kept[2 * FEW];
+	} few;
+	struct held h = {few.view, 0, few.kept, 0};
+	struct korch_input *in = few.in;
+	struct korch_output *to = few.to;
+	PyObject *feed, *out = Py_None, *arrays;
+	bool ok = false, is_few = p->n_in <= FEW && p->n_out <= FEW;
+
+	if (!PyArg_ParseTuple(args, "O!|O", &PyDict_Type, &feed, &out) || !is_usable(p) ||
+	    !(arrays = PyList_New((Py_ssize_t)p->n_out)))
+		return NULL;
+	if (!is_few) {
+		in = calloc(p->n_in + 1, sizeof(*in));
+		to = calloc(p->n_out + 1, sizeof(*to));
+		h.view = calloc(n, sizeof(*h.view));
+		h.kept = calloc(n, sizeof(*h.kept));
+	}
+	if (in && to && h.view && h.kept)
+		ok = run_plan(p, feed, out == Py_None ? NULL : out, arrays, in, to, &h);
+	else
+		(void)PyErr_NoMemory();
+	release(&h);
+	if (!is_few) {
+		free(in);
+		free(to);
+		free(h.view);
+		free(h.kept);
+	}
+	if (!ok)
+		Py_CLEAR(arrays);
+	return arrays;
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------------------------ */
+static PyObject *
+shape_of(const struct korch_tensor *t)
+{
+	PyObject *shape = PyTuple_New(t->rank);
+
+	for (int i = 0; shape && i < t->rank; i++)
+		if (PyTuple_SetItem(shape, i, PyLong_FromLongLong(t->dim[i])) != 0)
+			Py_CLEAR(shape);
+	return shape;
+}
+
+static bool
+prepare_port(const struct plan_object *p, struct port *port, PyObject *numpy, bool is_out, size_t i)
+{
+	struct korch_error e;
+	const struct element *el;
+	PyObject *shape, *type;
+
+	if ((is_out ? korch_plan_output : korch_plan_input)(p->plan, i, &port->t, &e) != KORCH_OK) {
+		raise_error(p, &e);
+		return false;
+	}
+	el = element_of(port->t.type);
+	if (!el) {
+		PyErr_Format(PyExc_RuntimeError, "'%s' has element type %d, which this module does not know",
+		    port->t.name, (int)port->t.type);
+		return false;
+	}
+	port->name = PyUnicode_InternFromString(port->t.name);
+	shape = shape_of(&port->t);
+	type = PyObject_CallMethod(numpy, "dtype", "s", el->numpy);
+	if (port->name && shape && type)
+		port->empty_args = PyTuple_Pack(2, shape, type);
+	Py_XDECREF(shape);
+	Py_XDECREF(type);
+	return port->empty_args != NULL;
+}
+
+static PyObject *
+attribute_of(const char *module, const char *name)
+{
+	PyObject *m = PyImport_ImportModule(module), *x = m ? PyObject_GetAttrString(m, name) : NULL;
+
+	Py_XDECREF(m);
+	return x;
+}
+
+static bool
+prepare(struct plan_object *p)
+{
+	PyObject *numpy = PyImport_ImportModule("numpy");
+	bool ok = false;
+
+	p->n_in = korch_plan_n_inputs(p->plan);
+	p->n_out = korch_plan_n_outputs(p->plan);
+	p->ports = calloc(p->n_in + p->n_out + 1, sizeof(*p->ports));
+	if (!p->ports)
+		(void)PyErr_NoMemory();
+	else if (numpy && (p->empty = PyObject_GetAttrString(numpy, "empty")) != NULL) {
+		ok = true;
+		for (size_t i = 0; i < p->n_in + p->n_out && ok; i++) {
+			bool is_out = i >= p->n_in;
+
+			ok = prepare_port(p, &p->ports[i], numpy, is_out, is_out ? i - p->n_in : i);
+		}
+	}
+	Py_XDECREF(numpy);
+	return ok;
+}
+
+static PyObject *
+plan_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+	static char *words[] = {"path", "threads", "pin", "streams", "gpu", NULL};
+	struct korch_options o = {0};
+	struct korch_error e;
+	struct plan_object *p;
+	const char *path;
+	PyObject *path_bytes;
+	int gpu = -1, pin = 0;
+	korch_status status;
+
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|IpIi", words, PyUnicode_FSConverter, &path_bytes, &o.n_threads,
+		&pin, &o.n_streams, &gpu))
+		return NULL;
+	o.pin = pin;
+	o.gpu = gpu < 0 ? 0 : (unsigned)gpu + 1;
+	p = (struct plan_object *)__extension__((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	if (p) {
+		p->fit = attribute_of("korch._arrays", "fit");
+		p->make_error = attribute_of("korch._errors", "make");
+	}
+	if (!p || !p->fit || !p->make_error) {
+		Py_XDECREF((PyObject *)p);
+		Py_DECREF(path_bytes);
+		return NULL;
+	}
+	path = PyBytes_AsString(path_bytes);
+	p->life = atomic_load(&lives);
+	Py_BEGIN_ALLOW_THREADS
+	status = korch_plan_open(path, &o, &p->plan, &e);
+	Py_END_ALLOW_THREADS
+	Py_DECREF(path_bytes);
+	if (status != KORCH_OK)
+		raise_error(p, &e);
+	if (status != KORCH_OK || !prepare(p)) {
+		Py_DECREF(p);
+		return NULL;
+	}
+	return (PyObject *)p;
+}
+
+/* In a forked child there is nobody to join: what it inherited is left alone. */
+static void
+close_plan(struct plan_object *p)
+{
+	korch_plan *plan = p->plan;
+
+	p->plan = NULL;
+	if (!plan || p->life != atomic_load(&lives))
+		return;
+	Py_BEGIN_ALLOW_THREADS
+	korch_plan_close(plan);
+	Py_END_ALLOW_THREADS
+}
+
+static void
+plan_dealloc(PyObject *self)
+{
+	struct plan_object *p = (struct plan_object *)self;
+	PyTypeObject *type = Py_TYPE(self);
+
+	close_plan(p);
+	for (size_t i = 0; p->ports && i < p->n_in + p->n_out; i++) {
+		Py_XDECREF(p->ports[i].name);
+		Py_XDECREF(p->ports[i].empty_args);
+	}
+	free(p->ports);
+	Py_XDECREF(p->empty);
+	Py_XDECREF(p->fit);
+	Py_XDECREF(p->make_error);
+	__extension__((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+	Py_DECREF(type);
+}
+
+/* ---- what it is --------------------------------------------------------------------------------------------------- */
+/* [(name, "f32", shape)] of inputs or outputs. */
+static PyObject *
+describe(const struct plan_object *p, size_t from, size_t n)
+{
+	PyObject *list = PyList_New((Py_ssize_t)n);
+
+	for (size_t i = 0; list && i < n; i++) {
+		const struct port *port = &p->ports[from + i];
+		PyObject *x = Py_BuildValue("OsO", port->name, korch_type_name(port->t.type),
+		    PyTuple_GetItem(port->empty_args, 0));
+
+		if (!x || PyList_SetItem(list, (Py_ssize_t)i, x) != 0)
+			Py_CLEAR(list);
+	}
+	return list;
+}
+
+static PyObject *
+plan_inputs(PyObject *self, void *unused)
+{
+	const struct plan_object *p = (const struct plan_object *)self;
+
+	(void)unused;
+	return describe(p, 0, p->n_in);
+}
+
+static PyObject *
+plan_outputs(PyObject *self, void *unused)
+{
+	const struct plan_object *p = (const struct plan_object *)self;
+
+	(void)unused;
+	return describe(p, p->n_in, p->n_out);
+}
+
+static PyMethodDef plan_methods[] = {
+    {"run", plan_run, METH_VARARGS,
+	"run(feed, out=None) -> list of all outputs.\n\nfeed: {name: array}; out: {name: array} of those that are written "
+	"in place."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef plan_fields[] = {
+    {"inputs", plan_inputs, NULL, "[(name, type, shape)]", NULL},
+    {"outputs", plan_outputs, NULL, "[(name, type, shape)]", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot plan_slots[] = {
+    {Py_tp_doc, "An open plan: Plan(path, threads=0, pin=False, streams=0, gpu=-1)."},
+    {Py_tp_new, __extension__(void *) plan_new},
+    {Py_tp_dealloc, __extension__(void *) plan_dealloc},
+    {Py_tp_methods, plan_methods},
+    {Py_tp_getset, plan_fields},
+    {0, NULL},
+};
+static PyType_Spec plan_spec = {
+    .name = "korch._native.Plan",
+    .basicsize = sizeof(struct plan_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = plan_slots,
+};
+static struct PyModuleDef module = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "korch._native",
+    .m_doc = "Plans of Korch, over libkorch.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC
+PyInit__native(void)
+{
+	PyObject *m = PyModule_Create(&module), *type = PyType_FromSpec(&plan_spec);
+
+	if (!m || !type || PyModule_AddObjectRef(m, "Plan", type) != 0 ||
+	    PyModule_AddStringConstant(m, "version", korch_version()) != 0 ||
+	    pthread_atfork(NULL, NULL, in_child) != 0) {
+		Py_XDECREF(type);
+		Py_XDECREF(m);
+		return NULL;
+	}
+	Py_DECREF(type);
+	return m;
+}
