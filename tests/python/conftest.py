@@ -1,0 +1,65 @@
+"""What the tests share: models made here, one private daemon's data folder for all."""
+
+import os
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+KINDS = {"f4": TensorProto.FLOAT, "f8": TensorProto.DOUBLE, "i4": TensorProto.INT32, "i8": TensorProto.INT64,
+         "?": TensorProto.BOOL, "f2": TensorProto.FLOAT16}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    os.environ["XDG_DATA_HOME"] = str(folder)
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    return folder
+
+
+def model(nodes, inputs, outputs, weights=()):
+    """An ONNX model; inputs and outputs as {name: (kind, shape)}."""
+    def values(ports):
+        return [helper.make_tensor_value_info(n, KINDS[k], s) for n, (k, s) in ports.items()]
+
+    graph = helper.make_graph([helper.make_node(op, i, o, **a) for op, i, o, a in nodes], "g", values(inputs),
+                              values(outputs), [onnx.numpy_helper.from_array(w, n) for n, w in dict(weights).items()])
+    m = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    m.ir_version = 8
+    onnx.checker.check_model(m)
+    return m
+
+
+@pytest.fixture(scope="session")
+def mlp(tmp_path_factory):
+    """x f32[4,8] -> y f32[4,5] and s f32[4,1]"""
+    rng = np.random.default_rng(1)
+    path = tmp_path_factory.mktemp("mlp") / "mlp.onnx"
+    onnx.save(model([("MatMul", ["x", "w"], ["h"], {}), ("Relu", ["h"], ["y"], {}),
+                     ("ReduceSum", ["y", "axes"], ["s"], {"keepdims": 1})],
+                    {"x": ("f4", [4, 8])}, {"y": ("f4", [4, 5]), "s": ("f4", [4, 1])},
+                    {"w": rng.standard_normal((8, 5)).astype("f4"), "axes": np.array([1], "i8")}), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def open_model(tmp_path_factory):
+    """x f32[batch,3] -> y, of what shape a run brings"""
+    path = tmp_path_factory.mktemp("open") / "open.onnx"
+    onnx.save(model([("Exp", ["x"], ["y"], {})], {"x": ("f4", ["batch", 3])}, {"y": ("f4", ["batch", 3])}), path)
+    return path
+
+
+def small_models():
+    """The folders of tests/models/small.tar.xz, unpacked by tests/python/run.sh."""
+    top = os.environ.get("KORCH_SMALL_MODELS", "")
+    return sorted(os.path.join(top, d) for d in os.listdir(top)) if top else []
+
+
+def processes(word):
+    """Command lines of this user's processes that have `word` in them."""
+    said = subprocess.run(["ps", "-eo", "pid=,args="], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [line for line in said.splitlines() if word in line]
