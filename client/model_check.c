@@ -298,6 +298,12 @@ print_json(struct arena *a, const char *model, const struct m_check_have *h)
 		json_field(&sb, ",\"why\":", h->faults[i].why);
 		sb_addc(&sb, '}');
 	}
+	sb_addz(&sb, "],\"about\":[");
+	for (uint32_t i = 0; i < h->n_about; i++) {
+		json_field(&sb, i ? ",{\"name\":" : "{\"name\":", h->about[i].name);
+		json_field(&sb, ",\"value\":", h->about[i].value);
+		sb_addc(&sb, '}');
+	}
 	json_field(&sb, "],\"example\":", h->example);
 	sb_addf(&sb, ",\"would_tune\":%s}\n", h->would_tune ? "true" : "false");
 	(void)fwrite(sb.p, 1, sb.n, stdout);

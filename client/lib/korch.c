@@ -151,6 +151,12 @@ korch_plan_close(korch_plan *k)
 }
 
 /* ---- inputs and outputs -------------------------------------------------------------------------- */
+int
+korch_plan_on_gpu(const korch_plan *k)
+{
+	return plan_wants_gpu(&k->plan);
+}
+
 size_t
 korch_plan_n_inputs(const korch_plan *k)
 {

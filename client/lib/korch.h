@@ -125,6 +125,8 @@ KORCH_API korch_status korch_plan_open_sized(size_t options_size, const char *pa
 /* NULL is allowed. */
 KORCH_API void korch_plan_close(korch_plan *plan);
 
+/* 1: the plan runs on a GPU, and its inputs and outputs may lie there; 0: on a CPU. */
+KORCH_API int korch_plan_on_gpu(const korch_plan *plan);
 KORCH_API size_t korch_plan_n_inputs(const korch_plan *plan);
 KORCH_API size_t korch_plan_n_outputs(const korch_plan *plan);
 /* The i-th input or output, counted from 0.  KORCH_USAGE where there are not so many. */

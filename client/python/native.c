@@ -1,8 +1,9 @@
 /* client/python/native.c: the module korch._native, a plan as a Python object over korch.h.
  *
- * Written for the limited API of CPython 3.11, so that one binary serves 3.11 and later.  Arrays come in and go out by
- * the buffer protocol (numpy) or by DLPack (torch), without a copy; what neither gives as it is wanted goes through
- * `korch._arrays.fit`, which copies or says what is wrong.  The interpreter's lock is released while a plan runs. */
+ * Written for the limited API of CPython 3.11, so that one binary serves 3.11 and later.  Arrays come in and
+ * go out by the buffer protocol (numpy) or by DLPack (torch), without a copy; what neither gives as it is
+ * wanted goes through `korch._arrays.fit`, which copies or says what is wrong.  The interpreter's lock is
+ * released while a plan runs. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -26,9 +27,10 @@ struct plan_object {
 	PyObject ob_base;
 	korch_plan *plan;
 	unsigned life; /* of the process: a child that was forked has none of the threads */
+	bool is_on_gpu;
 	size_t n_in, n_out;
 	struct port *ports; /* inputs, then outputs */
-	PyObject *empty, *fit, *make_error;
+	PyObject *empty, *fit, *settle, *make_error;
 };
 /* What is held while a plan runs. */
 struct held {
@@ -46,7 +48,8 @@ in_child(void)
 	atomic_fetch_add(&lives, 1);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------------------- */
+/* ---- errors
+ * ------------------------------------------------------------------------------------------------------- */
 /* Raises the exception of the class that stands for `status`; the text is libkorch's sentence. */
 static void
 raise_error(const struct plan_object *p, const struct korch_error *e)
@@ -71,9 +74,10 @@ raise_usage(const struct plan_object *p, PyObject *text)
 	}
 }
 
-/* ---- element types ------------------------------------------------------------------------------------------------ */
-/* ONNX's number, numpy's name, the buffer protocol's letters, DLPack's code and bits.  bfloat16 has no name in numpy: its
- * bits come as uint16. */
+/* ---- element types
+ * ------------------------------------------------------------------------------------------------ */
+/* ONNX's number, numpy's name, the buffer protocol's letters, DLPack's code and bits.  bfloat16 has no name
+ * in numpy: its bits come as uint16. */
 static const struct element {
 	korch_type type;
 	const char *numpy, *letters;
@@ -114,7 +118,8 @@ is_format(const struct element *e, const char *format)
 	return format[0] && !format[1] && strchr(e->letters, format[0]) != NULL;
 }
 
-/* ---- one array ---------------------------------------------------------------------------------------------------- */
+/* ---- one array
+ * ---------------------------------------------------------------------------------------------------- */
 static bool
 fits_view(const struct port *p, const Py_buffer *v)
 {
@@ -154,12 +159,18 @@ is_dense(const struct dl_tensor *t)
 }
 
 static bool
+is_reachable(const struct plan_object *p, const struct dl_tensor *t)
+{
+	return t->device.type == DL_CPU || t->device.type == DL_CUDA_HOST ||
+	    (t->device.type == DL_CUDA && p->is_on_gpu);
+}
+
+static bool
 fits_dlpack(const struct port *p, const struct dl_tensor *t)
 {
 	const struct element *e = element_of(p->t.type);
 
-	if ((t->device.type != DL_CPU && t->device.type != DL_CUDA && t->device.type != DL_CUDA_HOST) ||
-	    t->ndim != p->t.rank || t->type.code != e->code || t->type.bits != e->bits || t->type.lanes != 1)
+	if (t->ndim != p->t.rank || t->type.code != e->code || t->type.bits != e->bits || t->type.lanes != 1)
 		return false;
 	for (int i = 0; i < p->t.rank; i++)
 		if (t->shape[i] != p->t.dim[i])
@@ -167,14 +178,26 @@ fits_dlpack(const struct port *p, const struct dl_tensor *t)
 	return is_dense(t);
 }
 
+/* What was queued to write a GPU's array must have finished: the plan runs on streams of its own. */
+static bool
+is_settled(const struct plan_object *p, const struct dl_tensor *t, PyObject *array)
+{
+	PyObject *none = t->device.type == DL_CUDA ? PyObject_CallFunctionObjArgs(p->settle, array, NULL)
+						   : Py_NewRef(Py_None);
+
+	Py_XDECREF(none);
+	return none != NULL;
+}
+
 /* The array's memory by DLPack; NULL with or without an exception: not as it is wanted. */
 static void *
-dlpack_memory(const struct port *p, PyObject *array, struct held *h)
+dlpack_memory(const struct plan_object *p, const struct port *port, PyObject *array, struct held *h)
 {
 	PyObject *capsule = PyObject_CallMethod(array, "__dlpack__", NULL);
 	struct dl_managed *m = capsule ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
 
-	if (!m || !fits_dlpack(p, &m->tensor)) {
+	if (!m || !is_reachable(p, &m->tensor) || !fits_dlpack(port, &m->tensor) ||
+	    !is_settled(p, &m->tensor, array)) {
 		Py_XDECREF(capsule); /* its destructor frees what nobody has taken */
 		return NULL;
 	}
@@ -184,10 +207,11 @@ dlpack_memory(const struct port *p, PyObject *array, struct held *h)
 
 /* The array as its port wants it, or an exception that names the port. */
 static void *
-fitted_memory(const struct plan_object *p, const struct port *port, PyObject *array, bool is_out, struct held *h)
+fitted_memory(
+    const struct plan_object *p, const struct port *port, PyObject *array, bool is_out, struct held *h)
 {
-	PyObject *fit = PyObject_CallFunction(
-	    p->fit, "OOOi", port->name, port->empty_args, array, (int)is_out);
+	PyObject *fit =
+	    PyObject_CallFunction(p->fit, "OOOi", port->name, port->empty_args, array, (int)is_out);
 	Py_buffer *v = &h->view[h->n_view];
 
 	if (!fit)
@@ -198,7 +222,8 @@ fitted_memory(const struct plan_object *p, const struct port *port, PyObject *ar
 	h->n_view++;
 	if (fits_view(port, v))
 		return start_of(v);
-	raise_usage(p, PyUnicode_FromFormat("'%U' cannot be read as an array of the plan's type", port->name));
+	raise_usage(
+	    p, PyUnicode_FromFormat("'%U' cannot be read as an array of the plan's type", port->name));
 	return NULL;
 }
 
@@ -209,18 +234,21 @@ memory_of(const struct plan_object *p, const struct port *port, PyObject *array,
 	void *at;
 
 	if (PyObject_CheckBuffer(array)) {
-		if (PyObject_GetBuffer(array, v, PyBUF_ND | PyBUF_FORMAT | (is_out ? PyBUF_WRITABLE : 0)) == 0) {
+		if (PyObject_GetBuffer(array, v, PyBUF_ND | PyBUF_FORMAT | (is_out ? PyBUF_WRITABLE : 0)) ==
+		    0) {
 			h->n_view++;
 			if (fits_view(port, v))
 				return start_of(v);
 		}
-	} else if (PyObject_HasAttrString(array, "__dlpack__") && (at = dlpack_memory(port, array, h)) != NULL)
+	} else if (PyObject_HasAttrString(array, "__dlpack__") &&
+	    (at = dlpack_memory(p, port, array, h)) != NULL)
 		return at;
 	PyErr_Clear(); /* fit says it, with the port's name */
 	return fitted_memory(p, port, array, is_out, h);
 }
 
-/* ---- a run -------------------------------------------------------------------------------------------------------- */
+/* ---- a run
+ * -------------------------------------------------------------------------------------------------------- */
 static void
 release(struct held *h)
 {
@@ -237,9 +265,11 @@ is_usable(const struct plan_object *p)
 
 	if (p->plan && p->life == atomic_load_explicit(&lives, memory_order_relaxed))
 		return true;
-	strcpy(e.text, p->plan ? "this plan was opened before the process was forked, and its threads stayed behind; open it "
-				 "again in the child"
-			       : "this plan is closed");
+	strcpy(e.text,
+	    p->plan ? "this plan was opened before the process was forked, and its threads stayed behind; "
+	              "open it "
+		      "again in the child"
+		    : "this plan is closed");
 	raise_error(p, &e);
 	return false;
 }
@@ -262,8 +292,10 @@ take_inputs(const struct plan_object *p, PyObject *feed, struct korch_input *in,
 	}
 	if ((size_t)PyDict_Size(feed) == p->n_in)
 		return true;
-	raise_usage(p, PyUnicode_FromFormat("%zd arrays were given for %zu inputs: a name among them is none of an input",
-			   PyDict_Size(feed), p->n_in));
+	raise_usage(p,
+	    PyUnicode_FromFormat(
+		"%zd arrays were given for %zu inputs: a name among them is none of an input",
+		PyDict_Size(feed), p->n_in));
 	return false;
 }
 
@@ -280,7 +312,8 @@ output_array(const struct plan_object *p, size_t i, PyObject *out)
 }
 
 static bool
-take_outputs(const struct plan_object *p, PyObject *out, PyObject *arrays, struct korch_output *to, struct held *h)
+take_outputs(
+    const struct plan_object *p, PyObject *out, PyObject *arrays, struct korch_output *to, struct held *h)
 {
 	for (size_t i = 0; i < p->n_out; i++) {
 		const struct port *port = &p->ports[p->n_in + i];
@@ -304,11 +337,8 @@ run_plan(const struct plan_object *p, PyObject *feed, PyObject *out, PyObject *a
 
 	if (!take_inputs(p, feed, in, h) || !take_outputs(p, out, arrays, to, h))
 		return false;
-	Py_BEGIN_ALLOW_THREADS
-	status = korch_plan_run(p->plan, in, p->n_in, to, p->n_out, &e);
-	Py_END_ALLOW_THREADS
-	if (status != KORCH_OK)
-		raise_error(p, &e);
+	Py_BEGIN_ALLOW_THREADS status = korch_plan_run(p->plan, in, p->n_in, to, p->n_out, &e);
+	Py_END_ALLOW_THREADS if (status != KORCH_OK) raise_error(p, &e);
 	return status == KORCH_OK;
 }
 
@@ -357,7 +387,8 @@ plan_run(PyObject *self, PyObject *args)
 	return arrays;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------------------------ */
+/* ---- opening and closing
+ * ------------------------------------------------------------------------------------------ */
 static PyObject *
 shape_of(const struct korch_tensor *t)
 {
@@ -411,6 +442,7 @@ prepare(struct plan_object *p)
 	PyObject *numpy = PyImport_ImportModule("numpy");
 	bool ok = false;
 
+	p->is_on_gpu = korch_plan_on_gpu(p->plan);
 	p->n_in = korch_plan_n_inputs(p->plan);
 	p->n_out = korch_plan_n_outputs(p->plan);
 	p->ports = calloc(p->n_in + p->n_out + 1, sizeof(*p->ports));
@@ -428,39 +460,48 @@ prepare(struct plan_object *p)
 	return ok;
 }
 
+/* PyUnicode_FSConverter, with None for no path. */
+static int
+path_or_none(PyObject *from, void *to)
+{
+	return from == Py_None ? 1 : PyUnicode_FSConverter(from, to);
+}
+
 static PyObject *
 plan_new(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-	static char *words[] = {"path", "threads", "pin", "streams", "gpu", NULL};
+	static char *words[] = {"path", "threads", "pin", "streams", "gpu", "trust", NULL};
 	struct korch_options o = {0};
 	struct korch_error e;
 	struct plan_object *p;
 	const char *path;
-	PyObject *path_bytes;
+	PyObject *path_bytes, *trust_bytes = NULL;
 	int gpu = -1, pin = 0;
 	korch_status status;
 
-	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|IpIi", words, PyUnicode_FSConverter, &path_bytes, &o.n_threads,
-		&pin, &o.n_streams, &gpu))
+	if (!PyArg_ParseTupleAndKeywords(args, names, "O&|IpIiO&", words, PyUnicode_FSConverter, &path_bytes,
+		&o.n_threads, &pin, &o.n_streams, &gpu, path_or_none, &trust_bytes))
 		return NULL;
+	o.trust = trust_bytes ? PyBytes_AsString(trust_bytes) : NULL;
 	o.pin = pin;
 	o.gpu = gpu < 0 ? 0 : (unsigned)gpu + 1;
 	p = (struct plan_object *)__extension__((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
 	if (p) {
 		p->fit = attribute_of("korch._arrays", "fit");
+		p->settle = attribute_of("korch._arrays", "settle");
 		p->make_error = attribute_of("korch._errors", "make");
 	}
-	if (!p || !p->fit || !p->make_error) {
+	if (!p || !p->fit || !p->settle || !p->make_error) {
 		Py_XDECREF((PyObject *)p);
 		Py_DECREF(path_bytes);
+		Py_XDECREF(trust_bytes);
 		return NULL;
 	}
 	path = PyBytes_AsString(path_bytes);
 	p->life = atomic_load(&lives);
-	Py_BEGIN_ALLOW_THREADS
-	status = korch_plan_open(path, &o, &p->plan, &e);
-	Py_END_ALLOW_THREADS
-	Py_DECREF(path_bytes);
+	Py_BEGIN_ALLOW_THREADS status = korch_plan_open(path, &o, &p->plan, &e);
+	Py_END_ALLOW_THREADS Py_DECREF(path_bytes);
+	Py_XDECREF(trust_bytes);
 	if (status != KORCH_OK)
 		raise_error(p, &e);
 	if (status != KORCH_OK || !prepare(p)) {
@@ -479,8 +520,7 @@ close_plan(struct plan_object *p)
 	p->plan = NULL;
 	if (!plan || p->life != atomic_load(&lives))
 		return;
-	Py_BEGIN_ALLOW_THREADS
-	korch_plan_close(plan);
+	Py_BEGIN_ALLOW_THREADS korch_plan_close(plan);
 	Py_END_ALLOW_THREADS
 }
 
@@ -498,12 +538,14 @@ plan_dealloc(PyObject *self)
 	free(p->ports);
 	Py_XDECREF(p->empty);
 	Py_XDECREF(p->fit);
+	Py_XDECREF(p->settle);
 	Py_XDECREF(p->make_error);
 	__extension__((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
 	Py_DECREF(type);
 }
 
-/* ---- what it is --------------------------------------------------------------------------------------------------- */
+/* ---- what it is
+ * --------------------------------------------------------------------------------------------------- */
 /* [(name, "f32", shape)] of inputs or outputs. */
 static PyObject *
 describe(const struct plan_object *p, size_t from, size_t n)
@@ -512,8 +554,8 @@ describe(const struct plan_object *p, size_t from, size_t n)
 
 	for (size_t i = 0; list && i < n; i++) {
 		const struct port *port = &p->ports[from + i];
-		PyObject *x = Py_BuildValue("OsO", port->name, korch_type_name(port->t.type),
-		    PyTuple_GetItem(port->empty_args, 0));
+		PyObject *x = Py_BuildValue(
+		    "OsO", port->name, korch_type_name(port->t.type), PyTuple_GetItem(port->empty_args, 0));
 
 		if (!x || PyList_SetItem(list, (Py_ssize_t)i, x) != 0)
 			Py_CLEAR(list);
@@ -539,19 +581,28 @@ plan_outputs(PyObject *self, void *unused)
 	return describe(p, p->n_in, p->n_out);
 }
 
+static PyObject *
+plan_on_gpu(PyObject *self, void *unused)
+{
+	(void)unused;
+	return PyBool_FromLong(((const struct plan_object *)self)->is_on_gpu);
+}
+
 static PyMethodDef plan_methods[] = {
     {"run", plan_run, METH_VARARGS,
-	"run(feed, out=None) -> list of all outputs.\n\nfeed: {name: array}; out: {name: array} of those that are written "
+	"run(feed, out=None) -> list of all outputs.\n\nfeed: {name: array}; out: {name: array} of those "
+        "that are written "
 	"in place."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef plan_fields[] = {
     {"inputs", plan_inputs, NULL, "[(name, type, shape)]", NULL},
     {"outputs", plan_outputs, NULL, "[(name, type, shape)]", NULL},
+    {"on_gpu", plan_on_gpu, NULL, "Does it run on a GPU?", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot plan_slots[] = {
-    {Py_tp_doc, "An open plan: Plan(path, threads=0, pin=False, streams=0, gpu=-1)."},
+    {Py_tp_doc, "An open plan: Plan(path, threads=0, pin=False, streams=0, gpu=-1, trust=...)."},
     {Py_tp_new, __extension__(void *) plan_new},
     {Py_tp_dealloc, __extension__(void *) plan_dealloc},
     {Py_tp_methods, plan_methods},

@@ -58,6 +58,10 @@ struct model_node {
 	const uint32_t *in, *out; /* values; NO_VALUE where absent */
 	const struct model_attr *attr;
 };
+/* What the file says of itself: ONNX's names of the fields, and metadata.KEY. */
+struct model_word {
+	const char *name, *value;
+};
 struct model {
 	struct arena *arena;     /* of all that follows */
 	const char *file;        /* for messages */
@@ -69,6 +73,8 @@ struct model {
 	uint32_t n_nodes;
 	const uint32_t *inputs, *outputs; /* inputs without initializers, in the file's order */
 	uint32_t n_inputs, n_outputs;
+	const struct model_word *about; /* no empty ones */
+	uint32_t n_about;
 };
 struct model_limits {
 	size_t max_file_bytes;   /* default 2 GiB */

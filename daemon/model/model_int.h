@@ -70,6 +70,9 @@ bool inline_functions(struct arena *a, const Onnx__ModelProto *m, int opset, con
 bool attrs_decode(struct arena *a, Onnx__AttributeProto *const *p, uint32_t n, struct tensor_source *src,
     const struct model_attr **out, struct err *e) MUST_CHECK;
 
+/* ---- about.c ------------------------------------------------------------------------- */
+void read_about(const Onnx__ModelProto *p, struct model *m); /* m->about, in m->arena */
+
 /* ---- order.c ------------------------------------------------------------------------- */
 /* Nodes into topological order, keeping the file's order where it is one.  Errors name the
  * nodes of a circle. */

@@ -268,6 +268,7 @@ read_graph(struct reader *r)
 {
 	if (!r->p->graph)
 		return err_set(r->e, ERR_MODEL, "it holds no graph");
+	read_about(r->p, r->m);
 	return read_versions(r->p, &r->m->opset, r->e) && read_initializers(r) && read_inputs(r) &&
 	    read_nodes(r) && read_outputs(r);
 }

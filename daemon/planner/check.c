@@ -13,7 +13,8 @@ enum {
 	MOST_OPS = 4096,
 	MOST_IO = 4096,
 	LONGEST_WORD = 1024,
-	LONGEST_LINE = 4096
+	LONGEST_LINE = 4096,
+	LONGEST_VALUE = 65536
 };
 
 struct check {
@@ -88,6 +89,21 @@ list_outputs(struct check *c)
 				v.shape = t->shape;
 			}
 		c->have.outputs[c->have.n_outputs++] = describe(c, &v);
+	}
+}
+
+/* What is longer than a message takes is left out: a cut text would pass for the whole. */
+static void
+list_about(struct check *c)
+{
+	const struct model *m = &c->model;
+
+	c->have.about = NEW_ARRAY(c->a, struct m_about, m->n_about);
+	for (uint32_t i = 0; i < m->n_about; i++) {
+		struct m_about x = {.name = str_of(m->about[i].name), .value = str_of(m->about[i].value)};
+
+		if (x.name.n <= LONGEST_WORD && x.value.n <= LONGEST_VALUE)
+			c->have.about[c->have.n_about++] = x;
 	}
 }
 
@@ -196,6 +212,7 @@ check_run(struct arena *a, struct pipe *p, const struct m_check_ask *ask, struct
 		check_kernels(&c);
 	list_inputs(&c);
 	list_outputs(&c);
+	list_about(&c);
 	c.have.would_tune = !is_open && !is_missing && c.have.n_faults == 0;
 	m.check_have = c.have;
 	return pipe_send(p, &m, e);

@@ -95,6 +95,7 @@ wrong_calls(korch_plan *plan, float *in, size_t n_in, void *out, size_t n_out)
 		want(korch_plan_run(plan, two, rows[i].count, &rows[i].out, 1, NULL) == KORCH_USAGE,
 		    "no error wanted");
 	}
+	want(!korch_plan_on_gpu(plan), "a plan of the CPU's is on a GPU");
 	want(korch_plan_input(plan, 1, &t, &e) == KORCH_USAGE, "an input beyond the last");
 	want(korch_plan_output(plan, 1, &t, &e) == KORCH_USAGE, "an output beyond the last");
 }

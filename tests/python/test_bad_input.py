@@ -175,6 +175,14 @@ def test_interpreter_ends_while_it_tunes(candy, tmp_path):
     nothing_left(tmp_path)
 
 
+def test_interpreter_is_killed_while_it_tunes(candy, tmp_path):
+    child = started("sys.stdin.read()", candy, tmp_path)
+    until(child, "measuring")
+    child.kill()
+    child.wait()
+    nothing_left(tmp_path)
+
+
 def test_interrupted_tuning(candy, tmp_path):
     script = ("import korch, sys\ntry: korch.tune(sys.argv[1], sys.argv[2], budget=300, "
               "progress=lambda p: print(p.phase, flush=True))\nexcept KeyboardInterrupt: print('interrupted')")

@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import numpy_helper, TensorProto
@@ -81,6 +82,52 @@ def test_outputs_in_place(mlp):
     x, mine = np.ones((4, 8), "f4"), np.zeros((4, 5), "f4")
     y, _ = session.run(None, {"x": x}, out={"y": mine})
     assert y is mine and mine.any()
+
+
+def test_io_binding(mlp):
+    x, mine = np.ones((4, 8), "f4"), np.zeros((4, 5), "f4")
+    results = {}
+    for module in (korch, onnxruntime):
+        session = module.InferenceSession(str(mlp))
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", x)
+        binding.bind_output("s")
+        binding.bind_output("y", "cpu", 0, np.float32, mine.shape, mine.ctypes.data)
+        mine[:] = 0
+        session.run_with_iobinding(binding)
+        s, y = binding.copy_outputs_to_cpu()
+        assert np.array_equal(y, mine) and y.any()
+        assert np.array_equal(binding.get_outputs()[0].numpy(), s)
+        value = module.OrtValue.ortvalue_from_numpy(x)
+        assert value.shape() == [4, 8]
+        assert np.array_equal(session.run_with_ort_values(["s"], {"x": value})[0].numpy(), s)
+        results[module] = s, y
+    for have, want in zip(*results.values()):
+        np.testing.assert_allclose(have, want, rtol=1e-5)
+
+
+def test_what_the_model_says_of_itself(mlp, tmp_path):
+    m = onnx.load(mlp)
+    m.producer_name, m.domain, m.model_version, m.doc_string = "tests", "org.korch", 7, "two lines\nof words"
+    onnx.helper.set_model_props(m, {"names": "{0: 'cat'}", "stride": "32"})
+    onnx.save(m, tmp_path / "m.onnx")
+    have = korch.InferenceSession(tmp_path / "m.onnx").get_modelmeta()
+    want = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).get_modelmeta()
+    for name in ("producer_name", "graph_name", "domain", "description", "graph_description", "version",
+                 "custom_metadata_map"):
+        assert getattr(have, name) == getattr(want, name), name
+    assert have.custom_metadata_map["stride"] == "32"
+
+
+def test_plans_of_another_folder(mlp, tmp_path):
+    x = {"x": np.ones((4, 8), "f4")}
+    korch.tune(mlp, tmp_path / "p.korch", budget=0, data=tmp_path / "data").run(x)
+    with pytest.raises(korch.Untrusted) as e:
+        korch.InferenceSession(tmp_path / "p.korch")
+    assert "--trust" in str(e.value)
+    for how in ({"trust": "any"}, {"trust": tmp_path / "data" / "sign.pub"}, {"data": tmp_path / "data"}):
+        korch.InferenceSession(tmp_path / "p.korch", **how).run(None, x)
+    korch.InferenceSession(mlp, data=tmp_path / "data").run(None, x)
 
 
 def test_an_open_extent_takes_the_arrays(open_model):

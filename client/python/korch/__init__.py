@@ -11,16 +11,18 @@ import enum
 
 from . import _native
 from ._errors import (Cancelled, Error, InvalidArgument, InvalidDevice, InvalidFile, Missing, NoSuchFile, NotSetUp,
-                      OutOfMemory, Unplaceable, Unreachable)
-from .session import PROVIDER, InferenceSession, NodeArg, RunOptions, SessionOptions
+                      OutOfMemory, Unplaceable, Unreachable, Untrusted)
+from .binding import IOBinding, OrtValue
+from .session import PROVIDER, InferenceSession, ModelMetadata, NodeArg, RunOptions, SessionOptions
 from .tuning import Plan, Progress, check, tune
 
 __version__ = _native.version
-__all__ = ["InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "GraphOptimizationLevel", "ExecutionMode",
+__all__ = ["InferenceSession", "SessionOptions", "RunOptions", "NodeArg", "ModelMetadata", "IOBinding", "OrtValue",
+           "GraphOptimizationLevel", "ExecutionMode",
            "get_available_providers", "get_all_providers", "get_device", "set_default_logger_severity",
            "tune", "check", "Plan", "Progress",
            "Error", "InvalidArgument", "NotSetUp", "NoSuchFile", "InvalidFile", "InvalidDevice", "OutOfMemory",
-           "Unreachable", "Unplaceable", "Missing", "Cancelled"]
+           "Unreachable", "Unplaceable", "Untrusted", "Missing", "Cancelled"]
 
 
 class GraphOptimizationLevel(enum.IntEnum):

@@ -5,9 +5,30 @@ import numpy as np
 from ._errors import InvalidArgument
 
 
+_HOST = (1, 3)  # DLPack's numbers of memory that the CPU reads
+
+
+def settle(x):
+    """Waits for what is queued to write `x`, an array in a GPU's memory; called by korch._native."""
+    library = type(x).__module__.partition(".")[0]
+    if library == "torch":
+        import torch
+
+        torch.cuda.current_stream(x.device).synchronize()
+    elif library == "cupy":
+        import cupy
+
+        cupy.cuda.get_current_stream().synchronize()
+    elif hasattr(x, "block_until_ready"):  # jax
+        x.block_until_ready()
+
+
 def _as_array(name, x):
     if isinstance(x, np.ndarray):
         return x
+    if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] not in _HOST:
+        raise InvalidArgument(f"'{name}' lies in the memory of a device, and as a dense array of the plan's type and shape "
+                              "only a plan of that device takes it; give a copy on the host")
     try:
         if hasattr(x, "__dlpack__"):
             return np.from_dlpack(x)

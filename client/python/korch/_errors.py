@@ -41,13 +41,18 @@ class Missing(Error):
     """A measurement is missing, and measuring was ruled out."""
 
 
+class Untrusted(Error):
+    """A plan that is signed by nobody whom this user trusts."""
+
+
 class Cancelled(Error):
     """The job was cancelled."""
 
 
 # Numbers of korch_status (client/lib/korch.h).
 _OF_STATUS = {2: InvalidArgument, 9: NotSetUp, 21: NoSuchFile, 23: InvalidFile, 24: InvalidFile, 25: InvalidDevice,
-              26: InvalidFile, 34: OutOfMemory}
+              26: InvalidFile, 34: OutOfMemory,
+              44: Untrusted}
 # Exit statuses of the programs (kernels/base/err.def).
 _OF_EXIT = {2: InvalidArgument, 3: Unreachable, 4: Missing, 5: Unplaceable, 6: Cancelled, 78: NotSetUp}
 

@@ -92,11 +92,11 @@ def cancel_all():
 
 
 def ask(name, arguments):
-    """The last object that the program prints, whatever status it then ends with; an exception where there is none."""
-    last = None
+    """The last object that the program prints, whatever status it then ends with; an exception where it says an error."""
+    last = {}
     with Call(name, arguments) as call:
         for last in call.lines():
             pass
-        if last is None:
+        if not last or "error" in last:
             call.end()
     return last

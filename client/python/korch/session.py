@@ -4,10 +4,12 @@ import collections
 import os
 import re
 import threading
+import weakref
 
 from . import tuning
-from ._errors import Error, InvalidArgument
+from ._errors import Error, InvalidArgument, NoSuchFile
 from ._native import Plan as _NativePlan
+from .binding import IOBinding, OrtValue
 
 _ONNX_TYPES = {"f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
                "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
@@ -41,6 +43,17 @@ class SessionOptions:
         self.__dict__.setdefault("free_dimensions", {})[name] = extent
 
 
+class ModelMetadata:
+    """onnxruntime's names for what a model's file says of itself."""
+
+    def __init__(self, words):
+        for name in ("producer_name", "graph_name", "domain", "description", "graph_description"):
+            setattr(self, name, words.get(name, ""))
+        self.version = int(words.get("version", 0))
+        self.custom_metadata_map = {name.partition(".")[2]: x for name, x in words.items()
+                                    if name.startswith("metadata.")}
+
+
 class RunOptions:
     """Taken, and means nothing here."""
 
@@ -56,42 +69,49 @@ class InferenceSession:
                    True: tunes first, and opens then; None: the plan that can be had at once
     progress       of tuning, as for korch.tune
     daemon, data, device, tolerance  as for korch.tune
+    trust          of a plan: the file of a public key, or "any"; your own korchd's plans, and those of daemons that you
+                   tuned on, need none
 
     Every function may be called from any thread; runs of one session take turns.
     """
 
     def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, *, shapes=None,
                  values=None, tune=None, budget=600, progress=None, threads=None, daemon=None, data=None, device=None,
-                 tolerance=None, max_plans=8, **_ignored):
+                 tolerance=None, trust=None, max_plans=8, **_ignored):
         del providers, provider_options
         if tune not in (None, False, True, "background"):
             raise InvalidArgument(f"tune={tune!r}: None, True or \"background\"")
+        self._options = sess_options or SessionOptions()
         self._threads = threads or getattr(sess_options, "intra_op_num_threads", 0) or 0
         shapes = {**getattr(sess_options, "free_dimensions", {}), **(shapes or {})}
         self._settings = dict(shapes=shapes, values=values, daemon=daemon, data=data, device=device,
                               threads=self._threads or None, tolerance=tolerance)
         self._tune, self._budget, self._progress = tune, budget, progress
+        self._how = dict(threads=self._threads, trust=trust or tuning.key_of(data))
         self._max_plans = max_plans
         self._lock = threading.Lock()
         self._native = None                          # the plan of a model without open extents
         self._by_shape = collections.OrderedDict()   # of one with: shapes -> plan
         self._search = None
-        self._own_file = None
         self._model = path_or_bytes
         if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
-            self._model = self._own_file = _spill(bytes(path_or_bytes))
+            self._model = _spill(bytes(path_or_bytes))
+            self._drop_own_file = weakref.finalize(self, os.unlink, self._model)
         try:
             self._open()
         except BaseException:
             self._drop_own_file()
             raise
 
+    def _drop_own_file(self):
+        """Of a model that was given as bytes: an attribute in its place removes the file."""
+
     # ---- opening -------------------------------------------------------------------------------------------------
     def _open(self):
         if _is_plan(self._model):
             if self._tune:
                 raise InvalidArgument(f"{self._model} is a plan; what is tuned is the ONNX model that it came from")
-            self._take(_NativePlan(os.fspath(self._model), threads=self._threads))
+            self._take(_NativePlan(os.fspath(self._model), **self._how))
             self._drop_own_file()
             return
         try:
@@ -125,7 +145,7 @@ class InferenceSession:
         try:
             tuning.tune_to(path, self._model, budget=self._budget if wait else 0,
                            progress=self._progress if wait else None, **settings)
-            return _NativePlan(path, threads=self._threads)
+            return _NativePlan(path, **self._how)
         finally:
             os.unlink(path)
 
@@ -160,6 +180,28 @@ class InferenceSession:
 
     def set_providers(self, providers=None, provider_options=None):
         pass
+
+    def get_provider_options(self):
+        return {PROVIDER: {}}
+
+    def get_session_options(self):
+        return self._options
+
+    def get_modelmeta(self):
+        """What the ONNX file says of itself; of a plan, which does not hold these words, empty ones."""
+        words = {}
+        if not _is_plan(self._model):
+            words = {x["name"]: x["value"] for x in tuning.check(self._model, **self._settings)["about"]}
+        return ModelMetadata(words)
+
+    def io_binding(self):
+        return IOBinding(self)
+
+    def run_with_iobinding(self, binding, run_options=None):
+        binding._run()
+
+    def run_with_ort_values(self, output_names, feed, run_options=None):
+        return [OrtValue(y) for y in self.run(output_names, {name: x._array for name, x in feed.items()})]
 
     def run(self, output_names, input_feed, run_options=None, *, out=None):
         """The outputs that are named, or all with None, as a list of arrays.
@@ -214,27 +256,14 @@ class InferenceSession:
             if key in self._by_shape:
                 self._by_shape[key] = native
 
-    def _drop_own_file(self):
-        if self._own_file:
-            try:
-                os.unlink(self._own_file)
-            except OSError:
-                pass
-            self._own_file = None
-
-    def __del__(self):
-        self._drop_own_file()
-
 
 class _Search(threading.Thread):
     """Tunes while the session runs.  Holds the session only while it takes a plan over."""
 
     def __init__(self, session, shapes, key=None):
         super().__init__(daemon=True, name="korch tuning")
-        import weakref
-
         self._session = weakref.ref(session)
-        self._model, self._threads = session._model, session._threads
+        self._model, self._how = session._model, session._how
         self._settings = dict(session._settings, shapes={**(session._settings["shapes"] or {}), **shapes})
         self._budget, self._progress, self._key = session._budget, session._progress, key
         self.failure = None
@@ -243,7 +272,7 @@ class _Search(threading.Thread):
         path = tuning.temporary_plan()
         try:
             tuning.tune_to(path, self._model, budget=self._budget, progress=self._progress, **self._settings)
-            native = _NativePlan(path, threads=self._threads)
+            native = _NativePlan(path, **self._how)
             session = self._session()
             if session is not None:
                 session._adopt(native, self._key)
@@ -258,8 +287,6 @@ def _is_plan(path):
         with open(path, "rb") as f:
             return f.read(len(_PLAN_MAGIC)) == _PLAN_MAGIC
     except OSError as e:
-        from ._errors import NoSuchFile
-
         raise NoSuchFile(f"{os.fspath(path)}: cannot read: {e.strerror}") from None
 
 

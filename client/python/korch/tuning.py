@@ -50,10 +50,10 @@ class Plan:
     A plan holds machine code: opening one is running a program.
     """
 
-    def __init__(self, path, *, threads=0, streams=0, gpu=-1, info=None):
+    def __init__(self, path, *, threads=0, streams=0, gpu=-1, trust=None, info=None):
         self.path = os.fspath(path)
         self.info = dict(info or {})
-        self._native = _NativePlan(self.path, threads=threads, streams=streams, gpu=gpu)
+        self._native = _NativePlan(self.path, threads=threads, streams=streams, gpu=gpu, trust=trust)
         self.inputs = self._native.inputs
         self.outputs = self._native.outputs
 
@@ -128,7 +128,12 @@ def tune(model, output=None, *, shapes=None, values=None, budget=600, daemon=Non
     output = output or os.path.splitext(os.fspath(model))[0] + ".korch"
     info = tune_to(output, model, shapes=shapes, values=values, budget=budget, daemon=daemon, data=data, device=device,
                    threads=threads, tolerance=tolerance, progress=progress, options=options)
-    return Plan(output, threads=threads or 0, info=info)
+    return Plan(output, threads=threads or 0, trust=key_of(data), info=info)
+
+
+def key_of(data):
+    """The public key of a data folder that is named; None: the user's own, which every plan is checked with."""
+    return os.path.join(os.fspath(data), "sign.pub") if data else None
 
 
 def check(model, **settings):
