@@ -1,5 +1,5 @@
-/* client/python/dlpack.h: the structs of DLPack 0.8's ABI, as its specification gives them: a tensor that one library
- * hands to another in a capsule named "dltensor". */
+/* client/python/dlpack.h: the structs of DLPack 0.8's ABI, as its specification gives them: a tensor that one
+ * library hands to another in a capsule named "dltensor". */
 #ifndef KORCH_DLPACK_H
 #define KORCH_DLPACK_H
 
