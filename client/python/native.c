@@ -53,6 +53,28 @@ is_usable(const struct plan_object *p)
 	return false;
 }
 
+/* Raises for the first name in `given` that none of the n ports has. */
+static void
+say_unknown(
+    const struct plan_object *p, const struct port *ports, size_t n, const char *what, PyObject *given)
+{
+	Py_ssize_t at = 0;
+	PyObject *name, *array;
+
+	while (PyDict_Next(given, &at, &name, &array)) {
+		size_t i = 0;
+
+		while (i < n && PyObject_RichCompareBool(ports[i].name, name, Py_EQ) != 1)
+			i++;
+		if (i == n) {
+			raise_usage(p,
+			    PyUnicode_FromFormat(
+				"no %s is called %R; get_%ss() tells their names", what, name, what));
+			return;
+		}
+	}
+}
+
 static bool
 take_inputs(const struct plan_object *p, PyObject *feed, struct korch_input *in, struct held *h)
 {
@@ -71,20 +93,17 @@ take_inputs(const struct plan_object *p, PyObject *feed, struct korch_input *in,
 	}
 	if ((size_t)PyDict_Size(feed) == p->n_in)
 		return true;
-	raise_usage(p,
-	    PyUnicode_FromFormat(
-		"%zd arrays were given for %zu inputs: a name among them is none of an input",
-		PyDict_Size(feed), p->n_in));
+	say_unknown(p, p->ports, p->n_in, "input", feed);
 	return false;
 }
 
-/* The i-th output: the caller's array, or a new one. */
+/* The caller's array of an output, or a new one. */
 static PyObject *
-output_array(const struct plan_object *p, size_t i, PyObject *out)
+output_array(const struct plan_object *p, const struct port *port, PyObject *out, bool *is_given)
 {
-	const struct port *port = &p->ports[p->n_in + i];
 	PyObject *array = out ? PyDict_GetItemWithError(out, port->name) : NULL;
 
+	*is_given = array != NULL;
 	if (array)
 		return Py_NewRef(array);
 	return PyErr_Occurred() ? NULL : PyObject_CallObject(p->empty, port->empty_args);
@@ -94,17 +113,24 @@ static bool
 take_outputs(
     const struct plan_object *p, PyObject *out, PyObject *arrays, struct korch_output *to, struct held *h)
 {
+	const struct port *ports = p->ports + p->n_in;
+	size_t n_given = 0;
+
 	for (size_t i = 0; i < p->n_out; i++) {
-		const struct port *port = &p->ports[p->n_in + i];
-		PyObject *array = output_array(p, i, out);
+		bool is_given;
+		PyObject *array = output_array(p, &ports[i], out, &is_given);
 
 		if (!array || PyList_SetItem(arrays, (Py_ssize_t)i, array) != 0) /* the list's now */
 			return false;
-		to[i] = (struct korch_output){memory_of(p, port, array, true, h), port->t.n_bytes};
+		to[i] = (struct korch_output){memory_of(p, &ports[i], array, true, h), ports[i].t.n_bytes};
 		if (!to[i].data)
 			return false;
+		n_given += is_given;
 	}
-	return true;
+	if (!out || (size_t)PyDict_Size(out) == n_given)
+		return true;
+	say_unknown(p, ports, p->n_out, "output", out);
+	return false;
 }
 
 static bool
@@ -141,8 +167,14 @@ plan_run(PyObject *self, PyObject *args)
 	PyObject *feed, *out = Py_None, *arrays;
 	bool ok = false, is_few = p->n_in <= FEW && p->n_out <= FEW;
 
-	if (!PyArg_ParseTuple(args, "O!|O", &PyDict_Type, &feed, &out) || !is_usable(p) ||
-	    !(arrays = PyList_New((Py_ssize_t)p->n_out)))
+	if (!PyArg_ParseTuple(args, "O!|O", &PyDict_Type, &feed, &out) || !is_usable(p))
+		return NULL;
+	if (out != Py_None && !PyDict_Check(out)) {
+		raise_usage(p, PyUnicode_FromString("out: a dict {name: array} of outputs is wanted"));
+		return NULL;
+	}
+	arrays = PyList_New((Py_ssize_t)p->n_out);
+	if (!arrays)
 		return NULL;
 	if (!is_few) {
 		in = calloc(p->n_in + 1, sizeof(*in));

@@ -16,7 +16,8 @@ GOOD = np.ones((4, 8), "f4")
 FEEDS = [
     ({}, "input 'x' is missing"),
     ({"y": GOOD}, "input 'x' is missing"),
-    ({"x": GOOD, "z": GOOD}, "2 arrays were given for 1 inputs"),
+    ({"x": GOOD, "z": GOOD}, "no input is called 'z'"),
+    ({"x": GOOD, 7: GOOD}, "no input is called 7"),
     ({"x": GOOD.astype("f8")}, "input 'x' is of type float32; an array of float64 was given"),
     ({"x": GOOD.astype("i4")}, "an array of int32 was given"),
     ({"x": GOOD[:3]}, "input 'x' has the shape [4, 8]; an array of [3, 8] was given"),
@@ -44,6 +45,16 @@ def test_feeds(session, feed, words):
 def test_feed_that_is_no_dict(session):
     with pytest.raises(TypeError):
         session.run(None, [GOOD])
+
+
+@pytest.mark.parametrize("out,words", [
+    ({"z": GOOD}, "no output is called 'z'"),
+    ([GOOD], "out: a dict"),
+], ids=range(2))
+def test_outputs_that_are_none(session, out, words):
+    with pytest.raises(korch.InvalidArgument) as e:
+        session.run(None, {"x": GOOD}, out=out)
+    assert words in str(e.value)
 
 
 @pytest.mark.parametrize("mine,words", [
