@@ -112,7 +112,7 @@ answer_nothing(struct daemon *d, struct request *r, bool drain)
 	struct msg m = {.type = MSG_grant};
 	uint8_t jitter;
 
-	auth_random(&jitter, sizeof(jitter));
+	random_bytes(&jitter, sizeof(jitter));
 	m.grant.retry_ns = (int64_t)jitter * 1000000;
 	m.grant.drain = drain;
 	answer(d, r, &m);

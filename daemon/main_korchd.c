@@ -109,7 +109,7 @@ open_all(struct daemon *d, struct err *e)
 		return false;
 	d->instance = store_boot(d->store);
 	d->farm = farm_new(d->instance);
-	auth_random(d->secret, sizeof(d->secret));
+	random_bytes(d->secret, sizeof(d->secret));
 	if (!sock_server_open(
 		&d->net, MSG_MAX_BYTES, &d->conf->limits, (struct sock_wake){loop_wake, d->loop}, e))
 		return false;

@@ -98,7 +98,7 @@ session_new(struct daemon *d, const struct request *r, enum auth_role role, cons
 	struct session *s = heap_alloc(sizeof(*s));
 
 	do
-		auth_random(&s->id, sizeof(s->id));
+		random_bytes(&s->id, sizeof(s->id));
 	while (s->id == 0 || session_find(d, s->id));
 	s->role = role;
 	s->who = *who;

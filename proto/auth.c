@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <mbedtls/md.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 static const char *const role_name[AUTH_ROLES] = {[AUTH_CLIENT] = "client", [AUTH_WORKER] = "worker"};
@@ -89,23 +88,6 @@ auth_token(const struct auth *au, enum auth_role r)
 	return STR("");
 }
 
-void
-auth_random(void *p, size_t n)
-{
-	uint8_t *at = p;
-
-	while (n) {
-		ssize_t got = getrandom(at, n, 0);
-
-		if (got < 0 && errno != EINTR)
-			bug("the system gives no random numbers: %s", strerror(errno));
-		if (got > 0) {
-			at += got;
-			n -= (size_t)got;
-		}
-	}
-}
-
 /* HMAC-SHA256 over parts, each behind its length. */
 static void
 mac_of(struct bytes key, const struct bytes *parts, size_t n, uint8_t mac[AUTH_MAC])
@@ -145,16 +127,6 @@ auth_mac(
 	mac_of((struct bytes)PART(token.p, token.n), parts, COUNT_OF(parts), mac);
 }
 
-static bool
-is_same(const uint8_t *a, const uint8_t *b, size_t n)
-{
-	unsigned differ = 0;
-
-	for (size_t i = 0; i < n; i++)
-		differ |= (unsigned)(a[i] ^ b[i]);
-	return differ == 0;
-}
-
 bool
 auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct bytes challenge,
     struct bytes mac, struct hash *who)
@@ -167,7 +139,7 @@ auth_check(const struct auth *au, enum auth_role r, struct bytes nonce, struct b
 		uint8_t want[AUTH_MAC];
 
 		auth_mac(au->tokens[i].token, r, nonce, challenge, want);
-		if (is_same(want, mac.p, AUTH_MAC) && au->tokens[i].role == r) {
+		if (hmac_same(want, mac) && au->tokens[i].role == r) {
 			*who = hash_bytes(au->tokens[i].token.p, au->tokens[i].token.n);
 			good = true;
 		}
@@ -195,7 +167,7 @@ auth_challenge(const uint8_t secret[AUTH_SECRET], uint32_t peer, int64_t now_ns,
     uint8_t out[AUTH_CHALLENGE])
 {
 	memcpy(out, &now_ns, sizeof(now_ns));
-	auth_random(out + AT_RANDOM, AT_MAC - AT_RANDOM);
+	random_bytes(out + AT_RANDOM, AT_MAC - AT_RANDOM);
 	challenge_mac(secret, peer, nonce, out, out + AT_MAC);
 }
 
@@ -210,6 +182,6 @@ auth_is_ours(const uint8_t secret[AUTH_SECRET], uint32_t peer, int64_t now_ns, s
 		return false;
 	memcpy(&made_ns, challenge.p, sizeof(made_ns));
 	challenge_mac(secret, peer, nonce, challenge.p, mac);
-	return is_same(mac, challenge.p + AT_MAC, AUTH_MAC) && now_ns >= made_ns &&
+	return hmac_same(mac, (struct bytes){challenge.p + AT_MAC, AUTH_MAC}) && now_ns >= made_ns &&
 	    now_ns - made_ns <= GOOD_FOR_NS;
 }

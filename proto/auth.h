@@ -3,10 +3,16 @@
 #ifndef KORCH_AUTH_H
 #define KORCH_AUTH_H
 
-#include "../kernels/base/base.h"
+#include "../kernels/base/sign.h"
 
 enum auth_role { AUTH_CLIENT, AUTH_WORKER, AUTH_ROLES };
-enum { AUTH_NONCE = 32, AUTH_MAC = 32, AUTH_TOKEN_MAX = 256, AUTH_SECRET = 32, AUTH_CHALLENGE = 48 };
+enum {
+	AUTH_NONCE = 32,
+	AUTH_MAC = HMAC_BYTES,
+	AUTH_TOKEN_MAX = 256,
+	AUTH_SECRET = SECRET_BYTES,
+	AUTH_CHALLENGE = 48
+};
 const char *auth_role_name(enum auth_role r);
 bool auth_role_of(struct str name, enum auth_role *out);
 
@@ -24,7 +30,6 @@ bool auth_load(struct arena *a, const char *path, bool is_daemon, struct auth *o
 /* The token for a role; an empty string when there is none. */
 struct str auth_token(const struct auth *au, enum auth_role r);
 
-void auth_random(void *p, size_t n);
 void auth_mac(
     struct str token, enum auth_role r, struct bytes nonce, struct bytes challenge, uint8_t mac[AUTH_MAC]);
 /* Does any token of that role give this code?  Takes the same time whatever differs.  *who: of which. */

@@ -229,7 +229,7 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&c->rung, &attr);
 	(void)pthread_condattr_destroy(&attr);
-	auth_random(&c->next_id, 4); /* ids of two clients may meet: harmless, they have sessions */
+	random_bytes(&c->next_id, 4); /* ids of two clients may meet: harmless, they have sessions */
 	ok = cred_load(&c->cred, &conf->cred, &conf->url, 1, conf->is_worker ? "worker" : "client", e);
 	c->session = conf->session;
 	c->hello = (struct hello){.role = conf->is_worker ? AUTH_WORKER : AUTH_CLIENT,
@@ -422,7 +422,7 @@ client_submit(struct client *c, const char *model_path, const struct str *extern
 		ok = client_put_file(c, path, "external", &files[i + 1], e);
 		files[i + 1].name = externals[i];
 	}
-	auth_random(request, sizeof(request));
+	random_bytes(request, sizeof(request));
 	ask.submit = (struct m_submit){.request = {request, sizeof(request)},
 	    .name = files[0].name,
 	    .title = str_of(c->conf.title),

@@ -36,7 +36,7 @@ hello_fill(struct hello *h, struct bytes challenge, struct msg *out)
 
 	*out = (struct msg){.type = MSG_hello};
 	if (challenge.n == 0)
-		auth_random(h->nonce, sizeof(h->nonce));
+		random_bytes(h->nonce, sizeof(h->nonce));
 	m->version = PROTO_VERSION;
 	m->features = STR("");
 	m->role = str_of(auth_role_name(h->role));
@@ -76,7 +76,7 @@ hello_wait_ns(uint32_t n)
 	int64_t wait = n > 5 ? 30 * second : second << (MAX_OF(n, 1u) - 1);
 	uint32_t random;
 
-	auth_random(&random, sizeof(random));
+	random_bytes(&random, sizeof(random));
 	wait = MIN_OF(wait, 30 * second);
 	return wait + (int64_t)((double)wait / 2 * ((double)random / (double)UINT32_MAX));
 }

@@ -1,5 +1,5 @@
 /* proto/keys.c: see keys.h. */
-#include "keys.h"
+#include "keys_int.h"
 
 #include <errno.h>
 #include <mbedtls/error.h>
@@ -32,21 +32,13 @@ keys_given(const struct keys_conf *c)
 	    (c->key && c->key[0]);
 }
 
-static bool
-tls_failed(int rc, struct err *e, const char *what)
+bool
+keys_failed(const char *file, int rc, enum err_code code, struct err *e)
 {
 	char text[200];
 
 	mbedtls_strerror(rc, text, sizeof(text));
-	return err_set(e, ERR_USAGE, "%s: %s", what, text);
-}
-
-static int
-random_bytes(void *self, unsigned char *p, size_t n)
-{
-	(void)self;
-	auth_random(p, n);
-	return 0;
+	return err_set(e, code, "%s: %s", file, text);
 }
 
 /* ---- what a certificate says ---------------------------------------------------------- */
@@ -154,7 +146,7 @@ read_cert(struct keys *k, const char *path, mbedtls_x509_crt *to, char **pem, st
 	rc = mbedtls_x509_crt_parse(to, (const unsigned char *)*pem, strlen(*pem) + 1);
 	if (rc > 0)
 		return err_set(e, ERR_USAGE, "%s: %d of its certificates cannot be read", path, rc);
-	return rc == 0 || tls_failed(rc, e, path);
+	return rc == 0 || keys_failed(path, rc, ERR_USAGE, e);
 }
 
 static char *
@@ -241,7 +233,7 @@ read_all(struct keys *k, const struct keys_conf *c, const char *role, struct err
 		return err_set(e, ERR_USAGE, "%s: over %d bytes", k->cert_file, (int)KEYS_CERT_MAX);
 	rc =
 	    mbedtls_pk_parse_key(&k->key, (const unsigned char *)k->key_pem, strlen(k->key_pem) + 1, NULL, 0);
-	return (rc == 0 || tls_failed(rc, e, k->key_file)) && check_own(k, role, e) &&
+	return (rc == 0 || keys_failed(k->key_file, rc, ERR_USAGE, e)) && check_own(k, role, e) &&
 	    (strcmp(role, "daemon") != 0 || read_revoked(k, c, e));
 }
 
@@ -343,7 +335,7 @@ keys_sign(const struct keys *k, const struct bytes *parts, uint32_t n, uint8_t *
 {
 	struct hash h = digest_of(parts, n);
 	int rc = mbedtls_pk_sign((mbedtls_pk_context *)(uintptr_t)&k->key, MBEDTLS_MD_SHA256, h.b,
-	    sizeof(h.b), out, out_n, random_bytes, NULL);
+	    sizeof(h.b), out, out_n, random_for_mbedtls, NULL);
 
 	if (rc != 0)
 		bug("%s cannot sign: -0x%04x", k->key_file, (unsigned)-rc);

@@ -1,14 +1,13 @@
 /* proto/keys_make.c: an authority of one's own, and the certificates that it signs: ECDSA over P-256, X.509
  * v3. The role stands in OU, the name in CN; a daemon's is for TLS servers and lists its hosts, the others'
  * are for TLS clients.  Addresses stand among the names too: mbedTLS 2.28 looks for them there alone. */
-#include "keys.h"
+#include "keys_int.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <mbedtls/asn1write.h>
 #include <mbedtls/bignum.h>
 #include <mbedtls/ecp.h>
-#include <mbedtls/error.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/x509_crt.h>
@@ -21,23 +20,6 @@
 
 enum { PEM_BYTES = 8192, EXT_BYTES = 4096, HOURS_BACK = 1 };
 #define ORGANISATION "O=Korch"
-
-static int
-random_bytes(void *self, unsigned char *p, size_t n)
-{
-	(void)self;
-	auth_random(p, n);
-	return 0;
-}
-
-static bool
-tls_failed(int rc, struct err *e, const char *what)
-{
-	char text[200];
-
-	mbedtls_strerror(rc, text, sizeof(text));
-	return err_set(e, ERR_FAILED, "%s: %s", what, text);
-}
 
 /* ---- names ---------------------------------------------------------------------------- */
 /* Of a subject and of a folder: nothing that either would read as more than a name. */
@@ -129,7 +111,7 @@ static bool
 new_key(mbedtls_pk_context *key)
 {
 	return mbedtls_pk_setup(key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)) == 0 &&
-	    mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*key), random_bytes, NULL) == 0;
+	    mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*key), random_for_mbedtls, NULL) == 0;
 }
 
 /* From an hour ago: the clock of a host that gets it may be late. */
@@ -147,7 +129,7 @@ set_common(mbedtls_x509write_cert *c, int64_t days)
 	(void)gmtime_r(&to, &b);
 	(void)strftime(since, sizeof(since), "%Y%m%d%H%M%S", &a);
 	(void)strftime(until, sizeof(until), "%Y%m%d%H%M%S", &b);
-	auth_random(serial, sizeof(serial));
+	random_bytes(serial, sizeof(serial));
 	serial[0] = (uint8_t)((serial[0] & 0x7f) | 0x40); /* positive, and of one length */
 	mbedtls_x509write_crt_set_version(c, MBEDTLS_X509_CRT_VERSION_3);
 	mbedtls_x509write_crt_set_md_alg(c, MBEDTLS_MD_SHA256);
@@ -162,7 +144,8 @@ set_common(mbedtls_x509write_cert *c, int64_t days)
 static bool
 write_pem(mbedtls_x509write_cert *c, mbedtls_pk_context *key, char *cert_pem, char *key_pem)
 {
-	return mbedtls_x509write_crt_pem(c, (unsigned char *)cert_pem, PEM_BYTES, random_bytes, NULL) == 0 &&
+	return mbedtls_x509write_crt_pem(c, (unsigned char *)cert_pem, PEM_BYTES, random_for_mbedtls, NULL) ==
+	    0 &&
 	    mbedtls_pk_write_key_pem(key, (unsigned char *)key_pem, PEM_BYTES) == 0;
 }
 
@@ -247,13 +230,13 @@ authority_open(struct authority *x, const char *dir, struct err *e)
 	x->cert_pem = str_dup(&x->a, (struct str){(const char *)b.p, b.n});
 	rc = mbedtls_x509_crt_parse(&x->cert, (const unsigned char *)x->cert_pem, strlen(x->cert_pem) + 1);
 	if (rc != 0)
-		return tls_failed(rc, e, path);
+		return keys_failed(path, rc, ERR_FAILED, e);
 	path = arena_printf(&x->a, "%s/ca.key", dir);
 	if (!os_read_file(os_real(), &x->a, path, 1 << 20, &b, e))
 		return false;
 	rc = mbedtls_pk_parse_key(&x->key,
 	    (const unsigned char *)str_dup(&x->a, (struct str){(const char *)b.p, b.n}), b.n + 1, NULL, 0);
-	return rc == 0 || tls_failed(rc, e, path);
+	return rc == 0 || keys_failed(path, rc, ERR_FAILED, e);
 }
 
 static bool

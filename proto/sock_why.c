@@ -149,14 +149,6 @@ from_net(void *self, unsigned char *b, size_t n)
 			      : -1;
 }
 
-static int
-random_bytes(void *self, unsigned char *p, size_t n)
-{
-	(void)self;
-	auth_random(p, n);
-	return 0;
-}
-
 /* Whatever its certificate is like, it is looked at afterwards; by then it may have gone, because of ours. */
 static int
 look(void *self, mbedtls_x509_crt *c, int depth, uint32_t *flags)
@@ -195,7 +187,7 @@ set_up(struct probe *p, const struct keys *k)
 		return false;
 	mbedtls_ssl_conf_authmode(&p->conf, MBEDTLS_SSL_VERIFY_OPTIONAL);
 	mbedtls_ssl_conf_min_version(&p->conf, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
-	mbedtls_ssl_conf_rng(&p->conf, random_bytes, NULL);
+	mbedtls_ssl_conf_rng(&p->conf, random_for_mbedtls, NULL);
 	mbedtls_ssl_conf_verify(&p->conf, look, p);
 	if (mbedtls_ssl_setup(&p->ssl, &p->conf) != 0 || mbedtls_ssl_set_hostname(&p->ssl, p->host) != 0)
 		return false;

@@ -460,7 +460,7 @@ worker_loop(const struct worker_conf *conf, const struct device *d, struct work 
 	w->work = work;
 	w->results_tail = &w->results;
 	w->last_work_ns = w->last_heard_ns = now_ns();
-	auth_random(&w->next_id, 4);
+	random_bytes(&w->next_id, 4);
 	w->hello = (struct hello){.role = AUTH_WORKER,
 	    .auth = &cred->auth,
 	    .keys = cred->keys,

@@ -42,3 +42,11 @@ random_bytes(void *p, size_t n)
 		}
 	}
 }
+
+int
+random_for_mbedtls(void *self, unsigned char *out, size_t n)
+{
+	(void)self;
+	random_bytes(out, n);
+	return 0;
+}

@@ -11,5 +11,7 @@ void hmac_of(struct bytes key, struct bytes data, uint8_t out[HMAC_BYTES]);
 bool hmac_same(const uint8_t want[HMAC_BYTES], struct bytes have);
 /* Of the system's generator for keys. */
 void random_bytes(void *p, size_t n);
+/* The same as mbedTLS calls it: `self` is not looked at, the answer is 0. */
+int random_for_mbedtls(void *self, unsigned char *out, size_t n);
 
 #endif

@@ -16,14 +16,6 @@
 
 enum { PEM_BYTES = 1024, MAX_FILE = 65536 };
 
-static int
-rng(void *self, unsigned char *out, size_t n)
-{
-	(void)self;
-	random_bytes(out, n);
-	return 0;
-}
-
 /* ---- between files and keys ---------------------------------------------------------------- */
 static bool
 parse_secret(mbedtls_pk_context *pk, const uint8_t *p, size_t n)
@@ -31,7 +23,7 @@ parse_secret(mbedtls_pk_context *pk, const uint8_t *p, size_t n)
 #if MBEDTLS_VERSION_NUMBER < 0x03000000
 	return mbedtls_pk_parse_key(pk, p, n, NULL, 0) == 0;
 #else
-	return mbedtls_pk_parse_key(pk, p, n, NULL, 0, rng, NULL) == 0;
+	return mbedtls_pk_parse_key(pk, p, n, NULL, 0, random_for_mbedtls, NULL) == 0;
 #endif
 }
 
@@ -144,7 +136,7 @@ static void
 make(mbedtls_pk_context *pk)
 {
 	if (mbedtls_pk_setup(pk, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)) != 0 ||
-	    mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*pk), rng, NULL) != 0)
+	    mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*pk), random_for_mbedtls, NULL) != 0)
 		bug("a key of P-256 cannot be made");
 }
 
@@ -246,10 +238,11 @@ sign_make(const struct sign_key *k, const struct hash *what, struct signature *o
 	if (!parse_secret(&pk, k->secret, k->n_secret))
 		bug("a key that was read cannot be used");
 #if MBEDTLS_VERSION_NUMBER < 0x03000000
-	rc = mbedtls_pk_sign(&pk, MBEDTLS_MD_SHA256, what->b, sizeof(what->b), out->b, &out->n, rng, NULL);
-#else
 	rc = mbedtls_pk_sign(
-	    &pk, MBEDTLS_MD_SHA256, what->b, sizeof(what->b), out->b, sizeof(out->b), &out->n, rng, NULL);
+	    &pk, MBEDTLS_MD_SHA256, what->b, sizeof(what->b), out->b, &out->n, random_for_mbedtls, NULL);
+#else
+	rc = mbedtls_pk_sign(&pk, MBEDTLS_MD_SHA256, what->b, sizeof(what->b), out->b, sizeof(out->b),
+	    &out->n, random_for_mbedtls, NULL);
 #endif
 	if (rc != 0)
 		bug("signing failed with %d", rc);
