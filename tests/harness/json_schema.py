@@ -117,12 +117,12 @@ def records(msg_def):
                 "description": words, **(ref if kind == "ONE" else {"type": "array", "items": ref})}
         elif kind in FIELDS and name:
             table[name]["properties"][args[1]] = {"description": words, **FIELDS[kind]}
-    todo, defs = list(RECORDS), {}
-    while todo:
-        r = todo.pop()
+    pending, defs = list(RECORDS), {}
+    while pending:
+        r = pending.pop()
         if r not in defs:
             defs[r] = table[r]
-            todo += re.findall(r'#/\$defs/(\w+)"', json.dumps(table[r]))
+            pending += re.findall(r'#/\$defs/(\w+)"', json.dumps(table[r]))
     for d in defs.values():
         d["required"], d["additionalProperties"] = list(d["properties"]), False
     return {"$schema": "https://json-schema.org/draft/2020-12/schema",
