@@ -6,18 +6,6 @@
 #include <inttypes.h>
 #include <time.h>
 
-static const char *
-kind_name(uint64_t kind)
-{
-	static const char *const name[TASK_KINDS] = {[TASK_MEASURE] = "measure",
-	    [TASK_BUILD] = "build",
-	    [TASK_TIME] = "time",
-	    [TASK_CANARY] = "canary",
-	    [TASK_RACE] = "race"};
-
-	return kind < TASK_KINDS ? name[kind] : "?";
-}
-
 static void
 add_time(struct strbuf *sb, int64_t wall_ns)
 {
@@ -67,7 +55,7 @@ evidence_words(struct strbuf *sb, const struct m_evidence *ev)
 	sb_addz(sb, "  ");
 	add_plain(sb, ev->class);
 	hash_hex(&ev->outcome.spec, hex);
-	sb_addf(sb, "  %s %.12s  ", kind_name(ev->outcome.kind), hex);
+	sb_addf(sb, "  %s %.12s  ", task_kind_name(ev->outcome.kind), hex);
 	add_number(sb, &ev->outcome);
 	sb_addz(sb, "\n    ");
 	add_plain(sb, ev->why);

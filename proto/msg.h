@@ -10,7 +10,12 @@ enum { MSG_MAX_BYTES = 1 << 20 };  /* over the network: models travel in chunks 
 enum { PIPE_MAX_BYTES = 1 << 26 }; /* between daemon and planner */
 enum { BLOB_CHUNK = 256 << 10 };
 
-enum task_kind { TASK_MEASURE, TASK_BUILD, TASK_TIME, TASK_CANARY, TASK_RACE, TASK_KINDS };
+enum task_kind {
+#define TASK(ID, NAME, WORDS) TASK_##ID,
+#include "task.def"
+	TASK_KINDS
+};
+const char *task_kind_name(uint64_t kind); /* "measure"; "?" for none of ours */
 
 /* struct m_NAME for every record and message: struct m_cost, struct m_cost_ask, ... */
 #define REC(N) struct m_##N {
@@ -95,6 +100,10 @@ bool rec_unpack(struct arena *a, const char *record, struct bytes in, void *p, s
 /* A copy that owns all it points to; rec_dup does so in place, after a plain copy. */
 void msg_dup(struct arena *a, const struct msg *m, struct msg *out);
 void rec_dup(struct arena *a, const char *record, void *p);
+
+/* What a worker says of a task in any case: the task's own words; the caller adds what came of it.  It points
+ * to what *t points to. */
+struct m_outcome task_outcome(const struct m_task *t);
 
 /* An error as a message, and back. */
 struct msg msg_error(const struct err *e);

@@ -27,21 +27,6 @@ give(struct work *w, const struct m_outcome *o)
 	w->wake(w->self);
 }
 
-static struct m_outcome
-outcome_of(const struct m_task *t)
-{
-	return (struct m_outcome){.key = t->key,
-	    .gen = t->gen,
-	    .kind = t->kind,
-	    .effort = t->effort,
-	    .spec = hash_bytes(t->spec.p, t->spec.n),
-	    .threads = t->threads,
-	    .precision = t->precision,
-	    .payload = t->payload,
-	    .cause = STR(""),
-	    .log = STR("")};
-}
-
 static void
 outcome_fail(struct m_outcome *o, struct arena *a, const struct err *e)
 {
@@ -170,7 +155,7 @@ do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 		    .threads = m.race_ask.threads,
 		    .precision = m.race_ask.precision,
 		    .payload_path = STR("")};
-		out[i] = outcome_of(&tasks[i]);
+		out[i] = task_outcome(&tasks[i]);
 	}
 	if (w->device->race)
 		w->device->race(w->device->self, a, tasks, n, m.race_ask.budget_ns, out);
@@ -193,7 +178,7 @@ do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 static void
 do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task *t)
 {
-	struct m_outcome o = outcome_of(t);
+	struct m_outcome o = task_outcome(t);
 	struct err e = {0};
 	bool ok = false;
 
@@ -302,7 +287,7 @@ work_drop(struct work *w, const struct hash *key, uint64_t gen)
 static void
 give_up(struct work *w, const struct m_task *t)
 {
-	struct m_outcome o = outcome_of(t);
+	struct m_outcome o = task_outcome(t);
 
 	o.fail = (uint64_t)err_wire(ERR_LINKLOST);
 	o.cause = STR("nobody waits for it any more");
@@ -336,7 +321,7 @@ do_measure(struct work *w, struct batch *b, uint32_t from, uint32_t to)
 
 		some = MIN_OF(piece_of(w, b, i), to - i);
 		for (uint32_t k = 0; k < some; k++)
-			out[k] = outcome_of(&b->tasks[i + k]);
+			out[k] = task_outcome(&b->tasks[i + k]);
 		if (!take_piece(w, i, i + some)) {
 			for (uint32_t k = 0; k < some; k++)
 				give_up(w, &b->tasks[i + k]);

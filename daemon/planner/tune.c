@@ -30,8 +30,8 @@ threads_of(const struct m_plan_start *start)
 	return (uint64_t)MIN_OF(MAX_OF(h->n_cores, (int64_t)1), (int64_t)MOST);
 }
 
-static struct hw
-hw_of(const struct m_env *env, uint64_t threads, bool winograd)
+struct hw
+tune_hw(const struct m_env *env, uint64_t threads, bool winograd)
 {
 	const struct m_hw *h = &env->hw;
 	struct hw hw = hw_fastest;
@@ -183,7 +183,7 @@ take_device(struct tune *t, struct err *e)
 
 	if (!hw_check(&env->hw, e))
 		return err_in(e, "device %.*s", STR_ARG(env->class));
-	t->hw = hw_of(env, t->start.options.threads, allows_winograd(&t->start));
+	t->hw = tune_hw(env, t->start.options.threads, allows_winograd(&t->start));
 	return choose_precision(t, e) &&
 	    (target_check(&t->target, e) || err_in(e, "device %.*s", STR_ARG(env->class)));
 }
@@ -227,7 +227,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	bool ok;
 
 	t.start.options.threads = threads_of(start);
-	t.hw = hw_of(&start->env, t.start.options.threads, allows_winograd(start));
+	t.hw = tune_hw(&start->env, t.start.options.threads, allows_winograd(start));
 	t.dump = (struct dump){.dir = dump ? dump : dump_dir(a, str_dup(a, start->work_dir)),
 	    .model = str_dup(a, start->model_name),
 	    .os = os};

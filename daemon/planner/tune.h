@@ -99,6 +99,9 @@ struct tune {
 bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, const char *dump,
     const struct os *real, struct err *e) MUST_CHECK;
 
+/* What kernels' bounds are reckoned by on such a device; winograd: its form is allowed. */
+struct hw tune_hw(const struct m_env *env, uint64_t threads, bool winograd);
+
 /* ---- share.c */
 /* Sets the moments until which each part of the job may last, by what is known now. */
 void share_time(struct tune *t);

@@ -50,6 +50,23 @@ exit_statuses(struct docs *d, struct strbuf *sb)
 }
 
 void
+task_kinds(struct docs *d, struct strbuf *sb)
+{
+	static const char *const words[TASK_KINDS] = {
+#define TASK(ID, NAME, WORDS) [TASK_##ID] = WORDS,
+#include "../../proto/task.def"
+	};
+
+	(void)d;
+	sb_addz(sb, "| kind | | |\n|--:|---|---|\n");
+	for (uint32_t i = 0; i < TASK_KINDS; i++) {
+		sb_addf(sb, "| %u | %s | ", i, task_kind_name(i));
+		docs_cell(sb, str_of(words[i]));
+		sb_addz(sb, " |\n");
+	}
+}
+
+void
 export_items(struct docs *d, struct strbuf *sb)
 {
 	static const struct {

@@ -2,6 +2,7 @@
  * bound above the truth hides the optimum; one far below it costs measurements.
  *
  *   bench-bounds [--class=cpu] DATA_FOLDER       (no daemon may hold the folder) */
+#include "../../daemon/planner/tune.h"
 #include "../../kernels/cost/cost.h"
 #include "../../schema/store.h"
 
@@ -19,29 +20,12 @@ struct list {
 	uint32_t n, cap;
 };
 
-static struct hw
-hw_of(const struct m_env *env, uint64_t threads, bool winograd)
-{
-	const struct m_hw *h = &env->hw;
-
-	return (struct hw){
-	    .flops_peak = h->flops_peak,
-	    .bytes_per_s = {h->l1_bytes_per_s, h->l2_bytes_per_s, h->l3_bytes_per_s, h->dram_bytes_per_s},
-	    .level_bytes = {h->l1_bytes, h->l2_bytes, h->l3_bytes},
-	    .call_ns = h->call_ns,
-	    .barrier_ns = h->barrier_ns,
-	    .simd_bytes = (int)h->simd_bytes,
-	    .n_threads = (int)MAX_OF(threads, 1u),
-	    .winograd = winograd,
-	};
-}
-
 static bool
 add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_measurement *m,
     struct list *l, struct err *e)
 {
 	struct arena tmp = {0};
-	struct hw hw = hw_of(env, m->threads, str_is(m->precision, "f32"));
+	struct hw hw = tune_hw(env, m->threads, str_is(m->precision, "f32"));
 	struct str text;
 	struct spec s;
 

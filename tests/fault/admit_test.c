@@ -2,10 +2,10 @@
  * This program is the worker (peer.h), and the planner too: it asks for as many measurements as the model's
  * name says, and tells at its end what it was told.
  * threads: yes */
-#include "farm_proc.h"
+#include "as_planner.h"
 #include "peer.h"
 
-#include "../../proto/pipe.h"
+#include "../harness/sample.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,75 +19,50 @@
 #include <cmocka.h>
 
 static const int64_t SECOND = 1000000000;
-static const char SPEC[] = "spec 1\n%%0 = input f32[%d]\n%%1 = exp %%0 : f32[%d]\noutput %%1\n";
 /* What the planner says of each of its specs. */
 enum { FLOOR = 100, BOUND = 1000, HONEST = 2000 };
 
 /* ---- the planner -------------------------------------------------------------------- */
-static bool
-recv_kind(struct pipe *p, struct arena *a, enum msg_type want, struct msg *m)
-{
-	struct err e = {0};
-
-	while (pipe_recv(p, a, -1, m, &e) == PIPE_MSG)
-		if (m->type == want)
-			return true;
-	return false;
-}
-
-static struct str
-spec_of(struct arena *a, int i)
-{
-	return str_of(arena_printf(a, SPEC, i + 1, i + 1));
-}
-
 /* The model's name is "COUNT" or "COUNT FIRST": asks for so many specs, and says "2000 2000 fail=30 " in
  * their order. */
 static int
-be_planner(void)
+count_costs(struct pipe *p, struct arena *a, const struct m_plan_start *start)
 {
-	struct arena a = {0};
-	struct m_spec_ask *specs = NEW_ARRAY(&a, struct m_spec_ask, 16);
-	struct m_cost *have = NEW_ARRAY(&a, struct m_cost, 16);
-	struct msg m, ask = {.type = MSG_measure_ask}, end = {.type = MSG_failed};
+	struct m_spec_ask *specs = NEW_ARRAY(a, struct m_spec_ask, 16);
+	struct m_cost *have = NEW_ARRAY(a, struct m_cost, 16);
+	struct msg m, ask = {.type = MSG_measure_ask};
 	struct strbuf words;
-	struct pipe p;
-	struct str name;
+	struct str name = start->model_name;
 	int64_t n = 0, first = 0;
 	uint32_t told = 0;
 	struct err e = {0};
 
-	if (!pipe_stdio(&p, &e) || !recv_kind(&p, &a, MSG_plan_start, &m))
-		return 3;
-	name = m.plan_start.model_name;
 	if (!str_to_i64(str_cut(&name, ' '), &n) || n > 16 || (name.n && !str_to_i64(name, &first)))
-		return 3;
+		return AS_PLANNER_MUTE;
 	for (int i = 0; i < n; i++) {
-		struct str text = spec_of(&a, (int)first + i);
+		struct str text = sample_spec(a, (int)first + i + 1);
 
 		specs[i] = (struct m_spec_ask){.text = text, .effort = 1, .bound = {BOUND, FLOOR, 0}};
 		have[i].spec = hash_bytes(text.p, text.n);
 	}
 	ask.measure_ask = (struct m_measure_ask){
 	    .threads = 1, .precision = STR("f32"), .specs = specs, .n_specs = (uint32_t)n};
-	if (!pipe_send(&p, &ask, &e))
-		return 3;
-	while (told < n && recv_kind(&p, &a, MSG_cost_have, &m))
+	if (!pipe_send(p, &ask, &e))
+		return AS_PLANNER_MUTE;
+	while (told < n && as_planner_hear(p, a, MSG_cost_have, &m))
 		for (uint32_t i = 0; i < m.cost_have.n_costs; i++)
 			for (int k = 0; k < n; k++)
 				if (hash_eq(&have[k].spec, &m.cost_have.costs[i].spec)) {
 					have[k] = m.cost_have.costs[i];
 					told++;
 				}
-	sb_init(&words, &a);
+	sb_init(&words, a);
 	for (int i = 0; i < n; i++)
 		if (have[i].fail)
 			sb_addf(&words, "fail=%llu ", (unsigned long long)have[i].fail);
 		else
 			sb_addf(&words, "%lld ", (long long)have[i].median_ns);
-	end.failed.code = (uint64_t)err_wire(ERR_FAILED);
-	end.failed.text = sb_str(&words);
-	return pipe_send(&p, &end, &e) ? 0 : 3;
+	return as_planner_fail(p, ERR_FAILED, sb_str(&words));
 }
 
 /* ---- the stage ---------------------------------------------------------------------- */
@@ -106,7 +81,7 @@ enter(struct stage *s)
 	struct err e = {0};
 
 	peer_open(&s->p, s->f.url);
-	s->env = peer_env("fake", "device=liar");
+	s->env = sample_env("fake", "device=liar");
 	if (!peer_hello(&s->p, "liar", &s->env, NULL, 0, &welcome, &e))
 		fail_msg("%s", e.msg);
 }
@@ -114,15 +89,9 @@ enter(struct stage *s)
 static void
 up(struct stage *s)
 {
-	static char self[256];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	assert_true(n > 0);
-	self[n] = '\0';
-	assert_int_equal(setenv("KORCH_TEST_PLANNER", "1", 1), 0);
 	*s = (struct stage){0};
 	farm_proc_init(&s->f, "");
-	s->f.planner = self;
+	as_planner_use(&s->f);
 	farm_proc_daemon(&s->f, 0);
 	s->c = farm_proc_client(&s->f, NULL, NULL);
 	enter(s);
@@ -218,20 +187,12 @@ row_of(int64_t ns)
 static struct m_outcome
 honest(struct arena *a, const struct m_task *t, int64_t ns)
 {
-	struct m_row *row = NEW(a, struct m_row);
+	struct m_outcome o = task_outcome(t);
 
-	*row = row_of(ns);
-	return (struct m_outcome){.key = t->key,
-	    .gen = t->gen,
-	    .kind = t->kind,
-	    .spec = hash_bytes(t->spec.p, t->spec.n),
-	    .effort = t->effort,
-	    .threads = t->threads,
-	    .precision = t->precision,
-	    .rows = row,
-	    .n_rows = 1,
-	    .cause = STR(""),
-	    .log = STR("")};
+	o.rows = NEW(a, struct m_row);
+	o.n_rows = 1;
+	o.rows[0] = row_of(ns);
+	return o;
 }
 
 /* How many of them were not taken, and why. */
@@ -346,7 +307,7 @@ static void
 other_spec(struct m_outcome *o)
 {
 	struct arena a = {0};
-	struct str text = spec_of(&a, 99);
+	struct str text = sample_spec(&a, 100);
 
 	o->spec = hash_bytes(text.p, text.n);
 	arena_fini(&a);
@@ -696,7 +657,7 @@ tickets(void **state)
 {
 	struct stage s;
 	struct arena a = {0};
-	struct m_env other = peer_env("fake", "device=another");
+	struct m_env other = sample_env("fake", "device=another");
 	struct m_held held, bad;
 	struct m_task t;
 	uint8_t forged[32];
@@ -771,7 +732,7 @@ impossible_hardware(void **state)
 	(void)state;
 	up(&s);
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
-		struct m_env env = peer_env("fake", "device=impossible");
+		struct m_env env = sample_env("fake", "device=impossible");
 		struct msg welcome;
 		struct peer p;
 		struct err e = {0};
@@ -800,7 +761,7 @@ main(void)
 	    cmocka_unit_test(impossible_hardware),
 	};
 
-	if (getenv("KORCH_TEST_PLANNER"))
-		return be_planner();
+	if (as_planner_is_it())
+		return as_planner_run(count_costs);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include "../../daemon/planner/tune.h"
 #include "../../kernels/emit/emit.h"
+#include "../harness/sample.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -482,34 +483,10 @@ void
 desk_open(struct desk *d, cost_fn cost)
 {
 	char cmd[512];
-	const struct target *t = &target_avx2;
 
 	*d = (struct desk){.cost = cost, .drift = 1};
-	d->hw = (struct hw){.flops_peak = 1e11,
-	    .bytes_per_s = {2e11, 1e11, 5e10, 1.5e10},
-	    .level_bytes = {t->l1_bytes, t->l2_bytes, t->l3_bytes},
-	    .call_ns = 50,
-	    .barrier_ns = 20,
-	    .simd_bytes = t->simd_bytes,
-	    .n_threads = 1};
-	d->env = (struct m_env){.class = STR("fake"),
-	    .key = STR("device=table"),
-	    .run_compat = STR("fake"),
-	    .compiler = STR("none"),
-	    .epoch = GENERATOR_EPOCH,
-	    .hw = {.flops_peak = 1e11,
-		.l1_bytes_per_s = 2e11,
-		.l2_bytes_per_s = 1e11,
-		.l3_bytes_per_s = 5e10,
-		.dram_bytes_per_s = 1.5e10,
-		.l1_bytes = t->l1_bytes,
-		.l2_bytes = t->l2_bytes,
-		.l3_bytes = t->l3_bytes,
-		.call_ns = 50,
-		.barrier_ns = 20,
-		.simd_bytes = t->simd_bytes,
-		.n_vregs = t->n_vregs,
-		.n_cores = 1}};
+	d->env = sample_env("fake", "device=table");
+	d->hw = tune_hw(&d->env, 1, false);
 	d->known = NEW_ARRAY(&d->a, struct known, MAX_SPECS);
 	(void)snprintf(d->dir, sizeof(d->dir), "/tmp/korch-search-XXXXXX");
 	assert_non_null(mkdtemp(d->dir));

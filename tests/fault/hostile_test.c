@@ -5,6 +5,7 @@
 #include "peer.h"
 
 #include "../../schema/plan_file.h"
+#include "../harness/sample.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -168,7 +169,7 @@ read_store(const struct farm_proc *f, struct booty *b)
 	b->specs = hashes(&b->a, db, "SELECT DISTINCT spec FROM measurement WHERE fail = 0", &b->n_specs);
 	b->builds = hashes(&b->a, db, "SELECT key FROM build", &b->n_builds);
 	b->precision = str_of(word(&b->a, db, "SELECT precision FROM measurement LIMIT 1"));
-	b->env = peer_env(word(&b->a, db, "SELECT class FROM environment"),
+	b->env = sample_env(word(&b->a, db, "SELECT class FROM environment"),
 	    word(&b->a, db, "SELECT text FROM environment"));
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 	assert_true(b->n_specs > 0 && b->n_builds > 0);
@@ -308,18 +309,11 @@ lies_on(void *self)
 	for (uint32_t i = 0; i < got.grant.n_tasks; i++) {
 		const struct m_task *t = &got.grant.tasks[i];
 		struct m_row row = lie_of(IMPOSSIBLE + l->n_lies % (COUNT_OF(lies) - IMPOSSIBLE));
-		struct m_outcome o = {.key = t->key,
-		    .gen = t->gen,
-		    .kind = t->kind,
-		    .spec = hash_bytes(t->spec.p, t->spec.n),
-		    .effort = t->effort,
-		    .threads = t->threads,
-		    .precision = t->precision,
-		    .payload = t->payload,
-		    .artefact = hash_bytes("nowhere", 7),
-		    .rows = &row,
-		    .n_rows = t->kind == TASK_MEASURE};
+		struct m_outcome o = task_outcome(t);
 
+		o.artefact = hash_bytes("nowhere", 7);
+		o.rows = &row;
+		o.n_rows = t->kind == TASK_MEASURE;
 		if (t->kind == TASK_CANARY)
 			o.kind = TASK_BUILD;
 		is_refused(l->p, &o, l->class);
@@ -350,7 +344,7 @@ plans_stay(void **state)
 	struct client *c;
 	struct booty b;
 	struct peer same, other;
-	struct m_env odd = peer_env("other-class", "class=other-class x");
+	struct m_env odd = sample_env("other-class", "class=other-class x");
 	struct liar l = {.f = &f, .p = &same};
 	struct hash want[2], have[2];
 
@@ -394,7 +388,7 @@ static struct odd *
 oddities(struct arena *a, uint32_t *n)
 {
 	struct odd *o = NEW_ARRAY(a, struct odd, 64);
-	const struct m_hw good = peer_env("", "").hw;
+	const struct m_hw good = sample_env("", "").hw;
 
 	o[0] = (struct odd){.name = "nothing known"};
 	o[1].name = "least of all";
@@ -423,20 +417,11 @@ cannot(struct peer *p, const char *class)
 	m.lease.class = str_of(class);
 	peer_want(p, &m, MSG_grant, &got);
 	for (uint32_t i = 0; i < got.grant.n_tasks; i++) {
-		const struct m_task *t = &got.grant.tasks[i];
-		struct m_outcome o = {.key = t->key,
-		    .gen = t->gen,
-		    .kind = t->kind,
-		    .spec = hash_bytes(t->spec.p, t->spec.n),
-		    .effort = t->effort,
-		    .threads = t->threads,
-		    .precision = t->precision,
-		    .payload = t->payload,
-		    .fail = (uint64_t)err_wire(ERR_COMPILE),
-		    .cause = STR("no compiler"),
-		    .log = STR("")};
+		struct m_outcome o = task_outcome(&got.grant.tasks[i]);
 		struct msg r = {.type = MSG_result}, answer;
 
+		o.fail = (uint64_t)err_wire(ERR_COMPILE);
+		o.cause = STR("no compiler");
 		r.result.outcomes = &o;
 		r.result.n_outcomes = 1;
 		r.result.class = str_of(class);
@@ -493,7 +478,7 @@ odd_hardware(void **state)
 	c = farm_proc_client(&f, NULL, NULL);
 	for (uint32_t i = 0; i < n; i++) {
 		const char *class = arena_printf(&a, "odd:%u", i);
-		struct m_env env = peer_env(class, class);
+		struct m_env env = sample_env(class, class);
 		struct msg welcome;
 		struct peer p;
 		struct err e = {0};

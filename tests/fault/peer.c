@@ -1,8 +1,6 @@
 /* tests/fault/peer.c: see peer.h. */
 #include "peer.h"
 
-#include "../../kernels/base/epoch.h"
-
 static void
 ring(void *self)
 {
@@ -94,27 +92,4 @@ peer_hello(struct peer *p, const char *name, const struct m_env *env, const stru
 	m.hello.n_held = n_held;
 	peer_ask(p, &m, welcome);
 	return hello_read(&h, welcome, &p->session, e);
-}
-
-struct m_env
-peer_env(const char *class, const char *key)
-{
-	return (struct m_env){.class = str_of(class),
-	    .key = str_of(key),
-	    .run_compat = STR("fake"),
-	    .compiler = STR("none"),
-	    .epoch = GENERATOR_EPOCH,
-	    .hw = {.flops_peak = 1e11,
-		.l1_bytes_per_s = 2e11,
-		.l2_bytes_per_s = 1e11,
-		.l3_bytes_per_s = 5e10,
-		.dram_bytes_per_s = 1.5e10,
-		.l1_bytes = 32 << 10,
-		.l2_bytes = 512 << 10,
-		.l3_bytes = 32 << 20,
-		.call_ns = 50,
-		.barrier_ns = 20,
-		.simd_bytes = 32,
-		.n_vregs = 16,
-		.n_cores = 1}};
 }

@@ -29,7 +29,5 @@ enum err_code peer_try(struct peer *p, struct msg *m, const char **words);
 /* Greets as a worker of one device; false with the refusal in *e. */
 bool peer_hello(struct peer *p, const char *name, const struct m_env *env, const struct m_held *held,
     uint32_t n_held, struct msg *welcome, struct err *e);
-/* A device that planners can plan for: the fake one's numbers, in an environment of its own. */
-struct m_env peer_env(const char *class, const char *key);
 
 #endif

@@ -1,10 +1,10 @@
 /* Whose devices a job gets: of all that fit what it asks for, those of one class, by the rule of
  * daemon/place.h. This program is the workers (peer.h), and the planner too: of a model named "hold" it is
  * silent until it is killed, of one named "tell" it fails with the class that it was told. threads: yes */
-#include "farm_proc.h"
+#include "as_planner.h"
 #include "peer.h"
 
-#include "../../proto/pipe.h"
+#include "../harness/sample.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -21,22 +21,13 @@ static const char A[] = "cpu:AMD-EPYC-9B14-avx512", B[] = "cpu:Intel-Xeon-Gold-6
 
 /* ---- the planner -------------------------------------------------------------------- */
 static int
-be_planner(void)
+hold_or_tell(struct pipe *p, struct arena *a, const struct m_plan_start *start)
 {
-	struct arena a = {0};
-	struct msg m, end = {.type = MSG_failed};
-	struct pipe p;
-	struct err e = {0};
+	struct msg m;
 
-	if (!pipe_stdio(&p, &e) || pipe_recv(&p, &a, -1, &m, &e) != PIPE_MSG || m.type != MSG_plan_start)
-		return 3;
-	if (str_is(m.plan_start.model_name, "tell")) {
-		end.failed.code = (uint64_t)err_wire(ERR_FAILED);
-		end.failed.text = m.plan_start.env.class;
-		return pipe_send(&p, &end, &e) ? 0 : 3;
-	}
-	while (pipe_recv(&p, &a, -1, &m, &e) == PIPE_MSG)
-		continue;
+	if (str_is(start->model_name, "tell"))
+		return as_planner_fail(p, ERR_FAILED, start->env.class);
+	(void)as_planner_hear(p, a, MSG_NONE, &m); /* nothing is that: to its end */
 	return 0;
 }
 
@@ -59,7 +50,7 @@ join(struct stage *s, const char *class, bool is_remote)
 	struct err e = {0};
 
 	(void)snprintf(key, sizeof(key), "of=%s", class);
-	env = peer_env(class, key);
+	env = sample_env(class, key);
 	peer_open(p, s->f.url);
 	p->is_remote = is_remote;
 	if (!peer_hello(p, "host", &env, NULL, 0, &welcome, &e))
@@ -76,15 +67,9 @@ all_leave(struct stage *s)
 static void
 up(struct stage *s, bool is_private)
 {
-	static char self[256];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	assert_true(n > 0);
-	self[n] = '\0';
-	assert_int_equal(setenv("KORCH_TEST_PLANNER", "1", 1), 0);
 	*s = (struct stage){0};
 	farm_proc_init(&s->f, "");
-	s->f.planner = self;
+	as_planner_use(&s->f);
 	s->f.more[0] = "--max-planners";
 	s->f.more[1] = "8";
 	s->f.more[2] = is_private ? "--private" : NULL;
@@ -268,7 +253,7 @@ main(void)
 	    cmocka_unit_test(own_host),
 	};
 
-	if (getenv("KORCH_TEST_PLANNER"))
-		return be_planner();
+	if (as_planner_is_it())
+		return as_planner_run(hold_or_tell);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* What a planner and a device can do wrong, and what a job says about it.  This program is the
  * planner too: started by korchd with a name of a model, it plays the part that the name asks for.
  * threads: yes */
-#include "farm_proc.h"
+#include "as_planner.h"
 
-#include "../../proto/pipe.h"
+#include "../harness/sample.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -16,38 +16,13 @@
 #include <cmocka.h>
 
 static const int64_t SECOND = 1000000000;
-static const char SPEC[] = "spec 1\n%%0 = input f32[%d]\n%%1 = exp %%0 : f32[%d]\noutput %%1\n";
 
 /* ---- the parts it plays ------------------------------------------------------------- */
-static bool
-recv_kind(struct pipe *p, struct arena *a, enum msg_type want, struct msg *m)
-{
-	struct err e = {0};
-
-	while (pipe_recv(p, a, -1, m, &e) == PIPE_MSG)
-		if (m->type == want)
-			return true;
-	return false;
-}
-
-static void
-say_failed(struct pipe *p, enum err_code code, const char *text)
-{
-	struct msg m = {.type = MSG_failed};
-	struct err e = {0};
-
-	m.failed.code = (uint64_t)err_wire(code);
-	m.failed.text = str_of(text);
-	if (!pipe_send(p, &m, &e))
-		_exit(3);
-}
-
 /* Asks for n measurements, collects all answers, tells them as the reason of its failure. */
-static void
-play_measure(struct pipe *p, int n)
+static int
+play_measure(struct pipe *p, struct arena *a, int n)
 {
-	struct arena a = {0};
-	struct m_spec_ask *specs = NEW_ARRAY(&a, struct m_spec_ask, n);
+	struct m_spec_ask *specs = NEW_ARRAY(a, struct m_spec_ask, n);
 	struct msg m = {.type = MSG_measure_ask};
 	int good = 0, bad = 0;
 	uint64_t fail = 0;
@@ -55,7 +30,7 @@ play_measure(struct pipe *p, int n)
 	struct err e = {0};
 
 	for (int i = 0; i < n; i++) {
-		specs[i].text = str_of(arena_printf(&a, SPEC, i + 1, i + 1));
+		specs[i].text = sample_spec(a, i + 1);
 		specs[i].effort = 1;
 	}
 	m.measure_ask.threads = 1;
@@ -63,10 +38,10 @@ play_measure(struct pipe *p, int n)
 	m.measure_ask.specs = specs;
 	m.measure_ask.n_specs = (uint32_t)n;
 	if (!pipe_send(p, &m, &e))
-		_exit(3);
+		return AS_PLANNER_MUTE;
 	while (good + bad < n) {
-		if (!recv_kind(p, &a, MSG_cost_have, &m))
-			_exit(3);
+		if (!as_planner_hear(p, a, MSG_cost_have, &m))
+			return AS_PLANNER_MUTE;
 		for (uint32_t i = 0; i < m.cost_have.n_costs; i++) {
 			good += m.cost_have.costs[i].median_ns > 0;
 			bad += m.cost_have.costs[i].fail != 0;
@@ -76,36 +51,44 @@ play_measure(struct pipe *p, int n)
 			}
 		}
 	}
-	say_failed(p, ERR_FAILED,
-	    arena_printf(&a, "good=%d bad=%d fail=%s %.*s", good, bad, err_name(err_of_wire((int)fail)),
-		STR_ARG(cause)));
-	arena_fini(&a);
+	return as_planner_fail(p, ERR_FAILED,
+	    str_of(arena_printf(a, "good=%d bad=%d fail=%s %.*s", good, bad, err_name(err_of_wire((int)fail)),
+		STR_ARG(cause))));
 }
 
 /* Asks and asks, and reads no answer. */
-static void
-play_deaf(struct pipe *p)
+static int
+play_deaf(struct pipe *p, struct arena *a)
 {
-	struct arena a = {0};
-	struct m_spec_ask *specs = NEW_ARRAY(&a, struct m_spec_ask, 1000);
+	struct m_spec_ask *specs = NEW_ARRAY(a, struct m_spec_ask, 1000);
 	struct msg m = {.type = MSG_cost_ask};
 	struct err e = {0};
 
 	for (int i = 0; i < 1000; i++)
-		specs[i].text = str_of(arena_printf(&a, SPEC, i + 1, i + 1));
+		specs[i].text = sample_spec(a, i + 1);
 	m.cost_ask.threads = 1;
 	m.cost_ask.precision = STR("f32");
 	m.cost_ask.specs = specs;
 	m.cost_ask.n_specs = 1000;
 	while (pipe_send(p, &m, &e))
 		;
-	_exit(3);
+	return AS_PLANNER_MUTE;
 }
 
-static void
-play(struct pipe *p, const struct msg *start)
+/* Sends what is no message, and waits to be ended. */
+static int
+play_babble(struct pipe *p, const uint8_t *said, size_t n, int times)
 {
-	struct str part = start->plan_start.model_name;
+	while (times--)
+		if (write(p->out, said, n) < 0)
+			return AS_PLANNER_MUTE;
+	return pause();
+}
+
+static int
+play(struct pipe *p, struct arena *a, const struct m_plan_start *start)
+{
+	struct str part = start->model_name;
 	static const uint8_t noise[64] = {16, 0, 0, 0, 0xc1};
 	static const uint8_t huge[4] = {0xff, 0xff, 0xff, 0x7f};
 	struct msg m = {.type = MSG_ok};
@@ -114,65 +97,37 @@ play(struct pipe *p, const struct msg *start)
 	if (str_is(part, "abort")) {
 		fprintf(stderr, "first line\nthe matrix is upside down\n");
 		abort();
-	} else if (str_is(part, "quiet")) {
-		_exit(0);
-	} else if (str_is(part, "noise")) {
-		if (write(p->out, noise, sizeof(noise)) < 0 || write(p->out, noise, sizeof(noise)) < 0)
-			_exit(3);
-		(void)pause();
-	} else if (str_is(part, "huge")) {
-		if (write(p->out, huge, sizeof(huge)) < 0)
-			_exit(3);
-		(void)pause();
-	} else if (str_is(part, "wrong")) {
-		if (!pipe_send(p, &m, &e))
-			_exit(3);
-		(void)pause();
-	} else if (str_is(part, "hang")) {
-		(void)pause();
-	} else if (str_is(part, "noplan")) {
+	}
+	if (str_is(part, "quiet"))
+		return 0;
+	if (str_is(part, "noise"))
+		return play_babble(p, noise, sizeof(noise), 2);
+	if (str_is(part, "huge"))
+		return play_babble(p, huge, sizeof(huge), 1);
+	if (str_is(part, "wrong"))
+		return pipe_send(p, &m, &e) ? pause() : AS_PLANNER_MUTE;
+	if (str_is(part, "hang"))
+		return pause();
+	if (str_is(part, "noplan")) {
 		m.type = MSG_done;
 		m.done.plan_path = STR("/nowhere/at/all");
-		if (!pipe_send(p, &m, &e))
-			_exit(3);
-	} else if (str_is(part, "deaf")) {
-		play_deaf(p);
-	} else if (str_starts(part, "measure"))
-		play_measure(p, 40);
-	else
-		say_failed(p, ERR_MODEL, "node 'x': no such operator");
-}
-
-static int
-be_planner(void)
-{
-	struct arena a = {0};
-	struct pipe p;
-	struct msg m;
-	struct err e = {0};
-
-	if (!pipe_stdio(&p, &e) || !recv_kind(&p, &a, MSG_plan_start, &m))
-		return 3;
-	play(&p, &m);
-	arena_fini(&a);
-	pipe_fini(&p);
-	return 0;
+		return pipe_send(p, &m, &e) ? 0 : AS_PLANNER_MUTE;
+	}
+	if (str_is(part, "deaf"))
+		return play_deaf(p, a);
+	if (str_starts(part, "measure"))
+		return play_measure(p, a, 40);
+	return as_planner_fail(p, ERR_MODEL, STR("node 'x': no such operator"));
 }
 
 /* ---- the tests ---------------------------------------------------------------------- */
 static void
 up(struct farm_proc *f, const char *device)
 {
-	static char self[256];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	assert_true(n > 0);
-	self[n] = '\0';
-	assert_int_equal(setenv("KORCH_TEST_PLANNER", "1", 1), 0);
 	farm_proc_init(f, device);
 	f->more[0] = "--planner-memory"; /* and what waits for one is a part of that */
 	f->more[1] = "256";
-	f->planner = self;
+	as_planner_use(f);
 	farm_proc_daemon(f, 0);
 	if (device[0])
 		farm_proc_worker(f, 0);
@@ -402,7 +357,7 @@ main(void)
 	    cmocka_unit_test(session_lost),
 	};
 
-	if (getenv("KORCH_TEST_PLANNER"))
-		return be_planner();
+	if (as_planner_is_it())
+		return as_planner_run(play);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 #include "farm_proc.h"
 #include "peer.h"
 
+#include "../harness/sample.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -25,7 +27,7 @@ static void
 come(struct party *p, const struct farm_proc *f, const char *name, const char *is)
 {
 	*p = (struct party){
-	    .keys = farm_proc_keys(f, name, is), .env = peer_env("fake", "class=fake stranger=1")};
+	    .keys = farm_proc_keys(f, name, is), .env = sample_env("fake", "class=fake stranger=1")};
 	peer_open_tls(&p->peer, f->net, p->keys);
 	p->hello = (struct hello){.keys = p->keys, .name = STR("stranger"), .role = AUTH_CLIENT};
 	if (strcmp(is, "worker") == 0) {
@@ -93,7 +95,7 @@ as_worker(struct m_hello *m, void *self)
 	static struct m_env env;
 
 	(void)self;
-	env = peer_env("fake", "class=fake stranger=1");
+	env = sample_env("fake", "class=fake stranger=1");
 	m->role = STR("worker");
 	m->envs = &env;
 	m->n_envs = 1;

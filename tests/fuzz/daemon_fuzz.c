@@ -6,15 +6,14 @@
  * step wants. runs: 600 */
 #include "daemon_rig.h"
 
-#include "../../kernels/base/epoch.h"
+#include "../harness/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static const char model[] = "a model",
-		  SPEC[] = "spec 1\n%%0 = input f32[%d]\n%%1 = exp %%0 : f32[%d]\noutput %%1\n";
+static const char model[] = "a model";
 
 struct run {
 	struct rig *g;
@@ -43,9 +42,7 @@ number(struct run *x)
 static struct str
 a_spec(struct run *x)
 {
-	int n = octet(x) % 4 + 1;
-
-	return str_of(arena_printf(&x->a, SPEC, n, n));
+	return sample_spec(&x->a, octet(x) % 4 + 1);
 }
 
 /* ---- sending ---- */
@@ -86,24 +83,7 @@ static void
 hello(struct run *x)
 {
 	uint32_t peer = octet(x) % RIG_PEERS;
-	struct m_env env = {.class = STR("fake"),
-	    .key = peer ? STR("class=fake other=1") : STR("class=fake"),
-	    .run_compat = STR("fake"),
-	    .compiler = STR("none"),
-	    .epoch = GENERATOR_EPOCH,
-	    .hw = {.flops_peak = 1e11,
-		.l1_bytes_per_s = 2e11,
-		.l2_bytes_per_s = 1e11,
-		.l3_bytes_per_s = 5e10,
-		.dram_bytes_per_s = 1.5e10,
-		.l1_bytes = 32 << 10,
-		.l2_bytes = 512 << 10,
-		.l3_bytes = 32 << 20,
-		.call_ns = 50,
-		.barrier_ns = 20,
-		.simd_bytes = 32,
-		.n_vregs = 16,
-		.n_cores = 1}};
+	struct m_env env = sample_env("fake", peer ? "class=fake other=1" : "class=fake");
 	struct hello h = {.role = peer <= RIG_OTHER_WORKER ? AUTH_WORKER : AUTH_CLIENT,
 	    .name = STR("rig"),
 	    .is_local = true};
@@ -163,14 +143,7 @@ fill_row(struct run *x, struct m_row *r)
 static void
 fill_outcome(struct run *x, const struct m_task *t, struct m_outcome *o)
 {
-	*o = (struct m_outcome){.key = t->key,
-	    .gen = t->gen,
-	    .kind = t->kind,
-	    .spec = hash_bytes(t->spec.p, t->spec.n),
-	    .effort = t->effort,
-	    .threads = t->threads,
-	    .precision = t->precision,
-	    .payload = t->payload};
+	*o = task_outcome(t);
 	o->n_rows = octet(x) % 3;
 	o->rows = NEW_ARRAY(&x->a, struct m_row, 3);
 	for (uint32_t i = 0; i < o->n_rows; i++)
