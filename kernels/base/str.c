@@ -217,6 +217,8 @@ sb_vaddf(struct strbuf *sb, const char *fmt, va_list ap)
 	va_list again;
 	int n;
 
+	if (!fmt)
+		bug("no format");
 	va_copy(again, ap);
 	n = vsnprintf(NULL, 0, fmt, again);
 	va_end(again);
