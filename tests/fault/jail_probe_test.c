@@ -86,7 +86,7 @@ compile_probe(struct yard *y, int kind, const char *out, const char *flags)
 	    (int)y->other, INHERITED, y->dir, y->dir, y->dir, y->library);
 	put_swept(&sb, jail_of[kind]);
 	sb_addf(
-	    &sb, "' -o '%s/%s' %s '%s/tests/fault/probe.c' -lpthread", y->dir, out, flags, KORCH_SOURCE_DIR);
+	    &sb, "' -o '%s/%s' %s '%s/tests/fault'/probe*.c -lpthread", y->dir, out, flags, KORCH_SOURCE_DIR);
 	if (system(sb.p) != 0)
 		fail_msg("the probe does not compile");
 }
