@@ -218,7 +218,7 @@ struct hello_op {
 	uint32_t
 	    *held_by; /* of each lease that it says it holds: the device whose ticket it shows, or NOBODY */
 };
-enum { NOBODY = UINT32_MAX };
+static const uint32_t NOBODY = UINT32_MAX;
 
 /* Which of its devices was given that?  A ticket whose result has come serves no more. */
 static bool
