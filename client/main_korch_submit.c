@@ -8,9 +8,11 @@
 #include "output.h"
 #include "report.h"
 
+#include "../kernels/base/class.h"
 #include "../kernels/base/host.h"
 #include "../kernels/base/out.h"
 #include "../kernels/jail/jail.h"
+#include "../kernels/run/dev.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -362,6 +364,24 @@ check(struct submit *s, const struct m_options *options, struct err *e)
 	return true;
 }
 
+/* A private daemon has this host's CPU and no other: that needs no worker, which measures the host first. */
+static bool
+check_cpu(const struct submit *s, const char *class, struct err *e)
+{
+	struct str asked = str_of(class);
+	struct dev_info here;
+	struct err none = {0};
+
+	if (s->session.stays || !str_is(class_kind(asked), "cpu") || !dev_cpu_describe(&here, &none) ||
+	    class_fits(asked, str_of(here.device_class)))
+		return true;
+	return err_set(e, ERR_UNPLACEABLE,
+	    "--device %s: this host is of device class '%s'; take it with --device cpu, or name a farm that "
+	    "has "
+	    "the other with --daemon",
+	    class, here.device_class);
+}
+
 static bool
 run(struct submit *s, struct err *e)
 {
@@ -378,7 +398,8 @@ run(struct submit *s, struct err *e)
 	want = (struct session_want){.device = worker,
 	    .class = class,
 	    .may_wait = options.offline || opt_given(s->o, OPT_unplaceable_timeout)};
-	if (!session_open(&s->session, s->arena, s->o, &want, e) || !send_model(s, &options, &s->job, e))
+	if (!session_open(&s->session, s->arena, s->o, &want, e) || !check_cpu(s, class, e) ||
+	    !send_model(s, &options, &s->job, e))
 		return false;
 	if (opt_flag(s->o, OPT_detach)) {
 		(void)printf(opt_flag(s->o, OPT_json) ? "{\"job\": %" PRIu64 "}\n" : "%" PRIu64 "\n", s->job);

@@ -88,7 +88,10 @@ struct own_worker {
 	struct child *child;
 	int64_t started_ns;
 	uint32_t failures;
-	int last_status; /* of the last one that ended */
+	int last_status;             /* of the last one that ended */
+	uint32_t n_devices, n_taken; /* that it has, and that have said hello; 0: not known yet */
+	char line[32];               /* of its stdout, as far as it has come */
+	size_t n_line;
 	char words[600]; /* the last it said */
 };
 struct loop;

@@ -21,8 +21,41 @@ worker_ended(void *self, int status, int signal)
 	w->child = NULL;
 	w->failures++;
 	w->last_status = signal ? 128 + signal : status;
-	if (status == err_exit_status(ERR_HOST) && !signal)
+	/* what this host lacks, and what no device is called, stays so */
+	if ((status == err_exit_status(ERR_HOST) || status == err_exit_status(ERR_USAGE)) && !signal)
 		w->failures = TRIES;
+}
+
+/* "2 devices", if there are several, then "ready" for each that was taken; what else it prints is not for us.
+ */
+static void
+hear_line(struct own_worker *w, struct str line)
+{
+	struct str rest = line, count = str_cut(&rest, ' ');
+	int64_t n;
+
+	if (str_is(line, "ready"))
+		w->n_taken++;
+	else if (str_is(rest, "devices") && str_to_i64(count, &n) && n > 0 && n <= 4096)
+		w->n_devices = (uint32_t)n;
+}
+
+static void
+worker_bytes(void *self, struct bytes b)
+{
+	struct own_worker *w = self;
+
+	for (size_t i = 0; i < b.n; i++) {
+		if (b.p[i] == '\n') {
+			if (w->n_line <= sizeof(w->line))
+				hear_line(w, (struct str){w->line, w->n_line});
+			w->n_line = 0;
+		} else {
+			if (w->n_line < sizeof(w->line))
+				w->line[w->n_line] = (char)b.p[i];
+			w->n_line++;
+		}
+	}
 }
 
 /* What it says on stderr goes to ours; its last line is the reason that a job is told. */
@@ -38,23 +71,17 @@ worker_words(void *self, struct bytes b)
 }
 
 static void
-ignore_bytes(void *self, struct bytes b)
-{
-	(void)self;
-	(void)b;
-}
-
-static void
 start(struct daemon *d, struct own_worker *w)
 {
-	static const struct child_calls calls = {ignore_bytes, worker_words, worker_ended};
+	static const struct child_calls calls = {worker_bytes, worker_words, worker_ended};
 	char url[4200], memory[24];
 	struct err e = {0};
 	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t) "--daemon", url,
 	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent",
 	    (char *)(uintptr_t) "--memory", memory, (char *)(uintptr_t) "--data",
-	    (char *)(uintptr_t)d->conf->data, NULL, NULL, NULL};
-	int n = 10;
+	    (char *)(uintptr_t)d->conf->data, (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "1", NULL,
+	    NULL, NULL};
+	int n = 12;
 
 	(void)snprintf(url, sizeof(url), "%s", d->conf->listen[0]);
 	(void)snprintf(memory, sizeof(memory), "%llu", (unsigned long long)w->memory);
@@ -63,6 +90,9 @@ start(struct daemon *d, struct own_worker *w)
 	if (d->conf->json)
 		argv[n++] = (char *)(uintptr_t) "--json";
 	w->started_ns = daemon_now(d);
+	w->n_devices = 1;
+	w->n_taken = 0;
+	w->n_line = 0;
 	w->child = child_start(d, argv, 0, &calls, w, &e);
 	if (!w->child) {
 		w->failures = TRIES;
@@ -192,21 +222,52 @@ is_of(const struct own_worker *w, struct str class)
 	return str_eq(kind, class_kind(class));
 }
 
-/* This host's device of that kind is there, and is not what was asked for: no other will come.  GPUs join one
- * by one. */
+/* All of its devices are there, or it is given up. */
+static bool
+is_settled(const struct own_worker *w)
+{
+	return w->child ? w->n_taken >= w->n_devices : w->failures >= TRIES;
+}
+
+/* Are there devices of that kind, and none that fits?  One whose connection has just ended still counts. GPUs
+ * that are not ours join one by one. */
+static bool
+are_others(const struct daemon *d, struct str class)
+{
+	bool found = false;
+
+	for (const struct session *s = d->sessions; s; s = s->next)
+		for (uint32_t i = 0; i < s->n_envs; i++) {
+			struct str there = str_of(s->envs[i].class);
+
+			if (class_fits(class, there))
+				return false;
+			found |= s->is_connected && !str_is(class_kind(class), "cuda") &&
+			    str_eq(class_kind(there), class_kind(class));
+		}
+	for (uint32_t i = 0; i < d->n_own_workers; i++)
+		found |= d->own_workers[i].child && is_of(&d->own_workers[i], class);
+	return found;
+}
+
+/* This host's devices of that kind are there, and none is what was asked for: no other will come. */
 static bool
 own_is_other(const struct daemon *d, struct str class, struct err *why)
 {
-	if (!d->conf->is_private || str_is(class_kind(class), "cuda") || place_is_there(d, class))
+	struct arena tmp = {0};
+
+	for (uint32_t i = 0; i < d->n_own_workers; i++)
+		if (is_of(&d->own_workers[i], class) && !is_settled(&d->own_workers[i]))
+			return false;
+	if (!d->conf->is_private || !are_others(d, class))
 		return false;
-	for (const struct session *s = d->sessions; s; s = s->next)
-		for (uint32_t i = 0; i < s->n_envs && s->is_connected; i++)
-			if (str_eq(class_kind(str_of(s->envs[i].class)), class_kind(class)))
-				return !err_set(why, ERR_UNPLACEABLE,
-				    "this host is of device class '%s', which '%.*s' does not fit; take it "
-				    "with --device %.*s, or name a farm that has the other with --daemon",
-				    s->envs[i].class, STR_ARG(class), STR_ARG(class_kind(class)));
-	return false;
+	(void)err_set(why, ERR_UNPLACEABLE,
+	    "no device of this host is of class '%.*s'%.200s; take one with --device %.*s, or name a farm "
+	    "that "
+	    "has the other with --daemon",
+	    STR_ARG(class), place_classes(&tmp, d), STR_ARG(class_kind(class)));
+	arena_fini(&tmp);
+	return true;
 }
 
 bool
@@ -218,26 +279,32 @@ own_worker_lives(const struct daemon *d, struct str class)
 	return false;
 }
 
-bool
-own_worker_failed(const struct daemon *d, struct str class, struct err *why)
+/* One that gave up says why; which: what was asked for by its very name, or any of the kind. */
+static bool
+gave_up(const struct daemon *d, struct str class, bool by_name, struct err *why)
 {
-	if (own_is_other(d, class, why))
-		return true;
-	if (own_worker_lives(d, class)) /* another of its kind */
-		return false;
 	for (uint32_t i = 0; i < d->n_own_workers; i++) {
 		const struct own_worker *w = &d->own_workers[i];
 		struct str words = str_trim(str_of(w->words)), line = words;
 
-		if (!is_of(w, class) || w->child || w->failures < TRIES)
+		if (!(by_name ? str_is(class, w->device) : is_of(w, class)) || w->child ||
+		    w->failures < TRIES)
 			continue;
 		while (words.n)
 			line = str_cut(&words, '\n');
 		return !err_set(why,
 		    w->last_status == err_exit_status(ERR_HOST)        ? ERR_HOST
-			: w->last_status == err_exit_status(ERR_USAGE) ? ERR_USAGE
+			: w->last_status == err_exit_status(ERR_USAGE) ? ERR_UNPLACEABLE
 								       : ERR_WORKERLOST,
 		    "%.*s", STR_ARG(line));
 	}
 	return false;
+}
+
+bool
+own_worker_failed(const struct daemon *d, struct str class, struct err *why)
+{
+	if (gave_up(d, class, true, why) || own_is_other(d, class, why))
+		return true;
+	return !own_worker_lives(d, class) && gave_up(d, class, false, why); /* another of its kind may do */
 }

@@ -87,7 +87,7 @@ main(int argc, char **argv)
 	    !cred_load(&cred, &conf.cred, &conf.url, 1, "worker", &e))
 		return leave(work, &a, conf.log, &cred, opts_fail(&o, &e));
 	if (n_names > 1) {
-		status = several_run(argc, argv, names, n_names, conf.name, conf.log);
+		status = several_run(argc, argv, names, n_names, &conf);
 		return leave(work, &a, conf.log, &cred, status);
 	}
 	/* not for what it starts: who waits for the line must see the end of a worker killed before it */

@@ -33,8 +33,10 @@ start(int argc, char **argv, struct str device, const char *name, struct log *lo
 }
 
 int
-several_run(int argc, char **argv, const struct str *devices, uint32_t n, const char *name, struct log *log)
+several_run(int argc, char **argv, const struct str *devices, uint32_t n, const struct worker_conf *conf)
 {
+	const char *name = conf->name;
+	struct log *log = conf->log;
 	pid_t *pid = heap_alloc(n * sizeof(*pid)), ended;
 	uint32_t n_alive = 0;
 	int status = 0, one;
@@ -45,6 +47,8 @@ several_run(int argc, char **argv, const struct str *devices, uint32_t n, const 
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGHUP);
 	(void)sigaddset(&set, SIGCHLD);
+	if (conf->ready_fd >= 0) /* how many will say that they are ready */
+		(void)dprintf(conf->ready_fd, "%u devices\n", n);
 	for (uint32_t i = 0; i < n; i++)
 		n_alive += start(argc, argv, devices[i], name, log, &pid[i]);
 	status = n_alive < n ? err_exit_status(ERR_HOST) : 0;

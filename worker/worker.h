@@ -77,8 +77,7 @@ int worker_loop(
 
 /* One worker process for each device: a GPU that hangs or is lost takes no other with it.  Signals
  * are passed on; the exit status is the first that is not 0. */
-int several_run(
-    int argc, char **argv, const struct str *devices, uint32_t n, const char *name, struct log *log);
+int several_run(int argc, char **argv, const struct str *devices, uint32_t n, const struct worker_conf *conf);
 
 /* Rights and limits that this process gives up: what the measuring child inherits too. */
 void sandbox_enter(void);
