@@ -42,6 +42,13 @@ def test_feeds(session, feed, words):
     session.run(None, {"x": GOOD})
 
 
+def test_arguments_that_are_none(mlp):
+    korch.InferenceSession(mlp, providers=["CPUExecutionProvider"], provider_options=[{}], disabled_optimizers=[])
+    with pytest.raises(TypeError) as e:
+        korch.InferenceSession(mlp, thread=2)
+    assert "no argument called thread" in str(e.value)
+
+
 def test_feed_that_is_no_dict(session):
     with pytest.raises(TypeError):
         session.run(None, [GOOD])

@@ -16,6 +16,8 @@ _ONNX_TYPES = {"f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloa
                "bool": "bool"}
 _PLAN_MAGIC = b"SQLite format 3\0"
 PROVIDER = "KorchExecutionProvider"
+# Arguments of onnxruntime's that are taken and mean nothing here, like providers.
+_NO_MEANING = {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
 
 
 class NodeArg:
@@ -77,8 +79,10 @@ class InferenceSession:
 
     def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, *, shapes=None,
                  values=None, tune=None, budget=600, progress=None, threads=None, daemon=None, data=None, device=None,
-                 tolerance=None, trust=None, max_plans=8, **_ignored):
-        del providers, provider_options
+                 tolerance=None, trust=None, max_plans=8, **of_onnxruntime):
+        unknown = of_onnxruntime.keys() - _NO_MEANING
+        if unknown:
+            raise TypeError(f"InferenceSession has no argument called {', '.join(sorted(unknown))}")
         if tune not in (None, False, True, "background"):
             raise InvalidArgument(f"tune={tune!r}: None, True or \"background\"")
         self._options = sess_options or SessionOptions()
