@@ -323,6 +323,11 @@ done_load(struct store_op *op)
 
 		if (take_ended(d, j))
 			continue;
+		if (job_is_unread(&j->rec)) { /* what was asked for is lost */
+			job_move(d, j, JOB_failed, ERR_FORMAT,
+			    arena_printf(&op->arena, "%.*s; submit the model again", STR_ARG(j->rec.reason)));
+			continue;
+		}
 		if (!str_is(j->rec.state, job_state_text(JOB_queued)))
 			j->rec.restarts++;
 		j->rec.state = str_of(job_state_text(JOB_queued));

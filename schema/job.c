@@ -40,6 +40,29 @@ job_save(struct db *db, const struct m_job *job, struct err *e)
 	return ok;
 }
 
+/* Every submit names a device. */
+bool
+job_is_unread(const struct m_job *job)
+{
+	return job->options.device.n == 0;
+}
+
+/* What is known without the record: a row of a list that stands for it. */
+static bool
+stand_in(struct db *db, struct arena *a, const struct err *why, struct m_job *job, struct err *e)
+{
+	struct m_file *files;
+	uint32_t n;
+
+	job->title = STR("");
+	job->report = STR("");
+	job->reason = str_of(arena_printf(a, "its record cannot be read: %s", why->msg));
+	if (!job_files(db, a, job->id, &files, &n, e))
+		return false;
+	job->name = n ? files[0].name : STR("?");
+	return true;
+}
+
 bool
 job_list(
     struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **out, uint32_t *n, struct err *e)
@@ -51,11 +74,17 @@ job_list(
 
 	*n = 0;
 	while (ok && q_step(&q)) {
+		struct m_job *job;
+		struct err why = {0};
+
 		GROW(a, list, *n, cap);
-		ok = rec_unpack(a, "job", q_blob(&q, a, 1), &list[*n], e);
-		list[*n].id = (uint64_t)q_int(&q, 0);
+		job = &list[*n];
+		if (!rec_unpack(a, "job", q_blob(&q, a, 1), job, &why) || job_is_unread(job))
+			*job = (struct m_job){.state = q_text(&q, a, 2), .changed_ns = q_int(&q, 3)};
+		job->id = (uint64_t)q_int(&q, 0);
+		ok = !job_is_unread(job) || stand_in(db, a, &why, job, e);
 		if (ok && !all)
-			(void)last_word_find(db, a, &list[*n]);
+			(void)last_word_find(db, a, job);
 		*n += ok;
 	}
 	*out = list;
@@ -66,11 +95,16 @@ bool
 job_get(struct db *db, struct arena *a, uint64_t id, struct m_job *out, struct err *e)
 {
 	struct q q = q_start(db, SQL_JOB_GET, "i", (int64_t)id);
-	bool found = q_step(&q), ok = !found || rec_unpack(a, "job", q_blob(&q, a, 1), out, e);
+	bool found = q_step(&q);
+	struct err why = {0};
+	bool ok = !found || rec_unpack(a, "job", q_blob(&q, a, 1), out, &why);
 
 	out->id = id;
-	if (!q_end(&q, e) || !ok)
+	if (!q_end(&q, e))
 		return false;
+	if (!ok)
+		return err_set(e, ERR_FORMAT, "job %llu: its record cannot be read: %s",
+		    (unsigned long long)id, why.msg);
 	return found || err_set(e, ERR_USAGE, "there is no job %llu here", (unsigned long long)id);
 }
 

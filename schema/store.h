@@ -202,10 +202,12 @@ void last_word_drop(const char *dir, uint64_t job);
 /* Those of jobs that are not among the open ones. */
 void last_words_sweep(const struct db *db, const struct m_job *open, uint32_t n);
 /* Newest first; unfinished ones only, or all.  An unfinished one whose end could not be saved has that as its
- * state. */
+ * state.  One whose record cannot be read is what its row says beside it, without options, and why is its
+ * reason. */
 bool job_list(struct db *db, struct arena *a, bool all, uint32_t max, struct m_job **out, uint32_t *n,
     struct err *e) MUST_CHECK;
-/* false with ERR_USAGE when there is none. */
+bool job_is_unread(const struct m_job *job); /* such a one */
+/* false with ERR_USAGE when there is none, ERR_FORMAT where its record cannot be read. */
 bool job_get(struct db *db, struct arena *a, uint64_t id, struct m_job *out, struct err *e) MUST_CHECK;
 bool job_files(
     struct db *db, struct arena *a, uint64_t id, struct m_file **out, uint32_t *n, struct err *e) MUST_CHECK;
