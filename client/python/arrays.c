@@ -58,7 +58,7 @@ is_format(const struct element *e, const char *format)
 	return format[0] && !format[1] && strchr(e->letters, format[0]) != NULL;
 }
 
-/* ---- one array ---- */
+/* ---- by the buffer protocol ---- */
 static bool
 fits_view(const struct port *p, const Py_buffer *v)
 {
@@ -75,28 +75,14 @@ fits_view(const struct port *p, const Py_buffer *v)
 
 /* Memory without a byte in it may have no address; NULL is an exception here. */
 static void *
-start_of(const Py_buffer *v)
+start_of(void *data)
 {
 	static char none;
 
-	return v->buf ? v->buf : &none;
+	return data ? data : &none;
 }
 
-static bool
-is_dense(const struct dl_tensor *t)
-{
-	int64_t step = 1;
-
-	if (!t->strides)
-		return true;
-	for (int i = t->ndim - 1; i >= 0; i--) {
-		if (t->shape[i] != 1 && t->strides[i] != step)
-			return false;
-		step *= t->shape[i];
-	}
-	return true;
-}
-
+/* ---- by DLPack ---- */
 static bool
 is_reachable(const struct plan_object *p, const struct dl_tensor *t)
 {
@@ -114,7 +100,59 @@ fits_dlpack(const struct port *p, const struct dl_tensor *t)
 	for (int i = 0; i < p->t.rank; i++)
 		if (t->shape[i] != p->t.dim[i])
 			return false;
-	return is_dense(t);
+	return true;
+}
+
+static char *
+address(const struct dl_tensor *t)
+{
+	return t->data ? (char *)t->data + t->byte_offset : NULL;
+}
+
+/* Row-major without gaps, and aligned. */
+static bool
+is_dense(const struct dl_tensor *t)
+{
+	int64_t step = 1;
+
+	if ((uintptr_t)address(t) % (t->type.bits / 8u) != 0)
+		return false;
+	for (int i = t->ndim - 1; t->strides && i >= 0; i--) {
+		if (t->shape[i] != 1 && t->strides[i] != step)
+			return false;
+		step *= t->shape[i];
+	}
+	return true;
+}
+
+/* Copies the elements from `axis` on, row-major; where the next one goes. */
+static char *
+copy_axis(char *to, const char *from, const struct dl_tensor *t, int axis)
+{
+	size_t size = t->type.bits / 8u;
+
+	if (axis == t->ndim) {
+		memcpy(to, from, size);
+		return to + size;
+	}
+	for (int64_t i = 0; i < t->shape[axis]; i++)
+		to = copy_axis(to, from + i * t->strides[axis] * (int64_t)size, t, axis + 1);
+	return to;
+}
+
+static void *
+dense_copy(const struct port *p, const struct dl_tensor *t, struct held *h)
+{
+	PyObject *copy = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)p->t.n_bytes);
+
+	if (!copy)
+		return NULL;
+	h->kept[h->n_kept++] = copy;
+	if (t->strides)
+		(void)copy_axis(PyBytes_AsString(copy), address(t), t, 0);
+	else if (p->t.n_bytes)
+		memcpy(PyBytes_AsString(copy), address(t), p->t.n_bytes);
+	return PyBytes_AsString(copy);
 }
 
 /* What was queued to write a GPU's array must have finished: the plan runs on streams of its own. */
@@ -128,20 +166,40 @@ is_settled(const struct plan_object *p, const struct dl_tensor *t, PyObject *arr
 	return none != NULL;
 }
 
-/* The array's memory by DLPack; NULL with or without an exception: not as it is wanted. */
 static void *
-dlpack_memory(const struct plan_object *p, const struct port *port, PyObject *array, struct held *h)
+capsule_memory(const struct plan_object *p, const struct port *port, PyObject *array, PyObject *capsule,
+    bool is_out, struct held *h)
+{
+	const struct dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
+
+	if (!m || !is_reachable(p, &m->tensor) || !fits_dlpack(port, &m->tensor))
+		return NULL;
+	if (!is_dense(&m->tensor))
+		return is_out || m->tensor.device.type == DL_CUDA ? NULL : dense_copy(port, &m->tensor, h);
+	if (!is_settled(p, &m->tensor, array))
+		return NULL;
+	h->kept[h->n_kept++] = Py_NewRef(capsule);
+	return start_of(address(&m->tensor));
+}
+
+/* The array's memory, of an input in any layout as a dense copy; NULL with or without an exception: not as it
+ * is wanted. */
+static void *
+dlpack_memory(
+    const struct plan_object *p, const struct port *port, PyObject *array, bool is_out, struct held *h)
 {
 	PyObject *capsule = PyObject_CallMethod(array, "__dlpack__", NULL);
-	struct dl_managed *m = capsule ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+	void *at = capsule ? capsule_memory(p, port, array, capsule, is_out, h) : NULL;
 
-	if (!m || !is_reachable(p, &m->tensor) || !fits_dlpack(port, &m->tensor) ||
-	    !is_settled(p, &m->tensor, array)) {
-		Py_XDECREF(capsule); /* its destructor frees what nobody has taken */
-		return NULL;
-	}
-	h->kept[h->n_kept++] = capsule;
-	return (char *)m->tensor.data + m->tensor.byte_offset;
+	Py_XDECREF(capsule); /* its destructor frees what nobody has taken */
+	return at;
+}
+
+/* ---- any array ---- */
+static int
+view_flags(bool is_out)
+{
+	return PyBUF_ND | PyBUF_FORMAT | (is_out ? PyBUF_WRITABLE : 0);
 }
 
 /* The array as its port wants it, or an exception that names the port. */
@@ -156,11 +214,11 @@ fitted_memory(
 	if (!fit)
 		return NULL;
 	h->kept[h->n_kept++] = fit;
-	if (PyObject_GetBuffer(fit, v, PyBUF_ND | PyBUF_FORMAT | (is_out ? PyBUF_WRITABLE : 0)) != 0)
+	if (PyObject_GetBuffer(fit, v, view_flags(is_out)) != 0)
 		return NULL;
 	h->n_view++;
 	if (fits_view(port, v))
-		return start_of(v);
+		return start_of(v->buf);
 	raise_usage(
 	    p, PyUnicode_FromFormat("'%U' cannot be read as an array of the plan's type", port->name));
 	return NULL;
@@ -173,14 +231,15 @@ memory_of(const struct plan_object *p, const struct port *port, PyObject *array,
 	void *at;
 
 	if (PyObject_CheckBuffer(array)) {
-		if (PyObject_GetBuffer(array, v, PyBUF_ND | PyBUF_FORMAT | (is_out ? PyBUF_WRITABLE : 0)) ==
-		    0) {
-			h->n_view++;
-			if (fits_view(port, v))
-				return start_of(v);
+		if (PyObject_GetBuffer(array, v, view_flags(is_out)) == 0) {
+			if (fits_view(port, v)) {
+				h->n_view++;
+				return start_of(v->buf);
+			}
+			PyBuffer_Release(v);
 		}
 	} else if (PyObject_HasAttrString(array, "__dlpack__") &&
-	    (at = dlpack_memory(p, port, array, h)) != NULL)
+	    (at = dlpack_memory(p, port, array, is_out, h)) != NULL)
 		return at;
 	PyErr_Clear(); /* fit says it, with the port's name */
 	return fitted_memory(p, port, array, is_out, h);

@@ -142,8 +142,11 @@ run_plan(const struct plan_object *p, PyObject *feed, PyObject *out, PyObject *a
 
 	if (!take_inputs(p, feed, in, h) || !take_outputs(p, out, arrays, to, h))
 		return false;
-	Py_BEGIN_ALLOW_THREADS status = korch_plan_run(p->plan, in, p->n_in, to, p->n_out, &e);
-	Py_END_ALLOW_THREADS if (status != KORCH_OK) raise_error(p, &e);
+	Py_BEGIN_ALLOW_THREADS
+	status = korch_plan_run(p->plan, in, p->n_in, to, p->n_out, &e);
+	Py_END_ALLOW_THREADS
+	if (status != KORCH_OK)
+		raise_error(p, &e);
 	return status == KORCH_OK;
 }
 
@@ -309,8 +312,10 @@ plan_new(PyTypeObject *type, PyObject *args, PyObject *names)
 	}
 	path = PyBytes_AsString(path_bytes);
 	p->life = atomic_load(&lives);
-	Py_BEGIN_ALLOW_THREADS status = korch_plan_open(path, &o, &p->plan, &e);
-	Py_END_ALLOW_THREADS Py_DECREF(path_bytes);
+	Py_BEGIN_ALLOW_THREADS
+	status = korch_plan_open(path, &o, &p->plan, &e);
+	Py_END_ALLOW_THREADS
+	Py_DECREF(path_bytes);
 	Py_XDECREF(trust_bytes);
 	if (status != KORCH_OK)
 		raise_error(p, &e);
@@ -330,7 +335,8 @@ close_plan(struct plan_object *p)
 	p->plan = NULL;
 	if (!plan || p->life != atomic_load(&lives))
 		return;
-	Py_BEGIN_ALLOW_THREADS korch_plan_close(plan);
+	Py_BEGIN_ALLOW_THREADS
+	korch_plan_close(plan);
 	Py_END_ALLOW_THREADS
 }
 
@@ -400,8 +406,7 @@ plan_on_gpu(PyObject *self, void *unused)
 static PyMethodDef plan_methods[] = {
     {"run", plan_run, METH_VARARGS,
 	"run(feed, out=None) -> list of all outputs.\n\nfeed: {name: array}; out: {name: array} of those "
-	"that are written "
-	"in place."},
+	"that are written in place."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef plan_fields[] = {
@@ -430,6 +435,8 @@ static struct PyModuleDef module = {
     .m_doc = "Plans of Korch, over libkorch.",
     .m_size = -1,
 };
+
+PyMODINIT_FUNC PyInit__native(void); /* Python's headers declare it nowhere */
 
 PyMODINIT_FUNC
 PyInit__native(void)

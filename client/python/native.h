@@ -25,11 +25,11 @@ struct plan_object {
 	struct port *ports; /* inputs, then outputs */
 	PyObject *empty, *fit, *settle, *make_error;
 };
-/* What is held while a plan runs. */
+/* What is held while a plan runs: at most one view and one object a port. */
 struct held {
 	Py_buffer *view; /* n_view of them are filled */
 	size_t n_view;
-	PyObject **kept; /* arrays made by fit, capsules */
+	PyObject **kept; /* arrays made by fit, capsules, copies */
 	size_t n_kept;
 };
 

@@ -53,6 +53,24 @@ def open_model(tmp_path_factory):
     return path
 
 
+TIER1 = [line.split("\t")[0] for line in open(os.path.join(os.path.dirname(__file__), "../onnx/tier1.txt"))]
+
+
+def node_cases():
+    """{name: folder} of the node tests of tier 1, which tests/onnx/cases made."""
+    top = os.environ.get("KORCH_NODE_TESTS")
+    if not top:
+        pytest.skip("no node tests: KORCH_NODE_TESTS names no folder (tests/onnx/cases makes one)")
+    return {name: os.path.join(top, name) for name in TIER1}
+
+
+def read_pb(path):
+    t = TensorProto()
+    with open(path, "rb") as f:
+        t.ParseFromString(f.read())
+    return onnx.numpy_helper.to_array(t)
+
+
 def small_models():
     """The folders of tests/models/small.tar.xz, unpacked by tests/python/run.sh."""
     top = os.environ.get("KORCH_SMALL_MODELS", "")

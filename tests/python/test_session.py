@@ -6,8 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper, TensorProto
-from conftest import small_models
+from conftest import read_pb, small_models
 
 import korch
 
@@ -162,13 +161,6 @@ def test_two_sessions_in_threads(mlp):
     for t in threads:
         t.join()
     assert not wrong
-
-
-def read_pb(path):
-    t = TensorProto()
-    with open(path, "rb") as f:
-        t.ParseFromString(f.read())
-    return numpy_helper.to_array(t)
 
 
 @pytest.mark.parametrize("folder", small_models())

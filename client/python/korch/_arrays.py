@@ -23,18 +23,20 @@ def settle(x):
         x.block_until_ready()
 
 
-def _as_array(name, x):
+def _as_array(what, name, want, x):
     if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] not in _HOST:
-        raise InvalidArgument(f"'{name}' lies in the memory of a device, and as a dense array of the plan's type and shape "
-                              "only a plan of that device takes it; give a copy on the host")
+        shape, dtype = want
+        raise InvalidArgument(
+            f"{what} '{name}' lies in the memory of a device: a plan for the CPU wants it in the host's, a plan for that "
+            f"device as a dense array of {dtype.name} and the shape {list(shape)}")
     try:
         if hasattr(x, "__dlpack__"):
             return np.from_dlpack(x)
         return np.asarray(x)
     except Exception as e:  # whatever another library says of its own arrays
-        raise InvalidArgument(f"'{name}' cannot be read as an array: {e}") from None
+        raise InvalidArgument(f"{what} '{name}' cannot be read as an array: {e}") from None
 
 
 def fit(name, want, x, is_output):
@@ -43,8 +45,8 @@ def fit(name, want, x, is_output):
     Called by korch._native for what is not so already.  Inputs may be copied; an output must be the caller's own memory.
     """
     shape, dtype = want
-    a = _as_array(name, x)
     what = "output" if is_output else "input"
+    a = _as_array(what, name, want, x)
     # 16 bits that are no float to numpy: bfloat16 as uint16, or as ml_dtypes has it.
     if a.dtype != dtype and a.dtype.name == "bfloat16" and dtype == np.uint16:
         a = a.view(np.uint16)

@@ -18,7 +18,7 @@ class NoSuchFile(Error, OSError):
 
 
 class InvalidFile(Error):
-    """No plan or no model, or a damaged one, or one of a newer Korch."""
+    """No plan or no model; a damaged one, one of a newer Korch, or one with what Korch does not know."""
 
 
 class InvalidDevice(Error):
@@ -51,9 +51,12 @@ class Cancelled(Error):
 
 # Numbers of korch_status (client/lib/korch.h).
 _OF_STATUS = {2: InvalidArgument, 9: NotSetUp, 21: NoSuchFile, 23: InvalidFile, 24: InvalidFile, 25: InvalidDevice,
-              26: InvalidFile, 34: OutOfMemory,
-              44: Untrusted}
-# Exit statuses of the programs (kernels/base/err.def).
+              26: InvalidFile, 34: OutOfMemory, 44: Untrusted}
+# Classes and exit statuses of the programs' errors (kernels/base/err.def).
+_OF_CLASS = {"the model cannot be used": InvalidFile, "file or device error": NoSuchFile,
+             "not a file of the expected format": InvalidFile, "made by a newer version": InvalidFile,
+             "incompatible device": InvalidDevice, "over a limit": InvalidFile, "interrupted": Cancelled,
+             "signed by nobody who is trusted": Untrusted}
 _OF_EXIT = {2: InvalidArgument, 3: Unreachable, 4: Missing, 5: Unplaceable, 6: Cancelled, 78: NotSetUp}
 
 
@@ -62,6 +65,6 @@ def make(status, text):
     return _OF_STATUS.get(status, Error)(text)
 
 
-def of_exit(status, text):
-    """The exception for a program that ended with `status` after these words."""
-    return _OF_EXIT.get(status, Error)(text)
+def of_class(words, status, text):
+    """The exception for a program that failed with an error of that class, or without words, with that exit status."""
+    return (_OF_CLASS.get(words) or _OF_EXIT.get(status, Error))(text)

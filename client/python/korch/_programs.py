@@ -9,9 +9,11 @@ import sysconfig
 import threading
 import weakref
 
-from ._errors import NotSetUp, of_exit
+from ._errors import Cancelled, NotSetUp, of_class
 
 _running = weakref.WeakSet()
+_ending = threading.Event()
+os.register_at_fork(after_in_child=_running.clear)  # a child ends none of its parent's programs
 
 
 def program(name):
@@ -30,8 +32,11 @@ class Call:
     """A running program that prints one JSON object a line; ends with its block, whatever happens there."""
 
     def __init__(self, name, arguments):
+        if _ending.is_set():
+            raise Cancelled(f"{name} is not started: the interpreter ends")
         self._name = name
         self._words = []
+        self._error = None  # the object that says why it failed
         # A session of its own: Ctrl-C in a terminal reaches Python alone, which cancels.
         self._child = subprocess.Popen([program(name), *arguments, "--json"], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -52,20 +57,25 @@ class Call:
         self._child.stdout.close()
 
     def lines(self):
-        """The objects, as they come."""
+        """The objects, as they come; that of a failure is end's."""
         for line in self._child.stdout:
-            if line.startswith("{"):
-                yield json.loads(line)
+            said = json.loads(line) if line.startswith("{") else {}
+            if "error" in said:
+                self._error = said
+            elif said:
+                yield said
 
     def end(self):
         """Waits for the program; its last words are the exception where it failed."""
         status = self._child.wait()
         self._reader.join()
         _running.discard(self)
+        if self._error:
+            raise of_class(self._error["class"], status, self._error["error"])
         if status != 0:
-            raise of_exit(status, self._sentence(status))
+            raise of_class("", status, self._last_words(status))
 
-    def _sentence(self, status):
+    def _last_words(self, status):
         prefix = self._name + ": "
         said = [w[len(prefix):] for w in self._words if w.startswith(prefix)]
         return "\n".join(said) or f"{self._name} ended with status {status}"
@@ -87,16 +97,17 @@ class Call:
 
 def cancel_all():
     """What still runs when the interpreter ends."""
+    _ending.set()
     for call in list(_running):
         call.cancel()
 
 
 def ask(name, arguments):
-    """The last object that the program prints, whatever status it then ends with; an exception where it says an error."""
-    last = {}
+    """The last object that the program prints, whatever status it then ends with; an exception where that is an error."""
+    last = None
     with Call(name, arguments) as call:
         for last in call.lines():
             pass
-        if not last or "error" in last:
+        if last is None:
             call.end()
     return last

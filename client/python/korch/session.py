@@ -6,8 +6,8 @@ import re
 import threading
 import weakref
 
-from . import tuning
-from ._errors import Error, InvalidArgument, NoSuchFile
+from . import _progress, tuning
+from ._errors import Cancelled, Error, InvalidArgument, NoSuchFile
 from ._native import Plan as _NativePlan
 from .binding import IOBinding, OrtValue
 
@@ -93,15 +93,19 @@ class InferenceSession:
         self._tune, self._budget, self._progress = tune, budget, progress
         self._how = dict(threads=self._threads, trust=trust or tuning.key_of(data))
         self._max_plans = max_plans
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()                # of _by_shape
+        self._planning = threading.Lock()            # one plan is made at a time
         self._native = None                          # the plan of a model without open extents
         self._by_shape = collections.OrderedDict()   # of one with: shapes -> plan
         self._search = None
         self._model = path_or_bytes
         if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
-            self._model = _spill(bytes(path_or_bytes))
-            self._drop_own_file = weakref.finalize(self, os.unlink, self._model)
+            self._model = tuning.temporary_plan()
+            self._drop_own_file = weakref.finalize(self, tuning.drop_temporary, self._model)
         try:
+            if self._model is not path_or_bytes:
+                with open(self._model, "wb") as f:
+                    f.write(path_or_bytes)
             self._open()
         except BaseException:
             self._drop_own_file()
@@ -109,6 +113,9 @@ class InferenceSession:
 
     def _drop_own_file(self):
         """Of a model that was given as bytes: an attribute in its place removes the file."""
+
+    def __reduce__(self):
+        raise TypeError("a session has threads and memory of this process: open one in the other, from the same file")
 
     # ---- opening -------------------------------------------------------------------------------------------------
     def _open(self):
@@ -151,11 +158,11 @@ class InferenceSession:
                            progress=self._progress if wait else None, **settings)
             return _NativePlan(path, **self._how)
         finally:
-            os.unlink(path)
+            tuning.drop_temporary(path)
 
     # ---- tuning behind it ----------------------------------------------------------------------------------------
-    def _start_search(self, shapes):
-        self._search = _Search(self, shapes)
+    def _start_search(self, shapes, key=None):
+        self._search = _Search(self, shapes, key)
         self._search.start()
 
     def wait_for_tuning(self, timeout=None):
@@ -228,28 +235,42 @@ class InferenceSession:
 
     # ---- open extents --------------------------------------------------------------------------------------------
     def _plan_of_feed(self, feed):
+        shapes = self._shapes_of(feed)
+        key = tuple(shapes.values())
+        native = self._known(key)
+        if native is None:
+            with self._planning:
+                native = self._known(key) or self._make_known(key, {n: s for n, s in shapes.items() if s})
+        return native
+
+    def _shapes_of(self, feed):
+        if not isinstance(feed, dict):
+            raise TypeError("input_feed is a dict: {name of an input: array}")
         shapes = {}
         for a in self._inputs:
             if a.name not in feed:
                 raise InvalidArgument(f"input '{a.name}' is missing")
+            if not hasattr(feed[a.name], "shape"):
+                raise InvalidArgument(f"input '{a.name}' is no array: its shape closes what the model leaves open")
             shapes[a.name] = tuple(feed[a.name].shape)
-        key = tuple(shapes.values())
+        return shapes
+
+    def _known(self, key):
         with self._lock:
             native = self._by_shape.get(key)
-            if native is None:
-                native = self._plan_for({n: s for n, s in shapes.items() if s}, wait=self._tune is True)
-                if self._tune == "background":
-                    self._start_search_of(key, shapes)
-                self._by_shape[key] = native
-            self._by_shape.move_to_end(key)
+            if native is not None:
+                self._by_shape.move_to_end(key)
+            return native
+
+    def _make_known(self, key, shapes):
+        native = self._plan_for(shapes, wait=self._tune is True)
+        with self._lock:
+            self._by_shape[key] = native
             while len(self._by_shape) > self._max_plans:
                 self._by_shape.popitem(last=False)
+        if self._tune == "background" and (self._search is None or not self._search.is_alive()):
+            self._start_search(shapes, key)
         return native
-
-    def _start_search_of(self, key, shapes):
-        if self._search is None or not self._search.is_alive():
-            self._search = _Search(self, {n: s for n, s in shapes.items() if s}, key)
-            self._search.start()
 
     def _adopt(self, native, key):
         """A better plan: the next run takes it, one that is under way ends with the old one."""
@@ -262,20 +283,26 @@ class InferenceSession:
 
 
 class _Search(threading.Thread):
-    """Tunes while the session runs.  Holds the session only while it takes a plan over."""
+    """Tunes while the session lives.  Holds it only while it takes a plan over."""
 
-    def __init__(self, session, shapes, key=None):
+    def __init__(self, session, shapes, key):
         super().__init__(daemon=True, name="korch tuning")
         self._session = weakref.ref(session)
         self._model, self._how = session._model, session._how
         self._settings = dict(session._settings, shapes={**(session._settings["shapes"] or {}), **shapes})
-        self._budget, self._progress, self._key = session._budget, session._progress, key
+        self._budget, self._shown, self._key = session._budget, _progress.to(session._progress), key
         self.failure = None
+
+    def _show(self, p):
+        if self._session() is None:
+            raise Cancelled("nobody has the session any more")
+        if self._shown:
+            self._shown.show(p)
 
     def run(self):
         path = tuning.temporary_plan()
         try:
-            tuning.tune_to(path, self._model, budget=self._budget, progress=self._progress, **self._settings)
+            tuning.tune_to(path, self._model, budget=self._budget, progress=self._show, **self._settings)
             native = _NativePlan(path, **self._how)
             session = self._session()
             if session is not None:
@@ -283,7 +310,9 @@ class _Search(threading.Thread):
         except BaseException as e:  # kept for who asks: nobody stands above a thread
             self.failure = e
         finally:
-            os.unlink(path)
+            if self._shown:
+                self._shown.close()
+            tuning.drop_temporary(path)
 
 
 def _is_plan(path):
@@ -292,13 +321,6 @@ def _is_plan(path):
             return f.read(len(_PLAN_MAGIC)) == _PLAN_MAGIC
     except OSError as e:
         raise NoSuchFile(f"{os.fspath(path)}: cannot read: {e.strerror}") from None
-
-
-def _spill(data):
-    path = tuning.temporary_plan()
-    with open(path, "wb") as f:
-        f.write(data)
-    return path
 
 
 def _extents(text):

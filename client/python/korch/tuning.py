@@ -2,14 +2,21 @@
 
 import atexit
 import os
-import sys
 import tempfile
 from dataclasses import dataclass
 
-from . import _programs
+from . import _programs, _progress
 from ._native import Plan as _NativePlan
 
-atexit.register(_programs.cancel_all)
+_temporary = set()  # files that nobody needs once this process has ended
+os.register_at_fork(after_in_child=_temporary.clear)
+
+
+@atexit.register
+def _leave_nothing():
+    _programs.cancel_all()
+    for path in list(_temporary):
+        drop_temporary(path)
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,7 @@ class Progress:
     measured: int = 0
     cached: int = 0
     seconds_left: float = 0.0
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, event):
@@ -31,7 +39,7 @@ class Progress:
         return cls(phase=p.get("phase", event.get("state", "")), best_ns=p.get("latency_ns", 0),
                    bound_ns=p.get("bound_ns", 0), gap=p.get("gap", 1.0), candidates=p.get("candidates", 0),
                    measured=p.get("measured", 0), cached=p.get("cached", 0),
-                   seconds_left=p.get("seconds_left", 0.0))
+                   seconds_left=p.get("seconds_left", 0.0), seconds=p.get("seconds", 0.0))
 
     def __str__(self):
         words = [self.phase]
@@ -65,12 +73,6 @@ class Plan:
         return f"<korch.Plan {self.path}>"
 
 
-def _show(p):
-    # One line that is written over: terminals and notebooks both do that, and neither needs a widget.
-    sys.stderr.write("\r" + str(p)[:100].ljust(100))
-    sys.stderr.flush()
-
-
 def _text(x):
     if isinstance(x, (str, int, float)):
         return str(x)
@@ -100,15 +102,17 @@ def arguments(model, *, shapes=None, values=None, budget=None, daemon=None, data
 
 def tune_to(path, model, *, progress=None, **settings):
     """Tunes `model` and writes the plan to `path`; korch-submit's last object."""
-    said = _show if progress is True else progress
+    shown = _progress.to(progress)
     last = {}
     with _programs.Call("korch-submit", [*arguments(model, **settings), "-o", os.fspath(path)]) as call:
-        for last in call.lines():
-            if said and "progress" in last:
-                said(Progress.of(last))
+        try:
+            for last in call.lines():
+                if shown and "progress" in last:
+                    shown.show(Progress.of(last))
+        finally:
+            if shown:
+                shown.close()
         call.end()
-    if progress is True:
-        sys.stderr.write("\n")
     return last
 
 
@@ -120,7 +124,8 @@ def tune(model, output=None, *, shapes=None, values=None, budget=600, daemon=Non
     shapes    {input: (1, 3, 224, 224)} or {symbol: 224} for what the model leaves open
     values    {input: constant} makes inputs constants
     budget    seconds; 0: a plan at once, from bounds and the cache
-    progress  a function that is called with a Progress, or True for a line on stderr
+    progress  a function that is called with a Progress, or True: a bar in a terminal, a line in a notebook's cell,
+              a line a phase where stderr is a file or a pipe
     options   further words for korch-submit
 
     KeyboardInterrupt, and whatever `progress` raises, cancel the job.
@@ -145,4 +150,16 @@ def temporary_plan():
     """A file of one's own for a plan that is opened and then not needed any more."""
     fd, path = tempfile.mkstemp(suffix=".korch", prefix="korch-")
     os.close(fd)
+    _temporary.add(path)
     return path
+
+
+def drop_temporary(path):
+    """Removes it; in a forked child nothing: there it is the parent's."""
+    if path not in _temporary:
+        return
+    _temporary.discard(path)
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # somebody else removed it: it is gone, as was wanted
