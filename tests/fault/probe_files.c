@@ -136,6 +136,13 @@ try_read_cores(void)
 	return probe_read("/sys/devices/system/cpu/possible");
 }
 long
+try_older_fstat(void)
+{
+	struct stat st;
+
+	return CALL(SYS_fstat, STDERR_FILENO, &st);
+}
+long
 try_read_block_devices(void)
 {
 	return list("/sys/block");
