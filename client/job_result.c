@@ -21,7 +21,7 @@ add_counts(struct strbuf *sb, const struct m_progress *p)
 	} row[] = {{"operators", p->operators}, {"primitives", p->primitives}, {"candidates", p->candidates},
 	    {"distinct", p->distinct}, {"cached", p->cached}, {"measured", p->measured},
 	    {"failed", p->failed}, {"chosen", p->chosen}, {"guessed", p->guessed},
-	    {"remeasured", p->remeasured}};
+	    {"remeasured", p->remeasured}, {"untimed", p->untimed}};
 
 	for (size_t i = 0; i < COUNT_OF(row); i++)
 		sb_addf(sb, "%s\"%s\": %" PRIu64, i ? ", " : "", row[i].key, row[i].value);
@@ -40,28 +40,53 @@ add_times(struct strbuf *sb, const struct m_progress *p)
 
 	for (size_t i = 0; i < COUNT_OF(row); i++)
 		sb_addf(sb, ", \"%s\": %" PRId64, row[i].key, row[i].ns);
-	sb_addf(sb, ", \"gap\": %.6g, \"proved\": %s, \"seconds\": %.3f, \"spent_before\": %.3f", p->gap,
-	    p->proved ? "true" : "false", p->seconds, p->spent_before);
+	sb_addf(sb,
+	    ", \"gap\": %.6g, \"proved\": %s, \"seconds\": %.3f, \"spent_before\": %.3f, \"first_seconds\": "
+	    "%.0f",
+	    p->gap, p->proved ? "true" : "false", p->seconds, p->spent_before, p->first_seconds);
+}
+
+static void
+add_assumed(struct strbuf *sb, const struct m_progress *p)
+{
+	sb_addz(sb, ", \"assumed\": [");
+	for (uint32_t i = 0; i < p->n_assumed; i++) {
+		sb_addz(sb, i ? ", {\"input\": " : "{\"input\": ");
+		json_text(sb, p->assumed[i].input);
+		add_text(sb, "name", p->assumed[i].name);
+		add_text(sb, "value", p->assumed[i].value);
+		sb_addc(sb, '}');
+	}
+	sb_addc(sb, ']');
+}
+
+void
+job_result_add(struct strbuf *sb, const struct job_result *r)
+{
+	const struct m_progress *p = r->progress;
+
+	sb_addc(sb, '{');
+	add_counts(sb, p);
+	add_times(sb, p);
+	add_text(sb, "winner", p->winner);
+	add_text(sb, "runner", p->runner);
+	add_text(sb, "what_if", p->what_if);
+	add_text(sb, "plan", str_of(r->plan));
+	add_text(sb, "trouble", p->trouble);
+	add_text(sb, "stop", p->stop);
+	add_assumed(sb, p);
+	sb_addc(sb, '}');
 }
 
 void
 job_result_json(const struct job_result *r)
 {
-	const struct m_progress *p = r->progress;
 	struct arena tmp = {0};
 	struct strbuf sb;
 
 	sb_init(&sb, &tmp);
-	sb_addc(&sb, '{');
-	add_counts(&sb, p);
-	add_times(&sb, p);
-	add_text(&sb, "winner", p->winner);
-	add_text(&sb, "runner", p->runner);
-	add_text(&sb, "what_if", p->what_if);
-	add_text(&sb, "plan", str_of(r->plan));
-	add_text(&sb, "trouble", p->trouble);
-	add_text(&sb, "stop", p->stop);
-	(void)printf("%s}\n", sb.p);
+	job_result_add(&sb, r);
+	(void)puts(sb.p);
 	arena_fini(&tmp);
 }
 
@@ -178,6 +203,38 @@ add_verdict(struct strbuf *sb, const struct job_result *r)
 	if (*r->next)
 		sb_addf(sb, "; now type: %s", r->next);
 	sb_addc(sb, '\n');
+}
+
+static void
+add_given(struct strbuf *sb, struct str s)
+{
+	for (size_t i = 0; i < s.n; i++) /* a stranger's file has it */
+		sb_addc(sb, (unsigned char)s.p[i] < 32 || s.p[i] == 127 ? '?' : s.p[i]);
+}
+
+void
+job_result_assumed(FILE *to, const char *program, const struct m_progress *p)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	for (uint32_t i = 0; i < p->n_assumed; i++) {
+		const struct m_assumed *x = &p->assumed[i];
+		bool is_named = x->name.n > 0;
+
+		sb_addf(&sb, "%s: input '", program);
+		add_given(&sb, x->input);
+		sb_addz(&sb, is_named ? "': " : "' is ");
+		add_given(&sb, x->name);
+		sb_addz(&sb, is_named ? "=" : "");
+		add_given(&sb, x->value);
+		sb_addz(&sb, " (give --shape ");
+		add_given(&sb, is_named ? x->name : x->input);
+		sb_addz(&sb, is_named ? "=N)\n" : "=AxBx...)\n");
+	}
+	(void)fputs(sb.n ? sb.p : "", to);
+	arena_fini(&tmp);
 }
 
 void

@@ -16,7 +16,11 @@ struct job_result {
 };
 /* A few lines, the last for who reads but one: the plan's time, what it beats, what to type. */
 void job_result_words(FILE *to, const struct job_result *r);
-/* The contract's object on stdout. */
+/* The contract's object on stdout; or as text. */
 void job_result_json(const struct job_result *r);
+void job_result_add(struct strbuf *sb, const struct job_result *r);
+/* "input 'x': batch=1 (give --shape batch=N)": a line for each extent that was taken as --open-extents says.
+ */
+void job_result_assumed(FILE *to, const char *program, const struct m_progress *p);
 
 #endif

@@ -1,6 +1,8 @@
-/* client/main_korch_run.c: korch-run: runs a plan: inputs, checks, times, profile. */
+/* client/main_korch_run.c: korch-run: runs a plan, or a model by one made at once: inputs, checks, times,
+ * profile. */
 #include "host_tensor.h"
 #include "plan_trust.h"
+#include "run_model.h"
 #include "run_report.h"
 
 #include "../kernels/base/opt.h"
@@ -14,11 +16,14 @@
 #include <time.h>
 
 enum { MIN_SAMPLES = 11, MAX_SAMPLES = 100000 };
-static const int64_t steady_ns = 1000000000;
+/* Of a plan until its median is steady; of a model, whose answer somebody waits for, what this time allows.
+ */
+static const int64_t steady_ns = 1000000000, at_once_ns = 333000000;
 
 struct run {
 	struct arena *arena;
 	const struct opts *o;
+	struct run_model model; /* .model NULL: a plan was given */
 	struct plan plan;
 	struct plan_host host;
 	struct runner *runner;
@@ -138,16 +143,29 @@ wants_profile(const struct opts *o)
 }
 
 static bool
+is_timed_enough(const struct run *r, const struct run_times *t, int64_t spent)
+{
+	int64_t repeat = opt_int(r->o, OPT_repeat);
+
+	if (repeat > 0 || t->n >= MAX_SAMPLES)
+		return repeat > 0 ? t->n >= repeat : true;
+	if (r->model.model)
+		return t->n > 0 && spent >= at_once_ns;
+	return t->n >= MIN_SAMPLES && spent >= steady_ns;
+}
+
+static bool
 time_plan(struct run *r, struct run_times *t, struct err *e)
 {
-	int64_t repeat = opt_int(r->o, OPT_repeat), spent = 0, ns;
+	int64_t warmup = r->model.model && !opt_given(r->o, OPT_warmup) ? 1 : opt_int(r->o, OPT_warmup);
+	int64_t spent = 0, ns;
 	bool is_profiled = wants_profile(r->o);
 	uint32_t cap = 0, cap_cpu = 0;
 
-	for (int64_t i = 0; i < opt_int(r->o, OPT_warmup); i++)
+	for (int64_t i = 0; i < warmup; i++)
 		if (!run_once(r, &ns, NULL, NULL, e))
 			return false;
-	while (repeat > 0 ? t->n < repeat : t->n < MIN_SAMPLES || (spent < steady_ns && t->n < MAX_SAMPLES)) {
+	while (!is_timed_enough(r, t, spent)) {
 		int64_t *step_ns = is_profiled ? NEW_ARRAY(r->arena, int64_t, r->plan.n_steps) : NULL;
 
 		if (t->n == cap && is_profiled)
@@ -292,17 +310,23 @@ warn_threads(const struct run *r)
 
 /* ---- the program ------------------------------------------------------------------------- */
 static bool
-open_plan(struct run *r, struct err *e)
+read_plan(struct run *r, const char *path, struct err *e)
 {
-	const char *path = r->o->args[0];
+	const struct trust_key *by;
+	bool ok = plan_load(r->arena, path, &r->plan, &r->host, e) &&
+	    plan_trust_check(r->arena, r->o, path, &r->plan, &r->host, &by, e);
+
+	run_model_end(&r->model);
+	return ok;
+}
+
+/* A model's options are looked at before its plan is made. */
+static bool
+check_options(const struct run *r, struct err *e)
+{
 	int64_t n_threads = opt_int(r->o, OPT_threads), n_streams = opt_int(r->o, OPT_streams),
 		gpu = opt_int(r->o, OPT_gpu);
-	struct runner_opts how;
-	const struct trust_key *by;
 
-	if (!plan_load(r->arena, path, &r->plan, &r->host, e) ||
-	    !plan_trust_check(r->arena, r->o, path, &r->plan, &r->host, &by, e))
-		return false;
 	if (n_threads < 0 || n_threads > RUNNER_MAX_THREADS)
 		return err_set(e, ERR_USAGE,
 		    "--threads %lld: from 1 to %d are possible, and 0 for as many as there are cores to use",
@@ -313,10 +337,24 @@ open_plan(struct run *r, struct err *e)
 	if (gpu < -1 || gpu >= RUNNER_MAX_GPUS)
 		return err_set(e, ERR_USAGE, "--gpu %lld: from 0 to %d, or -1 for the first that fits",
 		    (long long)gpu, (int)RUNNER_MAX_GPUS - 1);
-	how = (struct runner_opts){.n_threads = (uint32_t)n_threads,
+	return true;
+}
+
+static bool
+open_plan(struct run *r, struct err *e)
+{
+	const char *path = r->o->args[0];
+	bool is_model = run_model_is(path);
+	struct runner_opts how = {.n_threads = (uint32_t)opt_int(r->o, OPT_threads),
 	    .takes = true,
-	    .n_streams = (uint32_t)n_streams,
-	    .gpu_number = (uint32_t)(gpu + 1)};
+	    .n_streams = (uint32_t)opt_int(r->o, OPT_streams),
+	    .gpu_number = (uint32_t)(opt_int(r->o, OPT_gpu) + 1)};
+
+	if (!check_options(r, e) ||
+	    !(is_model ? run_model_plan(&r->model, r->arena, r->o, path, e)
+		       : run_model_no_options(r->o, e)) ||
+	    !read_plan(r, is_model ? r->model.plan : path, e))
+		return false;
 	if (!runner_open(&r->plan, &how, &r->runner, e))
 		return err_in(e, "%s", path);
 	warn_threads(r);
@@ -369,7 +407,8 @@ run_all(struct run *r, struct err *e)
 	if (!write_outputs(r, e))
 		return false;
 	times.streams = runner_streams(r->runner);
-	run_report(r->arena, r->o, &r->plan, &times, is_checking ? &check : NULL);
+	run_report(
+	    r->arena, r->o, &r->plan, &times, is_checking ? &check : NULL, r->model.model ? &r->model : NULL);
 	return true;
 }
 
@@ -385,8 +424,9 @@ main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	if (o.n_args != 1)
-		err_set(&e, ERR_USAGE, "wanted one PLAN.korch; --help tells more");
+		err_set(&e, ERR_USAGE, "wanted one PLAN.korch or MODEL.onnx; --help tells more");
 	status = e.code || !run_all(&r, &e) ? opts_fail(&o, &e) : 0;
+	run_model_end(&r.model);
 	runner_close(r.runner);
 	arena_fini(&a);
 	return status;

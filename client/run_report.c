@@ -109,13 +109,20 @@ print_streams(struct arena *a, const struct plan_streams *s)
 	(void)fputs(sb.p, stdout);
 }
 
+/* {"plan": how it was made, "run": what running it gave} of a model, else the latter alone. */
 static void
-report_json(struct arena *a, const struct plan *p, const struct run_times *t, int64_t median_ns,
-    int64_t min_ns, const struct step_line *lines, uint32_t n_lines, const struct run_check *check)
+report_json(struct arena *a, const struct run_model *model, const struct plan *p, const struct run_times *t,
+    int64_t median_ns, int64_t min_ns, const struct step_line *lines, uint32_t n_lines,
+    const struct run_check *check)
 {
 	struct strbuf sb;
 
 	sb_init(&sb, a);
+	if (model) {
+		sb_addz(&sb, "{\"plan\":");
+		run_model_json(&sb, model);
+		sb_addz(&sb, ",\"run\":");
+	}
 	sb_addf(&sb,
 	    "{\"median_ns\":%" PRId64 ",\"min_ns\":%" PRId64 ",\"cpu_ns\":%" PRId64
 	    ",\"samples\":%u,\"kernels\":%u,\"predicted_ns\":%" PRId64,
@@ -128,20 +135,34 @@ report_json(struct arena *a, const struct plan *p, const struct run_times *t, in
 	else
 		sb_addz(&sb, ",\"streams\":null");
 	add_profile_json(&sb, p, lines, n_lines);
-	sb_addc(&sb, '}');
+	sb_addz(&sb, model ? "}}" : "}");
 	(void)puts(sb.p);
+}
+
+/* Of a plan that was just made without measuring, the sum is of bounds, which are no times. */
+static void
+print_times(const struct plan *p, const struct run_times *t, int64_t median_ns, int64_t min_ns,
+    const struct run_model *model)
+{
+	(void)printf("median %.3f ms, min %.3f ms, %u run%s, %u kernels", (double)median_ns / 1e6,
+	    (double)min_ns / 1e6, t->n, t->n == 1 ? "" : "s", p->n_steps);
+	if (model && model->progress.guessed)
+		(void)printf(" (%" PRIu64 " of them never timed)\n", model->progress.guessed);
+	else
+		(void)printf(
+		    " (their recorded sum, operands from memory: %.3f ms)\n", (double)p->latency_ns / 1e6);
 }
 
 void
 run_report(struct arena *a, const struct opts *o, const struct plan *p, const struct run_times *t,
-    const struct run_check *check)
+    const struct run_check *check, const struct run_model *model)
 {
 	struct step_line *lines = t->step_ns && t->n ? profile(a, p, t) : NULL;
 	uint32_t n_lines = lines ? step_lines_top(lines, p->n_steps, opt_int(o, OPT_top)) : 0;
 	int64_t median_ns = median(t->total_ns, t->n), min_ns = t->n ? t->total_ns[0] : 0;
 
 	if (opt_flag(o, OPT_json)) {
-		report_json(a, p, t, median_ns, min_ns, lines, n_lines, check);
+		report_json(a, model, p, t, median_ns, min_ns, lines, n_lines, check);
 		return;
 	}
 	if (lines)
@@ -152,8 +173,7 @@ run_report(struct arena *a, const struct opts *o, const struct plan *p, const st
 	if (t->streams && t->n)
 		print_streams(a, t->streams);
 	if (t->n)
-		(void)printf("median %.3f ms, min %.3f ms, %u runs, %u kernels (their recorded sum, operands "
-			     "from memory: %.3f ms)\n",
-		    (double)median_ns / 1e6, (double)min_ns / 1e6, t->n, p->n_steps,
-		    (double)p->latency_ns / 1e6);
+		print_times(p, t, median_ns, min_ns, model);
+	if (model)
+		run_model_words(model, a, o);
 }

@@ -4,6 +4,7 @@
 
 #include "../kernels/base/opt.h"
 #include "../kernels/run/dev.h"
+#include "run_model.h"
 
 struct run_times {
 	int64_t *total_ns; /* n runs */
@@ -16,9 +17,9 @@ struct run_check {
 	uint32_t n_sets, n_outputs;
 	double max_rel; /* largest error over largest magnitude, of all outputs */
 };
-/* check may be NULL: nothing was checked. */
+/* check may be NULL: nothing was checked; and model: a plan was given. */
 void run_report(struct arena *a, const struct opts *o, const struct plan *p, const struct run_times *t,
-    const struct run_check *check);
+    const struct run_check *check, const struct run_model *model);
 /* On which streams the plan ran, and what it took on one and on several; as words, or as a member of an
  * object. */
 void run_report_streams(struct strbuf *sb, const struct plan_streams *s, bool json);

@@ -8,24 +8,41 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Before there is any thread: one of nng's that does not block a signal would take it, and with it the whole
- * program. */
-static int
-take_signals(void)
+static sigset_t
+own_signals(void)
 {
 	sigset_t s;
-	int fd;
 
 	(void)sigemptyset(&s);
 	(void)sigaddset(&s, SIGINT);
 	(void)sigaddset(&s, SIGTERM);
 	(void)sigaddset(&s, SIGWINCH);
+	return s;
+}
+
+/* Before there is any thread: one of nng's that does not block a signal would take it, and with it the whole
+ * program. */
+static int
+take_signals(void)
+{
+	sigset_t s = own_signals();
+	int fd;
+
 	fd = signalfd(-1, &s, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (fd >= 0 && sigprocmask(SIG_BLOCK, &s, NULL) != 0) {
 		(void)close(fd);
 		return -1;
 	}
 	return fd;
+}
+
+/* Of the thread that calls: nng's have them blocked for good. */
+void
+session_signals_back(void)
+{
+	sigset_t s = own_signals();
+
+	(void)pthread_sigmask(SIG_UNBLOCK, &s, NULL);
 }
 
 /* Takes what has come; true: calls are to end. */

@@ -27,6 +27,8 @@ struct session_want {
 bool session_open(struct session *s, struct arena *a, const struct opts *o, const struct session_want *want,
     struct err *e) MUST_CHECK;
 void session_close(struct session *s);
+/* For a program that goes on after its session: SIGINT and SIGTERM do again what they usually do. */
+void session_signals_back(void);
 /* Watches a job until it ends, and shows it (job_view.h).  *last, which lives in `a`: its last event.  A
  * failed or cancelled job is an error of its class; a signal ends the watching with ERR_INTERRUPTED. */
 bool session_follow(struct session *s, struct arena *a, const struct opts *o, uint64_t job,

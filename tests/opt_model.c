@@ -31,6 +31,21 @@ set_all(struct opt_call *c, struct model *m, struct err *e)
 	return true;
 }
 
+/* --open=1: what is still open; each as a line. */
+static void
+assume_all(struct opt_call *c, struct model *m)
+{
+	struct model_assumed *list;
+	int64_t extent = 0;
+	uint32_t n = 0;
+
+	if (str_to_i64(str_of(opt_arg(c, "--open", "0")), &extent) && extent > 0)
+		n = model_assume(m, extent, &list);
+	for (uint32_t i = 0; i < n; i++)
+		sb_addf(c->out, "# assumed of %s: %s%s%s\n", list[i].input, list[i].name,
+		    *list[i].name ? "=" : "", list[i].value);
+}
+
 static bool
 is_text(struct str s)
 {
@@ -51,7 +66,10 @@ read_model(struct opt_call *c, struct model *m, struct err *e)
 	} else if (!model_read(c->a, b, file, NULL, NULL, m, e)) {
 		return false;
 	}
-	return bind_all(c, m, e) && set_all(c, m, e);
+	if (!bind_all(c, m, e) || !set_all(c, m, e))
+		return false;
+	assume_all(c, m);
+	return true;
 }
 
 static void

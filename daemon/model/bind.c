@@ -179,3 +179,48 @@ model_bind(struct model *m, struct str binding, struct err *e)
 		return true;
 	return model_no_input(m, "--shape", name, true, e);
 }
+
+/* ---- what nobody closed ------------------------------------------------------------------------ */
+static void
+assume(
+    struct model *m, struct model_value *v, struct model_assumed x, struct model_assumed *list, uint32_t *n)
+{
+	v->shape_by =
+	    arena_printf(m->arena, "%s=%s, assumed; give it by --shape", *x.name ? x.name : x.input, x.value);
+	list[(*n)++] = x;
+}
+
+static void
+assume_input(struct model *m, struct model_value *v, int64_t extent, struct model_assumed *list, uint32_t *n)
+{
+	const char *one = arena_printf(m->arena, "%lld", (long long)extent);
+	bool is_nameless = false;
+
+	for (int k = 0; v->has_shape && k < v->shape.rank; k++) {
+		if (v->shape.dim[k] >= 0)
+			continue;
+		if (v->dim_param[k]) {
+			struct model_assumed x = {v->name, v->dim_param[k], one};
+
+			assume(m, v, x, list, n);
+			(void)bind_symbol(m, str_of(v->dim_param[k]), extent, v->shape_by);
+		} else {
+			v->shape.dim[k] = extent;
+			is_nameless = true;
+		}
+	}
+	if (is_nameless)
+		assume(m, v, (struct model_assumed){v->name, "", model_shape_text(m, v)}, list, n);
+}
+
+uint32_t
+model_assume(struct model *m, int64_t extent, struct model_assumed **out)
+{
+	uint32_t n = 0;
+
+	/* each input: an entry a name, and one for extents without */
+	*out = NEW_ARRAY(m->arena, struct model_assumed, (size_t)m->n_inputs * (MAX_RANK + 1));
+	for (uint32_t i = 0; i < m->n_inputs; i++)
+		assume_input(m, &m->values[m->inputs[i]], extent, *out, &n);
+	return n;
+}

@@ -50,5 +50,6 @@ front_asked(struct arena *a, const struct m_options *from, struct front_opts *ou
 	out->n_shapes = from->n_shapes;
 	out->values = values;
 	out->n_values = from->n_values;
+	out->open_extent = (int64_t)MIN_OF(from->open_extent, (uint64_t)INT32_MAX);
 	return true;
 }

@@ -21,7 +21,7 @@ struct check {
 	struct arena *a;
 	const struct m_check_ask *ask;
 	struct front_opts opts;
-	struct model model;
+	struct front front;
 	struct graph graph;
 	struct m_check_have have;
 };
@@ -47,7 +47,7 @@ describe(const struct check *c, const struct model_value *v)
 	return (struct m_check_io){
 	    .name = word(v->name),
 	    .type = str_of(v->has_type ? dtype_name(v->type) : ""),
-	    .shape = word(model_shape_text(&c->model, v)),
+	    .shape = word(model_shape_text(&c->front.model, v)),
 	    .is_open = model_value_is_open(v),
 	};
 }
@@ -56,7 +56,7 @@ describe(const struct check *c, const struct model_value *v)
 static void
 list_inputs(struct check *c)
 {
-	const struct model *m = &c->model;
+	const struct model *m = &c->front.model;
 
 	c->have.inputs = NEW_ARRAY(c->a, struct m_check_io, m->n_inputs + c->opts.n_values);
 	for (uint32_t i = 0; i < m->n_inputs && i < MOST_IO - c->opts.n_values; i++)
@@ -75,7 +75,7 @@ list_inputs(struct check *c)
 static void
 list_outputs(struct check *c)
 {
-	const struct model *m = &c->model;
+	const struct model *m = &c->front.model;
 
 	c->have.outputs = NEW_ARRAY(c->a, struct m_check_io, m->n_outputs);
 	for (uint32_t i = 0; i < m->n_outputs && i < MOST_IO; i++) {
@@ -96,7 +96,7 @@ list_outputs(struct check *c)
 static void
 list_about(struct check *c)
 {
-	const struct model *m = &c->model;
+	const struct model *m = &c->front.model;
 
 	c->have.about = NEW_ARRAY(c->a, struct m_about, m->n_about);
 	for (uint32_t i = 0; i < m->n_about; i++) {
@@ -124,7 +124,7 @@ describe_op(const struct check *c, const struct model_missing *x)
 
 	op.where = NEW_ARRAY(c->a, struct m_kv, op.n_where);
 	for (uint32_t i = 0; i < op.n_where; i++)
-		op.where[i].name = word(c->model.nodes[x->nodes[i]].name);
+		op.where[i].name = word(c->front.model.nodes[x->nodes[i]].name);
 	return op;
 }
 
@@ -132,7 +132,7 @@ static bool
 list_missing(struct check *c)
 {
 	struct model_missing *list;
-	uint32_t n = MIN_OF(model_missing_ops(c->a, &c->model, &list), (uint32_t)MOST_OPS);
+	uint32_t n = MIN_OF(model_missing_ops(c->a, &c->front.model, &list), (uint32_t)MOST_OPS);
 	bool any = false;
 
 	c->have.missing = NEW_ARRAY(c->a, struct m_check_op, n);
@@ -158,7 +158,7 @@ list_faults(struct check *c, bool is_open)
 	struct fission_faults faults = {0};
 
 	if (!is_open)
-		fission_check(c->a, &c->model, &c->graph, &faults);
+		fission_check(c->a, &c->front.model, &c->graph, &faults);
 	c->have.faults = NEW_ARRAY(c->a, struct m_check_fault, faults.n + 1);
 	for (uint32_t i = 0; i < faults.n && c->have.n_faults < MOST_FAULTS; i++)
 		if (!faults.list[i].node || model_has_row(faults.list[i].node))
@@ -190,7 +190,7 @@ read_model(struct check *c, struct err *e)
 	c->opts.dir = slash ? str_dup(c->a, (struct str){path, (size_t)(slash - path)}) : ".";
 	return front_asked(c->a, &c->ask->options, &c->opts, e) &&
 	    os_read_file(os_real(), c->a, path, model_limits_default.max_file_bytes, &onnx, e) &&
-	    front_read(c->a, onnx, &c->opts, &c->model, e);
+	    front_read(c->a, onnx, &c->opts, &c->front, e);
 }
 
 bool
@@ -202,9 +202,9 @@ check_run(struct arena *a, struct pipe *p, const struct m_check_ask *ask, struct
 
 	if (!read_model(&c, e))
 		return false;
-	c.have.operators = c.model.n_nodes;
-	c.have.opset = (uint64_t)c.model.opset;
-	c.have.example = cut(model_open_example(&c.model), LONGEST_LINE);
+	c.have.operators = c.front.model.n_nodes;
+	c.have.opset = (uint64_t)c.front.model.opset;
+	c.have.example = cut(model_open_example(&c.front.model), LONGEST_LINE);
 	is_open = c.have.example.n > 0;
 	is_missing = list_missing(&c);
 	list_faults(&c, is_open);

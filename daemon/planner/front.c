@@ -93,16 +93,20 @@ dump_candidates(const struct front_opts *o, const struct front *f, struct err *e
 }
 
 bool
-front_read(struct arena *a, struct bytes onnx, const struct front_opts *o, struct model *out, struct err *e)
+front_read(struct arena *a, struct bytes onnx, const struct front_opts *o, struct front *out, struct err *e)
 {
-	if (!model_read(a, onnx, o->file, o->dir, &model_limits_default, out, e))
+	struct model *m = &out->model;
+
+	if (!model_read(a, onnx, o->file, o->dir, &model_limits_default, m, e))
 		return false;
 	for (uint32_t i = 0; i < o->n_shapes; i++)
-		if (!model_bind(out, o->shapes[i], e))
+		if (!model_bind(m, o->shapes[i], e))
 			return false;
 	for (uint32_t i = 0; i < o->n_values; i++)
-		if (!model_set(out, &o->values[i], e))
+		if (!model_set(m, &o->values[i], e))
 			return false;
+	if (o->open_extent > 0)
+		out->n_assumed = model_assume(m, o->open_extent, &out->assumed);
 	return true;
 }
 
@@ -113,7 +117,7 @@ front_run(struct arena *a, struct bytes onnx, const struct front_opts *o, struct
 
 	*out = (struct front){.limits = identify_limits_default, .mode = o->mode};
 	out->limits.max_beside = o->side_by_side ? IDENTIFY_BESIDE : 0;
-	if (!front_read(a, onnx, o, &out->model, e))
+	if (!front_read(a, onnx, o, out, e))
 		return false;
 	if (dump_wants(o->dump, STAGE_model) && !dump_model(o, out, e))
 		return false;

@@ -14,6 +14,7 @@ struct front_opts {
 	const struct str *shapes; /* "INPUT=1x3x224x224", "SYMBOL=224" */
 	const struct model_given *values;
 	uint32_t n_shapes, n_values;
+	int64_t open_extent; /* what they do not close; 0: it stays open */
 	enum identify_mode mode;
 	double tolerance;  /* 0: exact and reassociating rewrites only (D12) */
 	bool strict;       /* exact rewrites only (D11) */
@@ -31,9 +32,11 @@ struct front {
 	struct rewrite_stats rewrite;
 	struct identify_limits limits;
 	enum identify_mode mode;
+	struct model_assumed *assumed; /* extents that were left open, and are open_extent now */
+	uint32_t n_assumed;
 };
-/* The model as the options make it: read, shapes closed, values bound. */
-bool front_read(struct arena *a, struct bytes onnx, const struct front_opts *o, struct model *out,
+/* The model as the options make it: read, shapes closed, values bound.  Fills model and assumed. */
+bool front_read(struct arena *a, struct bytes onnx, const struct front_opts *o, struct front *out,
     struct err *e) MUST_CHECK;
 /* What a job's options say of the model alone; ERR_FORMAT where a tensor's bytes do not fit its shape. */
 bool front_asked(

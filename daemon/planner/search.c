@@ -345,16 +345,33 @@ why_settled(const struct tune *t, bool done)
 			      : "the budget is over; the same command goes on from here";
 }
 
+/* Would a search go on from what the cache knows? */
+static bool
+is_searched(struct tune *t, bool *yes, struct err *e)
+{
+	struct arena tmp = {0};
+
+	*yes = false;
+	if (!t->progress.cached || t->start.options.offline || what_if_asked(t))
+		return true;
+	if (!solve(t, AIM_EXPECT, e))
+		return false;
+	note_measured_plan(t);
+	*yes = next_wanted(t, &tmp).done || promises_little(t);
+	arena_fini(&tmp);
+	return true;
+}
+
 /* What the cache knows is all there is: proved by it, good enough by it, or not enough. */
 static bool
 search_cache(struct tune *t, struct err *e)
 {
 	bool offline = t->start.options.offline;
 	struct arena tmp = {0};
-	bool ok, done = false;
+	bool ok, done = false, searched;
 
 	costs_learn(t);
-	ok = solve(t, AIM_PROVE, e);
+	ok = is_searched(t, &searched, e) && solve(t, AIM_PROVE, e);
 	if (ok)
 		done = next_wanted(t, &tmp).done;
 	if (ok && !done && offline && !t->start.options.prove) {
@@ -365,6 +382,10 @@ search_cache(struct tune *t, struct err *e)
 	}
 	if (ok && !done)
 		ok = offline ? fail_offline(t, e) : settle(t, e);
+	if (ok && !offline && !what_if_asked(t))
+		share_note_open(t);
+	if (ok && searched && !t->progress.untimed)
+		t->progress.stop = str_of(why_settled(t, true));
 	note_progress(t);
 	arena_fini(&tmp);
 	return ok;

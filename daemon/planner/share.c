@@ -143,19 +143,41 @@ share_is_too_small(const struct tune *t)
 	return t->until_ns - now_ns(t) < (compiles(t) ? least_ns : 0);
 }
 
+/* Different kernels of the choice that a search would time. */
+static uint32_t
+count_open(const struct tune *t)
+{
+	struct arena tmp = {0};
+	struct bitset seen = bitset_make(&tmp, MAX_OF(t->front.cands.n_specs, 1u));
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < t->choice.n_chosen; i++) {
+		uint32_t s = t->program.spec_of[t->choice.chosen[i]];
+
+		n += !bit_get(&seen, s) && t->cost[s].state == LAZY_OPEN;
+		bit_set(&seen, s);
+	}
+	arena_fini(&tmp);
+	return n;
+}
+
 /* What measuring the kernels of the first plan would take, with all that is before and after it; in seconds.
  */
 static double
 enough_s(const struct tune *t)
 {
-	int64_t need = t->measuring_from_ns - t->began_ns + finish_ns(t), n_open = 0;
-	double seconds;
+	int64_t need = t->measuring_from_ns - t->began_ns + finish_ns(t);
+	double seconds = ceil((double)(need + count_open(t) * usual_measure_ns) * 1e-9 * 1.25);
 
-	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
-		n_open += t->cost[t->program.spec_of[t->choice.chosen[i]]].state == LAZY_OPEN;
-	need += n_open * usual_measure_ns;
-	seconds = ceil((double)need * 1e-9 * 1.25);
 	return seconds > 20 ? ceil(seconds / 10) * 10 : seconds;
+}
+
+void
+share_note_open(struct tune *t)
+{
+	t->measuring_from_ns = now_ns(t);
+	t->progress.untimed = count_open(t);
+	t->progress.first_seconds = t->progress.untimed ? enough_s(t) : 0;
 }
 
 struct str

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { DEFAULT_UNPLACEABLE_S = 120 };
+enum { DEFAULT_UNPLACEABLE_S = 120, MOST_ASSUMED = 256 /* msg.def */ };
 
 /* Winograd's form errs by up to a kernel's whole allowance (D12), so a job must allow as much. */
 static bool
@@ -138,6 +138,28 @@ folder_of(struct arena *a, const char *path)
 	return slash ? str_dup(a, (struct str){path, (size_t)(slash - path)}) : ".";
 }
 
+static struct str
+cut(const char *text, size_t most)
+{
+	return (struct str){text, MIN_OF(strlen(text), most)};
+}
+
+/* For who asked: with another number all may be otherwise. */
+static void
+note_assumed(struct tune *t)
+{
+	struct m_progress *p = &t->progress;
+	uint32_t n = MIN_OF(t->front.n_assumed, (uint32_t)MOST_ASSUMED);
+
+	p->assumed = NEW_ARRAY(t->arena, struct m_assumed, MAX_OF(n, 1u));
+	for (p->n_assumed = 0; p->n_assumed < n; p->n_assumed++) {
+		const struct model_assumed *x = &t->front.assumed[p->n_assumed];
+
+		p->assumed[p->n_assumed] = (struct m_assumed){
+		    .input = cut(x->input, 1024), .name = cut(x->name, 1024), .value = cut(x->value, 256)};
+	}
+}
+
 static bool
 run_front(struct tune *t, struct err *e)
 {
@@ -161,6 +183,7 @@ run_front(struct tune *t, struct err *e)
 	if (ok) {
 		t->model_digest = hash_bytes(onnx.p, onnx.n);
 		ok = front_run(t->arena, onnx, &fo, &t->front, e);
+		note_assumed(t);
 	}
 	arena_fini(&file);
 	return ok;

@@ -116,6 +116,9 @@ int64_t share_settle_until_ns(const struct tune *t);
 /* The budget leaves no time for measuring anything; the words that say so. */
 bool share_is_too_small(const struct tune *t);
 struct str share_small_words(struct tune *t);
+/* Nothing is measured: how many kernels of the choice a search would time first, and how long that would
+ * take. */
+void share_note_open(struct tune *t);
 /* It left some, and nothing came of it. */
 struct str share_nothing_words(struct tune *t);
 

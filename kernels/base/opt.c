@@ -368,6 +368,28 @@ opts_settings(struct strbuf *sb, const struct opts *o, bool json)
 	}
 }
 
+char **
+opts_pass(struct arena *a, const struct opts *o, enum program to, int *n)
+{
+	char **argv = NULL;
+	uint32_t n_words = 0, cap = 0;
+
+	for (int i = 0; i < OPT_COUNT; i++) {
+		const struct opt_row *r = &opt_row[i];
+
+		if (o->value[i].source != FROM_FLAG || !row_is_for(r, to) || i == OPT_json)
+			continue;
+		for (uint32_t k = 0; k < o->value[i].n; k++) {
+			GROW(a, argv, n_words, cap);
+			argv[n_words++] = r->type == TYPE_FLAG
+			    ? arena_printf(a, "--%s", r->flag)
+			    : arena_printf(a, "--%s=%s", r->flag, o->value[i].v[k]);
+		}
+	}
+	*n = (int)n_words;
+	return argv;
+}
+
 static void
 print_settings(const struct opts *o)
 {

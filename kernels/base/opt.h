@@ -47,6 +47,9 @@ bool opt_given(const struct opts *o, enum opt_id id); /* not by default */
 bool opt_memory(const struct opts *o, uint64_t *mib, struct err *e) MUST_CHECK;
 /* Each setting with its value and source, a line or an object each: --show-config. */
 void opts_settings(struct strbuf *sb, const struct opts *o, bool json);
+/* What `o` was given by flags that program `to` has too, but --json: *n words for a call of that.  What
+ * stands in the environment or the file of settings it reads itself. */
+char **opts_pass(struct arena *a, const struct opts *o, enum program to, int *n);
 const char *program_name(enum program p);
 
 /* korch WORD: the program that a word starts, and what is put before its arguments ("": nothing). */

@@ -43,6 +43,7 @@ korch-submit.check | korch-submit --check foreign.onnx
 korch-run | korch-run cpu.korch --repeat 2
 korch-run | korch-run cpu.korch --repeat 2 --profile
 korch-run | korch-run cpu.korch --check $case
+korch-run.model | korch-run $model --repeat 2
 korch-plan.show | korch-plan show plan.korch
 korch-plan.show | korch-plan show cpu.korch
 korch-plan.show | korch-plan show cpu.korch --top 3
