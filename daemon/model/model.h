@@ -91,8 +91,8 @@ bool model_read(struct arena *a, struct bytes onnx, const char *file, const char
 /* "INPUT=1x3x224x224": the shape of an input.  "SYMBOL=224": an extent that the file names, wherever it
  * stands. ERR_USAGE names unknown inputs and contradictions. */
 bool model_bind(struct model *m, struct str binding, struct err *e) MUST_CHECK;
-/* What the file leaves open and nothing has closed becomes `extent`: one that the file names wherever it stands.
- * How many are in *out, in the order of inputs; an input of unknown rank stays open. */
+/* What the file leaves open and nothing has closed becomes `extent`: one that the file names wherever it
+ * stands. How many are in *out, in the order of inputs; an input of unknown rank stays open. */
 struct model_assumed {
 	const char *input, *name; /* name "": extents without one; value is the shape of the input */
 	const char *value;        /* "1", "1x3x1x1" */

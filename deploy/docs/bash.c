@@ -25,12 +25,29 @@ choices(struct docs *d, struct str arg)
 	return sb_str(&sb);
 }
 
+/* "PLAN.korch|MODEL.onnx" -> " .korch .onnx"; "" where a part names no kind of file. */
+static struct str
+kinds(struct docs *d, struct str arg)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, d->a);
+	while (arg.n) {
+		const char *word = str_dup(d->a, str_cut(&arg, '|')), *dot = strrchr(word, '.');
+
+		if (!dot || dot == word || !dot[1] ||
+		    strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz") != strlen(dot + 1) || strpbrk(word, "=[ "))
+			return STR("");
+		sb_addf(&sb, " %s", dot);
+	}
+	return sb.n ? sb_str(&sb) : STR("");
+}
+
 /* The line that answers for a value of that kind: a shell command, or "" for nothing. */
 static const char *
 values(struct docs *d, struct str arg)
 {
 	struct str words = choices(d, arg);
-	const char *name = str_dup(d->a, arg), *dot = strrchr(name, '.');
 
 	if (str_is(arg, "STAGE,..."))
 		return "_korch_list 'all" STAGES(STAGE_IN_HELP) "'";
@@ -40,9 +57,8 @@ values(struct docs *d, struct str arg)
 		return "_korch_files -d";
 	if (str_is(arg, "FILE") || str_is(arg, "PATH") || str_is(arg, "ARG"))
 		return "_korch_files -f";
-	if (dot && dot > name && !strpbrk(name, "=|[ ") &&
-	    strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz") == strlen(dot + 1) && dot[1])
-		return arena_printf(d->a, "_korch_files -f -X '!*%s'", dot);
+	if (kinds(d, arg).n)
+		return arena_printf(d->a, "_korch_kinds%.*s", STR_ARG(kinds(d, arg)));
 	return "";
 }
 
@@ -108,6 +124,13 @@ put_helpers(struct strbuf *sb)
 	    "\t\tmapfile -t COMPREPLY < <(compgen \"$@\" -- \"$cur\"; [ \"$1\" = -d ] || compgen -d -- "
 	    "\"$cur\")\n"
 	    "\t\t[ \"$1\" = -d ] || mapfile -t COMPREPLY < <(printf '%s\\n' \"${COMPREPLY[@]}\" | sort -u)\n"
+	    "\t}\n"
+	    "\t_korch_kinds() {\n"
+	    "\t\tlocal kind\n"
+	    "\t\tcompopt -o filenames 2>/dev/null\n"
+	    "\t\tmapfile -t COMPREPLY < <({ compgen -d -- \"$cur\"; for kind; do compgen -f -X \"!*$kind\" "
+	    "-- \"$cur\"; "
+	    "done; } | sort -u)\n"
 	    "\t}\n"
 	    "\tCOMPREPLY=()\n"
 	    "\t[ \"$COMP_CWORD\" -gt 0 ] && prev=${COMP_WORDS[COMP_CWORD - 1]}\n"

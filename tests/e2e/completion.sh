@@ -34,7 +34,8 @@ completes '' korch-submit model.onnx ''
 completes 'folder plan.korch two words.korch' korch-submit model.onnx -o ''
 completes 'folder' korch-submit --data f
 completes '' korch-submit --budget ''
-completes 'folder plan.korch two words.korch' korch-run ''
+completes 'folder model.onnx plan.korch two words.korch' korch-run ''
+completes 'folder model.onnx plan.korch two words.korch' korch run ''
 completes 'two words.korch' korch-run tw
 completes 'verify' korch-plan veri
 completes 'folder plan.korch two words.korch' korch-plan show ''
