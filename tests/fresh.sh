@@ -4,7 +4,9 @@
 # mmdebstrap makes a root with nothing but apt in it; this repository (what is committed) is cloned into it; there
 #   1. deploy/quickstart.sh runs with a budget of 20 s, and again;
 #   2. tests/run.sh runs three tests of the release stage;
-#   3. deploy/quickstart.sh runs as an ordinary user, with the packages in place.
+#   3. `pip install .` into a virtual environment, and a script for onnxruntime runs with one line changed: same numbers
+#      (needs PyPI, else this part is skipped);
+#   4. deploy/quickstart.sh runs as an ordinary user, with the packages in place.
 # The host's apt settings, name servers and environment (proxies, say) are taken along.  KORCH_FRESH_ROOT=DIR keeps the
 # root there, and uses one that is there.  Ends with 77 (SKIP) where nobody is root or no Debian mirror answers.
 set -u
@@ -78,6 +80,13 @@ twice() {
 	grep -q '(and [1-9][0-9]* from the cache)' "$work/second" || { cat "$work/second"; return 1; }
 }
 
+# The plain build for this host, by the README's words.
+package() {
+	inside root "deploy/install-packages.sh deploy/packages.txt deploy/packages-python.txt && python3 -m venv /venv && /venv/bin/pip install ." || return
+	inside root "/venv/bin/korch --version && /venv/bin/pip install onnxruntime && tar xJf tests/models/small.tar.xz -C /tmp &&
+		tests/python/one_line.sh /venv/bin/python /tmp/small/{candy,yolox_nano}_small/model.onnx"
+}
+
 for v in "${!XDG_@}" "${!KORCH_@}" TMPDIR LIBRARY_PATH; do
 	[ "$v" = KORCH_FRESH_ROOT ] || unset "$v"
 done
@@ -88,6 +97,12 @@ fi
 step "quickstart, twice" twice
 step "three tests" inside root "KORCH_STAGES=release tests/run.sh '^unit/measure_test$' '^e2e/libkorch$' '^golden/fission$'"
 tail -n 1 "$work/log"
+if python3 -m pip download -q --no-deps -d "$work" scikit-build-core >"$work/log" 2>&1; then
+	step "pip install, a script for onnxruntime with one line changed" package
+	grep 'largest error' "$work/log"
+else
+	echo "SKIP: 1 part: the package of Python: PyPI does not answer"
+fi
 step "the folder is the user's" chown -R --reference="$root/home/somebody" "$root/korch"
 step "quickstart as a user" inside somebody deploy/quickstart.sh
 tail -n 12 "$work/log"
