@@ -1,6 +1,6 @@
 """One peer with one model, in a process of its own: timed whenever a line comes in.
 
-    child.py ort|openvino|inductor MODEL.onnx THREADS
+    child.py ort|openvino|inductor|korch MODEL.onnx THREADS     (korch: a plan)
 
 Every line on stdin is a number of runs; the answer is a line of JSON with their median by the wall
 clock and by the process's CPU clock.  The first line out names the version."""
@@ -19,7 +19,16 @@ def feed_of(shapes_and_types):
 
 
 def ort(path, threads):
-    import onnxruntime as rt
+    import onnxruntime
+    return session(onnxruntime, path, threads)
+
+
+def korch(path, threads):
+    import korch as ours
+    return session(ours, path, threads)
+
+
+def session(rt, path, threads):
     o = rt.SessionOptions()
     o.intra_op_num_threads, o.inter_op_num_threads = threads, 1
     o.graph_optimization_level = rt.GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -60,7 +69,7 @@ def inductor(path, threads):
 
 def main():
     kind, path, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    version, run = {"ort": ort, "openvino": openvino, "inductor": inductor}[kind](path, threads)
+    version, run = {"ort": ort, "openvino": openvino, "inductor": inductor, "korch": korch}[kind](path, threads)
     run()
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:

@@ -1,0 +1,54 @@
+"""One session in a process of its own: child_memory.py korch|onnxruntime|openvino FILE THREADS
+
+Prints how much more memory it has for itself after three runs than before it imported anything but numpy, and the most that
+it ever had (both without the inputs)."""
+
+import gc
+import json
+import sys
+
+import numpy as np
+
+
+def of_smaps(*names):
+    with open("/proc/self/smaps_rollup") as f:
+        lines = dict(line.split(":", 1) for line in f if ":" in line and "kB" in line)
+    return sum(int(lines[n].split()[0]) * 1024 for n in names)
+
+
+def most():
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+
+
+def openvino_session(path, threads):
+    import openvino
+
+    request = openvino.Core().compile_model(path, "CPU", {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
+                                                          "PERFORMANCE_HINT": "LATENCY"}).create_infer_request()
+    inputs = {x.any_name: np.ones(list(x.shape), x.element_type.to_dtype()) for x in request.model_inputs}
+    return inputs, lambda: request.infer(inputs)
+
+
+def session(kind, path, threads):
+    module = __import__(kind)
+    o = module.SessionOptions()
+    o.intra_op_num_threads = threads
+    s = module.InferenceSession(path, o, providers=module.get_available_providers())
+    inputs = {i.name: np.ones(i.shape, {"tensor(float)": "f4", "tensor(int64)": "i8"}[i.type]) for i in s.get_inputs()}
+    return inputs, lambda: s.run(None, inputs)
+
+
+def main():
+    kind, path, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    private = ("Private_Clean", "Private_Dirty")
+    before, resident = of_smaps(*private), of_smaps("Rss")
+    inputs, run = (openvino_session(path, threads) if kind == "openvino" else session(kind, path, threads))
+    for _ in range(3):
+        run()
+    gc.collect()
+    given = sum(x.nbytes for x in inputs.values())
+    print(json.dumps({"held": of_smaps(*private) - before - given, "most": most() - resident - given}))
+
+
+main()
