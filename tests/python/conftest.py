@@ -1,5 +1,6 @@
 """What the tests share: models made here, one private daemon's data folder for all."""
 
+import contextlib
 import os
 import subprocess
 
@@ -51,6 +52,32 @@ def open_model(tmp_path_factory):
     path = tmp_path_factory.mktemp("open") / "open.onnx"
     onnx.save(model([("Exp", ["x"], ["y"], {})], {"x": ("f4", ["batch", 3])}, {"y": ("f4", ["batch", 3])}), path)
     return path
+
+
+@contextlib.contextmanager
+def farm(folder, device):
+    """The address of a daemon over that folder, with one worker."""
+    from korch._programs import program
+
+    children = []
+
+    def start(name, *words):
+        ours, theirs = os.pipe()
+        children.append(subprocess.Popen([program(name), *words, "-q", "--ready-fd", str(theirs)], pass_fds=[theirs]))
+        os.close(theirs)
+        ready = os.read(ours, 1)
+        os.close(ours)
+        assert ready, f"{name} does not start"
+
+    url = f"ipc://{folder}/s"
+    try:
+        start("korchd", "--data", str(folder / "data"), "--listen", url)
+        start("korch-worker", "--daemon", url, "--device", device)
+        yield url
+    finally:
+        for child in reversed(children):
+            child.terminate()
+            child.wait()
 
 
 TIER1 = [line.split("\t")[0] for line in open(os.path.join(os.path.dirname(__file__), "../onnx/tier1.txt"))]

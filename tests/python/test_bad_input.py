@@ -7,7 +7,9 @@ import sys
 import time
 
 import numpy as np
+import onnx
 import pytest
+from conftest import model
 
 import korch
 
@@ -88,6 +90,39 @@ def test_unknown_output(session):
     with pytest.raises(korch.InvalidArgument) as e:
         session.run(["nothing"], {"x": GOOD})
     assert "no output is called 'nothing'; there are: y, s" in str(e.value)
+
+
+@pytest.fixture(scope="module")
+def product(tmp_path_factory):
+    """y = a b of f32[2,3] and f32[3,2]"""
+    path = tmp_path_factory.mktemp("product") / "product.onnx"
+    onnx.save(model([("MatMul", ["a", "b"], ["y"], {})], {"a": ("f4", [2, 3]), "b": ("f4", [3, 2])},
+                    {"y": ("f4", [2, 2])}), path)
+    return korch.InferenceSession(path)
+
+
+def test_order_of_names(product):
+    a, b = np.ones((2, 3), "f4"), np.ones((3, 2), "f4")
+    assert (product.run(["y", "y"], {"b": b, "a": a})[1] == 3).all()
+    with pytest.raises(korch.InvalidArgument) as e:
+        product.run(None, {"a": b, "b": a})
+    assert "input 'a' has the shape [2, 3]; an array of [3, 2] was given" in str(e.value)
+    with pytest.raises(korch.InvalidArgument) as e:
+        product.run(None, {"a": a, "c": b})
+    assert "input 'b' is missing" in str(e.value)
+
+
+def test_feeds_of_an_open_model(open_model):
+    session = korch.InferenceSession(open_model)
+    for feed, kind, words in (({}, korch.InvalidArgument, "input 'x' is missing"),
+                              ({"x": [[1.0, 2.0, 3.0]]}, korch.InvalidArgument, "input 'x' is no array"),
+                              ({"x": np.ones((2, 4), "f4")}, korch.Error, "x"),
+                              ({"x": np.ones((2, 3), "f8")}, korch.InvalidArgument, "of type float32"),
+                              ([np.ones((2, 3), "f4")], TypeError, "input_feed is a dict")):
+        with pytest.raises(kind) as e:
+            session.run(None, feed)
+        assert words in str(e.value)
+    assert session.run(None, {"x": np.zeros((2, 3), "f4")})[0].tolist() == [[1] * 3] * 2
 
 
 def test_files(tmp_path, mlp):
@@ -202,7 +237,8 @@ def test_interpreter_is_killed_while_it_tunes(candy, tmp_path):
 
 
 def test_interrupted_tuning(candy, tmp_path):
-    script = ("import korch, sys\ntry: korch.tune(sys.argv[1], sys.argv[2], budget=300, "
+    script = ("import korch, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+              "try: korch.tune(sys.argv[1], sys.argv[2], budget=300, "
               "progress=lambda p: print(p.phase, flush=True))\nexcept KeyboardInterrupt: print('interrupted')")
     env = dict(os.environ, XDG_DATA_HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path))
     child = subprocess.Popen([sys.executable, "-c", script, candy, str(tmp_path / "p.korch")], env=env,

@@ -1,5 +1,6 @@
 """Korch's programs from Python: where they lie, how they are started, what they say."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -28,33 +29,60 @@ def program(name):
     return path
 
 
+@contextlib.contextmanager
+def _uninterrupted():
+    """Ctrl-C waits for the end of the block: what was begun there is known by then."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came = []
+    signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        before(*came[0])
+
+
 class Call:
     """A running program that prints one JSON object a line; ends with its block, whatever happens there."""
 
     def __init__(self, name, arguments):
-        if _ending.is_set():
-            raise Cancelled(f"{name} is not started: the interpreter ends")
-        self._name = name
+        self._name, self._arguments = name, arguments
         self._words = []
         self._error = None  # the object that says why it failed
+        self._child = None
+
+    def __enter__(self):
+        try:
+            with _uninterrupted():
+                self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self._child:
+            self.cancel()
+            self._child.stdout.close()
+
+    def _start(self):
+        if _ending.is_set():
+            raise Cancelled(f"{self._name} is not started: the interpreter ends")
         # A session of its own: Ctrl-C in a terminal reaches Python alone, which cancels.
-        self._child = subprocess.Popen([program(name), *arguments, "--json"], stdin=subprocess.DEVNULL,
+        self._child = subprocess.Popen([program(self._name), *self._arguments, "--json"], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                        encoding="utf-8", errors="replace", start_new_session=True)
-        _running.add(self)
         self._reader = threading.Thread(target=self._read_words, daemon=True)
         self._reader.start()
+        _running.add(self)
 
     def _read_words(self):
         for line in self._child.stderr:
             self._words.append(line.rstrip("\n"))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.cancel()
-        self._child.stdout.close()
 
     def lines(self):
         """The objects, as they come; that of a failure is end's."""

@@ -9,7 +9,7 @@ _CELLS = 20
 def bar(p):
     """The part of the budget that is spent, as "[#####...............]"."""
     whole = p.seconds + p.seconds_left
-    full = _CELLS if not whole else min(_CELLS, int(_CELLS * p.seconds / whole))
+    full = int(_CELLS * p.seconds / whole) if whole > 0 else 0
     return "[" + "#" * full + "." * (_CELLS - full) + "]"
 
 
