@@ -1,5 +1,5 @@
 /* daemon/daemon.c: what every file of korchd asks: the time, who and what is there. */
-#include "daemon.h"
+#include "task.h"
 
 int64_t
 daemon_now(const struct daemon *d)
@@ -47,4 +47,19 @@ job_find(const struct daemon *d, uint64_t id)
 	while (j && j->rec.id != id)
 		j = j->next;
 	return j;
+}
+
+void
+daemon_forget(struct daemon *d)
+{
+	while (d->polls) {
+		struct request *r = d->polls;
+
+		d->polls = r->next;
+		request_drop(d, r);
+	}
+	jobs_free(d);
+	sessions_free(d);
+	if (d->farm)
+		farm_free(d->farm, task_data_free);
 }

@@ -126,6 +126,8 @@ struct daemon {
 
 /* ---- daemon.c: what every file asks ---- */
 int64_t daemon_now(const struct daemon *d);
+void daemon_forget(
+    struct daemon *d); /* at its end: waiting requests, jobs, sessions, the farm; not the store */
 /* A line of the log: an event of kernels/base/log.def and its values. */
 #define daemon_log(D, ID, ...) log_event((D)->log, ID, __VA_ARGS__)
 struct session *session_find(const struct daemon *d, uint64_t id);

@@ -1,6 +1,5 @@
 /* daemon/main_korchd.c: korchd: reads its settings, opens store and listeners, runs the loop. */
 #include "loop_int.h"
-#include "task.h"
 
 #include "../kernels/base/opt.h"
 #include "../kernels/jail/jail.h"
@@ -187,16 +186,7 @@ close_all(struct daemon *d)
 			job_move(d, j, JOB_cancelled, ERR_CANCELLED, "its private korchd has left");
 	drain_store(d);
 	own_workers_stop(d);
-	while (d->polls) {
-		struct request *r = d->polls;
-
-		d->polls = r->next;
-		request_drop(d, r);
-	}
-	jobs_free(d);
-	sessions_free(d);
-	if (d->farm)
-		farm_free(d->farm, task_data_free);
+	daemon_forget(d);
 	/* while the folder is still ours: the next owner listens there at once */
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
 		if (strncmp(d->conf->listen[i], "ipc://", 6) == 0 && d->store)

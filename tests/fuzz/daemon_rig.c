@@ -390,22 +390,13 @@ rig_up(void)
 	return g;
 }
 
-/* As close_all of main_korchd.c. */
 void
 rig_down(struct rig *g)
 {
 	struct daemon *d = &g->d;
 
 	settle(g);
-	while (d->polls) {
-		struct request *r = d->polls;
-
-		d->polls = r->next;
-		request_drop(d, r);
-	}
-	jobs_free(d);
-	sessions_free(d);
-	farm_free(d->farm, task_data_free);
+	daemon_forget(d);
 	store_close(d->store);
 	log_close(d->log);
 	if (g->n_open)
