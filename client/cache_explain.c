@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The rows of one spec that were measured under equal conditions: good ones by time, then failures. */
 struct history {
@@ -36,17 +35,6 @@ by_rank(const void *px, const void *py)
 	if (x->row.median_ns != y->row.median_ns)
 		return x->row.median_ns < y->row.median_ns ? -1 : 1;
 	return (x > y) - (x < y);
-}
-
-static void
-add_when(struct strbuf *sb, int64_t wall_ns)
-{
-	time_t t = (time_t)(wall_ns / 1000000000);
-	struct tm tm;
-	char text[32];
-
-	if (gmtime_r(&t, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-		sb_addz(sb, text);
 }
 
 /* All times of a kernel in one unit: that in which its best has one to three digits before the point. */
@@ -121,7 +109,7 @@ add_repeats(struct strbuf *sb, const struct m_measurement *m, struct unit u)
 		else
 			add_time(sb, &r->row, u);
 		sb_addf(sb, " %9s %7" PRIu64 "  in session %.12s; ", "", r->row.samples, hex);
-		add_when(sb, r->wall_ns);
+		print_utc(sb, r->wall_ns);
 		sb_addf(sb, " by %.*s\n", STR_ARG(r->worker));
 	}
 	if (cost > 0)
@@ -152,7 +140,7 @@ good_words(struct strbuf *sb, const struct history *h, uint32_t i, struct unit u
 	add_time(sb, &m->row, u);
 	sb_addf(sb, " %9s %7" PRIu64 " %9.2g %8s  %-10.*s ", behind, m->row.samples, m->row.error, code,
 	    STR_ARG(m->row.stop));
-	add_when(sb, m->wall_ns);
+	print_utc(sb, m->wall_ns);
 	sb_addf(sb, "  %.*s  %.*s%s%.*s\n", STR_ARG(m->worker), STR_ARG(m->row.schedule),
 	    m->row.state.n ? "  " : "", STR_ARG(m->row.state));
 	add_repeats(sb, m, u);

@@ -3,6 +3,8 @@
 #include "job_table.h"
 #include "job_view.h"
 
+#include "../kernels/base/utf8.h"
+
 #include <inttypes.h>
 #include <time.h>
 
@@ -14,12 +16,8 @@ add_name(struct strbuf *sb, struct str s, uint32_t columns)
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
-
-		n += (c & 0xc0) != 0x80; /* the bytes of a character have one column */
-		sb_addc(sb, c < 0x20 || c == 0x7f ? '?' : (char)c);
-	}
+	for (; s.n; n++)
+		sb_add(sb, utf8_plain(&s));
 	while (n++ < columns)
 		sb_addc(sb, ' ');
 }

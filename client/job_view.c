@@ -1,10 +1,13 @@
 /* client/job_view.c: see job_view.h.  Words go to stderr. */
 #include "job_view.h"
 
+#include "../kernels/base/utf8.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 void
@@ -19,6 +22,18 @@ print_ns(struct strbuf *sb, int64_t ns)
 	while (i + 1 < COUNT_OF(unit) && (double)ns < unit[i].from)
 		i++;
 	sb_addf(sb, "%.3g %s", (double)ns / unit[i].from, unit[i].unit);
+}
+
+void
+print_utc(struct strbuf *sb, int64_t wall_ns)
+{
+	time_t s = (time_t)(wall_ns / 1000000000);
+	struct tm tm;
+	char text[32] = "?";
+
+	if (gmtime_r(&s, &tm))
+		(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	sb_addz(sb, text);
 }
 
 void
@@ -84,14 +99,10 @@ add_place(struct strbuf *sb, const struct m_event *ev)
 static void
 add_cut(struct strbuf *sb, const char *text, int columns)
 {
-	for (int at = 0; *text; text++) {
-		bool is_more = ((unsigned char)*text & 0xc0) == 0x80; /* of a character that has its column */
+	struct str rest = str_of(text);
 
-		at += !is_more;
-		if (at > columns)
-			return;
-		sb_addc(sb, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
-	}
+	while (rest.n && columns-- > 0)
+		sb_add(sb, utf8_plain(&rest));
 }
 
 void

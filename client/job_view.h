@@ -33,5 +33,6 @@ bool job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena
 
 /* 12.3 ms, 840 us: three digits that a person reads. */
 void print_ns(struct strbuf *sb, int64_t ns);
+void print_utc(struct strbuf *sb, int64_t wall_ns); /* "2026-11-22T21:38:01Z" */
 
 #endif

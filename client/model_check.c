@@ -2,6 +2,7 @@
  * so what a terminal would obey is replaced before it is printed. */
 #include "model_check.h"
 
+#include "../kernels/base/utf8.h"
 #include "../kernels/jail/jail.h"
 #include "../proto/pipe.h"
 
@@ -141,25 +142,18 @@ ask(struct arena *a, const char *model, const struct m_options *options, struct 
 
 /* ---- words --------------------------------------------------------------------------------------- */
 static void
-add_plain(struct strbuf *sb, struct str s)
-{
-	for (size_t i = 0; i < s.n; i++)
-		sb_addc(sb, (unsigned char)s.p[i] < 32 || s.p[i] == 127 ? '?' : s.p[i]);
-}
-
-static void
 add_ios(struct strbuf *sb, const char *what, const struct m_check_io *io, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		sb_addf(sb, "%-12s ", i ? "" : what);
-		add_plain(sb, io[i].name);
+		utf8_add_plain(sb, io[i].name);
 		sb_addc(sb, ' ');
-		add_plain(sb, io[i].type.n ? io[i].type : STR("?"));
+		utf8_add_plain(sb, io[i].type.n ? io[i].type : STR("?"));
 		sb_addc(sb, ' ');
-		add_plain(sb, io[i].shape);
+		utf8_add_plain(sb, io[i].shape);
 		if (io[i].value.n) {
 			sb_addz(sb, " = ");
-			add_plain(sb, io[i].value);
+			utf8_add_plain(sb, io[i].value);
 			sb_addz(sb, ", a constant of the plan");
 		}
 		sb_addc(sb, '\n');
@@ -171,14 +165,14 @@ static void
 add_op(struct strbuf *sb, const char *what, const struct m_check_op *x)
 {
 	sb_addf(sb, "%-12s %4" PRIu64 "  ", what, x->nodes);
-	add_plain(sb, x->domain);
+	utf8_add_plain(sb, x->domain);
 	sb_addz(sb, x->domain.n ? "." : "");
-	add_plain(sb, x->op);
+	utf8_add_plain(sb, x->op);
 	if (x->since)
 		sb_addf(sb, ", from opset %" PRIu64 " on; the file has %" PRIu64, x->since, x->opset);
 	for (uint32_t i = 0; i < x->n_where && i < SHOWN_NODES; i++) {
 		sb_addz(sb, i ? ", " : ": ");
-		add_plain(sb, x->where[i].name);
+		utf8_add_plain(sb, x->where[i].name);
 	}
 	sb_addz(sb, x->nodes > SHOWN_NODES ? ", ...\n" : "\n");
 	if (x->in_branches)
@@ -195,12 +189,12 @@ add_fault(struct strbuf *sb, const char *what, const struct m_check_fault *x)
 	sb_addf(sb, "%-12s ", what);
 	if (x->node.n) {
 		sb_addz(sb, "node '");
-		add_plain(sb, x->node);
+		utf8_add_plain(sb, x->node);
 		sb_addz(sb, "' (");
-		add_plain(sb, x->op);
+		utf8_add_plain(sb, x->op);
 		sb_addz(sb, "): ");
 	}
-	add_plain(sb, x->why);
+	utf8_add_plain(sb, x->why);
 	sb_addc(sb, '\n');
 }
 

@@ -1,6 +1,7 @@
 /* kernels/base/log.c: the one place that writes log lines.  A line is made in memory of its own and
  * written by one call, so that lines of several threads and processes never mix. */
 #include "log.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -146,44 +147,6 @@ static void PRINTF_LIKE(2, 3) addf(struct line *to, const char *fmt, ...)
 	to->n += MIN_OF((size_t)MAX_OF(n, 0), LINE_BYTES - to->n);
 }
 
-/* The next code point of UTF-8, shortest form only; *n: its bytes.  -1: there is none. */
-static int32_t
-code_point(const uint8_t *p, size_t left, size_t *n)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	uint32_t c = p[0];
-
-	*n = c < 0x80               ? 1
-	    : c >= 0xc2 && c < 0xe0 ? 2
-	    : c >= 0xe0 && c < 0xf0 ? 3
-	    : c >= 0xf0 && c < 0xf5 ? 4
-				    : 0;
-	if (*n == 0 || *n > left) {
-		*n = 1;
-		return -1;
-	}
-	if (*n > 1)
-		c &= 0x7fu >> *n;
-	for (size_t i = 1; i < *n; i++) {
-		if ((p[i] & 0xc0) != 0x80) {
-			*n = 1;
-			return -1;
-		}
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	if (c < least[*n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-		return -1;
-	return (int32_t)c;
-}
-
-/* Controls, and what changes the direction of text or draws nothing. */
-static bool
-is_hidden(int32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || (c >= 0x200b && c < 0x2010) ||
-	    (c >= 0x2028 && c < 0x2030) || (c >= 0x2060 && c < 0x2070) || c == 0xfeff;
-}
-
 static void
 add_quoted(struct line *to, struct str s)
 {
@@ -191,13 +154,13 @@ add_quoted(struct line *to, struct str s)
 
 	add(to, "\"", 1);
 	for (size_t i = 0; i < s.n && to->n < room; i += n) {
-		int32_t c = code_point((const uint8_t *)s.p + i, s.n - i, &n);
+		int32_t c = utf8_at((struct str){s.p + i, s.n - i}, &n);
 
 		if (c == '"' || c == '\\')
 			addf(to, "\\%c", (char)c);
 		else if (c == '\n')
 			add(to, "\\n", 2);
-		else if (is_hidden(c))
+		else if (utf8_is_hidden(c))
 			addf(to, "\\u%04x", c < 0 ? 0xfffdu : (unsigned)c);
 		else
 			add(to, s.p + i, n);
