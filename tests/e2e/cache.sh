@@ -19,14 +19,6 @@ korch-submit "$tmp/small/candy_small/model.onnx" $farm --device fake -q --budget
 if [ "$before" != "$(korch-cache stats --json $farm | grep -oE '"measurements": ?[0-9]+')" ]; then ok; else bad "--fusion operator measured nothing: $before"; fi
 again "a repeat with more rows"
 
-# must STATUS PATTERN ARGUMENTS...
-must() {
-	local status=$1 pattern=$2
-	shift 2
-	korch-cache "$@" $farm >"$tmp/out" 2>&1
-	local got=$?
-	if [ "$got" = "$status" ] && grep -qE "$pattern" "$tmp/out"; then ok; else bad "$*: exit $got, no '$pattern' in: $(head -c 300 "$tmp/out" | tr "\n" " ")"; fi
-}
 # A spec with a winner, a loser and a failure.
 for spec in $(korch-cache list --json $farm | grep -oE '"spec":"[0-9a-f]{64}"' | cut -d'"' -f4 | sort -u); do
 	korch-cache explain "$spec" $farm >"$tmp/words"
@@ -49,34 +41,34 @@ if [ "$rows" = $((timed + n_failed)) ]; then ok; else bad "show has $rows rows, 
 best=$(korch-cache explain "$spec" --json $farm | grep -oE '"median_ns":[0-9]+' | cut -d: -f2 | sort -n | head -n 1)
 if korch-cache explain "$spec" --json $farm | grep -q "\"timed\":\[{\"median_ns\":$best,\"behind_ns\":0,"; then ok; else bad "the first row is not the best"; fi
 
-must 2 'wanted 2 to 64 hex digits' explain abc
-must 2 'are no hex digits' explain zz
-must 2 'explain takes' explain
-must 1 'no measurement of a spec' explain 00112233445566778899
-must 0 '"measurements_good": [0-9]' stats --json
-must 0 '^hit rate +[0-9.]+ %: [0-9]+ of [0-9]+ kernels' stats
-must 0 '^limit +10.0 GiB of files' stats
+must 2 'wanted 2 to 64 hex digits' korch-cache explain abc $farm
+must 2 'are no hex digits' korch-cache explain zz $farm
+must 2 'explain takes' korch-cache explain $farm
+must 1 'no measurement of a spec' korch-cache explain 00112233445566778899 $farm
+must 0 '"measurements_good": [0-9]' korch-cache stats --json $farm
+must 0 '^hit rate +[0-9.]+ %: [0-9]+ of [0-9]+ kernels' korch-cache stats $farm
+must 0 '^limit +10.0 GiB of files' korch-cache stats $farm
 if [ "$(korch-cache stats $farm | wc -l)" = 6 ]; then ok; else bad "stats: $(korch-cache stats $farm)"; fi
 # Times of a kernel stand in one unit, that of the head; no digest of nothing.
 korch-cache explain "$spec" $farm >"$tmp/words"
 if sed 1,3d "$tmp/words" | grep -E '^  (best|lost)|^    again' | grep -qE ' (ns|us|ms|s) |000000000000'; then bad "units: $(cat "$tmp/words")"; else ok; fi
 if sed -n 3p "$tmp/words" | grep -qE '^ +(ns|us|ms|s) +\+- +behind samples max error'; then ok; else bad "head: $(cat "$tmp/words")"; fi
-must 0 'as they were written' verify
-must 0 '"holds": true' verify --json
-must 0 '^0 files \(0.0 MiB\) and 0 ended jobs dropped' gc --older-than 1
+must 0 'as they were written' korch-cache verify $farm
+must 0 '"holds": true' korch-cache verify --json $farm
+must 0 '^0 files \(0.0 MiB\) and 0 ended jobs dropped' korch-cache gc --older-than 1 $farm
 if korch-cache export -o "$tmp/export" $farm 2>"$tmp/err" && [ -s "$tmp/export" ]; then ok; else bad "export: $(cat "$tmp/err")"; fi
-must 0 '\{' import "$tmp/export" --dry-run
+must 0 '\{' korch-cache import "$tmp/export" --dry-run $farm
 # gc: files and ended jobs; measurements stay unless they are named, and are counted in any case.
 rows=$(korch-cache stats --json $farm | grep -oE '"measurements": ?[0-9]+' | grep -oE '[0-9]+$')
-must 0 "^[1-9][0-9]* files .* and [1-9][0-9]* ended jobs would be dropped" gc --older-than 0 --dry-run
-must 0 "^[1-9][0-9]* files .* and [1-9][0-9]* ended jobs dropped" gc --older-than 0
-must 0 "^$rows measurements of that age stay; --measurements drops them too" gc --older-than 0
-must 0 "^$rows measurements would be dropped" gc --older-than 0 --measurements --dry-run
-must 0 "\"measurements\": $rows," stats --json
-must 0 "^$rows measurements dropped" gc --older-than 0 --measurements
-must 0 '"measurements": 0,' stats --json
-must 2 'it is a number of days' gc --older-than -1
-must 0 '"blob_limit_bytes": 10737418240' stats --json
+must 0 "^[1-9][0-9]* files .* and [1-9][0-9]* ended jobs would be dropped" korch-cache gc --older-than 0 --dry-run $farm
+must 0 "^[1-9][0-9]* files .* and [1-9][0-9]* ended jobs dropped" korch-cache gc --older-than 0 $farm
+must 0 "^$rows measurements of that age stay; --measurements drops them too" korch-cache gc --older-than 0 $farm
+must 0 "^$rows measurements would be dropped" korch-cache gc --older-than 0 --measurements --dry-run $farm
+must 0 "\"measurements\": $rows," korch-cache stats --json $farm
+must 0 "^$rows measurements dropped" korch-cache gc --older-than 0 --measurements $farm
+must 0 '"measurements": 0,' korch-cache stats --json $farm
+must 2 'it is a number of days' korch-cache gc --older-than -1 $farm
+must 0 '"blob_limit_bytes": 10737418240' korch-cache stats --json $farm
 # The limit of a private korchd is said by who starts it.
 KORCH_DAEMON='' korch-cache stats --json --max-size 0.5 >"$tmp/out" 2>&1
 if grep -q '"blob_limit_bytes": 536870912' "$tmp/out"; then ok; else bad "--max-size of a private korchd: $(cat "$tmp/out")"; fi

@@ -6,14 +6,6 @@ from=tests/fixtures/0941e29 plan=$tmp/mlp.korch
 xz -dc $from/mlp.korch.xz >"$plan"
 tar xJf $from/store.tar.xz -C "$tmp"
 
-# must STATUS PATTERN COMMAND...
-must() {
-	local status=$1 pattern=$2
-	shift 2
-	"$@" >"$tmp/out" 2>&1
-	local got=$?
-	if [ "$got" = "$status" ] && grep -qE "$pattern" "$tmp/out"; then ok; else bad "$*: exit $got, no '$pattern' in: $(tail -n 3 "$tmp/out")"; fi
-}
 digest=1ca049a856023fd5987c08dd2dcd9f49137413176bef9eaab8b99f66bc3699bd
 must 0 '/fc2/MatMul,/Softmax' korch-plan show "$plan"
 must 0 '^class +cpu:AMD-EPYC-avx512$' korch-plan show "$plan"

@@ -8,10 +8,6 @@ model=$tmp/small/candy_small/model.onnx
 pids=
 trap 'kill $pids 2>/dev/null; wait; rm -rf "$tmp"' EXIT
 
-# wait_line PATTERN FILE PID: until it stands there, or the program has ended
-wait_line() {
-	grep -qm1 "$1" < <(tail -n +1 -f --pid="$3" "$2") || bad "ended without '$1': $(tail -n 2 "$2")"
-}
 
 # begin ARGUMENTS...: korch-submit in the background; what an earlier one said is gone before
 begin() {

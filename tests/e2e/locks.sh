@@ -11,10 +11,6 @@ lock=$tmp/run/korch/cpu.lock
 pids=
 trap 'kill $pids 2>/dev/null; wait; rm -rf "$tmp"' EXIT
 
-# wait_line PATTERN FILE PID: until it stands there, or the program has ended
-wait_line() {
-	grep -qm1 "$1" < <(tail -n +1 -f --pid="$3" "$2") || bad "ended without '$1': $(tail -n 2 "$2")"
-}
 
 # hold: a strange process has the lock
 hold() {

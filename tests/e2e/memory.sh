@@ -6,14 +6,6 @@
 tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
 model=$tmp/small/candy_small/model.onnx
 
-# must STATUS PATTERN COMMAND...
-must() {
-	local status=$1 pattern=$2
-	shift 2
-	"$@" >"$tmp/out" 2>&1
-	local got=$?
-	if [ "$got" = "$status" ] && grep -qE -e "$pattern" "$tmp/out"; then ok; else bad "$*: exit $got: $(tail -n 2 "$tmp/out")"; fi
-}
 must 2 '--memory 100: it is MiB, 512 to' korch-submit "$model" -o "$tmp/p" --memory 100
 must 2 '--memory -1: it is MiB' korch-worker --daemon "ipc://$tmp/s" --memory -1
 korchd --data "$tmp/own" -q --ready-fd 3 3>"$tmp/ready" 2>"$tmp/own.err" &

@@ -5,20 +5,6 @@
 tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
 case=$tmp/small/candy_small set=$tmp/small/candy_small/test_data_set_0 plan=$tmp/plan.korch
 
-# must STATUS PATTERN COMMAND...: exit status, and a pattern in what it says
-must() {
-	local status=$1 pattern=$2
-	shift 2
-	"$@" >"$tmp/out" 2>&1
-	local got=$?
-	if [ "$got" != "$status" ]; then
-		bad "$*: exit $got, wanted $status: $(tail -n 2 "$tmp/out")"
-	elif ! grep -qE "$pattern" "$tmp/out"; then
-		bad "$*: no '$pattern' in: $(tail -n 2 "$tmp/out")"
-	else
-		ok
-	fi
-}
 # hit FILE OFFSET BYTE
 hit() { printf "\\$(printf %o "$3")" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
 

@@ -3,31 +3,23 @@
 # hosts and wrong calls, revocation and new keys at SIGHUP, and a log that is moved away.
 . "$(dirname "$0")/env.inc"
 keys=$tmp/keys
-# wants STATUS REGEX COMMAND...: exits so, and stdout or stderr says so
-wants() {
-	local status=$1 regex=$2 got
-	shift 2
-	"$@" >"$tmp/out" 2>&1 </dev/null
-	got=$?
-	if [ $got = "$status" ] && grep -Eq -- "$regex" "$tmp/out"; then ok; else bad "$*: status $got, not $status with '$regex': $(head -c 300 "$tmp/out")"; fi
-}
 # until_log FILE REGEX: waits for a line of a log
 until_log() { until grep -Eq -- "$2" "$1"; do kill -0 "$korchd_pid" 2>/dev/null || { bad "no '$2' in $(cat "$1")"; finish; }; done; }
 
 # ---- keys ----
-wants 0 'keys of a worker' korch-keys make "$keys" --host 127.0.0.1 --host ::1
-wants 0 'keys of a worker' korch-keys add "$keys" worker gpu1
-wants 0 'keys of a daemon' korch-keys add "$keys" daemon elsewhere --host tuner.example
-wants 2 'there already' korch-keys make "$keys" --host 127.0.0.1
-wants 2 'there already' korch-keys add "$keys" worker gpu1
-wants 2 'no role' korch-keys add "$keys" king gpu2
-wants 2 'no name' korch-keys add "$keys" worker '../x'
-wants 2 'no name' korch-keys add "$keys" worker 'x,OU=client'
-wants 2 '--host' korch-keys add "$keys" daemon another
-wants 0 '^worker +gpu1 +20[0-9-]+ +[0-9a-f]{64}$' korch-keys list "$keys"
-wants 0 '"role":"client","name":"client"' korch-keys list --json "$keys"
+must 0 'keys of a worker' korch-keys make "$keys" --host 127.0.0.1 --host ::1
+must 0 'keys of a worker' korch-keys add "$keys" worker gpu1
+must 0 'keys of a daemon' korch-keys add "$keys" daemon elsewhere --host tuner.example
+must 2 'there already' korch-keys make "$keys" --host 127.0.0.1
+must 2 'there already' korch-keys add "$keys" worker gpu1
+must 2 'no role' korch-keys add "$keys" king gpu2
+must 2 'no name' korch-keys add "$keys" worker '../x'
+must 2 'no name' korch-keys add "$keys" worker 'x,OU=client'
+must 2 '--host' korch-keys add "$keys" daemon another
+must 0 '^worker +gpu1 +20[0-9-]+ +[0-9a-f]{64}$' korch-keys list "$keys"
+must 0 '"role":"client","name":"client"' korch-keys list --json "$keys"
 if [ -z "$(find "$keys" -type f ! -perm 600 -o -type d ! -perm 700)" ]; then ok; else bad "others may read keys: $(ls -lR "$keys")"; fi
-wants 0 'authority' korch-keys make "$tmp/other" --host 127.0.0.1
+must 0 'authority' korch-keys make "$tmp/other" --host 127.0.0.1
 
 # ---- a daemon, a worker, a job ----
 mkfifo "$tmp/ready"
@@ -44,14 +36,14 @@ exec 5<"$tmp/taken" 4>&-
 read -r _ <&5 && ok || bad "the worker is not taken: $(cat "$tmp/worker.log")"
 tar -xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
 model=$tmp/small/candy_small/model.onnx
-wants 0 '' korch-submit "$model" -o "$tmp/tls.korch" --daemon "$url" --keys "$keys/client" --device fake --effort 1 --budget 60
-wants 0 '' korch-plan verify "$tmp/tls.korch"
-wants 0 'far' korch-jobs workers --daemon "$url" --keys "$keys/client"
-wants 0 'measurements' korch-cache stats --daemon "$url" --ca "$keys/ca.crt" --cert "$keys/client/tls.crt" --key "$keys/client/tls.key"
+must 0 '' korch-submit "$model" -o "$tmp/tls.korch" --daemon "$url" --keys "$keys/client" --device fake --effort 1 --budget 60
+must 0 '' korch-plan verify "$tmp/tls.korch"
+must 0 'far' korch-jobs workers --daemon "$url" --keys "$keys/client"
+must 0 'measurements' korch-cache stats --daemon "$url" --ca "$keys/ca.crt" --cert "$keys/client/tls.crt" --key "$keys/client/tls.key"
 # ---- what a worker does stands under its certificate's name, whatever it calls itself ----
 if grep -q 'hello role=worker name=gpu1 says=far peer=127.0.0.1' "$tmp/log"; then ok; else bad "the log does not name the worker's certificate: $(grep 'hello role=worker' "$tmp/log")"; fi
-wants 0 '^gpu1 .*\(calls itself far\)$' korch-jobs workers --daemon "$url" --keys "$keys/client"
-wants 0 '"name":"gpu1".*"says":"far"' korch-jobs workers --json --daemon "$url" --keys "$keys/client"
+must 0 '^gpu1 .*\(calls itself far\)$' korch-jobs workers --daemon "$url" --keys "$keys/client"
+must 0 '"name":"gpu1".*"says":"far"' korch-jobs workers --json --daemon "$url" --keys "$keys/client"
 got=$(python3 - "$tmp/daemon/korch.db" "$tmp/tls.korch" <<-END
 	import sqlite3, sys
 	db, plan = (sqlite3.connect("file:" + p + "?mode=ro", uri=True) for p in sys.argv[1:])
@@ -64,32 +56,32 @@ if ! grep -q 'worker=far' "$tmp/log"; then ok; else bad "events under a name tha
 
 # ---- what is wrong is said ----
 list="korch-jobs list --daemon"
-wants 2 "tls.crt: a client's certificate is wanted here .*this one is 'worker'" $list "$url" --keys "$keys/worker"
-wants 2 'not signed by the authority' $list "$url" --keys "$keys/client" --ca "$tmp/other/ca.crt"
-wants 2 'is not the key of' $list "$url" --keys "$keys/client" --key "$keys/worker/tls.key"
+must 2 "tls.crt: a client's certificate is wanted here .*this one is 'worker'" $list "$url" --keys "$keys/worker"
+must 2 'not signed by the authority' $list "$url" --keys "$keys/client" --ca "$tmp/other/ca.crt"
+must 2 'is not the key of' $list "$url" --keys "$keys/client" --key "$keys/worker/tls.key"
 cp -r "$keys/client" "$tmp/readable"
 chmod 644 "$tmp/readable/tls.key"
-wants 2 'others may read this key' $list "$url" --keys "$tmp/readable"
-wants 3 "not for 'localhost'" $list "tls+tcp://localhost:${url##*:}" --keys "$keys/client"
-wants 3 'not signed by the authority of ca.crt' $list "$url" --keys "$tmp/other/client"
+must 2 'others may read this key' $list "$url" --keys "$tmp/readable"
+must 3 "not for 'localhost'" $list "tls+tcp://localhost:${url##*:}" --keys "$keys/client"
+must 3 'not signed by the authority of ca.crt' $list "$url" --keys "$tmp/other/client"
 cat "$keys/ca.crt" "$tmp/other/ca.crt" >"$tmp/both.crt"
-wants 3 'does not take .*client/tls.crt' $list "$url" --keys "$tmp/other/client" --ca "$tmp/both.crt"
-wants 3 'no korchd listens' $list tls+tcp://127.0.0.1:1 --keys "$keys/client"
-wants 2 'names host and port' $list tls+tcp://127.0.0.1 --keys "$keys/client"
-wants 3 'speaks TLS; name it tls.tcp://127' $list "tcp://127.0.0.1:${url##*:}" --plain
+must 3 'does not take .*client/tls.crt' $list "$url" --keys "$tmp/other/client" --ca "$tmp/both.crt"
+must 3 'no korchd listens' $list tls+tcp://127.0.0.1:1 --keys "$keys/client"
+must 2 'names host and port' $list tls+tcp://127.0.0.1 --keys "$keys/client"
+must 3 'speaks TLS; name it tls.tcp://127' $list "tcp://127.0.0.1:${url##*:}" --plain
 # each program says it, at its first try
 for command in "korch-submit $model -o $tmp/none.korch --device fake" "korch-cache stats" "korch-jobs workers"; do
-	wants 3 'not signed by the authority of ca.crt' $command --daemon "$url" --keys "$tmp/other/client"
-	wants 3 "not for 'localhost'" $command --daemon "tls+tcp://localhost:${url##*:}" --keys "$keys/client"
-	wants 2 'needs --keys DIR' $command --daemon "$url"
+	must 3 'not signed by the authority of ca.crt' $command --daemon "$url" --keys "$tmp/other/client"
+	must 3 "not for 'localhost'" $command --daemon "tls+tcp://localhost:${url##*:}" --keys "$keys/client"
+	must 2 'needs --keys DIR' $command --daemon "$url"
 done
 [ -e "$tmp/none.korch" ] && bad "a plan of no daemon" || ok
 cp -r tests/fixtures/keys "$tmp/when"
 chmod 600 "$tmp"/when/*/tls.key
-wants 2 "expired on 2021-01-01" $list "$url" --keys "$tmp/when/expired"
-wants 2 "is good from 2090-01-01 on" $list "$url" --keys "$tmp/when/future"
-wants 2 "expired on 2021-01-01; make another with korch-keys add" korch-worker --daemon "$url" --keys "$tmp/when/expired" --device fake
-wants 2 'needs --keys DIR' korch-worker --daemon "$url" --device fake
+must 2 "expired on 2021-01-01" $list "$url" --keys "$tmp/when/expired"
+must 2 "is good from 2090-01-01 on" $list "$url" --keys "$tmp/when/future"
+must 2 "expired on 2021-01-01; make another with korch-keys add" korch-worker --daemon "$url" --keys "$tmp/when/expired" --device fake
+must 2 'needs --keys DIR' korch-worker --daemon "$url" --device fake
 
 # others that listen: one whose certificate has expired, one without TLS
 listen() { # NAME PYTHON: a server; its port in $tmp/NAME.port
@@ -116,10 +108,10 @@ cat "$keys/ca.crt" "$tmp/when/expired/ca.crt" >"$tmp/lenient.crt"
 listen expired 'c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(f"{tmp}/when/expired/tls.crt", f"{tmp}/when/expired/tls.key"); s = c.wrap_socket(s, server_side=True)'
 listen plain 's.sendall(b"\0SP\0\0\x31\0\0")'
 listen strange 's.sendall(b"220 mail.example ESMTP\r\n")'
-wants 3 'its certificate expired on 2021-01-01' $list "tls+tcp://127.0.0.1:$(cat "$tmp/expired.port")" --keys "$keys/client" --ca "$tmp/lenient.crt"
-wants 3 'speaks no TLS; have it listen on tls.tcp://' $list "tls+tcp://127.0.0.1:$(cat "$tmp/plain.port")" --keys "$keys/client"
-wants 3 'does not speak TLS as korchd does' $list "tls+tcp://127.0.0.1:$(cat "$tmp/strange.port")" --keys "$keys/client"
-wants 3 'what listens there is no korchd' $list "tcp://127.0.0.1:$(cat "$tmp/strange.port")" --plain
+must 3 'its certificate expired on 2021-01-01' $list "tls+tcp://127.0.0.1:$(cat "$tmp/expired.port")" --keys "$keys/client" --ca "$tmp/lenient.crt"
+must 3 'speaks no TLS; have it listen on tls.tcp://' $list "tls+tcp://127.0.0.1:$(cat "$tmp/plain.port")" --keys "$keys/client"
+must 3 'does not speak TLS as korchd does' $list "tls+tcp://127.0.0.1:$(cat "$tmp/strange.port")" --keys "$keys/client"
+must 3 'what listens there is no korchd' $list "tcp://127.0.0.1:$(cat "$tmp/strange.port")" --plain
 
 # ---- a worker says each reason when it comes, and stays ----
 : >"$tmp/tried.log"
@@ -171,7 +163,7 @@ echo gpu1 >>"$keys/daemon/revoked"
 kill -HUP $korchd_pid
 until [ -s "$tmp/log" ]; do :; done
 until_log "$tmp/worker.log" "not_taken .*'gpu1' is revoked"
-wants 1 "the certificate of 'client' is revoked" sh -c "echo client >>$keys/daemon/revoked; kill -HUP $korchd_pid; until korch-jobs list --daemon $url --keys $keys/client 2>&1 | tee $tmp/said | grep revoked; do :; done; false"
+must 1 "the certificate of 'client' is revoked" sh -c "echo client >>$keys/daemon/revoked; kill -HUP $korchd_pid; until korch-jobs list --daemon $url --keys $keys/client 2>&1 | tee $tmp/said | grep revoked; do :; done; false"
 rm "$keys/daemon/revoked"
 kill -HUP $korchd_pid
 kill -HUP $worker_pid # asks again at once
@@ -181,7 +173,7 @@ cp "$keys/daemon/tls.crt" "$tmp/before"
 echo nonsense >"$keys/daemon/tls.crt"
 kill -HUP $korchd_pid
 until_log "$tmp/log" 'reload.failed .*tls.crt'
-wants 0 'far' korch-jobs workers --daemon "$url" --keys "$keys/client" # what was read before stays
+must 0 'far' korch-jobs workers --daemon "$url" --keys "$keys/client" # what was read before stays
 cp "$keys/elsewhere/tls.crt" "$keys/elsewhere/tls.key" "$keys/daemon/"
 kill -HUP $korchd_pid
 until korch-jobs list --daemon "$url" --keys "$keys/client" >"$tmp/out" 2>&1; grep -q "not for '127.0.0.1'" "$tmp/out"; do :; done

@@ -7,14 +7,6 @@ tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
 case=$tmp/small/candy_small model=$tmp/small/candy_small/model.onnx
 cd "$tmp" || exit 1
 
-# must STATUS PATTERN COMMAND...
-must() {
-	local status=$1 pattern=$2
-	shift 2
-	"$@" >"$tmp/out" 2>&1
-	local got=$?
-	if [ "$got" = "$status" ] && grep -qE "$pattern" "$tmp/out"; then ok; else bad "$*: exit $got, no '$pattern' in: $(tail -n 3 "$tmp/out")"; fi
-}
 # As another user: no data, no keys.
 stranger() { XDG_DATA_HOME=$tmp/other/data XDG_CONFIG_HOME=$tmp/other/config "$@"; }
 print_of() { python3 -c 'import base64,hashlib,sys
