@@ -356,7 +356,6 @@ cpu_close(void *self)
 static void
 fill_env(struct arena *a, const struct calibration *cal, struct m_env *env)
 {
-	const struct hw *h = &cal->hw;
 	struct str version = STR("");
 	struct err e = {0};
 
@@ -366,19 +365,7 @@ fill_env(struct arena *a, const struct calibration *cal, struct m_env *env)
 	env->run_compat = str_of(str_dup(a, str_of(cal->info.run_compat)));
 	env->compiler = compiler_version(a, &version, &e) ? version : STR("");
 	env->epoch = GENERATOR_EPOCH;
-	env->hw = (struct m_hw){.flops_peak = h->flops_peak,
-	    .l1_bytes_per_s = h->bytes_per_s[0],
-	    .l2_bytes_per_s = h->bytes_per_s[1],
-	    .l3_bytes_per_s = h->bytes_per_s[2],
-	    .dram_bytes_per_s = h->bytes_per_s[3],
-	    .l1_bytes = cal->target.l1_bytes,
-	    .l2_bytes = cal->target.l2_bytes,
-	    .l3_bytes = cal->target.l3_bytes,
-	    .call_ns = h->call_ns,
-	    .barrier_ns = h->barrier_ns,
-	    .simd_bytes = cal->target.simd_bytes,
-	    .n_vregs = cal->target.n_vregs,
-	    .n_cores = host_cores(os_real())};
+	env->hw = device_hw(&cal->hw, &cal->target, host_cores(os_real()));
 }
 
 /* What was frozen may be of a version that had other names. */

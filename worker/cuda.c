@@ -213,22 +213,13 @@ fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
 	env->run_compat = str_of(str_dup(a, str_of(c->info.run_compat)));
 	env->compiler = str_of(arena_printf(a, "NVRTC %d.%d", c->facts.rtc / 1000, c->facts.rtc / 10 % 100));
 	env->epoch = GENERATOR_EPOCH;
-	env->hw = (struct m_hw){.flops_peak = h->flops_peak,
-	    .l1_bytes_per_s = h->bytes_per_s[0],
-	    .l2_bytes_per_s = h->bytes_per_s[1],
-	    .l3_bytes_per_s = h->bytes_per_s[2],
-	    .dram_bytes_per_s = h->bytes_per_s[3],
-	    .l1_bytes = h->level_bytes[0],
-	    .l2_bytes = h->level_bytes[1],
-	    .l3_bytes = h->level_bytes[2],
-	    .call_ns = h->call_ns,
-	    .barrier_ns = h->barrier_ns,
-	    .simd_bytes = target_cuda.simd_bytes,
-	    .n_vregs = target_cuda.n_vregs,
-	    .n_cores = c->facts.n_sm,
-	    .sm = c->facts.sm,
-	    .half_flops = tensor_flops(&c->facts, true),
-	    .tf32_flops = tensor_flops(&c->facts, false)};
+	env->hw = device_hw(h, &target_cuda, c->facts.n_sm);
+	env->hw.l1_bytes = h->level_bytes[0];
+	env->hw.l2_bytes = h->level_bytes[1];
+	env->hw.l3_bytes = h->level_bytes[2];
+	env->hw.sm = c->facts.sm;
+	env->hw.half_flops = tensor_flops(&c->facts, true);
+	env->hw.tf32_flops = tensor_flops(&c->facts, false);
 }
 
 /* "0", or the fake's settings, which say by dev=N. */

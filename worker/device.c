@@ -127,3 +127,21 @@ task_target(
 	*tolerance = most;
 	return true;
 }
+
+struct m_hw
+device_hw(const struct hw *h, const struct target *t, int64_t n_cores)
+{
+	return (struct m_hw){.flops_peak = h->flops_peak,
+	    .l1_bytes_per_s = h->bytes_per_s[0],
+	    .l2_bytes_per_s = h->bytes_per_s[1],
+	    .l3_bytes_per_s = h->bytes_per_s[2],
+	    .dram_bytes_per_s = h->bytes_per_s[3],
+	    .l1_bytes = t->l1_bytes,
+	    .l2_bytes = t->l2_bytes,
+	    .l3_bytes = t->l3_bytes,
+	    .call_ns = h->call_ns,
+	    .barrier_ns = h->barrier_ns,
+	    .simd_bytes = t->simd_bytes,
+	    .n_vregs = t->n_vregs,
+	    .n_cores = n_cores};
+}

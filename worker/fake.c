@@ -6,7 +6,6 @@
  * lost=N (per million) loses the device itself for a task, which no kernel is to blame for. */
 #include "unit.h"
 
-#include "../kernels/cost/cost.h"
 #include "../kernels/run/dev.h"
 #include "../schema/plan_file.h"
 
@@ -174,24 +173,6 @@ read_args(struct arena *a, struct fake *f, struct str args, struct err *e)
 	return true;
 }
 
-static void
-fake_hw(struct m_hw *hw, const struct hw *from, const struct target *t)
-{
-	*hw = (struct m_hw){.flops_peak = from->flops_peak,
-	    .l1_bytes_per_s = from->bytes_per_s[0],
-	    .l2_bytes_per_s = from->bytes_per_s[1],
-	    .l3_bytes_per_s = from->bytes_per_s[2],
-	    .dram_bytes_per_s = from->bytes_per_s[3],
-	    .l1_bytes = t->l1_bytes,
-	    .l2_bytes = t->l2_bytes,
-	    .l3_bytes = t->l3_bytes,
-	    .call_ns = from->call_ns,
-	    .barrier_ns = from->barrier_ns,
-	    .simd_bytes = t->simd_bytes,
-	    .n_vregs = t->n_vregs,
-	    .n_cores = 1};
-}
-
 bool
 device_fake_open(struct arena *a, const struct device_conf *conf, struct device *out, struct err *e)
 {
@@ -223,6 +204,6 @@ device_fake_open(struct arena *a, const struct device_conf *conf, struct device 
 	out->env.compiler = STR("none");
 	out->env.epoch = GENERATOR_EPOCH;
 	out->env.hash = hash_bytes(out->env.key.p, out->env.key.n);
-	fake_hw(&out->env.hw, &f->hw, &out->target);
+	out->env.hw = device_hw(&f->hw, &out->target, 1);
 	return true;
 }

@@ -7,6 +7,8 @@
 
 #include "../base/base.h"
 
+#include <sys/types.h>
+
 enum jail { JAIL_COMPILE, JAIL_MEASURE, JAIL_GPU, JAIL_PLAN, JAIL_COUNT };
 /* As rows of the table name them. */
 enum {
@@ -42,6 +44,10 @@ struct jail_conf {
 enum { JAIL_FAILED = 78 };
 bool jail_command(
     struct arena *a, const struct jail_conf *conf, char *const **argv, struct err *e) MUST_CHECK;
+/* Starts it in a process group of its own, with no signal blocked or ignored.  fd[i] becomes its file i;
+ * JAIL_FD_NULL: /dev/null, JAIL_FD_SAME: as it is here.  ERR_HOST. */
+enum { JAIL_FD_NULL = -1, JAIL_FD_SAME = -2 };
+bool jail_start(char *const *argv, const int fd[3], pid_t *pid, struct err *e) MUST_CHECK;
 
 /* In a program that was started so: it starts no other from here on, in any of its threads.  What the filter
  * allows is not widened by it, and a program outside of any jail loses that right alone. */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,45 @@ jail_command(struct arena *a, const struct jail_conf *conf, char *const **argv, 
 	return true;
 }
 
+static int
+set_files(posix_spawn_file_actions_t *act, const int fd[3])
+{
+	int rc = 0;
+
+	for (int i = 0; i < 3 && rc == 0; i++)
+		if (fd[i] == JAIL_FD_NULL)
+			rc = posix_spawn_file_actions_addopen(
+			    act, i, "/dev/null", i == 0 ? O_RDONLY : O_WRONLY, 0);
+		else if (fd[i] != JAIL_FD_SAME)
+			rc = posix_spawn_file_actions_adddup2(act, fd[i], i);
+	return rc;
+}
+
+bool
+jail_start(char *const *argv, const int fd[3], pid_t *pid, struct err *e)
+{
+	posix_spawn_file_actions_t act;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int rc;
+
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	(void)posix_spawn_file_actions_init(&act);
+	(void)posix_spawnattr_init(&attr);
+	rc = set_files(&act, fd);
+	rc |= posix_spawnattr_setpgroup(&attr, 0);
+	rc |= posix_spawnattr_setsigmask(&attr, &none);
+	rc |= posix_spawnattr_setsigdefault(&attr, &all);
+	rc |= posix_spawnattr_setflags(
+	    &attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	if (rc == 0)
+		rc = posix_spawn(pid, argv[0], &act, &attr, argv, environ);
+	(void)posix_spawn_file_actions_destroy(&act);
+	(void)posix_spawnattr_destroy(&attr);
+	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", argv[0], strerror(rc));
+}
+
 /* ---- settings ---------------------------------------------------------------------------- */
 bool
 jail_settings(const char *mode, const char *reads, struct err *e)
@@ -142,30 +182,24 @@ jail_settings(const char *mode, const char *reads, struct err *e)
 static bool
 listen_to(char *const *argv, char *out, size_t cap, int *status, struct err *e)
 {
-	posix_spawn_file_actions_t act;
 	size_t n = 0;
 	ssize_t got;
-	int fd[2], rc;
+	int fd[2];
 	pid_t pid;
+	bool ok;
 
 	if (pipe2(fd, O_CLOEXEC) != 0)
 		return err_set(e, ERR_HOST, "cannot make a pipe: %s", strerror(errno));
-	(void)posix_spawn_file_actions_init(&act);
-	rc = posix_spawn_file_actions_adddup2(&act, fd[1], 1);
-	if (rc == 0)
-		rc = posix_spawn(&pid, argv[0], &act, NULL, argv, environ);
-	(void)posix_spawn_file_actions_destroy(&act);
+	ok = jail_start(argv, (int[]){JAIL_FD_SAME, fd[1], JAIL_FD_SAME}, &pid, e);
 	(void)close(fd[1]);
-	while (rc == 0 && n + 1 < cap &&
+	while (ok && n + 1 < cap &&
 	    ((got = read(fd[0], out + n, cap - 1 - n)) > 0 || (got < 0 && errno == EINTR)))
 		n += got > 0 ? (size_t)got : 0;
 	out[n] = '\0';
 	(void)close(fd[0]);
-	if (rc != 0)
-		return err_set(e, ERR_HOST, "cannot start %s: %s", argv[0], strerror(rc));
-	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+	while (ok && waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
-	return true;
+	return ok;
 }
 
 static void

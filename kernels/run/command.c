@@ -7,14 +7,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-extern char **environ;
 
 static const uint64_t memory_limit = (uint64_t)4 << 30;
 
@@ -42,31 +39,11 @@ jailed(struct arena *a, const struct command *c, char *const **argv, struct err 
 static bool
 spawn(struct arena *a, const struct command *c, int say_fd, pid_t *pid, struct err *e)
 {
-	posix_spawn_file_actions_t act;
-	posix_spawnattr_t attr;
+	const int fd[3] = {
+	    JAIL_FD_NULL, c->take_stdout ? say_fd : JAIL_FD_NULL, c->take_stdout ? JAIL_FD_NULL : say_fd};
 	char *const *argv;
-	sigset_t none, all;
-	int rc;
 
-	if (!jailed(a, c, &argv, e))
-		return false;
-	(void)sigemptyset(&none);
-	(void)sigfillset(&all);
-	(void)posix_spawn_file_actions_init(&act);
-	(void)posix_spawnattr_init(&attr);
-	rc = posix_spawn_file_actions_addopen(&act, 0, "/dev/null", O_RDONLY, 0);
-	rc |= posix_spawn_file_actions_addopen(&act, c->take_stdout ? 2 : 1, "/dev/null", O_WRONLY, 0);
-	rc |= posix_spawn_file_actions_adddup2(&act, say_fd, c->take_stdout ? 1 : 2);
-	rc |= posix_spawnattr_setpgroup(&attr, 0);
-	rc |= posix_spawnattr_setsigmask(&attr, &none);
-	rc |= posix_spawnattr_setsigdefault(&attr, &all);
-	rc |= posix_spawnattr_setflags(
-	    &attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	if (rc == 0)
-		rc = posix_spawn(pid, argv[0], &act, &attr, argv, environ);
-	(void)posix_spawn_file_actions_destroy(&act);
-	(void)posix_spawnattr_destroy(&attr);
-	return rc == 0 || err_set(e, ERR_HOST, "cannot start %s: %s", argv[0], strerror(rc));
+	return jailed(a, c, &argv, e) && jail_start(argv, fd, pid, e);
 }
 
 static int64_t
