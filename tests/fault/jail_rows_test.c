@@ -103,8 +103,12 @@ struct run {
 #define MODEL "@/candy_small/model.onnx"
 static const struct run runs[] = {
     {"a model for the CPU, on two threads",
-	{BIN "korch-submit", MODEL, "-o", "@/plan", "--budget", "20", "--threads", "2", "--dump", "choice",
+	{BIN "korch-submit", MODEL, "-o", "@/plan", "--budget", "10", "--threads", "2", "--dump", "choice",
 	    "--dump-dir", "@/dump", "--quiet"}},
+    /* a budget that is over may time no whole plan: this one ends by itself, on a korchd of its own */
+    {"a search to its end",
+	{BIN "korch-submit", MODEL, "-o", "@/plan", "--fusion", "operator", "--effort", "1", "--threads", "2",
+	    "--data", "@/another", "--quiet"}},
     {"kernels on one thread of the CPU", {BIN "fault_jail_rows_test", "measure", "cpu"}},
     {"kernels on a GPU", {BIN "fault_jail_rows_test", "measure", "cuda-fake:gpu=a100,seed=1"}},
     {"a kernel that aborts", {BIN "fault_jail_rows_test", "abort", "seed=1,crash=1000000"}},
