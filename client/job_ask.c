@@ -198,7 +198,8 @@ job_ask_read(struct arena *a, const struct opts *o, bool writes_plan, struct m_o
 	out->device = str_of(class);
 	*want = (struct session_want){.device = worker,
 	    .class = class,
-	    .may_wait = out->offline || opt_given(o, OPT_unplaceable_timeout)};
+	    .may_wait = out->offline || opt_given(o, OPT_unplaceable_timeout),
+	    .at_once = out->budget_ns == 0};
 	return true;
 }
 

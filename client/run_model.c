@@ -114,6 +114,7 @@ plan_by(struct run_model *m, struct arena *a, const struct opts *so, struct err 
 		return false;
 	options.budget_ns = 0;
 	options.prove = options.offline = false;
+	want.at_once = true;
 	if (!session_open(&m->session, a, so, &want, e) ||
 	    !job_ask_send(&m->session, a, m->model, &options, &job, e))
 		return false;

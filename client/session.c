@@ -90,6 +90,7 @@ session_open(
 	    .class = want ? want->class : NULL,
 	    .max_size = opt_text(o, OPT_max_size),
 	    .may_wait = want && want->may_wait,
+	    .at_once = want && want->at_once,
 	    .quiet = opt_flag(o, OPT_quiet),
 	    .stop = hear_signals,
 	    .self = s,

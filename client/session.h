@@ -21,6 +21,7 @@ struct session {
 struct session_want {
 	const char *device, *class;
 	bool may_wait;
+	bool at_once; /* nothing will be measured */
 };
 /* Joins the daemon named by --daemon, or the private one.  want: NULL: no worker is needed.  From here on
  * SIGINT and SIGTERM end calls.  `s` must stay where it is while the client lives. */

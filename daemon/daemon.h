@@ -85,6 +85,7 @@ struct job {
 struct own_worker {
 	char device[256];
 	uint64_t memory; /* MiB of its measuring child; 0: as usual */
+	bool is_quick;   /* for plans that measure nothing */
 	struct child *child;
 	int64_t started_ns;
 	uint32_t failures;

@@ -79,9 +79,10 @@ start(struct daemon *d, struct own_worker *w)
 	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t) "--daemon", url,
 	    (char *)(uintptr_t) "--device", w->device, (char *)(uintptr_t) "--with-parent",
 	    (char *)(uintptr_t) "--memory", memory, (char *)(uintptr_t) "--data",
-	    (char *)(uintptr_t)d->conf->data, (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "1", NULL,
+	    (char *)(uintptr_t)d->conf->data, (char *)(uintptr_t) "--ready-fd", (char *)(uintptr_t) "1",
+	    (char *)(uintptr_t) "--calibrate", (char *)(uintptr_t)(w->is_quick ? "quick" : "full"), NULL,
 	    NULL, NULL};
-	int n = 12;
+	int n = 14;
 
 	(void)snprintf(url, sizeof(url), "%s", d->conf->listen[0]);
 	(void)snprintf(memory, sizeof(memory), "%llu", (unsigned long long)w->memory);
@@ -130,17 +131,42 @@ find_worker(struct daemon *d, struct str device)
 	return NULL;
 }
 
-/* There is one already: asked anew, tried anew; one with another limit ends what it holds first. */
-static void
-want_again(struct own_worker *w, uint64_t memory)
+static bool
+is_of(const struct own_worker *w, struct str class)
 {
-	if (w->failures >= TRIES)
-		w->failures = 0;
-	if (!memory || memory == w->memory)
-		return;
-	w->memory = memory;
+	struct str kind = class_kind(str_of(w->device));
+
+	if (str_is(kind, "cuda-fake"))
+		kind = STR("cuda");
+	return str_eq(kind, class_kind(class));
+}
+
+/* It ends when it has done what it holds; until then no new job is for it. */
+static void
+end_worker(struct daemon *d, struct own_worker *w)
+{
+	for (struct session *s = d->sessions; s; s = s->next)
+		for (uint32_t i = 0; i < s->n_envs; i++)
+			if (is_of(w, str_of(s->envs[i].class)))
+				farm_drain(d->farm, s->envs[i].device);
 	if (w->child)
 		child_kill(w->child, SIGTERM);
+}
+
+/* There is one already: asked anew, tried anew; one with another limit, or that looked at the host in a hurry
+ * where kernels are to be measured now, makes room for another. */
+static void
+want_again(struct daemon *d, struct own_worker *w, const struct m_worker_want *want)
+{
+	bool is_other = (want->memory && want->memory != w->memory) || (w->is_quick && !want->at_once);
+
+	if (w->failures >= TRIES)
+		w->failures = 0;
+	if (!is_other)
+		return;
+	w->memory = want->memory ? want->memory : w->memory;
+	w->is_quick &= want->at_once;
+	end_worker(d, w);
 }
 
 static bool
@@ -158,6 +184,7 @@ add_worker(struct daemon *d, const struct m_worker_want *want, struct err *e)
 	w = &d->own_workers[d->n_own_workers++];
 	(void)snprintf(w->device, sizeof(w->device), "%.*s", STR_ARG(device));
 	w->memory = want->memory;
+	w->is_quick = want->at_once;
 	start(d, w);
 	return true;
 }
@@ -181,7 +208,7 @@ serve_worker_want(struct daemon *d, struct request *r)
 	else if (!w)
 		ok = add_worker(d, want, &e);
 	else
-		want_again(w, want->memory);
+		want_again(d, w, want);
 	if (ok)
 		answer_ok(d, r, !d->conf->is_private, "");
 	else
@@ -210,16 +237,6 @@ own_workers_stop(struct daemon *d)
 			child_forget(d->own_workers[i].child);
 			d->own_workers[i].child = NULL;
 		}
-}
-
-static bool
-is_of(const struct own_worker *w, struct str class)
-{
-	struct str kind = class_kind(str_of(w->device));
-
-	if (str_is(kind, "cuda-fake"))
-		kind = STR("cuda");
-	return str_eq(kind, class_kind(class));
 }
 
 /* All of its devices are there, or it is given up. */

@@ -56,13 +56,14 @@ char *data_socket(struct arena *a, const char *dir);
 
 /* ---- the private daemon ---- */
 struct private_conf {
-	const char *data;         /* the folder; "": the XDG folder */
-	const char *device;       /* a private daemon starts a worker for it; NULL: none is needed */
-	const char *class;        /* of the job: what another daemon over the folder must have a worker of */
-	const char *max_size;     /* of the folder's files, as korchd takes it; "" or NULL: as usual */
-	uint64_t memory;          /* MiB of that worker's measuring child; 0: as it is */
-	bool may_wait;            /* for that worker, instead of ERR_UNPLACEABLE */
-	bool quiet;               /* no words on stderr */
+	const char *data;     /* the folder; "": the XDG folder */
+	const char *device;   /* a private daemon starts a worker for it; NULL: none is needed */
+	const char *class;    /* of the job: what another daemon over the folder must have a worker of */
+	const char *max_size; /* of the folder's files, as korchd takes it; "" or NULL: as usual */
+	uint64_t memory;      /* MiB of that worker's measuring child; 0: as it is */
+	bool at_once;  /* for plans that measure nothing: that worker need not look at the host for long */
+	bool may_wait; /* for that worker, instead of ERR_UNPLACEABLE */
+	bool quiet;    /* no words on stderr */
 	bool (*stop)(void *self); /* as client_conf's; NULL: nothing stops it */
 	void *self;
 };

@@ -243,7 +243,8 @@ want_worker(struct arena *a, struct join *j, const char *url, bool *stays, struc
 	if (j->conf->device) {
 		ask.worker_want = (struct m_worker_want){.device = str_of(j->conf->device),
 		    .class = str_of(j->conf->class),
-		    .memory = j->conf->memory};
+		    .memory = j->conf->memory,
+		    .at_once = j->conf->at_once};
 		ok = client_call(c, a, &ask, 10000000000, &m, e);
 		*stays = ok ? m.type == MSG_ok && m.ok.value : e->code == ERR_UNPLACEABLE;
 		ok = judge_want(j->conf, ok, e);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 14, LAUNCHES = 256, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
+enum { ROUNDS = 14, QUICK_ROUNDS = 2, LAUNCHES = 256, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
 /* Of one round. */
 enum { FMA_TRIALS = 200, STREAM_TRIALS = 6, LAUNCH_TRIALS = 6, REF_TRIALS = 40 };
 static const int64_t trial_ns = 400000, pause_ns = 60000000;
@@ -98,8 +98,9 @@ see_all(struct seen *s)
 /* All that can be seen, in rounds with pauses between: a neighbour on the same core or a slow
  * clock lasts longer than any single probe, and its numbers must not be kept for good. */
 static bool
-look_around(const struct refs *r, const struct dev_info *info, struct seen *s, struct err *e)
+look_around(const struct refs *r, const struct dev_info *info, bool is_quick, struct seen *s, struct err *e)
 {
+	int rounds = is_quick ? QUICK_ROUNDS : ROUNDS;
 	double l2 = info->fact[DEV_FACT_l2_bytes], l3 = info->fact[DEV_FACT_l3_bytes];
 	const double sizes[4] = {info->fact[DEV_FACT_l1_bytes] / 2, l2 / 2,
 	    fmin(fmax(l3 / 4, 4 * l2), 16 << 20), (double)dram_bytes};
@@ -112,9 +113,10 @@ look_around(const struct refs *r, const struct dev_info *info, struct seen *s, s
 	memset(s->x, 0, dram_bytes);
 	for (int i = 0; i < 4; i++)
 		s->sizes[i] = (size_t)fmax(sizes[i], 8192) & ~(size_t)4095;
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
+		if (i)
+			(void)nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
 		see_all(s);
-		(void)nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
 	}
 	r->dev->mem_free(r->dev->self, s->x, dram_bytes);
 	return true;
@@ -243,7 +245,7 @@ calibrate_fake(const struct dev *d, struct calibration *out, struct err *e)
 }
 
 bool
-calibrate(const struct dev *d, const struct refs *r, struct calibration *out, struct err *e)
+calibrate(const struct dev *d, const struct refs *r, bool is_quick, struct calibration *out, struct err *e)
 {
 	struct seen seen;
 
@@ -258,7 +260,7 @@ calibrate(const struct dev *d, const struct refs *r, struct calibration *out, st
 	out->hw.level_bytes[0] = out->target.l1_bytes;
 	out->hw.level_bytes[1] = out->target.l2_bytes;
 	out->hw.level_bytes[2] = out->target.l3_bytes;
-	if (!look_around(r, &out->info, &seen, e))
+	if (!look_around(r, &out->info, is_quick, &seen, e))
 		return false;
 	take_hw(&seen, d->n_threads, &out->hw);
 	memcpy(out->ref_ns, seen.ref_ns, sizeof(out->ref_ns));

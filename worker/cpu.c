@@ -334,7 +334,8 @@ cpu_canary(void *self, struct err *e)
 
 	measure_close(c->child);
 	c->child = NULL;
-	ok = host_lock_take(&c->lock, e) && need_child(c, 1, e) && measure_calibrate(c->child, &now, e);
+	ok =
+	    host_lock_take(&c->lock, e) && need_child(c, 1, e) && measure_calibrate(c->child, false, &now, e);
 	host_lock_leave(&c->lock);
 	if (!ok)
 		return false;
@@ -403,9 +404,9 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 	c->conf = conf;
 	host_lock_init(&c->lock, &conf->lock, conf->cancel, "cpu");
 	ok = host_lock_take(&c->lock, e) &&
-	    (frozen_load(conf->data, &c->cal) ||
-		(need_child(c, 1, e) && measure_calibrate(c->child, &c->cal, e) &&
-		    frozen_save(conf->data, &c->cal, e)));
+	    (frozen_load(conf->data, conf->is_quick, &c->cal) ||
+		(need_child(c, 1, e) && measure_calibrate(c->child, conf->is_quick, &c->cal, e) &&
+		    frozen_save(conf->data, conf->is_quick, &c->cal, e)));
 	host_lock_leave(&c->lock);
 	if (!ok) {
 		cpu_close(c);

@@ -16,6 +16,7 @@ struct device_conf {
 	const char *compiler; /* "" or a path */
 	const char *data;     /* where calibrations are kept; "" or NULL: the XDG cache folder */
 	size_t memory_bytes;  /* of a CPU's measuring child; 0: as usual */
+	bool is_quick;        /* a CPU that was not measured before is looked at for a moment only */
 	bool quiet;
 	const atomic_bool *cancel;
 	struct lock_conf lock; /* of what is timed */

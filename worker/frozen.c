@@ -22,24 +22,25 @@ folder_of(struct arena *a, const char *given)
 }
 
 static char *
-file_of(struct arena *a, const char *folder, const char *environment)
+file_of(struct arena *a, const char *folder, const char *environment, bool is_quick)
 {
 	struct hash h = hash_bytes(environment, strlen(environment));
 	char hex[65];
 
 	hash_hex(&h, hex);
-	return arena_printf(a, "%s/calibration-%.16s", folder_of(a, folder), hex);
+	return arena_printf(a, "%s/calibration-%s%.16s", folder_of(a, folder), is_quick ? "quick-" : "", hex);
 }
 
-bool
-frozen_load_for(const char *folder, const char *environment, struct calibration *out)
+static bool
+load(const char *folder, const char *environment, bool is_quick, struct calibration *out)
 {
 	struct arena a = {0};
 	struct frozen *f = NEW(&a, struct frozen);
 	struct bytes b = {0};
 	struct hash h;
 	struct err e = {0};
-	bool ok = os_read_file(os_real(), &a, file_of(&a, folder, environment), sizeof(*f), &b, &e) &&
+	bool ok =
+	    os_read_file(os_real(), &a, file_of(&a, folder, environment, is_quick), sizeof(*f), &b, &e) &&
 	    b.n == sizeof(*f);
 
 	if (ok) {
@@ -54,8 +55,8 @@ frozen_load_for(const char *folder, const char *environment, struct calibration 
 	return ok;
 }
 
-bool
-frozen_save_for(const char *folder, const char *environment, const struct calibration *c, struct err *e)
+static bool
+save(const char *folder, const char *environment, bool is_quick, const struct calibration *c, struct err *e)
 {
 	struct arena a = {0};
 	struct frozen *f = NEW(&a, struct frozen);
@@ -66,10 +67,22 @@ frozen_save_for(const char *folder, const char *environment, const struct calibr
 	memcpy(&f->cal, c, sizeof(f->cal));
 	f->digest = hash_bytes(&f->cal, sizeof(f->cal));
 	ok = os_make_dirs(folder_of(&a, folder), e) &&
-	    os_write_file(os_real(), file_of(&a, folder, environment),
+	    os_write_file(os_real(), file_of(&a, folder, environment, is_quick),
 		(struct bytes){(const uint8_t *)f, sizeof(*f)}, e);
 	arena_fini(&a);
 	return ok;
+}
+
+bool
+frozen_load_for(const char *folder, const char *environment, struct calibration *out)
+{
+	return load(folder, environment, false, out);
+}
+
+bool
+frozen_save_for(const char *folder, const char *environment, const struct calibration *c, struct err *e)
+{
+	return save(folder, environment, false, c, e);
 }
 
 /* The CPU's: its environment is known without measuring. */
@@ -82,23 +95,25 @@ environment_here(struct dev_info *info, struct err *e)
 }
 
 bool
-frozen_load(const char *folder, struct calibration *out)
+frozen_load(const char *folder, bool may_be_quick, struct calibration *out)
 {
 	struct arena a = {0};
 	struct dev_info *info = NEW(&a, struct dev_info);
 	struct err e = {0};
-	bool ok = environment_here(info, &e) && frozen_load_for(folder, info->environment, out);
+	bool ok = environment_here(info, &e) &&
+	    (load(folder, info->environment, false, out) ||
+		(may_be_quick && load(folder, info->environment, true, out)));
 
 	arena_fini(&a);
 	return ok;
 }
 
 bool
-frozen_save(const char *folder, const struct calibration *c, struct err *e)
+frozen_save(const char *folder, bool is_quick, const struct calibration *c, struct err *e)
 {
 	struct arena a = {0};
 	struct dev_info *info = NEW(&a, struct dev_info);
-	bool ok = environment_here(info, e) && frozen_save_for(folder, info->environment, c, e);
+	bool ok = environment_here(info, e) && save(folder, info->environment, is_quick, c, e);
 
 	arena_fini(&a);
 	return ok;

@@ -6,9 +6,10 @@
 #include "measure.h"
 
 /* `folder`: where they are kept; "" or NULL: the XDG cache folder. */
-/* The one of this host's present environment; false when there is none yet. */
-bool frozen_load(const char *folder, struct calibration *out);
-bool frozen_save(const char *folder, const struct calibration *c, struct err *e) MUST_CHECK;
+/* The one of this host's present environment; false when there is none yet.  may_be_quick: else one that was
+ * made in a hurry, which is kept apart. */
+bool frozen_load(const char *folder, bool may_be_quick, struct calibration *out);
+bool frozen_save(const char *folder, bool is_quick, const struct calibration *c, struct err *e) MUST_CHECK;
 /* The same of an environment that is named. */
 bool frozen_load_for(const char *folder, const char *environment, struct calibration *out);
 bool frozen_save_for(

@@ -81,7 +81,8 @@ tell_ready(struct worker *w)
 	(void)fflush(stdout);
 	if (w->conf->ready_fd >= 0) {
 		(void)dprintf(w->conf->ready_fd, "ready\n");
-		(void)close(w->conf->ready_fd);
+		if (w->conf->ready_fd > STDERR_FILENO) /* else it is for more than that */
+			(void)close(w->conf->ready_fd);
 	}
 }
 

@@ -140,8 +140,9 @@ do_calibrate(struct child *c, struct bytes body)
 	bool ok;
 
 	if (!c->gpu.is_open)
-		return calibrate(&c->dev, &c->refs, &k, &e) ? say(c, SAY_CALIBRATION, &k, sizeof(k))
-							    : say_error(c, &e);
+		return calibrate(&c->dev, &c->refs, body.n > 0, &k, &e)
+		    ? say(c, SAY_CALIBRATION, &k, sizeof(k))
+		    : say_error(c, &e);
 	ok = c->dev.load(c->dev.self, body, &m, &e) && gpu_refs_open(&c->dev, m, &c->gpu_refs, &e) &&
 	    gpu_calibrate(&c->dev, &c->gpu_refs, &k, &e);
 	gpu_refs_close(&c->gpu_refs);

@@ -94,9 +94,16 @@ main(int argc, char **argv)
 	if (conf.ready_fd >= 0)
 		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
 	conf.device = str_dup(&a, names[0]);
+	if (strcmp(opt_text(&o, OPT_calibrate), "full") != 0 &&
+	    strcmp(opt_text(&o, OPT_calibrate), "quick") != 0) {
+		(void)err_set(
+		    &e, ERR_USAGE, "--calibrate %s: it is full or quick", opt_text(&o, OPT_calibrate));
+		return leave(work, &a, conf.log, &cred, opts_fail(&o, &e));
+	}
 	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
 	    .data = opt_text(&o, OPT_worker_data),
 	    .memory_bytes = (size_t)conf.memory << 20,
+	    .is_quick = strcmp(opt_text(&o, OPT_calibrate), "quick") == 0,
 	    .quiet = conf.quiet,
 	    .cancel = &work->cancel,
 	    .lock = {.dir = opt_text(&o, OPT_lock_dir),

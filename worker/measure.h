@@ -45,9 +45,10 @@ struct calibration {
 	struct target target;      /* what the generator may assume here */
 	int64_t ref_ns[REF_COUNT]; /* frozen with the environment */
 };
-/* Takes about two seconds.  The first result for an environment is kept by the caller and
- * handed to later batches. */
-bool measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e) MUST_CHECK;
+/* Takes some seconds, or, quick, a part of one, for what measures nothing.  The first result for an
+ * environment is kept by the caller and handed to later batches. */
+bool measure_calibrate(
+    struct measure_child *c, bool is_quick, struct calibration *out, struct err *e) MUST_CHECK;
 /* The same of a GPU, by the reference kernels in `module`; proves it on the way. */
 bool measure_calibrate_gpu(
     struct measure_child *c, struct bytes module, struct calibration *out, struct err *e) MUST_CHECK;

@@ -123,7 +123,8 @@ int64_t refs_time(const struct refs *r, enum measure_ref which);
  * 12 multiply-adds of a vector a round. */
 int64_t refs_probe(const struct refs *r, enum probe which, void *x, int64_t n_vectors, int64_t rounds);
 
-bool calibrate(const struct dev *d, const struct refs *r, struct calibration *out, struct err *e) MUST_CHECK;
+bool calibrate(const struct dev *d, const struct refs *r, bool is_quick, struct calibration *out,
+    struct err *e) MUST_CHECK;
 
 /* Values for a spec's operands: seeded, the same in check and timing. */
 enum input_set { SET_NORMAL, SET_ZEROS, SET_LARGE, SET_NEGATIVE, SET_POSITIVE, SET_COUNT };

@@ -303,10 +303,13 @@ add_environment(struct calibration *out, struct err *e)
 }
 
 bool
-measure_calibrate(struct measure_child *c, struct calibration *out, struct err *e)
+measure_calibrate(struct measure_child *c, bool is_quick, struct calibration *out, struct err *e)
 {
+	static const uint8_t quick = 1;
+
 	return alive(c, e) &&
-	    ask_one(c, ASK_CALIBRATE, NULL, 0, SAY_CALIBRATION, out, sizeof(*out), calibrate_limit_ns, e) &&
+	    ask_one(c, ASK_CALIBRATE, &quick, is_quick ? sizeof(quick) : 0, SAY_CALIBRATION, out,
+		sizeof(*out), calibrate_limit_ns, e) &&
 	    (strcmp(c->device, "cpu") != 0 || add_environment(out, e));
 }
 

@@ -155,7 +155,7 @@ time_kernels(struct arena *a, const char *path, struct err *e)
 	o.n_threads = p.n_threads;
 	if (!measure_open(&o, &child, e))
 		return false;
-	ok = measure_calibrate(child, &c, e);
+	ok = measure_calibrate(child, false, &c, e);
 	measure_close(child);
 	if (!ok || !make_set(a, &p, &c.target, &s, e) || !measure(a, &s, &c, p.n_threads, &x, e) ||
 	    !measure(a, &s, &c, p.n_threads, &y, e))

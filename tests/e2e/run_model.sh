@@ -29,6 +29,8 @@ grep -qE '^to tune it, type: korch-submit model.dat$' out && ok || bad "the comm
 must 0 '^median .* recorded sum' korch run kept.korch --repeat 3
 cp kept.korch plan.onnx
 must 0 '^median' korch run plan.onnx --repeat 1
+calibrations() { ls "$XDG_DATA_HOME/korch" | sed -n 's/^\(calibration-\(quick-\)*\).*/\1/p' | tr '\n' ' '; }
+[ "$(calibrations)" = 'calibration-quick- ' ] && ok || bad "the machine was looked at for long: $(calibrations)"
 # Right answers, on given inputs too, and the options of both halves.
 must 0 '^agrees: 1 data set' korch run "$model" --check "$case" --threads 1 --quiet
 must 0 '^median' korch run "$model" --repeat 2 --output-dir results --seed 7
@@ -67,6 +69,8 @@ END
 
 # What was tuned needs no tuning.
 must 0 'runs in|takes' korch submit meets.onnx --shape n=4 --shape m=4 --budget 20
+[ "$(calibrations)" = 'calibration- calibration-quick- ' ] && ok || bad "measuring on a quick look: $(calibrations)"
+grep -q 'cannot write' "$XDG_DATA_HOME/korch/korchd.log" && bad "$(grep 'cannot write' "$XDG_DATA_HOME/korch/korchd.log")" || ok
 must 0 '^all [1-9][0-9]* kernels were measured before: nothing to tune' korch run meets.onnx --shape n=4 --shape m=4
 grep -q 'type:' out && bad "it says what to type: $(cat out)" || ok
 

@@ -349,7 +349,7 @@ calibration_is_plausible(void **state)
 	struct dev_info again;
 	struct err e = {0};
 
-	if (!measure_calibrate(b->child, &c, &e))
+	if (!measure_calibrate(b->child, false, &c, &e))
 		fail_msg("%s", e.msg);
 	assert_true(c.hw.flops_peak > 1e9 && c.hw.flops_peak < 1e13);
 	assert_true(c.hw.bytes_per_s[0] >= c.hw.bytes_per_s[1] && c.hw.bytes_per_s[3] > 1e8);
