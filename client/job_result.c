@@ -2,6 +2,8 @@
 #include "job_result.h"
 #include "job_view.h"
 
+#include "../kernels/base/utf8.h"
+
 #include <inttypes.h>
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
@@ -205,13 +207,6 @@ add_verdict(struct strbuf *sb, const struct job_result *r)
 	sb_addc(sb, '\n');
 }
 
-static void
-add_given(struct strbuf *sb, struct str s)
-{
-	for (size_t i = 0; i < s.n; i++) /* a stranger's file has it */
-		sb_addc(sb, (unsigned char)s.p[i] < 32 || s.p[i] == 127 ? '?' : s.p[i]);
-}
-
 void
 job_result_assumed(FILE *to, const char *program, const struct m_progress *p)
 {
@@ -224,13 +219,13 @@ job_result_assumed(FILE *to, const char *program, const struct m_progress *p)
 		bool is_named = x->name.n > 0;
 
 		sb_addf(&sb, "%s: input '", program);
-		add_given(&sb, x->input);
+		utf8_add_plain(&sb, x->input);
 		sb_addz(&sb, is_named ? "': " : "' is ");
-		add_given(&sb, x->name);
+		utf8_add_plain(&sb, x->name);
 		sb_addz(&sb, is_named ? "=" : "");
-		add_given(&sb, x->value);
+		utf8_add_plain(&sb, x->value);
 		sb_addz(&sb, " (give --shape ");
-		add_given(&sb, is_named ? x->name : x->input);
+		utf8_add_plain(&sb, is_named ? x->name : x->input);
 		sb_addz(&sb, is_named ? "=N)\n" : "=AxBx...)\n");
 	}
 	(void)fputs(sb.n ? sb.p : "", to);

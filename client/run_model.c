@@ -5,6 +5,7 @@
 #include "job_view.h"
 #include "output.h"
 
+#include "../kernels/base/utf8.h"
 #include "../kernels/jail/jail.h"
 
 #include <errno.h>
@@ -169,10 +170,13 @@ submit_command(const struct run_model *m, struct arena *a, const struct opts *o)
 			sb_addf(&sb, " %s", output_shell(a, words[i]) + 2); /* its ./ */
 	for (uint32_t i = 0; i < m->progress.n_assumed; i++) {
 		const struct m_assumed *x = &m->progress.assumed[i];
-		struct str name = x->name.n ? x->name : x->input;
+		struct strbuf word;
 
-		sb_addf(&sb, " --shape %s",
-		    output_shell(a, arena_printf(a, "%.*s=%.*s", STR_ARG(name), STR_ARG(x->value))));
+		sb_init(&word, a);
+		utf8_add_plain(&word, x->name.n ? x->name : x->input);
+		sb_addc(&word, '=');
+		utf8_add_plain(&word, x->value);
+		sb_addf(&sb, " --shape %s", output_shell(a, word.p));
 	}
 	return sb.p;
 }
