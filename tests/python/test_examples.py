@@ -1,4 +1,4 @@
-"""Each block of client/python/EXAMPLES.md, run as it stands, and those of the README."""
+"""Each block of client/python/EXAMPLES.md, run as it stands, and those of the folder's README and of the first one."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ def blocks(page):
     return found
 
 
-BLOCKS = blocks("EXAMPLES.md") + blocks("README.md")
+BLOCKS = blocks("EXAMPLES.md") + blocks("README.md") + blocks("../../README.md")
 
 
 @pytest.fixture(scope="module")
