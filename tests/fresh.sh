@@ -83,7 +83,7 @@ twice() {
 # The plain build for this host, by the README's words.
 package() {
 	inside root "deploy/install-packages.sh deploy/packages.txt deploy/packages-python.txt && python3 -m venv /venv && /venv/bin/pip install ." || return
-	inside root "/venv/bin/korch --version && /venv/bin/pip install onnxruntime && tar xJf tests/models/small.tar.xz -C /tmp &&
+	inside root "/venv/bin/korch --version && /venv/bin/pip install onnxruntime && python3 -m tarfile -e tests/models/small.tar.xz /tmp &&
 		tests/python/one_line.sh /venv/bin/python /tmp/small/{candy,yolox_nano}_small/model.onnx"
 }
 

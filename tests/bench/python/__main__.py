@@ -25,6 +25,7 @@ def arguments():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--budget", type=float, default=0, help="seconds of tuning for each plan of latency and memory")
+    p.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="of latency; cpu: one thread, on shared machines")
     return p.parse_intermixed_args()
 
 
