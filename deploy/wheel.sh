@@ -54,6 +54,7 @@ licences_of_sources() { # the cache
 	cp "$1/zig/ziglang/lib/libcxx/LICENSE.TXT" "$work/licences/libc++.txt"
 }
 licences_of_packages() { # what has been built
+	cp /usr/share/doc/liblpsolve55-dev/copyright "$work/licences/lp-solve.txt" # an archive, which no program names
 	ldd "$1"/bin/korch* "$1"/python/korch/*.so | sed -n 's|.*=> \(/[^ ]*\) .*|\1|p' | sort -u | while read -r library; do
 		package=$(dpkg-query -S "$library" "/usr$library" "$(realpath "$library")" 2>/dev/null | head -n 1 | cut -d: -f1)
 		[ -z "$package" ] || cp "/usr/share/doc/$package/copyright" "$work/licences/$package.txt"
