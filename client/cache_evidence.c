@@ -13,7 +13,7 @@ add_number(struct strbuf *sb, const struct m_outcome *o)
 	uint64_t fail = o->fail ? o->fail : r ? r->fail : 0;
 
 	if (fail) {
-		sb_addf(sb, "failed (%s)", fail < 1000 ? err_name(err_of_wire((int)fail)) : "?");
+		sb_addf(sb, "failed (%s)", err_name(err_of_wire(fail)));
 	} else if (r) {
 		sb_addf(sb, "%" PRId64 " ns", r->median_ns);
 	} else if (o->n_timings) {

@@ -104,8 +104,7 @@ add_repeats(struct strbuf *sb, const struct m_measurement *m, struct unit u)
 		hash_hex(&r->session, hex);
 		sb_addz(sb, "    again ");
 		if (r->row.fail)
-			sb_addf(sb, "%10s %9s",
-			    err_name(err_of_wire((int)MIN_OF(r->row.fail, (uint64_t)1000))), "");
+			sb_addf(sb, "%10s %9s", err_name(err_of_wire(r->row.fail)), "");
 		else
 			add_time(sb, &r->row, u);
 		sb_addf(sb, " %9s %7" PRIu64 "  in session %.12s; ", "", r->row.samples, hex);
@@ -194,7 +193,7 @@ history_words(struct strbuf *sb, const struct history *h)
 	for (uint32_t i = h->n_good, n; i < h->n; i += n) {
 		n = failures_of_class(h, i);
 		sb_addf(sb, "  failed %u times: %s: %.*s  \"%.*s\"%s\n", n,
-		    err_name(err_of_wire((int)h->rows[i]->row.fail)), STR_ARG(h->rows[i]->row.cause),
+		    err_name(err_of_wire(h->rows[i]->row.fail)), STR_ARG(h->rows[i]->row.cause),
 		    STR_ARG(h->rows[i]->row.schedule), n > 1 ? ", ..." : "");
 	}
 }
@@ -244,7 +243,7 @@ history_json(struct strbuf *sb, const struct history *h)
 	for (uint32_t i = h->n_good, n; i < h->n; i += n) {
 		n = failures_of_class(h, i);
 		sb_addf(sb, "%s{\"class\":\"%s\",\"times\":%u,\"cause\":", i > h->n_good ? "," : "",
-		    err_name(err_of_wire((int)h->rows[i]->row.fail)), n);
+		    err_name(err_of_wire(h->rows[i]->row.fail)), n);
 		json_string(sb, h->rows[i]->row.cause);
 		sb_addc(sb, '}');
 	}

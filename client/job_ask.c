@@ -117,8 +117,7 @@ check_memory(const struct opts *o, struct err *e)
 	    (!mib || !*opt_text(o, OPT_daemon) ||
 		err_set(e, ERR_USAGE,
 		    "--memory %s: it is of the worker that korch-submit starts itself; those of a named "
-		    "daemon "
-		    "have what korch-worker --memory gives them",
+		    "daemon have what korch-worker --memory gives them",
 		    opt_text(o, OPT_memory)));
 }
 
@@ -215,9 +214,7 @@ check_cpu(const struct session *s, struct str asked, struct err *e)
 		return true;
 	return err_set(e, ERR_UNPLACEABLE,
 	    "--device %.*s: this host is of device class '%s'; take it with --device cpu, or name a farm "
-	    "that "
-	    "has "
-	    "the other with --daemon",
+	    "that has the other with --daemon",
 	    STR_ARG(asked), here.device_class);
 }
 

@@ -279,6 +279,6 @@ job_follow(
 	}
 	job_view_clear(v);
 	if (last->code != 0)
-		return err_set(e, err_of_wire((int)last->code), "%.*s", STR_ARG(last->reason));
+		return err_set(e, err_of_wire(last->code), "%.*s", STR_ARG(last->reason));
 	return true;
 }

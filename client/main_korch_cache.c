@@ -70,8 +70,8 @@ add_row(struct strbuf *sb, const struct m_measurement *m)
 	hash_hex(&m->spec, hex);
 	sb_addf(sb, "%.12s  ", hex);
 	if (m->row.fail) {
-		sb_addf(sb, "%-10s  %.*s  %.*s", err_name(err_of_wire((int)m->row.fail)),
-		    STR_ARG(m->row.schedule), STR_ARG(m->row.cause));
+		sb_addf(sb, "%-10s  %.*s  %.*s", err_name(err_of_wire(m->row.fail)), STR_ARG(m->row.schedule),
+		    STR_ARG(m->row.cause));
 		return;
 	}
 	print_ns(sb, m->row.median_ns);

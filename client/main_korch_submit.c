@@ -69,8 +69,7 @@ left_running(const struct submit *s, uint64_t job, struct err *e)
 
 	return err_set(e, ERR_INTERRUPTED,
 	    "job %" PRIu64 " goes on without you; come back with: %s watch %" PRIu64
-	    "%s, take its plan with: "
-	    "%s fetch %" PRIu64 " -o %s%s, end it with: %s cancel %" PRIu64 "%s",
+	    "%s, take its plan with: %s fetch %" PRIu64 " -o %s%s, end it with: %s cancel %" PRIu64 "%s",
 	    job, jobs, job, where, jobs, job, output_shell(s->arena, plan), where, jobs, job, where);
 }
 

@@ -134,8 +134,7 @@ ask(struct arena *a, const char *model, const struct m_options *options, struct 
 		    WIFSIGNALED(status) ? "signal" : "exit",
 		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	if (m->type == MSG_failed)
-		return err_set(e, err_of_wire((int)MIN_OF(m->failed.code, (uint64_t)1000)), "%.*s",
-		    STR_ARG(m->failed.text));
+		return err_set(e, err_of_wire(m->failed.code), "%.*s", STR_ARG(m->failed.text));
 	return m->type == MSG_check_have ||
 	    err_set(e, ERR_PROTO, "the planner answered '%s'", msg_name(m->type));
 }

@@ -43,8 +43,7 @@ run_model_no_options(const struct opts *o, struct err *e)
 		if (o->value[row[i].id].source == FROM_FLAG)
 			return err_set(e, ERR_USAGE,
 			    "--%s is for a model, and %s is none: its plan was made with what it was made "
-			    "with; give "
-			    "MODEL.onnx, or make another plan with korch-submit",
+			    "with; give MODEL.onnx, or make another plan with korch-submit",
 			    row[i].flag, o->args[0]);
 	return true;
 }

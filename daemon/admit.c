@@ -117,8 +117,7 @@ doubt(struct judge *j, const struct m_row *r, int64_t bound_ns)
 	if (out->n_doubted == 0)
 		(void)snprintf(out->why, sizeof(out->why),
 		    "schedule '%.*s' took %lld ns, and %lld is the least by the device's calibration: "
-		    "believed "
-		    "when another lease finds that too",
+		    "believed when another lease finds that too",
 		    (int)MIN_OF(r->schedule.n, (size_t)100), r->schedule.p, (long long)r->median_ns,
 		    (long long)bound_ns);
 	out->doubted[out->n_doubted++] = r->schedule;
@@ -297,7 +296,7 @@ static bool
 is_in_range(struct judge *j)
 {
 	const struct m_outcome *o = j->o;
-	enum err_code code = o->fail < 1000 ? err_of_wire((int)o->fail) : ERR_NONE;
+	enum err_code code = err_of_wire(o->fail);
 
 	if ((uint64_t)err_wire(code) != o->fail)
 		return refuse(j, "its failure number is none");

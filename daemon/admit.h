@@ -8,8 +8,8 @@
 struct admit_ask {
 	enum farm_hold hold; /* that names the task */
 	struct meas_key env; /* of the device; threads and precision are the outcome's */
-	const struct str
-	    *doubted; /* schedules that another lease of the task found below the bound as well */
+	/* schedules that another lease of the task found below the bound as well */
+	const struct str *doubted;
 	uint32_t n_doubted;
 	bool is_last; /* there will be no further lease: what is in doubt now is not believed */
 };

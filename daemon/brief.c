@@ -55,8 +55,7 @@ hear(struct daemon *d, struct job *j, const struct msg *m)
 		plan_done(d, j, &m->done);
 		break;
 	case MSG_failed:
-		plan_failed(d, j, err_of_wire((int)MIN_OF(m->failed.code, (uint64_t)1000)),
-		    str_dup(&tmp, m->failed.text));
+		plan_failed(d, j, err_of_wire(m->failed.code), str_dup(&tmp, m->failed.text));
 		break;
 	default:
 		plan_died(d, j, ERR_PROTO,

@@ -67,8 +67,7 @@ check_env(const struct m_env *env, uint32_t i, struct err *e)
 	if (env->epoch != GENERATOR_EPOCH)
 		return err_set(e, ERR_PROTO,
 		    "device %u (%.*s) has generator epoch %llu, and this korchd has %d; install the same "
-		    "version "
-		    "on both sides",
+		    "version on both sides",
 		    i, STR_ARG(env->class), (unsigned long long)env->epoch, (int)GENERATOR_EPOCH);
 	return hw_check(&env->hw, e) || err_in(e, "device %u (%.*s)", i, STR_ARG(env->class));
 }
@@ -215,8 +214,8 @@ struct hello_op {
 	char peer[SOCK_ADDR_BYTES];
 	uint64_t rejoined; /* the session that it goes on with; 0: a new one */
 	int64_t env[SESSION_ENVS];
-	uint32_t
-	    *held_by; /* of each lease that it says it holds: the device whose ticket it shows, or NOBODY */
+	/* of each lease that it says it holds: the device whose ticket it shows, or NOBODY */
+	uint32_t *held_by;
 };
 static const uint32_t NOBODY = UINT32_MAX;
 

@@ -1,7 +1,7 @@
 /* daemon/folder.h: the folder of a job, in three parts: model/ (what was submitted) and given/ (what was
  * built since), which its planner may read, and work/, the one that it may write. */
-#ifndef KORCH_FOLDER_H
-#define KORCH_FOLDER_H
+#ifndef KORCH_DAEMON_FOLDER_H
+#define KORCH_DAEMON_FOLDER_H
 
 #include "daemon.h"
 

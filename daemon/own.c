@@ -113,9 +113,8 @@ need_worker(const struct daemon *d, struct str class, struct err *e)
 		return true;
 	(void)err_set(e, ERR_UNPLACEABLE,
 	    "korchd (process %ld) over %.120s has no worker of device class '%.*s'%.120s and starts none; "
-	    "start one with: "
-	    "korch-worker --daemon %.120s --device %s, or end it with: kill %ld, and a private one is "
-	    "started",
+	    "start one with: korch-worker --daemon %.120s --device %s, or end it with: kill %ld, and a "
+	    "private one is started",
 	    pid, d->conf->data, STR_ARG(class), place_classes(&tmp, d), d->conf->listen[0],
 	    place_device(&tmp, class), pid);
 	arena_fini(&tmp);
@@ -200,8 +199,7 @@ serve_worker_want(struct daemon *d, struct request *r)
 	if (!d->conf->is_private && want->memory)
 		ok = err_set(&e, ERR_USAGE,
 		    "--memory: the korchd over %.200s is not private; its workers have what korch-worker "
-		    "--memory "
-		    "gives them",
+		    "--memory gives them",
 		    d->conf->data);
 	else if (!d->conf->is_private)
 		ok = need_worker(d, want->class, &e);
@@ -280,8 +278,7 @@ own_is_other(const struct daemon *d, struct str class, struct err *why)
 		return false;
 	(void)err_set(why, ERR_UNPLACEABLE,
 	    "no device of this host is of class '%.*s'%.200s; take one with --device %.*s, or name a farm "
-	    "that "
-	    "has the other with --daemon",
+	    "that has the other with --daemon",
 	    STR_ARG(class), place_classes(&tmp, d), STR_ARG(class_kind(class)));
 	arena_fini(&tmp);
 	return true;

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* After a restart workers come back one by one. */
-static const int64_t BOUND_NS = 60 * SECOND_NS;
+/* So long after a restart a job waits for its own class: workers come back one by one. */
+static const int64_t OWN_CLASS_NS = 60 * SECOND_NS;
 
 struct rank {
 	bool is_bound, is_own;
@@ -82,8 +82,8 @@ place_is_there(const struct daemon *d, struct str pattern)
 struct str
 place_wanted(const struct daemon *d, const struct job *j)
 {
-	return j->rec.class.n && daemon_now(d) - j->found_ns < BOUND_NS ? j->rec.class
-									: j->rec.options.device;
+	return j->rec.class.n && daemon_now(d) - j->found_ns < OWN_CLASS_NS ? j->rec.class
+									    : j->rec.options.device;
 }
 
 const char *

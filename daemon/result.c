@@ -27,12 +27,6 @@ struct result_op {
 	struct piece *pieces; /* one per outcome */
 };
 
-static enum err_code
-fail_of(const struct m_outcome *o)
-{
-	return o->fail ? err_of_wire((int)MIN_OF(o->fail, (uint64_t)1000)) : ERR_NONE;
-}
-
 /* ---- on the store's thread ------------------------------------------------------------ */
 struct putting {
 	struct result_op *x;
@@ -244,7 +238,7 @@ finish_one(struct daemon *d, struct result_op *x, struct piece *p)
 {
 	const struct m_outcome *o = p->o;
 	bool is_refused = p->admitted.is == ADMIT_REFUSED;
-	enum err_code fail = is_refused ? ERR_PROTO : fail_of(o);
+	enum err_code fail = is_refused ? ERR_PROTO : err_of_wire(o->fail);
 	struct task_result result = {0};
 	struct m_outcome unsaid = {.cause = str_of(p->admitted.why), .log = STR("")};
 	struct farm_task *t;

@@ -18,8 +18,8 @@ struct task_data {
 	struct str cause; /* why it failed last, where it is tried again */
 	struct hash payload;
 	struct str payload_path;
-	struct str
-	    *doubted; /* schedules that a lease found below the bound: believed when another does too */
+	/* schedules that a lease found below the bound: believed when another does too */
+	struct str *doubted;
 	uint32_t n_doubted, n_again; /* leases that ended in doubt */
 	int64_t until_ns;            /* measure: nobody waits after that; 0: somebody does */
 };

@@ -139,7 +139,6 @@ msg_is_error(const struct msg *m, struct err *e)
 {
 	if (m->type != MSG_error)
 		return false;
-	(void)err_set(
-	    e, err_of_wire(m->error.code > 1000 ? 1 : (int)m->error.code), "%.*s", STR_ARG(m->error.text));
+	(void)err_set(e, err_of_wire(m->error.code), "%.*s", STR_ARG(m->error.text));
 	return true;
 }

@@ -23,7 +23,7 @@ in_order(const int64_t *v, size_t n, size_t *bad)
 static bool
 failed_check(const struct m_row *r, struct err *e)
 {
-	enum err_code code = r->fail < 1000 ? err_of_wire((int)r->fail) : ERR_NONE;
+	enum err_code code = err_of_wire(r->fail);
 
 	if ((uint64_t)err_wire(code) != r->fail)
 		return err_set(e, ERR_PROTO, "failure number %llu is none", (unsigned long long)r->fail);

@@ -298,8 +298,7 @@ shake_hands(struct probe *p, const struct keys *k, struct err *e)
 	if (greets(p)) {
 		(void)err_set(e, ERR_UNREACHABLE,
 		    "%s: the korchd there speaks no TLS; have it listen on tls+tcp:// with --keys, or name "
-		    "it "
-		    "tcp:// with --plain",
+		    "it tcp:// with --plain",
 		    p->url);
 		return stays(p);
 	}

@@ -52,7 +52,7 @@ spec_text(struct db *db, struct arena *a, const struct hash *hash, struct str *t
 bool
 fail_is_kept(uint64_t wire)
 {
-	enum err_code c = wire > 1000 ? ERR_FAILED : err_of_wire((int)wire);
+	enum err_code c = err_of_wire(wire);
 
 	return c == ERR_COMPILE || c == ERR_LAUNCH || c == ERR_WRONG || c == ERR_CRASH || c == ERR_MEMORY ||
 	    c == ERR_TIMEOUT || c == ERR_INFEASIBLE;
@@ -248,7 +248,7 @@ attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, ui
 static bool
 fail_counts(struct db *db, uint64_t fail, int64_t wall_ns)
 {
-	enum err_code c = err_of_wire((int)fail);
+	enum err_code c = err_of_wire(fail);
 
 	return fail && ((c != ERR_TIMEOUT && c != ERR_MEMORY) || db_wall(db) - wall_ns < DAY_NS);
 }

@@ -1,7 +1,7 @@
 /* tests/opt.h: korch-opt, a program that reads text, runs one pass and prints text, so that most
  * tests are text files.  To add a pass: a row in opt.def, and its function in an opt_*.c file. */
-#ifndef KORCH_OPT_H
-#define KORCH_OPT_H
+#ifndef KORCH_TEST_OPT_H
+#define KORCH_TEST_OPT_H
 
 #include "../kernels/base/base.h"
 

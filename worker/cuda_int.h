@@ -1,7 +1,7 @@
 /* worker/cuda_int.h: the GPU's device from inside: cuda.c (measuring, opening), cuda_make.c (from tasks to
  * cubins) and cuda_order.c (which is timed first).  For these alone. */
-#ifndef KORCH_CUDA_INT_H
-#define KORCH_CUDA_INT_H
+#ifndef KORCH_WORKER_CUDA_INT_H
+#define KORCH_WORKER_CUDA_INT_H
 
 #include "../kernels/sass/cubin.h"
 #include "gpu_child.h"

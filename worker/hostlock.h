@@ -15,9 +15,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum {
-	LOCK_WAIT_S = 120
-}; /* longer than any measurement between two moments at which others get their turn */
+/* Longer than any measurement between two moments at which others get their turn. */
+enum { LOCK_WAIT_S = 120 };
 
 /* What a wait is for, in words, for other threads; "": nobody waits. */
 struct lock_words {

@@ -53,8 +53,7 @@ check_folder(const char *path, bool is_given, const struct stat *st, struct err 
 	if (st->st_uid != geteuid() && (!is_given || st->st_uid != 0))
 		return err_set(e, ERR_HOST,
 		    "folder of locks %s belongs to user %u: it is not to be trusted; have it removed, or "
-		    "name another by "
-		    "--lock-dir",
+		    "name another by --lock-dir",
 		    path, (unsigned)st->st_uid);
 	if (!is_given && (mode & 077))
 		return err_set(e, ERR_HOST,

@@ -39,7 +39,16 @@ lock_holder_write(int fd)
 		(void)ftruncate(fd, 0);
 }
 
-/* What the file says: a number and words.  Others may have written it: they speak to no terminal. */
+/* Others may have written it: it speaks to no terminal. */
+static void
+make_plain(char *text)
+{
+	for (char *c = text; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+}
+
+/* What the file says: a number and words. */
 static long
 read_words(int fd, char words[WORDS])
 {
@@ -51,9 +60,7 @@ read_words(int fd, char words[WORDS])
 	pid = strtol(text, &end, 10);
 	end += *end == ' ';
 	end[strcspn(end, "\n")] = '\0';
-	for (char *c = end; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
+	make_plain(end);
 	(void)snprintf(words, WORDS, "%s", end);
 	return pid;
 }
@@ -104,9 +111,7 @@ name_of_process(long pid, char *out, size_t n)
 		(void)fclose(f);
 	}
 	comm[strcspn(comm, "\n")] = '\0';
-	for (char *c = comm; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
+	make_plain(comm);
 	(void)snprintf(out, n, "pid %ld (%s, %s)", pid, user, comm[0] ? comm : "?");
 }
 

@@ -165,8 +165,8 @@ do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 	o->specs = NEW_ARRAY(a, struct m_digest, MAX_OF(n, 1u));
 	for (uint32_t i = 0; i < n; i++) {
 		/* another generator's schedule is no reason to time the others again and again */
-		if (out[i].fail && err_of_wire((int)out[i].fail) != ERR_INFEASIBLE)
-			return err_set(e, err_of_wire((int)out[i].fail), "%.*s", STR_ARG(out[i].cause));
+		if (out[i].fail && err_of_wire(out[i].fail) != ERR_INFEASIBLE)
+			return err_set(e, err_of_wire(out[i].fail), "%.*s", STR_ARG(out[i].cause));
 		for (uint32_t k = 0; k < out[i].n_rows && k < 1; k++) {
 			o->specs[o->n_specs++].hash = out[i].spec;
 			o->rows[o->n_rows++] = out[i].rows[k];

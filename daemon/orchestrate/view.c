@@ -13,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	VIEW_ALIGN = 16
-}; /* of stretches: what libraries on GPUs ask for, and kernels that move words (vector=) */
+/* Of stretches: what libraries on GPUs ask for, and kernels that move words (vector=). */
+enum { VIEW_ALIGN = 16 };
 
 enum class_flags { CLASS_GIVEN = 1, CLASS_FIXED = 2, CLASS_WANTED = 4 };
 

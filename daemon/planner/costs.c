@@ -160,7 +160,7 @@ take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);
 		c->state = m->effort >= t->effort || c->state == LAZY_WAITING ? LAZY_MEASURED : LAZY_OPEN;
 	} else if (m->fail != 0) {
-		c->fail = err_of_wire((int)m->fail);
+		c->fail = err_of_wire(m->fail);
 		c->cause = (struct str){str_dup(t->arena, m->cause), m->cause.n};
 		c->state = LAZY_FAILED;
 		t->progress.failed++;
@@ -180,8 +180,7 @@ take_costs(struct tune *t, const struct m_cost_have *m)
 		bool was_waiting;
 
 		if (t->is_final) {
-			costs_trouble(t, m->costs[i].fail ? err_of_wire((int)m->costs[i].fail) : ERR_NONE,
-			    m->costs[i].cause);
+			costs_trouble(t, err_of_wire(m->costs[i].fail), m->costs[i].cause);
 			continue;
 		}
 
@@ -209,7 +208,7 @@ take_race(struct tune *t, const struct m_race_have *m)
 			take_cost(t, s, &m->costs[i]);
 		}
 	}
-	t->race_fail = m->fail ? err_of_wire((int)m->fail) : ERR_NONE;
+	t->race_fail = err_of_wire(m->fail);
 	t->is_racing = false;
 }
 
@@ -299,7 +298,7 @@ note_dropped(struct tune *t, const struct m_dropped *m)
 {
 	if (m->n_failed == 0)
 		return;
-	costs_trouble(t, err_of_wire((int)MIN_OF(m->fail, (uint64_t)1000)), m->cause);
+	costs_trouble(t, err_of_wire(m->fail), m->cause);
 	t->n_trouble += (uint32_t)MIN_OF(m->n_failed - 1, (uint64_t)1000000);
 }
 

@@ -154,19 +154,18 @@ blame(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code 
 		if (!str_eq(codes[specs[i]].symbol, symbol))
 			continue;
 		c->state = LAZY_FAILED;
-		c->fail = err_of_wire((int)have->fail);
+		c->fail = err_of_wire(have->fail);
 		c->cause = str_trim(rest);
 		t->progress.failed++;
 		return true;
 	}
-	return err_set(
-	    e, err_of_wire((int)have->fail), "building the plan's kernels: %.*s", STR_ARG(have->cause));
+	return err_set(e, err_of_wire(have->fail), "building the plan's kernels: %.*s", STR_ARG(have->cause));
 }
 
 static bool
 is_infrastructure(uint64_t fail)
 {
-	enum err_code c = err_of_wire((int)fail);
+	enum err_code c = err_of_wire(fail);
 
 	return c != ERR_COMPILE && c != ERR_WRONG && c != ERR_CRASH && c != ERR_TIMEOUT && c != ERR_LAUNCH;
 }
@@ -207,7 +206,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			return os_read_file(t->os, t->plan_arena, path, MODULE_MAX_BYTES, module, e);
 		}
 		if (is_infrastructure(have.fail))
-			return err_set(e, err_of_wire((int)have.fail), "building the plan's kernels: %.*s",
+			return err_set(e, err_of_wire(have.fail), "building the plan's kernels: %.*s",
 			    STR_ARG(have.cause));
 		if (!blame(t, specs, n, codes, &have, e))
 			return false;
@@ -219,9 +218,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			return false;
 	}
 	return err_set(e, ERR_FAILED,
-	    "gave up after %d builds with failing kernels; the last ones are in the job's "
-	    "log",
-	    MAX_BUILDS);
+	    "gave up after %d builds with failing kernels; the last ones are in the job's log", MAX_BUILDS);
 }
 
 static const char *const *
@@ -421,7 +418,7 @@ finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e)
 	n = chosen_specs(t, &own, &specs);
 	ok = generate(t, specs, n, codes, &source, e) && ask_build(t, specs, n, codes, until_ns, &have, e);
 	if (ok && have.fail)
-		ok = err_set(e, err_of_wire((int)have.fail), "%.*s", STR_ARG(have.cause));
+		ok = err_set(e, err_of_wire(have.fail), "%.*s", STR_ARG(have.cause));
 	from = t->os->mono_ns(t->os->self);
 	ok = ok && os_read_file(t->os, &own, str_dup(&own, have.path), MODULE_MAX_BYTES, &module, e) &&
 	    make(t, codes, module, source, &plan, e) && save(t, &plan, path, e);

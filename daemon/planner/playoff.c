@@ -255,7 +255,7 @@ ask_times(struct game *g, bool only_known, struct m_time_have *out, struct err *
 		return false;
 	*out = m.type == MSG_time_have ? m.time_have : (struct m_time_have){.cause = STR("")};
 	if (!only_known)
-		costs_trouble(t, err_of_wire((int)out->fail), out->cause);
+		costs_trouble(t, err_of_wire(out->fail), out->cause);
 	if (out->fail || out->n_timings != g->n)
 		out->n_timings = 0;
 	return true;

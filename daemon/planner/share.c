@@ -13,6 +13,8 @@
 
 /* Of a kernel, where nothing was compiled yet; then by what was. */
 static const int64_t usual_compile_ns = 150000000, usual_measure_ns = 400000000;
+/* Of one kernel at the most, whatever its worker said. */
+static const int64_t most_compile_ns = 60000000000;
 /* Of a build beside its kernels: sending, linking, starting.  Of a plan file, by candidate. */
 static const int64_t link_ns = 300000000, file_ns = 50000000, candidate_ns = 30000;
 /* Runs of each plan that are timed at the least (worker/plan_times.c), and what starting them takes. */
@@ -43,7 +45,7 @@ mean_compile_ns(const struct tune *t)
 
 	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
 		if (t->cost[i].compile_ns > 0) {
-			sum += MIN_OF(t->cost[i].compile_ns, (int64_t)60 * 1000000000);
+			sum += MIN_OF(t->cost[i].compile_ns, most_compile_ns);
 			n++;
 		}
 	return n ? sum / n : usual_compile_ns;
@@ -65,7 +67,7 @@ share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n)
 			continue;
 		bit_set(&seen, s);
 		n_specs++;
-		sum += one > 0 ? MIN_OF(one, (int64_t)60 * 1000000000) : mean;
+		sum += one > 0 ? MIN_OF(one, most_compile_ns) : mean;
 	}
 	arena_fini(&tmp);
 	if (!compiles(t) || n_specs == 0)
@@ -167,7 +169,7 @@ static double
 enough_s(const struct tune *t)
 {
 	int64_t need = t->measuring_from_ns - t->began_ns + finish_ns(t);
-	double seconds = ceil((double)(need + count_open(t) * usual_measure_ns) * 1e-9 * 1.25);
+	double seconds = ceil((double)(need + count_open(t) * usual_measure_ns) * 1e-9 * caution);
 
 	return seconds > 20 ? ceil(seconds / 10) * 10 : seconds;
 }
@@ -196,7 +198,6 @@ share_nothing_words(struct tune *t)
 
 	return str_of(arena_printf(t->arena,
 	    "the budget of %.3g s was over before anything was measured: plan from bounds and the cache; "
-	    "give at "
-	    "least %.0f s",
+	    "give at least %.0f s",
 	    budget, fmax(enough_s(t), ceil(2 * budget))));
 }

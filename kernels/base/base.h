@@ -48,7 +48,7 @@ bool err_in(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int err_exit_status(enum err_code code);
 int err_wire(enum err_code code);
 /* The class of a wire number; ERR_FAILED for a number that this version does not know. */
-enum err_code err_of_wire(int wire);
+enum err_code err_of_wire(uint64_t wire);
 const char *err_name(enum err_code code); /* "COMPILE" */
 const char *err_text(enum err_code code); /* "compile error" */
 

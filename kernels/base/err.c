@@ -52,10 +52,10 @@ err_wire(enum err_code code)
 }
 
 enum err_code
-err_of_wire(int wire)
+err_of_wire(uint64_t wire)
 {
 	for (int i = 0; i < ERR_COUNT; i++)
-		if (err_row[i].wire == wire)
+		if ((uint64_t)err_row[i].wire == wire)
 			return (enum err_code)i;
 	return ERR_FAILED;
 }

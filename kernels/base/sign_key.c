@@ -192,8 +192,7 @@ read_key(const char *path, struct sign_key *out, struct err *e)
 	if (ok && (stat(path, &st) != 0 || (st.st_mode & 077) != 0))
 		ok = err_set(e, ERR_HOST,
 		    "%s: others may read this key, with which plans are signed; chmod 600 it, or delete it "
-		    "for a "
-		    "new one",
+		    "for a new one",
 		    path);
 	mbedtls_pk_init(&pk);
 	if (ok) {

@@ -344,8 +344,8 @@ lay_out(struct tile_prog *p, struct err *e)
 /* ---- final indices -------------------------------------------------------------------------------- */
 struct unbound {
 	struct tile_prog *p;
-	const struct stage
-	    *stages; /* as they were: a carried tensor's maker is bound before some of its readers */
+	/* as they were: a carried tensor's maker is bound before some of its readers */
+	const struct stage *stages;
 };
 
 /* Flat index of a whole tensor to the index in its local part. */

@@ -142,8 +142,8 @@ struct plan {
 	struct str what_if;      /* conditions on the plan: "without 1a2b3c4d5e6f"; mostly "" */
 	int64_t what_if_base_ns; /* latency_ns of the plan without them */
 	struct plan_rival *rivals;
-	struct plan_exchange
-	    *exchanges; /* first one per step: what is cheapest without the step's candidate */
+	/* first one per step: what is cheapest without the step's candidate */
+	struct plan_exchange *exchanges;
 	struct plan_apart *aparts;
 	struct plan_node *nodes;
 	uint32_t n_rivals, n_exchanges, n_aparts, n_nodes;

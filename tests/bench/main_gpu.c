@@ -45,7 +45,7 @@ note(struct totals *t, const struct m_outcome *o)
 {
 	t->specs++;
 	if (o->fail) {
-		enum err_code c = err_of_wire((int)o->fail);
+		enum err_code c = err_of_wire(o->fail);
 
 		t->fail[MIN_OF((int)c, FAILS - 1)]++;
 		t->failed_specs++;
@@ -58,9 +58,9 @@ note(struct totals *t, const struct m_outcome *o)
 		t->kernels++;
 		t->timed += r->fail == 0;
 		if (r->fail) {
-			t->fail[MIN_OF((int)err_of_wire((int)r->fail), FAILS - 1)]++;
+			t->fail[MIN_OF((int)err_of_wire(r->fail), FAILS - 1)]++;
 			printf("schedule '%.*s': %s: %.*s\n", STR_ARG(r->schedule),
-			    err_name(err_of_wire((int)r->fail)), STR_ARG(r->cause));
+			    err_name(err_of_wire(r->fail)), STR_ARG(r->cause));
 		} else
 			t->worst = fmax(t->worst, r->error);
 	}

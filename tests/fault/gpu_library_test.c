@@ -77,7 +77,7 @@ tally_of(const struct m_outcome *o, const char *words)
 
 	for (uint32_t i = 0; i < o->n_rows; i++) {
 		const struct m_row *row = &o->rows[i];
-		enum err_code fail = err_of_wire((int)row->fail);
+		enum err_code fail = err_of_wire(row->fail);
 
 		if (fail == ERR_NONE && row->median_ns < best) {
 			best = row->median_ns;

@@ -47,10 +47,10 @@ machine_faults(void **state)
 		for (int i = 0; i < RIG_N; i++) {
 			if (r.out[i].n_rows)
 				fail_msg("%s: task %d has a row", rows[k].fault, i);
-			if (err_of_wire((int)r.out[i].fail) != rows[k].code ||
+			if (err_of_wire(r.out[i].fail) != rows[k].code ||
 			    !strstr(str_dup(&r.a, r.out[i].cause), rows[k].words))
 				fail_msg("%s: %s \"%.*s\"", rows[k].fault,
-				    err_name(err_of_wire((int)r.out[i].fail)), STR_ARG(r.out[i].cause));
+				    err_name(err_of_wire(r.out[i].fail)), STR_ARG(r.out[i].cause));
 		}
 		rig_close(&r);
 	}
@@ -80,7 +80,7 @@ lost_at_any_moment(void **state)
 		for (int i = 0; i < RIG_N; i++) {
 			if (r.out[i].fail)
 				n_lost++;
-			if (r.out[i].fail ? err_of_wire((int)r.out[i].fail) != ERR_DEVLOST || r.out[i].n_rows
+			if (r.out[i].fail ? err_of_wire(r.out[i].fail) != ERR_DEVLOST || r.out[i].n_rows
 					  : r.out[i].n_rows != 1 || r.out[i].rows[0].fail ||
 				    r.out[i].rows[0].median_ns != clean.out[i].rows[0].median_ns)
 				fail_msg("lost at %d, task %d: %.*s, %u rows, the first of %lld ns", at, i,
@@ -243,7 +243,7 @@ gone(void **state)
 	assert_int_equal(e.code, ERR_DEVLOST);
 	rig_measure(&r, 1);
 	for (int i = 0; i < RIG_N; i++)
-		assert_int_equal(err_of_wire((int)r.out[i].fail), ERR_DEVLOST);
+		assert_int_equal(err_of_wire(r.out[i].fail), ERR_DEVLOST);
 	rig_close(&r);
 }
 

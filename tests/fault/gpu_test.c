@@ -128,7 +128,7 @@ bounds_rule_out(void **state)
 			const char *cause = str_dup(&r.a, out.rows[k].cause);
 
 			assert_int_equal(
-			    err_of_wire((int)out.rows[k].fail), rows[i].is_timed ? ERR_NONE : ERR_INFEASIBLE);
+			    err_of_wire(out.rows[k].fail), rows[i].is_timed ? ERR_NONE : ERR_INFEASIBLE);
 			assert_true(
 			    rows[i].is_timed || strstr(cause, "cannot win: its launches take ") != NULL);
 			assert_int_equal(out.rows[k].median_ns > 0, rows[i].is_timed);
@@ -191,9 +191,9 @@ each_fails(const char *fault, enum err_code code, const char *words)
 	for (int i = 0; i < RIG_N; i++) {
 		if (r.out[i].fail || r.out[i].n_rows != 1)
 			fail_msg("%s: task %d: %.*s", fault, i, STR_ARG(r.out[i].cause));
-		if (err_of_wire((int)r.out[i].rows[0].fail) != code ||
+		if (err_of_wire(r.out[i].rows[0].fail) != code ||
 		    !strstr(str_dup(&r.a, r.out[i].rows[0].cause), words))
-			fail_msg("%s: %s \"%.*s\"", fault, err_name(err_of_wire((int)r.out[i].rows[0].fail)),
+			fail_msg("%s: %s \"%.*s\"", fault, err_name(err_of_wire(r.out[i].rows[0].fail)),
 			    STR_ARG(r.out[i].rows[0].cause));
 	}
 	if (!r.d.canary(r.d.self, &e))
@@ -233,7 +233,7 @@ bad_by(unsigned seed)
 	for (int i = 0; i < RIG_N; i++) {
 		assert_int_equal(r.out[i].n_rows, 1);
 		if (r.out[i].rows[0].fail) {
-			assert_int_equal(err_of_wire((int)r.out[i].rows[0].fail), ERR_CRASH);
+			assert_int_equal(err_of_wire(r.out[i].rows[0].fail), ERR_CRASH);
 			bad++;
 		} else
 			assert_int_equal(r.out[i].rows[0].median_ns, clean.out[i].rows[0].median_ns);
@@ -388,7 +388,7 @@ n_spilled(int seed)
 
 		assert_int_equal(r.out[i].n_rows, 1);
 		if (row->fail) {
-			assert_int_equal(err_of_wire((int)row->fail), ERR_INFEASIBLE);
+			assert_int_equal(err_of_wire(row->fail), ERR_INFEASIBLE);
 			assert_int_equal(row->samples, 0);
 			bad++;
 		} else
@@ -455,25 +455,25 @@ precisions(void **state)
 	assert_true(row && row->fail == 0 && row->error < 1e-6);
 	at_precision(&r, "tf32:0.00001");
 	row = row_of(&r.out[0], "");
-	assert_true(row && err_of_wire((int)row->fail) == ERR_WRONG);
+	assert_true(row && err_of_wire(row->fail) == ERR_WRONG);
 	row = row_of(&r.out[0], "exact=1");
 	assert_true(row && row->fail == 0);
 	at_precision(&r, "bf16:0.05");
 	row = row_of(&r.out[0], "");
 	assert_true(row && row->fail == 0 && row->error > 4 * error);
 	at_precision(&r, "f8:0.1");
-	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
+	assert_int_equal(err_of_wire(r.out[0].fail), ERR_INFEASIBLE);
 	at_precision(&r, "tf32");
-	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
+	assert_int_equal(err_of_wire(r.out[0].fail), ERR_INFEASIBLE);
 	rig_close(&r);
 	/* no tensor cores for it there */
 	assert_true(rig_open(&r, "cuda-fake:gpu=v100,seed=5", &e));
 	at_precision(&r, "tf32:0.001");
-	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
+	assert_int_equal(err_of_wire(r.out[0].fail), ERR_INFEASIBLE);
 	rig_close(&r);
 	assert_true(rig_open(&r, "fake:seed=1", &e));
 	at_precision(&r, "tf32:0.001");
-	assert_int_equal(err_of_wire((int)r.out[0].fail), ERR_INFEASIBLE);
+	assert_int_equal(err_of_wire(r.out[0].fail), ERR_INFEASIBLE);
 	rig_close(&r);
 }
 

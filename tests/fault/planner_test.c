@@ -52,8 +52,8 @@ play_measure(struct pipe *p, struct arena *a, int n)
 		}
 	}
 	return as_planner_fail(p, ERR_FAILED,
-	    str_of(arena_printf(a, "good=%d bad=%d fail=%s %.*s", good, bad, err_name(err_of_wire((int)fail)),
-		STR_ARG(cause))));
+	    str_of(arena_printf(
+		a, "good=%d bad=%d fail=%s %.*s", good, bad, err_name(err_of_wire(fail)), STR_ARG(cause))));
 }
 
 /* Asks and asks, and reads no answer. */
@@ -166,7 +166,7 @@ end_of(struct client *c, struct arena *a, uint64_t job, enum err_code *code, con
 			continue;
 		last = &m.job_events.events[m.job_events.n_events - 1];
 		seq = last->seq;
-		*code = err_of_wire((int)last->code);
+		*code = err_of_wire(last->code);
 		if (m.job_events.is_final || (until_state && str_is(last->state, until_state)))
 			return last->reason;
 	}

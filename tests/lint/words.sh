@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Functions that are never used here, bare TODOs, and names of ONNX operators outside of the two
-# parts that know ONNX.
+# Functions that are never used here, bare TODOs, guards that two headers have, and names of ONNX operators
+# outside of the two parts that know ONNX.
 set -u
 cd "$(dirname "$0")/../.."
 parts="kernels proto schema daemon worker client"
@@ -23,6 +23,9 @@ look "TODO without an issue's number" 'TODO([^(]|\([^0-9]|$)|FIXME'
 # A wait by the wall clock takes a day where that is set back by one.
 found=$(grep -rl --include='*.c' pthread_cond_timedwait $parts | xargs -r grep -LE 'pthread_condattr_setclock\(&[a-z]+, CLOCK_MONOTONIC\)')
 [ -z "$found" ] || { echo "pthread_cond_timedwait by the wall clock:"; echo "$found"; faults=$((faults + 1)); }
+# The second header of that guard would be empty where both are included.
+found=$(grep -rhoE --include='*.h' '^#ifndef KORCH_[A-Z0-9_]+_H$' $parts deploy tests | sort | uniq -d | sed 's/#ifndef //')
+[ -z "$found" ] || { echo "guards of two headers:"; echo "$found"; faults=$((faults + 1)); }
 operators=$(sed -n 's/^[A-Z_]*(\([A-Z][A-Za-z0-9]*\),.*/\1/p' daemon/model/op.def | sort -u | paste -sd '|')
 [ -n "$operators" ] || { echo "no operator found in daemon/model/op.def"; faults=$((faults + 1)); }
 look "operator names outside of daemon/model and daemon/fission" "\"($operators)\"" \

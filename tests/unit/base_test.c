@@ -174,11 +174,13 @@ error_numbers_are_unique_and_known(void **state)
 	for (int i = 0; i < ERR_COUNT; i++) {
 		for (int k = 0; k < i; k++)
 			assert_int_not_equal(err_wire((enum err_code)i), err_wire((enum err_code)k));
-		assert_int_equal(err_of_wire(err_wire((enum err_code)i)), i);
+		assert_int_equal(err_of_wire((uint64_t)err_wire((enum err_code)i)), i);
 		assert_true(err_exit_status((enum err_code)i) != 0 || i == ERR_NONE);
 		assert_non_null(err_text((enum err_code)i));
 	}
 	assert_int_equal(err_of_wire(987654), ERR_FAILED);
+	assert_int_equal(
+	    err_of_wire(((uint64_t)1 << 32) + 3), ERR_FAILED); /* a number of a peer, of 64 bits */
 }
 
 /* Runs `body` in a child; does it abort? */
