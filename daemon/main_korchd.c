@@ -79,7 +79,8 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 		return err_set(e, ERR_IO, "%s: cannot be used as data folder", data);
 	c->n_listen = MAX_OF(opt_n(o, OPT_listen), 1u);
 	c->listen = NEW_ARRAY(a, const char *, c->n_listen);
-	c->listen[0] = data_socket(a, c->data);
+	if (opt_n(o, OPT_listen) == 0 && (c->listen[0] = data_socket(a, c->data, e)) == NULL)
+		return false;
 	for (uint32_t i = 0; i < opt_n(o, OPT_listen); i++)
 		c->listen[i] = opt_at(o, OPT_listen, i);
 	c->planner = opt_given(o, OPT_planner) ? opt_text(o, OPT_planner) : helper_path(a, "korch-planner");

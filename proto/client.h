@@ -51,8 +51,8 @@ bool client_fetch_dump(struct client *c, uint64_t job, const char *dir, struct e
 bool client_fetch(struct client *c, uint64_t job, const char *path, struct err *e) MUST_CHECK;
 
 /* ---- the data folder of this host ---- */
-/* "ipc://..." of the daemon that owns the folder; short enough for a socket. */
-char *data_socket(struct arena *a, const char *dir);
+/* "ipc://..." of the daemon that owns the folder; short enough for a socket.  NULL: with ERR_HOST. */
+char *data_socket(struct arena *a, const char *dir, struct err *e) MUST_CHECK;
 
 /* ---- the private daemon ---- */
 struct private_conf {

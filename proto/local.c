@@ -1,6 +1,7 @@
 /* proto/local.c: the data folder of this host, and the private daemon that owns it. */
 #include "client.h"
 
+#include "../kernels/base/folder.h"
 #include "../kernels/base/opt.h"
 
 #include <errno.h>
@@ -19,24 +20,33 @@ extern char **environ;
 
 enum { SOCKET_PATH = 100, START_TRIES = 5, POLL_MS = 250, SLOW_MS = 20000 };
 
-char *
-data_socket(struct arena *a, const char *dir)
+/* A name by digest, where this user's processes meet. */
+static char *
+short_socket(struct arena *a, const char *dir, struct err *e)
 {
-	char *real = realpath(dir, NULL), hex[65], *url;
-	struct hash h;
+	struct hash h = hash_bytes(dir, strlen(dir));
+	char run[OS_PATH_MAX], hex[65], *url;
+
+	hash_hex(&h, hex);
+	if (!run_folder(run, e) || !folder_is_own(run, e)) {
+		(void)err_in(e, "%s is too long for a socket, which would lie in a folder of its own", dir);
+		return NULL;
+	}
+	url = arena_printf(a, "ipc://%s/%.24s.sock", run, hex);
+	if (strlen(url) - 6 <= SOCKET_PATH)
+		return url;
+	(void)err_set(e, ERR_HOST, "%s: too long for a socket; name a shorter folder with --data", dir);
+	return NULL;
+}
+
+char *
+data_socket(struct arena *a, const char *dir, struct err *e)
+{
+	char *real = realpath(dir, NULL), *url;
 
 	url = arena_printf(a, "ipc://%s/korchd.sock", real ? real : dir);
-	if (strlen(url) - 6 > SOCKET_PATH) {
-		/* too long for a socket: a name by digest, in a folder that is ours alone */
-		struct err e = {0};
-		char *run = arena_printf(a, "/tmp/korch-%u", (unsigned)getuid());
-
-		h = hash_bytes(real ? real : dir, strlen(real ? real : dir));
-		hash_hex(&h, hex);
-		if (!os_make_dirs(run, &e))
-			run = (char *)(uintptr_t) "/tmp";
-		url = arena_printf(a, "ipc://%s/%.24s.sock", run, hex);
-	}
+	if (strlen(url) - 6 > SOCKET_PATH)
+		url = short_socket(a, real ? real : dir, e);
 	free(real);
 	return url;
 }
@@ -265,7 +275,9 @@ client_private(struct arena *a, const struct private_conf *conf, const char **ur
 		    stderr, "your data folder is on a network file system; using %s of this host\n", dir);
 	if (!os_make_dirs(dir, e))
 		return err_in(e, "the data folder");
-	*url = data_socket(a, dir);
+	*url = data_socket(a, dir, e);
+	if (!*url)
+		return false;
 	for (int i = 0; i < START_TRIES; i++) {
 		*e = (struct err){0};
 		if (!has_owner(dir) && !start_daemon(a, conf, dir, e))

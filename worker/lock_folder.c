@@ -2,6 +2,8 @@
  * No link is followed, nothing is taken for ours that is not. */
 #include "hostlock.h"
 
+#include "../kernels/base/folder.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,37 +13,6 @@
 #include <unistd.h>
 
 enum { OPEN_TRIES = 16 };
-
-static bool
-is_own_dir(const char *path)
-{
-	struct stat st;
-
-	return path && path[0] == '/' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-	    st.st_uid == geteuid();
-}
-
-/* Not below TMPDIR: a batch system gives each job its own, and two jobs of one user measure on one host. */
-static bool
-own_path(char path[OS_PATH_MAX], struct err *e)
-{
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	char run[64];
-	int n;
-
-	(void)snprintf(run, sizeof(run), "/run/user/%u", (unsigned)geteuid());
-	if (is_own_dir(runtime) || is_own_dir(run))
-		n = snprintf(path, OS_PATH_MAX, "%s/korch", is_own_dir(runtime) ? runtime : run);
-	else
-		n = snprintf(path, OS_PATH_MAX, "/tmp/korch-%u", (unsigned)geteuid());
-	if (n < 0 || n >= OS_PATH_MAX)
-		return err_set(e, ERR_HOST, "XDG_RUNTIME_DIR is longer than %d bytes", (int)OS_PATH_MAX);
-	if (mkdir(path, 0700) != 0 && errno != EEXIST)
-		return err_set(e, ERR_HOST,
-		    "folder of locks %s: cannot be made: %s; name another by --lock-dir", path,
-		    strerror(errno));
-	return true;
-}
 
 /* This user's own: nobody else gets in.  A given one: its members cannot take away each other's files,
  * because a lock that is removed and made again is two locks. */
@@ -78,8 +49,8 @@ lock_folder_open(const char *dir, char path[OS_PATH_MAX], int *fd, bool *is_shar
 	struct stat st;
 
 	*fd = -1;
-	if (!is_given && !own_path(path, e))
-		return false;
+	if (!is_given && !run_folder(path, e))
+		return err_in(e, "folder of locks; name another by --lock-dir");
 	if (is_given && snprintf(path, OS_PATH_MAX, "%s", dir) >= OS_PATH_MAX)
 		return err_set(e, ERR_HOST, "--lock-dir is longer than %d bytes", (int)OS_PATH_MAX);
 	*fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -25,4 +25,31 @@ if [ "$(ls | tr '\n' ' ')" = "export plan.korch " ]; then ok; else bad "in the c
 # A worker ends with its korchd, but nobody waits for it.
 until [ -z "$(ls -A "$TMPDIR")" ] || ! grep -qsa "$tmp/data" /proc/[0-9]*/cmdline; do :; done
 if [ -z "$(ls -A "$TMPDIR")" ]; then ok; else bad "in TMPDIR: $(find "$TMPDIR")"; fi
+
+# ---- a folder too long for a socket: that lies where this user's processes meet, if nobody else gets in there ----
+export XDG_RUNTIME_DIR=$tmp/run
+long=$tmp/$(printf 'long%.0s' {1..30})
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+list() { korch-jobs list --data "$long" >../out 2>../err; }
+if list && [ -n "$(find "$XDG_RUNTIME_DIR/korch" -name '*.sock' -type s -user "$(id -u)")" ] && [ "$(stat -c %a "$XDG_RUNTIME_DIR/korch")" = 700 ]; then ok; else bad "the socket: $(cat ../err) $(ls -lR "$XDG_RUNTIME_DIR")"; fi
+kill "$(cat "$long/lock")"
+flock "$long/lock" true
+refused() { # REGEX: the folder as it is now is not used
+	list
+	if [ $? = 78 ] && grep -q -- "$1" ../err && ! ls "$tmp/theirs"/*.sock >/dev/null 2>&1; then ok; else bad "not '$1': $(cat ../err)"; fi
+	if flock -n "$long/lock" true; then ok; else bad "a korchd that nobody reaches was started"; fi
+}
+chmod 755 "$XDG_RUNTIME_DIR/korch"
+refused 'run/korch has mode 0755; chmod 0700 it'
+mv "$XDG_RUNTIME_DIR/korch" "$tmp/theirs"
+rm -f "$tmp/theirs"/*.sock
+chmod 700 "$tmp/theirs"
+ln -s "$tmp/theirs" "$XDG_RUNTIME_DIR/korch"
+refused 'run/korch: it is a link, or no folder'
+if [ "$(id -u)" = 0 ]; then
+	rm "$XDG_RUNTIME_DIR/korch"
+	mkdir -m 700 "$XDG_RUNTIME_DIR/korch"
+	chown 12345 "$XDG_RUNTIME_DIR/korch"
+	refused 'run/korch belongs to user 12345 and is not to be trusted'
+fi
 finish

@@ -33,11 +33,14 @@ struct home {
 static void
 home_init(struct home *h)
 {
+	struct err e = {0};
+
 	memset(h, 0, sizeof(*h));
 	farm_proc_init(&h->f, "");
 	(void)snprintf(h->data, sizeof(h->data), "%s/data", h->f.dir);
 	assert_int_equal(mkdir(h->data, 0700), 0);
-	h->url = data_socket(&h->a, h->data);
+	h->url = data_socket(&h->a, h->data, &e);
+	assert_non_null(h->url);
 }
 
 /* Returns when it has the folder; give it back by closing it. */
