@@ -11,7 +11,10 @@
 #include <time.h>
 
 enum { CLOSE_SECONDS = 5 };
-static const int64_t SECOND = 1000000000, DIAL_PATIENCE = 2 * SECOND, DIAL_PATIENCE_MAX = 16 * SECOND;
+/* nng gives hands 10 s to shake; who closes a dialer meanwhile can stop nng's reaper for ever, and nothing of
+ * this process connects again. */
+static const int64_t SECOND = 1000000000, DIAL_PATIENCE = 2 * SECOND, TLS_PATIENCE = 12 * SECOND,
+		     DIAL_PATIENCE_MAX = 16 * SECOND;
 
 struct sock_call {
 	struct sock_call *next; /* among the finished or the spare ones */
@@ -113,6 +116,12 @@ dial(struct sock_client *c)
 	return rc ? rc : nng_dialer_start(c->dialer, NNG_FLAG_NONBLOCK);
 }
 
+static int64_t
+first_patience(const struct sock_client *c)
+{
+	return c->keys ? TLS_PATIENCE : DIAL_PATIENCE;
+}
+
 /* A dialer that brought no connection for long may never try again: another takes its place. */
 static void
 redial(struct sock_client *c)
@@ -124,11 +133,11 @@ redial(struct sock_client *c)
 	(void)pthread_mutex_unlock(&c->lock);
 	if (is_joined) {
 		c->joined_ns = now_ns();
-		c->patience_ns = DIAL_PATIENCE;
+		c->patience_ns = first_patience(c);
 	} else if (now_ns() - c->joined_ns > c->patience_ns) {
 		(void)nng_dialer_close(c->dialer);
 		(void)dial(c); /* failed: the next one may not */
-		c->patience_ns = MIN_OF(2 * c->patience_ns, DIAL_PATIENCE_MAX);
+		c->patience_ns = MAX_OF(MIN_OF(2 * c->patience_ns, DIAL_PATIENCE_MAX), first_patience(c));
 	}
 }
 
@@ -187,7 +196,7 @@ sock_client_open(struct sock_client **out, const char *url, const struct keys *k
 	c->keys = keys;
 	c->tail = &c->done;
 	c->wake = wake;
-	c->patience_ns = DIAL_PATIENCE;
+	c->patience_ns = first_patience(c);
 	(void)pthread_mutex_init(&c->lock, NULL);
 	rc = nng_req0_open(&c->sock);
 	if (rc) {

@@ -71,6 +71,19 @@ raw_begin(struct raw *r, const char *url)
 	return fcntl(r->fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
+bool
+raw_begin_tls(struct raw *r, const char *url, struct raw_tls_conf *conf)
+{
+	char host[64] = "";
+
+	if (!raw_begin(r, url + strlen("tls+")))
+		return false;
+	if (sscanf(url, "tls+tcp://%63[^:]", host) != 1)
+		bug("%s is no address", url);
+	r->tls = raw_tls_new(conf, host, r->fd);
+	return true;
+}
+
 void
 raw_open(struct raw *r, const char *url, bool greets)
 {
@@ -84,6 +97,7 @@ raw_open(struct raw *r, const char *url, bool greets)
 void
 raw_close(struct raw *r)
 {
+	raw_tls_free(r->tls);
 	if (r->fd >= 0)
 		(void)close(r->fd);
 	free(r->in);
@@ -102,12 +116,24 @@ raw_reset(struct raw *r)
 }
 
 /* ---- octets ------------------------------------------------------------------------- */
+static ssize_t
+put_out(struct raw *r)
+{
+	return r->tls ? raw_tls_send(r->tls, r->out, r->n_out) : send(r->fd, r->out, r->n_out, MSG_NOSIGNAL);
+}
+
+static ssize_t
+take_in(struct raw *r, void *p, size_t n)
+{
+	return r->tls ? raw_tls_recv(r->tls, p, n) : recv(r->fd, p, n, 0);
+}
+
 bool
 raw_step(struct raw *r)
 {
 	ssize_t n = 1;
 
-	while (r->fd >= 0 && r->n_out && (n = send(r->fd, r->out, r->n_out, MSG_NOSIGNAL)) > 0) {
+	while (r->fd >= 0 && r->n_out && (n = put_out(r)) > 0) {
 		memmove(r->out, r->out + n, r->n_out - (size_t)n);
 		r->n_out -= (size_t)n;
 	}
@@ -115,7 +141,7 @@ raw_step(struct raw *r)
 		return false;
 	for (;;) {
 		grow(&r->in, &r->cap_in, r->n_in + PIECE);
-		n = recv(r->fd, r->in + r->n_in, PIECE, 0);
+		n = take_in(r, r->in + r->n_in, PIECE);
 		if (n <= 0)
 			return n < 0 && (errno == EAGAIN || errno == EINTR);
 		r->n_in += (size_t)n;

@@ -5,6 +5,7 @@
 #define KORCH_TEST_RAW_H
 
 #include "../../proto/hello.h"
+#include "raw_tls.h"
 
 struct raw {
 	int fd; /* -1: closed */
@@ -15,6 +16,7 @@ struct raw {
 	size_t n_in, cap_in, n_out, cap_out;
 	uint8_t *out; /* not yet sent */
 	bool has_greeting;
+	struct raw_tls *tls; /* NULL: none */
 };
 /* "tcp://127.0.0.1:7070" or "ipc:///path".  greets: shakes hands as nng does; else not a word. */
 void raw_open(struct raw *r, const char *url, bool greets);
@@ -38,6 +40,8 @@ enum err_code raw_hello(struct raw *r, struct hello *h);
 /* ---- without waiting ---- */
 /* Connects; false: nobody listens there. */
 bool raw_begin(struct raw *r, const char *url);
+/* The same to "tls+tcp://...". */
+bool raw_begin_tls(struct raw *r, const char *url, struct raw_tls_conf *conf);
 /* Sends and receives what goes; false: the connection has ended. */
 bool raw_step(struct raw *r);
 /* The next whole message of what arrived; false: none. */
