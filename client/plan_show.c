@@ -92,6 +92,21 @@ mib(size_t n_bytes)
 	return (double)n_bytes / 1048576;
 }
 
+/* What kernels keep to themselves while they run: one after the other has it. */
+static size_t
+scratch_bytes(const struct plan *p)
+{
+	size_t shared = 0, local = 0;
+
+	for (uint32_t i = 0; i < p->n_kernels; i++) {
+		const struct plan_kernel *k = &p->kernels[i];
+
+		shared = k->shared_bytes > shared ? k->shared_bytes : shared;
+		local = k->local_bytes > local ? k->local_bytes : local;
+	}
+	return shared + local * p->n_threads;
+}
+
 /* What a library packs is in memory in its own form, and in the plan's no more. */
 static void
 show_memory(const struct plan *p)
@@ -105,7 +120,8 @@ show_memory(const struct plan *p)
 	else if (mib(m.packed_bytes) >= 0.05)
 		(void)printf(
 		    ", of which a library packs %.1f as %.1f", mib(m.unread_bytes), mib(m.packed_bytes));
-	(void)printf(", %.1f MiB work, %.1f KiB code\n", mib(p->work_bytes), (double)p->module.n / 1024);
+	(void)printf(", %.1f MiB work, %.1f MiB scratch, %.1f KiB code\n", mib(p->work_bytes),
+	    mib(scratch_bytes(p)), (double)p->module.n / 1024);
 }
 
 static void
@@ -271,8 +287,8 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int6
 	    ",\"runner_ns\":%" PRId64 ",\"runner_measured_ns\":%" PRId64 ",\"runner\":", p->runner_ns,
 	    p->runner_measured_ns);
 	json_string(&sb, p->runner);
-	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"code_bytes\":%zu", p->constants.n,
-	    p->work_bytes, p->module.n);
+	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"scratch_bytes\":%zu,\"code_bytes\":%zu",
+	    p->constants.n, p->work_bytes, scratch_bytes(p), p->module.n);
 	if (plan_memory(p, &memory, &e))
 		sb_addf(&sb, ",\"packed_bytes\":%zu,\"unread_bytes\":%zu", memory.packed_bytes,
 		    memory.unread_bytes);
