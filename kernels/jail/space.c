@@ -49,6 +49,25 @@ map_user(uid_t uid, gid_t gid)
 	return put("/proc/self/gid_map", line);
 }
 
+static void
+lack_words(struct jail_plan *p, enum jail_hold which, const char *why)
+{
+	(void)snprintf(p->held.lacks[which], sizeof(p->held.lacks[which]), "%s", why);
+}
+
+/* Why this user may have no user namespace, in words that tell where to look. */
+static void
+lack_user(struct jail_plan *p, int error)
+{
+	if (error == ENOSPC)
+		lack_words(p, JAIL_HOLD_user, "switched off here: user.max_user_namespaces");
+	else if (error == EPERM)
+		lack_words(p, JAIL_HOLD_user,
+		    "forbidden here, by a container's filter or kernel.unprivileged_userns_clone");
+	else
+		jail_lack(p, JAIL_HOLD_user, "unshare", error);
+}
+
 void
 jail_spaces(struct jail_plan *p)
 {
@@ -64,8 +83,12 @@ jail_spaces(struct jail_plan *p)
 			jail_lack(p, JAIL_HOLD_user, "mapping the user", errno);
 		return;
 	}
-	jail_lack(p, JAIL_HOLD_user, "unshare", errno);
+	lack_user(p, errno);
 	for (size_t i = 0; i < COUNT_OF(spaces); i++)
-		if (flags & spaces[i].flag && unshare(spaces[i].flag) != 0)
-			jail_lack(p, spaces[i].hold, "unshare", errno);
+		if (flags & spaces[i].flag && unshare(spaces[i].flag) != 0) {
+			if (errno == EPERM)
+				lack_words(p, spaces[i].hold, "needs a user namespace");
+			else
+				jail_lack(p, spaces[i].hold, "unshare", errno);
+		}
 }
