@@ -157,8 +157,8 @@ is_timed_enough(const struct run *r, const struct run_times *t, int64_t spent)
 static bool
 time_plan(struct run *r, struct run_times *t, struct err *e)
 {
-	int64_t warmup = r->model.model && !opt_given(r->o, OPT_warmup) ? 1 : opt_int(r->o, OPT_warmup);
-	int64_t spent = 0, ns;
+	bool is_first = r->model.model && !opt_given(r->o, OPT_warmup);
+	int64_t warmup = is_first ? 0 : opt_int(r->o, OPT_warmup), spent = 0, ns;
 	bool is_profiled = wants_profile(r->o);
 	uint32_t cap = 0, cap_cpu = 0;
 
@@ -175,6 +175,10 @@ time_plan(struct run *r, struct run_times *t, struct err *e)
 		GROW(r->arena, t->cpu_ns, t->n, cap_cpu);
 		if (!run_once(r, &t->total_ns[t->n], step_ns, &t->cpu_ns[t->n], e))
 			return false;
+		if (is_first && t->total_ns[0] < at_once_ns) { /* it warmed up what others find warm */
+			is_first = false;
+			continue;
+		}
 		spent += t->total_ns[t->n];
 		if (is_profiled)
 			t->step_ns[t->n] = step_ns;

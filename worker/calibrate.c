@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 14, QUICK_ROUNDS = 2, LAUNCHES = 256, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
+enum { ROUNDS = 14, QUICK_ROUNDS = 1, LAUNCHES = 256, MAX_LINES = 64, PASSES = 16, FMA_ROUNDS = 4000 };
 /* Of one round. */
 enum { FMA_TRIALS = 200, STREAM_TRIALS = 6, LAUNCH_TRIALS = 6, REF_TRIALS = 40 };
 static const int64_t trial_ns = 400000, pause_ns = 60000000;

@@ -18,7 +18,7 @@ static const int64_t most_compile_ns = 60000000000;
 /* Of a build beside its kernels: sending, linking, starting.  Of a plan file, by candidate. */
 static const int64_t link_ns = 300000000, file_ns = 50000000, candidate_ns = 30000;
 /* Runs of each plan that are timed at the least (worker/plan_times.c), and what starting them takes. */
-enum { PLAN_RUNS = 8, KERNELS_A_FILE = 12 };
+enum { PLAN_RUNS = 8 };
 static const int64_t start_plans_ns = 500000000;
 /* A measurement that cannot end in this time is not begun. */
 static const int64_t least_ns = 500000000;
@@ -73,7 +73,7 @@ share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n)
 	if (!compiles(t) || n_specs == 0)
 		return 0;
 	return (int64_t)(t->build_pace *
-		   (double)(sum / MIN_OF(cores, (n_specs + KERNELS_A_FILE - 1) / KERNELS_A_FILE))) +
+		   (double)(sum / MIN_OF(cores, (n_specs + EMIT_FILE_KERNELS - 1) / EMIT_FILE_KERNELS))) +
 	    link_ns;
 }
 

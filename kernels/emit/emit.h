@@ -63,7 +63,9 @@ struct str emit_cuda_prelude(struct arena *a, bool for_host);
 /* Declarations and scalar helpers that generated C needs; no #include in it. */
 struct str emit_c_prelude(struct arena *a, const struct target *t);
 /* The kernels of one object as at most `max` files (1 or more) for compile_files, each with the prelude; how
- * many. */
+ * many.  Few kernels a file: of two cores one would else wait for the other's last file, and the prelude
+ * costs little. */
+enum { EMIT_FILE_KERNELS = 6 };
 uint32_t emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes,
     uint32_t n, uint32_t max, struct str **texts);
 /* The compiler's arguments that belong to the generated text (facts/cpu.md section 2). */

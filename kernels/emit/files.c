@@ -3,8 +3,6 @@
  * ones give the same object on every host. */
 #include "emit.h"
 
-enum { FILE_KERNELS = 12 };
-
 static uint64_t
 all_bytes(const struct kernel_code *const *codes, uint32_t n)
 {
@@ -19,7 +17,7 @@ uint32_t
 emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes, uint32_t n,
     uint32_t max, struct str **texts)
 {
-	uint32_t n_files = MIN_OF(MAX_OF((n + FILE_KERNELS - 1) / FILE_KERNELS, 1u), max), file = 0;
+	uint32_t n_files = MIN_OF(MAX_OF((n + EMIT_FILE_KERNELS - 1) / EMIT_FILE_KERNELS, 1u), max), file = 0;
 	uint64_t total = all_bytes(codes, n), done = 0;
 	struct str prelude = emit_c_prelude(a, t);
 	struct strbuf *sb = NEW_ARRAY(a, struct strbuf, n_files);
