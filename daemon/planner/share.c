@@ -19,6 +19,9 @@ static const int64_t most_compile_ns = 60000000000;
 static const int64_t link_ns = 300000000, file_ns = 50000000, candidate_ns = 30000;
 /* Runs of each plan that are timed at the least (worker/plan_times.c), and what starting them takes. */
 enum { PLAN_RUNS = 8 };
+/* Kernels that keep a compiler busy: few of them are hardly built faster by several, whatever files they are
+ * in. */
+enum { KERNELS_A_CORE = 12 };
 static const int64_t start_plans_ns = 500000000;
 /* A measurement that cannot end in this time is not begun. */
 static const int64_t least_ns = 500000000;
@@ -73,7 +76,7 @@ share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n)
 	if (!compiles(t) || n_specs == 0)
 		return 0;
 	return (int64_t)(t->build_pace *
-		   (double)(sum / MIN_OF(cores, (n_specs + EMIT_FILE_KERNELS - 1) / EMIT_FILE_KERNELS))) +
+		   (double)(sum / MIN_OF(cores, (n_specs + KERNELS_A_CORE - 1) / KERNELS_A_CORE))) +
 	    link_ns;
 }
 
