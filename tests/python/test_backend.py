@@ -86,6 +86,9 @@ def test_what_cannot_be():
     strange = helper.make_model(helper.make_graph([helper.make_node("Strange", ["x"], ["y"], domain="my")], "g", *ports),
                                 opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my", 1)])
     assert not korch.backend.is_compatible(strange)
+    wrong = model([("Dropout", ["x", "ratio", "trains"], ["y"], {})], {"x": ("f4", [2])}, {"y": ("f4", [2])},
+                  {"ratio": np.float32(0.5), "trains": np.array(True)})
+    assert not korch.backend.is_compatible(wrong)
     assert korch.backend.is_compatible(model([("Exp", ["x"], ["y"], {})], {"x": ("f4", [2])}, {"y": ("f4", [2])}))
     with pytest.raises(korch.InvalidFile) as e:
         korch.backend.prepare(strange)

@@ -153,6 +153,32 @@ def test_shapes_have_plans_of_their_own():
             same(compiled(x), F.gelu(x) @ x.T)
 
 
+def test_shapes_that_are_dynamic_from_the_start():
+    compiled = torch.compile(lambda x: F.softmax(x, -1).sum(0), backend="korch", dynamic=True)
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("error", korch.torch.EagerWarning)
+        for n in (3, 5):
+            x = torch.randn(n, 4)
+            same(compiled(x), F.softmax(x, -1).sum(0))
+
+
+@pytest.mark.parametrize("f,make", [
+    (nn.Sequential(nn.Embedding(10, 8), nn.Flatten(), nn.Linear(24, 2)), lambda: torch.tensor([[1, 2, 3], [4, 5, 9]])),
+    (nn.Sequential(nn.ConvTranspose2d(3, 4, 2, stride=2), nn.GroupNorm(2, 4), nn.Hardswish()), lambda: torch.randn(1, 3, 5, 5)),
+    (nn.LSTM(4, 6, batch_first=True), lambda: torch.randn(2, 3, 4)),
+    (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), lambda: torch.randn(1, 2, 4, 4)),
+    (lambda x: torch.cat([x, x.roll(1, 0)], 1)[:, ::2].clamp(min=0), lambda: torch.randn(3, 4)),
+    (lambda x: torch.where(x > 0, x.exp(), x.cumsum(0)).topk(2).values, lambda: torch.randn(3, 4)),
+], ids=["embedding", "transposed convolution", "LSTM", "resize", "layout", "choice"])
+def test_it_comes_out_right_by_whom_ever(f, make):
+    """Korch runs it or torch does, with a warning: never an exception, never other numbers."""
+    if isinstance(f, nn.Module):
+        f.eval()
+    have, want, eager = said(f, make())
+    assert len(eager) <= 1
+    same(have, want)
+
+
 # ---- weights -------------------------------------------------------------------------------------------------------------
 @torch.no_grad()
 def test_weights_that_change():

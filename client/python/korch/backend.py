@@ -104,13 +104,15 @@ class KorchBackend(Backend):
 
     @classmethod
     def is_compatible(cls, model, device="CPU", **kwargs):
-        """Has it only operators that Korch knows?"""
+        """Has it only operators that Korch knows, and in ways that it knows, as far as they can be told?"""
         if not cls.supports_device(device):
             return False
         path = tuning.temporary_plan()
         try:
             onnx.save(model, path, format="protobuf")
-            return not tuning.check(path, **kwargs)["unsupported"]
+            said = tuning.check(path, **kwargs)
+            hangs = any(x["open"] for x in said["inputs"]) or any(map(_may_be_constant, model.graph.input))
+            return said["would_tune"] or (hangs and not said["unsupported"])
         except Error:
             return False
         finally:

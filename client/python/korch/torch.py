@@ -158,9 +158,12 @@ class _Plan:
         """What comes out: by a run of the graph on tensors without data."""
         from torch._subclasses.fake_tensor import FakeTensorMode
 
-        with torch.inference_mode(False), torch.no_grad(), FakeTensorMode():
-            fakes = [_like(x) if isinstance(x, torch.Tensor) else x for x in inputs]
-            leaves, self._tree = pytree.tree_flatten(graph.forward(*fakes))
+        try:
+            with torch.inference_mode(False), torch.no_grad(), FakeTensorMode():
+                fakes = [_like(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+                leaves, self._tree = pytree.tree_flatten(graph.forward(*fakes))
+        except Exception as e:  # an operator whose results hang on the data, or that needs them
+            raise _Eager(f"its shapes cannot be told: {_root(e)}") from None
         tensors = [(i, x) for i, x in enumerate(fakes) if isinstance(x, torch.Tensor)]
         for i, x in tensors:
             if x._version:
@@ -176,9 +179,11 @@ class _Plan:
 
     def _check(self, inputs):
         """The plan is of the tensors that torch has, whatever the way through ONNX made of them."""
-        have = self._session.get_inputs()
-        self._feeds = [(a.name, self._places[int(a.name[1:])]) for a in have]
+        have, places = self._session.get_inputs(), {f"x{k}": i for k, i in enumerate(self._places)}
+        self._feeds = [(a.name, places.get(a.name)) for a in have]
         for a, (name, i) in zip(have, self._feeds):
+            if i is None:
+                raise _Eager(f"the export made an input {name} of its own")
             if a.type != _onnx_type(inputs[i].dtype) or tuple(a.shape) != tuple(inputs[i].shape):
                 raise _Eager(f"the export made {a.type} {a.shape} of its input {name}")
         have = self._session.get_outputs()
