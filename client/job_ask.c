@@ -5,6 +5,7 @@
 
 #include "../kernels/base/class.h"
 #include "../kernels/base/host.h"
+#include "../kernels/fuse/fuse.h"
 #include "../kernels/run/dev.h"
 
 #include <inttypes.h>
@@ -64,15 +65,12 @@ read_device(const struct opts *o, const char **worker, const char **class, struc
 static bool
 check_precision(const struct opts *o, struct str precision, struct err *e)
 {
-	static const char *const known[] = {"f32", "tf32", "f16", "bf16"};
-	bool found = false;
+	enum precision p;
 
-	for (size_t i = 0; i < COUNT_OF(known); i++)
-		found |= str_is(precision, known[i]);
-	if (!found)
+	if (!precision_read(precision, &p))
 		return err_set(
 		    e, ERR_USAGE, "--precision %s: it is one of f32, tf32, f16, bf16", precision.p);
-	if (str_is(precision, "f32"))
+	if (p == PRECISION_F32)
 		return true;
 	if (strncmp(opt_text(o, OPT_device), "cuda", 4) != 0)
 		return err_set(e, ERR_USAGE,

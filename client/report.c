@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { CALL_S = 10, EVENT_ROUNDS = 64, ENV_ROWS = 256, MAX_ENVS = 16 };
-static const size_t max_log = (size_t)1 << 20, max_model = (size_t)2 << 30, max_tar = (size_t)3 << 30;
+static const size_t max_log = (size_t)1 << 20, max_file = (size_t)2 << 30, max_tar = (size_t)3 << 30;
 
 struct writer {
 	struct arena *arena;
@@ -179,7 +179,7 @@ put_file(struct writer *w, const char *from, const char *name, const char *words
 	struct err why = {0};
 	size_t skip;
 
-	if (!os_read_file(os_real(), w->arena, from, max_model, &file, &why))
+	if (!os_read_file(os_real(), w->arena, from, max_file, &file, &why))
 		return lacks(w, name, why.msg);
 	skip = file.n > max_log ? file.n - max_log : 0;
 	return put(w, name, (struct str){(const char *)file.p + skip, file.n - skip}, words, e);
@@ -230,7 +230,7 @@ copy(struct writer *w, const char *from, struct str name, struct err *e)
 	*slash = '\0';
 	ok = os_make_dirs(to, e);
 	*slash = '/';
-	ok = ok && os_read_file(os_real(), &tmp, from, max_model, &file, e) &&
+	ok = ok && os_read_file(os_real(), &tmp, from, max_file, &file, e) &&
 	    os_write_file(os_real(), to, file, e);
 	arena_fini(&tmp);
 	return ok;
@@ -254,7 +254,7 @@ put_model(struct writer *w, struct err *e)
 	struct bytes onnx;
 	struct str *files = NULL;
 	uint32_t n = 0;
-	bool ok = os_read_file(os_real(), w->arena, w->r->model, max_model, &onnx, e) &&
+	bool ok = os_read_file(os_real(), w->arena, w->r->model, max_file, &onnx, e) &&
 	    copy(w, w->r->model, str_of(name), e);
 
 	if (ok)

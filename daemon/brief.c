@@ -331,7 +331,7 @@ out:
 	free(s);
 }
 
-void
+static void
 planner_start(struct daemon *d, struct job *j)
 {
 	struct start_op *s = heap_alloc(sizeof(*s));

@@ -4,7 +4,6 @@
 
 #include "daemon.h"
 
-void planner_start(struct daemon *d, struct job *j);
 /* Starts planners where there is room and a device; tells the others what they wait for. */
 void planners_tick(struct daemon *d);
 

@@ -17,18 +17,6 @@ session_find(const struct daemon *d, uint64_t id)
 	return id ? s : NULL;
 }
 
-struct session *
-session_of_device(const struct daemon *d, uint64_t device, uint32_t *at)
-{
-	for (struct session *s = d->sessions; s; s = s->next)
-		for (uint32_t i = 0; i < s->n_envs; i++)
-			if (s->envs[i].device == device) {
-				*at = i;
-				return s;
-			}
-	return NULL;
-}
-
 struct meas_key
 job_meas_key(const struct job *j, uint64_t threads, struct str precision)
 {

@@ -127,12 +127,11 @@ struct daemon {
 
 /* ---- daemon.c: what every file asks ---- */
 int64_t daemon_now(const struct daemon *d);
-void daemon_forget(
-    struct daemon *d); /* at its end: waiting requests, jobs, sessions, the farm; not the store */
+/* At its end: waiting requests, jobs, sessions and the farm go; the store stays open. */
+void daemon_forget(struct daemon *d);
 /* A line of the log: an event of kernels/base/log.def and its values. */
 #define daemon_log(D, ID, ...) log_event((D)->log, ID, __VA_ARGS__)
 struct session *session_find(const struct daemon *d, uint64_t id);
-struct session *session_of_device(const struct daemon *d, uint64_t device, uint32_t *at);
 struct job *job_find(const struct daemon *d, uint64_t id);
 /* What the job's measurements are kept under. */
 struct meas_key job_meas_key(const struct job *j, uint64_t threads, struct str precision);

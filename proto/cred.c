@@ -25,8 +25,10 @@ has_port(const char *address)
 	return colon && colon > address && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1);
 }
 
-bool
-cred_way(const struct cred_conf *c, const char *url, enum sock_way *way, struct err *e)
+/* "ipc:///path", "tls+tcp://host:port", "tcp://host:port"; ERR_USAGE for what is none of them, and for tcp://
+ * where that is not allowed. */
+static bool
+way_of(const struct cred_conf *c, const char *url, enum sock_way *way, struct err *e)
 {
 	static const struct {
 		const char *scheme;
@@ -64,7 +66,7 @@ load_one(struct cred *out, const struct cred_conf *c, const char *url, const cha
 	bool is_daemon = strcmp(role, "daemon") == 0;
 	enum sock_way way;
 
-	if (!cred_way(c, url, &way, e))
+	if (!way_of(c, url, &way, e))
 		return false;
 	if (way != SOCK_TLS)
 		return load_token(out, c, url, way, is_daemon, e);

@@ -19,9 +19,6 @@ struct cred {
 	struct auth auth;  /* may hold no token */
 	struct keys *keys; /* NULL: none */
 };
-/* "ipc:///path", "tls+tcp://host:port", "tcp://host:port"; ERR_USAGE for what is none of them, and for tcp://
- * where that is not allowed. */
-bool cred_way(const struct cred_conf *c, const char *url, enum sock_way *way, struct err *e) MUST_CHECK;
 /* What those URLs take, read and checked; `role` as in keys_load. */
 bool cred_load(struct cred *out, const struct cred_conf *c, const char *const *urls, uint32_t n,
     const char *role, struct err *e) MUST_CHECK;

@@ -62,7 +62,6 @@ void doors_free(struct door *first);
 /* ---- sock_mend.c ---- */
 bool files_run_out(uint32_t files);
 void listeners_deepen(void); /* every listening socket of this process */
-void ip_of(const struct sockaddr_storage *from, uint8_t ip[16], uint16_t *port);
 struct strangers;
 struct strangers *strangers_new(void);
 void strangers_free(struct strangers *s);

@@ -108,7 +108,7 @@ listeners_deepen(void)
 		(void)closedir(f.dir);
 }
 
-void
+static void
 ip_of(const struct sockaddr_storage *from, uint8_t ip[16], uint16_t *port)
 {
 	if (from->ss_family == AF_INET6) {

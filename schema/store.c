@@ -154,12 +154,6 @@ store_secret(const struct store *s)
 	return s->secret;
 }
 
-const char *
-store_dir(const struct store *s)
-{
-	return s->db->dir;
-}
-
 void
 store_post(struct store *s, struct store_op *op)
 {

@@ -235,7 +235,6 @@ bool store_open(
 uint64_t store_boot(const struct store *s);
 const struct sign_pub *store_signer(const struct store *s); /* what plans of this folder are signed by */
 const uint8_t *store_secret(const struct store *s);         /* SECRET_BYTES, behind tickets */
-const char *store_dir(const struct store *s);
 void store_post(struct store *s, struct store_op *op);
 /* The next finished op; NULL: none.  The caller calls its done(). */
 struct store_op *store_take(struct store *s);

@@ -525,16 +525,3 @@ farm_late(struct farm *f, int64_t ns)
 	for (uint32_t i = 0; i < f->n_tasks; i++)
 		f->tasks[i]->deadline_ns += ns;
 }
-
-int64_t
-farm_next_ns(const struct farm *f)
-{
-	int64_t next = INT64_MAX;
-
-	for (uint32_t i = 0; i < f->n_tasks; i++)
-		if (f->tasks[i]->state == FARM_LEASED)
-			next = MIN_OF(next, f->tasks[i]->deadline_ns);
-	for (uint32_t i = 0; i < f->n_promises; i++)
-		next = MIN_OF(next, f->promises[i].deadline_ns);
-	return next;
-}

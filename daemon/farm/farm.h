@@ -147,8 +147,6 @@ void *farm_end(struct farm *f, struct farm_task *t);
 struct farm_task *farm_tick(struct farm *f, int64_t now_ns);
 /* The caller was held up for so long that it took no renewal: deadlines move on by it, before farm_tick. */
 void farm_late(struct farm *f, int64_t ns);
-/* When farm_tick has something to do next; INT64_MAX: never. */
-int64_t farm_next_ns(const struct farm *f);
 /* Every device out of quarantine, to be proved by a canary first. */
 void farm_kick(struct farm *f);
 

@@ -167,7 +167,6 @@ bit_clear(struct bitset *b, uint32_t i)
 }
 void bitset_copy(struct bitset *to, const struct bitset *from);
 void bitset_or(struct bitset *to, const struct bitset *from);
-void bitset_and(struct bitset *to, const struct bitset *from);
 void bitset_andnot(struct bitset *to, const struct bitset *from);
 bool bitset_meets(const struct bitset *a, const struct bitset *b);
 bool bitset_within(const struct bitset *a, const struct bitset *b);

@@ -92,13 +92,6 @@ bitset_or(struct bitset *to, const struct bitset *from)
 }
 
 void
-bitset_and(struct bitset *to, const struct bitset *from)
-{
-	for (uint32_t i = 0; i < bitset_words(to); i++)
-		to->w[i] &= from->w[i];
-}
-
-void
 bitset_andnot(struct bitset *to, const struct bitset *from)
 {
 	for (uint32_t i = 0; i < bitset_words(to); i++)

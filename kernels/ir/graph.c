@@ -46,16 +46,6 @@ graph_const(struct graph *g, enum tensor_role role, enum dtype t, const struct s
 	    g, &(struct tensor){.role = role, .type = t, .shape = *s, .data = data, .name = name});
 }
 
-tensor_id
-graph_scalar(struct graph *g, enum dtype t, double v)
-{
-	void *data = arena_alloc(g->arena, dtype_size(t));
-	struct shape s = {.rank = 0};
-
-	elem_set(t, data, 0, v);
-	return graph_const(g, ROLE_CONST, t, &s, data, NULL);
-}
-
 void
 graph_output(struct graph *g, tensor_id t, const char *name)
 {

@@ -224,7 +224,6 @@ tensor_id graph_input(struct graph *g, enum dtype t, const struct shape *s, cons
 /* `data` stays with the caller and must live as long as the graph; may be NULL for a weight. */
 tensor_id graph_const(struct graph *g, enum tensor_role role, enum dtype t, const struct shape *s,
     const void *data, const char *name);
-tensor_id graph_scalar(struct graph *g, enum dtype t, double v); /* ROLE_CONST, rank 0 */
 void graph_output(struct graph *g, tensor_id t, const char *name);
 /* Adds a node; checks arity, attributes, types and computes shapes.  out[] receives as many
  * tensors as the primitive makes (1; topk: 2).  Errors: ERR_MODEL naming primitive and cause. */

@@ -242,8 +242,9 @@ jail_look(struct jail_survey *out, struct err *e)
 	return ok;
 }
 
-struct str
-jail_holds(struct arena *a, const struct jail_survey *s)
+/* For people: "user namespace, ... Landlock 7, ...". */
+static struct str
+holds(struct arena *a, const struct jail_survey *s)
 {
 	struct strbuf sb;
 	uint32_t n = 0;
@@ -264,8 +265,9 @@ jail_holds(struct arena *a, const struct jail_survey *s)
 	return sb_str(&sb);
 }
 
-struct str
-jail_lacks(struct arena *a, const struct jail_survey *s)
+/* What is missing with its reason; "" where nothing is. */
+static struct str
+lacks(struct arena *a, const struct jail_survey *s)
 {
 	struct strbuf sb;
 	uint32_t n = 0;
@@ -284,17 +286,16 @@ jail_begin(struct log *l, const char *mode, const char *reads, struct err *e)
 {
 	struct arena tmp = {0};
 	struct jail_survey s;
-	struct str lacks;
+	struct str missing;
 	bool ok = jail_settings(mode, reads, e) && jail_look(&s, e);
 
 	if (ok) {
-		lacks = jail_lacks(&tmp, &s);
-		log_event(
-		    l, sandbox, KVZ("mode", mode), KV("holds", jail_holds(&tmp, &s)), KV("lacks", lacks));
-		ok = strcmp(mode, "strict") != 0 || !lacks.n ||
+		missing = lacks(&tmp, &s);
+		log_event(l, sandbox, KVZ("mode", mode), KV("holds", holds(&tmp, &s)), KV("lacks", missing));
+		ok = strcmp(mode, "strict") != 0 || !missing.n ||
 		    err_set(e, ERR_HOST,
 			"--sandbox strict: not on this host: %.*s; allow it here, or use --sandbox best",
-			(int)MIN_OF(lacks.n, (size_t)400), lacks.p);
+			(int)MIN_OF(missing.n, (size_t)400), missing.p);
 	}
 	arena_fini(&tmp);
 	return ok;
@@ -324,14 +325,14 @@ jail_show(const struct opts *o)
 {
 	struct arena tmp = {0};
 	struct jail_survey s;
-	struct str lacks;
+	struct str missing;
 	struct err e = {0};
 
 	if (!jail_settings(opt_text(o, OPT_sandbox), opt_text(o, OPT_sandbox_read), &e) || !jail_look(&s, &e))
 		return opts_fail(o, &e);
-	lacks = jail_lacks(&tmp, &s);
-	show("sandbox-holds", jail_holds(&tmp, &s), opt_flag(o, OPT_json));
-	show("sandbox-lacks", lacks.n ? lacks : STR("nothing"), opt_flag(o, OPT_json));
+	missing = lacks(&tmp, &s);
+	show("sandbox-holds", holds(&tmp, &s), opt_flag(o, OPT_json));
+	show("sandbox-lacks", missing.n ? missing : STR("nothing"), opt_flag(o, OPT_json));
 	arena_fini(&tmp);
 	return 0;
 }

@@ -80,7 +80,5 @@ void library_call_print(struct strbuf *sb, const struct library_call *c);
 bool view_is_row(const struct call_view *v);
 /* Row-major, without gaps? */
 bool view_is_dense(const struct call_view *v);
-/* Elements from the first to behind the last. */
-int64_t view_span(const struct call_view *v);
 
 #endif

@@ -164,13 +164,3 @@ view_is_dense(const struct call_view *v)
 			return false;
 	return true;
 }
-
-int64_t
-view_span(const struct call_view *v)
-{
-	int64_t n = 1;
-
-	for (int i = 0; i < v->shape.rank; i++)
-		n += (v->shape.dim[i] - 1) * v->stride[i];
-	return n;
-}

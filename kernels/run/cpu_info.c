@@ -8,20 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *
-dev_fact_name(enum dev_fact f)
-{
-	static const char *const names[DEV_FACT_COUNT] = {
-#define X(N) #N,
-	    DEV_FACTS(X)
-#undef X
-	};
-
-	if (f < 0 || f >= DEV_FACT_COUNT)
-		bug("no device fact %d", (int)f);
-	return names[f];
-}
-
 bool
 dev_compatible(struct str need, const struct dev_info *have, struct err *e)
 {

@@ -34,7 +34,6 @@ enum dev_fact {
 #undef X
 	    DEV_FACT_COUNT
 };
-const char *dev_fact_name(enum dev_fact f);
 
 enum { DEV_CLASS_MAX = CLASS_MAX, DEV_COMPAT_MAX = 256, DEV_ENV_MAX = 2048 };
 struct dev_info {
