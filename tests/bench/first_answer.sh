@@ -43,7 +43,7 @@ ask() {
 		exit 1
 	}
 	to=$(date +%s.%N)
-	seconds "$from" "$to" >"$work/wall"
+	echo "$(seconds "$from" "$to")" >"$work/wall"
 	echo "$from" >"$work/from"
 }
 
