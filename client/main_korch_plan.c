@@ -25,10 +25,13 @@ static bool
 do_show(struct call *c, struct err *e)
 {
 	int64_t top = opt_int(c->o, OPT_top);
+	struct plan_signer by;
 
 	if (top < 0)
 		return err_set(e, ERR_USAGE, "--top %s: it is 0 or more", opt_text(c->o, OPT_top));
-	plan_show(c->arena, &c->plan, &c->host, top, opt_flag(c->o, OPT_json));
+	if (!plan_signer_of(c->arena, c->o, c->path, &c->plan, &c->host, &by, e))
+		return false;
+	plan_show(c->arena, &c->plan, &c->host, &by, top, opt_flag(c->o, OPT_json));
 	return true;
 }
 

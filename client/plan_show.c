@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static double
 gap(const struct plan *p)
@@ -125,7 +126,29 @@ show_memory(const struct plan *p)
 }
 
 static void
-show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
+show_signer(const struct plan_host *h, const struct plan_signer *by)
+{
+	static const struct {
+		const char *is, *words;
+	} row[] = {{"own", "your own key"}, {"known", "a key that you trust"},
+	    {"unknown", "a key that you do not trust: korch-run takes it with --trust, or rebuild it"},
+	    {"broken", "and the signature does not hold: the plan was changed since"}};
+
+	if (!*by->print) {
+		(void)printf(
+		    "%-10s by nobody: korch-run takes it with --trust any, or rebuild it\n", "signed");
+		return;
+	}
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		if (strcmp(row[i].is, by->is) == 0)
+			(void)printf("%-10s by %s, %s%s%s%s\n", "signed", by->print, row[i].words,
+			    *by->file ? " (" : "", by->file, *by->file ? ")" : "");
+	if (h->seal.worker.n)
+		(void)printf("%-10s its code, by %.*s\n", "built", STR_ARG(h->seal.worker));
+}
+
+static void
+show_head(struct arena *a, const struct plan *p, const struct plan_host *h, const struct plan_signer *by)
 {
 	char class[DEV_CLASS_MAX];
 
@@ -137,6 +160,7 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h)
 	dev_class_of(p->run_compat, p->environment, class);
 	if (*class)
 		(void)printf("%-10s %s\n", "class", class);
+	show_signer(h, by);
 	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat),
 	    p->n_threads, p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);
 	if (plan_libraries(a, p).n)
@@ -243,7 +267,8 @@ add_json_streams(struct arena *a, struct strbuf *sb, const struct plan *p)
 }
 
 static void
-show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int64_t top)
+show_json(struct arena *a, const struct plan *p, const struct plan_host *h, const struct plan_signer *by,
+    int64_t top)
 {
 	struct plan_memory memory;
 	struct strbuf sb;
@@ -274,6 +299,10 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int6
 	sb_addf(&sb, ",\"what_if_base_ns\":%" PRId64, p->what_if_base_ns);
 	sb_addz(&sb, ",\"made_by\":");
 	json_string(&sb, h->made_by);
+	sb_addf(&sb, ",\"seal\":\"%s\",\"signer\":\"%s\",\"trusted_by\":", by->is, by->print);
+	json_string(&sb, str_of(by->file));
+	sb_addz(&sb, ",\"built_by\":");
+	json_string(&sb, h->seal.worker);
 	sb_addf(&sb,
 	    ",\"threads\":%u,\"tolerance\":%g,\"operators\":%" PRIu64 ",\"primitives\":%" PRIu64
 	    ",\"candidates\":%" PRIu64 ",\"distinct\":%" PRIu64 ",\"chosen\":%u,\"kernels\":%u,\"views\":%u",
@@ -303,12 +332,13 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, int6
 }
 
 void
-plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, int64_t top, bool json)
+plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, const struct plan_signer *by,
+    int64_t top, bool json)
 {
 	if (json) {
-		show_json(a, p, h, top);
+		show_json(a, p, h, by, top);
 		return;
 	}
-	show_head(a, p, h);
+	show_head(a, p, h, by);
 	show_steps(a, p, top);
 }

@@ -4,8 +4,10 @@
 
 #include "../kernels/run/plan.h"
 #include "../schema/plan_file.h"
+#include "plan_trust.h"
 
 /* top: only the steps that take longest, longest first; 0: all, in order. */
-void plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, int64_t top, bool json);
+void plan_show(struct arena *a, const struct plan *p, const struct plan_host *h, const struct plan_signer *by,
+    int64_t top, bool json);
 
 #endif

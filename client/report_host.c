@@ -3,6 +3,7 @@
 
 #include "../kernels/base/epoch.h"
 #include "../kernels/base/host.h"
+#include "../kernels/jail/jail.h"
 #include "../schema/plan_file.h"
 #include "../schema/store.h"
 
@@ -46,6 +47,23 @@ add_file(struct strbuf *sb, const char *path, int lines, const char *words)
 		sb_addc(sb, '\n');
 }
 
+/* As korchd and korch-worker have it in their logs; those of a named daemon are elsewhere. */
+static void
+add_jails(struct strbuf *sb)
+{
+	struct jail_survey s;
+	struct str lacks;
+	struct err e = {0};
+
+	if (!jail_look(&s, &e)) {
+		sb_addf(sb, "jails of this host: %s\n", e.msg);
+		return;
+	}
+	lacks = jail_lacks(sb->a, &s);
+	sb_addf(sb, "jails of this host hold %.*s\n", STR_ARG(jail_holds(sb->a, &s)));
+	sb_addf(sb, "jails of this host lack %.*s\n", STR_ARG(lacks.n ? lacks : STR("nothing")));
+}
+
 void
 report_host(struct strbuf *sb, const struct opts *o)
 {
@@ -65,6 +83,7 @@ report_host(struct strbuf *sb, const struct opts *o)
 	    (unsigned long long)(host_memory_bytes(os_real()) >> 20));
 	sb_addf(
 	    sb, "data folder %s%s\n", data, moved ? ", for the usual one is on a network file system" : "");
+	add_jails(sb);
 	for (size_t i = 0; i < COUNT_OF(file); i++)
 		add_file(sb, file[i].path, file[i].lines, file[i].words);
 }

@@ -92,6 +92,22 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 	return true;
 }
 
+/* What the settings come to on this host. */
+static int
+show_host(const struct opts *o)
+{
+	struct arena tmp = {0};
+	struct sock_limits l;
+	struct err e = {0};
+
+	if (!read_limits(o, &l, &e))
+		return opts_fail(o, &e);
+	opts_say_host(o, "files", str_of(arena_printf(&tmp, "%u", l.files)));
+	opts_say_host(o, "connections", str_of(arena_printf(&tmp, "%u", l.max)));
+	arena_fini(&tmp);
+	return jail_show(o);
+}
+
 static void
 store_rings(void *self)
 {
@@ -215,7 +231,7 @@ main(int argc, char **argv)
 	int status = opts_main(&a, PROG_KORCHD, argc, argv, &o);
 
 	if (status == 0 && opt_flag(&o, OPT_show_config))
-		return jail_show(&o);
+		return show_host(&o);
 	if (status >= 0)
 		return status;
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static bool
@@ -43,6 +44,19 @@ no_hup(int number)
 	(void)number;
 }
 
+/* What the settings come to on this host. */
+static int
+show_host(const struct opts *o)
+{
+	struct arena tmp = {0};
+	struct rlimit files = {0};
+
+	(void)getrlimit(RLIMIT_NOFILE, &files);
+	opts_say_host(o, "files", str_of(arena_printf(&tmp, "%llu", (unsigned long long)files.rlim_cur)));
+	arena_fini(&tmp);
+	return jail_show(o);
+}
+
 static int
 leave(struct work *work, struct arena *a, struct log *log, struct cred *cred, int status)
 {
@@ -70,7 +84,7 @@ main(int argc, char **argv)
 	int status = opts_main(&a, PROG_WORKER, argc, argv, &o);
 
 	if (status == 0 && opt_flag(&o, OPT_show_config))
-		return jail_show(&o);
+		return show_host(&o);
 	if (status >= 0)
 		return status;
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -47,6 +47,8 @@ bool opt_given(const struct opts *o, enum opt_id id); /* not by default */
 bool opt_memory(const struct opts *o, uint64_t *mib, struct err *e) MUST_CHECK;
 /* Each setting with its value and source, a line or an object each: --show-config. */
 void opts_settings(struct strbuf *sb, const struct opts *o, bool json);
+/* One more line behind them: what was found out on this host. */
+void opts_say_host(const struct opts *o, const char *name, struct str value);
 /* What `o` was given by flags that program `to` has too, but --json: *n words for a call of that.  What
  * stands in the environment or the file of settings it reads itself. */
 char **opts_pass(struct arena *a, const struct opts *o, enum program to, int *n);

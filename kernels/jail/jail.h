@@ -65,6 +65,10 @@ struct jail_survey {
 	char lacks[JAIL_HOLDS][120];
 };
 bool jail_look(struct jail_survey *out, struct err *e) MUST_CHECK;
+/* For people, in `a`: "user namespace, ... Landlock 7, ..."; of what is missing with its reason, "" where
+ * nothing is. */
+struct str jail_holds(struct arena *a, const struct jail_survey *s);
+struct str jail_lacks(struct arena *a, const struct jail_survey *s);
 
 /* At the start of a program that starts jailed ones: the settings, and a line of the log.  ERR_HOST under
  * "strict" where something is missing. */

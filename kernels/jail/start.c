@@ -243,8 +243,8 @@ jail_look(struct jail_survey *out, struct err *e)
 }
 
 /* For people: "user namespace, ... Landlock 7, ...". */
-static struct str
-holds(struct arena *a, const struct jail_survey *s)
+struct str
+jail_holds(struct arena *a, const struct jail_survey *s)
 {
 	struct strbuf sb;
 	uint32_t n = 0;
@@ -266,8 +266,8 @@ holds(struct arena *a, const struct jail_survey *s)
 }
 
 /* What is missing with its reason; "" where nothing is. */
-static struct str
-lacks(struct arena *a, const struct jail_survey *s)
+struct str
+jail_lacks(struct arena *a, const struct jail_survey *s)
 {
 	struct strbuf sb;
 	uint32_t n = 0;
@@ -290,8 +290,9 @@ jail_begin(struct log *l, const char *mode, const char *reads, struct err *e)
 	bool ok = jail_settings(mode, reads, e) && jail_look(&s, e);
 
 	if (ok) {
-		missing = lacks(&tmp, &s);
-		log_event(l, sandbox, KVZ("mode", mode), KV("holds", holds(&tmp, &s)), KV("lacks", missing));
+		missing = jail_lacks(&tmp, &s);
+		log_event(
+		    l, sandbox, KVZ("mode", mode), KV("holds", jail_holds(&tmp, &s)), KV("lacks", missing));
 		ok = strcmp(mode, "strict") != 0 || !missing.n ||
 		    err_set(e, ERR_HOST,
 			"--sandbox strict: not on this host: %.*s; allow it here, or use --sandbox best",
@@ -299,25 +300,6 @@ jail_begin(struct log *l, const char *mode, const char *reads, struct err *e)
 	}
 	arena_fini(&tmp);
 	return ok;
-}
-
-/* As opts_main() writes a setting. */
-static void
-show(const char *name, struct str words, bool as_json)
-{
-	struct arena tmp = {0};
-	struct strbuf sb;
-
-	sb_init(&sb, &tmp);
-	if (as_json) {
-		sb_addf(&sb, "{\"setting\":\"%s\",\"value\":", name);
-		json_text(&sb, words);
-		sb_addz(&sb, ",\"source\":\"host\"}");
-	} else {
-		sb_addf(&sb, "%s = %.*s (host)", name, STR_ARG(words));
-	}
-	(void)puts(sb.p);
-	arena_fini(&tmp);
 }
 
 int
@@ -330,9 +312,9 @@ jail_show(const struct opts *o)
 
 	if (!jail_settings(opt_text(o, OPT_sandbox), opt_text(o, OPT_sandbox_read), &e) || !jail_look(&s, &e))
 		return opts_fail(o, &e);
-	missing = lacks(&tmp, &s);
-	show("sandbox-holds", holds(&tmp, &s), opt_flag(o, OPT_json));
-	show("sandbox-lacks", missing.n ? missing : STR("nothing"), opt_flag(o, OPT_json));
+	missing = jail_lacks(&tmp, &s);
+	opts_say_host(o, "sandbox-holds", jail_holds(&tmp, &s));
+	opts_say_host(o, "sandbox-lacks", missing.n ? missing : STR("nothing"));
 	arena_fini(&tmp);
 	return 0;
 }

@@ -14,6 +14,9 @@ model=$tmp/small/candy_small/model.onnx
 of() { sed -n "s/^sandbox-$1 = //p" "$tmp/config"; }
 korch-worker --show-config >"$tmp/config"
 here=$(of holds)
+if [ "$(sed -n 's/^files = \([0-9]*\) (host)$/\1/p' "$tmp/config")" = "$(ulimit -Sn)" ]; then ok; else bad "files of a worker: $(grep files "$tmp/config")"; fi
+(ulimit -Sn 1000 && ulimit -Hn 3000 && korchd --show-config --max-connections 77) >"$tmp/config"
+if grep -qx 'files = 3000 (host)' "$tmp/config" && grep -qx 'connections = 77 (host)' "$tmp/config"; then ok; else bad "limits of korchd: $(grep host "$tmp/config")"; fi
 bare korch-worker --show-config >"$tmp/config" 2>"$tmp/err"
 for what in Landlock 'system call filter' 'limits of a process'; do
 	grep -q "$what" <<<"$here" || continue # not of this kernel

@@ -40,7 +40,7 @@ if [ -s "$tmp/said" ]; then bad "-q: $(cat "$tmp/said")"; else ok; fi
 holds "$tmp/b" settings.txt host.txt job.json events.json workers.json cache.json environments.txt korchd.log dump/model.txt dump/plan.txt dump/text/k0.txt
 clean "$tmp/b"
 for words in 'settings.txt:token-file = ' 'settings.txt:data = ~/data (flag)' 'job.json:"title":"(token)"' 'dump/model.txt:model of (token)_net.onnx' 'workers.json:"class":"fake"' \
-	'events.json:"state":"done"' 'report.txt:ended: done' 'report.txt:protocol' 'host.txt:max_user_namespaces' 'korchd.log:listen'; do
+	'events.json:"state":"done"' 'report.txt:ended: done' 'report.txt:protocol' 'host.txt:max_user_namespaces' 'host.txt:jails of this host hold ' 'host.txt:jails of this host lack ' 'korchd.log:listen'; do
 	if grep -qF -- "${words#*:}" "$tmp/b/${words%%:*}"; then ok; else bad "${words%%:*} does not say '${words#*:}'"; fi
 done
 if [ -e "$tmp/b/model" ]; then bad "the model, unasked"; else ok; fi

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/farm.inc"
 tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
 case=$tmp/small/candy_small model=$tmp/small/candy_small/model.onnx
+home=$PWD
 cd "$tmp" || exit 1
 
 # As another user: no data, no keys.
@@ -19,6 +20,8 @@ own=$(print_of "$XDG_DATA_HOME/korch/sign.pub")
 must 0 '^agrees' korch-run p.korch --check "$case"
 must 0 "^signed +by ${own//+/\\+}, the key in $XDG_DATA_HOME/korch/sign.pub" korch-plan verify p.korch
 must 0 '"seal":"trusted"' korch-plan verify p.korch --json
+must 0 "^signed +by ${own//+/\\+}, your own key \($XDG_DATA_HOME/korch/sign.pub\)" korch-plan show p.korch
+must 0 "\"seal\":\"own\",\"signer\":\"${own//+/\\+}\",\"trusted_by\":\"$XDG_DATA_HOME/korch/sign.pub\",\"built_by\":\"[^\"]" korch-plan show p.korch --json
 if [ "$(stat -c %a "$XDG_DATA_HOME/korch/sign.key")" = 600 ]; then ok; else bad "mode of sign.key"; fi
 if ls "$XDG_DATA_HOME/korch/trusted" >/dev/null 2>&1; then bad "one's own key is kept twice"; else ok; fi
 
@@ -28,6 +31,12 @@ for ask in "korch-run p.korch" "korch-plan verify p.korch" "korch-run p.korch --
 done
 must 1 '"class":"signed by nobody who is trusted"' stranger korch-plan verify p.korch --json
 must 0 'ONNX nodes' stranger korch-plan show p.korch # reading runs nothing
+must 0 "^signed +by ${own//+/\\+}, a key that you do not trust" stranger korch-plan show p.korch
+must 0 "^signed +by ${own//+/\\+}, a key that you trust \($XDG_DATA_HOME" stranger korch-plan show p.korch --trust "$XDG_DATA_HOME/korch/sign.pub"
+must 0 '"seal":"unknown","signer":"SHA256:[^"]*","trusted_by":""' stranger korch-plan show p.korch --json
+xz -dc "$home/tests/fixtures/0941e29/mlp.korch.xz" >before.korch
+must 0 '^signed +by nobody: ' korch-plan show before.korch
+must 0 '"seal":"unsigned","signer":"","trusted_by":"","built_by":""' korch-plan show before.korch --json
 must 0 '^agrees' stranger korch-run p.korch --check "$case" --trust "$XDG_DATA_HOME/korch/sign.pub"
 must 0 '^agrees' stranger korch-run p.korch --check "$case" --trust any
 must 0 '^agrees' stranger env KORCH_TRUST="$XDG_DATA_HOME/korch/sign.pub" korch-run p.korch --check "$case"
@@ -62,6 +71,8 @@ PY
 must 1 "the signature by ${own//+/\\+} does not hold" korch-run swapped.korch
 must 1 "the signature by ${own//+/\\+} does not hold" korch-plan verify swapped.korch
 must 1 'does not hold' korch-run swapped.korch --trust any
+must 0 'and the signature does not hold' korch-plan show swapped.korch
+must 0 '"seal":"broken"' korch-plan show swapped.korch --json
 
 # ---- a daemon by its URL: its key is kept at the first meeting, and said once
 must 0 "signs its plans with the key SHA256:.*, which you trust from now on" korch-submit "$model" -o f.korch --budget 20 --device fake $farm
