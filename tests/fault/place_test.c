@@ -207,6 +207,7 @@ restart(void **state)
 	join(&s, B, false);
 	job = submit(&s, "hold", "cpu");
 	is_bound(&s, job, B);
+	is_told(&s, "cpu", B); /* a job's number is told when it is on disk, and what was written before it */
 	all_leave(&s);
 	(void)farm_proc_kill(&s.f.daemon, SIGKILL);
 	farm_proc_daemon(&s.f, 0);
