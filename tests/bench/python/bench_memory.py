@@ -1,4 +1,4 @@
-"""What a session holds beyond weights and work: private memory (Linux' smaps) of a process after three runs, less what it had
+"""What a session holds beyond weights and work: resident memory of a process after three runs, less what it had
 with numpy imported and the inputs made, less weights, and work memory with the kernels' scratch, as korch-plan tells them."""
 
 import json

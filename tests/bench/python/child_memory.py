@@ -1,7 +1,7 @@
 """One session in a process of its own: child_memory.py korch|onnxruntime|openvino FILE THREADS
 
-Prints how much more memory it has for itself after three runs than before it imported anything but numpy, and the most that
-it ever had (both without the inputs)."""
+Prints how much more memory is resident after three runs than before it imported anything but numpy, and the most that ever
+was (both without the inputs)."""
 
 import gc
 import json
@@ -10,15 +10,9 @@ import sys
 import numpy as np
 
 
-def of_smaps(*names):
-    with open("/proc/self/smaps_rollup") as f:
-        lines = dict(line.split(":", 1) for line in f if ":" in line and "kB" in line)
-    return sum(int(lines[n].split()[0]) * 1024 for n in names)
-
-
-def most():
+def of_status(name):
     with open("/proc/self/status") as f:
-        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(name + ":"))
 
 
 def openvino_session(path, threads):
@@ -41,14 +35,13 @@ def session(kind, path, threads):
 
 def main():
     kind, path, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    private = ("Private_Clean", "Private_Dirty")
-    before, resident = of_smaps(*private), of_smaps("Rss")
+    before = of_status("VmRSS")
     inputs, run = (openvino_session(path, threads) if kind == "openvino" else session(kind, path, threads))
     for _ in range(3):
         run()
     gc.collect()
     given = sum(x.nbytes for x in inputs.values())
-    print(json.dumps({"held": of_smaps(*private) - before - given, "most": most() - resident - given}))
+    print(json.dumps({"held": of_status("VmRSS") - before - given, "most": of_status("VmHWM") - before - given}))
 
 
 main()
