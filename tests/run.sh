@@ -7,7 +7,7 @@
 #      on a quarter of the random graphs
 #   3. build/tsan: thread sanitizer, tests labelled threads
 #   4. build/fuzz: each fuzz target for a fixed number of runs
-#   5. the README's two commands on a bare Debian 12 (tests/fresh.sh); not with names
+#   5. the README's two commands and the Python package on a bare Debian 12 (tests/fresh.sh); not with names
 #
 # KORCH_STAGES="release asan" chooses stages.  Ends with "N passed, N failed, N skipped, N parts of passed tests skipped";
 # a test, or a part of one, that lacks its hardware or network is skipped with its reason and counted.
