@@ -148,6 +148,7 @@ end_worker(struct daemon *d, struct own_worker *w)
 		for (uint32_t i = 0; i < s->n_envs; i++)
 			if (is_of(w, str_of(s->envs[i].class)))
 				farm_drain(d->farm, s->envs[i].device);
+	w->n_taken = 0; /* until the next one is there, nothing says that no device will come */
 	if (w->child)
 		child_kill(w->child, SIGTERM);
 }
