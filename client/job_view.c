@@ -89,9 +89,11 @@ add_place(struct strbuf *sb, const struct m_event *ev)
 {
 	bool runs = str_is(ev->state, "planning") && ev->progress.phase.n;
 
-	sb_add(sb, runs ? ev->progress.phase : ev->state);
-	if (ev->reason.n)
-		sb_addf(sb, ": %.*s", STR_ARG(ev->reason));
+	utf8_add_plain(sb, runs ? ev->progress.phase : ev->state);
+	if (ev->reason.n) {
+		sb_addz(sb, ": ");
+		utf8_add_plain(sb, ev->reason);
+	}
 }
 
 /* ---- on a terminal ----------------------------------------------------------------------------- */
