@@ -245,11 +245,13 @@ is_settled(const struct own_worker *w)
 	return w->child ? w->n_taken >= w->n_devices : w->failures >= TRIES;
 }
 
-/* Are there devices of that kind, and none that fits?  One whose connection has just ended still counts. GPUs
- * that are not ours join one by one. */
+/* Are there devices of that kind, and none that fits?  One whose connection has just ended still counts, and
+ * one of ours that has said goodbye while its process still ends comes again.  GPUs that are not ours join
+ * one by one. */
 static bool
 are_others(const struct daemon *d, struct str class)
 {
+	uint32_t n_here = 0, n_own = 0;
 	bool found = false;
 
 	for (const struct session *s = d->sessions; s; s = s->next)
@@ -258,12 +260,17 @@ are_others(const struct daemon *d, struct str class)
 
 			if (class_fits(class, there))
 				return false;
+			n_here += s->is_connected;
 			found |= s->is_connected && !str_is(class_kind(class), "cuda") &&
 			    str_eq(class_kind(there), class_kind(class));
 		}
-	for (uint32_t i = 0; i < d->n_own_workers; i++)
-		found |= d->own_workers[i].child && is_of(&d->own_workers[i], class);
-	return found;
+	for (uint32_t i = 0; i < d->n_own_workers; i++) {
+		const struct own_worker *w = &d->own_workers[i];
+
+		n_own += w->child ? w->n_devices : 0;
+		found |= w->child && is_of(w, class);
+	}
+	return found && n_here >= n_own;
 }
 
 /* This host's devices of that kind are there, and none is what was asked for: no other will come. */
