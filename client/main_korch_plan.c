@@ -205,11 +205,11 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int status = opts_main(&a, PROG_PLAN, argc, argv, &o);
 
-	if (status >= 0)
-		return status;
-	status = jail_settings(opt_text(&o, OPT_sandbox), opt_text(&o, OPT_sandbox_read), &e) && run(&c, &e)
-	    ? 0
-	    : opts_fail(&o, &e);
+	if (status < 0)
+		status = jail_settings(opt_text(&o, OPT_sandbox), opt_text(&o, OPT_sandbox_read), &e) &&
+			run(&c, &e)
+		    ? 0
+		    : opts_fail(&o, &e);
 	arena_fini(&a);
 	return status;
 }

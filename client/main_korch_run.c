@@ -425,13 +425,13 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int status = opts_main(&a, PROG_RUN, argc, argv, &o);
 
-	if (status >= 0)
-		return status;
-	if (o.n_args != 1)
-		err_set(&e, ERR_USAGE, "wanted one PLAN.korch or MODEL.onnx; --help tells more");
-	status = e.code || !run_all(&r, &e) ? opts_fail(&o, &e) : 0;
-	run_model_end(&r.model);
-	runner_close(r.runner);
+	if (status < 0) {
+		if (o.n_args != 1)
+			err_set(&e, ERR_USAGE, "wanted one PLAN.korch or MODEL.onnx; --help tells more");
+		status = e.code || !run_all(&r, &e) ? opts_fail(&o, &e) : 0;
+		run_model_end(&r.model);
+		runner_close(r.runner);
+	}
 	arena_fini(&a);
 	return status;
 }
