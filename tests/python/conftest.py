@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import subprocess
 
 import numpy as np
@@ -104,7 +105,27 @@ def small_models():
     return sorted(os.path.join(top, d) for d in os.listdir(top)) if top else []
 
 
+def until(child, word):
+    """Reads what a child says up to a line with that word."""
+    for line in child.stdout:
+        if word in line:
+            return
+    raise AssertionError(f"it ended before it said {word}")
+
+
 def processes(word):
-    """Command lines of this user's processes that have `word` in them."""
+    """Numbers of the processes that have `word` in their command line."""
     said = subprocess.run(["ps", "-eo", "pid=,args="], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return [line for line in said.splitlines() if word in line]
+    return [int(line.split()[0]) for line in said.splitlines() if word in line]
+
+
+def await_end(folder):
+    """Until no program over that folder is left: a private daemon stays for ten seconds."""
+    while left := processes(str(folder)):
+        for pid in left:
+            try:
+                end = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            select.select([end], [], [])
+            os.close(end)

@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import onnx
 import pytest
-from conftest import model
+from conftest import await_end, model, small_models, until
 
 import korch
 
@@ -193,47 +192,27 @@ print("open", flush=True)
 def started(then, path, folder):
     env = dict(os.environ, XDG_DATA_HOME=str(folder), XDG_CACHE_HOME=str(folder))
     return subprocess.Popen([sys.executable, "-c", TUNING.format(then=then), str(path)], env=env,
-                            stdout=subprocess.PIPE, text=True)
-
-
-def nothing_left(folder):
-    """No program over that folder after the private daemon's ten seconds."""
-    from conftest import processes
-
-    while processes(str(folder)):
-        time.sleep(0.2)
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="module")
 def candy():
-    from conftest import small_models
-
     return small_models()[0] + "/model.onnx"
 
 
-def until(child, word):
-    for line in child.stdout:
-        if word in line:
-            return
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_interpreter_is_killed_while_it_tunes(candy, tmp_path, how):
+    child = started("sys.stdin.read()", candy, tmp_path)
+    until(child, "measuring")
+    child.send_signal(how)
+    assert child.wait() == -how
+    await_end(tmp_path)
 
 
 def test_interpreter_ends_while_it_tunes(candy, tmp_path):
-    child = started("sys.stdin.read()", candy, tmp_path)
-    until(child, "measuring")
-    child.terminate()
-    child.wait()
-    nothing_left(tmp_path)
     child = started("raise SystemExit(3)", candy, tmp_path)
     assert child.wait() == 3
-    nothing_left(tmp_path)
-
-
-def test_interpreter_is_killed_while_it_tunes(candy, tmp_path):
-    child = started("sys.stdin.read()", candy, tmp_path)
-    until(child, "measuring")
-    child.kill()
-    child.wait()
-    nothing_left(tmp_path)
+    await_end(tmp_path)
 
 
 def test_interrupted_tuning(candy, tmp_path):
@@ -247,7 +226,7 @@ def test_interrupted_tuning(candy, tmp_path):
     child.send_signal(signal.SIGINT)
     assert "interrupted" in child.stdout.read()
     assert child.wait() == 0 and not (tmp_path / "p.korch").exists()
-    nothing_left(tmp_path)
+    await_end(tmp_path)
 
 
 def test_progress_that_raises_cancels(candy, tmp_path):

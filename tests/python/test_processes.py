@@ -11,7 +11,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import farm, small_models
+from conftest import farm, small_models, until
 
 import korch
 
@@ -27,13 +27,6 @@ def run_script(text, *words, folder, **env):
     (folder / "tmp").mkdir(exist_ok=True)
     env = {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_CACHE_HOME": str(folder), "TMPDIR": str(folder / "tmp"), **env}
     return subprocess.Popen([sys.executable, "-c", LISTENS + text, *map(str, words)], env=env, stdout=subprocess.PIPE, text=True)
-
-
-def until(child, word):
-    for line in child.stdout:
-        if word in line:
-            return
-    raise AssertionError(f"it ended before it said {word}")
 
 
 def left_in(folder):
@@ -77,9 +70,9 @@ except KeyboardInterrupt:
 def test_an_interrupted_open(mlp, tmp_path):
     """By a korch-submit that says that it runs, and then takes for ever."""
     os.mkfifo(tmp_path / "runs")
-    stub = tmp_path / "korch-submit"
-    stub.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/runs\nexec sleep 1000000\n")
-    stub.chmod(0o755)
+    fake = tmp_path / "korch-submit"
+    fake.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/runs\nexec sleep 1000000\n")
+    fake.chmod(0o755)
     child = run_script(INTERRUPTED_OPEN, mlp, folder=tmp_path, KORCH_BIN=str(tmp_path))
     pid = int((tmp_path / "runs").read_text())
     child.send_signal(signal.SIGINT)

@@ -61,6 +61,7 @@ def test_bytes_of_a_model_and_of_a_plan(mlp, tmp_path):
     plan = korch.tune(mlp, tmp_path / "p.korch", budget=0)
     b = korch.InferenceSession((tmp_path / "p.korch").read_bytes()).run(["y"], {"x": x})[0]
     assert np.array_equal(a, b) and np.array_equal(a, plan.run({"x": x})["y"])
+    assert korch.InferenceSession((tmp_path / "p.korch").read_bytes()).get_modelmeta().custom_metadata_map == {}
 
 
 def test_arrays_that_are_copied_or_not(mlp):

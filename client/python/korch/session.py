@@ -106,6 +106,7 @@ class InferenceSession:
             if self._model is not path_or_bytes:
                 with open(self._model, "wb") as f:
                     f.write(path_or_bytes)
+            self._is_plan = _is_plan(self._model)
             self._open()
         except BaseException:
             self._drop_own_file()
@@ -119,7 +120,7 @@ class InferenceSession:
 
     # ---- opening -------------------------------------------------------------------------------------------------
     def _open(self):
-        if _is_plan(self._model):
+        if self._is_plan:
             if self._tune:
                 raise InvalidArgument(f"{self._model} is a plan; what is tuned is the ONNX model that it came from")
             self._take(_NativePlan(os.fspath(self._model), **self._how))
@@ -201,7 +202,7 @@ class InferenceSession:
     def get_modelmeta(self):
         """What the ONNX file says of itself; of a plan, which does not hold these words, empty ones."""
         words = {}
-        if not _is_plan(self._model):
+        if not self._is_plan:
             words = {x["name"]: x["value"] for x in tuning.check(self._model, **self._settings)["about"]}
         return ModelMetadata(words)
 
