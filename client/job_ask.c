@@ -98,9 +98,9 @@ read_threads(const struct opts *o, uint64_t *out, struct err *e)
 		    (int)MAX_THREADS);
 	if (is_here && n > cores && !opt_flag(o, OPT_quiet))
 		(void)fprintf(stderr,
-		    "korch-submit: --threads %" PRId64 ": this process may use %" PRId64
+		    "%s: --threads %" PRId64 ": this process may use %" PRId64
 		    " core%s, so threads take turns while kernels are timed\n",
-		    n, cores, cores == 1 ? "" : "s");
+		    program_name(o->program), n, cores, cores == 1 ? "" : "s");
 	*out = (uint64_t)(n || !is_here ? n : cores);
 	return true;
 }

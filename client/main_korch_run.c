@@ -348,13 +348,13 @@ static bool
 open_plan(struct run *r, struct err *e)
 {
 	const char *path = r->o->args[0];
-	bool is_model = run_model_is(path);
+	bool is_model;
 	struct runner_opts how = {.n_threads = (uint32_t)opt_int(r->o, OPT_threads),
 	    .takes = true,
 	    .n_streams = (uint32_t)opt_int(r->o, OPT_streams),
 	    .gpu_number = (uint32_t)(opt_int(r->o, OPT_gpu) + 1)};
 
-	if (!check_options(r, e) ||
+	if (!check_options(r, e) || !run_model_is(path, &is_model, e) ||
 	    !(is_model ? run_model_plan(&r->model, r->arena, r->o, path, e)
 		       : run_model_no_options(r->o, e)) ||
 	    !read_plan(r, is_model ? r->model.plan : path, e))

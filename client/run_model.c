@@ -16,16 +16,20 @@
 #include <unistd.h>
 
 bool
-run_model_is(const char *path)
+run_model_is(const char *path, bool *is_model, struct err *e)
 {
-	/* ModelProto: field 1, a varint below 128 */
-	uint8_t b[2];
+	static const char plan[16] = "SQLite format 3"; /* with its NUL */
+	uint8_t b[sizeof(plan)] = {0};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool yes = fd >= 0 && read(fd, b, sizeof(b)) == sizeof(b) && b[0] == 0x08 && b[1] > 0 && b[1] < 128;
+	ssize_t n = fd >= 0 ? read(fd, b, sizeof(b)) : -1;
 
 	if (fd >= 0)
 		(void)close(fd);
-	return yes;
+	/* ModelProto: field 1, a varint below 128 */
+	*is_model = n >= 2 && b[0] == 0x08 && b[1] > 0 && b[1] < 128;
+	return n < 0 || *is_model || memcmp(b, plan, sizeof(b)) == 0 ||
+	    err_set(e, ERR_FORMAT,
+		"%s: is neither a plan made by korch-submit nor, by how it begins, an ONNX model", path);
 }
 
 bool

@@ -14,8 +14,9 @@ struct run_model {
 	struct m_progress progress;
 	struct session session;
 };
-/* By its content: an ONNX file begins with its version, a plan does not. */
-bool run_model_is(const char *path);
+/* By its content: an ONNX file begins with its version.  ERR_FORMAT where it is neither that nor a plan; what
+ * cannot be read counts as a plan, whose reader says why. */
+bool run_model_is(const char *path, bool *is_model, struct err *e) MUST_CHECK;
 /* Options that mean nothing to a plan.  ERR_USAGE names the first. */
 bool run_model_no_options(const struct opts *o, struct err *e) MUST_CHECK;
 /* Makes the plan: joins a daemon, submits, waits, fetches; says which extents were taken as 1.  From here

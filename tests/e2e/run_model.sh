@@ -80,6 +80,9 @@ runs 1 '^korch-run: .*cut.onnx' korch run cut.onnx
 runs 1 '^korch-run: .*an operator is not supported|operators are not supported' korch run foreign.onnx
 runs 1 '^korch-run: nothing.onnx' korch run nothing.onnx
 runs 2 '^korch-run: --shape is for a model, and kept.korch is none' korch run kept.korch --shape n=4
+echo "# only words" >words
+runs 1 '^korch-run: words: is neither a plan .* nor, by how it begins, an ONNX model' korch run words
+runs 0 '^korch-run: --threads [0-9]+: this process may use' korch run "$model" --threads $(($(nproc) + 1))
 runs 2 'wanted one PLAN.korch or MODEL.onnx' korch run
 runs 2 'has no such input or named extent' korch run "$model" --shape nope=1
 runs 2 'the plan has no such input' korch run "$model" --input nosuch=random
