@@ -69,13 +69,13 @@ struct sass_instr {
 	bool is_pinned; /* its offset stands in .nv.info or a relocation */
 	/* tensor cores: multiply-adds of the warp, inputs' kind */
 	uint16_t mma_m, mma_n, mma_k;
-	uint8_t mma_bits; /* of an input's element: 16 or 32 (TF32); 0: no MMA */
+	uint8_t mma_bits; /* of an input's element: 16, 32 (TF32), 8, 4, 64; 0: no MMA */
 };
 
 struct sass_block { /* instructions [first, end) */
 	uint32_t first, end;
-	uint32_t next[2];
-	uint32_t n_next; /* an indirect branch or a call: 0, and leaves_unknown */
+	uint32_t next[2]; /* numbers of blocks */
+	uint32_t n_next;  /* an indirect branch or a call: 0, and leaves_unknown */
 	bool leaves_unknown;
 };
 struct sass_loop { /* a backward branch: [first, last], last is the branch */
