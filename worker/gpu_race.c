@@ -7,7 +7,8 @@
  * others take turns in random order, a reference kernel among them.
  *
  * A sample counts only if NVML saw neither a reason that slows the clock nor another process, before
- * and after it.  What gets too few that count ends as throttled, or as disturbed: said, not kept. */
+ * and after it.  What gets too few that count ends as throttled, or as disturbed: said, not kept.  The power
+ * cap is no such reason: a kernel that draws that much runs so in a plan, too; its row says so. */
 #include "gpu_child.h"
 
 #include "copies.h"
@@ -34,7 +35,7 @@ struct runner {
 	struct seen { /* by NVML, of the samples that count */
 		uint64_t mhz_sum;
 		unsigned lowest_mhz, cold, hot, watt; /* cold, hot: celsius; watt: the most */
-		uint32_t n;
+		uint32_t n, n_capped;
 		bool is_blind, hides_others; /* no NVML here; it lists no processes */
 	} seen;
 	int64_t spent_ns;
@@ -98,6 +99,7 @@ look(struct runner *u, const struct gpu_state *s)
 	v->cold = v->n ? MIN_OF(v->cold, s->celsius) : s->celsius;
 	v->hot = MAX_OF(v->hot, s->celsius);
 	v->watt = MAX_OF(v->watt, s->milliwatt / 1000);
+	v->n_capped += s->own_limits != 0;
 	v->n++;
 }
 
@@ -358,17 +360,21 @@ at_share(const int64_t *sorted, uint32_t n, double share)
 }
 
 /* "mhz=1410 lowest=1395 celsius=55..57 watt=280 throttled=2 disturbed=0 reasons=thermal": clocks of the
- * samples that count, then how many did not, and why. */
+ * samples that count, then how many did not, and why.  "capped=9/22": so many looks at those that count saw
+ * the power cap. */
 static void
 write_state(const struct runner *u, char *out, size_t cap)
 {
 	const struct seen *v = &u->seen;
-	char words[128];
+	char words[128], capped[48] = "";
 
 	gpu_throttle_words(u->voids.reasons, words, sizeof(words));
-	(void)snprintf(out, cap, "mhz=%llu lowest=%u celsius=%u..%u watt=%u throttled=%u disturbed=%u%s%s%s",
+	if (v->n_capped)
+		(void)snprintf(capped, sizeof(capped), " capped=%u/%u", v->n_capped, v->n);
+	(void)snprintf(out, cap,
+	    "mhz=%llu lowest=%u celsius=%u..%u watt=%u throttled=%u disturbed=%u%s%s%s%s",
 	    (unsigned long long)(v->n ? v->mhz_sum / v->n : 0), v->lowest_mhz, v->cold, v->hot, v->watt,
-	    u->voids.n_throttled, u->voids.n_disturbed,
+	    u->voids.n_throttled, u->voids.n_disturbed, capped,
 	    v->is_blind           ? " nvml=none"
 		: v->hides_others ? " processes=unseen"
 				  : "",

@@ -214,9 +214,10 @@ gpu_rtc_knows(const struct gpu *g, int sm, struct err *e)
 /* ---- while it works ------------------------------------------------------------------------- */
 static const struct {
 	unsigned long long bit;
+	bool is_own; /* the kernel's own doing: as fast as this GPU runs it, for as long as it likes */
 	const char *words;
-} reasons[] = {{0x4, "power cap"}, {0x8, "slowed by hardware"}, {0x20, "thermal (software)"},
-    {0x40, "thermal (hardware)"}, {0x80, "power brake"}};
+} reasons[] = {{0x4, true, "power cap"}, {0x8, false, "slowed by hardware"},
+    {0x20, false, "thermal (software)"}, {0x40, false, "thermal (hardware)"}, {0x80, false, "power brake"}};
 
 void
 gpu_throttle_words(unsigned long long bits, char *out, size_t cap)
@@ -278,7 +279,7 @@ gpu_look(const struct gpu *g, const char *uuid, uint32_t own, struct gpu_state *
 	if (g->ml.power)
 		(void)g->ml.power(dev, &out->milliwatt);
 	for (size_t i = 0; i < COUNT_OF(reasons); i++)
-		out->throttle |= bits & reasons[i].bit;
+		*(reasons[i].is_own ? &out->own_limits : &out->throttle) |= bits & reasons[i].bit;
 	out->hides_others = !gpu_processes(g, uuid, &n);
 	out->n_foreign = n > own ? n - own : 0;
 }

@@ -142,10 +142,11 @@ void gpu_plan_close(struct gpu_plan *p); /* NULL is allowed */
 /* ---- what NVML sees -------------------------------------------------------------------------- */
 struct gpu_state {
 	unsigned sm_mhz, celsius, milliwatt;
-	unsigned long long throttle; /* reasons that slow it; idle and set clocks are none */
-	uint32_t n_foreign;          /* other processes with a context */
-	bool is_seen;                /* false: no NVML here, or none that tells what slows this GPU */
-	bool hides_others;           /* it does not list processes */
+	unsigned long long throttle;   /* reasons that slow it; idle and set clocks are none */
+	unsigned long long own_limits; /* what the work itself brings about: the power cap, at full load */
+	uint32_t n_foreign;            /* other processes with a context */
+	bool is_seen;                  /* false: no NVML here, or none that tells what slows this GPU */
+	bool hides_others;             /* it does not list processes */
 };
 void gpu_state(const struct dev *d, struct gpu_state *out);
 /* The same without a context of our own: `own` of the processes are no strangers. */

@@ -122,6 +122,37 @@ voids_samples(void **state)
 	rig_close(&r);
 }
 
+/* At its power cap: what a kernel takes at full load is what it takes.  The times count, slower as they are,
+ * and the rows tell; heat beside it voids samples as ever. */
+static void
+power_cap_counts(void **state)
+{
+	struct rig r, clean, hot;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&clean, "cuda-fake:gpu=h200,seed=18", &e));
+	assert_true(rig_open(&r, "cuda-fake:gpu=h200,seed=18,power=1000000", &e));
+	assert_true(rig_open(&hot, "cuda-fake:gpu=h200,seed=18,power=1000000,throttle=1000000", &e));
+	rig_measure(&clean, 1);
+	rig_measure(&r, 1);
+	rig_measure(&hot, 1);
+	assert_int_equal(rig_n_good(&r), RIG_N);
+	for (int i = 0; i < RIG_N; i++) {
+		const struct m_row *row = &r.out[i].rows[0];
+		const char *words = str_dup(&r.a, row->state);
+
+		assert_true(row->median_ns > clean.out[i].rows[0].median_ns);
+		assert_non_null(strstr(words, "mhz=1782 lowest=1782"));
+		assert_non_null(strstr(words, "throttled=0 disturbed=0 capped="));
+		assert_null(strstr(str_dup(&r.a, clean.out[i].rows[0].state), "capped"));
+		assert_int_equal(err_of_wire(hot.out[i].fail), ERR_THROTTLED);
+	}
+	rig_close(&clean);
+	rig_close(&r);
+	rig_close(&hot);
+}
+
 /* Clocks that rise while it works: what is timed before they have risen would be no measurement. */
 static void
 warms_up(void **state)
@@ -255,6 +286,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(machine_faults),
 	    cmocka_unit_test(lost_at_any_moment),
 	    cmocka_unit_test(voids_samples),
+	    cmocka_unit_test(power_cap_counts),
 	    cmocka_unit_test(what_nvml_tells),
 	    cmocka_unit_test(warms_up),
 	    cmocka_unit_test(one_at_a_time),

@@ -38,6 +38,7 @@ static const struct model {
 	X(lost)                                                                                              \
 	X(wrong)                                                                                             \
 	X(throttle)                                                                                          \
+	X(power)                                                                                             \
 	X(foreign)                                                                                           \
 	X(gone)                                                                                              \
 	X(mig)                                                                                               \
@@ -263,7 +264,7 @@ slowness(void)
 {
 	double rising_ns = 1e6 * (double)fake.c.cold, awake_ns = (double)(fake.now_ns - fake.awake_ns);
 
-	return (gpu_fake_is_slow() ? 1.7 : 1) * (awake_ns < rising_ns ? 2 - awake_ns / rising_ns : 1);
+	return gpu_fake_slowness() * (awake_ns < rising_ns ? 2 - awake_ns / rising_ns : 1);
 }
 
 void
@@ -555,7 +556,7 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 	gpu_fake_streams(&(struct fake_stream_conf){c.seed, c.streams, c.events, c.drop_wait, c.cross_ns,
 			     c.lost_at, c.replay != 0},
 	    &out->cu);
-	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.foreign, (unsigned)c.model->sm_mhz,
+	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.power, c.foreign, (unsigned)c.model->sm_mhz,
 			(unsigned)c.app_mhz, (unsigned)c.model->watts, c.no_list != 0, c.mps != 0},
 	    &out->ml);
 	gpu_fake_lt(&libs, &out->lt);

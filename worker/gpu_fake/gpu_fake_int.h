@@ -137,12 +137,12 @@ int gpu_fake_library(void *stream, int (*run)(void *arg, bool spoilt), const voi
 
 /* ml.c: NVML. */
 struct fake_ml_conf {
-	uint64_t seed, throttle, foreign; /* looks per million that see it */
+	uint64_t seed, throttle, power, foreign; /* looks per million that see it */
 	unsigned mhz, app_mhz, watts;
 	bool no_list, has_mps; /* lists no processes; lists our context as an MPS client's */
 };
 void gpu_fake_ml(const struct fake_ml_conf *c, struct gpu_ml *out);
-bool gpu_fake_is_slow(void);
+double gpu_fake_slowness(void); /* times as long as with all its clocks */
 void gpu_fake_context(bool is_there);
 
 #endif

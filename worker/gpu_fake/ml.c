@@ -7,15 +7,15 @@
 /* NVML's functions have no handle for it. */
 static struct {
 	struct fake_ml_conf c;
-	bool is_slow; /* throttled at the last look */
+	bool is_slow, is_capped; /* throttled, or at its power cap, at the last look */
 	bool has_context;
 	uint64_t n_looks;
 } state;
 
-bool
-gpu_fake_is_slow(void)
+double
+gpu_fake_slowness(void)
 {
-	return state.is_slow;
+	return state.is_slow ? 1.7 : state.is_capped ? 1.1 : 1;
 }
 
 void
@@ -54,7 +54,7 @@ ml_clock(void *dev, int which, unsigned *mhz)
 	if (dev != &a_device)
 		return NOT_SUPPORTED;
 	(void)which;
-	*mhz = state.is_slow ? state.c.mhz * 6 / 10 : state.c.mhz;
+	*mhz = state.is_slow ? state.c.mhz * 6 / 10 : state.is_capped ? state.c.mhz * 9 / 10 : state.c.mhz;
 	return 0;
 }
 
@@ -77,14 +77,15 @@ ml_power(void *dev, unsigned *milliwatt)
 	return 0;
 }
 
-/* Each look may find it throttled, as often as was asked for. */
+/* Each look may find it throttled or at its power cap, as often as was asked for. */
 static int
 ml_throttle(void *dev, unsigned long long *reasons)
 {
 	if (dev != &a_device)
 		return NOT_SUPPORTED;
 	state.is_slow = mix64(state.c.seed ^ ++state.n_looks) % 1000000 < state.c.throttle;
-	*reasons = state.is_slow ? 0x40 : 0;
+	state.is_capped = mix64(state.c.seed ^ state.n_looks ^ 4) % 1000000 < state.c.power;
+	*reasons = (state.is_slow ? 0x40ull : 0) | (state.is_capped ? 0x4ull : 0);
 	return 0;
 }
 
@@ -160,7 +161,7 @@ void
 gpu_fake_ml(const struct fake_ml_conf *c, struct gpu_ml *out)
 {
 	state.c = *c;
-	state.is_slow = state.has_context = false;
+	state.is_slow = state.is_capped = state.has_context = false;
 	state.n_looks = 0;
 	*out = (struct gpu_ml){.init = ml_nothing,
 	    .shutdown = ml_nothing,
