@@ -1,10 +1,10 @@
 /* worker/cuda.c: one GPU of this host: generates CUDA C, compiles each kernel by NVRTC in children of
  * their own, has the measuring child check and time what compiled.
  *
- * The child, and with it the context, lives for one batch, under a lock of the physical GPU: two
- * workers take turns, and an idle context of ours never disturbs a measurement.  After a crash, a
- * hang or a loss the device has to prove itself (reference kernels, right and as fast as ever)
- * before it takes the next task. */
+ * The child works under a lock of the physical GPU, and is kept with its context while nothing fails and
+ * nobody else wants the GPU (gpu_keep.h): two workers take turns, and an idle context of ours never disturbs
+ * a measurement.  After a crash, a hang or a loss the device has to prove itself (reference kernels, right
+ * and as fast as ever) before it takes the next task. */
 #include "cuda_int.h"
 
 #include "../kernels/cost/gpu.h"
@@ -17,30 +17,21 @@
 static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
 
 /* ---- the device is ours for a while ---------------------------------------------------- */
-static bool
-open_child(struct cuda *c, struct err *e)
-{
-	struct measure_opts o = {.device = c->device_words,
-	    .fake = c->fake,
-	    .n_threads = 1,
-	    .cancel = c->conf->cancel,
-	    .kernel_ns = c->kernel_ns};
-
-	return measure_open(&o, &c->child, e);
-}
-
 bool
 cuda_take(struct cuda *c, struct err *e)
 {
-	return host_lock_take(&c->lock, e) && open_child(c, e);
+	bool ok = gpu_keep_take(&c->keep, e);
+
+	c->child = c->keep.child;
+	c->is_spent = !ok;
+	return ok;
 }
 
 void
 cuda_leave(struct cuda *c)
 {
-	measure_close(c->child);
 	c->child = NULL;
-	host_lock_leave(&c->lock);
+	gpu_keep_leave(&c->keep, !c->is_spent && !c->is_suspect);
 }
 
 /* Right results, and at least half as fast as when it was calibrated. */
@@ -50,9 +41,11 @@ prove(struct cuda *c, struct err *e)
 	struct calibration now;
 	bool ok;
 
-	if (!host_lock_take(&c->lock, e)) /* which tells nothing of the GPU */
+	if (!host_lock_take(&c->keep.lock, e)) /* which tells nothing of the GPU */
 		return false;
+	c->is_suspect = false; /* a child that proves it is as good as any */
 	ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &now, e);
+	c->is_spent |= !ok;
 	cuda_leave(c);
 	if (!ok) {
 		if (e->code != ERR_CANCELLED)
@@ -60,7 +53,7 @@ prove(struct cuda *c, struct err *e)
 		return err_in(e, "the GPU does not come back");
 	}
 	for (int i = 0; i < REF_COUNT; i++)
-		if (now.ref_ns[i] > 2 * c->cal.ref_ns[i])
+		if (c->cal.ref_ns[i] > 0 && now.ref_ns[i] > 2 * c->cal.ref_ns[i])
 			return err_set(e, ERR_THROTTLED,
 			    "the GPU's reference kernel takes %lld ns, and took %lld ns",
 			    (long long)now.ref_ns[i], (long long)c->cal.ref_ns[i]);
@@ -90,14 +83,31 @@ take_rows(struct cuda *c, struct arena *a, struct unit *u, const struct measure_
 {
 	for (uint32_t k = 0; k < u->n; k++) {
 		enum err_code fail = rows[k].fail;
+		struct measure_row row;
+		size_t at;
 
 		c->is_suspect |= fail == ERR_CRASH || fail == ERR_TIMEOUT || fail == ERR_DEVLOST;
 		if (is_machine(fail)) {
 			unit_fail(a, u, fail, rows[k].cause);
 			return;
 		}
-		unit_row(a, u, k, &rows[k], u->made[k].cubin.n, u->made[k].compile_ns);
+		row = rows[k];
+		at = strlen(row.state);
+		if (at) /* it was timed on a GPU */
+			cuda_figures(c, u, k, row.state + at, sizeof(row.state) - at);
+		unit_row(a, u, k, &row, u->made[k].cubin.n, u->made[k].compile_ns);
 	}
+}
+
+/* A kernel that went wrong may have written anywhere in its context. */
+static bool
+any_failed(const struct unit *units, uint32_t n, const struct measure_row *rows)
+{
+	for (uint32_t i = 0, at = 0; i < n; i++)
+		for (uint32_t k = 0; k < units[i].n; k++, at++)
+			if (rows[at].fail != ERR_NONE && rows[at].fail != ERR_INFEASIBLE)
+				return true;
+	return false;
 }
 
 static void
@@ -115,6 +125,7 @@ measure_units(struct cuda *c, struct arena *a, struct unit *units, uint32_t n)
 		return;
 	b.module = cuda_module(c, a, units, n);
 	ok = cuda_take(c, &e) && measure_batch_run(c->child, a, &b, &rows, &e);
+	c->is_spent |= !ok || any_failed(units, n, rows);
 	cuda_leave(c);
 	for (uint32_t i = 0; i < b.n_items; i++) {
 		uint32_t n_rows = of[i]->n;
@@ -162,6 +173,7 @@ cuda_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
 	    measure_plans(c->child, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS, 1, t, e);
 
 	(void)threads;
+	c->is_spent |= !ok;
 	cuda_leave(c);
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail != ERR_NONE)
@@ -189,9 +201,8 @@ cuda_close(void *self)
 {
 	struct cuda *c = self;
 
-	measure_close(c->child);
+	gpu_keep_close(&c->keep);
 	cuda_compilers_close(c);
-	host_lock_leave(&c->lock);
 	gpu_close(&c->gpu);
 }
 
@@ -299,10 +310,23 @@ need_calibration(struct cuda *c, struct err *e)
 	if (frozen_load_for(c->conf->data, c->info.environment, &c->cal))
 		return true;
 	ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
+	c->is_spent |= !ok;
 	cuda_leave(c);
 	if (!ok && e->code == ERR_DEVICE) /* a driver that does not load what NVRTC makes */
 		e->code = ERR_HOST;
 	return ok && frozen_save_for(c->conf->data, c->info.environment, &c->cal, e);
+}
+
+static void
+keep_init(struct cuda *c)
+{
+	struct measure_opts o = {.device = c->device_words,
+	    .fake = c->fake,
+	    .n_threads = 1,
+	    .cancel = c->conf->cancel,
+	    .kernel_ns = c->kernel_ns};
+
+	gpu_keep_init(&c->keep, &o, &c->conf->lock, c->facts.pci);
 }
 
 bool
@@ -312,6 +336,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 
 	*out = (struct device){.self = c,
 	    .class = c->info.device_class,
+	    .info = &c->cal.info,
 	    .batch = 16,
 	    .target = target_cuda,
 	    .measure = cuda_measure,
@@ -321,7 +346,6 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 	    .close = cuda_close};
 	c->device = out;
 	c->conf = conf;
-	c->lock.fd = -1;
 	c->fake = "";
 	if (!read_args(a, c, e) || !open_gpu(c, e)) {
 		cuda_close(c);
@@ -330,7 +354,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 	c->device_words = arena_printf(a, "cuda:%d", c->number);
 	gpu_describe(&c->facts, &c->info);
 	out->target.sm = c->facts.sm;
-	host_lock_init(&c->lock, &conf->lock, conf->cancel, arena_printf(a, "gpu-%s", c->facts.pci));
+	keep_init(c);
 	if (!find_libraries(c, a, e) || !cuda_refs_build(c, a, e) || !need_calibration(c, e)) {
 		cuda_close(c);
 		return false;

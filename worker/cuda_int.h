@@ -6,6 +6,7 @@
 #include "../kernels/sass/cubin.h"
 #include "gpu_child.h"
 #include "gpu_fake/gpu_fake.h"
+#include "gpu_keep.h"
 #include "unit.h"
 
 enum { CUDA_COMPILERS = 8 };
@@ -22,10 +23,12 @@ struct cuda {
 	struct calibration cal;
 	struct bytes refs; /* the module of the reference kernels */
 	struct gpu_kernel ref[GPU_REFS];
-	struct measure_child *child, *compiler[CUDA_COMPILERS];
+	struct gpu_keep keep;        /* the physical GPU, its lock, and the child that is kept for it */
+	struct measure_child *child; /* between cuda_take and cuda_leave */
+	struct measure_child *compiler[CUDA_COMPILERS];
 	int64_t kernel_ns;
-	struct host_lock lock; /* of the physical GPU */
-	bool is_suspect;       /* something broke: to be proved before the next task */
+	bool is_suspect; /* something broke: to be proved before the next task */
+	bool is_spent;   /* since cuda_take: the child is not to be used again */
 };
 struct cuda_made { /* what became of a kernel */
 	struct bytes cubin;
@@ -37,13 +40,16 @@ void cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint3
 /* Puts what compiled into the order of what is expected of it, with a bound for each, by what the cubins say
  * (cuda_order.c). */
 void cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
+/* " regs=168,32 blocks=2,16": registers of a thread and blocks on an SM of each pass, by the cubin; "" of a
+ * library's kernel. */
+void cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *out, size_t cap);
 /* How a pass of a kernel is launched here, its cubin at hand. */
 struct gpu_pass cuda_pass_of(
     const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass);
 /* All kernels and the reference kernels. */
 struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n);
 bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
-/* The GPU is ours, with a child on it. */
+/* The GPU is ours, with a child on it.  Left behind, the child is kept for the next one, unless is_spent. */
 bool cuda_take(struct cuda *c, struct err *e) MUST_CHECK;
 void cuda_leave(struct cuda *c);
 bool cuda_refs_build(struct cuda *c, struct arena *a, struct err *e) MUST_CHECK;

@@ -245,6 +245,7 @@ resolve_all(struct cuda *c, struct arena *a, const struct m_build_ask *ask, cons
 		if (!ok)
 			(void)err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
 	}
+	c->is_spent |= !ok;
 	if (is_taken)
 		cuda_leave(c);
 	return ok;

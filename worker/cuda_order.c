@@ -87,6 +87,32 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 	return ok;
 }
 
+void
+cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *out, size_t cap)
+{
+	const struct kernel_code *code = &u->codes[kernel];
+	struct cubin *cubin = heap_alloc(sizeof(*cubin));
+	struct arena tmp = {0};
+	struct strbuf regs, blocks;
+	struct err e;
+
+	out[0] = '\0';
+	sb_init(&regs, &tmp);
+	sb_init(&blocks, &tmp);
+	if (!code->is_library && cubin_read(u->made[kernel].cubin, cubin, &e)) {
+		for (uint32_t q = 0; q < code->n_passes; q++) {
+			const struct cubin_kernel *k = pass_of(cubin, q);
+
+			sb_addf(&regs, "%s%u", q ? "," : "", k ? k->registers : 0);
+			sb_addf(&blocks, "%s%u", q ? "," : "", resident(&code->launch[q], k, c->facts.sm));
+		}
+		(void)snprintf(
+		    out, cap, " regs=%.*s blocks=%.*s", STR_ARG(sb_str(&regs)), STR_ARG(sb_str(&blocks)));
+	}
+	arena_fini(&tmp);
+	free(cubin);
+}
+
 /* Libraries' kernels come first: nothing is known of their launches, and they are well made. */
 static double
 judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_parts *parts,

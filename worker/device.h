@@ -29,8 +29,9 @@ struct built {
 struct device {
 	void *self;
 	const char *class;
-	uint32_t batch;   /* tasks that it likes to have at a time */
-	struct m_env env; /* lives as long as the device */
+	uint32_t batch;              /* tasks that it likes to have at a time */
+	struct m_env env;            /* lives as long as the device */
+	const struct dev_info *info; /* a GPU's, with what its calibration saw; NULL: of another device */
 	struct target target;
 	/* Fills one outcome per task: rows, or fail and cause.  Machine faults only as `fail`. */
 	void (*measure)(

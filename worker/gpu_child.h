@@ -25,17 +25,20 @@ struct gpu_refs {
 	const struct dev *dev;
 	struct dev_kernel kernel[GPU_REFS];
 	void *buf[2];
-	struct gpu_graph *graph[GPU_REF_NOTHING];
-	uint32_t calls[GPU_REF_NOTHING];
+	size_t n_bytes;          /* of each */
+	struct gpu_graph *graph; /* of so many calls of the compute reference */
+	uint32_t calls;
 };
 /* From a loaded module; proves the device by their results.  ERR_DEVLOST where they are wrong. */
 bool gpu_refs_open(const struct dev *d, struct dev_module *m, struct gpu_refs *r, struct err *e) MUST_CHECK;
 void gpu_refs_close(struct gpu_refs *r);
-/* One call of a reference, in ns. */
-bool gpu_refs_time(struct gpu_refs *r, enum gpu_ref which, int64_t *ns, struct err *e) MUST_CHECK;
+/* One call of the compute reference, which every SM works on, in ns. */
+bool gpu_refs_time(struct gpu_refs *r, int64_t *ns, struct err *e) MUST_CHECK;
 /* Works until two windows of its time agree within 1 %, 2 s at most: an idle GPU's clocks take a while to
  * rise. */
 bool gpu_refs_warm(struct gpu_refs *r, struct err *e) MUST_CHECK;
+/* What was seen goes to the facts (0: no memory to see it with), what is beyond the data sheet to the bounds
+ * too. ref_ns[REF_STREAM]: 64 MiB through the GPU's memory, 0 likewise. */
 bool gpu_calibrate(
     const struct dev *d, struct gpu_refs *r, struct calibration *out, struct err *e) MUST_CHECK;
 

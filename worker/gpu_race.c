@@ -230,7 +230,7 @@ sample_ref(struct field *f, struct err *e)
 {
 	int64_t ns;
 
-	if (!gpu_refs_time(f->refs, GPU_REF_COMPUTE, &ns, e))
+	if (!gpu_refs_time(f->refs, &ns, e))
 		return false;
 	if (f->n_ref < MAX_SAMPLES)
 		f->ref[f->n_ref++] = ns;

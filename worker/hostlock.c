@@ -159,6 +159,36 @@ host_lock_take(struct host_lock *l, struct err *e)
 	return ok;
 }
 
+bool
+host_lock_try(struct host_lock *l)
+{
+	struct wait w = {.lock = l, .began_ns = now_ns(), .say_ns = INT64_MAX};
+	struct err e = {0};
+	int next = -1;
+
+	if (l->fd >= 0)
+		return true;
+	(void)(take_file(&w, "next", &next, &e) && take_file(&w, "lock", &l->fd, &e));
+	let_go(&next);
+	return l->fd >= 0;
+}
+
+bool
+host_lock_is_wanted(const struct host_lock *l)
+{
+	char file[80];
+	struct err e = {0};
+	bool is_free;
+	int fd;
+
+	(void)snprintf(file, sizeof(file), "%s.next", l->name);
+	if (!lock_file_open(l->conf->dir, file, &fd, &e))
+		return true;
+	is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
+	(void)close(fd);
+	return !is_free;
+}
+
 void
 host_lock_leave(struct host_lock *l)
 {

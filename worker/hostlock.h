@@ -43,6 +43,10 @@ void host_lock_init(
 /* Taken by this process already: true.  ERR_HOST: the folder or the file is not as it must be; ERR_BUSY: the
  * time is over, with who holds it; ERR_CANCELLED. */
 bool host_lock_take(struct host_lock *l, struct err *e) MUST_CHECK;
+/* At once or not at all: false where it is held, or somebody is next in turn. */
+bool host_lock_try(struct host_lock *l) MUST_CHECK;
+/* Does somebody stand behind the one who holds it?  Yes where that cannot be seen. */
+bool host_lock_is_wanted(const struct host_lock *l);
 void host_lock_leave(struct host_lock *l); /* not taken: nothing */
 
 /* ---- lock_folder.c ---- */

@@ -45,26 +45,28 @@ say_error(const struct child *c, const struct err *e)
 }
 
 /* ---- limits ------------------------------------------------------------------------------- */
-/* Address space that is in use already; the limit counts from there. */
+/* Address space that is in use already (the limit counts from there), and what of it is in memory. */
 static size_t
-space_in_use(void)
+space_in_use(size_t *resident)
 {
-	unsigned long pages = 0;
+	unsigned long pages = 0, in_memory = 0;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	FILE *f = fopen("/proc/self/statm", "re");
 
-	if (!f)
-		return 0;
-	if (fscanf(f, "%lu", &pages) != 1)
-		pages = 0;
-	(void)fclose(f);
-	return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+	if (f && fscanf(f, "%lu %lu", &pages, &in_memory) != 2)
+		pages = in_memory = 0;
+	if (f)
+		(void)fclose(f);
+	*resident = in_memory * page;
+	return pages * page;
 }
 
 /* The jail has set the others; this one counts from what a program with its libraries has taken already. */
 static void
 limit_memory(uint64_t memory_bytes, bool is_gpu)
 {
-	rlim_t space = (rlim_t)(space_in_use() + memory_bytes);
+	size_t resident;
+	rlim_t space = (rlim_t)(space_in_use(&resident) + memory_bytes);
 	const struct rlimit as = {space, space};
 
 	if (is_gpu) /* a driver reserves addresses for all memory there is */
@@ -195,6 +197,21 @@ do_resolve(struct child *c, struct arena *a, struct bytes body)
 		   (struct str){(const char *)schedule.p, schedule.n}, &out, &e)
 	    ? say(c, SAY_CUBIN, out.p, out.n)
 	    : say_error(c, &e);
+}
+
+static bool
+do_awake(const struct child *c)
+{
+	struct say_awake said = {.is_well = 1};
+	size_t resident;
+	bool is_lost = false;
+	struct err e;
+
+	(void)space_in_use(&resident);
+	said.resident_bytes = resident;
+	if (c->dev.fault && !c->dev.fault(c->dev.self, &is_lost, &e))
+		said.is_well = 0;
+	return say(c, SAY_AWAKE, &said, sizeof(said));
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -522,6 +539,8 @@ answer(struct child *c, struct arena *a, enum frame_kind kind, struct bytes body
 		return do_libraries(c);
 	case ASK_RESOLVE:
 		return do_resolve(c, a, body);
+	case ASK_AWAKE:
+		return do_awake(c);
 	default:
 		return false;
 	}

@@ -12,6 +12,7 @@
 #include "../kernels/run/dev.h"
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #define MEASURE_MEMORY ((size_t)8 << 30)
 enum { MEASURE_METHOD = 3 }; /* rises when numbers of before and after cannot be compared */
@@ -35,6 +36,14 @@ struct measure_child;
 bool measure_open(const struct measure_opts *o, struct measure_child **out, struct err *e) MUST_CHECK;
 /* Ends the child; NULL is allowed. */
 void measure_close(struct measure_child *c);
+
+/* Is the child there and its device in order, and may it serve again?  *n_starts: processes that it has been
+ * so far: another number than before means that something broke meanwhile.  *n_bytes: it holds so many of the
+ * host's memory. */
+bool measure_is_well(struct measure_child *c, uint32_t *n_starts, uint64_t *n_bytes) MUST_CHECK;
+
+/* Of the process that runs now; 0: none. */
+pid_t measure_pid(const struct measure_child *c);
 
 /* ---- calibration --------------------------------------------------------------------- */
 /* Class references: short kernels of known kind, timed beside every measurement. */

@@ -20,6 +20,7 @@ enum frame_kind {
 	ASK_GO,
 	ASK_LIBRARIES,
 	ASK_RESOLVE,
+	ASK_AWAKE,
 	SAY_HELLO = 16,
 	SAY_CALIBRATION,
 	SAY_AT,
@@ -29,7 +30,8 @@ enum frame_kind {
 	SAY_ERROR,
 	SAY_CUBIN,
 	SAY_HOLD,
-	SAY_LIBRARIES
+	SAY_LIBRARIES,
+	SAY_AWAKE
 };
 enum { FRAME_MAGIC = 0x4b4d5331, FRAME_MAX = 1 << 30, AT_REFERENCE = UINT32_MAX };
 struct frame_head {
@@ -61,6 +63,10 @@ struct say_hello { /* what must be equal on both ends */
 struct say_hello hello_mine(void);
 struct say_at {                /* what the child is about to do */
 	uint32_t item, kernel; /* AT_REFERENCE: the interpreter is at work */
+};
+struct say_awake {
+	uint64_t resident_bytes; /* of the host's memory */
+	uint32_t is_well;        /* 0: its device is not */
 };
 struct say_hold { /* the child wants the host to itself, and waits for ASK_GO; or needs it no more */
 	uint32_t take;

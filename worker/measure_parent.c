@@ -4,7 +4,7 @@
  * silent for too long, the kernel announced last is the culprit: it gets its row, the child is
  * replaced, and the batch goes on without what is settled.  A request is thus asked at most once
  * for each kernel that kills. */
-#include "measure_int.h"
+#include "measure_child.h"
 
 #include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
@@ -20,22 +20,8 @@
 #include <unistd.h>
 
 static const int64_t default_kernel_ns = 20 * (int64_t)1000000000;
-static const int64_t default_reference_ns = 120 * (int64_t)1000000000;
 static const int64_t calibrate_limit_ns = 60 * (int64_t)1000000000;
 enum { POLL_MS = 100, LAST_MS = 1000 };
-
-struct measure_child {
-	struct measure_opts o;
-	char device[64], fake[256], program[4096];
-	char scratch[OS_PATH_MAX]; /* the folder that it may write; "": none */
-	struct arena arena;        /* of refs */
-	struct bytes refs; /* the class references' module, compiled once; empty: not yet, or none needed */
-	pid_t pid;         /* 0: none is running */
-	int fd;
-	bool ended;          /* its status has been taken */
-	bool has_seen_plans; /* it may read files of a job that is over */
-	int status;          /* of the one that ended last */
-};
 
 static size_t
 memory_here(void)
@@ -55,8 +41,8 @@ await_silence(int fd)
 		;
 }
 
-static void
-reap(struct measure_child *c)
+void
+measure_reap(struct measure_child *c)
 {
 	if (!c->pid)
 		return;
@@ -153,13 +139,12 @@ ask_bytes(struct measure_child *c, struct arena *a, enum frame_kind ask, struct 
 		*out = body;
 		return true;
 	}
-	reap(c);
+	measure_reap(c);
 	return false;
 }
 
-/* The same where the answer has n bytes. */
-static bool
-ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want,
+bool
+measure_ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want,
     void *out, size_t n, int64_t limit_ns, struct err *e)
 {
 	struct arena tmp = {0};
@@ -168,7 +153,7 @@ ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q,
 
 	if (ok && body.n != n) {
 		ok = err_set(e, ERR_PROTO, "the measuring child gave an unknown answer");
-		reap(c);
+		measure_reap(c);
 	}
 	if (ok)
 		memcpy(out, body.p, n);
@@ -176,7 +161,6 @@ ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q,
 	return ok;
 }
 
-/* `reads`: what it may read beside the libraries, NULL at the end; NULL: nothing. */
 static bool
 spawn(struct measure_child *c, const char *const *reads, struct err *e)
 {
@@ -187,6 +171,7 @@ spawn(struct measure_child *c, const char *const *reads, struct err *e)
 	    .n_threads = c->o.n_threads};
 
 	c->has_seen_plans = reads != NULL;
+	c->n_starts++;
 	return measure_spawn(&s, &c->pid, &c->fd, e);
 }
 
@@ -200,8 +185,8 @@ no_greeting(struct measure_child *c, struct err *e)
 	return err_in(e, "%s", c->program);
 }
 
-static bool
-start(struct measure_child *c, const char *const *reads, struct err *e)
+bool
+measure_start(struct measure_child *c, const char *const *reads, struct err *e)
 {
 	struct say_hello mine = hello_mine(), its;
 	struct ask_hello ask = {.n_threads = c->o.n_threads, .memory_bytes = c->o.memory_bytes};
@@ -219,14 +204,14 @@ start(struct measure_child *c, const char *const *reads, struct err *e)
 	memcpy(body, &ask, sizeof(ask));
 	if (c->refs.n)
 		memcpy(body + sizeof(ask), c->refs.p, c->refs.n);
-	ok = ask_one(
+	ok = measure_ask_one(
 	    c, ASK_HELLO, body, sizeof(ask) + c->refs.n, SAY_HELLO, &its, sizeof(its), calibrate_limit_ns, e);
 	arena_fini(&tmp);
 	if (!ok)
 		return no_greeting(c, e);
 	if (memcmp(&mine, &its, sizeof(mine)) == 0)
 		return true;
-	reap(c);
+	measure_reap(c);
 	return err_set(e, ERR_HOST, "%s is of another build; install both together", c->program);
 }
 
@@ -234,8 +219,28 @@ static bool
 alive(struct measure_child *c, struct err *e)
 {
 	if (c->has_seen_plans)
-		reap(c);
-	return c->pid != 0 || start(c, NULL, e);
+		measure_reap(c);
+	return c->pid != 0 || measure_start(c, NULL, e);
+}
+
+pid_t
+measure_pid(const struct measure_child *c)
+{
+	return c->pid;
+}
+
+bool
+measure_is_well(struct measure_child *c, uint32_t *n_starts, uint64_t *n_bytes)
+{
+	struct say_awake said;
+	struct err e = {0};
+
+	if (!c->pid || c->has_seen_plans ||
+	    !measure_ask_one(c, ASK_AWAKE, NULL, 0, SAY_AWAKE, &said, sizeof(said), calibrate_limit_ns, &e))
+		return false;
+	*n_starts = c->n_starts;
+	*n_bytes = said.resident_bytes;
+	return said.is_well != 0;
 }
 
 /* What NVRTC's child compiles, and what a GPU's driver keeps, lies in a folder of its own. */
@@ -268,7 +273,7 @@ measure_open(const struct measure_opts *o, struct measure_child **out, struct er
 	if (!program)
 		err_set(e, ERR_HOST,
 		    "korch-measure is not beside this program; install it there or set KORCH_LIBEXEC");
-	if (program && make_scratch(c, e) && start(c, NULL, e)) {
+	if (program && make_scratch(c, e) && measure_start(c, NULL, e)) {
 		*out = c;
 		return true;
 	}
@@ -281,7 +286,7 @@ measure_close(struct measure_child *c)
 {
 	if (!c)
 		return;
-	reap(c);
+	measure_reap(c);
 	if (c->scratch[0])
 		os_remove_tree(c->scratch);
 	arena_fini(&c->arena);
@@ -308,7 +313,7 @@ measure_calibrate(struct measure_child *c, bool is_quick, struct calibration *ou
 	static const uint8_t quick = 1;
 
 	return alive(c, e) &&
-	    ask_one(c, ASK_CALIBRATE, &quick, is_quick ? sizeof(quick) : 0, SAY_CALIBRATION, out,
+	    measure_ask_one(c, ASK_CALIBRATE, &quick, is_quick ? sizeof(quick) : 0, SAY_CALIBRATION, out,
 		sizeof(*out), calibrate_limit_ns, e) &&
 	    (strcmp(c->device, "cpu") != 0 || add_environment(out, e));
 }
@@ -317,7 +322,7 @@ bool
 measure_calibrate_gpu(struct measure_child *c, struct bytes module, struct calibration *out, struct err *e)
 {
 	return alive(c, e) &&
-	    ask_one(c, ASK_CALIBRATE, module.p, module.n, SAY_CALIBRATION, out, sizeof(*out),
+	    measure_ask_one(c, ASK_CALIBRATE, module.p, module.n, SAY_CALIBRATION, out, sizeof(*out),
 		calibrate_limit_ns, e);
 }
 
@@ -335,7 +340,7 @@ measure_compile(struct measure_child *c, struct arena *a, struct str text, int s
 	put_blob(&sb, text.p, text.n);
 	ok = alive(c, e) &&
 	    ask_bytes(c, a, ASK_COMPILE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
-		default_reference_ns, out, e);
+		measure_reference_ns, out, e);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -346,7 +351,7 @@ measure_libraries(struct measure_child *c, int64_t *versions, struct err *e)
 	struct arena tmp = {0};
 	struct bytes body = {0};
 	bool ok = alive(c, e) &&
-	    ask_bytes(c, &tmp, ASK_LIBRARIES, (struct bytes){0}, SAY_LIBRARIES, true, default_reference_ns,
+	    ask_bytes(c, &tmp, ASK_LIBRARIES, (struct bytes){0}, SAY_LIBRARIES, true, measure_reference_ns,
 		&body, e);
 
 	if (ok && body.n != LIBRARY_COUNT * sizeof(*versions))
@@ -370,7 +375,7 @@ measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struc
 	put_blob(&sb, schedule.p, schedule.n);
 	ok = alive(c, e) &&
 	    ask_bytes(c, a, ASK_RESOLVE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
-		default_reference_ns, out, e);
+		measure_reference_ns, out, e);
 	arena_fini(&tmp);
 	return ok;
 }
@@ -499,7 +504,7 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 		enum frame_kind kind;
 		struct bytes body;
 
-		h = listen_for(c, &tmp, thinking ? default_reference_ns : c->o.kernel_ns, &kind, &body);
+		h = listen_for(c, &tmp, thinking ? measure_reference_ns : c->o.kernel_ns, &kind, &body);
 		if (h == HEARD_FRAME && kind == SAY_HOLD)
 			h = hold_for(c, p, body, e);
 		else if (h == HEARD_FRAME && !take(p, kind, body))
@@ -521,7 +526,7 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 		    (double)c->o.kernel_ns * 1e-9);
 		blame(p, ERR_TIMEOUT, cause);
 	}
-	reap(c);
+	measure_reap(c);
 	if (h == HEARD_CANCEL && e->code == ERR_NONE)
 		(void)err_set(e, ERR_CANCELLED, "measuring was cancelled");
 	return h != HEARD_CANCEL;
@@ -556,39 +561,6 @@ measure_batch_run(struct measure_child *c, struct arena *a, const struct measure
 		if (!p.settled[i])
 			settle(&p, i, ERR_FAILED, "the measuring child left this kernel out");
 	*rows = p.rows;
-	arena_fini(&tmp);
-	return ok;
-}
-
-/* ---- plans ------------------------------------------------------------------------------ */
-bool
-measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_paths, int64_t budget_ns,
-    uint64_t seed, struct measure_timing *out, struct err *e)
-{
-	struct arena tmp = {0};
-	struct strbuf sb;
-	struct say_timing said[MEASURE_MAX_PLANS] = {{0}};
-	const char *reads[MEASURE_MAX_PLANS + 1] = {0};
-	bool ok;
-
-	if (n_paths > MEASURE_MAX_PLANS)
-		return err_set(e, ERR_LIMIT, "%u plans at once; %d are possible", n_paths, MEASURE_MAX_PLANS);
-	sb_init(&sb, &tmp);
-	put_num(&sb, (uint64_t)budget_ns);
-	put_num(&sb, seed);
-	put_num(&sb, n_paths);
-	for (uint32_t i = 0; i < n_paths; i++) {
-		put_blob(&sb, paths[i], strlen(paths[i]) + 1);
-		reads[i] = paths[i];
-	}
-	reap(c);
-	ok = start(c, reads, e) &&
-	    ask_one(c, ASK_PLANS, sb.p, sb.n, SAY_TIMING, said, sizeof(said),
-		budget_ns + default_reference_ns, e);
-	for (uint32_t i = 0; ok && i < n_paths; i++) {
-		out[i] = said[i].timing;
-		out[i].cause[sizeof(out[i].cause) - 1] = 0;
-	}
 	arena_fini(&tmp);
 	return ok;
 }

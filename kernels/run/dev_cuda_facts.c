@@ -18,7 +18,7 @@ enum {
 	ATTR_SHARED_BLOCK = 97,
 	ATTR_MPS = 133
 };
-enum { NVML_SM = 1, NVML_SENSOR = 0, NVML_MORE = 7, MAX_PROCESSES = 64, GPU_METHOD = 2 };
+enum { NVML_SM = 1, NVML_SENSOR = 0, NVML_MORE = 7, MAX_PROCESSES = 64, GPU_METHOD = 3 };
 
 static int
 attribute(const struct gpu *g, int which, int dev)

@@ -1,14 +1,16 @@
 /* tests/bench/main_gpu.c: kernels checked and timed by a worker's device, without a farm: the candidates of
- * models, random graphs, and how well the device repeats itself.
+ * models, random graphs, those of a list, and how well the device repeats itself.
  *
  *   bench-gpu [--device=cuda:0] [--precision=f32] [--step=N] [--effort=N] [--graphs=N] [--repeat=N]
- * [MODEL.onnx...]
+ *             [--specs=FILE] [MODEL.onnx...]
  *
- * --repeat=N: the same kernel N times, each in a batch of its own.  Ends with 1 where a kernel is wrong or
- * the device fails; with 78 where there is no such device. */
+ * --repeat=N: the same kernel N times, each in a batch of its own.  --specs=FILE: a list of kernels
+ * (gpu_rows.h), one line a row.  Ends with 1 where a kernel is wrong or the device fails; with 78 where there
+ * is no such device. */
 #include "../../worker/device.h"
 #include "../harness/model_candidates.h"
 #include "../prop/random_graph.h"
+#include "gpu_rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@ enum { BATCH = 16, FAILS = 64 };
 
 struct args {
 	int64_t step, effort, graphs, repeat;
-	const char *device, *precision;
+	const char *device, *precision, *specs;
 	int first_model, n_models;
 	char **models;
 };
@@ -35,6 +37,7 @@ struct rig {
 	const struct args *args;
 	struct totals t;
 	struct m_task task[BATCH];
+	const struct gpu_row *row[BATCH]; /* of a list; NULL: its rows are only counted */
 	uint32_t n;
 };
 static const atomic_bool never = false;
@@ -76,22 +79,33 @@ flush(struct rig *r)
 		out[i] = (struct m_outcome){.cause = STR(""), .log = STR("")};
 	if (r->n)
 		r->d.measure(r->d.self, &tmp, r->task, r->n, out);
-	for (uint32_t i = 0; i < r->n; i++)
+	for (uint32_t i = 0; i < r->n; i++) {
 		note(&r->t, &out[i]);
+		for (uint32_t k = 0; r->row[i] && k < out[i].n_rows; k++)
+			gpu_row_print(r->row[i], &r->d.env, &out[i].rows[k]);
+	}
+	(void)fflush(stdout); /* who is ended by a time limit keeps what it has */
 	r->n = 0;
 	arena_fini(&tmp);
 }
 
 static void
-add(struct rig *r, struct str spec)
+add_row(struct rig *r, struct str spec, struct str precision, struct str schedule, const struct gpu_row *row)
 {
+	r->row[r->n] = row;
 	r->task[r->n++] = (struct m_task){.spec = spec,
 	    .effort = (uint64_t)r->args->effort,
 	    .threads = 1,
-	    .precision = str_of(r->args->precision),
-	    .schedule = STR("")};
+	    .precision = precision,
+	    .schedule = schedule};
 	if (r->n == BATCH)
 		flush(r);
+}
+
+static void
+add(struct rig *r, struct str spec)
+{
+	add_row(r, spec, str_of(r->args->precision), STR(""), NULL);
 }
 
 static void
@@ -163,6 +177,25 @@ run_graphs(struct rig *r, struct err *e)
 	return is_good(&r->t) || err_set(e, ERR_WRONG, "random graphs: not all kernels are right");
 }
 
+static bool
+run_specs(struct rig *r, struct err *e)
+{
+	struct arena a = {0};
+	struct gpu_row *rows;
+	uint32_t n;
+	bool ok = gpu_rows_read(&a, r->args->specs, (int)r->d.env.hw.sm, &rows, &n, e);
+
+	r->t = (struct totals){0};
+	for (uint32_t i = 0; ok && i < n; i++)
+		add_row(r, rows[i].spec.text, rows[i].precision, rows[i].schedule, &rows[i]);
+	flush(r);
+	if (ok)
+		print(r, r->args->specs);
+	ok = ok && (is_good(&r->t) || err_set(e, ERR_WRONG, "%s: not all kernels are right", r->args->specs));
+	arena_fini(&a);
+	return ok;
+}
+
 static int
 by_size(const void *a, const void *b)
 {
@@ -222,6 +255,8 @@ read_arg(struct args *args, char *arg)
 		args->device = value.p;
 	else if (str_is(name, "--precision"))
 		args->precision = value.p;
+	else if (str_is(name, "--specs"))
+		args->specs = value.p;
 	else if (arg[0] != '-')
 		args->models[args->n_models++] = arg;
 	else
@@ -243,13 +278,16 @@ main(int argc, char **argv)
 			fprintf(stderr,
 			    "usage: bench-gpu [--device=cuda:0] [--precision=f32|tf32:TOLERANCE...] "
 			    "[--step=N] [--effort=N]"
-			    " [--graphs=N] [--repeat=N] [MODEL.onnx...]\n");
+			    " [--graphs=N] [--repeat=N] [--specs=FILE] [MODEL.onnx...]\n");
 			return 2;
 		}
 	ok = device_open(&r.arena, str_of(args.device), &r.conf, &r.d, &e);
-	if (ok)
+	if (ok) {
 		printf("device %s\n%.*s", r.d.class, STR_ARG(r.d.env.key));
-	ok = ok && run_repeats(&r, &e) && (args.graphs == 0 || run_graphs(&r, &e));
+		gpu_calibration_print(&r.d);
+	}
+	ok = ok && run_repeats(&r, &e) && (!args.specs || run_specs(&r, &e)) &&
+	    (args.graphs == 0 || run_graphs(&r, &e));
 	for (int i = 0; i < args.n_models && ok; i++)
 		ok = run_model(&r, args.models[i], &e);
 	if (!ok)

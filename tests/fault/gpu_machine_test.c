@@ -2,6 +2,9 @@
  * throttling, clocks. memory: yes threads: yes */
 #include "gpu_rig.h"
 
+#include "../../worker/frozen.h"
+
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -153,6 +156,60 @@ power_cap_counts(void **state)
 	rig_close(&hot);
 }
 
+/* What a device can do at best is seen in its memory and on all its SMs, not in a cache or on a few of them;
+ * what the calibration keeps is that, and one made by another method is made anew. */
+static void
+calibrates(void **state)
+{
+	static const struct {
+		const char *name;
+		double dram, flops; /* nine tenths of the data sheet's */
+	} models[] = {{"v100", 0.9 * 898.0e9, 0.9 * 15.67e12}, {"a100", 0.9 * 1555.2e9, 0.9 * 19.49e12},
+	    {"h200", 0.9 * 4916.7e9, 0.9 * 66.9e12}};
+	struct err e = {0};
+
+	(void)state;
+	for (size_t k = 0; k < COUNT_OF(models); k++) {
+		const double *fact;
+		char device[64];
+		struct rig r;
+
+		(void)snprintf(device, sizeof(device), "cuda-fake:gpu=%s,seed=21", models[k].name);
+		assert_true(rig_open(&r, device, &e));
+		fact = r.d.info->fact;
+		if (fabs(fact[DEV_FACT_dram_bytes_per_s] / models[k].dram - 1) > 0.03 ||
+		    fabs(fact[DEV_FACT_flops_peak] / models[k].flops - 1) > 0.05 ||
+		    fact[DEV_FACT_l2_bytes_per_s] < 1.5 * fact[DEV_FACT_dram_bytes_per_s])
+			fail_msg("%s: %g bytes/s of memory, %g of its cache, %g flops", models[k].name,
+			    fact[DEV_FACT_dram_bytes_per_s], fact[DEV_FACT_l2_bytes_per_s],
+			    fact[DEV_FACT_flops_peak]);
+		assert_true(r.d.env.hw.dram_bytes_per_s >= fact[DEV_FACT_dram_bytes_per_s]);
+		assert_true(r.d.env.hw.flops_peak >= fact[DEV_FACT_flops_peak]);
+		rig_close(&r);
+	}
+}
+
+static void
+other_methods_do_not_count(void **state)
+{
+	struct calibration old = {.ref_ns = {123456789, 123456789}};
+	struct rig r;
+	struct err e = {0};
+	char *words, *at;
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=22,rtc=12", &e));
+	words = str_dup(&r.a, r.d.env.key);
+	at = strstr(words, "method=gpu-3");
+	assert_non_null(at);
+	memcpy(at, "method=gpu-2", 12);
+	assert_true(frozen_save_for(NULL, words, &old, &e)); /* as that program would have left it */
+	rig_close(&r);
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=22,rtc=12", &e));
+	assert_true(r.d.info->fact[DEV_FACT_dram_bytes_per_s] > 1e12);
+	rig_close(&r);
+}
+
 /* Clocks that rise while it works: what is timed before they have risen would be no measurement. */
 static void
 warms_up(void **state)
@@ -197,7 +254,7 @@ what_nvml_tells(void **state)
 			struct strbuf sb;
 
 			sb_init(&sb, &r.a);
-			sb_addf(&sb, "%s%s", seen, rows[k].words);
+			sb_addf(&sb, "%s%s regs=32 blocks=16", seen, rows[k].words);
 			if (r.out[i].fail || r.out[i].n_rows != 1 ||
 			    !str_eq(r.out[i].rows[0].state, sb_str(&sb)))
 				fail_msg("%s: %.*s%.*s", rows[k].device, STR_ARG(r.out[i].cause),
@@ -287,6 +344,8 @@ main(int argc, char **argv)
 	    cmocka_unit_test(lost_at_any_moment),
 	    cmocka_unit_test(voids_samples),
 	    cmocka_unit_test(power_cap_counts),
+	    cmocka_unit_test(calibrates),
+	    cmocka_unit_test(other_methods_do_not_count),
 	    cmocka_unit_test(what_nvml_tells),
 	    cmocka_unit_test(warms_up),
 	    cmocka_unit_test(one_at_a_time),

@@ -45,7 +45,8 @@ measures(void **state)
 		if (r.out[i].rows[0].fail)
 			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].cause));
 		if (!str_is(r.out[i].rows[0].state,
-			"mhz=1530 lowest=1530 celsius=55..55 watt=210 throttled=0 disturbed=0"))
+			"mhz=1530 lowest=1530 celsius=55..55 watt=210 throttled=0 disturbed=0 "
+			"regs=32 blocks=16"))
 			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].state));
 	}
 	assert_int_equal(rig_n_good(&r), RIG_N);

@@ -16,5 +16,8 @@ int gpu_fake_taken(void);
 int64_t gpu_fake_kernel_ns(void);
 /* On a kernel whose text begins so no fault falls: references stay true. */
 #define GPU_FAKE_SPARED "/* reference */\n"
+/* Behind it: what an element costs, by which the model says how long the kernel takes. */
+#define GPU_FAKE_COMPUTE "/* 512 flops */\n"
+#define GPU_FAKE_STREAM "/* 8 bytes */\n"
 
 #endif

@@ -91,7 +91,8 @@ starts(struct str s, struct str with)
 static bool
 make_object(struct prog *p, struct str kernel, struct bytes *out, struct err *e)
 {
-	static const char *const flags[] = {"-O0", "-w", NULL};
+	/* the references, which are few and run with every batch, are worth a better compile */
+	const char *const flags[] = {str_starts(kernel, GPU_FAKE_SPARED) ? "-O2" : "-O0", "-w", NULL};
 	struct compile_opts o = {.flags = flags};
 	struct strbuf sb;
 
@@ -112,6 +113,14 @@ figures_of(const struct fake_code *head, struct fake_figures *f)
 		f->stored_bytes = 1024;
 	else if (!head->is_ref && draw < conf.spill + conf.unfit)
 		f->shared_bytes = 300 << 10;
+}
+
+static void
+take_ref(struct fake_code *head, struct str kernel)
+{
+	head->is_ref = str_starts(kernel, GPU_FAKE_SPARED);
+	head->flops = str_starts(kernel, GPU_FAKE_SPARED GPU_FAKE_COMPUTE) ? 512 : 0;
+	head->bytes = str_starts(kernel, GPU_FAKE_SPARED GPU_FAKE_STREAM) ? 8 : 0;
 }
 
 static int
@@ -138,7 +147,7 @@ fake_compile(void *prog, int n, const char *const *options)
 	}
 	kernel = (struct str){p->text.p + gpu.n, p->text.n - gpu.n};
 	head.text = hash64(kernel.p, kernel.n, 0);
-	head.is_ref = str_starts(kernel, GPU_FAKE_SPARED);
+	take_ref(&head, kernel);
 	if (!head.is_ref && gpu_fake_draw(conf.seed, ~head.text) < conf.compile) {
 		p->log = STR("k.cu(2): error: the fake compiler says so");
 		return 6;
