@@ -58,7 +58,7 @@ opt_space(struct opt_call *c, struct err *e)
 
 	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
 		return false;
-	space_list(c->a, &s, &t, 32, &list, &n);
+	space_list(c->a, &s, &t, 32, emit_outcome, &list, &n);
 	for (uint32_t i = 0; i < n; i++)
 		sb_addf(c->out, "\"%.*s\"\n", STR_ARG(list[i]));
 	return true;

@@ -32,11 +32,15 @@ struct cuda {
 };
 struct cuda_made { /* what became of a kernel */
 	struct bytes cubin;
+	uint64_t hash; /* of the cubin and of how it is launched */
 	int64_t compile_ns;
 	struct err err;
 };
 /* Fills `made`; what does not compile, spills or does not fit leaves with its row. */
 void cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
+/* Of kernels that are the same machine code, launched alike, the first stays; the others leave with a row
+ * that names it. */
+void cuda_drop_same(struct arena *a, struct unit *u);
 /* Puts what compiled into the order of what is expected of it, with a bound for each, by what the cubins say
  * (cuda_order.c). */
 void cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, uint32_t n);

@@ -147,6 +147,49 @@ sort_out(const struct cuda *c, struct arena *a, struct unit *u)
 	u->n = good;
 }
 
+/* Of the first n kernels, the one that kernel `at` is again; n: none.  In its own cubin every kernel has the
+ * same name, and no file is named in it: so equal code is equal bytes, whatever its text was. */
+static uint32_t
+twin_of(const struct unit *u, uint32_t n, uint32_t at)
+{
+	const struct cuda_made *m = &u->made[at];
+	uint32_t k = 0;
+
+	while (k < n &&
+	    (u->codes[k].is_library || u->made[k].hash != m->hash || u->made[k].cubin.n != m->cubin.n ||
+		memcmp(u->made[k].cubin.p, m->cubin.p, m->cubin.n) != 0))
+		k++;
+	return k;
+}
+
+void
+cuda_drop_same(struct arena *a, struct unit *u)
+{
+	uint32_t good = 0, n = u->n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct cuda_made *m = &u->made[i];
+		uint32_t first = good;
+
+		if (!u->codes[i].is_library) {
+			m->hash = mix64(hash64(m->cubin.p, m->cubin.n, 1) ^ emit_launch_hash(&u->codes[i]));
+			first = twin_of(u, good, i);
+		}
+		if (first < good) {
+			const struct str of = u->kernels[first].schedule;
+
+			(void)err_set(&m->err, ERR_INFEASIBLE, "the same machine code as %s%.*s",
+			    of.n ? "schedule " : "the default schedule", STR_ARG(of));
+			if (!unit_drop(a, u, i, &m->err))
+				return;
+			continue;
+		}
+		u->made[good] = *m;
+		unit_move(u, good++, i);
+	}
+	u->n = good;
+}
+
 void
 cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n)
 {
@@ -164,8 +207,10 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n
 				    units[i].codes[k].text, units[i].target.strict, &units[i].made[k]};
 	}
 	run_crew(&w, a);
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		sort_out(c, a, &units[i]);
+		cuda_drop_same(a, &units[i]);
+	}
 }
 
 /* ---- modules ----------------------------------------------------------------------------- */

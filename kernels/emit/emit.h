@@ -33,7 +33,8 @@ struct launch {
  * No allocation, no globals.  A result overlaps no operand, but for the pairs of `overlaps`: those
  * may be the very same bytes.  It overlaps no other result. */
 struct kernel_code {
-	struct str text; /* needs the prelude once per file */
+	struct str text;   /* needs the prelude once per file */
+	size_t head_bytes; /* of the text: the comment that names the schedule */
 	uint32_t n_passes;
 	int64_t range[KERNEL_MAX_PASSES];
 	size_t shared_bytes, local_bytes;
@@ -55,6 +56,13 @@ bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const st
  * lo = 0 and hi = range[I] (points, steps or tiles, shared out over any grid in one dimension). */
 bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
+/* The kernel as a number, how it is started and fed included, its symbol and the head of its text not. */
+uint64_t emit_hash(const struct kernel_code *k);
+/* How it is started and fed alone: machine code that is equal is the same kernel where that is, too. */
+uint64_t emit_launch_hash(const struct kernel_code *k);
+/* A space_outcome (kernels/fuse). */
+bool emit_outcome(
+    struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
 /* The text of a kernel, then its passes and sizes as comments: for dumps and golden files. */
 void emit_print(struct strbuf *sb, const struct kernel_code *k, const struct target *t);
 /* What CUDA text stands on.  For the host: the shim that runs the same text in C, a coroutine a

@@ -452,6 +452,7 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 	g->index = t->is_cuda && is_small(p) ? "int" : "k_i64";
 	sb_init(&g->sb, g->a);
 	head_comment(g, s, schedule);
+	out->head_bytes = g->sb.n;
 	tables(g);
 	linear_tiles(g);
 	for (uint32_t q = 0; q < p->n_groups; q++) { /* on a GPU each has one pass */

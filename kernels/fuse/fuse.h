@@ -50,11 +50,17 @@ struct pack_map {
 /* Can one kernel be generated for it?  ERR_INFEASIBLE with "rule: why". Cheap. */
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
 
+/* What a schedule makes of the spec, as a number: equal numbers, the same kernel.  False: nothing.
+ * kernels/emit has it: emit_outcome(). */
+typedef bool space_outcome(
+    struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
+
 /* Schedules worth trying, best guess first, at most `effort` of them, and one more where products are
  * rounded: the form that does not.  From an effort of two on, calls of the target's libraries beside them.  A
- * schedule is a line of self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults. */
+ * schedule is a line of self-describing text ("mr=6 nr=16 kc=384 rows=96"); "" means all defaults.  Of
+ * several with the same outcome the first alone is listed. */
 void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
-    struct str **schedules, uint32_t *n);
+    space_outcome *outcome, struct str **schedules, uint32_t *n);
 
 /* The one to build with where nothing was measured: space_list() begins with the defaults, against which all
  * others are tried, but where Winograd's form pays they take several times as long. */

@@ -109,46 +109,34 @@ struct search {
 	struct arena *a;
 	const struct spec *spec;
 	const struct target *target;
+	space_outcome *outcome;
 	struct str *list;
 	uint64_t *seen;   /* what each of the list became */
 	uint32_t n, most; /* most: without those of libraries */
 	uint32_t n_library;
 };
 
-/* What the schedule makes of the spec, as a number; false where it does not fit. */
-static bool
-outcome(struct search *s, struct str text, uint64_t *hash)
+static void
+propose(struct search *s, struct str text)
 {
 	struct arena tmp = {0};
-	struct sched sched;
-	struct tile_prog p;
-	struct strbuf sb;
-	struct err e;
-	bool ok = sched_read(text, &sched, &e) && tile_make(&tmp, s->spec, &sched, s->target, &p, &e);
+	uint64_t h = 0;
+	bool ok = s->n < s->most + s->n_library && s->outcome(&tmp, s->spec, text, s->target, &h);
 
-	if (ok) {
-		sb_init(&sb, &tmp);
-		tile_print(&sb, &p);
-		*hash = hash64(sb.p, sb.n, 1);
-	}
 	arena_fini(&tmp);
-	return ok;
-}
-
-/* `mark`: knobs that change the text but not the tile program. */
-static void
-propose(struct search *s, struct str text, uint64_t mark)
-{
-	uint64_t h;
-
-	if (s->n == s->most + s->n_library || !outcome(s, text, &h))
+	for (uint32_t i = 0; i < s->n && ok; i++)
+		ok = s->seen[i] != h;
+	if (!ok)
 		return;
-	h = mix64(h + mark);
-	for (uint32_t i = 0; i < s->n; i++)
-		if (s->seen[i] == h)
-			return;
 	s->seen[s->n] = h;
 	s->list[s->n++] = text;
+}
+
+static void
+propose_each(struct search *s, const char *const *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		propose(s, str_of(text[i]));
 }
 
 /* What the default made: where the work is and what kind it is. */
@@ -268,10 +256,9 @@ static void
 propose_block(struct search *s, int64_t block, const char *more)
 {
 	if (block >= knobs[KNOB_block].least && block <= knobs[KNOB_block].most)
-		propose(s, str_of(arena_printf(s->a, "block=%lld%s", (long long)block, more)), 0);
+		propose(s, str_of(arena_printf(s->a, "block=%lld%s", (long long)block, more)));
 }
 
-/* A GPU's knobs change the text, not the tile program: each has a mark of its own. */
 static void
 propose_cuda(struct search *s, const struct shape_of_work *w)
 {
@@ -286,28 +273,26 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 	static const char *const parts[] = {"splitk=4", "splitk=1", "splitk=16"};
 	static const char *const swept[] = {"online=64", "online=128", "online=32"};
 
-	propose(s, STR(""), 0);
+	propose(s, STR(""));
 	if (w->has_linear && s->target->precision != PRECISION_F32)
-		propose(s, STR("exact=1"), 99); /* where rounding is beyond what the task allows */
-	for (uint32_t i = 0; w->has_pair && w->has_rows && i < COUNT_OF(swept); i++)
-		propose(s, str_of(swept[i]), 0);
-	for (uint32_t i = 0; w->has_long_sum && i < COUNT_OF(parts); i++)
-		propose(s, str_of(parts[i]), 0);
+		propose(s, STR("exact=1")); /* where rounding is beyond what the task allows */
+	if (w->has_pair && w->has_rows)
+		propose_each(s, swept, COUNT_OF(swept));
+	if (w->has_long_sum)
+		propose_each(s, parts, COUNT_OF(parts));
 	propose_libraries(s);
-	for (uint32_t i = 0; w->has_linear && i < COUNT_OF(tiled); i++)
-		propose(s, str_of(tiled[i]), 1 + i);
-	for (uint32_t i = 0; !w->has_linear && i < COUNT_OF(vectors); i++)
-		propose(s, str_of(vectors[i]), 200 + i);
-	for (uint32_t i = 0; w->has_rows && !w->has_linear && i < COUNT_OF(rows); i++)
-		propose(s, str_of(rows[i]), 300 + i);
+	if (w->has_linear)
+		propose_each(s, tiled, COUNT_OF(tiled));
+	if (!w->has_linear)
+		propose_each(s, vectors, COUNT_OF(vectors));
+	if (w->has_rows && !w->has_linear)
+		propose_each(s, rows, COUNT_OF(rows));
 	if (w->has_linear && w->shares_pass)
-		propose(s, STR("apart=0"), 98);
-	for (uint32_t i = 0; i < COUNT_OF(any); i++)
-		propose(s, str_of(any[i]), 100 + i);
-	for (uint32_t i = 0; i < COUNT_OF(plain); i++)
-		propose(s, str_of(plain[i]), 0);
+		propose(s, STR("apart=0"));
+	propose_each(s, any, COUNT_OF(any));
+	propose_each(s, plain, COUNT_OF(plain));
 	for (uint32_t i = 0; w->has_split && i < 2; i++)
-		propose(s, i ? STR("split=32") : STR("split=0"), 0);
+		propose(s, i ? STR("split=32") : STR("split=0"));
 }
 
 static bool
@@ -335,10 +320,10 @@ propose_winograd(struct search *s)
 
 	if (!s->target->winograd || s->target->strict || !fuse_winograd(s->spec))
 		return;
-	for (uint32_t i = 0; i < COUNT_OF(four) && is_worth_form(s, str_of(four[0])); i++)
-		propose(s, str_of(four[i]), 0);
-	for (uint32_t i = 0; i < COUNT_OF(two) && is_worth_form(s, str_of(two[0])); i++)
-		propose(s, str_of(two[i]), 0);
+	if (is_worth_form(s, str_of(four[0])))
+		propose_each(s, four, COUNT_OF(four));
+	if (is_worth_form(s, str_of(two[0])))
+		propose_each(s, two, COUNT_OF(two));
 }
 
 struct str
@@ -361,39 +346,38 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	    "inline_flops=0", "unroll_red=0", "inline_flops=64"};
 	static const char *const swept[] = {"online=256", "online=128", "online=512"};
 
-	propose(s, STR(""), 0);
+	propose(s, STR(""));
 	propose_libraries(s);
 	if (w->weighs && !w->by_columns)
-		propose(s, STR("columns=64"), 0);
+		propose(s, STR("columns=64"));
 	if (w->has_sides)
-		propose(s, STR("beside=0"), 0);
+		propose(s, STR("beside=0"));
 	if (w->has_ring)
-		propose(s, STR("ring=0"), 0);
-	for (uint32_t i = 0; w->has_pair && w->has_rows && i < COUNT_OF(swept); i++)
-		propose(s, str_of(swept[i]), 0);
+		propose(s, STR("ring=0"));
+	if (w->has_pair && w->has_rows)
+		propose_each(s, swept, COUNT_OF(swept));
 	propose_winograd(s);
 	if (w->weighs || w->by_columns)
-		propose(s, STR("columns=128"), 0);
+		propose(s, STR("columns=128"));
 	if (w->by_columns)
-		propose(s, STR("columns=0"), 0);
+		propose(s, STR("columns=0"));
 	propose_block(s, w->block * 2, "");
 	propose_block(s, w->block / 2, "");
-	for (uint32_t i = 0; w->has_anchor && i < COUNT_OF(anchored); i++)
-		propose(s, str_of(anchored[i]), 0);
+	if (w->has_anchor)
+		propose_each(s, anchored, COUNT_OF(anchored));
 	if (w->may_go_beside)
-		propose(s, STR("beside=1"), 0);
+		propose(s, STR("beside=1"));
 	propose_block(s, w->block * 4, "");
 	propose_block(s, w->block / 4, "");
 	if (w->has_rows) {
-		propose(s, STR("lanes=16"), 100);
-		propose(s, STR("lanes=64"), 101);
+		propose(s, STR("lanes=16"));
+		propose(s, STR("lanes=64"));
 	}
-	for (uint32_t i = 0; i < COUNT_OF(plain); i++)
-		propose(s, str_of(plain[i]), 0);
+	propose_each(s, plain, COUNT_OF(plain));
 	if (w->has_split) {
-		propose(s, STR("split=32"), 0);
-		propose(s, STR("split=128"), 0);
-		propose(s, STR("split=0"), 0);
+		propose(s, STR("split=32"));
+		propose(s, STR("split=128"));
+		propose(s, STR("split=0"));
 	}
 	for (int64_t f = 8; f <= 64; f *= 2)
 		propose_block(s, w->block * f, "");
@@ -405,10 +389,13 @@ propose_all(struct search *s, const struct shape_of_work *w)
 
 void
 space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
-    struct str **schedules, uint32_t *n)
+    space_outcome *outcome, struct str **schedules, uint32_t *n)
 {
-	struct search search = {
-	    .a = a, .spec = s, .target = t, .most = effort + (t->precision != PRECISION_F32)};
+	struct search search = {.a = a,
+	    .spec = s,
+	    .target = t,
+	    .outcome = outcome,
+	    .most = effort + (t->precision != PRECISION_F32)};
 	struct shape_of_work w;
 	uint32_t room = search.most;
 

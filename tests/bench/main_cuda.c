@@ -220,8 +220,8 @@ add_spec(struct run *r, int64_t spec, struct err *e)
 
 	if (!r->args->vary && r->args->schedules == 0)
 		return add(r, spec, str_of(r->args->schedule), e);
-	space_list(
-	    &tmp, &r->cs->specs[spec], &t, r->args->vary ? SPACE : (uint32_t)r->args->schedules, &list, &n);
+	space_list(&tmp, &r->cs->specs[spec], &t, r->args->vary ? SPACE : (uint32_t)r->args->schedules,
+	    emit_outcome, &list, &n);
 	if (r->args->vary && n)
 		ok = add(r, spec, list[(uint64_t)(spec / r->args->step) % n], e);
 	for (uint32_t i = 0; i < n && ok && !r->args->vary; i++)

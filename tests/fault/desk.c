@@ -39,7 +39,7 @@ desk_look_up(struct desk *d, struct str text)
 	assert_true(d->n++ < MAX_SPECS);
 	if (!spec_read(&d->a, text, &s, &e))
 		fail_msg("%s", e.msg);
-	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, &list, &n);
+	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, emit_outcome, &list, &n);
 	*k = (struct known){.spec = h,
 	    .structure = s.structure,
 	    .text = {str_dup(&d->a, text), text.n},

@@ -138,6 +138,37 @@ bounds_rule_out(void **state)
 	rig_close(&r);
 }
 
+/* A task of any effort times each kernel of its space once: knobs that say nothing to a spec have no row. */
+static void
+no_kernel_twice(void **state)
+{
+	struct rig r;
+	struct m_task task = {
+	    .spec = STR("spec 1\n%0 = input f32[40,300]\n%1 = sum %0 axes=[1] : f32[40,1]\noutput %1\n"),
+	    .effort = 40,
+	    .threads = 1,
+	    .precision = STR("f32")};
+	struct m_outcome out = {.cause = STR(""), .log = STR("")};
+	uint64_t made[40];
+	struct spec s;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=3", &e));
+	assert_true(spec_read(&r.a, task.spec, &s, &e));
+	r.d.measure(r.d.self, &r.a, &task, 1, &out);
+	assert_int_equal(out.fail, 0);
+	assert_true(out.n_rows > 3 && out.n_rows < COUNT_OF(made));
+	for (uint32_t k = 0; k < out.n_rows; k++) {
+		assert_true(emit_outcome(&r.a, &s, out.rows[k].schedule, &r.d.target, &made[k]));
+		for (uint32_t i = 0; i < k; i++)
+			if (made[i] == made[k])
+				fail_msg("'%.*s' and '%.*s' are one kernel", STR_ARG(out.rows[i].schedule),
+				    STR_ARG(out.rows[k].schedule));
+	}
+	rig_close(&r);
+}
+
 /* Blocks that go from row to row are as many as the GPU holds at once; and never more than rows. */
 static void
 persistent_rows(void **state)
@@ -488,6 +519,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(bad_hosts),
 	    cmocka_unit_test(foreign_code),
 	    cmocka_unit_test(bounds_rule_out),
+	    cmocka_unit_test(no_kernel_twice),
 	    cmocka_unit_test(persistent_rows),
 	    cmocka_unit_test(dynamic_shared),
 	    cmocka_unit_test(kernel_faults),
