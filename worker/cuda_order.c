@@ -4,7 +4,9 @@
 
 #include "../kernels/cost/gpu.h"
 #include "../kernels/cost/launch.h"
+#include "../kernels/sass/price.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +63,31 @@ cuda_pass_of(const struct cuda *c, const struct launch *l, const struct cubin *c
 	return p;
 }
 
+/* What the machine code of a pass says, in nanoseconds at the highest clock; nothing where it cannot be read
+ * or has no tile. */
+static void
+price_pass(const struct cuda *c, const struct tile_work *w, int64_t units, struct bytes bytes,
+    const char *name, struct cost_pass *p)
+{
+	const struct sass_launch l = {.blocks = fmax(p->blocks, (double)units), /* a step each */
+	    .threads = p->threads,
+	    .resident = p->resident,
+	    .n_sm = (uint32_t)MAX_OF(c->facts.n_sm, 1),
+	    .multiply_adds = w->multiply_adds};
+	const double ns = c->facts.sm_mhz > 0 ? 1e3 / c->facts.sm_mhz : 0;
+	struct arena tmp = {0};
+	struct sass_kernel k;
+	struct sass_time t;
+	struct err e;
+
+	if (l.multiply_adds > 0 && sass_price_knows(c->facts.sm) && sass_read(&tmp, bytes, name, &k, &e)) {
+		t = sass_price_launch(&tmp, &k, &l);
+		p->expected_ns = t.expected * ns;
+		p->floor_ns = t.floor * ns;
+	}
+	arena_fini(&tmp);
+}
+
 /* False where the cubin says less than it should. */
 static bool
 passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes bytes, struct cost_pass *pass)
@@ -81,6 +108,7 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 			    .threads = threads_of(l),
 			    .resident = resident(l, k, c->facts.sm),
 			    .instructions = k->n_instructions};
+			price_pass(c, &code->work[q], code->range[q], bytes, k->name, &pass[q]);
 		}
 	}
 	free(cubin);
@@ -114,18 +142,34 @@ cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *
 }
 
 /* Libraries' kernels come first: nothing is known of their launches, and they are well made. */
-static double
+static bool
 judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_parts *parts,
-    const struct hw *hw)
+    const struct hw *hw, struct cost_launch *l)
 {
 	struct cost_pass pass[KERNEL_MAX_PASSES];
-	struct cost_launch l;
 
+	*l = (struct cost_launch){.bound_ns = 0};
 	if (u->codes[i].is_library || !passes_of(c, &u->codes[i], u->made[i].cubin, pass))
-		return 0;
-	l = cost_launch(parts, hw, c->facts.n_sm, pass, u->codes[i].n_passes);
-	u->kernels[i].bound_ns = l.bound_ns;
-	return l.expected_ns;
+		return false;
+	*l = cost_launch(parts, hw, c->facts.n_sm, pass, u->codes[i].n_passes);
+	u->kernels[i].bound_ns = l->bound_ns;
+	return true;
+}
+
+/* Launches alone promise more than machine code does: what has no price is taken to fall as short of its
+ * promise as the nearest to its own among those that have one. */
+static double
+shortfall(const struct cost_launch *l, uint32_t n)
+{
+	double least = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const double by = l[i].is_priced ? l[i].expected_ns / fmax(l[i].plain_ns, 1) : 0;
+
+		if (by > 0 && (least == 0 || by < least))
+			least = by;
+	}
+	return fmax(least, 1);
 }
 
 struct ranked {
@@ -152,13 +196,16 @@ order(const struct cuda *c, struct arena *a, struct unit *u)
 	struct kernel_code *codes = arena_dup(a, u->codes, u->n * sizeof(*codes));
 	struct cuda_made *made = arena_dup(a, u->made, u->n * sizeof(*made));
 	const struct hw hw = hw_of(c, &u->target);
+	struct cost_launch *launch = NEW_ARRAY(a, struct cost_launch, u->n);
 	struct cost_parts parts;
 
 	(void)cost_bound_ns(&u->spec, &hw, &parts);
-	for (uint32_t i = 0; i < u->n; i++) {
-		rank[i] = (struct ranked){judge(c, u, i, &parts, &hw), i};
-		kernels[i].bound_ns = u->kernels[i].bound_ns;
-	}
+	for (uint32_t i = 0; i < u->n; i++)
+		if (judge(c, u, i, &parts, &hw, &launch[i]))
+			kernels[i].bound_ns = u->kernels[i].bound_ns;
+	for (uint32_t i = 0; i < u->n; i++)
+		rank[i] = (struct ranked){
+		    launch[i].expected_ns * (launch[i].is_priced ? 1 : shortfall(launch, u->n)), i};
 	qsort(rank, u->n, sizeof(*rank), compare);
 	for (uint32_t i = 0; i < u->n; i++) {
 		u->kernels[i] = kernels[rank[i].was];

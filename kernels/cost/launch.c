@@ -5,7 +5,9 @@
  *  - a warp issues in one quarter of a multiprocessor, so that w warps reach w quarters' peak at most.  Which
  *    pass does what is not known: all arithmetic may be in the one with the most warps.
  *
- * What is expected counts how many warps are there to hide latency, and how even blocks fill the GPU. */
+ * Where the machine code of a pass is known, its issue slots and units are a bound too, and what it is priced
+ * at is expected. Else what is expected counts how many warps are there to hide latency, and how even blocks
+ * fill the GPU. */
 #include "launch.h"
 
 #include "../base/sm.h"
@@ -42,24 +44,49 @@ slowness(const struct cost_pass *p, int n_sm)
 	return 1 / (busy * hidden);
 }
 
+struct sums {                      /* over passes, one behind another */
+	double most, weight, slow; /* quarters; work, and that times how slow it is */
+	double bare;               /* of slow: passes without a price */
+	double floor_ns, code_ns;  /* by machine code */
+};
+
+static struct sums
+sum_up(const struct cost_pass *pass, uint32_t n_passes, int n_sm)
+{
+	struct sums s = {.most = 0};
+
+	for (uint32_t i = 0; i < n_passes; i++) {
+		const struct cost_pass *p = &pass[i];
+		const double w = fmax(p->blocks * p->threads * p->instructions, 1),
+			     slow = w * slowness(p, n_sm);
+
+		s.most = fmax(s.most, quarters(p, n_sm));
+		s.weight += w;
+		s.slow += slow;
+		s.bare += p->expected_ns > 0 ? 0 : slow;
+		s.floor_ns += p->floor_ns;
+		s.code_ns += p->expected_ns;
+	}
+	return s;
+}
+
 struct cost_launch
 cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm, const struct cost_pass *pass,
     uint32_t n_passes)
 {
-	const double calls = MAX_OF(n_passes, 1u) * hw->call_ns;
-	double most = 0, slow = 0, weight = 0, bound;
+	const double calls = MAX_OF(n_passes, 1u) * hw->call_ns, least = fmax(parts->flop_ns, parts->byte_ns);
+	const struct sums s = sum_up(pass, n_passes, MAX_OF(n_sm, 1));
+	const double reached = fmax(s.most > 0 ? parts->flop_ns / s.most : parts->flop_ns, parts->byte_ns),
+		     bound = floor(fmax(reached, s.floor_ns) + calls),
+		     plain = s.weight > 0 ? least * s.slow / s.weight : least,
+		     /* passes without a price have their share of what launches say */
+	    priced = s.weight > 0 ? s.code_ns + least * s.bare / s.weight : least;
+	struct cost_launch l = {.plain_ns = plain + calls,
+	    .is_priced = s.bare == 0 && s.code_ns > 0,
+	    .expected_ns = plain + calls};
 
-	n_sm = MAX_OF(n_sm, 1);
-	for (uint32_t i = 0; i < n_passes; i++) {
-		const double w = fmax(pass[i].blocks * pass[i].threads * pass[i].instructions, 1);
-
-		most = fmax(most, quarters(&pass[i], n_sm));
-		slow += w * slowness(&pass[i], n_sm);
-		weight += w;
-	}
-	bound = floor(fmax(most > 0 ? parts->flop_ns / most : parts->flop_ns, parts->byte_ns) + calls);
-	return (struct cost_launch){.bound_ns = bound < 1 ? 1
-		: bound > 1e15                            ? (int64_t)1e15
-							  : (int64_t)bound,
-	    .expected_ns = fmax(parts->flop_ns, parts->byte_ns) * (weight > 0 ? slow / weight : 1) + calls};
+	if (s.code_ns > 0)
+		l.expected_ns = fmax(fmax(priced, reached), s.floor_ns) + calls;
+	l.bound_ns = bound < 1 ? 1 : bound > 1e15 ? (int64_t)1e15 : (int64_t)bound;
+	return l;
 }

@@ -9,10 +9,14 @@ struct cost_pass {
 	uint32_t threads;    /* of a block */
 	uint32_t resident;   /* blocks that a multiprocessor holds at once, at least 1 */
 	double instructions; /* of its text */
+	double expected_ns;  /* by its machine code (kernels/sass/price.h), the whole GPU's; 0: not known */
+	double floor_ns;     /* no run of its machine code is shorter; 0: not known */
 };
 struct cost_launch {
 	int64_t bound_ns;   /* no run of these launches is shorter; at least the spec's bound */
 	double expected_ns; /* to order schedules of one spec by; no bound */
+	double plain_ns;    /* the same without machine code */
+	bool is_priced;     /* all that is expected stands on machine code */
 };
 /* parts: what cost_bound_ns found of the spec by the same hw. */
 struct cost_launch cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm,

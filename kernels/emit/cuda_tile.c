@@ -466,6 +466,31 @@ cuda_tile_range(struct gen *g, const struct tile_pass *tp)
 	return (t.f[0].inner ? 1 : t.n_tiles[0]) * (t.f[1].inner ? 1 : t.n_tiles[1]) * t.batch.count;
 }
 
+/* Its turns, in all tiles that a block takes one after another. */
+static void
+add_work(const struct tile *t, int64_t times, struct tile_work *w)
+{
+	int64_t turns = (t->red.count + t->bk - 1) / t->bk * times;
+
+	for (int i = 0; i < 2; i++)
+		turns *= t->f[i].sweeps ? t->n_tiles[i] : 1;
+	w->turns += turns;
+	w->multiply_adds += (double)turns * (double)t->bk * (double)t->edge[0] * (double)t->edge[1];
+}
+
+struct tile_work
+cuda_tile_work(struct gen *g, const struct tile_pass *tp)
+{
+	struct tile_work w = {.turns = 0};
+	struct tile t;
+
+	if (!plan(g, tp, &t))
+		bug("a pass without a tile");
+	for (const struct tile *x = &t; x; x = x->next)
+		add_work(x, t.turns ? g->p->n_turns : 1, &w);
+	return w;
+}
+
 bool
 cuda_tile_keeps(struct gen *g, const struct tile_pass *tp)
 {

@@ -25,6 +25,12 @@ struct launch {
 	size_t smem;   /* dynamic shared memory, bytes */
 	bool persists; /* of the grid's blocks, no more are worth launching than the GPU holds at once */
 };
+/* What a block's products take of it on a GPU, a step of the pass's range: turns of the loop over the sum,
+ * and multiply-adds of the block in all of them, borders included.  0: the pass has no tile. */
+struct tile_work {
+	int64_t turns;
+	double multiply_adds;
+};
 /* Kernel ABI (D9).  Each pass is
  *   void SYMBOL_pI(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);
  * over [lo, hi) of its range; a barrier stands between passes; `shared` is one block per call
@@ -38,10 +44,11 @@ struct kernel_code {
 	uint32_t n_passes;
 	int64_t range[KERNEL_MAX_PASSES];
 	size_t shared_bytes, local_bytes;
-	struct launch launch[KERNEL_MAX_PASSES]; /* CUDA */
-	bool tiled[KERNEL_MAX_PASSES];           /* CUDA: a linear stage in tiles */
-	const char *untiled[KERNEL_MAX_PASSES];  /* CUDA: why the pass's linear stage is not; NULL: it is, or
-	                                            there is none */
+	struct launch launch[KERNEL_MAX_PASSES];  /* CUDA */
+	bool tiled[KERNEL_MAX_PASSES];            /* CUDA: a linear stage in tiles */
+	struct tile_work work[KERNEL_MAX_PASSES]; /* CUDA */
+	const char *untiled[KERNEL_MAX_PASSES];   /* CUDA: why the pass's linear stage is not; NULL: it is, or
+	                                             there is none */
 	struct pack *packs;
 	uint32_t n_packs;
 	struct overlap *overlaps;

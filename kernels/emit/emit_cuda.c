@@ -403,6 +403,8 @@ cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out)
 	arguments(g, &u);
 	g->depth--;
 	gen_close(g);
+	if (c.kind == CUDA_TILE)
+		out->work[q] = cuda_tile_work(g, tp);
 	out->launch[q] = launch_of(g, &c, out->range[q], scratch.in_memory);
 	if (scratch.in_memory)
 		out->local_bytes = g->p->local_bytes;

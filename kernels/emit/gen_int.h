@@ -169,6 +169,7 @@ void cuda_tile(struct gen *g, const struct tile_pass *tp);
 bool cuda_tile_keeps(struct gen *g, const struct tile_pass *tp);
 /* Tiles of the pass. */
 int64_t cuda_tile_range(struct gen *g, const struct tile_pass *tp);
+struct tile_work cuda_tile_work(struct gen *g, const struct tile_pass *tp);
 
 /* cuda_vector.c: neighbours along memory that a thread takes at once, and moves in words; NULL: none can be.
  */

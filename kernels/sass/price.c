@@ -66,26 +66,47 @@ is(const struct sass_instr *i, const char *name)
 	return strcmp(name_of(i), name) == 0;
 }
 
-/* Multiply-adds of one warp: a group of four warps shares an HGMMA. */
+static enum sass_step_kind
+kind_of(const struct sass_instr *i)
+{
+	static const struct {
+		const char *name;
+		enum sass_step_kind kind;
+	} kinds[] = {{"BAR", STEP_BARRIER}, {"LDGSTS", STEP_COPY}, {"LDGDEPBAR", STEP_GROUP_ENDS},
+	    {"DEPBAR", STEP_GROUP_WAITS}, {"HGMMA", STEP_MMA}, {"QGMMA", STEP_MMA},
+	    {"WARPGROUP", STEP_MMA_WAITS}};
+
+	for (size_t k = 0; k < COUNT_OF(kinds); k++)
+		if (is(i, kinds[k].name))
+			return kinds[k].kind == STEP_MMA_WAITS && !(i->lo >> 47 & 1) ? STEP_PLAIN
+										     : kinds[k].kind;
+	return STEP_PLAIN;
+}
+
 static double
 multiply_adds(const struct sass_instr *i)
 {
-	const double all = (double)i->mma_m * i->mma_n * i->mma_k;
+	return (double)i->mma_m * i->mma_n * i->mma_k;
+}
 
-	return is(i, "HGMMA") ? all / 4 : all;
+/* Times as slow as f16: half as fast for each doubling of the bits; f64 a sixteenth. */
+static double
+by_bits(const struct sass_instr *i)
+{
+	return i->mma_bits == 64 ? 16 : i->mma_bits / 16.;
 }
 
 /* Cycles of tensor cores at their peak. */
 static double
 tensor_peak(const struct sass_instr *i, const struct sass_rate *r)
 {
-	return i->mma_bits ? multiply_adds(i) * (i->mma_bits / 16.) / r->mma : 0;
+	return multiply_adds(i) * by_bits(i) / r->mma;
 }
 
 static double
 tensor_cycles(const struct sass_instr *i, const struct sass_rate *r)
 {
-	return tensor_peak(i, r) / (is(i, "HGMMA") ? 1 : r->sync);
+	return tensor_peak(i, r) / (kind_of(i) == STEP_MMA ? 1 : r->sync);
 }
 
 static double
@@ -156,29 +177,13 @@ use_of(const struct sass_instr *i, const struct sass_rate *r, const struct sass_
 	return (struct use){{SASS_UNIT_NONE}, {0}};
 }
 
-static enum step_kind
-kind_of(const struct sass_instr *i)
-{
-	static const struct {
-		const char *name;
-		enum step_kind kind;
-	} kinds[] = {{"BAR", STEP_BARRIER}, {"LDGSTS", STEP_COPY}, {"LDGDEPBAR", STEP_GROUP_ENDS},
-	    {"DEPBAR", STEP_GROUP_WAITS}, {"HGMMA", STEP_MMA}, {"WARPGROUP", STEP_MMA_WAITS}};
-
-	for (size_t k = 0; k < COUNT_OF(kinds); k++)
-		if (is(i, kinds[k].name))
-			return kinds[k].kind == STEP_MMA_WAITS && !(i->lo >> 47 & 1) ? STEP_PLAIN
-										     : kinds[k].kind;
-	return STEP_PLAIN;
-}
-
 void
 sass_step_make(
-    const struct sass_instr *i, const struct sass_rate *r, const struct sass_load *l, struct step *out)
+    const struct sass_instr *i, const struct sass_rate *r, const struct sass_load *l, struct sass_step *out)
 {
 	const struct use u = use_of(i, r, l);
 
-	*out = (struct step){.kind = (uint8_t)kind_of(i),
+	*out = (struct sass_step){.kind = (uint8_t)kind_of(i),
 	    .latency = llround(latency_of(name_of(i), r->sm) * SASS_TICK),
 	    .stall = MAX_OF(i->stall, (uint8_t)1),
 	    .write_barrier = i->write_barrier,
@@ -207,7 +212,7 @@ add_use(struct sass_bounds *b, double *peak, const struct sass_instr *i, const s
 		peak[0] += tensor_peak(i, r);
 		b->multiply_adds += (uint64_t)multiply_adds(i);
 	}
-	if (u.unit[0] == SASS_UNIT_FMA && i->op->pipe == SASS_FMA)
+	if (is(i, "FFMA"))
 		peak[1] += r->fma;
 	if (certain && !always)
 		return;
@@ -319,7 +324,7 @@ struct sass_price {
 	const struct sass_rate *rate;
 	struct sass_load load;
 	uint32_t first, n;
-	struct step *step;
+	struct sass_step *step;
 	struct word *word;
 	double bound;
 };
@@ -352,7 +357,7 @@ sass_price_make(
 	    .first = loop->first,
 	    .n = loop->last + 1 - loop->first,
 	    .bound = sass_bound_cycles(&b)};
-	p->step = NEW_ARRAY(a, struct step, p->n);
+	p->step = NEW_ARRAY(a, struct sass_step, p->n);
 	p->word = NEW_ARRAY(a, struct word, p->n);
 	for (uint32_t i = 0; i < p->n; i++) {
 		const struct sass_instr *x = &k->instr[p->first + i];
@@ -389,7 +394,7 @@ sass_price_kernel(struct arena *tmp, const struct sass_kernel *k, const struct s
 {
 	const struct sass_rate *r = sass_rate_of(k->sm);
 	const uint32_t end = end_of_text(k, loop);
-	struct step *step = NEW_ARRAY(tmp, struct step, MAX_OF(end, 1u));
+	struct sass_step *step = NEW_ARRAY(tmp, struct sass_step, MAX_OF(end, 1u));
 	double cycles = 0;
 	uint32_t n = 0;
 

@@ -35,8 +35,7 @@ const char *sass_unit_name(enum sass_unit u); /* "fma"; SASS_UNIT_NONE: "issue" 
 /* Cycles of the quarter for all warps to go once through a piece of code. */
 struct sass_bounds {
 	double unit[SASS_UNITS]; /* [SASS_UNIT_NONE]: issue slots */
-	double
-	    peak; /* of its tensor cores' work at their peak; where there is none, of its FFMA, FMUL, FADD */
+	double peak; /* of its tensor cores' work at their peak; where there is none, of its FFMA */
 	uint64_t multiply_adds; /* of a warp on tensor cores; where there are none: of FFMA, 32 each */
 };
 /* Of instructions [first, end), each as if executed, guards or not: the figure to look at. */
@@ -63,5 +62,21 @@ double sass_price_loop(struct sass_price *p, const struct sass_instr *instr, dou
  * and the loop so many times (NULL: it has none that is known). */
 double sass_price_kernel(struct arena *tmp, const struct sass_kernel *k, const struct sass_loop *loop,
     double turns, const struct sass_load *l);
+
+/* ---- on a GPU ------------------------------------------------------------------------------------------ */
+struct sass_launch {
+	double blocks;
+	uint32_t threads, resident; /* of a block; blocks that a multiprocessor holds at once */
+	uint32_t n_sm;
+	double multiply_adds; /* of a block: the products of its main loop, which its text need not tell */
+	struct sass_load conflict; /* its bank conflicts; warps and blocks do not count */
+};
+/* Cycles of the highest clock.  expected: rounds of blocks, each from its beginning to its end.  floor: no
+ * run of this code takes less; 0 where nothing is certain.  Both 0: no loop with products, or no rates. */
+struct sass_time {
+	double expected, floor;
+};
+struct sass_time sass_price_launch(
+    struct arena *tmp, const struct sass_kernel *k, const struct sass_launch *l);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { SASS_TICK = 1 << 10 }; /* of a cycle: times are whole numbers, equal on every machine */
 
-enum step_kind {
+enum sass_step_kind {
 	STEP_PLAIN,
 	STEP_BARRIER,    /* waits for all warps of its block */
 	STEP_COPY,       /* shared memory is written some time: one of a group */
@@ -17,7 +17,7 @@ enum step_kind {
 	STEP_MMA_WAITS,
 };
 /* An instruction as the simulation sees it. */
-struct step {
+struct sass_step {
 	int64_t cost[2]; /* ticks of unit[0] and unit[1] */
 	int64_t latency; /* ticks behind its units until the result is there */
 	uint8_t unit[2]; /* SASS_UNIT_NONE: one unit, or none */
@@ -34,10 +34,10 @@ struct sass_rate {
 };
 const struct sass_rate *sass_rate_of(int sm); /* NULL: not known */
 void sass_step_make(
-    const struct sass_instr *i, const struct sass_rate *r, const struct sass_load *l, struct step *out);
+    const struct sass_instr *i, const struct sass_rate *r, const struct sass_load *l, struct sass_step *out);
 
 /* Cycles of one turn in steady state; cycles of a single turn, cold, to its end. */
-double sass_simulate(const struct step *steps, uint32_t n, const struct sass_load *l, double limit);
-double sass_simulate_once(const struct step *steps, uint32_t n, const struct sass_load *l);
+double sass_simulate(const struct sass_step *steps, uint32_t n, const struct sass_load *l, double limit);
+double sass_simulate_once(const struct sass_step *steps, uint32_t n, const struct sass_load *l);
 
 #endif

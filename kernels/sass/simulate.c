@@ -37,7 +37,7 @@ struct warp {
 	bool waits; /* at a barrier */
 };
 struct run {
-	const struct step *steps;
+	const struct sass_step *steps;
 	uint32_t n, n_warps, turns, last;
 	int64_t now;
 	int64_t free[SASS_UNITS], gate[GATES];
@@ -67,7 +67,7 @@ group_end(const int64_t *ring, uint32_t n, uint32_t left)
 static void
 look_ahead(struct run *r, struct warp *w)
 {
-	const struct step *s = &r->steps[w->at];
+	const struct sass_step *s = &r->steps[w->at];
 	int64_t t = w->ready;
 
 	if (w->turn >= r->turns || w->waits) {
@@ -85,7 +85,7 @@ look_ahead(struct run *r, struct warp *w)
 }
 
 static void
-start(struct run *r, const struct step *steps, uint32_t n, const struct sass_load *l, uint32_t turns)
+start(struct run *r, const struct sass_step *steps, uint32_t n, const struct sass_load *l, uint32_t turns)
 {
 	const uint32_t warps = MIN_OF(MAX_OF(l->warps, 1u), (uint32_t)SASS_PRICE_WARPS),
 		       blocks = MIN_OF(MAX_OF(l->blocks, 1u), warps);
@@ -104,7 +104,7 @@ start(struct run *r, const struct step *steps, uint32_t n, const struct sass_loa
 
 /* ---- an instruction issued -------------------------------------------------------------------------- */
 static int64_t
-occupy(struct run *r, const struct step *s)
+occupy(struct run *r, const struct sass_step *s)
 {
 	int64_t end = r->now;
 
@@ -159,7 +159,7 @@ static void
 issue(struct run *r, uint32_t which)
 {
 	struct warp *w = &r->warp[which];
-	const struct step *s = &r->steps[w->at];
+	const struct sass_step *s = &r->steps[w->at];
 	const int64_t end = occupy(r, s), done = end + s->latency;
 
 	if (s->read_barrier < SASS_BARRIERS)
@@ -312,7 +312,7 @@ run_out(struct run *r, uint32_t turns)
 }
 
 double
-sass_simulate(const struct step *steps, uint32_t n, const struct sass_load *l, double limit)
+sass_simulate(const struct sass_step *steps, uint32_t n, const struct sass_load *l, double limit)
 {
 	struct history h = {.n = 0};
 	struct run r, early;
@@ -332,7 +332,7 @@ sass_simulate(const struct step *steps, uint32_t n, const struct sass_load *l, d
 }
 
 double
-sass_simulate_once(const struct step *steps, uint32_t n, const struct sass_load *l)
+sass_simulate_once(const struct sass_step *steps, uint32_t n, const struct sass_load *l)
 {
 	struct run r;
 

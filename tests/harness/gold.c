@@ -56,10 +56,8 @@ read_word(struct arena *a, struct gold *k, struct str word, struct str *sms)
 	else if (str_is(key, "dynamic") && str_to_i64(value, &n))
 		k->dynamic_bytes = (uint32_t)n;
 	else if (str_is(key, "conflict")) {
-		k->conflict.load = factor(&value);
-		k->conflict.matrix = factor(&value);
-		k->conflict.store = factor(&value);
-		k->conflict.copy = factor(&value);
+		for (int i = 0; i < 4; i++)
+			k->conflict[i] = factor(&value);
 	} else
 		no("what is this", word);
 }

@@ -17,9 +17,7 @@ struct gold {
 	const char *schedule;
 	enum precision precision;
 	uint32_t dynamic_bytes; /* shared memory that the launch asks for */
-	struct {
-		double load, matrix, store, copy;
-	} conflict; /* times that words of shared memory take longer: LDS, LDSM, STS, LDGSTS */
+	double conflict[4];     /* times that words of shared memory take longer: LDS, LDSM, STS, LDGSTS */
 };
 /* The rows of tests/golden/sass/kernels.txt, one a kernel and architecture; how many. */
 uint32_t gold_list(struct arena *a, struct gold *out);

@@ -1,6 +1,7 @@
 /* tests/unit/launch_test.c: what launches say beyond a spec: a bound that is certain, and an order. */
 #include "../../kernels/cost/launch.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -90,6 +91,40 @@ test_bounds_are_below_expectations(void **state)
 			}
 }
 
+/* Machine code's floor is a bound, its price what is expected; without either all is as before. */
+static void
+test_machine_code(void **state)
+{
+	struct cost_pass p[2] = {pass(800, 256, 8), pass(800, 256, 8)};
+	const struct cost_launch plain = cost_launch(&flops, &hw, SMS, p, 2);
+	struct cost_launch l;
+
+	(void)state;
+	assert_false(plain.is_priced);
+	assert_true(plain.plain_ns == plain.expected_ns);
+	p[0].floor_ns = 30000;
+	p[0].expected_ns = 50000;
+	l = cost_launch(&flops, &hw, SMS, p, 2);
+	assert_int_equal(l.bound_ns, 32000);
+	assert_false(l.is_priced); /* the second has its share of what launches say */
+	assert_true(l.plain_ns == plain.plain_ns);
+	assert_true(fabs(l.expected_ns - (50000 + (plain.plain_ns - 2000) / 2 + 2000)) <= 1e-6);
+	p[1].expected_ns = 7000;
+	p[1].floor_ns = 4000;
+	l = cost_launch(&flops, &hw, SMS, p, 2);
+	assert_true(l.is_priced);
+	assert_int_equal(l.bound_ns, 36000);
+	assert_true(fabs(l.expected_ns - (59000)) <= 1e-6);
+	/* nothing is expected below a bound: neither the spec's nor the code's */
+	p[0].expected_ns = p[1].expected_ns = 1;
+	l = cost_launch(&flops, &hw, SMS, p, 2);
+	assert_true((double)l.bound_ns <= l.expected_ns);
+	p[0].floor_ns = p[1].floor_ns = 0;
+	l = cost_launch(&flops, &hw, SMS, p, 2);
+	assert_int_equal(l.bound_ns, plain.bound_ns);
+	assert_true((double)l.bound_ns <= l.expected_ns);
+}
+
 int
 main(void)
 {
@@ -99,6 +134,7 @@ main(void)
 	    cmocka_unit_test(test_each_pass_is_a_launch),
 	    cmocka_unit_test(test_what_is_expected),
 	    cmocka_unit_test(test_bounds_are_below_expectations),
+	    cmocka_unit_test(test_machine_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
