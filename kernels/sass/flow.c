@@ -195,3 +195,14 @@ sass_guards_before(const struct sass_flow *f, uint32_t at, struct sass_guards *o
 		mark(s.reads[n].p, out->predicate_reads, n);
 	}
 }
+
+void
+sass_flow_each(const struct sass_flow *f, const struct sass_block *b, sass_pending_fn *each, void *self)
+{
+	struct state s = f->begin[b - f->k->block];
+
+	for (uint32_t q = b->first; q < b->end; q++) {
+		each(self, q, s.writes, s.reads);
+		step(&s, &f->k->instr[q]);
+	}
+}

@@ -96,6 +96,9 @@ struct sass_kernel {
 /* The kernel of that name (`.text.NAME`), in the arena; ERR_FORMAT naming what is wrong.  Any bytes. */
 bool sass_read(
     struct arena *a, struct bytes cubin, const char *name, struct sass_kernel *out, struct err *e) MUST_CHECK;
+/* The names of its kernels, in the order of its sections. */
+bool sass_names(
+    struct arena *a, struct bytes cubin, const char *const **out, uint32_t *n, struct err *e) MUST_CHECK;
 /* One word; `at`: its index, `n`: of how many (targets outside are unknown). */
 void sass_decode(uint64_t lo, uint64_t hi, int sm, uint32_t at, uint32_t n, struct sass_instr *out);
 /* The innermost loop with most of the tensor cores' work; where there is none, of all work.  NULL: no loop.
@@ -119,5 +122,9 @@ struct sass_guards {
 struct sass_flow; /* states at the beginnings of all blocks */
 struct sass_flow *sass_flow(struct arena *a, const struct sass_kernel *k);
 void sass_guards_before(const struct sass_flow *f, uint32_t at, struct sass_guards *out);
+/* The same for every instruction of a block in turn: the registers that each barrier guards. */
+typedef void sass_pending_fn(void *self, uint32_t at, const struct sass_set writes[SASS_BARRIERS],
+    const struct sass_set reads[SASS_BARRIERS]);
+void sass_flow_each(const struct sass_flow *f, const struct sass_block *b, sass_pending_fn *each, void *self);
 
 #endif
