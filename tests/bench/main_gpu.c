@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16, FAILS = 64 };
+enum { BATCH = 16, FEW = 4, FAILS = 64 }; /* FEW: of a list, whose rows are wanted soon */
 
 struct args {
 	int64_t step, effort, graphs, repeat;
@@ -98,7 +98,7 @@ add_row(struct rig *r, struct str spec, struct str precision, struct str schedul
 	    .threads = 1,
 	    .precision = precision,
 	    .schedule = schedule};
-	if (r->n == BATCH)
+	if (r->n == (row ? FEW : BATCH))
 		flush(r);
 }
 

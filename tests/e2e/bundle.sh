@@ -23,6 +23,7 @@ status=$?
 [ $status = 78 ] && { cat "$out/log"; echo "SKIP: no static libraries on this host"; exit 77; }
 [ $status = 0 ] || { cat "$out/log"; exit 1; }
 bad=0
+tests/gpu/licence.sh "$out" || bad=1
 for program in korch-worker korch-measure korch-jail; do
 	extra=$(ldd "$out/$program" | grep -Ev 'linux-vdso|ld-linux|lib(c|m|dl|rt|pthread)\.so')
 	[ -z "$extra" ] || { echo "$program needs more than glibc:"; echo "$extra"; bad=1; }

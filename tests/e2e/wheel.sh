@@ -33,6 +33,7 @@ status=$?
 
 # ---- what it says of itself -----------------------------------------------------------------------------------------
 wheel=$(ls "$out"/dist/*.whl)
+tests/gpu/licence.sh "$wheel" "$out/korch-$version.tar.gz" || wrong "what may not be handed on"
 case ${wheel##*/} in
 korch-"$version"-cp311-abi3-manylinux_2_*_x86_64.whl) ;;
 *) wrong "its name: ${wheel##*/}" ;;
