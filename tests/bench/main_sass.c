@@ -1,11 +1,21 @@
 /* tests/bench/main_sass.c: machine code of GPU kernels judged without a GPU.
  *
- *   bench-sass --make=DIR [NAME...]    the golden cubins by this host's NVRTC (tests/golden/sass/make.sh) */
+ *   bench-sass [--golden] [--only=NAME-PART] [LIST...]
+ *   bench-sass --make=DIR [NAME...]
+ *
+ * The first prints a line a kernel: of tests/golden/sass/kernels.txt made by the generator of today and this
+ * host's NVRTC
+ * (--golden, or where there is none: as they lie there), then of each LIST that gpu_peers.sh has written. The
+ * second makes the golden cubins (tests/golden/sass/make.sh). */
+#include "../harness/code_figures.h"
 #include "../harness/gold.h"
 
 #include <stdio.h>
 #include <string.h>
 
+enum { FILE_MOST = 16 << 20 };
+
+/* ---- the golden cubins ------------------------------------------------------------------------------ */
 static bool
 is_named(const char *name, int argc, char **argv)
 {
@@ -46,11 +56,159 @@ make(const char *folder, int argc, char **argv)
 	return ok;
 }
 
+/* ---- the table --------------------------------------------------------------------------------------------
+ */
+static void
+head(void)
+{
+	printf("%-46s %-4s %-6s %4s %6s %6s %6s %-7s %6s %5s %5s %5s %4s %8s %9s %8s\n", "kernel", "sm",
+	    "pass", "regs", "blocks", "loop", "/MMA", "bound", "by", "model", "LDG", "LDGSTS", "LDSM",
+	    "conflict", "cycles", "us/loop");
+}
+
+static const char *
+bytes_words(char *to, size_t cap, uint32_t n)
+{
+	(void)snprintf(to, cap, n ? "%u" : "-", 8 * n);
+	return to;
+}
+
+static void
+line(const char *name, const char *arch, const struct cubin_kernel *c, const struct code_figures *f)
+{
+	char load[16], copy[16], bound[16] = "-", model[16] = "-", per[16] = "-", pass[8], conflict[32];
+
+	if (f->bound > 0) {
+		(void)snprintf(bound, sizeof(bound), "%.2f", f->bound);
+		(void)snprintf(model, sizeof(model), "%.2f", f->model);
+		(void)snprintf(per, sizeof(per), "%.2f", f->per_mma);
+	}
+	(void)snprintf(pass, sizeof(pass), "%.6s", strncmp(c->name, "k_p", 3) == 0 ? c->name : "-");
+	(void)snprintf(conflict, sizeof(conflict), "%g/%g", f->load.load, f->load.copy);
+	printf("%-46s %-4s %-6s %4u %6u %6u %6s %-7s %6s %5s %5s %5s %4u %8s %9.0f %8.1f\n", name, arch, pass,
+	    f->registers, f->blocks, f->n_loop, per, bound, f->n_loop ? sass_unit_name(f->unit) : "-", model,
+	    bytes_words(load, sizeof(load), f->load_bytes), bytes_words(copy, sizeof(copy), f->copy_bytes),
+	    f->n_ldsm, conflict, f->cycles, f->loop_us);
+}
+
+/* All kernels of a cubin; `threads` 0: what they were compiled for. */
+static bool
+lines(struct arena *a, const char *name, const char *arch, struct bytes b, uint32_t threads, uint32_t dynamic,
+    const double conflict[4], struct err *e)
+{
+	struct cubin *c = NEW(a, struct cubin);
+
+	if (!cubin_read(b, c, e))
+		return err_in(e, "%s", name);
+	for (uint32_t i = 0; i < c->n_kernels; i++) {
+		struct code_figures f;
+
+		if (!code_figures(a, b, &c->kernel[i], c->sm, threads, dynamic, conflict, &f, e))
+			return err_in(e, "%s: %s", name, c->kernel[i].name);
+		line(name, arch, &c->kernel[i], &f);
+	}
+	return true;
+}
+
+struct args {
+	const char *only;
+	bool golden;
+};
+
+static bool
+ours(const struct args *args, struct err *e)
+{
+	struct arena a = {0};
+	struct gold *list = NEW_ARRAY(&a, struct gold, GOLD_KERNELS);
+	const uint32_t n = gold_list(&a, list);
+	struct gpu gpu;
+	bool ok = true;
+
+	gpu_open(&gpu);
+	for (uint32_t i = 0; i < n && ok; i++) {
+		const struct gold *k = &list[i];
+		struct bytes b;
+		struct err why = {0};
+		bool is_old = args->golden || k->is_text;
+
+		if (!strstr(k->name, args->only))
+			continue;
+		if (is_old || !gold_compile(&a, &gpu, k, &b, &why)) {
+			is_old = true;
+			b = gold_cubin(&a, k);
+		}
+		ok = lines(&a, arena_printf(&a, "%s%s", k->name, is_old ? " (golden)" : ""), k->arch, b, 0,
+		    k->dynamic_bytes, k->conflict, e);
+	}
+	gpu_close(&gpu);
+	arena_fini(&a);
+	return ok;
+}
+
+/* A line: FILE SM WARPS STAGES REGISTERS SHARED-BYTES BLOCKS. */
+static bool
+peer(struct arena *a, const struct args *args, const char *list, struct str text, struct err *e)
+{
+	static const double none[4] = {1, 1, 1, 1};
+	const char *slash = strrchr(list, '/');
+	char file[256], sm[8];
+	unsigned warps, stages, registers, shared;
+	struct bytes b;
+
+	if (sscanf(str_dup(a, text), "%255s %7s %u %u %u %u", file, sm, &warps, &stages, &registers,
+		&shared) != 6)
+		return err_set(e, ERR_FORMAT, "%s: '%.*s' is no line of gpu_peers.sh", list, STR_ARG(text));
+	if (!strstr(file, args->only))
+		return true;
+	return os_read_file(os_real(), a,
+		   arena_printf(a, "%.*s%s", slash ? (int)(slash + 1 - list) : 0, list, file), FILE_MOST, &b,
+		   e) &&
+	    lines(a, file, sm, b, 32 * warps, shared, none, e);
+}
+
+static bool
+peers(const struct args *args, const char *list, struct err *e)
+{
+	struct arena a = {0};
+	struct bytes b;
+	bool ok = os_read_file(os_real(), &a, list, FILE_MOST, &b, e);
+
+	for (struct str rest = {ok ? (const char *)b.p : "", ok ? b.n : 0}; ok && rest.n;) {
+		const struct str text = str_trim(str_cut(&rest, '\n'));
+
+		ok = text.n == 0 || text.p[0] == '#' || peer(&a, args, list, text, e);
+	}
+	arena_fini(&a);
+	return ok;
+}
+
 int
 main(int argc, char **argv)
 {
+	struct args args = {.only = ""};
+	struct err e = {0};
+	bool ok = true;
+
 	if (argc >= 2 && strncmp(argv[1], "--make=", 7) == 0)
 		return make(argv[1] + 7, argc, argv) ? 0 : 1;
-	fprintf(stderr, "usage: bench-sass --make=DIR [NAME...]\n");
-	return 2;
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--golden") == 0)
+			args.golden = true;
+		else if (strncmp(argv[i], "--only=", 7) == 0)
+			args.only = argv[i] + 7;
+		else if (strncmp(argv[i], "--", 2) == 0) {
+			fprintf(stderr,
+			    "usage: bench-sass [--golden] [--only=NAME-PART] [LIST...] | --make=DIR "
+			    "[NAME...]\n");
+			return 2;
+		}
+	}
+	head();
+	ok = ours(&args, &e);
+	for (int i = 1; i < argc && ok; i++)
+		if (argv[i][0] != '-')
+			ok = peers(&args, argv[i], &e);
+	if (!ok)
+		fprintf(stderr, "bench-sass: %s\n", e.msg);
+	return ok ? 0 : err_exit_status(e.code);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <cmocka.h>
 
 enum { LINES = 128 };
@@ -233,7 +234,7 @@ lines_of(struct arena *a, const char *file, struct str *line)
 }
 
 struct fact {
-	char name[32], arch[8], kernel[32];
+	char name[48], arch[8], kernel[32];
 	unsigned registers, blocks;
 	double per_mma, bound, model;
 };
@@ -285,7 +286,7 @@ test_facts(void **state)
 		struct code_figures f;
 		struct fact w;
 
-		if (sscanf(str_dup(&a, line[i]), "%31s %7s %31s %u %u %lf %lf %lf", w.name, w.arch, w.kernel,
+		if (sscanf(str_dup(&a, line[i]), "%47s %7s %31s %u %u %lf %lf %lf", w.name, w.arch, w.kernel,
 			&w.registers, &w.blocks, &w.per_mma, &w.bound, &w.model) != 8)
 			fail_msg("facts.txt: %.*s", STR_ARG(line[i]));
 		if (!figures_of(&a, w.name, w.arch, w.kernel, &f))
@@ -297,6 +298,49 @@ test_facts(void **state)
 		ok &= is_near("the model", &w, f.model, w.model, .03);
 	}
 	arena_fini(&a);
+	assert_true(ok);
+}
+
+/* Triton's kernels, made here where triton is: the same figures as were taken of them before. */
+static void
+test_peers(void **state)
+{
+	static const struct fact want[] = {{"triton_gemm_f16_128x128x32_w4_s4", "80", "", 0, 2, 2.8, 1, .96},
+	    {"triton_gemm_f16_128x256x64_w8_s3", "80", "", 0, 1, 2.0, 1, .87}};
+	static const double none[4] = {1, 1, 1, 1};
+	char folder[] = "/tmp/korch-peers-XXXXXX";
+	struct arena a = {0};
+	bool ok = true;
+	int status;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	status = system(arena_printf(&a,
+	    KORCH_SOURCE_DIR "/tests/bench/gpu_peers.sh %s --only gemm_f16_128 >%s/said 2>&1", folder,
+	    folder));
+	for (size_t i = 0; i < COUNT_OF(want) && WIFEXITED(status) && WEXITSTATUS(status) == 0; i++) {
+		const struct fact *w = &want[i];
+		struct cubin *c = NEW(&a, struct cubin);
+		struct code_figures f;
+		struct bytes b;
+		struct err e = {0};
+
+		if (!os_read_file(os_real(), &a,
+			arena_printf(&a, "%s/%s_sm%s.cubin", folder, w->name, w->arch), 1 << 24, &b, &e) ||
+		    !cubin_read(b, c, &e) ||
+		    !code_figures(&a, b, &c->kernel[0], 80, i ? 256 : 128, i ? 98304 : 49152, none, &f, &e))
+			fail_msg("%s: %s", w->name, e.msg);
+		ok &= is_near("blocks", w, f.blocks, w->blocks, 0);
+		ok &= is_near("instructions an MMA", w, f.per_mma, w->per_mma, .2);
+		ok &= is_near("the bound", w, f.bound, w->bound, .03);
+		ok &= is_near("the model", w, f.model, w->model, .03);
+	}
+	(void)system(arena_printf(&a, "rm -rf %s", folder));
+	arena_fini(&a);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		printf("SKIP: 1 part: no triton in KORCH_TEST_PYTHON or python3\n");
+	else
+		assert_int_equal(status, 0);
 	assert_true(ok);
 }
 
@@ -483,6 +527,7 @@ main(void)
 	    cmocka_unit_test(test_limits),
 	    cmocka_unit_test(test_jumps_are_counted_cycles),
 	    cmocka_unit_test(test_facts),
+	    cmocka_unit_test(test_peers),
 	    cmocka_unit_test(test_never_below_the_bound),
 	    cmocka_unit_test(test_launches),
 	    cmocka_unit_test(test_order),
