@@ -31,6 +31,12 @@ struct tile_work {
 	int64_t turns;
 	double multiply_adds;
 };
+/* A function in the text that other kernels of the same name's may hold too: the compiler sees it once a
+ * file. */
+struct kernel_part {
+	const char *name;
+	size_t bytes;
+};
 /* Kernel ABI (D9).  Each pass is
  *   void SYMBOL_pI(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);
  * over [lo, hi) of its range; a barrier stands between passes; `shared` is one block per call
@@ -41,6 +47,8 @@ struct tile_work {
 struct kernel_code {
 	struct str text;   /* needs the prelude once per file */
 	size_t head_bytes; /* of the text: the comment that names the schedule */
+	const struct kernel_part *parts;
+	uint32_t n_parts;
 	uint32_t n_passes;
 	int64_t range[KERNEL_MAX_PASSES];
 	size_t shared_bytes, local_bytes;
@@ -79,7 +87,7 @@ struct str emit_cuda_prelude(struct arena *a, bool for_host);
 struct str emit_c_prelude(struct arena *a, const struct target *t);
 /* The kernels of one object as at most `max` files (1 or more) for compile_files, each with the prelude; how
  * many.  Few kernels a file: of two cores one would else wait for the other's last file, and the prelude
- * costs little. */
+ * costs little.  Kernels with parts in common stand in one file, so far as files of about one size allow. */
 enum { EMIT_FILE_KERNELS = 6 };
 uint32_t emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes,
     uint32_t n, uint32_t max, struct str **texts);

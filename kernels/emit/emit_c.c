@@ -417,6 +417,24 @@ packs(struct arena *a, const struct tile_prog *p, struct kernel_code *out)
 	}
 }
 
+/* The functions that it may share with other kernels, each once. */
+static void
+parts(const struct gen *g, struct kernel_code *out)
+{
+	struct kernel_part *list = NEW_ARRAY(g->a, struct kernel_part, MAX_OF(g->n_shared, 1u));
+
+	for (uint32_t i = 0; i < g->n_shared; i++) {
+		const struct gen_shared *f = &g->shared[i];
+		uint32_t k = 0;
+
+		while (k < out->n_parts && strcmp(list[k].name, f->name) != 0)
+			k++;
+		if (k == out->n_parts)
+			list[out->n_parts++] = (struct kernel_part){f->name, f->bytes};
+	}
+	out->parts = list;
+}
+
 /* Do 32 bits count every element? */
 static bool
 is_small(const struct tile_prog *p)
@@ -465,6 +483,7 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 	out->n_passes = p->n_groups;
 	for (uint32_t q = 0; q < p->n_groups && !t->is_cuda; q++)
 		out->range[q] = group_range(p, &p->group[q]);
+	parts(g, out);
 	packs(g->a, p, out);
 	out->overlaps = p->overlaps;
 	out->n_overlaps = p->n_overlaps;

@@ -24,6 +24,7 @@ struct gen_shared {
 	uint32_t stage;
 	int what;
 	const char *name;
+	size_t bytes;
 };
 enum { GEN_SCRATCH = 16 };
 struct array_use {

@@ -26,7 +26,8 @@ shared_end(struct gen *g, const struct shared_text *was, uint32_t stage, int wha
 	struct str text = sb_str(&g->sb);
 	struct gen_shared f = {.stage = stage,
 	    .what = what,
-	    .name = arena_printf(g->a, "kt_%s_%016" PRIx64, word, hash64(text.p, text.n, 0))};
+	    .name = arena_printf(g->a, "kt_%s_%016" PRIx64, word, hash64(text.p, text.n, 0)),
+	    .bytes = text.n};
 
 	g->sb = was->sb;
 	g->n_temp = was->n_temp;

@@ -1,6 +1,6 @@
 /* tests/unit/emit_shared_test.c: tiles are named by what they do, so kernels around one convolution have them
  * in common and a file of them compiles each once (kernels/emit/linear_shared.c); other constants are other
- * tiles. */
+ * tiles.  Kernels that share some go to one file (kernels/emit/files.c). */
 #include "../harness/kernel.h"
 
 #include <setjmp.h>
@@ -99,6 +99,58 @@ test_names(void **state)
 	}
 }
 
+/* How often the part's definition stands in the text of all files. */
+static uint32_t
+n_times(const struct str *text, uint32_t n, struct arena *a, const char *name)
+{
+	const char *mark = arena_printf(a, "#ifndef HAVE_%s\n", name);
+	uint32_t times = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		times += memmem(text[i].p, text[i].n, mark, strlen(mark)) != NULL;
+	return times;
+}
+
+/* Kernels of two convolutions by turns, with epilogues of their own: of two files each has all of one. */
+static void
+test_files(void **state)
+{
+	static const char *const graph[2] = {CONV("32", "1", "32"), CONV("48", "1", "48")};
+	static const char *const tail[] = {"output %2\n", "%3 = relu %2\noutput %3\n",
+	    "%3 = exp %2\noutput %3\n", "%3 = neg %2\noutput %3\n"};
+	struct arena a = {0};
+	struct kernel_code code[8];
+	const struct kernel_code *list[8];
+	struct str *text;
+	struct err e = {0};
+	uint32_t n_files;
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		const char *words = arena_printf(&a, "%s%s", graph[i % 2], tail[i / 2]);
+		struct spec s;
+
+		if (!kernel_spec(&a, words, &s, &e) ||
+		    !emit_c(&a, &s, STR(""), &target_avx2, arena_printf(&a, "k%u", i), &code[i], &e))
+			fail_msg("%s\n%s", e.msg, words);
+		assert_true(code[i].n_parts > 0);
+		list[i] = &code[i];
+	}
+	n_files = emit_c_files(&a, &target_avx2, list, 8, 100, &text);
+	assert_int_equal(n_files, 2);
+	for (uint32_t i = 0; i < 8; i++)
+		for (uint32_t k = 0; k < code[i].n_parts; k++)
+			assert_int_equal(n_times(text, n_files, &a, code[i].parts[k].name), 1);
+	for (uint32_t i = 0; i < 8; i++) {
+		const char *name = arena_printf(&a, "k%u_p0(", i);
+
+		assert_int_equal(!!memmem(text[0].p, text[0].n, name, strlen(name)) +
+			!!memmem(text[1].p, text[1].n, name, strlen(name)),
+		    1);
+	}
+	arena_fini(&a);
+}
+
 /* A kernel's text does not depend on its symbol beyond the symbol. */
 static void
 test_symbol(void **state)
@@ -115,7 +167,8 @@ test_symbol(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_symbol)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_names), cmocka_unit_test(test_files), cmocka_unit_test(test_symbol)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
