@@ -199,7 +199,8 @@ rely_on_all(struct border *w, uint32_t n)
 		w->g->gate[n][q].before = 0;
 }
 
-/* Behind a call, where a call goes to, and everywhere when a branch is indirect. */
+/* Behind a call, where a call goes to, and everywhere when a branch is indirect.  Padding behind the code
+ * goes nowhere either, but no thread comes to it. */
 static void
 strangers(struct border *w)
 {
@@ -209,7 +210,7 @@ strangers(struct border *w)
 
 		if (!b->leaves_unknown)
 			continue;
-		w->any |= !is_subroutine(i);
+		w->any |= !is_subroutine(i) && (i->flags & (SASS_BRANCH | SASS_ENDS | SASS_UNKNOWN));
 		if (n + 1 < w->k->n_blocks)
 			rely_on_all(w, n + 1);
 		if (i->target >= 0)

@@ -91,8 +91,8 @@ keep_apart(struct sass_sched *s, const struct sass_short *x)
 	return by == 0;
 }
 
-static enum sass_rule
-judge_range(struct sass_sched *s, uint32_t first, uint32_t last, bool repair)
+enum sass_rule
+sass_settle(struct sass_sched *s, uint32_t first, uint32_t last, bool repair)
 {
 	struct sass_short x;
 
@@ -146,7 +146,7 @@ sass_move(struct sass_sched *s, uint32_t from, uint32_t to, bool repair)
 
 	if (r != SASS_LEGAL)
 		return r;
-	return finish(s, mark, judge_range(s, MIN_OF(from, to), MAX_OF(from, to), repair));
+	return finish(s, mark, sass_settle(s, MIN_OF(from, to), MAX_OF(from, to), repair));
 }
 
 enum sass_rule

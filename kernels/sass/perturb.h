@@ -11,7 +11,7 @@
 
 enum {
 	SASS_DIGEST = 16,
-	SASS_NAME_MAX = 1024,     /* of a kernel */
+	SASS_NAME_MAX = 1 << 14,  /* of a kernel */
 	SASS_MOVES_KERNELS = 64,  /* of a text */
 	SASS_MOVES_MAX = 1 << 16, /* of a kernel */
 	SASS_MOVES_TEXT = 1 << 20 /* bytes */

@@ -78,6 +78,14 @@ do_kernel(struct sass_sched *s, const struct sass_kernel_moves *m, struct err *e
 }
 
 void
+sass_moves_do(struct sass_sched *s, const struct sass_kernel_moves *m)
+{
+	for (uint32_t n = 0; n < m->n; n++)
+		if (do_move(s, &m->move[n]) != SASS_LEGAL)
+			bug("a move that was legal is not any more");
+}
+
+void
 sass_sched_write(const struct sass_sched *s, uint8_t *cubin)
 {
 	for (uint32_t at = 0; at < s->base->n_instr; at++) {

@@ -12,16 +12,25 @@ sass_sched_make(struct arena *a, const struct sass_kernel *base)
 
 	*s = (struct sass_sched){.a = a, .base = base, .now = *base};
 	sass_graph_make(a, base, &s->g);
-	s->instr = s->now.instr =
-	    arena_dup(a, base->instr, ck_mul(sizeof(*base->instr), MAX_OF(base->n_instr, 1U)));
-	s->clock = arena_dup(a, s->g.clock, sizeof(*s->clock) * MAX_OF(base->n_instr, 1U));
+	s->instr = s->now.instr = NEW_ARRAY(a, struct sass_instr, base->n_instr);
+	s->clock = NEW_ARRAY(a, uint32_t, base->n_instr);
 	s->who = NEW_ARRAY(a, uint32_t, base->n_instr);
 	s->place = NEW_ARRAY(a, uint32_t, base->n_instr);
-	for (uint32_t at = 0; at < base->n_instr; at++)
-		s->who[at] = s->place[at] = at;
+	sass_sched_reset(s);
 	for (int yields = 0; yields < 2; yields++)
 		s->stalls[yields] = sass_stalls(base->sm, yields);
 	return s;
+}
+
+void
+sass_sched_reset(struct sass_sched *s)
+{
+	s->n_log = 0;
+	for (uint32_t at = 0; at < s->base->n_instr; at++) {
+		s->instr[at] = s->base->instr[at];
+		s->clock[at] = s->g.clock[at];
+		s->who[at] = s->place[at] = at;
+	}
 }
 
 const struct sass_kernel *

@@ -87,13 +87,20 @@ sass_asks(const struct sass_sched *s, enum sass_rule r)
 enum sass_rule sass_first_rule(const struct sass_sched *s, uint32_t rules);
 
 /* sched.c: changes that are not judged, logged. */
+void sass_sched_reset(struct sass_sched *s); /* the base again; marks are void */
 void sass_do_exchange(struct sass_sched *s, uint32_t at);
 void sass_do_stall(struct sass_sched *s, uint32_t at, uint32_t stall);
 void sass_do_yield(struct sass_sched *s, uint32_t at, bool yields);
 /* legal_move.c: may the neighbours change their order?  From place to place; distances are not judged. */
 enum sass_rule sass_order(const struct sass_sched *s, uint32_t at);
 enum sass_rule sass_shift(struct sass_sched *s, uint32_t from, uint32_t to);
+/* Places [first, last] judged and, with `repair`, mended; else the rule that is broken.  Takes nothing back.
+ */
+enum sass_rule sass_settle(struct sass_sched *s, uint32_t first, uint32_t last, bool repair);
 
+struct sass_kernel_moves;
+/* Moves that are known to be legal. */
+void sass_moves_do(struct sass_sched *s, const struct sass_kernel_moves *m);
 /* The words as they stand now, into the cubin that the base was read from. */
 void sass_sched_write(const struct sass_sched *s, uint8_t *cubin);
 

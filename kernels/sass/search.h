@@ -20,8 +20,10 @@ struct sass_search {
 	uint64_t seed;  /* same seed, same prices: same result */
 	uint64_t tries; /* moves tried at most */
 	uint32_t warps,
-	    blocks;  /* the model's: warps on a quarter of a multiprocessor, blocks they belong to; 0: 1 */
-	double heat; /* annealing: temperature at first, of the logarithm of a ratio of prices; 0: .02 */
+	    blocks; /* the model's: warps on a quarter of a multiprocessor, blocks they belong to; 0: 1 */
+	/* the model's: how many times longer a word of shared memory takes (price.h); 0: 1 */
+	double load, matrix, store, copy;
+	double heat; /* annealing: temperature at first, of the logarithm of a ratio of prices; 0: .002 */
 	sass_price_fn *price; /* NULL: the static model, in cycles an iteration of the hot loop */
 	void *self;
 };
