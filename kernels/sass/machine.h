@@ -7,13 +7,13 @@
 
 #include "sass.h"
 
-/* ---- hazards (hazard.c): of the code alone, over all paths; nothing is executed -------------------------
- */
+/* ---- hazards (machine_hazard.c): of the code alone, over all paths; nothing is executed -------------- */
 enum machine_hazard_kind {
 	MACHINE_READS_EARLY,    /* a fixed latency is not over, or its barrier has not been waited for */
 	MACHINE_OVERWRITES,     /* an earlier instruction still has to read it */
 	MACHINE_WRITES_EARLY,   /* an earlier, slower instruction still has to write it */
 	MACHINE_WAITS_TOO_SOON, /* for a barrier that was set less than two cycles ago */
+	MACHINE_NOT_JUDGED,     /* the kernel is too large, or its paths too tangled */
 };
 struct machine_hazard {
 	uint32_t at; /* the instruction that is too early */
@@ -30,12 +30,18 @@ struct machine_hazards {
 /* In the arena. */
 void machine_hazards(struct arena *a, const struct sass_kernel *k, struct machine_hazards *out);
 void machine_hazard_text(const struct sass_kernel *k, const struct machine_hazard *h, char out[160]);
+/* The same kept, for code that is edited in place: a block anew, which says whether those behind it see
+ * nothing of the change; all blocks anew. */
+struct machine_flow;
+struct machine_flow *machine_flow(struct arena *a, const struct sass_kernel *k);
+bool machine_flow_block(struct machine_flow *f, uint32_t block);
+void machine_flow_again(struct machine_flow *f);
+uint32_t machine_flow_hazards(const struct machine_flow *f, struct machine_hazard *first);
 /* Does this machine code read or overwrite anything too early?  `why` names the instruction; a cubin that
  * cannot be read is a hazard too, with ERR_FORMAT. */
 bool machine_hazard(struct arena *a, struct bytes cubin, const char *kernel, struct err *why);
 
-/* ---- execution ------------------------------------------------------------------------------------------
- */
+/* ---- execution ------------------------------------------------------------------------------- */
 struct machine_input {
 	uint64_t seed;         /* of memory that nobody wrote, and of special registers without a meaning */
 	const uint32_t *param; /* words of the constant bank from its parameters on; further ones are 0 */
@@ -43,8 +49,13 @@ struct machine_input {
 	uint32_t block[3], grid[3], threads[3];
 	uint32_t warp[4]; /* the warps of the block that are run; others are not there, their data hashes */
 	uint32_t n_warps;
-	uint32_t turns;       /* backward branches that a warp may take; then it ends there */
+	uint32_t turns;       /* how often a warp takes each backward branch; then it ends there, */
+	bool leaves_loops;    /* or goes on behind it: what comes behind long loops is reached, though not as
+	                         meant */
 	uint64_t loaded_mask; /* bits that words of unwritten global memory may have; 0: all */
+	/* What is stored to global memory, a word at a time; NULL: nobody asks. */
+	void (*stored)(void *self, uint64_t at, uint32_t value);
+	void *self;
 };
 enum machine_end {
 	MACHINE_ENDED,   /* all warps exited */
