@@ -88,6 +88,14 @@ price_pass(const struct cuda *c, const struct tile_work *w, int64_t units, struc
 	arena_fini(&tmp);
 }
 
+static double
+tile_ns(const struct cuda *c, const struct tile_work *w, double units, const struct cost_pass *p)
+{
+	const double warps = (p->threads + SM_WARP - 1) / SM_WARP;
+
+	return cost_tile_ns(w->slots * units * warps, w->bytes * units, c->facts.n_sm, c->facts.sm_mhz);
+}
+
 /* False where the cubin says less than it should. */
 static bool
 passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes bytes, struct cost_pass *pass)
@@ -108,6 +116,7 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 			    .threads = threads_of(l),
 			    .resident = resident(l, k, c->facts.sm),
 			    .instructions = k->n_instructions};
+			pass[q].tile_ns = tile_ns(c, &code->work[q], (double)code->range[q], &pass[q]);
 			price_pass(c, &code->work[q], code->range[q], bytes, k->name, &pass[q]);
 		}
 	}

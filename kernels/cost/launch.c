@@ -6,8 +6,8 @@
  *    pass does what is not known: all arithmetic may be in the one with the most warps.
  *
  * Where the machine code of a pass is known, its issue slots and units are a bound too, and what it is priced
- * at is expected. Else what is expected counts how many warps are there to hide latency, and how even blocks
- * fill the GPU. */
+ * at is expected. Else what is expected counts how many warps are there to hide latency, how even blocks
+ * fill the GPU, and what tiles load and issue for their products. */
 #include "launch.h"
 
 #include "../base/sm.h"
@@ -17,6 +17,9 @@
 /* Warps of a multiprocessor that reach half of what many reach: reads of 500 clocks behind 16 instructions or
  * so a warp; coarse, and only the order of schedules depends on it. */
 static const double half_warps = 6;
+
+/* Bytes that a multiprocessor has from the cache of all in a clock, at best. */
+static const double copied_a_clock = 64;
 
 static double
 warps_of(const struct cost_pass *p)
@@ -44,26 +47,43 @@ slowness(const struct cost_pass *p, int n_sm)
 	return 1 / (busy * hidden);
 }
 
-struct sums {                      /* over passes, one behind another */
-	double most, weight, slow; /* quarters; work, and that times how slow it is */
-	double bare;               /* of slow: passes without a price */
-	double floor_ns, code_ns;  /* by machine code */
+double
+cost_tile_ns(double instructions, double bytes, int n_sm, int mhz)
+{
+	const double clocks = fmax(instructions / SM_QUARTERS, bytes / copied_a_clock) / MAX_OF(n_sm, 1);
+
+	return mhz > 0 ? clocks * 1e3 / mhz : 0;
+}
+
+static double
+work_of(const struct cost_pass *p)
+{
+	return fmax(p->blocks * p->threads * p->instructions, 1);
+}
+
+struct sums {         /* over passes, one behind another */
+	double most;  /* quarters */
+	double plain; /* what their share of the least takes, or their tiles, by how slow they are */
+	double bare;  /* of plain: passes without a price */
+	double floor_ns, code_ns; /* by machine code */
 };
 
 static struct sums
-sum_up(const struct cost_pass *pass, uint32_t n_passes, int n_sm)
+sum_up(const struct cost_pass *pass, uint32_t n_passes, double least, int n_sm)
 {
 	struct sums s = {.most = 0};
+	double weight = 0;
+
+	for (uint32_t i = 0; i < n_passes; i++)
+		weight += work_of(&pass[i]);
 
 	for (uint32_t i = 0; i < n_passes; i++) {
 		const struct cost_pass *p = &pass[i];
-		const double w = fmax(p->blocks * p->threads * p->instructions, 1),
-			     slow = w * slowness(p, n_sm);
+		const double plain = fmax(least * work_of(p) / weight, p->tile_ns) * slowness(p, n_sm);
 
 		s.most = fmax(s.most, quarters(p, n_sm));
-		s.weight += w;
-		s.slow += slow;
-		s.bare += p->expected_ns > 0 ? 0 : slow;
+		s.plain += plain;
+		s.bare += p->expected_ns > 0 ? 0 : plain;
 		s.floor_ns += p->floor_ns;
 		s.code_ns += p->expected_ns;
 	}
@@ -75,12 +95,11 @@ cost_launch(const struct cost_parts *parts, const struct hw *hw, int n_sm, const
     uint32_t n_passes)
 {
 	const double calls = MAX_OF(n_passes, 1u) * hw->call_ns, least = fmax(parts->flop_ns, parts->byte_ns);
-	const struct sums s = sum_up(pass, n_passes, MAX_OF(n_sm, 1));
+	const struct sums s = sum_up(pass, n_passes, least, MAX_OF(n_sm, 1));
 	const double reached = fmax(s.most > 0 ? parts->flop_ns / s.most : parts->flop_ns, parts->byte_ns),
-		     bound = floor(fmax(reached, s.floor_ns) + calls),
-		     plain = s.weight > 0 ? least * s.slow / s.weight : least,
+		     bound = floor(fmax(reached, s.floor_ns) + calls), plain = n_passes ? s.plain : least,
 		     /* passes without a price have their share of what launches say */
-	    priced = s.weight > 0 ? s.code_ns + least * s.bare / s.weight : least;
+	    priced = n_passes ? s.code_ns + s.bare : least;
 	struct cost_launch l = {.plain_ns = plain + calls,
 	    .is_priced = s.bare == 0 && s.code_ns > 0,
 	    .expected_ns = plain + calls};

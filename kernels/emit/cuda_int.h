@@ -89,6 +89,8 @@ void cuda_place(struct gen *g, const struct tile *t);
 void cuda_clear(struct gen *g, const struct tile *t);
 /* part_a[buffer] times part_b[buffer], added to the accumulators. */
 void cuda_multiply(struct gen *g, const struct tile *t);
+/* Instructions of a turn, about: that a warp issues to multiply a part by a part. */
+double cuda_multiply_slots(const struct tile *t, int sm);
 /* Loops over a thread's points: m, n and `value` are declared inside. */
 void cuda_open_points(struct gen *g, const struct tile *t);
 void cuda_close_points(struct gen *g, const struct tile *t);
@@ -105,6 +107,8 @@ void cuda_loop(struct gen *g, char i, int64_t n);
 /* Can cp.async copy the factor: elements of an array, or zero? */
 bool cuda_is_plain(const struct gen *g, ex_id e);
 void cuda_sum(struct gen *g, const struct tile *t);
+/* The same for the copies of a turn. */
+double cuda_copy_slots(const struct tile *t);
 
 /* cuda_steps.c: what the pass's steps [from, to) are to the tile's points; false: they do not fit it, and
  * t->no says which one. */

@@ -109,6 +109,19 @@ turns(const struct tile *t, int i)
 	return (t->edge[i] * t->bk + TILE_THREADS - 1) / TILE_THREADS;
 }
 
+/* A copy finds its address, asks about borders, and moves four bytes: so many instructions, by the machine
+ * code of today's text. */
+double
+cuda_copy_slots(const struct tile *t)
+{
+	enum { A_COPY = 17 };
+	double n = 0;
+
+	for (int i = first_of(t); i < 2; i++)
+		n += A_COPY * (double)turns(t, i);
+	return n;
+}
+
 static void
 open_turns(struct gen *g, const struct tile *t, int i)
 {

@@ -140,6 +140,8 @@ static const struct mma {
 	int n_a, n_b; /* registers of a fragment */
 	int per_reg;  /* elements in one, neighbours in k */
 	int k_step;
+	int n_steps; /* instructions of a multiplication; mma_on() fills in the rest */
+	const char *suffix;
 } mma_of[PRECISION_COUNT] = {
     [PRECISION_TF32] = {"k_mma_tf32", "k_pack_tf32", 4, 2, 1, 8},
     [PRECISION_F16] = {"k_mma_f16", "k_pack_f16", 4, 2, 2, 16},
@@ -182,23 +184,47 @@ load_short_fragment(struct gen *g, const struct tile *t, char name, char i)
 	}
 }
 
-static void
-multiply_mma(struct gen *g, const struct tile *t)
+/* What the architecture multiplies by. */
+static struct mma
+mma_on(enum precision p, int sm)
 {
-	struct mma x = mma_of[t->precision];
-	const char *suffix = "";
-	const bool volta = is_volta(t->precision, g->p->target->sm);
+	struct mma x = mma_of[p];
 
-	if (volta) {
+	x.suffix = "";
+	x.n_steps = 1;
+	if (is_volta(p, sm)) {
 		x.n_a = x.n_b = 2;
 		x.k_step = 4;
-		suffix = "_k4";
-	} else if (t->precision == PRECISION_F16 && g->p->target->sm < 80) { /* half as deep */
+		x.suffix = "_k4";
+		x.n_steps = 4;
+	} else if (p == PRECISION_F16 && sm < 80) { /* half as deep */
 		x.n_a = 2;
 		x.n_b = 1;
 		x.k_step = 8;
-		suffix = "_k8";
+		x.suffix = "_k8";
 	}
+	return x;
+}
+
+double
+cuda_multiply_slots(const struct tile *t, int sm)
+{
+	const double m = (double)t->per[0], n = (double)t->per[1], k = (double)t->bk;
+
+	if (t->precision == PRECISION_F32)
+		return k * (m * n + m + n);
+	const struct mma x = mma_on(t->precision, sm);
+
+	/* a register of a fragment is loaded element by element and converted */
+	return k / x.k_step * (m * n * x.n_steps + (m * x.n_a + n * x.n_b) * (x.per_reg + 1));
+}
+
+static void
+multiply_mma(struct gen *g, const struct tile *t)
+{
+	const struct mma x = mma_on(t->precision, g->p->target->sm);
+	const bool volta = is_volta(t->precision, g->p->target->sm);
+
 	gen_line(g, "K_UNROLL");
 	gen_open(g, "for (int kk = 0; kk < %lld; kk += %d)", (long long)t->bk, x.k_step);
 	gen_line(
@@ -217,7 +243,7 @@ multiply_mma(struct gen *g, const struct tile *t)
 	gen_close(g);
 	cuda_loop(g, 'i', t->per[0]);
 	cuda_loop(g, 'j', t->per[1]);
-	gen_line(g, "%s%s(acc[i][j], a[i], b[j]);", x.multiply, suffix);
+	gen_line(g, "%s%s(acc[i][j], a[i], b[j]);", x.multiply, x.suffix);
 	gen_close(g);
 	gen_close(g);
 	gen_close(g);

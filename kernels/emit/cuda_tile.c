@@ -468,7 +468,7 @@ cuda_tile_range(struct gen *g, const struct tile_pass *tp)
 
 /* Its turns, in all tiles that a block takes one after another. */
 static void
-add_work(const struct tile *t, int64_t times, struct tile_work *w)
+add_work(const struct tile *t, int sm, int64_t times, struct tile_work *w)
 {
 	int64_t turns = (t->red.count + t->bk - 1) / t->bk * times;
 
@@ -476,6 +476,9 @@ add_work(const struct tile *t, int64_t times, struct tile_work *w)
 		turns *= t->f[i].sweeps ? t->n_tiles[i] : 1;
 	w->turns += turns;
 	w->multiply_adds += (double)turns * (double)t->bk * (double)t->edge[0] * (double)t->edge[1];
+	w->slots += (double)turns * (cuda_multiply_slots(t, sm) + cuda_copy_slots(t));
+	w->bytes +=
+	    (double)turns * (double)t->bk * 4 * (double)((t->is_handed ? 0 : t->edge[0]) + t->edge[1]);
 }
 
 struct tile_work
@@ -487,7 +490,7 @@ cuda_tile_work(struct gen *g, const struct tile_pass *tp)
 	if (!plan(g, tp, &t))
 		bug("a pass without a tile");
 	for (const struct tile *x = &t; x; x = x->next)
-		add_work(x, t.turns ? g->p->n_turns : 1, &w);
+		add_work(x, g->p->target->sm, t.turns ? g->p->n_turns : 1, &w);
 	return w;
 }
 

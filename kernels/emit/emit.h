@@ -30,6 +30,8 @@ struct launch {
 struct tile_work {
 	int64_t turns;
 	double multiply_adds;
+	double slots, bytes; /* what is known without machine code: instructions that a warp issues, about;
+	                        bytes that the block copies to shared memory */
 };
 /* A function in the text that other kernels of the same name's may hold too: the compiler sees it once a
  * file. */

@@ -1,9 +1,11 @@
 /* tests/unit/launch_test.c: what launches say beyond a spec: a bound that is certain, and an order. */
 #include "../../kernels/cost/launch.h"
+#include "../../kernels/emit/emit.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
 
@@ -125,6 +127,72 @@ test_machine_code(void **state)
 	assert_true((double)l.bound_ns <= l.expected_ns);
 }
 
+/* Tiles of one product of 4096 on an A100, the better one first by what facts of their machine code say:
+ * blocks a multiprocessor as registers allow. */
+static const struct tiles {
+	enum precision precision;
+	double flop_ns; /* at the peak */
+	const char *better, *worse;
+	uint32_t resident[2];
+} tiles[] = {
+    {PRECISION_F16, 441000, "", "tm=2 tn=2", {1, 3}}, /* 128 x 128 before 64 x 64: .14 and .09 of the peak */
+    {PRECISION_F16, 441000, "tm=2 tn=2", "tm=1 tn=2", {3, 4}}, /* and that before 32 x 64 */
+    {PRECISION_TF32, 881000, "", "tm=2 tn=2", {1, 3}},
+    {PRECISION_F32, 7050000, "tm=8 tn=4", "",
+	{2, 1}}, /* arithmetic alone: more warps are better, .90 and .77 */
+    {PRECISION_F32, 7050000, "tm=8 tn=4", "tm=1 tn=2", {2, 6}},
+};
+
+static double
+expected(const char *schedule, const struct tiles *row, uint32_t resident)
+{
+	static const char product[] =
+	    "%0 = input f32[4096,4096]\n%1 = weight f32[4096,4096]\n%2 = matmul %0 %1\noutput %2\n";
+	const struct cost_parts parts = {.flop_ns = row->flop_ns, .byte_ns = 130000, .call_ns = 1000};
+	struct arena a = {0};
+	struct target t = target_cuda;
+	struct kernel_code *k = NEW(&a, struct kernel_code);
+	struct graph *g = NEW(&a, struct graph);
+	struct spec s;
+	struct err e;
+	struct cost_pass p;
+	double ns;
+
+	t.sm = 80;
+	t.precision = row->precision;
+	assert_true(graph_read(g, &a, str_of(product), &e));
+	spec_of_graph(&a, g, &s);
+	assert_true(emit_cuda(&a, &s, str_of(schedule), &t, "k", k, &e));
+	assert_int_equal(k->n_passes, 1);
+	p = pass((double)k->range[0], 256, resident);
+	p.tile_ns = cost_tile_ns(k->work[0].slots * 8 * p.blocks, k->work[0].bytes * p.blocks, 108, 1410);
+	ns = cost_launch(&parts, &hw, 108, &p, 1).expected_ns;
+	printf("%s '%s': %.0f instructions a turn, tiles %.0f us, expected %.0f us\n",
+	    precision_name(row->precision), schedule, k->work[0].slots / (double)k->work[0].turns,
+	    p.tile_ns / 1e3, ns / 1e3);
+	arena_fini(&a);
+	return ns;
+}
+
+static void
+test_small_tiles_load_more(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(tiles); i++) {
+		const double better = expected(tiles[i].better, &tiles[i], tiles[i].resident[0]),
+			     worse = expected(tiles[i].worse, &tiles[i], tiles[i].resident[1]);
+
+		if (!(better < worse))
+			fail_msg("%s: '%s' comes behind '%s'", precision_name(tiles[i].precision),
+			    tiles[i].better, tiles[i].worse);
+	}
+	/* no tile, no clock: as launches alone say */
+	assert_true(cost_tile_ns(0, 0, 100, 1000) == 0 && cost_tile_ns(1e9, 1e9, 100, 0) == 0);
+	/* one instruction a clock in each of four quarters; 64 bytes a clock */
+	assert_true(fabs(cost_tile_ns(400e6, 0, 100, 1000) - 1e6) < 1 &&
+	    fabs(cost_tile_ns(0, 6400e6, 100, 1000) - 1e6) < 1);
+}
+
 int
 main(void)
 {
@@ -135,6 +203,7 @@ main(void)
 	    cmocka_unit_test(test_what_is_expected),
 	    cmocka_unit_test(test_bounds_are_below_expectations),
 	    cmocka_unit_test(test_machine_code),
+	    cmocka_unit_test(test_small_tiles_load_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
