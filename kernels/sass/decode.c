@@ -128,6 +128,8 @@ slot_of(char place, uint32_t form)
 		return third_source(form);
 	case 'k':
 		return only_as_third(form);
+	case 'z':
+		return form == 1 ? c_register : b_register;
 	case 'x':
 		return form == 1 || form == 2 ? b_register : none;
 	case 'y':
@@ -146,6 +148,9 @@ slot_of(char place, uint32_t form)
 /* By bits 73..75: u8 s8 u16 s16 32 64 128 */
 static const uint8_t width_bytes[8] = {1, 1, 2, 2, 4, 8, 16, 16};
 
+/* u32 s32 u64 f32 f16x2 s64 f64, f64 too from sm_90 on */
+static const uint8_t atomic_registers[8] = {1, 1, 2, 1, 1, 2, 2, 2};
+
 static uint32_t
 registers_of(const struct sass_instr *i, char width)
 {
@@ -157,6 +162,12 @@ registers_of(const struct sass_instr *i, char width)
 		return ((uint32_t)width_bytes[sass_field(i, 73, 3)] + 3) / 4;
 	case 'g':
 		return 1U << MIN_OF(sass_field(i, 72, 2), 2U);
+	case 'a':
+		return atomic_registers[sass_field(i, 73, 3)];
+	case 't':
+		return sass_field(i, 75, 2) == 3 ? 2 : 1;
+	case 'f':
+		return sass_field(i, 84, 2) == 3 ? 2 : 1;
 	case 'v':
 		return sass_field(i, 80, 1) ? 2 : 1;
 	default:
@@ -193,8 +204,9 @@ static void
 add_address(struct sass_instr *i, const struct sass_op *op)
 {
 	const bool has_uniform = sass_field(i, 91, 1),
-		   is_wide = op->space == SASS_GLOBAL || op->space == SASS_ANYWHERE;
-	const bool is_long = is_wide && sass_field(i, has_uniform ? 90 : 72, 1);
+		   is_atomic = op->flags & SASS_LOAD && op->flags & SASS_STORE;
+	const bool is_wide = op->space == SASS_GLOBAL || op->space == SASS_ANYWHERE;
+	const bool is_long = is_wide && sass_field(i, has_uniform && !is_atomic ? 90 : 72, 1);
 
 	sass_add_registers(&i->uses, sass_field(i, 24, 8), is_long ? 2 : 1);
 	if (has_uniform)
@@ -259,7 +271,17 @@ add_operand(struct sass_instr *i, const struct sass_op *op, bool is_uniform, cha
 		add_predicate(&i->uses, is_uniform || sass_field(i, 67, 1), sass_field(i, 68, 3));
 		break;
 	case 'm':
-		i->uses.p |= (uint8_t)(form_of(i) == 4 ? sass_field(i, AT_B, 7) : 0x7f);
+	case 'M':
+		(place == 'm' ? &i->uses : &i->defs)->p |=
+		    (uint8_t)(form_of(i) == 4 ? sass_field(i, AT_B, 7) : 0x7f);
+		break;
+	case 'R':
+		if (sass_field(i, 78, 1))
+			add_predicate(&i->uses, false, sass_field(i, 87, 3));
+		break;
+	case 'U':
+		if (sass_field(i, 91, 1))
+			sass_add_uniform(&i->uses, sass_field(i, 24, 6), 1);
 		break;
 	case 'A':
 		add_address(i, op);
@@ -353,7 +375,7 @@ sass_decode(uint64_t lo, uint64_t hi, int sm, uint32_t at, uint32_t n, struct sa
 	out->flags = row->op.flags;
 	read_control(out);
 	add_operands(out, row, &where);
-	add_guard(out, row->op.pipe == SASS_UNIFORM);
+	add_guard(out, row->op.pipe == SASS_UNIFORM || row->operands[0] == 'G');
 	out->bytes = bytes_of(out, row->operands);
 }
 

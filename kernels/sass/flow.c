@@ -5,93 +5,158 @@
 enum {
 	CALL_ABS = 0x143,
 	CALL = 0x144,
+	DEPBAR = 0x11a,
 	RET = 0x150,
-	UNITS = SASS_PIPES,
-	MAX_SWEEPS =
-	    64, /* a dozen is enough for code of a compiler; beyond, everything is taken to be guarded */
+	UNITS = SASS_PIPES + SASS_ANYWHERE + 1,
+	MAX_SWEEPS = 64, /* a dozen is enough for a compiler's code; beyond, everything is guarded */
 };
 
-/* Registers that barrier b guards until it is waited for, and those that nothing guards yet, by the unit that
- * works on them: the next instruction there that sets a barrier stands for them too. */
+/* Results.  Barrier b stands for `writes[b]` until it is waited for.  What a unit works on without a barrier
+ * is bare: the unit's next instruction that sets one stands for it too, since a unit ends its work in order.
+ *
+ * Operands.  All memory instructions take theirs in one order, so any later one that sets a barrier, of
+ * either kind, stands for those before it.  `pending`: what they may still have to read.  `since[b]`: the
+ * part of it that came after the last one that set b: when b is waited for, only that is left.  `reads[b]`:
+ * what a wait for b ends, on some path. */
 struct state {
-	struct sass_set writes[SASS_BARRIERS], reads[SASS_BARRIERS];
-	struct sass_set bare_writes[UNITS], bare_reads[UNITS];
+	struct sass_set writes[SASS_BARRIERS], bare[UNITS];
+	struct sass_set pending, since[SASS_BARRIERS], reads[SASS_BARRIERS];
+	struct sass_set own_reads[SASS_BARRIERS]; /* of other units, each by its own barrier alone */
 };
 struct sass_flow {
 	const struct sass_kernel *k;
 	struct state *begin; /* of each block */
 };
 
-/* ---- one instruction -------------------------------------------------------------------------------------
- */
+/* ---- one instruction ------------------------------------------------------------------------- */
+static const struct sass_set empty;
+
 static void
-cover(struct sass_set *guarded, struct sass_set *bare, const struct sass_set *own)
+intersect(struct sass_set *a, const struct sass_set *b)
 {
-	sass_set_join(guarded, own);
-	sass_set_join(guarded, bare);
-	*bare = (struct sass_set){.u = 0};
+	for (int i = 0; i < 4; i++)
+		a->r[i] &= b->r[i];
+	a->u &= b->u;
+	a->p &= b->p;
+	a->up &= b->up;
+}
+
+static void
+wait_for(struct state *s, uint32_t mask)
+{
+	for (int b = 0; b < SASS_BARRIERS; b++) {
+		if (!(mask >> b & 1))
+			continue;
+		s->writes[b] = s->own_reads[b] = s->reads[b] = empty;
+		s->pending = s->since[b];
+		for (int c = 0; c < SASS_BARRIERS; c++) {
+			intersect(&s->since[c], &s->pending);
+			intersect(&s->reads[c], &s->pending);
+		}
+	}
+}
+
+/* Of its control bits; DEPBAR names more, and one that need not come to an end unless its count is 0. */
+static uint32_t
+waits_of(const struct sass_instr *i)
+{
+	const bool is_depbar = sass_field(i, 0, 9) == DEPBAR, ends = sass_field(i, 38, 6) == 0;
+
+	if (!is_depbar)
+		return i->wait;
+	return i->wait | sass_field(i, 32, 6) | (ends ? 1U << sass_field(i, 44, 3) : 0);
+}
+
+/* Shuffles go through shared memory's unit, and stand for its loads. */
+static uint32_t
+unit_of(const struct sass_instr *i)
+{
+	const enum sass_space space = i->op->space == SASS_NOWHERE ? SASS_SHARED : i->op->space;
+
+	return i->op->pipe == SASS_MEMORY ? SASS_PIPES + (uint32_t)space : (uint32_t)i->op->pipe;
+}
+
+static void
+set_writes(struct state *s, const struct sass_instr *i)
+{
+	struct sass_set *bare = &s->bare[unit_of(i)];
+
+	if (i->write_barrier < SASS_BARRIERS) {
+		sass_set_join(&s->writes[i->write_barrier], &i->defs);
+		sass_set_join(&s->writes[i->write_barrier], bare);
+		*bare = empty;
+	} else if (i->flags & (SASS_VARIABLE | SASS_UNKNOWN)) {
+		sass_set_join(bare, &i->defs);
+	}
+}
+
+static void
+set_reads(struct state *s, const struct sass_instr *i)
+{
+	if (i->op->pipe != SASS_MEMORY) {
+		if (i->read_barrier < SASS_BARRIERS)
+			sass_set_join(&s->own_reads[i->read_barrier], &i->uses);
+		return;
+	}
+	struct sass_set late = i->uses;
+
+	late.p = late.up = 0; /* read when it is issued */
+	sass_set_join(&s->pending, &late);
+	for (int b = 0; b < SASS_BARRIERS; b++) {
+		if (b == i->read_barrier || b == i->write_barrier) {
+			s->since[b] = empty;
+			s->reads[b] = s->pending;
+		} else {
+			sass_set_join(&s->since[b], &late);
+		}
+	}
 }
 
 static void
 step(struct state *s, const struct sass_instr *i)
 {
-	const enum sass_pipe unit = i->op->pipe;
-	const bool is_slow = i->flags & (SASS_VARIABLE | SASS_UNKNOWN),
-		   reads_late = is_slow && unit == SASS_MEMORY;
-
-	for (int b = 0; b < SASS_BARRIERS; b++)
-		if (i->wait >> b & 1)
-			s->writes[b] = s->reads[b] = (struct sass_set){.u = 0};
-	if (i->write_barrier < SASS_BARRIERS)
-		cover(&s->writes[i->write_barrier], &s->bare_writes[unit], &i->defs);
-	else if (is_slow)
-		sass_set_join(&s->bare_writes[unit], &i->defs);
-	if (i->read_barrier < SASS_BARRIERS)
-		cover(&s->reads[i->read_barrier], &s->bare_reads[unit], &i->uses);
-	else if (reads_late)
-		sass_set_join(&s->bare_reads[unit], &i->uses);
+	wait_for(s, waits_of(i));
+	set_writes(s, i);
+	set_reads(s, i);
 }
 
-/* ---- joins
- * -------------------------------------------------------------------------------------------------- */
+/* ---- joins ---------------------------------------------------------------------------------- */
 static bool
-grow(struct sass_set *to, const struct sass_set *from)
+grow(struct sass_set *to, const struct sass_set *from, uint32_t n)
 {
-	const struct sass_set before = *to;
-	bool grew;
+	bool grew = false;
 
-	sass_set_join(to, from);
-	grew = before.u != to->u || before.p != to->p || before.up != to->up;
-	for (int q = 0; q < 4; q++)
-		grew |= before.r[q] != to->r[q];
+	for (; n > 0; n--, to++, from++) {
+		const struct sass_set before = *to;
+
+		sass_set_join(to, from);
+		grew |= before.u != to->u || before.p != to->p || before.up != to->up;
+		for (int q = 0; q < 4; q++)
+			grew |= before.r[q] != to->r[q];
+	}
 	return grew;
 }
 
 static bool
 join(struct state *to, const struct state *from)
 {
-	bool grew = false;
+	bool grew = grow(to->writes, from->writes, SASS_BARRIERS);
 
-	for (int b = 0; b < SASS_BARRIERS; b++) {
-		grew |= grow(&to->writes[b], &from->writes[b]);
-		grew |= grow(&to->reads[b], &from->reads[b]);
-	}
-	for (int u = 0; u < UNITS; u++) {
-		grew |= grow(&to->bare_writes[u], &from->bare_writes[u]);
-		grew |= grow(&to->bare_reads[u], &from->bare_reads[u]);
-	}
-	return grew;
+	grew |= grow(to->bare, from->bare, UNITS);
+	grew |= grow(&to->pending, &from->pending, 1);
+	grew |= grow(to->since, from->since, SASS_BARRIERS);
+	grew |= grow(to->reads, from->reads, SASS_BARRIERS);
+	return grow(to->own_reads, from->own_reads, SASS_BARRIERS) || grew;
 }
 
 static void
 take_all(struct state *s)
 {
 	for (int b = 0; b < SASS_BARRIERS; b++)
-		s->writes[b] = s->reads[b] = sass_everything;
+		s->writes[b] = s->reads[b] = s->pending = s->since[b] = sass_everything;
 }
 
-/* ---- over the blocks
- * ---------------------------------------------------------------------------------------- */
+/* ---- over the blocks ------------------------------------------------------------------------ */
 /* Where control may come from that no block names: behind a call from any return; everywhere from an indirect
  * branch. */
 struct sweep {
@@ -166,8 +231,18 @@ sass_flow(struct arena *a, const struct sass_kernel *k)
 	return f;
 }
 
-/* ---- asking
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- asking --------------------------------------------------------------------------------- */
+static struct state
+state_before(const struct sass_flow *f, uint32_t at)
+{
+	const struct sass_block *b = sass_block_of(f->k, at);
+	struct state s = f->begin[b - f->k->block];
+
+	for (uint32_t q = b->first; q < at; q++)
+		step(&s, &f->k->instr[q]);
+	return s;
+}
+
 static void
 mark(uint64_t set, uint8_t *out, int barrier)
 {
@@ -178,21 +253,21 @@ mark(uint64_t set, uint8_t *out, int barrier)
 void
 sass_guards_before(const struct sass_flow *f, uint32_t at, struct sass_guards *out)
 {
-	const struct sass_block *b = sass_block_of(f->k, at);
-	struct state s = f->begin[b - f->k->block];
+	const struct state s = state_before(f, at);
 
 	*out = (struct sass_guards){.writes = {0}};
-	for (uint32_t q = b->first; q < at; q++)
-		step(&s, &f->k->instr[q]);
 	for (int n = 0; n < SASS_BARRIERS; n++) {
+		struct sass_set reads = s.reads[n];
+
+		sass_set_join(&reads, &s.own_reads[n]);
 		for (int q = 0; q < 4; q++) {
 			mark(s.writes[n].r[q], out->writes + 64 * q, n);
-			mark(s.reads[n].r[q], out->reads + 64 * q, n);
+			mark(reads.r[q], out->reads + 64 * q, n);
 		}
 		mark(s.writes[n].u, out->uniform_writes, n);
-		mark(s.reads[n].u, out->uniform_reads, n);
+		mark(reads.u, out->uniform_reads, n);
 		mark(s.writes[n].p, out->predicate_writes, n);
-		mark(s.reads[n].p, out->predicate_reads, n);
+		mark(reads.p, out->predicate_reads, n);
 	}
 }
 

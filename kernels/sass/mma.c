@@ -58,7 +58,7 @@ add_group(struct sass_instr *i, uint32_t code)
 	if (a_is_register)
 		sass_add_registers(&i->uses, sass_field(i, 24, 8), A_REGISTERS);
 	sass_add_uniform(&i->uses, sass_field(i, a_is_register ? 32 : 24, 6), DESCRIPTORS);
-	if (sass_field(i, 84, 3) != SASS_PT)
+	if (sass_field(i, 87, 3) == SASS_PT && sass_field(i, 84, 3) != SASS_PT)
 		i->uses.up |= (uint8_t)(1U << sass_field(i, 84, 3));
 }
 

@@ -110,10 +110,13 @@ const struct sass_block *sass_block_of(const struct sass_kernel *k, uint32_t at)
 void sass_print_control(char out[32], const struct sass_instr *i);
 
 /* ---- what is under way (flow.c) --------------------------------------------------------------------- */
-/* Before an instruction, for each register: barriers that guard it because a load will still write it
- * (`writes`) or because an instruction will still read it (`reads`), bit i for barrier i; joined over all
- * paths through the kernel.  A load without a barrier of its own is guarded by the next one of its unit that
- * has one. */
+/* Before an instruction, for each register, bit i for barrier i, joined over all paths through the kernel.
+ * `writes`: barriers that guard it because a load will still write it; each of them is to be waited for.  A
+ *   load without a barrier of its own is guarded by the next one of its unit that has one.
+ * `reads`: barriers that guard it because an instruction will still read it; waiting for one of them is
+ * enough. Memory instructions take their operands in order: each barrier, of either kind, that a later one
+ * sets guards those of all before it, and ptxas relies on each of these.  No memory instruction waits for
+ * another's operands. */
 struct sass_guards {
 	uint8_t writes[256], reads[256];
 	uint8_t uniform_writes[64], uniform_reads[64];

@@ -35,7 +35,7 @@ struct listing {
 	struct arena arena;
 	struct bytes cubin;
 	struct sass_kernel k;
-	char kernel[1024], files[COLUMNS];
+	char kernel[8192], files[COLUMNS];
 	struct column column[COLUMNS];
 	uint32_t n_columns, n_files;
 	bool is_read;
@@ -76,6 +76,10 @@ print_set(const char *what, const struct sass_set *s)
 	const uint64_t p = s->p, up = s->up;
 
 	printf(" %s", what);
+	if ((s->r[3] | 1ULL << 63) == UINT64_MAX && s->r[0] == UINT64_MAX && s->u >> 62 && p == 0x7f) {
+		printf(" everything");
+		return;
+	}
 	print_file("R", s->r, 256);
 	print_file("UR", &s->u, 64);
 	print_file("P", &p, 8);
