@@ -8,6 +8,10 @@ enum {
 	DEPBAR = 0x11a,
 	RET = 0x150,
 	UNITS = SASS_PIPES + SASS_ANYWHERE + 1,
+	FUNCTIONS = 12, /* that are told apart */
+	ANY = 0,
+	FIRST = 1,
+	NO_FUNCTION = 255,
 	MAX_SWEEPS = 64, /* a dozen is enough for a compiler's code; beyond, everything is guarded */
 };
 
@@ -157,11 +161,12 @@ take_all(struct state *s)
 }
 
 /* ---- over the blocks ------------------------------------------------------------------------ */
-/* Where control may come from that no block names: behind a call from any return; everywhere from an indirect
- * branch. */
+/* Where control may come from that no block names: behind a call from the function that it called, in any of
+ * its callers' states; everywhere from an indirect branch or call. */
 struct sweep {
 	struct sass_flow *f;
-	struct state returned, elsewhere;
+	uint8_t *function; /* that a block belongs to; ANY: none, or several */
+	struct state returned[FUNCTIONS], elsewhere;
 	bool grew;
 };
 
@@ -179,6 +184,62 @@ last_of(const struct sass_kernel *k, uint32_t block)
 	return &k->instr[k->block[block].end - 1];
 }
 
+static uint32_t
+block_at(const struct sass_kernel *k, int32_t at)
+{
+	return (uint32_t)(sass_block_of(k, (uint32_t)at) - k->block);
+}
+
+/* Every block that is reached from the entry without going into a call, or coming back from this one. */
+static void
+mark_function(struct arena *a, struct sweep *w, uint32_t entry, uint8_t id)
+{
+	const struct sass_kernel *k = w->f->k;
+	uint32_t *stack = NEW_ARRAY(a, uint32_t, k->n_blocks + 1), n = 0;
+	bool *seen = NEW_ARRAY(a, bool, k->n_blocks);
+
+	for (seen[stack[n++] = entry] = true; n > 0;) {
+		const uint32_t at = stack[--n];
+		const struct sass_block *b = &k->block[at];
+
+		w->function[at] = w->function[at] == NO_FUNCTION ? id : ANY;
+		for (uint32_t q = 0; q <= b->n_next; q++) {
+			const bool is_next = q < b->n_next,
+				   comes_back = is_call(last_of(k, at)) && b->end < k->n_instr;
+			const uint32_t to = is_next ? b->next[q] : comes_back ? at + 1 : at;
+
+			if (!seen[to])
+				seen[stack[n++] = to] = true;
+		}
+	}
+}
+
+static void
+find_functions(struct arena *a, struct sweep *w)
+{
+	const struct sass_kernel *k = w->f->k;
+	uint32_t entry[FUNCTIONS], n = 0;
+
+	w->function = NEW_ARRAY(a, uint8_t, k->n_blocks);
+	for (uint32_t q = 0; q < k->n_blocks; q++)
+		w->function[q] = NO_FUNCTION;
+	for (uint32_t q = 0; q < k->n_blocks; q++) {
+		const struct sass_instr *i = last_of(k, q);
+		const uint32_t to = is_call(i) && i->target >= 0 ? block_at(k, i->target) : k->n_blocks;
+		uint32_t at = 0;
+
+		while (at < n && entry[at] != to)
+			at++;
+		if (to == k->n_blocks || at < n || n == FUNCTIONS - FIRST)
+			continue;
+		entry[n++] = to;
+		mark_function(a, w, to, (uint8_t)(FIRST + n - 1));
+	}
+	for (uint32_t q = 0; q < k->n_blocks; q++)
+		if (w->function[q] == NO_FUNCTION)
+			w->function[q] = ANY;
+}
+
 static void
 leave(struct sweep *w, uint32_t block, const struct state *out)
 {
@@ -186,13 +247,32 @@ leave(struct sweep *w, uint32_t block, const struct state *out)
 	const struct sass_instr *i = last_of(k, block);
 
 	if (is_call(i) && i->target >= 0)
-		w->grew |= join(&w->f->begin[sass_block_of(k, (uint32_t)i->target) - k->block], out);
-	else if (is_call(i))
-		take_all(&w->returned);
+		w->grew |= join(&w->f->begin[block_at(k, i->target)], out);
 	else if (sass_field(i, 0, 9) == RET)
-		w->grew |= join(&w->returned, out);
+		w->grew |= join(&w->returned[w->function[block]], out);
 	else
 		w->grew |= join(&w->elsewhere, out);
+	if (is_call(i) && i->target < 0) {
+		struct state all = {.writes = {{.u = 0}}};
+
+		take_all(&all);
+		w->grew |= join(&w->returned[ANY], &all);
+	}
+}
+
+/* Behind a call. */
+static void
+come_back(struct sweep *w, uint32_t block)
+{
+	const struct sass_kernel *k = w->f->k;
+	const struct sass_instr *call = last_of(k, block - 1);
+	struct state *begin = &w->f->begin[block];
+
+	w->grew |= join(begin, &w->returned[ANY]);
+	for (int f = FIRST; f < FUNCTIONS; f++)
+		if (call->target < 0 || w->function[block_at(k, call->target)] == ANY ||
+		    w->function[block_at(k, call->target)] == f)
+			w->grew |= join(begin, &w->returned[f]);
 }
 
 static void
@@ -204,7 +284,7 @@ go_through(struct sweep *w, uint32_t block)
 
 	w->grew |= join(&w->f->begin[block], &w->elsewhere);
 	if (block && is_call(last_of(k, block - 1)))
-		w->grew |= join(&w->f->begin[block], &w->returned);
+		come_back(w, block);
 	s = w->f->begin[block];
 	for (uint32_t q = b->first; q < b->end; q++)
 		step(&s, &k->instr[q]);
@@ -218,16 +298,19 @@ struct sass_flow *
 sass_flow(struct arena *a, const struct sass_kernel *k)
 {
 	struct sass_flow *f = NEW(a, struct sass_flow);
-	struct sweep w = {.f = f, .grew = true};
+	struct sweep *w = NEW(a, struct sweep);
 
 	*f = (struct sass_flow){k, NEW_ARRAY(a, struct state, k->n_blocks)};
-	for (int n = 0; w.grew; n++) {
-		w.grew = false;
+	w->f = f;
+	w->grew = true;
+	find_functions(a, w);
+	for (int n = 0; w->grew && n < MAX_SWEEPS; n++) {
+		w->grew = false;
 		for (uint32_t q = 0; q < k->n_blocks; q++)
-			go_through(&w, q);
-		if (n == MAX_SWEEPS)
-			take_all(&w.elsewhere);
+			go_through(w, q);
 	}
+	for (uint32_t q = 0; q < k->n_blocks && w->grew; q++)
+		take_all(&f->begin[q]);
 	return f;
 }
 

@@ -11,9 +11,8 @@ struct mma {
 	uint8_t bits, d, a, b;
 };
 static const struct mma shapes[] = {
-    {HMMA_STEP, 0x7e, 0x54, 8, 8, 4, 16, 2, 2, 2}, /* .884.F32.F32, one of four steps */
-    {HMMA_STEP, 0x7e, 0x56, 8, 8, 4, 16, 2, 2, 2},
-    {HMMA_STEP, 0x7c, 0x04, 16, 8, 4, 16, 2, 2, 2}, /* .884.F16.F16, one of two */
+    {HMMA_STEP, 0x78, 0x50, 8, 8, 4, 16, 2, 2, 2},  /* .884.F32.F32, one of four steps */
+    {HMMA_STEP, 0x78, 0x00, 16, 8, 4, 16, 2, 2, 2}, /* .884.F16.F16, one of two */
     {HMMA, 0x85a, 0x000, 16, 8, 8, 16, 2, 2, 1},    /* .1688.F16 */
     {HMMA, 0x85a, 0x010, 16, 8, 8, 16, 4, 2, 1},    /* .1688.F32 */
     {HMMA, 0x85a, 0x008, 16, 8, 16, 16, 2, 4, 2},   /* .16816.F16 */

@@ -17,12 +17,10 @@ enum {
 static const uint8_t with_offsets[] = {0x1c, 0x1d, 0x25, 0x27, 0x28, 0x31, 0x34, NV_MBARRIERS};
 
 static void
-pin(struct sass_kernel *k, uint64_t offset, uint32_t flags)
+pin(struct sass_kernel *k, uint64_t offset)
 {
-	if (offset / SASS_BYTES >= k->n_instr)
-		return;
-	k->instr[offset / SASS_BYTES].is_pinned = true;
-	k->instr[offset / SASS_BYTES].flags |= flags;
+	if (offset / SASS_BYTES < k->n_instr)
+		k->instr[offset / SASS_BYTES].is_pinned = true;
 }
 
 static bool
@@ -38,18 +36,26 @@ read_pins(const struct elf *f, const struct elf_section *s, struct sass_kernel *
 		if (!memchr(with_offsets, r.attribute, sizeof(with_offsets)))
 			continue;
 		for (uint64_t q = 0; q + OFFSET_BYTES <= r.n; q += step)
-			pin(k, elf_u32(f, r.at + q), 0);
+			pin(k, elf_u32(f, r.at + q));
 	}
 	return true;
 }
 
+/* What the loader fills in is not known: where a branch goes, above all. */
 static void
 read_relocations(const struct elf *f, const struct elf_section *s, struct sass_kernel *k)
 {
 	const uint64_t entry = s->type == ELF_RELA ? 24 : 16;
 
-	for (uint64_t q = 0; q + entry <= s->size; q += entry)
-		pin(k, elf_number(f, s->at + q, 8), SASS_WALL);
+	for (uint64_t q = 0; q + entry <= s->size; q += entry) {
+		const uint64_t at = elf_number(f, s->at + q, 8) / SASS_BYTES;
+
+		pin(k, at * SASS_BYTES);
+		if (at >= k->n_instr)
+			continue;
+		k->instr[at].flags |= SASS_WALL;
+		k->instr[at].target = -1;
+	}
 }
 
 /* Is it the section of that kernel, `prefix` and its name? */
