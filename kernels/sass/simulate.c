@@ -16,6 +16,9 @@
 enum {
 	TURNS_FEW = 3,
 	TURNS = 7,
+	MANY = 8, /* more warps than these even each other out */
+	MANY_FEW = 2,
+	MANY_TURNS = 4,
 	RING = 16,              /* groups that are remembered */
 	SEEN = 4,               /* beginnings of turns that are remembered */
 	WORDS = SASS_UNITS + 2, /* of a state, beside the warps' */
@@ -29,7 +32,6 @@ enum {
 #define NEVER (INT64_MAX / 4)
 
 struct warp {
-	int64_t can; /* tick from which on it may issue, but for the units; NEVER: done, or at a barrier */
 	int64_t ready, barrier[SASS_BARRIERS], copies;
 	int64_t group[RING], mma[RING];
 	uint32_t n_groups, n_mma;
@@ -42,6 +44,10 @@ struct run {
 	int64_t now;
 	int64_t free[SASS_UNITS], gate[GATES];
 	uint32_t waiting[SASS_PRICE_WARPS], of_block[SASS_PRICE_WARPS];
+	/* of each warp: tick from which on it may issue, but for the queues of its next instruction; NEVER:
+	 * it is done, or at a barrier */
+	int64_t can[SASS_PRICE_WARPS];
+	uint8_t queue[2][SASS_PRICE_WARPS];
 	struct warp warp[SASS_PRICE_WARPS];
 };
 
@@ -68,10 +74,13 @@ static void
 look_ahead(struct run *r, struct warp *w)
 {
 	const struct sass_step *s = &r->steps[w->at];
+	const ptrdiff_t i = w - r->warp;
 	int64_t t = w->ready;
 
+	r->queue[0][i] = s->gate[0];
+	r->queue[1][i] = s->gate[1];
 	if (w->turn >= r->turns || w->waits) {
-		w->can = NEVER;
+		r->can[i] = NEVER;
 		return;
 	}
 	for (uint32_t b = 0, wait = s->wait; wait; b++, wait >>= 1)
@@ -81,7 +90,7 @@ look_ahead(struct run *r, struct warp *w)
 		t = later(t, group_end(w->group, w->n_groups, s->left));
 	if (s->kind == STEP_MMA_WAITS)
 		t = later(t, group_end(w->mma, w->n_mma, s->left));
-	w->can = whole(t);
+	r->can[i] = whole(t);
 }
 
 static void
@@ -188,13 +197,11 @@ next_warp(struct run *r)
 	int64_t at = NEVER;
 
 	for (uint32_t d = 0; d < r->n_warps; d++, w = w + 1 == r->n_warps ? 0 : w + 1) {
-		const struct warp *x = &r->warp[w];
-		int64_t t = x->can;
+		int64_t t = r->can[w];
 
-		if (t == NEVER)
+		if (t >= at)
 			continue;
-		t = later(t, r->gate[r->steps[x->at].gate[0]]);
-		t = later(t, r->gate[r->steps[x->at].gate[1]]);
+		t = later(later(t, r->gate[r->queue[0][w]]), r->gate[r->queue[1][w]]);
 		if (t <= r->now)
 			return w;
 		if (t < at) {
@@ -315,20 +322,22 @@ double
 sass_simulate(const struct sass_step *steps, uint32_t n, const struct sass_load *l, double limit)
 {
 	struct history h = {.n = 0};
+	const uint32_t few = l->warps > MANY ? MANY_FEW : TURNS_FEW,
+		       turns = l->warps > MANY ? MANY_TURNS : TURNS;
 	struct run r, early;
-	double cycles, few, most;
+	double cycles, first, most;
 
 	if (n == 0)
 		return 0;
-	start(&r, steps, n, l, TURNS);
-	cycles = run_until(&r, TURNS_FEW, &h, NEVER);
+	start(&r, steps, n, l, turns);
+	cycles = run_until(&r, few, &h, NEVER);
 	if (cycles > 0)
 		return cycles;
 	early = r;
-	few = run_out(&early, TURNS_FEW);
-	most = few + limit * (TURNS - TURNS_FEW) + 1;
-	cycles = run_until(&r, TURNS, &h, most < 1e12 ? (int64_t)(most * SASS_TICK) : NEVER);
-	return cycles > 0 ? cycles : (run_out(&r, TURNS) - few) / (TURNS - TURNS_FEW);
+	first = run_out(&early, few);
+	most = first + limit * (turns - few) + 1;
+	cycles = run_until(&r, turns, &h, most < 1e12 ? (int64_t)(most * SASS_TICK) : NEVER);
+	return cycles > 0 ? cycles : (run_out(&r, turns) - first) / (turns - few);
 }
 
 double

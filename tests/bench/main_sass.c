@@ -61,9 +61,9 @@ make(const char *folder, int argc, char **argv)
 static void
 head(void)
 {
-	printf("%-46s %-4s %-6s %4s %6s %6s %6s %-7s %6s %5s %5s %5s %4s %8s %9s %8s\n", "kernel", "sm",
+	printf("%-46s %-4s %-6s %4s %6s %6s %6s %-7s %6s %5s %5s %5s %4s %8s %9s %8s %9s\n", "kernel", "sm",
 	    "pass", "regs", "blocks", "loop", "/MMA", "bound", "by", "model", "LDG", "LDGSTS", "LDSM",
-	    "conflict", "cycles", "us/loop");
+	    "conflict", "cycles", "us/loop", "us/kernel");
 }
 
 static const char *
@@ -85,10 +85,11 @@ line(const char *name, const char *arch, const struct cubin_kernel *c, const str
 	}
 	(void)snprintf(pass, sizeof(pass), "%.6s", strncmp(c->name, "k_p", 3) == 0 ? c->name : "-");
 	(void)snprintf(conflict, sizeof(conflict), "%g/%g", f->load.load, f->load.copy);
-	printf("%-46s %-4s %-6s %4u %6u %6u %6s %-7s %6s %5s %5s %5s %4u %8s %9.0f %8.1f\n", name, arch, pass,
-	    f->registers, f->blocks, f->n_loop, per, bound, f->n_loop ? sass_unit_name(f->unit) : "-", model,
-	    bytes_words(load, sizeof(load), f->load_bytes), bytes_words(copy, sizeof(copy), f->copy_bytes),
-	    f->n_ldsm, conflict, f->cycles, f->loop_us);
+	printf("%-46s %-4s %-6s %4u %6u %6u %6s %-7s %6s %5s %5s %5s %4u %8s %9.0f %8.1f %9.1f\n", name, arch,
+	    pass, f->registers, f->blocks, f->n_loop, per, bound, f->n_loop ? sass_unit_name(f->unit) : "-",
+	    model, bytes_words(load, sizeof(load), f->load_bytes),
+	    bytes_words(copy, sizeof(copy), f->copy_bytes), f->n_ldsm, conflict, f->cycles, f->loop_us,
+	    f->kernel_us);
 }
 
 /* All kernels of a cubin; `threads` 0: what they were compiled for. */

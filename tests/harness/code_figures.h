@@ -17,6 +17,7 @@ struct code_figures {
 	double cycles;       /* of an iteration */
 	enum sass_unit unit; /* that the bound is of */
 	double loop_us;      /* processor time for pricing it once */
+	double kernel_us;    /* for pricing the whole kernel once */
 	struct sass_load load;
 	const struct sass_loop *loop;
 };
