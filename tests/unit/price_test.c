@@ -316,8 +316,7 @@ test_peers(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(folder));
 	status = system(arena_printf(&a,
-	    KORCH_SOURCE_DIR "/tests/bench/gpu_peers.sh %s --only gemm_f16 >%s/said 2>&1", folder,
-	    folder));
+	    KORCH_SOURCE_DIR "/tests/bench/gpu_peers.sh %s --only gemm_f16 >%s/said 2>&1", folder, folder));
 	for (size_t i = 0; i < COUNT_OF(want) && WIFEXITED(status) && WEXITSTATUS(status) == 0; i++) {
 		const struct fact *w = &want[i];
 		struct cubin *c = NEW(&a, struct cubin);
