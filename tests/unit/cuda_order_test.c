@@ -1,0 +1,141 @@
+/* tests/unit/cuda_order_test.c: which of a spec's GPU kernels is timed first, with real machine code and
+ * without. */
+#include "../../worker/cuda_int.h"
+#include "../harness/gold.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MOST = 8 };
+struct rig {
+	struct arena a;
+	struct cuda c;
+	struct unit u;
+	struct measure_kernel kernel[MOST];
+	struct kernel_code code[MOST];
+	struct cuda_made made[MOST];
+	struct gold *gold;
+	uint32_t n_gold;
+};
+
+/* An A100. */
+static struct rig *
+rig_new(void)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	r->c.facts =
+	    (struct gpu_facts){.name = "NVIDIA A100-SXM4-40GB", .sm = 80, .n_sm = 108, .sm_mhz = 1410};
+	r->c.cal.hw = (struct hw){.call_ns = 2000, .n_threads = 1};
+	r->u = (struct unit){.kernels = r->kernel, .codes = r->code, .made = r->made, .target = target_cuda};
+	r->u.target.precision = PRECISION_F16;
+	r->gold = NEW_ARRAY(&r->a, struct gold, GOLD_KERNELS);
+	r->n_gold = gold_list(&r->a, r->gold);
+	return r;
+}
+
+static void
+rig_free(struct rig *r)
+{
+	arena_fini(&r->a);
+	free(r);
+}
+
+static void
+read_spec(struct rig *r, const char *text)
+{
+	struct err e = {0};
+	struct graph *g = NEW(&r->a, struct graph);
+
+	assert_true(graph_read(g, &r->a, str_of(text), &e));
+	spec_of_graph(&r->a, g, &r->u.spec);
+}
+
+/* The golden kernel of that name; `cubin`: instead of its machine code. */
+static void
+add(struct rig *r, const char *name, const char *cubin)
+{
+	const uint32_t at = r->u.n++;
+	struct err e = {0};
+
+	r->kernel[at] = (struct measure_kernel){.schedule = str_of(name), .code = &r->code[at]};
+	for (uint32_t i = 0; i < r->n_gold; i++) {
+		if (strcmp(r->gold[i].name, name) != 0 || r->gold[i].sm != 80)
+			continue;
+		assert_true(gold_code(&r->a, &r->gold[i], &r->code[at], &e));
+		r->made[at].cubin = cubin ? (struct bytes){(const uint8_t *)cubin, strlen(cubin)}
+					  : gold_cubin(&r->a, &r->gold[i]);
+		return;
+	}
+	assert_string_equal(name, "lib=cublaslt-13.0.0");
+	r->code[at] = (struct kernel_code){.is_library = true, .n_passes = 1};
+}
+
+static const char gemm[] =
+    "%0 = input f32[4096,4096]\n%1 = input f32[4096,4096]\n%2 = matmul %0 %1\noutput %2\n";
+
+static void
+assert_order(const struct rig *r, const char *const *names)
+{
+	for (uint32_t i = 0; i < r->u.n; i++) {
+		assert_true(str_is(r->kernel[i].schedule, names[i]));
+		assert_ptr_equal(r->kernel[i].code, &r->code[i]);
+	}
+}
+
+/* By the model: one stage, of which two blocks fit; two stages; the small tile, which has most warps but
+ * copies and converts most. */
+static void
+test_machine_code_orders(void **state)
+{
+	static const char *const want[] = {"lib=cublaslt-13.0.0", "gemm_f16_1", "gemm_f16", "gemm_f16_22"};
+	struct rig *r = rig_new();
+
+	(void)state;
+	read_spec(r, gemm);
+	add(r, "gemm_f16_22", NULL);
+	add(r, "gemm_f16", NULL);
+	add(r, "gemm_f16_1", NULL);
+	add(r, "lib=cublaslt-13.0.0", NULL);
+	cuda_order_all(&r->c, &r->a, &r->u, 1);
+	assert_order(r, want);
+	/* 137 GFLOP in less than 440 us: no tensor core of an A100 does it; these cannot in less than a third
+	 * more */
+	assert_int_equal(r->kernel[0].bound_ns, 0);
+	for (int i = 1; i < 4; i++)
+		assert_true(r->kernel[i].bound_ns > 600000 && r->kernel[i].bound_ns < 6000000);
+	rig_free(r);
+}
+
+/* What cannot be read is no bound and no order: the space's own stays. */
+static void
+test_without_machine_code(void **state)
+{
+	static const char *const want[] = {"gemm_f16_22", "gemm_f16", "gemm_f16_1"};
+	struct rig *r = rig_new();
+
+	(void)state;
+	read_spec(r, gemm);
+	for (size_t i = 0; i < COUNT_OF(want); i++)
+		add(r, want[i], "made by no compiler");
+	cuda_order_all(&r->c, &r->a, &r->u, 1);
+	assert_order(r, want);
+	for (size_t i = 0; i < COUNT_OF(want); i++)
+		assert_int_equal(r->kernel[i].bound_ns, 0);
+	rig_free(r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_machine_code_orders),
+	    cmocka_unit_test(test_without_machine_code),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
