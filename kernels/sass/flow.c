@@ -360,7 +360,13 @@ sass_flow_each(const struct sass_flow *f, const struct sass_block *b, sass_pendi
 	struct state s = f->begin[b - f->k->block];
 
 	for (uint32_t q = b->first; q < b->end; q++) {
-		each(self, q, s.writes, s.reads);
+		struct sass_set reads[SASS_BARRIERS];
+
+		for (int n = 0; n < SASS_BARRIERS; n++) {
+			reads[n] = s.reads[n];
+			sass_set_join(&reads[n], &s.own_reads[n]);
+		}
+		each(self, q, s.writes, reads);
 		step(&s, &f->k->instr[q]);
 	}
 }

@@ -71,19 +71,25 @@ look_back(struct walk *w, uint32_t at)
 }
 
 /* A register that is guarded still, and used all the same: it relies on something that the flow does not
- * show. Then it does not move. */
+ * show. Then it does not move.  Of the barriers that guard operands, one is enough; memory instructions need
+ * none, since they take theirs in order. */
 static bool
 relies_on_nothing(const struct sass_instr *i, const struct sass_set writes[SASS_BARRIERS],
     const struct sass_set reads[SASS_BARRIERS])
 {
-	for (int b = 0; b < SASS_BARRIERS; b++) {
+	struct sass_set read = {.u = 0};
+	bool relies = false;
+
+	for (int b = 0; b < SASS_BARRIERS; b++)
+		if (!(i->wait >> b & 1)) {
+			relies |=
+			    sass_set_meets(&writes[b], &i->uses) || sass_set_meets(&writes[b], &i->defs);
+			sass_set_join(&read, &reads[b]);
+		}
+	for (int b = 0; b < SASS_BARRIERS; b++)
 		if (i->wait >> b & 1)
-			continue;
-		if (sass_set_meets(&writes[b], &i->uses) || sass_set_meets(&writes[b], &i->defs) ||
-		    sass_set_meets(&reads[b], &i->defs))
-			return true;
-	}
-	return false;
+			take_away(&read, &reads[b]);
+	return relies || (i->op->pipe != SASS_MEMORY && sass_set_meets(&read, &i->defs));
 }
 
 /* ---- the wait -------------------------------------------------------------------------------------------
