@@ -120,11 +120,7 @@ known(const struct border *w, const struct tie *p, const struct exposed *c)
 
 	if (p->resource >= BARRIERS_AT)
 		return SASS_SETTLE;
-	seen = sass_lat(w->k->sm, kind,
-	    kind == SASS_LAT_waw       ? (unsigned)SASS_SLOT_none
-		: kind == SASS_LAT_war ? sass_slots(first, p->resource)
-				       : sass_slots(second, p->resource),
-	    sass_lat_key(first), sass_lat_key(second));
+	seen = sass_lat(w->k->sm, first, second, kind, p->resource);
 	return seen == SASS_UNSEEN ? SASS_FAR : seen;
 }
 

@@ -20,10 +20,10 @@ struct walk {
 };
 
 static void
-tell(struct walk *w, uint32_t first, uint32_t second, enum sass_lat_kind kind, unsigned slots, bool keeps)
+tell(struct walk *w, uint32_t first, uint32_t second, enum sass_lat_kind kind, uint32_t resource, bool keeps)
 {
 	const struct sass_dep d = {
-	    first, second, w->clock[second - w->first] - w->clock[first - w->first], kind, slots, keeps};
+	    first, second, w->clock[second - w->first] - w->clock[first - w->first], kind, resource, keeps};
 
 	w->each(w->self, &d);
 }
@@ -42,7 +42,7 @@ reads(struct walk *w, uint32_t at)
 	SASS_SET_EACH(r, &i->uses)
 	{
 		if (w->writer[r] != NOBODY)
-			tell(w, w->writer[r], at, SASS_LAT_raw, sass_slots(i, r), keeps(i, r));
+			tell(w, w->writer[r], at, SASS_LAT_raw, r, keeps(i, r));
 	}
 }
 
@@ -54,11 +54,11 @@ writes(struct walk *w, uint32_t at)
 	SASS_SET_EACH(r, &i->defs)
 	{
 		if (w->writer[r] != NOBODY)
-			tell(w, w->writer[r], at, SASS_LAT_waw, SASS_SLOT_none, false);
+			tell(w, w->writer[r], at, SASS_LAT_waw, r, false);
 		for (uint32_t q = w->readers[r]; q != NOBODY; q = w->reader[q].next) {
 			const struct sass_instr *reader = &w->k->instr[w->reader[q].who];
 
-			tell(w, w->reader[q].who, at, SASS_LAT_war, sass_slots(reader, r), keeps(reader, r));
+			tell(w, w->reader[q].who, at, SASS_LAT_war, r, keeps(reader, r));
 		}
 	}
 }
@@ -93,7 +93,7 @@ pipes(struct walk *w, const struct sass_block *b)
 		if (p == SASS_NONE)
 			continue;
 		if (last[p] != NOBODY)
-			tell(w, last[p], at, SASS_LAT_pipe, SASS_SLOT_none, false);
+			tell(w, last[p], at, SASS_LAT_pipe, 0, false);
 		last[p] = at;
 	}
 }

@@ -44,6 +44,16 @@ add(struct edges *s, uint32_t first, uint32_t second, uint32_t need, uint8_t rul
 	s->edge[s->n++] = (struct sass_edge){first, second, (uint8_t)need, rule};
 }
 
+/* What is only kept is not read: that both write it says how far apart they are. */
+static bool
+is_kept(const struct sass_dep *d, const struct sass_instr *first, const struct sass_instr *second)
+{
+	struct sass_tie tie[SASS_TIES];
+
+	return d->keeps && d->kind != SASS_LAT_waw &&
+	    sass_ties(first, second, d->kind, d->resource, tie) == 1 && tie[0].slot == SASS_SLOT_d;
+}
+
 /* What a barrier guards is nobody's fixed latency; but a fixed one is waited for by whoever comes. */
 static void
 take(void *self, const struct sass_dep *d)
@@ -51,12 +61,9 @@ take(void *self, const struct sass_dep *d)
 	struct edges *s = self;
 	const struct sass_instr *first = &s->k->instr[d->first], *second = &s->k->instr[d->second];
 
-	if (d->kind == SASS_LAT_pipe || (first->flags & SASS_VARIABLE))
+	if (d->kind == SASS_LAT_pipe || (first->flags & SASS_VARIABLE) || is_kept(d, first, second))
 		return;
-	if (d->kind != SASS_LAT_waw && d->keeps && d->slots == SASS_SLOT_d)
-		return; /* it is not read: that both write it says how far apart they are */
-	const uint32_t seen =
-	    sass_lat(s->k->sm, d->kind, d->slots, sass_lat_key(first), sass_lat_key(second));
+	const uint32_t seen = sass_lat(s->k->sm, first, second, d->kind, d->resource);
 	const uint32_t known = seen == SASS_UNSEEN ? SASS_FAR : seen;
 
 	add(s, d->first, d->second, MIN_OF(known, d->cycles), 0);
@@ -103,9 +110,9 @@ make_edges(struct arena *a, const struct sass_kernel *k, struct sass_graph *b)
 /* ---- pipes ------------------------------------------------------------------------------------------------
  */
 static uint8_t
-pipe_need(int sm, uint16_t first, uint16_t second)
+pipe_need(int sm, const struct sass_instr *first, const struct sass_instr *second)
 {
-	const uint32_t seen = sass_lat(sm, SASS_LAT_pipe, SASS_SLOT_none, first, second);
+	const uint32_t seen = sass_lat(sm, first, second, SASS_LAT_pipe, 0);
 
 	return (uint8_t)(seen == SASS_UNSEEN ? SASS_QUEUE_FAR : MIN_OF(seen, (uint32_t)SASS_QUEUE_FAR));
 }
@@ -113,7 +120,7 @@ pipe_need(int sm, uint16_t first, uint16_t second)
 /* Keys get small numbers; the last number is all that do not fit. */
 static uint32_t
 number_keys(
-    const struct sass_kernel *k, struct sass_graph *b, uint16_t keys[SASS_KEYS], uint8_t queue[SASS_KEYS])
+    const struct sass_kernel *k, struct sass_graph *b, uint32_t of[SASS_KEYS], uint8_t queue[SASS_KEYS])
 {
 	uint32_t n = 0;
 
@@ -122,11 +129,11 @@ number_keys(
 		uint32_t i = 0;
 
 		b->queue[at] = (uint8_t)sass_queue(&k->instr[at]);
-		while (i < n && keys[i] != key)
+		while (i < n && sass_lat_key(&k->instr[of[i]]) != key)
 			i++;
 		if (i == n && n < SASS_KEYS - 1) {
 			queue[n] = b->queue[at];
-			keys[n++] = key;
+			of[n++] = at;
 		}
 		b->key[at] = (uint8_t)i;
 	}
@@ -136,13 +143,13 @@ number_keys(
 static void
 make_pipes(struct arena *a, const struct sass_kernel *k, struct sass_graph *b)
 {
-	uint16_t keys[SASS_KEYS];
+	uint32_t of[SASS_KEYS]; /* an instruction with that key */
 	uint8_t queue[SASS_KEYS];
 
 	b->key = NEW_ARRAY(a, uint8_t, k->n_instr);
 	b->queue = NEW_ARRAY(a, uint8_t, k->n_instr);
 	b->pipe = arena_alloc(a, sizeof(*b->pipe) * SASS_KEYS);
-	const uint32_t n = number_keys(k, b, keys, queue);
+	const uint32_t n = number_keys(k, b, of, queue);
 
 	memset(b->pipe, SASS_QUEUE_FAR, sizeof(*b->pipe) * SASS_KEYS);
 	memset(b->hardest_in, SASS_QUEUE_FAR, sizeof(b->hardest_in));
@@ -150,12 +157,12 @@ make_pipes(struct arena *a, const struct sass_kernel *k, struct sass_graph *b)
 	for (uint32_t i = 0; i < n; i++) {
 		b->hardest_in[i] = b->hardest_out[i] = 0;
 		for (uint32_t j = 0; j < n; j++)
-			b->pipe[i][j] = pipe_need(k->sm, keys[i], keys[j]);
+			b->pipe[i][j] = pipe_need(k->sm, &k->instr[of[i]], &k->instr[of[j]]);
 		for (uint32_t j = 0; j < n; j++)
 			if (queue[j] == queue[i]) {
 				b->hardest_out[i] = MAX_OF(b->hardest_out[i], b->pipe[i][j]);
-				b->hardest_in[i] =
-				    MAX_OF(b->hardest_in[i], pipe_need(k->sm, keys[j], keys[i]));
+				b->hardest_in[i] = MAX_OF(
+				    b->hardest_in[i], pipe_need(k->sm, &k->instr[of[j]], &k->instr[of[i]]));
 			}
 	}
 }

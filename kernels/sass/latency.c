@@ -6,20 +6,21 @@ enum {
 	FIELD_A = 24,
 	FIELD_B = 32,
 	FIELD_C = 64,
-	WIDE_MULTIPLY = 0x025
+	WIDE_MULTIPLY = 0x025,
+	NO_PART = UINT8_MAX
 };
 
-/* Sorted by sm, kind, slot, first, second, as bench-sip --learn writes them. */
+/* Sorted by sm, kind, slot, part, first, second, as bench-sip --learn writes them. */
 struct row {
-	uint8_t sm, kind, slot, cycles;
-	uint16_t first, second;
+	uint8_t sm, cycles;
+	struct sass_tie tie;
 };
 static const struct row rows[] = {
-#define LAT(SM, KIND, SLOT, FIRST, SECOND, CYCLES)                                                           \
-	{SM, SASS_LAT_##KIND, SASS_SLOT_##SLOT, CYCLES, FIRST, SECOND},
+#define LAT(SM, KIND, SLOT, PART, FIRST, SECOND, CYCLES)                                                     \
+	{SM, CYCLES, {FIRST, SECOND, SASS_LAT_##KIND, SASS_SLOT_##SLOT, PART}},
 #include "latency.def"
 #undef LAT
-    {UINT8_MAX, 0, 0, SASS_UNSEEN, 0, 0}};
+    {UINT8_MAX, SASS_UNSEEN, {0, 0, 0, 0, 0}}};
 struct control {
 	int sm;
 	bool yields;
@@ -69,7 +70,8 @@ sass_lat_key(const struct sass_instr *i)
 	return (uint16_t)(i->op->code | shape << 9);
 }
 
-/* ---- slots --------------------------------------------------------------------------------------------- */
+/* ---- ties -------------------------------------------------------------------------------------------------
+ */
 static uint32_t
 width_of(const struct sass_instr *i)
 {
@@ -78,33 +80,89 @@ width_of(const struct sass_instr *i)
 	return i->op->code == WIDE_MULTIPLY ? 2 : 1;
 }
 
-static bool
-holds(const struct sass_instr *i, unsigned at, uint32_t r)
+/* The register's number in the operand at that bit; NONE: it is not of it. */
+static uint32_t
+part_at(const struct sass_instr *i, unsigned at, uint32_t r)
 {
-	const uint64_t field = at < 64 ? i->lo >> at : i->hi >> (at - 64);
+	const uint32_t n = r - (uint32_t)((at < 64 ? i->lo >> at : i->hi >> (at - 64)) & 0xff);
 
-	return r - (uint32_t)(field & 0xff) < width_of(i);
+	return n < width_of(i) ? n : (uint32_t)NO_PART;
 }
 
-unsigned
-sass_slots(const struct sass_instr *i, uint32_t r)
+static uint32_t
+part_written(const struct sass_instr *i, uint32_t r)
 {
-	const unsigned form = (unsigned)(i->lo >> 9) & 7;
-	unsigned m = 0;
-
-	if (r >= SASS_UP)
-		return SASS_SLOT_upredicate;
 	if (r >= SASS_P)
-		return i->guard == r - SASS_P ? SASS_SLOT_guard : SASS_SLOT_predicate;
+		return 0;
+	const uint32_t n = r >= SASS_U ? r - SASS_U - (uint32_t)(i->lo >> FIELD_D & 0x3f)
+				       : r - (uint32_t)(i->lo >> FIELD_D & 0xff);
+
+	return MIN_OF(n, 3u);
+}
+
+struct read_at {
+	uint8_t slot, part;
+};
+
+static uint32_t
+other_reads(const struct sass_instr *i, uint32_t r, struct read_at *out)
+{
+	if (r >= SASS_UP)
+		*out = (struct read_at){SASS_SLOT_upredicate, 0};
+	else if (r >= SASS_P)
+		*out = (struct read_at){i->guard == r - SASS_P ? SASS_SLOT_guard : SASS_SLOT_predicate, 0};
+	else
+		*out = (struct read_at){SASS_SLOT_uniform, 0};
+	return 1;
+}
+
+/* In forms 2, 3 and 7 the second source stands where the third one does else. */
+static uint32_t
+reads_of(const struct sass_instr *i, uint32_t r, struct read_at out[SASS_TIES])
+{
+	static const uint8_t field[3] = {FIELD_A, FIELD_B, FIELD_C};
+	const unsigned form = (unsigned)(i->lo >> 9) & 7;
+	const bool is_second = form == 2 || form == 3 || form == 7;
+	const uint8_t slot[3] = {SASS_SLOT_a, SASS_SLOT_b, (uint8_t)(is_second ? SASS_SLOT_b : SASS_SLOT_c)};
+	uint32_t n = 0;
+
 	if (r >= SASS_U)
-		return SASS_SLOT_uniform;
-	m |= holds(i, FIELD_A, r) ? SASS_SLOT_a : 0;
-	m |= holds(i, FIELD_B, r) ? SASS_SLOT_b : 0;
-	if (holds(i, FIELD_C, r)) /* there the second source stands in these forms */
-		m |= form == 2 || form == 3 || form == 7 ? SASS_SLOT_b : SASS_SLOT_c;
-	if (m == 0 && holds(i, FIELD_D, r))
-		m = SASS_SLOT_d;
-	return m;
+		return other_reads(i, r, out);
+	for (int f = 0; f < 3; f++) {
+		const uint32_t part = part_at(i, field[f], r);
+
+		if (part != NO_PART)
+			out[n++] = (struct read_at){slot[f], (uint8_t)part};
+	}
+	if (n == 0 && part_at(i, FIELD_D, r) != NO_PART)
+		out[n++] = (struct read_at){SASS_SLOT_d, (uint8_t)part_at(i, FIELD_D, r)};
+	return n;
+}
+
+uint32_t
+sass_ties(const struct sass_instr *first, const struct sass_instr *second, enum sass_lat_kind kind,
+    uint32_t resource, struct sass_tie out[SASS_TIES])
+{
+	const struct sass_tie any = {
+	    sass_lat_key(first), sass_lat_key(second), (uint8_t)kind, SASS_SLOT_none, 0};
+	struct read_at read[SASS_TIES] = {{SASS_SLOT_none, 0}};
+	uint32_t n = 1;
+
+	if (kind == SASS_LAT_raw)
+		n = reads_of(second, resource, read);
+	else if (kind == SASS_LAT_war)
+		n = reads_of(first, resource, read);
+	else if (kind == SASS_LAT_waw)
+		read[0].part = (uint8_t)part_written(second, resource);
+	for (uint32_t q = 0; q < n; q++) {
+		out[q] = any;
+		out[q].slot = read[q].slot;
+		if (kind == SASS_LAT_war)
+			out[q].part = (uint8_t)(read[q].part * 4 + part_written(second, resource));
+		else if (kind != SASS_LAT_pipe)
+			out[q].part = (uint8_t)(part_written(first, resource) * 4 + read[q].part);
+	}
+	return n;
 }
 
 /* ---- look-up --------------------------------------------------------------------------------------------
@@ -112,8 +170,10 @@ sass_slots(const struct sass_instr *i, uint32_t r)
 static int64_t
 place_of(const struct row *r)
 {
-	return (((int64_t)r->sm * SASS_LAT_KINDS + r->kind) << 40) + ((int64_t)r->slot << 32) +
-	    ((int64_t)r->first << 16) + r->second;
+	const int64_t where =
+	    (((int64_t)r->sm * SASS_LAT_KINDS + r->tie.kind) * 16 + r->tie.slot) * 16 + r->tie.part;
+
+	return (where << 32) + ((int64_t)r->tie.first << 16) + r->tie.second;
 }
 
 static uint32_t
@@ -138,26 +198,24 @@ look_up(const struct row *want)
 static int
 table_sm(int sm)
 {
-	return sm >= 90 ? 90 : sm >= 80 ? 80 : sm >= 75 ? 75 : 70;
+	return sm >= 90 ? 90 : sm >= 89 ? 89 : sm >= 86 ? 86 : sm >= 80 ? 80 : sm >= 75 ? 75 : 70;
 }
 
 uint32_t
-sass_lat(int sm, enum sass_lat_kind kind, unsigned slots, uint16_t first, uint16_t second)
+sass_lat(int sm, const struct sass_instr *first, const struct sass_instr *second, enum sass_lat_kind kind,
+    uint32_t resource)
 {
-	struct row want = {(uint8_t)table_sm(sm), (uint8_t)kind, (uint8_t)slots, 0, first, second};
+	struct sass_tie tie[SASS_TIES];
+	const uint32_t n = sass_ties(first, second, kind, resource, tie);
 	uint32_t most = SASS_UNSEEN;
 
-	if ((slots & (slots - 1)) == 0)
-		return look_up(&want);
-	for (unsigned bit = 1; bit <= slots; bit <<= 1)
-		if (slots & bit) {
-			want.slot = (uint8_t)bit;
-			const uint32_t cycles = look_up(&want);
+	for (uint32_t q = 0; q < n; q++) {
+		const uint32_t cycles = look_up(&(struct row){(uint8_t)table_sm(sm), 0, tie[q]});
 
-			if (cycles == SASS_UNSEEN)
-				return SASS_UNSEEN;
-			most = MAX_OF(most, cycles);
-		}
+		if (cycles == SASS_UNSEEN)
+			return SASS_UNSEEN;
+		most = MAX_OF(most, cycles);
+	}
 	return most;
 }
 

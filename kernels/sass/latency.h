@@ -19,15 +19,15 @@ enum sass_lat_kind {
 };
 /* Where the reader has the register: its place in the word, or what it is. */
 enum sass_slot {
-	SASS_SLOT_a = 1 << 0,
-	SASS_SLOT_b = 1 << 1,
-	SASS_SLOT_c = 1 << 2,
-	SASS_SLOT_d = 1 << 3,
-	SASS_SLOT_guard = 1 << 4,
-	SASS_SLOT_predicate = 1 << 5,
-	SASS_SLOT_uniform = 1 << 6,
-	SASS_SLOT_upredicate = 1 << 7,
-	SASS_SLOT_none = 0
+	SASS_SLOT_none,
+	SASS_SLOT_a,
+	SASS_SLOT_b,
+	SASS_SLOT_c,
+	SASS_SLOT_d,
+	SASS_SLOT_guard,
+	SASS_SLOT_predicate,
+	SASS_SLOT_uniform,
+	SASS_SLOT_upredicate
 };
 
 /* Registers of all kinds under one number. */
@@ -45,11 +45,20 @@ sass_queue(const struct sass_instr *i)
 }
 /* What of an instruction decides its latency: opcode, and a tensor core's shape. */
 uint16_t sass_lat_key(const struct sass_instr *i);
-/* A set: more than one where the word does not tell. */
-unsigned sass_slots(const struct sass_instr *reader, uint32_t resource);
-
-/* Of two instructions in one block; SASS_UNSEEN where one of the slots is not in the table. */
-uint32_t sass_lat(int sm, enum sass_lat_kind kind, unsigned slots, uint16_t first, uint16_t second);
+/* One instruction behind another, tied by a register.  Registers of a wide result come one after the other,
+ * those of a wide operand are read so: `part` is four times the register's number in the first's, and that in
+ * the second's. */
+struct sass_tie {
+	uint16_t first, second; /* keys */
+	uint8_t kind, slot, part;
+};
+enum { SASS_TIES = 4 };
+/* What the tie may be, more than one where the word does not tell; how many. */
+uint32_t sass_ties(const struct sass_instr *first, const struct sass_instr *second, enum sass_lat_kind kind,
+    uint32_t resource, struct sass_tie out[SASS_TIES]);
+/* Of two instructions in one block; SASS_UNSEEN where one of the ties is not in the table. */
+uint32_t sass_lat(int sm, const struct sass_instr *first, const struct sass_instr *second,
+    enum sass_lat_kind kind, uint32_t resource);
 /* Stall counts that ptxas writes with that yield bit (bit i for count i), and the least with an opcode. */
 uint32_t sass_stalls(int sm, bool yields);
 uint32_t sass_least_stall(int sm, uint16_t key);
@@ -61,8 +70,8 @@ struct sass_dep {
 	uint32_t first, second; /* instructions */
 	uint32_t cycles;
 	enum sass_lat_kind kind;
-	unsigned slots; /* of the reader */
-	bool keeps;     /* it reads, or only keeps, what its guard may leave as it was */
+	uint32_t resource; /* of SASS_LAT_pipe: none */
+	bool keeps;        /* the reader reads, or only keeps, what its guard may leave as it was */
 };
 typedef void sass_dep_fn(void *self, const struct sass_dep *d);
 void sass_deps_each(const struct sass_kernel *k, const struct sass_block *b, sass_dep_fn *each, void *self);

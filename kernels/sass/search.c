@@ -37,11 +37,11 @@ static const uint8_t mix[16] = {STEP_MEMORY, STEP_MEMORY, STEP_MEMORY, STEP_MEMO
     STEP_MEMORY, STEP_NEIGHBOUR, STEP_NEIGHBOUR, STEP_NEIGHBOUR, STEP_NEIGHBOUR, STEP_LOWER, STEP_LOWER,
     STEP_LOWER, STEP_RAISE, STEP_YIELD};
 
-struct sass_step
-sass_step_any(struct sass_hunt *h)
+struct sass_attempt
+sass_attempt_any(struct sass_hunt *h)
 {
 	const uint32_t n = h->loop.last - h->loop.first, far = 1 + rng_below(&h->rng, SASS_REACH);
-	struct sass_step step = {.kind = mix[rng_below(&h->rng, h->how->price ? 16 : 15)]};
+	struct sass_attempt step = {.kind = mix[rng_below(&h->rng, h->how->price ? 16 : 15)]};
 	const bool is_down = rng_below(&h->rng, 2);
 
 	step.who = h->s->who[h->loop.first + rng_below(&h->rng, n)];
@@ -78,7 +78,7 @@ carry(struct sass_hunt *h, uint32_t at, int by)
 }
 
 enum sass_rule
-sass_step_do(struct sass_hunt *h, const struct sass_step *step)
+sass_attempt_do(struct sass_hunt *h, const struct sass_attempt *step)
 {
 	const uint32_t at = h->s->place[step->who], mark = h->s->n_log;
 	const struct sass_instr *i = &h->s->instr[at];
@@ -96,9 +96,9 @@ sass_step_do(struct sass_hunt *h, const struct sass_step *step)
 }
 
 enum sass_rule
-sass_step_try(struct sass_hunt *h, const struct sass_step *step)
+sass_attempt_count(struct sass_hunt *h, const struct sass_attempt *step)
 {
-	const enum sass_rule r = sass_step_do(h, step);
+	const enum sass_rule r = sass_attempt_do(h, step);
 
 	h->out->tries++;
 	h->out->refused[r] += r != SASS_LEGAL;

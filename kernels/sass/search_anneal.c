@@ -24,10 +24,10 @@ cool(struct sass_hunt *h, double heat, uint64_t tries)
 	while (sass_hunt_goes_on(h) && h->out->tries - from < tries) {
 		const double part = (double)(h->out->tries - from) / (double)tries;
 		const double limit = nextafter(bar(h, cost, heat * pow(COLD, part)), INFINITY);
-		const struct sass_step step = sass_step_any(h);
+		const struct sass_attempt step = sass_attempt_any(h);
 		const uint32_t mark = sass_sched_mark(h->s);
 
-		if (sass_step_try(h, &step) != SASS_LEGAL)
+		if (sass_attempt_count(h, &step) != SASS_LEGAL)
 			continue;
 		const double price = sass_hunt_price(h, limit);
 

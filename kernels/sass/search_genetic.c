@@ -8,7 +8,7 @@
 enum { PEOPLE = 24, STEPS = 96, OWN = 4 };
 
 struct person {
-	struct sass_step step[STEPS];
+	struct sass_attempt step[STEPS];
 	uint32_t n;
 	double price;
 };
@@ -33,7 +33,7 @@ worst_of(const struct person *people)
 }
 
 static void
-add(struct person *p, const struct sass_step *step)
+add(struct person *p, const struct sass_attempt *step)
 {
 	if (p->n < STEPS)
 		p->step[p->n++] = *step;
@@ -63,12 +63,12 @@ raise(struct sass_hunt *h, struct person *child)
 	child->n = 0;
 	sass_sched_reset(h->s);
 	for (uint32_t n = 0; n < n_old; n++)
-		if (sass_step_do(h, &child->step[n]) == SASS_LEGAL)
+		if (sass_attempt_do(h, &child->step[n]) == SASS_LEGAL)
 			child->step[child->n++] = child->step[n];
 	for (uint32_t n = 0; n < own && child->n < STEPS && sass_hunt_goes_on(h); n++) {
-		const struct sass_step step = sass_step_any(h);
+		const struct sass_attempt step = sass_attempt_any(h);
 
-		if (sass_step_try(h, &step) == SASS_LEGAL)
+		if (sass_attempt_count(h, &step) == SASS_LEGAL)
 			child->step[child->n++] = step;
 	}
 }

@@ -9,7 +9,7 @@
 enum { SASS_REMEMBERED = 1 << 16, SASS_REACH = 12 };
 
 /* A move that can be asked of any schedule: it names the instruction, not its place. */
-struct sass_step {
+struct sass_attempt {
 	uint32_t who;
 	int16_t by; /* places; of a stall count: more or less */
 	uint8_t kind;
@@ -41,9 +41,9 @@ struct sass_hunt {
 	struct sass_record slot[SASS_BEST];
 	bool is_over; /* the callback ended it */
 };
-struct sass_step sass_step_any(struct sass_hunt *h); /* a random one */
-enum sass_rule sass_step_do(struct sass_hunt *h, const struct sass_step *step);
-enum sass_rule sass_step_try(struct sass_hunt *h, const struct sass_step *step); /* counted */
+struct sass_attempt sass_attempt_any(struct sass_hunt *h); /* a random one */
+enum sass_rule sass_attempt_do(struct sass_hunt *h, const struct sass_attempt *step);
+enum sass_rule sass_attempt_count(struct sass_hunt *h, const struct sass_attempt *step); /* counted */
 /* The schedule becomes the best one found, or the base. */
 void sass_hunt_to_best(struct sass_hunt *h);
 /* Of the schedule as it stands; INFINITY: `limit` or more.  The best are noted. */

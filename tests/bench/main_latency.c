@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOTS = 1 << 20, SMS = 4, CODES = 512, MAX_CUBIN = 64 << 20 };
-static const int sms[SMS] = {70, 75, 80, 90};
+enum { SLOTS = 1 << 20, SMS = 6, CODES = 512, MAX_CUBIN = 64 << 20 };
+static const int sms[SMS] = {70, 75, 80, 86, 89, 90};
 
 struct seen {
-	uint64_t id; /* sm, kind, slot, first, second; 0: free */
+	uint64_t id; /* sm, kind, slot, part, first, second; 0: free */
 	uint32_t cycles, times;
 	const char *first, *second;
 };
@@ -73,9 +73,7 @@ says_something(const struct sass_dep *d, const struct sass_instr *a, const struc
 		return false;
 	if (d->kind == SASS_LAT_pipe)
 		return true;
-	if ((a->flags & SASS_VARIABLE) || exclude(a, b) || d->keeps)
-		return false;
-	return d->kind == SASS_LAT_waw || (d->slots && (d->slots & (d->slots - 1)) == 0);
+	return !(a->flags & SASS_VARIABLE) && !exclude(a, b) && !d->keeps;
 }
 
 static void
@@ -83,12 +81,13 @@ take(void *self, const struct sass_dep *d)
 {
 	struct learn *l = self;
 	const struct sass_instr *a = &l->k->instr[d->first], *b = &l->k->instr[d->second];
+	struct sass_tie t[SASS_TIES];
 
-	if (!says_something(d, a, b))
+	if (!says_something(d, a, b) || sass_ties(a, b, d->kind, d->resource, t) != 1)
 		return;
 	note(l,
-	    (uint64_t)sms[sm_number(l->k->sm)] << 56 | (uint64_t)d->kind << 48 | (uint64_t)d->slots << 40 |
-		(uint64_t)sass_lat_key(a) << 20 | sass_lat_key(b),
+	    (uint64_t)sms[sm_number(l->k->sm)] << 56 | (uint64_t)t[0].kind << 48 | (uint64_t)t[0].slot << 44 |
+		(uint64_t)t[0].part << 40 | (uint64_t)t[0].first << 20 | t[0].second,
 	    d->cycles, a->op->name, b->op->name);
 }
 
@@ -148,19 +147,12 @@ by_id(const void *x, const void *y)
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-static const char *
-slot_name(uint64_t slot)
-{
-	static const char *const name[] = {
-	    "none", "a", "b", "c", "d", "guard", "predicate", "uniform", "upredicate"};
-
-	return name[slot ? (unsigned)__builtin_ctzll(slot) + 1 : 0];
-}
-
 static void
 print_pairs(struct learn *l)
 {
 	static const char *const kind[] = {"raw", "war", "waw", "pipe"};
+	static const char *const slot[] = {
+	    "none", "a", "b", "c", "d", "guard", "predicate", "uniform", "upredicate"};
 	uint32_t n = 0;
 
 	for (uint32_t q = 0; q < SLOTS; q++)
@@ -170,10 +162,10 @@ print_pairs(struct learn *l)
 	for (uint32_t q = 0; q < n; q++) {
 		const struct seen *s = &l->seen[q];
 
-		printf("LAT(%u, %s, %s, 0x%03x, 0x%03x, %u) /* %s %s %u */\n", (unsigned)(s->id >> 56),
-		    kind[s->id >> 48 & 0xff], slot_name(s->id >> 40 & 0xff), (unsigned)(s->id >> 20 & 0xffff),
-		    (unsigned)(s->id & 0xffff), MIN_OF(s->cycles, (uint32_t)SASS_FAR), s->first, s->second,
-		    s->times);
+		printf("LAT(%u, %s, %s, %u, 0x%03x, 0x%03x, %u) /* %s %s %u */\n", (unsigned)(s->id >> 56),
+		    kind[s->id >> 48 & 0xff], slot[s->id >> 44 & 0xf], (unsigned)(s->id >> 40 & 0xf),
+		    (unsigned)(s->id >> 20 & 0xffff), (unsigned)(s->id & 0xffff),
+		    MIN_OF(s->cycles, (uint32_t)SASS_FAR), s->first, s->second, s->times);
 	}
 }
 
@@ -195,16 +187,17 @@ print_controls(const struct learn *l)
 static void
 print_head(const struct learn *l, int n_files)
 {
-	printf("/* kernels/sass/latency.def: what ptxas itself writes, over %llu instructions of %d cubins; "
-	       "made by\n"
-	       " * bench-latency, not by hand.  Behind each pair how often it was seen.\n"
-	       " * LAT(sm, kind, slot of the reader, first, second, smallest distance in issue cycles), "
-	       "sorted;\n"
-	       " * CONTROL(sm, yields, stall counts seen, bit i for i); LEAST(sm, opcode, smallest stall "
-	       "count). */\n"
-	       "#ifndef LAT\n#define LAT(SM, KIND, SLOT, FIRST, SECOND, CYCLES)\n#endif\n"
-	       "#ifndef CONTROL\n#define CONTROL(SM, YIELDS, STALLS)\n#endif\n"
-	       "#ifndef LEAST\n#define LEAST(SM, KEY, STALL)\n#endif\n",
+	printf(
+	    "/* kernels/sass/latency.def: what ptxas itself writes, over %llu instructions of %d cubins; "
+	    "made by\n"
+	    " * bench-latency, not by hand.  Behind each pair how often it was seen.\n"
+	    " * LAT(sm, kind, slot of the reader, part, first, second, smallest distance in issue cycles), "
+	    "sorted;\n"
+	    " * CONTROL(sm, yields, stall counts seen, bit i for i); LEAST(sm, opcode, smallest stall "
+	    "count). */\n"
+	    "#ifndef LAT\n#define LAT(SM, KIND, SLOT, PART, FIRST, SECOND, CYCLES)\n#endif\n"
+	    "#ifndef CONTROL\n#define CONTROL(SM, YIELDS, STALLS)\n#endif\n"
+	    "#ifndef LEAST\n#define LEAST(SM, KEY, STALL)\n#endif\n",
 	    (unsigned long long)l->n_instr, n_files);
 }
 
