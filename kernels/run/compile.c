@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,7 +214,8 @@ compile_some(void *arg)
 static bool
 compile_all(struct work *w, struct err *e)
 {
-	uint32_t n = (uint32_t)MIN_OF(MIN_OF(get_nprocs(), (int)w->n), (int)MAX_THREADS), worst = w->n;
+	/* one more than cores: a jail is waited for before its compiler begins and after it has ended */
+	uint32_t n = (uint32_t)MIN_OF(MIN_OF(get_nprocs() + 1, (int)w->n), (int)MAX_THREADS), worst = w->n;
 	struct hand hand[MAX_THREADS];
 	pthread_t thread[MAX_THREADS];
 	bool threaded[MAX_THREADS] = {false};
@@ -285,11 +287,50 @@ compile_c(struct arena *a, struct str text, const struct compile_opts *o, struct
 	return compile_files(a, &text, 1, o, out, e);
 }
 
-bool
-compiler_version(struct arena *a, struct str *out, struct err *e)
+/* What was asked last, of a compiler that is still the same file: whoever measures asks several times. */
+static struct {
+	pthread_mutex_t mutex;
+	char cc[OS_PATH_MAX], words[256];
+	struct stat st;
+} known_version = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static bool
+same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	    a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	    a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static bool
+version_known(struct arena *a, const char *cc, const struct stat *st, struct str *out)
+{
+	bool is_known;
+
+	(void)pthread_mutex_lock(&known_version.mutex);
+	is_known = strcmp(known_version.cc, cc) == 0 && same_file(&known_version.st, st);
+	if (is_known)
+		*out = str_of(str_dup(a, str_of(known_version.words)));
+	(void)pthread_mutex_unlock(&known_version.mutex);
+	return is_known;
+}
+
+static void
+know_version(const char *cc, const struct stat *st, struct str words)
+{
+	if (words.n >= sizeof(known_version.words))
+		return;
+	(void)pthread_mutex_lock(&known_version.mutex);
+	(void)snprintf(known_version.cc, sizeof(known_version.cc), "%s", cc);
+	(void)snprintf(known_version.words, sizeof(known_version.words), "%.*s", STR_ARG(words));
+	known_version.st = *st;
+	(void)pthread_mutex_unlock(&known_version.mutex);
+}
+
+static bool
+ask_version(struct arena *a, char *cc, struct str *out, struct err *e)
 {
 	struct arena tmp = {0};
-	char cc[OS_PATH_MAX];
 	char *argv[] = {cc, str_dup(&tmp, STR("--version")), NULL};
 	struct command c = {.argv = argv,
 	    .cpu_ns = default_cpu_ns,
@@ -298,10 +339,10 @@ compiler_version(struct arena *a, struct str *out, struct err *e)
 	    .take_stdout = true};
 	struct command_said said = {0};
 	int status = -1;
-	bool ok = find_compiler(cc, e);
+	bool ok;
 
-	c.reads = ok ? toolchain_of(&tmp, cc) : NULL;
-	ok = ok && command_run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);
+	c.reads = toolchain_of(&tmp, cc);
+	ok = command_run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);
 	if (ok) {
 		struct str rest = {said.p, said.n};
 
@@ -309,4 +350,22 @@ compiler_version(struct arena *a, struct str *out, struct err *e)
 	}
 	arena_fini(&tmp);
 	return ok;
+}
+
+bool
+compiler_version(struct arena *a, struct str *out, struct err *e)
+{
+	char cc[OS_PATH_MAX];
+	struct stat st;
+
+	if (!find_compiler(cc, e))
+		return false;
+	if (stat(cc, &st) != 0)
+		return err_set(e, ERR_HOST, "%s: %s", cc, strerror(errno));
+	if (version_known(a, cc, &st, out))
+		return true;
+	if (!ask_version(a, cc, out, e))
+		return false;
+	know_version(cc, &st, *out);
+	return true;
 }

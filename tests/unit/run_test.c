@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -34,6 +36,49 @@ equal_text_gives_equal_bytes(void **state)
 	assert_memory_equal(one.p, two.p, one.n);
 	assert_true(compiler_version(&a, &version, &e));
 	assert_true(version.n > 3);
+	arena_fini(&a);
+}
+
+static void
+put_file(struct arena *a, const char *dir, const char *name, const char *text, mode_t mode)
+{
+	const char *path = arena_printf(a, "%s/%s", dir, name);
+	struct err e = {0};
+
+	(void)unlink(path);
+	if (!os_write_file(os_real(), path, (struct bytes){(const uint8_t *)text, strlen(text)}, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+/* A compiler is asked for its version once, and again when it is another file. */
+static void
+version_is_asked_once(void **state)
+{
+	static const char *const step[][3] = {/* file, text, what is said then */
+	    {"share/words", "one\n", "one"}, {"share/words", "two\n", "one"},
+	    {"bin/cc", "#!/bin/sh\n# another\ncat \"${0%/bin/cc}/share/words\"\n", "two"}};
+	struct arena a = {0};
+	char dir[OS_PATH_MAX];
+	struct str version;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(os_temp_dir("cc-test", dir, &e));
+	assert_true(os_make_dirs(arena_printf(&a, "%s/bin", dir), &e));
+	assert_true(os_make_dirs(arena_printf(&a, "%s/share", dir), &e));
+	put_file(&a, dir, "bin/cc", "#!/bin/sh\ncat \"${0%/bin/cc}/share/words\"\n", 0700);
+	assert_int_equal(setenv("KORCH_SANDBOX", "off", 1), 0); /* a shell's script is no compiler there */
+	assert_int_equal(setenv("KORCH_CC", arena_printf(&a, "%s/bin/cc", dir), 1), 0);
+	for (size_t i = 0; i < COUNT_OF(step); i++) {
+		put_file(&a, dir, step[i][0], step[i][1], 0700);
+		if (!compiler_version(&a, &version, &e))
+			fail_msg("%s", e.msg);
+		assert_string_equal(str_dup(&a, version), step[i][2]);
+	}
+	assert_int_equal(unsetenv("KORCH_CC"), 0);
+	assert_int_equal(unsetenv("KORCH_SANDBOX"), 0);
+	os_remove_tree(dir);
 	arena_fini(&a);
 }
 
@@ -365,6 +410,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(equal_text_gives_equal_bytes),
+	    cmocka_unit_test(version_is_asked_once),
 	    cmocka_unit_test(files_become_one_object),
 	    cmocka_unit_test(compiler_faults_are_told_apart),
 	    cmocka_unit_test(modules_are_told_apart),
