@@ -85,7 +85,7 @@ struct job {
 struct own_worker {
 	char device[256];
 	uint64_t memory; /* MiB of its measuring child; 0: as usual */
-	bool is_quick;   /* for plans that measure nothing */
+	bool is_quick;   /* it may know its device by a quick look only: for plans that measure nothing */
 	struct child *child;
 	int64_t started_ns;
 	uint32_t failures;

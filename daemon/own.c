@@ -26,8 +26,9 @@ worker_ended(void *self, int status, int signal)
 		w->failures = TRIES;
 }
 
-/* "2 devices", if there are several, then "ready" for each that was taken; what else it prints is not for us.
- */
+/* "2 devices", if there are several, then "ready" for each that was taken; before it "measured" where the
+ * device is known well enough to measure on, however the worker was started.  What else it prints is not for
+ * us. */
 static void
 hear_line(struct own_worker *w, struct str line)
 {
@@ -36,6 +37,8 @@ hear_line(struct own_worker *w, struct str line)
 
 	if (str_is(line, "ready"))
 		w->n_taken++;
+	else if (str_is(line, "measured"))
+		w->is_quick = false;
 	else if (str_is(rest, "devices") && str_to_i64(count, &n) && n > 0 && n <= 4096)
 		w->n_devices = (uint32_t)n;
 }

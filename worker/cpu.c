@@ -404,7 +404,7 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 	c->conf = conf;
 	host_lock_init(&c->lock, &conf->lock, conf->cancel, "cpu");
 	ok = host_lock_take(&c->lock, e) &&
-	    (frozen_load(conf->data, conf->is_quick, &c->cal) ||
+	    (frozen_load(conf->data, conf->is_quick, &c->cal, &out->is_quick) ||
 		(need_child(c, 1, e) && measure_calibrate(c->child, conf->is_quick, &c->cal, e) &&
 		    frozen_save(conf->data, conf->is_quick, &c->cal, e)));
 	host_lock_leave(&c->lock);

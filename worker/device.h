@@ -29,6 +29,7 @@ struct built {
 struct device {
 	void *self;
 	const char *class;
+	bool is_quick;               /* what it knows of its host is of a quick look */
 	uint32_t batch;              /* tasks that it likes to have at a time */
 	struct m_env env;            /* lives as long as the device */
 	const struct dev_info *info; /* a GPU's, with what its calibration saw; NULL: of another device */

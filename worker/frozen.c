@@ -95,15 +95,16 @@ environment_here(struct dev_info *info, struct err *e)
 }
 
 bool
-frozen_load(const char *folder, bool may_be_quick, struct calibration *out)
+frozen_load(const char *folder, bool may_be_quick, struct calibration *out, bool *is_quick)
 {
 	struct arena a = {0};
 	struct dev_info *info = NEW(&a, struct dev_info);
 	struct err e = {0};
-	bool ok = environment_here(info, &e) &&
-	    (load(folder, info->environment, false, out) ||
-		(may_be_quick && load(folder, info->environment, true, out)));
+	bool is_here = environment_here(info, &e),
+	     ok = is_here && load(folder, info->environment, false, out);
 
+	*is_quick = !ok && may_be_quick;
+	ok = ok || (is_here && may_be_quick && load(folder, info->environment, true, out));
 	arena_fini(&a);
 	return ok;
 }

@@ -80,7 +80,7 @@ tell_ready(struct worker *w)
 		printf("{\"ready\":true,\"device\":\"%s\"}\n", w->device->class);
 	(void)fflush(stdout);
 	if (w->conf->ready_fd >= 0) {
-		(void)dprintf(w->conf->ready_fd, "ready\n");
+		(void)dprintf(w->conf->ready_fd, "%sready\n", w->device->is_quick ? "" : "measured\n");
 		if (w->conf->ready_fd > STDERR_FILENO) /* else it is for more than that */
 			(void)close(w->conf->ready_fd);
 	}

@@ -74,6 +74,13 @@ grep -q 'cannot write' "$XDG_DATA_HOME/korch/korchd.log" && bad "$(grep 'cannot 
 runs 0 '^all [1-9][0-9]* kernels were measured before: nothing to tune' korch run meets.onnx --shape n=4 --shape m=4
 grep -q 'type:' out && bad "it says what to type: $(cat out)" || ok
 
+# A worker that was started for a plan at once knows a machine that was measured before: it does not make room for another.
+kill "$(cat "$XDG_DATA_HOME/korch/lock")"
+flock "$XDG_DATA_HOME/korch/lock" true
+runs 0 '^median' korch run meets.onnx --shape n=3 --shape m=3 --repeat 1
+runs 0 'runs in|takes' korch submit meets.onnx --shape n=3 --shape m=3 --budget 20
+[ "$(grep -c 'info own_worker' "$XDG_DATA_HOME/korch/korchd.log")" = 1 ] && ok || bad "workers: $(grep own_worker "$XDG_DATA_HOME/korch/korchd.log")"
+
 # What cannot be run: one sentence of the part that failed, its exit status.
 head -c 3000 "$model" >cut.onnx
 runs 1 '^korch-run: .*cut.onnx' korch run cut.onnx
