@@ -7,6 +7,7 @@
  * its way until the barrier is waited for that guards it: its own, or that of a later instruction of the same
  * queue, which returns in order.  Memory instructions read their operands late, in the order of one queue. */
 #include "machine_hazard.h"
+#include "decode.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +19,16 @@ code_of(const struct sass_instr *i)
 	return i->lo & 0x1ff;
 }
 
-/* HGMMA and its like: WARPGROUP waits for them. */
+/* Walls whose sets are more than what they touch: what works beside the warp (HGMMA, TMA, mbarriers), and
+ * what is said to touch everything.  They stay where they are. */
 static bool
-is_group_product(const struct sass_instr *i)
+is_vague(const struct sass_instr *i)
 {
-	return i->op->pipe == SASS_TENSOR && i->flags & SASS_WALL;
+	const bool wall = i->flags & SASS_WALL,
+		   beside = i->op->pipe == SASS_TENSOR || i->op->pipe == SASS_MEMORY;
+
+	return i->flags & SASS_UNKNOWN || (wall && beside && code_of(i) != 0x1c4) ||
+	    (wall && i->uses.r[3] == sass_everything.r[3]);
 }
 
 /* It keeps the distances of IMAD. */
@@ -35,7 +41,7 @@ is_viadd(const struct sass_instr *i)
 static enum producer
 producer_of(const struct sass_instr *i)
 {
-	enum { HFMA2_MMA = 0x035, ULDC = 0x0b9, UMOV = 0x082 };
+	enum { HFMA2_MMA = 0x035, ULDC = 0x0b9, UMOV = 0x082, VOTEU = 0x086 };
 	const bool whole = i->mma_k * i->mma_bits >= 256;
 
 	if (is_viadd(i))
@@ -46,13 +52,23 @@ producer_of(const struct sass_instr *i)
 		return P_FMA;
 	case SASS_HALF:
 		return code_of(i) == HFMA2_MMA ? P_HFMA2 : P_FMA;
+	case SASS_DOUBLE:
+		return P_DOUBLE;
 	case SASS_TENSOR:
 		return whole ? P_MMA : P_MMA_SHORT;
 	case SASS_UNIFORM:
-		return code_of(i) == ULDC || code_of(i) == UMOV ? P_UMOV : P_UNIFORM;
+		return code_of(i) == ULDC || code_of(i) == UMOV || code_of(i) == VOTEU ? P_UMOV : P_UNIFORM;
 	default:
 		return P_ALU;
 	}
+}
+
+static enum producer
+producer_at(const struct sass_instr *i, uint32_t place)
+{
+	const enum producer p = producer_of(i);
+
+	return place < FILE_P ? p : place >= FILE_Q ? P_UPRED : p == P_FMA ? P_FMA_PRED : P_PRED;
 }
 
 static enum consumer
@@ -70,7 +86,7 @@ consumer_of(const struct sass_instr *i)
 	case SASS_TENSOR:
 		return C_TENSOR;
 	case SASS_MEMORY:
-		return C_MEMORY;
+		return i->op->space == SASS_CONSTANT ? C_OTHER : C_MEMORY;
 	case SASS_UNIFORM:
 		return C_UNIFORM;
 	default:
@@ -78,18 +94,25 @@ consumer_of(const struct sass_instr *i)
 	}
 }
 
+/* LDG and LDL come as memory has them; all others come in the order of their unit. */
 static enum queue
 queue_of(const struct sass_instr *i)
 {
-	enum { SHFL = 0x189, LDC = 0x182 };
+	enum { LDC = 0x182, REDUX = 0x1c4 };
 
-	if (i->op->pipe == SASS_XU)
+	switch (i->op->pipe) {
+	case SASS_XU:
 		return QUEUE_XU;
-	if (i->op->pipe != SASS_MEMORY)
+	case SASS_DOUBLE:
+		return QUEUE_DOUBLE;
+	case SASS_MEMORY:
+		return code_of(i) == LDC                                          ? QUEUE_CONSTANT
+		    : code_of(i) == REDUX                                         ? QUEUE_REDUX
+		    : i->op->space == SASS_SHARED || i->op->space == SASS_NOWHERE ? QUEUE_SHARED
+										  : QUEUE_NONE;
+	default:
 		return QUEUE_NONE;
-	if (code_of(i) == LDC)
-		return QUEUE_CONSTANT;
-	return i->op->space == SASS_SHARED || code_of(i) == SHFL ? QUEUE_SHARED : QUEUE_NONE;
+	}
 }
 
 static int
@@ -150,13 +173,16 @@ own_uses(const struct sass_kernel *k, const struct sass_instr *i, uint32_t at)
 	return plain.uses;
 }
 
-/* From Hopper on R2UR has a fixed latency, and no barrier. */
+/* What the table calls variable has a fixed latency where it has no barrier: uniform registers' operations;
+ * R2UR; from Hopper on doubles. */
 static bool
-is_slow(const struct sass_instr *i)
+is_slow(const struct machine_flow *f, const struct sass_instr *i)
 {
 	const bool is_r2ur = code_of(i) == 0x0ca || code_of(i) == 0x1c2;
+	const bool is_fixed =
+	    is_r2ur || i->op->pipe == SASS_UNIFORM || (i->op->pipe == SASS_DOUBLE && f->k->sm >= 90);
 
-	return (i->flags & SASS_VARIABLE && !is_r2ur) || i->write_barrier < SASS_BARRIERS;
+	return (i->flags & SASS_VARIABLE && !is_fixed) || i->write_barrier < SASS_BARRIERS;
 }
 
 static bool
@@ -288,17 +314,24 @@ excludes(const struct machine_flow *f, uint32_t at, uint32_t of)
 	return x->guard != SASS_PT && x->guard == y->guard && x->guard_negated != y->guard_negated;
 }
 
-/* What a memory instruction brings comes behind the operands that older ones of the queue read. */
+/* What a memory instruction brings comes behind the operands that older ones of the queue read, and results
+ * of one queue in their order. */
 static void
-check_writes(struct machine_flow *f, const struct places *defs, uint32_t at, int now, bool memory)
+check_writes(
+    struct machine_flow *f, const struct sass_instr *i, const struct places *defs, uint32_t at, int now)
 {
+	const bool memory = i->op->pipe == SASS_MEMORY;
+	const enum queue q = is_slow(f, i) ? queue_of(i) : QUEUE_NONE;
+
 	for (uint32_t n = 0; n < defs->n; n++) {
 		const struct register_state *r = &f->now.reg[defs->at[n]];
 
 		if (r->read.terms && !(memory && r->read.queue == QUEUE_READS) &&
 		    !excludes(f, at, r->read_by))
 			found(f, at, r->read_by, MACHINE_OVERWRITES, defs->at[n]);
-		if ((r->write.terms && !excludes(f, at, r->by)) || r->ready[C_WRITE] > now)
+		if ((r->write.terms && !(q != QUEUE_NONE && r->write.queue == q) &&
+			!excludes(f, at, r->by)) ||
+		    r->ready[C_WRITE] > now)
 			found(f, at, r->by, MACHINE_WRITES_EARLY, defs->at[n]);
 	}
 }
@@ -343,13 +376,13 @@ note_writes(
 {
 	const enum queue q = queue_of(i);
 	const uint32_t own = barrier_bit(i->write_barrier);
-	const bool slow = is_slow(i);
+	const bool slow = is_slow(f, i);
 
 	cover(f, q, own, false);
 	for (uint32_t n = 0; n < defs->n; n++) {
 		struct register_state *r = &f->now.reg[defs->at[n]];
 		const uint32_t place = defs->at[n];
-		const enum producer p = place >= FILE_Q ? P_UPRED : place >= FILE_P ? P_PRED : producer_of(i);
+		const enum producer p = producer_at(i, place);
 
 		r->by = at;
 		if (slow)
@@ -392,7 +425,7 @@ set_barriers(struct machine_flow *f, const struct sass_instr *i, int now)
 void
 hazard_step(struct machine_flow *f, uint32_t at, int now)
 {
-	enum { BAR = 0x11d, CALL = 0x144 };
+	enum { BAR = 0x11d };
 	const struct sass_instr *i = &f->k->instr[at];
 	struct places uses, defs, guard = {.n = 0};
 
@@ -400,8 +433,13 @@ hazard_step(struct machine_flow *f, uint32_t at, int now)
 	wait_for(f, waits_of(i));
 	if (code_of(i) == BAR)
 		end_reads(f);
-	if (!i->op || i->flags & SASS_UNKNOWN || code_of(i) == CALL || is_group_product(i))
+	if (!i->op || is_vague(i)) {
+		if (i->op && i->op->pipe == SASS_MEMORY)
+			cover(f, QUEUE_READS, barrier_bit(i->read_barrier) | barrier_bit(i->write_barrier),
+			    true);
+		set_barriers(f, i, now);
 		return;
+	}
 	const struct sass_set own = own_uses(f->k, i, at);
 
 	list(&own, &uses);
@@ -410,7 +448,7 @@ hazard_step(struct machine_flow *f, uint32_t at, int now)
 		guard.at[guard.n++] = (uint16_t)((step_is_uniform(i) ? FILE_Q : FILE_P) + i->guard);
 	check_reads(f, i, &guard, at, now, C_GUARD);
 	check_reads(f, i, &uses, at, now, consumer_of(i));
-	check_writes(f, &defs, at, now, i->op->pipe == SASS_MEMORY);
+	check_writes(f, i, &defs, at, now);
 	note_reads(f, i, &uses, at);
 	note_writes(f, i, &defs, at, now);
 	set_barriers(f, i, now);

@@ -5,13 +5,28 @@
 
 #include "machine_int.h"
 
-enum producer { P_ALU, P_FMA, P_HFMA2, P_MMA, P_MMA_SHORT, P_UNIFORM, P_UMOV, P_PRED, P_UPRED, PRODUCERS };
+enum producer {
+	P_ALU,
+	P_FMA,
+	P_HFMA2,
+	P_MMA,
+	P_MMA_SHORT,
+	P_UNIFORM,
+	P_UMOV,
+	P_DOUBLE,
+	P_PRED,
+	P_FMA_PRED,
+	P_UPRED,
+	PRODUCERS
+};
 enum consumer { C_ALU, C_FMA, C_TENSOR, C_MEMORY, C_OTHER, C_UNIFORM, C_GUARD, C_WRITE, CONSUMERS, C_ANY };
 enum queue { /* that return in order */
 	QUEUE_NONE,
-	QUEUE_SHARED, /* LDS, LDSM, SHFL, STS */
+	QUEUE_SHARED, /* LDS, LDSM, SHFL, STS, ATOMS */
 	QUEUE_XU,
 	QUEUE_CONSTANT,
+	QUEUE_DOUBLE,
+	QUEUE_REDUX,
 	QUEUE_READS, /* of all memory instructions their operands */
 };
 /* Registers of all files, one behind the other. */
