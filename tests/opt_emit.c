@@ -2,6 +2,7 @@
 #include "opt.h"
 #include "../kernels/emit/emit.h"
 #include "../kernels/fuse/tile.h"
+#include "harness/cuda_conflicts.h"
 
 static bool
 target_of(const struct opt_call *c, struct target *out, struct err *e)
@@ -45,6 +46,29 @@ opt_emit(struct opt_call *c, struct err *e)
 			: emit_c(c->a, &s, schedule, &t, symbol, &k, e)))
 		return false;
 	emit_print(c->out, &k, &t);
+	return true;
+}
+
+bool
+opt_conflicts(struct opt_call *c, struct err *e)
+{
+	struct conflict *rows = NEW_ARRAY(c->a, struct conflict, CONFLICT_ROWS);
+	struct kernel_code *k = NEW(c->a, struct kernel_code);
+	struct target t;
+	struct spec s;
+	uint32_t n;
+
+	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
+		return false;
+	if (!t.is_cuda)
+		return err_set(
+		    e, ERR_USAGE, "--target: bank conflicts are of cuda kernels: --target=cuda,sm=80");
+	if (!emit_cuda(c->a, &s, str_of(opt_arg(c, "--schedule", "")), &t, "k", k, e) ||
+	    !cuda_conflicts(c->a, &s, k, rows, &n, e))
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		sb_addf(c->out, "pass %u %s %s %.2f\n", rows[i].pass, rows[i].array,
+		    conflict_kind(rows[i].kind), rows[i].turns / rows[i].ideal);
 	return true;
 }
 

@@ -37,6 +37,12 @@ static const char *const cuda_prelude[] = {
 static const char *const host_prelude[] = {
 #include "prelude_host.inc"
 };
+static const char *const host_banks[] = {
+#include "prelude_host_banks.inc"
+};
+static const char *const host_run[] = {
+#include "prelude_host_run.inc"
+};
 static const char *const host_mma[] = {
 #include "prelude_host_mma.inc"
 };
@@ -54,9 +60,11 @@ emit_cuda_prelude(struct arena *a, bool for_host)
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	if (for_host)
+	if (for_host) {
 		add_lines(&sb, host_prelude, COUNT_OF(host_prelude));
-	else
+		add_lines(&sb, host_banks, COUNT_OF(host_banks));
+		add_lines(&sb, host_run, COUNT_OF(host_run));
+	} else
 		add_lines(&sb, cuda_prelude, COUNT_OF(cuda_prelude));
 	add_lines(&sb, prelude, COUNT_OF(prelude));
 	if (for_host)
