@@ -2,6 +2,7 @@
 #include "cache_explain.h"
 #include "job_view.h"
 #include "run_report.h"
+#include "plan_why.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -126,7 +127,7 @@ static void
 good_words(struct strbuf *sb, const struct history *h, uint32_t i, struct unit u)
 {
 	const struct m_measurement *m = h->rows[i];
-	char behind[32] = "-", code[32] = "-";
+	char behind[32] = "-", code[32] = "-", schedule[SCHEDULE_SHOWN];
 
 	if (i)
 		(void)snprintf(behind, sizeof(behind), "(%+.1f %%)",
@@ -140,7 +141,7 @@ good_words(struct strbuf *sb, const struct history *h, uint32_t i, struct unit u
 	sb_addf(sb, " %9s %7" PRIu64 " %9.2g %8s  %-10.*s ", behind, m->row.samples, m->row.error, code,
 	    STR_ARG(m->row.stop));
 	print_utc(sb, m->wall_ns);
-	sb_addf(sb, "  %.*s  %.*s%s%.*s\n", STR_ARG(m->worker), STR_ARG(m->row.schedule),
+	sb_addf(sb, "  %.*s  %s%s%.*s\n", STR_ARG(m->worker), schedule_shown(schedule, m->row.schedule),
 	    m->row.state.n ? "  " : "", STR_ARG(m->row.state));
 	add_repeats(sb, m, u);
 }
@@ -176,7 +177,7 @@ history_words(struct strbuf *sb, const struct history *h)
 {
 	const struct m_measurement *m = h->rows[0];
 	struct unit u = unit_for(m->row.median_ns);
-	char hex[65];
+	char hex[65], schedule[SCHEDULE_SHOWN];
 
 	hash_hex(&m->spec, hex);
 	sb_addf(sb,
@@ -192,9 +193,9 @@ history_words(struct strbuf *sb, const struct history *h)
 		good_words(sb, h, i, u);
 	for (uint32_t i = h->n_good, n; i < h->n; i += n) {
 		n = failures_of_class(h, i);
-		sb_addf(sb, "  failed %u times: %s: %.*s  \"%.*s\"%s\n", n,
+		sb_addf(sb, "  failed %u times: %s: %.*s  \"%s\"%s\n", n,
 		    err_name(err_of_wire(h->rows[i]->row.fail)), STR_ARG(h->rows[i]->row.cause),
-		    STR_ARG(h->rows[i]->row.schedule), n > 1 ? ", ..." : "");
+		    schedule_shown(schedule, h->rows[i]->row.schedule), n > 1 ? ", ..." : "");
 	}
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { MAX_CONDITIONS = 32, MAX_THREADS = 1024 };
+static const double MOST_SECONDS = 1e8;
 
 /* Conditions on the plan; without -o their price alone is wanted. */
 static bool
@@ -105,6 +106,30 @@ read_threads(const struct opts *o, uint64_t *out, struct err *e)
 	return true;
 }
 
+/* Machine code of a GPU's kernels, within the time that the job has. */
+static bool
+check_perturb(const struct opts *o, struct err *e)
+{
+	double seconds = opt_real(o, OPT_perturb), budget = opt_real(o, OPT_budget);
+
+	if (!(seconds >= 0 && seconds <= MOST_SECONDS))
+		return err_set(e, ERR_USAGE, "--perturb %s: it is a number of seconds, 0 (none) to %.0g",
+		    opt_text(o, OPT_perturb), MOST_SECONDS);
+	if (!(seconds > 0))
+		return true;
+	if (strncmp(opt_text(o, OPT_device), "cuda", 4) != 0)
+		return err_set(e, ERR_USAGE,
+		    "--perturb is for a GPU's machine code; device %s has none that Korch reads",
+		    opt_text(o, OPT_device));
+	if (opt_flag(o, OPT_offline) || opt_n(o, OPT_forbid) + opt_n(o, OPT_force) > 0)
+		return err_set(e, ERR_USAGE,
+		    "--perturb times kernels, and --offline, --forbid and --force measure nothing");
+	return seconds <= budget ||
+	    err_set(e, ERR_USAGE,
+		"--perturb %s: these seconds are part of --budget %s; give a budget that is larger",
+		opt_text(o, OPT_perturb), opt_text(o, OPT_budget));
+}
+
 /* A farm's workers were started with limits of their own. */
 static bool
 check_memory(const struct opts *o, struct err *e)
@@ -145,7 +170,7 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 
 	if (!read_threads(o, &threads, e))
 		return false;
-	if (opt_real(o, OPT_budget) < 0 || opt_real(o, OPT_budget) > 1e8)
+	if (opt_real(o, OPT_budget) < 0 || opt_real(o, OPT_budget) > MOST_SECONDS)
 		return err_set(e, ERR_USAGE, "--budget %s: it is a number of seconds, 0 or more",
 		    opt_text(o, OPT_budget));
 	if (opt_real(o, OPT_tolerance) < 0 || opt_real(o, OPT_tolerance) > 1)
@@ -156,7 +181,7 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 		return err_set(e, ERR_USAGE, "--rewrites %s: it is on or off", rewrites.p);
 	if (!str_is(winograd, "on") && !str_is(winograd, "off"))
 		return err_set(e, ERR_USAGE, "--winograd %s: it is on or off", winograd.p);
-	if (!check_precision(o, precision, e) || !check_memory(o, e))
+	if (!check_precision(o, precision, e) || !check_memory(o, e) || !check_perturb(o, e))
 		return false;
 	if (opt_int(o, OPT_open_extents) < 0 || opt_int(o, OPT_open_extents) > INT32_MAX)
 		return err_set(e, ERR_USAGE, "--open-extents %s: it is 1 or more, or 0 for none",
@@ -167,6 +192,7 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 	    .device = str_of(opt_text(o, OPT_device)),
 	    .threads = threads,
 	    .budget_ns = (int64_t)(opt_real(o, OPT_budget) * 1e9),
+	    .perturb_ns = (int64_t)(opt_real(o, OPT_perturb) * 1e9),
 	    .tolerance = opt_real(o, OPT_tolerance),
 	    .strict = opt_flag(o, OPT_strict),
 	    .precision = precision,

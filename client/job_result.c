@@ -23,7 +23,8 @@ add_counts(struct strbuf *sb, const struct m_progress *p)
 	} row[] = {{"operators", p->operators}, {"primitives", p->primitives}, {"candidates", p->candidates},
 	    {"distinct", p->distinct}, {"cached", p->cached}, {"measured", p->measured},
 	    {"failed", p->failed}, {"chosen", p->chosen}, {"guessed", p->guessed},
-	    {"remeasured", p->remeasured}, {"untimed", p->untimed}};
+	    {"remeasured", p->remeasured}, {"untimed", p->untimed}, {"perturbed", p->perturbed},
+	    {"perturb_gained", p->perturb_gained}};
 
 	for (size_t i = 0; i < COUNT_OF(row); i++)
 		sb_addf(sb, "%s\"%s\": %" PRIu64, i ? ", " : "", row[i].key, row[i].value);
@@ -164,6 +165,11 @@ add_search(struct strbuf *sb, const struct job_result *r)
 	if (p->remeasured)
 		sb_addf(sb, "%" PRIu64 " kernels that the choice rests on were timed again side by side\n",
 		    p->remeasured);
+	if (p->perturbed)
+		sb_addf(sb,
+		    "%" PRIu64 " of %" PRIu64
+		    " kernels are faster with their instructions in another order, by %.1f %% at most\n",
+		    p->perturb_gained, p->perturbed, 100 * p->perturb_best);
 	add_latency(sb, p);
 	if (p->what_if_base_ns > 0)
 		add_price(sb, p);

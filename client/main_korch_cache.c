@@ -6,6 +6,7 @@
 #include "job_view.h"
 #include "output.h"
 #include "session.h"
+#include "plan_why.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,18 +66,19 @@ verb_stats(struct cache *c, struct err *e)
 static void
 add_row(struct strbuf *sb, const struct m_measurement *m)
 {
-	char hex[65];
+	char hex[65], schedule[SCHEDULE_SHOWN];
 
 	hash_hex(&m->spec, hex);
+	(void)schedule_shown(schedule, m->row.schedule);
 	sb_addf(sb, "%.12s  ", hex);
 	if (m->row.fail) {
-		sb_addf(sb, "%-10s  %.*s  %.*s", err_name(err_of_wire(m->row.fail)), STR_ARG(m->row.schedule),
+		sb_addf(sb, "%-10s  %s  %.*s", err_name(err_of_wire(m->row.fail)), schedule,
 		    STR_ARG(m->row.cause));
 		return;
 	}
 	print_ns(sb, m->row.median_ns);
-	sb_addf(sb, "  threads=%" PRIu64 " samples=%" PRIu64 "%s  %.*s", m->threads, m->row.samples,
-	    m->is_best ? "  best" : "", STR_ARG(m->row.schedule));
+	sb_addf(sb, "  threads=%" PRIu64 " samples=%" PRIu64 "%s  %s", m->threads, m->row.samples,
+	    m->is_best ? "  best" : "", schedule);
 }
 
 static void

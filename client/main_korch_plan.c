@@ -100,12 +100,28 @@ save_signed(struct call *c, const char *to, struct err *e)
 }
 
 static bool
+rebuild(struct call *c, struct err *e)
+{
+	static const char fake[] = "cuda-fake:";
+	const char *device = opt_text(c->o, OPT_plan_device);
+	bool is_fake = strncmp(device, fake, sizeof(fake) - 1) == 0;
+
+	if (*device && !is_fake)
+		return err_set(e, ERR_USAGE,
+		    "--device %s: rebuild takes this host's compiler, or that of cuda-fake:SETTINGS", device);
+	if (plan_wants_gpu(&c->plan))
+		return plan_rebuild_gpu(c->arena, &c->plan, is_fake ? device + sizeof(fake) - 1 : NULL, e);
+	return !is_fake ? plan_rebuild(c->arena, &c->plan, e)
+			: err_set(e, ERR_USAGE, "--device %s: the plan is for a CPU", device);
+}
+
+static bool
 do_rebuild(struct call *c, struct err *e)
 {
 	const char *to = *opt_text(c->o, OPT_plan_output) ? opt_text(c->o, OPT_plan_output) : c->path;
 	struct strbuf sb;
 
-	if (!plan_rebuild(c->arena, &c->plan, e))
+	if (!rebuild(c, e))
 		return err_in(e, "%s", c->path);
 	if (!save_signed(c, to, e))
 		return false;

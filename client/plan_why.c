@@ -10,8 +10,11 @@
 #include "../kernels/library/library.h"
 #include "run_report.h"
 
+#include "../proto/range.h"
+
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 void
@@ -249,6 +252,67 @@ library_of(const struct plan_kernel *k)
 	return library_of_schedule(k->schedule, &l, &version, &algo) ? library_name(l) : NULL;
 }
 
+/* NULL: its instructions are as they were compiled. */
+static const struct plan_perturbed *
+perturbed_of(const struct plan *p, uint32_t kernel)
+{
+	for (uint32_t i = 0; i < p->n_perturbed; i++)
+		if (p->perturbed[i].kernel == kernel)
+			return &p->perturbed[i];
+	return NULL;
+}
+
+static void
+perturbed_json(struct why *w, uint32_t kernel)
+{
+	const struct plan_perturbed *x = perturbed_of(w->p, kernel);
+
+	sb_addz(&w->sb, ",\"perturbed\":");
+	if (!x) {
+		sb_addz(&w->sb, "null");
+		return;
+	}
+	sb_addf(&w->sb,
+	    "{\"moves\":%" PRId64
+	    ",\"ratio\":%.6f,\"low\":%.6f,\"high\":%.6f,\"expected\":%.6f,\"pairs\":%" PRId64
+	    ",\"compared\":%" PRId64 ",\"tried\":%" PRId64 ",\"failed\":%" PRId64 "}",
+	    x->moves, x->ratio, x->low, x->high, x->expected, x->pairs, x->compared, x->tried, x->failed);
+}
+
+static void
+perturbed_words(struct why *w, uint32_t kernel)
+{
+	const struct plan_perturbed *x = perturbed_of(w->p, kernel);
+
+	if (!x)
+		return;
+	sb_addf(&w->sb,
+	    "  perturbed: %" PRId64
+	    " move%s of its instructions, %.2f %% faster than as compiled (%.2f to %.2f in 95 of "
+	    "100, %" PRId64 " pairs; %.2f by the model)\n    %" PRId64 " elements equal bit for bit; %" PRId64
+	    " order%s timed, %" PRId64 " of them failed\n",
+	    x->moves, x->moves == 1 ? "" : "s", 100 * (1 - x->ratio), 100 * (1 - x->high), 100 * (1 - x->low),
+	    x->pairs, 100 * (1 - x->expected), x->compared, x->tried, x->tried == 1 ? "" : "s", x->failed);
+}
+
+const char *
+schedule_shown(char out[SCHEDULE_SHOWN], struct str schedule)
+{
+	enum { HEAD = 40 };
+	struct str base, moves;
+	uint32_t n = 0;
+
+	if (!sip_split(schedule, &base, &moves) || moves.n <= HEAD) {
+		(void)snprintf(out, SCHEDULE_SHOWN, "%.*s", STR_ARG(schedule));
+		return out;
+	}
+	for (size_t i = 0; i < moves.n; i++)
+		n += moves.p[i] == '.';
+	(void)snprintf(out, SCHEDULE_SHOWN, "%.*s%ssip=%.*s... (%u moves)", STR_ARG(base), base.n ? " " : "",
+	    HEAD, moves.p, n);
+	return out;
+}
+
 static void
 step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 {
@@ -266,6 +330,7 @@ step_json(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 	json_string(&w->sb, w->p->steps[step].nodes);
 	sb_addz(&w->sb, ",\"schedule\":");
 	json_string(&w->sb, k->schedule);
+	perturbed_json(w, w->p->steps[step].kernel);
 	sb_addz(&w->sb, ",\"runner_up\":");
 	if (step < w->p->n_exchanges && w->p->exchanges[step].n_rivals)
 		add_exchange_json(w, &w->p->exchanges[step]);
@@ -295,6 +360,7 @@ step_words(struct why *w, uint32_t step, uint32_t n_rivals, uint32_t n_measured)
 		sb_addf(&w->sb, ", a call of %s", library_of(k));
 	sb_addf(&w->sb, " for %.*s\n  %u other candidates make its results, %u of them measured\n",
 	    STR_ARG(w->p->steps[step].nodes), n_rivals, n_measured);
+	perturbed_words(w, w->p->steps[step].kernel);
 	sb_addz(&w->sb, "  runner-up: ");
 	if (x && x->n_rivals)
 		add_exchange(w, x);

@@ -23,4 +23,8 @@ void why_step(struct why *w, uint32_t step);
 /* Why two neighbours share no kernel: fields of an open JSON object, or lines. */
 void why_apart(struct why *w, const struct plan_apart *x);
 
+/* A schedule for people: long lists of moves of instructions are shortened. */
+enum { SCHEDULE_SHOWN = 512 };
+const char *schedule_shown(char out[SCHEDULE_SHOWN], struct str schedule);
+
 #endif

@@ -43,14 +43,14 @@ print_line(const struct plan *p, const struct step_line *l)
 {
 	const struct plan_kernel *k = &p->kernels[p->steps[l->step].kernel];
 	double us = (double)l->ns / 1e3;
-	char hex[65];
+	char hex[65], schedule[SCHEDULE_SHOWN];
 
 	why_kernel_hex(k, hex);
-	(void)printf("%4u %.*s %10.*f%c %5.1f%% %5.0f%% %9.2f %9.1f %8.2f  %-24.*s %.*s\n", l->step,
-	    WHY_DIGITS, hex, us < 10 ? 3 : 1, us, l->is_guess ? '?' : ' ', 100 * l->share,
+	(void)printf("%4u %.*s %10.*f%c %5.1f%% %5.0f%% %9.2f %9.1f %8.2f  %-24s %.*s\n", l->step, WHY_DIGITS,
+	    hex, us < 10 ? 3 : 1, us, l->is_guess ? '?' : ' ', 100 * l->share,
 	    l->ns ? 100 * (double)k->bound_ns / (double)l->ns : 0, (double)k->flops / 1e6,
-	    (double)k->bytes / 1024, l->ns ? (double)k->flops / (double)l->ns : 0, STR_ARG(k->schedule),
-	    STR_ARG(p->steps[l->step].nodes));
+	    (double)k->bytes / 1024, l->ns ? (double)k->flops / (double)l->ns : 0,
+	    schedule_shown(schedule, k->schedule), STR_ARG(p->steps[l->step].nodes));
 }
 
 void

@@ -88,6 +88,25 @@ key_of_payload(struct judge *j)
 }
 
 static bool
+read_perturb(struct judge *j, struct msg *m)
+{
+	return read_request(j, MSG_perturb_ask, m) &&
+	    (m->perturb_ask.n_kernels == 1 || refuse(j, "what it names as its task's request is none"));
+}
+
+static bool
+key_of_kernel(struct judge *j)
+{
+	struct hash key;
+	struct msg m;
+
+	if (!read_perturb(j, &m))
+		return false;
+	key = perturb_key(j->a, &m.perturb_ask, &j->key);
+	return is_key(j, &key);
+}
+
+static bool
 key_of_plans(struct judge *j)
 {
 	struct hash key;
@@ -242,6 +261,77 @@ numbers_of_race(struct judge *j)
 	return true;
 }
 
+/* The kernel as it was, or with moves of its instructions: nothing else was asked for. */
+static bool
+is_of_kernel(const struct m_kernel *k, struct str schedule)
+{
+	struct str base, moves;
+
+	(void)sip_split(schedule, &base, &moves);
+	return str_eq(base, k->schedule);
+}
+
+/* What it says to have found is one of its rows, which worked. */
+static bool
+is_found(const struct judge *j)
+{
+	const struct m_perturbed *p = &j->o->perturbed;
+
+	for (uint32_t i = 0; i < j->o->n_rows; i++)
+		if (!j->o->rows[i].fail && str_eq(j->o->rows[i].schedule, p->schedule))
+			return true;
+	return p->schedule.n == 0;
+}
+
+/* As with a race: a time below the bound counts where the kernel as it was is below it too. */
+static bool
+judge_moved(struct judge *j, uint32_t row, const struct hash *spec, const struct m_kernel *k)
+{
+	const struct m_row *r = &j->o->rows[row];
+	struct m_bound b;
+	int64_t first;
+
+	if (!bound_get(j->db, spec, &j->key, &b, j->e) ||
+	    !meas_first(j->db, spec, &j->key, k->schedule, &first, j->e))
+		return fails(j);
+	if (!is_above_floor(j, r, &b))
+		return false;
+	if (r->fail || r->median_ns >= b.bound_ns || first < b.bound_ns)
+		take(j, row);
+	else
+		doubt(j, r, b.bound_ns);
+	return true;
+}
+
+static bool
+numbers_of_perturb(struct judge *j)
+{
+	const struct m_perturbed *p = &j->o->perturbed;
+	struct err bad = {0};
+	struct hash spec;
+	struct msg m;
+
+	if (j->o->fail)
+		return true;
+	if (!numbers_of_rows(j) || !read_perturb(j, &m))
+		return false;
+	spec = hash_bytes(m.perturb_ask.kernels[0].spec.p, m.perturb_ask.kernels[0].spec.n);
+	if (!hash_eq(&p->spec, &spec) || !str_eq(p->base, m.perturb_ask.kernels[0].schedule) ||
+	    p->asked_ns != m.perturb_ask.asked_ns)
+		return refuse(j, "it perturbed another kernel than the one that was asked for");
+	if (!perturbed_check(p, &bad))
+		return refuse(j, bad.msg);
+	for (uint32_t i = 0; i < j->o->n_rows; i++)
+		if (!is_of_kernel(&m.perturb_ask.kernels[0], j->o->rows[i].schedule))
+			return refuse(j, "moves of another kernel than the one that was asked for");
+	if (!is_found(j))
+		return refuse(j, "the moves that it found are none of those that it timed");
+	for (uint32_t i = 0; i < j->o->n_rows; i++)
+		if (!judge_moved(j, i, &spec, &m.perturb_ask.kernels[0]))
+			return false;
+	return true;
+}
+
 static bool
 numbers_of_build(struct judge *j)
 {
@@ -314,6 +404,7 @@ static const struct {
     [TASK_BUILD] = {key_of_payload, numbers_of_build},
     [TASK_TIME] = {key_of_plans, numbers_of_plans},
     [TASK_RACE] = {key_of_payload, numbers_of_race},
+    [TASK_PERTURB] = {key_of_kernel, numbers_of_perturb},
 };
 
 static bool

@@ -40,6 +40,9 @@ hear(struct daemon *d, struct job *j, const struct msg *m)
 	case MSG_race_ask:
 		ask_race(d, j, &m->race_ask);
 		break;
+	case MSG_perturb_ask:
+		ask_perturb(d, j, &m->perturb_ask);
+		break;
 	case MSG_build_ask:
 		ask_build(d, j, &m->build_ask);
 		break;

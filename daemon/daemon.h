@@ -193,6 +193,8 @@ void ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 void ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask);
 void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
 void ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask);
+/* ---- perturb.c: the same for orders of machine instructions ---- */
+void ask_perturb(struct daemon *d, struct job *j, const struct m_perturb_ask *ask);
 /* ---- own.c: a private daemon's workers ---- */
 void serve_worker_want(struct daemon *d, struct request *r);
 void own_workers_tick(struct daemon *d);

@@ -1,5 +1,6 @@
 /* daemon/desk.c: what planners ask for.  Costs come from the store; what is missing becomes a
  * task of the farm, one for a key however many jobs ask; its end is told to all that wait. */
+#include "desk.h"
 #include "folder.h"
 #include "lease.h"
 #include "task.h"
@@ -16,25 +17,7 @@
 static const int64_t LONGEST_NS = 86400 * SECOND_NS;
 
 /* ---- the op that all of them share -------------------------------------------------- */
-struct desk_op {
-	struct store_op op;
-	uint64_t job;
-	uint32_t n_drops; /* of the job, when it asked */
-	struct meas_key key;
-	struct hash model;
-	struct msg ask;       /* own copy */
-	struct m_cost *costs; /* one per spec */
-	struct m_kv **known;
-	uint32_t *n_known;
-	struct hash task_key, payload;
-	struct str payload_path;
-	struct m_build_have build;
-	struct m_timing *timings;
-	uint32_t n_timings;
-	bool found;
-};
-
-static struct desk_op *
+struct desk_op *
 desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t threads, struct str precision,
     bool (*run)(struct db *db, struct store_op *op), void (*done)(struct store_op *op))
 {
@@ -72,8 +55,7 @@ desk_op_job(struct store_op *op)
 	return j;
 }
 
-/* The same for what a drop takes back: nothing of before it is done or answered after it. */
-static struct job *
+struct job *
 desk_op_asker(struct store_op *op)
 {
 	struct job *j = desk_op_job(op);
@@ -81,7 +63,7 @@ desk_op_asker(struct store_op *op)
 	return j && j->n_drops == ((struct desk_op *)(void *)op)->n_drops ? j : NULL;
 }
 
-static void
+void
 desk_op_free(struct store_op *op)
 {
 	arena_fini(&op->arena);
@@ -307,8 +289,8 @@ ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 }
 
 /* ---- builds and whole plans --------------------------------------------------------- */
-static struct task_data *
-payload_data(const struct desk_op *x, enum task_kind kind)
+struct task_data *
+desk_payload(const struct desk_op *x, enum task_kind kind)
 {
 	struct task_data *t = heap_alloc(sizeof(*t));
 
@@ -361,7 +343,7 @@ done_build(struct store_op *op)
 		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 
 		if (is_new)
-			t->data = payload_data(x, TASK_BUILD);
+			t->data = desk_payload(x, TASK_BUILD);
 		leases_push(d);
 	}
 	desk_op_free(op);
@@ -438,7 +420,7 @@ done_time(struct store_op *op)
 
 		t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 		if (is_new)
-			t->data = payload_data(x, TASK_TIME);
+			t->data = desk_payload(x, TASK_TIME);
 		leases_push(d);
 	}
 	desk_op_free(op);
@@ -514,7 +496,7 @@ done_race(struct store_op *op)
 		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 
 		if (is_new)
-			t->data = payload_data(x, TASK_RACE);
+			t->data = desk_payload(x, TASK_RACE);
 		leases_push(d);
 	}
 	desk_op_free(op);

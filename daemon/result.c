@@ -5,6 +5,7 @@
 #include "lease.h"
 
 #include "../schema/build.h"
+#include "../schema/perturbed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct piece { /* one outcome on its way */
 	struct m_cost cost;
 	struct m_build_have build;
 	struct m_race_have race;
+	struct m_perturb_have perturb;
 };
 struct result_op {
 	struct store_op op;
@@ -117,6 +119,69 @@ put_raced(struct db *db, struct putting *t, struct err *e)
 	return true;
 }
 
+/* The kernel with moves stands beside the others by what pairs say of it and its base, which was measured
+ * among them; beside that, both have a repeat of this session. */
+static struct m_row
+beside_base(const struct m_row *moved, const struct m_row *base, double ratio)
+{
+	struct m_row r = *moved;
+	double of = (double)base->median_ns * ratio / (double)MAX_OF(moved->median_ns, (int64_t)1);
+
+	r.median_ns = MAX_OF((int64_t)((double)base->median_ns * ratio), (int64_t)1);
+	r.min_ns = MIN_OF(MAX_OF((int64_t)((double)moved->min_ns * of), (int64_t)1), r.median_ns);
+	r.p10_ns = MIN_OF(MAX_OF((int64_t)((double)moved->p10_ns * of), r.min_ns), r.median_ns);
+	r.p90_ns = MAX_OF((int64_t)((double)moved->p90_ns * of), r.median_ns);
+	r.error = base->error; /* its results are the same */
+	return r;
+}
+
+static bool
+put_moved(struct db *db, struct putting *t, const struct m_row *row, struct err *e)
+{
+	const struct m_perturbed *p = &t->p->perturb.perturbed;
+	struct m_row base, beside = *row;
+	bool known;
+
+	if (!meas_row(db, &t->x->op.arena, &p->spec, &t->key, p->base, &base, &known, e))
+		return false;
+	if (row->fail)
+		return meas_put(db, &p->spec, &t->key, row, 1, &t->from, e);
+	if (known && !base.fail && str_eq(row->schedule, p->schedule))
+		beside = beside_base(row, &base, p->ratio);
+	else if (!str_eq(row->schedule, p->base))
+		return true; /* no gain: it takes nobody's place */
+	return (str_eq(row->schedule, p->base) || meas_put(db, &p->spec, &t->key, &beside, 1, &t->from, e)) &&
+	    repeat_put(db, &p->spec, &t->key, &t->p->o->key, row, &t->from, e);
+}
+
+static bool
+put_perturbed(struct db *db, struct putting *t, struct err *e)
+{
+	const struct m_outcome *o = t->p->o;
+	const struct admitted *ok = &t->p->admitted;
+	struct m_perturb_have *have = &t->p->perturb;
+	bool is_taken = false;
+
+	*have = perturb_none(&o->perturbed.spec, o->fail, o->cause);
+	if (o->fail)
+		return true;
+	have->perturbed = o->perturbed;
+	have->perturbed.env_hash = t->key.env_hash;
+	have->perturbed.threads = t->key.threads;
+	have->perturbed.precision = t->key.precision;
+	have->perturbed.epoch = t->key.epoch;
+	have->perturbed.worker = t->from.worker;
+	for (uint32_t i = 0; i < ok->n_rows; i++)
+		is_taken |= str_eq(ok->rows[i].schedule, o->perturbed.schedule);
+	if (!is_taken)
+		have->perturbed.schedule = STR("");
+	for (uint32_t i = 0; i < ok->n_rows; i++)
+		if (!put_moved(db, t, &ok->rows[i], e))
+			return false;
+	return perturbed_put(db, &t->key, &have->perturbed, e) &&
+	    meas_best(db, &t->x->op.arena, &o->perturbed.spec, &t->key, &have->cost, e);
+}
+
 static bool
 put_outcome(struct db *db, void *self, struct err *e)
 {
@@ -124,7 +189,8 @@ put_outcome(struct db *db, void *self, struct err *e)
 	    [TASK_MEASURE] = put_measured,
 	    [TASK_BUILD] = put_built,
 	    [TASK_TIME] = put_timed,
-	    [TASK_RACE] = put_raced};
+	    [TASK_RACE] = put_raced,
+	    [TASK_PERTURB] = put_perturbed};
 	struct putting *t = self;
 
 	return t->p->o->kind == TASK_CANARY || put[t->p->o->kind](db, t, e);
@@ -255,6 +321,7 @@ finish_one(struct daemon *d, struct result_op *x, struct piece *p)
 		result.cost = o->kind == TASK_MEASURE ? &p->cost : NULL;
 		result.build = o->kind == TASK_BUILD ? &p->build : NULL;
 		result.race = o->kind == TASK_RACE ? &p->race : NULL;
+		result.perturb = o->kind == TASK_PERTURB ? &p->perturb : NULL;
 	}
 	if (v == FARM_RETRY) {
 		note_cause(t, is_refused ? unsaid.cause : o->cause);

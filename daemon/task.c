@@ -45,6 +45,34 @@ time_key(struct arena *a, const struct m_time_ask *m, const struct meas_key *k)
 	return task_key(TASK_TIME, &all, k, 0);
 }
 
+struct m_perturb_have
+perturb_none(const struct hash *spec, uint64_t fail, struct str cause)
+{
+	return (struct m_perturb_have){.perturbed = {.spec = *spec,
+					   .base = STR(""),
+					   .schedule = STR(""),
+					   .precision = STR(""),
+					   .worker = STR("")},
+	    .cost = {.spec = *spec, .schedule = STR(""), .cause = STR("")},
+	    .fail = fail,
+	    .cause = cause};
+}
+
+struct hash
+perturb_key(struct arena *a, const struct m_perturb_ask *m, const struct meas_key *k)
+{
+	struct strbuf sb;
+	struct hash what;
+
+	sb_init(&sb, a);
+	sb_addf(&sb, "%llu %lld %zu ", (unsigned long long)m->seed, (long long)m->asked_ns,
+	    m->kernels[0].schedule.n);
+	sb_add(&sb, m->kernels[0].schedule);
+	sb_add(&sb, m->kernels[0].spec);
+	what = hash_bytes(sb.p, sb.n);
+	return task_key(TASK_PERTURB, &what, k, 0);
+}
+
 void
 task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome)
 {
@@ -87,6 +115,10 @@ task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, co
 	case TASK_RACE:
 		m.type = MSG_race_have;
 		m.race_have = r && r->race ? *r->race : (struct m_race_have){.fail = fail, .cause = cause};
+		break;
+	case TASK_PERTURB:
+		m.type = MSG_perturb_have;
+		m.perturb_have = r && r->perturb ? *r->perturb : perturb_none(&data->spec_hash, fail, cause);
 		break;
 	case TASK_CANARY:
 	case TASK_KINDS:

@@ -27,11 +27,16 @@ struct task_result { /* what the store made of an outcome, by the task's kind */
 	const struct m_cost *cost;
 	const struct m_build_have *build;
 	const struct m_race_have *race;
+	const struct m_perturb_have *perturb;
 };
 /* Of all that decides a task's result: whoever says what was done says by it which task it was. */
 struct hash task_key(enum task_kind kind, const struct hash *what, const struct meas_key *k, uint64_t effort);
 /* What is timed: plans by their contents, and where. */
 struct hash time_key(struct arena *a, const struct m_time_ask *m, const struct meas_key *k);
+/* What is perturbed: a kernel, and how long at most; the ask has one. */
+struct hash perturb_key(struct arena *a, const struct m_perturb_ask *m, const struct meas_key *k);
+/* An answer of which nothing came. */
+struct m_perturb_have perturb_none(const struct hash *spec, uint64_t fail, struct str cause);
 /* A task is over: tells its waiters, ends it.  r, outcome: what there is to tell, or NULL. */
 void task_over(
     struct daemon *d, struct farm_task *t, const struct task_result *r, const struct m_outcome *outcome);

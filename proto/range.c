@@ -2,6 +2,7 @@
 #include "range.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Wider than anything honest: eleven days, a sample a nanosecond for a second. */
 static const int64_t most_ns = (int64_t)1000000 * 1000000000;
@@ -61,6 +62,61 @@ row_check(const struct m_row *r, struct err *e)
 		ok = err_set(e, ERR_PROTO, "%llu bytes compiled in %lld ns",
 		    (unsigned long long)r->code_bytes, (long long)r->compile_ns);
 	return ok || err_in(e, "schedule '%.*s'", (int)MIN_OF(r->schedule.n, (size_t)100), r->schedule.p);
+}
+
+bool
+sip_split(struct str schedule, struct str *base, struct str *moves)
+{
+	static const char word[] = "sip=";
+	size_t n = sizeof(word) - 1, at = schedule.n;
+
+	while (at > 0 && schedule.p[at - 1] != ' ')
+		at--;
+	*base = schedule;
+	*moves = STR("");
+	if (schedule.n - at <= n || memcmp(schedule.p + at, word, n) != 0)
+		return false;
+	*moves = (struct str){schedule.p + at + n, schedule.n - at - n};
+	*base = (struct str){schedule.p, at ? at - 1 : 0};
+	return true;
+}
+
+/* Moves are printable and hold no blank. */
+static bool
+is_moved(struct str schedule, struct str base)
+{
+	struct str of, moves;
+
+	if (!sip_split(schedule, &of, &moves) || !str_eq(of, base))
+		return false;
+	for (size_t i = 0; i < moves.n; i++)
+		if (moves.p[i] <= ' ' || moves.p[i] > '~')
+			return false;
+	return true;
+}
+
+bool
+perturbed_check(const struct m_perturbed *p, struct err *e)
+{
+	struct str base, moves;
+
+	if (sip_split(p->base, &base, &moves))
+		return err_set(e, ERR_PROTO, "a perturbed kernel whose base has moves itself");
+	if (p->compared > most_bytes || p->pairs > most_samples || p->tried > most_samples ||
+	    p->failed > p->tried || p->n_moves > most_samples || p->asked_ns < 0)
+		return err_set(e, ERR_PROTO, "a perturbed kernel with counts out of range");
+	if (!(p->expected >= 0 && p->expected <= most_ratio))
+		return err_set(e, ERR_PROTO, "a perturbed kernel that is expected to take %g", p->expected);
+	if (p->schedule.n == 0)
+		return true;
+	if (!is_moved(p->schedule, p->base))
+		return err_set(e, ERR_PROTO, "moves of another kernel than the one that was asked for");
+	if (!(p->low > 0 && p->low <= p->ratio && p->ratio <= p->high && p->high < 1))
+		return err_set(e, ERR_PROTO,
+		    "a gain to %g of the base's time, between %g and %g: that is none", p->ratio, p->low,
+		    p->high);
+	return (p->pairs > 0 && p->compared > 0) ||
+	    err_set(e, ERR_PROTO, "a gain without a pair that was timed, or a result that was compared");
 }
 
 bool

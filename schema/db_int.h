@@ -76,6 +76,9 @@ bool meas_row_is_sane(const struct m_row *r, struct err *e) MUST_CHECK;
 bool repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err *e) MUST_CHECK;
 /* Standard error of the median of that many samples, from p90 - p10. */
 double median_error(int64_t spread_ns, uint64_t samples);
+/* Of a schedule with moves: what is known of them (perturbed.c). */
+bool perturbed_apply(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_cost *cost, struct err *e) MUST_CHECK;
 /* What repeats make of a cost that was read from the row with that key. */
 bool repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e) MUST_CHECK;
 

@@ -288,7 +288,23 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 		key = q_hash(&q, 5);
 		out->compile_ns = q_int(&q, 6);
 	}
-	return q_end(&q, e) && (!found || repeat_apply(db, &key, out, e));
+	return q_end(&q, e) &&
+	    (!found || (repeat_apply(db, &key, out, e) && perturbed_apply(db, a, spec, k, out, e)));
+}
+
+bool
+meas_row(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct str schedule, struct m_row *out, bool *known, struct err *e)
+{
+	struct hash key = meas_row_key(spec, k, schedule);
+	struct q q = q_start(db, SQL_MEAS_FIND, "h", &key);
+	struct m_measurement m = {0};
+
+	*known = q_step(&q);
+	if (*known)
+		q_measurement(&q, a, &m);
+	*out = m.row;
+	return q_end(&q, e);
 }
 
 bool

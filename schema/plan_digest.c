@@ -277,6 +277,23 @@ put_errors(struct strbuf *sb, const struct plan *p)
 		}
 }
 
+/* Likewise. */
+static void
+put_perturbed(struct strbuf *sb, const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_perturbed; i++) {
+		const struct plan_perturbed *x = &p->perturbed[i];
+		const double real[] = {x->ratio, x->low, x->high, x->expected};
+		const int64_t whole[] = {x->pairs, x->compared, x->tried, x->failed, x->moves};
+
+		put_u64(sb, x->kernel);
+		for (size_t k = 0; k < COUNT_OF(real); k++)
+			put_real(sb, real[k]);
+		for (size_t k = 0; k < COUNT_OF(whole); k++)
+			put_u64(sb, (uint64_t)whole[k]);
+	}
+}
+
 uint64_t
 plan_sum(const struct plan *p, const struct plan_host *h)
 {
@@ -295,6 +312,7 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 	if (p->values.n) /* likewise */
 		put_str(&sb, p->values);
 	put_errors(&sb, p);
+	put_perturbed(&sb, p);
 	put_u64(&sb, (uint64_t)h->wall_ns);
 	put_str(&sb, h->made_by);
 	put_str(&sb, h->host);
@@ -332,6 +350,7 @@ plan_content(const struct plan *p, const struct hash blob[PLAN_BLOBS])
 	put_all_but_blobs(&sb, p);
 	put_str(&sb, p->values);
 	put_errors(&sb, p);
+	put_perturbed(&sb, p);
 	for (int i = 0; i < PLAN_BLOBS; i++)
 		sb_add(&sb, (struct str){(const char *)blob[i].b, sizeof(blob[i].b)});
 	h = hash_bytes(sb.p, sb.n);

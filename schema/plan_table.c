@@ -197,11 +197,14 @@ struct table {
 	const char *name;
 	const struct column *(*columns)(int *n);
 	size_t row_bytes, list_at, n_at; /* the list and its count are fields of struct plan */
+	bool may_lack;                   /* older files of the format do not have it */
 };
 static const struct table tables[] = {
-#define TABLE(NAME, STRUCT, LIST_AT, COUNT_AT)                                                               \
+#define ROW_OF(NAME, STRUCT, LIST_AT, COUNT_AT, MAY_LACK)                                                    \
 	{#NAME, columns_of_##NAME, sizeof(struct STRUCT), offsetof(struct plan, LIST_AT),                    \
-	    offsetof(struct plan, COUNT_AT)},
+	    offsetof(struct plan, COUNT_AT), MAY_LACK},
+#define TABLE(NAME, STRUCT, LIST_AT, COUNT_AT) ROW_OF(NAME, STRUCT, LIST_AT, COUNT_AT, false)
+#define NEW_TABLE(NAME, STRUCT, LIST_AT, COUNT_AT) ROW_OF(NAME, STRUCT, LIST_AT, COUNT_AT, true)
 #define COL(ID, COLUMN, AT)
 #define LIST(ID, COLUMN, AT, COUNT)
 #define END(NAME)
@@ -307,6 +310,19 @@ prepare_select(struct plan_db *f, struct arena *tmp, const char *name, const str
 	return pf_prepare(f, sql.p);
 }
 
+static bool
+has_table(struct plan_db *f, const char *name)
+{
+	sqlite3_stmt *s =
+	    pf_prepare(f, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?");
+	bool has;
+
+	pf_bind_str(f, s, 1, str_of(name));
+	has = pf_next_row(f, s) && pf_get_int(f, s, 0) == 1;
+	(void)sqlite3_finalize(s);
+	return has;
+}
+
 static void
 load(struct plan_db *f, struct arena *a, const struct table *t, struct plan *p)
 {
@@ -337,5 +353,6 @@ void
 pf_load_tables(struct plan_db *f, struct arena *a, struct plan *p)
 {
 	for (size_t i = 0; i < COUNT_OF(tables); i++)
-		load(f, a, &tables[i], p);
+		if (!tables[i].may_lack || has_table(f, tables[i].name))
+			load(f, a, &tables[i], p);
 }

@@ -9,7 +9,7 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 7, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 8, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
@@ -74,6 +74,9 @@ bool repeat_put(struct db *db, const struct hash *spec, const struct meas_key *k
 /* The time by which a schedule was first measured; 0: it was not, or failed. */
 bool meas_first(struct db *db, const struct hash *spec, const struct meas_key *k, struct str schedule,
     int64_t *ns, struct err *e) MUST_CHECK;
+/* The row of a schedule, where there is one. */
+bool meas_row(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct str schedule, struct m_row *out, bool *known, struct err *e) MUST_CHECK;
 /* How many rows a session left; 0: it never came to an end. */
 bool repeat_session(struct db *db, const struct hash *session, uint32_t *n, struct err *e) MUST_CHECK;
 /* Says that `effort` was spent; fail != 0: no schedule can do better. */
@@ -87,7 +90,7 @@ bool meas_find(struct db *db, struct arena *a, struct str text, const struct mea
 /* The same for a spec known by its digest, without counting. */
 bool meas_best(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_cost *out, struct err *e) MUST_CHECK;
-/* Schedules that have a row already. */
+/* Schedules that have a row already, but those with moves of instructions: no space lists them. */
 bool meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_kv **out, uint32_t *n, struct err *e) MUST_CHECK;
 

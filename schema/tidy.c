@@ -186,7 +186,7 @@ static bool
 gc_rows(struct db *db, int64_t until_ns, struct err *e)
 {
 	static const enum sql_id by_age[] = {SQL_GC_MEAS, SQL_GC_ATTEMPT, SQL_GC_PLAN_TIME};
-	static const enum sql_id orphans[] = {SQL_GC_REPEAT, SQL_GC_SPEC};
+	static const enum sql_id orphans[] = {SQL_GC_REPEAT, SQL_GC_PERTURBED, SQL_GC_SPEC};
 
 	for (size_t i = 0; i < COUNT_OF(by_age); i++)
 		if (!q_run(db, e, by_age[i], "i", until_ns))

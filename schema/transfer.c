@@ -4,8 +4,10 @@
  * bytes.  An import is hostile input: sizes, digests and references are checked, and it comes
  * in whole or not at all (the caller's transaction). */
 #include "db_int.h"
+#include "perturbed.h"
 
 #include "../proto/hw.h"
+#include "../proto/range.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +102,16 @@ export_repeat(struct db *db, struct strbuf *sb, struct arena *tmp, struct str cl
 			add_item(sb, 'R', b);
 	}
 	return q_end(&q, e) && ok;
+}
+
+static bool
+export_perturbed(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_PERTURBED, "t", class);
+
+	while (q_step(&q))
+		add_item(sb, 'P', q_blob(&q, tmp, 1));
+	return q_end(&q, e);
 }
 
 static bool
@@ -276,6 +288,23 @@ import_repeat(struct import *im, struct bytes b, struct err *e)
 	k.precision = r.precision;
 	from = (struct meas_origin){r.worker, r.gen, 0, r.wall_ns};
 	return repeat_put(im->db, &r.spec, &k, &r.session, &r.row, &from, e);
+}
+
+static bool
+import_perturbed(struct import *im, struct bytes b, struct err *e)
+{
+	struct m_perturbed p;
+	struct meas_key k = {0};
+
+	if (!rec_unpack(im->tmp, "perturbed", b, &p, e) || !find_env(im, &p.env_hash, &k, e) ||
+	    !spec_is_here(im, &p.spec, e))
+		return false;
+	if (p.threads == 0 || p.threads > 65536 || p.epoch > INT64_MAX || !perturbed_check(&p, e))
+		return err_set(e, ERR_FORMAT, "a perturbed kernel with numbers out of range");
+	k.threads = p.threads;
+	k.epoch = p.epoch;
+	k.precision = p.precision;
+	return perturbed_put(im->db, &k, &p, e);
 }
 
 static bool

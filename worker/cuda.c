@@ -8,6 +8,7 @@
 #include "cuda_int.h"
 
 #include "../kernels/cost/gpu.h"
+#include "../proto/range.h"
 #include "frozen.h"
 
 #include <stdio.h>
@@ -61,20 +62,21 @@ prove(struct cuda *c, struct err *e)
 }
 
 /* ---- from rows to outcomes -------------------------------------------------------------- */
-/* What is the machine's fault and not the kernel's: such a row is no result of the task. */
-static bool
-is_machine(enum err_code fail)
+bool
+cuda_is_machine(enum err_code fail)
 {
 	return fail == ERR_DEVLOST || fail == ERR_THROTTLED || fail == ERR_BUSY || fail == ERR_HOST ||
 	    fail == ERR_MEMORY || fail == ERR_DEVICE || fail == ERR_FAILED || fail == ERR_IO;
 }
 
-/* In its own cubin every kernel is called "k", so that equal text is an equal cubin. */
-static bool
-emit_cuda_alone(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+bool
+cuda_emit(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e)
 {
+	struct str moves;
+
 	(void)symbol;
+	(void)sip_split(schedule, &schedule, &moves);
 	return emit_cuda(a, s, schedule, t, "k", out, e);
 }
 
@@ -87,7 +89,7 @@ take_rows(struct cuda *c, struct arena *a, struct unit *u, const struct measure_
 		size_t at;
 
 		c->is_suspect |= fail == ERR_CRASH || fail == ERR_TIMEOUT || fail == ERR_DEVLOST;
-		if (is_machine(fail)) {
+		if (cuda_is_machine(fail)) {
 			unit_fail(a, u, fail, rows[k].cause);
 			return;
 		}
@@ -150,7 +152,7 @@ cuda_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
 		if (is_well)
-			unit_make(c->device, a, &units[i], i, emit_cuda_alone);
+			unit_make(c->device, a, &units[i], i, cuda_emit);
 		else
 			unit_fail(a, &units[i], e.code, e.msg);
 	}
@@ -340,6 +342,7 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 	    .batch = 16,
 	    .target = target_cuda,
 	    .measure = cuda_measure,
+	    .perturb = cuda_perturb,
 	    .build = cuda_build,
 	    .time_plans = cuda_time_plans,
 	    .canary = cuda_canary,

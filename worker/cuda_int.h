@@ -52,6 +52,18 @@ struct gpu_pass cuda_pass_of(
     const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass);
 /* All kernels and the reference kernels. */
 struct bytes cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uint32_t n);
+/* Better orders of a kernel's instructions (cuda_perturb.c). */
+bool cuda_perturb(void *self, struct arena *a, const struct m_task *task, const struct m_perturb_ask *ask,
+    struct m_outcome *out, struct err *e);
+/* A kernel was compiled from its schedule's base: what moves the schedule has are done in its cubin, each
+ * proved legal again.  False: they do not fit it, `made` says why, and has no cubin. */
+bool cuda_do_moves(struct arena *a, struct str schedule, struct cuda_made *made);
+/* In its own cubin every kernel is called "k", so that equal text is an equal cubin; its moves, if any, are
+ * of the cubin and not of the text. */
+bool cuda_emit(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e);
+/* What is the machine's fault and not the kernel's: such a row is no result of the task. */
+bool cuda_is_machine(enum err_code fail);
 bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
 /* The GPU is ours, with a child on it.  Left behind, the child is kept for the next one, unless is_spent. */
 bool cuda_take(struct cuda *c, struct err *e) MUST_CHECK;

@@ -3,6 +3,9 @@
  * gives equal bytes.  Several children compile side by side. */
 #include "cuda_int.h"
 
+#include "../kernels/sass/perturb.h"
+#include "../proto/range.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -127,6 +130,25 @@ is_worth(const struct kernel_code *code, struct bytes bytes, int sm, struct err 
 	return ok;
 }
 
+bool
+cuda_do_moves(struct arena *a, struct str schedule, struct cuda_made *made)
+{
+	struct str base, words;
+	struct sass_moves moves;
+	struct bytes out;
+
+	if (!sip_split(schedule, &base, &words) || !made->cubin.n)
+		return true;
+	if (sass_moves_read(a, words, &moves, &made->err) &&
+	    sass_moves_apply(a, made->cubin, &moves, &out, &made->err)) {
+		made->cubin = out;
+		return true;
+	}
+	made->cubin = (struct bytes){0};
+	made->err.code = ERR_COMPILE;
+	return err_in(&made->err, "the moves of its instructions do not fit the code that was compiled");
+}
+
 /* What compiled and is worth it stays; the others get their row, or fail the task where NVRTC itself is
  * at fault. */
 static void
@@ -208,6 +230,8 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n
 	}
 	run_crew(&w, a);
 	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t k = 0; k < units[i].n; k++)
+			(void)cuda_do_moves(a, units[i].kernels[k].schedule, &units[i].made[k]);
 		sort_out(c, a, &units[i]);
 		cuda_drop_same(a, &units[i]);
 	}
@@ -314,12 +338,14 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 		struct spec s;
 
 		if (!spec_read(a, ask->kernels[i].spec, &s, e) ||
-		    !emit_cuda(a, &s, ask->kernels[i].schedule, &target, "k", &codes[i], e))
+		    !cuda_emit(a, &s, ask->kernels[i].schedule, &target, "k", &codes[i], e))
 			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
 		if (!codes[i].is_library)
 			w.list[w.n++] = (struct piece){codes[i].text, target.strict, &made[i]};
 	}
 	run_crew(&w, a);
+	for (uint32_t i = 0; i < n; i++)
+		(void)cuda_do_moves(a, ask->kernels[i].schedule, &made[i]);
 	if (!resolve_all(c, a, ask, codes, made, e))
 		return false;
 	for (uint32_t i = 0; i < n; i++) {

@@ -41,6 +41,11 @@ struct device {
 	 * they meet the same moments.  NULL: measure() is as good as it gets here. */
 	void (*race)(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, int64_t budget_ns,
 	    struct m_outcome *out);
+	/* Better orders of the machine instructions of the task's spec with its schedule: fills ->perturbed,
+	 * and rows of the kernel as it was and of what was tried.  NULL: there are no machine instructions
+	 * here. */
+	bool (*perturb)(void *self, struct arena *a, const struct m_task *task,
+	    const struct m_perturb_ask *ask, struct m_outcome *out, struct err *e);
 	bool (*build)(
 	    void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e);
 	/* budget_ns: about; 0: as long as it takes to tell them apart */

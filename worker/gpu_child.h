@@ -57,4 +57,9 @@ bool gpu_voids_told(const struct gpu_voids *v, uint32_t n_good, struct err *e) M
 bool gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i),
     void *arg, struct measure_row *rows, struct err *e) MUST_CHECK;
 
+/* rows[0] is a kernel, the others are the same with its instructions in other orders (gpu_pair.c).  As
+ * gpu_race_run otherwise. */
+bool gpu_pairs_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i),
+    void *arg, struct measure_row *rows, struct err *e) MUST_CHECK;
+
 #endif

@@ -58,7 +58,17 @@ has_index(const struct graph *g)
 }
 
 static double
-real_value(struct rng *r, enum input_set set, double scale)
+special_value(struct rng *r, double otherwise)
+{
+	const double v[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -1e-42, 3e38, 6e-8};
+	uint32_t i = rng_below(r, 2 * (uint32_t)COUNT_OF(v));
+
+	return i < COUNT_OF(v) ? v[i] : otherwise;
+}
+
+/* Element `i` of the first PERIOD ones. */
+static double
+real_value(struct rng *r, enum input_set set, double scale, int64_t i)
 {
 	double v = rng_normal(r);
 
@@ -74,6 +84,12 @@ real_value(struct rng *r, enum input_set set, double scale)
 		return -fabs(v);
 	case SET_POSITIVE:
 		return fabs(v);
+	case SET_EQUAL:
+		return scale;
+	case SET_RAMP:
+		return scale * ((double)i / 1024 - 1);
+	case SET_SPECIAL:
+		return special_value(r, v);
 	default:
 		return v;
 	}
@@ -101,7 +117,7 @@ fill(const struct graph *g, const struct tensor *t, enum input_set set, struct r
 
 	for (int64_t i = 0; i < n; i++) {
 		if (dtype_is_float(t->type))
-			elem_set(t->type, to, i, real_value(r, set, scale));
+			elem_set(t->type, to, i, real_value(r, set, scale, i));
 		else if (t->type == DT_bool)
 			elem_set_int(t->type, to, i, set != SET_ZEROS && rng_below(r, 2));
 		else

@@ -371,6 +371,20 @@ time_item(struct item_run *r)
 			fail_row(&r->rows[k], &e);
 }
 
+static void
+pair_item(struct item_run *r, struct dev_module *m)
+{
+	const struct measure_item *it = &r->b->batch.items[r->item];
+	struct race race = race_of(r);
+	struct err e = {0};
+
+	for (uint32_t k = 0; k < it->n_kernels; k++)
+		if (r->rows[k].fail == ERR_NONE && !find_of_item(r, m, k, &e))
+			fail_row(&r->rows[k], &e);
+	if (!gpu_pairs_run(&race, &r->c->gpu_refs, announce, r, r->rows, &e))
+		leave_if_lost(r);
+}
+
 /* The fake device: rows from a hash.  A crash is a real one, so that the parent's way with
  * crashes is walked; a hang is only said to be one, because tests do not wait. */
 static void
@@ -443,6 +457,8 @@ run_item(struct item_run *r, struct dev_module *m)
 
 	if (any && r->c->is_fake) {
 		fake_item(r);
+	} else if (any && r->b->batch.in_pairs) {
+		pair_item(r, m);
 	} else if (any) {
 		check_item(r, m);
 		if (!r->b->batch.check_only && !r->is_cut)
@@ -499,6 +515,8 @@ do_batch(struct child *c, struct arena *a, struct bytes body)
 		return say_error(c, &e);
 	if (c->gpu.is_open && !gpu_refs_open(&c->dev, m, &c->gpu_refs, &e))
 		return say_error(c, &e);
+	if (b.batch.in_pairs && !c->gpu.is_open)
+		return say_error(c, (err_set(&e, ERR_INFEASIBLE, "pairs are timed on a GPU alone"), &e));
 	if (b.batch.together && !c->gpu.is_open && !c->is_fake)
 		r.is_cut = !run_together(c, a, &b, m);
 	else

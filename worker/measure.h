@@ -97,6 +97,7 @@ struct measure_batch {
 	double tolerance; /* largest error over largest magnitude, float32; 0: 1e-4 (D12) */
 	bool check_only;  /* rows without times */
 	bool together;    /* checked of before: all items race side by side (not on a GPU) */
+	bool in_pairs;    /* a GPU: each item's first kernel is the base of the others (gpu_pair.c) */
 	uint64_t seed;
 };
 enum measure_stop {
@@ -118,6 +119,11 @@ struct measure_row {
 	double clock_ratio; /* frozen reference over reference now */
 	enum measure_stop stop;
 	char state[256]; /* of a GPU over its samples; "" */
+	/* in pairs: time over the base's, its 95 % interval, pairs; elements compared bit for bit */
+	double ratio, low, high;
+	uint32_t pairs;
+	uint64_t compared;
+	bool is_gain; /* in two sessions: the figures are of the second */
 };
 /* rows: one per kernel, items in order, in `a`.  Faults of kernels are rows; false only where
  * no child can be kept alive or the caller cancelled. */

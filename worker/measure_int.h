@@ -133,7 +133,17 @@ bool calibrate(const struct dev *d, const struct refs *r, bool is_quick, struct 
     struct err *e) MUST_CHECK;
 
 /* Values for a spec's operands: seeded, the same in check and timing. */
-enum input_set { SET_NORMAL, SET_ZEROS, SET_LARGE, SET_NEGATIVE, SET_POSITIVE, SET_COUNT };
+enum input_set {
+	SET_NORMAL,
+	SET_ZEROS,
+	SET_LARGE,
+	SET_NEGATIVE,
+	SET_POSITIVE,
+	SET_EQUAL, /* all elements the same */
+	SET_RAMP,
+	SET_SPECIAL, /* infinite ones, NaN, denormals and zeros of both signs among others */
+	SET_COUNT
+};
 void fill_operands(const struct spec *s, enum input_set set, uint64_t seed, void *const *operands);
 /* Seeded values for an input of a plan. */
 void fill_plan_input(const struct plan_io *io, void *to, uint64_t seed);
@@ -177,6 +187,34 @@ int64_t starved_ns(long pid);
 enum { MOST_VOID = 20 };
 void await_threads(const struct dev *d);
 bool had_all_threads(const struct dev *d, uint32_t *n_void);
+
+/* ---- two kernels in pairs (pair.c) ----------------------------------------------------------- */
+struct pair_stats {
+	double ratio, low,
+	    high; /* median of the pairs' ratios; an interval that holds the true one with 95 % */
+	uint32_t n;
+};
+/* Of a session of pairs: b's time over a's, in each.  Sorts them.  False where they are too few for an
+ * interval. */
+bool pair_judge(double *ratio, uint32_t n, struct pair_stats *out);
+/* A time is a gain where the interval lies below 1. */
+bool pair_is_gain(const struct pair_stats *p);
+
+/* Results of two kernels on random and on adversarial inputs, equal bit for bit (equal.c). */
+struct equal_ask {
+	const struct dev *dev;
+	const struct spec *spec;
+	const struct dev_kernel *base, *other;
+	const struct kernel_code *code;
+	uint64_t seed, enough; /* elements: then it ends, each set having been there once */
+	int64_t
+	    limit_ns; /* about; then it ends with what has been compared, some sets of each kind at least */
+	void (*before)(void *arg, bool is_other); /* it runs */
+	void *arg;
+	bool (*poison)(const struct dev *d, int byte, struct err *e); /* fills scratch */
+};
+/* compared: elements.  is_base: the fault was the base's. */
+bool equal_run(const struct equal_ask *q, uint64_t *compared, bool *is_base, struct err *e) MUST_CHECK;
 
 /* The median of v, which is sorted on the way. */
 int64_t median_ns(int64_t *v, uint32_t n);

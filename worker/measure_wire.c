@@ -152,6 +152,7 @@ batch_pack(struct strbuf *sb, const struct measure_batch *b, const bool *skip)
 	put_blob(sb, &b->tolerance, sizeof(b->tolerance));
 	put_num(sb, b->check_only);
 	put_num(sb, b->together);
+	put_num(sb, b->in_pairs);
 	put_num(sb, b->seed);
 	put_num(sb, b->n_items);
 	for (uint32_t i = 0; i < b->n_items; i++) {
@@ -250,6 +251,7 @@ batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, struct
 	get_raw(&in, &b->tolerance, sizeof(b->tolerance));
 	b->check_only = get_num(&in) != 0;
 	b->together = get_num(&in) != 0;
+	b->in_pairs = get_num(&in) != 0;
 	b->seed = get_num(&in);
 	b->n_items = (uint32_t)get_num(&in);
 	if (in.bad || b->n_items > MAX_ITEMS)

@@ -175,6 +175,38 @@ do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 	return true;
 }
 
+static bool
+do_perturb(struct work *w, struct arena *a, uint64_t session, const struct m_task *t, struct m_outcome *o,
+    struct err *e)
+{
+	struct m_task task;
+	struct msg m;
+
+	if (!need_request(w, a, session, t, MSG_perturb_ask, &m, e))
+		return false;
+	if (m.perturb_ask.n_kernels != 1)
+		return err_set(
+		    e, ERR_PROTO, "one kernel is perturbed at a time, and not %u", m.perturb_ask.n_kernels);
+	if (!w->device->perturb)
+		return err_set(e, ERR_INFEASIBLE, "device %s has no machine code that could be perturbed",
+		    w->device->class);
+	task = (struct m_task){.kind = TASK_MEASURE,
+	    .spec = m.perturb_ask.kernels[0].spec,
+	    .schedule = m.perturb_ask.kernels[0].schedule,
+	    .effort = 1,
+	    .threads = m.perturb_ask.threads,
+	    .precision = m.perturb_ask.precision,
+	    .payload_path = STR("")};
+	o->spec = hash_bytes(task.spec.p, task.spec.n);
+	o->perturbed = (struct m_perturbed){.spec = o->spec,
+	    .base = task.schedule,
+	    .schedule = STR(""),
+	    .precision = STR(""),
+	    .worker = STR(""),
+	    .asked_ns = m.perturb_ask.asked_ns};
+	return w->device->perturb(w->device->self, a, &task, &m.perturb_ask, o, e);
+}
+
 static void
 do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task *t)
 {
@@ -191,6 +223,9 @@ do_other(struct work *w, struct arena *a, uint64_t session, const struct m_task 
 		break;
 	case TASK_RACE:
 		ok = do_race(w, a, session, t, &o, &e);
+		break;
+	case TASK_PERTURB:
+		ok = do_perturb(w, a, session, t, &o, &e);
 		break;
 	case TASK_CANARY:
 		ok = w->device->canary(w->device->self, &e);

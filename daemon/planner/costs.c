@@ -1,6 +1,6 @@
 /* daemon/planner/costs.c: what is known of each spec, and the talk with korchd about it.
  * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
-#include "tune.h"
+#include "perturb.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,8 +35,8 @@ make_index(struct tune *t)
 	qsort(t->by_hash, n, sizeof(t->by_hash[0]), by_hash);
 }
 
-static bool
-find_spec(const struct tune *t, const struct hash *h, uint32_t *out)
+bool
+cost_find(const struct tune *t, const struct hash *h, uint32_t *out)
 {
 	struct key want = {.hash = *h};
 	const struct key *k = bsearch(&want, t->by_hash, n_asked(t), sizeof(want), by_hash);
@@ -140,8 +140,8 @@ costs_trouble(struct tune *t, enum err_code fail, struct str cause)
 }
 
 /* One answer.  A time below its bound shows that the bound was wrong: the time counts. */
-static void
-take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
+void
+cost_take(struct tune *t, uint32_t s, const struct m_cost *m)
 {
 	struct spec_cost *c = &t->cost[s];
 
@@ -157,6 +157,8 @@ take_cost(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->samples = m->samples;
 		c->compile_ns = m->compile_ns;
 		c->schedule = (struct str){str_dup(t->arena, m->schedule), m->schedule.n};
+		c->perturbed =
+		    (struct bytes){arena_dup(t->arena, m->perturbed.p, m->perturbed.n), m->perturbed.n};
 		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);
 		c->state = m->effort >= t->effort || c->state == LAZY_WAITING ? LAZY_MEASURED : LAZY_OPEN;
 	} else if (m->fail != 0) {
@@ -184,10 +186,10 @@ take_costs(struct tune *t, const struct m_cost_have *m)
 			continue;
 		}
 
-		if (!find_spec(t, &m->costs[i].spec, &s))
+		if (!cost_find(t, &m->costs[i].spec, &s))
 			continue;
 		was_waiting = t->cost[s].state == LAZY_WAITING;
-		take_cost(t, s, &m->costs[i]);
+		cost_take(t, s, &m->costs[i]);
 		if (m->is_answer && t->cost[s].state == LAZY_MEASURED) {
 			t->cost[s].was_cached = true;
 			t->progress.cached++;
@@ -203,9 +205,9 @@ take_race(struct tune *t, const struct m_race_have *m)
 	for (uint32_t i = 0; i < m->n_costs && !t->is_final; i++) {
 		uint32_t s;
 
-		if (find_spec(t, &m->costs[i].spec, &s) && t->cost[s].state == LAZY_MEASURED) {
+		if (cost_find(t, &m->costs[i].spec, &s) && t->cost[s].state == LAZY_MEASURED) {
 			t->progress.remeasured += m->costs[i].repeats > t->cost[s].repeats;
-			take_cost(t, s, &m->costs[i]);
+			cost_take(t, s, &m->costs[i]);
 		}
 	}
 	t->race_fail = err_of_wire(m->fail);
@@ -222,6 +224,9 @@ take_aside(struct tune *t, const struct msg *m)
 		return true;
 	case MSG_race_have:
 		take_race(t, &m->race_have);
+		return true;
+	case MSG_perturb_have:
+		perturb_take(t, &m->perturb_have);
 		return true;
 	case MSG_worker_here:
 		if (t->has_worker && !m->worker_here.has_worker)
@@ -287,7 +292,7 @@ drop_all(struct tune *t, struct err *e)
 	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
 		if (t->cost[i].state == LAZY_WAITING)
 			t->cost[i].state = LAZY_OPEN;
-	t->n_waiting = 0;
+	t->n_waiting = t->n_perturbing = 0;
 	t->is_racing = false;
 	return pipe_send(t->pipe, &drop, e);
 }
@@ -346,9 +351,8 @@ ask_for(const struct tune *t, uint32_t s, int64_t priority)
 	    .text = t->front.cands.specs[s].text, .effort = t->effort, .priority = priority};
 }
 
-/* What korchd holds a worker's numbers against. */
-static struct m_bound
-bound_of(const struct tune *t, uint32_t s)
+struct m_bound
+cost_bound(const struct tune *t, uint32_t s)
 {
 	return (struct m_bound){.bound_ns = t->cost[s].bound_ns,
 	    .floor_ns = cost_floor_ns(&t->front.cands.specs[s], t->target.is_cuda, t->hw.n_threads)};
@@ -400,7 +404,7 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 			continue;
 		t->cost[specs[i]].state = LAZY_WAITING;
 		asks[n_asks] = ask_for(t, specs[i], ((int64_t)rank << 32) + (int64_t)(n - i));
-		asks[n_asks++].bound = bound_of(t, specs[i]);
+		asks[n_asks++].bound = cost_bound(t, specs[i]);
 	}
 	t->n_waiting += n_asks;
 	ask.measure_ask = (struct m_measure_ask){.threads = t->start.options.threads,
@@ -417,7 +421,7 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 bool
 costs_drop(struct tune *t, struct err *e)
 {
-	bool is_dropped = t->n_waiting == 0 && !t->is_racing;
+	bool is_dropped = t->n_waiting == 0 && !t->is_racing && t->n_perturbing == 0;
 
 	if (!is_dropped && !drop_all(t, e))
 		return false;
@@ -454,7 +458,7 @@ ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, s
 		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
 		    .schedule = t->cost[specs[i]].schedule,
 		    .symbol = STR("")};
-		bounds[i] = bound_of(t, specs[i]);
+		bounds[i] = cost_bound(t, specs[i]);
 		turn += t->cost[specs[i]].repeats;
 	}
 	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads,

@@ -10,6 +10,7 @@
  * as it is given, and says what was spent before.  So does one with a larger budget than any before.  One
  * that a throttled or lost device kept from measuring is not kept: the next one tries again. */
 #include "tune.h"
+#include "what_if.h"
 
 #include <string.h>
 

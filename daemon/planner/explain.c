@@ -1,6 +1,6 @@
 /* daemon/planner/explain.c: hands what the job knows of specs and of the model's nodes to the account
  * that a plan keeps for korch-plan explain. */
-#include "tune.h"
+#include "perturb.h"
 
 #include "../orchestrate/account.h"
 
@@ -89,4 +89,5 @@ explain_plan(struct tune *t, struct plan *plan)
 	};
 
 	account_make(t->arena, &in, plan);
+	perturb_tell(t, plan);
 }

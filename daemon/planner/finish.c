@@ -1,8 +1,10 @@
 /* daemon/planner/finish.c: from the choice to the plan file.  All chosen (spec, schedule) pairs
  * are built and checked together by a worker; a kernel that fails there is taken out and the
  * choice made again. */
-#include "tune.h"
+#include "perturb.h"
+#include "what_if.h"
 
+#include "../../proto/range.h"
 #include "../../schema/plan_file.h"
 
 #include <math.h>
@@ -34,6 +36,9 @@ static bool
 emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol,
     struct kernel_code *out, struct err *e)
 {
+	struct str moves;
+
+	(void)sip_split(schedule, &schedule, &moves); /* they are of the machine code */
 	return t->target.is_cuda ? emit_cuda(t->plan_arena, s, schedule, &t->target, symbol, out, e)
 				 : emit_c(t->plan_arena, s, schedule, &t->target, symbol, out, e);
 }
@@ -46,7 +51,7 @@ schedule_of_kin(const struct tune *t, uint32_t s)
 {
 	const struct cand_set *c = &t->front.cands;
 	struct arena tmp = {0};
-	struct str best = {0}, form = space_guess(&tmp, &c->specs[s], &t->target);
+	struct str best = {0}, moves, form = space_guess(&tmp, &c->specs[s], &t->target);
 	double least = 0;
 
 	for (uint32_t i = 0; i < c->n_specs - c->n_views; i++) {
@@ -57,7 +62,7 @@ schedule_of_kin(const struct tune *t, uint32_t s)
 		    !hash_eq(&c->specs[i].structure, &c->specs[s].structure) ||
 		    !str_eq(space_guess(&tmp, &c->specs[i], &t->target), form))
 			continue;
-		best = t->cost[i].schedule;
+		(void)sip_split(t->cost[i].schedule, &best, &moves); /* another kernel's code has others */
 		least = apart;
 	}
 	arena_fini(&tmp);
@@ -67,7 +72,11 @@ schedule_of_kin(const struct tune *t, uint32_t s)
 struct str
 finish_schedule(const struct tune *t, uint32_t s)
 {
-	return t->cost[s].measured_ns > 0 ? t->cost[s].schedule : schedule_of_kin(t, s);
+	struct str schedule = t->cost[s].measured_ns > 0 ? t->cost[s].schedule : schedule_of_kin(t, s), moves;
+
+	if (t->is_plain)
+		(void)sip_split(schedule, &schedule, &moves);
+	return schedule;
 }
 
 /* With the schedule that it was measured with; one that never was with what looks best, where that fits it.
@@ -153,6 +162,10 @@ blame(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code 
 
 		if (!str_eq(codes[specs[i]].symbol, symbol))
 			continue;
+		if (!t->is_plain && perturb_undo(t, specs[i])) {
+			costs_trouble(t, ERR_PROTO, have->cause);
+			return true;
+		}
 		c->state = LAZY_FAILED;
 		c->fail = err_of_wire(have->fail);
 		c->cause = str_trim(rest);

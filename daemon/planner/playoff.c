@@ -5,12 +5,12 @@
  * timings are kept by what the plans hold, so that a repeat decides the same without running anything.
  *
  * As many take part as can be built and timed before the budget ends; those that matter most come first. */
-#include "tune.h"
+#include "perturb.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { VIEWS = 3, ENTRANTS = VIEWS + 3 };
+enum { VIEWS = 3, ENTRANTS = VIEWS + 4 };
 /* Entrants with a sum above that are not worth the builds; what a plan of fewer kernels may cost more. */
 static const double hopeless = 1.3, for_fewer = 0.03;
 /* Of timing, for each plan. */
@@ -20,6 +20,7 @@ struct entrant {
 	const char *how;
 	uint32_t *chosen, n;
 	int64_t cost;
+	bool is_plain; /* without moves of instructions */
 	struct m_path path;
 };
 struct game {
@@ -41,7 +42,7 @@ same_kernels(const struct entrant *a, const struct entrant *b)
 {
 	struct arena tmp = {0};
 	uint32_t *x, *y;
-	bool same = a->n == b->n;
+	bool same = a->n == b->n && a->is_plain == b->is_plain;
 
 	if (same) {
 		x = arena_dup(&tmp, a->chosen, a->n * sizeof(*x));
@@ -87,10 +88,22 @@ floor_of(const struct tune *t, const struct entrant *x)
 	return (int64_t)ns;
 }
 
+/* With its kernels' instructions as the compiler had them. */
+static void
+make_plain(const struct tune *t, struct entrant *x)
+{
+	x->is_plain = true;
+	for (uint32_t i = 0; i < x->n; i++) {
+		uint32_t s = t->program.spec_of[x->chosen[i]];
+
+		x->cost += perturb_plain_ns(t, s) - t->cost[s].measured_ns;
+	}
+}
+
 /* Who may take part: any plan, whatever it costs; one that is not hopeless; the same of measured kernels
- * alone.  Kernels that were never measured count at a careful guess, as they did where the choice was made.
- */
-enum entry { ANY, ANY_GOOD, MEASURED };
+ * alone; that again, without moves of instructions.  Kernels that were never measured count at a careful
+ * guess, as they did where the choice was made. */
+enum entry { ANY, ANY_GOOD, MEASURED, PLAIN };
 static void
 enter(struct game *g, enum entry who, const char *how, const uint32_t *chosen, uint32_t n)
 {
@@ -104,16 +117,20 @@ enter(struct game *g, enum entry who, const char *how, const uint32_t *chosen, u
 		int64_t ns = settle_cost(t, x->chosen[i]);
 		bool is_known = cost_is_known(&t->cost[t->program.spec_of[x->chosen[i]]]);
 
-		if (g->n > 0 && (ns == BLP_NEVER || (!is_known && who == MEASURED)))
+		if (g->n > 0 && (ns == BLP_NEVER || (!is_known && who >= MEASURED)))
 			return;
 		x->cost += ns == BLP_NEVER ? 0 : ns;
 	}
+	if (who == PLAIN)
+		make_plain(t, x);
 	for (uint32_t i = 0; i < g->n; i++)
 		if (same_kernels(&g->of[i], x))
 			return;
 	if (g->n > 0 && who != ANY && (double)x->cost > (double)g->of[0].cost * hopeless)
 		return;
+	t->is_plain = x->is_plain;
 	x->path.plan = digest_of(t, x);
+	t->is_plain = false;
 	x->path.floor_ns = floor_of(t, x);
 	x->path.path = str_of(arena_printf(t->arena, "%.*s.%u", STR_ARG(t->start.out_path), g->n));
 	g->n++;
@@ -184,6 +201,8 @@ list_entrants(struct game *g)
 {
 	may_settle(g->t);
 	enter(g, ANY, "the least sum", g->t->choice.chosen, g->t->choice.n_chosen);
+	if (perturb_is_in(g->t, g->t->choice.chosen, g->t->choice.n_chosen))
+		enter(g, PLAIN, "instructions as compiled", g->t->choice.chosen, g->t->choice.n_chosen);
 	if (g->t->is_cut)
 		enter_earlier(g);
 	enter_views(g);
@@ -198,6 +217,17 @@ choose(struct tune *t, const struct entrant *x)
 	t->choice.n_chosen = x->n;
 	t->choice.cost = x->cost;
 	t->choice.proved = false;
+	t->is_plain = x->is_plain;
+}
+
+/* For good: what its kernels count is of the code that they have. */
+static void
+settle_on(struct tune *t, const struct entrant *x)
+{
+	choose(t, x);
+	t->is_plain = false;
+	for (uint32_t i = 0; i < x->n && x->is_plain; i++)
+		(void)perturb_undo(t, t->program.spec_of[x->chosen[i]]);
 }
 
 /* Can entrant `i` be built, and timed beside the `n` that are ready, before the time for it ends? */
@@ -230,6 +260,7 @@ make_plans(struct game *g, struct err *e)
 			ok = i > 0 && e->code != ERR_LINKLOST;
 	}
 	g->t->choice = choice;
+	g->t->is_plain = false;
 	g->n = n;
 	return ok;
 }
@@ -268,8 +299,9 @@ decide(struct game *g, const struct m_time_have *have)
 	struct m_progress *p = &t->progress;
 	uint32_t best = 0, second = UINT32_MAX;
 
-	for (uint32_t i = 1; i < g->n && !t->choice.proved; i++)
-		if (have->timings[i].median_ns < have->timings[best].median_ns)
+	for (uint32_t i = 1; i < g->n; i++)
+		if ((!t->choice.proved || g->of[i].is_plain) &&
+		    have->timings[i].median_ns < have->timings[best].median_ns)
 			best = i;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (i != best &&
@@ -283,7 +315,7 @@ decide(struct game *g, const struct m_time_have *have)
 	}
 	if (best > 0) {
 		p->winner = str_of(g->of[best].how);
-		choose(t, &g->of[best]);
+		settle_on(t, &g->of[best]);
 	}
 }
 

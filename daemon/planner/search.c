@@ -7,7 +7,8 @@
  *           over all candidates at recorded costs.
  *
  * The bound always comes from the optimistic program. */
-#include "tune.h"
+#include "perturb.h"
+#include "what_if.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -561,4 +562,23 @@ tune_search(struct tune *t, struct err *e)
 	if (share_is_too_small(t))
 		return search_small(t, past_cost, e);
 	return search_and_recheck(t, &done, e) && end_search(t, done, past_cost, e);
+}
+
+bool
+search_renew(struct tune *t, struct err *e)
+{
+	struct arena tmp = {0};
+	struct str stop = t->progress.stop;
+	bool is_optimum;
+
+	limit_solver(t, true);
+	may_settle(t);
+	if (!solve(t, AIM_PROVE, e))
+		return false;
+	is_optimum = !t->is_cut && next_wanted(t, &tmp).done;
+	arena_fini(&tmp);
+	if (is_optimum)
+		return end_proved(t, -1, e);
+	t->progress.stop = stop;
+	return settle(t, e);
 }

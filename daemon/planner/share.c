@@ -128,7 +128,9 @@ share_time(struct tune *t)
 	int64_t tenth = t->start.options.budget_ns / 10;
 
 	t->plans_until_ns = t->deadline_ns - finish_ns(t);
-	t->recheck_until_ns = t->plans_until_ns - plans_ns(t, tenth);
+	t->perturb_until_ns = t->plans_until_ns - plans_ns(t, tenth);
+	t->recheck_until_ns =
+	    t->perturb_until_ns - MIN_OF(t->start.options.perturb_ns, t->start.options.budget_ns / 3);
 	t->until_ns =
 	    t->recheck_until_ns - (t->best_measured != BLP_NEVER ? MIN_OF(tenth, t->recheck_left_ns) : 0);
 }

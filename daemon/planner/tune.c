@@ -1,5 +1,5 @@
 /* daemon/planner/tune.c: one job, first message to last. */
-#include "tune.h"
+#include "perturb.h"
 
 #include "../../proto/hw.h"
 
@@ -206,6 +206,10 @@ take_device(struct tune *t, struct err *e)
 
 	if (!hw_check(&env->hw, e))
 		return err_in(e, "device %.*s", STR_ARG(env->class));
+	if (t->start.options.perturb_ns > 0 && env->hw.sm == 0)
+		return err_set(e, ERR_USAGE,
+		    "--perturb is for a GPU's machine code; device %.*s has none that Korch reads",
+		    STR_ARG(env->class));
 	t->hw = tune_hw(env, t->start.options.threads, allows_winograd(&t->start));
 	return choose_precision(t, e) &&
 	    (target_check(&t->target, e) || err_in(e, "device %.*s", STR_ARG(env->class)));
@@ -224,8 +228,8 @@ run(struct tune *t, struct err *e)
 	program_make(t->arena, &t->front.graph, &t->front.cands, &t->program);
 	views_find(t->arena, &t->front.graph, &t->front.cands, &t->program);
 	/* before the search too: what the solver met, should it fail */
-	return costs_open(t, e) && stages_program(t, e) && tune_search(t, e) && stages_program(t, e) &&
-	    stages_choice(t, e) && finish_run(t, e);
+	return costs_open(t, e) && stages_program(t, e) && tune_search(t, e) && perturb(t, e) &&
+	    stages_program(t, e) && stages_choice(t, e) && finish_run(t, e);
 }
 
 bool

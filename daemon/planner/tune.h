@@ -7,6 +7,7 @@
  *   search     solve, measure what the solution picks, repeat    (search.c)
  *   settle     the choice where that ended before its proof      (settle.c)
  *   recheck    what the choice rests on is timed again           (recheck.c)
+ *   perturb    its GPU kernels' instructions in better orders    (perturb.c)
  *   finish     build the chosen kernels, make and save the plan  (finish.c)
  *   playoff    whole plans against each other                    (playoff.c) */
 #ifndef KORCH_TUNE_H
@@ -35,9 +36,10 @@ struct spec_cost {
 	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
 	uint64_t repeats; /* sessions in which it was timed again */
 	uint64_t samples, effort;
-	int64_t compile_ns;  /* of that schedule, among others; 0: not known */
-	struct str schedule; /* of the measured time */
-	enum err_code fail;  /* ERR_NONE, or why no kernel of it works */
+	int64_t compile_ns;     /* of that schedule, among others; 0: not known */
+	struct str schedule;    /* of the measured time */
+	struct bytes perturbed; /* where that has moves of instructions: what is known of them, packed */
+	enum err_code fail;     /* ERR_NONE, or why no kernel of it works */
 	struct str cause;
 	enum lazy_state state;
 	bool was_cached;
@@ -59,6 +61,9 @@ struct tune {
 	struct arena *plan_arena;  /* of the plan that is being made */
 	struct plan_seal seal;     /* what the daemon says of the last build */
 	bool is_racing;            /* a race is out */
+	uint32_t n_perturbing;     /* kernels that are being perturbed */
+	int64_t perturb_until_ns;  /* share.c */
+	bool is_plain;             /* the choice is built without moves of instructions */
 	enum err_code race_fail;   /* of the last one */
 	bool has_worker;
 	int64_t alone_since_ns; /* when the last fitting worker went; meaningful without one */
@@ -188,12 +193,6 @@ void note_measured_plan(struct tune *t);
 /* Gives the solver the time that is left for the end. */
 void may_settle(struct tune *t);
 
-/* ---- what_if.c */
-/* Do the job's options forbid or force kernels? */
-bool what_if_asked(const struct tune *t);
-/* After a search of the cache alone: changes the choice as the options ask, with its price in the
- * progress.  ERR_USAGE: names, contradictions; ERR_OFFLINE: what it needs was never measured. */
-bool what_if_run(struct tune *t, struct err *e) MUST_CHECK;
 /* ---- recheck.c */
 enum { RECHECK_ROUNDS = 3 };
 /* One session of what the plan rests on.  *changed: costs may be others now; false: there is nothing

@@ -8,7 +8,7 @@
  *
  * Costs, candidates, bound and duals stay those of the program without conditions: its bound holds for
  * every plan.  The plan alone changes, and no longer claims to be the optimum. */
-#include "tune.h"
+#include "what_if.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -68,7 +68,7 @@ put_option_values(struct docs *d, struct strbuf *sb, int program)
 	for (int i = 0; i < OPT_COUNT; i++) {
 		const struct option_row *o = &option_row[i];
 
-		if (!is_for(o->programs, program) || strcmp(o->type, "FLAG") == 0)
+		if (!is_for(o->programs, program) || strcmp(o->type, "FLAG") == 0 || o->arg[0] == '[')
 			continue;
 		if (o->letter)
 			sb_addf(sb, "\t-%c | --%s)\n", o->letter, o->flag);

@@ -71,7 +71,7 @@ put_term(struct strbuf *sb, const char *term, const char *argument, const char *
 	put(sb, term);
 	sb_addz(sb, "\\fR");
 	if (*argument) {
-		sb_addz(sb, " \\fI");
+		sb_addz(sb, *argument == '[' ? "\\fI" : " \\fI"); /* "--perturb[=SECONDS]" */
 		put(sb, argument);
 		sb_addz(sb, "\\fR");
 	}

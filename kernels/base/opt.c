@@ -35,6 +35,12 @@ static const struct opt_row {
 #include "opt.def"
 };
 
+/* What an option means without a value; NULL: it wants one. */
+static const char *const alone[OPT_COUNT] = {
+#define ALONE(ID, VALUE) [OPT_##ID] = VALUE,
+#include "opt.def"
+};
+
 static bool
 row_is_for(const struct opt_row *r, enum program p)
 {
@@ -202,7 +208,9 @@ read_flag(struct arena *a, struct opts *o, int argc, char **argv, int *i, struct
 			return err_set(e, ERR_USAGE, "--%s takes no value", opt_row[id].flag);
 		return set_value(a, o, id, "1", FROM_FLAG, e);
 	}
-	if (!has_value) {
+	if (!has_value && alone[id])
+		value = str_of(alone[id]);
+	else if (!has_value) {
 		if (*i + 1 >= argc)
 			return err_set(
 			    e, ERR_USAGE, "--%s wants a value: %s", opt_row[id].flag, opt_row[id].arg);
@@ -322,8 +330,8 @@ print_help(enum program p)
 			continue;
 		if (r->letter)
 			(void)snprintf(letter, sizeof(letter), "-%c, ", r->letter);
-		(void)snprintf(
-		    left, sizeof(left), "%s--%s%s%s", letter, r->flag, r->arg[0] ? " " : "", r->arg);
+		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, r->flag,
+		    r->arg[0] && !alone[i] ? " " : "", r->arg);
 		printf("  %s\n", left);
 		(void)snprintf(text, sizeof(text), r->def[0] ? "%s [%s]" : "%s", r->help, r->def);
 		print_words(text, 6);

@@ -151,6 +151,21 @@ cuda_reserve(void *self, size_t shared_bytes, size_t local_bytes, struct err *e)
 	return cuda_widen_lane(self, 0, shared_bytes, 0, e);
 }
 
+bool
+gpu_poison(const struct dev *d, int byte, struct err *e)
+{
+	struct cuda *c = d->self;
+	const struct cuda_lane *l = &c->lane[0];
+
+	if (l->shared && cuda_is_well(c))
+		(void)cuda_good(c, c->g->cu.fill(l->shared, (unsigned char)byte, l->shared_bytes, l->stream),
+		    "cuMemsetD8Async");
+	if (l->local && cuda_is_well(c))
+		(void)cuda_good(c, c->g->cu.fill(l->local, (unsigned char)byte, l->local_bytes, l->stream),
+		    "cuMemsetD8Async");
+	return cuda_is_well(c) || cuda_tell(c, e);
+}
+
 /* ---- modules ------------------------------------------------------------------------------- */
 static bool
 cuda_load(void *self, struct bytes code, struct dev_module **out, struct err *e)

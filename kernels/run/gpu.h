@@ -116,6 +116,9 @@ void gpu_graph_free(const struct dev *d, struct gpu_graph *g);
 /* Writes over the second-level cache, outside any timed region. */
 bool gpu_flush(const struct dev *d, struct err *e) MUST_CHECK;
 
+/* Fills the scratch that kernels outside of plans run with: who reads what nobody wrote shall see it. */
+bool gpu_poison(const struct dev *d, int byte, struct err *e) MUST_CHECK;
+
 /* The host's memory that the GPU copies by itself; NULL where there is none left. */
 void *gpu_host_new(const struct dev *d, size_t n_bytes);
 void gpu_host_free(const struct dev *d, void *p);

@@ -103,6 +103,13 @@ struct plan_node { /* of the ONNX model */
 	uint32_t *reads, *steps; /* nodes whose results it reads; where it is computed */
 	uint32_t n_reads, n_steps;
 };
+struct plan_perturbed { /* a kernel whose schedule has moves of its machine instructions */
+	uint32_t kernel;
+	double ratio, low, high;      /* its time over that without them: pairs, and a 95 % interval */
+	double expected;              /* the same by the static model; 0: not known */
+	int64_t pairs, compared;      /* that were timed; elements of results, equal bit for bit */
+	int64_t tried, failed, moves; /* orders that ran on the device; of them, wrong ones */
+};
 struct plan {
 	struct str run_compat;  /* "x86_64 avx2 fma elf-1": refused elsewhere */
 	struct str environment; /* where it was measured: warned about */
@@ -145,6 +152,8 @@ struct plan {
 	/* first one per step: what is cheapest without the step's candidate */
 	struct plan_exchange *exchanges;
 	struct plan_apart *aparts;
+	struct plan_perturbed *perturbed; /* in no order */
+	uint32_t n_perturbed;
 	struct plan_node *nodes;
 	uint32_t n_rivals, n_exchanges, n_aparts, n_nodes;
 };

@@ -282,9 +282,26 @@ check_rivals(const struct plan *p, struct err *e)
 }
 
 static bool
+check_perturbed(const struct plan *p, struct err *e)
+{
+	for (uint32_t i = 0; i < p->n_perturbed; i++) {
+		const struct plan_perturbed *x = &p->perturbed[i];
+
+		if (x->kernel >= p->n_kernels)
+			return refuse(e, "perturbed kernel", i, "names what is not there");
+		if (!(x->ratio > 0 && isfinite(x->ratio) && x->low <= x->ratio && x->ratio <= x->high &&
+			isfinite(x->low) && isfinite(x->high) && x->expected >= 0 && isfinite(x->expected)))
+			return refuse(e, "perturbed kernel", i, "has a gain that is no number");
+		if (x->pairs < 0 || x->compared < 0 || x->tried < 0 || x->failed < 0 || x->moves < 0)
+			return refuse(e, "perturbed kernel", i, "has a negative count");
+	}
+	return true;
+}
+
+static bool
 check_account(const struct plan *p, struct err *e)
 {
-	const uint32_t counts[] = {p->n_rivals, p->n_exchanges, p->n_aparts, p->n_nodes};
+	const uint32_t counts[] = {p->n_rivals, p->n_exchanges, p->n_aparts, p->n_nodes, p->n_perturbed};
 
 	for (size_t i = 0; i < COUNT_OF(counts); i++)
 		if (counts[i] > PLAN_MAX_ACCOUNT)
@@ -308,7 +325,7 @@ check_account(const struct plan *p, struct err *e)
 		    n->op.n > PLAN_MAX_WORDS)
 			return refuse(e, "node", i, "names what is not there");
 	}
-	return check_rivals(p, e);
+	return check_rivals(p, e) && check_perturbed(p, e);
 }
 
 bool

@@ -181,6 +181,18 @@ fill_account(struct arena *a, struct plan *p)
 	    .open = PLAN_NONE,
 	    .failed = PLAN_NONE,
 	    .rule = STR("size: 13 units, 12 are allowed")};
+	p->n_perturbed = 1;
+	p->perturbed = NEW(a, struct plan_perturbed);
+	p->perturbed[0] = (struct plan_perturbed){.kernel = 1,
+	    .ratio = .95,
+	    .low = .94,
+	    .high = .96,
+	    .expected = .93,
+	    .pairs = 96,
+	    .compared = 10000000,
+	    .tried = 8,
+	    .failed = 1,
+	    .moves = 12};
 	p->n_nodes = 3;
 	p->nodes = NEW_ARRAY(a, struct plan_node, 3);
 	p->nodes[0] = (struct plan_node){

@@ -94,6 +94,8 @@ comes_back_as_it_was(void **state)
 	assert_int_equal(have.rivals[1].candidate, PLAN_NONE);
 	assert_true(str_is(have.rivals[1].cause, "wrong output"));
 	assert_int_equal(have.nodes[2].fate, FATE_VIEW);
+	assert_int_equal(have.n_perturbed, 1);
+	assert_memory_equal(have.perturbed, want.perturbed, sizeof(*want.perturbed));
 	assert_true(plan_file_check(f->path, &df, &e));
 	assert_memory_equal(dw.b, df.b, 32);
 	assert_memory_equal(h.digest.b, df.b, 32);
@@ -291,6 +293,14 @@ inconsistent_plans_are_refused(void **state)
 	REFUSED(p.aparts[1].b = 3);
 	REFUSED(p.aparts[0].failed = 2);
 	REFUSED(p.aparts[1].exchange = 2);
+	REFUSED(p.perturbed[0].kernel = 2);
+	REFUSED(p.perturbed[0].ratio = NAN);
+	REFUSED(p.perturbed[0].ratio = 0);
+	REFUSED(p.perturbed[0].low = INFINITY);
+	REFUSED(p.perturbed[0].high = .9);
+	REFUSED(p.perturbed[0].expected = -1);
+	REFUSED(p.perturbed[0].pairs = -1);
+	REFUSED(p.perturbed[0].moves = -1);
 	REFUSED(p.nodes[1].reads[0] = 3);
 	REFUSED(p.nodes[0].steps[0] = 2);
 	REFUSED(p.nodes[2].fate = FATE_COUNT);

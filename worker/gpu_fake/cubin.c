@@ -16,9 +16,7 @@ enum {
 	STRTAB = 3,
 	NOBITS = 8,
 	STL_LOW = 0x187,
-	STL_128 = 6 << 9,
-	NOP_LOW = 0x118,
-	INSTRUCTION = 16
+	STL_128 = 6 << 9
 };
 struct section {
 	uint32_t name, type, link;
@@ -48,14 +46,20 @@ section(struct writer *w, const char *name, uint32_t type, uint64_t at, uint64_t
 	sb_addc(&w->names, 0);
 }
 
+/* Spills stand behind its end. */
 static void
-code(struct writer *w, uint32_t stored_bytes)
+code(struct writer *w, const struct fake_code *head, uint32_t pass, uint32_t stored_bytes)
 {
-	for (uint32_t i = 0; i < 8 + stored_bytes / 16; i++) {
-		bool stores = i >= 8;
+	struct fake_word word[FAKE_MOST_WORDS];
+	uint32_t n = gpu_fake_assemble(head->text, pass, (int)head->sm, word);
 
-		put(&w->sb, stores ? STL_LOW : NOP_LOW, 8);
-		put(&w->sb, stores ? STL_128 : 0, 8);
+	for (uint32_t i = 0; i < n; i++) {
+		put(&w->sb, word[i].lo, 8);
+		put(&w->sb, word[i].hi, 8);
+	}
+	for (uint32_t i = 0; i < stored_bytes / 16; i++) {
+		put(&w->sb, STL_LOW, 8);
+		put(&w->sb, STL_128, 8);
 	}
 }
 
@@ -74,14 +78,14 @@ n_passes(struct str text)
 }
 
 static void
-passes(struct writer *w, uint32_t n, const struct fake_figures *f)
+passes(struct writer *w, const struct fake_code *head, uint32_t n, const struct fake_figures *f)
 {
 	char name[48];
 
 	for (uint32_t q = 0; q < n; q++) {
 		uint64_t at = w->sb.n;
 
-		code(w, f->stored_bytes);
+		code(w, head, q, f->stored_bytes);
 		(void)snprintf(name, sizeof(name), ".text.k_p%u", q);
 		section(w, name, PROGBITS, at, 0);
 		(void)snprintf(name, sizeof(name), ".nv.shared.k_p%u", q);
@@ -152,7 +156,7 @@ gpu_fake_cubin(struct arena *a, const struct fake_code *code_head, struct bytes 
 	sb_add(&w.sb, (struct str){(const char *)code_head, sizeof(*code_head)});
 	sb_add(&w.sb, (struct str){(const char *)object.p, object.n});
 	symbols(&w, n_passes(text), f);
-	passes(&w, n_passes(text), f);
+	passes(&w, code_head, n_passes(text), f);
 	section(&w, ".shstrtab", STRTAB, w.sb.n, 0);
 	at = w.sb.n;
 	sb_add(&w.sb, sb_str(&w.names));

@@ -57,6 +57,8 @@ static const struct model {
 	X(events)                                                                                            \
 	X(no_list)                                                                                           \
 	X(lost_at)                                                                                           \
+	X(sipfault)                                                                                          \
+	X(sipwrong)                                                                                          \
 	X(drop_wait)                                                                                         \
 	X(cross_ns)                                                                                          \
 	X(no_lt)                                                                                             \
@@ -313,8 +315,11 @@ fake_load(void **out, const void *image, unsigned n, int *options, void **values
 		free(m);
 		return 209;
 	}
+	m->image = heap_alloc(gpu_fake_image_bytes(image));
+	memcpy(m->image, image, gpu_fake_image_bytes(image));
 	m->so = open_object((const char *)(code + 1), m->head.n_bytes, &m->fd);
 	if (!m->so) {
+		free(m->image);
 		free(m);
 		return 200;
 	}
@@ -333,6 +338,7 @@ fake_unload(void *module)
 		next = f->next;
 		free(f);
 	}
+	free(m->image);
 	free(m);
 	return fake.dead;
 }
@@ -342,6 +348,7 @@ fake_function(void **out, void *module, const char *name)
 {
 	struct fake_module *m = module;
 	void *p = dlsym(m->so, name), *run = dlsym(m->so, "kk_run");
+	int64_t pass;
 	struct fake_fn *f;
 
 	if (!p || !run)
@@ -352,6 +359,9 @@ fake_function(void **out, void *module, const char *name)
 	m->fns = f;
 	f->pass = p;
 	f->dynamic_most = SHARED_UNASKED;
+	f->order.ratio = 1;
+	if (str_starts(str_of(name), "k_p") && str_to_i64(str_of(name + 3), &pass) && !m->head.is_ref)
+		f->order = gpu_fake_order(m->image, &m->head, (uint32_t)pass);
 	memcpy(&f->run, &run, sizeof(run));
 	*out = f;
 	return 0;
@@ -389,7 +399,9 @@ pass_ns(const struct fake_fn *f, int64_t range)
 	double factor = 1 + (double)(mix64(f->module->head.text ^ mix64(fake.c.seed)) % 1000) / 250;
 	double ns = 1500 + fake.c.model->scale * factor * (200 + 4 * (double)range);
 
-	return (int64_t)(head->flops || head->bytes ? 1500 + ref_ns(head, (double)range) : ns);
+	if (head->flops || head->bytes)
+		return 1500 + (int64_t)ref_ns(head, (double)range);
+	return (int64_t)(ns * f->order.ratio);
 }
 
 static int
@@ -401,8 +413,12 @@ fault_of(const struct fake_fn *f)
 		int status;
 	} rows[] = {{fake.c.launch, 701}, {fake.c.illegal, 700}, {fake.c.hang, -1}, {fake.c.lost, 46},
 	    {fake.c.wrong, -2}};
-	uint64_t edge = 0;
+	uint64_t edge = 0, moved = f->order.is_edited ? gpu_fake_draw(fake.c.seed, f->order.hash) : 0;
 
+	if (f->order.is_edited && moved < fake.c.sipfault)
+		return 700;
+	if (f->order.is_early || (f->order.is_edited && moved < fake.c.sipfault + fake.c.sipwrong))
+		return -2;
 	for (size_t i = 0; i < COUNT_OF(rows) && !f->module->head.is_ref; i++) {
 		edge += rows[i].rate;
 		if (draw < edge)

@@ -15,6 +15,21 @@ struct fake_code { /* behind the ELF's head; the driver's part looks here */
 struct fake_figures {
 	uint32_t registers, shared_bytes, stored_bytes; /* of each pass */
 };
+/* asm.c: a pass's machine code, by a hash of the kernel's text. */
+enum { FAKE_MOST_WORDS = 96 };
+struct fake_word {
+	uint64_t lo, hi;
+};
+uint32_t gpu_fake_assemble(uint64_t text, uint32_t pass, int sm, struct fake_word out[FAKE_MOST_WORDS]);
+/* order.c: that machine code as it stands in a loaded image. */
+struct fake_order {
+	double ratio;             /* its cycles over those of what was compiled, by the static model */
+	bool is_edited, is_early; /* some instruction comes before its operands */
+	uint64_t hash;            /* of an edited one */
+};
+size_t gpu_fake_image_bytes(const void *image);
+struct fake_order gpu_fake_order(const void *image, const struct fake_code *head, uint32_t pass);
+
 void gpu_fake_cubin(struct arena *a, const struct fake_code *head, struct bytes object, struct str text,
     const struct fake_figures *f, struct bytes *out);
 /* NULL: no image of the fake compiler's. */
@@ -39,6 +54,7 @@ struct fake_module {
 	void *so;
 	int fd;
 	struct fake_code head;
+	void *image;         /* own copy */
 	struct fake_fn *fns; /* go with it */
 };
 struct fake_fn {
@@ -46,6 +62,7 @@ struct fake_fn {
 	struct fake_module *module;
 	void *pass;
 	fake_run *run;
+	struct fake_order order;
 	unsigned
 	    dynamic_most; /* bytes of shared memory that a launch may ask for: 48 KiB until more was set */
 };

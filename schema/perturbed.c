@@ -1,0 +1,90 @@
+/* schema/perturbed.c: what came of searches for a better order of a kernel's machine instructions.
+ *
+ * The moves that won are a measurement of their own, under the base's schedule and a word more; here is what
+ * is known beside its time: the gain over the base, its interval, how much was compared.  A search that found
+ * nothing is kept too, so that a repeat asks for none. */
+#include "db_int.h"
+#include "perturbed.h"
+
+#include "../proto/range.h"
+
+static bool
+find(struct db *db, struct arena *a, const struct hash *key, struct m_perturbed *out, bool *known,
+    struct err *e)
+{
+	struct q q = q_start(db, SQL_PERTURBED_FIND, "h", key);
+	struct bytes record = {0};
+
+	*known = q_step(&q);
+	if (*known)
+		record = q_blob(&q, a, 0);
+	return q_end(&q, e) && (!*known || rec_unpack(a, "perturbed", record, out, e));
+}
+
+static struct m_perturbed
+nothing(const struct hash *spec)
+{
+	return (struct m_perturbed){
+	    .spec = *spec, .base = STR(""), .schedule = STR(""), .precision = STR(""), .worker = STR("")};
+}
+
+bool
+perturbed_find(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct str base, struct m_perturbed *out, struct err *e)
+{
+	struct hash key = meas_row_key(spec, k, base);
+	bool known;
+
+	*out = nothing(spec);
+	return find(db, a, &key, out, &known, e);
+}
+
+/* What was found first stays, unless more was. */
+static void
+keep_better(const struct m_perturbed *old, struct m_perturbed *p)
+{
+	int64_t asked_ns = MAX_OF(old->asked_ns, p->asked_ns);
+
+	if (old->schedule.n && (!p->schedule.n || p->ratio >= old->ratio))
+		*p = *old;
+	p->asked_ns = asked_ns;
+}
+
+bool
+perturbed_put(struct db *db, const struct meas_key *k, const struct m_perturbed *p, struct err *e)
+{
+	struct arena tmp = {0};
+	struct hash key = meas_row_key(&p->spec, k, p->base);
+	struct m_perturbed old, keep = *p;
+	struct m_row base;
+	struct bytes record = {0};
+	bool has_base = false, has_old = false;
+
+	bool ok = meas_row(db, &tmp, &p->spec, k, p->base, &base, &has_base, e) &&
+	    find(db, &tmp, &key, &old, &has_old, e);
+
+	keep.wall_ns = keep.wall_ns > 0 ? keep.wall_ns : db_wall(db);
+	if (ok && has_old)
+		keep_better(&old, &keep);
+	if (ok && has_base)
+		ok = rec_pack(&tmp, "perturbed", &keep, &record, e) &&
+		    q_run(db, e, SQL_PERTURBED_PUT, "hibi", &key, keep.asked_ns, record, db_wall(db));
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+perturbed_apply(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_cost *cost, struct err *e)
+{
+	struct str base, moves;
+	struct m_perturbed p;
+
+	if (!sip_split(cost->schedule, &base, &moves))
+		return true;
+	if (!perturbed_find(db, a, spec, k, base, &p, e))
+		return false;
+	if (!str_eq(p.schedule, cost->schedule))
+		return true;
+	return rec_pack(a, "perturbed", &p, &cost->perturbed, e);
+}
