@@ -58,13 +58,11 @@ find_kernels(const struct elf *f, struct cubin *out, struct err *e)
 
 		if (strncmp(name, ".text.", 6) != 0 || s.type == ELF_NOBITS)
 			continue;
-		if (strlen(name + 6) >= CUBIN_NAME || out->n_kernels == CUBIN_KERNELS)
-			return err_set(e, ERR_FORMAT, "cubin: more than %d kernels, or a name of %d letters",
-			    CUBIN_KERNELS, CUBIN_NAME);
+		if (out->n_kernels == CUBIN_KERNELS)
+			return err_set(e, ERR_FORMAT, "cubin: more than %d kernels", CUBIN_KERNELS);
 		struct cubin_kernel *k = &out->kernel[out->n_kernels++];
 
-		*k = (struct cubin_kernel){.registers = 0};
-		memcpy(k->name, name + 6, strlen(name + 6) + 1);
+		*k = (struct cubin_kernel){.name = name + 6};
 		read_code(f, &s, k);
 	}
 	return true;

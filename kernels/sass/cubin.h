@@ -5,9 +5,9 @@
 
 #include "../base/sm.h"
 
-enum { CUBIN_NAME = 64, CUBIN_KERNELS = 64 };
+enum { CUBIN_KERNELS = 64 };
 struct cubin_kernel {
-	char name[CUBIN_NAME];
+	const char *name;      /* in the cubin's bytes */
 	uint32_t registers;    /* of a thread */
 	uint32_t shared_bytes; /* static, of a block; from sm_90 on with the 1 KiB that the driver keeps */
 	uint32_t frame_bytes;  /* of a thread's local memory */
