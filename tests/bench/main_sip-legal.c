@@ -1,7 +1,7 @@
 /* tests/bench/main_sip-legal.c: are legal moves right?  Random moves on the golden kernels, judged by hazards
  * and traces; then each rule switched off: is what it alone refuses seen to be wrong?
  *
- *   bench-sip-legal [--moves=N] [--anyway=M] [--only=NAME-PART] [--rules]
+ *   bench-sip-legal [--moves=N] [--anyway=M] [--only=NAME-PART] [--rules] [CUBIN...]
  *
  * N (1,000,000): moves over all kernels; every Mth refused one (50) is done all the same and judged. --rules:
  * only the table of rules.  Status 1: a legal move was wrong. */
@@ -52,13 +52,12 @@ read_cubin(struct golden *g, const char *file, struct err *e)
 	struct cubin *c = NEW(&g->a, struct cubin);
 	struct bytes b;
 
-	if (!os_read_file(os_real(), &g->a, arena_printf(&g->a, FOLDER "/%s", file), 1 << 24, &b, e) ||
-	    !cubin_read(b, c, e))
+	if (!os_read_file(os_real(), &g->a, file, 1 << 24, &b, e) || !cubin_read(b, c, e))
 		return err_in(e, "%s", file);
 	for (uint32_t i = 0; i < c->n_kernels && g->n < KERNELS; i++) {
 		if (!sass_read(&g->a, b, c->kernel[i].name, &g->k[g->n], e))
 			return err_in(e, "%s", file);
-		g->file[g->n++] = str_dup(&g->a, str_of(file));
+		g->file[g->n++] = str_dup(&g->a, str_of(strrchr(file, '/') ? strrchr(file, '/') + 1 : file));
 	}
 	return true;
 }
@@ -72,7 +71,7 @@ read_all(struct golden *g, const char *part, struct err *e)
 
 	for (int i = 0; i < n; i++) {
 		if (ok && strstr(list[i]->d_name, part))
-			ok = read_cubin(g, list[i]->d_name, e);
+			ok = read_cubin(g, arena_printf(&g->a, FOLDER "/%s", list[i]->d_name), e);
 		free(list[i]);
 	}
 	if (n >= 0)
@@ -184,7 +183,7 @@ main(int argc, char **argv)
 	struct err e = {0};
 	const char *part = "";
 	uint32_t moves = 1000000, anyway = 50;
-	bool rules_only = false, ok = true;
+	bool rules_only = false, ok = true, own = false;
 
 	for (int i = 1; i < argc; i++) {
 		if (strncmp(argv[i], "--moves=", 8) == 0)
@@ -195,13 +194,20 @@ main(int argc, char **argv)
 			part = argv[i] + 7;
 		else if (strcmp(argv[i], "--rules") == 0)
 			rules_only = true;
-		else {
+		else if (argv[i][0] != '-') {
+			own = true;
+			if (!read_cubin(&g, argv[i], &e)) {
+				fprintf(stderr, "bench-sip-legal: %s\n", e.msg);
+				return 1;
+			}
+		} else {
 			fprintf(stderr,
-			    "usage: bench-sip-legal [--moves=N] [--anyway=M] [--only=NAME-PART] [--rules]\n");
+			    "usage: bench-sip-legal [--moves=N] [--anyway=M] [--only=NAME-PART] [--rules] "
+			    "[CUBIN...]\n");
 			return 2;
 		}
 	}
-	if (!read_all(&g, part, &e) || g.n == 0) {
+	if ((!own && !read_all(&g, part, &e)) || g.n == 0) {
 		fprintf(stderr, "bench-sip-legal: %s\n", e.code ? e.msg : "no golden kernel of that name");
 		return 1;
 	}

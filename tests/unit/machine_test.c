@@ -239,12 +239,101 @@ test_traces_tell_inputs_apart(void **state)
 	arena_fini(&a);
 }
 
+/* ---- what comes too early ---------------------------------------------------------------------- */
+static struct machine_trace
+run_hand(struct arena *a, const struct sass_kernel *k, const struct machine_hazards *h)
+{
+	struct machine_input in;
+	struct machine_trace t;
+
+	machine_input_make(a, 0, &in);
+	machine_run(a, k, h, &in, &t);
+	return t;
+}
+
+static uint32_t
+edit_all(struct sass_kernel *k, const char *name, void (*edit)(struct sass_instr *i))
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < k->n_instr; i++)
+		if (strcmp(k->instr[i].op->name, name) == 0) {
+			edit(&k->instr[i]);
+			n++;
+		}
+	return n;
+}
+
+/* DEPBAR.LE SB0, 63: no copy needs to have landed. */
+static void
+wait_for_none(struct sass_instr *i)
+{
+	i->lo |= 0x3full << 38;
+}
+
+/* A NOP. */
+static void
+pass_by(struct sass_instr *i)
+{
+	i->lo = 0x7918;
+}
+
+/* The pipeline of copies as it is, without its waits, and without its barriers. */
+static void
+test_copies_that_are_not_waited_for_race(void **state)
+{
+	static const struct {
+		const char *name;
+		void (*edit)(struct sass_instr *i);
+	} edits[] = {{"DEPBAR", wait_for_none}, {"BAR", pass_by}};
+	struct arena a = {0};
+
+	(void)state;
+	for (uint32_t n = 0; n < COUNT_OF(edits); n++) {
+		struct sass_kernel k =
+		    kernel_of(&a, KORCH_SOURCE_DIR "/tests/golden/sass/gemm_f16_sm80.cubin", "k_p0");
+		const struct machine_trace base = run_hand(&a, &k, NULL);
+
+		assert_int_equal(base.races, 0);
+		assert_true(edit_all(&k, edits[n].name, edits[n].edit) > 0);
+		const struct machine_trace edited = run_hand(&a, &k, NULL);
+
+		if (edited.races == 0)
+			fail_msg("without %s nothing races", edits[n].name);
+		assert_false(machine_trace_equal(&base, &edited));
+	}
+	arena_fini(&a);
+}
+
+/* An instruction with a hazard leaves poison, which is seen in what is stored. */
+static void
+test_hazards_poison_the_trace(void **state)
+{
+	struct arena a = {0};
+	const struct sass_kernel k =
+	    kernel_of(&a, KORCH_SOURCE_DIR "/tests/golden/sass/hand_v3_sm80.cubin", "k");
+	uint8_t *poisoned = NEW_ARRAY(&a, uint8_t, k.n_instr);
+	struct machine_hazards h = {.poisoned = poisoned};
+	const struct machine_trace clean = run_hand(&a, &k, &h), plain = run_hand(&a, &k, NULL);
+
+	(void)state;
+	assert_true(machine_trace_equal(&clean, &plain));
+	for (uint32_t n = 0; n < k.n_instr; n++)
+		poisoned[n] = strcmp(k.instr[n].op->name, "LDSM") == 0;
+	const struct machine_trace spoilt = run_hand(&a, &k, &h);
+
+	assert_false(machine_trace_equal(&spoilt, &plain));
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_integers_are_the_processors),
 	    cmocka_unit_test(test_golden_kernels_run), cmocka_unit_test(test_nothing_to_run),
-	    cmocka_unit_test(test_traces_tell_inputs_apart)};
+	    cmocka_unit_test(test_traces_tell_inputs_apart),
+	    cmocka_unit_test(test_copies_that_are_not_waited_for_race),
+	    cmocka_unit_test(test_hazards_poison_the_trace)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
