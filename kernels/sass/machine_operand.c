@@ -140,11 +140,10 @@ bool
 pred_in(const struct step *s, int at, int negate_at, uint32_t lane)
 {
 	const uint32_t p = field(s, at, 3);
-	const bool v = p == SASS_PT ? true
-	    : step_is_uniform(s->i) ? s->w->up >> p & 1
-				    : s->w->p[p] >> lane & 1;
+	const uint32_t uniform = s->w->up;
+	const uint32_t v = step_is_uniform(s->i) ? uniform >> p : s->w->p[p] >> lane;
 
-	return v != bit(s, negate_at);
+	return (p == SASS_PT || (v & 1)) != bit(s, negate_at);
 }
 
 /* The one at bit 68: where bit 67 is set, of the uniform ones. */
@@ -198,7 +197,7 @@ hash_uses(const struct step *s, uint32_t lane)
 		if (u->p >> p & 1)
 			h = mix64(h ^ (2 | (s->w->p[p] >> lane & 1)));
 		if (u->up >> p & 1)
-			h = mix64(h ^ (4 | (s->w->up >> p & 1u)));
+			h = mix64(h ^ (4 | ((uint32_t)s->w->up >> p & 1)));
 	}
 	const int form = (int)field(s, 9, 3);
 
