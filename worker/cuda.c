@@ -11,10 +11,12 @@
 #include "../proto/range.h"
 #include "frozen.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static const double margin = 1.1; /* D16 */
 static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
 
 /* ---- the device is ours for a while ---------------------------------------------------- */
@@ -209,10 +211,13 @@ cuda_close(void *self)
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
-static double
-tensor_flops(const struct gpu_facts *f, bool is_half)
+double
+cuda_tensor_flops(const struct cuda *c, bool is_half)
 {
-	return cost_gpu_tensor_flops(f->name, f->sm, f->n_sm, f->sm_mhz, is_half);
+	const struct gpu_facts *f = &c->facts;
+	double sheet = cost_gpu_tensor_flops(f->name, f->sm, f->n_sm, f->sm_mhz, is_half);
+
+	return is_half ? fmax(sheet, c->cal.hw.tensor_peak * margin) : sheet;
 }
 
 static void
@@ -231,8 +236,8 @@ fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
 	env->hw.l2_bytes = h->level_bytes[1];
 	env->hw.l3_bytes = h->level_bytes[2];
 	env->hw.sm = c->facts.sm;
-	env->hw.half_flops = tensor_flops(&c->facts, true);
-	env->hw.tf32_flops = tensor_flops(&c->facts, false);
+	env->hw.half_flops = cuda_tensor_flops(c, true);
+	env->hw.tf32_flops = cuda_tensor_flops(c, false);
 }
 
 /* "0", or the fake's settings, which say by dev=N. */
@@ -302,7 +307,7 @@ find_libraries(struct cuda *c, struct arena *a, struct err *e)
 }
 
 static bool
-need_calibration(struct cuda *c, struct err *e)
+need_calibration(struct cuda *c, struct arena *a, struct err *e)
 {
 	size_t at = strlen(c->info.environment);
 	bool ok;
@@ -311,7 +316,8 @@ need_calibration(struct cuda *c, struct err *e)
 	    c->info.environment + at, sizeof(c->info.environment) - at, "epoch=%d\n", GENERATOR_EPOCH);
 	if (frozen_load_for(c->conf->data, c->info.environment, &c->cal))
 		return true;
-	ok = cuda_take(c, e) && measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
+	ok = cuda_refs_build(c, a, GPU_REFS, e) && cuda_take(c, e) &&
+	    measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
 	c->is_spent |= !ok;
 	cuda_leave(c);
 	if (!ok && e->code == ERR_DEVICE) /* a driver that does not load what NVRTC makes */
@@ -358,10 +364,12 @@ device_cuda_open(struct arena *a, const struct device_conf *conf, struct device 
 	gpu_describe(&c->facts, &c->info);
 	out->target.sm = c->facts.sm;
 	keep_init(c);
-	if (!find_libraries(c, a, e) || !cuda_refs_build(c, a, e) || !need_calibration(c, e)) {
+	if (!find_libraries(c, a, e) || !cuda_refs_build(c, a, GPU_REF_TENSOR, e) ||
+	    !need_calibration(c, a, e)) {
 		cuda_close(c);
 		return false;
 	}
 	fill_env(a, c, &out->env);
+	out->tensor_flops = c->cal.hw.tensor_peak;
 	return true;
 }

@@ -44,6 +44,9 @@ void cuda_drop_same(struct arena *a, struct unit *u);
 /* Puts what compiled into the order of what is expected of it, with a bound for each, by what the cubins say
  * (cuda_order.c). */
 void cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, uint32_t n);
+/* What bounds count on: the data sheet's rate of the tensor cores, at float16 also what was seen beyond it.
+ */
+double cuda_tensor_flops(const struct cuda *c, bool is_half);
 /* " regs=168,32 blocks=2,16": registers of a thread and blocks on an SM of each pass, by the cubin; "" of a
  * library's kernel. */
 void cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *out, size_t cap);
@@ -68,7 +71,8 @@ bool cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, stru
 /* The GPU is ours, with a child on it.  Left behind, the child is kept for the next one, unless is_spent. */
 bool cuda_take(struct cuda *c, struct err *e) MUST_CHECK;
 void cuda_leave(struct cuda *c);
-bool cuda_refs_build(struct cuda *c, struct arena *a, struct err *e) MUST_CHECK;
+/* The module of the first n of them. */
+bool cuda_refs_build(struct cuda *c, struct arena *a, uint32_t n, struct err *e) MUST_CHECK;
 void cuda_compilers_close(struct cuda *c);
 
 #endif

@@ -265,8 +265,8 @@ cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uin
 
 	for (uint32_t i = 0; i < n; i++)
 		all += units[i].n;
-	k = NEW_ARRAY(a, struct gpu_kernel, all + GPU_REFS);
-	for (int i = 0; i < GPU_REFS; i++)
+	k = NEW_ARRAY(a, struct gpu_kernel, all + GPU_REF_TENSOR);
+	for (int i = 0; i < GPU_REF_TENSOR; i++)
 		k[at++] = c->ref[i];
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t q = 0; q < units[i].n; q++)
@@ -278,21 +278,24 @@ cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uin
 }
 
 bool
-cuda_refs_build(struct cuda *c, struct arena *a, struct err *e)
+cuda_refs_build(struct cuda *c, struct arena *a, uint32_t n, struct err *e)
 {
-	static const char *const names[GPU_REFS] = {"compute", "stream", "nothing"};
+	static const char *const names[GPU_REFS] = {"compute", "stream", "nothing", "tensor"};
 
-	for (int i = 0; i < GPU_REFS; i++) {
+	for (uint32_t i = 0; i < n; i++) {
+		if (c->ref[i].cubin.n)
+			continue;
 		c->ref[i] =
 		    (struct gpu_kernel){.symbol = str_of(arena_printf(a, GPU_REF_SYMBOL "%s", names[i])),
 			.n_passes = 1,
 			.pass = {gpu_ref_pass((enum gpu_ref)i, c->facts.n_sm)}};
-		if (!compile_one(c, 0, a, gpu_ref_text((enum gpu_ref)i), false, &c->ref[i].cubin, e)) {
+		if (!compile_one(
+			c, 0, a, gpu_ref_text((enum gpu_ref)i, c->facts.sm), false, &c->ref[i].cubin, e)) {
 			e->code = e->code == ERR_COMPILE ? ERR_HOST : e->code;
 			return err_in(e, "the reference kernels");
 		}
 	}
-	gpu_module_pack(a, c->facts.sm, c->ref, GPU_REFS, &c->refs);
+	gpu_module_pack(a, c->facts.sm, c->ref, n, &c->refs);
 	return true;
 }
 

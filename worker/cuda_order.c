@@ -17,9 +17,9 @@ hw_of(const struct cuda *c, const struct target *t)
 	struct hw hw = c->cal.hw;
 
 	hw.winograd = t->winograd;
+	hw.tensor_peak = 0;
 	if (t->precision != PRECISION_F32)
-		hw.tensor_peak = cost_gpu_tensor_flops(c->facts.name, c->facts.sm, c->facts.n_sm,
-		    c->facts.sm_mhz, t->precision != PRECISION_TF32);
+		hw.tensor_peak = cuda_tensor_flops(c, t->precision != PRECISION_TF32);
 	return hw;
 }
 

@@ -33,6 +33,7 @@ struct device {
 	uint32_t batch;              /* tasks that it likes to have at a time */
 	struct m_env env;            /* lives as long as the device */
 	const struct dev_info *info; /* a GPU's, with what its calibration saw; NULL: of another device */
+	double tensor_flops;         /* of a GPU's tensor cores at float16, likewise; 0: not seen */
 	struct target target;
 	/* Fills one outcome per task: rows, or fail and cause.  Machine faults only as `fail`. */
 	void (*measure)(

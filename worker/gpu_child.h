@@ -17,9 +17,10 @@ struct gpu_child {
 bool gpu_child_open(const char *device, const char *fake, struct gpu_child *out, struct err *e) MUST_CHECK;
 void gpu_child_close(struct gpu_child *c);
 
-/* ---- references: two kernels of known kind and an empty one, in every module (gpu_refs.c) ---- */
-enum gpu_ref { GPU_REF_COMPUTE, GPU_REF_STREAM, GPU_REF_NOTHING, GPU_REFS };
-struct str gpu_ref_text(enum gpu_ref r); /* behind the prelude */
+/* ---- references: kernels of known kind and an empty one, in every module (gpu_refs.c); the tensor cores'
+ * only in the one of a calibration that is to be kept ---- */
+enum gpu_ref { GPU_REF_COMPUTE, GPU_REF_STREAM, GPU_REF_NOTHING, GPU_REF_TENSOR, GPU_REFS };
+struct str gpu_ref_text(enum gpu_ref r, int sm); /* behind the prelude */
 struct gpu_pass gpu_ref_pass(enum gpu_ref r, int n_sm);
 struct gpu_refs {
 	const struct dev *dev;
@@ -38,7 +39,8 @@ bool gpu_refs_time(struct gpu_refs *r, int64_t *ns, struct err *e) MUST_CHECK;
  * rise. */
 bool gpu_refs_warm(struct gpu_refs *r, struct err *e) MUST_CHECK;
 /* What was seen goes to the facts (0: no memory to see it with), what is beyond the data sheet to the bounds
- * too. ref_ns[REF_STREAM]: 64 MiB through the GPU's memory, 0 likewise. */
+ * too. ref_ns[REF_STREAM]: 64 MiB through the GPU's memory, 0 likewise.  hw.tensor_peak: of float16, as seen.
+ */
 bool gpu_calibrate(
     const struct dev *d, struct gpu_refs *r, struct calibration *out, struct err *e) MUST_CHECK;
 

@@ -34,7 +34,7 @@ gpu_keep_init(
 	(void)pthread_condattr_destroy(&attr);
 }
 
-/* The context first, then the word that there is none. */
+/* The context first, then the word that there is none.  With the mutex, where there is a watcher. */
 static void
 end_child(struct gpu_keep *k)
 {
@@ -118,7 +118,9 @@ gpu_keep_take(struct gpu_keep *k, struct err *e)
 	if (pick_up(k)) {
 		if (measure_is_well(k->child, &n_starts, &n_bytes))
 			return true;
+		(void)pthread_mutex_lock(&k->mutex);
 		end_child(k); /* it died while it idled: that is nobody's fault */
+		(void)pthread_mutex_unlock(&k->mutex);
 	}
 	return host_lock_take(&k->lock, e) && host_lock_take(&k->context, e) && open_child(k, e);
 }

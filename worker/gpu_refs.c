@@ -28,6 +28,23 @@ static const size_t dram_bytes = (size_t)512 << 20, ref_bytes = (size_t)64 << 20
 	"void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n\t(void)shared, "              \
 	"(void)local;\n"
 
+/* Products of zeros, eight sums a thread: the units are never idle. */
+#define TENSOR(FLOPS, N_D, MULTIPLY)                                                                         \
+	GPU_FAKE_SPARED FLOPS                                                                                \
+	    "K_KERNEL\nk_p0(" PARAMS "\tfloat *y = (float *)buf[1], d[8][" #N_D "] = {{0}}, s = 0;\n"        \
+	    "\tunsigned a[4] = {0}, b[2] = {0};\n"                                                           \
+	    "\tfor (k_i64 o = lo + K_BLOCK * 128l + K_TID; o < hi; o += K_BLOCKS * 128l) {\n"                \
+	    "\t\tfor (int i = 0; i < 64; i++)\n\t\t\tfor (int j = 0; j < 8; j++)\n\t\t\t\t" #MULTIPLY        \
+	    "(d[j], a, b);\n\t\tfor (int j = 0; j < 8; j++)\n\t\t\ts += d[j][0];\n\t\ty[o] = s;\n\t}\n}\n"
+/* By architecture: one of them is 64 operations a thread on Volta and Turing, 128 from Ampere on. */
+static const struct products {
+	int sm; /* from this one on */
+	const char *text;
+	double flops; /* of an element */
+} tensors[] = {{80, TENSOR(GPU_FAKE_TENSOR, 4, k_mma_f16), 65536},
+    {75, TENSOR(GPU_FAKE_TENSOR_SMALL, 4, k_mma_f16_k8), 32768},
+    {0, TENSOR(GPU_FAKE_TENSOR_SMALL, 8, k_mma_f16_k4), 32768}};
+
 static const char *const texts[GPU_REFS] = {
     [GPU_REF_COMPUTE] = GPU_FAKE_SPARED GPU_FAKE_COMPUTE
     "K_KERNEL\nk_p0(" PARAMS "\tconst float *x = (const float *)buf[0];\n\tfloat *y = (float *)buf[1];\n"
@@ -43,19 +60,33 @@ static const char *const texts[GPU_REFS] = {
     [GPU_REF_NOTHING] = GPU_FAKE_SPARED "K_KERNEL\nk_p0(" PARAMS "\t(void)buf, (void)lo, (void)hi;\n}\n",
 };
 static const char *const symbols[GPU_REFS] = {
-    GPU_REF_SYMBOL "compute", GPU_REF_SYMBOL "stream", GPU_REF_SYMBOL "nothing"};
+    GPU_REF_SYMBOL "compute", GPU_REF_SYMBOL "stream", GPU_REF_SYMBOL "nothing", GPU_REF_SYMBOL "tensor"};
+
+static const struct products *
+tensor_of(int sm)
+{
+	const struct products *t = tensors;
+
+	while (t->sm > sm)
+		t++;
+	return t;
+}
 
 struct str
-gpu_ref_text(enum gpu_ref r)
+gpu_ref_text(enum gpu_ref r, int sm)
 {
-	return str_of(texts[r]);
+	return str_of(r == GPU_REF_TENSOR ? tensor_of(sm)->text : texts[r]);
 }
 
 /* Elements of a call: the compute reference keeps every SM busy, on whatever device. */
 static int64_t
 range_of(enum gpu_ref r, int n_sm)
 {
-	const int64_t n[GPU_REFS] = {(int64_t)n_sm * COMPUTE_BLOCKS * BLOCK, STREAM_N, 1};
+	const int64_t all = (int64_t)n_sm * COMPUTE_BLOCKS * BLOCK,
+		      n[GPU_REFS] = {[GPU_REF_COMPUTE] = all,
+			  [GPU_REF_STREAM] = STREAM_N,
+			  [GPU_REF_TENSOR] = all,
+			  [GPU_REF_NOTHING] = 1};
 
 	return n[r];
 }
@@ -65,7 +96,7 @@ struct gpu_pass
 gpu_ref_pass(enum gpu_ref r, int n_sm)
 {
 	uint32_t blocks =
-	    r == GPU_REF_NOTHING ? 1 : (uint32_t)n_sm * (r == GPU_REF_COMPUTE ? COMPUTE_BLOCKS : 16);
+	    r == GPU_REF_NOTHING ? 1 : (uint32_t)n_sm * (r == GPU_REF_STREAM ? 16 : COMPUTE_BLOCKS);
 
 	return (struct gpu_pass){.grid = {blocks, 1, 1}, .block = {BLOCK, 1, 1}};
 }
@@ -118,8 +149,12 @@ find_all(struct gpu_refs *r, struct dev_module *m, struct err *e)
 	for (int i = 0; i < GPU_REFS; i++) {
 		r->kernel[i] = (struct dev_kernel){
 		    .n_passes = 1, .n_bufs = 2, .range = {range_of((enum gpu_ref)i, n_sm)}};
-		if (!r->dev->find(r->dev->self, m, symbols[i], &r->kernel[i], e))
+		if (r->dev->find(r->dev->self, m, symbols[i], &r->kernel[i], e))
+			continue;
+		if (i != GPU_REF_TENSOR)
 			return err_in(e, "the reference kernels");
+		r->kernel[i] = (struct dev_kernel){0}; /* the module has none */
+		*e = (struct err){0};
 	}
 	return true;
 }
@@ -234,7 +269,7 @@ best_of(const struct dev *d, const struct dev_launch *l, uint32_t n, int64_t *be
 
 /* What the references reach at most, in the GPU's memory and out of it. */
 struct rates {
-	double flops, dram, l2, call_ns; /* a second; 0: there was no room to see it */
+	double flops, tensor, dram, l2, call_ns; /* a second; 0: there was no room to see it */
 	int64_t ref_ns[REF_COUNT];
 };
 struct field {
@@ -273,15 +308,18 @@ see_rates(const struct field *f, struct rates *out, struct err *e)
 		n_l2 = MIN_OF(MAX_OF(facts->l2_bytes, 4 << 20) / 4 / (int64_t)(2 * sizeof(float)), n),
 		n_compute =
 		    MIN_OF(f->refs->kernel[GPU_REF_COMPUTE].range[0] * COMPUTE_TURNS / COMPUTE_BLOCKS, n);
-	double dram, l2, compute;
+	double dram, l2, compute, tensor = 0;
 
 	if (!see_rate(f, GPU_REF_STREAM, n, 1, &dram, e) ||
 	    !see_rate(f, GPU_REF_STREAM, n_l2, L2_CALLS, &l2, e) ||
-	    !see_rate(f, GPU_REF_COMPUTE, n_compute, 1, &compute, e))
+	    !see_rate(f, GPU_REF_COMPUTE, n_compute, 1, &compute, e) ||
+	    (f->refs->kernel[GPU_REF_TENSOR].n_passes &&
+		!see_rate(f, GPU_REF_TENSOR, n_compute, 1, &tensor, e)))
 		return false;
 	out->dram = dram * 2 * sizeof(float);
 	out->l2 = l2 * 2 * sizeof(float);
 	out->flops = compute * COMPUTE_FLOPS;
+	out->tensor = tensor * tensor_of(facts->sm)->flops;
 	out->ref_ns[REF_STREAM] = MAX_OF((int64_t)((double)ref_bytes / out->dram * 1e9), (int64_t)1);
 	return true;
 }
@@ -359,6 +397,7 @@ gpu_calibrate(const struct dev *d, struct gpu_refs *r, struct calibration *out, 
 	    !see_clock(r, &seen.ref_ns[REF_COMPUTE], e))
 		return false;
 	raise(&out->hw, &seen);
+	out->hw.tensor_peak = seen.tensor;
 	gpu_describe(f, &out->info);
 	out->info.fact[DEV_FACT_flops_peak] = seen.flops;
 	out->info.fact[DEV_FACT_dram_bytes_per_s] = seen.dram;

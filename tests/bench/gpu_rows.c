@@ -182,10 +182,10 @@ gpu_calibration_print(const struct device *d)
 
 	if (!fact)
 		return;
-	printf(
-	    "calibration: %.3f us a launch in a graph; memory %.4g GB/s, its cache %.4g GB/s, float32 %.4g "
-	    "TFLOP/s; bounds count on %.4g GB/s, %.4g TFLOP/s, tensor cores %.4g TFLOP/s (TF32 %.4g)\n",
+	printf("calibration: %.3f us a launch in a graph; memory %.4g GB/s, its cache %.4g GB/s, float32 "
+	       "%.4g TFLOP/s, float16 products %.4g; "
+	       "bounds count on %.4g GB/s, %.4g TFLOP/s, tensor cores %.4g TFLOP/s (TF32 %.4g)\n",
 	    fact[DEV_FACT_call_ns] * 1e-3, fact[DEV_FACT_dram_bytes_per_s] * 1e-9,
-	    fact[DEV_FACT_l2_bytes_per_s] * 1e-9, fact[DEV_FACT_flops_peak] * 1e-12,
+	    fact[DEV_FACT_l2_bytes_per_s] * 1e-9, fact[DEV_FACT_flops_peak] * 1e-12, d->tensor_flops * 1e-12,
 	    h->dram_bytes_per_s * 1e-9, h->flops_peak * 1e-12, h->half_flops * 1e-12, h->tf32_flops * 1e-12);
 }

@@ -163,9 +163,10 @@ calibrates(void **state)
 {
 	static const struct {
 		const char *name;
-		double dram, flops; /* nine tenths of the data sheet's */
-	} models[] = {{"v100", 0.9 * 898.0e9, 0.9 * 15.67e12}, {"a100", 0.9 * 1555.2e9, 0.9 * 19.49e12},
-	    {"h200", 0.9 * 4916.7e9, 0.9 * 66.9e12}};
+		double dram, flops, tensor; /* nine tenths of the data sheet's */
+	} models[] = {{"v100", 0.9 * 898.0e9, 0.9 * 15.67e12, 0.9 * 125.3e12},
+	    {"a100", 0.9 * 1555.2e9, 0.9 * 19.49e12, 0.9 * 311.9e12},
+	    {"h200", 0.9 * 4916.7e9, 0.9 * 66.9e12, 0.9 * 1070e12}};
 	struct err e = {0};
 
 	(void)state;
@@ -179,6 +180,7 @@ calibrates(void **state)
 		fact = r.d.info->fact;
 		if (fabs(fact[DEV_FACT_dram_bytes_per_s] / models[k].dram - 1) > 0.03 ||
 		    fabs(fact[DEV_FACT_flops_peak] / models[k].flops - 1) > 0.05 ||
+		    fabs(r.d.tensor_flops / models[k].tensor - 1) > 0.05 ||
 		    fact[DEV_FACT_l2_bytes_per_s] < 1.5 * fact[DEV_FACT_dram_bytes_per_s])
 			fail_msg("%s: %g bytes/s of memory, %g of its cache, %g flops", models[k].name,
 			    fact[DEV_FACT_dram_bytes_per_s], fact[DEV_FACT_l2_bytes_per_s],

@@ -49,6 +49,7 @@ must 2 'usage' "$here/pack.sh"
 must 2 'OUT' "$pack/lease.sh"
 must 2 "no option '--form=3'" "$pack/lease.sh" "$dir/out" --form=3
 must 2 "'soon' is no number" "$pack/lease.sh" "$dir/out" --seconds=soon
+must 2 "PHASE:SECONDS" "$pack/lease.sh" "$dir/out" --limit=5
 must 2 'it is 2, 3 or 4' "$pack/lease.sh" "$dir/out" --then=5
 must 78 'pack.sh BUILD makes one' env KORCH_PACK=/nowhere bash -c "cp '$pack/lease.sh' '$dir/alone.sh' && '$dir/alone.sh' '$dir/out'"
 if [ ! -e /dev/nvidia0 ]; then
@@ -67,10 +68,18 @@ case "$*" in
 esac
 END
 chmod +x "$pack/bin/bench-gpu"
-must 1 'phase 4 \(kernels\): failed: ended by its limit of 2 s' "$pack/lease.sh" "$dir/out" "$fake" --only=4,5 --limit=2
+must 1 'phase 4 \(kernels\): failed: ended by its limit of 10 s' "$pack/lease.sh" "$dir/out" "$fake" --only=4,5 --limit=4:10
 has '^kernels: row before' "$dir/out/figures.txt"
 has '^lease: phase 5 \(sanitizer\): ok' "$dir/out/figures.txt"
 has '^1 4 failed' "$dir/out/done.txt"
+# ---- a sandbox that keeps the driver from working: found out, said, and gone on without -------------------------------
+cat >"$pack/bin/bench-gpu" <<'END'
+#!/bin/sh
+[ "${KORCH_SANDBOX:-}" = off ] || { echo "bench-gpu: no GPU can be used: Operation not permitted" >&2; exit 78; }
+exec "$(dirname "$0")/bench-real" "$@"
+END
+must 1 'phase 2 \(calibration\): ok' "$pack/lease.sh" "$dir/jailed" "$fake" --only=1,2
+has '^starts: FAILED in the sandbox, and works without it' "$dir/jailed/figures.txt"
 mv "$pack/bin/bench-real" "$pack/bin/bench-gpu"
 
 # ---- the whole of it, in two calls; what is done is not done again -----------------------------------------------------

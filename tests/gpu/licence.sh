@@ -1,7 +1,7 @@
 #!/bin/bash
 # tests/gpu/licence.sh WHAT...: nothing of it (folders, wheels, source distributions) is a tool of NVIDIA's or machine code
 # of others, which may not be handed on: by name, and by what NVIDIA's programs say of themselves.  NVRTC may go along.
-# The machine code under tests/golden/sass is of this generator's own kernels.  Prints how many files it saw.
+# The machine code under tests/golden/sass and tests/fuzz/corpus is of this generator's own kernels.  Prints how many files it saw.
 set -u
 bad=0 dir=$(mktemp -d "${TMPDIR:-/tmp}/korch-licence-XXXXXX")
 trap 'rm -rf "$dir"' EXIT INT TERM
@@ -15,7 +15,7 @@ for what in "$@"; do
 	n=$(find "$folder" -type f | wc -l)
 	[ "$n" -gt 0 ] || { echo "$what: is empty"; bad=1; }
 	named=$(find "$folder" -type f | grep -Ei '/(lib)?(nvdisasm|cuobjdump|ptxas|nvlink|fatbinary|cicc|cudafe[^/]*|nvcc|nvprune|cuda-gdb|compute-sanitizer)(\.[^/]*)?$')
-	code=$(find "$folder" -type f \( -name '*.cubin' -o -name '*.fatbin' \) ! -path '*/tests/golden/sass/*')
+	code=$(find "$folder" -type f \( -name '*.cubin' -o -name '*.fatbin' \) ! -path '*/tests/golden/sass/*' ! -path '*/tests/fuzz/corpus/*')
 	inside=$(find "$folder" -type f ! -name 'libnvrtc*' ! -name '*.sh' ! -name '*.py' -exec grep -laE 'NVIDIA \(R\) (Cuda compiler|Ptx|CUDA disassembler|cuobjdump|fatbin|nvlink)|nvdisasm fatal' {} +)
 	for file in $named $code $inside; do
 		echo "$what: ${file#"$folder"/} may not be handed on"

@@ -386,9 +386,12 @@ ref_ns(const struct fake_code *c, double n)
 {
 	const struct model *m = fake.c.model;
 	double flops = (m->sm <= 80 ? 128e6 : 256e6) * m->n_sm * m->sm_mhz,
-	       dram = 2e6 * m->mem_mhz * m->bus / 8, l2 = 3 * dram, bytes = n * c->bytes;
+	       tensor = (m->sm < 80 ? 8 : 16) * flops, dram = 2e6 * m->mem_mhz * m->bus / 8, l2 = 3 * dram,
+	       bytes = n * c->bytes;
 
-	return 1e9 / 0.9 * (n * c->flops / flops + bytes / (bytes > m->l2_kib * 1024.0 ? dram : l2));
+	return 1e9 / 0.9 *
+	    (n * c->flops / flops + n * c->tensor / tensor +
+		bytes / (bytes > m->l2_kib * 1024.0 ? dram : l2));
 }
 
 /* About a microsecond and a half, then by the range and a factor of the text's own. */
@@ -399,7 +402,7 @@ pass_ns(const struct fake_fn *f, int64_t range)
 	double factor = 1 + (double)(mix64(f->module->head.text ^ mix64(fake.c.seed)) % 1000) / 250;
 	double ns = 1500 + fake.c.model->scale * factor * (200 + 4 * (double)range);
 
-	if (head->flops || head->bytes)
+	if (head->flops || head->tensor || head->bytes)
 		return 1500 + (int64_t)ref_ns(head, (double)range);
 	return (int64_t)(ns * f->order.ratio);
 }

@@ -19,5 +19,7 @@ int64_t gpu_fake_kernel_ns(void);
 /* Behind it: what an element costs, by which the model says how long the kernel takes. */
 #define GPU_FAKE_COMPUTE "/* 512 flops */\n"
 #define GPU_FAKE_STREAM "/* 8 bytes */\n"
+#define GPU_FAKE_TENSOR "/* 65536 tensor flops */\n"
+#define GPU_FAKE_TENSOR_SMALL "/* 32768 tensor flops */\n"
 
 #endif

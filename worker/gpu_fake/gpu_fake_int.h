@@ -8,9 +8,10 @@
 /* cubin.c: what it compiles to: an ELF file that kernels/sass reads like a real one. */
 struct fake_code { /* behind the ELF's head; the driver's part looks here */
 	char magic[8];
-	uint32_t sm, is_ref, flops, bytes; /* of an element of a reference; 0: not said */
-	uint64_t text;                     /* hash of the kernel's text */
-	uint64_t n_bytes;                  /* of the shared object behind this */
+	uint32_t sm, is_ref, flops, tensor,
+	    bytes;        /* the last three: of an element of a reference; 0: not said */
+	uint64_t text;    /* hash of the kernel's text */
+	uint64_t n_bytes; /* of the shared object behind this */
 };
 struct fake_figures {
 	uint32_t registers, shared_bytes, stored_bytes; /* of each pass */

@@ -91,13 +91,14 @@ starts(struct str s, struct str with)
 static bool
 make_object(struct prog *p, struct str kernel, struct bytes *out, struct err *e)
 {
-	/* the references, which are few and run with every batch, are worth a better compile */
-	const char *const flags[] = {str_starts(kernel, GPU_FAKE_SPARED) ? "-O2" : "-O0", "-w", NULL};
+	static const char *const flags[] = {"-O0", "-w", NULL};
 	struct compile_opts o = {.flags = flags};
 	struct strbuf sb;
 
 	sb_init(&sb, &p->arena);
 	sb_add(&sb, emit_cuda_prelude(&p->arena, true));
+	if (str_starts(kernel, GPU_FAKE_SPARED)) /* they run with every batch: worth a better compile */
+		sb_addz(&sb, "#pragma GCC optimize(\"O2\")\n");
 	sb_add(&sb, kernel);
 	return compile_c(&p->arena, sb_str(&sb), &o, out, e);
 }
@@ -120,6 +121,9 @@ take_ref(struct fake_code *head, struct str kernel)
 {
 	head->is_ref = str_starts(kernel, GPU_FAKE_SPARED);
 	head->flops = str_starts(kernel, GPU_FAKE_SPARED GPU_FAKE_COMPUTE) ? 512 : 0;
+	head->tensor = str_starts(kernel, GPU_FAKE_SPARED GPU_FAKE_TENSOR) ? 65536
+	    : str_starts(kernel, GPU_FAKE_SPARED GPU_FAKE_TENSOR_SMALL)    ? 32768
+									   : 0;
 	head->bytes = str_starts(kernel, GPU_FAKE_SPARED GPU_FAKE_STREAM) ? 8 : 0;
 }
 
