@@ -190,8 +190,8 @@ p_perturb() {
 		return 0
 	fi
 	for precision in f32 f16; do
-		do_ 'perturb|gain|kernels|move' korch-submit --data "$data/data" --device "$device" --precision $precision --perturb="$(some 90 2)" \
-		    --budget "$(some 60 2)" --threads 1 -o "$data/perturbed-$precision.korch" "$pack/models/candy_small/model.onnx" || return 1
+		do_ . korch-submit --data "$data/data" --device "$device" --precision $precision --perturb="$(some 90 10)" \
+		    --budget "$(some 170 30)" --threads 1 -q -o "$data/perturbed-$precision.korch" "$pack/models/candy_small/model.onnx" || return 1
 	done
 }
 
