@@ -63,8 +63,8 @@ cuda_pass_of(const struct cuda *c, const struct launch *l, const struct cubin *c
 	return p;
 }
 
-/* What the machine code of a pass says, in nanoseconds at the highest clock; nothing where it cannot be read
- * or has no tile. */
+/* What the machine code of a pass says, in nanoseconds at the highest clock; nothing where it cannot be read,
+ * has no tile, or is the fake GPU's, whose loops are not what it computes. */
 static void
 price_pass(const struct cuda *c, const struct tile_work *w, int64_t units, struct bytes bytes,
     const char *name, struct cost_pass *p)
@@ -80,7 +80,8 @@ price_pass(const struct cuda *c, const struct tile_work *w, int64_t units, struc
 	struct sass_time t;
 	struct err e;
 
-	if (l.multiply_adds > 0 && sass_price_knows(c->facts.sm) && sass_read(&tmp, bytes, name, &k, &e)) {
+	if (!*c->fake && l.multiply_adds > 0 && sass_price_knows(c->facts.sm) &&
+	    sass_read(&tmp, bytes, name, &k, &e)) {
 		t = sass_price_launch(&tmp, &k, &l);
 		p->expected_ns = t.expected * ns;
 		p->floor_ns = t.floor * ns;

@@ -28,6 +28,7 @@ rig_new(void)
 	struct rig *r = calloc(1, sizeof(*r));
 
 	assert_non_null(r);
+	r->c.fake = "";
 	r->c.facts =
 	    (struct gpu_facts){.name = "NVIDIA A100-SXM4-40GB", .sm = 80, .n_sm = 108, .sm_mhz = 1410};
 	r->c.cal.hw = (struct hw){.call_ns = 2000, .n_threads = 1};
@@ -129,12 +130,30 @@ test_without_machine_code(void **state)
 	rig_free(r);
 }
 
+/* The fake GPU's machine code is there to be read and edited, and says nothing of its times. */
+static void
+test_fake_gpu(void **state)
+{
+	static const char *const names[] = {"gemm_f16_22", "gemm_f16", "gemm_f16_1"};
+	struct rig *r = rig_new();
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		add(r, names[i], NULL);
+	r->c.fake = "gpu=a100";
+	cuda_order_all(&r->c, &r->a, &r->u, 1);
+	for (size_t i = 0; i < COUNT_OF(names); i++)
+		assert_true(r->kernel[i].bound_ns > 0 && r->kernel[i].bound_ns < 600000);
+	rig_free(r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_machine_code_orders),
 	    cmocka_unit_test(test_without_machine_code),
+	    cmocka_unit_test(test_fake_gpu),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
