@@ -3,13 +3,14 @@
  * cubin read (--compile), or written with its prelude as files that NVRTC takes (--write=DIR).
  *
  *   bench-cuda [--step=N] [--from=N] [--part=K/N] [--seconds=S] [--sm=80,90] [--precision=f32]
- *       [--schedule=S | --schedules=N | --vary] [--check] [--compile] [--write=DIR] [--untiled] MODEL.onnx
+ *       [--schedule=S | --schedules=N | --vary] [--check] [--compile] [--write=DIR] [--cubins=DIR]
+ * [--untiled] MODEL.onnx
  *
  * --step=N: a sample, every N-th; --part=K/N: the K-th of N disjoint shares.  --seconds=S: begins nothing
  * after S seconds and says with which --from it goes on.  --schedules=N: the first N of each spec's space;
  * --vary: one of its space, and another precision for each batch, beginning with --part's; unless --compile
  * another architecture too, so that a sample meets many of them.  --untiled: prints the specs whose linear
- * stages are not in tiles. */
+ * stages are not in tiles.  --cubins=DIR: --compile, and keeps what NVRTC made. */
 #include "../harness/cuda_nvrtc.h"
 #include "../harness/model_candidates.h"
 
@@ -25,7 +26,7 @@ struct args {
 	uint32_t n_sm;
 	bool check, compile, vary, untiled;
 	enum precision precision;
-	const char *file, *write, *schedule;
+	const char *file, *write, *cubins, *schedule;
 };
 struct totals {
 	uint32_t specs, made, checked, heavy, refused, wrong;
@@ -240,6 +241,8 @@ static bool
 run_all(struct run *r, struct err *e)
 {
 	r->from_ns = os_real()->mono_ns(NULL);
+	for (uint32_t k = 0; k < r->args->n_sm; k++)
+		r->t.of[k].keep = r->args->cubins;
 	if (r->args->compile) {
 		gpu_open(&r->gpu);
 		for (uint32_t k = 0; k < r->args->n_sm; k++)
@@ -328,6 +331,8 @@ read_arg(struct args *args, struct str arg)
 		args->schedule = value.p;
 	else if (str_is(name, "--write"))
 		args->write = value.p;
+	else if (str_is(name, "--cubins"))
+		args->cubins = value.p;
 	else if (!str_starts(arg, "--"))
 		args->file = arg.p;
 	else
@@ -342,6 +347,7 @@ read_args(int argc, char **argv, struct args *args)
 	for (int i = 1; i < argc; i++)
 		if (!read_arg(args, str_of(argv[i])))
 			return false;
+	args->compile |= args->cubins != NULL;
 	return args->file != NULL;
 }
 
@@ -360,7 +366,7 @@ main(int argc, char **argv)
 		    "usage: bench-cuda [--step=N] [--from=N] [--part=K/N] [--seconds=S] [--sm=80,90]"
 		    " [--precision=f32|tf32|f16|bf16] [--schedule=S | --schedules=N | --vary] [--check] "
 		    "[--compile]"
-		    " [--write=DIR] [--untiled] MODEL.onnx\n");
+		    " [--write=DIR] [--cubins=DIR] [--untiled] MODEL.onnx\n");
 		return 2;
 	}
 	if (!model_candidates(&a, args.file, NULL, &cs, &e) || !run_all(&r, &e)) {

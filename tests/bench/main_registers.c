@@ -274,18 +274,16 @@ disassemble(const char *tool, const char *path, struct totals *t, struct bytes c
 {
 	char command[2 * OS_PATH_MAX + 64], *line = malloc(LINE);
 	struct listing l = {.t = t, .cubin = cubin};
-	bool is_empty = true;
+	const uint32_t before = t->kernels + t->unread;
 
 	(void)snprintf(command, sizeof(command), "'%s' -c -plr -lrm narrow '%s' 2>/dev/null", tool, path);
 	FILE *f = line ? popen(command, "r") : NULL;
 
-	while (f && fgets(line, LINE, f)) {
-		is_empty = false;
+	while (f && fgets(line, LINE, f))
 		read_line(&l, line);
-	}
 	arena_fini(&l.arena);
 	free(line);
-	return f && pclose(f) == 0 && !is_empty;
+	return f && pclose(f) == 0 && t->kernels + t->unread > before;
 }
 
 /* With the first of the disassemblers that can. */

@@ -75,6 +75,13 @@ note(const struct cuda_case *list, uint32_t n, uint32_t first, int sm, struct by
 	return ok;
 }
 
+static bool
+keep(struct arena *a, struct bytes cubin, int sm, struct nvrtc_totals *t, struct err *e)
+{
+	return !t->keep ||
+	    os_write_file(os_real(), arena_printf(a, "%s/sm%d_%u.cubin", t->keep, sm, t->kept++), cubin, e);
+}
+
 /* Halved until what is wrong stands alone. */
 void
 cuda_nvrtc_compile(const struct gpu *g, const struct cuda_case *list, uint32_t n, uint32_t first, int sm,
@@ -85,7 +92,7 @@ cuda_nvrtc_compile(const struct gpu *g, const struct cuda_case *list, uint32_t n
 	struct err e = {0};
 	int64_t from = os_real()->mono_ns(NULL);
 	bool ok = gpu_compile(g, &tmp, text_of(&tmp, list, n), sm, false, &cubin, &e) &&
-	    note(list, n, first, sm, cubin, t, &e);
+	    note(list, n, first, sm, cubin, t, &e) && keep(&tmp, cubin, sm, t, &e);
 
 	t->ns += os_real()->mono_ns(NULL) - from;
 	arena_fini(&tmp);

@@ -16,6 +16,8 @@ struct nvrtc_totals {
 	double occupancy; /* threads of an SM in use, summed over passes that fit */
 	uint64_t bytes;
 	int64_t ns;
+	const char *keep; /* a folder for the cubins; NULL: none is kept */
+	uint32_t kept;
 };
 /* Kernel i of the list was made with the symbol k<i + first>.  Each failure is printed. */
 void cuda_nvrtc_compile(const struct gpu *g, const struct cuda_case *list, uint32_t n, uint32_t first, int sm,
