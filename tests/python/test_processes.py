@@ -23,15 +23,16 @@ CANDY = small_models()[0] + "/model.onnx" if small_models() else ""
 LISTENS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
-def run_script(text, *words, folder, **env):
+def run_script(text, *words, folder, stdin=None, **env):
     (folder / "tmp").mkdir(exist_ok=True)
     env = {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_CACHE_HOME": str(folder), "TMPDIR": str(folder / "tmp"), **env}
-    return subprocess.Popen([sys.executable, "-c", LISTENS + text, *map(str, words)], env=env, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", LISTENS + text, *map(str, words)], env=env, stdin=stdin,
+                            stdout=subprocess.PIPE, text=True)
 
 
 def left_in(folder):
     """Files of the package's; a daemon that is still there has some of its own."""
-    return [n for n in os.listdir(folder / "tmp") if n.endswith(".korch")]
+    return [n for n in os.listdir(folder / "tmp") if n.startswith("korch-own-")]
 
 
 # ---- interrupts --------------------------------------------------------------------------------------------------------
@@ -97,6 +98,30 @@ def test_the_end_of_an_interpreter_that_tunes(tmp_path):
     child = run_script(SEARCH.format(then="print('the end', flush=True)"), CANDY, folder=tmp_path)
     until(child, "the end")
     assert child.wait() == 0
+    assert not left_in(tmp_path)
+
+
+SESSION = """
+import korch, sys
+session = korch.InferenceSession(open(sys.argv[1], "rb").read())
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_interpreter_left_goes_with_the_next_start(mlp, tmp_path):
+    """And what one that lives needs stays."""
+    killed, lives, last = (run_script(SESSION, mlp, folder=tmp_path, stdin=subprocess.PIPE) for _ in range(3))
+    for child in (killed, lives, last):
+        until(child, "open")
+    assert len(left_in(tmp_path)) == 3
+    killed.kill()
+    killed.wait()
+    last.communicate()
+    assert len(left_in(tmp_path)) == 2
+    run_script(SESSION, mlp, folder=tmp_path, stdin=subprocess.PIPE).communicate()
+    assert len(left_in(tmp_path)) == 1
+    lives.communicate()
     assert not left_in(tmp_path)
 
 

@@ -1,6 +1,7 @@
 """korch.tune: from an ONNX model to a plan, by korch-submit."""
 
 import atexit
+import fcntl
 import os
 import tempfile
 from dataclasses import dataclass
@@ -8,8 +9,18 @@ from dataclasses import dataclass
 from . import _programs, _progress
 from ._native import Plan as _NativePlan
 
-_temporary = set()  # files that nobody needs once this process has ended
-os.register_at_fork(after_in_child=_temporary.clear)
+_PREFIX, _NAME = "korch-own-", "plan.korch"
+_temporary = {}  # files that nobody needs once this process has ended: {path: its folder, open and locked}
+
+
+def _forget():
+    """In a forked child: they are its parent's, who holds the lock as long as it lives."""
+    for folder in _temporary.values():
+        os.close(folder)
+    _temporary.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 @atexit.register
@@ -147,19 +158,65 @@ def check(model, **settings):
 
 
 def temporary_plan():
-    """A file of one's own for a plan that is opened and then not needed any more."""
-    fd, path = tempfile.mkstemp(suffix=".korch", prefix="korch-")
-    os.close(fd)
-    _temporary.add(path)
+    """The name of a file of one's own for a plan that is opened and then not needed any more."""
+    _drop_orphans()
+    folder = None
+    while folder is None:
+        name = tempfile.mkdtemp(prefix=_PREFIX)
+        folder = _lock(name)
+    path = os.path.join(name, _NAME)
+    _temporary[path] = folder
     return path
+
+
+def _lock(name):
+    """The folder, open and locked; None where somebody took it for an orphan before."""
+    try:
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    if os.path.isdir(name):
+        return folder
+    os.close(folder)
+    return None
 
 
 def drop_temporary(path):
     """Removes it; in a forked child nothing: there it is the parent's."""
-    if path not in _temporary:
-        return
-    _temporary.discard(path)
+    folder = _temporary.pop(path, None)
+    if folder is not None:
+        _remove(folder, os.path.dirname(path))
+
+
+def _remove(folder, name):
+    """A folder of ours that is open and locked, and what is in it."""
     try:
-        os.unlink(path)
+        for file in os.listdir(folder):
+            os.unlink(file, dir_fd=folder)
+        os.rmdir(name)
     except OSError:
         pass  # somebody else removed it: it is gone, as was wanted
+    finally:
+        os.close(folder)
+
+
+def _drop_orphans():
+    """What killed interpreters have left: a lock lives as long as its process."""
+    where = tempfile.gettempdir()
+    for name in os.listdir(where):
+        path = os.path.join(where, name)
+        if not name.startswith(_PREFIX):
+            continue
+        try:
+            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            if os.fstat(folder).st_uid != os.geteuid():
+                raise PermissionError
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # it is somebody else's, or its owner lives
+            os.close(folder)
+        else:
+            _remove(folder, path)
