@@ -3,9 +3,12 @@
 # How long somebody who has an ONNX file waits for its first answer: `korch run MODEL.onnx`, from the call to its end, on
 # an empty data folder (nothing cached: korchd and worker started, the machine looked at, a plan made, its kernels
 # compiled, run); again at once (the same korchd, the plan from the store); and again after that korchd has left.  Each
-# the least of N rounds (default 3).  The stages are those of korchd's log in the first case, in seconds from the call:
-# the job is known (programs started, the model sent), the worker is there, the choice stands, the plan is there; then it
-# is fetched, opened, and run for a third of a second.
+# the least of N rounds (default 3).  With --repeat 1, as an answer is one run (of which a short one is timed again): without
+# it a third of a second is spent on telling the time of a run.  The stages are those of korchd's log in the first case,
+# in seconds from the call: the job is known (programs started, the model sent), the worker is there, the choice stands,
+# the plan is there; then it is fetched, opened and run.
+# Last, what the same takes with onnxruntime, python3 started and its session made included, on as many threads
+# ($KORCH_TEST_PYTHON has it; "-": it is not there).
 # Names: those of korch-make-model (default: all but yolov4, whose file has more than 50 MB).  $KORCH_BIN: the programs.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -38,7 +41,7 @@ at() { date -u -d "$1" +%s.%N; }
 ask() {
 	local from to
 	from=$(date +%s.%N)
-	"$bin/korch" run "$work/m.onnx" --threads "$threads" --json >"$work/json" 2>"$work/err" || {
+	"$bin/korch" run "$work/m.onnx" --threads "$threads" --repeat 1 --json >"$work/json" 2>"$work/err" || {
 		cat "$work/err" >&2
 		exit 1
 	}
@@ -47,9 +50,27 @@ ask() {
 	echo "$from" >"$work/from"
 }
 
+# peer: the seconds of onnxruntime's answer to $work/wall; "-" where it is not there
+peer() {
+	local from to
+	from=$(date +%s.%N)
+	"${KORCH_TEST_PYTHON:-python3}" - "$work/m.onnx" "$threads" 2>"$work/err" <<'END' || { echo - >"$work/wall"; return; }
+import sys
+import numpy as np
+import onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = int(sys.argv[2])
+session = ort.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+kind = {"tensor(float)": "f4", "tensor(int64)": "i8", "tensor(int32)": "i4", "tensor(bool)": "?"}
+session.run(None, {i.name: np.ones([d if isinstance(d, int) else 1 for d in i.shape], kind[i.type])
+                   for i in session.get_inputs()})
+END
+	to=$(date +%s.%N)
+	echo "$(seconds "$from" "$to")" >"$work/wall"
+}
+
 # gone: the private korchd has left, 10 s after its last client
 gone() { flock "$XDG_DATA_HOME/korch/lock" true; }
-
 
 # stages: of the job in the log, as numbers of seconds
 stages() {
@@ -63,10 +84,10 @@ stages() {
 
 least() { sort -n | head -n 1; }
 
-printf '%-16s %5s | %7s  %-28s | %7s %7s | %8s %8s\n' model MB first 'known worker chosen there' again later run/ms kernels
+printf '%-16s %5s | %7s  %-28s | %7s %7s | %7s | %8s %8s\n' model MB first 'known worker chosen there' again later onnxrt run/ms kernels
 for name in "${names[@]}"; do
 	"$bin/korch-make-model" "$name" "$work/m.onnx" $small >/dev/null 2>&1
-	rm -f "$work"/first "$work"/again "$work"/later
+	rm -f "$work"/first "$work"/again "$work"/later "$work"/peer
 	for ((i = 0; i < rounds; i++)); do
 		rm -rf "$XDG_DATA_HOME"
 		ask
@@ -77,10 +98,12 @@ for name in "${names[@]}"; do
 		ask
 		cat "$work/wall" >>"$work/later"
 		gone
+		peer
+		cat "$work/wall" >>"$work/peer"
 	done
 	read -r first known worker chosen there < <(least <"$work/first")
-	printf '%-16s %5.1f | %7.2f  %-28s | %7.2f %7.2f | %8.2f %8s\n' "$name" \
+	printf '%-16s %5.1f | %7.2f  %-28s | %7.2f %7.2f | %7s | %8.2f %8s\n' "$name" \
 		"$(stat -c %s "$work/m.onnx" | awk '{print $1 / 1e6}')" "$first" "$known $worker $chosen $there" \
-		"$(least <"$work/again")" "$(least <"$work/later")" \
+		"$(least <"$work/again")" "$(least <"$work/later")" "$(least <"$work/peer")" \
 		"$(awk -v n="$(field median_ns <"$work/json")" 'BEGIN {print n / 1e6}')" "$(field chosen <"$work/json")"
 done
