@@ -34,7 +34,7 @@ host_tensor_random(struct host_tensor *t, struct rng *r)
 			v = rng_below(r, 10);
 		else
 			do
-				v = rng_normal(r);
+				v = rng_bell(r);
 			while (fabs(v) < 1e-4);
 		elem_set(t->type, t->data, i, v);
 	}

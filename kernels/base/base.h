@@ -206,6 +206,7 @@ uint64_t rng_next(struct rng *r);
 uint32_t rng_below(struct rng *r, uint32_t n); /* n > 0 */
 double rng_unit(struct rng *r);                /* [0, 1) */
 double rng_normal(struct rng *r);              /* mean 0, deviation 1 */
+double rng_bell(struct rng *r);                /* much like it, within 3.5, for a tenth of its time */
 
 /* ---- the operating system ----------------------------------------------------------- */
 /* Time and files stand behind this table, so that tests replace them (virtual clock, the

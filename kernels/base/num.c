@@ -198,6 +198,16 @@ rng_normal(struct rng *r)
 	return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * rng_unit(r));
 }
 
+/* The sum of four even ones of 16 bits. */
+double
+rng_bell(struct rng *r)
+{
+	uint64_t x = rng_next(r);
+	int64_t sum = (int64_t)((x & 0xffff) + (x >> 16 & 0xffff) + (x >> 32 & 0xffff) + (x >> 48));
+
+	return (double)(sum - 2 * 0xffff) * (1.7320508075688772 / 0xffff);
+}
+
 /* ---- disjoint sets ------------------------------------------------------------------ */
 uint32_t
 sets_root(uint32_t *up, uint32_t i)

@@ -313,7 +313,7 @@ static void
 random_numbers_are_the_same_everywhere(void **state)
 {
 	struct rng r = {1}, s = {1};
-	double sum = 0, squares = 0;
+	double sum = 0, squares = 0, bell_sum = 0, bell_squares = 0;
 
 	(void)state;
 	assert_true(rng_next(&r) == 0x910a2dec89025cc1u);
@@ -330,6 +330,15 @@ random_numbers_are_the_same_everywhere(void **state)
 	}
 	assert_true(sum / 20000 < 0.05 && sum / 20000 > -0.05);
 	assert_true(squares / 20000 < 1.05 && squares / 20000 > 0.95);
+	for (int i = 0; i < 20000; i++) {
+		double v = rng_bell(&s);
+
+		assert_true(v >= -3.4642 && v <= 3.4642);
+		bell_sum += v;
+		bell_squares += v * v;
+	}
+	assert_true(bell_sum / 20000 < 0.05 && bell_sum / 20000 > -0.05);
+	assert_true(bell_squares / 20000 < 1.05 && bell_squares / 20000 > 0.95);
 }
 
 static void
