@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -231,7 +232,7 @@ test_an_exchange_changes_its_two_lines(void **state)
 				continue;
 			struct arena tmp = {0};
 
-			if (n_legal++ % 16 == 0) /* all of them take minutes: bench-sip --lines */
+			if (n_legal++ % 16 == 0) /* all of them take minutes; nvdisasm sees others */
 				check_exchange(&tmp, &r->kernel[n], s, at);
 			arena_fini(&tmp);
 			sass_sched_undo(s, mark);
@@ -239,6 +240,117 @@ test_an_exchange_changes_its_two_lines(void **state)
 		arena_fini(&a);
 	}
 	assert_true(n_legal > 4000);
+}
+
+/* ---- as a disassembler sees it -------------------------------------------------------------------- */
+enum { LINES = 1 << 14, LINE = 1 << 12 };
+struct listing {
+	char **line;
+	uint32_t n;
+};
+
+/* An instruction's text without what is after it, reuse flags left out. */
+static char *
+instruction_of(struct arena *a, char *line)
+{
+	char *text = strstr(line, "*/"), *end = text ? strchr(text, ';') : NULL;
+
+	if (strncmp(line, "        /*", 10) != 0 || !end)
+		return NULL;
+	*end = 0;
+	text = str_dup(a, str_trim(str_of(text + 2)));
+	for (char *reuse; (reuse = strstr(text, ".reuse")) != NULL;)
+		memmove(reuse, reuse + 6, strlen(reuse + 6) + 1);
+	return text;
+}
+
+/* Of all kernels, one after the other; n 0: the program cannot read it. */
+static struct listing
+disassemble(struct arena *a, const char *program, const char *folder, struct bytes cubin)
+{
+	struct listing l = {NEW_ARRAY(a, char *, LINES), 0};
+	const char *path = arena_printf(a, "%s/x.cubin", folder);
+	struct err e = {0};
+
+	if (!os_write_file(os_real(), path, cubin, &e))
+		fail_msg("%s", e.msg);
+	FILE *f = popen(arena_printf(a, "'%s' -c '%s' 2>/dev/null", program, path), "r");
+	char *line = arena_alloc(a, LINE);
+
+	while (f && l.n < LINES && fgets(line, LINE, f)) {
+		char *text = instruction_of(a, line);
+
+		if (text)
+			l.line[l.n++] = text;
+	}
+	if (f)
+		(void)pclose(f);
+	return l;
+}
+
+/* Neighbours exchanged here and there, each pair apart from the next. */
+static void
+exchange_pairs(struct sass_sched *s, uint32_t n)
+{
+	for (uint32_t at = 0; at + 1 < n; at++)
+		at += sass_exchange(s, at) == SASS_LEGAL;
+}
+
+/* The moves; 0: of several kernels, or none that this program reads. */
+static uint32_t
+check_listing(struct arena *a, const char *program, const char *folder, const struct golden_kernel *g)
+{
+	struct sass_sched *s = sass_sched_make(a, &g->k);
+	const struct sass_sched *one = s;
+	struct sass_moves m;
+	struct bytes out;
+	struct err e = {0};
+
+	exchange_pairs(s, g->k.n_instr);
+	sass_moves_of(a, g->cubin, &one, 1, &m);
+	if (!sass_moves_apply(a, g->cubin, &m, &out, &e))
+		fail_msg("%s: %s", g->file, e.msg);
+	const struct listing was = disassemble(a, program, folder, g->cubin);
+
+	if (was.n != g->k.n_instr)
+		return 0;
+	const struct listing now = disassemble(a, program, folder, out);
+
+	assert_int_equal(now.n, was.n);
+	for (uint32_t at = 0; at < was.n; at++) {
+		const char *want = was.line[sass_sched_who(s, at)];
+
+		if (strcmp(now.line[at], want) != 0)
+			fail_msg("%s: place %u: '%s', not '%s'", g->file, at, now.line[at], want);
+	}
+	return m.n_kernels ? m.kernel[0].n : 0;
+}
+
+static void
+test_nvdisasm_sees_the_same_lines_exchanged(void **state)
+{
+	const char *program = getenv("KORCH_NVDISASM");
+	struct rig *r = *state;
+	char folder[OS_PATH_MAX];
+	struct err e = {0};
+	uint32_t n_moves = 0, n_cubins = 0;
+
+	if (!program || strchr(program, ':')) {
+		print_message("SKIP: KORCH_NVDISASM names no one disassembler\n");
+		skip();
+	}
+	assert_true(os_temp_dir("perturb", folder, &e));
+	for (uint32_t n = 0; n < r->n; n++) {
+		struct arena a = {0};
+		const uint32_t moves = check_listing(&a, program, folder, &r->kernel[n]);
+
+		n_moves += moves;
+		n_cubins += moves != 0;
+		arena_fini(&a);
+	}
+	os_remove_tree(folder);
+	print_message("%u exchanges in %u cubins\n", n_moves, n_cubins);
+	assert_true(n_moves > 1000);
 }
 
 /* ---- bad text
@@ -390,6 +502,7 @@ main(void)
 	    cmocka_unit_test(test_a_schedule_as_text_gives_its_bytes),
 	    cmocka_unit_test(test_there_and_back_is_the_base),
 	    cmocka_unit_test(test_an_exchange_changes_its_two_lines),
+	    cmocka_unit_test(test_nvdisasm_sees_the_same_lines_exchanged),
 	    cmocka_unit_test(test_text_that_is_no_list_of_moves),
 	    cmocka_unit_test(test_text_over_its_limits),
 	    cmocka_unit_test(test_moves_that_are_refused),
