@@ -200,7 +200,7 @@ real_nvrtc(void **state)
 	for (int i = 0; i < GPU_REFS; i++) {
 		sb_init(&sb, &a);
 		sb_add(&sb, emit_cuda_prelude(&a, false));
-		sb_add(&sb, gpu_ref_text((enum gpu_ref)i));
+		sb_add(&sb, gpu_ref_text((enum gpu_ref)i, 90));
 		if (!gpu_compile(&g, &a, sb_str(&sb), 90, false, &cubin, &e))
 			fail_msg("reference %d: %s", i, e.msg);
 	}
