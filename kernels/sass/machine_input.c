@@ -48,7 +48,7 @@ machine_input_make(struct arena *a, uint64_t n, struct machine_input *out)
 	enum { WORDS = 128, TURNS = 3 };
 	struct rng r = {mix64(n + 1)};
 	uint32_t *param = NEW_ARRAY(a, uint32_t, WORDS);
-	static uint32_t (*const kind[])(struct rng *) = {small_word, wide_word, wide_word, extreme_word};
+	static uint32_t (*const kind[])(struct rng *) = {small_word, wide_word, extreme_word, wide_word};
 
 	*out = (struct machine_input){
 	    .seed = rng_next(&r), .param = param, .n_param = WORDS, .turns = TURNS, .leaves_loops = n % 2};
