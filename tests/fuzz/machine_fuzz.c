@@ -1,5 +1,5 @@
 /* Machine code: any words are judged and run to an end, twice to the same trace.  The first byte chooses the
- * architecture and the input.  bytes: 8192 */
+ * architecture and the input.  runs: 1000  bytes: 8192 */
 #include "../../kernels/sass/decode.h"
 #include "../../kernels/sass/machine.h"
 
