@@ -39,7 +39,7 @@ static bool
 is_generated(const struct tune *t, uint32_t s)
 {
 	return !cand_is_view(&t->front.cands, s) && cost_is_known(&t->cost[s]) &&
-	    t->cost[s].state == LAZY_MEASURED && !str_starts(t->cost[s].schedule, "lib=");
+	    !str_starts(t->cost[s].schedule, "lib=");
 }
 
 /* The specs of the choice that matter, those with most time first. */
@@ -122,7 +122,7 @@ perturb_take(struct tune *t, const struct m_perturb_have *m)
 	if (m->fail || t->is_final || !cost_find(t, &m->perturbed.spec, &s))
 		return;
 	note(t, m);
-	if (t->cost[s].state == LAZY_MEASURED && m->cost.median_ns > 0)
+	if (cost_is_known(&t->cost[s]) && m->cost.median_ns > 0)
 		cost_take(t, s, &m->cost);
 }
 

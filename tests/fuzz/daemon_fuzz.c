@@ -361,9 +361,19 @@ plan_builds(struct run *x)
 	    {.spec = a_spec(x), .symbol = STR("a")}, {.spec = a_spec(x), .symbol = STR("b")}};
 	struct m_bound bound[2] = {
 	    {.bound_ns = number(x), .floor_ns = number(x)}, {.bound_ns = 1, .floor_ns = 1}};
-	struct msg m = {.type = octet(x) % 2 ? MSG_build_ask : MSG_race_ask};
+	static const enum msg_type types[] = {MSG_build_ask, MSG_race_ask, MSG_perturb_ask};
+	struct msg m = {.type = types[octet(x) % COUNT_OF(types)]};
 
-	if (m.type == MSG_build_ask) {
+	if (m.type == MSG_perturb_ask) {
+		m.perturb_ask.threads = 1;
+		m.perturb_ask.precision = STR("f32");
+		m.perturb_ask.kernels = kernel;
+		m.perturb_ask.n_kernels = octet(x) % 3;
+		m.perturb_ask.bounds = bound;
+		m.perturb_ask.n_bounds = octet(x) % 3;
+		m.perturb_ask.each_ns = number(x);
+		m.perturb_ask.asked_ns = number(x);
+	} else if (m.type == MSG_build_ask) {
 		m.build_ask.threads = 1;
 		m.build_ask.precision = STR("f32");
 		m.build_ask.kernels = kernel;

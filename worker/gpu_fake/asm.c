@@ -137,12 +137,12 @@ loop(struct assembler *a, uint64_t hash)
 }
 
 uint32_t
-gpu_fake_assemble(uint64_t text, uint32_t pass, int sm, struct fake_word out[FAKE_MOST_WORDS])
+gpu_fake_assemble(const struct fake_code *head, uint32_t pass, struct fake_word out[FAKE_MOST_WORDS])
 {
-	struct assembler a = {.word = out, .sm = sm};
+	struct assembler a = {.word = out, .sm = (int)head->sm};
 
 	start(&a);
-	loop(&a, mix64(text ^ mix64(pass + 1)));
+	loop(&a, mix64(head->text ^ mix64(pass + 1)) + head->recode);
 	for (unsigned i = 0; i < 4; i++)
 		store(&a, R_ADDRESS, R_SUM + i);
 	put(&a, PT, 0x94d, 0x03800000, plain); /* EXIT */

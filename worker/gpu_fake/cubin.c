@@ -51,7 +51,7 @@ static void
 code(struct writer *w, const struct fake_code *head, uint32_t pass, uint32_t stored_bytes)
 {
 	struct fake_word word[FAKE_MOST_WORDS];
-	uint32_t n = gpu_fake_assemble(head->text, pass, (int)head->sm, word);
+	uint32_t n = gpu_fake_assemble(head, pass, word);
 
 	for (uint32_t i = 0; i < n; i++) {
 		put(&w->sb, word[i].lo, 8);

@@ -57,6 +57,7 @@ static const struct model {
 	X(events)                                                                                            \
 	X(no_list)                                                                                           \
 	X(lost_at)                                                                                           \
+	X(recode)                                                                                            \
 	X(sipfault)                                                                                          \
 	X(sipwrong)                                                                                          \
 	X(drop_wait)                                                                                         \
@@ -315,8 +316,7 @@ fake_load(void **out, const void *image, unsigned n, int *options, void **values
 		free(m);
 		return 209;
 	}
-	m->image = heap_alloc(gpu_fake_image_bytes(image));
-	memcpy(m->image, image, gpu_fake_image_bytes(image));
+	m->image = gpu_fake_image_copy(image);
 	m->so = open_object((const char *)(code + 1), m->head.n_bytes, &m->fd);
 	if (!m->so) {
 		free(m->image);
@@ -416,12 +416,11 @@ fault_of(const struct fake_fn *f)
 		int status;
 	} rows[] = {{fake.c.launch, 701}, {fake.c.illegal, 700}, {fake.c.hang, -1}, {fake.c.lost, 46},
 	    {fake.c.wrong, -2}};
-	uint64_t edge = 0, moved = f->order.is_edited ? gpu_fake_draw(fake.c.seed, f->order.hash) : 0;
+	uint64_t edge = 0;
+	int fault = gpu_fake_order_fault(&f->order, fake.c.seed, fake.c.sipfault, fake.c.sipwrong);
 
-	if (f->order.is_edited && moved < fake.c.sipfault)
-		return 700;
-	if (f->order.is_early || (f->order.is_edited && moved < fake.c.sipfault + fake.c.sipwrong))
-		return -2;
+	if (fault)
+		return fault;
 	for (size_t i = 0; i < COUNT_OF(rows) && !f->module->head.is_ref; i++) {
 		edge += rows[i].rate;
 		if (draw < edge)
@@ -593,8 +592,9 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 	    &out->ml);
 	gpu_fake_lt(&libs, &out->lt);
 	gpu_fake_dnn(&libs, &out->dnn);
-	gpu_fake_rtc(&(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill),
-			 per_million(c.unfit), c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0},
+	gpu_fake_rtc(
+	    &(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill),
+		per_million(c.unfit), c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0, c.recode},
 	    &out->rtc);
 	return true;
 }

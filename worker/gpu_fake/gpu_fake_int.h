@@ -11,24 +11,28 @@ struct fake_code { /* behind the ELF's head; the driver's part looks here */
 	uint32_t sm, is_ref, flops, tensor,
 	    bytes;        /* the last three: of an element of a reference; 0: not said */
 	uint64_t text;    /* hash of the kernel's text */
+	uint64_t recode;  /* of the compiler: another one writes other machine code */
 	uint64_t n_bytes; /* of the shared object behind this */
 };
 struct fake_figures {
 	uint32_t registers, shared_bytes, stored_bytes; /* of each pass */
 };
-/* asm.c: a pass's machine code, by a hash of the kernel's text. */
+/* asm.c: a pass's machine code, by a hash of the kernel's text and by the compiler. */
 enum { FAKE_MOST_WORDS = 96 };
 struct fake_word {
 	uint64_t lo, hi;
 };
-uint32_t gpu_fake_assemble(uint64_t text, uint32_t pass, int sm, struct fake_word out[FAKE_MOST_WORDS]);
+uint32_t gpu_fake_assemble(
+    const struct fake_code *head, uint32_t pass, struct fake_word out[FAKE_MOST_WORDS]);
 /* order.c: that machine code as it stands in a loaded image. */
 struct fake_order {
 	double ratio;             /* its cycles over those of what was compiled, by the static model */
 	bool is_edited, is_early; /* some instruction comes before its operands */
 	uint64_t hash;            /* of an edited one */
 };
-size_t gpu_fake_image_bytes(const void *image);
+/* A status: 700, -2 for a wrong result, 0; rates are per million edited ones. */
+int gpu_fake_order_fault(const struct fake_order *o, uint64_t seed, uint64_t faults, uint64_t wrong);
+void *gpu_fake_image_copy(const void *image);
 struct fake_order gpu_fake_order(const void *image, const struct fake_code *head, uint32_t pass);
 
 void gpu_fake_cubin(struct arena *a, const struct fake_code *head, struct bytes object, struct str text,
@@ -42,6 +46,7 @@ struct fake_rtc_conf {
 	uint32_t compile, spill, unfit; /* kernels per million: do not compile, spill, do not fit */
 	int major, minor;
 	bool no_builtins;
+	uint64_t recode; /* it is another compiler */
 };
 void gpu_fake_rtc(const struct fake_rtc_conf *c, struct gpu_rtc *out);
 /* In which million-th of the faults this text falls. */

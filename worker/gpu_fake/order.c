@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* The writer's own: the table of sections, 64 bytes each, is the last thing in it. */
-size_t
-gpu_fake_image_bytes(const void *image)
+static size_t
+image_bytes(const void *image)
 {
 	enum { TABLE_AT = 40, COUNT_AT = 60, SECTION = 64 };
 	const uint8_t *p = image;
@@ -72,10 +72,10 @@ gpu_fake_order(const void *image, const struct fake_code *head, uint32_t pass)
 	struct fake_word word[FAKE_MOST_WORDS];
 	struct fake_order o = {.ratio = 1};
 	struct sass_kernel now, base;
-	struct bytes bytes = {image, gpu_fake_image_bytes(image)};
+	struct bytes bytes = {image, image_bytes(image)};
 	struct err why = {0};
 	char name[16];
-	uint32_t n = gpu_fake_assemble(head->text, pass, (int)head->sm, word);
+	uint32_t n = gpu_fake_assemble(head, pass, word);
 
 	(void)snprintf(name, sizeof(name), "k_p%u", pass);
 	if (sass_read(&a, bytes, name, &now, &why) && now.n_instr >= n && is_edited(&now, word, n)) {
@@ -91,4 +91,24 @@ gpu_fake_order(const void *image, const struct fake_code *head, uint32_t pass)
 	}
 	arena_fini(&a);
 	return o;
+}
+
+void *
+gpu_fake_image_copy(const void *image)
+{
+	size_t n = image_bytes(image);
+	void *copy = heap_alloc(n);
+
+	memcpy(copy, image, n);
+	return copy;
+}
+
+int
+gpu_fake_order_fault(const struct fake_order *o, uint64_t seed, uint64_t faults, uint64_t wrong)
+{
+	uint64_t draw = o->is_edited ? gpu_fake_draw(seed, o->hash) : UINT64_MAX;
+
+	if (draw < faults)
+		return 700;
+	return o->is_early || (o->is_edited && draw < faults + wrong) ? -2 : 0;
 }

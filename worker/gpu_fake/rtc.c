@@ -150,6 +150,7 @@ fake_compile(void *prog, int n, const char *const *options)
 		return 6;
 	}
 	kernel = (struct str){p->text.p + gpu.n, p->text.n - gpu.n};
+	head.recode = conf.recode;
 	head.text = hash64(kernel.p, kernel.n, 0);
 	take_ref(&head, kernel);
 	if (!head.is_ref && gpu_fake_draw(conf.seed, ~head.text) < conf.compile) {
