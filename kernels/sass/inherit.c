@@ -12,6 +12,10 @@ struct cleared {
 	uint8_t rule;
 	struct sass_set writes, reads;
 };
+/* Operands that may still have to be read, by the barrier of their instruction. */
+struct own {
+	struct sass_set reads[SASS_BARRIERS];
+};
 struct walk {
 	struct arena *a;
 	const struct sass_kernel *k;
@@ -19,9 +23,10 @@ struct walk {
 	struct cleared *cleared;
 	uint32_t n_cleared, cap_cleared;
 	struct sass_set entry_writes[SASS_BARRIERS], entry_reads[SASS_BARRIERS];
-	/* What loads without a read barrier read, by their write barrier: of this block, and of all blocks.
-	 */
-	struct sass_set read_by[SASS_BARRIERS], anywhere[SASS_BARRIERS];
+	struct own own; /* before the instruction that is looked at */
+	/* Registers used while a barrier still guards them: whoever set it stays where the unit's order has
+	 * it. */
+	struct sass_set written_late[SASS_BARRIERS], read_late[SASS_BARRIERS];
 	uint32_t *fixed;
 	struct sass_inherit *list;
 	uint32_t n, cap;
@@ -52,6 +57,76 @@ add(struct walk *w, uint32_t first, uint32_t second, uint8_t rule)
 {
 	GROW(w->a, w->list, w->n, w->cap);
 	w->list[w->n++] = (struct sass_inherit){first, second, rule};
+}
+
+/* ---- operands and their own barriers ------------------------------------------------------------------- */
+/* A load that sets no read barrier has read its operands when its write barrier falls. */
+static unsigned
+own_barrier(const struct sass_instr *i)
+{
+	if (!(i->flags & SASS_VARIABLE))
+		return SASS_NO_BARRIER;
+	return i->read_barrier < SASS_BARRIERS ? i->read_barrier : i->write_barrier;
+}
+
+static void
+step(struct own *o, const struct sass_instr *i)
+{
+	const unsigned own = own_barrier(i);
+	const struct sass_set uses = late(&i->uses);
+
+	for (unsigned b = 0; b < SASS_BARRIERS; b++)
+		if (i->wait >> b & 1)
+			o->reads[b] = (struct sass_set){.u = 0};
+	if (own < SASS_BARRIERS)
+		sass_set_join(&o->reads[own], &uses);
+}
+
+static bool
+join(struct own *to, const struct own *from)
+{
+	bool grew = false;
+
+	for (int b = 0; b < SASS_BARRIERS; b++) {
+		struct sass_set more = from->reads[b];
+
+		take_away(&more, &to->reads[b]);
+		grew |= !sass_set_is_empty(&more);
+		sass_set_join(&to->reads[b], &more);
+	}
+	return grew;
+}
+
+/* What leaves a block for where nobody knows may come to any. */
+static bool
+sweep(const struct sass_kernel *k, struct own *begin, struct own *elsewhere)
+{
+	bool grew = false;
+
+	for (uint32_t n = 0; n < k->n_blocks; n++) {
+		const struct sass_block *b = &k->block[n];
+
+		grew |= join(&begin[n], elsewhere);
+		struct own o = begin[n];
+
+		for (uint32_t at = b->first; at < b->end; at++)
+			step(&o, &k->instr[at]);
+		for (uint32_t q = 0; q < b->n_next; q++)
+			grew |= join(&begin[b->next[q]], &o);
+		if (b->leaves_unknown)
+			grew |= join(elsewhere, &o);
+	}
+	return grew;
+}
+
+static struct own *
+own_make(struct arena *a, const struct sass_kernel *k)
+{
+	struct own *begin = NEW_ARRAY(a, struct own, k->n_blocks), *elsewhere = NEW(a, struct own);
+
+	while (sweep(k, begin, elsewhere))
+		;
+	return begin;
 }
 
 /* ---- the user -------------------------------------------------------------------------------------------
@@ -92,6 +167,49 @@ relies_on_nothing(const struct sass_instr *i, const struct sass_set writes[SASS_
 	return relies || (i->op->pipe != SASS_MEMORY && sass_set_meets(&read, &i->defs));
 }
 
+static struct sass_set
+common(const struct sass_set *a, const struct sass_set *b)
+{
+	struct sass_set rest = *a, both = *a;
+
+	take_away(&rest, b);
+	take_away(&both, &rest);
+	return both;
+}
+
+/* Memory instructions take their operands in order, so they may overwrite each other's. */
+static void
+note_late(struct walk *w, const struct sass_instr *i, const struct sass_set writes[SASS_BARRIERS])
+{
+	struct sass_set all = i->uses;
+
+	if (i->flags & SASS_BRANCH) /* a call uses what is used behind it */
+		return;
+	sass_set_join(&all, &i->defs);
+	for (int b = 0; b < SASS_BARRIERS; b++) {
+		if (i->wait >> b & 1)
+			continue;
+		const struct sass_set written = common(&writes[b], &all),
+				      read = common(&w->own.reads[b], &i->defs);
+
+		sass_set_join(&w->written_late[b], &written);
+		if (i->op->pipe != SASS_MEMORY)
+			sass_set_join(&w->read_late[b], &read);
+	}
+}
+
+static bool
+stays(const struct walk *w, const struct sass_instr *i)
+{
+	const unsigned own = own_barrier(i);
+	bool stays = false;
+
+	for (unsigned b = 0; b < SASS_BARRIERS && (i->flags & SASS_VARIABLE); b++)
+		if (i->write_barrier == b || i->write_barrier >= SASS_BARRIERS)
+			stays |= sass_set_meets(&w->written_late[b], &i->defs);
+	return stays || (own < SASS_BARRIERS && sass_set_meets(&w->read_late[own], &i->uses));
+}
+
 /* ---- the wait -------------------------------------------------------------------------------------------
  */
 static void
@@ -101,9 +219,8 @@ clear(struct walk *w, uint32_t at, unsigned b, const struct sass_set *writes, co
 	    !sass_set_meets(writes, &w->entry_writes[b]) && !sass_set_meets(reads, &w->entry_reads[b]);
 	struct cleared c = {at, is_ours ? SASS_RULE_inherits : SASS_RULE_flows, *writes, *reads};
 
-	sass_set_join(&c.reads, &w->read_by[b]);
-	c.reads = late(&c.reads);
-	w->read_by[b] = w->entry_writes[b] = w->entry_reads[b] = (struct sass_set){.u = 0};
+	sass_set_join(&c.reads, &w->own.reads[b]);
+	w->entry_writes[b] = w->entry_reads[b] = (struct sass_set){.u = 0};
 	if (sass_set_is_empty(&c.writes) && sass_set_is_empty(&c.reads))
 		return;
 	GROW(w->a, w->cleared, w->n_cleared, w->cap_cleared);
@@ -126,14 +243,6 @@ forget(struct walk *w, const struct sass_set *defs)
 	w->n_cleared = n;
 }
 
-/* A load that sets no read barrier has read its operands when its write barrier falls. */
-static bool
-reads_till_written(const struct sass_instr *i)
-{
-	return (i->flags & SASS_VARIABLE) && i->write_barrier < SASS_BARRIERS &&
-	    i->read_barrier >= SASS_BARRIERS;
-}
-
 static void
 visit(void *self, uint32_t at, const struct sass_set writes[SASS_BARRIERS],
     const struct sass_set all_reads[SASS_BARRIERS])
@@ -149,18 +258,16 @@ visit(void *self, uint32_t at, const struct sass_set writes[SASS_BARRIERS],
 		for (int b = 0; b < SASS_BARRIERS; b++) {
 			w->entry_writes[b] = writes[b];
 			w->entry_reads[b] = reads[b];
-			w->read_by[b] =
-			    sass_set_is_empty(&writes[b]) ? (struct sass_set){.u = 0} : w->anywhere[b];
 		}
 	look_back(w, at);
 	if (relies_on_nothing(i, writes, reads))
 		w->fixed[at] |= 1u << SASS_RULE_inherits;
+	note_late(w, i, writes);
 	for (unsigned b = 0; b < SASS_BARRIERS; b++)
 		if (i->wait >> b & 1)
 			clear(w, at, b, &writes[b], &reads[b]);
 	forget(w, &i->defs);
-	if (reads_till_written(i))
-		sass_set_join(&w->read_by[i->write_barrier], &i->uses);
+	step(&w->own, i);
 }
 
 struct sass_inherit *
@@ -171,14 +278,17 @@ sass_inherits_make(struct arena *a, const struct sass_kernel *k, uint32_t *fixed
 	struct walk *w = NEW(&tmp, struct walk);
 
 	*w = (struct walk){.a = a, .k = k, .fixed = fixed};
-	for (uint32_t at = 0; at < k->n_instr; at++)
-		if (reads_till_written(&k->instr[at]))
-			sass_set_join(&w->anywhere[k->instr[at].write_barrier], &k->instr[at].uses);
+	const struct own *begin = own_make(&tmp, k);
+
 	for (uint32_t q = 0; q < k->n_blocks; q++) {
 		w->b = &k->block[q];
 		w->n_cleared = 0;
+		w->own = begin[q];
 		sass_flow_each(f, w->b, visit, w);
 	}
+	for (uint32_t at = 0; at < k->n_instr; at++)
+		if (stays(w, &k->instr[at]))
+			fixed[at] |= 1u << SASS_RULE_covers;
 	*n = w->n;
 	struct sass_inherit *list = w->n ? w->list : NEW(a, struct sass_inherit);
 

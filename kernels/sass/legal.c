@@ -149,16 +149,19 @@ memory_meets(const struct sass_instr *a, const struct sass_instr *b)
 }
 
 /* ---- pairs --------------------------------------------------------------------------------------------- */
+/* Without a barrier of its own: its results wait for the next one that sets a write barrier, its operands for
+ * any later access to memory that sets one. */
 static bool
 covers(const struct sass_instr *a, const struct sass_instr *b)
 {
-	if (!(a->flags & SASS_VARIABLE) || !(b->flags & SASS_VARIABLE))
+	const bool is_bare = a->write_barrier == SASS_NO_BARRIER && a->read_barrier == SASS_NO_BARRIER;
+
+	if (!(a->flags & SASS_VARIABLE) || !(b->flags & SASS_VARIABLE) || !sets(b))
 		return false;
 	if (a->write_barrier == SASS_NO_BARRIER && b->write_barrier != SASS_NO_BARRIER &&
 	    !sass_set_is_empty(&a->defs))
 		return true;
-	return is_memory(a) && a->read_barrier == SASS_NO_BARRIER && b->read_barrier != SASS_NO_BARRIER &&
-	    !sass_set_is_empty(&a->uses);
+	return is_memory(a) && is_bare && !sass_set_is_empty(&a->uses);
 }
 
 /* Tells which rules a and b, a before b in the base, keep in order: bit i for rule i. */
