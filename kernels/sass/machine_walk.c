@@ -18,6 +18,15 @@ rebase(struct state *s, int clock)
 		s->settable[b] = (int16_t)MAX_OF(s->settable[b] - clock, 0);
 }
 
+/* A stall of 0 with the yield bit is how ptxas writes a long wait, behind ERRBAR and its like. */
+static int
+issue_cycles(const struct sass_instr *i)
+{
+	enum { LONG = 16 };
+
+	return i->stall ? i->stall : i->yields && i->flags & (SASS_WALL | SASS_UNKNOWN) ? LONG : 0;
+}
+
 static void
 walk(struct machine_flow *f, uint32_t block)
 {
@@ -27,7 +36,7 @@ walk(struct machine_flow *f, uint32_t block)
 	f->now = f->begin[block];
 	for (uint32_t at = b->first; at < b->end; at++) {
 		hazard_step(f, at, clock);
-		clock += f->k->instr[at].stall;
+		clock += issue_cycles(&f->k->instr[at]);
 		if (clock > INT16_MAX / 2) {
 			rebase(&f->now, clock);
 			clock = 0;

@@ -1,6 +1,7 @@
 /* tests/unit/machine_hazard_test.c: what ptxas made has no hazard, in any golden kernel; the same code with
  * one control bit too few has one.  memory: yes */
 #include "../../kernels/sass/cubin.h"
+#include "../../kernels/sass/decode.h"
 #include "../../kernels/sass/machine.h"
 
 #include <dirent.h>
@@ -155,6 +156,38 @@ test_a_bit_too_few_is_seen(void **state)
 	}
 }
 
+/* SEL R3; a wall of that control word; STG of R3, as CUTLASS's split convolutions end. */
+static uint32_t
+behind_a_wall(struct arena *a, uint64_t lo, uint64_t hi)
+{
+	const uint64_t word[][2] = {{0x000000ff03037207, 0x000fc80000000000}, {lo, hi},
+	    {0x0000000354007986, 0x000fe2000c10f912}, {0x000000000000794d, 0x000fea0003800000}};
+	enum { N = COUNT_OF(word) };
+	struct sass_kernel k = {
+	    .name = "k", .sm = 80, .instr = NEW_ARRAY(a, struct sass_instr, N), .n_instr = N};
+	struct machine_hazards h;
+
+	for (uint32_t i = 0; i < N; i++)
+		sass_decode(word[i][0], word[i][1], k.sm, i, N, &k.instr[i]);
+	sass_find_blocks(a, &k);
+	machine_hazards(a, &k, &h);
+	return h.n;
+}
+
+static void
+test_a_stall_of_0_is_a_long_wait(void **state)
+{
+	enum { ERRBAR = 0x79ab, NOP = 0x7918 };
+	struct arena a = {0};
+
+	(void)state;
+	assert_int_equal(behind_a_wall(&a, ERRBAR, 0x000fc00000000000), 0);
+	assert_int_equal(behind_a_wall(&a, NOP, 0x000fc00000000000), 0);
+	assert_int_equal(behind_a_wall(&a, NOP, 0x000fe20000000000), 0); /* 4 and 1 are 5 */
+	assert_int_equal(behind_a_wall(&a, NOP, 0x000fe00000000000), 1); /* without the yield bit 0 is 0 */
+	arena_fini(&a);
+}
+
 /* ---- what it says ----------------------------------------------------------------------------------- */
 static void
 test_the_first_is_named(void **state)
@@ -216,8 +249,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden_kernels_have_none),
-	    cmocka_unit_test(test_a_bit_too_few_is_seen), cmocka_unit_test(test_the_first_is_named),
-	    cmocka_unit_test(test_no_cubin_is_one), cmocka_unit_test(test_too_large_is_one)};
+	    cmocka_unit_test(test_a_bit_too_few_is_seen), cmocka_unit_test(test_a_stall_of_0_is_a_long_wait),
+	    cmocka_unit_test(test_the_first_is_named), cmocka_unit_test(test_no_cubin_is_one),
+	    cmocka_unit_test(test_too_large_is_one)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
