@@ -1,13 +1,15 @@
 /* tests/bench/main_sass.c: machine code of GPU kernels judged without a GPU.
  *
- *   bench-sass [--golden] [--only=NAME-PART] [LIST...]
+ *   bench-sass [--golden] [--conflicts] [--only=NAME-PART] [LIST...]
  *   bench-sass --make=DIR [NAME...]
  *
  * The first prints a line a kernel: of tests/golden/sass/kernels.txt made by the generator of today and this
  * host's NVRTC
- * (--golden, or where there is none: as they lie there), then of each LIST that gpu_peers.sh has written. The
- * second makes the golden cubins (tests/golden/sass/make.sh). */
+ * (--golden, or where there is none: as they lie there; --conflicts: bank conflicts as the host shim counts
+ * them in place of those of the list), then of each LIST that gpu_peers.sh has written. The second makes the
+ * golden cubins (tests/golden/sass/make.sh). */
 #include "../harness/code_figures.h"
+#include "../harness/cuda_conflicts.h"
 #include "../harness/gold.h"
 
 #include <stdio.h>
@@ -61,9 +63,9 @@ make(const char *folder, int argc, char **argv)
 static void
 head(void)
 {
-	printf("%-46s %-4s %-6s %4s %6s %6s %6s %-7s %6s %5s %5s %5s %4s %8s %9s %8s %9s\n", "kernel", "sm",
+	printf("%-46s %-4s %-6s %4s %6s %6s %6s %-7s %6s %5s %5s %5s %4s %12s %9s %8s %9s\n", "kernel", "sm",
 	    "pass", "regs", "blocks", "loop", "/MMA", "bound", "by", "model", "LDG", "LDGSTS", "LDSM",
-	    "conflict", "cycles", "us/loop", "us/kernel");
+	    "LDS/STS/copy", "cycles", "us/loop", "us/kernel");
 }
 
 static const char *
@@ -84,10 +86,11 @@ line(const char *name, const char *arch, const struct cubin_kernel *c, const str
 		(void)snprintf(per, sizeof(per), "%.2f", f->per_mma);
 	}
 	(void)snprintf(pass, sizeof(pass), "%.6s", strncmp(c->name, "k_p", 3) == 0 ? c->name : "-");
-	(void)snprintf(conflict, sizeof(conflict), "%g/%g", f->load.load, f->load.copy);
-	printf("%-46s %-4s %-6s %4u %6u %6u %6s %-7s %6s %5s %5s %5s %4u %8s %9.0f %8.1f %9.1f\n", name, arch,
-	    pass, f->registers, f->blocks, f->n_loop, per, bound, f->n_loop ? sass_unit_name(f->unit) : "-",
-	    model, bytes_words(load, sizeof(load), f->load_bytes),
+	(void)snprintf(
+	    conflict, sizeof(conflict), "%.3g/%.3g/%.3g", f->load.load, f->load.store, f->load.copy);
+	printf("%-46s %-4s %-6s %4u %6u %6u %6s %-7s %6s %5s %5s %5s %4u %12s %9.0f %8.1f %9.1f\n", name,
+	    arch, pass, f->registers, f->blocks, f->n_loop, per, bound,
+	    f->n_loop ? sass_unit_name(f->unit) : "-", model, bytes_words(load, sizeof(load), f->load_bytes),
 	    bytes_words(copy, sizeof(copy), f->copy_bytes), f->n_ldsm, conflict, f->cycles, f->loop_us,
 	    f->kernel_us);
 }
@@ -113,8 +116,30 @@ lines(struct arena *a, const char *name, const char *arch, struct bytes b, uint3
 
 struct args {
 	const char *only;
-	bool golden;
+	bool golden, conflicts;
 };
+
+/* Of all passes: as many times longer as loads, stores and copies take. */
+static bool
+count_conflicts(struct arena *a, const struct gold *k, double out[4], struct err *e)
+{
+	static struct conflict list[CONFLICT_ROWS];
+	static const int place[CONFLICT_KINDS] = {0, 2, 3}; /* load, store, copy */
+	double turns[CONFLICT_KINDS] = {0}, ideal[CONFLICT_KINDS] = {0};
+	struct kernel_code code;
+	struct spec s;
+	uint32_t n;
+
+	if (!gold_code(a, k, &s, &code, e) || !cuda_conflicts(a, &s, &code, list, &n, e))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		turns[list[i].kind] += list[i].turns;
+		ideal[list[i].kind] += list[i].ideal;
+	}
+	for (int i = 0; i < CONFLICT_KINDS; i++)
+		out[place[i]] = ideal[i] > 0 ? turns[i] / ideal[i] : 1;
+	return true;
+}
 
 static bool
 ours(const struct args *args, struct err *e)
@@ -127,7 +152,7 @@ ours(const struct args *args, struct err *e)
 
 	gpu_open(&gpu);
 	for (uint32_t i = 0; i < n && ok; i++) {
-		const struct gold *k = &list[i];
+		struct gold *k = &list[i];
 		struct bytes b;
 		struct err why = {0};
 		bool is_old = args->golden || k->is_text;
@@ -138,6 +163,8 @@ ours(const struct args *args, struct err *e)
 			is_old = true;
 			b = gold_cubin(&a, k);
 		}
+		if (args->conflicts && !is_old && !count_conflicts(&a, k, k->conflict, e))
+			return false;
 		ok = lines(&a, arena_printf(&a, "%s%s", k->name, is_old ? " (golden)" : ""), k->arch, b, 0,
 		    k->dynamic_bytes, k->conflict, e);
 	}
@@ -195,11 +222,14 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--golden") == 0)
 			args.golden = true;
+		else if (strcmp(argv[i], "--conflicts") == 0)
+			args.conflicts = true;
 		else if (strncmp(argv[i], "--only=", 7) == 0)
 			args.only = argv[i] + 7;
 		else if (strncmp(argv[i], "--", 2) == 0) {
 			fprintf(stderr,
-			    "usage: bench-sass [--golden] [--only=NAME-PART] [LIST...] | --make=DIR "
+			    "usage: bench-sass [--golden] [--conflicts] [--only=NAME-PART] [LIST...] | "
+			    "--make=DIR "
 			    "[NAME...]\n");
 			return 2;
 		}

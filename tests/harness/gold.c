@@ -134,21 +134,20 @@ source_of(struct arena *a, const struct gold *k, const char *ending, struct str 
 }
 
 bool
-gold_code(struct arena *a, const struct gold *k, struct kernel_code *code, struct err *e)
+gold_code(struct arena *a, const struct gold *k, struct spec *spec, struct kernel_code *code, struct err *e)
 {
 	struct target t = target_cuda;
+	struct graph *g = NEW(a, struct graph);
 	struct str text;
-	struct graph g;
-	struct spec s;
 
 	if (k->is_text)
 		return err_set(e, ERR_USAGE, "%s is CUDA C", k->name);
 	t.sm = k->sm;
 	t.precision = k->precision;
-	if (!source_of(a, k, "graph", &text, e) || !graph_read(&g, a, text, e))
+	if (!source_of(a, k, "graph", &text, e) || !graph_read(g, a, text, e))
 		return false;
-	spec_of_graph(a, &g, &s);
-	return emit_cuda(a, &s, str_of(k->schedule), &t, "k", code, e);
+	spec_of_graph(a, g, spec);
+	return emit_cuda(a, spec, str_of(k->schedule), &t, "k", code, e);
 }
 
 static bool
@@ -201,6 +200,7 @@ gold_compile(struct arena *a, const struct gpu *host, const struct gold *k, stru
 	struct gpu table = *host, *g = &table;
 	struct kernel_code code;
 	struct strbuf sb;
+	struct spec spec;
 
 	if (!g->has[GPU_NVRTC])
 		return err_set(e, ERR_HOST, "%s", g->why[GPU_NVRTC]);
@@ -208,7 +208,7 @@ gold_compile(struct arena *a, const struct gpu *host, const struct gold *k, stru
 		return false;
 	if (k->is_text)
 		return compile_text(a, g, k, out, e);
-	if (!gold_code(a, k, &code, e))
+	if (!gold_code(a, k, &spec, &code, e))
 		return false;
 	sb_init(&sb, a);
 	sb_add(&sb, emit_cuda_prelude(a, false));

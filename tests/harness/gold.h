@@ -23,8 +23,9 @@ struct gold {
 uint32_t gold_list(struct arena *a, struct gold *out);
 const char *gold_file(struct arena *a, const struct gold *k); /* "gemm_f16_sm80.cubin" */
 struct bytes gold_cubin(struct arena *a, const struct gold *k);
-/* Text and launches of a generated one; ERR_USAGE: it is CUDA C. */
-bool gold_code(struct arena *a, const struct gold *k, struct kernel_code *code, struct err *e) MUST_CHECK;
+/* Spec, text and launches of a generated one; ERR_USAGE: it is CUDA C. */
+bool gold_code(struct arena *a, const struct gold *k, struct spec *spec, struct kernel_code *code,
+    struct err *e) MUST_CHECK;
 /* By NVRTC; ERR_HOST: there is none here that makes code for it. */
 bool gold_compile(
     struct arena *a, const struct gpu *g, const struct gold *k, struct bytes *out, struct err *e) MUST_CHECK;

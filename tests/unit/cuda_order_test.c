@@ -46,16 +46,6 @@ rig_free(struct rig *r)
 	free(r);
 }
 
-static void
-read_spec(struct rig *r, const char *text)
-{
-	struct err e = {0};
-	struct graph *g = NEW(&r->a, struct graph);
-
-	assert_true(graph_read(g, &r->a, str_of(text), &e));
-	spec_of_graph(&r->a, g, &r->u.spec);
-}
-
 /* The golden kernel of that name; `cubin`: instead of its machine code. */
 static void
 add(struct rig *r, const char *name, const char *cubin)
@@ -67,7 +57,7 @@ add(struct rig *r, const char *name, const char *cubin)
 	for (uint32_t i = 0; i < r->n_gold; i++) {
 		if (strcmp(r->gold[i].name, name) != 0 || r->gold[i].sm != 80)
 			continue;
-		assert_true(gold_code(&r->a, &r->gold[i], &r->code[at], &e));
+		assert_true(gold_code(&r->a, &r->gold[i], &r->u.spec, &r->code[at], &e));
 		r->made[at].cubin = cubin ? (struct bytes){(const uint8_t *)cubin, strlen(cubin)}
 					  : gold_cubin(&r->a, &r->gold[i]);
 		return;
@@ -75,9 +65,6 @@ add(struct rig *r, const char *name, const char *cubin)
 	assert_string_equal(name, "lib=cublaslt-13.0.0");
 	r->code[at] = (struct kernel_code){.is_library = true, .n_passes = 1};
 }
-
-static const char gemm[] =
-    "%0 = input f32[4096,4096]\n%1 = input f32[4096,4096]\n%2 = matmul %0 %1\noutput %2\n";
 
 static void
 assert_order(const struct rig *r, const char *const *names)
@@ -97,7 +84,6 @@ test_machine_code_orders(void **state)
 	struct rig *r = rig_new();
 
 	(void)state;
-	read_spec(r, gemm);
 	add(r, "gemm_f16_22", NULL);
 	add(r, "gemm_f16", NULL);
 	add(r, "gemm_f16_1", NULL);
@@ -120,7 +106,6 @@ test_without_machine_code(void **state)
 	struct rig *r = rig_new();
 
 	(void)state;
-	read_spec(r, gemm);
 	for (size_t i = 0; i < COUNT_OF(want); i++)
 		add(r, want[i], "made by no compiler");
 	cuda_order_all(&r->c, &r->a, &r->u, 1);

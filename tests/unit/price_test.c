@@ -514,11 +514,12 @@ test_work(void **state)
 	for (size_t w = 0; w < COUNT_OF(want); w++)
 		for (uint32_t i = 0; i < n; i++) {
 			struct kernel_code code;
+			struct spec spec;
 			struct err e = {0};
 
 			if (strcmp(list[i].name, want[w].name) != 0)
 				continue;
-			assert_true(gold_code(&a, &list[i], &code, &e));
+			assert_true(gold_code(&a, &list[i], &spec, &code, &e));
 			assert_int_equal(code.work[0].turns, want[w].turns);
 			assert_true(code.work[0].multiply_adds == want[w].multiply_adds);
 		}
