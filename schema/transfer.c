@@ -51,6 +51,23 @@ export_spec(struct db *db, struct strbuf *sb, struct arena *tmp, struct str clas
 }
 
 static bool
+export_origin(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_ORIGIN, "t", class);
+	bool ok = true;
+
+	while (ok && q_step(&q)) {
+		struct m_origin o = {.spec = q_hash(&q, 0), .model = q_hash(&q, 1)};
+		struct bytes b;
+
+		ok = rec_pack(tmp, "origin", &o, &b, e);
+		if (ok)
+			add_item(sb, 'O', b);
+	}
+	return q_end(&q, e) && ok;
+}
+
+static bool
 export_row(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
 {
 	struct q q = q_start(db, SQL_EXPORT_ROW, "t", class);
@@ -229,7 +246,7 @@ spec_is_here(struct import *im, const struct hash *h, struct err *e)
 	struct err why = {0};
 
 	return spec_text(im->db, im->tmp, h, &text, &why) ||
-	    err_set(e, ERR_FORMAT, "a measurement of a spec that is not in the file");
+	    err_set(e, ERR_FORMAT, "an item about a spec that is not in the file");
 }
 
 /* Two honest samples of the same thing overlap; those that do not are counted for the report. */
@@ -334,6 +351,16 @@ import_spec(struct import *im, struct bytes b, struct err *e)
 
 	im->n_specs++;
 	return spec_put(im->db, (struct str){(const char *)b.p, b.n}, &no_model, &h, e);
+}
+
+/* A spec of this store keeps the model that it came with here. */
+static bool
+import_origin(struct import *im, struct bytes b, struct err *e)
+{
+	struct m_origin o;
+
+	return rec_unpack(im->tmp, "origin", b, &o, e) && spec_is_here(im, &o.spec, e) &&
+	    q_run(im->db, e, SQL_SPEC_ORIGIN, "hh", &o.spec, &o.model);
 }
 
 static const struct {
