@@ -220,17 +220,18 @@ is_asked_for(struct m_race_ask *m, const struct m_row *r, const struct hash *spe
 	return false;
 }
 
-/* A race is the second session of what was measured before, so it may confirm a time below the bound; it
- * brings in none. */
+/* A race is the second session of what was measured before, and moves are timed beside the kernel as it was:
+ * either may confirm a time below the bound where `before`, the first time of that schedule, is below it too,
+ * and brings in none. */
 static bool
-judge_repeat(struct judge *j, uint32_t row)
+judge_again(struct judge *j, uint32_t row, const struct hash *spec, struct str before)
 {
 	const struct m_row *r = &j->o->rows[row];
 	struct m_bound b;
 	int64_t first;
 
-	if (!bound_get(j->db, &j->o->specs[row].hash, &j->key, &b, j->e) ||
-	    !meas_first(j->db, &j->o->specs[row].hash, &j->key, r->schedule, &first, j->e))
+	if (!bound_get(j->db, spec, &j->key, &b, j->e) ||
+	    !meas_first(j->db, spec, &j->key, before, &first, j->e))
 		return fails(j);
 	if (!is_above_floor(j, r, &b))
 		return false;
@@ -255,7 +256,7 @@ numbers_of_race(struct judge *j)
 	for (uint32_t i = 0; i < j->o->n_rows; i++) {
 		if (!is_asked_for(&m.race_ask, &j->o->rows[i], &j->o->specs[i].hash))
 			return refuse(j, "a race with a kernel that was not asked for, or twice");
-		if (!judge_repeat(j, i))
+		if (!judge_again(j, i, &j->o->specs[i].hash, j->o->rows[i].schedule))
 			return false;
 	}
 	return true;
@@ -283,26 +284,6 @@ is_found(const struct judge *j)
 	return p->schedule.n == 0;
 }
 
-/* As with a race: a time below the bound counts where the kernel as it was is below it too. */
-static bool
-judge_moved(struct judge *j, uint32_t row, const struct hash *spec, const struct m_kernel *k)
-{
-	const struct m_row *r = &j->o->rows[row];
-	struct m_bound b;
-	int64_t first;
-
-	if (!bound_get(j->db, spec, &j->key, &b, j->e) ||
-	    !meas_first(j->db, spec, &j->key, k->schedule, &first, j->e))
-		return fails(j);
-	if (!is_above_floor(j, r, &b))
-		return false;
-	if (r->fail || r->median_ns >= b.bound_ns || first < b.bound_ns)
-		take(j, row);
-	else
-		doubt(j, r, b.bound_ns);
-	return true;
-}
-
 static bool
 numbers_of_perturb(struct judge *j)
 {
@@ -327,7 +308,7 @@ numbers_of_perturb(struct judge *j)
 	if (!is_found(j))
 		return refuse(j, "the moves that it found are none of those that it timed");
 	for (uint32_t i = 0; i < j->o->n_rows; i++)
-		if (!judge_moved(j, i, &spec, &m.perturb_ask.kernels[0]))
+		if (!judge_again(j, i, &spec, m.perturb_ask.kernels[0].schedule))
 			return false;
 	return true;
 }

@@ -169,6 +169,9 @@ set_ureg(struct warp *w, uint32_t r, uint32_t v)
 }
 uint32_t operand_of(const struct step *s, const struct operand *o, uint32_t lane);
 uint64_t operand_pair(const struct step *s, const struct operand *o, uint32_t lane);
+/* What a load or store of `width` (bits 73..75: 8 or 16 bits, without or with sign, or whole words) makes of
+ * a word. */
+uint32_t operand_narrow(uint32_t width, uint32_t v);
 /* The instruction's destination, `n` registers behind its first. */
 void set_dest(struct step *s, uint32_t n, uint32_t lane, uint32_t v);
 void set_dest_pair(struct step *s, uint32_t lane, uint64_t v);

@@ -20,23 +20,6 @@ words_of(uint32_t bytes)
 	return MAX_OF(bytes / 4, 1u);
 }
 
-static uint32_t
-sign_extended(const struct step *s, uint32_t v)
-{
-	switch (field(s, 73, 3)) {
-	case 0:
-		return v & 0xff;
-	case 1:
-		return (uint32_t)(int8_t)v;
-	case 2:
-		return v & 0xffff;
-	case 3:
-		return (uint32_t)(int16_t)v;
-	default:
-		return v;
-	}
-}
-
 /* ---- global and local ------------------------------------------------------------------------ */
 static uint64_t
 pair(const struct warp *w, uint32_t r, uint32_t lane)
@@ -74,7 +57,7 @@ load_words(struct step *s, uint32_t lane, uint64_t space, uint64_t at)
 	for (uint32_t n = 0; n < words_of(bytes); n++) {
 		const uint32_t v = store_word(&s->m->store, space | ((at >> 2) + n));
 
-		set_dest(s, n, lane, sign_extended(s, v >> 8 * (at & 3)));
+		set_dest(s, n, lane, operand_narrow(field(s, 73, 3), v >> 8 * (at & 3)));
 	}
 }
 
@@ -94,7 +77,8 @@ store_words(struct step *s, uint32_t lane, uint64_t space, uint64_t at)
 
 	at &= ~(uint64_t)(bytes - 1) & ~LOCAL;
 	for (uint32_t n = 0; n < words_of(bytes); n++) {
-		const uint32_t v = rb == SASS_RZ ? 0 : sign_extended(s, reg_of(s->w, rb + n, lane));
+		const uint32_t v =
+		    rb == SASS_RZ ? 0 : operand_narrow(field(s, 73, 3), reg_of(s->w, rb + n, lane));
 
 		trace_add(s, lane, KIND_STORE, space | (at + 4 * n), (uint64_t)bytes << 32 | v);
 		if (s->m->in->stored && space == 0)
@@ -222,7 +206,7 @@ op_lds(struct step *s)
 
 		trace_add(s, l, KIND_LOAD, 1ull << 62 | at, bytes);
 		for (uint32_t n = 0; n < words_of(bytes); n++)
-			set_dest(s, n, l, sign_extended(s, read_shared(s, at + 4 * n, bytes)));
+			set_dest(s, n, l, operand_narrow(field(s, 73, 3), read_shared(s, at + 4 * n, bytes)));
 	}
 }
 

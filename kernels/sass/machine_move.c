@@ -78,23 +78,6 @@ op_r2ur(struct step *s)
 		set_ureg(s->w, field(s, 16, 6), operand_of(s, &s->a, (uint32_t)__builtin_ctz(s->lanes)));
 }
 
-static uint32_t
-cut_word(uint32_t v, uint32_t width)
-{
-	switch (width) {
-	case 0:
-		return v & 0xff;
-	case 1:
-		return (uint32_t)(int8_t)v;
-	case 2:
-		return v & 0xffff;
-	case 3:
-		return (uint32_t)(int16_t)v;
-	default:
-		return v;
-	}
-}
-
 void
 op_ldc(struct step *s)
 {
@@ -108,8 +91,8 @@ op_ldc(struct step *s)
 		const uint32_t at = field(s, 38, 16) + (uniform ? 0 : operand_of(s, &s->a, l));
 
 		for (uint32_t n = 0; n < words; n++)
-			set_dest(
-			    s, n, l, cut_word(constant_of(s->m, bank, at + 4 * n) >> 8 * (at & 3), width));
+			set_dest(s, n, l,
+			    operand_narrow(width, constant_of(s->m, bank, at + 4 * n) >> 8 * (at & 3)));
 	}
 }
 

@@ -116,6 +116,23 @@ operand_pair(const struct step *s, const struct operand *o, uint32_t lane)
 	return (uint64_t)high_of(s, o, lane) << 32 | operand_of(s, o, lane);
 }
 
+uint32_t
+operand_narrow(uint32_t width, uint32_t v)
+{
+	switch (width) {
+	case 0:
+		return v & 0xff;
+	case 1:
+		return (uint32_t)(int8_t)v;
+	case 2:
+		return v & 0xffff;
+	case 3:
+		return (uint32_t)(int16_t)v;
+	default:
+		return v;
+	}
+}
+
 void
 set_dest(struct step *s, uint32_t n, uint32_t lane, uint32_t v)
 {

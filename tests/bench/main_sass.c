@@ -27,9 +27,9 @@ is_named(const char *name, int argc, char **argv)
 	return argc <= 2;
 }
 
-/* What there is no NVRTC for is said and left as it lies there. */
+/* Each golden kernel in turn, as long as `one` says true, with what it needs to be compiled. */
 static bool
-make(const char *folder, int argc, char **argv)
+each_gold(bool (*one)(void *self, struct arena *a, struct gpu *gpu, struct gold *k), void *self)
 {
 	struct arena a = {0};
 	struct gold *list = NEW_ARRAY(&a, struct gold, GOLD_KERNELS);
@@ -38,24 +38,46 @@ make(const char *folder, int argc, char **argv)
 	bool ok = true;
 
 	gpu_open(&gpu);
-	for (uint32_t i = 0; i < n; i++) {
-		struct bytes cubin;
-		struct err e = {0};
-		const char *path = arena_printf(&a, "%s/%s", folder, gold_file(&a, &list[i]));
-
-		if (!is_named(list[i].name, argc, argv))
-			continue;
-		if (!gold_compile(&a, &gpu, &list[i], &cubin, &e) ||
-		    !os_write_file(os_real(), path, cubin, &e)) {
-			fprintf(stderr, "bench-sass: %s: %s\n", gold_file(&a, &list[i]), e.msg);
-			ok = false;
-			continue;
-		}
-		printf("%s: %zu bytes\n", path, cubin.n);
-	}
+	for (uint32_t i = 0; i < n && ok; i++)
+		ok = one(self, &a, &gpu, &list[i]);
 	gpu_close(&gpu);
 	arena_fini(&a);
 	return ok;
+}
+
+struct making {
+	const char *folder;
+	int argc;
+	char **argv;
+	bool ok;
+};
+
+/* What there is no NVRTC for is said and left as it lies there. */
+static bool
+make_one(void *self, struct arena *a, struct gpu *gpu, struct gold *k)
+{
+	struct making *m = self;
+	struct bytes cubin;
+	struct err e = {0};
+	const char *path = arena_printf(a, "%s/%s", m->folder, gold_file(a, k));
+
+	if (!is_named(k->name, m->argc, m->argv))
+		return true;
+	if (gold_compile(a, gpu, k, &cubin, &e) && os_write_file(os_real(), path, cubin, &e)) {
+		printf("%s: %zu bytes\n", path, cubin.n);
+		return true;
+	}
+	fprintf(stderr, "bench-sass: %s: %s\n", gold_file(a, k), e.msg);
+	m->ok = false;
+	return true;
+}
+
+static bool
+make(const char *folder, int argc, char **argv)
+{
+	struct making m = {folder, argc, argv, true};
+
+	return each_gold(make_one, &m) && m.ok;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------
@@ -141,36 +163,29 @@ count_conflicts(struct arena *a, const struct gold *k, double out[4], struct err
 	return true;
 }
 
+struct ours {
+	const struct args *args;
+	struct err *e;
+};
+
 static bool
-ours(const struct args *args, struct err *e)
+ours_one(void *self, struct arena *a, struct gpu *gpu, struct gold *k)
 {
-	struct arena a = {0};
-	struct gold *list = NEW_ARRAY(&a, struct gold, GOLD_KERNELS);
-	const uint32_t n = gold_list(&a, list);
-	struct gpu gpu;
-	bool ok = true;
+	const struct ours *o = self;
+	struct bytes b;
+	struct err why = {0};
+	bool is_old = o->args->golden || k->is_text;
 
-	gpu_open(&gpu);
-	for (uint32_t i = 0; i < n && ok; i++) {
-		struct gold *k = &list[i];
-		struct bytes b;
-		struct err why = {0};
-		bool is_old = args->golden || k->is_text;
-
-		if (!strstr(k->name, args->only))
-			continue;
-		if (is_old || !gold_compile(&a, &gpu, k, &b, &why)) {
-			is_old = true;
-			b = gold_cubin(&a, k);
-		}
-		if (args->conflicts && !is_old && !count_conflicts(&a, k, k->conflict, e))
-			return false;
-		ok = lines(&a, arena_printf(&a, "%s%s", k->name, is_old ? " (golden)" : ""), k->arch, b, 0,
-		    k->dynamic_bytes, k->conflict, e);
+	if (!strstr(k->name, o->args->only))
+		return true;
+	if (is_old || !gold_compile(a, gpu, k, &b, &why)) {
+		is_old = true;
+		b = gold_cubin(a, k);
 	}
-	gpu_close(&gpu);
-	arena_fini(&a);
-	return ok;
+	if (o->args->conflicts && !is_old && !count_conflicts(a, k, k->conflict, o->e))
+		return false;
+	return lines(a, arena_printf(a, "%s%s", k->name, is_old ? " (golden)" : ""), k->arch, b, 0,
+	    k->dynamic_bytes, k->conflict, o->e);
 }
 
 /* A line: FILE SM WARPS STAGES REGISTERS SHARED-BYTES BLOCKS. */
@@ -235,7 +250,7 @@ main(int argc, char **argv)
 		}
 	}
 	head();
-	ok = ours(&args, &e);
+	ok = each_gold(ours_one, &(struct ours){&args, &e});
 	for (int i = 1; i < argc && ok; i++)
 		if (argv[i][0] != '-')
 			ok = peers(&args, argv[i], &e);
