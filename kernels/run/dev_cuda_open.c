@@ -153,6 +153,7 @@ gpu_open(struct gpu *out)
 	*out = (struct gpu){0};
 	for (int i = GPU_CUDA; i <= GPU_NVML; i++)
 		open_lib(out, (enum gpu_lib)i);
+	out->first_rtc = out->handle[GPU_NVRTC];
 	if (out->has[GPU_NVML] && out->ml.init() != 0) {
 		out->has[GPU_NVML] = false;
 		(void)snprintf(
@@ -184,10 +185,11 @@ take_rtc(struct gpu *g, const char *soname)
 {
 	void *h = open_one(soname);
 
-	if (!h || h == g->handle[GPU_NVRTC]) {
-		if (h)
-			(void)dlclose(h);
+	if (!h)
 		return false;
+	if (h == g->handle[GPU_NVRTC]) { /* it is already */
+		(void)dlclose(h);
+		return true;
 	}
 	g->handle[GPU_NVRTC] = h;
 	g->has[GPU_NVRTC] = fill(g, GPU_NVRTC, soname);
@@ -197,23 +199,25 @@ take_rtc(struct gpu *g, const char *soname)
 bool
 gpu_rtc_choose(struct gpu *g, int sm, struct err *e)
 {
-	struct gpu first = *g;
+	const struct gpu before = *g;
 	struct str sonames = str_of(libs[GPU_NVRTC].sonames);
-	struct err other = {0};
+	struct err first = {0}, why;
 	char soname[64];
 
-	if (rtc_fits(g, sm, e))
+	if (g->handle[GPU_NVRTC] == g->first_rtc && rtc_fits(g, sm, &first))
 		return true;
-	while (sonames.n && first.handle[GPU_NVRTC]) { /* the fake's table stands on no library */
+	while (sonames.n && g->first_rtc) { /* the fake's table stands on no library */
 		struct str one = str_cut(&sonames, ' ');
 
+		why = (struct err){0};
 		(void)snprintf(soname, sizeof(soname), "%.*s", STR_ARG(one));
-		if (take_rtc(g, soname) && rtc_fits(g, sm, &other)) {
-			*e = (struct err){0};
+		if (take_rtc(g, soname) && rtc_fits(g, sm, &why))
 			return true;
-		}
-		*g = first;
+		if (!first.code)
+			first = why;
+		*g = before;
 	}
+	*e = first;
 	return false;
 }
 

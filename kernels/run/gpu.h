@@ -38,6 +38,7 @@ struct gpu {
 	bool has[GPU_LIBS];
 	char why[GPU_LIBS][256]; /* what is missing, where has is false */
 	void *handle[GPU_LIBS];  /* of the real libraries */
+	void *first_rtc; /* handle of the NVRTC that comes first; gpu_rtc_choose may have taken another */
 };
 /* Opens what this host has; never fails: has[] and why[] say what came of it.  CUDA's vendor
  * libraries are only looked up when gpu_vendor_open asks, because they are large. */
@@ -71,6 +72,7 @@ void gpu_describe(const struct gpu_facts *f, struct dev_info *out);
 bool gpu_rtc_knows(const struct gpu *g, int sm, struct err *e) MUST_CHECK;
 /* Takes the first NVRTC of this host that knows the architecture and whose code the driver (where
  * there is one) can load: CUDA 13's knows no sm_70, and a driver of CUDA 12 loads nothing of CUDA 13's.
+ * Which one that is does not depend on what was chosen before; the table keeps it until the next call.
  * ERR_HOST: what is wrong with the first. */
 bool gpu_rtc_choose(struct gpu *g, int sm, struct err *e) MUST_CHECK;
 

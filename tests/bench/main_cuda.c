@@ -179,16 +179,17 @@ flush(struct run *r, struct err *e)
 {
 	bool ok = true;
 
-	for (uint32_t k = 0; k < (r->args->compile ? r->args->n_sm : 1) && r->n; k++) {
+	for (uint32_t k = 0; k < (r->args->compile ? r->args->n_sm : 1) && r->n && ok; k++) {
 		struct target t = target_of(r, r->args->sm[k]);
 
 		make_all(r, &t);
 		if (k == 0)
 			count(r);
-		if (r->args->compile)
+		ok = !r->args->compile || gpu_rtc_choose(&r->gpu, r->args->sm[k], e);
+		if (r->args->compile && ok)
 			cuda_nvrtc_compile(&r->gpu, r->list, r->n, 0, r->args->sm[k], &r->t.of[k]);
 	}
-	if (r->args->write)
+	if (r->args->write && ok)
 		ok = write_batch(r, e);
 	if (r->args->check)
 		check(r);
@@ -245,7 +246,7 @@ run_all(struct run *r, struct err *e)
 		r->t.of[k].keep = r->args->cubins;
 	if (r->args->compile) {
 		gpu_open(&r->gpu);
-		for (uint32_t k = 0; k < r->args->n_sm; k++)
+		for (uint32_t k = 0; k < r->args->n_sm; k++) /* said before an hour has gone into others */
 			if (!gpu_rtc_choose(&r->gpu, r->args->sm[k], e))
 				return false;
 	}

@@ -193,11 +193,9 @@ compile_text(struct arena *a, const struct gpu *g, const struct gold *k, struct 
 	return true;
 }
 
-/* Choosing changes the table, and an older NVRTC would stay for what the newer one knows too. */
 bool
-gold_compile(struct arena *a, const struct gpu *host, const struct gold *k, struct bytes *out, struct err *e)
+gold_compile(struct arena *a, struct gpu *g, const struct gold *k, struct bytes *out, struct err *e)
 {
-	struct gpu table = *host, *g = &table;
 	struct kernel_code code;
 	struct strbuf sb;
 	struct spec spec;

@@ -28,6 +28,6 @@ bool gold_code(struct arena *a, const struct gold *k, struct spec *spec, struct 
     struct err *e) MUST_CHECK;
 /* By NVRTC; ERR_HOST: there is none here that makes code for it. */
 bool gold_compile(
-    struct arena *a, const struct gpu *g, const struct gold *k, struct bytes *out, struct err *e) MUST_CHECK;
+    struct arena *a, struct gpu *g, const struct gold *k, struct bytes *out, struct err *e) MUST_CHECK;
 
 #endif

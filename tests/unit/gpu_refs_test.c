@@ -63,13 +63,12 @@ static void
 references_are_what_they_say(void **state)
 {
 	struct arena a = {0};
-	struct gpu first;
+	struct gpu g;
 	int n = 0;
 
 	(void)state;
-	gpu_open(&first);
+	gpu_open(&g);
 	for (size_t i = 0; i < COUNT_OF(archs); i++) {
-		struct gpu g = first;
 		struct err e = {0};
 
 		if (!gpu_rtc_choose(&g, archs[i], &e)) {
@@ -80,7 +79,7 @@ references_are_what_they_say(void **state)
 			check(&a, &g, (enum gpu_ref)r, archs[i]);
 		n++;
 	}
-	gpu_close(&first);
+	gpu_close(&g);
 	arena_fini(&a);
 	if (n == 0)
 		skip();

@@ -125,6 +125,34 @@ driver_version(int *v)
 	return 0;
 }
 
+/* Two of them in a folder of their own; what KORCH_CUDA_LIB was, to be given back. */
+static char *
+two_nvrtcs(char *dir)
+{
+	const char *before = getenv("KORCH_CUDA_LIB");
+	char *kept = before ? strdup(before) : NULL;
+
+	assert_non_null(mkdtemp(dir));
+	make_nvrtc(dir, "libnvrtc.so.13", 13, 90, 110);
+	make_nvrtc(dir, "libnvrtc.so.12", 12, 70, 90);
+	assert_int_equal(setenv("KORCH_CUDA_LIB", dir, 1), 0);
+	return kept;
+}
+
+static void
+no_nvrtcs(const char *dir, char *kept)
+{
+	char cmd[64];
+
+	if (kept)
+		(void)setenv("KORCH_CUDA_LIB", kept, 1);
+	else
+		(void)unsetenv("KORCH_CUDA_LIB");
+	free(kept);
+	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+	assert_int_equal(system(cmd), 0);
+}
+
 /* Two NVRTCs on a host: the one that knows the architecture, and whose code the driver loads. */
 static void
 chooses_nvrtc(void **state)
@@ -134,15 +162,10 @@ chooses_nvrtc(void **state)
 		const char *words;
 	} rows[] = {{90, 13000, 13, ""}, {70, 13000, 12, ""}, {90, 12040, 12, ""}, {110, 13000, 13, ""},
 	    {110, 12080, 0, "the driver is for CUDA 12.8"}, {50, 13000, 0, "knows no sm_50"}};
-	char dir[] = "/tmp/korch-nvrtc-XXXXXX", cmd[64];
-	const char *before = getenv("KORCH_CUDA_LIB");
-	char *kept = before ? strdup(before) : NULL;
+	char dir[] = "/tmp/korch-nvrtc-XXXXXX", *kept;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	make_nvrtc(dir, "libnvrtc.so.13", 13, 90, 110);
-	make_nvrtc(dir, "libnvrtc.so.12", 12, 70, 90);
-	assert_int_equal(setenv("KORCH_CUDA_LIB", dir, 1), 0);
+	kept = two_nvrtcs(dir);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
 		struct gpu g;
 		struct err e = {0};
@@ -162,13 +185,40 @@ chooses_nvrtc(void **state)
 		g.has[GPU_CUDA] = false;
 		gpu_close(&g);
 	}
-	if (kept)
-		(void)setenv("KORCH_CUDA_LIB", kept, 1);
-	else
-		(void)unsetenv("KORCH_CUDA_LIB");
-	free(kept);
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	assert_int_equal(system(cmd), 0);
+	no_nvrtcs(dir, kept);
+}
+
+/* One table asked for several architectures: each has the NVRTC that it has alone, in whatever order. */
+static void
+choice_forgets_the_last_one(void **state)
+{
+	static const struct {
+		int sm, major;
+	} rows[] = {{70, 12}, {90, 13}, {110, 13}, {70, 12}, {50, 0}, {70, 12}, {50, 0}, {110, 13}};
+	char dir[] = "/tmp/korch-nvrtc-XXXXXX", *kept;
+	struct gpu g;
+
+	(void)state;
+	kept = two_nvrtcs(dir);
+	gpu_open(&g);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct err e = {0};
+		int major = 0, minor;
+
+		if (gpu_rtc_choose(&g, rows[i].sm, &e) != (rows[i].major != 0))
+			fail_msg("row %zu, sm_%d: %s", i, rows[i].sm, e.msg);
+		assert_int_equal(e.code, rows[i].major ? ERR_NONE : ERR_HOST);
+		assert_true(g.has[GPU_NVRTC]);
+		if (!rows[i].major) {
+			assert_non_null(strstr(e.msg, "110")); /* of the first one */
+			continue;
+		}
+		assert_int_equal(g.rtc.version(&major, &minor), 0);
+		if (major != rows[i].major)
+			fail_msg("row %zu, sm_%d: NVRTC %d", i, rows[i].sm, major);
+	}
+	gpu_close(&g);
+	no_nvrtcs(dir, kept);
 }
 
 static void
@@ -217,7 +267,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(module_comes_back),
 	    cmocka_unit_test(damaged_module), cmocka_unit_test(bounds), cmocka_unit_test(chooses_nvrtc),
-	    cmocka_unit_test(real_nvrtc)};
+	    cmocka_unit_test(choice_forgets_the_last_one), cmocka_unit_test(real_nvrtc)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
