@@ -13,12 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-enum { SOCKET_PATH = 100, START_TRIES = 5, POLL_MS = 250, SLOW_MS = 20000 };
+enum {
+	SOCKET_PATH = 100,
+	START_TRIES = 5,
+	POLL_MS = 250,
+	SLOW_MS = 20000,
+	LOG_BYTES = 8 << 20, /* of korchd.log at a start, before it becomes korchd.log.1 */
+	LOG_MOST = LOG_BYTES + (16 << 20)
+};
+
+/* Where a daemon that is started writes. */
+struct start_log {
+	const char *path;
+	int fd;
+	off_t from; /* what it says comes behind */
+};
 
 /* A name by digest, where this user's processes meet. */
 static char *
@@ -101,15 +116,15 @@ wait_ready(const struct private_conf *conf, int fd, pid_t pid, const char *log, 
 
 /* What a failed start wrote last is the best explanation there is. */
 static void
-add_last_line(struct arena *a, const char *log, struct err *e)
+add_last_line(struct arena *a, const struct start_log *log, struct err *e)
 {
 	struct bytes b;
 	struct str rest, line = {0};
 	struct err ignore = {0};
 
-	if (!os_read_file(os_real(), a, log, 1 << 24, &b, &ignore))
+	if (!os_read_file(os_real(), a, log->path, LOG_MOST, &b, &ignore) || b.n < (size_t)log->from)
 		return;
-	rest = str_trim((struct str){(const char *)b.p, b.n});
+	rest = str_trim((struct str){(const char *)b.p + log->from, b.n - (size_t)log->from});
 	while (rest.n)
 		line = str_cut(&rest, '\n');
 	if (line.n)
@@ -149,19 +164,43 @@ spawn_daemon(const struct private_conf *conf, const char *program, const char *d
 	return rc == 0 || err_set(e, ERR_HOST, "%s: cannot start: %s", program, strerror(rc));
 }
 
-/* An empty one; the first thing that is written into the folder. */
-static int
-open_log(const char *log, const char *dir, struct err *e)
+/* One that has grown becomes PATH.1, in place of the one before.  Of clients that see it at once the first
+ * does it: whoever finds another file under that name behind the lock has nothing to do. */
+static void
+put_aside(struct arena *a, const char *path, int fd)
 {
-	int fd;
+	struct stat ours, there;
 
-	(void)unlink(log);
-	fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fd < 0)
-		(void)err_set(e, os_err_code(errno),
+	if (fstat(fd, &ours) != 0 || ours.st_size < LOG_BYTES || flock(fd, LOCK_EX) != 0)
+		return;
+	if (stat(path, &there) == 0 && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino)
+		(void)rename(path, arena_printf(a, "%s.1", path));
+	(void)flock(fd, LOCK_UN);
+}
+
+static int
+open_end(const char *path)
+{
+	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+/* What the last daemons said stays.  The first thing that is written into the folder. */
+static bool
+open_log(struct arena *a, struct start_log *log, const char *dir, struct err *e)
+{
+	log->path = arena_printf(a, "%s/korchd.log", dir);
+	log->fd = open_end(log->path);
+	if (log->fd >= 0) {
+		put_aside(a, log->path, log->fd);
+		(void)close(log->fd);
+		log->fd = open_end(log->path);
+	}
+	if (log->fd < 0)
+		return err_set(e, os_err_code(errno),
 		    "%s: cannot write into the data folder: %s; name another with --data", dir,
 		    strerror(errno));
-	return fd;
+	log->from = lseek(log->fd, 0, SEEK_END);
+	return true;
 }
 
 /* A pipe for its line, both ends above the numbers that the child uses, so that dup2 clears the close-on-exec
@@ -182,32 +221,32 @@ open_ready(int fd[2], struct err *e)
 static bool
 start_daemon(struct arena *a, const struct private_conf *conf, const char *dir, struct err *e)
 {
-	char *program = helper_path(a, "korchd"), *log = arena_printf(a, "%s/korchd.log", dir);
-	int fd[2], log_fd;
+	char *program = helper_path(a, "korchd");
+	struct start_log log;
+	int fd[2];
 	pid_t pid;
 	bool ok;
 
 	if (!program)
 		return err_set(e, ERR_HOST,
 		    "korchd is not beside this program; install it, or name a daemon with --daemon");
-	log_fd = open_log(log, dir, e);
-	if (log_fd < 0)
+	if (!open_log(a, &log, dir, e))
 		return false;
 	ok = open_ready(fd, e);
 	if (ok) {
-		ok = spawn_daemon(conf, program, dir, fd[1], log_fd, &pid, e);
+		ok = spawn_daemon(conf, program, dir, fd[1], log.fd, &pid, e);
 		(void)close(fd[1]);
-		ok = ok && wait_ready(conf, fd[0], pid, log, e);
+		ok = ok && wait_ready(conf, fd[0], pid, log.path, e);
 		(void)close(fd[0]);
 	}
-	(void)close(log_fd);
+	(void)close(log.fd);
 	/* Lost the race against another client: its daemon serves us too. */
 	if (!ok && e->code != ERR_INTERRUPTED && has_owner(dir)) {
 		*e = (struct err){0};
 		return true;
 	}
 	if (!ok && e->code != ERR_INTERRUPTED)
-		add_last_line(a, log, e);
+		add_last_line(a, &log, e);
 	return ok;
 }
 

@@ -1,5 +1,5 @@
 /* Clients that come while a private korchd starts or leaves: each is served, by that one or by the
- * next.  label: fault */
+ * next; and what it wrote into its log stays.  label: fault */
 #include "farm_proc.h"
 
 #include <errno.h>
@@ -161,6 +161,84 @@ one_after_another(void **state)
 	home_fini(&h);
 }
 
+static char *
+text_of(struct home *h, const char *name, size_t *n)
+{
+	struct bytes b;
+	struct err e = {0};
+
+	if (!os_read_file(os_real(), &h->a, arena_printf(&h->a, "%s/%s", h->data, name), 1 << 26, &b, &e))
+		fail_msg("%s", e.msg);
+	*n = b.n;
+	return str_dup(&h->a, (struct str){(const char *)b.p, b.n});
+}
+
+static void
+come_and_go(struct home *h)
+{
+	must_be_served(h, start_client(h));
+	send_home(h);
+	(void)close(own(h));
+}
+
+/* What a daemon wrote is there when the next one has come and gone. */
+static void
+log_outlasts_its_daemon(void **state)
+{
+	struct home h;
+	size_t n, more;
+
+	(void)state;
+	home_init(&h);
+	come_and_go(&h);
+	const char *first = text_of(&h, "korchd.log", &n);
+
+	assert_non_null(strstr(first, "listen"));
+	must_be_served(&h, start_client(&h));
+	const char *both = text_of(&h, "korchd.log", &more);
+
+	assert_true(more > n);
+	assert_memory_equal(both, first, n);
+	home_fini(&h);
+}
+
+/* One of 8 MiB makes room, and takes the place of the one that did so before; of many that see it, one moves
+ * it. */
+static void
+long_log_is_put_aside(void **state)
+{
+	enum { LONG = 8 << 20 };
+	struct home h;
+	struct err e = {0};
+	pid_t pid[TOGETHER];
+	size_t n;
+	char *text;
+
+	(void)state;
+	home_init(&h);
+	text = NEW_ARRAY(&h.a, char, LONG);
+	for (int turn = 'a'; turn <= 'b'; turn++) {
+		memset(text, turn, LONG);
+		if (!os_write_file(os_real(), arena_printf(&h.a, "%s/korchd.log", h.data),
+			(struct bytes){(const uint8_t *)text, LONG}, &e))
+			fail_msg("%s", e.msg);
+		for (int i = 0; i < TOGETHER; i++)
+			pid[i] = start_client(&h);
+		for (int i = 0; i < TOGETHER; i++)
+			must_be_served(&h, pid[i]);
+		send_home(&h);
+		(void)close(own(&h));
+		const char *aside = text_of(&h, "korchd.log.1", &n);
+
+		assert_true(n >= LONG);
+		assert_memory_equal(aside, text, LONG);
+		(void)text_of(&h, "korchd.log", &n);
+		assert_true(n > 0 && n < LONG);
+	}
+	must_be_served(&h, start_client(&h));
+	home_fini(&h);
+}
+
 int
 main(void)
 {
@@ -168,6 +246,8 @@ main(void)
 	    cmocka_unit_test(owner_leaves),
 	    cmocka_unit_test(all_at_once),
 	    cmocka_unit_test(one_after_another),
+	    cmocka_unit_test(log_outlasts_its_daemon),
+	    cmocka_unit_test(long_log_is_put_aside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
