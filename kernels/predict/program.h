@@ -1,0 +1,64 @@
+/* kernels/predict/program.h: a lowered kernel as leaves with their loops: all that the predictor sees of what
+ * lowering made.  program_of_tile() reads the tile program; another lowered form joins by a function of its
+ * own that fills the same structs. */
+#ifndef KORCH_PREDICT_PROGRAM_H
+#define KORCH_PREDICT_PROGRAM_H
+
+#include "../fuse/fuse.h"
+
+enum { LEAF_LOOPS = 24, LEAF_ACCESSES = 16, PROGRAM_MAX_LEAVES = 128 };
+enum leaf_bind {
+	BIND_PARALLEL, /* dealt out to threads */
+	BIND_SERIAL,
+	BIND_VECTOR,   /* its turns are lanes of a vector */
+	BIND_UNROLLED, /* written out: a register tile's rows */
+};
+struct leaf_loop {
+	double extent; /* turns, at least 1 */
+	enum leaf_bind bind;
+	bool reduces; /* its turns add to one element */
+};
+enum leaf_home { HOME_OPERAND, HOME_RESULT, HOME_SHARED, HOME_LOCAL, HOME_TABLE };
+struct leaf_access {
+	enum leaf_home home;
+	bool writes;
+	bool is_irregular;        /* some loop moves it by no fixed step: a remainder, an index of data */
+	double element;           /* bytes of one */
+	double whole;             /* bytes of the tensor */
+	float stride[LEAF_LOOPS]; /* elements that a turn of each loop moves it by; 0: it stays */
+};
+enum leaf_op {
+	OP_CHEAP,   /* one instruction: add, multiply, compare */
+	OP_SOME,    /* a few: divide, square root */
+	OP_DEAR,    /* a polynomial: exp, tanh, pow */
+	OP_GUARD,   /* a border: which of two is it */
+	OP_INDEX,   /* a division or remainder in an index */
+	OP_PRODUCT, /* multiply and add of a linear stage */
+	OP_COUNT
+};
+enum leaf_kind { LEAF_MAP, LEAF_REDUCE, LEAF_LINEAR, LEAF_OTHER };
+/* A store with its loop nest. */
+struct program_leaf {
+	enum leaf_kind kind;
+	uint32_t pass;
+	bool at_call;                      /* made by each call anew, not by each step */
+	bool is_tiled;                     /* LINEAR: a micro-kernel computes it, not a loop nest */
+	double winograd;                   /* edge of Winograd's tile; 0: directly */
+	double op[OP_COUNT];               /* an iteration's */
+	struct leaf_loop loop[LEAF_LOOPS]; /* outermost first */
+	uint32_t n_loops;
+	struct leaf_access access[LEAF_ACCESSES]; /* the write first */
+	uint32_t n_accesses;
+};
+/* Leaves in pre-order: passes as they run, in each what a call makes, then what a step makes. */
+struct program {
+	struct program_leaf *leaf;
+	uint32_t n_leaves;
+	double n_passes, n_barriers, shared_bytes, local_bytes;
+};
+/* Of a schedule that names a library: the program that would be generated without it.  ERR_INFEASIBLE where
+ * there is none. */
+bool program_of_tile(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    struct program *out, struct err *e) MUST_CHECK;
+
+#endif
