@@ -4,6 +4,7 @@
 #include "admit.h"
 #include "lease.h"
 
+#include "../proto/range.h"
 #include "../schema/build.h"
 #include "../schema/perturbed.h"
 
@@ -71,6 +72,47 @@ put_measured(struct db *db, struct putting *t, struct err *e)
 	return meas_best(db, &t->x->op.arena, &o->spec, &t->key, &t->p->cost, e);
 }
 
+/* The kernel of a build that failed, by "SYMBOL: cause". */
+static const struct m_kernel *
+find_blamed(const struct m_build_ask *m, struct str *cause)
+{
+	struct str rest = *cause, symbol = str_cut(&rest, ':');
+
+	for (uint32_t i = 0; i < m->n_kernels; i++)
+		if (str_eq(m->kernels[i].symbol, symbol)) {
+			*cause = str_trim(rest);
+			return &m->kernels[i];
+		}
+	return NULL;
+}
+
+/* Moves of instructions that do not fit what was compiled are not built again: their row fails from now on.
+ */
+static bool
+put_unfit(struct db *db, struct putting *t, struct err *e)
+{
+	const struct m_outcome *o = t->p->o;
+	struct m_row row = {.fail = o->fail, .cause = o->cause, .stop = STR(""), .state = STR("")};
+	const struct m_kernel *k;
+	struct str base, moves;
+	struct bytes b;
+	struct hash spec;
+	uint64_t total;
+	struct msg m;
+
+	if (err_of_wire(o->fail) != ERR_COMPILE)
+		return true;
+	if (!blob_read(db, &t->x->op.arena, &o->payload, 0, PIPE_MAX_BYTES, &b, &total, e) ||
+	    !msg_unpack(&t->x->op.arena, b, &m, e))
+		return false;
+	k = m.type == MSG_build_ask ? find_blamed(&m.build_ask, &row.cause) : NULL;
+	if (!k || !sip_split(k->schedule, &base, &moves))
+		return true;
+	row.schedule = k->schedule;
+	spec = hash_bytes(k->spec.p, k->spec.n);
+	return perturbed_refute(db, &spec, &t->key, &row, &t->from, e);
+}
+
 static bool
 put_built(struct db *db, struct putting *t, struct err *e)
 {
@@ -84,7 +126,7 @@ put_built(struct db *db, struct putting *t, struct err *e)
 	    .path = STR(""),
 	    .worker = t->from.worker};
 	if (o->fail)
-		return true;
+		return put_unfit(db, t, e);
 	b->path = str_of(blob_path(&t->x->op.arena, db, &o->artefact));
 	return build_put(db, &t->x->op.arena, &o->key, &t->key, b, e);
 }
@@ -163,9 +205,14 @@ put_perturbed(struct db *db, struct putting *t, struct err *e)
 	bool is_taken = false;
 
 	*have = perturb_none(&o->perturbed.spec, o->fail, o->cause);
-	if (o->fail)
+	if (o->fail && !fail_is_kept(o->fail))
 		return true;
-	have->perturbed = o->perturbed;
+	if (!o->fail) {
+		have->perturbed = o->perturbed;
+	} else { /* built again it would fail again: a search of that time found nothing */
+		have->perturbed.base = o->perturbed.base;
+		have->perturbed.asked_ns = o->perturbed.asked_ns;
+	}
 	have->perturbed.env_hash = t->key.env_hash;
 	have->perturbed.threads = t->key.threads;
 	have->perturbed.precision = t->key.precision;

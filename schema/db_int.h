@@ -55,6 +55,11 @@ bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO o
 bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
 int64_t db_wall(const struct db *db);
 bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
+/* ---- meas.c ---- */
+/* A schedule that was measured does not work after all: its row is that failure from now on.  Passed over:
+ * what was never measured here. */
+bool meas_refute(struct db *db, const struct hash *spec, const struct meas_key *k, const struct m_row *row,
+    const struct meas_origin *from, struct err *e) MUST_CHECK;
 /* ---- last_word.c ---- */
 bool last_word_reserve(struct db *db, uint64_t job, struct err *e) MUST_CHECK;
 bool last_word_find(

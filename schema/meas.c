@@ -234,6 +234,24 @@ meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, const
 	return true;
 }
 
+/* Nothing is pooled: what was good is not good any more. */
+bool
+meas_refute(struct db *db, const struct hash *spec, const struct meas_key *k, const struct m_row *row,
+    const struct meas_origin *from, struct err *e)
+{
+	struct arena tmp = {0};
+	struct hash key = meas_row_key(spec, k, row->schedule);
+	struct m_measurement m = {
+	    .spec = *spec, .row = *row, .worker = from->worker, .gen = from->gen, .wall_ns = db_wall(db)};
+	struct m_row old;
+	bool known = false;
+	bool ok = meas_row_is_sane(row, e) && meas_row(db, &tmp, spec, k, row->schedule, &old, &known, e) &&
+	    (!known || put_row(db, &key, k, &m, e));
+
+	arena_fini(&tmp);
+	return ok;
+}
+
 bool
 attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, uint64_t effort, uint64_t fail,
     struct str cause, struct err *e)

@@ -73,6 +73,48 @@ perturbed_put(struct db *db, const struct meas_key *k, const struct m_perturbed 
 	return ok;
 }
 
+static bool
+forget_finding(struct db *db, struct arena *a, const struct meas_key *k, const struct hash *spec,
+    struct str schedule, struct err *e)
+{
+	struct str base, moves;
+	struct m_perturbed p, none = nothing(spec);
+	struct bytes record;
+	struct hash key;
+	bool known;
+
+	(void)sip_split(schedule, &base, &moves);
+	key = meas_row_key(spec, k, base);
+	if (!find(db, a, &key, &p, &known, e))
+		return false;
+	if (!known || !str_eq(p.schedule, schedule))
+		return true;
+	none.base = base;
+	none.env_hash = p.env_hash;
+	none.threads = p.threads;
+	none.precision = p.precision;
+	none.epoch = p.epoch;
+	none.worker = p.worker;
+	none.wall_ns = p.wall_ns;
+	none.asked_ns = p.asked_ns;
+	none.tried = p.tried;
+	none.failed = p.tried;
+	return rec_pack(a, "perturbed", &none, &record, e) &&
+	    q_run(db, e, SQL_PERTURBED_PUT, "hibi", &key, none.asked_ns, record, db_wall(db));
+}
+
+bool
+perturbed_refute(struct db *db, const struct hash *spec, const struct meas_key *k, const struct m_row *row,
+    const struct meas_origin *from, struct err *e)
+{
+	struct arena tmp = {0};
+	bool ok =
+	    meas_refute(db, spec, k, row, from, e) && forget_finding(db, &tmp, k, spec, row->schedule, e);
+
+	arena_fini(&tmp);
+	return ok;
+}
+
 bool
 perturbed_apply(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_cost *cost, struct err *e)

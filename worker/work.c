@@ -187,9 +187,6 @@ do_perturb(struct work *w, struct arena *a, uint64_t session, const struct m_tas
 	if (m.perturb_ask.n_kernels != 1)
 		return err_set(
 		    e, ERR_PROTO, "one kernel is perturbed at a time, and not %u", m.perturb_ask.n_kernels);
-	if (!w->device->perturb)
-		return err_set(e, ERR_INFEASIBLE, "device %s has no machine code that could be perturbed",
-		    w->device->class);
 	task = (struct m_task){.kind = TASK_MEASURE,
 	    .spec = m.perturb_ask.kernels[0].spec,
 	    .schedule = m.perturb_ask.kernels[0].schedule,
@@ -204,6 +201,9 @@ do_perturb(struct work *w, struct arena *a, uint64_t session, const struct m_tas
 	    .precision = STR(""),
 	    .worker = STR(""),
 	    .asked_ns = m.perturb_ask.asked_ns};
+	if (!w->device->perturb)
+		return err_set(e, ERR_INFEASIBLE, "device %s has no machine code that could be perturbed",
+		    w->device->class);
 	return w->device->perturb(w->device->self, a, &task, &m.perturb_ask, o, e);
 }
 

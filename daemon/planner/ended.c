@@ -173,7 +173,7 @@ ended_fill(struct tune *t, struct m_done *done)
 	uint32_t n_specs = c->n_specs - c->n_views; /* what was measured, or could be */
 	uint8_t *chosen, *specs;
 
-	if (what_if_asked(t) || t->finish_asked || t->n_trouble || n_specs > ENDED_MAX_SPECS)
+	if (what_if_asked(t) || t->finish_asked || t->n_trouble || t->n_unmoved || n_specs > ENDED_MAX_SPECS)
 		return false;
 	chosen = arena_alloc(t->arena, 4 * (size_t)t->choice.n_chosen + 1);
 	specs = arena_alloc(t->arena, sizeof(struct hash) * n_specs + 1);

@@ -163,7 +163,7 @@ blame(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code 
 		if (!str_eq(codes[specs[i]].symbol, symbol))
 			continue;
 		if (!t->is_plain && perturb_undo(t, specs[i])) {
-			costs_trouble(t, ERR_PROTO, have->cause);
+			perturb_unmoved(t, specs[i], str_trim(rest));
 			return true;
 		}
 		c->state = LAZY_FAILED;
@@ -274,16 +274,25 @@ limits_words(struct tune *t)
 	    t->target.precision == PRECISION_F32 ? "" : precision_name(t->target.precision)));
 }
 
-/* Why the search ended, and what kept the machines from measuring. */
+/* Why the search ended, what kept the machines from measuring, and instructions from being moved. */
 static struct str
 stop_words(struct tune *t)
 {
+	const size_t most = t->n_unmoved && t->n_trouble ? 180 : 400; /* of each, for both to fit a message */
 	struct m_progress *p = &t->progress;
+	struct strbuf sb;
 
-	if (!t->n_trouble)
+	if (!t->n_trouble && !t->n_unmoved)
 		return p->stop;
-	p->trouble = str_of(arena_printf(t->arena, "%u measurement%s ended by the machine's fault: %.*s",
-	    t->n_trouble, t->n_trouble == 1 ? "" : "s", STR_ARG(t->trouble)));
+	sb_init(&sb, t->arena);
+	if (t->n_trouble)
+		sb_addf(&sb, "%u measurement%s ended by the machine's fault: %.*s", t->n_trouble,
+		    t->n_trouble == 1 ? "" : "s", (int)MIN_OF(t->trouble.n, most), t->trouble.p);
+	if (t->n_unmoved)
+		sb_addf(&sb, "%sthe instructions of %u kernel%s stay as compiled: %.*s", sb.n ? "; " : "",
+		    t->n_unmoved, t->n_unmoved == 1 ? "" : "s", (int)MIN_OF(t->unmoved.n, most),
+		    t->unmoved.p);
+	p->trouble = sb_str(&sb);
 	return str_of(arena_printf(t->plan_arena, "%.*s; %.*s", STR_ARG(p->stop), STR_ARG(p->trouble)));
 }
 

@@ -99,6 +99,14 @@ ask(struct tune *t, const struct target_kernel *list, uint32_t n, struct err *e)
 	return ok;
 }
 
+/* The machine's faults are told with those of measurements. */
+static bool
+is_kernels_own(enum err_code c)
+{
+	return c == ERR_COMPILE || c == ERR_LAUNCH || c == ERR_WRONG || c == ERR_CRASH || c == ERR_TIMEOUT ||
+	    c == ERR_INFEASIBLE;
+}
+
 /* For people: what came of each. */
 static void
 note(struct tune *t, const struct m_perturb_have *m)
@@ -112,6 +120,14 @@ note(struct tune *t, const struct m_perturb_have *m)
 }
 
 void
+perturb_unmoved(struct tune *t, uint32_t s, struct str cause)
+{
+	if (t->n_unmoved++ == 0)
+		t->unmoved = str_of(arena_printf(
+		    t->arena, "node '%.60s': %.250s", spec_words(t, s), str_dup(t->arena, cause)));
+}
+
+void
 perturb_take(struct tune *t, const struct m_perturb_have *m)
 {
 	uint32_t s;
@@ -119,8 +135,13 @@ perturb_take(struct tune *t, const struct m_perturb_have *m)
 	t->n_perturbing -= t->n_perturbing > 0;
 	if (m->fail)
 		costs_trouble(t, err_of_wire(m->fail), m->cause);
-	if (m->fail || t->is_final || !cost_find(t, &m->perturbed.spec, &s))
+	if (t->is_final || !cost_find(t, &m->perturbed.spec, &s))
 		return;
+	if (m->fail) {
+		if (is_kernels_own(err_of_wire(m->fail)))
+			perturb_unmoved(t, s, m->cause);
+		return;
+	}
 	note(t, m);
 	if (cost_is_known(&t->cost[s]) && m->cost.median_ns > 0)
 		cost_take(t, s, &m->cost);

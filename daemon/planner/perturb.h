@@ -15,6 +15,8 @@ void perturb_take(struct tune *t, const struct m_perturb_have *m);
 int64_t perturb_plain_ns(const struct tune *t, uint32_t spec);
 /* The moves of a spec's schedule do not fit its code: it counts as it was from here on. */
 bool perturb_undo(struct tune *t, uint32_t spec);
+/* That spec's instructions stay as they were compiled: said at the end, with the first one's cause. */
+void perturb_unmoved(struct tune *t, uint32_t spec, struct str cause);
 /* Does a kernel of the choice have moves? */
 bool perturb_is_in(const struct tune *t, const uint32_t *chosen, uint32_t n);
 

@@ -90,8 +90,8 @@ struct tune {
 	struct spec_cost *cost; /* per spec */
 	struct key *by_hash;    /* specs sorted by hash; costs.c */
 	uint32_t n_waiting;
-	uint32_t n_trouble; /* failures that were the machines', not the kernels' */
-	struct str trouble; /* what the first of them said */
+	uint32_t n_trouble, n_unmoved; /* machines' failures; kernels whose instructions stay as compiled */
+	struct str trouble, unmoved;   /* what the first of them said; node and cause of the first */
 	uint64_t effort;
 	int64_t best_measured; /* cost of the best plan known with all specs measured */
 	struct m_progress progress;

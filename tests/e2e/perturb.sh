@@ -26,6 +26,11 @@ must 2 "is for a GPU's machine code; device fake has none" korch-submit m.onnx $
 must 2 'part of --budget 5' $job $farm --perturb=6 --budget 5
 must 2 '--offline, --forbid and --force measure nothing' $job $farm --perturb --offline
 
+worker() {
+	korch-worker --daemon "ipc://$tmp/s" --device "$1" -q 2>>worker.err &
+	worker_pid=$!
+}
+
 # None asked for: the plan is that of a job that says nothing of it.
 must 0 '' $job $farm --budget 60 -o plain.korch
 must 0 '' $job $farm --budget 60 -o zero.korch --perturb=0
@@ -60,6 +65,19 @@ must 0 'its instructions stay as compiled' korch-plan rebuild p.korch -o v.korch
 if korch-plan explain v.korch | grep -q perturbed; then bad "moves that were left out are told"; else ok; fi
 must 2 "takes this host's compiler" korch-plan rebuild p.korch -o v.korch --device cpu
 
+# A worker whose compiler writes other code: the moves do not fit it, which is said once; nobody builds them again.
+kill $worker_pid
+wait $worker_pid 2>/dev/null
+worker $fake_device,recode=3
+must 0 'the instructions of [1-9] kernels? stay as compiled: node .*the moves of its instructions do not fit' $job --fusion full $farm --budget 60 -o u.korch
+if korch-plan show u.korch | grep -q 'sip='; then bad "a plan with moves that do not fit"; else ok; fi
+must 0 'COMPILE|compile' korch-cache list $farm
+$job --fusion full $farm --budget 60 -o v.korch >out 2>&1
+if grep -q 'stay as compiled' out || korch-plan show v.korch | grep -q 'sip='; then bad "built again: $(cat out)"; else ok; fi
+kill $worker_pid
+wait $worker_pid 2>/dev/null
+worker $fake_device
+
 # A short budget: what there is, in time.
 must 0 '' $job $farm --budget 4 --perturb=4 --precision tf32 -o short.korch
 
@@ -75,11 +93,6 @@ ends() {
 	wait "$submit"
 	if [ $? = 0 ] && korch-plan explain "$1" | grep -q 'perturbed: '; then ok; else bad "after a kill: $(tail -n 3 err)"; fi
 }
-worker() {
-	korch-worker --daemon "ipc://$tmp/s" --device "$1" -q 2>>worker.err &
-	worker_pid=$!
-}
-
 # kill -9 of the worker that searches: another one does it.
 begin $farm --budget 120 --perturb=20 --effort 2 -o k.korch
 kill -9 $worker_pid

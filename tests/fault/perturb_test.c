@@ -33,12 +33,29 @@ measure(struct pipe *p, struct arena *a, struct str text, struct err *e)
 	return pipe_send(p, &ask, e) && as_planner_hear(p, a, MSG_cost_have, &m);
 }
 
+/* Has a plan of that kernel built, and says what came of it. */
+static int
+build(struct pipe *p, struct arena *a, struct str spec, struct str schedule)
+{
+	struct m_kernel kernel = {.spec = spec, .schedule = schedule, .symbol = STR("k0")};
+	struct msg m, ask = {.type = MSG_build_ask};
+	struct err e = {0};
+
+	ask.build_ask =
+	    (struct m_build_ask){.threads = 1, .precision = STR("f32"), .kernels = &kernel, .n_kernels = 1};
+	if (!pipe_send(p, &ask, &e) || !as_planner_hear(p, a, MSG_build_have, &m))
+		return AS_PLANNER_MUTE;
+	return as_planner_fail(p, ERR_FAILED,
+	    str_of(arena_printf(
+		a, "fail=%llu %.*s", (unsigned long long)m.build_have.fail, STR_ARG(m.build_have.cause))));
+}
+
 /* The model's name is the spec's number, and seconds: has it measured, then perturbed, and says what came of
- * it. */
+ * it; with "build" behind them it has what won built. */
 static int
 perturb(struct pipe *p, struct arena *a, const struct m_plan_start *start)
 {
-	struct str rest = start->model_name, number = str_cut(&rest, ' ');
+	struct str words = start->model_name, number = str_cut(&words, ' '), rest = str_cut(&words, ' ');
 	struct m_kernel kernel = {.schedule = STR("s"), .symbol = STR("")};
 	struct m_bound bound = {BOUND, FLOOR, 0};
 	struct msg m, ask = {.type = MSG_perturb_ask};
@@ -60,6 +77,8 @@ perturb(struct pipe *p, struct arena *a, const struct m_plan_start *start)
 	if (!measure(p, a, kernel.spec, &e) || !pipe_send(p, &ask, &e) ||
 	    !as_planner_hear(p, a, MSG_perturb_have, &m))
 		return AS_PLANNER_MUTE;
+	if (str_is(words, "build"))
+		return build(p, a, kernel.spec, have->cost.schedule);
 	return as_planner_fail(p, ERR_FAILED,
 	    have->fail ? str_of(arena_printf(a, "fail=%llu", (unsigned long long)have->fail))
 		       : str_of(arena_printf(a, "%.4f '%.*s' %lld '%.*s' of %llu%s", have->perturbed.ratio,
@@ -494,6 +513,84 @@ nothing_found(void **state)
 	down(&s);
 }
 
+/* Found, and then the compiler's code does not take it: nobody has it built again; the kernel as it was
+ * counts, at what it took beside. */
+static void
+unfit(void **state)
+{
+	static const char cause[] = "the moves of its instructions do not fit the code that was compiled";
+	struct stage s;
+	struct arena a = {0};
+	struct m_outcome o;
+	struct m_task t;
+
+	(void)state;
+	up(&s);
+	submit(&s, "0 5 build");
+	answer_measure(&s.p);
+	t = lease(&s.p, TASK_PERTURB);
+	is_taken(&s.p, honest(&s.p, &t, sample_spec(&s.p.a, 1), 5 * SECOND));
+	t = lease(&s.p, TASK_BUILD);
+	o = task_outcome(&t);
+	o.fail = (uint64_t)err_wire(ERR_COMPILE);
+	o.cause = str_of(arena_printf(&a, "k0: %s", cause));
+	is_taken(&s.p, o);
+	ends_with(&s, arena_printf(&a, "fail=%d k0: %s", err_wire(ERR_COMPILE), cause));
+	submit(&s, "0 5");
+	ends_with(&s, "0.0000 '' 2100 's' of 0, known");
+	(void)farm_proc_kill(&s.f.daemon, SIGKILL);
+	farm_proc_daemon(&s.f, 0);
+	peer_close(&s.p);
+	enter(&s);
+	submit(&s, "0 4");
+	ends_with(&s, "0.0000 '' 2100 's' of 0, known");
+	arena_fini(&a);
+	down(&s);
+}
+
+/* The search itself fails by the kernel's fault: it is not begun again; by the machine's: it is. */
+static void
+search_fails(void **state)
+{
+	static const struct {
+		enum err_code code;
+		bool is_kept;
+	} rows[] = {{ERR_COMPILE, true}, {ERR_INFEASIBLE, true}, {ERR_HOST, false}};
+	struct stage s;
+
+	(void)state;
+	up(&s);
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct arena a = {0};
+		struct str spec = sample_spec(&s.p.a, (int)i + 1);
+		char *name = arena_printf(&a, "%zu 5", i);
+		struct m_task t;
+		struct m_outcome o;
+
+		submit(&s, name);
+		answer_measure(&s.p);
+		t = lease(&s.p, TASK_PERTURB);
+		o = honest(&s.p, &t, spec, 5 * SECOND);
+		o.n_rows = 0;
+		o.perturbed.schedule = STR("");
+		o.perturbed.tried = o.perturbed.failed = 0;
+		o.fail = (uint64_t)err_wire(rows[i].code);
+		o.cause = STR("it does not work");
+		is_taken(&s.p, o);
+		if (rows[i].is_kept) {
+			ends_with(&s, arena_printf(&a, "fail=%d", err_wire(rows[i].code)));
+			submit(&s, name);
+			ends_with(&s, "0.0000 '' 2000 's' of 0, known");
+		} else {
+			t = lease(&s.p, TASK_PERTURB);
+			is_taken(&s.p, honest(&s.p, &t, spec, 5 * SECOND));
+			ends_with(&s, FOUND);
+		}
+		arena_fini(&a);
+	}
+	down(&s);
+}
+
 /* The daemon dies while a worker searches: the lease is adopted by its ticket, and its result counts. */
 static void
 killed_in_the_middle(void **state)
@@ -529,7 +626,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(lies), cmocka_unit_test(found_again),
-	    cmocka_unit_test(nothing_found), cmocka_unit_test(killed_in_the_middle)};
+	    cmocka_unit_test(nothing_found), cmocka_unit_test(unfit), cmocka_unit_test(search_fails),
+	    cmocka_unit_test(killed_in_the_middle)};
 
 	if (as_planner_is_it())
 		return as_planner_run(perturb);
