@@ -6,7 +6,7 @@
 #
 #   --from=N        begin at phase N, done or not          --only=N,N     these phases alone
 #   --then=2|3|4    the calls after the first: 2 a whole model at each precision (--model=FILE.onnx), 3 machine code
-#                   perturbed, 4 the failed phases of the first call once more, with twice the time
+#                   perturbed (--model too), 4 the failed phases of the first call once more, with twice the time
 #   --device=D      cuda:0, or a fake one (cuda-fake:gpu=h200,seed=1), on which little of each phase is done
 #   --seconds=N     of the whole call (540)                --limit=N:S    S seconds for phase N
 #
@@ -65,6 +65,7 @@ do_() {
 	echo "== $name: $*" >>"$log"
 	"$@" 2>&1 </dev/null | tee -a "$log" | while IFS= read -r line; do
 		line=${line//$pack\//} line=${line//$data\//}
+		[ -z "$model" ] || line=${line//$model/${model##*/}}
 		[[ $line =~ $pattern ]] && figure "${line//$data/.}"
 	done
 	status=${PIPESTATUS[0]}
@@ -185,13 +186,18 @@ whole() { # PRECISION WORDS...
 	return $bad
 }
 p_perturb() {
+	local precision plan
 	if ! korch-submit --help 2>&1 | grep -q -- --perturb; then
 		skip "this korch-submit knows no --perturb"
 		return 0
 	fi
-	for precision in f32 f16; do
-		do_ . korch-submit --data "$data/data" --device "$device" --precision $precision --perturb="$(some 90 10)" \
-		    --budget "$(some 170 30)" --threads 1 -q -o "$data/perturbed-$precision.korch" "$pack/models/candy_small/model.onnx" || return 1
+	export KORCH_LIBRARIES=none # a library's call is not ours to perturb
+	for precision in $(some "f32 f16" f32); do
+		plan=$data/perturbed-$precision.korch
+		do_ . korch-submit --data "$data/own" --device "$device" --precision $precision --perturb="$(some 90 6)" \
+		    --budget "$(some 170 50)" $(some '' '--effort 1 --fusion operator') --threads 1 -q -o "$plan" \
+		    "${model:-$pack/models/candy_small/model.onnx}" || return 1
+		do_ '^ *perturbed:' korch-plan explain "$plan" --data "$data/own" || return 1
 	done
 }
 

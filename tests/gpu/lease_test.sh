@@ -101,6 +101,19 @@ echo '1 2 failed with 1' >>"$dir/out/done.txt"
 must 0 'phase 2 \(calibration\): ok' "$pack/lease.sh" "$dir/out" "$fake" --then=4
 [ "$(grep -c 'phase .*: ok' "$dir/said")" = 1 ] && ok || bad "--then=4 did more: $(cat "$dir/said")"
 must 0 'phase 1 \(starts\): ok' "$pack/lease.sh" "$dir/out" "$fake" --then=3 --only=1
+# machine code perturbed: of a model so small that its search ends by itself
+(cd "$here/../e2e" && python3 -B - "$dir/two.onnx") <<'END' || bad "no model"
+import sys
+sys.path.insert(0, ".")
+from onnx_write import F32, graph, model, node, tensor, value
+w = [((7 * i) % 13 - 6) / 16 for i in range(32 * 32)]
+nodes = [node("MatMul", ["x", "w"], ["a"], "first"), node("Exp", ["a"], ["y"], "exp")]
+open(sys.argv[1], "wb").write(model(graph(nodes, [value("y", F32, [64, 32])], [value("x", F32, [64, 32])],
+                                          [tensor("w", F32, [32, 32], w)])))
+END
+must 0 'phase 2 \(perturb\): ok' "$pack/lease.sh" "$dir/out" "$fake" --then=3 --only=2 --model="$dir/two.onnx"
+has '^perturb: [1-9][0-9]* of [1-9][0-9]* kernels are faster with their instructions in another order' "$dir/out/figures.txt"
+has '^perturb: +perturbed: [1-9][0-9]* moves? of its instructions, [0-9.]+ % faster than as compiled' "$dir/out/figures.txt"
 ! grep -q "$dir" "$dir/out/figures.txt" && ok || bad "figures name folders: $(grep "$dir" "$dir/out/figures.txt")"
 grep -h 'SKIP: 1 part' "$dir/out/figures.txt" | sed 's/^[a-z]*: //' | sort -u
 echo "$passed passed, $failed failed"
