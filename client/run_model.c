@@ -78,17 +78,17 @@ submit_options(struct arena *a, const struct opts *o, struct opts *out, struct e
 static bool
 plan_place(struct run_model *m, struct arena *a, const struct opts *o, struct err *e)
 {
-	char *dir;
+	struct run_folder *dir;
 
 	m->plan = opt_text(o, OPT_run_output);
 	m->is_kept = *m->plan != '\0';
 	if (m->is_kept)
 		return output_check(o, m->plan, e);
-	dir = arena_alloc(a, OS_PATH_MAX);
-	if (!os_temp_dir("run", dir, e))
+	dir = NEW(a, struct run_folder);
+	if (!run_folder_make(dir, e))
 		return false;
 	m->made = dir;
-	m->plan = arena_printf(a, "%s/plan.korch", dir);
+	m->plan = arena_printf(a, "%s/plan.korch", dir->path);
 	return true;
 }
 
@@ -151,7 +151,7 @@ void
 run_model_end(struct run_model *m)
 {
 	if (m->made)
-		os_remove_tree(m->made);
+		run_folder_drop(m->made);
 	if (m->model)
 		session_signals_back();
 	m->made = NULL;

@@ -3,14 +3,15 @@
 #ifndef KORCH_RUN_MODEL_H
 #define KORCH_RUN_MODEL_H
 
+#include "run_folder.h"
 #include "session.h"
 
 struct run_model {
-	const char *model; /* its file; NULL: a plan is run */
-	const char *plan;  /* the file of its plan */
-	bool is_kept;      /* by -o */
-	const char *made;  /* else the folder that it is in and that goes with it; NULL: gone */
-	double budget_s;   /* what korch-submit would take at most */
+	const char *model;       /* its file; NULL: a plan is run */
+	const char *plan;        /* the file of its plan */
+	bool is_kept;            /* by -o */
+	struct run_folder *made; /* else the folder that it is in and that goes with it; NULL: gone */
+	double budget_s;         /* what korch-submit would take at most */
 	struct m_progress progress;
 	struct session session;
 };

@@ -42,6 +42,35 @@ KORCH_BUDGET=77 runs 0 ' 77 s at most' korch run "$model" --repeat 1
 korch run "$model" --threads 1 --repeat 1 >out 2>err
 grep -q building err && bad "the second one was built: $(cat err)" || ok
 
+# One that is killed leaves its folder, and the next one takes it away; the folder of one that lives stays, and so does what
+# only has such a name.
+own() { find scratch -maxdepth 1 -type d -name 'korch-run-*' | wc -l; }
+mkdir victim && echo kept >victim/plan.korch && ln -s "$tmp/victim" scratch/korch-run-linked
+mkfifo called
+python3 -c 'import socket, sys
+door = socket.socket(socket.AF_UNIX)
+door.bind(sys.argv[1])
+door.listen(8)
+print("there", flush=True)
+caller, _ = door.accept()
+print("called", flush=True)
+sys.stdin.read()' "$tmp/door" <called >heard & listener=$!
+exec 9>called
+until grep -q there heard; do :; done
+korch run "$model" --daemon "ipc://$tmp/door" >/dev/null 2>&1 & waits=$!
+until grep -q called heard; do :; done
+[ "$(own)" = 1 ] && ok || bad "it waits for its plan without a folder: $(ls scratch)"
+must 0 '^median' korch run "$model" --threads 1 --repeat 1
+[ "$(own)" = 1 ] && ok || bad "the folder of one that lives is gone, or another is left: $(ls scratch)"
+kill -9 $waits
+wait $waits 2>/dev/null
+[ "$(own)" = 1 ] && ok || bad "nothing was left by the killed one: $(ls scratch)"
+must 0 '^median' korch run "$model" --threads 1 --repeat 1
+[ "$(own)" = 0 ] && [ -e victim/plan.korch ] && [ -L scratch/korch-run-linked ] && ok || bad "what the killed one left is there, or what was none of it is not: $(ls scratch victim)"
+rm scratch/korch-run-linked
+exec 9>&-
+wait $listener
+
 # Open extents: 1, by name, said once; what is given holds.
 runs 0 "^korch-run: input 'x': n=1 \(give --shape n=N\)$" korch run meets.onnx
 grep -q "^korch-run: input 'z': m=1 (give --shape m=N)$" err && [ "$(grep -c 'give --shape' err)" = 2 ] && ok || bad "not each extent once: $(cat err)"
