@@ -20,7 +20,8 @@ static bool
 is_same(const struct m_measurement *x, const struct m_measurement *y)
 {
 	return hash_eq(&x->spec, &y->spec) && hash_eq(&x->env_hash, &y->env_hash) &&
-	    x->threads == y->threads && x->epoch == y->epoch && str_eq(x->precision, y->precision);
+	    x->threads == y->threads && x->epoch == y->epoch && str_eq(x->precision, y->precision) &&
+	    str_eq(x->heat, y->heat);
 }
 
 static int
@@ -181,10 +182,12 @@ history_words(struct strbuf *sb, const struct history *h)
 
 	hash_hex(&m->spec, hex);
 	sb_addf(sb,
-	    "kernel %.12s: %u schedules timed, %u failed; %" PRIu64 " thread%s, %.*s, generator %" PRIu64
-	    "\n  on ",
+	    "kernel %.12s: %u schedules timed, %u failed; %" PRIu64 " thread%s, %.*s, generator %" PRIu64,
 	    hex, h->n_good, h->n - h->n_good, m->threads, m->threads == 1 ? "" : "s", STR_ARG(m->precision),
 	    m->epoch);
+	if (m->heat.n)
+		sb_addf(sb, ", heat %.*s", STR_ARG(m->heat));
+	sb_addz(sb, "\n  on ");
 	add_environment(sb, m->env);
 	if (h->n_good)
 		sb_addf(sb, "  %-7s %10s %9s %9s %7s %9s %8s  %-10s %-20s  %s\n", "", u.name, "+-", "behind",
@@ -235,6 +238,8 @@ history_json(struct strbuf *sb, const struct history *h)
 	sb_addf(sb, "{\"spec\":\"%s\",\"threads\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"precision\":", hex,
 	    m->threads, m->epoch);
 	json_string(sb, m->precision);
+	sb_addz(sb, ",\"heat\":");
+	json_string(sb, m->heat);
 	sb_addz(sb, ",\"environment\":");
 	json_string(sb, m->env);
 	sb_addz(sb, ",\"timed\":[");

@@ -69,9 +69,11 @@ cache_stats_words(struct arena *a, const struct m_count *counts, uint32_t n)
 	const struct counters c = {counts, n};
 	uint64_t rows = count(&c, "measurements"), good = count(&c, "measurements_good");
 
-	(void)printf("%-10s %s of %s on %s; %" PRIu64 " of them failures\n", "holds",
-	    many(a, rows, "measurement"), many(a, count(&c, "specs"), "kernel"),
-	    many(a, count(&c, "environments"), "environment"), rows > good ? rows - good : 0);
+	(void)printf("%-10s %s of %s on %s; %" PRIu64 " of them failures; %" PRIu64
+		     " with operands in a cache, the others cold\n",
+	    "holds", many(a, rows, "measurement"), many(a, count(&c, "specs"), "kernel"),
+	    many(a, count(&c, "environments"), "environment"), rows > good ? rows - good : 0,
+	    count(&c, "measurements_warm"));
 	(void)printf(
 	    "%-10s %s with a time that counts\n", "known", many(a, count(&c, "best_rows"), "kernel"));
 	print_hits(&c);

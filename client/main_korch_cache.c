@@ -71,6 +71,8 @@ add_row(struct strbuf *sb, const struct m_measurement *m)
 	hash_hex(&m->spec, hex);
 	(void)schedule_shown(schedule, m->row.schedule);
 	sb_addf(sb, "%.12s  ", hex);
+	if (m->heat.n)
+		sb_addf(sb, "heat=%.*s  ", STR_ARG(m->heat));
 	if (m->row.fail) {
 		sb_addf(sb, "%-10s  %s  %.*s", err_name(err_of_wire(m->row.fail)), schedule,
 		    STR_ARG(m->row.cause));

@@ -203,16 +203,17 @@ numbers_of_measure(struct judge *j)
 
 /* A kernel that the task named, each once. */
 static bool
-is_asked_for(struct m_race_ask *m, const struct m_row *r, const struct hash *spec)
+is_asked_for(struct m_race_ask *m, const struct m_row *r, const struct m_digest *spec)
 {
 	for (uint32_t k = 0; k < m->n_kernels; k++) {
 		struct m_kernel *kernel = &m->kernels[k];
 		struct hash h;
 
-		if (!str_eq(kernel->schedule, r->schedule) || !kernel->spec.p)
+		if (!str_eq(kernel->schedule, r->schedule) || !str_eq(kernel->heat, spec->heat) ||
+		    !kernel->spec.p)
 			continue;
 		h = hash_bytes(kernel->spec.p, kernel->spec.n);
-		if (hash_eq(&h, spec)) {
+		if (hash_eq(&h, &spec->hash)) {
 			kernel->spec.p = NULL;
 			return true;
 		}
@@ -224,14 +225,16 @@ is_asked_for(struct m_race_ask *m, const struct m_row *r, const struct hash *spe
  * either may confirm a time below the bound where `before`, the first time of that schedule, is below it too,
  * and brings in none. */
 static bool
-judge_again(struct judge *j, uint32_t row, const struct hash *spec, struct str before)
+judge_again(struct judge *j, uint32_t row, const struct m_digest *spec, struct str before)
 {
 	const struct m_row *r = &j->o->rows[row];
+	struct meas_key k = j->key;
 	struct m_bound b;
 	int64_t first;
 
-	if (!bound_get(j->db, spec, &j->key, &b, j->e) ||
-	    !meas_first(j->db, spec, &j->key, before, &first, j->e))
+	k.heat = spec->heat;
+	if (!bound_get(j->db, &spec->hash, &k, &b, j->e) ||
+	    !meas_first(j->db, &spec->hash, &k, before, &first, j->e))
 		return fails(j);
 	if (!is_above_floor(j, r, &b))
 		return false;
@@ -254,9 +257,9 @@ numbers_of_race(struct judge *j)
 	if (!numbers_of_rows(j) || !read_request(j, MSG_race_ask, &m))
 		return false;
 	for (uint32_t i = 0; i < j->o->n_rows; i++) {
-		if (!is_asked_for(&m.race_ask, &j->o->rows[i], &j->o->specs[i].hash))
+		if (!is_asked_for(&m.race_ask, &j->o->rows[i], &j->o->specs[i]))
 			return refuse(j, "a race with a kernel that was not asked for, or twice");
-		if (!judge_again(j, i, &j->o->specs[i].hash, j->o->rows[i].schedule))
+		if (!judge_again(j, i, &j->o->specs[i], j->o->rows[i].schedule))
 			return false;
 	}
 	return true;
@@ -289,15 +292,15 @@ numbers_of_perturb(struct judge *j)
 {
 	const struct m_perturbed *p = &j->o->perturbed;
 	struct err bad = {0};
-	struct hash spec;
+	struct m_digest spec = {.heat = STR("")};
 	struct msg m;
 
 	if (j->o->fail && !fail_is_kept(j->o->fail))
 		return true;
 	if (!numbers_of_rows(j) || !read_perturb(j, &m))
 		return false;
-	spec = hash_bytes(m.perturb_ask.kernels[0].spec.p, m.perturb_ask.kernels[0].spec.n);
-	if (!hash_eq(&p->spec, &spec) || !str_eq(p->base, m.perturb_ask.kernels[0].schedule) ||
+	spec.hash = hash_bytes(m.perturb_ask.kernels[0].spec.p, m.perturb_ask.kernels[0].spec.n);
+	if (!hash_eq(&p->spec, &spec.hash) || !str_eq(p->base, m.perturb_ask.kernels[0].schedule) ||
 	    p->asked_ns != m.perturb_ask.asked_ns)
 		return refuse(j, "it perturbed another kernel than the one that was asked for");
 	if (j->o->fail)
@@ -417,6 +420,7 @@ admit_outcome(struct db *db, struct arena *a, const struct m_outcome *o, const s
 	    .doubted = NEW_ARRAY(a, struct str, n)};
 	j.key.threads = o->threads;
 	j.key.precision = o->precision;
+	j.key.heat = o->heat;
 	(void)judge(&j);
 	if (out->is == ADMIT_REFUSED)
 		out->n_rows = out->n_doubted = 0;

@@ -70,6 +70,16 @@ desk_op_free(struct store_op *op)
 	free(op);
 }
 
+/* A job's kernels differ in nothing of their key but heat. */
+static struct meas_key
+key_of_heat(const struct desk_op *x, struct str heat)
+{
+	struct meas_key k = x->key;
+
+	k.heat = heat;
+	return k;
+}
+
 /* ---- costs -------------------------------------------------------------------------- */
 static bool
 run_costs(struct db *db, struct store_op *op)
@@ -78,9 +88,13 @@ run_costs(struct db *db, struct store_op *op)
 	const struct m_cost_ask *m = &x->ask.cost_ask;
 
 	x->costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_specs, 1u));
-	for (uint32_t i = 0; i < m->n_specs; i++)
-		if (!meas_find(db, &op->arena, m->specs[i].text, &x->key, &x->model, &x->costs[i], &op->err))
+	for (uint32_t i = 0; i < m->n_specs; i++) {
+		struct meas_key k = key_of_heat(x, m->specs[i].heat);
+
+		k.any_heat = m->specs[i].any_heat;
+		if (!meas_find(db, &op->arena, m->specs[i].text, &k, &x->model, &x->costs[i], &op->err))
 			return false;
+	}
 	return true;
 }
 
@@ -127,14 +141,15 @@ run_measure(struct db *db, struct store_op *op)
 	x->known = NEW_ARRAY(&op->arena, struct m_kv *, n);
 	x->n_known = NEW_ARRAY(&op->arena, uint32_t, n);
 	for (uint32_t i = 0; i < m->n_specs; i++) {
+		struct meas_key k = key_of_heat(x, m->specs[i].heat);
 		struct hash h;
 
 		if (!spec_put(db, m->specs[i].text, &x->model, &h, &op->err) ||
-		    !bound_put(db, &h, &x->key, &m->specs[i].bound, &op->err) ||
-		    !meas_best(db, &op->arena, &h, &x->key, &x->costs[i], &op->err))
+		    !bound_put(db, &h, &k, &m->specs[i].bound, &op->err) ||
+		    !meas_best(db, &op->arena, &h, &k, &x->costs[i], &op->err))
 			return false;
 		if (!is_answered(&x->costs[i], m->specs[i].effort) &&
-		    !meas_known(db, &op->arena, &h, &x->key, &x->known[i], &x->n_known[i], &op->err))
+		    !meas_known(db, &op->arena, &h, &k, &x->known[i], &x->n_known[i], &op->err))
 			return false;
 	}
 	return true;
@@ -152,6 +167,7 @@ measure_data(const struct desk_op *x, uint32_t i)
 	t->effort = ask->effort;
 	t->threads = x->key.threads;
 	t->precision = (struct str){str_dup(&t->arena, x->key.precision), x->key.precision.n};
+	t->heat = (struct str){str_dup(&t->arena, ask->heat), ask->heat.n};
 	t->env = x->key.env;
 	t->env_hash = x->key.env_hash;
 	t->n_known = x->n_known[i];
@@ -193,6 +209,7 @@ done_measure(struct store_op *op)
 		    .priority = m->specs[i].priority,
 		    .expect_ns =
 			SECOND_NS + (int64_t)MIN_OF(m->specs[i].effort, (uint64_t)1000) * SECOND_NS / 10};
+		struct meas_key k = key_of_heat(x, m->specs[i].heat);
 		struct farm_task *t;
 		bool is_new;
 
@@ -201,7 +218,7 @@ done_measure(struct store_op *op)
 			have.cost_have.costs[have.cost_have.n_costs++].is_cached = true;
 			continue;
 		}
-		want.key = task_key(TASK_MEASURE, &x->costs[i].spec, &x->key, m->specs[i].effort);
+		want.key = task_key(TASK_MEASURE, &x->costs[i].spec, &k, m->specs[i].effort);
 		t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 		if (is_new)
 			t->data = measure_data(x, i);
@@ -456,11 +473,12 @@ run_race(struct db *db, struct store_op *op)
 	x->found = n_rows > 0;
 	x->costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_kernels, 1u));
 	for (uint32_t i = 0; i < m->n_kernels; i++) {
+		struct meas_key k = key_of_heat(x, m->kernels[i].heat);
 		struct hash h;
 
 		if (!spec_put(db, m->kernels[i].spec, &x->model, &h, &op->err) ||
-		    (i < n_bounds && !bound_put(db, &h, &x->key, &bounds[i], &op->err)) ||
-		    !meas_best(db, &op->arena, &h, &x->key, &x->costs[i], &op->err))
+		    (i < n_bounds && !bound_put(db, &h, &k, &bounds[i], &op->err)) ||
+		    !meas_best(db, &op->arena, &h, &k, &x->costs[i], &op->err))
 			return false;
 	}
 	if (x->found)

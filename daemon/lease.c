@@ -46,6 +46,7 @@ fill_task(struct m_task *out, const struct farm_grant *g, const struct session *
 	    .kind = TASK_CANARY,
 	    .spec = STR(""),
 	    .precision = STR(""),
+	    .heat = STR(""),
 	    .payload_path = STR("")};
 	if (!data)
 		return;
@@ -55,6 +56,7 @@ fill_task(struct m_task *out, const struct farm_grant *g, const struct session *
 	out->effort = data->effort;
 	out->threads = data->threads;
 	out->precision = data->precision;
+	out->heat = data->heat;
 	out->payload = data->payload;
 	if (s->is_local)
 		out->payload_path = data->payload_path;

@@ -146,18 +146,23 @@ put_raced(struct db *db, struct putting *t, struct err *e)
 	const struct m_outcome *o = t->p->o;
 	const struct admitted *ok = &t->p->admitted;
 	struct m_race_have *have = &t->p->race;
+	struct meas_key k = t->key;
 
 	*have = (struct m_race_have){.cause = STR("")};
 	if (o->fail)
 		return true;
 	have->costs = NEW_ARRAY(&t->x->op.arena, struct m_cost, MAX_OF(o->n_rows, 1u));
 	have->n_costs = o->n_rows;
-	for (uint32_t n = 0; n < ok->n_rows; n++)
-		if (!repeat_put(db, &ok->specs[n].hash, &t->key, &o->key, &ok->rows[n], &t->from, e))
+	for (uint32_t n = 0; n < ok->n_rows; n++) {
+		k.heat = ok->specs[n].heat;
+		if (!repeat_put(db, &ok->specs[n].hash, &k, &o->key, &ok->rows[n], &t->from, e))
 			return false;
-	for (uint32_t n = 0; n < o->n_rows; n++)
-		if (!meas_best(db, &t->x->op.arena, &o->specs[n].hash, &t->key, &have->costs[n], e))
+	}
+	for (uint32_t n = 0; n < o->n_rows; n++) {
+		k.heat = o->specs[n].heat;
+		if (!meas_best(db, &t->x->op.arena, &o->specs[n].hash, &k, &have->costs[n], e))
 			return false;
+	}
 	return true;
 }
 
@@ -274,6 +279,7 @@ store_one(struct db *db, struct result_op *x, struct piece *p)
 		return false;
 	t.key.threads = p->o->threads;
 	t.key.precision = p->o->precision;
+	t.key.heat = p->o->heat;
 	if (p->admitted.is != ADMIT_REFUSED && !db_try(db, put_outcome, &t, &why)) {
 		if (is_ours(why.code))
 			return err_set(e, why.code, "%s", why.msg);

@@ -29,6 +29,8 @@ task_key(enum task_kind kind, const struct hash *what, const struct meas_key *k,
 	sb_add(&sb, (struct str){(const char *)k->env_hash.b, sizeof(k->env_hash.b)});
 	sb_addf(&sb, "%d %llu %llu %llu %.*s", (int)kind, (unsigned long long)effort,
 	    (unsigned long long)k->threads, (unsigned long long)k->epoch, STR_ARG(k->precision));
+	if (k->heat.n)
+		sb_addf(&sb, " heat %.*s", STR_ARG(k->heat));
 	h = hash_bytes(sb.p, sb.n);
 	arena_fini(&tmp);
 	return h;

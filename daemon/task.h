@@ -10,7 +10,7 @@ struct task_data {
 	struct str spec;
 	struct hash spec_hash;
 	uint64_t effort, threads;
-	struct str precision;
+	struct str precision, heat;
 	int64_t env;
 	struct hash env_hash;
 	struct m_kv *known;

@@ -22,6 +22,7 @@ task_outcome(const struct m_task *t)
 	    .spec = hash_bytes(t->spec.p, t->spec.n),
 	    .threads = t->threads,
 	    .precision = t->precision,
+	    .heat = t->heat,
 	    .payload = t->payload,
 	    .cause = STR(""),
 	    .log = STR("")};

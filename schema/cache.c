@@ -18,7 +18,7 @@ bool
 cache_stats(struct db *db, struct arena *a, struct m_count **out, uint32_t *n, struct err *e)
 {
 	static const char *const whole[] = {"measurements", "measurements_good", "specs", "environments",
-	    "blobs", "blob_bytes", "jobs", "best_rows"};
+	    "blobs", "blob_bytes", "jobs", "best_rows", "measurements_warm"};
 	struct q q = q_start(db, SQL_CACHE_COUNT, "");
 	uint32_t cap = 0, from;
 
@@ -57,7 +57,7 @@ rows_of_spec(struct db *db, struct arena *a, const struct hash *spec, struct str
 	while (*n < MAX_ROWS && q_step(&q)) {
 		GROW(a, *list, *n, *cap);
 		q_measurement(&q, a, &(*list)[*n]);
-		(*list)[(*n)++].is_best = q_int(&q, 24) != 0;
+		(*list)[(*n)++].is_best = q_int(&q, 25) != 0;
 	}
 	return q_end(&q, e);
 }

@@ -80,15 +80,16 @@ bound_put(
 {
 	if (b->bound_ns <= 0 && b->floor_ns <= 0)
 		return true;
-	return q_run(db, e, SQL_BOUND_PUT, "hiitii", spec, k->env, (int64_t)k->threads, k->precision,
-	    b->bound_ns, b->floor_ns);
+	return q_run(db, e, SQL_BOUND_PUT, "hiitiit", spec, k->env, (int64_t)k->threads, k->precision,
+	    b->bound_ns, b->floor_ns, k->heat);
 }
 
 bool
 bound_get(
     struct db *db, const struct hash *spec, const struct meas_key *k, struct m_bound *out, struct err *e)
 {
-	struct q q = q_start(db, SQL_BOUND_GET, "hiit", spec, k->env, (int64_t)k->threads, k->precision);
+	struct q q =
+	    q_start(db, SQL_BOUND_GET, "hiitt", spec, k->env, (int64_t)k->threads, k->precision, k->heat);
 
 	*out = (struct m_bound){0};
 	if (q_step(&q)) {

@@ -46,9 +46,12 @@ find_basis(struct db *db, const struct m_job_end *end, const struct meas_key *k,
     struct basis *out, struct err *e)
 {
 	struct arena all = {0};
+	struct meas_key key = *k;
+	struct str heats = {(const char *)end->heats.p, end->heats.n};
 	struct strbuf sb;
 	bool ok = true;
 
+	key.any_heat = true; /* such a plan may stand on those */
 	*out = (struct basis){0};
 	sb_init(&sb, &all);
 	for (size_t at = 0; ok && end->specs.n - at >= sizeof(struct hash); at += sizeof(struct hash)) {
@@ -59,7 +62,8 @@ find_basis(struct db *db, const struct m_job_end *end, const struct meas_key *k,
 		bool is_foreign = false;
 
 		memcpy(spec.b, end->specs.p + at, sizeof(spec.b));
-		ok = meas_best(db, &tmp, &spec, k, &c, e);
+		key.heat = str_cut(&heats, '\n');
+		ok = meas_best(db, &tmp, &spec, &key, &c, e);
 		if (ok && (c.median_ns > 0 || c.fail)) {
 			ok = rec_pack(&tmp, "cost", &c, &words, e) &&
 			    (!model || is_of_other_model(db, &spec, model, &is_foreign, e));

@@ -1,7 +1,7 @@
 /* schema/meas.c: specs and measurements.
  *
  * A measurement's key is a digest of everything that decides it: spec, schedule, generator
- * epoch, environment, threads, precision.  The digest only finds the row: the columns are
+ * epoch, environment, threads, precision, heat.  The digest only finds the row: the columns are
  * compared too.  The same key measured again: samples are pooled, by weight of their counts;
  * success beats failure; of two failures the later one stays. */
 #include "db_int.h"
@@ -71,6 +71,8 @@ meas_row_key(const struct hash *spec, const struct meas_key *k, struct str sched
 	sb_addf(&sb, "%llu %llu %zu %.*s %zu %.*s", (unsigned long long)k->epoch,
 	    (unsigned long long)k->threads, k->precision.n, STR_ARG(k->precision), schedule.n,
 	    STR_ARG(schedule));
+	if (k->heat.n) /* rows of before knew none, and were cold */
+		sb_addf(&sb, " heat %.*s", STR_ARG(k->heat));
 	h = hash_bytes(sb.p, sb.n);
 	arena_fini(&tmp);
 	return h;
@@ -104,6 +106,7 @@ q_measurement(struct q *q, struct arena *a, struct m_measurement *m)
 	m->gen = (uint64_t)q_int(q, 21);
 	m->wall_ns = q_int(q, 22);
 	m->row.state = q_text(q, a, 23);
+	m->heat = q_text(q, a, 24);
 	m->text = STR("");
 }
 
@@ -165,11 +168,11 @@ put_row(struct db *db, const struct hash *key, const struct meas_key *k, const s
 	double error = isfinite(r->error) ? r->error : DBL_MAX;
 	double ratio = isfinite(r->clock_ratio) ? r->clock_ratio : 0;
 
-	return q_run(db, e, SQL_MEAS_PUT, "hhtiiitiiiiiitddhiititiit", key, &m->spec, r->schedule,
+	return q_run(db, e, SQL_MEAS_PUT, "hhtiiitiiiiiitddhiititiitt", key, &m->spec, r->schedule,
 	    (int64_t)k->epoch, k->env, (int64_t)k->threads, k->precision, r->median_ns, r->p10_ns, r->p90_ns,
 	    r->min_ns, (int64_t)r->samples, (int64_t)r->fail, r->cause, error, ratio, &r->artefact,
 	    (int64_t)r->code_bytes, r->compile_ns, r->stop, (int64_t)m->effort, m->worker, (int64_t)m->gen,
-	    m->wall_ns, r->state.n ? r->state : STR(""));
+	    m->wall_ns, r->state, k->heat);
 }
 
 /* A number that the table's own checks would refuse is the sender's fault. */
@@ -200,7 +203,7 @@ meas_put_one(struct db *db, const struct meas_key *k, struct m_measurement *m, s
 	if (ok && known &&
 	    (!hash_eq(&old.spec, &m->spec) || !str_eq(old.row.schedule, m->row.schedule) ||
 		old.epoch != k->epoch || !same_env || old.threads != k->threads ||
-		!str_eq(old.precision, k->precision)))
+		!str_eq(old.precision, k->precision) || !str_eq(old.heat, k->heat)))
 		ok = err_set(e, ERR_FORMAT, "two measurements have the same digest; run korch-cache verify");
 	if (ok && known && !same_sample(&old, m)) {
 		pool_rows(&old, m);
@@ -258,8 +261,8 @@ attempt_put(struct db *db, const struct hash *spec, const struct meas_key *k, ui
 {
 	if (fail && !fail_is_kept(fail))
 		return true;
-	return q_run(db, e, SQL_ATTEMPT_PUT, "hiitiiiti", spec, k->env, (int64_t)k->threads, k->precision,
-	    (int64_t)k->epoch, (int64_t)effort, (int64_t)fail, cause, db_wall(db));
+	return q_run(db, e, SQL_ATTEMPT_PUT, "hiitiiitit", spec, k->env, (int64_t)k->threads, k->precision,
+	    (int64_t)k->epoch, (int64_t)effort, (int64_t)fail, cause, db_wall(db), k->heat);
 }
 
 /* A time limit and a lack of memory are remembered for a day: the machine may be less busy by then. */
@@ -272,11 +275,11 @@ fail_counts(struct db *db, uint64_t fail, int64_t wall_ns)
 }
 
 static bool
-find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+find_of_heat(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_cost *out, struct err *e)
 {
-	struct q q = q_start(db, SQL_ATTEMPT_FIND, "hiiti", spec, k->env, (int64_t)k->threads, k->precision,
-	    (int64_t)k->epoch);
+	struct q q = q_start(db, SQL_ATTEMPT_FIND, "hiitit", spec, k->env, (int64_t)k->threads, k->precision,
+	    (int64_t)k->epoch, k->heat);
 	struct hash key;
 	bool found;
 
@@ -290,8 +293,8 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 	}
 	if (!q_end(&q, e))
 		return false;
-	q = q_start(
-	    db, SQL_MEAS_BEST, "hiiti", spec, k->env, (int64_t)k->threads, k->precision, (int64_t)k->epoch);
+	q = q_start(db, SQL_MEAS_BEST, "hiitit", spec, k->env, (int64_t)k->threads, k->precision,
+	    (int64_t)k->epoch, k->heat);
 	found = q_step(&q);
 	if (found) {
 		out->schedule = q_text(&q, a, 0);
@@ -308,6 +311,20 @@ find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct 
 	}
 	return q_end(&q, e) &&
 	    (!found || (repeat_apply(db, &key, out, e) && perturbed_apply(db, a, spec, k, out, e)));
+}
+
+static bool
+find_rows(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
+    struct m_cost *out, struct err *e)
+{
+	struct meas_key cold = *k;
+
+	if (!find_of_heat(db, a, spec, k, out, e))
+		return false;
+	if (!k->any_heat || !k->heat.n || out->median_ns > 0 || out->fail)
+		return true;
+	cold.heat = STR("");
+	return find_of_heat(db, a, spec, &cold, out, e);
 }
 
 bool
@@ -367,8 +384,8 @@ bool
 meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_kv **out, uint32_t *n, struct err *e)
 {
-	struct q q = q_start(db, SQL_MEAS_KNOWN, "hiitiii", spec, k->env, (int64_t)k->threads, k->precision,
-	    (int64_t)k->epoch, (int64_t)err_wire(ERR_TIMEOUT), db_wall(db) - DAY_NS);
+	struct q q = q_start(db, SQL_MEAS_KNOWN, "hiititii", spec, k->env, (int64_t)k->threads, k->precision,
+	    (int64_t)k->epoch, k->heat, (int64_t)err_wire(ERR_TIMEOUT), db_wall(db) - DAY_NS);
 	struct m_kv *list = NULL;
 	uint32_t cap = 0;
 

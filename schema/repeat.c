@@ -83,7 +83,8 @@ repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err 
 	struct meas_key k = {.env_hash = hash_bytes(m->env.p, m->env.n),
 	    .epoch = m->epoch,
 	    .threads = m->threads,
-	    .precision = m->precision};
+	    .precision = m->precision,
+	    .heat = m->heat};
 	struct hash key = meas_row_key(&m->spec, &k, m->row.schedule);
 	struct q q = q_start(db, SQL_REPEAT_ROWS, "h", &key);
 	uint32_t cap = 0;

@@ -9,7 +9,7 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 8, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 9, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
@@ -56,6 +56,8 @@ struct meas_key {
 	struct hash env_hash;
 	uint64_t threads, epoch;
 	struct str precision;
+	struct str heat; /* of operands and results (kernels/base/heat.h); "": all cold */
+	bool any_heat;   /* finding: where nothing is known of that heat, what is known of all cold will do */
 };
 struct meas_origin {
 	struct str worker;

@@ -6,6 +6,7 @@
 #include "db_int.h"
 #include "perturbed.h"
 
+#include "../kernels/base/heat.h"
 #include "../proto/hw.h"
 #include "../proto/range.h"
 
@@ -78,7 +79,7 @@ export_row(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class
 		struct bytes b;
 
 		q_measurement(&q, tmp, &m);
-		m.env_hash = q_hash(&q, 24);
+		m.env_hash = q_hash(&q, 25);
 		ok = rec_pack(tmp, "measurement", &m, &b, e);
 		if (ok)
 			add_item(sb, 'M', b);
@@ -111,7 +112,8 @@ export_repeat(struct db *db, struct strbuf *sb, struct arena *tmp, struct str cl
 			.cause = STR("")},
 		    .worker = q_text(&q, tmp, 15),
 		    .gen = (uint64_t)q_int(&q, 16),
-		    .wall_ns = q_int(&q, 17)};
+		    .wall_ns = q_int(&q, 17),
+		    .heat = q_text(&q, tmp, 18)};
 		struct bytes b;
 
 		ok = rec_pack(tmp, "repeat", &r, &b, e);
@@ -146,7 +148,8 @@ export_attempt(struct db *db, struct strbuf *sb, struct arena *tmp, struct str c
 		    .effort = (uint64_t)q_int(&q, 5),
 		    .fail = (uint64_t)q_int(&q, 6),
 		    .cause = q_text(&q, tmp, 7),
-		    .wall_ns = q_int(&q, 8)};
+		    .wall_ns = q_int(&q, 8),
+		    .heat = q_text(&q, tmp, 9)};
 		struct bytes b;
 
 		ok = rec_pack(tmp, "attempt", &at, &b, e);
@@ -277,11 +280,12 @@ import_row(struct import *im, struct bytes b, struct err *e)
 	    !spec_is_here(im, &m.spec, e))
 		return false;
 	if (m.threads == 0 || m.threads > 65536 || m.epoch > INT64_MAX || m.gen > INT64_MAX ||
-	    m.effort > INT64_MAX)
+	    m.effort > INT64_MAX || !heat_is_word(m.heat))
 		return err_set(e, ERR_FORMAT, "a measurement with numbers out of range");
 	k.threads = m.threads;
 	k.epoch = m.epoch;
 	k.precision = m.precision;
+	k.heat = m.heat;
 	from = (struct meas_origin){m.worker, m.gen, m.effort, m.wall_ns};
 	im->n_conflicts += is_conflict(im, &m, &k);
 	im->n_rows++;
@@ -298,11 +302,13 @@ import_repeat(struct import *im, struct bytes b, struct err *e)
 	if (!rec_unpack(im->tmp, "repeat", b, &r, e) || !find_env(im, &r.env_hash, &k, e) ||
 	    !spec_is_here(im, &r.spec, e))
 		return false;
-	if (r.threads == 0 || r.threads > 65536 || r.epoch > INT64_MAX || r.gen > INT64_MAX)
+	if (r.threads == 0 || r.threads > 65536 || r.epoch > INT64_MAX || r.gen > INT64_MAX ||
+	    !heat_is_word(r.heat))
 		return err_set(e, ERR_FORMAT, "a repeat with numbers out of range");
 	k.threads = r.threads;
 	k.epoch = r.epoch;
 	k.precision = r.precision;
+	k.heat = r.heat;
 	from = (struct meas_origin){r.worker, r.gen, 0, r.wall_ns};
 	return repeat_put(im->db, &r.spec, &k, &r.session, &r.row, &from, e);
 }
@@ -334,13 +340,14 @@ import_attempt(struct import *im, struct bytes b, struct err *e)
 	    !spec_is_here(im, &at.spec, e))
 		return false;
 	if (at.threads == 0 || at.threads > 65536 || at.epoch > INT64_MAX || at.effort > INT64_MAX ||
-	    at.fail > 1000)
+	    at.fail > 1000 || !heat_is_word(at.heat))
 		return err_set(e, ERR_FORMAT, "an attempt with numbers out of range");
 	if (at.fail && !fail_is_kept(at.fail))
 		return true;
 	im->n_attempts++;
-	return q_run(im->db, e, SQL_ATTEMPT_PUT, "hiitiiiti", &at.spec, k.env, (int64_t)at.threads,
-	    at.precision, (int64_t)at.epoch, (int64_t)at.effort, (int64_t)at.fail, at.cause, at.wall_ns);
+	return q_run(im->db, e, SQL_ATTEMPT_PUT, "hiitiiitit", &at.spec, k.env, (int64_t)at.threads,
+	    at.precision, (int64_t)at.epoch, (int64_t)at.effort, (int64_t)at.fail, at.cause, at.wall_ns,
+	    at.heat);
 }
 
 static bool

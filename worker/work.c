@@ -154,6 +154,7 @@ do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 		    .effort = 1,
 		    .threads = m.race_ask.threads,
 		    .precision = m.race_ask.precision,
+		    .heat = m.race_ask.kernels[i].heat,
 		    .payload_path = STR("")};
 		out[i] = task_outcome(&tasks[i]);
 	}
@@ -168,7 +169,7 @@ do_race(struct work *w, struct arena *a, uint64_t session, const struct m_task *
 		if (out[i].fail && err_of_wire(out[i].fail) != ERR_INFEASIBLE)
 			return err_set(e, err_of_wire(out[i].fail), "%.*s", STR_ARG(out[i].cause));
 		for (uint32_t k = 0; k < out[i].n_rows && k < 1; k++) {
-			o->specs[o->n_specs++].hash = out[i].spec;
+			o->specs[o->n_specs++] = (struct m_digest){out[i].spec, out[i].heat, 0};
 			o->rows[o->n_rows++] = out[i].rows[k];
 		}
 	}
