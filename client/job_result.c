@@ -115,7 +115,7 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 {
 	sb_addz(sb, "latency ");
 	print_ns(sb, p->latency_ns);
-	sb_addz(sb, " as the sum of its kernels, operands from memory");
+	sb_addz(sb, " as the sum of its kernels");
 	if (p->guessed)
 		sb_addf(sb, ", %" PRIu64 " of them never measured and counted at their bounds", p->guessed);
 	sb_addz(sb, " (");
@@ -202,7 +202,7 @@ add_verdict(struct strbuf *sb, const struct job_result *r)
 	} else {
 		sb_addz(sb, " takes about ");
 		print_ns(sb, p->latency_ns);
-		sb_addz(sb, " (the sum of its kernels, operands from memory)");
+		sb_addz(sb, " (the sum of its kernels)");
 	}
 	if (p->measured_ns > 0 && p->runner_measured_ns > 0) {
 		sb_addf(sb, ", the runner-up (%.*s) in ", STR_ARG(p->runner));

@@ -271,7 +271,7 @@ add_foot(struct why *w)
 	if (p->limits.n)
 		sb_addf(&w->sb, "within: %.*s\n", STR_ARG(p->limits));
 	sb_addz(&w->sb,
-	    "times, margins and bounds are of kernels one by one, operands from memory; +- is one standard "
+	    "times, margins and bounds are of kernels one by one; +- is one standard "
 	    "error; each "
 	    "pair is said once\n");
 }

@@ -68,16 +68,15 @@ time_text(struct arena *a, int64_t ns)
 	return sb.p;
 }
 
-/* Sum and bound are of kernels one by one, operands from memory; a run may be faster where a cache holds
- * them. */
+/* Sum and bound are of kernels one by one, their operands where the plan was expected to find them. */
 static void
 show_times(struct arena *a, const struct plan *p)
 {
-	(void)printf("%-10s %s, the sum of its kernels, each timed with its operands from memory\n",
-	    "latency", time_text(a, p->latency_ns));
 	(void)printf(
-	    "%-10s %s, of that sum (%s, gap %.1f %%); a run whose operands a cache holds may be faster\n",
-	    "bound", time_text(a, p->bound_ns),
+	    "%-10s %s, the sum of its kernels, each timed with its operands where the plan finds them "
+	    "(heat)\n",
+	    "latency", time_text(a, p->latency_ns));
+	(void)printf("%-10s %s, of that sum (%s, gap %.1f %%)\n", "bound", time_text(a, p->bound_ns),
 	    p->proved ? "proved the least within its limits" : "not proved", 100 * gap(p));
 	if (p->measured_ns > 0)
 		(void)printf(
@@ -245,6 +244,8 @@ add_json_steps(struct arena *a, struct strbuf *sb, const struct plan *p, int64_t
 		    i ? "," : "", lines[i].step, hex, s->kernel, k->cost_ns, k->error_ns, k->bound_ns,
 		    k->is_measured ? "true" : "false", k->flops, k->bytes, k->n_passes);
 		json_string(sb, k->schedule);
+		sb_addz(sb, ",\"heat\":");
+		json_string(sb, why_heat(p, s->kernel));
 		sb_addz(sb, ",\"nodes\":");
 		json_string(sb, s->nodes);
 		sb_addc(sb, '}');

@@ -22,8 +22,7 @@ say_words(struct arena *a, const struct plan *p, const struct certificate *c, co
 	(void)printf(
 	    "cover     %u steps make all %u outputs, in this order, each reading what was written for it\n",
 	    p->n_steps, p->n_outputs);
-	(void)printf("sum       %" PRId64
-		     " ns over %u chosen candidates, %u of them measured, operands from memory\n",
+	(void)printf("sum       %" PRId64 " ns over %u chosen candidates, %u of them measured\n",
 	    p->latency_ns, c->n_chosen, c->n_measured);
 	if (c->is_by_duals)
 		(void)printf(

@@ -1,7 +1,7 @@
 /* client/plan_why.c: the pieces of an explanation.
  *
  * An exchange's margin is what the kernels that come in cost more than those that go out: times of kernels
- * one by one, operands from memory.  Each time is a median with a standard error (schema/README.md); a kernel
+ * one by one.  Each time is a median with a standard error (schema/README.md); a kernel
  * that stands in an exchange n times errs n times as much, different kernels independently: the errors are
  * added as squares.  Of a kernel that was never measured only a bound is known; any plan with it costs at
  * least the sum of the duals and its reduced cost. */
@@ -252,6 +252,15 @@ library_of(const struct plan_kernel *k)
 	return library_of_schedule(k->schedule, &l, &version, &algo) ? library_name(l) : NULL;
 }
 
+struct str
+why_heat(const struct plan *p, uint32_t kernel)
+{
+	for (uint32_t i = 0; i < p->n_heats; i++)
+		if (p->heats[i].kernel == kernel)
+			return p->heats[i].word;
+	return STR("-");
+}
+
 /* NULL: its instructions are as they were compiled. */
 static const struct plan_perturbed *
 perturbed_of(const struct plan *p, uint32_t kernel)
@@ -456,7 +465,7 @@ open_words(struct why *w, const struct plan_rival *r)
 
 	sb_addz(&w->sb, "    not measured: ");
 	add_rival(w, r);
-	sb_addf(&w->sb, " takes %.2f us at least with its operands from memory, ", us(r->bound_ns));
+	sb_addf(&w->sb, " takes %.2f us at least, ", us(r->bound_ns));
 	if (is_ruled_out(w, r))
 		sb_addf(&w->sb, "and by that bound any plan with it is slower by %.2f us or more\n",
 		    MAX_OF(least, 0.0) / 1e3);

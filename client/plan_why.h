@@ -17,6 +17,8 @@ enum { WHY_DIGITS = 12 };
 void why_init(struct why *w, struct arena *a, const struct plan *p, bool json);
 /* Libraries whose kernels the plan calls, and in how many steps; "" where all code is generated. */
 struct str plan_libraries(struct arena *a, const struct plan *p);
+/* Where a kernel's operands and results lay when it was timed (kernels/base/heat.h); "-": all cold. */
+struct str why_heat(const struct plan *p, uint32_t kernel);
 void why_kernel_hex(const struct plan_kernel *k, char hex[65]);
 /* A step: kernel, cost, the cheapest plan without it. */
 void why_step(struct why *w, uint32_t step);

@@ -197,7 +197,7 @@ add_cost(struct strbuf *sb, const struct run_model *m)
 	if (p->bound_ns > 0) {
 		sb_addz(sb, "what it would gain is not known before; the kernels of no plan take less than ");
 		print_ns(sb, p->bound_ns);
-		sb_addz(sb, " in sum, operands from memory\n");
+		sb_addz(sb, " in sum\n");
 	}
 }
 

@@ -149,8 +149,7 @@ print_times(const struct plan *p, const struct run_times *t, int64_t median_ns, 
 	if (model && model->progress.guessed)
 		(void)printf(" (%" PRIu64 " of them never timed)\n", model->progress.guessed);
 	else
-		(void)printf(
-		    " (their recorded sum, operands from memory: %.3f ms)\n", (double)p->latency_ns / 1e6);
+		(void)printf(" (their recorded sum: %.3f ms)\n", (double)p->latency_ns / 1e6);
 }
 
 void

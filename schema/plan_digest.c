@@ -294,6 +294,16 @@ put_perturbed(struct strbuf *sb, const struct plan *p)
 	}
 }
 
+/* Likewise. */
+static void
+put_heats(struct strbuf *sb, const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_heats; i++) {
+		put_u64(sb, p->heats[i].kernel);
+		put_str(sb, p->heats[i].word);
+	}
+}
+
 uint64_t
 plan_sum(const struct plan *p, const struct plan_host *h)
 {
@@ -313,6 +323,7 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 		put_str(&sb, p->values);
 	put_errors(&sb, p);
 	put_perturbed(&sb, p);
+	put_heats(&sb, p);
 	put_u64(&sb, (uint64_t)h->wall_ns);
 	put_str(&sb, h->made_by);
 	put_str(&sb, h->host);
@@ -351,6 +362,7 @@ plan_content(const struct plan *p, const struct hash blob[PLAN_BLOBS])
 	put_str(&sb, p->values);
 	put_errors(&sb, p);
 	put_perturbed(&sb, p);
+	put_heats(&sb, p);
 	for (int i = 0; i < PLAN_BLOBS; i++)
 		sb_add(&sb, (struct str){(const char *)blob[i].b, sizeof(blob[i].b)});
 	h = hash_bytes(sb.p, sb.n);

@@ -55,9 +55,8 @@ struct meas_key {
 	int64_t env; /* of env_put */
 	struct hash env_hash;
 	uint64_t threads, epoch;
-	struct str precision;
-	struct str heat; /* of operands and results (kernels/base/heat.h); "": all cold */
-	bool any_heat;   /* finding: where nothing is known of that heat, what is known of all cold will do */
+	struct str precision, heat; /* of operands and results (kernels/base/heat.h); "": all cold */
+	bool any_heat; /* finding: where nothing is known of that heat, what is known of all cold will do */
 };
 struct meas_origin {
 	struct str worker;

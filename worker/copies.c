@@ -33,6 +33,12 @@ is_weight(const struct race *r, uint32_t b)
 	return b < g->n_inputs && graph_tensor(g, g->inputs[b])->role == ROLE_WEIGHT;
 }
 
+static bool
+is_cold_weight(const struct copies *c, uint32_t b)
+{
+	return is_weight(c->race, b) && heat_at(c->race->heat, b) == HEAT_COLD;
+}
+
 /* Does every kernel of the race bring its own form of the weight? */
 static bool
 is_always_packed(const struct race *r, uint32_t b)
@@ -49,29 +55,48 @@ is_always_packed(const struct race *r, uint32_t b)
 	return true;
 }
 
+/* How many copies of a form of the weight `b`, or of it as it is. */
+static uint32_t
+weight_copies(const struct copies *c, uint32_t b, size_t bytes)
+{
+	enum heat h = heat_at(c->race->heat, b);
+
+	return h == HEAT_HOT ? 1 : how_many(bytes, h == HEAT_NEAR ? c->warm_bytes : c->cold_bytes, c->most);
+}
+
 static void
 count(struct copies *c, size_t least, size_t most)
 {
 	const struct graph *g = &c->race->spec->g;
 	const int64_t *level = c->race->calibration->hw.level_bytes;
 	size_t l2 = (size_t)MAX_OF(level[1], (int64_t)0), last = (size_t)MAX_OF(level[2], (int64_t)0);
-	size_t round[2] = {0}; /* bytes a call: operands and results; weights */
+	size_t round[2] = {0}; /* bytes a call: cold operands and results, near weights; cold weights */
+	size_t hot = 0;
 	uint32_t warm, cold;
 
 	for (uint32_t b = 0; b < c->n_bufs; b++) {
 		c->buf_bytes[b] =
 		    tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
-		round[is_weight(c->race, b)] += c->buf_bytes[b];
+		if (heat_at(c->race->heat, b) == HEAT_HOT)
+			hot += c->buf_bytes[b];
+		else
+			round[is_cold_weight(c, b)] += c->buf_bytes[b];
 	}
+	c->is_hot = hot > 0;
+	c->warm_bytes = MAX_OF(RING_L2_CACHES * l2, least);
 	c->cold_bytes = RING_LAST_CACHES * MAX_OF(l2, last); /* a GPU's second is its last */
 	c->most = most;
-	warm = how_many(round[0], MAX_OF(RING_L2_CACHES * l2, least), most);
+	warm = round[0] ? how_many(round[0], c->warm_bytes, most) : 1;
 	cold = round[1] ? how_many(round[1], c->cold_bytes, most) : 1;
 	for (uint32_t b = 0; b < c->n_bufs; b++) {
-		c->n_of[b] = !is_weight(c->race, b) ? warm : is_always_packed(c->race, b) ? 1 : cold;
+		if (heat_at(c->race->heat, b) == HEAT_HOT ||
+		    (is_weight(c->race, b) && is_always_packed(c->race, b)))
+			c->n_of[b] = 1;
+		else
+			c->n_of[b] = is_cold_weight(c, b) ? cold : warm;
 		c->n_bytes += c->buf_bytes[b] * c->n_of[b];
 	}
-	c->is_cold = round[1] > round[0] && round[1] > l2;
+	c->is_cold = round[1] > round[0] + hot && round[1] > l2;
 	c->n_walk = warm;
 	c->n = MAX_OF(warm, cold);
 }
@@ -167,7 +192,7 @@ pack_all(struct copies *c, struct lap *l, const struct pack *p, struct err *e)
 {
 	const struct graph *g = &c->race->spec->g;
 	size_t bytes = pack_bytes(p, graph_tensor(g, g->inputs[p->operand])->type);
-	uint32_t wanted = MIN_OF(c->n, how_many(bytes, c->cold_bytes, c->most)), n = 0;
+	uint32_t wanted = MIN_OF(c->n, weight_copies(c, p->operand, bytes)), n = 0;
 	void *first = NULL, **own = &l->own[l->n_own];
 
 	while (n < wanted && own_pack(c, l, p, &first))

@@ -13,14 +13,16 @@ struct copies {
 	uint32_t n_bufs;
 	uint32_t n_walk; /* launches that meet every copy of an operand or result */
 	uint32_t n;      /* launches that meet every copy of a weight too */
-	bool is_cold;    /* most bytes are weights, more than the second-level cache holds */
+	bool is_cold;    /* most bytes are cold weights, more than the second-level cache holds */
+	bool is_hot;     /* some operand or result is: one copy of it, touched before each sample */
 	size_t n_bytes;  /* of all, what kernels have of their own among them */
-	size_t cold_bytes,
-	    most; /* what copies of a weight are to fill; and not to pass, where two fit into it */
+	size_t warm_bytes, cold_bytes, most; /* what copies of an operand, of a weight are to fill; and not to
+	                                        pass, where two fit into it */
 };
-/* Operands and results: together more than several second-level caches and than `least` bytes.  A model's
- * weights: more than the last cache, as the whole plan lies between two uses of them.  Neither more than
- * `most`, where two copies fit into that. */
+/* By the heat of each (struct race): what is hot has one copy.  Cold operands and results, and near weights:
+ * together more than several second-level caches and than `least` bytes.  A model's cold weights: more than
+ * the last cache, as the whole plan lies between two uses of them.  Neither more than `most`, where two
+ * copies fit into that. */
 bool copies_open(struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out,
     struct err *e) MUST_CHECK;
 void copies_close(struct copies *c);

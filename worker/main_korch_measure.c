@@ -341,6 +341,7 @@ race_of(const struct item_run *r)
 	return (struct race){.dev = &r->c->dev,
 	    .refs = &r->c->refs,
 	    .spec = it->spec,
+	    .heat = it->heat,
 	    .kernels = r->kernels,
 	    .of = it->kernels,
 	    .n = it->n_kernels,

@@ -7,6 +7,7 @@
 #ifndef KORCH_MEASURE_H
 #define KORCH_MEASURE_H
 
+#include "../kernels/base/heat.h"
 #include "../kernels/cost/cost.h"
 #include "../kernels/emit/emit.h"
 #include "../kernels/run/dev.h"
@@ -83,6 +84,7 @@ struct measure_kernel {
 struct measure_item { /* one spec, checked once, its schedules raced against each other, the most promising
 	                 first */
 	const struct spec *spec;
+	struct str heat; /* where operands and results lie (kernels/base/heat.h); "": all cold */
 	const struct measure_kernel *kernels;
 	uint32_t n_kernels;
 	int64_t known_ns; /* best time known of before; schedules far above it stop early; 0: none */

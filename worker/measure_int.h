@@ -160,6 +160,7 @@ struct race {
 	const struct dev *dev;
 	const struct refs *refs;
 	const struct spec *spec;
+	struct str heat; /* as in struct measure_item */
 	const struct dev_kernel *kernels;
 	const struct measure_kernel *of;
 	uint32_t n;

@@ -159,6 +159,7 @@ batch_pack(struct strbuf *sb, const struct measure_batch *b, const bool *skip)
 		const struct measure_item *it = &b->items[i];
 
 		put_blob(sb, it->spec->text.p, it->spec->text.n);
+		put_blob(sb, it->heat.p, it->heat.n);
 		put_num(sb, (uint64_t)it->known_ns);
 		put_blob(sb, &it->tolerance, sizeof(it->tolerance));
 		put_num(sb, it->n_kernels);
@@ -223,10 +224,11 @@ unpack_item(struct arena *a, struct body *in, struct measure_item *it, bool **sk
 	struct str text = get_str(a, in);
 	struct measure_kernel *kernels;
 
+	it->heat = get_str(a, in);
 	it->known_ns = (int64_t)get_num(in);
 	get_raw(in, &it->tolerance, sizeof(it->tolerance));
 	it->n_kernels = (uint32_t)get_num(in);
-	if (in->bad || it->n_kernels > MAX_KERNELS)
+	if (in->bad || it->n_kernels > MAX_KERNELS || !heat_is_word(it->heat))
 		return err_set(e, ERR_PROTO, "a batch with an item that makes no sense");
 	kernels = NEW_ARRAY(a, struct measure_kernel, it->n_kernels);
 	*skip = NEW_ARRAY(a, bool, it->n_kernels);

@@ -1,15 +1,26 @@
 /* worker/race.c: kernels of one spec timed against each other.
  *
+ * A kernel's time is that of one call that begins with its operands and results where their heat says
+ * (kernels/base/heat.h), whichever race it is timed in:
+ *
+ *   hot   the call before it was the same kernel's, on the same bytes, and is not timed;
+ *   cold  the copy was touched last when the ring of copies was at this place before, and since then at least
+ * the core's own caches went by: the ring itself, and where it is too small for that, the streaming
+ * reference.
+ *
+ * So each runner goes round its ring once before its first sample, no sample meets a copy twice, and how many
+ * calls a sample has is decided behind that round, too.
+ *
  * Under a millisecond a sample is the ratio of the kernel to its class reference, run one after
- * the other; the score is the median ratio times the frozen time of the reference.  From a
+ * the other; the score is the median ratio times the frozen time of the reference, whose time is
+ * the median of those in its turn: one that was interrupted makes no fast kernel.  From a
  * millisecond on, and where most of the bytes are weights from memory, which no reference resembles,
  * it is the thread's own CPU time (on one thread), else the clock.  Kernels take
  * turns, a few samples each, so that a slow moment hits all of them.  After some turns a kernel
  * that is clearly behind leaves the race: it cannot win, and its row says so.
  *
- * Operands and results go round a ring of copies larger than the second-level cache, because a
- * plan never finds its buffers warm.  A model's weights go round one larger than the last cache:
- * between two uses of them lies the whole plan.
+ * Cold operands and results go round a ring of copies larger than the second-level cache, cold weights round
+ * one larger than the last cache: between two uses of them lies the whole plan.
  *
  * Kernels of many specs can race side by side: then each turn begins with a way round the ring that is not
  * timed, as the others have swept the caches since the last one. */
@@ -60,6 +71,7 @@ struct field { /* a race as it runs */
 	struct runner *runners;
 	int64_t ref_ns; /* frozen */
 	bool is_mixed;  /* other specs take turns with this one */
+	bool is_small;  /* its ring fits into the core's own caches */
 };
 
 /* ---- single samples ----------------------------------------------------------------------- */
@@ -80,11 +92,27 @@ call(struct field *f, struct runner *u, uint32_t n, bool by_cpu)
 	return MAX_OF(to - from, (int64_t)1);
 }
 
+static int64_t
+sixteenths(double ns)
+{
+	return ns < 1e17 ? (int64_t)(ns * 16 + 0.5) : INT64_MAX / 16;
+}
+
 static void
 keep(struct runner *u, double ns, int64_t ref_ns)
 {
 	u->ref[u->n] = ref_ns;
-	u->sample[u->n++] = ns < 1e17 ? (int64_t)(ns * 16 + 0.5) : INT64_MAX / 16;
+	u->sample[u->n++] = sixteenths(ns);
+}
+
+/* Everything where it belongs when the next call begins. */
+static void
+lay_out(struct field *f, struct runner *u)
+{
+	if (f->is_small && f->ref != REF_STREAM) /* which has swept them already */
+		(void)refs_time(f->r->refs, REF_STREAM);
+	if (f->copies.is_hot)
+		(void)call(f, u, 1, false);
 }
 
 static void
@@ -94,10 +122,26 @@ sample_short(struct field *f, struct runner *u)
 
 	await_threads(f->r->dev);
 	ref = refs_time(f->r->refs, f->ref);
+	lay_out(f, u);
 	own = call(f, u, u->loop, false);
 	u->spent_ns += ref + own;
 	if (had_all_threads(f->r->dev, &u->n_void))
-		keep(u, (double)own / u->loop / (double)ref * (double)f->ref_ns, ref);
+		keep(u, (double)own / u->loop, ref);
+}
+
+/* Short samples from `from` on were of one turn: by the reference as it was then. */
+static void
+scale_turn(struct field *f, struct runner *u, uint32_t from)
+{
+	int64_t ref[TURN], mid;
+	uint32_t n = u->n - from;
+
+	if (u->is_long || n == 0)
+		return;
+	memcpy(ref, &u->ref[from], n * sizeof(*ref));
+	mid = median_ns(ref, n);
+	for (uint32_t i = from; i < u->n; i++)
+		u->sample[i] = sixteenths((double)u->sample[i] / 16 / (double)mid * (double)f->ref_ns);
 }
 
 static void
@@ -107,6 +151,7 @@ sample_long(struct field *f, struct runner *u)
 	int64_t own;
 
 	await_threads(f->r->dev);
+	lay_out(f, u);
 	own = call(f, u, 1, by_cpu);
 	u->spent_ns += own;
 	if (had_all_threads(f->r->dev, &u->n_void))
@@ -138,7 +183,7 @@ walk_ring(struct field *f, struct runner *u)
 static void
 take_turn(struct field *f, struct runner *u)
 {
-	uint32_t turns = !u->is_long ? TURN : f->is_mixed ? LONG_TURN : 1;
+	uint32_t turns = !u->is_long ? TURN : f->is_mixed ? LONG_TURN : 1, from = u->n;
 
 	if (f->is_mixed)
 		walk_ring(f, u);
@@ -152,6 +197,7 @@ take_turn(struct field *f, struct runner *u)
 			u->stop = u->is_long && u->n < MIN_LONG ? STOP_BUDGET : STOP_CONVERGED;
 		}
 	}
+	scale_turn(f, u, from);
 }
 
 static double
@@ -209,22 +255,41 @@ within(const struct race *r, size_t most, size_t share)
 }
 
 /* ---- start and end -------------------------------------------------------------------------- */
-static void
-warm_up(struct field *f, struct runner *u)
+/* Calls of a sample: no more than there are copies, where those are to be cold. */
+static uint32_t
+calls_of(const struct field *f, int64_t ns)
+{
+	int64_t most = f->copies.n > 1 ? MIN_OF((int64_t)f->copies.n, (int64_t)MAX_LOOP) : MAX_LOOP;
+
+	return ns >= sample_ns / 4 ? 1 : (uint32_t)MIN_OF(sample_ns / MAX_OF(ns, (int64_t)1) + 1, most);
+}
+
+/* Of a few calls; what takes a second is warm after one. */
+static int64_t
+best_call(struct field *f, struct runner *u)
 {
 	int64_t best = INT64_MAX;
 
 	for (int i = 0; i < WARM_UPS; i++) {
 		best = MIN_OF(best, call(f, u, 1, false));
-		/* What takes a second is warm after one call. */
 		if (best > 1000 * short_ns)
 			break;
 	}
+	return best;
+}
+
+static void
+warm_up(struct field *f, struct runner *u)
+{
+	int64_t best = best_call(f, u);
+
+	if (best < short_ns) { /* what was made last is not what is asked for */
+		walk_ring(f, u);
+		best = best_call(f, u);
+	}
 	u->guess_ns = best;
 	u->is_long = best >= short_ns || f->copies.is_cold;
-	u->loop = best >= sample_ns / 4
-	    ? 1
-	    : (uint32_t)MIN_OF(sample_ns / MAX_OF(best, (int64_t)1) + 1, (int64_t)MAX_LOOP);
+	u->loop = calls_of(f, best);
 	u->is_ready = true;
 }
 
@@ -328,9 +393,12 @@ field_open(
 	f->ref_ns = MAX_OF(r->calibration->ref_ns[f->ref], (int64_t)1);
 	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
 	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
-	return copies_open(
-		   &f->arena, mine, min_ring_bytes, within(r, max_ring_bytes, RING_SHARE), &f->copies, e) &&
-	    make_runners(f, rows, e);
+	if (!copies_open(
+		&f->arena, mine, min_ring_bytes, within(r, max_ring_bytes, RING_SHARE), &f->copies, e))
+		return false;
+	f->is_small = f->copies.n > 1 &&
+	    f->copies.n_bytes < (size_t)(2 * MAX_OF(r->calibration->hw.level_bytes[1], (int64_t)0));
+	return make_runners(f, rows, e);
 }
 
 /* Writes rows where the race was run. */

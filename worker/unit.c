@@ -128,6 +128,7 @@ unit_items(struct arena *a, struct unit *units, uint32_t n, struct measure_batch
 			continue;
 		(*of)[b->n_items] = u;
 		items[b->n_items++] = (struct measure_item){.spec = &u->spec,
+		    .heat = u->task->heat,
 		    .kernels = u->kernels,
 		    .n_kernels = u->n,
 		    .known_ns = u->known_ns,

@@ -2,6 +2,8 @@
  * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
 #include "perturb.h"
 
+#include "../identify/heat.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,8 +349,11 @@ costs_await(struct tune *t, enum msg_type type, int64_t until_ns, struct msg *m,
 static struct m_spec_ask
 ask_for(const struct tune *t, uint32_t s, int64_t priority)
 {
-	return (struct m_spec_ask){
-	    .text = t->front.cands.specs[s].text, .effort = t->effort, .priority = priority};
+	return (struct m_spec_ask){.text = t->front.cands.specs[s].text,
+	    .heat = t->cost[s].heat,
+	    .any_heat = !tune_may_measure(t),
+	    .effort = t->effort,
+	    .priority = priority};
 }
 
 struct m_bound
@@ -358,10 +363,22 @@ cost_bound(const struct tune *t, uint32_t s)
 	    .floor_ns = cost_floor_ns(&t->front.cands.specs[s], t->target.is_cuda, t->hw.n_threads)};
 }
 
+/* Kernels are timed with their operands where the plan will find them.  A GPU's are timed as before. */
+static struct str *
+heats(struct tune *t)
+{
+	const struct heat_caches caches = {
+	    .own = t->target.is_cuda ? 0 : (size_t)MAX_OF(t->hw.level_bytes[1], (int64_t)0),
+	    .last = t->target.is_cuda ? 0 : (size_t)MAX_OF(t->hw.level_bytes[2], (int64_t)0)};
+
+	return heats_decide(t->arena, &t->front.graph, &t->front.cands, &caches);
+}
+
 bool
 costs_open(struct tune *t, struct err *e)
 {
 	uint32_t n = n_asked(t);
+	struct str *heat = heats(t);
 	struct m_spec_ask *asks = NEW_ARRAY(t->arena, struct m_spec_ask, n);
 	struct msg ask = {.type = MSG_cost_ask}, have;
 
@@ -377,7 +394,8 @@ costs_open(struct tune *t, struct err *e)
 	for (uint32_t i = 0; i < n; i++) {
 		struct cost_parts parts;
 
-		t->cost[i].bound_ns = cost_bound_ns(&t->front.cands.specs[i], &t->hw, &parts);
+		t->cost[i].heat = heat[i];
+		t->cost[i].bound_ns = cost_bound_heat_ns(&t->front.cands.specs[i], &t->hw, heat[i], &parts);
 		predict_features(&t->front.cands.specs[i], &parts, t->cost[i].features);
 		t->cost[i].state = LAZY_OPEN;
 		asks[i] = ask_for(t, i, 0);
@@ -457,7 +475,8 @@ ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, s
 	for (uint32_t i = 0; i < n; i++) {
 		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
 		    .schedule = t->cost[specs[i]].schedule,
-		    .symbol = STR("")};
+		    .symbol = STR(""),
+		    .heat = t->cost[specs[i]].heat};
 		bounds[i] = cost_bound(t, specs[i]);
 		turn += t->cost[specs[i]].repeats;
 	}

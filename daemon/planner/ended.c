@@ -172,6 +172,7 @@ ended_fill(struct tune *t, struct m_done *done)
 	const struct cand_set *c = &t->front.cands;
 	uint32_t n_specs = c->n_specs - c->n_views; /* what was measured, or could be */
 	uint8_t *chosen, *specs;
+	struct strbuf heats;
 
 	if (what_if_asked(t) || t->finish_asked || t->n_trouble || t->n_unmoved || n_specs > ENDED_MAX_SPECS)
 		return false;
@@ -180,8 +181,11 @@ ended_fill(struct tune *t, struct m_done *done)
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
 		for (int b = 0; b < 4; b++)
 			chosen[4 * (size_t)i + (size_t)b] = (uint8_t)(t->choice.chosen[i] >> (8 * b));
-	for (uint32_t s = 0; s < n_specs; s++)
+	sb_init(&heats, t->arena);
+	for (uint32_t s = 0; s < n_specs; s++) {
 		memcpy(specs + sizeof(struct hash) * s, c->specs[s].hash.b, sizeof(struct hash));
+		sb_addf(&heats, "%.*s\n", STR_ARG(t->cost[s].heat));
+	}
 	done->end_key = t->end_key;
 	done->threads = t->start.options.threads;
 	done->precision = t->precision;
@@ -189,6 +193,7 @@ ended_fill(struct tune *t, struct m_done *done)
 	    .chosen = {chosen, 4 * (size_t)t->choice.n_chosen},
 	    .progress = t->progress,
 	    .specs = {specs, sizeof(struct hash) * n_specs},
+	    .heats = {(const uint8_t *)heats.p, heats.n},
 	    .effort = t->effort,
 	    .spent_ns = t->os->mono_ns(t->os->self) - t->began_ns + t->past.end.spent_ns,
 	    .is_cut = t->is_cut,

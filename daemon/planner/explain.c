@@ -73,6 +73,19 @@ account_nodes(struct tune *t)
 	return out;
 }
 
+static void
+tell_heats(const struct tune *t, struct plan *plan)
+{
+	plan->heats = NEW_ARRAY(t->arena, struct plan_heat, MAX_OF(plan->n_kernels, 1u));
+	for (uint32_t i = 0; i < plan->n_kernels; i++) {
+		struct hash spec = hash_bytes(plan->kernels[i].spec.p, plan->kernels[i].spec.n);
+		uint32_t s;
+
+		if (!plan_kernel_is_view(&plan->kernels[i]) && cost_find(t, &spec, &s) && t->cost[s].heat.n)
+			plan->heats[plan->n_heats++] = (struct plan_heat){i, t->cost[s].heat};
+	}
+}
+
 void
 explain_plan(struct tune *t, struct plan *plan)
 {
@@ -90,4 +103,5 @@ explain_plan(struct tune *t, struct plan *plan)
 
 	account_make(t->arena, &in, plan);
 	perturb_tell(t, plan);
+	tell_heats(t, plan);
 }

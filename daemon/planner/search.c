@@ -533,10 +533,18 @@ search_small(struct tune *t, int64_t past_cost, struct err *e)
 }
 
 bool
+tune_may_measure(const struct tune *t)
+{
+	const struct m_options *o = &t->start.options;
+
+	return !o->offline && o->budget_ns > 0 && !what_if_asked(t);
+}
+
+bool
 tune_search(struct tune *t, struct err *e)
 {
 	const struct m_options *o = &t->start.options;
-	bool may_measure = !o->offline && o->budget_ns > 0 && !what_if_asked(t), done;
+	bool may_measure = tune_may_measure(t), done;
 	int64_t past_cost;
 
 	t->solver = blp_state_new(&t->program.blp, NULL);

@@ -27,10 +27,10 @@ enum { TUNE_EFFORT = 4 };
 /* What the search ends with: nothing unmeasured is expected to pay; nothing unmeasured can. */
 enum tune_aim { AIM_EXPECT, AIM_PROVE };
 
-/* What is known of one spec (D15).  `measured_ns` is 0 until there is a time of any effort. */
+/* What is known of one spec (D15).  measured_ns: 0 until there is a time of any effort. */
 struct spec_cost {
-	int64_t bound_ns;
-	int64_t measured_ns, spread_ns;
+	struct str heat; /* of operands and results where the plan runs it (daemon/identify/heat.c) */
+	int64_t bound_ns, measured_ns, spread_ns;
 	double error_ns; /* of measured_ns as a median */
 	double features[PREDICT_FEATURES];
 	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
@@ -173,6 +173,7 @@ int64_t *leaning_costs(
     struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec), double lean);
 
 /* ---- search.c */
+bool tune_may_measure(const struct tune *t); /* else what the cache knows is all there is */
 bool tune_search(struct tune *t, struct err *e) MUST_CHECK;
 /* Solves the optimistic program: the proven bound. */
 bool search_bound(struct tune *t, struct err *e) MUST_CHECK;

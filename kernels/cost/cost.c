@@ -266,38 +266,39 @@ find_needs(const struct graph *g, struct need *x)
 		node_needs(g, &g->nodes[i], x);
 }
 
-static double
-external_bytes(const struct graph *g, const struct need *x)
-{
-	double bytes = 0;
+struct moved { /* bytes that a call moves */
+	double cold, hot;
+	double copy; /* of all operands and results that are not hot, needed or not: a copy in the ring holds
+	                them */
+};
 
-	for (uint32_t t = 0; t < g->n_tensors; t++)
-		if (g->tensors[t].role == ROLE_INPUT || g->tensors[t].role == ROLE_WEIGHT)
-			bytes += x[t].n * (double)dtype_size(g->tensors[t].type);
-	for (uint32_t i = 0; i < g->n_outputs; i++) {
-		bool again = false;
-		for (uint32_t k = 0; k < i; k++)
-			again |= g->outputs[k].i == g->outputs[i].i;
-		if (!again)
-			bytes += count_of(g, g->outputs[i]) *
-			    (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
-	}
-	return bytes;
+/* needed: of its elements.  Of several results that are one tensor the bytes are moved once. */
+static void
+move_tensor(struct moved *m, const struct graph *g, tensor_id t, double needed, enum heat heat)
+{
+	double size = (double)dtype_size(graph_tensor(g, t)->type);
+
+	*(heat == HEAT_HOT ? &m->hot : &m->cold) += needed * size;
+	if (heat != HEAT_HOT)
+		m->copy += count_of(g, t) * size;
 }
 
-/* Bytes of all operands and results, needed or not: a copy in the ring holds them all. */
-static double
-copy_bytes(const struct graph *g)
+static struct moved
+moved_bytes(const struct graph *g, const struct need *x, struct str heat)
 {
-	double bytes = 0;
+	struct moved m = {0};
 
-	for (uint32_t t = 0; t < g->n_tensors; t++)
-		if (g->tensors[t].role == ROLE_INPUT || g->tensors[t].role == ROLE_WEIGHT)
-			bytes += count_of(g, (tensor_id){t}) * (double)dtype_size(g->tensors[t].type);
-	for (uint32_t i = 0; i < g->n_outputs; i++)
-		bytes +=
-		    count_of(g, g->outputs[i]) * (double)dtype_size(graph_tensor(g, g->outputs[i])->type);
-	return bytes;
+	for (uint32_t i = 0; i < g->n_inputs; i++)
+		move_tensor(&m, g, g->inputs[i], x[g->inputs[i].i].n, heat_at(heat, i));
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		bool again = false;
+
+		for (uint32_t k = 0; k < i; k++)
+			again |= g->outputs[k].i == g->outputs[i].i;
+		move_tensor(&m, g, g->outputs[i], again ? 0 : count_of(g, g->outputs[i]),
+		    heat_at(heat, g->n_inputs + i));
+	}
+	return m;
 }
 
 /* Seconds to move `bytes` of each of a ring's copies in turn.  A cache that is smaller than what
@@ -317,6 +318,15 @@ move_s(const struct hw *hw, double bytes, double copy)
 	return s + (1 - held) * bytes / hw->bytes_per_s[3];
 }
 
+/* What is hot is there in full, in the fastest of the core's own levels that hold it. */
+static double
+move_hot_s(const struct hw *hw, double bytes)
+{
+	double share = bytes > 0 ? MIN_OF(1.0, (double)hw->level_bytes[0] / bytes) : 1;
+
+	return bytes * (share / hw->bytes_per_s[0] + (1 - share) / hw->bytes_per_s[1]);
+}
+
 /* Tensor cores and the other units may work side by side; only linear primitives can use both. */
 static double
 flops_s(const struct hw *hw, const struct cost_parts *p)
@@ -327,11 +337,12 @@ flops_s(const struct hw *hw, const struct cost_parts *p)
 }
 
 int64_t
-cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts)
+cost_bound_heat_ns(const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts)
 {
 	struct arena tmp = {0};
 	struct need *x = NEW_ARRAY(&tmp, struct need, s->g.n_tensors + 1);
 	struct cost_parts p = {0};
+	struct moved m;
 	int threads = MAX_OF(hw->n_threads, 1);
 
 	find_needs(&s->g, x);
@@ -342,15 +353,22 @@ cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *part
 		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)
 			p.linear_flops += flops;
 	}
-	p.bytes = external_bytes(&s->g, x);
+	m = moved_bytes(&s->g, x, heat);
+	p.bytes = m.cold + m.hot;
 	p.flop_ns = flops_s(hw, &p) / threads * 1e9;
-	p.byte_ns = move_s(hw, p.bytes / threads, copy_bytes(&s->g) / threads) * 1e9;
+	p.byte_ns = (move_s(hw, m.cold / threads, m.copy / threads) + move_hot_s(hw, m.hot / threads)) * 1e9;
 	p.call_ns = hw->call_ns;
 	arena_fini(&tmp);
 	if (parts)
 		*parts = p;
 	double ns = floor(MAX_OF(p.flop_ns, p.byte_ns) + p.call_ns);
 	return ns < 1 ? 1 : ns > 1e15 ? (int64_t)1e15 : (int64_t)ns;
+}
+
+int64_t
+cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts)
+{
+	return cost_bound_heat_ns(s, hw, STR(""), parts);
 }
 
 static int64_t

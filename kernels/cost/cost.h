@@ -2,6 +2,7 @@
 #ifndef KORCH_COST_H
 #define KORCH_COST_H
 
+#include "../base/heat.h"
 #include "../ir/ir.h"
 
 /* What calibration found on a device; goes into the measuring environment. */
@@ -29,6 +30,10 @@ struct cost_parts {
 };
 /* Never above what any schedule can reach; at least 1 ns.  n_passes >= 1. */
 int64_t cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts);
+/* The same where operands and results lie so (kernels/base/heat.h): what is hot comes from a core's own
+ * caches. */
+int64_t cost_bound_heat_ns(
+    const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts);
 /* No device of that kind takes less for it, whatever it says of itself; and for the arithmetic alone. */
 int64_t cost_floor_ns(const struct spec *s, bool is_gpu, int n_threads);
 double cost_floor_flop_ns(const struct spec *s, bool is_gpu, int n_threads);

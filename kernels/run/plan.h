@@ -110,6 +110,10 @@ struct plan_perturbed { /* a kernel whose schedule has moves of its machine inst
 	int64_t pairs, compared;      /* that were timed; elements of results, equal bit for bit */
 	int64_t tried, failed, moves; /* orders that ran on the device; of them, wrong ones */
 };
+struct plan_heat { /* a kernel that was timed with operands or results in a cache */
+	uint32_t kernel;
+	struct str word; /* kernels/base/heat.h */
+};
 struct plan {
 	struct str run_compat;  /* "x86_64 avx2 fma elf-1": refused elsewhere */
 	struct str environment; /* where it was measured: warned about */
@@ -154,6 +158,8 @@ struct plan {
 	struct plan_apart *aparts;
 	struct plan_perturbed *perturbed; /* in no order */
 	uint32_t n_perturbed;
+	struct plan_heat *heats; /* by kernel; the others were timed all cold */
+	uint32_t n_heats;
 	struct plan_node *nodes;
 	uint32_t n_rivals, n_exchanges, n_aparts, n_nodes;
 };

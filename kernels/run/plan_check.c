@@ -3,6 +3,8 @@
  * is certify.c's question; that its machine code is honest is nobody's (D31). */
 #include "dev.h"
 
+#include "../base/heat.h"
+
 #include <math.h>
 
 enum { MAX_ITEMS = 1 << 22, MAX_OPERANDS = 4096 };
@@ -299,9 +301,21 @@ check_perturbed(const struct plan *p, struct err *e)
 }
 
 static bool
+check_heats(const struct plan *p, struct err *e)
+{
+	for (uint32_t i = 0; i < p->n_heats; i++)
+		if (p->heats[i].kernel >= p->n_kernels || !p->heats[i].word.n ||
+		    !heat_is_word(p->heats[i].word) ||
+		    (i > 0 && p->heats[i].kernel <= p->heats[i - 1].kernel))
+			return refuse(e, "heat", i, "is of no kernel, or makes no sense");
+	return true;
+}
+
+static bool
 check_account(const struct plan *p, struct err *e)
 {
-	const uint32_t counts[] = {p->n_rivals, p->n_exchanges, p->n_aparts, p->n_nodes, p->n_perturbed};
+	const uint32_t counts[] = {
+	    p->n_rivals, p->n_exchanges, p->n_aparts, p->n_nodes, p->n_perturbed, p->n_heats};
 
 	for (size_t i = 0; i < COUNT_OF(counts); i++)
 		if (counts[i] > PLAN_MAX_ACCOUNT)
@@ -325,7 +339,7 @@ check_account(const struct plan *p, struct err *e)
 		    n->op.n > PLAN_MAX_WORDS)
 			return refuse(e, "node", i, "names what is not there");
 	}
-	return check_rivals(p, e) && check_perturbed(p, e);
+	return check_rivals(p, e) && check_perturbed(p, e) && check_heats(p, e);
 }
 
 bool

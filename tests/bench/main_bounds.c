@@ -35,8 +35,9 @@ add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_
 	}
 	GROW(a, l->v, l->n, l->cap);
 	struct one *o = &l->v[l->n++];
-	*o = (struct one){
-	    .bound_ns = cost_bound_ns(&s, &hw, NULL), .measured_ns = m->row.median_ns, .spec = m->spec};
+	*o = (struct one){.bound_ns = cost_bound_heat_ns(&s, &hw, m->heat, NULL),
+	    .measured_ns = m->row.median_ns,
+	    .spec = m->spec};
 	o->ratio = (double)o->bound_ns / (double)MAX_OF(o->measured_ns, (int64_t)1);
 	arena_fini(&tmp);
 	return true;

@@ -193,6 +193,9 @@ fill_account(struct arena *a, struct plan *p)
 	    .tried = 8,
 	    .failed = 1,
 	    .moves = 12};
+	p->n_heats = 1;
+	p->heats = NEW(a, struct plan_heat);
+	p->heats[0] = (struct plan_heat){.kernel = 1, .word = STR("hnc")};
 	p->n_nodes = 3;
 	p->nodes = NEW_ARRAY(a, struct plan_node, 3);
 	p->nodes[0] = (struct plan_node){

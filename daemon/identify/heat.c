@@ -1,0 +1,328 @@
+/* daemon/identify/heat.c: are a candidate's operands hot when it runs?
+ *
+ * That is asked before any plan is known, so it is answered from the graph: its nodes in topological order
+ * are the plan's run, of several makers of a tensor the first one is the plan's, and of the tensors those
+ * count that a plan which fuses what it can would keep in memory: not what one map alone reads, and no
+ * broadcast or layout with a single reader.  Then, with half of a core's own last cache for room:
+ *
+ *   an activation  is hot where it and all that is touched between its maker and the start of the candidate
+ * (behind the last maker of its operands; the candidate's own nodes do not count) fit into that room; an
+ * input       of the model was last touched a whole run ago: hot where all of a run fits; a result       lies
+ * in work memory that others have used: hot where the most that is ever live fits; a result of the model as
+ * an input; a weight       is hot where all weights and what is live fit into the room, near where they fit
+ * into the last cache: between two uses of it the whole plan has run.
+ *
+ * Candidates of equal specs stand at several places; most of them decide, letter by letter, so that a spec
+ * has one word in a job. */
+#include "heat.h"
+
+struct run { /* the graph as a run */
+	const struct graph *g;
+	const struct heat_caches *caches;
+	uint32_t *root;  /* per tensor: of those that are views of each other */
+	uint32_t *maker; /* per root: its node; NO_NODE: it is given */
+	bool *is_kept;   /* per root: it lies in memory between two kernels */
+	size_t *touched; /* per node: bytes that it is the first to touch */
+	size_t *before;  /* per node: those of all nodes before it; one more behind the last */
+	size_t weights, live, all;
+};
+
+static size_t
+bytes_of(const struct graph *g, uint32_t t)
+{
+	size_t n;
+
+	return shape_bytes(&g->tensors[t].shape, g->tensors[t].type, &n) ? n : SIZE_MAX / 4;
+}
+
+/* Sums of what a graph holds may be larger than any memory. */
+static size_t
+plus(size_t a, size_t b)
+{
+	return a > SIZE_MAX / 2 - MIN_OF(b, SIZE_MAX / 2) ? SIZE_MAX / 2 : a + b;
+}
+
+static bool
+is_given(const struct graph *g, uint32_t t)
+{
+	return g->tensors[t].role != ROLE_INNER;
+}
+
+static bool
+is_weight(const struct graph *g, uint32_t t)
+{
+	return g->tensors[t].role == ROLE_WEIGHT || g->tensors[t].role == ROLE_CONST;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------ */
+static void
+find_roots(struct arena *a, struct run *r)
+{
+	const struct graph *g = r->g;
+
+	r->root = NEW_ARRAY(a, uint32_t, g->n_tensors);
+	r->maker = NEW_ARRAY(a, uint32_t, g->n_tensors);
+	for (uint32_t t = 0; t < g->n_tensors; t++) {
+		r->root[t] = t;
+		r->maker[t] = NO_NODE;
+	}
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (node_is_view(g, &g->nodes[i]))
+			sets_join(r->root, g->nodes[i].in[0].i, g->nodes[i].out[0].i);
+	for (uint32_t t = 0; t < g->n_tensors; t++)
+		r->root[t] = sets_root(r->root, t);
+	for (uint32_t i = g->n_nodes; i-- > 0;)
+		for (uint32_t o = 0; o < g->nodes[i].n_out; o++)
+			if (!node_is_view(g, &g->nodes[i]))
+				r->maker[r->root[g->nodes[i].out[o].i]] = i;
+}
+
+static bool
+makes(const struct run *r, uint32_t node, uint32_t root)
+{
+	return r->maker[root] == node;
+}
+
+static bool
+is_in_run(const struct run *r, const bool *is_needed, uint32_t node)
+{
+	const struct node *n = &r->g->nodes[node];
+
+	for (uint32_t o = 0; o < n->n_out; o++)
+		if (is_needed[r->root[n->out[o].i]] && makes(r, node, r->root[n->out[o].i]))
+			return true;
+	return false;
+}
+
+/* Nodes that the outputs need, by the chosen makers. */
+static bool *
+find_nodes(struct arena *a, const struct run *r)
+{
+	const struct graph *g = r->g;
+	bool *is_needed = NEW_ARRAY(a, bool, g->n_tensors),
+	     *is_run = NEW_ARRAY(a, bool, MAX_OF(g->n_nodes, 1u));
+
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		is_needed[r->root[g->outputs[i].i]] = true;
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
+		is_run[i] = is_in_run(r, is_needed, i);
+		for (uint32_t k = 0; is_run[i] && k < g->nodes[i].n_in; k++)
+			is_needed[r->root[g->nodes[i].in[k].i]] = true;
+	}
+	return is_run;
+}
+
+/* What its single reader takes in passing is no memory. */
+static bool
+passes_by(const struct graph *g, uint32_t maker, uint32_t reader)
+{
+	enum prim_class made = prim_info[g->nodes[maker].prim].class;
+
+	return made == CLASS_BCAST || made == CLASS_LAYOUT ||
+	    prim_info[g->nodes[reader].prim].class == CLASS_MAP;
+}
+
+static void
+find_kept(struct arena *a, struct run *r, const bool *is_run, uint32_t *last)
+{
+	const struct graph *g = r->g;
+	uint32_t *n_readers = NEW_ARRAY(a, uint32_t, g->n_tensors);
+
+	r->is_kept = NEW_ARRAY(a, bool, g->n_tensors);
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		for (uint32_t k = 0; is_run[i] && !node_is_view(g, &g->nodes[i]) && k < g->nodes[i].n_in;
+		     k++) {
+			uint32_t t = r->root[g->nodes[i].in[k].i];
+
+			n_readers[t] += n_readers[t] == 0 || last[t] != i;
+			last[t] = i;
+		}
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		n_readers[r->root[g->outputs[i].i]] += 2; /* it is memory whoever reads it */
+	for (uint32_t t = 0; t < g->n_tensors; t++) {
+		uint32_t m = r->maker[t];
+
+		if (r->root[t] == t && m != NO_NODE && is_run[m] && n_readers[t])
+			r->is_kept[t] = n_readers[t] > 1 || !passes_by(g, m, last[t]);
+	}
+}
+
+/* Each byte by its first toucher: results by their maker, weights and inputs by their first reader. */
+static void
+find_touched(struct arena *a, struct run *r, const bool *is_run)
+{
+	const struct graph *g = r->g;
+	bool *is_seen = NEW_ARRAY(a, bool, g->n_tensors);
+
+	r->touched = NEW_ARRAY(a, size_t, MAX_OF(g->n_nodes, 1u));
+	r->before = NEW_ARRAY(a, size_t, g->n_nodes + 1);
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct node *n = &g->nodes[i];
+
+		for (uint32_t k = 0; is_run[i] && k < n->n_in; k++)
+			if (is_given(g, n->in[k].i) && !is_seen[n->in[k].i]) {
+				is_seen[n->in[k].i] = true;
+				r->touched[i] = plus(r->touched[i], bytes_of(g, n->in[k].i));
+				if (is_weight(g, n->in[k].i))
+					r->weights = plus(r->weights, bytes_of(g, n->in[k].i));
+			}
+		for (uint32_t o = 0; is_run[i] && o < n->n_out; o++) {
+			uint32_t t = r->root[n->out[o].i];
+
+			if (r->is_kept[t] && makes(r, i, t))
+				r->touched[i] = plus(r->touched[i], bytes_of(g, n->out[o].i));
+		}
+		r->before[i + 1] = plus(r->before[i], r->touched[i]);
+	}
+	r->all = r->before[g->n_nodes];
+}
+
+/* The most that is live at a time. */
+static void
+find_live(struct arena *a, struct run *r, const bool *is_run, const uint32_t *last)
+{
+	const struct graph *g = r->g;
+	size_t *dies = NEW_ARRAY(a, size_t, g->n_nodes + 1), now = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		for (uint32_t o = 0; is_run[i] && o < g->nodes[i].n_out; o++) {
+			uint32_t t = r->root[g->nodes[i].out[o].i];
+
+			if (!r->is_kept[t] || !makes(r, i, t))
+				continue;
+			now = plus(now, bytes_of(g, t));
+			dies[MAX_OF(last[t], i)] = plus(dies[MAX_OF(last[t], i)], bytes_of(g, t));
+		}
+		r->live = MAX_OF(r->live, now);
+		now -= MIN_OF(now, dies[i]);
+	}
+}
+
+/* ---- one candidate --------------------------------------------------------------------------------- */
+static bool
+fits(const struct run *r, size_t bytes)
+{
+	return r->caches->own > 0 && bytes <= r->caches->own / 2;
+}
+
+static enum heat
+heat_of_weights(const struct run *r)
+{
+	size_t n = plus(r->weights, r->live);
+
+	return fits(r, n) ? HEAT_HOT : r->caches->last > 0 && n <= r->caches->last ? HEAT_NEAR : HEAT_COLD;
+}
+
+/* Bytes touched behind node `from` up to node `to`, other than by the candidate's own nodes. */
+static size_t
+touched_between(const struct run *r, const struct cand *c, uint32_t from, uint32_t to)
+{
+	size_t n = r->before[to + 1] - r->before[from + 1];
+
+	BITSET_EACH(i, &c->members)
+	{
+		if (i > from && i <= to)
+			n -= MIN_OF(n, r->touched[i]);
+	}
+	return n;
+}
+
+/* The last maker of what it reads; NO_NODE: all of that is given. */
+static uint32_t
+start_of(const struct run *r, const struct cand *c)
+{
+	uint32_t at = NO_NODE;
+
+	for (uint32_t i = 0; i < c->n_in; i++) {
+		uint32_t m = r->maker[r->root[c->in[i].i]];
+
+		if (m != NO_NODE && (at == NO_NODE || m > at))
+			at = m;
+	}
+	return at;
+}
+
+static enum heat
+heat_of_operand(const struct run *r, const struct cand *c, tensor_id t, uint32_t start)
+{
+	uint32_t m = r->maker[r->root[t.i]];
+
+	if (is_weight(r->g, r->root[t.i]))
+		return heat_of_weights(r);
+	if (m == NO_NODE || m > start)
+		return fits(r, r->all) ? HEAT_HOT : HEAT_COLD;
+	return fits(r, plus(bytes_of(r->g, t.i), touched_between(r, c, m, start))) ? HEAT_HOT : HEAT_COLD;
+}
+
+static enum heat
+heat_of_result(const struct run *r, tensor_id t)
+{
+	for (uint32_t i = 0; i < r->g->n_outputs; i++)
+		if (r->root[r->g->outputs[i].i] == r->root[t.i])
+			return fits(r, r->all) ? HEAT_HOT : HEAT_COLD;
+	return fits(r, MAX_OF(r->live, bytes_of(r->g, t.i))) ? HEAT_HOT : HEAT_COLD;
+}
+
+/* ---- words ---------------------------------------------------------------------------------------- */
+struct votes { /* of a spec's places */
+	uint32_t n_letters, n;
+	uint32_t (*of)[HEAT_HOT + 1]; /* per letter and heat */
+};
+
+static void
+vote(struct arena *a, const struct run *r, const struct cand *c, struct votes *v)
+{
+	const struct spec_binding *b = &c->bind;
+	uint32_t start = start_of(r, c);
+
+	if (v->n++ == 0) {
+		v->n_letters = b->n_operands + b->n_results;
+		v->of = arena_alloc(a, sizeof(*v->of) * MAX_OF(v->n_letters, 1u));
+	}
+	for (uint32_t i = 0; i < v->n_letters; i++)
+		v->of[i][i < b->n_operands ? heat_of_operand(r, c, b->operands[i], start)
+					   : heat_of_result(r, b->results[i - b->n_operands])]++;
+}
+
+/* More than half of the places: else it is cold. */
+static struct str
+word_of(struct arena *a, const struct votes *v)
+{
+	char *p = arena_alloc(a, v->n_letters + 1);
+	bool is_warm = false;
+
+	for (uint32_t i = 0; i < v->n_letters; i++) {
+		enum heat h = HEAT_COLD;
+
+		for (int k = HEAT_NEAR; k <= HEAT_HOT; k++)
+			if (2 * v->of[i][k] > v->n)
+				h = (enum heat)k;
+		p[i] = heat_letter(h);
+		is_warm |= h != HEAT_COLD;
+	}
+	return is_warm && v->n_letters <= HEAT_MAX ? (struct str){p, v->n_letters} : STR("");
+}
+
+struct str *
+heats_decide(
+    struct arena *a, const struct graph *g, const struct cand_set *c, const struct heat_caches *caches)
+{
+	struct arena tmp = {0};
+	struct run r = {.g = g, .caches = caches};
+	struct votes *v = NEW_ARRAY(&tmp, struct votes, MAX_OF(c->n_specs, 1u));
+	struct str *words = NEW_ARRAY(a, struct str, MAX_OF(c->n_specs, 1u));
+	uint32_t *last = NEW_ARRAY(&tmp, uint32_t, MAX_OF(g->n_tensors, 1u));
+	bool *is_run;
+
+	find_roots(&tmp, &r);
+	is_run = find_nodes(&tmp, &r);
+	find_kept(&tmp, &r, is_run, last);
+	find_touched(&tmp, &r, is_run);
+	find_live(&tmp, &r, is_run, last);
+	for (uint32_t k = 0; k < c->n_cands; k++)
+		vote(&tmp, &r, &c->cands[k], &v[c->cands[k].spec]);
+	for (uint32_t s = 0; s < c->n_specs; s++)
+		words[s] = v[s].n ? word_of(a, &v[s]) : STR("");
+	arena_fini(&tmp);
+	return words;
+}
