@@ -1,12 +1,12 @@
 /* tests/bench/main_heat.c: the kernels of plans, timed as a search times them, beside the whole plans.
  *
- *   bench-heat [--rounds=N] [--kernels] [--csv] PLAN...
+ *   bench-heat [--rounds=N] [--cold] [--kernels] [--csv] PLAN...
  *
  * A round, of each plan: every kernel by itself (a first time) and all of them in turn (timed again), with
- * their operands where the plan says (heat) and all cold; then the whole plan, and its steps while it runs.
- * What is printed are sums over the plan's steps as ratios to the whole plan of the same round, the median of
- * the rounds; --kernels adds each kernel, --csv prints those alone.  Exit status 1 where a sum of first times
- * is further than 15 % from its plan, or their median than 5 %. */
+ * their operands where the plan says (heat), with --cold all cold too; then the whole plan, and its steps
+ * while it runs. What is printed are sums over the plan's steps as ratios to the whole plan of the same
+ * round, the median of the rounds; --kernels adds each kernel, --csv prints those alone.  Exit status 1 where
+ * a sum of first times is further than 15 % from its plan, or their median than 5 %. */
 #include "../../schema/plan_file.h"
 #include "../../worker/measure_int.h"
 
@@ -38,6 +38,12 @@ struct one { /* a plan with its kernels ready to be timed */
 	double sum[WAYS][MOST_ROUNDS], whole[MOST_ROUNDS],
 	    *ns[WAYS]; /* ns: per timed kernel, of the last round */
 };
+
+static bool
+way_is_cold(enum way w)
+{
+	return w == COLD_FIRST || w == COLD_AGAIN;
+}
 
 static int
 by_value(const void *x, const void *y)
@@ -149,21 +155,20 @@ time_kernels(struct one *o, struct measure_child *c, const struct calibration *c
     struct err *e)
 {
 	struct arena tmp = {0};
-	bool is_warm = way == WARM_FIRST || way == WARM_AGAIN;
 	struct measure_item *items = NEW_ARRAY(&tmp, struct measure_item, MAX_OF(o->n, 1u));
 	struct measure_batch b = {.module = o->module,
 	    .items = items,
 	    .n_items = o->n,
 	    .calibration = cal,
 	    .together = way == WARM_AGAIN || way == COLD_AGAIN,
-	    .budget_ns = 50000000,
+	    .budget_ns = 10000000,
 	    .seed = 1};
 	struct measure_row *rows;
 	bool ok;
 
 	for (uint32_t i = 0; i < o->n; i++)
 		items[i] = (struct measure_item){.spec = &o->specs[i],
-		    .heat = is_warm ? o->heats[i] : STR(""),
+		    .heat = way_is_cold(way) ? STR("") : o->heats[i],
 		    .kernels = &o->kernels[i],
 		    .n_kernels = 1};
 	ok = measure_batch_run(c, &tmp, &b, &rows, e);
@@ -206,12 +211,13 @@ time_steps(struct one *o, int round)
 }
 
 static bool
-run_round(struct one *o, struct measure_child *c, const struct calibration *cal, int round, struct err *e)
+run_round(struct one *o, struct measure_child *c, const struct calibration *cal, int round, bool is_cold,
+    struct err *e)
 {
 	struct measure_timing t = {0};
 
 	for (int w = 0; w < IN_PLAN; w++)
-		if (!time_kernels(o, c, cal, (enum way)w, round, e))
+		if ((is_cold || !way_is_cold((enum way)w)) && !time_kernels(o, c, cal, (enum way)w, round, e))
 			return false;
 	if (!measure_plans(c, &o->path, 1, 300000000, 1, &t, e))
 		return false;
@@ -249,7 +255,10 @@ print_plan(const struct one *o, int rounds, double *off)
 
 		for (int r = 0; r < rounds; r++)
 			ratio[r] = o->sum[w][r] / o->whole[r];
-		printf(" %11.3f", median_of(ratio, rounds));
+		if (o->sum[w][0] > 0)
+			printf(" %11.3f", median_of(ratio, rounds));
+		else
+			printf(" %11s", "-");
 		if (w == WARM_FIRST)
 			*off = fabs(median_of(ratio, rounds) - 1);
 	}
@@ -259,7 +268,7 @@ print_plan(const struct one *o, int rounds, double *off)
 
 struct asked {
 	int rounds;
-	bool kernels, csv;
+	bool kernels, csv, cold;
 };
 
 static bool
@@ -272,7 +281,7 @@ run_all(struct one *ones, int n, const struct asked *q, struct err *e)
 
 	for (int r = 0; ok && r < q->rounds; r++)
 		for (int i = 0; ok && i < n; i++)
-			ok = run_round(&ones[i], c, &cal, r, e);
+			ok = run_round(&ones[i], c, &cal, r, q->cold, e);
 	measure_close(c);
 	return ok;
 }
@@ -319,6 +328,8 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--kernels") == 0)
 			q.kernels = true;
+		else if (strcmp(argv[i], "--cold") == 0)
+			q.cold = true;
 		else if (strcmp(argv[i], "--csv") == 0)
 			q.csv = true;
 		else if (strncmp(argv[i], "--rounds=", 9) == 0)
@@ -327,8 +338,8 @@ main(int argc, char **argv)
 			paths[n++] = argv[i];
 	}
 	if (n == 0 || q.rounds < 1 || q.rounds > MOST_ROUNDS) {
-		fprintf(
-		    stderr, "usage: bench-heat [--rounds=1..%d] [--kernels] [--csv] PLAN...\n", MOST_ROUNDS);
+		fprintf(stderr, "usage: bench-heat [--rounds=1..%d] [--cold] [--kernels] [--csv] PLAN...\n",
+		    MOST_ROUNDS);
 		return 2;
 	}
 	ok = dev_cpu_isa(&isa, &e) && dev_cpu_open(1, true, &dev, &e);
@@ -338,6 +349,8 @@ main(int argc, char **argv)
 	}
 	for (int i = 0; ok && i < n; i++)
 		ok = open_one(&ones[i], paths[i], &dev, &target, &e);
+	if (ok)
+		fprintf(stderr, "bench-heat: the kernels are made; timing\n");
 	if (!ok || !run_all(ones, n, &q, &e)) {
 		fprintf(stderr, "bench-heat: %s\n", e.msg);
 		return 1;

@@ -19,6 +19,12 @@ korch-submit "$tmp/small/candy_small/model.onnx" $farm --device fake -q --budget
 if [ "$before" != "$(korch-cache stats --json $farm | grep -oE '"measurements": ?[0-9]+')" ]; then ok; else bad "--fusion operator measured nothing: $before"; fi
 again "a repeat with more rows"
 
+# Where operands lay is told of the plan's kernels and of rows, and rows that are warm are counted.
+must 0 '^ +[0-9]+ [0-9a-f]{12} .* h[hnc]+ ' korch-plan show "$tmp/p"
+must 0 '"heat":"h[hnc]+"' korch-plan show --json "$tmp/p"
+must 0 '^[0-9a-f]{12}  heat=[hnc]+  ' korch-cache list $farm
+must 0 '^holds .*; [1-9][0-9]* with operands in a cache' korch-cache stats $farm
+
 # A spec with a winner, a loser and a failure.
 for spec in $(korch-cache list --json $farm | grep -oE '"spec":"[0-9a-f]{64}"' | cut -d'"' -f4 | sort -u); do
 	korch-cache explain "$spec" $farm >"$tmp/words"

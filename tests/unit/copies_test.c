@@ -60,7 +60,7 @@ struct bench {
 };
 
 static void
-bench_open(struct bench *b, const char *schedule)
+bench_open_at(struct bench *b, const char *schedule, const char *heat)
 {
 	struct err e = {0};
 
@@ -78,12 +78,19 @@ bench_open(struct bench *b, const char *schedule)
 	b->of = (struct measure_kernel){.code = &b->code};
 	b->race = (struct race){.dev = &b->dev,
 	    .spec = &b->spec,
+	    .heat = str_of(heat),
 	    .kernels = &b->kernel,
 	    .of = &b->of,
 	    .n = 1,
 	    .calibration = &b->calibration};
 	if (!copies_open(&b->a, &b->race, 0, (size_t)1 << 30, &b->copies, &e))
 		fail_msg("%s", e.msg);
+}
+
+static void
+bench_open(struct bench *b, const char *schedule)
+{
+	bench_open_at(b, schedule, "");
 	assert_true(b->copies.n > 5); /* the activations are small: many of them fill the second cache */
 }
 
@@ -146,11 +153,59 @@ fewer_where_memory_ends(void **state)
 	arena_fini(&b.a);
 }
 
+/* Buffers that the launches of a lap meet, one behind the other: operands, then results. */
+static uint32_t
+met(const struct lap *l, uint32_t buffer)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		uint32_t before = 0;
+
+		while (before < i && l->launch[before].buf[buffer] != l->launch[i].buf[buffer])
+			before++;
+		n += before == i;
+	}
+	return n;
+}
+
+/* What is hot has one copy and is touched before each sample; what is near goes round several second-level
+ * caches; what is cold does as it did before there was a word for it. */
+static void
+copies_by_heat(void **state)
+{
+	static const struct {
+		const char *heat;
+		uint32_t n[3]; /* activation, weight, result */
+		bool is_hot;
+	} row[] = {{"", {34, 5, 34}, false}, {"hhh", {1, 1, 1}, true}, {"hch", {1, 5, 1}, true},
+	    {"hnh", {1, 9, 1}, true}, {"chc", {34, 1, 34}, true}, {"cnc", {7, 7, 7}, false},
+	    {"cch", {66, 5, 1}, true}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(row); i++) {
+		struct bench b;
+		struct lap lap;
+		struct err e = {0};
+
+		bench_open_at(&b, "", row[i].heat);
+		assert_true(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
+		assert_int_equal(b.copies.is_hot, row[i].is_hot);
+		for (uint32_t k = 0; k < 3; k++)
+			if (met(&lap, k) != MIN_OF(row[i].n[k], (uint32_t)RING_MAX_COPIES))
+				fail_msg("heat '%s', buffer %u: %u copies, not %u", row[i].heat, k,
+				    met(&lap, k), row[i].n[k]);
+		lap_close(&b.copies, &lap);
+		copies_close(&b.copies);
+		arena_fini(&b.a);
+	}
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(as_many_as_the_cache_needs), cmocka_unit_test(fewer_where_memory_ends)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(as_many_as_the_cache_needs),
+	    cmocka_unit_test(fewer_where_memory_ends), cmocka_unit_test(copies_by_heat)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
