@@ -316,9 +316,10 @@ sass_floor(const struct sass_kernel *k, const struct sass_loop *loop, uint32_t w
 
 /* ---- simulated
  * --------------------------------------------------------------------------------------------- */
+enum { MANY_WARPS = 8, FEW_WARPS = 4 };
+
 struct word { /* that a step was made of */
-	uint64_t lo, hi;
-	uint8_t stall;
+	uint64_t lo, hi, stall;
 };
 struct sass_price {
 	const struct sass_rate *rate;
@@ -327,21 +328,40 @@ struct sass_price {
 	struct sass_step *step;
 	struct word *word;
 	double bound;
+	/* asked quickly: warps that a simulated one stands for; steps of such; words of what was taken */
+	double fold;
+	struct sass_step *folded;
+	struct word *taken;
+	struct sass_steady *steady;
+	bool is_asked; /* the steps as they are */
 };
+
+static bool
+is_of(const struct word *w, const struct sass_instr *x)
+{
+	return x->lo == w->lo && x->hi == w->hi && x->stall == w->stall;
+}
+
+static void
+make_step(struct sass_price *p, uint32_t i, const struct sass_instr *x)
+{
+	p->word[i] = (struct word){x->lo, x->hi, x->stall};
+	sass_step_make(x, p->rate, &p->load, &p->step[i]);
+	p->is_asked = false;
+	if (!p->folded)
+		return;
+	p->folded[i] = p->step[i];
+	for (int k = 0; k < 2; k++)
+		p->folded[i].cost[k] = llround((double)p->step[i].cost[k] * p->fold);
+}
 
 /* Steps of instructions that are others than they were. */
 static void
 follow(struct sass_price *p, const struct sass_instr *instr)
 {
-	for (uint32_t i = 0; i < p->n; i++) {
-		const struct sass_instr *x = &instr[p->first + i];
-		struct word *w = &p->word[i];
-
-		if (x->lo == w->lo && x->hi == w->hi && x->stall == w->stall)
-			continue;
-		*w = (struct word){x->lo, x->hi, x->stall};
-		sass_step_make(x, p->rate, &p->load, &p->step[i]);
-	}
+	for (uint32_t i = 0; i < p->n; i++)
+		if (!is_of(&p->word[i], &instr[p->first + i]))
+			make_step(p, i, &instr[p->first + i]);
 }
 
 struct sass_price *
@@ -357,14 +377,12 @@ sass_price_make(
 	    .first = loop->first,
 	    .n = loop->last + 1 - loop->first,
 	    .bound = sass_bound_cycles(&b)};
+	p->load.warps = MAX_OF(l->warps, 1u);
+	p->load.blocks = MIN_OF(MAX_OF(l->blocks, 1u), p->load.warps);
 	p->step = NEW_ARRAY(a, struct sass_step, p->n);
 	p->word = NEW_ARRAY(a, struct word, p->n);
-	for (uint32_t i = 0; i < p->n; i++) {
-		const struct sass_instr *x = &k->instr[p->first + i];
-
-		p->word[i] = (struct word){x->lo, x->hi, x->stall};
-		sass_step_make(x, p->rate, l, &p->step[i]);
-	}
+	for (uint32_t i = 0; i < p->n; i++)
+		make_step(p, i, &k->instr[p->first + i]);
 	return p;
 }
 
@@ -378,6 +396,76 @@ sass_price_loop(struct sass_price *p, const struct sass_instr *instr, double lim
 	return cycles >= limit ? INFINITY : cycles;
 }
 
+/* ---- asked quickly --------------------------------------------------------------------------------------
+ */
+/* So many warps in place of all. */
+static void
+stand_for(
+    struct sass_price *p, struct arena *a, const struct sass_instr *instr, uint32_t warps, uint32_t blocks)
+{
+	struct sass_load few = p->load;
+
+	few.warps = warps;
+	few.blocks = blocks;
+	p->fold = (double)p->load.warps / warps;
+	for (uint32_t i = 0; i < p->n; i++)
+		make_step(p, i, &instr[p->first + i]);
+	p->steady = sass_steady_make(a, p->folded, p->n, &few, p->fold);
+}
+
+void
+sass_price_hurry(struct sass_price *p, struct arena *a, const struct sass_instr *instr)
+{
+	const uint32_t warps = p->load.warps, blocks = p->load.blocks,
+		       few = MIN_OF(warps, (uint32_t)FEW_WARPS);
+
+	p->folded = NEW_ARRAY(a, struct sass_step, p->n);
+	p->taken = NEW_ARRAY(a, struct word, p->n);
+	if (warps <= MANY_WARPS)
+		stand_for(p, a, instr, warps, blocks);
+	if (warps > MANY_WARPS || (blocks > 1 && !sass_steady_is_found(p->steady)))
+		stand_for(
+		    p, a, instr, warps > MANY_WARPS ? few : warps / blocks, warps > MANY_WARPS ? few : 1);
+	memcpy(p->taken, p->word, p->n * sizeof(*p->taken));
+}
+
+static double
+ask(struct sass_price *p, double limit)
+{
+	uint64_t changed = 0;
+	double cycles;
+
+	for (uint32_t i = 0; i < p->n; i++)
+		if (memcmp(&p->word[i], &p->taken[i], sizeof(p->word[i])) != 0)
+			changed |= sass_steady_part(p->steady, i);
+	cycles = sass_steady_ask(p->steady, changed, limit);
+	p->is_asked = isfinite(cycles);
+	return fmax(cycles, p->bound);
+}
+
+double
+sass_price_near(struct sass_price *p, const struct sass_instr *instr, double limit)
+{
+	double cycles;
+
+	follow(p, instr);
+	cycles = p->bound >= limit ? INFINITY : ask(p, limit);
+	return cycles >= limit ? INFINITY : cycles;
+}
+
+void
+sass_price_take(struct sass_price *p, const struct sass_instr *instr)
+{
+	follow(p, instr);
+	if (!p->is_asked)
+		(void)ask(p, INFINITY);
+	sass_steady_take(p->steady);
+	memcpy(p->taken, p->word, p->n * sizeof(*p->taken));
+	p->is_asked = false;
+}
+
+/* ---- a kernel -------------------------------------------------------------------------------------------
+ */
 /* Where the kernel ends on its usual way: the first exit without a guard behind the loop. */
 static uint32_t
 end_of_text(const struct sass_kernel *k, const struct sass_loop *loop)

@@ -57,6 +57,12 @@ struct sass_price *sass_price_make(
  * loop's places are the same).  Never below the bound of what it was made of.  INFINITY: it is `limit` or
  * more, found out as early as can be (limit INFINITY: never given up). */
 double sass_price_loop(struct sass_price *p, const struct sass_instr *instr, double limit);
+/* The same asked quickly, for the steps of a search: only what changed since the loop was taken last is run
+ * again (sass_price_hurry, once, takes it as it is then), and where several blocks or many warps are side by
+ * side a few stand for all.  Not the same figure: what counts in the end is asked of sass_price_loop. */
+void sass_price_hurry(struct sass_price *p, struct arena *a, const struct sass_instr *instr);
+double sass_price_near(struct sass_price *p, const struct sass_instr *instr, double limit);
+void sass_price_take(struct sass_price *p, const struct sass_instr *instr);
 
 /* Cycles of a kernel from its beginning to its end: instructions outside of the loop once, in their order,
  * and the loop so many times (NULL: it has none that is known). */

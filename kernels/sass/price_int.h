@@ -40,4 +40,17 @@ void sass_step_make(
 double sass_simulate(const struct sass_step *steps, uint32_t n, const struct sass_load *l, double limit);
 double sass_simulate_once(const struct sass_step *steps, uint32_t n, const struct sass_load *l);
 
+/* A loop that has long been turning, whose steps change a little from one question to the next (steady.c).
+ * `steps` are read at each call; `fold`: cycles that an instruction takes to issue, where each warp stands
+ * for so many. */
+struct sass_steady;
+struct sass_steady *sass_steady_make(
+    struct arena *a, const struct sass_step *steps, uint32_t n, const struct sass_load *l, double fold);
+bool sass_steady_is_found(const struct sass_steady *y); /* its rhythm: else each question costs whole turns */
+uint64_t sass_steady_part(const struct sass_steady *y, uint32_t place);
+/* Cycles of a turn; changed: the parts whose steps are others than those of what was taken last.  INFINITY:
+ * far above `limit`, and this is not to be taken. */
+double sass_steady_ask(struct sass_steady *y, uint64_t changed, double limit);
+void sass_steady_take(struct sass_steady *y); /* what was asked last */
+
 #endif

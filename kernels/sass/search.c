@@ -155,7 +155,7 @@ ask(struct sass_hunt *h, double limit)
 
 	h->out->priced++;
 	if (!h->how->price)
-		return sass_price_loop(h->model, h->s->instr, limit);
+		return sass_price_near(h->model, h->s->instr, limit);
 	list_moves(h, &a, &m);
 	sass_sched_write(h->s, h->edited);
 	price = h->how->price(h->how->self, (struct bytes){h->edited, h->base.n}, &m, limit);
@@ -192,6 +192,21 @@ note_best(struct sass_hunt *h, uint64_t key, double price)
 	h->slot[at] = s;
 }
 
+/* The search goes by quick prices; of what is as cheap by them as anything yet, some are asked of the whole
+ * model, and that is the price that counts. */
+static void
+note(struct sass_hunt *h, uint64_t key, double price)
+{
+	if (h->model) {
+		if (price > h->least || h->asked > h->out->tries / OF_ALL)
+			return;
+		h->least = price;
+		h->asked++;
+		price = sass_price_loop(h->model, h->s->instr, INFINITY);
+	}
+	note_best(h, key, price);
+}
+
 double
 sass_hunt_price(struct sass_hunt *h, double limit)
 {
@@ -203,9 +218,17 @@ sass_hunt_price(struct sass_hunt *h, double limit)
 
 		*k = (struct sass_known){key, isinf(price) ? limit : price, isinf(price)};
 		if (!k->is_least)
-			note_best(h, key, price);
+			note(h, key, price);
 	}
 	return k->is_least || k->price >= limit ? INFINITY : k->price;
+}
+
+void
+sass_hunt_take(struct sass_hunt *h)
+{
+	h->out->accepted++;
+	if (h->model)
+		sass_price_take(h->model, h->s->instr);
 }
 
 void
@@ -214,6 +237,8 @@ sass_hunt_to_best(struct sass_hunt *h)
 	sass_sched_reset(h->s);
 	if (h->out->n_best)
 		sass_moves_do(h->s, &h->slot[0].c.moves.kernel[0]);
+	if (h->model)
+		sass_price_take(h->model, h->s->instr);
 }
 
 /* ---- beginning and end
@@ -238,6 +263,8 @@ make_model(struct sass_hunt *h, struct err *e)
 		    "search: %u warps of %u blocks: at most %d warps, and a block has one", load.warps,
 		    load.blocks, SASS_PRICE_WARPS);
 	h->model = sass_price_make(&h->tmp, &h->k, &h->loop, &load);
+	h->out->base_price = sass_price_loop(h->model, h->k.instr, INFINITY);
+	sass_price_hurry(h->model, &h->tmp, h->k.instr);
 	return true;
 }
 
@@ -296,8 +323,9 @@ sass_search(struct arena *a, struct bytes base, const char *kernel, const struct
 	*h = (struct sass_hunt){.how = how, .base = base, .out = out};
 	ok = begin(h, kernel, e);
 	if (ok) {
-		out->base_price = INFINITY;
-		out->base_price = sass_hunt_price(h, INFINITY);
+		h->base_price = h->least = sass_hunt_price(h, INFINITY);
+		if (!h->model)
+			out->base_price = h->base_price;
 		if (!h->is_over)
 			methods[how->method].hunt(h);
 		end(h, a);

@@ -36,15 +36,14 @@ cool(struct sass_hunt *h, double heat, uint64_t tries)
 			continue;
 		}
 		sass_sched_keep(h->s);
-		h->out->accepted++;
+		sass_hunt_take(h);
 		cost = price;
 	}
 }
 
-void
-sass_hunt_anneal(struct sass_hunt *h)
+static void
+rounds(struct sass_hunt *h, double heat)
 {
-	const double heat = h->how->heat > 0 ? h->how->heat : .002;
 	const uint64_t each = MAX_OF(h->how->tries / ROUNDS, (uint64_t)1);
 
 	for (int n = 0; n < ROUNDS && sass_hunt_goes_on(h); n++) {
@@ -54,7 +53,13 @@ sass_hunt_anneal(struct sass_hunt *h)
 }
 
 void
+sass_hunt_anneal(struct sass_hunt *h)
+{
+	rounds(h, h->how->heat > 0 ? h->how->heat : .002);
+}
+
+void
 sass_hunt_greedy(struct sass_hunt *h)
 {
-	cool(h, 0, h->how->tries);
+	rounds(h, 0);
 }

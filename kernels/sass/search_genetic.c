@@ -80,7 +80,7 @@ sass_hunt_genetic(struct sass_hunt *h)
 		      *child = NEW(&h->tmp, struct person);
 
 	for (uint32_t n = 0; n < PEOPLE; n++)
-		people[n].price = h->out->base_price;
+		people[n].price = h->base_price;
 	while (sass_hunt_goes_on(h)) {
 		struct person *weakest = &people[worst_of(people)];
 
@@ -88,7 +88,7 @@ sass_hunt_genetic(struct sass_hunt *h)
 		raise(h, child);
 		child->price = sass_hunt_price(h, nextafter(weakest->price, INFINITY));
 		if (child->price <= weakest->price) {
-			h->out->accepted++;
+			sass_hunt_take(h);
 			*weakest = *child;
 		}
 	}

@@ -6,7 +6,7 @@
 #include "sched_int.h"
 #include "search.h"
 
-enum { SASS_REMEMBERED = 1 << 16, SASS_REACH = 12 };
+enum { SASS_REMEMBERED = 1 << 16, SASS_REACH = 12, OF_ALL = 64 };
 
 /* A move that can be asked of any schedule: it names the instruction, not its place. */
 struct sass_attempt {
@@ -39,13 +39,17 @@ struct sass_hunt {
 	uint8_t *edited; /* for the callback */
 	struct sass_known *known;
 	struct sass_record slot[SASS_BEST];
-	bool is_over; /* the callback ended it */
+	double base_price, least; /* as the search asks for prices: the first one, the least one yet */
+	uint64_t asked;           /* times that the whole model was asked */
+	bool is_over;             /* the callback ended it */
 };
 struct sass_attempt sass_attempt_any(struct sass_hunt *h); /* a random one */
 enum sass_rule sass_attempt_do(struct sass_hunt *h, const struct sass_attempt *step);
 enum sass_rule sass_attempt_count(struct sass_hunt *h, const struct sass_attempt *step); /* counted */
 /* The schedule becomes the best one found, or the base. */
 void sass_hunt_to_best(struct sass_hunt *h);
+/* The schedule as it stands is where the search goes on from. */
+void sass_hunt_take(struct sass_hunt *h);
 /* Of the schedule as it stands; INFINITY: `limit` or more.  The best are noted. */
 double sass_hunt_price(struct sass_hunt *h, double limit);
 static inline bool

@@ -5,50 +5,26 @@
  * unit works on one instruction after the other.  Cycles in which none can are jumped over: when each warp
  * can is known from what was issued before.
  *
- * A turn's price is the distance between the ends of a longer and a shorter run, so that neither a warp that
- * runs ahead nor the drain at the end counts.  Where a turn begins in the same state as one of the last
- * three, all later ones are like those between, and their mean is the price: nothing more is run. */
-#include "price_int.h"
+ * A turn's price is the time in which the warps together issue as many instructions as a turn of all of them
+ * has, so that a warp that runs ahead does not count.  Where a turn begins in the same state as one of the
+ * last three, all later ones are like those between, and their mean is the price: nothing more is run.  Many
+ * warps that begin together take a dozen turns to drift apart, as those on a device have long since: their
+ * blocks begin spread over the loop. */
+#include "simulate_int.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-	TURNS_FEW = 3,
+	TURNS_FEW = 3, /* that do not count */
 	TURNS = 7,
 	MANY = 8, /* more warps than these even each other out */
-	MANY_FEW = 2,
-	MANY_TURNS = 4,
-	RING = 16,              /* groups that are remembered */
-	SEEN = 4,               /* beginnings of turns that are remembered */
-	WORDS = SASS_UNITS + 2, /* of a state, beside the warps' */
-	WARP_WORDS = 4 + SASS_BARRIERS + 2 * RING,
+	MANY_TURNS = 2,
 	BARRIER_CYCLES = 12,
 	READ_CYCLES = 8, /* from the unit's taking it until its operands may be written */
 	MMA_CYCLES = 30,
 	QUEUE_CYCLES = 48, /* of loads and stores that wait for their unit */
 	DEEP_CYCLES = 512,
-};
-#define NEVER (INT64_MAX / 4)
-
-struct warp {
-	int64_t ready, barrier[SASS_BARRIERS], copies;
-	int64_t group[RING], mma[RING];
-	uint32_t n_groups, n_mma;
-	uint32_t at, turn, block;
-	bool waits; /* at a barrier */
-};
-struct run {
-	const struct sass_step *steps;
-	uint32_t n, n_warps, turns, last;
-	int64_t now;
-	int64_t free[SASS_UNITS], gate[GATES];
-	uint32_t waiting[SASS_PRICE_WARPS], of_block[SASS_PRICE_WARPS];
-	/* of each warp: tick from which on it may issue, but for the queues of its next instruction; NEVER:
-	 * it is done, or at a barrier */
-	int64_t can[SASS_PRICE_WARPS];
-	uint8_t queue[2][SASS_PRICE_WARPS];
-	struct warp warp[SASS_PRICE_WARPS];
 };
 
 static int64_t
@@ -93,8 +69,19 @@ look_ahead(struct run *r, struct warp *w)
 	r->can[i] = whole(t);
 }
 
+/* The blocks evenly over the loop, a block's warps together: each barrier finds as many as it waits for. */
 static void
-start(struct run *r, const struct sass_step *steps, uint32_t n, const struct sass_load *l, uint32_t turns)
+spread(struct run *r, uint32_t blocks)
+{
+	for (uint32_t i = 0; i < r->n_warps; i++) {
+		r->warp[i].at = (uint32_t)((uint64_t)r->warp[i].block * r->n / blocks);
+		look_ahead(r, &r->warp[i]);
+	}
+}
+
+void
+sass_run_start(
+    struct run *r, const struct sass_step *steps, uint32_t n, const struct sass_load *l, uint32_t turns)
 {
 	const uint32_t warps = MIN_OF(MAX_OF(l->warps, 1u), (uint32_t)SASS_PRICE_WARPS),
 		       blocks = MIN_OF(MAX_OF(l->blocks, 1u), warps);
@@ -104,11 +91,14 @@ start(struct run *r, const struct sass_step *steps, uint32_t n, const struct sas
 	r->n = n;
 	r->n_warps = warps;
 	r->turns = turns;
+	r->slot = SASS_TICK;
 	for (uint32_t w = 0; w < warps; w++) {
 		r->warp[w].block = w * blocks / warps;
 		r->of_block[r->warp[w].block]++;
 		look_ahead(r, &r->warp[w]);
 	}
+	if (warps > MANY && turns > 1)
+		spread(r, blocks);
 }
 
 /* ---- an instruction issued -------------------------------------------------------------------------- */
@@ -185,7 +175,8 @@ issue(struct run *r, uint32_t which)
 	}
 	look_ahead(r, w);
 	r->last = which;
-	r->now += SASS_TICK;
+	r->now += r->slot;
+	r->issued++;
 }
 
 /* ---- who is next --------------------------------------------------------------------------------------- */
@@ -225,16 +216,6 @@ end_of(const struct run *r)
 }
 
 /* ---- turns that are like others ---------------------------------------------------------------------- */
-struct beginning { /* of a turn of the first warp: all that what follows depends on */
-	int64_t at;
-	uint32_t n;
-	int32_t word[WORDS + SASS_PRICE_WARPS * WARP_WORDS];
-};
-struct history {
-	struct beginning seen[SEEN];
-	uint32_t n;
-};
-
 /* Ticks from now on; what is over is over. */
 static int32_t
 ahead(const struct run *r, int64_t t)
@@ -242,8 +223,8 @@ ahead(const struct run *r, int64_t t)
 	return t <= r->now ? 0 : t == NEVER ? INT32_MAX : (int32_t)MIN_OF(t - r->now, (int64_t)INT32_MAX);
 }
 
-static void
-look(const struct run *r, struct beginning *b)
+void
+sass_run_look(const struct run *r, struct beginning *b)
 {
 	int32_t *p = b->word;
 
@@ -268,38 +249,43 @@ look(const struct run *r, struct beginning *b)
 	b->n = (uint32_t)(p - b->word);
 }
 
-/* Cycles of a turn, where this beginning was there before; 0: it was not. */
-static double
-repeats(const struct run *r, struct history *h)
+bool
+sass_run_same(const struct beginning *a, const struct beginning *b)
 {
-	struct beginning *b = &h->seen[h->n % SEEN];
-	double cycles = 0;
-
-	look(r, b);
-	for (uint32_t back = 1; back < SEEN && back <= h->n && cycles == 0; back++) {
-		const struct beginning *o = &h->seen[(h->n - back) % SEEN];
-
-		if (o->n == b->n && memcmp(o->word, b->word, b->n * sizeof(*b->word)) == 0)
-			cycles = (double)(b->at - o->at) / SASS_TICK / back;
-	}
-	h->n++;
-	return cycles;
+	return a->n == b->n && memcmp(a->word, b->word, a->n * sizeof(*a->word)) == 0;
 }
 
-/* Until a warp is about to end its turn `stop`, or a turn repeats (then its cycles, else 0). */
-static double
-run_until(struct run *r, uint32_t stop, struct history *h, int64_t give_up)
+double
+sass_run_repeats(const struct run *r, struct history *h, uint32_t *turns)
 {
-	for (uint32_t w; (w = next_warp(r)) < r->n_warps;) {
-		const bool ends = r->warp[w].at + 1 == r->n;
+	struct beginning *b = &h->seen[h->n++ % SEEN];
+
+	sass_run_look(r, b);
+	for (uint32_t back = 1; back < SEEN && back < h->n; back++) {
+		const struct beginning *o = &h->seen[(h->n - 1 - back) % SEEN];
+
+		if (sass_run_same(o, b)) {
+			*turns = back;
+			return (double)(b->at - o->at) / SASS_TICK / back;
+		}
+	}
+	return 0;
+}
+
+/* Until so many instructions are issued, or a turn repeats (then its cycles, else 0). */
+static double
+run_until(struct run *r, uint64_t issued, struct history *h, int64_t give_up)
+{
+	uint32_t turns;
+
+	for (uint32_t w; r->issued < issued && (w = next_warp(r)) < r->n_warps;) {
+		const bool ends = w == 0 && r->warp[w].at + 1 == r->n;
 
 		if (r->now > give_up)
 			return INFINITY;
-		if (ends && r->warp[w].turn + 1 == stop)
-			return 0;
 		issue(r, w);
-		if (ends && w == 0 && h) {
-			const double cycles = repeats(r, h);
+		if (ends) {
+			const double cycles = sass_run_repeats(r, h, &turns);
 
 			if (cycles > 0)
 				return cycles;
@@ -308,36 +294,40 @@ run_until(struct run *r, uint32_t stop, struct history *h, int64_t give_up)
 	return 0;
 }
 
-/* To the end, every warp making so many turns. */
-static double
-run_out(struct run *r, uint32_t turns)
+int64_t
+sass_run_ticks(double cycles)
 {
-	r->turns = turns;
-	for (uint32_t w; (w = next_warp(r)) < r->n_warps;)
-		issue(r, w);
-	return end_of(r);
+	return cycles < 1e12 ? (int64_t)(cycles * SASS_TICK) : NEVER;
 }
 
 double
 sass_simulate(const struct sass_step *steps, uint32_t n, const struct sass_load *l, double limit)
 {
+	const uint32_t few = l->warps > MANY ? 0 : TURNS_FEW, turns = l->warps > MANY ? MANY_TURNS : TURNS;
 	struct history h = {.n = 0};
-	const uint32_t few = l->warps > MANY ? MANY_FEW : TURNS_FEW,
-		       turns = l->warps > MANY ? MANY_TURNS : TURNS;
-	struct run r, early;
-	double cycles, first, most;
+	struct run r;
+	double cycles;
+	int64_t from;
 
 	if (n == 0)
 		return 0;
-	start(&r, steps, n, l, turns);
-	cycles = run_until(&r, few, &h, NEVER);
+	sass_run_start(&r, steps, n, l, UINT32_MAX);
+	cycles = run_until(&r, (uint64_t)n * r.n_warps * few, &h, NEVER);
 	if (cycles > 0)
 		return cycles;
-	early = r;
-	first = run_out(&early, few);
-	most = first + limit * (turns - few) + 1;
-	cycles = run_until(&r, turns, &h, most < 1e12 ? (int64_t)(most * SASS_TICK) : NEVER);
-	return cycles > 0 ? cycles : (run_out(&r, turns) - first) / (turns - few);
+	from = r.now;
+	cycles = run_until(
+	    &r, (uint64_t)n * r.n_warps * turns, &h, from + sass_run_ticks(limit * (turns - few) + 1));
+	return cycles > 0 ? cycles : (double)(r.now - from) / SASS_TICK / (turns - few);
+}
+
+/* To the end, every warp making so many turns. */
+static double
+run_out(struct run *r)
+{
+	for (uint32_t w; (w = next_warp(r)) < r->n_warps;)
+		issue(r, w);
+	return end_of(r);
 }
 
 double
@@ -347,6 +337,53 @@ sass_simulate_once(const struct sass_step *steps, uint32_t n, const struct sass_
 
 	if (n == 0)
 		return 0;
-	start(&r, steps, n, l, 1);
-	return run_out(&r, 1);
+	sass_run_start(&r, steps, n, l, 1);
+	return run_out(&r);
+}
+
+/* ---- piece by piece
+ * ----------------------------------------------------------------------------------------
+ */
+bool
+sass_run_turn(struct run *r, int64_t give_up)
+{
+	for (uint32_t w; (w = next_warp(r)) < r->n_warps && r->now <= give_up;) {
+		const bool ends = w == 0 && r->warp[w].at + 1 == r->n;
+
+		issue(r, w);
+		if (ends)
+			return true;
+	}
+	return false;
+}
+
+/* The places before which the warps stand. */
+static uint64_t
+stand(const struct run *r, uint32_t shift)
+{
+	uint64_t parts = 0;
+
+	for (uint32_t i = 0; i < r->n_warps; i++)
+		parts |= UINT64_C(1) << (r->warp[i].at >> shift);
+	return parts;
+}
+
+uint64_t
+sass_run_stretch(struct run *r, uint64_t issued, uint32_t shift)
+{
+	uint64_t parts = stand(r, shift);
+
+	for (uint32_t w; r->issued < issued && (w = next_warp(r)) < r->n_warps;) {
+		parts |= UINT64_C(1) << (r->warp[w].at >> shift);
+		issue(r, w);
+	}
+	return parts | stand(r, shift);
+}
+
+void
+sass_run_copy(struct run *to, const struct run *from)
+{
+	memcpy(to, from, offsetof(struct run, warp) + from->n_warps * sizeof(from->warp[0]));
+	for (uint32_t i = 0; i < to->n_warps; i++)
+		look_ahead(to, &to->warp[i]);
 }

@@ -199,6 +199,57 @@ test_jumps_are_counted_cycles(void **state)
 	}
 }
 
+/* Steps change a few at a time and are taken or put back: of one loop only the parts that changed are run
+ * again, of another of the same steps all.  Their prices are the same at every step, and that of a loop that
+ * was never changed is what it costs. */
+static void
+test_what_is_run_again_is_enough(void **state)
+{
+	enum { LISTS = 60, CHANGES = 40, LONG = 300 };
+	struct rng r = {17};
+	struct sass_step s[LONG];
+	uint32_t n_same = 0, n_taken = 0;
+
+	(void)state;
+	for (int i = 0; i < LISTS; i++) {
+		const uint32_t n = 20 + (uint32_t)rng_below(&r, LONG - 20);
+		struct sass_load l = {.warps = 1 + (uint32_t)rng_below(&r, 4)};
+		struct arena a = {0};
+		struct sass_steady *some, *all;
+
+		l.blocks = 1 + (uint32_t)rng_below(&r, l.warps);
+		for (uint32_t k = 0; k < n; k++)
+			s[k] = random_step(&r);
+		some = sass_steady_make(&a, s, n, &l, 1);
+		all = sass_steady_make(&a, s, n, &l, 1);
+		if (sass_steady_is_found(some) && l.warps == 1)
+			assert_true(fabs(sass_steady_ask(some, 0, INFINITY) -
+					sass_simulate(s, n, &l, INFINITY)) <= 1);
+		for (int c = 0; c < CHANGES; c++) {
+			const uint32_t at = (uint32_t)rng_below(&r, n - 1);
+			const struct sass_step was[2] = {s[at], s[at + 1]};
+			const double before = sass_steady_ask(some, 0, INFINITY);
+			double cycles;
+
+			s[at] = was[1];
+			s[at + 1] = was[0];
+			s[at].stall = (uint8_t)(1 + rng_below(&r, 4));
+			cycles = sass_steady_ask(
+			    some, sass_steady_part(some, at) | sass_steady_part(some, at + 1), INFINITY);
+			assert_true(cycles == sass_steady_ask(all, UINT64_MAX, INFINITY));
+			n_same += cycles == before;
+			if (rng_below(&r, 2)) {
+				sass_steady_take(some);
+				sass_steady_take(all);
+				n_taken++;
+			} else
+				memcpy(&s[at], was, sizeof(was));
+		}
+		arena_fini(&a);
+	}
+	assert_true(n_taken > LISTS && n_same > LISTS && n_same < LISTS * CHANGES - LISTS);
+}
+
 /* ---- the golden kernels -------------------------------------------------------------------------------- */
 static struct cubin *
 cubin_of(struct arena *a, const struct gold *k, struct bytes *bytes)
@@ -533,6 +584,7 @@ main(void)
 	    cmocka_unit_test(test_what_is_known),
 	    cmocka_unit_test(test_limits),
 	    cmocka_unit_test(test_jumps_are_counted_cycles),
+	    cmocka_unit_test(test_what_is_run_again_is_enough),
 	    cmocka_unit_test(test_facts),
 	    cmocka_unit_test(test_peers),
 	    cmocka_unit_test(test_never_below_the_bound),
