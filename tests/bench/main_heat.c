@@ -143,7 +143,9 @@ make_runner(struct one *o, const struct dev *d, struct err *e)
 static bool
 open_one(struct one *o, const char *path, const struct dev *d, const struct target *t, struct err *e)
 {
-	o->path = path;
+	o->path = realpath(path, NULL); /* whoever times it stands in another folder */
+	if (!o->path)
+		o->path = path;
 	return (
 	    (plan_load(&o->a, path, &o->plan, NULL, e) && make_kernels(o, t, e) && make_runner(o, d, e)) ||
 	    err_in(e, "%s", path));
