@@ -318,13 +318,35 @@ numbers_of_perturb(struct judge *j)
 	return true;
 }
 
+/* Every schedule that it says a kernel was made by is one that was asked for. */
+static bool
+took_of_asked(struct judge *j)
+{
+	struct bytes took = j->o->took;
+	struct msg m;
+
+	if (!took.n)
+		return true;
+	if (!read_request(j, MSG_build_ask, &m))
+		return false;
+	if (took.n != m.build_ask.n_kernels)
+		return refuse(j, "it tells the schedules of another number of kernels than were asked for");
+	for (uint32_t i = 0; i < m.build_ask.n_kernels; i++)
+		if (took.p[i] > m.build_ask.kernels[i].n_others)
+			return refuse(j, "a kernel was made by a schedule that was not asked for");
+	return true;
+}
+
 static bool
 numbers_of_build(struct judge *j)
 {
 	uint64_t bytes;
 
-	return j->o->fail || (blob_size(j->db, &j->o->artefact, &bytes) && bytes > 0) ||
-	    refuse(j, "the built object is not here; it is uploaded first");
+	if (j->o->fail)
+		return true;
+	if (!blob_size(j->db, &j->o->artefact, &bytes) || bytes == 0)
+		return refuse(j, "the built object is not here; it is uploaded first");
+	return took_of_asked(j);
 }
 
 static bool

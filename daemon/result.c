@@ -124,7 +124,8 @@ put_built(struct db *db, struct putting *t, struct err *e)
 	    .cause = o->cause,
 	    .log = o->log,
 	    .path = STR(""),
-	    .worker = t->from.worker};
+	    .worker = t->from.worker,
+	    .took = o->took};
 	if (o->fail)
 		return put_unfit(db, t, e);
 	b->path = str_of(blob_path(&t->x->op.arena, db, &o->artefact));

@@ -45,6 +45,7 @@ build_find(struct db *db, struct arena *a, const struct hash *key, const struct 
 		out->log = q_text(&q, a, 1);
 		out->worker = q_text(&q, a, 2);
 		out->signature = q_blob(&q, a, 3);
+		out->took = q_blob(&q, a, 4);
 		*found = counts(db, key, k, env.run_compat, out);
 	}
 	if (!q_end(&q, e))
@@ -69,8 +70,8 @@ build_put(struct db *db, struct arena *a, const struct hash *key, const struct m
 	sign_make(&db->signer, &what, made);
 	b->key = *key;
 	b->signature = (struct bytes){made->b, made->n};
-	return q_run(
-	    db, e, SQL_BUILD_PUT, "hhttbi", key, &b->digest, b->log, b->worker, b->signature, db_wall(db));
+	return q_run(db, e, SQL_BUILD_PUT, "hhttbbi", key, &b->digest, b->log, b->worker, b->signature,
+	    b->took, db_wall(db));
 }
 
 bool

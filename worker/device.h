@@ -25,6 +25,7 @@ struct device_conf {
 struct built {
 	struct bytes object;
 	struct str log;
+	struct bytes took; /* of each kernel the schedule that it was made by, as `outcome` has it */
 };
 struct device {
 	void *self;

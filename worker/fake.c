@@ -94,7 +94,7 @@ fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 		sb_addf(&sb, "%.*s %s %.*s\n", STR_ARG(ask->kernels[i].symbol), hex,
 		    STR_ARG(ask->kernels[i].schedule));
 	}
-	*out = (struct built){{(const uint8_t *)sb.p, sb.n}, STR("")};
+	*out = (struct built){.object = {(const uint8_t *)sb.p, sb.n}, .log = STR("")};
 	return true;
 }
 

@@ -188,13 +188,14 @@ static bool
 do_resolve(struct child *c, struct arena *a, struct bytes body)
 {
 	struct body in = {body.p, body.p + body.n, false};
-	struct bytes spec = get_blob(&in), schedule = get_blob(&in), out;
+	struct bytes spec = get_blob(&in), how = get_blob(&in), out = {0};
+	struct kernel_name k = {STR("k"), {(const char *)spec.p, spec.n}, {(const char *)how.p, how.n}};
 	struct err e = {0};
 
-	if (in.bad || !c->gpu.is_open || !c->dev.self)
+	if (in.bad || c->is_fake || !c->dev.self)
 		return false;
-	return vendor_resolve(&c->dev, a, (struct str){(const char *)spec.p, spec.n},
-		   (struct str){(const char *)schedule.p, schedule.n}, &out, &e)
+	return (c->gpu.is_open ? vendor_resolve(&c->dev, a, k.spec, k.schedule, &out, &e)
+			       : dev_binds(&c->dev, &k, &e))
 	    ? say(c, SAY_CUBIN, out.p, out.n)
 	    : say_error(c, &e);
 }

@@ -106,6 +106,7 @@ do_build(struct work *w, struct arena *a, uint64_t session, const struct m_task 
 	ok = client_put_bytes(c, b.object, "artefact", &o->artefact, e);
 	client_close(c);
 	o->log = (struct str){b.log.p ? b.log.p : "", MIN_OF(b.log.n, (size_t)60000)};
+	o->took = b.took;
 	return ok;
 }
 

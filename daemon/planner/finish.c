@@ -2,12 +2,12 @@
  * are built and checked together by a worker; a kernel that fails there is taken out and the
  * choice made again. */
 #include "perturb.h"
+#include "ways.h"
 #include "what_if.h"
 
 #include "../../proto/range.h"
 #include "../../schema/plan_file.h"
 
-#include <math.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -32,78 +32,40 @@ chosen_specs(const struct tune *t, struct arena *a, uint32_t **out)
 	return n;
 }
 
+/* Passes, scratch and packs of each chosen kernel, by the first of its ways. */
 static bool
-emit_for(struct tune *t, const struct spec *s, struct str schedule, const char *symbol,
-    struct kernel_code *out, struct err *e)
-{
-	struct str moves;
-
-	(void)sip_split(schedule, &schedule, &moves); /* they are of the machine code */
-	return t->target.is_cuda ? emit_cuda(t->plan_arena, s, schedule, &t->target, symbol, out, e)
-				 : emit_c(t->plan_arena, s, schedule, &t->target, symbol, out, e);
-}
-
-/* Of the measured kernels that compute the same with other extents, the schedule of the one whose size is
- * nearest.  One that is not done in the same form is no kin: a large field measured without Winograd's tells
- * a small one to do three times the work. */
-static struct str
-schedule_of_kin(const struct tune *t, uint32_t s)
-{
-	const struct cand_set *c = &t->front.cands;
-	struct arena tmp = {0};
-	struct str best = {0}, moves, form = space_guess(&tmp, &c->specs[s], &t->target);
-	double least = 0;
-
-	for (uint32_t i = 0; i < c->n_specs - c->n_views; i++) {
-		/* the logarithm of its bound (kernels/cost/predict.c) */
-		double apart = fabs(t->cost[i].features[1] - t->cost[s].features[1]);
-
-		if (t->cost[i].measured_ns <= 0 || (best.p && apart >= least) ||
-		    !hash_eq(&c->specs[i].structure, &c->specs[s].structure) ||
-		    !str_eq(space_guess(&tmp, &c->specs[i], &t->target), form))
-			continue;
-		(void)sip_split(t->cost[i].schedule, &best, &moves); /* another kernel's code has others */
-		least = apart;
-	}
-	arena_fini(&tmp);
-	return best;
-}
-
-struct str
-finish_schedule(const struct tune *t, uint32_t s)
-{
-	struct str schedule = t->cost[s].measured_ns > 0 ? t->cost[s].schedule : schedule_of_kin(t, s), moves;
-
-	if (t->is_plain)
-		(void)sip_split(schedule, &schedule, &moves);
-	return schedule;
-}
-
-/* With the schedule that it was measured with; one that never was with what looks best, where that fits it.
- */
-static bool
-emit_chosen(struct tune *t, uint32_t s, const char *symbol, struct plan_code *c, struct err *e)
-{
-	const struct spec *spec = &t->front.cands.specs[s];
-	bool is_guess = t->cost[s].measured_ns <= 0;
-	struct err none = {0};
-
-	c->schedule = finish_schedule(t, s);
-	if (!is_guess)
-		return emit_for(t, spec, c->schedule, symbol, &c->code, e);
-	if (c->schedule.n && emit_for(t, spec, c->schedule, symbol, &c->code, &none))
-		return true;
-	c->schedule = space_guess(t->plan_arena, spec, &t->target);
-	if (c->schedule.n && emit_for(t, spec, c->schedule, symbol, &c->code, &none))
-		return true;
-	c->schedule = STR("");
-	return emit_for(t, spec, c->schedule, symbol, &c->code, e);
-}
-
-/* Passes, scratch and packs of each chosen kernel, and the source of all of them. */
-static bool
-generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct str *source,
+generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct ways *ways,
     struct err *e)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct plan_code *c = &codes[specs[i]];
+
+		c->symbol = str_of(arena_printf(t->plan_arena, "k%u", i));
+		if (!ways_find(t, specs[i], c, &ways[i], e))
+			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
+		c->is_ready = true;
+	}
+	return true;
+}
+
+/* By the way that the builder took, where that is not the first. */
+static bool
+generate_took(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes,
+    const struct ways *ways, struct bytes took, struct err *e)
+{
+	if (took.n && took.n != n)
+		return err_set(e, ERR_PROTO, "a build of %u kernels tells the schedules of %zu", n, took.n);
+	for (uint32_t i = 0; i < took.n; i++) {
+		if (took.p[i] >= ways[i].n)
+			return err_set(e, ERR_PROTO, "a build took a schedule that it was not given");
+		if (took.p[i] && !ways_emit(t, specs[i], ways[i].schedule[took.p[i]], &codes[specs[i]], e))
+			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
+	}
+	return true;
+}
+
+static struct str
+source_of(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes)
 {
 	struct strbuf text;
 
@@ -111,33 +73,37 @@ generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *co
 	sb_add(&text,
 	    t->target.is_cuda ? emit_cuda_prelude(t->plan_arena, false)
 			      : emit_c_prelude(t->plan_arena, &t->target));
-	for (uint32_t i = 0; i < n; i++) {
-		struct plan_code *c = &codes[specs[i]];
-		const char *symbol = arena_printf(t->plan_arena, "k%u", i);
+	for (uint32_t i = 0; i < n; i++)
+		sb_add(&text, codes[specs[i]].code.text);
+	return sb_str(&text);
+}
 
-		c->symbol = str_of(symbol);
-		if (!emit_chosen(t, specs[i], symbol, c, e))
-			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
-		c->is_ready = true;
-		sb_add(&text, c->code.text);
-	}
-	*source = sb_str(&text);
-	return true;
+static void
+others_of(struct tune *t, const struct ways *w, struct m_kernel *k)
+{
+	struct m_other *o = NEW_ARRAY(t->plan_arena, struct m_other, WAYS_MAX);
+
+	for (uint32_t i = 1; i < w->n; i++)
+		o[i - 1].schedule = w->schedule[i];
+	k->others = o;
+	k->n_others = w->n - 1;
 }
 
 /* until_ns: 0, or when nobody waits for it any more: ERR_DEADLINE. */
 static bool
-ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes, int64_t until_ns,
-    struct m_build_have *have, struct err *e)
+ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes,
+    const struct ways *ways, int64_t until_ns, struct m_build_have *have, struct err *e)
 {
 	struct msg ask = {.type = MSG_build_ask}, m;
 	struct m_kernel *k = NEW_ARRAY(t->plan_arena, struct m_kernel, n);
 	int64_t from = t->os->mono_ns(t->os->self);
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
 		    .schedule = codes[specs[i]].schedule,
 		    .symbol = codes[specs[i]].symbol};
+		others_of(t, &ways[i], &k[i]);
+	}
 	ask.build_ask = (struct m_build_ask){
 	    .threads = t->start.options.threads, .precision = t->precision, .kernels = k, .n_kernels = n};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, until_ns, &m, e))
@@ -147,6 +113,21 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 	*have = m.build_have;
 	share_note_build(
 	    t, share_build_ns(t, t->choice.chosen, t->choice.n_chosen), t->os->mono_ns(t->os->self) - from);
+	return true;
+}
+
+/* Generates the kernels and has them built; have->fail: that is why not. */
+static bool
+build_once(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, int64_t until_ns,
+    struct m_build_have *have, struct str *source, struct err *e)
+{
+	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
+
+	if (!generate(t, specs, n, codes, ways, e) ||
+	    !ask_build(t, specs, n, codes, ways, until_ns, have, e) ||
+	    (!have->fail && !generate_took(t, specs, n, codes, ways, have->took, e)))
+		return false;
+	*source = source_of(t, specs, n, codes);
 	return true;
 }
 
@@ -209,8 +190,8 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			*source = STR("");
 			return true;
 		}
-		if (!progress_say(t, "building", true, e) || !generate(t, specs, n, codes, source, e) ||
-		    !ask_build(t, specs, n, codes, 0, &have, e))
+		if (!progress_say(t, "building", true, e) ||
+		    !build_once(t, specs, n, codes, 0, &have, source, e))
 			return false;
 		if (have.fail == 0) {
 			char *path = str_dup(t->plan_arena, have.path);
@@ -438,7 +419,7 @@ finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e)
 
 	t->plan_arena = &own;
 	n = chosen_specs(t, &own, &specs);
-	ok = generate(t, specs, n, codes, &source, e) && ask_build(t, specs, n, codes, until_ns, &have, e);
+	ok = build_once(t, specs, n, codes, until_ns, &have, &source, e);
 	if (ok && have.fail)
 		ok = err_set(e, err_of_wire(have.fail), "%.*s", STR_ARG(have.cause));
 	from = t->os->mono_ns(t->os->self);

@@ -51,6 +51,21 @@ tune_hw(const struct m_env *env, uint64_t threads, bool winograd)
 	return hw;
 }
 
+/* Those that the environment's key lists. */
+static void
+find_libraries(struct str key, struct target *t)
+{
+	while (key.n) {
+		struct str text = str_cut(&key, '\n');
+		const struct str name = str_cut(&text, '=');
+		enum library l;
+		int64_t version;
+
+		if (str_is(name, "library") && library_read(text, &l, &version))
+			t->library[l] = version;
+	}
+}
+
 static struct target
 target_of(const struct m_env *env, bool strict, bool winograd, enum precision precision)
 {
@@ -65,6 +80,7 @@ target_of(const struct m_env *env, bool strict, bool winograd, enum precision pr
 		t.n_vregs = (int)h->n_vregs;
 		target_caches(&t, (double)h->l1_bytes, (double)h->l2_bytes, (double)h->l3_bytes);
 	}
+	find_libraries(env->key, &t);
 	t.strict = strict;
 	t.winograd = winograd;
 	t.precision = precision;

@@ -66,6 +66,11 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
  * others are tried, but where Winograd's form pays they take several times as long. */
 struct str space_guess(struct arena *a, const struct spec *s, const struct target *t);
 
+/* A library's call that is a better guess than generated code, as nothing has to be compiled for it and it
+ * is about as fast: of a CPU's library that is there, tensors as they lie.  "": there is none; whether the
+ * library has a fast one is known where it is (a worker). */
+struct str space_library(struct arena *a, const struct spec *s, const struct target *t);
+
 /* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
  * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
 bool fuse_winograd(const struct spec *s);

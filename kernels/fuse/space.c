@@ -223,6 +223,21 @@ look(struct search *s, struct shape_of_work *w)
 	return true;
 }
 
+static struct str
+library_schedule(struct arena *a, const struct target *t, enum library l, uint32_t algo)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	sb_addz(&sb, "lib=");
+	library_print(&sb, l, t->library[l]);
+	if (algo)
+		sb_addf(&sb, " algo=%u", algo);
+	if (library_is_cuda(l) && t->precision != PRECISION_F32)
+		sb_addf(&sb, " math=%d", (int)t->precision);
+	return sb_str(&sb);
+}
+
 /* Calls of the libraries that are there and can compute it: no tile program, nothing to compare. */
 static void
 propose_libraries(struct search *s)
@@ -236,17 +251,10 @@ propose_libraries(struct search *s)
 		if (!s->target->library[l] || !library_takes((enum library)l, &call, &e))
 			continue;
 		for (uint32_t algo = 0; algo < library_algos((enum library)l); algo++) {
-			struct strbuf sb;
+			struct str text = library_schedule(s->a, s->target, (enum library)l, algo);
 
-			sb_init(&sb, s->a);
-			sb_addz(&sb, "lib=");
-			library_print(&sb, (enum library)l, s->target->library[l]);
-			if (algo)
-				sb_addf(&sb, " algo=%u", algo);
-			if (library_is_cuda((enum library)l) && s->target->precision != PRECISION_F32)
-				sb_addf(&sb, " math=%d", (int)s->target->precision);
-			s->seen[s->n] = hash64(sb.p, sb.n, 2);
-			s->list[s->n++] = sb_str(&sb);
+			s->seen[s->n] = hash64(text.p, text.n, 2);
+			s->list[s->n++] = text;
 			s->n_library++;
 		}
 	}
@@ -335,6 +343,38 @@ space_guess(struct arena *a, const struct spec *s, const struct target *t)
 	    !t->is_cuda && t->winograd && !t->strict && fuse_winograd(s) && is_worth_form(&search, wino);
 
 	return pays ? wino : STR("");
+}
+
+/* Libraries have their vectors along the columns of the products (the channels of a depthwise convolution),
+ * and block over their rows: with less than a vector of the one, or a single one of the other, they take
+ * several times as long as generated code. */
+static bool
+suits_libraries(const struct library_call *c, const struct target *t)
+{
+	const struct shape *s = &c->result.shape;
+	int64_t columns = s->dim[s->rank - 1], rows = 1;
+	int first = c->linear == CALL_conv || s->rank < 2 ? 0 : s->rank - 2;
+
+	if (c->linear == CALL_conv && c->group != columns)
+		columns /= c->group;
+	for (int d = first; d + 1 < s->rank; d++)
+		rows *= s->dim[d];
+	return rows > 1 && columns >= t->simd_bytes / (int64_t)sizeof(float);
+}
+
+struct str
+space_library(struct arena *a, const struct spec *s, const struct target *t)
+{
+	struct library_call call;
+	struct err e;
+
+	if (t->strict || t->is_cuda || space_guess(a, s, t).n || !library_call_of(s, &call, &e) ||
+	    !suits_libraries(&call, t))
+		return STR("");
+	for (int l = 0; l < LIBRARY_COUNT; l++)
+		if (t->library[l] && library_takes((enum library)l, &call, &e))
+			return library_schedule(a, t, (enum library)l, 0);
+	return STR("");
 }
 
 static void

@@ -35,7 +35,7 @@ enum step_kind {
 #define STEP_BIT(KIND) (1u << STEP_##KIND)
 const char *step_name(enum step_kind k);
 
-/* A tensor in memory as the call sees it: element d stands at sum stride[i] * d[i] (elements, none
+/* A tensor in memory as the call sees it: element d stands at offset + sum stride[i] * d[i] (elements, none
  * negative; 0 where it is the same for all d[i], and where the extent is 1). */
 enum call_source {
 	SOURCE_INPUT,  /* operand `number` of the spec, given at each run */
@@ -49,7 +49,7 @@ struct call_view {
 	const void *data;
 	enum dtype type;
 	struct shape shape;
-	int64_t stride[MAX_RANK];
+	int64_t offset, stride[MAX_RANK];
 };
 struct call_step {
 	enum step_kind kind;
@@ -76,6 +76,8 @@ bool library_call_of(const struct spec *s, struct library_call *out, struct err 
 bool library_takes(enum library l, const struct library_call *c, struct err *e) MUST_CHECK;
 /* A line for the products, one for each tensor, one for each step. */
 void library_call_print(struct strbuf *sb, const struct library_call *c);
+/* Block i of n of the result's rows as a call of its own; false: it cannot be had in so many. */
+bool library_call_part(const struct library_call *c, uint32_t i, uint32_t n, struct library_call *out);
 /* Does it differ along the last dimension only: a bias? */
 bool view_is_row(const struct call_view *v);
 /* Row-major, without gaps? */

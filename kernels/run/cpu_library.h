@@ -33,11 +33,13 @@ void cpu_libraries_open(struct cpu_libraries *l);
 void cpu_libraries_close(struct cpu_libraries *l);
 size_t cpu_libraries_bytes(const struct cpu_libraries *l);
 /* The device's functions (dev.h). */
-bool cpu_library_bind(struct str spec, struct str schedule, struct dev_kernel *k, struct err *e) MUST_CHECK;
+/* In up to n_threads parts, which may run side by side: the kernel's range. */
+bool cpu_library_bind(
+    struct str spec, struct str schedule, uint32_t n_threads, struct dev_kernel *k, struct err *e) MUST_CHECK;
 void cpu_library_unbind(struct dev_kernel *k);
 bool cpu_library_prepare(const struct cpu_libraries *l, struct dev_launch *to, struct err *e) MUST_CHECK;
 void cpu_library_release(const struct cpu_libraries *l, struct dev_launch *of);
 bool cpu_library_reads(const struct dev_kernel *k, uint32_t operand);
-void cpu_library_run(const struct dev_launch *l, char *scratch);
+void cpu_library_run(const struct dev_launch *l, char *scratch, int64_t lo, int64_t hi);
 
 #endif

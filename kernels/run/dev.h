@@ -112,14 +112,15 @@ struct dev {
 	bool (*fault)(void *self, bool *is_lost, struct err *e);
 	void (*close)(void *self);
 };
-/* A kernel, of the module or of the library that its schedule names.  Scratch is to be reserved behind it, by
- * what k says then. */
+/* A kernel, of the module or of the library that its schedule names.  Then k says what scratch to reserve. */
 struct kernel_name {
 	struct str symbol, spec, schedule;
 };
 bool dev_find(const struct dev *d, struct dev_module *m, const struct kernel_name *n, struct dev_kernel *k,
     struct err *e) MUST_CHECK;
 void dev_lose(const struct dev *d, struct dev_kernel *k);
+/* Has the library that the schedule names such a kernel here?  ERR_INFEASIBLE, ERR_HOST with why not. */
+bool dev_binds(const struct dev *d, const struct kernel_name *n, struct err *e) MUST_CHECK;
 /* Once for each launch whose constant operands are in l->buf, before it runs; nothing to do where the code is
  * generated.  Those operands stay where they are, and as they are, until the release: launches that read the
  * same bytes share what is kept of them. */

@@ -122,8 +122,9 @@ cpu_find(void *self, struct dev_module *m, const char *symbol, struct dev_kernel
 static bool
 cpu_bind(void *self, struct str spec, struct str schedule, struct dev_kernel *k, struct err *e)
 {
-	(void)self;
-	return cpu_library_bind(spec, schedule, k, e);
+	const struct cpu *c = self;
+
+	return cpu_library_bind(spec, schedule, pool_threads(c->pool), k, e);
 }
 
 static void
@@ -286,7 +287,7 @@ run_piece(void *arg, const struct pool_pass *at, uint32_t thread, int64_t lo, in
 	pass_fn *fn;
 
 	if (l->kernel->library) {
-		cpu_library_run(l, w->cpu->shared);
+		cpu_library_run(l, w->cpu->shared, lo, hi);
 		return;
 	}
 	memcpy(&fn, &l->kernel->pass[at->part - 1], sizeof(fn));

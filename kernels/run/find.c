@@ -30,6 +30,16 @@ dev_lose(const struct dev *d, struct dev_kernel *k)
 }
 
 bool
+dev_binds(const struct dev *d, const struct kernel_name *n, struct err *e)
+{
+	struct dev_kernel k = {.n_passes = 1};
+	bool ok = dev_find(d, NULL, n, &k, e);
+
+	dev_lose(d, &k);
+	return ok;
+}
+
+bool
 dev_prepare(const struct dev *d, struct dev_launch *l, struct err *e)
 {
 	return !l->kernel->library || d->prepare(d->self, l, e);

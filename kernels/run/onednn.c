@@ -447,17 +447,12 @@ address(const struct onednn *o, const struct port *p, void *const *buf)
 {
 	union { /* operands are only read */
 		const void *c;
-		void *p;
-	} u = {.c = p->view->data};
+		float *p;
+	} u = {.c = p->view->source == SOURCE_CONST ? p->view->data
+		: p->view->source == SOURCE_RESULT  ? buf[o->call->n_operands + o->call->result.number]
+						    : buf[p->view->number]};
 
-	switch (p->view->source) {
-	case SOURCE_CONST:
-		return u.p;
-	case SOURCE_RESULT:
-		return buf[o->call->n_operands + o->call->result.number];
-	default:
-		return buf[p->view->number];
-	}
+	return u.p ? u.p + p->view->offset : NULL;
 }
 
 static bool

@@ -173,6 +173,13 @@ answer_build(struct desk *d, const struct m_build_ask *ask)
 
 	m.build_have =
 	    (struct m_build_have){.path = str_of(path), .cause = STR(""), .log = STR(""), .worker = STR("")};
+	if (d->takes) {
+		uint8_t *took = NEW_ARRAY(&d->a, uint8_t, MAX_OF(ask->n_kernels, 1u));
+
+		for (uint32_t i = 0; i < ask->n_kernels; i++)
+			took[i] = d->takes(&ask->kernels[i]);
+		m.build_have.took = (struct bytes){took, ask->n_kernels};
+	}
 	pass(d, d->build_ns * (int64_t)ask->n_kernels);
 	answer_late(d);
 	assert_true(os_write_file(os_real(), path, (struct bytes){(const uint8_t *)"object", 6}, &e));

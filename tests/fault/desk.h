@@ -18,6 +18,9 @@
 /* What a kernel costs, as a multiple of its bound. */
 typedef double (*cost_fn)(const struct hash *spec, int64_t bound_ns);
 
+/* Which of its schedules a kernel is built by. */
+typedef uint8_t (*desk_takes)(const struct m_kernel *k);
+
 struct known {
 	struct hash spec, structure;
 	struct str text;
@@ -40,6 +43,7 @@ struct desk {
 	uint32_t n_asks, n_measured, n_raced, n_races, n_times; /* asked for by the job */
 	uint32_t n_timed;                                       /* plans side by side, the last time */
 	double said_spent;                                      /* seconds spent before, as the job said */
+	desk_takes takes;                                       /* NULL: the first, and it does not say so */
 	int64_t (*truth)(const struct hash *spec, int64_t first_ns); /* of a kernel in a whole plan; NULL */
 	/* by its own clock */
 	bool is_virtual;

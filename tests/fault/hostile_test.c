@@ -312,6 +312,10 @@ lies_on(void *self)
 		struct m_outcome o = task_outcome(t);
 
 		o.artefact = hash_bytes("nowhere", 7);
+		if (t->kind == TASK_BUILD && l->n_lies % 2) { /* here, but made as nobody has asked */
+			o.artefact = hash_bytes(OBJECT, sizeof(OBJECT));
+			o.took = (struct bytes){(const uint8_t *)"\7", 1};
+		}
 		o.rows = &row;
 		o.n_rows = t->kind == TASK_MEASURE;
 		if (t->kind == TASK_CANARY)

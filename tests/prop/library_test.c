@@ -29,11 +29,11 @@ run_once(const struct dev *d, const struct test_kernel *k, struct err *e)
 }
 
 static void
-open_device(struct dev *d)
+open_device(struct dev *d, uint32_t n_threads)
 {
 	struct err e;
 
-	if (!dev_cpu_open(1, false, d, &e))
+	if (!dev_cpu_open(n_threads, false, d, &e))
 		fail_msg("%s", e.msg);
 }
 
@@ -77,13 +77,15 @@ test_calls_mean_what_the_spec_means(void **state)
 {
 	uint64_t rounds = setting("KORCH_LIBRARY_ROUNDS", 300), seed = setting("KORCH_LIBRARY_SEED", 1);
 	uint32_t n_had[2] = {0, 0};
-	struct dev d;
+	struct dev d[3]; /* with more threads a call is several, each for some of the rows */
 
 	(void)state;
-	open_device(&d);
+	for (uint32_t i = 0; i < COUNT_OF(d); i++)
+		open_device(&d[i], i + 1);
 	for (uint64_t i = 0; i < rounds; i++)
-		agrees_with_interp(&d, seed + i, n_had);
-	d.close(d.self);
+		agrees_with_interp(&d[(seed + i) % COUNT_OF(d)], seed + i, n_had);
+	for (uint32_t i = 0; i < COUNT_OF(d); i++)
+		d[i].close(d[i].self);
 	printf("%u calls with activations as they lie, %u in the library's own form, of %llu\n", n_had[0],
 	    n_had[1], (unsigned long long)rounds);
 	assert_true(n_had[0] * 3 > rounds);
@@ -117,7 +119,7 @@ test_oracle_of_generated_kernels(void **state)
 	struct dev d;
 
 	(void)state;
-	open_device(&d);
+	open_device(&d, 2);
 	while (n < ORACLE_KERNELS) {
 		struct spec s;
 

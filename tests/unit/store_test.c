@@ -435,6 +435,30 @@ other_key(struct box *b)
 		fail_msg("%s", e.msg);
 }
 
+/* By which of its schedules each kernel was made is kept with the object. */
+static void
+builds_keep_what_was_taken(void **state)
+{
+	static const uint8_t object[] = "object", took[] = {0, 1, 0};
+	struct box b;
+	struct meas_key k;
+	struct hash key = {{7}};
+	struct m_build_have put = {.log = STR(""), .worker = STR("w"), .took = {took, sizeof(took)}}, have;
+	struct err e = {0};
+	bool found;
+
+	(void)state;
+	box_open(&b);
+	k = box_env(&b, "cpu:x", "device=x");
+	if (!blob_put(b.db, (struct bytes){object, sizeof(object)}, "artefact", &put.digest, &e) ||
+	    !build_put(b.db, &b.a, &key, &k, &put, &e) ||
+	    !build_find(b.db, &b.a, &key, &k, &have, &found, &e))
+		fail_msg("%s", e.msg);
+	assert_true(found && have.took.n == sizeof(took));
+	assert_memory_equal(have.took.p, took, sizeof(took));
+	box_close(&b);
+}
+
 /* An end stands until anything that is known of its candidates changes: a row more, better or not, a repeat,
  * rows that go; what concerns others does not touch it. */
 static void
@@ -678,6 +702,7 @@ main(void)
 	    cmocka_unit_test(repeats),
 	    cmocka_unit_test(failures),
 	    cmocka_unit_test(owners_and_versions),
+	    cmocka_unit_test(builds_keep_what_was_taken),
 	    cmocka_unit_test(ends_of_jobs),
 	    cmocka_unit_test(earlier_schemas),
 	    cmocka_unit_test(thread_groups),
