@@ -5,12 +5,16 @@
  * count that a plan which fuses what it can would keep in memory: not what one map alone reads, and no
  * broadcast or layout with a single reader.  Then, with half of a core's own last cache for room:
  *
- *   an activation  is hot where it and all that is touched between its maker and the start of the candidate
- * (behind the last maker of its operands; the candidate's own nodes do not count) fit into that room; an
- * input       of the model was last touched a whole run ago: hot where all of a run fits; a result       lies
- * in work memory that others have used: hot where the most that is ever live fits; a result of the model as
- * an input; a weight       is hot where all weights and what is live fit into the room, near where they fit
- * into the last cache: between two uses of it the whole plan has run.
+ * An activation is hot where it and all that is touched between its maker and the start of the candidate
+ * (behind the last maker of its operands; the candidate's own nodes do not count) fit into that room.
+ *
+ * An input of the model was last touched a whole run ago: it is hot where all of a run fits.
+ *
+ * A result lies in work memory that others have used: it is hot where what is live while it is made fits, as
+ * a plan takes the place of what died last.  A result of the model is as an input.
+ *
+ * A weight is hot where all weights and the most that is live fit into the room, near where they fit into the
+ * last cache: between two uses of it the whole plan has run.
  *
  * Candidates of equal specs stand at several places; most of them decide, letter by letter, so that a spec
  * has one word in a job. */
@@ -24,6 +28,7 @@ struct run { /* the graph as a run */
 	bool *is_kept;   /* per root: it lies in memory between two kernels */
 	size_t *touched; /* per node: bytes that it is the first to touch */
 	size_t *before;  /* per node: those of all nodes before it; one more behind the last */
+	size_t *live_at; /* per node: bytes that are live while it runs */
 	size_t weights, live, all;
 };
 
@@ -177,13 +182,14 @@ find_touched(struct arena *a, struct run *r, const bool *is_run)
 	r->all = r->before[g->n_nodes];
 }
 
-/* The most that is live at a time. */
+/* What is live at a time, and the most of it. */
 static void
 find_live(struct arena *a, struct run *r, const bool *is_run, const uint32_t *last)
 {
 	const struct graph *g = r->g;
 	size_t *dies = NEW_ARRAY(a, size_t, g->n_nodes + 1), now = 0;
 
+	r->live_at = NEW_ARRAY(a, size_t, MAX_OF(g->n_nodes, 1u));
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		for (uint32_t o = 0; is_run[i] && o < g->nodes[i].n_out; o++) {
 			uint32_t t = r->root[g->nodes[i].out[o].i];
@@ -193,6 +199,7 @@ find_live(struct arena *a, struct run *r, const bool *is_run, const uint32_t *la
 			now = plus(now, bytes_of(g, t));
 			dies[MAX_OF(last[t], i)] = plus(dies[MAX_OF(last[t], i)], bytes_of(g, t));
 		}
+		r->live_at[i] = now;
 		r->live = MAX_OF(r->live, now);
 		now -= MIN_OF(now, dies[i]);
 	}
@@ -257,10 +264,13 @@ heat_of_operand(const struct run *r, const struct cand *c, tensor_id t, uint32_t
 static enum heat
 heat_of_result(const struct run *r, tensor_id t)
 {
+	uint32_t m;
+
 	for (uint32_t i = 0; i < r->g->n_outputs; i++)
 		if (r->root[r->g->outputs[i].i] == r->root[t.i])
 			return fits(r, r->all) ? HEAT_HOT : HEAT_COLD;
-	return fits(r, MAX_OF(r->live, bytes_of(r->g, t.i))) ? HEAT_HOT : HEAT_COLD;
+	m = r->maker[r->root[t.i]];
+	return m != NO_NODE && fits(r, MAX_OF(r->live_at[m], bytes_of(r->g, t.i))) ? HEAT_HOT : HEAT_COLD;
 }
 
 /* ---- words ---------------------------------------------------------------------------------------- */
