@@ -91,4 +91,10 @@ bool repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, st
  * the latter two. */
 void q_measurement(struct q *q, struct arena *a, struct m_measurement *m);
 
+/* ---- transfer.c */
+/* An export's items as bytes from the heap; ERR_FORMAT, ERR_LIMIT. */
+bool export_unpack(struct bytes in, struct bytes *plain, struct err *e) MUST_CHECK;
+/* The next item; *plain moves behind it. */
+bool export_item(struct bytes *plain, char *letter, struct bytes *item, struct err *e) MUST_CHECK;
+
 #endif

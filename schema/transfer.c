@@ -387,8 +387,8 @@ import_item(struct import *im, char letter, struct bytes b, struct err *e)
 	return true; /* of a later version */
 }
 
-static bool
-decompress(struct bytes in, struct bytes *out, struct err *e)
+bool
+export_unpack(struct bytes in, struct bytes *out, struct err *e)
 {
 	unsigned long long size;
 	size_t n;
@@ -413,29 +413,34 @@ decompress(struct bytes in, struct bytes *out, struct err *e)
 	return true;
 }
 
+bool
+export_item(struct bytes *plain, char *letter, struct bytes *item, struct err *e)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < 4 && plain->n >= HEAD; i++)
+		n |= (size_t)plain->p[1 + i] << (8 * i);
+	if (plain->n < HEAD || n > plain->n - HEAD)
+		return err_set(e, ERR_FORMAT, "the export is damaged or cut off");
+	*letter = (char)plain->p[0];
+	*item = (struct bytes){plain->p + HEAD, n};
+	plain->p += HEAD + n;
+	plain->n -= HEAD + n;
+	return true;
+}
+
 static bool
 import_all(struct import *im, struct bytes plain, struct err *e)
 {
 	while (plain.n) {
-		size_t n = 0;
-		bool ok;
+		struct arena_mark mark = arena_mark(im->tmp);
+		struct bytes item;
+		char letter;
 
-		for (int i = 0; i < 4 && plain.n >= HEAD; i++)
-			n |= (size_t)plain.p[1 + i] << (8 * i);
-		if (plain.n < HEAD || n > plain.n - HEAD)
-			return err_set(e, ERR_FORMAT, "the export is damaged or cut off");
-		{
-			struct arena_mark mark = arena_mark(im->tmp);
-			bool keep = plain.p[0] == 'E';
-
-			ok = import_item(im, (char)plain.p[0], (struct bytes){plain.p + HEAD, n}, e);
-			if (!keep)
-				arena_reset(im->tmp, mark);
-		}
-		if (!ok)
+		if (!export_item(&plain, &letter, &item, e) || !import_item(im, letter, item, e))
 			return false;
-		plain.p += HEAD + n;
-		plain.n -= HEAD + n;
+		if (letter != 'E')
+			arena_reset(im->tmp, mark);
 	}
 	return true;
 }
@@ -448,7 +453,7 @@ cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, stru
 	struct bytes plain = {0};
 	int64_t put = db->tally[TALLY_PUT], pooled = db->tally[TALLY_POOLED],
 		repeated = db->tally[TALLY_REPEATED];
-	bool ok = decompress(in, &plain, e);
+	bool ok = export_unpack(in, &plain, e);
 
 	if (ok) {
 		ok = sqlite3_exec(db->sql, "SAVEPOINT import", NULL, NULL, NULL) == SQLITE_OK &&

@@ -1,10 +1,10 @@
 /* daemon/planner/costs.c: what is known of each spec, and the talk with korchd about it.
  * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
+#include "expect.h"
 #include "perturb.h"
 
 #include "../identify/heat.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,26 +103,7 @@ cost_expected(const struct tune *t, const struct spec_cost *c)
 {
 	if (c->state == LAZY_FAILED || c->measured_ns > 0)
 		return c->state == LAZY_FAILED ? BLP_NEVER : c->measured_ns;
-	return (int64_t)((double)c->bound_ns * predict_ratio(&t->predict, c->features, hope));
-}
-
-void
-costs_learn(struct tune *t)
-{
-	struct arena tmp = {0};
-	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, MAX_OF(t->front.cands.n_specs, 1u));
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < n_asked(t); i++) {
-		const struct spec_cost *c = &t->cost[i];
-
-		if (c->measured_ns <= 0)
-			continue;
-		memcpy(rows[n].x, c->features, sizeof(c->features));
-		rows[n++].log_ratio = log((double)c->measured_ns / (double)c->bound_ns);
-	}
-	predict_fit(rows, n, &t->predict);
-	arena_fini(&tmp);
+	return (int64_t)((double)c->bound_ns * expect_ratio(t, c, hope));
 }
 
 /* Not the kernel's fault: it may well be measured another time, so this job's end is not the last word. */
@@ -383,6 +364,7 @@ costs_open(struct tune *t, struct err *e)
 	struct msg ask = {.type = MSG_cost_ask}, have;
 
 	make_index(t);
+	expect_open(t);
 	t->cost = NEW_ARRAY(t->arena, struct spec_cost, t->front.cands.n_specs);
 	for (uint32_t i = n; i < t->front.cands.n_specs; i++)
 		t->cost[i] = (struct spec_cost){.bound_ns = PLAN_VIEW_NS,
@@ -396,7 +378,7 @@ costs_open(struct tune *t, struct err *e)
 
 		t->cost[i].heat = heat[i];
 		t->cost[i].bound_ns = cost_bound_heat_ns(&t->front.cands.specs[i], &t->hw, heat[i], &parts);
-		predict_features(&t->front.cands.specs[i], &parts, t->cost[i].features);
+		expect_spec(t, i, &parts);
 		t->cost[i].state = LAZY_OPEN;
 		asks[i] = ask_for(t, i, 0);
 	}

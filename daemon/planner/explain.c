@@ -1,5 +1,6 @@
 /* daemon/planner/explain.c: hands what the job knows of specs and of the model's nodes to the account
  * that a plan keeps for korch-plan explain. */
+#include "expect.h"
 #include "perturb.h"
 
 #include "../orchestrate/account.h"
@@ -12,7 +13,7 @@ account_costs(struct tune *t)
 	struct account_cost *out =
 	    NEW_ARRAY(t->arena, struct account_cost, MAX_OF(t->front.cands.n_specs, 1u));
 
-	costs_learn(t); /* so that what was expected depends on the measurements alone */
+	expect_learn(t); /* so that what was expected depends on the measurements alone */
 	for (uint32_t s = 0; s < t->front.cands.n_specs; s++) {
 		const struct spec_cost *c = &t->cost[s];
 

@@ -7,6 +7,7 @@
  *           over all candidates at recorded costs.
  *
  * The bound always comes from the optimistic program. */
+#include "expect.h"
 #include "perturb.h"
 #include "what_if.h"
 
@@ -289,7 +290,7 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	struct lazy_out want;
 	bool ok;
 
-	costs_learn(t);
+	expect_learn(t);
 	share_time(t);
 	t->solve_until_ns = t->until_ns;
 	ok = measure_incumbent(t, e) && solve(t, aim, e);
@@ -371,7 +372,7 @@ search_cache(struct tune *t, struct err *e)
 	struct arena tmp = {0};
 	bool ok, done = false, searched;
 
-	costs_learn(t);
+	expect_learn(t);
 	ok = is_searched(t, &searched, e) && solve(t, AIM_PROVE, e);
 	if (ok)
 		done = next_wanted(t, &tmp).done;
@@ -562,7 +563,7 @@ tune_search(struct tune *t, struct err *e)
 		return search_replay(t, past_cost, e);
 	else if (t->past.end.progress.proved) /* it will be again, by what is known */
 		t->recheck_left_ns = 0;
-	costs_learn(t);
+	expect_learn(t);
 	if (!solve(t, AIM_PROVE, e) || !start_plan(t, e))
 		return false;
 	t->measuring_from_ns = t->os->mono_ns(t->os->self);

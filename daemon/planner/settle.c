@@ -8,6 +8,7 @@
  * Only where there is no such plan do kernels take part that were never measured, and then at a careful
  * guess: a search stands half a deviation on the hopeful side of what is expected, so that what is uncertain
  * is looked at; a plan that is to be run stands a whole one on the other side. */
+#include "expect.h"
 #include "tune.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ cost_careful(const struct tune *t, uint32_t s)
 
 	if (c->state == LAZY_FAILED || c->measured_ns > 0)
 		return c->state == LAZY_FAILED ? BLP_NEVER : c->measured_ns;
-	return (int64_t)((double)c->bound_ns * predict_ratio(&t->predict, c->features, careful));
+	return (int64_t)((double)c->bound_ns * expect_ratio(t, c, careful));
 }
 
 int64_t

@@ -1,4 +1,5 @@
 /* daemon/planner/tune.c: one job, first message to last. */
+#include "device.h"
 #include "perturb.h"
 
 #include "../../proto/hw.h"
@@ -28,63 +29,6 @@ threads_of(const struct m_plan_start *start)
 	if (start->options.threads)
 		return start->options.threads;
 	return (uint64_t)MIN_OF(MAX_OF(h->n_cores, (int64_t)1), (int64_t)MOST);
-}
-
-struct hw
-tune_hw(const struct m_env *env, uint64_t threads, bool winograd)
-{
-	const struct m_hw *h = &env->hw;
-	struct hw hw = hw_fastest;
-
-	if (h->flops_peak > 0)
-		hw = (struct hw){
-		    .flops_peak = h->flops_peak,
-		    .bytes_per_s = {h->l1_bytes_per_s, h->l2_bytes_per_s, h->l3_bytes_per_s,
-			h->dram_bytes_per_s},
-		    .level_bytes = {h->l1_bytes, h->l2_bytes, h->l3_bytes},
-		    .call_ns = h->call_ns,
-		    .barrier_ns = h->barrier_ns,
-		    .simd_bytes = (int)h->simd_bytes,
-		};
-	hw.n_threads = (int)MAX_OF(threads, 1u);
-	hw.winograd = winograd;
-	return hw;
-}
-
-/* Those that the environment's key lists. */
-static void
-find_libraries(struct str key, struct target *t)
-{
-	while (key.n) {
-		struct str text = str_cut(&key, '\n');
-		const struct str name = str_cut(&text, '=');
-		enum library l;
-		int64_t version;
-
-		if (str_is(name, "library") && library_read(text, &l, &version))
-			t->library[l] = version;
-	}
-}
-
-static struct target
-target_of(const struct m_env *env, bool strict, bool winograd, enum precision precision)
-{
-	const struct m_hw *h = &env->hw;
-	struct target t = target_sse42;
-
-	if (h->sm > 0) {
-		t = target_cuda;
-		t.sm = (int)MIN_OF(h->sm, (int64_t)9999);
-	} else if (h->simd_bytes > 0) {
-		t.simd_bytes = (int)h->simd_bytes;
-		t.n_vregs = (int)h->n_vregs;
-		target_caches(&t, (double)h->l1_bytes, (double)h->l2_bytes, (double)h->l3_bytes);
-	}
-	find_libraries(env->key, &t);
-	t.strict = strict;
-	t.winograd = winograd;
-	t.precision = precision;
-	return t;
 }
 
 /* What kernels may do to numbers; part of the key of their measurements, so that jobs that allow
@@ -121,7 +65,7 @@ choose_precision(struct tune *t, struct err *e)
 	if (p != PRECISION_F32 && (o->strict || o->tolerance <= 0))
 		return err_set(e, ERR_USAGE, "--precision %s rounds products, and %s allows none of that",
 		    precision_name(p), o->strict ? "--strict" : "--tolerance 0");
-	t->target = target_of(&t->start.env, o->strict, allows_winograd(&t->start), p);
+	t->target = device_target(&t->start.env, o->strict, allows_winograd(&t->start), p);
 	if (p != PRECISION_F32)
 		t->hw.tensor_peak = p == PRECISION_TF32 ? h->tf32_flops : h->half_flops;
 	t->precision = p == PRECISION_F32
@@ -226,7 +170,7 @@ take_device(struct tune *t, struct err *e)
 		return err_set(e, ERR_USAGE,
 		    "--perturb is for a GPU's machine code; device %.*s has none that Korch reads",
 		    STR_ARG(env->class));
-	t->hw = tune_hw(env, t->start.options.threads, allows_winograd(&t->start));
+	t->hw = device_hw(env, t->start.options.threads, allows_winograd(&t->start));
 	return choose_precision(t, e) &&
 	    (target_check(&t->target, e) || err_in(e, "device %.*s", STR_ARG(env->class)));
 }
@@ -270,7 +214,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	bool ok;
 
 	t.start.options.threads = threads_of(start);
-	t.hw = tune_hw(&start->env, t.start.options.threads, allows_winograd(start));
+	t.hw = device_hw(&start->env, t.start.options.threads, allows_winograd(start));
 	t.dump = (struct dump){.dir = dump ? dump : dump_dir(a, str_dup(a, start->work_dir)),
 	    .model = str_dup(a, start->model_name),
 	    .os = os};

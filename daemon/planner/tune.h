@@ -14,6 +14,7 @@
 #define KORCH_TUNE_H
 
 #include "../../kernels/cost/predict.h"
+#include "../../kernels/predict/predict.h"
 #include "../../kernels/emit/emit.h"
 #include "../../proto/pipe.h"
 #include "../../schema/plan_file.h"
@@ -33,6 +34,7 @@ struct spec_cost {
 	int64_t bound_ns, measured_ns, spread_ns;
 	double error_ns; /* of measured_ns as a median */
 	double features[PREDICT_FEATURES];
+	double before;    /* ln(time / bound) that was expected before this job measured anything */
 	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
 	uint64_t repeats; /* sessions in which it was timed again */
 	uint64_t samples, effort;
@@ -83,6 +85,8 @@ struct tune {
 	struct blp_result choice;
 	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
 	uint32_t *start_plan, n_start_plan;       /* what there was before this job measured anything */
+	const struct predictor *predictor;        /* that came trained; NULL: none is of use here */
+	struct target asked;                      /* as that is asked: with the libraries that are there */
 	struct predict predict;                   /* learned from what is measured */
 	int64_t bound_ns;                         /* proven: of the last optimistic program */
 	int64_t solve_until_ns;                   /* the solver ends then; 0: by counted limits alone */
@@ -103,9 +107,6 @@ struct tune {
  * NULL: in the job's folder.  real: clock and files, which the pipe's tape records. */
 bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, const char *dump,
     const struct os *real, struct err *e) MUST_CHECK;
-
-/* What kernels' bounds are reckoned by on such a device; winograd: its form is allowed. */
-struct hw tune_hw(const struct m_env *env, uint64_t threads, bool winograd);
 
 /* ---- share.c */
 /* Sets the moments until which each part of the job may last, by what is known now. */
@@ -154,8 +155,6 @@ bool cost_is_known(const struct spec_cost *c);
 /* Once the choice is final: kernels timed with less effort than this job asks for stand in the program at
  * that time, not at their bound.  Costs only rise, so that bound and duals still hold. */
 void costs_show_known(struct tune *t);
-/* Learns from what is measured now. */
-void costs_learn(struct tune *t);
 /* Measured, or BLP_NEVER. */
 int64_t cost_measured(const struct tune *t, uint32_t s);
 /* One number per kernel, by what each spec costs. */

@@ -1,12 +1,13 @@
-/* kernels/cost/predict.c: ridge regression of ln(measured / bound) on a few counts. */
+/* kernels/cost/predict.c: ridge regression on a few counts, of what is left of ln(measured / bound). */
 #include "predict.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A row's worth of belief in the prior, per feature; and the prior: kernels are found at about one
- * and a half times their bound, half of them within a factor of 1.5 of that. */
-static const double ridge = 1, usual_log_ratio = 0.4, usual_sigma = 0.4;
+const double predict_usual = 0.4;
+/* A row's worth of belief in what was expected, per feature; and half of all kernels are within a factor
+ * of 1.5 of that. */
+static const double ridge = 1, usual_sigma = 0.4;
 /* How many rows that prior weighs. */
 enum { PRIOR_ROWS = 16 };
 
@@ -69,7 +70,7 @@ solve_normal(double a[PREDICT_FEATURES][PREDICT_FEATURES], double b[PREDICT_FEAT
 static double
 value(const struct predict *p, const double x[PREDICT_FEATURES])
 {
-	double v = usual_log_ratio;
+	double v = 0;
 
 	for (int i = 0; i < PREDICT_FEATURES; i++)
 		v += p->w[i] * x[i];
@@ -89,7 +90,7 @@ predict_fit(const struct predict_row *rows, uint32_t n, struct predict *out)
 		const double *x = rows[r].x;
 
 		for (int i = 0; i < PREDICT_FEATURES; i++) {
-			b[i] += x[i] * (rows[r].log_ratio - usual_log_ratio);
+			b[i] += x[i] * rows[r].left;
 			for (int j = 0; j <= i; j++)
 				a[i][j] += x[i] * x[j];
 		}
@@ -97,7 +98,7 @@ predict_fit(const struct predict_row *rows, uint32_t n, struct predict *out)
 	solve_normal(a, b);
 	memcpy(out->w, b, sizeof(out->w));
 	for (uint32_t r = 0; r < n; r++) {
-		double left = rows[r].log_ratio - value(out, rows[r].x);
+		double left = rows[r].left - value(out, rows[r].x);
 
 		square += left * left;
 	}
@@ -105,9 +106,9 @@ predict_fit(const struct predict_row *rows, uint32_t n, struct predict *out)
 }
 
 double
-predict_ratio(const struct predict *p, const double x[PREDICT_FEATURES], double lean)
+predict_ratio(const struct predict *p, const double x[PREDICT_FEATURES], double before, double lean)
 {
-	double v = value(p, x) - lean * p->sigma;
+	double v = before + value(p, x) - lean * p->sigma;
 
 	/* far from what was seen the line means nothing */
 	return exp(fmin(fmax(v, 0), 4));

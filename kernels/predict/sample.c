@@ -57,7 +57,7 @@ add_way(const struct sched *s, bool is_default, const struct program *p, const s
 
 bool
 sample_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
-    const struct hw *hw, struct sample *out, struct err *e)
+    const struct hw *hw, struct str heat, struct sample *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct program p;
@@ -69,9 +69,9 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	*out = (struct sample){0};
 	if (!sched_read(schedule, &sched, e))
 		return false;
-	bound = cost_bound_ns(s, hw, &parts);
+	bound = cost_bound_heat_ns(s, hw, heat, &parts);
 	out->analytic_ns = (double)bound;
-	sample_spec(s, t, hw, &parts, bound, out->spec);
+	sample_of_spec(s, t, hw, heat, &parts, bound, out->spec);
 	ok = program_of_tile(&tmp, s, schedule, t, &p, e);
 	add_way(&sched, schedule.n == 0, &p, t, out->way);
 	if (!ok && out->way[WAY_is_library] > 0) /* a call needs no program of ours */

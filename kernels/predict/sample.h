@@ -46,19 +46,20 @@ struct sample_leaf {
 	float x[LEAF_FEATURES];
 };
 struct sample {
-	double analytic_ns; /* cost_bound_ns(): at least 1 */
+	double analytic_ns; /* cost_bound_heat_ns(): at least 1 */
 	float spec[SPEC_FEATURES];
 	float way[WAY_FEATURES];
 	struct sample_leaf *leaf;
 	uint32_t n_leaves; /* 0: a library's call that could not be generated */
 };
 
-/* The spec's part alone: cheap, nothing is lowered.  parts: of its bound. */
-void sample_spec(const struct spec *s, const struct target *t, const struct hw *hw,
+/* The spec's part alone: cheap, nothing is lowered.  heat: where operands and results lie
+ * (kernels/base/heat.h); parts: of its bound with that, cost_bound_heat_ns(). */
+void sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw, struct str heat,
     const struct cost_parts *parts, int64_t bound_ns, float out[SPEC_FEATURES]);
 /* ERR_INFEASIBLE where the schedule makes no program of the spec; ERR_FORMAT where it is no schedule. */
 bool sample_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
-    const struct hw *hw, struct sample *out, struct err *e) MUST_CHECK;
+    const struct hw *hw, struct str heat, struct sample *out, struct err *e) MUST_CHECK;
 void sample_flat(const struct sample *s, float out[SAMPLE_FLAT]);
 /* The name of a place in that vector, for tables: "spec.bound", "heaviest.stride". */
 void sample_flat_name(uint32_t i, struct strbuf *sb);

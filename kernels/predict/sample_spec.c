@@ -191,6 +191,21 @@ add_amounts(const struct counts *c, double ns, float x[SPEC_FEATURES])
 	x[SPEC_is_softmax] = c->n_exp > 0 && c->n_joined >= 2;
 }
 
+static void
+add_heat(const struct graph *g, struct str heat, float x[SPEC_FEATURES])
+{
+	double all = 0, at[HEAT_HOT + 1] = {0};
+
+	for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++) {
+		tensor_id t = i < g->n_inputs ? g->inputs[i] : g->outputs[i - g->n_inputs];
+
+		all += bytes_of(g, t);
+		at[heat_at(heat, i)] += bytes_of(g, t);
+	}
+	x[SPEC_hot] = (float)(at[HEAT_HOT] / fmax(all, 1));
+	x[SPEC_near] = (float)(at[HEAT_NEAR] / fmax(all, 1));
+}
+
 /* The logarithm of what a device may have left out. */
 static float
 log_of(double v)
@@ -214,8 +229,8 @@ add_device(const struct target *t, const struct hw *hw, float x[SPEC_FEATURES])
 }
 
 void
-sample_spec(const struct spec *s, const struct target *t, const struct hw *hw, const struct cost_parts *parts,
-    int64_t bound_ns, float x[SPEC_FEATURES])
+sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw, struct str heat,
+    const struct cost_parts *parts, int64_t bound_ns, float x[SPEC_FEATURES])
 {
 	struct counts c = {0};
 	double ns = fmax((double)bound_ns, 1);
@@ -239,5 +254,6 @@ sample_spec(const struct spec *s, const struct target *t, const struct hw *hw, c
 	x[SPEC_can_library] = can_library(s, t);
 	x[SPEC_can_winograd] = t->winograd && fuse_winograd(s);
 	x[SPEC_strict] = t->strict;
+	add_heat(&s->g, heat, x);
 	add_device(t, hw, x);
 }

@@ -2,6 +2,7 @@
  * bound above the truth hides the optimum; one far below it costs measurements.
  *
  *   bench-bounds [--class=cpu] DATA_FOLDER       (no daemon may hold the folder) */
+#include "../../daemon/planner/device.h"
 #include "../../daemon/planner/tune.h"
 #include "../../kernels/cost/cost.h"
 #include "../../schema/store.h"
@@ -25,7 +26,7 @@ add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_
     struct list *l, struct err *e)
 {
 	struct arena tmp = {0};
-	struct hw hw = tune_hw(env, m->threads, str_is(m->precision, "f32"));
+	struct hw hw = device_hw(env, m->threads, str_is(m->precision, "f32"));
 	struct str text;
 	struct spec s;
 

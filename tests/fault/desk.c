@@ -1,6 +1,7 @@
 /* tests/fault/desk.c: see desk.h. */
 #include "desk.h"
 
+#include "../../daemon/planner/device.h"
 #include "../../daemon/planner/tune.h"
 #include "../../kernels/emit/emit.h"
 #include "../harness/sample.h"
@@ -493,7 +494,7 @@ desk_open(struct desk *d, cost_fn cost)
 
 	*d = (struct desk){.cost = cost, .drift = 1};
 	d->env = sample_env("fake", "device=table");
-	d->hw = tune_hw(&d->env, 1, false);
+	d->hw = device_hw(&d->env, 1, false);
 	d->known = NEW_ARRAY(&d->a, struct known, MAX_SPECS);
 	(void)snprintf(d->dir, sizeof(d->dir), "/tmp/korch-search-XXXXXX");
 	assert_non_null(mkdtemp(d->dir));

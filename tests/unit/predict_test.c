@@ -16,9 +16,9 @@ without_rows_it_says_what_is_usual(void **state)
 
 	(void)state;
 	predict_fit(NULL, 0, &p);
-	assert_true(fabs(predict_ratio(&p, x, 0) - exp(0.4)) < 1e-9);
-	assert_true(predict_ratio(&p, x, 1) < predict_ratio(&p, x, 0));
-	assert_true(predict_ratio(&p, x, 100) >= 1);
+	assert_true(fabs(predict_ratio(&p, x, predict_usual, 0) - exp(0.4)) < 1e-9);
+	assert_true(predict_ratio(&p, x, predict_usual, 1) < predict_ratio(&p, x, predict_usual, 0));
+	assert_true(predict_ratio(&p, x, predict_usual, 100) >= 1);
 }
 
 /* ln(measured / bound) = 0.2 + 0.5 [is linear] + 0.1 x[1] + noise of 0.05 */
@@ -37,14 +37,14 @@ it_learns_a_line(void **state)
 		x[0] = 1;
 		x[1] = rng_unit(&r) * 6 - 3;
 		x[4] = (double)rng_below(&r, 2);
-		rows[i].log_ratio = 0.2 + 0.5 * x[4] + 0.1 * x[1] + 0.1 * (rng_unit(&r) - 0.5);
+		rows[i].left = 0.2 + 0.5 * x[4] + 0.1 * x[1] + 0.1 * (rng_unit(&r) - 0.5) - predict_usual;
 	}
 	predict_fit(rows, 400, &p);
 	for (int i = 0; i < 400; i++) {
 		const double *x = rows[i].x;
 		double want = exp(fmax(0.2 + 0.5 * x[4] + 0.1 * x[1], 0));
 
-		worst = fmax(worst, fabs(predict_ratio(&p, x, 0) / want - 1));
+		worst = fmax(worst, fabs(predict_ratio(&p, x, predict_usual, 0) / want - 1));
 	}
 	assert_true(worst < 0.05);
 	assert_true(p.sigma < 0.15);

@@ -35,7 +35,7 @@ make(struct arena *a, const char *text, const char *schedule, struct sample *out
 	struct err e = {0};
 
 	read_spec(a, text, &s);
-	if (!sample_make(a, &s, str_of(schedule), &target_avx512, &host, out, &e))
+	if (!sample_make(a, &s, str_of(schedule), &target_avx512, &host, STR(""), out, &e))
 		fail_msg("%s", e.msg);
 }
 
@@ -110,6 +110,26 @@ names_and_order_are_not_in_it(void **state)
 	arena_fini(&a);
 }
 
+/* The activation hot, the weight near, the result hot: the bound is lower, and the sample says why. */
+static void
+heat_is_in_it(void **state)
+{
+	struct arena a = {0};
+	struct spec s;
+	struct sample cold, hot;
+	struct err e = {0};
+
+	(void)state;
+	read_spec(&a, product, &s);
+	assert_true(sample_make(&a, &s, STR(""), &target_avx512, &host, STR(""), &cold, &e));
+	assert_true(sample_make(&a, &s, STR(""), &target_avx512, &host, STR("hnh"), &hot, &e));
+	assert_true(hot.analytic_ns <= cold.analytic_ns);
+	assert_true(hot.spec[SPEC_byte_share] < cold.spec[SPEC_byte_share]);
+	assert_true(cold.spec[SPEC_hot] <= 0 && cold.spec[SPEC_near] <= 0);
+	assert_true(hot.spec[SPEC_hot] > 0.5F && hot.spec[SPEC_near] > 0.2F);
+	arena_fini(&a);
+}
+
 static void
 a_schedule_is_in_it(void **state)
 {
@@ -139,7 +159,7 @@ a_library_call_needs_no_program(void **state)
 	make(&a, product, "lib=onednn-2.6.3", &x);
 	assert_true(x.way[WAY_is_library] > 0 && x.n_leaves > 0);
 	read_spec(&a, product, &s);
-	assert_false(sample_make(&a, &s, STR("mr=999"), &target_avx512, &host, &x, &e));
+	assert_false(sample_make(&a, &s, STR("mr=999"), &target_avx512, &host, STR(""), &x, &e));
 	assert_non_null(strstr(e.msg, "mr"));
 	arena_fini(&a);
 }
@@ -162,7 +182,7 @@ random_kernels_have_finite_numbers(void **state)
 
 		random_graph(&g, &a, &r, &(struct random_opts){.n_nodes = 8, .kinds = RG_ALL});
 		spec_of_graph(&a, &g, &s);
-		if (sample_make(&a, &s, STR(""), &target_avx2, &host, &x, &e)) {
+		if (sample_make(&a, &s, STR(""), &target_avx2, &host, STR(""), &x, &e)) {
 			n_made++;
 			sample_flat(&x, flat);
 			assert_true(x.analytic_ns >= 1);
@@ -200,6 +220,7 @@ main(void)
 	    cmocka_unit_test(leaves_of_a_product_are_counted),
 	    cmocka_unit_test(a_transpose_strides),
 	    cmocka_unit_test(names_and_order_are_not_in_it),
+	    cmocka_unit_test(heat_is_in_it),
 	    cmocka_unit_test(a_schedule_is_in_it),
 	    cmocka_unit_test(a_library_call_needs_no_program),
 	    cmocka_unit_test(random_kernels_have_finite_numbers),

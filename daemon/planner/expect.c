@@ -1,0 +1,61 @@
+/* daemon/planner/expect.c: a trained predictor's word, and this job's own line over what that leaves. */
+#include "expect.h"
+
+#include "device.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of another generator or other bounds it is of no use: the job's own line does, as on a device that training
+ * has not seen. */
+void
+expect_open(struct tune *t)
+{
+	struct predictor *p = NEW(t->arena, struct predictor);
+	struct err why = {0};
+
+	t->asked = t->target;
+	device_libraries(&t->start.env, &t->asked);
+	t->predictor = predictor_read(t->arena, predictor_shipped(), p, &why) ? p : NULL;
+}
+
+void
+expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
+{
+	struct spec_cost *c = &t->cost[spec];
+	const struct spec *s = &t->front.cands.specs[spec];
+	float x[SPEC_FEATURES];
+	struct prediction p = {.is_far = true};
+
+	predict_features(s, parts, c->features);
+	if (t->predictor) {
+		sample_of_spec(s, &t->asked, &t->hw, c->heat, parts, c->bound_ns, x);
+		predict_kernel(t->predictor, x, (double)c->bound_ns, &p);
+	}
+	c->before = p.is_far ? predict_usual : p.log_ratio;
+}
+
+void
+expect_learn(struct tune *t)
+{
+	struct arena tmp = {0};
+	uint32_t n_specs = t->front.cands.n_specs - t->front.cands.n_views, n = 0;
+	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, MAX_OF(n_specs, 1u));
+
+	for (uint32_t i = 0; i < n_specs; i++) {
+		const struct spec_cost *c = &t->cost[i];
+
+		if (c->measured_ns <= 0)
+			continue;
+		memcpy(rows[n].x, c->features, sizeof(c->features));
+		rows[n++].left = log((double)c->measured_ns / (double)c->bound_ns) - c->before;
+	}
+	predict_fit(rows, n, &t->predict);
+	arena_fini(&tmp);
+}
+
+double
+expect_ratio(const struct tune *t, const struct spec_cost *c, double lean)
+{
+	return predict_ratio(&t->predict, c->features, c->before, lean);
+}

@@ -1,0 +1,17 @@
+/* daemon/planner/expect.h: what unmeasured kernels are expected to take: by the predictor that comes with
+ * Korch, where it has seen such a device and such kernels, put right by what this job has measured. */
+#ifndef KORCH_PLANNER_EXPECT_H
+#define KORCH_PLANNER_EXPECT_H
+
+#include "tune.h"
+
+/* Makes the predictor ready; one that cannot be used is said in the log's words and done without. */
+void expect_open(struct tune *t);
+/* Fills what is known of a spec before it is measured; parts: of its bound. */
+void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
+/* From what is measured by now. */
+void expect_learn(struct tune *t);
+/* Time over bound, `lean` standard deviations to the hopeful side. */
+double expect_ratio(const struct tune *t, const struct spec_cost *c, double lean);
+
+#endif

@@ -1,0 +1,44 @@
+/* daemon/train/rows.h: measured rows as samples: what models learn from, and are compared on. */
+#ifndef KORCH_TRAIN_ROWS_H
+#define KORCH_TRAIN_ROWS_H
+
+#include "../../kernels/cost/predict.h"
+#include "../../kernels/predict/predict.h"
+
+struct train_row {
+	struct sample sample;
+	float *flat;                   /* SAMPLE_FLAT */
+	double ns, log_ratio;          /* ln(ns / bound) */
+	double line[PREDICT_FEATURES]; /* what a job's own line is learned from */
+	struct hash spec;
+	struct str schedule, heat;
+	uint32_t model; /* that the spec came with: rows of one model never stand on both sides of a split */
+	uint32_t env;   /* measuring environment and threads: those of one race alike */
+	bool is_best;   /* the fastest schedule of its spec there */
+};
+/* Rows of any number of exports, in an order that is theirs alone: by spec, environment, heat, schedule,
+ * time. */
+struct train_set {
+	struct train_row *rows;
+	uint32_t n_rows, cap_rows;
+	struct hash *models;
+	uint32_t n_models, cap_models;
+	struct train_env {
+		struct hash key;
+		uint32_t threads;
+		struct str device_class;
+	} * envs;
+	uint32_t n_envs, cap_envs;
+	uint32_t n_failed, n_other_epoch,
+	    n_unread; /* rows passed over: failed, of other kernels, no sample */
+};
+/* Adds what an export holds.  A spec whose model is not known is of a model of its own file.  ERR_FORMAT
+ * names the file. */
+bool train_rows_add(
+    struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
+/* Timed of the same spec on the same device, with operands where the other's lay. */
+bool train_same_race(const struct train_row *a, const struct train_row *b);
+/* Sorts, and finds the best of each spec; after the last train_rows_add(). */
+void train_rows_end(struct train_set *set);
+
+#endif

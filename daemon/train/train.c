@@ -1,0 +1,174 @@
+/* daemon/train/train.c: both heads, and how far off they are of models that they have not seen. */
+#include "train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of more models so many are left out together. */
+enum { MOST_FOLDS = 4 };
+
+bool *
+train_leave_out(struct arena *a, const struct train_set *set, uint32_t model)
+{
+	bool *is_out = NEW_ARRAY(a, bool, MAX_OF(set->n_rows, 1u));
+	uint32_t end;
+
+	for (uint32_t i = 0; i < set->n_rows; i = end) {
+		bool is_model = false;
+
+		for (end = i; end < set->n_rows && hash_eq(&set->rows[end].spec, &set->rows[i].spec); end++)
+			is_model |= set->rows[end].model == model;
+		for (uint32_t k = i; k < end; k++)
+			is_out[k] = is_model;
+	}
+	return is_out;
+}
+
+bool
+train_takes(const struct train_set *set, const struct train_part *p, uint32_t row)
+{
+	return !(p->is_out && p->is_out[row]) && (p->head == HEAD_SCHEDULE || set->rows[row].is_best);
+}
+
+bool
+train_fit(struct arena *a, const struct train_set *set, const struct train_part *p, struct fit how,
+    struct forest *out, struct err *e)
+{
+	struct arena tmp = {0};
+	uint32_t d = predict_head_features(p->head), n = 0;
+	float *x = NEW_ARRAY(&tmp, float, (size_t)d *MAX_OF(set->n_rows, 1u)),
+	      *y = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u));
+	bool ok;
+
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		if (!train_takes(set, p, i))
+			continue;
+		memcpy(x + (size_t)n * d, set->rows[i].flat, d * sizeof(x[0]));
+		y[n++] = (float)set->rows[i].log_ratio;
+	}
+	how.x = x;
+	how.y = y;
+	how.n = n;
+	how.d = d;
+	ok = fit_forest(a, &how, out, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* What the left-out models' kernels are off by, once for each of them. */
+static bool
+fold_residuals(const struct train_set *set, enum predict_head head, uint32_t fold, const struct fit *how,
+    struct residual *r, uint32_t *n, struct err *e)
+{
+	struct arena tmp = {0};
+	bool *is_out = NEW_ARRAY(&tmp, bool, MAX_OF(set->n_rows, 1u));
+	struct train_part part = {head, is_out}, all = {head, NULL};
+	struct forest f = {0};
+	bool ok, has_rows = false;
+
+	for (uint32_t m = fold; m < set->n_models; m += MOST_FOLDS) {
+		bool *more = train_leave_out(&tmp, set, m);
+
+		for (uint32_t i = 0; i < set->n_rows; i++)
+			is_out[i] |= more[i];
+	}
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		has_rows |= set->rows[i].model % MOST_FOLDS == fold;
+	ok = !has_rows || train_fit(&tmp, set, &part, *how, &f, e);
+	for (uint32_t i = 0; ok && i < set->n_rows; i++) {
+		const struct train_row *row = &set->rows[i];
+
+		if (row->model % MOST_FOLDS != fold || !train_takes(set, &all, i))
+			continue;
+		r[(*n)++] = (struct residual){
+		    .bound_ns = row->sample.analytic_ns,
+		    .off = row->log_ratio - fmax(forest_value(&f, row->flat), 0),
+		    .is_linear = row->sample.spec[SPEC_n_linear] > 0,
+		};
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+fit_interval(const struct train_set *set, enum predict_head head, const struct fit *how, struct interval *out,
+    struct err *e)
+{
+	struct arena tmp = {0};
+	struct residual *r = NEW_ARRAY(&tmp, struct residual, MAX_OF(set->n_rows, 1u));
+	uint32_t n = 0;
+	bool ok = true;
+
+	for (uint32_t fold = 0; ok && fold < MIN_OF(set->n_models, (uint32_t)MOST_FOLDS); fold++)
+		ok = fold_residuals(set, head, fold, how, r, &n, e);
+	if (ok)
+		interval_fit(r, n, out);
+	arena_fini(&tmp);
+	return ok;
+}
+
+static void
+find_limits(struct arena *a, const struct train_set *set, const struct train_part *p, struct predict_model *m)
+{
+	uint32_t d = predict_head_features(p->head);
+	float *least = NEW_ARRAY(a, float, d), *most = NEW_ARRAY(a, float, d);
+	bool is_first = true;
+
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		if (!train_takes(set, p, i))
+			continue;
+		for (uint32_t k = 0; k < d; k++) {
+			float v = set->rows[i].flat[k];
+
+			least[k] = is_first ? v : fminf(least[k], v);
+			most[k] = is_first ? v : fmaxf(most[k], v);
+		}
+		is_first = false;
+	}
+	m->least = least;
+	m->most = most;
+}
+
+static void
+describe(const struct train_set *set, struct predictor *out)
+{
+	out->n_rows = set->n_rows;
+	out->n_models = set->n_models;
+	out->epoch = GENERATOR_EPOCH;
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		out->n_specs += i == 0 || !hash_eq(&set->rows[i].spec, &set->rows[i - 1].spec);
+	if (set->n_envs)
+		(void)snprintf(out->device_class, sizeof(out->device_class), "%.*s",
+		    STR_ARG(set->envs[set->n_envs - 1].device_class));
+}
+
+bool
+train_head(struct arena *a, const struct train_set *set, enum predict_head head, const struct fit *how,
+    struct predict_model *out, struct err *e)
+{
+	struct train_part all = {head, NULL};
+
+	find_limits(a, set, &all, out);
+	return train_fit(a, set, &all, *how, &out->f, e) && fit_interval(set, head, how, &out->interval, e);
+}
+
+bool
+train_predictor(
+    struct arena *a, const struct train_set *set, const struct fit *how, struct predictor *out, struct err *e)
+{
+	*out = (struct predictor){0};
+	if (set->n_models < 2)
+		return err_set(e, ERR_USAGE,
+		    "rows of %u models (%u rows, %u failed, %u of another generator epoch, %u unread); how "
+		    "far "
+		    "predictions are off is learned from models that were left out: give exports with rows "
+		    "of two or "
+		    "more",
+		    set->n_models, set->n_rows, set->n_failed, set->n_other_epoch, set->n_unread);
+	for (int h = 0; h < HEADS; h++)
+		if (!train_head(a, set, (enum predict_head)h, how, &out->head[h], e))
+			return false;
+	describe(set, out);
+	return true;
+}

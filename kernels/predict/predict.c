@@ -1,0 +1,60 @@
+/* kernels/predict/predict.c: asking a trained predictor. */
+#include "predict.h"
+
+#include <math.h>
+
+/* Numbers a little beside what training saw are no other world. */
+static const double margin = 0.1;
+
+uint32_t
+predict_head_features(enum predict_head h)
+{
+	return h == HEAD_KERNEL ? (uint32_t)SPEC_FEATURES : (uint32_t)SAMPLE_FLAT;
+}
+
+static bool
+is_far(const struct predict_model *m, const float *x)
+{
+	for (uint32_t i = 0; i < m->f.n_features; i++) {
+		double room = margin * ((double)m->most[i] - (double)m->least[i] + 1);
+
+		if ((double)x[i] < (double)m->least[i] - room || (double)x[i] > (double)m->most[i] + room)
+			return true;
+	}
+	return false;
+}
+
+static void
+ask(const struct predict_model *m, const float *x, const float *spec, double analytic_ns,
+    struct prediction *out)
+{
+	enum { MOST = 4 }; /* e^4 times its bound: nobody can say */
+
+	out->log_ratio = fmin(fmax(forest_value(&m->f, x), 0), MOST);
+	out->ns = analytic_ns * exp(out->log_ratio);
+	out->group = interval_group(analytic_ns, spec[SPEC_n_linear] > 0);
+	out->is_far = is_far(m, x);
+}
+
+void
+predict_kernel(
+    const struct predictor *p, const float spec[SPEC_FEATURES], double analytic_ns, struct prediction *out)
+{
+	ask(&p->head[HEAD_KERNEL], spec, spec, analytic_ns, out);
+}
+
+void
+predict_sample(const struct predictor *p, const struct sample *s, struct prediction *out)
+{
+	float x[SAMPLE_FLAT];
+
+	sample_flat(s, x);
+	ask(&p->head[HEAD_SCHEDULE], x, s->spec, s->analytic_ns, out);
+}
+
+double
+predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of,
+    double analytic_ns, double level)
+{
+	return fmax(analytic_ns, of->ns * exp(interval_at(&p->head[head].interval, of->group, level)));
+}

@@ -1,0 +1,51 @@
+/* kernels/predict/predict.h: what a kernel is expected to take, how sure that is, and the file that it is
+ * read from. Two heads: of a kernel by the best of its schedules, known before anything is lowered (every
+ * candidate); and of a kernel with one schedule, by its sample.  Guides and orders; never a bound (D15). */
+#ifndef KORCH_PREDICT_PREDICT_H
+#define KORCH_PREDICT_PREDICT_H
+
+#include "forest.h"
+#include "interval.h"
+#include "sample.h"
+
+enum predict_head { HEAD_KERNEL, HEAD_SCHEDULE, HEADS };
+enum { PREDICT_FILE_MAX = 2 << 20, PREDICT_CLASS_MAX = 128, PREDICT_NOTE_MAX = 512 };
+
+struct predict_model {
+	struct forest f; /* ln(time / bound) of a kernel's numbers */
+	struct interval interval;
+	/* Training saw numbers between these; a kernel outside is far. */
+	const float *least, *most;
+};
+struct predictor {
+	struct predict_model head[HEADS];
+	uint32_t n_rows, n_specs, n_models; /* that it was trained on */
+	uint32_t epoch;                     /* of the generator that made their kernels */
+	char device_class[PREDICT_CLASS_MAX];
+};
+struct prediction {
+	double ns;
+	double log_ratio; /* ln(ns / bound), at least 0 */
+	uint32_t group;   /* for interval_at() */
+	bool is_far;      /* training has seen nothing like it: measure, do not predict */
+};
+void predict_kernel(
+    const struct predictor *p, const float spec[SPEC_FEATURES], double analytic_ns, struct prediction *out);
+void predict_sample(const struct predictor *p, const struct sample *s, struct prediction *out);
+/* The time below which the share `level` of such kernels is; at least the bound. */
+double predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of,
+    double analytic_ns, double level);
+
+/* The file: "KORCH PREDICT 1\n", what it is of, the heads, and the SHA-256 of all before it.  Hostile: sizes,
+ * digest, every node checked; ERR_FORMAT, ERR_LIMIT.  ERR_NEWER: its numbers are others than these (a feature
+ * or a bound changed): train anew. */
+bool predictor_read(struct arena *a, struct bytes file, struct predictor *out, struct err *e) MUST_CHECK;
+void predictor_write(struct arena *a, const struct predictor *p, struct bytes *file);
+/* What the vectors mean, as a number: of the names of all features, the generator's epoch, and two known
+ * kernels' values. */
+uint64_t predict_meaning(void);
+/* The file that comes with Korch (trained/, made by the target predict-train). */
+struct bytes predictor_shipped(void);
+uint32_t predict_head_features(enum predict_head h);
+
+#endif

@@ -1,0 +1,523 @@
+/* tests/bench/main_predict.c: bench-predict EXPORT...: how well times are predicted, on models and devices
+ * that training has not seen.  Splits are by model or by device, never by row; a spec of the left-out model
+ * is in no training row, whatever model it came with.  Baselines beside: the bound alone, the line of a dozen
+ * counts, nearest neighbour.
+ *   --plot FILE.svg  predicted against measured times of left-out models */
+#include "../../daemon/train/train.h"
+#include "../../schema/store.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_EXPORT = 1 << 28 };
+enum way { BY_BOUND, BY_LINE, BY_OWN_LINE, BY_NEAREST, BY_WIDE_LINE, BY_PREDICTOR, BY_BOTH, WAYS };
+static const char *const way_name[WAYS] = {"the bound alone", "the line of 12 counts, other models",
+    "... of 100 kernels of the model itself", "nearest neighbour", "a ridge line on all numbers", NULL,
+    "... and a line over what they leave, of 100 kernels of the model itself"};
+
+struct result {
+	double *ratio[WAYS];                /* ln(predicted / measured) of each row asked about */
+	double *bound, *truth, *low, *high; /* truth: ln(measured / bound) */
+	uint32_t *row;
+	uint32_t n;
+	double seconds;
+};
+
+static double
+distance(const float *a, const float *b, const double *scale, uint32_t d)
+{
+	double sum = 0;
+
+	for (uint32_t k = 0; k < d; k++) {
+		double x = ((double)a[k] - (double)b[k]) * scale[k];
+
+		sum += x * x;
+	}
+	return sum;
+}
+
+static void
+find_scale(const struct train_set *set, uint32_t d, double *scale)
+{
+	for (uint32_t k = 0; k < d; k++) {
+		double sum = 0, square = 0, n = set->n_rows;
+
+		for (uint32_t i = 0; i < set->n_rows; i++) {
+			double v = (double)set->rows[i].flat[k];
+
+			sum += v;
+			square += v * v;
+		}
+		square = square / n - sum / n * (sum / n);
+		scale[k] = square > 1e-9 ? 1 / sqrt(square) : 0;
+	}
+}
+
+static double
+nearest(
+    const struct train_set *set, const struct train_part *p, const struct train_row *row, const double *scale)
+{
+	double least = INFINITY, value = 0;
+
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		double x;
+
+		if (!train_takes(set, p, i))
+			continue;
+		x = distance(set->rows[i].flat, row->flat, scale, predict_head_features(p->head));
+		if (x < least) {
+			least = x;
+			value = set->rows[i].log_ratio;
+		}
+	}
+	return value;
+}
+
+/* What is expected before anything of the job is measured. */
+static double
+before_of(const struct predictor *p, const struct train_row *row)
+{
+	struct prediction x;
+
+	if (!p)
+		return predict_usual;
+	predict_kernel(p, row->sample.spec, row->sample.analytic_ns, &x);
+	return x.is_far ? predict_usual : x.log_ratio;
+}
+
+/* The line as a job learns it: from others' kernels, or of the first hundred of its own. */
+static void
+fit_old_line(const struct train_set *set, const struct train_part *p, bool is_own, uint32_t model,
+    const struct predictor *over, struct predict *out, bool *is_used)
+{
+	enum { OWN = 100 };
+	struct arena tmp = {0};
+	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, set->n_rows);
+	struct train_part all = {HEAD_KERNEL, NULL};
+	uint32_t n = 0, n_model = 0, k = 0;
+
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		n_model += set->rows[i].model == model && train_takes(set, &all, i);
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		bool is_row = is_own ? set->rows[i].model == model && train_takes(set, &all, i)
+				     : train_takes(set, p, i);
+
+		if (is_row && is_own) /* spread over them; at most half */
+			is_row = (k++ * MIN_OF((uint32_t)OWN, n_model / 2)) % n_model <
+			    MIN_OF((uint32_t)OWN, n_model / 2);
+		if (!is_row)
+			continue;
+		is_used[i] |= is_own;
+		memcpy(rows[n].x, set->rows[i].line, sizeof(rows[n].x));
+		rows[n++].left = set->rows[i].log_ratio - before_of(over, &set->rows[i]);
+	}
+	predict_fit(rows, n, out);
+	arena_fini(&tmp);
+}
+
+/* The set without what is left out: for a strict nesting of intervals. */
+static struct train_set
+others(struct arena *a, const struct train_set *set, const bool *is_out)
+{
+	struct train_set x = *set;
+
+	x.rows = NEW_ARRAY(a, struct train_row, set->n_rows);
+	x.n_rows = 0;
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		if (!is_out[i])
+			x.rows[x.n_rows++] = set->rows[i];
+	return x;
+}
+
+static bool
+wide_line(struct arena *a, const struct train_set *set, const struct train_part *p, struct forest *out)
+{
+	uint32_t d = predict_head_features(p->head), n = 0;
+	float *x = NEW_ARRAY(a, float, (size_t)d * set->n_rows), *y = NEW_ARRAY(a, float, set->n_rows);
+
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		if (train_takes(set, p, i)) {
+			memcpy(x + (size_t)n * d, set->rows[i].flat, d * sizeof(x[0]));
+			y[n++] = (float)set->rows[i].log_ratio;
+		}
+	fit_line(a, &(struct fit){.x = x, .y = y, .n = n, .d = d, .share = 0.5}, out);
+	return true;
+}
+
+static void
+ask_row(const struct train_set *set, uint32_t i, const struct predictor *p, enum predict_head head,
+    struct result *r)
+{
+	const struct train_row *row = &set->rows[i];
+	struct prediction x;
+
+	if (head == HEAD_KERNEL)
+		predict_kernel(p, row->sample.spec, row->sample.analytic_ns, &x);
+	else
+		predict_sample(p, &row->sample, &x);
+	r->ratio[BY_PREDICTOR][r->n] = log(x.ns / row->ns);
+	r->low[r->n] = log(predict_quantile(p, head, &x, row->sample.analytic_ns, 0.05) / row->ns);
+	r->high[r->n] = log(predict_quantile(p, head, &x, row->sample.analytic_ns, 0.95) / row->ns);
+	r->bound[r->n] = row->sample.analytic_ns;
+	r->truth[r->n] = row->log_ratio;
+	r->row[r->n] = i;
+}
+
+/* Everything about the rows left out, added to what there is. */
+static bool
+split(const struct train_set *set, enum predict_head head, const bool *is_out, const bool *is_asked,
+    uint32_t model, bool baselines, struct result *r, struct err *e)
+{
+	struct arena tmp = {0};
+	struct train_part p = {head, (bool *)(uintptr_t)is_out}, all = {head, NULL};
+	struct train_set rest = others(&tmp, set, is_out);
+	struct predictor trained = {0};
+	struct predict line, own, both;
+	struct forest wide;
+	bool *is_used = NEW_ARRAY(&tmp, bool, set->n_rows);
+	double *scale = NEW_ARRAY(&tmp, double, SAMPLE_FLAT);
+	bool ok = train_head(&tmp, &rest, head, &fit_usual, &trained.head[head], e);
+
+	find_scale(set, predict_head_features(head), scale);
+	fit_old_line(set, &p, false, model, NULL, &line, is_used);
+	fit_old_line(set, &p, true, model, NULL, &own, is_used);
+	if (ok && head == HEAD_KERNEL)
+		fit_old_line(set, &p, true, model, &trained, &both, is_used);
+	ok = ok && wide_line(&tmp, set, &p, &wide);
+	for (uint32_t i = 0; ok && i < set->n_rows; i++) {
+		const struct train_row *row = &set->rows[i];
+
+		if (!is_asked[i] || !train_takes(set, &all, i))
+			continue;
+		ask_row(set, i, &trained, head, r);
+		r->ratio[BY_BOUND][r->n] = -row->log_ratio;
+		r->ratio[BY_LINE][r->n] =
+		    log(predict_ratio(&line, row->line, predict_usual, 0)) - row->log_ratio;
+		r->ratio[BY_OWN_LINE][r->n] =
+		    is_used[i] ? NAN : log(predict_ratio(&own, row->line, predict_usual, 0)) - row->log_ratio;
+		r->ratio[BY_BOTH][r->n] = is_used[i] || head != HEAD_KERNEL
+		    ? NAN
+		    : log(predict_ratio(&both, row->line, before_of(&trained, row), 0)) - row->log_ratio;
+		r->ratio[BY_NEAREST][r->n] = baselines ? nearest(set, &p, row, scale) - row->log_ratio : NAN;
+		r->ratio[BY_WIDE_LINE][r->n] = fmax(forest_value(&wide, row->flat), 0) - row->log_ratio;
+		r->n++;
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* ---- the table ---------------------------------------------------------------------- */
+static int
+by_value(const void *pa, const void *pb)
+{
+	double a = *(const double *)pa, b = *(const double *)pb;
+
+	return (a > b) - (a < b);
+}
+
+static void
+ranks(struct arena *a, const double *v, uint32_t n, double *out)
+{
+	double *sorted = arena_dup(a, v, n * sizeof(v[0]));
+
+	qsort(sorted, n, sizeof(v[0]), by_value);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t lo = 0, hi = n;
+
+		while (lo < hi) {
+			uint32_t mid = (lo + hi) / 2;
+
+			if (sorted[mid] < v[i])
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		out[i] = lo;
+	}
+}
+
+static double
+spearman(const double *x, const double *y, uint32_t n)
+{
+	struct arena tmp = {0};
+	double *a = NEW_ARRAY(&tmp, double, n + 1), *b = NEW_ARRAY(&tmp, double, n + 1), xy = 0, xx = 0,
+	       yy = 0;
+
+	ranks(&tmp, x, n, a);
+	ranks(&tmp, y, n, b);
+	for (uint32_t i = 0; i < n; i++) {
+		double u = a[i] - (n - 1) / 2.0, v = b[i] - (n - 1) / 2.0;
+
+		xy += u * v;
+		xx += u * u;
+		yy += v * v;
+	}
+	arena_fini(&tmp);
+	return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
+}
+
+static void
+print_way(const char *name, const struct result *r, enum way w, double from_ns)
+{
+	struct arena tmp = {0};
+	double *off = NEW_ARRAY(&tmp, double, r->n + 1), *say = NEW_ARRAY(&tmp, double, r->n + 1),
+	       *truth = NEW_ARRAY(&tmp, double, r->n + 1), sum = 0, bias = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		double x = r->ratio[w][i];
+
+		if (isnan(x) || r->bound[i] * exp(r->truth[i]) < from_ns)
+			continue;
+		off[n] = fabs(exp(x) - 1);
+		say[n] = x + r->truth[i];
+		truth[n] = r->truth[i];
+		sum += off[n++];
+		bias += x;
+	}
+	if (n == 0) {
+		arena_fini(&tmp);
+		return;
+	}
+	double rho = w == BY_BOUND ? NAN : spearman(say, truth, n);
+	qsort(off, n, sizeof(off[0]), by_value);
+	printf("| %s | %u | %.1f | %.1f | %.1f | %+.1f | ", name, n, 100 * sum / n, 100 * off[n / 2],
+	    100 * off[n * 9 / 10], 100 * (exp(bias / n) - 1));
+	if (isnan(rho))
+		printf("- |\n");
+	else
+		printf("%.3f |\n", rho);
+	arena_fini(&tmp);
+}
+
+static void
+print_coverage(const struct result *r, double from_ns)
+{
+	struct arena tmp = {0};
+	double *width = NEW_ARRAY(&tmp, double, r->n + 1);
+	uint32_t n = 0, in = 0;
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (r->bound[i] * exp(r->truth[i]) < from_ns)
+			continue;
+		width[n++] = exp((r->high[i] - r->low[i]) / 2);
+		in += r->low[i] <= 0 && r->high[i] >= 0;
+	}
+	qsort(width, n, sizeof(width[0]), by_value);
+	if (n)
+		printf("\n90 %% intervals, calibrated on models left out of the other models: %.1f %% of %u "
+		       "covered, width x/ %.2f "
+		       "(median)\n",
+		    100.0 * in / n, n, width[n / 2]);
+	arena_fini(&tmp);
+}
+
+/* Of each spec with four schedules or more in one race: the best of the first k as ordered, over the true
+ * best. */
+static void
+print_scores(const struct train_set *set, const struct result *r)
+{
+	enum { FIRST = 3, FEWEST = 4 };
+	double score[FIRST] = {0}, time[FIRST] = {0}, best_time = 0;
+	uint32_t n = 0, end;
+
+	for (uint32_t i = 0; i < r->n; i = end) {
+		double best = INFINITY, least = -INFINITY;
+
+		for (end = i; end < r->n && train_same_race(&set->rows[r->row[i]], &set->rows[r->row[end]]);
+		     end++)
+			best = fmin(best, set->rows[r->row[end]].ns);
+		if (end - i < FEWEST)
+			continue;
+		n++;
+		best_time += best;
+		double have = INFINITY;
+		for (int k = 0; k < FIRST; k++) {
+			uint32_t next = UINT32_MAX;
+			double at = INFINITY;
+
+			for (uint32_t j = i; j < end; j++) {
+				double x = r->ratio[BY_PREDICTOR][j] + log(set->rows[r->row[j]].ns);
+
+				if (x < at && x > least) {
+					at = x;
+					next = j;
+				}
+			}
+			if (next != UINT32_MAX) {
+				least = at;
+				have = fmin(have, set->rows[r->row[next]].ns);
+			}
+			score[k] += best / have;
+			time[k] += have;
+		}
+	}
+	printf("\nSchedules of %u kernels with 4 or more, in the predicted order:", n);
+	for (int k = 0; k < FIRST && n; k++)
+		printf(" @%d %.3f (%.1f %% of the sum lost)%s", k + 1, score[k] / n,
+		    100 * (time[k] / best_time - 1), k + 1 < FIRST ? "," : "\n");
+}
+
+static void
+print_table(const char *title, const struct result *r, double from_ns)
+{
+	printf("\n**%s**\n\n| | kernels | MAPE | median | P90 | bias | Spearman of time/bound "
+	       "|\n|---|---|---|---|---|---|---|\n",
+	    title);
+	for (int w = 0; w < WAYS; w++)
+		print_way(way_name[w] ? way_name[w] : fit_method(), r, (enum way)w, from_ns);
+}
+
+static struct result
+new_result(struct arena *a, uint32_t n)
+{
+	struct result r = {0};
+
+	for (int w = 0; w < WAYS; w++)
+		r.ratio[w] = NEW_ARRAY(a, double, n);
+	r.bound = NEW_ARRAY(a, double, n);
+	r.truth = NEW_ARRAY(a, double, n);
+	r.low = NEW_ARRAY(a, double, n);
+	r.high = NEW_ARRAY(a, double, n);
+	r.row = NEW_ARRAY(a, uint32_t, n);
+	return r;
+}
+
+static bool
+by_model(struct arena *a, const struct train_set *set, enum predict_head head, bool baselines,
+    struct result *r, struct err *e)
+{
+	bool ok = true;
+
+	*r = new_result(a, set->n_rows + 1);
+	for (uint32_t m = 0; ok && m < set->n_models; m++) {
+		struct arena tmp = {0};
+		bool *is_out = train_leave_out(&tmp, set, m), *is_asked = NEW_ARRAY(&tmp, bool, set->n_rows);
+
+		for (uint32_t i = 0; i < set->n_rows; i++)
+			is_asked[i] = set->rows[i].model == m;
+		ok = split(set, head, is_out, is_asked, m, baselines, r, e);
+		arena_fini(&tmp);
+	}
+	return ok;
+}
+
+/* The device is (class, threads); a twentieth of its kernels may be seen. */
+static bool
+by_device(struct arena *a, const struct train_set *set, uint32_t threads, bool sees_some, struct result *r,
+    struct err *e)
+{
+	struct arena tmp = {0};
+	bool *is_out = NEW_ARRAY(&tmp, bool, set->n_rows), *is_asked = NEW_ARRAY(&tmp, bool, set->n_rows), ok;
+
+	*r = new_result(a, set->n_rows + 1);
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		bool is_there = set->envs[set->rows[i].env].threads == threads,
+		     is_seen = sees_some && set->rows[i].spec.b[0] < 13; /* of 256 */
+
+		is_out[i] = is_there && !is_seen;
+		is_asked[i] = is_out[i];
+	}
+	ok = split(set, HEAD_KERNEL, is_out, is_asked, UINT32_MAX, true, r, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+static void
+plot(const char *path, const struct result *r)
+{
+	enum { SIDE = 640, EDGE = 40 };
+	FILE *f = fopen(path, "w");
+
+	if (!f) {
+		fprintf(stderr, "bench-predict: %s cannot be written\n", path);
+		exit(74);
+	}
+	fprintf(f,
+	    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
+	    "font-size=\"12\">\n",
+	    SIDE, SIDE);
+	fprintf(f,
+	    "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/><line x1=\"%d\" y1=\"%d\" x2=\"%d\" "
+	    "y2=\"%d\" stroke=\"gray\"/>\n",
+	    EDGE, SIDE - EDGE, SIDE - EDGE, EDGE);
+	for (int p = 2; p <= 9; p++) {
+		double at = EDGE + (p - 2) * (SIDE - 2.0 * EDGE) / 7;
+
+		fprintf(f, "<text x=\"%.0f\" y=\"%d\">1e%d</text><text x=\"2\" y=\"%.0f\">1e%d</text>\n", at,
+		    SIDE - 10, p, SIDE - at, p);
+	}
+	for (uint32_t i = 0; i < r->n; i++) {
+		double t = log10(r->bound[i] * exp(r->truth[i])), q = t + r->ratio[BY_PREDICTOR][i] / log(10),
+		       k = (SIDE - 2.0 * EDGE) / 7;
+
+		fprintf(f,
+		    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"1.5\" fill=\"steelblue\" fill-opacity=\"0.5\"/>\n",
+		    EDGE + (t - 2) * k, SIDE - EDGE - (q - 2) * k);
+	}
+	fprintf(f,
+	    "<text x=\"%d\" y=\"24\">ns predicted (up) against ns measured, kernels of models left "
+	    "out</text>\n</svg>\n",
+	    EDGE);
+	if (fclose(f) != 0)
+		exit(74);
+}
+
+static bool
+tables(struct arena *a, const struct train_set *set, const char *svg, struct err *e)
+{
+	struct result r;
+
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("%u rows of %u models; %s\n", set->n_rows, set->n_models, fit_method());
+	if (!by_model(a, set, HEAD_KERNEL, true, &r, e))
+		return false;
+	print_table("Another model, best schedule of a kernel, from 10 us up", &r, 1e4);
+	print_coverage(&r, 1e4);
+	print_table("The same, all sizes", &r, 0);
+	print_coverage(&r, 0);
+	if (svg)
+		plot(svg, &r);
+	if (!by_model(a, set, HEAD_SCHEDULE, false, &r, e))
+		return false;
+	print_table("Another model, each schedule, from 10 us up", &r, 1e4);
+	print_scores(set, &r);
+	print_coverage(&r, 1e4);
+	for (int sees = 0; sees < 2; sees++) {
+		if (!by_device(a, set, 2, sees, &r, e))
+			return false;
+		print_table(sees
+			? "Two threads, learned from one and a twentieth of its kernels, from 10 us up"
+			: "Two threads, learned from one, from 10 us up",
+		    &r, 1e4);
+	}
+	return true;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arena a = {0};
+	struct train_set set = {0};
+	struct err e = {0};
+	const char *svg = NULL;
+	bool ok = true;
+
+	for (int i = 1; ok && i < argc; i++) {
+		struct bytes file;
+
+		if (strcmp(argv[i], "--plot") == 0 && i + 1 < argc)
+			svg = argv[++i];
+		else
+			ok = os_read_file(os_real(), &a, argv[i], MOST_EXPORT, &file, &e) &&
+			    train_rows_add(&a, &set, argv[i], file, &e);
+	}
+	train_rows_end(&set);
+	ok = ok && tables(&a, &set, svg, &e);
+	if (!ok)
+		(void)fprintf(stderr, "bench-predict: %s\n", e.msg);
+	arena_fini(&a);
+	return ok ? 0 : err_exit_status(e.code);
+}

@@ -1,0 +1,353 @@
+/* Training and what comes of it: equal rows give equal bytes, whatever their order; few rows are learned by
+ * heart; a row that lies moves no other by more than its interval; files are hostile; what comes with Korch
+ * speaks its language. */
+#include "../../daemon/train/train.h"
+#include "../../schema/store.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const struct hw host = {
+    .flops_peak = 1e11,
+    .bytes_per_s = {1e11, 5e10, 2e10, 1e10},
+    .level_bytes = {32768, 524288, 16777216},
+    .call_ns = 20,
+    .simd_bytes = 64,
+    .n_threads = 1,
+};
+
+/* A row of a small kernel; its time follows from its numbers. */
+static void
+make_row(struct arena *a, uint32_t i, struct train_row *out)
+{
+	uint32_t rows = 8 + 24 * (i % 13), columns = 16 + 16 * (i / 13 % 11);
+	char *text = arena_printf(a, "%%0 = input f32[%u,%u]\n%%1 = %s %%0\n%%2 = %s %%1\noutput %%2\n", rows,
+	    columns, i % 2 ? "exp" : "neg", i % 3 ? "abs" : "tanh");
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+
+	*out = (struct train_row){.model = i % 4, .is_best = true, .schedule = STR("")};
+	if (!graph_read(&g, a, str_of(text), &e))
+		fail_msg("%s", e.msg);
+	spec_of_graph(a, &g, &s);
+	if (!sample_make(a, &s, STR(""), &target_avx512, &host, STR(""), &out->sample, &e))
+		fail_msg("%s", e.msg);
+	out->flat = NEW_ARRAY(a, float, SAMPLE_FLAT);
+	sample_flat(&out->sample, out->flat);
+	out->spec = s.hash;
+	out->log_ratio = 0.3 + 0.8 * (i % 2) + 0.4 * (i % 3 == 0) + 0.001 * (double)(i / 13 % 11);
+	out->ns = out->sample.analytic_ns * exp(out->log_ratio);
+}
+
+static void
+make_set(struct arena *a, uint32_t n, bool backwards, struct train_set *set)
+{
+	static struct hash models[4];
+
+	*set = (struct train_set){
+	    .rows = NEW_ARRAY(a, struct train_row, n), .n_rows = n, .models = models, .n_models = 4};
+	for (uint32_t i = 0; i < n; i++)
+		make_row(a, backwards ? n - 1 - i : i, &set->rows[i]);
+	train_rows_end(set);
+}
+
+static void
+train(struct arena *a, const struct train_set *set, struct predictor *out)
+{
+	struct err e = {0};
+
+	if (!train_predictor(a, set, &fit_usual, out, &e))
+		fail_msg("%s", e.msg);
+}
+
+enum { ROWS = 143 };
+
+static void
+equal_rows_give_equal_bytes(void **state)
+{
+	struct arena a = {0};
+	struct train_set set;
+	struct predictor x, y;
+	struct bytes one, two;
+
+	(void)state;
+	make_set(&a, ROWS, false, &set);
+	train(&a, &set, &x);
+	make_set(&a, ROWS, true, &set);
+	train(&a, &set, &y);
+	predictor_write(&a, &x, &one);
+	predictor_write(&a, &y, &two);
+	assert_int_equal(one.n, two.n);
+	assert_memory_equal(one.p, two.p, one.n);
+	arena_fini(&a);
+}
+
+static void
+fifty_rows_are_learned_by_heart(void **state)
+{
+	struct arena a = {0};
+	struct train_set set;
+	struct predictor p;
+	double worst = 0;
+
+	(void)state;
+	make_set(&a, 50, false, &set);
+	train(&a, &set, &p);
+	if (!str_is(str_of(fit_method()), "trees")) {
+		arena_fini(&a);
+		skip(); /* a line has no heart */
+	}
+	for (uint32_t i = 0; i < set.n_rows; i++) {
+		struct prediction x;
+
+		predict_kernel(&p, set.rows[i].sample.spec, set.rows[i].sample.analytic_ns, &x);
+		worst = fmax(worst, fabs(x.ns / set.rows[i].ns - 1));
+		assert_false(x.is_far);
+	}
+	assert_true(worst < 0.1);
+	arena_fini(&a);
+}
+
+static void
+one_lie_moves_nobody_far(void **state)
+{
+	struct arena a = {0};
+	struct train_set set;
+	struct predictor honest, lied_to;
+	const uint32_t liar = 40;
+
+	(void)state;
+	make_set(&a, ROWS, false, &set);
+	train(&a, &set, &honest);
+	set.rows[liar].log_ratio += 5; /* 150 times its time */
+	set.rows[liar].ns *= exp(5);
+	train(&a, &set, &lied_to);
+	for (uint32_t i = 0; i < set.n_rows; i++) {
+		const struct sample *s = &set.rows[i].sample;
+		struct prediction x, y;
+
+		if (i == liar)
+			continue;
+		predict_kernel(&honest, s->spec, s->analytic_ns, &x);
+		predict_kernel(&lied_to, s->spec, s->analytic_ns, &y);
+		assert_true(
+		    y.ns >= 0.999 * predict_quantile(&lied_to, HEAD_KERNEL, &x, s->analytic_ns, 0.01));
+		assert_true(
+		    y.ns <= 1.001 * predict_quantile(&lied_to, HEAD_KERNEL, &x, s->analytic_ns, 0.99));
+		assert_true(fabs(y.log_ratio - x.log_ratio) < 0.5);
+	}
+	arena_fini(&a);
+}
+
+static void
+no_rows_and_rows_of_one_model_are_refused(void **state)
+{
+	struct arena a = {0};
+	struct train_set set = {0};
+	struct predictor p;
+	struct err e = {0};
+
+	(void)state;
+	train_rows_end(&set);
+	assert_false(train_predictor(&a, &set, &fit_usual, &p, &e));
+	assert_int_equal(e.code, ERR_USAGE);
+	assert_non_null(strstr(e.msg, "two or more"));
+	make_set(&a, 50, false, &set);
+	set.n_models = 1;
+	assert_false(train_predictor(&a, &set, &fit_usual, &p, &e));
+	arena_fini(&a);
+}
+
+static struct bytes
+shipped_rows(struct arena *a, const char *name)
+{
+	struct bytes file;
+	struct err e = {0};
+	char *path = arena_printf(a, "%s/kernels/predict/trained/%s", KORCH_SOURCE_DIR, name);
+
+	if (!os_read_file(os_real(), a, path, 1 << 24, &file, &e))
+		fail_msg("%s", e.msg);
+	return file;
+}
+
+/* Of a cache: damaged bytes are an error that names the file, and rows of another generator are passed over.
+ */
+static void
+exports_are_read(void **state)
+{
+	struct arena a = {0};
+	struct train_set set = {0};
+	struct bytes file = shipped_rows(&a, "rows_candy_1.cache"),
+		     bad = {arena_dup(&a, file.p, file.n), file.n};
+	struct export_rows x;
+	struct err e = {0};
+
+	(void)state;
+	assert_true(train_rows_add(&a, &set, "one", file, &e));
+	train_rows_end(&set);
+	assert_true(set.n_rows > 100 && set.n_models == 1 && set.n_unread == 0 && set.n_other_epoch == 0);
+	for (uint32_t i = 1; i < set.n_rows; i++)
+		assert_true(hash_cmp(&set.rows[i - 1].spec, &set.rows[i].spec) <= 0);
+	((uint8_t *)(uintptr_t)bad.p)[bad.n / 2] ^= 4;
+	assert_false(train_rows_add(&a, &set, "bad one", bad, &e));
+	assert_non_null(strstr(e.msg, "bad one"));
+	assert_int_equal(e.code, ERR_FORMAT);
+	assert_true(export_read(&a, file, &x, &e));
+	assert_true(x.n_rows == set.n_rows && x.n_envs == 1);
+	arena_fini(&a);
+}
+
+static void
+a_file_comes_back_and_no_other_bytes_do(void **state)
+{
+	struct arena a = {0};
+	struct train_set set;
+	struct predictor p, q;
+	struct bytes file, cut;
+	struct err e = {0};
+	uint8_t *bad;
+
+	(void)state;
+	make_set(&a, ROWS, false, &set);
+	train(&a, &set, &p);
+	predictor_write(&a, &p, &file);
+	assert_true(predictor_read(&a, file, &q, &e));
+	for (uint32_t i = 0; i < set.n_rows; i++) {
+		struct prediction x, y;
+
+		predict_sample(&p, &set.rows[i].sample, &x);
+		predict_sample(&q, &set.rows[i].sample, &y);
+		assert_true(!(x.ns < y.ns) && !(x.ns > y.ns));
+	}
+	bad = arena_dup(&a, file.p, file.n);
+	for (size_t i = 0; i < file.n; i += 97) {
+		bad[i] ^= 0x55;
+		assert_false(predictor_read(&a, (struct bytes){bad, file.n}, &q, &e));
+		assert_true(e.code == ERR_FORMAT && e.msg[0]);
+		bad[i] ^= 0x55;
+	}
+	for (size_t n = 0; n < file.n; n += 1 + file.n / 40) {
+		cut = (struct bytes){file.p, n};
+		assert_false(predictor_read(&a, cut, &q, &e));
+	}
+	arena_fini(&a);
+}
+
+/* With a digest that fits: what is inside is looked at all the same. */
+static void
+a_file_that_was_made_to_harm_is_refused(void **state)
+{
+	struct arena a = {0};
+	struct train_set set;
+	struct predictor p, q;
+	struct bytes file;
+	struct err e = {0};
+	uint32_t n_refused = 0, n_tried = 0;
+
+	(void)state;
+	make_set(&a, ROWS, false, &set);
+	train(&a, &set, &p);
+	predictor_write(&a, &p, &file);
+	for (size_t i = 24; i < file.n - 32; i += 61) {
+		uint8_t *bad = arena_dup(&a, file.p, file.n);
+		struct hash h;
+		struct prediction x;
+
+		for (size_t k = i; k < i + 4 && k < file.n - 32; k++)
+			bad[k] = 0xff;
+		h = hash_bytes(bad, file.n - 32);
+		memcpy(bad + file.n - 32, h.b, 32);
+		n_tried++;
+		if (!predictor_read(&a, (struct bytes){bad, file.n}, &q, &e)) {
+			n_refused++;
+			continue;
+		}
+		predict_sample(&q, &set.rows[0].sample, &x); /* and what is taken ends, at a number */
+		assert_true(isfinite(x.ns));
+	}
+	assert_true(n_refused > n_tried / 4);
+	arena_fini(&a);
+}
+
+static void
+the_shipped_file_is_of_this_korch(void **state)
+{
+	struct arena a = {0};
+	struct predictor p;
+	struct err e = {0};
+
+	(void)state;
+	if (!predictor_read(&a, predictor_shipped(), &p, &e))
+		fail_msg("%s\nA bound, a number of a sample or the generator has changed: cmake --build "
+			 "build --target "
+			 "predict-train",
+		    e.msg);
+	assert_true(p.n_models >= 2 && p.n_rows > 1000 && p.epoch == GENERATOR_EPOCH);
+	assert_true(predictor_shipped().n <= PREDICT_FILE_MAX);
+	arena_fini(&a);
+}
+
+/* A tenth of the kernels, trained anew, says nearly the same of the others as the shipped file, which has
+ * seen them. */
+static void
+a_tenth_of_the_rows_says_much_the_same(void **state)
+{
+	static const char *const files[] = {"rows_candy_1.cache", "rows_two.cache", "rows_yolox.cache"};
+	struct arena a = {0};
+	struct train_set set = {0}, tenth;
+	struct predictor shipped, p;
+	struct err e = {0};
+	double sum = 0, usual = 0;
+	uint32_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(files); i++)
+		if (!train_rows_add(&a, &set, files[i], shipped_rows(&a, files[i]), &e))
+			fail_msg("%s", e.msg);
+	train_rows_end(&set);
+	tenth = set;
+	tenth.rows = NEW_ARRAY(&a, struct train_row, set.n_rows);
+	tenth.n_rows = 0;
+	for (uint32_t i = 0; i < set.n_rows; i++)
+		if (set.rows[i].spec.b[0] < 51) /* a fifth of these files' specs, a tenth of all */
+			tenth.rows[tenth.n_rows++] = set.rows[i];
+	assert_true(predictor_read(&a, predictor_shipped(), &shipped, &e));
+	train(&a, &tenth, &p);
+	for (uint32_t i = 0; i < set.n_rows; i++) {
+		const struct sample *s = &set.rows[i].sample;
+		struct prediction x, y;
+
+		if (set.rows[i].spec.b[0] < 51 || !set.rows[i].is_best)
+			continue;
+		predict_kernel(&p, s->spec, s->analytic_ns, &x);
+		predict_kernel(&shipped, s->spec, s->analytic_ns, &y);
+		sum += fabs(x.log_ratio - y.log_ratio);
+		usual += fabs(predict_usual - y.log_ratio);
+		n++;
+	}
+	assert_true(n > 200);
+	if (str_is(str_of(fit_method()), "trees"))
+		assert_true(sum < 0.75 * usual);
+	arena_fini(&a);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(equal_rows_give_equal_bytes),
+	    cmocka_unit_test(fifty_rows_are_learned_by_heart),
+	    cmocka_unit_test(one_lie_moves_nobody_far),
+	    cmocka_unit_test(no_rows_and_rows_of_one_model_are_refused),
+	    cmocka_unit_test(exports_are_read),
+	    cmocka_unit_test(a_file_comes_back_and_no_other_bytes_do),
+	    cmocka_unit_test(a_file_that_was_made_to_harm_is_refused),
+	    cmocka_unit_test(the_shipped_file_is_of_this_korch),
+	    cmocka_unit_test(a_tenth_of_the_rows_says_much_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
