@@ -1,4 +1,6 @@
 /* schema/export_read.c: the rows of an export, without a store to put them into. */
+#include "export_read.h"
+
 #include "db_int.h"
 
 #include "../proto/hw.h"

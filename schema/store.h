@@ -128,20 +128,6 @@ bool cache_export(
 /* Hostile bytes; all or nothing.  report: what came in, as JSON. */
 bool cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, struct str *report,
     struct err *e) MUST_CHECK;
-/* An export as it is, without a store: what programs that learn from rows read.  Hostile bytes: sizes,
- * digests, hardware vectors and references are checked.  ERR_FORMAT, ERR_LIMIT. */
-struct export_spec {
-	struct hash hash, model; /* model: all zeros where it is not known */
-	struct str text;
-};
-struct export_rows {
-	struct m_env *envs;
-	struct export_spec *specs; /* sorted by hash */
-	struct m_measurement *rows;
-	uint32_t *env_of, *spec_of; /* of each row */
-	uint32_t n_envs, n_specs, n_rows, cap_envs, cap_specs, cap_rows;
-};
-bool export_read(struct arena *a, struct bytes in, struct export_rows *out, struct err *e) MUST_CHECK;
 /* What korch-cache gc drops: ended jobs not younger than that, with files that were unused for as long;
  * measurements only where they are asked for, with all that stands on them. */
 struct gc_ask {

@@ -1,7 +1,7 @@
 /* daemon/train/rows.c: an export's rows become samples. */
 #include "rows.h"
 
-#include "../../schema/store.h"
+#include "../../schema/export_read.h"
 #include "../planner/device.h"
 
 #include <math.h>

@@ -4,7 +4,6 @@
  * counts, nearest neighbour.
  *   --plot FILE.svg  predicted against measured times of left-out models */
 #include "../../daemon/train/train.h"
-#include "../../schema/store.h"
 
 #include <math.h>
 #include <stdio.h>

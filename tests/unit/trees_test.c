@@ -2,7 +2,7 @@
  * heart; a row that lies moves no other by more than its interval; files are hostile; what comes with Korch
  * speaks its language. */
 #include "../../daemon/train/train.h"
-#include "../../schema/store.h"
+#include "../../schema/export_read.h"
 
 #include <math.h>
 #include <setjmp.h>
