@@ -27,7 +27,7 @@ struct prediction {
 	double ns;
 	double log_ratio; /* ln(ns / bound), at least 0 */
 	uint32_t group;   /* for interval_at() */
-	bool is_far;      /* training has seen nothing like it: measure, do not predict */
+	bool is_far; /* training has seen nothing like it, or below a microsecond: measure, do not predict */
 };
 void predict_kernel(
     const struct predictor *p, const float spec[SPEC_FEATURES], double analytic_ns, struct prediction *out);

@@ -22,7 +22,7 @@ static const struct hw host = {
 static void
 make_row(struct arena *a, uint32_t i, struct train_row *out)
 {
-	uint32_t rows = 8 + 24 * (i % 13), columns = 16 + 16 * (i / 13 % 11);
+	uint32_t rows = 256 + 24 * (i % 13), columns = 256 + 16 * (i / 13 % 11);
 	char *text = arena_printf(a, "%%0 = input f32[%u,%u]\n%%1 = %s %%0\n%%2 = %s %%1\noutput %%2\n", rows,
 	    columns, i % 2 ? "exp" : "neg", i % 3 ? "abs" : "tanh");
 	struct graph g;
