@@ -1,8 +1,6 @@
 /* daemon/planner/device.c: a device as bounds, lowering and predictions see it. */
 #include "device.h"
 
-#include <string.h>
-
 struct hw
 device_hw(const struct m_env *env, uint64_t threads, bool winograd)
 {
@@ -24,6 +22,21 @@ device_hw(const struct m_env *env, uint64_t threads, bool winograd)
 	return hw;
 }
 
+/* Those that the environment's key lists. */
+static void
+find_libraries(struct str key, struct target *t)
+{
+	while (key.n) {
+		struct str text = str_cut(&key, '\n');
+		const struct str name = str_cut(&text, '=');
+		enum library l;
+		int64_t version;
+
+		if (str_is(name, "library") && library_read(text, &l, &version))
+			t->library[l] = version;
+	}
+}
+
 struct target
 device_target(const struct m_env *env, bool strict, bool winograd, enum precision precision)
 {
@@ -38,32 +51,9 @@ device_target(const struct m_env *env, bool strict, bool winograd, enum precisio
 		t.n_vregs = (int)h->n_vregs;
 		target_caches(&t, (double)h->l1_bytes, (double)h->l2_bytes, (double)h->l3_bytes);
 	}
+	find_libraries(env->key, &t);
 	t.strict = strict;
 	t.winograd = winograd;
 	t.precision = precision;
 	return t;
-}
-
-/* "library=onednn-2.6.3", a word of the key among others; the key's words are parted by blanks or lines. */
-void
-device_libraries(const struct m_env *env, struct target *t)
-{
-	static const char name[] = "library=";
-	const char *at = memmem(env->key.p, env->key.n, name, sizeof(name) - 1);
-	struct str rest;
-
-	if (!at)
-		return;
-	at += sizeof(name) - 1;
-	rest = (struct str){at, (size_t)(env->key.p + env->key.n - at)};
-	rest = str_cut(&rest, '\n');
-	while (rest.n) {
-		struct str word = str_cut(&rest, ' ');
-		enum library l;
-		int64_t version;
-
-		if (!library_read(word, &l, &version))
-			return;
-		t->library[l] = version;
-	}
 }

@@ -10,7 +10,5 @@
 /* winograd: a job that may use Winograd's form; hw_fastest where nothing was calibrated. */
 struct hw device_hw(const struct m_env *env, uint64_t threads, bool winograd);
 struct target device_target(const struct m_env *env, bool strict, bool winograd, enum precision precision);
-/* Libraries whose kernels may compete there, by the words of the environment's key: into t->library. */
-void device_libraries(const struct m_env *env, struct target *t);
 
 #endif

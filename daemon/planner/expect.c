@@ -1,8 +1,6 @@
 /* daemon/planner/expect.c: a trained predictor's word, and this job's own line over what that leaves. */
 #include "expect.h"
 
-#include "device.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +12,6 @@ expect_open(struct tune *t)
 	struct predictor *p = NEW(t->arena, struct predictor);
 	struct err why = {0};
 
-	t->asked = t->target;
-	device_libraries(&t->start.env, &t->asked);
 	t->predictor = predictor_read(t->arena, predictor_shipped(), p, &why) ? p : NULL;
 }
 
@@ -29,7 +25,7 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 
 	predict_features(s, parts, c->features);
 	if (t->predictor) {
-		sample_of_spec(s, &t->asked, &t->hw, c->heat, parts, c->bound_ns, x);
+		sample_of_spec(s, &t->target, &t->hw, c->heat, parts, c->bound_ns, x);
 		predict_kernel(t->predictor, x, (double)c->bound_ns, &p);
 	}
 	c->before = p.is_far ? predict_usual : p.log_ratio;

@@ -86,7 +86,6 @@ struct tune {
 	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
 	uint32_t *start_plan, n_start_plan;       /* what there was before this job measured anything */
 	const struct predictor *predictor;        /* that came trained; NULL: none is of use here */
-	struct target asked;                      /* as that is asked: with the libraries that are there */
 	struct predict predict;                   /* learned from what is measured */
 	int64_t bound_ns;                         /* proven: of the last optimistic program */
 	int64_t solve_until_ns;                   /* the solver ends then; 0: by counted limits alone */

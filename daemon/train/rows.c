@@ -47,7 +47,6 @@ target_of(const struct m_env *env, struct str precision)
 
 	(void)precision_read(precision, &p);
 	t = device_target(env, strict, env->hw.sm == 0 && str_eq(precision, STR("f32")), p);
-	device_libraries(env, &t);
 	return t;
 }
 
