@@ -12,6 +12,7 @@ struct fit {
 	double
 	    share; /* of y that is to lie below the function: 0.5 for the median, 0.05 for a low quantile */
 	uint32_t n_trees, n_leaves;
+	bool with_network; /* train_predictor(): of schedules a network learns too (net_fit.h) */
 };
 extern const struct fit fit_usual; /* its settings, without rows */
 bool fit_forest(struct arena *a, const struct fit *f, struct forest *out, struct err *e) MUST_CHECK;

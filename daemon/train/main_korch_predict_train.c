@@ -50,11 +50,11 @@ say(const struct opts *o, const struct train_set *set, const struct predictor *p
 		    set->n_unread, p->head[HEAD_KERNEL].f.n_trees, file.n);
 	else if (!opt_flag(o, OPT_quiet))
 		(void)fprintf(stderr,
-		    "%s of %u rows (%u kernels of %u models; passed over: %u failed, %u of another "
+		    "%s%s of %u rows (%u kernels of %u models; passed over: %u failed, %u of another "
 		    "generator, %u "
 		    "unread): %zu bytes\n",
-		    fit_method(), p->n_rows, p->n_specs, p->n_models, set->n_failed, set->n_other_epoch,
-		    set->n_unread, file.n);
+		    fit_method(), p->network ? " and a network" : "", p->n_rows, p->n_specs, p->n_models,
+		    set->n_failed, set->n_other_epoch, set->n_unread, file.n);
 }
 
 static bool
@@ -62,12 +62,14 @@ run(struct arena *a, const struct opts *o, struct err *e)
 {
 	const char *path = opt_text(o, OPT_train_output);
 	struct train_set set = {0};
+	struct fit how = fit_usual;
 	struct predictor p;
 	struct bytes file;
 
+	how.with_network = opt_flag(o, OPT_train_network);
 	if (!path[0])
 		return err_set(e, ERR_USAGE, "where does the predictor go? -o FILE");
-	if (!out_check(path, e) || !read_rows(a, o, &set, e) || !train_predictor(a, &set, &fit_usual, &p, e))
+	if (!out_check(path, e) || !read_rows(a, o, &set, e) || !train_predictor(a, &set, &how, &p, e))
 		return false;
 	predictor_write(a, &p, &file);
 	if (file.n > PREDICT_FILE_MAX)

@@ -1,5 +1,5 @@
 /* daemon/train/train.c: both heads, and how far off they are of models that they have not seen. */
-#include "train.h"
+#include "net_fit.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,6 +56,30 @@ train_fit(struct arena *a, const struct train_set *set, const struct train_part 
 	return ok;
 }
 
+/* ln(time / bound) of every row, by what learned from the part's. */
+static bool
+ask_part(
+    const struct train_set *set, const struct train_part *p, const struct fit *how, float *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct forest f;
+	bool has_network = how->with_network && p->head == HEAD_SCHEDULE, ok;
+
+	if (has_network) {
+		struct net n = train_net(&tmp, set, &(struct net_fit){.part = *p, .recipe = net_fit_usual});
+
+		train_net_ask(&n, set, out);
+	}
+	ok = train_fit(&tmp, set, p, *how, &f, e);
+	for (uint32_t i = 0; ok && i < set->n_rows; i++) {
+		double value = forest_value(&f, set->rows[i].flat);
+
+		out[i] = (float)fmax(has_network ? predict_mean(value, (double)out[i]) : value, 0);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
 /* What the left-out models' kernels are off by, once for each of them. */
 static bool
 fold_residuals(const struct train_set *set, enum predict_head head, uint32_t fold, const struct fit *how,
@@ -64,7 +88,7 @@ fold_residuals(const struct train_set *set, enum predict_head head, uint32_t fol
 	struct arena tmp = {0};
 	bool *is_out = NEW_ARRAY(&tmp, bool, MAX_OF(set->n_rows, 1u));
 	struct train_part part = {head, is_out}, all = {head, NULL};
-	struct forest f = {0};
+	float *value = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u));
 	bool ok, has_rows = false;
 
 	for (uint32_t m = fold; m < set->n_models; m += MOST_FOLDS) {
@@ -75,7 +99,7 @@ fold_residuals(const struct train_set *set, enum predict_head head, uint32_t fol
 	}
 	for (uint32_t i = 0; i < set->n_rows; i++)
 		has_rows |= set->rows[i].model % MOST_FOLDS == fold;
-	ok = !has_rows || train_fit(&tmp, set, &part, *how, &f, e);
+	ok = !has_rows || ask_part(set, &part, how, value, e);
 	for (uint32_t i = 0; ok && i < set->n_rows; i++) {
 		const struct train_row *row = &set->rows[i];
 
@@ -83,7 +107,7 @@ fold_residuals(const struct train_set *set, enum predict_head head, uint32_t fol
 			continue;
 		r[(*n)++] = (struct residual){
 		    .bound_ns = row->sample.analytic_ns,
-		    .off = row->log_ratio - fmax(forest_value(&f, row->flat), 0),
+		    .off = row->log_ratio - (double)value[i],
 		    .is_linear = row->sample.spec[SPEC_n_linear] > 0,
 		};
 	}
@@ -131,6 +155,15 @@ find_limits(struct arena *a, const struct train_set *set, const struct train_par
 }
 
 static void
+add_network(struct arena *a, const struct train_set *set, struct predictor *out)
+{
+	struct net *n = NEW(a, struct net);
+
+	*n = train_net(a, set, &(struct net_fit){.part = {HEAD_SCHEDULE, NULL}, .recipe = net_fit_usual});
+	out->network = n;
+}
+
+static void
 describe(const struct train_set *set, struct predictor *out)
 {
 	out->n_rows = set->n_rows;
@@ -169,6 +202,8 @@ train_predictor(
 	for (int h = 0; h < HEADS; h++)
 		if (!train_head(a, set, (enum predict_head)h, how, &out->head[h], e))
 			return false;
+	if (how->with_network)
+		add_network(a, set, out);
 	describe(set, out);
 	return true;
 }

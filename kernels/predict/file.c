@@ -71,6 +71,8 @@ predictor_write(struct arena *a, const struct predictor *p, struct bytes *file)
 	sb_add(&sb, (struct str){p->device_class, sizeof(p->device_class)});
 	for (int i = 0; i < HEADS; i++)
 		put_model(&sb, &p->head[i]);
+	if (p->network)
+		net_write(p->network, &sb);
 	h = hash_bytes(sb.p, sb.n);
 	sb_add(&sb, (struct str){(const char *)h.b, DIGEST_BYTES});
 	*file = (struct bytes){(const uint8_t *)sb.p, sb.n};
@@ -187,6 +189,20 @@ check_outside(struct bytes file, struct err *e)
 	    err_set(e, ERR_FORMAT, "the predictor is damaged or cut off");
 }
 
+/* All that is left is one; of samples as they are here. */
+static bool
+get_network(struct in *in, struct arena *a, struct predictor *out, struct err *e)
+{
+	struct net *n = NEW(a, struct net);
+
+	if (!net_read(a, in->left, n, e))
+		return false;
+	out->network = n;
+	return (n->shape.leaf == net_usual.leaf && n->shape.whole == net_usual.whole) ||
+	    err_set(e, ERR_FORMAT, "it reads %u numbers of a leaf and %u of a kernel, not %u and %u",
+		n->shape.leaf, n->shape.whole, net_usual.leaf, net_usual.whole);
+}
+
 static bool
 get_predictor(struct in *in, struct arena *a, struct predictor *out, struct err *e)
 {
@@ -205,8 +221,9 @@ get_predictor(struct in *in, struct arena *a, struct predictor *out, struct err 
 	for (int i = 0; i < HEADS; i++)
 		if (!get_model(in, a, predict_head_features((enum predict_head)i), &out->head[i], e))
 			return err_in(e, "the predictor's part %d", i + 1);
-	return (in->left.n == 0 && !in->is_short) ||
-	    err_set(e, ERR_FORMAT, "the predictor has bytes that belong to nothing");
+	if (in->is_short)
+		return err_set(e, ERR_FORMAT, "the predictor is cut off");
+	return in->left.n == 0 || get_network(in, a, out, e) || err_in(e, "the predictor's last part");
 }
 
 bool

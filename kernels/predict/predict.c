@@ -26,13 +26,14 @@ is_far(const struct predict_model *m, const float *x)
 	return false;
 }
 
+/* value: what the model says of x. */
 static void
-ask(const struct predict_model *m, const float *x, const float *spec, double analytic_ns,
+answer(const struct predict_model *m, double value, const float *x, const float *spec, double analytic_ns,
     struct prediction *out)
 {
 	enum { MOST = 4 }; /* e^4 times its bound: nobody can say */
 
-	out->log_ratio = fmin(fmax(forest_value(&m->f, x), 0), MOST);
+	out->log_ratio = fmin(fmax(value, 0), MOST);
 	out->ns = analytic_ns * exp(out->log_ratio);
 	out->group = interval_group(analytic_ns, spec[SPEC_n_linear] > 0);
 	out->is_far = analytic_ns < too_small_ns || is_far(m, x);
@@ -42,16 +43,41 @@ void
 predict_kernel(
     const struct predictor *p, const float spec[SPEC_FEATURES], double analytic_ns, struct prediction *out)
 {
-	ask(&p->head[HEAD_KERNEL], spec, spec, analytic_ns, out);
+	const struct predict_model *m = &p->head[HEAD_KERNEL];
+
+	answer(m, forest_value(&m->f, spec), spec, spec, analytic_ns, out);
+}
+
+double
+predict_mean(double trees, double network)
+{
+	return (trees + network) / 2;
+}
+
+static double
+network_value(const struct net *n, const struct sample *s)
+{
+	struct arena tmp = {0};
+	struct net_sample one = net_sample_of(&tmp, s);
+	float value;
+
+	net_predict(n, &one, 1, &value);
+	arena_fini(&tmp);
+	return (double)value;
 }
 
 void
 predict_sample(const struct predictor *p, const struct sample *s, struct prediction *out)
 {
+	const struct predict_model *m = &p->head[HEAD_SCHEDULE];
 	float x[SAMPLE_FLAT];
+	double value;
 
 	sample_flat(s, x);
-	ask(&p->head[HEAD_SCHEDULE], x, s->spec, s->analytic_ns, out);
+	value = forest_value(&m->f, x);
+	if (p->network)
+		value = predict_mean(value, network_value(p->network, s));
+	answer(m, value, x, s->spec, s->analytic_ns, out);
 }
 
 double

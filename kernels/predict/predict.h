@@ -6,6 +6,7 @@
 
 #include "forest.h"
 #include "interval.h"
+#include "net_sample.h"
 #include "sample.h"
 
 enum predict_head { HEAD_KERNEL, HEAD_SCHEDULE, HEADS };
@@ -22,6 +23,9 @@ struct predictor {
 	uint32_t n_rows, n_specs, n_models; /* that it was trained on */
 	uint32_t epoch;                     /* of the generator that made their kernels */
 	char device_class[PREDICT_CLASS_MAX];
+	/* Beside HEAD_SCHEDULE's trees: what is predicted is the mean of both logarithms; NULL: trees alone.
+	 */
+	const struct net *network;
 };
 struct prediction {
 	double ns;
@@ -32,6 +36,8 @@ struct prediction {
 void predict_kernel(
     const struct predictor *p, const float spec[SPEC_FEATURES], double analytic_ns, struct prediction *out);
 void predict_sample(const struct predictor *p, const struct sample *s, struct prediction *out);
+/* What the two say of a schedule together, all ln(time / bound). */
+double predict_mean(double trees, double network);
 /* The time below which the share `level` of such kernels is; at least the bound. */
 double predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of,
     double analytic_ns, double level);
