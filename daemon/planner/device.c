@@ -2,7 +2,7 @@
 #include "device.h"
 
 struct hw
-device_hw(const struct m_env *env, uint64_t threads, bool winograd)
+env_hw(const struct m_env *env, uint64_t threads, bool winograd)
 {
 	const struct m_hw *h = &env->hw;
 	struct hw hw = hw_fastest;
@@ -38,7 +38,7 @@ find_libraries(struct str key, struct target *t)
 }
 
 struct target
-device_target(const struct m_env *env, bool strict, bool winograd, enum precision precision)
+env_target(const struct m_env *env, bool strict, bool winograd, enum precision precision)
 {
 	const struct m_hw *h = &env->hw;
 	struct target t = target_sse42;

@@ -8,7 +8,7 @@
 #include "../../proto/msg.h"
 
 /* winograd: a job that may use Winograd's form; hw_fastest where nothing was calibrated. */
-struct hw device_hw(const struct m_env *env, uint64_t threads, bool winograd);
-struct target device_target(const struct m_env *env, bool strict, bool winograd, enum precision precision);
+struct hw env_hw(const struct m_env *env, uint64_t threads, bool winograd);
+struct target env_target(const struct m_env *env, bool strict, bool winograd, enum precision precision);
 
 #endif

@@ -65,7 +65,7 @@ choose_precision(struct tune *t, struct err *e)
 	if (p != PRECISION_F32 && (o->strict || o->tolerance <= 0))
 		return err_set(e, ERR_USAGE, "--precision %s rounds products, and %s allows none of that",
 		    precision_name(p), o->strict ? "--strict" : "--tolerance 0");
-	t->target = device_target(&t->start.env, o->strict, allows_winograd(&t->start), p);
+	t->target = env_target(&t->start.env, o->strict, allows_winograd(&t->start), p);
 	if (p != PRECISION_F32)
 		t->hw.tensor_peak = p == PRECISION_TF32 ? h->tf32_flops : h->half_flops;
 	t->precision = p == PRECISION_F32
@@ -170,7 +170,7 @@ take_device(struct tune *t, struct err *e)
 		return err_set(e, ERR_USAGE,
 		    "--perturb is for a GPU's machine code; device %.*s has none that Korch reads",
 		    STR_ARG(env->class));
-	t->hw = device_hw(env, t->start.options.threads, allows_winograd(&t->start));
+	t->hw = env_hw(env, t->start.options.threads, allows_winograd(&t->start));
 	return choose_precision(t, e) &&
 	    (target_check(&t->target, e) || err_in(e, "device %.*s", STR_ARG(env->class)));
 }
@@ -214,7 +214,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	bool ok;
 
 	t.start.options.threads = threads_of(start);
-	t.hw = device_hw(&start->env, t.start.options.threads, allows_winograd(start));
+	t.hw = env_hw(&start->env, t.start.options.threads, allows_winograd(start));
 	t.dump = (struct dump){.dir = dump ? dump : dump_dir(a, str_dup(a, start->work_dir)),
 	    .model = str_dup(a, start->model_name),
 	    .os = os};

@@ -46,7 +46,7 @@ target_of(const struct m_env *env, struct str precision)
 	struct target t;
 
 	(void)precision_read(precision, &p);
-	t = device_target(env, strict, env->hw.sm == 0 && str_eq(precision, STR("f32")), p);
+	t = env_target(env, strict, env->hw.sm == 0 && str_eq(precision, STR("f32")), p);
 	return t;
 }
 
@@ -56,7 +56,7 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
     const struct m_measurement *m, struct train_row *out)
 {
 	struct target t = target_of(env, m->precision);
-	struct hw hw = device_hw(env, m->threads, t.winograd);
+	struct hw hw = env_hw(env, m->threads, t.winograd);
 	struct cost_parts parts;
 	struct err e = {0};
 

@@ -26,7 +26,7 @@ add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_
     struct list *l, struct err *e)
 {
 	struct arena tmp = {0};
-	struct hw hw = device_hw(env, m->threads, str_is(m->precision, "f32"));
+	struct hw hw = env_hw(env, m->threads, str_is(m->precision, "f32"));
 	struct str text;
 	struct spec s;
 

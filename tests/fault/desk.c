@@ -494,7 +494,7 @@ desk_open(struct desk *d, cost_fn cost)
 
 	*d = (struct desk){.cost = cost, .drift = 1};
 	d->env = sample_env("fake", "device=table");
-	d->hw = device_hw(&d->env, 1, false);
+	d->hw = env_hw(&d->env, 1, false);
 	d->known = NEW_ARRAY(&d->a, struct known, MAX_SPECS);
 	(void)snprintf(d->dir, sizeof(d->dir), "/tmp/korch-search-XXXXXX");
 	assert_non_null(mkdtemp(d->dir));
