@@ -408,7 +408,7 @@ fill_env(struct arena *a, const struct calibration *cal, struct m_env *env)
 	env->run_compat = str_of(str_dup(a, str_of(cal->info.run_compat)));
 	env->compiler = compiler_version(a, &version, &e) ? version : STR("");
 	env->epoch = GENERATOR_EPOCH;
-	env->hw = device_hw(&cal->hw, &cal->target, host_cores(os_real()));
+	env->hw = device_hw_told(&cal->hw, &cal->target, host_cores(os_real()));
 }
 
 /* What was frozen may be of a version that had other names. */

@@ -231,7 +231,7 @@ fill_env(struct arena *a, const struct cuda *c, struct m_env *env)
 	env->run_compat = str_of(str_dup(a, str_of(c->info.run_compat)));
 	env->compiler = str_of(arena_printf(a, "NVRTC %d.%d", c->facts.rtc / 1000, c->facts.rtc / 10 % 100));
 	env->epoch = GENERATOR_EPOCH;
-	env->hw = device_hw(h, &target_cuda, c->facts.n_sm);
+	env->hw = device_hw_told(h, &target_cuda, c->facts.n_sm);
 	env->hw.l1_bytes = h->level_bytes[0];
 	env->hw.l2_bytes = h->level_bytes[1];
 	env->hw.l3_bytes = h->level_bytes[2];

@@ -129,7 +129,7 @@ task_target(
 }
 
 struct m_hw
-device_hw(const struct hw *h, const struct target *t, int64_t n_cores)
+device_hw_told(const struct hw *h, const struct target *t, int64_t n_cores)
 {
 	return (struct m_hw){.flops_peak = h->flops_peak,
 	    .l1_bytes_per_s = h->bytes_per_s[0],

@@ -69,7 +69,7 @@ bool device_cpu_open(
     struct arena *a, const struct device_conf *conf, struct device *out, struct err *e) MUST_CHECK;
 
 /* What was calibrated, as korchd is told: sizes of caches and vectors are the target's. */
-struct m_hw device_hw(const struct hw *h, const struct target *t, int64_t n_cores);
+struct m_hw device_hw_told(const struct hw *h, const struct target *t, int64_t n_cores);
 
 /* One name a device: "cuda:all" and "cuda:0,cuda:1" become several, all others stay one. */
 bool device_names(struct arena *a, struct str name, struct str **out, uint32_t *n, struct err *e) MUST_CHECK;

@@ -204,6 +204,6 @@ device_fake_open(struct arena *a, const struct device_conf *conf, struct device 
 	out->env.compiler = STR("none");
 	out->env.epoch = GENERATOR_EPOCH;
 	out->env.hash = hash_bytes(out->env.key.p, out->env.key.n);
-	out->env.hw = device_hw(&f->hw, &out->target, 1);
+	out->env.hw = device_hw_told(&f->hw, &out->target, 1);
 	return true;
 }
