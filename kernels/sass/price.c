@@ -416,16 +416,16 @@ stand_for(
 void
 sass_price_hurry(struct sass_price *p, struct arena *a, const struct sass_instr *instr)
 {
-	const uint32_t warps = p->load.warps, blocks = p->load.blocks,
-		       few = MIN_OF(warps, (uint32_t)FEW_WARPS);
+	const uint32_t warps = p->load.warps, blocks = p->load.blocks;
 
 	p->folded = NEW_ARRAY(a, struct sass_step, p->n);
 	p->taken = NEW_ARRAY(a, struct word, p->n);
-	if (warps <= MANY_WARPS)
+	if (warps > MANY_WARPS)
+		stand_for(p, a, instr, FEW_WARPS, MIN_OF(blocks, (uint32_t)FEW_WARPS));
+	else if (warps > FEW_WARPS && blocks > 1)
+		stand_for(p, a, instr, warps / blocks, 1);
+	else
 		stand_for(p, a, instr, warps, blocks);
-	if (warps > MANY_WARPS || (blocks > 1 && !sass_steady_is_found(p->steady)))
-		stand_for(
-		    p, a, instr, warps > MANY_WARPS ? few : warps / blocks, warps > MANY_WARPS ? few : 1);
 	memcpy(p->taken, p->word, p->n * sizeof(*p->taken));
 }
 

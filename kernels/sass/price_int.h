@@ -46,7 +46,6 @@ double sass_simulate_once(const struct sass_step *steps, uint32_t n, const struc
 struct sass_steady;
 struct sass_steady *sass_steady_make(
     struct arena *a, const struct sass_step *steps, uint32_t n, const struct sass_load *l, double fold);
-bool sass_steady_is_found(const struct sass_steady *y); /* its rhythm: else each question costs whole turns */
 uint64_t sass_steady_part(const struct sass_steady *y, uint32_t place);
 /* Cycles of a turn; changed: the parts whose steps are others than those of what was taken last.  INFINITY:
  * far above `limit`, and this is not to be taken. */

@@ -6,7 +6,7 @@
 #include "sched_int.h"
 #include "search.h"
 
-enum { SASS_REMEMBERED = 1 << 16, SASS_REACH = 12, OF_ALL = 64 };
+enum { SASS_REMEMBERED = 1 << 16, SASS_REACH = 12, OF_ALL = 128 };
 
 /* A move that can be asked of any schedule: it names the instruction, not its place. */
 struct sass_attempt {

@@ -13,12 +13,11 @@
 enum {
 	STRETCHES = 32, /* of a round */
 	PARTS = 64,     /* of a loop */
-	MORE = 3,       /* turns in which a loop finds its rhythm, or has none */
-	SETTLE = 3,     /* times that a loop that starts is given so many */
+	MORE = 3,       /* turns in which a loop finds its rhythm again, or has none */
+	NONE = 2,       /* turns of one that had none before */
+	SETTLE = 5,     /* times that a loop that starts is given so many */
 };
-/* Turns that a change may take longer before it is given up: within a round, where turns differ, and behind
- * one. */
-static const double LATE = .25, LATER = 1. / 128;
+static const double LATE = .25; /* turns that a change may take longer within a round, where turns differ */
 
 struct stretch {
 	struct run from;
@@ -91,12 +90,6 @@ sass_steady_make(
 	return y;
 }
 
-bool
-sass_steady_is_found(const struct sass_steady *y)
-{
-	return y->turns > 0;
-}
-
 uint64_t
 sass_steady_part(const struct sass_steady *y, uint32_t place)
 {
@@ -133,24 +126,29 @@ run_on(struct sass_steady *y, double limit)
 	struct history h = {.n = 0};
 	struct run *r = &y->end;
 	const int64_t from = r->now;
+	const int most = y->turns ? MORE : NONE;
 	double cycles = 0;
 
 	y->end_turns = 0;
 	(void)sass_run_repeats(r, &h, &y->end_turns);
-	for (int turn = 1; turn <= MORE && cycles == 0; turn++) {
+	for (int turn = 1; turn <= most && cycles == 0; turn++) {
 		const bool is_round = y->turns && turn % (int)y->turns == 0;
 
-		if (!sass_run_turn(r, from + sass_run_ticks(limit * (turn + (is_round ? LATER : LATE)))))
+		if (!sass_run_turn(r, from + sass_run_ticks(limit * (turn + (is_round ? 0 : LATE)))))
 			return INFINITY;
 		cycles = sass_run_repeats(r, &h, &y->end_turns);
 	}
-	return cycles > 0 ? cycles : (double)(r->now - h.seen[1].at) / SASS_TICK / (MORE - 1);
+	if (cycles > 0)
+		return cycles;
+	/* what loses its rhythm has no price that is worth going on from */
+	return y->turns && isfinite(limit) ? INFINITY
+					   : (double)(r->now - h.seen[1].at) / SASS_TICK / (most - 1);
 }
 
 double
 sass_steady_ask(struct sass_steady *y, uint64_t changed, double limit)
 {
-	const double most = (limit + LATER * limit) * SASS_TICK * y->turns;
+	const double most = limit * SASS_TICK * y->turns;
 
 	memset(y->is_asked, 0, sizeof(y->is_asked));
 	y->asked_ticks = y->ticks;

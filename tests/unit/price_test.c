@@ -222,7 +222,7 @@ test_what_is_run_again_is_enough(void **state)
 			s[k] = random_step(&r);
 		some = sass_steady_make(&a, s, n, &l, 1);
 		all = sass_steady_make(&a, s, n, &l, 1);
-		if (sass_steady_is_found(some) && l.warps == 1)
+		if (l.warps == 1)
 			assert_true(fabs(sass_steady_ask(some, 0, INFINITY) -
 					sass_simulate(s, n, &l, INFINITY)) <= 1);
 		for (int c = 0; c < CHANGES; c++) {
