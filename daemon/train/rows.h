@@ -16,8 +16,8 @@ struct train_row {
 	uint32_t env;   /* measuring environment and threads: those of one race alike */
 	bool is_best;   /* the fastest schedule of its spec there */
 };
-/* Rows of any number of exports, in an order that is theirs alone: by spec, environment, heat, schedule,
- * time. */
+/* Rows of any number of exports, by spec, environment, heat, schedule, time; environments and models are
+ * numbered as they come, so the same exports in another order are another set. */
 struct train_set {
 	struct train_row *rows;
 	uint32_t n_rows, cap_rows;
