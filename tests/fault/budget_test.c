@@ -211,8 +211,8 @@ has_kin(struct desk *d, struct str text, bool is_alike)
 	return false;
 }
 
-/* As if another model's job had measured them: what computes the same as a kernel of the plan with other
- * extents, in another form. */
+/* As if another model's job had measured them, and this one had never been there: what computes the same as a
+ * kernel of the plan with other extents, in another form. */
 static void
 measure_the_strange(struct desk *d, const struct plan *plan)
 {
@@ -225,6 +225,7 @@ measure_the_strange(struct desk *d, const struct plan *plan)
 			    !str_eq(form_of(d, d->known[q].text), form_of(d, text)))
 				d->known[q].is_measured = true;
 	}
+	d->end_key = (struct hash){0};
 }
 
 /* Kernels that nobody had measured are built as what was measured of their kind and is done in the same form;
