@@ -23,8 +23,8 @@ struct border {
 	uint32_t n, cap;
 	uint32_t of[RESOURCES];
 	uint32_t *pass; /* of a block in this walk; NOBODY: not come to */
-	uint32_t *todo;
-	uint32_t n_todo, cap_todo;
+	uint32_t *ahead;
+	uint32_t n_ahead, cap_ahead;
 	bool any; /* control may go anywhere */
 };
 
@@ -64,8 +64,8 @@ come_to(struct border *w, uint32_t block, uint32_t pass)
 	if (w->pass[block] != NOBODY && w->pass[block] <= pass)
 		return;
 	w->pass[block] = pass;
-	GROW(w->tmp, w->todo, w->n_todo, w->cap_todo);
-	w->todo[w->n_todo++] = block;
+	GROW(w->tmp, w->ahead, w->n_ahead, w->cap_ahead);
+	w->ahead[w->n_ahead++] = block;
 }
 
 static void
@@ -96,11 +96,11 @@ walk_behind(struct border *w, const struct sass_block *b)
 {
 	memset(w->of, 0xff, sizeof(w->of));
 	memset(w->pass, 0xff, w->k->n_blocks * sizeof(*w->pass));
-	w->n = w->n_todo = 0;
+	w->n = w->n_ahead = 0;
 	for (uint32_t q = 0; q < b->n_next; q++)
 		come_to(w, b->next[q], 0);
-	for (uint32_t done = 0; done < w->n_todo; done++)
-		walk_block(w, w->todo[done], b);
+	for (uint32_t done = 0; done < w->n_ahead; done++)
+		walk_block(w, w->ahead[done], b);
 }
 
 /* ---- shares -----------------------------------------------------------------------------------------------

@@ -316,7 +316,7 @@ sass_floor(const struct sass_kernel *k, const struct sass_loop *loop, uint32_t w
 
 /* ---- simulated
  * --------------------------------------------------------------------------------------------- */
-enum { MANY_WARPS = 8, FEW_WARPS = 4 };
+enum { FEW_WARPS = 4 };
 
 struct word { /* that a step was made of */
 	uint64_t lo, hi, stall;
@@ -420,7 +420,7 @@ sass_price_hurry(struct sass_price *p, struct arena *a, const struct sass_instr 
 
 	p->folded = NEW_ARRAY(a, struct sass_step, p->n);
 	p->taken = NEW_ARRAY(a, struct word, p->n);
-	if (warps > MANY_WARPS)
+	if (warps > SASS_MANY_WARPS)
 		stand_for(p, a, instr, FEW_WARPS, MIN_OF(blocks, (uint32_t)FEW_WARPS));
 	else if (warps > FEW_WARPS && blocks > 1)
 		stand_for(p, a, instr, warps / blocks, 1);

@@ -5,6 +5,7 @@
 
 #include "price.h"
 
+enum { SASS_MANY_WARPS = 8 }; /* more than these even each other out */
 enum { SASS_TICK = 1 << 10 }; /* of a cycle: times are whole numbers, equal on every machine */
 
 enum sass_step_kind {

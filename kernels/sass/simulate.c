@@ -18,7 +18,6 @@
 enum {
 	TURNS_FEW = 3, /* that do not count */
 	TURNS = 7,
-	MANY = 8, /* more warps than these even each other out */
 	MANY_TURNS = 2,
 	BARRIER_CYCLES = 12,
 	READ_CYCLES = 8, /* from the unit's taking it until its operands may be written */
@@ -97,7 +96,7 @@ sass_run_start(
 		r->of_block[r->warp[w].block]++;
 		look_ahead(r, &r->warp[w]);
 	}
-	if (warps > MANY && turns > 1)
+	if (warps > SASS_MANY_WARPS && turns > 1)
 		spread(r, blocks);
 }
 
@@ -303,7 +302,8 @@ sass_run_ticks(double cycles)
 double
 sass_simulate(const struct sass_step *steps, uint32_t n, const struct sass_load *l, double limit)
 {
-	const uint32_t few = l->warps > MANY ? 0 : TURNS_FEW, turns = l->warps > MANY ? MANY_TURNS : TURNS;
+	const uint32_t few = l->warps > SASS_MANY_WARPS ? 0 : TURNS_FEW,
+		       turns = l->warps > SASS_MANY_WARPS ? MANY_TURNS : TURNS;
 	struct history h = {.n = 0};
 	struct run r;
 	double cycles;
