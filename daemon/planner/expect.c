@@ -20,13 +20,15 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 {
 	struct spec_cost *c = &t->cost[spec];
 	const struct spec *s = &t->front.cands.specs[spec];
-	float x[SPEC_FEATURES];
+	struct arena tmp = {0};
+	struct sample plain;
 	struct prediction p = {.is_far = true};
 
 	predict_features(s, parts, c->features);
 	if (t->predictor) {
-		sample_of_spec(s, &t->target, &t->hw, c->heat, parts, c->bound_ns, x);
-		predict_kernel(t->predictor, x, (double)c->bound_ns, &p);
+		sample_plain(&tmp, s, &t->target, &t->hw, c->heat, &plain);
+		predict_kernel(t->predictor, &plain, &p);
+		arena_fini(&tmp);
 	}
 	c->before = p.is_far ? predict_usual : p.log_ratio;
 }

@@ -69,7 +69,7 @@ points_of(struct arena *a, const struct train_set *set, const uint32_t *rows, ui
 		double sum = 0, square = 0, factor;
 
 		for (uint32_t i = 0; i < n; i++) {
-			double v = (double)set->rows[rows[i]].flat[k];
+			double v = (double)set->rows[rows[i]].flat[HEAD_SCHEDULE][k];
 
 			sum += v / n;
 			square += v * v / n;
@@ -78,7 +78,7 @@ points_of(struct arena *a, const struct train_set *set, const uint32_t *rows, ui
 		factor = square > 1e-9 ? 1 / sqrt(square) : 0;
 		for (uint32_t i = 0; i < n; i++)
 			points[(size_t)i * SAMPLE_FLAT + k] =
-			    (float)(((double)set->rows[rows[i]].flat[k] - sum) * factor);
+			    (float)(((double)set->rows[rows[i]].flat[HEAD_SCHEDULE][k] - sum) * factor);
 	}
 	return points;
 }

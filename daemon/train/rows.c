@@ -50,6 +50,15 @@ target_of(const struct m_env *env, struct str precision)
 	return t;
 }
 
+void
+train_row_flatten(struct arena *a, struct train_row *row)
+{
+	for (int h = 0; h < HEADS; h++)
+		row->flat[h] = NEW_ARRAY(a, float, SAMPLE_FLAT);
+	sample_flat(&row->plain, row->flat[HEAD_KERNEL]);
+	sample_flat(&row->sample, row->flat[HEAD_SCHEDULE]);
+}
+
 /* False: a row that says nothing of this generator's kernels; counted. */
 static bool
 take_row(struct arena *a, struct train_set *set, const struct m_env *env, const struct spec *spec,
@@ -74,8 +83,8 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 	}
 	(void)cost_bound_heat_ns(spec, &hw, m->heat, &parts);
 	predict_features(spec, &parts, out->line);
-	out->flat = NEW_ARRAY(a, float, SAMPLE_FLAT);
-	sample_flat(&out->sample, out->flat);
+	sample_plain(a, spec, &t, &hw, m->heat, &out->plain);
+	train_row_flatten(a, out);
 	out->ns = (double)m->row.median_ns;
 	out->log_ratio = log(out->ns / out->sample.analytic_ns);
 	out->spec = m->spec;

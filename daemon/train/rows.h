@@ -7,8 +7,9 @@
 
 struct train_row {
 	struct sample sample;
-	float *flat;                   /* SAMPLE_FLAT */
-	double ns, log_ratio;          /* ln(ns / bound) */
+	struct sample plain;  /* the same with the schedule that says nothing: what HEAD_KERNEL learns from */
+	float *flat[HEADS];   /* SAMPLE_FLAT of plain, of sample */
+	double ns, log_ratio; /* ln(ns / bound) */
 	double line[PREDICT_FEATURES]; /* what a job's own line is learned from */
 	struct hash spec;
 	struct str schedule, heat;
@@ -36,6 +37,8 @@ struct train_set {
  * names the file. */
 bool train_rows_add(
     struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
+/* Fills flat[] from the two samples. */
+void train_row_flatten(struct arena *a, struct train_row *row);
 /* Timed of the same spec on the same device, with operands where the other's lay. */
 bool train_same_race(const struct train_row *a, const struct train_row *b);
 /* Sorts, and finds the best of each spec; after the last train_rows_add(). */

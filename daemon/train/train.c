@@ -36,7 +36,7 @@ train_fit(struct arena *a, const struct train_set *set, const struct train_part 
     struct forest *out, struct err *e)
 {
 	struct arena tmp = {0};
-	uint32_t d = predict_head_features(p->head), n = 0;
+	uint32_t d = SAMPLE_FLAT, n = 0;
 	float *x = NEW_ARRAY(&tmp, float, (size_t)d *MAX_OF(set->n_rows, 1u)),
 	      *y = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u));
 	bool ok;
@@ -44,7 +44,7 @@ train_fit(struct arena *a, const struct train_set *set, const struct train_part 
 	for (uint32_t i = 0; i < set->n_rows; i++) {
 		if (!train_takes(set, p, i))
 			continue;
-		memcpy(x + (size_t)n * d, set->rows[i].flat, d * sizeof(x[0]));
+		memcpy(x + (size_t)n * d, set->rows[i].flat[p->head], d * sizeof(x[0]));
 		y[n++] = (float)set->rows[i].log_ratio;
 	}
 	how.x = x;
@@ -72,7 +72,7 @@ ask_part(
 	}
 	ok = train_fit(&tmp, set, p, *how, &f, e);
 	for (uint32_t i = 0; ok && i < set->n_rows; i++) {
-		double value = forest_value(&f, set->rows[i].flat);
+		double value = forest_value(&f, set->rows[i].flat[p->head]);
 
 		out[i] = (float)fmax(has_network ? predict_mean(value, (double)out[i]) : value, 0);
 	}
@@ -135,7 +135,7 @@ fit_interval(const struct train_set *set, enum predict_head head, const struct f
 static void
 find_limits(struct arena *a, const struct train_set *set, const struct train_part *p, struct predict_model *m)
 {
-	uint32_t d = predict_head_features(p->head);
+	uint32_t d = SAMPLE_FLAT;
 	float *least = NEW_ARRAY(a, float, d), *most = NEW_ARRAY(a, float, d);
 	bool is_first = true;
 
@@ -143,7 +143,7 @@ find_limits(struct arena *a, const struct train_set *set, const struct train_par
 		if (!train_takes(set, p, i))
 			continue;
 		for (uint32_t k = 0; k < d; k++) {
-			float v = set->rows[i].flat[k];
+			float v = set->rows[i].flat[p->head][k];
 
 			least[k] = is_first ? v : fminf(least[k], v);
 			most[k] = is_first ? v : fmaxf(most[k], v);

@@ -219,7 +219,7 @@ get_predictor(struct in *in, struct arena *a, struct predictor *out, struct err 
 		out->device_class[i] = (char)get_u64(in, 1);
 	out->device_class[PREDICT_CLASS_MAX - 1] = 0;
 	for (int i = 0; i < HEADS; i++)
-		if (!get_model(in, a, predict_head_features((enum predict_head)i), &out->head[i], e))
+		if (!get_model(in, a, SAMPLE_FLAT, &out->head[i], e))
 			return err_in(e, "the predictor's part %d", i + 1);
 	if (in->is_short)
 		return err_set(e, ERR_FORMAT, "the predictor is cut off");

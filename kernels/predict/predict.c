@@ -8,12 +8,6 @@ static const double margin = 0.1;
 /* Below it a kernel is timed sooner than it is believed: most of its time is the call's own. */
 static const double too_small_ns = 1000;
 
-uint32_t
-predict_head_features(enum predict_head h)
-{
-	return h == HEAD_KERNEL ? (uint32_t)SPEC_FEATURES : (uint32_t)SAMPLE_FLAT;
-}
-
 static bool
 is_far(const struct predict_model *m, const float *x)
 {
@@ -28,24 +22,25 @@ is_far(const struct predict_model *m, const float *x)
 
 /* value: what the model says of x. */
 static void
-answer(const struct predict_model *m, double value, const float *x, const float *spec, double analytic_ns,
+answer(const struct predict_model *m, double value, const float *x, const struct sample *s,
     struct prediction *out)
 {
 	enum { MOST = 4 }; /* e^4 times its bound: nobody can say */
 
 	out->log_ratio = fmin(fmax(value, 0), MOST);
-	out->ns = analytic_ns * exp(out->log_ratio);
-	out->group = interval_group(analytic_ns, spec[SPEC_n_linear] > 0);
-	out->is_far = analytic_ns < too_small_ns || is_far(m, x);
+	out->ns = s->analytic_ns * exp(out->log_ratio);
+	out->group = interval_group(s->analytic_ns, s->spec[SPEC_n_linear] > 0);
+	out->is_far = s->analytic_ns < too_small_ns || is_far(m, x);
 }
 
 void
-predict_kernel(
-    const struct predictor *p, const float spec[SPEC_FEATURES], double analytic_ns, struct prediction *out)
+predict_kernel(const struct predictor *p, const struct sample *plain, struct prediction *out)
 {
 	const struct predict_model *m = &p->head[HEAD_KERNEL];
+	float x[SAMPLE_FLAT];
 
-	answer(m, forest_value(&m->f, spec), spec, spec, analytic_ns, out);
+	sample_flat(plain, x);
+	answer(m, forest_value(&m->f, x), x, plain, out);
 }
 
 double
@@ -77,7 +72,7 @@ predict_sample(const struct predictor *p, const struct sample *s, struct predict
 	value = forest_value(&m->f, x);
 	if (p->network)
 		value = predict_mean(value, network_value(p->network, s));
-	answer(m, value, x, s->spec, s->analytic_ns, out);
+	answer(m, value, x, s, out);
 }
 
 double

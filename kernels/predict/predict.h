@@ -1,6 +1,6 @@
 /* kernels/predict/predict.h: what a kernel is expected to take, how sure that is, and the file that it is
- * read from. Two heads: of a kernel by the best of its schedules, known before anything is lowered (every
- * candidate); and of a kernel with one schedule, by its sample.  Guides and orders; never a bound (D15). */
+ * read from. Two heads: of a kernel by the best of its schedules, which are not yet listed (every
+ * candidate); and of a kernel with one schedule.  Guides and orders; never a bound (D15). */
 #ifndef KORCH_PREDICT_PREDICT_H
 #define KORCH_PREDICT_PREDICT_H
 
@@ -33,8 +33,8 @@ struct prediction {
 	uint32_t group;   /* for interval_at() */
 	bool is_far; /* training has seen nothing like it, or below a microsecond: measure, do not predict */
 };
-void predict_kernel(
-    const struct predictor *p, const float spec[SPEC_FEATURES], double analytic_ns, struct prediction *out);
+/* plain: sample_plain() */
+void predict_kernel(const struct predictor *p, const struct sample *plain, struct prediction *out);
 void predict_sample(const struct predictor *p, const struct sample *s, struct prediction *out);
 /* What the two say of a schedule together, all ln(time / bound). */
 double predict_mean(double trees, double network);
@@ -52,6 +52,5 @@ void predictor_write(struct arena *a, const struct predictor *p, struct bytes *f
 uint64_t predict_meaning(void);
 /* The file that comes with Korch (trained/, made by the target predict-train). */
 struct bytes predictor_shipped(void);
-uint32_t predict_head_features(enum predict_head h);
 
 #endif

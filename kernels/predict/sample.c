@@ -87,6 +87,16 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 }
 
 void
+sample_plain(struct arena *a, const struct spec *s, const struct target *t, const struct hw *hw,
+    struct str heat, struct sample *out)
+{
+	struct err none = {0};
+
+	if (!sample_make(a, s, STR(""), t, hw, heat, out, &none))
+		out->n_leaves = 0;
+}
+
+void
 sample_flat(const struct sample *s, float out[SAMPLE_FLAT])
 {
 	float *work = out + SPEC_FEATURES + WAY_FEATURES, *heaviest = work + LEAF_WORKS,

@@ -2,7 +2,7 @@
  * found on the device, by sample_make(); nothing of a name, of an order of nodes, or of a measurement is in
  * it.
  *
- *   spec[]    of the spec on the device (kernel.def: SPEC, DEVICE), known before anything is lowered;
+ *   spec[]    of the spec on the device (kernel.def: SPEC, DEVICE);
  *   way[]     of the schedule and its program (kernel.def: WAY);
  *   leaf[]    of each store with its loop nest, in pre-order (leaf.def): for models that read a sequence, the
  *             place in the array is the position;
@@ -53,13 +53,17 @@ struct sample {
 	uint32_t n_leaves; /* 0: a library's call that could not be generated */
 };
 
-/* The spec's part alone: cheap, nothing is lowered.  heat: where operands and results lie
+/* The spec's part alone: nothing is lowered.  heat: where operands and results lie
  * (kernels/base/heat.h); parts: of its bound with that, cost_bound_heat_ns(). */
 void sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw, struct str heat,
     const struct cost_parts *parts, int64_t bound_ns, float out[SPEC_FEATURES]);
 /* ERR_INFEASIBLE where the schedule makes no program of the spec; ERR_FORMAT where it is no schedule. */
 bool sample_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const struct hw *hw, struct str heat, struct sample *out, struct err *e) MUST_CHECK;
+/* With the schedule that says nothing, for a kernel whose schedules are not yet listed; where that makes no
+ * program, its leaves are missing. */
+void sample_plain(struct arena *a, const struct spec *s, const struct target *t, const struct hw *hw,
+    struct str heat, struct sample *out);
 void sample_flat(const struct sample *s, float out[SAMPLE_FLAT]);
 /* The name of a place in that vector, for tables: "spec.bound", "heaviest.stride". */
 void sample_flat_name(uint32_t i, struct strbuf *sb);

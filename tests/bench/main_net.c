@@ -55,7 +55,7 @@ ask_trees(const struct train_set *set, const struct train_part *p, float *value,
 	bool ok = train_fit(&tmp, set, p, fit_usual, &f, e);
 
 	for (uint32_t i = 0; ok && i < set->n_rows; i++)
-		value[i] = (float)fmax(forest_value(&f, set->rows[i].flat), 0);
+		value[i] = (float)fmax(forest_value(&f, set->rows[i].flat[HEAD_SCHEDULE]), 0);
 	arena_fini(&tmp);
 	return ok;
 }

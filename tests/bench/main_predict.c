@@ -25,11 +25,11 @@ struct result {
 };
 
 static double
-distance(const float *a, const float *b, const double *scale, uint32_t d)
+distance(const float *a, const float *b, const double *scale)
 {
 	double sum = 0;
 
-	for (uint32_t k = 0; k < d; k++) {
+	for (uint32_t k = 0; k < SAMPLE_FLAT; k++) {
 		double x = ((double)a[k] - (double)b[k]) * scale[k];
 
 		sum += x * x;
@@ -38,13 +38,13 @@ distance(const float *a, const float *b, const double *scale, uint32_t d)
 }
 
 static void
-find_scale(const struct train_set *set, uint32_t d, double *scale)
+find_scale(const struct train_set *set, enum predict_head head, double *scale)
 {
-	for (uint32_t k = 0; k < d; k++) {
+	for (uint32_t k = 0; k < SAMPLE_FLAT; k++) {
 		double sum = 0, square = 0, n = set->n_rows;
 
 		for (uint32_t i = 0; i < set->n_rows; i++) {
-			double v = (double)set->rows[i].flat[k];
+			double v = (double)set->rows[i].flat[head][k];
 
 			sum += v;
 			square += v * v;
@@ -65,7 +65,7 @@ nearest(
 
 		if (!train_takes(set, p, i))
 			continue;
-		x = distance(set->rows[i].flat, row->flat, scale, predict_head_features(p->head));
+		x = distance(set->rows[i].flat[p->head], row->flat[p->head], scale);
 		if (x < least) {
 			least = x;
 			value = set->rows[i].log_ratio;
@@ -82,7 +82,7 @@ before_of(const struct predictor *p, const struct train_row *row)
 
 	if (!p)
 		return predict_usual;
-	predict_kernel(p, row->sample.spec, row->sample.analytic_ns, &x);
+	predict_kernel(p, &row->plain, &x);
 	return x.is_far ? predict_usual : x.log_ratio;
 }
 
@@ -133,12 +133,12 @@ others(struct arena *a, const struct train_set *set, const bool *is_out)
 static bool
 wide_line(struct arena *a, const struct train_set *set, const struct train_part *p, struct forest *out)
 {
-	uint32_t d = predict_head_features(p->head), n = 0;
+	uint32_t d = SAMPLE_FLAT, n = 0;
 	float *x = NEW_ARRAY(a, float, (size_t)d * set->n_rows), *y = NEW_ARRAY(a, float, set->n_rows);
 
 	for (uint32_t i = 0; i < set->n_rows; i++)
 		if (train_takes(set, p, i)) {
-			memcpy(x + (size_t)n * d, set->rows[i].flat, d * sizeof(x[0]));
+			memcpy(x + (size_t)n * d, set->rows[i].flat[p->head], d * sizeof(x[0]));
 			y[n++] = (float)set->rows[i].log_ratio;
 		}
 	fit_line(a, &(struct fit){.x = x, .y = y, .n = n, .d = d, .share = 0.5}, out);
@@ -153,7 +153,7 @@ ask_row(const struct train_set *set, uint32_t i, const struct predictor *p, enum
 	struct prediction x;
 
 	if (head == HEAD_KERNEL)
-		predict_kernel(p, row->sample.spec, row->sample.analytic_ns, &x);
+		predict_kernel(p, &row->plain, &x);
 	else
 		predict_sample(p, &row->sample, &x);
 	r->ratio[BY_PREDICTOR][r->n] = log(x.ns / row->ns);
@@ -179,7 +179,7 @@ split(const struct train_set *set, enum predict_head head, const bool *is_out, c
 	double *scale = NEW_ARRAY(&tmp, double, SAMPLE_FLAT);
 	bool ok = train_head(&tmp, &rest, head, &fit_usual, &trained.head[head], e);
 
-	find_scale(set, predict_head_features(head), scale);
+	find_scale(set, head, scale);
 	fit_old_line(set, &p, false, model, NULL, &line, is_used);
 	fit_old_line(set, &p, true, model, NULL, &own, is_used);
 	if (ok && head == HEAD_KERNEL)
@@ -200,7 +200,7 @@ split(const struct train_set *set, enum predict_head head, const bool *is_out, c
 		    ? NAN
 		    : log(predict_ratio(&both, row->line, before_of(&trained, row), 0)) - row->log_ratio;
 		r->ratio[BY_NEAREST][r->n] = baselines ? nearest(set, &p, row, scale) - row->log_ratio : NAN;
-		r->ratio[BY_WIDE_LINE][r->n] = fmax(forest_value(&wide, row->flat), 0) - row->log_ratio;
+		r->ratio[BY_WIDE_LINE][r->n] = fmax(forest_value(&wide, row->flat[head]), 0) - row->log_ratio;
 		r->n++;
 	}
 	arena_fini(&tmp);

@@ -35,8 +35,8 @@ rows(struct arena *a)
 			s->spec[k] = (float)rng_unit(&r);
 		for (uint32_t k = 0; k < WAY_FEATURES; k++)
 			s->way[k] = (float)rng_unit(&r);
-		row->flat = NEW_ARRAY(a, float, SAMPLE_FLAT);
-		sample_flat(s, row->flat);
+		row->plain = *s;
+		train_row_flatten(a, row);
 		row->log_ratio = 0.3 + (double)s->spec[0] + (double)s->way[0];
 		row->ns = s->analytic_ns * exp(row->log_ratio);
 		row->spec.b[0] = (uint8_t)(i / SCHEDULES);

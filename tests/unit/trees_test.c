@@ -35,8 +35,8 @@ make_row(struct arena *a, uint32_t i, struct train_row *out)
 	spec_of_graph(a, &g, &s);
 	if (!sample_make(a, &s, STR(""), &target_avx512, &host, STR(""), &out->sample, &e))
 		fail_msg("%s", e.msg);
-	out->flat = NEW_ARRAY(a, float, SAMPLE_FLAT);
-	sample_flat(&out->sample, out->flat);
+	out->plain = out->sample;
+	train_row_flatten(a, out);
 	out->spec = s.hash;
 	out->log_ratio = 0.3 + 0.8 * (i % 2) + 0.4 * (i % 3 == 0) + 0.001 * (double)(i / 13 % 11);
 	out->ns = out->sample.analytic_ns * exp(out->log_ratio);
@@ -103,7 +103,7 @@ fifty_rows_are_learned_by_heart(void **state)
 	for (uint32_t i = 0; i < set.n_rows; i++) {
 		struct prediction x;
 
-		predict_kernel(&p, set.rows[i].sample.spec, set.rows[i].sample.analytic_ns, &x);
+		predict_kernel(&p, &set.rows[i].plain, &x);
 		worst = fmax(worst, fabs(x.ns / set.rows[i].ns - 1));
 		assert_false(x.is_far);
 	}
@@ -126,13 +126,13 @@ one_lie_moves_nobody_far(void **state)
 	set.rows[liar].ns *= exp(5);
 	train(&a, &set, &lied_to);
 	for (uint32_t i = 0; i < set.n_rows; i++) {
-		const struct sample *s = &set.rows[i].sample;
+		const struct sample *s = &set.rows[i].plain;
 		struct prediction x, y;
 
 		if (i == liar)
 			continue;
-		predict_kernel(&honest, s->spec, s->analytic_ns, &x);
-		predict_kernel(&lied_to, s->spec, s->analytic_ns, &y);
+		predict_kernel(&honest, s, &x);
+		predict_kernel(&lied_to, s, &y);
 		assert_true(
 		    y.ns >= 0.999 * predict_quantile(&lied_to, HEAD_KERNEL, &x, s->analytic_ns, 0.01));
 		assert_true(
@@ -317,13 +317,13 @@ a_tenth_of_the_rows_says_much_the_same(void **state)
 	assert_true(predictor_read(&a, predictor_shipped(), &shipped, &e));
 	train(&a, &tenth, &p);
 	for (uint32_t i = 0; i < set.n_rows; i++) {
-		const struct sample *s = &set.rows[i].sample;
+		const struct sample *s = &set.rows[i].plain;
 		struct prediction x, y;
 
 		if (set.rows[i].spec.b[0] < 51 || !set.rows[i].is_best)
 			continue;
-		predict_kernel(&p, s->spec, s->analytic_ns, &x);
-		predict_kernel(&shipped, s->spec, s->analytic_ns, &y);
+		predict_kernel(&p, s, &x);
+		predict_kernel(&shipped, s, &y);
 		sum += fabs(x.log_ratio - y.log_ratio);
 		usual += fabs(predict_usual - y.log_ratio);
 		n++;
