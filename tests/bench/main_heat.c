@@ -185,7 +185,7 @@ time_kernels(struct one *o, struct measure_child *c, const struct calibration *c
 	return ok;
 }
 
-/* The steps of runs: each by its own median, less what asking the clock costs. */
+/* The steps of runs, each by its own median: long ones by the thread's clock, as the whole plan is. */
 static void
 time_steps(struct one *o, int round)
 {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -245,6 +246,66 @@ plans_run_on_any_number_of_threads(void **state)
 	arena_fini(&a);
 }
 
+static int64_t
+thread_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+enum { BURNT_NS = 60000000 };
+static void *
+burn(void *arg)
+{
+	while (thread_ns() < BURNT_NS)
+		;
+	return arg;
+}
+
+/* Another thread works, and this one waits for it. */
+static void
+run_another(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
+{
+	pthread_t t;
+
+	(void)self;
+	(void)l;
+	(void)n;
+	(void)ns;
+	assert_int_equal(pthread_create(&t, NULL, burn, NULL), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+}
+
+/* A step that was seen to be long is told by what it takes of its own thread: others on the core are not its.
+ */
+static void
+long_steps_are_told_by_their_own_thread(void **state)
+{
+	float x[SAMPLE_N] = {0}, z[SAMPLE_N], same[SAMPLE_N];
+	const void *in[] = {x};
+	void *out[] = {z, same};
+	int64_t ns[2];
+	struct arena a = {0};
+	struct plan p;
+	struct plan_exec *exec;
+	struct dev d;
+	struct err e = {0};
+
+	(void)state;
+	if (!plan_sample(&a, &p, &e) || !dev_cpu_open(1, false, &d, &e) || !plan_exec_open(&d, &p, &exec, &e))
+		fail_msg("%s", e.msg);
+	d.run = run_another;
+	plan_exec_run(exec, in, out, ns);
+	assert_true(ns[0] >= BURNT_NS);
+	plan_exec_run(exec, in, out, ns);
+	assert_true(ns[0] >= 0 && ns[0] < BURNT_NS);
+	plan_exec_close(exec);
+	d.close(d.self);
+	arena_fini(&a);
+}
+
 struct racer {
 	struct plan_exec *exec;
 	atomic_int wrong;
@@ -415,6 +476,7 @@ main(void)
 	    cmocka_unit_test(compiler_faults_are_told_apart),
 	    cmocka_unit_test(modules_are_told_apart),
 	    cmocka_unit_test(plans_run_on_any_number_of_threads),
+	    cmocka_unit_test(long_steps_are_told_by_their_own_thread),
 	    cmocka_unit_test(callers_take_turns),
 	    cmocka_unit_test(foreign_plans_are_refused),
 	    cmocka_unit_test(missing_libraries_are_named),
