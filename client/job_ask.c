@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_CONDITIONS = 32, MAX_THREADS = 1024 };
+enum { MAX_CONDITIONS = 32, MAX_THREADS = 1024, MAX_SAMPLES = 100000 };
 static const double MOST_SECONDS = 1e8;
 
 /* Conditions on the plan; without -o their price alone is wanted. */
@@ -91,7 +91,8 @@ static bool
 read_threads(const struct opts *o, uint64_t *out, struct err *e)
 {
 	int64_t n = opt_int(o, OPT_threads), cores = MIN_OF(host_cores(os_real()), (uint32_t)MAX_THREADS);
-	bool is_here = !*opt_text(o, OPT_daemon) && strncmp(opt_text(o, OPT_device), "cuda", 4) != 0;
+	bool is_here = !*opt_text(o, OPT_daemon) && !opt_flag(o, OPT_predict) &&
+	    strncmp(opt_text(o, OPT_device), "cuda", 4) != 0;
 
 	if (n < 0 || n > MAX_THREADS)
 		return err_set(e, ERR_USAGE,
@@ -128,6 +129,46 @@ check_perturb(const struct opts *o, struct err *e)
 	    err_set(e, ERR_USAGE,
 		"--perturb %s: these seconds are part of --budget %s; give a budget that is larger",
 		opt_text(o, OPT_perturb), opt_text(o, OPT_budget));
+}
+
+/* A prediction measures nothing but its samples, and proves nothing. */
+static bool
+read_predict(const struct opts *o, struct m_options *out, struct err *e)
+{
+	static const struct {
+		enum opt_id id;
+		const char *flag, *why;
+	} row[] = {{OPT_prove, "prove", "a prediction proves nothing"},
+	    {OPT_offline, "offline", "a prediction is there for what was not measured"},
+	    {OPT_perturb, "perturb", "it times kernels"},
+	    {OPT_forbid, "forbid", "it is answered from the cache alone"},
+	    {OPT_force, "force", "it is answered from the cache alone"}};
+	int64_t samples = opt_int(o, OPT_samples);
+
+	if (samples < 0 || samples > MAX_SAMPLES)
+		return err_set(e, ERR_USAGE, "--samples %s: it is a number of kernels, 0 (none) to %d",
+		    opt_text(o, OPT_samples), (int)MAX_SAMPLES);
+	out->predict = opt_flag(o, OPT_predict);
+	out->samples = (uint64_t)samples;
+	if (!out->predict)
+		return !samples ||
+		    err_set(e, ERR_USAGE, "--samples puts predictions right: give --predict too");
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		if (opt_given(o, row[i].id))
+			return err_set(
+			    e, ERR_USAGE, "--predict with --%s: %s; leave one out", row[i].flag, row[i].why);
+	if (samples)
+		return out->budget_ns > 0 ||
+		    err_set(
+			e, ERR_USAGE, "--samples %" PRId64 " with --budget 0: measuring takes time", samples);
+	if (opt_given(o, OPT_budget) && out->budget_ns > 0)
+		return err_set(e, ERR_USAGE,
+		    "--predict with --budget %s: it measures nothing; leave one out, or say how many kernels "
+		    "to "
+		    "measure first with --samples N",
+		    opt_text(o, OPT_budget));
+	out->budget_ns = 0;
+	return true;
 }
 
 /* A farm's workers were started with limits of their own. */
@@ -206,7 +247,7 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),
 	    .open_extent = (uint64_t)opt_int(o, OPT_open_extents),
 	};
-	return bindings_read(a, o, out, e) && check_dump(o, e);
+	return read_predict(o, out, e) && bindings_read(a, o, out, e) && check_dump(o, e);
 }
 
 bool
@@ -223,6 +264,8 @@ job_ask_read(struct arena *a, const struct opts *o, bool writes_plan, struct m_o
 	    .class = class,
 	    .may_wait = out->offline || opt_given(o, OPT_unplaceable_timeout),
 	    .at_once = out->budget_ns == 0};
+	if (out->predict && !out->samples)
+		want->device = NULL; /* a class of the cache, as it calls it */
 	return true;
 }
 
@@ -252,8 +295,8 @@ job_ask_send(const struct session *s, struct arena *a, const char *model, const 
 	struct bytes onnx;
 	struct str *files = NULL;
 	uint32_t n = 0;
-	bool ok =
-	    check_cpu(s, options->device, e) && os_read_file(os_real(), &tmp, model, max_bytes, &onnx, e);
+	bool ok = (options->predict || check_cpu(s, options->device, e)) &&
+	    os_read_file(os_real(), &tmp, model, max_bytes, &onnx, e);
 
 	if (ok) {
 		external_list(a, onnx, &files, &n);

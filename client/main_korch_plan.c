@@ -1,5 +1,6 @@
 /* client/main_korch_plan.c: korch-plan: reads a plan: what it runs, why, whether its proof holds. */
 #include "output.h"
+#include "plan_away.h"
 #include "plan_explain.h"
 #include "plan_rebuild.h"
 #include "plan_show.h"
@@ -82,23 +83,6 @@ do_source(struct call *c, struct err *e)
 	return give_text(c, c->plan.source, e);
 }
 
-/* With this user's own key, in one step: the file is never there unsigned. */
-static bool
-save_signed(struct call *c, const char *to, struct err *e)
-{
-	const char *dir = trust_own_folder(c->arena, opt_text(c->o, OPT_data));
-	struct hash made_of = hash_bytes(c->plan.source.p, c->plan.source.n);
-	struct sign_key key;
-	bool moved;
-
-	if (!dir)
-		dir = data_folder(c->arena, opt_text(c->o, OPT_data), &moved);
-	if (!os_make_dirs(dir, e) || !sign_key_open(dir, &key, e))
-		return false;
-	plan_seal_build(&c->plan, &made_of, "korch-plan rebuild", &key, &c->host.seal);
-	return plan_save_sealed(to, &c->plan, &c->host, &key, e);
-}
-
 static bool
 rebuild(struct call *c, struct err *e)
 {
@@ -123,7 +107,7 @@ do_rebuild(struct call *c, struct err *e)
 
 	if (!rebuild(c, e))
 		return err_in(e, "%s", c->path);
-	if (!save_signed(c, to, e))
+	if (!plan_sign_save(c->arena, c->o, &c->plan, &c->host, "korch-plan rebuild", to, e))
 		return false;
 	if (!opt_flag(c->o, OPT_quiet))
 		(void)fprintf(stderr, "korch-plan: %s: %u kernels rebuilt for \"%.*s\"\n", to,

@@ -1,6 +1,7 @@
 /* client/main_korch_run.c: korch-run: runs a plan, or a model by one made at once: inputs, checks, times,
  * profile. */
 #include "host_tensor.h"
+#include "plan_away.h"
 #include "plan_trust.h"
 #include "run_model.h"
 #include "run_report.h"
@@ -312,6 +313,16 @@ warn_threads(const struct run *r)
 	    tuned, tuned == 1 ? "" : "s", n, tuned, n, n);
 }
 
+static void
+warn_unchecked(const struct run *r)
+{
+	if (plan_away_is_unchecked(&r->host) && !opt_flag(r->o, OPT_quiet))
+		(void)fputs("korch-run: the plan was predicted, and its kernels were compiled where no such "
+			    "device was: "
+			    "none was ever checked; --check DIR holds it to a test case\n",
+		    stderr);
+}
+
 /* ---- the program ------------------------------------------------------------------------- */
 static bool
 read_plan(struct run *r, const char *path, struct err *e)
@@ -362,6 +373,7 @@ open_plan(struct run *r, struct err *e)
 	if (!runner_open(&r->plan, &how, &r->runner, e))
 		return err_in(e, "%s", path);
 	warn_threads(r);
+	warn_unchecked(r);
 	r->inputs = NEW_ARRAY(r->arena, struct host_tensor, r->plan.n_inputs);
 	return true;
 }

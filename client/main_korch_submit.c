@@ -5,6 +5,7 @@
 #include "job_result.h"
 #include "model_check.h"
 #include "output.h"
+#include "plan_away.h"
 #include "report.h"
 
 #include "../kernels/base/out.h"
@@ -106,7 +107,7 @@ next_command(const struct submit *s)
 }
 
 static void
-say_result(const struct submit *s, const struct m_progress *p)
+say_result(const struct submit *s, const struct m_progress *p, bool runs)
 {
 	struct job_result r = {.model = s->model,
 	    .plan = s->plan,
@@ -120,7 +121,7 @@ say_result(const struct submit *s, const struct m_progress *p)
 
 	if (!opt_flag(s->o, OPT_quiet))
 		job_result_assumed(stderr, program_name(s->o->program), p);
-	if (*s->plan && stat(s->plan, &st) == 0 && S_ISREG(st.st_mode))
+	if (runs && *s->plan && stat(s->plan, &st) == 0 && S_ISREG(st.st_mode))
 		r.next = next_command(s);
 	if (opt_flag(s->o, OPT_json))
 		job_result_json(&r);
@@ -139,20 +140,35 @@ save_what_there_is(struct submit *s, uint64_t job)
 	return false;
 }
 
+/* *why: why the plan has no code, where it was predicted and nobody could make it. */
+static bool
+fetch(struct submit *s, uint64_t job, const char **why, struct err *e)
+{
+	return opt_flag(s->o, OPT_predict)
+	    ? plan_away_fetch(s->session.client, s->o, s->arena, job, s->plan, why, e)
+	    : client_fetch(s->session.client, job, s->plan, e);
+}
+
 static bool
 follow(struct submit *s, uint64_t job, struct err *e)
 {
 	struct m_event last;
+	const char *why = "";
 	bool ok = session_follow(&s->session, s->arena, s->o, job, &last, e);
 
 	if (!ok)
 		return e->code != ERR_INTERRUPTED ? save_what_there_is(s, job)
 		    : s->session.stays            ? left_running(s, job, e)
 						  : cancelled(s, job, e);
-	if (!dump_save(s->session.client, s->o, job, s->model, e) ||
-	    (*s->plan && !client_fetch(s->session.client, job, s->plan, e)))
+	if (!dump_save(s->session.client, s->o, job, s->model, e) || (*s->plan && !fetch(s, job, &why, e)))
 		return false;
-	say_result(s, &last.progress);
+	say_result(s, &last.progress, !*why);
+	if (*why && !opt_flag(s->o, OPT_quiet))
+		(void)fprintf(stderr,
+		    "korch-submit: the plan has no machine code (%s); korch-plan rebuild makes it on a host "
+		    "of that "
+		    "device\n",
+		    why);
 	return last.progress.measured + last.progress.cached > 0 || !last.progress.trouble.n ||
 	    err_set(e, ERR_PARTIAL, "nothing could be measured, so the plan rests on bounds alone: %.*s",
 		STR_ARG(last.progress.trouble));

@@ -176,3 +176,33 @@ plan_rebuild(struct arena *a, struct plan *p, struct err *e)
 	take_codes(a, p, &after, module, &here);
 	return plan_check(p, e);
 }
+
+/* The compiler of an x86 host makes code for every x86, whatever that host itself has. */
+static bool
+is_of_this_kind(struct str needs, struct err *e)
+{
+	struct dev_info here;
+	struct str mine;
+
+	if (!dev_cpu_describe(&here, e))
+		return false;
+	mine = str_of(here.run_compat);
+	return str_eq(str_cut(&needs, ' '), str_cut(&mine, ' '));
+}
+
+bool
+plan_compile_away(struct arena *a, struct plan *p, bool strict, struct err *e)
+{
+	static const int64_t longest_ns = 900 * (int64_t)1000000000;
+	struct compile_opts o = {.cpu_ns = longest_ns};
+	struct target t;
+	enum isa isa;
+
+	if (!isa_of_needs(p->run_compat, &isa) || !is_of_this_kind(p->run_compat, e))
+		return err_set(
+		    e, ERR_HOST, "this host's compiler makes no code for \"%.*s\"", STR_ARG(p->run_compat));
+	t = *target_of_isa(isa);
+	t.strict = strict;
+	o.flags = emit_c_flags(&t);
+	return compile_c(a, p->source, &o, &p->module, e) && plan_check(p, e);
+}

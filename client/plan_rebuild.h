@@ -9,6 +9,9 @@
  * are packed: a kernel that wants them packed otherwise here is ERR_DEVICE ("tune again").
  * ERR_HOST without a compiler. */
 bool plan_rebuild(struct arena *a, struct plan *p, struct err *e) MUST_CHECK;
+/* Code for a CPU's plan that has none, for the device that it was predicted for, by this host's compiler;
+ * nothing else of it changes.  ERR_HOST where this host's compiler makes none for such a device. */
+bool plan_compile_away(struct arena *a, struct plan *p, bool strict, struct err *e) MUST_CHECK;
 /* A GPU's, by this host's NVRTC, for the architecture that it is for; fake: settings of the fake GPU whose
  * compiler is taken, NULL: none.  Moves of machine instructions that do not fit what it writes are left out,
  * with a word on stderr. */

@@ -86,14 +86,14 @@ old_of(const struct rebuild *r, struct str symbol)
 	return NULL;
 }
 
-/* Blocks that go from row to row may be any number: as many as there were. */
+/* Blocks that go from row to row may be any number: as many as there were; old: NULL: a plan without code. */
 static void
 take_launch(struct gpu_pass *to, const struct launch *l, const struct gpu_pass *old)
 {
 	*to = (struct gpu_pass){.grid = {l->grid[0], l->grid[1], l->grid[2]},
 	    .block = {l->block[0], l->block[1], l->block[2]},
 	    .shared = ck_u32(l->smem)};
-	if (l->persists)
+	if (l->persists && old)
 		to->grid[0] = MAX_OF(MIN_OF(to->grid[0], old->grid[0]), 1u);
 }
 
@@ -142,10 +142,13 @@ compile(struct rebuild *r, uint32_t kernel, struct gpu_kernel *out, struct err *
 
 	if (!emit(r, k, "k", &code, e))
 		return false;
-	if (!old || old->n_passes != code.n_passes)
+	if (code.is_library && !old)
+		return err_set(
+		    e, ERR_HOST, "it is a call of a library, which only a host of that device can prepare");
+	if (r->n_old > 0 && (!old || old->n_passes != code.n_passes))
 		return err_set(e, ERR_FORMAT, "the plan's module has no kernel %.*s of %u passes",
 		    STR_ARG(k->symbol), code.n_passes);
-	*out = *old;
+	*out = old ? *old : (struct gpu_kernel){.symbol = k->symbol, .n_passes = code.n_passes};
 	if (code.is_library) /* a description, no code */
 		return true;
 	sb_init(&sb, r->a);
@@ -154,7 +157,7 @@ compile(struct rebuild *r, uint32_t kernel, struct gpu_kernel *out, struct err *
 	if (!measure_compile(r->nvrtc, r->a, sb_str(&sb), r->sm, r->target.strict, &out->cubin, e))
 		return false;
 	for (uint32_t q = 0; q < code.n_passes; q++)
-		take_launch(&out->pass[q], &code.launch[q], &old->pass[q]);
+		take_launch(&out->pass[q], &code.launch[q], old ? &old->pass[q] : NULL);
 	move(r, kernel, &out->cubin);
 	return true;
 }
@@ -172,6 +175,24 @@ compile_all(struct rebuild *r, struct err *e)
 	return true;
 }
 
+/* "cuda sm_80" */
+static bool
+read_sm(struct str needs, int *sm, struct err *e)
+{
+	int64_t v;
+
+	for (struct str rest = needs; rest.n;) {
+		struct str word = str_cut(&rest, ' ');
+
+		if (str_starts(word, "sm_") && str_to_i64((struct str){word.p + 3, word.n - 3}, &v) &&
+		    v > 0 && v < 10000) {
+			*sm = (int)v;
+			return true;
+		}
+	}
+	return err_set(e, ERR_FORMAT, "the plan does not say for which GPU it is: \"%.*s\"", STR_ARG(needs));
+}
+
 bool
 plan_rebuild_gpu(struct arena *a, struct plan *p, const char *fake, struct err *e)
 {
@@ -180,8 +201,9 @@ plan_rebuild_gpu(struct arena *a, struct plan *p, const char *fake, struct err *
 	const struct measure_opts o = {.device = "nvrtc", .fake = fake, .n_threads = 1, .cancel = &never};
 	bool ok;
 
-	if (!gpu_module_read(a, p->module, &r.sm, &r.old, &r.n_old, e) || !find_target(&r, e) ||
-	    !measure_open(&o, &r.nvrtc, e))
+	if (!(plan_lacks_code(p) ? read_sm(p->run_compat, &r.sm, e)
+				 : gpu_module_read(a, p->module, &r.sm, &r.old, &r.n_old, e)) ||
+	    !find_target(&r, e) || !measure_open(&o, &r.nvrtc, e))
 		return false;
 	ok = compile_all(&r, e);
 	measure_close(r.nvrtc);

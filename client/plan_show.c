@@ -1,6 +1,7 @@
 /* client/plan_show.c: a plan as a table, or as one JSON object. */
 #include "plan_show.h"
 #include "job_view.h"
+#include "plan_away.h"
 #include "plan_why.h"
 #include "run_report.h"
 #include "step_table.h"
@@ -86,6 +87,51 @@ show_times(struct arena *a, const struct plan *p)
 		    time_text(a, p->runner_ns), time_text(a, p->runner_measured_ns));
 }
 
+/* What is expected where nothing was measured, and of the measured ones their times. */
+struct predicted {
+	double ns, low_ns, high_ns;
+	uint32_t n_guessed;
+};
+
+static struct predicted
+predicted_of(const struct plan *p)
+{
+	struct predicted sum = {0};
+
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		const struct plan_expected *x = why_expected(p, p->steps[i].kernel);
+		double ns = (double)p->kernels[p->steps[i].kernel].cost_ns;
+
+		sum.n_guessed += x != NULL;
+		sum.ns += x ? (double)x->ns : ns;
+		sum.low_ns += x ? (double)x->low_ns : ns;
+		sum.high_ns += x ? (double)x->high_ns : ns;
+	}
+	return sum;
+}
+
+static void
+show_predicted(struct arena *a, const struct plan *p)
+{
+	struct predicted x = predicted_of(p);
+
+	if (x.n_guessed)
+		(void)printf(
+		    "%-10s %s, with 90 %% %s to %s: %u of its kernels were never measured on such a device\n",
+		    "predicted", time_text(a, (int64_t)x.ns), time_text(a, (int64_t)x.low_ns),
+		    time_text(a, (int64_t)x.high_ns), x.n_guessed);
+}
+
+static void
+add_json_predicted(struct strbuf *sb, const struct plan *p)
+{
+	struct predicted x = predicted_of(p);
+	double is = x.n_guessed ? 1 : 0;
+
+	sb_addf(sb, ",\"predicted_ns\":%.0f,\"predicted_low_ns\":%.0f,\"predicted_high_ns\":%.0f", is * x.ns,
+	    is * x.low_ns, is * x.high_ns);
+}
+
 static double
 mib(size_t n_bytes)
 {
@@ -143,7 +189,8 @@ show_signer(const struct plan_host *h, const struct plan_signer *by)
 			(void)printf("%-10s by %s, %s%s%s%s\n", "signed", by->print, row[i].words,
 			    *by->file ? " (" : "", by->file, *by->file ? ")" : "");
 	if (h->seal.worker.n)
-		(void)printf("%-10s its code, by %.*s\n", "built", STR_ARG(h->seal.worker));
+		(void)printf("%-10s its code, by %.*s%s\n", "built", STR_ARG(h->seal.worker),
+		    plan_away_is_unchecked(h) ? ": never checked on such a device" : "");
 }
 
 static void
@@ -162,6 +209,8 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h, cons
 	show_signer(h, by);
 	(void)printf("%-10s %.*s, %u thread%s, fusion %.*s, tolerance %g\n", "device", STR_ARG(p->run_compat),
 	    p->n_threads, p->n_threads == 1 ? "" : "s", STR_ARG(p->fusion), p->tolerance);
+	if (plan_lacks_code(p))
+		(void)printf("%-10s none: korch-plan rebuild makes it on such a device\n", "code");
 	if (plan_libraries(a, p).n)
 		(void)printf("%-10s %.*s\n", "libraries", STR_ARG(plan_libraries(a, p)));
 	(void)printf("%-10s %" PRIu64 " operators, %" PRIu64 " primitives, %" PRIu64 " candidates, %" PRIu64
@@ -172,6 +221,7 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h, cons
 		(void)printf(", %u of them views, which are no work", count_views(p));
 	(void)putchar('\n');
 	show_times(a, p);
+	show_predicted(a, p);
 	show_memory(p);
 	show_streams(a, p);
 	(void)printf("%-10s %.*s\n", "proof", STR_ARG(p->certificate));
@@ -324,6 +374,7 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, cons
 		    memory.unread_bytes);
 	else
 		sb_addz(&sb, ",\"packed_bytes\":null,\"unread_bytes\":null");
+	add_json_predicted(&sb, p);
 	add_json_streams(a, &sb, p);
 	add_json_io(&sb, "inputs", p->inputs, p->n_inputs);
 	add_json_io(&sb, "outputs", p->outputs, p->n_outputs);

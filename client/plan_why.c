@@ -261,6 +261,15 @@ why_heat(const struct plan *p, uint32_t kernel)
 	return STR("-");
 }
 
+const struct plan_expected *
+why_expected(const struct plan *p, uint32_t kernel)
+{
+	for (uint32_t i = 0; i < p->n_expected; i++)
+		if (p->expected[i].kernel == kernel)
+			return &p->expected[i];
+	return NULL;
+}
+
 /* NULL: its instructions are as they were compiled. */
 static const struct plan_perturbed *
 perturbed_of(const struct plan *p, uint32_t kernel)

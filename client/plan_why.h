@@ -19,6 +19,8 @@ void why_init(struct why *w, struct arena *a, const struct plan *p, bool json);
 struct str plan_libraries(struct arena *a, const struct plan *p);
 /* Where a kernel's operands and results lay when it was timed (kernels/base/heat.h); "-": all cold. */
 struct str why_heat(const struct plan *p, uint32_t kernel);
+/* What was expected of a kernel that was never measured, in a plan that was predicted; NULL. */
+const struct plan_expected *why_expected(const struct plan *p, uint32_t kernel);
 void why_kernel_hex(const struct plan_kernel *k, char hex[65]);
 /* A step: kernel, cost, the cheapest plan without it. */
 void why_step(struct why *w, uint32_t step);

@@ -7,6 +7,7 @@
 #include "folder.h"
 
 #include "../kernels/jail/jail.h"
+#include "../schema/env.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -189,6 +190,13 @@ planner_ended(void *self, int status, int signal)
 }
 
 /* ---- start -------------------------------------------------------------------------- */
+/* It predicts, and measures nothing first: its class need not be here. */
+static bool
+job_is_guessed(const struct job *j)
+{
+	return j->rec.options.predict && j->rec.options.samples == 0;
+}
+
 struct start_op {
 	struct store_op op;
 	uint64_t job;
@@ -197,7 +205,8 @@ struct start_op {
 	struct hash model, files;
 	char *model_path;
 	struct m_env env;
-	int64_t env_id; /* 0: nobody of that class is connected */
+	int64_t env_id;  /* 0: nobody of that class is connected */
+	bool is_guessed; /* a job that predicts: its class need not be here */
 };
 
 static bool
@@ -236,15 +245,25 @@ digest_of_files(const struct m_file *f, uint32_t n)
 }
 
 static bool
+find_env(struct db *db, struct start_op *s)
+{
+	struct arena *a = &s->op.arena;
+	struct err *e = &s->op.err;
+
+	return s->is_guessed ? env_known(db, a, s->class, &s->env_id, &s->env, e)
+	    : s->env_id      ? env_get(db, a, s->env_id, &s->env, e)
+			     : env_of_class(db, a, s->class, &s->env_id, &s->env, e);
+}
+
+static bool
 run_start(struct db *db, struct store_op *op)
 {
 	struct start_op *s = (struct start_op *)(void *)op;
 	struct m_file *files;
 	uint32_t n;
 
-	if (!(s->env_id ? env_get(db, &op->arena, s->env_id, &s->env, &op->err)
-			: env_of_class(db, &op->arena, s->class, &s->env_id, &s->env, &op->err)) ||
-	    !job_files(db, &op->arena, s->job, &files, &n, &op->err) || !folder_make(s->dir, &op->err))
+	if (!find_env(db, s) || !job_files(db, &op->arena, s->job, &files, &n, &op->err) ||
+	    !folder_make(s->dir, &op->err))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		if (!lay_out(db, s, &files[i], &op->err))
@@ -338,7 +357,8 @@ static void
 planner_start(struct daemon *d, struct job *j)
 {
 	struct start_op *s = heap_alloc(sizeof(*s));
-	struct place place = place_find(d, j);
+	bool is_guessed = job_is_guessed(j);
+	struct place place = is_guessed ? (struct place){0} : place_find(d, j);
 
 	if (place.env && !str_is(j->rec.class, place.class))
 		j->rec.class = str_of(str_dup(&j->arena, str_of(place.class)));
@@ -351,6 +371,7 @@ planner_start(struct daemon *d, struct job *j)
 	s->job = j->rec.id;
 	s->class = (struct str){str_dup(&s->op.arena, j->rec.options.device), j->rec.options.device.n};
 	s->env_id = place.env;
+	s->is_guessed = is_guessed;
 	s->dir = job_dir(&s->op.arena, d, j);
 	j->n_ops++;
 	store_post(d->store, &s->op);
@@ -443,7 +464,8 @@ is_unstarted(const struct job *j)
 static bool
 is_in_line(const struct daemon *d, const struct job *j)
 {
-	return is_unstarted(j) && (place_is_there(d, place_wanted(d, j)) || j->rec.options.offline);
+	return is_unstarted(j) &&
+	    (place_is_there(d, place_wanted(d, j)) || j->rec.options.offline || job_is_guessed(j));
 }
 
 /* "jobs 3 and 4, which are being planned" */

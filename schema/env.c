@@ -4,7 +4,10 @@
  * the first worker of the environment said: its rows, bounds and plans stand on it.  Another one that names
  * the same key is one more device of the same kind, and changes none of it. */
 #include "db_int.h"
+#include "env.h"
 
+#include "../kernels/base/class.h"
+#include "../kernels/base/epoch.h"
 #include "../proto/hw.h"
 
 #include <string.h>
@@ -114,4 +117,120 @@ env_get(struct db *db, struct arena *a, int64_t id, struct m_env *env, struct er
 		return false;
 	return found ? rec_unpack(a, "env", record, env, e)
 		     : err_set(e, ERR_FAILED, "environment %lld is not in the store", (long long)id);
+}
+
+/* ---- of a class that need not be here -------------------------------------------------- */
+enum fit { FIT_NONE, FIT_START, FIT_PATTERN, FIT_NAME };
+
+static enum fit
+fit_of(struct str pattern, struct str class)
+{
+	return str_eq(pattern, class)                                                        ? FIT_NAME
+	    : class_fits(pattern, class)                                                     ? FIT_PATTERN
+	    : pattern.n && class.n > pattern.n && memcmp(pattern.p, class.p, pattern.n) == 0 ? FIT_START
+											     : FIT_NONE;
+}
+
+/* Calibrated by this generator, calibrated, or seen. */
+static int
+worth(const struct m_env *env)
+{
+	return env->hw.flops_peak > 0 ? 1 + (env->epoch == GENERATOR_EPOCH) : 0;
+}
+
+/* What a walk over all environments has found. */
+struct known {
+	enum fit fit;
+	struct str class;
+	struct m_env env; /* the best of that class */
+	int64_t id;
+	struct strbuf fitting, all; /* classes, by commas */
+	uint32_t n_fitting;
+};
+
+static void
+add_name(struct strbuf *sb, struct str class)
+{
+	sb_addf(sb, "%s%.*s", sb->n ? ", " : "", STR_ARG(class));
+}
+
+static bool
+is_listed(const struct strbuf *sb, struct str class)
+{
+	struct str rest = sb->n ? sb_str(sb) : STR("");
+
+	while (rest.n)
+		if (str_eq(str_trim(str_cut(&rest, ',')), class))
+			return true;
+	return false;
+}
+
+static void
+meet(struct known *k, enum fit fit, struct str class, int64_t id, const struct m_env *env)
+{
+	if (!is_listed(&k->all, class))
+		add_name(&k->all, class);
+	if (fit == FIT_NONE || fit < k->fit)
+		return;
+	if (fit > k->fit) {
+		k->fit = fit;
+		k->n_fitting = 0;
+		k->fitting.n = 0;
+	}
+	if (!is_listed(&k->fitting, class)) {
+		add_name(&k->fitting, class);
+		if (k->n_fitting++ == 0) {
+			k->class = class;
+			k->env = *env;
+			k->id = id;
+		}
+	} else if (str_eq(class, k->class) && worth(env) > worth(&k->env)) {
+		k->env = *env;
+		k->id = id;
+	}
+}
+
+static bool
+choose_known(const struct known *k, struct str pattern, struct err *e)
+{
+	if (k->fit == FIT_NONE)
+		return err_set(e, ERR_UNPLACEABLE,
+		    "--device %.*s: this cache knows no such class (it knows: %.300s); korch-cache import "
+		    "brings what another one knows",
+		    STR_ARG(pattern), k->all.n ? k->all.p : "none");
+	if (k->n_fitting > 1)
+		return err_set(e, ERR_USAGE, "--device %.*s: %u classes of this cache fit (%.300s); name one",
+		    STR_ARG(pattern), k->n_fitting, k->fitting.p);
+	return worth(&k->env) > 0 ||
+	    err_set(e, ERR_UNPLACEABLE,
+		"--device %.*s: class %.*s was never calibrated, so nothing can be predicted for it; connect "
+		"a korch-worker on such a host, or import the cache of one",
+		STR_ARG(pattern), STR_ARG(k->class));
+}
+
+bool
+env_known(struct db *db, struct arena *a, struct str pattern, int64_t *id, struct m_env *env, struct err *e)
+{
+	struct q q = q_start(db, SQL_ENV_ALL, "");
+	struct known k = {0};
+	struct m_env one;
+	bool ok = true;
+
+	sb_init(&k.fitting, a);
+	sb_init(&k.all, a);
+	while (ok && q_step(&q)) {
+		struct str class = q_text(&q, a, 1);
+
+		ok = rec_unpack(a, "env", q_blob(&q, a, 2), &one, e);
+		if (ok)
+			meet(&k, fit_of(pattern, class), class, q_int(&q, 0), &one);
+	}
+	ok = q_end(&q, e) && ok && choose_known(&k, pattern, e);
+	if (!ok)
+		return false;
+	*id = k.id;
+	*env = k.env;
+	env->class = k.class;
+	env->epoch = GENERATOR_EPOCH;
+	return true;
 }

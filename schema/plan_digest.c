@@ -304,6 +304,20 @@ put_heats(struct strbuf *sb, const struct plan *p)
 	}
 }
 
+/* Likewise. */
+static void
+put_expected(struct strbuf *sb, const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_expected; i++) {
+		const struct plan_expected *x = &p->expected[i];
+
+		put_u64(sb, x->kernel);
+		put_u64(sb, (uint64_t)x->ns);
+		put_u64(sb, (uint64_t)x->low_ns);
+		put_u64(sb, (uint64_t)x->high_ns);
+	}
+}
+
 uint64_t
 plan_sum(const struct plan *p, const struct plan_host *h)
 {
@@ -324,6 +338,7 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 	put_errors(&sb, p);
 	put_perturbed(&sb, p);
 	put_heats(&sb, p);
+	put_expected(&sb, p);
 	put_u64(&sb, (uint64_t)h->wall_ns);
 	put_str(&sb, h->made_by);
 	put_str(&sb, h->host);
@@ -363,6 +378,7 @@ plan_content(const struct plan *p, const struct hash blob[PLAN_BLOBS])
 	put_errors(&sb, p);
 	put_perturbed(&sb, p);
 	put_heats(&sb, p);
+	put_expected(&sb, p);
 	for (int i = 0; i < PLAN_BLOBS; i++)
 		sb_add(&sb, (struct str){(const char *)blob[i].b, sizeof(blob[i].b)});
 	h = hash_bytes(sb.p, sb.n);

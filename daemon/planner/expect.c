@@ -31,6 +31,12 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 		arena_fini(&tmp);
 	}
 	c->before = p.is_far ? predict_usual : p.log_ratio;
+	if (!p.is_far) {
+		double bound = (double)c->bound_ns;
+
+		c->less = fmin(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, bound, 0.05) / p.ns), 0);
+		c->more = fmax(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, bound, 0.95) / p.ns), 0);
+	}
 }
 
 void
@@ -56,4 +62,26 @@ double
 expect_ratio(const struct tune *t, const struct spec_cost *c, double lean)
 {
 	return predict_ratio(&t->predict, c->features, c->before, lean);
+}
+
+/* 90 % of a normal distribution lie within so many deviations of its middle. */
+static const double nine_tenths = 1.645;
+
+/* Where the trained predictor has spoken and this job has measured little, what that one was off by on models
+ * that it had not seen; else what the job's own line leaves. */
+struct expect_range
+expect_range(const struct tune *t, const struct spec_cost *c)
+{
+	enum { FEW = 16 };
+	double ns = (double)c->bound_ns * expect_ratio(t, c, 0);
+
+	if (c->measured_ns > 0) {
+		ns = (double)c->measured_ns;
+		return (struct expect_range){
+		    ns, fmax(ns - nine_tenths * c->error_ns, 1), ns + nine_tenths * c->error_ns};
+	}
+	if (c->more > c->less && t->predict.n < FEW)
+		return (struct expect_range){ns, fmax(ns * exp(c->less), 1), ns * exp(c->more)};
+	return (struct expect_range){ns, (double)c->bound_ns * expect_ratio(t, c, nine_tenths),
+	    (double)c->bound_ns * expect_ratio(t, c, -nine_tenths)};
 }

@@ -13,5 +13,11 @@ void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
 void expect_learn(struct tune *t);
 /* Time over bound, `lean` standard deviations to the hopeful side. */
 double expect_ratio(const struct tune *t, const struct spec_cost *c, double lean);
+/* What a spec is expected to take, and between what and what with 90 %; of a measured one that time, and its
+ * error. */
+struct expect_range {
+	double ns, low_ns, high_ns;
+};
+struct expect_range expect_range(const struct tune *t, const struct spec_cost *c);
 
 #endif

@@ -1,5 +1,6 @@
 /* daemon/planner/explain.c: hands what the job knows of specs and of the model's nodes to the account
  * that a plan keeps for korch-plan explain. */
+#include "away.h"
 #include "expect.h"
 #include "perturb.h"
 
@@ -105,4 +106,5 @@ explain_plan(struct tune *t, struct plan *plan)
 	account_make(t->arena, &in, plan);
 	perturb_tell(t, plan);
 	tell_heats(t, plan);
+	away_tell(t, plan);
 }

@@ -1,6 +1,7 @@
 /* daemon/planner/finish.c: from the choice to the plan file.  All chosen (spec, schedule) pairs
  * are built and checked together by a worker; a kernel that fails there is taken out and the
  * choice made again. */
+#include "away.h"
 #include "perturb.h"
 #include "ways.h"
 #include "what_if.h"
@@ -176,6 +177,20 @@ keep_signature(struct tune *t, const struct m_build_have *have)
 	memcpy(s->build.b, have->signature.p, s->build.n);
 }
 
+/* The text alone: whoever has a compiler for the device makes code of it. */
+static bool
+build_nothing(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct str *source,
+    struct err *e)
+{
+	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
+
+	t->seal = (struct plan_seal){0};
+	if (!generate(t, specs, n, codes, ways, e))
+		return false;
+	*source = source_of(t, specs, n, codes);
+	return true;
+}
+
 /* Builds until all chosen kernels work; each failure removes one kernel from the program. */
 static bool
 build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str *source, struct err *e)
@@ -189,6 +204,10 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			*module = (struct bytes){0};
 			*source = STR("");
 			return true;
+		}
+		if (away_has_no_builder(t)) {
+			*module = (struct bytes){0};
+			return build_nothing(t, specs, n, codes, source, e);
 		}
 		if (!progress_say(t, "building", true, e) ||
 		    !build_once(t, specs, n, codes, 0, &have, source, e))
@@ -484,6 +503,7 @@ finish_run(struct tune *t, struct err *e)
 	if (t->is_repeat && t->past.has_plan && !t->dump.stages)
 		return finish_again(t, e);
 	t->is_final = true;
+	away_note(t);
 	if (!build(t, codes, &module, &source, e))
 		return false;
 	t->least_ns = t->choice.cost;

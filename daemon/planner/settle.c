@@ -66,6 +66,20 @@ note_measured_plan(struct tune *t)
 	arena_fini(&tmp);
 }
 
+/* Measured times, and a careful guess of the rest; the measured plan, where the guesses gain nothing. */
+static bool
+predicted_plan(struct tune *t, struct blp_result *out, struct err *e)
+{
+	struct arena tmp = {0};
+	bool ok = blp_plan_again(
+	    t->arena, t->solver, careful_costs(t, &tmp), t->choice.chosen, t->choice.n_chosen, out, e);
+
+	if (ok && t->n_measured_plan && t->best_measured <= out->cost)
+		*out = (struct blp_result){.chosen = t->measured_plan, .n_chosen = t->n_measured_plan};
+	arena_fini(&tmp);
+	return ok;
+}
+
 bool
 settled_plan(struct tune *t, struct blp_result *out, struct err *e)
 {
@@ -73,7 +87,9 @@ settled_plan(struct tune *t, struct blp_result *out, struct err *e)
 	bool ok = true;
 
 	note_measured_plan(t);
-	if (t->n_measured_plan)
+	if (t->start.options.predict)
+		ok = predicted_plan(t, out, e);
+	else if (t->n_measured_plan)
 		*out = (struct blp_result){.chosen = t->measured_plan, .n_chosen = t->n_measured_plan};
 	else
 		ok = blp_plan_again(t->arena, t->solver, careful_costs(t, &tmp), t->choice.chosen,

@@ -214,6 +214,8 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	bool ok;
 
 	t.start.options.threads = threads_of(start);
+	if (start->options.predict && !start->options.samples)
+		t.start.options.budget_ns = 0;
 	t.hw = env_hw(&start->env, t.start.options.threads, allows_winograd(start));
 	t.dump = (struct dump){.dir = dump ? dump : dump_dir(a, str_dup(a, start->work_dir)),
 	    .model = str_dup(a, start->model_name),

@@ -34,9 +34,10 @@ struct spec_cost {
 	int64_t bound_ns, measured_ns, spread_ns;
 	double error_ns; /* of measured_ns as a median */
 	double features[PREDICT_FEATURES];
-	double before;    /* ln(time / bound) that was expected before this job measured anything */
-	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
-	uint64_t repeats; /* sessions in which it was timed again */
+	double before;     /* ln(time / bound) that was expected before this job measured anything */
+	double less, more; /* 90 % of such kernels lie between these, ln(time / expected); equal: not known */
+	int64_t first_ns;  /* what the schedule was picked by; measured_ns is of its repeats, if any */
+	uint64_t repeats;  /* sessions in which it was timed again */
 	uint64_t samples, effort;
 	int64_t compile_ns;     /* of that schedule, among others; 0: not known */
 	struct str schedule;    /* of the measured time */

@@ -1,6 +1,8 @@
 /* daemon/planner/ways.c: see ways.h. */
 #include "ways.h"
 
+#include "away.h"
+
 #include "../../proto/range.h"
 
 #include <math.h>
@@ -76,6 +78,8 @@ find_guess(struct tune *t, uint32_t s, struct plan_code *c, struct ways *out, st
 				return false;
 			continue;
 		}
+		if (here.code.is_library && away_has_no_builder(t))
+			continue; /* whether it is there is known to a builder alone */
 		if (out->n == 0)
 			*c = here;
 		out->schedule[out->n++] = all[i];

@@ -235,7 +235,7 @@ struct plan_streams {
 struct runner;
 bool plan_wants_gpu(const struct plan *p);
 /* A GPU's plan (run compatibility "cuda ...") opens the driver and takes the first GPU that fits.
- * ERR_HOST: no driver; ERR_USAGE: no GPU of that number; ERR_DEVICE: none fits. */
+ * ERR_HOST: no driver, or the plan has no code; ERR_USAGE: no GPU of that number; ERR_DEVICE: none fits. */
 bool runner_open(
     const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e) MUST_CHECK;
 /* The host's pointers; for a plan on a GPU also that GPU's (gpu_plan_run).  run_ns: by the device's clock;

@@ -114,6 +114,10 @@ struct plan_heat { /* a kernel that was timed with operands or results in a cach
 	uint32_t kernel;
 	struct str word; /* kernels/base/heat.h */
 };
+struct plan_expected { /* a kernel that was never measured, of a plan that was predicted */
+	uint32_t kernel;
+	int64_t ns, low_ns, high_ns; /* expected; between these with 90 % */
+};
 struct plan {
 	struct str run_compat;  /* "x86_64 avx2 fma elf-1": refused elsewhere */
 	struct str environment; /* where it was measured: warned about */
@@ -160,8 +164,20 @@ struct plan {
 	uint32_t n_perturbed;
 	struct plan_heat *heats; /* by kernel; the others were timed all cold */
 	uint32_t n_heats;
+	struct plan_expected *expected; /* by kernel */
+	uint32_t n_expected;
 	struct plan_node *nodes;
 	uint32_t n_rivals, n_exchanges, n_aparts, n_nodes;
 };
+
+/* Made where nothing could be compiled for its device: no runner opens it. */
+static inline bool
+plan_lacks_code(const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_kernels && p->module.n == 0; i++)
+		if (!plan_kernel_is_view(&p->kernels[i]))
+			return true;
+	return false;
+}
 
 #endif

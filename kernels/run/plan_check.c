@@ -312,10 +312,23 @@ check_heats(const struct plan *p, struct err *e)
 }
 
 static bool
+check_expected(const struct plan *p, struct err *e)
+{
+	for (uint32_t i = 0; i < p->n_expected; i++) {
+		const struct plan_expected *x = &p->expected[i];
+
+		if (x->kernel >= p->n_kernels || (i > 0 && x->kernel <= p->expected[i - 1].kernel) ||
+		    x->low_ns < 0 || x->low_ns > x->ns || x->ns > x->high_ns)
+			return refuse(e, "expected time", i, "is of no kernel, or makes no sense");
+	}
+	return true;
+}
+
+static bool
 check_account(const struct plan *p, struct err *e)
 {
 	const uint32_t counts[] = {
-	    p->n_rivals, p->n_exchanges, p->n_aparts, p->n_nodes, p->n_perturbed, p->n_heats};
+	    p->n_rivals, p->n_exchanges, p->n_aparts, p->n_nodes, p->n_perturbed, p->n_heats, p->n_expected};
 
 	for (size_t i = 0; i < COUNT_OF(counts); i++)
 		if (counts[i] > PLAN_MAX_ACCOUNT)
@@ -339,7 +352,7 @@ check_account(const struct plan *p, struct err *e)
 		    n->op.n > PLAN_MAX_WORDS)
 			return refuse(e, "node", i, "names what is not there");
 	}
-	return check_rivals(p, e) && check_perturbed(p, e) && check_heats(p, e);
+	return check_rivals(p, e) && check_perturbed(p, e) && check_heats(p, e) && check_expected(p, e);
 }
 
 bool

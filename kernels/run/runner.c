@@ -82,8 +82,16 @@ open_cpu(struct runner *r, const struct plan *p, const struct runner_opts *o, st
 bool
 runner_open(const struct plan *p, const struct runner_opts *o, struct runner **out, struct err *e)
 {
-	struct runner *r = heap_alloc(sizeof(*r));
-	bool ok = plan_wants_gpu(p) ? open_gpu(r, p, o, e) : open_cpu(r, p, o, e);
+	struct runner *r;
+	bool ok;
+
+	if (plan_lacks_code(p))
+		return err_set(e, ERR_HOST,
+		    "it has no machine code: it was predicted for a device (\"%.*s\") that nobody here could "
+		    "compile for; on a host with such a device, korch-plan rebuild completes it",
+		    STR_ARG(p->run_compat));
+	r = heap_alloc(sizeof(*r));
+	ok = plan_wants_gpu(p) ? open_gpu(r, p, o, e) : open_cpu(r, p, o, e);
 
 	if (!ok) {
 		runner_close(r);

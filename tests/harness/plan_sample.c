@@ -196,6 +196,9 @@ fill_account(struct arena *a, struct plan *p)
 	p->n_heats = 1;
 	p->heats = NEW(a, struct plan_heat);
 	p->heats[0] = (struct plan_heat){.kernel = 1, .word = STR("hnc")};
+	p->n_expected = 1;
+	p->expected = NEW(a, struct plan_expected);
+	p->expected[0] = (struct plan_expected){.kernel = 1, .ns = 500, .low_ns = 400, .high_ns = 700};
 	p->n_nodes = 3;
 	p->nodes = NEW_ARRAY(a, struct plan_node, 3);
 	p->nodes[0] = (struct plan_node){

@@ -98,6 +98,8 @@ comes_back_as_it_was(void **state)
 	assert_memory_equal(have.perturbed, want.perturbed, sizeof(*want.perturbed));
 	assert_int_equal(have.n_heats, 1);
 	assert_true(have.heats[0].kernel == 1 && str_is(have.heats[0].word, "hnc"));
+	assert_int_equal(have.n_expected, 1);
+	assert_memory_equal(have.expected, want.expected, sizeof(*want.expected));
 	assert_true(plan_file_check(f->path, &df, &e));
 	assert_memory_equal(dw.b, df.b, 32);
 	assert_memory_equal(h.digest.b, df.b, 32);

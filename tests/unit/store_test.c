@@ -2,8 +2,11 @@
  * answers come after the commit.
  * threads: yes */
 #include "../../schema/build.h"
+#include "../../schema/env.h"
 #include "../../schema/plan_file.h"
 #include "store_rig.h"
+
+#include "../../kernels/base/epoch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -655,6 +658,58 @@ class_seen(struct box *b, const char *pattern)
 	return env_of_class(b->db, &b->a, str_of(pattern), &id, &env, &e) ? str_dup(&b->a, env.class) : "";
 }
 
+/* The class that a prediction is for, or what the error says. */
+static const char *
+class_known(struct box *b, const char *pattern, uint64_t *epoch)
+{
+	struct m_env env;
+	int64_t id;
+	struct err e = {0};
+	bool ok = env_known(b->db, &b->a, str_of(pattern), &id, &env, &e);
+
+	if (ok)
+		*epoch = env.epoch;
+	return ok ? str_dup(&b->a, env.class) : arena_printf(&b->a, "%d %s", (int)e.code, e.msg);
+}
+
+/* By its name before a pattern before its start; with a calibration; of this epoch where there is one. */
+static void
+classes_known(void **state)
+{
+	struct m_env env = {.run_compat = STR("x"), .compiler = STR("")};
+	struct box b;
+	int64_t id;
+	uint64_t epoch = 0;
+	struct err e = {0};
+	static const struct {
+		const char *class, *key;
+		double flops;
+		uint64_t epoch;
+	} row[] = {{"fake", "a", 1e9, GENERATOR_EPOCH}, {"fake2", "b", 1e9, GENERATOR_EPOCH},
+	    {"cpu:raw", "c", 0, GENERATOR_EPOCH}, {"cpu:old", "d", 1e9, 1}};
+
+	(void)state;
+	box_open(&b);
+	assert_non_null(strstr(class_known(&b, "fake", &epoch), "it knows: none"));
+	for (size_t i = 0; i < COUNT_OF(row); i++) {
+		env.class = str_of(row[i].class);
+		env.key = str_of(row[i].key);
+		env.epoch = row[i].epoch;
+		env.hw = (struct m_hw){.flops_peak = row[i].flops};
+		assert_true(env_put(b.db, &env, false, &id, &e));
+	}
+	assert_string_equal(class_known(&b, "fake", &epoch), "fake");
+	assert_string_equal(class_known(&b, "fake2", &epoch), "fake2");
+	assert_string_equal(class_known(&b, "f*2", &epoch), "fake2");
+	assert_string_equal(class_known(&b, "cpu:o", &epoch), "cpu:old");
+	assert_int_equal(epoch, GENERATOR_EPOCH); /* none of its rows counts */
+	assert_non_null(strstr(class_known(&b, "fak", &epoch), "2 classes of this cache fit"));
+	assert_non_null(strstr(class_known(&b, "cpu", &epoch), "2 classes of this cache fit"));
+	assert_non_null(strstr(class_known(&b, "cpu:raw", &epoch), "was never calibrated"));
+	assert_non_null(strstr(class_known(&b, "gpu", &epoch), "this cache knows no such class (it knows: "));
+	box_close(&b);
+}
+
 /* What was measured when every CPU was "cpu" counts on: its environment takes the name that its worker says
  * now, and keeps it, whoever else says another. */
 static void
@@ -696,6 +751,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(classes),
+	    cmocka_unit_test(classes_known),
+	    cmocka_unit_test(classes_known),
 	    cmocka_unit_test(best_and_pool),
 	    cmocka_unit_test(pools_of_extremes),
 	    cmocka_unit_test(copies_before_migration),
