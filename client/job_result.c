@@ -213,7 +213,7 @@ add_verdict(struct strbuf *sb, const struct job_result *r)
 	if (p->measured_ns > 0) {
 		sb_addz(sb, " runs in ");
 		print_ns(sb, p->measured_ns);
-	} else if (p->predicted_ns > 0) {
+	} else if (p->predicted_ns > 0 && p->guessed) {
 		sb_addz(sb, " is expected to take ");
 		print_ns(sb, p->predicted_ns);
 		sb_addz(sb, " there");

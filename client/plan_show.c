@@ -235,6 +235,15 @@ show_head(struct arena *a, const struct plan *p, const struct plan_host *h, cons
 		(void)printf("%-10s %.*s\n", "made by", STR_ARG(h->made_by));
 }
 
+/* Of a kernel that was predicted what was expected; of all others what is recorded. */
+static int64_t
+expected_ns(const struct plan *p, uint32_t kernel)
+{
+	const struct plan_expected *x = why_expected(p, kernel);
+
+	return x ? x->ns : p->kernels[kernel].cost_ns;
+}
+
 static struct step_line *
 recorded_lines(struct arena *a, const struct plan *p)
 {
@@ -242,7 +251,7 @@ recorded_lines(struct arena *a, const struct plan *p)
 	struct step_line *lines;
 
 	for (uint32_t i = 0; i < p->n_steps; i++)
-		ns[i] = p->kernels[p->steps[i].kernel].cost_ns;
+		ns[i] = expected_ns(p, p->steps[i].kernel);
 	lines = step_lines(a, p, ns);
 	for (uint32_t i = 0; i < p->n_steps; i++)
 		lines[i].is_guess = !p->kernels[p->steps[i].kernel].is_measured;
@@ -294,7 +303,7 @@ add_json_steps(struct arena *a, struct strbuf *sb, const struct plan *p, int64_t
 		    i ? "," : "", lines[i].step, hex, s->kernel, k->cost_ns, k->error_ns, k->bound_ns,
 		    k->is_measured ? "true" : "false", k->flops, k->bytes, k->n_passes);
 		json_string(sb, k->schedule);
-		sb_addz(sb, ",\"heat\":");
+		sb_addf(sb, ",\"expected_ns\":%" PRId64 ",\"heat\":", expected_ns(p, s->kernel));
 		json_string(sb, why_heat(p, s->kernel));
 		sb_addz(sb, ",\"nodes\":");
 		json_string(sb, s->nodes);

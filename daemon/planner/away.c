@@ -5,12 +5,99 @@
 #include "expect.h"
 #include "perturb.h"
 
+#include "../../kernels/predict/kmeans.h"
+
+#include <math.h>
+
 bool
 away_has_no_builder(const struct tune *t)
 {
 	return t->start.options.predict && !t->has_worker;
 }
 
+/* ---- samples ------------------------------------------------------------------------------ */
+/* Kernels as points: what is known of each before it is lowered, every number of deviation 1. */
+static float *
+points_of(struct arena *a, const struct tune *t, const uint32_t *specs, uint32_t n)
+{
+	float *x = NEW_ARRAY(a, float, (size_t)n *PREDICT_FEATURES);
+
+	for (uint32_t k = 0; k < PREDICT_FEATURES; k++) {
+		double sum = 0, square = 0, mean, deviation;
+
+		for (uint32_t i = 0; i < n; i++) {
+			double v = t->cost[specs[i]].features[k];
+
+			sum += v;
+			square += v * v;
+		}
+		mean = sum / n;
+		deviation = sqrt(fmax(square / n - mean * mean, 0));
+		for (uint32_t i = 0; i < n; i++)
+			x[(size_t)i * PREDICT_FEATURES + k] =
+			    (float)((t->cost[specs[i]].features[k] - mean) / fmax(deviation, 1e-6));
+	}
+	return x;
+}
+
+/* Those that nobody has measured; of very many every few-th, so that picking stays short. */
+static uint32_t *
+open_specs(struct arena *a, const struct tune *t, uint32_t *n)
+{
+	enum { MOST = 4096 };
+	uint32_t all = t->front.cands.n_specs - t->front.cands.n_views, step = 1 + all / MOST;
+	uint32_t *specs = NEW_ARRAY(a, uint32_t, MAX_OF(all, 1u));
+
+	*n = 0;
+	for (uint32_t s = 0; s < all; s += step)
+		if (t->cost[s].state == LAZY_OPEN)
+			specs[(*n)++] = s;
+	return specs;
+}
+
+/* As unlike as can be: where all is new, a few kernels of one kind tell little of the rest. */
+static bool
+ask_samples(struct tune *t, struct err *e)
+{
+	struct arena tmp = {0};
+	uint32_t n, *specs = open_specs(&tmp, t, &n);
+	uint32_t k = (uint32_t)MIN_OF(t->start.options.samples, (uint64_t)n);
+	uint32_t *picks = NEW_ARRAY(&tmp, uint32_t, MAX_OF(k, 1u));
+	bool ok = true;
+
+	if (k > 0) {
+		(void)kmeans_pick(points_of(&tmp, t, specs, n), n, PREDICT_FEATURES, k, 1, picks);
+		for (uint32_t i = 0; i < k; i++)
+			picks[i] = specs[picks[i]];
+		ok = costs_measure(t, RANK_SEARCH, picks, k, e);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+static bool
+await_samples(struct tune *t, struct err *e)
+{
+	enum { WAIT_MS = 200 };
+
+	while (t->n_waiting > 0 && !t->finish_asked && t->os->mono_ns(t->os->self) < t->until_ns)
+		if (!costs_take(t, WAIT_MS, e) || !progress_say(t, "measuring samples", false, e))
+			return false;
+	return costs_drop(t, e);
+}
+
+bool
+away_search(struct tune *t, struct err *e)
+{
+	expect_learn(t);
+	if (!search_bound(t, e))
+		return false;
+	t->measuring_from_ns = t->os->mono_ns(t->os->self);
+	share_time(t);
+	return ask_samples(t, e) && await_samples(t, e) && (expect_learn(t), search_settle(t, e));
+}
+
+/* ---- what is said of it --------------------------------------------------------------------- */
 /* Sum over the steps of the choice. */
 static struct expect_range
 range_of_choice(const struct tune *t)
@@ -44,7 +131,7 @@ away_note(struct tune *t)
 	p->predicted_low_ns = (int64_t)r.low_ns;
 	p->predicted_high_ns = (int64_t)r.high_ns;
 	p->stop = str_of(arena_printf(t->arena, "predicted for %.*s, %s", STR_ARG(t->start.env.class),
-	    away_has_no_builder(t) ? "nothing built or checked on it" : "built there"));
+	    away_has_no_builder(t) ? "nothing built or checked on it" : "built and checked there"));
 }
 
 void

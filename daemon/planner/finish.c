@@ -493,7 +493,7 @@ finish_run(struct tune *t, struct err *e)
 	struct bytes module;
 	struct str source;
 	const char *path = str_dup(t->arena, t->start.out_path);
-	bool may_time = !t->start.options.offline && t->start.options.budget_ns > 0 && !what_if_asked(t);
+	bool may_time = tune_may_measure(t) && !t->start.options.predict;
 
 	if (says_price_only(t)) {
 		note_choice(

@@ -7,6 +7,7 @@
  *           over all candidates at recorded costs.
  *
  * The bound always comes from the optimistic program. */
+#include "away.h"
 #include "expect.h"
 #include "perturb.h"
 #include "what_if.h"
@@ -554,7 +555,9 @@ tune_search(struct tune *t, struct err *e)
 	t->recheck_left_ns = o->budget_ns / 10;
 	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
 	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
-	limit_solver(t, !may_measure);
+	limit_solver(t, !may_measure || o->predict);
+	if (may_measure && o->predict)
+		return away_search(t, e);
 	if (!may_measure)
 		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
 	if (!ended_cost(t, &past_cost))
