@@ -176,6 +176,12 @@ measure_data(const struct desk_op *x, uint32_t i)
 		t->known[k] = x->known[i][k];
 		rec_dup(&t->arena, "kv", &t->known[k]);
 	}
+	t->n_named = ask->n_named;
+	t->named = NEW_ARRAY(&t->arena, struct m_other, MAX_OF(t->n_named, 1u));
+	for (uint32_t k = 0; k < t->n_named; k++) {
+		t->named[k] = ask->named[k];
+		rec_dup(&t->arena, "other", &t->named[k]);
+	}
 	return t;
 }
 

@@ -63,6 +63,8 @@ fill_task(struct m_task *out, const struct farm_grant *g, const struct session *
 	out->limit_ns = data->until_ns ? MAX_OF(data->until_ns - now_ns, (int64_t)1) : 0;
 	out->known = data->known;
 	out->n_known = data->n_known;
+	out->named = data->named;
+	out->n_named = data->n_named;
 }
 
 static size_t
@@ -72,6 +74,8 @@ task_bytes(const struct m_task *t)
 
 	for (uint32_t i = 0; i < t->n_known; i++)
 		n += 16 + t->known[i].name.n + t->known[i].value.n;
+	for (uint32_t i = 0; i < t->n_named; i++)
+		n += 8 + t->named[i].schedule.n;
 	return n;
 }
 

@@ -15,6 +15,8 @@ struct task_data {
 	struct hash env_hash;
 	struct m_kv *known;
 	uint32_t n_known;
+	struct m_other *named; /* schedules that are to be tried; none: the space's first */
+	uint32_t n_named;
 	struct str cause; /* why it failed last, where it is tried again */
 	struct hash payload;
 	struct str payload_path;

@@ -1,6 +1,7 @@
 /* daemon/planner/costs.c: what is known of each spec, and the talk with korchd about it.
  * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
 #include "expect.h"
+#include "order.h"
 #include "perturb.h"
 
 #include "../identify/heat.h"
@@ -72,7 +73,7 @@ cost_optimistic(const struct spec_cost *c)
 {
 	if (c->state == LAZY_FAILED)
 		return BLP_NEVER;
-	if (c->state == LAZY_MEASURED)
+	if (c->state == LAZY_MEASURED && !c->is_partly)
 		return MAX_OF(c->measured_ns, c->bound_ns);
 	return c->bound_ns;
 }
@@ -122,6 +123,43 @@ costs_trouble(struct tune *t, enum err_code fail, struct str cause)
 		t->trouble = str_of(arena_printf(t->arena, "%.400s", str_dup(t->arena, cause)));
 }
 
+/* Some of its schedules were tried, by the predictor's order: enough, but for a proof. */
+static bool
+counts_partly(const struct tune *t, const struct spec_cost *c)
+{
+	return c->is_partly && c->is_foreseen && !t->is_strict;
+}
+
+/* No answer is coming any more. */
+static void
+stop_waiting(const struct tune *t, struct spec_cost *c)
+{
+	if (c->state == LAZY_WAITING)
+		c->state = counts_partly(t, c) ? LAZY_MEASURED : LAZY_OPEN;
+}
+
+void
+costs_be_strict(struct tune *t)
+{
+	t->is_strict = true;
+	for (uint32_t s = 0; s < t->front.cands.n_specs; s++)
+		if (t->cost[s].state == LAZY_MEASURED && t->cost[s].is_partly)
+			t->cost[s].state = LAZY_OPEN;
+}
+
+/* That schedules fail says nothing of those that were not tried: they are, when it is asked for next.  What
+ * is measured stays so. */
+static bool
+take_failure(struct tune *t, struct spec_cost *c, const struct m_cost *m)
+{
+	if (c->measured_ns <= 0 && (!c->is_foreseen || m->effort == 0 || m->effort >= t->effort))
+		return false;
+	costs_trouble(t, err_of_wire(m->fail), m->cause);
+	c->n_wanted = UINT32_MAX;
+	stop_waiting(t, c);
+	return true;
+}
+
 /* One answer.  A time below its bound shows that the bound was wrong: the time counts. */
 void
 cost_take(struct tune *t, uint32_t s, const struct m_cost *m)
@@ -143,15 +181,19 @@ cost_take(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->perturbed =
 		    (struct bytes){arena_dup(t->arena, m->perturbed.p, m->perturbed.n), m->perturbed.n};
 		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);
-		c->state = m->effort >= t->effort || c->state == LAZY_WAITING ? LAZY_MEASURED : LAZY_OPEN;
+		c->is_partly = m->effort < t->effort;
+		c->state = !c->is_partly || c->state == LAZY_WAITING || counts_partly(t, c) ? LAZY_MEASURED
+											    : LAZY_OPEN;
+	} else if (m->fail != 0 && take_failure(t, c, m)) {
+		return;
 	} else if (m->fail != 0) {
 		c->fail = err_of_wire(m->fail);
 		c->cause = (struct str){str_dup(t->arena, m->cause), m->cause.n};
 		c->state = LAZY_FAILED;
 		t->progress.failed++;
 		costs_trouble(t, c->fail, c->cause);
-	} else if (c->state == LAZY_WAITING) {
-		c->state = LAZY_OPEN;
+	} else {
+		stop_waiting(t, c);
 	}
 }
 
@@ -273,8 +315,7 @@ drop_all(struct tune *t, struct err *e)
 
 	drop.measure_drop = (struct m_measure_drop){.all = true, .wants_word = true};
 	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
-		if (t->cost[i].state == LAZY_WAITING)
-			t->cost[i].state = LAZY_OPEN;
+		stop_waiting(t, &t->cost[i]);
 	t->n_waiting = t->n_perturbing = 0;
 	t->is_racing = false;
 	return pipe_send(t->pipe, &drop, e);
@@ -404,6 +445,7 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 			continue;
 		t->cost[specs[i]].state = LAZY_WAITING;
 		asks[n_asks] = ask_for(t, specs[i], ((int64_t)rank << 32) + (int64_t)(n - i));
+		order_ask(t, specs[i], &tmp, &asks[n_asks]);
 		asks[n_asks++].bound = cost_bound(t, specs[i]);
 	}
 	t->n_waiting += n_asks;

@@ -30,6 +30,7 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 		predict_kernel(t->predictor, &plain, &p);
 		arena_fini(&tmp);
 	}
+	c->is_foreseen = !p.is_far;
 	c->before = p.is_far ? predict_usual : p.log_ratio;
 	if (!p.is_far) {
 		double bound = (double)c->bound_ns;

@@ -10,6 +10,7 @@
 #include "away.h"
 #include "expect.h"
 #include "perturb.h"
+#include "wanted.h"
 #include "what_if.h"
 
 #include <stdlib.h>
@@ -142,76 +143,6 @@ leaning_costs(
 	return out;
 }
 
-/* Whatever is measured, so that the incumbent stays the same until a kernel of it fails. */
-static int64_t
-bound_alone(const struct tune *t, uint32_t s)
-{
-	return t->cost[s].state == LAZY_FAILED ? BLP_NEVER : t->cost[s].bound_ns;
-}
-
-struct weight {
-	int64_t ns;
-	uint32_t spec;
-};
-
-static int
-heaviest_first(const void *x, const void *y)
-{
-	const struct weight *a = x, *b = y;
-
-	if (a->ns != b->ns)
-		return a->ns < b->ns ? 1 : -1;
-	return (a->spec > b->spec) - (a->spec < b->spec);
-}
-
-/* A plan's specs, each once, what it spends most on first: where the budget ends among them, the guess is
- * about what matters least. */
-static uint32_t *
-by_weight(const struct tune *t, struct arena *a, const struct blp_result *plan, uint32_t *n)
-{
-	int64_t *ns = NEW_ARRAY(a, int64_t, MAX_OF(t->front.cands.n_specs, 1u));
-	struct weight *list = NEW_ARRAY(a, struct weight, MAX_OF(plan->n_chosen, 1u));
-	uint32_t *specs = NEW_ARRAY(a, uint32_t, MAX_OF(plan->n_chosen, 1u));
-
-	for (uint32_t i = 0; i < plan->n_chosen; i++)
-		ns[t->program.spec_of[plan->chosen[i]]] +=
-		    t->cost[t->program.spec_of[plan->chosen[i]]].bound_ns;
-	*n = 0;
-	for (uint32_t i = 0; i < plan->n_chosen; i++) {
-		uint32_t s = t->program.spec_of[plan->chosen[i]];
-
-		if (ns[s] > 0)
-			list[(*n)++] = (struct weight){ns[s], s};
-		ns[s] = 0;
-	}
-	qsort(list, *n, sizeof(*list), heaviest_first);
-	for (uint32_t i = 0; i < *n; i++)
-		specs[i] = list[i].spec;
-	return specs;
-}
-
-/* Until there is a measured plan, one of nearly one kernel per operator comes before all that is picked
- * (rewriting may leave no plan of exactly one): without it, a search that ends early has to guess. */
-static bool
-measure_incumbent(struct tune *t, struct err *e)
-{
-	static const double lean = 4;
-	struct arena tmp = {0};
-	struct blp_result r;
-	bool ok = true, is_wanted = t->best_measured == BLP_NEVER && str_is(t->start.options.fusion, "full");
-
-	if (is_wanted)
-		ok = blp_solve_again(
-		    &tmp, t->solver, leaning_costs(t, &tmp, bound_alone, lean), NULL, 0, &r, e);
-	if (ok && is_wanted) {
-		uint32_t n, *specs = by_weight(t, &tmp, &r, &n);
-
-		ok = costs_measure(t, RANK_INCUMBENT, specs, n, e);
-	}
-	arena_fini(&tmp);
-	return ok;
-}
-
 static void
 note_progress(struct tune *t)
 {
@@ -251,27 +182,6 @@ wait_for_answers(struct tune *t, struct err *e)
 	return true;
 }
 
-static struct lazy_out
-next_wanted(struct tune *t, struct arena *tmp)
-{
-	enum lazy_state *state = NEW_ARRAY(tmp, enum lazy_state, t->front.cands.n_specs);
-	struct lazy_out out;
-	struct lazy_in in = {
-	    .blp = &t->program.blp,
-	    .choice = &t->choice,
-	    .spec_of = t->program.spec_of,
-	    .state = state,
-	    .n_specs = t->front.cands.n_specs,
-	    .measured_cost = t->best_measured,
-	    .want = 0,
-	};
-
-	for (uint32_t i = 0; i < in.n_specs; i++)
-		state[i] = t->cost[i].state;
-	lazy_next(tmp, &in, &out);
-	return out;
-}
-
 /* What a better plan must promise before it is looked for: without it a warm run, which has learned from
  * a few late measurements more, would go on where the cold one ended. */
 static const double worthwhile = 0.01;
@@ -294,21 +204,25 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 	expect_learn(t);
 	share_time(t);
 	t->solve_until_ns = t->until_ns;
-	ok = measure_incumbent(t, e) && solve(t, aim, e);
+	ok = wanted_incumbent(t, e) && solve(t, aim, e);
 	if (ok) {
 		note_measured_plan(t);
 		share_time(t);
-		want = next_wanted(t, &tmp);
+		want = wanted_next(t, aim, &tmp);
 		if (want.done && !t->choice.proved && !must_stop(t)) {
 			limit_solver(t, true);
 			ok = solve(t, aim, e);
 			note_measured_plan(t);
 			limit_solver(t, false);
-			want = next_wanted(t, &tmp);
+			want = wanted_next(t, aim, &tmp);
 		}
 		*done = want.done || (aim == AIM_EXPECT && promises_little(t));
 		note_progress(t);
-		ok = ok && (*done || costs_measure(t, RANK_SEARCH, want.measure, want.n_measure, e));
+		if (t->is_foreseen && aim == AIM_EXPECT)
+			wanted_sort(t, &tmp, &want);
+		ok = ok &&
+		    (*done ? wanted_closer(t, aim == AIM_EXPECT && !must_stop(t), done, e)
+			   : costs_measure(t, RANK_SEARCH, want.measure, want.n_measure, e));
 	}
 	arena_fini(&tmp);
 	return ok && progress_say(t, aim == AIM_EXPECT ? "measuring" : "proving", true, e);
@@ -360,7 +274,7 @@ is_searched(struct tune *t, bool *yes, struct err *e)
 	if (!solve(t, AIM_EXPECT, e))
 		return false;
 	note_measured_plan(t);
-	*yes = next_wanted(t, &tmp).done || promises_little(t);
+	*yes = wanted_next(t, AIM_EXPECT, &tmp).done || promises_little(t);
 	arena_fini(&tmp);
 	return true;
 }
@@ -376,10 +290,10 @@ search_cache(struct tune *t, struct err *e)
 	expect_learn(t);
 	ok = is_searched(t, &searched, e) && solve(t, AIM_PROVE, e);
 	if (ok)
-		done = next_wanted(t, &tmp).done;
+		done = wanted_next(t, AIM_PROVE, &tmp).done;
 	if (ok && !done && offline && !t->start.options.prove) {
 		ok = solve(t, AIM_EXPECT, e);
-		done = ok && next_wanted(t, &tmp).done;
+		done = ok && wanted_next(t, AIM_EXPECT, &tmp).done;
 		if (done)
 			ok = search_settle(t, e);
 	}
@@ -414,7 +328,10 @@ search_to_end(struct tune *t, bool *done, struct err *e)
 {
 	if (!search_measuring(t, AIM_EXPECT, done, e))
 		return false;
-	return !*done || !t->start.options.prove || search_measuring(t, AIM_PROVE, done, e);
+	if (!*done || !t->start.options.prove)
+		return true;
+	costs_be_strict(t);
+	return search_measuring(t, AIM_PROVE, done, e);
 }
 
 /* What the choice rests on is timed again; with the new costs the search goes on. */
@@ -433,6 +350,22 @@ search_and_recheck(struct tune *t, bool *done, struct err *e)
 	}
 }
 
+/* By bounds, nearly all of the first plan is something that the predictor knows. */
+static bool
+is_foreseen(const struct tune *t)
+{
+	static const double most = 0.8;
+	double all = 0, known = 0;
+
+	for (uint32_t i = 0; i < t->n_start_plan; i++) {
+		const struct spec_cost *c = &t->cost[t->program.spec_of[t->start_plan[i]]];
+
+		all += (double)c->bound_ns;
+		known += c->is_foreseen ? (double)c->bound_ns : 0;
+	}
+	return known > most * all;
+}
+
 /* Kernels without a measurement take part: the plan that there is before anything is measured. */
 static bool
 start_plan(struct tune *t, struct err *e)
@@ -443,6 +376,7 @@ start_plan(struct tune *t, struct err *e)
 		return false;
 	t->n_start_plan = plan.n_chosen;
 	t->start_plan = arena_dup(t->arena, plan.chosen, sizeof(*plan.chosen) * plan.n_chosen);
+	t->is_foreseen = is_foreseen(t);
 	return true;
 }
 
@@ -504,7 +438,7 @@ end_search(struct tune *t, bool done, int64_t past_cost, struct err *e)
 		/* what came just now counts too */
 		if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e))
 			return false;
-		is_optimum = done && next_wanted(t, &tmp).done;
+		is_optimum = done && wanted_next(t, AIM_PROVE, &tmp).done;
 		arena_fini(&tmp);
 	}
 	if (is_optimum)
@@ -524,7 +458,8 @@ search_small(struct tune *t, int64_t past_cost, struct err *e)
 
 	if (ok) {
 		note_measured_plan(t);
-		done = !t->start.options.prove && (next_wanted(t, &tmp).done || promises_little(t));
+		done =
+		    !t->start.options.prove && (wanted_next(t, AIM_EXPECT, &tmp).done || promises_little(t));
 	}
 	arena_fini(&tmp);
 	ok = ok && end_search(t, done, past_cost, e);
@@ -587,7 +522,7 @@ search_renew(struct tune *t, struct err *e)
 	may_settle(t);
 	if (!solve(t, AIM_PROVE, e))
 		return false;
-	is_optimum = !t->is_cut && next_wanted(t, &tmp).done;
+	is_optimum = !t->is_cut && wanted_next(t, AIM_PROVE, &tmp).done;
 	arena_fini(&tmp);
 	if (is_optimum)
 		return end_proved(t, -1, e);

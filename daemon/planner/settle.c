@@ -157,6 +157,7 @@ settle(struct tune *t, struct err *e)
 	t->choice.chosen = settled.chosen;
 	t->choice.n_chosen = settled.n_chosen;
 	t->choice.cost = 0;
+	costs_show_known(t);
 	for (uint32_t i = 0; i < settled.n_chosen; i++)
 		t->choice.cost += t->program.kernels[settled.chosen[i]].cost;
 	t->choice.proved = false;

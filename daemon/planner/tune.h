@@ -3,6 +3,7 @@
  *   ended      how this very job ended before                     (ended.c)
  *   front      ONNX bytes -> graph, candidates, specs            (front.c, pure)
  *   costs      what is known of each spec: bound, time, failure  (costs.c, talks to korchd)
+ *   order      which schedules of a kernel are compiled, and how many (order.c)
  *   share      how long each part may last                       (share.c)
  *   search     solve, measure what the solution picks, repeat    (search.c)
  *   settle     the choice where that ended before its proof      (settle.c)
@@ -21,32 +22,13 @@
 #include "../orchestrate/lazy.h"
 #include "../orchestrate/plan_make.h"
 #include "front.h"
+#include "spec_cost.h"
 
 /* Schedules tried for a candidate before its cost counts as measured (D19). */
 enum { TUNE_EFFORT = 4 };
 
 /* What the search ends with: nothing unmeasured is expected to pay; nothing unmeasured can. */
 enum tune_aim { AIM_EXPECT, AIM_PROVE };
-
-/* What is known of one spec (D15).  measured_ns: 0 until there is a time of any effort. */
-struct spec_cost {
-	struct str heat; /* of operands and results where the plan runs it (daemon/identify/heat.c) */
-	int64_t bound_ns, measured_ns, spread_ns;
-	double error_ns; /* of measured_ns as a median */
-	double features[PREDICT_FEATURES];
-	double before;     /* ln(time / bound) that was expected before this job measured anything */
-	double less, more; /* 90 % of such kernels lie between these, ln(time / expected); equal: not known */
-	int64_t first_ns;  /* what the schedule was picked by; measured_ns is of its repeats, if any */
-	uint64_t repeats;  /* sessions in which it was timed again */
-	uint64_t samples, effort;
-	int64_t compile_ns;     /* of that schedule, among others; 0: not known */
-	struct str schedule;    /* of the measured time */
-	struct bytes perturbed; /* where that has moves of instructions: what is known of them, packed */
-	enum err_code fail;     /* ERR_NONE, or why no kernel of it works */
-	struct str cause;
-	enum lazy_state state;
-	bool was_cached;
-};
 
 struct tune {
 	struct arena *arena; /* the job's */
@@ -78,6 +60,8 @@ struct tune {
 	struct hash model_digest, end_key;
 	struct m_end_have past; /* how this job ended before; ended.c */
 	bool is_repeat;         /* the choice is that one */
+	bool is_foreseen;       /* the predictor has a word of most of the first plan */
+	bool is_strict;         /* for a proof: what is measured partly is not measured */
 	int64_t least_ns;       /* the cost of the choice before whole plans were compared */
 	struct front front;
 	struct program program;
@@ -138,6 +122,8 @@ bool costs_measure(
     struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
 /* What is out and not answered is no longer wanted: the farm is free for what comes next. */
 bool costs_drop(struct tune *t, struct err *e) MUST_CHECK;
+/* For a proof: from now on what was measured by fewer schedules than the job's effort is open. */
+void costs_be_strict(struct tune *t);
 /* Takes answers for up to wait_ms (0: only what is there); returns after the first ones. */
 bool costs_take(struct tune *t, int wait_ms, struct err *e) MUST_CHECK;
 /* A measurement ended with that: counts it where the machine is to blame. */

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-enum { MAX_SPECS = 4096 };
+enum { MAX_SPECS = 4096, MAX_WAYS = 128 };
 
 /* ---- the table ----------------------------------------------------------------------- */
 struct known *
@@ -41,7 +41,9 @@ desk_look_up(struct desk *d, struct str text)
 	if (!spec_read(&d->a, text, &s, &e))
 		fail_msg("%s", e.msg);
 	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, emit_outcome, &list, &n);
-	*k = (struct known){.spec = h,
+	*k = (struct known){.of = s,
+	    .way = NEW_ARRAY(&d->a, struct str, MAX_WAYS),
+	    .spec = h,
 	    .structure = s.structure,
 	    .text = {str_dup(&d->a, text), text.n},
 	    .cost = {.spec = h,
@@ -57,6 +59,46 @@ desk_look_up(struct desk *d, struct str text)
 	return k;
 }
 
+/* The schedules that the planner names, or the space's, and none twice. */
+static void
+measure_ways(struct desk *d, struct known *k, const struct m_spec_ask *ask)
+{
+	struct str *list;
+	uint32_t n = ask->n_named;
+
+	assert_true(!k->is_measured || ask->effort > k->cost.effort);
+	list = NEW_ARRAY(&d->a, struct str, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (struct str){str_dup(&d->a, ask->named[i].schedule), ask->named[i].schedule.n};
+	if (n == 0)
+		space_list(&d->a, &k->of, &target_avx512, (uint32_t)ask->effort, emit_outcome, &list, &n);
+	if (!k->is_measured)
+		k->cost.median_ns = 0;
+	d->n_again += k->is_measured;
+	d->n_named += ask->n_named > 0 && !k->is_measured;
+	for (uint32_t i = 0; i < n; i++) {
+		bool is_known = false;
+		int64_t ns;
+
+		for (uint32_t w = 0; w < k->n_ways; w++)
+			is_known = is_known || str_eq(k->way[w], list[i]);
+		if (is_known)
+			continue;
+		assert_true(k->n_ways < MAX_WAYS);
+		k->way[k->n_ways++] = list[i];
+		d->n_ways++;
+		d->n_named_ways += ask->n_named > 0;
+		ns = d->way(d, &k->of, ask->heat, list[i]);
+		if (ns > 0 && (k->cost.median_ns == 0 || ns < k->cost.median_ns)) {
+			k->cost.median_ns = k->cost.first_ns = ns;
+			k->cost.schedule = list[i];
+		}
+	}
+	k->cost.effort = ask->effort;
+	k->cost.fail = k->cost.median_ns > 0 ? 0 : (uint64_t)err_wire(ERR_WRONG);
+	d->n_failed += k->cost.fail != 0;
+}
+
 static void
 answer_costs(struct desk *d, const struct m_spec_ask *specs, uint32_t n, bool measure)
 {
@@ -67,7 +109,9 @@ answer_costs(struct desk *d, const struct m_spec_ask *specs, uint32_t n, bool me
 	for (uint32_t i = 0; i < n; i++) {
 		struct known *k = desk_look_up(d, specs[i].text);
 
-		assert_false(measure && k->is_measured); /* nothing is asked for twice */
+		assert_false(measure && k->is_measured && !d->way); /* nothing is asked for twice */
+		if (measure && d->way)
+			measure_ways(d, k, &specs[i]);
 		k->is_measured = k->is_measured || measure;
 		d->n_measured += measure;
 		costs[i] = k->is_measured
@@ -456,6 +500,7 @@ desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 	int64_t from = d->is_virtual ? atomic_load(&d->clock->now_ns) : 0;
 
 	d->n_asks = d->n_measured = d->n_raced = d->n_races = d->n_times = d->n_timed = 0;
+	d->n_ways = d->n_again = d->n_failed = d->n_named = d->n_named_ways = 0;
 	d->n_out = d->at_out = d->n_late = 0;
 	d->said_spent = 0;
 	start.plan_start = (struct m_plan_start){.job = 1,
@@ -470,7 +515,7 @@ desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 		.budget_ns = budget_ns,
 		.tolerance = 1e-3,
 		.fusion = STR("full"),
-		.effort = 1,
+		.effort = MAX_OF(d->effort, (uint64_t)1),
 		.prove = prove}};
 	assert_true(pipe_send(&d->pipe, &start, &e));
 	do

@@ -21,7 +21,14 @@ typedef double (*cost_fn)(const struct hash *spec, int64_t bound_ns);
 /* Which of its schedules a kernel is built by. */
 typedef uint8_t (*desk_takes)(const struct m_kernel *k);
 
+/* By its schedules: what each of a kernel's takes; 0: it fails. */
+struct desk;
+typedef int64_t (*desk_way)(struct desk *d, const struct spec *s, struct str heat, struct str schedule);
+
 struct known {
+	struct spec of;
+	struct str *way; /* schedules that were measured */
+	uint32_t n_ways;
 	struct hash spec, structure;
 	struct str text;
 	struct m_cost cost; /* what it would be measured at */
@@ -34,7 +41,11 @@ struct desk {
 	struct m_env env;
 	struct pipe pipe;
 	cost_fn cost;
-	double drift; /* what a race finds, as a multiple of the first measurement */
+	double drift;                       /* what a race finds, as a multiple of the first measurement */
+	uint64_t effort;                    /* of its jobs; 0: 1 */
+	desk_way way;                       /* in place of `cost`, where times are of single schedules */
+	uint32_t n_ways, n_again, n_failed; /* schedules measured; kernels asked for once more; failed */
+	uint32_t n_named, n_named_ways;     /* kernels whose schedules the planner named; schedules of them */
 	struct known *known;
 	uint32_t n;
 	struct m_job_end end; /* of the last job; its plan is past.korch */

@@ -1,0 +1,253 @@
+/* daemon/planner/order.c: see order.h. */
+#include "order.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* So far behind the first one a schedule is looked at together with it; so many at the most. */
+static const double beside = 0.1;
+enum { LOOK_MOST = 2, NAMED_MOST = 64 };
+/* Of the plan's time: what is expected to gain less is not compiled. */
+static const double worth = 0.001;
+/* What the errors of two schedules of one kernel have not in common, of what one is off by: they are of the
+ * same model, device and shape. */
+static const double apart = 0.5;
+
+struct way {
+	struct str schedule;
+	double ns;
+	uint32_t at;
+};
+
+static int
+fastest_first(const void *x, const void *y)
+{
+	const struct way *a = x, *b = y;
+
+	if (a->ns != b->ns)
+		return a->ns < b->ns ? -1 : 1;
+	return (a->at > b->at) - (a->at < b->at);
+}
+
+/* False: this schedule is beyond what training saw, or makes nothing. */
+static bool
+predict_way(const struct tune *t, uint32_t s, struct str schedule, struct prediction *out)
+{
+	struct arena tmp = {0};
+	struct sample sample;
+	struct err none = {0};
+	bool ok = sample_make(
+	    &tmp, &t->front.cands.specs[s], schedule, &t->target, &t->hw, t->cost[s].heat, &sample, &none);
+
+	if (ok)
+		predict_sample(t->predictor, &sample, out);
+	arena_fini(&tmp);
+	return ok && !out->is_far;
+}
+
+static void
+fill(struct tune *t, struct order *o, struct way *way, uint32_t n, const struct prediction *p)
+{
+	const struct interval *v = &t->predictor->head[HEAD_SCHEDULE].interval;
+
+	qsort(way, n, sizeof(*way), fastest_first);
+	o->schedule = NEW_ARRAY(t->arena, struct str, MAX_OF(n, 1u));
+	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
+	for (o->n = 0; o->n < n; o->n++) {
+		o->schedule[o->n] = way[o->n].schedule;
+		o->ns[o->n] = way[o->n].ns;
+	}
+	o->sigma = apart * (interval_at(v, p->group, 0.84) - interval_at(v, p->group, 0.16)) / 2;
+}
+
+static void
+make(struct tune *t, uint32_t s, struct order *o)
+{
+	struct str *list;
+	struct way *way;
+	struct prediction p = {0};
+	uint32_t n, k = 0;
+
+	space_list(t->arena, &t->front.cands.specs[s], &t->target,
+	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), emit_outcome, &list, &n);
+	way = NEW_ARRAY(t->arena, struct way, MAX_OF(n, 1u));
+	for (; k < n && k < NAMED_MOST && predict_way(t, s, list[k], &p); k++)
+		way[k] = (struct way){list[k], p.ns, k};
+	if (k == n && n > 0)
+		fill(t, o, way, n, &p);
+}
+
+const struct order *
+order_of(struct tune *t, uint32_t spec)
+{
+	struct spec_cost *c = &t->cost[spec];
+
+	if (!c->order) {
+		struct order *o = NEW(t->arena, struct order);
+
+		if (c->is_foreseen)
+			make(t, spec, o);
+		c->order = o;
+	}
+	return c->order;
+}
+
+static uint32_t
+first_look(const struct order *o)
+{
+	uint32_t n = 1;
+
+	while (n < o->n && n < LOOK_MOST && o->ns[n] <= o->ns[0] * (1 + beside))
+		n++;
+	return n;
+}
+
+/* What is as many as the job's whole effort is all of them: the effort that is kept of a kernel tells whether
+ * there is more to try. */
+static uint32_t
+whole(const struct tune *t, const struct order *o, uint32_t n)
+{
+	return n >= o->n || n >= t->effort ? o->n : n;
+}
+
+void
+order_ask(struct tune *t, uint32_t spec, struct arena *a, struct m_spec_ask *ask)
+{
+	const struct order *o = t->is_strict ? NULL : order_of(t, spec);
+	uint32_t n = o && o->n > 0 ? whole(t, o, MAX_OF(t->cost[spec].n_wanted, first_look(o))) : 0;
+
+	if (n == 0)
+		return;
+	t->cost[spec].n_wanted = n;
+	ask->effort = n == o->n ? t->effort : n;
+	ask->named = NEW_ARRAY(a, struct m_other, n);
+	for (ask->n_named = 0; ask->n_named < n; ask->n_named++)
+		ask->named[ask->n_named].schedule = o->schedule[ask->n_named];
+}
+
+double
+order_gain(double limit_ns, double ns, double sigma)
+{
+	double d;
+
+	if (!(limit_ns > 0) || !(ns > 0))
+		return 0;
+	if (!(sigma > 0))
+		return fmax(limit_ns - ns, 0);
+	d = log(limit_ns / ns) / sigma;
+	return fmax(
+	    limit_ns * erfc(-d / sqrt(2)) / 2 - ns * exp(sigma * sigma / 2) * erfc((sigma - d) / sqrt(2)) / 2,
+	    0);
+}
+
+/* What the predictor said of the best measured one tells how it is off with this kernel. */
+static double
+scale_of(const struct spec_cost *c)
+{
+	const struct order *o = c->order;
+	uint32_t i = 0;
+
+	while (i < o->n && !str_eq(o->schedule[i], c->schedule))
+		i++;
+	return (double)c->measured_ns / o->ns[i < o->n ? i : 0];
+}
+
+/* Of the kernel's schedules, as many as may pay; 0: no more than were tried.  uses: times that it is in the
+ * plan; over_ns: what it would have to save before it is. */
+static uint32_t
+count_paying(struct tune *t, uint32_t s, double uses, double over_ns, double least_ns, double *gain)
+{
+	const struct spec_cost *c = &t->cost[s];
+	const struct order *o = order_of(t, s);
+	uint32_t n = (uint32_t)MIN_OF(MAX_OF(c->effort, (uint64_t)c->n_wanted), (uint64_t)o->n), from = n;
+	double scale = o->n ? scale_of(c) : 1;
+
+	*gain = 0;
+	for (; n < o->n; n++) {
+		double one = uses * order_gain((double)c->measured_ns - over_ns, o->ns[n] * scale, o->sigma);
+
+		if (one < least_ns)
+			break;
+		*gain += one;
+	}
+	return n > from ? whole(t, o, n) : 0;
+}
+
+struct more {
+	double gain;
+	uint32_t spec;
+};
+
+static int
+most_first(const void *x, const void *y)
+{
+	const struct more *a = x, *b = y;
+
+	if (a->gain != b->gain)
+		return a->gain > b->gain ? -1 : 1;
+	return (a->spec > b->spec) - (a->spec < b->spec);
+}
+
+struct standing { /* of a spec in the program */
+	double uses, over_ns;
+};
+
+static struct standing *
+standings(const struct tune *t, struct arena *tmp)
+{
+	uint32_t n = t->front.cands.n_specs;
+	struct standing *p = NEW_ARRAY(tmp, struct standing, MAX_OF(n, 1u));
+
+	for (uint32_t s = 0; s < n; s++)
+		p[s].over_ns = HUGE_VAL;
+	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
+		struct standing *x = &p[t->program.spec_of[k]];
+
+		x->over_ns = fmin(x->over_ns, fmax(t->choice.reduced[k], 0));
+	}
+	for (uint32_t i = 0; i < t->n_measured_plan; i++) {
+		struct standing *x = &p[t->program.spec_of[t->measured_plan[i]]];
+
+		x->uses++;
+		x->over_ns = 0;
+	}
+	return p;
+}
+
+uint32_t *
+order_more(struct tune *t, struct arena *tmp, uint32_t *n)
+{
+	uint32_t n_specs = t->front.cands.n_specs, *out = NEW_ARRAY(tmp, uint32_t, MAX_OF(n_specs, 1u));
+	struct more *list = NEW_ARRAY(tmp, struct more, MAX_OF(n_specs, 1u));
+	const struct standing *p = standings(t, tmp);
+	double least_ns = worth * (double)t->best_measured;
+
+	*n = 0;
+	for (uint32_t s = 0; s < n_specs && t->n_measured_plan > 0; s++) {
+		struct spec_cost *c = &t->cost[s];
+		uint32_t more;
+		double gain;
+
+		if (c->state != LAZY_MEASURED || !c->is_partly || !(p[s].over_ns < (double)c->measured_ns))
+			continue;
+		more = count_paying(t, s, fmax(p[s].uses, 1), p[s].over_ns, least_ns, &gain);
+		if (more == 0)
+			continue;
+		c->n_wanted = more;
+		c->state = LAZY_OPEN;
+		list[(*n)++] = (struct more){gain, s};
+	}
+	qsort(list, *n, sizeof(*list), most_first);
+	for (uint32_t i = 0; i < *n; i++)
+		out[i] = list[i].spec;
+	return out;
+}
+
+bool
+order_waits(const struct tune *t)
+{
+	for (uint32_t s = 0; s < t->front.cands.n_specs; s++)
+		if (t->cost[s].state == LAZY_WAITING && t->cost[s].measured_ns > 0)
+			return true;
+	return false;
+}

@@ -1,0 +1,31 @@
+/* daemon/planner/order.h: which schedules of a kernel are compiled, in which order, and how many.
+ *
+ * Compiling is most of a search's time, and most schedules are losers that the predictor can name.  So a
+ * kernel is looked at by the one or two that are expected to be fastest; more of them are tried where the
+ * plan may gain by it: a kernel that is in it or near, whose next schedule may well beat the best one
+ * measured. Where the predictor has nothing to say, all go in the space's own order. */
+#ifndef KORCH_PLANNER_ORDER_H
+#define KORCH_PLANNER_ORDER_H
+
+#include "tune.h"
+
+struct order { /* a kernel's schedules, the fastest by prediction first */
+	struct str *schedule;
+	double *ns;   /* predicted */
+	double sigma; /* of the logarithm of one's time beside another's */
+	uint32_t n;   /* 0: nothing can be said of them */
+};
+
+/* Made at the first call. */
+const struct order *order_of(struct tune *t, uint32_t spec);
+/* Names what is to be tried of it now. */
+void order_ask(struct tune *t, uint32_t spec, struct arena *a, struct m_spec_ask *ask);
+/* What one more schedule is expected to gain where all below `limit_ns` is gain: its time is about ns. */
+double order_gain(double limit_ns, double ns, double sigma);
+/* Kernels of which more schedules are worth a try by the choice as it stands, what gains most first; they are
+ * LAZY_OPEN then.  in tmp */
+uint32_t *order_more(struct tune *t, struct arena *tmp, uint32_t *n);
+/* Is one of those still out? */
+bool order_waits(const struct tune *t);
+
+#endif

@@ -1,0 +1,220 @@
+/* Which schedules of a kernel are compiled, by a desk that tells what each of them takes (desk.h): a device
+ * that the trained predictor knows, whose times are near what it says. */
+#include "../../daemon/planner/device.h"
+#include "../../daemon/planner/order.h"
+#include "desk.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static struct predictor predictor;
+static double spread; /* of a schedule's time about what is predicted */
+static bool first_fails;
+
+/* The middle of what training saw. */
+static double
+device_number(enum spec_feature f)
+{
+	const struct predict_model *m = &predictor.head[HEAD_KERNEL];
+
+	return exp(((double)m->least[f] + (double)m->most[f]) / 2);
+}
+
+static struct target
+target_of(const struct desk *d)
+{
+	return env_target(&d->env, false, true, PRECISION_F32);
+}
+
+static int64_t
+predicted_ns(struct desk *d, const struct spec *s, struct str heat, struct str schedule)
+{
+	struct arena tmp = {0};
+	struct target t = target_of(d);
+	struct hw hw = env_hw(&d->env, 1, true);
+	struct sample sample;
+	struct prediction p;
+	struct err e = {0};
+
+	if (!sample_make(&tmp, s, schedule, &t, &hw, heat, &sample, &e))
+		fail_msg("%s", e.msg);
+	predict_sample(&predictor, &sample, &p);
+	arena_fini(&tmp);
+	return MAX_OF((int64_t)p.ns, (int64_t)1);
+}
+
+/* About as predicted, by a number made of both texts between -1 and 1. */
+static int64_t
+near_prediction(struct desk *d, const struct spec *s, struct str heat, struct str schedule)
+{
+	uint64_t h = hash64(schedule.p, schedule.n, hash64(s->text.p, s->text.n, 7));
+	double off = (double)(int)(h % 2001) / 1000 - 1;
+	bool is_first = schedule.n == 0 && first_fails;
+
+	return is_first ? 0 : (int64_t)((double)predicted_ns(d, s, heat, schedule) * exp(spread * off));
+}
+
+/* A whole plan takes what its kernels take. */
+static int64_t
+itself(const struct hash *spec, int64_t first_ns)
+{
+	(void)spec;
+	return first_ns;
+}
+
+static double
+unused(const struct hash *spec, int64_t bound_ns)
+{
+	(void)spec;
+	(void)bound_ns;
+	return 1;
+}
+
+static void
+open_known_device(struct desk *d)
+{
+	struct m_hw *h = &d->env.hw;
+
+	desk_open(d, unused);
+	*h = (struct m_hw){.flops_peak = device_number(SPEC_device_flops_peak),
+	    .l1_bytes_per_s = device_number(SPEC_device_l1),
+	    .l2_bytes_per_s = device_number(SPEC_device_l2),
+	    .l3_bytes_per_s = device_number(SPEC_device_l3),
+	    .dram_bytes_per_s = device_number(SPEC_device_dram),
+	    .l1_bytes = (int64_t)device_number(SPEC_device_l1_bytes),
+	    .l2_bytes = (int64_t)device_number(SPEC_device_l2_bytes),
+	    .l3_bytes = (int64_t)device_number(SPEC_device_l3_bytes),
+	    .call_ns = device_number(SPEC_device_call),
+	    .barrier_ns = device_number(SPEC_device_barrier) - 1,
+	    .simd_bytes = 64,
+	    .n_vregs = 32,
+	    .n_cores = 2};
+	d->hw = env_hw(&d->env, 1, true);
+	d->effort = 4;
+	d->way = near_prediction;
+	d->truth = itself;
+	spread = 0;
+	first_fails = false;
+}
+
+/* What it is expected to gain, beside numbers known by other means: nothing to gain where it is far above,
+ * the whole difference where it is surely below, sigma over the root of two pi where both are equal. */
+static void
+gains(void **state)
+{
+	(void)state;
+	assert_true(order_gain(100, 200, 0.1) < 1e-6);
+	assert_true(fabs(order_gain(100, 50, 0.01) - 50) < 0.01);
+	assert_true(fabs(order_gain(100, 50, 0) - 50) < 1e-9 && order_gain(100, 150, 0) <= 0);
+	assert_true(fabs(order_gain(100, 100 * exp(-0.005), 0.1) - 100 * 0.1 / sqrt(2 * M_PI)) < 0.05);
+	assert_true(order_gain(0, 50, 0.1) <= 0 && order_gain(-5, 50, 0.1) <= 0);
+}
+
+/* Where the predictor is right, a kernel is compiled by the schedules that it puts first, and the plan is as
+ * good as the one of a proof, for which all are compiled, each once. */
+static void
+losers_are_not_compiled(void **state)
+{
+	struct desk d, all;
+	struct plan plan, best;
+	struct m_progress p;
+	uint32_t n_named, n_ways;
+
+	(void)state;
+	open_known_device(&d);
+	(void)desk_job(&d, 3600 * SECOND, false, &plan);
+	n_named = d.n_named;
+	n_ways = d.n_named_ways;
+	assert_false(plan.proved);
+	for (uint32_t i = 0; i < plan.n_kernels; i++)
+		assert_true(plan.kernels[i].is_measured);
+	open_known_device(&all);
+	p = desk_job(&all, 3600 * SECOND, true, &best);
+	assert_true(best.proved && str_is(p.stop, "no candidate can beat the plan"));
+	assert_true(plan.latency_ns >= best.latency_ns);
+	assert_true((double)plan.latency_ns <= 1.03 * (double)best.latency_ns);
+	/* the others are of less than a microsecond: those go by all of their schedules */
+	assert_true(n_named >= 10 && n_ways < 3 * n_named);
+
+	desk_close(&all);
+	/* a proof on top: what was left out is compiled, and nothing again */
+	(void)desk_job(&d, 3600 * SECOND, true, &plan);
+	assert_true(plan.proved && plan.latency_ns == best.latency_ns && d.n_ways > 0);
+	desk_close(&d);
+}
+
+/* Where it is off, kernels of the plan get a second look, and the others do not. */
+static void
+second_looks(void **state)
+{
+	struct desk d, all;
+	struct plan plan, best;
+	uint32_t n_kernels, n_again;
+
+	(void)state;
+	open_known_device(&d);
+	spread = 0.15;
+	(void)desk_job(&d, 3600 * SECOND, false, &plan);
+	n_again = d.n_again;
+	n_kernels = d.n_measured - n_again;
+	assert_true(n_again > 0 && n_again * 2 < n_kernels);
+	open_known_device(&all);
+	spread = 0.15;
+	(void)desk_job(&all, 3600 * SECOND, true, &best);
+	desk_close(&all);
+	/* what is known by some of its schedules is not asked for again */
+	(void)desk_job(&d, 7200 * SECOND, false, &best);
+	assert_true(d.n_measured * 10 < n_kernels);
+	assert_true(best.latency_ns <= plan.latency_ns);
+	desk_close(&d);
+}
+
+/* That the first schedule of a kernel fails says nothing of the others: they are tried. */
+static void
+failed_first(void **state)
+{
+	struct desk d;
+	struct plan plan;
+	struct m_progress p;
+
+	(void)state;
+	open_known_device(&d);
+	first_fails = true;
+	p = desk_job(&d, 3600 * SECOND, false, &plan);
+	assert_true(d.n_failed > 0 && p.failed < d.n_failed);
+	for (uint32_t i = 0; i < plan.n_kernels; i++)
+		assert_true(plan.kernels[i].is_measured && plan.kernels[i].schedule.n > 0);
+	desk_close(&d);
+}
+
+static int
+read_predictor(void **state)
+{
+	static struct arena a;
+	struct err e = {0};
+
+	*state = &a;
+	return predictor_read(&a, predictor_shipped(), &predictor, &e) ? 0 : -1;
+}
+
+static int
+free_predictor(void **state)
+{
+	arena_fini(*state);
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(gains), cmocka_unit_test(losers_are_not_compiled),
+	    cmocka_unit_test(second_looks), cmocka_unit_test(failed_first)};
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, read_predictor, free_predictor);
+}
