@@ -204,7 +204,7 @@ take_costs(struct tune *t, const struct m_cost_have *m)
 {
 	for (uint32_t i = 0; i < m->n_costs; i++) {
 		uint32_t s;
-		bool was_waiting;
+		bool is_first; /* else it was measured by other schedules before */
 
 		if (t->is_final) {
 			costs_trouble(t, err_of_wire(m->costs[i].fail), m->costs[i].cause);
@@ -213,12 +213,12 @@ take_costs(struct tune *t, const struct m_cost_have *m)
 
 		if (!cost_find(t, &m->costs[i].spec, &s))
 			continue;
-		was_waiting = t->cost[s].state == LAZY_WAITING;
+		is_first = t->cost[s].state == LAZY_WAITING && t->cost[s].measured_ns <= 0;
 		cost_take(t, s, &m->costs[i]);
 		if (m->is_answer && t->cost[s].state == LAZY_MEASURED) {
 			t->cost[s].was_cached = true;
 			t->progress.cached++;
-		} else if (was_waiting && t->cost[s].state == LAZY_MEASURED) {
+		} else if (is_first && t->cost[s].state == LAZY_MEASURED) {
 			t->progress.measured++;
 		}
 	}
