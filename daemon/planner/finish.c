@@ -33,20 +33,24 @@ chosen_specs(const struct tune *t, struct arena *a, uint32_t **out)
 	return n;
 }
 
-/* Passes, scratch and packs of each chosen kernel, by the first of its ways. */
-static bool
+/* Passes, scratch and packs of each chosen kernel, by the first of its ways.  One that none of them makes
+ * fails as it would where it is built. */
+static void
 generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct ways *ways,
-    struct err *e)
+    struct m_build_have *have)
 {
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n && !have->fail; i++) {
 		struct plan_code *c = &codes[specs[i]];
+		struct err e = {0};
 
 		c->symbol = str_of(arena_printf(t->plan_arena, "k%u", i));
-		if (!ways_find(t, specs[i], c, &ways[i], e))
-			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
-		c->is_ready = true;
+		c->is_ready = ways_find(t, specs[i], c, &ways[i], &e);
+		if (!c->is_ready) {
+			have->fail = (uint64_t)err_wire(e.code);
+			have->cause =
+			    str_of(arena_printf(t->plan_arena, "%.*s: %s", STR_ARG(c->symbol), e.msg));
+		}
 	}
-	return true;
 }
 
 /* By the way that the builder took, where that is not the first. */
@@ -124,8 +128,11 @@ build_once(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *
 {
 	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
 
-	if (!generate(t, specs, n, codes, ways, e) ||
-	    !ask_build(t, specs, n, codes, ways, until_ns, have, e) ||
+	*have = (struct m_build_have){0};
+	generate(t, specs, n, codes, ways, have);
+	if (have->fail)
+		return true;
+	if (!ask_build(t, specs, n, codes, ways, until_ns, have, e) ||
 	    (!have->fail && !generate_took(t, specs, n, codes, ways, have->took, e)))
 		return false;
 	*source = source_of(t, specs, n, codes);
@@ -162,7 +169,8 @@ is_infrastructure(uint64_t fail)
 {
 	enum err_code c = err_of_wire(fail);
 
-	return c != ERR_COMPILE && c != ERR_WRONG && c != ERR_CRASH && c != ERR_TIMEOUT && c != ERR_LAUNCH;
+	return c != ERR_INFEASIBLE && c != ERR_COMPILE && c != ERR_WRONG && c != ERR_CRASH &&
+	    c != ERR_TIMEOUT && c != ERR_LAUNCH;
 }
 
 /* What the daemon says of a build goes into the plan, and the daemon signs no other one. */
@@ -178,17 +186,29 @@ keep_signature(struct tune *t, const struct m_build_have *have)
 }
 
 /* The text alone: whoever has a compiler for the device makes code of it. */
-static bool
-build_nothing(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct str *source,
-    struct err *e)
+static void
+build_nothing(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes,
+    struct m_build_have *have, struct str *source)
 {
 	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
 
+	*have = (struct m_build_have){0};
 	t->seal = (struct plan_seal){0};
-	if (!generate(t, specs, n, codes, ways, e))
-		return false;
-	*source = source_of(t, specs, n, codes);
-	return true;
+	generate(t, specs, n, codes, ways, have);
+	if (!have->fail)
+		*source = source_of(t, specs, n, codes);
+}
+
+/* The machine code of a build that is done; none where nobody here can make it. */
+static bool
+take_module(struct tune *t, const struct m_build_have *have, struct bytes *module, struct err *e)
+{
+	*module = (struct bytes){0};
+	if (away_has_no_builder(t))
+		return true;
+	keep_signature(t, have);
+	return os_read_file(
+	    t->os, t->plan_arena, str_dup(t->plan_arena, have->path), MODULE_MAX_BYTES, module, e);
 }
 
 /* Builds until all chosen kernels work; each failure removes one kernel from the program. */
@@ -205,19 +225,13 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			*source = STR("");
 			return true;
 		}
-		if (away_has_no_builder(t)) {
-			*module = (struct bytes){0};
-			return build_nothing(t, specs, n, codes, source, e);
-		}
-		if (!progress_say(t, "building", true, e) ||
+		if (away_has_no_builder(t))
+			build_nothing(t, specs, n, codes, &have, source);
+		else if (!progress_say(t, "building", true, e) ||
 		    !build_once(t, specs, n, codes, 0, &have, source, e))
 			return false;
-		if (have.fail == 0) {
-			char *path = str_dup(t->plan_arena, have.path);
-
-			keep_signature(t, &have);
-			return os_read_file(t->os, t->plan_arena, path, MODULE_MAX_BYTES, module, e);
-		}
+		if (have.fail == 0)
+			return take_module(t, &have, module, e);
 		if (is_infrastructure(have.fail))
 			return err_set(e, err_of_wire(have.fail), "building the plan's kernels: %.*s",
 			    STR_ARG(have.cause));

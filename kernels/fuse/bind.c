@@ -14,7 +14,6 @@ enum {
 	ALONG_MOST = 64,
 	VECTOR_LEAST = 16, /* elements of a block that runs along memory */
 	RANGE_WANTED = 32, /* steps: enough for any number of threads that we plan for */
-	MAX_LOCAL = 16 << 20,
 };
 #define MAX_SHARED ((size_t)1 << 30)
 
@@ -332,7 +331,7 @@ lay_out(struct tile_prog *p, struct err *e)
 		if (x->at == AT_SHARED)
 			x->offset = take(&p->shared_bytes, x->count, x->type);
 	}
-	if (p->local_bytes > MAX_LOCAL)
+	if (p->local_bytes > TILE_MAX_LOCAL)
 		return err_set(
 		    e, ERR_INFEASIBLE, "scratch: one step needs %zu bytes a thread", p->local_bytes);
 	if (p->shared_bytes > MAX_SHARED)

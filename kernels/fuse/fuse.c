@@ -170,11 +170,12 @@ most_stages(struct arena *tmp, const struct graph *g)
 static bool
 surely_fits(struct arena *tmp, const struct spec *s)
 {
+	enum { WITH_BORDERS = 2 }; /* rows are kept with the borders that windows reach into */
 	size_t bytes = 0, n;
 
 	for (uint32_t t = 0; t < s->g.n_tensors; t++)
 		if (!shape_bytes(&s->g.tensors[t].shape, s->g.tensors[t].type, &n) ||
-		    (bytes += n) > (size_t)1 << 28)
+		    (bytes += n) > TILE_MAX_LOCAL / WITH_BORDERS)
 			return false;
 	return most_stages(tmp, &s->g) <= TILE_PASSES;
 }

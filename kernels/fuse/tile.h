@@ -239,7 +239,7 @@ struct tile_pass {
 	bool by_columns; /* its last outer axis counts blocks of a linear stage's columns */
 };
 
-enum { TILE_PASSES = 16 };
+enum { TILE_PASSES = 16, TILE_MAX_LOCAL = 16 << 20 /* bytes of a thread's scratch */ };
 /* Passes without a barrier in between (beside.c).  One alone keeps its own range; of several, each has
  * `units` of the joined range, in this order. */
 struct tile_group {
