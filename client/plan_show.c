@@ -69,6 +69,22 @@ time_text(struct arena *a, int64_t ns)
 	return sb.p;
 }
 
+/* What the sum leaves out, by plans that were timed before this one. */
+static void
+show_expected(struct arena *a, const struct plan *p)
+{
+	if (p->expected_ns <= 0)
+		return;
+	(void)printf("%-10s %s, of the whole plan (%s to %s with 90 %%; ", "expected",
+	    time_text(a, p->expected_ns), time_text(a, p->expected_low_ns),
+	    time_text(a, p->expected_high_ns));
+	if (p->expected_of)
+		(void)printf("learned from %" PRIu64 " timed plan%s)\n", p->expected_of,
+		    p->expected_of == 1 ? "" : "s");
+	else
+		(void)printf("nothing known of what the sum leaves out)\n");
+}
+
 /* Sum and bound are of kernels one by one, their operands where the plan was expected to find them. */
 static void
 show_times(struct arena *a, const struct plan *p)
@@ -79,6 +95,7 @@ show_times(struct arena *a, const struct plan *p)
 	    "latency", time_text(a, p->latency_ns));
 	(void)printf("%-10s %s, of that sum (%s, gap %.1f %%)\n", "bound", time_text(a, p->bound_ns),
 	    p->proved ? "proved the least within its limits" : "not proved", 100 * gap(p));
+	show_expected(a, p);
 	if (p->measured_ns > 0)
 		(void)printf(
 		    "%-10s %s, the whole plan where it was made\n", "measured", time_text(a, p->measured_ns));
@@ -372,6 +389,10 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, cons
 	    ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
 	    ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
 	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
+	sb_addf(&sb,
+	    ",\"expected_ns\":%" PRId64 ",\"expected_low_ns\":%" PRId64 ",\"expected_high_ns\":%" PRId64
+	    ",\"expected_of\":%" PRIu64,
+	    p->expected_ns, p->expected_low_ns, p->expected_high_ns, p->expected_of);
 	sb_addf(&sb,
 	    ",\"runner_ns\":%" PRId64 ",\"runner_measured_ns\":%" PRId64 ",\"runner\":", p->runner_ns,
 	    p->runner_measured_ns);

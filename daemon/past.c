@@ -4,6 +4,7 @@
 #include "folder.h"
 
 #include "../schema/build.h"
+#include "../schema/whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ run_done(struct db *db, struct store_op *op)
 
 	if (x->has_dump)
 		dump_take(db, folder_work(&op->arena, x->dir), &x->dump, &x->dump_bytes);
-	if (!take_plan(db, x))
+	if (!take_plan(db, x) || !whole_put(db, &x->key, m->wholes, m->n_wholes, &op->err))
 		return false;
 	if (is_zero(&m->end_key) || x->bytes == 0)
 		return true;
@@ -134,7 +135,8 @@ run_end(struct db *db, struct store_op *op)
 {
 	struct ask_end_op *x = (struct ask_end_op *)(void *)op;
 
-	return job_end_find(db, &op->arena, &x->ask.end_ask.key, &x->key, &x->model, &x->have, &op->err);
+	return job_end_find(db, &op->arena, &x->ask.end_ask.key, &x->key, &x->model, &x->have, &op->err) &&
+	    whole_list(db, &op->arena, &x->key, &x->have.wholes, &x->have.n_wholes, &op->err);
 }
 
 static void

@@ -333,6 +333,12 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 		put_u64(&sb, (uint64_t)p->runner_measured_ns);
 		put_str(&sb, p->runner);
 	}
+	if (p->expected_ns) { /* likewise */
+		put_u64(&sb, (uint64_t)p->expected_ns);
+		put_u64(&sb, (uint64_t)p->expected_low_ns);
+		put_u64(&sb, (uint64_t)p->expected_high_ns);
+		put_u64(&sb, p->expected_of);
+	}
 	if (p->values.n) /* likewise */
 		put_str(&sb, p->values);
 	put_errors(&sb, p);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HOST_FACTS = 7 }; /* rows of table host: plan_save.c */
+enum { HOST_FACTS = 7, EXPECTED_FACTS = 4 }; /* rows of table host: plan_save.c */
 static const size_t max_blob = (size_t)64 << 30;
 
 /* Rows of a table; their ids must be 0, 1, 2, ... */
@@ -127,6 +127,12 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 		p->runner_ns = fact_int(f, s, "runner_ns", 0, INT64_MAX, a);
 		p->runner_measured_ns = fact_int(f, s, "runner_measured_ns", 0, INT64_MAX, a);
 		p->runner = fact(f, s, "runner", a);
+	}
+	if (has_fact(f, s, "expected_ns")) { /* not in older plans */
+		p->expected_ns = fact_int(f, s, "expected_ns", 0, INT64_MAX, a);
+		p->expected_low_ns = fact_int(f, s, "expected_low_ns", 0, INT64_MAX, a);
+		p->expected_high_ns = fact_int(f, s, "expected_high_ns", 0, INT64_MAX, a);
+		p->expected_of = (uint64_t)fact_int(f, s, "expected_of", 0, INT64_MAX, a);
 	}
 	h->wall_ns = fact_int(f, s, "wall_ns", INT64_MIN, INT64_MAX, a);
 	h->made_by = fact(f, s, "made_by", a);
@@ -335,10 +341,12 @@ load_all(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h
 
 /* Before format 5 nothing says what belongs there. */
 static void
-check_sets(struct plan_db *f)
+check_sets(struct plan_db *f, const struct plan *p)
 {
+	int64_t n_expected = p->expected_ns ? EXPECTED_FACTS : 0;
+
 	if (f->version >= 5 &&
-	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS ||
+	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS + n_expected ||
 		(f->version >= 6 && pragma_int(f, "SELECT count(*) FROM seal") > 1) ||
 		pragma_int(f, "SELECT count(*) FROM digest") != 2))
 		pf_damaged(f, "the tables 'host', 'digest' and 'seal' hold more than they should");
@@ -349,7 +357,7 @@ static void
 load_digests(struct plan_db *f, const struct plan *p, struct plan_host *h, struct hash *full)
 {
 	load_digest(f, "plan", h->digest.b, sizeof(h->digest.b));
-	check_sets(f);
+	check_sets(f, p);
 	if (!full || !pf_is_well(f))
 		return;
 	if (f->version < 5)

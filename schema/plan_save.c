@@ -36,6 +36,15 @@ save_fact(struct plan_db *f, sqlite3_stmt *s, const char *key, struct str value)
 }
 
 static void
+save_expected(struct plan_db *f, sqlite3_stmt *s, struct arena *tmp, const struct plan *p)
+{
+	save_fact(f, s, "expected_ns", str_of(arena_printf(tmp, "%" PRId64, p->expected_ns)));
+	save_fact(f, s, "expected_low_ns", str_of(arena_printf(tmp, "%" PRId64, p->expected_low_ns)));
+	save_fact(f, s, "expected_high_ns", str_of(arena_printf(tmp, "%" PRId64, p->expected_high_ns)));
+	save_fact(f, s, "expected_of", str_of(arena_printf(tmp, "%" PRIu64, p->expected_of)));
+}
+
+static void
 save_facts(struct plan_db *f, struct arena *tmp, const struct plan *p, const struct plan_host *h)
 {
 	sqlite3_stmt *s = pf_prepare(f, "INSERT INTO meta VALUES(?,?)");
@@ -57,6 +66,8 @@ save_facts(struct plan_db *f, struct arena *tmp, const struct plan *p, const str
 	save_fact(f, s, "runner_ns", str_of(arena_printf(tmp, "%" PRId64, p->runner_ns)));
 	save_fact(f, s, "runner_measured_ns", str_of(arena_printf(tmp, "%" PRId64, p->runner_measured_ns)));
 	save_fact(f, s, "runner", p->runner);
+	if (p->expected_ns)
+		save_expected(f, s, tmp, p);
 	save_fact(f, s, "wall_ns", str_of(arena_printf(tmp, "%" PRId64, h->wall_ns)));
 	save_fact(f, s, "made_by", h->made_by);
 	save_fact(f, s, "host", h->host);

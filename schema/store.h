@@ -9,7 +9,7 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 10, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 11, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */

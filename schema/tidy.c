@@ -185,7 +185,7 @@ count(struct db *db, enum sql_id id, int64_t until_ns, uint64_t *n, struct err *
 static bool
 gc_rows(struct db *db, int64_t until_ns, struct err *e)
 {
-	static const enum sql_id by_age[] = {SQL_GC_MEAS, SQL_GC_ATTEMPT, SQL_GC_PLAN_TIME};
+	static const enum sql_id by_age[] = {SQL_GC_MEAS, SQL_GC_ATTEMPT, SQL_GC_PLAN_TIME, SQL_GC_WHOLE};
 	static const enum sql_id orphans[] = {SQL_GC_REPEAT, SQL_GC_PERTURBED, SQL_GC_SPEC};
 
 	for (size_t i = 0; i < COUNT_OF(by_age); i++)

@@ -57,6 +57,8 @@ ended_find(struct tune *t, struct err *e)
 	    .key = t->end_key, .threads = t->start.options.threads, .precision = t->precision};
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_end_have, 0, &m, e))
 		return false;
+	t->wholes = m.end_have.wholes;
+	t->n_wholes = m.end_have.n_wholes;
 	if (m.end_have.end.plan_bytes > 0 &&
 	    (m.end_have.end.is_cut || m.end_have.end.budget_ns >= t->start.options.budget_ns))
 		t->past = m.end_have;

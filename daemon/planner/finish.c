@@ -5,6 +5,7 @@
 #include "perturb.h"
 #include "ways.h"
 #include "what_if.h"
+#include "whole.h"
 
 #include "../../proto/range.h"
 #include "../../schema/plan_file.h"
@@ -392,6 +393,8 @@ say_done(struct tune *t, struct str path, const struct hash *earlier, struct err
 	    .plan_path = path, .progress = *p, .report = sb_str(&report), .precision = STR("")};
 	if (earlier)
 		done.done.plan = *earlier;
+	done.done.wholes = t->timed;
+	done.done.n_wholes = t->n_timed;
 	if (t->cost && !ended_fill(t, &done.done))
 		done.done.end_key = (struct hash){{0}};
 	return pipe_send(t->pipe, &done, e);
@@ -476,6 +479,10 @@ note_times(const struct tune *t, struct plan *plan)
 	plan->runner_ns = p->runner_ns;
 	plan->runner_measured_ns = p->runner_measured_ns;
 	plan->runner = p->runner.n ? p->runner : STR("");
+	plan->expected_ns = p->expected_ns;
+	plan->expected_low_ns = p->expected_low_ns;
+	plan->expected_high_ns = p->expected_high_ns;
+	plan->expected_of = p->expected_of;
 }
 
 bool
@@ -536,6 +543,7 @@ finish_run(struct tune *t, struct err *e)
 	if (!make(t, codes, module, source, &plan, e))
 		return false;
 	note_choice(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
+	whole_say(t);
 	note_times(t, &plan);
 	if (t->dump.stages &&
 	    !(stages_choice(t, e) && stages_kernels(t, codes, e) && stages_plan(t, &plan, e)))

@@ -6,6 +6,7 @@
  *
  * As many take part as can be built and timed before the budget ends; those that matter most come first. */
 #include "perturb.h"
+#include "whole.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -307,6 +308,10 @@ decide(struct game *g, const struct m_time_have *have)
 		if (i != best &&
 		    (second == UINT32_MAX || have->timings[i].median_ns < have->timings[second].median_ns))
 			second = i;
+	for (uint32_t i = 0; i < g->n; i++)
+		if (!g->of[i].is_plain)
+			whole_note(
+			    t, g->of[i].chosen, g->of[i].n, &g->of[i].path.plan, have->timings[i].median_ns);
 	p->measured_ns = have->timings[best].median_ns;
 	if (second != UINT32_MAX) {
 		p->runner = str_of(g->of[second].how);

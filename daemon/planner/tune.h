@@ -31,7 +31,7 @@ enum { TUNE_EFFORT = 4 };
 enum tune_aim { AIM_EXPECT, AIM_PROVE };
 
 struct tune {
-	struct arena *arena; /* the job's */
+	struct arena *arena, *plan_arena; /* the job's; of the plan that is being made */
 	struct pipe *pipe;
 	const struct os *os;
 	struct m_plan_start start;
@@ -43,7 +43,6 @@ struct tune {
 	double build_pace;         /* what builds take, of what was expected */
 	bool is_final;             /* the choice stands: what comes now changes nothing that is known */
 	bool is_cut;               /* the budget ended the search */
-	struct arena *plan_arena;  /* of the plan that is being made */
 	struct plan_seal seal;     /* what the daemon says of the last build */
 	bool is_racing;            /* a race is out */
 	uint32_t n_perturbing;     /* kernels that are being perturbed */
@@ -58,11 +57,13 @@ struct tune {
 	struct target target;
 	struct str precision; /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
 	struct hash model_digest, end_key;
-	struct m_end_have past; /* how this job ended before; ended.c */
-	bool is_repeat;         /* the choice is that one */
-	bool is_foreseen;       /* the predictor has a word of most of the first plan */
-	bool is_strict;         /* for a proof: what is measured partly is not measured */
-	int64_t least_ns;       /* the cost of the choice before whole plans were compared */
+	struct m_end_have past;            /* how this job ended before; ended.c */
+	struct m_whole *wholes, timed[16]; /* plans timed whole: before, on such a device; by this job */
+	uint32_t n_wholes, n_timed;
+	bool is_repeat;   /* the choice is that one */
+	bool is_foreseen; /* the predictor has a word of most of the first plan */
+	bool is_strict;   /* for a proof: what is measured partly is not measured */
+	int64_t least_ns; /* the cost of the choice before whole plans were compared */
 	struct front front;
 	struct program program;
 	struct blp_state *solver;

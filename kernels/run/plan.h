@@ -129,6 +129,10 @@ struct plan {
 	int64_t runner_ns,
 	    runner_measured_ns; /* of the plan that came second by its whole time; 0: none was timed */
 	struct str runner;      /* how that one was made */
+	int64_t expected_ns;    /* what it was expected to take as a whole; 0: not in older plans */
+	int64_t expected_low_ns, expected_high_ns; /* between which nine of ten plans lie */
+	uint64_t expected_of; /* timed plans that this was learned from; 0: it is what its kernels are
+	                         expected to take */
 	double tolerance;
 	bool proved;
 	struct str fusion; /* full, operator, none */

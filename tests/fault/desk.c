@@ -303,6 +303,8 @@ answer_end(struct desk *d, const struct m_end_ask *ask)
 	if (hash_eq(&ask->key, &d->end_key))
 		m.end_have = (struct m_end_have){
 		    .end = d->end, .has_plan = true, .is_same = hash_eq(&now, &d->end.costs)};
+	m.end_have.wholes = d->wholes;
+	m.end_have.n_wholes = d->n_wholes;
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
@@ -315,6 +317,8 @@ take_done(struct desk *d, const struct m_done *m)
 	char *past = arena_printf(&d->a, "%s/past.korch", d->dir);
 	struct err e = {0};
 
+	d->n_timed_whole = m->n_wholes;
+	memcpy(d->timed, m->wholes, m->n_wholes * sizeof(*m->wholes));
 	d->is_again = !hash_eq(&m->plan, &zero);
 	assert_true(d->is_again == (m->plan_path.n == 0));
 	if (d->is_again)

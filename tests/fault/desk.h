@@ -50,6 +50,10 @@ struct desk {
 	uint32_t n;
 	struct m_job_end end; /* of the last job; its plan is past.korch */
 	struct hash end_key;
+	struct m_whole *wholes; /* what it tells of plans that were timed whole */
+	uint32_t n_wholes;
+	struct m_whole timed[16]; /* what the last job told of its own */
+	uint32_t n_timed_whole;
 	bool is_again; /* the last job was answered with the plan of the one before */
 	uint32_t n_asks, n_measured, n_raced, n_races, n_times; /* asked for by the job */
 	uint32_t n_timed;                                       /* plans side by side, the last time */

@@ -166,12 +166,61 @@ races_and_playoffs(void **state)
 	desk_close(&d);
 }
 
+/* Twenty plans of ten models on such a device took a third more than their kernels; each kernel of theirs is
+ * a row that says so. */
+static void
+tell_of_slow_plans(struct desk *d, int64_t sum_ns)
+{
+	d->n_wholes = 20;
+	d->wholes = NEW_ARRAY(&d->a, struct m_whole, d->n_wholes);
+	for (uint32_t i = 0; i < d->n_wholes; i++)
+		d->wholes[i] = (struct m_whole){.plan = hash_bytes(&i, sizeof(i)),
+		    .model = {{(uint8_t)(i / 2)}},
+		    .sum_ns = sum_ns + i,
+		    .measured_ns = sum_ns / 3 * 4,
+		    .kernels = 20,
+		    .hot_bytes = 1000,
+		    .cold_bytes = 1000};
+}
+
+/* What a plan takes as a whole is expected by plans that were timed before; a plan of measured kernels that
+ * this job times is told for the next ones, with the sum that its kernels had then. */
+static void
+wholes_are_expected(void **state)
+{
+	struct desk d;
+	struct plan plan;
+	struct m_progress p;
+	bool is_told = false;
+
+	(void)state;
+	desk_open(&d, two_to_six);
+	p = desk_job(&d, 3600 * SECOND, false, &plan);
+	assert_int_equal(p.expected_of, 0);
+	assert_int_equal(p.expected_ns, plan.latency_ns);
+	assert_true(p.expected_low_ns < p.expected_ns && p.expected_ns < p.expected_high_ns);
+	assert_true(d.n_timed_whole > 0);
+	for (uint32_t i = 0; i < d.n_timed_whole; i++)
+		is_told |= d.timed[i].measured_ns == plan.measured_ns &&
+		    d.timed[i].sum_ns == plan.latency_ns && d.timed[i].kernels == plan.n_steps;
+	assert_true(is_told);
+	tell_of_slow_plans(&d, plan.latency_ns);
+	p = desk_job(&d, 3600 * SECOND, true, &plan); /* another job: it proves */
+	assert_int_equal(p.expected_of, 20);
+	assert_true((double)p.expected_ns > 1.15 * (double)plan.latency_ns);
+	assert_true((double)p.expected_ns < 1.4 * (double)plan.latency_ns);
+	assert_int_equal(plan.expected_ns, p.expected_ns);
+	assert_int_equal(plan.expected_of, 20);
+	desk_close(&d);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(ends_by_expectation),
 	    cmocka_unit_test(repeats_measure_nothing), cmocka_unit_test(late_results),
-	    cmocka_unit_test(budgets), cmocka_unit_test(races_and_playoffs)};
+	    cmocka_unit_test(budgets), cmocka_unit_test(races_and_playoffs),
+	    cmocka_unit_test(wholes_are_expected)};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);

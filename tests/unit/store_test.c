@@ -1,6 +1,7 @@
 /* The store: keys are compared whole, samples pool, one owner a folder, what was written before is read,
  * answers come after the commit.
  * threads: yes */
+#include "../../schema/whole.h"
 #include "../../schema/build.h"
 #include "../../schema/env.h"
 #include "../../schema/plan_file.h"
@@ -371,6 +372,53 @@ thread_groups(void **state)
 		h = hash_bytes(text, strlen(text));
 		assert_true(spec_text(b.db, &b.a, &h, &got, &e) == !ops[i].fails);
 	}
+	box_close(&b);
+}
+
+/* ---- whole plans --------------------------------------------------------------------- */
+static struct m_whole
+whole_of(uint8_t plan, int64_t sum_ns, int64_t measured_ns)
+{
+	return (struct m_whole){.plan = {{plan}},
+	    .model = {{7}},
+	    .sum_ns = sum_ns,
+	    .measured_ns = measured_ns,
+	    .kernels = 3,
+	    .hot_bytes = 4,
+	    .near_bytes = 5,
+	    .cold_bytes = 6};
+}
+
+/* Kept for a device's class and threads; a plan that is timed again takes its own place. */
+static void
+whole_plans(void **state)
+{
+	struct box b;
+	struct meas_key k, other;
+	struct m_whole w[2] = {whole_of(1, 100, 110), whole_of(2, 200, 210)}, *have, bad = whole_of(3, 0, 5);
+	struct err e = {0};
+	uint32_t n;
+
+	(void)state;
+	box_open(&b);
+	k = box_env(&b, "cpu", "cpu=fixture isa=avx2");
+	other = k;
+	other.threads++;
+	assert_true(whole_put(b.db, &k, w, 2, &e));
+	w[1].measured_ns = 250;
+	assert_true(whole_put(b.db, &k, &w[1], 1, &e));
+	assert_true(whole_list(b.db, &b.a, &k, &have, &n, &e));
+	assert_int_equal(n, 2);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct m_whole *want = &w[have[i].plan.b[0] - 1];
+
+		assert_true(have[i].sum_ns == want->sum_ns && have[i].measured_ns == want->measured_ns);
+		assert_true(have[i].kernels == 3 && have[i].hot_bytes == 4 && have[i].near_bytes == 5);
+		assert_true(have[i].cold_bytes == 6 && hash_eq(&have[i].model, &want->model));
+	}
+	assert_true(whole_list(b.db, &b.a, &other, &have, &n, &e) && n == 0);
+	assert_false(whole_put(b.db, &k, &bad, 1, &e));
+	assert_int_equal(e.code, ERR_PROTO);
 	box_close(&b);
 }
 
@@ -761,6 +809,7 @@ main(void)
 	    cmocka_unit_test(owners_and_versions),
 	    cmocka_unit_test(builds_keep_what_was_taken),
 	    cmocka_unit_test(ends_of_jobs),
+	    cmocka_unit_test(whole_plans),
 	    cmocka_unit_test(earlier_schemas),
 	    cmocka_unit_test(thread_groups),
 	};
