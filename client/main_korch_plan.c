@@ -2,6 +2,7 @@
 #include "output.h"
 #include "plan_away.h"
 #include "plan_explain.h"
+#include "plan_port.h"
 #include "plan_rebuild.h"
 #include "plan_show.h"
 #include "plan_trust.h"
@@ -150,6 +151,12 @@ do_verify(struct call *c, struct err *e)
 	return ok;
 }
 
+static bool
+do_port(struct call *c, struct err *e)
+{
+	return plan_port(c->arena, c->o, c->path, &c->plan, e);
+}
+
 static const struct word {
 	const char *word;
 	bool (*run)(struct call *c, struct err *e);
@@ -161,7 +168,16 @@ static const struct word {
     {"dot", do_dot, true},
     {"source", do_source, true},
     {"rebuild", do_rebuild, true},
+    {"port", do_port, false},
 };
+
+/* Settings of the file or variables are meant for the words that take them. */
+static bool
+check_daemon(const struct call *c, const struct word *w, struct err *e)
+{
+	return w->run == do_port || c->o->value[OPT_daemon].source != FROM_FLAG ||
+	    err_set(e, ERR_USAGE, "--daemon: %s reads a file; it is for port", w->word);
+}
 
 /* -o as a setting of the file or a variable is meant for the words that take it. */
 static bool
@@ -184,16 +200,16 @@ run(struct call *c, struct err *e)
 
 	if (o->n_args != 2 && (o->n_args != 3 || strcmp(o->args[0], "explain") != 0))
 		return err_set(e, ERR_USAGE,
-		    "wanted show, explain, verify, dot, source or rebuild, and one PLAN.korch (explain "
+		    "wanted show, explain, verify, dot, source, rebuild or port, and one PLAN.korch (explain "
 		    "also takes a node or a kernel); --help tells more");
 	c->path = o->args[1];
 	c->what = o->n_args == 3 ? o->args[2] : NULL;
 	for (size_t i = 0; i < COUNT_OF(words); i++)
 		if (strcmp(o->args[0], words[i].word) == 0)
-			return check_output(c, &words[i], e) &&
+			return check_daemon(c, &words[i], e) && check_output(c, &words[i], e) &&
 			    plan_load(c->arena, c->path, &c->plan, &c->host, e) && words[i].run(c, e);
-	return err_set(
-	    e, ERR_USAGE, "wanted show, explain, verify, dot, source or rebuild, and not \"%s\"", o->args[0]);
+	return err_set(e, ERR_USAGE,
+	    "wanted show, explain, verify, dot, source, rebuild or port, and not \"%s\"", o->args[0]);
 }
 
 int

@@ -13,4 +13,11 @@ void away_note(struct tune *t);
 /* The same, kernel by kernel, into the plan. */
 void away_tell(const struct tune *t, struct plan *plan);
 
+/* ---- port.c: what a plan would take on a device of another class */
+/* In place of a job: the model is the plan. */
+bool port_run(struct tune *t, struct err *e) MUST_CHECK;
+
+/* finish.c: ends a job of which only its progress was wanted. */
+bool finish_without_plan(struct tune *t, struct err *e) MUST_CHECK;
+
 #endif

@@ -486,6 +486,13 @@ note_times(const struct tune *t, struct plan *plan)
 }
 
 bool
+finish_without_plan(struct tune *t, struct err *e)
+{
+	t->is_final = true;
+	return say_done(t, STR(""), NULL, e);
+}
+
+bool
 finish_again(struct tune *t, struct err *e)
 {
 	ended_progress(t);

@@ -1,4 +1,5 @@
 /* daemon/planner/tune.c: one job, first message to last. */
+#include "away.h"
 #include "device.h"
 #include "perturb.h"
 
@@ -178,6 +179,8 @@ take_device(struct tune *t, struct err *e)
 static bool
 run(struct tune *t, struct err *e)
 {
+	if (t->start.options.port)
+		return port_run(t, e);
 	if (!ended_find(t, e))
 		return false;
 	if (ended_is_answer(t) && !t->dump.stages)

@@ -58,6 +58,7 @@ korch-plan.dot | korch-plan dot plan.korch
 korch-plan.dot | korch-plan dot plan.korch -o pic
 korch-plan.source | korch-plan source plan.korch
 korch-plan.source | korch-plan source plan.korch -o text.c
+korch-plan.port | korch-plan port plan.korch --device fake $farm
 korch-plan.rebuild | korch-plan rebuild cpu.korch -o again.korch
 korch-jobs.list | korch-jobs list --all $farm
 korch-jobs.show | korch-jobs show 1 $farm
