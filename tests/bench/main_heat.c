@@ -5,7 +5,8 @@
  * A round, of each plan: every kernel by itself (a first time) and all of them in turn (timed again), with
  * their operands where the plan says (heat), with --cold all cold too; then the whole plan, and its steps
  * while it runs. What is printed are sums over the plan's steps as ratios to the whole plan of the same
- * round, the median of the rounds; --kernels adds each kernel, --csv prints those alone.  Exit status 1 where
+ * round, the median of the rounds, and what the plan's file expected of it as a whole, where that was learned
+ * from other plans; --kernels adds each kernel, --csv prints those alone.  Exit status 1 where
  * a sum of first times is further than 15 % from its plan, or their median than 5 %. */
 #include "../../schema/plan_file.h"
 #include "../../worker/measure_int.h"
@@ -264,6 +265,8 @@ print_plan(const struct one *o, int rounds, double *off)
 		if (w == WARM_FIRST)
 			*off = fabs(median_of(ratio, rounds) - 1);
 	}
+	if (o->plan.expected_of) /* from other plans */
+		printf(" %11.3f", (double)o->plan.expected_ns / median_of(o->whole, rounds));
 	printf("\n");
 	(void)fflush(stdout);
 }
@@ -297,7 +300,7 @@ report(const struct one *ones, int n, const struct asked *q)
 		printf("%-28s %13s", "sum of kernels over", "whole plan");
 		for (int w = 0; w < WAYS; w++)
 			printf(" %11s", way_names[w]);
-		printf("\n");
+		printf(" %11s\n", "expected");
 	}
 	for (int i = 0; i < n; i++) {
 		if (!q->csv)
