@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 struct counters {
 	const struct m_count *list;
@@ -63,10 +64,38 @@ print_limit(struct arena *a, const struct counters *c)
 		(void)printf("%-10s none (--max-size)\n", "limit");
 }
 
-void
-cache_stats_words(struct arena *a, const struct m_count *counts, uint32_t n)
+static const char *
+day_of(struct arena *a, int64_t wall_ns)
 {
-	const struct counters c = {counts, n};
+	time_t t = (time_t)(wall_ns / 1000000000);
+	struct tm tm;
+	char text[32] = "";
+
+	if (gmtime_r(&t, &tm))
+		(void)strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &tm);
+	return str_dup(a, str_of(text));
+}
+
+static void
+print_predictor(struct arena *a, const struct m_predictor *p)
+{
+	(void)printf("%-10s %.*s: ", "expects", STR_ARG(p->class));
+	if (p->made_ns)
+		(void)printf(
+		    "by what was trained %s UTC on %s of the class; off by %.1f %% (median) on %" PRIu64
+		    " kernels of models that it had not seen, what served before by %.1f %%\n",
+		    day_of(a, p->made_ns), many(a, p->rows, "measurement"), 100 * p->error, p->compared,
+		    100 * p->beside);
+	else
+		(void)printf("by what came with Korch%s\n",
+		    p->tried_ns ? "; a training on what was measured was not better yet"
+				: "; nothing was trained yet");
+}
+
+void
+cache_stats_words(struct arena *a, const struct m_counts *m)
+{
+	const struct counters c = {m->counts, m->n_counts};
 	uint64_t rows = count(&c, "measurements"), good = count(&c, "measurements_good");
 
 	(void)printf("%-10s %s of %s on %s; %" PRIu64 " of them failures; %" PRIu64
@@ -82,4 +111,6 @@ cache_stats_words(struct arena *a, const struct m_count *counts, uint32_t n)
 	(void)printf("%-10s %s in %s, of %s\n", "files", bytes_text(a, count(&c, "blob_bytes")),
 	    many(a, count(&c, "blobs"), "file"), many(a, count(&c, "jobs"), "job"));
 	print_limit(a, &c);
+	for (uint32_t i = 0; i < m->n_predictors; i++)
+		print_predictor(a, &m->predictors[i]);
 }

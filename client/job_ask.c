@@ -6,6 +6,7 @@
 #include "../kernels/base/class.h"
 #include "../kernels/base/host.h"
 #include "../kernels/fuse/fuse.h"
+#include "../kernels/predict/predict.h"
 #include "../kernels/run/dev.h"
 
 #include <inttypes.h>
@@ -201,6 +202,22 @@ stages_wanted(const struct opts *o)
 								   : str_of(opt_text(o, OPT_dump));
 }
 
+/* The file is looked at now rather than by the job. */
+static bool
+check_predictor(const struct opts *o, struct err *e)
+{
+	const char *path = opt_text(o, OPT_predictor);
+	struct arena tmp = {0};
+	struct bytes file;
+	struct predictor p;
+	bool ok = !*path || os_read_file(os_real(), &tmp, path, PREDICT_FILE_MAX, &file, e);
+
+	if (ok && *path && !predictor_read(&tmp, file, &p, e))
+		ok = err_in(e, "--predictor %s", path);
+	arena_fini(&tmp);
+	return ok;
+}
+
 static bool
 read_options(struct arena *a, const struct opts *o, struct m_options *out, struct err *e)
 {
@@ -222,7 +239,8 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 		return err_set(e, ERR_USAGE, "--rewrites %s: it is on or off", rewrites.p);
 	if (!str_is(winograd, "on") && !str_is(winograd, "off"))
 		return err_set(e, ERR_USAGE, "--winograd %s: it is on or off", winograd.p);
-	if (!check_precision(o, precision, e) || !check_memory(o, e) || !check_perturb(o, e))
+	if (!check_predictor(o, e) || !check_precision(o, precision, e) || !check_memory(o, e) ||
+	    !check_perturb(o, e))
 		return false;
 	if (opt_int(o, OPT_open_extents) < 0 || opt_int(o, OPT_open_extents) > INT32_MAX)
 		return err_set(e, ERR_USAGE, "--open-extents %s: it is 1 or more, or 0 for none",

@@ -35,18 +35,18 @@ ask(struct cache *c, struct msg *m, struct msg *answer, enum msg_type want, stru
 static void
 print_counts(const struct cache *c, const struct msg *m)
 {
-	bool json = opt_flag(c->o, OPT_json);
+	struct strbuf sb;
 
-	if (json)
-		(void)printf("{");
-	for (uint32_t i = 0; i < m->counts.n_counts; i++) {
-		const struct m_count *n = &m->counts.counts[i];
-
-		(void)printf(json ? "%s\"%.*s\": %" PRIu64 : "%s%-24.*s %12" PRIu64 "\n",
-		    json && i ? ", " : "", STR_ARG(n->name), n->value);
+	sb_init(&sb, c->arena);
+	for (uint32_t i = 0; i < m->counts.n_counts; i++)
+		sb_addf(&sb, "%s\"%.*s\": %" PRIu64, i ? ", " : "{", STR_ARG(m->counts.counts[i].name),
+		    m->counts.counts[i].value);
+	sb_addz(&sb, ", \"predictors\": [");
+	for (uint32_t i = 0; i < m->counts.n_predictors; i++) {
+		sb_addz(&sb, i ? ", " : "");
+		rec_json(&sb, "predictor", &m->counts.predictors[i]);
 	}
-	if (json)
-		(void)printf("}\n");
+	(void)printf("%s]}\n", sb.p);
 }
 
 static bool
@@ -59,7 +59,7 @@ verb_stats(struct cache *c, struct err *e)
 	if (opt_flag(c->o, OPT_json))
 		print_counts(c, &got);
 	else
-		cache_stats_words(c->arena, got.counts.counts, got.counts.n_counts);
+		cache_stats_words(c->arena, &got.counts);
 	return true;
 }
 

@@ -81,6 +81,7 @@ session_open(
 	    .cred = cred_conf_of(o),
 	    .name = program_name(o->program),
 	    .title = opt_text(o, OPT_job_title),
+	    .predictor = opt_text(o, OPT_predictor),
 	    .stop = hear_signals,
 	    .self = s,
 	};

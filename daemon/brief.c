@@ -6,8 +6,10 @@
 #include "place.h"
 #include "folder.h"
 
+#include "../kernels/base/epoch.h"
 #include "../kernels/jail/jail.h"
 #include "../schema/env.h"
+#include "../schema/predictor.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -203,7 +205,8 @@ struct start_op {
 	struct str class;
 	char *dir;
 	struct hash model, files;
-	char *model_path;
+	char *model_path, *predictor_path; /* NULL: what came with Korch */
+	struct hash asked, predictor;      /* asked: by the job; zeros: it names none */
 	struct m_env env;
 	int64_t env_id;  /* 0: nobody of that class is connected */
 	bool is_guessed; /* a job that predicts: its class need not be here */
@@ -222,6 +225,9 @@ lay_out(struct db *db, struct start_op *s, const struct m_file *f, struct err *e
 	if (!s->model_path) {
 		s->model_path = to;
 		s->model = f->digest;
+	} else if (hash_eq(&f->digest, &s->asked)) {
+		s->predictor_path = to;
+		s->predictor = f->digest;
 	}
 	return true;
 }
@@ -242,6 +248,24 @@ digest_of_files(const struct m_file *f, uint32_t n)
 	h = hash_bytes(sb.p, sb.n);
 	arena_fini(&tmp);
 	return h;
+}
+
+/* What was trained for the class, unless the job names its own. */
+static bool
+lay_predictor(struct db *db, struct start_op *s)
+{
+	struct arena *a = &s->op.arena;
+	struct m_predictor p;
+
+	if (s->predictor_path)
+		return true;
+	if (!predictor_find(db, a, s->env.class, GENERATOR_EPOCH, &p, &s->op.err))
+		return false;
+	if (p.file.n == 0)
+		return true;
+	s->predictor_path = arena_printf(a, "%s/given/trained.predict", s->dir);
+	s->predictor = hash_bytes(p.file.p, p.file.n);
+	return os_write_file(os_real(), s->predictor_path, p.file, &s->op.err);
 }
 
 static bool
@@ -269,6 +293,8 @@ run_start(struct db *db, struct store_op *op)
 		if (!lay_out(db, s, &files[i], &op->err))
 			return false;
 	s->files = digest_of_files(files, n);
+	if (!lay_predictor(db, s))
+		return false;
 	return s->model_path || err_set(&op->err, ERR_FORMAT, "the job has no model");
 }
 
@@ -289,6 +315,9 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 	m.plan_start.is_resumed = j->rec.restarts > 0;
 	m.plan_start.files = s->files;
 	m.plan_start.memory_bytes = d->conf->planner_memory;
+	m.plan_start.predictor_path = str_of(s->predictor_path ? s->predictor_path : "");
+	m.plan_start.predictor = s->predictor;
+	m.plan_start.predictor_asked = s->predictor_path && hash_eq(&s->predictor, &s->asked);
 	m.plan_start.has_worker = j->has_worker = farm_able(d->farm, j->env_id) > 0;
 	planner_send(j, &m);
 	arena_fini(&tmp);
@@ -372,6 +401,7 @@ planner_start(struct daemon *d, struct job *j)
 	s->class = (struct str){str_dup(&s->op.arena, j->rec.options.device), j->rec.options.device.n};
 	s->env_id = place.env;
 	s->is_guessed = is_guessed;
+	s->asked = j->rec.options.predictor;
 	s->dir = job_dir(&s->op.arena, d, j);
 	j->n_ops++;
 	store_post(d->store, &s->op);

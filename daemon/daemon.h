@@ -25,6 +25,7 @@ struct daemon_conf {
 	struct cred_conf cred;
 	const char *planner; /* path of the planner program */
 	const char *worker;  /* path of korch-worker, for a private daemon; NULL: none */
+	const char *trainer; /* path of korch-predict-train; NULL: nothing is trained */
 	bool is_private, quiet, json;
 	uint32_t max_planners;
 	struct sock_limits limits;
@@ -96,6 +97,7 @@ struct own_worker {
 	char words[600]; /* the last it said */
 };
 struct loop;
+struct learning;
 struct daemon {
 	const struct daemon_conf *conf;
 	const struct os *os;
@@ -122,6 +124,7 @@ struct daemon {
 	uint64_t n_superseded;
 	int64_t heartbeat_ns;         /* of workers with work in hand */
 	int64_t tidied_ns, roomed_ns; /* when the store was last tidied; last held within its limit */
+	struct learning *learning;    /* learn.c; NULL: nothing is trained */
 	int64_t warned_ns;            /* when our certificate was last looked at */
 };
 
@@ -199,6 +202,7 @@ void ask_perturb(struct daemon *d, struct job *j, const struct m_perturb_ask *as
 void serve_worker_want(struct daemon *d, struct request *r);
 void own_workers_tick(struct daemon *d);
 void own_workers_stop(struct daemon *d);
+bool own_workers_settled(const struct daemon *d); /* none is starting, which may measure its host */
 bool own_worker_lives(const struct daemon *d, struct str class); /* it may still be calibrating */
 bool own_worker_failed(const struct daemon *d, struct str class, struct err *why);
 

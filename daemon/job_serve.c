@@ -1,5 +1,6 @@
 /* daemon/job_serve.c: what clients ask of jobs: submit, list, show, watch, cancel. */
 #include "brief.h"
+#include "learn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ done_submit(struct store_op *op)
 		answer_error(d, s->r, &op->err);
 	} else {
 		if (s->is_new && !job_find(d, s->rec.id)) {
+			learn_stop(d, "a job has come");
 			j = job_new(d, &s->rec);
 			job_event(d, j);
 			daemon_log(d, job_new, KVI("job", j->rec.id));

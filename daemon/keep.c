@@ -1,6 +1,9 @@
 /* daemon/keep.c: blobs and the cache as a whole: each request is one op of the store. */
 #include "daemon.h"
 
+#include "../kernels/base/epoch.h"
+#include "../schema/predictor.h"
+
 #include <stdlib.h>
 
 /* ---- blobs -------------------------------------------------------------------------- */
@@ -54,7 +57,9 @@ run_stats(struct db *db, struct store_op *op)
 	struct ask_op *a = (struct ask_op *)(void *)op;
 
 	a->m = (struct msg){.type = MSG_counts};
-	return cache_stats(db, &op->arena, &a->m.counts.counts, &a->m.counts.n_counts, &op->err);
+	return cache_stats(db, &op->arena, &a->m.counts.counts, &a->m.counts.n_counts, &op->err) &&
+	    predictor_list(db, &op->arena, GENERATOR_EPOCH, &a->m.counts.predictors,
+		&a->m.counts.n_predictors, &op->err);
 }
 
 /* An answer has room for one message: rows are left off until it fits. */

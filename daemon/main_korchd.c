@@ -1,4 +1,5 @@
 /* daemon/main_korchd.c: korchd: reads its settings, opens store and listeners, runs the loop. */
+#include "learn.h"
 #include "loop_int.h"
 
 #include "../kernels/base/opt.h"
@@ -54,6 +55,18 @@ read_limits(const struct opts *o, struct sock_limits *l, struct err *e)
 	return true;
 }
 
+/* Where the program is not installed, nothing is trained. */
+static bool
+read_train(struct arena *a, const struct opts *o, struct daemon_conf *c, struct err *e)
+{
+	const char *when = opt_text(o, OPT_train);
+
+	if (strcmp(when, "idle") != 0 && strcmp(when, "never") != 0)
+		return err_set(e, ERR_USAGE, "--train %s: it is idle or never", when);
+	c->trainer = when[0] == 'i' ? helper_path(a, "korch-predict-train") : NULL;
+	return true;
+}
+
 static bool
 read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct err *e)
 {
@@ -87,6 +100,8 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 	if (!c->planner)
 		return err_set(
 		    e, ERR_HOST, "korch-planner is not beside korchd; install it, or name it with --planner");
+	if (!read_train(a, o, c, e))
+		return false;
 	if (c->is_private)
 		c->worker = helper_path(a, "korch-worker");
 	return true;
@@ -117,7 +132,10 @@ store_rings(void *self)
 static bool
 open_all(struct daemon *d, struct err *e)
 {
-	struct store_conf sc = {.dir = d->conf->data, .os = d->os, .blob_limit = d->conf->max_bytes};
+	struct store_conf sc = {.dir = d->conf->data,
+	    .os = d->os,
+	    .blob_limit = d->conf->max_bytes,
+	    .trained_check = learn_check};
 
 	if (!cred_load(&d->cred, &d->conf->cred, d->conf->listen, d->conf->n_listen, "daemon", e))
 		return false;
@@ -125,6 +143,7 @@ open_all(struct daemon *d, struct err *e)
 		return false;
 	d->instance = store_boot(d->store);
 	d->farm = farm_new(d->instance);
+	learn_begin(d);
 	random_bytes(d->secret, sizeof(d->secret));
 	if (!sock_server_open(
 		&d->net, MSG_MAX_BYTES, &d->conf->limits, (struct sock_wake){loop_wake, d->loop}, e))
@@ -201,7 +220,9 @@ close_all(struct daemon *d)
 	for (struct job *j = d->jobs; j; j = j->next)
 		if (d->conf->is_private && !job_state_is_over(j->state))
 			job_move(d, j, JOB_cancelled, ERR_CANCELLED, "its private korchd has left");
+	learn_stop(d, "korchd leaves");
 	drain_store(d);
+	learn_end(d);
 	own_workers_stop(d);
 	daemon_forget(d);
 	/* while the folder is still ours: the next owner listens there at once */

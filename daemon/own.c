@@ -1,5 +1,6 @@
 /* daemon/own.c: the workers of a private daemon: started when a client wants one, restarted when
  * they crash, given up when they say that this host is not set up for it. */
+#include "learn.h"
 #include "loop.h"
 #include "place.h"
 
@@ -200,6 +201,7 @@ serve_worker_want(struct daemon *d, struct request *r)
 	struct err e = {0};
 	bool ok = true;
 
+	learn_stop(d, "a worker is wanted");
 	if (!d->conf->is_private && want->memory)
 		ok = err_set(&e, ERR_USAGE,
 		    "--memory: the korchd over %.200s is not private; its workers have what korch-worker "
@@ -292,6 +294,15 @@ own_is_other(const struct daemon *d, struct str class, struct err *why)
 	    "that has the other with --daemon",
 	    STR_ARG(class), place_classes(&tmp, d), STR_ARG(class_kind(class)));
 	arena_fini(&tmp);
+	return true;
+}
+
+bool
+own_workers_settled(const struct daemon *d)
+{
+	for (uint32_t i = 0; i < d->n_own_workers; i++)
+		if (!is_settled(&d->own_workers[i]))
+			return false;
 	return true;
 }
 

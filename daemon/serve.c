@@ -1,6 +1,7 @@
 /* daemon/serve.c: requests come in, are checked against the table of rights, go to their
  * handler. */
 #include "brief.h"
+#include "learn.h"
 #include "lease.h"
 
 #include <stdlib.h>
@@ -189,6 +190,7 @@ serve_tick(struct daemon *d)
 	jobs_tick(d);
 	own_workers_tick(d);
 	keep_tick(d);
+	learn_tick(d);
 	if (d->conf->is_private) {
 		int64_t now = daemon_now(d);
 
@@ -196,7 +198,7 @@ serve_tick(struct daemon *d)
 			d->last_client_ns = now;
 		/* not while a hello is on its way through the store */
 		if (now - d->last_client_ns > 10 * SECOND_NS && !d->is_stopping &&
-		    store_depth(d->store) == 0) {
+		    store_depth(d->store) == 0 && !learn_is_on(d)) {
 			daemon_log(d, leave, KVZ("reason", "no_client_for_10_s"));
 			d->is_stopping = true;
 		}

@@ -224,6 +224,7 @@ client_open(struct client **out, const struct client_conf *conf, struct err *e)
 	c->conf = *conf;
 	c->conf.url = str_dup(&c->arena, str_of(conf->url));
 	c->conf.title = str_dup(&c->arena, str_of(conf->title));
+	c->conf.predictor = str_dup(&c->arena, str_of(conf->predictor ? conf->predictor : ""));
 	(void)pthread_mutex_init(&c->lock, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -409,7 +410,8 @@ client_submit(struct client *c, const char *model_path, const struct str *extern
     const struct m_options *options, uint64_t *job, struct err *e)
 {
 	struct arena tmp = {0};
-	struct m_file *files = NEW_ARRAY(&tmp, struct m_file, n_externals + 1);
+	struct m_file *files = NEW_ARRAY(&tmp, struct m_file, n_externals + 2);
+	uint32_t n = n_externals + 1;
 	struct msg ask = {.type = MSG_submit}, m;
 	uint8_t request[16];
 	const char *slash = strrchr(model_path, '/');
@@ -422,13 +424,19 @@ client_submit(struct client *c, const char *model_path, const struct str *extern
 		ok = client_put_file(c, path, "external", &files[i + 1], e);
 		files[i + 1].name = externals[i];
 	}
+	if (ok && c->conf.predictor && *c->conf.predictor) {
+		ok = client_put_file(c, c->conf.predictor, "predictor", &files[n], e);
+		files[n++].name = STR(".korch.predict"); /* beside the model in the job's folder */
+	}
 	random_bytes(request, sizeof(request));
 	ask.submit = (struct m_submit){.request = {request, sizeof(request)},
 	    .name = files[0].name,
 	    .title = str_of(c->conf.title),
 	    .options = *options,
 	    .files = files,
-	    .n_files = n_externals + 1};
+	    .n_files = n};
+	if (n > n_externals + 1)
+		ask.submit.options.predictor = files[n - 1].digest;
 	ok = ok && client_call(c, &tmp, &ask, 30 * SECOND, &m, e);
 	if (ok && m.type != MSG_submitted)
 		ok = err_set(e, ERR_PROTO, "the daemon answers a submit with %s", msg_name(m.type));

@@ -12,6 +12,7 @@ struct client_conf {
 	struct cred_conf cred;    /* what the URL takes */
 	const char *name;         /* for the daemon's lists */
 	const char *title;        /* of jobs that it submits; NULL or "": the model's name */
+	const char *predictor;    /* of those jobs; NULL or "": the daemon's own */
 	int64_t patience_ns;      /* how long a call tries to reach the daemon; 0: 10 s */
 	bool (*stop)(void *self); /* polled about four times a second; true ends a call: ERR_INTERRUPTED */
 	void *self;

@@ -177,6 +177,7 @@ db_open(struct db **out, const struct store_conf *conf, struct err *e)
 	db->dir = strdup(conf->dir);
 	db->os = conf->os ? conf->os : os_real();
 	db->blob_limit = conf->blob_limit;
+	db->trained_check = conf->trained_check;
 	if (!db->dir)
 		bug("out of memory");
 	if (!make_dirs(conf->dir, e) || !refuse_network(conf, e) || !take_lock(db, e) ||

@@ -28,7 +28,8 @@ struct db {
 	char *dir;
 	const struct os *os;
 	uint64_t blob_limit;
-	struct uploads *uploads; /* upload.c */
+	bool (*trained_check)(struct bytes file, struct err *e); /* NULL: no file can be used */
+	struct uploads *uploads;                                 /* upload.c */
 	int lock_fd;
 	struct sign_key signer; /* what builds and plans are signed with */
 	bool in_transaction;
@@ -90,6 +91,9 @@ bool repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, st
 /* One row as the statements MEAS_FIND, CACHE_ROWS and EXPORT_ROW give it; `env` is filled by
  * the latter two. */
 void q_measurement(struct q *q, struct arena *a, struct m_measurement *m);
+
+/* The same of PREDICTOR_FIND and EXPORT_PREDICTOR. */
+void q_predictor(struct q *q, struct arena *a, struct m_predictor *p);
 
 /* ---- transfer.c */
 /* An export's items as bytes from the heap; ERR_FORMAT, ERR_LIMIT. */

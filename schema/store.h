@@ -9,13 +9,13 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 11, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
-
+enum { STORE_SCHEMA = 12, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
 	const struct os *os;              /* clock */
 	uint64_t blob_limit;              /* bytes of files that may be here; 0: no limit */
 	long (*fs_type)(const char *dir); /* statfs f_type; NULL: the real one */
+	bool (*trained_check)(struct bytes file, struct err *e); /* can it be used?  NULL: none is imported */
 };
 
 /* ---- the connection: for the store's thread, and for tests ---- */
@@ -125,7 +125,7 @@ bool cache_show(struct db *db, struct arena *a, struct bytes prefix, struct m_me
 /* The same content gives the same bytes. */
 bool cache_export(
     struct db *db, struct arena *a, struct str class, struct bytes *out, struct err *e) MUST_CHECK;
-/* Hostile bytes; all or nothing.  report: what came in, as JSON. */
+/* Hostile bytes; all or nothing, but for a predictor that is of no use.  report: what came in, as JSON. */
 bool cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, struct str *report,
     struct err *e) MUST_CHECK;
 /* What korch-cache gc drops: ended jobs not younger than that, with files that were unused for as long;

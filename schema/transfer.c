@@ -5,8 +5,11 @@
  * in whole or not at all (the caller's transaction). */
 #include "db_int.h"
 #include "perturbed.h"
+#include "predictor.h"
 
+#include "../kernels/base/epoch.h"
 #include "../kernels/base/heat.h"
+#include "../kernels/base/json.h"
 #include "../proto/hw.h"
 #include "../proto/range.h"
 
@@ -160,6 +163,24 @@ export_attempt(struct db *db, struct strbuf *sb, struct arena *tmp, struct str c
 }
 
 static bool
+export_predictor(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class, struct err *e)
+{
+	struct q q = q_start(db, SQL_EXPORT_PREDICTOR, "t", class);
+	bool ok = true;
+
+	while (ok && q_step(&q)) {
+		struct m_predictor p;
+		struct bytes b;
+
+		q_predictor(&q, tmp, &p);
+		ok = rec_pack(tmp, "predictor", &p, &b, e);
+		if (ok)
+			add_item(sb, 'T', b);
+	}
+	return q_end(&q, e) && ok;
+}
+
+static bool
 compress(struct arena *a, struct str plain, struct bytes *out, struct err *e)
 {
 	size_t cap = ZSTD_compressBound(plain.n), n;
@@ -209,7 +230,9 @@ struct import {
 		int64_t id;
 	} * envs;
 	uint32_t n_envs, cap_envs;
-	uint64_t n_specs, n_rows, n_attempts, n_conflicts;
+	uint64_t n_specs, n_rows, n_attempts, n_conflicts, n_predictors;
+	struct arena left_arena;
+	struct str left; /* of predictors: which were not taken, and why */
 };
 
 static bool
@@ -370,6 +393,48 @@ import_origin(struct import *im, struct bytes b, struct err *e)
 	    q_run(im->db, e, SQL_SPEC_ORIGIN, "hh", &o.spec, &o.model);
 }
 
+/* Why what was trained elsewhere is not taken; false: it is. */
+static bool
+leave_predictor(
+    struct import *im, const struct m_predictor *p, const struct m_predictor *here, struct err *why)
+{
+	if (p->epoch != GENERATOR_EPOCH)
+		return !err_set(why, ERR_NEWER,
+		    "it is of generator epoch %llu and this Korch of %d; what it learned from is read anew "
+		    "here",
+		    (unsigned long long)p->epoch, (int)GENERATOR_EPOCH);
+	if (!im->db->trained_check || !im->db->trained_check(p->file, why))
+		return true;
+	if (here->file.n && !predictor_is_better(p, here))
+		return !err_set(why, ERR_FAILED,
+		    "the one here learned from %llu measurements of the class, this one from %llu",
+		    (unsigned long long)here->rows, (unsigned long long)p->rows);
+	return false;
+}
+
+/* The measurements of the file come in whatever becomes of it. */
+static bool
+import_predictor(struct import *im, struct bytes b, struct err *e)
+{
+	struct m_predictor p, here;
+	struct err why = {0};
+
+	if (!rec_unpack(im->tmp, "predictor", b, &p, e))
+		return false;
+	if (p.class.n == 0 || p.epoch > UINT32_MAX || p.rows > UINT32_MAX || p.compared > UINT32_MAX ||
+	    p.made_ns <= 0 || !(p.error >= 0 && p.error <= 1e6) || !(p.beside >= 0 && p.beside <= 1e6))
+		return err_set(e, ERR_FORMAT, "a predictor with numbers out of range");
+	if (!predictor_find(im->db, im->tmp, p.class, p.epoch, &here, e))
+		return false;
+	if (leave_predictor(im, &p, &here, &why)) {
+		im->left = str_of(arena_printf(&im->left_arena, "%.*s%sthe predictor of class %.*s: %s",
+		    STR_ARG(im->left), im->left.n ? "; " : "", STR_ARG(p.class), why.msg));
+		return true;
+	}
+	im->n_predictors++;
+	return predictor_put(im->db, &p, 0, e);
+}
+
 static const struct {
 	char letter;
 	bool (*import)(struct import *im, struct bytes b, struct err *e);
@@ -445,11 +510,27 @@ import_all(struct import *im, struct bytes plain, struct err *e)
 	return true;
 }
 
+static struct str
+import_report(struct arena *a, const struct import *im, int64_t n_new, int64_t n_pooled, bool dry_run)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	sb_addf(&sb,
+	    "{\"environments\":%u,\"specs\":%llu,\"measurements\":%llu,\"new\":%lld,\"pooled\":%lld,"
+	    "\"conflicts\":%llu,\"predictors\":%llu,\"predictors_left\":",
+	    im->n_envs, (unsigned long long)im->n_specs, (unsigned long long)im->n_rows, (long long)n_new,
+	    (long long)n_pooled, (unsigned long long)im->n_conflicts, (unsigned long long)im->n_predictors);
+	json_text(&sb, im->left);
+	sb_addf(&sb, ",\"dry_run\":%s}", dry_run ? "true" : "false");
+	return sb_str(&sb);
+}
+
 bool
 cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, struct str *report, struct err *e)
 {
 	struct arena tmp = {0};
-	struct import im = {.db = db, .tmp = &tmp};
+	struct import im = {.db = db, .tmp = &tmp, .left = STR("")};
 	struct bytes plain = {0};
 	int64_t put = db->tally[TALLY_PUT], pooled = db->tally[TALLY_POOLED],
 		repeated = db->tally[TALLY_REPEATED];
@@ -462,13 +543,8 @@ cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, stru
 			(void)sqlite3_exec(db->sql, "ROLLBACK TO import", NULL, NULL, NULL);
 		(void)sqlite3_exec(db->sql, "RELEASE import", NULL, NULL, NULL);
 		if (ok)
-			*report = str_of(arena_printf(a,
-			    "{\"environments\":%u,\"specs\":%llu,\"measurements\":%llu,\"new\":%lld,"
-			    "\"pooled\":%lld,\"conflicts\":%llu,\"dry_run\":%s}",
-			    im.n_envs, (unsigned long long)im.n_specs, (unsigned long long)im.n_rows,
-			    (long long)(db->tally[TALLY_PUT] - put),
-			    (long long)(db->tally[TALLY_POOLED] - pooled), (unsigned long long)im.n_conflicts,
-			    dry_run ? "true" : "false"));
+			*report = import_report(
+			    a, &im, db->tally[TALLY_PUT] - put, db->tally[TALLY_POOLED] - pooled, dry_run);
 		if (!ok || dry_run) {
 			db->tally[TALLY_PUT] = put;
 			db->tally[TALLY_POOLED] = pooled;
@@ -476,6 +552,7 @@ cache_import(struct db *db, struct arena *a, struct bytes in, bool dry_run, stru
 		}
 	}
 	free((void *)(uintptr_t)plain.p);
+	arena_fini(&im.left_arena);
 	arena_fini(&tmp);
 	return ok || err_in(e, "import");
 }

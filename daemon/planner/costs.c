@@ -405,7 +405,8 @@ costs_open(struct tune *t, struct err *e)
 	struct msg ask = {.type = MSG_cost_ask}, have;
 
 	make_index(t);
-	expect_open(t);
+	if (!expect_open(t, e))
+		return false;
 	t->cost = NEW_ARRAY(t->arena, struct spec_cost, t->front.cands.n_specs);
 	for (uint32_t i = n; i < t->front.cands.n_specs; i++)
 		t->cost[i] = (struct spec_cost){.bound_ns = PLAN_VIEW_NS,

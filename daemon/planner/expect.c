@@ -2,17 +2,45 @@
 #include "expect.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Of another generator or other bounds it is of no use: the job's own line does, as on a device that training
- * has not seen. */
-void
-expect_open(struct tune *t)
+static bool
+read_given(struct tune *t, struct predictor *p, struct err *e)
+{
+	const char *path = str_dup(t->arena, t->start.predictor_path);
+	struct bytes file;
+	struct hash h;
+
+	if (!os_read_file(t->os, t->arena, path, PREDICT_FILE_MAX, &file, e))
+		return false;
+	h = hash_bytes(file.p, file.n);
+	return (hash_eq(&h, &t->start.predictor) ||
+		   err_set(e, ERR_FORMAT, "its bytes are others than announced")) &&
+	    predictor_read(t->arena, file, p, e);
+}
+
+/* Where none is of use, of another generator or other bounds, the job's own line does, as on a device that
+ * training has not seen. */
+bool
+expect_open(struct tune *t, struct err *e)
 {
 	struct predictor *p = NEW(t->arena, struct predictor);
 	struct err why = {0};
 
-	t->predictor = predictor_read(t->arena, predictor_shipped(), p, &why) ? p : NULL;
+	t->predictor = p;
+	if (t->start.predictor_path.n) {
+		if (read_given(t, p, &why))
+			return true;
+		if (t->start.predictor_asked) {
+			*e = why;
+			return err_in(e, "--predictor");
+		}
+		(void)fprintf(stderr, "what was trained for this class cannot be used: %s\n", why.msg);
+	}
+	if (!predictor_read(t->arena, predictor_shipped(), p, &why))
+		t->predictor = NULL;
+	return true;
 }
 
 void

@@ -5,8 +5,10 @@
 
 #include "tune.h"
 
-/* Makes the predictor ready; one that cannot be used is said in the log's words and done without. */
-void expect_open(struct tune *t);
+/* Makes the predictor ready: the one that the job names, or that was trained for the class, or that came with
+ * Korch. Of the last two one that cannot be used is said in the log's words and done without; of the first it
+ * is an error. */
+bool expect_open(struct tune *t, struct err *e) MUST_CHECK;
 /* Fills what is known of a spec before it is measured; parts: of its bound. */
 void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
 /* From what is measured by now. */

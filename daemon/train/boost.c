@@ -73,6 +73,7 @@ boost_once(BoosterHandle b, DMatrixHandle m, const struct fit *f, float base, fl
 		double over = (double)have[i] + (double)base - (double)f->y[i],
 		       side = 2 * (over > 0 ? 1 - f->share : f->share);
 
+		side *= f->weight ? (double)f->weight[i] : 1;
 		grad[i] = (float)(side * fmin(fmax(over, -smooth), smooth));
 		hess[i] = (float)side;
 	}

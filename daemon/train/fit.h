@@ -8,6 +8,7 @@
 struct fit {
 	const float *x; /* n rows of d numbers */
 	const float *y;
+	const float *weight; /* how much each row counts; NULL: all alike */
 	uint32_t n, d;
 	double
 	    share; /* of y that is to lie below the function: 0.5 for the median, 0.05 for a low quantile */

@@ -8,20 +8,27 @@ static const double ridge = 3; /* rows' worth of belief in zero, per number */
 
 const struct fit fit_usual = {.share = 0.5, .n_trees = 320, .n_leaves = 24};
 
+static double
+weight_of(const struct fit *f, uint32_t row)
+{
+	return f->weight ? (double)f->weight[row] : 1;
+}
+
 static void
 spread(const struct fit *f, double *mean, double *scale)
 {
 	for (uint32_t k = 0; k < f->d; k++) {
-		double sum = 0, square = 0;
+		double sum = 0, square = 0, n = 0;
 
 		for (uint32_t i = 0; i < f->n; i++) {
-			double v = (double)f->x[(size_t)i * f->d + k];
+			double v = (double)f->x[(size_t)i * f->d + k], w = weight_of(f, i);
 
-			sum += v;
-			square += v * v;
+			sum += w * v;
+			square += w * v * v;
+			n += w;
 		}
-		mean[k] = sum / f->n;
-		scale[k] = sqrt(fmax(square / f->n - mean[k] * mean[k], 0));
+		mean[k] = sum / n;
+		scale[k] = sqrt(fmax(square / n - mean[k] * mean[k], 0));
 	}
 }
 
@@ -59,13 +66,15 @@ normal_equations(
 	for (uint32_t k = 0; k < f->d; k++)
 		a[k * f->d + k] = ridge;
 	for (uint32_t i = 0; i < f->n; i++) {
+		double w = weight_of(f, i);
+
 		for (uint32_t k = 0; k < f->d; k++)
 			z[k] =
 			    scale[k] > 1e-6 ? ((double)f->x[(size_t)i * f->d + k] - mean[k]) / scale[k] : 0;
 		for (uint32_t k = 0; k < f->d; k++) {
-			b[k] += z[k] * ((double)f->y[i] - y_mean);
+			b[k] += w * z[k] * ((double)f->y[i] - y_mean);
 			for (uint32_t j = 0; j <= k; j++)
-				a[k * f->d + j] += z[k] * z[j];
+				a[k * f->d + j] += w * z[k] * z[j];
 		}
 	}
 	arena_fini(&tmp);
@@ -77,12 +86,15 @@ fit_line(struct arena *a, const struct fit *f, struct forest *out)
 	struct arena tmp = {0};
 	double *mean = NEW_ARRAY(&tmp, double, f->d), *scale = NEW_ARRAY(&tmp, double, f->d),
 	       *m = NEW_ARRAY(&tmp, double, (size_t)f->d * f->d), *b = NEW_ARRAY(&tmp, double, f->d),
-	       y_mean = 0;
+	       y_mean = 0, n = 0;
 	float *w = NEW_ARRAY(a, float, f->d);
 	double base;
 
-	for (uint32_t i = 0; i < f->n; i++)
-		y_mean += (double)f->y[i] / f->n;
+	for (uint32_t i = 0; i < f->n; i++) {
+		y_mean += weight_of(f, i) * (double)f->y[i];
+		n += weight_of(f, i);
+	}
+	y_mean /= fmax(n, 1e-9);
 	if (f->n) {
 		spread(f, mean, scale);
 		normal_equations(f, mean, scale, y_mean, m, b);

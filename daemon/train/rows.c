@@ -58,6 +58,10 @@ train_row_flatten(struct arena *a, struct train_row *row)
 	sample_flat(&row->plain, row->flat[HEAD_KERNEL]);
 	sample_flat(&row->sample, row->flat[HEAD_SCHEDULE]);
 }
+struct source {
+	const char *name;
+	bool is_own;
+};
 
 /* False: a row that says nothing of this generator's kernels; counted. */
 static bool
@@ -73,10 +77,10 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 		set->n_failed++;
 		return false;
 	}
-	if (m->epoch != GENERATOR_EPOCH) {
-		set->n_other_epoch++;
+	out->is_older = m->epoch != GENERATOR_EPOCH;
+	set->n_other_epoch += out->is_older;
+	if (out->is_older && !out->is_own)
 		return false;
-	}
 	if (!sample_make(a, spec, m->row.schedule, &t, &hw, m->heat, &out->sample, &e)) {
 		set->n_unread++;
 		return false;
@@ -87,6 +91,7 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 	train_row_flatten(a, out);
 	out->ns = (double)m->row.median_ns;
 	out->log_ratio = log(out->ns / out->sample.analytic_ns);
+	out->wall_ns = m->wall_ns;
 	out->spec = m->spec;
 	out->heat = (struct str){str_dup(a, m->heat), m->heat.n};
 	out->schedule = (struct str){str_dup(a, m->row.schedule), m->row.schedule.n};
@@ -94,7 +99,7 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 }
 
 static bool
-add_spec_rows(struct arena *a, struct train_set *set, const char *name, const struct export_rows *x,
+add_spec_rows(struct arena *a, struct train_set *set, const struct source *from, const struct export_rows *x,
     uint32_t spec, const uint32_t *rows, uint32_t n, struct err *e)
 {
 	struct arena tmp = {0};
@@ -104,13 +109,13 @@ add_spec_rows(struct arena *a, struct train_set *set, const char *name, const st
 	for (uint32_t i = 0; ok && i < n; i++) {
 		const struct m_measurement *m = &x->rows[rows[i]];
 		const struct m_env *env = &x->envs[x->env_of[rows[i]]];
-		struct train_row row = {0};
+		struct train_row row = {.is_own = from->is_own};
 
 		if (m->threads == 0 || m->threads > 65536 || !heat_is_word(m->heat))
 			ok = err_set(e, ERR_FORMAT, "a measurement with numbers out of range");
 		if (!ok || !take_row(a, set, env, &s, m, &row))
 			continue;
-		row.model = model_of(a, set, &x->specs[spec].model, name);
+		row.model = model_of(a, set, &x->specs[spec].model, from->name);
 		row.env = env_of(a, set, env, m->threads);
 		GROW(a, set->rows, set->n_rows, set->cap_rows);
 		set->rows[set->n_rows++] = row;
@@ -119,8 +124,8 @@ add_spec_rows(struct arena *a, struct train_set *set, const char *name, const st
 	return ok;
 }
 
-bool
-train_rows_add(struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e)
+static bool
+add_rows(struct arena *a, struct train_set *set, const struct source *from, struct bytes file, struct err *e)
 {
 	struct arena tmp = {0};
 	struct export_rows x;
@@ -133,10 +138,28 @@ train_rows_add(struct arena *a, struct train_set *set, const char *name, struct 
 		for (uint32_t i = 0; i < x.n_rows; i++)
 			if (x.spec_of[i] == s)
 				of[n++] = i;
-		ok = add_spec_rows(a, set, name, &x, s, of, n, e);
+		ok = add_spec_rows(a, set, from, &x, s, of, n, e);
 	}
 	arena_fini(&tmp);
-	return ok || err_in(e, "%s", name);
+	return ok || err_in(e, "%s", from->name);
+}
+
+bool
+train_rows_add(struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e)
+{
+	return add_rows(a, set, &(struct source){name, false}, file, e);
+}
+
+bool
+train_rows_add_own(struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e)
+{
+	return add_rows(a, set, &(struct source){name, true}, file, e);
+}
+
+float
+train_weight(const struct train_row *r)
+{
+	return r->is_own && !r->is_older ? 4 : 1;
 }
 
 static int
@@ -151,6 +174,8 @@ by_row(const void *pa, const void *pb)
 		c = str_cmp(a->heat, b->heat);
 	if (c == 0)
 		c = str_cmp(a->schedule, b->schedule);
+	if (c == 0)
+		c = a->is_older - b->is_older;
 	return c ? c : (a->ns > b->ns) - (a->ns < b->ns);
 }
 
@@ -158,6 +183,13 @@ bool
 train_same_race(const struct train_row *a, const struct train_row *b)
 {
 	return hash_eq(&a->spec, &b->spec) && a->env == b->env && str_eq(a->heat, b->heat);
+}
+
+/* What another generator made is no rival of what is made now. */
+static bool
+is_better(const struct train_row *a, const struct train_row *b)
+{
+	return a->is_older != b->is_older ? b->is_older : a->ns < b->ns;
 }
 
 void
@@ -171,7 +203,7 @@ train_rows_end(struct train_set *set)
 		uint32_t best = i;
 
 		for (end = i; end < set->n_rows && train_same_race(&set->rows[i], &set->rows[end]); end++)
-			if (set->rows[end].ns < set->rows[best].ns)
+			if (is_better(&set->rows[end], &set->rows[best]))
 				best = end;
 		set->rows[best].is_best = true;
 	}

@@ -16,7 +16,13 @@ struct train_row {
 	uint32_t model; /* that the spec came with: rows of one model never stand on both sides of a split */
 	uint32_t env;   /* measuring environment and threads: those of one race alike */
 	bool is_best;   /* the fastest schedule of its spec there */
+	bool is_own;    /* of the device class that is trained for, from its own store */
+	bool is_older;  /* of another generator: what it ran is not what is generated now, though nearly so */
+	int64_t wall_ns; /* when it was measured */
 };
+/* How much a row counts: those of the class itself four times as what others measured elsewhere; of another
+ * generator once. */
+float train_weight(const struct train_row *r);
 /* Rows of any number of exports, by spec, environment, heat, schedule, time; environments and models are
  * numbered as they come, so the same exports in another order are another set. */
 struct train_set {
@@ -39,6 +45,10 @@ bool train_rows_add(
     struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
 /* Fills flat[] from the two samples. */
 void train_row_flatten(struct arena *a, struct train_row *row);
+/* The same of the device class that is trained for: they weigh more, and rows of another generator epoch join
+ * where spec and schedule still read. */
+bool train_rows_add_own(
+    struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
 /* Timed of the same spec on the same device, with operands where the other's lay. */
 bool train_same_race(const struct train_row *a, const struct train_row *b);
 /* Sorts, and finds the best of each spec; after the last train_rows_add(). */

@@ -38,17 +38,20 @@ train_fit(struct arena *a, const struct train_set *set, const struct train_part 
 	struct arena tmp = {0};
 	uint32_t d = SAMPLE_FLAT, n = 0;
 	float *x = NEW_ARRAY(&tmp, float, (size_t)d *MAX_OF(set->n_rows, 1u)),
-	      *y = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u));
+	      *y = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u)),
+	      *weight = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u));
 	bool ok;
 
 	for (uint32_t i = 0; i < set->n_rows; i++) {
 		if (!train_takes(set, p, i))
 			continue;
 		memcpy(x + (size_t)n * d, set->rows[i].flat[p->head], d * sizeof(x[0]));
+		weight[n] = train_weight(&set->rows[i]);
 		y[n++] = (float)set->rows[i].log_ratio;
 	}
 	how.x = x;
 	how.y = y;
+	how.weight = weight;
 	how.n = n;
 	how.d = d;
 	ok = fit_forest(a, &how, out, e);

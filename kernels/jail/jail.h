@@ -34,6 +34,7 @@ struct jail_conf {
 	uint64_t file_bytes;      /* the largest file; 0: the table's */
 	uint64_t cpu_s;           /* of a process; 0: the table's */
 	uint32_t n_processes;     /* threads count; 0: the table's */
+	bool is_idle;             /* behind all else that wants a processor or a disk */
 	bool until_hangup;        /* ends when the other end of its standard input is closed */
 	char *const *argv;        /* ends with NULL; argv[0] is a path */
 };

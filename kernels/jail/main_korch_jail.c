@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +31,7 @@ give_up(const char *what, const char *why)
 static const char usage[] =
     "Usage: korch-jail JAIL [--read PATH]... [--scratch DIR] [--dir DIR] [--memory BYTES] [--file BYTES] "
     "[--cpu SECONDS]\n"
-    "           [--processes N] [--until-hangup] -- PROGRAM [ARGUMENT]...\n"
+    "           [--processes N] [--idle] [--until-hangup] -- PROGRAM [ARGUMENT]...\n"
     "       korch-jail --survey\n"
     "Starts a program in a jail: compile, measure, gpu or plan. Other programs of korch start it; what a "
     "jail may do, and\n"
@@ -104,6 +106,10 @@ read_arguments(struct jail_plan *p, int argc, char **argv)
 	for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "--until-hangup") == 0) {
 			p->conf.until_hangup = true;
+			continue;
+		}
+		if (strcmp(argv[i], "--idle") == 0) {
+			p->conf.is_idle = true;
 			continue;
 		}
 		take_option(p, argv[i], i + 1 < argc ? argv[i + 1] : NULL, reads, &n_reads);
@@ -329,6 +335,16 @@ run_alone(struct jail_plan *p)
 	_exit(1);
 }
 
+/* Nice 19, and the disk's idle class (ioprio_set(2)): inherited by all that is started. */
+static void
+be_idle(void)
+{
+	enum { WHO_PROCESS = 1, CLASS_IDLE = 3 << 13 };
+
+	(void)setpriority(PRIO_PROCESS, 0, 19);
+	(void)syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -339,6 +355,8 @@ main(int argc, char **argv)
 		(void)close(fd);
 	read_arguments(p, argc, argv);
 	read_mode(p);
+	if (p->conf.is_idle)
+		be_idle();
 	if (p->is_inside)
 		become(p);
 	if (!p->conf.until_hangup)

@@ -87,6 +87,8 @@ add_options(struct line *l, const struct jail_conf *c)
 	add_number(l, "--file", c->file_bytes);
 	add_number(l, "--cpu", c->cpu_s);
 	add_number(l, "--processes", c->n_processes);
+	if (c->is_idle)
+		add(l, "--idle");
 	if (c->until_hangup)
 		add(l, "--until-hangup");
 }

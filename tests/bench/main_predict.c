@@ -3,6 +3,7 @@
  * is in no training row, whatever model it came with.  Baselines beside: the bound alone, the line of a dozen
  * counts, nearest neighbour.
  *   --plot FILE.svg  predicted against measured times of left-out models */
+#include "../../daemon/train/reliability.h"
 #include "../../daemon/train/train.h"
 
 #include <math.h>
@@ -427,41 +428,22 @@ by_device(struct arena *a, const struct train_set *set, uint32_t threads, bool s
 static void
 plot(const char *path, const struct result *r)
 {
-	enum { SIDE = 640, EDGE = 40 };
-	FILE *f = fopen(path, "w");
+	struct arena tmp = {0};
+	struct reliability_point *p = NEW_ARRAY(&tmp, struct reliability_point, r->n + 1);
+	struct strbuf sb;
+	struct err e = {0};
 
-	if (!f) {
-		fprintf(stderr, "bench-predict: %s cannot be written\n", path);
-		exit(74);
-	}
-	fprintf(f,
-	    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
-	    "font-size=\"12\">\n",
-	    SIDE, SIDE);
-	fprintf(f,
-	    "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/><line x1=\"%d\" y1=\"%d\" x2=\"%d\" "
-	    "y2=\"%d\" stroke=\"gray\"/>\n",
-	    EDGE, SIDE - EDGE, SIDE - EDGE, EDGE);
-	for (int p = 2; p <= 9; p++) {
-		double at = EDGE + (p - 2) * (SIDE - 2.0 * EDGE) / 7;
-
-		fprintf(f, "<text x=\"%.0f\" y=\"%d\">1e%d</text><text x=\"2\" y=\"%.0f\">1e%d</text>\n", at,
-		    SIDE - 10, p, SIDE - at, p);
-	}
 	for (uint32_t i = 0; i < r->n; i++) {
-		double t = log10(r->bound[i] * exp(r->truth[i])), q = t + r->ratio[BY_PREDICTOR][i] / log(10),
-		       k = (SIDE - 2.0 * EDGE) / 7;
-
-		fprintf(f,
-		    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"1.5\" fill=\"steelblue\" fill-opacity=\"0.5\"/>\n",
-		    EDGE + (t - 2) * k, SIDE - EDGE - (q - 2) * k);
+		p[i].measured_ns = r->bound[i] * exp(r->truth[i]);
+		p[i].predicted_ns = p[i].measured_ns * exp(r->ratio[BY_PREDICTOR][i]);
 	}
-	fprintf(f,
-	    "<text x=\"%d\" y=\"24\">ns predicted (up) against ns measured, kernels of models left "
-	    "out</text>\n</svg>\n",
-	    EDGE);
-	if (fclose(f) != 0)
+	sb_init(&sb, &tmp);
+	reliability_svg(&sb, "Kernels of models that were left out", p, r->n);
+	if (!os_write_file(os_real(), path, (struct bytes){(const uint8_t *)sb.p, sb.n}, &e)) {
+		fprintf(stderr, "bench-predict: %s\n", e.msg);
 		exit(74);
+	}
+	arena_fini(&tmp);
 }
 
 static bool

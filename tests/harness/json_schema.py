@@ -12,7 +12,7 @@ import sys
 KEYS = {"$schema", "$defs", "$ref", "title", "description", "type", "properties", "required", "additionalProperties",
         "items", "oneOf", "enum", "const", "pattern", "minimum"}
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
-RECORDS = ["event", "job", "worker", "measurement", "evidence"]  # what rec_json prints
+RECORDS = ["event", "job", "worker", "measurement", "evidence", "predictor"]  # what rec_json prints
 FIELDS = {"U64": {"type": "integer", "minimum": 0}, "I64": {"type": "integer"}, "F64": {"type": ["number", "null"]},
           "BOOL": {"type": "boolean"}, "TEXT": {"type": "string"}, "BYTES": {"type": "string", "pattern": "^([0-9a-f]{2})*$"},
           "HASH": {"type": "string", "pattern": "^([0-9a-f]{64})?$"},
