@@ -125,6 +125,28 @@ order_ask(struct tune *t, uint32_t spec, struct arena *a, struct m_spec_ask *ask
 		ask->named[ask->n_named].schedule = o->schedule[ask->n_named];
 }
 
+/* The first of the schedules that is a call, or is none, and its place; o->n: there is none. */
+static uint32_t
+first_of(const struct order *o, bool is_call)
+{
+	uint32_t i = 0;
+
+	while (i < o->n && str_starts(o->schedule[i], "lib=") != is_call)
+		i++;
+	return i;
+}
+
+bool
+order_guess(struct tune *t, uint32_t spec, struct str *first, struct str *generated)
+{
+	const struct order *o = order_of(t, spec);
+	uint32_t call = first_of(o, true), other = first_of(o, false);
+
+	*generated = other < o->n ? o->schedule[other] : STR("");
+	*first = call < o->n && o->ns[call] <= o->ns[0] * (1 + beside) ? o->schedule[call] : *generated;
+	return o->n > 0;
+}
+
 double
 order_gain(double limit_ns, double ns, double sigma)
 {

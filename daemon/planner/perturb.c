@@ -186,7 +186,7 @@ perturb_undo(struct tune *t, uint32_t s)
 }
 
 bool
-perturb_is_in(const struct tune *t, const uint32_t *chosen, uint32_t n)
+perturb_is_in(struct tune *t, const uint32_t *chosen, uint32_t n)
 {
 	struct str base, moves;
 

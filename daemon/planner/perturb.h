@@ -18,7 +18,7 @@ bool perturb_undo(struct tune *t, uint32_t spec);
 /* That spec's instructions stay as they were compiled: said at the end, with the first one's cause. */
 void perturb_unmoved(struct tune *t, uint32_t spec, struct str cause);
 /* Does a kernel of the choice have moves? */
-bool perturb_is_in(const struct tune *t, const uint32_t *chosen, uint32_t n);
+bool perturb_is_in(struct tune *t, const uint32_t *chosen, uint32_t n);
 
 /* What is known of the moves that the plan's kernels have. */
 void perturb_tell(const struct tune *t, struct plan *plan);

@@ -57,7 +57,7 @@ same_kernels(const struct entrant *a, const struct entrant *b)
 }
 
 static struct hash
-digest_of(const struct tune *t, const struct entrant *x)
+digest_of(struct tune *t, const struct entrant *x)
 {
 	struct arena tmp = {0};
 	struct strbuf sb;

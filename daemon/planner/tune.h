@@ -226,9 +226,9 @@ bool stages_plan(const struct tune *t, const struct plan *plan, struct err *e) M
 /* Builds the choice and saves its plan, to be timed.  False: no such plan, and why; ERR_DEADLINE: not in
  * time. */
 bool finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e) MUST_CHECK;
-/* The schedule that a kernel of the plan is built with: of its measurement, or of its nearest kin; "": what
- * looks best. */
-struct str finish_schedule(const struct tune *t, uint32_t spec);
+/* The schedule that a kernel of the plan is built with: of its measurement, by prediction, or of its nearest
+ * kin; "": what looks best. */
+struct str finish_schedule(struct tune *t, uint32_t spec);
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
 /* Ends the job with the plan that it ended with before. */
 bool finish_again(struct tune *t, struct err *e) MUST_CHECK;

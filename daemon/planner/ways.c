@@ -1,6 +1,8 @@
 /* daemon/planner/ways.c: see ways.h. */
 #include "ways.h"
 
+#include "order.h"
+
 #include "away.h"
 
 #include "../../proto/range.h"
@@ -33,10 +35,20 @@ schedule_of_kin(const struct tune *t, uint32_t s)
 	return best;
 }
 
-struct str
-finish_schedule(const struct tune *t, uint32_t s)
+/* By prediction, or as its kin is. */
+static struct str
+guessed_schedule(struct tune *t, uint32_t s)
 {
-	struct str schedule = t->cost[s].measured_ns > 0 ? t->cost[s].schedule : schedule_of_kin(t, s), moves;
+	struct str first, generated;
+
+	return order_guess(t, s, &first, &generated) ? first : schedule_of_kin(t, s);
+}
+
+struct str
+finish_schedule(struct tune *t, uint32_t s)
+{
+	struct str schedule = t->cost[s].measured_ns > 0 ? t->cost[s].schedule : guessed_schedule(t, s),
+		   moves;
 
 	if (t->is_plain)
 		(void)sip_split(schedule, &schedule, &moves);
@@ -57,17 +69,31 @@ ways_emit(struct tune *t, uint32_t s, struct str schedule, struct plan_code *c, 
 				 : emit_c(t->plan_arena, spec, plain, &t->target, symbol, &c->code, e);
 }
 
-/* A kernel that was never measured: as its kin is, by a library's call, by what looks best, by the defaults.
- * The list ends with the first that is generated, as a builder has no reason to go beyond it. */
+/* What to try for it, "": nothing, in the end the defaults. */
+static void
+list_guesses(struct tune *t, uint32_t s, struct str all[WAYS_MAX])
+{
+	const struct spec *spec = &t->front.cands.specs[s];
+
+	for (uint32_t i = 0; i < WAYS_MAX; i++)
+		all[i] = STR("");
+	if (order_guess(t, s, &all[0], &all[1]))
+		return;
+	all[0] = finish_schedule(t, s);
+	if (!all[0].n)
+		all[1] = space_library(t->plan_arena, spec, &t->target);
+	all[2] = space_guess(t->plan_arena, spec, &t->target);
+}
+
+/* A kernel that was never measured: as predicted; else as its kin is, by a library's call, by what looks
+ * best, by the defaults. The list ends with the first that is generated, as a builder has no reason to go
+ * beyond it. */
 static bool
 find_guess(struct tune *t, uint32_t s, struct plan_code *c, struct ways *out, struct err *e)
 {
-	const struct spec *spec = &t->front.cands.specs[s];
-	struct str kin = finish_schedule(t, s);
-	const struct str all[WAYS_MAX] = {kin,
-	    kin.n ? STR("") : space_library(t->plan_arena, spec, &t->target),
-	    space_guess(t->plan_arena, spec, &t->target), STR("")};
+	struct str all[WAYS_MAX];
 
+	list_guesses(t, s, all);
 	for (uint32_t i = 0; i < WAYS_MAX; i++) {
 		bool is_last = i + 1 == WAYS_MAX;
 		struct plan_code here = {.symbol = c->symbol};

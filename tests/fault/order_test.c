@@ -194,6 +194,40 @@ failed_first(void **state)
 	desk_close(&d);
 }
 
+/* With nothing measured each kernel is built by what is expected to be its fastest schedule. */
+static void
+guesses_are_predicted(void **state)
+{
+	struct desk d;
+	struct plan plan;
+	uint32_t n = 0;
+
+	(void)state;
+	open_known_device(&d);
+	(void)desk_job(&d, 0, false, &plan);
+	for (uint32_t i = 0; i < plan.n_kernels; i++) {
+		const struct plan_kernel *k = &plan.kernels[i];
+		struct target t = target_of(&d);
+		struct str *list;
+		struct spec s;
+		uint32_t n_list;
+		int64_t least = INT64_MAX;
+		struct err e = {0};
+
+		if (plan_kernel_is_view(k) || k->bound_ns < 2000) /* with another heat below a microsecond */
+			continue;
+		if (!spec_read(&d.a, k->spec, &s, &e))
+			fail_msg("%s", e.msg);
+		space_list(&d.a, &s, &t, (uint32_t)d.effort, emit_outcome, &list, &n_list);
+		for (uint32_t w = 0; w < n_list; w++)
+			least = MIN_OF(least, predicted_ns(&d, &s, STR(""), list[w]));
+		assert_true((double)predicted_ns(&d, &s, STR(""), k->schedule) <= 1.1 * (double)least);
+		n += k->schedule.n > 0;
+	}
+	assert_true(n > 0); /* the defaults are not all that is taken */
+	desk_close(&d);
+}
+
 static int
 read_predictor(void **state)
 {
@@ -215,7 +249,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(gains), cmocka_unit_test(losers_are_not_compiled),
-	    cmocka_unit_test(second_looks), cmocka_unit_test(failed_first)};
+	    cmocka_unit_test(second_looks), cmocka_unit_test(failed_first),
+	    cmocka_unit_test(guesses_are_predicted)};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, read_predictor, free_predictor);
