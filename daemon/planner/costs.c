@@ -152,7 +152,10 @@ costs_be_strict(struct tune *t)
 static bool
 take_failure(struct tune *t, struct spec_cost *c, const struct m_cost *m)
 {
-	if (c->measured_ns <= 0 && (!c->is_foreseen || m->effort == 0 || m->effort >= t->effort))
+	bool is_all = !c->is_foreseen || m->effort == 0 || m->effort >= t->effort;
+
+	/* for a proof it would be asked for again and again */
+	if (c->measured_ns > 0 ? t->is_strict : is_all)
 		return false;
 	costs_trouble(t, err_of_wire(m->fail), m->cause);
 	c->n_wanted = UINT32_MAX;
