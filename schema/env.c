@@ -19,6 +19,21 @@ is_fuller(struct str class, struct str before)
 	return class.n > before.n && class.p[before.n] == ':' && memcmp(class.p, before.p, before.n) == 0;
 }
 
+/* Its numbers, and those that calibration did not look for when they were found. */
+static void
+keep_hw(struct m_hw *own, const struct m_hw *before)
+{
+	struct m_hw hw = *before;
+
+	if (!(hw.linear_flops > 0))
+		hw.linear_flops = own->linear_flops;
+	if (!(hw.exp_per_s > 0))
+		hw.exp_per_s = own->exp_per_s;
+	if (!(hw.div_per_s > 0))
+		hw.div_per_s = own->div_per_s;
+	*own = hw;
+}
+
 /* What a row keeps when another device of its environment comes. */
 static void
 keep_known(struct m_env *own, const struct m_env *before)
@@ -26,7 +41,7 @@ keep_known(struct m_env *own, const struct m_env *before)
 	struct err bad = {0};
 
 	if (before->hw.flops_peak > 0 && hw_check(&before->hw, &bad))
-		own->hw = before->hw;
+		keep_hw(&own->hw, &before->hw);
 	if (before->run_compat.n)
 		own->run_compat = before->run_compat;
 	if (before->compiler.n)

@@ -136,6 +136,9 @@ struct m_hw
 device_hw_told(const struct hw *h, const struct target *t, int64_t n_cores)
 {
 	return (struct m_hw){.flops_peak = h->flops_peak,
+	    .linear_flops = h->linear_flops,
+	    .exp_per_s = h->exp_per_s,
+	    .div_per_s = h->div_per_s,
 	    .l1_bytes_per_s = h->bytes_per_s[0],
 	    .l2_bytes_per_s = h->bytes_per_s[1],
 	    .l3_bytes_per_s = h->bytes_per_s[2],

@@ -108,7 +108,7 @@ bool batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, s
 
 /* ---- the child's parts ------------------------------------------------------------------- */
 /* Short kernels of known kind, run like any other, but on one thread: their frozen times are of one. */
-enum probe { PROBE_FMA, PROBE_READ, PROBE_COPY, PROBE_NOTHING, PROBE_COUNT };
+enum probe { PROBE_FMA, PROBE_READ, PROBE_COPY, PROBE_NOTHING, PROBE_EXP, PROBE_DIV, PROBE_COUNT };
 struct refs {
 	const struct dev *dev; /* `own` where the kernels' device has several threads */
 	struct dev own;
@@ -126,7 +126,8 @@ void refs_close(struct refs *r);
 /* One call of a class reference, in ns. */
 int64_t refs_time(const struct refs *r, enum measure_ref which);
 /* One call of a probe on one thread, in ns: `rounds` times over n_vectors at x.  PROBE_FMA does
- * 12 multiply-adds of a vector a round. */
+ * 12 multiply-adds of a vector a round; PROBE_EXP and PROBE_DIV write half of the vectors, one result for
+ * each element of the other half. */
 int64_t refs_probe(const struct refs *r, enum probe which, void *x, int64_t n_vectors, int64_t rounds);
 
 bool calibrate(const struct dev *d, const struct refs *r, bool is_quick, struct calibration *out,

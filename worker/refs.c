@@ -64,6 +64,19 @@ static const char text[] =
     "		__asm__ volatile(\"\" ::\"r\"(x) : \"memory\");\n"
     "	}\n"
     "}\n"
+    "/* the second half from the first, as generated kernels do it */\n"
+    "#define EACH(NAME, RESULT) PASS(NAME) { \\\n"
+    "	const long *rounds = buf[2], n = rounds[0] / 2 * (long)(sizeof(vec) / 4); \\\n"
+    "	const float *restrict x = buf[0]; \\\n"
+    "	float *restrict y = (float *)buf[0] + n; \\\n"
+    "	for (long r = 0; r < rounds[1]; r++) { \\\n"
+    "		for (long i = 0; i < n; i++) \\\n"
+    "			y[i] = RESULT; \\\n"
+    "		__asm__ volatile(\"\" ::\"r\"(y) : \"memory\"); \\\n"
+    "	} \\\n"
+    "}\n"
+    "EACH(exps, k_exp_f32(x[i]))\n"
+    "EACH(divs, 1.0f / x[i])\n"
     "PASS(nothing) { }\n";
 
 bool
@@ -79,6 +92,7 @@ refs_compile(struct arena *a, struct bytes *code, struct err *e)
 	t = target_of_isa(isa);
 	o.flags = emit_c_flags(t);
 	sb_init(&sb, a);
+	sb_add(&sb, emit_c_prelude(a, t));
 	sb_addf(&sb, "typedef float vec __attribute__((vector_size(%d), aligned(4)));\n", t->simd_bytes);
 	sb_addz(&sb, text);
 	return compile_c(a, sb_str(&sb), &o, code, e) || err_in(e, "the class references");
@@ -99,6 +113,8 @@ find_all(struct refs *r, struct err *e)
 	    find_one(r, "fma", 1, &r->probe[PROBE_FMA], e) &&
 	    find_one(r, "read", 1, &r->probe[PROBE_READ], e) &&
 	    find_one(r, "copy", 1, &r->probe[PROBE_COPY], e) &&
+	    find_one(r, "exps", 1, &r->probe[PROBE_EXP], e) &&
+	    find_one(r, "divs", 1, &r->probe[PROBE_DIV], e) &&
 	    find_one(r, "nothing", r->dev->n_threads, &r->probe[PROBE_NOTHING], e);
 }
 

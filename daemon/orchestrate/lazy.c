@@ -39,6 +39,56 @@ least_reduced(struct arena *a, const struct lazy_in *in)
 	return r;
 }
 
+static int64_t
+cost_of(const struct blp *p, uint32_t kernel)
+{
+	return p->kernels[kernel].cost == BLP_NEVER ? 0 : p->kernels[kernel].cost;
+}
+
+/* What is expected of a spec above its cost, over all of the choice's kernels that have it. */
+static double *
+lifts(struct arena *a, const struct lazy_in *in)
+{
+	double *lift = NEW_ARRAY(a, double, in->n_specs);
+
+	for (uint32_t i = 0; i < in->choice->n_chosen; i++) {
+		uint32_t k = in->choice->chosen[i], s = in->spec_of[k];
+
+		lift[s] += fmax((double)in->expected[s] - (double)cost_of(in->blp, k), 0);
+	}
+	return lift;
+}
+
+/* Of what is chosen and open, what lifts the choice most comes first, and no more than lifts it to the best
+ * measured plan: the proof needs it no higher.  What is out counts as if it had come as expected. */
+static void
+keep_lifting(struct arena *a, const struct lazy_in *in, struct lazy_out *out)
+{
+	const double *lift = lifts(a, in);
+	double at = (double)in->choice->cost;
+	struct wish *wish = NEW_ARRAY(a, struct wish, in->n_specs);
+	uint32_t n = out->n_measure;
+	bool *is_counted = NEW_ARRAY(a, bool, in->n_specs);
+
+	for (uint32_t i = 0; i < in->choice->n_chosen; i++) {
+		uint32_t s = in->spec_of[in->choice->chosen[i]];
+
+		if (in->state[s] == LAZY_WAITING && !is_counted[s])
+			at += lift[s];
+		is_counted[s] = true;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		wish[i] = (struct wish){-lift[out->measure[i]], out->measure[i]};
+	qsort(wish, n, sizeof(*wish), cheapest_first);
+	out->n_measure = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (at >= (double)in->measured_cost && (out->n_measure || out->n_chosen_open > n))
+			return;
+		at -= wish[i].reduced;
+		out->measure[out->n_measure++] = wish[i].spec;
+	}
+}
+
 void
 lazy_next(struct arena *a, const struct lazy_in *in, struct lazy_out *out)
 {
@@ -59,6 +109,8 @@ lazy_next(struct arena *a, const struct lazy_in *in, struct lazy_out *out)
 			out->measure[out->n_measure++] = s;
 	}
 	out->done = out->n_chosen_open == 0;
+	if (in->expected && in->measured_cost != BLP_NEVER)
+		keep_lifting(a, in, out);
 	for (uint32_t s = 0; s < in->n_specs; s++) {
 		bool is_useless = in->measured_cost != BLP_NEVER &&
 		    in->choice->pi + reduced[s] >= (double)in->measured_cost;

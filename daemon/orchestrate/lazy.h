@@ -16,6 +16,10 @@ struct lazy_in {
 	int64_t measured_cost; /* of the best plan known whose specs are all measured;
 	                        * BLP_NEVER when there is none */
 	uint32_t want;         /* specs that the farm can take now */
+	/* Of each spec, where costs are lower bounds: what it is expected to take.  Then only so many of the
+	 * chosen ones are asked for as are expected to lift the choice to measured_cost: the rest of it may
+	 * never be looked at.  NULL: all of them. */
+	const int64_t *expected;
 };
 struct lazy_out {
 	uint32_t *measure; /* specs to measure next, most wanted first */
@@ -24,9 +28,9 @@ struct lazy_out {
 	uint32_t n_chosen_open; /* chosen specs that are not measured yet */
 	uint32_t n_useless;     /* specs that no optimal plan can hold: never measured */
 };
-/* Chosen and unmeasured specs come first, all of them; then, to keep `want` busy, those of
- * lowest reduced cost.  Never one with pi + reduced cost >= measured_cost.  With `done`, the choice is
- * optimal if choice->proved, else within its gap. */
+/* Chosen and unmeasured specs come first, all of them or, with ->expected, those that lift the choice most;
+ * then, to keep `want` busy, those of lowest reduced cost.  Never one with pi + reduced cost >=
+ * measured_cost.  With `done`, the choice is optimal if choice->proved, else within its gap. */
 void lazy_next(struct arena *a, const struct lazy_in *in, struct lazy_out *out);
 
 #endif

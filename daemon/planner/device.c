@@ -10,12 +10,16 @@ env_hw(const struct m_env *env, uint64_t threads, bool winograd)
 	if (h->flops_peak > 0)
 		hw = (struct hw){
 		    .flops_peak = h->flops_peak,
+		    .linear_flops = h->linear_flops,
+		    .exp_per_s = h->exp_per_s,
+		    .div_per_s = h->div_per_s,
 		    .bytes_per_s = {h->l1_bytes_per_s, h->l2_bytes_per_s, h->l3_bytes_per_s,
 			h->dram_bytes_per_s},
 		    .level_bytes = {h->l1_bytes, h->l2_bytes, h->l3_bytes},
 		    .call_ns = h->call_ns,
 		    .barrier_ns = h->barrier_ns,
 		    .simd_bytes = (int)h->simd_bytes,
+		    .lanes = h->sm > 0 ? 0 : (int)h->simd_bytes / (int)sizeof(float),
 		};
 	hw.n_threads = (int)MAX_OF(threads, 1u);
 	hw.winograd = winograd;

@@ -61,7 +61,7 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 	c->is_foreseen = !p.is_far;
 	c->before = p.is_far ? predict_usual : p.log_ratio;
 	if (!p.is_far) {
-		double bound = (double)c->bound_ns;
+		double bound = (double)c->analytic_ns;
 
 		c->less = fmin(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, bound, 0.05) / p.ns), 0);
 		c->more = fmax(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, bound, 0.95) / p.ns), 0);
@@ -81,16 +81,18 @@ expect_learn(struct tune *t)
 		if (c->measured_ns <= 0)
 			continue;
 		memcpy(rows[n].x, c->features, sizeof(c->features));
-		rows[n++].left = log((double)c->measured_ns / (double)c->bound_ns) - c->before;
+		rows[n++].left = log((double)c->measured_ns / (double)c->analytic_ns) - c->before;
 	}
 	predict_fit(rows, n, &t->predict);
 	arena_fini(&tmp);
 }
 
-double
-expect_ratio(const struct tune *t, const struct spec_cost *c, double lean)
+int64_t
+expect_ns(const struct tune *t, const struct spec_cost *c, double lean)
 {
-	return predict_ratio(&t->predict, c->features, c->before, lean);
+	double ns = (double)c->analytic_ns * predict_ratio(&t->predict, c->features, c->before, lean);
+
+	return MAX_OF((int64_t)fmin(ns, 1e17), c->bound_ns);
 }
 
 /* 90 % of a normal distribution lie within so many deviations of its middle. */
@@ -102,7 +104,7 @@ struct expect_range
 expect_range(const struct tune *t, const struct spec_cost *c)
 {
 	enum { FEW = 16 };
-	double ns = (double)c->bound_ns * expect_ratio(t, c, 0);
+	double ns = (double)expect_ns(t, c, 0);
 
 	if (c->measured_ns > 0) {
 		ns = (double)c->measured_ns;
@@ -110,7 +112,8 @@ expect_range(const struct tune *t, const struct spec_cost *c)
 		    ns, fmax(ns - nine_tenths * c->error_ns, 1), ns + nine_tenths * c->error_ns};
 	}
 	if (c->more > c->less && t->predict.n < FEW)
-		return (struct expect_range){ns, fmax(ns * exp(c->less), 1), ns * exp(c->more)};
-	return (struct expect_range){ns, (double)c->bound_ns * expect_ratio(t, c, nine_tenths),
-	    (double)c->bound_ns * expect_ratio(t, c, -nine_tenths)};
+		return (struct expect_range){
+		    ns, fmax(ns * exp(c->less), (double)c->bound_ns), ns * exp(c->more)};
+	return (struct expect_range){
+	    ns, (double)expect_ns(t, c, nine_tenths), (double)expect_ns(t, c, -nine_tenths)};
 }

@@ -9,12 +9,12 @@
  * Korch. Of the last two one that cannot be used is said in the log's words and done without; of the first it
  * is an error. */
 bool expect_open(struct tune *t, struct err *e) MUST_CHECK;
-/* Fills what is known of a spec before it is measured; parts: of its bound. */
+/* Fills what is known of a spec before it is measured; parts: of ->analytic_ns. */
 void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
 /* From what is measured by now. */
 void expect_learn(struct tune *t);
-/* Time over bound, `lean` standard deviations to the hopeful side. */
-double expect_ratio(const struct tune *t, const struct spec_cost *c, double lean);
+/* `lean` standard deviations to the hopeful side; at least its bound. */
+int64_t expect_ns(const struct tune *t, const struct spec_cost *c, double lean);
 /* What a spec is expected to take, and between what and what with 90 %; of a measured one that time, and its
  * error. */
 struct expect_range {

@@ -23,7 +23,7 @@ cost_careful(const struct tune *t, uint32_t s)
 
 	if (c->state == LAZY_FAILED || c->measured_ns > 0)
 		return c->state == LAZY_FAILED ? BLP_NEVER : c->measured_ns;
-	return (int64_t)((double)c->bound_ns * expect_ratio(t, c, careful));
+	return expect_ns(t, c, careful);
 }
 
 int64_t

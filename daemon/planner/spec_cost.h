@@ -11,9 +11,10 @@ struct order;
 struct spec_cost {
 	struct str heat; /* of operands and results where the plan runs it (daemon/identify/heat.c) */
 	int64_t bound_ns, measured_ns, spread_ns;
-	double error_ns; /* of measured_ns as a median */
+	int64_t analytic_ns; /* by peaks and bandwidths alone: what is expected is learned above it */
+	double error_ns;     /* of measured_ns as a median */
 	double features[PREDICT_FEATURES];
-	double before;     /* ln(time / bound) that was expected before this job measured anything */
+	double before;     /* ln(time / analytic) that was expected before this job measured anything */
 	double less, more; /* 90 % of such kernels lie between these, ln(time / expected); equal: not known */
 	int64_t first_ns;  /* what the schedule was picked by; measured_ns is of its repeats, if any */
 	uint64_t repeats;  /* sessions in which it was timed again */

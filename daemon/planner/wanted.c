@@ -1,6 +1,6 @@
 /* daemon/planner/wanted.c: see wanted.h. */
 #include "wanted.h"
-
+#include "expect.h"
 #include "order.h"
 
 #include <stdlib.h>
@@ -91,10 +91,13 @@ state_for(const struct spec_cost *c, enum tune_aim aim)
 	return aim == AIM_PROVE && c->is_partly && c->state == LAZY_MEASURED ? LAZY_OPEN : c->state;
 }
 
+/* What the proof needs of a choice is that it costs as much as the best plan: of its kernels those are looked
+ * at that are expected to lift it there. */
 struct lazy_out
 wanted_next(struct tune *t, enum tune_aim aim, struct arena *tmp)
 {
 	enum lazy_state *state = NEW_ARRAY(tmp, enum lazy_state, t->front.cands.n_specs);
+	int64_t *likely = NEW_ARRAY(tmp, int64_t, t->front.cands.n_specs);
 	struct lazy_out out;
 	struct lazy_in in = {
 	    .blp = &t->program.blp,
@@ -106,8 +109,13 @@ wanted_next(struct tune *t, enum tune_aim aim, struct arena *tmp)
 	    .want = 0,
 	};
 
-	for (uint32_t i = 0; i < in.n_specs; i++)
-		state[i] = state_for(&t->cost[i], aim);
+	for (uint32_t i = 0; i < in.n_specs; i++) {
+		const struct spec_cost *c = &t->cost[i];
+
+		state[i] = state_for(c, aim);
+		likely[i] = c->measured_ns > 0 ? c->measured_ns : expect_ns(t, c, 0);
+	}
+	in.expected = aim == AIM_PROVE ? likely : NULL;
 	lazy_next(tmp, &in, &out);
 	return out;
 }

@@ -11,9 +11,7 @@
 static int64_t
 expected_of(const struct tune *t, const struct spec_cost *c)
 {
-	double ns = (double)c->bound_ns * expect_ratio(t, c, 0);
-
-	return cost_is_known(c) ? c->measured_ns : (int64_t)fmin(ns, 1e17);
+	return cost_is_known(c) ? c->measured_ns : expect_ns(t, c, 0);
 }
 
 static void

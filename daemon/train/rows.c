@@ -85,7 +85,7 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 		set->n_unread++;
 		return false;
 	}
-	(void)cost_bound_heat_ns(spec, &hw, m->heat, &parts);
+	(void)cost_analytic_ns(spec, &hw, m->heat, &parts);
 	predict_features(spec, &parts, out->line);
 	sample_plain(a, spec, &t, &hw, m->heat, &out->plain);
 	train_row_flatten(a, out);

@@ -1,7 +1,8 @@
-/* kernels/cost/cost.c: a time that no schedule of a spec can beat (D16).
+/* kernels/cost/cost.c: what peaks and bandwidths alone say of a spec.  No schedule can beat it (D16); bound.c
+ * adds what is known of the ways to compute it.
  *
- *   bound = max(flops / peak, bytes / bandwidth of the fastest levels that hold them)
- *           + one call
+ *   analytic = max(flops / peak, bytes / bandwidth of the fastest levels that hold them)
+ *              + one call
  *
  * Every count here errs downward:
  *  - arithmetic: border taps of a convolution are left out, sums and products may share fused
@@ -9,8 +10,7 @@
  *    needs is not computed.  A convolution that may have Winograd's form counts for a fourth where
  *    that is allowed: 36 products of 144;
  *  - bytes: each external element that some result needs is read once, however often it is used. */
-#include "box.h"
-#include "cost.h"
+#include "cost_int.h"
 
 #include "../fuse/fuse.h"
 
@@ -39,12 +39,6 @@ const struct hw hw_fastest_gpu = {
     .simd_bytes = 16,
     .n_threads = 1,
     .winograd = true,
-};
-
-struct need {
-	double n;        /* elements that the results need, at least */
-	double eff;      /* different values among the elements, at most */
-	struct boxes of; /* some of those that are needed */
 };
 
 static double
@@ -172,8 +166,8 @@ map_flops(enum prim p)
 }
 
 /* Multiply-adds, counted as two, of the results that are needed for certain. */
-static double
-linear_flops(const struct graph *g, const struct node *n, const struct boxes *out, bool winograd)
+double
+cost_linear_flops(const struct graph *g, const struct node *n, const struct boxes *out, bool winograd)
 {
 	enum { SAVED = 4 }; /* D16: the best of the known forms */
 	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
@@ -209,7 +203,7 @@ needed_flops(const struct graph *g, const struct node *n, const struct need *x, 
 			return share >= 1 ? 0.5 * MIN_OF(made, all_taps(g, n, &touched)) : 0;
 		return 0.5 * MIN_OF(x[n->in[0].i].n, x[n->in[0].i].eff);
 	case CLASS_LINEAR:
-		return linear_flops(g, n, &x[n->out[0].i].of, winograd);
+		return cost_linear_flops(g, n, &x[n->out[0].i].of, winograd);
 	case CLASS_BCAST:
 	case CLASS_LAYOUT:
 	case CLASS_OPAQUE:
@@ -243,8 +237,8 @@ node_needs(const struct graph *g, const struct node *n, struct need *x)
 	}
 }
 
-static void
-find_needs(const struct graph *g, struct need *x)
+void
+cost_needs(const struct graph *g, struct need *x)
 {
 	for (uint32_t t = 0; t < g->n_tensors; t++)
 		x[t].eff = count_of(g, (tensor_id){t});
@@ -337,7 +331,7 @@ flops_s(const struct hw *hw, const struct cost_parts *p)
 }
 
 int64_t
-cost_bound_heat_ns(const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts)
+cost_analytic_ns(const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts)
 {
 	struct arena tmp = {0};
 	struct need *x = NEW_ARRAY(&tmp, struct need, s->g.n_tensors + 1);
@@ -345,7 +339,7 @@ cost_bound_heat_ns(const struct spec *s, const struct hw *hw, struct str heat, s
 	struct moved m;
 	int threads = MAX_OF(hw->n_threads, 1);
 
-	find_needs(&s->g, x);
+	cost_needs(&s->g, x);
 	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
 		double flops = needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
 
@@ -365,19 +359,13 @@ cost_bound_heat_ns(const struct spec *s, const struct hw *hw, struct str heat, s
 	return ns < 1 ? 1 : ns > 1e15 ? (int64_t)1e15 : (int64_t)ns;
 }
 
-int64_t
-cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts)
-{
-	return cost_bound_heat_ns(s, hw, STR(""), parts);
-}
-
 static int64_t
 floor_parts(const struct spec *s, bool is_gpu, int n_threads, struct cost_parts *parts)
 {
 	struct hw hw = is_gpu ? hw_fastest_gpu : hw_fastest;
 
 	hw.n_threads = is_gpu ? 1 : MAX_OF(n_threads, 1);
-	return cost_bound_ns(s, &hw, parts);
+	return cost_analytic_ns(s, &hw, STR(""), parts);
 }
 
 int64_t

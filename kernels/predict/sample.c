@@ -69,7 +69,7 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	*out = (struct sample){0};
 	if (!sched_read(schedule, &sched, e))
 		return false;
-	bound = cost_bound_heat_ns(s, hw, heat, &parts);
+	bound = cost_analytic_ns(s, hw, heat, &parts);
 	out->analytic_ns = (double)bound;
 	sample_of_spec(s, t, hw, heat, &parts, bound, out->spec);
 	ok = program_of_tile(&tmp, s, schedule, t, &p, e);

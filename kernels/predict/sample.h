@@ -46,7 +46,7 @@ struct sample_leaf {
 	float x[LEAF_FEATURES];
 };
 struct sample {
-	double analytic_ns; /* cost_bound_heat_ns(): at least 1 */
+	double analytic_ns; /* cost_analytic_ns(): at least 1 */
 	float spec[SPEC_FEATURES];
 	float way[WAY_FEATURES];
 	struct sample_leaf *leaf;
@@ -54,7 +54,7 @@ struct sample {
 };
 
 /* The spec's part alone: nothing is lowered.  heat: where operands and results lie
- * (kernels/base/heat.h); parts: of its bound with that, cost_bound_heat_ns(). */
+ * (kernels/base/heat.h); parts: of what cost_analytic_ns() says with that. */
 void sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw, struct str heat,
     const struct cost_parts *parts, int64_t bound_ns, float out[SPEC_FEATURES]);
 /* ERR_INFEASIBLE where the schedule makes no program of the spec; ERR_FORMAT where it is no schedule. */

@@ -1,5 +1,6 @@
 /* tests/bench/main_bounds.c: every measured kernel of a data folder against its lower bound.  A
- * bound above the truth hides the optimum; one far below it costs measurements.
+ * bound above the truth hides the optimum; one far below it costs measurements.  By kind and size: how far
+ * below, and what peaks and bandwidths alone would say.
  *
  *   bench-bounds [--class=cpu] DATA_FOLDER       (no daemon may hold the folder) */
 #include "../../daemon/planner/device.h"
@@ -11,15 +12,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a kernel does, the first that fits; and how long it takes. */
+enum kind { PRODUCTS, PRODUCT, REDUCES, TURNS, DEAR, PLAIN, KINDS };
+static const char *const kind_name[KINDS] = {
+    "several linear", "one linear", "reductions", "transposes", "exp and friends", "other maps"};
+enum { SIZES = 4 };
+static const int64_t size_ns[SIZES] = {1000, 10000, 100000, INT64_MAX};
+static const char *const size_name[SIZES] = {"< 1 us", "1-10 us", "10-100 us", "more"};
+
 struct one {
-	double ratio; /* bound over measured */
+	double ratio, plain; /* bound over measured; the same of peaks and bandwidths alone */
 	int64_t bound_ns, measured_ns;
+	enum kind kind;
 	struct hash spec;
 };
 struct list {
 	struct one *v;
 	uint32_t n, cap;
 };
+
+static enum kind
+kind_of(const struct spec *s)
+{
+	enum { DEAR_FLOPS = 9 };
+	int n[CLASS_OPAQUE + 1] = {0}, turns = 0, dear = 0;
+
+	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
+		enum prim p = s->g.nodes[i].prim;
+
+		n[prim_info[p].class]++;
+		turns += p == PRIM_transpose;
+		dear += prim_info[p].class == CLASS_MAP && prim_info[p].flops >= DEAR_FLOPS;
+	}
+	return n[CLASS_LINEAR] > 1 ? PRODUCTS
+	    : n[CLASS_LINEAR]      ? PRODUCT
+	    : n[CLASS_REDUCE]      ? REDUCES
+	    : turns                ? TURNS
+	    : dear                 ? DEAR
+				   : PLAIN;
+}
 
 static bool
 add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_measurement *m,
@@ -38,7 +69,10 @@ add_row(struct arena *a, struct db *db, const struct m_env *env, const struct m_
 	struct one *o = &l->v[l->n++];
 	*o = (struct one){.bound_ns = cost_bound_heat_ns(&s, &hw, m->heat, NULL),
 	    .measured_ns = m->row.median_ns,
+	    .kind = kind_of(&s),
 	    .spec = m->spec};
+	o->plain =
+	    (double)cost_analytic_ns(&s, &hw, m->heat, NULL) / (double)MAX_OF(o->measured_ns, (int64_t)1);
 	o->ratio = (double)o->bound_ns / (double)MAX_OF(o->measured_ns, (int64_t)1);
 	arena_fini(&tmp);
 	return true;
@@ -54,6 +88,9 @@ collect(struct arena *a, struct db *db, struct str class, struct list *l, struct
 
 	if (!env_of_class(db, a, class, &id, &env, e))
 		return false;
+	printf("%.*s: %.1f GFLOP/s, products %.1f; %.2f exponentials and %.2f divisions a ns\n",
+	    STR_ARG(env.class), env.hw.flops_peak * 1e-9, env.hw.linear_flops * 1e-9, env.hw.exp_per_s * 1e-9,
+	    env.hw.div_per_s * 1e-9);
 	while (more) {
 		struct m_measurement *rows;
 		uint32_t n;
@@ -100,6 +137,56 @@ print(struct list *l)
 	printf("\n");
 }
 
+static int
+by_number(const void *x, const void *y)
+{
+	double a = *(const double *)x, b = *(const double *)y;
+
+	return (a > b) - (a < b);
+}
+
+static double
+at(double *v, uint32_t n, uint32_t percent)
+{
+	qsort(v, n, sizeof(*v), by_number);
+	return v[(uint64_t)n * percent / 100];
+}
+
+static void
+print_cell(const struct list *l, int kind, int size)
+{
+	double *ratio = calloc(l->n + 1, sizeof(double)), *plain = calloc(l->n + 1, sizeof(double));
+	uint32_t n = 0;
+
+	if (!ratio || !plain)
+		abort();
+	for (uint32_t i = 0; i < l->n; i++) {
+		const struct one *o = &l->v[i];
+
+		if ((int)o->kind != kind || o->measured_ns >= size_ns[size] ||
+		    (size && o->measured_ns < size_ns[size - 1]))
+			continue;
+		ratio[n] = o->ratio;
+		plain[n++] = o->plain;
+	}
+	if (n)
+		printf("%-16s %-10s %5u   %.2f %.2f %.2f   %.2f %.2f %.2f\n", kind_name[kind],
+		    size_name[size], n, at(ratio, n, 10), at(ratio, n, 50), at(ratio, n, 90),
+		    at(plain, n, 10), at(plain, n, 50), at(plain, n, 90));
+	free(ratio);
+	free(plain);
+}
+
+static void
+print_cells(const struct list *l)
+{
+	printf("%-33s   bound/measured   by peaks alone\n", "");
+	printf("%-16s %-10s %5s   10%%  50%%  90%%    10%%  50%%  90%%\n", "", "", "");
+	for (int k = 0; k < KINDS; k++)
+		for (int s = 0; s < SIZES; s++)
+			print_cell(l, k, s);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -124,9 +211,10 @@ main(int argc, char **argv)
 		return err_exit_status(e.code);
 	}
 	bool ok = collect(&a, db, str_of(class), &l, &e);
-	if (ok)
+	if (ok) {
 		print(&l);
-	else
+		print_cells(&l);
+	} else
 		fprintf(stderr, "bench-bounds: %s\n", e.msg);
 	db_close(db);
 	arena_fini(&a);

@@ -2,15 +2,24 @@
  * the front half of a job, costs from bounds and from made-up measurements (1 to 3 times the bound, the
  * same for equal specs), then the solver; plan and bound are checked without its code.
  *
- *   bench-program [--seed=N] [--lazy] [--text] MODEL.onnx...
+ *   bench-program [--seed=N] [--data=FOLDER] [--lazy [--peaks]] [--text] MODEL.onnx...
  *
- * --lazy plays a job's search: specs enter at their bounds, what is chosen is "measured" (by made-up
- * costs) at once, until all that is chosen is.  --text prints the program with its made-up costs. */
+ * --lazy plays a job's search with --prove: specs enter at what is expected of them, then at their bounds;
+ * what is chosen is "measured" at once, until all that is chosen is.  --text prints the program with its
+ * costs.
+ * --data: bounds by the calibration of a store's CPU (no daemon may hold the folder), and its best times for
+ * costs; what it lacks is made up around what is expected.  --peaks: with it, bounds are those of peaks and
+ * bandwidths alone, and all that is chosen is asked for at once. */
+#include "../../daemon/identify/heat.h"
 #include "../../daemon/orchestrate/lazy.h"
 #include "../../daemon/orchestrate/plan_make.h"
+#include "../../daemon/planner/device.h"
 #include "../../daemon/planner/front.h"
 #include "../../kernels/cost/cost.h"
+#include "../../kernels/predict/predict.h"
+#include "../../schema/store.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +32,24 @@ struct job {
 	struct arena a;
 	struct front f;
 	struct program p;
-	int64_t *bound, *truth; /* of a spec */
+	int64_t *bound, *expected, *truth; /* of a spec */
 	uint64_t seed;
+	bool by_peaks; /* bounds by peaks and bandwidths alone, and all that is chosen is asked for at once */
+	uint32_t n_made_up; /* of truth, where a store's were asked for */
+};
+
+/* What a store knows of its CPU: the environment, and the best time of each spec and heat. */
+struct timed {
+	struct hash spec;
+	struct str heat;
+	int64_t ns;
+};
+struct data {
+	struct arena a;
+	struct m_env env;
+	struct predictor predictor;
+	struct timed *v; /* by spec */
+	uint32_t n, cap;
 };
 
 static double
@@ -38,14 +63,116 @@ make_up_costs(struct job *j)
 {
 	const struct cand_set *c = &j->f.cands;
 
-	j->bound = NEW_ARRAY(&j->a, int64_t, c->n_specs);
-	j->truth = NEW_ARRAY(&j->a, int64_t, c->n_specs);
 	for (uint32_t s = 0; s < c->n_specs; s++) {
-		struct cost_parts parts;
 		struct rng r = {hash64(c->specs[s].hash.b, 32, j->seed)};
 
-		j->bound[s] = MAX_OF(cost_bound_ns(&c->specs[s], &hw_fastest, &parts), (int64_t)1);
+		j->bound[s] = MAX_OF(cost_bound_ns(&c->specs[s], &hw_fastest, NULL), (int64_t)1);
+		j->expected[s] = (int64_t)((double)j->bound[s] * 1.5) + 200;
 		j->truth[s] = (int64_t)((double)j->bound[s] * (1 + 2 * rng_unit(&r) * rng_unit(&r))) + 200;
+	}
+}
+
+/* ---- a store's costs ----------------------------------------------------------------------------- */
+static bool
+read_rows(struct data *d, struct db *db, struct err *e)
+{
+	struct hash after = {{0}};
+
+	for (bool more = true; more;) {
+		struct m_measurement *m;
+		uint32_t n;
+
+		if (!cache_list(db, &d->a, &after, STR("cpu"), 1000, &m, &n, &more, e))
+			return false;
+		for (uint32_t i = 0; i < n; i++) {
+			after = m[i].spec;
+			if (!m[i].is_best || m[i].row.fail || !str_eq(m[i].env, d->env.key) ||
+			    m[i].threads != 1 || !str_is(m[i].precision, "f32"))
+				continue;
+			GROW(&d->a, d->v, d->n, d->cap);
+			d->v[d->n++] = (struct timed){m[i].spec, m[i].heat, m[i].row.median_ns};
+		}
+		more = more && n;
+	}
+	return true;
+}
+
+static bool
+read_data(const char *dir, struct data *d, struct err *e)
+{
+	struct store_conf conf = {.os = os_real(), .dir = dir};
+	struct db *db;
+	int64_t id;
+	bool ok;
+
+	if (!db_open(&db, &conf, e))
+		return false;
+	ok = env_of_class(db, &d->a, STR("cpu"), &id, &d->env, e) && read_rows(d, db, e) &&
+	    predictor_read(&d->a, predictor_shipped(), &d->predictor, e);
+	db_close(db);
+	return ok;
+}
+
+static const double guess_off = 0.1; /* standard deviation of the logarithm */
+
+static int64_t
+time_of(const struct data *d, const struct hash *spec, struct str heat)
+{
+	uint32_t lo = 0, hi = d->n;
+
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+
+		if (hash_cmp(&d->v[mid].spec, spec) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; lo < d->n && hash_eq(&d->v[lo].spec, spec); lo++)
+		if (str_eq(d->v[lo].heat, heat))
+			return d->v[lo].ns;
+	return 0;
+}
+
+/* As costs_open() of daemon/planner/costs.c. */
+static void
+cost_of_data(struct job *j, const struct data *d, uint32_t s, const struct hw *hw, struct str heat)
+{
+	const struct target t = env_target(&d->env, false, true, PRECISION_F32);
+	const struct spec *spec = &j->f.cands.specs[s];
+	struct rng r = {hash64(spec->hash.b, 32, j->seed)};
+	struct prediction p;
+	struct arena tmp = {0};
+	struct sample plain;
+	double off = guess_off * sqrt(-2 * log(fmax(rng_unit(&r), 1e-9))) * cos(6.2831853 * rng_unit(&r)), ns;
+	int64_t analytic = cost_analytic_ns(spec, hw, heat, NULL),
+		bound = cost_bound_heat_ns(spec, hw, heat, NULL);
+
+	sample_plain(&tmp, spec, &t, hw, heat, &plain);
+	predict_kernel(&d->predictor, &plain, &p);
+	arena_fini(&tmp);
+	ns = (double)analytic * exp(p.is_far ? 0.4 : p.log_ratio);
+	j->truth[s] = time_of(d, &spec->hash, heat);
+	j->n_made_up += j->truth[s] == 0;
+	if (j->truth[s] == 0)
+		j->truth[s] = MAX_OF((int64_t)(ns * exp(off)), bound);
+	j->bound[s] = MIN_OF(j->by_peaks ? analytic : bound, j->truth[s]);
+	j->expected[s] = MAX_OF((int64_t)ns, j->bound[s]);
+}
+
+static void
+costs_of_data(struct job *j, const struct data *d)
+{
+	const struct cand_set *c = &j->f.cands;
+	const struct hw hw = env_hw(&d->env, 1, true);
+	const struct heat_caches caches = {(size_t)hw.level_bytes[1], (size_t)hw.level_bytes[2]};
+	struct str *heat = heats_decide(&j->a, &j->f.graph, c, &caches);
+
+	for (uint32_t s = 0; s < c->n_specs; s++) {
+		if (s + c->n_views < c->n_specs)
+			cost_of_data(j, d, s, &hw, heat[s]);
+		else
+			j->bound[s] = j->expected[s] = j->truth[s] = PLAN_VIEW_NS;
 	}
 }
 
@@ -87,6 +214,7 @@ struct lazy_run {
 	int64_t best;
 	double seconds, most; /* of solving: in all, and the longest */
 	uint32_t rounds, n_measured;
+	bool is_proving; /* else specs enter at what is expected */
 };
 
 /* As limit_solver() of daemon/planner/search.c. */
@@ -116,7 +244,8 @@ kernel_costs(struct job *j, const struct lazy_run *x, bool is_measured_only, dou
 		n += !node_is_view(&j->f.graph, &j->f.graph.nodes[i]);
 		cost[k] = x->state[s] == LAZY_MEASURED ? j->truth[s]
 		    : is_measured_only                 ? BLP_NEVER
-						       : j->bound[s];
+		    : x->is_proving                    ? j->bound[s]
+						       : j->expected[s];
 		if (cost[k] != BLP_NEVER && n > 1)
 			cost[k] += (int64_t)((double)cost[k] * lean * (n - 1));
 	}
@@ -177,7 +306,8 @@ next_wanted(struct job *j, struct lazy_run *x)
 	    .spec_of = j->p.spec_of,
 	    .state = x->state,
 	    .n_specs = j->f.cands.n_specs,
-	    .measured_cost = x->best};
+	    .measured_cost = x->best,
+	    .expected = x->is_proving && !j->by_peaks ? j->expected : NULL};
 
 	lazy_next(&j->a, &in, &out);
 	return out;
@@ -203,8 +333,12 @@ lazy_round(struct job *j, struct lazy_run *x, bool *done, struct err *e)
 		want = next_wanted(j, x);
 	}
 	x->seconds += seconds() - t;
-	measure(x, want.measure, want.n_measure);
-	*done = want.done;
+	*done = want.done && x->is_proving;
+	if (want.done ||
+	    (!x->is_proving && x->best != BLP_NEVER && (double)x->choice.cost >= 0.99 * (double)x->best))
+		x->is_proving = true;
+	else
+		measure(x, want.measure, want.n_measure);
 	if (getenv("LAZY_TRACE"))
 		printf("    %3u: %.3f s, cost %lld bound %lld measured plan %lld, %u chosen open of %u, rows "
 		       "%u columns %u measured %u useless %u\n",
@@ -257,20 +391,29 @@ print_program(struct job *j)
 }
 
 static bool
-bench(const char *file, enum mode mode, uint64_t seed, struct err *e)
+bench(const char *file, enum mode mode, uint64_t seed, const struct data *data, bool by_peaks, struct err *e)
 {
-	struct job j = {.seed = seed};
-	struct front_opts o = {.file = file, .mode = IDENTIFY_FULL, .tolerance = 1e-3};
+	struct job j = {.seed = seed, .by_peaks = by_peaks};
+	const struct dump none = {0};
+	struct front_opts o = {.file = file, .mode = IDENTIFY_FULL, .tolerance = 1e-3, .dump = &none};
 	struct bytes onnx;
 	bool ok =
 	    os_read_file(os_real(), &j.a, file, MAX_FILE, &onnx, e) && front_run(&j.a, onnx, &o, &j.f, e);
 
 	if (ok) {
 		program_make(&j.a, &j.f.graph, &j.f.cands, &j.p);
-		make_up_costs(&j);
+		j.bound = NEW_ARRAY(&j.a, int64_t, j.f.cands.n_specs);
+		j.expected = NEW_ARRAY(&j.a, int64_t, j.f.cands.n_specs);
+		j.truth = NEW_ARRAY(&j.a, int64_t, j.f.cands.n_specs);
+		if (data)
+			costs_of_data(&j, data);
+		else
+			make_up_costs(&j);
 		if (mode != TEXT)
 			printf("%s: %u nodes, %u classes, %u candidates, %u specs\n", file, j.f.graph.n_nodes,
 			    j.p.blp.n_tensors, j.p.n_kernels, j.f.cands.n_specs);
+		if (mode != TEXT && data)
+			printf("  %u of the specs have no time in the store\n", j.n_made_up);
 		if (mode == SOLVE)
 			ok = solve(&j, j.bound, "bounds", e) && solve(&j, j.truth, "measurements", e);
 		else
@@ -284,25 +427,37 @@ int
 main(int argc, char **argv)
 {
 	enum mode mode = SOLVE;
+	struct data data = {.n = 0};
+	const char *dir = NULL;
 	uint64_t seed = 1;
+	bool by_peaks = false;
 	int n_models = 0;
+	struct err e = {0};
 
 	for (int i = 1; i < argc; i++) {
-		struct err e = {0};
-
 		if (strcmp(argv[i], "--lazy") == 0)
 			mode = LAZY;
+		else if (strcmp(argv[i], "--peaks") == 0)
+			by_peaks = true;
 		else if (strcmp(argv[i], "--text") == 0)
 			mode = TEXT;
 		else if (strncmp(argv[i], "--seed=", 7) == 0)
 			seed = strtoull(argv[i] + 7, NULL, 10);
-		else if (n_models++, !bench(argv[i], mode, seed, &e)) {
+		else if (strncmp(argv[i], "--data=", 7) == 0) {
+			dir = argv[i] + 7;
+			if (!read_data(dir, &data, &e)) {
+				fprintf(stderr, "bench-program: %s: %s\n", dir, e.msg);
+				return 1;
+			}
+		} else if (n_models++, !bench(argv[i], mode, seed, dir ? &data : NULL, by_peaks, &e)) {
 			fprintf(stderr, "bench-program: %s: %s\n", argv[i], e.msg);
 			return 1;
 		}
 	}
+	arena_fini(&data.a);
 	if (n_models)
 		return 0;
-	fprintf(stderr, "usage: bench-program [--seed=N] [--lazy | --text] MODEL.onnx...\n");
+	fprintf(stderr,
+	    "usage: bench-program [--seed=N] [--data=FOLDER] [--lazy [--peaks] | --text] MODEL.onnx...\n");
 	return 2;
 }

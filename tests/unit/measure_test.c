@@ -352,6 +352,9 @@ calibration_is_plausible(void **state)
 	if (!measure_calibrate(b->child, false, &c, &e))
 		fail_msg("%s", e.msg);
 	assert_true(c.hw.flops_peak > 1e9 && c.hw.flops_peak < 1e13);
+	assert_true(c.hw.linear_flops > 0.9 * c.hw.flops_peak && c.hw.linear_flops < c.hw.flops_peak);
+	assert_true(c.hw.exp_per_s > 1e7 && c.hw.exp_per_s < c.hw.flops_peak / 4);
+	assert_true(c.hw.div_per_s > 1e7 && c.hw.div_per_s < c.hw.flops_peak / 2);
 	assert_true(c.hw.bytes_per_s[0] >= c.hw.bytes_per_s[1] && c.hw.bytes_per_s[3] > 1e8);
 	assert_true(c.hw.call_ns >= 1 && c.hw.call_ns < 1e5);
 	assert_true(c.ref_ns[REF_COMPUTE] > 1000 && c.ref_ns[REF_STREAM] > 1000);

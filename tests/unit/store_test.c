@@ -9,6 +9,7 @@
 
 #include "../../kernels/base/epoch.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -794,6 +795,41 @@ classes(void **state)
 	box_close(&b);
 }
 
+/* Numbers that the first worker did not look for are taken from the next one, whoever it is; what it found
+ * stays. */
+static void
+rates_are_added(void **state)
+{
+	struct m_env env = {.class = STR("cpu:some"),
+			 .key = STR("cpu=some"),
+			 .run_compat = STR("x"),
+			 .compiler = STR("")},
+		     kept;
+	struct box b;
+	struct err e = {0};
+	int64_t id;
+
+	(void)state;
+	box_open(&b);
+	env.hw = (struct m_hw){.flops_peak = 1e11,
+	    .l1_bytes_per_s = 4e11,
+	    .l2_bytes_per_s = 3e11,
+	    .l3_bytes_per_s = 2e11,
+	    .dram_bytes_per_s = 1e11};
+	assert_true(env_put(b.db, &env, false, &id, &e));
+	env.hw.flops_peak = 2e11;
+	env.hw.linear_flops = 9e10;
+	env.hw.exp_per_s = 5e9;
+	env.hw.div_per_s = 7e9;
+	assert_true(env_put(b.db, &env, false, &id, &e));
+	env.hw.exp_per_s = 6e9;
+	assert_true(env_put(b.db, &env, false, &id, &e));
+	assert_true(env_get(b.db, &b.a, id, &kept, &e));
+	assert_true(fabs(kept.hw.flops_peak - 1e11) < 1 && fabs(kept.hw.linear_flops - 9e10) < 1);
+	assert_true(fabs(kept.hw.exp_per_s - 5e9) < 1 && fabs(kept.hw.div_per_s - 7e9) < 1);
+	box_close(&b);
+}
+
 int
 main(void)
 {
@@ -801,6 +837,7 @@ main(void)
 	    cmocka_unit_test(classes),
 	    cmocka_unit_test(classes_known),
 	    cmocka_unit_test(classes_known),
+	    cmocka_unit_test(rates_are_added),
 	    cmocka_unit_test(best_and_pool),
 	    cmocka_unit_test(pools_of_extremes),
 	    cmocka_unit_test(copies_before_migration),

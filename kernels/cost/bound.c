@@ -1,0 +1,143 @@
+/* kernels/cost/bound.c: a time that no schedule of a spec can beat (D16): what peaks and bandwidths say, and
+ * what is known of the ways in which a linear primitive can be computed (form.c), of how near to the peak
+ * products come, and of how many exponentials and divisions the generator's text makes.
+ *
+ * A library's kernel is a schedule too: where a library has a call for the spec, what only the generator does
+ * does not count. */
+#include "cost_int.h"
+
+#include "../library/library.h"
+
+#include <math.h>
+
+static bool
+has_call(const struct spec *s)
+{
+	struct arena tmp = {0};
+	struct library_call *call = NEW(&tmp, struct library_call);
+	struct err e = {0};
+	bool yes = library_call_of(s, call, &e);
+
+	arena_fini(&tmp);
+	return yes;
+}
+
+/* Results of the units that calibration timed by themselves. */
+struct dear {
+	double exps, divs;
+};
+
+static double
+least(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+static bool
+is_of(const struct graph *g, tensor_id t, enum prim prim)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (g->nodes[i].prim == prim && g->nodes[i].out[0].i == t.i)
+			return true;
+	return false;
+}
+
+/* What the generator's text of a map holds (kernels/emit/prelude_c.inc); what is the same along a broadcast
+ * is computed once, and so may be the inverse of a divisor. */
+static void
+add_dear(const struct graph *g, const struct node *n, const struct need *x, struct dear *d)
+{
+	double made = least(x[n->out[0].i].n, x[n->out[0].i].eff);
+
+	if (graph_tensor(g, n->out[0])->type != DT_f32)
+		return;
+	switch ((int)n->prim) {
+	case PRIM_exp:
+		d->exps += made;
+		return;
+	case PRIM_tanh: /* of softplus, both are one exponential and one division */
+		if (is_of(g, n->in[0], PRIM_softplus))
+			return;
+		d->exps += made;
+		d->divs += made;
+		return;
+	case PRIM_sigmoid:
+	case PRIM_softplus:
+		d->exps += made;
+		d->divs += made;
+		return;
+	case PRIM_recip:
+	case PRIM_erf:
+	case PRIM_log:
+		d->divs += made;
+		return;
+	case PRIM_div:
+		d->divs += least(made, x[n->in[1].i].eff);
+		return;
+	}
+}
+
+static double
+dear_s(const struct spec *s, const struct hw *hw, const struct need *x)
+{
+	struct dear d = {0};
+
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		if (prim_info[s->g.nodes[i].prim].class == CLASS_MAP)
+			add_dear(&s->g, &s->g.nodes[i], x, &d);
+	return fmax(
+	    hw->exp_per_s > 0 ? d.exps / hw->exp_per_s : 0, hw->div_per_s > 0 ? d.divs / hw->div_per_s : 0);
+}
+
+/* Products at the rate that they can reach, by the forms that there are; the rest is at the peak. */
+static double
+linear_s(const struct spec *s, const struct hw *hw, const struct need *x, bool is_generated)
+{
+	double flops = 0;
+
+	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
+		const struct node *n = &s->g.nodes[i];
+
+		if (prim_info[n->prim].class == CLASS_LINEAR)
+			flops += cost_form_flops(&s->g, n, &x[n->out[0].i].of, hw, is_generated);
+	}
+	return flops / (hw->linear_flops > 0 ? hw->linear_flops : hw->flops_peak);
+}
+
+static double
+flops_s(const struct spec *s, const struct hw *hw, const struct need *x, const struct cost_parts *p,
+    bool is_generated)
+{
+	return linear_s(s, hw, x, is_generated) + (p->flops - p->linear_flops) / hw->flops_peak;
+}
+
+/* Calls of a small kernel overlap, so that what is dear does not wait for the call. */
+int64_t
+cost_bound_heat_ns(const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts)
+{
+	struct arena tmp = {0};
+	struct need *x = NEW_ARRAY(&tmp, struct need, s->g.n_tensors + 1);
+	struct cost_parts p;
+	int64_t plain = cost_analytic_ns(s, hw, heat, &p);
+	double ns = 0, a_second = 1e9 / MAX_OF(hw->n_threads, 1);
+
+	if (hw->lanes > 0) {
+		bool is_generated = !has_call(s);
+
+		cost_needs(&s->g, x);
+		p.flop_ns = fmax(p.flop_ns, flops_s(s, hw, x, &p, is_generated) * a_second);
+		ns = fmax(p.flop_ns, p.byte_ns) + p.call_ns;
+		if (is_generated)
+			ns = fmax(ns, dear_s(s, hw, x) * a_second);
+	}
+	arena_fini(&tmp);
+	if (parts)
+		*parts = p;
+	return MAX_OF(plain, (int64_t)floor(fmin(ns, 1e15)));
+}
+
+int64_t
+cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts)
+{
+	return cost_bound_heat_ns(s, hw, STR(""), parts);
+}

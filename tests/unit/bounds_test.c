@@ -1,0 +1,201 @@
+/* tests/unit/bounds_test.c: bounds by the ways in which a kernel can be computed: what they count, and that
+ * no kernel which was measured is faster. */
+#include "../../daemon/planner/device.h"
+#include "../../kernels/cost/cost.h"
+#include "../../schema/export_read.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* One operation a nanosecond; bytes and calls are free. */
+static const struct hw simple = {
+    .flops_peak = 1e9,
+    .exp_per_s = 5e7, /* 20 ns each */
+    .div_per_s = 1e8,
+    .bytes_per_s = {1e18, 1e18, 1e18, 1e18},
+    .level_bytes = {1000, 10000, 100000},
+    .simd_bytes = 32,
+    .lanes = 8,
+    .n_threads = 1,
+    .winograd = true,
+};
+
+static double
+bound_of(const char *text, const struct hw *hw)
+{
+	struct arena a = {0};
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+	int64_t ns;
+
+	if (!graph_read(&g, &a, str_of(text), &e))
+		fail_msg("%s", e.msg);
+	spec_of_graph(&a, &g, &s);
+	ns = cost_bound_ns(&s, hw, NULL);
+	assert_true(ns >= cost_analytic_ns(&s, hw, STR(""), NULL));
+	arena_fini(&a);
+	return (double)ns;
+}
+
+#define STRIDED                                                                                              \
+	"%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,5]\n"                                                \
+	"%2 = conv %0 %1 stride=[2,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+#define DENSE                                                                                                \
+	"%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,8]\n"                                                \
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+
+static void
+forms_are_counted_whole(void **state)
+{
+	static const struct {
+		const char *text;
+		double ns;
+	} rows[] = {
+	    /* a library has a call for it: vectors that are not full are the generator's affair */
+	    {STRIDED "output %2\n", 2.0 * 18 * 9 * 4 * 5},
+	    /* 5 columns of 8, or the row's 3 x 5 of 16 at 8 positions for 6; and the sum */
+	    {STRIDED "%3 = sum %2 axes=[1,2]\noutput %3\n", 2.0 * 18 * 9 * 4 * 5 * 8 / 6 * 16 / 15 + 45},
+	    /* nine tiles of 2 x 2, with maps; four of 4 x 4 would be more, directly 20736 */
+	    {DENSE "output %2\n", 9 * (2.0 * 16 * 4 * 8 + 4 * 21 + 8 * 16)},
+	    /* 320 columns are whole vectors */
+	    {"%0 = input f32[3,7]\n%1 = input f32[7,320]\n%2 = matmul %0 %1\n%3 = sum %2 axes=[1]\noutput "
+	     "%3\n",
+		2.0 * 3 * 7 * 320 + 480},
+	    /* 3 x 5 results of 7 products: the sum of 7 of 8 wastes least */
+	    {"%0 = input f32[3,7]\n%1 = input f32[7,5]\n%2 = matmul %0 %1\n%3 = sum %2 axes=[1]\noutput %3\n",
+		2.0 * 3 * 8 * 5 + 7},
+	    {"%0 = input f32[1000]\n%1 = exp %0\noutput %1\n", 20000},
+	    /* 10 divisors, 1,000 quotients */
+	    {"%0 = input f32[10,100]\n%1 = input f32[10,1]\n%2 = bcast %1 shape=[10,100]\n%3 = div %0 %2\n"
+	     "output %3\n",
+		4000},
+	    {"%0 = input f32[1000]\n%1 = softplus %0\n%2 = tanh %1\noutput %2\n", 42000},
+	    {"%0 = input f32[1000]\n%1 = recip %0\noutput %1\n", 10000},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		double ns = bound_of(rows[i].text, &simple);
+
+		if (fabs(ns - rows[i].ns) > 1)
+			fail_msg("row %zu: %.0f, not %.0f", i, ns, rows[i].ns);
+	}
+}
+
+/* What no calibration has found says nothing; products have a rate of their own where it is known. */
+static void
+unknown_rates_leave_the_old_bound(void **state)
+{
+	static const char EXPS[] = "%0 = input f32[1000]\n%1 = exp %0\noutput %1\n";
+	struct hw hw = simple;
+
+	(void)state;
+	hw.exp_per_s = hw.div_per_s = 0;
+	assert_true(fabs(bound_of(EXPS, &hw) - 12000) < 1);
+	hw.linear_flops = 5e8;
+	assert_true(fabs(bound_of(STRIDED "output %2\n", &hw) - 2 * 2.0 * 18 * 9 * 4 * 5) < 1);
+	hw = simple;
+	hw.lanes = 0; /* a GPU, or the fastest device imaginable */
+	assert_true(fabs(bound_of(EXPS, &hw) - 12000) < 1);
+	assert_true(fabs(bound_of(DENSE "output %2\n", &hw) - 2.0 * 36 * 9 * 4 * 8 / 4) < 1);
+}
+
+/* ---- what was measured ----------------------------------------------------------------------------- */
+/* Exports of before those rates were looked for have them from the same machine, as it was calibrated later.
+ */
+static void
+fill_rates(struct hw *hw)
+{
+	if (!(hw->linear_flops > 0))
+		hw->linear_flops = hw->flops_peak * 1.04 / 1.1;
+	if (!(hw->exp_per_s > 0))
+		hw->exp_per_s = 6.0e9;
+	if (!(hw->div_per_s > 0))
+		hw->div_per_s = 11.6e9;
+}
+
+/* A row of an hour in which caches were faster than calibration saw them is no fault of what this test is
+ * about: bandwidths may be off by a tenth, all else by nothing. */
+static bool
+is_below(int64_t ns, int64_t bound, int64_t by_peaks)
+{
+	return bound > ns && (bound > by_peaks || (double)bound > 1.1 * (double)ns);
+}
+
+static uint32_t
+rows_below(const char *name, const struct export_rows *x, uint32_t *n_higher)
+{
+	uint32_t n_below = 0;
+
+	for (uint32_t i = 0; i < x->n_rows; i++) {
+		const struct m_measurement *m = &x->rows[i];
+		struct hw hw = env_hw(&x->envs[x->env_of[i]], m->threads, str_eq(m->precision, STR("f32")));
+		struct arena tmp = {0};
+		struct spec s;
+		struct err e = {0};
+		int64_t bound, plain;
+
+		if (m->row.fail)
+			continue;
+		fill_rates(&hw);
+		assert_true(spec_read(&tmp, x->specs[x->spec_of[i]].text, &s, &e));
+		bound = cost_bound_heat_ns(&s, &hw, m->heat, NULL);
+		plain = cost_analytic_ns(&s, &hw, m->heat, NULL);
+		*n_higher += bound > plain;
+		if (is_below(m->row.median_ns, bound, plain)) {
+			print_message(
+			    "%s: spec %.*s schedule '%.*s': bound %lld (by peaks %lld), measured %lld\n",
+			    name, 300, x->specs[x->spec_of[i]].text.p, STR_ARG(m->row.schedule),
+			    (long long)bound, (long long)plain, (long long)m->row.median_ns);
+			n_below++;
+		}
+		arena_fini(&tmp);
+	}
+	return n_below;
+}
+
+static void
+nothing_measured_is_below_its_bound(void **state)
+{
+	DIR *d = opendir(KORCH_SOURCE_DIR "/kernels/predict/trained");
+	uint32_t n_below = 0, n_higher = 0, n_files = 0;
+
+	(void)state;
+	assert_non_null(d);
+	for (const struct dirent *f; (f = readdir(d));) {
+		struct arena a = {0};
+		struct bytes file;
+		struct export_rows x;
+		struct err e = {0};
+
+		if (!strstr(f->d_name, ".cache"))
+			continue;
+		n_files++;
+		if (!os_read_file(os_real(), &a,
+			arena_printf(&a, "%s/kernels/predict/trained/%s", KORCH_SOURCE_DIR, f->d_name),
+			1 << 26, &file, &e) ||
+		    !export_read(&a, file, &x, &e))
+			fail_msg("%s", e.msg);
+		n_below += rows_below(f->d_name, &x, &n_higher);
+		arena_fini(&a);
+	}
+	closedir(d);
+	assert_true(n_files > 0 && n_higher > 1000);
+	assert_int_equal(n_below, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(forms_are_counted_whole),
+	    cmocka_unit_test(unknown_rates_leave_the_old_bound),
+	    cmocka_unit_test(nothing_measured_is_below_its_bound),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
