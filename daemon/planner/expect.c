@@ -1,4 +1,5 @@
-/* daemon/planner/expect.c: a trained predictor's word, and this job's own line over what that leaves. */
+/* daemon/planner/expect.c: a trained predictor's word, put right by measured kin, and this job's own line
+ * over what that leaves. */
 #include "expect.h"
 
 #include <math.h>
@@ -43,6 +44,18 @@ expect_open(struct tune *t, struct err *e)
 	return true;
 }
 
+static const uint16_t *
+leaves_of(struct tune *t, const struct sample *plain)
+{
+	const struct forest *f = &t->predictor->head[HEAD_KERNEL].f;
+	uint16_t *leaf = NEW_ARRAY(t->arena, uint16_t, MAX_OF(f->n_trees, 1u));
+	float x[SAMPLE_FLAT];
+
+	sample_flat(plain, x);
+	forest_leaves(f, x, leaf);
+	return leaf;
+}
+
 void
 expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 {
@@ -56,6 +69,9 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 	if (t->predictor) {
 		sample_plain(&tmp, s, &t->target, &t->hw, c->heat, &plain);
 		predict_kernel(t->predictor, &plain, &p);
+		if (!p.is_far)
+			c->leaves = leaves_of(t, &plain);
+		c->group = p.group;
 		arena_fini(&tmp);
 	}
 	c->is_foreseen = !p.is_far;
@@ -68,6 +84,38 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 	}
 }
 
+/* What a measured kernel is off by goes to its kin, which have heard another number of it before or none. */
+static void
+tell_kin(struct tune *t, uint32_t spec, uint32_t n_specs)
+{
+	struct spec_cost *c = &t->cost[spec];
+	const struct prediction of = {.group = c->group};
+	double left = log((double)c->measured_ns / (double)c->analytic_ns) - c->before;
+
+	left = predict_heard(t->predictor, HEAD_KERNEL, &of, left);
+	if (c->is_told && left == c->told)
+		return;
+	for (uint32_t i = 0; i < n_specs; i++) {
+		struct spec_cost *to = &t->cost[i];
+		double weight;
+
+		if (i == spec || !to->leaves)
+			continue;
+		weight = kin_weight(c->leaves, to->leaves, t->predictor->head[HEAD_KERNEL].f.n_trees);
+		to->kin.left += weight * (left - c->told);
+		to->kin.weight += c->is_told ? 0 : weight;
+	}
+	c->told = left;
+	c->is_told = true;
+}
+
+/* ln(time / bound) by the predictor and by kin. */
+static double
+before_line(const struct spec_cost *c)
+{
+	return c->before + kin_shift(&c->kin);
+}
+
 void
 expect_learn(struct tune *t)
 {
@@ -75,22 +123,36 @@ expect_learn(struct tune *t)
 	uint32_t n_specs = t->front.cands.n_specs - t->front.cands.n_views, n = 0;
 	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, MAX_OF(n_specs, 1u));
 
+	for (uint32_t i = 0; i < n_specs; i++)
+		if (t->cost[i].measured_ns > 0 && t->cost[i].leaves)
+			tell_kin(t, i, n_specs);
 	for (uint32_t i = 0; i < n_specs; i++) {
 		const struct spec_cost *c = &t->cost[i];
 
 		if (c->measured_ns <= 0)
 			continue;
 		memcpy(rows[n].x, c->features, sizeof(c->features));
-		rows[n++].left = log((double)c->measured_ns / (double)c->analytic_ns) - c->before;
+		rows[n++].left = log((double)c->measured_ns / (double)c->analytic_ns) - before_line(c);
 	}
 	predict_fit(rows, n, &t->predict);
 	arena_fini(&tmp);
 }
 
+void
+expect_anew(struct tune *t)
+{
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
+		t->cost[i].kin = (struct kin){0};
+		t->cost[i].told = 0;
+		t->cost[i].is_told = false;
+	}
+	expect_learn(t);
+}
+
 int64_t
 expect_ns(const struct tune *t, const struct spec_cost *c, double lean)
 {
-	double ns = (double)c->analytic_ns * predict_ratio(&t->predict, c->features, c->before, lean);
+	double ns = (double)c->analytic_ns * predict_ratio(&t->predict, c->features, before_line(c), lean);
 
 	return MAX_OF((int64_t)fmin(ns, 1e17), c->bound_ns);
 }

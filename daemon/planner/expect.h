@@ -13,6 +13,8 @@ bool expect_open(struct tune *t, struct err *e) MUST_CHECK;
 void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
 /* From what is measured by now. */
 void expect_learn(struct tune *t);
+/* The same as if nothing had been learned before: what came when leaves no rounding behind. */
+void expect_anew(struct tune *t);
 /* `lean` standard deviations to the hopeful side; at least its bound. */
 int64_t expect_ns(const struct tune *t, const struct spec_cost *c, double lean);
 /* What a spec is expected to take, and between what and what with 90 %; of a measured one that time, and its

@@ -14,7 +14,7 @@ account_costs(struct tune *t)
 	struct account_cost *out =
 	    NEW_ARRAY(t->arena, struct account_cost, MAX_OF(t->front.cands.n_specs, 1u));
 
-	expect_learn(t); /* so that what was expected depends on the measurements alone */
+	expect_anew(t); /* so that what was expected depends on the measurements alone */
 	for (uint32_t s = 0; s < t->front.cands.n_specs; s++) {
 		const struct spec_cost *c = &t->cost[s];
 

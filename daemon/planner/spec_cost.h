@@ -3,6 +3,7 @@
 #define KORCH_PLANNER_SPEC_COST_H
 
 #include "../../kernels/cost/predict.h"
+#include "../../kernels/predict/kin.h"
 #include "../orchestrate/lazy.h"
 
 struct order;
@@ -16,8 +17,13 @@ struct spec_cost {
 	double features[PREDICT_FEATURES];
 	double before;     /* ln(time / analytic) that was expected before this job measured anything */
 	double less, more; /* 90 % of such kernels lie between these, ln(time / expected); equal: not known */
-	int64_t first_ns;  /* what the schedule was picked by; measured_ns is of its repeats, if any */
-	uint64_t repeats;  /* sessions in which it was timed again */
+	const uint16_t *leaves; /* where the predictor's trees end with it; NULL: they have no word of it */
+	uint32_t group;         /* of their intervals */
+	struct kin kin;         /* measured ones among its kin */
+	double told;            /* what it is off by itself, as its kin know it */
+	bool is_told;
+	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
+	uint64_t repeats; /* sessions in which it was timed again */
 	uint64_t samples, effort;
 	int64_t compile_ns;     /* of that schedule, among others; 0: not known */
 	struct str schedule;    /* of the measured time */

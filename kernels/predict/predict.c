@@ -87,6 +87,15 @@ predict_sample(const struct predictor *p, const struct sample *s, struct predict
 }
 
 double
+predict_heard(const struct predictor *p, enum predict_head head, const struct prediction *of, double left)
+{
+	const struct interval *v = &p->head[head].interval;
+
+	return fmin(
+	    fmax(left, fmin(interval_at(v, of->group, 0.05), 0)), fmax(interval_at(v, of->group, 0.95), 0));
+}
+
+double
 predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of,
     double analytic_ns, double level)
 {

@@ -42,6 +42,11 @@ double predict_mean(double trees, double network);
 double predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of,
     double analytic_ns, double level);
 
+/* What a measured kernel is off by, ln(time / predicted), as its kin hear it: beyond what nine tenths are off
+ * by it pulls no harder than those, as it may be a lie. */
+double predict_heard(
+    const struct predictor *p, enum predict_head head, const struct prediction *of, double left);
+
 /* The file: "KORCH PREDICT 1\n", what it is of, the heads, and the SHA-256 of all before it.  Hostile: sizes,
  * digest, every node checked; ERR_FORMAT, ERR_LIMIT.  ERR_NEWER: its numbers are others than these (a feature
  * or a bound changed): train anew. */

@@ -5,6 +5,7 @@
  *   --plot FILE.svg  predicted against measured times of left-out models */
 #include "../../daemon/train/reliability.h"
 #include "../../daemon/train/train.h"
+#include "../../kernels/predict/kin.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,10 +13,10 @@
 #include <string.h>
 
 enum { MOST_EXPORT = 1 << 28 };
-enum way { BY_BOUND, BY_LINE, BY_OWN_LINE, BY_NEAREST, BY_WIDE_LINE, BY_PREDICTOR, BY_BOTH, WAYS };
+enum way { BY_BOUND, BY_LINE, BY_OWN_LINE, BY_NEAREST, BY_WIDE_LINE, BY_PREDICTOR, BY_KIN, WAYS };
 static const char *const way_name[WAYS] = {"the bound alone", "the line of 12 counts, other models",
-    "... of 100 kernels of the model itself", "nearest neighbour", "a ridge line on all numbers", NULL,
-    "... and a line over what they leave, of 100 kernels of the model itself"};
+    "... of 50 kernels of the model itself", "nearest neighbour", "a ridge line on all numbers", NULL,
+    "... put right by kin among 50 kernels of the model itself"};
 
 struct result {
 	double *ratio[WAYS];                /* ln(predicted / measured) of each row asked about */
@@ -75,34 +76,56 @@ nearest(
 	return value;
 }
 
-/* What is expected before anything of the job is measured. */
-static double
-before_of(const struct predictor *p, const struct train_row *row)
+static uint16_t *
+all_leaves(struct arena *a, const struct train_set *set, const struct forest *f)
 {
-	struct prediction x;
+	uint16_t *leaves = NEW_ARRAY(a, uint16_t, (size_t)set->n_rows * MAX_OF(f->n_trees, 1u));
 
-	if (!p)
-		return predict_usual;
-	predict_kernel(p, &row->plain, &x);
-	return x.is_far ? predict_usual : x.log_ratio;
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		forest_leaves(f, set->rows[i].flat[HEAD_KERNEL], leaves + (size_t)i * f->n_trees);
+	return leaves;
 }
 
-/* The line as a job learns it: from others' kernels, or of the first hundred of its own. */
+/* As a job does it (daemon/planner/expect.c): by those of its kernels that are measured. */
+static double
+shift_of(const struct train_set *set, const struct predictor *p, const uint16_t *leaves, const bool *is_used,
+    uint32_t row)
+{
+	const struct forest *f = &p->head[HEAD_KERNEL].f;
+	struct kin kin = {0};
+
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		struct prediction x;
+		double weight;
+
+		if (!is_used[i] || i == row || set->rows[i].model != set->rows[row].model)
+			continue;
+		predict_kernel(p, &set->rows[i].plain, &x);
+		weight = kin_weight(
+		    leaves + (size_t)i * f->n_trees, leaves + (size_t)row * f->n_trees, f->n_trees);
+		kin.left += weight * predict_heard(p, HEAD_KERNEL, &x, set->rows[i].log_ratio - x.log_ratio);
+		kin.weight += weight;
+	}
+	return kin_shift(&kin);
+}
+
+/* The line as a job learns it: from others' kernels, or of fifty of its own. */
 static void
 fit_old_line(const struct train_set *set, const struct train_part *p, bool is_own, uint32_t model,
-    const struct predictor *over, struct predict *out, bool *is_used)
+    struct predict *out, bool *is_used)
 {
-	enum { OWN = 100 };
+	enum { OWN = 50 };
 	struct arena tmp = {0};
 	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, set->n_rows);
 	struct train_part all = {HEAD_KERNEL, NULL};
 	uint32_t n = 0, n_model = 0, k = 0;
 
 	for (uint32_t i = 0; i < set->n_rows; i++)
-		n_model += set->rows[i].model == model && train_takes(set, &all, i);
+		n_model += set->rows[i].model == model && p->is_out[i] && train_takes(set, &all, i);
 	for (uint32_t i = 0; i < set->n_rows; i++) {
-		bool is_row = is_own ? set->rows[i].model == model && train_takes(set, &all, i)
-				     : train_takes(set, p, i);
+		bool is_row = is_own
+		    ? set->rows[i].model == model && p->is_out[i] && train_takes(set, &all, i)
+		    : train_takes(set, p, i);
 
 		if (is_row && is_own) /* spread over them; at most half */
 			is_row = (k++ * MIN_OF((uint32_t)OWN, n_model / 2)) % n_model <
@@ -111,7 +134,7 @@ fit_old_line(const struct train_set *set, const struct train_part *p, bool is_ow
 			continue;
 		is_used[i] |= is_own;
 		memcpy(rows[n].x, set->rows[i].line, sizeof(rows[n].x));
-		rows[n++].left = set->rows[i].log_ratio - before_of(over, &set->rows[i]);
+		rows[n++].left = set->rows[i].log_ratio - predict_usual;
 	}
 	predict_fit(rows, n, out);
 	arena_fini(&tmp);
@@ -168,23 +191,25 @@ ask_row(const struct train_set *set, uint32_t i, const struct predictor *p, enum
 /* Everything about the rows left out, added to what there is. */
 static bool
 split(const struct train_set *set, enum predict_head head, const bool *is_out, const bool *is_asked,
-    uint32_t model, bool baselines, struct result *r, struct err *e)
+    bool baselines, struct result *r, struct err *e)
 {
 	struct arena tmp = {0};
 	struct train_part p = {head, (bool *)(uintptr_t)is_out}, all = {head, NULL};
 	struct train_set rest = others(&tmp, set, is_out);
 	struct predictor trained = {0};
-	struct predict line, own, both;
+	struct predict line, *own = NEW_ARRAY(&tmp, struct predict, set->n_models);
+	uint16_t *leaves = NULL;
 	struct forest wide;
 	bool *is_used = NEW_ARRAY(&tmp, bool, set->n_rows);
 	double *scale = NEW_ARRAY(&tmp, double, SAMPLE_FLAT);
 	bool ok = train_head(&tmp, &rest, head, &fit_usual, &trained.head[head], e);
 
 	find_scale(set, head, scale);
-	fit_old_line(set, &p, false, model, NULL, &line, is_used);
-	fit_old_line(set, &p, true, model, NULL, &own, is_used);
+	fit_old_line(set, &p, false, 0, &line, is_used);
+	for (uint32_t m = 0; m < set->n_models; m++)
+		fit_old_line(set, &p, true, m, &own[m], is_used);
 	if (ok && head == HEAD_KERNEL)
-		fit_old_line(set, &p, true, model, &trained, &both, is_used);
+		leaves = all_leaves(&tmp, set, &trained.head[head].f);
 	ok = ok && wide_line(&tmp, set, &p, &wide);
 	for (uint32_t i = 0; ok && i < set->n_rows; i++) {
 		const struct train_row *row = &set->rows[i];
@@ -195,11 +220,12 @@ split(const struct train_set *set, enum predict_head head, const bool *is_out, c
 		r->ratio[BY_BOUND][r->n] = -row->log_ratio;
 		r->ratio[BY_LINE][r->n] =
 		    log(predict_ratio(&line, row->line, predict_usual, 0)) - row->log_ratio;
-		r->ratio[BY_OWN_LINE][r->n] =
-		    is_used[i] ? NAN : log(predict_ratio(&own, row->line, predict_usual, 0)) - row->log_ratio;
-		r->ratio[BY_BOTH][r->n] = is_used[i] || head != HEAD_KERNEL
+		r->ratio[BY_OWN_LINE][r->n] = is_used[i]
 		    ? NAN
-		    : log(predict_ratio(&both, row->line, before_of(&trained, row), 0)) - row->log_ratio;
+		    : log(predict_ratio(&own[row->model], row->line, predict_usual, 0)) - row->log_ratio;
+		r->ratio[BY_KIN][r->n] = is_used[i] || head != HEAD_KERNEL
+		    ? NAN
+		    : r->ratio[BY_PREDICTOR][r->n] + shift_of(set, &trained, leaves, is_used, i);
 		r->ratio[BY_NEAREST][r->n] = baselines ? nearest(set, &p, row, scale) - row->log_ratio : NAN;
 		r->ratio[BY_WIDE_LINE][r->n] = fmax(forest_value(&wide, row->flat[head]), 0) - row->log_ratio;
 		r->n++;
@@ -385,20 +411,29 @@ new_result(struct arena *a, uint32_t n)
 	return r;
 }
 
+/* In eight parts, the models dealt out; what a part's models share with others is in no training row. */
 static bool
 by_model(struct arena *a, const struct train_set *set, enum predict_head head, bool baselines,
     struct result *r, struct err *e)
 {
+	enum { PARTS = 8 };
 	bool ok = true;
 
 	*r = new_result(a, set->n_rows + 1);
-	for (uint32_t m = 0; ok && m < set->n_models; m++) {
+	for (uint32_t part = 0; ok && part < MIN_OF((uint32_t)PARTS, set->n_models); part++) {
 		struct arena tmp = {0};
-		bool *is_out = train_leave_out(&tmp, set, m), *is_asked = NEW_ARRAY(&tmp, bool, set->n_rows);
+		bool *is_out = NEW_ARRAY(&tmp, bool, set->n_rows),
+		     *is_asked = NEW_ARRAY(&tmp, bool, set->n_rows);
 
-		for (uint32_t i = 0; i < set->n_rows; i++)
-			is_asked[i] = set->rows[i].model == m;
-		ok = split(set, head, is_out, is_asked, m, baselines, r, e);
+		for (uint32_t m = part; m < set->n_models; m += PARTS) {
+			bool *more = train_leave_out(&tmp, set, m);
+
+			for (uint32_t i = 0; i < set->n_rows; i++) {
+				is_out[i] |= more[i];
+				is_asked[i] |= set->rows[i].model == m;
+			}
+		}
+		ok = split(set, head, is_out, is_asked, baselines, r, e);
 		arena_fini(&tmp);
 	}
 	return ok;
@@ -420,7 +455,7 @@ by_device(struct arena *a, const struct train_set *set, uint32_t threads, bool s
 		is_out[i] = is_there && !is_seen;
 		is_asked[i] = is_out[i];
 	}
-	ok = split(set, HEAD_KERNEL, is_out, is_asked, UINT32_MAX, true, r, e);
+	ok = split(set, HEAD_KERNEL, is_out, is_asked, true, r, e);
 	arena_fini(&tmp);
 	return ok;
 }

@@ -62,6 +62,7 @@ struct desk {
 	int64_t (*truth)(const struct hash *spec, int64_t first_ns); /* of a kernel in a whole plan; NULL */
 	/* by its own clock */
 	bool is_virtual;
+	bool first_fails; /* of each kernel, the first schedule that is asked for */
 	struct desk_clock {
 		_Atomic int64_t now_ns, n_looks; /* how often the planner looked at it */
 	} * clock;

@@ -1,6 +1,7 @@
 /* Training and what comes of it: equal rows give equal bytes, whatever their order; few rows are learned by
  * heart; a row that lies moves no other by more than its interval; files are hostile; what comes with Korch
  * speaks its language. */
+#include "../../kernels/predict/kin.h"
 #include "../../daemon/train/train.h"
 #include "../../schema/export_read.h"
 
@@ -111,6 +112,43 @@ fifty_rows_are_learned_by_heart(void **state)
 	arena_fini(&a);
 }
 
+/* Of two kernels that differ in nothing that trees ask for, the one says what the other takes; a stranger
+ * says nothing. */
+static void
+kin_put_a_prediction_right(void **state)
+{
+	struct arena a = {0};
+	struct train_set set;
+	struct predictor p;
+	uint16_t *leaf[3];
+	struct kin kin = {0}, none = {0};
+	double near_weight, far_weight;
+
+	(void)state;
+	make_set(&a, ROWS, false, &set);
+	train(&a, &set, &p);
+	if (!str_is(str_of(fit_method()), "trees")) {
+		arena_fini(&a);
+		skip(); /* a line has no leaves */
+	}
+	for (int i = 0; i < 3; i++)
+		leaf[i] = NEW_ARRAY(&a, uint16_t, p.head[HEAD_KERNEL].f.n_trees);
+	forest_leaves(&p.head[HEAD_KERNEL].f, set.rows[0].flat[HEAD_KERNEL], leaf[0]);
+	forest_leaves(&p.head[HEAD_KERNEL].f, set.rows[0].flat[HEAD_KERNEL], leaf[1]);
+	for (uint32_t i = 1; i < set.n_rows; i++) /* the one whose time over its bound is furthest away */
+		if (fabs(set.rows[i].log_ratio - set.rows[0].log_ratio) > 0.7)
+			forest_leaves(&p.head[HEAD_KERNEL].f, set.rows[i].flat[HEAD_KERNEL], leaf[2]);
+	near_weight = kin_weight(leaf[0], leaf[1], p.head[HEAD_KERNEL].f.n_trees);
+	far_weight = kin_weight(leaf[0], leaf[2], p.head[HEAD_KERNEL].f.n_trees);
+	assert_true(near_weight > 0.999 && far_weight < 0.1 * near_weight);
+	kin.left = near_weight * 0.4;
+	kin.weight = near_weight;
+	assert_true(kin_shift(&kin) > 0.37 && kin_shift(&kin) < 0.4);
+	assert_true(fabs(kin_shift(&none)) < 1e-12);
+	assert_true(predict_heard(&p, HEAD_KERNEL, &(struct prediction){0}, 5) < 2.5);
+	arena_fini(&a);
+}
+
 static void
 one_lie_moves_nobody_far(void **state)
 {
@@ -180,7 +218,7 @@ exports_are_read(void **state)
 {
 	struct arena a = {0};
 	struct train_set set = {0};
-	struct bytes file = shipped_rows(&a, "rows_candy_1.cache"),
+	struct bytes file = shipped_rows(&a, "rows_candy.cache"),
 		     bad = {arena_dup(&a, file.p, file.n), file.n};
 	struct export_rows x;
 	struct err e = {0};
@@ -295,7 +333,7 @@ the_shipped_file_is_of_this_korch(void **state)
 static void
 a_tenth_of_the_rows_says_much_the_same(void **state)
 {
-	static const char *const files[] = {"rows_candy_1.cache", "rows_two.cache", "rows_yolox.cache"};
+	static const char *const files[] = {"rows_candy.cache", "rows_two.cache", "rows_yolox_nano.cache"};
 	struct arena a = {0};
 	struct train_set set = {0}, tenth;
 	struct predictor shipped, p;
@@ -340,6 +378,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(equal_rows_give_equal_bytes),
 	    cmocka_unit_test(fifty_rows_are_learned_by_heart),
+	    cmocka_unit_test(kin_put_a_prediction_right),
 	    cmocka_unit_test(one_lie_moves_nobody_far),
 	    cmocka_unit_test(no_rows_and_rows_of_one_model_are_refused),
 	    cmocka_unit_test(exports_are_read),
