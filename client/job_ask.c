@@ -162,7 +162,7 @@ read_predict(const struct opts *o, struct m_options *out, struct err *e)
 		return out->budget_ns > 0 ||
 		    err_set(
 			e, ERR_USAGE, "--samples %" PRId64 " with --budget 0: measuring takes time", samples);
-	if (opt_given(o, OPT_budget) && out->budget_ns > 0)
+	if (o->value[OPT_budget].source == FROM_FLAG && out->budget_ns > 0)
 		return err_set(e, ERR_USAGE,
 		    "--predict with --budget %s: it measures nothing; leave one out, or say how many kernels "
 		    "to "
