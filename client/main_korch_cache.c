@@ -2,6 +2,7 @@
  * daemon that owns the data folder (D26). */
 #include "cache_evidence.h"
 #include "cache_explain.h"
+#include "cache_predict.h"
 #include "cache_stats.h"
 #include "job_view.h"
 #include "output.h"
@@ -200,6 +201,50 @@ verb_export(struct cache *c, struct err *e)
 	return true;
 }
 
+/* The cache as a file of this host, which goes again. */
+static bool
+fetch_export(struct cache *c, struct bytes *file, struct err *e)
+{
+	struct msg m = {.type = MSG_cache_export}, got;
+	char dir[OS_PATH_MAX], *path;
+	bool ok;
+
+	m.cache_export.class = str_of(opt_text(c->o, OPT_class));
+	if (!ask(c, &m, &got, MSG_blob_made, e) || !os_temp_dir("cache", dir, e))
+		return false;
+	path = arena_printf(c->arena, "%s/export", dir);
+	ok = client_get_file(c->session.client, &got.blob_made.digest, path, e) &&
+	    os_read_file(os_real(), c->arena, path, (size_t)1 << 29, file, e);
+	os_remove_tree(dir);
+	return ok;
+}
+
+static bool
+check_hex(const char *hex, struct err *e)
+{
+	for (const char *p = hex; *p; p++)
+		if (hex_digit(*p) < 0 || p - hex >= 64)
+			return err_set(e, ERR_USAGE, "%s: wanted the first hex digits of a spec hash", hex);
+	return true;
+}
+
+static bool
+verb_predict(struct cache *c, struct err *e)
+{
+	const char *plot = opt_text(c->o, OPT_plot);
+	struct export_rows x;
+	struct bytes file;
+
+	if (!c->arg && !*plot)
+		return err_set(e, ERR_USAGE,
+		    "predict takes the first digits of a spec hash, or --plot FILE.svg, or both");
+	if ((c->arg && !check_hex(c->arg, e)) || !fetch_export(c, &file, e) ||
+	    !export_read(c->arena, file, &x, e))
+		return false;
+	return (!c->arg || cache_predict(c->arena, &x, c->arg, opt_flag(c->o, OPT_json), e)) &&
+	    (!*plot || cache_predict_plot(c->arena, &x, file, plot, e));
+}
+
 static bool
 verb_import(struct cache *c, struct err *e)
 {
@@ -322,16 +367,18 @@ verb_evidence(struct cache *c, struct err *e)
 static const struct verb {
 	const char *name, *arg;
 	bool (*run)(struct cache *c, struct err *e);
+	bool may_miss; /* the argument */
 } verbs[] = {
-    {"stats", NULL, verb_stats},
-    {"list", NULL, verb_list},
-    {"show", "the first digits of a spec hash", verb_show},
-    {"explain", "the first digits of a spec hash", verb_explain},
-    {"export", NULL, verb_export},
-    {"import", "one file made by export", verb_import},
-    {"gc", NULL, verb_gc},
-    {"verify", NULL, verb_verify},
-    {"evidence", NULL, verb_evidence},
+    {"stats", NULL, verb_stats, false},
+    {"list", NULL, verb_list, false},
+    {"show", "the first digits of a spec hash", verb_show, false},
+    {"explain", "the first digits of a spec hash", verb_explain, false},
+    {"predict", "the first digits of a spec hash", verb_predict, true},
+    {"export", NULL, verb_export, false},
+    {"import", "one file made by export", verb_import, false},
+    {"gc", NULL, verb_gc, false},
+    {"verify", NULL, verb_verify, false},
+    {"evidence", NULL, verb_evidence, false},
 };
 
 static const struct verb *
@@ -345,16 +392,17 @@ read_call(struct cache *c, struct err *e)
 			v = &verbs[i];
 	if (!v) {
 		(void)err_set(e, ERR_USAGE,
-		    "wanted one of stats, list, show, explain, export, import, gc, verify, evidence%s%s; see "
+		    "wanted one of stats, list, show, explain, predict, export, import, gc, verify, "
+		    "evidence%s%s; see "
 		    "korch-cache --help",
 		    o->n_args ? ", got " : "", o->n_args ? o->args[0] : "");
 		return NULL;
 	}
-	if (o->n_args != (v->arg ? 2u : 1u)) {
+	if (o->n_args != (v->arg ? 2u : 1u) && !(v->may_miss && o->n_args == 1)) {
 		(void)err_set(e, ERR_USAGE, "%s takes %s", v->name, v->arg ? v->arg : "no argument");
 		return NULL;
 	}
-	c->arg = v->arg ? o->args[1] : NULL;
+	c->arg = o->n_args > 1 ? o->args[1] : NULL;
 	return v;
 }
 

@@ -65,6 +65,13 @@ take_row(struct export_rows *x, struct arena *a, struct bytes b, struct err *e)
 }
 
 static bool
+take_predictor(struct export_rows *x, struct arena *a, struct bytes b, struct err *e)
+{
+	GROW(a, x->predictors, x->n_predictors, x->cap_predictors);
+	return rec_unpack(a, "predictor", b, &x->predictors[x->n_predictors++], e);
+}
+
+static bool
 take_origin(struct export_rows *x, struct arena *a, struct bytes b, struct err *e)
 {
 	struct m_origin o;
@@ -85,7 +92,8 @@ take_item(struct export_rows *x, struct arena *a, char letter, struct bytes b, s
 	static const struct {
 		char letter;
 		bool (*take)(struct export_rows *x, struct arena *a, struct bytes b, struct err *e);
-	} row[] = {{'E', take_env}, {'S', take_spec}, {'M', take_row}, {'O', take_origin}};
+	} row[] = {
+	    {'E', take_env}, {'S', take_spec}, {'M', take_row}, {'O', take_origin}, {'T', take_predictor}};
 
 	for (size_t i = 0; i < COUNT_OF(row); i++)
 		if (row[i].letter == letter)

@@ -15,6 +15,8 @@ struct export_rows {
 	struct export_spec *specs; /* sorted by hash */
 	struct m_measurement *rows;
 	uint32_t *env_of, *spec_of; /* of each row */
+	struct m_predictor *predictors;
+	uint32_t n_predictors, cap_predictors;
 	uint32_t n_envs, n_specs, n_rows, cap_envs, cap_specs, cap_rows;
 };
 bool export_read(struct arena *a, struct bytes in, struct export_rows *out, struct err *e) MUST_CHECK;

@@ -116,7 +116,7 @@ add_figures(struct strbuf *sb, const struct reliability_point *p, uint32_t n)
 		sb_addf(sb, ": off by %.1f %% (median), %.0f %% (nine of ten within)", 100 * off[near / 2],
 		    100 * off[near * 9 / 10]);
 	if (n > near)
-		sb_addf(sb, "; %u more (orange) are unlike what was learned from, or too small", n - near);
+		sb_addf(sb, "; orange: %u more, far or too small", n - near);
 	arena_fini(&tmp);
 }
 

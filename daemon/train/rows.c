@@ -37,17 +37,15 @@ env_of(struct arena *a, struct train_set *set, const struct m_env *env, uint64_t
 	return set->n_envs++;
 }
 
-/* What a row was measured for, by the words of its key. */
-static struct target
-target_of(const struct m_env *env, struct str precision)
+void
+train_device(const struct m_env *env, uint64_t threads, struct str precision, struct target *t, struct hw *hw)
 {
 	enum precision p = PRECISION_F32;
 	bool strict = str_eq(precision, STR("f32-strict"));
-	struct target t;
 
 	(void)precision_read(precision, &p);
-	t = env_target(env, strict, env->hw.sm == 0 && str_eq(precision, STR("f32")), p);
-	return t;
+	*t = env_target(env, strict, env->hw.sm == 0 && str_eq(precision, STR("f32")), p);
+	*hw = env_hw(env, threads, t->winograd);
 }
 
 void
@@ -68,11 +66,12 @@ static bool
 take_row(struct arena *a, struct train_set *set, const struct m_env *env, const struct spec *spec,
     const struct m_measurement *m, struct train_row *out)
 {
-	struct target t = target_of(env, m->precision);
-	struct hw hw = env_hw(env, m->threads, t.winograd);
+	struct target t;
+	struct hw hw;
 	struct cost_parts parts;
 	struct err e = {0};
 
+	train_device(env, m->threads, m->precision, &t, &hw);
 	if (m->row.fail || m->row.median_ns <= 0) {
 		set->n_failed++;
 		return false;

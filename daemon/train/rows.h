@@ -4,6 +4,7 @@
 
 #include "../../kernels/cost/predict.h"
 #include "../../kernels/predict/predict.h"
+#include "../../proto/msg.h"
 
 struct train_row {
 	struct sample sample;
@@ -43,6 +44,9 @@ struct train_set {
  * names the file. */
 bool train_rows_add(
     struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
+/* What a row was measured for, by the words of its key. */
+void train_device(
+    const struct m_env *env, uint64_t threads, struct str precision, struct target *t, struct hw *hw);
 /* Fills flat[] from the two samples. */
 void train_row_flatten(struct arena *a, struct train_row *row);
 /* The same of the device class that is trained for: they weigh more, and rows of another generator epoch join

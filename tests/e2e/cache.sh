@@ -47,6 +47,15 @@ if [ "$rows" = $((timed + n_failed)) ]; then ok; else bad "show has $rows rows, 
 best=$(korch-cache explain "$spec" --json $farm | grep -oE '"median_ns":[0-9]+' | cut -d: -f2 | sort -n | head -n 1)
 if korch-cache explain "$spec" --json $farm | grep -q "\"timed\":\[{\"median_ns\":$best,\"behind_ns\":0,"; then ok; else bad "the first row is not the best"; fi
 
+# What each schedule is expected to take, beside its measurement; and the picture of all.
+must 0 '^[0-9a-f]{12} on fake, threads=1.*: expected, by its best schedule, [0-9.]+ us' korch-cache predict "$spec" $farm
+must 0 '^ +[0-9.]+ us +[0-9.]+ to [0-9.]+  measured [0-9.]+' korch-cache predict "$spec" $farm
+must 0 '"expected_ns":[0-9.]+,"low_ns":[0-9.]+,"high_ns":[0-9.]+,"is_far":(true|false),"measured_ns":[0-9]+' korch-cache predict "$spec" --json $farm
+korch-cache predict --plot "$tmp/plot.svg" $farm || bad "predict --plot"
+if [ "$(grep -c '<circle' "$tmp/plot.svg")" -gt 50 ] && tail -n 1 "$tmp/plot.svg" | grep -q '^</svg>$'; then ok; else bad "plot: $(head -c 300 "$tmp/plot.svg")"; fi
+must 2 'predict takes the first digits of a spec hash, or --plot' korch-cache predict $farm
+must 2 'wanted the first hex digits' korch-cache predict xyz $farm
+must 1 'no measurement of a spec' korch-cache predict 00112233445566778899 $farm
 must 2 'wanted 2 to 64 hex digits' korch-cache explain abc $farm
 must 2 'are no hex digits' korch-cache explain zz $farm
 must 2 'explain takes' korch-cache explain $farm

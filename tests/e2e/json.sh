@@ -66,6 +66,7 @@ korch-jobs.watch | korch-jobs watch 1 $farm
 korch-jobs.fetch | korch-jobs fetch 1 -o fetched.korch $farm
 korch-jobs.workers | korch-jobs workers $farm
 korch-cache.stats | korch-cache stats $farm
+korch-cache.predict | korch-cache predict $spec $farm
 korch-cache.stats | korch-cache stats --data $tmp/none-yet
 korch-cache.list | korch-cache list $farm
 korch-cache.show | korch-cache show $spec $farm
