@@ -39,7 +39,8 @@ add_times(struct strbuf *sb, const struct m_progress *p)
 	} row[] = {{"latency_ns", p->latency_ns}, {"bound_ns", p->bound_ns}, {"measured_ns", p->measured_ns},
 	    {"expected_ns", p->expected_ns}, {"expected_low_ns", p->expected_low_ns},
 	    {"expected_high_ns", p->expected_high_ns}, {"runner_ns", p->runner_ns},
-	    {"runner_measured_ns", p->runner_measured_ns}, {"without_conditions_ns", p->what_if_base_ns},
+	    {"runner_measured_ns", p->runner_measured_ns}, {"least_measured_ns", p->least_measured_ns},
+	    {"without_conditions_ns", p->what_if_base_ns},
 	    {"price_ns", p->what_if_base_ns > 0 ? p->latency_ns - p->what_if_base_ns : 0},
 	    {"predicted_ns", p->predicted_ns}, {"predicted_low_ns", p->predicted_low_ns},
 	    {"predicted_high_ns", p->predicted_high_ns}};
@@ -101,8 +102,6 @@ job_result_json(const struct job_result *r)
 static void
 add_runner(struct strbuf *sb, const struct m_progress *p)
 {
-	if (p->winner.n)
-		sb_addf(sb, " (taken for its whole time: %.*s)", STR_ARG(p->winner));
 	if (p->runner_measured_ns <= 0)
 		return;
 	sb_addf(sb, "; runner-up (%.*s, sum ", STR_ARG(p->runner));
@@ -156,6 +155,8 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 		add_runner(sb, p);
 	}
 	sb_addc(sb, '\n');
+	if (p->winner.n)
+		print_winner(sb, p->winner, p->least_measured_ns, p->measured_ns);
 }
 
 /* "expected 4.1 ms, 3.5 to 4.9 ms with 90 % (3 of 12 kernels were measured there)" */

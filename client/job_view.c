@@ -25,6 +25,16 @@ print_ns(struct strbuf *sb, int64_t ns)
 }
 
 void
+print_winner(struct strbuf *sb, struct str winner, int64_t least_measured_ns, int64_t measured_ns)
+{
+	sb_addz(sb, "whole plans were timed in turns: that of the least sum takes ");
+	print_ns(sb, least_measured_ns);
+	sb_addf(sb, ", another (%.*s) ", STR_ARG(winner));
+	print_ns(sb, measured_ns);
+	sb_addz(sb, ", and that one was written\n");
+}
+
+void
 print_utc(struct strbuf *sb, int64_t wall_ns)
 {
 	time_t s = (time_t)(wall_ns / 1000000000);

@@ -1,5 +1,6 @@
 /* client/plan_explain.c: explain: all steps, those of one kernel, or an ONNX node with its neighbours. */
 #include "plan_explain.h"
+#include "job_view.h"
 #include "plan_why.h"
 #include "run_report.h"
 
@@ -253,6 +254,10 @@ add_head_json(struct why *w)
 	sb_addf(&w->sb, ",\"latency_ns\":%lld,\"bound_ns\":%lld,\"proven_ns\":%.3f,\"proved\":%s,\"stop\":",
 	    (long long)p->latency_ns, (long long)p->bound_ns, w->proven_ns, p->proved ? "true" : "false");
 	json_string(&w->sb, p->stop);
+	sb_addz(&w->sb, ",\"winner\":");
+	json_string(&w->sb, p->winner);
+	sb_addf(&w->sb, ",\"measured_ns\":%lld,\"least_measured_ns\":%lld", (long long)p->measured_ns,
+	    (long long)p->least_measured_ns);
 	sb_addz(&w->sb, ",\"what_if\":");
 	json_string(&w->sb, p->what_if);
 	sb_addz(&w->sb, ",\"limits\":");
@@ -266,6 +271,8 @@ add_foot(struct why *w)
 
 	if (p->what_if.n)
 		sb_addf(&w->sb, "this plan was made under a condition: %.*s\n", STR_ARG(p->what_if));
+	if (p->winner.n)
+		print_winner(&w->sb, p->winner, p->least_measured_ns, p->measured_ns);
 	if (p->stop.n)
 		sb_addf(&w->sb, "the search ended: %.*s\n", STR_ARG(p->stop));
 	if (p->limits.n)

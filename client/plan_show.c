@@ -102,6 +102,9 @@ show_times(struct arena *a, const struct plan *p)
 	if (p->runner_measured_ns > 0)
 		(void)printf("%-10s %.*s: sum %s, measured %s beside it\n", "runner-up", STR_ARG(p->runner),
 		    time_text(a, p->runner_ns), time_text(a, p->runner_measured_ns));
+	if (p->winner.n)
+		(void)printf("%-10s %.*s: the plan of least sum was measured at %s beside it\n", "taken",
+		    STR_ARG(p->winner), time_text(a, p->least_measured_ns));
 }
 
 /* What is expected where nothing was measured, and of the measured ones their times. */
@@ -397,6 +400,8 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, cons
 	    ",\"runner_ns\":%" PRId64 ",\"runner_measured_ns\":%" PRId64 ",\"runner\":", p->runner_ns,
 	    p->runner_measured_ns);
 	json_string(&sb, p->runner);
+	sb_addf(&sb, ",\"least_measured_ns\":%" PRId64 ",\"winner\":", p->least_measured_ns);
+	json_string(&sb, p->winner);
 	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"scratch_bytes\":%zu,\"code_bytes\":%zu",
 	    p->constants.n, p->work_bytes, scratch_bytes(p), p->module.n);
 	if (plan_memory(p, &memory, &e))

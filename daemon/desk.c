@@ -333,13 +333,18 @@ static bool
 run_build(struct db *db, struct store_op *op)
 {
 	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct m_build_ask *m = &x->ask.build_ask;
+	bool only_known = m->only_known;
 	struct bytes b;
 
+	m->only_known = false; /* what is asked for is the same */
 	if (!msg_pack(&op->arena, &x->ask, PIPE_MAX_BYTES, &b, &op->err))
 		return false;
+	m->only_known = only_known;
 	x->payload = hash_bytes(b.p, b.n);
 	x->task_key = task_key(TASK_BUILD, &x->payload, &x->key, 0);
-	if (!build_find(db, &op->arena, &x->task_key, &x->key, &x->build, &x->found, &op->err) || x->found)
+	if (!build_find(db, &op->arena, &x->task_key, &x->key, &x->build, &x->found, &op->err) || x->found ||
+	    only_known)
 		return op->err.code == ERR_NONE;
 	if (!blob_put(db, b, "request", &x->payload, &op->err))
 		return false;
@@ -354,7 +359,7 @@ done_build(struct store_op *op)
 	struct daemon *d = op->owner;
 	struct job *j = desk_op_asker(op);
 
-	if (j && x->found)
+	if (j && (x->found || x->ask.build_ask.only_known))
 		planner_give_built(d, j, &x->build);
 	else if (j) {
 		struct farm_want want = {.key = x->task_key,

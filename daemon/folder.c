@@ -21,6 +21,12 @@ folder_work(struct arena *a, const char *dir)
 	return arena_printf(a, "%s/work", dir);
 }
 
+char *
+folder_given(struct arena *a, const char *dir)
+{
+	return arena_printf(a, "%s/given", dir);
+}
+
 bool
 folder_make(const char *dir, struct err *e)
 {
@@ -100,7 +106,7 @@ planner_give_built(struct daemon *d, struct job *j, const struct m_build_have *b
 		const char *dir = job_dir(&tmp, d, j), *to;
 
 		hash_hex(&b->digest, hex);
-		to = arena_printf(&tmp, "%s/given/%s", dir, hex);
+		to = arena_printf(&tmp, "%s/%s", folder_given(&tmp, dir), hex);
 		if (!folder_give(str_dup(&tmp, b->path), to, &e)) {
 			plan_failed(d, j, e.code, e.msg);
 			arena_fini(&tmp);

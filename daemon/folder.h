@@ -9,6 +9,8 @@
 char *job_dir(struct arena *a, const struct daemon *d, const struct job *j);
 /* The part of it that its planner writes. */
 char *folder_work(struct arena *a, const char *dir);
+/* The part with what was built since, and with plans of other jobs. */
+char *folder_given(struct arena *a, const char *dir);
 /* With its three parts. */
 bool folder_make(const char *dir, struct err *e) MUST_CHECK;
 /* The file under another name, as a link or, where there are none, a copy. */

@@ -4,6 +4,7 @@
 #include "folder.h"
 
 #include "../schema/build.h"
+#include "../schema/job_end.h"
 #include "../schema/whole.h"
 
 #include <stdio.h>
@@ -126,15 +127,31 @@ struct ask_end_op {
 	uint64_t job;
 	struct hash model;
 	struct meas_key key;
-	struct msg ask; /* own copy */
+	struct msg ask;    /* own copy */
+	const char *given; /* the folder that its planner may read */
 	struct m_end_have have;
 };
+
+static bool
+give_plan(struct db *db, struct ask_end_op *x)
+{
+	struct arena *a = &x->op.arena;
+	char hex[65], *to;
+
+	hash_hex(&x->have.end.plan, hex);
+	to = arena_printf(a, "%s/%s.korch", x->given, hex);
+	x->have.path = str_of(to);
+	return folder_give(blob_path(a, db, &x->have.end.plan), to, &x->op.err);
+}
 
 static bool
 run_end(struct db *db, struct store_op *op)
 {
 	struct ask_end_op *x = (struct ask_end_op *)(void *)op;
 
+	if (x->ask.end_ask.gives_plan)
+		return job_end_read(db, &op->arena, &x->ask.end_ask.key, &x->have, &op->err) &&
+		    (!x->have.has_plan || give_plan(db, x));
 	return job_end_find(db, &op->arena, &x->ask.end_ask.key, &x->key, &x->model, &x->have, &op->err) &&
 	    whole_list(db, &op->arena, &x->key, &x->have.wholes, &x->have.n_wholes, &op->err);
 }
@@ -173,6 +190,7 @@ ask_end(struct daemon *d, struct job *j, const struct m_end_ask *ask)
 	x->op.owner = d;
 	x->job = j->rec.id;
 	x->model = j->model;
+	x->given = folder_given(&x->op.arena, job_dir(&x->op.arena, d, j));
 	x->key = job_meas_key(j, ask->threads, x->ask.end_ask.precision);
 	j->n_ops++;
 	store_post(d->store, &x->op);

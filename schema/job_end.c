@@ -3,6 +3,7 @@
  * would answer for them: while that is the same, so is the plan.  Any row that comes, goes or fails changes
  * the digest, whoever made it; nothing has to be told to this file. */
 #include "db_int.h"
+#include "job_end.h"
 #include "plan_file.h"
 
 #include <string.h>
@@ -107,6 +108,21 @@ plan_is_here(struct db *db, const struct m_job_end *end)
 
 	arena_fini(&tmp);
 	return ok;
+}
+
+bool
+job_end_read(struct db *db, struct arena *a, const struct hash *key, struct m_end_have *out, struct err *e)
+{
+	const char *path;
+	uint64_t bytes;
+
+	*out = (struct m_end_have){.path = STR("")};
+	if (!read_end(db, a, key, &out->end, e))
+		return false;
+	path = blob_path(a, db, &out->end.plan);
+	out->has_plan = out->end.plan_bytes > 0 && blob_size(db, &out->end.plan, &bytes) &&
+	    bytes == out->end.plan_bytes && plan_sealed_by(path, &db->signer.pub);
+	return true;
 }
 
 bool

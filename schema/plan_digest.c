@@ -339,6 +339,10 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 		put_u64(&sb, (uint64_t)p->expected_high_ns);
 		put_u64(&sb, p->expected_of);
 	}
+	if (p->winner.n || p->least_measured_ns) { /* likewise */
+		put_str(&sb, p->winner);
+		put_u64(&sb, (uint64_t)p->least_measured_ns);
+	}
 	if (p->values.n) /* likewise */
 		put_str(&sb, p->values);
 	put_errors(&sb, p);

@@ -134,6 +134,11 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 		p->expected_high_ns = fact_int(f, s, "expected_high_ns", 0, INT64_MAX, a);
 		p->expected_of = (uint64_t)fact_int(f, s, "expected_of", 0, INT64_MAX, a);
 	}
+	p->winner = STR("");
+	if (has_fact(f, s, "winner")) { /* not in older plans, nor where the least sum stayed */
+		p->winner = fact(f, s, "winner", a);
+		p->least_measured_ns = fact_int(f, s, "least_measured_ns", 0, INT64_MAX, a);
+	}
 	h->wall_ns = fact_int(f, s, "wall_ns", INT64_MIN, INT64_MAX, a);
 	h->made_by = fact(f, s, "made_by", a);
 	h->host = fact(f, s, "host", a);
@@ -346,7 +351,7 @@ check_sets(struct plan_db *f, const struct plan *p)
 	int64_t n_expected = p->expected_ns ? EXPECTED_FACTS : 0;
 
 	if (f->version >= 5 &&
-	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS + n_expected ||
+	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS + n_expected + (p->winner.n ? 2 : 0) ||
 		(f->version >= 6 && pragma_int(f, "SELECT count(*) FROM seal") > 1) ||
 		pragma_int(f, "SELECT count(*) FROM digest") != 2))
 		pf_damaged(f, "the tables 'host', 'digest' and 'seal' hold more than they should");

@@ -68,6 +68,11 @@ save_facts(struct plan_db *f, struct arena *tmp, const struct plan *p, const str
 	save_fact(f, s, "runner", p->runner);
 	if (p->expected_ns)
 		save_expected(f, s, tmp, p);
+	if (p->winner.n) {
+		save_fact(f, s, "winner", p->winner);
+		save_fact(
+		    f, s, "least_measured_ns", str_of(arena_printf(tmp, "%" PRId64, p->least_measured_ns)));
+	}
 	save_fact(f, s, "wall_ns", str_of(arena_printf(tmp, "%" PRId64, h->wall_ns)));
 	save_fact(f, s, "made_by", h->made_by);
 	save_fact(f, s, "host", h->host);

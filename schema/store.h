@@ -186,14 +186,6 @@ bool plan_time_find(struct db *db, struct arena *a, const struct hash *key, stru
 bool plan_time_put(
     struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n, struct err *e) MUST_CHECK;
 
-/* How a job with that key ended: ->end.plan_bytes is 0 where none did.  `k` is what its candidates are
- * measured under.  Where all is as it was, its hits are counted as if `model` had asked for each. */
-bool job_end_find(struct db *db, struct arena *a, const struct hash *key, const struct meas_key *k,
-    const struct hash *model, struct m_end_have *out, struct err *e) MUST_CHECK;
-/* Completes `end` by what the store knows of its candidates, and keeps it. */
-bool job_end_put(struct db *db, const struct hash *key, const struct meas_key *k, struct m_job_end *end,
-    struct err *e) MUST_CHECK;
-
 /* ---- jobs ---- */
 /* A new job, or the one that this request made before (*is_new). */
 bool job_add(struct db *db, struct bytes request, const struct m_job *job, const struct m_file *files,

@@ -9,33 +9,31 @@
  * A job that its budget ended may find more: submitted again it goes on from what the cache knows for as long
  * as it is given, and says what was spent before.  So does one with a larger budget than any before.  One
  * that a throttled or lost device kept from measuring is not kept: the next one tries again. */
-#include "tune.h"
+#include "ended.h"
+#include "rivals.h"
 #include "what_if.h"
 
 #include <string.h>
 
-static bool
-digest(struct tune *t, struct hash *out, struct err *e)
+bool
+ended_key(const struct tune *t, const struct m_options *asked, struct hash *out, struct err *e)
 {
 	struct arena tmp = {0};
-	struct m_options o = t->start.options;
+	struct m_options o = *asked;
 	struct m_env env = t->start.env;
 	struct bytes options = {0}, environment = {0};
-	struct hash self;
-	uint64_t n;
 	struct strbuf sb;
 	bool ok;
 
 	o.budget_ns = o.budget_ns > 0;
 	o.unplaceable_ns = 0;
 	o.dump = STR("");
-	ok = hash_file("/proc/self/exe", &self, &n, e) && rec_pack(&tmp, "options", &o, &options, e) &&
-	    rec_pack(&tmp, "env", &env, &environment, e);
+	ok = rec_pack(&tmp, "options", &o, &options, e) && rec_pack(&tmp, "env", &env, &environment, e);
 	sb_init(&sb, &tmp);
 	sb_addf(&sb, "job end 2 %s %zu %.*s %zu %zu ", KORCH_VERSION, t->start.model_name.n,
 	    STR_ARG(t->start.model_name), options.n, environment.n);
-	sb_add(&sb, (struct str){(const char *)self.b, sizeof(self.b)});
-	sb_add(&sb, (struct str){(const char *)t->start.files.b, sizeof(self.b)});
+	sb_add(&sb, (struct str){(const char *)t->self.b, sizeof(t->self.b)});
+	sb_add(&sb, (struct str){(const char *)t->start.files.b, sizeof(t->self.b)});
 	sb_add(&sb, (struct str){(const char *)options.p, options.n});
 	sb_add(&sb, (struct str){(const char *)environment.p, environment.n});
 	*out = hash_bytes(sb.p, sb.n);
@@ -47,11 +45,12 @@ bool
 ended_find(struct tune *t, struct err *e)
 {
 	struct msg ask = {.type = MSG_end_ask}, m;
+	uint64_t n;
 
 	t->past = (struct m_end_have){0};
 	if (what_if_asked(t))
 		return true;
-	if (!digest(t, &t->end_key, e))
+	if (!hash_file("/proc/self/exe", &t->self, &n, e) || !ended_key(t, &t->start.options, &t->end_key, e))
 		return false;
 	ask.end_ask = (struct m_end_ask){
 	    .key = t->end_key, .threads = t->start.options.threads, .precision = t->precision};
@@ -64,6 +63,20 @@ ended_find(struct tune *t, struct err *e)
 		t->past = m.end_have;
 	if (t->past.end.is_cut)
 		t->progress.spent_before = (double)t->past.end.spent_ns * 1e-9;
+	return true;
+}
+
+bool
+ended_plan(struct tune *t, const struct hash *key, struct m_end_have *out, struct err *e)
+{
+	struct msg ask = {.type = MSG_end_ask}, m;
+
+	ask.end_ask = (struct m_end_ask){
+	    .key = *key, .threads = t->start.options.threads, .precision = t->precision, .gives_plan = true};
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_end_have, 0, &m, e))
+		return false;
+	*out = m.end_have;
+	out->has_plan &= out->path.n > 0;
 	return true;
 }
 
@@ -105,6 +118,42 @@ ended_choice(const struct tune *t, struct arena *a, uint32_t *n)
 	ok = ok && blp_check_order(&t->program.blp, order, n_all, &why);
 	*n = ok ? n_all : 0;
 	return order;
+}
+
+struct held *
+ended_held(const struct tune *t, struct arena *a, const uint32_t *chosen, uint32_t n)
+{
+	const struct m_job_end *end = &t->past.end;
+	struct held *out = NEW_ARRAY(a, struct held, MAX_OF(n, 1u));
+
+	if (n == 0 || end->n_built != n)
+		return NULL;
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = (struct held){
+		    t->program.spec_of[chosen[i]], end->built[i].schedule, MAX_OF(end->built[i].cost_ns, 0)};
+	return out;
+}
+
+/* As the last build had them; of a plan that was not built, as they were. */
+static void
+fill_built(struct tune *t, struct m_job_end *end)
+{
+	struct held *now;
+
+	if (!t->codes) {
+		end->built = t->past.end.built;
+		end->n_built = t->past.end.n_built;
+		return;
+	}
+	end->n_built = t->choice.n_chosen;
+	end->built = NEW_ARRAY(t->arena, struct m_built, MAX_OF(end->n_built, 1u));
+	now = held_now(t, t->arena, t->choice.chosen, end->n_built);
+	for (uint32_t i = 0; i < end->n_built; i++) {
+		const struct plan_code *c = &t->codes[now[i].spec];
+
+		end->built[i].schedule = c->is_ready ? c->schedule : now[i].schedule;
+		end->built[i].cost_ns = now[i].cost_ns;
+	}
 }
 
 bool
@@ -149,6 +198,7 @@ ended_times(struct tune *t)
 	t->progress.runner_ns = p->runner_ns;
 	t->progress.runner_measured_ns = p->runner_measured_ns;
 	t->progress.winner = p->winner;
+	t->progress.least_measured_ns = p->least_measured_ns;
 }
 
 /* As it was said then, but for what this job itself did. */
@@ -200,5 +250,22 @@ ended_fill(struct tune *t, struct m_done *done)
 	    .spent_ns = t->os->mono_ns(t->os->self) - t->began_ns + t->past.end.spent_ns,
 	    .is_cut = t->is_cut,
 	    .least_ns = t->is_repeat ? t->past.end.least_ns : t->least_ns};
+	done->end.raced = rivals_raced(t, &done->end.n_raced);
+	if (t->taken) /* the choice is what it was; beside another plan's sum it says nothing */
+		done->end.least_ns = t->progress.latency_ns;
+	fill_built(t, &done->end);
 	return true;
+}
+
+void
+ended_refill(struct tune *t, struct m_done *done)
+{
+	done->end_key = t->end_key;
+	done->threads = t->start.options.threads;
+	done->precision = t->precision;
+	done->end = t->past.end;
+	done->end.progress = t->progress;
+	done->end.least_ns = t->progress.latency_ns;
+	t->is_repeat = true;
+	done->end.raced = rivals_raced(t, &done->end.n_raced);
 }

@@ -2,7 +2,11 @@
  * are built and checked together by a worker; a kernel that fails there is taken out and the
  * choice made again. */
 #include "away.h"
+#include "ended.h"
+#include "finish.h"
+#include "held.h"
 #include "perturb.h"
+#include "rivals.h"
 #include "ways.h"
 #include "what_if.h"
 #include "whole.h"
@@ -95,10 +99,10 @@ others_of(struct tune *t, const struct ways *w, struct m_kernel *k)
 	k->n_others = w->n - 1;
 }
 
-/* until_ns: 0, or when nobody waits for it any more: ERR_DEADLINE. */
+/* ERR_DEADLINE: not by then. */
 static bool
 ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes,
-    const struct ways *ways, int64_t until_ns, struct m_build_have *have, struct err *e)
+    const struct ways *ways, struct build_when when, struct m_build_have *have, struct err *e)
 {
 	struct msg ask = {.type = MSG_build_ask}, m;
 	struct m_kernel *k = NEW_ARRAY(t->plan_arena, struct m_kernel, n);
@@ -110,13 +114,19 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 		    .symbol = codes[specs[i]].symbol};
 		others_of(t, &ways[i], &k[i]);
 	}
-	ask.build_ask = (struct m_build_ask){
-	    .threads = t->start.options.threads, .precision = t->precision, .kernels = k, .n_kernels = n};
-	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, until_ns, &m, e))
+	ask.build_ask = (struct m_build_ask){.threads = t->start.options.threads,
+	    .precision = t->precision,
+	    .kernels = k,
+	    .n_kernels = n,
+	    .only_known = when.only_known};
+	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, when.until_ns, &m, e))
 		return false;
 	if (m.type != MSG_build_have)
 		return err_set(e, ERR_DEADLINE, "its build was not done in time");
 	*have = m.build_have;
+	if (when.only_known)
+		return have->fail || have->path.n ||
+		    err_set(e, ERR_DEADLINE, "there is no time for its build");
 	share_note_build(
 	    t, share_build_ns(t, t->choice.chosen, t->choice.n_chosen), t->os->mono_ns(t->os->self) - from);
 	return true;
@@ -124,7 +134,7 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 
 /* Generates the kernels and has them built; have->fail: that is why not. */
 static bool
-build_once(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, int64_t until_ns,
+build_once(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct build_when when,
     struct m_build_have *have, struct str *source, struct err *e)
 {
 	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
@@ -133,7 +143,7 @@ build_once(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *
 	generate(t, specs, n, codes, ways, have);
 	if (have->fail)
 		return true;
-	if (!ask_build(t, specs, n, codes, ways, until_ns, have, e) ||
+	if (!ask_build(t, specs, n, codes, ways, when, have, e) ||
 	    (!have->fail && !generate_took(t, specs, n, codes, ways, have->took, e)))
 		return false;
 	*source = source_of(t, specs, n, codes);
@@ -229,7 +239,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 		if (away_has_no_builder(t))
 			build_nothing(t, specs, n, codes, &have, source);
 		else if (!progress_say(t, "building", true, e) ||
-		    !build_once(t, specs, n, codes, 0, &have, source, e))
+		    !build_once(t, specs, n, codes, (struct build_when){0}, &have, source, e))
 			return false;
 		if (have.fail == 0)
 			return take_module(t, &have, module, e);
@@ -319,6 +329,8 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	int64_t *bound = NEW_ARRAY(t->plan_arena, int64_t, n);
 	bool *measured = NEW_ARRAY(t->plan_arena, bool, n);
 	char *digest = arena_alloc(t->plan_arena, 65);
+	int64_t *was;
+	bool ok;
 	struct plan_parts parts = {
 	    .graph = &t->front.graph,
 	    .cands = &t->front.cands,
@@ -338,6 +350,8 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 		bound[i] = t->cost[i].bound_ns;
 		measured[i] = cost_is_known(&t->cost[i]);
 	}
+	for (uint32_t i = 0; i < t->n_held; i++)
+		measured[t->held[i].spec] &= t->held[i].cost_ns > 0;
 	hash_hex(&t->model_digest, digest);
 	*plan = (struct plan){
 	    .run_compat = t->start.env.run_compat,
@@ -355,10 +369,12 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .what_if = t->progress.what_if,
 	    .what_if_base_ns = t->progress.what_if_base_ns,
 	};
-	if (!plan_make(t->plan_arena, &parts, plan, e))
-		return err_in(e, "making the plan");
-	explain_plan(t, plan);
-	return true;
+	was = held_show(t, t->plan_arena);
+	ok = plan_make(t->plan_arena, &parts, plan, e) || err_in(e, "making the plan");
+	if (ok)
+		explain_plan(t, plan);
+	held_hide(t, was);
+	return ok;
 }
 
 static bool
@@ -375,9 +391,8 @@ save(struct tune *t, const struct plan *plan, const char *path, struct err *e)
 	return plan_save(path, plan, &host, e);
 }
 
-/* With the plan at `path`, or with that of an earlier job. */
-static bool
-say_done(struct tune *t, struct str path, const struct hash *earlier, struct err *e)
+bool
+finish_say(struct tune *t, struct str path, const struct hash *earlier, struct err *e)
 {
 	struct msg done = {.type = MSG_done};
 	struct strbuf report;
@@ -397,6 +412,8 @@ say_done(struct tune *t, struct str path, const struct hash *earlier, struct err
 	done.done.n_wholes = t->n_timed;
 	if (t->cost && !ended_fill(t, &done.done))
 		done.done.end_key = (struct hash){{0}};
+	if (!t->cost && t->taken)
+		ended_refill(t, &done.done);
 	return pipe_send(t->pipe, &done, e);
 }
 
@@ -421,13 +438,14 @@ count_guessed(const struct tune *t)
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++) {
 		uint32_t s = t->program.spec_of[t->choice.chosen[i]];
 
-		n += !cand_is_view(&t->front.cands, s) && !cost_is_known(&t->cost[s]);
+		n +=
+		    !cand_is_view(&t->front.cands, s) && (held_is_guess(t, s) || !cost_is_known(&t->cost[s]));
 	}
 	return n;
 }
 
-static void
-note_choice(struct tune *t, uint32_t n_steps, int64_t latency_ns, int64_t bound_ns, bool proved)
+void
+finish_note(struct tune *t, uint32_t n_steps, int64_t latency_ns, int64_t bound_ns, bool proved)
 {
 	struct m_progress *p = &t->progress;
 
@@ -441,7 +459,7 @@ note_choice(struct tune *t, uint32_t n_steps, int64_t latency_ns, int64_t bound_
 
 /* Kernels that failed are found by the plan's own build; here one more costs the trial. */
 bool
-finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e)
+finish_trial(struct tune *t, const char *path, struct build_when when, struct err *e)
 {
 	struct arena own = {0}, *before = t->plan_arena;
 	struct plan_code *codes = NEW_ARRAY(&own, struct plan_code, t->front.cands.n_specs);
@@ -455,7 +473,7 @@ finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e)
 
 	t->plan_arena = &own;
 	n = chosen_specs(t, &own, &specs);
-	ok = build_once(t, specs, n, codes, until_ns, &have, &source, e);
+	ok = build_once(t, specs, n, codes, when, &have, &source, e);
 	if (ok && have.fail)
 		ok = err_set(e, err_of_wire(have.fail), "%.*s", STR_ARG(have.cause));
 	from = t->os->mono_ns(t->os->self);
@@ -470,8 +488,8 @@ finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e)
 
 /* The whole plan's own time stands beside the sum of its kernels, and beside the runner-up's (D20).  A farm
  * that cannot time it now costs the number, not the plan. */
-static void
-note_times(const struct tune *t, struct plan *plan)
+void
+finish_times(const struct tune *t, struct plan *plan)
 {
 	const struct m_progress *p = &t->progress;
 
@@ -483,20 +501,15 @@ note_times(const struct tune *t, struct plan *plan)
 	plan->expected_low_ns = p->expected_low_ns;
 	plan->expected_high_ns = p->expected_high_ns;
 	plan->expected_of = p->expected_of;
+	plan->winner = p->winner.n ? p->winner : STR("");
+	plan->least_measured_ns = p->least_measured_ns;
 }
 
 bool
 finish_without_plan(struct tune *t, struct err *e)
 {
 	t->is_final = true;
-	return say_done(t, STR(""), NULL, e);
-}
-
-bool
-finish_again(struct tune *t, struct err *e)
-{
-	ended_progress(t);
-	return say_done(t, STR(""), &t->past.end.plan, e);
+	return finish_say(t, STR(""), NULL, e);
 }
 
 /* A plan that nobody has timed does not take the place of the one that this job ended with before while it
@@ -524,14 +537,15 @@ finish_run(struct tune *t, struct err *e)
 	bool may_time = tune_may_measure(t) && !t->start.options.predict;
 
 	if (says_price_only(t)) {
-		note_choice(
+		finish_note(
 		    t, t->choice.n_chosen, t->choice.cost, MIN_OF(t->choice.bound, t->choice.cost), false);
-		return say_done(t, STR(""), NULL, e);
+		return finish_say(t, STR(""), NULL, e);
 	}
 	if (t->is_repeat && t->past.has_plan && !t->dump.stages)
 		return finish_again(t, e);
 	t->is_final = true;
 	away_note(t);
+	t->codes = codes;
 	if (!build(t, codes, &module, &source, e))
 		return false;
 	t->least_ns = t->choice.cost;
@@ -542,18 +556,21 @@ finish_run(struct tune *t, struct err *e)
 			return false;
 		if (is_no_better(t)) {
 			ended_take(t, t->past.end.progress.latency_ns);
-			return finish_again(t, e);
+			ended_progress(t);
+			return finish_as_before(t, e);
 		}
+		if (t->taken)
+			return finish_taken(t, e);
 		if (t->progress.winner.n && !build(t, codes, &module, &source, e))
 			return false;
 	}
 	if (!make(t, codes, module, source, &plan, e))
 		return false;
-	note_choice(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
+	finish_note(t, plan.n_steps, plan.latency_ns, plan.bound_ns, plan.proved);
 	whole_say(t);
-	note_times(t, &plan);
+	finish_times(t, &plan);
 	if (t->dump.stages &&
 	    !(stages_choice(t, e) && stages_kernels(t, codes, e) && stages_plan(t, &plan, e)))
 		return false;
-	return save(t, &plan, path, e) && say_done(t, t->start.out_path, NULL, e);
+	return save(t, &plan, path, e) && finish_say(t, t->start.out_path, NULL, e);
 }

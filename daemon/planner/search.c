@@ -8,6 +8,7 @@
  *
  * The bound always comes from the optimistic program. */
 #include "away.h"
+#include "ended.h"
 #include "expect.h"
 #include "perturb.h"
 #include "wanted.h"
@@ -366,17 +367,24 @@ is_foreseen(const struct tune *t)
 	return known > most * all;
 }
 
-/* Kernels without a measurement take part: the plan that there is before anything is measured. */
+/* The plan that there is before anything is measured, solved as for `--budget 0`, which it is. */
 static bool
 start_plan(struct tune *t, struct err *e)
 {
 	struct blp_result plan;
+	bool ok;
 
-	if (!settled_plan(t, &plan, e))
+	t->solve_until_ns = t->os->mono_ns(t->os->self) + t->start.options.budget_ns / 50;
+	limit_solver(t, true);
+	ok = solve(t, AIM_PROVE, e) && settled_plan(t, &plan, e);
+	limit_solver(t, false);
+	t->solve_until_ns = t->deadline_ns;
+	if (!ok)
 		return false;
 	t->n_start_plan = plan.n_chosen;
 	t->start_plan = arena_dup(t->arena, plan.chosen, sizeof(*plan.chosen) * plan.n_chosen);
 	t->is_foreseen = is_foreseen(t);
+	t->start_held = held_now(t, t->arena, t->start_plan, t->n_start_plan);
 	return true;
 }
 
@@ -392,8 +400,7 @@ is_outdone(const struct tune *t, int64_t past_cost)
 	return (double)t->best_measured < (double)past_cost * was * (1 - worthwhile);
 }
 
-/* The choice that this job ended with before, unless the store knows a clearly better plan by now.  Nothing
- * is measured. */
+/* The choice of before, unless the store knows a clearly better plan by now.  Nothing is measured. */
 static bool
 search_replay(struct tune *t, int64_t past_cost, struct err *e)
 {
@@ -502,7 +509,7 @@ tune_search(struct tune *t, struct err *e)
 	else if (t->past.end.progress.proved) /* it will be again, by what is known */
 		t->recheck_left_ns = 0;
 	expect_learn(t);
-	if (!solve(t, AIM_PROVE, e) || !start_plan(t, e))
+	if (!start_plan(t, e))
 		return false;
 	t->measuring_from_ns = t->os->mono_ns(t->os->self);
 	share_time(t);

@@ -1,6 +1,7 @@
 /* daemon/planner/tune.c: one job, first message to last. */
 #include "away.h"
 #include "device.h"
+#include "ended.h"
 #include "perturb.h"
 
 #include "../../proto/hw.h"

@@ -30,6 +30,9 @@ enum { TUNE_EFFORT = 4 };
 /* What the search ends with: nothing unmeasured is expected to pay; nothing unmeasured can. */
 enum tune_aim { AIM_EXPECT, AIM_PROVE };
 
+struct held;
+struct rival;
+
 struct tune {
 	struct arena *arena, *plan_arena; /* the job's; of the plan that is being made */
 	struct pipe *pipe;
@@ -48,7 +51,10 @@ struct tune {
 	uint32_t n_perturbing;     /* kernels that are being perturbed */
 	int64_t perturb_until_ns;  /* share.c */
 	bool is_plain;             /* the choice is built without moves of instructions */
-	enum err_code race_fail;   /* of the last one */
+	const struct held *held;   /* what the choice is built as, whatever is known by now; NULL */
+	uint32_t n_held;
+	struct plan_code *codes; /* of the last build, per spec */
+	enum err_code race_fail; /* of the last one */
 	bool has_worker;
 	int64_t alone_since_ns; /* when the last fitting worker went; meaningful without one */
 	bool finish_asked;
@@ -56,14 +62,18 @@ struct tune {
 	struct hw hw;
 	struct target target;
 	struct str precision; /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
-	struct hash model_digest, end_key;
-	struct m_end_have past;            /* how this job ended before; ended.c */
+	struct hash model_digest, end_key, self; /* self: of this very program */
+	struct m_end_have past;                  /* how this job ended before; ended.c */
 	struct m_whole *wholes, timed[16]; /* plans timed whole: before, on such a device; by this job */
 	uint32_t n_wholes, n_timed;
-	bool is_repeat;   /* the choice is that one */
-	bool is_foreseen; /* the predictor has a word of most of the first plan */
-	bool is_strict;   /* for a proof: what is measured partly is not measured */
-	int64_t least_ns; /* the cost of the choice before whole plans were compared */
+	bool is_repeat;       /* the choice is that one */
+	struct rival *rivals; /* plans of other jobs; rivals.h */
+	uint32_t n_rivals;
+	bool has_raced;            /* they were timed beside the choice */
+	const struct rival *taken; /* that one is this job's plan; NULL: the choice is */
+	bool is_foreseen;          /* the predictor has a word of most of the first plan */
+	bool is_strict;            /* for a proof: what is measured partly is not measured */
+	int64_t least_ns;          /* the cost of the choice before whole plans were compared */
 	struct front front;
 	struct program program;
 	struct blp_state *solver;
@@ -72,6 +82,7 @@ struct tune {
 	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
 	uint32_t *start_plan, n_start_plan;       /* what there was before this job measured anything */
 	const struct predictor *predictor;        /* that came trained; NULL: none is of use here */
+	struct held *start_held;                  /* of each of them */
 	struct predict predict;                   /* learned from what is measured */
 	int64_t bound_ns;                         /* proven: of the last optimistic program */
 	int64_t solve_until_ns;                   /* the solver ends then; 0: by counted limits alone */
@@ -190,31 +201,13 @@ bool recheck(struct tune *t, bool *changed, struct err *e) MUST_CHECK;
 /* Adds to a plan just made what korch-plan explain will be asked. */
 void explain_plan(struct tune *t, struct plan *plan);
 
-/* ---- ended.c */
-enum { ENDED_MAX_SPECS = 131072 }; /* more are not listed: such a job searches again */
-/* Fills in ->past: how this job ended, by its budget or with no less of it; all zero where it did not. */
-bool ended_find(struct tune *t, struct err *e) MUST_CHECK;
-/* Nothing has changed since: its plan is this job's. */
-bool ended_is_answer(const struct tune *t);
-/* What this job does first, in words: reading the model, or going on from that end. */
-const char *ended_words(struct tune *t);
-/* What its choice costs by now; false where it makes no sense any more. */
-bool ended_cost(struct tune *t, int64_t *cost);
-/* Makes that choice the job's: ->is_repeat. */
-void ended_take(struct tune *t, int64_t cost);
-/* Its choice, whether or not it makes sense; *n is 0 where there is none. */
-uint32_t *ended_choice(const struct tune *t, struct arena *a, uint32_t *n);
-/* Its whole plans' timings. */
-void ended_times(struct tune *t);
-/* All that was said at its end. */
-void ended_progress(struct tune *t);
-/* Adds what a repeat will need; false where this end is none to be repeated. */
-bool ended_fill(struct tune *t, struct m_done *done);
-
 /* ---- playoff.c */
 /* Times the choice whole, beside others that are nearly as good, and lets the fastest be the choice, unless
  * that is a proved one.  The timings go to t->progress. */
 bool playoff(struct tune *t, struct err *e) MUST_CHECK;
+/* The same for the plan that this job ended with before, where there is news of other jobs; nothing is built.
+ */
+bool playoff_again(struct tune *t, struct err *e) MUST_CHECK;
 
 /* ---- stages.c: what --dump writes behind the front */
 bool stages_program(const struct tune *t, struct err *e) MUST_CHECK; /* costs and program, as they are now */
@@ -223,14 +216,18 @@ bool stages_kernels(struct tune *t, const struct plan_code *codes, struct err *e
 bool stages_plan(const struct tune *t, const struct plan *plan, struct err *e) MUST_CHECK;
 
 /* ---- finish.c */
+struct build_when {
+	int64_t until_ns; /* nobody waits for it any longer; 0: somebody does */
+	bool only_known;  /* where the store has it; there is no time for making it */
+};
 /* Builds the choice and saves its plan, to be timed.  False: no such plan, and why; ERR_DEADLINE: not in
  * time. */
-bool finish_trial(struct tune *t, const char *path, int64_t until_ns, struct err *e) MUST_CHECK;
+bool finish_trial(struct tune *t, const char *path, struct build_when when, struct err *e) MUST_CHECK;
 /* The schedule that a kernel of the plan is built with: of its measurement, by prediction, or of its nearest
  * kin; "": what looks best. */
 struct str finish_schedule(struct tune *t, uint32_t spec);
 bool finish_run(struct tune *t, struct err *e) MUST_CHECK;
-/* Ends the job with the plan that it ended with before. */
+/* Ends the job with the plan that it ended with before, or with another job's that is faster by now. */
 bool finish_again(struct tune *t, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
 /* daemon/planner/ways.c: see ways.h. */
+#include "held.h"
 #include "ways.h"
 
 #include "order.h"
@@ -47,7 +48,10 @@ guessed_schedule(struct tune *t, uint32_t s)
 struct str
 finish_schedule(struct tune *t, uint32_t s)
 {
-	struct str schedule = t->cost[s].measured_ns > 0 ? t->cost[s].schedule : guessed_schedule(t, s),
+	const struct held *h = held_find(t, s);
+	struct str schedule = h          ? h->schedule
+	    : t->cost[s].measured_ns > 0 ? t->cost[s].schedule
+					 : guessed_schedule(t, s),
 		   moves;
 
 	if (t->is_plain)
@@ -74,11 +78,15 @@ static void
 list_guesses(struct tune *t, uint32_t s, struct str all[WAYS_MAX])
 {
 	const struct spec *spec = &t->front.cands.specs[s];
+	const struct held *h = held_find(t, s);
 
 	for (uint32_t i = 0; i < WAYS_MAX; i++)
 		all[i] = STR("");
-	if (order_guess(t, s, &all[0], &all[1]))
+	if (order_guess(t, s, &all[0], &all[1])) {
+		if (h) /* as it was guessed then */
+			all[0] = h->schedule;
 		return;
+	}
 	all[0] = finish_schedule(t, s);
 	if (!all[0].n)
 		all[1] = space_library(t->plan_arena, spec, &t->target);
@@ -119,7 +127,7 @@ bool
 ways_find(struct tune *t, uint32_t s, struct plan_code *c, struct ways *out, struct err *e)
 {
 	*out = (struct ways){.n = 0};
-	if (t->cost[s].measured_ns <= 0)
+	if (held_is_guess(t, s))
 		return find_guess(t, s, c, out, e);
 	out->schedule[out->n++] = finish_schedule(t, s);
 	return ways_emit(t, s, out->schedule[0], c, e);

@@ -193,6 +193,7 @@ make_plan(const char *path)
 	struct plan plan = {.graph = STR(" "),
 	    .expected_ns = 1, /* rows that not every plan has */
 	    .source = STR(" "),
+	    .winner = STR(" "),
 	    .module = {byte, sizeof(byte)},
 	    .constants = {byte, sizeof(byte)}};
 	struct plan_host host = {0};

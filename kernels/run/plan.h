@@ -131,8 +131,10 @@ struct plan {
 	struct str runner;      /* how that one was made */
 	int64_t expected_ns;    /* what it was expected to take as a whole; 0: not in older plans */
 	int64_t expected_low_ns, expected_high_ns; /* between which nine of ten plans lie */
-	uint64_t expected_of; /* timed plans that this was learned from; 0: it is what its kernels are
-	                         expected to take */
+	uint64_t expected_of;      /* timed plans that this was learned from; 0: it is what its kernels are
+	                              expected to take */
+	struct str winner;         /* how this one was made, where its sum is not the least */
+	int64_t least_measured_ns; /* then: the whole time of the plan of least sum */
 	double tolerance;
 	bool proved;
 	struct str fusion; /* full, operator, none */

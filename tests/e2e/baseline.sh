@@ -24,4 +24,14 @@ for model in "$tmp/candy.onnx" "$tmp"/small/{segformer_b0,efficientvit_b1}_small
 		if [ "$(grep -c "baseline: --fusion $fusion" "$tmp/words")" -gt 0 ] || [ $fusion = full ]; then ok; else bad "$model --fusion $fusion without its reason"; fi
 	done
 done
+
+# A plan that a baseline ended with takes part in the race of whole plans of a job with more freedoms, as it is; not the other
+# way round.
+model=$tmp/small/candy_small/model.onnx
+for fusion in operator full; do
+	must 0 . korch-submit "$model" $farm --device fake -q --fusion $fusion --tolerance 2e-3 --json -o "$tmp/$fusion.korch"
+	field runner <"$tmp/out" >"$tmp/runner.$fusion"
+done
+if grep -q -- "an earlier job with --fusion operator" "$tmp/runner.full"; then ok; else bad "came second: $(cat "$tmp/runner.full")"; fi
+if grep -q "an earlier job" "$tmp/runner.operator"; then bad "beside a baseline: $(cat "$tmp/runner.operator")"; else ok; fi
 finish

@@ -209,15 +209,44 @@ answer_race(struct desk *d, const struct m_race_ask *ask)
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
+/* Was that built before?  From here on it was, where it is built. */
+static bool
+has_built(struct desk *d, const struct m_build_ask *ask)
+{
+	struct msg m = {.type = MSG_build_ask};
+	struct bytes b;
+	struct hash h;
+	struct err e = {0};
+
+	m.build_ask = *ask;
+	m.build_ask.only_known = false;
+	assert_true(msg_pack(&d->a, &m, PIPE_MAX_BYTES, &b, &e));
+	h = hash_bytes(b.p, b.n);
+	for (uint32_t i = 0; i < d->n_built; i++)
+		if (hash_eq(&d->built[i], &h))
+			return true;
+	assert_true(d->n_built < COUNT_OF(d->built));
+	if (!ask->only_known)
+		d->built[d->n_built++] = h;
+	return false;
+}
+
 static void
 answer_build(struct desk *d, const struct m_build_ask *ask)
 {
 	struct msg m = {.type = MSG_build_have};
 	char *path = arena_printf(&d->a, "%s/object", d->dir);
+	bool is_here = has_built(d, ask);
 	struct err e = {0};
 
 	m.build_have =
-	    (struct m_build_have){.path = str_of(path), .cause = STR(""), .log = STR(""), .worker = STR("")};
+	    (struct m_build_have){.path = STR(""), .cause = STR(""), .log = STR(""), .worker = STR("")};
+	if (ask->only_known && !is_here) {
+		d->n_unknown++;
+		assert_true(pipe_send(&d->pipe, &m, &e));
+		return;
+	}
+	m.build_have.path = str_of(path);
 	if (d->takes) {
 		uint8_t *took = NEW_ARRAY(&d->a, uint8_t, MAX_OF(ask->n_kernels, 1u));
 
@@ -225,7 +254,7 @@ answer_build(struct desk *d, const struct m_build_ask *ask)
 			took[i] = d->takes(&ask->kernels[i]);
 		m.build_have.took = (struct bytes){took, ask->n_kernels};
 	}
-	pass(d, d->build_ns * (int64_t)ask->n_kernels);
+	pass(d, ask->only_known ? 0 : d->build_ns * (int64_t)ask->n_kernels);
 	answer_late(d);
 	assert_true(os_write_file(os_real(), path, (struct bytes){(const uint8_t *)"object", 6}, &e));
 	assert_true(pipe_send(&d->pipe, &m, &e));
@@ -239,16 +268,16 @@ whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
 	struct err e = {0};
 	int64_t sum = 0;
 
-	if (!d->truth)
+	if (!d->truth && !d->is_sum)
 		return 1000 - (int64_t)i;
 	if (!plan_load(&d->a, str_dup(&d->a, ask->plans[i].path), &p, NULL, &e))
 		fail_msg("%s", e.msg);
 	for (uint32_t s = 0; s < p.n_steps; s++) {
 		struct known *k = desk_look_up(d, p.kernels[p.steps[s].kernel].spec);
 
-		sum += d->truth(&k->spec, k->cost.first_ns);
+		sum += d->is_sum ? k->cost.median_ns : d->truth(&k->spec, k->cost.first_ns);
 	}
-	return sum;
+	return d->fast_fusion.n && str_eq(p.fusion, d->fast_fusion) ? sum / 100 : sum;
 }
 
 static void
@@ -266,8 +295,10 @@ answer_times(struct desk *d, const struct m_time_ask *ask)
 	m.time_have.timings = NEW_ARRAY(&d->a, struct m_timing, MAX_OF(ask->n_plans, 1u));
 	m.time_have.n_timings = ask->only_known ? 0 : ask->n_plans;
 	for (uint32_t i = 0; i < m.time_have.n_timings; i++)
-		m.time_have.timings[i] =
-		    (struct m_timing){.median_ns = whole_time(d, ask, i), .min_ns = 1, .samples = 5};
+		m.time_have.timings[i] = (struct m_timing){.median_ns = whole_time(d, ask, i),
+		    .min_ns = 1,
+		    .spread_ns = d->plan_spread_ns,
+		    .samples = 5};
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
@@ -293,6 +324,34 @@ digest_of_known(const struct desk *d)
 	return h;
 }
 
+void
+desk_put_aside(struct desk *d)
+{
+	struct desk_aside *x = &d->aside[d->n_aside++];
+
+	assert_true(d->n_aside <= COUNT_OF(d->aside));
+	*x = (struct desk_aside){d->end_key, d->end, arena_printf(&d->a, "%s/aside%u", d->dir, d->n_aside)};
+	assert_int_equal(rename(arena_printf(&d->a, "%s/past.korch", d->dir), x->plan), 0);
+	d->end_key = (struct hash){0};
+}
+
+/* The job of that key is submitted again. */
+static void
+take_back(struct desk *d, const struct hash *key)
+{
+	for (uint32_t i = 0; i < d->n_aside; i++) {
+		struct desk_aside *x = &d->aside[i];
+
+		if (!hash_eq(&x->key, key))
+			continue;
+		assert_int_equal(rename(x->plan, arena_printf(&d->a, "%s/past.korch", d->dir)), 0);
+		d->end = x->end;
+		d->end_key = x->key;
+		*x = d->aside[--d->n_aside];
+		return;
+	}
+}
+
 static void
 answer_end(struct desk *d, const struct m_end_ask *ask)
 {
@@ -300,9 +359,17 @@ answer_end(struct desk *d, const struct m_end_ask *ask)
 	struct hash now = digest_of_known(d);
 	struct err e = {0};
 
+	if (!ask->gives_plan)
+		take_back(d, &ask->key);
 	if (hash_eq(&ask->key, &d->end_key))
-		m.end_have = (struct m_end_have){
-		    .end = d->end, .has_plan = true, .is_same = hash_eq(&now, &d->end.costs)};
+		m.end_have = (struct m_end_have){.end = d->end,
+		    .has_plan = true,
+		    .is_same = d->says_same || hash_eq(&now, &d->end.costs),
+		    .path = str_of(arena_printf(&d->a, "%s/past.korch", d->dir))};
+	for (uint32_t i = 0; i < d->n_aside; i++)
+		if (hash_eq(&ask->key, &d->aside[i].key))
+			m.end_have = (struct m_end_have){
+			    .end = d->aside[i].end, .has_plan = true, .path = str_of(d->aside[i].plan)};
 	m.end_have.wholes = d->wholes;
 	m.end_have.n_wholes = d->n_wholes;
 	assert_true(pipe_send(&d->pipe, &m, &e));
@@ -507,6 +574,7 @@ desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 	d->n_ways = d->n_again = d->n_failed = d->n_named = d->n_named_ways = 0;
 	d->n_out = d->at_out = d->n_late = 0;
 	d->said_spent = 0;
+	d->n_unknown = 0;
 	start.plan_start = (struct m_plan_start){.job = 1,
 	    .env = d->env,
 	    .has_worker = true,
@@ -518,7 +586,7 @@ desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 		.threads = 1,
 		.budget_ns = budget_ns,
 		.tolerance = 1e-3,
-		.fusion = STR("full"),
+		.fusion = d->fusion.n ? d->fusion : STR("full"),
 		.effort = MAX_OF(d->effort, (uint64_t)1),
 		.prove = prove}};
 	assert_true(pipe_send(&d->pipe, &start, &e));

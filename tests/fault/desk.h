@@ -54,12 +54,25 @@ struct desk {
 	uint32_t n_wholes;
 	struct m_whole timed[16]; /* what the last job told of its own */
 	uint32_t n_timed_whole;
-	bool is_again; /* the last job was answered with the plan of the one before */
+	bool is_again;      /* the last job was answered with the plan of the one before */
+	bool says_same;     /* nothing that it knows has changed, whatever has */
+	struct desk_aside { /* ends of other jobs, and their plans */
+		struct hash key;
+		struct m_job_end end;
+		char *plan;
+	} aside[4];
+	uint32_t n_aside;
+	struct str fusion;           /* asked for; "": full */
+	struct hash built[256];      /* what it has built: these builds it has */
+	uint32_t n_built, n_unknown; /* n_unknown: builds asked of the store that it had not */
 	uint32_t n_asks, n_measured, n_raced, n_races, n_times; /* asked for by the job */
 	uint32_t n_timed;                                       /* plans side by side, the last time */
 	double said_spent;                                      /* seconds spent before, as the job said */
 	desk_takes takes;                                       /* NULL: the first, and it does not say so */
 	int64_t (*truth)(const struct hash *spec, int64_t first_ns); /* of a kernel in a whole plan; NULL */
+	bool is_sum;            /* a whole plan takes the sum of what its kernels cost */
+	struct str fast_fusion; /* plans of that --fusion take a hundredth; "": none do */
+	int64_t plan_spread_ns; /* that is said of whole plans' runs */
 	/* by its own clock */
 	bool is_virtual;
 	bool first_fails; /* of each kernel, the first schedule that is asked for */
@@ -79,6 +92,8 @@ void desk_by_clock(struct desk *d);
 void desk_close(struct desk *d);
 /* Runs a job over the small Candy to its end; what it reached, and its plan. */
 struct m_progress desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan);
+/* The last job ended under another key than the next one: its end and plan are kept for who asks. */
+void desk_put_aside(struct desk *d);
 struct known *desk_look_up(struct desk *d, struct str text);
 
 #endif

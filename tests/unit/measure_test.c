@@ -383,7 +383,8 @@ plans_are_timed_side_by_side(void **state)
 	    !measure_plans(b->child, paths, 3, 20000000, 1, t, &e))
 		fail_msg("%s", e.msg);
 	assert_int_equal(t[0].fail, ERR_NONE);
-	assert_true(t[0].median_ns >= t[0].min_ns && t[0].samples >= 5 && t[2].samples == t[0].samples);
+	assert_true(t[0].median_ns >= t[0].min_ns && t[0].samples >= 5);
+	assert_true(t[2].median_ns >= t[2].min_ns && t[2].samples >= 5);
 	assert_int_equal(t[1].fail, ERR_IO);
 	(void)unlink(path);
 }

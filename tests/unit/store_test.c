@@ -4,6 +4,7 @@
 #include "../../schema/whole.h"
 #include "../../schema/build.h"
 #include "../../schema/env.h"
+#include "../../schema/job_end.h"
 #include "../../schema/plan_file.h"
 #include "store_rig.h"
 
@@ -433,11 +434,13 @@ static struct m_end_have
 end_now(struct box *b, const struct ended *x)
 {
 	static const struct hash model = {{7}};
-	struct m_end_have have;
+	struct m_end_have have, alone;
 	struct err e = {0};
 
-	if (!job_end_find(b->db, &b->a, &x->key, &x->k, &model, &have, &e))
+	if (!job_end_read(b->db, &b->a, &x->key, &alone, &e) ||
+	    !job_end_find(b->db, &b->a, &x->key, &x->k, &model, &have, &e))
 		fail_msg("%s", e.msg);
+	assert_true((alone.has_plan || !have.has_plan) && hash_eq(&alone.end.plan, &have.end.plan));
 	return have;
 }
 
