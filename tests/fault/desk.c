@@ -260,6 +260,15 @@ answer_build(struct desk *d, const struct m_build_ask *ask)
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
+static struct str
+heat_of(const struct plan *p, uint32_t kernel)
+{
+	for (uint32_t i = 0; i < p->n_heats; i++)
+		if (p->heats[i].kernel == kernel)
+			return p->heats[i].word;
+	return STR("");
+}
+
 /* By the table of what kernels really take, where there is one; else the last of them is the fastest. */
 static int64_t
 whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
@@ -275,7 +284,13 @@ whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
 	for (uint32_t s = 0; s < p.n_steps; s++) {
 		struct known *k = desk_look_up(d, p.kernels[p.steps[s].kernel].spec);
 
-		sum += d->is_sum ? k->cost.median_ns : d->truth(&k->spec, k->cost.first_ns);
+		const struct plan_kernel *in = &p.kernels[p.steps[s].kernel];
+
+		if (d->way) /* as it was built, measured or not */
+			sum += d->truth(
+			    &k->spec, d->way(d, &k->of, heat_of(&p, p.steps[s].kernel), in->schedule));
+		else
+			sum += d->is_sum ? k->cost.median_ns : d->truth(&k->spec, k->cost.first_ns);
 	}
 	return d->fast_fusion.n && str_eq(p.fusion, d->fast_fusion) ? sum / 100 : sum;
 }
