@@ -81,6 +81,30 @@ key_of_heat(const struct desk_op *x, struct str heat)
 }
 
 /* ---- costs -------------------------------------------------------------------------- */
+/* Of all structures together; a message has an end. */
+static bool
+run_siblings(struct db *db, struct desk_op *x, struct err *e)
+{
+	enum { OF_EACH = 4, MOST = 8192, MOST_BYTES = 16 << 20 };
+	const struct m_cost_ask *m = &x->ask.cost_ask;
+	struct arena *a = &x->op.arena;
+	size_t bytes = 0;
+
+	x->siblings = NEW_ARRAY(a, struct m_sibling, MOST + OF_EACH);
+	for (uint32_t i = 0; i < m->n_structures && x->n_siblings < MOST && bytes < MOST_BYTES; i++) {
+		struct m_sibling *have;
+		uint32_t n;
+
+		if (!meas_siblings(db, a, &m->structures[i].hash, &x->key, OF_EACH, &have, &n, e))
+			return false;
+		memcpy(x->siblings + x->n_siblings, have, n * sizeof(have[0]));
+		x->n_siblings += n;
+		for (uint32_t k = 0; k < n; k++)
+			bytes += have[k].spec.n + have[k].schedule.n;
+	}
+	return true;
+}
+
 static bool
 run_costs(struct db *db, struct store_op *op)
 {
@@ -95,7 +119,7 @@ run_costs(struct db *db, struct store_op *op)
 		if (!meas_find(db, &op->arena, m->specs[i].text, &k, &x->model, &x->costs[i], &op->err))
 			return false;
 	}
-	return true;
+	return run_siblings(db, x, &op->err);
 }
 
 static void
@@ -109,6 +133,8 @@ done_costs(struct store_op *op)
 		m.cost_have.costs = x->costs;
 		m.cost_have.n_costs = x->ask.cost_ask.n_specs;
 		m.cost_have.is_answer = true;
+		m.cost_have.siblings = x->siblings;
+		m.cost_have.n_siblings = x->n_siblings;
 		planner_send(j, &m);
 	}
 	desk_op_free(op);

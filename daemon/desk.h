@@ -12,6 +12,8 @@ struct desk_op {
 	struct hash model;
 	struct msg ask;       /* own copy */
 	struct m_cost *costs; /* one per spec */
+	struct m_sibling *siblings;
+	uint32_t n_siblings;
 	struct m_kv **known;
 	uint32_t *n_known;
 	struct hash task_key, payload;

@@ -3,6 +3,7 @@
  * The folder has one owner: a lock on <dir>/lock, held for the life of the connection.  The
  * database is in WAL mode with synchronous=FULL; network file systems are refused, because
  * locks and shared memory do not hold there. */
+#include "../kernels/ir/ir.h"
 #include "db_int.h"
 
 #include "../kernels/base/class.h"
@@ -127,6 +128,24 @@ sql_class_fits(sqlite3_context *to, int n, sqlite3_value **v)
 	sqlite3_result_int(to, s[0].p && s[1].p && class_fits(s[0], s[1]));
 }
 
+/* SQL: spec_structure(text), a spec's structure hash; zeros for what is no spec to this program. */
+static void
+sql_spec_structure(sqlite3_context *to, int n, sqlite3_value **v)
+{
+	struct arena tmp = {0};
+	struct spec s = {0};
+	struct err e = {0};
+	struct str text = {(const char *)sqlite3_value_text(v[0]), 0};
+
+	(void)n;
+	if (text.p)
+		text.n = (size_t)sqlite3_value_bytes(v[0]);
+	if (!text.p || !spec_read(&tmp, text, &s, &e))
+		s.structure = (struct hash){{0}};
+	sqlite3_result_blob(to, s.structure.b, sizeof(s.structure.b), SQLITE_TRANSIENT);
+	arena_fini(&tmp);
+}
+
 static bool
 open_sql(struct db *db, struct err *e)
 {
@@ -146,6 +165,10 @@ open_sql(struct db *db, struct err *e)
 	(void)sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
 	rc = sqlite3_create_function(db->sql, "class_fits", 2,
 	    SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, NULL, sql_class_fits, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_create_function(db->sql, "spec_structure", 1,
+		    SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, NULL, sql_spec_structure, NULL,
+		    NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db->sql, setup, NULL, NULL, NULL);
 	return rc == SQLITE_OK || db_failed(db, rc, e);

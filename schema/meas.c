@@ -398,3 +398,19 @@ meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct
 	*out = list;
 	return q_end(&q, e);
 }
+
+bool
+meas_siblings(struct db *db, struct arena *a, const struct hash *structure, const struct meas_key *k,
+    uint32_t most, struct m_sibling **out, uint32_t *n, struct err *e)
+{
+	struct q q = q_start(db, SQL_SIBLING_LIST, "hiitii", structure, k->env, (int64_t)k->threads,
+	    k->precision, (int64_t)k->epoch, (int64_t)most);
+
+	*out = NEW_ARRAY(a, struct m_sibling, MAX_OF(most, 1u));
+	for (*n = 0; *n < most && q_step(&q); (*n)++)
+		(*out)[*n] = (struct m_sibling){.spec = q_text(&q, a, 0),
+		    .heat = q_text(&q, a, 1),
+		    .schedule = q_text(&q, a, 2),
+		    .median_ns = q_int(&q, 3)};
+	return q_end(&q, e);
+}

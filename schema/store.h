@@ -9,7 +9,7 @@
 #include "../proto/msg.h"
 
 struct db;
-enum { STORE_SCHEMA = 12, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 13, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
 	const struct os *os;              /* clock */
@@ -88,7 +88,11 @@ bool attempt_put(struct db *db, const struct hash *spec, const struct meas_key *
  * another model counts as reuse. */
 bool meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key *k,
     const struct hash *model, struct m_cost *out, struct err *e) MUST_CHECK;
-/* The same for a spec known by its digest, without counting. */
+/* Of kernels of that structure, whatever their extents, the best row of each, the newest first, `most` at the
+ * most. In a. */
+bool meas_siblings(struct db *db, struct arena *a, const struct hash *structure, const struct meas_key *k,
+    uint32_t most, struct m_sibling **out, uint32_t *n, struct err *e) MUST_CHECK;
+/* The same as meas_find for a spec known by its digest, without counting. */
 bool meas_best(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k,
     struct m_cost *out, struct err *e) MUST_CHECK;
 /* Schedules that have a row already, but those with moves of instructions: no space lists them. */

@@ -1,6 +1,7 @@
 /* daemon/planner/costs.c: what is known of each spec, and the talk with korchd about it.
  * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
 #include "expect.h"
+#include "siblings.h"
 #include "order.h"
 #include "perturb.h"
 
@@ -432,8 +433,10 @@ costs_open(struct tune *t, struct err *e)
 	}
 	ask.cost_ask = (struct m_cost_ask){
 	    .threads = t->start.options.threads, .precision = t->precision, .specs = asks, .n_specs = n};
+	siblings_ask(t, &ask.cost_ask);
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, 0, &have, e))
 		return false;
+	siblings_take(t, have.cost_have.siblings, have.cost_have.n_siblings);
 	take_costs(t, &have.cost_have);
 	return true;
 }

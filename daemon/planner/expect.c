@@ -84,6 +84,39 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 	}
 }
 
+void
+expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns)
+{
+	struct arena tmp = {0};
+	const struct forest *f = t->predictor ? &t->predictor->head[HEAD_KERNEL].f : NULL;
+	struct sample plain;
+	struct prediction p = {.is_far = true};
+	uint16_t *leaves;
+	float x[SAMPLE_FLAT];
+
+	if (f) {
+		sample_plain(&tmp, s, &t->target, &t->hw, heat, &plain);
+		predict_kernel(t->predictor, &plain, &p);
+	}
+	if (!p.is_far) {
+		double left = predict_heard(t->predictor, HEAD_KERNEL, &p,
+		    log((double)measured_ns / plain.analytic_ns) - p.log_ratio);
+
+		sample_flat(&plain, x);
+		leaves = NEW_ARRAY(&tmp, uint16_t, MAX_OF(f->n_trees, 1u));
+		forest_leaves(f, x, leaves);
+		for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
+			struct spec_cost *to = &t->cost[i];
+			double weight = to->leaves ? kin_weight(leaves, to->leaves, f->n_trees) : 0;
+
+			to->kin_before.left += weight * left;
+			to->kin_before.weight += weight;
+			to->kin = to->kin_before;
+		}
+	}
+	arena_fini(&tmp);
+}
+
 /* What a measured kernel is off by goes to its kin, which have heard another number of it before or none. */
 static void
 tell_kin(struct tune *t, uint32_t spec, uint32_t n_specs)
@@ -142,7 +175,7 @@ void
 expect_anew(struct tune *t)
 {
 	for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
-		t->cost[i].kin = (struct kin){0};
+		t->cost[i].kin = t->cost[i].kin_before;
 		t->cost[i].told = 0;
 		t->cost[i].is_told = false;
 	}

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* So far behind the first one a schedule is looked at together with it; so many at the most. */
 static const double beside = 0.1;
@@ -45,8 +46,30 @@ predict_way(const struct tune *t, uint32_t s, struct str schedule, struct predic
 	return ok && !out->is_far;
 }
 
+/* What was fastest with other extents comes first: it is known by measuring, and the rest are not. */
 static void
-fill(struct tune *t, struct order *o, struct way *way, uint32_t n, const struct prediction *p)
+sibling_first(const struct spec_cost *c, struct order *o)
+{
+	uint32_t at = 0;
+
+	while (at < o->n && !(c->sibling.p && str_eq(o->schedule[at], c->sibling)))
+		at++;
+	if (at == o->n)
+		return;
+	for (uint32_t i = at; i > 0; i--)
+		o->schedule[i] = o->schedule[i - 1];
+	o->schedule[0] = c->sibling;
+	/* times stay in order: it is expected to be as fast as the fastest, and the others a look's width
+	 * behind */
+	for (uint32_t i = at; i > 0; i--)
+		o->ns[i] = o->ns[i - 1];
+	for (uint32_t i = 1; i < o->n; i++)
+		o->ns[i] = fmax(o->ns[i], o->ns[0] * (1 + 1.01 * beside));
+}
+
+static void
+fill(struct tune *t, const struct spec_cost *c, struct order *o, struct way *way, uint32_t n,
+    const struct prediction *p)
 {
 	const struct interval *v = &t->predictor->head[HEAD_SCHEDULE].interval;
 
@@ -57,7 +80,25 @@ fill(struct tune *t, struct order *o, struct way *way, uint32_t n, const struct 
 		o->schedule[o->n] = way[o->n].schedule;
 		o->ns[o->n] = way[o->n].ns;
 	}
+	sibling_first(c, o);
 	o->sigma = apart * (interval_at(v, p->group, 0.84) - interval_at(v, p->group, 0.16)) / 2;
+}
+
+/* A schedule that this kernel's space may not have thought of. */
+static void
+add_sibling(struct tune *t, const struct spec_cost *c, struct str **list, uint32_t *n)
+{
+	struct str *more;
+
+	for (uint32_t i = 0; i < *n; i++)
+		if (str_eq((*list)[i], c->sibling))
+			return;
+	if (!c->sibling.p || *n == NAMED_MOST)
+		return;
+	more = NEW_ARRAY(t->arena, struct str, *n + 1);
+	memcpy(more, *list, *n * sizeof(more[0]));
+	more[(*n)++] = c->sibling;
+	*list = more;
 }
 
 static void
@@ -71,10 +112,11 @@ make(struct tune *t, uint32_t s, struct order *o)
 	space_list(t->arena, &t->front.cands.specs[s], &t->target,
 	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), emit_outcome, &list, &n);
 	way = NEW_ARRAY(t->arena, struct way, MAX_OF(n, 1u));
+	add_sibling(t, &t->cost[s], &list, &n);
 	for (; k < n && k < NAMED_MOST && predict_way(t, s, list[k], &p); k++)
 		way[k] = (struct way){list[k], p.ns, k};
 	if (k == n && n > 0)
-		fill(t, o, way, n, &p);
+		fill(t, &t->cost[s], o, way, n, &p);
 }
 
 const struct order *

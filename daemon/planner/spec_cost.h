@@ -20,7 +20,9 @@ struct spec_cost {
 	const uint16_t *leaves; /* where the predictor's trees end with it; NULL: they have no word of it */
 	uint32_t group;         /* of their intervals */
 	struct kin kin;         /* measured ones among its kin */
-	double told;            /* what it is off by itself, as its kin know it */
+	struct kin kin_before;  /* of those, what this job did not measure: siblings.c */
+	struct str sibling; /* the best schedule of the nearest kernel with other extents; .p is NULL: none */
+	double told;        /* what it is off by itself, as its kin know it */
 	bool is_told;
 	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
 	uint64_t repeats; /* sessions in which it was timed again */

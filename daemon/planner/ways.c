@@ -42,7 +42,10 @@ guessed_schedule(struct tune *t, uint32_t s)
 {
 	struct str first, generated;
 
-	return order_guess(t, s, &first, &generated) ? first : schedule_of_kin(t, s);
+	if (order_guess(t, s, &first, &generated))
+		return first;
+	first = schedule_of_kin(t, s);
+	return first.p || !t->cost[s].sibling.p ? first : t->cost[s].sibling;
 }
 
 struct str

@@ -100,9 +100,28 @@ measure_ways(struct desk *d, struct known *k, const struct m_spec_ask *ask)
 }
 
 static void
-answer_costs(struct desk *d, const struct m_spec_ask *specs, uint32_t n, bool measure)
+tell_siblings(struct desk *d, const struct m_cost_ask *ask, struct m_cost_have *have)
+{
+	struct m_sibling *s = NEW_ARRAY(&d->a, struct m_sibling, MAX_OF(d->n, 1u));
+
+	for (uint32_t k = 0; k < d->n; k++)
+		for (uint32_t i = 0; i < ask->n_structures && d->known[k].is_measured; i++)
+			if (hash_eq(&ask->structures[i].hash, &d->known[k].structure) &&
+			    d->known[k].cost.median_ns > 0)
+				s[have->n_siblings++] = (struct m_sibling){.spec = d->known[k].text,
+				    .heat = STR(""),
+				    .schedule = d->known[k].cost.schedule,
+				    .median_ns = d->known[k].cost.median_ns};
+	have->siblings = s;
+	d->n_told = have->n_siblings;
+}
+
+/* asked: NULL: to be measured */
+static void
+answer_costs(struct desk *d, const struct m_spec_ask *specs, uint32_t n, const struct m_cost_ask *asked)
 {
 	struct msg m = {.type = MSG_cost_have};
+	bool measure = !asked;
 	struct m_cost *costs = NEW_ARRAY(&d->a, struct m_cost, MAX_OF(n, 1u));
 	struct err e = {0};
 
@@ -119,6 +138,8 @@ answer_costs(struct desk *d, const struct m_spec_ask *specs, uint32_t n, bool me
 		    : (struct m_cost){.spec = k->spec, .schedule = STR(""), .cause = STR("")};
 	}
 	m.cost_have = (struct m_cost_have){.costs = costs, .n_costs = n, .is_answer = !measure};
+	if (asked && d->has_siblings)
+		tell_siblings(d, asked, &m.cost_have);
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
@@ -423,13 +444,13 @@ hear(struct desk *d, const struct msg *m)
 	switch ((int)m->type) {
 	case MSG_cost_ask:
 		d->n_asks++;
-		answer_costs(d, m->cost_ask.specs, m->cost_ask.n_specs, false);
+		answer_costs(d, m->cost_ask.specs, m->cost_ask.n_specs, &m->cost_ask);
 		break;
 	case MSG_measure_ask:
 		if (d->is_virtual)
 			queue_measures(d, m->measure_ask.specs, m->measure_ask.n_specs);
 		else
-			answer_costs(d, m->measure_ask.specs, m->measure_ask.n_specs, true);
+			answer_costs(d, m->measure_ask.specs, m->measure_ask.n_specs, NULL);
 		break;
 	case MSG_race_ask:
 		answer_race(d, &m->race_ask);
@@ -594,7 +615,8 @@ desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 	    .env = d->env,
 	    .has_worker = true,
 	    .model_name = STR("m.onnx"),
-	    .model_path = str_of(arena_printf(&d->a, "%s/candy_small/model.onnx", d->dir)),
+	    .model_path =
+		str_of(arena_printf(&d->a, "%s/%s/model.onnx", d->dir, d->model ? d->model : "candy_small")),
 	    .out_path = str_of(path),
 	    .work_dir = str_of(d->dir),
 	    .options = {.device = STR("fake"),
@@ -631,7 +653,8 @@ desk_open(struct desk *d, cost_fn cost)
 	(void)snprintf(d->dir, sizeof(d->dir), "/tmp/korch-search-XXXXXX");
 	assert_non_null(mkdtemp(d->dir));
 	(void)snprintf(cmd, sizeof(cmd),
-	    "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small",
+	    "tar -xJf '%s/tests/models/small.tar.xz' -C '%s' --strip-components=1 small/candy_small "
+	    "small/efficientvit_small small/efficientvit_b1_small",
 	    KORCH_SOURCE_DIR, d->dir);
 	if (system(cmd) != 0)
 		fail_msg("tests/models/small.tar.xz does not unpack");

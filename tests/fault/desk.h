@@ -75,7 +75,10 @@ struct desk {
 	int64_t plan_spread_ns; /* that is said of whole plans' runs */
 	/* by its own clock */
 	bool is_virtual;
-	bool first_fails; /* of each kernel, the first schedule that is asked for */
+	const char *model; /* of the small ones; NULL: candy_small */
+	uint32_t n_told;   /* of those, the last time */
+	bool has_siblings; /* it tells what it knows of kernels with other extents */
+	bool first_fails;  /* of each kernel, the first schedule that is asked for */
 	struct desk_clock {
 		_Atomic int64_t now_ns, n_looks; /* how often the planner looked at it */
 	} * clock;
@@ -90,7 +93,7 @@ struct desk {
 void desk_open(struct desk *d, cost_fn cost);
 void desk_by_clock(struct desk *d);
 void desk_close(struct desk *d);
-/* Runs a job over the small Candy to its end; what it reached, and its plan. */
+/* Runs a job over the small Candy, or `model`, to its end; what it reached, and its plan. */
 struct m_progress desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan);
 /* The last job ended under another key than the next one: its end and plan are kept for who asks. */
 void desk_put_aside(struct desk *d);

@@ -6,6 +6,7 @@
 #include "../../schema/env.h"
 #include "../../schema/job_end.h"
 #include "../../schema/plan_file.h"
+#include "../../kernels/ir/ir.h"
 #include "store_rig.h"
 
 #include "../../kernels/base/epoch.h"
@@ -724,6 +725,55 @@ class_known(struct box *b, const char *pattern, uint64_t *epoch)
 	return ok ? str_dup(&b->a, env.class) : arena_printf(&b->a, "%d %s", (int)e.code, e.msg);
 }
 
+static struct m_sibling *
+siblings_of(struct box *b, const struct hash *structure, const struct meas_key *k, uint32_t most, uint32_t *n)
+{
+	struct m_sibling *out;
+	struct err e = {0};
+
+	if (!meas_siblings(b->db, &b->a, structure, k, most, &out, n, &e))
+		fail_msg("%s", e.msg);
+	return out;
+}
+
+/* Kernels that compute the same with other extents are found, each by its best row; others, and those of
+ * other environments, are not. */
+static void
+siblings(void **state)
+{
+	static const char *const text[] = {"spec 1\n%0 = input f32[64]\n%1 = exp %0 : f32[64]\noutput %1\n",
+	    "spec 1\n%0 = input f32[128]\n%1 = exp %0 : f32[128]\noutput %1\n",
+	    "spec 1\n%0 = input f32[64]\n%1 = relu %0 : f32[64]\noutput %1\n", "no spec"};
+	struct box b;
+	struct meas_key k;
+	struct m_sibling *have;
+	struct spec exp64, relu;
+	struct err e = {0};
+	uint32_t n;
+
+	(void)state;
+	box_open(&b);
+	k = box_env(&b, "cpu", "cpu=one");
+	for (size_t i = 0; i < COUNT_OF(text); i++)
+		box_put(&b, text[i], &k, box_row("slow", 200, 10), 1);
+	box_put(&b, text[1], &k, box_row("fast", 100, 10), 2);
+	assert_true(
+	    spec_read(&b.a, str_of(text[0]), &exp64, &e) && spec_read(&b.a, str_of(text[2]), &relu, &e));
+	have = siblings_of(&b, &exp64.structure, &k, 4, &n);
+	assert_int_equal(n, 2);
+	assert_true(str_is(have[0].spec, text[1]) && str_is(have[0].schedule, "fast"));
+	assert_int_equal(have[0].median_ns, 100);
+	assert_true(str_is(have[1].spec, text[0]));
+	(void)siblings_of(&b, &exp64.structure, &k, 1, &n);
+	assert_int_equal(n, 1);
+	(void)siblings_of(&b, &relu.structure, &k, 4, &n);
+	assert_int_equal(n, 1);
+	k = box_env(&b, "cpu", "cpu=another");
+	(void)siblings_of(&b, &exp64.structure, &k, 4, &n);
+	assert_int_equal(n, 0);
+	box_close(&b);
+}
+
 /* By its name before a pattern before its start; with a calibration; of this epoch where there is one. */
 static void
 classes_known(void **state)
@@ -839,7 +889,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(classes),
 	    cmocka_unit_test(classes_known),
-	    cmocka_unit_test(classes_known),
+	    cmocka_unit_test(siblings),
 	    cmocka_unit_test(rates_are_added),
 	    cmocka_unit_test(best_and_pool),
 	    cmocka_unit_test(pools_of_extremes),
