@@ -1,6 +1,7 @@
 /* client/job_result.c: see job_result.h. */
 #include "job_result.h"
 #include "job_view.h"
+#include "sure_words.h"
 
 #include "../kernels/base/utf8.h"
 
@@ -75,6 +76,8 @@ job_result_add(struct strbuf *sb, const struct job_result *r)
 	sb_addc(sb, '{');
 	add_counts(sb, p);
 	add_times(sb, p);
+	sb_addz(sb, ", \"confidence\": ");
+	sure_json(sb, p->latency_ns, p->sure_ns, p->sure);
 	add_text(sb, "winner", p->winner);
 	add_text(sb, "runner", p->runner);
 	add_text(sb, "what_if", p->what_if);
@@ -176,6 +179,16 @@ add_predicted(struct strbuf *sb, const struct m_progress *p)
 	    p->guessed, p->chosen);
 }
 
+/* No proof, and never called one: what was not measured stands at the low end of what is predicted. */
+static void
+add_sure(struct strbuf *sb, const struct m_progress *p)
+{
+	if (p->sure_ns <= 0)
+		return;
+	sure_words(sb, p->latency_ns, p->sure_ns, p->sure);
+	sb_addz(sb, ", by what is predicted of kernels that were not measured; not a proof\n");
+}
+
 static void
 add_price(struct strbuf *sb, const struct m_progress *p)
 {
@@ -209,6 +222,7 @@ add_search(struct strbuf *sb, const struct job_result *r)
 		    p->perturb_gained, p->perturbed, 100 * p->perturb_best);
 	add_latency(sb, p);
 	add_predicted(sb, p);
+	add_sure(sb, p);
 	if (p->what_if_base_ns > 0)
 		add_price(sb, p);
 	sb_addf(sb, "ended after %.1f s", p->seconds);

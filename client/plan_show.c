@@ -5,6 +5,7 @@
 #include "plan_why.h"
 #include "run_report.h"
 #include "step_table.h"
+#include "sure_words.h"
 
 #include "../kernels/run/streams.h"
 
@@ -85,6 +86,25 @@ show_expected(struct arena *a, const struct plan *p)
 		(void)printf("nothing known of what the sum leaves out)\n");
 }
 
+/* Beside the bound, which is certain. */
+static void
+show_sure(struct arena *a, const struct plan *p)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	for (uint32_t i = 0; i < p->n_sures; i++) {
+		const struct plan_sure *s = &p->sures[i];
+
+		sure_words(&sb, p->latency_ns, s->least_ns, s->confidence);
+		sb_addf(&sb,
+		    ": %u kernels that were not measured at the low end of what is predicted, %u at their "
+		    "bounds",
+		    s->n_predicted, s->n_bound);
+		(void)printf("%-10s %s\n", "confidence", sb.p);
+	}
+}
+
 /* Sum and bound are of kernels one by one, their operands where the plan was expected to find them. */
 static void
 show_times(struct arena *a, const struct plan *p)
@@ -96,6 +116,7 @@ show_times(struct arena *a, const struct plan *p)
 	(void)printf("%-10s %s, of that sum (%s, gap %.1f %%)\n", "bound", time_text(a, p->bound_ns),
 	    p->proved ? "proved the least within its limits" : "not proved", 100 * gap(p));
 	show_expected(a, p);
+	show_sure(a, p);
 	if (p->measured_ns > 0)
 		(void)printf(
 		    "%-10s %s, the whole plan where it was made\n", "measured", time_text(a, p->measured_ns));
@@ -392,6 +413,9 @@ show_json(struct arena *a, const struct plan *p, const struct plan_host *h, cons
 	    ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
 	    ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
 	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
+	sb_addz(&sb, ",\"confidence\":");
+	sure_json(&sb, p->latency_ns, p->n_sures ? p->sures[0].least_ns : 0,
+	    p->n_sures ? p->sures[0].confidence : 0);
 	sb_addf(&sb,
 	    ",\"expected_ns\":%" PRId64 ",\"expected_low_ns\":%" PRId64 ",\"expected_high_ns\":%" PRId64
 	    ",\"expected_of\":%" PRIu64,

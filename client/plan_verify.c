@@ -2,11 +2,27 @@
 #include "plan_explain.h"
 #include "plan_why.h"
 #include "run_report.h"
+#include "sure_words.h"
 
 #include "../kernels/run/certify.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+/* The costs that it rests on are predictions; what follows from them was added up again. */
+static void
+say_sure(struct arena *a, const struct plan *p)
+{
+	struct strbuf sb;
+
+	if (!p->n_sures)
+		return;
+	sb_init(&sb, a);
+	sure_words(&sb, p->latency_ns, p->sures[0].least_ns, p->sures[0].confidence);
+	(void)printf("sure      %s: its sum of duals checked, %" PRId64
+		     " ns by the costs that are recorded for it; whether those are right no file can tell\n",
+	    sb.p, p->sures[0].least_ns);
+}
 
 static void
 say_words(struct arena *a, const struct plan *p, const struct certificate *c, const struct plan_words *w)
@@ -31,6 +47,7 @@ say_words(struct arena *a, const struct plan *p, const struct certificate *c, co
 		(void)printf("bound     LP bound %.0f ns of any such sum checked; %" PRId64
 			     " ns and optimality by search (--resolve repeats it)\n",
 		    c->dual_bound, p->bound_ns);
+	say_sure(a, p);
 	if (libraries.n)
 		(void)printf("needs     %.*s: not in this file, found or missed when it is opened\n",
 		    STR_ARG(libraries));
@@ -52,6 +69,9 @@ say_json(struct arena *a, const struct plan *p, const struct certificate *c, con
 	    w->digest, p->latency_ns, p->bound_ns, c->dual_bound, c->is_by_duals ? "true" : "false",
 	    p->proved ? "true" : "false", c->n_chosen, c->n_measured);
 	sb_addf(&sb, ",\"seal\":\"%s\",\"signer\":\"%s\"", w->seal, w->signer);
+	sb_addz(&sb, ",\"confidence\":");
+	sure_json(&sb, p->latency_ns, p->n_sures ? p->sures[0].least_ns : 0,
+	    p->n_sures ? p->sures[0].confidence : 0);
 	sb_addf(&sb, ",\"resolved_ns\":%" PRId64 "}", resolved_ns);
 	(void)puts(sb.p);
 }

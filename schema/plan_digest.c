@@ -318,6 +318,30 @@ put_expected(struct strbuf *sb, const struct plan *p)
 	}
 }
 
+/* Likewise. */
+static void
+put_sure(struct strbuf *sb, const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n_sures; i++) {
+		put_real(sb, p->sures[i].confidence);
+		put_u64(sb, (uint64_t)p->sures[i].least_ns);
+		put_u64(sb, p->sures[i].n_predicted);
+		put_u64(sb, p->sures[i].n_bound);
+	}
+	for (uint32_t i = 0; i < p->n_sure_costs; i++) {
+		put_u64(sb, p->sure_costs[i].candidate);
+		put_u64(sb, (uint64_t)p->sure_costs[i].cost_ns);
+	}
+	for (uint32_t i = 0; i < p->n_sure_rows; i++) {
+		const struct plan_row *row = &p->sure_rows[i];
+
+		put_u64(sb, row->n_candidates);
+		for (uint32_t k = 0; k < row->n_candidates; k++)
+			put_u64(sb, row->candidates[k]);
+		put_real(sb, row->dual);
+	}
+}
+
 uint64_t
 plan_sum(const struct plan *p, const struct plan_host *h)
 {
@@ -349,6 +373,7 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 	put_perturbed(&sb, p);
 	put_heats(&sb, p);
 	put_expected(&sb, p);
+	put_sure(&sb, p);
 	put_u64(&sb, (uint64_t)h->wall_ns);
 	put_str(&sb, h->made_by);
 	put_str(&sb, h->host);
@@ -389,6 +414,7 @@ plan_content(const struct plan *p, const struct hash blob[PLAN_BLOBS])
 	put_perturbed(&sb, p);
 	put_heats(&sb, p);
 	put_expected(&sb, p);
+	put_sure(&sb, p);
 	for (int i = 0; i < PLAN_BLOBS; i++)
 		sb_add(&sb, (struct str){(const char *)blob[i].b, sizeof(blob[i].b)});
 	h = hash_bytes(sb.p, sb.n);

@@ -15,6 +15,8 @@ note_taken(struct tune *t, const struct plan *p)
 	t->progress.guessed = 0;
 	t->progress.expected_ns = t->progress.expected_low_ns = t->progress.expected_high_ns = 0;
 	t->progress.expected_of = 0; /* that was of the choice */
+	t->progress.sure_ns = 0;     /* what its file says is of that job's candidates */
+	t->progress.sure = 0;
 	for (uint32_t i = 0; i < p->n_steps; i++)
 		t->progress.guessed += !p->kernels[p->steps[i].kernel].is_measured;
 }

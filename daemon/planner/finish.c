@@ -7,6 +7,7 @@
 #include "held.h"
 #include "perturb.h"
 #include "rivals.h"
+#include "sure.h"
 #include "ways.h"
 #include "what_if.h"
 #include "whole.h"
@@ -371,8 +372,10 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	};
 	was = held_show(t, t->plan_arena);
 	ok = plan_make(t->plan_arena, &parts, plan, e) || err_in(e, "making the plan");
-	if (ok)
+	if (ok) {
 		explain_plan(t, plan);
+		sure_tell(t, plan);
+	}
 	held_hide(t, was);
 	return ok;
 }

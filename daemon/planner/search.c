@@ -25,20 +25,12 @@ must_stop(const struct tune *t)
 	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->until_ns;
 }
 
-static bool
-is_over(void *self)
-{
-	const struct tune *t = self;
-
-	return t->solve_until_ns > 0 && t->os->mono_ns(t->os->self) >= t->solve_until_ns;
-}
-
 /* Between measurements a good choice soon is worth more than the best one: what the programme
  * may count is small there.  The last choice is made under the solver's own limits. */
 static void
 limit_solver(struct tune *t, bool is_last)
 {
-	struct blp_limits l = {.stop = is_over, .self = t};
+	struct blp_limits l = {.stop = solve_is_over, .self = t};
 
 	if (!is_last) {
 		l.beam_width = 100;

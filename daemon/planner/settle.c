@@ -98,8 +98,8 @@ settled_plan(struct tune *t, struct blp_result *out, struct err *e)
 	return ok;
 }
 
-static bool
-is_over(void *self)
+bool
+solve_is_over(void *self)
 {
 	const struct tune *t = self;
 
@@ -112,7 +112,7 @@ static void
 settle_better(struct tune *t, struct blp_result *plan)
 {
 	const struct blp_limits limits = {
-	    .beam_width = 400, .max_rounds = 40, .max_states = 2000000, .stop = is_over, .self = t};
+	    .beam_width = 400, .max_rounds = 40, .max_states = 2000000, .stop = solve_is_over, .self = t};
 	struct arena tmp = {0};
 	int64_t *cost = NEW_ARRAY(&tmp, int64_t, t->program.n_kernels), sum = 0;
 	struct blp_result r;

@@ -3,6 +3,7 @@
 #include "device.h"
 #include "ended.h"
 #include "perturb.h"
+#include "sure.h"
 
 #include "../../proto/hw.h"
 
@@ -193,7 +194,7 @@ run(struct tune *t, struct err *e)
 	views_find(t->arena, &t->front.graph, &t->front.cands, &t->program);
 	/* before the search too: what the solver met, should it fail */
 	return costs_open(t, e) && stages_program(t, e) && tune_search(t, e) && perturb(t, e) &&
-	    stages_program(t, e) && stages_choice(t, e) && finish_run(t, e);
+	    sure_find(t, e) && stages_program(t, e) && stages_choice(t, e) && finish_run(t, e);
 }
 
 bool

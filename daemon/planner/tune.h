@@ -9,6 +9,7 @@
  *   settle     the choice where that ended before its proof      (settle.c)
  *   recheck    what the choice rests on is timed again           (recheck.c)
  *   perturb    its GPU kernels' instructions in better orders    (perturb.c)
+ *   sure       how far from the best of all it may be            (sure.c)
  *   finish     build the chosen kernels, make and save the plan  (finish.c)
  *   playoff    whole plans against each other                    (playoff.c) */
 #ifndef KORCH_TUNE_H
@@ -84,6 +85,7 @@ struct tune {
 	const struct predictor *predictor;        /* that came trained; NULL: none is of use here */
 	struct held *start_held;                  /* of each of them */
 	struct predict predict;                   /* learned from what is measured */
+	struct sure *sure;                        /* how sure the choice is without a proof (sure.h); NULL */
 	int64_t bound_ns;                         /* proven: of the last optimistic program */
 	int64_t solve_until_ns;                   /* the solver ends then; 0: by counted limits alone */
 
@@ -188,6 +190,8 @@ bool settled_plan(struct tune *t, struct blp_result *out, struct err *e) MUST_CH
 int64_t settle_cost(const struct tune *t, uint32_t kernel);
 /* The best plan of measured kernels, by the last solution: ->measured_plan, ->best_measured. */
 void note_measured_plan(struct tune *t);
+/* For a solver's limits: is ->solve_until_ns over? */
+bool solve_is_over(void *self);
 /* Gives the solver the time that is left for the end. */
 void may_settle(struct tune *t);
 

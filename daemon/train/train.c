@@ -1,5 +1,6 @@
 /* daemon/train/train.c: both heads, and how far off they are of models that they have not seen. */
 #include "net_fit.h"
+#include "sure.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -83,15 +84,15 @@ ask_part(
 	return ok;
 }
 
-/* What the left-out models' kernels are off by, once for each of them. */
+/* Fills in `value` where the row is of one of the fold's models. */
 static bool
-fold_residuals(const struct train_set *set, enum predict_head head, uint32_t fold, const struct fit *how,
-    struct residual *r, uint32_t *n, struct err *e)
+fold_values(const struct train_set *set, enum predict_head head, uint32_t fold, const struct fit *how,
+    float *value, struct err *e)
 {
 	struct arena tmp = {0};
 	bool *is_out = NEW_ARRAY(&tmp, bool, MAX_OF(set->n_rows, 1u));
-	struct train_part part = {head, is_out}, all = {head, NULL};
-	float *value = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u));
+	struct train_part part = {head, is_out};
+	float *all = NEW_ARRAY(&tmp, float, MAX_OF(set->n_rows, 1u));
 	bool ok, has_rows = false;
 
 	for (uint32_t m = fold; m < set->n_models; m += MOST_FOLDS) {
@@ -102,37 +103,46 @@ fold_residuals(const struct train_set *set, enum predict_head head, uint32_t fol
 	}
 	for (uint32_t i = 0; i < set->n_rows; i++)
 		has_rows |= set->rows[i].model % MOST_FOLDS == fold;
-	ok = !has_rows || ask_part(set, &part, how, value, e);
-	for (uint32_t i = 0; ok && i < set->n_rows; i++) {
-		const struct train_row *row = &set->rows[i];
-
-		if (row->model % MOST_FOLDS != fold || !train_takes(set, &all, i))
-			continue;
-		r[(*n)++] = (struct residual){
-		    .bound_ns = row->sample.analytic_ns,
-		    .off = row->log_ratio - (double)value[i],
-		    .is_linear = row->sample.spec[SPEC_n_linear] > 0,
-		};
-	}
+	ok = !has_rows || ask_part(set, &part, how, all, e);
+	for (uint32_t i = 0; ok && i < set->n_rows; i++)
+		if (set->rows[i].model % MOST_FOLDS == fold)
+			value[i] = all[i];
 	arena_fini(&tmp);
 	return ok;
 }
 
-static bool
-fit_interval(const struct train_set *set, enum predict_head head, const struct fit *how, struct interval *out,
-    struct err *e)
+bool
+train_left_out(
+    const struct train_set *set, enum predict_head head, const struct fit *how, float *value, struct err *e)
 {
-	struct arena tmp = {0};
-	struct residual *r = NEW_ARRAY(&tmp, struct residual, MAX_OF(set->n_rows, 1u));
-	uint32_t n = 0;
 	bool ok = true;
 
 	for (uint32_t fold = 0; ok && fold < MIN_OF(set->n_models, (uint32_t)MOST_FOLDS); fold++)
-		ok = fold_residuals(set, head, fold, how, r, &n, e);
-	if (ok)
-		interval_fit(r, n, out);
-	arena_fini(&tmp);
+		ok = fold_values(set, head, fold, how, value, e);
 	return ok;
+}
+
+/* By what the left-out models' kernels are off, once for each of them. */
+static void
+fit_interval(const struct train_set *set, enum predict_head head, const float *value, struct interval *out)
+{
+	struct arena tmp = {0};
+	struct residual *r = NEW_ARRAY(&tmp, struct residual, MAX_OF(set->n_rows, 1u));
+	struct train_part all = {head, NULL};
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		const struct train_row *row = &set->rows[i];
+
+		if (train_takes(set, &all, i))
+			r[n++] = (struct residual){
+			    .bound_ns = row->sample.analytic_ns,
+			    .off = row->log_ratio - (double)value[i],
+			    .is_linear = row->sample.spec[SPEC_n_linear] > 0,
+			};
+	}
+	interval_fit(r, n, out);
+	arena_fini(&tmp);
 }
 
 static void
@@ -155,6 +165,70 @@ find_limits(struct arena *a, const struct train_set *set, const struct train_par
 	}
 	m->least = least;
 	m->most = most;
+}
+
+/* Rows of one model on one device, as its jobs would have seen them. */
+static struct sure_model
+model_rows(struct arena *a, const struct train_set *set, const struct predictor *p, const float *value,
+    uint32_t model, uint32_t env)
+{
+	struct sure_model out = {.rows = NEW_ARRAY(a, struct sure_spec, MAX_OF(set->n_rows, 1u))};
+
+	for (uint32_t i = 0; i < set->n_rows; i++) {
+		const struct train_row *row = &set->rows[i];
+		struct sure_spec *s = &out.rows[out.n];
+		struct prediction x;
+
+		if (row->model != model || row->env != env || !row->is_best)
+			continue;
+		predict_kernel(p, &row->plain, &x);
+		*s = (struct sure_spec){
+		    .bound_ns = row->sample.analytic_ns,
+		    .before = x.is_far ? predict_usual : (double)value[i],
+		    .truth = row->log_ratio,
+		    .group = x.group,
+		    .is_far = x.is_far,
+		    .is_linear = row->sample.spec[SPEC_n_linear] > 0,
+		};
+		memcpy(s->line, row->line, sizeof(s->line));
+		out.n++;
+	}
+	return out;
+}
+
+struct sure_model *
+train_sure_models(struct arena *a, const struct train_set *set, const struct predictor *p, const float *value,
+    uint32_t model, uint32_t *n)
+{
+	struct sure_model *out = NEW_ARRAY(a, struct sure_model, MAX_OF(set->n_envs, 1u));
+
+	*n = 0;
+	for (uint32_t env = 0; env < set->n_envs; env++) {
+		out[*n] = model_rows(a, set, p, value, model, env);
+		*n += out[*n].n > 0;
+	}
+	return out;
+}
+
+bool
+train_sure(const struct train_set *set, const float *value, struct predictor *p, struct err *e)
+{
+	struct arena tmp = {0};
+	struct sure_model *all = NULL;
+	uint32_t n_all = 0, cap = 0, n;
+	bool ok;
+
+	for (uint32_t m = 0; m < set->n_models; m++) {
+		struct sure_model *of = train_sure_models(&tmp, set, p, value, m, &n);
+
+		for (uint32_t i = 0; i < n; i++) {
+			GROW(&tmp, all, n_all, cap);
+			all[n_all++] = of[i];
+		}
+	}
+	ok = sure_fit(all, n_all, &p->head[HEAD_KERNEL].interval, &p->sure, e);
+	arena_fini(&tmp);
+	return ok;
 }
 
 static void
@@ -181,18 +255,24 @@ describe(const struct train_set *set, struct predictor *out)
 
 bool
 train_head(struct arena *a, const struct train_set *set, enum predict_head head, const struct fit *how,
-    struct predict_model *out, struct err *e)
+    struct predict_model *out, float *value, struct err *e)
 {
 	struct train_part all = {head, NULL};
 
 	find_limits(a, set, &all, out);
-	return train_fit(a, set, &all, *how, &out->f, e) && fit_interval(set, head, how, &out->interval, e);
+	if (!train_fit(a, set, &all, *how, &out->f, e) || !train_left_out(set, head, how, value, e))
+		return false;
+	fit_interval(set, head, value, &out->interval);
+	return true;
 }
 
 bool
 train_predictor(
     struct arena *a, const struct train_set *set, const struct fit *how, struct predictor *out, struct err *e)
 {
+	float *value = NEW_ARRAY(a, float, MAX_OF(set->n_rows, 1u)),
+	      *more = NEW_ARRAY(a, float, MAX_OF(set->n_rows, 1u));
+
 	*out = (struct predictor){0};
 	if (set->n_models < 2)
 		return err_set(e, ERR_USAGE,
@@ -203,8 +283,11 @@ train_predictor(
 		    "more",
 		    set->n_models, set->n_rows, set->n_failed, set->n_other_epoch, set->n_unread);
 	for (int h = 0; h < HEADS; h++)
-		if (!train_head(a, set, (enum predict_head)h, how, &out->head[h], e))
+		if (!train_head(
+			a, set, (enum predict_head)h, how, &out->head[h], h == HEAD_KERNEL ? value : more, e))
 			return false;
+	if (!train_sure(set, value, out, e))
+		return false;
 	if (how->with_network)
 		add_network(a, set, out);
 	describe(set, out);

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static const char MAGIC[] = "KORCH PREDICT 1\n";
+/* The older one lacks `sure`. */
+static const char MAGIC[] = "KORCH PREDICT 2\n", MAGIC_1[] = "KORCH PREDICT 1\n";
 enum { MAGIC_BYTES = sizeof(MAGIC) - 1, DIGEST_BYTES = 32, NODE_BYTES = 8 };
 
 /* ---- out ---------------------------------------------------------------------------- */
@@ -68,6 +69,7 @@ predictor_write(struct arena *a, const struct predictor *p, struct bytes *file)
 	put_u64(&sb, p->n_rows, 4);
 	put_u64(&sb, p->n_specs, 4);
 	put_u64(&sb, p->n_models, 4);
+	put_float(&sb, p->sure);
 	sb_add(&sb, (struct str){p->device_class, sizeof(p->device_class)});
 	for (int i = 0; i < HEADS; i++)
 		put_model(&sb, &p->head[i]);
@@ -182,7 +184,8 @@ check_outside(struct bytes file, struct err *e)
 
 	if (file.n > PREDICT_FILE_MAX)
 		return err_set(e, ERR_LIMIT, "%zu bytes; it has %d at most", file.n, PREDICT_FILE_MAX);
-	if (file.n < MAGIC_BYTES + DIGEST_BYTES || memcmp(file.p, MAGIC, MAGIC_BYTES) != 0)
+	if (file.n < MAGIC_BYTES + DIGEST_BYTES ||
+	    (memcmp(file.p, MAGIC, MAGIC_BYTES) != 0 && memcmp(file.p, MAGIC_1, MAGIC_BYTES) != 0))
 		return err_set(e, ERR_FORMAT, "not a trained predictor");
 	h = hash_bytes(file.p, file.n - DIGEST_BYTES);
 	return memcmp(h.b, file.p + file.n - DIGEST_BYTES, DIGEST_BYTES) == 0 ||
@@ -204,7 +207,15 @@ get_network(struct in *in, struct arena *a, struct predictor *out, struct err *e
 }
 
 static bool
-get_predictor(struct in *in, struct arena *a, struct predictor *out, struct err *e)
+get_sure(struct in *in, bool has_sure, struct predictor *out, struct err *e)
+{
+	out->sure = has_sure ? get_float(in) : 0;
+	return (out->sure >= 0 && isfinite(out->sure)) ||
+	    err_set(e, ERR_FORMAT, "how far down a job is sure is no number");
+}
+
+static bool
+get_predictor(struct in *in, struct arena *a, bool has_sure, struct predictor *out, struct err *e)
 {
 	if (get_u64(in, 8) != predict_meaning())
 		return err_set(e, ERR_NEWER,
@@ -215,6 +226,8 @@ get_predictor(struct in *in, struct arena *a, struct predictor *out, struct err 
 	out->n_rows = (uint32_t)get_u64(in, 4);
 	out->n_specs = (uint32_t)get_u64(in, 4);
 	out->n_models = (uint32_t)get_u64(in, 4);
+	if (!get_sure(in, has_sure, out, e))
+		return false;
 	for (int i = 0; i < PREDICT_CLASS_MAX; i++)
 		out->device_class[i] = (char)get_u64(in, 1);
 	out->device_class[PREDICT_CLASS_MAX - 1] = 0;
@@ -236,5 +249,5 @@ predictor_read(struct arena *a, struct bytes file, struct predictor *out, struct
 		return false;
 	in.left = (struct bytes){file.p + MAGIC_BYTES, file.n - MAGIC_BYTES - DIGEST_BYTES};
 	in.is_short = false;
-	return get_predictor(&in, a, out, e);
+	return get_predictor(&in, a, memcmp(file.p, MAGIC, MAGIC_BYTES) == 0, out, e);
 }

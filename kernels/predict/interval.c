@@ -78,3 +78,11 @@ interval_at(const struct interval *v, uint32_t group, double level)
 	t = fmin(fmax(t, 0), 1);
 	return (double)off[i - 1] + t * ((double)off[i] - (double)off[i - 1]);
 }
+
+double
+interval_low(const struct interval *v, uint32_t group, double factor)
+{
+	const float *off = v->off[group];
+
+	return fmin(factor * ((double)off[LEVEL_05] - (double)off[LEVEL_50]), 0);
+}

@@ -24,5 +24,8 @@ uint32_t interval_group(double bound_ns, bool is_linear);
 void interval_fit(const struct residual *r, uint32_t n, struct interval *out);
 /* ln(time / predicted) below which that share of kernels is; 0 < level < 1, between levels in proportion. */
 double interval_at(const struct interval *v, uint32_t group, double level);
+/* ln of the low end over the middle: `factor` times as far below it as a twentieth of the kernels are; at
+ * most 0. */
+double interval_low(const struct interval *v, uint32_t group, double factor);
 
 #endif

@@ -86,6 +86,16 @@ predict_sample(const struct predictor *p, const struct sample *s, struct predict
 	answer(m, value, x, s, out);
 }
 
+const double predict_sure_level = 0.95, predict_sure_errors = 1.645;
+
+double
+predict_sure(const struct predictor *p, uint32_t group, double bound_ns, double expected_ns)
+{
+	double low = interval_low(&p->head[HEAD_KERNEL].interval, group, (double)p->sure);
+
+	return fmax(bound_ns, expected_ns * exp(low));
+}
+
 double
 predict_heard(const struct predictor *p, enum predict_head head, const struct prediction *of, double left)
 {

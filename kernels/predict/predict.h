@@ -22,6 +22,9 @@ struct predictor {
 	struct predict_model head[HEADS];
 	uint32_t n_rows, n_specs, n_models; /* that it was trained on */
 	uint32_t epoch;                     /* of the generator that made their kernels */
+	/* How far down unmeasured kernels must stand for 95 of 100 jobs to cost no less
+	 * (daemon/train/sure.h): for predict_sure(); 0: nobody knows. */
+	float sure;
 	char device_class[PREDICT_CLASS_MAX];
 	/* Beside HEAD_SCHEDULE's trees: what is predicted is the mean of both logarithms; NULL: trees alone.
 	 */
@@ -47,9 +50,17 @@ double predict_quantile(const struct predictor *p, enum predict_head head, const
 double predict_heard(
     const struct predictor *p, enum predict_head head, const struct prediction *of, double left);
 
-/* The file: "KORCH PREDICT 1\n", what it is of, the heads, and the SHA-256 of all before it.  Hostile: sizes,
- * digest, every node checked; ERR_FORMAT, ERR_LIMIT.  ERR_NEWER: its numbers are others than these (a feature
- * or a bound changed): train anew. */
+/* The share of jobs that predict_sure() is for. */
+extern const double predict_sure_level;
+/* Standard errors below its time that a measured kernel counts there. */
+extern const double predict_sure_errors;
+/* What a kernel counts where the sum of a whole job is to be too low in 95 of 100: expected_ns is put right
+ * by what the job has measured; at least the bound. */
+double predict_sure(const struct predictor *p, uint32_t group, double bound_ns, double expected_ns);
+
+/* The file: "KORCH PREDICT 2\n" (1: without `sure`), what it is of, the heads, and the SHA-256 of all before
+ * it.  Hostile: sizes, digest, every node checked; ERR_FORMAT, ERR_LIMIT.  ERR_NEWER: its numbers are others
+ * than these (a feature or a bound changed): train anew. */
 bool predictor_read(struct arena *a, struct bytes file, struct predictor *out, struct err *e) MUST_CHECK;
 void predictor_write(struct arena *a, const struct predictor *p, struct bytes *file);
 /* What the vectors mean, as a number: of the names of all features, the generator's epoch, and two known

@@ -326,6 +326,68 @@ check_claims(const struct plan *p, const struct certificate *c, struct err *e)
 	return true;
 }
 
+/* ---- the confidence ----------------------------------------------------------------------------- */
+/* Candidates with the costs of its program: nothing stands below a bound, nothing above a measurement. */
+static bool
+sure_candidates(struct arena *a, const struct plan *p, struct plan_candidate **out, struct err *e)
+{
+	struct plan_candidate *c = arena_dup(a, p->candidates, sizeof(*c) * p->n_candidates);
+
+	for (uint32_t i = 0; i < p->n_sure_costs; i++) {
+		const struct plan_sure_cost *x = &p->sure_costs[i];
+
+		if (c[x->candidate].is_measured ? x->cost_ns > c[x->candidate].cost_ns
+						: x->cost_ns < c[x->candidate].cost_ns)
+			return err_set(e, ERR_WRONG,
+			    "the confidence has candidate %u at %lld ns, which is %s of %lld", x->candidate,
+			    (long long)x->cost_ns,
+			    c[x->candidate].is_measured ? "above its measured time" : "below its bound",
+			    (long long)c[x->candidate].cost_ns);
+		c[x->candidate].cost_ns = x->cost_ns;
+	}
+	*out = c;
+	return true;
+}
+
+/* It stands beside a proof that is not there, and its sum is right. */
+static bool
+check_sure_claim(const struct plan *p, const struct certificate *c, struct err *e)
+{
+	const struct plan_sure *s = &p->sures[0];
+
+	if (p->proved || c->n_measured != p->n_steps)
+		return err_set(e, ERR_WRONG,
+		    "the plan claims a confidence, and %s: it is for plans of measured kernels without a "
+		    "proof",
+		    p->proved ? "calls itself proved" : "rests on kernels that were not measured");
+	if (s->least_ns <= p->bound_ns || s->least_ns > p->latency_ns)
+		return err_set(e, ERR_WRONG,
+		    "the confidence is of %lld ns, which is not between the bound %lld and the cost %lld",
+		    (long long)s->least_ns, (long long)p->bound_ns, (long long)p->latency_ns);
+	if ((double)s->least_ns > ceil(c->sure_bound))
+		return err_set(e, ERR_WRONG, "the confidence is of %lld ns, its duals' sum is %.3f",
+		    (long long)s->least_ns, c->sure_bound);
+	return true;
+}
+
+static bool
+check_sure(const struct plan *p, const struct choice_facts *all, struct certificate *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct choice_facts f = *all;
+	struct plan_candidate *candidates;
+	bool ok = true;
+
+	if (p->n_sures > 0) {
+		ok = sure_candidates(&tmp, p, &candidates, e);
+		f.candidates = ok ? candidates : NULL;
+		ok = ok && certify_bound(&f, p->sure_rows, p->n_sure_rows, &out->sure_bound, e) &&
+		    check_sure_claim(p, out, e);
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
 bool
 plan_certify(const struct plan *p, struct certificate *out, struct err *e)
 {
@@ -336,7 +398,8 @@ plan_certify(const struct plan *p, struct certificate *out, struct err *e)
 	*out = (struct certificate){0};
 	ok = gather_facts(&tmp, p, &f, e) && check_sums(p, out, e) && check_steps(p, &f, e) &&
 	    check_memory(p, e) && check_outputs_placed(p, e) && check_sizes(p, e) &&
-	    certify_bound(&f, p->rows, p->n_rows, &out->dual_bound, e) && check_claims(p, out, e);
+	    certify_bound(&f, p->rows, p->n_rows, &out->dual_bound, e) && check_claims(p, out, e) &&
+	    check_sure(p, &f, out, e);
 	/* Costs are whole: a bound of 9.2 ns says 10. */
 	out->is_by_duals = ok && (int64_t)ceil(out->dual_bound) >= p->bound_ns;
 	arena_fini(&tmp);

@@ -24,12 +24,14 @@ bool certify_bound(const struct choice_facts *f, const struct plan_row *rows, ui
 struct certificate {
 	double dual_bound;   /* proved by the rows; every plan costs at least this many ns */
 	bool is_by_duals;    /* that reaches bound_ns, so nothing rests on the search */
+	double sure_bound;   /* the same of the confidence's program; 0: the plan claims none */
 	uint32_t n_measured; /* of the chosen candidates */
 	uint32_t n_chosen;
 };
 /* Everything: that steps are the chosen candidates in an executable order, that sums are right, that
  * each step reads what was put where it reads (places do not overlap while live), that sizes
- * fit the specs, and the bound.  The plan has passed plan_check(). */
+ * fit the specs, the bound, and that of a confidence by the costs that it is said to rest on.  The plan has
+ * passed plan_check(). */
 bool plan_certify(const struct plan *p, struct certificate *out, struct err *e) MUST_CHECK;
 
 #endif

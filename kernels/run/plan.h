@@ -118,6 +118,19 @@ struct plan_expected { /* a kernel that was never measured, of a plan that was p
 	uint32_t kernel;
 	int64_t ns, low_ns, high_ns; /* expected; between these with 90 % */
 };
+/* What the best plan over all candidates takes at least, by what is predicted of those that were not
+ * measured. A confidence beside the proof, and none where there is a proof. */
+struct plan_sure {
+	double confidence;             /* share of jobs in which that holds: 0.95 */
+	int64_t least_ns;              /* above bound_ns, at most latency_ns */
+	uint32_t n_predicted, n_bound; /* different kernels never measured: at the low end of what is
+	                                  predicted; at their bounds, as nothing is */
+};
+struct plan_sure_cost { /* a candidate that stands at another cost there: unmeasured, higher; measured, less
+	                   its error */
+	uint32_t candidate;
+	int64_t cost_ns;
+};
 struct plan {
 	struct str run_compat;  /* "x86_64 avx2 fma elf-1": refused elsewhere */
 	struct str environment; /* where it was measured: warned about */
@@ -172,6 +185,10 @@ struct plan {
 	uint32_t n_heats;
 	struct plan_expected *expected; /* by kernel */
 	uint32_t n_expected;
+	struct plan_sure *sures;           /* one or none */
+	struct plan_sure_cost *sure_costs; /* by candidate */
+	struct plan_row *sure_rows;        /* landmarks with the duals of those costs */
+	uint32_t n_sures, n_sure_costs, n_sure_rows;
 	struct plan_node *nodes;
 	uint32_t n_rivals, n_exchanges, n_aparts, n_nodes;
 };

@@ -311,6 +311,28 @@ check_heats(const struct plan *p, struct err *e)
 	return true;
 }
 
+/* What of it is true, certify.c looks at. */
+static bool
+check_sure(const struct plan *p, struct err *e)
+{
+	if (p->n_sures > 1)
+		return refuse(e, "confidence", 1, "is one too many");
+	for (uint32_t i = 0; i < p->n_sures; i++)
+		if (!(p->sures[i].confidence > 0 && p->sures[i].confidence < 1))
+			return refuse(e, "confidence", i, "is no share of jobs");
+	for (uint32_t i = 0; i < p->n_sure_costs; i++)
+		if (p->sure_costs[i].candidate >= p->n_candidates || p->sure_costs[i].cost_ns < 1 ||
+		    (i > 0 && p->sure_costs[i].candidate <= p->sure_costs[i - 1].candidate))
+			return refuse(e, "cost of a confidence", i, "is of no candidate, or none");
+	for (uint32_t i = 0; i < p->n_sure_rows; i++) {
+		const struct plan_row *r = &p->sure_rows[i];
+
+		if (!is_below(r->candidates, r->n_candidates, p->n_candidates) || !isfinite(r->dual))
+			return refuse(e, "row of a confidence", i, "makes no sense");
+	}
+	return true;
+}
+
 static bool
 check_expected(const struct plan *p, struct err *e)
 {
@@ -352,14 +374,15 @@ check_account(const struct plan *p, struct err *e)
 		    n->op.n > PLAN_MAX_WORDS)
 			return refuse(e, "node", i, "names what is not there");
 	}
-	return check_rivals(p, e) && check_perturbed(p, e) && check_heats(p, e) && check_expected(p, e);
+	return check_rivals(p, e) && check_perturbed(p, e) && check_heats(p, e) && check_expected(p, e) &&
+	    check_sure(p, e);
 }
 
 bool
 plan_check(const struct plan *p, struct err *e)
 {
 	const uint32_t counts[] = {p->n_kernels, p->n_places, p->n_steps, p->n_copies, p->n_inputs,
-	    p->n_outputs, p->n_candidates, p->n_rows};
+	    p->n_outputs, p->n_candidates, p->n_rows, p->n_sure_costs, p->n_sure_rows};
 
 	for (size_t i = 0; i < COUNT_OF(counts); i++)
 		if (counts[i] > MAX_ITEMS)

@@ -200,9 +200,10 @@ split(const struct train_set *set, enum predict_head head, const bool *is_out, c
 	struct predict line, *own = NEW_ARRAY(&tmp, struct predict, set->n_models);
 	uint16_t *leaves = NULL;
 	struct forest wide;
+	float *value = NEW_ARRAY(&tmp, float, rest.n_rows + 1);
 	bool *is_used = NEW_ARRAY(&tmp, bool, set->n_rows);
 	double *scale = NEW_ARRAY(&tmp, double, SAMPLE_FLAT);
-	bool ok = train_head(&tmp, &rest, head, &fit_usual, &trained.head[head], e);
+	bool ok = train_head(&tmp, &rest, head, &fit_usual, &trained.head[head], value, e);
 
 	find_scale(set, head, scale);
 	fit_old_line(set, &p, false, 0, &line, is_used);

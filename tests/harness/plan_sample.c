@@ -199,6 +199,16 @@ fill_account(struct arena *a, struct plan *p)
 	p->n_expected = 1;
 	p->expected = NEW(a, struct plan_expected);
 	p->expected[0] = (struct plan_expected){.kernel = 1, .ns = 500, .low_ns = 400, .high_ns = 700};
+	p->n_sures = 1;
+	p->sures = NEW(a, struct plan_sure);
+	p->sures[0] = (struct plan_sure){.confidence = .95, .least_ns = 61, .n_predicted = 12, .n_bound = 3};
+	p->n_sure_costs = 1;
+	p->sure_costs = NEW(a, struct plan_sure_cost);
+	p->sure_costs[0] = (struct plan_sure_cost){.candidate = 1, .cost_ns = 59};
+	p->n_sure_rows = 1;
+	p->sure_rows = NEW(a, struct plan_row);
+	p->sure_rows[0] = (struct plan_row){
+	    .candidates = list(a, 1, (const uint32_t[]){1}), .n_candidates = 1, .dual = 58.5};
 	p->n_nodes = 3;
 	p->nodes = NEW_ARRAY(a, struct plan_node, 3);
 	p->nodes[0] = (struct plan_node){

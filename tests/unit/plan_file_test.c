@@ -102,6 +102,10 @@ comes_back_as_it_was(void **state)
 	assert_true(have.heats[0].kernel == 1 && str_is(have.heats[0].word, "hnc"));
 	assert_int_equal(have.n_expected, 1);
 	assert_memory_equal(have.expected, want.expected, sizeof(*want.expected));
+	assert_true(have.n_sures == 1 && have.n_sure_costs == 1 && have.n_sure_rows == 1);
+	assert_memory_equal(have.sures, want.sures, sizeof(*want.sures));
+	assert_true(have.sure_costs[0].candidate == 1 && have.sure_costs[0].cost_ns == 59);
+	assert_true(have.sure_rows[0].candidates[0] == 1 && have.sure_rows[0].n_candidates == 1);
 	assert_true(plan_file_check(f->path, &df, &e));
 	assert_memory_equal(dw.b, df.b, 32);
 	assert_memory_equal(h.digest.b, df.b, 32);

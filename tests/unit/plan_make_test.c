@@ -1,5 +1,6 @@
 /* tests/unit/plan_make_test.c: plans of hand-made graphs: outputs that are inputs, constants, views or
  * twins; weights packed and shared; memory and order; and that the checker sees every tampering. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -596,6 +597,133 @@ the_checker_sees_every_tampering(void **state)
 	}
 }
 
+/* ---- a confidence ------------------------------------------------------------------------------- */
+/* The plan's own landmarks as those of a confidence, beside a weaker bound: no proof any more. */
+static void
+claim_confidence(struct arena *a, struct plan *p)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < p->n_rows; i++)
+		sum += p->rows[i].dual;
+	p->proved = false;
+	p->bound_ns = 1;
+	p->n_sures = 1;
+	p->sures = NEW(a, struct plan_sure);
+	p->sures[0] =
+	    (struct plan_sure){.confidence = 0.95, .least_ns = (int64_t)ceil(sum), .n_predicted = 1};
+	p->sure_rows = arena_dup(a, p->rows, sizeof(*p->rows) * p->n_rows);
+	p->n_sure_rows = p->n_rows;
+	p->sure_costs = NEW(a, struct plan_sure_cost);
+}
+static void
+sure_of_a_proved_plan(struct plan *p)
+{
+	p->proved = true;
+	p->bound_ns = p->latency_ns;
+}
+static void
+sure_above_the_plan(struct plan *p)
+{
+	p->sures[0].least_ns = p->latency_ns + 1;
+}
+static void
+sure_of_what_the_bound_says(struct plan *p)
+{
+	p->sures[0].least_ns = p->bound_ns;
+}
+static void
+sure_without_a_row(struct plan *p)
+{
+	p->sure_rows++;
+	p->n_sure_rows--;
+}
+static void
+sure_by_a_dual_above_its_costs(struct plan *p)
+{
+	p->sure_rows[0].dual += 2;
+}
+static void
+sure_by_a_dearer_measurement(struct plan *p)
+{
+	p->n_sure_costs = 1;
+	p->sure_costs[0] = (struct plan_sure_cost){
+	    .candidate = p->steps[0].candidate, .cost_ns = p->candidates[p->steps[0].candidate].cost_ns + 1};
+}
+static void
+sure_by_a_cheaper_kernel(struct plan *p)
+{
+	p->n_sure_costs = 1;
+	p->sure_costs[0] = (struct plan_sure_cost){.candidate = p->steps[0].candidate, .cost_ns = 1};
+}
+static void
+sure_of_a_guess(struct plan *p)
+{
+	p->kernels[p->steps[0].kernel].is_measured = false;
+	for (uint32_t i = 0; i < p->n_steps; i++)
+		p->candidates[p->steps[i].candidate].is_measured = p->kernels[p->steps[i].kernel].is_measured;
+}
+static void
+sure_twice(struct plan *p)
+{
+	p->n_sures = 2;
+}
+static void
+sure_of_all_jobs(struct plan *p)
+{
+	p->sures[0].confidence = 1;
+}
+static void
+sure_of_no_candidate(struct plan *p)
+{
+	p->n_sure_costs = 1;
+	p->sure_costs[0] = (struct plan_sure_cost){.candidate = p->n_candidates, .cost_ns = 1};
+}
+
+static void
+a_confidence_is_added_up_again(void **state)
+{
+	static const struct {
+		const char *what;
+		void (*spoil)(struct plan *p);
+	} rows[] = {
+#define ROW(F) {#F, F}
+	    {"nothing", NULL},
+	    ROW(sure_of_a_proved_plan),
+	    ROW(sure_above_the_plan),
+	    ROW(sure_of_what_the_bound_says),
+	    ROW(sure_without_a_row),
+	    ROW(sure_by_a_dual_above_its_costs),
+	    ROW(sure_by_a_dearer_measurement),
+	    ROW(sure_by_a_cheaper_kernel),
+	    ROW(sure_of_a_guess),
+	    ROW(sure_twice),
+	    ROW(sure_of_all_jobs),
+	    ROW(sure_of_no_candidate),
+#undef ROW
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		struct arena a = {0};
+		struct graph g;
+		struct plan_path path;
+		struct certificate c;
+		struct err e = {0};
+		bool holds;
+
+		read_graph(&a, chain, &g);
+		make_plan(&a, &g, &path);
+		claim_confidence(&a, &path.plan);
+		if (rows[i].spoil)
+			rows[i].spoil(&path.plan);
+		holds = plan_check(&path.plan, &e) && plan_certify(&path.plan, &c, &e);
+		if (holds != !rows[i].spoil)
+			fail_msg("%s: %s", rows[i].what, holds ? "not noticed" : e.msg);
+		arena_fini(&a);
+	}
+}
+
 int
 main(void)
 {
@@ -612,6 +740,7 @@ main(void)
 	    cmocka_unit_test(a_result_takes_over_an_operand_that_dies),
 	    cmocka_unit_test(an_operand_that_is_read_later_keeps_its_bytes),
 	    cmocka_unit_test(the_checker_sees_every_tampering),
+	    cmocka_unit_test(a_confidence_is_added_up_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

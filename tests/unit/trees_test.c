@@ -64,7 +64,7 @@ train(struct arena *a, const struct train_set *set, struct predictor *out)
 		fail_msg("%s", e.msg);
 }
 
-enum { ROWS = 143 };
+enum { ROWS = 143, SURE_AT = 16 + 8 + 16 /* behind what it is, and of how many rows */ };
 
 static void
 equal_rows_give_equal_bytes(void **state)
@@ -274,6 +274,39 @@ a_file_comes_back_and_no_other_bytes_do(void **state)
 	arena_fini(&a);
 }
 
+/* Files of before do not know how far down a job is sure: nobody does, then. */
+static void
+a_file_without_that_number_is_read(void **state)
+{
+	struct arena a = {0};
+	struct train_set set;
+	struct predictor p, q;
+	struct bytes file;
+	struct err e = {0};
+	struct hash h;
+	uint8_t *old;
+
+	(void)state;
+	make_set(&a, ROWS, false, &set);
+	train(&a, &set, &p);
+	p.sure = 1.25F;
+	predictor_write(&a, &p, &file);
+	assert_true(predictor_read(&a, file, &q, &e));
+	assert_true(!(q.sure < 1.25F) && !(q.sure > 1.25F));
+	old = arena_dup(&a, file.p, file.n);
+	old[14] = '1';
+	memmove(old + SURE_AT, old + SURE_AT + 4, file.n - SURE_AT - 4);
+	h = hash_bytes(old, file.n - 36);
+	memcpy(old + file.n - 36, h.b, 32);
+	assert_true(predictor_read(&a, (struct bytes){old, file.n - 4}, &q, &e));
+	assert_true(!(q.sure > 0) && q.n_rows == p.n_rows);
+	p.sure = -1;
+	predictor_write(&a, &p, &file);
+	assert_false(predictor_read(&a, file, &q, &e));
+	assert_int_equal(e.code, ERR_FORMAT);
+	arena_fini(&a);
+}
+
 /* With a digest that fits: what is inside is looked at all the same. */
 static void
 a_file_that_was_made_to_harm_is_refused(void **state)
@@ -323,6 +356,7 @@ the_shipped_file_is_of_this_korch(void **state)
 			 "build --target "
 			 "predict-train",
 		    e.msg);
+	assert_true(p.sure > 0 && p.sure < 4); /* of models enough */
 	assert_true(p.n_models >= 2 && p.n_rows > 1000 && p.epoch == GENERATOR_EPOCH);
 	assert_true(predictor_shipped().n <= PREDICT_FILE_MAX);
 	arena_fini(&a);
@@ -383,6 +417,7 @@ main(void)
 	    cmocka_unit_test(no_rows_and_rows_of_one_model_are_refused),
 	    cmocka_unit_test(exports_are_read),
 	    cmocka_unit_test(a_file_comes_back_and_no_other_bytes_do),
+	    cmocka_unit_test(a_file_without_that_number_is_read),
 	    cmocka_unit_test(a_file_that_was_made_to_harm_is_refused),
 	    cmocka_unit_test(the_shipped_file_is_of_this_korch),
 	    cmocka_unit_test(a_tenth_of_the_rows_says_much_the_same),
