@@ -275,7 +275,7 @@ answer_build(struct desk *d, const struct m_build_ask *ask)
 			took[i] = d->takes(&ask->kernels[i]);
 		m.build_have.took = (struct bytes){took, ask->n_kernels};
 	}
-	pass(d, ask->only_known ? 0 : d->build_ns * (int64_t)ask->n_kernels);
+	pass(d, is_here ? 0 : d->build_ns * (int64_t)ask->n_kernels);
 	answer_late(d);
 	assert_true(os_write_file(os_real(), path, (struct bytes){(const uint8_t *)"object", 6}, &e));
 	assert_true(pipe_send(&d->pipe, &m, &e));
@@ -462,7 +462,7 @@ hear(struct desk *d, const struct msg *m)
 		answer_times(d, &m->time_ask);
 		break;
 	case MSG_end_ask:
-		pass(d, d->reading_ns);
+		pass(d, m->end_ask.gives_plan ? 0 : d->reading_ns); /* that comes behind the first */
 		answer_end(d, &m->end_ask);
 		break;
 	case MSG_measure_drop:
