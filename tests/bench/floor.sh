@@ -5,7 +5,7 @@
 # two medians.  Printed: both times, tuned over nothing as the median of the ratios, its standard error, and whose plan was
 # written where it was not that of the least sum.  At the end the geometric mean; status 1 where a ratio is above 1 by more
 # than two errors.  $KORCH_BIN: the programs (default: build/bin).
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=${KORCH_BIN:-build/bin} budget=60 threads=1 turns=15
 models=()
@@ -34,25 +34,33 @@ export XDG_CACHE_HOME=$work/cache
 field() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^,}\"]*\).*/\1/p"; }
 
 # tune MODEL BUDGET PLAN: its last JSON line
-tune() { "$bin/korch-submit" "$1" -o "$3" --budget "$2" --threads "$threads" --json 2>"$work/err" | tail -n 1; }
-# Half a second of runs.
-run_ns() { "$bin/korch-run" "$1" --repeat "$repeat" --warmup 3 --threads "$threads" --json | tail -n 1 | field median_ns; }
+tune() {
+	"$bin/korch-submit" "$1" -o "$3" --budget "$2" --threads "$threads" --json >"$work/said" 2>"$work/err" || {
+		echo "floor.sh: $1: $(tail -n 1 "$work/err")" >&2
+		exit 1
+	}
+	tail -n 1 "$work/said"
+}
+# run_ns PLAN RUNS: the median of so many
+run_ns() { "$bin/korch-run" "$1" --repeat "$2" --warmup 3 --threads "$threads" --json | tail -n 1 | field median_ns; }
 
 printf '%-24s %11s %11s %7s %7s  %s\n' model nothing/us tuned/us ratio error written
-for model in "${models[@]}"; do
-	rm -rf "$work/data"
-	export XDG_DATA_HOME=$work/data
+for i in "${!models[@]}"; do
+	model=${models[$i]} name=$(basename "${models[$i]}" .onnx)
+	[ "$name" != model ] || name=$(basename "$(dirname "$model")")
+	export XDG_DATA_HOME=$work/data$i # the last one's korchd is still there
 	tune "$model" 0 "$work/zero.korch" >/dev/null
 	tune "$model" "$budget" "$work/plan.korch" >"$work/json"
-	repeat=3
-	first=$(run_ns "$work/zero.korch")
-	repeat=$(awk -v n="$first" 'BEGIN {r = int(5e8 / n); print r < 3 ? 3 : r > 2000 ? 2000 : r}')
+	first=$(run_ns "$work/zero.korch" 3)
+	# half a second of runs
+	runs=$(awk -v n="$first" 'BEGIN {r = int(5e8 / n); print (r < 3 ? 3 : (r > 2000 ? 2000 : r))}')
 	: >"$work/pairs"
 	for turn in $(seq "$turns"); do
-		zero=$(run_ns "$work/zero.korch")
-		echo "$(run_ns "$work/plan.korch") $zero" >>"$work/pairs"
+		zero=$(run_ns "$work/zero.korch" "$runs")
+		plan=$(run_ns "$work/plan.korch" "$runs")
+		echo "$plan $zero" >>"$work/pairs"
 	done
-	awk -v name="$(basename "$model" .onnx)" -v winner="$(field winner <"$work/json")" '
+	awk -v name="$name" -v winner="$(field winner <"$work/json")" '
 		function median(v, n,   i, j, x) {
 			for (i = 2; i <= n; i++) {
 				x = v[i]
