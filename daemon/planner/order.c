@@ -8,6 +8,9 @@
 /* So far behind the first one a schedule is looked at together with it; so many at the most. */
 static const double beside = 0.1;
 enum { LOOK_MOST = 2, NAMED_MOST = 64 };
+/* A call may be so far behind where nothing is measured: somebody waits for the first answer, and a call
+ * needs no compiler. */
+static const double behind_at_once = 0.5;
 /* Of the plan's time: what is expected to gain less is not compiled. */
 static const double worth = 0.001;
 /* What the errors of two schedules of one kernel have not in common, of what one is off by: they are of the
@@ -183,9 +186,10 @@ order_guess(struct tune *t, uint32_t spec, struct str *first, struct str *genera
 {
 	const struct order *o = order_of(t, spec);
 	uint32_t call = first_of(o, true), other = first_of(o, false);
+	double behind = tune_may_measure(t) ? beside : behind_at_once;
 
 	*generated = other < o->n ? o->schedule[other] : STR("");
-	*first = call < o->n && o->ns[call] <= o->ns[0] * (1 + beside) ? o->schedule[call] : *generated;
+	*first = call < o->n && o->ns[call] <= o->ns[0] * (1 + behind) ? o->schedule[call] : *generated;
 	return o->n > 0;
 }
 
