@@ -23,7 +23,7 @@ python3 - kernels/predict/trained/korch.predict "$tmp" <<'EOF'
 import hashlib, struct, sys
 b = bytearray(open(sys.argv[1], "rb").read()[:-32])
 def save(name, b): open(sys.argv[2] + "/" + name, "wb").write(bytes(b) + hashlib.sha256(bytes(b)).digest())
-at = 16 + 8 + 4 * 4 + 128
+at = 16 + 8 + 5 * 4 + 128
 n_features, n_trees, n_nodes, has_line = struct.unpack_from("<4I", b, at)
 base, = struct.unpack_from("<f", b, at + 16)
 struct.pack_into("<f", b, at + 16, base + 2.3)
