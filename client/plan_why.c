@@ -255,10 +255,9 @@ library_of(const struct plan_kernel *k)
 struct str
 why_heat(const struct plan *p, uint32_t kernel)
 {
-	for (uint32_t i = 0; i < p->n_heats; i++)
-		if (p->heats[i].kernel == kernel)
-			return p->heats[i].word;
-	return STR("-");
+	struct str word = plan_heat(p, kernel);
+
+	return word.n ? word : STR("-");
 }
 
 const struct plan_expected *

@@ -436,8 +436,9 @@ costs_open(struct tune *t, struct err *e)
 	siblings_ask(t, &ask.cost_ask);
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, 0, &have, e))
 		return false;
-	siblings_take(t, have.cost_have.siblings, have.cost_have.n_siblings);
 	take_costs(t, &have.cost_have);
+	siblings_take(t, have.cost_have.siblings, have.cost_have.n_siblings);
+	expect_begin(t);
 	return true;
 }
 

@@ -45,10 +45,10 @@ expect_open(struct tune *t, struct err *e)
 }
 
 static const uint16_t *
-leaves_of(struct tune *t, const struct sample *plain)
+leaves_of(const struct tune *t, struct arena *a, const struct sample *plain)
 {
 	const struct forest *f = &t->predictor->head[HEAD_KERNEL].f;
-	uint16_t *leaf = NEW_ARRAY(t->arena, uint16_t, MAX_OF(f->n_trees, 1u));
+	uint16_t *leaf = NEW_ARRAY(a, uint16_t, MAX_OF(f->n_trees, 1u));
 	float x[SAMPLE_FLAT];
 
 	sample_flat(plain, x);
@@ -70,7 +70,7 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 		sample_plain(&tmp, s, &t->target, &t->hw, c->heat, &plain);
 		predict_kernel(t->predictor, &plain, &p);
 		if (!p.is_far)
-			c->leaves = leaves_of(t, &plain);
+			c->leaves = leaves_of(t, t->arena, &plain);
 		c->group = p.group;
 		arena_fini(&tmp);
 	}
@@ -84,42 +84,53 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 	}
 }
 
+/* To all that are kin of who ends in these leaves, but `but`: what it is off by, more than they heard of it before. */
+static void
+tell_kin(struct tune *t, const uint16_t *leaves, uint32_t but, double left, double times)
+{
+	uint32_t n_trees = t->predictor->head[HEAD_KERNEL].f.n_trees;
+
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
+		struct spec_cost *to = &t->cost[i];
+		double weight;
+
+		if (i == but || !to->leaves)
+			continue;
+		weight = kin_weight(leaves, to->leaves, n_trees);
+		to->kin.left += weight * left;
+		to->kin.weight += weight * times;
+	}
+}
+
 void
 expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns)
 {
 	struct arena tmp = {0};
-	const struct forest *f = t->predictor ? &t->predictor->head[HEAD_KERNEL].f : NULL;
 	struct sample plain;
-	struct prediction p = {.is_far = true};
-	uint16_t *leaves;
-	float x[SAMPLE_FLAT];
+	struct prediction p;
+	double left;
 
-	if (f) {
-		sample_plain(&tmp, s, &t->target, &t->hw, heat, &plain);
-		predict_kernel(t->predictor, &plain, &p);
-	}
-	if (!p.is_far) {
-		double left = predict_heard(t->predictor, HEAD_KERNEL, &p,
-		    log((double)measured_ns / plain.analytic_ns) - p.log_ratio);
-
-		sample_flat(&plain, x);
-		leaves = NEW_ARRAY(&tmp, uint16_t, MAX_OF(f->n_trees, 1u));
-		forest_leaves(f, x, leaves);
-		for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
-			struct spec_cost *to = &t->cost[i];
-			double weight = to->leaves ? kin_weight(leaves, to->leaves, f->n_trees) : 0;
-
-			to->kin_before.left += weight * left;
-			to->kin_before.weight += weight;
-			to->kin = to->kin_before;
-		}
-	}
+	if (!t->predictor)
+		return;
+	sample_plain(&tmp, s, &t->target, &t->hw, heat, &plain);
+	predict_kernel(t->predictor, &plain, &p);
+	left = log((double)measured_ns / plain.analytic_ns) - p.log_ratio;
+	if (!p.is_far)
+		tell_kin(t, leaves_of(t, &tmp, &plain), UINT32_MAX,
+		    predict_heard(t->predictor, HEAD_KERNEL, &p, left), 1);
 	arena_fini(&tmp);
 }
 
-/* What a measured kernel is off by goes to its kin, which have heard another number of it before or none. */
+void
+expect_begin(struct tune *t)
+{
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
+		t->cost[i].kin_before = t->cost[i].kin;
+}
+
+/* Its kin may have heard another number of it before. */
 static void
-tell_kin(struct tune *t, uint32_t spec, uint32_t n_specs)
+tell_measured(struct tune *t, uint32_t spec)
 {
 	struct spec_cost *c = &t->cost[spec];
 	const struct prediction of = {.group = c->group};
@@ -128,16 +139,7 @@ tell_kin(struct tune *t, uint32_t spec, uint32_t n_specs)
 	left = predict_heard(t->predictor, HEAD_KERNEL, &of, left);
 	if (c->is_told && left == c->told)
 		return;
-	for (uint32_t i = 0; i < n_specs; i++) {
-		struct spec_cost *to = &t->cost[i];
-		double weight;
-
-		if (i == spec || !to->leaves)
-			continue;
-		weight = kin_weight(c->leaves, to->leaves, t->predictor->head[HEAD_KERNEL].f.n_trees);
-		to->kin.left += weight * (left - c->told);
-		to->kin.weight += c->is_told ? 0 : weight;
-	}
+	tell_kin(t, c->leaves, spec, left - c->told, c->is_told ? 0 : 1);
 	c->told = left;
 	c->is_told = true;
 }
@@ -158,7 +160,7 @@ expect_learn(struct tune *t)
 
 	for (uint32_t i = 0; i < n_specs; i++)
 		if (t->cost[i].measured_ns > 0 && t->cost[i].leaves)
-			tell_kin(t, i, n_specs);
+			tell_measured(t, i);
 	for (uint32_t i = 0; i < n_specs; i++) {
 		const struct spec_cost *c = &t->cost[i];
 

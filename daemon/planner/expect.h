@@ -11,8 +11,9 @@
 bool expect_open(struct tune *t, struct err *e) MUST_CHECK;
 /* Fills what is known of a spec before it is measured; parts: of ->analytic_ns. */
 void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
-/* A kernel that is none of the job's took so long. */
+/* A kernel that is none of the job's took so long; before expect_begin(), which ends that. */
 void expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns);
+void expect_begin(struct tune *t);
 /* From what is measured by now. */
 void expect_learn(struct tune *t);
 /* The same as if nothing had been learned before: what came when leaves no rounding behind. */

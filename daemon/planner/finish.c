@@ -194,7 +194,8 @@ keep_signature(struct tune *t, const struct m_build_have *have)
 	*s = (struct plan_seal){
 	    .build_key = have->key, .worker = {str_dup(t->arena, have->worker), have->worker.n}};
 	s->build.n = MIN_OF(have->signature.n, sizeof(s->build.b));
-	memcpy(s->build.b, have->signature.p, s->build.n);
+	if (s->build.n)
+		memcpy(s->build.b, have->signature.p, s->build.n);
 }
 
 /* The text alone: whoever has a compiler for the device makes code of it. */

@@ -96,6 +96,16 @@ is_of_this_job(const struct tune *t, const struct seat *p, uint32_t n, const str
 	return false;
 }
 
+/* Is there a kernel whose time is not known? */
+static bool
+has_open(const struct tune *t)
+{
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
+		if (t->cost[i].state == LAZY_OPEN)
+			return true;
+	return false;
+}
+
 void
 siblings_take(struct tune *t, const struct m_sibling *m, uint32_t n_siblings)
 {

@@ -207,3 +207,16 @@ train_rows_end(struct train_set *set)
 		set->rows[best].is_best = true;
 	}
 }
+
+struct train_set
+train_set_without(struct arena *a, const struct train_set *set, const bool *is_out)
+{
+	struct train_set x = *set;
+
+	x.rows = NEW_ARRAY(a, struct train_row, MAX_OF(set->n_rows, 1u));
+	x.n_rows = 0;
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		if (!is_out[i])
+			x.rows[x.n_rows++] = set->rows[i];
+	return x;
+}

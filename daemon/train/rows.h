@@ -53,6 +53,8 @@ void train_row_flatten(struct arena *a, struct train_row *row);
  * where spec and schedule still read. */
 bool train_rows_add_own(
     struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
+/* The set without the rows that are out, in a; what it points to is shared. */
+struct train_set train_set_without(struct arena *a, const struct train_set *set, const bool *is_out);
 /* Timed of the same spec on the same device, with operands where the other's lay. */
 bool train_same_race(const struct train_row *a, const struct train_row *b);
 /* Sorts, and finds the best of each spec; after the last train_rows_add(). */

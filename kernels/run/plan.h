@@ -203,4 +203,7 @@ plan_lacks_code(const struct plan *p)
 	return false;
 }
 
+/* Where a kernel's operands and results lay when it was timed (kernels/base/heat.h); "": all cold. */
+struct str plan_heat(const struct plan *p, uint32_t kernel);
+
 #endif

@@ -65,15 +65,6 @@ median_of(const double *v, int n)
 }
 
 /* ---- making -------------------------------------------------------------------------------------- */
-static struct str
-heat_of(const struct plan *p, uint32_t kernel)
-{
-	for (uint32_t i = 0; i < p->n_heats; i++)
-		if (p->heats[i].kernel == kernel)
-			return p->heats[i].word;
-	return STR("");
-}
-
 static bool
 make_kernels(struct one *o, const struct target *t, struct err *e)
 {
@@ -100,7 +91,7 @@ make_kernels(struct one *o, const struct target *t, struct err *e)
 		o->kernels[i] = (struct measure_kernel){
 		    .schedule = p->kernels[k].schedule, .symbol = str_of(symbol), .code = &o->codes[i]};
 		codes[i] = &o->codes[i];
-		o->heats[i] = heat_of(p, k);
+		o->heats[i] = plan_heat(p, k);
 		o->of[o->n++] = k;
 	}
 	for (int w = 0; w < WAYS; w++)

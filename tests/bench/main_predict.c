@@ -140,20 +140,6 @@ fit_old_line(const struct train_set *set, const struct train_part *p, bool is_ow
 	arena_fini(&tmp);
 }
 
-/* The set without what is left out: for a strict nesting of intervals. */
-static struct train_set
-others(struct arena *a, const struct train_set *set, const bool *is_out)
-{
-	struct train_set x = *set;
-
-	x.rows = NEW_ARRAY(a, struct train_row, set->n_rows);
-	x.n_rows = 0;
-	for (uint32_t i = 0; i < set->n_rows; i++)
-		if (!is_out[i])
-			x.rows[x.n_rows++] = set->rows[i];
-	return x;
-}
-
 static bool
 wide_line(struct arena *a, const struct train_set *set, const struct train_part *p, struct forest *out)
 {
@@ -195,7 +181,7 @@ split(const struct train_set *set, enum predict_head head, const bool *is_out, c
 {
 	struct arena tmp = {0};
 	struct train_part p = {head, (bool *)(uintptr_t)is_out}, all = {head, NULL};
-	struct train_set rest = others(&tmp, set, is_out);
+	struct train_set rest = train_set_without(&tmp, set, is_out);
 	struct predictor trained = {0};
 	struct predict line, *own = NEW_ARRAY(&tmp, struct predict, set->n_models);
 	uint16_t *leaves = NULL;

@@ -56,26 +56,11 @@ print(const char *what, const struct tally *t)
 	fflush(stdout);
 }
 
-/* The set without a model's rows, and without its specs. */
-static struct train_set
-others(struct arena *a, const struct train_set *set, uint32_t model)
-{
-	bool *is_out = train_leave_out(a, set, model);
-	struct train_set x = *set;
-
-	x.rows = NEW_ARRAY(a, struct train_row, set->n_rows);
-	x.n_rows = 0;
-	for (uint32_t i = 0; i < set->n_rows; i++)
-		if (!is_out[i])
-			x.rows[x.n_rows++] = set->rows[i];
-	return x;
-}
-
 static bool
 bench_model(const struct train_set *set, uint32_t model, uint32_t n_jobs, struct tally *all, struct err *e)
 {
 	struct arena tmp = {0};
-	struct train_set rest = others(&tmp, set, model);
+	struct train_set rest = train_set_without(&tmp, set, train_leave_out(&tmp, set, model));
 	struct predictor p = {0};
 	float *value = NEW_ARRAY(&tmp, float, set->n_rows);
 	struct tally own = {.within = NEW_ARRAY(&tmp, double, n_jobs)};

@@ -281,15 +281,6 @@ answer_build(struct desk *d, const struct m_build_ask *ask)
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 
-static struct str
-heat_of(const struct plan *p, uint32_t kernel)
-{
-	for (uint32_t i = 0; i < p->n_heats; i++)
-		if (p->heats[i].kernel == kernel)
-			return p->heats[i].word;
-	return STR("");
-}
-
 /* By the table of what kernels really take, where there is one; else the last of them is the fastest. */
 static int64_t
 whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
@@ -309,7 +300,7 @@ whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
 
 		if (d->way) /* as it was built, measured or not */
 			sum += d->truth(
-			    &k->spec, d->way(d, &k->of, heat_of(&p, p.steps[s].kernel), in->schedule));
+			    &k->spec, d->way(d, &k->of, plan_heat(&p, p.steps[s].kernel), in->schedule));
 		else
 			sum += d->is_sum ? k->cost.median_ns : d->truth(&k->spec, k->cost.first_ns);
 	}
@@ -421,7 +412,8 @@ take_done(struct desk *d, const struct m_done *m)
 	struct err e = {0};
 
 	d->n_timed_whole = m->n_wholes;
-	memcpy(d->timed, m->wholes, m->n_wholes * sizeof(*m->wholes));
+	if (m->n_wholes)
+		memcpy(d->timed, m->wholes, m->n_wholes * sizeof(*m->wholes));
 	d->is_again = !hash_eq(&m->plan, &zero);
 	assert_true(d->is_again == (m->plan_path.n == 0));
 	if (d->is_again)
