@@ -56,6 +56,17 @@ read_limits(const struct opts *o, struct sock_limits *l, struct err *e)
 }
 
 /* Where the program is not installed, nothing is trained. */
+/* NULL: there is no such folder. */
+static const char *
+whole_path(struct arena *a, const char *path)
+{
+	char *found = realpath(path, NULL);
+	const char *kept = found ? str_dup(a, str_of(found)) : NULL;
+
+	free(found);
+	return kept;
+}
+
 static bool
 read_train(struct arena *a, const struct opts *o, struct daemon_conf *c, struct err *e)
 {
@@ -78,7 +89,7 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 		    "korchd: your data folder is on a network file system; using %s of this host\n", data);
 	if (!os_make_dirs(data, e))
 		return false;
-	*c = (struct daemon_conf){.data = realpath(data, NULL),
+	*c = (struct daemon_conf){.data = whole_path(a, data),
 	    .cred = cred_conf_of(o),
 	    .is_private = opt_flag(o, OPT_private),
 	    .quiet = opt_flag(o, OPT_quiet),

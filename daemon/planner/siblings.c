@@ -113,8 +113,9 @@ siblings_take(struct tune *t, const struct m_sibling *m, uint32_t n_siblings)
 	uint32_t n;
 	const struct seat *p = seats(t, &tmp, &n);
 	double *apart = NEW_ARRAY(&tmp, double, MAX_OF(t->front.cands.n_specs, 1u));
+	bool is_open = has_open(t); /* else nobody asks what they say */
 
-	for (uint32_t i = 0; i < n_siblings; i++) {
+	for (uint32_t i = 0; i < n_siblings && is_open; i++) {
 		struct arena own = {0};
 		struct spec s;
 		struct err none = {0};

@@ -15,13 +15,14 @@ plan() {
 }
 has_library=
 ldd "$bin/korch-measure" | grep -q dnnl && has_library=1
+n=0
 for model in candy_small efficientvit_small; do
 	plan own $model $model.korch
-	n=$(calls $model.korch)
-	if [ -n "$has_library" ]; then [ "$n" -gt 0 ]; else [ "$n" = 0 ]; fi && ok || bad "$model: $n calls"
+	n=$((n + $(calls $model.korch))) # a model's own may be none: by what the machine's calibration expects
 	plan own $model again.korch
 	cmp -s $model.korch again.korch && ok || bad "$model: a repeat gives another plan"
 done
+if [ -n "$has_library" ]; then [ "$n" -gt 0 ]; else [ "$n" = 0 ]; fi && ok || bad "$n calls in the two plans"
 # Several threads share a call's rows.
 plan own efficientvit_small two.korch --threads 2
 plan own candy_small strict.korch --strict

@@ -2,44 +2,14 @@
  * nothing newer, one that lies moves nobody beyond an interval; and whether the outcome is better than what
  * serves is found out on kernels that neither has seen. */
 #include "../../daemon/train/own.h"
+#include "train_rig.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <string.h>
 #include <cmocka.h>
 
-static const struct hw host = {
-    .flops_peak = 1e11,
-    .bytes_per_s = {1e11, 5e10, 2e10, 1e10},
-    .level_bytes = {32768, 524288, 16777216},
-    .call_ns = 20,
-    .simd_bytes = 64,
-    .n_threads = 1,
-};
-enum { MODELS = 4, ROWS = 120 };
-
-static void
-make_row(struct arena *a, uint32_t i, double extra, struct train_row *out)
-{
-	uint32_t rows = 256 + 24 * (i % 13), columns = 256 + 16 * (i / 13 % 11);
-	char *text = arena_printf(a, "%%0 = input f32[%u,%u]\n%%1 = %s %%0\n%%2 = %s %%1\noutput %%2\n", rows,
-	    columns, i % 2 ? "exp" : "neg", i % 3 ? "abs" : "tanh");
-	struct graph g;
-	struct spec s;
-	struct err e = {0};
-
-	*out = (struct train_row){.model = i % MODELS, .schedule = STR(""), .wall_ns = 1000 + i};
-	if (!graph_read(&g, a, str_of(text), &e))
-		fail_msg("%s", e.msg);
-	spec_of_graph(a, &g, &s);
-	if (!sample_make(a, &s, STR(""), &target_avx512, &host, STR(""), &out->sample, &e))
-		fail_msg("%s", e.msg);
-	out->plain = out->sample;
-	train_row_flatten(a, out);
-	out->spec = s.hash;
-	out->log_ratio = 0.3 + 0.8 * (i % 2) + 0.4 * (i % 3 == 0) + extra;
-	out->ns = out->sample.analytic_ns * exp(out->log_ratio);
-}
+enum { MODELS = RIG_MODELS, ROWS = 120 };
 
 /* What others measured, at environment 0, and from row `from` on the class's own, at environment 1, `extra`
  * slower. */
@@ -58,20 +28,11 @@ make_set(struct arena *a, uint32_t from, double extra, struct train_set *set)
 	    .envs = envs,
 	    .n_envs = 2};
 	for (uint32_t i = 0; i < ROWS; i++) {
-		make_row(a, i, i >= from ? extra : 0, &set->rows[i]);
+		rig_row(a, i, i >= from ? extra : 0, &set->rows[i]);
 		set->rows[i].is_own = i >= from;
 		set->rows[i].env = i >= from;
 	}
 	train_rows_end(set);
-}
-
-static void
-train(struct arena *a, const struct train_set *set, struct predictor *out)
-{
-	struct err e = {0};
-
-	if (!train_predictor(a, set, &fit_usual, out, &e))
-		fail_msg("%s", e.msg);
 }
 
 /* Of two times for the same numbers, the class's own is nearer to what is learned. */
@@ -89,12 +50,12 @@ own_rows_weigh_more(void **state)
 		uint32_t at = i % (ROWS / 2);
 		bool is_own = i >= ROWS / 2;
 
-		make_row(&a, at, is_own ? 0.4 : 0, &set.rows[i]);
+		rig_row(&a, at, is_own ? 0.4 : 0, &set.rows[i]);
 		set.rows[i].is_own = is_own;
 		set.rows[i].env = is_own;
 	}
 	train_rows_end(&set);
-	train(&a, &set, &p);
+	rig_train(&a, &set, &p);
 	for (uint32_t i = 0; i < ROWS; i++) {
 		const struct train_row *r = &set.rows[i];
 		struct prediction x;
@@ -120,12 +81,12 @@ an_own_row_that_lies_moves_nobody_far(void **state)
 
 	(void)state;
 	make_set(&a, ROWS / 2, 0, &set);
-	train(&a, &set, &honest);
+	rig_train(&a, &set, &honest);
 	while (!set.rows[liar].is_own)
 		liar++;
 	set.rows[liar].log_ratio += 5;
 	set.rows[liar].ns *= exp(5);
-	train(&a, &set, &lied_to);
+	rig_train(&a, &set, &lied_to);
 	for (uint32_t i = 0; i < ROWS; i++) {
 		const struct sample *s = &set.rows[i].sample;
 		struct prediction x, y;
@@ -151,7 +112,7 @@ check(struct arena *a, double extra, int64_t since_ns)
 	struct err e = {0};
 
 	make_set(a, ROWS, 0, &others);
-	train(a, &others, &serves);
+	rig_train(a, &others, &serves);
 	make_set(a, ROWS / 2, extra, &set);
 	if (!own_check(&set, &fit_usual, &serves, since_ns, &c, &e))
 		fail_msg("%s", e.msg);
@@ -187,7 +148,7 @@ older_rows_stand_in(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
-		make_row(&a, 7, 0.1 * i, &rows[i]);
+		rig_row(&a, 7, 0.1 * i, &rows[i]);
 		rows[i].is_own = true;
 		rows[i].heat = STR("");
 		rows[i].is_older = i == 0; /* the fastest */

@@ -90,6 +90,55 @@ counter(struct box *b, const char *name)
 	return 0;
 }
 
+static struct m_sibling *
+siblings_of(struct box *b, const struct hash *structure, const struct meas_key *k, uint32_t most, uint32_t *n)
+{
+	struct m_sibling *out;
+	struct err e = {0};
+
+	if (!meas_siblings(b->db, &b->a, structure, k, most, &out, n, &e))
+		fail_msg("%s", e.msg);
+	return out;
+}
+
+/* Kernels that compute the same with other extents are found, each by its best row; others, and those of
+ * other environments, are not. */
+static void
+siblings(void **state)
+{
+	static const char *const text[] = {"spec 1\n%0 = input f32[64]\n%1 = exp %0 : f32[64]\noutput %1\n",
+	    "spec 1\n%0 = input f32[128]\n%1 = exp %0 : f32[128]\noutput %1\n",
+	    "spec 1\n%0 = input f32[64]\n%1 = relu %0 : f32[64]\noutput %1\n", "no spec"};
+	struct box b;
+	struct meas_key k;
+	struct m_sibling *have;
+	struct spec exp64, relu;
+	struct err e = {0};
+	uint32_t n;
+
+	(void)state;
+	box_open(&b);
+	k = box_env(&b, "cpu", "cpu=one");
+	for (size_t i = 0; i < COUNT_OF(text); i++)
+		box_put(&b, text[i], &k, box_row("slow", 200, 10), 1);
+	box_put(&b, text[1], &k, box_row("fast", 100, 10), 2);
+	assert_true(
+	    spec_read(&b.a, str_of(text[0]), &exp64, &e) && spec_read(&b.a, str_of(text[2]), &relu, &e));
+	have = siblings_of(&b, &exp64.structure, &k, 4, &n);
+	assert_int_equal(n, 2);
+	assert_true(str_is(have[0].spec, text[1]) && str_is(have[0].schedule, "fast"));
+	assert_int_equal(have[0].median_ns, 100);
+	assert_true(str_is(have[1].spec, text[0]));
+	(void)siblings_of(&b, &exp64.structure, &k, 1, &n);
+	assert_int_equal(n, 1);
+	(void)siblings_of(&b, &relu.structure, &k, 4, &n);
+	assert_int_equal(n, 1);
+	k = box_env(&b, "cpu", "cpu=another");
+	(void)siblings_of(&b, &exp64.structure, &k, 4, &n);
+	assert_int_equal(n, 0);
+	box_close(&b);
+}
+
 /* What was timed again costs the median of its repeats; what it was picked by stays beside it. */
 static void
 repeats(void **state)
@@ -687,210 +736,11 @@ copies_before_migration(void **state)
 	box_close(&b);
 }
 
-/* ---- classes ------------------------------------------------------------------------ */
-static uint32_t
-rows_of(struct box *b, const char *class)
-{
-	struct hash zero = {{0}};
-	struct m_measurement *rows;
-	uint32_t n;
-	bool more;
-	struct err e = {0};
-
-	assert_true(cache_list(b->db, &b->a, &zero, str_of(class), 10, &rows, &n, &more, &e));
-	return n;
-}
-
-static const char *
-class_seen(struct box *b, const char *pattern)
-{
-	struct m_env env;
-	int64_t id;
-	struct err e = {0};
-
-	return env_of_class(b->db, &b->a, str_of(pattern), &id, &env, &e) ? str_dup(&b->a, env.class) : "";
-}
-
-/* The class that a prediction is for, or what the error says. */
-static const char *
-class_known(struct box *b, const char *pattern, uint64_t *epoch)
-{
-	struct m_env env;
-	int64_t id;
-	struct err e = {0};
-	bool ok = env_known(b->db, &b->a, str_of(pattern), &id, &env, &e);
-
-	if (ok)
-		*epoch = env.epoch;
-	return ok ? str_dup(&b->a, env.class) : arena_printf(&b->a, "%d %s", (int)e.code, e.msg);
-}
-
-static struct m_sibling *
-siblings_of(struct box *b, const struct hash *structure, const struct meas_key *k, uint32_t most, uint32_t *n)
-{
-	struct m_sibling *out;
-	struct err e = {0};
-
-	if (!meas_siblings(b->db, &b->a, structure, k, most, &out, n, &e))
-		fail_msg("%s", e.msg);
-	return out;
-}
-
-/* Kernels that compute the same with other extents are found, each by its best row; others, and those of
- * other environments, are not. */
-static void
-siblings(void **state)
-{
-	static const char *const text[] = {"spec 1\n%0 = input f32[64]\n%1 = exp %0 : f32[64]\noutput %1\n",
-	    "spec 1\n%0 = input f32[128]\n%1 = exp %0 : f32[128]\noutput %1\n",
-	    "spec 1\n%0 = input f32[64]\n%1 = relu %0 : f32[64]\noutput %1\n", "no spec"};
-	struct box b;
-	struct meas_key k;
-	struct m_sibling *have;
-	struct spec exp64, relu;
-	struct err e = {0};
-	uint32_t n;
-
-	(void)state;
-	box_open(&b);
-	k = box_env(&b, "cpu", "cpu=one");
-	for (size_t i = 0; i < COUNT_OF(text); i++)
-		box_put(&b, text[i], &k, box_row("slow", 200, 10), 1);
-	box_put(&b, text[1], &k, box_row("fast", 100, 10), 2);
-	assert_true(
-	    spec_read(&b.a, str_of(text[0]), &exp64, &e) && spec_read(&b.a, str_of(text[2]), &relu, &e));
-	have = siblings_of(&b, &exp64.structure, &k, 4, &n);
-	assert_int_equal(n, 2);
-	assert_true(str_is(have[0].spec, text[1]) && str_is(have[0].schedule, "fast"));
-	assert_int_equal(have[0].median_ns, 100);
-	assert_true(str_is(have[1].spec, text[0]));
-	(void)siblings_of(&b, &exp64.structure, &k, 1, &n);
-	assert_int_equal(n, 1);
-	(void)siblings_of(&b, &relu.structure, &k, 4, &n);
-	assert_int_equal(n, 1);
-	k = box_env(&b, "cpu", "cpu=another");
-	(void)siblings_of(&b, &exp64.structure, &k, 4, &n);
-	assert_int_equal(n, 0);
-	box_close(&b);
-}
-
-/* By its name before a pattern before its start; with a calibration; of this epoch where there is one. */
-static void
-classes_known(void **state)
-{
-	struct m_env env = {.run_compat = STR("x"), .compiler = STR("")};
-	struct box b;
-	int64_t id;
-	uint64_t epoch = 0;
-	struct err e = {0};
-	static const struct {
-		const char *class, *key;
-		double flops;
-		uint64_t epoch;
-	} row[] = {{"fake", "a", 1e9, GENERATOR_EPOCH}, {"fake2", "b", 1e9, GENERATOR_EPOCH},
-	    {"cpu:raw", "c", 0, GENERATOR_EPOCH}, {"cpu:old", "d", 1e9, 1}};
-
-	(void)state;
-	box_open(&b);
-	assert_non_null(strstr(class_known(&b, "fake", &epoch), "it knows: none"));
-	for (size_t i = 0; i < COUNT_OF(row); i++) {
-		env.class = str_of(row[i].class);
-		env.key = str_of(row[i].key);
-		env.epoch = row[i].epoch;
-		env.hw = (struct m_hw){.flops_peak = row[i].flops};
-		assert_true(env_put(b.db, &env, false, &id, &e));
-	}
-	assert_string_equal(class_known(&b, "fake", &epoch), "fake");
-	assert_string_equal(class_known(&b, "fake2", &epoch), "fake2");
-	assert_string_equal(class_known(&b, "f*2", &epoch), "fake2");
-	assert_string_equal(class_known(&b, "cpu:o", &epoch), "cpu:old");
-	assert_int_equal(epoch, GENERATOR_EPOCH); /* none of its rows counts */
-	assert_non_null(strstr(class_known(&b, "fak", &epoch), "2 classes of this cache fit"));
-	assert_non_null(strstr(class_known(&b, "cpu", &epoch), "2 classes of this cache fit"));
-	assert_non_null(strstr(class_known(&b, "cpu:raw", &epoch), "was never calibrated"));
-	assert_non_null(strstr(class_known(&b, "gpu", &epoch), "this cache knows no such class (it knows: "));
-	box_close(&b);
-}
-
-/* What was measured when every CPU was "cpu" counts on: its environment takes the name that its worker says
- * now, and keeps it, whoever else says another. */
-static void
-classes(void **state)
-{
-	static const char FULL[] = "cpu:AMD-EPYC-9B14-avx512";
-	struct m_env env = {.key = STR("cpu=AMD EPYC 9B14"), .run_compat = STR("x"), .compiler = STR("")};
-	struct box b;
-	struct meas_key k, now;
-	struct err e = {0};
-
-	(void)state;
-	box_open(&b);
-	k = box_env(&b, "cpu", "cpu=AMD EPYC 9B14");
-	box_put(&b, "A", &k, box_row("s1", 100, 10), 5);
-	assert_string_equal(class_seen(&b, "cpu"), "cpu");
-	assert_string_equal(class_seen(&b, "cpu:*"), "");
-	now = k;
-	env.class = str_of(FULL);
-	assert_true(env_put(b.db, &env, false, &now.env, &e));
-	assert_int_equal(now.env, k.env);
-	assert_true(box_find(&b, "A", &now, 1).is_cached);
-	env.class = STR("cpu:another-avx2");
-	assert_true(env_put(b.db, &env, false, &now.env, &e));
-	env.class = STR("cpu"); /* an old export */
-	assert_true(env_put(b.db, &env, false, &now.env, &e));
-	assert_string_equal(class_seen(&b, "cpu"), FULL);
-	assert_string_equal(class_seen(&b, "cpu:amd-*"), FULL);
-	assert_string_equal(class_seen(&b, "cpu:another*"), "");
-	assert_int_equal(rows_of(&b, ""), 1);
-	assert_int_equal(rows_of(&b, "cpu"), 1);
-	assert_int_equal(rows_of(&b, "cpu:*avx512"), 1);
-	assert_int_equal(rows_of(&b, "cpu:*avx2"), 0);
-	box_close(&b);
-}
-
-/* Numbers that the first worker did not look for are taken from the next one, whoever it is; what it found
- * stays. */
-static void
-rates_are_added(void **state)
-{
-	struct m_env env = {.class = STR("cpu:some"),
-			 .key = STR("cpu=some"),
-			 .run_compat = STR("x"),
-			 .compiler = STR("")},
-		     kept;
-	struct box b;
-	struct err e = {0};
-	int64_t id;
-
-	(void)state;
-	box_open(&b);
-	env.hw = (struct m_hw){.flops_peak = 1e11,
-	    .l1_bytes_per_s = 4e11,
-	    .l2_bytes_per_s = 3e11,
-	    .l3_bytes_per_s = 2e11,
-	    .dram_bytes_per_s = 1e11};
-	assert_true(env_put(b.db, &env, false, &id, &e));
-	env.hw.flops_peak = 2e11;
-	env.hw.linear_flops = 9e10;
-	env.hw.exp_per_s = 5e9;
-	env.hw.div_per_s = 7e9;
-	assert_true(env_put(b.db, &env, false, &id, &e));
-	env.hw.exp_per_s = 6e9;
-	assert_true(env_put(b.db, &env, false, &id, &e));
-	assert_true(env_get(b.db, &b.a, id, &kept, &e));
-	assert_true(fabs(kept.hw.flops_peak - 1e11) < 1 && fabs(kept.hw.linear_flops - 9e10) < 1);
-	assert_true(fabs(kept.hw.exp_per_s - 5e9) < 1 && fabs(kept.hw.div_per_s - 7e9) < 1);
-	box_close(&b);
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(classes),
-	    cmocka_unit_test(classes_known),
 	    cmocka_unit_test(siblings),
-	    cmocka_unit_test(rates_are_added),
 	    cmocka_unit_test(best_and_pool),
 	    cmocka_unit_test(pools_of_extremes),
 	    cmocka_unit_test(copies_before_migration),

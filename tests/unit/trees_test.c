@@ -2,69 +2,30 @@
  * heart; a row that lies moves no other by more than its interval; files are hostile; what comes with Korch
  * speaks its language. */
 #include "../../kernels/predict/kin.h"
-#include "../../daemon/train/train.h"
 #include "../../schema/export_read.h"
+#include "train_rig.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <string.h>
 #include <cmocka.h>
 
-static const struct hw host = {
-    .flops_peak = 1e11,
-    .bytes_per_s = {1e11, 5e10, 2e10, 1e10},
-    .level_bytes = {32768, 524288, 16777216},
-    .call_ns = 20,
-    .simd_bytes = 64,
-    .n_threads = 1,
-};
-
-/* A row of a small kernel; its time follows from its numbers. */
-static void
-make_row(struct arena *a, uint32_t i, struct train_row *out)
-{
-	uint32_t rows = 256 + 24 * (i % 13), columns = 256 + 16 * (i / 13 % 11);
-	char *text = arena_printf(a, "%%0 = input f32[%u,%u]\n%%1 = %s %%0\n%%2 = %s %%1\noutput %%2\n", rows,
-	    columns, i % 2 ? "exp" : "neg", i % 3 ? "abs" : "tanh");
-	struct graph g;
-	struct spec s;
-	struct err e = {0};
-
-	*out = (struct train_row){.model = i % 4, .is_best = true, .schedule = STR("")};
-	if (!graph_read(&g, a, str_of(text), &e))
-		fail_msg("%s", e.msg);
-	spec_of_graph(a, &g, &s);
-	if (!sample_make(a, &s, STR(""), &target_avx512, &host, STR(""), &out->sample, &e))
-		fail_msg("%s", e.msg);
-	out->plain = out->sample;
-	train_row_flatten(a, out);
-	out->spec = s.hash;
-	out->log_ratio = 0.3 + 0.8 * (i % 2) + 0.4 * (i % 3 == 0) + 0.001 * (double)(i / 13 % 11);
-	out->ns = out->sample.analytic_ns * exp(out->log_ratio);
-}
-
 static void
 make_set(struct arena *a, uint32_t n, bool backwards, struct train_set *set)
 {
-	static struct hash models[4];
+	static struct hash models[RIG_MODELS];
 
 	*set = (struct train_set){
-	    .rows = NEW_ARRAY(a, struct train_row, n), .n_rows = n, .models = models, .n_models = 4};
-	for (uint32_t i = 0; i < n; i++)
-		make_row(a, backwards ? n - 1 - i : i, &set->rows[i]);
+	    .rows = NEW_ARRAY(a, struct train_row, n), .n_rows = n, .models = models, .n_models = RIG_MODELS};
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = backwards ? n - 1 - i : i;
+
+		rig_row(a, at, 0.001 * (double)(at / 13 % 11), &set->rows[i]);
+	}
 	train_rows_end(set);
 }
 
-static void
-train(struct arena *a, const struct train_set *set, struct predictor *out)
-{
-	struct err e = {0};
-
-	if (!train_predictor(a, set, &fit_usual, out, &e))
-		fail_msg("%s", e.msg);
-}
-
-enum { ROWS = 143, SURE_AT = 16 + 8 + 16 /* behind what it is, and of how many rows */ };
+enum { ROWS = RIG_ROWS, SURE_AT = 16 + 8 + 16 /* behind what it is, and of how many rows */ };
 
 static void
 equal_rows_give_equal_bytes(void **state)
@@ -76,9 +37,9 @@ equal_rows_give_equal_bytes(void **state)
 
 	(void)state;
 	make_set(&a, ROWS, false, &set);
-	train(&a, &set, &x);
+	rig_train(&a, &set, &x);
 	make_set(&a, ROWS, true, &set);
-	train(&a, &set, &y);
+	rig_train(&a, &set, &y);
 	predictor_write(&a, &x, &one);
 	predictor_write(&a, &y, &two);
 	assert_int_equal(one.n, two.n);
@@ -96,7 +57,7 @@ fifty_rows_are_learned_by_heart(void **state)
 
 	(void)state;
 	make_set(&a, 50, false, &set);
-	train(&a, &set, &p);
+	rig_train(&a, &set, &p);
 	if (!str_is(str_of(fit_method()), "trees")) {
 		arena_fini(&a);
 		skip(); /* a line has no heart */
@@ -126,7 +87,7 @@ kin_put_a_prediction_right(void **state)
 
 	(void)state;
 	make_set(&a, ROWS, false, &set);
-	train(&a, &set, &p);
+	rig_train(&a, &set, &p);
 	if (!str_is(str_of(fit_method()), "trees")) {
 		arena_fini(&a);
 		skip(); /* a line has no leaves */
@@ -159,10 +120,10 @@ one_lie_moves_nobody_far(void **state)
 
 	(void)state;
 	make_set(&a, ROWS, false, &set);
-	train(&a, &set, &honest);
+	rig_train(&a, &set, &honest);
 	set.rows[liar].log_ratio += 5; /* 150 times its time */
 	set.rows[liar].ns *= exp(5);
-	train(&a, &set, &lied_to);
+	rig_train(&a, &set, &lied_to);
 	for (uint32_t i = 0; i < set.n_rows; i++) {
 		const struct sample *s = &set.rows[i].plain;
 		struct prediction x, y;
@@ -250,7 +211,7 @@ a_file_comes_back_and_no_other_bytes_do(void **state)
 
 	(void)state;
 	make_set(&a, ROWS, false, &set);
-	train(&a, &set, &p);
+	rig_train(&a, &set, &p);
 	predictor_write(&a, &p, &file);
 	assert_true(predictor_read(&a, file, &q, &e));
 	for (uint32_t i = 0; i < set.n_rows; i++) {
@@ -288,7 +249,7 @@ a_file_without_that_number_is_read(void **state)
 
 	(void)state;
 	make_set(&a, ROWS, false, &set);
-	train(&a, &set, &p);
+	rig_train(&a, &set, &p);
 	p.sure = 1.25F;
 	predictor_write(&a, &p, &file);
 	assert_true(predictor_read(&a, file, &q, &e));
@@ -320,7 +281,7 @@ a_file_that_was_made_to_harm_is_refused(void **state)
 
 	(void)state;
 	make_set(&a, ROWS, false, &set);
-	train(&a, &set, &p);
+	rig_train(&a, &set, &p);
 	predictor_write(&a, &p, &file);
 	for (size_t i = 24; i < file.n - 32; i += 61) {
 		uint8_t *bad = arena_dup(&a, file.p, file.n);
@@ -387,7 +348,7 @@ a_tenth_of_the_rows_says_much_the_same(void **state)
 		if (set.rows[i].spec.b[0] < 51) /* a fifth of these files' specs, a tenth of all */
 			tenth.rows[tenth.n_rows++] = set.rows[i];
 	assert_true(predictor_read(&a, predictor_shipped(), &shipped, &e));
-	train(&a, &tenth, &p);
+	rig_train(&a, &tenth, &p);
 	for (uint32_t i = 0; i < set.n_rows; i++) {
 		const struct sample *s = &set.rows[i].plain;
 		struct prediction x, y;
