@@ -129,8 +129,8 @@ predict_race(struct arena *a, const struct export_rows *x, uint32_t row, bool js
 		predict_sample(&p, &one, &q);
 		l.ns = q.ns;
 		l.is_far = q.is_far;
-		l.low_ns = predict_quantile(&p, HEAD_SCHEDULE, &q, one.analytic_ns, 0.05);
-		l.high_ns = predict_quantile(&p, HEAD_SCHEDULE, &q, one.analytic_ns, 0.95);
+		l.low_ns = predict_quantile(&p, HEAD_SCHEDULE, &q, 0.05);
+		l.high_ns = predict_quantile(&p, HEAD_SCHEDULE, &q, 0.95);
 		l.measured_ns = measured(x, m, l.schedule);
 		say(&l, json);
 	}

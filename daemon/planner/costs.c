@@ -185,7 +185,7 @@ cost_take(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->perturbed =
 		    (struct bytes){arena_dup(t->arena, m->perturbed.p, m->perturbed.n), m->perturbed.n};
 		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);
-		c->analytic_ns = MIN_OF(c->analytic_ns, m->median_ns);
+		c->work_ns = MIN_OF(c->work_ns, m->median_ns);
 		c->is_partly = m->effort < t->effort;
 		c->state = !c->is_partly || c->state == LAZY_WAITING || counts_partly(t, c) ? LAZY_MEASURED
 											    : LAZY_OPEN;
@@ -415,7 +415,7 @@ costs_open(struct tune *t, struct err *e)
 	t->cost = NEW_ARRAY(t->arena, struct spec_cost, t->front.cands.n_specs);
 	for (uint32_t i = n; i < t->front.cands.n_specs; i++)
 		t->cost[i] = (struct spec_cost){.bound_ns = PLAN_VIEW_NS,
-		    .analytic_ns = PLAN_VIEW_NS,
+		    .work_ns = PLAN_VIEW_NS,
 		    .measured_ns = PLAN_VIEW_NS,
 		    .first_ns = PLAN_VIEW_NS,
 		    .repeats = 1,
@@ -425,7 +425,7 @@ costs_open(struct tune *t, struct err *e)
 		struct cost_parts parts;
 
 		t->cost[i].heat = heat[i];
-		t->cost[i].analytic_ns = cost_analytic_ns(&t->front.cands.specs[i], &t->hw, heat[i], &parts);
+		t->cost[i].work_ns = cost_work_ns(&t->front.cands.specs[i], &t->hw, heat[i], &parts);
 		t->cost[i].bound_ns = cost_bound_heat_ns(&t->front.cands.specs[i], &t->hw, heat[i], NULL);
 		expect_spec(t, i, &parts);
 		t->cost[i].state = LAZY_OPEN;

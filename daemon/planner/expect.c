@@ -77,47 +77,64 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 	c->is_foreseen = !p.is_far;
 	c->before = p.is_far ? predict_usual : p.log_ratio;
 	if (!p.is_far) {
-		double bound = (double)c->analytic_ns;
-
-		c->less = fmin(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, bound, 0.05) / p.ns), 0);
-		c->more = fmax(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, bound, 0.95) / p.ns), 0);
+		c->less = fmin(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, 0.05) / p.ns), 0);
+		c->more = fmax(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, 0.95) / p.ns), 0);
 	}
 }
 
-/* To all that are kin of who ends in these leaves, but `but`: what it is off by, more than they heard of it before. */
+static double
+weight_for(const struct tune *t, const uint16_t *leaves, uint32_t to)
+{
+	const uint16_t *its = t->cost[to].leaves;
+
+	return its ? kin_weight(leaves, its, t->predictor->head[HEAD_KERNEL].f.n_trees) : 0;
+}
+
+/* To all that are kin of who ends in these leaves, but `but`: what it is off by, more than they heard of it
+ * before. */
 static void
 tell_kin(struct tune *t, const uint16_t *leaves, uint32_t but, double left, double times)
 {
-	uint32_t n_trees = t->predictor->head[HEAD_KERNEL].f.n_trees;
-
 	for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
-		struct spec_cost *to = &t->cost[i];
-		double weight;
+		double weight = i == but ? 0 : weight_for(t, leaves, i);
 
-		if (i == but || !to->leaves)
-			continue;
-		weight = kin_weight(leaves, to->leaves, n_trees);
-		to->kin.left += weight * left;
-		to->kin.weight += weight * times;
+		t->cost[i].kin.left += weight * left;
+		t->cost[i].kin.weight += weight * times;
 	}
 }
 
 void
-expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns)
+expect_room(struct tune *t, uint32_t n)
 {
-	struct arena tmp = {0};
-	struct sample plain;
-	struct prediction p;
-	double left;
+	t->told = NEW_ARRAY(t->arena, struct told, MAX_OF(n, 1u));
+}
 
-	if (!t->predictor)
-		return;
-	sample_plain(&tmp, s, &t->target, &t->hw, heat, &plain);
-	predict_kernel(t->predictor, &plain, &p);
-	left = log((double)measured_ns / plain.analytic_ns) - p.log_ratio;
-	if (!p.is_far)
-		tell_kin(t, leaves_of(t, &tmp, &plain), UINT32_MAX,
-		    predict_heard(t->predictor, HEAD_KERNEL, &p, left), 1);
+/* Of a kernel that the predictor knows nothing of, and that this job has not measured itself. */
+static const double hearsay = 1;
+
+void
+expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns, uint32_t seat)
+{
+	struct told *x = &t->told[t->n_told++];
+	struct arena tmp = {0};
+	struct cost_parts parts;
+	struct sample plain;
+	struct prediction p = {.is_far = true};
+	const uint16_t *leaves;
+	double ratio = log((double)measured_ns / (double)cost_work_ns(s, &t->hw, heat, &parts));
+
+	*x = (struct told){.seat = seat, .off = fmin(fmax(ratio - predict_usual, -hearsay), hearsay)};
+	predict_features(s, &parts, x->x);
+	if (t->predictor) {
+		sample_plain(&tmp, s, &t->target, &t->hw, heat, &plain);
+		predict_kernel(t->predictor, &plain, &p);
+	}
+	if (!p.is_far) {
+		x->off = x->heard = predict_heard(t->predictor, HEAD_KERNEL, &p, ratio - p.log_ratio);
+		leaves = leaves_of(t, &tmp, &plain);
+		x->weight = weight_for(t, leaves, seat);
+		tell_kin(t, leaves, UINT32_MAX, x->heard, 1);
+	}
 	arena_fini(&tmp);
 }
 
@@ -134,7 +151,7 @@ tell_measured(struct tune *t, uint32_t spec)
 {
 	struct spec_cost *c = &t->cost[spec];
 	const struct prediction of = {.group = c->group};
-	double left = log((double)c->measured_ns / (double)c->analytic_ns) - c->before;
+	double left = log((double)c->measured_ns / (double)c->work_ns) - c->before;
 
 	left = predict_heard(t->predictor, HEAD_KERNEL, &of, left);
 	if (c->is_told && left == c->told)
@@ -151,23 +168,39 @@ before_line(const struct spec_cost *c)
 	return c->before + kin_shift(&c->kin);
 }
 
+/* Its kin are those of the job's kernel that it is like, which has heard it too. */
+static struct predict_row
+row_of_sibling(const struct tune *t, const struct told *x)
+{
+	struct kin others = t->cost[x->seat].kin;
+	struct predict_row row;
+
+	others.left -= x->weight * x->heard;
+	others.weight -= x->weight;
+	memcpy(row.x, x->x, sizeof(row.x));
+	row.left = x->off - (x->weight > 0 ? kin_shift(&others) : 0);
+	return row;
+}
+
 void
 expect_learn(struct tune *t)
 {
 	struct arena tmp = {0};
 	uint32_t n_specs = t->front.cands.n_specs - t->front.cands.n_views, n = 0;
-	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, MAX_OF(n_specs, 1u));
+	struct predict_row *rows = NEW_ARRAY(&tmp, struct predict_row, MAX_OF(n_specs + t->n_told, 1u));
 
 	for (uint32_t i = 0; i < n_specs; i++)
 		if (t->cost[i].measured_ns > 0 && t->cost[i].leaves)
 			tell_measured(t, i);
+	for (uint32_t i = 0; i < t->n_told; i++)
+		rows[n++] = row_of_sibling(t, &t->told[i]);
 	for (uint32_t i = 0; i < n_specs; i++) {
 		const struct spec_cost *c = &t->cost[i];
 
 		if (c->measured_ns <= 0)
 			continue;
 		memcpy(rows[n].x, c->features, sizeof(c->features));
-		rows[n++].left = log((double)c->measured_ns / (double)c->analytic_ns) - before_line(c);
+		rows[n++].left = log((double)c->measured_ns / (double)c->work_ns) - before_line(c);
 	}
 	predict_fit(rows, n, &t->predict);
 	arena_fini(&tmp);
@@ -187,7 +220,7 @@ expect_anew(struct tune *t)
 int64_t
 expect_ns(const struct tune *t, const struct spec_cost *c, double lean)
 {
-	double ns = (double)c->analytic_ns * predict_ratio(&t->predict, c->features, before_line(c), lean);
+	double ns = (double)c->work_ns * predict_ratio(&t->predict, c->features, before_line(c), lean);
 
 	return MAX_OF((int64_t)fmin(ns, 1e17), c->bound_ns);
 }

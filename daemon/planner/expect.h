@@ -9,10 +9,19 @@
  * Korch. Of the last two one that cannot be used is said in the log's words and done without; of the first it
  * is an error. */
 bool expect_open(struct tune *t, struct err *e) MUST_CHECK;
-/* Fills what is known of a spec before it is measured; parts: of ->analytic_ns. */
+/* Fills what is known of a spec before it is measured; parts: of ->work_ns. */
 void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
-/* A kernel that is none of the job's took so long; before expect_begin(), which ends that. */
-void expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns);
+/* Kernels that are none of the job's: for n of them there is room; this one is like the job's `seat` but for
+ * extents, and took so long; there are no more. */
+struct told {
+	double x[PREDICT_FEATURES];
+	double off;           /* ln(measured / analytic), less what was expected */
+	double heard, weight; /* what its seat heard of it; 0: nothing */
+	uint32_t seat;
+};
+void expect_room(struct tune *t, uint32_t n);
+void expect_sibling(
+    struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns, uint32_t seat);
 void expect_begin(struct tune *t);
 /* From what is measured by now. */
 void expect_learn(struct tune *t);

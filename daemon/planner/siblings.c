@@ -72,12 +72,12 @@ static void
 offer_schedule(struct tune *t, const struct seat *p, uint32_t n, const struct spec *s,
     const struct m_sibling *m, double *apart)
 {
-	double ns = (double)cost_analytic_ns(s, &t->hw, m->heat, NULL);
+	double ns = (double)cost_work_ns(s, &t->hw, m->heat, NULL);
 
 	for (uint32_t i = first_seat(p, n, &s->structure); i < n && hash_eq(&p[i].structure, &s->structure);
 	     i++) {
 		struct spec_cost *c = &t->cost[p[i].spec];
-		double d = fabs(log(ns / (double)c->analytic_ns));
+		double d = fabs(log(ns / (double)c->work_ns));
 
 		if (c->sibling.p && d >= apart[p[i].spec])
 			continue;
@@ -115,6 +115,7 @@ siblings_take(struct tune *t, const struct m_sibling *m, uint32_t n_siblings)
 	double *apart = NEW_ARRAY(&tmp, double, MAX_OF(t->front.cands.n_specs, 1u));
 	bool is_open = has_open(t); /* else nobody asks what they say */
 
+	expect_room(t, n_siblings);
 	for (uint32_t i = 0; i < n_siblings && is_open; i++) {
 		struct arena own = {0};
 		struct spec s;
@@ -122,7 +123,8 @@ siblings_take(struct tune *t, const struct m_sibling *m, uint32_t n_siblings)
 
 		if (m[i].median_ns > 0 && heat_is_word(m[i].heat) && spec_read(&own, m[i].spec, &s, &none) &&
 		    first_seat(p, n, &s.structure) < n && !is_of_this_job(t, p, n, &s)) {
-			expect_sibling(t, &s, m[i].heat, m[i].median_ns);
+			expect_sibling(
+			    t, &s, m[i].heat, m[i].median_ns, p[first_seat(p, n, &s.structure)].spec);
 			offer_schedule(t, p, n, &s, &m[i], apart);
 		}
 		arena_fini(&own);

@@ -12,8 +12,8 @@ struct order;
 struct spec_cost {
 	struct str heat; /* of operands and results where the plan runs it (daemon/identify/heat.c) */
 	int64_t bound_ns, measured_ns, spread_ns;
-	int64_t analytic_ns; /* by peaks and bandwidths alone: what is expected is learned above it */
-	double error_ns;     /* of measured_ns as a median */
+	int64_t work_ns; /* cost_work_ns(): what is expected is learned beside it */
+	double error_ns; /* of measured_ns as a median */
 	double features[PREDICT_FEATURES];
 	double before;     /* ln(time / analytic) that was expected before this job measured anything */
 	double less, more; /* 90 % of such kernels lie between these, ln(time / expected); equal: not known */

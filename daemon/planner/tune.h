@@ -33,6 +33,7 @@ enum tune_aim { AIM_EXPECT, AIM_PROVE };
 
 struct held;
 struct rival;
+struct told;
 
 struct tune {
 	struct arena *arena, *plan_arena; /* the job's; of the plan that is being made */
@@ -85,9 +86,11 @@ struct tune {
 	const struct predictor *predictor;        /* that came trained; NULL: none is of use here */
 	struct held *start_held;                  /* of each of them */
 	struct predict predict;                   /* learned from what is measured */
-	struct sure *sure;                        /* how sure the choice is without a proof (sure.h); NULL */
-	int64_t bound_ns;                         /* proven: of the last optimistic program */
-	int64_t solve_until_ns;                   /* the solver ends then; 0: by counted limits alone */
+	struct told *told;                        /* what is known of kernels with other extents; expect.h */
+	uint32_t n_told;
+	struct sure *sure;      /* how sure the choice is without a proof (sure.h); NULL */
+	int64_t bound_ns;       /* proven: of the last optimistic program */
+	int64_t solve_until_ns; /* the solver ends then; 0: by counted limits alone */
 
 	struct spec_cost *cost; /* per spec */
 	struct key *by_hash;    /* specs sorted by hash; costs.c */

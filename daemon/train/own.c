@@ -40,7 +40,7 @@ is_new(const struct train_set *set, uint32_t row, uint32_t from, uint32_t end, i
 	const struct train_row *r = &set->rows[row];
 
 	if (!r->is_own || !r->is_best || r->is_older || r->wall_ns <= since_ns ||
-	    r->sample.analytic_ns < too_small_ns)
+	    r->sample.work_ns < too_small_ns)
 		return false;
 	for (uint32_t i = from; i < end; i++)
 		if (!set->rows[i].is_own && same_class(set, r, &set->rows[i]))

@@ -89,7 +89,7 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 	sample_plain(a, spec, &t, &hw, m->heat, &out->plain);
 	train_row_flatten(a, out);
 	out->ns = (double)m->row.median_ns;
-	out->log_ratio = log(out->ns / out->sample.analytic_ns);
+	out->log_ratio = log(out->ns / out->sample.work_ns);
 	out->wall_ns = m->wall_ns;
 	out->spec = m->spec;
 	out->heat = (struct str){str_dup(a, m->heat), m->heat.n};

@@ -136,7 +136,7 @@ fit_interval(const struct train_set *set, enum predict_head head, const float *v
 
 		if (train_takes(set, &all, i))
 			r[n++] = (struct residual){
-			    .bound_ns = row->sample.analytic_ns,
+			    .bound_ns = row->sample.work_ns,
 			    .off = row->log_ratio - (double)value[i],
 			    .is_linear = row->sample.spec[SPEC_n_linear] > 0,
 			};
@@ -183,7 +183,7 @@ model_rows(struct arena *a, const struct train_set *set, const struct predictor 
 			continue;
 		predict_kernel(p, &row->plain, &x);
 		*s = (struct sure_spec){
-		    .bound_ns = row->sample.analytic_ns,
+		    .bound_ns = row->sample.work_ns,
 		    .before = x.is_far ? predict_usual : (double)value[i],
 		    .truth = row->log_ratio,
 		    .group = x.group,

@@ -141,3 +141,42 @@ cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *part
 {
 	return cost_bound_heat_ns(s, hw, STR(""), parts);
 }
+
+/* All of every tensor. */
+static void
+need_all(const struct graph *g, struct need *x)
+{
+	cost_needs(g, x);
+	for (uint32_t t = 0; t < g->n_tensors; t++) {
+		const struct shape *shape = &graph_tensor(g, (tensor_id){t})->shape;
+		struct box all = box_all(shape);
+
+		x[t].n = (double)shape_count(shape);
+		if (shape_count(shape))
+			boxes_add(&x[t].of, &all);
+	}
+}
+
+int64_t
+cost_work_ns(const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts)
+{
+	struct arena tmp = {0};
+	struct need *x = NEW_ARRAY(&tmp, struct need, s->g.n_tensors + 1);
+	struct cost_parts p;
+	int64_t analytic = cost_analytic_ns(s, hw, heat, &p), bound = cost_bound_heat_ns(s, hw, heat, NULL);
+	double others = 0, ns = 0;
+
+	if (hw->lanes > 0) {
+		need_all(&s->g, x);
+		for (uint32_t i = 0; i < s->g.n_nodes; i++)
+			if (prim_info[s->g.nodes[i].prim].class != CLASS_LINEAR)
+				others += cost_needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
+		ns = (linear_s(s, hw, x, !has_call(s)) + others / hw->flops_peak) * 1e9 /
+			MAX_OF(hw->n_threads, 1) +
+		    p.call_ns;
+	}
+	arena_fini(&tmp);
+	if (parts)
+		*parts = p;
+	return MAX_OF(MAX_OF(analytic, bound), (int64_t)fmin(ns, 1e15));
+}

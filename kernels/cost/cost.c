@@ -189,8 +189,8 @@ cost_linear_flops(const struct graph *g, const struct node *n, const struct boxe
 	return winograd && node_winograd(g, n) ? flops / SAVED : flops;
 }
 
-static double
-needed_flops(const struct graph *g, const struct node *n, const struct need *x, bool winograd)
+double
+cost_needed_flops(const struct graph *g, const struct node *n, const struct need *x, bool winograd)
 {
 	double made = count_of(g, n->out[0]), out = x[n->out[0].i].n, touched;
 	double share = made > 0 ? MIN_OF(1.0, out / made) : 0;
@@ -341,7 +341,7 @@ cost_analytic_ns(const struct spec *s, const struct hw *hw, struct str heat, str
 
 	cost_needs(&s->g, x);
 	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
-		double flops = needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
+		double flops = cost_needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
 
 		p.flops += flops;
 		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)

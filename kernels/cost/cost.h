@@ -31,10 +31,13 @@ struct cost_parts {
 	double flops, linear_flops, bytes; /* linear_flops: those of flops that tensor cores can do */
 	double flop_ns, byte_ns, call_ns;
 };
-/* Physics alone, counted by peaks and bandwidths: what predictions are relative to.  Never above the bound.
- */
+/* Physics alone, counted by peaks and bandwidths.  Never above the bound. */
 int64_t cost_analytic_ns(
     const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts);
+/* What predictions are relative to: at least the bound, and what it takes where each primitive makes all of
+ * its results, whoever needs them, at the rates that the bound counts by.  No bound itself: a schedule may
+ * leave out what nobody needs.  parts: as cost_analytic_ns() has them. */
+int64_t cost_work_ns(const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts);
 /* Never above what any schedule can reach; at least 1 ns.  n_passes >= 1. */
 int64_t cost_bound_ns(const struct spec *s, const struct hw *hw, struct cost_parts *parts);
 /* The same where operands and results lie so (kernels/base/heat.h): what is hot comes from a core's own

@@ -108,8 +108,8 @@ predict_fit(const struct predict_row *rows, uint32_t n, struct predict *out)
 double
 predict_ratio(const struct predict *p, const double x[PREDICT_FEATURES], double before, double lean)
 {
+	static const double most = 4; /* far from what was seen the line means nothing */
 	double v = before + value(p, x) - lean * p->sigma;
 
-	/* far from what was seen the line means nothing */
-	return exp(fmin(fmax(v, 0), 4));
+	return exp(fmin(fmax(v, -most), most));
 }

@@ -26,7 +26,7 @@ extern const double predict_usual;
 /* Ridge regression of what is left; with few rows the result is near zero.  Equal rows give an equal result.
  */
 void predict_fit(const struct predict_row *rows, uint32_t n, struct predict *out);
-/* Expected measured / bound, at least 1, `lean` standard deviations to the hopeful side.  before: ln(measured
+/* Expected measured / bound, `lean` standard deviations to the hopeful side.  before: ln(measured
  * / bound) as it was expected before anything was measured. */
 double predict_ratio(const struct predict *p, const double x[PREDICT_FEATURES], double before, double lean);
 

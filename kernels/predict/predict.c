@@ -39,9 +39,9 @@ answer(const struct predict_model *m, double value, const float *x, const struct
 	enum { MOST = 4 }; /* e^4 times its bound: nobody can say */
 
 	out->log_ratio = fmin(fmax(value, 0), MOST);
-	out->ns = s->analytic_ns * exp(out->log_ratio);
-	out->group = interval_group(s->analytic_ns, s->spec[SPEC_n_linear] > 0);
-	out->is_far = s->analytic_ns < too_small_ns || is_far(m, x);
+	out->ns = s->work_ns * exp(out->log_ratio);
+	out->group = interval_group(s->work_ns, s->spec[SPEC_n_linear] > 0);
+	out->is_far = s->work_ns < too_small_ns || is_far(m, x);
 }
 
 void
@@ -106,8 +106,7 @@ predict_heard(const struct predictor *p, enum predict_head head, const struct pr
 }
 
 double
-predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of,
-    double analytic_ns, double level)
+predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of, double level)
 {
-	return fmax(analytic_ns, of->ns * exp(interval_at(&p->head[head].interval, of->group, level)));
+	return of->ns * exp(interval_at(&p->head[head].interval, of->group, level));
 }

@@ -41,9 +41,9 @@ void predict_kernel(const struct predictor *p, const struct sample *plain, struc
 void predict_sample(const struct predictor *p, const struct sample *s, struct prediction *out);
 /* What the two say of a schedule together, all ln(time / bound). */
 double predict_mean(double trees, double network);
-/* The time below which the share `level` of such kernels is; at least the bound. */
-double predict_quantile(const struct predictor *p, enum predict_head head, const struct prediction *of,
-    double analytic_ns, double level);
+/* The time below which the share `level` of such kernels is. */
+double predict_quantile(
+    const struct predictor *p, enum predict_head head, const struct prediction *of, double level);
 
 /* What a measured kernel is off by, ln(time / predicted), as its kin hear it: beyond what nine tenths are off
  * by it pulls no harder than those, as it may be a lie. */

@@ -69,8 +69,8 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	*out = (struct sample){0};
 	if (!sched_read(schedule, &sched, e))
 		return false;
-	bound = cost_analytic_ns(s, hw, heat, &parts);
-	out->analytic_ns = (double)bound;
+	bound = cost_work_ns(s, hw, heat, &parts);
+	out->work_ns = (double)bound;
 	sample_of_spec(s, t, hw, heat, &parts, bound, out->spec);
 	ok = program_of_tile(&tmp, s, schedule, t, &p, e);
 	add_way(&sched, schedule.n == 0, &p, t, out->way);
@@ -120,7 +120,7 @@ sample_flat(const struct sample *s, float out[SAMPLE_FLAT])
 			greatest[k] = fmaxf(greatest[k], x[LEAF_WORKS + k]);
 	}
 	for (int k = 0; k < LEAF_WORKS; k++)
-		work[k] = (float)log1p(sum[k] / s->analytic_ns);
+		work[k] = (float)log1p(sum[k] / s->work_ns);
 	out[SAMPLE_FLAT - 1] = all > 0 ? (float)(most / all) : 0;
 }
 

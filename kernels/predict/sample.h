@@ -8,7 +8,7 @@
  *             place in the array is the position;
  *   sample_flat()  all of it at a fixed length: for trees, lines, neighbours and clusters.
  *
- * What is learned is ln(time / analytic_ns): physics first.  All numbers are finite. */
+ * What is learned is ln(time / work_ns): physics first.  All numbers are finite. */
 #ifndef KORCH_PREDICT_SAMPLE_H
 #define KORCH_PREDICT_SAMPLE_H
 
@@ -46,7 +46,7 @@ struct sample_leaf {
 	float x[LEAF_FEATURES];
 };
 struct sample {
-	double analytic_ns; /* cost_analytic_ns(): at least 1 */
+	double work_ns; /* cost_work_ns(): at least 1 */
 	float spec[SPEC_FEATURES];
 	float way[WAY_FEATURES];
 	struct sample_leaf *leaf;
@@ -54,7 +54,7 @@ struct sample {
 };
 
 /* The spec's part alone: nothing is lowered.  heat: where operands and results lie
- * (kernels/base/heat.h); parts: of what cost_analytic_ns() says with that. */
+ * (kernels/base/heat.h); parts: of what cost_work_ns() says with that. */
 void sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw, struct str heat,
     const struct cost_parts *parts, int64_t bound_ns, float out[SPEC_FEATURES]);
 /* ERR_INFEASIBLE where the schedule makes no program of the spec; ERR_FORMAT where it is no schedule. */

@@ -241,6 +241,7 @@ sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw
 		count_node(&s->g, &s->g.nodes[i], &c);
 	x[SPEC_bound] = (float)log(ns);
 	x[SPEC_byte_over_flop] = (float)log((parts->byte_ns + 1) / (parts->flop_ns + 1));
+	x[SPEC_above] = (float)log(ns / fmax((double)cost_analytic_ns(s, hw, heat, NULL), 1));
 	x[SPEC_flop_share] = (float)(parts->flop_ns / ns);
 	x[SPEC_byte_share] = (float)(parts->byte_ns / ns);
 	x[SPEC_call_share] = (float)(parts->call_ns / ns);

@@ -167,9 +167,9 @@ ask_row(const struct train_set *set, uint32_t i, const struct predictor *p, enum
 	else
 		predict_sample(p, &row->sample, &x);
 	r->ratio[BY_PREDICTOR][r->n] = log(x.ns / row->ns);
-	r->low[r->n] = log(predict_quantile(p, head, &x, row->sample.analytic_ns, 0.05) / row->ns);
-	r->high[r->n] = log(predict_quantile(p, head, &x, row->sample.analytic_ns, 0.95) / row->ns);
-	r->bound[r->n] = row->sample.analytic_ns;
+	r->low[r->n] = log(predict_quantile(p, head, &x, 0.05) / row->ns);
+	r->high[r->n] = log(predict_quantile(p, head, &x, 0.95) / row->ns);
+	r->bound[r->n] = row->sample.work_ns;
 	r->truth[r->n] = row->log_ratio;
 	r->row[r->n] = i;
 }

@@ -88,7 +88,9 @@ measure_ways(struct desk *d, struct known *k, const struct m_spec_ask *ask)
 		k->way[k->n_ways++] = list[i];
 		d->n_ways++;
 		d->n_named_ways += ask->n_named > 0;
-		ns = d->first_fails && k->n_ways == 1 ? 0 : d->way(d, &k->of, ask->heat, list[i]);
+		ns = d->first_fails && !k->is_measured && ask->effort < d->effort
+		    ? 0
+		    : d->way(d, &k->of, ask->heat, list[i]);
 		if (ns > 0 && (k->cost.median_ns == 0 || ns < k->cost.median_ns)) {
 			k->cost.median_ns = k->cost.first_ns = ns;
 			k->cost.schedule = list[i];
@@ -112,6 +114,8 @@ tell_siblings(struct desk *d, const struct m_cost_ask *ask, struct m_cost_have *
 				    .heat = STR(""),
 				    .schedule = d->known[k].cost.schedule,
 				    .median_ns = d->known[k].cost.median_ns};
+	for (uint32_t i = 0; d->lie > 0 && i < have->n_siblings; i += 3)
+		s[i].median_ns = (int64_t)((double)s[i].median_ns * d->lie) + 1;
 	have->siblings = s;
 	d->n_told = have->n_siblings;
 }
@@ -303,6 +307,8 @@ whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
 			    &k->spec, d->way(d, &k->of, plan_heat(&p, p.steps[s].kernel), in->schedule));
 		else
 			sum += d->is_sum ? k->cost.median_ns : d->truth(&k->spec, k->cost.first_ns);
+		if (d->first_fails && !in->is_measured) /* it would have failed in there too */
+			sum += SECOND;
 	}
 	return d->fast_fusion.n && str_eq(p.fusion, d->fast_fusion) ? sum / 100 : sum;
 }

@@ -78,7 +78,8 @@ struct desk {
 	const char *model; /* of the small ones; NULL: candy_small */
 	uint32_t n_told;   /* of those, the last time */
 	bool has_siblings; /* it tells what it knows of kernels with other extents */
-	bool first_fails;  /* of each kernel, the first schedule that is asked for */
+	double lie;        /* of every third of them, its time so many times; 0: none */
+	bool first_fails;  /* of each kernel, what is tried first where that is not all */
 	struct desk_clock {
 		_Atomic int64_t now_ns, n_looks; /* how often the planner looked at it */
 	} * clock;

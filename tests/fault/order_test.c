@@ -173,7 +173,7 @@ second_looks(void **state)
 	desk_close(&d);
 }
 
-/* That the first schedule of a kernel fails says nothing of the others: they are tried. */
+/* That the first schedules of a kernel fail says nothing of the others: they are tried. */
 static void
 failed_first(void **state)
 {
@@ -253,6 +253,62 @@ siblings_say_what_is_fast(void **state)
 	desk_close(&d);
 }
 
+/* What a plan's kernels take, whatever is said of them. */
+static double
+true_sum(struct desk *d, const struct plan *plan)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < plan->n_steps; i++) {
+		const struct plan_kernel *k = &plan->kernels[plan->steps[i].kernel];
+		struct spec s;
+		struct err e = {0};
+
+		if (plan_kernel_is_view(k))
+			continue;
+		if (!spec_read(&d->a, k->spec, &s, &e))
+			fail_msg("%s", e.msg);
+		sum += (double)d->way(d, &s, plan_heat(plan, plan->steps[i].kernel), k->schedule);
+	}
+	return sum;
+}
+
+/* What the plan for nothing takes where every third of what was measured of other extents is so many times
+ * what it was. */
+static double
+sum_with_lies(double lie)
+{
+	struct desk d;
+	struct plan plan;
+	double sum;
+
+	open_known_device(&d);
+	spread = 0.15;
+	d.model = "efficientvit_b1_small";
+	(void)desk_job(&d, 3600 * SECOND, false, &plan);
+	d.end_key = (struct hash){{0}};
+	d.has_siblings = true;
+	d.lie = lie;
+	d.model = "efficientvit_small";
+	(void)desk_job(&d, 0, false, &plan);
+	assert_true(d.n_told > 0);
+	sum = true_sum(&d, &plan);
+	desk_close(&d);
+	return sum;
+}
+
+/* A worker that lies moves no plan by more than a tenth, which is less than any interval's width. */
+static void
+lies_move_plans_little(void **state)
+{
+	static const double little = 1.1;
+	double honest = sum_with_lies(1);
+
+	(void)state;
+	assert_true(sum_with_lies(0.01) <= honest * little);
+	assert_true(sum_with_lies(100) <= honest * little);
+}
+
 static int
 read_predictor(void **state)
 {
@@ -275,7 +331,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(gains), cmocka_unit_test(losers_are_not_compiled),
 	    cmocka_unit_test(second_looks), cmocka_unit_test(failed_first),
-	    cmocka_unit_test(siblings_say_what_is_fast), cmocka_unit_test(guesses_are_predicted)};
+	    cmocka_unit_test(siblings_say_what_is_fast), cmocka_unit_test(lies_move_plans_little),
+	    cmocka_unit_test(guesses_are_predicted)};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, read_predictor, free_predictor);

@@ -204,7 +204,7 @@ a_baseline_that_came_later(void **state)
 		d.says_same = same;
 		trust(&d, &fast);
 		job_that_gives_way(&d, 3600 * SECOND, false, &fast, how);
-		assert_true(d.n_timed == 2 && d.n_measured == 0 && d.n_raced == 0);
+		assert_true(d.n_timed >= 2 && d.n_measured == 0 && d.n_raced == 0);
 		(void)desk_job(&d, 3600 * SECOND, false, &plan);
 		assert_true(d.is_again && d.n_times == 0);
 		desk_close(&d);

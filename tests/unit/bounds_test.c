@@ -119,11 +119,11 @@ fill_rates(struct hw *hw)
 }
 
 /* A row of an hour in which caches were faster than calibration saw them is no fault of what this test is
- * about: bandwidths may be off by a tenth, all else by nothing. */
+ * about: bandwidths may be off by a sixth, all else by nothing. */
 static bool
 is_below(int64_t ns, int64_t bound, int64_t by_peaks)
 {
-	return bound > ns && (bound > by_peaks || (double)bound > 1.1 * (double)ns);
+	return bound > ns && (bound > by_peaks || (double)bound > 1.2 * (double)ns);
 }
 
 static uint32_t

@@ -26,7 +26,7 @@ rows(struct arena *a)
 		struct train_row *row = &set.rows[i];
 		struct sample *s = &row->sample;
 
-		s->analytic_ns = 1000;
+		s->work_ns = 1000;
 		s->n_leaves = 1 + i % 3;
 		s->leaf = NEW_ARRAY(a, struct sample_leaf, s->n_leaves);
 		for (uint32_t k = 0; k < s->n_leaves * LEAF_FEATURES; k++)
@@ -38,7 +38,7 @@ rows(struct arena *a)
 		row->plain = *s;
 		train_row_flatten(a, row);
 		row->log_ratio = 0.3 + (double)s->spec[0] + (double)s->way[0];
-		row->ns = s->analytic_ns * exp(row->log_ratio);
+		row->ns = s->work_ns * exp(row->log_ratio);
 		row->spec.b[0] = (uint8_t)(i / SCHEDULES);
 		row->model = i / (SPECS * SCHEDULES);
 		row->is_best = i % SCHEDULES == 0;

@@ -95,10 +95,8 @@ an_own_row_that_lies_moves_nobody_far(void **state)
 			continue;
 		predict_kernel(&honest, s, &x);
 		predict_kernel(&lied_to, s, &y);
-		assert_true(
-		    y.ns >= 0.999 * predict_quantile(&lied_to, HEAD_KERNEL, &x, s->analytic_ns, 0.01));
-		assert_true(
-		    y.ns <= 1.001 * predict_quantile(&lied_to, HEAD_KERNEL, &x, s->analytic_ns, 0.99));
+		assert_true(y.ns >= 0.999 * predict_quantile(&lied_to, HEAD_KERNEL, &x, 0.01));
+		assert_true(y.ns <= 1.001 * predict_quantile(&lied_to, HEAD_KERNEL, &x, 0.99));
 	}
 	arena_fini(&a);
 }
@@ -129,7 +127,7 @@ the_better_is_found_out(void **state)
 
 	(void)state;
 	assert_true(c.compared > 20 && c.compared <= ROWS / 2);
-	assert_true(c.beside > 0.25 && c.error < c.beside / 2);
+	assert_true(c.beside > 0.25 && c.error < 0.7 * c.beside);
 	c = check(&a, 0.5, 1000 + ROWS - 30);
 	assert_true(c.compared >= 20 && c.compared < 30);
 	c = check(&a, 0.5, 1000 + ROWS - 10); /* too few: no word */

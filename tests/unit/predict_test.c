@@ -18,7 +18,7 @@ without_rows_it_says_what_is_usual(void **state)
 	predict_fit(NULL, 0, &p);
 	assert_true(fabs(predict_ratio(&p, x, predict_usual, 0) - exp(0.4)) < 1e-9);
 	assert_true(predict_ratio(&p, x, predict_usual, 1) < predict_ratio(&p, x, predict_usual, 0));
-	assert_true(predict_ratio(&p, x, predict_usual, 100) >= 1);
+	assert_true(predict_ratio(&p, x, predict_usual, 100) > 0.01); /* however hopeful */
 }
 
 /* ln(measured / bound) = 0.2 + 0.5 [is linear] + 0.1 x[1] + noise of 0.05 */
@@ -42,7 +42,7 @@ it_learns_a_line(void **state)
 	predict_fit(rows, 400, &p);
 	for (int i = 0; i < 400; i++) {
 		const double *x = rows[i].x;
-		double want = exp(fmax(0.2 + 0.5 * x[4] + 0.1 * x[1], 0));
+		double want = exp(0.2 + 0.5 * x[4] + 0.1 * x[1]);
 
 		worst = fmax(worst, fabs(predict_ratio(&p, x, predict_usual, 0) / want - 1));
 	}

@@ -35,7 +35,7 @@ rig_row(struct arena *a, uint32_t i, double extra, struct train_row *out)
 	train_row_flatten(a, out);
 	out->spec = s.hash;
 	out->log_ratio = 0.3 + 0.8 * (i % 2) + 0.4 * (i % 3 == 0) + extra;
-	out->ns = out->sample.analytic_ns * exp(out->log_ratio);
+	out->ns = out->sample.work_ns * exp(out->log_ratio);
 }
 
 void
