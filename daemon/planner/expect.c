@@ -182,6 +182,18 @@ row_of_sibling(const struct tune *t, const struct told *x)
 	return row;
 }
 
+/* What a trained predictor is off by on models that it had not seen, as a standard deviation. */
+static double
+trained_sigma(const struct predictor *p)
+{
+	const struct interval *v = &p->head[HEAD_KERNEL].interval;
+	double sum = 0;
+
+	for (uint32_t group = 0; group < INTERVAL_GROUPS; group++)
+		sum += (interval_at(v, group, 0.84) - interval_at(v, group, 0.16)) / 2;
+	return sum / INTERVAL_GROUPS;
+}
+
 void
 expect_learn(struct tune *t)
 {
@@ -202,7 +214,7 @@ expect_learn(struct tune *t)
 		memcpy(rows[n].x, c->features, sizeof(c->features));
 		rows[n++].left = log((double)c->measured_ns / (double)c->work_ns) - before_line(c);
 	}
-	predict_fit(rows, n, &t->predict);
+	predict_fit(rows, n, t->is_foreseen ? trained_sigma(t->predictor) : predict_usual_sigma, &t->predict);
 	arena_fini(&tmp);
 }
 

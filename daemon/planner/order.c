@@ -1,5 +1,6 @@
 /* daemon/planner/order.c: see order.h. */
 #include "order.h"
+#include "expect.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -87,16 +88,31 @@ fill(struct tune *t, const struct spec_cost *c, struct order *o, struct way *way
 	o->sigma = apart * (interval_at(v, p->group, 0.84) - interval_at(v, p->group, 0.16)) / 2;
 }
 
+/* Does it make a program of this kernel? */
+static bool
+fits(const struct tune *t, uint32_t s, struct str schedule)
+{
+	struct arena tmp = {0};
+	struct sample sample;
+	struct err none = {0};
+	bool ok = sample_make(
+	    &tmp, &t->front.cands.specs[s], schedule, &t->target, &t->hw, t->cost[s].heat, &sample, &none);
+
+	arena_fini(&tmp);
+	return ok;
+}
+
 /* A schedule that this kernel's space may not have thought of. */
 static void
-add_sibling(struct tune *t, const struct spec_cost *c, struct str **list, uint32_t *n)
+add_sibling(struct tune *t, uint32_t s, struct str **list, uint32_t *n)
 {
+	const struct spec_cost *c = &t->cost[s];
 	struct str *more;
 
 	for (uint32_t i = 0; i < *n; i++)
 		if (str_eq((*list)[i], c->sibling))
 			return;
-	if (!c->sibling.p || *n == NAMED_MOST)
+	if (!c->sibling.p || *n == NAMED_MOST || !fits(t, s, c->sibling))
 		return;
 	more = NEW_ARRAY(t->arena, struct str, *n + 1);
 	memcpy(more, *list, *n * sizeof(more[0]));
@@ -115,11 +131,34 @@ make(struct tune *t, uint32_t s, struct order *o)
 	space_list(t->arena, &t->front.cands.specs[s], &t->target,
 	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), emit_outcome, &list, &n);
 	way = NEW_ARRAY(t->arena, struct way, MAX_OF(n, 1u));
-	add_sibling(t, &t->cost[s], &list, &n);
+	add_sibling(t, s, &list, &n);
 	for (; k < n && k < NAMED_MOST && predict_way(t, s, list[k], &p); k++)
 		way[k] = (struct way){list[k], p.ns, k};
 	if (k == n && n > 0)
 		fill(t, &t->cost[s], o, way, n, &p);
+}
+
+/* Nothing is predicted of it, below a microsecond mostly: what was fastest with other extents, then the rest
+ * as they come. */
+static void
+make_by_sibling(struct tune *t, uint32_t s, struct order *o)
+{
+	static const double sigma = 0.1; /* what the best of four gains over one, about */
+	const struct spec_cost *c = &t->cost[s];
+	double ns = (double)expect_ns(t, c, 0);
+	struct str *list;
+	uint32_t n;
+
+	space_list(t->arena, &t->front.cands.specs[s], &t->target,
+	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), emit_outcome, &list, &n);
+	add_sibling(t, s, &list, &n);
+	o->schedule = list;
+	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
+	o->n = n;
+	for (uint32_t i = 0; i < n; i++)
+		o->ns[i] = ns;
+	sibling_first(c, o);
+	o->sigma = sigma;
 }
 
 const struct order *
@@ -132,6 +171,8 @@ order_of(struct tune *t, uint32_t spec)
 
 		if (c->is_foreseen)
 			make(t, spec, o);
+		if (o->n == 0 && c->sibling.p)
+			make_by_sibling(t, spec, o);
 		c->order = o;
 	}
 	return c->order;

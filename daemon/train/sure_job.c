@@ -236,7 +236,7 @@ learn(struct run *x)
 		memcpy(rows[n].x, j->spec[i].line, sizeof(rows[n].x));
 		rows[n++].left = log(x->end->measured_ns[i] / j->spec[i].bound_ns) - j->spec[i].before;
 	}
-	predict_fit(rows, n, &x->line);
+	predict_fit(rows, n, predict_usual_sigma, &x->line);
 	arena_fini(&tmp);
 }
 

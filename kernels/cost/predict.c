@@ -4,10 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-const double predict_usual = 0.4;
-/* A row's worth of belief in what was expected, per feature; and half of all kernels are within a factor
- * of 1.5 of that. */
-static const double ridge = 1, usual_sigma = 0.4;
+const double predict_usual = 0.4, predict_usual_sigma = 0.4;
+/* A row's worth of belief in what was expected, per feature. */
+static const double ridge = 1;
 /* How many rows that prior weighs. */
 enum { PRIOR_ROWS = 16 };
 
@@ -78,10 +77,10 @@ value(const struct predict *p, const double x[PREDICT_FEATURES])
 }
 
 void
-predict_fit(const struct predict_row *rows, uint32_t n, struct predict *out)
+predict_fit(const struct predict_row *rows, uint32_t n, double before_sigma, struct predict *out)
 {
 	double a[PREDICT_FEATURES][PREDICT_FEATURES] = {{0}}, b[PREDICT_FEATURES] = {0};
-	double square = PRIOR_ROWS * usual_sigma * usual_sigma;
+	double square = PRIOR_ROWS * before_sigma * before_sigma;
 
 	*out = (struct predict){.n = n};
 	for (int i = 0; i < PREDICT_FEATURES; i++)

@@ -21,11 +21,11 @@ struct predict {
 /* What is known of a spec before anything is compiled; parts: of its bound. */
 void predict_features(const struct spec *s, const struct cost_parts *parts, double x[PREDICT_FEATURES]);
 /* ln(measured / bound) where nothing else is known: kernels are found at about one and a half times their
- * bound. */
-extern const double predict_usual;
-/* Ridge regression of what is left; with few rows the result is near zero.  Equal rows give an equal result.
- */
-void predict_fit(const struct predict_row *rows, uint32_t n, struct predict *out);
+ * bound, half of them within a factor of 1.3 of that (sigma: as a standard deviation). */
+extern const double predict_usual, predict_usual_sigma;
+/* Ridge regression of what is left; with few rows the result is near zero, and sigma is what it was before.
+ * Equal rows give an equal result. */
+void predict_fit(const struct predict_row *rows, uint32_t n, double before_sigma, struct predict *out);
 /* Expected measured / bound, `lean` standard deviations to the hopeful side.  before: ln(measured
  * / bound) as it was expected before anything was measured. */
 double predict_ratio(const struct predict *p, const double x[PREDICT_FEATURES], double before, double lean);

@@ -136,7 +136,7 @@ fit_old_line(const struct train_set *set, const struct train_part *p, bool is_ow
 		memcpy(rows[n].x, set->rows[i].line, sizeof(rows[n].x));
 		rows[n++].left = set->rows[i].log_ratio - predict_usual;
 	}
-	predict_fit(rows, n, out);
+	predict_fit(rows, n, predict_usual_sigma, out);
 	arena_fini(&tmp);
 }
 

@@ -15,7 +15,7 @@ without_rows_it_says_what_is_usual(void **state)
 	double x[PREDICT_FEATURES] = {1, 2, 3};
 
 	(void)state;
-	predict_fit(NULL, 0, &p);
+	predict_fit(NULL, 0, predict_usual_sigma, &p);
 	assert_true(fabs(predict_ratio(&p, x, predict_usual, 0) - exp(0.4)) < 1e-9);
 	assert_true(predict_ratio(&p, x, predict_usual, 1) < predict_ratio(&p, x, predict_usual, 0));
 	assert_true(predict_ratio(&p, x, predict_usual, 100) > 0.01); /* however hopeful */
@@ -39,7 +39,7 @@ it_learns_a_line(void **state)
 		x[4] = (double)rng_below(&r, 2);
 		rows[i].left = 0.2 + 0.5 * x[4] + 0.1 * x[1] + 0.1 * (rng_unit(&r) - 0.5) - predict_usual;
 	}
-	predict_fit(rows, 400, &p);
+	predict_fit(rows, 400, predict_usual_sigma, &p);
 	for (int i = 0; i < 400; i++) {
 		const double *x = rows[i].x;
 		double want = exp(0.2 + 0.5 * x[4] + 0.1 * x[1]);
