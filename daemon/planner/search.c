@@ -286,7 +286,9 @@ search_cache(struct tune *t, struct err *e)
 		done = wanted_next(t, AIM_PROVE, &tmp).done;
 	if (ok && !done && offline && !t->start.options.prove) {
 		ok = solve(t, AIM_EXPECT, e);
-		done = ok && wanted_next(t, AIM_EXPECT, &tmp).done;
+		if (ok)
+			note_measured_plan(t);
+		done = ok && (wanted_next(t, AIM_EXPECT, &tmp).done || promises_little(t));
 		if (done)
 			ok = search_settle(t, e);
 	}
