@@ -442,12 +442,25 @@ costs_open(struct tune *t, struct err *e)
 	return true;
 }
 
+/* Until a plan is measured in full, what was asked for first comes first: it is the rest of the plan that was
+ * expected, and without it there is none.  Later what was asked for last is what is known best. */
+static int64_t
+priority_of(struct tune *t, enum ask_rank rank)
+{
+	enum { TURNS = 1 << 15 };
+	int64_t turn = t->best_measured == BLP_NEVER ? TURNS - MIN_OF(t->n_turns, (uint32_t)TURNS) : 0;
+
+	t->n_turns++;
+	return ((int64_t)rank << 32) + (turn << 16);
+}
+
 bool
 costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_t n, struct err *e)
 {
 	struct arena tmp = {0};
 	struct m_spec_ask *asks = NEW_ARRAY(&tmp, struct m_spec_ask, n);
 	struct msg ask = {.type = MSG_measure_ask};
+	int64_t first = priority_of(t, rank);
 	uint32_t n_asks = 0;
 	bool ok;
 
@@ -455,7 +468,7 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 		if (t->cost[specs[i]].state != LAZY_OPEN)
 			continue;
 		t->cost[specs[i]].state = LAZY_WAITING;
-		asks[n_asks] = ask_for(t, specs[i], ((int64_t)rank << 32) + (int64_t)(n - i));
+		asks[n_asks] = ask_for(t, specs[i], first + (int64_t)MIN_OF(n - i, 0xffffU));
 		order_ask(t, specs[i], &tmp, &asks[n_asks]);
 		asks[n_asks++].bound = cost_bound(t, specs[i]);
 	}

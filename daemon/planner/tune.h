@@ -92,9 +92,9 @@ struct tune {
 	int64_t bound_ns;       /* proven: of the last optimistic program */
 	int64_t solve_until_ns; /* the solver ends then; 0: by counted limits alone */
 
-	struct spec_cost *cost; /* per spec */
-	struct key *by_hash;    /* specs sorted by hash; costs.c */
-	uint32_t n_waiting;
+	struct spec_cost *cost;        /* per spec */
+	struct key *by_hash;           /* specs sorted by hash; costs.c */
+	uint32_t n_waiting, n_turns;   /* measurements that are out; how often some were asked for */
 	uint32_t n_trouble, n_unmoved; /* machines' failures; kernels whose instructions stay as compiled */
 	struct str trouble, unmoved;   /* what the first of them said; node and cause of the first */
 	uint64_t effort;

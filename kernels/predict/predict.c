@@ -15,7 +15,8 @@ static const double too_small_ns = 1000;
 static bool
 is_rate(uint32_t i)
 {
-	return i >= SPEC_device_flops_peak && i <= SPEC_device_dram;
+	return (i >= SPEC_device_flops_peak && i <= SPEC_device_dram) || i == SPEC_device_call ||
+	    i == SPEC_device_barrier;
 }
 
 static bool
@@ -38,7 +39,7 @@ answer(const struct predict_model *m, double value, const float *x, const struct
 {
 	enum { MOST = 4 }; /* e^4 times its bound: nobody can say */
 
-	out->log_ratio = fmin(fmax(value, 0), MOST);
+	out->log_ratio = fmin(fmax(value, -MOST), MOST);
 	out->ns = s->work_ns * exp(out->log_ratio);
 	out->group = interval_group(s->work_ns, s->spec[SPEC_n_linear] > 0);
 	out->is_far = s->work_ns < too_small_ns || is_far(m, x);
