@@ -185,7 +185,6 @@ cost_take(struct tune *t, uint32_t s, const struct m_cost *m)
 		c->perturbed =
 		    (struct bytes){arena_dup(t->arena, m->perturbed.p, m->perturbed.n), m->perturbed.n};
 		c->bound_ns = MIN_OF(c->bound_ns, m->median_ns);
-		c->work_ns = MIN_OF(c->work_ns, m->median_ns);
 		c->is_partly = m->effort < t->effort;
 		c->state = !c->is_partly || c->state == LAZY_WAITING || counts_partly(t, c) ? LAZY_MEASURED
 											    : LAZY_OPEN;

@@ -15,7 +15,7 @@ void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
  * extents, and took so long; there are no more. */
 struct told {
 	double x[PREDICT_FEATURES];
-	double off;           /* ln(measured / analytic), less what was expected */
+	double off;           /* ln(measured / work), less what was expected */
 	double heard, weight; /* what its seat heard of it; 0: nothing */
 	uint32_t seat;
 };

@@ -34,7 +34,7 @@ fastest_first(const void *x, const void *y)
 	return (a->at > b->at) - (a->at < b->at);
 }
 
-/* False: this schedule is beyond what training saw, or makes nothing. */
+/* False: the schedule makes no program of this kernel.  It is far where nothing is trained. */
 static bool
 predict_way(const struct tune *t, uint32_t s, struct str schedule, struct prediction *out)
 {
@@ -44,10 +44,11 @@ predict_way(const struct tune *t, uint32_t s, struct str schedule, struct predic
 	bool ok = sample_make(
 	    &tmp, &t->front.cands.specs[s], schedule, &t->target, &t->hw, t->cost[s].heat, &sample, &none);
 
-	if (ok)
+	*out = (struct prediction){.is_far = true};
+	if (ok && t->predictor)
 		predict_sample(t->predictor, &sample, out);
 	arena_fini(&tmp);
-	return ok && !out->is_far;
+	return ok;
 }
 
 /* What was fastest with other extents comes first: it is known by measuring, and the rest are not. */
@@ -88,51 +89,45 @@ fill(struct tune *t, const struct spec_cost *c, struct order *o, struct way *way
 	o->sigma = apart * (interval_at(v, p->group, 0.84) - interval_at(v, p->group, 0.16)) / 2;
 }
 
-/* Does it make a program of this kernel? */
 static bool
-fits(const struct tune *t, uint32_t s, struct str schedule)
+holds(const struct str *list, uint32_t n, struct str schedule)
 {
-	struct arena tmp = {0};
-	struct sample sample;
-	struct err none = {0};
-	bool ok = sample_make(
-	    &tmp, &t->front.cands.specs[s], schedule, &t->target, &t->hw, t->cost[s].heat, &sample, &none);
-
-	arena_fini(&tmp);
-	return ok;
+	for (uint32_t i = 0; i < n; i++)
+		if (str_eq(list[i], schedule))
+			return true;
+	return false;
 }
 
-/* A schedule that this kernel's space may not have thought of. */
-static void
-add_sibling(struct tune *t, uint32_t s, struct str **list, uint32_t *n)
+/* The kernel's schedules, and its sibling's, which its space may not have thought of; has_sibling: that is
+ * among them. */
+static struct str *
+list_ways(struct tune *t, uint32_t s, uint32_t *n, bool *has_sibling)
 {
-	const struct spec_cost *c = &t->cost[s];
-	struct str *more;
+	struct str sibling = t->cost[s].sibling, *list, *more;
+	struct prediction p;
 
-	for (uint32_t i = 0; i < *n; i++)
-		if (str_eq((*list)[i], c->sibling))
-			return;
-	if (!c->sibling.p || *n == NAMED_MOST || !fits(t, s, c->sibling))
-		return;
+	space_list(t->arena, &t->front.cands.specs[s], &t->target,
+	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), emit_outcome, &list, n);
+	*has_sibling = sibling.p && holds(list, *n, sibling);
+	if (!sibling.p || *has_sibling || *n == NAMED_MOST || !predict_way(t, s, sibling, &p))
+		return list;
 	more = NEW_ARRAY(t->arena, struct str, *n + 1);
-	memcpy(more, *list, *n * sizeof(more[0]));
-	more[(*n)++] = c->sibling;
-	*list = more;
+	memcpy(more, list, *n * sizeof(more[0]));
+	more[(*n)++] = sibling;
+	*has_sibling = true;
+	return more;
 }
 
 static void
 make(struct tune *t, uint32_t s, struct order *o)
 {
-	struct str *list;
-	struct way *way;
 	struct prediction p = {0};
 	uint32_t n, k = 0;
+	bool has_sibling;
+	struct str *list = list_ways(t, s, &n, &has_sibling);
+	struct way *way = NEW_ARRAY(t->arena, struct way, MAX_OF(n, 1u));
 
-	space_list(t->arena, &t->front.cands.specs[s], &t->target,
-	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), emit_outcome, &list, &n);
-	way = NEW_ARRAY(t->arena, struct way, MAX_OF(n, 1u));
-	add_sibling(t, s, &list, &n);
-	for (; k < n && k < NAMED_MOST && predict_way(t, s, list[k], &p); k++)
+	for (; k < n && k < NAMED_MOST && predict_way(t, s, list[k], &p) && !p.is_far; k++)
 		way[k] = (struct way){list[k], p.ns, k};
 	if (k == n && n > 0)
 		fill(t, &t->cost[s], o, way, n, &p);
@@ -146,14 +141,14 @@ make_by_sibling(struct tune *t, uint32_t s, struct order *o)
 	static const double sigma = 0.1; /* what the best of four gains over one, about */
 	const struct spec_cost *c = &t->cost[s];
 	double ns = (double)expect_ns(t, c, 0);
-	struct str *list;
 	uint32_t n;
+	bool has_sibling;
+	struct str *list = list_ways(t, s, &n, &has_sibling);
 
-	space_list(t->arena, &t->front.cands.specs[s], &t->target,
-	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), emit_outcome, &list, &n);
-	add_sibling(t, s, &list, &n);
+	if (!has_sibling)
+		return;
 	o->schedule = list;
-	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
+	o->ns = NEW_ARRAY(t->arena, double, n);
 	o->n = n;
 	for (uint32_t i = 0; i < n; i++)
 		o->ns[i] = ns;

@@ -15,7 +15,7 @@ struct spec_cost {
 	int64_t work_ns; /* cost_work_ns(): what is expected is learned beside it */
 	double error_ns; /* of measured_ns as a median */
 	double features[PREDICT_FEATURES];
-	double before;     /* ln(time / analytic) that was expected before this job measured anything */
+	double before;     /* ln(time / work) that was expected before this job measured anything */
 	double less, more; /* 90 % of such kernels lie between these, ln(time / expected); equal: not known */
 	const uint16_t *leaves; /* where the predictor's trees end with it; NULL: they have no word of it */
 	uint32_t group;         /* of their intervals */

@@ -1,4 +1,4 @@
-/* kernels/predict/net.h: a network that says how far above its analytic time a kernel will be measured: a
+/* kernels/predict/net.h: a network that says how far above the time of its work a kernel will be measured: a
  * Transformer encoder over the leaves of its lowered program, its device beside it (CDMPP, arXiv 2311.09690).
  * Pure: equal rows, recipe and seed give an equal network. */
 #ifndef KORCH_NET_H
@@ -23,7 +23,7 @@ struct net_sample {
 	const uint32_t *place; /* of each leaf in the pre-order of the program's nodes */
 	uint32_t n_leaves;     /* 0: only the whole is known */
 	const float *whole;    /* shape.whole */
-	float want;            /* ln(measured / analytic) */
+	float want;            /* ln(measured / work) */
 	float weight;          /* in the loss */
 };
 
@@ -52,7 +52,7 @@ struct net {
 struct net net_new(struct arena *a, const struct net_shape *shape, uint64_t seed);
 /* Sets the scales so that these rows are centred. */
 void net_centre(struct net *n, const struct net_sample *rows, uint32_t n_rows);
-/* ln(measured / analytic), expected, of each; only samples' inputs are read. */
+/* ln(measured / work), expected, of each; only samples' inputs are read. */
 void net_predict(const struct net *n, const struct net_sample *rows, uint32_t n_rows, float *out);
 
 struct net_recipe {

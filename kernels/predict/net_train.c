@@ -1,4 +1,4 @@
-/* kernels/predict/net_train.c: AdamW on Huber's loss of ln(time / analytic) plus CMD, in a seeded order. */
+/* kernels/predict/net_train.c: AdamW on Huber's loss of ln(time / work) plus CMD, in a seeded order. */
 #include "net_int.h"
 
 #include <math.h>
