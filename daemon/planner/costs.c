@@ -97,7 +97,7 @@ costs_show_known(struct tune *t)
 }
 
 /* Unmeasured kernels stand half a standard deviation under what is expected of them: what is uncertain
- * is worth a look. */
+ * is worth a look, once what is expected to be best has been looked at. */
 static const double hope = 0.5;
 
 int64_t
@@ -105,7 +105,7 @@ cost_expected(const struct tune *t, const struct spec_cost *c)
 {
 	if (c->state == LAZY_FAILED || c->measured_ns > 0)
 		return c->state == LAZY_FAILED ? BLP_NEVER : c->measured_ns;
-	return expect_ns(t, c, hope);
+	return expect_ns(t, c, t->is_sober ? 0 : hope);
 }
 
 /* Not the kernel's fault: it may well be measured another time, so this job's end is not the last word. */

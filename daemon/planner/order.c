@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So far behind the first one a schedule is looked at together with it; so many at the most. */
-static const double beside = 0.1;
-enum { LOOK_MOST = 2, NAMED_MOST = 64 };
-/* A call may be so far behind where nothing is measured: somebody waits for the first answer, and a call
- * needs no compiler. */
-static const double behind_at_once = 0.5;
+enum { NAMED_MOST = 64 };
+/* A call may be so far behind generated code, as nothing is compiled for it; and so far where nothing is
+ * measured: somebody waits for the first answer. */
+static const double beside = 0.1, behind_at_once = 0.5;
 /* Of the plan's time: what is expected to gain less is not compiled. */
 static const double worth = 0.001;
 /* What the errors of two schedules of one kernel have not in common, of what one is off by: they are of the
@@ -64,12 +62,11 @@ sibling_first(const struct spec_cost *c, struct order *o)
 	for (uint32_t i = at; i > 0; i--)
 		o->schedule[i] = o->schedule[i - 1];
 	o->schedule[0] = c->sibling;
-	/* times stay in order: it is expected to be as fast as the fastest, and the others a look's width
-	 * behind */
+	/* times stay in order: it is expected to be as fast as the fastest, and the others well behind */
 	for (uint32_t i = at; i > 0; i--)
 		o->ns[i] = o->ns[i - 1];
 	for (uint32_t i = 1; i < o->n; i++)
-		o->ns[i] = fmax(o->ns[i], o->ns[0] * (1 + 1.01 * beside));
+		o->ns[i] = fmax(o->ns[i], o->ns[0] * (1 + beside));
 }
 
 static void
@@ -173,16 +170,6 @@ order_of(struct tune *t, uint32_t spec)
 	return c->order;
 }
 
-static uint32_t
-first_look(const struct order *o)
-{
-	uint32_t n = 1;
-
-	while (n < o->n && n < LOOK_MOST && o->ns[n] <= o->ns[0] * (1 + beside))
-		n++;
-	return n;
-}
-
 /* What is as many as the job's whole effort is all of them: the effort that is kept of a kernel tells whether
  * there is more to try. */
 static uint32_t
@@ -195,7 +182,7 @@ void
 order_ask(struct tune *t, uint32_t spec, struct arena *a, struct m_spec_ask *ask)
 {
 	const struct order *o = t->is_strict ? NULL : order_of(t, spec);
-	uint32_t n = o && o->n > 0 ? whole(t, o, MAX_OF(t->cost[spec].n_wanted, first_look(o))) : 0;
+	uint32_t n = o && o->n > 0 ? whole(t, o, MAX_OF(t->cost[spec].n_wanted, 1u)) : 0;
 
 	if (n == 0)
 		return;

@@ -160,11 +160,13 @@ check_placeable(const struct tune *t, struct err *e)
 	    STR_ARG(t->start.options.device), (double)limit * 1e-9);
 }
 
-/* Waits until half of what is out has come back, or the time is over. */
+/* Waits until half of what is out has come back, or the time is over; for all of a foreseen plan, as there is
+ * no other one yet. */
 static bool
 wait_for_answers(struct tune *t, struct err *e)
 {
-	uint32_t enough = t->n_waiting / 2;
+	bool is_first = t->is_foreseen && t->best_measured == BLP_NEVER;
+	uint32_t enough = is_first ? 0 : t->n_waiting / 2;
 
 	while (t->n_waiting > enough && !must_stop(t)) {
 		if (!costs_take(t, WAIT_MS, e) || !check_placeable(t, e))
@@ -305,7 +307,7 @@ search_cache(struct tune *t, struct err *e)
 
 /* Rounds until all that the aim's program chooses is measured, or time is over. */
 static bool
-search_measuring(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
+search_rounds(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 {
 	*done = false;
 	while (search_round(t, aim, done, e)) {
@@ -315,6 +317,19 @@ search_measuring(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 			return false;
 	}
 	return false;
+}
+
+/* Where the predictor knows the kernels, what it expects comes first: a good plan soon.  What may be hoped
+ * for beyond that comes then. */
+static bool
+search_measuring(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
+{
+	bool ok;
+
+	t->is_sober = t->is_foreseen && aim == AIM_EXPECT;
+	ok = !t->is_sober || search_rounds(t, aim, done, e);
+	t->is_sober = false;
+	return ok && search_rounds(t, aim, done, e);
 }
 
 /* Until the search has ended, by its aim or by time. */

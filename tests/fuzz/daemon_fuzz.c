@@ -342,11 +342,10 @@ plan_asks(struct run *x)
 static void
 plan_drops(struct run *x)
 {
-	struct m_digest one;
 	struct str spec = a_spec(x);
+	struct m_digest one = {.hash = hash_bytes(spec.p, spec.n)};
 	struct msg m = {.type = MSG_measure_drop};
 
-	one.hash = hash_bytes(spec.p, spec.n);
 	m.measure_drop.all = octet(x) % 2;
 	m.measure_drop.wants_word = octet(x) % 2;
 	m.measure_drop.specs = &one;
