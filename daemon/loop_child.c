@@ -95,17 +95,25 @@ got_words(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 		(void)uv_read_stop(s);
 }
 
+/* Its soft limit: the hard one may be on its way back from a runtime that has just read it. */
+static void
+lower_limit(int pid, __rlimit_resource_t resource, uint64_t to)
+{
+	struct rlimit r;
+
+	if (prlimit(pid, resource, NULL, &r) != 0)
+		return;
+	r.rlim_cur = to;
+	(void)prlimit(pid, resource, &r, NULL);
+}
+
 static void
 set_limits(const struct daemon *d, int pid)
 {
-	struct rlimit files, none = {0, 0};
-
-	(void)prlimit(pid, RLIMIT_CORE, &none, NULL);
+	lower_limit(pid, RLIMIT_CORE, 0);
 	/* ours was raised for connections; many a program looks at each number up to its limit */
-	if (d->conf->limits.files_before && prlimit(pid, RLIMIT_NOFILE, NULL, &files) == 0) {
-		files.rlim_cur = d->conf->limits.files_before;
-		(void)prlimit(pid, RLIMIT_NOFILE, &files, NULL);
-	}
+	if (d->conf->limits.files_before)
+		lower_limit(pid, RLIMIT_NOFILE, d->conf->limits.files_before);
 }
 
 struct child *
