@@ -3,7 +3,8 @@
  * Three ways, by size (D10):
  *   full     small specs: every element, on every input set;
  *   sampled  big ones: elements evaluated on demand, at borders, tile edges, tails and random
- *            places; and the kernels of one spec are compared with each other in full, so that
+ *            places; where one needs much, fewer of them, and side by side, as neighbours
+ *            share it.  The kernels of one spec are compared with each other in full, so that
  *            one that errs elsewhere stands out and is sampled there;
  *   composed where one element needs too much (norms): every element, node by node.
  * Whether a difference is rounding's, kernels/interp/judge.h says.
@@ -18,9 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SETS = 4, N_SAMPLES = 320, MIN_SAMPLES = 48, MAX_DISPUTED = 24 };
-/* Evaluating a million elements on demand takes about as long as a whole layer by plain loops. */
-static const uint64_t default_max_full = 3000000, max_cone = 1000000;
+enum {
+	MAX_SETS = 4,
+	N_SAMPLES = 320,
+	MIN_SAMPLES = 48,
+	FEWEST_SAMPLES = 16,
+	NEIGHBOURS = 8,
+	MAX_DISPUTED = 24
+};
+/* Evaluations of a check that is not composed: a part of a second. */
+static const uint64_t default_max_full = 3000000, max_cone = 4000000;
 static const double default_tolerance = 1e-4;
 
 struct set {
@@ -36,8 +44,9 @@ struct check {
 	struct set sets[MAX_SETS];
 	uint32_t n_sets;
 	bool is_small, is_sampled;
-	uint32_t n_samples; /* of an output, at most */
-	void **peer;        /* outputs of the first right kernel on set 0, while sampled */
+	uint32_t n_samples;   /* of an output, at most */
+	uint32_t n_beside;    /* of them so many differ in the last coordinate alone */
+	struct guarded *peer; /* outputs of the first right kernel on set 0, while sampled */
 };
 
 static const struct tensor *
@@ -101,25 +110,42 @@ telling_place(struct rng *r, int64_t extent)
 	return MAX_OF(MIN_OF(at, extent - 1), (int64_t)0);
 }
 
+/* The i-th place in a row of so many: a telling one, or of several in the row one in each part of it. */
+static int64_t
+place_in_row(const struct check *c, struct rng *r, uint32_t i, int64_t extent)
+{
+	uint32_t part = i % c->n_beside;
+
+	if (part == 0)
+		return telling_place(r, extent);
+	return (int64_t)(((double)part + rng_unit(r)) / c->n_beside * (double)extent);
+}
+
 static void
 choose_samples(struct check *c, const struct tensor *t, struct wanted *w, struct rng *r)
 {
-	int64_t count = shape_count(&t->shape);
+	int64_t count = shape_count(&t->shape), row = 0;
+	int last = t->shape.rank - 1;
 
 	w->n = (uint32_t)MIN_OF(count, (int64_t)c->n_samples);
 	w->at = NEW_ARRAY(&c->arena, int64_t, w->n);
 	w->value = NEW_ARRAY(&c->arena, double, w->n);
 	for (uint32_t i = 0; i < w->n; i++) {
-		int64_t at = 0;
-
-		for (int d = 0; d < t->shape.rank; d++)
-			at = at * t->shape.dim[d] + telling_place(r, t->shape.dim[d]);
-		w->at[i] = count <= c->n_samples ? i : at;
+		if (count <= c->n_samples) {
+			w->at[i] = i;
+			continue;
+		}
+		if (i % c->n_beside == 0) {
+			row = 0;
+			for (int d = 0; d < last; d++)
+				row = row * t->shape.dim[d] + telling_place(r, t->shape.dim[d]);
+		}
+		w->at[i] = row * t->shape.dim[last] + place_in_row(c, r, i, t->shape.dim[last]);
 	}
 }
 
 static bool
-want_samples(struct check *c, struct set *s, struct err *e)
+evaluate_samples(struct check *c, struct set *s, struct err *e)
 {
 	const struct graph *g = &c->spec->g;
 	struct rng r = {mix64(c->o.seed + 77)};
@@ -132,6 +158,20 @@ want_samples(struct check *c, struct set *s, struct err *e)
 			max_cone, NULL, w->value, e))
 			return false;
 		w->scale = wanted_scale(output(c, i), w);
+	}
+	return true;
+}
+
+/* Convolutions in a row need for one element a field of all channels, which those beside it need, too. */
+static bool
+want_samples(struct check *c, struct set *s, struct err *e)
+{
+	while (!evaluate_samples(c, s, e)) {
+		if (e->code != ERR_LIMIT || c->n_samples / 2 < FEWEST_SAMPLES)
+			return false;
+		*e = (struct err){0};
+		c->n_samples /= 2;
+		c->n_beside = NEIGHBOURS;
 	}
 	return true;
 }
@@ -247,6 +287,7 @@ check_open(const struct spec *s, const struct check_opts *o, struct check **out,
 	c->is_small = work <= (double)c->o.max_full;
 	c->is_sampled = !c->is_small;
 	c->n_samples = samples_for(&s->g, work);
+	c->n_beside = 1;
 	if (!make_sets(c, e)) {
 		check_close(c);
 		return false;
@@ -263,7 +304,7 @@ check_close(struct check *c)
 	if (!c)
 		return;
 	for (uint32_t i = 0; c->peer && i < c->spec->g.n_outputs; i++)
-		free(c->peer[i]);
+		guarded_drop(&c->peer[i]);
 	arena_fini(&c->arena);
 	free(c);
 }
@@ -339,7 +380,7 @@ settle_dispute(struct check *c, const struct trial *t, double *error, struct err
 		*w = (struct wanted){.at = NEW_ARRAY(&c->arena, int64_t, MAX_DISPUTED),
 		    .value = NEW_ARRAY(&c->arena, double, MAX_DISPUTED),
 		    .scale = c->sets[0].want[i].scale};
-		find_disputed(c, x, have, c->peer[i],
+		find_disputed(c, x, have, guarded_host(&c->peer[i]),
 		    dtype_is_float(x->type) ? 2 * tolerance_for(c, x->type) * w->scale : 0, w);
 		if (!w->n)
 			continue;
@@ -354,21 +395,8 @@ settle_dispute(struct check *c, const struct trial *t, double *error, struct err
 	return true;
 }
 
-static void
-keep_as_peer(struct check *c, const struct trial *t)
-{
-	c->peer = NEW_ARRAY(&c->arena, void *, c->spec->g.n_outputs);
-	for (uint32_t i = 0; i < c->spec->g.n_outputs; i++) {
-		size_t n = t->buf[t->n_in + i].n_bytes;
-
-		c->peer[i] = heap_alloc(n);
-		if (n)
-			memcpy(c->peer[i], t->ptr[t->n_in + i], n);
-	}
-}
-
 static bool
-is_right(struct check *c, uint32_t set, const struct trial *t, double *error, struct err *e)
+is_right(struct check *c, uint32_t set, struct trial *t, double *error, struct err *e)
 {
 	if (!trial_is_clean(t, e))
 		return false;
@@ -384,7 +412,7 @@ is_right(struct check *c, uint32_t set, const struct trial *t, double *error, st
 		return true;
 	if (c->peer)
 		return settle_dispute(c, t, error, e);
-	keep_as_peer(c, t);
+	c->peer = trial_give_outputs(t, &c->arena);
 	return true;
 }
 

@@ -102,28 +102,45 @@ count(struct copies *c, size_t least, size_t most)
 }
 
 static bool
-fill(struct copies *c, void *const *values, struct err *e)
+make(struct copies *c, struct err *e)
 {
 	const struct dev *d = c->race->dev;
-	uint32_t n_inputs = c->race->spec->g.n_inputs;
 
 	for (uint32_t i = 0; i < c->n * c->n_bufs; i++) {
 		uint32_t b = i % c->n_bufs, at = i / c->n_bufs;
 
-		if (at >= c->n_of[b]) {
-			c->buf[i] = c->buf[(size_t)(at % c->n_of[b]) * c->n_bufs + b];
-			continue;
-		}
-		c->buf[i] = d->mem_new(d->self, c->buf_bytes[b]);
+		c->buf[i] = at < c->n_of[b] ? d->mem_new(d->self, c->buf_bytes[b])
+					    : c->buf[(size_t)(at % c->n_of[b]) * c->n_bufs + b];
 		if (!c->buf[i])
 			return err_set(e, ERR_MEMORY,
 			    "no memory to time a kernel: %zu bytes for copies of its operands", c->n_bytes);
+	}
+	return true;
+}
+
+/* Every copy of an operand alike; what a host's kernel writes to has its pages from now on. */
+static void
+fill(struct copies *c)
+{
+	const struct race *r = c->race;
+	const struct dev *d = r->dev;
+	struct arena tmp = {0};
+	uint32_t n_inputs = r->spec->g.n_inputs;
+	/* where the host can write to the device's memory, the first copies are the values */
+	void **values = d->reads_host ? c->buf : make_operands(&tmp, r->spec);
+
+	fill_operands(r->spec, SET_NORMAL, r->seed, values);
+	for (uint32_t i = d->reads_host ? n_inputs : 0; i < c->n * c->n_bufs; i++) {
+		uint32_t b = i % c->n_bufs;
+
+		if (i / c->n_bufs >= c->n_of[b])
+			continue;
 		if (b < n_inputs)
 			d->put(d->self, c->buf[i], values[b], c->buf_bytes[b]);
 		else if (d->reads_host) /* a GPU's memory comes as zeros */
 			memset(c->buf[i], 0, c->buf_bytes[b]);
 	}
-	return true;
+	arena_fini(&tmp);
 }
 
 bool
@@ -131,19 +148,16 @@ copies_open(
     struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out, struct err *e)
 {
 	const struct graph *g = &r->spec->g;
-	struct arena tmp = {0};
-	void **values = make_operands(&tmp, r->spec);
-	bool ok;
 
 	*out = (struct copies){.race = r, .n_bufs = g->n_inputs + g->n_outputs};
-	fill_operands(r->spec, SET_NORMAL, r->seed, values);
 	out->buf_bytes = NEW_ARRAY(a, size_t, out->n_bufs);
 	out->n_of = NEW_ARRAY(a, uint32_t, out->n_bufs);
 	count(out, least, most);
 	out->buf = NEW_ARRAY(a, void *, (size_t)out->n * out->n_bufs);
-	ok = fill(out, values, e);
-	arena_fini(&tmp);
-	return ok;
+	if (!make(out, e))
+		return false;
+	fill(out);
+	return true;
 }
 
 void

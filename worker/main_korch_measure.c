@@ -18,7 +18,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { LOST_CONTEXT = 86 };
+enum {
+	LOST_CONTEXT = 86,
+	KEPT_SHARE = 8 /* of the memory, one in so many: what a kernel had and the next may have */
+};
 
 struct child {
 	int fd;
@@ -110,7 +113,10 @@ open_device(struct child *c, const struct ask_hello *h, struct bytes refs, struc
 	if (strcmp(h->device, "cpu") != 0)
 		return err_set(
 		    e, ERR_DEVICE, "there is no device \"%s\"; cpu, cuda and fake are known", h->device);
-	return dev_cpu_open(h->n_threads, true, &c->dev, e) && refs_open(&c->dev, refs, &c->refs, e);
+	if (!dev_cpu_open(h->n_threads, true, &c->dev, e))
+		return false;
+	dev_cpu_keep(&c->dev, h->memory_bytes / KEPT_SHARE);
+	return refs_open(&c->dev, refs, &c->refs, e);
 }
 
 static bool

@@ -17,6 +17,7 @@ tensor_bytes_of(const struct tensor *t)
 	return n;
 }
 
+/* What lies between the guards is the caller's to write. */
 static bool
 guarded_make(const struct dev *d, size_t n_bytes, struct guarded *out, struct err *e)
 {
@@ -24,11 +25,12 @@ guarded_make(const struct dev *d, size_t n_bytes, struct guarded *out, struct er
 	if (!out->base)
 		return err_set(e, ERR_MEMORY, "no memory for %zu bytes of a kernel's buffer", n_bytes);
 	out->image = d->reads_host ? out->base : heap_alloc(n_bytes + 2 * GUARD);
-	memset(out->image, guard_byte, n_bytes + 2 * GUARD);
+	memset(out->image, guard_byte, GUARD);
+	memset(out->image + GUARD + n_bytes, guard_byte, GUARD);
 	return true;
 }
 
-static void
+void
 guarded_drop(struct guarded *g)
 {
 	if (g->image != g->base)
@@ -136,6 +138,24 @@ trial_run(const struct dev *d, const struct dev_kernel *k, struct trial *t, stru
 	for (uint32_t i = 0; i < t->n; i++)
 		guarded_move(&t->buf[i], true);
 	return !d->fault || d->fault(d->self, &is_lost, e);
+}
+
+struct guarded *
+trial_give_outputs(struct trial *t, struct arena *a)
+{
+	struct guarded *of = NEW_ARRAY(a, struct guarded, t->n - t->n_in);
+
+	for (uint32_t i = t->n_in; i < t->n; i++) {
+		of[i - t->n_in] = t->buf[i];
+		t->buf[i] = (struct guarded){0};
+	}
+	return of;
+}
+
+const void *
+guarded_host(const struct guarded *g)
+{
+	return g->image + GUARD;
 }
 
 void

@@ -24,6 +24,10 @@ bool trial_make(const struct spec *s, void *const *operands, const struct dev *d
 bool trial_run(const struct dev *d, const struct dev_kernel *k, struct trial *t, struct err *e) MUST_CHECK;
 /* ERR_WRONG: it wrote where it should not. */
 bool trial_is_clean(const struct trial *t, struct err *e) MUST_CHECK;
+/* Its outputs, an array of t->n - t->n_in in `a`, each the caller's to drop; the trial has none any more. */
+struct guarded *trial_give_outputs(struct trial *t, struct arena *a);
+const void *guarded_host(const struct guarded *g);
+void guarded_drop(struct guarded *g);
 void trial_drop(struct trial *t);
 
 #endif

@@ -131,6 +131,9 @@ void dev_release(const struct dev *d, struct dev_launch *l);
 int64_t dev_cpu_library(enum library l);
 /* n_threads >= 1; pin: thread i stays on the i-th allowed core. */
 bool dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e) MUST_CHECK;
+/* Large blocks that are freed stay, at most so many bytes, for who asks next: getting pages from the system costs
+ * as much as several passes over them. Before others use the device. */
+void dev_cpu_keep(const struct dev *d, size_t most);
 /* What a CPU offers, without opening it. */
 bool dev_cpu_describe(struct dev_info *out, struct err *e) MUST_CHECK;
 /* The instruction set that generated code for this CPU uses: the widest that it has.  ERR_HOST where it

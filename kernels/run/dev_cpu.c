@@ -3,6 +3,7 @@
  * Invariants: `turn` is held while a list of launches runs or scratch is replaced, so that
  * plans sharing the device take turns; scratch only grows. */
 #include "cpu_library.h"
+#include "cpu_memory.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,6 +24,8 @@ struct cpu {
 	struct pool *pool;
 	struct cpu_libraries libraries;
 	pthread_mutex_t turn;
+	struct cpu_memory memory;
+	pthread_mutex_t memory_turn;
 	char *shared, *local;
 	size_t shared_bytes, local_bytes; /* local: of one thread */
 };
@@ -168,36 +171,31 @@ cpu_kept_bytes(void *self)
 static void *
 cpu_mem_new(void *self, size_t n_bytes)
 {
-	size_t n = (n_bytes + PLAN_ALIGN) & ~(size_t)(PLAN_ALIGN - 1);
+	struct cpu *c = self;
 	void *p;
 
-	(void)self;
-	if (n <= n_bytes)
-		return NULL;
-	/* Large blocks come as whole pages; huge ones spare the page table. */
-	if (n >= (size_t)4 << 20) {
-		p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (p == MAP_FAILED)
-			return NULL;
-		(void)madvise(p, n, MADV_HUGEPAGE);
-		return p;
-	}
-	p = aligned_alloc(PLAN_ALIGN, n);
-	if (p)
-		memset(p, 0, n);
+	(void)pthread_mutex_lock(&c->memory_turn);
+	p = cpu_memory_new(&c->memory, n_bytes);
+	(void)pthread_mutex_unlock(&c->memory_turn);
 	return p;
 }
 
 static void
 cpu_mem_free(void *self, void *p, size_t n_bytes)
 {
-	size_t n = (n_bytes + PLAN_ALIGN) & ~(size_t)(PLAN_ALIGN - 1);
+	struct cpu *c = self;
 
-	(void)self;
-	if (p && n >= (size_t)4 << 20)
-		(void)munmap(p, n);
-	else
-		free(p);
+	(void)pthread_mutex_lock(&c->memory_turn);
+	cpu_memory_free(&c->memory, p, n_bytes);
+	(void)pthread_mutex_unlock(&c->memory_turn);
+}
+
+void
+dev_cpu_keep(const struct dev *d, size_t most)
+{
+	struct cpu *c = d->self;
+
+	c->memory.most = most;
 }
 
 static void
@@ -323,6 +321,8 @@ cpu_close(void *self)
 
 	pool_close(c->pool);
 	cpu_libraries_close(&c->libraries);
+	cpu_memory_close(&c->memory);
+	(void)pthread_mutex_destroy(&c->memory_turn);
 	(void)pthread_mutex_destroy(&c->turn);
 	free(c->shared);
 	free(c->local);
@@ -339,6 +339,7 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 		return false;
 	}
 	(void)pthread_mutex_init(&c->turn, NULL);
+	(void)pthread_mutex_init(&c->memory_turn, NULL);
 	cpu_libraries_open(&c->libraries);
 	*out = (struct dev){
 	    .self = c,
