@@ -128,7 +128,7 @@ costs_trouble(struct tune *t, enum err_code fail, struct str cause)
 static bool
 counts_partly(const struct tune *t, const struct spec_cost *c)
 {
-	return c->is_partly && cost_has_order(c) && !t->is_strict;
+	return c->is_partly && order_is_there(t, c) && !t->is_strict;
 }
 
 /* No answer is coming any more. */
@@ -153,7 +153,7 @@ costs_be_strict(struct tune *t)
 static bool
 take_failure(struct tune *t, struct spec_cost *c, const struct m_cost *m)
 {
-	bool is_all = !cost_has_order(c) || m->effort == 0 || m->effort >= t->effort;
+	bool is_all = !order_is_there(t, c) || m->effort == 0 || m->effort >= t->effort;
 
 	/* for a proof it would be asked for again and again */
 	if (c->measured_ns > 0 ? t->is_strict : is_all)

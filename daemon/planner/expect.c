@@ -75,6 +75,7 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 		arena_fini(&tmp);
 	}
 	c->is_foreseen = !p.is_far;
+	t->has_foreseen |= c->is_foreseen;
 	c->before = p.is_far ? predict_usual : p.log_ratio;
 	if (!p.is_far) {
 		c->less = fmin(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, 0.05) / p.ns), 0);

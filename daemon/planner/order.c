@@ -49,6 +49,17 @@ predict_way(const struct tune *t, uint32_t s, struct str schedule, struct predic
 	return ok;
 }
 
+/* Puts the one at `from` at `to`, before it. */
+static void
+move_up(struct str *list, uint32_t from, uint32_t to)
+{
+	struct str s = list[from];
+
+	for (; from > to; from--)
+		list[from] = list[from - 1];
+	list[to] = s;
+}
+
 /* What was fastest with other extents comes first: it is known by measuring, and the rest are not. */
 static void
 sibling_first(const struct spec_cost *c, struct order *o)
@@ -59,9 +70,7 @@ sibling_first(const struct spec_cost *c, struct order *o)
 		at++;
 	if (at == o->n)
 		return;
-	for (uint32_t i = at; i > 0; i--)
-		o->schedule[i] = o->schedule[i - 1];
-	o->schedule[0] = c->sibling;
+	move_up(o->schedule, at, 0);
 	/* times stay in order: it is expected to be as fast as the fastest, and the others well behind */
 	for (uint32_t i = at; i > 0; i--)
 		o->ns[i] = o->ns[i - 1];
@@ -75,6 +84,7 @@ fill(struct tune *t, const struct spec_cost *c, struct order *o, struct way *way
 {
 	const struct interval *v = &t->predictor->head[HEAD_SCHEDULE].interval;
 
+	o->n_first = 1;
 	qsort(way, n, sizeof(*way), fastest_first);
 	o->schedule = NEW_ARRAY(t->arena, struct str, MAX_OF(n, 1u));
 	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
@@ -130,27 +140,46 @@ make(struct tune *t, uint32_t s, struct order *o)
 		fill(t, &t->cost[s], o, way, n, &p);
 }
 
-/* Nothing is predicted of it, below a microsecond mostly: what was fastest with other extents, then the rest
- * as they come. */
+/* The space's best guess first, then a library's call: which of the two is faster, nobody can say. */
+static uint32_t
+guesses_first(struct tune *t, uint32_t s, struct str *list, uint32_t n)
+{
+	struct str guess = space_guess(t->arena, &t->front.cands.specs[s], &t->target);
+	uint32_t call = 0, at = 0;
+
+	while (at < n && !str_eq(list[at], guess))
+		at++;
+	if (at < n)
+		move_up(list, at, 0);
+	while (call < n && !str_starts(list[call], "lib="))
+		call++;
+	if (call == n)
+		return 1;
+	move_up(list, call, MIN_OF(call, 1u));
+	return MIN_OF(n, 2u);
+}
+
+/* Nothing is predicted of it, as it is unlike all that was trained on, or below a microsecond: what was
+ * fastest with other extents, then the rest as they come. */
 static void
-make_by_sibling(struct tune *t, uint32_t s, struct order *o)
+make_unforeseen(struct tune *t, uint32_t s, struct order *o)
 {
 	static const double sigma = 0.1; /* what the best of four gains over one, about */
 	const struct spec_cost *c = &t->cost[s];
 	double ns = (double)expect_ns(t, c, 0);
-	uint32_t n;
 	bool has_sibling;
-	struct str *list = list_ways(t, s, &n, &has_sibling);
 
-	if (!has_sibling)
-		return;
-	o->schedule = list;
-	o->ns = NEW_ARRAY(t->arena, double, n);
-	o->n = n;
-	for (uint32_t i = 0; i < n; i++)
+	o->schedule = list_ways(t, s, &o->n, &has_sibling);
+	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(o->n, 1u));
+	for (uint32_t i = 0; i < o->n; i++)
 		o->ns[i] = ns;
-	sibling_first(c, o);
 	o->sigma = sigma;
+	o->n_first = 1;
+	o->is_blind = !has_sibling;
+	if (has_sibling)
+		sibling_first(c, o);
+	else
+		o->n_first = guesses_first(t, s, o->schedule, o->n);
 }
 
 const struct order *
@@ -163,8 +192,8 @@ order_of(struct tune *t, uint32_t spec)
 
 		if (c->is_foreseen)
 			make(t, spec, o);
-		if (o->n == 0 && c->sibling.p)
-			make_by_sibling(t, spec, o);
+		if (o->n == 0 && order_is_there(t, c))
+			make_unforeseen(t, spec, o);
 		c->order = o;
 	}
 	return c->order;
@@ -182,7 +211,7 @@ void
 order_ask(struct tune *t, uint32_t spec, struct arena *a, struct m_spec_ask *ask)
 {
 	const struct order *o = t->is_strict ? NULL : order_of(t, spec);
-	uint32_t n = o && o->n > 0 ? whole(t, o, MAX_OF(t->cost[spec].n_wanted, 1u)) : 0;
+	uint32_t n = o && o->n > 0 ? whole(t, o, MAX_OF(t->cost[spec].n_wanted, o->n_first)) : 0;
 
 	if (n == 0)
 		return;
@@ -213,7 +242,7 @@ order_guess(struct tune *t, uint32_t spec, struct str *first, struct str *genera
 
 	*generated = other < o->n ? o->schedule[other] : STR("");
 	*first = call < o->n && o->ns[call] <= o->ns[0] * (1 + behind) ? o->schedule[call] : *generated;
-	return o->n > 0;
+	return o->n > 0 && !o->is_blind;
 }
 
 double

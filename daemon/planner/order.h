@@ -1,9 +1,10 @@
 /* daemon/planner/order.h: which schedules of a kernel are compiled, in which order, and how many.
  *
  * Compiling is most of a search's time, and most schedules are losers that the predictor can name.  So a
- * kernel is looked at by the one or two that are expected to be fastest; more of them are tried where the
- * plan may gain by it: a kernel that is in it or near, whose next schedule may well beat the best one
- * measured. Where the predictor has nothing to say, all go in the space's own order. */
+ * kernel is looked at by the one that is expected to be fastest, or where nothing is, by the space's guess
+ * and a library's call; more of them are tried where the plan may gain by it: a kernel that is in it or near,
+ * whose next schedule may well beat the best one measured. On a device that no predictor knows, all go in the
+ * space's own order. */
 #ifndef KORCH_PLANNER_ORDER_H
 #define KORCH_PLANNER_ORDER_H
 
@@ -11,10 +12,19 @@
 
 struct order { /* a kernel's schedules, the fastest by prediction first */
 	struct str *schedule;
-	double *ns;   /* predicted */
-	double sigma; /* of the logarithm of one's time beside another's */
-	uint32_t n;   /* 0: nothing can be said of them */
+	double *ns;       /* predicted */
+	double sigma;     /* of the logarithm of one's time beside another's */
+	uint32_t n;       /* 0: nothing can be said of them */
+	uint32_t n_first; /* how many are tried before it is known whether the plan needs it */
+	bool is_blind;    /* nothing is predicted or known of its like: as the space lists them */
 };
+
+/* Is there a word on which of its schedules to try first? */
+static inline bool
+order_is_there(const struct tune *t, const struct spec_cost *c)
+{
+	return t->has_foreseen || c->sibling.p;
+}
 
 /* Made at the first call. */
 const struct order *order_of(struct tune *t, uint32_t spec);

@@ -40,11 +40,4 @@ struct spec_cost {
 	const struct order *order; /* order.c; NULL: not made yet */
 };
 
-/* Is there a word on which of its schedules to try first? */
-static inline bool
-cost_has_order(const struct spec_cost *c)
-{
-	return c->is_foreseen || c->sibling.p;
-}
-
 #endif

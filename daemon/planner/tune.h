@@ -74,6 +74,7 @@ struct tune {
 	bool has_raced;            /* they were timed beside the choice */
 	const struct rival *taken; /* that one is this job's plan; NULL: the choice is */
 	bool is_foreseen;          /* the predictor has a word of most of the first plan */
+	bool has_foreseen;         /* ... of some kernel: it knows the device */
 	bool is_sober;             /* unmeasured kernels stand at what is expected of them, no less */
 	bool is_strict;            /* for a proof: what is measured partly is not measured */
 	int64_t least_ns;          /* the cost of the choice before whole plans were compared */

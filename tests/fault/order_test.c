@@ -120,11 +120,12 @@ losers_are_not_compiled(void **state)
 	struct desk d, all;
 	struct plan plan, best;
 	struct m_progress p;
-	uint32_t n_named, n_ways;
+	uint32_t n_named, n_ways, n_kernels;
 
 	(void)state;
 	open_known_device(&d);
 	(void)desk_job(&d, 3600 * SECOND, false, &plan);
+	n_kernels = d.n_measured - d.n_again;
 	n_named = d.n_named;
 	n_ways = d.n_named_ways;
 	assert_false(plan.proved);
@@ -135,8 +136,8 @@ losers_are_not_compiled(void **state)
 	assert_true(best.proved && str_is(p.stop, "no candidate can beat the plan"));
 	assert_true(plan.latency_ns >= best.latency_ns);
 	assert_true((double)plan.latency_ns <= 1.03 * (double)best.latency_ns);
-	/* the others are of less than a microsecond: those go by all of their schedules */
-	assert_true(n_named >= 10 && n_ways < 3 * n_named);
+	/* one each, two of those of less than a microsecond, of which nothing is predicted; more of few */
+	assert_true(n_named >= n_kernels && n_kernels >= 10 && n_ways < 2 * n_named);
 
 	desk_close(&all);
 	/* a proof on top: what was left out is compiled, and nothing again */
@@ -225,34 +226,6 @@ guesses_are_predicted(void **state)
 	desk_close(&d);
 }
 
-/* What was measured of another model's kernels, the same with other extents, says which schedules are best
- * here: half of the compiling goes, and the plan is as good. */
-static void
-siblings_say_what_is_fast(void **state)
-{
-	struct desk d, fresh;
-	struct plan plan, alone;
-
-	(void)state;
-	open_known_device(&d);
-	spread = 0.3;
-	d.model = "efficientvit_b1_small";
-	(void)desk_job(&d, 3600 * SECOND, false, &plan);
-	d.end_key = (struct hash){{0}}; /* another model is another job */
-	d.has_siblings = true;
-	d.model = "efficientvit_small";
-	(void)desk_job(&d, 3600 * SECOND, false, &plan);
-	assert_true(d.n_told > 0);
-	open_known_device(&fresh);
-	spread = 0.3;
-	fresh.model = "efficientvit_small";
-	(void)desk_job(&fresh, 3600 * SECOND, false, &alone);
-	assert_true(d.n_ways < fresh.n_ways);
-	assert_true((double)plan.latency_ns <= 1.01 * (double)alone.latency_ns);
-	desk_close(&fresh);
-	desk_close(&d);
-}
-
 /* What a plan's kernels take, whatever is said of them. */
 static double
 true_sum(struct desk *d, const struct plan *plan)
@@ -271,6 +244,36 @@ true_sum(struct desk *d, const struct plan *plan)
 		sum += (double)d->way(d, &s, plan_heat(plan, plan->steps[i].kernel), k->schedule);
 	}
 	return sum;
+}
+
+/* Another model's kernels were measured by all of their schedules: which is best is known of those with other
+ * extents, the plan for nothing is better by it, and a tuned one is no worse. */
+static void
+siblings_say_what_is_fast(void **state)
+{
+	struct desk d, fresh;
+	struct plan plan, alone;
+
+	(void)state;
+	open_known_device(&d);
+	spread = 0.3;
+	d.model = "efficientvit_b1_small";
+	(void)desk_job(&d, 3600 * SECOND, true, &plan);
+	d.end_key = (struct hash){{0}}; /* another model is another job */
+	d.has_siblings = true;
+	d.model = "efficientvit_small";
+	open_known_device(&fresh);
+	spread = 0.3;
+	fresh.model = "efficientvit_small";
+	(void)desk_job(&d, 0, false, &plan);
+	(void)desk_job(&fresh, 0, false, &alone);
+	assert_true(d.n_told > 0);
+	assert_true(true_sum(&d, &plan) <= 0.95 * true_sum(&fresh, &alone));
+	(void)desk_job(&d, 3600 * SECOND, false, &plan);
+	(void)desk_job(&fresh, 3600 * SECOND, false, &alone);
+	assert_true(plan.latency_ns <= alone.latency_ns);
+	desk_close(&fresh);
+	desk_close(&d);
 }
 
 /* What the plan for nothing takes where every third of what was measured of other extents is so many times
