@@ -7,9 +7,8 @@
 #include <string.h>
 
 enum { NAMED_MOST = 64 };
-/* A call may be so far behind generated code, as nothing is compiled for it; and so far where nothing is
- * measured: somebody waits for the first answer. */
-static const double beside = 0.1, behind_at_once = 0.5;
+/* A call may be so far behind generated code, as nothing is compiled for it. */
+static const double beside = 0.1;
 /* Of the plan's time: what is expected to gain less is not compiled. */
 static const double worth = 0.001;
 /* What the errors of two schedules of one kernel have not in common, of what one is off by: they are of the
@@ -238,10 +237,9 @@ order_guess(struct tune *t, uint32_t spec, struct str *first, struct str *genera
 {
 	const struct order *o = order_of(t, spec);
 	uint32_t call = first_of(o, true), other = first_of(o, false);
-	double behind = tune_may_measure(t) ? beside : behind_at_once;
 
 	*generated = other < o->n ? o->schedule[other] : STR("");
-	*first = call < o->n && o->ns[call] <= o->ns[0] * (1 + behind) ? o->schedule[call] : *generated;
+	*first = call < o->n && o->ns[call] <= o->ns[0] * (1 + beside) ? o->schedule[call] : *generated;
 	return o->n > 0 && !o->is_blind;
 }
 

@@ -31,8 +31,8 @@ const struct order *order_of(struct tune *t, uint32_t spec);
 /* Names what is to be tried of it now. */
 void order_ask(struct tune *t, uint32_t spec, struct arena *a, struct m_spec_ask *ask);
 /* To build a kernel that was never measured: the fastest by prediction, or the library's call where that is
- * expected to be hardly slower (or half as slow again, in a job that measures nothing), as there is nothing
- * to compile then.  generated: where there is no such call. False: nothing can be said. */
+ * expected to be hardly slower, as there is nothing to compile then.  generated: where there is no such call.
+ * False: nothing can be said. */
 bool order_guess(struct tune *t, uint32_t spec, struct str *first, struct str *generated);
 /* What one more schedule is expected to gain where all below `limit_ns` is gain: its time is about ns. */
 double order_gain(double limit_ns, double ns, double sigma);

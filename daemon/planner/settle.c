@@ -7,14 +7,23 @@
  *
  * Only where there is no such plan do kernels take part that were never measured, and then at a careful
  * guess: a search stands half a deviation on the hopeful side of what is expected, so that what is uncertain
- * is looked at; a plan that is to be run stands a whole one on the other side. */
+ * is looked at; a plan that is to be run stands on the other side. */
 #include "expect.h"
 #include "tune.h"
 
 #include <string.h>
 
-/* More for each operator above the first: what joins many is expected too hopefully. */
-static const double doubt = 0.15, careful = -1;
+/* So many deviations on the careful side, and more for each operator above the first, as what joins many is
+ * expected too hopefully: little of both where the predictor knows the device. */
+struct caution {
+	double careful, doubt;
+};
+
+static struct caution
+caution_of(const struct tune *t)
+{
+	return t->has_foreseen ? (struct caution){-0.5, 0.03} : (struct caution){-1, 0.15};
+}
 
 static int64_t
 cost_careful(const struct tune *t, uint32_t s)
@@ -23,7 +32,7 @@ cost_careful(const struct tune *t, uint32_t s)
 
 	if (c->state == LAZY_FAILED || c->measured_ns > 0)
 		return c->state == LAZY_FAILED ? BLP_NEVER : c->measured_ns;
-	return expect_ns(t, c, careful);
+	return expect_ns(t, c, caution_of(t).careful);
 }
 
 int64_t
@@ -35,7 +44,7 @@ settle_cost(const struct tune *t, uint32_t kernel)
 
 	if (ns == BLP_NEVER || cost_is_known(&t->cost[s]))
 		return ns;
-	return ns + (int64_t)((double)ns * doubt * (n - 1));
+	return ns + (int64_t)((double)ns * caution_of(t).doubt * (n - 1));
 }
 
 static int64_t *
