@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -45,40 +44,6 @@ static bool
 say_error(const struct child *c, const struct err *e)
 {
 	return say(c, SAY_ERROR, e, sizeof(*e));
-}
-
-/* ---- limits ------------------------------------------------------------------------------- */
-/* Address space that is in use already (the limit counts from there), and what of it is in memory. */
-static size_t
-space_in_use(size_t *resident)
-{
-	unsigned long pages = 0, in_memory = 0;
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	if (f && fscanf(f, "%lu %lu", &pages, &in_memory) != 2)
-		pages = in_memory = 0;
-	if (f)
-		(void)fclose(f);
-	*resident = in_memory * page;
-	return pages * page;
-}
-
-/* The jail has set the others; this one counts from what a program with its libraries has taken already. */
-static void
-limit_memory(uint64_t memory_bytes, bool is_gpu)
-{
-	size_t resident;
-	rlim_t space = (rlim_t)(space_in_use(&resident) + memory_bytes);
-	const struct rlimit as = {space, space};
-
-	if (is_gpu) /* a driver reserves addresses for all memory there is */
-		return;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	(void)setrlimit(RLIMIT_AS, &as);
-#else
-	(void)as;
-#endif
 }
 
 /* ---- hello --------------------------------------------------------------------------------- */
@@ -132,7 +97,8 @@ greet(struct child *c, struct bytes body)
 	h.device[sizeof(h.device) - 1] = h.fake[sizeof(h.fake) - 1] = 0;
 	if (!starts_programs(&h))
 		jail_lock();
-	limit_memory(h.memory_bytes, is_gpu(&h));
+	if (!is_gpu(&h)) /* a driver reserves addresses for all memory there is */
+		space_limit(h.memory_bytes);
 	c->memory_bytes = h.memory_bytes;
 	return open_device(c, &h, (struct bytes){body.p + sizeof(h), body.n - sizeof(h)}, &e)
 	    ? say(c, SAY_HELLO, &mine, sizeof(mine))

@@ -107,6 +107,10 @@ struct child_batch {
 bool batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, struct err *e) MUST_CHECK;
 
 /* ---- the child's parts ------------------------------------------------------------------- */
+/* Bytes of address space, and how many of them are in memory (space.c). */
+size_t space_in_use(size_t *resident);
+/* The jail has set the other limits; this one counts from what a program with its libraries has taken. */
+void space_limit(uint64_t more_bytes);
 /* Short kernels of known kind, run like any other, but on one thread: their frozen times are of one. */
 enum probe { PROBE_FMA, PROBE_READ, PROBE_COPY, PROBE_NOTHING, PROBE_EXP, PROBE_DIV, PROBE_COUNT };
 struct refs {

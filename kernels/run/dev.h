@@ -102,10 +102,10 @@ struct dev {
 	void (*get)(void *self, void *to, const void *from, size_t n_bytes);
 	/* Scratch for kernels up to these sizes, so that run() never allocates. */
 	bool (*reserve)(void *self, size_t shared_bytes, size_t local_bytes, struct err *e);
-	/* Runs the launches in order, a barrier between all passes.  ns (may be NULL) receives
-	 * n + 1 time stamps: before the first and after each.  Does not allocate. */
+	/* Runs the launches in order, a barrier between all passes; does not allocate.  ns (may be NULL)
+	 * receives n + 1 time stamps: before the first and after each. */
 	void (*run)(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns);
-	/* Other programs want its cores: it does with fewer threads.  *left_ns: for so long.  NULL: never. */
+	/* Other programs want its cores: fewer threads, for *left_ns.  NULL: never. */
 	bool (*is_short)(void *self, int64_t *left_ns);
 	/* False with the first fault of run, put or get since the last call.  *is_lost: nothing works
 	 * in this process any more.  NULL: a fault ends the process. */
@@ -126,23 +126,20 @@ bool dev_binds(const struct dev *d, const struct kernel_name *n, struct err *e) 
  * same bytes share what is kept of them. */
 bool dev_prepare(const struct dev *d, struct dev_launch *l, struct err *e) MUST_CHECK;
 void dev_release(const struct dev *d, struct dev_launch *l);
-/* Version of a library whose kernels this CPU's device has and is to offer (KORCH_LIBRARIES=none: none); 0.
- */
+/* Version of a library whose kernels this CPU's device has and is to offer (KORCH_LIBRARIES); 0: none. */
 int64_t dev_cpu_library(enum library l);
 /* n_threads >= 1; pin: thread i stays on the i-th allowed core. */
 bool dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e) MUST_CHECK;
-/* Large blocks that are freed stay, at most so many bytes, for who asks next: getting pages from the system costs
- * as much as several passes over them. Before others use the device. */
+/* Freed blocks stay, so many bytes at most: new pages cost several passes.  Before others use it. */
 void dev_cpu_keep(const struct dev *d, size_t most);
 /* What a CPU offers, without opening it. */
 bool dev_cpu_describe(struct dev_info *out, struct err *e) MUST_CHECK;
-/* The instruction set that generated code for this CPU uses: the widest that it has.  ERR_HOST where it
- * is older than any. */
+/* The instruction set of generated code: the CPU's widest.  ERR_HOST where it is older than any. */
 bool dev_cpu_isa(enum isa *out, struct err *e) MUST_CHECK;
 
 /* ---- the fake device ------------------------------------------------------------------ */
-/* Times from a hash of (spec, schedule, seed), faults where the hash falls under their rates.
- * For tests of everything that is not a kernel: same input, same answer, on every host. */
+/* Times from a hash of (spec, schedule, seed), faults where it falls under their rates; on all hosts alike.
+ */
 struct fake_rates { /* per million */
 	uint32_t compile, wrong, crash, hang, launch;
 };

@@ -2,7 +2,9 @@
  * that training has not seen.  Splits are by model or by device, never by row; a spec of the left-out model
  * is in no training row, whatever model it came with.  Baselines beside: the bound alone, the line of a dozen
  * counts, nearest neighbour.
- *   --plot FILE.svg  predicted against measured times of left-out models */
+ *   --plot FILE.svg  predicted against measured times of left-out models
+ *   --speed          instead: how many of the rows the shipped predictor answers a second, their samples made
+ */
 #include "../../daemon/train/reliability.h"
 #include "../../daemon/train/train.h"
 #include "../../kernels/predict/kin.h"
@@ -499,6 +501,41 @@ tables(struct arena *a, const struct train_set *set, const char *svg, struct err
 	return true;
 }
 
+/* ---- how fast --------------------------------------------------------------------------------- */
+static double
+a_second(const struct train_set *set, const struct predictor *p, enum predict_head head)
+{
+	static const double enough = 1; /* second */
+	int64_t from = os_real()->mono_ns(NULL);
+	double n = 0, seconds = 0;
+
+	while (seconds < enough && set->n_rows > 0) {
+		for (uint32_t i = 0; i < set->n_rows; i++) {
+			struct prediction x;
+
+			if (head == HEAD_KERNEL)
+				predict_kernel(p, &set->rows[i].plain, &x);
+			else
+				predict_sample(p, &set->rows[i].sample, &x);
+		}
+		n += set->n_rows;
+		seconds = (double)(os_real()->mono_ns(NULL) - from) / 1e9;
+	}
+	return n / fmax(seconds, 1e-9);
+}
+
+static bool
+speed(struct arena *a, const struct train_set *set, struct err *e)
+{
+	struct predictor p;
+
+	if (!predictor_read(a, predictor_shipped(), &p, e))
+		return false;
+	(void)printf("predictions a second, of %u rows: %.0f of a schedule, %.0f of a kernel's best\n",
+	    set->n_rows, a_second(set, &p, HEAD_SCHEDULE), a_second(set, &p, HEAD_KERNEL));
+	return true;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -506,19 +543,21 @@ main(int argc, char **argv)
 	struct train_set set = {0};
 	struct err e = {0};
 	const char *svg = NULL;
-	bool ok = true;
+	bool ok = true, is_speed = false;
 
 	for (int i = 1; ok && i < argc; i++) {
 		struct bytes file;
 
-		if (strcmp(argv[i], "--plot") == 0 && i + 1 < argc)
+		if (strcmp(argv[i], "--speed") == 0)
+			is_speed = true;
+		else if (strcmp(argv[i], "--plot") == 0 && i + 1 < argc)
 			svg = argv[++i];
 		else
 			ok = os_read_file(os_real(), &a, argv[i], MOST_EXPORT, &file, &e) &&
 			    train_rows_add(&a, &set, argv[i], file, &e);
 	}
 	train_rows_end(&set);
-	ok = ok && tables(&a, &set, svg, &e);
+	ok = ok && (is_speed ? speed(&a, &set, &e) : tables(&a, &set, svg, &e));
 	if (!ok)
 		(void)fprintf(stderr, "bench-predict: %s\n", e.msg);
 	arena_fini(&a);

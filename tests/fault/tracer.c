@@ -21,17 +21,52 @@ struct table {
 };
 
 static struct traced *
-find(struct table *t, pid_t tid)
+known(const struct table *t, pid_t tid)
 {
 	for (uint32_t i = 0; i < t->n; i++)
 		if (t->of[i]->tid == tid)
 			return t->of[i];
+	return NULL;
+}
+
+/* What it has begun as: what `parent` is; NULL: nobody that is looked at. */
+static struct traced *
+add(struct table *t, pid_t tid, const struct traced *parent)
+{
+	struct traced *c = heap_alloc(sizeof(*c));
+
 	if (t->n == MAX_TRACED)
 		bug("more than %d threads at a time", MAX_TRACED);
-	t->of[t->n] = heap_alloc(sizeof(**t->of));
-	t->of[t->n]->tid = tid;
-	t->of[t->n]->jail = -1;
-	return t->of[t->n++];
+	*c = parent ? *parent : (struct traced){.jail = -1};
+	c->tid = tid;
+	return t->of[t->n++] = c;
+}
+
+/* Who began a thread that stops before the word of it has come: that one waits to say so, and is what it was
+ * then.  Of a process the first thread, or the process that forked. */
+static const struct traced *
+parent_of(const struct table *t, pid_t tid)
+{
+	char path[64], line[128];
+	int group = 0, parent = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Tgid: %d", &group) != 1)
+			(void)sscanf(line, "PPid: %d", &parent);
+	if (f)
+		(void)fclose(f);
+	return known(t, group != tid ? group : parent);
+}
+
+static struct traced *
+find(struct table *t, pid_t tid)
+{
+	struct traced *k = known(t, tid);
+
+	return k ? k : add(t, tid, parent_of(t, tid));
 }
 
 static void
@@ -88,13 +123,9 @@ static void
 has_begun(struct table *t, const struct traced *parent)
 {
 	unsigned long child = 0;
-	struct traced *c, was = *parent;
 
-	if (ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &child) != 0)
-		return;
-	c = find(t, (pid_t)child);
-	was.tid = (pid_t)child;
-	*c = was;
+	if (ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &child) == 0 && !known(t, (pid_t)child))
+		(void)add(t, (pid_t)child, parent);
 }
 
 static void
