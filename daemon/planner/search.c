@@ -506,7 +506,8 @@ tune_search(struct tune *t, struct err *e)
 	t->recheck_left_ns = o->budget_ns / 10;
 	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
 	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
-	limit_solver(t, !may_measure || o->predict);
+	/* whoever gives no time waits for the first answer: as one round of a search looks at it */
+	limit_solver(t, o->predict || (!may_measure && (o->prove || o->offline || o->budget_ns > 0)));
 	if (may_measure && o->predict)
 		return away_search(t, e);
 	if (!may_measure)
