@@ -138,8 +138,7 @@ bool dev_cpu_describe(struct dev_info *out, struct err *e) MUST_CHECK;
 bool dev_cpu_isa(enum isa *out, struct err *e) MUST_CHECK;
 
 /* ---- the fake device ------------------------------------------------------------------ */
-/* Times from a hash of (spec, schedule, seed), faults where it falls under their rates; on all hosts alike.
- */
+/* Times from a hash of (spec, schedule, seed), faults where it falls under their rates: on all hosts. */
 struct fake_rates { /* per million */
 	uint32_t compile, wrong, crash, hang, launch;
 };

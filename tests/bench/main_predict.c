@@ -3,7 +3,7 @@
  * is in no training row, whatever model it came with.  Baselines beside: the bound alone, the line of a dozen
  * counts, nearest neighbour.
  *   --plot FILE.svg  predicted against measured times of left-out models
- *   --speed          instead: how many of the rows the shipped predictor answers a second, their samples made
+ *   --speed          instead: how many of the rows, already samples, the shipped predictor answers a second
  */
 #include "../../daemon/train/reliability.h"
 #include "../../daemon/train/train.h"
@@ -557,6 +557,8 @@ main(int argc, char **argv)
 			    train_rows_add(&a, &set, argv[i], file, &e);
 	}
 	train_rows_end(&set);
+	if (ok && set.n_rows == 0)
+		ok = err_set(&e, ERR_USAGE, "no rows: name files of korch-cache export");
 	ok = ok && (is_speed ? speed(&a, &set, &e) : tables(&a, &set, svg, &e));
 	if (!ok)
 		(void)fprintf(stderr, "bench-predict: %s\n", e.msg);
