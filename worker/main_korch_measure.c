@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -538,6 +539,15 @@ answer(struct child *c, struct arena *a, enum frame_kind kind, struct bytes body
 	}
 }
 
+/* By hand there is a terminal, a file or nothing: who reads that ends silently, as if all were well. */
+static bool
+is_socket(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -551,7 +561,7 @@ main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	/* Generated code and libraries may print: that must not reach the parent's stream. */
-	c.fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	c.fd = is_socket(0) ? fcntl(0, F_DUPFD_CLOEXEC, 3) : -1;
 	if (c.fd < 0 || dup2(2, 1) < 0) {
 		(void)fprintf(
 		    stderr, "korch-measure: is started by korch-worker, with a socket as its input\n");
