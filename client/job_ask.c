@@ -7,7 +7,7 @@
 #include "../kernels/base/host.h"
 #include "../kernels/fuse/fuse.h"
 #include "../kernels/predict/predict.h"
-#include "../kernels/run/dev.h"
+#include "../kernels/device/dev.h"
 
 #include <inttypes.h>
 #include <stdio.h>

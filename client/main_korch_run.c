@@ -7,7 +7,8 @@
 #include "run_report.h"
 
 #include "../kernels/base/opt.h"
-#include "../kernels/run/streams.h"
+#include "../kernels/device/streams.h"
+#include "../kernels/run/exec.h"
 #include "../schema/plan_file.h"
 
 #include <stdio.h>

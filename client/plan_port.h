@@ -4,7 +4,7 @@
 #define KORCH_PLAN_PORT_H
 
 #include "../kernels/base/opt.h"
-#include "../kernels/run/dev.h"
+#include "../kernels/run/exec.h"
 
 /* By a private korchd over the user's cache, which knows the class (--device); no device of it is needed. */
 bool plan_port(

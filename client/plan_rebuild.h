@@ -3,7 +3,7 @@
 #ifndef KORCH_PLAN_REBUILD_H
 #define KORCH_PLAN_REBUILD_H
 
-#include "../kernels/run/dev.h"
+#include "../kernels/run/exec.h"
 
 /* Changes kernels, module, source, run_compat and environment of *p.  Weights are kept as they
  * are packed: a kernel that wants them packed otherwise here is ERR_DEVICE ("tune again").

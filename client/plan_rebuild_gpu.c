@@ -8,7 +8,8 @@
 #include "plan_rebuild.h"
 
 #include "../kernels/emit/emit.h"
-#include "../kernels/run/gpu.h"
+#include "../kernels/device/gpu.h"
+#include "../kernels/run/exec.h"
 #include "../kernels/sass/perturb.h"
 #include "../proto/range.h"
 #include "../worker/measure.h"

@@ -7,7 +7,8 @@
 #include "step_table.h"
 #include "sure_words.h"
 
-#include "../kernels/run/streams.h"
+#include "../kernels/device/streams.h"
+#include "../kernels/run/exec.h"
 
 #include <inttypes.h>
 #include <stdio.h>

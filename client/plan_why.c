@@ -7,7 +7,7 @@
  * least the sum of the duals and its reduced cost. */
 #include "plan_why.h"
 
-#include "../kernels/library/library.h"
+#include "../kernels/vendor/library.h"
 #include "run_report.h"
 
 #include "../proto/range.h"

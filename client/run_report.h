@@ -3,7 +3,7 @@
 #define KORCH_RUN_REPORT_H
 
 #include "../kernels/base/opt.h"
-#include "../kernels/run/dev.h"
+#include "../kernels/run/exec.h"
 #include "run_model.h"
 
 struct run_times {

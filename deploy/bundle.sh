@@ -35,7 +35,7 @@ out=$(cd "$out" && pwd)
 # A build with oneDNN gives a bundle without: this object stands before the library's own, so that nothing asks for it.
 root=$(cd "$(dirname "$0")/.." && pwd)
 plain=$out/cpu_library.o
-gcc -std=gnu11 -O2 -fPIC -D_GNU_SOURCE -c "$root/kernels/run/cpu_library.c" -o "$plain"
+gcc -std=gnu11 -O2 -fPIC -D_GNU_SOURCE -c "$root/kernels/vendor/cpu_library.c" -o "$plain"
 trap 'rm -f "$plain"' EXIT
 
 # link FOLDER PROGRAM OBJECT: the link line that CMake made, with archives in place of shared libraries.

@@ -1,4 +1,4 @@
-# Finds oneDNN by its C header and library: KORCH_ONEDNN_LIBRARIES.  Refuses what kernels/run/onednn.c
+# Finds oneDNN by its C header and library: KORCH_ONEDNN_LIBRARIES.  Refuses what kernels/vendor/onednn.c
 # is not written for.
 find_path(ONEDNN_INCLUDE dnnl.h)
 find_library(ONEDNN_LIBRARY dnnl)

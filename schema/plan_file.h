@@ -4,7 +4,7 @@
 #define KORCH_PLAN_FILE_H
 
 #include "../kernels/base/trust.h"
-#include "../kernels/run/dev.h"
+#include "../kernels/run/exec.h"
 
 enum { PLAN_FILE_ID = 0x4b706c6e /* "Kpln" */, PLAN_FILE_VERSION = 6, PLAN_FILE_OLDEST = 3 };
 /* 3: no kernel is a view (plan.h).  5: the digest is over the file's own tables (plan_digest.c).  6: a seal

@@ -1,6 +1,6 @@
 /* tests/opt_library.c: what a library would be asked for. */
 #include "opt.h"
-#include "../kernels/library/library.h"
+#include "../kernels/vendor/library.h"
 
 bool
 opt_library(struct opt_call *c, struct err *e)

@@ -1,6 +1,7 @@
 /* tests/opt_orchestrate.c: the binary program from its text form. */
 #include "opt.h"
 #include "../daemon/orchestrate/blp.h"
+#include "../daemon/plan/choice_check.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* tests/opt_rewrite.c: rewriting and identification over graphs as text. */
 #include "opt.h"
 #include "../daemon/identify/identify.h"
-#include "../daemon/orchestrate/plan_make.h"
+#include "../daemon/plan/plan_make.h"
 #include "../daemon/rewrite/rewrite.h"
 
 #include <string.h>

@@ -6,7 +6,8 @@
  * lost=N (per million) loses the device itself for a task, which no kernel is to blame for. */
 #include "unit.h"
 
-#include "../kernels/run/dev.h"
+#include "../kernels/device/dev.h"
+#include "../kernels/run/plan.h"
 #include "../schema/plan_file.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef KORCH_GPU_CHILD_H
 #define KORCH_GPU_CHILD_H
 
-#include "../kernels/run/gpu.h"
+#include "../kernels/device/gpu.h"
 #include "measure_int.h"
 
 #define GPU_REF_SYMBOL "reference_"

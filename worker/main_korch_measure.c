@@ -6,7 +6,6 @@
 #include "gpu_child.h"
 
 #include "../kernels/jail/jail.h"
-#include "../kernels/run/vendor.h"
 
 #include "../kernels/base/opt.h"
 

@@ -10,7 +10,7 @@
 #include "../kernels/base/heat.h"
 #include "../kernels/cost/cost.h"
 #include "../kernels/emit/emit.h"
-#include "../kernels/run/dev.h"
+#include "../kernels/run/exec.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -68,7 +68,7 @@ bool measure_compile(struct measure_child *c, struct arena *a, struct str text, 
 /* Versions of the GPU's libraries whose kernels may compete, by enum library; 0: not there.  In a child of
  * device "nvrtc": it opens them, and they are large. */
 bool measure_libraries(struct measure_child *c, int64_t *versions, struct err *e) MUST_CHECK;
-/* A library's kernel of a spec as a module's entry keeps it (kernels/run/vendor.h); a CPU's has no entry:
+/* A library's kernel of a spec as a module's entry keeps it (kernels/vendor/vendor.h); a CPU's has no entry:
  * *out is empty.  ERR_INFEASIBLE, ERR_HOST: the library that the schedule names has none for it, or is not
  * here. */
 bool measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule,

@@ -4,6 +4,7 @@
  * milliseconds has nothing left there, and a turn of one run. */
 #include "gpu_child.h"
 
+#include "../kernels/run/gpu_plan.h"
 #include "../schema/plan_file.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* client/lib/korch.c: the public API over plan_load() and plan_exec. */
 #include "korch.h"
 
-#include "../../kernels/run/streams.h"
+#include "../../kernels/device/streams.h"
+#include "../../kernels/run/exec.h"
 #include "../../schema/plan_file.h"
 
 #include <stddef.h>

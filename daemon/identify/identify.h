@@ -34,7 +34,7 @@ struct cand_set {
 	struct spec *specs; /* distinct ones, in order of first use */
 	uint32_t n_specs;
 	uint32_t n_views; /* the last ones of specs: also among the others, but cost nothing where
-	                   * they stand (daemon/orchestrate/view.c) */
+	                   * they stand (daemon/plan/view.c) */
 	uint32_t n_infeasible, n_dropped; /* refused by the fusion module; sets over max_candidates,
 	                                   * max_pairs, max_beside */
 	uint32_t n_beside;                /* pairs side by side among the candidates: the last ones */

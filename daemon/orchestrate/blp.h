@@ -84,14 +84,6 @@ bool blp_plan_again(struct arena *a, struct blp_state *s, const int64_t *cost, c
 /* Other limits from the next solution on. */
 void blp_state_limit(struct blp_state *s, const struct blp_limits *lim);
 
-/* Can the kernels run in this order and do they make all that is wanted?  No solver code. */
-bool blp_check_order(const struct blp *p, const uint32_t *order, uint32_t n, struct err *e) MUST_CHECK;
-/* *bound: what the duals prove: every row is one that no plan escapes (without its kernels
- * something wanted cannot be made), no dual is negative, no kernel is over-priced.  Errors name
- * the row or kernel.  No solver code. */
-bool blp_check_bound(const struct blp *p, const struct blp_row *rows, uint32_t n_rows, double *bound,
-    struct err *e) MUST_CHECK;
-
 /* The cross-check (D22): lp_solve on the support form with loop cuts, for small programs.
  * *proved is false when lp_solve gave up. */
 bool blp_solve_direct(

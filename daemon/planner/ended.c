@@ -10,6 +10,8 @@
  * as it is given, and says what was spent before.  So does one with a larger budget than any before.  One
  * that a throttled or lost device kept from measuring is not kept: the next one tries again. */
 #include "ended.h"
+
+#include "../plan/choice_check.h"
 #include "rivals.h"
 #include "what_if.h"
 

@@ -4,7 +4,7 @@
 #include "expect.h"
 #include "perturb.h"
 
-#include "../orchestrate/account.h"
+#include "../plan/account.h"
 
 #include <math.h>
 

@@ -21,7 +21,7 @@
 #include "../../proto/pipe.h"
 #include "../../schema/plan_file.h"
 #include "../orchestrate/lazy.h"
-#include "../orchestrate/plan_make.h"
+#include "../plan/plan_make.h"
 #include "front.h"
 #include "spec_cost.h"
 

@@ -6,7 +6,7 @@
  * does not count. */
 #include "cost_int.h"
 
-#include "../library/library.h"
+#include "../vendor/library.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include "../base/epoch.h"
 #include "../base/isa.h"
 #include "../ir/ir.h"
-#include "../library/library.h"
+#include "../vendor/library.h"
 
 /* Of the products in linear primitives on a GPU; sums are in f32 always. */
 enum precision { PRECISION_F32, PRECISION_TF32, PRECISION_F16, PRECISION_BF16, PRECISION_COUNT };

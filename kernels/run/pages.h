@@ -3,7 +3,7 @@
 #ifndef KORCH_PAGES_H
 #define KORCH_PAGES_H
 
-#include "dev.h"
+#include "exec.h"
 
 struct pages {
 	uint32_t

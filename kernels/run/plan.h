@@ -3,9 +3,10 @@
 #ifndef KORCH_PLAN_H
 #define KORCH_PLAN_H
 
+#include "../device/dev.h"
 #include "../ir/ir.h"
 
-enum { PLAN_ALIGN = 64, PLAN_MAX_PASSES = 16 };
+enum { PLAN_ALIGN = DEV_ALIGN, PLAN_MAX_PASSES = DEV_MAX_PASSES };
 
 struct plan_kernel {                       /* one distinct (spec, schedule) */
 	struct str spec, schedule, symbol; /* text forms; symbol in the module */
@@ -66,7 +67,7 @@ struct plan_row { /* a landmark: at least one of these candidates is chosen */
 	uint32_t n_candidates;
 	double dual;
 };
-/* ---- what explain knows beyond the candidates (daemon/orchestrate/account.c) ---- */
+/* ---- what explain knows beyond the candidates (daemon/plan/account.c) ---- */
 enum { PLAN_MAX_ACCOUNT = 16384, PLAN_MAX_WORDS = 512 };
 #define PLAN_NONE UINT32_MAX /* no such item */
 struct plan_rival {          /* a kernel that was not chosen, where an exchange or a reason names it */

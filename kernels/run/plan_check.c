@@ -1,7 +1,7 @@
 /* kernels/run/plan_check.c: is a plan from outside consistent in itself?  After this every
  * index, offset and size can be used without a further look.  That the plan computes the model
  * is certify.c's question; that its machine code is honest is nobody's (D31). */
-#include "dev.h"
+#include "exec.h"
 
 #include "../base/heat.h"
 

@@ -1,5 +1,5 @@
 /* kernels/run/runner.c: a plan on the device that it asks for: a CPU's threads or a GPU. */
-#include "gpu.h"
+#include "gpu_plan.h"
 
 #include "../base/host.h"
 

@@ -1,7 +1,7 @@
 /* tests/bench/gpu_rows.c: see gpu_rows.h. */
 #include "gpu_rows.h"
 
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* tests/bench/main_beside.c: two independent small kernels on several threads: side by side as one, one after
  * the other as one (beside=0), and as two kernels, alternated in one run.  Each with the schedules below, the
  * best of each kind compared.  Usage: bench-beside [THREADS [NAME-PART]] */
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 #include "../harness/bench_time.h"
 
 #include <stdio.h>

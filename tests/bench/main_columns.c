@@ -1,7 +1,7 @@
 /* tests/bench/main_columns.c: kernels of few rows whose weights are what costs, stepping by rows and by
  * blocks of columns, on several threads, alternated in one run.  Weights come from memory: each turn reads
  * others. Usage: bench-columns [THREADS [NAME-PART [SCHEDULE]...]] */
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 #include "../harness/bench_time.h"
 
 #include <stdio.h>

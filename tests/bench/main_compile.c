@@ -9,7 +9,7 @@
 #include "../harness/model_candidates.h"
 
 #include "../../kernels/emit/emit.h"
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 
 #include <stdio.h>
 #include <string.h>

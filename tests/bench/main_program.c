@@ -12,7 +12,8 @@
  * bandwidths alone, and all that is chosen is asked for at once. */
 #include "../../daemon/identify/heat.h"
 #include "../../daemon/orchestrate/lazy.h"
-#include "../../daemon/orchestrate/plan_make.h"
+#include "../../daemon/plan/choice_check.h"
+#include "../../daemon/plan/plan_make.h"
 #include "../../daemon/planner/device.h"
 #include "../../daemon/planner/front.h"
 #include "../../kernels/cost/cost.h"

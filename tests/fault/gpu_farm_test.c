@@ -4,7 +4,8 @@
 #include "farm_proc.h"
 #include "gpu_rig.h"
 
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
+#include "../../kernels/run/plan.h"
 #include "../../schema/plan_file.h"
 #include "../../worker/device.h"
 

@@ -2,7 +2,7 @@
  * win where they are faster. memory: yes threads: yes */
 #include "gpu_rig.h"
 
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

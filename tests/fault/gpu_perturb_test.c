@@ -3,7 +3,7 @@
  * alone. memory: yes threads: yes */
 #include "gpu_rig.h"
 
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 #include "../../proto/range.h"
 
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /* tests/fault/ways_test.c: kernels that nobody measured are built by a library's call where it has one, else
  * by generated code, and the plan says which: as the builder takes them (a real worker's CPU), and as the
  * planner hears of it (from a desk that says what it likes).  threads: yes */
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
+#include "../../kernels/run/plan.h"
 #include "../../worker/device.h"
 #include "desk.h"
 

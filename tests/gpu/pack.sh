@@ -23,11 +23,11 @@ out=$(cd "$out" && pwd)
 # This object stands before the library's own, so that nothing asks for oneDNN.
 plain=$out/cpu_library.o
 trap 'rm -f "$plain"' EXIT
-gcc -std=gnu11 -O2 -fPIC -D_GNU_SOURCE -c "$root/kernels/run/cpu_library.c" -o "$plain"
+gcc -std=gnu11 -O2 -fPIC -D_GNU_SOURCE -c "$root/kernels/vendor/cpu_library.c" -o "$plain"
 link() { # FOLDER PROGRAM
 	local line=$build/$1/CMakeFiles/$2.dir/link.txt first=
 	[ -f "$line" ] || { echo "pack.sh: no $line: the build is to be one of Makefiles, with $2 built" >&2; exit 78; }
-	! grep -q 'libkorch_run\.a' "$line" || first="'$plain'"
+	! grep -q 'libkorch_vendor\.a' "$line" || first="'$plain'"
 	line=$(sed -e "s|-o [^ ]*bin/$2|$first -o '$out/bin/$2' -s -Wl,--disable-new-dtags,-rpath,'\$ORIGIN/../lib'|" \
 	    -e "s|[^ ]*/libdnnl\.[^ ]*||g" -e "s|[^ ]*/libgomp\.[^ ]*||g" "$line")
 	(cd "$build/$1" && eval "$line")

@@ -1,6 +1,6 @@
 /* tests/harness/bench_time.c: see the header. */
 #include "bench_time.h"
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 
 #include <stdio.h>
 #include <string.h>

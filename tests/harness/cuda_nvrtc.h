@@ -3,7 +3,7 @@
 #ifndef KORCH_TEST_CUDA_NVRTC_H
 #define KORCH_TEST_CUDA_NVRTC_H
 
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 #include "../../kernels/sass/cubin.h"
 #include "cuda_kernel.h"
 

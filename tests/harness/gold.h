@@ -4,7 +4,7 @@
 #define KORCH_TEST_GOLD_H
 
 #include "../../kernels/emit/emit.h"
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 
 enum { GOLD_KERNELS = 96 };
 struct gold {

@@ -2,7 +2,8 @@
 #include "kernel.h"
 
 #include "../../kernels/interp/interp.h"
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
+#include "../../kernels/run/plan.h"
 
 #include <dlfcn.h>
 #include <math.h>

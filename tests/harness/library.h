@@ -2,7 +2,7 @@
 #ifndef KORCH_TEST_LIBRARY_H
 #define KORCH_TEST_LIBRARY_H
 
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 #include "kernel.h"
 
 struct test_library {

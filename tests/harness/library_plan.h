@@ -3,7 +3,7 @@
 #ifndef KORCH_TEST_LIBRARY_PLAN_H
 #define KORCH_TEST_LIBRARY_PLAN_H
 
-#include "../../kernels/run/dev.h"
+#include "../../kernels/run/exec.h"
 
 struct library_shape {
 	uint32_t n_layers, n_weights; /* layer i reads weight i % n_weights */

@@ -4,7 +4,7 @@
 #ifndef KORCH_PLAN_PATH_H
 #define KORCH_PLAN_PATH_H
 
-#include "../../daemon/orchestrate/plan_make.h"
+#include "../../daemon/plan/plan_make.h"
 
 struct plan_path {
 	struct cand_set cands;

@@ -4,7 +4,7 @@
 #ifndef KORCH_PLAN_SAMPLE_H
 #define KORCH_PLAN_SAMPLE_H
 
-#include "../../kernels/run/dev.h"
+#include "../../kernels/run/exec.h"
 
 enum { SAMPLE_N = 37 };
 /* With code compiled here; false where there is no compiler. */

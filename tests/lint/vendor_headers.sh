@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What dev_cuda_api.def and dev_cuda_value.def say of cuBLASLt and cuDNN is what NVIDIA's headers say: every
+# What cuda_library.def and cuda_value.def of kernels/vendor say of cuBLASLt and cuDNN is what NVIDIA's headers say: every
 # argument of the same size and kind, every constant of the same value.  SKIP where the headers are not.
 set -u
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 # A row a line: field|arguments|the first of its names.
 names() {
-	sed -n '/^'"$1"'(/,/")$/p' kernels/run/dev_cuda_api.def | tr '\n' ' ' | sed 's/") */")\n/g' |
+	sed -n '/^'"$1"'(/,/")$/p' kernels/vendor/cuda_library.def | tr '\n' ' ' | sed 's/") */")\n/g' |
 		sed -n 's/^'"$1"'(\([a-z_]*\), (\(.*\)), *M[A-Z]*, *"\([A-Za-z]*\)[^"]*")$/\1|\2|\3/p'
 }
 {
@@ -34,7 +34,7 @@ names() {
 	}
 	#define LT_VALUE(OURS, V, THEIRS) static_assert((V) == (int)(THEIRS), #THEIRS);
 	#define DNN_VALUE(OURS, V, THEIRS) static_assert((V) == (int)(THEIRS), #THEIRS);
-	#include "kernels/run/dev_cuda_value.def"
+	#include "kernels/vendor/cuda_value.def"
 	struct found { uint64_t algo[8]; size_t workspace; int state; float waves; int reserved[4]; };
 	static_assert(sizeof(found) == sizeof(cublasLtMatmulHeuristicResult_t), "heuristic result");
 	static_assert(offsetof(found, workspace) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize), "workspace");
@@ -48,7 +48,7 @@ names() {
 	done
 } >"$work/check.cpp"
 n=$(grep -c 'static_assert(same(' "$work/check.cpp")
-want=$(grep -cE '^(LT|DNN)\(' kernels/run/dev_cuda_api.def)
+want=$(grep -cE '^(LT|DNN)\(' kernels/vendor/cuda_library.def)
 [ "$n" = "$want" ] || { echo "$n of $want functions were understood"; exit 1; }
 c++ -std=c++17 -w -I"$include" -I. -c "$work/check.cpp" -o "$work/check.o" || { echo "1 faults"; exit 1; }
-echo "$n functions, $(grep -cE '^(LT|DNN)_VALUE\(' kernels/run/dev_cuda_value.def) constants: 0 faults"
+echo "$n functions, $(grep -cE '^(LT|DNN)_VALUE\(' kernels/vendor/cuda_value.def) constants: 0 faults"

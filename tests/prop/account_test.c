@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "../../daemon/orchestrate/account.h"
+#include "../../daemon/plan/account.h"
 #include "../../kernels/run/certify.h"
-#include "../../kernels/run/dev.h"
+#include "../../kernels/run/exec.h"
 #include "../harness/plan_path.h"
 #include "random_graph.h"
 

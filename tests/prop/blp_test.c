@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../../daemon/orchestrate/blp.h"
+#include "../../daemon/plan/choice_check.h"
 
 enum { N_GRAPHS = 1000, N_FREE = 600, N_DIRECT = 150, N_AGAIN = 60, MAX_TENSORS = 12, MAX_NODES = 16 };
 

@@ -3,7 +3,7 @@
  * compute in order; without any one of their waits they do not; several threads may run one plan; what cannot
  * be made is said, and what is not faster is not used.  threads: yes */
 #include "../../kernels/emit/emit.h"
-#include "../../kernels/run/vendor.h"
+#include "../../kernels/run/gpu_plan.h"
 #include "../../worker/gpu_fake/gpu_fake.h"
 
 #include <pthread.h>

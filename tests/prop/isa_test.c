@@ -6,7 +6,7 @@
 #include "../harness/setting.h"
 #include "random_kernels.h"
 
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

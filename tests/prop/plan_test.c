@@ -10,7 +10,7 @@
 #include "../../daemon/rewrite/rewrite.h"
 #include "../../kernels/interp/interp.h"
 #include "../../kernels/run/certify.h"
-#include "../../kernels/run/dev.h"
+#include "../../kernels/run/exec.h"
 #include "../harness/plan_path.h"
 #include "plan_outputs.h"
 #include "random_graph.h"

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "../../daemon/orchestrate/plan_int.h"
-#include "../../kernels/run/dev.h"
-#include "../../kernels/run/streams.h"
+#include "../../daemon/plan/plan_int.h"
+#include "../../kernels/run/exec.h"
+#include "../../kernels/device/streams.h"
 
 enum { N_PLANS = 300, MAX_STEPS = 60 };
 

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "../../kernels/run/streams.h"
+#include "../../kernels/device/streams.h"
+#include "../../kernels/run/exec.h"
 #include "../harness/plan_sample.h"
 
 enum { N_LISTS = 400, MAX_N = 48, FEW = 4 };

@@ -27,7 +27,7 @@ __asm__(".set fake_cuda_first, " TEXT(__COUNTER__) " + 1");
 		".endr\n"                                                                                    \
 		"jmp *fake_cuda_table + 8 * (" TEXT(N) " - fake_cuda_first)(%rip)\n");
 #define CU(F, ARGS, NEED, NAMES) JUMP(__COUNTER__, NAMES)
-#include "../../kernels/run/dev_cuda_api.def"
+#include "../../kernels/device/dev_cuda_api.def"
 
 _Static_assert(sizeof(int (*)(void)) == 8, "what the jumps count with");
 

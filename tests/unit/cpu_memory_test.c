@@ -1,6 +1,6 @@
 /* tests/unit/cpu_memory_test.c: large blocks of the CPU that are kept when they are freed: zeros again, no
  * more of them than was said, and given back where the system has none. */
-#include "../../kernels/run/cpu_memory.h"
+#include "../../kernels/device/cpu_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Half floats on a GPU: the host shim's words convert every value as PTX documents cvt to (to nearest even;
  * what is not a number is 0x7fff), and NVRTC makes a few instructions of them. */
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 #include "../../kernels/sass/cubin.h"
 #include "../harness/cuda_host.h"
 

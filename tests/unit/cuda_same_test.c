@@ -1,6 +1,6 @@
 /* Of a task's kernels that are the same machine code, launched alike, one is timed; the others' rows name it.
  */
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 #include "../../worker/cuda_int.h"
 
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 /* The real cuDNN, where this host has it: its graphs, heuristics and plans need no device, only the text of
  * a device's properties.  What it takes here is what it will be given on a GPU; nothing runs. */
-#include "../../kernels/run/dev_cuda_dnn_int.h"
+#include "../../kernels/device/gpu.h"
+#include "../../kernels/vendor/cudnn_int.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +56,8 @@ conv(enum vendor_math math, int chain)
 
 /* The words of a choice make the plan that they came from. */
 static void
-comes_back(const struct gpu *g, const char *device, const struct vendor_op *op, const struct vendor_choice *c)
+comes_back(
+    const struct vendor_api *g, const char *device, const struct vendor_op *op, const struct vendor_choice *c)
 {
 	struct dnn d = {.g = g};
 	struct err e = {0};
@@ -69,7 +71,7 @@ comes_back(const struct gpu *g, const char *device, const struct vendor_op *op, 
 }
 
 static void
-lists(const struct gpu *g, const char *device, enum vendor_math math, int chain)
+lists(const struct vendor_api *g, const char *device, enum vendor_math math, int chain)
 {
 	struct vendor_op op = conv(math, chain);
 	struct vendor_choice list[LIST];
@@ -102,7 +104,7 @@ without_a_device(void **state)
 	for (size_t i = 0; i < COUNT_OF(devices); i++)
 		for (int math = VENDOR_F32; math <= VENDOR_TF32; math++)
 			for (int chain = 0; chain < (int)COUNT_OF(chains); chain++)
-				lists(&g, devices[i], (enum vendor_math)math, chain);
+				lists(&g.vendor, devices[i], (enum vendor_math)math, chain);
 	print_message("SKIP: 1 part: running them needs a GPU\n");
 }
 

@@ -1,6 +1,6 @@
 /* A host's driver: none, one that is too old for a name, one that knows names of before, one that does not
- * start.  The drivers are libraries made here, with the names of kernels/run/dev_cuda_api.def. */
-#include "../../kernels/run/gpu.h"
+ * start.  The drivers are libraries made here, with the names of kernels/device/dev_cuda_api.def. */
+#include "../../kernels/device/gpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static const struct {
 	const char *names; /* by blanks, newest first */
 } table[] = {
 #define CU(F, ARGS, NEED, NAMES) {NEED, NAMES},
-#include "../../kernels/run/dev_cuda_api.def"
+#include "../../kernels/device/dev_cuda_api.def"
 };
 
 struct driver {

@@ -1,7 +1,7 @@
 /* GPU modules from outside are checked; where this host has an NVRTC, it compiles what is asked. */
 #include "../../kernels/cost/gpu.h"
 #include "../../kernels/emit/emit.h"
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 #include "../../worker/gpu_child.h"
 
 #include <setjmp.h>

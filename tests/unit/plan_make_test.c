@@ -7,8 +7,9 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "../../daemon/plan/choice_check.h"
 #include "../../kernels/run/certify.h"
-#include "../../kernels/run/dev.h"
+#include "../../kernels/run/exec.h"
 #include "../harness/plan_path.h"
 
 static void

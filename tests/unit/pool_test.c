@@ -1,7 +1,7 @@
 /* tests/unit/pool_test.c: threads that do passes together: all of a pass once, and nothing of the next
  * before; a thread that is not there is not waited for, and one that loses its core is done without for a
  * while. threads: yes */
-#include "../../kernels/run/pool.h"
+#include "../../kernels/device/pool.h"
 
 #include <pthread.h>
 #include <sched.h>

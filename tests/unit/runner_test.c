@@ -1,6 +1,7 @@
 /* tests/unit/runner_test.c: a plan on the device that it asks for: the same plan on a CPU and on the fake
  * GPU, from the host's and from the device's memory; and what is said where it cannot run. */
 #include "../../kernels/emit/emit.h"
+#include "../../kernels/run/gpu_plan.h"
 #include "../../worker/gpu_fake/gpu_fake.h"
 #include "../harness/plan_sample.h"
 

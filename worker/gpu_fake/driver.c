@@ -590,8 +590,8 @@ gpu_fake_open(struct str args, struct gpu *out, struct err *e)
 	gpu_fake_ml(&(struct fake_ml_conf){c.seed, c.throttle, c.power, c.foreign, (unsigned)c.model->sm_mhz,
 			(unsigned)c.app_mhz, (unsigned)c.model->watts, c.no_list != 0, c.mps != 0},
 	    &out->ml);
-	gpu_fake_lt(&libs, &out->lt);
-	gpu_fake_dnn(&libs, &out->dnn);
+	gpu_fake_lt(&libs, &out->vendor.lt);
+	gpu_fake_dnn(&libs, &out->vendor.dnn);
 	gpu_fake_rtc(
 	    &(struct fake_rtc_conf){c.seed, per_million(c.compile), per_million(c.spill),
 		per_million(c.unfit), c.rtc ? (int)c.rtc : c.model->rtc, 4, c.no_builtins != 0, c.recode},

@@ -5,7 +5,7 @@
 #ifndef KORCH_GPU_FAKE_H
 #define KORCH_GPU_FAKE_H
 
-#include "../../kernels/run/gpu.h"
+#include "../../kernels/device/gpu.h"
 
 /* "gpu=v100,n=2,seed=7,illegal=1000": settings of driver.c's table.  One fake driver a process, as
  * there is one real one: its functions have no handle to hang it on.  ERR_USAGE. */

@@ -1,0 +1,371 @@
+/* kernels/device/compile.c: C text -> the bytes of a shared object, by the compiler of this host.
+ * It works in a private folder that is gone when compile_c returns.  Several files are compiled side by side,
+ * each by the same command whatever the number of cores, and linked in their order: equal texts give equal
+ * bytes. */
+#include "command.h"
+#include "dev.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_ARGS = 64 + COMPILE_MAX_FILES, MAX_THREADS = 64 };
+static const int64_t default_cpu_ns = 120 * (int64_t)1000000000, default_wall_ns = 900 * (int64_t)1000000000;
+
+/* Names inside the private folder are fixed, so that equal text gives equal bytes. */
+static const char object_name[] = "kernels.so";
+
+/* What every shared object of kernels is made with, whatever the generator asks for. */
+static const char *const object_flags[] = {"-fPIC", "-w", NULL};
+static const char *const link_flags[] = {
+    "-shared", "-s", "-nostartfiles", "-Wl,--build-id=none", "-Wl,-z,noexecstack", NULL};
+
+static bool
+in_path(const char *name, char out[OS_PATH_MAX])
+{
+	struct str rest = str_of(getenv("PATH"));
+
+	if (name[0] == '/') {
+		(void)snprintf(out, OS_PATH_MAX, "%s", name);
+		return access(out, X_OK) == 0;
+	}
+	if (strchr(name, '/')) /* it runs in another folder than this */
+		return realpath(name, out) != NULL && access(out, X_OK) == 0;
+	if (!rest.n)
+		rest = STR("/usr/local/bin:/usr/bin:/bin");
+	while (rest.n) {
+		struct str dir = str_cut(&rest, ':');
+		int n = snprintf(out, OS_PATH_MAX, "%.*s/%s", STR_ARG(dir), name);
+
+		if (n > 0 && n < OS_PATH_MAX && access(out, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+find_compiler(char out[OS_PATH_MAX], struct err *e)
+{
+	static const char *const known[] = {"gcc", "cc", "clang"};
+	const char *named = getenv("KORCH_CC");
+
+	if (named && *named)
+		return in_path(named, out) ||
+		    err_set(e, ERR_HOST,
+			"KORCH_CC=%s: there is no such program; name a C compiler or unset it", named);
+	for (size_t i = 0; i < COUNT_OF(known); i++)
+		if (in_path(known[i], out))
+			return true;
+	return err_set(e, ERR_HOST, "no C compiler found (gcc, cc, clang); install gcc or set KORCH_CC");
+}
+
+/* A compiler that stands elsewhere than the system's brings its own parts: what lies beside its folder under
+ * the names of a toolchain's, and not all that lies there, which may be somebody's home. */
+static const char *const *
+toolchain_of(struct arena *a, const char *cc)
+{
+	static const char *const part[] = {"bin", "lib", "lib64", "libexec", "include", "share"};
+	char *real = realpath(cc, NULL), *slash;
+	const char **list = NEW_ARRAY(a, const char *, COUNT_OF(part) + 1);
+	size_t n = 0;
+
+	for (int up = 0; real && up < 2; up++) {
+		slash = strrchr(real, '/');
+		*(slash ? slash : real) = '\0';
+	}
+	for (size_t i = 0; i < COUNT_OF(part) && real && *real; i++)
+		list[n++] = arena_printf(a, "%s/%s", real, part[i]);
+	free(real);
+	return list;
+}
+
+/* The first line that says "error", else the first line. */
+static struct str
+first_complaint(const struct command_said *said)
+{
+	struct str rest = {said->p, said->n}, first = {"", 0};
+
+	while (rest.n) {
+		struct str line = str_cut(&rest, '\n');
+
+		if (!first.n)
+			first = line;
+		if (line.n && memmem(line.p, line.n, "error", 5))
+			return line;
+	}
+	return first;
+}
+
+static bool
+verdict(const char *cc, int status, const struct command_said *said, struct err *e)
+{
+	struct str words = first_complaint(said);
+
+	words.n = MIN_OF(words.n, (size_t)360);
+	if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	if (status != -1 && WIFSIGNALED(status))
+		return err_set(
+		    e, ERR_COMPILE, "%s was ended by signal %d: %.*s", cc, WTERMSIG(status), STR_ARG(words));
+	return err_set(e, ERR_COMPILE, "%s refused the generated text: %.*s", cc, STR_ARG(words));
+}
+
+static bool
+write_source(const char *dir, const char *name, struct str text, struct err *e)
+{
+	char path[OS_PATH_MAX + 32];
+	FILE *f;
+	bool ok;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "we");
+	if (!f)
+		return err_set(e, ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+	ok = fwrite(text.p, 1, text.n, f) == text.n;
+	ok = fclose(f) == 0 && ok;
+	return ok ||
+	    err_set(e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+}
+
+struct args {
+	const char *v[MAX_ARGS];
+	size_t n; /* MAX_ARGS: too many */
+};
+
+static void
+add_args(struct args *args, const char *const *more)
+{
+	for (; more && *more && args->n < MAX_ARGS; more++)
+		args->v[args->n++] = *more;
+}
+
+/* The compiler over `n` inputs in `dir`; `stage`: what it is to do with them. */
+static bool
+call(struct arena *a, const char *cc, const char *dir, const struct compile_opts *o, const char *const *stage,
+    const char *output, const char *const *inputs, struct err *e)
+{
+	struct args args = {.v = {cc}, .n = 1};
+	struct command c = {.dir = dir,
+	    .argv = (char *const *)args.v,
+	    .reads = toolchain_of(a, cc),
+	    .file_bytes = COMPILE_MAX_BYTES,
+	    .cancel = o->cancel};
+	struct command_said said = {0};
+	int status = -1;
+
+	add_args(&args, o->flags);
+	add_args(&args, stage);
+	add_args(&args, object_flags);
+	add_args(&args, (const char *const[]){"-o", output, NULL});
+	add_args(&args, inputs);
+	if (args.n == MAX_ARGS)
+		return err_set(e, ERR_LIMIT, "more than %d compiler flags and files", MAX_ARGS - 1);
+	c.cpu_ns = o->cpu_ns > 0 ? o->cpu_ns : default_cpu_ns;
+	c.wall_ns = o->wall_ns > 0 ? o->wall_ns : default_wall_ns;
+	return command_run(a, &c, &said, &status, e) && verdict(cc, status, &said, e);
+}
+
+/* ---- several files ------------------------------------------------------------------- */
+struct work {
+	const char *cc, *dir;
+	const struct compile_opts *o;
+	const struct str *texts;
+	uint32_t n;
+	atomic_uint next;                          /* file that nobody has begun */
+	const char *object[COMPILE_MAX_FILES + 2]; /* then the library, then NULL */
+};
+struct hand {
+	struct work *work;
+	struct arena arena;
+	struct err err;
+	uint32_t failed; /* a file; n: none */
+};
+
+static bool
+compile_one(const struct work *w, struct arena *a, uint32_t i, struct err *e)
+{
+	static const char *const only_compile[] = {"-c", NULL};
+	const char *source = arena_printf(a, "kernels%u.c", i);
+
+	return write_source(w->dir, source, w->texts[i], e) &&
+	    call(a, w->cc, w->dir, w->o, only_compile, w->object[i], (const char *const[]){source, NULL}, e);
+}
+
+static void *
+compile_some(void *arg)
+{
+	struct hand *h = arg;
+	uint32_t i;
+
+	while (h->failed == h->work->n && (i = atomic_fetch_add(&h->work->next, 1)) < h->work->n)
+		if (!compile_one(h->work, &h->arena, i, &h->err))
+			h->failed = i;
+	return NULL;
+}
+
+/* Fails with what is wrong in the file that comes first. */
+static bool
+compile_all(struct work *w, struct err *e)
+{
+	/* one more than cores: a jail is waited for before its compiler begins and after it has ended */
+	uint32_t n = (uint32_t)MIN_OF(MIN_OF(get_nprocs() + 1, (int)w->n), (int)MAX_THREADS), worst = w->n;
+	struct hand hand[MAX_THREADS];
+	pthread_t thread[MAX_THREADS];
+	bool threaded[MAX_THREADS] = {false};
+
+	for (uint32_t i = 0; i < n; i++)
+		hand[i] = (struct hand){.work = w, .failed = w->n};
+	for (uint32_t i = 1; i < n; i++)
+		threaded[i] = pthread_create(&thread[i], NULL, compile_some, &hand[i]) == 0;
+	(void)compile_some(&hand[0]);
+	for (uint32_t i = 0; i < n; i++) {
+		if (threaded[i])
+			(void)pthread_join(thread[i], NULL);
+		if (hand[i].failed < worst) {
+			worst = hand[i].failed;
+			*e = hand[i].err;
+		}
+		arena_fini(&hand[i].arena);
+	}
+	return worst == w->n;
+}
+
+static bool
+compile_in(struct arena *a, const char *dir, const struct str *texts, uint32_t n,
+    const struct compile_opts *o, struct err *e)
+{
+	static const char name[] = "kernels.c", libm[] = "-lm";
+	char cc[OS_PATH_MAX];
+	struct work w = {.cc = cc, .dir = dir, .o = o, .texts = texts, .n = n};
+
+	if (n > COMPILE_MAX_FILES)
+		return err_set(e, ERR_LIMIT, "more than %d files of kernels", COMPILE_MAX_FILES);
+	if (!find_compiler(cc, e))
+		return false;
+	if (n == 1)
+		return write_source(dir, name, texts[0], e) &&
+		    call(a, cc, dir, o, link_flags, object_name, (const char *const[]){name, libm, NULL}, e);
+	for (uint32_t i = 0; i < n; i++)
+		w.object[i] = arena_printf(a, "kernels%u.o", i);
+	w.object[n] = libm;
+	return compile_all(&w, e) && call(a, cc, dir, o, link_flags, object_name, w.object, e);
+}
+
+bool
+compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o,
+    struct bytes *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct bytes made;
+	char dir[OS_PATH_MAX];
+	bool ok;
+
+	if (!os_temp_dir("cc", dir, e))
+		return false;
+	ok = compile_in(&tmp, dir, texts, n, o, e);
+	if (ok &&
+	    !os_read_file(os_real(), &tmp, arena_printf(&tmp, "%s/%s", dir, object_name),
+		o->max_bytes ? o->max_bytes : COMPILE_MAX_BYTES, &made, e))
+		ok = err_in(e, "the compiled kernels");
+	os_remove_tree(dir);
+	if (ok)
+		*out = (struct bytes){arena_dup(a, made.p, made.n), made.n};
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+compile_c(struct arena *a, struct str text, const struct compile_opts *o, struct bytes *out, struct err *e)
+{
+	return compile_files(a, &text, 1, o, out, e);
+}
+
+/* What was asked last, of a compiler that is still the same file: whoever measures asks several times. */
+static struct {
+	pthread_mutex_t mutex;
+	char cc[OS_PATH_MAX], words[256];
+	struct stat st;
+} known_version = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static bool
+same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	    a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	    a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static bool
+version_known(struct arena *a, const char *cc, const struct stat *st, struct str *out)
+{
+	bool is_known;
+
+	(void)pthread_mutex_lock(&known_version.mutex);
+	is_known = strcmp(known_version.cc, cc) == 0 && same_file(&known_version.st, st);
+	if (is_known)
+		*out = str_of(str_dup(a, str_of(known_version.words)));
+	(void)pthread_mutex_unlock(&known_version.mutex);
+	return is_known;
+}
+
+static void
+know_version(const char *cc, const struct stat *st, struct str words)
+{
+	if (words.n >= sizeof(known_version.words))
+		return;
+	(void)pthread_mutex_lock(&known_version.mutex);
+	(void)snprintf(known_version.cc, sizeof(known_version.cc), "%s", cc);
+	(void)snprintf(known_version.words, sizeof(known_version.words), "%.*s", STR_ARG(words));
+	known_version.st = *st;
+	(void)pthread_mutex_unlock(&known_version.mutex);
+}
+
+static bool
+ask_version(struct arena *a, char *cc, struct str *out, struct err *e)
+{
+	struct arena tmp = {0};
+	char *argv[] = {cc, str_dup(&tmp, STR("--version")), NULL};
+	struct command c = {.argv = argv,
+	    .cpu_ns = default_cpu_ns,
+	    .wall_ns = default_wall_ns,
+	    .file_bytes = COMPILE_MAX_BYTES,
+	    .take_stdout = true};
+	struct command_said said = {0};
+	int status = -1;
+	bool ok;
+
+	c.reads = toolchain_of(&tmp, cc);
+	ok = command_run(&tmp, &c, &said, &status, e) && verdict(cc, status, &said, e);
+	if (ok) {
+		struct str rest = {said.p, said.n};
+
+		*out = str_of(str_dup(a, str_trim(str_cut(&rest, '\n'))));
+	}
+	arena_fini(&tmp);
+	return ok;
+}
+
+bool
+compiler_version(struct arena *a, struct str *out, struct err *e)
+{
+	char cc[OS_PATH_MAX];
+	struct stat st;
+
+	if (!find_compiler(cc, e))
+		return false;
+	if (stat(cc, &st) != 0)
+		return err_set(e, ERR_HOST, "%s: %s", cc, strerror(errno));
+	if (version_known(a, cc, &st, out))
+		return true;
+	if (!ask_version(a, cc, out, e))
+		return false;
+	know_version(cc, &st, *out);
+	return true;
+}

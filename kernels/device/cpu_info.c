@@ -1,0 +1,237 @@
+/* kernels/device/cpu_info.c: what this CPU says about itself: the words of run compatibility, the
+ * lines of the measuring environment, the numbers of its vector.  Host name, temperature and
+ * load are no part of it: they say nothing about how fast the same code runs tomorrow. */
+#include "dev.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool
+dev_compatible(struct str need, const struct dev_info *have, struct err *e)
+{
+	struct str rest = need;
+
+	if (!str_trim(need).n)
+		return err_set(e, ERR_DEVICE, "it does not say which device it is for; make it again");
+	while (rest.n) {
+		struct str word = str_cut(&rest, ' ');
+
+		if (word.n && !has_word(str_of(have->features), word))
+			return err_set(e, ERR_DEVICE,
+			    "it is for a device with \"%.*s\", and this one (\"%s\") has no %.*s; "
+			    "rebuild it here (korch-plan rebuild) or tune again",
+			    STR_ARG(need), have->features, STR_ARG(word));
+	}
+	return true;
+}
+
+/* ---- instruction sets ---------------------------------------------------------------- */
+struct feature {
+	const char *word;
+	bool has;
+};
+
+#if defined(__x86_64__)
+static size_t
+feature_list(struct feature out[16])
+{
+	size_t n = 0;
+
+	__builtin_cpu_init();
+	out[n++] = (struct feature){"sse4.2", __builtin_cpu_supports("sse4.2")};
+	out[n++] = (struct feature){"avx", __builtin_cpu_supports("avx")};
+	out[n++] = (struct feature){"avx2", __builtin_cpu_supports("avx2")};
+	out[n++] = (struct feature){"fma", __builtin_cpu_supports("fma")};
+	out[n++] = (struct feature){"bmi2", __builtin_cpu_supports("bmi2")};
+	out[n++] = (struct feature){"avx512f", __builtin_cpu_supports("avx512f")};
+	out[n++] = (struct feature){"avx512vl", __builtin_cpu_supports("avx512vl")};
+	out[n++] = (struct feature){"avx512bw", __builtin_cpu_supports("avx512bw")};
+	out[n++] = (struct feature){"avx512dq", __builtin_cpu_supports("avx512dq")};
+	return n;
+}
+
+static const char arch[] = "x86_64";
+#elif defined(__aarch64__)
+static size_t
+feature_list(struct feature out[16])
+{
+	out[0] = (struct feature){"neon", true};
+	return 1;
+}
+
+static const char arch[] = "aarch64";
+#else
+#error "kernels/device/cpu_info.c: tell it the words of this architecture"
+#endif
+
+/* "x86_64 sse4.2 avx ... elf-1" */
+static void
+list_features(char *out, size_t cap)
+{
+	struct feature feature[16];
+	size_t n_features = feature_list(feature), n;
+
+	n = (size_t)snprintf(out, cap, "%s", arch);
+	for (size_t i = 0; i < n_features; i++)
+		if (feature[i].has)
+			n += (size_t)snprintf(out + n, cap - n, " %s", feature[i].word);
+	(void)snprintf(out + n, cap - n, " elf-1");
+}
+
+bool
+dev_cpu_isa(enum isa *out, struct err *e)
+{
+	char words[sizeof(((struct dev_info *)0)->features)];
+
+	list_features(words, sizeof(words));
+	if (!isa_of_features(str_of(words), out))
+		return err_set(
+		    e, ERR_HOST, "this CPU (\"%s\") is older than what generated code needs", words);
+	return true;
+}
+
+/* ---- what the system tells ----------------------------------------------------------- */
+/* First line of a small file, "" where it cannot be read. */
+static void
+read_line(const char *path, char *out, size_t cap)
+{
+	FILE *f = fopen(path, "re");
+
+	out[0] = 0;
+	if (!f)
+		return;
+	if (!fgets(out, (int)cap, f))
+		out[0] = 0;
+	out[strcspn(out, "\n")] = 0;
+	(void)fclose(f);
+}
+
+/* The value behind "key  : value" in /proc/cpuinfo's first block. */
+static void
+cpuinfo_value(const char *key, char *out, size_t cap)
+{
+	char line[1024];
+	FILE *f = fopen("/proc/cpuinfo", "re");
+
+	(void)snprintf(out, cap, "unknown");
+	if (!f)
+		return;
+	while (fgets(line, sizeof(line), f)) {
+		struct str rest = str_of(line), have = str_trim(str_cut(&rest, ':'));
+
+		if (!str_is(have, key))
+			continue;
+		(void)snprintf(out, cap, "%.*s", STR_ARG(str_trim(rest)));
+		break;
+	}
+	(void)fclose(f);
+}
+
+/* Of the machine: how many of them a process may use says nothing about their speed. */
+static int
+count_cores(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_CONF);
+
+	return n > 0 && n < 1 << 20 ? (int)n : 1;
+}
+
+/* "0-1" or "0,4" names two threads of one core; "0" names one. */
+static int
+threads_per_core(void)
+{
+	char list[256];
+	struct str rest;
+	int n = 0;
+
+	read_line("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", list, sizeof(list));
+	for (rest = str_of(list); rest.n; n++) {
+		struct str part = str_cut(&rest, ','), to = part;
+		int64_t lo, hi;
+
+		(void)str_cut(&to, '-');
+		if (to.n && str_to_i64(str_cut(&part, '-'), &lo) && str_to_i64(to, &hi) && hi > lo &&
+		    hi - lo < 64)
+			n += (int)(hi - lo);
+	}
+	return MAX_OF(n, 1);
+}
+
+static double
+max_mhz(void)
+{
+	char text[64];
+	double v;
+
+	read_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", text, sizeof(text));
+	return str_to_f64(str_trim(str_of(text)), &v) ? v / 1000 : 0;
+}
+
+static double
+positive(long v)
+{
+	return v > 0 ? (double)v : 0;
+}
+
+static void
+describe_facts(struct dev_info *out)
+{
+	out->fact[DEV_FACT_cores] = count_cores();
+	out->fact[DEV_FACT_threads_per_core] = threads_per_core();
+	out->fact[DEV_FACT_max_mhz] = max_mhz();
+	out->fact[DEV_FACT_l1_bytes] = positive(sysconf(_SC_LEVEL1_DCACHE_SIZE));
+	out->fact[DEV_FACT_l2_bytes] = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
+	out->fact[DEV_FACT_l3_bytes] = positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
+	out->fact[DEV_FACT_memory_bytes] =
+	    positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
+}
+
+/* Where CPUs have no names, the numbers of their maker and model. */
+static void
+cpu_model(char *out, size_t cap)
+{
+	char maker[64], part[64];
+
+	cpuinfo_value("model name", out, cap);
+	if (strcmp(out, "unknown") != 0)
+		return;
+	cpuinfo_value("CPU implementer", maker, sizeof(maker));
+	cpuinfo_value("CPU part", part, sizeof(part));
+	if (strcmp(part, "unknown") != 0)
+		(void)snprintf(out, cap, "%s %s", maker, part);
+}
+
+static void
+describe_environment(struct dev_info *out)
+{
+	char cpu[256], governor[64], microcode[64], turbo[16], smt[16];
+
+	cpu_model(cpu, sizeof(cpu));
+	cpuinfo_value("microcode", microcode, sizeof(microcode));
+	read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof(governor));
+	read_line("/sys/devices/system/cpu/cpufreq/boost", turbo, sizeof(turbo));
+	read_line("/sys/devices/system/cpu/smt/active", smt, sizeof(smt));
+	(void)snprintf(out->environment, sizeof(out->environment),
+	    "boost=%s\ncores=%d\ncpu=%s\ngovernor=%s\nisa=%s\nmicrocode=%s\nsmt=%s\n",
+	    *turbo ? turbo : "unknown", (int)out->fact[DEV_FACT_cores], cpu, *governor ? governor : "unknown",
+	    out->features, microcode, *smt ? smt : "unknown");
+}
+
+bool
+dev_cpu_describe(struct dev_info *out, struct err *e)
+{
+	enum isa isa;
+
+	*out = (struct dev_info){0};
+	list_features(out->features, sizeof(out->features));
+	if (!dev_cpu_isa(&isa, e))
+		return false;
+	(void)snprintf(out->run_compat, sizeof(out->run_compat), "%s", isa_info[isa].needs);
+	describe_facts(out);
+	out->fact[DEV_FACT_simd_bytes] = isa_info[isa].simd_bytes;
+	describe_environment(out);
+	dev_class_of(str_of(out->run_compat), str_of(out->environment), out->device_class);
+	return true;
+}
