@@ -60,6 +60,12 @@ gen_n_weights(const struct gen *g)
 	return g->n_weights;
 }
 
+uint64_t
+gen_seed(const struct gen *g)
+{
+	return g->seed;
+}
+
 /* ---- names --------------------------------------------------------------------------- */
 void
 gen_enter(struct gen *g, const char *fmt, ...)
@@ -130,6 +136,12 @@ elements(int rank, const int64_t *d)
 	for (int i = 0; i < rank; i++)
 		n = ck_mul(n, ck_size(d[i]));
 	return n;
+}
+
+const char *
+gen_fresh(struct gen *g, const char *what)
+{
+	return fresh(g, '.', what);
 }
 
 /* ---- inputs, outputs, initializers ---------------------------------------------------- */
@@ -445,15 +457,48 @@ gen_linear(struct gen *g, val_t x, int64_t co, bool has_bias, const char *scope)
 	return y;
 }
 
-val_t
-gen_maxpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p)
+static val_t
+pool(struct gen *g, const char *op, val_t x, int64_t k, int64_t s, int64_t p)
 {
-	val_t y = add(g, "MaxPool", &x, 1,
+	val_t y = add(g, op, &x, 1,
 	    DIMS(x->d[0], x->d[1], (x->d[2] + 2 * p - k) / s + 1, (x->d[3] + 2 * p - k) / s + 1));
 
 	attr_ints(g, "kernel_shape", DIMS(k, k));
 	attr_ints(g, "pads", DIMS(p, p, p, p));
 	attr_ints(g, "strides", DIMS(s, s));
+	return y;
+}
+
+val_t
+gen_maxpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p)
+{
+	return pool(g, "MaxPool", x, k, s, p);
+}
+
+val_t
+gen_avgpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p)
+{
+	return pool(g, "AveragePool", x, k, s, p);
+}
+
+val_t
+gen_reduce(struct gen *g, const char *op, val_t x, int axis)
+{
+	struct val out = *x;
+
+	out.d[axis] = 1;
+	val_t y = add(g, op, &x, 1, out.rank, out.d);
+	attr_ints(g, "axes", DIMS(axis));
+	attr_int(g, "keepdims", 1);
+	return y;
+}
+
+val_t
+gen_lrn(struct gen *g, val_t x, int64_t size)
+{
+	val_t y = gen_un(g, "LRN", x);
+
+	attr_int(g, "size", size);
 	return y;
 }
 

@@ -20,11 +20,14 @@ struct gen *gen_new(const char *name, uint64_t seed);
 void gen_free(struct gen *g);
 /* Written beside and renamed. */
 bool gen_write(struct gen *g, const char *path, struct err *e) MUST_CHECK;
+uint64_t gen_seed(const struct gen *g);
 uint32_t gen_n_nodes(const struct gen *g);
 int64_t gen_n_weights(const struct gen *g);
 
 void gen_enter(struct gen *g, const char *fmt, ...) PRINTF_LIKE(2, 3); /* scope of names */
 void gen_leave(struct gen *g);
+/* A name within them that nothing else has. */
+const char *gen_fresh(struct gen *g, const char *what);
 val_t gen_input(struct gen *g, const char *name, int rank, const int64_t *d);
 void gen_output(struct gen *g, val_t x, const char *name);
 
@@ -55,6 +58,11 @@ val_t gen_matmul(struct gen *g, val_t x, val_t y);
 /* MatMul and Add on sequences, Gemm on matrices; bias at will. */
 val_t gen_linear(struct gen *g, val_t x, int64_t co, bool has_bias, const char *scope);
 val_t gen_maxpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p);
+val_t gen_avgpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p);
+/* ReduceMean and its like along one axis, which stays with one element. */
+val_t gen_reduce(struct gen *g, const char *op, val_t x, int axis);
+/* Over `size` channels. */
+val_t gen_lrn(struct gen *g, val_t x, int64_t size);
 val_t gen_global_average(struct gen *g, val_t x);
 val_t gen_instance_norm(struct gen *g, val_t x);
 val_t gen_layer_norm(struct gen *g, val_t x, const char *scope);

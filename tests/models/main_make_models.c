@@ -17,6 +17,7 @@ static const struct {
     {"yolov4", net_yolov4},
     {"yolox_nano", net_yolox_nano},
     {"segformer_b0", net_segformer_b0},
+    {"blocks", net_blocks},
 };
 
 static int

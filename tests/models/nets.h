@@ -1,10 +1,11 @@
-/* tests/models/nets.h: the five evaluation models (and the public EfficientViT-B1). */
+/* tests/models/nets.h: the evaluation models, and blocks to train the predictor on. */
 #ifndef KORCH_NETS_H
 #define KORCH_NETS_H
 
 #include "gen.h"
 
 typedef void net_fn(struct gen *g, bool is_small);
-net_fn net_candy, net_efficientvit, net_efficientvit_b1, net_yolov4, net_yolox_nano, net_segformer_b0;
+net_fn net_candy, net_efficientvit, net_efficientvit_b1, net_yolov4, net_yolox_nano, net_segformer_b0,
+    net_blocks;
 
 #endif

@@ -1,0 +1,297 @@
+/* tests/models/nets_blocks.c: blocks of the field's networks at random extents, side by side in one graph:
+ * what a predictor is to have seen once, and no network has enough of (reductions, transposes, depthwise and
+ * batched products).  Each block has an input and an output of its own; which ones, and how large, depends on
+ * the seed. */
+#include "nets.h"
+
+struct blocks {
+	struct gen *g;
+	struct rng rng;
+	bool is_small;
+};
+typedef val_t block_fn(struct blocks *b);
+
+static int64_t
+pick(struct blocks *b, const int64_t *v, uint32_t n)
+{
+	return v[rng_below(&b->rng, n)];
+}
+#define PICK(B, ...)                                                                                         \
+	pick(B, (const int64_t[]){__VA_ARGS__},                                                              \
+	    (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+
+static enum act
+any_act(struct blocks *b)
+{
+	static const enum act all[] = {ACT_NONE, ACT_RELU, ACT_SILU, ACT_HARDSWISH, ACT_MISH, ACT_LEAKY};
+
+	return all[rng_below(&b->rng, COUNT_OF(all))];
+}
+
+static int64_t
+any_channels(struct blocks *b)
+{
+	return PICK(b, 3, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512);
+}
+
+/* An input of the block. */
+static val_t
+input(struct blocks *b, int rank, const int64_t *d)
+{
+	return gen_input(b->g, gen_fresh(b->g, "x"), rank, d);
+}
+
+/* Channels first; sizes of all orders of magnitude up to a million elements. */
+static val_t
+image(struct blocks *b)
+{
+	int64_t channels = any_channels(b),
+		most = (int64_t)(b->is_small ? 1 << 16 : 1 << 20) >> rng_below(&b->rng, 7);
+	int64_t side = PICK(b, 5, 7, 10, 13, 14, 19, 20, 26, 28, 38, 40, 52, 56, 76, 80, 104, 112, 160, 224);
+
+	while (side > 5 && channels * side * side > most)
+		side = side / 2 + 1;
+	return input(b, DIMS(1, channels, side, side));
+}
+
+/* ---- convolutions -------------------------------------------------------------------------- */
+static val_t
+conv_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t k = PICK(b, 1, 1, 3, 3, 3, 3, 5, 7), co = any_channels(b), s = PICK(b, 1, 1, 1, 2);
+	val_t y = gen_conv(b->g, x, (struct conv){.co = co, .k = k, .s = s, .p = -1, .act = any_act(b)});
+
+	return rng_below(&b->rng, 3) ? y : gen_bi(b->g, "Add", y, gen_near(b->g, "skip", 0, 1, 4, y->d));
+}
+
+static val_t
+grouped_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t groups = PICK(b, 2, 4, 8);
+	val_t y = x;
+
+	if (x->d[1] % groups == 0)
+		y = gen_conv(b->g, x,
+		    (struct conv){.co = x->d[1], .k = 3, .p = -1, .groups = groups, .act = any_act(b)});
+	return gen_conv(b->g, y, (struct conv){.co = any_channels(b), .k = 1, .act = any_act(b)});
+}
+
+static val_t
+depthwise_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t c = x->d[1], k = PICK(b, 3, 3, 5, 7), s = PICK(b, 1, 1, 2);
+	enum act act = any_act(b);
+	val_t y = x;
+
+	if (rng_below(&b->rng, 2)) {
+		c = PICK(b, 2, 4, 6) * MIN_OF(c, 64);
+		y = gen_conv(b->g, y, (struct conv){.co = c, .k = 1, .act = act});
+	}
+	y = gen_conv(b->g, y, (struct conv){.co = c, .k = k, .s = s, .p = -1, .groups = c, .act = act});
+	return rng_below(&b->rng, 2) ? gen_conv(b->g, y, (struct conv){.co = x->d[1], .k = 1}) : y;
+}
+
+static val_t
+excite_block(struct blocks *b)
+{
+	val_t x = image(b);
+	val_t y = gen_act(b->g, any_act(b), x), z = gen_global_average(b->g, y);
+
+	z = gen_conv(b->g, z, (struct conv){.co = MAX_OF(x->d[1] / 4, 4), .k = 1, .act = ACT_RELU});
+	z = gen_un(b->g, "Sigmoid", gen_conv(b->g, z, (struct conv){.co = x->d[1], .k = 1}));
+	return gen_bi(b->g, "Mul", y, z);
+}
+
+/* ---- pools, reductions, normalisations ------------------------------------------------------ */
+static val_t
+pool_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t k = PICK(b, 2, 3, 3, 5, 9), s = PICK(b, 1, 2);
+	val_t y = gen_act(b->g, any_act(b), x);
+
+	if (x->d[2] < k)
+		return gen_global_average(b->g, y);
+	return rng_below(&b->rng, 2) ? gen_maxpool(b->g, y, k, s, k / 2) : gen_avgpool(b->g, y, k, s, k / 2);
+}
+
+static val_t
+reduce_block(struct blocks *b)
+{
+	val_t x = image(b);
+	static const char *const op[] = {"ReduceMean", "ReduceMax", "ReduceL2", "ReduceMin"};
+	int64_t axis = PICK(b, 1, 2, 3);
+	val_t y = rng_below(&b->rng, 2) ? gen_bi(b->g, "Mul", x, x) : gen_act(b->g, any_act(b), x);
+	val_t m = gen_reduce(b->g, op[rng_below(&b->rng, COUNT_OF(op))], y, (int)axis);
+
+	return rng_below(&b->rng, 2) ? m : gen_bi(b->g, "Sub", y, m);
+}
+
+static val_t
+norm_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t d[3] = {1, x->d[2] * x->d[3], x->d[1]};
+	val_t y;
+
+	switch (rng_below(&b->rng, 5)) {
+	case 0:
+		return gen_act(b->g, any_act(b), gen_instance_norm(b->g, x));
+	case 1:
+		return gen_lrn(b->g, x, PICK(b, 3, 5));
+	case 2:
+		return gen_softmax(b->g, gen_bin(b->g, "Mul", x, 0.125));
+	case 3:
+		y = gen_transpose(b->g, gen_reshape(b->g, x, DIMS(1, d[2], d[1])), (int64_t[]){0, 2, 1});
+		return gen_layer_norm(b->g, y, "norm");
+	default:
+		y = gen_layer_norm(b->g, gen_reshape(b->g, x, 3, d), "norm");
+		return gen_linear(b->g, y, any_channels(b), true, "linear");
+	}
+}
+
+/* ---- maps ----------------------------------------------------------------------------------- */
+static val_t
+map_block(struct blocks *b)
+{
+	val_t x = image(b);
+	static const char *const one[] = {"Relu", "Sigmoid", "Tanh", "Exp", "Erf", "Softplus", "HardSwish",
+	    "Abs", "Neg", "Floor", "Sqrt", "Reciprocal", "Sin"};
+	static const char *const two[] = {"Add", "Mul", "Sub", "Div", "Max", "Min"};
+	int64_t n = PICK(b, 1, 2, 3, 4), row[4] = {1, x->d[1], 1, 1};
+	val_t y = x;
+
+	for (int64_t i = 0; i < n; i++)
+		switch (rng_below(&b->rng, 4)) {
+		case 0:
+			y = gen_bi(b->g, two[rng_below(&b->rng, COUNT_OF(two))], y,
+			    gen_near(b->g, "row", 1, 0.1, 4, row));
+			break;
+		case 1:
+			y = gen_bi(b->g, two[rng_below(&b->rng, COUNT_OF(two))], y, x);
+			break;
+		case 2:
+			y = rng_below(&b->rng, 4) ? gen_gelu(b->g, y)
+						  : gen_bin(b->g, "Pow", gen_un(b->g, "Abs", y), 0.75);
+			break;
+		default:
+			y = gen_un(b->g, one[rng_below(&b->rng, COUNT_OF(one))], y);
+		}
+	return y;
+}
+
+/* ---- layouts --------------------------------------------------------------------------------- */
+static val_t
+turn_block(struct blocks *b)
+{
+	val_t x = image(b);
+	static const int64_t perms[][4] = {
+	    {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 2, 1, 3}, {0, 1, 3, 2}, {2, 0, 1, 3}, {3, 1, 0, 2}, {3, 2, 1, 0}};
+	val_t y = rng_below(&b->rng, 2) ? gen_act(b->g, any_act(b), x) : x;
+
+	y = gen_transpose(b->g, y, perms[rng_below(&b->rng, COUNT_OF(perms))]);
+	return rng_below(&b->rng, 2) ? y : gen_bin(b->g, "Add", y, 1);
+}
+
+/* Channels in groups change places: shuffles, pixel shuffles, windows of tokens. */
+static val_t
+shuffle_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t n = PICK(b, 2, 3, 4), c = x->d[1], h = x->d[2], w = x->d[3];
+	val_t y = x;
+
+	if (c % n == 0 && rng_below(&b->rng, 2)) {
+		y = gen_reshape(b->g, y, DIMS(1, n, c / n, h, w));
+		y = gen_transpose(b->g, y, (int64_t[]){0, 2, 1, 3, 4});
+		return gen_act(b->g, any_act(b), gen_reshape(b->g, y, DIMS(1, c, h, w)));
+	}
+	if (h % n || w % n)
+		return gen_resize(b->g, y, 2 * h, 2 * w, rng_below(&b->rng, 2) ? "nearest" : "linear");
+	y = gen_reshape(b->g, y, DIMS(c, h / n, n, w / n, n));
+	y = gen_transpose(b->g, y, (int64_t[]){1, 3, 2, 4, 0});
+	return gen_reshape(b->g, y, DIMS(h / n * (w / n), n * n, c));
+}
+
+static val_t
+cut_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int axis = 1 + (int)rng_below(&b->rng, 3);
+	int64_t n = x->d[axis], step = PICK(b, 1, 1, 2), from = n > 4 ? n / 4 : 0, p[4] = {0, 0, 1, 1};
+	static const double zero = 0;
+	val_t parts[2] = {
+	    gen_slice(b->g, x, axis, from, n, step), gen_slice(b->g, x, axis, 0, MAX_OF(n / 3, 1), 1)};
+
+	switch (rng_below(&b->rng, 3)) {
+	case 0:
+		return gen_act(b->g, any_act(b), parts[0]);
+	case 1:
+		return gen_concat(b->g, (val_t[]){parts[1], gen_act(b->g, any_act(b), parts[0])}, 2, axis);
+	default:
+		return rng_below(&b->rng, 2) ? gen_pad(b->g, x, p, p, "constant", &zero)
+					     : gen_pad(b->g, x, p, p, "reflect", NULL);
+	}
+}
+
+/* ---- products of tokens ------------------------------------------------------------------------ */
+static val_t
+heads(struct blocks *b, val_t x, int64_t n, const char *scope)
+{
+	int64_t c = x->d[2];
+	val_t y = gen_linear(b->g, x, c, true, scope);
+
+	return gen_transpose(b->g, gen_reshape(b->g, y, DIMS(1, x->d[1], n, c / n)), (int64_t[]){0, 2, 1, 3});
+}
+
+static val_t
+attention_block(struct blocks *b)
+{
+	int64_t n = PICK(b, 1, 2, 3, 4, 8), d = PICK(b, 16, 24, 32, 64),
+		rows = PICK(b, 16, 49, 64, 144, 196, 256, 400, 576, 784, 1024);
+	val_t t = input(b, DIMS(1, rows, n * d)), q = heads(b, t, n, "q"), k = heads(b, t, n, "k"),
+	      v = heads(b, t, n, "v");
+	val_t turned = gen_transpose(b->g, k, (int64_t[]){0, 1, 3, 2}), y;
+
+	if (rng_below(&b->rng, 3)) {
+		y = gen_softmax(b->g, gen_bin(b->g, "Mul", gen_matmul(b->g, q, turned), 0.2));
+		y = gen_matmul(b->g, y, v);
+	} else { /* linear attention */
+		turned = gen_un(b->g, "Relu", turned);
+		y = gen_matmul(b->g, gen_un(b->g, "Relu", q), gen_matmul(b->g, turned, v));
+	}
+	y = gen_reshape(b->g, gen_transpose(b->g, y, (int64_t[]){0, 2, 1, 3}), DIMS(1, rows, n * d));
+	return gen_bi(b->g, "Add", gen_linear(b->g, y, n * d, true, "out"), t);
+}
+
+static val_t
+mlp_block(struct blocks *b)
+{
+	int64_t rows = PICK(b, 1, 1, 4, 16, 49, 64, 196, 256, 784, 1024, 2048), c = any_channels(b);
+	val_t t = input(b, DIMS(1, rows, c)), y = t;
+
+	y = gen_linear(b->g, y, PICK(b, 1, 2, 4) * c, rng_below(&b->rng, 4) > 0, "up");
+	y = rng_below(&b->rng, 2) ? gen_gelu(b->g, y) : gen_act(b->g, any_act(b), y);
+	return rng_below(&b->rng, 2) ? y : gen_bi(b->g, "Add", gen_linear(b->g, y, c, true, "down"), t);
+}
+
+static block_fn *const kinds[] = {conv_block, conv_block, grouped_block, depthwise_block, depthwise_block,
+    excite_block, pool_block, reduce_block, reduce_block, norm_block, norm_block, map_block, map_block,
+    turn_block, turn_block, shuffle_block, cut_block, attention_block, attention_block, mlp_block};
+
+void
+net_blocks(struct gen *g, bool is_small)
+{
+	enum { BLOCKS = 24 };
+	struct blocks b = {.g = g, .rng = {gen_seed(g)}, .is_small = is_small};
+
+	for (int i = 0; i < BLOCKS; i++) {
+		gen_enter(g, "block%d", i);
+		val_t y = kinds[rng_below(&b.rng, COUNT_OF(kinds))](&b);
+		gen_output(g, y, gen_fresh(g, "y"));
+		gen_leave(g);
+	}
+}
