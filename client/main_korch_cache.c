@@ -9,6 +9,8 @@
 #include "session.h"
 #include "plan_why.h"
 
+#include "../proto/meas.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,8 +82,9 @@ add_row(struct strbuf *sb, const struct m_measurement *m)
 		return;
 	}
 	print_ns(sb, m->row.median_ns);
-	sb_addf(sb, "  threads=%" PRIu64 " samples=%" PRIu64 "%s  %s", m->threads, m->row.samples,
-	    m->is_best ? "  best" : "", schedule);
+	sb_addc(sb, ' ');
+	meas_listed(sb, m);
+	sb_addf(sb, "%s  %s", m->is_best ? "  best" : "", schedule);
 }
 
 static void

@@ -274,7 +274,9 @@ store_one(struct db *db, struct result_op *x, struct piece *p)
 	struct putting t = {.x = x,
 	    .p = p,
 	    .key = p->ask.env,
-	    .from = {str_of(x->worker), p->o->gen, p->o->kind == TASK_MEASURE ? p->o->effort : 0, 0}};
+	    .from = {.worker = str_of(x->worker),
+		.gen = p->o->gen,
+		.effort = p->o->kind == TASK_MEASURE ? p->o->effort : 0}};
 
 	if (!admit_outcome(db, &x->op.arena, p->o, &p->ask, &p->admitted, e))
 		return false;

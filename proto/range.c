@@ -1,5 +1,6 @@
 /* proto/range.c: see range.h. */
 #include "range.h"
+#include "meas.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,6 +22,7 @@ in_order(const int64_t *v, size_t n, size_t *bad)
 	return true;
 }
 
+/* No column of a failed row holds what only a time would leave there. */
 static bool
 failed_check(const struct m_row *r, struct err *e)
 {
@@ -28,8 +30,15 @@ failed_check(const struct m_row *r, struct err *e)
 
 	if ((uint64_t)err_wire(code) != r->fail)
 		return err_set(e, ERR_PROTO, "failure number %llu is none", (unsigned long long)r->fail);
-	return (r->median_ns == 0 && r->p10_ns == 0 && r->p90_ns == 0 && r->min_ns == 0 && r->samples == 0) ||
-	    err_set(e, ERR_PROTO, "it failed (%s), and has times", err_name(code));
+	for (size_t i = 0; i < MEAS_COLS; i++) {
+		const struct meas_col *c = &meas_cols[i];
+		double v = c->check == CHECK_TIMED ? meas_number(c, FORM_ROW, r) : 0;
+
+		if (v < 0 || v > 0)
+			return err_set(e, ERR_PROTO, "it failed (%s), and has times: %s is %g",
+			    err_name(code), c->name, v);
+	}
+	return true;
 }
 
 static bool
@@ -39,28 +48,35 @@ timed_check(const struct m_row *r, struct err *e)
 	const int64_t v[] = {r->min_ns, r->p10_ns, r->median_ns, r->p90_ns};
 	size_t bad;
 
-	if (!in_order(v, COUNT_OF(v), &bad))
-		return err_set(e, ERR_PROTO,
-		    "%s is %lld ns: least <= p10 <= median <= p90 does not hold, or it is out of range",
-		    name[bad], (long long)v[bad]);
-	if (r->samples < 1 || r->samples > most_samples)
-		return err_set(e, ERR_PROTO, "%llu samples; at most %llu are", (unsigned long long)r->samples,
-		    (unsigned long long)most_samples);
-	if (!(r->error >= 0 && isfinite(r->error)))
-		return err_set(
-		    e, ERR_PROTO, "its error is %g; a kernel that is right has a finite one", r->error);
-	return (r->clock_ratio >= 0 && r->clock_ratio <= most_ratio) ||
-	    err_set(e, ERR_PROTO, "its clock ratio is %g", r->clock_ratio);
+	return in_order(v, COUNT_OF(v), &bad) ||
+	    err_set(e, ERR_PROTO,
+		"%s is %lld ns: least <= p10 <= median <= p90 does not hold, or it is out of range",
+		name[bad], (long long)v[bad]);
+}
+
+/* Each number within its range of meas.def; NaN is in none. */
+static bool
+columns_check(const struct m_row *r, struct err *e)
+{
+	for (size_t i = 0; i < MEAS_COLS; i++) {
+		const struct meas_col *c = &meas_cols[i];
+		double v;
+
+		if (c->check == CHECK_FREE || (r->fail && c->check != CHECK_ALWAYS))
+			continue;
+		v = meas_number(c, FORM_ROW, r);
+		if (!(v >= c->least && v <= c->most))
+			return err_set(e, ERR_PROTO, "its %s is %g, which should be %g to %g", c->name, v,
+			    c->least, c->most);
+	}
+	return true;
 }
 
 bool
 row_check(const struct m_row *r, struct err *e)
 {
-	bool ok = r->fail ? failed_check(r, e) : timed_check(r, e);
+	bool ok = (r->fail ? failed_check(r, e) : timed_check(r, e)) && columns_check(r, e);
 
-	if (ok && (r->code_bytes > most_bytes || r->compile_ns < 0 || r->compile_ns > most_ns))
-		ok = err_set(e, ERR_PROTO, "%llu bytes compiled in %lld ns",
-		    (unsigned long long)r->code_bytes, (long long)r->compile_ns);
 	return ok || err_in(e, "schedule '%.*s'", (int)MIN_OF(r->schedule.n, (size_t)100), r->schedule.p);
 }
 

@@ -56,8 +56,9 @@ rows_of_spec(struct db *db, struct arena *a, const struct hash *spec, struct str
 
 	while (*n < MAX_ROWS && q_step(&q)) {
 		GROW(a, *list, *n, *cap);
-		q_measurement(&q, a, &(*list)[*n]);
-		(*list)[(*n)++].is_best = q_int(&q, 25) != 0;
+		(void)q_measurement(&q, a, 2, &(*list)[*n]);
+		(*list)[*n].env = q_text(&q, a, 0);
+		(*list)[(*n)++].is_best = q_int(&q, 1) != 0;
 	}
 	return q_end(&q, e);
 }

@@ -361,9 +361,13 @@ q_vstart(struct db *db, enum sql_id id, const char *letters, va_list *ap)
 {
 	struct q q = {.db = db, .rc = SQLITE_OK};
 
-	if (!db->stmt[id])
-		q.rc = sqlite3_prepare_v3(
-		    db->sql, sql_text[id], -1, SQLITE_PREPARE_PERSISTENT, &db->stmt[id], NULL);
+	if (!db->stmt[id]) {
+		struct arena tmp = {0};
+
+		q.rc = sqlite3_prepare_v3(db->sql, sql_expand(&tmp, sql_text[id]), -1,
+		    SQLITE_PREPARE_PERSISTENT, &db->stmt[id], NULL);
+		arena_fini(&tmp);
+	}
 	q.s = db->stmt[id];
 	for (int i = 0; letters[i] && q.rc == SQLITE_OK; i++)
 		q.rc = bind_one(q.s, i + 1, letters[i], ap);

@@ -88,11 +88,23 @@ bool perturbed_apply(struct db *db, struct arena *a, const struct hash *spec, co
 /* What repeats make of a cost that was read from the row with that key. */
 bool repeat_apply(struct db *db, const struct hash *key, struct m_cost *cost, struct err *e) MUST_CHECK;
 
-/* One row as the statements MEAS_FIND, CACHE_ROWS and EXPORT_ROW give it; `env` is filled by
- * the latter two. */
-void q_measurement(struct q *q, struct arena *a, struct m_measurement *m);
+/* ---- meas_table.c: the columns of proto/meas.def ---- */
+enum meas_list { LIST_MEASUREMENT, LIST_KEY, LIST_REPEAT, LIST_COUNT };
+/* A statement of sql.def with its lists of columns written out; in `a`. */
+char *sql_expand(struct arena *a, const char *text);
+/* Binds the columns of a list from parameter `first` on; gives the one behind the last. */
+int q_bind_columns(struct q *q, enum meas_list list, int first, enum meas_form form, const void *record);
+/* Reads what {measurement} lists, from column `first` on; gives the one behind.  What is not listed is zero.
+ */
+int q_measurement(struct q *q, struct arena *a, int first, struct m_measurement *m);
+/* The same of {repeat}; has_key: behind {key}. */
+int q_repeat(struct q *q, struct arena *a, bool has_key, int first, struct m_repeat *r);
+/* Are spec, schedule and all else that identifies a measurement equal, but the environment? */
+bool meas_same_key(const struct m_measurement *x, const struct m_measurement *y);
+/* `old` becomes what stays of two measurements of one key. */
+void meas_pool(struct m_measurement *old, const struct m_measurement *add);
 
-/* The same of PREDICTOR_FIND and EXPORT_PREDICTOR. */
+/* One row of PREDICTOR_FIND and EXPORT_PREDICTOR. */
 void q_predictor(struct q *q, struct arena *a, struct m_predictor *p);
 
 /* ---- transfer.c */

@@ -2,17 +2,12 @@
  *
  * A measurement's key is a digest of everything that decides it: spec, schedule, generator
  * epoch, environment, threads, precision, heat.  The digest only finds the row: the columns are
- * compared too.  The same key measured again: samples are pooled, by weight of their counts;
- * success beats failure; of two failures the later one stays. */
+ * compared too.  The same key measured again: both are pooled, column by column (meas_table.c). */
 #include "db_int.h"
 
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 static const int64_t DAY_NS = (int64_t)86400 * 1000000000;
-/* Of one row, however often it is pooled. */
-static const uint64_t MEAS_MAX_SAMPLES = ((uint64_t)1 << 60) - 1;
 
 bool
 spec_put(struct db *db, struct str text, const struct hash *model, struct hash *hash, struct err *e)
@@ -78,38 +73,6 @@ meas_row_key(const struct hash *spec, const struct meas_key *k, struct str sched
 	return h;
 }
 
-void
-q_measurement(struct q *q, struct arena *a, struct m_measurement *m)
-{
-	memset(m, 0, sizeof(*m));
-	m->spec = q_hash(q, 0);
-	m->row.schedule = q_text(q, a, 1);
-	m->epoch = (uint64_t)q_int(q, 2);
-	m->env = q_text(q, a, 3);
-	m->threads = (uint64_t)q_int(q, 4);
-	m->precision = q_text(q, a, 5);
-	m->row.median_ns = q_int(q, 6);
-	m->row.p10_ns = q_int(q, 7);
-	m->row.p90_ns = q_int(q, 8);
-	m->row.min_ns = q_int(q, 9);
-	m->row.samples = (uint64_t)q_int(q, 10);
-	m->row.fail = (uint64_t)q_int(q, 11);
-	m->row.cause = q_text(q, a, 12);
-	m->row.error = q_real(q, 13);
-	m->row.clock_ratio = q_real(q, 14);
-	m->row.artefact = q_hash(q, 15);
-	m->row.code_bytes = (uint64_t)q_int(q, 16);
-	m->row.compile_ns = q_int(q, 17);
-	m->row.stop = q_text(q, a, 18);
-	m->effort = (uint64_t)q_int(q, 19);
-	m->worker = q_text(q, a, 20);
-	m->gen = (uint64_t)q_int(q, 21);
-	m->wall_ns = q_int(q, 22);
-	m->row.state = q_text(q, a, 23);
-	m->heat = q_text(q, a, 24);
-	m->text = STR("");
-}
-
 static bool
 same_sample(const struct m_measurement *a, const struct m_measurement *b)
 {
@@ -118,72 +81,31 @@ same_sample(const struct m_measurement *a, const struct m_measurement *b)
 	    a->row.samples == b->row.samples && a->row.fail == b->row.fail;
 }
 
-/* Between the two, whatever their sizes: doubles near 2^63 round up to it. */
-static int64_t
-weighted(int64_t a, uint64_t n, int64_t b, uint64_t m)
-{
-	int64_t least = MIN_OF(a, b), most = MAX_OF(a, b);
-	double all = (double)n + (double)m, mean;
-
-	if (!(all > 0))
-		return a;
-	mean = ((double)a * (double)n + (double)b * (double)m) / all + 0.5;
-	if (mean >= (double)most)
-		return most;
-	return mean <= (double)least ? least : (int64_t)mean;
-}
-
-/* `old` becomes what stays. */
-static void
-pool_rows(struct m_measurement *old, const struct m_measurement *add)
-{
-	struct m_row *r = &old->row;
-
-	if (r->fail || add->row.fail) {
-		if (!add->row.fail || (r->fail && add->wall_ns > old->wall_ns))
-			*old = *add;
-		return;
-	}
-	r->median_ns = weighted(r->median_ns, r->samples, add->row.median_ns, add->row.samples);
-	r->p10_ns = MIN_OF(r->p10_ns, add->row.p10_ns);
-	r->p90_ns = MAX_OF(r->p90_ns, add->row.p90_ns);
-	r->min_ns = MIN_OF(r->min_ns, add->row.min_ns);
-	r->samples = MIN_OF(r->samples + add->row.samples, MEAS_MAX_SAMPLES);
-	r->error = MAX_OF(r->error, add->row.error);
-	old->effort = MAX_OF(old->effort, add->effort);
-	if (add->wall_ns > old->wall_ns) {
-		old->wall_ns = add->wall_ns;
-		r->state = add->row.state;
-		old->worker = add->worker;
-		old->gen = add->gen;
-	}
-}
-
 static bool
-put_row(struct db *db, const struct hash *key, const struct meas_key *k, const struct m_measurement *m,
-    struct err *e)
+put_row(struct db *db, const struct hash *key, int64_t env, const struct m_measurement *m, struct err *e)
 {
-	const struct m_row *r = &m->row;
-	/* SQLite knows no NaN: an error that is no number is the largest one */
-	double error = isfinite(r->error) ? r->error : DBL_MAX;
-	double ratio = isfinite(r->clock_ratio) ? r->clock_ratio : 0;
+	struct q q = q_start(db, SQL_MEAS_PUT, "hi", key, env);
 
-	return q_run(db, e, SQL_MEAS_PUT, "hhtiiitiiiiiitddhiititiitt", key, &m->spec, r->schedule,
-	    (int64_t)k->epoch, k->env, (int64_t)k->threads, k->precision, r->median_ns, r->p10_ns, r->p90_ns,
-	    r->min_ns, (int64_t)r->samples, (int64_t)r->fail, r->cause, error, ratio, &r->artefact,
-	    (int64_t)r->code_bytes, r->compile_ns, r->stop, (int64_t)m->effort, m->worker, (int64_t)m->gen,
-	    m->wall_ns, r->state, k->heat);
+	(void)q_bind_columns(&q, LIST_MEASUREMENT, 3, FORM_MEASUREMENT, m);
+	while (q_step(&q))
+		;
+	return q_end(&q, e);
 }
 
-/* A number that the table's own checks would refuse is the sender's fault. */
-bool
-meas_row_is_sane(const struct m_row *r, struct err *e)
+static struct m_measurement
+measurement_of(const struct hash *spec, const struct meas_key *k, const struct m_row *row,
+    const struct meas_origin *from)
 {
-	bool ok = r->fail ? r->median_ns == 0 : r->median_ns > 0;
-
-	return (ok && r->median_ns >= 0 && r->samples <= MEAS_MAX_SAMPLES && r->fail < 1000) ||
-	    err_set(e, ERR_PROTO, "a measurement of %lld ns with failure number %llu makes no sense",
-		(long long)r->median_ns, (unsigned long long)r->fail);
+	return (struct m_measurement){
+	    .spec = *spec,
+	    .epoch = k->epoch,
+	    .threads = k->threads,
+	    .precision = k->precision,
+	    .heat = k->heat,
+	    .row = *row,
+#define FROM(KIND, N, ...) .N = from->N,
+#include "../proto/meas.def"
+	};
 }
 
 static bool
@@ -196,22 +118,19 @@ meas_put_one(struct db *db, const struct meas_key *k, struct m_measurement *m, s
 	bool known = q_step(&q), same_env = true, ok;
 
 	if (known) {
-		q_measurement(&q, &tmp, &old);
-		same_env = q_int(&q, 3) == k->env;
+		same_env = q_int(&q, 0) == k->env;
+		(void)q_measurement(&q, &tmp, 1, &old);
 	}
 	ok = q_end(&q, e);
-	if (ok && known &&
-	    (!hash_eq(&old.spec, &m->spec) || !str_eq(old.row.schedule, m->row.schedule) ||
-		old.epoch != k->epoch || !same_env || old.threads != k->threads ||
-		!str_eq(old.precision, k->precision) || !str_eq(old.heat, k->heat)))
+	if (ok && known && (!same_env || !meas_same_key(&old, m)))
 		ok = err_set(e, ERR_FORMAT, "two measurements have the same digest; run korch-cache verify");
 	if (ok && known && !same_sample(&old, m)) {
-		pool_rows(&old, m);
+		meas_pool(&old, m);
 		db->tally[TALLY_POOLED]++;
-		ok = put_row(db, &key, k, &old, e);
+		ok = put_row(db, &key, k->env, &old, e);
 	} else if (ok && !known) {
 		db->tally[TALLY_PUT]++;
-		ok = put_row(db, &key, k, m, e);
+		ok = put_row(db, &key, k->env, m, e);
 	}
 	arena_fini(&tmp);
 	return ok;
@@ -222,13 +141,10 @@ meas_put(struct db *db, const struct hash *spec, const struct meas_key *k, const
     uint32_t n, const struct meas_origin *from, struct err *e)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct m_measurement m = {.spec = *spec,
-		    .row = rows[i],
-		    .effort = from->effort,
-		    .worker = from->worker,
-		    .gen = from->gen,
-		    .wall_ns = from->wall_ns ? from->wall_ns : db_wall(db)};
+		struct m_measurement m = measurement_of(spec, k, &rows[i], from);
 
+		if (!m.wall_ns)
+			m.wall_ns = db_wall(db);
 		if (rows[i].fail && !fail_is_kept(rows[i].fail))
 			continue;
 		if (!meas_row_is_sane(&rows[i], e) || !meas_put_one(db, k, &m, e))
@@ -244,13 +160,14 @@ meas_refute(struct db *db, const struct hash *spec, const struct meas_key *k, co
 {
 	struct arena tmp = {0};
 	struct hash key = meas_row_key(spec, k, row->schedule);
-	struct m_measurement m = {
-	    .spec = *spec, .row = *row, .worker = from->worker, .gen = from->gen, .wall_ns = db_wall(db)};
+	struct m_measurement m = measurement_of(spec, k, row, from);
 	struct m_row old;
-	bool known = false;
-	bool ok = meas_row_is_sane(row, e) && meas_row(db, &tmp, spec, k, row->schedule, &old, &known, e) &&
-	    (!known || put_row(db, &key, k, &m, e));
+	bool known = false, ok;
 
+	m.effort = 0;
+	m.wall_ns = db_wall(db);
+	ok = meas_row_is_sane(row, e) && meas_row(db, &tmp, spec, k, row->schedule, &old, &known, e) &&
+	    (!known || put_row(db, &key, k->env, &m, e));
 	arena_fini(&tmp);
 	return ok;
 }
@@ -337,7 +254,7 @@ meas_row(struct db *db, struct arena *a, const struct hash *spec, const struct m
 
 	*known = q_step(&q);
 	if (*known)
-		q_measurement(&q, a, &m);
+		(void)q_measurement(&q, a, 1, &m);
 	*out = m.row;
 	return q_end(&q, e);
 }

@@ -11,9 +11,9 @@
 static bool
 is_known_good(struct db *db, const struct hash *key, bool *out, struct err *e)
 {
-	struct q q = q_start(db, SQL_MEAS_FIND, "h", key);
+	struct q q = q_start(db, SQL_MEAS_TIME, "h", key);
 
-	*out = q_step(&q) && q_int(&q, 11) == 0;
+	*out = q_step(&q) && q_int(&q, 0) == 0;
 	return q_end(&q, e);
 }
 
@@ -22,9 +22,9 @@ meas_first(struct db *db, const struct hash *spec, const struct meas_key *k, str
     struct err *e)
 {
 	struct hash key = meas_row_key(spec, k, schedule);
-	struct q q = q_start(db, SQL_MEAS_FIND, "h", &key);
+	struct q q = q_start(db, SQL_MEAS_TIME, "h", &key);
 
-	*ns = q_step(&q) ? q_int(&q, 6) : 0;
+	*ns = q_step(&q) ? q_int(&q, 1) : 0;
 	return q_end(&q, e);
 }
 
@@ -48,8 +48,12 @@ repeat_put(struct db *db, const struct hash *spec, const struct meas_key *k, con
     const struct m_row *r, const struct meas_origin *from, struct err *e)
 {
 	struct hash key = meas_row_key(spec, k, r->schedule);
-	double ratio = isfinite(r->clock_ratio) ? r->clock_ratio : 0;
+	struct m_repeat repeat = {.row = *r,
+	    .worker = from->worker,
+	    .gen = from->gen,
+	    .wall_ns = from->wall_ns ? from->wall_ns : db_wall(db)};
 	bool known, there;
+	struct q q;
 
 	if (r->fail && !fail_is_kept(r->fail))
 		return true;
@@ -62,9 +66,11 @@ repeat_put(struct db *db, const struct hash *spec, const struct meas_key *k, con
 	if (there)
 		return true;
 	db->tally[TALLY_REPEATED]++;
-	return q_run(db, e, SQL_REPEAT_PUT, "hhiiiiiidttii", &key, session, r->median_ns, r->p10_ns,
-	    r->p90_ns, r->min_ns, (int64_t)r->samples, (int64_t)r->fail, ratio, r->stop, from->worker,
-	    (int64_t)from->gen, from->wall_ns ? from->wall_ns : db_wall(db));
+	q = q_start(db, SQL_REPEAT_PUT, "hh", &key, session);
+	(void)q_bind_columns(&q, LIST_REPEAT, 3, FORM_REPEAT, &repeat);
+	while (q_step(&q))
+		;
+	return q_end(&q, e);
 }
 
 bool
@@ -90,22 +96,10 @@ repeat_rows(struct db *db, struct arena *a, struct m_measurement *m, struct err 
 	uint32_t cap = 0;
 
 	while (q_step(&q)) {
-		struct m_repeat r = {.session = q_hash(&q, 0),
-		    .precision = STR(""),
-		    .worker = q_text(&q, a, 9),
-		    .gen = (uint64_t)q_int(&q, 10),
-		    .wall_ns = q_int(&q, 11)};
+		struct m_repeat r;
 
-		r.row = (struct m_row){.schedule = STR(""),
-		    .median_ns = q_int(&q, 1),
-		    .p10_ns = q_int(&q, 2),
-		    .p90_ns = q_int(&q, 3),
-		    .min_ns = q_int(&q, 4),
-		    .samples = (uint64_t)q_int(&q, 5),
-		    .fail = (uint64_t)q_int(&q, 6),
-		    .cause = STR(""),
-		    .clock_ratio = q_real(&q, 7),
-		    .stop = q_text(&q, a, 8)};
+		(void)q_repeat(&q, a, false, 1, &r);
+		r.session = q_hash(&q, 0);
 		GROW(a, m->repeats, m->n_repeats, cap);
 		m->repeats[m->n_repeats++] = r;
 	}

@@ -6,7 +6,7 @@
 
 #include "../kernels/base/sign.h"
 #include "../kernels/base/sign_key.h"
-#include "../proto/msg.h"
+#include "../proto/meas.h"
 
 struct db;
 enum { STORE_SCHEMA = 13, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
@@ -58,10 +58,10 @@ struct meas_key {
 	struct str precision, heat; /* of operands and results (kernels/base/heat.h); "": all cold */
 	bool any_heat; /* finding: where nothing is known of that heat, what is known of all cold will do */
 };
+/* Where it comes from: the columns FROM of proto/meas.def.  wall_ns: 0 is now. */
 struct meas_origin {
-	struct str worker;
-	uint64_t gen, effort;
-	int64_t wall_ns; /* 0: now */
+#define FROM(KIND, N, ...) MEAS_FIELD_##KIND N;
+#include "../proto/meas.def"
 };
 /* Is a failure of this class a fault of the kernel (kept) or of the machine (never kept)? */
 bool fail_is_kept(uint64_t wire);

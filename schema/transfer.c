@@ -81,8 +81,8 @@ export_row(struct db *db, struct strbuf *sb, struct arena *tmp, struct str class
 		struct m_measurement m;
 		struct bytes b;
 
-		q_measurement(&q, tmp, &m);
-		m.env_hash = q_hash(&q, 25);
+		(void)q_measurement(&q, tmp, 1, &m);
+		m.env_hash = q_hash(&q, 0);
 		ok = rec_pack(tmp, "measurement", &m, &b, e);
 		if (ok)
 			add_item(sb, 'M', b);
@@ -97,28 +97,12 @@ export_repeat(struct db *db, struct strbuf *sb, struct arena *tmp, struct str cl
 	bool ok = true;
 
 	while (ok && q_step(&q)) {
-		struct m_repeat r = {.spec = q_hash(&q, 0),
-		    .env_hash = q_hash(&q, 1),
-		    .threads = (uint64_t)q_int(&q, 2),
-		    .precision = q_text(&q, tmp, 3),
-		    .epoch = (uint64_t)q_int(&q, 4),
-		    .session = q_hash(&q, 5),
-		    .row = {.schedule = q_text(&q, tmp, 6),
-			.median_ns = q_int(&q, 7),
-			.p10_ns = q_int(&q, 8),
-			.p90_ns = q_int(&q, 9),
-			.min_ns = q_int(&q, 10),
-			.samples = (uint64_t)q_int(&q, 11),
-			.fail = (uint64_t)q_int(&q, 12),
-			.clock_ratio = q_real(&q, 13),
-			.stop = q_text(&q, tmp, 14),
-			.cause = STR("")},
-		    .worker = q_text(&q, tmp, 15),
-		    .gen = (uint64_t)q_int(&q, 16),
-		    .wall_ns = q_int(&q, 17),
-		    .heat = q_text(&q, tmp, 18)};
+		struct m_repeat r;
 		struct bytes b;
 
+		(void)q_repeat(&q, tmp, true, 2, &r);
+		r.env_hash = q_hash(&q, 0);
+		r.session = q_hash(&q, 1);
 		ok = rec_pack(tmp, "repeat", &r, &b, e);
 		if (ok)
 			add_item(sb, 'R', b);
@@ -309,7 +293,10 @@ import_row(struct import *im, struct bytes b, struct err *e)
 	k.epoch = m.epoch;
 	k.precision = m.precision;
 	k.heat = m.heat;
-	from = (struct meas_origin){m.worker, m.gen, m.effort, m.wall_ns};
+	from = (struct meas_origin){
+#define FROM(KIND, N, ...) .N = m.N,
+#include "../proto/meas.def"
+	};
 	im->n_conflicts += is_conflict(im, &m, &k);
 	im->n_rows++;
 	return meas_put(im->db, &m.spec, &k, &m.row, 1, &from, e);
@@ -332,7 +319,7 @@ import_repeat(struct import *im, struct bytes b, struct err *e)
 	k.epoch = r.epoch;
 	k.precision = r.precision;
 	k.heat = r.heat;
-	from = (struct meas_origin){r.worker, r.gen, 0, r.wall_ns};
+	from = (struct meas_origin){.worker = r.worker, .gen = r.gen, .wall_ns = r.wall_ns};
 	return repeat_put(im->db, &r.spec, &k, &r.session, &r.row, &from, e);
 }
 

@@ -1,8 +1,9 @@
 /* deploy/docs/wire.c: the messages as a page.  What a field is, the compiler tells (msg.def expanded once
- * more); what it means is the comment of its line, so the text of msg.def is read too. */
+ * more); what it means is the comment of its line, so the text of msg.def is read too.  Fields of a measured
+ * row have their words in meas.def. */
 #include "docs.h"
 
-#include "../../proto/msg.h"
+#include "../../proto/meas.h"
 
 #include <string.h>
 
@@ -110,7 +111,8 @@ words_of(struct docs *d, struct str def, const char *rec, const char *field)
 static void
 put_words(struct docs *d, struct strbuf *sb, struct str def, const char *rec, const char *field)
 {
-	struct str words = words_of(d, def, rec, field);
+	const struct meas_col *col = field && strcmp(rec, "row") == 0 ? meas_col_of(str_of(field)) : NULL;
+	struct str words = col ? str_of(col->words) : words_of(d, def, rec, field);
 
 	if (!words.n)
 		docs_fault(d, "proto/msg.def: %s%s%s has no words: put a comment on its line", rec,

@@ -100,11 +100,20 @@ def check(folder, name):
     return bad
 
 
+def row_fields(meas_def):
+    """The columns COL of meas.def as lines of msg.def: KIND(tag, name) /* words */."""
+    with open(meas_def, encoding="utf-8") as f:
+        found = re.findall(r'^COL\((\w+), (\d+), (\w+), .*?, "((?:[^"\\]|\\.)*)"\)$', f.read(), re.M)
+    return "\n".join("%s(%s, %s) /* %s */" % (kind, tag, name, words.replace('\\"', '"')) for kind, tag, name, words in found)
+
+
 def records(msg_def):
     """records.json by the table of messages: the records that are printed, and those in them."""
     table, name = {}, None
     with open(msg_def, encoding="utf-8") as f:
         text = f.read()
+    text = re.sub(r"^#define.*$", "", text, flags=re.M)
+    text = re.sub(r'^#include "meas.def"$', lambda m: row_fields(os.path.join(os.path.dirname(msg_def), "meas.def")), text, flags=re.M)
     row = re.compile(r"^\s*([A-Z0-9]+)\(([^)]*)\)[^\S\n]*(?:/\*\s*((?:[^*]|\*(?!/))*?)\s*\*/)?", re.M)
     for kind, args, words in row.findall(text):
         args, words = [a.strip() for a in args.split(",")], re.sub(r"\s*\n[\s*]*", " ", words)

@@ -87,7 +87,7 @@ void
 box_put(struct box *b, const char *spec, const struct meas_key *k, struct m_row row, int64_t wall_ns)
 {
 	static const struct hash model = {{1}};
-	struct meas_origin from = {STR("w"), 1, 4, wall_ns};
+	struct meas_origin from = {.worker = STR("w"), .gen = 1, .effort = 4, .wall_ns = wall_ns};
 	struct hash h;
 	struct err e = {0};
 
@@ -112,7 +112,7 @@ void
 box_again(struct box *b, const char *spec, const struct meas_key *k, uint8_t session, uint64_t gen,
     struct m_row row)
 {
-	struct meas_origin from = {STR("w"), gen, 0, 9};
+	struct meas_origin from = {.worker = STR("w"), .gen = gen, .wall_ns = 9};
 	struct hash h = hash_bytes(spec, strlen(spec)), s = {{session}};
 	struct err e = {0};
 

@@ -206,7 +206,7 @@ failures(void **state)
 	struct meas_key k;
 	struct m_row lost = {.schedule = STR("s"), .fail = 37, .cause = STR(""), .stop = STR("")};
 	struct m_row odd = box_row("s", 10, 1);
-	struct meas_origin from = {STR("w"), 1, 4, 0};
+	struct meas_origin from = {.worker = STR("w"), .gen = 1, .effort = 4};
 	struct hash h;
 	struct err e = {0};
 
@@ -251,7 +251,7 @@ pools_of_extremes(void **state)
 	struct box b;
 	struct meas_key k;
 	struct m_row odd = box_row("s", 5, 1);
-	struct meas_origin from = {STR("w"), 1, 4, 0};
+	struct meas_origin from = {.worker = STR("w"), .gen = 1, .effort = 4};
 	struct hash h;
 	struct err e = {0};
 
