@@ -2,11 +2,17 @@
 #include "meas.h"
 
 #include <float.h>
+#include <string.h>
 
 #define SHOWN_LISTED true
 #define SHOWN_PLAIN false
 #define IN_REPEATED true
 #define IN_ONCE false
+#define LIMIT_U64(LIMIT) 0
+#define LIMIT_I64(LIMIT) 0
+#define LIMIT_F64(LIMIT) 0
+#define LIMIT_TEXT(LIMIT) LIMIT
+#define LIMIT_HASH(LIMIT) 0
 #define AT_REPEATED(N) offsetof(struct m_repeat, N)
 #define AT_ONCE(N) MEAS_NOWHERE
 const struct meas_col meas_cols[MEAS_COLS] = {
@@ -31,6 +37,7 @@ const struct meas_col meas_cols[MEAS_COLS] = {
 	    .is_repeated = IN_##TABLES,                                                                      \
 	    .is_listed = SHOWN_##SHOW,                                                                       \
 	    .no_number = (LIMIT),                                                                            \
+	    .limit = LIMIT_##KIND(LIMIT),                                                                    \
 	    .at = {offsetof(struct m_row, N), offsetof(struct m_measurement, row.N),                         \
 		offsetof(struct m_repeat, row.N)}},
 #define FROM(KIND, N, POOL, TABLES, SHOW, WORDS)                                                             \
@@ -81,6 +88,31 @@ meas_number(const struct meas_col *c, enum meas_form form, const void *record)
 		break;
 	}
 	bug("%s is no number", c->name);
+}
+
+void
+meas_cut(struct m_row *r)
+{
+	for (size_t i = 0; i < MEAS_COLS; i++) {
+		const struct meas_col *c = &meas_cols[i];
+		struct str *t;
+
+		if (c->part != MEAS_COL || c->kind != MEAS_TEXT)
+			continue;
+		t = (void *)((char *)r + c->at[FORM_ROW]);
+		t->n = MIN_OF(t->n, c->limit);
+	}
+}
+
+void
+meas_untime(struct m_row *r)
+{
+	for (size_t i = 0; i < MEAS_COLS; i++) {
+		const struct meas_col *c = &meas_cols[i];
+
+		if (c->check == CHECK_TIMED) /* a number */
+			memset((char *)r + c->at[FORM_ROW], 0, sizeof(int64_t));
+	}
 }
 
 static void

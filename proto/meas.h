@@ -29,6 +29,7 @@ struct meas_col {
 	bool is_repeated;      /* a column of the table `repeat`, too */
 	bool is_listed;        /* in the lines of korch-cache list */
 	double no_number;      /* of MEAS_F64: stands for NaN and infinities */
+	size_t limit;          /* of MEAS_TEXT: bytes */
 	size_t at[FORM_COUNT]; /* in struct m_row, m_measurement, m_repeat; MEAS_NOWHERE */
 };
 enum {
@@ -43,6 +44,10 @@ extern const struct meas_col meas_cols[MEAS_COLS];
 const struct meas_col *meas_col_of(struct str name); /* NULL: there is none */
 /* A number of a record; `record` is the struct of that form, which has the column. */
 double meas_number(const struct meas_col *c, enum meas_form form, const void *record);
+/* Texts of a row that are over their limits are cut. */
+void meas_cut(struct m_row *r);
+/* What only a schedule that worked has is zero. */
+void meas_untime(struct m_row *r);
 /* " threads=1 samples=20": the listed columns, a blank before each. */
 void meas_listed(struct strbuf *sb, const struct m_measurement *m);
 

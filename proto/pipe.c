@@ -6,18 +6,19 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { FRAME_HEAD = 4 };
 
-bool
-frame_pack(struct arena *a, const struct msg *m, struct bytes *out, struct err *e)
+static bool
+pack_frame(struct arena *a, const struct msg *m, size_t max_bytes, struct bytes *out, struct err *e)
 {
 	struct bytes body;
 	uint8_t *p;
 
-	if (!msg_pack(a, m, PIPE_MAX_BYTES, &body, e))
+	if (!msg_pack(a, m, max_bytes, &body, e))
 		return false;
 	p = arena_alloc(a, body.n + FRAME_HEAD);
 	for (int i = 0; i < FRAME_HEAD; i++)
@@ -27,8 +28,14 @@ frame_pack(struct arena *a, const struct msg *m, struct bytes *out, struct err *
 	return true;
 }
 
-size_t
-frame_next(struct bytes in, struct bytes *body)
+bool
+frame_pack(struct arena *a, const struct msg *m, struct bytes *out, struct err *e)
+{
+	return pack_frame(a, m, PIPE_MAX_BYTES, out, e);
+}
+
+static size_t
+next_frame(struct bytes in, size_t max_bytes, struct bytes *body)
 {
 	size_t n = 0;
 
@@ -36,12 +43,18 @@ frame_next(struct bytes in, struct bytes *body)
 		return 0;
 	for (int i = 0; i < FRAME_HEAD; i++)
 		n |= (size_t)in.p[i] << (8 * i);
-	if (n > PIPE_MAX_BYTES)
+	if (n > max_bytes)
 		return SIZE_MAX;
 	if (in.n - FRAME_HEAD < n)
 		return 0;
 	*body = (struct bytes){in.p + FRAME_HEAD, n};
 	return n + FRAME_HEAD;
+}
+
+size_t
+frame_next(struct bytes in, struct bytes *body)
+{
+	return next_frame(in, PIPE_MAX_BYTES, body);
 }
 
 void
@@ -79,12 +92,24 @@ differs_by_host(enum msg_type t)
 	return t == MSG_end_ask || t == MSG_time_ask || t == MSG_done || t == MSG_progress_say;
 }
 
+static size_t
+limit_of(size_t max_bytes)
+{
+	return max_bytes ? max_bytes : PIPE_MAX_BYTES;
+}
+
+static ssize_t
+put_some(const struct pipe *p, struct bytes b)
+{
+	return p->is_socket ? send(p->out, b.p, b.n, MSG_NOSIGNAL) : write(p->out, b.p, b.n);
+}
+
 bool
 pipe_send(struct pipe *p, const struct msg *m, struct err *e)
 {
 	struct arena tmp = {0};
 	struct bytes frame = {0};
-	bool ok = frame_pack(&tmp, m, &frame, e);
+	bool ok = pack_frame(&tmp, m, limit_of(p->max_out), &frame, e);
 
 	if (ok)
 		tape_sent(p->tape, (uint64_t)m->type,
@@ -94,7 +119,7 @@ pipe_send(struct pipe *p, const struct msg *m, struct err *e)
 		frame.n = 0; /* nobody is there to read it */
 
 	while (ok && frame.n) {
-		ssize_t put = write(p->out, frame.p, frame.n);
+		ssize_t put = put_some(p, frame);
 
 		if (put > 0) {
 			frame.p += put;
@@ -113,13 +138,22 @@ now_ms(void)
 	return os_real()->mono_ns(NULL) / 1000000;
 }
 
+/* Is there something to read?  -1: who knows.  Without a limit reading waits as well, and a measuring child
+ * may not poll (kernels/jail/jail.def). */
+static int
+await(const struct pipe *p, int64_t until_ms)
+{
+	struct pollfd fd = {.fd = p->in, .events = POLLIN};
+	int64_t left = until_ms < 0 ? -1 : MAX_OF(until_ms - now_ms(), (int64_t)0);
+
+	return left < 0 && p->is_socket ? 1 : poll(&fd, 1, (int)MIN_OF(left, (int64_t)1 << 30));
+}
+
 /* Waits for bytes and takes them in; PIPE_MSG stands for "some came". */
 static enum pipe_got
 fill(struct pipe *p, int64_t until_ms, struct err *e)
 {
-	struct pollfd fd = {.fd = p->in, .events = POLLIN};
-	int64_t left = until_ms < 0 ? -1 : MAX_OF(until_ms - now_ms(), (int64_t)0);
-	int ready = poll(&fd, 1, (int)MIN_OF(left, (int64_t)1 << 30));
+	int ready = await(p, until_ms);
 	ssize_t got;
 
 	if (ready == 0)
@@ -184,12 +218,12 @@ pipe_recv(struct pipe *p, struct arena *a, int timeout_ms, struct msg *m, struct
 		return recv_played(p, a, m, e);
 	for (;;) {
 		struct bytes body = {0};
-		size_t used = frame_next((struct bytes){p->buf, p->n}, &body);
+		size_t used = next_frame((struct bytes){p->buf, p->n}, limit_of(p->max_in), &body);
 		enum pipe_got got;
 
 		if (used == SIZE_MAX) {
-			(void)err_set(e, ERR_PROTO, "the pipe: a frame is over the limit of %d bytes",
-			    (int)PIPE_MAX_BYTES);
+			(void)err_set(e, ERR_PROTO, "the pipe: a frame is over the limit of %zu bytes",
+			    limit_of(p->max_in));
 			return PIPE_ERR;
 		}
 		if (used)

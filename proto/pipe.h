@@ -1,5 +1,5 @@
-/* proto/pipe.h: messages over a pipe: daemon and planner.  A frame is a length (4 bytes,
- * little-endian) and a packed message.  Blocking, one thread.
+/* proto/pipe.h: messages over a pipe: daemon and planner, worker and measuring child.  A frame is a length (4
+ * bytes, little-endian) and a packed message.  Blocking, one thread.
  *
  * The planner's life:
  *   pipe_stdio(&p)                     its stdin and stdout are the pipe; prints go to stderr
@@ -26,7 +26,9 @@
 
 struct pipe {
 	int in, out;
-	uint8_t *buf; /* what has arrived and not been taken */
+	bool is_socket;         /* sent by send(), so that an end that is gone raises no signal */
+	size_t max_in, max_out; /* bytes of a message; 0: PIPE_MAX_BYTES */
+	uint8_t *buf;           /* what has arrived and not been taken */
 	size_t n, cap;
 	struct tape *tape; /* NULL; or what is recorded, or stands for the other side */
 };

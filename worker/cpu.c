@@ -115,7 +115,7 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 	    .budget_ns = p->race_ns ? p->race_ns : ITEM_BUDGET_NS,
 	    .together = p->race_ns > 0,
 	    .seed = 1};
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct unit **of;
 	struct err e = {0};
 	uint32_t at = 0;
@@ -134,7 +134,7 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 			continue;
 		}
 		for (uint32_t k = 0; k < u->n; k++)
-			unit_row(a, u, k, &rows[at++], u->codes[k].text.n, p->compile_ns);
+			unit_row(a, u, k, &rows[at++].row, u->codes[k].text.n, p->compile_ns);
 	}
 }
 
@@ -349,19 +349,16 @@ cpu_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n
     int64_t budget_ns, struct m_timing *out, struct err *e)
 {
 	struct cpu *c = self;
-	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
+	struct m_plan_timed *t = NEW_ARRAY(a, struct m_plan_timed, MAX_OF(n, 1u));
 	bool ok;
 
 	ok = host_lock_take(&c->lock, e) && need_child(c, threads, e) &&
-	    measure_plans(c->child, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS * n, 1, t, e);
+	    measure_plans(c->child, a, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS * n, 1, t, e);
 	host_lock_leave(&c->lock);
 	for (uint32_t i = 0; ok && i < n; i++) {
-		if (t[i].fail != ERR_NONE)
-			return err_set(e, t[i].fail, "%s", t[i].cause);
-		out[i] = (struct m_timing){.median_ns = t[i].median_ns,
-		    .min_ns = t[i].min_ns,
-		    .spread_ns = t[i].spread_ns,
-		    .samples = t[i].samples};
+		if (t[i].fail)
+			return err_set(e, err_of_wire(t[i].fail), "%.*s", STR_ARG(t[i].cause));
+		out[i] = t[i].timing;
 	}
 	return ok;
 }

@@ -83,33 +83,30 @@ cuda_emit(struct arena *a, const struct spec *s, struct str schedule, const stru
 }
 
 static void
-take_rows(struct cuda *c, struct arena *a, struct unit *u, const struct measure_row *rows)
+take_rows(struct cuda *c, struct arena *a, struct unit *u, const struct m_measured *rows)
 {
 	for (uint32_t k = 0; k < u->n; k++) {
-		enum err_code fail = rows[k].fail;
-		struct measure_row row;
-		size_t at;
+		enum err_code fail = err_of_wire(rows[k].row.fail);
+		struct m_row row = rows[k].row;
 
 		c->is_suspect |= fail == ERR_CRASH || fail == ERR_TIMEOUT || fail == ERR_DEVLOST;
 		if (cuda_is_machine(fail)) {
-			unit_fail(a, u, fail, rows[k].cause);
+			unit_fail(a, u, fail, str_dup(a, row.cause));
 			return;
 		}
-		row = rows[k];
-		at = strlen(row.state);
-		if (at) /* it was timed on a GPU */
-			cuda_figures(c, u, k, row.state + at, sizeof(row.state) - at);
+		if (row.state.n) /* it was timed on a GPU */
+			row.state = cuda_figures(c, a, u, k, row.state);
 		unit_row(a, u, k, &row, u->made[k].cubin.n, u->made[k].compile_ns);
 	}
 }
 
 /* A kernel that went wrong may have written anywhere in its context. */
 static bool
-any_failed(const struct unit *units, uint32_t n, const struct measure_row *rows)
+any_failed(const struct unit *units, uint32_t n, const struct m_measured *rows)
 {
 	for (uint32_t i = 0, at = 0; i < n; i++)
 		for (uint32_t k = 0; k < units[i].n; k++, at++)
-			if (rows[at].fail != ERR_NONE && rows[at].fail != ERR_INFEASIBLE)
+			if (rows[at].row.fail && err_of_wire(rows[at].row.fail) != ERR_INFEASIBLE)
 				return true;
 	return false;
 }
@@ -118,7 +115,7 @@ static void
 measure_units(struct cuda *c, struct arena *a, struct unit *units, uint32_t n)
 {
 	struct measure_batch b = {.calibration = &c->cal, .budget_ns = ITEM_BUDGET_NS, .seed = 1};
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct unit **of;
 	struct err e = {0};
 	uint32_t at = 0;
@@ -172,20 +169,17 @@ cuda_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
     int64_t budget_ns, struct m_timing *out, struct err *e)
 {
 	struct cuda *c = self;
-	struct measure_timing *t = NEW_ARRAY(a, struct measure_timing, MAX_OF(n, 1u));
+	struct m_plan_timed *t = NEW_ARRAY(a, struct m_plan_timed, MAX_OF(n, 1u));
 	bool ok = cuda_take(c, e) &&
-	    measure_plans(c->child, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS, 1, t, e);
+	    measure_plans(c->child, a, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS, 1, t, e);
 
 	(void)threads;
 	c->is_spent |= !ok;
 	cuda_leave(c);
 	for (uint32_t i = 0; ok && i < n; i++) {
-		if (t[i].fail != ERR_NONE)
-			return err_set(e, t[i].fail, "%s", t[i].cause);
-		out[i] = (struct m_timing){.median_ns = t[i].median_ns,
-		    .min_ns = t[i].min_ns,
-		    .spread_ns = t[i].spread_ns,
-		    .samples = t[i].samples};
+		if (t[i].fail)
+			return err_set(e, err_of_wire(t[i].fail), "%.*s", STR_ARG(t[i].cause));
+		out[i] = t[i].timing;
 	}
 	return ok;
 }

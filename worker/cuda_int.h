@@ -47,9 +47,10 @@ void cuda_order_all(const struct cuda *c, struct arena *a, struct unit *units, u
 /* What bounds count on: the data sheet's rate of the tensor cores, at float16 also what was seen beyond it.
  */
 double cuda_tensor_flops(const struct cuda *c, bool is_half);
-/* " regs=168,32 blocks=2,16": registers of a thread and blocks on an SM of each pass, by the cubin; "" of a
- * library's kernel. */
-void cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *out, size_t cap);
+/* `state` and " regs=168,32 blocks=2,16": registers of a thread and blocks on an SM of each pass, by the
+ * cubin; of a library's kernel nothing more. */
+struct str cuda_figures(
+    const struct cuda *c, struct arena *a, const struct unit *u, uint32_t kernel, struct str state);
 /* How a pass of a kernel is launched here, its cubin at hand. */
 struct gpu_pass cuda_pass_of(
     const struct cuda *c, const struct launch *l, const struct cubin *cubin, uint32_t pass);

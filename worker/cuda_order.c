@@ -125,8 +125,8 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 	return ok;
 }
 
-void
-cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *out, size_t cap)
+struct str
+cuda_figures(const struct cuda *c, struct arena *a, const struct unit *u, uint32_t kernel, struct str state)
 {
 	const struct kernel_code *code = &u->codes[kernel];
 	struct cubin *cubin = heap_alloc(sizeof(*cubin));
@@ -134,7 +134,6 @@ cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *
 	struct strbuf regs, blocks;
 	struct err e;
 
-	out[0] = '\0';
 	sb_init(&regs, &tmp);
 	sb_init(&blocks, &tmp);
 	if (!code->is_library && cubin_read(u->made[kernel].cubin, cubin, &e)) {
@@ -144,11 +143,12 @@ cuda_figures(const struct cuda *c, const struct unit *u, uint32_t kernel, char *
 			sb_addf(&regs, "%s%u", q ? "," : "", k ? k->registers : 0);
 			sb_addf(&blocks, "%s%u", q ? "," : "", resident(&code->launch[q], k, c->facts.sm));
 		}
-		(void)snprintf(
-		    out, cap, " regs=%.*s blocks=%.*s", STR_ARG(sb_str(&regs)), STR_ARG(sb_str(&blocks)));
+		state = str_of(arena_printf(a, "%.*s regs=%.*s blocks=%.*s", STR_ARG(state),
+		    STR_ARG(sb_str(&regs)), STR_ARG(sb_str(&blocks))));
 	}
 	arena_fini(&tmp);
 	free(cubin);
+	return state;
 }
 
 /* Libraries' kernels come first: nothing is known of their launches, and they are well made. */

@@ -147,7 +147,7 @@ list_all(const struct orders *o, struct arena *a, struct unit *all)
 
 static bool
 time_all(struct cuda *c, struct arena *a, struct unit *all, const struct m_perturb_ask *ask,
-    struct measure_row **rows, struct err *e)
+    struct m_measured **rows, struct err *e)
 {
 	struct measure_item item = {
 	    .spec = &all->spec, .kernels = all->kernels, .n_kernels = all->n, .tolerance = all->tolerance};
@@ -163,13 +163,13 @@ time_all(struct cuda *c, struct arena *a, struct unit *all, const struct m_pertu
 	ok = cuda_take(c, e) && measure_batch_run(c->child, a, &b, rows, e);
 	c->is_spent |= !ok;
 	for (uint32_t i = 0; ok && i < all->n; i++) /* who goes wrong may have written anywhere */
-		c->is_spent |= (*rows)[i].fail != ERR_NONE;
+		c->is_spent |= (*rows)[i].row.fail != 0;
 	cuda_leave(c);
 	return ok;
 }
 
 static void
-note_gain(struct m_perturbed *p, const struct orders *o, uint32_t i, const struct measure_row *r)
+note_gain(struct m_perturbed *p, const struct orders *o, uint32_t i, const struct m_measured *r)
 {
 	p->schedule = o->schedule[i - 1];
 	p->ratio = r->ratio;
@@ -183,23 +183,27 @@ note_gain(struct m_perturbed *p, const struct orders *o, uint32_t i, const struc
 
 /* Rows of the machine's faults are left out; the base's says whether it was one for all. */
 static bool
-take_all(struct orders *o, struct arena *a, struct unit *all, const struct measure_row *rows,
+take_all(struct orders *o, struct arena *a, struct unit *all, const struct m_measured *rows,
     struct m_outcome *out, struct err *e)
 {
 	struct m_perturbed *p = &out->perturbed;
 
-	for (uint32_t i = 0; i < all->n; i++)
-		o->c->is_suspect |=
-		    rows[i].fail == ERR_CRASH || rows[i].fail == ERR_TIMEOUT || rows[i].fail == ERR_DEVLOST;
-	if (rows[0].fail != ERR_NONE)
-		return err_set(e, rows[0].fail, "%s", rows[0].cause);
+	for (uint32_t i = 0; i < all->n; i++) {
+		enum err_code fail = err_of_wire(rows[i].row.fail);
+
+		o->c->is_suspect |= fail == ERR_CRASH || fail == ERR_TIMEOUT || fail == ERR_DEVLOST;
+	}
+	if (rows[0].row.fail)
+		return err_set(e, err_of_wire(rows[0].row.fail), "%.*s", STR_ARG(rows[0].row.cause));
 	out->rows = NEW_ARRAY(a, struct m_row, all->n);
 	for (uint32_t i = 0; i < all->n; i++) {
-		if (cuda_is_machine(rows[i].fail) || (rows[i].fail == ERR_NONE && rows[i].samples == 0))
+		const struct m_row *row = &rows[i].row;
+
+		if (cuda_is_machine(err_of_wire(row->fail)) || (!row->fail && row->samples == 0))
 			continue;
-		unit_row(a, all, i, &rows[i], all->made[i].cubin.n, all->made[i].compile_ns);
+		unit_row(a, all, i, row, all->made[i].cubin.n, all->made[i].compile_ns);
 		p->tried += i > 0;
-		p->failed += rows[i].fail != ERR_NONE;
+		p->failed += row->fail != 0;
 		if (p->compared == 0)
 			p->compared = rows[i].compared;
 		if (rows[i].is_gain)
@@ -234,7 +238,7 @@ cuda_perturb(void *self, struct arena *a, const struct m_task *task, const struc
 {
 	struct cuda *c = self;
 	struct orders *o = NEW(a, struct orders);
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct unit all;
 
 	if (c->is_suspect && !c->device->canary(self, e))

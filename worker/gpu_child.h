@@ -57,11 +57,11 @@ bool gpu_voids_told(const struct gpu_voids *v, uint32_t n_good, struct err *e) M
 /* As race_run, on a GPU (gpu_race.c).  Faults of kernels are rows; false where the context is lost,
  * with the kernel it was at: rows[*at] has the cause. */
 bool gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i),
-    void *arg, struct measure_row *rows, struct err *e) MUST_CHECK;
+    void *arg, struct m_measured *rows, struct err *e) MUST_CHECK;
 
 /* rows[0] is a kernel, the others are the same with its instructions in other orders (gpu_pair.c).  As
  * gpu_race_run otherwise. */
 bool gpu_pairs_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i),
-    void *arg, struct measure_row *rows, struct err *e) MUST_CHECK;
+    void *arg, struct m_measured *rows, struct err *e) MUST_CHECK;
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "copies.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +30,7 @@ struct duel {
 	struct gpu_refs *refs;
 	void (*before)(void *arg, uint32_t i);
 	void *arg;
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct arena arena;
 	struct copies copies;
 	struct side *sides;
@@ -42,10 +41,10 @@ struct duel {
 };
 
 static void
-fail_row(struct measure_row *row, const struct err *e)
+fail_row(const struct duel *d, struct m_measured *m, const struct err *e)
 {
-	*row = (struct measure_row){.fail = e->code};
-	(void)snprintf(row->cause, sizeof(row->cause), "%s", e->msg);
+	*m = (struct m_measured){0};
+	measure_fail(d->r->arena, &m->row, e->code, e->msg);
 }
 
 /* Who ran last is to blame; false: the device does not work any more, or the base does not. */
@@ -55,7 +54,7 @@ blame(struct duel *d, const struct err *e)
 	struct err other;
 
 	(void)d->r->dev->fault(d->r->dev->self, &d->is_lost, &other);
-	fail_row(&d->rows[d->at], e);
+	fail_row(d, &d->rows[d->at], e);
 	return !d->is_lost && d->at != 0;
 }
 
@@ -212,30 +211,29 @@ session(struct duel *d, uint32_t i, uint32_t pairs, struct pair_stats *out, stru
 
 /* ---- rows -------------------------------------------------------------------------------------- */
 static void
-write_times(struct side *s, struct measure_row *row)
+write_times(struct side *s, struct m_row *row)
 {
 	row->median_ns = median_ns(s->sample, s->n);
 	row->min_ns = s->sample[0];
 	row->p10_ns = s->sample[s->n / 10];
 	row->p90_ns = s->sample[MIN_OF(s->n * 9 / 10, s->n - 1)];
-	row->spread_ns = row->p90_ns - row->p10_ns;
 	row->samples = s->n;
 	row->clock_ratio = 1;
-	row->stop = STOP_CONVERGED;
+	row->stop = str_of(measure_stop_name(STOP_CONVERGED));
 }
 
 static void
 write_rows(struct duel *d, uint32_t i, const struct pair_stats *p, bool is_second)
 {
-	struct measure_row *row = &d->rows[i];
+	struct m_measured *m = &d->rows[i];
 
-	write_times(&d->sides[i], row);
-	row->ratio = p->ratio;
-	row->low = p->low;
-	row->high = p->high;
-	row->pairs = p->n;
-	row->is_gain = is_second && pair_is_gain(p);
-	write_times(&d->sides[0], &d->rows[0]);
+	write_times(&d->sides[i], &m->row);
+	m->ratio = p->ratio;
+	m->low = p->low;
+	m->high = p->high;
+	m->pairs = p->n;
+	m->is_gain = is_second && pair_is_gain(p);
+	write_times(&d->sides[0], &d->rows[0].row);
 }
 
 /* The kernel that gained most in its first session and had no second one; 0: none. */
@@ -245,10 +243,10 @@ next_best(const struct duel *d, const bool *was_there)
 	uint32_t best = 0;
 
 	for (uint32_t i = 1; i < d->r->n; i++) {
-		const struct measure_row *row = &d->rows[i];
+		const struct m_measured *m = &d->rows[i];
 
-		if (row->fail == ERR_NONE && row->high > 0 && row->high < 1 && !was_there[i] &&
-		    (best == 0 || row->ratio < d->rows[best].ratio))
+		if (!m->row.fail && m->high > 0 && m->high < 1 && !was_there[i] &&
+		    (best == 0 || m->ratio < d->rows[best].ratio))
 			best = i;
 	}
 	return best;
@@ -273,7 +271,7 @@ static bool
 first_sessions(struct duel *d, struct err *e)
 {
 	for (uint32_t i = 1; i < d->r->n; i++) {
-		if (d->rows[i].fail != ERR_NONE || (i > 1 && now_ns() >= d->until_ns))
+		if (d->rows[i].row.fail != ERR_NONE || (i > 1 && now_ns() >= d->until_ns))
 			continue; /* no time for more: the best ones came first */
 		if ((!compare(d, i, e) || !make_side(d, i, e) || !make_graph(d, &d->sides[i], d->calls, e) ||
 			!time_one(d, i, FIRST_PAIRS, false, e)) &&
@@ -305,7 +303,7 @@ second_sessions(struct duel *d, struct err *e)
 
 bool
 gpu_pairs_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,
-    struct measure_row *rows, struct err *e)
+    struct m_measured *rows, struct err *e)
 {
 	struct race mine = *r;
 	struct duel d = {.r = &mine, .refs = refs, .before = before, .arg = arg, .rows = rows};
@@ -314,17 +312,18 @@ gpu_pairs_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *
 	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
 	d.until_ns = now_ns() + mine.budget_ns / 2;
 	d.sides = NEW_ARRAY(&d.arena, struct side, r->n);
-	ok = (rows[0].fail == ERR_NONE ||
-		 err_set(e, ERR_FAILED, "the kernel as it was has failed: %.300s", rows[0].cause)) &&
+	ok = (!rows[0].row.fail ||
+		 err_set(e, ERR_FAILED, "the kernel as it was has failed: %.*s",
+		     (int)MIN_OF(rows[0].row.cause.n, (size_t)300), rows[0].row.cause.p)) &&
 	    copies_open(&d.arena, &mine, min_ring_bytes, max_ring_bytes, &d.copies, e) &&
 	    gpu_refs_warm(refs, e) && make_side(&d, 0, e) && choose_calls(&d, e) && first_sessions(&d, e) &&
 	    second_sessions(&d, e);
 	if (!ok && !d.is_lost) {
-		if (rows[0].fail == ERR_NONE)
+		if (!rows[0].row.fail)
 			(void)blame(&d, e);
 		for (uint32_t i = 1; i < r->n; i++)
-			if (rows[i].fail == ERR_NONE)
-				fail_row(&rows[i], e);
+			if (!rows[i].row.fail)
+				fail_row(&d, &rows[i], e);
 	}
 	for (uint32_t i = 0; i < r->n; i++) {
 		gpu_graph_free(r->dev, d.sides[i].graph);

@@ -238,27 +238,27 @@ sample_ref(struct field *f, struct err *e)
 }
 
 static void
-fail_row(struct measure_row *row, const struct err *e)
+fail_row(const struct field *f, struct m_measured *m, const struct err *e)
 {
-	*row = (struct measure_row){.fail = e->code};
-	(void)snprintf(row->cause, sizeof(row->cause), "%s", e->msg);
+	*m = (struct m_measured){0};
+	measure_fail(f->r->arena, &m->row, e->code, e->msg);
 }
 
 /* After a fault in a kernel's turn: its row, and whether the device still works. */
 static bool
-blame(struct field *f, uint32_t i, struct measure_row *rows, struct err *e)
+blame(struct field *f, uint32_t i, struct m_measured *rows, struct err *e)
 {
 	struct err other;
 
 	(void)f->r->dev->fault(f->r->dev->self, &f->is_lost, &other);
-	fail_row(&rows[i], e);
+	fail_row(f, &rows[i], e);
 	f->runners[i].is_out = true;
 	return !f->is_lost;
 }
 
 static bool
 run_turns(
-    struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+    struct field *f, void (*before)(void *, uint32_t), void *arg, struct m_measured *rows, struct err *e)
 {
 	uint32_t n = f->r->n, *order = NEW_ARRAY(&f->arena, uint32_t, n + 1);
 
@@ -321,7 +321,7 @@ set_up(struct field *f, struct runner *u, struct err *e)
 }
 
 static bool
-can_win(const struct field *f, uint32_t i, struct measure_row *row)
+can_win(const struct field *f, uint32_t i, struct m_measured *m)
 {
 	const int64_t bound = f->r->of[i].bound_ns;
 	struct err e = {0};
@@ -331,19 +331,19 @@ can_win(const struct field *f, uint32_t i, struct measure_row *row)
 	(void)err_set(&e, ERR_INFEASIBLE,
 	    "cannot win: its launches take %lld ns at least, and another schedule takes %lld ns",
 	    (long long)bound, (long long)f->fastest_ns);
-	fail_row(row, &e);
+	fail_row(f, m, &e);
 	return false;
 }
 
 static bool
 get_ready(
-    struct field *f, void (*before)(void *, uint32_t), void *arg, struct measure_row *rows, struct err *e)
+    struct field *f, void (*before)(void *, uint32_t), void *arg, struct m_measured *rows, struct err *e)
 {
 	for (uint32_t i = 0; i < f->r->n; i++) {
 		struct runner *u = &f->runners[i];
 
 		u->kernel = &f->r->kernels[i];
-		u->is_out = rows[i].fail != ERR_NONE || !can_win(f, i, &rows[i]);
+		u->is_out = rows[i].row.fail != ERR_NONE || !can_win(f, i, &rows[i]);
 		if (u->is_out)
 			continue;
 		before(arg, i);
@@ -362,16 +362,16 @@ at_share(const int64_t *sorted, uint32_t n, double share)
 /* "mhz=1410 lowest=1395 celsius=55..57 watt=280 throttled=2 disturbed=0 reasons=thermal": clocks of the
  * samples that count, then how many did not, and why.  "capped=9/22": so many looks at those that count saw
  * the power cap. */
-static void
-write_state(const struct runner *u, char *out, size_t cap)
+static struct str
+write_state(struct arena *a, const struct runner *u)
 {
 	const struct seen *v = &u->seen;
-	char words[128], capped[48] = "";
+	char words[128], capped[48] = "", out[512];
 
 	gpu_throttle_words(u->voids.reasons, words, sizeof(words));
 	if (v->n_capped)
 		(void)snprintf(capped, sizeof(capped), " capped=%u/%u", v->n_capped, v->n);
-	(void)snprintf(out, cap,
+	(void)snprintf(out, sizeof(out),
 	    "mhz=%llu lowest=%u celsius=%u..%u watt=%u throttled=%u disturbed=%u%s%s%s%s",
 	    (unsigned long long)(v->n ? v->mhz_sum / v->n : 0), v->lowest_mhz, v->cold, v->hot, v->watt,
 	    u->voids.n_throttled, u->voids.n_disturbed, capped,
@@ -379,19 +379,22 @@ write_state(const struct runner *u, char *out, size_t cap)
 		: v->hides_others ? " processes=unseen"
 				  : "",
 	    words[0] ? " reasons=" : "", words);
+	return str_of(str_dup(a, str_of(out)));
 }
 
 static void
-write_row(const struct field *f, struct runner *u, struct measure_row *row)
+write_row(const struct field *f, struct runner *u, struct m_measured *m)
 {
+	struct m_row *row = &m->row;
 	double spread;
 	int64_t ref;
 	struct err e = {0};
 
 	if (u->n < FEW && !gpu_voids_told(&u->voids, u->n, &e)) {
-		fail_row(row, &e);
-		row->stop = e.code == ERR_THROTTLED ? STOP_THROTTLED : STOP_DISTURBED;
-		write_state(u, row->state, sizeof(row->state));
+		fail_row(f, m, &e);
+		u->stop = e.code == ERR_THROTTLED ? STOP_THROTTLED : STOP_DISTURBED;
+		row->stop = str_of(measure_stop_name(u->stop));
+		row->state = write_state(f->r->arena, u);
 		return;
 	}
 	row->median_ns = MAX_OF(median_of(u->sample, u->n, &spread), (int64_t)1);
@@ -399,10 +402,9 @@ write_row(const struct field *f, struct runner *u, struct measure_row *row)
 	row->min_ns = at_share(u->sample, u->n, 0);
 	row->p10_ns = at_share(u->sample, u->n, 0.1);
 	row->p90_ns = at_share(u->sample, u->n, 0.9);
-	row->spread_ns = (int64_t)spread;
 	row->samples = u->n;
-	write_state(u, row->state, sizeof(row->state));
-	row->stop = u->stop;
+	row->state = write_state(f->r->arena, u);
+	row->stop = str_of(measure_stop_name(u->stop));
 	ref = f->n_ref ? median_of(f->ref, f->n_ref, &spread) : 0;
 	row->clock_ratio = ref > 0 ? (double)f->r->calibration->ref_ns[REF_COMPUTE] / (double)ref : 1;
 }
@@ -410,7 +412,7 @@ write_row(const struct field *f, struct runner *u, struct measure_row *row)
 /* Memory that is not there, or a fault in a reference's turn, which is no kernel's: what has no row yet gets
  * that one, and no time.  After a kernel's fault the others are left to the next child. */
 static void
-give_up(struct field *f, struct measure_row *rows, struct err *e)
+give_up(struct field *f, struct m_measured *rows, struct err *e)
 {
 	struct err other;
 
@@ -420,13 +422,13 @@ give_up(struct field *f, struct measure_row *rows, struct err *e)
 	if (f->is_lost)
 		e->code = ERR_DEVLOST;
 	for (uint32_t i = 0; i < f->r->n; i++)
-		if (rows[i].fail == ERR_NONE)
-			fail_row(&rows[i], e);
+		if (rows[i].row.fail == ERR_NONE)
+			fail_row(f, &rows[i], e);
 }
 
 bool
 gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *arg, uint32_t i), void *arg,
-    struct measure_row *rows, struct err *e)
+    struct m_measured *rows, struct err *e)
 {
 	struct race mine = *r;
 	struct field f = {.r = &mine,
@@ -444,7 +446,7 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
 	if (!ok)
 		give_up(&f, rows, e);
 	for (uint32_t i = 0; i < r->n; i++) {
-		if (ok && rows[i].fail == ERR_NONE && f.runners[i].is_ready)
+		if (ok && rows[i].row.fail == ERR_NONE && f.runners[i].is_ready)
 			write_row(&f, &f.runners[i], &rows[i]);
 		drop_runner(&f, &f.runners[i]);
 	}

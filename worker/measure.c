@@ -73,3 +73,10 @@ measure_stop_name(enum measure_stop s)
 		bug("no stop %d", (int)s);
 	return names[s];
 }
+
+void
+measure_fail(struct arena *a, struct m_row *row, enum err_code code, const char *why)
+{
+	row->fail = (uint64_t)err_wire(code == ERR_NONE ? ERR_FAILED : code);
+	row->cause = str_of(str_dup(a, str_of(why)));
+}

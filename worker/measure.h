@@ -11,6 +11,7 @@
 #include "../kernels/cost/cost.h"
 #include "../kernels/emit/emit.h"
 #include "../kernels/run/exec.h"
+#include "../proto/msg.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -114,37 +115,20 @@ enum measure_stop {
 	STOP_COUNT
 };
 const char *measure_stop_name(enum measure_stop s); /* "converged" */
-struct measure_row {
-	enum err_code fail; /* ERR_NONE: checked, and timed unless check_only */
-	char cause[512];    /* a sentence, when it failed */
-	int64_t median_ns, p10_ns, p90_ns, min_ns, spread_ns;
-	uint32_t samples;
-	double error;       /* largest error over largest magnitude found */
-	double clock_ratio; /* frozen reference over reference now */
-	enum measure_stop stop;
-	char state[256]; /* of a GPU over its samples; "" */
-	/* in pairs: time over the base's, its 95 % interval, pairs; elements compared bit for bit */
-	double ratio, low, high;
-	uint32_t pairs;
-	uint64_t compared;
-	bool is_gain; /* in two sessions: the figures are of the second */
-};
-/* rows: one per kernel, items in order, in `a`.  Faults of kernels are rows; false only where
- * no child can be kept alive or the caller cancelled. */
+/* rows: one per kernel, items in order, in `a` with all they point to: of `row` what the child can know (no
+ * schedule, no sizes), checked, and timed unless check_only.  Faults of kernels are rows; false only where no
+ * child can be kept alive or the caller cancelled. */
 bool measure_batch_run(struct measure_child *c, struct arena *a, const struct measure_batch *b,
-    struct measure_row **rows, struct err *e) MUST_CHECK;
+    struct m_measured **rows, struct err *e) MUST_CHECK;
+/* The row is that failure; what it points to is in `a`. */
+void measure_fail(struct arena *a, struct m_row *row, enum err_code code, const char *why);
 
 /* ---- whole plans --------------------------------------------------------------------- */
 enum { MEASURE_MAX_PLANS = 16 };
-struct measure_timing {
-	enum err_code fail;
-	char cause[512];
-	int64_t median_ns, min_ns, spread_ns;
-	uint32_t samples;
-};
-/* Times plan files (paths) side by side, their runs interleaved in turn, on seeded inputs. */
-bool measure_plans(struct measure_child *c, const char *const *paths, uint32_t n_paths, int64_t budget_ns,
-    uint64_t seed, struct measure_timing *out, struct err *e) MUST_CHECK;
+/* Times plan files (paths) side by side, their runs interleaved in turn, on seeded inputs.  out: one each;
+ * what they point to is in `a`. */
+bool measure_plans(struct measure_child *c, struct arena *a, const char *const *paths, uint32_t n_paths,
+    int64_t budget_ns, uint64_t seed, struct m_plan_timed *out, struct err *e) MUST_CHECK;
 
 /* ---- checking alone (inside the child, and in tests) ----------------------------------- */
 struct check_opts {

@@ -12,9 +12,9 @@ struct measure_child {
 	char device[64], fake[256], program[4096];
 	char scratch[OS_PATH_MAX]; /* the folder that it may write; "": none */
 	struct arena arena;        /* of refs */
-	struct bytes refs; /* the class references' module, compiled once; empty: not yet, or none needed */
-	pid_t pid;         /* 0: none is running */
-	int fd;
+	struct bytes refs;   /* the class references' module, compiled once; empty: not yet, or none needed */
+	pid_t pid;           /* 0: none is running */
+	struct pipe pipe;    /* to and from it */
 	bool ended;          /* its status has been taken */
 	bool has_seen_plans; /* it may read files of a job that is over */
 	int status;          /* of the one that ended last */
@@ -25,8 +25,9 @@ struct measure_child {
 bool measure_start(struct measure_child *c, const char *const *reads, struct err *e) MUST_CHECK;
 /* Nothing of it is left. */
 void measure_reap(struct measure_child *c);
-/* One question, one answer of kind `want` and n bytes; what goes wrong ends the child. */
-bool measure_ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q,
-    enum frame_kind want, void *out, size_t n, int64_t limit_ns, struct err *e) MUST_CHECK;
+/* One question, one answer of type `want`, in `a`.  What goes wrong ends the child, but where `keeps`: its
+ * own word that something failed. */
+bool measure_ask(struct measure_child *c, struct arena *a, const struct msg *q, enum msg_type want,
+    bool keeps, int64_t limit_ns, struct msg *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,84 +1,41 @@
-/* worker/measure_int.h: what parent and measuring child share: frames, requests, replies, and
- * the child's own parts (timing, calibration).  For this folder alone. */
+/* worker/measure_int.h: what parent and measuring child share: their messages as structs, and the child's own
+ * parts (timing, calibration).  For this folder alone. */
 #ifndef KORCH_MEASURE_INT_H
 #define KORCH_MEASURE_INT_H
 
 #include "measure.h"
 
 #include "../kernels/jail/jail.h"
+#include "../proto/pipe.h"
 
 #include <sys/types.h>
 
-/* ---- frames: a head, then n_bytes of body.  Both ends are of one build (the hello checks it),
- * so numbers are in the machine's own form. */
-enum frame_kind {
-	ASK_HELLO = 1,
-	ASK_CALIBRATE,
-	ASK_BATCH,
-	ASK_PLANS,
-	ASK_COMPILE,
-	ASK_GO,
-	ASK_LIBRARIES,
-	ASK_RESOLVE,
-	ASK_AWAKE,
-	SAY_HELLO = 16,
-	SAY_CALIBRATION,
-	SAY_AT,
-	SAY_ROW,
-	SAY_TIMING,
-	SAY_END,
-	SAY_ERROR,
-	SAY_CUBIN,
-	SAY_HOLD,
-	SAY_LIBRARIES,
-	SAY_AWAKE
-};
-enum { FRAME_MAGIC = 0x4b4d5331, FRAME_MAX = 1 << 30, AT_REFERENCE = UINT32_MAX };
-struct frame_head {
-	uint32_t magic, kind;
-	uint64_t n_bytes;
-};
-/* Blocking; false at the end of the stream or on an error (errno). */
-bool frame_write(int fd, enum frame_kind kind, const void *body, size_t n_bytes);
-/* body in `a`. */
-bool frame_read(int fd, struct arena *a, enum frame_kind *kind, struct bytes *body);
+/* ---- messages 130 to 148 of proto/msg.def, and struct forms of them (measure_wire.c) -------------------
+ * Frames of proto/pipe.h over one socket.  The parent trusts no word of the child: generated code may have
+ * written all over it. */
+enum { MEASURE_MAX_BYTES = 1 << 30 }; /* of a request; an answer has at most PIPE_MAX_BYTES */
+void measure_pipe_parent(struct pipe *p, int fd);
+void measure_pipe_child(struct pipe *p, int fd);
 
-/* A body is a row of numbers and byte strings.  The reader is sticky: after the first thing
- * missing it yields zeros. */
-void put_num(struct strbuf *sb, uint64_t v);
-void put_blob(struct strbuf *sb, const void *p, size_t n);
-struct body {
-	const uint8_t *p, *end;
-	bool bad;
-};
-uint64_t get_num(struct body *b);
-struct bytes get_blob(struct body *b);
-/* Copies a blob of exactly n bytes. */
-void get_raw(struct body *b, void *out, size_t n);
+struct m_child_welcome measure_welcome(void); /* what must be equal on both ends */
+bool measure_is_same_build(const struct m_child_welcome *its);
 
-struct say_hello { /* what must be equal on both ends */
-	uint64_t sizes;
-	char version[64];
+/* `out` points into `a` and into *c. */
+void calibration_pack(struct arena *a, const struct calibration *c, struct m_calibration *out);
+/* ERR_PROTO: numbers that are none of a device. */
+bool calibration_unpack(const struct m_calibration *m, struct calibration *out, struct err *e) MUST_CHECK;
+
+/* `is_settled`: one flag per kernel in the batch, items in order; those are left out. */
+void batch_pack(
+    struct arena *a, const struct measure_batch *b, const bool *is_settled, struct m_batch_ask *out);
+struct child_batch {
+	struct measure_batch batch;
+	struct calibration calibration; /* bounds and references alone */
+	bool **skip;                    /* [item][kernel] */
 };
-struct say_hello hello_mine(void);
-struct say_at {                /* what the child is about to do */
-	uint32_t item, kernel; /* AT_REFERENCE: the interpreter is at work */
-};
-struct say_awake {
-	uint64_t resident_bytes; /* of the host's memory */
-	uint32_t is_well;        /* 0: its device is not */
-};
-struct say_hold { /* the child wants the host to itself, and waits for ASK_GO; or needs it no more */
-	uint32_t take;
-};
-struct say_row {
-	uint32_t item, kernel;
-	struct measure_row row;
-};
-struct say_timing {
-	uint32_t plan;
-	struct measure_timing timing;
-};
+/* Everything in `a`, or where *m points to.  ERR_PROTO, or what spec_read says. */
+bool batch_unpack(
+    struct arena *a, const struct m_batch_ask *m, struct child_batch *out, struct err *e) MUST_CHECK;
 
 /* ---- its start (measure_spawn.c) ----------------------------------------------------------- */
 struct measure_start {
@@ -89,22 +46,6 @@ struct measure_start {
 enum jail measure_jail(const char *device);
 /* In a process group of its own; *fd is the parent's end of its stream. */
 bool measure_spawn(const struct measure_start *s, pid_t *pid, int *fd, struct err *e) MUST_CHECK;
-
-/* ---- requests -------------------------------------------------------------------------- */
-struct ask_hello { /* behind it, for the CPU: the module of the class references */
-	char device[64], fake[256];
-	uint32_t n_threads;
-	uint64_t memory_bytes;
-};
-/* `skip`: one flag per kernel in the batch, items in order; those are left out. */
-void batch_pack(struct strbuf *sb, const struct measure_batch *b, const bool *skip);
-struct child_batch {
-	struct measure_batch batch;
-	struct calibration calibration;
-	bool **skip; /* [item][kernel] */
-};
-/* Everything in `a`.  ERR_PROTO, or what spec_read says. */
-bool batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, struct err *e) MUST_CHECK;
 
 /* ---- the child's parts ------------------------------------------------------------------- */
 /* Bytes of address space, and how many of them are in memory (space.c). */
@@ -155,13 +96,14 @@ void fill_plan_input(const struct plan_io *io, void *to, uint64_t seed);
 /* Zeroed, PLAN_ALIGNed, one per operand. */
 void **make_operands(struct arena *a, const struct spec *s);
 
-/* The body of ASK_PLANS: opens the plans and times them in turn.  False where the body makes no sense. */
-bool plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, struct bytes body,
-    struct say_timing said[MEASURE_MAX_PLANS]) MUST_CHECK;
+/* Opens the plans and times them in turn; said: one each, what they point to in `a`. */
+void plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a,
+    const struct m_plans_ask *ask, struct m_plan_timed said[MEASURE_MAX_PLANS]);
 
-/* Kernels of one spec against each other.  rows[i].fail != ERR_NONE: left out.  The device has
- * room for their scratch. */
+/* Kernels of one spec against each other.  rows[i].row.fail != 0: left out.  The device has room for their
+ * scratch. */
 struct race {
+	struct arena *arena; /* of what rows point to */
 	const struct dev *dev;
 	const struct refs *refs;
 	const struct spec *spec;
@@ -176,13 +118,13 @@ struct race {
 	void (*hold)(void *arg, bool take); /* around what is timed: the host to itself; `arg` as below */
 };
 /* before(arg, i) is called before kernel i runs for the first time. */
-bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg,
-    struct measure_row *rows, struct err *e) MUST_CHECK;
+bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct m_measured *rows,
+    struct err *e) MUST_CHECK;
 
 /* Kernels of several specs side by side: every one takes its turns until it has enough, and none leaves
  * early.  args: one for each race.  What does not fit into memory at a time runs in heats, in order. */
 bool races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
-    struct measure_row **rows, struct err *e) MUST_CHECK;
+    struct m_measured **rows, struct err *e) MUST_CHECK;
 
 /* Of all its threads and those of all that it started, together; 0 where the system does not say. */
 int64_t starved_ns(long pid);

@@ -1,6 +1,6 @@
 /* worker/measure_parent.c: the measuring child from outside.
  *
- * The child announces each kernel before it touches it (SAY_AT).  When the stream ends or stays
+ * The child announces each kernel before it touches it (batch_at).  When the stream ends or stays
  * silent for too long, the kernel announced last is the culprit: it gets its row, the child is
  * replaced, and the batch goes on without what is settled.  A request is thus asked at most once
  * for each kernel that kills. */
@@ -50,8 +50,8 @@ measure_reap(struct measure_child *c)
 	if (!c->ended)
 		while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
 			;
-	await_silence(c->fd);
-	(void)close(c->fd);
+	await_silence(c->pipe.in);
+	pipe_fini(&c->pipe);
 	c->pid = 0;
 	c->ended = c->has_seen_plans = false;
 }
@@ -82,20 +82,18 @@ cause_of_death(const struct measure_child *c, char *out, size_t cap)
 }
 
 /* ---- listening -------------------------------------------------------------------------- */
-enum heard { HEARD_FRAME, HEARD_END, HEARD_SILENCE, HEARD_CANCEL, HEARD_NONSENSE };
+enum heard { HEARD_MSG, HEARD_END, HEARD_SILENCE, HEARD_CANCEL, HEARD_NONSENSE };
 
-/* The next frame.  A child that has begun one is trusted to finish it: frames are small.  Time in which it
- * wanted a core that others had is no silence of its own, up to nine times the limit. */
+/* The next message.  Time in which the child wanted a core that others had is no silence of its own, up to
+ * nine times the limit. */
 static enum heard
-listen_for(
-    struct measure_child *c, struct arena *a, int64_t limit_ns, enum frame_kind *kind, struct bytes *body)
+listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, struct msg *m)
 {
 	const int64_t from_ns = now_ns(), starved = starved_ns(c->pid);
 	int64_t until_ns = from_ns + limit_ns;
+	struct err e = {0};
 
 	for (;;) {
-		struct pollfd pf = {.fd = c->fd, .events = POLLIN};
-
 		if (c->o.cancel && *c->o.cancel)
 			return HEARD_CANCEL;
 		if (now_ns() >= until_ns) {
@@ -105,22 +103,30 @@ listen_for(
 				return HEARD_SILENCE;
 			until_ns = from_ns + limit_ns + more;
 		}
-		if (poll(&pf, 1, POLL_MS) > 0)
-			return frame_read(c->fd, a, kind, body) ? HEARD_FRAME : HEARD_END;
+		switch (pipe_recv(&c->pipe, a, POLL_MS, m, &e)) {
+		case PIPE_MSG:
+			return HEARD_MSG;
+		case PIPE_TIMEOUT:
+			break;
+		case PIPE_END:
+			return HEARD_END;
+		case PIPE_ERR:
+			return e.code == ERR_PROTO ? HEARD_NONSENSE : HEARD_END;
+		}
 	}
 }
 
-/* One question, one answer of kind `want`, in `a`.  The child's own error leaves it alive where
- * `keeps`. */
-static bool
-ask_bytes(struct measure_child *c, struct arena *a, enum frame_kind ask, struct bytes q, enum frame_kind want,
-    bool keeps, int64_t limit_ns, struct bytes *out, struct err *e)
+bool
+measure_ask(struct measure_child *c, struct arena *a, const struct msg *q, enum msg_type want, bool keeps,
+    int64_t limit_ns, struct msg *out, struct err *e)
 {
-	enum frame_kind kind = (enum frame_kind)0;
-	struct bytes body = {0};
-	enum heard h =
-	    frame_write(c->fd, ask, q.p, q.n) ? listen_for(c, a, limit_ns, &kind, &body) : HEARD_END;
+	struct err lost = {0};
+	enum heard h = pipe_send(&c->pipe, q, &lost) ? listen_for(c, a, limit_ns, out) : HEARD_END;
 
+	if (lost.code == ERR_LIMIT) {
+		*e = lost;
+		return false; /* nothing was sent */
+	}
 	if (h == HEARD_CANCEL)
 		err_set(e, ERR_CANCELLED, "measuring was cancelled");
 	else if (h == HEARD_SILENCE)
@@ -128,37 +134,14 @@ ask_bytes(struct measure_child *c, struct arena *a, enum frame_kind ask, struct 
 		    (long long)(limit_ns / 1000000000));
 	else if (h == HEARD_END)
 		err_set(e, ERR_HOST, "the measuring child ended; its words, if any, are above");
-	else if (kind == SAY_ERROR && body.n == sizeof(struct err)) {
-		memcpy(e, body.p, sizeof(*e));
-		e->msg[sizeof(e->msg) - 1] = 0;
-		if (keeps)
-			return false;
-	} else if (kind != want)
-		err_set(e, ERR_PROTO, "the measuring child gave an unknown answer");
-	else {
-		*out = body;
+	else if (h == HEARD_MSG && out->type == want)
 		return true;
-	}
+	else if (h == HEARD_NONSENSE || !msg_is_error(out, e))
+		err_set(e, ERR_PROTO, "the measuring child gave an unknown answer");
+	else if (keeps)
+		return false;
 	measure_reap(c);
 	return false;
-}
-
-bool
-measure_ask_one(struct measure_child *c, enum frame_kind ask, const void *q, size_t n_q, enum frame_kind want,
-    void *out, size_t n, int64_t limit_ns, struct err *e)
-{
-	struct arena tmp = {0};
-	struct bytes body;
-	bool ok = ask_bytes(c, &tmp, ask, (struct bytes){q, n_q}, want, false, limit_ns, &body, e);
-
-	if (ok && body.n != n) {
-		ok = err_set(e, ERR_PROTO, "the measuring child gave an unknown answer");
-		measure_reap(c);
-	}
-	if (ok)
-		memcpy(out, body.p, n);
-	arena_fini(&tmp);
-	return ok;
 }
 
 static bool
@@ -170,9 +153,14 @@ spawn(struct measure_child *c, const char *const *reads, struct err *e)
 	    .reads = reads,
 	    .n_threads = c->o.n_threads};
 
+	int fd;
+
 	c->has_seen_plans = reads != NULL;
 	c->n_starts++;
-	return measure_spawn(&s, &c->pid, &c->fd, e);
+	if (!measure_spawn(&s, &c->pid, &fd, e))
+		return false;
+	measure_pipe_parent(&c->pipe, fd);
+	return true;
 }
 
 /* It did not greet: where its jail could not be made, that has been said. */
@@ -188,28 +176,25 @@ no_greeting(struct measure_child *c, struct err *e)
 bool
 measure_start(struct measure_child *c, const char *const *reads, struct err *e)
 {
-	struct say_hello mine = hello_mine(), its;
-	struct ask_hello ask = {.n_threads = c->o.n_threads, .memory_bytes = c->o.memory_bytes};
+	struct msg q = {.type = MSG_child_hello}, its;
 	struct arena tmp = {0};
-	uint8_t *body;
-	bool ok;
+	bool ok, is_same;
 
-	memcpy(ask.device, c->device, sizeof(ask.device));
-	memcpy(ask.fake, c->fake, sizeof(ask.fake));
 	if (strcmp(c->device, "cpu") == 0 && !c->refs.n && !refs_compile(&c->arena, &c->refs, e))
 		return false;
 	if (!spawn(c, reads, e))
 		return false;
-	body = arena_alloc(&tmp, sizeof(ask) + c->refs.n);
-	memcpy(body, &ask, sizeof(ask));
-	if (c->refs.n)
-		memcpy(body + sizeof(ask), c->refs.p, c->refs.n);
-	ok = measure_ask_one(
-	    c, ASK_HELLO, body, sizeof(ask) + c->refs.n, SAY_HELLO, &its, sizeof(its), calibrate_limit_ns, e);
+	q.child_hello = (struct m_child_hello){.device = str_of(c->device),
+	    .fake = str_of(c->fake),
+	    .threads = c->o.n_threads,
+	    .memory_bytes = c->o.memory_bytes,
+	    .references = c->refs};
+	ok = measure_ask(c, &tmp, &q, MSG_child_welcome, false, calibrate_limit_ns, &its, e);
+	is_same = ok && measure_is_same_build(&its.child_welcome);
 	arena_fini(&tmp);
 	if (!ok)
 		return no_greeting(c, e);
-	if (memcmp(&mine, &its, sizeof(mine)) == 0)
+	if (is_same)
 		return true;
 	measure_reap(c);
 	return err_set(e, ERR_HOST, "%s is of another build; install both together", c->program);
@@ -232,15 +217,20 @@ measure_pid(const struct measure_child *c)
 bool
 measure_is_well(struct measure_child *c, uint32_t *n_starts, uint64_t *n_bytes)
 {
-	struct say_awake said;
+	static const struct msg q = {.type = MSG_awake_ask};
+	struct arena tmp = {0};
+	struct msg said;
 	struct err e = {0};
+	bool ok = c->pid && !c->has_seen_plans &&
+	    measure_ask(c, &tmp, &q, MSG_awake_have, false, calibrate_limit_ns, &said, &e);
 
-	if (!c->pid || c->has_seen_plans ||
-	    !measure_ask_one(c, ASK_AWAKE, NULL, 0, SAY_AWAKE, &said, sizeof(said), calibrate_limit_ns, &e))
-		return false;
-	*n_starts = c->n_starts;
-	*n_bytes = said.resident_bytes;
-	return said.is_well != 0;
+	if (ok) {
+		*n_starts = c->n_starts;
+		*n_bytes = said.awake_have.resident_bytes;
+		ok = said.awake_have.is_well;
+	}
+	arena_fini(&tmp);
+	return ok;
 }
 
 /* What NVRTC's child compiles, and what a GPU's driver keeps, lies in a folder of its own. */
@@ -307,57 +297,70 @@ add_environment(struct calibration *out, struct err *e)
 	return ok;
 }
 
+static bool
+ask_calibration(
+    struct measure_child *c, const struct m_calibrate_ask *how, struct calibration *out, struct err *e)
+{
+	struct msg q = {.type = MSG_calibrate_ask, .calibrate_ask = *how}, said;
+	struct arena tmp = {0};
+	bool ok = alive(c, e) &&
+	    measure_ask(c, &tmp, &q, MSG_calibrate_have, false, calibrate_limit_ns, &said, e) &&
+	    calibration_unpack(&said.calibrate_have.calibration, out, e);
+
+	arena_fini(&tmp);
+	return ok;
+}
+
 bool
 measure_calibrate(struct measure_child *c, bool is_quick, struct calibration *out, struct err *e)
 {
-	static const uint8_t quick = 1;
-
-	return alive(c, e) &&
-	    measure_ask_one(c, ASK_CALIBRATE, &quick, is_quick ? sizeof(quick) : 0, SAY_CALIBRATION, out,
-		sizeof(*out), calibrate_limit_ns, e) &&
+	return ask_calibration(c, &(struct m_calibrate_ask){.is_quick = is_quick}, out, e) &&
 	    (strcmp(c->device, "cpu") != 0 || add_environment(out, e));
 }
 
 bool
 measure_calibrate_gpu(struct measure_child *c, struct bytes module, struct calibration *out, struct err *e)
 {
-	return alive(c, e) &&
-	    measure_ask_one(c, ASK_CALIBRATE, module.p, module.n, SAY_CALIBRATION, out, sizeof(*out),
-		calibrate_limit_ns, e);
+	return ask_calibration(c, &(struct m_calibrate_ask){.module = module}, out, e);
+}
+
+/* An answer that may be large: read where `a` has it, which outlives the question. */
+static bool
+ask_module(struct measure_child *c, struct arena *a, const struct msg *q, struct bytes *out, struct err *e)
+{
+	struct msg said;
+
+	if (!alive(c, e) || !measure_ask(c, a, q, MSG_module_have, true, measure_reference_ns, &said, e))
+		return false;
+	*out = said.module_have.module;
+	return true;
 }
 
 bool
 measure_compile(struct measure_child *c, struct arena *a, struct str text, int sm, bool strict,
     struct bytes *out, struct err *e)
 {
-	struct arena tmp = {0};
-	struct strbuf sb;
-	bool ok;
+	struct msg q = {
+	    .type = MSG_compile_ask, .compile_ask = {.text = text, .sm = (uint64_t)sm, .strict = strict}};
 
-	sb_init(&sb, &tmp);
-	put_num(&sb, (uint64_t)sm);
-	put_num(&sb, strict);
-	put_blob(&sb, text.p, text.n);
-	ok = alive(c, e) &&
-	    ask_bytes(c, a, ASK_COMPILE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
-		measure_reference_ns, out, e);
-	arena_fini(&tmp);
-	return ok;
+	return ask_module(c, a, &q, out, e);
 }
 
 bool
 measure_libraries(struct measure_child *c, int64_t *versions, struct err *e)
 {
+	static const struct msg q = {.type = MSG_libraries_ask};
 	struct arena tmp = {0};
-	struct bytes body = {0};
-	bool ok = alive(c, e) &&
-	    ask_bytes(c, &tmp, ASK_LIBRARIES, (struct bytes){0}, SAY_LIBRARIES, true, measure_reference_ns,
-		&body, e);
+	struct msg said;
+	bool ok =
+	    alive(c, e) && measure_ask(c, &tmp, &q, MSG_libraries_have, true, measure_reference_ns, &said, e);
 
-	if (ok && body.n != LIBRARY_COUNT * sizeof(*versions))
-		ok = err_set(e, ERR_PROTO, "the measuring child tells its libraries in %zu bytes", body.n);
-	if (ok)
-		memcpy(versions, body.p, body.n);
+	for (int l = 0; ok && l < LIBRARY_COUNT; l++) {
+		versions[l] = 0;
+		for (uint32_t i = 0; i < said.libraries_have.n_libraries; i++)
+			if (str_is(said.libraries_have.libraries[i].name, library_id((enum library)l)))
+				versions[l] = said.libraries_have.libraries[i].version;
+	}
 	arena_fini(&tmp);
 	return ok;
 }
@@ -366,28 +369,20 @@ bool
 measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struct str schedule,
     struct bytes *out, struct err *e)
 {
-	struct arena tmp = {0};
-	struct strbuf sb;
-	bool ok;
+	struct msg q = {.type = MSG_resolve_ask, .resolve_ask = {.spec = spec, .schedule = schedule}};
 
-	sb_init(&sb, &tmp);
-	put_blob(&sb, spec.p, spec.n);
-	put_blob(&sb, schedule.p, schedule.n);
-	ok = alive(c, e) &&
-	    ask_bytes(c, a, ASK_RESOLVE, (struct bytes){(const uint8_t *)sb.p, sb.n}, SAY_CUBIN, true,
-		measure_reference_ns, out, e);
-	arena_fini(&tmp);
-	return ok;
+	return ask_module(c, a, &q, out, e);
 }
 
 /* ---- batches ---------------------------------------------------------------------------- */
 struct progress {
 	const struct measure_batch *b;
-	struct measure_row *rows; /* flat */
-	bool *settled;            /* flat */
-	uint32_t *first;          /* item -> its first row */
+	struct arena *arena;     /* of what rows point to */
+	struct m_measured *rows; /* flat */
+	bool *settled;           /* flat */
+	uint32_t *first;         /* item -> its first row */
 	uint32_t n_rows;
-	struct say_at at;      /* announced last; item == n_items: nothing yet */
+	struct m_batch_at at;  /* announced last; item == n_items: nothing yet */
 	bool is_done, is_held; /* the host is held for the child */
 };
 
@@ -397,8 +392,8 @@ settle(struct progress *p, uint32_t row, enum err_code fail, const char *cause)
 	if (p->settled[row])
 		return;
 	p->settled[row] = true;
-	p->rows[row] = (struct measure_row){.fail = fail};
-	(void)snprintf(p->rows[row].cause, sizeof(p->rows[row].cause), "%s", cause);
+	p->rows[row] = (struct m_measured){0};
+	measure_fail(p->arena, &p->rows[row].row, fail, cause);
 }
 
 /* The child is gone: whom to blame.  Without an announcement it was the module itself. */
@@ -410,8 +405,8 @@ blame(struct progress *p, enum err_code fail, const char *cause)
 	if (p->at.item < p->b->n_items) {
 		lo = p->first[p->at.item];
 		hi = lo + p->b->items[p->at.item].n_kernels;
-		if (p->at.kernel != AT_REFERENCE) {
-			lo += p->at.kernel;
+		if (!p->at.is_reference) {
+			lo += (uint32_t)p->at.kernel;
 			hi = lo + 1;
 		}
 	}
@@ -420,9 +415,9 @@ blame(struct progress *p, enum err_code fail, const char *cause)
 }
 
 static bool
-is_kernel(const struct progress *p, uint32_t item, uint32_t kernel)
+is_kernel(const struct progress *p, uint64_t item, uint64_t kernel)
 {
-	return item < p->b->n_items && (kernel < p->b->items[item].n_kernels || kernel == AT_REFERENCE);
+	return item < p->b->n_items && kernel < p->b->items[item].n_kernels;
 }
 
 static bool
@@ -436,87 +431,107 @@ hold(struct measure_child *c, struct progress *p, bool take, struct err *e)
 
 /* The child wants the host, or has done with it; it waits for an answer to the first. */
 static enum heard
-hold_for(struct measure_child *c, struct progress *p, struct bytes body, struct err *e)
+hold_for(struct measure_child *c, struct progress *p, const struct m_batch_hold *m, struct err *e)
 {
-	struct say_hold h;
+	static const struct msg go = {.type = MSG_batch_go};
+	struct err gone = {0};
 
-	if (body.n != sizeof(h))
-		return HEARD_NONSENSE;
-	memcpy(&h, body.p, sizeof(h));
-	if (!hold(c, p, h.take != 0, e))
+	if (!hold(c, p, m->take, e))
 		return HEARD_CANCEL;
-	if (h.take) /* a child that is gone by now is found out by the end of its stream */
-		(void)frame_write(c->fd, ASK_GO, NULL, 0);
-	return HEARD_FRAME;
+	return !m->take || pipe_send(&c->pipe, &go, &gone) ? HEARD_MSG : HEARD_END;
+}
+
+static bool
+take_row(struct progress *p, const struct m_batch_row *r)
+{
+	struct m_measured *to;
+
+	if (!is_kernel(p, r->item, r->kernel) ||
+	    (uint64_t)err_wire(err_of_wire(r->measured.row.fail)) != r->measured.row.fail)
+		return false;
+	to = &p->rows[p->first[r->item] + r->kernel];
+	*to = r->measured;
+	rec_dup(p->arena, "measured", to);
+	p->settled[p->first[r->item] + r->kernel] = true;
+	return true;
 }
 
 /* False where the child's words make no sense. */
 static bool
-take(struct progress *p, enum frame_kind kind, struct bytes body)
+take(struct progress *p, const struct msg *m)
 {
-	struct say_row r;
-	struct err e;
+	struct err e = {0};
 
-	if (kind == SAY_AT && body.n == sizeof(p->at)) {
-		memcpy(&p->at, body.p, sizeof(p->at));
-		return is_kernel(p, p->at.item, p->at.kernel);
+	if (m->type == MSG_batch_at) {
+		p->at = m->batch_at;
+		return is_kernel(p, p->at.item, p->at.kernel) ||
+		    (p->at.is_reference && p->at.item < p->b->n_items);
 	}
-	if (kind == SAY_ROW && body.n == sizeof(r)) {
-		memcpy(&r, body.p, sizeof(r));
-		if (!is_kernel(p, r.item, r.kernel) || r.kernel == AT_REFERENCE || r.row.fail >= ERR_COUNT)
-			return false;
-		r.row.cause[sizeof(r.row.cause) - 1] = 0;
-		p->rows[p->first[r.item] + r.kernel] = r.row;
-		p->settled[p->first[r.item] + r.kernel] = true;
-		return true;
-	}
-	if (kind == SAY_ERROR && body.n == sizeof(e)) {
-		memcpy(&e, body.p, sizeof(e));
-		e.msg[sizeof(e.msg) - 1] = 0;
+	if (m->type == MSG_batch_row)
+		return take_row(p, &m->batch_row);
+	if (msg_is_error(m, &e))
 		for (uint32_t i = 0; i < p->n_rows; i++)
-			settle(p, i, e.code > ERR_NONE && e.code < ERR_COUNT ? e.code : ERR_FAILED, e.msg);
-		p->is_done = true;
-		return true;
-	}
-	p->is_done = kind == SAY_END;
+			settle(p, i, e.code, e.msg);
+	p->is_done = m->type == MSG_batch_end || m->type == MSG_error;
 	return p->is_done;
 }
 
-/* One child at work on what is not settled.  False only on cancel, or where the host cannot be had. */
-static bool
-work_once(struct measure_child *c, struct progress *p, struct err *e)
+/* Until the batch is done, or is not to be. */
+static enum heard
+hear_batch(struct measure_child *c, struct progress *p, struct err *e)
 {
 	struct arena tmp = {0};
-	struct strbuf sb;
-	char cause[128];
-	struct err none = {0};
-	enum heard h = HEARD_FRAME;
+	enum heard h = HEARD_MSG;
 
-	*e = none;
-	sb_init(&sb, &tmp);
-	batch_pack(&sb, p->b, p->settled);
-	p->at = (struct say_at){p->b->n_items, 0};
-	if (!frame_write(c->fd, ASK_BATCH, sb.p, sb.n))
-		h = HEARD_END;
-	while (h == HEARD_FRAME && !p->is_done) {
+	while (h == HEARD_MSG && !p->is_done) {
 		struct arena_mark mark = arena_mark(&tmp);
-		bool thinking = p->at.item < p->b->n_items && p->at.kernel == AT_REFERENCE;
-		enum frame_kind kind;
-		struct bytes body;
+		bool thinking = p->at.item < p->b->n_items && p->at.is_reference;
+		struct msg m;
 
-		h = listen_for(c, &tmp, thinking ? measure_reference_ns : c->o.kernel_ns, &kind, &body);
-		if (h == HEARD_FRAME && kind == SAY_HOLD)
-			h = hold_for(c, p, body, e);
-		else if (h == HEARD_FRAME && !take(p, kind, body))
+		h = listen_for(c, &tmp, thinking ? measure_reference_ns : c->o.kernel_ns, &m);
+		if (h == HEARD_MSG && m.type == MSG_batch_hold)
+			h = hold_for(c, p, &m.batch_hold, e);
+		else if (h == HEARD_MSG && !take(p, &m))
 			h = HEARD_NONSENSE;
-		if (h == HEARD_NONSENSE)
-			blame(p, ERR_CRASH, "the kernel wrote over the memory of its process");
 		arena_reset(&tmp, mark);
 	}
 	arena_fini(&tmp);
+	return h;
+}
+
+static bool
+send_batch(struct measure_child *c, const struct progress *p, struct err *e)
+{
+	struct msg q = {.type = MSG_batch_ask};
+	struct arena tmp = {0};
+	bool ok;
+
+	batch_pack(&tmp, p->b, p->settled, &q.batch_ask);
+	ok = pipe_send(&c->pipe, &q, e);
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* One child at work on what is not settled.  False only on cancel, where the host cannot be had, or where the
+ * batch is larger than a message may be. */
+static bool
+work_once(struct measure_child *c, struct progress *p, struct err *e)
+{
+	char cause[128];
+	struct err none = {0}, lost = {0};
+	enum heard h = HEARD_END;
+
+	*e = none;
+	p->at = (struct m_batch_at){.item = p->b->n_items};
+	if (send_batch(c, p, &lost))
+		h = hear_batch(c, p, e);
 	(void)hold(c, p, false, &none);
 	if (p->is_done)
 		return true;
+	if (lost.code == ERR_LIMIT) {
+		*e = lost;
+		return false;
+	}
 	if (h == HEARD_END) {
 		await_end(c);
 		cause_of_death(c, cause, sizeof(cause));
@@ -525,6 +540,8 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 		(void)snprintf(cause, sizeof(cause), "the kernel did not end within %.3g s",
 		    (double)c->o.kernel_ns * 1e-9);
 		blame(p, ERR_TIMEOUT, cause);
+	} else if (h == HEARD_NONSENSE) {
+		blame(p, ERR_CRASH, "the kernel wrote over the memory of its process");
 	}
 	measure_reap(c);
 	if (h == HEARD_CANCEL && e->code == ERR_NONE)
@@ -543,17 +560,17 @@ all_settled(const struct progress *p)
 
 bool
 measure_batch_run(struct measure_child *c, struct arena *a, const struct measure_batch *b,
-    struct measure_row **rows, struct err *e)
+    struct m_measured **rows, struct err *e)
 {
 	struct arena tmp = {0};
-	struct progress p = {.b = b, .first = NEW_ARRAY(&tmp, uint32_t, b->n_items)};
+	struct progress p = {.b = b, .arena = a, .first = NEW_ARRAY(&tmp, uint32_t, b->n_items)};
 	bool ok = true;
 
 	for (uint32_t i = 0; i < b->n_items; i++) {
 		p.first[i] = p.n_rows;
 		p.n_rows += b->items[i].n_kernels;
 	}
-	p.rows = NEW_ARRAY(a, struct measure_row, p.n_rows);
+	p.rows = NEW_ARRAY(a, struct m_measured, p.n_rows);
 	p.settled = NEW_ARRAY(&tmp, bool, p.n_rows);
 	while (ok && !p.is_done && !all_settled(&p))
 		ok = alive(c, e) && work_once(c, &p, e);

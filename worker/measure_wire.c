@@ -1,267 +1,355 @@
-/* worker/measure_wire.c: frames between parent and measuring child, and requests in them. */
+/* worker/measure_wire.c: what parent and measuring child say to each other (messages 130 to 148 of
+ * proto/msg.def) as the structs of this folder, and back.  What comes in is checked here: counts, ranges,
+ * texts. */
 #include "measure_int.h"
 
-#include <errno.h>
+#include "../kernels/base/epoch.h"
+
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-enum { MAX_ITEMS = 1 << 16, MAX_KERNELS = 1 << 16 };
+enum { DIM_LEVELS = COUNT_OF(((struct hw *)0)->bytes_per_s), MAP_WEIGHTS = PACK_MAP_ROWS * PACK_MAP_TAPS };
+/* Limits that stand as numbers in msg.def. */
+_Static_assert(KERNEL_MAX_PASSES == 16 && MAX_RANK == 8 && PACK_MAPS == 2 && MAP_WEIGHTS == 18 &&
+	DIM_LEVELS == 4 && DEV_FACT_COUNT <= 64 && MEASURE_MAX_PLANS == 16,
+    "proto/msg.def has other limits");
 
-static bool
-write_fully(int fd, const void *p, size_t n)
-{
-	while (n) {
-		/* Both ends are sockets; one that is gone makes this fail and raises no signal. */
-		ssize_t put = send(fd, p, n, MSG_NOSIGNAL);
-
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return false;
-		p = (const char *)p + put;
-		n -= (size_t)put;
-	}
-	return true;
-}
-
-static bool
-read_fully(int fd, void *p, size_t n)
-{
-	while (n) {
-		ssize_t got = read(fd, p, n);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return false;
-		p = (char *)p + got;
-		n -= (size_t)got;
-	}
-	return true;
-}
-
-bool
-frame_write(int fd, enum frame_kind kind, const void *body, size_t n_bytes)
-{
-	struct frame_head h = {FRAME_MAGIC, kind, n_bytes};
-
-	return write_fully(fd, &h, sizeof(h)) && write_fully(fd, body, n_bytes);
-}
-
-bool
-frame_read(int fd, struct arena *a, enum frame_kind *kind, struct bytes *body)
-{
-	struct frame_head h;
-	uint8_t *p;
-
-	if (!read_fully(fd, &h, sizeof(h)) || h.magic != FRAME_MAGIC || h.n_bytes > FRAME_MAX)
-		return false;
-	p = arena_alloc(a, h.n_bytes + 1);
-	if (!read_fully(fd, p, h.n_bytes))
-		return false;
-	*kind = (enum frame_kind)h.kind;
-	*body = (struct bytes){p, h.n_bytes};
-	return true;
-}
-
-void
-put_num(struct strbuf *sb, uint64_t v)
-{
-	sb_add(sb, (struct str){(const char *)&v, sizeof(v)});
-}
-
-void
-put_blob(struct strbuf *sb, const void *p, size_t n)
-{
-	put_num(sb, n);
-	sb_add(sb, (struct str){p, n});
-}
-
-uint64_t
-get_num(struct body *b)
-{
-	uint64_t v = 0;
-
-	if (b->bad || (size_t)(b->end - b->p) < sizeof(v)) {
-		b->bad = true;
-		return 0;
-	}
-	memcpy(&v, b->p, sizeof(v));
-	b->p += sizeof(v);
-	return v;
-}
-
-struct bytes
-get_blob(struct body *b)
-{
-	uint64_t n = get_num(b);
-	struct bytes out = {b->p, (size_t)n};
-
-	if (b->bad || n > (uint64_t)(b->end - b->p)) {
-		b->bad = true;
-		return (struct bytes){0};
-	}
-	b->p += n;
-	return out;
-}
-
-void
-get_raw(struct body *b, void *out, size_t n)
-{
-	struct bytes in = get_blob(b);
-
-	if (in.n != n)
-		b->bad = true;
-	memset(out, 0, n);
-	if (!b->bad && n)
-		memcpy(out, in.p, n);
-}
-
-struct say_hello
-hello_mine(void)
-{
-	struct say_hello h = {.sizes = sizeof(struct say_row) + 1000 * sizeof(struct calibration) +
-		1000000 * sizeof(struct pack) + (uint64_t)1000000000 * MEASURE_METHOD};
-
-	memcpy(h.version, KORCH_VERSION, MIN_OF(sizeof(KORCH_VERSION), sizeof(h.version) - 1));
-	return h;
-}
-
-/* ---- requests -------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------- */
 static void
-pack_kernel(struct strbuf *sb, const struct measure_kernel *k, bool skip)
+open_pipe(struct pipe *p, int fd, size_t max_in, size_t max_out)
 {
-	put_num(sb, skip);
-	put_blob(sb, k->schedule.p, k->schedule.n);
-	put_blob(sb, k->symbol.p, k->symbol.n);
-	put_num(sb, (uint64_t)k->bound_ns);
-	put_num(sb, k->code->n_passes);
-	put_blob(sb, k->code->range, sizeof(k->code->range));
-	put_num(sb, k->code->shared_bytes);
-	put_num(sb, k->code->local_bytes);
-	put_blob(sb, k->code->packs, k->code->n_packs * sizeof(struct pack));
+	pipe_init(p, fd, fd);
+	p->is_socket = true;
+	p->max_in = max_in;
+	p->max_out = max_out;
 }
 
 void
-batch_pack(struct strbuf *sb, const struct measure_batch *b, const bool *skip)
+measure_pipe_parent(struct pipe *p, int fd)
 {
-	put_blob(sb, b->module.p, b->module.n);
-	put_blob(sb, b->calibration, sizeof(*b->calibration));
-	put_num(sb, (uint64_t)b->budget_ns);
-	put_blob(sb, &b->tolerance, sizeof(b->tolerance));
-	put_num(sb, b->check_only);
-	put_num(sb, b->together);
-	put_num(sb, b->in_pairs);
-	put_num(sb, b->seed);
-	put_num(sb, b->n_items);
+	open_pipe(p, fd, PIPE_MAX_BYTES, MEASURE_MAX_BYTES);
+}
+
+void
+measure_pipe_child(struct pipe *p, int fd)
+{
+	open_pipe(p, fd, MEASURE_MAX_BYTES, PIPE_MAX_BYTES);
+}
+
+struct m_child_welcome
+measure_welcome(void)
+{
+	return (struct m_child_welcome){.program = STR(KORCH_VERSION),
+	    .version = PROTO_VERSION,
+	    .epoch = GENERATOR_EPOCH,
+	    .method = MEASURE_METHOD};
+}
+
+bool
+measure_is_same_build(const struct m_child_welcome *its)
+{
+	struct m_child_welcome mine = measure_welcome();
+
+	return str_eq(its->program, mine.program) && its->version == mine.version &&
+	    its->epoch == mine.epoch && its->method == mine.method;
+}
+
+/* ---- calibration ----------------------------------------------------------------------- */
+static void
+pack_peaks(struct arena *a, const struct hw *hw, struct m_peaks *out)
+{
+	*out = (struct m_peaks){.flops_peak = hw->flops_peak,
+	    .tensor_peak = hw->tensor_peak,
+	    .linear_flops = hw->linear_flops,
+	    .exp_per_s = hw->exp_per_s,
+	    .div_per_s = hw->div_per_s,
+	    .bytes_per_s = arena_dup(a, hw->bytes_per_s, sizeof(hw->bytes_per_s)),
+	    .n_bytes_per_s = DIM_LEVELS,
+	    .l1_bytes = hw->level_bytes[0],
+	    .l2_bytes = hw->level_bytes[1],
+	    .l3_bytes = hw->level_bytes[2],
+	    .call_ns = hw->call_ns,
+	    .barrier_ns = hw->barrier_ns,
+	    .simd_bytes = hw->simd_bytes,
+	    .lanes = hw->lanes,
+	    .n_threads = hw->n_threads,
+	    .winograd = hw->winograd};
+}
+
+/* The part that every batch needs. */
+static void
+pack_bounds(struct arena *a, const struct calibration *c, struct m_calibration *out)
+{
+	*out = (struct m_calibration){
+	    .ref_compute_ns = c->ref_ns[REF_COMPUTE], .ref_stream_ns = c->ref_ns[REF_STREAM]};
+	pack_peaks(a, &c->hw, &out->hw);
+}
+
+void
+calibration_pack(struct arena *a, const struct calibration *c, struct m_calibration *out)
+{
+	struct strbuf target;
+
+	sb_init(&target, a);
+	target_print(&target, &c->target);
+	pack_bounds(a, c, out);
+	out->device_class = str_of(c->info.device_class);
+	out->run_compat = str_of(c->info.run_compat);
+	out->features = str_of(c->info.features);
+	out->environment = str_of(c->info.environment);
+	out->facts = arena_dup(a, c->info.fact, sizeof(c->info.fact));
+	out->n_facts = DEV_FACT_COUNT;
+	out->target = sb_str(&target);
+}
+
+static bool
+is_count(int64_t v)
+{
+	return v >= 0 && v <= INT32_MAX;
+}
+
+static bool
+unpack_bounds(const struct m_calibration *m, struct calibration *out, struct err *e)
+{
+	const struct m_peaks *p = &m->hw;
+
+	*out = (struct calibration){
+	    .ref_ns = {[REF_COMPUTE] = m->ref_compute_ns, [REF_STREAM] = m->ref_stream_ns}};
+	if (p->n_bytes_per_s != DIM_LEVELS || !is_count(p->simd_bytes) || !is_count(p->lanes) ||
+	    !is_count(p->n_threads))
+		return err_set(e, ERR_PROTO, "a calibration with numbers out of range");
+	out->hw = (struct hw){.flops_peak = p->flops_peak,
+	    .tensor_peak = p->tensor_peak,
+	    .linear_flops = p->linear_flops,
+	    .exp_per_s = p->exp_per_s,
+	    .div_per_s = p->div_per_s,
+	    .level_bytes = {p->l1_bytes, p->l2_bytes, p->l3_bytes},
+	    .call_ns = p->call_ns,
+	    .barrier_ns = p->barrier_ns,
+	    .simd_bytes = (int)p->simd_bytes,
+	    .lanes = (int)p->lanes,
+	    .n_threads = (int)p->n_threads,
+	    .winograd = p->winograd};
+	memcpy(out->hw.bytes_per_s, p->bytes_per_s, sizeof(out->hw.bytes_per_s));
+	return true;
+}
+
+/* A text with a NUL inside, or without room for the one behind it, fits no array of this program. */
+static bool
+take_text(char *out, size_t cap, struct str s)
+{
+	if (s.n >= cap || memchr(s.p, 0, s.n))
+		return false;
+	memcpy(out, s.p, s.n);
+	out[s.n] = '\0';
+	return true;
+}
+
+bool
+calibration_unpack(const struct m_calibration *m, struct calibration *out, struct err *e)
+{
+	struct dev_info *info = &out->info;
+
+	if (!unpack_bounds(m, out, e))
+		return false;
+	if (m->n_facts != DEV_FACT_COUNT ||
+	    !take_text(info->device_class, sizeof(info->device_class), m->device_class) ||
+	    !take_text(info->run_compat, sizeof(info->run_compat), m->run_compat) ||
+	    !take_text(info->features, sizeof(info->features), m->features) ||
+	    !take_text(info->environment, sizeof(info->environment), m->environment))
+		return err_set(e, ERR_PROTO, "a calibration with words that are none of a device");
+	memcpy(info->fact, m->facts, sizeof(info->fact));
+	if (target_read(m->target, &out->target, e))
+		return true;
+	e->code = ERR_PROTO;
+	return false;
+}
+
+/* ---- batches: out ---------------------------------------------------------------------- */
+static void
+pack_pack(struct arena *a, const struct pack *p, struct m_packing *out)
+{
+	struct m_pack_dim *dims = NEW_ARRAY(a, struct m_pack_dim, MAX_RANK);
+	struct m_pack_map *maps = NEW_ARRAY(a, struct m_pack_map, PACK_MAPS);
+
+	for (int i = 0; i < p->rank; i++)
+		dims[i] = (struct m_pack_dim){p->dim[i], p->coef[i], p->column[i], 0};
+	for (int i = 0; i < p->n_maps; i++)
+		maps[i] = (struct m_pack_map){.dim = p->map[i].dim,
+		    .n_taps = p->map[i].n_taps,
+		    .step = p->map[i].step,
+		    .w = arena_dup(a, p->map[i].w, sizeof(p->map[i].w)),
+		    .n_w = MAP_WEIGHTS};
+	*out = (struct m_packing){.operand = p->operand,
+	    .dims = dims,
+	    .n_dims = (uint32_t)p->rank,
+	    .base = p->base,
+	    .n_columns = p->n_columns,
+	    .maps = maps,
+	    .n_maps = (uint32_t)p->n_maps};
+}
+
+static void
+pack_kernel(struct arena *a, const struct measure_kernel *k, bool is_settled, struct m_batch_kernel *out)
+{
+	const struct kernel_code *c = k->code;
+	struct m_pass *passes = NEW_ARRAY(a, struct m_pass, KERNEL_MAX_PASSES);
+	struct m_packing *packs = NEW_ARRAY(a, struct m_packing, MAX_OF(c->n_packs, 1u));
+
+	for (uint32_t i = 0; i < c->n_passes; i++)
+		passes[i].range = c->range[i];
+	for (uint32_t i = 0; i < c->n_packs; i++)
+		pack_pack(a, &c->packs[i], &packs[i]);
+	*out = (struct m_batch_kernel){.schedule = k->schedule,
+	    .symbol = k->symbol,
+	    .bound_ns = k->bound_ns,
+	    .is_settled = is_settled,
+	    .passes = passes,
+	    .n_passes = c->n_passes,
+	    .shared_bytes = c->shared_bytes,
+	    .local_bytes = c->local_bytes,
+	    .packs = packs,
+	    .n_packs = c->n_packs};
+}
+
+void
+batch_pack(struct arena *a, const struct measure_batch *b, const bool *is_settled, struct m_batch_ask *out)
+{
+	struct m_batch_item *items = NEW_ARRAY(a, struct m_batch_item, MAX_OF(b->n_items, 1u));
+
+	*out = (struct m_batch_ask){.module = b->module,
+	    .budget_ns = b->budget_ns,
+	    .tolerance = b->tolerance,
+	    .check_only = b->check_only,
+	    .together = b->together,
+	    .in_pairs = b->in_pairs,
+	    .seed = b->seed,
+	    .items = items,
+	    .n_items = b->n_items};
+	pack_bounds(a, b->calibration, &out->calibration);
 	for (uint32_t i = 0; i < b->n_items; i++) {
 		const struct measure_item *it = &b->items[i];
+		struct m_batch_kernel *kernels =
+		    NEW_ARRAY(a, struct m_batch_kernel, MAX_OF(it->n_kernels, 1u));
 
-		put_blob(sb, it->spec->text.p, it->spec->text.n);
-		put_blob(sb, it->heat.p, it->heat.n);
-		put_num(sb, (uint64_t)it->known_ns);
-		put_blob(sb, &it->tolerance, sizeof(it->tolerance));
-		put_num(sb, it->n_kernels);
 		for (uint32_t k = 0; k < it->n_kernels; k++)
-			pack_kernel(sb, &it->kernels[k], *skip++);
+			pack_kernel(a, &it->kernels[k], *is_settled++, &kernels[k]);
+		items[i] = (struct m_batch_item){.spec = it->spec->text,
+		    .heat = it->heat,
+		    .known_ns = it->known_ns,
+		    .tolerance = it->tolerance,
+		    .kernels = kernels,
+		    .n_kernels = it->n_kernels};
 	}
 }
 
-static struct str
-get_str(struct arena *a, struct body *in)
-{
-	struct bytes b = get_blob(in);
-
-	return (struct str){str_dup(a, (struct str){(const char *)b.p, b.n}), b.n};
-}
-
-static void
-unpack_kernel(struct arena *a, struct body *in, struct measure_kernel *k, bool *skip)
-{
-	struct kernel_code *c = NEW(a, struct kernel_code);
-	struct bytes packs;
-
-	*skip = get_num(in) != 0;
-	k->schedule = get_str(a, in);
-	k->symbol = get_str(a, in);
-	k->bound_ns = (int64_t)get_num(in);
-	c->n_passes = (uint32_t)get_num(in);
-	get_raw(in, c->range, sizeof(c->range));
-	c->shared_bytes = get_num(in);
-	c->local_bytes = get_num(in);
-	packs = get_blob(in);
-	c->n_packs = (uint32_t)(packs.n / sizeof(struct pack));
-	c->packs = arena_dup(a, packs.p, packs.n);
-	k->code = c;
-	if (c->n_passes > KERNEL_MAX_PASSES || packs.n % sizeof(struct pack))
-		in->bad = true;
-}
-
-/* Are weights to be packed in forms that fit them? */
+/* ---- batches: in ----------------------------------------------------------------------- */
+/* Of the right form; does it fit the operand?  pack_check() says. */
 static bool
-packs_fit(const struct measure_item *it, struct err *e)
+unpack_pack(const struct m_packing *m, struct pack *p, struct err *e)
 {
-	const struct graph *g = &it->spec->g;
+	*p = (struct pack){.operand = (uint32_t)MIN_OF(m->operand, (uint64_t)UINT32_MAX),
+	    .rank = (int)m->n_dims,
+	    .base = m->base,
+	    .n_columns = m->n_columns,
+	    .n_maps = (int)m->n_maps};
+	for (uint32_t i = 0; i < m->n_dims; i++) {
+		p->dim[i] = m->dims[i].dim;
+		p->coef[i] = m->dims[i].coef;
+		p->column[i] = m->dims[i].column;
+	}
+	for (uint32_t i = 0; i < m->n_maps; i++) {
+		const struct m_pack_map *x = &m->maps[i];
 
-	for (uint32_t k = 0; k < it->n_kernels; k++)
-		for (uint32_t i = 0; i < it->kernels[k].code->n_packs; i++) {
-			const struct pack *p = &it->kernels[k].code->packs[i];
-
-			if (p->operand >= g->n_inputs)
-				return err_set(e, ERR_PROTO, "a batch that packs operand %u of %u",
-				    p->operand, g->n_inputs);
-			if (!pack_check(p, shape_count(&graph_tensor(g, g->inputs[p->operand])->shape), e))
-				return false;
-		}
+		if (!is_count(x->dim) || !is_count(x->n_taps) || x->n_w != MAP_WEIGHTS)
+			return err_set(e, ERR_PROTO, "a batch that packs through a map that is none");
+		p->map[i] = (struct pack_map){.dim = (int)x->dim, .n_taps = (int)x->n_taps, .step = x->step};
+		memcpy(p->map[i].w, x->w, sizeof(p->map[i].w));
+	}
 	return true;
 }
 
 static bool
-unpack_item(struct arena *a, struct body *in, struct measure_item *it, bool **skip, struct err *e)
+unpack_packs(struct arena *a, const struct m_batch_kernel *m, const struct graph *g, struct kernel_code *c,
+    struct err *e)
+{
+	c->packs = NEW_ARRAY(a, struct pack, MAX_OF(m->n_packs, 1u));
+	c->n_packs = m->n_packs;
+	for (uint32_t i = 0; i < m->n_packs; i++) {
+		struct pack *p = &c->packs[i];
+
+		if (!unpack_pack(&m->packs[i], p, e))
+			return false;
+		if (p->operand >= g->n_inputs)
+			return err_set(
+			    e, ERR_PROTO, "a batch that packs operand %u of %u", p->operand, g->n_inputs);
+		if (!pack_check(p, shape_count(&graph_tensor(g, g->inputs[p->operand])->shape), e))
+			return false;
+	}
+	return true;
+}
+
+static bool
+unpack_kernel(struct arena *a, const struct m_batch_kernel *m, const struct graph *g,
+    struct measure_kernel *k, struct err *e)
+{
+	struct kernel_code *c = NEW(a, struct kernel_code);
+
+	c->n_passes = m->n_passes;
+	for (uint32_t i = 0; i < m->n_passes; i++)
+		c->range[i] = m->passes[i].range;
+	c->shared_bytes = m->shared_bytes;
+	c->local_bytes = m->local_bytes;
+	*k = (struct measure_kernel){
+	    .schedule = m->schedule, .symbol = m->symbol, .code = c, .bound_ns = m->bound_ns};
+	k->symbol.p = str_dup(a, m->symbol); /* names of functions are made of it, as strings of C */
+	return unpack_packs(a, m, g, c, e);
+}
+
+static bool
+unpack_item(
+    struct arena *a, const struct m_batch_item *m, struct measure_item *it, bool **skip, struct err *e)
 {
 	struct spec *s = NEW(a, struct spec);
-	struct str text = get_str(a, in);
-	struct measure_kernel *kernels;
+	struct measure_kernel *kernels = NEW_ARRAY(a, struct measure_kernel, MAX_OF(m->n_kernels, 1u));
 
-	it->heat = get_str(a, in);
-	it->known_ns = (int64_t)get_num(in);
-	get_raw(in, &it->tolerance, sizeof(it->tolerance));
-	it->n_kernels = (uint32_t)get_num(in);
-	if (in->bad || it->n_kernels > MAX_KERNELS || !heat_is_word(it->heat))
-		return err_set(e, ERR_PROTO, "a batch with an item that makes no sense");
-	kernels = NEW_ARRAY(a, struct measure_kernel, it->n_kernels);
-	*skip = NEW_ARRAY(a, bool, it->n_kernels);
-	for (uint32_t k = 0; k < it->n_kernels && !in->bad; k++)
-		unpack_kernel(a, in, &kernels[k], &(*skip)[k]);
-	it->kernels = kernels;
-	it->spec = s;
-	return spec_read(a, text, s, e) && (in->bad || packs_fit(it, e));
+	if (!heat_is_word(m->heat))
+		return err_set(e, ERR_PROTO, "a batch with a heat that is none");
+	if (!spec_read(a, m->spec, s, e))
+		return false;
+	*it = (struct measure_item){.spec = s,
+	    .heat = m->heat,
+	    .kernels = kernels,
+	    .n_kernels = m->n_kernels,
+	    .known_ns = m->known_ns,
+	    .tolerance = m->tolerance};
+	*skip = NEW_ARRAY(a, bool, MAX_OF(m->n_kernels, 1u));
+	for (uint32_t k = 0; k < m->n_kernels; k++) {
+		(*skip)[k] = m->kernels[k].is_settled;
+		if (!unpack_kernel(a, &m->kernels[k], &s->g, &kernels[k], e))
+			return false;
+	}
+	return true;
 }
 
 bool
-batch_unpack(struct arena *a, struct bytes body, struct child_batch *out, struct err *e)
+batch_unpack(struct arena *a, const struct m_batch_ask *m, struct child_batch *out, struct err *e)
 {
-	struct body in = {body.p, body.p + body.n, false};
-	struct measure_batch *b = &out->batch;
-	struct measure_item *items;
+	struct measure_item *items = NEW_ARRAY(a, struct measure_item, MAX_OF(m->n_items, 1u));
 
-	*out = (struct child_batch){0};
-	b->module = get_blob(&in);
-	get_raw(&in, &out->calibration, sizeof(out->calibration));
-	b->budget_ns = (int64_t)get_num(&in);
-	get_raw(&in, &b->tolerance, sizeof(b->tolerance));
-	b->check_only = get_num(&in) != 0;
-	b->together = get_num(&in) != 0;
-	b->in_pairs = get_num(&in) != 0;
-	b->seed = get_num(&in);
-	b->n_items = (uint32_t)get_num(&in);
-	if (in.bad || b->n_items > MAX_ITEMS)
-		return err_set(e, ERR_PROTO, "a batch that makes no sense");
-	b->items = items = NEW_ARRAY(a, struct measure_item, b->n_items);
-	out->skip = NEW_ARRAY(a, bool *, b->n_items);
-	for (uint32_t i = 0; i < b->n_items; i++)
-		if (!unpack_item(a, &in, &items[i], &out->skip[i], e))
+	*out = (struct child_batch){.batch = {.module = m->module,
+					.items = items,
+					.n_items = m->n_items,
+					.budget_ns = m->budget_ns,
+					.tolerance = m->tolerance,
+					.check_only = m->check_only,
+					.together = m->together,
+					.in_pairs = m->in_pairs,
+					.seed = m->seed}};
+	if (!unpack_bounds(&m->calibration, &out->calibration, e))
+		return false;
+	out->skip = NEW_ARRAY(a, bool *, MAX_OF(m->n_items, 1u));
+	for (uint32_t i = 0; i < m->n_items; i++)
+		if (!unpack_item(a, &m->items[i], &items[i], &out->skip[i], e))
 			return false;
-	return !in.bad || err_set(e, ERR_PROTO, "a batch that is cut short");
+	return true;
 }

@@ -7,8 +7,6 @@
 #include "../kernels/run/gpu_plan.h"
 #include "../schema/plan_file.h"
 
-#include <stdio.h>
-
 enum { PLAN_WARM_UPS = 2, MIN_PLAN_RUNS = 5, MAX_PLAN_RUNS = 4000 };
 /* A turn ends when it has lasted so long, or after that many runs that count. */
 static const int64_t turn_ns = 2000000;
@@ -29,7 +27,8 @@ struct plan_run {
 	uint32_t n, n_void;
 	int64_t last_ns; /* what the last run took, by the clock */
 	struct gpu_voids voids;
-	struct measure_timing t;
+	struct m_plan_timed t;
+	struct arena *arena; /* of its words */
 };
 
 static void *
@@ -80,8 +79,8 @@ open_plan(
 static void
 fail_plan(struct plan_run *p, const struct err *e)
 {
-	p->t.fail = e->code;
-	(void)snprintf(p->t.cause, sizeof(p->t.cause), "%s", e->msg);
+	p->t.fail = (uint64_t)err_wire(e->code == ERR_NONE ? ERR_FAILED : e->code);
+	p->t.cause = str_of(str_dup(p->arena, str_of(e->msg)));
 }
 
 /* A run counts as a kernel's sample does: by what NVML sees before and after it. */
@@ -114,7 +113,7 @@ run_plan(const struct yard *c, struct plan_run *p, bool counts, bool is_late)
 	int64_t (*clock)(void) = c->dev->n_threads <= 1 ? thread_ns : now_ns;
 	int64_t from, took;
 
-	if (p->gpu && p->t.fail == ERR_NONE)
+	if (p->gpu && !p->t.fail)
 		run_on_gpu(c->dev, p, counts);
 	if (!p->exec)
 		return;
@@ -146,18 +145,19 @@ sum_up(const struct yard *c, struct plan_run *p)
 {
 	struct err e = {0};
 
-	if (c->is_fake && p->t.fail == ERR_NONE) {
-		p->t.median_ns = p->t.min_ns = fake_ns(&p->plan);
-		p->t.samples = 1;
+	if (c->is_fake && !p->t.fail) {
+		p->t.timing.median_ns = p->t.timing.min_ns = fake_ns(&p->plan);
+		p->t.timing.samples = 1;
 	}
-	if (p->t.fail == ERR_NONE && p->n < MIN_PLAN_RUNS && !gpu_voids_told(&p->voids, p->n, &e))
+	if (!p->t.fail && p->n < MIN_PLAN_RUNS && !gpu_voids_told(&p->voids, p->n, &e))
 		fail_plan(p, &e);
-	if (!p->n || p->t.fail != ERR_NONE)
+	if (!p->n || p->t.fail)
 		return;
-	p->t.median_ns = MAX_OF(median_ns(p->sample, p->n), (int64_t)1); /* a plan of views takes no time */
-	p->t.min_ns = MAX_OF(p->sample[0], (int64_t)1);
-	p->t.spread_ns = (p->sample[p->n * 3 / 4] - p->sample[p->n / 4]) / 2;
-	p->t.samples = p->n;
+	p->t.timing.median_ns =
+	    MAX_OF(median_ns(p->sample, p->n), (int64_t)1); /* a plan of views takes no time */
+	p->t.timing.min_ns = MAX_OF(p->sample[0], (int64_t)1);
+	p->t.timing.spread_ns = (p->sample[p->n * 3 / 4] - p->sample[p->n / 4]) / 2;
+	p->t.timing.samples = p->n;
 }
 
 /* Has each plan, or each on the CPU, so many samples? */
@@ -205,34 +205,26 @@ time_plans(const struct yard *c, struct plan_run *p, uint32_t n, int64_t budget_
 	}
 }
 
-bool
-plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, struct bytes body,
-    struct say_timing said[MEASURE_MAX_PLANS])
+void
+plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, const struct m_plans_ask *ask,
+    struct m_plan_timed said[MEASURE_MAX_PLANS])
 {
 	const struct yard c = {dev, is_fake, is_gpu};
-	struct body in = {body.p, body.p + body.n, false};
-	int64_t budget_ns = (int64_t)get_num(&in);
-	uint64_t seed = get_num(&in), n = get_num(&in);
-	struct plan_run *p;
+	uint32_t n = ask->n_plans;
+	struct plan_run *p = NEW_ARRAY(a, struct plan_run, n);
 
-	if (in.bad || n > MEASURE_MAX_PLANS)
-		return false;
-	p = NEW_ARRAY(a, struct plan_run, n);
 	for (uint32_t i = 0; i < n; i++) {
-		struct bytes path = get_blob(&in);
 		struct err e = {0};
 
-		if (in.bad || !path.n || path.p[path.n - 1])
-			return false;
-		if (!open_plan(&c, a, (const char *)path.p, seed, &p[i], &e))
+		p[i].arena = a;
+		if (!open_plan(&c, a, str_dup(a, ask->plans[i].path), ask->seed, &p[i], &e))
 			fail_plan(&p[i], &e);
 	}
-	time_plans(&c, p, (uint32_t)n, budget_ns);
+	time_plans(&c, p, n, ask->budget_ns);
 	for (uint32_t i = 0; i < n; i++) {
 		sum_up(&c, &p[i]);
-		said[i] = (struct say_timing){i, p[i].t};
+		said[i] = p[i].t;
 		gpu_plan_close(p[i].gpu);
 		plan_exec_close(p[i].exec);
 	}
-	return true;
 }

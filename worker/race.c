@@ -318,7 +318,7 @@ at_share(const int64_t *sorted, uint32_t n, double share)
 }
 
 static void
-write_row(struct field *f, struct runner *u, struct measure_row *row)
+write_row(struct field *f, struct runner *u, struct m_row *row)
 {
 	int64_t mid = median_ns(u->sample, u->n);
 
@@ -326,12 +326,8 @@ write_row(struct field *f, struct runner *u, struct measure_row *row)
 	row->min_ns = at_share(u->sample, u->n, 0);
 	row->p10_ns = at_share(u->sample, u->n, 0.1);
 	row->p90_ns = at_share(u->sample, u->n, 0.9);
-	/* Of the median, not of a sample: the middle half shrunk by the number of samples. */
-	row->spread_ns =
-	    (int64_t)((double)(at_share(u->sample, u->n, 0.75) - at_share(u->sample, u->n, 0.25)) /
-		sqrt(MAX_OF(u->n, 1u)));
 	row->samples = u->n;
-	row->stop = u->stop;
+	row->stop = str_of(measure_stop_name(u->stop));
 	mid = median_ns(u->ref, u->n);
 	row->clock_ratio = mid > 0 ? (double)f->ref_ns / (double)mid : 1;
 }
@@ -353,13 +349,13 @@ class_of(const struct field *f)
 }
 
 static bool
-make_runners(struct field *f, const struct measure_row *rows, struct err *e)
+make_runners(struct field *f, const struct m_measured *rows, struct err *e)
 {
 	for (uint32_t i = 0; i < f->r->n; i++) {
 		struct runner *u = &f->runners[i];
 
 		u->kernel = &f->r->kernels[i];
-		u->is_out = rows[i].fail != ERR_NONE;
+		u->is_out = rows[i].row.fail != ERR_NONE;
 		if (u->is_out)
 			continue;
 		if (!lap_open(&f->arena, &f->copies, u->kernel, f->r->of[i].code, &u->lap, e))
@@ -398,8 +394,7 @@ turn_all(struct field *f, void (*before)(void *, uint32_t), void *arg)
 }
 
 static bool
-field_open(
-    struct field *f, const struct race *r, bool is_mixed, const struct measure_row *rows, struct err *e)
+field_open(struct field *f, const struct race *r, bool is_mixed, const struct m_measured *rows, struct err *e)
 {
 	struct race *mine = NEW(&f->arena, struct race);
 
@@ -421,11 +416,11 @@ field_open(
 
 /* Writes rows where the race was run. */
 static void
-field_close(struct field *f, bool was_run, struct measure_row *rows)
+field_close(struct field *f, bool was_run, struct m_measured *rows)
 {
 	for (uint32_t i = 0; f->r && i < f->r->n; i++) {
-		if (was_run && rows[i].fail == ERR_NONE)
-			write_row(f, &f->runners[i], &rows[i]);
+		if (was_run && rows[i].row.fail == ERR_NONE)
+			write_row(f, &f->runners[i], &rows[i].row);
 		lap_close(&f->copies, &f->runners[i].lap);
 	}
 	if (f->r)
@@ -434,7 +429,7 @@ field_close(struct field *f, bool was_run, struct measure_row *rows)
 }
 
 bool
-race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct measure_row *rows,
+race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct m_measured *rows,
     struct err *e)
 {
 	struct field f = {0};
@@ -454,7 +449,7 @@ race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg,
 /* As many of the n races as memory holds at a time, at least one; *n_run: how many. */
 static bool
 run_heat(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
-    struct measure_row **rows, uint32_t *n_run, struct err *e)
+    struct m_measured **rows, uint32_t *n_run, struct err *e)
 {
 	struct arena tmp = {0};
 	struct field *f = NEW_ARRAY(&tmp, struct field, n);
@@ -484,7 +479,7 @@ run_heat(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i)
 
 bool
 races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint32_t i), void **args,
-    struct measure_row **rows, struct err *e)
+    struct m_measured **rows, struct err *e)
 {
 	for (uint32_t at = 0, n_run; at < n; at += n_run)
 		if (!run_heat(r + at, n - at, before, args + at, rows + at, &n_run, e))

@@ -1,6 +1,8 @@
 /* worker/unit.c: from a task to kernels, and from measured kernels to its rows. */
 #include "unit.h"
 
+#include "../proto/meas.h"
+
 #include <string.h>
 
 void
@@ -89,22 +91,19 @@ unit_move(struct unit *u, uint32_t to, uint32_t from)
 }
 
 void
-unit_row(struct arena *a, struct unit *u, uint32_t at, const struct measure_row *r, size_t code_bytes,
+unit_row(struct arena *a, struct unit *u, uint32_t at, const struct m_row *r, size_t code_bytes,
     int64_t compile_ns)
 {
 	struct m_row *to = &u->out->rows[u->out->n_rows++];
 
-	*to = (struct m_row){.schedule = u->kernels[at].schedule,
-	    .cause = STR(""),
-	    .stop = str_of(measure_stop_name(r->stop)),
-	    .error = r->error,
-	    .clock_ratio = r->clock_ratio,
-	    .code_bytes = code_bytes,
-	    .compile_ns = compile_ns};
-	to->state = str_of(str_dup(a, str_of(r->state)));
-	if (r->fail != ERR_NONE) {
-		to->fail = (uint64_t)err_wire(r->fail);
-		to->cause = str_of(str_dup(a, str_of(r->cause)));
+	*to = *r;
+	rec_dup(a, "row", to);
+	meas_cut(to);
+	to->schedule = u->kernels[at].schedule;
+	to->code_bytes = code_bytes;
+	to->compile_ns = compile_ns;
+	if (to->fail) { /* what went wrong last may have been timed before */
+		meas_untime(to);
 		return;
 	}
 	/* quantiles are rounded apart from the median, and nothing takes no time */
@@ -112,7 +111,6 @@ unit_row(struct arena *a, struct unit *u, uint32_t at, const struct measure_row 
 	to->p10_ns = MIN_OF(MAX_OF(r->p10_ns, (int64_t)1), to->median_ns);
 	to->p90_ns = MAX_OF(r->p90_ns, to->median_ns);
 	to->min_ns = MIN_OF(MAX_OF(r->min_ns, (int64_t)1), to->p10_ns);
-	to->samples = r->samples;
 }
 
 void

@@ -30,7 +30,7 @@ bool unit_drop(struct arena *a, struct unit *u, uint32_t at, const struct err *e
 /* Kernel `from` takes the place `to`. */
 void unit_move(struct unit *u, uint32_t to, uint32_t from);
 /* Kernel `at` was measured. */
-void unit_row(struct arena *a, struct unit *u, uint32_t at, const struct measure_row *r, size_t code_bytes,
+void unit_row(struct arena *a, struct unit *u, uint32_t at, const struct m_row *r, size_t code_bytes,
     int64_t compile_ns);
 /* Those of the units that have kernels, as a batch's items; of[i] is the unit behind items[i]. */
 void unit_items(struct arena *a, struct unit *units, uint32_t n, struct measure_batch *b, struct unit ***of);

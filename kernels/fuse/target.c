@@ -95,8 +95,9 @@ read_field(struct target *t, struct str word)
 		return precision_read(value, &t->precision);
 	for (size_t i = 0; i < COUNT_OF(fields); i++)
 		if (str_is(name, fields[i].name)) {
-			if (fields[i].kind != KIND_FLAG &&
-			    (!str_to_i64(value, &v) || v < 0 || v > (int64_t)1 << 40))
+			const int64_t most = fields[i].kind == KIND_INT ? INT32_MAX : (int64_t)1 << 40;
+
+			if (fields[i].kind != KIND_FLAG && (!str_to_i64(value, &v) || v < 0 || v > most))
 				return false;
 			set(t, i, v);
 			return true;

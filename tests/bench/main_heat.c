@@ -157,7 +157,7 @@ time_kernels(struct one *o, struct measure_child *c, const struct calibration *c
 	    .together = way == WARM_AGAIN || way == COLD_AGAIN,
 	    .budget_ns = 10000000,
 	    .seed = 1};
-	struct measure_row *rows;
+	struct m_measured *rows;
 	bool ok;
 
 	for (uint32_t i = 0; i < o->n; i++)
@@ -168,10 +168,12 @@ time_kernels(struct one *o, struct measure_child *c, const struct calibration *c
 	ok = measure_batch_run(c, &tmp, &b, &rows, e);
 	o->sum[way][round] = 0;
 	for (uint32_t i = 0; ok && i < o->n; i++) {
-		ok = rows[i].fail == ERR_NONE ||
-		    err_set(e, rows[i].fail, "kernel %u: %s", o->of[i], rows[i].cause);
-		o->ns[way][i] = (double)rows[i].median_ns;
-		o->sum[way][round] += (double)rows[i].median_ns * o->steps[o->of[i]];
+		const struct m_row *row = &rows[i].row;
+
+		ok = !row->fail ||
+		    err_set(e, err_of_wire(row->fail), "kernel %u: %.*s", o->of[i], STR_ARG(row->cause));
+		o->ns[way][i] = (double)row->median_ns;
+		o->sum[way][round] += (double)row->median_ns * o->steps[o->of[i]];
 	}
 	arena_fini(&tmp);
 	return ok;
@@ -208,16 +210,20 @@ static bool
 run_round(struct one *o, struct measure_child *c, const struct calibration *cal, int round, bool is_cold,
     struct err *e)
 {
-	struct measure_timing t = {0};
+	struct m_plan_timed t = {.fail = 0};
+	struct arena tmp = {0};
+	bool ok;
 
 	for (int w = 0; w < IN_PLAN; w++)
 		if ((is_cold || !way_is_cold((enum way)w)) && !time_kernels(o, c, cal, (enum way)w, round, e))
 			return false;
-	if (!measure_plans(c, &o->path, 1, 300000000, 1, &t, e))
+	ok = measure_plans(c, &tmp, &o->path, 1, 300000000, 1, &t, e);
+	if (ok && t.fail)
+		ok = err_set(e, err_of_wire(t.fail), "%.*s", STR_ARG(t.cause));
+	arena_fini(&tmp);
+	if (!ok)
 		return false;
-	if (t.fail != ERR_NONE)
-		return err_set(e, t.fail, "%s", t.cause);
-	o->whole[round] = (double)t.median_ns;
+	o->whole[round] = (double)t.timing.median_ns;
 	time_steps(o, round);
 	return true;
 }

@@ -94,7 +94,7 @@ make_set(struct arena *a, const struct plan *p, const struct target *t, struct s
 /* In a child of its own. */
 static bool
 measure(struct arena *a, const struct set *s, const struct calibration *c, uint32_t threads,
-    struct measure_row **rows, struct err *e)
+    struct m_measured **rows, struct err *e)
 {
 	struct measure_opts o = {.n_threads = threads};
 	struct measure_batch b = {
@@ -110,28 +110,28 @@ measure(struct arena *a, const struct set *s, const struct calibration *c, uint3
 }
 
 static void
-report(const struct set *s, const struct calibration *c, const struct measure_row *x,
-    const struct measure_row *y)
+report(
+    const struct set *s, const struct calibration *c, const struct m_measured *x, const struct m_measured *y)
 {
 	uint32_t n = 0, near2 = 0, near5 = 0, below = 0;
 
 	printf("%6s %12s %12s %8s %10s\n", "kernel", "first us", "second us", "ratio", "of bound");
 	for (uint32_t i = 0; i < s->n; i++) {
 		int64_t bound = cost_bound_ns(&s->specs[i], &c->hw, NULL),
-			best = MIN_OF(x[i].median_ns, y[i].median_ns);
-		double ratio = (double)y[i].median_ns / (double)MAX_OF(x[i].median_ns, (int64_t)1),
+			best = MIN_OF(x[i].row.median_ns, y[i].row.median_ns);
+		double ratio = (double)y[i].row.median_ns / (double)MAX_OF(x[i].row.median_ns, (int64_t)1),
 		       off = ratio < 1 ? 1 / ratio : ratio;
 
-		if (x[i].fail || y[i].fail) {
-			printf("%6u %s%s\n", i, x[i].cause, y[i].cause);
+		if (x[i].row.fail || y[i].row.fail) {
+			printf("%6u %.*s%.*s\n", i, STR_ARG(x[i].row.cause), STR_ARG(y[i].row.cause));
 			continue;
 		}
 		n++;
 		near2 += off <= 1.02;
 		near5 += off <= 1.05;
 		below += best < bound;
-		printf("%6u %12.2f %12.2f %8.3f %9.0f%%%s\n", i, (double)x[i].median_ns / 1e3,
-		    (double)y[i].median_ns / 1e3, ratio,
+		printf("%6u %12.2f %12.2f %8.3f %9.0f%%%s\n", i, (double)x[i].row.median_ns / 1e3,
+		    (double)y[i].row.median_ns / 1e3, ratio,
 		    100 * (double)bound / (double)MAX_OF(best, (int64_t)1),
 		    best < bound ? "  BELOW ITS BOUND" : "");
 	}
@@ -143,7 +143,7 @@ static bool
 time_kernels(struct arena *a, const char *path, struct err *e)
 {
 	struct measure_opts o = {.n_threads = 1};
-	struct measure_row *x, *y;
+	struct m_measured *x, *y;
 	struct measure_child *child;
 	struct calibration c;
 	struct plan p;

@@ -124,7 +124,7 @@ as_generated_code(void **state)
 	struct measure_batch b = {
 	    .items = &item, .n_items = 1, .calibration = &cal, .check_only = true, .seed = 3};
 	struct measure_child *child;
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct err e = {0};
 	uint32_t n_bad = 0;
 
@@ -139,9 +139,12 @@ as_generated_code(void **state)
 	    !measure_open(&o, &child, &e) || !measure_batch_run(child, &y->a, &b, &rows, &e))
 		fail_msg("%s", e.msg);
 	for (uint32_t i = 0; i < N; i++) {
-		if (rows[i].fail != ERR_NONE && rows[i].fail != ERR_WRONG && rows[i].fail != ERR_CRASH)
-			fail_msg("%s: %s", probes[i].name, rows[i].cause);
-		n_bad += judge(MEASURE, i, rows[i].fail == ERR_NONE, rows[i].cause);
+		enum err_code fail = err_of_wire(rows[i].row.fail);
+		const char *cause = str_dup(&y->a, rows[i].row.cause);
+
+		if (fail != ERR_NONE && fail != ERR_WRONG && fail != ERR_CRASH)
+			fail_msg("%s: %s", probes[i].name, cause);
+		n_bad += judge(MEASURE, i, fail == ERR_NONE, cause);
 	}
 	measure_close(child);
 	assert_int_equal(n_bad, 0);

@@ -146,16 +146,17 @@ abort_some(const char *fake)
 	struct measure_batch b = {
 	    .items = &item, .n_items = 1, .calibration = &cal, .budget_ns = 1000000, .seed = 3};
 	struct measure_child *child = NULL;
-	struct measure_row *rows = NULL;
+	struct m_measured *rows = NULL;
 	struct arena a = {0};
 	struct err e = {0};
 	bool ok =
 	    spec_read(&a, STR("spec 1\n%0 = input f32[8]\n%1 = relu %0 : f32[8]\noutput %1\n"), &spec, &e) &&
 	    measure_open(&o, &child, &e) && measure_batch_run(child, &a, &b, &rows, &e);
 
-	if (!ok || rows[0].fail != ERR_CRASH)
-		(void)fprintf(stderr, "no crash: %s\n", ok ? rows[0].cause : e.msg);
-	ok = ok && rows[0].fail == ERR_CRASH;
+	if (ok && err_of_wire(rows[0].row.fail) != ERR_CRASH)
+		ok = err_set(&e, ERR_FAILED, "%.*s", STR_ARG(rows[0].row.cause));
+	if (!ok)
+		(void)fprintf(stderr, "no crash: %s\n", e.msg);
 	measure_close(child);
 	arena_fini(&a);
 	return ok ? 0 : 1;

@@ -113,7 +113,7 @@ teardown(void **state)
 	return 0;
 }
 
-static struct measure_row *
+static struct m_measured *
 run(struct bench *b, const char *const *symbols, uint32_t n, bool check_only)
 {
 	struct kernel_code code = {.n_passes = 1, .range = {N}};
@@ -126,7 +126,7 @@ run(struct bench *b, const char *const *symbols, uint32_t n, bool check_only)
 	    .check_only = check_only,
 	    .budget_ns = 50000000,
 	    .seed = 3};
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct err e = {0};
 
 	for (uint32_t i = 0; i < n; i++)
@@ -138,20 +138,22 @@ run(struct bench *b, const char *const *symbols, uint32_t n, bool check_only)
 }
 
 static void
-expect(const struct measure_row *r, enum err_code fail, const char *words)
+expect(const struct m_measured *r, enum err_code fail, const char *words)
 {
-	if (r->fail != fail || !strstr(r->cause, words))
-		fail_msg(
-		    "wanted %s \"%s\", have %s \"%s\"", err_name(fail), words, err_name(r->fail), r->cause);
+	const struct m_row *row = &r->row;
+
+	if (err_of_wire(row->fail) != fail || !memmem(row->cause.p, row->cause.n, words, strlen(words)))
+		fail_msg("wanted %s \"%s\", have %s \"%.*s\"", err_name(fail), words,
+		    err_name(err_of_wire(row->fail)), STR_ARG(row->cause));
 }
 
 static void
 each_fault_costs_one_row(void **state)
 {
-	const struct measure_row *r = run(*state, names, COUNT_OF(names), true);
+	const struct m_measured *r = run(*state, names, COUNT_OF(names), true);
 
 	expect(&r[0], ERR_NONE, "");
-	assert_true(r[0].error < 1e-6);
+	assert_true(r[0].row.error < 1e-6);
 	expect(&r[1], ERR_WRONG, "the reference says");
 	expect(&r[2], ERR_WRONG, "element 999");
 	/* By signal 11; the address sanitizer makes that a status of its own. */
@@ -169,7 +171,7 @@ static void
 generated_code_starts_and_writes_nothing(void **state)
 {
 	static const char *const three[] = {"program", "socket", "file"};
-	const struct measure_row *r;
+	const struct m_measured *r;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	skip();
@@ -188,7 +190,7 @@ the_host_is_held_while_kernels_are_timed_alone(void **state)
 {
 	static const char *const two[] = {"good", "late"};
 	struct bench *b = *state;
-	const struct measure_row *r = run(b, two, 1, true);
+	const struct m_measured *r = run(b, two, 1, true);
 
 	expect(&r[0], ERR_NONE, "");
 	assert_int_equal(b->n_held, 0);
@@ -214,7 +216,7 @@ no_host(void **state)
 	    .calibration = &b->calibration,
 	    .budget_ns = 50000000,
 	    .seed = 3};
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct err e = {0};
 
 	b->is_refused = true;
@@ -231,19 +233,19 @@ static void
 times_are_ranked(void **state)
 {
 	static const char *const two[] = {"slow", "good", "wrong"};
-	const struct measure_row *r = run(*state, two, 3, false);
+	const struct m_measured *r = run(*state, two, 3, false);
 
 	expect(&r[0], ERR_NONE, "");
 	expect(&r[1], ERR_NONE, "");
 	expect(&r[2], ERR_WRONG, "");
-	assert_true(r[1].median_ns > 0 && r[1].median_ns < r[0].median_ns);
-	assert_true(
-	    r[1].min_ns <= r[1].p10_ns && r[1].p10_ns <= r[1].median_ns && r[1].median_ns <= r[1].p90_ns);
+	assert_true(r[1].row.median_ns > 0 && r[1].row.median_ns < r[0].row.median_ns);
+	assert_true(r[1].row.min_ns <= r[1].row.p10_ns && r[1].row.p10_ns <= r[1].row.median_ns &&
+	    r[1].row.median_ns <= r[1].row.p90_ns);
 	/* How many samples a kernel gets hangs on the clock; that the last one is out first does not. */
-	assert_int_not_equal(r[1].stop, STOP_RACE);
-	assert_int_equal(r[0].stop, STOP_RACE);
-	assert_true(r[0].samples < r[1].samples);
-	assert_int_equal(r[2].samples, 0);
+	assert_false(str_is(r[1].row.stop, "race"));
+	assert_true(str_is(r[0].row.stop, "race"));
+	assert_true(r[0].row.samples < r[1].row.samples);
+	assert_int_equal(r[2].row.samples, 0);
 }
 
 /* Side by side: all get their samples, whoever is behind; a crash costs its kernel. */
@@ -262,7 +264,7 @@ many_race_together(void **state)
 	    .together = true,
 	    .budget_ns = 30000000,
 	    .seed = 3};
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct err e = {0};
 
 	for (uint32_t i = 0; i < COUNT_OF(symbols); i++) {
@@ -276,9 +278,9 @@ many_race_together(void **state)
 	expect(&rows[1], ERR_CRASH, "the kernel ended its process");
 	expect(&rows[2], ERR_NONE, "");
 	/* Whoever is behind stays in the race: alone the slow one leaves it (times_are_ranked). */
-	assert_true(rows[0].stop != STOP_RACE && rows[2].stop != STOP_RACE);
-	assert_true(rows[0].samples >= 5 && rows[2].samples >= 5);
-	assert_true(rows[2].median_ns > rows[0].median_ns);
+	assert_true(!str_is(rows[0].row.stop, "race") && !str_is(rows[2].row.stop, "race"));
+	assert_true(rows[0].row.samples >= 5 && rows[2].row.samples >= 5);
+	assert_true(rows[2].row.median_ns > rows[0].row.median_ns);
 }
 
 /* A kernel of a library beside generated ones, behind the same filter; one that is not there costs its row.
@@ -300,7 +302,7 @@ calls_of_libraries_are_measured(void **state)
 	    .calibration = &b->calibration,
 	    .budget_ns = 50000000,
 	    .seed = 3};
-	struct measure_row *rows;
+	struct m_measured *rows;
 	struct strbuf sb;
 	struct err e = {0};
 
@@ -319,7 +321,7 @@ calls_of_libraries_are_measured(void **state)
 	expect(&rows[0], ERR_HOST, "a call of cuDNN");
 	if (version) {
 		expect(&rows[1], ERR_NONE, "");
-		assert_true(rows[1].median_ns > 0 && rows[1].error < 1e-4);
+		assert_true(rows[1].row.median_ns > 0 && rows[1].row.error < 1e-4);
 	} else {
 		expect(&rows[1], ERR_HOST, "KORCH_ONEDNN=ON");
 	}
@@ -330,7 +332,7 @@ a_module_that_cannot_load_fails_every_row(void **state)
 {
 	struct bench *b = *state;
 	struct bytes whole = b->module;
-	const struct measure_row *r;
+	const struct m_measured *r;
 
 	b->module.n = 40;
 	r = run(b, names, 2, true);
@@ -373,19 +375,19 @@ plans_are_timed_side_by_side(void **state)
 	int fd = mkstemp(path);
 	const char *paths[] = {path, "/nowhere/none.korch", path};
 	struct plan_host h = {0};
-	struct measure_timing t[3];
+	struct m_plan_timed t[3];
 	struct plan p;
 	struct err e = {0};
 
 	assert_true(fd >= 0);
 	(void)close(fd);
 	if (!plan_sample(&b->a, &p, &e) || !plan_save(path, &p, &h, &e) ||
-	    !measure_plans(b->child, paths, 3, 20000000, 1, t, &e))
+	    !measure_plans(b->child, &b->a, paths, 3, 20000000, 1, t, &e))
 		fail_msg("%s", e.msg);
-	assert_int_equal(t[0].fail, ERR_NONE);
-	assert_true(t[0].median_ns >= t[0].min_ns && t[0].samples >= 5);
-	assert_true(t[2].median_ns >= t[2].min_ns && t[2].samples >= 5);
-	assert_int_equal(t[1].fail, ERR_IO);
+	assert_int_equal(t[0].fail, 0);
+	assert_true(t[0].timing.median_ns >= t[0].timing.min_ns && t[0].timing.samples >= 5);
+	assert_true(t[2].timing.median_ns >= t[2].timing.min_ns && t[2].timing.samples >= 5);
+	assert_int_equal(err_of_wire(t[1].fail), ERR_IO);
 	(void)unlink(path);
 }
 
@@ -398,7 +400,7 @@ plans_run_on_the_childs_own_threads(void **state)
 	int fd = mkstemp(path);
 	const char *paths[] = {path};
 	struct plan_host h = {0};
-	struct measure_timing t;
+	struct m_plan_timed t;
 	struct plan p;
 	struct err e = {0};
 
@@ -407,9 +409,10 @@ plans_run_on_the_childs_own_threads(void **state)
 	if (!plan_sample(&b->a, &p, &e))
 		fail_msg("%s", e.msg);
 	p.n_threads = 3;
-	assert_true(plan_save(path, &p, &h, &e) && measure_plans(b->child, paths, 1, 20000000, 1, &t, &e));
-	assert_int_equal(t.fail, ERR_PROTO);
-	assert_non_null(strstr(t.cause, "the plan is for 3 threads, and it is to be timed on 1"));
+	assert_true(
+	    plan_save(path, &p, &h, &e) && measure_plans(b->child, &b->a, paths, 1, 20000000, 1, &t, &e));
+	assert_int_equal(err_of_wire(t.fail), ERR_PROTO);
+	assert_non_null(strstr(t.cause.p, "the plan is for 3 threads, and it is to be timed on 1"));
 	(void)unlink(path);
 }
 
@@ -470,7 +473,7 @@ static void
 fake_faults_walk_the_same_way(void **state)
 {
 	struct bench *b = *state;
-	struct measure_row *r, *again;
+	struct m_measured *r, *again;
 	static const char *many[40];
 	uint32_t n_crash = 0, n_ok = 0;
 
@@ -482,10 +485,10 @@ fake_faults_walk_the_same_way(void **state)
 	r = run(b, many, COUNT_OF(many), false);
 	again = run(b, many, COUNT_OF(many), false);
 	for (uint32_t i = 0; i < COUNT_OF(many); i++) {
-		n_crash += r[i].fail == ERR_CRASH;
-		n_ok += r[i].fail == ERR_NONE;
-		assert_int_equal(r[i].fail, again[i].fail);
-		assert_int_equal(r[i].median_ns, again[i].median_ns);
+		n_crash += err_of_wire(r[i].row.fail) == ERR_CRASH;
+		n_ok += r[i].row.fail == 0;
+		assert_int_equal(r[i].row.fail, again[i].row.fail);
+		assert_int_equal(r[i].row.median_ns, again[i].row.median_ns);
 	}
 	assert_true(n_crash > 0 && n_ok > 20);
 }
