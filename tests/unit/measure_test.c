@@ -37,6 +37,9 @@ static const char text[] =
     " if (creat(\"/tmp/korch-not-to-be\", 0600) >= 0) y[0] = 1e9f; }\n"
     "PASS(late) { X; static int n; if (++n == 12) *(volatile int *)8 = 1;"
     " for (i = lo; i < hi; i++) y[i] = x[i] > 0 ? x[i] : 0; }\n"
+    "PASS(babble) { X; (void)x; (void)y; (void)i; extern long send(int, const void *, unsigned long, int);"
+    " static const char junk[64] = {-1, -1, -1, -1}; for (int fd = 0; fd < 64; fd++) send(fd, junk, 64, "
+    "0x4000); }\n"
     "PASS(hang) { X; (void)x; (void)y; (void)i; for (volatile int k = 1; k;) ; }\n";
 
 static const char *const names[] = {
@@ -182,6 +185,17 @@ generated_code_starts_and_writes_nothing(void **state)
 	expect(&r[1], ERR_CRASH, "signal 31");
 	expect(&r[2], ERR_NONE, "");
 	assert_int_not_equal(access("/tmp/korch-not-to-be", F_OK), 0);
+}
+
+/* What comes over the socket is believed no more than what comes over a network. */
+static void
+a_kernel_speaks_for_its_child(void **state)
+{
+	static const char *const two[] = {"babble", "good"};
+	const struct m_measured *r = run(*state, two, 2, true);
+
+	expect(&r[0], ERR_CRASH, "wrote over the memory of its process");
+	expect(&r[1], ERR_NONE, "");
 }
 
 /* Another worker may check while this one does, and time when a kernel has died here. */
@@ -499,6 +513,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(each_fault_costs_one_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(generated_code_starts_and_writes_nothing, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_kernel_speaks_for_its_child, setup, teardown),
 	    cmocka_unit_test_setup_teardown(the_host_is_held_while_kernels_are_timed_alone, setup, teardown),
 	    cmocka_unit_test_setup_teardown(no_host, setup, teardown),
 	    cmocka_unit_test_setup_teardown(times_are_ranked, setup, teardown),
