@@ -1,5 +1,6 @@
 /* daemon/planner/costs.c: what is known of each spec, and the talk with korchd about it.
  * korchd speaks in spec hashes; a sorted index leads back to spec numbers. */
+#include "device.h"
 #include "expect.h"
 #include "siblings.h"
 #include "order.h"
@@ -425,7 +426,7 @@ costs_open(struct tune *t, struct err *e)
 
 		t->cost[i].heat = heat[i];
 		t->cost[i].work_ns = cost_work_ns(&t->front.cands.specs[i], &t->hw, heat[i], &parts);
-		t->cost[i].bound_ns = cost_bound_heat_ns(&t->front.cands.specs[i], &t->hw, heat[i], NULL);
+		t->cost[i].bound_ns = device_bound_ns(&t->front.cands.specs[i], &t->target, &t->hw, heat[i]);
 		expect_spec(t, i, &parts);
 		t->cost[i].state = LAZY_OPEN;
 		asks[i] = ask_for(t, i, 0);

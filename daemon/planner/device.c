@@ -26,6 +26,15 @@ env_hw(const struct m_env *env, uint64_t threads, bool winograd)
 	return hw;
 }
 
+int64_t
+device_bound_ns(const struct spec *s, const struct target *t, const struct hw *hw, struct str heat)
+{
+	struct hw its = *hw;
+
+	its.winograd = hw->winograd && (t->is_cuda || space_winograd(s, t));
+	return cost_bound_heat_ns(s, &its, heat, NULL);
+}
+
 /* Those that the environment's key lists. */
 static void
 find_libraries(struct str key, struct target *t)

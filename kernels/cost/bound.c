@@ -89,7 +89,28 @@ dear_s(const struct spec *s, const struct hw *hw, const struct need *x)
 	    hw->exp_per_s > 0 ? d.exps / hw->exp_per_s : 0, hw->div_per_s > 0 ? d.divs / hw->div_per_s : 0);
 }
 
-/* Products at the rate that they can reach, by the forms that there are; the rest is at the peak. */
+/* Products at the rate that they can reach. */
+static double
+linear_rate(const struct hw *hw)
+{
+	return hw->linear_flops > 0 ? hw->linear_flops : hw->flops_peak;
+}
+
+static double
+least_s(const struct spec *s, const struct hw *hw, const struct need *x, bool is_generated)
+{
+	double flops = 0;
+
+	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
+		const struct node *n = &s->g.nodes[i];
+
+		if (prim_info[n->prim].class == CLASS_LINEAR)
+			flops += cost_least_flops(&s->g, n, &x[n->out[0].i].of, hw, is_generated);
+	}
+	return flops / linear_rate(hw);
+}
+
+/* By the forms that there are, without what goes on around the products. */
 static double
 linear_s(const struct spec *s, const struct hw *hw, const struct need *x, bool is_generated)
 {
@@ -101,39 +122,52 @@ linear_s(const struct spec *s, const struct hw *hw, const struct need *x, bool i
 		if (prim_info[n->prim].class == CLASS_LINEAR)
 			flops += cost_form_flops(&s->g, n, &x[n->out[0].i].of, hw, is_generated);
 	}
-	return flops / (hw->linear_flops > 0 ? hw->linear_flops : hw->flops_peak);
+	return flops / linear_rate(hw);
 }
 
-static double
-flops_s(const struct spec *s, const struct hw *hw, const struct need *x, const struct cost_parts *p,
-    bool is_generated)
-{
-	return linear_s(s, hw, x, is_generated) + (p->flops - p->linear_flops) / hw->flops_peak;
-}
+struct rates { /* seconds of the linear primitives, and is the kernel the generator's? */
+	double linear_s;
+	bool is_generated;
+};
 
 /* Calls of a small kernel overlap, so that what is dear does not wait for the call. */
+static int64_t
+bound_ns(const struct spec *s, const struct hw *hw, const struct need *x, const struct rates *r,
+    int64_t plain, struct cost_parts *p)
+{
+	double a_second = 1e9 / MAX_OF(hw->n_threads, 1), ns;
+
+	p->flop_ns =
+	    fmax(p->flop_ns, (r->linear_s + (p->flops - p->linear_flops) / hw->flops_peak) * a_second);
+	ns = fmax(p->flop_ns, p->byte_ns) + p->call_ns;
+	if (r->is_generated)
+		ns = fmax(ns, dear_s(s, hw, x) * a_second);
+	return MAX_OF(plain, (int64_t)floor(fmin(ns, 1e15)));
+}
+
 int64_t
 cost_bound_heat_ns(const struct spec *s, const struct hw *hw, struct str heat, struct cost_parts *parts)
 {
 	struct arena tmp = {0};
 	struct need *x = NEW_ARRAY(&tmp, struct need, s->g.n_tensors + 1);
 	struct cost_parts p;
-	int64_t plain = cost_analytic_ns(s, hw, heat, &p);
-	double ns = 0, a_second = 1e9 / MAX_OF(hw->n_threads, 1);
+	int64_t ns = cost_analytic_ns(s, hw, heat, &p);
+	double again, alone;
 
 	if (hw->lanes > 0) {
-		bool is_generated = !has_call(s);
+		struct rates r = {.is_generated = !has_call(s)};
 
 		cost_needs(&s->g, x);
-		p.flop_ns = fmax(p.flop_ns, flops_s(s, hw, x, &p, is_generated) * a_second);
-		ns = fmax(p.flop_ns, p.byte_ns) + p.call_ns;
-		if (is_generated)
-			ns = fmax(ns, dear_s(s, hw, x) * a_second);
+		r.linear_s = least_s(s, hw, x, r.is_generated);
+		again = cost_again_s(&s->g, hw, x, &alone);
+		p.byte_ns += again * 1e9;
+		p.flop_ns = fmax(p.flop_ns, r.linear_s * 1e9 / MAX_OF(hw->n_threads, 1) + alone * 1e9);
+		ns = bound_ns(s, hw, x, &r, ns, &p);
 	}
 	arena_fini(&tmp);
 	if (parts)
 		*parts = p;
-	return MAX_OF(plain, (int64_t)floor(fmin(ns, 1e15)));
+	return ns;
 }
 
 int64_t
@@ -162,22 +196,27 @@ cost_work_ns(const struct spec *s, const struct hw *hw, struct str heat, struct 
 {
 	struct arena tmp = {0};
 	struct need *x = NEW_ARRAY(&tmp, struct need, s->g.n_tensors + 1);
-	struct cost_parts p;
-	int64_t bound = cost_bound_heat_ns(s, hw, heat, NULL); /* which is no less than the analytic time */
+	struct cost_parts p, bound;
+	int64_t least = cost_analytic_ns(s, hw, heat, &p);
 	double others = 0, ns = 0;
 
-	(void)cost_analytic_ns(s, hw, heat, &p);
+	bound = p;
 	if (hw->lanes > 0) {
+		struct rates r = {.is_generated = !has_call(s)};
+
+		cost_needs(&s->g, x);
+		r.linear_s = linear_s(s, hw, x, r.is_generated);
+		least = bound_ns(s, hw, x, &r, least, &bound);
 		need_all(&s->g, x);
 		for (uint32_t i = 0; i < s->g.n_nodes; i++)
 			if (prim_info[s->g.nodes[i].prim].class != CLASS_LINEAR)
 				others += cost_needed_flops(&s->g, &s->g.nodes[i], x, hw->winograd);
-		ns = (linear_s(s, hw, x, !has_call(s)) + others / hw->flops_peak) * 1e9 /
+		ns = (linear_s(s, hw, x, r.is_generated) + others / hw->flops_peak) * 1e9 /
 			MAX_OF(hw->n_threads, 1) +
 		    p.call_ns;
 	}
 	arena_fini(&tmp);
 	if (parts)
 		*parts = p;
-	return MAX_OF(bound, (int64_t)fmin(ns, 1e15));
+	return MAX_OF(least, (int64_t)fmin(ns, 1e15));
 }

@@ -22,5 +22,21 @@ double cost_linear_flops(const struct graph *g, const struct node *n, const stru
  * register tiles are the generator's. */
 double cost_form_flops(const struct graph *g, const struct node *n, const struct boxes *out,
     const struct hw *hw, bool is_generated);
+/* The same as a bound alone counts it (least.c): with what a result's way to memory takes, and only by forms
+ * that the generator has for it.  Never less. */
+double cost_least_flops(const struct graph *g, const struct node *n, const struct boxes *out,
+    const struct hw *hw, bool is_generated);
+
+/* Seconds to read again what sums over much memory made wait (again.c).  *alone: of
+ * it what no product can go on beside. */
+double cost_again_s(const struct graph *g, const struct hw *hw, const struct need *x, double *alone);
+
+/* ---- what form.c and least.c share ---- */
+double form_whole(double n, double of);    /* the multiple of `of` that holds n */
+double form_waste(double n, double lanes); /* vectors that are not full, as a factor */
+/* The most elements that a box has along dimension d. */
+int64_t form_extent(const struct boxes *out, int d);
+/* Winograd's tiles of m x m results that hold what is needed. */
+double form_tiles(const struct boxes *out, int m);
 
 #endif

@@ -19,22 +19,22 @@ static const struct wino_form {
 	double in, out;
 } wino_forms[] = {{2, 21, 16}, {4, 96, 64}};
 
-static double
-whole(double n, double of)
+double
+form_whole(double n, double of)
 {
 	return of > 1 ? ceil(n / of) * of : n;
 }
 
 /* Vectors that are not full, as a factor. */
-static double
-waste(double n, double lanes)
+double
+form_waste(double n, double lanes)
 {
-	return n >= 1 ? whole(n, lanes) / n : 1;
+	return n >= 1 ? form_whole(n, lanes) / n : 1;
 }
 
 /* The box that holds all boxes is what a result's extents may be counted by where there is one alone. */
-static int64_t
-extent(const struct boxes *out, int d)
+int64_t
+form_extent(const struct boxes *out, int d)
 {
 	int64_t most = 0;
 
@@ -48,15 +48,15 @@ static double
 conv_waste(const struct graph *g, const struct node *n, const struct boxes *out, double lanes)
 {
 	enum { WIDE_LEAST = 3, WIDE_MOST = 16 };
-	double c = (double)extent(out, out->rank - 1), best = waste(c, lanes);
+	double c = (double)form_extent(out, out->rank - 1), best = form_waste(c, lanes);
 
 	if (at_get(&n->at, ATTR_group) != 1)
 		return 1;
 	for (int d = 1; d < out->rank - 1; d++) {
-		double k = (double)window_of(g, n, d).k, r = (double)extent(out, d);
+		double k = (double)window_of(g, n, d).k, r = (double)form_extent(out, d);
 
 		if (k >= WIDE_LEAST && k <= WIDE_MOST && r >= 1)
-			best = fmin(best, (r + k - 1) / r * waste(k * c, lanes));
+			best = fmin(best, (r + k - 1) / r * form_waste(k * c, lanes));
 	}
 	return best;
 }
@@ -66,9 +66,9 @@ static double
 matmul_waste(const struct graph *g, const struct node *n, const struct boxes *out, double lanes)
 {
 	const struct shape *a = &graph_tensor(g, n->in[0])->shape;
-	double columns = waste((double)extent(out, out->rank - 1), lanes),
-	       rows = waste((double)extent(out, out->rank - 2), lanes),
-	       depth = waste((double)a->dim[a->rank - 1], lanes);
+	double columns = form_waste((double)form_extent(out, out->rank - 1), lanes),
+	       rows = form_waste((double)form_extent(out, out->rank - 2), lanes),
+	       depth = form_waste((double)a->dim[a->rank - 1], lanes);
 
 	return fmin(columns, fmin(rows, depth));
 }
@@ -85,13 +85,14 @@ direct_flops(const struct graph *g, const struct node *n, const struct boxes *ou
 }
 
 /* Tiles of m x m results that hold what is needed. */
-static double
-tiles_of(const struct boxes *out, int m)
+double
+form_tiles(const struct boxes *out, int m)
 {
 	const struct box *b = &out->v[0];
 
 	if (out->n != 1)
-		return boxes_count(out) / (double)MAX_OF(extent(out, out->rank - 1), (int64_t)1) / (m * m);
+		return boxes_count(out) / (double)MAX_OF(form_extent(out, out->rank - 1), (int64_t)1) /
+		    (m * m);
 	return (double)b->n[0] * ceil((double)b->n[1] / m) * ceil((double)b->n[2] / m);
 }
 
@@ -100,10 +101,10 @@ wino_flops(const struct graph *g, const struct node *n, const struct boxes *out,
     const struct wino_form *f)
 {
 	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
-	double p = f->m + WINO_TAPS - 1, c_in = (double)w->dim[2], c_out = (double)extent(out, 3);
+	double p = f->m + WINO_TAPS - 1, c_in = (double)w->dim[2], c_out = (double)form_extent(out, 3);
 
-	return tiles_of(out, f->m) *
-	    (2 * p * p * c_in * whole(c_out, hw->lanes) + c_in * f->in + c_out * f->out);
+	return form_tiles(out, f->m) *
+	    (2 * p * p * c_in * form_whole(c_out, hw->lanes) + c_in * f->in + c_out * f->out);
 }
 
 double

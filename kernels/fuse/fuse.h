@@ -74,6 +74,8 @@ struct str space_library(struct arena *a, const struct spec *s, const struct tar
 /* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
  * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
 bool fuse_winograd(const struct spec *s);
+/* Has a schedule of its space that form?  Lowers the spec, once or twice. */
+bool space_winograd(const struct spec *s, const struct target *t);
 bool node_winograd(const struct graph *g, const struct node *n);
 
 /* The tile program is declared in tile.h, for emit only. */

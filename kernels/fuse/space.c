@@ -317,14 +317,31 @@ is_worth_form(struct search *s, struct str text)
 	return ok;
 }
 
+static const char wino_four[] = "wino=4", wino_two[] = "wino=2";
+
+static bool
+may_have_winograd(const struct spec *s, const struct target *t)
+{
+	return t->winograd && !t->strict && !t->is_cuda && fuse_winograd(s);
+}
+
+bool
+space_winograd(const struct spec *s, const struct target *t)
+{
+	struct search search = {.spec = s, .target = t};
+
+	return may_have_winograd(s, t) &&
+	    (is_worth_form(&search, str_of(wino_four)) || is_worth_form(&search, str_of(wino_two)));
+}
+
 /* Where Winograd's form suits, it is most of what is worth a try. */
 static void
 propose_winograd(struct search *s)
 {
-	static const char *const four[] = {"wino=4", "wino=4 tiles=56 wide=64", "wino=4 tiles=12 wide=1",
+	static const char *const four[] = {wino_four, "wino=4 tiles=56 wide=64", "wino=4 tiles=12 wide=1",
 	    "block=16 wino=4", "block=4 wino=4", "wino=4 tiles=24 wide=2", "block=32 wino=4", "mr=5 wino=4",
 	    "wino=4 tiles=56 wide=4"};
-	static const char *const two[] = {"wino=2", "wino=2 tiles=24 wide=4"};
+	static const char *const two[] = {wino_two, "wino=2 tiles=24 wide=4"};
 
 	if (!s->target->winograd || s->target->strict || !fuse_winograd(s->spec))
 		return;
@@ -338,11 +355,9 @@ struct str
 space_guess(struct arena *a, const struct spec *s, const struct target *t)
 {
 	struct search search = {.a = a, .spec = s, .target = t};
-	static const struct str wino = {"wino=4", 6};
-	bool pays =
-	    !t->is_cuda && t->winograd && !t->strict && fuse_winograd(s) && is_worth_form(&search, wino);
 
-	return pays ? wino : STR("");
+	return may_have_winograd(s, t) && is_worth_form(&search, str_of(wino_four)) ? str_of(wino_four)
+										    : STR("");
 }
 
 /* Libraries have their vectors along the columns of the products (the channels of a depthwise convolution),

@@ -48,6 +48,16 @@ bound_of(const char *text, const struct hw *hw)
 	"%0 = input f32[1,8,8,4]\n%1 = weight f32[3,3,4,8]\n"                                                \
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
 
+#define DEEP                                                                                                 \
+	"%0 = input f32[1,8,8,32]\n%1 = weight f32[3,3,32,8]\n"                                              \
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+/* Four columns of eight, and twelve results along a window's row. */
+#define FEW                                                                                                  \
+	"%0 = input f32[1,14,14,64]\n%1 = weight f32[3,3,64,4]\n"                                            \
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+/* A store of a result's vector is as long as two multiply-adds of one, through the stack as three. */
+enum { STORE = 4, THROUGH = 6 };
+
 static void
 forms_are_counted_whole(void **state)
 {
@@ -55,19 +65,29 @@ forms_are_counted_whole(void **state)
 		const char *text;
 		double ns;
 	} rows[] = {
-	    /* a library has a call for it: vectors that are not full are the generator's affair */
-	    {STRIDED "output %2\n", 2.0 * 18 * 9 * 4 * 5},
-	    /* 5 columns of 8, or the row's 3 x 5 of 16 at 8 positions for 6; and the sum */
-	    {STRIDED "%3 = sum %2 axes=[1,2]\noutput %3\n", 2.0 * 18 * 9 * 4 * 5 * 8 / 6 * 16 / 15 + 45},
-	    /* nine tiles of 2 x 2, with maps; four of 4 x 4 would be more, directly 20736 */
-	    {DENSE "output %2\n", 9 * (2.0 * 16 * 4 * 8 + 4 * 21 + 8 * 16)},
+	    /* five columns of eight, a library's as the generator's; each result is stored */
+	    {STRIDED "output %2\n", 2.0 * 18 * 9 * 4 * 8 + 90 * STORE},
+	    {STRIDED "%3 = sum %2 axes=[1,2]\noutput %3\n", 2.0 * 18 * 9 * 4 * 8 + 90 * THROUGH + 45},
+	    /* directly; nine tiles of 2 x 2 with their maps would be more */
+	    {DENSE "output %2\n", 2.0 * 36 * 9 * 4 * 8 + 288 * STORE},
+	    /* nine tiles of 2 x 2, with maps and stores of what they make; four of 4 x 4 would be more,
+	       directly 167040 */
+	    {DEEP "output %2\n", 9 * (2.0 * 16 * 32 * 8 + 32 * (64 + 20 * STORE) + 8 * (48 + 20 * STORE))},
+	    /* the window's three positions as columns too, at 14 rows for 12, whose sums are stored and added
+	       up: then there is no Winograd's form, which would be half of it */
+	    {FEW "output %2\n",
+		2.0 * 12 * 14 * 9 * 64 * 4 * 16 / 12 + 576 * (3.5 * THROUGH + STORE) + 576 * 2.0 * 2},
 	    /* 320 columns are whole vectors */
 	    {"%0 = input f32[3,7]\n%1 = input f32[7,320]\n%2 = matmul %0 %1\n%3 = sum %2 axes=[1]\noutput "
 	     "%3\n",
-		2.0 * 3 * 7 * 320 + 480},
+		2.0 * 3 * 7 * 320 + 960 * THROUGH + 480},
 	    /* 3 x 5 results of 7 products: the sum of 7 of 8 wastes least */
 	    {"%0 = input f32[3,7]\n%1 = input f32[7,5]\n%2 = matmul %0 %1\n%3 = sum %2 axes=[1]\noutput %3\n",
-		2.0 * 3 * 8 * 5 + 7},
+		2.0 * 3 * 8 * 5 + 15 * THROUGH + 7},
+	    /* a large product has a stage of its own: all of it is made, whoever shows a part */
+	    {"%0 = input f32[64,64]\n%1 = input f32[64,64]\n%2 = matmul %0 %1\n"
+	     "%3 = slice %2 shape=[8,64] start=[0,0] step=[1,1]\noutput %3\n",
+		2.0 * 64 * 64 * 64 + 4096 * THROUGH},
 	    {"%0 = input f32[1000]\n%1 = exp %0\noutput %1\n", 20000},
 	    /* 10 divisors, 1,000 quotients */
 	    {"%0 = input f32[10,100]\n%1 = input f32[10,1]\n%2 = bcast %1 shape=[10,100]\n%3 = div %0 %2\n"
@@ -97,11 +117,86 @@ unknown_rates_leave_the_old_bound(void **state)
 	hw.exp_per_s = hw.div_per_s = 0;
 	assert_true(fabs(bound_of(EXPS, &hw) - 12000) < 1);
 	hw.linear_flops = 5e8;
-	assert_true(fabs(bound_of(STRIDED "output %2\n", &hw) - 2 * 2.0 * 18 * 9 * 4 * 5) < 1);
+	assert_true(fabs(bound_of(STRIDED "output %2\n", &hw) - 2 * (2.0 * 18 * 9 * 4 * 8 + 90 * STORE)) < 1);
 	hw = simple;
 	hw.lanes = 0; /* a GPU, or the fastest device imaginable */
 	assert_true(fabs(bound_of(EXPS, &hw) - 12000) < 1);
 	assert_true(fabs(bound_of(DENSE "output %2\n", &hw) - 2.0 * 36 * 9 * 4 * 8 / 4) < 1);
+}
+
+/* One byte a nanosecond from the first cache, half of one from the second; arithmetic is free. */
+static const struct hw slow_memory = {
+    .flops_peak = 1e15,
+    .bytes_per_s = {1e9, 5e8, 1e8, 1e8},
+    .level_bytes = {1000, 1000000, 1000000},
+    .simd_bytes = 32,
+    .lanes = 8,
+    .n_threads = 1,
+};
+
+static double
+hot_bound_of(const char *text, const char *heat)
+{
+	struct arena a = {0};
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+	int64_t ns;
+
+	if (!graph_read(&g, &a, str_of(text), &e))
+		fail_msg("%s", e.msg);
+	spec_of_graph(&a, &g, &s);
+	ns = cost_bound_heat_ns(&s, &slow_memory, str_of(heat), NULL);
+	arena_fini(&a);
+	return (double)ns;
+}
+
+/* What waits for a sum over a plane of 8,000 bytes reads it again: an eighth from the first cache. */
+static void
+what_waits_for_a_sum_reads_again(void **state)
+{
+	static const char SUM[] = "%0 = input f32[250,8]\n%1 = sum %0 axes=[0]\noutput %1\n",
+			  SUB[] = "%0 = input f32[250,8]\n%1 = sum %0 axes=[0]\n%2 = bcast %1 shape=[250,8]\n"
+				  "%3 = sub %0 %2\noutput %3\n",
+			  ROWS[] =
+			      "%0 = input f32[250,8]\n%1 = sum %0 axes=[1]\n%2 = bcast %1 shape=[250,8]\n"
+			      "%3 = sub %0 %2\noutput %3\n";
+	double once = 1000 + 7000 * 2, more;
+
+	(void)state;
+	more = hot_bound_of(SUM, "hh");
+	assert_true(fabs(more - once) < 100);
+	more = hot_bound_of(SUB, "hh");
+	assert_true(fabs(more - (1000 + 15000 * 2 + once)) < 100);
+	/* a row stays where it is */
+	more = hot_bound_of(ROWS, "hh");
+	assert_true(fabs(more - (1000 + 15000 * 2)) < 100);
+}
+
+/* Where no schedule of the space has Winograd's form (a ring of rows behind it), the products are direct. */
+static void
+winograd_counts_where_the_space_has_it(void **state)
+{
+	struct target t = target_avx2;
+	struct arena a = {0};
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+
+	(void)state;
+	t.winograd = true;
+	assert_true(graph_read(&g, &a, STR(DEEP "output %2\n"), &e));
+	spec_of_graph(&a, &g, &s);
+	assert_true(space_winograd(&s, &t));
+	assert_true(device_bound_ns(&s, &t, &simple, STR("")) == cost_bound_ns(&s, &simple, NULL));
+	t.winograd = false;
+	assert_false(space_winograd(&s, &t));
+	assert_true(fabs((double)device_bound_ns(&s, &t, &simple, STR("")) - 167040) < 1);
+	t.winograd = true;
+	assert_true(graph_read(&g, &a, STR(FEW "output %2\n"), &e));
+	spec_of_graph(&a, &g, &s);
+	assert_false(space_winograd(&s, &t));
+	arena_fini(&a);
 }
 
 /* ---- what was measured ----------------------------------------------------------------------------- */
@@ -133,7 +228,10 @@ rows_below(const char *name, const struct export_rows *x, uint32_t *n_higher)
 
 	for (uint32_t i = 0; i < x->n_rows; i++) {
 		const struct m_measurement *m = &x->rows[i];
-		struct hw hw = env_hw(&x->envs[x->env_of[i]], m->threads, str_eq(m->precision, STR("f32")));
+		const struct m_env *env = &x->envs[x->env_of[i]];
+		bool winograd = str_eq(m->precision, STR("f32"));
+		struct hw hw = env_hw(env, m->threads, winograd);
+		const struct target t = env_target(env, false, winograd, PRECISION_F32);
 		struct arena tmp = {0};
 		struct spec s;
 		struct err e = {0};
@@ -143,7 +241,7 @@ rows_below(const char *name, const struct export_rows *x, uint32_t *n_higher)
 			continue;
 		fill_rates(&hw);
 		assert_true(spec_read(&tmp, x->specs[x->spec_of[i]].text, &s, &e));
-		bound = cost_bound_heat_ns(&s, &hw, m->heat, NULL);
+		bound = device_bound_ns(&s, &t, &hw, m->heat);
 		plain = cost_analytic_ns(&s, &hw, m->heat, NULL);
 		*n_higher += bound > plain;
 		if (is_below(m->row.median_ns, bound, plain)) {
@@ -194,6 +292,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(forms_are_counted_whole),
 	    cmocka_unit_test(unknown_rates_leave_the_old_bound),
+	    cmocka_unit_test(what_waits_for_a_sum_reads_again),
+	    cmocka_unit_test(winograd_counts_where_the_space_has_it),
 	    cmocka_unit_test(nothing_measured_is_below_its_bound),
 	};
 

@@ -1,0 +1,202 @@
+/* kernels/cost/least.c: what a linear primitive takes at least, in multiply-adds at the rate of products,
+ * counted as two.  A bound stands on it; what predictions are relative to stays with form.c, which counts
+ * less of what happens around the products.
+ *
+ *   direct       products, in whole vectors of columns, and a store of each result
+ *   wide         of few columns: the window's row is columns too, whose sums are stored, then added up
+ *   Winograd's   products of whole tiles; maps before and behind; a store of each element that tiles are cut
+ *                from, each mapped one, each sum and each result
+ *
+ * A store of a vector takes as long as two multiply-adds of one on the cores that are known (one vector of 64
+ * bytes in two cycles beside one multiply-add a cycle, or one in a cycle beside two); of 2,400 measured
+ * kernels with one linear primitive none took less than 2.4 of them for a result beside its products, and no
+ * generated one, whose results go through the stack, less than 3.5: as three they count here. */
+#include "cost_int.h"
+
+#include "../fuse/fuse.h"
+
+#include <math.h>
+
+enum { WINO_TAPS = 3, WIDE_LEAST = 3, WIDE_MOST = 16, WIDE_RESULTS = 4 };
+static const double store = 4, through = 6;
+/* A map's arithmetic for each tile and channel (kernels/emit/linear_wino.c): its multiply-adds, or its
+ * additions where those are more, as they have units of their own. */
+static const struct wino_form {
+	int m;
+	double in, out;
+} wino_forms[] = {{2, 64, 48}, {4, 192, 140}};
+
+/* A linear primitive, as its kernel makes it. */
+struct linear {
+	const struct graph *g;
+	const struct node *n;
+	struct boxes made; /* of its results */
+	double results, flops, lanes, store;
+	bool is_generated;
+};
+
+/* Columns in vectors of their own. */
+static double
+narrow_flops(const struct linear *l, double waste)
+{
+	return l->flops * waste + l->results * l->store;
+}
+
+/* Does the window step along dimension d of the result by one element, as by its taps? */
+static bool
+slides(const struct window *w)
+{
+	return w->stride == 1 && w->dilation == 1 && w->ldil == 1;
+}
+
+/* The window's k positions along a dimension as columns, at k - 1 more rows (kernels/fuse/anchor_wide.c). */
+static double
+wide_flops(const struct linear *l, double c, double k, double r)
+{
+	double rows = (r + k - 1) / r;
+
+	return l->flops * rows * form_waste(k * c, l->lanes) + l->results * (rows * k * through + store) +
+	    l->results * (k - 1) * 2;
+}
+
+/* A convolution whose channels fill half a vector at most may be wide; one channel lies along no vector. */
+static double
+conv_flops(const struct linear *l)
+{
+	const struct boxes *out = &l->made;
+	double c = (double)form_extent(out, out->rank - 1),
+	       best = narrow_flops(l, c > 1 ? form_waste(c, l->lanes) : 1);
+
+	for (int d = 1; d < out->rank - 1 && c * 2 <= l->lanes; d++) {
+		struct window w = window_of(l->g, l->n, d);
+		double k = (double)w.k, r = (double)form_extent(out, d);
+
+		if (slides(&w) && k >= WIDE_LEAST && k <= WIDE_MOST && (double)w.out >= WIDE_RESULTS * k &&
+		    r >= 1)
+			best = fmin(best, wide_flops(l, c, k, r));
+	}
+	return best;
+}
+
+/* Either factor's columns may lie along the vectors, or the sum. */
+static double
+matmul_waste(const struct linear *l)
+{
+	const struct shape *a = &graph_tensor(l->g, l->n->in[0])->shape;
+	const struct boxes *out = &l->made;
+
+	return fmin(form_waste((double)form_extent(out, out->rank - 1), l->lanes),
+	    fmin(form_waste((double)form_extent(out, out->rank - 2), l->lanes),
+		form_waste((double)a->dim[a->rank - 1], l->lanes)));
+}
+
+/* Libraries have their vectors along the channels too. */
+static double
+direct_flops(const struct linear *l)
+{
+	double c = (double)form_extent(&l->made, l->made.rank - 1);
+	int64_t groups = l->n->prim == PRIM_conv ? at_get(&l->n->at, ATTR_group) : 1;
+
+	if (l->made.n == 0 || graph_tensor(l->g, l->n->out[0])->type != DT_f32)
+		return l->flops;
+	if (l->n->prim != PRIM_conv)
+		return narrow_flops(l, l->is_generated ? matmul_waste(l) : 1);
+	if (groups == 1 && (l->is_generated || c < l->lanes))
+		return conv_flops(l);
+	return narrow_flops(l, l->is_generated && (double)groups == c ? form_waste(c, l->lanes) : 1);
+}
+
+/* The generator makes such a convolution wide before it looks for Winograd's form, and finds none then. */
+static bool
+is_widened(const struct linear *l)
+{
+	const struct shape *y = &graph_tensor(l->g, l->n->out[0])->shape;
+
+	return (double)y->dim[3] * 2 <= l->lanes &&
+	    form_extent(&l->made, 2) >= (int64_t)WIDE_RESULTS * WINO_TAPS;
+}
+
+static double
+wino_flops(const struct linear *l, const struct wino_form *f)
+{
+	const struct shape *w = &graph_tensor(l->g, l->n->in[1])->shape;
+	double p = f->m + WINO_TAPS - 1, c_in = (double)w->dim[2],
+	       c_out = form_whole((double)form_extent(&l->made, 3), l->lanes);
+
+	return form_tiles(&l->made, f->m) *
+	    (2 * p * p * c_in * c_out + c_in * (f->in + store * (p * p + f->m * f->m)) +
+		c_out * (f->out + store * (p * p + f->m * f->m)));
+}
+
+/* A generated kernel has a stage of its own for it, which makes all results whoever reads them, unless its
+ * sum is short and becomes part of its reader's expression (kernels/fuse/keep.c). */
+static bool
+makes_all(const struct graph *g, const struct node *n)
+{
+	return node_is_anchor(g, n);
+}
+
+/* The map that the first operand is, seen through what only moves elements; NULL: none. */
+static const struct node *
+map_before(const struct graph *g, tensor_id t)
+{
+	for (uint32_t i = g->n_nodes; i-- > 0;) {
+		const struct node *n = &g->nodes[i];
+
+		if (n->out[0].i != t.i)
+			continue;
+		if (prim_info[n->prim].class == CLASS_MAP)
+			return n;
+		if (n->prim != PRIM_pad && n->prim != PRIM_reshape && n->prim != PRIM_transpose)
+			return NULL;
+		t = n->in[0];
+	}
+	return NULL;
+}
+
+/* Elements that are made before a convolution's products and stored, as windows meet each several times.
+ * Winograd's form counts what its tiles are cut from itself. */
+static double
+made_before(const struct graph *g, const struct node *n)
+{
+	const struct node *map = n->prim == PRIM_conv ? map_before(g, n->in[0]) : NULL;
+	double taps = 1;
+
+	for (int d = 1; map && d < graph_tensor(g, n->out[0])->shape.rank - 1; d++) {
+		struct window w = window_of(g, n, d);
+
+		if (w.stride > w.k || w.dilation != 1 || (w.out - 1) * w.stride + w.k < w.have)
+			return 0; /* not all of them are met */
+		taps *= (double)w.k;
+	}
+	return map && taps > 1 ? (double)shape_count(&graph_tensor(g, map->out[0])->shape) : 0;
+}
+
+double
+cost_least_flops(const struct graph *g, const struct node *n, const struct boxes *out, const struct hw *hw,
+    bool is_generated)
+{
+	const struct shape *y = &graph_tensor(g, n->out[0])->shape;
+	struct linear l = {.g = g,
+	    .n = n,
+	    .made = *out,
+	    .lanes = hw->lanes,
+	    .store = is_generated ? through : store,
+	    .is_generated = is_generated};
+	double best, before = 0;
+
+	if (is_generated && shape_count(y) && makes_all(g, n)) {
+		const struct box all = box_all(y);
+
+		l.made = (struct boxes){.rank = y->rank};
+		boxes_add(&l.made, &all);
+		before = made_before(g, n) * store;
+	}
+	l.results = boxes_count(&l.made);
+	l.flops = cost_linear_flops(g, n, &l.made, false);
+	best = direct_flops(&l) + before;
+	if (hw->winograd && l.made.n > 0 && node_winograd(g, n) && !is_widened(&l))
+		for (size_t i = 0; i < COUNT_OF(wino_forms); i++)
+			best = fmin(best, wino_flops(&l, &wino_forms[i]));
+	return best;
+}
