@@ -125,7 +125,7 @@ wino_flops(const struct linear *l, const struct wino_form *f)
 
 	return form_tiles(&l->made, f->m) *
 	    (2 * p * p * c_in * c_out + c_in * (f->in + store * (p * p + f->m * f->m)) +
-		c_out * (f->out + store * (p * p + f->m * f->m)));
+		c_out * (f->out + store * p * p + through * f->m * f->m));
 }
 
 /* A generated kernel has a stage of its own for it, which makes all results whoever reads them, unless its
@@ -154,22 +154,25 @@ map_before(const struct graph *g, tensor_id t)
 	return NULL;
 }
 
-/* Elements that are made before a convolution's products and stored, as windows meet each several times.
- * Winograd's form counts what its tiles are cut from itself. */
+/* Elements that are made before the products and stored, as each meets several columns: half of a store, as
+ * some of it goes on beside the products, and all of one where windows meet each several times.  Winograd's
+ * form counts what its tiles are cut from itself. */
 static double
-made_before(const struct graph *g, const struct node *n)
+before_flops(const struct graph *g, const struct node *n)
 {
-	const struct node *map = n->prim == PRIM_conv ? map_before(g, n->in[0]) : NULL;
+	const struct node *map = map_before(g, n->in[0]);
 	double taps = 1;
 
-	for (int d = 1; map && d < graph_tensor(g, n->out[0])->shape.rank - 1; d++) {
+	for (int d = 1; map && n->prim == PRIM_conv && d < graph_tensor(g, n->out[0])->shape.rank - 1; d++) {
 		struct window w = window_of(g, n, d);
 
 		if (w.stride > w.k || w.dilation != 1 || (w.out - 1) * w.stride + w.k < w.have)
 			return 0; /* not all of them are met */
 		taps *= (double)w.k;
 	}
-	return map && taps > 1 ? (double)shape_count(&graph_tensor(g, map->out[0])->shape) : 0;
+	return map
+	    ? (double)shape_count(&graph_tensor(g, map->out[0])->shape) * (taps > 1 ? store : store / 2)
+	    : 0;
 }
 
 double
@@ -190,7 +193,7 @@ cost_least_flops(const struct graph *g, const struct node *n, const struct boxes
 
 		l.made = (struct boxes){.rank = y->rank};
 		boxes_add(&l.made, &all);
-		before = made_before(g, n) * store;
+		before = before_flops(g, n);
 	}
 	l.results = boxes_count(&l.made);
 	l.flops = cost_linear_flops(g, n, &l.made, false);
