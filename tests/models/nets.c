@@ -24,9 +24,9 @@ candy_block(
 }
 
 void
-net_candy(struct gen *g, bool is_small)
+net_candy(struct gen *g, bool is_small, int64_t size)
 {
-	int64_t c = is_small ? 8 : 32, r = is_small ? 56 : 224;
+	int64_t c = is_small ? 8 : 32, r = size ? size : is_small ? 56 : 224;
 	int n_blocks = is_small ? 2 : 5;
 	val_t y = gen_input(g, "inputImage", DIMS(1, 3, r, r));
 
@@ -177,11 +177,12 @@ evit_stage(const struct evit *m, val_t y, int stage, int64_t width, int64_t dept
 }
 
 static void
-evit(struct gen *g, bool is_small, bool is_b1)
+evit(struct gen *g, bool is_small, int64_t size, bool is_b1)
 {
 	static const int64_t widths[2][5] = {{16, 24, 48, 96, 192}, {16, 32, 64, 128, 256}};
 	static const int64_t depths[2][5] = {{1, 2, 3, 5, 2}, {1, 2, 3, 3, 4}};
-	int64_t r = is_small ? 128 : is_b1 ? 224 : 2048, classes = is_small ? 64 : 1000, w[5], d[5];
+	int64_t r = size ? size : is_small ? 128 : is_b1 ? 224 : 2048;
+	int64_t classes = is_small ? 64 : 1000, w[5], d[5];
 	int64_t h1 = is_small ? 96 : is_b1 ? 1536 : 1152, h2 = is_small ? 64 : is_b1 ? 1600 : 1280;
 	struct evit m = {g, is_b1, is_b1 ? ACT_HARDSWISH : ACT_RELU, is_b1 ? 3 : 5, is_small ? 8 : 16};
 
@@ -205,15 +206,15 @@ evit(struct gen *g, bool is_small, bool is_b1)
 }
 
 void
-net_efficientvit(struct gen *g, bool is_small)
+net_efficientvit(struct gen *g, bool is_small, int64_t size)
 {
-	evit(g, is_small, false);
+	evit(g, is_small, size, false);
 }
 
 void
-net_efficientvit_b1(struct gen *g, bool is_small)
+net_efficientvit_b1(struct gen *g, bool is_small, int64_t size)
 {
-	evit(g, is_small, true);
+	evit(g, is_small, size, true);
 }
 
 /* ---- Segformer-B0 --------------------------------------------------------------------- */
@@ -292,12 +293,12 @@ segformer_head(struct gen *g, const val_t *feats, int64_t width, int64_t classes
 }
 
 void
-net_segformer_b0(struct gen *g, bool is_small)
+net_segformer_b0(struct gen *g, bool is_small, int64_t size)
 {
 	static const int64_t hidden[2][4] = {{32, 64, 160, 256}, {8, 16, 40, 64}};
 	static const int64_t heads[] = {1, 2, 5, 8}, reduce[] = {8, 4, 2, 1}, patch[] = {7, 3, 3, 3},
 			     stride[] = {4, 2, 2, 2};
-	int64_t r = is_small ? 128 : 512;
+	int64_t r = size ? size : is_small ? 128 : 512;
 	val_t y = gen_input(g, "pixel_values", DIMS(1, 3, r, r)), feats[4];
 
 	for (int i = 0; i < 4; i++) {

@@ -283,11 +283,12 @@ static block_fn *const kinds[] = {conv_block, conv_block, grouped_block, depthwi
     turn_block, turn_block, shuffle_block, cut_block, attention_block, attention_block, mlp_block};
 
 void
-net_blocks(struct gen *g, bool is_small)
+net_blocks(struct gen *g, bool is_small, int64_t size)
 {
 	enum { BLOCKS = 24 };
 	struct blocks b = {.g = g, .rng = {gen_seed(g)}, .is_small = is_small};
 
+	(void)size; /* extents are drawn */
 	for (int i = 0; i < BLOCKS; i++) {
 		gen_enter(g, "block%d", i);
 		val_t y = kinds[rng_below(&b.rng, COUNT_OF(kinds))](&b);

@@ -194,14 +194,14 @@ decode(struct gen *g, val_t p, const struct level *l, val_t *boxes, val_t *confs
 }
 
 void
-net_yolov4(struct gen *g, bool is_small)
+net_yolov4(struct gen *g, bool is_small, int64_t size)
 {
 	static const double anchors[3][6] = {
 	    {12, 16, 19, 36, 40, 28}, {36, 75, 76, 55, 72, 146}, {142, 110, 192, 243, 459, 401}};
 	static const int repeats[2][4] = {{2, 8, 8, 4}, {1, 2, 2, 1}};
 	static const int64_t widths[] = {128, 256, 512, 1024};
 	struct yolo y = {g, is_small ? 8 : 1};
-	int64_t r = is_small ? 96 : 416, classes = is_small ? 8 : 1000;
+	int64_t r = size ? size : is_small ? 96 : 416, classes = is_small ? 8 : 1000;
 	val_t x = down1(&y, gen_input(g, "input", DIMS(1, 3, r, r))), d[4], p[3], boxes[3], confs[3];
 
 	for (int i = 0; i < 4; i++)
@@ -341,10 +341,10 @@ yolox_head(const struct yolo *y, val_t p, int64_t classes)
 }
 
 void
-net_yolox_nano(struct gen *g, bool is_small)
+net_yolox_nano(struct gen *g, bool is_small, int64_t size)
 {
 	struct yolo y = {g, is_small ? 2 : 1};
-	int64_t r = is_small ? 128 : 416, classes = is_small ? 8 : 80;
+	int64_t r = size ? size : is_small ? 128 : 416, classes = is_small ? 8 : 80;
 	val_t d[3], p[3], out[3];
 
 	backbone(&y, focus(&y, gen_input(g, "images", DIMS(1, 3, r, r))), is_small ? 1 : 3, d);
