@@ -147,6 +147,9 @@ struct pair_stats {
 bool pair_judge(double *ratio, uint32_t n, struct pair_stats *out);
 /* A time is a gain where the interval lies below 1. */
 bool pair_is_gain(const struct pair_stats *p);
+/* Of n that took turns, medians and their intervals: is it known which is the fastest, and that the others
+ * are slower or, to two thousandths, as fast? */
+bool pair_is_told(const struct pair_stats *p, uint32_t n);
 
 /* Results of two kernels on random and on adversarial inputs, equal bit for bit (equal.c). */
 struct equal_ask {

@@ -49,3 +49,31 @@ pair_is_gain(const struct pair_stats *p)
 {
 	return p->n > 0 && p->low > 0 && p->high < 1;
 }
+
+static bool
+is_known_to(const struct pair_stats *p, double share)
+{
+	return p->high - p->low <= share * p->ratio;
+}
+
+bool
+pair_is_told(const struct pair_stats *p, uint32_t n)
+{
+	static const double known_to = 0.004, at_least_to = 0.01; /* of its median, the whole interval */
+	uint32_t best = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (p[i].n == 0)
+			return false;
+		best = p[i].ratio < p[best].ratio ? i : best;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		double room = p[best].high - p[best].low; /* once more: it was looked at several times */
+
+		if (i == best || p[i].low > p[best].high + room)
+			continue;
+		if (!is_known_to(&p[i], known_to) || !is_known_to(&p[best], known_to))
+			return false;
+	}
+	return n == 0 || is_known_to(&p[best], at_least_to);
+}

@@ -10,7 +10,7 @@
 enum { PLAN_WARM_UPS = 2, MIN_PLAN_RUNS = 5, MAX_PLAN_RUNS = 4000 };
 /* A turn ends when it has lasted so long, or after that many runs that count. */
 static const int64_t turn_ns = 2000000;
-enum { TURN_RUNS = 20 };
+enum { TURN_RUNS = 20, FEW_TURNS = 16, EACH_TURNS = 8 };
 
 struct yard { /* what the plans are for */
 	const struct dev *dev;
@@ -170,6 +170,30 @@ have_all(const struct plan_run *p, uint32_t n, uint32_t runs, bool is_cpu)
 	return true;
 }
 
+/* What runs on the CPU ends when more runs would tell nothing: their budget is for plans of which nobody can
+ * say sooner. */
+static bool
+is_told(const struct plan_run *p, uint32_t n)
+{
+	struct arena tmp = {0};
+	struct pair_stats *s = NEW_ARRAY(&tmp, struct pair_stats, MAX_OF(n, 1u));
+	uint32_t n_timed = 0;
+	bool ok = true;
+
+	for (uint32_t i = 0; ok && i < n; i++) {
+		double *v = NEW_ARRAY(&tmp, double, MAX_OF(p[i].n, 1u));
+
+		if (p[i].t.fail != ERR_NONE)
+			continue;
+		for (uint32_t k = 0; k < p[i].n; k++)
+			v[k] = (double)p[i].sample[k];
+		ok = p[i].exec && pair_judge(v, p[i].n, &s[n_timed++]);
+	}
+	ok = ok && pair_is_told(s, n_timed);
+	arena_fini(&tmp);
+	return ok;
+}
+
 static void
 take_turn(const struct yard *c, struct plan_run *p, bool is_late)
 {
@@ -185,7 +209,8 @@ take_turn(const struct yard *c, struct plan_run *p, bool is_late)
 	}
 }
 
-/* All have as many turns, the last of them behind the end of the budget at most. */
+/* All have as many turns, the last of them behind the end of the budget at most.  It is looked at now and
+ * then whether they are told apart. */
 static void
 time_plans(const struct yard *c, struct plan_run *p, uint32_t n, int64_t budget_ns)
 {
@@ -195,9 +220,10 @@ time_plans(const struct yard *c, struct plan_run *p, uint32_t n, int64_t budget_
 		for (uint32_t i = 0; i < n; i++)
 			run_plan(c, &p[i], false, false);
 	for (int round = 0; round < MAX_PLAN_RUNS; round++) {
-		bool is_late = now_ns() >= until_ns;
+		bool is_late = now_ns() >= until_ns, is_look = round >= FEW_TURNS && round % EACH_TURNS == 0;
 
-		if ((round >= MIN_PLAN_RUNS && is_late && have_all(p, n, MIN_PLAN_RUNS, true)) ||
+		if ((is_look && is_told(p, n)) ||
+		    (round >= MIN_PLAN_RUNS && is_late && have_all(p, n, MIN_PLAN_RUNS, true)) ||
 		    have_all(p, n, MAX_PLAN_RUNS, false))
 			break;
 		for (uint32_t i = 0; i < n; i++)

@@ -139,11 +139,41 @@ many(void **state)
 	free(v);
 }
 
+static struct pair_stats
+about(double median, double either_way)
+{
+	return (struct pair_stats){
+	    .ratio = median, .low = median - either_way, .high = median + either_way, .n = 100};
+}
+
+/* Whole plans are told apart when the others are clearly slower, or all are known as well as anybody needs;
+ * what is near and not yet known goes on, and so does what nothing is known of. */
+static void
+told_apart(void **state)
+{
+	struct pair_stats x[3] = {about(100, .4), about(110, 2), about(150, 20)};
+
+	(void)state;
+	assert_true(pair_is_told(x, 3));
+	x[1] = about(102, 1);
+	assert_false(pair_is_told(x, 3));
+	x[0] = about(100, .1);
+	assert_true(pair_is_told(x, 3));
+	x[1] = about(100.3, .15);
+	assert_true(pair_is_told(x, 3)); /* as fast, for all that matters */
+	x[2].n = 0;
+	assert_false(pair_is_told(x, 3));
+	assert_true(pair_is_told(x, 1) && pair_is_told(x, 0));
+	x[0] = about(100, 3);
+	assert_false(pair_is_told(x, 1)); /* what is alone is to be known, too */
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(order_statistics), cmocka_unit_test(too_few),
-	    cmocka_unit_test(no_gain_at_the_edge), cmocka_unit_test(coverage), cmocka_unit_test(many)};
+	    cmocka_unit_test(no_gain_at_the_edge), cmocka_unit_test(coverage), cmocka_unit_test(many),
+	    cmocka_unit_test(told_apart)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
