@@ -85,7 +85,7 @@ key_of_heat(const struct desk_op *x, struct str heat)
 static bool
 run_siblings(struct db *db, struct desk_op *x, struct err *e)
 {
-	enum { OF_EACH = 4, MOST = 8192, MOST_BYTES = 16 << 20 };
+	enum { OF_EACH = 32, MOST = 4096, MOST_BYTES = 16 << 20 };
 	const struct m_cost_ask *m = &x->ask.cost_ask;
 	struct arena *a = &x->op.arena;
 	size_t bytes = 0;

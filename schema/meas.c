@@ -316,18 +316,48 @@ meas_known(struct db *db, struct arena *a, const struct hash *spec, const struct
 	return q_end(&q, e);
 }
 
+/* What else was tried of a sibling. */
+static bool
+list_tried(struct db *db, struct arena *a, const struct hash *spec, const struct meas_key *k, uint32_t most,
+    struct m_sibling *out, struct err *e)
+{
+	struct meas_key own = *k;
+	struct q q;
+
+	own.heat = out->heat;
+	q = q_start(db, SQL_MEAS_KNOWN, "hiititii", spec, own.env, (int64_t)own.threads, own.precision,
+	    (int64_t)own.epoch, own.heat, (int64_t)err_wire(ERR_TIMEOUT), db_wall(db) - DAY_NS);
+	out->tried = NEW_ARRAY(a, struct m_tried, most);
+	while (out->n_tried < most && q_step(&q)) {
+		struct m_tried *x = &out->tried[out->n_tried++];
+
+		x->schedule = q_text(&q, a, 0);
+		x->median_ns = q_int(&q, 1);
+	}
+	return q_end(&q, e);
+}
+
 bool
 meas_siblings(struct db *db, struct arena *a, const struct hash *structure, const struct meas_key *k,
     uint32_t most, struct m_sibling **out, uint32_t *n, struct err *e)
 {
+	enum { TRIED = 64 }; /* msg.def */
+	struct hash *spec = NEW_ARRAY(a, struct hash, MAX_OF(most, 1u));
 	struct q q = q_start(db, SQL_SIBLING_LIST, "hiitii", structure, k->env, (int64_t)k->threads,
 	    k->precision, (int64_t)k->epoch, (int64_t)most);
 
 	*out = NEW_ARRAY(a, struct m_sibling, MAX_OF(most, 1u));
-	for (*n = 0; *n < most && q_step(&q); (*n)++)
+	for (*n = 0; *n < most && q_step(&q); (*n)++) {
 		(*out)[*n] = (struct m_sibling){.spec = q_text(&q, a, 0),
 		    .heat = q_text(&q, a, 1),
 		    .schedule = q_text(&q, a, 2),
 		    .median_ns = q_int(&q, 3)};
-	return q_end(&q, e);
+		spec[*n] = q_hash(&q, 4);
+	}
+	if (!q_end(&q, e))
+		return false;
+	for (uint32_t i = 0; i < *n; i++)
+		if (!list_tried(db, a, &spec[i], k, TRIED, &(*out)[i], e))
+			return false;
+	return true;
 }

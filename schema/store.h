@@ -88,8 +88,8 @@ bool attempt_put(struct db *db, const struct hash *spec, const struct meas_key *
  * another model counts as reuse. */
 bool meas_find(struct db *db, struct arena *a, struct str text, const struct meas_key *k,
     const struct hash *model, struct m_cost *out, struct err *e) MUST_CHECK;
-/* Of kernels of that structure, whatever their extents, the best row of each, the newest first, `most` at the
- * most. In a. */
+/* Of kernels of that structure, whatever their extents, the best row of each and what else was tried, the
+ * newest first, `most` at the most. In a. */
 bool meas_siblings(struct db *db, struct arena *a, const struct hash *structure, const struct meas_key *k,
     uint32_t most, struct m_sibling **out, uint32_t *n, struct err *e) MUST_CHECK;
 /* The same as meas_find for a spec known by its digest, without counting. */

@@ -113,7 +113,13 @@ expect_room(struct tune *t, uint32_t n)
 /* Of a kernel that the predictor knows nothing of, and that this job has not measured itself. */
 static const double hearsay = 1;
 
-void
+static double
+within_hearsay(double off)
+{
+	return fmin(fmax(off, -hearsay), hearsay);
+}
+
+const struct told *
 expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns, uint32_t seat)
 {
 	struct told *x = &t->told[t->n_told++];
@@ -121,22 +127,40 @@ expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t me
 	struct cost_parts parts;
 	struct sample plain;
 	struct prediction p = {.is_far = true};
-	const uint16_t *leaves;
 	double ratio = log((double)measured_ns / (double)cost_work_ns(s, &t->hw, heat, &parts));
 
-	*x = (struct told){.seat = seat, .off = fmin(fmax(ratio - predict_usual, -hearsay), hearsay)};
+	*x = (struct told){.seat = seat, .ratio = ratio, .off = within_hearsay(ratio - predict_usual)};
 	predict_features(s, &parts, x->x);
 	if (t->predictor) {
 		sample_plain(&tmp, s, &t->target, &t->hw, heat, &plain);
 		predict_kernel(t->predictor, &plain, &p);
 	}
 	if (!p.is_far) {
-		x->off = x->heard = predict_heard(t->predictor, HEAD_KERNEL, &p, ratio - p.log_ratio);
-		leaves = leaves_of(t, &tmp, &plain);
-		x->weight = weight_for(t, leaves, seat);
-		tell_kin(t, leaves, UINT32_MAX, x->heard, 1);
+		x->off = predict_heard(t->predictor, HEAD_KERNEL, &p, ratio - p.log_ratio);
+		x->leaves = leaves_of(t, t->arena, &plain);
+		tell_kin(t, x->leaves, UINT32_MAX, x->off, 1);
 	}
 	arena_fini(&tmp);
+	return x;
+}
+
+/* The nearest kernel of the same structure speaks for it beside the forest: with twice the weight of the
+ * forest's own word (kin.c) where the two are nearly one, with seven tenths of that where height and width
+ * are as 1 to 2.  A tenth is left then, about. */
+static const double near_weight = 0.1, near_far = 4, near_sigma = 0.11;
+
+void
+expect_near(struct tune *t, uint32_t spec, const struct told *x, double apart)
+{
+	struct spec_cost *c = &t->cost[spec];
+	double close = exp(-apart / near_far), was = x->leaves ? weight_for(t, x->leaves, spec) : 0;
+	double more = fmax(near_weight * close - was, 0);
+	/* what the forest says of one of them alone tells nothing of the other */
+	double off = c->leaves && x->leaves ? x->off : within_hearsay(x->ratio - c->before);
+
+	c->kin.left += more * off;
+	c->kin.weight += more;
+	c->sigma = near_sigma / close;
 }
 
 void
@@ -169,17 +193,14 @@ before_line(const struct spec_cost *c)
 	return c->before + kin_shift(&c->kin);
 }
 
-/* Its kin are those of the job's kernel that it is like, which has heard it too. */
+/* What its seat, which has heard it, is still expected to be off by. */
 static struct predict_row
 row_of_sibling(const struct tune *t, const struct told *x)
 {
-	struct kin others = t->cost[x->seat].kin;
 	struct predict_row row;
 
-	others.left -= x->weight * x->heard;
-	others.weight -= x->weight;
 	memcpy(row.x, x->x, sizeof(row.x));
-	row.left = x->off - (x->weight > 0 ? kin_shift(&others) : 0);
+	row.left = x->off - kin_shift(&t->cost[x->seat].kin);
 	return row;
 }
 
@@ -230,10 +251,18 @@ expect_anew(struct tune *t)
 	expect_learn(t);
 }
 
+/* Of what is expected of it: the job's, or what a kernel that is nearly it leaves, if that is less. */
+static double
+sigma_of(const struct tune *t, const struct spec_cost *c)
+{
+	return c->sigma > 0 ? fmin(c->sigma, t->predict.sigma) : t->predict.sigma;
+}
+
 int64_t
 expect_ns(const struct tune *t, const struct spec_cost *c, double lean)
 {
-	double ns = (double)c->work_ns * predict_ratio(&t->predict, c->features, before_line(c), lean);
+	double low = before_line(c) - lean * sigma_of(t, c);
+	double ns = (double)c->work_ns * predict_ratio(&t->predict, c->features, low, 0);
 
 	return MAX_OF((int64_t)fmin(ns, 1e17), c->bound_ns);
 }

@@ -12,16 +12,18 @@ bool expect_open(struct tune *t, struct err *e) MUST_CHECK;
 /* Fills what is known of a spec before it is measured; parts: of ->work_ns. */
 void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
 /* Kernels that are none of the job's: for n of them there is room; this one is like the job's `seat` but for
- * extents, and took so long; there are no more. */
+ * extents, and took so long; of those of its structure it is the nearest of that spec, so far apart
+ * (siblings.c); there are no more. */
 struct told {
 	double x[PREDICT_FEATURES];
-	double off;           /* ln(measured / work), less what was expected */
-	double heard, weight; /* what its seat heard of it; 0: nothing */
+	double ratio, off; /* ln(measured / work); less what was expected */
+	const uint16_t *leaves;
 	uint32_t seat;
 };
 void expect_room(struct tune *t, uint32_t n);
-void expect_sibling(
+const struct told *expect_sibling(
     struct tune *t, const struct spec *s, struct str heat, int64_t measured_ns, uint32_t seat);
+void expect_near(struct tune *t, uint32_t spec, const struct told *x, double apart);
 void expect_begin(struct tune *t);
 /* From what is measured by now. */
 void expect_learn(struct tune *t);

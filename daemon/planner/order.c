@@ -59,22 +59,61 @@ move_up(struct str *list, uint32_t from, uint32_t to)
 	list[to] = s;
 }
 
+/* What that schedule took with other extents, beside the fastest one there; 0: nobody tried. */
+static double
+tried_ratio(const struct spec_cost *c, struct str schedule)
+{
+	static const double failed = 10; /* it may work here, but that is the last thing to try */
+	int64_t best = 0, its = 0;
+	bool is_there = false;
+
+	for (uint32_t i = 0; i < c->n_tried; i++) {
+		if (str_eq(c->tried[i].schedule, c->sibling))
+			best = c->tried[i].median_ns;
+		if (!str_eq(c->tried[i].schedule, schedule))
+			continue;
+		is_there = true;
+		its = c->tried[i].median_ns;
+	}
+	if (!is_there || best <= 0)
+		return 0;
+	return its > 0 ? fmax((double)its / (double)best, 1) : failed;
+}
+
+/* What a schedule is expected to take beside the one that was fastest with other extents, first_ns.  What was
+ * tried there is known; the others were worth no look there, and stand behind. */
+static double
+beside_sibling(const struct spec_cost *c, struct str schedule, double ns, double first_ns)
+{
+	double ratio = tried_ratio(c, schedule);
+
+	return ratio > 0 ? first_ns * ratio : fmax(ns, first_ns * (1 + beside));
+}
+
 /* What was fastest with other extents comes first: it is known by measuring, and the rest are not. */
 static void
 sibling_first(const struct spec_cost *c, struct order *o)
 {
-	uint32_t at = 0;
+	struct arena tmp = {0};
+	struct way *way = NEW_ARRAY(&tmp, struct way, MAX_OF(o->n, 1u));
+	double first_ns = 0;
 
-	while (at < o->n && !(c->sibling.p && str_eq(o->schedule[at], c->sibling)))
-		at++;
-	if (at == o->n)
-		return;
-	move_up(o->schedule, at, 0);
-	/* times stay in order: it is expected to be as fast as the fastest, and the others well behind */
-	for (uint32_t i = at; i > 0; i--)
-		o->ns[i] = o->ns[i - 1];
-	for (uint32_t i = 1; i < o->n; i++)
-		o->ns[i] = fmax(o->ns[i], o->ns[0] * (1 + beside));
+	for (uint32_t i = 0; i < o->n; i++)
+		if (c->sibling.p && str_eq(o->schedule[i], c->sibling))
+			first_ns = o->ns[i];
+	for (uint32_t i = 0; i < o->n; i++) {
+		bool is_first = first_ns > 0 && str_eq(o->schedule[i], c->sibling);
+
+		way[i] = (struct way){
+		    o->schedule[i], is_first ? 0 : beside_sibling(c, o->schedule[i], o->ns[i], first_ns), i};
+	}
+	if (first_ns > 0)
+		qsort(way, o->n, sizeof(*way), fastest_first);
+	for (uint32_t i = 0; i < o->n && first_ns > 0; i++) {
+		o->schedule[i] = way[i].schedule;
+		o->ns[i] = i > 0 ? way[i].ns : first_ns;
+	}
+	arena_fini(&tmp);
 }
 
 static void
@@ -91,7 +130,8 @@ fill(struct tune *t, const struct spec_cost *c, struct order *o, struct way *way
 		o->schedule[o->n] = way[o->n].schedule;
 		o->ns[o->n] = way[o->n].ns;
 	}
-	sibling_first(c, o);
+	if (c->n_tried != 1) /* else its only one is what was predicted there: no word on the others */
+		sibling_first(c, o);
 	o->sigma = apart * (interval_at(v, p->group, 0.84) - interval_at(v, p->group, 0.16)) / 2;
 }
 

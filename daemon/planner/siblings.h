@@ -1,6 +1,7 @@
 /* daemon/planner/siblings.h: what the store knows of kernels that compute the same with other extents: of
- * this model at another resolution, or of another model with such a block.  What they are off by puts right
- * what is expected of their kin here, and the schedule that is best of the nearest is tried first. */
+ * this model at another resolution, or of another model with such a block.  Of each kernel the one is heard
+ * that is nearest by its extents, those of weights first: what it is off by puts right what is expected of
+ * the kernel, and of its kin less, and its best schedule is tried first. */
 #ifndef KORCH_PLANNER_SIBLINGS_H
 #define KORCH_PLANNER_SIBLINGS_H
 

@@ -7,6 +7,7 @@
 #include "../orchestrate/lazy.h"
 
 struct order;
+struct m_tried;
 
 /* What is known of one spec (D15).  measured_ns: 0 until there is a time of any effort. */
 struct spec_cost {
@@ -22,7 +23,10 @@ struct spec_cost {
 	struct kin kin;         /* measured ones among its kin */
 	struct kin kin_before;  /* of those, what this job did not measure: siblings.c */
 	struct str sibling; /* the best schedule of the nearest kernel with other extents; .p is NULL: none */
-	double told;        /* what it is off by itself, as its kin know it */
+	const struct m_tried *tried; /* its schedules that were measured */
+	uint32_t n_tried;
+	double sigma; /* of what is expected then, as its logarithm; 0: the job's */
+	double told;  /* what it is off by itself, as its kin know it */
 	bool is_told;
 	int64_t first_ns; /* what the schedule was picked by; measured_ns is of its repeats, if any */
 	uint64_t repeats; /* sessions in which it was timed again */

@@ -43,6 +43,7 @@ desk_look_up(struct desk *d, struct str text)
 	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, emit_outcome, &list, &n);
 	*k = (struct known){.of = s,
 	    .way = NEW_ARRAY(&d->a, struct str, MAX_WAYS),
+	    .tried = NEW_ARRAY(&d->a, struct m_tried, MAX_WAYS),
 	    .spec = h,
 	    .structure = s.structure,
 	    .text = {str_dup(&d->a, text), text.n},
@@ -95,7 +96,9 @@ measure_ways(struct desk *d, struct known *k, const struct m_spec_ask *ask)
 			k->cost.median_ns = k->cost.first_ns = ns;
 			k->cost.schedule = list[i];
 		}
+		k->tried[k->n_ways - 1] = (struct m_tried){.schedule = list[i], .median_ns = ns};
 	}
+	k->heat = (struct str){str_dup(&d->a, ask->heat), ask->heat.n};
 	k->cost.effort = ask->effort;
 	k->cost.fail = k->cost.median_ns > 0 ? 0 : (uint64_t)err_wire(ERR_WRONG);
 	d->n_failed += k->cost.fail != 0;
@@ -111,9 +114,11 @@ tell_siblings(struct desk *d, const struct m_cost_ask *ask, struct m_cost_have *
 			if (hash_eq(&ask->structures[i].hash, &d->known[k].structure) &&
 			    d->known[k].cost.median_ns > 0)
 				s[have->n_siblings++] = (struct m_sibling){.spec = d->known[k].text,
-				    .heat = STR(""),
+				    .heat = d->known[k].heat,
 				    .schedule = d->known[k].cost.schedule,
-				    .median_ns = d->known[k].cost.median_ns};
+				    .median_ns = d->known[k].cost.median_ns,
+				    .tried = d->known[k].tried,
+				    .n_tried = d->known[k].n_ways};
 	for (uint32_t i = 0; d->lie > 0 && i < have->n_siblings; i += 3)
 		s[i].median_ns = (int64_t)((double)s[i].median_ns * d->lie) + 1;
 	have->siblings = s;

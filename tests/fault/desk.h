@@ -27,11 +27,12 @@ typedef int64_t (*desk_way)(struct desk *d, const struct spec *s, struct str hea
 
 struct known {
 	struct spec of;
-	struct str *way; /* schedules that were measured */
+	struct str *way;       /* schedules that were measured */
+	struct m_tried *tried; /* what each of them took; 0: it failed */
 	uint32_t n_ways;
 	struct hash spec, structure;
-	struct str text;
-	struct m_cost cost; /* what it would be measured at */
+	struct str text, heat; /* heat: when it was measured by its ways */
+	struct m_cost cost;    /* what it would be measured at */
 	bool is_measured, is_out;
 };
 struct desk {

@@ -482,7 +482,7 @@ gen_avgpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p)
 }
 
 val_t
-gen_reduce(struct gen *g, const char *op, val_t x, int axis)
+gen_reduction(struct gen *g, const char *op, val_t x, int axis)
 {
 	struct val out = *x;
 

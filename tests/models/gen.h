@@ -60,7 +60,7 @@ val_t gen_linear(struct gen *g, val_t x, int64_t co, bool has_bias, const char *
 val_t gen_maxpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p);
 val_t gen_avgpool(struct gen *g, val_t x, int64_t k, int64_t s, int64_t p);
 /* ReduceMean and its like along one axis, which stays with one element. */
-val_t gen_reduce(struct gen *g, const char *op, val_t x, int axis);
+val_t gen_reduction(struct gen *g, const char *op, val_t x, int axis);
 /* Over `size` channels. */
 val_t gen_lrn(struct gen *g, val_t x, int64_t size);
 val_t gen_global_average(struct gen *g, val_t x);

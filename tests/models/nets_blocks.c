@@ -125,7 +125,7 @@ reduce_block(struct blocks *b)
 	static const char *const op[] = {"ReduceMean", "ReduceMax", "ReduceL2", "ReduceMin"};
 	int64_t axis = PICK(b, 1, 2, 3);
 	val_t y = rng_below(&b->rng, 2) ? gen_bi(b->g, "Mul", x, x) : gen_act(b->g, any_act(b), x);
-	val_t m = gen_reduce(b->g, op[rng_below(&b->rng, COUNT_OF(op))], y, (int)axis);
+	val_t m = gen_reduction(b->g, op[rng_below(&b->rng, COUNT_OF(op))], y, (int)axis);
 
 	return rng_below(&b->rng, 2) ? m : gen_bi(b->g, "Sub", y, m);
 }

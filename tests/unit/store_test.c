@@ -101,8 +101,8 @@ siblings_of(struct box *b, const struct hash *structure, const struct meas_key *
 	return out;
 }
 
-/* Kernels that compute the same with other extents are found, each by its best row; others, and those of
- * other environments, are not. */
+/* Kernels that compute the same with other extents are found, each by its best row, with what else was tried;
+ * others, and those of other environments, are not. */
 static void
 siblings(void **state)
 {
@@ -128,6 +128,9 @@ siblings(void **state)
 	assert_int_equal(n, 2);
 	assert_true(str_is(have[0].spec, text[1]) && str_is(have[0].schedule, "fast"));
 	assert_int_equal(have[0].median_ns, 100);
+	assert_int_equal(have[0].n_tried, 2);
+	assert_true(str_is(have[0].tried[1].schedule, "slow") && have[0].tried[1].median_ns == 200);
+	assert_int_equal(have[1].n_tried, 1);
 	assert_true(str_is(have[1].spec, text[0]));
 	(void)siblings_of(&b, &exp64.structure, &k, 1, &n);
 	assert_int_equal(n, 1);
