@@ -1,0 +1,115 @@
+/* Which kernel with other extents speaks for one of a job's: its own layer at another resolution, and not one
+ * of its structure that does about the same work. */
+#include "../../daemon/planner/expect.h"
+#include "../../daemon/planner/siblings.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define CONV(IN, WEIGHT, OUT)                                                                                \
+	"spec 1\n%0 = input f32[" IN "]\n%1 = weight f32[" WEIGHT "]\n%2 = conv %0 %1 lo=[0,0] hi=[0,0] "    \
+	"stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[" OUT "]\noutput %2\n"
+static const char *const job_kernel = CONV("1,30,30,32", "3,3,32,32", "1,28,28,32"),
+			 *const own_layer = CONV("1,16,16,32", "3,3,32,32", "1,14,14,32"),
+			 *const same_work = CONV("1,64,64,8", "9,9,8,3", "1,56,56,3");
+
+/* A job of that kernel alone, of which nothing is known. */
+static void
+open_job(struct tune *t, struct arena *a)
+{
+	struct err e = {0};
+	struct cost_parts parts;
+	struct spec *s = NEW(a, struct spec);
+
+	*t = (struct tune){.arena = a, .hw = hw_fastest};
+	if (!spec_read(a, str_of(job_kernel), s, &e))
+		fail_msg("%s", e.msg);
+	t->front.cands.specs = s;
+	t->front.cands.n_specs = 1;
+	t->cost = NEW(a, struct spec_cost);
+	t->cost[0].heat = STR("");
+	t->cost[0].state = LAZY_OPEN;
+	t->cost[0].work_ns = cost_work_ns(s, &t->hw, STR(""), &parts);
+	t->cost[0].bound_ns = 1;
+	expect_spec(t, 0, &parts);
+}
+
+/* It took `times` what its work takes, by that schedule, and half as much again by another one. */
+static struct m_sibling
+measured(struct tune *t, const char *text, const char *schedule, double times)
+{
+	struct m_tried *tried = NEW_ARRAY(t->arena, struct m_tried, 2);
+	struct spec s;
+	struct err e = {0};
+	int64_t ns;
+
+	if (!spec_read(t->arena, str_of(text), &s, &e))
+		fail_msg("%s", e.msg);
+	ns = (int64_t)(times * (double)cost_work_ns(&s, &t->hw, STR(""), NULL));
+	tried[0] = (struct m_tried){.schedule = str_of(schedule), .median_ns = ns};
+	tried[1] = (struct m_tried){.schedule = STR("split=0"), .median_ns = ns * 3 / 2};
+	return (struct m_sibling){.spec = str_of(text),
+	    .heat = STR(""),
+	    .schedule = str_of(schedule),
+	    .median_ns = ns,
+	    .tried = tried,
+	    .n_tried = 2};
+}
+
+static void
+own_layer_speaks(void **state)
+{
+	struct arena a = {0};
+	struct tune t;
+	double alone, with;
+
+	(void)state;
+	for (int order = 0; order < 2; order++) {
+		struct m_sibling m[2];
+
+		open_job(&t, &a);
+		alone = (double)expect_ns(&t, &t.cost[0], 0);
+		m[order] = measured(&t, own_layer, "wino=4", 1.1);
+		m[1 - order] = measured(&t, same_work, "block=28", 4);
+		siblings_take(&t, m, 2);
+		assert_true(str_is(t.cost[0].sibling, "wino=4"));
+		assert_int_equal(t.cost[0].n_tried, 2);
+		with = (double)expect_ns(&t, &t.cost[0], 0) / (double)t.cost[0].work_ns;
+		assert_true(with < alone / (double)t.cost[0].work_ns && with < 1.3);
+		assert_true(t.cost[0].sigma > 0.1 && t.cost[0].sigma < 0.2);
+	}
+	arena_fini(&a);
+}
+
+/* Where there is nothing nearer, the other one is better than nothing, and less is believed of it. */
+static void
+others_are_heard_less(void **state)
+{
+	struct arena a = {0};
+	struct tune t;
+	struct m_sibling m;
+	double alone;
+
+	(void)state;
+	open_job(&t, &a);
+	alone = (double)expect_ns(&t, &t.cost[0], 0);
+	m = measured(&t, same_work, "block=28", 4);
+	siblings_take(&t, &m, 1);
+	assert_true(str_is(t.cost[0].sibling, "block=28"));
+	assert_true((double)expect_ns(&t, &t.cost[0], 0) < 1.2 * alone);
+	assert_true(t.cost[0].sigma > 0.4);
+	arena_fini(&a);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(own_layer_speaks), cmocka_unit_test(others_are_heard_less)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
