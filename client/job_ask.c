@@ -224,7 +224,7 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 	uint64_t threads;
 	struct str fusion = str_of(opt_text(o, OPT_fusion)), rewrites = str_of(opt_text(o, OPT_rewrites));
 	struct str winograd = str_of(opt_text(o, OPT_winograd));
-	struct str precision = str_of(opt_text(o, OPT_precision));
+	struct str precision = str_of(opt_text(o, OPT_precision)), solver = str_of(opt_text(o, OPT_solver));
 
 	if (!read_threads(o, &threads, e))
 		return false;
@@ -239,6 +239,8 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 		return err_set(e, ERR_USAGE, "--rewrites %s: it is on or off", rewrites.p);
 	if (!str_is(winograd, "on") && !str_is(winograd, "off"))
 		return err_set(e, ERR_USAGE, "--winograd %s: it is on or off", winograd.p);
+	if (!str_is(solver, "clp") && !str_is(solver, "lp_solve"))
+		return err_set(e, ERR_USAGE, "--solver %s: it is clp or lp_solve", solver.p);
 	if (!check_predictor(o, e) || !check_precision(o, precision, e) || !check_memory(o, e) ||
 	    !check_perturb(o, e))
 		return false;
@@ -260,6 +262,7 @@ read_options(struct arena *a, const struct opts *o, struct m_options *out, struc
 	    .fusion = fusion,
 	    .only_form = str_is(rewrites, "off"),
 	    .no_winograd = str_is(winograd, "off"),
+	    .solver = str_is(solver, "clp") ? STR("") : solver,
 	    .effort = (uint64_t)opt_int(o, OPT_effort),
 	    .dump = stages_wanted(o),
 	    .unplaceable_ns = (int64_t)(opt_real(o, OPT_unplaceable_timeout) * 1e9),

@@ -10,7 +10,7 @@ arg_number(const struct opt_call *c, const char *name, int64_t *out, struct err 
 {
 	*out = 0;
 	return str_to_i64(str_of(opt_arg(c, name, "0")), out) ||
-	    err_set(e, ERR_USAGE, "--%s wants a number", name);
+	    err_set(e, ERR_USAGE, "%s wants a number", name);
 }
 
 /* Solves, checks order and bound without the solver's code, prints the plan. */
@@ -23,12 +23,14 @@ opt_orchestrate(struct opt_call *c, struct err *e)
 	int64_t states, width, rounds;
 	double bound;
 
-	if (!arg_number(c, "states", &states, e) || !arg_number(c, "width", &width, e) ||
-	    !arg_number(c, "rounds", &rounds, e) || !blp_read(c->a, c->text, &p, e))
+	if (!arg_number(c, "--states", &states, e) || !arg_number(c, "--width", &width, e) ||
+	    !arg_number(c, "--rounds", &rounds, e) || !blp_read(c->a, c->text, &p, e))
 		return false;
 	lim.max_states = (uint64_t)states;
 	lim.beam_width = (uint32_t)width;
 	lim.max_rounds = (uint32_t)rounds;
+	if (!blp_solver_read(str_of(opt_arg(c, "--solver", "")), &lim.solver, e))
+		return false;
 	if (!blp_solve(c->a, &p, NULL, 0, &lim, &r, e) || !blp_check_order(&p, r.chosen, r.n_chosen, e) ||
 	    !blp_check_bound(&p, r.rows, r.n_rows, &bound, e))
 		return false;

@@ -18,6 +18,14 @@ struct blp_state {
 	uint32_t *wanted;       /* as given, for words */
 };
 
+bool
+blp_solver_read(struct str name, enum blp_solver *out, struct err *e)
+{
+	*out = str_is(name, "lp_solve") ? BLP_LP_SOLVE : BLP_CLP;
+	return *out == BLP_LP_SOLVE || name.n == 0 || str_is(name, "clp") ||
+	    err_set(e, ERR_USAGE, "--solver %.*s: it is clp or lp_solve", STR_ARG(name));
+}
+
 static struct blp_limits
 with_defaults(const struct blp_limits *lim)
 {
@@ -29,6 +37,8 @@ with_defaults(const struct blp_limits *lim)
 		l.max_states = 8u * 1000 * 1000;
 	if (l.max_rounds == 0)
 		l.max_rounds = 80;
+	if (l.max_work == 0)
+		l.max_work = (uint64_t)4000 * 1000 * 1000;
 	return l;
 }
 
@@ -237,7 +247,10 @@ solve(struct arena *a, struct blp_state *st, const int64_t *cost, const uint32_t
 		if (!has_duals)
 			solve_cover(st);
 		s.lp = st->lp;
-		(has_duals ? search_plan : search_run)(&s);
+		if (!has_duals && st->limits.solver == BLP_LP_SOLVE)
+			ok = search_direct(&s, e);
+		else
+			(has_duals ? search_plan : search_run)(&s);
 	}
 	if (ok && !has_duals) {
 		memcpy(st->last, s.set, sizeof(*s.set) * s.n_set);
@@ -245,6 +258,7 @@ solve(struct arena *a, struct blp_state *st, const int64_t *cost, const uint32_t
 	}
 	if (ok)
 		write_result(a, &s, cost, out);
+	out->solver = has_duals ? BLP_CLP : st->limits.solver;
 	arena_fini(&tmp);
 	return ok;
 }

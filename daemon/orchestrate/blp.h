@@ -30,10 +30,19 @@ struct blp {
 	const struct blp_node *nodes; /* may be NULL */
 	uint32_t n_nodes;
 };
+/* Who looks for the plan and proves it: the frontier programme under the covering program's duals, or
+ * lp_solve by the binary program as it stands (small programs, as a check of the other: ERR_LIMIT where it is
+ * too large, ERR_WRONG where the two contradict each other).  The duals are Clp's in either case: lazy
+ * profiling and certificates rest on them. */
+enum blp_solver { BLP_CLP, BLP_LP_SOLVE };
+/* "clp", "lp_solve"; "" is BLP_CLP.  ERR_USAGE. */
+bool blp_solver_read(struct str name, enum blp_solver *out, struct err *e) MUST_CHECK;
 struct blp_limits {               /* counted work, never seconds (D21); zero means the default */
 	uint32_t beam_width;      /* states kept per tensor by the widest beam; 6,400 */
 	uint64_t max_states;      /* of all programmes together; 8 million */
 	uint32_t max_rounds;      /* of row separation; 80.  1: coverage rows only */
+	uint64_t max_work;        /* of lp_solve: steps of its simplex times rows and columns; 4e9 */
+	enum blp_solver solver;   /* of blp_solve() and blp_solve_again() */
 	bool (*stop)(void *self); /* asked now and then, true ends the work; may be NULL */
 	void *self;
 };
@@ -48,9 +57,10 @@ struct blp_result {
 	int64_t cost;
 	int64_t bound; /* proven lower bound; == cost when proved */
 	bool proved;
-	double *reduced;      /* per kernel: any plan that uses k costs >= pi + reduced[k] */
-	double pi;            /* sum of the safe duals: exact, they are multiples of 2^-20 */
-	struct blp_row *rows; /* those with a dual */
+	double *reduced;        /* per kernel: any plan that uses k costs >= pi + reduced[k] */
+	enum blp_solver solver; /* who chose */
+	double pi;              /* sum of the safe duals: exact, they are multiples of 2^-20 */
+	struct blp_row *rows;   /* those with a dual */
 	uint32_t n_rows;
 	uint64_t n_states, n_made,
 	    n_simplex; /* states that count against the limit; made, most of them dropped at once */

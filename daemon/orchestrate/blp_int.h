@@ -121,6 +121,18 @@ bool greedy_plan(struct arena *a, const struct prog *g, uint32_t **set, uint32_t
 /* Takes away kernels that a plan can do without, dearest first. */
 void greedy_trim(struct arena *tmp, const struct prog *g, uint32_t *set, uint32_t *n);
 
+/* ---- the choice by lp_solve (direct.c) --------------------------------------------------------- */
+struct direct_out {
+	uint32_t *set, n_set; /* kernels, in no order */
+	int64_t cost;
+	bool proved; /* false: it was stopped, or kept waiting for itself in circles; the rest is not set */
+};
+/* ERR_LIMIT: too large; ERR_FAILED: lp_solve found none. */
+/* rows: kernels of which every plan has one, n_rows lists; they are given to lp_solve beside the program's
+ * own, whose linear relaxation is far below the optimum. */
+bool direct_run(struct arena *a, const struct blp *p, const struct lists *rows, uint32_t n_rows,
+    const struct blp_limits *lim, struct direct_out *out, struct err *e) MUST_CHECK;
+
 /* ---- the search that closes the gap (search.c) ----------------------------------------------- */
 struct search {
 	struct arena *a;
@@ -137,7 +149,12 @@ struct search {
 	uint32_t n_branches;
 };
 void search_run(struct search *s);
+/* Fills rows and dual from lp. */
+void search_rows(struct search *s);
 /* The beams alone. */
 void search_plan(struct search *s);
+/* lp_solve in place of the search.  Stopped, it leaves the best plan known and the bound of the duals.
+ * ERR_WRONG: its optimum is not what plans and duals allow. */
+bool search_direct(struct search *s, struct err *e) MUST_CHECK;
 
 #endif

@@ -23,14 +23,25 @@ void simplex_forget(struct simplex *s);
 bool simplex_run(struct simplex *s, const double **x, const double **dual);
 uint64_t simplex_steps(const struct simplex *s);
 
-/* min c.x, x binary; rows: sum of coef*x >= rhs.  Proven optimum or false. */
+/* min c.x, x binary; rows: sum of coef*x >= rhs. */
 struct binary_row {
 	uint32_t n;
 	const uint32_t *col;
 	const double *coef;
 	double rhs;
 };
-bool binary_run(
-    uint32_t n_cols, const double *cost, uint32_t n_rows, const struct binary_row *rows, uint8_t *x);
+enum binary_end {
+	BINARY_OPTIMUM, /* proven: x is it */
+	BINARY_LIMIT,   /* more steps would have been needed */
+	BINARY_STOPPED, /* ->stop said so */
+	BINARY_NONE     /* infeasible, or lp_solve lost its way */
+};
+struct binary_limit {
+	uint64_t max_steps;       /* of the simplex; 0: no limit */
+	bool (*stop)(void *self); /* asked at each of them; may be NULL */
+	void *self;
+};
+enum binary_end binary_run(uint32_t n_cols, const double *cost, uint32_t n_rows,
+    const struct binary_row *rows, const struct binary_limit *limit, uint8_t *x);
 
 #endif

@@ -336,8 +336,8 @@ prove(struct search *s)
 	s->bound = MAX_OF(s->bound, MIN_OF(s->cost, given_up));
 }
 
-static void
-take_rows(struct search *s)
+void
+search_rows(struct search *s)
 {
 	uint32_t *count = NEW_ARRAY(s->a, uint32_t, s->lp.n_rows), n;
 
@@ -361,7 +361,7 @@ take_rows(struct search *s)
 void
 search_plan(struct search *s)
 {
-	take_rows(s);
+	search_rows(s);
 	s->bound = MIN_OF(bound_of(s->lp.pi), s->cost);
 	if (!is_closed(s))
 		find_plan(s);

@@ -98,6 +98,7 @@ evidence_make(struct making *m)
 	by_duals = (int64_t)ceil(m->in->choice->pi);
 	plan->certificate = by_duals >= plan->bound_ns
 	    ? STR("bound checked by duals")
-	    : str_of(arena_printf(m->a, "LP bound %lld checked; optimality by search (--resolve repeats it)",
-		  (long long)by_duals));
+	    : str_of(arena_printf(m->a, "LP bound %lld checked; optimality by %s", (long long)by_duals,
+		  m->in->choice->solver == BLP_LP_SOLVE ? "lp_solve (--resolve searches)"
+							: "search (--resolve repeats it)"));
 }

@@ -63,7 +63,7 @@ choose_own(struct tune *t, struct blp_result *out, struct err *e)
 {
 	int64_t *cost = kernel_costs(t, t->arena, expected_of);
 
-	t->solver = blp_state_new(&t->program.blp, NULL);
+	t->solver = blp_state_new(&t->program.blp, &(struct blp_limits){.solver = t->solver_asked});
 	for (uint32_t k = 0; k < t->program.n_kernels; k++)
 		t->program.kernels[k].cost = cost[k];
 	return blp_solve_again(t->arena, t->solver, cost, NULL, 0, out, e) || err_in(e, "choosing kernels");

@@ -229,7 +229,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 		return false;
 	if (t.start.options.unplaceable_ns <= 0)
 		t.start.options.unplaceable_ns = (int64_t)DEFAULT_UNPLACEABLE_S * 1000000000;
-	ok = take_device(&t, e) && run(&t, e);
+	ok = blp_solver_read(start->options.solver, &t.solver_asked, e) && take_device(&t, e) && run(&t, e);
 	if (t.solver)
 		blp_state_free(t.solver);
 	arena_fini(&t.choice_arena);

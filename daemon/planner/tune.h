@@ -81,7 +81,8 @@ struct tune {
 	struct front front;
 	struct program program;
 	struct blp_state *solver;
-	struct arena choice_arena; /* of `choice`, renewed with it */
+	enum blp_solver solver_asked; /* --solver */
+	struct arena choice_arena;    /* of `choice`, renewed with it */
 	struct blp_result choice;
 	uint32_t *measured_plan, n_measured_plan; /* kernels of the best plan with all specs measured */
 	uint32_t *start_plan, n_start_plan;       /* what there was before this job measured anything */

@@ -419,6 +419,64 @@ agrees_with_lp_solve_directly(void **state)
 	assert_true(n_proved > N_DIRECT * 9 / 10);
 }
 
+/* The choice by lp_solve: it runs, it costs the same, and the duals are as good a bound of it. */
+static void
+lp_solve_chooses_as_well(void **state)
+{
+	uint32_t n_proved = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= N_DIRECT; seed++) {
+		struct arena a = {0};
+		struct rng r = {seed * 11};
+		struct blp p = random_program(&a, &r, true);
+		const struct blp_limits by_lp_solve = {.solver = BLP_LP_SOLVE};
+		struct blp_result ours, theirs;
+		struct err e = {0};
+		double bound;
+
+		if (!blp_solve(&a, &p, NULL, 0, NULL, &ours, &e) ||
+		    !blp_solve(&a, &p, NULL, 0, &by_lp_solve, &theirs, &e) ||
+		    !blp_check_order(&p, theirs.chosen, theirs.n_chosen, &e) ||
+		    !blp_check_bound(&p, theirs.rows, theirs.n_rows, &bound, &e))
+			fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
+		assert_int_equal(theirs.solver, BLP_LP_SOLVE);
+		assert_true(bound <= (double)theirs.cost);
+		if (ours.proved && theirs.proved && ours.cost != theirs.cost)
+			fail_msg("seed %llu: lp_solve chooses for %lld, we for %lld",
+			    (unsigned long long)seed, (long long)theirs.cost, (long long)ours.cost);
+		n_proved += ours.proved && theirs.proved;
+		arena_fini(&a);
+	}
+	print_message("both proved %u of %d\n", n_proved, N_DIRECT);
+	assert_true(n_proved > N_DIRECT * 9 / 10);
+}
+
+/* What is too large for lp_solve is refused in words that say what to do, and leaves nothing behind: the
+ * same state goes on with the other solver. */
+static void
+too_large_for_lp_solve(void **state)
+{
+	struct arena a = {0};
+	struct rng r = {5};
+	struct blp p = random_program(&a, &r, true);
+	const struct blp_limits little = {.solver = BLP_LP_SOLVE, .max_work = 1};
+	struct blp_state *s = blp_state_new(&p, &little);
+	int64_t *cost = costs_of(&a, &p);
+	struct blp_result out;
+	struct err e = {0};
+
+	(void)state;
+	assert_false(blp_solve_again(&a, s, cost, NULL, 0, &out, &e));
+	assert_int_equal(e.code, ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "--solver clp"));
+	e = (struct err){0};
+	blp_state_limit(s, NULL);
+	assert_true(blp_solve_again(&a, s, cost, NULL, 0, &out, &e) && out.proved);
+	blp_state_free(s);
+	arena_fini(&a);
+}
+
 /* Costs rise, as measurements replace bounds, and kernels fail: the kept state forgets nothing
  * that matters and remembers nothing that is wrong. */
 static void
@@ -510,6 +568,8 @@ main(void)
 	    cmocka_unit_test(limits_bound_the_work),
 	    cmocka_unit_test(a_cancelled_run_still_gives_a_plan),
 	    cmocka_unit_test(agrees_with_lp_solve_directly),
+	    cmocka_unit_test(lp_solve_chooses_as_well),
+	    cmocka_unit_test(too_large_for_lp_solve),
 	    cmocka_unit_test(solving_again_equals_solving_afresh),
 	    cmocka_unit_test(equal_chains_end_equal),
 	};
