@@ -3,9 +3,9 @@
 #ifndef KORCH_WORKER_CUDA_INT_H
 #define KORCH_WORKER_CUDA_INT_H
 
+#include "../kernels/device/gpu_fake.h"
 #include "../kernels/sass/cubin.h"
 #include "gpu_child.h"
-#include "gpu_fake/gpu_fake.h"
 #include "gpu_keep.h"
 #include "unit.h"
 

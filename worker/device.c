@@ -1,7 +1,7 @@
 /* worker/device.c: finds a device by its name; what all kinds share. */
 #include "device.h"
 
-#include "gpu_fake/gpu_fake.h"
+#include "../kernels/device/gpu_fake.h"
 
 bool
 device_open(struct arena *a, struct str name, struct device_conf *conf, struct device *out, struct err *e)

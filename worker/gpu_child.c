@@ -1,7 +1,7 @@
 /* worker/gpu_child.c: opens a driver, real or fake, and a device of it. */
 #include "gpu_child.h"
 
-#include "gpu_fake/gpu_fake.h"
+#include "../kernels/device/gpu_fake.h"
 
 #include <stdlib.h>
 #include <string.h>

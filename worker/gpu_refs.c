@@ -1,7 +1,7 @@
 /* worker/gpu_refs.c: small kernels of known kind.  They prove that the device computes rightly, show
  * its clock beside every measurement, and calibrate what a launch and a byte cost at best. */
 #include "gpu_child.h"
-#include "gpu_fake/gpu_fake.h"
+#include "../kernels/device/gpu_fake.h"
 
 #include "../kernels/cost/gpu.h"
 

@@ -8,6 +8,7 @@
 
 #include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
+#include "../kernels/device/gpu_fake.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -157,6 +158,8 @@ spawn(struct measure_child *c, const char *const *reads, struct err *e)
 
 	c->has_seen_plans = reads != NULL;
 	c->n_starts++;
+	if (*c->fake && measure_jail(s.device) != JAIL_MEASURE && !gpu_fake_load(e))
+		return false;
 	if (!measure_spawn(&s, &c->pid, &fd, e))
 		return false;
 	measure_pipe_parent(&c->pipe, fd);

@@ -38,6 +38,11 @@ struct cuda {
 	bool is_sticky;
 };
 
+/* All functions of a library, by the names of its rows; false, with the sentence of the first that is missing
+ * in g->why.  find: one of them, NULL where there is none of that name. */
+typedef void *gpu_find(void *self, enum gpu_lib lib, const char *name);
+bool gpu_fill(struct gpu *g, enum gpu_lib lib, const char *soname, gpu_find *find, void *self);
+
 /* Keeps the first status that is not 0; `what` names the call. */
 bool cuda_good(struct cuda *c, int status, const char *what);
 bool cuda_is_well(const struct cuda *c);

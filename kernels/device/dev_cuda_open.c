@@ -1,6 +1,6 @@
 /* kernels/device/dev_cuda_open.c: NVIDIA's libraries by lists of sonames, their functions by lists of
  * names.  What is missing is kept as a sentence; nothing here fails. */
-#include "gpu.h"
+#include "dev_cuda_int.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -89,7 +89,14 @@ open_one(const char *soname)
 }
 
 static void *
-find(void *h, struct str names)
+find_real(void *handle, enum gpu_lib lib, const char *name)
+{
+	(void)lib;
+	return dlsym(handle, name);
+}
+
+static void *
+find_any(gpu_find *find, void *self, enum gpu_lib lib, struct str names)
 {
 	char name[96];
 
@@ -98,20 +105,19 @@ find(void *h, struct str names)
 		void *p;
 
 		(void)snprintf(name, sizeof(name), "%.*s", STR_ARG(one));
-		p = dlsym(h, name);
+		p = find(self, lib, name);
 		if (p)
 			return p;
 	}
 	return NULL;
 }
 
-/* All functions of a library; false with the sentence of the first that is missing. */
-static bool
-fill(struct gpu *g, enum gpu_lib lib, const char *soname)
+bool
+gpu_fill(struct gpu *g, enum gpu_lib lib, const char *soname, gpu_find *find, void *self)
 {
 	for (size_t i = 0; i < libs[lib].n; i++) {
 		const struct name *n = &libs[lib].names[i];
-		void *p = find(g->handle[lib], str_of(n->names));
+		void *p = find_any(find, self, lib, str_of(n->names));
 
 		if (!p && n->need == MUST) {
 			(void)snprintf(g->why[lib], sizeof(g->why[lib]),
@@ -139,7 +145,7 @@ open_lib(struct gpu *g, enum gpu_lib lib)
 		g->handle[lib] = open_one(soname);
 		if (!g->handle[lib])
 			continue;
-		g->has[lib] = fill(g, lib, soname);
+		g->has[lib] = gpu_fill(g, lib, soname, find_real, g->handle[lib]);
 		if (!g->has[lib]) {
 			(void)dlclose(g->handle[lib]);
 			g->handle[lib] = NULL;
@@ -192,7 +198,7 @@ take_rtc(struct gpu *g, const char *soname)
 		return true;
 	}
 	g->handle[GPU_NVRTC] = h;
-	g->has[GPU_NVRTC] = fill(g, GPU_NVRTC, soname);
+	g->has[GPU_NVRTC] = gpu_fill(g, GPU_NVRTC, soname, find_real, h);
 	return g->has[GPU_NVRTC];
 }
 

@@ -3,7 +3,7 @@
 #include "gpu_rig.h"
 
 #include "../../kernels/emit/emit.h"
-#include "../../worker/gpu_fake/gpu_fake.h"
+#include "../../kernels/device/gpu_fake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

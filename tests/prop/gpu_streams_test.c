@@ -4,7 +4,7 @@
  * be made is said, and what is not faster is not used.  threads: yes */
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/run/gpu_plan.h"
-#include "../../worker/gpu_fake/gpu_fake.h"
+#include "../../kernels/device/gpu_fake.h"
 
 #include <pthread.h>
 #include <setjmp.h>

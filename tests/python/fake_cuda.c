@@ -1,7 +1,7 @@
 /* tests/python/fake_cuda.c: libcuda.so.1 over the fake GPU (worker/gpu_fake), for a process that opens the
  * driver by its name: KORCH_CUDA_LIB names the folder.  The fake's functions stand in a table; each name of
  * the driver's jumps to its place. */
-#include "../../worker/gpu_fake/gpu_fake.h"
+#include "../../worker/gpu_fake/gpu_fake_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ open_fake(void)
 	struct gpu g;
 	struct err e = {0};
 
-	if (!gpu_fake_open(STR("gpu=a100,seed=1,replay=1"), &g, &e)) {
+	if (!gpu_fake_make(STR("gpu=a100,seed=1,replay=1"), &g, &e)) {
 		(void)fprintf(stderr, "fake_cuda: %s\n", e.msg);
 		abort();
 	}

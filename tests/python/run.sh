@@ -59,6 +59,9 @@ export XDG_DATA_HOME=$tmp/data XDG_CACHE_HOME=$tmp/cache XDG_CONFIG_HOME=$tmp/co
 export KORCH_LOCK_DIR=/tmp/korch-$(id -u) KORCH_THREADS=1
 mkdir -p -m 0700 "$KORCH_LOCK_DIR"
 unset KORCH_DAEMON KORCH_DATA KORCH_BIN
+for fake in "$build"/lib*/korch "$build"/lib*/*/korch; do # a wheel has none
+	[ -e "$fake/libkorch-fake-gpu.so" ] && export KORCH_FAKE_GPU=$fake
+done
 [ -e "$build/fake_cuda/libcuda.so.1" ] && export KORCH_FAKE_CUDA=$build/fake_cuda
 cd "$here" || exit 1
 [ $# -gt 0 ] || set -- .

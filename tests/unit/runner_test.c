@@ -2,7 +2,7 @@
  * GPU, from the host's and from the device's memory; and what is said where it cannot run. */
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/run/gpu_plan.h"
-#include "../../worker/gpu_fake/gpu_fake.h"
+#include "../../kernels/device/gpu_fake.h"
 #include "../harness/plan_sample.h"
 
 #include <setjmp.h>

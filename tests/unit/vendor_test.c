@@ -1,7 +1,7 @@
 /* Kernels of cuBLASLt and cuDNN on the fake GPU: each algorithm's result is the definition's; what is not
  * there, too old, too hungry or broken is said; bytes from outside are checked. */
 #include "../../kernels/vendor/vendor.h"
-#include "../../worker/gpu_fake/gpu_fake.h"
+#include "../../kernels/device/gpu_fake.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -520,15 +520,14 @@ set_one(struct conf *c, struct str key, struct str value)
 }
 
 int64_t
-gpu_fake_kernel_ns(void)
+gpu_fake_setting(const char *name)
 {
-	return (int64_t)fake.c.kernel_ms * 1000000;
-}
-
-int
-gpu_fake_taken(void)
-{
-	return (int)MIN_OF(fake.c.dev, (uint64_t)INT32_MAX);
+#define X(N)                                                                                                 \
+	if (strcmp(name, #N) == 0)                                                                           \
+		return (int64_t)fake.c.N;
+	SETTINGS(X)
+#undef X
+	return 0;
 }
 
 static uint32_t
@@ -538,7 +537,7 @@ per_million(uint64_t n)
 }
 
 bool
-gpu_fake_open(struct str args, struct gpu *out, struct err *e)
+gpu_fake_make(struct str args, struct gpu *out, struct err *e)
 {
 	struct conf c = {.model = &models[1], .n = 1};
 	struct fake_lib_conf libs;

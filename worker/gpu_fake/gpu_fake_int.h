@@ -3,7 +3,11 @@
 #ifndef KORCH_GPU_FAKE_INT_H
 #define KORCH_GPU_FAKE_INT_H
 
-#include "gpu_fake.h"
+#include "../../kernels/device/gpu_fake.h"
+
+/* driver.c: all tables, by settings; one fake a process.  false: a word is no setting, and which. */
+bool gpu_fake_make(struct str args, struct gpu *out, struct err *e) MUST_CHECK;
+int64_t gpu_fake_setting(const char *name);
 
 /* cubin.c: what it compiles to: an ELF file that kernels/sass reads like a real one. */
 struct fake_code { /* behind the ELF's head; the driver's part looks here */
