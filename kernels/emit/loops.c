@@ -189,7 +189,7 @@ find_cuts(struct cuts *c, ex_id e)
 static int
 possible_cuts(struct gen *g, const struct nest *n, axis_id a, struct cuts *c)
 {
-	const struct tile_axis *t = tx_axis_get(g->tx, a);
+	const struct axis *t = tx_axis_get(g->tx, a);
 	struct arena tmp = {0};
 	uint32_t most = 0;
 
@@ -236,7 +236,7 @@ nest_cuts(struct gen *g, const struct nest *n, axis_id a, int64_t cut[NEST_CUTS 
 struct nest
 nest_part(struct gen *g, const struct nest *n, axis_id a, int64_t lo, int64_t hi, axis_id *part)
 {
-	struct tile_axis t = *tx_axis_get(g->tx, a);
+	struct axis t = *tx_axis_get(g->tx, a);
 	struct nest m = *n;
 
 	if (lo == t.lo && hi == t.hi + 1) {
@@ -268,7 +268,7 @@ gen_independent(struct gen *g, uint32_t tensor)
 const char *
 loop_from(struct gen *g, axis_id a)
 {
-	struct tile_axis t = *tx_axis_get(g->tx, a);
+	struct axis t = *tx_axis_get(g->tx, a);
 
 	if (t.from == IX_NONE)
 		return arena_printf(g->a, "%lld", (long long)t.lo);
@@ -282,7 +282,7 @@ loop_from(struct gen *g, axis_id a)
 const char *
 loop_to(struct gen *g, axis_id a)
 {
-	struct tile_axis t = *tx_axis_get(g->tx, a);
+	struct axis t = *tx_axis_get(g->tx, a);
 
 	if (t.limit == IX_NONE)
 		return arena_printf(g->a, "%lld", (long long)t.hi + 1);
@@ -296,7 +296,7 @@ loop_to(struct gen *g, axis_id a)
 int64_t
 loop_extent(const struct gen *g, axis_id a)
 {
-	const struct tile_axis *t = tx_axis_get(g->tx, a);
+	const struct axis *t = tx_axis_get(g->tx, a);
 
 	return t->from == IX_NONE && t->limit == IX_NONE ? t->hi - t->lo + 1 : -1;
 }

@@ -483,13 +483,13 @@ note_at(void *self, const struct ex *read)
 static axis_id
 same_axis(struct gen *g, const struct stage *map, uint32_t a, const struct stage *s, ix_id at)
 {
-	const struct tile_axis *p = tx_axis_get(g->tx, map->axis[a].id);
+	const struct axis *p = tx_axis_get(g->tx, map->axis[a].id);
 	int64_t step, other;
 
 	if (!ix_coef(g->tx, map->out, map->axis[a].id, &step))
 		return AXIS_NONE;
 	for (uint32_t k = 0; k < s->n_par + s->n_red; k++) {
-		const struct tile_axis *q = tx_axis_get(g->tx, s->axis[k].id);
+		const struct axis *q = tx_axis_get(g->tx, s->axis[k].id);
 		if (ix_coef(g->tx, at, s->axis[k].id, &other) && other == step && p->lo == q->lo &&
 		    p->hi == q->hi && p->from == q->from && p->limit == q->limit)
 			return s->axis[k].id;

@@ -399,7 +399,7 @@ block_axis(struct tile_prog *p, const struct tile_pass *tp, axis_id *r)
 		return ix_axis(x, *r);
 	}
 	if (!has_anchor(p, tp)) {
-		struct tile_axis part = {.role = AXIS_PAR,
+		struct axis part = {.role = AXIS_PAR,
 		    .lo = 0,
 		    .hi = o->extent - 1,
 		    .from = from,

@@ -109,7 +109,7 @@ tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched
 	if (!target_check(t, e) || !rules_hold(s, &n_anchors, e))
 		return false;
 	l.tx = out->tx;
-	l.tx->strict = t->strict;
+	tx_set_strict(l.tx, t->strict);
 	l.maker = makers_of(a, l.g);
 	l.kept = NEW_ARRAY(a, bool, l.g->n_tensors);
 	keep_decide(&l);

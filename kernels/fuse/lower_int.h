@@ -2,7 +2,7 @@
 #ifndef KORCH_LOWER_INT_H
 #define KORCH_LOWER_INT_H
 
-#include "tx_int.h"
+#include "tile.h"
 
 struct lower {
 	struct tile_prog *p;

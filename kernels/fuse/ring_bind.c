@@ -132,7 +132,7 @@ ring_axis(struct tile_prog *p, const struct stage *s, bool counts, axis_id *loop
 		*loop = tx_axis(x, AXIS_PAR, 0, r->most - 1, n);
 		return ix_add(x, at, ix_axis(x, *loop));
 	}
-	struct tile_axis part = {.role = AXIS_PAR,
+	struct axis part = {.role = AXIS_PAR,
 	    .lo = 0,
 	    .hi = r->extent - 1,
 	    .from = at,

@@ -5,122 +5,12 @@
  *   pass    stages that run over one outer range without a barrier in between.
  *   step    a stage at its place in a pass.
  *
- * Expressions are hash-consed: equal expressions have equal numbers, and the builders simplify,
- * so a reshape of a reshape, or a slice of a pad, leaves no trace. */
+ * Expressions are kernels/tir's (expr.h); here a read has one index, flat. */
 #ifndef KORCH_TILE_H
 #define KORCH_TILE_H
 
+#include "../tir/expr.h"
 #include "fuse.h"
-/* ---- index expressions (64-bit integers) --------------------------------------------- */
-typedef uint32_t ix_id;
-typedef uint32_t ex_id;
-typedef uint32_t axis_id;
-#define IX_NONE UINT32_MAX
-#define EX_NONE UINT32_MAX
-#define AXIS_NONE UINT32_MAX
-
-/* LIN: base + sum of coef * atom, atoms sorted and distinct, never LIN; an atom alone with
- * coefficient 1 and base 0 is the atom itself.  DIV and MOD are by a positive constant and
- * floor, so MOD is never negative. */
-enum ix_kind { IX_LIN, IX_AXIS, IX_DIV, IX_MOD, IX_MIN, IX_MAX, IX_VALUE };
-struct ix_term {
-	int64_t coef;
-	ix_id atom;
-};
-struct ix {
-	enum ix_kind kind;
-	int64_t lo, hi;              /* inclusive range of values */
-	int64_t c;                   /* LIN: base; DIV, MOD: divisor */
-	const struct ix_term *terms; /* LIN */
-	uint32_t n_terms;
-	uint32_t a, b; /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
-};
-
-/* A loop variable.  It runs over lo..hi, and where from and limit are given over [from, limit) of
- * that; is_exact: [from, limit) never leaves lo..hi. */
-enum axis_role {
-	AXIS_PAR,   /* of the stage's result */
-	AXIS_RED,   /* of its reduction */
-	AXIS_OUTER, /* of the pass: bound outside the step's loops */
-};
-struct tile_axis {
-	enum axis_role role;
-	int64_t lo, hi;
-	ix_id from, limit; /* expressions over outer axes: one block of the axis; IX_NONE: all of it */
-	bool is_exact;
-};
-
-/* ---- scalar expressions --------------------------------------------------------------- */
-enum ex_kind {
-	EX_CONST,   /* real or whole */
-	EX_READ,    /* element `ix` (flat) of tile tensor `tensor` */
-	EX_MAP,     /* primitive over args */
-	EX_GUARD,   /* lo <= ix < hi ? arg[0] : arg[1]; only the chosen arm is evaluated */
-	EX_INDEX,   /* the index itself, an i64 value */
-	EX_SCRATCH, /* element ix of an array that the walker declared (number `tensor`) */
-};
-struct ex {
-	enum ex_kind kind;
-	enum dtype type;
-	enum prim prim;  /* MAP */
-	uint32_t tensor; /* READ */
-	ix_id ix;        /* READ, GUARD, INDEX */
-	int64_t lo, hi;  /* GUARD */
-	uint32_t n_arg;
-	ex_id arg[3];
-	double real;   /* CONST of a float type */
-	int64_t whole; /* CONST of any other type */
-	float flops;   /* of one evaluation, arms and all */
-	uint32_t size; /* nodes as a tree, saturating */
-};
-
-struct tx; /* the pool; ix.c, ex.c */
-struct tx *tx_make(struct arena *a);
-axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit);
-axis_id tx_axis_like(struct tx *x, const struct tile_axis *a);
-const struct tile_axis *tx_axis_get(const struct tx *x, axis_id a);
-uint32_t tx_n_axes(const struct tx *x);
-const struct ix *ix_get(const struct tx *x, ix_id i); /* valid until the next ix is made */
-const struct ex *ex_get(const struct tx *x, ex_id e); /* likewise */
-ix_id ix_const(struct tx *x, int64_t v);
-ix_id ix_axis(struct tx *x, axis_id a);
-ix_id ix_add(struct tx *x, ix_id a, ix_id b);
-ix_id ix_addc(struct tx *x, ix_id a, int64_t c);
-ix_id ix_mulc(struct tx *x, ix_id a, int64_t c);
-ix_id ix_div(struct tx *x, ix_id a, int64_t c); /* floor, c > 0 */
-ix_id ix_mod(struct tx *x, ix_id a, int64_t c); /* 0 .. c-1 */
-ix_id ix_min(struct tx *x, ix_id a, ix_id b);
-ix_id ix_max(struct tx *x, ix_id a, ix_id b);
-ix_id ix_value(struct tx *x, ex_id e, int64_t lo, int64_t hi); /* the caller clamps by min and max */
-bool ix_is_const(const struct tx *x, ix_id i, int64_t *v);
-/* The axis alone? */
-bool ix_is_axis(const struct tx *x, ix_id i, axis_id *a);
-/* Coefficient of `a` where i is affine in it; false where a stands inside div, mod, min, max or a value. */
-bool ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef);
-bool ix_has(const struct tx *x, ix_id i, axis_id a);
-ex_id ex_real(struct tx *x, enum dtype t, double v); /* constant of any type, from a double */
-ex_id ex_whole(struct tx *x, enum dtype t, int64_t v);
-ex_id ex_read(struct tx *x, enum dtype t, uint32_t tensor, ix_id at);
-ex_id ex_scratch(struct tx *x, enum dtype t, uint32_t number, ix_id at);
-ex_id ex_map(struct tx *x, enum prim p, enum dtype t, uint32_t n, const ex_id *arg);
-ex_id ex_guard(struct tx *x, ix_id i, int64_t lo, int64_t hi, ex_id yes, ex_id no);
-ex_id ex_index(struct tx *x, ix_id i);
-bool ex_has(const struct tx *x, ex_id e, axis_id a);
-
-/* Replacement, memoised, simplifying again: each axis a with to[a] != IX_NONE (and a < n) by
- * to[a]; each READ by read(self, ...) where `read` is given. */
-struct tx_subst {
-	const ix_id *to;
-	uint32_t n;
-	ex_id (*read)(void *self, struct tx *x, const struct ex *read, ix_id at);
-	void *self;
-};
-ix_id ix_subst(struct tx *x, const struct tx_subst *s, ix_id i);
-ex_id ex_subst(struct tx *x, const struct tx_subst *s, ex_id e);
-/* Calls fn for each READ under e once (reads inside index values too). */
-void ex_reads(const struct tx *x, ex_id e, void (*fn)(void *self, const struct ex *read), void *self);
-/* Calls fn for each index expression under e once, operands first. */
-void ex_indices(const struct tx *x, ex_id e, void (*fn)(void *self, ix_id i), void *self);
 
 /* ---- tensors and stages --------------------------------------------------------------- */
 enum place_at {
@@ -302,6 +192,4 @@ bool tile_make_apart(struct arena *a, const struct spec *s, const struct sched *
 /* Steps of the group's range. */
 int64_t group_range(const struct tile_prog *p, const struct tile_group *g);
 void tile_print(struct strbuf *sb, const struct tile_prog *p);
-void ix_print(struct strbuf *sb, const struct tx *x, ix_id i);
-void ex_print(struct strbuf *sb, const struct tx *x, ex_id e);
 #endif

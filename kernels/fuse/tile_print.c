@@ -1,6 +1,87 @@
 /* kernels/fuse/tile_print.c: the tile program as text, for people and golden tests. */
 #include "anchor.h"
 
+static void ex_print(struct strbuf *sb, const struct tx *x, ex_id e);
+
+static void
+ix_print(struct strbuf *sb, const struct tx *x, ix_id i)
+{
+	static const char *const two[] = {
+	    [IX_DIV] = "div", [IX_MOD] = "mod", [IX_MIN] = "min", [IX_MAX] = "max"};
+	const struct ix *n = ix_get(x, i);
+
+	switch (n->kind) {
+	case IX_AXIS:
+		sb_addf(sb, "a%u", n->a);
+		return;
+	case IX_VALUE:
+		sb_addz(sb, "value(");
+		ex_print(sb, x, n->a);
+		sb_addz(sb, ")");
+		return;
+	case IX_LIN:
+		for (uint32_t k = 0; k < n->n_terms; k++) {
+			sb_addf(sb, "%s%lld*", k ? " + " : "", (long long)n->terms[k].coef);
+			ix_print(sb, x, n->terms[k].atom);
+		}
+		if (n->c || n->n_terms == 0)
+			sb_addf(sb, "%s%lld", n->n_terms ? " + " : "", (long long)n->c);
+		return;
+	case IX_DIV:
+	case IX_MOD:
+	case IX_MIN:
+	case IX_MAX:
+		sb_addf(sb, "%s(", two[n->kind]);
+		ix_print(sb, x, n->a);
+		if (n->kind == IX_DIV || n->kind == IX_MOD)
+			sb_addf(sb, ", %lld)", (long long)n->c);
+		else {
+			sb_addz(sb, ", ");
+			ix_print(sb, x, n->b);
+			sb_addz(sb, ")");
+		}
+		return;
+	}
+}
+
+static void
+ex_print(struct strbuf *sb, const struct tx *x, ex_id e)
+{
+	const struct ex *n = ex_get(x, e);
+
+	switch (n->kind) {
+	case EX_CONST:
+		if (dtype_is_float(n->type))
+			sb_addf(sb, "%g", n->real);
+		else
+			sb_addf(sb, "%lld", (long long)n->whole);
+		return;
+	case EX_VAR:
+	case EX_READ:
+	case EX_SCRATCH:
+		sb_addf(sb, "%c%u[", n->kind == EX_READ ? 't' : 's', n->tensor);
+		ix_print(sb, x, n->ix);
+		sb_addz(sb, "]");
+		return;
+	case EX_INDEX:
+		ix_print(sb, x, n->ix);
+		return;
+	case EX_GUARD:
+		sb_addf(sb, "guard(%lld <= ", (long long)n->lo);
+		ix_print(sb, x, n->ix);
+		sb_addf(sb, " < %lld, ", (long long)n->hi);
+		break;
+	case EX_MAP:
+		sb_addf(sb, "%s(", prim_info[n->prim].name);
+		break;
+	}
+	for (uint32_t k = 0; k < n->n_arg; k++) {
+		sb_addz(sb, k ? ", " : "");
+		ex_print(sb, x, n->arg[k]);
+	}
+	sb_addz(sb, ")");
+}
+
 static const char *const kind_names[] = {[STAGE_MAP] = "map",
     [STAGE_REDUCE] = "reduce",
     [STAGE_ARG] = "arg",

@@ -1,6 +1,6 @@
 /* tests/unit/ix_test.c: index expressions mean what they were built from, however they were
  * simplified; and the simplifications that fast code rests on do happen. */
-#include "../../kernels/fuse/tile.h"
+#include "../../kernels/tir/expr.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* kernels/fuse/ex.c: scalar expressions over reads, hash-consed, and replacement in them. */
+/* kernels/tir/ex.c: scalar expressions over reads, hash-consed, and replacement in them. */
 #include "tx_int.h"
 
 #include <stdlib.h>
@@ -13,8 +13,20 @@ tx_make(struct arena *a)
 	return x;
 }
 
+void
+tx_set_strict(struct tx *x, bool strict)
+{
+	x->strict = strict;
+}
+
+struct arena *
+tx_arena(const struct tx *x)
+{
+	return x->arena;
+}
+
 axis_id
-tx_axis_like(struct tx *x, const struct tile_axis *a)
+tx_axis_like(struct tx *x, const struct axis *a)
 {
 	GROW(x->arena, x->axis, x->n_axis, x->cap_axis);
 	x->axis[x->n_axis] = *a;
@@ -24,13 +36,13 @@ tx_axis_like(struct tx *x, const struct tile_axis *a)
 axis_id
 tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit)
 {
-	struct tile_axis a = {.role = role, .lo = lo, .hi = hi, .from = IX_NONE, .limit = limit};
+	struct axis a = {.role = role, .lo = lo, .hi = hi, .from = IX_NONE, .limit = limit};
 
 	a.is_exact = limit == IX_NONE;
 	return tx_axis_like(x, &a);
 }
 
-const struct tile_axis *
+const struct axis *
 tx_axis_get(const struct tx *x, axis_id a)
 {
 	if (a >= x->n_axis)
@@ -68,6 +80,7 @@ ex_hash(const struct ex *n)
 	uint64_t h = mix64((uint64_t)n->kind << 32 ^ (uint64_t)n->type << 24 ^ (uint64_t)n->prim);
 
 	h = mix64(h ^ ((uint64_t)n->tensor << 32 | n->ix));
+	h = mix64(h ^ n->at);
 	h = mix64(h ^ (uint64_t)n->lo * 3 ^ (uint64_t)n->hi);
 	for (uint32_t i = 0; i < n->n_arg; i++)
 		h = mix64(h ^ n->arg[i]);
@@ -78,7 +91,7 @@ static bool
 ex_same(const struct ex *p, const struct ex *q)
 {
 	if (p->kind != q->kind || p->type != q->type || p->prim != q->prim || p->tensor != q->tensor ||
-	    p->ix != q->ix || p->lo != q->lo || p->hi != q->hi || p->n_arg != q->n_arg ||
+	    p->at != q->at || p->ix != q->ix || p->lo != q->lo || p->hi != q->hi || p->n_arg != q->n_arg ||
 	    p->whole != q->whole || real_bits(p->real) != real_bits(q->real))
 		return false;
 	return memcmp(p->arg, q->arg, p->n_arg * sizeof(p->arg[0])) == 0;
@@ -101,9 +114,12 @@ rehash(struct tx *x)
 	x->ex_slots = cap;
 }
 
+/* A node that reads nothing has no place: `at` is set by ex_load alone. */
 static ex_id
 intern(struct tx *x, struct ex n)
 {
+	if (n.kind != EX_READ)
+		n.at = IXV_NONE;
 	if (x->n_ex * 2 >= x->ex_slots)
 		rehash(x);
 	uint32_t k = (uint32_t)ex_hash(&n) & (x->ex_slots - 1);
@@ -143,9 +159,25 @@ ex_whole(struct tx *x, enum dtype t, int64_t v)
 }
 
 ex_id
+ex_load(struct tx *x, enum dtype t, uint32_t buf, ixv_id at)
+{
+	struct ixv v = ixv_get(x, at);
+
+	return intern(x,
+	    (struct ex){
+		.kind = EX_READ, .type = t, .tensor = buf, .at = at, .ix = v.n == 1 ? v.i[0] : IX_NONE});
+}
+
+ex_id
 ex_read(struct tx *x, enum dtype t, uint32_t tensor, ix_id at)
 {
-	return intern(x, (struct ex){.kind = EX_READ, .type = t, .tensor = tensor, .ix = at});
+	return ex_load(x, t, tensor, ixv_make(x, 1, &at));
+}
+
+ex_id
+ex_var(struct tx *x, enum dtype t, uint32_t number)
+{
+	return intern(x, (struct ex){.kind = EX_VAR, .type = t, .tensor = number});
 }
 
 ex_id
@@ -228,7 +260,7 @@ ex_index(struct tx *x, ix_id i)
 static bool
 has_ix(const struct ex *n)
 {
-	return n->kind == EX_READ || n->kind == EX_GUARD || n->kind == EX_INDEX || n->kind == EX_SCRATCH;
+	return n->kind == EX_GUARD || n->kind == EX_INDEX || n->kind == EX_SCRATCH;
 }
 
 /* ---- walking --------------------------------------------------------------------------- */
@@ -274,6 +306,10 @@ walk_ex(struct walk *w, ex_id e)
 		walk_ex(w, n->arg[k]);
 	if (has_ix(n))
 		walk_ix(w, n->ix);
+	struct ixv at = ixv_get(w->x, n->at);
+
+	for (uint32_t k = 0; k < at.n; k++)
+		walk_ix(w, at.i[k]);
 	if (w->on_read && n->kind == EX_READ)
 		w->on_read(w->self, n);
 }
@@ -339,6 +375,29 @@ struct replace {
 static ex_id replace_ex(struct replace *r, ex_id e);
 static ix_id replace_ix(struct replace *r, ix_id i);
 
+static ixv_id
+replace_ixv(struct replace *r, ixv_id v)
+{
+	struct ixv from = ixv_get(r->x, v);
+	ix_id to[IXV_MAX];
+
+	for (uint32_t k = 0; k < from.n; k++)
+		to[k] = replace_ix(r, from.i[k]);
+	return ixv_make(r->x, from.n, to);
+}
+
+static ex_id
+replace_read(struct replace *r, const struct ex *n)
+{
+	ixv_id at = replace_ixv(r, n->at);
+
+	if (r->s->load)
+		return r->s->load(r->s->self, r->x, n, at);
+	if (r->s->read)
+		return r->s->read(r->s->self, r->x, n, ixv_get(r->x, at).i[0]);
+	return ex_load(r->x, n->type, n->tensor, at);
+}
+
 static ix_id
 replace_ix_new(struct replace *r, ix_id i)
 {
@@ -388,9 +447,10 @@ replace_ex_new(struct replace *r, ex_id e)
 	switch (n.kind) {
 	case EX_CONST:
 		return e;
+	case EX_VAR:
+		return e;
 	case EX_READ:
-		return r->s->read ? r->s->read(r->s->self, r->x, &n, at)
-				  : ex_read(r->x, n.type, n.tensor, at);
+		return replace_read(r, &n);
 	case EX_SCRATCH:
 		return ex_scratch(r->x, n.type, n.tensor, at);
 	case EX_INDEX:
@@ -437,6 +497,16 @@ ix_subst(struct tx *x, const struct tx_subst *s, ix_id i)
 	return out;
 }
 
+ixv_id
+ixv_subst(struct tx *x, const struct tx_subst *s, ixv_id v)
+{
+	struct replace r = replace_begin(x, s);
+	ixv_id out = replace_ixv(&r, v);
+
+	free(r.ex);
+	return out;
+}
+
 ex_id
 ex_subst(struct tx *x, const struct tx_subst *s, ex_id e)
 {
@@ -445,41 +515,4 @@ ex_subst(struct tx *x, const struct tx_subst *s, ex_id e)
 
 	free(r.ex);
 	return out;
-}
-
-void
-ex_print(struct strbuf *sb, const struct tx *x, ex_id e)
-{
-	const struct ex *n = ex_get(x, e);
-
-	switch (n->kind) {
-	case EX_CONST:
-		if (dtype_is_float(n->type))
-			sb_addf(sb, "%g", n->real);
-		else
-			sb_addf(sb, "%lld", (long long)n->whole);
-		return;
-	case EX_READ:
-	case EX_SCRATCH:
-		sb_addf(sb, "%c%u[", n->kind == EX_READ ? 't' : 's', n->tensor);
-		ix_print(sb, x, n->ix);
-		sb_addz(sb, "]");
-		return;
-	case EX_INDEX:
-		ix_print(sb, x, n->ix);
-		return;
-	case EX_GUARD:
-		sb_addf(sb, "guard(%lld <= ", (long long)n->lo);
-		ix_print(sb, x, n->ix);
-		sb_addf(sb, " < %lld, ", (long long)n->hi);
-		break;
-	case EX_MAP:
-		sb_addf(sb, "%s(", prim_info[n->prim].name);
-		break;
-	}
-	for (uint32_t k = 0; k < n->n_arg; k++) {
-		sb_addz(sb, k ? ", " : "");
-		ex_print(sb, x, n->arg[k]);
-	}
-	sb_addz(sb, ")");
 }

@@ -1,4 +1,4 @@
-/* kernels/fuse/ix.c: index expressions: hash-consed, in a normal form that cancels what reshapes,
+/* kernels/tir/ix.c: index expressions: hash-consed, in a normal form that cancels what reshapes,
  * transposes and slices do to each other.
  *
  * Invariants: a LIN has no LIN atom, no zero coefficient, atoms rise; every node's lo..hi encloses
@@ -82,7 +82,7 @@ ix_const(struct tx *x, int64_t v)
 ix_id
 ix_axis(struct tx *x, axis_id a)
 {
-	const struct tile_axis *ax = tx_axis_get(x, a);
+	const struct axis *ax = tx_axis_get(x, a);
 
 	if (ax->lo == ax->hi)
 		return ix_const(x, ax->lo);
@@ -503,45 +503,4 @@ ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef)
 			return false;
 	}
 	return true;
-}
-
-void
-ix_print(struct strbuf *sb, const struct tx *x, ix_id i)
-{
-	static const char *const two[] = {
-	    [IX_DIV] = "div", [IX_MOD] = "mod", [IX_MIN] = "min", [IX_MAX] = "max"};
-	const struct ix *n = ix_get(x, i);
-
-	switch (n->kind) {
-	case IX_AXIS:
-		sb_addf(sb, "a%u", n->a);
-		return;
-	case IX_VALUE:
-		sb_addz(sb, "value(");
-		ex_print(sb, x, n->a);
-		sb_addz(sb, ")");
-		return;
-	case IX_LIN:
-		for (uint32_t k = 0; k < n->n_terms; k++) {
-			sb_addf(sb, "%s%lld*", k ? " + " : "", (long long)n->terms[k].coef);
-			ix_print(sb, x, n->terms[k].atom);
-		}
-		if (n->c || n->n_terms == 0)
-			sb_addf(sb, "%s%lld", n->n_terms ? " + " : "", (long long)n->c);
-		return;
-	case IX_DIV:
-	case IX_MOD:
-	case IX_MIN:
-	case IX_MAX:
-		sb_addf(sb, "%s(", two[n->kind]);
-		ix_print(sb, x, n->a);
-		if (n->kind == IX_DIV || n->kind == IX_MOD)
-			sb_addf(sb, ", %lld)", (long long)n->c);
-		else {
-			sb_addz(sb, ", ");
-			ix_print(sb, x, n->b);
-			sb_addz(sb, ")");
-		}
-		return;
-	}
 }
