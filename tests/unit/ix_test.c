@@ -127,12 +127,51 @@ test_resize_leaves_no_division(void **state)
 	arena_fini(&a);
 }
 
+/* Quotient and remainder by the same number become one index again, though the divisor divides no
+ * coefficient: (192*i + j) mod 128 must not become (64*i + j) mod 128. */
+static void
+test_digits_are_joined_again(void **state)
+{
+	struct arena a = {0};
+	struct tx *x = tx_make(&a);
+	ix_id i = ix_axis(x, tx_axis(x, AXIS_PAR, 0, 6, IX_NONE));
+	ix_id j = ix_axis(x, tx_axis(x, AXIS_PAR, 0, 300, IX_NONE));
+	ix_id v = ix_add(x, ix_mulc(x, i, 192), j);
+	ix_id digits = ix_add(x, ix_mulc(x, ix_div(x, v, 128), 128), ix_mod(x, v, 128));
+
+	(void)state;
+	assert_int_equal(digits, v);
+	arena_fini(&a);
+}
+
+/* Equal tuples are one, whatever was made in between; a read with one index is a flat one. */
+static void
+test_tuples(void **state)
+{
+	struct arena a = {0};
+	struct tx *x = tx_make(&a);
+	ix_id i = ix_axis(x, tx_axis(x, AXIS_PAR, 0, 6, IX_NONE)), one = ix_addc(x, i, 1);
+	ixv_id v = ixv_make(x, 2, (ix_id[]){i, one}), none = ixv_make(x, 0, NULL);
+
+	(void)state;
+	for (int64_t k = 0; k < 1000; k++)
+		ixv_make(x, 2, (ix_id[]){ix_const(x, k), i});
+	assert_int_equal(ixv_make(x, 2, (ix_id[]){i, one}), v);
+	assert_int_not_equal(ixv_make(x, 2, (ix_id[]){one, i}), v);
+	assert_int_equal(ixv_make(x, 0, NULL), none);
+	assert_int_equal(ex_read(x, DT_f32, 3, i), ex_load(x, DT_f32, 3, ixv_make(x, 1, &i)));
+	assert_int_equal(ex_get(x, ex_load(x, DT_f32, 3, v))->ix, IX_NONE);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_meaning),
 	    cmocka_unit_test(test_resize_leaves_no_division),
+	    cmocka_unit_test(test_digits_are_joined_again),
+	    cmocka_unit_test(test_tuples),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

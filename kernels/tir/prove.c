@@ -1,0 +1,198 @@
+/* kernels/tir/prove.c: constant bounds of an index at a place in a program, by the loops around it and
+ * the guards that hold there. */
+#include "tir.h"
+
+enum { GUARD_STEPS = 3 };
+
+/* Inclusive. */
+struct span {
+	int64_t lo, hi;
+};
+
+static struct span bound(const struct tir_facts *f, ix_id i, uint32_t steps);
+
+static void
+narrow(struct span *s, int64_t lo, int64_t hi)
+{
+	s->lo = MAX_OF(s->lo, lo);
+	s->hi = MIN_OF(s->hi, hi);
+}
+
+/* All axes eliminated: sees what cancels between loops and bounds that hang on them. */
+static void
+by_ranges(const struct tir_facts *f, ix_id i, struct span *s)
+{
+	ix_id lo, hi;
+	bool exact;
+
+	ix_region(f->x, f->n_range, f->range, i, &lo, &hi, &exact);
+	narrow(s, ix_get(f->x, lo)->lo, ix_get(f->x, hi)->hi);
+}
+
+static int64_t
+floor_div(int64_t a, int64_t c)
+{
+	return a / c - (a % c < 0);
+}
+
+static void
+by_parts(const struct tir_facts *f, ix_id i, uint32_t steps, struct span *s)
+{
+	const struct ix n = *ix_get(f->x, i);
+	struct span a, b, sum = {n.c, n.c};
+
+	switch (n.kind) {
+	case IX_LIN:
+		for (uint32_t k = 0; k < n.n_terms; k++) {
+			int64_t c = n.terms[k].coef;
+
+			a = bound(f, n.terms[k].atom, steps);
+			sum.lo += c > 0 ? c * a.lo : c * a.hi;
+			sum.hi += c > 0 ? c * a.hi : c * a.lo;
+		}
+		narrow(s, sum.lo, sum.hi);
+		return;
+	case IX_DIV:
+	case IX_MOD:
+		a = bound(f, n.a, steps);
+		b = (struct span){floor_div(a.lo, n.c), floor_div(a.hi, n.c)};
+		if (n.kind == IX_DIV)
+			narrow(s, b.lo, b.hi);
+		else if (b.lo == b.hi)
+			narrow(s, a.lo - b.lo * n.c, a.hi - b.lo * n.c);
+		return;
+	case IX_MIN:
+	case IX_MAX:
+		a = bound(f, n.a, steps);
+		b = bound(f, n.b, steps);
+		if (n.kind == IX_MIN)
+			narrow(s, MIN_OF(a.lo, b.lo), MIN_OF(a.hi, b.hi));
+		else
+			narrow(s, MAX_OF(a.lo, b.lo), MAX_OF(a.hi, b.hi));
+		return;
+	case IX_AXIS:
+	case IX_VALUE:
+		return;
+	}
+}
+
+static int64_t
+coef_of(const struct tx *x, ix_id i, ix_id atom)
+{
+	const struct ix *n = ix_get(x, i);
+
+	if (i == atom)
+		return 1;
+	for (uint32_t k = 0; k < n->n_terms; k++)
+		if (n->terms[k].atom == atom)
+			return n->terms[k].coef;
+	return 0;
+}
+
+/* How many times the guard's index stands in i: by the first atom of the guard; 0: it does not. */
+static int64_t
+multiple_of(const struct tx *x, ix_id i, ix_id guard)
+{
+	const struct ix *g = ix_get(x, guard);
+	ix_id atom = g->n_terms ? g->terms[0].atom : guard;
+	int64_t c = coef_of(x, i, atom), d = g->n_terms ? g->terms[0].coef : 1;
+
+	return c % d == 0 ? c / d : 0;
+}
+
+/* i = m * guarded + rest. */
+static void
+by_guards(const struct tir_facts *f, ix_id i, uint32_t steps, struct span *s)
+{
+	for (uint32_t k = 0; k < f->n_guard; k++) {
+		const struct tir_guard *g = &f->guard[k];
+		int64_t m = multiple_of(f->x, i, g->i);
+
+		if (m == 0 || g->lo >= g->hi)
+			continue;
+		struct span r = bound(f, ix_add(f->x, i, ix_mulc(f->x, g->i, -m)), steps - 1);
+
+		narrow(s, r.lo + m * (m > 0 ? g->lo : g->hi - 1), r.hi + m * (m > 0 ? g->hi - 1 : g->lo));
+	}
+}
+
+static struct span
+bound(const struct tir_facts *f, ix_id i, uint32_t steps)
+{
+	const struct ix *n = ix_get(f->x, i);
+	struct span s = {n->lo, n->hi};
+
+	if (s.lo == s.hi)
+		return s;
+	by_ranges(f, i, &s);
+	if (steps > 0) {
+		by_guards(f, i, steps, &s);
+		by_parts(f, i, steps, &s);
+	}
+	return s;
+}
+
+void
+facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi)
+{
+	struct span s = bound(f, i, GUARD_STEPS);
+
+	*lo = s.lo;
+	*hi = s.hi;
+}
+
+void
+facts_add(struct tir_facts *f, struct tir_guard g, bool yes)
+{
+	int64_t lo, hi;
+
+	if (f->n_guard == COUNT_OF(f->guard))
+		return;
+	if (!yes) {
+		facts_bound(f, g.i, &lo, &hi);
+		if (lo >= g.lo && g.hi <= hi) /* not below, so above */
+			g = (struct tir_guard){g.i, g.hi, hi + 1};
+		else if (hi < g.hi && lo < g.lo)
+			g = (struct tir_guard){g.i, lo, g.lo};
+		else
+			return;
+	}
+	f->guard[f->n_guard++] = g;
+}
+
+static void
+range_add(struct tir_facts *f, struct tir_range r)
+{
+	if (f->n_range == COUNT_OF(f->range))
+		bug("more than %zu axes around a statement", COUNT_OF(f->range));
+	f->range[f->n_range++] = r;
+}
+
+void
+tir_facts_at(const struct tir *p, st_id at, struct tir_facts *f)
+{
+	*f = (struct tir_facts){.x = p->tx};
+	for (st_id i = 0; i <= at && i < p->n_st;) {
+		const struct st *s = &p->st[i];
+
+		if (i < at && s->op == ST_index)
+			range_add(f, (struct tir_range){s->axis, s->from, ix_addc(p->tx, s->from, 1)});
+		if (i < at && s->op == ST_for && at < s->end)
+			range_add(f, (struct tir_range){s->axis, s->from, s->to});
+		if ((i < at && s->op == ST_if && at < s->end) || (i == at && s->op != ST_if))
+			for (uint32_t k = 0; k < s->n_guard; k++)
+				facts_add(f, p->guard[s->guard0 + k], true);
+		i = at < s->end ? i + 1 : s->end;
+	}
+}
+
+bool
+tir_prove(const struct tir *p, st_id at, ix_id i, int64_t lo, int64_t hi)
+{
+	struct tir_facts f;
+	int64_t a, b;
+
+	tir_facts_at(p, at, &f);
+	facts_bound(&f, i, &a, &b);
+	return a >= lo && b < hi;
+}

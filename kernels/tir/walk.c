@@ -1,0 +1,90 @@
+/* kernels/tir/walk.c: the tables of statements as data, and what a program has where. */
+#include "tir.h"
+
+#include <string.h>
+
+#define NEST 1
+#define FLAT 2
+#define BOTH 3
+const struct st_info st_info[ST_COUNT] = {
+#define ST(N, LEVELS, BODY, TEXT)                                                                            \
+	{.name = #N, .text = TEXT, .nest = ((LEVELS)&NEST) != 0, .flat = ((LEVELS)&FLAT) != 0, .body = BODY},
+#include "tir.def"
+#undef ST
+};
+const struct comb_info comb_info[COMB_COUNT] = {
+#define COMB(N, ARITY, EXACT, HELP) {.name = #N, .arity = ARITY, .exact = EXACT},
+#include "comb.def"
+#undef COMB
+};
+const struct intrin_info intrin_info[INTRIN_COUNT] = {
+#define INTRIN(N, ARGS, HELP) {.name = #N, .args = ARGS},
+#include "intrin.def"
+#undef INTRIN
+};
+#define X(N) #N,
+const char *const tir_scope_name[SCOPE_COUNT] = {TIR_SCOPES(X)};
+const char *const tir_bind_name[BIND_COUNT] = {TIR_BINDS(X)};
+#undef X
+
+bool
+st_has(enum st_op op, char field)
+{
+	if (field == 'G') /* optional or not */
+		return strchr(st_info[op].text, 'G') || strchr(st_info[op].text, 'W');
+	return strchr(st_info[op].text, field) != NULL;
+}
+
+uint32_t
+tir_path(const struct tir *p, st_id at, st_id *out)
+{
+	uint32_t n = 0;
+
+	for (st_id i = 0; i < at;) {
+		if (at < p->st[i].end)
+			out[n++] = i++;
+		else
+			i = p->st[i].end;
+	}
+	return n;
+}
+
+st_id
+tir_find_loop(const struct tir *p, struct str name)
+{
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_for && str_is(name, p->st[i].name))
+			return i;
+	return ST_NONE;
+}
+
+blk_id
+tir_find_blk(const struct tir *p, struct str name)
+{
+	for (blk_id b = 0; b < p->n_blk; b++)
+		if (str_is(name, p->blk[b].name))
+			return b;
+	return BLK_NONE;
+}
+
+void
+tir_each(const struct tir *p, const struct st *s, void (*on_ix)(void *self, ix_id i),
+    void (*on_ex)(void *self, ex_id e), void *self)
+{
+	if (st_has(s->op, 'F'))
+		on_ix(self, s->from);
+	if (st_has(s->op, 'T'))
+		on_ix(self, s->to);
+	for (uint32_t k = 0; k < s->n_guard; k++)
+		on_ix(self, p->guard[s->guard0 + k].i);
+	if (st_has(s->op, 'A')) {
+		struct ixv v = ixv_get(p->tx, s->at);
+
+		for (uint32_t k = 0; k < v.n; k++)
+			on_ix(self, v.i[k]);
+	}
+	if (st_has(s->op, 'X'))
+		on_ex(self, s->value);
+	for (uint32_t k = 0; k < s->n_arg; k++)
+		on_ex(self, p->arg[s->arg0 + k]);
+}
