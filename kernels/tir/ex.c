@@ -19,6 +19,12 @@ tx_set_strict(struct tx *x, bool strict)
 	x->strict = strict;
 }
 
+bool
+tx_is_strict(const struct tx *x)
+{
+	return x->strict;
+}
+
 struct arena *
 tx_arena(const struct tx *x)
 {

@@ -78,6 +78,7 @@ struct tx; /* the pool; ix.c, ex.c */
 struct tx *tx_make(struct arena *a);
 /* The sign of a zero matters: x + 0 stays, for x may be -0. */
 void tx_set_strict(struct tx *x, bool strict);
+bool tx_is_strict(const struct tx *x);
 struct arena *tx_arena(const struct tx *x);
 axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id limit);
 axis_id tx_axis_like(struct tx *x, const struct axis *a);
@@ -96,13 +97,16 @@ ix_id ix_min(struct tx *x, ix_id a, ix_id b);
 ix_id ix_max(struct tx *x, ix_id a, ix_id b);
 ix_id ix_value(struct tx *x, ex_id e, int64_t lo, int64_t hi); /* the caller clamps by min and max */
 bool ix_is_const(const struct tx *x, ix_id i, int64_t *v);
+/* Its value where axis[a] is that of axis a; fn gives that of an index out of a value. */
+typedef int64_t ix_value_fn(void *self, ex_id e);
+int64_t ix_eval(const struct tx *x, ix_id i, const int64_t *axis, ix_value_fn *fn, void *self);
 /* The axis alone? */
 bool ix_is_axis(const struct tx *x, ix_id i, axis_id *a);
 /* Coefficient of `a` where i is affine in it; false where a stands inside div, mod, min, max or a value. */
 bool ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef);
 bool ix_has(const struct tx *x, ix_id i, axis_id a);
 /* A tuple of n indices, n <= IXV_MAX; equal tuples have equal numbers. */
-enum { IXV_MAX = 24 };
+enum { IXV_MAX = 24, IX_MAX_TERMS = 48 /* of a sum */ };
 struct ixv {
 	uint32_t n;
 	const ix_id *i;

@@ -504,3 +504,33 @@ ix_coef(const struct tx *x, ix_id i, axis_id a, int64_t *coef)
 	}
 	return true;
 }
+
+int64_t
+ix_eval(const struct tx *x, ix_id i, const int64_t *axis, ix_value_fn *fn, void *self)
+{
+	const struct ix n = *ix_get(x, i);
+	int64_t v = n.c, w;
+
+	switch (n.kind) {
+	case IX_LIN:
+		for (uint32_t k = 0; k < n.n_terms; k++)
+			v += n.terms[k].coef * ix_eval(x, n.terms[k].atom, axis, fn, self);
+		return v;
+	case IX_AXIS:
+		return axis[n.a];
+	case IX_DIV:
+		return floor_div(ix_eval(x, n.a, axis, fn, self), n.c);
+	case IX_MOD:
+		v = ix_eval(x, n.a, axis, fn, self);
+		return v - floor_div(v, n.c) * n.c;
+	case IX_MIN:
+	case IX_MAX:
+		v = ix_eval(x, n.a, axis, fn, self);
+		w = ix_eval(x, n.b, axis, fn, self);
+		return n.kind == IX_MIN ? MIN_OF(v, w) : MAX_OF(v, w);
+	case IX_VALUE: /* the caller of ix_value has clamped it */
+		v = fn(self, n.a);
+		return MIN_OF(MAX_OF(v, n.lo), n.hi);
+	}
+	return 0;
+}

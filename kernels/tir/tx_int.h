@@ -4,8 +4,6 @@
 
 #include "expr.h"
 
-enum { IX_MAX_TERMS = 48 };
-
 struct tx {
 	struct arena *arena;
 	bool strict; /* the sign of a zero matters */

@@ -252,7 +252,7 @@ check_region(struct region *g, int64_t *at)
 static void
 each_outer(struct region *g, uint32_t k, int64_t *at)
 {
-	if (k == g->from) {
+	if (k == g->from || k == N_AXES) {
 		check_region(g, at);
 		return;
 	}

@@ -1,0 +1,143 @@
+/* kernels/tir/verify_access.c: every read and store stays inside its buffer, every binding inside its
+ * iterator, by the loops and guards around it; where an expression has guards, its arms know them. */
+#include "verify_int.h"
+
+struct access {
+	const struct tir *p;
+	struct tir_facts f;
+	bool ok;
+};
+
+static void
+check_at(struct access *a, buf_id buf, ixv_id at)
+{
+	const struct tir_buf *b = &a->p->buf[buf];
+	struct ixv v = ixv_get(a->p->tx, at);
+
+	for (uint32_t d = 0; d < v.n && a->ok; d++) {
+		int64_t lo, hi;
+
+		facts_bound(&a->f, v.i[d], &lo, &hi);
+		a->ok = lo >= 0 && hi < b->dim[d];
+	}
+}
+
+static void check_value(struct access *a, ex_id e);
+
+/* Values inside an index. */
+static void
+check_index(struct access *a, ix_id i)
+{
+	const struct ix n = *ix_get(a->p->tx, i);
+
+	for (uint32_t k = 0; k < n.n_terms && a->ok; k++)
+		check_index(a, n.terms[k].atom);
+	if (n.kind == IX_DIV || n.kind == IX_MOD || n.kind == IX_MIN || n.kind == IX_MAX)
+		check_index(a, n.a);
+	if (n.kind == IX_MIN || n.kind == IX_MAX)
+		check_index(a, n.b);
+	if (n.kind == IX_VALUE)
+		check_value(a, n.a);
+}
+
+static void
+check_arms(struct access *a, const struct ex *n)
+{
+	struct tir_guard g = {n->ix, n->lo, n->hi};
+	uint32_t known = a->f.n_guard;
+
+	facts_add(&a->f, g, true);
+	check_value(a, n->arg[0]);
+	a->f.n_guard = known;
+	facts_add(&a->f, g, false);
+	check_value(a, n->arg[1]);
+	a->f.n_guard = known;
+}
+
+static void
+check_value(struct access *a, ex_id e)
+{
+	const struct ex n = *ex_get(a->p->tx, e);
+	struct ixv v = ixv_get(a->p->tx, n.at);
+
+	if (!a->ok)
+		return;
+	if (n.kind == EX_GUARD || n.kind == EX_INDEX)
+		check_index(a, n.ix);
+	if (n.kind == EX_READ) {
+		for (uint32_t d = 0; d < v.n; d++)
+			check_index(a, v.i[d]);
+		check_at(a, n.tensor, n.at);
+	}
+	if (n.kind == EX_GUARD)
+		check_arms(a, &n);
+	else
+		for (uint32_t k = 0; k < n.n_arg; k++)
+			check_value(a, n.arg[k]);
+}
+
+static bool
+check_block(const struct tir *p, const struct tir_block *b)
+{
+	struct access a = {.p = p, .f = {.x = p->tx}, .ok = true};
+
+	for (uint32_t k = 0; k < b->n_iter; k++) {
+		const struct tir_iter *it = &p->iter[b->iter0 + k];
+
+		a.f.range[a.f.n_range++] = (struct tir_range){
+		    it->id, ix_const(p->tx, 0), ix_const(p->tx, tx_axis_get(p->tx, it->id)->hi + 1)};
+	}
+	for (uint32_t o = 0; o < b->n_out; o++) {
+		struct ixv v = ixv_get(p->tx, b->at[o]);
+
+		for (uint32_t d = 0; d < v.n; d++)
+			check_index(&a, v.i[d]);
+		check_at(&a, b->out[o], b->at[o]);
+		check_value(&a, b->value[o]);
+	}
+	return a.ok;
+}
+
+static bool
+check_bindings(const struct access *a, const struct st *s)
+{
+	const struct tir_block *b = &a->p->blk[s->ref];
+	struct ixv v = ixv_get(a->p->tx, s->at);
+
+	for (uint32_t k = 0; k < v.n; k++) {
+		int64_t lo, hi;
+
+		facts_bound(&a->f, v.i[k], &lo, &hi);
+		if (lo < 0 || hi > tx_axis_get(a->p->tx, a->p->iter[b->iter0 + k].id)->hi)
+			return false;
+	}
+	return true;
+}
+
+bool
+verify_accesses(const struct tir *p, struct err *e)
+{
+	for (blk_id b = 0; b < p->n_blk && p->level == TIR_NEST; b++)
+		if (!check_block(p, &p->blk[b]))
+			return err_set(e, ERR_FAILED, "bounds: block %s: an access may leave its buffer",
+			    p->blk[b].name);
+	for (st_id i = 0; i < p->n_st; i++) {
+		const struct st *s = &p->st[i];
+		struct access a = {.p = p, .ok = true};
+
+		if (s->op == ST_for || s->op == ST_if)
+			continue;
+		tir_facts_at(p, i, &a.f);
+		if (s->op == ST_block && !check_bindings(&a, s))
+			return broken(e, "binding", p, i, "an iterator may leave its range");
+		if (s->op == ST_store)
+			check_at(&a, s->ref, s->at);
+		if (s->op == ST_store || s->op == ST_let)
+			check_value(&a, s->value);
+		for (uint32_t k = 0; k < s->n_arg; k++)
+			check_value(&a, p->arg[s->arg0 + k]);
+		if (!a.ok)
+			return broken(e, "bounds", p, i, "an access may leave its buffer");
+	}
+	return true;
+}

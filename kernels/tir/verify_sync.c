@@ -1,0 +1,141 @@
+/* kernels/tir/verify_sync.c: barriers.  Between a store into a shared buffer and a read of it, and between
+ * a read and the next store, the threads of a block wait for each other; loops are gone through twice for
+ * what one iteration leaves to the next.  A barrier stands where all threads come or none. */
+#include "verify_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+is_thread(const struct st *s)
+{
+	return s->op == ST_for && (s->bind == BIND_lane || s->bind == BIND_warp);
+}
+
+struct sync {
+	const struct tir *p;
+	uint8_t *dirty, *read; /* shared buffers: since the last barrier */
+	uint32_t n_threads;    /* loops of threads around */
+	bool again;            /* in a second turn: what one loop leaves to its own next one is known */
+	bool fault;
+};
+
+static void
+touch_shared(void *self, const struct touch *t)
+{
+	struct sync *s = self;
+
+	if (s->p->buf[t->buf].scope != SCOPE_shared)
+		return;
+	if (t->stores)
+		s->fault |= s->read[t->buf] != 0;
+	else
+		s->fault |= s->dirty[t->buf] != 0;
+}
+
+static void
+mark_shared(void *self, const struct touch *t)
+{
+	struct sync *s = self;
+
+	if (s->p->buf[t->buf].scope == SCOPE_shared)
+		(t->stores ? s->dirty : s->read)[t->buf] = 1;
+}
+
+static bool
+hangs_on(const struct tir *p, const struct st *s, axis_id a)
+{
+	bool hangs = s->op == ST_for && (ix_has(p->tx, s->from, a) || ix_has(p->tx, s->to, a));
+
+	for (uint32_t k = 0; k < s->n_guard; k++)
+		hangs |= ix_has(p->tx, p->guard[s->guard0 + k].i, a);
+	return hangs;
+}
+
+/* Do all threads come to statement i, or none? */
+static bool
+is_uniform(const struct tir *p, st_id i)
+{
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(p, i, path);
+
+	for (uint32_t k = 0; k < n; k++) {
+		const struct st *s = &p->st[path[k]];
+
+		if (s->op == ST_for && (s->bind == BIND_parallel || s->bind == BIND_vector))
+			return false;
+		for (uint32_t t = 0; t < k; t++)
+			if (is_thread(&p->st[path[t]]) && hangs_on(p, s, p->st[path[t]].axis))
+				return false;
+	}
+	return true;
+}
+
+static bool
+sync_body(struct sync *s, st_id i, st_id end, struct err *e)
+{
+	for (st_id k = i; k < end; k = s->p->st[k].end) {
+		const struct st *t = &s->p->st[k];
+		bool threads = is_thread(t);
+
+		if (t->op == ST_sync) {
+			if (!is_uniform(s->p, k))
+				return broken(e, "sync", s->p, k, "a barrier that not all threads come to");
+			memset(s->dirty, 0, s->p->n_buf);
+			memset(s->read, 0, s->p->n_buf);
+		}
+		if (s->n_threads)
+			tir_touches(s->p, k, touch_shared, s);
+		if (s->fault)
+			return broken(e, "sync", s->p, k, "no barrier between threads that share a buffer");
+		if (s->n_threads)
+			tir_touches(s->p, k, mark_shared, s);
+		s->n_threads += threads;
+		bool again = s->again, twice = t->op == ST_for && !threads && !again;
+
+		if (st_info[t->op].body && !sync_body(s, k + 1, t->end, e))
+			return false;
+		s->again = true;
+		if (twice && !sync_body(s, k + 1, t->end, e))
+			return false;
+		s->again = again;
+		s->n_threads -= threads;
+	}
+	return true;
+}
+
+/* The loops of a kernel that are bound to one of a GPU's axes run over the same values. */
+static bool
+agree(const struct tir *p, st_id i, struct err *e)
+{
+	for (int bind = BIND_block; bind <= BIND_lane; bind++) {
+		const struct st *first = NULL;
+
+		for (st_id k = i; k < p->st[i].end; k++) {
+			const struct st *s = &p->st[k];
+
+			if (s->op != ST_for || (int)s->bind != bind)
+				continue;
+			if (first && (s->from != first->from || s->to != first->to))
+				return broken(
+				    e, "extent", p, k, "two loops over one axis of a GPU differ in extent");
+			first = s;
+		}
+	}
+	return true;
+}
+
+bool
+verify_sync(const struct tir *p, struct err *e)
+{
+	struct sync s = {.p = p};
+	bool ok = true;
+
+	for (st_id i = 0; i < p->n_st && ok; i = p->st[i].end)
+		ok = agree(p, i, e);
+	s.dirty = heap_alloc((size_t)2 * p->n_buf + 1);
+	s.read = s.dirty + p->n_buf;
+	ok = ok && sync_body(&s, 0, p->n_st, e);
+	free(s.dirty);
+	return ok;
+}
