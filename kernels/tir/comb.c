@@ -61,9 +61,8 @@ is_less(struct tx *x, ex_id a, ex_id b)
 	return map2(x, PRIM_lt, DT_bool, a, b);
 }
 
-/* Is the element (v, at) before what is held (w, was) in the comb's total order? */
-static ex_id
-comes_first(struct tx *x, enum comb c, const ex_id *held, const ex_id *elem)
+ex_id
+comb_first(struct tx *x, enum comb c, const ex_id *held, const ex_id *elem)
 {
 	bool last = c == COMB_argmax_last || c == COMB_argmin_last;
 	bool largest = c == COMB_argmax || c == COMB_argmax_last;
@@ -97,7 +96,7 @@ comb_join(struct tx *x, enum comb c, const ex_id *state, const ex_id *value, ex_
 		out[0] = map2(x, joiner[c], t, state[0], value[0]);
 		return;
 	}
-	ex_id first = comes_first(x, c, state, value);
+	ex_id first = comb_first(x, c, state, value);
 
 	for (uint32_t k = 0; k < 2; k++)
 		out[k] = ex_map(

@@ -417,6 +417,20 @@ ix_mod(struct tx *x, ix_id i, int64_t c)
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
+/* Half of a + b where that is constant: the smaller of the two is not above it, the larger not below, as of
+ * the way there and the way back of a reflection. */
+static bool
+half_sum(struct tx *x, ix_id a, ix_id b, int64_t *down, int64_t *up)
+{
+	int64_t sum;
+
+	if (!ix_is_const(x, ix_add(x, a, b), &sum))
+		return false;
+	*down = floor_div(sum, 2);
+	*up = -floor_div(-sum, 2);
+	return true;
+}
+
 ix_id
 ix_min(struct tx *x, ix_id a, ix_id b)
 {
@@ -426,12 +440,13 @@ ix_min(struct tx *x, ix_id a, ix_id b)
 		return a;
 	if (q.hi <= p.lo)
 		return b;
+	int64_t hi = MIN_OF(p.hi, q.hi), down, up;
+
+	if (half_sum(x, a, b, &down, &up))
+		hi = MIN_OF(hi, down);
 	return intern(x,
-	    &(struct ix){.kind = IX_MIN,
-		.a = MIN_OF(a, b),
-		.b = MAX_OF(a, b),
-		.lo = MIN_OF(p.lo, q.lo),
-		.hi = MIN_OF(p.hi, q.hi)});
+	    &(struct ix){
+		.kind = IX_MIN, .a = MIN_OF(a, b), .b = MAX_OF(a, b), .lo = MIN_OF(p.lo, q.lo), .hi = hi});
 }
 
 ix_id
@@ -443,12 +458,13 @@ ix_max(struct tx *x, ix_id a, ix_id b)
 		return a;
 	if (q.lo >= p.hi)
 		return b;
+	int64_t lo = MAX_OF(p.lo, q.lo), down, up;
+
+	if (half_sum(x, a, b, &down, &up))
+		lo = MAX_OF(lo, up);
 	return intern(x,
-	    &(struct ix){.kind = IX_MAX,
-		.a = MIN_OF(a, b),
-		.b = MAX_OF(a, b),
-		.lo = MAX_OF(p.lo, q.lo),
-		.hi = MAX_OF(p.hi, q.hi)});
+	    &(struct ix){
+		.kind = IX_MAX, .a = MIN_OF(a, b), .b = MAX_OF(a, b), .lo = lo, .hi = MAX_OF(p.hi, q.hi)});
 }
 
 ix_id

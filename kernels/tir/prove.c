@@ -135,8 +135,10 @@ bound(const struct tir_facts *f, ix_id i, uint32_t steps)
 void
 facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi)
 {
-	struct span s = bound(f, i, GUARD_STEPS);
+	struct span s = {INT64_MAX, INT64_MIN};
 
+	if (!f->never)
+		s = bound(f, i, GUARD_STEPS);
 	*lo = s.lo;
 	*hi = s.hi;
 }
@@ -150,7 +152,8 @@ facts_add(struct tir_facts *f, struct tir_guard g, bool yes)
 		return;
 	if (!yes) {
 		facts_bound(f, g.i, &lo, &hi);
-		if (lo >= g.lo && g.hi <= hi) /* not below, so above */
+		f->never |= lo >= g.lo && hi < g.hi; /* it always holds */
+		if (lo >= g.lo && g.hi <= hi)        /* not below, so above */
 			g = (struct tir_guard){g.i, g.hi, hi + 1};
 		else if (hi < g.hi && lo < g.lo)
 			g = (struct tir_guard){g.i, lo, g.lo};

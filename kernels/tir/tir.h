@@ -207,6 +207,8 @@ void tir_each(const struct tir *p, const struct st *s, void (*on_ix)(void *self,
 /* State k of a reduction before its first element, and all states after one more. */
 ex_id comb_identity(struct tx *x, enum comb c, uint32_t k, enum dtype t);
 void comb_join(struct tx *x, enum comb c, const ex_id *state, const ex_id *value, ex_id *out);
+/* Of a comb with positions: does the element come before what is held, in the comb's total order?  bool. */
+ex_id comb_first(struct tx *x, enum comb c, const ex_id *held, const ex_id *elem);
 
 /* ---- what an index may be (region.c, prove.c) -------------------------------------------------- */
 /* One axis and the values that it runs over: [from, to) of outer axes. */
@@ -226,11 +228,13 @@ bool tir_prove(const struct tir *p, st_id at, ix_id i, int64_t lo, int64_t hi);
 struct tir_facts {
 	struct tx *x;
 	uint32_t n_range, n_guard;
+	bool never;                            /* no point comes here: all is proved */
 	struct tir_range range[2 * TIR_DEPTH]; /* outermost first */
 	struct tir_guard guard[2 * TIR_DEPTH];
 };
 void tir_facts_at(const struct tir *p, st_id at, struct tir_facts *f);
-void facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi); /* inclusive */
+void facts_bound(
+    const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi); /* inclusive; never: lo > hi */
 /* The guard holds (yes) or not; where that says nothing about an interval, nothing is added. */
 void facts_add(struct tir_facts *f, struct tir_guard g, bool yes);
 

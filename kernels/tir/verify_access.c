@@ -45,6 +45,7 @@ check_arms(struct access *a, const struct ex *n)
 {
 	struct tir_guard g = {n->ix, n->lo, n->hi};
 	uint32_t known = a->f.n_guard;
+	bool never = a->f.never;
 
 	facts_add(&a->f, g, true);
 	check_value(a, n->arg[0]);
@@ -52,6 +53,7 @@ check_arms(struct access *a, const struct ex *n)
 	facts_add(&a->f, g, false);
 	check_value(a, n->arg[1]);
 	a->f.n_guard = known;
+	a->f.never = never;
 }
 
 static void

@@ -1,0 +1,273 @@
+/* kernels/schedule/flat.c: blocks' bindings and guards put in, by one substitution: NEST becomes FLAT.  What
+ * a reduction starts from is stored before the outermost loop that counts its elements, over the result's
+ * points below that loop; where guards forbid it, at its first element. */
+#include "schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct flat {
+	const struct tir *p;
+	ix_id *to; /* of all axes: iterators, while a block is put in */
+	uint32_t n_to;
+};
+
+/* ---- one instance ---------------------------------------------------------------------------------- */
+static void
+bind_iterators(struct flat *f, const struct st *s, bool bind)
+{
+	const struct tir_block *b = &f->p->blk[s->ref];
+	struct ixv at = ixv_get(f->p->tx, s->at);
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		f->to[f->p->iter[b->iter0 + k].id] = bind ? at.i[k] : IX_NONE;
+}
+
+static void
+add_store(struct flat *f, struct tir *out, const struct st *s, uint32_t k, ex_id value)
+{
+	struct tx_subst sub = {.to = f->to, .n = f->n_to};
+	const struct tir_block *b = &f->p->blk[s->ref];
+
+	tir_add(out,
+	    (struct st){
+		.op = ST_store, .ref = b->out[k], .at = ixv_subst(out->tx, &sub, b->at[k]), .value = value});
+}
+
+static void
+add_identity(struct flat *f, struct tir *out, const struct st *s)
+{
+	const struct tir_block *b = &f->p->blk[s->ref];
+
+	for (uint32_t k = 0; k < b->n_out; k++)
+		add_store(f, out, s, k, comb_identity(out->tx, b->comb, k, f->p->buf[b->out[k]].type));
+}
+
+/* All new values are taken before one is stored. */
+static void
+add_update(struct flat *f, struct tir *out, const struct st *s)
+{
+	const struct tir_block *b = &f->p->blk[s->ref];
+	struct tx_subst sub = {.to = f->to, .n = f->n_to};
+	ex_id v[TIR_OUTS], held[TIR_OUTS];
+
+	for (uint32_t k = 0; k < b->n_out; k++) {
+		v[k] = ex_subst(out->tx, &sub, b->value[k]);
+		held[k] = ex_load(
+		    out->tx, f->p->buf[b->out[k]].type, b->out[k], ixv_subst(out->tx, &sub, b->at[k]));
+	}
+	if (b->comb != COMB_NONE)
+		comb_join(out->tx, b->comb, held, v, v);
+	for (uint32_t k = 0; k < b->n_out && b->n_out > 1; k++) {
+		enum dtype t = ex_get(out->tx, v[k])->type;
+
+		tir_add(out, (struct st){.op = ST_let, .ref = out->n_var, .value = v[k]});
+		v[k] = ex_var(out->tx, t, out->n_var++);
+	}
+	for (uint32_t k = 0; k < b->n_out; k++)
+		add_store(f, out, s, k, v[k]);
+}
+
+/* ---- where a reduction starts -------------------------------------------------------------------------- */
+struct start {
+	st_id path[TIR_DEPTH]; /* around the instance */
+	uint32_t n_path;
+	uint32_t outer;         /* path[outer]: the outermost loop that counts elements; n_path: none */
+	bool copied[TIR_DEPTH]; /* loops below it that count points: they stand again before it */
+};
+
+static bool
+counts(const struct flat *f, const struct st *s, axis_id a, bool reduces)
+{
+	const struct tir_block *b = &f->p->blk[s->ref];
+	struct ixv at = ixv_get(f->p->tx, s->at);
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if ((f->p->iter[b->iter0 + k].kind == ITER_REDUCE) == reduces && ix_has(f->p->tx, at.i[k], a))
+			return true;
+	return false;
+}
+
+/* Does the index hang on a loop below path[outer] (itself among them) that is, or is not, copied? */
+static bool
+hangs_on(const struct flat *f, const struct start *t, ix_id i, bool copied)
+{
+	for (uint32_t k = t->outer; k < t->n_path; k++) {
+		const struct st *s = &f->p->st[t->path[k]];
+
+		if (s->op == ST_for && t->copied[k] == copied && ix_has(f->p->tx, i, s->axis))
+			return true;
+	}
+	return false;
+}
+
+/* May it start before that loop?  Each loop and guard on the way is of points or of elements, not of both. */
+static bool
+may_start_apart(const struct flat *f, const struct start *t, const struct st *s)
+{
+	for (uint32_t k = t->outer; k < t->n_path; k++) {
+		const struct st *l = &f->p->st[t->path[k]];
+
+		if (l->op != ST_for)
+			return false;
+		if (t->copied[k] &&
+		    (counts(f, s, l->axis, true) || hangs_on(f, t, l->from, false) ||
+			hangs_on(f, t, l->to, false)))
+			return false;
+	}
+	for (uint32_t k = 0; k < s->n_guard; k++) {
+		ix_id i = f->p->guard[s->guard0 + k].i;
+
+		if (hangs_on(f, t, i, true) && hangs_on(f, t, i, false))
+			return false;
+	}
+	return true;
+}
+
+static struct start
+start_of(const struct flat *f, st_id i)
+{
+	struct start t = {.n_path = 0};
+	const struct st *s = &f->p->st[i];
+
+	t.n_path = t.outer = tir_path(f->p, i, t.path);
+	for (uint32_t k = t.n_path; k-- > 0;) {
+		const struct st *l = &f->p->st[t.path[k]];
+
+		if (l->op == ST_for && counts(f, s, l->axis, true))
+			t.outer = k;
+	}
+	for (uint32_t k = t.outer; k < t.n_path; k++)
+		t.copied[k] =
+		    f->p->st[t.path[k]].op == ST_for && counts(f, s, f->p->st[t.path[k]].axis, false);
+	return t;
+}
+
+/* The loops over points once more, with axes of their own; then the identities, under guards on points. */
+static void
+add_start(struct flat *f, struct tir *out, const struct start *t, const struct st *s)
+{
+	ix_id *own = heap_alloc(f->n_to * sizeof(*own));
+	struct tx_subst sub = {.to = own, .n = f->n_to};
+	struct tir_guard guard[TIR_DEPTH];
+	struct st test = {.op = ST_if}, moved = *s;
+	uint32_t n_open = 0, n_guard = 0;
+
+	memset(own, 0xff, f->n_to * sizeof(*own));
+	for (uint32_t k = t->outer; k < t->n_path; k++) {
+		const struct st *l = &f->p->st[t->path[k]];
+
+		if (!t->copied[k])
+			continue;
+		own[l->axis] = ix_axis(out->tx,
+		    tir_for(out, arena_printf(out->arena, "%s'%s", l->name, f->p->blk[s->ref].name),
+			ix_subst(out->tx, &sub, l->from), ix_subst(out->tx, &sub, l->to), l->bind));
+		n_open++;
+	}
+	for (uint32_t k = 0; k < s->n_guard && n_guard < TIR_DEPTH; k++) {
+		struct tir_guard g = f->p->guard[s->guard0 + k];
+
+		if (hangs_on(f, t, g.i, false)) /* of elements: the first one is there */
+			continue;
+		g.i = ix_subst(out->tx, &sub, g.i);
+		guard[n_guard++] = g;
+	}
+	moved.at = ixv_subst(out->tx, &sub, s->at);
+	if (n_guard) {
+		tir_guards(out, &test, n_guard, guard);
+		tir_add(out, test);
+		n_open++;
+	}
+	bind_iterators(f, &moved, true);
+	add_identity(f, out, &moved);
+	bind_iterators(f, &moved, false);
+	while (n_open-- > 0)
+		tir_close(out);
+	free(own);
+}
+
+/* ---- the walk --------------------------------------------------------------------------------------------
+ */
+/* At the instance: identities where all elements' numbers are 0. */
+static void
+add_first(struct flat *f, struct tir *out, const struct st *s)
+{
+	const struct tir_block *b = &f->p->blk[s->ref];
+	struct ixv at = ixv_get(f->p->tx, s->at);
+	struct tir_guard guard[IXV_MAX];
+	struct st test = {.op = ST_if};
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if (f->p->iter[b->iter0 + k].kind == ITER_REDUCE && !ix_is_const(out->tx, at.i[k], NULL))
+			guard[n++] = (struct tir_guard){at.i[k], 0, 1};
+	if (n) {
+		tir_guards(out, &test, n, guard);
+		tir_add(out, test);
+	}
+	add_identity(f, out, s);
+	if (n)
+		tir_close(out);
+}
+
+static void
+flat_block(struct flat *f, struct tir *out, st_id i)
+{
+	const struct st *s = &f->p->st[i];
+	struct start t = start_of(f, i);
+	struct st test = {.op = ST_if};
+	bool is_comb = f->p->blk[s->ref].comb != COMB_NONE;
+
+	if (s->n_guard) {
+		tir_guards(out, &test, s->n_guard, f->p->guard + s->guard0);
+		tir_add(out, test);
+	}
+	bind_iterators(f, s, true);
+	if (is_comb && (t.outer == t.n_path || !may_start_apart(f, &t, s)))
+		add_first(f, out, s);
+	add_update(f, out, s);
+	bind_iterators(f, s, false);
+	if (s->n_guard)
+		tir_close(out);
+}
+
+/* Starts of all instances below loop i whose outermost loop of elements it is. */
+static void
+add_starts(struct flat *f, struct tir *out, st_id i)
+{
+	for (st_id k = i + 1; k < f->p->st[i].end; k++) {
+		const struct st *s = &f->p->st[k];
+
+		if (s->op != ST_block || f->p->blk[s->ref].comb == COMB_NONE)
+			continue;
+		struct start t = start_of(f, k);
+
+		if (t.outer < t.n_path && t.path[t.outer] == i && may_start_apart(f, &t, s))
+			add_start(f, out, &t, s);
+	}
+}
+
+static bool
+flatten(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	struct flat *f = self;
+
+	if (p->st[i].op == ST_for)
+		add_starts(f, out, i);
+	if (p->st[i].op != ST_block)
+		return false;
+	flat_block(f, out, i);
+	return true;
+}
+
+void
+schedule_flat(const struct tir *p, struct tir *out)
+{
+	struct flat f = {.p = p, .n_to = tx_n_axes(p->tx)};
+
+	f.to = heap_alloc((f.n_to + 1) * sizeof(*f.to));
+	memset(f.to, 0xff, (f.n_to + 1) * sizeof(*f.to));
+	tir_rewrite(out, p, flatten, &f);
+	out->level = TIR_FLAT;
+	free(f.to);
+}
