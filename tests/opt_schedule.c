@@ -43,3 +43,17 @@ opt_flat(struct opt_call *c, struct err *e)
 	schedule_flat(&p, &flat);
 	return print_verified(c, &flat, e);
 }
+
+bool
+opt_apply(struct opt_call *c, struct err *e)
+{
+	struct tir p, q, flat;
+
+	if (!read_program(c, &p, e) || !tir_verify(&p, e) ||
+	    !trace_apply(&p, str_of(opt_arg(c, "--trace", "")), &q, e))
+		return false;
+	if (!opt_arg(c, "--flat", NULL))
+		return print_verified(c, &q, e);
+	schedule_flat(&q, &flat);
+	return print_verified(c, &flat, e);
+}

@@ -366,7 +366,10 @@ program_run(struct arena *a, const struct tir *p, const void *const *operands, v
 	who_new(&r, 0, 0, 0, false); /* NOBODY */
 	t.who = who_new(&r, NOBODY, 0, 0, false);
 	make_buffers(&r, &t, operands);
-	run_range(&r, &one, 0, p->n_st);
+	for (st_id i = 0; i < p->n_st && !r.failed; i = p->st[i].end) {
+		run_range(&r, &one, i, p->st[i].end);
+		r.epoch++; /* a GPU's kernels run one after the other */
+	}
 	take_results(&r, &t, results);
 	arena_fini(&r.tmp);
 	return !r.failed;

@@ -10,6 +10,7 @@ struct flat {
 	const struct tir *p;
 	ix_id *to; /* of all axes: iterators, while a block is put in */
 	uint32_t n_to;
+	uint32_t n_starts;
 };
 
 /* ---- one instance ---------------------------------------------------------------------------------- */
@@ -101,6 +102,19 @@ hangs_on(const struct flat *f, const struct start *t, ix_id i, bool copied)
 	return false;
 }
 
+/* Does it hang on a loop that counts points, wherever that stands? */
+static bool
+is_of_points(const struct flat *f, const struct start *t, const struct st *s, ix_id i)
+{
+	for (uint32_t k = 0; k < t->n_path; k++) {
+		const struct st *l = &f->p->st[t->path[k]];
+
+		if (l->op == ST_for && counts(f, s, l->axis, false) && ix_has(f->p->tx, i, l->axis))
+			return true;
+	}
+	return false;
+}
+
 /* May it start before that loop?  Each loop and guard on the way is of points or of elements, not of both. */
 static bool
 may_start_apart(const struct flat *f, const struct start *t, const struct st *s)
@@ -118,7 +132,7 @@ may_start_apart(const struct flat *f, const struct start *t, const struct st *s)
 	for (uint32_t k = 0; k < s->n_guard; k++) {
 		ix_id i = f->p->guard[s->guard0 + k].i;
 
-		if (hangs_on(f, t, i, true) && hangs_on(f, t, i, false))
+		if (is_of_points(f, t, s, i) && hangs_on(f, t, i, false))
 			return false;
 	}
 	return true;
@@ -160,7 +174,7 @@ add_start(struct flat *f, struct tir *out, const struct start *t, const struct s
 		if (!t->copied[k])
 			continue;
 		own[l->axis] = ix_axis(out->tx,
-		    tir_for(out, arena_printf(out->arena, "%s'%s", l->name, f->p->blk[s->ref].name),
+		    tir_for(out, arena_printf(out->arena, "%s'start%u", l->name, f->n_starts),
 			ix_subst(out->tx, &sub, l->from), ix_subst(out->tx, &sub, l->to), l->bind));
 		n_open++;
 	}
@@ -183,7 +197,21 @@ add_start(struct flat *f, struct tir *out, const struct start *t, const struct s
 	bind_iterators(f, &moved, false);
 	while (n_open-- > 0)
 		tir_close(out);
+	f->n_starts++;
 	free(own);
+}
+
+/* A tail of the elements: another instance has begun. */
+static bool
+never_starts(const struct flat *f, const struct st *s)
+{
+	const struct tir_block *b = &f->p->blk[s->ref];
+	struct ixv at = ixv_get(f->p->tx, s->at);
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if (f->p->iter[b->iter0 + k].kind == ITER_REDUCE && ix_get(f->p->tx, at.i[k])->lo > 0)
+			return true;
+	return b->comb == COMB_NONE;
 }
 
 /* ---- the walk --------------------------------------------------------------------------------------------
@@ -216,14 +244,13 @@ flat_block(struct flat *f, struct tir *out, st_id i)
 	const struct st *s = &f->p->st[i];
 	struct start t = start_of(f, i);
 	struct st test = {.op = ST_if};
-	bool is_comb = f->p->blk[s->ref].comb != COMB_NONE;
 
 	if (s->n_guard) {
 		tir_guards(out, &test, s->n_guard, f->p->guard + s->guard0);
 		tir_add(out, test);
 	}
 	bind_iterators(f, s, true);
-	if (is_comb && (t.outer == t.n_path || !may_start_apart(f, &t, s)))
+	if (!never_starts(f, s) && (t.outer == t.n_path || !may_start_apart(f, &t, s)))
 		add_first(f, out, s);
 	add_update(f, out, s);
 	bind_iterators(f, s, false);
@@ -238,7 +265,7 @@ add_starts(struct flat *f, struct tir *out, st_id i)
 	for (st_id k = i + 1; k < f->p->st[i].end; k++) {
 		const struct st *s = &f->p->st[k];
 
-		if (s->op != ST_block || f->p->blk[s->ref].comb == COMB_NONE)
+		if (s->op != ST_block || never_starts(f, s))
 			continue;
 		struct start t = start_of(f, k);
 

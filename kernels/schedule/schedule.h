@@ -15,4 +15,38 @@ void schedule_lower(struct arena *a, const struct spec *s, bool strict, struct t
  * its outermost loop. */
 void schedule_flat(const struct tir *p, struct tir *out);
 
+/* ---- traces --------------------------------------------------------------------------------------- */
+enum step_op {
+#define STEP(N, OPERANDS, HELP) STEP_##N,
+#include "step.def"
+#undef STEP
+	STEP_COUNT
+};
+/* What becomes of the iterations that a split's factor leaves over.  guard: a last tile that is not full, by
+ * a guard at each instance; cut: a loop of its own; balanced: two sizes of tiles, one apart; shift: the last
+ * tile begins earlier, and makes some points again. */
+#define STEP_TAILS(X) X(guard) X(cut) X(balanced) X(shift)
+enum step_tail {
+#define X(N) TAIL_##N,
+	STEP_TAILS(X)
+#undef X
+	    TAIL_COUNT
+};
+enum { STEP_NAMES = 8 };
+struct step {
+	enum step_op op;
+	struct str name[STEP_NAMES]; /* loops and blocks, as operands have them */
+	uint32_t n_name;
+	int64_t number;
+	enum step_tail tail;
+	enum tir_bind bind;
+};
+/* "split t1.k0 8 cut".  ERR_FORMAT; names point into the text. */
+bool step_read(struct str line, struct step *out, struct err *e) MUST_CHECK;
+void step_print(struct strbuf *sb, const struct step *s);
+/* One primitive on a verified NEST program.  ERR_INFEASIBLE: "PRIMITIVE: RULE: why". */
+bool step_apply(const struct tir *p, const struct step *s, struct tir *out, struct err *e) MUST_CHECK;
+/* All lines (or what ';' parts) of a trace; an error names the line. */
+bool trace_apply(const struct tir *p, struct str trace, struct tir *out, struct err *e) MUST_CHECK;
+
 #endif

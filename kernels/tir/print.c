@@ -1,6 +1,6 @@
 /* kernels/tir/print.c: a loop program as text.  A statement's line is its row of tir.def, with fields put in;
  * two spaces a level. */
-#include "tir.h"
+#include "verify_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -389,6 +389,39 @@ print_st(const struct printer *o, const struct st *s, uint32_t depth)
 	sb_addc(o->sb, '\n');
 }
 
+/* What statements refer to: a pass leaves behind what it has replaced. */
+struct used {
+	bool *buf, *blk;
+};
+
+static void
+use_buf(void *self, const struct touch *t)
+{
+	struct used *u = self;
+
+	u->buf[t->buf] = true;
+}
+
+static struct used
+used_of(const struct tir *p, struct arena *a)
+{
+	struct used u = {.buf = NEW_ARRAY(a, bool, p->n_buf + 1), .blk = NEW_ARRAY(a, bool, p->n_blk + 1)};
+
+	for (st_id i = 0; i < p->n_st; i++) {
+		const struct st *s = &p->st[i];
+
+		if (s->op == ST_block)
+			u.blk[s->ref] = true;
+		if (st_has(s->op, 'R'))
+			u.buf[s->ref] = true;
+		tir_touches(p, i, use_buf, &u);
+	}
+	for (buf_id b = 0; b < p->n_buf; b++)
+		if (u.buf[b] && p->buf[b].alias != BUF_NONE)
+			u.buf[p->buf[b].alias] = true;
+	return u;
+}
+
 void
 tir_print(struct strbuf *sb, const struct tir *p)
 {
@@ -398,10 +431,14 @@ tir_print(struct strbuf *sb, const struct tir *p)
 
 	sb_addf(
 	    sb, "tir %s%s\n", p->level == TIR_NEST ? "nest" : "flat", tx_is_strict(p->tx) ? " strict" : "");
+	struct used u = used_of(p, sb->a);
+
 	for (buf_id b = 0; b < p->n_buf; b++)
-		print_buf_line(&o, &p->buf[b]);
+		if (u.buf[b] || p->buf[b].role != BUF_TEMP)
+			print_buf_line(&o, &p->buf[b]);
 	for (blk_id b = 0; b < p->n_blk && p->level == TIR_NEST; b++)
-		print_blk_line(&o, &p->blk[b]);
+		if (u.blk[b])
+			print_blk_line(&o, &p->blk[b]);
 	for (st_id i = 0; i < p->n_st; i++) {
 		while (n && p->st[open[n - 1]].end <= i)
 			n--;

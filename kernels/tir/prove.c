@@ -89,30 +89,83 @@ coef_of(const struct tx *x, ix_id i, ix_id atom)
 	return 0;
 }
 
-/* How many times the guard's index stands in i: by the first atom of the guard; 0: it does not. */
 static int64_t
-multiple_of(const struct tx *x, ix_id i, ix_id guard)
+gcd(int64_t a, int64_t b)
 {
-	const struct ix *g = ix_get(x, guard);
-	ix_id atom = g->n_terms ? g->terms[0].atom : guard;
-	int64_t c = coef_of(x, i, atom), d = g->n_terms ? g->terms[0].coef : 1;
+	while (b) {
+		int64_t t = a % b;
 
-	return c % d == 0 ? c / d : 0;
+		a = b;
+		b = t;
+	}
+	return a < 0 ? -a : a;
 }
 
-/* i = m * guarded + rest. */
+/* times * i = m * guarded + rest, so that this atom of the guard is not in the rest; m == 0: it is not in i.
+ */
+static void
+multiple_of(const struct tx *x, ix_id i, struct ix_term t, int64_t *times, int64_t *m)
+{
+	int64_t c = coef_of(x, i, t.atom), common = gcd(c, t.coef);
+
+	*times = t.coef / common;
+	*m = c / common;
+	if (*times < 0) {
+		*times = -*times;
+		*m = -*m;
+	}
+}
+
+static void
+by_guard(const struct tir_facts *f, const struct tir_guard *g, struct ix_term t, ix_id i, uint32_t steps,
+    struct span *s)
+{
+	int64_t times, m, lo, hi;
+
+	multiple_of(f->x, i, t, &times, &m);
+	if (m == 0)
+		return;
+	ix_id rest = ix_add(f->x, ix_mulc(f->x, i, times), ix_mulc(f->x, g->i, -m));
+	struct span r = bound(f, rest, steps - 1);
+
+	lo = r.lo + m * (m > 0 ? g->lo : g->hi - 1);
+	hi = r.hi + m * (m > 0 ? g->hi - 1 : g->lo);
+	narrow(s, -floor_div(-lo, times), floor_div(hi, times));
+}
+
 static void
 by_guards(const struct tir_facts *f, ix_id i, uint32_t steps, struct span *s)
 {
 	for (uint32_t k = 0; k < f->n_guard; k++) {
 		const struct tir_guard *g = &f->guard[k];
-		int64_t m = multiple_of(f->x, i, g->i);
+		const struct ix n = *ix_get(f->x, g->i);
 
-		if (m == 0 || g->lo >= g->hi)
+		if (g->lo >= g->hi)
 			continue;
-		struct span r = bound(f, ix_add(f->x, i, ix_mulc(f->x, g->i, -m)), steps - 1);
+		if (n.n_terms == 0)
+			by_guard(f, g, (struct ix_term){1, g->i}, i, steps, s);
+		for (uint32_t q = 0; q < n.n_terms; q++)
+			by_guard(f, g, n.terms[q], i, steps, s);
+	}
+}
 
-		narrow(s, r.lo + m * (m > 0 ? g->lo : g->hi - 1), r.hi + m * (m > 0 ? g->hi - 1 : g->lo));
+/* c * (y div c) is y - y mod c: where y stands in the sum too, that cancels. */
+static void
+by_remainders(const struct tir_facts *f, ix_id i, struct span *s)
+{
+	const struct ix n = *ix_get(f->x, i);
+
+	for (uint32_t k = 0; k < n.n_terms; k++) {
+		const struct ix a = *ix_get(f->x, n.terms[k].atom);
+		int64_t e = n.terms[k].coef;
+		ix_id other;
+
+		if (a.kind != IX_DIV || e % a.c)
+			continue;
+		other = ix_add(f->x, i, ix_mulc(f->x, n.terms[k].atom, -e));
+		other = ix_add(f->x, other, ix_mulc(f->x, a.a, e / a.c));
+		other = ix_add(f->x, other, ix_mulc(f->x, ix_mod(f->x, a.a, a.c), -(e / a.c)));
+		narrow(s, ix_get(f->x, other)->lo, ix_get(f->x, other)->hi);
 	}
 }
 
@@ -125,6 +178,7 @@ bound(const struct tir_facts *f, ix_id i, uint32_t steps)
 	if (s.lo == s.hi)
 		return s;
 	by_ranges(f, i, &s);
+	by_remainders(f, i, &s);
 	if (steps > 0) {
 		by_guards(f, i, steps, &s);
 		by_parts(f, i, steps, &s);
@@ -150,8 +204,10 @@ facts_add(struct tir_facts *f, struct tir_guard g, bool yes)
 
 	if (f->n_guard == COUNT_OF(f->guard))
 		return;
+	facts_bound(f, g.i, &lo, &hi);
+	if (yes)
+		f->never |= lo >= g.hi || hi < g.lo;
 	if (!yes) {
-		facts_bound(f, g.i, &lo, &hi);
 		f->never |= lo >= g.lo && hi < g.hi; /* it always holds */
 		if (lo >= g.lo && g.hi <= hi)        /* not below, so above */
 			g = (struct tir_guard){g.i, g.hi, hi + 1};

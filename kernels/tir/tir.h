@@ -245,4 +245,7 @@ enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES =
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
 /* The rule that is broken, and where: ERR_FAILED, "RULE: line". */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
+/* The part of it that asks for proofs: accesses inside buffers, bindings inside iterators.  A program may be
+ * right and not proved. */
+bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
 #endif

@@ -307,6 +307,6 @@ tir_verify(const struct tir *p, struct err *e)
 		check_blocks(&c);
 	check_body(&c, 0, p->n_st, 0);
 	free(flags);
-	return c.ok && verify_bufs(p, e) && verify_names(p, e) && verify_accesses(p, e) &&
-	    verify_sync(p, e) && verify_order(p, e);
+	return c.ok && verify_bufs(p, e) && verify_names(p, e) && tir_proved(p, e) && verify_sync(p, e) &&
+	    verify_order(p, e);
 }

@@ -117,7 +117,7 @@ check_bindings(const struct access *a, const struct st *s)
 }
 
 bool
-verify_accesses(const struct tir *p, struct err *e)
+tir_proved(const struct tir *p, struct err *e)
 {
 	for (blk_id b = 0; b < p->n_blk && p->level == TIR_NEST; b++)
 		if (!check_block(p, &p->blk[b]))

@@ -7,8 +7,6 @@
 /* "RULE: statement 7 (store): what". */
 bool broken(struct err *e, const char *rule, const struct tir *p, st_id i, const char *what);
 
-/* verify_access.c: no read or store leaves its buffer, no binding its iterator. */
-bool verify_accesses(const struct tir *p, struct err *e);
 /* verify_order.c: what is read was stored before; results are covered; reductions begin at their identity. */
 bool verify_order(const struct tir *p, struct err *e);
 /* verify_sync.c: barriers where threads meet, and none in divergent flow. */

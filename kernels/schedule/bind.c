@@ -1,0 +1,285 @@
+/* kernels/schedule/bind.c: bind LOOP HOW.  A loop whose iterations may run at the same time stores in each
+ * what no other touches: by the place of what is stored, or because the buffer is its own. */
+#include "step_int.h"
+
+enum { BIND_MOST = 64 }; /* lanes of a vector, copies of an unrolled body */
+
+struct bind {
+	const struct tir *p;
+	const struct step *s;
+	st_id loop;
+	enum tir_bind how;
+	struct err *e;
+};
+
+/* Is the buffer allocated in the loop's body?  Then each iteration has one. */
+static bool
+is_own(const struct bind *t, buf_id b)
+{
+	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++)
+		if (t->p->st[i].op == ST_alloc && t->p->st[i].ref == b)
+			return true;
+	return false;
+}
+
+/* Does i only rise from one iteration to the next, all loops inside run through? */
+static bool
+rises(const struct bind *t, st_id instance, ix_id i)
+{
+	struct tx *x = t->p->tx;
+	const struct st *l = &t->p->st[t->loop];
+	ix_id lo, hi, next, *to = NEW_ARRAY(t->p->arena, ix_id, l->axis + 1);
+	struct tx_subst sub = {.to = to, .n = l->axis + 1};
+	bool exact;
+
+	for (axis_id a = 0; a < l->axis; a++)
+		to[a] = IX_NONE;
+	to[l->axis] = ix_addc(x, ix_axis(x, l->axis), 1);
+	tir_region(t->p, t->loop, instance, i, &lo, &hi, &exact);
+	next = ix_subst(x, &sub, lo);
+	return ix_get(x, ix_add(x, next, ix_mulc(x, hi, -1)))->lo > 0;
+}
+
+/* Each point of the result by one iteration: one of its indices, or all as digits of one, only rises. */
+static bool
+is_disjoint(const struct bind *t, st_id instance)
+{
+	const struct st *s = &t->p->st[instance];
+	const struct tir_block *b = &t->p->blk[s->ref];
+	struct ixv at = ixv_get(t->p->tx, s->at);
+	struct tx *x = t->p->tx;
+	ix_id flat = ix_const(x, 0);
+
+	for (uint32_t k = 0; k < b->n_iter; k++) {
+		const struct tir_iter *it = &t->p->iter[b->iter0 + k];
+
+		if (it->kind != ITER_SPACE)
+			continue;
+		flat = ix_add(x, ix_mulc(x, flat, tx_axis_get(x, it->id)->hi + 1), at.i[k]);
+		if (rises(t, instance, at.i[k]))
+			return true;
+	}
+	return rises(t, instance, flat);
+}
+
+/* Different points of the block are different places: each iterator over points is an index by itself. */
+static bool
+is_injective(const struct tir *p, const struct tir_block *b, uint32_t o)
+{
+	struct ixv at = ixv_get(p->tx, b->at[o]);
+
+	for (uint32_t k = 0; k < b->n_iter; k++) {
+		bool alone = p->iter[b->iter0 + k].kind != ITER_SPACE;
+		axis_id a;
+
+		for (uint32_t d = 0; d < at.n; d++)
+			alone |= ix_is_axis(p->tx, at.i[d], &a) && a == p->iter[b->iter0 + k].id;
+		if (!alone)
+			return false;
+	}
+	return true;
+}
+
+/* Is a buffer that the instance stores read by another block inside of the loop? */
+static bool
+is_passed_on(const struct bind *t, st_id instance, buf_id buf)
+{
+	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++)
+		if (t->p->st[i].op == ST_block && t->p->st[i].ref != t->p->st[instance].ref &&
+		    (blk_reads_buf(t->p, &t->p->blk[t->p->st[i].ref], buf) ||
+			blk_stores_buf(&t->p->blk[t->p->st[i].ref], buf)))
+			return true;
+	return false;
+}
+
+/* Do a GPU's threads meet in a buffer that another part of the kernel stores or reads?  That asks for a
+ * barrier. */
+static bool
+threads_meet(const struct bind *t, st_id instance)
+{
+	const struct tir_block *b = &t->p->blk[t->p->st[instance].ref];
+	st_id path[TIR_DEPTH], root = tir_path(t->p, t->loop, path) ? path[0] : t->loop;
+
+	for (st_id i = root; i < t->p->st[root].end; i++) {
+		const struct tir_block *o = &t->p->blk[t->p->st[i].ref];
+
+		if (t->p->st[i].op != ST_block || (i > t->loop && i < t->p->st[t->loop].end))
+			continue;
+		for (uint32_t k = 0; k < b->n_out; k++)
+			if (blk_reads_buf(t->p, o, b->out[k]) || blk_stores_buf(o, b->out[k]))
+				return true;
+		for (uint32_t k = 0; k < o->n_out; k++)
+			if (blk_reads_buf(t->p, b, o->out[k]))
+				return true;
+	}
+	return false;
+}
+
+struct foreign {
+	const struct bind *t;
+	bool found;
+};
+
+static void
+look_foreign(void *self, const struct ex *read)
+{
+	struct foreign *f = self;
+
+	f->found |= f->t->p->buf[read->tensor].scope <= SCOPE_local && !is_own(f->t, read->tensor);
+}
+
+/* Would a thread of its own read what another thread keeps to itself? */
+static bool
+reads_foreign(const struct bind *t, const struct tir_block *b)
+{
+	struct foreign f = {.t = t};
+
+	blk_reads(t->p, b, look_foreign, &f);
+	for (uint32_t o = 0; o < b->n_out; o++)
+		f.found |= t->p->buf[b->out[o]].scope <= SCOPE_local && !is_own(t, b->out[o]);
+	return f.found;
+}
+
+static void
+look_min(void *self, ix_id i)
+{
+	struct foreign *f = self;
+	enum ix_kind k = ix_get(f->t->p->tx, i)->kind;
+
+	f->found |= k == IX_MIN || k == IX_MAX;
+}
+
+/* Do tiles of the result overlap?  A GPU's threads do not wait for each other between two of them. */
+static bool
+has_overlaps(const struct bind *t, const struct st *instance)
+{
+	struct ixv at = ixv_get(t->p->tx, instance->at);
+	struct foreign f = {.t = t};
+
+	for (uint32_t k = 0; k < at.n; k++)
+		ex_indices(t->p->tx, ex_index(t->p->tx, at.i[k]), look_min, &f);
+	return f.found;
+}
+
+static bool
+instance_holds(const struct bind *t, st_id i)
+{
+	const struct st *s = &t->p->st[i];
+	const struct tir_block *b = &t->p->blk[s->ref];
+	axis_id a = t->p->st[t->loop].axis;
+
+	if (binds_kind(t->p, s, a, ITER_REDUCE) || binds_kind(t->p, s, a, ITER_CARRIED))
+		return refuse(t->e, t->s, "iterator", "a reduction or a carried order runs over the loop");
+	if ((t->how == BIND_lane || t->how == BIND_warp) && threads_meet(t, i))
+		return refuse(
+		    t->e, t->s, "barrier", "threads share a buffer with another part of the kernel");
+	if ((t->how == BIND_lane || t->how == BIND_warp) && has_overlaps(t, s))
+		return refuse(t->e, t->s, "disjoint", "two threads make one point, in tiles that overlap");
+	if (t->how != BIND_vector && reads_foreign(t, b))
+		return refuse(t->e, t->s, "scope", "a buffer that another thread keeps to itself");
+	for (uint32_t o = 0; o < b->n_out; o++) {
+		if (is_own(t, b->out[o]))
+			continue;
+		if (is_passed_on(t, i, b->out[o]))
+			return refuse(
+			    t->e, t->s, "buffer", "iterations share a buffer that is stored and read in it");
+		if (!is_injective(t->p, b, o) || !is_disjoint(t, i))
+			return refuse(t->e, t->s, "disjoint", "two iterations may store at one place");
+	}
+	return true;
+}
+
+bool
+loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct step *s, struct err *e)
+{
+	struct bind t = {.p = p, .s = s, .loop = loop, .how = bind, .e = e};
+
+	if (bind == BIND_serial || bind == BIND_unroll || bind == BIND_pipeline)
+		return true;
+	for (st_id i = loop + 1; i < p->st[loop].end; i++)
+		if (p->st[i].op == ST_block && !instance_holds(&t, i))
+			return false;
+	return true;
+}
+
+/* May a loop bound `outer` stand around one bound `inner`? */
+bool
+binds_nest(enum tir_bind outer, enum tir_bind inner)
+{
+	bool gpu_outer = outer >= BIND_block && outer <= BIND_lane,
+	     gpu_inner = inner >= BIND_block && inner <= BIND_lane;
+
+	if (outer == BIND_vector)
+		return inner == BIND_serial || inner == BIND_unroll;
+	if (gpu_outer && gpu_inner) /* block, warp, lane */
+		return outer < inner;
+	if (outer == BIND_parallel)
+		return inner != BIND_parallel && !gpu_inner;
+	return !gpu_outer || inner != BIND_parallel;
+}
+
+static bool
+is_nested(const struct bind *t)
+{
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(t->p, t->loop, path);
+
+	for (uint32_t k = 0; k < n; k++)
+		if (t->p->st[path[k]].op == ST_for && !binds_nest(t->p->st[path[k]].bind, t->how))
+			return true;
+	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++)
+		if (t->p->st[i].op == ST_for && !binds_nest(t->how, t->p->st[i].bind))
+			return true;
+	return false;
+}
+
+/* A GPU's axis has one extent in a kernel. */
+static bool
+extents_agree(const struct bind *t)
+{
+	st_id path[TIR_DEPTH], root = tir_path(t->p, t->loop, path) ? path[0] : t->loop;
+	const struct st *l = &t->p->st[t->loop];
+
+	for (st_id i = root; i < t->p->st[root].end; i++) {
+		const struct st *s = &t->p->st[i];
+
+		if (i != t->loop && s->op == ST_for && s->bind == t->how &&
+		    (s->from != l->from || s->to != l->to))
+			return false;
+	}
+	return true;
+}
+
+static bool
+stays(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	(void)self;
+	(void)out;
+	(void)p;
+	(void)i;
+	return false;
+}
+
+bool
+step_bind(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
+{
+	struct bind t = {.p = p, .s = s, .how = s->bind, .e = e};
+	int64_t from, extent;
+
+	if (!find_loop(p, s, 0, &t.loop, e))
+		return false;
+	if (s->bind == BIND_pipeline)
+		return refuse(e, s, "binding", "a pipeline is made by a primitive of its own");
+	if ((s->bind == BIND_vector || s->bind == BIND_unroll) &&
+	    (!const_extent(p, &p->st[t.loop], &from, &extent) || extent > BIND_MOST))
+		return refuse(e, s, "extent", "not constant, or more than 64");
+	if (s->bind >= BIND_block && s->bind <= BIND_lane && !extents_agree(&t))
+		return refuse(e, s, "extent", "another loop over that axis of a GPU has another");
+	if (is_nested(&t))
+		return refuse(e, s, "nested", "among loops that are bound so that it cannot be");
+	if (!loop_is_free(p, t.loop, s->bind, s, e))
+		return false;
+	tir_rewrite(out, p, stays, NULL);
+	out->st[t.loop].bind = s->bind;
+	return true;
+}

@@ -1,0 +1,48 @@
+/* kernels/schedule/step_int.h: what the primitives share; the folder's own. */
+#ifndef KORCH_SCHEDULE_STEP_INT_H
+#define KORCH_SCHEDULE_STEP_INT_H
+
+#include "schedule.h"
+
+typedef bool step_fn(const struct tir *p, const struct step *s, struct tir *out, struct err *e);
+#define STEP(N, OPERANDS, HELP) step_fn step_##N;
+#include "step.def"
+#undef STEP
+
+/* Sets "PRIMITIVE: RULE: what NAME", ERR_INFEASIBLE; false. */
+bool refuse(struct err *e, const struct step *s, const char *rule, const char *what);
+/* The k-th name as a loop or a block of the program; false: refused. */
+bool find_loop(const struct tir *p, const struct step *s, uint32_t k, st_id *out, struct err *e);
+bool find_blk(const struct tir *p, const struct step *s, uint32_t k, blk_id *out, struct err *e);
+/* Bounds that hang on nothing. */
+bool const_extent(const struct tir *p, const struct st *loop, int64_t *from, int64_t *extent);
+
+/* A copy of statements, every loop over an axis of its own: an axis never changes its range. */
+struct copy {
+	const struct tir *p;
+	struct tir *out;
+	ix_id *to; /* of all axes of p when the copy began: what they become; IX_NONE: themselves */
+	uint32_t n_to;
+	const char *suffix;     /* behind the names of copied loops; "" where the first copy goes */
+	struct tir_guard guard; /* at every instance below, over p's axes; i == IX_NONE: none */
+};
+struct copy copy_begin(const struct tir *p, struct tir *out);
+void copy_end(struct copy *c);
+void copy_range(struct copy *c, st_id i, st_id end);
+
+/* Bound to an axis of a GPU: its extent is that of the kernel. */
+bool is_of_gpu(const struct st *loop);
+/* A loop whose iterations are of threads of their own. */
+bool is_of_threads(const struct st *s);
+/* May iterations of the loop run at the same time as it is bound?  bind.c */
+bool loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct step *s, struct err *e);
+bool binds_nest(enum tir_bind outer, enum tir_bind inner);
+/* Does the axis stand in a binding of the instance to an iterator of this kind? */
+bool binds_kind(const struct tir *p, const struct st *instance, axis_id a, enum iter_kind kind);
+/* Calls fn for each read of the buffer in the block's values and places. */
+void blk_reads(const struct tir *p, const struct tir_block *b, void (*fn)(void *self, const struct ex *read),
+    void *self);
+bool blk_reads_buf(const struct tir *p, const struct tir_block *b, buf_id buf);
+bool blk_stores_buf(const struct tir_block *b, buf_id buf);
+
+#endif

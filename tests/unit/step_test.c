@@ -1,0 +1,165 @@
+/* tests/unit/step_test.c: what each primitive of a schedule refuses, and by which rule; and traces as text.
+ */
+#include "../../kernels/schedule/schedule.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char product[] = "%0 = input f32[10,8]\n"
+			      "%1 = weight f32[8,6]\n"
+			      "%2 = matmul %0 %1 : f32[10,6]\n"
+			      "%3 = relu %2 : f32[10,6]\n"
+			      "output %3\n";
+static const char many[] = "%0 = input f32[4,9]\n"
+			   "%1 = exp %0 : f32[4,9]\n"
+			   "%2 = cumsum %1 axis=1 exclusive=0 reverse=0 : f32[4,9]\n"
+			   "%3 = sum %1 axes=[0,1] : f32[1,1]\n"
+			   "%4 %5 = topk %1 axis=1 k=3 largest=1 : f32[4,3] i64[4,3]\n"
+			   "%6 = iota shape=[4,9] axis=1 : i64[4,9]\n"
+			   "%7 = scatter_elements %0 %6 %1 axis=1 mode=1 : f32[4,9]\n"
+			   "output %2\n"
+			   "output %3\n"
+			   "output %4\n"
+			   "output %5\n"
+			   "output %7\n";
+
+/* The last step of the trace is refused by the rule; "": it is applied. */
+struct refusal {
+	const char *graph, *trace, *rule;
+	bool strict;
+};
+static const struct refusal cases[] = {
+    {product, "split t9.i0 2", "split: name", false},
+    {product, "split t2.i0 1", "split: factor", false},
+    {product, "split t2.i0 10", "split: factor", false},
+    {product, "split t2.i0 4 shift", "split: tail", false},
+    {product, "split t3.i0 4 shift", "", false},
+    {product, "split t3.i0 5 shift", "", false},
+    {product, "bind t3.i0 parallel; split t3.i0 4 shift", "split: binding", false},
+    {product, "bind t3.i0 lane; split t3.i0 5", "split: binding", false},
+    {product, "bind t3.i1 lane; split t3.i0 4 shift", "split: tail", false},
+    {product, "fuse t2.i0 t2.k0", "fuse: chain", false},
+    {product, "fuse t2.i1 t2.i0", "fuse: chain", false},
+    {product, "fuse t2.i0 t2.i1 t2.k0", "fuse: names", false},
+    {product, "bind t2.i0 parallel; fuse t2.i0 t2.i1", "fuse: binding", false},
+    {product, "fuse t2.i0 t2.i1", "", false},
+    {product, "reorder t2.k0 t2.i0", "", false},
+    {product, "reorder t2.i0 t3.i0", "reorder: chain", false},
+    {product, "reorder t2.i0 t2.i0", "reorder: names", false},
+    {product, "split t2.k0 4; reorder t2.k0.i t2.k0.o", "", false},
+    {product, "split t2'acc.k0 4; reorder t2'acc.k0.i t2'acc.k0.o", "reorder: sum", true},
+    {product, "split t2.i0 4 cut; reorder t2.i0.o t2.i0.t.i", "reorder: chain", false},
+    {product, "split t3.i0 4 shift; bind t3.i0.i parallel; reorder t3.i0.i t3.i0.o", "reorder: disjoint",
+	false},
+    {product, "bind t3.i1 vector; bind t3.i0 parallel; reorder t3.i1 t3.i0", "reorder: nested", false},
+    {product, "fuse t2.i1 t2.k0; split t2.i1~t2.k0 5; reorder t2.i1~t2.k0.i t2.i1~t2.k0.o", "reorder: mixed",
+	false},
+    {product, "bind t2.k0 parallel", "bind: iterator", false},
+    {product, "bind t2.k0 vector", "bind: iterator", false},
+    {product, "bind t2.k0 unroll", "", false},
+    {product, "bind t2.i0 pipeline", "bind: binding", false},
+    {product, "bind t2.i0 parallel; bind t2.i1 parallel", "bind: nested", false},
+    {product, "bind t2.i0 parallel; bind t2.i1 vector", "", false},
+    {product, "split t3.i0 4 shift; bind t3.i0.o parallel", "bind: disjoint", false},
+    {product, "split t3.i0 4 shift; bind t3.i0.i lane", "bind: disjoint", false},
+    {product, "compute_at t2 t3.i0; bind t3.i1 parallel", "bind: scope", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 parallel", "", false},
+    {product, "compute_at t2 t3.i0; bind t2.i1 vector", "", false},
+    {product, "split t2.i0 3 cut; bind t2.i0.i lane; bind t2.i0.t.i lane", "bind: name", false},
+    {product, "split t2.i0 4 cut; bind t2.i1 lane; bind t2.i1't lane", "", false},
+    {product, "inline t2", "inline: plain", false},
+    {product, "inline t3", "inline: result", false},
+    {product, "compute_at t3 t2.i0", "compute_at: result", false},
+    {product, "compute_at t2 t2.i0", "compute_at: loop", false},
+    {product, "bind t3.i0 vector; compute_at t2 t3.i0", "compute_at: vector", false},
+    {product, "bind t3.i1 lane; compute_at t2 t3.i0", "compute_at: scope", false},
+    {product, "split t3.i0 4 cut; compute_at t2 t3.i0.o", "compute_at: readers", false},
+    {many, "reorder t4'acc.c1 t4'acc.i0", "", false},
+    {many, "bind t4'acc.c1 parallel", "bind: iterator", false},
+    {many, "bind t4'acc.i0 parallel", "", false},
+    {many, "reorder t5.k1 t5.c1", "reorder: carried", false},
+    {many, "reorder t5.c1 t5.i0", "", false},
+    {many, "reorder t3.c1 t3.c0", "reorder: carried", false},
+    {many, "bind t3.c0 parallel", "bind: iterator", false},
+    {many, "split t3.c1 4 shift", "split: tail", false},
+    {many, "inline t3'copy", "inline: result", false},
+    {many, "inline t4'acc", "inline: inverse", false},
+    {many, "inline t2", "", false},
+    {many, "compute_at t2 t5.i0", "compute_at: readers", false},
+    {many, "compute_at t4'acc t4.i0", "compute_at: inverse", false},
+    {many, "compute_at t5 t5.i0", "compute_at: result", false},
+};
+
+static void
+test_refusals(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(cases); i++) {
+		struct arena a = {0};
+		struct err e = {0};
+		struct graph g;
+		struct spec s;
+		struct tir p, q;
+
+		if (!graph_read(&g, &a, str_of(cases[i].graph), &e))
+			fail_msg("%s", e.msg);
+		spec_of_graph(&a, &g, &s);
+		schedule_lower(&a, &s, cases[i].strict, &p);
+		bool ok = trace_apply(&p, str_of(cases[i].trace), &q, &e);
+
+		if (ok != (cases[i].rule[0] == 0) || (!ok && !strstr(e.msg, cases[i].rule)))
+			fail_msg(
+			    "'%s': wanted '%s', got '%s'", cases[i].trace, cases[i].rule, ok ? "" : e.msg);
+		if (!ok)
+			assert_int_equal(e.code, ERR_INFEASIBLE);
+		if (ok && !tir_verify(&q, &e))
+			fail_msg("'%s': %s", cases[i].trace, e.msg);
+		arena_fini(&a);
+	}
+}
+
+/* ---- text ---- */
+static void
+test_text(void **state)
+{
+	static const char *const good[] = {"split t2.k0 8 cut", "fuse t1.i0 t1.i1",
+	    "reorder t1.i1 t1.k0 t1.i0", "bind t1.i0 parallel", "inline t3", "compute_at t3 t5.i0.o"};
+	static const char *const bad[] = {"splat t1.i0 2", "split t1.i0", "split t1.i0 x",
+	    "split t1.i0 4 half", "bind t1.i0 sideways", "inline", "inline t1 t2", "compute_at t1", "fuse",
+	    "split t1.i0 4 cut cut", "reorder a b c d e f g h i"};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(good); i++) {
+		struct arena a = {0};
+		struct strbuf sb;
+		struct err e = {0};
+		struct step s;
+
+		sb_init(&sb, &a);
+		assert_true(step_read(str_of(good[i]), &s, &e));
+		step_print(&sb, &s);
+		assert_string_equal(sb.p, good[i]);
+		arena_fini(&a);
+	}
+	for (size_t i = 0; i < COUNT_OF(bad); i++) {
+		struct err e = {0};
+		struct step s;
+
+		if (step_read(str_of(bad[i]), &s, &e) || e.code != ERR_FORMAT)
+			fail_msg("read: '%s'", bad[i]);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_refusals),
+	    cmocka_unit_test(test_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
