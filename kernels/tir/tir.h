@@ -174,8 +174,7 @@ blk_id tir_add_blk(struct tir *p, const struct tir_block *b);
 axis_id tir_add_iter(struct tir *p, const char *name, enum iter_kind kind, int64_t extent);
 /* Copies statement `i` of p with its subtree, axes replaced as `to` says (NULL: as they are). */
 void tir_copy(struct tir *out, const struct tir *p, st_id i, const struct tx_subst *to);
-/* Builds *out from p: fn adds what stands in place of a statement and its subtree and returns true, or
- * false: it stays, and fn is asked for what is in its body. */
+/* Builds *out from p: fn adds what stands in place of a statement and returns true; false: it stays. */
 typedef bool tir_fn(void *self, struct tir *out, const struct tir *p, st_id i);
 void tir_rewrite(struct tir *out, const struct tir *p, tir_fn *fn, void *self);
 
