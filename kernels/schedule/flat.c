@@ -115,10 +115,38 @@ is_of_points(const struct flat *f, const struct start *t, const struct st *s, ix
 	return false;
 }
 
+/* Is the first element there when all loops over elements are at their begin?  Of two instances, a tail's
+ * range may hold 0 and never come to it. */
+static bool
+begins_at_zero(const struct flat *f, const struct start *t, const struct st *s)
+{
+	const struct tir_block *b = &f->p->blk[s->ref];
+	struct ixv at = ixv_get(f->p->tx, s->at);
+	ix_id *first = heap_alloc((f->n_to + 1) * sizeof(*first));
+	struct tx_subst sub = {.to = first, .n = f->n_to};
+	bool zero = true;
+	int64_t v;
+
+	memset(first, 0xff, (f->n_to + 1) * sizeof(*first));
+	for (uint32_t k = t->outer; k < t->n_path; k++) {
+		const struct st *l = &f->p->st[t->path[k]];
+
+		if (l->op == ST_for && !t->copied[k])
+			first[l->axis] = ix_subst(f->p->tx, &sub, l->from);
+	}
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if (f->p->iter[b->iter0 + k].kind == ITER_REDUCE)
+			zero &= ix_is_const(f->p->tx, ix_subst(f->p->tx, &sub, at.i[k]), &v) && v == 0;
+	free(first);
+	return zero;
+}
+
 /* May it start before that loop?  Each loop and guard on the way is of points or of elements, not of both. */
 static bool
 may_start_apart(const struct flat *f, const struct start *t, const struct st *s)
 {
+	if (!begins_at_zero(f, t, s))
+		return false;
 	for (uint32_t k = t->outer; k < t->n_path; k++) {
 		const struct st *l = &f->p->st[t->path[k]];
 
