@@ -219,8 +219,9 @@ copied_name(const struct copy *c, const char *name)
 	return to;
 }
 
-/* False: it never holds.  One that always does is left out. */
-static bool
+/* A guard that always holds is left out.  One that never does stays: what reads the block stands there still,
+ * in an arm that is never taken. */
+static void
 copy_guard(const struct copy *c, struct tir_guard g, struct tir_guard *to, uint32_t *n)
 {
 	struct tx_subst sub = {.to = c->to, .n = c->n_to};
@@ -230,7 +231,6 @@ copy_guard(const struct copy *c, struct tir_guard g, struct tir_guard *to, uint3
 	i = ix_get(c->p->tx, g.i);
 	if (i->lo < g.lo || i->hi >= g.hi)
 		to[(*n)++] = g;
-	return i->hi >= g.lo && i->lo < g.hi;
 }
 
 static void
@@ -240,14 +240,11 @@ copy_instance(struct copy *c, const struct st *s)
 	struct tir_guard g[TIR_DEPTH];
 	struct st to = *s;
 	uint32_t n = 0;
-	bool comes = true;
 
 	for (uint32_t k = 0; k < s->n_guard && n + 1 < TIR_DEPTH; k++)
-		comes &= copy_guard(c, c->p->guard[s->guard0 + k], g, &n);
+		copy_guard(c, c->p->guard[s->guard0 + k], g, &n);
 	if (c->guard.i != IX_NONE)
-		comes &= copy_guard(c, c->guard, g, &n);
-	if (!comes)
-		return;
+		copy_guard(c, c->guard, g, &n);
 	to.at = ixv_subst(c->p->tx, &sub, s->at);
 	tir_guards(c->out, &to, n, g);
 	tir_add(c->out, to);
