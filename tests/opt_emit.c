@@ -14,9 +14,39 @@ target_of(const struct opt_call *c, struct target *out, struct err *e)
 	return true;
 }
 
+/* Verifies the program behind each pass (with --bounds: and proves its bounds), and with --passes prints it
+ * where it has changed. */
+struct tile_look {
+	struct opt_call *c;
+	struct str before;
+	bool prints, proves;
+};
+
+static bool
+look_at_tile(void *self, const char *pass, enum tile_form level, const struct tile_prog *p, struct err *e)
+{
+	struct tile_look *l = self;
+	struct strbuf sb;
+
+	if (!tile_verify(p, level, e) || (l->proves && !tile_bounds(p, level, e)))
+		return err_in(e, "after %s", pass);
+	sb_init(&sb, l->c->a);
+	tile_print_level(&sb, p, level);
+	if (l->prints && str_eq(sb_str(&sb), l->before))
+		sb_addf(l->c->out, "== %s: nothing changed\n", pass);
+	else if (l->prints)
+		sb_addf(l->c->out, "== %s\n%.*s", pass, STR_ARG(sb_str(&sb)));
+	l->before = sb_str(&sb);
+	return true;
+}
+
 bool
 opt_tile(struct opt_call *c, struct err *e)
 {
+	struct tile_look look = {.c = c,
+	    .prints = opt_arg(c, "--passes", NULL) != NULL,
+	    .proves = opt_arg(c, "--bounds", NULL) != NULL};
+	const struct tile_watch watch = {look_at_tile, &look};
 	struct target t;
 	struct sched sched;
 	struct tile_prog p;
@@ -24,9 +54,10 @@ opt_tile(struct opt_call *c, struct err *e)
 
 	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e) ||
 	    !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e) ||
-	    !tile_make(c->a, &s, &sched, &t, &p, e))
+	    !tile_make_watched(c->a, &s, &sched, &t, NULL, &watch, &p, e))
 		return false;
-	tile_print(c->out, &p);
+	if (!look.prints)
+		tile_print(c->out, &p);
 	return true;
 }
 

@@ -101,6 +101,74 @@ bool
 tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
     const bool *apart, struct tile_prog *out, struct err *e)
 {
+	return tile_make_watched(a, s, sched, t, apart, NULL, out, e);
+}
+
+/* Behind a pass: debug builds end the program where it left something broken; whoever watches is told. */
+static bool
+after(const struct tile_watch *w, const char *pass, enum tile_form level, const struct tile_prog *p,
+    struct err *e)
+{
+#ifndef NDEBUG
+	struct err wrong = {0};
+
+	if (!tile_verify(p, level, &wrong))
+		bug("after %s: %s\n%.*s", pass, wrong.msg, STR_ARG(p->spec->text));
+#endif
+	return !w || w->after(w->self, pass, level, p, e);
+}
+
+/* The program with stages, not yet in passes. */
+static bool
+make_stages(struct lower *l, const struct tile_watch *w, struct err *e)
+{
+	struct tile_prog *p = l->p;
+
+	keep_decide(l);
+	if (!stages_make(l, e) || !after(w, "stages", TILE_STAGES, p, e))
+		return false;
+	online_form(p);
+	if (!after(w, "online", TILE_STAGES, p, e))
+		return false;
+	split_reductions(l);
+	if (!after(w, "split", TILE_STAGES, p, e))
+		return false;
+	if (!p->target->is_cuda)
+		anchors_pack(p);
+	return after(w, "pack", TILE_STAGES, p, e);
+}
+
+/* ... in passes, without loops. */
+static bool
+form_passes(struct tile_prog *p, const struct tile_watch *w, struct err *e)
+{
+	sides_find(p);
+	if (!sides_allowed(p, e) || !passes_form(p, e))
+		return false;
+	if (!p->target->is_cuda)
+		anchors_outer(p);
+	groups_form(p);
+	return after(w, "form", TILE_FORMED, p, e);
+}
+
+static bool
+bind_passes(struct tile_prog *p, const struct tile_watch *w, struct err *e)
+{
+	if (!passes_bind(p, e) || !after(w, "bind", TILE_BOUND, p, e))
+		return false;
+	for (uint32_t q = 0; q < p->n_passes && !p->target->is_cuda; q++)
+		anchors_bind(p, q);
+	if (!online_holds(p, e) || !winograd_holds(p, e) || !columns_hold(p, e))
+		return false;
+	if (!p->target->is_cuda)
+		overlaps_find(p);
+	return after(w, "anchors", TILE_BOUND, p, e);
+}
+
+bool
+tile_make_watched(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
+    const bool *apart, const struct tile_watch *w, struct tile_prog *out, struct err *e)
+{
 	struct lower l = {.p = out, .g = &s->g};
 	uint32_t n_anchors;
 
@@ -112,28 +180,7 @@ tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched
 	tx_set_strict(l.tx, t->strict);
 	l.maker = makers_of(a, l.g);
 	l.kept = NEW_ARRAY(a, bool, l.g->n_tensors);
-	keep_decide(&l);
-	if (!stages_make(&l, e))
-		return false;
-	online_form(out);
-	split_reductions(&l);
-	if (!t->is_cuda)
-		anchors_pack(out);
-	sides_find(out);
-	if (!sides_allowed(out, e) || !passes_form(out, e))
-		return false;
-	if (!t->is_cuda)
-		anchors_outer(out);
-	groups_form(out);
-	if (!passes_bind(out, e))
-		return false;
-	for (uint32_t q = 0; q < out->n_passes && !t->is_cuda; q++)
-		anchors_bind(out, q);
-	if (!online_holds(out, e) || !winograd_holds(out, e) || !columns_hold(out, e))
-		return false;
-	if (!t->is_cuda)
-		overlaps_find(out);
-	return true;
+	return make_stages(&l, w, e) && form_passes(out, w, e) && bind_passes(out, w, e);
 }
 
 /* At most so many stages, and so many passes: what must have one, results, and maps whose result is

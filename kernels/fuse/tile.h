@@ -189,7 +189,29 @@ bool tile_make(struct arena *a, const struct spec *s, const struct sched *sched,
 /* The same program, but for the stages that are to be apart (by their numbers in it; NULL: none). */
 bool tile_make_apart(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
     const bool *apart, struct tile_prog *out, struct err *e) MUST_CHECK;
+/* How far a tile program is: what holds of it grows by level (tile_verify.c). */
+enum tile_form {
+	TILE_STAGES, /* stages over axes of their own */
+	TILE_FORMED, /* and each has its place in a pass */
+	TILE_BOUND,  /* and indices count what loops count, in scratch that is laid out */
+};
+/* Does all that readers of the program take for granted hold?  ERR_WRONG: "rule: what breaks it". */
+bool tile_verify(const struct tile_prog *p, enum tile_form level, struct err *e) MUST_CHECK;
+/* Is it proved that no stage reads or writes outside a tensor?  ERR_WRONG: "bounds: ...", not proved. */
+bool tile_bounds(const struct tile_prog *p, enum tile_form level, struct err *e) MUST_CHECK;
+/* Called after each pass over the program with its name; what it refuses ends tile_make_watched. */
+struct tile_watch {
+	bool (*after)(
+	    void *self, const char *pass, enum tile_form level, const struct tile_prog *p, struct err *e);
+	void *self;
+};
+/* tile_make_apart, watched; debug builds verify between passes whoever watches (NULL: nobody). */
+bool tile_make_watched(struct arena *a, const struct spec *s, const struct sched *sched,
+    const struct target *t, const bool *apart, const struct tile_watch *w, struct tile_prog *out,
+    struct err *e) MUST_CHECK;
 /* Steps of the group's range. */
 int64_t group_range(const struct tile_prog *p, const struct tile_group *g);
 void tile_print(struct strbuf *sb, const struct tile_prog *p);
+/* The same of a program that is not finished: before TILE_FORMED stages in their order, no passes. */
+void tile_print_level(struct strbuf *sb, const struct tile_prog *p, enum tile_form level);
 #endif

@@ -133,12 +133,13 @@ print_anchor(struct strbuf *sb, const struct tile_prog *p, const struct anchor *
 }
 
 static void
-print_stage(struct strbuf *sb, const struct tile_prog *p, const struct stage *s, const char *when)
+print_stage(
+    struct strbuf *sb, const struct tile_prog *p, const struct stage *s, const char *when, bool is_bound)
 {
 	const struct tile_tensor *t = &p->tensors[s->tensor];
 
 	sb_addf(sb, "  %s t%u %s %s[", when, s->tensor, kind_names[s->kind], place_names[t->at]);
-	if (s->out != IX_NONE)
+	if (is_bound && s->out != IX_NONE)
 		ix_print(sb, p->tx, s->out);
 	if (s->level)
 		sb_addf(sb, "] of level %u over (", s->level);
@@ -182,7 +183,25 @@ print_groups(struct strbuf *sb, const struct tile_prog *p)
 void
 tile_print(struct strbuf *sb, const struct tile_prog *p)
 {
-	sb_addf(sb, "shared %zu local %zu\n", p->shared_bytes, p->local_bytes);
+	tile_print_level(sb, p, TILE_BOUND);
+}
+
+static void
+print_unplaced(struct strbuf *sb, const struct tile_prog *p)
+{
+	for (uint32_t i = 0; i < p->n_stages; i++)
+		print_stage(sb, p, &p->stages[i], p->stages[i].sweeps ? "turn" : "stage", false);
+}
+
+void
+tile_print_level(struct strbuf *sb, const struct tile_prog *p, enum tile_form level)
+{
+	if (level == TILE_STAGES) {
+		print_unplaced(sb, p);
+		return;
+	}
+	if (level == TILE_BOUND)
+		sb_addf(sb, "shared %zu local %zu\n", p->shared_bytes, p->local_bytes);
 	if (p->n_turns)
 		sb_addf(sb, "a%u counts %lld turns of a step's sweep\n", p->turn, (long long)p->n_turns);
 	print_groups(sb, p);
@@ -198,9 +217,9 @@ tile_print(struct strbuf *sb, const struct tile_prog *p)
 		for (uint32_t i = 0; i < tp->n_rings; i++)
 			print_ring(sb, &tp->ring[i], i + 1);
 		for (uint32_t i = 0; i < tp->n_call; i++)
-			print_stage(sb, p, &p->stages[tp->call[i]], "call");
+			print_stage(sb, p, &p->stages[tp->call[i]], "call", level == TILE_BOUND);
 		for (uint32_t i = 0; i < tp->n_row; i++)
-			print_stage(
-			    sb, p, &p->stages[tp->row[i]], p->stages[tp->row[i]].sweeps ? "turn" : "row");
+			print_stage(sb, p, &p->stages[tp->row[i]],
+			    p->stages[tp->row[i]].sweeps ? "turn" : "row", level == TILE_BOUND);
 	}
 }

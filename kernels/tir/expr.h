@@ -84,6 +84,7 @@ axis_id tx_axis(struct tx *x, enum axis_role role, int64_t lo, int64_t hi, ix_id
 axis_id tx_axis_like(struct tx *x, const struct axis *a);
 const struct axis *tx_axis_get(const struct tx *x, axis_id a);
 uint32_t tx_n_axes(const struct tx *x);
+uint32_t tx_n_ix(const struct tx *x);
 const struct ix *ix_get(const struct tx *x, ix_id i); /* valid until the next ix is made */
 const struct ex *ex_get(const struct tx *x, ex_id e); /* likewise */
 ix_id ix_const(struct tx *x, int64_t v);

@@ -65,6 +65,12 @@ intern(struct tx *x, const struct ix *n)
 	return x->n_ix - 1;
 }
 
+uint32_t
+tx_n_ix(const struct tx *x)
+{
+	return x->n_ix;
+}
+
 const struct ix *
 ix_get(const struct tx *x, ix_id i)
 {
