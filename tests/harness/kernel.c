@@ -104,19 +104,29 @@ fill(struct rng *r, const struct tensor *t, void *p)
 			    ((uint8_t *)p)[(size_t)i * dtype_size(t->type)] = (uint8_t)rng_below(r, 2);
 }
 
+/* The form that the kernel wants operand i in; NULL: as it is. */
+static const struct pack *
+pack_of(const struct test_kernel *k, uint32_t i)
+{
+	for (uint32_t p = 0; p < k->code.n_packs; p++)
+		if (k->code.packs[p].operand == i)
+			return &k->code.packs[p];
+	return NULL;
+}
+
 /* What operand i looks like in the kernel's eyes. */
 static void *
 packed(struct arena *a, const struct test_kernel *k, uint32_t i)
 {
-	for (uint32_t p = 0; p < k->code.n_packs; p++)
-		if (k->code.packs[p].operand == i) {
-			const struct tensor *t = &k->spec.g.tensors[i];
-			void *m = guarded(a, pack_bytes(&k->code.packs[p], t->type));
+	const struct pack *p = pack_of(k, i);
+	const struct tensor *t = &k->spec.g.tensors[i];
 
-			pack_apply(&k->code.packs[p], t, k->operand[i], m);
-			return m;
-		}
-	return k->operand[i];
+	if (!p)
+		return k->operand[i];
+	void *m = guarded(a, pack_bytes(p, t->type));
+
+	pack_apply(p, t, k->operand[i], m);
+	return m;
 }
 
 bool
@@ -138,6 +148,29 @@ kernel_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	}
 	for (uint32_t i = 0; i < s->g.n_outputs; i++)
 		out->buf[n_in + i] = guarded(a, tensor_bytes(graph_tensor(&s->g, s->g.outputs[i])));
+	out->shared = guarded(a, out->code.shared_bytes);
+	out->local = guarded(a, out->code.local_bytes);
+	return true;
+}
+
+bool
+kernel_make_beside(struct arena *a, const struct test_kernel *first, generator_fn *make,
+    const struct target *t, uint32_t n, struct test_kernel *out, struct err *e)
+{
+	const uint32_t n_in = n_operands(&first->spec.g);
+	const struct pack *old, *new;
+
+	*out = *first;
+	(void)snprintf(out->symbol, sizeof out->symbol, "k%u", n);
+	if (!make(a, &first->spec, first->schedule, t, out->symbol, &out->code, e))
+		return false;
+	out->buf = arena_dup(a, first->buf, (n_in + first->spec.g.n_outputs) * sizeof *out->buf);
+	for (uint32_t i = 0; i < n_in; i++) {
+		old = pack_of(first, i);
+		new = pack_of(out, i);
+		if (!pack_same_form(old, new))
+			out->buf[i] = packed(a, out, i);
+	}
 	out->shared = guarded(a, out->code.shared_bytes);
 	out->local = guarded(a, out->code.local_bytes);
 	return true;

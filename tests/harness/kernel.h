@@ -3,7 +3,7 @@
 #ifndef KORCH_TEST_KERNEL_H
 #define KORCH_TEST_KERNEL_H
 
-#include "../../kernels/emit/emit.h"
+#include "generator.h"
 
 typedef void pass_fn(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);
 
@@ -25,6 +25,10 @@ bool kernel_spec(struct arena *a, const char *graph, struct spec *out, struct er
 /* Generates code; buffers get seeded values.  `n` numbers the symbol. */
 bool kernel_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     uint32_t n, struct rng *r, struct test_kernel *out, struct err *e) MUST_CHECK;
+/* The text of another generator for the same spec and schedule, over the operands and results of `first`
+ * (packed anew where it wants another form), with scratch of its own. */
+bool kernel_make_beside(struct arena *a, const struct test_kernel *first, generator_fn *make,
+    const struct target *t, uint32_t n, struct test_kernel *out, struct err *e) MUST_CHECK;
 /* Compiles them all in one file, loads it, finds the passes. */
 bool kernel_compile(
     struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e) MUST_CHECK;

@@ -1,0 +1,134 @@
+/* tests/harness/kernel_class.c: see the header. */
+#include "kernel_class.h"
+
+static const char *const names[] = {
+#define KERNEL_CLASS(NAME, WORDS) #NAME,
+#include "kernel_class.def"
+#undef KERNEL_CLASS
+};
+
+const char *
+kernel_class_name(enum kernel_class c)
+{
+	return names[c];
+}
+
+bool
+kernel_class_read(struct str name, enum kernel_class *out)
+{
+	for (int i = 0; i < KERNEL_CLASSES; i++)
+		if (str_is(name, names[i])) {
+			*out = (enum kernel_class)i;
+			return true;
+		}
+	return false;
+}
+
+static bool
+verified(void *self, const char *pass, enum tile_form level, const struct tile_prog *p, struct err *e)
+{
+	bool *proved = self;
+	struct err unproved = {0};
+
+	if (proved && *proved)
+		*proved = tile_bounds(p, level, &unproved);
+	return tile_verify(p, level, e) || err_in(e, "after %s", pass);
+}
+
+/* What the nodes of a spec are, counted. */
+struct mix {
+	uint32_t convs, depthwise, matmuls, run_time, windows, reductions, serial, maps;
+};
+
+static void
+count_node(const struct graph *g, const struct node *n, struct mix *m)
+{
+	const struct prim_info *info = &prim_info[n->prim];
+
+	if (n->prim == PRIM_conv) {
+		const struct shape *x = &graph_tensor(g, n->in[0])->shape;
+
+		m->convs++;
+		m->depthwise += at_get(&n->at, ATTR_group) == x->dim[x->rank - 1];
+	} else if (info->class == CLASS_LINEAR) {
+		m->matmuls++;
+		m->run_time += graph_tensor(g, n->in[1])->role != ROLE_WEIGHT;
+	} else if (info->class == CLASS_REDUCE && info->shape == SHAPE_WINDOW) {
+		m->windows++;
+	} else if (n->prim == PRIM_argmax || n->prim == PRIM_argmin || n->prim == PRIM_cumsum ||
+	    info->class == CLASS_OPAQUE) {
+		m->serial++;
+	} else if (info->class == CLASS_REDUCE) {
+		m->reductions++;
+	} else if (info->class == CLASS_MAP) {
+		m->maps++;
+	}
+}
+
+static bool
+has_winograd(const struct tile_prog *p)
+{
+	for (uint32_t i = 0; i < p->n_stages; i++)
+		if (p->stages[i].wino)
+			return true;
+	return false;
+}
+
+static bool
+has_ring(const struct tile_prog *p)
+{
+	for (uint32_t q = 0; q < p->n_passes; q++)
+		if (p->pass[q].n_rings)
+			return true;
+	return false;
+}
+
+static enum kernel_class
+class_of(const struct spec *s, const struct tile_prog *p)
+{
+	struct mix m = {0};
+
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		count_node(&s->g, &s->g.nodes[i], &m);
+	if (has_ring(p))
+		return KERNEL_ring;
+	if (has_winograd(p))
+		return KERNEL_winograd;
+	if (p->n_turns || (m.run_time > 1 && m.reductions))
+		return KERNEL_attention;
+	if (m.convs)
+		return m.depthwise == m.convs ? KERNEL_depthwise : KERNEL_conv;
+	if (m.matmuls)
+		return KERNEL_matmul;
+	if (m.windows)
+		return KERNEL_pooling;
+	if (m.serial)
+		return KERNEL_serial;
+	if (m.reductions)
+		return KERNEL_rows;
+	return m.maps ? KERNEL_map : KERNEL_layout;
+}
+
+bool
+kernel_class_of(const struct spec *s, struct str schedule, const struct target *t, enum kernel_class *out,
+    bool *proved, struct err *e)
+{
+	const struct tile_watch watch = {verified, proved};
+	struct arena a = {0};
+	struct sched sched;
+	struct tile_prog p;
+	enum library l;
+	int64_t version;
+	bool ok = sched_read(schedule, &sched, e);
+
+	if (proved)
+		*proved = true;
+	*out = KERNEL_library;
+	if (ok && !sched_library(&sched, &l, &version)) {
+		ok = tile_make_watched(&a, s, &sched, t, NULL, &watch, &p, e);
+		if (ok)
+			*out = class_of(s, &p);
+	}
+	arena_fini(&a);
+	return ok;
+}
