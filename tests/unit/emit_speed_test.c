@@ -3,7 +3,7 @@
  * (kernels/emit/README.md, LINEAR.md: "Does not work", "Traps").  Whoever replaces the generator takes these
  * rows along. */
 #include "../../kernels/fuse/anchor.h"
-#include "../../kernels/run/dev.h"
+#include "../../kernels/device/dev.h"
 #include "../harness/kernel.h"
 
 #include <setjmp.h>
