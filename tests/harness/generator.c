@@ -1,5 +1,6 @@
 /* tests/harness/generator.c: see the header. */
 #include "generator.h"
+#include "loops.h"
 
 static const struct generator all[] = {
 #define GENERATOR(NAME, FN, WORDS) {#NAME, FN},

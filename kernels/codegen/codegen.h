@@ -1,0 +1,39 @@
+/* kernels/codegen/codegen.h: from a FLAT loop program (kernels/tir) to C: passes, loop program to loop
+ * program, and a printer that decides nothing. */
+#ifndef KORCH_CODEGEN_H
+#define KORCH_CODEGEN_H
+
+#include "../tir/tir.h"
+
+enum codegen_pass {
+#define PASS(N, WORDS) CODEGEN_##N,
+#include "pass.def"
+#undef PASS
+	CODEGEN_PASSES
+};
+const char *codegen_pass_name(enum codegen_pass pass);
+/* Told of the program behind each pass; false ends codegen_run with e. */
+struct codegen_watch {
+	bool (*after)(void *self, const char *pass, const struct tir *p, struct err *e);
+	void *self;
+};
+/* All passes in their order; the result is what codegen_c prints.  Debug builds verify between them.
+ * ERR_INFEASIBLE: a form of buffer or statement that no printer takes yet. */
+bool codegen_run(
+    const struct tir *flat, const struct codegen_watch *w, struct tir *out, struct err *e) MUST_CHECK;
+
+/* Kernel ABI (kernels/emit/emit.h): pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` over [lo, hi) of its
+ * range.  A pass is an outermost loop bound `parallel`, which is its range, or all statements up to the
+ * next such loop, with a range of one. */
+enum { CODEGEN_MOST_PASSES = 16 };
+struct codegen_kernel {
+	struct str text; /* stands on kernels/emit's prelude */
+	uint32_t n_passes;
+	int64_t range[CODEGEN_MOST_PASSES];
+	size_t shared_bytes, local_bytes;
+};
+/* n_operands: of the spec; its results stand behind them in `buf`. */
+bool codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
+    struct codegen_kernel *out, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,105 @@
+/* kernels/codegen/copy.c: copies of statements.  A loop's axis and name are its own, so each copy of a loop
+ * gets others, and what its bounds are known to be simplifies what hangs on it. */
+#include "codegen_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+copying_begin(struct copying *c, struct tir *out, const struct tir *p)
+{
+	*c = (struct copying){.out = out, .p = p, .n_to = tx_n_axes(p->tx)};
+	c->to = heap_alloc((c->n_to + 1) * sizeof(*c->to));
+	memset(c->to, 0xff, (c->n_to + 1) * sizeof(*c->to));
+}
+
+void
+copying_end(struct copying *c)
+{
+	free(c->to);
+}
+
+const char *
+fresh_name(const struct tir *out, const char *like)
+{
+	const char *name = like;
+
+	for (uint32_t n = 1; tir_find_loop(out, str_of(name)) != ST_NONE; n++)
+		name = arena_printf(out->arena, "%s'%u", like, n);
+	return name;
+}
+
+static void
+copy_loop(struct copying *c, st_id i)
+{
+	const struct st *s = &c->p->st[i];
+	struct tx_subst sub = {.to = c->to, .n = c->n_to};
+	ix_id from = ix_subst(c->p->tx, &sub, s->from), to = ix_subst(c->p->tx, &sub, s->to);
+	axis_id a = tir_for(c->out, fresh_name(c->out, s->name), from, to, s->bind);
+
+	c->to[s->axis] = ix_axis(c->p->tx, a);
+	copy_fresh(c, i + 1, s->end);
+	tir_close(c->out);
+	c->to[s->axis] = IX_NONE;
+}
+
+static void
+copy_if(struct copying *c, st_id i)
+{
+	const struct st *s = &c->p->st[i];
+	struct tx_subst sub = {.to = c->to, .n = c->n_to};
+	struct tir_guard g[TIR_DEPTH];
+	struct st test = {.op = ST_if};
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < s->n_guard; k++) {
+		struct tir_guard x = c->p->guard[s->guard0 + k];
+
+		x.i = ix_subst(c->p->tx, &sub, x.i);
+		const struct ix *r = ix_get(c->p->tx, x.i);
+
+		if (r->hi < x.lo || r->lo >= x.hi)
+			return; /* never */
+		if ((r->lo < x.lo || r->hi >= x.hi) && n < TIR_DEPTH)
+			g[n++] = x;
+	}
+	if (n) {
+		tir_guards(c->out, &test, n, g);
+		tir_add(c->out, test);
+	}
+	copy_fresh(c, i + 1, s->end);
+	if (n)
+		tir_close(c->out);
+}
+
+void
+copy_fresh(struct copying *c, st_id first, st_id end)
+{
+	struct tx_subst sub = {.to = c->to, .n = c->n_to};
+
+	for (st_id i = first; i < end; i = c->p->st[i].end)
+		switch (c->p->st[i].op) {
+		case ST_for:
+			copy_loop(c, i);
+			break;
+		case ST_if:
+			copy_if(c, i);
+			break;
+		default:
+			tir_copy(c->out, c->p, i, &sub);
+		}
+}
+
+bool
+same_body(const struct tir *p, st_id a, st_id b)
+{
+	st_id x[TIR_DEPTH], y[TIR_DEPTH];
+	uint32_t n = tir_path(p, a, x);
+
+	if (n != tir_path(p, b, y))
+		return false;
+	for (uint32_t k = 0; k < n; k++)
+		if (x[k] != y[k])
+			return false;
+	return true;
+}

@@ -1,0 +1,222 @@
+/* kernels/codegen/print_ex.c: expressions of a loop program as C over kernels/emit's prelude. */
+#include "codegen_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- types ------------------------------------------------------------------------------------------ */
+/* Half floats are floats that are rounded behind each primitive. */
+static bool
+is_half(enum dtype t)
+{
+	return t == DT_f16 || t == DT_bf16;
+}
+
+const char *
+print_computed_type(enum dtype t)
+{
+	static const char *const names[DT_COUNT] = {[DT_f32] = "float",
+	    [DT_f64] = "double",
+	    [DT_f16] = "float",
+	    [DT_bf16] = "float",
+	    [DT_u8] = "k_u8",
+	    [DT_i8] = "k_i8",
+	    [DT_u16] = "k_u16",
+	    [DT_i16] = "k_i16",
+	    [DT_i32] = "int",
+	    [DT_u32] = "k_u32",
+	    [DT_i64] = "k_i64",
+	    [DT_u64] = "k_u64",
+	    [DT_bool] = "k_bool"};
+
+	return names[t];
+}
+
+const char *
+print_stored_type(enum dtype t)
+{
+	return is_half(t) ? "k_u16" : t == DT_bool ? "k_u8" : print_computed_type(t);
+}
+
+static const char *
+suffix(enum dtype t)
+{
+	return is_half(t) ? "f32" : dtype_name(t);
+}
+
+/* ---- constants --------------------------------------------------------------------------------------- */
+static const char *
+real_text(struct printing *g, double v, bool is_double)
+{
+	const char *const type = is_double ? "(double)" : "";
+	char s[64];
+
+	if (v != v)
+		return arena_printf(g->a, "(%s__builtin_nanf(\"\"))", type);
+	if (v == __builtin_inf() || v == -__builtin_inf())
+		return arena_printf(g->a, "(%s%s__builtin_inff())", v < 0 ? "-" : "", type);
+	(void)snprintf(s, sizeof(s), is_double ? "%.17g" : "%.9g", v);
+	return arena_printf(
+	    g->a, s[0] == '-' ? "(%s%s%s)" : "%s%s%s", s, strpbrk(s, ".e") ? "" : ".0", is_double ? "" : "f");
+}
+
+static const char *
+const_text(struct printing *g, const struct ex *c)
+{
+	const int64_t v = c->whole;
+
+	if (dtype_is_float(c->type))
+		return real_text(g, c->real, c->type == DT_f64);
+	if (c->type == DT_u64 || c->type == DT_u32)
+		return arena_printf(g->a, c->type == DT_u64 ? "%lluUL" : "%lluU", (unsigned long long)v);
+	if (v == INT64_MIN)
+		return "(-0x7fffffffffffffffL - 1)";
+	if (v == INT32_MIN && c->type == DT_i32)
+		return "(-0x7fffffff - 1)";
+	return arena_printf(g->a, v < 0 ? "(%lld%s)" : "%lld%s", (long long)v, c->type == DT_i64 ? "L" : "");
+}
+
+/* ---- indices ------------------------------------------------------------------------------------------ */
+static const char *
+sum_text(struct printing *g, const struct ix *n)
+{
+	struct strbuf sb;
+	uint32_t done = 0;
+
+	sb_init(&sb, g->a);
+	for (uint32_t k = 0; k < n->n_terms; k++) {
+		const int64_t c = n->terms[k].coef;
+
+		sb_addz(&sb, done++ ? (c < 0 ? " - " : " + ") : (c < 0 ? "-" : ""));
+		if (c != 1 && c != -1)
+			sb_addf(&sb, "%lld*", (long long)(c < 0 ? -c : c));
+		sb_addz(&sb, print_ix(g, n->terms[k].atom));
+	}
+	if (done && n->c)
+		sb_addf(&sb, n->c < 0 ? " - %lld" : " + %lld", (long long)(n->c < 0 ? -n->c : n->c));
+	else if (!done)
+		sb_addf(&sb, "%lldL", (long long)n->c);
+	return sb_str(&sb).p;
+}
+
+const char *
+print_ix(struct printing *g, ix_id i)
+{
+	const struct ix n = *ix_get(g->p->tx, i);
+	const long long c = (long long)n.c;
+	bool below;
+
+	if (n.kind == IX_LIN)
+		return sum_text(g, &n);
+	if (n.kind == IX_AXIS) {
+		if (!g->axis[n.a])
+			bug("axis %u has no loop here", n.a);
+		return g->axis[n.a];
+	}
+	if (n.kind == IX_VALUE)
+		return arena_printf(g->a, "(k_i64)%s", print_ex(g, n.a));
+	const char *a = print_ix(g, n.a);
+
+	below = ix_get(g->p->tx, n.a)->lo < 0;
+	if (n.kind == IX_DIV)
+		return arena_printf(g->a, below ? "k_floordiv(%s, %lld)" : "((%s) / %lld)", a, c);
+	if (n.kind == IX_MOD)
+		return arena_printf(g->a, below ? "k_floormod(%s, %lld)" : "((%s) %% %lld)", a, c);
+	return arena_printf(
+	    g->a, n.kind == IX_MIN ? "k_least(%s, %s)" : "k_most(%s, %s)", a, print_ix(g, n.b));
+}
+
+const char *
+print_condition(struct printing *g, ix_id i, int64_t lo, int64_t hi)
+{
+	const struct ix n = *ix_get(g->p->tx, i);
+	const char *at = print_ix(g, i);
+
+	if (n.lo >= lo)
+		return arena_printf(g->a, "%s < %lld", at, (long long)hi);
+	if (n.hi < hi)
+		return arena_printf(g->a, "%s >= %lld", at, (long long)lo);
+	return arena_printf(g->a, "%s >= %lld && %s < %lld", at, (long long)lo, at, (long long)hi);
+}
+
+/* ---- values -------------------------------------------------------------------------------------------- */
+/* A row's text with operands put in (prim.def says what $0, $T and $S are). */
+static const char *
+filled(struct printing *g, const struct ex *n, const char *const *arg)
+{
+	const enum dtype of = ex_get(g->p->tx, n->arg[n->prim == PRIM_pow && n->n_arg > 1])->type;
+	struct strbuf sb;
+
+	sb_init(&sb, g->a);
+	for (const char *t = prim_info[n->prim].text; *t; t++) {
+		if (*t != '$')
+			sb_addc(&sb, *t);
+		else if (*++t == 'T' || *t == 'S')
+			sb_addz(&sb, suffix(*t == 'T' ? n->type : of));
+		else
+			sb_addz(&sb, arg[*t - '0']);
+	}
+	return sb_str(&sb).p;
+}
+
+static const char *
+map_text(struct printing *g, const struct ex *n)
+{
+	const char *arg[3];
+
+	for (uint32_t k = 0; k < n->n_arg; k++)
+		arg[k] = print_ex(g, n->arg[k]);
+	if (n->prim == PRIM_cast)
+		return arena_printf(g->a, "k_cast_%s_%s(%s)", suffix(ex_get(g->p->tx, n->arg[0])->type),
+		    dtype_name(n->type), arg[0]);
+	const char *v = filled(g, n, arg);
+
+	if (is_half(n->type))
+		return n->prim == PRIM_select ? v
+					      : arena_printf(g->a, "k_round_%s(%s)", dtype_name(n->type), v);
+	if (n->type != DT_bool && !dtype_is_float(n->type) && dtype_size(n->type) < 4)
+		return arena_printf(g->a, "((%s)%s)", print_computed_type(n->type), v);
+	return v;
+}
+
+static const char *
+read_text(struct printing *g, const struct ex *n)
+{
+	const struct tir_buf *b = &g->p->buf[n->tensor];
+	const char *array = print_buf(g, n->tensor);
+
+	if (b->scope == SCOPE_reg)
+		return array;
+	const char *at = print_ix(g, ixv_get(g->p->tx, n->at).i[0]);
+
+	if (is_half(n->type))
+		return arena_printf(g->a, "k_load_%s(%s[%s])", dtype_name(n->type), array, at);
+	if (n->type == DT_bool)
+		return arena_printf(g->a, "(%s[%s] != 0)", array, at);
+	return arena_printf(g->a, "%s[%s]", array, at);
+}
+
+const char *
+print_ex(struct printing *g, ex_id e)
+{
+	const struct ex n = *ex_get(g->p->tx, e);
+
+	switch (n.kind) {
+	case EX_CONST:
+		return const_text(g, &n);
+	case EX_READ:
+		return read_text(g, &n);
+	case EX_VAR:
+		return arena_printf(g->a, "v%u", n.tensor);
+	case EX_INDEX:
+		return arena_printf(g->a, "(k_i64)(%s)", print_ix(g, n.ix));
+	case EX_GUARD:
+		return arena_printf(g->a, "(%s ? %s : %s)", print_condition(g, n.ix, n.lo, n.hi),
+		    print_ex(g, n.arg[0]), print_ex(g, n.arg[1]));
+	case EX_MAP:
+		return map_text(g, &n);
+	case EX_SCRATCH:
+		break;
+	}
+	bug("an expression of kind %d has no text", (int)n.kind);
+}

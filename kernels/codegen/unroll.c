@@ -1,0 +1,55 @@
+/* kernels/codegen/unroll.c: loops bound `unroll` become their bodies, one after the other.  The schedule
+ * decides; this refuses what would be too much text, or names a value twice. */
+#include "codegen_int.h"
+
+enum { MOST_STATEMENTS = 64 }; /* of one loop, unrolled */
+
+static bool
+may_unroll(const struct tir *p, st_id i)
+{
+	const struct st *s = &p->st[i];
+	int64_t from, to;
+
+	if (s->op != ST_for || s->bind != BIND_unroll || !ix_is_const(p->tx, s->from, &from) ||
+	    !ix_is_const(p->tx, s->to, &to) || (to - from) * (s->end - i - 1) > MOST_STATEMENTS)
+		return false;
+	for (st_id k = i + 1; k < s->end; k++)
+		if (p->st[k].op == ST_let)
+			return false;
+	return true;
+}
+
+static bool
+unroll(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	const struct st *s = &p->st[i];
+	struct copying c;
+	int64_t from, to;
+
+	if (!may_unroll(p, i))
+		return false;
+	*(bool *)self = true;
+	if (!ix_is_const(p->tx, s->from, &from) || !ix_is_const(p->tx, s->to, &to))
+		bug("an unrolled loop has no constant bounds");
+	copying_begin(&c, out, p);
+	for (int64_t v = from; v < to; v++) {
+		c.to[s->axis] = ix_const(p->tx, v);
+		copy_fresh(&c, i + 1, s->end);
+	}
+	copying_end(&c);
+	return true;
+}
+
+/* Outer loops first; what is left inside is asked again. */
+void
+codegen_unroll(const struct tir *p, struct tir *out)
+{
+	struct tir was = *p;
+	bool changed = true;
+
+	for (int n = 0; n < TIR_DEPTH && changed; n++) {
+		changed = false;
+		tir_rewrite(out, &was, unroll, &changed);
+		was = *out;
+	}
+}

@@ -1,0 +1,75 @@
+/* tests/opt_codegen.c: a kernel from its loop program to C, pass by pass. */
+#include "opt.h"
+#include "harness/loops.h"
+
+struct look {
+	struct opt_call *c;
+	struct str before;
+	bool prints;
+};
+
+static bool
+look(void *self, const char *pass, const struct tir *p, struct err *e)
+{
+	struct look *l = self;
+	struct strbuf sb;
+
+	if (!tir_verify(p, e))
+		return err_in(e, "after %s", pass);
+	sb_init(&sb, l->c->a);
+	tir_print(&sb, p);
+	if (l->prints && str_eq(sb_str(&sb), l->before))
+		sb_addf(l->c->out, "== %s: nothing changed\n", pass);
+	else if (l->prints)
+		sb_addf(l->c->out, "== %s\n%.*s", pass, STR_ARG(sb_str(&sb)));
+	l->before = sb_str(&sb);
+	return true;
+}
+
+/* The text is a FLAT loop program, or a graph: lowered, and given the schedule of tests/harness/loops.h. */
+static bool
+read_flat(struct opt_call *c, struct tir *out, struct err *e)
+{
+	struct spec *s = NEW(c->a, struct spec);
+	struct tir nest, scheduled;
+
+	if (str_starts(c->text, "tir flat"))
+		return tir_read(out, c->a, c->text, e) && tir_verify(out, e);
+	if (!opt_read_spec(c, s, e))
+		return false;
+	schedule_lower(c->a, s, opt_arg(c, "--strict", NULL) != NULL, &nest);
+	loops_schedule(&nest, &scheduled);
+	schedule_flat(&scheduled, out);
+	return true;
+}
+
+static uint32_t
+n_operands(const struct tir *p)
+{
+	uint32_t n = 0;
+
+	for (buf_id b = 0; b < p->n_buf; b++)
+		if (p->buf[b].role == BUF_OPERAND)
+			n = MAX_OF(n, p->buf[b].index + 1);
+	return n;
+}
+
+bool
+opt_codegen(struct opt_call *c, struct err *e)
+{
+	struct look l = {.c = c, .prints = opt_arg(c, "--passes", NULL) != NULL};
+	const struct codegen_watch w = {look, &l};
+	struct codegen_kernel k;
+	struct tir flat, p;
+
+	if (!read_flat(c, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
+	    !codegen_run(&flat, &w, &p, e) || !codegen_c(c->a, &p, n_operands(&p), "k", &k, e))
+		return false;
+	if (l.prints)
+		sb_addz(c->out, "== C");
+	sb_add(c->out, k.text);
+	for (uint32_t i = 0; i < k.n_passes; i++)
+		sb_addf(c->out, "# pass %u range %lld\n", i, (long long)k.range[i]);
+	sb_addf(c->out, "# shared %zu local %zu\n", k.shared_bytes, k.local_bytes);
+	return true;
+}

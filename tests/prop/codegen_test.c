@@ -1,0 +1,240 @@
+/* tests/prop/codegen_test.c: what kernels/codegen makes of loop programs: the program behind each pass is
+ * verified and computes the same, and so does the compiled text, in ranges cut anywhere.
+ * KORCH_CODEGEN_GRAPHS=N tries N random graphs (default 120), KORCH_CODEGEN_SEED=N from there. */
+#include "../../kernels/interp/interp.h"
+#include "../../kernels/interp/program.h"
+#include "../harness/agree.h"
+#include "../harness/kernel.h"
+#include "../harness/loops.h"
+#include "../harness/setting.h"
+#include "every_prim.h"
+#include "random_graph.h"
+#include "random_spec.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* ---- passes ----------------------------------------------------------------------------------------------
+ */
+struct looking {
+	struct arena *a;
+	const struct spec *s;
+	const void **in;
+	void **want;
+	uint64_t seed;
+};
+
+static _Noreturn void
+wrong(const struct looking *l, const char *pass, const struct tir *p, const char *what)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, l->a);
+	tir_print(&sb, p);
+	print_error("seed %llu after %s: %s\n%.*s%s", (unsigned long long)l->seed, pass, what,
+	    STR_ARG(l->s->text), sb.p);
+	fail();
+	abort();
+}
+
+static bool
+look(void *self, const char *pass, const struct tir *p, struct err *e)
+{
+	const struct looking *l = self;
+	const struct graph *g = &l->s->g;
+	struct arena a = {0};
+	void **out = NEW_ARRAY(&a, void *, g->n_outputs + 1);
+	size_t n;
+	double d;
+
+	if (!tir_verify(p, e))
+		wrong(l, pass, p, e->msg);
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		const struct tensor *t = graph_tensor(g, g->outputs[i]);
+
+		out[i] = arena_alloc(&a, shape_bytes(&t->shape, t->type, &n) ? n + 1 : 1);
+	}
+	if (!program_run(
+		&a, p, l->in, out, &(struct program_opts){.order = (enum program_order)(l->seed % 3)}, e))
+		wrong(l, pass, p, e->msg);
+	for (uint32_t i = 0; i < g->n_outputs; i++)
+		if (!agrees(g, l->in, l->want, i, out[i], 1, &d))
+			wrong(l, pass, p, "an output differs");
+	arena_fini(&a);
+	return true;
+}
+
+static void
+check_passes(void *self, const struct spec *s, uint64_t seed)
+{
+	struct arena a = {0};
+	struct looking l = {.a = &a, .s = s, .seed = seed};
+	const struct codegen_watch w = {look, &l};
+	struct rng r = {seed * 31 + 7};
+	struct tir nest, scheduled, flat, p;
+	struct err e = {0};
+
+	(void)self;
+	l.in = random_inputs(&a, &r, &s->g);
+	l.want = NEW_ARRAY(&a, void *, s->g.n_outputs + 1);
+	if (!interp_run(&a, &s->g, l.in, NULL, l.want, &e))
+		fail_msg("%s", e.msg);
+	schedule_lower(&a, s, false, &nest);
+	loops_schedule(&nest, &scheduled);
+	if (!tir_verify(&scheduled, &e))
+		wrong(&l, "schedule", &scheduled, e.msg);
+	schedule_flat(&scheduled, &flat);
+	if (!codegen_run(&flat, &w, &p, &e))
+		wrong(&l, "all", &flat, e.msg);
+	arena_fini(&a);
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------
+ */
+enum { BATCH = 24 };
+struct batch {
+	struct arena a;
+	struct test_kernel k[BATCH];
+	uint32_t n;
+	uint32_t kernels, refused;
+};
+
+static void
+flush(struct batch *b)
+{
+	struct err e = {0};
+
+	if (b->n && !kernel_compile(&b->a, b->k, b->n, &target_avx2, &e))
+		fail_msg("%s\n%.*s", e.msg, STR_ARG(b->k[0].code.text));
+	for (uint32_t i = 0; i < b->n; i++)
+		if (!kernel_check(&b->a, &b->k[i], 1 + i % 3, 1e-4, &e))
+			fail_msg(
+			    "%s\n%.*s\n%.*s", e.msg, STR_ARG(b->k[i].spec.text), STR_ARG(b->k[i].code.text));
+	b->kernels += b->n;
+	b->n = 0;
+	arena_fini(&b->a);
+}
+
+/* The spec lives until the batch is run. */
+static void
+add_text(struct batch *b, const struct spec *s, uint64_t seed)
+{
+	struct rng r = {seed};
+	struct test_kernel first;
+	struct err why = {0};
+
+	if (!kernel_make(&b->a, s, STR(""), &target_avx2, 0, &r, &first, &why))
+		return; /* kernels/emit has none to take operands from */
+	if (kernel_make_beside(&b->a, &first, loops_c, &target_avx2, b->n, &b->k[b->n], &why))
+		b->n++;
+	else if (why.code == ERR_INFEASIBLE)
+		b->refused++;
+	else
+		fail_msg("%s\n%.*s", why.msg, STR_ARG(s->text));
+	if (b->n == BATCH)
+		flush(b);
+}
+
+/* The caller's spec goes before the batch is run. */
+static void
+check_text(void *self, const struct spec *s, uint64_t seed)
+{
+	struct batch *b = self;
+	struct spec *kept = NEW(&b->a, struct spec);
+	struct err e = {0};
+
+	if (!spec_read(&b->a, str_of(str_dup(&b->a, s->text)), kept, &e))
+		fail_msg("%s", e.msg);
+	add_text(b, kept, seed);
+}
+
+/* ---- specs
+ * ------------------------------------------------------------------------------------------------- */
+static void
+test_passes_on_random_graphs(void **state)
+{
+	uint64_t n = setting("KORCH_CODEGEN_GRAPHS", 120), seed = setting("KORCH_CODEGEN_SEED", 1);
+
+	(void)state;
+	for (uint64_t i = 0; i < n; i++) {
+		struct arena a = {0};
+		struct rng r = {seed + i};
+		struct spec s;
+
+		random_spec(&a, &r, &s);
+		check_passes(NULL, &s, seed + i);
+		arena_fini(&a);
+	}
+}
+
+static void
+test_passes_on_every_primitive(void **state)
+{
+	(void)state;
+	every_prim(check_passes, NULL);
+}
+
+static void
+end_texts(struct batch *b)
+{
+	flush(b);
+	if (b->kernels == 0 || b->refused > b->kernels / 20)
+		fail_msg("%u kernels, %u refused", b->kernels, b->refused);
+	free(b);
+}
+
+static void
+test_text_of_random_graphs(void **state)
+{
+	uint64_t n = setting("KORCH_CODEGEN_GRAPHS", 120), seed = setting("KORCH_CODEGEN_SEED", 1);
+	struct batch *b = heap_alloc(sizeof *b);
+
+	(void)state;
+	for (uint64_t i = 0; i < n; i++) {
+		struct rng r = {seed + i};
+		struct spec *s = NEW(&b->a, struct spec);
+
+		random_spec(&b->a, &r, s);
+		add_text(b, s, seed + i);
+	}
+	end_texts(b);
+}
+
+static void
+test_text_of_every_primitive(void **state)
+{
+	struct batch *b = heap_alloc(sizeof *b);
+
+	(void)state;
+	every_prim(check_text, b);
+	end_texts(b);
+}
+
+static void
+test_text_of_every_map(void **state)
+{
+	struct batch *b = heap_alloc(sizeof *b);
+
+	(void)state;
+	every_map(check_text, b);
+	end_texts(b);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_passes_on_random_graphs),
+	    cmocka_unit_test(test_passes_on_every_primitive),
+	    cmocka_unit_test(test_text_of_every_map),
+	    cmocka_unit_test(test_text_of_every_primitive),
+	    cmocka_unit_test(test_text_of_random_graphs),
+	};
+
+	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
