@@ -49,21 +49,6 @@ is_scratch(const struct tir_buf *b)
 	return b->role == BUF_TEMP && b->scope != SCOPE_reg;
 }
 
-/* Temps one after the other: those of all passes in the shared block, a step's own in the thread's. */
-static void
-lay_out(struct program *q)
-{
-	for (buf_id b = 0; b < q->g.p->n_buf; b++) {
-		const struct tir_buf *f = &q->g.p->buf[b];
-		size_t *used = f->scope == SCOPE_global ? &q->k->shared_bytes : &q->k->local_bytes;
-
-		if (!is_scratch(f))
-			continue;
-		q->offset[b] = *used;
-		*used = ck_add(*used, (ck_mul(ck_size(f->dim[0]), dtype_size(f->type)) + 63) / 64 * 64);
-	}
-}
-
 static void
 print_table(struct printing *g, buf_id b)
 {
@@ -219,6 +204,23 @@ uses(struct program *q, st_id first, st_id end)
 			u.written[p->st[i].ref] = true;
 	}
 	return u;
+}
+
+/* Temps one after the other: those of all passes in the shared block, a step's own in the thread's. */
+static void
+lay_out(struct program *q)
+{
+	struct use u = uses(q, 0, q->g.p->n_st);
+
+	for (buf_id b = 0; b < q->g.p->n_buf; b++) {
+		const struct tir_buf *f = &q->g.p->buf[b];
+		size_t *used = f->scope == SCOPE_global ? &q->k->shared_bytes : &q->k->local_bytes;
+
+		if (!is_scratch(f) || (!u.read[b] && !u.written[b]))
+			continue;
+		q->offset[b] = *used;
+		*used = ck_add(*used, (ck_mul(ck_size(f->dim[0]), dtype_size(f->type)) + 63) / 64 * 64);
+	}
 }
 
 /* Parameters of the body (call false), or what it is called with. */
