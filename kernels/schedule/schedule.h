@@ -20,7 +20,7 @@ enum step_op {
 #define STEP(N, OPERANDS, HELP) STEP_##N,
 #include "step.def"
 #undef STEP
-	STEP_COUNT
+	STEP_OPS
 };
 /* What becomes of the iterations that a split's factor leaves over.  guard: a last tile that is not full, by
  * a guard at each instance; cut: a loop of its own; balanced: two sizes of tiles, one apart; shift: the last

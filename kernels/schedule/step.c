@@ -75,11 +75,11 @@ step_read(struct str line, struct step *out, struct err *e)
 {
 	struct str name = next_word(&line);
 
-	*out = (struct step){.op = STEP_COUNT};
-	for (int k = 0; k < STEP_COUNT; k++)
+	*out = (struct step){.op = STEP_OPS};
+	for (int k = 0; k < STEP_OPS; k++)
 		if (str_is(name, steps[k].name))
 			out->op = (enum step_op)k;
-	if (out->op == STEP_COUNT)
+	if (out->op == STEP_OPS)
 		return err_set(e, ERR_FORMAT, "no primitive '%.*s'", STR_ARG(name));
 	for (const char *k = steps[out->op].operands; *k; k++)
 		if (!read_operand(&line, *k, out, e))

@@ -60,7 +60,7 @@ any_step(const struct tir *p, struct rng *r)
 	static const int64_t factors[] = {2, 3, 4, 5, 7, 8};
 	static const enum tir_bind binds[] = {BIND_serial, BIND_parallel, BIND_parallel, BIND_vector,
 	    BIND_unroll, BIND_block, BIND_warp, BIND_lane, BIND_lane};
-	struct step s = {.op = (enum step_op)rng_below(r, STEP_COUNT)};
+	struct step s = {.op = (enum step_op)rng_below(r, STEP_OPS)};
 
 	switch (s.op) {
 	case STEP_split:
@@ -83,14 +83,14 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
 		break;
-	case STEP_COUNT:
+	case STEP_OPS:
 		break;
 	}
 	return s;
 }
 
 /* ---- the test ---------------------------------------------------------------------------------------- */
-static uint32_t n_applied[STEP_COUNT], n_refused[STEP_COUNT], n_unproved;
+static uint32_t n_applied[STEP_OPS], n_refused[STEP_OPS], n_unproved;
 
 static void
 small_spec(struct arena *a, struct rng *r, struct spec *out)
@@ -174,7 +174,7 @@ test_random_traces(void **state)
 	}
 	uint32_t all = 0;
 
-	for (int k = 0; k < STEP_COUNT; k++) {
+	for (int k = 0; k < STEP_OPS; k++) {
 		struct strbuf sb;
 		struct arena a = {0};
 
