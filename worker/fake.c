@@ -218,6 +218,7 @@ device_fake_open(struct arena *a, const struct device_conf *conf, struct device 
 	    .call_ns = 50,
 	    .barrier_ns = 20,
 	    .simd_bytes = out->target.simd_bytes,
+	    .lanes = out->target.simd_bytes / (int)sizeof(float),
 	    .n_threads = 1};
 	if (!read_args(a, f, conf->args, e))
 		return false;
