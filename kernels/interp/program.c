@@ -16,7 +16,7 @@ run_fail(struct run_state *r, const char *rule, const char *fmt, ...)
 		return;
 	r->failed = true;
 	va_start(ap, fmt);
-	vsnprintf(what, sizeof(what), fmt, ap);
+	(void)vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
 	(void)(err_set)(r->e, strcmp(rule, "limit") == 0 ? ERR_LIMIT : ERR_WRONG, "%s: statement %u (%s): %s",
 	    rule, r->at,

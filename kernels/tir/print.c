@@ -170,7 +170,7 @@ print_real(struct strbuf *sb, enum dtype t, double v)
 		return;
 	}
 	for (int digits = 6; digits <= 17; digits += digits == 6 ? 3 : 8) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
+		(void)snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (str_to_f64(str_of(text), &back) && (t == DT_f32 ? (float)back == (float)v : back == v))
 			break;
 	}

@@ -60,7 +60,7 @@ cur_want(struct cursor *c, const char *word)
 
 	if (cur_take(c, word) || c->failed)
 		return;
-	snprintf(what, sizeof(what), "'%s' is missing", word);
+	(void)snprintf(what, sizeof(what), "'%s' is missing", word);
 	cur_fail(c, what);
 }
 
