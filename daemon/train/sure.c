@@ -74,8 +74,8 @@ simulate(struct arena *a, const struct sure_model *models, uint32_t n, const str
 	return true;
 }
 
-/* Share of another model's jobs for which a factor is enough: the mean over the models, less its standard
- * error, as they are few. */
+/* Share of another model's jobs for which a factor is enough: the mean over the models, less two standard
+ * errors, as they are few. */
 static double
 covered(const struct needs *x, double factor)
 {
@@ -91,7 +91,7 @@ covered(const struct needs *x, double factor)
 		square += in * in;
 	}
 	mean = sum / x->n;
-	return mean - sqrt(fmax(square / x->n - mean * mean, 0) / (x->n - 1));
+	return mean - 2 * sqrt(fmax(square / x->n - mean * mean, 0) / (x->n - 1));
 }
 
 bool

@@ -25,9 +25,9 @@ kin_weight(const uint16_t *a, const uint16_t *b, uint32_t n_trees)
 	for (uint32_t i = 0; i < n_trees; i++)
 		same += a[i] == b[i];
 	share = n_trees ? (double)same / n_trees : 0;
-	share *= share;
-	share *= share;
-	return share * share;
+	for (int i = 0; i < 4; i++) /* to the sixteenth power */
+		share *= share;
+	return share;
 }
 
 double

@@ -11,7 +11,7 @@ struct kin {
 };
 /* leaf: f->n_trees of them. */
 void forest_leaves(const struct forest *f, const float *x, uint16_t *leaf);
-/* 1: in the same leaf of every tree; a kernel that is in half of them counts a two-hundredth. */
+/* 1: in the same leaf of every tree; a kernel that is in four fifths of them counts a thirtieth. */
 double kin_weight(const uint16_t *a, const uint16_t *b, uint32_t n_trees);
 /* What is expected of a kernel with such kin, to be added to ln(time / bound); 0 without any. */
 double kin_shift(const struct kin *k);

@@ -40,7 +40,8 @@ touched_bytes(const struct program_leaf *l, uint32_t from)
 static double
 operations(const struct program_leaf *l)
 {
-	return l->op[OP_CHEAP] + 4 * l->op[OP_SOME] + 16 * l->op[OP_DEAR] + 2 * l->op[OP_PRODUCT];
+	return l->op[OP_CHEAP] + 4 * l->op[OP_SOME] + 16 * l->op[OP_DEAR] + 32 * l->op[OP_CALL] +
+	    2 * l->op[OP_PRODUCT];
 }
 
 /* The innermost loop whose turns read the same again; n_loops: none. */
@@ -72,6 +73,53 @@ far_bytes(const struct program_leaf *l, const struct leaf_access *x, double cach
 		return 0;
 	again = unique_bytes(l, x, i + 1) * turns(l, 0) / turns(l, i + 1);
 	return fmax(again - unique_bytes(l, x, 0), 0);
+}
+
+/* Bytes of cache lines that the loops from number `from` on touch. */
+static double
+line_bytes(const struct program_leaf *l, const struct leaf_access *x, uint32_t from)
+{
+	double n = 1, step = LINE_BYTES;
+
+	for (uint32_t i = from; i < l->n_loops; i++) {
+		double s = fabs((double)x->stride[i]) * x->element;
+
+		if (!(l->loop[i].extent > 1) || !(x->is_irregular || s > 0))
+			continue;
+		n *= l->loop[i].extent;
+		step = fmin(step, x->is_irregular ? LINE_BYTES : fmax(s, x->element));
+	}
+	return fmax(fmin(n * step, fmax(x->whole, unique_bytes(l, x, from))), LINE_BYTES);
+}
+
+/* The outermost loop whose turn's lines a cache holds: what is touched inside it again is there. */
+static uint32_t
+held_from(const struct program_leaf *l, double cache)
+{
+	uint32_t from = l->n_loops;
+
+	while (from > 0) {
+		double all = 0;
+
+		for (uint32_t i = 0; i < l->n_accesses; i++)
+			all += line_bytes(l, &l->access[i], from - 1);
+		if (all > cache)
+			break;
+		from--;
+	}
+	return from;
+}
+
+/* Bytes of lines that come from beyond a cache, over the whole call. */
+static double
+beyond_bytes(const struct program_leaf *l, double cache)
+{
+	uint32_t from = held_from(l, cache);
+	double all = 0;
+
+	for (uint32_t i = 0; i < l->n_accesses; i++)
+		all += line_bytes(l, &l->access[i], from);
+	return all * turns(l, 0) / turns(l, from);
 }
 
 static double
@@ -109,6 +157,7 @@ add_moves(const struct program_leaf *l, const struct leaf_access *x, const struc
 	all = n * x->element;
 	v[LEAF_moved] += all;
 	v[LEAF_strided] += step > x->element ? all : 0;
+	v[LEAF_spread] += step > x->element ? n * fmin(step, LINE_BYTES) : 0;
 	v[LEAF_irregular] += x->is_irregular ? all : 0;
 	v[LEAF_first] += is_outside ? unique : 0;
 	v[LEAF_far] += far_bytes(l, x, (double)t->l2_bytes);
@@ -121,11 +170,12 @@ add_moves(const struct program_leaf *l, const struct leaf_access *x, const struc
 }
 
 static void
-add_amounts(const struct program_leaf *l, double v[LEAF_FEATURES])
+add_amounts(const struct program_leaf *l, const struct target *t, double v[LEAF_FEATURES])
 {
 	static const enum leaf_feature of[OP_COUNT] = {[OP_CHEAP] = LEAF_cheap,
 	    [OP_SOME] = LEAF_some,
 	    [OP_DEAR] = LEAF_dear,
+	    [OP_CALL] = LEAF_calls,
 	    [OP_GUARD] = LEAF_guards,
 	    [OP_INDEX] = LEAF_index,
 	    [OP_PRODUCT] = LEAF_products};
@@ -138,6 +188,8 @@ add_amounts(const struct program_leaf *l, double v[LEAF_FEATURES])
 	v[LEAF_scalar] = has_lanes ? 0 : n;
 	for (int i = 0; i < OP_COUNT; i++)
 		v[of[i]] = n * l->op[i];
+	v[LEAF_beyond_1] = beyond_bytes(l, (double)t->l1_bytes);
+	v[LEAF_beyond_2] = beyond_bytes(l, (double)t->l2_bytes);
 }
 
 static void
@@ -158,6 +210,23 @@ add_loops(const struct program_leaf *l, double v[LEAF_FEATURES])
 	}
 	v[LEAF_innermost] = l->n_loops ? l->loop[l->n_loops - 1].extent : 1;
 	v[LEAF_reduces_lanes] = v[LEAF_reduced] > 1 && !has_lanes;
+}
+
+/* What the micro-kernel does, whatever the nest around it looks like: it walks its factors by pointers, and
+ * each is loaded once for the tile's rows, once for its columns. */
+static void
+add_tile(const struct program_leaf *l, const struct target *t, double v[LEAF_FEATURES])
+{
+	double columns = l->tile.vectors * t->simd_bytes / 4;
+
+	v[LEAF_issued] = v[LEAF_products] * l->tile.waste;
+	v[LEAF_moved] = v[LEAF_issued] * 4 * (1 / fmax(l->tile.rows, 1) + 1 / fmax(columns, 1));
+	v[LEAF_index] = v[LEAF_strided] = v[LEAF_irregular] = v[LEAF_spread] = 0;
+	v[LEAF_beyond_1] = v[LEAF_beyond_2] = v[LEAF_first] + v[LEAF_far];
+	v[LEAF_tile_rows] = l->tile.rows;
+	v[LEAF_tile_vectors] = l->tile.vectors;
+	v[LEAF_tile_depth] = l->tile.depth;
+	v[LEAF_tile_waste] = l->tile.waste;
 }
 
 static void
@@ -200,10 +269,12 @@ leaf_features(const struct program_leaf *l, const struct target *t, struct sampl
 	v[LEAF_at_call] = l->at_call;
 	v[LEAF_pass] = l->pass;
 	v[LEAF_accesses] = l->n_accesses;
-	add_amounts(l, v);
+	add_amounts(l, t, v);
 	add_loops(l, v);
 	for (uint32_t i = 0; i < l->n_accesses; i++)
 		add_moves(l, &l->access[i], t, v);
+	if (l->is_tiled)
+		add_tile(l, t, v);
 	add_largest_read(l, v);
 	add_curve(l, v);
 	for (int i = 0; i < LEAF_FEATURES; i++)
@@ -216,5 +287,6 @@ leaf_weight(const struct sample_leaf *l)
 	const float *x = l->x;
 
 	return 2 * expm1((double)x[LEAF_products]) + expm1((double)x[LEAF_cheap]) +
-	    4 * expm1((double)x[LEAF_some]) + 16 * expm1((double)x[LEAF_dear]) + expm1((double)x[LEAF_moved]);
+	    4 * expm1((double)x[LEAF_some]) + 16 * expm1((double)x[LEAF_dear]) +
+	    32 * expm1((double)x[LEAF_calls]) + expm1((double)x[LEAF_moved]);
 }

@@ -3,6 +3,7 @@
 
 #include "../fuse/anchor.h"
 
+#include <math.h>
 #include <string.h>
 
 struct walk {
@@ -90,6 +91,20 @@ mark_tile(struct walk *w)
 	}
 }
 
+static struct leaf_tile
+tile_of(const struct anchor *a)
+{
+	double rows = (double)MAX_OF(a->n_m, (int64_t)1), mr = MAX_OF(a->mr, 1),
+	       columns = (double)MAX_OF(a->n_columns, (int64_t)1);
+
+	return (struct leaf_tile){
+	    .rows = rows / ceil(rows / mr),
+	    .vectors = a->nv,
+	    .depth = (double)a->n_k_total,
+	    .waste = fmax((double)a->n_panels * a->nv * a->lanes / columns, 1),
+	};
+}
+
 static enum leaf_home
 home_of(const struct tile_tensor *t)
 {
@@ -162,11 +177,36 @@ take_index(void *self, ix_id i)
 	w->leaf->op[OP_INDEX] += kind == IX_DIV || kind == IX_MOD || kind == IX_VALUE;
 }
 
+/* What the generator's prelude leaves to the C library: no compiler makes vectors of it. */
+static bool
+is_call(enum prim p)
+{
+	switch ((int)p) {
+	case PRIM_sin:
+	case PRIM_cos:
+	case PRIM_tan:
+	case PRIM_asin:
+	case PRIM_acos:
+	case PRIM_atan:
+	case PRIM_sinh:
+	case PRIM_cosh:
+	case PRIM_asinh:
+	case PRIM_acosh:
+	case PRIM_atanh:
+	case PRIM_pow:
+	case PRIM_fmod:
+		return true;
+	}
+	return false;
+}
+
 static enum leaf_op
 op_of(enum prim p)
 {
 	int flops = prim_info[p].flops;
 
+	if (is_call(p))
+		return OP_CALL;
 	return flops <= 1 ? OP_CHEAP : flops <= 8 ? OP_SOME : OP_DEAR;
 }
 
@@ -222,6 +262,8 @@ fill_leaf(struct walk *w, struct arena *tmp)
 	l->kind = kind_of(s);
 	l->is_tiled = s->anchor != NULL;
 	l->winograd = s->wino ? s->wino->m : 0;
+	if (s->anchor)
+		l->tile = tile_of(s->anchor);
 	if (!l->at_call)
 		add_outer_loops(w);
 	add_stage_loops(w);

@@ -30,13 +30,20 @@ struct leaf_access {
 enum leaf_op {
 	OP_CHEAP,   /* one instruction: add, multiply, compare */
 	OP_SOME,    /* a few: divide, square root */
-	OP_DEAR,    /* a polynomial: exp, tanh, pow */
+	OP_DEAR,    /* a polynomial: exp, tanh, erf */
+	OP_CALL,    /* of the C library, an element at a time: pow, sin */
 	OP_GUARD,   /* a border: which of two is it */
 	OP_INDEX,   /* a division or remainder in an index */
 	OP_PRODUCT, /* multiply and add of a linear stage */
 	OP_COUNT
 };
 enum leaf_kind { LEAF_MAP, LEAF_REDUCE, LEAF_LINEAR, LEAF_OTHER };
+/* A register tile: what a turn of the micro-kernel's sum multiplies. */
+struct leaf_tile {
+	double rows, vectors; /* the rows of an average tile; vectors in each */
+	double depth;         /* turns of the sum */
+	double waste;         /* lanes over columns that are wanted, at least 1 */
+};
 /* A store with its loop nest. */
 struct program_leaf {
 	enum leaf_kind kind;
@@ -44,6 +51,7 @@ struct program_leaf {
 	bool at_call;                      /* made by each call anew, not by each step */
 	bool is_tiled;                     /* LINEAR: a micro-kernel computes it, not a loop nest */
 	double winograd;                   /* edge of Winograd's tile; 0: directly */
+	struct leaf_tile tile;             /* of is_tiled */
 	double op[OP_COUNT];               /* an iteration's */
 	struct leaf_loop loop[LEAF_LOOPS]; /* outermost first */
 	uint32_t n_loops;

@@ -55,6 +55,52 @@ add_way(const struct sched *s, bool is_default, const struct program *p, const s
 	add_knobs(s, x);
 }
 
+/* Seconds of a leaf at the device's rates: what it computes, or what it fetches from beyond the first cache
+ * and the second. */
+struct leaf_time {
+	double flops, bytes;
+};
+
+static struct leaf_time
+time_of(const struct sample_leaf *l, const struct target *t, const struct hw *hw)
+{
+	/* In operations: a polynomial, a call of the C library, an index. */
+	static const double some = 4, dear = 14, called = 700, index = 16;
+	const float *x = l->x;
+	bool has_lanes = x[LEAF_is_tiled] > 0 || x[LEAF_reduces_lanes] > 0 || x[LEAF_vector] > 1;
+	double slow = has_lanes ? 1 : t->simd_bytes / 8.0,
+	       products = fmax(expm1((double)x[LEAF_products]), expm1((double)x[LEAF_issued])),
+	       operations = expm1((double)x[LEAF_cheap]) + some * expm1((double)x[LEAF_some]) +
+	    dear * expm1((double)x[LEAF_dear]) + 2 * expm1((double)x[LEAF_guards]);
+
+	return (struct leaf_time){
+	    .flops = 2 *
+		((products + operations) * slow + called * expm1((double)x[LEAF_calls]) +
+		    index * expm1((double)x[LEAF_index])) /
+		hw->flops_peak,
+	    .bytes = expm1((double)x[LEAF_beyond_1]) / hw->bytes_per_s[1] +
+		expm1((double)x[LEAF_beyond_2]) / hw->bytes_per_s[2],
+	};
+}
+
+static void
+add_times(const struct sample *s, const struct target *t, const struct hw *hw, float x[WAY_FEATURES])
+{
+	static const double least = 5; /* ns */
+	double all = 0, flops = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < s->n_leaves; i++) {
+		struct leaf_time one = time_of(&s->leaf[i], t, hw);
+
+		all += fmax(one.flops, one.bytes) * 1e9;
+		flops += one.flops * 1e9;
+		bytes += one.bytes * 1e9;
+	}
+	x[WAY_program] = (float)log((all + least) / s->work_ns);
+	x[WAY_program_flops] = (float)log((flops + least) / s->work_ns);
+	x[WAY_program_bytes] = (float)log((bytes + least) / s->work_ns);
+}
+
 bool
 sample_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const struct hw *hw, struct str heat, struct sample *out, struct err *e)
@@ -81,6 +127,7 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 		out->n_leaves = p.n_leaves;
 		for (uint32_t i = 0; i < p.n_leaves; i++)
 			leaf_features(&p.leaf[i], t, &out->leaf[i]);
+		add_times(out, t, hw, out->way);
 	}
 	arena_fini(&tmp);
 	return ok;

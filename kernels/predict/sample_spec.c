@@ -90,11 +90,11 @@ count_node(const struct graph *g, const struct node *n, struct counts *c)
 
 /* Rows, columns and depth of the product that a linear primitive is. */
 static void
-add_linear(const struct graph *g, const struct node *n, float x[SPEC_FEATURES])
+add_linear(const struct graph *g, const struct node *n, double lanes, float x[SPEC_FEATURES])
 {
 	const struct shape *out = &graph_tensor(g, n->out[0])->shape, *b = &graph_tensor(g, n->in[1])->shape;
 	double all = count_of(g, n->out[0]), columns = out->rank ? (double)out->dim[out->rank - 1] : 1,
-	       batch = 1, taps = 1, stride = 1;
+	       batch = 1, taps = 1, stride = 1, group;
 
 	if (n->prim == PRIM_conv) {
 		const struct attr *s = at_find(&n->at, ATTR_stride);
@@ -113,6 +113,10 @@ add_linear(const struct graph *g, const struct node *n, float x[SPEC_FEATURES])
 	x[SPEC_lin_columns] = (float)log1p(columns);
 	x[SPEC_lin_depth] = (float)log1p(node_flops(g, n) / fmax(2 * all, 1));
 	x[SPEC_lin_batch] = (float)log1p(batch);
+	/* of a depthwise convolution channels are columns, groups or not */
+	group = n->prim == PRIM_conv && columns > batch ? columns / batch : columns;
+	x[SPEC_lin_group] = (float)log1p(group);
+	x[SPEC_lin_waste] = (float)(lanes > 1 ? ceil(group / lanes) * lanes / fmax(group, 1) : 1);
 	x[SPEC_lin_taps] = (float)taps;
 	x[SPEC_lin_stride] = (float)stride;
 	x[SPEC_lin_const] = graph_tensor(g, n->in[1])->role == ROLE_WEIGHT;
@@ -251,7 +255,7 @@ sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw
 	add_sizes(&s->g, parts, x);
 	add_amounts(&c, ns, x);
 	if (c.heaviest)
-		add_linear(&s->g, c.heaviest, x);
+		add_linear(&s->g, c.heaviest, hw->lanes, x);
 	x[SPEC_can_library] = can_library(s, t);
 	x[SPEC_can_winograd] = t->winograd && fuse_winograd(s);
 	x[SPEC_strict] = t->strict;

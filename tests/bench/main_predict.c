@@ -2,6 +2,7 @@
  * that training has not seen.  Splits are by model or by device, never by row; a spec of the left-out model
  * is in no training row, whatever model it came with.  Baselines beside: the bound alone, the line of a dozen
  * counts, nearest neighbour.
+ *   --teach          the exports behind it are only learned from: blocks, not networks
  *   --plot FILE.svg  predicted against measured times of left-out models
  *   --speed          instead: how many of the rows, already samples, the shipped predictor answers a second
  */
@@ -400,21 +401,45 @@ new_result(struct arena *a, uint32_t n)
 	return r;
 }
 
-/* In eight parts, the models dealt out; what a part's models share with others is in no training row. */
+enum { PARTS = 8 };
+
+/* In eight parts, the specs dealt out: other kernels of the same models are known. */
 static bool
-by_model(struct arena *a, const struct train_set *set, enum predict_head head, bool baselines,
-    struct result *r, struct err *e)
+by_spec(struct arena *a, const struct train_set *set, uint32_t n_asked, struct result *r, struct err *e)
 {
-	enum { PARTS = 8 };
 	bool ok = true;
 
 	*r = new_result(a, set->n_rows + 1);
-	for (uint32_t part = 0; ok && part < MIN_OF((uint32_t)PARTS, set->n_models); part++) {
+	for (uint32_t part = 0; ok && part < PARTS; part++) {
 		struct arena tmp = {0};
 		bool *is_out = NEW_ARRAY(&tmp, bool, set->n_rows),
 		     *is_asked = NEW_ARRAY(&tmp, bool, set->n_rows);
 
-		for (uint32_t m = part; m < set->n_models; m += PARTS) {
+		for (uint32_t i = 0; i < set->n_rows; i++) {
+			is_out[i] = set->rows[i].spec.b[0] % PARTS == part;
+			is_asked[i] = is_out[i] && set->rows[i].model < n_asked;
+		}
+		ok = split(set, HEAD_KERNEL, is_out, is_asked, true, r, e);
+		arena_fini(&tmp);
+	}
+	return ok;
+}
+
+/* In eight parts, the first n_asked models dealt out; what a part's models share with others is in no
+ * training row. */
+static bool
+by_model(struct arena *a, const struct train_set *set, uint32_t n_asked, enum predict_head head,
+    struct result *r, struct err *e)
+{
+	bool ok = true;
+
+	*r = new_result(a, set->n_rows + 1);
+	for (uint32_t part = 0; ok && part < MIN_OF((uint32_t)PARTS, n_asked); part++) {
+		struct arena tmp = {0};
+		bool *is_out = NEW_ARRAY(&tmp, bool, set->n_rows),
+		     *is_asked = NEW_ARRAY(&tmp, bool, set->n_rows);
+
+		for (uint32_t m = part; m < n_asked; m += PARTS) {
 			bool *more = train_leave_out(&tmp, set, m);
 
 			for (uint32_t i = 0; i < set->n_rows; i++) {
@@ -422,7 +447,7 @@ by_model(struct arena *a, const struct train_set *set, enum predict_head head, b
 				is_asked[i] |= set->rows[i].model == m;
 			}
 		}
-		ok = split(set, head, is_out, is_asked, baselines, r, e);
+		ok = split(set, head, is_out, is_asked, head == HEAD_KERNEL, r, e);
 		arena_fini(&tmp);
 	}
 	return ok;
@@ -471,13 +496,14 @@ plot(const char *path, const struct result *r)
 }
 
 static bool
-tables(struct arena *a, const struct train_set *set, const char *svg, struct err *e)
+tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
 {
 	struct result r;
 
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("%u rows of %u models; %s\n", set->n_rows, set->n_models, fit_method());
-	if (!by_model(a, set, HEAD_KERNEL, true, &r, e))
+	printf("%u rows of %u models, %u of them asked about; %s\n", set->n_rows, set->n_models, n_asked,
+	    fit_method());
+	if (!by_model(a, set, n_asked, HEAD_KERNEL, &r, e))
 		return false;
 	print_table("Another model, best schedule of a kernel, from 10 us up", &r, 1e4);
 	print_coverage(&r, 1e4);
@@ -485,7 +511,10 @@ tables(struct arena *a, const struct train_set *set, const char *svg, struct err
 	print_coverage(&r, 0);
 	if (svg)
 		plot(svg, &r);
-	if (!by_model(a, set, HEAD_SCHEDULE, false, &r, e))
+	if (!by_spec(a, set, n_asked, &r, e))
+		return false;
+	print_table("Other kernels of the same models, from 10 us up", &r, 1e4);
+	if (!by_model(a, set, n_asked, HEAD_SCHEDULE, &r, e))
 		return false;
 	print_table("Another model, each schedule, from 10 us up", &r, 1e4);
 	print_scores(set, &r);
@@ -544,12 +573,15 @@ main(int argc, char **argv)
 	struct err e = {0};
 	const char *svg = NULL;
 	bool ok = true, is_speed = false;
+	uint32_t n_asked = UINT32_MAX;
 
 	for (int i = 1; ok && i < argc; i++) {
 		struct bytes file;
 
 		if (strcmp(argv[i], "--speed") == 0)
 			is_speed = true;
+		else if (strcmp(argv[i], "--teach") == 0)
+			n_asked = set.n_models;
 		else if (strcmp(argv[i], "--plot") == 0 && i + 1 < argc)
 			svg = argv[++i];
 		else
@@ -559,7 +591,8 @@ main(int argc, char **argv)
 	train_rows_end(&set);
 	if (ok && set.n_rows == 0)
 		ok = err_set(&e, ERR_USAGE, "no rows: name files of korch-cache export");
-	ok = ok && (is_speed ? speed(&a, &set, &e) : tables(&a, &set, svg, &e));
+	ok =
+	    ok && (is_speed ? speed(&a, &set, &e) : tables(&a, &set, MIN_OF(n_asked, set.n_models), svg, &e));
 	if (!ok)
 		(void)fprintf(stderr, "bench-predict: %s\n", e.msg);
 	arena_fini(&a);

@@ -41,12 +41,12 @@ input(struct blocks *b, int rank, const int64_t *d)
 	return gen_input(b->g, gen_fresh(b->g, "x"), rank, d);
 }
 
-/* Channels first; sizes of all orders of magnitude up to a million elements. */
+/* Channels first; sizes of two orders of magnitude up to two million elements. */
 static val_t
 image(struct blocks *b)
 {
 	int64_t channels = any_channels(b),
-		most = (int64_t)(b->is_small ? 1 << 16 : 1 << 20) >> rng_below(&b->rng, 7);
+		most = (int64_t)(b->is_small ? 1 << 16 : 1 << 21) >> rng_below(&b->rng, 6);
 	int64_t side = PICK(b, 5, 7, 10, 13, 14, 19, 20, 26, 28, 38, 40, 52, 56, 76, 80, 104, 112, 160, 224);
 
 	while (side > 5 && channels * side * side > most)

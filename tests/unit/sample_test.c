@@ -87,6 +87,58 @@ a_transpose_strides(void **state)
 	arena_fini(&a);
 }
 
+/* 20 columns are two vectors of 16, of which 12 lanes are idle. */
+static void
+idle_lanes_are_counted(void **state)
+{
+	struct arena a = {0};
+	struct sample s;
+	const float *x;
+
+	(void)state;
+	make(&a, "%0 = input f32[64,128]\n%1 = weight f32[128,20]\n%2 = matmul %0 %1\noutput %2\n", "", &s);
+	x = s.leaf[0].x;
+	assert_true(s.n_leaves == 1 && x[LEAF_is_tiled] > 0);
+	assert_true(fabs(expm1((double)x[LEAF_tile_waste]) - 32.0 / 20) < 0.01);
+	assert_true(fabs(expm1((double)x[LEAF_issued]) / (64 * 128 * 32) - 1) < 0.01);
+	assert_true(fabs(expm1((double)x[LEAF_tile_depth]) - 128) < 0.1);
+	assert_true(x[LEAF_tile_rows] > logf(2) && x[LEAF_tile_vectors] > 0 && x[LEAF_index] <= 0);
+	assert_true(fabs((double)s.spec[SPEC_lin_waste] - 1) < 0.01); /* `host` knows no lanes */
+	assert_true(fabs(expm1((double)s.spec[SPEC_lin_group]) - 20) < 0.1);
+	arena_fini(&a);
+}
+
+/* By columns each element of a row has a line of its own, and 2,048 lines are more than the first cache has.
+ */
+static void
+lines_that_come_again_are_counted(void **state)
+{
+	struct arena a = {0};
+	struct sample plain, turned;
+	double bytes = 2048.0 * 512 * 4;
+
+	(void)state;
+	make(&a, "%0 = input f32[2048,512]\n%1 = relu %0\noutput %1\n", "", &plain);
+	make(&a, "%0 = input f32[2048,512]\n%1 = transpose %0 perm=[1,0]\noutput %1\n", "", &turned);
+	assert_true(fabs(expm1((double)plain.leaf[0].x[LEAF_beyond_1]) / (2 * bytes) - 1) < 0.01);
+	assert_true(expm1((double)turned.leaf[0].x[LEAF_beyond_1]) > 8 * bytes);
+	assert_true(turned.way[WAY_program] > plain.way[WAY_program] + 1);
+	arena_fini(&a);
+}
+
+static void
+calls_of_the_c_library_are_no_polynomials(void **state)
+{
+	struct arena a = {0};
+	struct sample s;
+
+	(void)state;
+	make(&a, "%0 = input f32[1000]\n%1 = input f32[1000]\n%2 = pow %0 %1\noutput %2\n", "", &s);
+	assert_true(fabs(expm1((double)s.leaf[0].x[LEAF_calls]) - 1000) < 1);
+	assert_true(s.leaf[0].x[LEAF_dear] <= 0);
+	arena_fini(&a);
+}
+
 /* Another order of nodes and operands, other names: the same numbers, all of them. */
 static void
 names_and_order_are_not_in_it(void **state)
@@ -209,7 +261,7 @@ each_place_has_a_name(void **state)
 	assert_non_null(strstr(sb.p, "spec.bound\n"));
 	assert_non_null(strstr(sb.p, "device.threads\n"));
 	assert_non_null(strstr(sb.p, "all.products\n"));
-	assert_non_null(strstr(sb.p, "greatest.intensity_5\nheaviest.share\n"));
+	assert_non_null(strstr(sb.p, "greatest.tile_waste\nheaviest.share\n"));
 	arena_fini(&a);
 }
 
@@ -219,6 +271,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(leaves_of_a_product_are_counted),
 	    cmocka_unit_test(a_transpose_strides),
+	    cmocka_unit_test(idle_lanes_are_counted),
+	    cmocka_unit_test(lines_that_come_again_are_counted),
+	    cmocka_unit_test(calls_of_the_c_library_are_no_polynomials),
 	    cmocka_unit_test(names_and_order_are_not_in_it),
 	    cmocka_unit_test(heat_is_in_it),
 	    cmocka_unit_test(a_schedule_is_in_it),
