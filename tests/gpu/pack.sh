@@ -37,11 +37,11 @@ link daemon korch-planner
 link worker korch-worker
 link worker korch-measure
 link kernels korch-jail
-for program in korch-submit korch-run korch-plan korch-cache korch-jobs; do link client $program; done
+for program in korch-submit korch-run korch-plan; do link client $program; done # what lease.sh calls
 link tests bench-gpu
 rm -f "$plain"
 fake=$(cd "$build" && find lib* -name libkorch-fake-gpu.so 2>/dev/null | head -n 1) # found from bin as in the build tree
-[ -z "$fake" ] || { mkdir -p "$out/${fake%/*}" && cp "$build/$fake" "$out/$fake"; }
+[ -z "$fake" ] || { mkdir -p "$out/${fake%/*}" && cp "$build/$fake" "$out/$fake" && strip --strip-unneeded "$out/$fake"; }
 for program in "$out"/bin/*; do ldd "$program"; done | sed -n 's|.* => \(/[^ ]*\) .*|\1|p' | sort -u |
     grep -Ev '/(lib(c|m|dl|rt|pthread|resolv|util)\.so|ld-linux)' | while read -r library; do
 	cp -L "$library" "$out/lib/"
