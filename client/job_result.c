@@ -137,7 +137,8 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 	print_ns(sb, p->latency_ns);
 	sb_addz(sb, " as the sum of its kernels");
 	if (p->guessed)
-		sb_addf(sb, ", %" PRIu64 " of them never measured and counted at their bounds", p->guessed);
+		sb_addf(sb, ", %" PRIu64 " of them never measured and counted at %s", p->guessed,
+		    p->what_if_base_ns > 0 ? "what is expected of them" : "their bounds");
 	sb_addz(sb, " (");
 	if (p->proved) {
 		sb_addz(sb, "proved the least sum over all candidates");
@@ -249,6 +250,11 @@ add_verdict(struct strbuf *sb, const struct job_result *r)
 		sb_addz(sb, " is expected to take ");
 		print_ns(sb, p->predicted_ns);
 		sb_addz(sb, " there");
+	} else if (p->guessed && p->what_if_base_ns > 0) {
+		sb_addz(sb, " is expected to take ");
+		print_ns(sb, p->latency_ns);
+		sb_addf(sb, " (%" PRIu64 " of its %" PRIu64 " kernels were never measured)", p->guessed,
+		    p->chosen);
 	} else if (p->guessed) {
 		sb_addz(sb, " takes ");
 		print_ns(sb, p->latency_ns);

@@ -6,9 +6,14 @@
  * results, even if only for themselves, are left out.  The place is the one of least reduced cost that
  * goes with the places of the other forced kernels.
  *
- * Costs, candidates, bound and duals stay those of the program without conditions: its bound holds for
- * every plan.  The plan alone changes, and no longer claims to be the optimum. */
+ * Where no plan of measured kernels is left, those that were never measured stand at what is expected of
+ * them, and the answer says how many they are: a search that measures few kernels knows few plans.
+ *
+ * Candidates, bound and duals stay those of the program without conditions, and no kernel's cost becomes
+ * less: its bound holds for every plan.  The plan alone changes, and no longer claims to be the optimum. */
 #include "what_if.h"
+
+#include "expect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -199,29 +204,6 @@ words_of(const struct what_if *x)
 	return sb_str(&sb);
 }
 
-/* No plan of measured kernels: does one exist at all? */
-static bool
-fail_without_plan(struct what_if *x, int64_t *cost, struct err *e)
-{
-	const struct tune *t = x->t;
-	struct arena tmp = {0};
-	struct blp_result r;
-	struct err none = {0};
-	bool exists;
-
-	for (uint32_t k = 0; k < t->program.n_kernels; k++)
-		cost[k] = is_left_out(x, k) ? BLP_NEVER : cost_optimistic(&t->cost[t->program.spec_of[k]]);
-	exists = blp_solve_again(&tmp, t->solver, cost, NULL, 0, &r, &none);
-	arena_fini(&tmp);
-	if (!exists)
-		return err_set(e, ERR_USAGE, "there is no plan %s: nothing else makes what that leaves out",
-		    t->progress.what_if.p);
-	return err_set(e, ERR_OFFLINE,
-	    "a plan %s needs kernels that were never measured, and what-if measures nothing; tune "
-	    "with a larger --budget, or with --prove",
-	    t->progress.what_if.p);
-}
-
 static bool
 is_chosen(const struct blp_result *r, uint32_t k)
 {
@@ -246,26 +228,48 @@ check_forced(const struct what_if *x, const struct blp_result *r, struct err *e)
 	return true;
 }
 
+/* What kernel k costs here: where it was never measured BLP_NEVER, or what is expected of it. */
+static int64_t
+cost_of(const struct what_if *x, uint32_t k, bool by_expectation)
+{
+	const struct tune *t = x->t;
+	const struct spec_cost *c = &t->cost[t->program.spec_of[k]];
+	int64_t ns = t->program.kernels[k].cost;
+
+	if (is_left_out(x, k) || c->state == LAZY_FAILED)
+		return BLP_NEVER;
+	if (cost_is_known(c))
+		return ns;
+	return by_expectation ? MAX_OF(ns, expect_ns(t, c, 0)) : BLP_NEVER;
+}
+
+static bool
+solve_again(struct what_if *x, bool by_expectation, int64_t *cost, struct blp_result *r)
+{
+	struct tune *t = x->t;
+	struct err none = {0};
+
+	for (uint32_t k = 0; k < t->program.n_kernels; k++)
+		cost[k] = cost_of(x, k, by_expectation);
+	return blp_solve_again(t->arena, t->solver, cost, NULL, 0, r, &none);
+}
+
 static bool
 choose(struct what_if *x, struct err *e)
 {
 	struct tune *t = x->t;
 	int64_t *cost = NEW_ARRAY(x->a, int64_t, t->program.n_kernels), base = 0;
 	struct blp_result r;
-	struct err none = {0};
 
 	for (uint32_t i = 0; i < t->choice.n_chosen; i++)
 		base += t->program.kernels[t->choice.chosen[i]].cost;
-	for (uint32_t k = 0; k < t->program.n_kernels; k++) {
-		uint32_t s = t->program.spec_of[k];
-
-		cost[k] =
-		    cost_is_known(&t->cost[s]) && !is_left_out(x, k) ? t->program.kernels[k].cost : BLP_NEVER;
-	}
-	if (!blp_solve_again(t->arena, t->solver, cost, NULL, 0, &r, &none))
-		return fail_without_plan(x, cost, e);
+	if (!solve_again(x, false, cost, &r) && !solve_again(x, true, cost, &r))
+		return err_set(e, ERR_USAGE, "there is no plan %s: nothing else makes what that leaves out",
+		    t->progress.what_if.p);
 	if (!check_forced(x, &r, e))
 		return false;
+	for (uint32_t i = 0; i < r.n_chosen; i++)
+		t->program.kernels[r.chosen[i]].cost = cost[r.chosen[i]];
 	t->choice.proved = t->choice.proved && r.cost == base;
 	t->choice.chosen = r.chosen;
 	t->choice.n_chosen = r.n_chosen;
@@ -314,11 +318,6 @@ place_forced(struct what_if *x, struct err *e)
 		if (c->state == LAZY_FAILED)
 			return err_set(e, ERR_FAILED, "--force %.*s: that kernel failed here: %.*s",
 			    STR_ARG(w->name), STR_ARG(c->cause));
-		if (!cost_is_known(c))
-			return err_set(e, ERR_OFFLINE,
-			    "--force %.*s: that kernel was never measured (it takes %.1f us at least), and "
-			    "what-if measures nothing",
-			    STR_ARG(w->name), (double)c->bound_ns / 1e3);
 		list_places(x, w);
 	}
 	return place_from(x, 0) ||

@@ -7,7 +7,7 @@
 /* Do the job's options forbid or force kernels? */
 bool what_if_asked(const struct tune *t);
 /* After a search of the cache alone: changes the choice as the options ask, with its price in the
- * progress.  ERR_USAGE: names, contradictions; ERR_OFFLINE: what it needs was never measured. */
+ * progress.  ERR_USAGE: names, contradictions; ERR_OFFLINE: no plan of measured kernels is known. */
 bool what_if_run(struct tune *t, struct err *e) MUST_CHECK;
 
 #endif

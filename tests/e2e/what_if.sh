@@ -80,4 +80,22 @@ says 'wanted the first 4 to 64 digits'
 submit 2 --force xyz?
 says 'none of this model'
 if [ "$n_measured" = "$(korch-cache stats --json $farm | field measurements)" ]; then ok; else bad "what-if measured something"; fi
+
+# Of a model of which little is measured, the measured kernels are soon no plan any more: others stand at what is expected
+# of them, in the price and in a plan that is checked as any other.
+tar xJf tests/models/small.tar.xz -C "$tmp" small/yolov4_small
+model=$tmp/small/yolov4_small/model.onnx
+submit 0 -o "$tmp/few.korch" --budget 3
+n_measured=$(korch-cache stats --json $farm | field measurements)
+without=()
+for spec in $(specs "$tmp/few.korch"); do
+	without+=(--forbid "${spec:0:16}")
+	korch-submit "$model" $farm --device fake --json -q "${without[@]}" >"$tmp/out" 2>"$tmp/err" || break
+	[ "$(field guessed <"$tmp/out")" != 0 ] && break
+done
+if [ "$(field guessed <"$tmp/out")" -gt 0 ]; then ok; else bad "no unmeasured kernel took a place: $(cat "$tmp/err")"; fi
+if [ "$(field latency_ns <"$tmp/out")" -gt "$(field bound_ns <"$tmp/out")" ]; then ok; else bad "$(cat "$tmp/out")"; fi
+submit 0 "${without[@]}" -o "$tmp/guessed.korch"
+if korch-plan verify "$tmp/guessed.korch" >"$tmp/out" 2>&1; then ok; else bad "$(cat "$tmp/out")"; fi
+if [ "$n_measured" = "$(korch-cache stats --json $farm | field measurements)" ]; then ok; else bad "that measured something"; fi
 finish
