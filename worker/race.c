@@ -8,8 +8,10 @@
  * the core's own caches went by: the ring itself, and where it is too small for that, the streaming
  * reference.
  *
- * So each runner goes round its ring once before its first sample, no sample meets a copy twice, and how many
- * calls a sample has is decided behind that round, too.
+ * So each runner goes round the ring once before its first sample, no sample meets a copy twice, and how many
+ * calls a sample has is decided behind that round, too.  The kernels of a race share the ring and the place
+ * in it: each goes on where the one before has stopped, and whose turn comes next finds no copy that another
+ * has just touched.
  *
  * Under a millisecond a sample is the ratio of the kernel to its class reference, run one after
  * the other; the score is the median ratio times the frozen time of the reference, whose time is
@@ -51,7 +53,6 @@ enum { RING_SHARE = 8, HEAT_SHARE = 5 };
 struct runner {
 	const struct dev_kernel *kernel;
 	struct lap lap;
-	uint32_t at;   /* in the lap */
 	uint32_t loop; /* calls a sample */
 	int64_t guess_ns;
 	bool is_long; /* timed without the reference */
@@ -67,6 +68,8 @@ struct field { /* a race as it runs */
 	struct arena arena;
 	enum measure_ref ref;
 	struct copies copies;
+	uint32_t at; /* in the ring, which all runners go round together: what one has touched the next would
+	                find hot */
 	struct dev_launch *loop; /* MAX_LOOP launches in a row */
 	struct runner *runners;
 	int64_t ref_ns; /* frozen */
@@ -83,8 +86,8 @@ call(struct field *f, struct runner *u, uint32_t n, bool by_cpu)
 	int64_t from, to;
 
 	for (uint32_t i = 0; i < n; i++) {
-		f->loop[i] = u->lap.launch[u->at];
-		u->at = (u->at + 1) % u->lap.n;
+		f->loop[i] = u->lap.launch[f->at];
+		f->at = (f->at + 1) % u->lap.n;
 	}
 	from = by_cpu ? thread_ns() : now_ns();
 	d->run(d->self, f->loop, n, NULL);

@@ -1,0 +1,157 @@
+/* tests/unit/race_test.c: kernels of a race go round their operands' copies together: no call meets a copy
+ * that any of them has touched since the ring was walked.  A device that does nothing but tell what it was
+ * asked. */
+#include "../../worker/copies.h"
+#include "../harness/kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { KERNELS = 3, MOST_CALLS = 1 << 16 };
+static const char conv[] = "%0 = input f32[1,8,8,64]\n%1 = weight f32[3,3,64,64]\n"
+			   "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 "
+			   ": f32[1,8,8,64]\noutput %2\n";
+
+struct yard {
+	const struct dev_kernel *kernels;
+	const void *met[MOST_CALLS]; /* the first operand of each call of a kernel */
+	uint32_t n, of[KERNELS];
+};
+
+static void
+run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
+{
+	struct yard *y = self;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (ns)
+			ns[i + 1] = ns[i] + 1000;
+		if (l[i].kernel < y->kernels || l[i].kernel >= y->kernels + KERNELS)
+			continue; /* a reference */
+		if (y->n == MOST_CALLS)
+			fail_msg("more than %d calls", MOST_CALLS);
+		y->of[l[i].kernel - y->kernels]++;
+		y->met[y->n++] = l[i].buf[0];
+	}
+}
+
+static void *
+take(void *self, size_t n)
+{
+	(void)self;
+	return calloc(1, n);
+}
+
+static void
+give_back(void *self, void *p, size_t n)
+{
+	(void)self;
+	(void)n;
+	free(p);
+}
+
+static void
+move(void *self, void *to, const void *from, size_t n)
+{
+	(void)self;
+	memcpy(to, from, n);
+}
+
+static void
+nothing(void *arg, uint32_t i)
+{
+	(void)arg;
+	(void)i;
+}
+
+static void
+hold(void *arg, bool take_it)
+{
+	(void)arg;
+	(void)take_it;
+}
+
+/* Calls since the same copy was met, the fewest of all. */
+static uint32_t
+least_apart(const struct yard *y)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 1; i < y->n; i++)
+		for (uint32_t back = 1; back <= i && back < least; back++)
+			if (y->met[i - back] == y->met[i]) {
+				least = back;
+				break;
+			}
+	return least;
+}
+
+static void
+no_copy_is_met_twice(const char *heat)
+{
+	static struct yard y;
+	struct arena a = {0};
+	struct spec spec;
+	struct kernel_code code;
+	struct dev_kernel kernel[KERNELS] = {0};
+	struct measure_kernel of[KERNELS];
+	struct m_measured rows[KERNELS] = {0};
+	struct calibration calibration = {.hw.level_bytes = {32 << 10, 256 << 10, 256 << 10}};
+	struct dev dev = {.self = &y,
+	    .n_threads = 1,
+	    .reads_host = true,
+	    .mem_new = take,
+	    .mem_free = give_back,
+	    .put = move,
+	    .get = move,
+	    .run = run};
+	struct refs refs = {.dev = &dev};
+	struct race race = {.arena = &a,
+	    .dev = &dev,
+	    .refs = &refs,
+	    .spec = &spec,
+	    .heat = str_of(heat),
+	    .kernels = kernel,
+	    .of = of,
+	    .n = KERNELS,
+	    .calibration = &calibration,
+	    .budget_ns = 1,
+	    .hold = hold};
+	struct copies copies;
+	struct err e = {0};
+
+	y = (struct yard){.kernels = kernel};
+	if (!kernel_spec(&a, conv, &spec, &e) || !emit_c(&a, &spec, STR(""), &target_avx2, "k", &code, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < KERNELS; i++)
+		of[i] = (struct measure_kernel){.code = &code};
+	assert_true(copies_open(&a, &race, (size_t)2 << 20, (size_t)1 << 30, &copies, &e));
+	copies_close(&copies);
+	assert_true(race_run(&race, nothing, NULL, rows, &e));
+	for (int i = 0; i < KERNELS; i++)
+		assert_true(y.of[i] > 31);
+	if (least_apart(&y) < copies.n_walk)
+		fail_msg("heat '%s': a copy is met again after %u calls, and there are %u copies", heat,
+		    least_apart(&y), copies.n_walk);
+	arena_fini(&a);
+}
+
+static void
+all_go_round_together(void **state)
+{
+	(void)state;
+	no_copy_is_met_twice("");
+	no_copy_is_met_twice("cnc");
+	no_copy_is_met_twice("nnn");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(all_go_round_together)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
