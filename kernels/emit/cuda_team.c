@@ -218,7 +218,7 @@ cuda_reduce(struct gen *g, const struct stage *s)
 	}
 	if (!g->cuda->team || g->p->target->strict)
 		return false;
-	list_axes(&t, nest_vector_axis(g, s, &along));
+	list_axes(&t, stage_vector_axis(g->p, s, &along));
 	choose_group(&t, g->cuda->threads, along);
 	if (t.group == 1)
 		return false;

@@ -46,7 +46,7 @@ wants_team(struct gen *g, const struct tile_pass *tp)
 
 		if ((s->kind != STAGE_REDUCE && s->kind != STAGE_LINEAR) || red_depth(s) < LONG_RED)
 			continue;
-		nest_vector_axis(g, s, &along);
+		stage_vector_axis(g->p, s, &along);
 		wants |= along || tp->range < FEW_STEPS;
 	}
 	return sched_get(g->p->sched, KNOB_team, wants);

@@ -129,8 +129,6 @@ void gen_outer_parts(struct gen *g, struct nest *n, nest_fn *then, void *self);
 struct nest nest_of(const struct gen *g, const struct stage *s);
 /* Replaces axis `a` in all of the nest's expressions. */
 void nest_subst(struct gen *g, struct nest *n, axis_id a, ix_id by);
-/* Which axis of the list the reads run through contiguously: its place, -1 if none. */
-int nest_vector_axis(struct gen *g, const struct stage *s, bool *is_red);
 const char *loop_from(struct gen *g, axis_id a);
 const char *loop_to(struct gen *g, axis_id a);
 /* Extent when it is the same in every step; else -1. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LANES = 32, ROW_OF_SUMS = 64, LONG_SUM = 512, IN_CACHE = 128 << 10, ROW_MOST = 1024 };
+enum { ROW_OF_SUMS = 64, LONG_SUM = 512, IN_CACHE = 128 << 10, ROW_MOST = 1024 };
 
 static void
 axes_by_stride(struct gen *g, const struct stage *s, struct nest *n, int last, bool with_red)
@@ -58,7 +58,7 @@ gen_map(struct gen *g, const struct stage *s)
 
 	if (gen_transposed(g, s))
 		return;
-	axes_by_stride(g, s, &n, nest_vector_axis(g, s, &is_red), false);
+	axes_by_stride(g, s, &n, stage_vector_axis(g->p, s, &is_red), false);
 	n.independent = true;
 	gen_outer_parts(g, &n, map_loops, NULL);
 }
@@ -391,16 +391,6 @@ across_loops(struct gen *g, struct nest *n, void *self)
 }
 
 /* ---- which of the two ---- */
-static int64_t
-power_of_two_upto(int64_t n)
-{
-	int64_t p = 1;
-
-	while (p * 2 <= n)
-		p *= 2;
-	return p;
-}
-
 static bool
 is_long_sum(const struct gen *g, const struct stage *s, enum prim join, int64_t depth)
 {
@@ -412,10 +402,10 @@ is_long_sum(const struct gen *g, const struct stage *s, enum prim join, int64_t 
 static bool
 plan_along(struct gen *g, const struct stage *s, struct reduction *r)
 {
-	bool is_red, strict = g->p->target->strict;
+	bool is_red;
 
 	*r = (struct reduction){.s = s, .join = reduce_joiner(s->prim), .acc = s->acc};
-	r->vector = nest_vector_axis(g, s, &is_red);
+	r->vector = stage_vector_axis(g->p, s, &is_red);
 	if (r->vector < 0) { /* nothing runs through memory: any reduction axis, one lane */
 		r->vector = (int)(s->n_par + s->n_red) - 1;
 		is_red = s->n_red > 0;
@@ -424,14 +414,9 @@ plan_along(struct gen *g, const struct stage *s, struct reduction *r)
 		r->vector = (int)(s->n_par + s->n_red) - 1;
 	else if (!is_red)
 		return false;
-	if (strict && s->n_red > 1)
+	if (g->p->target->strict && s->n_red > 1)
 		r->vector = (int)(s->n_par + s->n_red) - 1; /* row-major order */
-	int64_t extent = s->axis[r->vector].extent;
-	int64_t lanes =
-	    sched_get(g->p->sched, KNOB_lanes, LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
-
-	r->lanes =
-	    strict || extent < 8 || g->p->target->is_cuda ? 1 : power_of_two_upto(MIN_OF(extent, lanes));
+	r->lanes = stage_lanes(g->p, s, s->axis[r->vector].extent);
 	if (is_long_sum(g, s, r->join, depth_of(s, -1) / r->lanes))
 		r->acc = DT_f64;
 	return true;

@@ -449,6 +449,23 @@ begin(struct binding *b)
 	return true;
 }
 
+/* Do the elements of a row that a tile multiplies lie side by side?  No other rows are fetched ahead. */
+static bool
+is_row_dense(const struct anchor *n)
+{
+	uint32_t first = n->k_chunk > 0 ? n->n_k - n->k_inner - 1 : 0;
+	int64_t step = 0;
+
+	for (uint32_t i = first; i < n->n_k; i++) {
+		int64_t trip = n->k_chunk > 0 && i == first ? n->k_chunk : n->k[i].extent;
+
+		if (i > first && step != n->k[i].a_step * trip)
+			return false;
+		step = n->k[i].a_step;
+	}
+	return step == 1;
+}
+
 /* Returns the number of steps put before the stage. */
 static uint32_t
 bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
@@ -476,9 +493,10 @@ bind_stage(struct tile_prog *p, uint32_t pass, uint32_t step)
 		return before;
 	binding_guards(&b, column);
 	binding_k_blocks(&b);
-	b.n->prefetch = !before && b.n->a_row > 0 && sched_get(p->sched, KNOB_ahead, 1);
 	binding_fold(&b, pass, step + before, column);
 	binding_flatten(&b, column);
+	b.n->prefetch = !before && b.n->a_row > 0 && !b.n->is_window && is_row_dense(b.n) &&
+	    sched_get(p->sched, KNOB_ahead, 1);
 	struct tx_subst s = binding_subst(&b);
 	b.n->result_at = ix_subst(p->tx, &s, b.s->out);
 	b.s->anchor = b.n;

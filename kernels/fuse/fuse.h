@@ -51,8 +51,10 @@ struct pack_map {
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
 
 /* What a schedule makes of the spec, as a number: equal numbers, the same kernel.  False: nothing.
- * kernels/emit has it: emit_outcome(). */
+ * kernels/emit has it: emit_outcome(); fuse_outcome() knows the tile program alone. */
 typedef bool space_outcome(
+    struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
+bool fuse_outcome(
     struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
 
 /* Schedules worth trying, best guess first, at most `effort` of them, and one more where products are

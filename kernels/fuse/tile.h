@@ -181,6 +181,11 @@ void sched_print(struct strbuf *sb, const struct sched *s);
 bool sched_library(const struct sched *s, enum library *l, int64_t *version);
 int64_t sched_get(const struct sched *s, enum knob k, int64_t otherwise);
 
+/* The axis of a stage that most of its reads have along memory, -1: none; *is_red: it is one of reduction. */
+int stage_vector_axis(const struct tile_prog *p, const struct stage *s, bool *is_red);
+/* Partial sums of a reduction along an axis of `extent` elements: a power of two. */
+enum { SUM_LANES = 32 };
+int64_t stage_lanes(const struct tile_prog *p, const struct stage *s, int64_t extent);
 /* The map that joins two elements of a reduction. */
 enum prim reduce_joiner(enum prim p);
 /* ERR_INFEASIBLE: "rule: why". */

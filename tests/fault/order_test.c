@@ -2,6 +2,7 @@
  * that the trained predictor knows, whose times are near what it says. */
 #include "../../daemon/planner/device.h"
 #include "../../daemon/planner/order.h"
+#include "../../kernels/emit/emit.h"
 #include "../models/gen.h"
 #include "../models/nets.h"
 #include "desk.h"

@@ -131,6 +131,36 @@ test_no_kernel_twice(void **state)
 	assert_int_equal(n_same, 0);
 }
 
+/* Who only compares schedules of a CPU, by their tile programs, lists the same as who prints them. */
+static void
+test_without_text(void **state)
+{
+	(void)state;
+	for (size_t t = 0; t < COUNT_OF(targets); t++)
+		for (size_t i = 0; i < COUNT_OF(graphs); i++) {
+			struct arena a = {0};
+			struct target target;
+			struct spec s;
+			struct str *printed, *compared;
+			uint32_t n_printed, n;
+			struct err e = {0};
+
+			read_spec(&a, graphs[i], &s);
+			if (target_read(str_of(targets[t]), &target, &e) && !target.is_cuda) {
+				target.winograd = true;
+				space_list(&a, &s, &target, MOST, emit_outcome, &printed, &n_printed);
+				space_list(&a, &s, &target, MOST, fuse_outcome, &compared, &n);
+				for (uint32_t k = 0; k < n_printed && k < n; k++)
+					if (!str_eq(printed[k], compared[k]))
+						fail_msg("%s: '%.*s' by text, '%.*s' without, of\n%s",
+						    targets[t], STR_ARG(printed[k]), STR_ARG(compared[k]),
+						    graphs[i]);
+				assert_int_equal(n, n_printed);
+			}
+			arena_fini(&a);
+		}
+}
+
 /* What equal text has in common is told from other text, another start, other arrays. */
 static void
 test_what_is_the_same(void **state)
@@ -170,6 +200,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_no_kernel_twice),
+	    cmocka_unit_test(test_without_text),
 	    cmocka_unit_test(test_what_is_the_same),
 	};
 

@@ -1,0 +1,141 @@
+/* kernels/fuse/same.c: which schedules make the same kernel, as far as that shows without its text: who only
+ * compares schedules (a planner that puts them into an order) prints none. */
+#include "anchor.h"
+
+/* ---- which axis is innermost -------------------------------------------------------------------------- */
+struct votes {
+	const struct tile_prog *p;
+	axis_id axis;
+	double n;
+};
+
+static void
+vote(void *self, const struct ex *read)
+{
+	struct votes *v = self;
+	int64_t coef;
+
+	if (!ix_coef(v->p->tx, read->ix, v->axis, &coef))
+		v->n -= 1;
+	else if (coef == 1)
+		v->n += 1;
+	else if (coef != 0)
+		v->n -= 0.25;
+}
+
+static double
+votes_for(const struct tile_prog *p, const struct stage *s, axis_id a)
+{
+	struct votes v = {.p = p, .axis = a};
+	int64_t coef;
+
+	ex_reads(p->tx, s->body, vote, &v);
+	if (s->out != IX_NONE && ix_coef(p->tx, s->out, a, &coef) && coef == 1)
+		v.n += s->n_red ? 0.5 : 1.5; /* results of a reduction are few */
+	return v.n;
+}
+
+int
+stage_vector_axis(const struct tile_prog *p, const struct stage *s, bool *is_red)
+{
+	int best = -1;
+	double most = 0;
+
+	for (uint32_t k = 0; k < s->n_par + s->n_red; k++) {
+		double v = votes_for(p, s, s->axis[k].id);
+		if (s->axis[k].extent < 4)
+			v /= 4;
+		if (v > most) {
+			most = v;
+			best = (int)k;
+		}
+	}
+	*is_red = best >= (int)s->n_par;
+	return best;
+}
+
+int64_t
+stage_lanes(const struct tile_prog *p, const struct stage *s, int64_t extent)
+{
+	int64_t most =
+	    sched_get(p->sched, KNOB_lanes, SUM_LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
+	int64_t lanes = 1;
+
+	if (p->target->strict || extent < 8 || p->target->is_cuda)
+		return 1;
+	while (lanes * 2 <= MIN_OF(extent, most))
+		lanes *= 2;
+	return lanes;
+}
+
+/* ---- as a number -------------------------------------------------------------------------------------- */
+/* What a printer reads beside the program: of a CPU, the partial sums of its reductions. */
+static void
+put_lanes(struct strbuf *sb, const struct tile_prog *p)
+{
+	for (uint32_t i = 0; i < p->n_stages; i++) {
+		const struct stage *s = &p->stages[i];
+		bool is_red = false;
+		int axis = s->kind == STAGE_REDUCE ? stage_vector_axis(p, s, &is_red) : -1;
+
+		if (axis < 0) {
+			axis = (int)(s->n_par + s->n_red) - 1;
+			is_red = s->n_red > 0;
+		}
+		if (s->kind == STAGE_REDUCE && is_red)
+			sb_addf(sb, "lanes %lld\n", (long long)stage_lanes(p, s, s->axis[axis].extent));
+	}
+}
+
+static void
+put_pack(struct strbuf *sb, const struct tile_pack *p)
+{
+	sb_addf(sb, "pack %lld %lld", (long long)p->base, (long long)p->n_columns);
+	for (int d = 0; d < p->rank; d++)
+		sb_addf(sb, " %lld:%lld:%lld", (long long)p->dim[d], (long long)p->coef[d],
+		    (long long)p->column[d]);
+	for (int i = 0; i < p->n_maps; i++)
+		sb_addf(sb, " map %d %d %lld", p->map[i].dim, p->map[i].n_taps, (long long)p->map[i].step);
+	sb_addc(sb, '\n');
+}
+
+/* On a GPU printers decide by the schedule's own knobs. */
+static void
+put_knobs(struct strbuf *sb, const struct sched *s)
+{
+	for (int k = 0; k < KNOB_COUNT; k++)
+		if (s->v[k] != INT64_MIN)
+			sb_addf(sb, "%d=%lld ", k, (long long)s->v[k]);
+}
+
+bool
+fuse_outcome(
+    struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out)
+{
+	struct sched *sched = NEW(tmp, struct sched);
+	struct tile_prog *p = NEW(tmp, struct tile_prog);
+	struct strbuf sb;
+	enum library library;
+	int64_t version;
+	struct err e;
+
+	if (!sched_read(schedule, sched, &e))
+		return false;
+	if (sched_library(sched, &library, &version)) {
+		*out = hash64(schedule.p, schedule.n, 2);
+		return true;
+	}
+	if (!tile_make(tmp, s, sched, t, p, &e))
+		return false;
+	sb_init(&sb, tmp);
+	tile_print(&sb, p);
+	for (uint32_t i = 0; i < p->n_tensors; i++)
+		if (p->tensors[i].pack)
+			put_pack(&sb, p->tensors[i].pack);
+	if (t->is_cuda)
+		put_knobs(&sb, sched);
+	else
+		put_lanes(&sb, p);
+	*out = hash64(sb.p, sb.n, 3);
+	return true;
+}
