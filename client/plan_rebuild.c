@@ -90,10 +90,11 @@ likely_targets(const struct plan *p, const struct dev_info *here, struct target 
 static bool
 same_packs(const struct kernel_code *a, const struct kernel_code *b)
 {
-	if (a->n_packs != b->n_packs)
+	if (a->desc.n_packs != b->desc.n_packs)
 		return false;
-	for (uint32_t i = 0; i < a->n_packs; i++)
-		if (a->packs[i].operand != b->packs[i].operand || !pack_same_form(&a->packs[i], &b->packs[i]))
+	for (uint32_t i = 0; i < a->desc.n_packs; i++)
+		if (a->desc.packs[i].operand != b->desc.packs[i].operand ||
+		    !pack_same_form(&a->desc.packs[i], &b->desc.packs[i]))
 			return false;
 	return true;
 }
@@ -128,13 +129,13 @@ take_codes(struct arena *a, struct plan *p, const struct generated *g, struct by
 		struct plan_kernel *k = &p->kernels[i];
 		const struct kernel_code *c = &g->codes[i];
 
-		k->n_passes = c->n_passes;
+		k->n_passes = c->desc.n_passes;
 		memset(k->range, 0, sizeof(k->range));
-		memcpy(k->range, c->range, c->n_passes * sizeof(k->range[0]));
-		k->shared_bytes = c->shared_bytes;
-		k->local_bytes = c->local_bytes;
-		k->overlaps = c->overlaps;
-		k->n_overlaps = c->n_overlaps;
+		memcpy(k->range, c->desc.range, c->desc.n_passes * sizeof(k->range[0]));
+		k->shared_bytes = c->desc.shared_bytes;
+		k->local_bytes = c->desc.local_bytes;
+		k->overlaps = c->desc.overlaps;
+		k->n_overlaps = c->desc.n_overlaps;
 	}
 	p->source = g->text;
 	p->module = module;

@@ -53,7 +53,7 @@ writes_it(struct rebuild *r)
 			continue;
 		if (!emit(r, k, str_dup(r->a, k->symbol), &code, &none))
 			return false;
-		if (!code.is_library &&
+		if (!code.desc.is_library &&
 		    (!code.text.n || !memmem(r->p->source.p, r->p->source.n, code.text.p, code.text.n)))
 			return false;
 	}
@@ -143,22 +143,22 @@ compile(struct rebuild *r, uint32_t kernel, struct gpu_kernel *out, struct err *
 
 	if (!emit(r, k, "k", &code, e))
 		return false;
-	if (code.is_library && !old)
+	if (code.desc.is_library && !old)
 		return err_set(
 		    e, ERR_HOST, "it is a call of a library, which only a host of that device can prepare");
-	if (r->n_old > 0 && (!old || old->n_passes != code.n_passes))
+	if (r->n_old > 0 && (!old || old->n_passes != code.desc.n_passes))
 		return err_set(e, ERR_FORMAT, "the plan's module has no kernel %.*s of %u passes",
-		    STR_ARG(k->symbol), code.n_passes);
-	*out = old ? *old : (struct gpu_kernel){.symbol = k->symbol, .n_passes = code.n_passes};
-	if (code.is_library) /* a description, no code */
+		    STR_ARG(k->symbol), code.desc.n_passes);
+	*out = old ? *old : (struct gpu_kernel){.symbol = k->symbol, .n_passes = code.desc.n_passes};
+	if (code.desc.is_library) /* a description, no code */
 		return true;
 	sb_init(&sb, r->a);
 	sb_add(&sb, emit_cuda_prelude(r->a, false));
 	sb_add(&sb, code.text);
 	if (!measure_compile(r->nvrtc, r->a, sb_str(&sb), r->sm, r->target.strict, &out->cubin, e))
 		return false;
-	for (uint32_t q = 0; q < code.n_passes; q++)
-		take_launch(&out->pass[q], &code.launch[q], old ? &old->pass[q] : NULL);
+	for (uint32_t q = 0; q < code.desc.n_passes; q++)
+		take_launch(&out->pass[q], &code.desc.launch[q], old ? &old->pass[q] : NULL);
 	move(r, kernel, &out->cubin);
 	return true;
 }

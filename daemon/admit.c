@@ -13,6 +13,7 @@
 #include "admit.h"
 
 #include "../proto/range.h"
+#include "../schema/artefact.h"
 
 #include <stdio.h>
 
@@ -320,33 +321,66 @@ numbers_of_perturb(struct judge *j)
 
 /* Every schedule that it says a kernel was made by is one that was asked for. */
 static bool
-took_of_asked(struct judge *j)
+took_of_asked(struct judge *j, const struct m_build_ask *m)
 {
 	struct bytes took = j->o->took;
-	struct msg m;
 
 	if (!took.n)
 		return true;
-	if (!read_request(j, MSG_build_ask, &m))
-		return false;
-	if (took.n != m.build_ask.n_kernels)
+	if (took.n != m->n_kernels)
 		return refuse(j, "it tells the schedules of another number of kernels than were asked for");
-	for (uint32_t i = 0; i < m.build_ask.n_kernels; i++)
-		if (took.p[i] > m.build_ask.kernels[i].n_others)
+	for (uint32_t i = 0; i < m->n_kernels; i++)
+		if (took.p[i] > m->kernels[i].n_others)
 			return refuse(j, "a kernel was made by a schedule that was not asked for");
 	return true;
+}
+
+static bool
+reads_description(struct arena *tmp, const struct m_build_ask *m, struct bytes description, struct err *e)
+{
+	const struct spec **specs = NEW_ARRAY(tmp, const struct spec *, MAX_OF(m->n_kernels, 1u));
+	struct artefact artefact;
+
+	for (uint32_t i = 0; i < m->n_kernels; i++) {
+		struct spec *s = NEW(tmp, struct spec);
+
+		if (!spec_read(tmp, m->kernels[i].spec, s, e))
+			return false;
+		specs[i] = s;
+	}
+	return artefact_read(tmp, description, specs, m->n_kernels, &artefact, e);
+}
+
+/* What it tells of the machine code is of the specs that were asked for: plans will be made by it. */
+static bool
+is_described(struct judge *j, const struct m_build_ask *m)
+{
+	struct arena tmp = {0};
+	struct bytes b;
+	uint64_t total;
+	struct err bad = {0};
+	bool ok;
+
+	if (!blob_size(j->db, &j->o->description, &total) || total == 0 || total > ARTEFACT_MAX_BYTES)
+		return refuse(j, "what describes the built object is not here; it is uploaded first");
+	ok = blob_read(j->db, &tmp, &j->o->description, 0, (size_t)total, &b, &total, j->e);
+	ok = ok ? reads_description(&tmp, m, b, &bad) || refuse(j, bad.msg) : fails(j);
+	arena_fini(&tmp);
+	return ok;
 }
 
 static bool
 numbers_of_build(struct judge *j)
 {
 	uint64_t bytes;
+	struct msg m;
 
 	if (j->o->fail)
 		return true;
 	if (!blob_size(j->db, &j->o->artefact, &bytes) || bytes == 0)
 		return refuse(j, "the built object is not here; it is uploaded first");
-	return took_of_asked(j);
+	return read_request(j, MSG_build_ask, &m) && took_of_asked(j, &m.build_ask) &&
+	    is_described(j, &m.build_ask);
 }
 
 static bool

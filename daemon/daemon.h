@@ -23,9 +23,10 @@ struct daemon_conf {
 	const char **listen; /* URLs */
 	uint32_t n_listen;
 	struct cred_conf cred;
-	const char *planner; /* path of the planner program */
-	const char *worker;  /* path of korch-worker, for a private daemon; NULL: none */
-	const char *trainer; /* path of korch-predict-train; NULL: nothing is trained */
+	const char *planner;   /* path of the planner program */
+	const char *generator; /* of korch-generate; NULL: it is not here */
+	const char *worker;    /* path of korch-worker, for a private daemon; NULL: none */
+	const char *trainer;   /* path of korch-predict-train; NULL: nothing is trained */
 	bool is_private, quiet, json;
 	uint32_t max_planners;
 	struct sock_limits limits;

@@ -408,6 +408,10 @@ ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask)
 {
 	struct msg m = {.type = MSG_build_ask};
 
+	if (ask->target.n) { /* nobody is there */
+		generate_ask(d, j, ask);
+		return;
+	}
 	m.build_ask = *ask;
 	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_build, done_build)->op);
 }

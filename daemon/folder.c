@@ -27,10 +27,16 @@ folder_given(struct arena *a, const char *dir)
 	return arena_printf(a, "%s/given", dir);
 }
 
+char *
+folder_made(struct arena *a, const char *dir)
+{
+	return arena_printf(a, "%s/made", dir);
+}
+
 bool
 folder_make(const char *dir, struct err *e)
 {
-	static const char *const part[] = {"model", "given", "work"};
+	static const char *const part[] = {"model", "given", "work", "made"};
 	struct arena tmp = {0};
 	bool ok = true;
 
@@ -93,27 +99,35 @@ folder_wrote(const char *dir, struct str path, struct err *e)
 	return ok;
 }
 
+/* *path: the blob's file; then the one that the planner may read. "" stays so. */
+static bool
+give_blob(struct arena *a, const char *dir, const struct hash *digest, struct str *path, struct err *e)
+{
+	char hex[65];
+	const char *to;
+
+	if (!path->n)
+		return true;
+	hash_hex(digest, hex);
+	to = arena_printf(a, "%s/%s", folder_given(a, dir), hex);
+	if (!folder_give(str_dup(a, *path), to, e))
+		return false;
+	*path = str_of(to);
+	return true;
+}
+
 void
 planner_give_built(struct daemon *d, struct job *j, const struct m_build_have *b)
 {
 	struct arena tmp = {0};
 	struct msg m = {.type = MSG_build_have};
 	struct err e = {0};
-	char hex[65];
 
 	m.build_have = *b;
-	if (!b->fail && b->path.n) {
-		const char *dir = job_dir(&tmp, d, j), *to;
-
-		hash_hex(&b->digest, hex);
-		to = arena_printf(&tmp, "%s/%s", folder_given(&tmp, dir), hex);
-		if (!folder_give(str_dup(&tmp, b->path), to, &e)) {
-			plan_failed(d, j, e.code, e.msg);
-			arena_fini(&tmp);
-			return;
-		}
-		m.build_have.path = str_of(to);
-	}
-	planner_send(j, &m);
+	if (give_blob(&tmp, job_dir(&tmp, d, j), &b->digest, &m.build_have.path, &e) &&
+	    give_blob(&tmp, job_dir(&tmp, d, j), &b->description, &m.build_have.description_path, &e))
+		planner_send(j, &m);
+	else
+		plan_failed(d, j, e.code, e.msg);
 	arena_fini(&tmp);
 }

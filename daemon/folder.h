@@ -1,5 +1,6 @@
-/* daemon/folder.h: the folder of a job, in three parts: model/ (what was submitted) and given/ (what was
- * built since), which its planner may read, and work/, the one that it may write. */
+/* daemon/folder.h: the folder of a job, in four parts: model/ (what was submitted) and given/ (what was
+ * built since), which its planner may read, work/, the one that it may write, and made/, which korch-generate
+ * writes. */
 #ifndef KORCH_DAEMON_FOLDER_H
 #define KORCH_DAEMON_FOLDER_H
 
@@ -11,7 +12,9 @@ char *job_dir(struct arena *a, const struct daemon *d, const struct job *j);
 char *folder_work(struct arena *a, const char *dir);
 /* The part with what was built since, and with plans of other jobs. */
 char *folder_given(struct arena *a, const char *dir);
-/* With its three parts. */
+/* The part of it that korch-generate writes. */
+char *folder_made(struct arena *a, const char *dir);
+/* With its parts. */
 bool folder_make(const char *dir, struct err *e) MUST_CHECK;
 /* The file under another name, as a link or, where there are none, a copy. */
 bool folder_give(const char *from, const char *to, struct err *e) MUST_CHECK;
@@ -19,7 +22,11 @@ bool folder_give(const char *from, const char *to, struct err *e) MUST_CHECK;
  * it is touched: it may have been talked into anything. */
 bool folder_wrote(const char *dir, struct str path, struct err *e) MUST_CHECK;
 
-/* To a planner: the object where it can read it. */
+/* To a planner: the object and what describes it where it can read them. */
 void planner_give_built(struct daemon *d, struct job *j, const struct m_build_have *b);
+
+/* ---- generate.c */
+/* Texts for a device that is not here; the planner gets its answer as of any build. */
+void generate_ask(struct daemon *d, struct job *j, const struct m_build_ask *ask);
 
 #endif

@@ -107,6 +107,7 @@ read_conf(struct arena *a, const struct opts *o, struct daemon_conf *c, struct e
 		return false;
 	for (uint32_t i = 0; i < opt_n(o, OPT_listen); i++)
 		c->listen[i] = opt_at(o, OPT_listen, i);
+	c->generator = helper_path(a, "korch-generate");
 	c->planner = opt_given(o, OPT_planner) ? opt_text(o, OPT_planner) : helper_path(a, "korch-planner");
 	if (!c->planner)
 		return err_set(

@@ -125,10 +125,13 @@ put_built(struct db *db, struct putting *t, struct err *e)
 	    .log = o->log,
 	    .path = STR(""),
 	    .worker = t->from.worker,
-	    .took = o->took};
+	    .took = o->took,
+	    .description = o->description,
+	    .description_path = STR("")};
 	if (o->fail)
 		return put_unfit(db, t, e);
 	b->path = str_of(blob_path(&t->x->op.arena, db, &o->artefact));
+	b->description_path = str_of(blob_path(&t->x->op.arena, db, &o->description));
 	return build_put(db, &t->x->op.arena, &o->key, &t->key, b, e);
 }
 

@@ -101,7 +101,8 @@ task_over(struct daemon *d, struct farm_task *t, const struct task_result *r, co
 						   .cause = cause,
 						   .path = STR(""),
 						   .log = outcome ? outcome->log : STR(""),
-						   .worker = STR("")};
+						   .worker = STR(""),
+						   .description_path = STR("")};
 		break;
 	case TASK_TIME:
 		m.type = MSG_time_have;

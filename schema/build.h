@@ -3,12 +3,14 @@
 #ifndef KORCH_BUILD_H
 #define KORCH_BUILD_H
 
+#include "artefact.h"
 #include "store.h"
 
-/* The object that was built for a key, when it is still here and this folder's key has signed it. */
+/* The object that was built for a key and what describes it, when both are still here and this folder's key
+ * has signed them together. */
 bool build_find(struct db *db, struct arena *a, const struct hash *key, const struct meas_key *k,
     struct m_build_have *out, bool *found, struct err *e) MUST_CHECK;
-/* b: digest, log, worker; signs it (build->signature, in `a`) and keeps it as that worker's. */
+/* b: digest, description, log, worker; signs them (b->signature, in `a`) and keeps them as that worker's. */
 bool build_put(struct db *db, struct arena *a, const struct hash *key, const struct meas_key *k,
     struct m_build_have *b, struct err *e) MUST_CHECK;
 /* Signs the plan in that file (schema/plan_file.h) with the folder's key. */

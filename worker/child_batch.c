@@ -98,11 +98,11 @@ find_kernel(struct child *c, struct dev_module *m, const struct spec *s, const s
 	const struct kernel_name name = {of->symbol, s->text, of->schedule};
 
 	dev_lose(&c->dev, k);
-	*k = (struct dev_kernel){.n_passes = of->code->n_passes,
+	*k = (struct dev_kernel){.n_passes = of->code->desc.n_passes,
 	    .n_bufs = s->g.n_inputs + s->g.n_outputs,
-	    .shared_bytes = of->code->shared_bytes,
-	    .local_bytes = of->code->local_bytes};
-	memcpy(k->range, of->code->range, sizeof(k->range));
+	    .shared_bytes = of->code->desc.shared_bytes,
+	    .local_bytes = of->code->desc.local_bytes};
+	memcpy(k->range, of->code->desc.range, sizeof(k->range));
 	return dev_find(&c->dev, m, &name, k, e) &&
 	    c->dev.reserve(c->dev.self, k->shared_bytes, k->local_bytes, e);
 }

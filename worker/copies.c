@@ -47,8 +47,8 @@ is_always_packed(const struct race *r, uint32_t b)
 		const struct kernel_code *code = r->of[i].code;
 		bool found = false;
 
-		for (uint32_t p = 0; code && p < code->n_packs; p++)
-			found |= code->packs[p].operand == b;
+		for (uint32_t p = 0; code && p < code->desc.n_packs; p++)
+			found |= code->desc.packs[p].operand == b;
 		if (code && !found)
 			return false;
 	}
@@ -246,13 +246,13 @@ lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const st
 {
 	*out = (struct lap){.n = c->n,
 	    .launch = NEW_ARRAY(a, struct dev_launch, c->n),
-	    .own = NEW_ARRAY(a, void *, (size_t)c->n * code->n_packs),
-	    .own_bytes = NEW_ARRAY(a, size_t, (size_t)c->n * code->n_packs)};
+	    .own = NEW_ARRAY(a, void *, (size_t)c->n * code->desc.n_packs),
+	    .own_bytes = NEW_ARRAY(a, size_t, (size_t)c->n * code->desc.n_packs)};
 	for (uint32_t i = 0; i < c->n; i++)
 		out->launch[i] = (struct dev_launch){.kernel = k,
 		    .buf = arena_dup(a, &c->buf[(size_t)i * c->n_bufs], c->n_bufs * sizeof(*c->buf))};
-	for (uint32_t p = 0; p < code->n_packs; p++)
-		if (!pack_all(c, out, &code->packs[p], e))
+	for (uint32_t p = 0; p < code->desc.n_packs; p++)
+		if (!pack_all(c, out, &code->desc.packs[p], e))
 			return false;
 	return prepare_all(c, out, e);
 }

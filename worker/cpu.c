@@ -5,6 +5,7 @@
  * side while this worker measures nothing; then they are checked and timed one after the other.  What
  * is timed is timed under a lock of the whole host, so that two workers never time at once.  What does not
  * compile is found by halving: it costs its own row and nothing else. */
+#include "build.h"
 #include "frozen.h"
 #include "unit.h"
 
@@ -276,72 +277,40 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 }
 
 /* ---- builds, plans, canary ---------------------------------------------------------- */
-/* By the first of its schedules that can be: whether a library has a call for it, the measuring child
- * sees. */
+/* Whether a library has a fast call for it, the measuring child sees. */
+struct caller {
+	struct cpu *cpu;
+	uint32_t threads;
+};
 static bool
-emit_first(struct cpu *c, struct arena *a, const struct m_kernel *k, const struct target *target,
-    struct kernel_code *out, uint8_t *took, struct err *e)
+has_call(void *self, struct arena *a, const struct m_kernel *k, struct str schedule, struct err *e)
 {
-	char *symbol = str_dup(a, k->symbol);
-	struct spec s;
+	const struct caller *x = self;
+	struct bytes none;
 
-	if (!spec_read(a, k->spec, &s, e))
-		return false;
-	for (uint32_t i = 0;; i++) {
-		struct str schedule = i ? k->others[i - 1].schedule : k->schedule;
-		struct bytes none;
-		struct err why = {0};
-
-		*out = (struct kernel_code){0};
-		*took = (uint8_t)i;
-		if (emit_c(a, &s, schedule, target, symbol, out, &why) &&
-		    (!out->is_library || !k->n_others ||
-			measure_resolve(c->child, a, k->spec, schedule, &none, &why)))
-			return true;
-		if (i == k->n_others || (why.code != ERR_INFEASIBLE && why.code != ERR_HOST)) {
-			*e = why;
-			return false;
-		}
-	}
-}
-
-static bool
-emit_all(struct cpu *c, struct arena *a, const struct m_build_ask *ask, const struct target *target,
-    struct kernel_code *codes, struct bytes *took, struct err *e)
-{
-	uint32_t n = ask->n_kernels;
-	uint8_t *b = NEW_ARRAY(a, uint8_t, MAX_OF(n, 1u));
-	bool has_others = false;
-
-	for (uint32_t i = 0; i < n; i++)
-		has_others |= ask->kernels[i].n_others > 0;
-	if (has_others && !need_child(c, (uint32_t)ask->threads, e))
-		return false;
-	for (uint32_t i = 0; i < n; i++)
-		if (!emit_first(c, a, &ask->kernels[i], target, &codes[i], &b[i], e))
-			return err_in(e, "kernel %.*s", STR_ARG(ask->kernels[i].symbol));
-	*took = (struct bytes){b, has_others ? n : 0};
-	return true;
+	return need_child(x->cpu, x->threads, e) &&
+	    measure_resolve(x->cpu->child, a, k->spec, schedule, &none, e);
 }
 
 static bool
 cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
 {
 	struct cpu *c = self;
-	struct target target;
-	double tolerance;
-	struct kernel_code *codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(ask->n_kernels, 1u));
+	struct caller caller = {c, (uint32_t)ask->threads};
+	const struct build_how how = {
+	    .device = c->device, .emit = emit_c, .has_call = has_call, .self = &caller};
 	const struct kernel_code **list =
 	    NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
+	struct build b;
 
-	if (!task_target(c->device, ask->precision, &target, &tolerance, e) ||
-	    !emit_all(c, a, ask, &target, codes, &out->took, e))
+	if (!build_make(a, ask, &how, &b, e))
 		return false;
 	for (uint32_t i = 0; i < ask->n_kernels; i++)
-		list[i] = &codes[i];
+		list[i] = &b.codes[i];
 	out->log = STR("");
-	return compile_kernels(
-	    a, &target, c->conf->cancel, list, ask->n_kernels, COMPILE_MAX_FILES, &out->object, e);
+	return build_describe(a, &b, emit_c_prelude(a, &b.target), out, e) &&
+	    compile_kernels(
+		a, &b.target, c->conf->cancel, list, ask->n_kernels, COMPILE_MAX_FILES, &out->object, e);
 }
 
 static bool

@@ -1,6 +1,7 @@
 /* worker/cuda_make.c: from tasks to cubins.  Every kernel is compiled by itself, under one symbol:
  * NVRTC costs about the same per kernel, one that does not compile is found at once, and equal text
  * gives equal bytes.  Several children compile side by side. */
+#include "build.h"
 #include "cuda_int.h"
 
 #include "../kernels/sass/perturb.h"
@@ -117,8 +118,8 @@ is_worth(const struct kernel_code *code, struct bytes bytes, int sm, struct err 
 	else if (!ok)
 		e->code = ERR_COMPILE;
 	for (uint32_t k = 0; ok && k < cubin->n_kernels; k++)
-		for (uint32_t q = 0; ok && q < code->n_passes; q++) {
-			const struct launch *l = &code->launch[q];
+		for (uint32_t q = 0; ok && q < code->desc.n_passes; q++) {
+			const struct launch *l = &code->desc.launch[q];
 			char name[16];
 
 			(void)snprintf(name, sizeof(name), "k_p%u", q);
@@ -159,7 +160,7 @@ sort_out(const struct cuda *c, struct arena *a, struct unit *u)
 	for (uint32_t i = 0; i < n; i++) {
 		struct cuda_made *m = &u->made[i];
 
-		if (u->codes[i].is_library ||
+		if (u->codes[i].desc.is_library ||
 		    (m->cubin.n && is_worth(&u->codes[i], m->cubin, c->facts.sm, &m->err))) {
 			u->made[good] = *m;
 			unit_move(u, good++, i);
@@ -178,7 +179,7 @@ twin_of(const struct unit *u, uint32_t n, uint32_t at)
 	uint32_t k = 0;
 
 	while (k < n &&
-	    (u->codes[k].is_library || u->made[k].hash != m->hash || u->made[k].cubin.n != m->cubin.n ||
+	    (u->codes[k].desc.is_library || u->made[k].hash != m->hash || u->made[k].cubin.n != m->cubin.n ||
 		memcmp(u->made[k].cubin.p, m->cubin.p, m->cubin.n) != 0))
 		k++;
 	return k;
@@ -193,8 +194,9 @@ cuda_drop_same(struct arena *a, struct unit *u)
 		struct cuda_made *m = &u->made[i];
 		uint32_t first = good;
 
-		if (!u->codes[i].is_library) {
-			m->hash = mix64(hash64(m->cubin.p, m->cubin.n, 1) ^ emit_launch_hash(&u->codes[i]));
+		if (!u->codes[i].desc.is_library) {
+			m->hash =
+			    mix64(hash64(m->cubin.p, m->cubin.n, 1) ^ descriptor_hash(&u->codes[i].desc));
 			first = twin_of(u, good, i);
 		}
 		if (first < good) {
@@ -224,7 +226,7 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n
 	for (uint32_t i = 0; i < n; i++) {
 		units[i].made = NEW_ARRAY(a, struct cuda_made, MAX_OF(units[i].n, 1u));
 		for (uint32_t k = 0; k < units[i].n; k++)
-			if (!units[i].codes[k].is_library)
+			if (!units[i].codes[k].desc.is_library)
 				w.list[w.n++] = (struct piece){
 				    units[i].codes[k].text, units[i].target.strict, &units[i].made[k]};
 	}
@@ -241,16 +243,16 @@ cuda_compile_all(struct cuda *c, struct arena *a, struct unit *units, uint32_t n
 static struct gpu_kernel
 kernel_of(const struct cuda *c, struct str symbol, const struct kernel_code *code, struct bytes bytes)
 {
-	struct gpu_kernel k = {.symbol = symbol, .cubin = bytes, .n_passes = code->n_passes};
+	struct gpu_kernel k = {.symbol = symbol, .cubin = bytes, .n_passes = code->desc.n_passes};
 	struct cubin *cubin = heap_alloc(sizeof(*cubin));
 	struct err e;
 
-	if (code->is_library)
+	if (code->desc.is_library)
 		k.pass[0] = (struct gpu_pass){.grid = {1, 1, 1}, .block = {1, 1, 1}};
 	else if (!cubin_read(bytes, cubin, &e))
 		cubin->n_kernels = 0;
-	for (uint32_t q = 0; q < code->n_passes && !code->is_library; q++)
-		k.pass[q] = cuda_pass_of(c, &code->launch[q], cubin, q);
+	for (uint32_t q = 0; q < code->desc.n_passes && !code->desc.is_library; q++)
+		k.pass[q] = cuda_pass_of(c, &code->desc.launch[q], cubin, q);
 	free(cubin);
 	return k;
 }
@@ -270,7 +272,7 @@ cuda_module(const struct cuda *c, struct arena *a, const struct unit *units, uin
 		k[at++] = c->ref[i];
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t q = 0; q < units[i].n; q++)
-			if (!units[i].codes[q].is_library)
+			if (!units[i].codes[q].desc.is_library)
 				k[at++] = kernel_of(c, units[i].kernels[q].symbol, &units[i].codes[q],
 				    units[i].made[q].cubin);
 	gpu_module_pack(a, c->facts.sm, k, at, &out);
@@ -299,23 +301,58 @@ cuda_refs_build(struct cuda *c, struct arena *a, uint32_t n, struct err *e)
 	return true;
 }
 
+/* ---- builds ------------------------------------------------------------------------------ */
+/* What a kernel of a build is called while it is generated; compiled it is "k", as when it was measured, and
+ * in the plan's source it has the symbol that was asked for.  No part of a text is called so. */
+static const char symbol_of_build[] = "korch_kernel";
+
+static bool
+emit_for_build(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e)
+{
+	struct str moves;
+
+	(void)symbol;
+	(void)sip_split(schedule, &schedule, &moves);
+	return emit_cuda(a, s, schedule, t, symbol_of_build, out, e);
+}
+
+static struct str
+renamed(struct arena *a, struct str text, struct str to)
+{
+	const size_t n = strlen(symbol_of_build);
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	while (text.n) {
+		const char *at = memmem(text.p, text.n, symbol_of_build, n);
+		size_t before = at ? (size_t)(at - text.p) : text.n;
+
+		sb_add(&sb, (struct str){text.p, before});
+		if (at)
+			sb_add(&sb, to);
+		before += at ? n : 0;
+		text = (struct str){text.p + before, text.n - before};
+	}
+	return sb_str(&sb);
+}
+
 /* Kernels of libraries get the algorithm that their schedules mean here, once and for all. */
 static bool
-resolve_all(struct cuda *c, struct arena *a, const struct m_build_ask *ask, const struct kernel_code *codes,
-    struct cuda_made *made, struct err *e)
+resolve_all(struct cuda *c, struct arena *a, const struct build *b, struct cuda_made *made, struct err *e)
 {
 	bool is_taken = false, ok = true;
 
-	for (uint32_t i = 0; i < ask->n_kernels && ok; i++) {
-		if (!codes[i].is_library)
+	for (uint32_t i = 0; i < b->ask->n_kernels && ok; i++) {
+		const struct m_kernel *k = &b->ask->kernels[i];
+
+		if (!b->codes[i].desc.is_library)
 			continue;
 		ok = is_taken || cuda_take(c, e);
 		is_taken = true;
-		ok = ok &&
-		    measure_resolve(
-			c->child, a, ask->kernels[i].spec, ask->kernels[i].schedule, &made[i].cubin, e);
+		ok = ok && measure_resolve(c->child, a, k->spec, build_schedule(b, i), &made[i].cubin, e);
 		if (!ok)
-			(void)err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
+			(void)err_in(e, "%.*s", STR_ARG(k->symbol));
 	}
 	c->is_spent |= !ok;
 	if (is_taken)
@@ -323,42 +360,48 @@ resolve_all(struct cuda *c, struct arena *a, const struct m_build_ask *ask, cons
 	return ok;
 }
 
+static bool
+compile_build(struct cuda *c, struct arena *a, struct build *b, struct cuda_made *made, struct err *e)
+{
+	uint32_t n = b->ask->n_kernels;
+	struct crew w = {.c = c, .list = NEW_ARRAY(a, struct piece, MAX_OF(n, 1u))};
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct str text = b->codes[i].text;
+
+		if (!b->codes[i].desc.is_library)
+			w.list[w.n++] =
+			    (struct piece){renamed(a, text, STR("k")), b->target.strict, &made[i]};
+		b->codes[i].text = renamed(a, text, b->ask->kernels[i].symbol);
+	}
+	run_crew(&w, a);
+	for (uint32_t i = 0; i < n; i++)
+		(void)cuda_do_moves(a, build_schedule(b, i), &made[i]);
+	if (!resolve_all(c, a, b, made, e))
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (!made[i].cubin.n) {
+			*e = made[i].err;
+			return err_in(e, "%.*s", STR_ARG(b->ask->kernels[i].symbol));
+		}
+	return true;
+}
+
 bool
 cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
 {
 	struct cuda *c = self;
 	uint32_t n = ask->n_kernels;
-	struct kernel_code *codes = NEW_ARRAY(a, struct kernel_code, MAX_OF(n, 1u));
+	const struct build_how how = {.device = c->device, .emit = emit_for_build};
 	struct cuda_made *made = NEW_ARRAY(a, struct cuda_made, MAX_OF(n, 1u));
 	struct gpu_kernel *list = NEW_ARRAY(a, struct gpu_kernel, MAX_OF(n, 1u));
-	struct crew w = {.c = c, .list = NEW_ARRAY(a, struct piece, MAX_OF(n, 1u))};
-	struct target target;
-	double tolerance;
+	struct build b;
 
-	if (!task_target(c->device, ask->precision, &target, &tolerance, e))
+	if (!build_make(a, ask, &how, &b, e) || !compile_build(c, a, &b, made, e))
 		return false;
-	for (uint32_t i = 0; i < n; i++) {
-		struct spec s;
-
-		if (!spec_read(a, ask->kernels[i].spec, &s, e) ||
-		    !cuda_emit(a, &s, ask->kernels[i].schedule, &target, "k", &codes[i], e))
-			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
-		if (!codes[i].is_library)
-			w.list[w.n++] = (struct piece){codes[i].text, target.strict, &made[i]};
-	}
-	run_crew(&w, a);
 	for (uint32_t i = 0; i < n; i++)
-		(void)cuda_do_moves(a, ask->kernels[i].schedule, &made[i]);
-	if (!resolve_all(c, a, ask, codes, made, e))
-		return false;
-	for (uint32_t i = 0; i < n; i++) {
-		if (!made[i].cubin.n) {
-			*e = made[i].err;
-			return err_in(e, "%.*s", STR_ARG(ask->kernels[i].symbol));
-		}
-		list[i] = kernel_of(c, ask->kernels[i].symbol, &codes[i], made[i].cubin);
-	}
+		list[i] = kernel_of(c, ask->kernels[i].symbol, &b.codes[i], made[i].cubin);
 	gpu_module_pack(a, c->facts.sm, list, n, &out->object);
 	out->log = STR("");
-	return true;
+	return build_describe(a, &b, emit_cuda_prelude(a, false), out, e);
 }

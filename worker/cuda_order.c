@@ -105,8 +105,8 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 	struct err e = {0};
 	bool ok = cubin_read(bytes, cubin, &e);
 
-	for (uint32_t q = 0; ok && q < code->n_passes; q++) {
-		const struct launch *l = &code->launch[q];
+	for (uint32_t q = 0; ok && q < code->desc.n_passes; q++) {
+		const struct launch *l = &code->desc.launch[q];
 		const struct cubin_kernel *k = pass_of(cubin, q);
 
 		ok = k != NULL;
@@ -117,8 +117,8 @@ passes_of(const struct cuda *c, const struct kernel_code *code, struct bytes byt
 			    .threads = threads_of(l),
 			    .resident = resident(l, k, c->facts.sm),
 			    .instructions = k->n_instructions};
-			pass[q].tile_ns = tile_ns(c, &code->work[q], (double)code->range[q], &pass[q]);
-			price_pass(c, &code->work[q], code->range[q], bytes, k->name, &pass[q]);
+			pass[q].tile_ns = tile_ns(c, &code->work[q], (double)code->desc.range[q], &pass[q]);
+			price_pass(c, &code->work[q], code->desc.range[q], bytes, k->name, &pass[q]);
 		}
 	}
 	free(cubin);
@@ -136,12 +136,13 @@ cuda_figures(const struct cuda *c, struct arena *a, const struct unit *u, uint32
 
 	sb_init(&regs, &tmp);
 	sb_init(&blocks, &tmp);
-	if (!code->is_library && cubin_read(u->made[kernel].cubin, cubin, &e)) {
-		for (uint32_t q = 0; q < code->n_passes; q++) {
+	if (!code->desc.is_library && cubin_read(u->made[kernel].cubin, cubin, &e)) {
+		for (uint32_t q = 0; q < code->desc.n_passes; q++) {
 			const struct cubin_kernel *k = pass_of(cubin, q);
 
 			sb_addf(&regs, "%s%u", q ? "," : "", k ? k->registers : 0);
-			sb_addf(&blocks, "%s%u", q ? "," : "", resident(&code->launch[q], k, c->facts.sm));
+			sb_addf(
+			    &blocks, "%s%u", q ? "," : "", resident(&code->desc.launch[q], k, c->facts.sm));
 		}
 		state = str_of(arena_printf(a, "%.*s regs=%.*s blocks=%.*s", STR_ARG(state),
 		    STR_ARG(sb_str(&regs)), STR_ARG(sb_str(&blocks))));
@@ -159,9 +160,9 @@ judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_
 	struct cost_pass pass[KERNEL_MAX_PASSES];
 
 	*l = (struct cost_launch){.bound_ns = 0};
-	if (u->codes[i].is_library || !passes_of(c, &u->codes[i], u->made[i].cubin, pass))
+	if (u->codes[i].desc.is_library || !passes_of(c, &u->codes[i], u->made[i].cubin, pass))
 		return false;
-	*l = cost_launch(parts, hw, c->facts.n_sm, pass, u->codes[i].n_passes);
+	*l = cost_launch(parts, hw, c->facts.n_sm, pass, u->codes[i].desc.n_passes);
 	u->kernels[i].bound_ns = l->bound_ns;
 	return true;
 }

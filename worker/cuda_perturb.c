@@ -46,7 +46,7 @@ search_pass(struct orders *o, struct arena *a, uint32_t pass, uint64_t seed, uin
 	const struct sass_search s = {.method = SASS_ANNEAL,
 	    .seed = seed + pass,
 	    .tries = tries,
-	    .warps = warps_of(&o->unit.codes[0].launch[pass]),
+	    .warps = warps_of(&o->unit.codes[0].desc.launch[pass]),
 	    .blocks = 1};
 	struct err why = {0};
 
@@ -106,7 +106,7 @@ search(struct orders *o, struct arena *a, const struct m_perturb_ask *ask, struc
 	uint64_t tries =
 	    seconds * MODEL_TRIES_A_S > MOST_TRIES ? MOST_TRIES : (uint64_t)(seconds * MODEL_TRIES_A_S);
 
-	o->n_passes = o->unit.codes[0].n_passes;
+	o->n_passes = o->unit.codes[0].desc.n_passes;
 	tries = MAX_OF(tries / MAX_OF(o->n_passes, 1u), (uint64_t)LEAST_TRIES);
 	for (uint32_t q = 0; q < o->n_passes && !*o->c->conf->cancel; q++)
 		if (!search_pass(o, a, q, ask->seed, tries, e))
@@ -221,7 +221,7 @@ make_base(struct cuda *c, struct arena *a, const struct m_task *task, struct m_o
 	unit_make(c->device, a, &o->unit, 0, cuda_emit);
 	if (o->unit.n > 0)
 		cuda_compile_all(c, a, &o->unit, 1);
-	if (o->unit.n == 1 && !o->unit.codes[0].is_library) {
+	if (o->unit.n == 1 && !o->unit.codes[0].desc.is_library) {
 		o->base = o->unit.made[0].cubin;
 		return true;
 	}

@@ -25,7 +25,8 @@ struct device_conf {
 struct built {
 	struct bytes object;
 	struct str log;
-	struct bytes took; /* of each kernel the schedule that it was made by, as `outcome` has it */
+	struct bytes took;        /* of each kernel the schedule that it was made by, as `outcome` has it */
+	struct bytes description; /* the packed record `artefact` (schema/artefact.h) */
 };
 struct device {
 	void *self;

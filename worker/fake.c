@@ -4,7 +4,7 @@
  *
  * Two settings beside those of fake_read(): slow=N makes every task take N milliseconds, and
  * lost=N (per million) loses the device itself for a task, which no kernel is to blame for. */
-#include "unit.h"
+#include "build.h"
 
 #include "../kernels/device/dev.h"
 #include "../kernels/run/plan.h"
@@ -78,13 +78,17 @@ fake_measure_all(void *self, struct arena *a, const struct m_task *tasks, uint32
 	}
 }
 
+/* Its machine code are words of what was asked for; what describes it is as a CPU's. */
 static bool
 fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
 {
+	struct fake *f = self;
+	const struct build_how how = {.device = f->device, .emit = emit_c};
 	struct strbuf sb;
+	struct build b;
 
-	(void)self;
-	(void)e;
+	if (!build_make(a, ask, &how, &b, e))
+		return false;
 	sb_init(&sb, a);
 	sb_addz(&sb, "fake object\n");
 	for (uint32_t i = 0; i < ask->n_kernels; i++) {
@@ -93,10 +97,10 @@ fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 
 		hash_hex(&h, hex);
 		sb_addf(&sb, "%.*s %s %.*s\n", STR_ARG(ask->kernels[i].symbol), hex,
-		    STR_ARG(ask->kernels[i].schedule));
+		    STR_ARG(build_schedule(&b, i)));
 	}
 	*out = (struct built){.object = {(const uint8_t *)sb.p, sb.n}, .log = STR("")};
-	return true;
+	return build_describe(a, &b, emit_c_prelude(a, &b.target), out, e);
 }
 
 /* A step takes what this device would say of its kernel, measured or not. */

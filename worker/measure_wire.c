@@ -4,13 +4,13 @@
 #include "measure_int.h"
 
 #include "../kernels/base/epoch.h"
+#include "../schema/artefact.h"
 
 #include <string.h>
 
-enum { DIM_LEVELS = COUNT_OF(((struct hw *)0)->bytes_per_s), MAP_WEIGHTS = PACK_MAP_ROWS * PACK_MAP_TAPS };
+enum { DIM_LEVELS = COUNT_OF(((struct hw *)0)->bytes_per_s) };
 /* Limits that stand as numbers in msg.def. */
-_Static_assert(KERNEL_MAX_PASSES == 16 && MAX_RANK == 8 && PACK_MAPS == 2 && MAP_WEIGHTS == 18 &&
-	DIM_LEVELS == 4 && DEV_FACT_COUNT <= 64 && MEASURE_MAX_PLANS == 16,
+_Static_assert(KERNEL_MAX_PASSES == 16 && DIM_LEVELS == 4 && DEV_FACT_COUNT <= 64 && MEASURE_MAX_PLANS == 16,
     "proto/msg.def has other limits");
 
 /* ---- frames ---------------------------------------------------------------------------- */
@@ -166,49 +166,26 @@ calibration_unpack(const struct m_calibration *m, struct calibration *out, struc
 
 /* ---- batches: out ---------------------------------------------------------------------- */
 static void
-pack_pack(struct arena *a, const struct pack *p, struct m_packing *out)
-{
-	struct m_pack_dim *dims = NEW_ARRAY(a, struct m_pack_dim, MAX_RANK);
-	struct m_pack_map *maps = NEW_ARRAY(a, struct m_pack_map, PACK_MAPS);
-
-	for (int i = 0; i < p->rank; i++)
-		dims[i] = (struct m_pack_dim){p->dim[i], p->coef[i], p->column[i], 0};
-	for (int i = 0; i < p->n_maps; i++)
-		maps[i] = (struct m_pack_map){.dim = p->map[i].dim,
-		    .n_taps = p->map[i].n_taps,
-		    .step = p->map[i].step,
-		    .w = arena_dup(a, p->map[i].w, sizeof(p->map[i].w)),
-		    .n_w = MAP_WEIGHTS};
-	*out = (struct m_packing){.operand = p->operand,
-	    .dims = dims,
-	    .n_dims = (uint32_t)p->rank,
-	    .base = p->base,
-	    .n_columns = p->n_columns,
-	    .maps = maps,
-	    .n_maps = (uint32_t)p->n_maps};
-}
-
-static void
 pack_kernel(struct arena *a, const struct measure_kernel *k, bool is_settled, struct m_batch_kernel *out)
 {
-	const struct kernel_code *c = k->code;
+	const struct descriptor *d = &k->code->desc;
 	struct m_pass *passes = NEW_ARRAY(a, struct m_pass, KERNEL_MAX_PASSES);
-	struct m_packing *packs = NEW_ARRAY(a, struct m_packing, MAX_OF(c->n_packs, 1u));
+	struct m_packing *packs = NEW_ARRAY(a, struct m_packing, MAX_OF(d->n_packs, 1u));
 
-	for (uint32_t i = 0; i < c->n_passes; i++)
-		passes[i].range = c->range[i];
-	for (uint32_t i = 0; i < c->n_packs; i++)
-		pack_pack(a, &c->packs[i], &packs[i]);
+	for (uint32_t i = 0; i < d->n_passes; i++)
+		passes[i].range = d->range[i];
+	for (uint32_t i = 0; i < d->n_packs; i++)
+		packing_pack(a, &d->packs[i], &packs[i]);
 	*out = (struct m_batch_kernel){.schedule = k->schedule,
 	    .symbol = k->symbol,
 	    .bound_ns = k->bound_ns,
 	    .is_settled = is_settled,
 	    .passes = passes,
-	    .n_passes = c->n_passes,
-	    .shared_bytes = c->shared_bytes,
-	    .local_bytes = c->local_bytes,
+	    .n_passes = d->n_passes,
+	    .shared_bytes = d->shared_bytes,
+	    .local_bytes = d->local_bytes,
 	    .packs = packs,
-	    .n_packs = c->n_packs};
+	    .n_packs = d->n_packs};
 }
 
 void
@@ -243,41 +220,16 @@ batch_pack(struct arena *a, const struct measure_batch *b, const bool *is_settle
 }
 
 /* ---- batches: in ----------------------------------------------------------------------- */
-/* Of the right form; does it fit the operand?  pack_check() says. */
 static bool
-unpack_pack(const struct m_packing *m, struct pack *p, struct err *e)
-{
-	*p = (struct pack){.operand = (uint32_t)MIN_OF(m->operand, (uint64_t)UINT32_MAX),
-	    .rank = (int)m->n_dims,
-	    .base = m->base,
-	    .n_columns = m->n_columns,
-	    .n_maps = (int)m->n_maps};
-	for (uint32_t i = 0; i < m->n_dims; i++) {
-		p->dim[i] = m->dims[i].dim;
-		p->coef[i] = m->dims[i].coef;
-		p->column[i] = m->dims[i].column;
-	}
-	for (uint32_t i = 0; i < m->n_maps; i++) {
-		const struct m_pack_map *x = &m->maps[i];
-
-		if (!is_count(x->dim) || !is_count(x->n_taps) || x->n_w != MAP_WEIGHTS)
-			return err_set(e, ERR_PROTO, "a batch that packs through a map that is none");
-		p->map[i] = (struct pack_map){.dim = (int)x->dim, .n_taps = (int)x->n_taps, .step = x->step};
-		memcpy(p->map[i].w, x->w, sizeof(p->map[i].w));
-	}
-	return true;
-}
-
-static bool
-unpack_packs(struct arena *a, const struct m_batch_kernel *m, const struct graph *g, struct kernel_code *c,
+unpack_packs(struct arena *a, const struct m_batch_kernel *m, const struct graph *g, struct descriptor *d,
     struct err *e)
 {
-	c->packs = NEW_ARRAY(a, struct pack, MAX_OF(m->n_packs, 1u));
-	c->n_packs = m->n_packs;
+	d->packs = NEW_ARRAY(a, struct pack, MAX_OF(m->n_packs, 1u));
+	d->n_packs = m->n_packs;
 	for (uint32_t i = 0; i < m->n_packs; i++) {
-		struct pack *p = &c->packs[i];
+		struct pack *p = &d->packs[i];
 
-		if (!unpack_pack(&m->packs[i], p, e))
+		if (!packing_unpack(&m->packs[i], p, e))
 			return false;
 		if (p->operand >= g->n_inputs)
 			return err_set(
@@ -293,16 +245,17 @@ unpack_kernel(struct arena *a, const struct m_batch_kernel *m, const struct grap
     struct measure_kernel *k, struct err *e)
 {
 	struct kernel_code *c = NEW(a, struct kernel_code);
+	struct descriptor *d = &c->desc;
 
-	c->n_passes = m->n_passes;
+	d->n_passes = m->n_passes;
 	for (uint32_t i = 0; i < m->n_passes; i++)
-		c->range[i] = m->passes[i].range;
-	c->shared_bytes = m->shared_bytes;
-	c->local_bytes = m->local_bytes;
+		d->range[i] = m->passes[i].range;
+	d->shared_bytes = m->shared_bytes;
+	d->local_bytes = m->local_bytes;
 	*k = (struct measure_kernel){
 	    .schedule = m->schedule, .symbol = m->symbol, .code = c, .bound_ns = m->bound_ns};
 	k->symbol.p = str_dup(a, m->symbol); /* names of functions are made of it, as strings of C */
-	return unpack_packs(a, m, g, c, e);
+	return unpack_packs(a, m, g, d, e);
 }
 
 static bool

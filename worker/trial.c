@@ -64,15 +64,6 @@ guards_hold(const struct guarded *g)
 	return true;
 }
 
-static const struct pack *
-pack_of(const struct kernel_code *code, uint32_t operand)
-{
-	for (uint32_t i = 0; i < code->n_packs; i++)
-		if (code->packs[i].operand == operand)
-			return &code->packs[i];
-	return NULL;
-}
-
 bool
 trial_make(const struct spec *s, void *const *operands, const struct dev *d, const struct kernel_code *code,
     struct arena *tmp, struct trial *t, struct err *e)
@@ -87,7 +78,7 @@ trial_make(const struct spec *s, void *const *operands, const struct dev *d, con
 	for (uint32_t i = 0; i < t->n; i++) {
 		bool is_in = i < t->n_in;
 		const struct tensor *x = graph_tensor(g, is_in ? g->inputs[i] : g->outputs[i - t->n_in]);
-		const struct pack *p = is_in ? pack_of(code, i) : NULL;
+		const struct pack *p = is_in ? descriptor_pack(&code->desc, i) : NULL;
 		size_t n = p ? pack_bytes(p, x->type) : tensor_bytes_of(x);
 
 		if (!guarded_make(d, n, &t->buf[i], e))

@@ -103,7 +103,8 @@ do_build(struct work *w, struct arena *a, uint64_t session, const struct m_task 
 		return false;
 	if (!open_client(w, session, &c, e))
 		return false;
-	ok = client_put_bytes(c, b.object, "artefact", &o->artefact, e);
+	ok = client_put_bytes(c, b.object, "artefact", &o->artefact, e) &&
+	    client_put_bytes(c, b.description, "artefact", &o->description, e);
 	client_close(c);
 	o->log = (struct str){b.log.p ? b.log.p : "", MIN_OF(b.log.n, (size_t)60000)};
 	o->took = b.took;

@@ -154,15 +154,6 @@ extend_block(struct making *m, uint32_t place, uint32_t step)
 		}
 }
 
-static const struct pack *
-find_pack(const struct kernel_code *code, uint32_t operand)
-{
-	for (uint32_t i = 0; i < code->n_packs; i++)
-		if (code->packs[i].operand == operand)
-			return &code->packs[i];
-	return NULL;
-}
-
 static bool
 place_operand(struct making *m, const struct cand *c, uint32_t i, uint32_t step, uint32_t *out, struct err *e)
 {
@@ -170,7 +161,7 @@ place_operand(struct making *m, const struct cand *c, uint32_t i, uint32_t step,
 	const struct tensor *t = &spec->g.tensors[i];
 	uint32_t class = m->p->class_of[c->bind.operands[i].i];
 	const struct pack *pack =
-	    cand_is_view(m->in->cands, c->spec) ? NULL : find_pack(&m->in->codes[c->spec].code, i);
+	    cand_is_view(m->in->cands, c->spec) ? NULL : descriptor_pack(&m->in->codes[c->spec].desc, i);
 
 	if (m->class_data[class]) {
 		*out = consts_place(m, t, m->class_data[class], pack, m->p->tensor_of[class]);
@@ -263,11 +254,11 @@ code_kernel(struct making *m, const struct cand *c, int64_t cost, struct plan_ke
 	    .symbol = code->symbol,
 	    .n_operands = c->bind.n_operands,
 	    .n_results = c->bind.n_results,
-	    .n_passes = code->code.n_passes,
-	    .shared_bytes = code->code.shared_bytes,
-	    .local_bytes = code->code.local_bytes,
-	    .overlaps = code->code.overlaps,
-	    .n_overlaps = code->code.n_overlaps,
+	    .n_passes = code->desc.n_passes,
+	    .shared_bytes = code->desc.shared_bytes,
+	    .local_bytes = code->desc.local_bytes,
+	    .overlaps = code->desc.overlaps,
+	    .n_overlaps = code->desc.n_overlaps,
 	    .cost_ns = cost,
 	    .bound_ns = m->in->bound_ns[c->spec],
 	    .is_measured = m->in->is_measured[c->spec]};
@@ -276,7 +267,7 @@ code_kernel(struct making *m, const struct cand *c, int64_t cost, struct plan_ke
 	if (k->n_passes > PLAN_MAX_PASSES) /* none where all results are empty */
 		return err_set(e, ERR_FAILED, "kernel %.*s has %u passes; at most %d are possible",
 		    STR_ARG(k->symbol), k->n_passes, PLAN_MAX_PASSES);
-	memcpy(k->range, code->code.range, sizeof(k->range[0]) * k->n_passes);
+	memcpy(k->range, code->desc.range, sizeof(k->range[0]) * k->n_passes);
 	count_work(s, k);
 	return true;
 }

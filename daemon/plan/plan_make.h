@@ -3,7 +3,7 @@
 #ifndef KORCH_PLAN_MAKE_H
 #define KORCH_PLAN_MAKE_H
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/artefact/artefact.h"
 #include "../../kernels/run/plan.h"
 #include "../identify/identify.h"
 #include "../orchestrate/blp.h"
@@ -34,8 +34,9 @@ void program_set_costs(struct program *p, const int64_t *spec_cost);
 /* What is known of a spec that was chosen. */
 struct plan_code {
 	bool is_ready;               /* the rest is filled */
-	struct str schedule, symbol; /* symbol: as given to emit_c for the module */
-	struct kernel_code code;     /* of emit_c for that schedule; its text is not used here */
+	struct str schedule, symbol; /* symbol: of its functions in the module */
+	struct descriptor desc;      /* of its machine code: descriptor_check has passed for the spec */
+	struct str text;             /* its part of the source; for dumps */
 };
 struct plan_parts {
 	const struct graph *graph;

@@ -12,7 +12,9 @@
 #include "what_if.h"
 #include "whole.h"
 
+#include "../../kernels/fuse/tile.h"
 #include "../../proto/range.h"
+#include "../../schema/artefact.h"
 #include "../../schema/plan_file.h"
 
 #include <string.h>
@@ -39,56 +41,6 @@ chosen_specs(const struct tune *t, struct arena *a, uint32_t **out)
 	return n;
 }
 
-/* Passes, scratch and packs of each chosen kernel, by the first of its ways.  One that none of them makes
- * fails as it would where it is built. */
-static void
-generate(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct ways *ways,
-    struct m_build_have *have)
-{
-	for (uint32_t i = 0; i < n && !have->fail; i++) {
-		struct plan_code *c = &codes[specs[i]];
-		struct err e = {0};
-
-		c->symbol = str_of(arena_printf(t->plan_arena, "k%u", i));
-		c->is_ready = ways_find(t, specs[i], c, &ways[i], &e);
-		if (!c->is_ready) {
-			have->fail = (uint64_t)err_wire(e.code);
-			have->cause =
-			    str_of(arena_printf(t->plan_arena, "%.*s: %s", STR_ARG(c->symbol), e.msg));
-		}
-	}
-}
-
-/* By the way that the builder took, where that is not the first. */
-static bool
-generate_took(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes,
-    const struct ways *ways, struct bytes took, struct err *e)
-{
-	if (took.n && took.n != n)
-		return err_set(e, ERR_PROTO, "a build of %u kernels tells the schedules of %zu", n, took.n);
-	for (uint32_t i = 0; i < took.n; i++) {
-		if (took.p[i] >= ways[i].n)
-			return err_set(e, ERR_PROTO, "a build took a schedule that it was not given");
-		if (took.p[i] && !ways_emit(t, specs[i], ways[i].schedule[took.p[i]], &codes[specs[i]], e))
-			return err_in(e, "kernel of node '%s'", spec_words(t, specs[i]));
-	}
-	return true;
-}
-
-static struct str
-source_of(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_code *codes)
-{
-	struct strbuf text;
-
-	sb_init(&text, t->plan_arena);
-	sb_add(&text,
-	    t->target.is_cuda ? emit_cuda_prelude(t->plan_arena, false)
-			      : emit_c_prelude(t->plan_arena, &t->target));
-	for (uint32_t i = 0; i < n; i++)
-		sb_add(&text, codes[specs[i]].code.text);
-	return sb_str(&text);
-}
-
 static void
 others_of(struct tune *t, const struct ways *w, struct m_kernel *k)
 {
@@ -106,12 +58,13 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
     const struct ways *ways, struct build_when when, struct m_build_have *have, struct err *e)
 {
 	struct msg ask = {.type = MSG_build_ask}, m;
+	struct strbuf target;
 	struct m_kernel *k = NEW_ARRAY(t->plan_arena, struct m_kernel, n);
 	int64_t from = t->os->mono_ns(t->os->self);
 
 	for (uint32_t i = 0; i < n; i++) {
 		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
-		    .schedule = codes[specs[i]].schedule,
+		    .schedule = ways[i].schedule[0],
 		    .symbol = codes[specs[i]].symbol};
 		others_of(t, &ways[i], &k[i]);
 	}
@@ -120,6 +73,11 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 	    .kernels = k,
 	    .n_kernels = n,
 	    .only_known = when.only_known};
+	sb_init(&target, t->plan_arena);
+	if (away_has_no_builder(t)) {
+		target_print(&target, &t->target);
+		ask.build_ask.target = sb_str(&target);
+	}
 	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_build_have, when.until_ns, &m, e))
 		return false;
 	if (m.type != MSG_build_have)
@@ -133,22 +91,89 @@ ask_build(struct tune *t, const uint32_t *specs, uint32_t n, const struct plan_c
 	return true;
 }
 
-/* Generates the kernels and has them built; have->fail: that is why not. */
+/* The schedules that the builder took, where it had a choice. */
+static bool
+note_took(const uint32_t *specs, uint32_t n, struct plan_code *codes, const struct ways *ways,
+    struct bytes took, struct err *e)
+{
+	if (took.n && took.n != n)
+		return err_set(e, ERR_PROTO, "a build of %u kernels tells the schedules of %zu", n, took.n);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t way = took.n ? took.p[i] : 0;
+
+		if (way >= ways[i].n)
+			return err_set(e, ERR_PROTO, "a build took a schedule that it was not given");
+		codes[specs[i]].schedule = ways[i].schedule[way];
+	}
+	return true;
+}
+
+/* A device binds what its schedule calls a library's kernel, whatever the descriptor says. */
+static bool
+is_as_its_schedule(const struct plan_code *c, struct err *e)
+{
+	struct sched sched;
+	enum library l;
+	int64_t version;
+	struct str plain, moves;
+
+	(void)sip_split(c->schedule, &plain, &moves);
+	if (!sched_read(plain, &sched, e))
+		return false;
+	return sched_library(&sched, &l, &version) == c->desc.is_library ||
+	    err_set(e, ERR_PROTO, "kernel %.*s of a build is %s library's call, unlike its schedule",
+		STR_ARG(c->symbol), c->desc.is_library ? "a" : "no");
+}
+
+/* What the builder tells of its machine code: the plan is made by that, and nothing is generated here. */
+static bool
+read_description(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes,
+    const struct m_build_have *have, struct str *source, struct err *e)
+{
+	const struct spec **of = NEW_ARRAY(t->plan_arena, const struct spec *, n);
+	struct artefact artefact;
+	struct strbuf text;
+	struct bytes b;
+
+	for (uint32_t i = 0; i < n; i++)
+		of[i] = &t->front.cands.specs[specs[i]];
+	if (!os_read_file(t->os, t->plan_arena, str_dup(t->plan_arena, have->description_path),
+		ARTEFACT_MAX_BYTES, &b, e) ||
+	    !artefact_read(t->plan_arena, b, of, n, &artefact, e))
+		return false;
+	sb_init(&text, t->plan_arena);
+	sb_add(&text, artefact.prelude);
+	for (uint32_t i = 0; i < n; i++) {
+		struct plan_code *c = &codes[specs[i]];
+
+		c->desc = artefact.kernels[i].desc;
+		c->text = artefact.kernels[i].text;
+		if (!is_as_its_schedule(c, e))
+			return false;
+		c->is_ready = true;
+		sb_add(&text, c->text);
+	}
+	*source = sb_str(&text);
+	return true;
+}
+
+/* Has the kernels built; have->fail: that is why not. */
 static bool
 build_once(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes, struct build_when when,
     struct m_build_have *have, struct str *source, struct err *e)
 {
 	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
 
-	*have = (struct m_build_have){0};
-	generate(t, specs, n, codes, ways, have);
-	if (have->fail)
-		return true;
-	if (!ask_build(t, specs, n, codes, ways, when, have, e) ||
-	    (!have->fail && !generate_took(t, specs, n, codes, ways, have->took, e)))
+	for (uint32_t i = 0; i < n; i++) {
+		codes[specs[i]].symbol = str_of(arena_printf(t->plan_arena, "k%u", i));
+		codes[specs[i]].is_ready = false;
+		ways_list(t, specs[i], &ways[i]);
+	}
+	if (!ask_build(t, specs, n, codes, ways, when, have, e))
 		return false;
-	*source = source_of(t, specs, n, codes);
-	return true;
+	return have->fail ||
+	    (note_took(specs, n, codes, ways, have->took, e) &&
+		read_description(t, specs, n, codes, have, source, e));
 }
 
 /* The failed kernel, from "SYMBOL: cause"; false when it names none. */
@@ -198,26 +223,14 @@ keep_signature(struct tune *t, const struct m_build_have *have)
 		memcpy(s->build.b, have->signature.p, s->build.n);
 }
 
-/* The text alone: whoever has a compiler for the device makes code of it. */
-static void
-build_nothing(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *codes,
-    struct m_build_have *have, struct str *source)
-{
-	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
-
-	*have = (struct m_build_have){0};
-	t->seal = (struct plan_seal){0};
-	generate(t, specs, n, codes, ways, have);
-	if (!have->fail)
-		*source = source_of(t, specs, n, codes);
-}
-
 /* The machine code of a build that is done; none where nobody here can make it. */
 static bool
 take_module(struct tune *t, const struct m_build_have *have, struct bytes *module, struct err *e)
 {
 	*module = (struct bytes){0};
-	if (away_has_no_builder(t))
+	t->seal = (struct plan_seal){0};
+	if (away_has_no_builder(
+		t)) /* the text alone: whoever has a compiler for the device makes code of it */
 		return true;
 	keep_signature(t, have);
 	return os_read_file(
@@ -238,9 +251,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			*source = STR("");
 			return true;
 		}
-		if (away_has_no_builder(t))
-			build_nothing(t, specs, n, codes, &have, source);
-		else if (!progress_say(t, "building", true, e) ||
+		if (!progress_say(t, "building", true, e) ||
 		    !build_once(t, specs, n, codes, (struct build_when){0}, &have, source, e))
 			return false;
 		if (have.fail == 0)

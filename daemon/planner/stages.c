@@ -120,7 +120,7 @@ dump_tile(struct tune *t, struct arena *a, uint32_t s, struct dump_case c, const
 	struct sched sched;
 	struct strbuf sb;
 
-	if (!dump_wants(&t->dump, STAGE_tile) || code->code.is_library)
+	if (!dump_wants(&t->dump, STAGE_tile) || code->desc.is_library)
 		return true;
 	if (!sched_read(code->schedule, &sched, e) ||
 	    !tile_make(a, &t->front.cands.specs[s], &sched, &t->target, &p, e))
@@ -139,7 +139,8 @@ dump_text(struct tune *t, struct arena *a, struct dump_case c, const struct plan
 	if (!dump_wants(&t->dump, STAGE_text))
 		return true;
 	sb_init(&sb, a);
-	emit_print(&sb, &code->code, &t->target);
+	sb_add(&sb, code->text);
+	descriptor_print(&sb, &code->desc, t->target.is_cuda);
 	c.output = sb_str(&sb);
 	return dump_put_case(&t->dump, STAGE_text, &c, e);
 }

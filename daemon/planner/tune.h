@@ -17,7 +17,6 @@
 
 #include "../../kernels/cost/predict.h"
 #include "../../kernels/predict/predict.h"
-#include "../../kernels/emit/emit.h"
 #include "../../proto/pipe.h"
 #include "../../schema/plan_file.h"
 #include "../orchestrate/lazy.h"

@@ -62,20 +62,6 @@ finish_schedule(struct tune *t, uint32_t s)
 	return schedule;
 }
 
-bool
-ways_emit(struct tune *t, uint32_t s, struct str schedule, struct plan_code *c, struct err *e)
-{
-	const struct spec *spec = &t->front.cands.specs[s];
-	const char *symbol = str_dup(t->plan_arena, c->symbol);
-	struct str plain, moves;
-
-	c->schedule = schedule;
-	c->code = (struct kernel_code){0};
-	(void)sip_split(schedule, &plain, &moves); /* they are of the machine code */
-	return t->target.is_cuda ? emit_cuda(t->plan_arena, spec, plain, &t->target, symbol, &c->code, e)
-				 : emit_c(t->plan_arena, spec, plain, &t->target, symbol, &c->code, e);
-}
-
 /* What to try for it, "": nothing, in the end the defaults. */
 static void
 list_guesses(struct tune *t, uint32_t s, struct str all[WAYS_MAX])
@@ -97,41 +83,29 @@ list_guesses(struct tune *t, uint32_t s, struct str all[WAYS_MAX])
 }
 
 /* A kernel that was never measured: as predicted; else as its kin is, by a library's call, by what looks
- * best, by the defaults. The list ends with the first that is generated, as a builder has no reason to go
- * beyond it. */
-static bool
-find_guess(struct tune *t, uint32_t s, struct plan_code *c, struct ways *out, struct err *e)
+ * best, by the defaults.  What no kernel comes of, the builder passes over. */
+static void
+list_guess(struct tune *t, uint32_t s, struct ways *out)
 {
 	struct str all[WAYS_MAX];
 
 	list_guesses(t, s, all);
 	for (uint32_t i = 0; i < WAYS_MAX; i++) {
-		bool is_last = i + 1 == WAYS_MAX;
-		struct plan_code here = {.symbol = c->symbol};
-		struct err none = {0};
+		bool is_new = all[i].n || i + 1 == WAYS_MAX;
 
-		if ((!all[i].n && !is_last) || !ways_emit(t, s, all[i], &here, is_last ? e : &none)) {
-			if (is_last)
-				return false;
-			continue;
-		}
-		if (here.code.is_library && away_has_no_builder(t))
-			continue; /* whether it is there is known to a builder alone */
-		if (out->n == 0)
-			*c = here;
-		out->schedule[out->n++] = all[i];
-		if (!here.code.is_library)
-			return true;
+		for (uint32_t k = 0; k < out->n; k++)
+			is_new &= !str_eq(out->schedule[k], all[i]);
+		if (is_new)
+			out->schedule[out->n++] = all[i];
 	}
-	return true;
 }
 
-bool
-ways_find(struct tune *t, uint32_t s, struct plan_code *c, struct ways *out, struct err *e)
+void
+ways_list(struct tune *t, uint32_t s, struct ways *out)
 {
 	*out = (struct ways){.n = 0};
 	if (held_is_guess(t, s))
-		return find_guess(t, s, c, out, e);
-	out->schedule[out->n++] = finish_schedule(t, s);
-	return ways_emit(t, s, out->schedule[0], c, e);
+		list_guess(t, s, out);
+	else
+		out->schedule[out->n++] = finish_schedule(t, s);
 }

@@ -2,29 +2,9 @@
 #ifndef KORCH_EMIT_H
 #define KORCH_EMIT_H
 
+#include "../artefact/artefact.h"
 #include "../fuse/fuse.h"
 
-enum { KERNEL_MAX_PASSES = 16 };
-
-/* How a constant operand is stored for the kernel: element d of the destination (row-major in
- * `dim`) is element base + sum coef[i] * d[i] of the dense operand, or zero where
- * sum column[i] * d[i] >= n_columns; through `map`, where it has any, sums of several elements.  A plan
- * maker applies it once (pack_apply). */
-struct pack {
-	uint32_t operand; /* of the spec */
-	int rank;         /* of the destination */
-	int64_t dim[MAX_RANK], coef[MAX_RANK], column[MAX_RANK];
-	int64_t base, n_columns;
-	int n_maps;
-	struct pack_map map[PACK_MAPS];
-};
-
-/* How a pass is started on a GPU. */
-struct launch {
-	uint32_t grid[3], block[3];
-	size_t smem;   /* dynamic shared memory, bytes */
-	bool persists; /* of the grid's blocks, no more are worth launching than the GPU holds at once */
-};
 /* What a block's products take of it on a GPU, a step of the pass's range: turns of the loop over the sum,
  * and multiply-adds of the block in all of them, borders included.  0: the pass has no tile. */
 struct tile_work {
@@ -39,31 +19,17 @@ struct kernel_part {
 	const char *name;
 	size_t bytes;
 };
-/* Kernel ABI (D9).  Each pass is
- *   void SYMBOL_pI(void *const *buf, char *shared, char *local, int64_t lo, int64_t hi);
- * over [lo, hi) of its range; a barrier stands between passes; `shared` is one block per call
- * of the kernel (64-byte aligned, content undefined), `local` one per thread.
- * buf: the spec's operands in order (packed ones in packed form), then its results.
- * No allocation, no globals.  A result overlaps no operand, but for the pairs of `overlaps`: those
- * may be the very same bytes.  It overlaps no other result. */
+/* A kernel as text, and what its machine code will be described by. */
 struct kernel_code {
 	struct str text;   /* needs the prelude once per file */
 	size_t head_bytes; /* of the text: the comment that names the schedule */
 	const struct kernel_part *parts;
 	uint32_t n_parts;
-	uint32_t n_passes;
-	int64_t range[KERNEL_MAX_PASSES];
-	size_t shared_bytes, local_bytes;
-	struct launch launch[KERNEL_MAX_PASSES];  /* CUDA */
+	struct descriptor desc;
 	bool tiled[KERNEL_MAX_PASSES];            /* CUDA: a linear stage in tiles */
 	struct tile_work work[KERNEL_MAX_PASSES]; /* CUDA */
 	const char *untiled[KERNEL_MAX_PASSES];   /* CUDA: why the pass's linear stage is not; NULL: it is, or
 	                                             there is none */
-	struct pack *packs;
-	uint32_t n_packs;
-	struct overlap *overlaps;
-	uint32_t n_overlaps;
-	bool is_library; /* of a schedule with lib=: no code; a device binds the spec (dev.h) */
 };
 /* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
 bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
@@ -75,8 +41,6 @@ bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
 /* The kernel as a number, how it is started and fed included, its symbol and the head of its text not. */
 uint64_t emit_hash(const struct kernel_code *k);
-/* How it is started and fed alone: machine code that is equal is the same kernel where that is, too. */
-uint64_t emit_launch_hash(const struct kernel_code *k);
 /* A space_outcome (kernels/fuse). */
 bool emit_outcome(
     struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
@@ -95,11 +59,5 @@ uint32_t emit_c_files(struct arena *a, const struct target *t, const struct kern
     uint32_t n, uint32_t max, struct str **texts);
 /* The compiler's arguments that belong to the generated text (facts/cpu.md section 2). */
 const char *const *emit_c_flags(const struct target *t);
-/* Packs `data` (the operand, dense) into memory of pack_bytes(). */
-bool pack_same_form(const struct pack *a, const struct pack *b); /* NULL: dense */
-/* Does it read elements of a tensor of `count` elements only, and is its size a size?  ERR_PROTO. */
-bool pack_check(const struct pack *p, int64_t count, struct err *e) MUST_CHECK;
-size_t pack_bytes(const struct pack *p, enum dtype t);
-void pack_apply(const struct pack *p, const struct tensor *operand, const void *data, void *out);
 
 #endif

@@ -397,13 +397,13 @@ group(struct gen *g, uint32_t i)
 static void
 packs(struct arena *a, const struct tile_prog *p, struct kernel_code *out)
 {
-	out->packs = NEW_ARRAY(a, struct pack, p->n_tensors);
+	out->desc.packs = NEW_ARRAY(a, struct pack, p->n_tensors);
 	for (uint32_t t = 0; t < p->n_tensors; t++) {
 		const struct tile_pack *from = p->tensors[t].pack;
 
 		if (!from)
 			continue;
-		struct pack *to = &out->packs[out->n_packs++];
+		struct pack *to = &out->desc.packs[out->desc.n_packs++];
 
 		*to = (struct pack){.operand = p->tensors[t].index,
 		    .rank = from->rank,
@@ -455,7 +455,7 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 	enum library library;
 	int64_t version;
 
-	*out = (struct kernel_code){.n_packs = 0};
+	*out = (struct kernel_code){.n_parts = 0};
 	if (!sched_read(schedule, sched, e))
 		return false;
 	if (sched_library(sched, &library, &version))
@@ -480,16 +480,16 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 			group(g, q);
 	}
 	out->text = sb_str(&g->sb);
-	out->n_passes = p->n_groups;
+	out->desc.n_passes = p->n_groups;
 	for (uint32_t q = 0; q < p->n_groups && !t->is_cuda; q++)
-		out->range[q] = group_range(p, &p->group[q]);
+		out->desc.range[q] = group_range(p, &p->group[q]);
 	parts(g, out);
 	packs(g->a, p, out);
-	out->overlaps = p->overlaps;
-	out->n_overlaps = p->n_overlaps;
-	out->shared_bytes = p->shared_bytes;
+	out->desc.overlaps = p->overlaps;
+	out->desc.n_overlaps = p->n_overlaps;
+	out->desc.shared_bytes = p->shared_bytes;
 	if (!t->is_cuda)
-		out->local_bytes = p->local_bytes;
+		out->desc.local_bytes = p->local_bytes;
 	return true;
 }
 

@@ -384,7 +384,7 @@ cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out)
 	c.threads = (int)sched_get(g->p->sched, KNOB_threads, default_threads(g, tp, c.kind)) / 32 * 32;
 	if (c.kind == CUDA_TILE)
 		c.threads = 256;
-	out->range[q] = c.kind == CUDA_TILE ? cuda_tile_range(g, tp) : tp->range;
+	out->desc.range[q] = c.kind == CUDA_TILE ? cuda_tile_range(g, tp) : tp->range;
 	gen_line(g, "%s", "");
 	gen_line(g, "%s", g->d->body);
 	gen_line(g, "%s_b%u(", g->symbol, q);
@@ -405,8 +405,8 @@ cuda_pass(struct gen *g, uint32_t q, struct kernel_code *out)
 	gen_close(g);
 	if (c.kind == CUDA_TILE)
 		out->work[q] = cuda_tile_work(g, tp);
-	out->launch[q] = launch_of(g, &c, out->range[q], scratch.in_memory);
+	out->desc.launch[q] = launch_of(g, &c, out->desc.range[q], scratch.in_memory);
 	if (scratch.in_memory)
-		out->local_bytes = g->p->local_bytes;
+		out->desc.local_bytes = g->p->local_bytes;
 	g->cuda = NULL;
 }

@@ -171,11 +171,5 @@ void
 emit_print(struct strbuf *sb, const struct kernel_code *k, const struct target *t)
 {
 	sb_add(sb, k->text);
-	for (uint32_t i = 0; i < k->n_passes; i++) {
-		sb_addf(sb, "# pass %u range %lld", i, (long long)k->range[i]);
-		if (t->is_cuda)
-			sb_addf(sb, " grid %u block %u", k->launch[i].grid[0], k->launch[i].block[0]);
-		sb_addc(sb, '\n');
-	}
-	sb_addf(sb, "# shared %zu local %zu packs %u\n", k->shared_bytes, k->local_bytes, k->n_packs);
+	descriptor_print(sb, &k->desc, t->is_cuda);
 }

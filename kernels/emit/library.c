@@ -27,8 +27,8 @@ emit_library(struct gen *g, const struct spec *s, struct str schedule, enum libr
 	}
 	gen_line(g, " */");
 	out->text = sb_str(&g->sb);
-	out->is_library = true;
-	out->n_passes = 1;
-	out->range[0] = 1;
+	out->desc.is_library = true;
+	out->desc.n_passes = 1;
+	out->desc.range[0] = 1;
 	return true;
 }

@@ -3,6 +3,7 @@
 #ifndef KORCH_FUSE_H
 #define KORCH_FUSE_H
 
+#include "../artefact/artefact.h"
 #include "../base/epoch.h"
 #include "../base/isa.h"
 #include "../ir/ir.h"
@@ -37,15 +38,6 @@ void target_caches(struct target *t, double l1, double l2, double l3);
 /* As text, "avx512,l2=1048576,strict" (target.c): one word, for dumps and korch-opt. */
 void target_print(struct strbuf *sb, const struct target *t);
 bool target_read(struct str text, struct target *out, struct err *e) MUST_CHECK;
-
-/* A constant operand may be packed through a small linear map along a dimension of what is packed:
- * its element d is the sum over taps t of w[d][t] times the operand `step * t` elements further on. */
-enum { PACK_MAPS = 2, PACK_MAP_ROWS = 6, PACK_MAP_TAPS = 3 };
-struct pack_map {
-	int dim, n_taps;
-	int64_t step;
-	double w[PACK_MAP_ROWS][PACK_MAP_TAPS];
-};
 
 /* Can one kernel be generated for it?  ERR_INFEASIBLE with "rule: why". Cheap. */
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;

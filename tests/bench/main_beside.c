@@ -67,7 +67,7 @@ prepare(struct arena *a, const struct beside_case *c, struct test_kernel *k, siz
 
 		ok = kernel_spec(a, graph_of(a, c, part[i % PER_BLOCK]), s, e) &&
 		    kernel_make(a, s, str_of(schedule), &target_avx2, i, &r, &k[i], e);
-		*local = MAX_OF(*local, k[i].code.local_bytes);
+		*local = MAX_OF(*local, k[i].code.desc.local_bytes);
 	}
 	ok = ok && kernel_compile(a, k, N_KERNELS, &target_avx2, e);
 	for (uint32_t i = 0; i < N_KERNELS && ok; i++)

@@ -98,7 +98,7 @@ measure(struct pool *p, const struct columns_case *c, const char *const *schedul
 
 	for (uint32_t i = 0; i < n && ok; i++) {
 		ok = kernel_make(&a, s, str_of(schedule[i]), &target_avx2, i, &r, &k[i], &e);
-		local = MAX_OF(local, k[i].code.local_bytes);
+		local = MAX_OF(local, k[i].code.desc.local_bytes);
 	}
 	ok = ok && kernel_compile(&a, k, n, &target_avx2, &e);
 	for (uint32_t i = 0; i < n && ok; i++)

@@ -115,7 +115,7 @@ count_tiles(struct run *r, const struct cuda_case *c)
 {
 	uint32_t tiled = 0, untiled = 0;
 
-	for (uint32_t q = 0; q < c->code.n_passes; q++) {
+	for (uint32_t q = 0; q < c->code.desc.n_passes; q++) {
 		const char *why = c->code.untiled[q];
 
 		tiled += c->code.tiled[q];

@@ -161,7 +161,8 @@ measure(const struct ring_case *c, struct str schedule)
 	printf(
 	    "%-36s one kernel %9.0f us, three %9.0f us, ratio %5.2f (%.2f to %.2f; must %.2f)%s  %u passes\n",
 	    c->name, fused[TIMES / 4], apart[TIMES / 4], ratio[TIMES / 2], ratio[TIMES / 4],
-	    ratio[TIMES * 3 / 4], c->must, ratio[TIMES / 2] < c->must ? "  BELOW" : "", k[3].code.n_passes);
+	    ratio[TIMES * 3 / 4], c->must, ratio[TIMES / 2] < c->must ? "  BELOW" : "",
+	    k[3].code.desc.n_passes);
 	(void)fflush(stdout);
 	arena_fini(&a);
 	return ratio[TIMES / 2] >= c->must;

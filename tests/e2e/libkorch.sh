@@ -8,7 +8,7 @@ so=$(find "$p" -name libkorch.so)
 lib=$(dirname "$so")
 export PKG_CONFIG_PATH=$lib/pkgconfig LD_LIBRARY_PATH=$lib
 
-for program in korch-planner korch-measure korch-jail; do # started by others only
+for program in korch-planner korch-measure korch-generate korch-jail; do # started by others only
 	if [ -x "$p/bin/$program" ]; then ok; else bad "$program is not installed"; fi
 done
 for program in korch-submit korch-run korch-plan korch-jobs korch-cache korchd korch-worker; do

@@ -45,7 +45,7 @@ most=$(echo "$wheel" | sed -n 's/.*manylinux_2_\([0-9]*\)_.*/2.\1/p')
 
 # ---- what is in it --------------------------------------------------------------------------------------------------
 python3 -m zipfile -e "$wheel" "$out/in" || exit 1
-for program in korch korch-submit korch-run korch-plan korch-jobs korch-cache korch-keys korchd korch-worker korch-planner korch-measure korch-jail; do
+for program in korch korch-submit korch-run korch-plan korch-jobs korch-cache korch-keys korchd korch-worker korch-planner korch-measure korch-generate korch-jail; do
 	[ -f "$out/in/korch/bin/$program" ] || wrong "$program is missing"
 done
 [ -f "$out/in/korch/_native.abi3.so" ] || wrong "the module is missing"

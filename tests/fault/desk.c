@@ -4,6 +4,7 @@
 #include "../../daemon/planner/device.h"
 #include "../../daemon/planner/tune.h"
 #include "../../kernels/emit/emit.h"
+#include "../../schema/artefact.h"
 #include "../harness/sample.h"
 
 #include <setjmp.h>
@@ -261,29 +262,69 @@ has_built(struct desk *d, const struct m_build_ask *ask)
 	return false;
 }
 
+/* What describes the kernels as the builder takes them: by the first of its schedules that gives one, where
+ * this desk does not say which. */
+static struct bytes
+describe(struct desk *d, const struct m_build_ask *ask, uint8_t *took)
+{
+	const bool strict = str_is(ask->precision, "f32-strict");
+	const struct target t =
+	    env_target(&d->env, strict, !strict && !str_is(ask->precision, "f32-direct"), PRECISION_F32);
+	struct artefact all = {
+	    .kernels = NEW_ARRAY(&d->a, struct artefact_kernel, MAX_OF(ask->n_kernels, 1u)),
+	    .n_kernels = ask->n_kernels,
+	    .prelude = emit_c_prelude(&d->a, &t)};
+	struct bytes out = {0};
+	struct err e = {0};
+
+	for (uint32_t i = 0; i < ask->n_kernels; i++) {
+		const struct m_kernel *k = &ask->kernels[i];
+		struct kernel_code code = {0};
+		struct spec s;
+		bool ok = false;
+
+		if (!spec_read(&d->a, k->spec, &s, &e))
+			fail_msg("%s", e.msg);
+		for (took[i] = d->takes ? d->takes(k) : 0; !ok; took[i] += !ok) {
+			struct str schedule = took[i] ? k->others[took[i] - 1].schedule : k->schedule;
+
+			if (took[i] > k->n_others)
+				fail_msg("no kernel: %s", e.msg);
+			ok = emit_c(&d->a, &s, schedule, &t, str_dup(&d->a, k->symbol), &code, &e);
+		}
+		all.kernels[i] = (struct artefact_kernel){code.desc, code.text};
+	}
+	if (!artefact_pack(&d->a, &all, &out, &e))
+		fail_msg("%s", e.msg);
+	return out;
+}
+
 static void
 answer_build(struct desk *d, const struct m_build_ask *ask)
 {
 	struct msg m = {.type = MSG_build_have};
-	char *path = arena_printf(&d->a, "%s/object", d->dir);
+	char *path = arena_printf(&d->a, "%s/object", d->dir),
+	     *words = arena_printf(&d->a, "%s/words", d->dir);
 	bool is_here = has_built(d, ask);
+	uint8_t *took = NEW_ARRAY(&d->a, uint8_t, MAX_OF(ask->n_kernels, 1u));
 	struct err e = {0};
 
-	m.build_have =
-	    (struct m_build_have){.path = STR(""), .cause = STR(""), .log = STR(""), .worker = STR("")};
+	m.build_have = (struct m_build_have){.path = STR(""),
+	    .cause = STR(""),
+	    .log = STR(""),
+	    .worker = STR(""),
+	    .description_path = STR("")};
 	if (ask->only_known && !is_here) {
 		d->n_unknown++;
 		assert_true(pipe_send(&d->pipe, &m, &e));
 		return;
 	}
 	m.build_have.path = str_of(path);
-	if (d->takes) {
-		uint8_t *took = NEW_ARRAY(&d->a, uint8_t, MAX_OF(ask->n_kernels, 1u));
-
-		for (uint32_t i = 0; i < ask->n_kernels; i++)
-			took[i] = d->takes(&ask->kernels[i]);
-		m.build_have.took = (struct bytes){took, ask->n_kernels};
-	}
+	m.build_have.description_path = str_of(words);
+	assert_true(os_write_file(os_real(), words, describe(d, ask, took), &e));
+	for (uint32_t i = 0; i < ask->n_kernels; i++)
+		if (d->takes || took[i])
+			m.build_have.took = (struct bytes){took, ask->n_kernels};
 	pass(d, is_here ? 0 : d->build_ns * (int64_t)ask->n_kernels);
 	answer_late(d);
 	assert_true(os_write_file(os_real(), path, (struct bytes){(const uint8_t *)"object", 6}, &e));

@@ -4,6 +4,7 @@
 
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/device/gpu_fake.h"
+#include "../../schema/artefact.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,6 +170,23 @@ no_kernel_twice(void **state)
 	rig_close(&r);
 }
 
+/* What describes a kernel of a build is what its schedule gives under the symbol that was asked for, although
+ * it is compiled under another one. */
+static void
+is_described(struct rig *r, const struct spec *s, const struct m_kernel *k, struct bytes description)
+{
+	struct artefact got;
+	struct kernel_code code;
+	struct err e = {0};
+
+	if (!artefact_read(&r->a, description, &s, 1, &got, &e) ||
+	    !emit_cuda(&r->a, s, k->schedule, &r->d.target, str_dup(&r->a, k->symbol), &code, &e))
+		fail_msg("%s", e.msg);
+	assert_true(str_eq(got.kernels[0].text, code.text) && code.text.n > 100);
+	assert_true(descriptor_hash(&got.kernels[0].desc) == descriptor_hash(&code.desc));
+	assert_true(str_eq(got.prelude, emit_cuda_prelude(&r->a, false)));
+}
+
 /* Blocks that go from row to row are as many as the GPU holds at once; and never more than rows. */
 static void
 persistent_rows(void **state)
@@ -203,6 +221,7 @@ persistent_rows(void **state)
 			fail_msg("%s", e.msg);
 		assert_true(gpu_module_read(&r.a, built.object, &sm, &k, &n, &e) && n == 1);
 		assert_int_equal(k[0].pass[0].grid[0], cases[i].grid);
+		is_described(&r, &s, &one, built.description);
 	}
 	rig_close(&r);
 }

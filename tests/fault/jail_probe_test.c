@@ -117,7 +117,7 @@ as_generated_code(void **state)
 	struct measure_opts o = {
 	    .program = KORCH_BINARY_DIR "/bin/korch-measure", .n_threads = 1, .kernel_ns = 20000000000};
 	struct calibration cal = {.hw = {.level_bytes = {32768, 524288, 1 << 24}}, .ref_ns = {20000, 20000}};
-	struct kernel_code code = {.n_passes = 1, .range = {1000}};
+	struct kernel_code code = {.desc = {.n_passes = 1, .range = {1000}}};
 	struct measure_kernel k[N];
 	struct spec spec;
 	struct measure_item item = {.spec = &spec, .kernels = k, .n_kernels = N};

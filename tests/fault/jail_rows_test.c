@@ -138,7 +138,7 @@ static int
 abort_some(const char *fake)
 {
 	struct measure_opts o = {.device = "fake", .fake = fake, .n_threads = 1};
-	struct kernel_code code = {.n_passes = 1, .range = {8}};
+	struct kernel_code code = {.desc = {.n_passes = 1, .range = {8}}};
 	struct measure_kernel k = {.schedule = STR("k"), .symbol = STR("k"), .code = &code};
 	struct calibration cal = {.hw = hw_fastest, .ref_ns = {20000, 20000}};
 	struct spec spec;

@@ -41,7 +41,7 @@ batch(struct arena *a, const struct msg *m)
 		for (uint32_t k = 0; k < b.batch.items[i].n_kernels; k++) {
 			const struct measure_kernel *x = &b.batch.items[i].kernels[k];
 
-			if (x->code->n_passes > KERNEL_MAX_PASSES || strlen(x->symbol.p) > x->symbol.n)
+			if (x->code->desc.n_passes > KERNEL_MAX_PASSES || strlen(x->symbol.p) > x->symbol.n)
 				abort();
 			settled[n++] = b.skip[i][k];
 		}

@@ -33,13 +33,13 @@ next_pass(void *arg, struct pool_pass *at)
 	const struct bench_turn *t = arg;
 	const uint32_t n = t->n * (uint32_t)t->times;
 
-	while (at->item < n && at->part == t->k[at->item % t->n].code.n_passes) {
+	while (at->item < n && at->part == t->k[at->item % t->n].code.desc.n_passes) {
 		at->part = 0;
 		at->item++;
 	}
 	if (at->item == n)
 		return false;
-	at->n = t->k[at->item % t->n].code.range[at->part++];
+	at->n = t->k[at->item % t->n].code.desc.range[at->part++];
 	return true;
 }
 

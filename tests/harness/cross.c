@@ -52,16 +52,16 @@ n_bufs(const struct test_kernel *k)
 static void
 write_row(struct strbuf *sb, const struct test_kernel *k)
 {
-	sb_addf(sb, "	{%u, %u, %zu, %zu, {", n_bufs(k), k->spec.g.n_inputs, k->code.shared_bytes,
-	    k->code.local_bytes);
+	sb_addf(sb, "	{%u, %u, %zu, %zu, {", n_bufs(k), k->spec.g.n_inputs, k->code.desc.shared_bytes,
+	    k->code.desc.local_bytes);
 	for (uint32_t i = 0; i < n_bufs(k); i++)
 		sb_addf(sb, "%zu, ", kernel_buf_bytes(k, i));
 	sb_addz(sb, "}, {");
-	for (uint32_t p = 0; p < k->code.n_passes; p++)
+	for (uint32_t p = 0; p < k->code.desc.n_passes; p++)
 		sb_addf(sb, "%s_p%u, ", k->symbol, p);
 	sb_addz(sb, "0}, {");
-	for (uint32_t p = 0; p < k->code.n_passes; p++)
-		sb_addf(sb, "%lld, ", (long long)k->code.range[p]);
+	for (uint32_t p = 0; p < k->code.desc.n_passes; p++)
+		sb_addf(sb, "%lld, ", (long long)k->code.desc.range[p]);
 	sb_addz(sb, "0}},\n");
 }
 
@@ -76,7 +76,7 @@ runner_text(struct arena *a, const struct test_kernel *k, uint32_t n, uint32_t p
 	    "typedef void pass(void *const *, char *, char *, long long, long long);\n",
 	    parts);
 	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t p = 0; p < k[i].code.n_passes; p++)
+		for (uint32_t p = 0; p < k[i].code.desc.n_passes; p++)
 			sb_addf(&sb, "pass %s_p%u;\n", k[i].symbol, p);
 	sb_addf(&sb,
 	    "static const struct kernel {\n"

@@ -124,8 +124,8 @@ count_pass(const struct object *o, const struct words *w, const struct kernel_co
 		return err_set(e, ERR_FAILED, "the kernel has no pass %s", name);
 	memcpy(&fn, &p, sizeof(fn));
 	/* the first step: other blocks do as the first */
-	if (w->run(fn, grid, k->launch[pass].block, k->launch[pass].smem, buf, shared, local, 0,
-		MIN_OF(k->range[pass], (int64_t)1)) != 0)
+	if (w->run(fn, grid, k->desc.launch[pass].block, k->desc.launch[pass].smem, buf, shared, local, 0,
+		MIN_OF(k->desc.range[pass], (int64_t)1)) != 0)
 		return err_set(e, ERR_FAILED, "pass %u does not run in the host shim", pass);
 	for (int i = 0; w->row(i, &kind, &first, &turns, &ideal); i++) {
 		struct conflict c = {
@@ -197,13 +197,13 @@ cuda_conflicts(struct arena *a, const struct spec *s, const struct kernel_code *
 	find(&o, "kk_run", &w.run);
 	find(&o, "kk_conflicts", &w.row);
 	find(&o, "kk_conflicts_lost", &w.lost);
-	shared = zeros(k->shared_bytes);
-	local = zeros(k->local_bytes);
+	shared = zeros(k->desc.shared_bytes);
+	local = zeros(k->desc.local_bytes);
 	for (uint32_t i = 0; i < g->n_inputs; i++)
 		buf[i] = zeros(bytes_of(graph_tensor(g, g->inputs[i])));
 	for (uint32_t i = 0; i < g->n_outputs; i++)
 		buf[g->n_inputs + i] = zeros(bytes_of(graph_tensor(g, g->outputs[i])));
-	for (uint32_t q = 0; q < k->n_passes && ok; q++)
+	for (uint32_t q = 0; q < k->desc.n_passes && ok; q++)
 		ok = count_pass(&o, &w, k, q, buf, shared, local, out, n, e);
 	qsort(out, *n, sizeof(*out), compare);
 	for (uint32_t i = 0; i < g->n_inputs + g->n_outputs; i++)

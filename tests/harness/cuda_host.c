@@ -94,7 +94,7 @@ symbol_of(void *lib, const char *name)
 static int
 run_passes(void *lib, const struct kernel_code *k, const char *symbol, void *const *buf, int order)
 {
-	char *shared = guard_new(k->shared_bytes), name[64];
+	char *shared = guard_new(k->desc.shared_bytes), name[64];
 	run_fn *run;
 	order_fn *set;
 	pass_fn *fn;
@@ -104,15 +104,15 @@ run_passes(void *lib, const struct kernel_code *k, const char *symbol, void *con
 	p = symbol_of(lib, "kk_set_order");
 	memcpy(&set, &p, sizeof(set));
 	set(order);
-	for (uint32_t q = 0; q < k->n_passes; q++) {
-		size_t n_local = k->local_bytes * k->launch[q].grid[0];
+	for (uint32_t q = 0; q < k->desc.n_passes; q++) {
+		size_t n_local = k->desc.local_bytes * k->desc.launch[q].grid[0];
 		char *local = guard_new(n_local);
 
 		snprintf(name, sizeof(name), "%s_p%u", symbol, q);
 		p = symbol_of(lib, name);
 		memcpy(&fn, &p, sizeof(fn));
-		int rc = run(fn, k->launch[q].grid, k->launch[q].block, k->launch[q].smem, buf, shared, local,
-		    0, k->range[q]);
+		int rc = run(fn, k->desc.launch[q].grid, k->desc.launch[q].block, k->desc.launch[q].smem, buf,
+		    shared, local, 0, k->desc.range[q]);
 
 		guard_free(local, n_local);
 		if (rc)

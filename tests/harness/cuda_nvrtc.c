@@ -33,7 +33,7 @@ static void
 note_pass(
     const struct cuda_case *c, const struct cubin_kernel *k, uint32_t pass, int sm, struct nvrtc_totals *t)
 {
-	const struct launch *l = &c->code.launch[pass];
+	const struct launch *l = &c->code.desc.launch[pass];
 	const uint32_t threads = l->block[0] * l->block[1] * l->block[2];
 	const uint32_t blocks = cubin_occupancy(k, sm, threads, l->smem);
 	struct err e = {0};
@@ -60,14 +60,14 @@ note(const struct cuda_case *list, uint32_t n, uint32_t first, int sm, struct by
 	bool ok = cubin_read(bytes, c, e) && (c->sm == sm || err_set(e, ERR_FORMAT, "code for sm_%d", c->sm));
 
 	for (uint32_t i = 0; i < n && ok; i++)
-		for (uint32_t q = 0; q < list[i].code.n_passes && ok && !list[i].refused; q++)
+		for (uint32_t q = 0; q < list[i].code.desc.n_passes && ok && !list[i].refused; q++)
 			ok = pass_of(c, first + i, q) ||
 			    err_set(e, ERR_FORMAT, "pass %u of kernel %u is not in the cubin", q, first + i);
 	for (uint32_t i = 0; i < n && ok; i++) {
 		if (list[i].refused)
 			continue;
 		t->kernels++;
-		for (uint32_t q = 0; q < list[i].code.n_passes; q++)
+		for (uint32_t q = 0; q < list[i].code.desc.n_passes; q++)
 			note_pass(&list[i], pass_of(c, first + i, q), q, sm, t);
 	}
 	t->bytes += ok ? bytes.n : 0;

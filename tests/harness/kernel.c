@@ -108,9 +108,9 @@ fill(struct rng *r, const struct tensor *t, void *p)
 static const struct pack *
 pack_of(const struct test_kernel *k, uint32_t i)
 {
-	for (uint32_t p = 0; p < k->code.n_packs; p++)
-		if (k->code.packs[p].operand == i)
-			return &k->code.packs[p];
+	for (uint32_t p = 0; p < k->code.desc.n_packs; p++)
+		if (k->code.desc.packs[p].operand == i)
+			return &k->code.desc.packs[p];
 	return NULL;
 }
 
@@ -148,8 +148,8 @@ kernel_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	}
 	for (uint32_t i = 0; i < s->g.n_outputs; i++)
 		out->buf[n_in + i] = guarded(a, tensor_bytes(graph_tensor(&s->g, s->g.outputs[i])));
-	out->shared = guarded(a, out->code.shared_bytes);
-	out->local = guarded(a, out->code.local_bytes);
+	out->shared = guarded(a, out->code.desc.shared_bytes);
+	out->local = guarded(a, out->code.desc.local_bytes);
 	return true;
 }
 
@@ -171,8 +171,8 @@ kernel_make_beside(struct arena *a, const struct test_kernel *first, generator_f
 		if (!pack_same_form(old, new))
 			out->buf[i] = packed(a, out, i);
 	}
-	out->shared = guarded(a, out->code.shared_bytes);
-	out->local = guarded(a, out->code.local_bytes);
+	out->shared = guarded(a, out->code.desc.shared_bytes);
+	out->local = guarded(a, out->code.desc.local_bytes);
 	return true;
 }
 
@@ -227,7 +227,7 @@ kernel_compile(struct arena *a, struct test_kernel *k, uint32_t n, const struct 
 	if (!build(a, k, n, t, &so, e) || !(h = load(so, e)))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t p = 0; p < k[i].code.n_passes; p++) {
+		for (uint32_t p = 0; p < k[i].code.desc.n_passes; p++) {
 			void *f = dlsym(h, arena_printf(a, "%s_p%u", k[i].symbol, p));
 
 			if (!f)
@@ -240,9 +240,9 @@ kernel_compile(struct arena *a, struct test_kernel *k, uint32_t n, const struct 
 void
 kernel_run(const struct test_kernel *k, uint32_t parts)
 {
-	for (uint32_t p = 0; p < k->code.n_passes; p++)
+	for (uint32_t p = 0; p < k->code.desc.n_passes; p++)
 		for (uint32_t i = parts; i-- > 0;) {
-			int64_t n = k->code.range[p];
+			int64_t n = k->code.desc.range[p];
 			int64_t lo = n * i / parts, hi = n * (i + 1) / parts;
 
 			if (lo < hi)
@@ -256,9 +256,9 @@ kernel_buf_bytes(const struct test_kernel *k, uint32_t i)
 	const struct graph *g = &k->spec.g;
 	uint32_t n_in = n_operands(g);
 
-	for (uint32_t p = 0; p < k->code.n_packs; p++)
-		if (k->code.packs[p].operand == i)
-			return pack_bytes(&k->code.packs[p], g->tensors[i].type);
+	for (uint32_t p = 0; p < k->code.desc.n_packs; p++)
+		if (k->code.desc.packs[p].operand == i)
+			return pack_bytes(&k->code.desc.packs[p], g->tensors[i].type);
 	return tensor_bytes(i < n_in ? &g->tensors[i] : graph_tensor(g, g->outputs[i - n_in]));
 }
 
@@ -274,7 +274,8 @@ guards_hold(const struct test_kernel *k, struct err *e)
 	for (uint32_t i = 0; i < g->n_outputs; i++)
 		if (!guard_holds(k->buf[n_in + i], tensor_bytes(graph_tensor(g, g->outputs[i]))))
 			return err_set(e, ERR_WRONG, "%s: wrote behind result %u", k->symbol, i);
-	if (!guard_holds(k->shared, k->code.shared_bytes) || !guard_holds(k->local, k->code.local_bytes))
+	if (!guard_holds(k->shared, k->code.desc.shared_bytes) ||
+	    !guard_holds(k->local, k->code.desc.local_bytes))
 		return err_set(e, ERR_WRONG, "%s: wrote behind its scratch", k->symbol);
 	return true;
 }

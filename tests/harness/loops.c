@@ -202,7 +202,7 @@ loops_c(struct arena *a, const struct spec *s, struct str schedule, const struct
 	struct codegen_kernel *k = NEW(a, struct codegen_kernel);
 	struct tir nest, scheduled, flat, p;
 
-	*out = (struct kernel_code){.n_packs = 0};
+	*out = (struct kernel_code){.desc.n_packs = 0};
 	if (schedule.n)
 		return err_set(e, ERR_INFEASIBLE, "schedule: a loop program takes no knobs");
 	schedule_lower(a, s, t->strict, &nest);
@@ -211,10 +211,10 @@ loops_c(struct arena *a, const struct spec *s, struct str schedule, const struct
 	if (!codegen_run(&flat, NULL, &p, e) || !codegen_c(a, &p, s->g.n_inputs, symbol, k, e))
 		return false;
 	out->text = k->text;
-	out->n_passes = k->n_passes;
+	out->desc.n_passes = k->n_passes;
 	for (uint32_t i = 0; i < k->n_passes; i++)
-		out->range[i] = k->range[i];
-	out->shared_bytes = k->shared_bytes;
-	out->local_bytes = k->local_bytes;
+		out->desc.range[i] = k->range[i];
+	out->desc.shared_bytes = k->shared_bytes;
+	out->desc.local_bytes = k->local_bytes;
 	return true;
 }

@@ -1,5 +1,6 @@
 /* tests/harness/plan_path.c: see plan_path.h. */
 #include "plan_path.h"
+#include "../../kernels/emit/emit.h"
 #include "../../kernels/interp/interp.h"
 
 #include <string.h>
@@ -16,15 +17,15 @@ set_costs(struct arena *a, struct program *p, const struct cand_set *c, struct r
 
 /* What the generator says of results on operands' bytes; nothing where there is no kernel. */
 static void
-note_overlaps(struct arena *a, const struct spec *s, struct kernel_code *to)
+note_overlaps(struct arena *a, const struct spec *s, struct descriptor *to)
 {
 	struct kernel_code code;
 	struct err unused = {0};
 
 	if (!emit_c(a, s, STR(""), &target_avx2, "k", &code, &unused))
 		return;
-	to->overlaps = code.overlaps;
-	to->n_overlaps = code.n_overlaps;
+	to->overlaps = code.desc.overlaps;
+	to->n_overlaps = code.desc.n_overlaps;
 }
 
 static struct plan_code *
@@ -35,9 +36,9 @@ fake_codes(struct arena *a, const struct cand_set *c)
 	for (uint32_t s = 0; s < c->n_specs; s++) {
 		codes[s].is_ready = true;
 		codes[s].symbol = str_of(arena_printf(a, "k%u", s));
-		codes[s].code.n_passes = 1;
-		codes[s].code.range[0] = 1;
-		note_overlaps(a, &c->specs[s], &codes[s].code);
+		codes[s].desc.n_passes = 1;
+		codes[s].desc.range[0] = 1;
+		note_overlaps(a, &c->specs[s], &codes[s].desc);
 	}
 	return codes;
 }

@@ -138,9 +138,9 @@ is_same(const struct cuda_case *a, const struct cuda_case *b)
 {
 	return a->refused == b->refused &&
 	    (a->refused ||
-		(strcmp(body(a), body(b)) == 0 && a->code.n_passes == b->code.n_passes &&
-		    memcmp(a->code.launch, b->code.launch, a->code.n_passes * sizeof(a->code.launch[0])) ==
-			0));
+		(strcmp(body(a), body(b)) == 0 && a->code.desc.n_passes == b->code.desc.n_passes &&
+		    memcmp(a->code.desc.launch, b->code.desc.launch,
+			a->code.desc.n_passes * sizeof(a->code.desc.launch[0])) == 0));
 }
 
 /* ---- what a knob means ---- */

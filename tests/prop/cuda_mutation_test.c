@@ -184,8 +184,8 @@ make(struct arena *a, const struct mutation *m, struct cuda_case *c)
 	spec_of_text(a, m->graph, &c->spec);
 	cuda_case_make(a, c, &t, 0);
 	assert_false(c->refused);
-	for (uint32_t q = 0; q < c->code.n_passes; q++) /* several steps or tiles on one block */
-		c->code.launch[q].grid[0] = 1;
+	for (uint32_t q = 0; q < c->code.desc.n_passes; q++) /* several steps or tiles on one block */
+		c->code.desc.launch[q].grid[0] = 1;
 }
 
 static bool

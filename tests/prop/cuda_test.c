@@ -261,7 +261,7 @@ test_parted_tiles(void **state)
 		for (int k = 0; k < 2; k++) {
 			cuda_case_make(&a, &c, &target_cuda, i);
 			assert_false(c.refused);
-			for (uint32_t q = 0; q < c.code.n_passes; q++)
+			for (uint32_t q = 0; q < c.code.desc.n_passes; q++)
 				tiles[k] += c.code.tiled[q];
 			c.schedule = "";
 		}

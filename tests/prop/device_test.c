@@ -358,15 +358,15 @@ emit_all(struct cases *c, struct one *const *v, uint32_t n, struct strbuf *text)
 static void
 run_one(struct cases *c, const struct dev *d, struct dev_module *m, uint32_t number, const struct one *o)
 {
-	struct dev_kernel k = {.n_passes = o->code.n_passes,
-	    .shared_bytes = o->code.shared_bytes,
-	    .local_bytes = o->code.local_bytes};
+	struct dev_kernel k = {.n_passes = o->code.desc.n_passes,
+	    .shared_bytes = o->code.desc.shared_bytes,
+	    .local_bytes = o->code.desc.local_bytes};
 	struct check_opts how = {.seed = number};
 	struct check *check = NULL;
 	double error;
 	struct err e = {0};
 
-	memcpy(k.range, o->code.range, sizeof(k.range));
+	memcpy(k.range, o->code.desc.range, sizeof(k.range));
 	if (!d->find(d->self, m, arena_printf(&c->a, "k%u", number), &k, &e))
 		fail_msg("%s: %s", o->what, e.msg);
 	c->n_run++;

@@ -77,8 +77,8 @@ apart_run(struct arena *a, const struct apart *x, uint32_t i, void *lib, void **
 	for (uint32_t k = 0; k < b->n_results; k++)
 		r.buf[b->n_operands + k] = at[b->results[k].i] =
 		    trial_memory(trial_bytes(graph_tensor(&x->g, b->results[k])));
-	r.shared = trial_memory(o->code.shared_bytes);
-	r.local = trial_memory(o->code.local_bytes);
+	r.shared = trial_memory(o->code.desc.shared_bytes);
+	r.local = trial_memory(o->code.desc.local_bytes);
 	trial_run_all(&r, NULL);
 	for (uint32_t k = 0; k < b->n_operands; k++)
 		trial_free(base[k]);

@@ -201,8 +201,8 @@ fill(struct rng *r, const struct test_kernel *k, enum hazard hazard)
 static void
 spoil_scratch(struct test_kernel *k)
 {
-	memset(k->shared, 0xff, k->code.shared_bytes);
-	memset(k->local, 0xff, k->code.local_bytes);
+	memset(k->shared, 0xff, k->code.desc.shared_bytes);
+	memset(k->local, 0xff, k->code.desc.local_bytes);
 }
 
 static void

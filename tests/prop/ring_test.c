@@ -258,8 +258,8 @@ random_spec(struct arena *a, struct rng *r, struct spec *out)
 static void
 run_shuffled(const struct test_kernel *k, struct rng *r)
 {
-	for (uint32_t p = 0; p < k->code.n_passes; p++) {
-		int64_t range = k->code.range[p], at[64];
+	for (uint32_t p = 0; p < k->code.desc.n_passes; p++) {
+		int64_t range = k->code.desc.range[p], at[64];
 		uint32_t n = 0;
 
 		for (int64_t lo = 0; lo < range && n < COUNT_OF(at); n++) {
@@ -274,7 +274,7 @@ run_shuffled(const struct test_kernel *k, struct rng *r)
 			at[done] = lo;
 			for (uint32_t q = 0; q < n; q++)
 				hi = at[q] > lo ? MIN_OF(hi, at[q]) : hi;
-			memset(k->local, RUBBISH, k->code.local_bytes);
+			memset(k->local, RUBBISH, k->code.desc.local_bytes);
 			k->pass[p](k->buf, k->shared, k->local, lo, hi);
 		}
 	}

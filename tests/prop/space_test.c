@@ -70,12 +70,12 @@ make(struct arena *a, const struct spec *s, struct str schedule, const struct ta
 static bool
 is_same(const struct made *x, const struct made *y)
 {
-	if (!str_eq(x->body, y->body) || x->code.n_passes != y->code.n_passes)
+	if (!str_eq(x->body, y->body) || x->code.desc.n_passes != y->code.desc.n_passes)
 		return false;
-	for (uint32_t q = 0; q < x->code.n_passes; q++) {
-		const struct launch *l = &x->code.launch[q], *m = &y->code.launch[q];
+	for (uint32_t q = 0; q < x->code.desc.n_passes; q++) {
+		const struct launch *l = &x->code.desc.launch[q], *m = &y->code.desc.launch[q];
 
-		if (x->code.range[q] != y->code.range[q] || l->persists != m->persists ||
+		if (x->code.desc.range[q] != y->code.desc.range[q] || l->persists != m->persists ||
 		    l->smem != m->smem || memcmp(l->grid, m->grid, sizeof(l->grid)) ||
 		    memcmp(l->block, m->block, sizeof(l->block)))
 			return false;

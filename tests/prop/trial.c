@@ -65,12 +65,12 @@ trial_operand(const struct trial *o, uint32_t i, const void *dense, char **base,
 	const struct tensor *t = graph_tensor(&o->spec.g, o->spec.g.inputs[i]);
 
 	*n = trial_bytes(t);
-	for (uint32_t k = 0; k < o->code.n_packs; k++) {
-		if (o->code.packs[k].operand != i)
+	for (uint32_t k = 0; k < o->code.desc.n_packs; k++) {
+		if (o->code.desc.packs[k].operand != i)
 			continue;
-		*n = pack_bytes(&o->code.packs[k], t->type);
+		*n = pack_bytes(&o->code.desc.packs[k], t->type);
 		*base = trial_memory(*n);
-		pack_apply(&o->code.packs[k], t, dense, *base);
+		pack_apply(&o->code.desc.packs[k], t, dense, *base);
 		return *base;
 	}
 	*base = trial_memory(*n);
@@ -97,12 +97,12 @@ find_pass(const struct trial_run *r, uint32_t pass)
 static void
 run_pieces(const struct trial_run *r, uint32_t pass, struct rng *rng)
 {
-	int64_t hi = r->o->code.range[pass];
+	int64_t hi = r->o->code.desc.range[pass];
 
 	while (hi > 0) {
 		int64_t lo = hi - 1 - (int64_t)rng_below(rng, (uint32_t)MIN_OF(hi, (int64_t)7));
 
-		memset(r->local, RUBBISH, r->o->code.local_bytes);
+		memset(r->local, RUBBISH, r->o->code.desc.local_bytes);
 		find_pass(r, pass)(r->buf, r->shared, r->local, MAX_OF(lo, (int64_t)0), hi);
 		hi = MAX_OF(lo, (int64_t)0);
 	}
@@ -111,13 +111,13 @@ run_pieces(const struct trial_run *r, uint32_t pass, struct rng *rng)
 void
 trial_run_all(const struct trial_run *r, struct rng *pieces)
 {
-	memset(r->shared, RUBBISH, r->o->code.shared_bytes);
-	memset(r->local, RUBBISH, r->o->code.local_bytes);
-	for (uint32_t p = 0; p < r->o->code.n_passes; p++) {
+	memset(r->shared, RUBBISH, r->o->code.desc.shared_bytes);
+	memset(r->local, RUBBISH, r->o->code.desc.local_bytes);
+	for (uint32_t p = 0; p < r->o->code.desc.n_passes; p++) {
 		if (pieces)
 			run_pieces(r, p, pieces);
 		else
-			find_pass(r, p)(r->buf, r->shared, r->local, 0, r->o->code.range[p]);
+			find_pass(r, p)(r->buf, r->shared, r->local, 0, r->o->code.desc.range[p]);
 	}
 }
 
@@ -146,7 +146,8 @@ compare(const struct trial_run *r, void **want, const char *how)
 		trial_say(r->o, what);
 		return false;
 	}
-	if (zones_hold(r->shared, r->o->code.shared_bytes) && zones_hold(r->local, r->o->code.local_bytes))
+	if (zones_hold(r->shared, r->o->code.desc.shared_bytes) &&
+	    zones_hold(r->local, r->o->code.desc.local_bytes))
 		return true;
 	trial_say(r->o, "scratch was left");
 	return false;
@@ -162,8 +163,8 @@ overlap_buffers(struct arena *a, const struct trial_run *r, void **buf)
 	uint32_t n = 0;
 
 	memcpy(buf, r->buf, sizeof(*buf) * (g->n_inputs + g->n_outputs));
-	for (uint32_t i = 0; i < c->n_overlaps; i++) {
-		const struct overlap *o = &c->overlaps[(i + r->o->seed) % c->n_overlaps];
+	for (uint32_t i = 0; i < c->desc.n_overlaps; i++) {
+		const struct overlap *o = &c->desc.overlaps[(i + r->o->seed) % c->desc.n_overlaps];
 
 		if (used[o->operand] || used[g->n_inputs + o->result])
 			continue;
@@ -226,8 +227,8 @@ check_one(struct arena *a, struct trial *o, void *lib, uint32_t number)
 		n = trial_bytes(graph_tensor(g, g->outputs[i]));
 		r.buf[g->n_inputs + i] = r.result[i] = trial_memory(n);
 	}
-	r.shared = trial_memory(o->code.shared_bytes);
-	r.local = trial_memory(o->code.local_bytes);
+	r.shared = trial_memory(o->code.desc.shared_bytes);
+	r.local = trial_memory(o->code.desc.local_bytes);
 	trial_run_all(&r, NULL);
 	ok = compare(&r, want, "whole");
 	for (uint32_t i = 0; i < g->n_outputs; i++) {

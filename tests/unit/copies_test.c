@@ -98,7 +98,7 @@ bench_open(struct bench *b, const char *schedule)
 static uint32_t
 lap_forms(const struct bench *b, const struct lap *l)
 {
-	const uint32_t w = b->code.packs[0].operand;
+	const uint32_t w = b->code.desc.packs[0].operand;
 
 	for (uint32_t i = 0; i < l->n; i++)
 		assert_ptr_equal(l->launch[i].buf[w], l->own[i % l->n_own]);
@@ -120,7 +120,7 @@ as_many_as_the_cache_needs(void **state)
 		struct err e = {0};
 
 		bench_open(&b, row[i].schedule);
-		assert_int_equal(b.code.n_packs, 1);
+		assert_int_equal(b.code.desc.n_packs, 1);
 		assert_true(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
 		assert_int_equal(lap_forms(&b, &lap), row[i].copies);
 		lap_close(&b.copies, &lap);
@@ -139,7 +139,7 @@ fewer_where_memory_ends(void **state)
 
 	(void)state;
 	bench_open(&b, "wino=4");
-	one = pack_bytes(&b.code.packs[0], DT_f32);
+	one = pack_bytes(&b.code.desc.packs[0], DT_f32);
 	b.small.left = one + one / 2;
 	assert_true(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
 	assert_int_equal(lap_forms(&b, &lap), 1);

@@ -39,8 +39,8 @@ static const struct {
 static void
 kernel_of(struct arena *a, const char *what, struct kernel_code *k)
 {
-	*k = (struct kernel_code){.n_passes = 1, .range = {1}};
-	k->launch[0] = (struct launch){.grid = {1, 1, 1}, .block = {64, 1, 1}};
+	*k = (struct kernel_code){.desc = {.n_passes = 1, .range = {1}}};
+	k->desc.launch[0] = (struct launch){.grid = {1, 1, 1}, .block = {64, 1, 1}};
 	k->text = str_of(arena_printf(a,
 	    "K_KERNEL K_BOUNDS(64)\nk_p0(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 "
 	    "hi)\n{\n"

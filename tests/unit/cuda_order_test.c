@@ -63,7 +63,7 @@ add(struct rig *r, const char *name, const char *cubin)
 		return;
 	}
 	assert_string_equal(name, "lib=cublaslt-13.0.0");
-	r->code[at] = (struct kernel_code){.is_library = true, .n_passes = 1};
+	r->code[at] = (struct kernel_code){.desc = {.is_library = true, .n_passes = 1}};
 }
 
 static void

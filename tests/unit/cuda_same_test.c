@@ -68,9 +68,9 @@ test_made_up(void **state)
 	(void)state;
 	rig_open(&r);
 	for (size_t i = 0; i < COUNT_OF(rows); i++) {
-		struct kernel_code code = {.n_passes = 1, .is_library = rows[i].is_library};
+		struct kernel_code code = {.desc = {.n_passes = 1, .is_library = rows[i].is_library}};
 
-		code.launch[0] = (struct launch){
+		code.desc.launch[0] = (struct launch){
 		    .grid = {1, 1, 1}, .block = {rows[i].threads, 1, 1}, .persists = rows[i].persists};
 		add(&r, str_of(rows[i].schedule),
 		    (struct bytes){(const uint8_t *)rows[i].cubin, strlen(rows[i].cubin)}, &code);

@@ -163,8 +163,8 @@ expected(const char *schedule, const struct tiles *row, uint32_t resident)
 	assert_true(graph_read(g, &a, str_of(product), &e));
 	spec_of_graph(&a, g, &s);
 	assert_true(emit_cuda(&a, &s, str_of(schedule), &t, "k", k, &e));
-	assert_int_equal(k->n_passes, 1);
-	p = pass((double)k->range[0], 256, resident);
+	assert_int_equal(k->desc.n_passes, 1);
+	p = pass((double)k->desc.range[0], 256, resident);
 	p.tile_ns = cost_tile_ns(k->work[0].slots * 8 * p.blocks, k->work[0].bytes * p.blocks, 108, 1410);
 	ns = cost_launch(&parts, &hw, 108, &p, 1).expected_ns;
 	printf("%s '%s': %.0f instructions a turn, tiles %.0f us, expected %.0f us\n",

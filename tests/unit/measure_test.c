@@ -119,7 +119,7 @@ teardown(void **state)
 static struct m_measured *
 run(struct bench *b, const char *const *symbols, uint32_t n, bool check_only)
 {
-	struct kernel_code code = {.n_passes = 1, .range = {N}};
+	struct kernel_code code = {.desc = {.n_passes = 1, .range = {N}}};
 	struct measure_kernel *k = NEW_ARRAY(&b->a, struct measure_kernel, n);
 	struct measure_item item = {.spec = &b->spec, .kernels = k, .n_kernels = n};
 	struct measure_batch batch = {.module = b->module,
@@ -221,7 +221,7 @@ static void
 no_host(void **state)
 {
 	struct bench *b = *state;
-	struct kernel_code code = {.n_passes = 1, .range = {N}};
+	struct kernel_code code = {.desc = {.n_passes = 1, .range = {N}}};
 	struct measure_kernel k = {.schedule = STR("good"), .symbol = STR("good"), .code = &code};
 	struct measure_item item = {.spec = &b->spec, .kernels = &k, .n_kernels = 1};
 	struct measure_batch batch = {.module = b->module,
@@ -268,7 +268,7 @@ many_race_together(void **state)
 {
 	static const char *const symbols[] = {"good", "crash", "slow"};
 	struct bench *b = *state;
-	struct kernel_code code = {.n_passes = 1, .range = {N}};
+	struct kernel_code code = {.desc = {.n_passes = 1, .range = {N}}};
 	struct measure_kernel k[COUNT_OF(symbols)];
 	struct measure_item item[COUNT_OF(symbols)];
 	struct measure_batch batch = {.module = b->module,
@@ -304,7 +304,7 @@ calls_of_libraries_are_measured(void **state)
 {
 	struct bench *b = *state;
 	int64_t version = dev_cpu_library(LIBRARY_onednn);
-	struct kernel_code code = {.n_passes = 1, .range = {1}, .is_library = true};
+	struct kernel_code code = {.desc = {.n_passes = 1, .range = {1}, .is_library = true}};
 	struct measure_kernel k[2] = {
 	    {STR("lib=cudnn-9.10.2"), STR("k0"), &code, 0}, {STR("lib=onednn-2.6.3"), STR("k1"), &code, 0}};
 	struct graph g;

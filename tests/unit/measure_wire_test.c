@@ -45,12 +45,12 @@ setup(void **state)
 	    .n_columns = 5,
 	    .n_maps = 1,
 	    .map = {{.dim = 0, .n_taps = 3, .step = 5, .w = {{1, 2, 3}, {0.5, -1, 4}}}}};
-	r->code[0] = (struct kernel_code){.n_passes = 2,
-	    .range = {7, 9},
-	    .shared_bytes = 64,
-	    .local_bytes = 32,
-	    .packs = r->pack,
-	    .n_packs = 2};
+	r->code[0] = (struct kernel_code){.desc = {.n_passes = 2,
+					      .range = {7, 9},
+					      .shared_bytes = 64,
+					      .local_bytes = 32,
+					      .packs = r->pack,
+					      .n_packs = 2}};
 	for (int i = 0; i < 2; i++)
 		r->kernels[i] = (struct measure_kernel){.schedule = i ? STR("") : STR("mr=4"),
 		    .symbol = i ? STR("k1") : STR("k0"),
@@ -132,10 +132,12 @@ a_batch_comes_through(void **state)
 	k = b.batch.items[0].kernels;
 	assert_string_equal(k[0].symbol.p, "k0");
 	assert_true(str_is(k[0].schedule, "mr=4") && k[0].bound_ns == 10 && k[1].bound_ns == 11);
-	assert_true(k[0].code->n_passes == 2 && k[0].code->range[1] == 9 && k[0].code->shared_bytes == 64);
-	assert_true(k[0].code->n_packs == 2 && k[1].code->n_packs == 0 && k[1].code->n_passes == 0);
+	assert_true(k[0].code->desc.n_passes == 2 && k[0].code->desc.range[1] == 9 &&
+	    k[0].code->desc.shared_bytes == 64);
+	assert_true(
+	    k[0].code->desc.n_packs == 2 && k[1].code->desc.n_packs == 0 && k[1].code->desc.n_passes == 0);
 	for (int i = 0; i < 2; i++)
-		assert_memory_equal(&k[0].code->packs[i], &r->pack[i], sizeof(r->pack[i]));
+		assert_memory_equal(&k[0].code->desc.packs[i], &r->pack[i], sizeof(r->pack[i]));
 	assert_memory_equal(&b.calibration.hw, &r->calibration.hw, sizeof(r->calibration.hw));
 	assert_true(b.calibration.ref_ns[REF_COMPUTE] == 123 && b.calibration.ref_ns[REF_STREAM] == 456);
 }

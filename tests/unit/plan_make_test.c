@@ -206,9 +206,9 @@ weights_are_packed_as_the_kernel_asks(void **state)
 		const struct graph *sg = &path.cands.specs[s].g;
 
 		codes[s] = (struct plan_code){
-		    .is_ready = true, .symbol = STR("k"), .code = {.n_passes = 1, .n_packs = 1}};
-		codes[s].code.packs = arena_dup(&a, &pack, sizeof(pack));
-		codes[s].code.packs->operand = sg->tensors[0].role == ROLE_WEIGHT ? 0 : 1;
+		    .is_ready = true, .symbol = STR("k"), .desc = {.n_passes = 1, .n_packs = 1}};
+		codes[s].desc.packs = arena_dup(&a, &pack, sizeof(pack));
+		codes[s].desc.packs->operand = sg->tensors[0].role == ROLE_WEIGHT ? 0 : 1;
 	}
 	assert_true(plan_make(&a,
 	    &(struct plan_parts){.graph = &g,

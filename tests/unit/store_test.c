@@ -543,27 +543,47 @@ other_key(struct box *b)
 		fail_msg("%s", e.msg);
 }
 
-/* By which of its schedules each kernel was made is kept with the object. */
+/* By which of its schedules each kernel was made, and what describes them, is kept with the object.  Without
+ * the description, or with another one than was signed with it, the object is as good as not there. */
 static void
 builds_keep_what_was_taken(void **state)
 {
-	static const uint8_t object[] = "object", took[] = {0, 1, 0};
+	static const uint8_t object[] = "object", words[] = "words", lies[] = "lies", took[] = {0, 1, 0};
 	struct box b;
 	struct meas_key k;
-	struct hash key = {{7}};
+	struct hash key = {{7}}, other;
 	struct m_build_have put = {.log = STR(""), .worker = STR("w"), .took = {took, sizeof(took)}}, have;
 	struct err e = {0};
+	sqlite3 *raw;
 	bool found;
 
 	(void)state;
 	box_open(&b);
 	k = box_env(&b, "cpu:x", "device=x");
 	if (!blob_put(b.db, (struct bytes){object, sizeof(object)}, "artefact", &put.digest, &e) ||
+	    !blob_put(b.db, (struct bytes){words, sizeof(words)}, "artefact", &put.description, &e) ||
+	    !blob_put(b.db, (struct bytes){lies, sizeof(lies)}, "artefact", &other, &e) ||
 	    !build_put(b.db, &b.a, &key, &k, &put, &e) ||
 	    !build_find(b.db, &b.a, &key, &k, &have, &found, &e))
 		fail_msg("%s", e.msg);
 	assert_true(found && have.took.n == sizeof(took));
 	assert_memory_equal(have.took.p, took, sizeof(took));
+	assert_true(hash_eq(&have.description, &put.description));
+	assert_int_equal(access(str_dup(&b.a, have.description_path), R_OK), 0);
+	assert_true(db_commit(b.db, &e));
+	db_close(b.db);
+	assert_int_equal(sqlite3_open(arena_printf(&b.a, "%s/korch.db", b.dir), &raw), SQLITE_OK);
+	assert_int_equal(
+	    sqlite3_exec(raw,
+		"UPDATE build SET description = (SELECT digest FROM blob WHERE bytes = 5 LIMIT 1)", NULL,
+		NULL, NULL),
+	    SQLITE_OK);
+	assert_int_equal(sqlite3_changes(raw), 1);
+	assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+	if (!db_open(&b.db, &b.conf, &e) || !db_begin(b.db, &e) ||
+	    !build_find(b.db, &b.a, &key, &k, &have, &found, &e))
+		fail_msg("%s", e.msg);
+	assert_false(found);
 	box_close(&b);
 }
 
@@ -659,8 +679,10 @@ look_into(struct box *b, int version)
 	struct ended x = {.key = {{3}}};
 	struct m_job *jobs;
 	struct m_timing *times;
-	struct hash plan = {{5}};
+	struct hash plan = {{5}}, build = {{7}};
+	struct m_build_have have;
 	struct str problems;
+	bool found;
 	struct err e = {0};
 	uint32_t n;
 
@@ -672,6 +694,8 @@ look_into(struct box *b, int version)
 	assert_true(
 	    job_list(b->db, &b->a, true, 10, &jobs, &n, &e) && n == 1 && str_is(jobs[0].name, "m.onnx"));
 	assert_true(plan_time_find(b->db, &b->a, &plan, &times, &n, &e) && n == (version < 2 ? 0 : 1));
+	/* nothing describes the builds of before: they are made again */
+	assert_true(build_find(b->db, &b->a, &build, &x.k, &have, &found, &e) && !found);
 	if (!db_verify(b->db, &b->a, &problems, &e) || problems.n)
 		fail_msg("schema %d: %s%.*s", version, e.msg, STR_ARG(problems));
 	box_again(b, "spec b", &x.k, 1, 1, box_row("fast", 130, 10));

@@ -1,6 +1,6 @@
-/* kernels/emit/pack.c: constant operands in the form that a kernel reads: blocks of columns, K
+/* kernels/artefact/pack.c: constant operands in the form that a kernel reads: blocks of columns, K
  * contiguous inside a block, perhaps mapped for Winograd's form.  Applied once, when a plan is made. */
-#include "emit.h"
+#include "artefact.h"
 
 #include <string.h>
 
@@ -46,6 +46,42 @@ pack_same_form(const struct pack *a, const struct pack *b)
 	return true;
 }
 
+/* ---- a way through the result ------------------------------------------------------------------- */
+/* Where an element of the result comes from: `at` its index, `from` its first element, `column`. */
+struct walk {
+	const struct pack *p;
+	const struct tensor *operand;
+	int64_t count; /* elements of the operand */
+	int64_t at[MAX_RANK], from, column;
+};
+
+/* On by n elements along dimension d, or to the next of the dimensions before it. */
+static void
+step(struct walk *w, int d, int64_t n)
+{
+	const struct pack *p = w->p;
+
+	for (; d >= 0; d--, n = 1) {
+		w->from += n * p->coef[d];
+		w->column += n * p->column[d];
+		w->at[d] += n;
+		if (w->at[d] < p->dim[d])
+			return;
+		w->from -= p->coef[d] * p->dim[d];
+		w->column -= p->column[d] * p->dim[d];
+		w->at[d] = 0;
+	}
+}
+
+/* Of the elements of a row from here on, those of columns that are there. */
+static int64_t
+lanes_there(const struct walk *w, int64_t lanes)
+{
+	int64_t there = w->p->n_columns - w->column, each = w->p->column[w->p->rank - 1];
+
+	return there <= 0 ? 0 : each > 0 ? MIN_OF((there - 1) / each + 1, lanes) : lanes;
+}
+
 /* ---- from outside -------------------------------------------------------------------------------- */
 static bool
 map_is_sane(const struct pack *p, const struct pack_map *m)
@@ -64,20 +100,71 @@ widen(int64_t step, int64_t n, int64_t *lo, int64_t *hi)
 	    !__builtin_add_overflow(far < 0 ? *lo : *hi, far, far < 0 ? lo : hi);
 }
 
+/* Columns behind the last are zeros, and their elements are not looked at.  Panel by panel: of dimensions
+ * that have no part in the column the ends alone count, so that a form from outside costs no time of its
+ * choice. lo, hi: by how much maps read further. */
+enum { MOST_PANELS = 1 << 20 };
+static bool
+tail_fits(const struct pack *p, int64_t count, int64_t lo, int64_t hi)
+{
+	struct pack panels = *p;
+	struct walk w = {.p = &panels, .count = count, .from = p->base};
+	int64_t lanes = p->rank ? p->dim[p->rank - 1] : 1, n_panels;
+
+	if (p->rank == 0)
+		return p->n_columns <= 0;
+	for (int i = 0; i + 1 < p->rank; i++)
+		if (p->column[i] == 0) {
+			if (!widen(p->coef[i], p->dim[i], &lo, &hi))
+				return false;
+			panels.dim[i] = 1;
+		}
+	n_panels = elements(&panels) / lanes;
+	if (n_panels > MOST_PANELS)
+		return false;
+	for (int64_t i = 0; i < n_panels; i++, step(&w, p->rank - 1, lanes)) {
+		int64_t there = lanes_there(&w, lanes), far = (there - 1) * p->coef[p->rank - 1];
+
+		if (there > 0 &&
+		    (w.from + MIN_OF(far, (int64_t)0) + lo < 0 ||
+			w.from + MAX_OF(far, (int64_t)0) + hi >= count))
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_step(int64_t v, int64_t most)
+{
+	return v >= -most && v <= most;
+}
+
+/* Panels are filled up to whole vectors, and Winograd's form has four times the taps. */
+enum { PACK_GROWTH = 64, PACK_SMALL = 1 << 20 };
+
 bool
 pack_check(const struct pack *p, int64_t count, struct err *e)
 {
-	int64_t lo = p->base, hi = p->base, low = 0, high = 0, n = 1;
-	bool ok = p->rank >= 0 && p->rank <= MAX_RANK && p->n_maps >= 0 && p->n_maps <= PACK_MAPS;
+	int64_t lo = 0, hi = 0, low = 0, high = 0, n = 1, map_lo = 0, map_hi = 0, most;
+	bool ok = p->rank >= 0 && p->rank <= MAX_RANK && p->n_maps >= 0 && p->n_maps <= PACK_MAPS &&
+	    p->n_columns >= 0 && p->base >= 0 && p->base < count && try_mul_i64(count, PACK_GROWTH, &most) &&
+	    !__builtin_add_overflow(most, (int64_t)PACK_SMALL, &most);
 
 	for (int i = 0; ok && i < p->rank; i++)
-		ok = p->dim[i] >= 1 && try_mul_i64(n, p->dim[i], &n) && n <= INT64_MAX / 8 &&
-		    widen(p->coef[i], p->dim[i], &lo, &hi) && p->column[i] >= 0 &&
+		ok = p->dim[i] >= 1 && try_mul_i64(n, p->dim[i], &n) && n <= most &&
+		    is_step(p->coef[i], most) && widen(p->coef[i], p->dim[i], &lo, &hi) &&
+		    p->column[i] >= 0 && is_step(p->column[i], most) &&
 		    widen(p->column[i], p->dim[i], &low, &high);
 	for (int i = 0; ok && i < p->n_maps; i++)
-		ok = map_is_sane(p, &p->map[i]) && widen(p->map[i].step, p->map[i].n_taps, &lo, &hi);
-	/* Columns behind the last are zeros: their elements are not looked at. */
-	ok = ok && lo >= 0 && (hi < count || high >= p->n_columns);
+		ok = map_is_sane(p, &p->map[i]) && is_step(p->map[i].step, most) &&
+		    widen(p->map[i].step, p->map[i].n_taps, &map_lo, &map_hi);
+	ok = ok && !__builtin_add_overflow(lo, map_lo, &lo) && !__builtin_add_overflow(hi, map_hi, &hi) &&
+	    !__builtin_add_overflow(hi, p->base, &hi);
+	/* a walk goes one step beyond the last element before it turns */
+	ok = ok && is_step(lo, INT64_MAX / 4) && is_step(hi, INT64_MAX / 4) && is_step(high, INT64_MAX / 4) &&
+	    most <= INT64_MAX / 4;
+	/* A column that is not there may be the one that leaves the operand. */
+	ok = ok && ((lo + p->base >= 0 && hi < count) || tail_fits(p, count, map_lo, map_hi));
 	return ok ||
 	    err_set(e, ERR_PROTO, "operand %u is to be packed in a form that does not fit it", p->operand);
 }
@@ -85,37 +172,11 @@ pack_check(const struct pack *p, int64_t count, struct err *e)
 /* ---- applying ------------------------------------------------------------------------------------- */
 enum { MOST_LANES = 64 }; /* of a row of the result that is mapped at once */
 
-/* Where an element of the result comes from: `at` its index, `from` its first element, `column`. */
-struct walk {
-	const struct pack *p;
-	const struct tensor *operand;
-	int64_t count; /* elements of the operand */
-	int64_t at[MAX_RANK], from, column;
-};
-
 static void
 check_place(const struct walk *w, int64_t from)
 {
 	if (from < 0 || from >= w->count)
 		bug("packing reads element %lld of %lld", (long long)from, (long long)w->count);
-}
-
-/* On by n elements along dimension d, or to the next of the dimensions before it. */
-static void
-step(struct walk *w, int d, int64_t n)
-{
-	const struct pack *p = w->p;
-
-	for (; d >= 0; d--, n = 1) {
-		w->from += n * p->coef[d];
-		w->column += n * p->column[d];
-		w->at[d] += n;
-		if (w->at[d] < p->dim[d])
-			return;
-		w->from -= p->coef[d] * p->dim[d];
-		w->column -= p->column[d] * p->dim[d];
-		w->at[d] = 0;
-	}
 }
 
 static void
@@ -187,10 +248,10 @@ map_all(struct walk *w, const void *data, void *out, int64_t n)
 	double sum[MOST_LANES];
 
 	for (int64_t i = 0, lanes; i < n; i += lanes, step(w, last, lanes)) {
-		int64_t there = p->n_columns - w->column, each = p->column[last];
+		int64_t there;
 
 		lanes = MIN_OF(p->dim[last] - w->at[last], (int64_t)MOST_LANES);
-		there = there <= 0 ? 0 : each > 0 ? MIN_OF((there + each - 1) / each, lanes) : lanes;
+		there = lanes_there(w, lanes);
 		if (there)
 			map_row(w, data, there, sum);
 		for (int64_t l = there; l < lanes; l++)
