@@ -13,7 +13,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-static const char model[] = "a model";
+/* A model, an object, and what describes a build of two kernels (record `artefact`): one pass of one step
+ * each. */
+static const uint8_t model[] = {0x81, 1, 0x92, 0x81, 1, 0x91, 0x81, 1, 1, 0x81, 1, 0x91, 0x81, 1, 1};
 
 struct run {
 	struct rig *g;
@@ -160,7 +162,7 @@ fill_outcome(struct run *x, const struct m_task *t, struct m_outcome *o)
 	if (octet(x) % 4 == 0)
 		o->fail = octet(x);
 	if (t->kind == TASK_BUILD)
-		o->artefact = hash_bytes(model, sizeof(model));
+		o->artefact = o->description = hash_bytes(model, sizeof(model));
 }
 
 /* By either worker, of what one of them was given. */
@@ -213,8 +215,7 @@ blob(struct run *x)
 		m.blob_put.digest = hash_bytes(model, sizeof(model));
 		m.blob_put.total = how & 2 ? (uint64_t)number(x) : sizeof(model);
 		m.blob_put.offset = how & 4 ? (uint64_t)number(x) : 0;
-		m.blob_put.data = (struct bytes){
-		    (const uint8_t *)model, how & 8 ? octet(x) % sizeof(model) : sizeof(model)};
+		m.blob_put.data = (struct bytes){model, how & 8 ? octet(x) % sizeof(model) : sizeof(model)};
 		m.blob_put.kind = how & 16 ? STR("artefact") : STR("model");
 	}
 	say(x, octet(x) % RIG_PEERS, &m);
