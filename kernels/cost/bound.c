@@ -33,15 +33,6 @@ least(double a, double b)
 	return a < b ? a : b;
 }
 
-static bool
-is_of(const struct graph *g, tensor_id t, enum prim prim)
-{
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		if (g->nodes[i].prim == prim && g->nodes[i].out[0].i == t.i)
-			return true;
-	return false;
-}
-
 /* What the generator's text of a map holds (kernels/emit/prelude_c.inc); what is the same along a broadcast
  * is computed once, and so may be the inverse of a divisor. */
 static void
@@ -55,8 +46,8 @@ add_dear(const struct graph *g, const struct node *n, const struct need *x, stru
 	case PRIM_exp:
 		d->exps += made;
 		return;
-	case PRIM_tanh: /* of softplus, both are one exponential and one division */
-		if (is_of(g, n->in[0], PRIM_softplus))
+	case PRIM_tanh:
+		if (cost_is_joined(g, n))
 			return;
 		d->exps += made;
 		d->divs += made;

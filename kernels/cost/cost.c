@@ -165,6 +165,17 @@ map_flops(enum prim p)
 	}
 }
 
+bool
+cost_is_joined(const struct graph *g, const struct node *n)
+{
+	if (n->prim != PRIM_tanh || graph_tensor(g, n->out[0])->type != DT_f32)
+		return false;
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (g->nodes[i].prim == PRIM_softplus && g->nodes[i].out[0].i == n->in[0].i)
+			return true;
+	return false;
+}
+
 /* Multiply-adds, counted as two, of the results that are needed for certain. */
 double
 cost_linear_flops(const struct graph *g, const struct node *n, const struct boxes *out, bool winograd)
@@ -197,7 +208,7 @@ cost_needed_flops(const struct graph *g, const struct node *n, const struct need
 
 	switch (prim_info[n->prim].class) {
 	case CLASS_MAP:
-		return map_flops(n->prim) * MIN_OF(out, x[n->out[0].i].eff);
+		return cost_is_joined(g, n) ? 0 : map_flops(n->prim) * MIN_OF(out, x[n->out[0].i].eff);
 	case CLASS_REDUCE:
 		if (prim_info[n->prim].shape == SHAPE_WINDOW) /* sums of neighbouring windows share */
 			return share >= 1 ? 0.5 * MIN_OF(made, all_taps(g, n, &touched)) : 0;

@@ -13,6 +13,8 @@ struct need {            /* of a tensor */
 /* One of each tensor; all zero before. */
 void cost_needs(const struct graph *g, struct need *x);
 
+/* Is this the tanh of a softplus?  Text and count have one function for both (k_tanh_softplus_f32). */
+bool cost_is_joined(const struct graph *g, const struct node *n);
 /* Operations of a primitive whose results are needed so. */
 double cost_needed_flops(const struct graph *g, const struct node *n, const struct need *x, bool winograd);
 /* Multiply-adds, counted as two, of the results that are needed for certain; winograd: a fourth of those that

@@ -5,7 +5,7 @@
  *   direct       products, in whole vectors of columns, and a store of each result
  *   wide         of few columns: the window's row is columns too, whose sums are stored, then added up
  *   Winograd's   products of whole tiles; maps before and behind; a store of each element that tiles are cut
- *                from, each mapped one, each sum and each result
+ *                from, each mapped one, each sum, and each result that there is (not a tile's rest)
  *
  * A store of a vector takes as long as two multiply-adds of one on the cores that are known (one vector of 64
  * bytes in two cycles beside one multiply-add a cycle, or one in a cycle beside two); of 2,400 measured
@@ -126,7 +126,8 @@ wino_flops(const struct linear *l, const struct wino_form *f)
 
 	return form_tiles(&l->made, f->m) *
 	    (2 * p * p * c_in * c_out + c_in * (f->in + store * (p * p + f->m * f->m)) +
-		c_out * (f->out + store * p * p + through * f->m * f->m));
+		c_out * (f->out + store * p * p)) +
+	    through * l->results * c_out / fmax((double)form_extent(&l->made, 3), 1);
 }
 
 /* A generated kernel has a stage of its own for it, which makes all results whoever reads them, unless its
