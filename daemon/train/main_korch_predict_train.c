@@ -14,7 +14,7 @@ read_rows(struct arena *a, const struct opts *o, struct train_set *set, struct e
 	const char *own = opt_text(o, OPT_train_own);
 	struct bytes file;
 
-	if (o->n_args == 0 && !own[0] && !opt_flag(o, OPT_train_shipped))
+	if (o->n_args == 0 && !own[0] && !opt_n(o, OPT_train_teach) && !opt_flag(o, OPT_train_shipped))
 		return err_set(
 		    e, ERR_USAGE, "which rows? name exports of the cache, as korch-cache export writes them");
 	if (opt_flag(o, OPT_train_shipped) && !train_rows_add_shipped(a, set, e))
@@ -22,6 +22,10 @@ read_rows(struct arena *a, const struct opts *o, struct train_set *set, struct e
 	for (uint32_t i = 0; i < o->n_args; i++)
 		if (!os_read_file(os_real(), a, o->args[i], MOST_EXPORT, &file, e) ||
 		    !train_rows_add(a, set, o->args[i], file, e))
+			return false;
+	for (uint32_t i = 0; i < opt_n(o, OPT_train_teach); i++)
+		if (!os_read_file(os_real(), a, o->value[OPT_train_teach].v[i], MOST_EXPORT, &file, e) ||
+		    !train_rows_teach(a, set, o->value[OPT_train_teach].v[i], file, e))
 			return false;
 	if (own[0] &&
 	    (!os_read_file(os_real(), a, own, MOST_EXPORT, &file, e) ||

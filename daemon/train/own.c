@@ -179,9 +179,12 @@ own_check(const struct train_set *set, const struct fit *how, const struct predi
 bool
 train_rows_add_shipped(struct arena *a, struct train_set *set, struct err *e)
 {
-	for (const struct train_shipped *x = train_shipped; x->name; x++)
-		if (!train_rows_add(
-			a, set, x->name, (struct bytes){x->first, (size_t)(x->last - x->first)}, e))
+	for (const struct train_shipped *x = train_shipped; x->name; x++) {
+		struct bytes file = {x->first, (size_t)(x->last - x->first)};
+
+		if (x->is_taught ? !train_rows_teach(a, set, x->name, file, e)
+				 : !train_rows_add(a, set, x->name, file, e))
 			return false;
+	}
 	return true;
 }

@@ -9,6 +9,7 @@
 extern const struct train_shipped {
 	const char *name;
 	const uint8_t *first, *last;
+	bool is_taught;
 } train_shipped[];
 bool train_rows_add_shipped(struct arena *a, struct train_set *set, struct err *e) MUST_CHECK;
 

@@ -58,7 +58,7 @@ train_row_flatten(struct arena *a, struct train_row *row)
 }
 struct source {
 	const char *name;
-	bool is_own;
+	bool is_own, is_taught;
 };
 
 /* False: a row that says nothing of this generator's kernels; counted. */
@@ -108,7 +108,7 @@ add_spec_rows(struct arena *a, struct train_set *set, const struct source *from,
 	for (uint32_t i = 0; ok && i < n; i++) {
 		const struct m_measurement *m = &x->rows[rows[i]];
 		const struct m_env *env = &x->envs[x->env_of[rows[i]]];
-		struct train_row row = {.is_own = from->is_own};
+		struct train_row row = {.is_own = from->is_own, .is_taught = from->is_taught};
 
 		if (m->threads == 0 || m->threads > 65536 || !heat_is_word(m->heat))
 			ok = err_set(e, ERR_FORMAT, "a measurement with numbers out of range");
@@ -146,13 +146,19 @@ add_rows(struct arena *a, struct train_set *set, const struct source *from, stru
 bool
 train_rows_add(struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e)
 {
-	return add_rows(a, set, &(struct source){name, false}, file, e);
+	return add_rows(a, set, &(struct source){.name = name}, file, e);
 }
 
 bool
 train_rows_add_own(struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e)
 {
-	return add_rows(a, set, &(struct source){name, true}, file, e);
+	return add_rows(a, set, &(struct source){.name = name, .is_own = true}, file, e);
+}
+
+bool
+train_rows_teach(struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e)
+{
+	return add_rows(a, set, &(struct source){.name = name, .is_taught = true}, file, e);
 }
 
 float

@@ -19,6 +19,8 @@ struct train_row {
 	bool is_best;   /* the fastest schedule of its spec there */
 	bool is_own;    /* of the device class that is trained for, from its own store */
 	bool is_older;  /* of another generator: what it ran is not what is generated now, though nearly so */
+	bool is_taught; /* of generated graphs, which resemble each other: learned from, and no measure of how
+	                   far off predictions are for a network */
 	int64_t wall_ns; /* when it was measured */
 };
 /* How much a row counts: those of the class itself four times as what others measured elsewhere; of another
@@ -52,6 +54,9 @@ void train_row_flatten(struct arena *a, struct train_row *row);
 /* The same of the device class that is trained for: they weigh more, and rows of another generator epoch join
  * where spec and schedule still read. */
 bool train_rows_add_own(
+    struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
+/* The same of generated graphs (korch-make-model blocks). */
+bool train_rows_teach(
     struct arena *a, struct train_set *set, const char *name, struct bytes file, struct err *e) MUST_CHECK;
 /* The set without the rows that are out, in a; what it points to is shared. */
 struct train_set train_set_without(struct arena *a, const struct train_set *set, const bool *is_out);

@@ -122,19 +122,31 @@ train_left_out(
 	return ok;
 }
 
-/* By what the left-out models' kernels are off, once for each of them. */
+/* Is every row of generated graphs?  Then there is no better measure than those. */
+static bool
+all_taught(const struct train_set *set)
+{
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		if (!set->rows[i].is_taught)
+			return false;
+	return true;
+}
+
+/* By what the left-out models' kernels are off, once for each of them.  Generated graphs say nothing there:
+ * of 86 models 61 were such, and 85 % of a network's kernels lay in intervals of 90. */
 static void
 fit_interval(const struct train_set *set, enum predict_head head, const float *value, struct interval *out)
 {
 	struct arena tmp = {0};
 	struct residual *r = NEW_ARRAY(&tmp, struct residual, MAX_OF(set->n_rows, 1u));
 	struct train_part all = {head, NULL};
+	bool takes_all = all_taught(set);
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < set->n_rows; i++) {
 		const struct train_row *row = &set->rows[i];
 
-		if (train_takes(set, &all, i))
+		if (train_takes(set, &all, i) && (takes_all || !row->is_taught))
 			r[n++] = (struct residual){
 			    .bound_ns = row->sample.work_ns,
 			    .off = row->log_ratio - (double)value[i],
@@ -173,13 +185,14 @@ model_rows(struct arena *a, const struct train_set *set, const struct predictor 
     uint32_t model, uint32_t env)
 {
 	struct sure_model out = {.rows = NEW_ARRAY(a, struct sure_spec, MAX_OF(set->n_rows, 1u))};
+	bool takes_all = all_taught(set);
 
 	for (uint32_t i = 0; i < set->n_rows; i++) {
 		const struct train_row *row = &set->rows[i];
 		struct sure_spec *s = &out.rows[out.n];
 		struct prediction x;
 
-		if (row->model != model || row->env != env || !row->is_best)
+		if (row->model != model || row->env != env || !row->is_best || (row->is_taught && !takes_all))
 			continue;
 		predict_kernel(p, &row->plain, &x);
 		*s = (struct sure_spec){

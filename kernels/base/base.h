@@ -194,7 +194,13 @@ int hash_cmp(const struct hash *a, const struct hash *b);
 void hash_hex(const struct hash *h, char out[65]);
 bool hash_of_hex(struct str hex, struct hash *out);
 /* Fast, not for identity: tables and canonical ordering. */
-uint64_t mix64(uint64_t x);
+static inline uint64_t
+mix64(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
 uint64_t hash64(const void *p, size_t n, uint64_t seed);
 
 /* ---- random numbers ----------------------------------------------------------------- */

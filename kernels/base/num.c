@@ -147,14 +147,6 @@ bitset_next(const struct bitset *b, uint32_t from)
 }
 
 uint64_t
-mix64(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
-}
-
-uint64_t
 hash64(const void *p, size_t n, uint64_t seed)
 {
 	const uint8_t *b = p;

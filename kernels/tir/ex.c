@@ -103,36 +103,20 @@ ex_same(const struct ex *p, const struct ex *q)
 	return memcmp(p->arg, q->arg, p->n_arg * sizeof(p->arg[0])) == 0;
 }
 
-static void
-rehash(struct tx *x)
-{
-	uint32_t cap = x->ex_slots ? x->ex_slots * 2 : 1024;
-	uint32_t *slot = NEW_ARRAY(x->arena, uint32_t, cap);
-
-	for (uint32_t i = 0; i < x->n_ex; i++) {
-		uint32_t k = (uint32_t)ex_hash(&x->ex[i]) & (cap - 1);
-
-		while (slot[k])
-			k = (k + 1) & (cap - 1);
-		slot[k] = i + 1;
-	}
-	x->ex_slot = slot;
-	x->ex_slots = cap;
-}
-
 /* A node that reads nothing has no place: `at` is set by ex_load alone. */
 static ex_id
 intern(struct tx *x, struct ex n)
 {
+	struct tx_table *t = &x->ex_met;
+	uint32_t hash, k;
+
 	if (n.kind != EX_READ)
 		n.at = IXV_NONE;
-	if (x->n_ex * 2 >= x->ex_slots)
-		rehash(x);
-	uint32_t k = (uint32_t)ex_hash(&n) & (x->ex_slots - 1);
-
-	for (; x->ex_slot[k]; k = (k + 1) & (x->ex_slots - 1))
-		if (ex_same(&x->ex[x->ex_slot[k] - 1], &n))
-			return x->ex_slot[k] - 1;
+	hash = (uint32_t)ex_hash(&n);
+	tx_table_room(x->arena, t, x->n_ex);
+	for (k = hash & (t->n - 1); t->slot[k].id; k = (k + 1) & (t->n - 1))
+		if (t->slot[k].hash == hash && ex_same(&x->ex[t->slot[k].id - 1], &n))
+			return t->slot[k].id - 1;
 	n.size = 1;
 	for (uint32_t i = 0; i < n.n_arg; i++) {
 		const struct ex *a = ex_get(x, n.arg[i]);
@@ -142,7 +126,7 @@ intern(struct tx *x, struct ex n)
 	}
 	GROW(x->arena, x->ex, x->n_ex, x->cap_ex);
 	x->ex[x->n_ex] = n;
-	x->ex_slot[k] = ++x->n_ex;
+	t->slot[k] = (struct tx_slot){.id = ++x->n_ex, .hash = hash};
 	return x->n_ex - 1;
 }
 

@@ -13,8 +13,8 @@ ix_hash(const struct ix *n)
 	uint64_t h = mix64((uint64_t)n->kind ^ (uint64_t)n->c * 31);
 
 	h = mix64(h ^ ((uint64_t)n->a << 32 | n->b));
-	if (n->n_terms)
-		h = hash64(n->terms, n->n_terms * sizeof(*n->terms), h);
+	for (uint32_t k = 0; k < n->n_terms; k++)
+		h = mix64(h ^ (uint64_t)n->terms[k].coef * 31 ^ n->terms[k].atom);
 	if (n->kind == IX_VALUE)
 		h = mix64(h ^ (uint64_t)n->lo * 7 ^ (uint64_t)n->hi);
 	return h;
@@ -27,41 +27,27 @@ ix_same(const struct ix *p, const struct ix *q)
 		return false;
 	if (p->kind == IX_VALUE && (p->lo != q->lo || p->hi != q->hi))
 		return false;
-	return p->n_terms == 0 || memcmp(p->terms, q->terms, p->n_terms * sizeof(*p->terms)) == 0;
-}
-
-static void
-rehash(struct tx *x)
-{
-	uint32_t cap = x->ix_slots ? x->ix_slots * 2 : 1024;
-	uint32_t *slot = NEW_ARRAY(x->arena, uint32_t, cap);
-
-	for (uint32_t i = 0; i < x->n_ix; i++) {
-		uint32_t k = (uint32_t)ix_hash(&x->ix[i]) & (cap - 1);
-
-		while (slot[k])
-			k = (k + 1) & (cap - 1);
-		slot[k] = i + 1;
-	}
-	x->ix_slot = slot;
-	x->ix_slots = cap;
+	for (uint32_t k = 0; k < p->n_terms; k++)
+		if (p->terms[k].coef != q->terms[k].coef || p->terms[k].atom != q->terms[k].atom)
+			return false;
+	return true;
 }
 
 static ix_id
 intern(struct tx *x, const struct ix *n)
 {
-	if (x->n_ix * 2 >= x->ix_slots)
-		rehash(x);
-	uint32_t k = (uint32_t)ix_hash(n) & (x->ix_slots - 1);
+	struct tx_table *t = &x->ix_met;
+	uint32_t hash = (uint32_t)ix_hash(n), k;
 
-	for (; x->ix_slot[k]; k = (k + 1) & (x->ix_slots - 1))
-		if (ix_same(&x->ix[x->ix_slot[k] - 1], n))
-			return x->ix_slot[k] - 1;
+	tx_table_room(x->arena, t, x->n_ix);
+	for (k = hash & (t->n - 1); t->slot[k].id; k = (k + 1) & (t->n - 1))
+		if (t->slot[k].hash == hash && ix_same(&x->ix[t->slot[k].id - 1], n))
+			return t->slot[k].id - 1;
 	GROW(x->arena, x->ix, x->n_ix, x->cap_ix);
 	x->ix[x->n_ix] = *n;
 	if (n->n_terms)
 		x->ix[x->n_ix].terms = arena_dup(x->arena, n->terms, n->n_terms * sizeof(*n->terms));
-	x->ix_slot[k] = ++x->n_ix;
+	t->slot[k] = (struct tx_slot){.id = ++x->n_ix, .hash = hash};
 	return x->n_ix - 1;
 }
 
@@ -118,12 +104,19 @@ ix_is_axis(const struct tx *x, ix_id i, axis_id *a)
 }
 
 /* ---- sums ------------------------------------------------------------------------------ */
-/* A sum under construction. */
+/* A sum under construction; begins with lin_start(). */
 struct lin {
 	int64_t base;
-	struct ix_term t[IX_MAX_TERMS];
 	uint32_t n;
+	struct ix_term t[IX_MAX_TERMS]; /* n of them; the rest holds nothing */
 };
+
+static void
+lin_start(struct lin *l, int64_t base)
+{
+	l->base = base;
+	l->n = 0;
+}
 
 static void
 lin_term(struct lin *l, int64_t coef, ix_id atom)
@@ -163,13 +156,11 @@ lin_add(struct lin *l, const struct tx *x, ix_id i, int64_t coef)
 		lin_term(l, coef * n->terms[k].coef, n->terms[k].atom);
 }
 
-static struct lin
-lin_of(const struct tx *x, ix_id i)
+static void
+lin_of(struct lin *l, const struct tx *x, ix_id i)
 {
-	struct lin l = {0};
-
-	lin_add(&l, x, i, 1);
-	return l;
+	lin_start(l, 0);
+	lin_add(l, x, i, 1);
 }
 
 static void
@@ -231,8 +222,9 @@ lin_make(struct tx *x, struct lin *l)
 ix_id
 ix_add(struct tx *x, ix_id a, ix_id b)
 {
-	struct lin l = lin_of(x, a);
+	struct lin l;
 
+	lin_of(&l, x, a);
 	lin_add(&l, x, b, 1);
 	return lin_make(x, &l);
 }
@@ -240,8 +232,9 @@ ix_add(struct tx *x, ix_id a, ix_id b)
 ix_id
 ix_addc(struct tx *x, ix_id a, int64_t c)
 {
-	struct lin l = lin_of(x, a);
+	struct lin l;
 
+	lin_of(&l, x, a);
 	l.base += c;
 	return lin_make(x, &l);
 }
@@ -249,8 +242,9 @@ ix_addc(struct tx *x, ix_id a, int64_t c)
 ix_id
 ix_mulc(struct tx *x, ix_id a, int64_t c)
 {
-	struct lin l = {0};
+	struct lin l;
 
+	lin_start(&l, 0);
 	lin_add(&l, x, a, c);
 	return lin_make(x, &l);
 }
@@ -279,9 +273,8 @@ gcd(int64_t a, int64_t b)
 static void
 split_multiples(const struct lin *l, int64_t c, struct lin *quot, struct lin *rest)
 {
-	*quot = *rest = (struct lin){0};
-	quot->base = floor_div(l->base, c);
-	rest->base = l->base - quot->base * c;
+	lin_start(quot, floor_div(l->base, c));
+	lin_start(rest, l->base - quot->base * c);
 	for (uint32_t k = 0; k < l->n; k++) {
 		int64_t f = l->t[k].coef, q = floor_div(f, c);
 
@@ -296,8 +289,8 @@ split_multiples(const struct lin *l, int64_t c, struct lin *quot, struct lin *re
 static void
 split_by(const struct lin *l, int64_t g, struct lin *big, struct lin *small)
 {
-	*big = (struct lin){.base = floor_div(l->base, g)};
-	*small = (struct lin){.base = l->base - floor_div(l->base, g) * g};
+	lin_start(big, floor_div(l->base, g));
+	lin_start(small, l->base - big->base * g);
 	for (uint32_t k = 0; k < l->n; k++) {
 		if (l->t[k].coef % g == 0)
 			lin_term(big, l->t[k].coef / g, l->t[k].atom);
@@ -306,13 +299,31 @@ split_by(const struct lin *l, int64_t g, struct lin *big, struct lin *small)
 	}
 }
 
+/* Is what g does not divide, and the rest of the base, from 0 to g - 1? */
+static bool
+fits_below(const struct tx *x, const struct lin *l, int64_t g)
+{
+	int64_t lo = l->base - floor_div(l->base, g) * g, hi = lo;
+
+	for (uint32_t k = 0; k < l->n; k++) {
+		const struct ix *a = ix_get(x, l->t[k].atom);
+		int64_t c = l->t[k].coef;
+
+		if (c % g == 0)
+			continue;
+		lo += c > 0 ? c * a->lo : c * a->hi;
+		hi += c > 0 ? c * a->hi : c * a->lo;
+	}
+	return lo >= 0 && hi < g;
+}
+
 /* l = g * big + small with g | c, g > 1 and 0 <= small < g for the largest such g; then
  *   floor(l / c) = floor(big / (c/g))     l mod c = g * (big mod (c/g)) + small
  * g == 1 where there is none. */
 static int64_t
 split_factor(const struct tx *x, const struct lin *l, int64_t c, struct lin *big, struct lin *small)
 {
-	int64_t best = 1, lo, hi;
+	int64_t best = 1;
 
 	for (uint32_t k = 0; k < l->n; k++) {
 		int64_t g = gcd(c, l->t[k].coef);
@@ -321,11 +332,7 @@ split_factor(const struct tx *x, const struct lin *l, int64_t c, struct lin *big
 		for (uint32_t m = k; m < l->n; m++) {
 			int64_t d = gcd(g, l->t[m].coef);
 
-			if (d <= best)
-				continue;
-			split_by(l, d, big, small);
-			lin_range(x, small, &lo, &hi);
-			if (lo >= 0 && hi < d)
+			if (d > best && fits_below(x, l, d))
 				best = d;
 		}
 	}
@@ -352,13 +359,14 @@ div_atom(struct tx *x, ix_id rest, int64_t c)
 ix_id
 ix_div(struct tx *x, ix_id i, int64_t c)
 {
-	struct lin l = lin_of(x, i), quot, rest;
+	struct lin l, quot, rest;
 	int64_t lo, hi;
 
 	if (c == 1)
 		return i;
 	if (c <= 0)
 		bug("index divided by %lld", (long long)c);
+	lin_of(&l, x, i);
 	split_multiples(&l, c, &quot, &rest);
 	lin_range(x, &rest, &lo, &hi);
 	if (floor_div(lo, c) == floor_div(hi, c)) {
@@ -394,13 +402,14 @@ mod_atom(struct tx *x, ix_id rest, int64_t c)
 ix_id
 ix_mod(struct tx *x, ix_id i, int64_t c)
 {
-	struct lin l = lin_of(x, i), quot, rest;
+	struct lin l, quot, rest;
 	int64_t lo, hi;
 
 	if (c <= 0)
 		bug("index modulo %lld", (long long)c);
 	if (c == 1)
 		return ix_const(x, 0);
+	lin_of(&l, x, i);
 	split_multiples(&l, c, &quot, &rest);
 	lin_range(x, &rest, &lo, &hi);
 	if (floor_div(lo, c) == floor_div(hi, c)) {

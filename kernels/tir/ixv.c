@@ -10,41 +10,24 @@ tuple_hash(uint32_t n, const ix_id *i)
 	return hash64(i, n * sizeof(*i), n);
 }
 
-static void
-rehash(struct tx *x)
-{
-	uint32_t cap = x->ixv_slots ? x->ixv_slots * 2 : 256;
-	uint32_t *slot = NEW_ARRAY(x->arena, uint32_t, cap);
-
-	for (uint32_t v = 0; v < x->n_ixv; v++) {
-		uint32_t k = (uint32_t)tuple_hash(x->ixv[v].n, x->ixv[v].i) & (cap - 1);
-
-		while (slot[k])
-			k = (k + 1) & (cap - 1);
-		slot[k] = v + 1;
-	}
-	x->ixv_slot = slot;
-	x->ixv_slots = cap;
-}
-
 ixv_id
 ixv_make(struct tx *x, uint32_t n, const ix_id *i)
 {
+	struct tx_table *t = &x->ixv_met;
+	uint32_t hash = (uint32_t)tuple_hash(n, i), k;
+
 	if (n > IXV_MAX)
 		bug("a tuple of %u indices", n);
-	if (x->n_ixv * 2 >= x->ixv_slots)
-		rehash(x);
-	uint32_t k = (uint32_t)tuple_hash(n, i) & (x->ixv_slots - 1);
+	tx_table_room(x->arena, t, x->n_ixv);
+	for (k = hash & (t->n - 1); t->slot[k].id; k = (k + 1) & (t->n - 1)) {
+		const struct ixv *v = &x->ixv[t->slot[k].id - 1];
 
-	for (; x->ixv_slot[k]; k = (k + 1) & (x->ixv_slots - 1)) {
-		const struct ixv *v = &x->ixv[x->ixv_slot[k] - 1];
-
-		if (v->n == n && (n == 0 || memcmp(v->i, i, n * sizeof(*i)) == 0))
-			return x->ixv_slot[k] - 1;
+		if (t->slot[k].hash == hash && v->n == n && (n == 0 || memcmp(v->i, i, n * sizeof(*i)) == 0))
+			return t->slot[k].id - 1;
 	}
 	GROW(x->arena, x->ixv, x->n_ixv, x->cap_ixv);
 	x->ixv[x->n_ixv] = (struct ixv){.n = n, .i = n ? arena_dup(x->arena, i, n * sizeof(*i)) : NULL};
-	x->ixv_slot[k] = ++x->n_ixv;
+	t->slot[k] = (struct tx_slot){.id = ++x->n_ixv, .hash = hash};
 	return x->n_ixv - 1;
 }
 

@@ -4,18 +4,28 @@
 
 #include "expr.h"
 
+/* What has been met, by hash, with its number from 1 on; 0: free.  Half of the slots at most are taken. */
+struct tx_table {
+	struct tx_slot {
+		uint32_t id, hash;
+	} * slot;
+	uint32_t n; /* a power of two */
+};
+/* Room for one more than n entries. */
+void tx_table_room(struct arena *a, struct tx_table *t, uint32_t n);
+
 struct tx {
 	struct arena *arena;
 	bool strict; /* the sign of a zero matters */
 	struct ix *ix;
 	uint32_t n_ix, cap_ix;
-	uint32_t *ix_slot, ix_slots;
+	struct tx_table ix_met;
 	struct ixv *ixv;
 	uint32_t n_ixv, cap_ixv;
-	uint32_t *ixv_slot, ixv_slots;
+	struct tx_table ixv_met;
 	struct ex *ex;
 	uint32_t n_ex, cap_ex;
-	uint32_t *ex_slot, ex_slots;
+	struct tx_table ex_met;
 	struct axis *axis;
 	uint32_t n_axis, cap_axis;
 };

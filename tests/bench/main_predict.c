@@ -495,6 +495,41 @@ plot(const char *path, const struct result *r)
 	arena_fini(&tmp);
 }
 
+/* Those of rows that ran on so many threads. */
+static struct result
+of_threads(struct arena *a, const struct train_set *set, const struct result *r, uint32_t threads)
+{
+	struct result out = new_result(a, r->n + 1);
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (set->envs[set->rows[r->row[i]].env].threads != threads)
+			continue;
+		for (int w = 0; w < WAYS; w++)
+			out.ratio[w][out.n] = r->ratio[w][i];
+		out.bound[out.n] = r->bound[i];
+		out.truth[out.n] = r->truth[i];
+		out.low[out.n] = r->low[i];
+		out.high[out.n] = r->high[i];
+		out.row[out.n++] = r->row[i];
+	}
+	return out;
+}
+
+static void
+table_by_threads(struct arena *a, const struct train_set *set, const char *what, const struct result *r)
+{
+	static const char *const how_many[] = {"one thread", "two threads"};
+
+	for (uint32_t t = 0; t < COUNT_OF(how_many); t++) {
+		struct result part = of_threads(a, set, r, t + 1);
+
+		if (part.n == 0)
+			continue;
+		print_table(arena_printf(a, "%s, from 10 us up, %s", what, how_many[t]), &part, 1e4);
+		print_coverage(&part, 1e4);
+	}
+}
+
 static bool
 tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
 {
@@ -505,7 +540,8 @@ tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const cha
 	    fit_method());
 	if (!by_model(a, set, n_asked, HEAD_KERNEL, &r, e))
 		return false;
-	print_table("Another model, best schedule of a kernel, from 10 us up", &r, 1e4);
+	table_by_threads(a, set, "Another model, best schedule of a kernel", &r);
+	print_table("Both", &r, 1e4);
 	print_coverage(&r, 1e4);
 	print_table("The same, all sizes", &r, 0);
 	print_coverage(&r, 0);
@@ -513,10 +549,10 @@ tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const cha
 		plot(svg, &r);
 	if (!by_spec(a, set, n_asked, &r, e))
 		return false;
-	print_table("Other kernels of the same models, from 10 us up", &r, 1e4);
+	table_by_threads(a, set, "Other kernels of the same models", &r);
 	if (!by_model(a, set, n_asked, HEAD_SCHEDULE, &r, e))
 		return false;
-	print_table("Another model, each schedule, from 10 us up", &r, 1e4);
+	table_by_threads(a, set, "Another model, each schedule", &r);
 	print_scores(set, &r);
 	print_coverage(&r, 1e4);
 	for (int sees = 0; sees < 2; sees++) {
@@ -586,7 +622,8 @@ main(int argc, char **argv)
 			svg = argv[++i];
 		else
 			ok = os_read_file(os_real(), &a, argv[i], MOST_EXPORT, &file, &e) &&
-			    train_rows_add(&a, &set, argv[i], file, &e);
+			    (n_asked == UINT32_MAX ? train_rows_add(&a, &set, argv[i], file, &e)
+						   : train_rows_teach(&a, &set, argv[i], file, &e));
 	}
 	train_rows_end(&set);
 	if (ok && set.n_rows == 0)

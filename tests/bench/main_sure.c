@@ -1,7 +1,8 @@
-/* tests/bench/main_sure.c: bench-sure [--jobs N] EXPORT...: does "within so many percent of the best over all
- * candidates with 95 % confidence" hold?  For each model the predictor, the quantiles and how far down they
- * are taken (daemon/train/sure.h) come from the other models; jobs of the model's own rows are made up,
- * searched, and what would be claimed is compared with the true best.  Beside it the same with medians. */
+/* tests/bench/main_sure.c: bench-sure [--jobs N] EXPORT... [--teach EXPORT...]: does "within so many percent
+ * of the best over all candidates with 95 % confidence" hold?  For each model the predictor, the quantiles
+ * and how far down they are taken (daemon/train/sure.h) come from the other models; jobs of the model's own
+ * rows are made up, searched, and what would be claimed is compared with the true best.  Beside it the same
+ * with medians. */
 #include "../../daemon/train/train.h"
 
 #include <stdio.h>
@@ -93,23 +94,29 @@ run(struct arena *a, int n_files, char **files, uint32_t n_jobs, struct err *e)
 {
 	struct train_set set = {0};
 	struct tally all = {0};
-	uint32_t each;
+	uint32_t each, n_asked = UINT32_MAX;
 
 	for (int i = 0; i < n_files; i++) {
 		struct bytes file;
 
+		if (strcmp(files[i], "--teach") == 0) {
+			n_asked = set.n_models;
+			continue;
+		}
 		if (!os_read_file(os_real(), a, files[i], MOST_EXPORT, &file, e) ||
-		    !train_rows_add(a, &set, files[i], file, e))
+		    (n_asked == UINT32_MAX ? !train_rows_add(a, &set, files[i], file, e)
+					   : !train_rows_teach(a, &set, files[i], file, e)))
 			return false;
 	}
 	train_rows_end(&set);
-	if (set.n_models < 2)
+	n_asked = MIN_OF(n_asked, set.n_models);
+	if (n_asked < 2)
 		return err_set(e, ERR_USAGE, "rows of two models or more are wanted");
-	each = (n_jobs + set.n_models - 1) / set.n_models;
-	all.within = NEW_ARRAY(a, double, (size_t)each *set.n_models);
+	each = (n_jobs + n_asked - 1) / n_asked;
+	all.within = NEW_ARRAY(a, double, (size_t)each *n_asked);
 	printf("| model | kernels | factor | jobs | held, %% | with medians | said: within %%, quartiles |\n"
 	       "|---|---|---|---|---|---|---|\n");
-	for (uint32_t m = 0; m < set.n_models; m++)
+	for (uint32_t m = 0; m < n_asked; m++)
 		if (!bench_model(&set, m, each, &all, e))
 			return false;
 	printf("| all | | | ");
