@@ -90,8 +90,9 @@ matmul_waste(const struct linear *l)
 		form_waste((double)a->dim[a->rank - 1], l->lanes)));
 }
 
-/* Of a library's call nothing is known but its products: 384 channels to 3 take a third of what whole vectors
- * of 3 columns would. */
+/* A convolution of few products that is no anchor may be part of an expression, whose vectors lie along
+ * anything. Of a library's call nothing is known but its products: 384 channels to 3 take a third of what
+ * whole vectors of 3 columns would. */
 static double
 direct_flops(const struct linear *l)
 {
@@ -103,7 +104,7 @@ direct_flops(const struct linear *l)
 	if (l->n->prim != PRIM_conv)
 		return narrow_flops(l, l->is_generated ? matmul_waste(l) : 1);
 	if (groups == 1 && l->is_generated)
-		return conv_flops(l);
+		return node_is_anchor(l->g, l->n) ? conv_flops(l) : narrow_flops(l, 1);
 	return narrow_flops(l, l->is_generated && (double)groups == c ? form_waste(c, l->lanes) : 1);
 }
 
