@@ -17,7 +17,8 @@
 #include <cmocka.h>
 
 static struct predictor predictor;
-static double spread; /* of a schedule's time about what is predicted */
+static uint64_t world; /* of those times */
+static double spread;  /* of a schedule's time about what is predicted */
 
 /* The middle of what training saw. */
 static double
@@ -302,7 +303,7 @@ candy_of(struct desk *d, int64_t size)
 static int64_t
 as_at_other_sizes(struct desk *d, const struct spec *s, struct str heat, struct str schedule)
 {
-	uint64_t h = hash64(s->structure.b, sizeof(s->structure.b), 7);
+	uint64_t h = hash64(s->structure.b, sizeof(s->structure.b), world);
 	double own, way;
 
 	for (uint32_t i = 0; i < s->g.n_inputs; i++) {
@@ -316,16 +317,15 @@ as_at_other_sizes(struct desk *d, const struct spec *s, struct str heat, struct 
 	return (int64_t)((double)predicted_ns(d, s, heat, schedule) * exp(spread * (own + way)));
 }
 
-/* A model at another resolution: what was measured at the first one names the plan, and the schedules of its
- * kernels.  Two thirds of what a search asks for that begins with nothing are enough, and the plan is as
- * good. */
-static void
-another_resolution(void **state)
+/* ln of the plan's time over that of a search that begins with nothing; how many schedules either asked for.
+ */
+static double
+loss_at_another_resolution(uint32_t *n_ways, uint32_t *n_fresh)
 {
 	struct desk d, fresh;
 	struct plan plan, alone;
+	double loss;
 
-	(void)state;
 	open_known_device(&d);
 	open_known_device(&fresh);
 	spread = 0.4;
@@ -338,10 +338,29 @@ another_resolution(void **state)
 	fresh.model = candy_of(&fresh, 112);
 	(void)desk_job(&d, 3600 * SECOND, false, &plan);
 	(void)desk_job(&fresh, 3600 * SECOND, false, &alone);
-	assert_true((double)plan.latency_ns <= 1.02 * (double)alone.latency_ns);
-	assert_true(d.n_ways * 10 <= fresh.n_ways * 9);
+	*n_ways += d.n_ways;
+	*n_fresh += fresh.n_ways;
+	loss = log((double)plan.latency_ns / (double)alone.latency_ns);
 	desk_close(&fresh);
 	desk_close(&d);
+	return loss;
+}
+
+/* A model at another resolution: what was measured at the first one names the plan, and the schedules of its
+ * kernels.  Nine tenths of what a search asks for that begins with nothing are enough, and the plan is as
+ * good: in the middle of some worlds, as in any one of them luck decides about a tenth. */
+static void
+another_resolution(void **state)
+{
+	enum { WORLDS = 4 };
+	uint32_t n_ways = 0, n_fresh = 0;
+	double loss = 0;
+
+	(void)state;
+	for (world = 7; world < 7 + WORLDS; world++)
+		loss += loss_at_another_resolution(&n_ways, &n_fresh) / WORLDS;
+	assert_true(loss <= log(1.02));
+	assert_true(n_ways * 10 <= n_fresh * 9);
 }
 
 /* What the plan for nothing takes where every third of what was measured of other extents is so many times
