@@ -347,7 +347,8 @@ choose_reference(struct field *f)
 {
 	enum { SWEPT_SHARE = 4 };
 	const struct graph *g = &f->r->spec->g;
-	double flops = 0, bytes = 0, last = (double)f->r->calibration->hw.level_bytes[2];
+	const int64_t *level = f->r->calibration->hw.level_bytes;
+	double flops = 0, bytes = 0, last = (double)MAX_OF(level[1], level[2]); /* some have no third */
 
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		flops += node_flops(g, &g->nodes[i]);
