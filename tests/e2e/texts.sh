@@ -27,6 +27,11 @@ for words in "another text" "only old" "only new"; do
 done
 echo "no hash" >"$tmp/two"
 bench-texts compare "$tmp/one" "$tmp/two" >"$tmp/out" 2>&1 && bad "read a list that is none" || ok
+# Two empty lists are equal; beside another, an empty one lacks all.
+: >"$tmp/none"
+bench-texts compare "$tmp/none" "$tmp/none" >"$tmp/out" 2>&1 && ok || bad "two empty lists: $(cat "$tmp/out")"
+bench-texts compare "$tmp/one" "$tmp/none" >"$tmp/out" 2>&1
+[ $? = 1 ] && grep -q '^only old' "$tmp/out" && ok || bad "beside an empty list: $(cat "$tmp/out")"
 
 bench-texts time --count=1 --turns=1 --step=7 --effort=2 $models >"$tmp/out" 2>"$tmp/err" && ok || bad "$(cat "$tmp/out" "$tmp/err")"
 grep -q "^conv .* 0 " "$tmp/out" && ok || bad "$(cat "$tmp/out")"

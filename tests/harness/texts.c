@@ -162,9 +162,10 @@ by_kernel(const void *a, const void *b)
 static struct text_row *
 sorted(const struct texts *t)
 {
-	struct text_row *r = arena_dup(t->a, t->row, MAX_OF(t->n, 1u) * sizeof *r);
+	struct text_row *r = t->n ? arena_dup(t->a, t->row, t->n * sizeof *r) : NULL;
 
-	qsort(r, t->n, sizeof *r, by_kernel);
+	if (t->n)
+		qsort(r, t->n, sizeof *r, by_kernel);
 	return r;
 }
 
