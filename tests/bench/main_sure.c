@@ -138,7 +138,7 @@ main(int argc, char **argv)
 		first = 3;
 	}
 	if (!ok || first >= argc) {
-		fprintf(stderr, "bench-sure [--jobs N] EXPORT...\n");
+		fprintf(stderr, "bench-sure [--jobs N] EXPORT... [--teach EXPORT...]\n");
 		return 2;
 	}
 	ok = run(&a, argc - first, argv + first, (uint32_t)n_jobs, &e);
