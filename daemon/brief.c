@@ -173,6 +173,7 @@ planner_ended(void *self, int status, int signal)
 	struct str line = last_line(j->last_words);
 
 	j->planner = NULL;
+	generate_stop(j);
 	if (j->n_words_line)
 		say_line(j);
 	if (!j->is_ended && !job_state_is_over(j->state)) {

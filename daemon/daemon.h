@@ -67,8 +67,8 @@ struct job {
 	bool is_told, is_unsaved;            /* clients know its end; the store has an older state */
 	int64_t saved_ns;                    /* when that was tried last */
 	/* while planning */
-	struct child *planner;
-	struct m_env env; /* lives in env_arena */
+	struct child *planner, *generator; /* generator: korch-generate, while it works for this planner */
+	struct m_env env;                  /* lives in env_arena */
 	struct arena env_arena;
 	int64_t env_id;
 	struct hash model; /* digest of the model file */

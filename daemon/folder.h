@@ -28,5 +28,7 @@ void planner_give_built(struct daemon *d, struct job *j, const struct m_build_ha
 /* ---- generate.c */
 /* Texts for a device that is not here; the planner gets its answer as of any build. */
 void generate_ask(struct daemon *d, struct job *j, const struct m_build_ask *ask);
+/* Who asked is gone: what works for it ends. */
+void generate_stop(struct job *j);
 
 #endif

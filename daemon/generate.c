@@ -15,6 +15,7 @@ enum { MOST_ANSWER = 1 << 20 };
 
 struct generating {
 	struct daemon *daemon;
+	struct child *child;
 	uint64_t job;
 	char *dir, *path; /* the job's; of the description */
 	uint8_t in[MOST_ANSWER];
@@ -83,10 +84,13 @@ generator_ended(void *self, int status, int signal)
 	struct job *j = job_find(g->daemon, g->job);
 	struct m_build_have have;
 	struct err e = {0};
+	bool is_awaited = j && j->generator == g->child;
 
 	(void)status;
 	(void)signal;
-	if (j && j->planner && !job_state_is_over(j->state)) {
+	if (is_awaited)
+		j->generator = NULL;
+	if (is_awaited && j->planner && !job_state_is_over(j->state)) {
 		if (read_answer(g, &have, &e))
 			planner_give_built(g->daemon, j, &have);
 		else
@@ -120,12 +124,19 @@ start(struct generating *g, struct err *e)
 }
 
 void
+generate_stop(struct job *j)
+{
+	if (j->generator)
+		child_kill(j->generator, SIGKILL); /* generator_ended follows, and tells nobody */
+	j->generator = NULL;
+}
+
+void
 generate_ask(struct daemon *d, struct job *j, const struct m_build_ask *ask)
 {
 	struct generating *g = heap_alloc(sizeof(*g));
 	struct msg m = {.type = MSG_build_ask};
 	struct bytes frame;
-	struct child *c;
 	struct err e = {0};
 
 	g->daemon = d;
@@ -133,11 +144,14 @@ generate_ask(struct daemon *d, struct job *j, const struct m_build_ask *ask)
 	g->dir = job_dir(&g->arena, d, j);
 	g->path = arena_printf(&g->arena, "%s/description", folder_made(&g->arena, g->dir));
 	m.build_ask = *ask;
-	c = frame_pack(&g->arena, &m, &frame, &e) ? start(g, &e) : NULL;
-	if (!c) {
+	g->child = frame_pack(&g->arena, &m, &frame, &e) ? start(g, &e) : NULL;
+	if (!g->child) {
 		plan_failed(d, j, e.code, e.msg);
 		arena_fini(&g->arena);
 		free(g);
-	} else if (!child_write(c, frame))
-		child_kill(c, SIGKILL);
+		return;
+	}
+	j->generator = g->child;
+	if (!child_write(g->child, frame))
+		child_kill(g->child, SIGKILL);
 }

@@ -1,4 +1,5 @@
 /* daemon/planner_pipe.c: the pipe to a job's planner: a message to it, and its end. */
+#include "folder.h"
 #include "loop.h"
 
 #include <signal.h>
@@ -6,6 +7,7 @@
 void
 planner_stop(struct job *j)
 {
+	generate_stop(j);
 	if (!j->planner)
 		return;
 	child_forget(j->planner);

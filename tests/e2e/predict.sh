@@ -71,4 +71,19 @@ KORCH_CC=$tmp/no-compiler must 0 'has no machine code \(KORCH_CC' korch-submit "
 must 78 'no machine code' korch-run "$tmp/y.korch" $here
 must 0 'kernels rebuilt' korch-plan rebuild "$tmp/y.korch" $here
 must 0 '' korch-run "$tmp/y.korch" $here --repeat 1
+# What works for a job ends with it: a generator that is held goes when its job is cancelled.
+must 0 '' korch-cache import $farm "$tmp/own.cache"
+job=$(korch-submit "$yolox" $farm --device "$class" --predict --detach -q 2>"$tmp/err") || bad "detached: $(cat "$tmp/err")"
+held=
+for _ in $(seq 3000); do
+	held=$(pgrep -f "korch-generate $tmp/there/") && kill -STOP $held && break
+	sleep 0.01
+done
+[ "$held" ] && ok || bad "no generator was seen"
+korch-jobs cancel "$job" $farm && ok || bad "not cancelled"
+for _ in $(seq 3000); do
+	kill -0 $held 2>/dev/null || break
+	sleep 0.01
+done
+kill -0 $held 2>/dev/null && { bad "the job is cancelled, and its generator is there"; kill -KILL $held; } || ok
 finish
