@@ -14,6 +14,7 @@
 #include "whole.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -488,6 +489,15 @@ decide(struct game *g, const struct m_time_have *have)
 	}
 }
 
+/* In the planner's words (planner.says), a line each: the user is told of the two fastest alone. */
+static void
+say_times(const struct game *g, const struct m_timing *x)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		(void)fprintf(stderr, "of %u plans timed in turns: %s, %.1f us\n", g->n, g->of[i].how,
+		    (double)x[i].median_ns * 1e-3);
+}
+
 static bool
 race(struct game *g, struct err *e)
 {
@@ -504,8 +514,10 @@ race(struct game *g, struct err *e)
 			return false;
 	}
 	t->has_raced = have.n_timings > 0;
-	if (t->has_raced)
+	if (t->has_raced) {
+		say_times(g, have.timings);
 		decide(g, &have);
+	}
 	return true;
 }
 
