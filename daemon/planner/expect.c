@@ -206,14 +206,15 @@ row_of_sibling(const struct tune *t, const struct told *x)
 
 /* What a trained predictor is off by on models that it had not seen, as a standard deviation. */
 static double
-trained_sigma(const struct predictor *p)
+trained_sigma(const struct predictor *p, uint32_t n_threads)
 {
 	const struct interval *v = &p->head[HEAD_KERNEL].interval;
+	uint32_t from = n_threads > 1 ? INTERVAL_OF_ALIKE : 0;
 	double sum = 0;
 
-	for (uint32_t group = 0; group < INTERVAL_GROUPS; group++)
+	for (uint32_t group = from; group < from + INTERVAL_OF_ALIKE; group++)
 		sum += (interval_at(v, group, 0.84) - interval_at(v, group, 0.16)) / 2;
-	return sum / INTERVAL_GROUPS;
+	return sum / INTERVAL_OF_ALIKE;
 }
 
 void
@@ -236,7 +237,8 @@ expect_learn(struct tune *t)
 		memcpy(rows[n].x, c->features, sizeof(c->features));
 		rows[n++].left = log((double)c->measured_ns / (double)c->work_ns) - before_line(c);
 	}
-	predict_fit(rows, n, t->is_foreseen ? trained_sigma(t->predictor) : predict_usual_sigma, &t->predict);
+	predict_fit(rows, n,
+	    t->is_foreseen ? trained_sigma(t->predictor, t->hw.n_threads) : predict_usual_sigma, &t->predict);
 	arena_fini(&tmp);
 }
 

@@ -148,9 +148,8 @@ fit_interval(const struct train_set *set, enum predict_head head, const float *v
 
 		if (train_takes(set, &all, i) && (takes_all || !row->is_taught))
 			r[n++] = (struct residual){
-			    .bound_ns = row->sample.work_ns,
 			    .off = row->log_ratio - (double)value[i],
-			    .is_linear = row->sample.spec[SPEC_n_linear] > 0,
+			    .group = predict_group(&row->sample),
 			};
 	}
 	interval_fit(r, n, out);

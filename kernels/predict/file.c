@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The older one lacks `sure`. */
-static const char MAGIC[] = "KORCH PREDICT 2\n", MAGIC_1[] = "KORCH PREDICT 1\n";
+/* The older one has one set of intervals for one thread and several. */
+static const char MAGIC[] = "KORCH PREDICT 3\n", MAGIC_2[] = "KORCH PREDICT 2\n";
 enum { MAGIC_BYTES = sizeof(MAGIC) - 1, DIGEST_BYTES = 32, NODE_BYTES = 8 };
 
 /* ---- out ---------------------------------------------------------------------------- */
@@ -160,21 +160,30 @@ are_finite(const float *v, uint32_t n, struct err *e)
 	return true;
 }
 
-static bool
-get_model(struct in *in, struct arena *a, uint32_t n_features, struct predict_model *m, struct err *e)
+static void
+get_interval(struct in *in, struct arena *a, uint32_t n_groups, struct interval *out)
 {
-	float *off;
+	enum { BYTES_OF_ALIKE = sizeof(float) * INTERVAL_OF_ALIKE * INTERVAL_LEVELS };
+	float *off = get_floats(in, a, n_groups * INTERVAL_LEVELS);
+
+	for (uint32_t g = 0; g < INTERVAL_GROUPS; g += INTERVAL_OF_ALIKE)
+		memcpy(out->off[g], off + (g < n_groups ? g : 0) * INTERVAL_LEVELS, BYTES_OF_ALIKE);
+}
+
+static bool
+get_model(struct in *in, struct arena *a, uint32_t n_features, uint32_t n_groups, struct predict_model *m,
+    struct err *e)
+{
 
 	if (!get_forest(in, a, n_features, &m->f, e))
 		return false;
 	m->least = get_floats(in, a, n_features);
 	m->most = get_floats(in, a, n_features);
-	off = get_floats(in, a, INTERVAL_GROUPS * INTERVAL_LEVELS);
-	memcpy(m->interval.off, off, sizeof(m->interval.off));
+	get_interval(in, a, n_groups, &m->interval);
 	if (in->is_short)
 		return err_set(e, ERR_FORMAT, "it is cut off");
 	return are_finite(m->least, n_features, e) && are_finite(m->most, n_features, e) &&
-	    are_finite(off, INTERVAL_GROUPS * INTERVAL_LEVELS, e);
+	    are_finite(&m->interval.off[0][0], INTERVAL_GROUPS * INTERVAL_LEVELS, e);
 }
 
 static bool
@@ -185,7 +194,7 @@ check_outside(struct bytes file, struct err *e)
 	if (file.n > PREDICT_FILE_MAX)
 		return err_set(e, ERR_LIMIT, "%zu bytes; it has %d at most", file.n, PREDICT_FILE_MAX);
 	if (file.n < MAGIC_BYTES + DIGEST_BYTES ||
-	    (memcmp(file.p, MAGIC, MAGIC_BYTES) != 0 && memcmp(file.p, MAGIC_1, MAGIC_BYTES) != 0))
+	    (memcmp(file.p, MAGIC, MAGIC_BYTES) != 0 && memcmp(file.p, MAGIC_2, MAGIC_BYTES) != 0))
 		return err_set(e, ERR_FORMAT, "not a trained predictor");
 	h = hash_bytes(file.p, file.n - DIGEST_BYTES);
 	return memcmp(h.b, file.p + file.n - DIGEST_BYTES, DIGEST_BYTES) == 0 ||
@@ -207,15 +216,15 @@ get_network(struct in *in, struct arena *a, struct predictor *out, struct err *e
 }
 
 static bool
-get_sure(struct in *in, bool has_sure, struct predictor *out, struct err *e)
+get_sure(struct in *in, struct predictor *out, struct err *e)
 {
-	out->sure = has_sure ? get_float(in) : 0;
+	out->sure = get_float(in);
 	return (out->sure >= 0 && isfinite(out->sure)) ||
 	    err_set(e, ERR_FORMAT, "how far down a job is sure is no number");
 }
 
 static bool
-get_predictor(struct in *in, struct arena *a, bool has_sure, struct predictor *out, struct err *e)
+get_predictor(struct in *in, struct arena *a, uint32_t n_groups, struct predictor *out, struct err *e)
 {
 	if (get_u64(in, 8) != predict_meaning())
 		return err_set(e, ERR_NEWER,
@@ -226,13 +235,13 @@ get_predictor(struct in *in, struct arena *a, bool has_sure, struct predictor *o
 	out->n_rows = (uint32_t)get_u64(in, 4);
 	out->n_specs = (uint32_t)get_u64(in, 4);
 	out->n_models = (uint32_t)get_u64(in, 4);
-	if (!get_sure(in, has_sure, out, e))
+	if (!get_sure(in, out, e))
 		return false;
 	for (int i = 0; i < PREDICT_CLASS_MAX; i++)
 		out->device_class[i] = (char)get_u64(in, 1);
 	out->device_class[PREDICT_CLASS_MAX - 1] = 0;
 	for (int i = 0; i < HEADS; i++)
-		if (!get_model(in, a, SAMPLE_FLAT, &out->head[i], e))
+		if (!get_model(in, a, SAMPLE_FLAT, n_groups, &out->head[i], e))
 			return err_in(e, "the predictor's part %d", i + 1);
 	if (in->is_short)
 		return err_set(e, ERR_FORMAT, "the predictor is cut off");
@@ -249,5 +258,6 @@ predictor_read(struct arena *a, struct bytes file, struct predictor *out, struct
 		return false;
 	in.left = (struct bytes){file.p + MAGIC_BYTES, file.n - MAGIC_BYTES - DIGEST_BYTES};
 	in.is_short = false;
-	return get_predictor(&in, a, memcmp(file.p, MAGIC, MAGIC_BYTES) == 0, out, e);
+	return get_predictor(
+	    &in, a, memcmp(file.p, MAGIC, MAGIC_BYTES) == 0 ? INTERVAL_GROUPS : INTERVAL_OF_ALIKE, out, e);
 }

@@ -10,11 +10,11 @@ enum { FEWEST = 20 };
 static const double unknown = 2.3, widened = 1.25;
 
 uint32_t
-interval_group(double bound_ns, bool is_linear)
+interval_group(double bound_ns, bool is_linear, bool is_parallel)
 {
 	uint32_t size = bound_ns < 1e3 ? 0 : bound_ns < 1e4 ? 1 : bound_ns < 1e5 ? 2 : 3;
 
-	return size + (is_linear ? INTERVAL_SIZES : 0);
+	return size + (is_linear ? INTERVAL_SIZES : 0) + (is_parallel ? INTERVAL_OF_ALIKE : 0);
 }
 
 static int
@@ -42,7 +42,7 @@ fit_group(const struct residual *r, uint32_t n, int group, double *room, float o
 	double factor = 1;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (interval_group(r[i].bound_ns, r[i].is_linear) == (uint32_t)group)
+		if (r[i].group == (uint32_t)group)
 			room[k++] = r[i].off;
 	if (k < FEWEST) {
 		factor = widened;

@@ -5,8 +5,13 @@
 
 #include "../base/base.h"
 
-/* Groups: size of the bound, and whether there is a linear primitive. */
-enum { INTERVAL_SIZES = 4, INTERVAL_GROUPS = 2 * INTERVAL_SIZES };
+/* Groups: size of the bound, whether there is a linear primitive, and whether more than one thread runs it:
+ * how a kernel falls into threads is harder to foresee. */
+enum {
+	INTERVAL_SIZES = 4,
+	INTERVAL_OF_ALIKE = 2 * INTERVAL_SIZES, /* of one thread; as many of several behind them */
+	INTERVAL_GROUPS = 2 * INTERVAL_OF_ALIKE
+};
 /* Of the wanted share of kernels, so many lie below. */
 enum { INTERVAL_LEVELS = 9 };
 extern const double interval_level[INTERVAL_LEVELS]; /* 0.01 .. 0.99 */
@@ -16,10 +21,10 @@ struct interval {
 	float off[INTERVAL_GROUPS][INTERVAL_LEVELS]; /* ln(time / predicted) at that level */
 };
 struct residual {
-	double bound_ns, off; /* ln(time / predicted) */
-	bool is_linear;
+	double off; /* ln(time / predicted) */
+	uint32_t group;
 };
-uint32_t interval_group(double bound_ns, bool is_linear);
+uint32_t interval_group(double bound_ns, bool is_linear, bool is_parallel);
 /* A group with too few residuals for a level has those of all groups, widened. */
 void interval_fit(const struct residual *r, uint32_t n, struct interval *out);
 /* ln(time / predicted) below which that share of kernels is; 0 < level < 1, between levels in proportion. */

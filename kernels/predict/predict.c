@@ -32,6 +32,15 @@ is_far(const struct predict_model *m, const float *x)
 	return false;
 }
 
+uint32_t
+predict_group(const struct sample *s)
+{
+	static const double one_and_a_half = 0.405; /* its logarithm */
+
+	return interval_group(
+	    s->work_ns, s->spec[SPEC_n_linear] > 0, (double)s->spec[SPEC_device_threads] > one_and_a_half);
+}
+
 /* value: what the model says of x. */
 static void
 answer(const struct predict_model *m, double value, const float *x, const struct sample *s,
@@ -41,7 +50,7 @@ answer(const struct predict_model *m, double value, const float *x, const struct
 
 	out->log_ratio = fmin(fmax(value, -MOST), MOST);
 	out->ns = s->work_ns * exp(out->log_ratio);
-	out->group = interval_group(s->work_ns, s->spec[SPEC_n_linear] > 0);
+	out->group = predict_group(s);
 	out->is_far = s->work_ns < too_small_ns || is_far(m, x);
 }
 

@@ -36,6 +36,8 @@ struct prediction {
 	uint32_t group;   /* for interval_at() */
 	bool is_far; /* training has seen nothing like it, or below a microsecond: measure, do not predict */
 };
+/* That of its interval: by size of the bound, linear primitives, threads. */
+uint32_t predict_group(const struct sample *s);
 /* plain: sample_plain() */
 void predict_kernel(const struct predictor *p, const struct sample *plain, struct prediction *out);
 void predict_sample(const struct predictor *p, const struct sample *s, struct prediction *out);
@@ -58,9 +60,9 @@ extern const double predict_sure_errors;
  * by what the job has measured; at least the bound. */
 double predict_sure(const struct predictor *p, uint32_t group, double bound_ns, double expected_ns);
 
-/* The file: "KORCH PREDICT 2\n" (1: without `sure`), what it is of, the heads, and the SHA-256 of all before
- * it.  Hostile: sizes, digest, every node checked; ERR_FORMAT, ERR_LIMIT.  ERR_NEWER: its numbers are others
- * than these (a feature or a bound changed): train anew. */
+/* The file: "KORCH PREDICT 3\n" (2: one set of intervals for one thread and several), what it is of, the
+ * heads, and the SHA-256 of all before it.  Hostile: sizes, digest, every node checked; ERR_FORMAT,
+ * ERR_LIMIT.  ERR_NEWER: its numbers are others than these (a feature or a bound changed): train anew. */
 bool predictor_read(struct arena *a, struct bytes file, struct predictor *out, struct err *e) MUST_CHECK;
 void predictor_write(struct arena *a, const struct predictor *p, struct bytes *file);
 /* What the vectors mean, as a number: of the names of all features, the generator's epoch, and two known

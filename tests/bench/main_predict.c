@@ -453,25 +453,78 @@ by_model(struct arena *a, const struct train_set *set, uint32_t n_asked, enum pr
 	return ok;
 }
 
-/* The device is (class, threads); a twentieth of its kernels may be seen. */
+/* A device is a class of machines, or a number of threads of any. */
+struct device {
+	struct str device_class; /* of no bytes: all */
+	uint32_t threads;        /* 0: all */
+};
+
 static bool
-by_device(struct arena *a, const struct train_set *set, uint32_t threads, bool sees_some, struct result *r,
-    struct err *e)
+is_of(const struct train_set *set, const struct train_row *row, const struct device *d)
+{
+	const struct train_env *env = &set->envs[row->env];
+
+	return (d->device_class.n == 0 || str_eq(env->device_class, d->device_class)) &&
+	    (d->threads == 0 || env->threads == d->threads);
+}
+
+/* The device is in no training row, but for a twentieth of its kernels where some are seen: those weigh as
+ * what a class's own store holds. */
+static bool
+by_device(struct arena *a, const struct train_set *all, const struct device *d, bool sees_some,
+    struct result *r, struct err *e)
 {
 	struct arena tmp = {0};
-	bool *is_out = NEW_ARRAY(&tmp, bool, set->n_rows), *is_asked = NEW_ARRAY(&tmp, bool, set->n_rows), ok;
+	struct train_set set = *all;
+	bool *is_out = NEW_ARRAY(&tmp, bool, set.n_rows), ok;
 
-	*r = new_result(a, set->n_rows + 1);
-	for (uint32_t i = 0; i < set->n_rows; i++) {
-		bool is_there = set->envs[set->rows[i].env].threads == threads,
-		     is_seen = sees_some && set->rows[i].spec.b[0] < 13; /* of 256 */
+	*r = new_result(a, set.n_rows + 1);
+	set.rows = arena_dup(&tmp, all->rows, sizeof(set.rows[0]) * set.n_rows);
+	for (uint32_t i = 0; i < set.n_rows; i++) {
+		bool is_seen = sees_some && set.rows[i].spec.b[0] < 13; /* of 256 */
 
-		is_out[i] = is_there && !is_seen;
-		is_asked[i] = is_out[i];
+		is_out[i] = is_of(&set, &set.rows[i], d) && !is_seen;
+		set.rows[i].is_own = is_of(&set, &set.rows[i], d) && is_seen;
 	}
-	ok = split(set, HEAD_KERNEL, is_out, is_asked, true, r, e);
+	ok = split(&set, HEAD_KERNEL, is_out, is_out, true, r, e);
 	arena_fini(&tmp);
 	return ok;
+}
+
+static bool
+table_of_device(
+    struct arena *a, const struct train_set *set, const struct device *d, const char *name, struct err *e)
+{
+	static const char *const seen[] = {
+	    "learned from the others", "learned from the others and a twentieth of its own kernels"};
+
+	for (int sees = 0; sees < (int)COUNT_OF(seen); sees++) {
+		struct result r;
+
+		if (!by_device(a, set, d, sees, &r, e))
+			return false;
+		print_table(arena_printf(a, "%s, %s, from 10 us up", name, seen[sees]), &r, 1e4);
+		print_coverage(&r, 1e4);
+	}
+	return true;
+}
+
+/* Each class after the first by the others, and two threads by one. */
+static bool
+tables_of_devices(struct arena *a, const struct train_set *set, struct err *e)
+{
+	for (uint32_t i = 0; i < set->n_envs; i++) {
+		struct str class = set->envs[i].device_class;
+		uint32_t first = 0;
+
+		while (!str_eq(set->envs[first].device_class, class))
+			first++;
+		if (first == i && !str_eq(class, set->envs[0].device_class) &&
+		    !table_of_device(a, set, &(struct device){.device_class = class},
+			arena_printf(a, "%.*s", STR_ARG(class)), e))
+			return false;
+	}
+	return table_of_device(a, set, &(struct device){.threads = 2}, "Two threads", e);
 }
 
 static void
@@ -555,15 +608,7 @@ tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const cha
 	table_by_threads(a, set, "Another model, each schedule", &r);
 	print_scores(set, &r);
 	print_coverage(&r, 1e4);
-	for (int sees = 0; sees < 2; sees++) {
-		if (!by_device(a, set, 2, sees, &r, e))
-			return false;
-		print_table(sees
-			? "Two threads, learned from one and a twentieth of its kernels, from 10 us up"
-			: "Two threads, learned from one, from 10 us up",
-		    &r, 1e4);
-	}
-	return true;
+	return tables_of_devices(a, set, e);
 }
 
 /* ---- how fast --------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ make_model(struct arena *a, uint64_t seed)
 		*s = (struct sure_spec){.bound_ns = 1000 * exp(8 * rng_unit(&r)), .is_linear = i % 3 == 0};
 		s->before = 0.1 + 0.8 * rng_unit(&r);
 		s->truth = fmax(s->before + shift + 0.3 * rng_normal(&r), 0);
-		s->group = interval_group(s->bound_ns, s->is_linear);
+		s->group = interval_group(s->bound_ns, s->is_linear, false);
 		s->is_far = i % 10 == 9;
 		s->line[0] = 1;
 		s->line[4] = s->is_linear;
@@ -54,9 +54,8 @@ fit_interval(struct arena *a, const struct sure_model *m, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t j = 0; j < m[i].n; j++)
-			r[k++] = (struct residual){.bound_ns = m[i].rows[j].bound_ns,
-			    .off = m[i].rows[j].truth - m[i].rows[j].before,
-			    .is_linear = m[i].rows[j].is_linear};
+			r[k++] = (struct residual){
+			    .off = m[i].rows[j].truth - m[i].rows[j].before, .group = m[i].rows[j].group};
 	interval_fit(r, k, &v);
 	return v;
 }

@@ -25,7 +25,7 @@ make_set(struct arena *a, uint32_t n, bool backwards, struct train_set *set)
 	train_rows_end(set);
 }
 
-enum { ROWS = RIG_ROWS, SURE_AT = 16 + 8 + 16 /* behind what it is, and of how many rows */ };
+enum { ROWS = RIG_ROWS };
 
 static void
 equal_rows_give_equal_bytes(void **state)
@@ -233,9 +233,23 @@ a_file_comes_back_and_no_other_bytes_do(void **state)
 	arena_fini(&a);
 }
 
-/* Files of before do not know how far down a job is sure: nobody does, then. */
+/* The bytes of a head's intervals of one thread, which stand twice: the second of them goes, as in files of
+ * before. */
+static size_t
+without_parallel(uint8_t *file, size_t n, const struct predict_model *m)
+{
+	enum { HALF = sizeof(m->interval.off) / 2 };
+	uint8_t *at = memmem(file, n, m->interval.off, HALF);
+
+	assert_non_null(at);
+	assert_memory_equal(at + HALF, at, HALF);
+	memmove(at + HALF, at + (size_t)2 * HALF, n - (size_t)(at - file) - (size_t)2 * HALF);
+	return n - HALF;
+}
+
+/* Files of before have one set of intervals for any number of threads. */
 static void
-a_file_without_that_number_is_read(void **state)
+a_file_of_before_is_read(void **state)
 {
 	struct arena a = {0};
 	struct train_set set;
@@ -244,25 +258,57 @@ a_file_without_that_number_is_read(void **state)
 	struct err e = {0};
 	struct hash h;
 	uint8_t *old;
+	size_t n;
 
 	(void)state;
 	make_set(&a, ROWS, false, &set);
 	rig_train(&a, &set, &p);
 	p.sure = 1.25F;
+	for (int i = 0; i < HEADS; i++)
+		memcpy(p.head[i].interval.off[INTERVAL_OF_ALIKE], p.head[i].interval.off,
+		    sizeof(p.head[i].interval.off) / 2);
 	predictor_write(&a, &p, &file);
-	assert_true(predictor_read(&a, file, &q, &e));
-	assert_true(!(q.sure < 1.25F) && !(q.sure > 1.25F));
+	n = file.n - 32;
 	old = arena_dup(&a, file.p, file.n);
+	old[14] = '2';
+	for (int i = 0; i < HEADS; i++)
+		n = without_parallel(old, n, &p.head[i]);
+	h = hash_bytes(old, n);
+	memcpy(old + n, h.b, 32);
+	assert_true(predictor_read(&a, (struct bytes){old, n + 32}, &q, &e));
+	assert_true(!(q.sure < 1.25F) && !(q.sure > 1.25F) && q.n_rows == p.n_rows);
+	for (int i = 0; i < HEADS; i++)
+		assert_memory_equal(&q.head[i].interval, &p.head[i].interval, sizeof(p.head[i].interval));
 	old[14] = '1';
-	memmove(old + SURE_AT, old + SURE_AT + 4, file.n - SURE_AT - 4);
-	h = hash_bytes(old, file.n - 36);
-	memcpy(old + file.n - 36, h.b, 32);
-	assert_true(predictor_read(&a, (struct bytes){old, file.n - 4}, &q, &e));
-	assert_true(!(q.sure > 0) && q.n_rows == p.n_rows);
+	assert_false(predictor_read(&a, (struct bytes){old, n + 32}, &q, &e));
 	p.sure = -1;
 	predictor_write(&a, &p, &file);
 	assert_false(predictor_read(&a, file, &q, &e));
 	assert_int_equal(e.code, ERR_FORMAT);
+	arena_fini(&a);
+}
+
+/* What is off on two threads makes no interval of one thread wider. */
+static void
+threads_have_intervals_of_their_own(void **state)
+{
+	enum { MANY = 400 };
+	struct arena a = {0};
+	struct residual *r = NEW_ARRAY(&a, struct residual, MANY);
+	struct interval v;
+	struct rng rng = {7};
+	uint32_t one = interval_group(5e4, true, false), two = interval_group(5e4, true, true);
+
+	(void)state;
+	for (uint32_t i = 0; i < MANY; i++)
+		r[i] = (struct residual){
+		    .group = i % 2 ? two : one, .off = (i % 2 ? 0.3 : 0.1) * rng_normal(&rng)};
+	interval_fit(r, MANY, &v);
+	assert_true(one < INTERVAL_OF_ALIKE && two >= INTERVAL_OF_ALIKE && two < INTERVAL_GROUPS);
+	assert_true(interval_at(&v, two, 0.95) > 2 * interval_at(&v, one, 0.95));
+	assert_true(interval_low(&v, two, 1) < 2 * interval_low(&v, one, 1));
+	/* nobody has measured small ones: those have all groups', widened */
+	assert_true(interval_at(&v, interval_group(500, false, true), 0.95) > interval_at(&v, one, 0.95));
 	arena_fini(&a);
 }
 
@@ -407,7 +453,8 @@ main(void)
 	    cmocka_unit_test(no_rows_and_rows_of_one_model_are_refused),
 	    cmocka_unit_test(exports_are_read),
 	    cmocka_unit_test(a_file_comes_back_and_no_other_bytes_do),
-	    cmocka_unit_test(a_file_without_that_number_is_read),
+	    cmocka_unit_test(a_file_of_before_is_read),
+	    cmocka_unit_test(threads_have_intervals_of_their_own),
 	    cmocka_unit_test(a_file_that_was_made_to_harm_is_refused),
 	    cmocka_unit_test(the_shipped_file_is_of_this_korch),
 	    cmocka_unit_test(the_shipped_file_knows_a_machine_by_another_calibration),
