@@ -328,7 +328,8 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 static struct child *
 start_jailed(struct daemon *d, struct job *j, const char *dir, struct err *e)
 {
-	static const struct child_calls calls = {planner_bytes, planner_words, planner_ended};
+	static const struct child_calls calls = {
+	    .bytes = planner_bytes, .words = planner_words, .ended = planner_ended};
 	struct arena tmp = {0};
 	char *planner[] = {(char *)(uintptr_t)d->conf->planner, NULL}, *const * argv;
 	const char *const reads[] = {

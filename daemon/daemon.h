@@ -27,6 +27,7 @@ struct daemon_conf {
 	const char *generator; /* of korch-generate; NULL: it is not here */
 	const char *worker;    /* path of korch-worker, for a private daemon; NULL: none */
 	const char *trainer;   /* path of korch-predict-train; NULL: nothing is trained */
+	const char *lock_dir;  /* folder of the locks of workers on this host; "": this user's */
 	bool is_private, quiet, json;
 	uint32_t max_planners;
 	struct sock_limits limits;

@@ -103,7 +103,8 @@ generator_ended(void *self, int status, int signal)
 static struct child *
 start(struct generating *g, struct err *e)
 {
-	static const struct child_calls calls = {generator_bytes, generator_words, generator_ended};
+	static const struct child_calls calls = {
+	    .bytes = generator_bytes, .words = generator_words, .ended = generator_ended};
 	struct daemon *d = g->daemon;
 	const char *scratch = folder_made(&g->arena, g->dir), *const reads[] = {NULL};
 	char *command[] = {(char *)(uintptr_t)d->conf->generator, g->path, NULL}, *const * argv;

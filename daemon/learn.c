@@ -1,10 +1,12 @@
 /* daemon/learn.c: an idle korchd trains what serves its classes: rows of a class go to a folder,
  * korch-predict-train makes a file of them there, in a jail, behind all else that wants the processor; and
  * the file serves from then on where it is at least as good as what served.  Whatever comes meanwhile ends it
- * at once; it is tried again later. */
+ * at once; it is tried again later.  It stands still while another korchd's worker times something on this
+ * host, as what the one processor does is felt on the other. */
 #include "learn.h"
 
 #include "../kernels/base/epoch.h"
+#include "../kernels/base/hostlock.h"
 #include "../kernels/jail/jail.h"
 #include "../kernels/predict/predict.h"
 #include "../schema/predictor.h"
@@ -18,6 +20,8 @@
 
 /* Before a private korchd leaves. */
 static const int64_t quiet_ns = 5 * SECOND_NS, look_ns = 600 * SECOND_NS, most_ns = 1800 * SECOND_NS;
+/* Behind the last time that something was seen to be timed: locks are let go between two kernels. */
+static const int64_t calm_ns = 3 * SECOND_NS;
 enum { FEWEST_NEW = 300, FEWEST_COMPARED = 20, MOST_EXPORT = 1 << 28 };
 
 struct learning {
@@ -29,6 +33,9 @@ struct learning {
 	uint64_t rows;
 	char line[1024], words[512]; /* what it says: its figures, its last words */
 	size_t n_line;
+	struct lock_conf lock_conf;
+	struct host_lock lock;       /* under which CPUs are timed; never taken */
+	int64_t timed_ns, rested_ns; /* last seen held; it stands still since, 0: it does not */
 };
 
 bool
@@ -58,7 +65,7 @@ forget(struct daemon *d)
 	arena_fini(&tmp);
 	arena_fini(&l->arena);
 	l->child = NULL;
-	l->began_ns = 0;
+	l->began_ns = l->rested_ns = 0;
 	l->n_line = 0;
 	l->words[0] = '\0';
 }
@@ -223,7 +230,8 @@ ended(void *self, int status, int signal)
 static bool
 start(struct daemon *d, int64_t since_ns, bool has_used, struct err *e)
 {
-	static const struct child_calls calls = {hear_line, hear_words, ended};
+	static const struct child_calls calls = {
+	    .bytes = hear_line, .words = hear_words, .ended = ended, .may_rest = true};
 	struct arena tmp = {0};
 	char *dir = folder(&tmp, d), *own = arena_printf(&tmp, "%s/rows/own.cache", dir);
 	char *argv[] = {(char *)(uintptr_t)d->conf->trainer, (char *)(uintptr_t) "--shipped",
@@ -344,6 +352,26 @@ is_busy(const struct daemon *d)
 	    !own_workers_settled(d);
 }
 
+static void
+rest_while_timed(struct daemon *d)
+{
+	struct learning *l = d->learning;
+	int64_t now = daemon_now(d);
+
+	if (host_lock_is_held(&l->lock)) {
+		l->timed_ns = now;
+		if (l->rested_ns)
+			return;
+		l->rested_ns = now;
+		child_rest(l->child, true);
+		daemon_log(d, train_rests, KV("class", l->class));
+	} else if (l->rested_ns && now - l->timed_ns >= calm_ns) {
+		l->began_ns += now - l->rested_ns;
+		l->rested_ns = 0;
+		child_rest(l->child, false);
+	}
+}
+
 void
 learn_tick(struct daemon *d)
 {
@@ -358,7 +386,9 @@ learn_tick(struct daemon *d)
 	}
 	if (!l->idle_ns)
 		l->idle_ns = now;
-	if (l->child && now - l->began_ns > most_ns)
+	if (l->child)
+		rest_while_timed(d);
+	if (l->child && !l->rested_ns && now - l->began_ns > most_ns)
 		child_kill(l->child, SIGKILL);
 	if (learn_is_on(d) || now - l->idle_ns < quiet_ns || (l->looked_ns && now - l->looked_ns < look_ns))
 		return;
@@ -368,8 +398,13 @@ learn_tick(struct daemon *d)
 void
 learn_begin(struct daemon *d)
 {
-	if (d->conf->trainer)
-		d->learning = heap_alloc(sizeof(*d->learning));
+	struct learning *l;
+
+	if (!d->conf->trainer)
+		return;
+	d->learning = l = heap_alloc(sizeof(*l));
+	l->lock_conf.dir = d->conf->lock_dir;
+	host_lock_init(&l->lock, &l->lock_conf, NULL, HOST_LOCK_CPU);
 }
 
 void

@@ -148,6 +148,7 @@ child_start(struct daemon *d, char *const *argv, uint64_t memory_bytes, const st
 	o.stdio = io;
 	o.stdio_count = 3;
 	o.exit_cb = process_ended;
+	o.flags = calls->may_rest ? UV_PROCESS_DETACHED : 0; /* a group of its own */
 	rc = uv_spawn(&d->loop->uv, &c->process, &o);
 	if (rc != 0) {
 		(void)err_set(e, ERR_HOST, "%s: cannot start: %s", argv[0], uv_strerror(rc));
@@ -190,6 +191,13 @@ child_kill(struct child *c, int signal)
 {
 	if (!c->has_ended)
 		(void)uv_process_kill(&c->process, signal);
+}
+
+void
+child_rest(struct child *c, bool rests)
+{
+	if (!c->has_ended && c->calls->may_rest)
+		(void)kill(-c->process.pid, rests ? SIGSTOP : SIGCONT);
 }
 
 void

@@ -74,6 +74,7 @@ read_train(struct arena *a, const struct opts *o, struct daemon_conf *c, struct 
 
 	if (strcmp(when, "idle") != 0 && strcmp(when, "never") != 0)
 		return err_set(e, ERR_USAGE, "--train %s: it is idle or never", when);
+	c->lock_dir = opt_text(o, OPT_lock_dir);
 	c->trainer = when[0] == 'i' ? helper_path(a, "korch-predict-train") : NULL;
 	return true;
 }

@@ -77,7 +77,8 @@ worker_words(void *self, struct bytes b)
 static void
 start(struct daemon *d, struct own_worker *w)
 {
-	static const struct child_calls calls = {worker_bytes, worker_words, worker_ended};
+	static const struct child_calls calls = {
+	    .bytes = worker_bytes, .words = worker_words, .ended = worker_ended};
 	char url[4200], memory[24];
 	struct err e = {0};
 	char *argv[] = {(char *)(uintptr_t)d->conf->worker, (char *)(uintptr_t) "--daemon", url,

@@ -410,7 +410,7 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 	    .close = cpu_close};
 	c->device = out;
 	c->conf = conf;
-	host_lock_init(&c->lock, &conf->lock, conf->cancel, "cpu");
+	host_lock_init(&c->lock, &conf->lock, conf->cancel, HOST_LOCK_CPU);
 	ok = host_lock_take(&c->lock, e) &&
 	    (frozen_load(conf->data, conf->is_quick, &c->cal, &out->is_quick) ||
 		(need_child(c, 1, e) && measure_calibrate(c->child, conf->is_quick, &c->cal, e) &&

@@ -3,10 +3,10 @@
 #ifndef KORCH_WORKER_DEVICE_H
 #define KORCH_WORKER_DEVICE_H
 
+#include "../kernels/base/hostlock.h"
 #include "../kernels/cost/cost.h"
 #include "../kernels/emit/emit.h"
 #include "../proto/msg.h"
-#include "hostlock.h"
 
 #include <stdatomic.h>
 

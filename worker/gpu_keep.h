@@ -11,7 +11,7 @@
 #ifndef KORCH_WORKER_GPU_KEEP_H
 #define KORCH_WORKER_GPU_KEEP_H
 
-#include "hostlock.h"
+#include "../kernels/base/hostlock.h"
 #include "measure.h"
 
 enum { KEEP_BATCHES = 64 };

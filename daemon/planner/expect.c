@@ -238,7 +238,8 @@ expect_learn(struct tune *t)
 		rows[n++].left = log((double)c->measured_ns / (double)c->work_ns) - before_line(c);
 	}
 	predict_fit(rows, n,
-	    t->is_foreseen ? trained_sigma(t->predictor, t->hw.n_threads) : predict_usual_sigma, &t->predict);
+	    t->is_foreseen ? trained_sigma(t->predictor, (uint32_t)t->hw.n_threads) : predict_usual_sigma,
+	    &t->predict);
 	arena_fini(&tmp);
 }
 

@@ -3,6 +3,7 @@
  * is in no training row, whatever model it came with.  Baselines beside: the bound alone, the line of a dozen
  * counts, nearest neighbour.
  *   --teach          the exports behind it are only learned from: blocks, not networks
+ *   --only KIND      of its tables: models, kernels, schedules, devices
  *   --plot FILE.svg  predicted against measured times of left-out models
  *   --speed          instead: how many of the rows, already samples, the shipped predictor answers a second
  */
@@ -511,8 +512,11 @@ table_of_device(
 
 /* Each class after the first by the others, and two threads by one. */
 static bool
-tables_of_devices(struct arena *a, const struct train_set *set, struct err *e)
+tables_of_devices(
+    struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
 {
+	(void)n_asked;
+	(void)svg;
 	for (uint32_t i = 0; i < set->n_envs; i++) {
 		struct str class = set->envs[i].device_class;
 		uint32_t first = 0;
@@ -584,13 +588,11 @@ table_by_threads(struct arena *a, const struct train_set *set, const char *what,
 }
 
 static bool
-tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
+tables_of_models(
+    struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
 {
 	struct result r;
 
-	(void)setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("%u rows of %u models, %u of them asked about; %s\n", set->n_rows, set->n_models, n_asked,
-	    fit_method());
 	if (!by_model(a, set, n_asked, HEAD_KERNEL, &r, e))
 		return false;
 	table_by_threads(a, set, "Another model, best schedule of a kernel", &r);
@@ -600,15 +602,62 @@ tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const cha
 	print_coverage(&r, 0);
 	if (svg)
 		plot(svg, &r);
+	return true;
+}
+
+static bool
+tables_of_kernels(
+    struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
+{
+	struct result r;
+
+	(void)svg;
 	if (!by_spec(a, set, n_asked, &r, e))
 		return false;
 	table_by_threads(a, set, "Other kernels of the same models", &r);
+	return true;
+}
+
+static bool
+tables_of_schedules(
+    struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
+{
+	struct result r;
+
+	(void)svg;
 	if (!by_model(a, set, n_asked, HEAD_SCHEDULE, &r, e))
 		return false;
 	table_by_threads(a, set, "Another model, each schedule", &r);
 	print_scores(set, &r);
 	print_coverage(&r, 1e4);
-	return tables_of_devices(a, set, e);
+	return true;
+}
+
+static const struct {
+	const char *name;
+	bool (*print)(
+	    struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e);
+} table[] = {{"models", tables_of_models}, {"kernels", tables_of_kernels}, {"schedules", tables_of_schedules},
+    {"devices", tables_of_devices}};
+
+/* only: the name of one kind; NULL: all. */
+static bool
+tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, const char *only,
+    struct err *e)
+{
+	bool ok = true, is_any = false;
+
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("%u rows of %u models, %u of them asked about; %s\n", set->n_rows, set->n_models, n_asked,
+	    fit_method());
+	for (size_t i = 0; ok && i < COUNT_OF(table); i++) {
+		if (only && strcmp(only, table[i].name) != 0)
+			continue;
+		is_any = true;
+		ok = table[i].print(a, set, n_asked, svg, e);
+	}
+	return ok &&
+	    (is_any || err_set(e, ERR_USAGE, "--only %s: it is models, kernels, schedules or devices", only));
 }
 
 /* ---- how fast --------------------------------------------------------------------------------- */
@@ -652,7 +701,7 @@ main(int argc, char **argv)
 	struct arena a = {0};
 	struct train_set set = {0};
 	struct err e = {0};
-	const char *svg = NULL;
+	const char *svg = NULL, *only = NULL;
 	bool ok = true, is_speed = false;
 	uint32_t n_asked = UINT32_MAX;
 
@@ -663,6 +712,8 @@ main(int argc, char **argv)
 			is_speed = true;
 		else if (strcmp(argv[i], "--teach") == 0)
 			n_asked = set.n_models;
+		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+			only = argv[++i];
 		else if (strcmp(argv[i], "--plot") == 0 && i + 1 < argc)
 			svg = argv[++i];
 		else
@@ -673,8 +724,8 @@ main(int argc, char **argv)
 	train_rows_end(&set);
 	if (ok && set.n_rows == 0)
 		ok = err_set(&e, ERR_USAGE, "no rows: name files of korch-cache export");
-	ok =
-	    ok && (is_speed ? speed(&a, &set, &e) : tables(&a, &set, MIN_OF(n_asked, set.n_models), svg, &e));
+	ok = ok &&
+	    (is_speed ? speed(&a, &set, &e) : tables(&a, &set, MIN_OF(n_asked, set.n_models), svg, only, &e));
 	if (!ok)
 		(void)fprintf(stderr, "bench-predict: %s\n", e.msg);
 	arena_fini(&a);

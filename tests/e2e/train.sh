@@ -5,6 +5,8 @@
 . "$(dirname "$0")/env.inc"
 python3 -c 'import sqlite3' 2>/dev/null || { echo "no python3 with sqlite3"; exit 77; }
 unset KORCH_TRAIN
+export KORCH_LOCK_DIR=$tmp/locks # what other tests time stops no training of this one
+mkdir -m 0700 "$KORCH_LOCK_DIR"
 mkdir "$tmp/libexec" "$tmp/daemon" "$tmp/other"
 ln -s "$(realpath "$bin")"/korch-* "$tmp/libexec"
 rm "$tmp/libexec/korch-predict-train"
@@ -67,6 +69,19 @@ korch-submit "$small/candy_small/model.onnx" $farm --device fake -q --budget 30 
 wait_line 'train.start class=fake rows=[0-9]' "$log" $korchd_pid
 until [ -s "$tmp/trainer" ] || ! kill -0 $korchd_pid; do sleep 0.1; done
 pid=$(cat "$tmp/trainer")
+
+# While another worker of this host times something it stands still; then it goes on.
+state() { cut -d' ' -f3 "/proc/$pid/stat"; }
+(umask 077 && : >"$KORCH_LOCK_DIR/cpu.lock")
+exec 9<"$KORCH_LOCK_DIR/cpu.lock"
+flock 9
+wait_line 'train.rests class=fake' "$log" $korchd_pid
+until [ "$(state)" = T ] || ! kill -0 $korchd_pid; do sleep 0.1; done
+flock -u 9
+exec 9<&-
+until [ "$(state)" != T ] || ! kill -0 $korchd_pid; do sleep 0.1; done
+[ -n "$(state)" ] && ok || bad "it did not go on"
+
 korch-submit "$small/candy_small/model.onnx" $farm --device fake -q --budget 0 -o "$tmp/p1" || bad "a job while it trains"
 if grep -q 'train.stopped class=fake why="a job has come"' "$log"; then ok; else bad "it was not given up: $(tail -n 3 "$log")"; fi
 tail --pid="${pid:-0}" -f /dev/null # its end

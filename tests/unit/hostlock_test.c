@@ -1,6 +1,6 @@
 /* tests/unit/hostlock_test.c: locks of measuring lie where nobody else can hold them; a wait for one ends,
  * says for whom, and hears of a cancel; what cannot be opened is an error. threads: yes */
-#include "../../worker/hostlock.h"
+#include "../../kernels/base/hostlock.h"
 #include "../../worker/measure.h"
 
 #include <fcntl.h>
@@ -61,8 +61,10 @@ lies_in_the_users_folder(void **state)
 	(void)state;
 	os_remove_tree(dir); /* made where it is not there */
 	host_lock_init(&l, &conf, NULL, "gpu-00:1/ 2");
+	assert_false(host_lock_is_held(&l));
 	assert_true(host_lock_take(&l, &e));
 	assert_true(host_lock_take(&l, &e)); /* held already */
+	assert_true(host_lock_is_held(&l));
 	assert_int_equal(stat(dir, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
 	assert_int_equal(stat(file("gpu-00:1__2.lock"), &st), 0);
@@ -70,6 +72,7 @@ lies_in_the_users_folder(void **state)
 	assert_true(st.st_size > 0);
 	host_lock_leave(&l);
 	host_lock_leave(&l);
+	assert_false(host_lock_is_held(&l));
 	assert_int_equal(stat(file("gpu-00:1__2.lock"), &st), 0);
 	assert_int_equal(st.st_size, 0); /* nobody is named */
 }

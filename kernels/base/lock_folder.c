@@ -1,8 +1,8 @@
-/* worker/lock_folder.c: the folder of locks and its files: opened only where nobody else can hold them.
+/* kernels/base/lock_folder.c: the folder of locks and its files: opened only where nobody else can hold them.
  * No link is followed, nothing is taken for ours that is not. */
 #include "hostlock.h"
 
-#include "../kernels/base/folder.h"
+#include "folder.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* worker/hostlock.c: see hostlock.h.
+/* kernels/base/hostlock.c: see hostlock.h.
  *
  * A wait asks again and again, and sleeps in between: a thread that the kernel makes wait for a lock hears of
  * no cancel and no time limit.  Asking is not fair, so there is a second file for whose turn is next. */
@@ -173,20 +173,33 @@ host_lock_try(struct host_lock *l)
 	return l->fd >= 0;
 }
 
-bool
-host_lock_is_wanted(const struct host_lock *l)
+/* unseen: where it cannot be looked at. */
+static bool
+is_taken(const struct host_lock *l, const char *what, bool unseen)
 {
 	char file[80];
 	struct err e = {0};
 	bool is_free;
 	int fd;
 
-	(void)snprintf(file, sizeof(file), "%s.next", l->name);
+	(void)snprintf(file, sizeof(file), "%s.%s", l->name, what);
 	if (!lock_file_open(l->conf->dir, file, &fd, &e))
-		return true;
+		return unseen;
 	is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
 	(void)close(fd);
 	return !is_free;
+}
+
+bool
+host_lock_is_held(const struct host_lock *l)
+{
+	return is_taken(l, "lock", false);
+}
+
+bool
+host_lock_is_wanted(const struct host_lock *l)
+{
+	return is_taken(l, "next", true);
 }
 
 void

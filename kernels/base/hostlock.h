@@ -1,4 +1,4 @@
-/* worker/hostlock.h: one measurement at a time on a host, or on a GPU, among the workers that use one
+/* kernels/base/hostlock.h: one measurement at a time on a host, or on a GPU, among the workers that use one
  * folder of locks.
  *
  *   FOLDER/NAME.lock    held (flock) while something is timed; its holder writes who it is into it
@@ -7,16 +7,18 @@
  * FOLDER is --lock-dir, else $XDG_RUNTIME_DIR/korch, /run/user/UID/korch or /tmp/korch-UID, the first that is
  * this user's.  Who may open a lock's file can hold it for ever: so nobody may but this user, or the group
  * that a folder was made for; waiting ends, and names the holder. */
-#ifndef KORCH_WORKER_HOSTLOCK_H
-#define KORCH_WORKER_HOSTLOCK_H
+#ifndef KORCH_BASE_HOSTLOCK_H
+#define KORCH_BASE_HOSTLOCK_H
 
-#include "../kernels/base/log.h"
+#include "log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 /* Longer than any measurement between two moments at which others get their turn. */
 enum { LOCK_WAIT_S = 120 };
+/* The name of the CPU's. */
+#define HOST_LOCK_CPU "cpu"
 
 /* What a wait is for, in words, for other threads; "": nobody waits. */
 struct lock_words {
@@ -45,6 +47,8 @@ void host_lock_init(
 bool host_lock_take(struct host_lock *l, struct err *e) MUST_CHECK;
 /* At once or not at all: false where it is held, or somebody is next in turn. */
 bool host_lock_try(struct host_lock *l) MUST_CHECK;
+/* Is something timed under it, by whoever?  No where that cannot be seen. */
+bool host_lock_is_held(const struct host_lock *l);
 /* Does somebody stand behind the one who holds it?  Yes where that cannot be seen. */
 bool host_lock_is_wanted(const struct host_lock *l);
 void host_lock_leave(struct host_lock *l); /* not taken: nothing */
