@@ -1,5 +1,5 @@
-/* kernels/base/lock_holder.c: who holds a lock.  Its holder writes that into the file; the kernel's own list is
- * asked whether it is so, because a file may keep the words of one that was killed. */
+/* kernels/base/lock_holder.c: who holds a lock.  Its holder writes that into the file; the kernel's own list
+ * is asked whether it is so, because a file may keep the words of one that was killed. */
 #include "hostlock.h"
 
 #include <errno.h>

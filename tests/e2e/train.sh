@@ -65,7 +65,7 @@ before=$(expected "$tmp/p0")
 touch "$tmp/held"
 cp "$tmp/slow" "$tmp/gives"
 figures 1234 200 0.111 0.222
-korch-submit "$small/candy_small/model.onnx" $farm --device fake -q --budget 30 -o "$tmp/p1" || bad "a job"
+korch-submit "$small/candy_small/model.onnx" $farm --device fake -q --prove --budget 30 -o "$tmp/p1" || bad "a job" # rows enough
 wait_line 'train.start class=fake rows=[0-9]' "$log" $korchd_pid
 until [ -s "$tmp/trainer" ] || ! kill -0 $korchd_pid; do sleep 0.1; done
 pid=$(cat "$tmp/trainer")
