@@ -4,6 +4,8 @@
  * counts, nearest neighbour.
  *   --teach          the exports behind it are only learned from: blocks, not networks
  *   --only KIND      of its tables: models, kernels, schedules, devices
+ *   --again EXPORT...  instead: how far the same kernels are apart that were measured once more: no
+ * prediction is nearer than that
  *   --plot FILE.svg  predicted against measured times of left-out models
  *   --speed          instead: how many of the rows, already samples, the shipped predictor answers a second
  */
@@ -660,6 +662,56 @@ tables(struct arena *a, const struct train_set *set, uint32_t n_asked, const cha
 	    (is_any || err_set(e, ERR_USAGE, "--only %s: it is models, kernels, schedules or devices", only));
 }
 
+/* ---- how sure the times themselves are ---------------------------------------------------------- */
+static bool
+is_same(const struct train_set *a, const struct train_row *x, const struct train_set *b,
+    const struct train_row *y)
+{
+	return hash_eq(&x->spec, &y->spec) && str_eq(x->schedule, y->schedule) && str_eq(x->heat, y->heat) &&
+	    a->envs[x->env].threads == b->envs[y->env].threads &&
+	    str_eq(a->envs[x->env].device_class, b->envs[y->env].device_class);
+}
+
+/* Both are sorted by spec. */
+static void
+print_again(const struct train_set *first, const struct train_set *second, uint32_t threads)
+{
+	struct arena tmp = {0};
+	double *off = NEW_ARRAY(&tmp, double, first->n_rows + 1), sum = 0;
+	uint32_t n = 0, from = 0;
+
+	for (uint32_t i = 0; i < first->n_rows; i++) {
+		const struct train_row *x = &first->rows[i];
+
+		while (from < second->n_rows && hash_cmp(&second->rows[from].spec, &x->spec) < 0)
+			from++;
+		if (first->envs[x->env].threads != threads || x->ns < 1e4)
+			continue;
+		for (uint32_t k = from; k < second->n_rows && hash_eq(&second->rows[k].spec, &x->spec); k++)
+			if (is_same(first, x, second, &second->rows[k])) {
+				off[n] = fabs(second->rows[k].ns / x->ns - 1);
+				sum += off[n++];
+				break;
+			}
+	}
+	qsort(off, n, sizeof(off[0]), by_value);
+	if (n)
+		printf("| %u | %u | %.1f | %.1f | %.1f |\n", threads, n, 100 * sum / n, 100 * off[n / 2],
+		    100 * off[n * 9 / 10]);
+	arena_fini(&tmp);
+}
+
+static void
+print_both(const struct train_set *first, const struct train_set *second)
+{
+	enum { MOST_THREADS = 64 };
+
+	printf("The same kernels measured once more, from 10 us up, %% apart\n\n"
+	       "| threads | kernels | mean | median | P90 |\n|---|---|---|---|---|\n");
+	for (uint32_t t = 1; t <= MOST_THREADS; t++)
+		print_again(first, second, t);
+}
+
 /* ---- how fast --------------------------------------------------------------------------------- */
 static double
 a_second(const struct train_set *set, const struct predictor *p, enum predict_head head)
@@ -699,10 +751,10 @@ int
 main(int argc, char **argv)
 {
 	struct arena a = {0};
-	struct train_set set = {0};
+	struct train_set set = {0}, second = {0};
 	struct err e = {0};
 	const char *svg = NULL, *only = NULL;
-	bool ok = true, is_speed = false;
+	bool ok = true, is_speed = false, is_again = false;
 	uint32_t n_asked = UINT32_MAX;
 
 	for (int i = 1; ok && i < argc; i++) {
@@ -710,6 +762,8 @@ main(int argc, char **argv)
 
 		if (strcmp(argv[i], "--speed") == 0)
 			is_speed = true;
+		else if (strcmp(argv[i], "--again") == 0)
+			is_again = true;
 		else if (strcmp(argv[i], "--teach") == 0)
 			n_asked = set.n_models;
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
@@ -718,14 +772,20 @@ main(int argc, char **argv)
 			svg = argv[++i];
 		else
 			ok = os_read_file(os_real(), &a, argv[i], MOST_EXPORT, &file, &e) &&
-			    (n_asked == UINT32_MAX ? train_rows_add(&a, &set, argv[i], file, &e)
-						   : train_rows_teach(&a, &set, argv[i], file, &e));
+			    (n_asked == UINT32_MAX
+				    ? train_rows_add(&a, is_again ? &second : &set, argv[i], file, &e)
+				    : train_rows_teach(&a, &set, argv[i], file, &e));
 	}
 	train_rows_end(&set);
+	train_rows_end(&second);
 	if (ok && set.n_rows == 0)
 		ok = err_set(&e, ERR_USAGE, "no rows: name files of korch-cache export");
-	ok = ok &&
-	    (is_speed ? speed(&a, &set, &e) : tables(&a, &set, MIN_OF(n_asked, set.n_models), svg, only, &e));
+	if (ok && is_again)
+		print_both(&set, &second);
+	else
+		ok = ok &&
+		    (is_speed ? speed(&a, &set, &e)
+			      : tables(&a, &set, MIN_OF(n_asked, set.n_models), svg, only, &e));
 	if (!ok)
 		(void)fprintf(stderr, "bench-predict: %s\n", e.msg);
 	arena_fini(&a);
