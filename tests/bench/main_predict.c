@@ -380,11 +380,17 @@ print_scores(const struct train_set *set, const struct result *r)
 }
 
 static void
-print_table(const char *title, const struct result *r, double from_ns)
+print_head(const char *title)
 {
 	printf("\n**%s**\n\n| | kernels | MAPE | median | P90 | bias | Spearman of time/bound "
 	       "|\n|---|---|---|---|---|---|---|\n",
 	    title);
+}
+
+static void
+print_table(const char *title, const struct result *r, double from_ns)
+{
+	print_head(title);
 	for (int w = 0; w < WAYS; w++)
 		print_way(way_name[w] ? way_name[w] : fit_method(), r, (enum way)w, from_ns);
 }
@@ -512,6 +518,16 @@ table_of_device(
 	return true;
 }
 
+/* The first of the environments of its class. */
+static bool
+is_new_class(const struct train_set *set, uint32_t env)
+{
+	for (uint32_t i = 0; i < env; i++)
+		if (str_eq(set->envs[i].device_class, set->envs[env].device_class))
+			return false;
+	return true;
+}
+
 /* Each class after the first by the others, and two threads by one. */
 static bool
 tables_of_devices(
@@ -519,13 +535,10 @@ tables_of_devices(
 {
 	(void)n_asked;
 	(void)svg;
-	for (uint32_t i = 0; i < set->n_envs; i++) {
+	for (uint32_t i = 1; i < set->n_envs; i++) {
 		struct str class = set->envs[i].device_class;
-		uint32_t first = 0;
 
-		while (!str_eq(set->envs[first].device_class, class))
-			first++;
-		if (first == i && !str_eq(class, set->envs[0].device_class) &&
+		if (is_new_class(set, i) &&
 		    !table_of_device(a, set, &(struct device){.device_class = class},
 			arena_printf(a, "%.*s", STR_ARG(class)), e))
 			return false;
@@ -554,14 +567,14 @@ plot(const char *path, const struct result *r)
 	arena_fini(&tmp);
 }
 
-/* Those of rows that ran on so many threads. */
+/* Those of rows of the device. */
 static struct result
-of_threads(struct arena *a, const struct train_set *set, const struct result *r, uint32_t threads)
+part_of(struct arena *a, const struct train_set *set, const struct result *r, const struct device *d)
 {
 	struct result out = new_result(a, r->n + 1);
 
 	for (uint32_t i = 0; i < r->n; i++) {
-		if (set->envs[set->rows[r->row[i]].env].threads != threads)
+		if (!is_of(set, &set->rows[r->row[i]], d))
 			continue;
 		for (int w = 0; w < WAYS; w++)
 			out.ratio[w][out.n] = r->ratio[w][i];
@@ -575,17 +588,29 @@ of_threads(struct arena *a, const struct train_set *set, const struct result *r,
 }
 
 static void
-table_by_threads(struct arena *a, const struct train_set *set, const char *what, const struct result *r)
+table_by_device(struct arena *a, const struct train_set *set, const char *what, const struct result *r)
 {
 	static const char *const how_many[] = {"one thread", "two threads"};
 
-	for (uint32_t t = 0; t < COUNT_OF(how_many); t++) {
-		struct result part = of_threads(a, set, r, t + 1);
+	for (uint32_t t = 1; t <= COUNT_OF(how_many); t++) {
+		struct result all = part_of(a, set, r, &(struct device){.threads = t});
 
-		if (part.n == 0)
+		if (all.n == 0)
 			continue;
-		print_table(arena_printf(a, "%s, from 10 us up, %s", what, how_many[t]), &part, 1e4);
-		print_coverage(&part, 1e4);
+		print_table(arena_printf(a, "%s, from 10 us up, %s", what, how_many[t - 1]), &all, 1e4);
+		print_coverage(&all, 1e4);
+		for (uint32_t i = 0; i < set->n_envs; i++) {
+			struct device d = {set->envs[i].device_class, t};
+			struct result part = part_of(a, set, r, &d);
+
+			if (!is_new_class(set, i) || part.n == 0 || part.n == all.n)
+				continue;
+			print_head(
+			    arena_printf(a, "... of %.*s, %s", STR_ARG(d.device_class), how_many[t - 1]));
+			print_way(fit_method(), &part, BY_PREDICTOR, 1e4);
+			print_way(way_name[BY_KIN], &part, BY_KIN, 1e4);
+			print_coverage(&part, 1e4);
+		}
 	}
 }
 
@@ -597,7 +622,7 @@ tables_of_models(
 
 	if (!by_model(a, set, n_asked, HEAD_KERNEL, &r, e))
 		return false;
-	table_by_threads(a, set, "Another model, best schedule of a kernel", &r);
+	table_by_device(a, set, "Another model, best schedule of a kernel", &r);
 	print_table("Both", &r, 1e4);
 	print_coverage(&r, 1e4);
 	print_table("The same, all sizes", &r, 0);
@@ -616,7 +641,7 @@ tables_of_kernels(
 	(void)svg;
 	if (!by_spec(a, set, n_asked, &r, e))
 		return false;
-	table_by_threads(a, set, "Other kernels of the same models", &r);
+	table_by_device(a, set, "Other kernels of the same models", &r);
 	return true;
 }
 
@@ -629,7 +654,7 @@ tables_of_schedules(
 	(void)svg;
 	if (!by_model(a, set, n_asked, HEAD_SCHEDULE, &r, e))
 		return false;
-	table_by_threads(a, set, "Another model, each schedule", &r);
+	table_by_device(a, set, "Another model, each schedule", &r);
 	print_scores(set, &r);
 	print_coverage(&r, 1e4);
 	return true;
