@@ -41,8 +41,8 @@ import korch, numpy as np, sys
 session = korch.InferenceSession(sys.argv[1])
 x = {session.get_inputs()[0].name: np.ones(session.get_inputs()[0].shape, "f4")}
 want = session.run(None, x)[0]
-print("running", flush=True)
 try:
+    print("running", flush=True)
     while True:
         session.run(None, x)
 except KeyboardInterrupt:
