@@ -2,6 +2,7 @@
 #include "learn.h"
 #include "loop_int.h"
 
+#include "../kernels/base/hostlock.h"
 #include "../kernels/base/opt.h"
 #include "../kernels/jail/jail.h"
 #include "../proto/client.h"
@@ -67,6 +68,20 @@ whole_path(struct arena *a, const char *path)
 	return kept;
 }
 
+/* Where its locks cannot be seen, a training would not stand still for those that hold them. */
+static bool
+check_locks(const char *dir, struct err *e)
+{
+	char path[OS_PATH_MAX];
+	bool is_shared;
+	int fd;
+
+	if (!lock_folder_open(dir, path, &fd, &is_shared, e))
+		return false;
+	(void)close(fd);
+	return true;
+}
+
 static bool
 read_train(struct arena *a, const struct opts *o, struct daemon_conf *c, struct err *e)
 {
@@ -76,7 +91,7 @@ read_train(struct arena *a, const struct opts *o, struct daemon_conf *c, struct 
 		return err_set(e, ERR_USAGE, "--train %s: it is idle or never", when);
 	c->lock_dir = opt_text(o, OPT_lock_dir);
 	c->trainer = when[0] == 'i' ? helper_path(a, "korch-predict-train") : NULL;
-	return true;
+	return !c->trainer || !c->lock_dir[0] || check_locks(c->lock_dir, e);
 }
 
 static bool

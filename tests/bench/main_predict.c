@@ -803,6 +803,8 @@ main(int argc, char **argv)
 	}
 	train_rows_end(&set);
 	train_rows_end(&second);
+	if (ok && is_again && second.n_rows == 0)
+		ok = err_set(&e, ERR_USAGE, "--again: name exports of the second time behind it");
 	if (ok && set.n_rows == 0)
 		ok = err_set(&e, ERR_USAGE, "no rows: name files of korch-cache export");
 	if (ok && is_again)

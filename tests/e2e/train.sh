@@ -146,5 +146,6 @@ log=$tmp/last.err
 start "$tmp/other" o
 must 0 '"predictors_left":"the predictor of class fake: it is of generator epoch [0-9]+ and this Korch of [0-9]+; what it learned from is read anew here"' korch-cache import "$tmp/old" $there
 
+must 78 'folder of locks /nowhere.*install -d -m 3770' korchd --data "$tmp/x" --listen "ipc://$tmp/y" --lock-dir /nowhere
 must 2 '\-\-train sometimes: it is idle or never' korchd --data "$tmp/x" --train sometimes
 finish
