@@ -230,6 +230,13 @@ child_kill(struct child *c, int signal)
 }
 
 void
+child_rest(struct child *c, bool rests)
+{
+	(void)c;
+	(void)rests;
+}
+
+void
 child_forget(struct child *c)
 {
 	for (int i = 0; i < RIG_PLANNERS; i++)
