@@ -66,16 +66,49 @@ static const char arch[] = "aarch64";
 #error "kernels/device/cpu_info.c: tell it the words of this architecture"
 #endif
 
+/* The widest set that KORCH_ISA lets this CPU be taken for; ISA_COUNT: any. */
+static bool
+isa_limit(enum isa *out, struct err *e)
+{
+	const char *name = getenv("KORCH_ISA");
+	char names[64] = "";
+	size_t n = 0;
+
+	*out = ISA_COUNT;
+	if (!name || !*name)
+		return true;
+	for (int i = 0; i < ISA_COUNT; i++) {
+		if (!has_word(str_of(isa_info[i].needs), str_of(arch)))
+			continue;
+		if (strcmp(name, isa_info[i].name) == 0) {
+			*out = (enum isa)i;
+			return true;
+		}
+		n += (size_t)snprintf(names + n, sizeof(names) - n, " %s", isa_info[i].name);
+	}
+	return err_set(e, ERR_USAGE, "KORCH_ISA is '%s'; give one of:%s", name, names);
+}
+
+/* Is it a word of a set within the limit?  Where there is none each is. */
+static bool
+is_within(const char *word, enum isa limit)
+{
+	for (int i = 0; i <= (int)limit && i < ISA_COUNT; i++)
+		if (has_word(str_of(isa_info[i].needs), str_of(word)))
+			return true;
+	return limit == ISA_COUNT;
+}
+
 /* "x86_64 sse4.2 avx ... elf-1" */
 static void
-list_features(char *out, size_t cap)
+list_features(enum isa limit, char *out, size_t cap)
 {
 	struct feature feature[16];
 	size_t n_features = feature_list(feature), n;
 
 	n = (size_t)snprintf(out, cap, "%s", arch);
 	for (size_t i = 0; i < n_features; i++)
-		if (feature[i].has)
+		if (feature[i].has && is_within(feature[i].word, limit))
 			n += (size_t)snprintf(out + n, cap - n, " %s", feature[i].word);
 	(void)snprintf(out + n, cap - n, " elf-1");
 }
@@ -84,12 +117,23 @@ bool
 dev_cpu_isa(enum isa *out, struct err *e)
 {
 	char words[sizeof(((struct dev_info *)0)->features)];
+	enum isa limit;
 
-	list_features(words, sizeof(words));
+	if (!isa_limit(&limit, e))
+		return false;
+	list_features(limit, words, sizeof(words));
 	if (!isa_of_features(str_of(words), out))
 		return err_set(
 		    e, ERR_HOST, "this CPU (\"%s\") is older than what generated code needs", words);
 	return true;
+}
+
+bool
+dev_cpu_is_held(enum isa *to)
+{
+	struct err none = {0};
+
+	return isa_limit(to, &none) && *to != ISA_COUNT;
 }
 
 /* ---- what the system tells ----------------------------------------------------------- */
@@ -222,12 +266,12 @@ describe_environment(struct dev_info *out)
 bool
 dev_cpu_describe(struct dev_info *out, struct err *e)
 {
-	enum isa isa;
+	enum isa isa, limit;
 
 	*out = (struct dev_info){0};
-	list_features(out->features, sizeof(out->features));
-	if (!dev_cpu_isa(&isa, e))
+	if (!isa_limit(&limit, e) || !dev_cpu_isa(&isa, e))
 		return false;
+	list_features(limit, out->features, sizeof(out->features));
 	(void)snprintf(out->run_compat, sizeof(out->run_compat), "%s", isa_info[isa].needs);
 	describe_facts(out);
 	out->fact[DEV_FACT_simd_bytes] = isa_info[isa].simd_bytes;

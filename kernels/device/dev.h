@@ -140,8 +140,10 @@ bool dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e) 
 void dev_cpu_keep(const struct dev *d, size_t most);
 /* What a CPU offers, without opening it. */
 bool dev_cpu_describe(struct dev_info *out, struct err *e) MUST_CHECK;
-/* The instruction set of generated code: the CPU's widest.  ERR_HOST where it is older than any. */
+/* The instruction set of generated code: the CPU's widest within KORCH_ISA.  ERR_HOST where it is older than
+ * any, ERR_USAGE where KORCH_ISA names none of its. */
 bool dev_cpu_isa(enum isa *out, struct err *e) MUST_CHECK;
+bool dev_cpu_is_held(enum isa *to); /* does KORCH_ISA hold libraries, too, to a set? */
 
 /* ---- the fake device ------------------------------------------------------------------ */
 /* Times from a hash of (spec, schedule, seed), faults where it falls under their rates: on all hosts. */

@@ -34,9 +34,14 @@ dev_cpu_library(enum library l)
 void
 cpu_libraries_open(struct cpu_libraries *l)
 {
+	enum isa isa;
+	bool is_held = dev_cpu_is_held(&isa);
+
 	for (int i = 0; i < LIBRARY_COUNT; i++) {
 		const struct cpu_library *c = cpu_library((enum library)i);
 
+		if (c && is_held)
+			c->hold(isa);
 		l->store[i] = c ? c->open() : NULL;
 	}
 }

@@ -103,6 +103,23 @@ ex_same(const struct ex *p, const struct ex *q)
 	return memcmp(p->arg, q->arg, p->n_arg * sizeof(p->arg[0])) == 0;
 }
 
+/* The axes of what it is indexed by. */
+static uint64_t
+index_axes(const struct tx *x, const struct ex *n)
+{
+	uint64_t out = 0;
+
+	if (n->kind == EX_READ) {
+		struct ixv v = ixv_get(x, n->at);
+
+		for (uint32_t k = 0; k < v.n; k++)
+			out |= x->ix[v.i[k]].axes;
+	} else if (n->kind == EX_GUARD || n->kind == EX_INDEX || n->kind == EX_SCRATCH) {
+		out = x->ix[n->ix].axes;
+	}
+	return out;
+}
+
 /* A node that reads nothing has no place: `at` is set by ex_load alone. */
 static ex_id
 intern(struct tx *x, struct ex n)
@@ -118,9 +135,11 @@ intern(struct tx *x, struct ex n)
 		if (t->slot[k].hash == hash && ex_same(&x->ex[t->slot[k].id - 1], &n))
 			return t->slot[k].id - 1;
 	n.size = 1;
+	n.axes = index_axes(x, &n);
 	for (uint32_t i = 0; i < n.n_arg; i++) {
 		const struct ex *a = ex_get(x, n.arg[i]);
 
+		n.axes |= a->axes;
 		n.flops += a->flops;
 		n.size = n.size > 1000000 ? n.size : n.size + a->size;
 	}
@@ -360,6 +379,8 @@ struct replace {
 	ex_id *ex;
 	ix_id *ix;
 	uint32_t n_ex, n_ix; /* of the pool when it began */
+	uint64_t axes;       /* what has none of these stays ... */
+	bool looks;          /* ... unless reads are replaced as well */
 };
 
 static ex_id replace_ex(struct replace *r, ex_id e);
@@ -398,10 +419,10 @@ replace_ix_new(struct replace *r, ix_id i)
 	case IX_AXIS:
 		return n.a < r->s->n && r->s->to[n.a] != IX_NONE ? r->s->to[n.a] : i;
 	case IX_LIN: {
-		ix_id sum = ix_const(x, n.c);
+		struct ix_term t[IX_MAX_TERMS];
 		for (uint32_t k = 0; k < n.n_terms; k++)
-			sum = ix_add(x, sum, ix_mulc(x, replace_ix(r, n.terms[k].atom), n.terms[k].coef));
-		return sum;
+			t[k] = (struct ix_term){n.terms[k].coef, replace_ix(r, n.terms[k].atom)};
+		return ix_sum(x, n.c, t, n.n_terms);
 	}
 	case IX_DIV:
 		return ix_div(x, replace_ix(r, n.a), n.c);
@@ -421,6 +442,8 @@ replace_ix_new(struct replace *r, ix_id i)
 static ix_id
 replace_ix(struct replace *r, ix_id i)
 {
+	if (!r->looks && !(ix_get(r->x, i)->axes & r->axes))
+		return i;
 	if (i >= r->n_ix) /* made by this replacement */
 		return replace_ix_new(r, i);
 	if (r->ix[i] == 0)
@@ -460,6 +483,8 @@ replace_ex_new(struct replace *r, ex_id e)
 static ex_id
 replace_ex(struct replace *r, ex_id e)
 {
+	if (!r->looks && !(ex_get(r->x, e)->axes & r->axes))
+		return e;
 	if (e >= r->n_ex)
 		return replace_ex_new(r, e);
 	if (r->ex[e] == 0)
@@ -472,6 +497,9 @@ replace_begin(struct tx *x, const struct tx_subst *s)
 {
 	struct replace r = {.x = x, .s = s, .n_ex = x->n_ex, .n_ix = x->n_ix};
 
+	for (axis_id a = 0; a < s->n; a++)
+		r.axes |= s->to[a] != IX_NONE ? axis_bit(a) : 0;
+	r.looks = s->read || s->load;
 	r.ex = heap_alloc(sizeof(*r.ex) * (x->n_ex + (size_t)x->n_ix + 1));
 	r.ix = r.ex + x->n_ex;
 	return r;

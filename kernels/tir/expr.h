@@ -32,6 +32,7 @@ struct ix {
 	const struct ix_term *terms; /* LIN */
 	uint32_t n_terms;
 	uint32_t a, b; /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
+	uint64_t axes; /* a bit an axis under it, axis_bit(); set by the pool */
 };
 
 /* A loop variable.  It runs over lo..hi, and where from and limit are given over [from, limit) of
@@ -72,7 +73,15 @@ struct ex {
 	int64_t whole; /* CONST of any other type */
 	float flops;   /* of one evaluation, arms and all */
 	uint32_t size; /* nodes as a tree, saturating */
+	uint64_t axes; /* as ix.axes */
 };
+
+/* Axes that share a bit are taken for one another: what lacks it lacks them all. */
+static inline uint64_t
+axis_bit(axis_id a)
+{
+	return (uint64_t)1 << a % 64;
+}
 
 struct tx; /* the pool; ix.c, ex.c */
 struct tx *tx_make(struct arena *a);

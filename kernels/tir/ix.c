@@ -7,50 +7,6 @@
 
 #include <string.h>
 
-static uint64_t
-ix_hash(const struct ix *n)
-{
-	uint64_t h = mix64((uint64_t)n->kind ^ (uint64_t)n->c * 31);
-
-	h = mix64(h ^ ((uint64_t)n->a << 32 | n->b));
-	for (uint32_t k = 0; k < n->n_terms; k++)
-		h = mix64(h ^ (uint64_t)n->terms[k].coef * 31 ^ n->terms[k].atom);
-	if (n->kind == IX_VALUE)
-		h = mix64(h ^ (uint64_t)n->lo * 7 ^ (uint64_t)n->hi);
-	return h;
-}
-
-static bool
-ix_same(const struct ix *p, const struct ix *q)
-{
-	if (p->kind != q->kind || p->c != q->c || p->a != q->a || p->b != q->b || p->n_terms != q->n_terms)
-		return false;
-	if (p->kind == IX_VALUE && (p->lo != q->lo || p->hi != q->hi))
-		return false;
-	for (uint32_t k = 0; k < p->n_terms; k++)
-		if (p->terms[k].coef != q->terms[k].coef || p->terms[k].atom != q->terms[k].atom)
-			return false;
-	return true;
-}
-
-static ix_id
-intern(struct tx *x, const struct ix *n)
-{
-	struct tx_table *t = &x->ix_met;
-	uint32_t hash = (uint32_t)ix_hash(n), k;
-
-	tx_table_room(x->arena, t, x->n_ix);
-	for (k = hash & (t->n - 1); t->slot[k].id; k = (k + 1) & (t->n - 1))
-		if (t->slot[k].hash == hash && ix_same(&x->ix[t->slot[k].id - 1], n))
-			return t->slot[k].id - 1;
-	GROW(x->arena, x->ix, x->n_ix, x->cap_ix);
-	x->ix[x->n_ix] = *n;
-	if (n->n_terms)
-		x->ix[x->n_ix].terms = arena_dup(x->arena, n->terms, n->n_terms * sizeof(*n->terms));
-	t->slot[k] = (struct tx_slot){.id = ++x->n_ix, .hash = hash};
-	return x->n_ix - 1;
-}
-
 uint32_t
 tx_n_ix(const struct tx *x)
 {
@@ -68,7 +24,7 @@ ix_get(const struct tx *x, ix_id i)
 ix_id
 ix_const(struct tx *x, int64_t v)
 {
-	return intern(x, &(struct ix){.kind = IX_LIN, .c = v, .lo = v, .hi = v});
+	return ix_intern(x, &(struct ix){.kind = IX_LIN, .c = v, .lo = v, .hi = v});
 }
 
 ix_id
@@ -78,7 +34,7 @@ ix_axis(struct tx *x, axis_id a)
 
 	if (ax->lo == ax->hi)
 		return ix_const(x, ax->lo);
-	return intern(x, &(struct ix){.kind = IX_AXIS, .a = a, .lo = ax->lo, .hi = ax->hi});
+	return ix_intern(x, &(struct ix){.kind = IX_AXIS, .a = a, .lo = ax->lo, .hi = ax->hi});
 }
 
 bool
@@ -186,7 +142,16 @@ lin_intern(struct tx *x, const struct lin *l)
 	lin_range(x, l, &n.lo, &n.hi);
 	if (n.lo == n.hi)
 		return ix_const(x, n.lo);
-	return intern(x, &n);
+	return ix_intern(x, &n);
+}
+
+static bool
+has_coef(const struct lin *l, int64_t coef)
+{
+	for (uint32_t k = 0; k < l->n; k++)
+		if (l->t[k].coef == coef)
+			return true;
+	return false;
 }
 
 /* k*c * (y div c) + k * (y mod c) = k * y.  Returns whether it replaced something. */
@@ -195,7 +160,7 @@ lin_rejoin(struct tx *x, struct lin *l)
 {
 	for (uint32_t i = 0; i < l->n; i++) {
 		struct ix m = *ix_get(x, l->t[i].atom);
-		if (m.kind != IX_MOD)
+		if (m.kind != IX_MOD || !has_coef(l, l->t[i].coef * m.c))
 			continue;
 		ix_id quot = ix_div(x, m.a, m.c);
 		int64_t coef = l->t[i].coef;
@@ -226,6 +191,17 @@ ix_add(struct tx *x, ix_id a, ix_id b)
 
 	lin_of(&l, x, a);
 	lin_add(&l, x, b, 1);
+	return lin_make(x, &l);
+}
+
+ix_id
+ix_sum(struct tx *x, int64_t base, const struct ix_term *t, uint32_t n)
+{
+	struct lin l;
+
+	lin_start(&l, base);
+	for (uint32_t k = 0; k < n; k++)
+		lin_add(&l, x, t[k].atom, t[k].coef);
 	return lin_make(x, &l);
 }
 
@@ -351,7 +327,7 @@ div_atom(struct tx *x, ix_id rest, int64_t c)
 		return ix_div(x, n.a, n.c * c);
 	if (n.kind == IX_MOD && n.c % c == 0)
 		return ix_mod(x, ix_div(x, n.a, c), n.c / c);
-	return intern(x,
+	return ix_intern(x,
 	    &(struct ix){
 		.kind = IX_DIV, .a = rest, .c = c, .lo = floor_div(n.lo, c), .hi = floor_div(n.hi, c)});
 }
@@ -396,7 +372,7 @@ mod_atom(struct tx *x, ix_id rest, int64_t c)
 
 	if (n.kind == IX_MOD && n.c % c == 0)
 		return ix_mod(x, n.a, c);
-	return intern(x, &(struct ix){.kind = IX_MOD, .a = rest, .c = c, .lo = 0, .hi = c - 1});
+	return ix_intern(x, &(struct ix){.kind = IX_MOD, .a = rest, .c = c, .lo = 0, .hi = c - 1});
 }
 
 ix_id
@@ -459,7 +435,7 @@ ix_min(struct tx *x, ix_id a, ix_id b)
 
 	if (half_sum(x, a, b, &down, &up))
 		hi = MIN_OF(hi, down);
-	return intern(x,
+	return ix_intern(x,
 	    &(struct ix){
 		.kind = IX_MIN, .a = MIN_OF(a, b), .b = MAX_OF(a, b), .lo = MIN_OF(p.lo, q.lo), .hi = hi});
 }
@@ -477,7 +453,7 @@ ix_max(struct tx *x, ix_id a, ix_id b)
 
 	if (half_sum(x, a, b, &down, &up))
 		lo = MAX_OF(lo, up);
-	return intern(x,
+	return ix_intern(x,
 	    &(struct ix){
 		.kind = IX_MAX, .a = MIN_OF(a, b), .b = MAX_OF(a, b), .lo = lo, .hi = MAX_OF(p.hi, q.hi)});
 }
@@ -485,7 +461,7 @@ ix_max(struct tx *x, ix_id a, ix_id b)
 ix_id
 ix_value(struct tx *x, ex_id e, int64_t lo, int64_t hi)
 {
-	return intern(x, &(struct ix){.kind = IX_VALUE, .a = e, .lo = lo, .hi = hi});
+	return ix_intern(x, &(struct ix){.kind = IX_VALUE, .a = e, .lo = lo, .hi = hi});
 }
 
 bool

@@ -14,6 +14,11 @@ struct tx_table {
 /* Room for one more than n entries. */
 void tx_table_room(struct arena *a, struct tx_table *t, uint32_t n);
 
+/* The number of a node in normal form; it is copied. */
+ix_id ix_intern(struct tx *x, const struct ix *n);
+/* base + the sum of coef * atom, where an atom may be a sum itself. */
+ix_id ix_sum(struct tx *x, int64_t base, const struct ix_term *t, uint32_t n);
+
 struct tx {
 	struct arena *arena;
 	bool strict; /* the sign of a zero matters */

@@ -2,12 +2,15 @@
 #ifndef KORCH_CPU_LIBRARY_H
 #define KORCH_CPU_LIBRARY_H
 
+#include "../base/isa.h"
 #include "library.h"
 
 enum { CPU_LIBRARY_ALIGN = 64 }; /* of scratch and of what is kept */
 
 struct cpu_library {
 	int64_t (*version)(void);
+	/* No wider instructions than `to` has, before its first call in this process. */
+	void (*hold)(enum isa to);
 	/* A device's constants in the library's own forms. */
 	void *(*open)(void);
 	void (*close)(void *store);

@@ -582,6 +582,7 @@ onednn_version(void)
 }
 
 const struct cpu_library cpu_onednn = {.version = onednn_version,
+    .hold = onednn_hold,
     .open = kept_store_new,
     .close = kept_store_free,
     .kept_bytes = kept_store_bytes,

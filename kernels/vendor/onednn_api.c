@@ -1,5 +1,17 @@
-/* kernels/vendor/onednn_api.c: the calls that have another form in oneDNN 2.6 and 3.x. */
+/* kernels/vendor/onednn_api.c: what is set for all of oneDNN, and the calls that have another form in 2.6
+ * and 3.x. */
 #include "onednn_int.h"
+
+/* Once a call has been made oneDNN takes no other word on it: it was the same one then. */
+void
+onednn_hold(enum isa to)
+{
+	static const dnnl_cpu_isa_t set[ISA_COUNT] = {
+	    [ISA_sse42] = dnnl_cpu_isa_sse41, [ISA_avx2] = dnnl_cpu_isa_avx2};
+
+	if (set[to])
+		(void)dnnl_set_max_cpu_isa(set[to]);
+}
 
 #if DNNL_VERSION_MAJOR >= 3
 bool

@@ -4,6 +4,8 @@
 #ifndef KORCH_ONEDNN_INT_H
 #define KORCH_ONEDNN_INT_H
 
+#include "../base/isa.h"
+
 #include <dnnl.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +84,6 @@ bool pd_reorder(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const struct m
     dnnl_primitive_attr_t attr);
 bool post_eltwise(dnnl_post_ops_t to, dnnl_alg_kind_t alg, double alpha, double beta);
 bool post_binary(dnnl_post_ops_t to, dnnl_alg_kind_t alg, const struct md *m);
+void onednn_hold(enum isa to); /* as cpu_library.h has it */
 
 #endif
