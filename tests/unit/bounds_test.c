@@ -256,8 +256,7 @@ rows_below(const char *name, const struct export_rows *x, uint32_t *n_higher)
 		plain = cost_analytic_ns(&s, &hw, m->heat, NULL);
 		*n_higher += bound > plain;
 		if (is_below((double)m->row.median_ns / m->row.clock_ratio, bound, plain)) {
-			print_message("%s: spec %.*s schedule '%.*s': bound %lld (by peaks %lld), measured "
-			              "%lld at a clock of %.3f\n",
+			print_message("%s: %.*s '%.*s': bound %lld (by peaks %lld), took %lld, clock %.3f\n",
 			    name, 300, x->specs[x->spec_of[i]].text.p, STR_ARG(m->row.schedule),
 			    (long long)bound, (long long)plain, (long long)m->row.median_ns,
 			    m->row.clock_ratio);
