@@ -30,6 +30,7 @@ import env  # noqa: E402
 
 BIN = os.path.join(env.ROOT, "build", "bin")
 OUT = os.path.join(env.ROOT, "build", "peers")
+TRUST = os.path.join(OUT, "data", "sign.pub")  # of the daemon that signs them
 CHILD = os.path.join(env.HERE, "child.py")
 # must and aim of the issue, one thread
 MODELS = {
@@ -90,7 +91,7 @@ def check(case):
     if case.is_block or not os.path.isdir(folder + "/test_data_set_0"):
         return
     r = subprocess.run([f"{BIN}/korch-run", case.plans["korch"][0], "--check", folder + "/test_data_set_0", "--rel", "1e-3",
-                        "--json", "--repeat", "1"], capture_output=True, text=True)
+                        "--json", "--repeat", "1", "--trust", TRUST], capture_output=True, text=True)
     case.error = f"{json.loads(r.stdout)['max_rel']:.1e}" if r.returncode == 0 else "**wrong**"
     if r.returncode:
         case.note += f" {r.stderr.strip()};"
@@ -120,7 +121,7 @@ class Peer:
 
 def time_plan(plan, repeat, a):
     out = subprocess.run(a.pin + [f"{BIN}/korch-run", plan, "--repeat", str(repeat), "--warmup", "2", "--threads",
-                                  str(a.threads), "--json"], check=True, capture_output=True, text=True).stdout
+                                  str(a.threads), "--json", "--trust", TRUST], check=True, capture_output=True, text=True).stdout
     return json.loads(out.strip().split("\n")[-1])
 
 
