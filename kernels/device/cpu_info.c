@@ -89,14 +89,21 @@ isa_limit(enum isa *out, struct err *e)
 	return err_set(e, ERR_USAGE, "KORCH_ISA is '%s'; give one of:%s", name, names);
 }
 
-/* Is it a word of a set within the limit?  Where there is none each is. */
+/* Words that only wider sets need are not; those that no set needs are, so that a host held to a set looks as
+ * one that has no wider one. */
 static bool
 is_within(const char *word, enum isa limit)
 {
-	for (int i = 0; i <= (int)limit && i < ISA_COUNT; i++)
-		if (has_word(str_of(isa_info[i].needs), str_of(word)))
+	bool is_needed = false;
+
+	for (int i = 0; i < ISA_COUNT; i++) {
+		bool needs = has_word(str_of(isa_info[i].needs), str_of(word));
+
+		if (needs && i <= (int)limit)
 			return true;
-	return limit == ISA_COUNT;
+		is_needed |= needs;
+	}
+	return !is_needed;
 }
 
 /* "x86_64 sse4.2 avx ... elf-1" */

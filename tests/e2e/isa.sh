@@ -18,6 +18,9 @@ avx2) narrower=sse42 needs="x86_64 sse4.2 elf-1" ;;
 	finish
 	;;
 esac
+# held to what it has anyway it is the same host
+KORCH_ISA=$widest must 0 '' korch-run wide.korch --trust wide/sign.pub
+! grep -q 'measured elsewhere' out && ok || bad "another host: $(cat out)"
 KORCH_ISA=$narrower must 0 '' korch-submit $model --budget 3 -o narrow.korch --data narrow
 must 0 "^class  *cpu:.*-$narrower$" korch-plan show narrow.korch
 must 0 "^device  *$needs, " korch-plan show narrow.korch
