@@ -26,19 +26,24 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 	return true;
 }
 
-/* The text is a FLAT loop program, or a graph: lowered, and given the schedule of tests/harness/loops.h. */
+/* The text is a FLAT loop program, or a graph: lowered, and scheduled by the rules. */
 static bool
-read_flat(struct opt_call *c, struct tir *out, struct err *e)
+read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 {
+	const struct schedule_target target = loops_target(&target_avx2);
 	struct spec *s = NEW(c->a, struct spec);
 	struct tir nest, scheduled;
+	struct strbuf trace;
 
 	if (str_starts(c->text, "tir flat"))
 		return tir_read(out, c->a, c->text, e) && tir_verify(out, e);
 	if (!opt_read_spec(c, s, e))
 		return false;
 	schedule_lower(c->a, s, opt_arg(c, "--strict", NULL) != NULL, &nest);
-	loops_schedule(&nest, &scheduled);
+	sb_init(&trace, c->a);
+	schedule_propose(&nest, &target, &trace, &scheduled);
+	if (l->prints)
+		sb_addf(c->out, "== trace\n%.*s", STR_ARG(sb_str(&trace)));
 	schedule_flat(&scheduled, out);
 	return true;
 }
@@ -62,7 +67,7 @@ opt_codegen(struct opt_call *c, struct err *e)
 	struct codegen_kernel k;
 	struct tir flat, p;
 
-	if (!read_flat(c, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
+	if (!read_flat(c, &l, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
 	    !codegen_run(&flat, &w, &p, e) || !codegen_c(c->a, &p, n_operands(&p), "k", &k, e))
 		return false;
 	if (l.prints)

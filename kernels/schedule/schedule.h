@@ -49,4 +49,14 @@ bool step_apply(const struct tir *p, const struct step *s, struct tir *out, stru
 /* All lines (or what ';' parts) of a trace; an error names the line. */
 bool trace_apply(const struct tir *p, struct str trace, struct tir *out, struct err *e) MUST_CHECK;
 
+/* What rules may know of the device. */
+struct schedule_target {
+	int lanes; /* f32 in a vector */
+	int64_t l1_bytes;
+};
+/* The trace that the rules (rule.def) make of a verified NEST program, appended to `trace`, and what it makes
+ * of the program. */
+void schedule_propose(
+    const struct tir *nest, const struct schedule_target *t, struct strbuf *trace, struct tir *out);
+
 #endif

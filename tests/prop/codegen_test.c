@@ -75,7 +75,9 @@ check_passes(void *self, const struct spec *s, uint64_t seed)
 	struct looking l = {.a = &a, .s = s, .seed = seed};
 	const struct codegen_watch w = {look, &l};
 	struct rng r = {seed * 31 + 7};
+	const struct schedule_target target = loops_target(&target_avx2);
 	struct tir nest, scheduled, flat, p;
+	struct strbuf trace;
 	struct err e = {0};
 
 	(void)self;
@@ -84,7 +86,8 @@ check_passes(void *self, const struct spec *s, uint64_t seed)
 	if (!interp_run(&a, &s->g, l.in, NULL, l.want, &e))
 		fail_msg("%s", e.msg);
 	schedule_lower(&a, s, false, &nest);
-	loops_schedule(&nest, &scheduled);
+	sb_init(&trace, &a);
+	schedule_propose(&nest, &target, &trace, &scheduled);
 	if (!tir_verify(&scheduled, &e))
 		wrong(&l, "schedule", &scheduled, e.msg);
 	schedule_flat(&scheduled, &flat);
