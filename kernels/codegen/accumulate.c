@@ -69,6 +69,19 @@ is_alone(const struct tir *p, st_id loop, struct kept k)
 	return stores == 1 && r.same > 0 && r.other == 0;
 }
 
+/* Is the element there whether or not the loop's guards hold?  It is read before the loop and stored behind.
+ */
+static bool
+is_inside(const struct tir *p, st_id loop, struct kept k)
+{
+	struct ixv at = ixv_get(p->tx, k.at);
+
+	for (uint32_t d = 0; d < at.n; d++)
+		if (!tir_prove(p, loop, at.i[d], 0, p->buf[k.buf].dim[d]))
+			return false;
+	return true;
+}
+
 static bool
 find_kept(const struct tir *p, st_id loop, struct kept *out)
 {
@@ -78,7 +91,8 @@ find_kept(const struct tir *p, st_id loop, struct kept *out)
 		const struct st *s = &p->st[i];
 		struct kept k = {s->ref, s->at};
 
-		if (s->op != ST_store || p->buf[s->ref].scope == SCOPE_reg || !is_alone(p, loop, k))
+		if (s->op != ST_store || p->buf[s->ref].scope == SCOPE_reg || !is_alone(p, loop, k) ||
+		    !is_inside(p, loop, k))
 			continue;
 		*out = k;
 		return true;

@@ -2,6 +2,19 @@
  * dimensions: what lies where is decided, and nothing behind it asks for rows. */
 #include "codegen_int.h"
 
+static bool
+is_ring(const struct tir_buf *b, int d)
+{
+	return b->fold && (uint32_t)d == b->fold_dim;
+}
+
+/* Of a ring `fold` rows are there, and each lies at its number modulo that. */
+static int64_t
+extent(const struct tir_buf *b, int d)
+{
+	return is_ring(b, d) ? b->fold : b->dim[d];
+}
+
 static ix_id
 flat_index(struct tx *x, const struct tir_buf *b, ixv_id at)
 {
@@ -9,7 +22,8 @@ flat_index(struct tx *x, const struct tir_buf *b, ixv_id at)
 	ix_id i = ix_const(x, 0);
 
 	for (int d = 0; d < b->rank; d++)
-		i = ix_add(x, ix_mulc(x, i, b->dim[d]), v.i[d]);
+		i = ix_add(
+		    x, ix_mulc(x, i, extent(b, d)), is_ring(b, d) ? ix_mod(x, v.i[d], b->fold) : v.i[d]);
 	return i;
 }
 
@@ -59,7 +73,8 @@ codegen_flatten(const struct tir *p, struct tir *out)
 		int64_t n = 1;
 
 		for (int d = 0; d < out->buf[b].rank; d++)
-			n *= out->buf[b].dim[d];
+			n *= extent(&out->buf[b], d);
+		out->buf[b].fold = 0;
 		out->buf[b].rank = 1;
 		out->buf[b].dim[0] = n;
 	}

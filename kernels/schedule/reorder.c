@@ -95,6 +95,9 @@ orders_hold(const struct tir *p, const struct step *s, const struct reorder *t, 
 {
 	bool alone = instances_below(p, t->chain[0]) == 1;
 
+	for (uint32_t k = 0; k < t->n_chain; k++)
+		if (hands_on(p, t->chain[k]))
+			return refuse(e, s, "ring", "iterations hand rows on to each other");
 	for (st_id i = t->chain[0]; i < p->st[t->chain[0]].end; i++)
 		for (uint32_t k = 0; k < t->n_chain && p->st[i].op == ST_block; k++)
 			for (uint32_t q = k + 1; q < t->n_chain; q++)

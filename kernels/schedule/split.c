@@ -14,6 +14,9 @@ struct split {
 static bool
 may_repeat(const struct split *t)
 {
+	if (hands_on(t->p, t->loop))
+		return refuse(
+		    t->e, t->s, "tail", "a shifted tile would look for rows that are not there any more");
 	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
 		const struct tir_block *b = &t->p->blk[t->p->st[i].ref];
 

@@ -39,6 +39,9 @@ bool loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const str
 bool binds_nest(enum tir_bind outer, enum tir_bind inner);
 /* Does the axis stand in a binding of the instance to an iterator of this kind? */
 bool binds_kind(const struct tir *p, const struct st *instance, axis_id a, enum iter_kind kind);
+/* Do the loop's iterations hand rows on to each other (slide)?  Then their order is part of what they
+ * compute. */
+bool hands_on(const struct tir *p, st_id loop);
 /* Calls fn for each read of the buffer in the block's values and places. */
 void blk_reads(const struct tir *p, const struct tir_block *b, void (*fn)(void *self, const struct ex *read),
     void *self);

@@ -68,8 +68,9 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 	return true;
 }
 
+/* given: a trace; NULL: what the rules propose. */
 static void
-check_passes(void *self, const struct spec *s, uint64_t seed)
+check_trace(const struct spec *s, const char *given, uint64_t seed)
 {
 	struct arena a = {0};
 	struct looking l = {.a = &a, .s = s, .seed = seed};
@@ -80,20 +81,29 @@ check_passes(void *self, const struct spec *s, uint64_t seed)
 	struct strbuf trace;
 	struct err e = {0};
 
-	(void)self;
 	l.in = random_inputs(&a, &r, &s->g);
 	l.want = NEW_ARRAY(&a, void *, s->g.n_outputs + 1);
 	if (!interp_run(&a, &s->g, l.in, NULL, l.want, &e))
 		fail_msg("%s", e.msg);
 	schedule_lower(&a, s, false, &nest);
 	sb_init(&trace, &a);
-	schedule_propose(&nest, &target, &trace, &scheduled);
+	if (given && !trace_apply(&nest, str_of(given), &scheduled, &e))
+		fail_msg("%s", e.msg);
+	if (!given)
+		schedule_propose(&nest, &target, &trace, &scheduled);
 	if (!tir_verify(&scheduled, &e))
 		wrong(&l, "schedule", &scheduled, e.msg);
 	schedule_flat(&scheduled, &flat);
 	if (!codegen_run(&flat, &w, &p, &e))
 		wrong(&l, "all", &flat, e.msg);
 	arena_fini(&a);
+}
+
+static void
+check_passes(void *self, const struct spec *s, uint64_t seed)
+{
+	(void)self;
+	check_trace(s, NULL, seed);
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------
@@ -124,7 +134,7 @@ flush(struct batch *b)
 
 /* The spec lives until the batch is run. */
 static void
-add_text(struct batch *b, const struct spec *s, uint64_t seed)
+add_text(struct batch *b, const struct spec *s, struct str trace, uint64_t seed)
 {
 	struct rng r = {seed};
 	struct test_kernel first;
@@ -132,6 +142,7 @@ add_text(struct batch *b, const struct spec *s, uint64_t seed)
 
 	if (!kernel_make(&b->a, s, STR(""), &target_avx2, 0, &r, &first, &why))
 		return; /* kernels/emit has none to take operands from */
+	first.schedule = trace;
 	if (kernel_make_beside(&b->a, &first, loops_c, &target_avx2, b->n, &b->k[b->n], &why))
 		b->n++;
 	else if (why.code == ERR_INFEASIBLE)
@@ -152,7 +163,7 @@ check_text(void *self, const struct spec *s, uint64_t seed)
 
 	if (!spec_read(&b->a, str_of(str_dup(&b->a, s->text)), kept, &e))
 		fail_msg("%s", e.msg);
-	add_text(b, kept, seed);
+	add_text(b, kept, STR(""), seed);
 }
 
 /* ---- specs
@@ -202,7 +213,7 @@ test_text_of_random_graphs(void **state)
 		struct spec *s = NEW(&b->a, struct spec);
 
 		random_spec(&b->a, &r, s);
-		add_text(b, s, seed + i);
+		add_text(b, s, STR(""), seed + i);
 	}
 	end_texts(b);
 }
@@ -214,6 +225,44 @@ test_text_of_every_primitive(void **state)
 
 	(void)state;
 	every_prim(check_text, b);
+	end_texts(b);
+}
+
+/* Graphs, each with a trace that no rule proposes. */
+static const struct {
+	const char *graph, *trace;
+} traced[] = {
+    {"%0 = input f32[1,12,7,3]\n%1 = exp %0\n"
+     "%2 = wmax %1 kernel=[1,3,3,1] stride=[1,1,1,1] dilation=[1,1,1,1] lo=[0,1,1,0] hi=[0,1,1,0]\noutput "
+     "%2\n",
+	"compute_at t1 t2.i1; slide t1 t2.i1"},
+    {"%0 = input f32[2,13,7,3]\n%1 = exp %0\n"
+     "%2 = wmax %1 kernel=[1,3,1,1] stride=[1,1,1,1] dilation=[1,1,1,1] lo=[0,1,0,0] hi=[0,1,0,0]\n"
+     "%3 = wmax %2 kernel=[1,3,2,1] stride=[1,2,1,1] dilation=[1,1,1,1] lo=[0,1,0,0] hi=[0,1,0,0]\noutput "
+     "%3\n",
+	"bind t3.i0 parallel; compute_at t2 t3.i1; compute_at t1 t3.i1; slide t1 t3.i1; slide t2 t3.i1"},
+    {"%0 = input f32[1,12,9,3]\n%1 = exp %0\n"
+     "%2 = wmax %1 kernel=[1,1,4,1] stride=[1,1,1,1] dilation=[1,1,1,1] lo=[0,0,0,0] hi=[0,0,0,0]\noutput "
+     "%2\n",
+	"bind t2.i1 parallel; compute_at t1 t2.i2; slide t1 t2.i2; split t2.i2 4 cut"},
+};
+
+static void
+test_traces(void **state)
+{
+	struct batch *b = heap_alloc(sizeof *b);
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(traced); i++) {
+		struct spec *s = NEW(&b->a, struct spec);
+		struct err e = {0};
+
+		if (!kernel_spec(&b->a, traced[i].graph, s, &e))
+			fail_msg("%s", e.msg);
+		check_trace(s, traced[i].trace, i);
+		add_text(b, s, str_of(traced[i].trace), i);
+	}
+	assert_int_equal(b->refused, 0);
 	end_texts(b);
 }
 
@@ -233,6 +282,7 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_passes_on_random_graphs),
 	    cmocka_unit_test(test_passes_on_every_primitive),
+	    cmocka_unit_test(test_traces),
 	    cmocka_unit_test(test_text_of_every_map),
 	    cmocka_unit_test(test_text_of_every_primitive),
 	    cmocka_unit_test(test_text_of_random_graphs),

@@ -54,6 +54,27 @@ any_chain(const struct tir *p, struct rng *r, struct step *s)
 		s->n_name = MIN_OF(s->n_name, (uint32_t)2);
 }
 
+/* A block whose buffer a loop's iterations have each, and that loop; else any. */
+static void
+any_window(const struct tir *p, struct rng *r, struct step *s)
+{
+	st_id path[TIR_DEPTH];
+
+	for (uint32_t tries = 0; tries < 200; tries++) {
+		st_id i = (st_id)rng_below(r, p->n_st);
+		uint32_t n = p->st[i].op == ST_alloc ? tir_path(p, i, path) : 0;
+
+		for (blk_id b = 0; n > 0 && b < p->n_blk; b++)
+			if (p->blk[b].out[0] == p->st[i].ref) {
+				s->name[s->n_name++] = str_of(p->blk[b].name);
+				s->name[s->n_name++] = str_of(p->st[path[n - 1]].name);
+				return;
+			}
+	}
+	s->name[s->n_name++] = any_block(p, r);
+	s->name[s->n_name++] = any_loop(p, r);
+}
+
 static struct step
 any_step(const struct tir *p, struct rng *r)
 {
@@ -82,6 +103,9 @@ any_step(const struct tir *p, struct rng *r)
 	case STEP_compute_at:
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
+		break;
+	case STEP_slide:
+		any_window(p, r, &s);
 		break;
 	case STEP_OPS:
 		break;
@@ -126,33 +150,53 @@ check_replay(const struct checked *c, const struct tir *p, const struct strbuf *
 	assert_string_equal(one.p, two.p);
 }
 
-static void
-run_trace(struct checked *c, struct rng *r)
-{
+struct run {
+	struct checked *c;
+	struct tir p;
 	struct strbuf trace;
-	struct tir p = c->p, q;
+};
 
-	sb_init(&trace, c->a);
-	for (uint32_t k = 0, tries = 0; k < STEPS && tries < 60 && p.n_st; tries++) {
-		struct step s = any_step(&p, r);
-		struct err e = {0};
+static struct run
+run_begin(struct checked *c)
+{
+	struct run t = {.c = c, .p = c->p};
 
-		if (!step_apply(&p, &s, &q, &e)) {
-			if (e.code != ERR_INFEASIBLE)
-				fail_msg("%s", e.msg);
-			n_refused[s.op]++;
-			n_unproved += strstr(e.msg, "unproved") != NULL;
-			continue;
-		}
-		n_applied[s.op]++;
-		step_print(&trace, &s);
-		sb_addc(&trace, '\n');
-		c->what = trace.p;
-		program_check(c, &q);
-		p = q;
-		k++;
+	sb_init(&t.trace, c->a);
+	return t;
+}
+
+/* Is the step legal?  Then it is made, and what it makes is checked. */
+static bool
+try_step(struct run *t, const struct step *s)
+{
+	struct err e = {0};
+	struct tir q;
+
+	if (!step_apply(&t->p, s, &q, &e)) {
+		if (e.code != ERR_INFEASIBLE)
+			fail_msg("%s", e.msg);
+		n_refused[s->op]++;
+		n_unproved += strstr(e.msg, "unproved") != NULL;
+		return false;
 	}
-	check_replay(c, &p, &trace);
+	n_applied[s->op]++;
+	step_print(&t->trace, s);
+	sb_addc(&t->trace, '\n');
+	t->c->what = t->trace.p;
+	program_check(t->c, &q);
+	t->p = q;
+	return true;
+}
+
+static void
+run_random(struct run *t, struct rng *r, uint32_t steps)
+{
+	for (uint32_t k = 0, tries = 0; k < steps && tries < 60 && t->p.n_st; tries++) {
+		struct step s = any_step(&t->p, r);
+
+		k += try_step(t, &s);
+	}
+	check_replay(t->c, &t->p, &t->trace);
 }
 
 static void
@@ -169,10 +213,97 @@ test_random_traces(void **state)
 
 		small_spec(&a, &r, &s);
 		program_check_begin(&c, &a, &s, rng_below(&r, 2) == 0, seed + i);
-		run_trace(&c, &r);
+		struct run t = run_begin(&c);
+
+		run_random(&t, &r, STEPS);
 		arena_fini(&a);
 	}
+}
+
+/* ---- windows in a row -------------------------------------------------------------------------------- */
+enum { CHAIN = 4 };
+
+/* A chain of windows and maps over rows and columns; how many nodes. */
+static uint32_t
+window_spec(struct arena *a, struct rng *r, struct spec *out)
+{
+	struct strbuf sb;
+	struct err e = {0};
+	struct graph g;
+	uint32_t n = 2 + rng_below(r, CHAIN - 1);
+
+	sb_init(&sb, a);
+	sb_addf(&sb, "%%0 = input f32[1,%u,%u,2]\n", 9 + rng_below(r, 9), 9 + rng_below(r, 9));
+	for (uint32_t i = 1; i <= n; i++) {
+		uint32_t k = 1 + rng_below(r, 3), q = 1 + rng_below(r, 3);
+
+		if (i < n && rng_below(r, 3) == 0)
+			sb_addf(&sb, "%%%u = exp %%%u\n", i, i - 1);
+		else
+			sb_addf(&sb,
+			    "%%%u = wmax %%%u kernel=[1,%u,%u,1] stride=[1,%u,%u,1] dilation=[1,1,1,1] "
+			    "lo=[0,%u,0,0] hi=[0,%u,%u,0]\n",
+			    i, i - 1, k, q, 1 + rng_below(r, 2), 1 + rng_below(r, 2), rng_below(r, k),
+			    rng_below(r, k), rng_below(r, q));
+	}
+	sb_addf(&sb, "output %%%u\n", n);
+	if (!graph_read(&g, a, sb_str(&sb), &e))
+		fail_msg("%s\n%s", e.msg, sb_str(&sb).p);
+	spec_of_graph(a, &g, out);
+	return n;
+}
+
+static struct step
+step_of(struct arena *a, enum step_op op, uint32_t block, uint32_t last, uint32_t dim)
+{
+	struct step s = {.op = op, .n_name = 2};
+
+	s.name[0] = str_of(arena_printf(a, "t%u", block));
+	s.name[1] = str_of(arena_printf(a, "t%u.i%u", last, dim));
+	return s;
+}
+
+/* All of the chain computed where its last window moves, and slid along: then anything. */
+static void
+test_windows(void **state)
+{
+	uint64_t n = setting("KORCH_TRACE_SPECS", 250), seed = setting("KORCH_TRACE_SEED", 1);
+	uint32_t before = n_applied[STEP_slide];
+
+	(void)state;
+	for (uint64_t i = 0; i < n; i++) {
+		struct arena a = {0};
+		struct rng r = {seed * 977 + i};
+		struct checked c;
+		struct spec s;
+		uint32_t last = window_spec(&a, &r, &s), dim = 1 + rng_below(&r, 2);
+
+		program_check_begin(&c, &a, &s, false, seed + i);
+		struct run t = run_begin(&c);
+
+		for (uint32_t b = last; b-- > 1;) {
+			struct step at = step_of(&a, STEP_compute_at, b, last, dim);
+
+			(void)try_step(&t, &at);
+		}
+		for (uint32_t b = 1; b < last; b++) {
+			struct step at = step_of(&a, STEP_slide, b, last, dim);
+
+			if (rng_below(&r, 4))
+				(void)try_step(&t, &at);
+		}
+		run_random(&t, &r, STEPS / 2);
+		arena_fini(&a);
+	}
+	assert_true(n_applied[STEP_slide] > before + n / 2);
+}
+
+static void
+test_each_step_was_seen(void **state)
+{
 	uint32_t all = 0;
+
+	(void)state;
 
 	for (int k = 0; k < STEP_OPS; k++) {
 		struct strbuf sb;
@@ -194,6 +325,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_random_traces),
+	    cmocka_unit_test(test_windows),
+	    cmocka_unit_test(test_each_step_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

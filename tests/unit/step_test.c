@@ -26,6 +26,23 @@ static const char many[] = "%0 = input f32[4,9]\n"
 			   "output %5\n"
 			   "output %7\n";
 
+static const char pooled[] = "%0 = input f32[1,10,6,3]\n"
+			     "%1 = exp %0 : f32[1,10,6,3]\n"
+			     "%2 = wmax %1 kernel=[1,3,3,1] stride=[1,1,1,1] dilation=[1,1,1,1] "
+			     "lo=[0,1,1,0] hi=[0,1,1,0] : f32[1,10,6,3]\n"
+			     "output %2\n";
+static const char apart[] = "%0 = input f32[1,10,6,3]\n"
+			    "%1 = exp %0 : f32[1,10,6,3]\n"
+			    "%2 = wmax %1 kernel=[1,2,2,1] stride=[1,2,2,1] dilation=[1,1,1,1] "
+			    "lo=[0,0,0,0] hi=[0,0,0,0] : f32[1,5,3,3]\n"
+			    "output %2\n";
+static const char rows[] = "%0 = input f32[12,6]\n"
+			   "%1 = exp %0 : f32[12,6]\n"
+			   "%2 = slice %1 start=[0,0] step=[1,1] shape=[10,6] : f32[10,6]\n"
+			   "%3 = slice %1 start=[2,0] step=[1,1] shape=[10,6] : f32[10,6]\n"
+			   "%4 = add %2 %3 : f32[10,6]\n"
+			   "output %4\n";
+
 /* The last step of the trace is refused by the rule; "": it is applied. */
 struct refusal {
 	const char *graph, *trace, *rule;
@@ -77,6 +94,20 @@ static const struct refusal cases[] = {
     {product, "bind t3.i0 vector; compute_at t2 t3.i0", "compute_at: vector", false},
     {product, "bind t3.i1 lane; compute_at t2 t3.i0", "compute_at: scope", false},
     {product, "split t3.i0 4 cut; compute_at t2 t3.i0.o", "compute_at: readers", false},
+    {pooled, "slide t1 t2.i1", "slide: alloc", false},
+    {pooled, "compute_at t1 t2.i1; slide t1 t2.i2", "slide: alloc", false},
+    {pooled, "compute_at t1 t2.i1; slide t1 t2.i1", "", false},
+    {pooled, "compute_at t1 t2.i1; slide t1 t2.i1; slide t1 t2.i1", "slide: ring", false},
+    {pooled, "compute_at t1 t2.i1; slide t1 t2.i1; bind t2.i1 parallel", "bind: scope", false},
+    {pooled, "bind t2.i1 parallel; compute_at t1 t2.i1; slide t1 t2.i1", "slide: serial", false},
+    {pooled, "compute_at t1 t2.i1; split t1.i1 2 cut; slide t1 t2.i1", "slide: instances", false},
+    {pooled, "compute_at t1 t2.i1; split t1.i1 2; slide t1 t2.i1", "slide: rows", false},
+    {apart, "compute_at t1 t2.i1; slide t1 t2.i1", "slide: overlap", false},
+    {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4", "", false},
+    {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4 shift", "split: tail", false},
+    {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4 cut; reorder t4.i0.i t4.i0.o", "reorder: ring",
+	false},
+    {rows, "compute_at t1 t4.i1; slide t1 t4.i1", "slide: rows", false},
     {many, "reorder t4'acc.c1 t4'acc.i0", "", false},
     {many, "bind t4'acc.c1 parallel", "bind: iterator", false},
     {many, "bind t4'acc.i0 parallel", "", false},
