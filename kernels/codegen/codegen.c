@@ -23,8 +23,7 @@ is_taken(const struct tir *p, struct err *e)
 	for (buf_id b = 0; b < p->n_buf; b++) {
 		const struct tir_buf *f = &p->buf[b];
 
-		if (f->layout != IXV_NONE || f->swizzle.bits || f->versions > 1 ||
-		    f->alias != BUF_NONE)
+		if (f->layout != IXV_NONE || f->swizzle.bits || f->versions > 1 || f->alias != BUF_NONE)
 			return err_set(e, ERR_INFEASIBLE,
 			    "form: buffer %%%s is not row-major in bytes of its own", f->name);
 	}

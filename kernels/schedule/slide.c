@@ -142,6 +142,9 @@ find_rows(struct sliding *t)
 	if (t->moved == ST_NONE || !const_extent(p, &p->st[t->moved], &from, &t->rows) || from != 0 ||
 	    loop_over(t, p->st[t->moved].axis) != t->moved)
 		return refuse(t->e, t->s, "rows", "a window's rows are not counted by one loop from 0 on");
+	if (p->st[t->moved].bind != BIND_serial)
+		return refuse(
+		    t->e, t->s, "bound", "the loop over a window's rows is bound: it gets another begin");
 	return t->stride < t->rows || refuse(t->e, t->s, "overlap", "windows have no row in common");
 }
 

@@ -250,6 +250,25 @@ copy_instance(struct copy *c, const struct st *s)
 	tir_add(c->out, to);
 }
 
+/* An if whose guards all hold here is its body. */
+static void
+copy_if(struct copy *c, st_id i)
+{
+	const struct st *s = &c->p->st[i];
+	struct tir_guard g[TIR_DEPTH] = {{.i = IX_NONE}};
+	struct st to = *s;
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < s->n_guard && n + 1 < TIR_DEPTH; k++)
+		copy_guard(c, c->p->guard[s->guard0 + k], g, &n);
+	tir_guards(c->out, &to, n, g);
+	if (n)
+		tir_add(c->out, to);
+	copy_range(c, i + 1, s->end);
+	if (n)
+		tir_close(c->out);
+}
+
 void
 copy_range(struct copy *c, st_id i, st_id end)
 {
@@ -260,6 +279,10 @@ copy_range(struct copy *c, st_id i, st_id end)
 
 		if (s->op == ST_block) {
 			copy_instance(c, s);
+			continue;
+		}
+		if (s->op == ST_if) {
+			copy_if(c, i);
 			continue;
 		}
 		if (s->op != ST_for) {

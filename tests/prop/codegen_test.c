@@ -245,6 +245,10 @@ static const struct {
      "%2 = wmax %1 kernel=[1,1,4,1] stride=[1,1,1,1] dilation=[1,1,1,1] lo=[0,0,0,0] hi=[0,0,0,0]\noutput "
      "%2\n",
 	"bind t2.i1 parallel; compute_at t1 t2.i2; slide t1 t2.i2; split t2.i2 4 cut"},
+    {"%0 = input f32[14,9]\n%1 = exp %0\n%2 = sum %0 axes=[0]\n%3 = rmax %0 axes=[1]\n"
+     "output %1\noutput %2\noutput %3\n",
+	"bind t1.i0 parallel; bind t2.i1 parallel; bind t3.i0 parallel; join t2.i1 t3.i0; join t1.i0 "
+        "t2.i1_t3.i0"},
 };
 
 static void

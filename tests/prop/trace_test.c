@@ -75,6 +75,19 @@ any_window(const struct tir *p, struct rng *r, struct step *s)
 	s->name[s->n_name++] = any_loop(p, r);
 }
 
+/* An outermost loop and the next one. */
+static void
+any_outermost(const struct tir *p, struct rng *r, struct step *s)
+{
+	st_id i = 0;
+
+	for (uint32_t k = rng_below(r, 5); k > 0 && p->st[i].end < p->n_st; k--)
+		i = p->st[i].end;
+	s->name[s->n_name++] = p->st[i].op == ST_for ? str_of(p->st[i].name) : any_loop(p, r);
+	i = p->st[i].end;
+	s->name[s->n_name++] = i < p->n_st && p->st[i].op == ST_for ? str_of(p->st[i].name) : any_loop(p, r);
+}
+
 static struct step
 any_step(const struct tir *p, struct rng *r)
 {
@@ -103,6 +116,9 @@ any_step(const struct tir *p, struct rng *r)
 	case STEP_compute_at:
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
+		break;
+	case STEP_join:
+		any_outermost(p, r, &s);
 		break;
 	case STEP_slide:
 		any_window(p, r, &s);
@@ -199,6 +215,20 @@ run_random(struct run *t, struct rng *r, uint32_t steps)
 	check_replay(t->c, &t->p, &t->trace);
 }
 
+/* As a rule for ranges would. */
+static void
+bind_outermost(struct run *t)
+{
+	for (st_id i = 0; i < t->p.n_st; i = t->p.st[i].end) {
+		struct step s = {.op = STEP_bind, .n_name = 1, .bind = BIND_parallel};
+
+		if (t->p.st[i].op == ST_for) {
+			s.name[0] = str_of(t->p.st[i].name);
+			(void)try_step(t, &s);
+		}
+	}
+}
+
 static void
 test_random_traces(void **state)
 {
@@ -215,6 +245,8 @@ test_random_traces(void **state)
 		program_check_begin(&c, &a, &s, rng_below(&r, 2) == 0, seed + i);
 		struct run t = run_begin(&c);
 
+		if (rng_below(&r, 3) == 0)
+			bind_outermost(&t);
 		run_random(&t, &r, STEPS);
 		arena_fini(&a);
 	}

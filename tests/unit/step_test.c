@@ -31,6 +31,11 @@ static const char pooled[] = "%0 = input f32[1,10,6,3]\n"
 			     "%2 = wmax %1 kernel=[1,3,3,1] stride=[1,1,1,1] dilation=[1,1,1,1] "
 			     "lo=[0,1,1,0] hi=[0,1,1,0] : f32[1,10,6,3]\n"
 			     "output %2\n";
+static const char two[] = "%0 = input f32[4,6]\n"
+			  "%1 = exp %0 : f32[4,6]\n"
+			  "%2 = sum %0 axes=[0] : f32[1,6]\n"
+			  "output %1\n"
+			  "output %2\n";
 static const char apart[] = "%0 = input f32[1,10,6,3]\n"
 			    "%1 = exp %0 : f32[1,10,6,3]\n"
 			    "%2 = wmax %1 kernel=[1,2,2,1] stride=[1,2,2,1] dilation=[1,1,1,1] "
@@ -103,6 +108,12 @@ static const struct refusal cases[] = {
     {pooled, "compute_at t1 t2.i1; split t1.i1 2 cut; slide t1 t2.i1", "slide: instances", false},
     {pooled, "compute_at t1 t2.i1; split t1.i1 2; slide t1 t2.i1", "slide: rows", false},
     {apart, "compute_at t1 t2.i1; slide t1 t2.i1", "slide: overlap", false},
+    {pooled, "compute_at t1 t2.i1; bind t1.i1 unroll; slide t1 t2.i1", "slide: bound", false},
+    {product, "bind t2.i0 parallel; bind t3.i0 parallel; join t2.i0 t3.i0", "join: waits", false},
+    {product, "bind t2.i0 parallel; join t2.i0 t3.i0", "join: binding", false},
+    {product, "bind t2.i0 parallel; bind t3.i0 parallel; join t3.i0 t2.i0", "join: outermost", false},
+    {two, "bind t1.i0 parallel; bind t2.i1 parallel; join t1.i0 t2.i1", "", false},
+    {two, "bind t1.i0 parallel; join t1.i0 t2.i1", "join: binding", false},
     {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4", "", false},
     {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4 shift", "split: tail", false},
     {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4 cut; reorder t4.i0.i t4.i0.o", "reorder: ring",
