@@ -4,8 +4,8 @@
 # OLD and by those in NEW (say, build/bin of two commits), one after the other.  Told are the seconds, from the planner's
 # start, until the least sum of measured kernels is within 2 % of the one that OLD ends with; NEW's over OLD's; the sums and
 # whole plans that both end with; kernels and schedules that both measured.  Last the geometric mean of the ratios.
-# --retune: NEW alone, each model at two resolutions (--shape): the second one tuned on an empty cache (as OLD above), and
-# over the cache that the first one left.
+# --retune: each model at two resolutions (--shape): the second one tuned by OLD on an empty cache, and by NEW over the
+# cache that its own job at the first one left (OLD and NEW may be one build).
 # Names: those of korch-make-model (default: all but yolov4, whose file has more than 50 MB), or FILE.onnx; with --retune
 # FILE.onnx:FIRST:SECOND, both as --shape takes them, or FIRST.onnx:SECOND.onnx.  A ratio above .45 (.25 with --retune) is
 # marked.  Two runs on a quiet machine differ by a tenth.
@@ -93,11 +93,11 @@ for name in "${names[@]}"; do
 		tune "$old" one before "$file"
 		tune "$new" two after "$file"
 	elif [ -n "${second-}" ]; then
-		tune "$new" one before "$file" --shape "$second"
+		tune "$old" one before "$file" --shape "$second"
 		tune "$new" two first "$file" --shape "$first"
 		tune "$new" two after "$file" --shape "$second"
 	else
-		tune "$new" one before "$first"
+		tune "$old" one before "$first"
 		tune "$new" two first "$file"
 		tune "$new" two after "$first"
 	fi

@@ -248,7 +248,7 @@ static const struct {
     {"%0 = input f32[14,9]\n%1 = exp %0\n%2 = sum %0 axes=[0]\n%3 = rmax %0 axes=[1]\n"
      "output %1\noutput %2\noutput %3\n",
 	"bind t1.i0 parallel; bind t2.i1 parallel; bind t3.i0 parallel; join t2.i1 t3.i0; join t1.i0 "
-        "t2.i1_t3.i0"},
+	"t2.i1_t3.i0"},
 };
 
 static void
