@@ -13,45 +13,6 @@
 
 enum { MAX_ROUNDS = 40, MAX_DEPTH = 60, SMALL_CONST_BYTES = 1 << 16 };
 
-enum rule {
-#define RULE(NAME, KIND, TEXT) RULE_##NAME,
-#include "rule.def"
-#undef RULE
-	RULE_COUNT
-};
-static const struct {
-	const char *name, *text;
-	enum numeric kind;
-	rule_fn *apply; /* one of the two */
-	alt_fn *offer;
-	bool is_gain;
-} rules[] = {
-#define RULE(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, rule_##NAME, NULL, false},
-#define GAIN(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, rule_##NAME, NULL, true},
-#define ALT(NAME, KIND, TEXT) {#NAME, TEXT, NUM_##KIND, NULL, alt_##NAME, true},
-#include "rule.def"
-#undef RULE
-};
-_Static_assert(RULE_COUNT <= COUNT_OF(((struct rewrite_stats *)0)->n_applied), "room for every rule");
-
-uint32_t
-rewrite_n_rules(void)
-{
-	return RULE_COUNT;
-}
-
-const char *
-rewrite_rule_name(uint32_t i)
-{
-	return rules[i].name;
-}
-
-const char *
-rewrite_rule_text(uint32_t i)
-{
-	return rules[i].text;
-}
-
 /* ---- what is already built -------------------------------------------------------------- */
 struct rw_slot {
 	uint64_t hash;
@@ -193,9 +154,18 @@ rw_const(struct rw *r, enum tensor_role role, enum dtype t, const struct shape *
 
 /* ---- building ------------------------------------------------------------------------------ */
 static bool
-is_on(const struct rw *r, uint32_t k)
+is_on(const struct rw *r, const struct rule *k)
 {
-	return rules[k].kind <= r->o->worst && !(rules[k].is_gain && r->o->only_form);
+	return k->kind <= r->o->worst && !(k->is_gain && r->o->only_form);
+}
+
+/* Without the clean-up only constants are folded. */
+static bool
+applies(struct rw *r, const struct rule *k, const struct expr *x, tensor_id *out)
+{
+	if (!prims_has(&k->roots, x->prim) || !is_on(r, k) || (!r->o->normalize && k->apply != rule_fold))
+		return false;
+	return k->apply ? k->apply(r, x, out) : k->first && pattern_apply(r, k->first, k->guard, x, out);
 }
 
 static bool
@@ -203,14 +173,12 @@ apply_rules(struct rw *r, const struct expr *x, tensor_id *out)
 {
 	if (r->depth > MAX_DEPTH)
 		return false;
-	for (uint32_t k = 0; k < RULE_COUNT; k++) {
-		if (!is_on(r, k) || !rules[k].apply || (!r->o->normalize && k != RULE_fold))
-			continue;
-		if (!rules[k].apply(r, x, out))
+	for (uint32_t k = 0; k < r->n_rules; k++) {
+		if (!applies(r, &r->rules[k], x, out))
 			continue;
 		if (!shape_eq(rw_shape(r, *out), &x->result.shape) ||
 		    rw_tensor(r, *out)->type != x->result.type)
-			bug("rule %s changed the type or shape of a %s", rules[k].name,
+			bug("rule %s changed the type or shape of a %s", r->rules[k].name,
 			    prim_info[x->prim].name);
 		r->stats->n_applied[k]++;
 		r->n_applied++;
@@ -310,6 +278,15 @@ rw_bcast(struct rw *r, tensor_id x, const struct shape *to)
 	return rw_op1(r, PRIM_bcast, x, &at);
 }
 
+tensor_id
+rw_slice(struct rw *r, tensor_id x, const struct shape *to, const int64_t *start, const int64_t *step)
+{
+	struct attrs at = {0};
+
+	at_slice(&at, to, start, step);
+	return rw_op1(r, PRIM_slice, x, &at);
+}
+
 /* ---- looking ------------------------------------------------------------------------------- */
 const struct node *
 rw_maker(const struct rw *r, tensor_id t)
@@ -339,12 +316,18 @@ rw_is_const(const struct rw *r, tensor_id t)
 	return role == ROLE_CONST || role == ROLE_WEIGHT;
 }
 
-bool
-rw_const_under(const struct rw *r, tensor_id t, tensor_id *c)
+tensor_id
+rw_under(const struct rw *r, tensor_id t)
 {
 	const struct node *b = rw_made_by(r, t, PRIM_bcast);
 
-	*c = b ? b->in[0] : t;
+	return b ? b->in[0] : t;
+}
+
+bool
+rw_const_under(const struct rw *r, tensor_id t, tensor_id *c)
+{
+	*c = rw_under(r, t);
 	return rw_is_const(r, *c);
 }
 
@@ -444,18 +427,19 @@ add_alternatives(struct rw *r)
 	uint32_t n_nodes = r->g->n_nodes;
 
 	for (uint32_t i = 0; i < n_nodes; i++)
-		for (uint32_t k = 0; k < RULE_COUNT && r->g->n_nodes < r->o->max_nodes; k++) {
-			const struct node n = r->g->nodes[i];
+		for (uint32_t k = 0; k < r->n_rules && r->g->n_nodes < r->o->max_nodes; k++) {
+			const struct rule *rule = &r->rules[k];
 			struct other x;
 			struct err e = {0};
 
-			if (!is_on(r, k) || !rules[k].offer)
+			if (!rule->offer || !is_on(r, rule))
 				continue;
+			const struct node n = r->g->nodes[i];
 			r->origin = n.origin;
-			if (!rules[k].offer(r, &n, &x))
+			if (!rule->offer(r, &n, &x))
 				continue;
 			if (graph_add_alt(
-				r->g, x.prim, x.in, x.n_in, &x.at, n.origin, rules[k].kind, n.out[0], &e))
+				r->g, x.prim, x.in, x.n_in, &x.at, n.origin, rule->kind, n.out[0], &e))
 				r->stats->n_applied[k]++;
 			else
 				r->stats->n_refused[k]++;
@@ -499,46 +483,41 @@ run_round(struct rw *r, const struct graph *from, bool alternatives, struct grap
 	r->g = NULL;
 }
 
+/* One round over *held, which stands for what comes of it afterwards.  Two arenas take turns. */
+static uint32_t
+next_round(struct rw r, struct arena tmp[2], bool alternatives, struct graph *held)
+{
+	struct graph next;
+
+	r.tmp = &tmp[r.stats->n_rounds & 1];
+	arena_fini(r.tmp);
+	run_round(&r, held, alternatives, &next);
+	*held = next;
+	return r.n_applied;
+}
+
 bool
 rewrite_run(struct arena *a, const struct graph *g, const struct rewrite_opts *o, struct graph *out,
     struct rewrite_stats *stats, struct err *e)
 {
-	struct arena tmp[2] = {{0}, {0}};
+	struct arena tmp[2] = {{0}, {0}}, rules = {0};
 	struct rewrite_stats own;
-	struct graph held = *g, next;
+	struct rw r = {.a = a, .o = o, .stats = stats ? stats : &own};
+	struct graph held = *g;
 	uint32_t n_applied;
+	bool ok = rules_read(&rules, &r, e);
 
-	(void)e;
-	if (!stats)
-		stats = &own;
-	*stats = (struct rewrite_stats){0};
-	do {
-		struct arena *t = &tmp[stats->n_rounds & 1];
-		struct rw r = {.a = a, .tmp = t, .o = o, .stats = stats};
-
-		arena_fini(t);
-		run_round(&r, &held, false, &next);
-		held = next;
-		n_applied = r.n_applied;
-	} while (++stats->n_rounds < MAX_ROUNDS && n_applied);
-	if (o->alternatives) {
-		struct arena *t = &tmp[stats->n_rounds & 1];
-		struct rw r = {.a = a, .tmp = t, .o = o, .stats = stats};
-
-		arena_fini(t);
-		run_round(&r, &held, true, &next);
-		held = next;
+	*r.stats = (struct rewrite_stats){0};
+	if (ok) {
+		do
+			n_applied = next_round(r, tmp, false, &held);
+		while (++r.stats->n_rounds < MAX_ROUNDS && n_applied);
+		if (o->alternatives)
+			(void)next_round(r, tmp, true, &held);
+		graph_sort(out, a, &held, NULL);
 	}
-	graph_sort(out, a, &held, NULL);
 	arena_fini(&tmp[0]);
 	arena_fini(&tmp[1]);
-	return true;
-}
-
-void
-rewrite_print_stats(struct strbuf *sb, const struct rewrite_stats *s)
-{
-	for (uint32_t i = 0; i < rewrite_n_rules(); i++)
-		if (s->n_applied[i])
-			sb_addf(sb, "# %s %u\n", rewrite_rule_name(i), s->n_applied[i]);
+	arena_fini(&rules);
+	return ok;
 }

@@ -12,12 +12,14 @@ struct rewrite_opts {
 	enum numeric worst;    /* the worst numeric kind allowed */
 	uint32_t max_nodes;    /* stop adding beyond this many nodes */
 	uint32_t alt_elements; /* alternatives of maps with more results than this; 0: 16,384 */
+	const char *pattern;   /* this one (the notation of rule.def) instead of the rules; NULL: these */
 };
 struct rewrite_stats { /* per rule, in the order of rule.def */
 	uint32_t n_applied[96], n_refused[96];
 	uint32_t n_rounds;
 };
-/* A new, sorted graph computing the same outputs.  Deterministic. */
+/* A new, sorted graph computing the same outputs.  Deterministic.  ERR_FORMAT: a pattern that cannot be read.
+ */
 bool rewrite_run(struct arena *a, const struct graph *g, const struct rewrite_opts *o, struct graph *out,
     struct rewrite_stats *stats, struct err *e) MUST_CHECK;
 

@@ -1,66 +1,26 @@
-/* daemon/rewrite/rules_layout.c: layout primitives that do nothing or meet each other. */
+/* daemon/rewrite/rules_layout.c: layout primitives that do nothing or meet each other: guards, and what is
+ * said of many operands. */
 #include "rewrite_int.h"
 
 #include <math.h>
 #include <string.h>
 
 bool
-rule_reshape_none(struct rw *r, const struct expr *x, tensor_id *out)
+moves_nothing(struct match *m)
 {
-	if (x->prim != PRIM_reshape || !shape_eq(rw_shape(r, x->in[0]), &x->result.shape))
-		return false;
-	*out = x->in[0];
-	return true;
-}
-
-bool
-rule_transpose_none(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	(void)r;
-	if (x->prim != PRIM_transpose)
-		return false;
-	const int64_t *perm = at_ints(x->at, ATTR_perm);
-	for (int i = 0; i < x->result.shape.rank; i++)
-		if (perm[i] != i)
+	for (int i = 0; i < result_shape(m)->rank; i++)
+		if (outer(m, ATTR_perm)[i] != i)
 			return false;
-	*out = x->in[0];
 	return true;
 }
 
 bool
-rule_bcast_none(struct rw *r, const struct expr *x, tensor_id *out)
+slices_nothing(struct match *m)
 {
-	if (x->prim != PRIM_bcast || !shape_eq(rw_shape(r, x->in[0]), &x->result.shape))
-		return false;
-	*out = x->in[0];
-	return true;
-}
-
-bool
-rule_slice_none(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	if (x->prim != PRIM_slice || !shape_eq(rw_shape(r, x->in[0]), &x->result.shape))
-		return false;
-	const int64_t *step = at_ints(x->at, ATTR_step);
-	for (int i = 0; i < x->result.shape.rank; i++)
-		if (step[i] != 1 && x->result.shape.dim[i] > 1)
+	for (int i = 0; i < result_shape(m)->rank; i++)
+		if (outer(m, ATTR_step)[i] != 1 && result_shape(m)->dim[i] > 1)
 			return false;
-	*out = x->in[0];
-	return true;
-}
-
-bool
-rule_pad_none(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	(void)r;
-	if (x->prim != PRIM_pad)
-		return false;
-	const int64_t *lo = at_ints(x->at, ATTR_lo), *hi = at_ints(x->at, ATTR_hi);
-	for (int i = 0; i < x->result.shape.rank; i++)
-		if (lo[i] || hi[i])
-			return false;
-	*out = x->in[0];
-	return true;
+	return same_shape(m);
 }
 
 bool
@@ -85,76 +45,35 @@ rule_concat_one(struct rw *r, const struct expr *x, tensor_id *out)
 }
 
 bool
-rule_transpose_ones(struct rw *r, const struct expr *x, tensor_id *out)
+moves_only_ones(struct match *m)
 {
-	if (x->prim != PRIM_transpose || !perm_is_view(rw_shape(r, x->in[0]), at_ints(x->at, ATTR_perm)))
-		return false;
-	*out = rw_reshape(r, x->in[0], &x->result.shape);
-	return true;
+	return perm_is_view(shape_of(m, 'x'), outer(m, ATTR_perm));
 }
 
 bool
-rule_transpose_transpose(struct rw *r, const struct expr *x, tensor_id *out)
+transpose_of_transpose(struct match *m)
 {
-	const struct node *t = x->prim == PRIM_transpose ? rw_made_by(r, x->in[0], PRIM_transpose) : NULL;
 	int64_t perm[MAX_RANK];
+	int rank = result_shape(m)->rank;
 
-	if (!t)
-		return false;
-	list_permuted(x->result.shape.rank, at_ints(&t->at, ATTR_perm), at_ints(x->at, ATTR_perm), perm);
-	*out = rw_transpose(r, t->in[0], x->result.shape.rank, perm);
+	list_permuted(rank, inner(m, ATTR_perm), outer(m, ATTR_perm), perm);
+	at_list(&m->slot[0], ATTR_perm, rank, perm);
 	return true;
 }
 
 bool
-rule_reshape_reshape(struct rw *r, const struct expr *x, tensor_id *out)
+slice_of_slice(struct match *m)
 {
-	const struct node *t = x->prim == PRIM_reshape ? rw_made_by(r, x->in[0], PRIM_reshape) : NULL;
-
-	if (!t)
-		return false;
-	*out = rw_reshape(r, t->in[0], &x->result.shape);
-	return true;
-}
-
-bool
-rule_bcast_bcast(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const struct node *b = x->prim == PRIM_bcast ? rw_made_by(r, x->in[0], PRIM_bcast) : NULL;
-
-	if (!b)
-		return false;
-	*out = rw_bcast(r, b->in[0], &x->result.shape);
-	return true;
-}
-
-static tensor_id
-make_slice(struct rw *r, tensor_id x, int rank, const int64_t *start, const int64_t *step, const int64_t *dim)
-{
-	struct attrs at = {0};
-
-	at_list(&at, ATTR_shape, rank, dim);
-	at_list(&at, ATTR_start, rank, start);
-	at_list(&at, ATTR_step, rank, step);
-	return rw_op1(r, PRIM_slice, x, &at);
-}
-
-bool
-rule_slice_slice(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const struct node *s = x->prim == PRIM_slice ? rw_made_by(r, x->in[0], PRIM_slice) : NULL;
+	const struct shape *to = result_shape(m);
 	int64_t start[MAX_RANK], step[MAX_RANK];
 
-	if (!s || shape_count(&x->result.shape) == 0)
-		return false;
-	const int64_t *s0 = at_ints(&s->at, ATTR_start), *d0 = at_ints(&s->at, ATTR_step);
-	const int64_t *s1 = at_ints(x->at, ATTR_start), *d1 = at_ints(x->at, ATTR_step);
-	for (int i = 0; i < x->result.shape.rank; i++) {
-		start[i] = s0[i] + s1[i] * d0[i];
-		step[i] = x->result.shape.dim[i] == 1 ? 1 : d0[i] * d1[i];
+	for (int i = 0; i < to->rank; i++) {
+		int64_t d = inner(m, ATTR_step)[i];
+		start[i] = inner(m, ATTR_start)[i] + outer(m, ATTR_start)[i] * d;
+		step[i] = to->dim[i] == 1 ? 1 : d * outer(m, ATTR_step)[i];
 	}
-	*out = make_slice(r, s->in[0], x->result.shape.rank, start, step, x->result.shape.dim);
-	return true;
+	at_slice(&m->slot[0], to, start, step);
+	return shape_count(to) > 0;
 }
 
 static bool
@@ -163,70 +82,56 @@ constant_pad(const struct attrs *at)
 	return at_get(at, ATTR_mode) == PAD_CONSTANT;
 }
 
+/* The outer attributes, with the pads of n dimensions added, the operand's from `skip` on; false: one crops.
+ */
 static bool
-never_negative(const int64_t *v, int n)
+add_pads(struct match *m, int n, int skip)
 {
-	for (int i = 0; i < n; i++)
-		if (v[i] < 0)
-			return false;
-	return true;
+	static const enum attr_key keys[] = {ATTR_lo, ATTR_hi};
+	bool ok = true;
+
+	m->slot[0] = *m->at[0];
+	for (size_t k = 0; k < COUNT_OF(keys); k++) {
+		const int64_t *v = outer(m, keys[k]), *w = inner(m, keys[k]) + skip;
+		int64_t sum[MAX_RANK];
+		for (int i = 0; i < n; i++) {
+			ok &= v[i] >= 0 && w[i] >= 0;
+			sum[i] = v[i] + w[i];
+		}
+		at_list(&m->slot[0], keys[k], n, sum);
+	}
+	return ok;
 }
 
 bool
-rule_pad_pad(struct rw *r, const struct expr *x, tensor_id *out)
+pad_of_pad(struct match *m)
 {
-	const struct node *p = x->prim == PRIM_pad ? rw_made_by(r, x->in[0], PRIM_pad) : NULL;
-	int64_t lo[MAX_RANK], hi[MAX_RANK];
-	struct attrs at = {0};
-	int rank = x->result.shape.rank;
+	double v = at_get_real(m->at[1], ATTR_value), w = at_get_real(m->at[0], ATTR_value);
 
-	if (!p || !constant_pad(&p->at) || !constant_pad(x->at))
-		return false;
-	double v = at_get_real(&p->at, ATTR_value), w = at_get_real(x->at, ATTR_value);
-	if (memcmp(&v, &w, sizeof(v)) != 0 || !never_negative(at_ints(&p->at, ATTR_lo), rank) ||
-	    !never_negative(at_ints(&p->at, ATTR_hi), rank) ||
-	    !never_negative(at_ints(x->at, ATTR_lo), rank) || !never_negative(at_ints(x->at, ATTR_hi), rank))
-		return false;
-	for (int i = 0; i < rank; i++) {
-		lo[i] = at_ints(&p->at, ATTR_lo)[i] + at_ints(x->at, ATTR_lo)[i];
-		hi[i] = at_ints(&p->at, ATTR_hi)[i] + at_ints(x->at, ATTR_hi)[i];
-	}
-	at_list(&at, ATTR_lo, rank, lo);
-	at_list(&at, ATTR_hi, rank, hi);
-	at_int(&at, ATTR_mode, PAD_CONSTANT);
-	at_real(&at, ATTR_value, v);
-	*out = rw_op1(r, PRIM_pad, p->in[0], &at);
-	return true;
+	return constant_pad(m->at[1]) && constant_pad(m->at[0]) && memcmp(&v, &w, sizeof(v)) == 0 &&
+	    add_pads(m, result_shape(m)->rank, 0);
 }
 
 bool
 rule_concat_concat(struct rw *r, const struct expr *x, tensor_id *out)
 {
-	uint32_t total = 0, n = 0;
+	uint32_t n = 0, cap = 0;
+	tensor_id *in = NULL;
 	bool any = false;
 
-	if (x->prim != PRIM_concat)
-		return false;
-	for (uint32_t i = 0; i < x->n_in; i++) {
+	for (uint32_t i = 0; x->prim == PRIM_concat && i < x->n_in; i++) {
 		const struct node *c = rw_made_by(r, x->in[i], PRIM_concat);
 		bool flat =
 		    c && at_get(&c->at, ATTR_axis) == at_get(x->at, ATTR_axis) && rw_single(r, x->in[i]);
 		any |= flat;
-		total += flat ? c->n_in : 1;
+		for (uint32_t k = 0; k < (flat ? c->n_in : 1); k++) {
+			GROW(r->tmp, in, n, cap);
+			in[n++] = flat ? c->in[k] : x->in[i];
+		}
 	}
-	if (!any)
-		return false;
-	tensor_id *in = NEW_ARRAY(r->tmp, tensor_id, total);
-	for (uint32_t i = 0; i < x->n_in; i++) {
-		const struct node *c = rw_made_by(r, x->in[i], PRIM_concat);
-		if (c && at_get(&c->at, ATTR_axis) == at_get(x->at, ATTR_axis) && rw_single(r, x->in[i]))
-			for (uint32_t k = 0; k < c->n_in; k++)
-				in[n++] = c->in[k];
-		else
-			in[n++] = x->in[i];
-	}
-	*out = rw_op(r, PRIM_concat, in, n, x->at);
-	return true;
+	if (any)
+		*out = rw_op(r, PRIM_concat, in, n, x->at);
+	return any;
 }
 
 /* Does slice t go on, along the axis, where slice s ends?  Both with step 1 there and equal
@@ -264,8 +169,7 @@ rule_concat_slices(struct rw *r, const struct expr *x, tensor_id *out)
 		both.dim[axis] += rw_shape(r, x->in[i + 1])->dim[axis];
 		tensor_id *in = NEW_ARRAY(r->tmp, tensor_id, x->n_in);
 		memcpy(in, x->in, i * sizeof(*in));
-		in[i] = make_slice(r, s->in[0], both.rank, at_ints(&s->at, ATTR_start),
-		    at_ints(&s->at, ATTR_step), both.dim);
+		in[i] = rw_slice(r, s->in[0], &both, at_ints(&s->at, ATTR_start), at_ints(&s->at, ATTR_step));
 		memcpy(in + i + 1, x->in + i + 2, (x->n_in - i - 2) * sizeof(*in));
 		*out = x->n_in == 2 ? in[0] : rw_op(r, PRIM_concat, in, x->n_in - 1, x->at);
 		return true;
@@ -273,25 +177,22 @@ rule_concat_slices(struct rw *r, const struct expr *x, tensor_id *out)
 	return false;
 }
 
+/* e is the operand of the concat that holds all of the slice. */
 bool
-rule_slice_concat(struct rw *r, const struct expr *x, tensor_id *out)
+slice_of_part(struct match *m)
 {
-	const struct node *c = x->prim == PRIM_slice ? rw_made_by(r, x->in[0], PRIM_concat) : NULL;
+	int axis = ck_int(at_get(m->at[1], ATTR_axis));
+	const struct shape *to = result_shape(m);
 	int64_t start[MAX_RANK], from = 0;
 
-	if (!c || shape_count(&x->result.shape) == 0)
-		return false;
-	int axis = ck_int(at_get(&c->at, ATTR_axis)), rank = x->result.shape.rank;
-	memcpy(start, at_ints(x->at, ATTR_start), (size_t)rank * sizeof(*start));
-	int64_t first = start[axis];
-	int64_t last = first + (x->result.shape.dim[axis] - 1) * at_ints(x->at, ATTR_step)[axis];
-	for (uint32_t i = 0; i < c->n_in; i++) {
-		int64_t wide = rw_shape(r, c->in[i])->dim[axis];
+	memcpy(start, outer(m, ATTR_start), (size_t)to->rank * sizeof(*start));
+	int64_t first = start[axis], last = first + (to->dim[axis] - 1) * outer(m, ATTR_step)[axis];
+	for (uint32_t i = 0; i < m->n_all && shape_count(to) > 0; i++) {
+		int64_t wide = rw_shape(m->r, m->all[i])->dim[axis];
 		if (MIN_OF(first, last) >= from && MAX_OF(first, last) < from + wide) {
 			start[axis] -= from;
-			*out = make_slice(
-			    r, c->in[i], rank, start, at_ints(x->at, ATTR_step), x->result.shape.dim);
-			return true;
+			at_slice(&m->slot[0], to, start, outer(m, ATTR_step));
+			return make(m, m->all[i]);
 		}
 		from += wide;
 	}
@@ -299,22 +200,19 @@ rule_slice_concat(struct rw *r, const struct expr *x, tensor_id *out)
 }
 
 bool
-rule_slice_pad(struct rw *r, const struct expr *x, tensor_id *out)
+slice_inside_pad(struct match *m)
 {
-	const struct node *p = x->prim == PRIM_slice ? rw_made_by(r, x->in[0], PRIM_pad) : NULL;
+	const struct shape *was = shape_of(m, 'x'), *to = result_shape(m);
 	int64_t start[MAX_RANK];
 
-	if (!p || shape_count(&x->result.shape) == 0)
-		return false;
-	const struct shape *was = rw_shape(r, p->in[0]);
 	for (int i = 0; i < was->rank; i++) {
-		start[i] = at_ints(x->at, ATTR_start)[i] - at_ints(&p->at, ATTR_lo)[i];
-		int64_t last = start[i] + (x->result.shape.dim[i] - 1) * at_ints(x->at, ATTR_step)[i];
+		start[i] = outer(m, ATTR_start)[i] - inner(m, ATTR_lo)[i];
+		int64_t last = start[i] + (to->dim[i] - 1) * outer(m, ATTR_step)[i];
 		if (MIN_OF(start[i], last) < 0 || MAX_OF(start[i], last) >= was->dim[i])
 			return false;
 	}
-	*out = make_slice(r, p->in[0], was->rank, start, at_ints(x->at, ATTR_step), x->result.shape.dim);
-	return true;
+	at_slice(&m->slot[0], to, start, outer(m, ATTR_step));
+	return shape_count(to) > 0;
 }
 
 /* The constant's integers from 0 on, where they go in even steps over [0, wide). */
@@ -343,20 +241,18 @@ even_steps(const struct tensor *t, int64_t wide, int64_t *start, int64_t *step)
 }
 
 bool
-rule_gather_slice(struct rw *r, const struct expr *x, tensor_id *out)
+gathers_in_even_steps(struct match *m)
 {
 	int64_t start[MAX_RANK] = {0}, step[MAX_RANK];
+	int axis = ck_int(at_get(m->at[0], ATTR_axis));
+	struct shape s = *shape_of(m, 'x');
 
-	if (x->prim != PRIM_gather || !shape_has_data(r, x->in[1]))
-		return false;
-	int axis = ck_int(at_get(x->at, ATTR_axis));
-	struct shape s = *rw_shape(r, x->in[0]);
 	for (int i = 0; i < s.rank; i++)
 		step[i] = 1;
-	if (!even_steps(rw_tensor(r, x->in[1]), s.dim[axis], &start[axis], &step[axis]))
+	if (!even_steps(rw_tensor(m->r, named(m, 'w')), s.dim[axis], &start[axis], &step[axis]))
 		return false;
-	s.dim[axis] = shape_count(rw_shape(r, x->in[1]));
-	*out = rw_reshape(r, make_slice(r, x->in[0], s.rank, start, step, s.dim), &x->result.shape);
+	s.dim[axis] = shape_count(shape_of(m, 'w'));
+	at_slice(&m->slot[0], &s, start, step);
 	return true;
 }
 
@@ -384,170 +280,89 @@ bcast_can_reshape(const struct rw *r, const struct node *b, const struct shape *
 }
 
 bool
-rule_reshape_bcast(struct rw *r, const struct expr *x, tensor_id *out)
+repeats_apart(struct match *m)
 {
-	const struct node *b = x->prim == PRIM_reshape ? rw_made_by(r, x->in[0], PRIM_bcast) : NULL;
 	struct shape low;
+	bool ok = bcast_can_reshape(m->r, rw_maker(m->r, named(m, 'y')), result_shape(m), &low);
 
-	if (!b || !bcast_can_reshape(r, b, &x->result.shape, &low))
-		return false;
-	*out = rw_bcast(r, rw_reshape(r, b->in[0], &low), &x->result.shape);
-	return true;
-}
-
-bool
-rule_transpose_bcast(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const struct node *b = x->prim == PRIM_transpose ? rw_made_by(r, x->in[0], PRIM_bcast) : NULL;
-
-	if (!b)
-		return false;
-	const int64_t *perm = at_ints(x->at, ATTR_perm);
-	if (!shape_has_data(r, b->in[0]) && !perm_is_view(rw_shape(r, b->in[0]), perm))
-		return false;
-	*out = rw_bcast(r, rw_transpose(r, b->in[0], x->result.shape.rank, perm), &x->result.shape);
-	return true;
+	at_list(&m->slot[0], ATTR_shape, low.rank, low.dim);
+	return ok;
 }
 
 /* Repeating along one dimension, then along another: [n,1] -> [n,2] -> [2n] meets [m,1] -> [m,2].
  * The first merge moves behind the second broadcast, and both broadcasts become one. */
 bool
-rule_bcast_reshape_bcast(struct rw *r, const struct expr *x, tensor_id *out)
+merge_goes_behind(struct match *m)
 {
-	const struct node *v = x->prim == PRIM_bcast ? rw_made_by(r, x->in[0], PRIM_reshape) : NULL;
-	const struct node *b = v ? rw_made_by(r, v->in[0], PRIM_bcast) : NULL;
-	struct shape mid = {0}, big = {0};
+	const struct shape *y = shape_of(m, 'y'), *s = shape_of(m, 'z'), *result = result_shape(m);
+	struct shape mid = {0}, big = {0}, low;
 	struct groups g;
 	bool merges = false;
 
-	if (!b)
-		return false;
-	const struct shape *y = rw_shape(r, v->in[0]), *s = rw_shape(r, x->in[0]);
 	if (!groups_make(y, s, &g))
 		return false;
 	for (int k = 0; k < g.n; k++) {
 		/* A merge that the outer broadcast leaves alone is taken apart again. */
 		bool apart = g.b[k + 1] == g.b[k] + 1 && g.a[k + 1] > g.a[k] + 1 &&
-		    s->dim[g.b[k]] == x->result.shape.dim[g.b[k]];
+		    s->dim[g.b[k]] == result->dim[g.b[k]];
 		int from = apart ? g.a[k] : g.b[k], to = apart ? g.a[k + 1] : g.b[k + 1];
 		merges |= apart;
 		if (mid.rank + to - from > MAX_RANK)
 			return false;
 		for (int i = from; i < to; i++) {
-			big.dim[big.rank++] = apart ? y->dim[i] : x->result.shape.dim[i];
+			big.dim[big.rank++] = apart ? y->dim[i] : result->dim[i];
 			mid.dim[mid.rank++] = apart ? y->dim[i] : s->dim[i];
 		}
 	}
-	struct shape low;
-	if (!merges || !bcast_can_reshape(r, b, &mid, &low))
-		return false;
-	*out = rw_reshape(r, rw_bcast(r, rw_reshape(r, v->in[0], &mid), &big), &x->result.shape);
-	return true;
+	at_list(&m->slot[0], ATTR_shape, mid.rank, mid.dim);
+	at_list(&m->slot[1], ATTR_shape, big.rank, big.dim);
+	return merges && bcast_can_reshape(m->r, rw_maker(m->r, named(m, 'y')), &mid, &low);
 }
 
 bool
-rule_slice_bcast(struct rw *r, const struct expr *x, tensor_id *out)
+slice_of_bcast(struct match *m)
 {
-	const struct node *b = x->prim == PRIM_slice ? rw_made_by(r, x->in[0], PRIM_bcast) : NULL;
+	const struct shape *from = shape_of(m, 'x'), *big = shape_of(m, 'y');
 	int64_t start[MAX_RANK], step[MAX_RANK];
+	struct shape to = *result_shape(m);
 
-	if (!b || shape_count(&x->result.shape) == 0)
-		return false;
-	const struct shape *from = rw_shape(r, b->in[0]), *big = rw_shape(r, x->in[0]);
-	struct shape to = x->result.shape;
 	for (int i = 0; i < to.rank; i++) {
 		bool repeated = from->dim[i] != big->dim[i];
-		start[i] = repeated ? 0 : at_ints(x->at, ATTR_start)[i];
-		step[i] = repeated ? 1 : at_ints(x->at, ATTR_step)[i];
+		start[i] = repeated ? 0 : outer(m, ATTR_start)[i];
+		step[i] = repeated ? 1 : outer(m, ATTR_step)[i];
 		to.dim[i] = repeated ? 1 : to.dim[i];
 	}
-	*out = rw_bcast(r, make_slice(r, b->in[0], to.rank, start, step, to.dim), &x->result.shape);
-	return true;
-}
-
-bool
-rule_slice_map(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const struct node *m = x->prim == PRIM_slice ? rw_maker(r, x->in[0]) : NULL;
-	tensor_id in[3];
-
-	if (!m || prim_info[m->prim].class != CLASS_MAP || !rw_single(r, x->in[0]))
-		return false;
-	for (uint32_t i = 0; i < m->n_in; i++)
-		in[i] = rw_op1(r, PRIM_slice, m->in[i], x->at);
-	*out = rw_op(r, m->prim, in, m->n_in, &m->at);
-	return true;
+	at_slice(&m->slot[0], &to, start, step);
+	return shape_count(result_shape(m)) > 0;
 }
 
 /* ---- paddings that the reader can do itself ---------------------------------------------- */
 bool
-rule_pad_into_conv(struct rw *r, const struct expr *x, tensor_id *out)
+conv_can_pad(struct match *m)
 {
-	const struct node *p = x->prim == PRIM_conv ? rw_made_by(r, x->in[0], PRIM_pad) : NULL;
-	int64_t lo[MAX_RANK], hi[MAX_RANK];
-	struct attrs at = *x->at;
-	int rank = x->result.shape.rank;
+	const int64_t *lo = inner(m, ATTR_lo), *hi = inner(m, ATTR_hi);
+	int last = result_shape(m)->rank - 1;
 
-	if (!p || !constant_pad(&p->at) || at_get_real(&p->at, ATTR_value) != 0)
-		return false;
-	const int64_t *pl = at_ints(&p->at, ATTR_lo), *ph = at_ints(&p->at, ATTR_hi);
-	if (pl[0] || ph[0] || pl[rank - 1] || ph[rank - 1] || !never_negative(pl, rank) ||
-	    !never_negative(ph, rank))
-		return false;
-	for (int i = 0; i < rank - 2; i++) {
-		if (at_ints(x->at, ATTR_ldil)[i] != 1)
-			return false;
-		lo[i] = at_ints(x->at, ATTR_lo)[i] + pl[i + 1];
-		hi[i] = at_ints(x->at, ATTR_hi)[i] + ph[i + 1];
-		/* A crop of the pad is no crop of what was padded. */
-		if (at_ints(x->at, ATTR_lo)[i] < 0 || at_ints(x->at, ATTR_hi)[i] < 0)
-			return false;
-	}
-	at_list(&at, ATTR_lo, rank - 2, lo);
-	at_list(&at, ATTR_hi, rank - 2, hi);
-	*out = rw_op2_at(r, PRIM_conv, p->in[0], x->in[1], &at);
-	return true;
+	return constant_pad(m->at[1]) && at_get_real(m->at[1], ATTR_value) == 0 && all_are(m, ATTR_ldil, 1) &&
+	    !lo[0] && !hi[0] && !lo[last] && !hi[last] && add_pads(m, last - 1, 1);
 }
 
 bool
-rule_pad_into_window(struct rw *r, const struct expr *x, tensor_id *out)
+window_can_pad(struct match *m)
 {
-	bool window = x->prim == PRIM_wsum || x->prim == PRIM_wmax;
-	const struct node *p = window ? rw_made_by(r, x->in[0], PRIM_pad) : NULL;
-	int64_t lo[MAX_RANK], hi[MAX_RANK];
-	struct attrs at = *x->at;
-	int rank = x->result.shape.rank;
+	double neutral = m->x->prim == PRIM_wsum ? 0 : -(double)INFINITY;
 
-	if (!p || !constant_pad(&p->at) ||
-	    at_get_real(&p->at, ATTR_value) != (x->prim == PRIM_wsum ? 0 : -(double)INFINITY))
+	if (!constant_pad(m->at[1]) || at_get_real(m->at[1], ATTR_value) != neutral ||
+	    !add_pads(m, result_shape(m)->rank, 0))
 		return false;
-	for (int i = 0; i < rank; i++) {
-		int64_t pl = at_ints(&p->at, ATTR_lo)[i], ph = at_ints(&p->at, ATTR_hi)[i];
-		int64_t reach = (at_ints(x->at, ATTR_kernel)[i] - 1) * at_ints(x->at, ATTR_dilation)[i];
-		lo[i] = at_ints(x->at, ATTR_lo)[i] + pl;
-		hi[i] = at_ints(x->at, ATTR_hi)[i] + ph;
+	for (int i = 0; i < result_shape(m)->rank; i++) {
+		int64_t dilation = outer(m, ATTR_dilation)[i],
+			reach = (outer(m, ATTR_kernel)[i] - 1) * dilation;
+		bool pads = inner(m, ATTR_lo)[i] || inner(m, ATTR_hi)[i];
 		/* Each window keeps an element: an empty one would have no meaning. */
-		bool own = at_ints(x->at, ATTR_lo)[i] >= 0 && at_ints(x->at, ATTR_hi)[i] >= 0;
-		if (pl < 0 || ph < 0 || !own || lo[i] > reach || hi[i] > reach ||
-		    ((pl || ph) && at_ints(x->at, ATTR_dilation)[i] != 1))
+		if (at_ints(&m->slot[0], ATTR_lo)[i] > reach || at_ints(&m->slot[0], ATTR_hi)[i] > reach ||
+		    (pads && dilation != 1))
 			return false;
 	}
-	at_list(&at, ATTR_lo, rank, lo);
-	at_list(&at, ATTR_hi, rank, hi);
-	*out = rw_op1(r, x->prim, p->in[0], &at);
-	return true;
-}
-
-bool
-rule_window_none(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	if ((x->prim != PRIM_wsum && x->prim != PRIM_wmax) ||
-	    !shape_eq(rw_shape(r, x->in[0]), &x->result.shape))
-		return false;
-	for (int i = 0; i < x->result.shape.rank; i++)
-		if (at_ints(x->at, ATTR_kernel)[i] != 1 || at_ints(x->at, ATTR_stride)[i] != 1 ||
-		    at_ints(x->at, ATTR_lo)[i] || at_ints(x->at, ATTR_hi)[i])
-			return false;
-	*out = x->in[0];
 	return true;
 }

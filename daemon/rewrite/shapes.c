@@ -1,4 +1,4 @@
-/* daemon/rewrite/shapes.c: algebra of permutations and of reshapes. */
+/* daemon/rewrite/shapes.c: algebra of permutations, of reshapes and of slices. */
 #include "rewrite_int.h"
 
 /* Walks both shapes, always on the side that is behind, until the products meet.  A dimension of
@@ -74,4 +74,15 @@ perm_is_view(const struct shape *s, const int64_t *perm)
 		last = perm[i];
 	}
 	return true;
+}
+
+void
+at_slice(struct attrs *at, const struct shape *to, const int64_t *start, const int64_t *step)
+{
+	static const int64_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1};
+
+	_Static_assert(COUNT_OF(ones) == MAX_RANK, "a step a dimension");
+	at_list(at, ATTR_shape, to->rank, to->dim);
+	at_list(at, ATTR_start, to->rank, start);
+	at_list(at, ATTR_step, to->rank, step ? step : ones);
 }
