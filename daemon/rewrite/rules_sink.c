@@ -61,163 +61,92 @@ strip_transpose(struct rw *r, tensor_id t, const int64_t *perm)
 	return rw_bcast(r, rw_transpose(r, b->in[0], s.rank, inverse), &s);
 }
 
-/* Strips T from all operands; *perm is the one they carry.  At least one is a real T: of what a node makes
+/* All operands without the T that they carry, which is "@".  At least one is a real T: of what a node makes
  * where an input is to be stripped, for of two inputs each could be stripped for the other, for ever. */
-static bool
-strip_all(struct rw *r, const struct expr *x, const int64_t **perm, tensor_id *in)
+bool
+all_strip(struct match *m)
 {
-	for (uint32_t i = 0; i < x->n_in; i++) {
-		const struct node *t = rw_made_by(r, x->in[i], PRIM_transpose);
+	struct rw *r = m->r;
+
+	for (uint32_t i = 0; i < m->n_all; i++) {
+		const struct node *t = rw_made_by(r, m->all[i], PRIM_transpose);
 		bool all = t != NULL;
 		if (!t)
 			continue;
 		const bool made = rw_maker(r, t->in[0]) != NULL;
 
-		*perm = at_ints(&t->at, ATTR_perm);
-		for (uint32_t k = 0; k < x->n_in && all; k++)
-			all = can_strip(r, x->in[k], *perm, made);
+		for (uint32_t k = 0; k < m->n_all && all; k++)
+			all = can_strip(r, m->all[k], at_ints(&t->at, ATTR_perm), made);
 		if (!all)
 			continue;
-		for (uint32_t k = 0; k < x->n_in; k++)
-			in[k] = strip_transpose(r, x->in[k], *perm);
+		tensor_id *in = NEW_ARRAY(r->tmp, tensor_id, m->n_all);
+		for (uint32_t k = 0; k < m->n_all; k++)
+			in[k] = strip_transpose(r, m->all[k], at_ints(&t->at, ATTR_perm));
+		m->slot[0] = t->at;
+		m->all = in;
 		return true;
 	}
 	return false;
 }
 
 bool
-rule_sink_transpose_map(struct rw *r, const struct expr *x, tensor_id *out)
+parts_strip(struct match *m)
 {
-	const int64_t *perm;
-	tensor_id in[3];
-
-	if (prim_info[x->prim].class != CLASS_MAP || !strip_all(r, x, &perm, in))
+	if (!all_strip(m))
 		return false;
-	*out = rw_transpose(r, rw_op(r, x->prim, in, x->n_in, x->at), x->result.shape.rank, perm);
+	at_int(&m->slot[1], ATTR_axis, at_ints(&m->slot[0], ATTR_perm)[at_get(m->at[0], ATTR_axis)]);
 	return true;
 }
 
+/* Of a matmul's operands, by a T that leaves rows and columns alone. */
 bool
-rule_sink_transpose_concat(struct rw *r, const struct expr *x, tensor_id *out)
+batches_strip(struct match *m)
 {
-	const int64_t *perm;
-	struct attrs at = {0};
+	int rank = result_shape(m)->rank;
 
-	if (x->prim != PRIM_concat)
-		return false;
-	tensor_id *in = NEW_ARRAY(r->tmp, tensor_id, x->n_in);
-	if (!strip_all(r, x, &perm, in))
-		return false;
-	at_int(&at, ATTR_axis, perm[at_get(x->at, ATTR_axis)]);
-	*out = rw_transpose(r, rw_op(r, PRIM_concat, in, x->n_in, &at), x->result.shape.rank, perm);
+	for (uint32_t i = 0; i < m->n_all; i++) {
+		const struct node *t = rw_made_by(m->r, m->all[i], PRIM_transpose);
+		const int64_t *perm = t ? at_ints(&t->at, ATTR_perm) : NULL;
+		if (t && (perm[rank - 1] != rank - 1 || perm[rank - 2] != rank - 2))
+			return false;
+	}
+	return rank > 2 && all_strip(m);
+}
+
+/* The outer attributes in the order of T's operand: lists of one number a dimension, and axes, ascending. */
+bool
+attrs_before(struct match *m)
+{
+	const int64_t *perm = inner(m, ATTR_perm);
+	int rank = result_shape(m)->rank;
+
+	m->slot[0] = *m->at[0];
+	for (int k = 0; k < m->slot[0].n; k++) {
+		const struct attr *was = &m->at[0]->a[k];
+		int64_t list[MAX_RANK];
+		int n = 0;
+		if (attr_kind_of(was->key) != ATTR_LIST)
+			continue;
+		for (int j = 0; j < rank && was->key != ATTR_axes; j++)
+			list[perm[j]] = was->i[j];
+		for (int d = 0; d < rank && was->key == ATTR_axes; d++)
+			for (int i = 0; i < was->n; i++)
+				if (perm[was->i[i]] == d)
+					list[n++] = d;
+		at_list(&m->slot[0], was->key, was->n, list);
+	}
 	return true;
-}
-
-/* The T under the only (or first) operand of a primitive, with its permutation. */
-static const struct node *
-transposed(const struct rw *r, const struct expr *x, enum prim p, const int64_t **perm, int64_t *inverse)
-{
-	const struct node *t = x->prim == p ? rw_made_by(r, x->in[0], PRIM_transpose) : NULL;
-
-	if (!t)
-		return NULL;
-	*perm = at_ints(&t->at, ATTR_perm);
-	perm_inverse(rw_shape(r, x->in[0])->rank, *perm, inverse);
-	return t;
-}
-
-bool
-rule_sink_transpose_bcast(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const int64_t *perm;
-	int64_t inverse[MAX_RANK];
-	const struct node *t = transposed(r, x, PRIM_bcast, &perm, inverse);
-
-	if (!t)
-		return false;
-	struct shape to = shape_permuted(&x->result.shape, inverse);
-	*out = rw_transpose(r, rw_bcast(r, t->in[0], &to), to.rank, perm);
-	return true;
-}
-
-bool
-rule_sink_transpose_reduce(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const int64_t *perm;
-	int64_t inverse[MAX_RANK], axes[MAX_RANK];
-	const struct node *t = transposed(r, x, x->prim, &perm, inverse);
-	struct attrs at = *x->at;
-	int n = 0;
-
-	if (!t || prim_info[x->prim].class != CLASS_REDUCE || prim_info[x->prim].shape != SHAPE_REDUCE)
-		return false;
-	const struct attr *was = at_find(x->at, ATTR_axes);
-	for (int d = 0; d < x->result.shape.rank; d++) /* ascending in the operand's order */
-		for (int i = 0; i < was->n; i++)
-			if (perm[was->i[i]] == d)
-				axes[n++] = d;
-	at_list(&at, ATTR_axes, n, axes);
-	*out = rw_transpose(r, rw_op1(r, x->prim, t->in[0], &at), x->result.shape.rank, perm);
-	return true;
-}
-
-/* A primitive whose attributes hold one number a dimension, over T. */
-static bool
-sink_lists(struct rw *r, const struct expr *x, enum prim p, uint32_t keys, tensor_id *out)
-{
-	const int64_t *perm;
-	int64_t inverse[MAX_RANK], list[MAX_RANK];
-	const struct node *t = transposed(r, x, p, &perm, inverse);
-	struct attrs at = *x->at;
-	int rank = x->result.shape.rank;
-
-	if (!t)
-		return false;
-	for (unsigned k = 0; k < ATTR_COUNT; k++)
-		if (keys >> k & 1) {
-			list_permuted(rank, at_ints(x->at, (enum attr_key)k), inverse, list);
-			at_list(&at, (enum attr_key)k, rank, list);
-		}
-	*out = rw_transpose(r, rw_op1(r, p, t->in[0], &at), rank, perm);
-	return true;
-}
-
-bool
-rule_sink_transpose_window(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	return sink_lists(r, x, PRIM_wsum, ATTR_WINDOW, out) || sink_lists(r, x, PRIM_wmax, ATTR_WINDOW, out);
-}
-
-bool
-rule_sink_transpose_pad(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	return sink_lists(r, x, PRIM_pad, ATTR_BIT(lo) | ATTR_BIT(hi), out);
-}
-
-bool
-rule_sink_transpose_slice(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	return sink_lists(r, x, PRIM_slice, ATTR_BIT(start) | ATTR_BIT(step) | ATTR_BIT(shape), out);
 }
 
 /* gather(T x, idx): the indices' dimensions stand together where the axis was. */
 bool
-rule_sink_transpose_gather(struct rw *r, const struct expr *x, tensor_id *out)
+gather_before(struct match *m)
 {
-	const int64_t *perm;
-	int64_t inverse[MAX_RANK], wide[MAX_RANK];
-	const struct node *t = transposed(r, x, PRIM_gather, &perm, inverse);
-	struct attrs at = {0};
-	int n = 0;
+	const int64_t *perm = inner(m, ATTR_perm);
+	int axis = ck_int(at_get(m->at[0], ATTR_axis)), more = shape_of(m, 'y')->rank - 1, n = 0;
+	int64_t wide[MAX_RANK], to = perm[axis];
 
-	if (!t)
-		return false;
-	int axis = ck_int(at_get(x->at, ATTR_axis)), rank = rw_shape(r, x->in[0])->rank;
-	int more = rw_shape(r, x->in[1])->rank - 1;
-	int64_t to = perm[axis];
-	at_int(&at, ATTR_axis, to);
-	tensor_id y = rw_op2_at(r, PRIM_gather, t->in[0], x->in[1], &at);
-	for (int j = 0; j < rank; j++) {
+	for (int j = 0; j < shape_of(m, 'x')->rank; j++) {
 		if (j == axis) {
 			for (int k = 0; k <= more; k++)
 				wide[n++] = to + k;
@@ -225,7 +154,8 @@ rule_sink_transpose_gather(struct rw *r, const struct expr *x, tensor_id *out)
 			wide[n++] = perm[j] + (perm[j] > to ? more : 0);
 		}
 	}
-	*out = rw_transpose(r, y, n, wide);
+	at_int(&m->slot[0], ATTR_axis, to);
+	at_list(&m->slot[1], ATTR_perm, n, wide);
 	return true;
 }
 
@@ -259,20 +189,17 @@ group_is_run(const struct shape *x, const int64_t *perm, int from, int to, int64
 /* reshape(T(perm) x) = T'(reshape' x) where each group of the reshape is a run of x's
  * dimensions: the groups are ordered as they stand in x, reshaped, and T' restores their order. */
 bool
-rule_sink_transpose_reshape(struct rw *r, const struct expr *x, tensor_id *out)
+groups_move_whole(struct match *m)
 {
-	const int64_t *perm;
-	int64_t inverse[MAX_RANK], place[2 * MAX_RANK + 2], back[MAX_RANK], at_dim[2 * MAX_RANK + 2];
-	const struct node *t = transposed(r, x, PRIM_reshape, &perm, inverse);
+	int64_t place[2 * MAX_RANK + 2], back[MAX_RANK], at_dim[2 * MAX_RANK + 2];
 	struct shape to = {0};
 	struct groups g;
 	int order[2 * MAX_RANK + 2], n = 0;
 
-	if (!t || !groups_make(rw_shape(r, x->in[0]), &x->result.shape, &g))
+	if (!groups_make(shape_of(m, 'y'), result_shape(m), &g))
 		return false;
-	const struct shape *from = rw_shape(r, t->in[0]);
 	for (int k = 0; k < g.n; k++) {
-		if (!group_is_run(from, perm, g.a[k], g.a[k + 1], &place[k]))
+		if (!group_is_run(shape_of(m, 'x'), inner(m, ATTR_perm), g.a[k], g.a[k + 1], &place[k]))
 			return false;
 		int i =
 		    k; /* insertion by place; groups without source dimensions stay behind the one before */
@@ -286,34 +213,33 @@ rule_sink_transpose_reshape(struct rw *r, const struct expr *x, tensor_id *out)
 		int k = order[i];
 		at_dim[k] = to.rank;
 		for (int j = g.b[k]; j < g.b[k + 1]; j++)
-			to.dim[to.rank++] = x->result.shape.dim[j];
+			to.dim[to.rank++] = result_shape(m)->dim[j];
 	}
 	for (int k = 0; k < g.n; k++)
 		for (int j = g.b[k]; j < g.b[k + 1]; j++)
 			back[n++] = at_dim[k] + j - g.b[k];
-	*out = rw_transpose(r, rw_reshape(r, t->in[0], &to), n, back);
+	at_list(&m->slot[0], ATTR_shape, to.rank, to.dim);
+	at_list(&m->slot[1], ATTR_perm, n, back);
 	return true;
 }
 
 /* T2(reshape(T1 x)) where T2 moves whole groups: reshape(T2' T1 x), and the two T meet. */
 bool
-rule_transpose_reshape_transpose(struct rw *r, const struct expr *x, tensor_id *out)
+moves_whole_groups(struct match *m)
 {
-	const struct node *v = x->prim == PRIM_transpose ? rw_made_by(r, x->in[0], PRIM_reshape) : NULL;
-	const struct node *t = v ? rw_made_by(r, v->in[0], PRIM_transpose) : NULL;
-	const int64_t *perm = t ? at_ints(x->at, ATTR_perm) : NULL;
+	const int64_t *perm = outer(m, ATTR_perm);
+	int rank = result_shape(m)->rank, n = 0;
 	int64_t up[2 * MAX_RANK];
 	struct groups g;
-	int n = 0;
 
-	if (!t || !groups_make(rw_shape(r, v->in[0]), rw_shape(r, v->out[0]), &g))
+	if (!groups_make(shape_of(m, 'y'), shape_of(m, 'z'), &g))
 		return false;
-	for (int j = 0; j < x->result.shape.rank;) {
+	for (int j = 0; j < rank;) {
 		int k = 0;
 		while (perm[j] < g.b[k] || perm[j] >= g.b[k + 1])
 			k++;
 		for (int i = g.b[k]; i < g.b[k + 1]; i++, j++)
-			if (j == x->result.shape.rank || perm[j] != i)
+			if (j == rank || perm[j] != i)
 				return false;
 		for (int i = g.a[k]; i < g.a[k + 1]; i++)
 			up[n++] = i;
@@ -322,74 +248,40 @@ rule_transpose_reshape_transpose(struct rw *r, const struct expr *x, tensor_id *
 	for (int k = 0; k < g.n; k++)
 		for (int i = g.a[k]; g.b[k] == g.b[k + 1] && i < g.a[k + 1]; i++)
 			up[n++] = i;
-	*out = rw_reshape(r, rw_transpose(r, v->in[0], n, up), &x->result.shape);
+	at_list(&m->slot[0], ATTR_perm, n, up);
 	return true;
 }
 
 /* ---- matmul --------------------------------------------------------------------------------- */
-/* T that leaves the last two dimensions alone. */
-static bool
-batch_only(const int64_t *perm, int rank)
+/* The permutation that swaps the last two dimensions. */
+static void
+swap_of(int rank, int64_t *perm)
 {
-	return perm[rank - 1] == rank - 1 && perm[rank - 2] == rank - 2;
-}
-
-bool
-rule_sink_transpose_matmul(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const int64_t *perm;
-	tensor_id in[2];
-	int rank = x->result.shape.rank;
-
-	if (x->prim != PRIM_matmul || rank < 3)
-		return false;
-	for (int i = 0; i < 2; i++) {
-		const struct node *t = rw_made_by(r, x->in[i], PRIM_transpose);
-		if (t && !batch_only(at_ints(&t->at, ATTR_perm), rank))
-			return false;
-	}
-	if (!strip_all(r, x, &perm, in))
-		return false;
-	*out = rw_transpose(r, rw_op2(r, PRIM_matmul, in[0], in[1]), rank, perm);
-	return true;
-}
-
-static bool
-swaps_last_two(const struct rw *r, tensor_id t)
-{
-	const struct node *n = rw_made_by(r, t, PRIM_transpose);
-	int rank = rw_shape(r, t)->rank;
-
-	if (!n)
-		return false;
-	const int64_t *perm = at_ints(&n->at, ATTR_perm);
-	for (int i = 0; i < rank - 2; i++)
-		if (perm[i] != i)
-			return false;
-	return perm[rank - 1] == rank - 2;
-}
-
-/* (A B) = T(T(B) T(A)): pays when both are transposed, or the left one is a weight. */
-bool
-rule_swap_matmul(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	tensor_id a, b;
-	int64_t perm[MAX_RANK];
-	int rank = x->result.shape.rank;
-
-	if (x->prim != PRIM_matmul)
-		return false;
-	bool ta = swaps_last_two(r, x->in[0]), tb = swaps_last_two(r, x->in[1]);
-	if (!(ta && tb) && !(tb && shape_has_data(r, x->in[0])))
-		return false;
 	for (int i = 0; i < rank; i++)
 		perm[i] = i;
 	perm[rank - 1] = rank - 2;
 	perm[rank - 2] = rank - 1;
-	a = rw_transpose(r, x->in[0], rank, perm);
-	b = rw_transpose(r, x->in[1], rank, perm);
-	*out = rw_transpose(r, rw_op2(r, PRIM_matmul, b, a), rank, perm);
-	return true;
+}
+
+static bool
+is_transposed(const struct rw *r, tensor_id t, int rank, const int64_t *perm)
+{
+	const struct node *n = rw_made_by(r, t, PRIM_transpose);
+
+	return n && memcmp(at_ints(&n->at, ATTR_perm), perm, (size_t)rank * sizeof(*perm)) == 0;
+}
+
+/* When both are transposed, or the left one is a weight. */
+bool
+swapping_pays(struct match *m)
+{
+	int64_t perm[MAX_RANK];
+	int rank = result_shape(m)->rank;
+
+	swap_of(rank, perm);
+	at_list(&m->slot[0], ATTR_perm, rank, perm);
+	return is_transposed(m->r, named(m, 'y'), rank, perm) &&
+	    (is_transposed(m->r, named(m, 'x'), rank, perm) || shape_has_data(m->r, named(m, 'x')));
 }
 
 /* ---- reshapes ------------------------------------------------------------------------------- */
@@ -416,55 +308,44 @@ simpler(const struct shape *from, const struct shape *to)
 
 /* Some operand is a view of a simpler tensor: work there. */
 bool
-rule_sink_reshape_map(struct rw *r, const struct expr *x, tensor_id *out)
+works_in_low_rank(struct match *m)
 {
-	const struct shape *low = NULL;
-	tensor_id in[3];
+	const struct shape *low = NULL, *result = result_shape(m);
+	struct shape unused;
 
-	if (prim_info[x->prim].class != CLASS_MAP)
-		return false;
-	for (uint32_t i = 0; i < x->n_in; i++) {
-		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
-		if (v && simpler(rw_shape(r, v->in[0]), low ? low : &x->result.shape))
-			low = rw_shape(r, v->in[0]);
+	for (uint32_t i = 0; i < m->n_all; i++) {
+		const struct node *v = rw_made_by(m->r, m->all[i], PRIM_reshape);
+		if (v && simpler(rw_shape(m->r, v->in[0]), low ? low : result))
+			low = rw_shape(m->r, v->in[0]);
 	}
-	if (!low)
-		return false;
-	struct shape to = *low, unused;
-	for (uint32_t i = 0; i < x->n_in; i++) {
-		const struct node *b = rw_made_by(r, x->in[i], PRIM_bcast);
-		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
+	for (uint32_t i = 0; low && i < m->n_all; i++) {
+		const struct node *b = rw_made_by(m->r, m->all[i], PRIM_bcast);
+		const struct node *v = rw_made_by(m->r, m->all[i], PRIM_reshape);
 		bool carries =
-		    b || shape_has_data(r, x->in[i]) || (v && shape_eq(rw_shape(r, v->in[0]), &to));
+		    b || shape_has_data(m->r, m->all[i]) || (v && shape_eq(rw_shape(m->r, v->in[0]), low));
 		/* Of equal rank neither shape is better: all operands have to carry it. */
-		if ((b && !bcast_can_reshape(r, b, &to, &unused)) ||
-		    (to.rank == x->result.shape.rank && !carries))
+		if ((b && !bcast_can_reshape(m->r, b, low, &unused)) ||
+		    (low->rank == result->rank && !carries))
 			return false;
 	}
-	for (uint32_t i = 0; i < x->n_in; i++)
-		in[i] = rw_reshape(r, x->in[i], &to);
-	*out = rw_reshape(r, rw_op(r, x->prim, in, x->n_in, x->at), &x->result.shape);
-	return true;
+	if (low)
+		at_list(&m->slot[0], ATTR_shape, low->rank, low->dim);
+	return low != NULL;
 }
 
 /* Each group is reduced as a whole (dimensions longer than 1), or not at all. */
 bool
-rule_sink_reshape_reduce(struct rw *r, const struct expr *x, tensor_id *out)
+reduces_whole_groups(struct match *m)
 {
-	const struct node *v = x->n_in == 1 ? rw_made_by(r, x->in[0], PRIM_reshape) : NULL;
-	struct groups g;
-	struct attrs at = *x->at;
+	const struct attr *was = at_find(m->at[0], ATTR_axes);
+	const struct shape *low = shape_of(m, 'x'), *high = shape_of(m, 'y');
 	int64_t axes[MAX_RANK];
 	unsigned mask = 0;
+	struct groups g;
 	int n = 0;
 
-	if (!v ||
-	    (x->prim != PRIM_sum && x->prim != PRIM_rmax && x->prim != PRIM_rmin && x->prim != PRIM_prod))
-		return false;
-	const struct shape *low = rw_shape(r, v->in[0]), *high = rw_shape(r, x->in[0]);
 	if (low->rank >= high->rank || !groups_make(low, high, &g))
 		return false;
-	const struct attr *was = at_find(x->at, ATTR_axes);
 	for (int i = 0; i < was->n; i++)
 		mask |= 1u << was->i[i];
 	for (int k = 0; k < g.n; k++) {
@@ -478,70 +359,52 @@ rule_sink_reshape_reduce(struct rw *r, const struct expr *x, tensor_id *out)
 		for (int i = g.a[k]; gone && i < g.a[k + 1]; i++)
 			axes[n++] = i;
 	}
-	if (!n)
-		return false;
-	at_list(&at, ATTR_axes, n, axes);
-	*out = rw_reshape(r, rw_op1(r, x->prim, v->in[0], &at), &x->result.shape);
-	return true;
+	m->slot[0] = *m->at[0];
+	at_list(&m->slot[0], ATTR_axes, n, axes);
+	return n > 0;
 }
 
-/* Enlarging by repetition is a reshape of a broadcast; a map behind it can go before it.  Nothing
- * is built before it is sure: a rule that gives up must leave no trace. */
+/* Enlarging by repetition is a reshape of a broadcast; a map behind it can go before it. */
 bool
-rule_sink_reshape_bcast(struct rw *r, const struct expr *x, tensor_id *out)
+all_are_repeated(struct match *m)
 {
-	tensor_id in[3], c;
 	const struct shape *wide = NULL;
 	struct shape unused;
+	tensor_id c;
 
-	if (prim_info[x->prim].class != CLASS_MAP)
-		return false;
-	for (uint32_t i = 0; i < x->n_in && !wide; i++) {
-		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
-		if (v && rw_made_by(r, v->in[0], PRIM_bcast))
-			wide = rw_shape(r, v->in[0]);
+	for (uint32_t i = 0; i < m->n_all && !wide; i++) {
+		const struct node *v = rw_made_by(m->r, m->all[i], PRIM_reshape);
+		if (v && rw_made_by(m->r, v->in[0], PRIM_bcast))
+			wide = rw_shape(m->r, v->in[0]);
 	}
-	if (!wide)
-		return false;
-	struct shape to = *wide;
-	for (uint32_t i = 0; i < x->n_in; i++) {
-		const struct node *v = rw_made_by(r, x->in[i], PRIM_reshape);
-		const struct node *b = rw_made_by(r, x->in[i], PRIM_bcast);
-		bool same = v && rw_made_by(r, v->in[0], PRIM_bcast) && shape_eq(rw_shape(r, v->in[0]), &to);
-		bool repeated = b && rw_const_under(r, x->in[i], &c) && bcast_can_reshape(r, b, &to, &unused);
-		if (!same && !repeated)
+	for (uint32_t i = 0; wide && i < m->n_all; i++) {
+		const struct node *v = rw_made_by(m->r, m->all[i], PRIM_reshape);
+		const struct node *b = rw_made_by(m->r, m->all[i], PRIM_bcast);
+		bool same =
+		    v && rw_made_by(m->r, v->in[0], PRIM_bcast) && shape_eq(rw_shape(m->r, v->in[0]), wide);
+		if (!same &&
+		    !(b && rw_const_under(m->r, m->all[i], &c) && bcast_can_reshape(m->r, b, wide, &unused)))
 			return false;
 	}
-	for (uint32_t i = 0; i < x->n_in; i++)
-		in[i] = rw_reshape(r, x->in[i], &to);
-	*out = rw_reshape(r, rw_op(r, x->prim, in, x->n_in, x->at), &x->result.shape);
-	return true;
+	if (wide)
+		at_list(&m->slot[0], ATTR_shape, wide->rank, wide->dim);
+	return wide != NULL;
 }
 
 /* ---- broadcasts ------------------------------------------------------------------------------ */
 /* E(B(a), B(b)) = B(E(B'(a), B'(b))) with B' up to the common shape of a and b. */
 bool
-rule_sink_bcast(struct rw *r, const struct expr *x, tensor_id *out)
+all_fit_a_smaller_shape(struct match *m)
 {
-	struct shape low = x->result.shape;
-	tensor_id in[3];
+	struct shape low = *result_shape(m);
 
-	if (prim_info[x->prim].class != CLASS_MAP)
-		return false;
 	for (int d = 0; d < low.rank; d++)
 		low.dim[d] = 1;
-	for (uint32_t i = 0; i < x->n_in; i++) {
-		const struct node *b = rw_made_by(r, x->in[i], PRIM_bcast);
-		const struct shape *s = rw_shape(r, b ? b->in[0] : x->in[i]);
+	for (uint32_t i = 0; i < m->n_all; i++) {
+		const struct shape *s = rw_shape(m->r, rw_under(m->r, m->all[i]));
 		for (int d = 0; d < low.rank; d++)
 			low.dim[d] = s->dim[d] == 1 ? low.dim[d] : s->dim[d];
 	}
-	if (shape_eq(&low, &x->result.shape))
-		return false;
-	for (uint32_t i = 0; i < x->n_in; i++) {
-		const struct node *b = rw_made_by(r, x->in[i], PRIM_bcast);
-		in[i] = rw_bcast(r, b ? b->in[0] : x->in[i], &low);
-	}
-	*out = rw_bcast(r, rw_op(r, x->prim, in, x->n_in, x->at), &x->result.shape);
-	return true;
+	at_list(&m->slot[0], ATTR_shape, low.rank, low.dim);
+	return !shape_eq(&low, result_shape(m));
 }
