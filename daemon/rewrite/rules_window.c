@@ -39,28 +39,22 @@ rows_are_full(const struct expr *x, int i)
 }
 
 bool
-rule_window_rows(struct rw *r, const struct expr *x, tensor_id *out)
+has_many_taps(struct match *m)
 {
-	int rank = x->result.shape.rank, n_wide = 0, last = -1;
+	int n_wide = 0, last = -1;
 	int64_t taps = 1;
 
-	if (x->prim != PRIM_wsum && x->prim != PRIM_wmax)
-		return false;
-	for (int i = 0; i < rank; i++) {
-		int64_t k = at_ints(x->at, ATTR_kernel)[i];
+	for (int i = 0; i < result_shape(m)->rank; i++) {
+		int64_t k = outer(m, ATTR_kernel)[i];
 		taps *= k;
 		if (k == 1)
 			continue;
-		if (!rows_are_full(x, i))
+		if (!rows_are_full(m->x, i))
 			return false;
 		n_wide++;
 		last = i;
 	}
-	if (n_wide < 2 || taps < MANY_TAPS)
-		return false;
-	struct attrs along = window_part(x, last, false), rest = window_part(x, last, true);
-	tensor_id rows = rw_op1(r, x->prim, x->in[0], &along);
-
-	*out = rw_op1(r, x->prim, rows, &rest);
-	return true;
+	m->slot[0] = window_part(m->x, last, false);
+	m->slot[1] = window_part(m->x, last, true);
+	return n_wide >= 2 && taps >= MANY_TAPS;
 }
