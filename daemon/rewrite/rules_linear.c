@@ -28,28 +28,6 @@ columns_times(struct match *m, char c)
 	return make(m, scaled_columns(m->r, named(m, 'w'), rw_under(m->r, named(m, c))));
 }
 
-/* linear(x*c) by a weight, c one number. */
-bool
-rule_scalar_into_linear(struct rw *r, const struct expr *x, tensor_id *out)
-{
-	const struct node *m;
-	double v;
-	tensor_id c;
-
-	if ((x->prim != PRIM_matmul && x->prim != PRIM_conv) || x->result.type != DT_f32 ||
-	    !shape_has_data(r, x->in[1]))
-		return false;
-	m = rw_made_by(r, x->in[0], PRIM_mul);
-	if (!m || !rw_single(r, x->in[0]) || !rw_uniform(r, m->in[1], &v) || !rw_const_under(r, m->in[1], &c))
-		return false;
-	struct shape one = {.rank = 1, .dim = {1}};
-	tensor_id w = scaled_columns(r, x->in[1], rw_reshape(r, c, &one));
-	if (w.i == UINT32_MAX)
-		return false;
-	*out = rw_op2_at(r, x->prim, m->in[0], w, x->at);
-	return true;
-}
-
 /* a is smaller than the result.  "@", "@2": one number to be repeated to its shape, and that shape. */
 bool
 left_is_smaller(struct match *m)
