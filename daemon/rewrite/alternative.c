@@ -59,10 +59,8 @@ alt_map_before_concat(struct rw *r, const struct node *n, struct other *out)
 		return false;
 	tensor_id whole = n->in[which];
 	const struct node *c = rw_made_by(r, whole, PRIM_concat);
-	int axis = ck_int(at_get(&c->at, ATTR_axis)), rank = rw_shape(r, whole)->rank;
-	int64_t start[MAX_RANK] = {0}, step[MAX_RANK];
-	for (int i = 0; i < rank; i++)
-		step[i] = 1;
+	int axis = ck_int(at_get(&c->at, ATTR_axis));
+	int64_t start[MAX_RANK] = {0};
 	out->prim = PRIM_concat;
 	out->n_in = c->n_in;
 	out->in = NEW_ARRAY(r->tmp, tensor_id, c->n_in);
@@ -70,9 +68,7 @@ alt_map_before_concat(struct rw *r, const struct node *n, struct other *out)
 	for (uint32_t i = 0; i < c->n_in; i++) {
 		struct attrs cut = {0};
 		const struct shape part = *rw_shape(r, c->in[i]);
-		at_list(&cut, ATTR_shape, rank, part.dim);
-		at_list(&cut, ATTR_start, rank, start);
-		at_list(&cut, ATTR_step, rank, step);
+		at_slice(&cut, &part, start, NULL);
 		out->in[i] = same_map(r, n, whole, c->in[i], &cut);
 		start[axis] += part.dim[axis];
 	}
@@ -107,43 +103,38 @@ map_of_operand(struct rw *r, const struct node *n, tensor_id t, tensor_id x)
 	return rw_op(r, n->prim, in, n->n_in, &n->at);
 }
 
+/* The map on the operand of the layout p that stands before it, where that is no more work. */
+static bool
+map_before(struct rw *r, const struct node *n, enum prim p, struct other *out)
+{
+	uint32_t which;
+
+	if (!is_large_map(r, n) || !one_operand_by(r, n, p, &which) ||
+	    !others_are_scalars(r, n, n->in[which]))
+		return false;
+	tensor_id t = n->in[which];
+	const struct node *was = rw_made_by(r, t, p);
+	if (p == PRIM_pad ? at_get(&was->at, ATTR_mode) == PAD_CONSTANT
+			  : shape_count(rw_shape(r, was->in[0])) > shape_count(rw_shape(r, t)))
+		return false;
+	out->prim = p;
+	out->n_in = was->n_in;
+	out->in = arena_dup(r->tmp, was->in, was->n_in * sizeof(*was->in));
+	out->in[0] = map_of_operand(r, n, t, was->in[0]);
+	out->at = was->at;
+	return true;
+}
+
 /* E(pad(x)) = pad(E(x)) where the pad repeats elements: fewer elements are computed. */
 bool
 alt_map_before_pad(struct rw *r, const struct node *n, struct other *out)
 {
-	uint32_t which;
-
-	if (!is_large_map(r, n) || !one_operand_by(r, n, PRIM_pad, &which))
-		return false;
-	tensor_id t = n->in[which];
-	const struct node *p = rw_made_by(r, t, PRIM_pad);
-	if (at_get(&p->at, ATTR_mode) == PAD_CONSTANT || !others_are_scalars(r, n, t))
-		return false;
-	out->prim = PRIM_pad;
-	out->n_in = 1;
-	out->in = NEW_ARRAY(r->tmp, tensor_id, 1);
-	out->in[0] = map_of_operand(r, n, t, p->in[0]);
-	out->at = p->at;
-	return true;
+	return map_before(r, n, PRIM_pad, out);
 }
 
 /* E(gather(x)) = gather(E(x)): on whichever side there is less, or what is fused better. */
 bool
 alt_map_before_gather(struct rw *r, const struct node *n, struct other *out)
 {
-	uint32_t which;
-
-	if (!is_large_map(r, n) || !one_operand_by(r, n, PRIM_gather, &which))
-		return false;
-	tensor_id t = n->in[which];
-	const struct node *p = rw_made_by(r, t, PRIM_gather);
-	if (!others_are_scalars(r, n, t) || shape_count(rw_shape(r, p->in[0])) > shape_count(rw_shape(r, t)))
-		return false;
-	out->prim = PRIM_gather;
-	out->n_in = 2;
-	out->in = NEW_ARRAY(r->tmp, tensor_id, 2);
-	out->in[0] = map_of_operand(r, n, t, p->in[0]);
-	out->in[1] = p->in[1];
-	out->at = p->at;
-	return true;
+	return map_before(r, n, PRIM_gather, out);
 }

@@ -226,17 +226,11 @@ static tensor_id
 weight_rows(struct rw *r, tensor_id weight, int64_t from, int64_t n)
 {
 	struct shape s = *rw_shape(r, weight);
-	int64_t start[MAX_RANK] = {0}, step[MAX_RANK];
-	struct attrs at = {0};
+	int64_t start[MAX_RANK] = {0};
 
-	for (int i = 0; i < s.rank; i++)
-		step[i] = 1;
 	start[s.rank - 2] = from;
 	s.dim[s.rank - 2] = n;
-	at_list(&at, ATTR_shape, s.rank, s.dim);
-	at_list(&at, ATTR_start, s.rank, start);
-	at_list(&at, ATTR_step, s.rank, step);
-	return rw_op1(r, PRIM_slice, weight, &at);
+	return rw_slice(r, weight, &s, start, NULL);
 }
 
 /* conv1x1(concat of enlarged parts) = sum of enlarged conv1x1(part), where that is less work. */
