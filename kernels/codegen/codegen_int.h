@@ -21,6 +21,10 @@ void copying_end(struct copying *c);
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */
 bool same_body(const struct tir *p, st_id a, st_id b);
+/* The statements of a pass from i on: a parallel loop, or all that stands until the next one. */
+st_id end_of_pass(const struct tir *p, st_id i);
+/* A temp with bytes of its own: in no register. */
+bool is_scratch(const struct tir_buf *b);
 /* A name for a copy of a loop that no other loop of the program has. */
 const char *fresh_name(const struct tir *out, const char *like);
 

@@ -7,7 +7,6 @@
 
 struct program {
 	struct printing g;
-	size_t *offset; /* of each temp */
 	struct codegen_kernel *k;
 	uint32_t n_operands;
 };
@@ -43,7 +42,7 @@ print_buf(struct printing *g, buf_id b)
 	    b);
 }
 
-static bool
+bool
 is_scratch(const struct tir_buf *b)
 {
 	return b->role == BUF_TEMP && b->scope != SCOPE_reg;
@@ -162,6 +161,22 @@ print_body(struct printing *g, st_id first, st_id end)
 		print_statement(g, i);
 }
 
+static bool
+is_parallel(const struct tir *p, st_id i)
+{
+	return p->st[i].op == ST_for && p->st[i].bind == BIND_parallel;
+}
+
+st_id
+end_of_pass(const struct tir *p, st_id i)
+{
+	if (is_parallel(p, i))
+		return p->st[i].end;
+	while (i < p->n_st && !is_parallel(p, i))
+		i = p->st[i].end;
+	return i;
+}
+
 /* ---- passes ----------------------------------------------------------------------------------------------
  */
 struct use {
@@ -206,9 +221,9 @@ uses(struct program *q, st_id first, st_id end)
 	return u;
 }
 
-/* Temps one after the other: those of all passes in the shared block, a step's own in the thread's. */
+/* Bytes of both blocks that temps lie in. */
 static void
-lay_out(struct program *q)
+add_up(struct program *q)
 {
 	struct use u = uses(q, 0, q->g.p->n_st);
 
@@ -216,10 +231,9 @@ lay_out(struct program *q)
 		const struct tir_buf *f = &q->g.p->buf[b];
 		size_t *used = f->scope == SCOPE_global ? &q->k->shared_bytes : &q->k->local_bytes;
 
-		if (!is_scratch(f) || (!u.read[b] && !u.written[b]))
-			continue;
-		q->offset[b] = *used;
-		*used = ck_add(*used, (ck_mul(ck_size(f->dim[0]), dtype_size(f->type)) + 63) / 64 * 64);
+		if (is_scratch(f) && (u.read[b] || u.written[b]))
+			*used = MAX_OF(*used,
+			    ck_add((size_t)f->offset, ck_mul(ck_size(f->dim[0]), dtype_size(f->type))));
 	}
 }
 
@@ -241,27 +255,10 @@ print_arrays(struct program *q, const struct use *u, bool call)
 			line(g, "(%s%s *)buf[%u],", is_const, type,
 			    f->index + (f->role == BUF_RESULT ? q->n_operands : 0));
 		else
-			line(g, "(%s%s *)(%s + %zu),", is_const, type,
-			    f->scope == SCOPE_global ? "shared" : "local", q->offset[b]);
+			line(g, "(%s%s *)(%s + %lld),", is_const, type,
+			    f->scope == SCOPE_global ? "shared" : "local", (long long)f->offset);
 	}
 	line(g, call ? "lo, hi);" : "k_i64 lo, k_i64 hi)");
-}
-
-static bool
-is_parallel(const struct tir *p, st_id i)
-{
-	return p->st[i].op == ST_for && p->st[i].bind == BIND_parallel;
-}
-
-/* The statements of a pass: a parallel loop, or all that stands until the next one. */
-static st_id
-end_of_pass(const struct tir *p, st_id i)
-{
-	if (is_parallel(p, i))
-		return p->st[i].end;
-	while (i < p->n_st && !is_parallel(p, i))
-		i = p->st[i].end;
-	return i;
 }
 
 static void
@@ -330,9 +327,8 @@ codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char 
 
 	*out = (struct codegen_kernel){.n_passes = 0};
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
-	q.offset = NEW_ARRAY(a, size_t, p->n_buf + 1);
 	sb_init(&q.g.sb, a);
-	lay_out(&q);
+	add_up(&q);
 	for (buf_id b = 0; b < p->n_buf; b++)
 		if (p->buf[b].role == BUF_TABLE)
 			print_table(&q.g, b);
