@@ -83,6 +83,9 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
 		break;
+	case STEP_rfactor:
+		s.name[s.n_name++] = any_loop(p, r);
+		break;
 	case STEP_OPS:
 		break;
 	}
