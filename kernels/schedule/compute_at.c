@@ -133,40 +133,51 @@ block_moves(const struct moving *t)
 	return true;
 }
 
-/* Does a dimension before d go with the same loop? */
+/* Is dimension d one place in each iteration of the loop, and all while it runs? */
 static bool
-is_of_earlier(const struct moving *t, int d)
+goes_over(const struct moving *t, st_id loop, int d)
 {
-	for (int k = 0; k < d; k++)
-		if (t->r.lo[k] == t->r.lo[d])
-			return true;
-	return false;
+	const struct st *l = &t->p->st[loop];
+	int64_t from, extent;
+	axis_id a;
+
+	return l->op == ST_for && t->r.lo[d] == t->r.hi[d] && ix_is_axis(t->p->tx, t->r.lo[d], &a) &&
+	    a == l->axis && const_extent(t->p, l, &from, &extent) && from == 0 &&
+	    extent == t->p->buf[t->buf].dim[d];
 }
 
-/* A result is made whole: of each dimension all in each iteration, or one place by a loop over all. */
+static bool
+takes_all(const struct moving *t, int d)
+{
+	int64_t lo, hi;
+
+	return ix_is_const(t->p->tx, t->r.lo[d], &lo) && lo == 0 && ix_is_const(t->p->tx, t->r.hi[d], &hi) &&
+	    hi == t->p->buf[t->buf].dim[d] - 1;
+}
+
+/* A result is made whole: of each dimension all in each iteration, or one place by a loop over all.  Threads
+ * make places of their own. */
 static bool
 makes_whole(const struct moving *t)
 {
-	const struct tir_buf *b = &t->p->buf[t->buf];
+	int rank = t->p->buf[t->buf].rank, n_over = 0, n_all = 0;
 	st_id path[TIR_DEPTH];
 	uint32_t n = tir_path(t->p, t->loop, path);
 
 	path[n++] = t->loop;
-	for (int d = 0; d < b->rank; d++) {
-		int64_t lo, hi, from, extent;
-		bool whole = ix_is_const(t->p->tx, t->r.lo[d], &lo) && lo == 0 &&
-		    ix_is_const(t->p->tx, t->r.hi[d], &hi) && hi == b->dim[d] - 1;
-		axis_id a;
+	for (int d = 0; d < rank; d++)
+		n_all += takes_all(t, d);
+	for (uint32_t k = 0; k < n; k++) {
+		int over = 0;
 
-		for (uint32_t k = 0; k < n && !whole; k++)
-			whole = t->r.lo[d] == t->r.hi[d] && ix_is_axis(t->p->tx, t->r.lo[d], &a) &&
-			    a == t->p->st[path[k]].axis &&
-			    const_extent(t->p, &t->p->st[path[k]], &from, &extent) && from == 0 &&
-			    extent == b->dim[d] && !is_of_earlier(t, d);
-		if (!whole)
-			return refuse(t->e, t->s, "result", "the loop does not make all of a result");
+		for (int d = 0; d < rank; d++)
+			over += !takes_all(t, d) && goes_over(t, path[k], d);
+		if (over > 1 || (over == 0 && is_of_threads(&t->p->st[path[k]])))
+			return refuse(t->e, t->s, "result", "two threads would make one place of it");
+		n_over += over;
 	}
-	return true;
+	return n_all + n_over == rank ||
+	    refuse(t->e, t->s, "result", "the loop does not make all of a result");
 }
 
 /* Is the reader inside of a loop of threads that is inside of the target?  The buffer would be another

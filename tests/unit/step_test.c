@@ -45,6 +45,13 @@ static const char norm[] = "%0 = input f32[6,40]\n"
 			   "output %1\n"
 			   "output %4\n";
 
+static const char apart[] = "%0 = input f32[1,40]\n"
+			    "%1 = sum %0 axes=[1] : f32[1,1]\n"
+			    "%2 = bcast %1 shape=[9,1] : f32[9,1]\n"
+			    "%3 = exp %2 : f32[9,1]\n"
+			    "output %1\n"
+			    "output %3\n";
+
 /* The last step of the trace is refused by the rule; "": it is applied. */
 struct refusal {
 	const char *graph, *trace, *rule;
@@ -118,6 +125,9 @@ static const struct refusal cases[] = {
     {norm, "compute_at t2 t4.i1", "", false},
     {norm, "compute_at t2 t4.i1; compute_at t1 t4.i1; bind t4.i0 parallel", "", false},
     {norm, "split t4.i0 2; compute_at t2 t4.i0.o; compute_at t1 t4.i0.o", "compute_at: result", false},
+    {apart, "compute_at t1 t3.i0", "", false},
+    {apart, "compute_at t1 t3.i0; bind t3.i0 parallel", "bind: buffer", false},
+    {apart, "bind t3.i0 parallel; compute_at t1 t3.i0", "compute_at: result", false},
     {many, "reorder t4'acc.c1 t4'acc.i0", "", false},
     {many, "bind t4'acc.c1 parallel", "bind: iterator", false},
     {many, "bind t4'acc.i0 parallel", "", false},
