@@ -6,7 +6,8 @@
  *     alloc %1                             ->      alloc %1
  *     store %1[i, 0] = ..                          store %1[0, 0] = ..
  *
- * An index is taken from the least that is touched, where that is plain to see. */
+ * An index is taken from the least that is touched, where that is plain to see.  A small buffer of all passes
+ * that one pass alone touches is likewise in registers. */
 #include "codegen_int.h"
 
 enum { MOST_IN_REGISTERS = 64 };
@@ -147,6 +148,48 @@ is_candidate(const struct tir *p, st_id i)
 	    !is_within(p, i + 1, p->n_st, ST_alloc, p->st[i].ref);
 }
 
+/* ---- what one pass alone touches --------------------------------------------------------------------------
+ */
+struct span {
+	st_id first, last; /* outermost statements that touch the buffer; first == ST_NONE: none */
+};
+
+static struct span
+span_of(const struct tir *p, buf_id b)
+{
+	struct span s = {ST_NONE, ST_NONE};
+	struct accesses l = {.n = 0};
+
+	for (st_id root = 0; root < p->n_st; root = p->st[root].end)
+		for (st_id i = root; i < p->st[root].end; i++) {
+			list_accesses(p, i, &l);
+			for (uint32_t k = 0; k < l.n; k++)
+				if (l.at[k].buf == b)
+					s = (struct span){MIN_OF(s.first, root), root};
+		}
+	return s;
+}
+
+/* A global temp of few elements that statements between two ranges pass on; ST_NONE: it is none, else the
+ * first of them. */
+static st_id
+local_from(const struct tir *p, buf_id b)
+{
+	const struct tir_buf *f = &p->buf[b];
+	int64_t n = 1;
+	struct span s;
+
+	for (int d = 0; d < f->rank; d++)
+		n *= f->dim[d];
+	if (f->role != BUF_TEMP || f->scope != SCOPE_global || n > MOST_IN_REGISTERS)
+		return ST_NONE;
+	s = span_of(p, b);
+	for (st_id i = s.first; s.first != ST_NONE && i <= s.last; i = p->st[i].end)
+		if (p->st[i].op == ST_for && p->st[i].bind == BIND_parallel)
+			return ST_NONE;
+	return s.first;
+}
+
 static void
 shrink_buf(const struct shrinking *q, struct tir_buf *f, buf_id b)
 {
@@ -166,6 +209,7 @@ codegen_shrink(const struct tir *p, struct tir *out)
 	struct shrinking q = {.p = p};
 	struct err unproved = {0};
 	bool any = false;
+	st_id *from = NEW_ARRAY(p->arena, st_id, p->n_buf + 1);
 
 	q.r = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.r));
 	q.dim = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.dim));
@@ -182,8 +226,17 @@ codegen_shrink(const struct tir *p, struct tir *out)
 		shrink_buf(&q, &out->buf[p->st[i].ref], p->st[i].ref);
 		any = true;
 	}
-	for (st_id i = 0; i < p->n_st; i = p->st[i].end)
+	for (buf_id b = 0; b < p->n_buf; b++) {
+		from[b] = local_from(p, b);
+		if (from[b] != ST_NONE)
+			out->buf[b].scope = SCOPE_reg;
+	}
+	for (st_id i = 0; i < p->n_st; i = p->st[i].end) {
+		for (buf_id b = 0; b < p->n_buf; b++)
+			if (from[b] == i)
+				tir_add(out, (struct st){.op = ST_alloc, .ref = b});
 		tir_copy(out, p, i, any ? &q.sub : NULL);
+	}
 	for (st_id i = 0; i < out->n_st; i++)
 		if (out->st[i].op == ST_store)
 			out->st[i].at = moved(&q, out->st[i].ref, out->st[i].at);

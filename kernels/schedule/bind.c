@@ -92,11 +92,11 @@ is_passed_on(const struct bind *t, st_id instance, buf_id buf)
 	return false;
 }
 
-/* What an iteration stores and reads of a buffer, a dimension: one place, the same wherever it stands. */
+/* What an iteration stores and reads of a buffer, a dimension: an interval, the same for all that do. */
 struct slice {
 	const struct bind *t;
-	bool known, one[MAX_RANK];
-	ix_id at[MAX_RANK];
+	bool known, same[MAX_RANK];
+	ix_id lo[MAX_RANK], hi[MAX_RANK];
 };
 
 static void
@@ -108,8 +108,9 @@ add_to_slice(struct slice *l, st_id instance, ixv_id where)
 		ix_id lo, hi;
 
 		instance_region(l->t->p, l->t->loop, instance, at.i[d], &lo, &hi);
-		l->one[d] = lo == hi && (!l->known || (l->one[d] && l->at[d] == lo));
-		l->at[d] = lo;
+		l->same[d] = !l->known || (l->same[d] && l->lo[d] == lo && l->hi[d] == hi);
+		l->lo[d] = lo;
+		l->hi[d] = hi;
 	}
 	l->known = true;
 }
@@ -118,8 +119,9 @@ add_to_slice(struct slice *l, st_id instance, ixv_id where)
 static bool
 is_sliced(const struct bind *t, buf_id buf)
 {
+	struct tx *x = t->p->tx;
 	struct slice l = {.t = t};
-	int64_t coef;
+	int64_t coef, width;
 
 	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
 		const struct tir_block *b = &t->p->blk[t->p->st[i].ref];
@@ -136,7 +138,8 @@ is_sliced(const struct bind *t, buf_id buf)
 			add_to_slice(&l, i, at[k]);
 	}
 	for (int d = 0; d < t->p->buf[buf].rank; d++)
-		if (l.one[d] && ix_coef(t->p->tx, l.at[d], t->p->st[t->loop].axis, &coef) && coef != 0)
+		if (l.same[d] && ix_coef(x, l.lo[d], t->p->st[t->loop].axis, &coef) &&
+		    ix_is_const(x, ix_add(x, l.hi[d], ix_mulc(x, l.lo[d], -1)), &width) && coef > width)
 			return true;
 	return false;
 }

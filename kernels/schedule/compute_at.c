@@ -133,17 +133,19 @@ block_moves(const struct moving *t)
 	return true;
 }
 
-/* Is dimension d one place in each iteration of the loop, and all while it runs? */
+/* Is dimension d a tile in each iteration of the loop, side by side, and all while it runs? */
 static bool
 goes_over(const struct moving *t, st_id loop, int d)
 {
 	const struct st *l = &t->p->st[loop];
-	int64_t from, extent;
-	axis_id a;
+	struct tx *x = t->p->tx;
+	int64_t from, extent, coef, width;
 
-	return l->op == ST_for && t->r.lo[d] == t->r.hi[d] && ix_is_axis(t->p->tx, t->r.lo[d], &a) &&
-	    a == l->axis && const_extent(t->p, l, &from, &extent) && from == 0 &&
-	    extent == t->p->buf[t->buf].dim[d];
+	return l->op == ST_for && const_extent(t->p, l, &from, &extent) && from == 0 &&
+	    ix_coef(x, t->r.lo[d], l->axis, &coef) && coef > 0 &&
+	    t->r.lo[d] == ix_mulc(x, ix_axis(x, l->axis), coef) &&
+	    ix_is_const(x, ix_add(x, t->r.hi[d], ix_mulc(x, t->r.lo[d], -1)), &width) && width == coef - 1 &&
+	    extent * coef == t->p->buf[t->buf].dim[d];
 }
 
 static bool
@@ -155,7 +157,7 @@ takes_all(const struct moving *t, int d)
 	    hi == t->p->buf[t->buf].dim[d] - 1;
 }
 
-/* A result is made whole: of each dimension all in each iteration, or one place by a loop over all.  Threads
+/* A result is made whole: of each dimension all in each iteration, or a tile by a loop over all.  Threads
  * make places of their own. */
 static bool
 makes_whole(const struct moving *t)

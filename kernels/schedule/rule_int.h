@@ -33,8 +33,8 @@ bool blk_reduces(const struct tir *p, blk_id b);
 bool blk_joins_rows(const struct tir *p, blk_id b);
 /* Are there reductions, and all such? */
 bool joins_rows_only(const struct tir *p);
-/* Does the loop join what lanes hold (rfactor), and nothing else?  rule_lanes.c */
-bool loop_joins_lanes(const struct tir *p, st_id loop);
+/* Are there lanes inside of the loop, or does it join what lanes hold (rfactor)?  rule_lanes.c */
+bool loop_is_of_lanes(const struct tir *p, st_id loop);
 /* Points of a block: the product of its iterators' extents. */
 int64_t blk_points(const struct tir *p, blk_id b);
 

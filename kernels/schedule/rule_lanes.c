@@ -249,11 +249,14 @@ rule_lanes(struct proposing *q)
 }
 
 bool
-loop_joins_lanes(const struct tir *p, st_id loop)
+loop_is_of_lanes(const struct tir *p, st_id loop)
 {
 	const struct st *s = &p->st[loop + 1];
 	const struct tir_block *b = &p->blk[s->ref];
 
+	for (st_id i = loop; i < p->st[loop].end; i++)
+		if (p->st[i].op == ST_for && p->st[i].bind == BIND_vector)
+			return true;
 	if (p->st[loop].end != loop + 2 || s->op != ST_block || b->comb == COMB_NONE)
 		return false;
 	const struct ex *v = ex_get(p->tx, b->value[0]);

@@ -69,7 +69,7 @@ window(const struct tir *p, st_id loop)
 	int64_t n = 1;
 
 	for (st_id i = loop; i < p->st[loop].end; i++) {
-		bool joins = p->st[i].op == ST_for && !loop_counts_places(p, i) && !loop_joins_lanes(p, i);
+		bool joins = p->st[i].op == ST_for && !loop_counts_places(p, i) && !loop_is_of_lanes(p, i);
 		int64_t t = joins ? loop_trips(p, i) : 1;
 
 		n = t > MOST_WINDOW ? MOST_WINDOW + 1 : MIN_OF(n * t, (int64_t)MOST_WINDOW + 1);
@@ -85,7 +85,7 @@ rule_window(struct proposing *q)
 			continue;
 		for (st_id k = i; k < q->p.st[i].end; k++)
 			if (q->p.st[k].op == ST_for && !loop_counts_places(&q->p, k) &&
-			    !loop_joins_lanes(&q->p, k))
+			    !loop_is_of_lanes(&q->p, k))
 				(void)propose(q, "bind %s unroll", q->p.st[k].name);
 	}
 }

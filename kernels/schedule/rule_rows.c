@@ -1,7 +1,7 @@
 /* kernels/schedule/rule_rows.c: nests that meet in a row of the result share its loop. */
 #include "rule_int.h"
 
-enum { CHEAP = 2 };
+enum { CHEAP = 2, TILE = 64 };
 
 /* ---- cheap ----------------------------------------------------------------------------------------------
  */
@@ -78,6 +78,35 @@ share_loop(struct proposing *q, const char *loop)
 	return false;
 }
 
+/* Are all blocks that stand columns, or reductions of rows? */
+static bool
+has_columns_only(const struct tir *p, st_id loop)
+{
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_block && !blk_reduces(p, p->st[i].ref) &&
+		    blk_points(p, p->st[i].ref) > loop_trips(p, loop))
+			return false;
+	return true;
+}
+
+/* A last nest that is a column of results, one a row: many rows at a time, so that what is done to a row's
+ * sums is done to vectors of them.  (Of a few rows a vector would be read while it is stored.)  Where whole
+ * rows are made too, these would be far when they are read. */
+static bool
+share_tile(struct proposing *q, const char *loop)
+{
+	const struct tir was = q->p;
+	const size_t n = q->trace->n;
+	const st_id l = tir_find_loop(&q->p, str_of(loop));
+
+	if (q->p.st[l].end != l + 2 || loop_trips(&q->p, l) % TILE || !has_columns_only(&q->p, l))
+		return false;
+	if (propose(q, "split %s %d", loop, TILE) && share_loop(q, arena_printf(q->p.arena, "%s.o", loop)))
+		return true;
+	take_back(q, &was, n);
+	return false;
+}
+
 /* The last nest's loops over places, the innermost first: the row is what lies inside. */
 void
 rule_rows(struct proposing *q)
@@ -93,6 +122,8 @@ rule_rows(struct proposing *q)
 	for (st_id i = last; q->p.st[i].op == ST_for && q->p.st[i].end == q->p.st[last].end; i++)
 		if (loop_counts_places(&q->p, i))
 			loop[n++] = q->p.st[i].name;
+	if (n > 0 && share_tile(q, loop[n - 1]))
+		n--;
 	while (n-- > 0)
 		(void)share_loop(q, loop[n]);
 }
