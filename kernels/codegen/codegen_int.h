@@ -28,6 +28,20 @@ bool is_scratch(const struct tir_buf *b);
 /* A name for a copy of a loop that no other loop of the program has. */
 const char *fresh_name(const struct tir *out, const char *like);
 
+/* access.c: what statement i reads and stores; the list is used again. */
+struct access {
+	buf_id buf;
+	ixv_id place;
+	bool stores;
+};
+struct accesses {
+	struct access *at;
+	uint32_t n, cap;
+};
+void list_accesses(const struct tir *p, st_id i, struct accesses *out);
+/* Is a statement `op ref` among first .. end - 1? */
+bool is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref);
+
 /* print_ex.c: expressions as C.  Text lives in `a`. */
 struct printing {
 	struct arena *a;
@@ -39,8 +53,12 @@ struct printing {
 };
 const char *print_ix(struct printing *g, ix_id i);
 const char *print_ex(struct printing *g, ex_id e);
+/* The element arg[0], joined with all lanes of the array whose first is arg[1]. */
+const char *print_fold(struct printing *g, enum prim join, const ex_id *arg);
 const char *print_condition(struct printing *g, ix_id i, int64_t lo, int64_t hi);
 const char *print_buf(struct printing *g, buf_id b);
+/* In registers: a variable, or an array where it has several elements. */
+bool is_array(const struct tir_buf *b);
 const char *print_stored_type(enum dtype t);   /* of an element in memory */
 const char *print_computed_type(enum dtype t); /* of a value */
 

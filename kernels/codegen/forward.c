@@ -1,5 +1,5 @@
 /* kernels/codegen/forward.c: two stores to one element, one right behind the other, are one store: what the
- * second reads of the element is what the first has put there.
+ * second reads of the element is what the first has put there.  What stores an element's own value is gone.
  *
  *   store %1[i] = -inf
  *   store %1[i] = max(%1[i], a)        ->   store %1[i] = max(a, b)
@@ -58,10 +58,34 @@ without_identity(struct tx *x, ex_id e)
 
 	if (n.kind != EX_MAP || (n.prim != PRIM_max && n.prim != PRIM_min) || !dtype_is_float(n.type))
 		return e;
-	const struct ex *a = ex_get(x, n.arg[0]);
 	const double none = n.prim == PRIM_max ? -__builtin_inf() : __builtin_inf();
 
-	return a->kind == EX_CONST && a->real == none ? n.arg[1] : e;
+	for (uint32_t k = 0; k < 2; k++) {
+		const struct ex *a = ex_get(x, n.arg[k]);
+
+		if (a->kind == EX_CONST && a->real == none)
+			return n.arg[1 - k];
+	}
+	return e;
+}
+
+/* Does the store put there what is there, or the loop nothing else?  So do lanes that a tail leaves out. */
+static bool
+is_idle(const struct tir *p, st_id i)
+{
+	const struct st *s = &p->st[i];
+
+	if (s->op == ST_for) {
+		for (st_id k = i + 1; k < s->end; k = p->st[k].end)
+			if (!is_idle(p, k))
+				return false;
+		return true;
+	}
+	if (s->op != ST_store)
+		return false;
+	const struct ex *v = ex_get(p->tx, without_identity(p->tx, s->value));
+
+	return v->kind == EX_READ && v->tensor == s->ref && v->at == s->at;
 }
 
 static bool
@@ -71,6 +95,8 @@ forward(void *self, struct tir *out, const struct tir *p, st_id i)
 	struct tx_subst sub = {.load = held, .self = f};
 	struct st s = p->st[i];
 
+	if (f->value == EX_NONE && is_idle(p, i))
+		return true;
 	if (s.op != ST_store)
 		return false;
 	f->p = p;

@@ -43,6 +43,12 @@ print_buf(struct printing *g, buf_id b)
 }
 
 bool
+is_array(const struct tir_buf *b)
+{
+	return b->dim[0] > 1;
+}
+
+bool
 is_scratch(const struct tir_buf *b)
 {
 	return b->role == BUF_TEMP && b->scope != SCOPE_reg;
@@ -77,7 +83,7 @@ print_store(struct printing *g, const struct st *s)
 	const struct tir_buf *b = &g->p->buf[s->ref];
 	const char *to = print_buf(g, s->ref), *v = print_ex(g, s->value);
 
-	if (b->scope != SCOPE_reg)
+	if (b->scope != SCOPE_reg || is_array(b))
 		to = arena_printf(g->a, "%s[%s]", to, print_ix(g, ixv_get(g->p->tx, s->at).i[0]));
 	if (b->scope != SCOPE_reg && (b->type == DT_f16 || b->type == DT_bf16))
 		line(g, "%s = k_store_%s(%s);", to, dtype_name(b->type), v);
@@ -122,6 +128,26 @@ print_if(struct printing *g, st_id i)
 }
 
 static void
+print_alloc(struct printing *g, const struct tir_buf *b, const char *name)
+{
+	if (b->scope != SCOPE_reg)
+		return;
+	if (is_array(b))
+		line(g, "%s %s[%lld];", print_computed_type(b->type), name, (long long)b->dim[0]);
+	else
+		line(g, "%s %s;", print_computed_type(b->type), name);
+}
+
+/* A fold: the element, joined with all lanes of an array of registers. */
+static void
+print_call(struct printing *g, const struct st *s)
+{
+	const ex_id *arg = g->p->arg + s->arg0;
+
+	line(g, "%s = %s;", print_ex(g, arg[0]), print_fold(g, comb_prim(intrin_info[s->ref].comb), arg));
+}
+
+static void
 print_statement(struct printing *g, st_id i)
 {
 	const struct st *s = &g->p->st[i];
@@ -141,11 +167,12 @@ print_statement(struct printing *g, st_id i)
 		print_store(g, s);
 		return;
 	case ST_alloc:
-		if (g->p->buf[s->ref].scope == SCOPE_reg)
-			line(g, "%s %s;", print_computed_type(g->p->buf[s->ref].type), print_buf(g, s->ref));
+		print_alloc(g, &g->p->buf[s->ref], print_buf(g, s->ref));
+		return;
+	case ST_call:
+		print_call(g, s);
 		return;
 	case ST_index:
-	case ST_call:
 	case ST_sync:
 	case ST_block:
 	case ST_COUNT:
@@ -154,11 +181,22 @@ print_statement(struct printing *g, st_id i)
 	bug("statement %s has no C", st_info[s->op].name);
 }
 
+/* Pieces of a loop, side by side, allocate what it did: one declaration does for all. */
+static bool
+is_declared(const struct tir *p, st_id first, st_id i)
+{
+	for (st_id k = first; k < i; k = p->st[k].end)
+		if (p->st[k].op == ST_alloc && p->st[i].op == ST_alloc && p->st[k].ref == p->st[i].ref)
+			return true;
+	return false;
+}
+
 static void
 print_body(struct printing *g, st_id first, st_id end)
 {
 	for (st_id i = first; i < end; i = g->p->st[i].end)
-		print_statement(g, i);
+		if (!is_declared(g->p, first, i))
+			print_statement(g, i);
 }
 
 static bool

@@ -159,6 +159,19 @@ filled(struct printing *g, const struct ex *n, const char *const *arg)
 	return sb_str(&sb).p;
 }
 
+const char *
+print_fold(struct printing *g, enum prim join, const ex_id *arg)
+{
+	const struct ex lane = *ex_get(g->p->tx, arg[1]);
+	const struct ex n = {
+	    .kind = EX_MAP, .prim = join, .type = lane.type, .n_arg = 2, .arg = {arg[0], arg[1]}};
+	const char *text[2] = {print_ex(g, arg[0]),
+	    arena_printf(g->a, "k_fold_%s_f32(%s, %lld)", prim_info[join].name, print_buf(g, lane.tensor),
+		(long long)g->p->buf[lane.tensor].dim[0])};
+
+	return filled(g, &n, text);
+}
+
 static const char *
 map_text(struct printing *g, const struct ex *n)
 {
@@ -185,10 +198,12 @@ read_text(struct printing *g, const struct ex *n)
 	const struct tir_buf *b = &g->p->buf[n->tensor];
 	const char *array = print_buf(g, n->tensor);
 
-	if (b->scope == SCOPE_reg)
+	if (b->scope == SCOPE_reg && !is_array(b))
 		return array;
 	const char *at = print_ix(g, ixv_get(g->p->tx, n->at).i[0]);
 
+	if (b->scope == SCOPE_reg)
+		return arena_printf(g->a, "%s[%s]", array, at);
 	if (is_half(n->type))
 		return arena_printf(g->a, "k_load_%s(%s[%s])", dtype_name(n->type), array, at);
 	if (n->type == DT_bool)

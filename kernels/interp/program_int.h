@@ -62,6 +62,7 @@ int64_t eval_ix(struct run_state *r, struct thread *t, ix_id i);
 bool eval_guards(struct run_state *r, struct thread *t, const struct st *s);
 union val load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at);
 void store_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at, union val v);
+void fold_lanes(struct run_state *r, struct thread *t, const struct st *call);
 /* program_race.c */
 uint32_t who_new(struct run_state *r, uint32_t up, uint32_t loop, uint32_t iteration, bool is_thread);
 void check_read(struct run_state *r, const struct thread *t, struct memory *m, buf_id b, int64_t at);

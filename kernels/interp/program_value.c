@@ -130,6 +130,25 @@ rounded(enum dtype t, union val v)
 	return val_load(t, &room, 0);
 }
 
+/* In the order of the lanes. */
+void
+fold_lanes(struct run_state *r, struct thread *t, const struct st *call)
+{
+	const struct ex held = *ex_get(r->p->tx, r->p->arg[call->arg0]),
+			lane = *ex_get(r->p->tx, r->p->arg[call->arg0 + 1]);
+	const enum dtype types[2] = {held.type, lane.type};
+	const enum prim join = comb_prim(intrin_info[call->ref].comb);
+	union val x[3] = {load_at(r, t, held.tensor, held.at)};
+
+	for (int64_t k = 0; k < r->p->buf[lane.tensor].dim[0] && !r->failed; k++) {
+		const ix_id i = ix_const(r->p->tx, k);
+
+		x[1] = load_at(r, t, lane.tensor, ixv_make(r->p->tx, 1, &i));
+		x[0] = rounded(held.type, map_scalar(join, types, held.type, x));
+	}
+	store_at(r, t, held.tensor, held.at, x[0]);
+}
+
 static union val
 eval_map(struct run_state *r, struct thread *t, const struct ex *n)
 {

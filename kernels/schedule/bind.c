@@ -92,6 +92,58 @@ is_passed_on(const struct bind *t, st_id instance, buf_id buf)
 	return false;
 }
 
+/* What an iteration stores and reads of a buffer, a dimension: an interval, the same for all that do. */
+struct slice {
+	const struct bind *t;
+	bool known, same[MAX_RANK];
+	ix_id lo[MAX_RANK], hi[MAX_RANK];
+};
+
+static void
+add_to_slice(struct slice *l, st_id instance, ixv_id where)
+{
+	struct ixv at = ixv_get(l->t->p->tx, where);
+
+	for (uint32_t d = 0; d < at.n; d++) {
+		ix_id lo, hi;
+
+		instance_region(l->t->p, l->t->loop, instance, at.i[d], &lo, &hi);
+		l->same[d] = !l->known || (l->same[d] && l->lo[d] == lo && l->hi[d] == hi);
+		l->lo[d] = lo;
+		l->hi[d] = hi;
+	}
+	l->known = true;
+}
+
+/* Does each iteration store and read a part of the buffer that no other touches? */
+static bool
+is_sliced(const struct bind *t, buf_id buf)
+{
+	struct tx *x = t->p->tx;
+	struct slice l = {.t = t};
+	int64_t coef, width;
+
+	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
+		const struct tir_block *b = &t->p->blk[t->p->st[i].ref];
+		ixv_id *at;
+		uint32_t n;
+
+		if (t->p->st[i].op != ST_block)
+			continue;
+		for (uint32_t o = 0; o < b->n_out; o++)
+			if (b->out[o] == buf)
+				add_to_slice(&l, i, b->at[o]);
+		at = blk_places_read(t->p, b, buf, &n);
+		for (uint32_t k = 0; k < n; k++)
+			add_to_slice(&l, i, at[k]);
+	}
+	for (int d = 0; d < t->p->buf[buf].rank; d++)
+		if (l.same[d] && ix_coef(x, l.lo[d], t->p->st[t->loop].axis, &coef) &&
+		    ix_is_const(x, ix_add(x, l.hi[d], ix_mulc(x, l.lo[d], -1)), &width) && coef > width)
+			return true;
+	return false;
+}
+
 /* Do a GPU's threads meet in a buffer that another part of the kernel stores or reads?  That asks for a
  * barrier. */
 static bool
@@ -180,7 +232,7 @@ instance_holds(const struct bind *t, st_id i)
 	for (uint32_t o = 0; o < b->n_out; o++) {
 		if (is_own(t, b->out[o]))
 			continue;
-		if (is_passed_on(t, i, b->out[o]))
+		if (is_passed_on(t, i, b->out[o]) && !is_sliced(t, b->out[o]))
 			return refuse(
 			    t->e, t->s, "buffer", "iterations share a buffer that is stored and read in it");
 		if (!is_injective(t->p, b, o) || !is_disjoint(t, i))

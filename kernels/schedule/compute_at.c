@@ -1,6 +1,6 @@
 /* kernels/schedule/compute_at.c: compute_at BLOCK LOOP: the block's nest stands at the begin of the loop's
- * body, over what is read below, and its buffer is each iteration's own.  The region read is an interval a
- * dimension: all loops below run through, outer ones stay in its bounds. */
+ * body, over what is read below, and its buffer is each iteration's own, a result's excepted.  The region
+ * read is an interval a dimension: all loops below run through, outer ones stay in its bounds. */
 #include "step_int.h"
 
 #include <string.h>
@@ -14,9 +14,9 @@ struct moving {
 	const struct step *s;
 	blk_id blk;
 	buf_id buf;
-	st_id from, root; /* its one instance, and the outermost loop around it */
+	st_id from, root; /* its one instance, and the outermost loop around it alone */
 	st_id loop;
-	st_id reader; /* while reads are gathered */
+	bool is_result;
 	struct region r;
 	struct err *e;
 };
@@ -35,65 +35,54 @@ smaller(struct tx *x, ix_id a, ix_id b, bool largest)
 }
 
 static void
-gather(void *self, const struct ex *read)
+gather(struct moving *t, st_id reader, ixv_id where)
 {
-	struct moving *t = self;
-	struct tx *x = t->p->tx;
-	const struct st *s = &t->p->st[t->reader];
-	const struct tir_block *b = &t->p->blk[s->ref];
-	struct ixv at = ixv_get(x, read->at), bound = ixv_get(x, s->at);
-	uint32_t n = tx_n_axes(x);
-	ix_id *to = NEW_ARRAY(t->p->arena, ix_id, n);
-	struct tx_subst sub = {.to = to, .n = n};
-	bool exact;
+	struct ixv at = ixv_get(t->p->tx, where);
 
-	if (read->tensor != t->buf)
-		return;
-	memset(to, 0xff, n * sizeof(*to));
-	for (uint32_t k = 0; k < b->n_iter; k++)
-		to[t->p->iter[b->iter0 + k].id] = bound.i[k];
 	for (uint32_t d = 0; d < at.n; d++) {
-		ix_id i = ix_subst(x, &sub, at.i[d]), lo, hi;
+		ix_id lo, hi;
 
-		tir_region(t->p, t->loop, t->reader, i, &lo, &hi, &exact);
-		t->r.lo[d] = t->r.known ? smaller(x, t->r.lo[d], lo, false) : lo;
-		t->r.hi[d] = t->r.known ? smaller(x, t->r.hi[d], hi, true) : hi;
+		instance_region(t->p, t->loop, reader, at.i[d], &lo, &hi);
+		t->r.lo[d] = t->r.known ? smaller(t->p->tx, t->r.lo[d], lo, false) : lo;
+		t->r.hi[d] = t->r.known ? smaller(t->p->tx, t->r.hi[d], hi, true) : hi;
 	}
 	t->r.known = true;
-}
-
-/* ex_reads hands out pointers into the pool, which gather grows: reads are listed first. */
-struct listed {
-	struct arena *a;
-	struct ex *e;
-	uint32_t n, cap;
-};
-
-static void
-list_read(void *self, const struct ex *read)
-{
-	struct listed *l = self;
-
-	GROW(l->a, l->e, l->n, l->cap);
-	l->e[l->n++] = *read;
 }
 
 static void
 gather_all(struct moving *t)
 {
 	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
-		struct listed l = {.a = t->p->arena};
+		ixv_id *at;
+		uint32_t n;
 
 		if (t->p->st[i].op != ST_block)
 			continue;
-		t->reader = i;
-		blk_reads(t->p, &t->p->blk[t->p->st[i].ref], list_read, &l);
-		for (uint32_t k = 0; k < l.n; k++)
-			gather(t, &l.e[k]);
+		at = blk_places_read(t->p, &t->p->blk[t->p->st[i].ref], t->buf, &n);
+		for (uint32_t k = 0; k < n; k++)
+			gather(t, i, at[k]);
 	}
 }
 
 /* ---- legality ------------------------------------------------------------------------------------------ */
+static bool
+is_in(const struct tir *p, st_id i, st_id of)
+{
+	return i >= of && i < p->st[of].end;
+}
+
+/* Nothing but the block's instance and its loops. */
+static bool
+is_alone(const struct moving *t, st_id i)
+{
+	for (st_id k = i; k < t->p->st[i].end; k++)
+		if (t->p->st[k].op != ST_for && k != t->from &&
+		    !(t->p->st[k].op == ST_alloc && t->p->st[k].ref == t->buf))
+			return false;
+	return true;
+}
+
+/* The outermost loop that is the block's own moves with it; loops that hold others stay. */
 static bool
 find_nest(struct moving *t)
 {
@@ -107,12 +96,12 @@ find_nest(struct moving *t)
 		}
 	if (n != 1)
 		return refuse(t->e, t->s, "instances", "the block does not stand in one place");
-	t->root = tir_path(t->p, t->from, path) ? path[0] : t->from;
-	for (st_id i = t->root; i < t->p->st[t->root].end; i++)
-		if ((t->p->st[i].op != ST_for && i != t->from) ||
-		    (t->p->st[i].op == ST_for && t->p->st[i].end != t->p->st[t->root].end))
-			return refuse(t->e, t->s, "nest", "its loops are not its own");
-	if (t->loop >= t->root && t->loop < t->p->st[t->root].end)
+	n = tir_path(t->p, t->from, path);
+	t->root = t->from;
+	for (uint32_t k = 0; k < n && t->root == t->from; k++)
+		if (is_alone(t, path[k]))
+			t->root = path[k];
+	if (is_in(t->p, t->loop, t->root) || is_in(t->p, t->root, t->loop))
 		return refuse(t->e, t->s, "loop", "the loop is around the block already");
 	return true;
 }
@@ -122,8 +111,8 @@ block_moves(const struct moving *t)
 {
 	const struct tir_block *b = &t->p->blk[t->blk];
 
-	if (b->n_out != 1 || t->p->buf[t->buf].role != BUF_TEMP)
-		return refuse(t->e, t->s, "result", "the block makes a result of the kernel, or two");
+	if (b->n_out != 1)
+		return refuse(t->e, t->s, "result", "the block makes two results");
 	for (uint32_t k = 0; k < b->n_iter; k++) {
 		const struct tir_iter *it = &t->p->iter[b->iter0 + k];
 		struct ixv at = ixv_get(t->p->tx, b->at[0]);
@@ -139,7 +128,58 @@ block_moves(const struct moving *t)
 	for (blk_id k = 0; k < t->p->n_blk; k++)
 		if (k != t->blk && blk_stores_buf(&t->p->blk[k], t->buf))
 			return refuse(t->e, t->s, "writers", "another block stores into its buffer");
+	if (blk_reads_local(t->p, b))
+		return refuse(t->e, t->s, "scope", "it reads a buffer that is not there everywhere");
 	return true;
+}
+
+/* Is dimension d a tile in each iteration of the loop, side by side, and all while it runs? */
+static bool
+goes_over(const struct moving *t, st_id loop, int d)
+{
+	const struct st *l = &t->p->st[loop];
+	struct tx *x = t->p->tx;
+	int64_t from, extent, coef, width;
+
+	return l->op == ST_for && const_extent(t->p, l, &from, &extent) && from == 0 &&
+	    ix_coef(x, t->r.lo[d], l->axis, &coef) && coef > 0 &&
+	    t->r.lo[d] == ix_mulc(x, ix_axis(x, l->axis), coef) &&
+	    ix_is_const(x, ix_add(x, t->r.hi[d], ix_mulc(x, t->r.lo[d], -1)), &width) && width == coef - 1 &&
+	    extent * coef == t->p->buf[t->buf].dim[d];
+}
+
+static bool
+takes_all(const struct moving *t, int d)
+{
+	int64_t lo, hi;
+
+	return ix_is_const(t->p->tx, t->r.lo[d], &lo) && lo == 0 && ix_is_const(t->p->tx, t->r.hi[d], &hi) &&
+	    hi == t->p->buf[t->buf].dim[d] - 1;
+}
+
+/* A result is made whole: of each dimension all in each iteration, or a tile by a loop over all.  Threads
+ * make places of their own. */
+static bool
+makes_whole(const struct moving *t)
+{
+	int rank = t->p->buf[t->buf].rank, n_over = 0, n_all = 0;
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(t->p, t->loop, path);
+
+	path[n++] = t->loop;
+	for (int d = 0; d < rank; d++)
+		n_all += takes_all(t, d);
+	for (uint32_t k = 0; k < n; k++) {
+		int over = 0;
+
+		for (int d = 0; d < rank; d++)
+			over += !takes_all(t, d) && goes_over(t, path[k], d);
+		if (over > 1 || (over == 0 && is_of_threads(&t->p->st[path[k]])))
+			return refuse(t->e, t->s, "result", "two threads would make one place of it");
+		n_over += over;
+	}
+	return n_all + n_over == rank ||
+	    refuse(t->e, t->s, "result", "the loop does not make all of a result");
 }
 
 /* Is the reader inside of a loop of threads that is inside of the target?  The buffer would be another
@@ -196,7 +236,8 @@ add_nest(const struct moving *t, struct tir *out)
 	ix_id at[IXV_MAX], width;
 	uint32_t n_open = 0, n_guard = 0;
 
-	tir_add(out, (struct st){.op = ST_alloc, .ref = t->buf});
+	if (!t->is_result)
+		tir_add(out, (struct st){.op = ST_alloc, .ref = t->buf});
 	for (uint32_t k = 0; k < b->n_iter; k++) {
 		const struct tir_iter *it = &t->p->iter[b->iter0 + k];
 		int64_t extent = tx_axis_get(x, it->id)->hi + 1, n = extent;
@@ -238,8 +279,8 @@ move_here(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	const struct moving *t = self;
 
-	if (i == t->root)
-		return true;
+	if (i == t->root || (p->st[i].op == ST_alloc && p->st[i].ref == t->buf))
+		return true; /* goes */
 	if (i != t->loop)
 		return false;
 	tir_add(out, p->st[i]);
@@ -258,12 +299,16 @@ step_compute_at(const struct tir *p, const struct step *s, struct tir *out, stru
 	if (!find_blk(p, s, 0, &t.blk, e) || !find_loop(p, s, 1, &t.loop, e))
 		return false;
 	t.buf = p->blk[t.blk].out[0];
+	t.is_result = p->buf[t.buf].role == BUF_RESULT;
 	if (!block_moves(&t) || !find_nest(&t) || !loop_takes(&t))
 		return false;
 	gather_all(&t);
 	if (!t.r.known)
 		return refuse(e, s, "readers", "nothing inside of the loop reads it");
+	if (t.is_result && !makes_whole(&t))
+		return false;
 	tir_rewrite(out, p, move_here, &t);
-	out->buf[t.buf].scope = SCOPE_local;
+	if (!t.is_result)
+		out->buf[t.buf].scope = SCOPE_local;
 	return true;
 }

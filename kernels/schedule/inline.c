@@ -14,7 +14,6 @@ struct inlining {
 	buf_id buf;
 	ix_id *to; /* the block's iterators, while a read is replaced */
 	uint32_t n_to;
-	bool reads_local;
 	struct err *e;
 };
 
@@ -60,15 +59,6 @@ replaced(void *self, struct tx *x, const struct ex *read, ixv_id where)
 	return v;
 }
 
-static void
-look_local(void *self, const struct ex *read)
-{
-	struct inlining *t = self;
-
-	t->reads_local |=
-	    t->p->buf[read->tensor].scope != SCOPE_global && t->p->buf[read->tensor].scope != SCOPE_pack;
-}
-
 static bool
 may_inline(struct inlining *t)
 {
@@ -83,8 +73,7 @@ may_inline(struct inlining *t)
 			return refuse(t->e, t->s, "writers", "another block stores into its buffer");
 	if (blk_reads_buf(t->p, b, t->buf) || !has_inverse(t))
 		return refuse(t->e, t->s, "inverse", "a place does not say which point it is");
-	blk_reads(t->p, b, look_local, t);
-	if (t->reads_local)
+	if (blk_reads_local(t->p, b))
 		return refuse(t->e, t->s, "scope", "it reads a buffer that is not there everywhere");
 	return true;
 }

@@ -32,6 +32,15 @@ propose(struct proposing *q, const char *fmt, ...)
 }
 
 void
+take_back(struct proposing *q, const struct tir *p, size_t n_trace)
+{
+	q->p = *p;
+	q->trace->n = n_trace;
+	if (q->trace->p)
+		q->trace->p[n_trace] = 0;
+}
+
+void
 schedule_propose(
     const struct tir *nest, const struct schedule_target *t, struct strbuf *trace, struct tir *out)
 {
@@ -62,12 +71,27 @@ loop_counts_places(const struct tir *p, st_id loop)
 	return true;
 }
 
-bool
-blk_stands(const struct tir *p, blk_id b)
+st_id
+blk_instance(const struct tir *p, blk_id b)
 {
 	for (st_id i = 0; i < p->n_st; i++)
 		if (p->st[i].op == ST_block && p->st[i].ref == b)
-			return true;
+			return i;
+	return ST_NONE;
+}
+
+bool
+blk_stands(const struct tir *p, blk_id b)
+{
+	return blk_instance(p, b) != ST_NONE;
+}
+
+bool
+blk_reduces(const struct tir *p, blk_id b)
+{
+	for (uint32_t k = 0; k < p->blk[b].n_iter; k++)
+		if (p->iter[p->blk[b].iter0 + k].kind == ITER_REDUCE)
+			return blk_stands(p, b);
 	return false;
 }
 
@@ -79,4 +103,45 @@ blk_points(const struct tir *p, blk_id b)
 	for (uint32_t k = 0; k < p->blk[b].n_iter; k++)
 		n *= tx_axis_get(p->tx, p->iter[p->blk[b].iter0 + k].id)->hi + 1;
 	return n;
+}
+
+struct sizes {
+	const struct tir *p;
+	int64_t most; /* elements of the largest buffer that is read */
+};
+
+static void
+note_size(void *self, const struct ex *read)
+{
+	struct sizes *l = self;
+	const struct tir_buf *b = &l->p->buf[read->tensor];
+	int64_t n = 1;
+
+	for (int d = 0; d < b->rank; d++)
+		n *= b->dim[d];
+	l->most = MAX_OF(l->most, n);
+}
+
+bool
+blk_joins_rows(const struct tir *p, blk_id b)
+{
+	struct sizes l = {.p = p};
+
+	if (!blk_reduces(p, b) || p->blk[b].n_out != 1)
+		return false;
+	blk_reads(p, &p->blk[b], note_size, &l);
+	return blk_points(p, b) <= l.most;
+}
+
+bool
+joins_rows_only(const struct tir *p)
+{
+	bool any = false;
+
+	for (blk_id b = 0; b < p->n_blk; b++) {
+		if (blk_reduces(p, b) && !blk_joins_rows(p, b))
+			return false;
+		any |= blk_joins_rows(p, b);
+	}
+	return any;
 }

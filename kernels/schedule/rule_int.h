@@ -16,12 +16,25 @@ struct proposing {
 /* Is the step legal here?  Then it is made, and part of the trace. */
 bool propose(struct proposing *q, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* As it was before some steps: the program, and the trace's length. */
+void take_back(struct proposing *q, const struct tir *p, size_t n_trace);
+
 /* Iterations of a loop; INT64_MAX where its bounds hang on others. */
 int64_t loop_trips(const struct tir *p, st_id loop);
 /* Do all instances below count over the loop in places of their results only? */
 bool loop_counts_places(const struct tir *p, st_id loop);
 /* Is there an instance of the block?  One that was inlined has none. */
 bool blk_stands(const struct tir *p, blk_id b);
+/* Its first one; ST_NONE. */
+st_id blk_instance(const struct tir *p, blk_id b);
+/* Does it stand somewhere, and join elements? */
+bool blk_reduces(const struct tir *p, blk_id b);
+/* Does it, each element of what it reads once?  A product of matrices, or windows that overlap, do not. */
+bool blk_joins_rows(const struct tir *p, blk_id b);
+/* Are there reductions, and all such? */
+bool joins_rows_only(const struct tir *p);
+/* Are there lanes inside of the loop, or does it join what lanes hold (rfactor)?  rule_lanes.c */
+bool loop_is_of_lanes(const struct tir *p, st_id loop);
 /* Points of a block: the product of its iterators' extents. */
 int64_t blk_points(const struct tir *p, blk_id b);
 

@@ -69,7 +69,8 @@ window(const struct tir *p, st_id loop)
 	int64_t n = 1;
 
 	for (st_id i = loop; i < p->st[loop].end; i++) {
-		int64_t t = p->st[i].op == ST_for && !loop_counts_places(p, i) ? loop_trips(p, i) : 1;
+		bool joins = p->st[i].op == ST_for && !loop_counts_places(p, i) && !loop_is_of_lanes(p, i);
+		int64_t t = joins ? loop_trips(p, i) : 1;
 
 		n = t > MOST_WINDOW ? MOST_WINDOW + 1 : MIN_OF(n * t, (int64_t)MOST_WINDOW + 1);
 	}
@@ -83,7 +84,8 @@ rule_window(struct proposing *q)
 		if (q->p.st[i].op != ST_for || window(&q->p, i) > MOST_WINDOW)
 			continue;
 		for (st_id k = i; k < q->p.st[i].end; k++)
-			if (q->p.st[k].op == ST_for && !loop_counts_places(&q->p, k))
+			if (q->p.st[k].op == ST_for && !loop_counts_places(&q->p, k) &&
+			    !loop_is_of_lanes(&q->p, k))
 				(void)propose(q, "bind %s unroll", q->p.st[k].name);
 	}
 }

@@ -368,3 +368,71 @@ blk_stores_buf(const struct tir_block *b, buf_id buf)
 			return true;
 	return false;
 }
+
+struct places {
+	const struct tir *p;
+	buf_id buf;
+	ixv_id *at;
+	uint32_t n, cap;
+};
+
+static void
+note_place(void *self, const struct ex *read)
+{
+	struct places *l = self;
+
+	if (read->tensor != l->buf)
+		return;
+	GROW(l->p->arena, l->at, l->n, l->cap);
+	l->at[l->n++] = read->at;
+}
+
+ixv_id *
+blk_places_read(const struct tir *p, const struct tir_block *b, buf_id buf, uint32_t *n)
+{
+	struct places l = {.p = p, .buf = buf};
+
+	blk_reads(p, b, note_place, &l);
+	*n = l.n;
+	return l.at;
+}
+
+struct scopes {
+	const struct tir *p;
+	bool local;
+};
+
+static void
+look_scope(void *self, const struct ex *read)
+{
+	struct scopes *l = self;
+	enum tir_scope s = l->p->buf[read->tensor].scope;
+
+	l->local |= s != SCOPE_global && s != SCOPE_pack;
+}
+
+bool
+blk_reads_local(const struct tir *p, const struct tir_block *b)
+{
+	struct scopes l = {.p = p};
+
+	blk_reads(p, b, look_scope, &l);
+	return l.local;
+}
+
+void
+instance_region(const struct tir *p, st_id loop, st_id instance, ix_id i, ix_id *lo, ix_id *hi)
+{
+	const struct st *s = &p->st[instance];
+	const struct tir_block *b = &p->blk[s->ref];
+	struct ixv bound = ixv_get(p->tx, s->at);
+	uint32_t n = tx_n_axes(p->tx);
+	ix_id *to = NEW_ARRAY(p->arena, ix_id, n);
+	struct tx_subst sub = {.to = to, .n = n};
+	bool exact;
+
+	memset(to, 0xff, n * sizeof(*to));
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		to[p->iter[b->iter0 + k].id] = bound.i[k];
+	tir_region(p, loop, instance, ix_subst(p->tx, &sub, i), lo, hi, &exact);
+}

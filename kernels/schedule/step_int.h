@@ -45,6 +45,13 @@ bool hands_on(const struct tir *p, st_id loop);
 /* Calls fn for each read of the buffer in the block's values and places. */
 void blk_reads(const struct tir *p, const struct tir_block *b, void (*fn)(void *self, const struct ex *read),
     void *self);
+/* Places of the buffer that the block reads, n of them, over its iterators. */
+ixv_id *blk_places_read(const struct tir *p, const struct tir_block *b, buf_id buf, uint32_t *n);
+/* Does it read what is a thread's own, or a block's? */
+bool blk_reads_local(const struct tir *p, const struct tir_block *b);
+/* An index over the iterators of the instance's block: its interval while the loops between `loop` and the
+ * instance run through. */
+void instance_region(const struct tir *p, st_id loop, st_id instance, ix_id i, ix_id *lo, ix_id *hi);
 bool blk_reads_buf(const struct tir *p, const struct tir_block *b, buf_id buf);
 bool blk_stores_buf(const struct tir_block *b, buf_id buf);
 

@@ -85,15 +85,22 @@ comb_first(struct tx *x, enum comb c, const ex_id *held, const ex_id *elem)
 	return map2(x, PRIM_or, DT_bool, better, map2(x, PRIM_and, DT_bool, equal, sooner));
 }
 
-void
-comb_join(struct tx *x, enum comb c, const ex_id *state, const ex_id *value, ex_id *out)
+enum prim
+comb_prim(enum comb c)
 {
 	static const enum prim joiner[] = {
 	    [COMB_sum] = PRIM_add, [COMB_prod] = PRIM_mul, [COMB_max] = PRIM_max, [COMB_min] = PRIM_min};
+
+	return finds_position(c) ? PRIM_COUNT : joiner[c];
+}
+
+void
+comb_join(struct tx *x, enum comb c, const ex_id *state, const ex_id *value, ex_id *out)
+{
 	enum dtype t = ex_get(x, state[0])->type;
 
 	if (!finds_position(c)) {
-		out[0] = map2(x, joiner[c], t, state[0], value[0]);
+		out[0] = map2(x, comb_prim(c), t, state[0], value[0]);
 		return;
 	}
 	ex_id first = comb_first(x, c, state, value);

@@ -57,7 +57,7 @@ enum comb {
 	COMB_NONE = COMB_COUNT /* a plain store */
 };
 enum intrin {
-#define INTRIN(N, ARGS, HELP) INTRIN_##N,
+#define INTRIN(N, ARGS, COMB, HELP) INTRIN_##N,
 #include "intrin.def"
 #undef INTRIN
 	INTRIN_COUNT
@@ -179,21 +179,19 @@ typedef bool tir_fn(void *self, struct tir *out, const struct tir *p, st_id i);
 void tir_rewrite(struct tir *out, const struct tir *p, tir_fn *fn, void *self);
 
 /* ---- looking --------------------------------------------------------------------------------- */
-struct st_info {
+extern const struct st_info {
 	const char *name, *text;
 	bool nest, flat, body;
-};
-extern const struct st_info st_info[ST_COUNT];
-struct comb_info {
+} st_info[ST_COUNT];
+extern const struct comb_info {
 	const char *name;
 	uint32_t arity;
 	bool exact;
-};
-extern const struct comb_info comb_info[COMB_COUNT];
-struct intrin_info {
+} comb_info[COMB_COUNT];
+extern const struct intrin_info {
 	const char *name, *args;
-};
-extern const struct intrin_info intrin_info[INTRIN_COUNT];
+	enum comb comb; /* of a fold; COMB_NONE */
+} intrin_info[INTRIN_COUNT];
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
 bool st_has(enum st_op op, char field); /* a letter of tir.def */
 /* Statements around `at`, outermost first; out holds TIR_DEPTH. */
@@ -203,6 +201,7 @@ blk_id tir_find_blk(const struct tir *p, struct str name);
 /* Calls fn for each index (or tuple's index) and each value of a statement that it has of its own. */
 void tir_each(const struct tir *p, const struct st *s, void (*on_ix)(void *self, ix_id i),
     void (*on_ex)(void *self, ex_id e), void *self);
+enum prim comb_prim(enum comb c); /* that joins two elements; PRIM_COUNT: positions count too */
 /* State k of a reduction before its first element, and all states after one more. */
 ex_id comb_identity(struct tx *x, enum comb c, uint32_t k, enum dtype t);
 void comb_join(struct tx *x, enum comb c, const ex_id *state, const ex_id *value, ex_id *out);

@@ -134,6 +134,22 @@ check_store(struct check *c, const struct st *s)
 		fail(c, "type", "a store of another rank or type than its buffer");
 }
 
+/* Elements of arrays of one dimension: all lanes, from the first. */
+static void
+check_call(struct check *c, const struct st *s)
+{
+	if (s->ref >= INTRIN_COUNT || s->n_arg != strlen(intrin_info[s->ref].args)) {
+		fail(c, "call", "no such instruction, or not its arguments");
+		return;
+	}
+	for (uint32_t k = 0; k < s->n_arg && intrin_info[s->ref].comb != COMB_NONE; k++) {
+		const struct ex *a = ex_get(c->p->tx, c->p->arg[s->arg0 + k]);
+
+		if (a->kind != EX_READ || a->tensor >= c->p->n_buf || c->p->buf[a->tensor].rank != 1)
+			fail(c, "call", "a fold is of an element, and of an array of one dimension");
+	}
+}
+
 static void
 check_refs(struct check *c, const struct st *s)
 {
@@ -167,8 +183,10 @@ check_refs(struct check *c, const struct st *s)
 		if (s->n_guard == 0)
 			fail(c, "guard", "an if without a guard");
 		return;
-	case ST_index:
 	case ST_call:
+		check_call(c, s);
+		return;
+	case ST_index:
 	case ST_COUNT:
 		return;
 	}

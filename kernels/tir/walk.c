@@ -18,7 +18,7 @@ const struct comb_info comb_info[COMB_COUNT] = {
 #undef COMB
 };
 const struct intrin_info intrin_info[INTRIN_COUNT] = {
-#define INTRIN(N, ARGS, HELP) {.name = #N, .args = ARGS},
+#define INTRIN(N, ARGS, COMB, HELP) {.name = #N, .args = ARGS, .comb = COMB},
 #include "intrin.def"
 #undef INTRIN
 };

@@ -123,6 +123,9 @@ any_step(const struct tir *p, struct rng *r)
 	case STEP_slide:
 		any_window(p, r, &s);
 		break;
+	case STEP_rfactor:
+		s.name[s.n_name++] = any_loop(p, r);
+		break;
 	case STEP_OPS:
 		break;
 	}

@@ -48,6 +48,32 @@ static const char rows[] = "%0 = input f32[12,6]\n"
 			   "%4 = add %2 %3 : f32[10,6]\n"
 			   "output %4\n";
 
+static const char summed[] = "%0 = input f32[5,40]\n"
+			     "%1 = exp %0 : f32[5,40]\n"
+			     "%2 = sum %1 axes=[1] : f32[5,1]\n"
+			     "%3 = bcast %2 shape=[5,40] : f32[5,40]\n"
+			     "%4 = div %1 %3 : f32[5,40]\n"
+			     "%5 = rmax %1 axes=[1] : f32[5,1]\n"
+			     "output %1\n"
+			     "output %4\n"
+			     "output %5\n";
+
+/* What the rows are made of is a result too. */
+static const char norm[] = "%0 = input f32[6,40]\n"
+			   "%1 = exp %0 : f32[6,40]\n"
+			   "%2 = sum %1 axes=[1] : f32[6,1]\n"
+			   "%3 = bcast %2 shape=[6,40] : f32[6,40]\n"
+			   "%4 = sub %1 %3 : f32[6,40]\n"
+			   "output %1\n"
+			   "output %4\n";
+
+static const char guarded[] = "%0 = input f32[1,40]\n"
+			      "%1 = sum %0 axes=[1] : f32[1,1]\n"
+			      "%2 = bcast %1 shape=[9,1] : f32[9,1]\n"
+			      "%3 = exp %2 : f32[9,1]\n"
+			      "output %1\n"
+			      "output %3\n";
+
 /* The last step of the trace is refused by the rule; "": it is applied. */
 struct refusal {
 	const char *graph, *trace, *rule;
@@ -94,7 +120,7 @@ static const struct refusal cases[] = {
     {product, "split t2.i0 4 cut; bind t2.i1 lane; bind t2.i1't lane", "", false},
     {product, "inline t2", "inline: plain", false},
     {product, "inline t3", "inline: result", false},
-    {product, "compute_at t3 t2.i0", "compute_at: result", false},
+    {product, "compute_at t3 t2.i0", "compute_at: order", false},
     {product, "compute_at t2 t2.i0", "compute_at: loop", false},
     {product, "bind t3.i0 vector; compute_at t2 t3.i0", "compute_at: vector", false},
     {product, "bind t3.i1 lane; compute_at t2 t3.i0", "compute_at: scope", false},
@@ -119,6 +145,32 @@ static const struct refusal cases[] = {
     {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4 cut; reorder t4.i0.i t4.i0.o", "reorder: ring",
 	false},
     {rows, "compute_at t1 t4.i1; slide t1 t4.i1", "slide: rows", false},
+    {summed, "rfactor t4.i0", "rfactor: combiner", false},
+    {summed, "rfactor t2.i0", "rfactor: iterator", false},
+    {summed, "rfactor t2.k1", "", false},
+    {summed, "rfactor t2'acc.k1", "rfactor: sum", true},
+    {summed, "rfactor t5.k1", "", true},
+    {summed, "split t2.k1 16 guard; rfactor t2.k1.i; bind t2'p.k1.i vector", "", false},
+    {summed, "split t2.k1 16 guard; rfactor t2.k1.i; bind t2.k1.i vector", "bind: iterator", false},
+    {summed, "split t2.k1 16 cut; rfactor t2.k1.o", "rfactor: instances", false},
+    {summed, "split t2.k1 16 cut; rfactor t2.k1.t.i", "rfactor: instances", false},
+    {summed, "split t2.k1 8; reorder t2.k1.i t2.k1.o; rfactor t2.k1.o", "", false},
+    {summed, "fuse t2.i0 t2.k1; rfactor t2.i0~t2.k1", "rfactor: mixed", false},
+    {summed, "reorder t2.k1 t2.i0; bind t2.i0 lane; rfactor t2.k1", "rfactor: binding", false},
+    {summed, "compute_at t2 t4.i0; rfactor t4.i0", "rfactor: nest", false},
+    {summed, "compute_at t2 t4.i0; rfactor t2.k1; bind t4.i0 parallel", "", false},
+    {summed, "compute_at t1 t4.i0", "compute_at: readers", false},
+    {summed, "rfactor t2.k1; compute_at t2 t4.i0", "compute_at: scope", false},
+    {summed, "rfactor t2.k1; compute_at t2'p t4.i0", "compute_at: readers", false},
+    {norm, "compute_at t2 t4.i0; compute_at t1 t4.i0", "", false},
+    {norm, "compute_at t2 t4.i0; compute_at t1 t4.i0; bind t4.i0 parallel", "", false},
+    {norm, "compute_at t2 t4.i1", "", false},
+    {norm, "compute_at t2 t4.i1; compute_at t1 t4.i1; bind t4.i0 parallel", "", false},
+    {norm, "split t4.i0 2; compute_at t2 t4.i0.o; compute_at t1 t4.i0.o; bind t4.i0.o parallel", "", false},
+    {norm, "split t4.i0 4 shift; compute_at t2 t4.i0.o; compute_at t1 t4.i0.o", "compute_at: result", false},
+    {guarded, "compute_at t1 t3.i0", "", false},
+    {guarded, "compute_at t1 t3.i0; bind t3.i0 parallel", "bind: buffer", false},
+    {guarded, "bind t3.i0 parallel; compute_at t1 t3.i0", "compute_at: result", false},
     {many, "reorder t4'acc.c1 t4'acc.i0", "", false},
     {many, "bind t4'acc.c1 parallel", "bind: iterator", false},
     {many, "bind t4'acc.i0 parallel", "", false},

@@ -59,7 +59,24 @@ static const char shared[] = "tir flat\n"
 			     "          store %1[b, 4*w + 2*l + j2] = add(%s[7 - j2 - 2*l - 4*w], "
 			     "cast.f32(%t[value(select(lt(index(j2), i64(1)), i64(0), i64(2)), 0, 2)]))\n"
 			     "        sync shared\n";
-static const char *const all[] = {row_sums, guarded_tiles, flat, shared};
+/* Eight lanes in registers, folded. */
+static const char lanes[] = "tir flat\n"
+			    "buf %0 f32[5,33] global operand 0\n"
+			    "buf %1 f32[5,1] global result 0\n"
+			    "buf %r f32[1] reg temp\n"
+			    "buf %l f32[8] reg temp\n"
+			    "for y in 0..5 parallel\n"
+			    "  alloc %r\n"
+			    "  alloc %l\n"
+			    "  store %r[0] = %0[y, 32]\n"
+			    "  for i in 0..8 vector\n"
+			    "    store %l[i] = f32(0)\n"
+			    "  for x in 0..4\n"
+			    "    for j in 0..8 vector\n"
+			    "      store %l[j] = add(%l[j], %0[y, 8*x + j])\n"
+			    "  call fold_sum(%r[0], %l[0])\n"
+			    "  store %1[y, 0] = %r[0]\n";
+static const char *const all[] = {row_sums, guarded_tiles, lanes, flat, shared};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -120,7 +137,7 @@ test_meaning(void **state)
 	(void)state;
 	for (int i = 0; i < 5 * 33; i++)
 		in[i] = (float)(i % 7);
-	for (int k = 0; k < 2; k++) {
+	for (int k = 0; k < 3; k++) {
 		assert_true(run(all[k], in, out, &e));
 		for (int y = 0; y < 5; y++) {
 			float sum = 0;
@@ -178,6 +195,9 @@ static const struct mutation refused[] = {
     {shared, "2)]))\n        sync shared\n", "2)]))\n", "sync"},
     {shared, "      for k in 0..2\n", "      for k in 0..l + 1\n", "sync"},
     {shared, "      alloc %s\n", "", "alloc"},
+    {lanes, "%l[0])", "%0[y, 0])", "call"},
+    {lanes, "(%r[0], %l[0])", "(f32(0), %l[0])", "call"},
+    {lanes, "  store %r[0] = %0[y, 32]\n", "", "order"},
 };
 
 static char *
@@ -218,6 +238,7 @@ static const struct mutation wrong[] = {
     {shared, "2)]))\n        sync shared\n", "2)]))\n", "race"},
     {flat, "store %1[y, 0] =", "store %1[y div 2, 0] =", "race"},
     {guarded_tiles, "where 0 <= 4", "where 1 <= 4", "undefined"},
+    {lanes, "i in 0..8", "i in 0..7", "undefined"},
 };
 
 static void

@@ -1,0 +1,54 @@
+/* kernels/codegen/access.c: what a statement reads and stores, as a list: expressions may be made while it is
+ * gone through. */
+#include "codegen_int.h"
+
+struct noting {
+	const struct tir *p;
+	struct accesses *l;
+};
+
+static void
+add(struct noting *n, struct access a)
+{
+	GROW(n->p->arena, n->l->at, n->l->n, n->l->cap);
+	n->l->at[n->l->n++] = a;
+}
+
+static void
+note_read(void *self, const struct ex *read)
+{
+	add(self, (struct access){.buf = read->tensor, .place = read->at});
+}
+
+static void
+note_ex(void *self, ex_id e)
+{
+	ex_reads(((struct noting *)self)->p->tx, e, note_read, self);
+}
+
+static void
+note_ix(void *self, ix_id i)
+{
+	note_ex(self, ex_index(((struct noting *)self)->p->tx, i));
+}
+
+void
+list_accesses(const struct tir *p, st_id i, struct accesses *out)
+{
+	struct noting n = {p, out};
+	const struct st *s = &p->st[i];
+
+	out->n = 0;
+	tir_each(p, s, note_ix, note_ex, &n);
+	if (s->op == ST_store)
+		add(&n, (struct access){.buf = s->ref, .place = s->at, .stores = true});
+}
+
+bool
+is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref)
+{
+	for (st_id i = first; i < end; i++)
+		if (p->st[i].op == op && p->st[i].ref == ref)
+			return true;
+	return false;
+}

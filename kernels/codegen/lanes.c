@@ -1,0 +1,251 @@
+/* kernels/codegen/lanes.c: a row of elements that a loop joins again and again, and nothing else in the loop
+ * touches, is kept in an array of registers:
+ *
+ *   for c in 0..16                               for c in 0..16
+ *     store %1[c] = 0                              store %1'r[c] = 0
+ *   for k in 0..33                               for k in 0..33
+ *     for c in 0..16 vector                ->      for c in 0..16 vector
+ *       store %1[c] = add(%1[c], %0[k, c])           store %1'r[c] = add(%1'r[c], %0[k, c])
+ *                                                for c in 0..16 vector
+ *                                                  store %1[c] = %1'r[c]
+ *
+ * As accumulate.c does with a single element. */
+#include "codegen_int.h"
+
+enum { MOST_LANES = 64, MOST_ROWS = 64 };
+
+struct row {
+	buf_id buf;
+	ixv_id at;     /* over `lane` */
+	axis_id lane;  /* the first loop's over the row */
+	int64_t count; /* elements: 0 .. count - 1 */
+	int dim;       /* of the place: base + lane */
+	ix_id base;
+};
+struct rows {
+	const struct tir *p;
+	struct row r;
+	buf_id reg;
+	st_id start; /* the loop before it that stores the row; ST_NONE */
+	bool changed;
+};
+
+/* The one loop between `loop` and statement i that the place hangs on; ST_NONE: none, or several. */
+static st_id
+lane_loop(const struct tir *p, st_id loop, st_id i, ixv_id at)
+{
+	st_id path[TIR_DEPTH], found = ST_NONE;
+	uint32_t n = tir_path(p, i, path);
+
+	for (uint32_t k = 0; k < n; k++) {
+		if (path[k] < loop || p->st[path[k]].op != ST_for || !ixv_has(p->tx, at, p->st[path[k]].axis))
+			continue;
+		if (found != ST_NONE)
+			return ST_NONE;
+		found = path[k];
+	}
+	return found;
+}
+
+/* The place with the row's axis for that of the loop it stands in. */
+static ixv_id
+over_lane(const struct tir *p, const struct row *r, axis_id a, ixv_id at)
+{
+	ix_id *to = NEW_ARRAY(p->arena, ix_id, a + 1);
+	struct tx_subst sub = {.to = to, .n = a + 1};
+
+	for (axis_id k = 0; k < a; k++)
+		to[k] = IX_NONE;
+	to[a] = ix_axis(p->tx, r->lane);
+	return ixv_subst(p->tx, &sub, at);
+}
+
+/* Is the access one of the row's, by a loop over all of it or a part? */
+static bool
+is_of_row(const struct tir *p, const struct row *r, st_id loop, st_id i, ixv_id at)
+{
+	st_id l = lane_loop(p, loop, i, at);
+	int64_t from, to;
+
+	return l != ST_NONE && ix_is_const(p->tx, p->st[l].from, &from) &&
+	    ix_is_const(p->tx, p->st[l].to, &to) && from >= 0 && to <= r->count &&
+	    over_lane(p, r, p->st[l].axis, at) == r->at;
+}
+
+/* Does the loop touch the buffer in this row alone, and join it? */
+static bool
+is_alone(const struct tir *p, st_id loop, const struct row *r)
+{
+	struct accesses l = {.n = 0};
+	bool read = false;
+
+	for (st_id i = loop; i < p->st[loop].end; i++) {
+		if (p->st[i].op == ST_alloc && p->st[i].ref == r->buf)
+			return false;
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n; k++) {
+			if (l.at[k].buf != r->buf)
+				continue;
+			if (ixv_has(p->tx, l.at[k].place, p->st[loop].axis) ||
+			    !is_of_row(p, r, loop, i, l.at[k].place))
+				return false;
+			read |= !l.at[k].stores;
+		}
+	}
+	return read;
+}
+
+/* The dimension that counts the row's elements one by one. */
+static bool
+find_dim(const struct tir *p, struct row *r)
+{
+	struct ixv at = ixv_get(p->tx, r->at);
+	int64_t coef;
+
+	for (r->dim = 0; r->dim < (int)at.n; r->dim++) {
+		if (!ix_coef(p->tx, at.i[r->dim], r->lane, &coef) || coef != 1)
+			continue;
+		r->base = ix_add(p->tx, at.i[r->dim], ix_mulc(p->tx, ix_axis(p->tx, r->lane), -1));
+		return true;
+	}
+	return false;
+}
+
+static bool
+find_row(const struct tir *p, st_id loop, struct row *out)
+{
+	if (p->st[loop].op != ST_for || p->st[loop].bind == BIND_parallel)
+		return false;
+	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
+		const struct st *s = &p->st[i];
+		st_id l = s->op == ST_store ? lane_loop(p, loop, i, s->at) : ST_NONE;
+		int64_t from, to;
+
+		if (l == ST_NONE || l == loop || p->buf[s->ref].scope == SCOPE_reg ||
+		    !ix_is_const(p->tx, p->st[l].from, &from) || from != 0 ||
+		    !ix_is_const(p->tx, p->st[l].to, &to) || to > MOST_LANES)
+			continue;
+		*out = (struct row){.buf = s->ref, .at = s->at, .lane = p->st[l].axis, .count = to};
+		if (find_dim(p, out) && is_alone(p, loop, out))
+			return true;
+	}
+	return false;
+}
+
+/* Is statement i a loop that stores the row and nothing else, and the next one a loop that then joins it? */
+static bool
+is_start(const struct tir *p, st_id i)
+{
+	const struct st *s = &p->st[i];
+	st_id next = s->end;
+	struct row r;
+
+	return s->op == ST_for && s->end == i + 2 && p->st[i + 1].op == ST_store && next < p->n_st &&
+	    same_body(p, i, next) && find_row(p, next, &r) && p->st[i + 1].ref == r.buf &&
+	    ixv_has(p->tx, p->st[i + 1].at, s->axis) && is_of_row(p, &r, i, i + 1, p->st[i + 1].at) &&
+	    ix_get(p->tx, s->to)->hi == r.count && ix_get(p->tx, s->from)->hi == 0;
+}
+
+/* ---- the array ------------------------------------------------------------------------------------------
+ */
+/* Where in the array the element lies. */
+static ixv_id
+lane_of(const struct rows *q, ixv_id at)
+{
+	struct tx *x = q->p->tx;
+	ix_id i = ix_add(x, ixv_get(x, at).i[q->r.dim], ix_mulc(x, q->r.base, -1));
+
+	return ixv_make(x, 1, &i);
+}
+
+static ex_id
+load_row(void *self, struct tx *x, const struct ex *read, ixv_id at)
+{
+	const struct rows *q = self;
+
+	if (read->tensor != q->r.buf)
+		return ex_load(x, read->type, read->tensor, at);
+	return ex_load(x, read->type, q->reg, lane_of(q, at));
+}
+
+/* Statement i, with the array in the row's place. */
+static void
+add_on_array(struct rows *q, struct tir *out, st_id i)
+{
+	struct tx_subst sub = {.load = load_row, .self = q};
+	const st_id from = out->n_st;
+
+	tir_copy(out, q->p, i, &sub);
+	for (st_id k = from; k < out->n_st; k++)
+		if (out->st[k].op == ST_store && out->st[k].ref == q->r.buf) {
+			out->st[k].ref = q->reg;
+			out->st[k].at = lane_of(q, out->st[k].at);
+		}
+}
+
+/* A loop that brings the row into the array, or back. */
+static void
+add_move(struct rows *q, struct tir *out, st_id loop, bool back)
+{
+	struct tx *x = q->p->tx;
+	const enum dtype t = q->p->buf[q->r.buf].type;
+	ix_id *to = NEW_ARRAY(q->p->arena, ix_id, q->r.lane + 1);
+	struct tx_subst sub = {.to = to, .n = q->r.lane + 1};
+
+	for (axis_id k = 0; k < q->r.lane; k++)
+		to[k] = IX_NONE;
+	to[q->r.lane] = ix_axis(x,
+	    tir_for(out,
+		arena_printf(q->p->arena, "%s'%s%u", q->p->st[loop].name, back ? "out" : "in", q->reg),
+		ix_const(x, 0), ix_const(x, q->r.count), BIND_vector));
+	ixv_id lane = ixv_make(x, 1, &to[q->r.lane]), at = ixv_subst(x, &sub, q->r.at);
+
+	tir_add(out,
+	    (struct st){.op = ST_store,
+		.ref = back ? q->r.buf : q->reg,
+		.at = back ? at : lane,
+		.value = back ? ex_load(x, t, q->reg, lane) : ex_load(x, t, q->r.buf, at)});
+	tir_close(out);
+}
+
+static bool
+keep(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	struct rows *q = self;
+	struct tir_buf reg;
+
+	if (q->changed)
+		return false;
+	if (is_start(p, i)) {
+		q->start = i; /* goes into the array */
+		return true;
+	}
+	if (!find_row(p, i, &q->r))
+		return false;
+	q->changed = true;
+	reg = tir_buf_make(arena_printf(p->arena, "%s'r%u", p->buf[q->r.buf].name, out->n_buf),
+	    p->buf[q->r.buf].type, BUF_TEMP, SCOPE_reg, 1, &q->r.count);
+	q->reg = tir_add_buf(out, &reg);
+	tir_add(out, (struct st){.op = ST_alloc, .ref = q->reg});
+	if (q->start != ST_NONE)
+		add_on_array(q, out, q->start);
+	else
+		add_move(q, out, i, false);
+	add_on_array(q, out, i);
+	add_move(q, out, i, true);
+	return true;
+}
+
+void
+codegen_lanes(const struct tir *p, struct tir *out)
+{
+	struct tir was = *p;
+	struct rows q = {.p = &was, .changed = true};
+
+	for (int n = 0; n < MOST_ROWS && q.changed; n++) {
+		q.changed = false;
+		q.start = ST_NONE;
+		tir_rewrite(out, &was, keep, &q);
+		was = *out;
+	}
+}

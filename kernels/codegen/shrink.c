@@ -1,0 +1,245 @@
+/* kernels/codegen/shrink.c: a buffer that is allocated in a loop has the extents that one iteration touches;
+ * one of few elements is a variable, or an array that the compiler keeps in registers:
+ *
+ *   buf %1 f32[64,1] local                       buf %1 f32[1,1] reg
+ *   for i in 0..64                               for i in 0..64
+ *     alloc %1                             ->      alloc %1
+ *     store %1[i, 0] = ..                          store %1[0, 0] = ..
+ *
+ * An index is taken from the least that is touched, where that is plain to see.  A small buffer of all passes
+ * that one pass alone touches is likewise in registers. */
+#include "codegen_int.h"
+
+enum { MOST_IN_REGISTERS = 64 };
+
+struct extent {
+	ix_id lo, hi;
+	bool known;
+};
+struct shrinking {
+	const struct tir *p;
+	struct extent (*r)[MAX_RANK]; /* of each buffer; known: dimension d shrinks to lo .. hi */
+	int64_t (*dim)[MAX_RANK];
+	struct tx_subst sub;
+};
+
+/* Of two bounds the one that is never inside of the other; IX_NONE: that is not known. */
+static ix_id
+outer(struct tx *x, ix_id a, ix_id b, bool largest)
+{
+	const struct ix *d = ix_get(x, ix_add(x, a, ix_mulc(x, b, -1)));
+
+	if (d->lo >= 0)
+		return largest ? a : b;
+	if (d->hi <= 0)
+		return largest ? b : a;
+	return IX_NONE;
+}
+
+static void
+widen(struct tx *x, struct extent *r, ix_id lo, ix_id hi, bool is_first)
+{
+	if (is_first) {
+		*r = (struct extent){lo, hi, true};
+		return;
+	}
+	if (!r->known)
+		return;
+	r->lo = outer(x, r->lo, lo, false);
+	r->hi = outer(x, r->hi, hi, true);
+	r->known = r->lo != IX_NONE && r->hi != IX_NONE;
+}
+
+/* Where the buffer can be touched: behind its alloc, in the same body. */
+static st_id
+end_of_scope(const struct tir *p, st_id alloc)
+{
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(p, alloc, path);
+
+	return n ? p->st[path[n - 1]].end : p->n_st;
+}
+
+static void
+gather(struct shrinking *q, st_id alloc)
+{
+	const struct tir *p = q->p;
+	buf_id buf = p->st[alloc].ref;
+	struct accesses l = {.n = 0};
+	bool is_first = true;
+
+	for (st_id i = alloc + 1; i < end_of_scope(p, alloc); i++) {
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n; k++) {
+			struct ixv at = ixv_get(p->tx, l.at[k].place);
+
+			if (l.at[k].buf != buf)
+				continue;
+			for (uint32_t d = 0; d < at.n; d++) {
+				ix_id lo, hi;
+				bool exact;
+
+				tir_region(p, alloc, i, at.i[d], &lo, &hi, &exact);
+				widen(p->tx, &q->r[buf][d], lo, hi, is_first);
+			}
+			is_first = false;
+		}
+	}
+}
+
+static bool
+is_plain(const struct tx *x, ix_id i)
+{
+	const struct ix *n = ix_get(x, i);
+
+	for (uint32_t k = 0; k < n->n_terms; k++)
+		if (ix_get(x, n->terms[k].atom)->kind != IX_AXIS)
+			return false;
+	return n->kind == IX_LIN || n->kind == IX_AXIS;
+}
+
+/* Which dimensions become smaller, and how small. */
+static void
+decide(struct shrinking *q, buf_id b)
+{
+	struct tx *x = q->p->tx;
+
+	for (int d = 0; d < q->p->buf[b].rank; d++) {
+		struct extent *r = &q->r[b][d];
+
+		q->dim[b][d] = q->p->buf[b].dim[d];
+		if (!r->known)
+			continue;
+		int64_t n = ix_get(x, ix_add(x, r->hi, ix_mulc(x, r->lo, -1)))->hi + 1;
+
+		r->known = n < q->dim[b][d] && is_plain(x, r->lo);
+		if (r->known)
+			q->dim[b][d] = n;
+	}
+}
+
+static ixv_id
+moved(const struct shrinking *q, buf_id b, ixv_id at)
+{
+	struct tx *x = q->p->tx;
+	struct ixv v = ixv_get(x, at);
+	ix_id i[MAX_RANK];
+
+	for (uint32_t d = 0; d < v.n; d++)
+		i[d] = q->r[b][d].known ? ix_add(x, v.i[d], ix_mulc(x, q->r[b][d].lo, -1)) : v.i[d];
+	return ixv_make(x, v.n, i);
+}
+
+static ex_id
+load_moved(void *self, struct tx *x, const struct ex *read, ixv_id at)
+{
+	return ex_load(x, read->type, read->tensor, moved(self, read->tensor, at));
+}
+
+/* Temps that are allocated once, inside of a loop. */
+static bool
+is_candidate(const struct tir *p, st_id i)
+{
+	st_id path[TIR_DEPTH];
+
+	if (p->st[i].op != ST_alloc || p->buf[p->st[i].ref].scope != SCOPE_local || tir_path(p, i, path) == 0)
+		return false;
+	return !is_within(p, 0, i, ST_alloc, p->st[i].ref) &&
+	    !is_within(p, i + 1, p->n_st, ST_alloc, p->st[i].ref);
+}
+
+/* ---- what one pass alone touches --------------------------------------------------------------------------
+ */
+struct span {
+	st_id first, last; /* outermost statements that touch the buffer; first == ST_NONE: none */
+};
+
+static struct span
+span_of(const struct tir *p, buf_id b)
+{
+	struct span s = {ST_NONE, ST_NONE};
+	struct accesses l = {.n = 0};
+
+	for (st_id root = 0; root < p->n_st; root = p->st[root].end)
+		for (st_id i = root; i < p->st[root].end; i++) {
+			list_accesses(p, i, &l);
+			for (uint32_t k = 0; k < l.n; k++)
+				if (l.at[k].buf == b)
+					s = (struct span){MIN_OF(s.first, root), root};
+		}
+	return s;
+}
+
+/* A global temp of few elements that statements between two ranges pass on; ST_NONE: it is none, else the
+ * first of them. */
+static st_id
+local_from(const struct tir *p, buf_id b)
+{
+	const struct tir_buf *f = &p->buf[b];
+	int64_t n = 1;
+	struct span s;
+
+	for (int d = 0; d < f->rank; d++)
+		n *= f->dim[d];
+	if (f->role != BUF_TEMP || f->scope != SCOPE_global || n > MOST_IN_REGISTERS)
+		return ST_NONE;
+	s = span_of(p, b);
+	for (st_id i = s.first; s.first != ST_NONE && i <= s.last; i = p->st[i].end)
+		if (p->st[i].op == ST_for && p->st[i].bind == BIND_parallel)
+			return ST_NONE;
+	return s.first;
+}
+
+static void
+shrink_buf(const struct shrinking *q, struct tir_buf *f, buf_id b)
+{
+	int64_t n = 1;
+
+	for (int d = 0; d < f->rank; d++) {
+		f->dim[d] = q->dim[b][d];
+		n *= f->dim[d];
+	}
+	if (n <= MOST_IN_REGISTERS)
+		f->scope = SCOPE_reg;
+}
+
+void
+codegen_shrink(const struct tir *p, struct tir *out)
+{
+	struct shrinking q = {.p = p};
+	struct err unproved = {0};
+	bool any = false;
+	st_id *from = NEW_ARRAY(p->arena, st_id, p->n_buf + 1);
+
+	q.r = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.r));
+	q.dim = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.dim));
+	q.sub = (struct tx_subst){.load = load_moved, .self = &q};
+	for (buf_id b = 0; b < p->n_buf; b++)
+		for (int d = 0; d < MAX_RANK; d++)
+			q.r[b][d].known = false;
+	tir_like(out, p);
+	for (st_id i = 0; i < p->n_st; i++) {
+		if (!is_candidate(p, i))
+			continue;
+		gather(&q, i);
+		decide(&q, p->st[i].ref);
+		shrink_buf(&q, &out->buf[p->st[i].ref], p->st[i].ref);
+		any = true;
+	}
+	for (buf_id b = 0; b < p->n_buf; b++) {
+		from[b] = local_from(p, b);
+		if (from[b] != ST_NONE)
+			out->buf[b].scope = SCOPE_reg;
+	}
+	for (st_id i = 0; i < p->n_st; i = p->st[i].end) {
+		for (buf_id b = 0; b < p->n_buf; b++)
+			if (from[b] == i)
+				tir_add(out, (struct st){.op = ST_alloc, .ref = b});
+		tir_copy(out, p, i, any ? &q.sub : NULL);
+	}
+	for (st_id i = 0; i < out->n_st; i++)
+		if (out->st[i].op == ST_store)
+			out->st[i].at = moved(&q, out->st[i].ref, out->st[i].at);
+	if (!tir_proved(out, &unproved))
+		*out = *p;
+}

@@ -1,0 +1,129 @@
+/* kernels/schedule/rule_rows.c: nests that meet in a row of the result share its loop. */
+#include "rule_int.h"
+
+enum { CHEAP = 2, TILE = 64 };
+
+/* ---- cheap ----------------------------------------------------------------------------------------------
+ */
+/* A few operations a point, read by no block of more points than it has. */
+static bool
+is_cheap(const struct tir *p, blk_id made)
+{
+	uint32_t n;
+
+	if (p->blk[made].comb != COMB_NONE || ex_get(p->tx, p->blk[made].value[0])->flops > CHEAP)
+		return false;
+	for (blk_id b = 0; b < p->n_blk; b++)
+		if (blk_stands(p, b) && blk_points(p, b) > blk_points(p, made) &&
+		    (blk_places_read(p, &p->blk[b], p->blk[made].out[0], &n), n > 0))
+			return false;
+	return true;
+}
+
+void
+rule_cheap(struct proposing *q)
+{
+	for (blk_id b = 0; b < q->p.n_blk && joins_rows_only(&q->p); b++)
+		if (blk_stands(&q->p, b) && blk_points(&q->p, b) > 1 && is_cheap(&q->p, b))
+			(void)propose(q, "inline %s", q->p.blk[b].name);
+}
+
+/* ---- rows -----------------------------------------------------------------------------------------------
+ */
+/* How often the block's first instance runs. */
+static double
+runs(const struct tir *p, blk_id b)
+{
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(p, blk_instance(p, b), path);
+	double all = 1;
+
+	for (uint32_t k = 0; k < n; k++)
+		if (p->st[path[k]].op == ST_for)
+			all *= (double)loop_trips(p, path[k]);
+	return all;
+}
+
+/* Moves the block into the loop where no point of it is made more often there. */
+static bool
+move_into(struct proposing *q, blk_id b, const char *loop)
+{
+	const struct tir was = q->p;
+	const size_t n = q->trace->n;
+	const double before = runs(&q->p, b);
+
+	if (!propose(q, "compute_at %s %s", q->p.blk[b].name, loop))
+		return false;
+	if (runs(&q->p, b) <= before)
+		return true;
+	take_back(q, &was, n);
+	return false;
+}
+
+/* All blocks in front that go into the loop, the last first; false, and nothing is done, where no reduction
+ * is among them. */
+static bool
+share_loop(struct proposing *q, const char *loop)
+{
+	const struct tir was = q->p;
+	const size_t n = q->trace->n;
+	bool any = false;
+
+	for (blk_id b = q->p.n_blk; b-- > 0;)
+		if (blk_stands(&q->p, b) && move_into(q, b, loop))
+			any |= blk_reduces(&q->p, b);
+	if (any)
+		return true;
+	take_back(q, &was, n);
+	return false;
+}
+
+/* Are all blocks that stand columns, or reductions of rows? */
+static bool
+has_columns_only(const struct tir *p, st_id loop)
+{
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_block && !blk_reduces(p, p->st[i].ref) &&
+		    blk_points(p, p->st[i].ref) > loop_trips(p, loop))
+			return false;
+	return true;
+}
+
+/* A last nest that is a column of results, one a row: many rows at a time, so that what is done to a row's
+ * sums is done to vectors of them.  (Of a few rows a vector would be read while it is stored.)  Where whole
+ * rows are made too, these would be far when they are read. */
+static bool
+share_tile(struct proposing *q, const char *loop)
+{
+	const struct tir was = q->p;
+	const size_t n = q->trace->n;
+	const st_id l = tir_find_loop(&q->p, str_of(loop));
+
+	if (q->p.st[l].end != l + 2 || loop_trips(&q->p, l) % TILE || !has_columns_only(&q->p, l))
+		return false;
+	if (propose(q, "split %s %d", loop, TILE) && share_loop(q, arena_printf(q->p.arena, "%s.o", loop)))
+		return true;
+	take_back(q, &was, n);
+	return false;
+}
+
+/* The last nest's loops over places, the innermost first: the row is what lies inside. */
+void
+rule_rows(struct proposing *q)
+{
+	const char *loop[TIR_DEPTH];
+	st_id last = 0;
+	uint32_t n = 0;
+
+	if (!joins_rows_only(&q->p))
+		return;
+	for (st_id i = 0; i < q->p.n_st; i = q->p.st[i].end)
+		last = i;
+	for (st_id i = last; q->p.st[i].op == ST_for && q->p.st[i].end == q->p.st[last].end; i++)
+		if (loop_counts_places(&q->p, i))
+			loop[n++] = q->p.st[i].name;
+	if (n > 0 && share_tile(q, loop[n - 1]))
+		n--;
+	while (n-- > 0)
+		(void)share_loop(q, loop[n]);
+}
