@@ -9,19 +9,12 @@
  *                                                for c in 0..16 vector
  *                                                  store %1[c] = %1'r[c]
  *
- * As accumulate.c does with a single element. */
+ * As accumulate.c does with a single element.  Of several rows, so many further on each, every one has an
+ * array of its own: that is a tile of registers. */
 #include "codegen_int.h"
 
 enum { MOST_LANES = 64, MOST_ROWS = 64 };
 
-struct row {
-	buf_id buf;
-	ixv_id at;     /* over `lane` */
-	axis_id lane;  /* the first loop's over the row */
-	int64_t count; /* elements: 0 .. count - 1 */
-	int dim;       /* of the place: base + lane */
-	ix_id base;
-};
 struct rows {
 	const struct tir *p;
 	struct row r;
@@ -30,49 +23,7 @@ struct rows {
 	bool changed;
 };
 
-/* The one loop between `loop` and statement i that the place hangs on; ST_NONE: none, or several. */
-static st_id
-lane_loop(const struct tir *p, st_id loop, st_id i, ixv_id at)
-{
-	st_id path[TIR_DEPTH], found = ST_NONE;
-	uint32_t n = tir_path(p, i, path);
-
-	for (uint32_t k = 0; k < n; k++) {
-		if (path[k] < loop || p->st[path[k]].op != ST_for || !ixv_has(p->tx, at, p->st[path[k]].axis))
-			continue;
-		if (found != ST_NONE)
-			return ST_NONE;
-		found = path[k];
-	}
-	return found;
-}
-
-/* The place with the row's axis for that of the loop it stands in. */
-static ixv_id
-over_lane(const struct tir *p, const struct row *r, axis_id a, ixv_id at)
-{
-	ix_id *to = NEW_ARRAY(p->arena, ix_id, a + 1);
-	struct tx_subst sub = {.to = to, .n = a + 1};
-
-	for (axis_id k = 0; k < a; k++)
-		to[k] = IX_NONE;
-	to[a] = ix_axis(p->tx, r->lane);
-	return ixv_subst(p->tx, &sub, at);
-}
-
-/* Is the access one of the row's, by a loop over all of it or a part? */
-static bool
-is_of_row(const struct tir *p, const struct row *r, st_id loop, st_id i, ixv_id at)
-{
-	st_id l = lane_loop(p, loop, i, at);
-	int64_t from, to;
-
-	return l != ST_NONE && ix_is_const(p->tx, p->st[l].from, &from) &&
-	    ix_is_const(p->tx, p->st[l].to, &to) && from >= 0 && to <= r->count &&
-	    over_lane(p, r, p->st[l].axis, at) == r->at;
-}
-
-/* Does the loop touch the buffer in this row alone, and join it? */
+/* Does the loop touch the row as a whole alone, and join it? */
 static bool
 is_alone(const struct tir *p, st_id loop, const struct row *r)
 {
@@ -84,31 +35,15 @@ is_alone(const struct tir *p, st_id loop, const struct row *r)
 			return false;
 		list_accesses(p, i, &l);
 		for (uint32_t k = 0; k < l.n; k++) {
-			if (l.at[k].buf != r->buf)
+			if (l.at[k].buf != r->buf || row_is_apart(p, r, l.at[k].place))
 				continue;
 			if (ixv_has(p->tx, l.at[k].place, p->st[loop].axis) ||
-			    !is_of_row(p, r, loop, i, l.at[k].place))
+			    !row_has(p, r, loop, i, l.at[k].place))
 				return false;
 			read |= !l.at[k].stores;
 		}
 	}
 	return read;
-}
-
-/* The dimension that counts the row's elements one by one. */
-static bool
-find_dim(const struct tir *p, struct row *r)
-{
-	struct ixv at = ixv_get(p->tx, r->at);
-	int64_t coef;
-
-	for (r->dim = 0; r->dim < (int)at.n; r->dim++) {
-		if (!ix_coef(p->tx, at.i[r->dim], r->lane, &coef) || coef != 1)
-			continue;
-		r->base = ix_add(p->tx, at.i[r->dim], ix_mulc(p->tx, ix_axis(p->tx, r->lane), -1));
-		return true;
-	}
-	return false;
 }
 
 static bool
@@ -118,7 +53,7 @@ find_row(const struct tir *p, st_id loop, struct row *out)
 		return false;
 	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
 		const struct st *s = &p->st[i];
-		st_id l = s->op == ST_store ? lane_loop(p, loop, i, s->at) : ST_NONE;
+		st_id l = s->op == ST_store ? row_loop(p, loop, i, s->at) : ST_NONE;
 		int64_t from, to;
 
 		if (l == ST_NONE || l == loop || p->buf[s->ref].scope == SCOPE_reg ||
@@ -126,46 +61,67 @@ find_row(const struct tir *p, st_id loop, struct row *out)
 		    !ix_is_const(p->tx, p->st[l].to, &to) || to > MOST_LANES)
 			continue;
 		*out = (struct row){.buf = s->ref, .at = s->at, .lane = p->st[l].axis, .count = to};
-		if (find_dim(p, out) && is_alone(p, loop, out))
+		if (row_find_dim(p, out) && is_alone(p, loop, out))
 			return true;
 	}
 	return false;
 }
 
-/* Is statement i a loop that stores the row and nothing else, and the next one a loop that then joins it? */
+/* A loop around one store. */
+static bool
+is_plain_row(const struct tir *p, st_id i)
+{
+	return p->st[i].op == ST_for && p->st[i].end == i + 2 && p->st[i + 1].op == ST_store;
+}
+
+/* The next loop of the same body that joins a row; ST_NONE. */
+static st_id
+next_join(const struct tir *p, st_id i, struct row *r)
+{
+	for (st_id next = p->st[i].end; next < p->n_st && same_body(p, i, next); next = p->st[next].end)
+		if (find_row(p, next, r))
+			return next;
+	return ST_NONE;
+}
+
+/* Do the statements leave the row alone? */
+static bool
+leave(const struct tir *p, st_id first, st_id end, const struct row *r)
+{
+	struct accesses l = {.n = 0};
+
+	for (st_id i = first; i < end; i++) {
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n; k++)
+			if (l.at[k].buf == r->buf && !row_is_apart(p, r, l.at[k].place))
+				return false;
+	}
+	return true;
+}
+
+/* Is statement i a loop that stores the row and nothing else, which a loop behind it then joins? */
 static bool
 is_start(const struct tir *p, st_id i)
 {
 	const struct st *s = &p->st[i];
-	st_id next = s->end;
 	struct row r;
+	st_id next = is_plain_row(p, i) ? next_join(p, i, &r) : ST_NONE;
 
-	return s->op == ST_for && s->end == i + 2 && p->st[i + 1].op == ST_store && next < p->n_st &&
-	    same_body(p, i, next) && find_row(p, next, &r) && p->st[i + 1].ref == r.buf &&
-	    ixv_has(p->tx, p->st[i + 1].at, s->axis) && is_of_row(p, &r, i, i + 1, p->st[i + 1].at) &&
-	    ix_get(p->tx, s->to)->hi == r.count && ix_get(p->tx, s->from)->hi == 0;
+	return next != ST_NONE && p->st[i + 1].ref == r.buf && ixv_has(p->tx, p->st[i + 1].at, s->axis) &&
+	    row_has(p, &r, i, i + 1, p->st[i + 1].at) && ix_get(p->tx, s->to)->hi == r.count &&
+	    ix_get(p->tx, s->from)->hi == 0 && leave(p, s->end, next, &r);
 }
 
 /* ---- the array ------------------------------------------------------------------------------------------
  */
-/* Where in the array the element lies. */
-static ixv_id
-lane_of(const struct rows *q, ixv_id at)
-{
-	struct tx *x = q->p->tx;
-	ix_id i = ix_add(x, ixv_get(x, at).i[q->r.dim], ix_mulc(x, q->r.base, -1));
-
-	return ixv_make(x, 1, &i);
-}
-
 static ex_id
 load_row(void *self, struct tx *x, const struct ex *read, ixv_id at)
 {
 	const struct rows *q = self;
 
-	if (read->tensor != q->r.buf)
+	if (read->tensor != q->r.buf || row_is_apart(q->p, &q->r, at))
 		return ex_load(x, read->type, read->tensor, at);
-	return ex_load(x, read->type, q->reg, lane_of(q, at));
+	return ex_load(x, read->type, q->reg, row_lane(q->p, &q->r, at));
 }
 
 /* Statement i, with the array in the row's place. */
@@ -177,9 +133,10 @@ add_on_array(struct rows *q, struct tir *out, st_id i)
 
 	tir_copy(out, q->p, i, &sub);
 	for (st_id k = from; k < out->n_st; k++)
-		if (out->st[k].op == ST_store && out->st[k].ref == q->r.buf) {
+		if (out->st[k].op == ST_store && out->st[k].ref == q->r.buf &&
+		    !row_is_apart(q->p, &q->r, out->st[k].at)) {
 			out->st[k].ref = q->reg;
-			out->st[k].at = lane_of(q, out->st[k].at);
+			out->st[k].at = row_lane(q->p, &q->r, out->st[k].at);
 		}
 }
 

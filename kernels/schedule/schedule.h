@@ -52,6 +52,7 @@ bool trace_apply(const struct tir *p, struct str trace, struct tir *out, struct 
 /* What rules may know of the device. */
 struct schedule_target {
 	int lanes; /* f32 in a vector */
+	int n_vregs;
 	int64_t l1_bytes;
 };
 /* The trace that the rules (rule.def) make of a verified NEST program, appended to `trace`, and what it makes

@@ -4,7 +4,8 @@
 struct schedule_target
 loops_target(const struct target *t)
 {
-	return (struct schedule_target){.lanes = t->simd_bytes / 4, .l1_bytes = t->l1_bytes};
+	return (struct schedule_target){
+	    .lanes = t->simd_bytes / 4, .n_vregs = t->n_vregs, .l1_bytes = t->l1_bytes};
 }
 
 static bool
