@@ -3,31 +3,6 @@
 
 enum { CHEAP = 2, TILE = 64 };
 
-/* ---- cheap ----------------------------------------------------------------------------------------------
- */
-/* A few operations a point, read by no block of more points than it has. */
-static bool
-is_cheap(const struct tir *p, blk_id made)
-{
-	uint32_t n;
-
-	if (p->blk[made].comb != COMB_NONE || ex_get(p->tx, p->blk[made].value[0])->flops > CHEAP)
-		return false;
-	for (blk_id b = 0; b < p->n_blk; b++)
-		if (blk_stands(p, b) && blk_points(p, b) > blk_points(p, made) &&
-		    (blk_places_read(p, &p->blk[b], p->blk[made].out[0], &n), n > 0))
-			return false;
-	return true;
-}
-
-void
-rule_cheap(struct proposing *q)
-{
-	for (blk_id b = 0; b < q->p.n_blk && joins_rows_only(&q->p); b++)
-		if (blk_stands(&q->p, b) && blk_points(&q->p, b) > 1 && is_cheap(&q->p, b))
-			(void)propose(q, "inline %s", q->p.blk[b].name);
-}
-
 /* ---- rows -----------------------------------------------------------------------------------------------
  */
 /* How often the block's first instance runs. */
@@ -126,4 +101,31 @@ rule_rows(struct proposing *q)
 		n--;
 	while (n-- > 0)
 		(void)share_loop(q, loop[n]);
+}
+
+/* ---- cheap ----------------------------------------------------------------------------------------------
+ */
+/* A few operations a point, all of which would go through memory, read by no block of more points than it
+ * has. (In a row it is near when it is read.) */
+static bool
+is_cheap(const struct tir *p, blk_id made)
+{
+	uint32_t n;
+
+	if (p->blk[made].comb != COMB_NONE || p->buf[p->blk[made].out[0]].scope != SCOPE_global ||
+	    ex_get(p->tx, p->blk[made].value[0])->flops > CHEAP)
+		return false;
+	for (blk_id b = 0; b < p->n_blk; b++)
+		if (blk_stands(p, b) && blk_points(p, b) > blk_points(p, made) &&
+		    (blk_places_read(p, &p->blk[b], p->blk[made].out[0], &n), n > 0))
+			return false;
+	return true;
+}
+
+void
+rule_cheap(struct proposing *q)
+{
+	for (blk_id b = 0; b < q->p.n_blk && joins_rows_only(&q->p); b++)
+		if (blk_stands(&q->p, b) && blk_points(&q->p, b) > 1 && is_cheap(&q->p, b))
+			(void)propose(q, "inline %s", q->p.blk[b].name);
 }

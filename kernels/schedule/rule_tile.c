@@ -225,15 +225,17 @@ tile_inside(const struct tiling *t, const char *row, const char *column)
 	(void)propose(q, "bind %s vector", column);
 }
 
-static void
-tile(struct tiling *t)
+/* The last block's loops in tiles; the product's, where that is another, are made in one.  false: they cannot
+ * be. */
+static bool
+tile(const struct tiling *t)
 {
 	struct proposing *q = t->q;
-	const char *row, *column, *rows, *columns;
+	const char *row, *column, *rows = split(t, t->row, t->rows, &row),
+				  *columns = split(t, t->column, t->columns, &column),
+				  *around = columns ? columns : rows;
 	struct strbuf sb;
 
-	rows = split(t, t->row, t->rows, &row);
-	columns = split(t, t->column, t->columns, &column);
 	sb_init(&sb, q->p.arena);
 	add_loops(t, &sb, t->last, false, row, column);
 	if (t->last == t->product)
@@ -241,11 +243,12 @@ tile(struct tiling *t)
 	(void)propose(q, "reorder%.*s %s %s", STR_ARG(sb_str(&sb)), row, column);
 	(void)propose(q, "bind %s unroll", row);
 	(void)propose(q, "bind %s vector", column);
-	(void)rows;
 	if (t->last == t->product)
-		return;
-	if (columns && propose(q, "compute_at %s %s", q->p.blk[t->product].name, columns))
-		tile_inside(t, loop_of(t, t->product, t->row), loop_of(t, t->product, t->column));
+		return true;
+	if (!around || !propose(q, "compute_at %s %s", q->p.blk[t->product].name, around))
+		return false;
+	tile_inside(t, loop_of(t, t->product, t->row), loop_of(t, t->product, t->column));
+	return true;
 }
 
 void
@@ -253,12 +256,17 @@ rule_tile(struct proposing *q)
 {
 	for (blk_id b = 0; b < q->p.n_blk; b++) {
 		struct tiling t = {.q = q, .product = b};
+		const struct tir was = q->p;
+		const size_t n = q->trace->n;
 
 		if (!blk_stands(&q->p, b) || !blk_reduces(&q->p, b) || !find_tile(&t))
 			continue;
 		size_tile(&t);
 		t.last = last_block(&q->p, b);
-		if (t.last != BLK_NONE)
-			tile(&t);
+		if (t.last != BLK_NONE && tile(&t))
+			continue;
+		take_back(q, &was, n);
+		t.last = b;
+		(void)tile(&t);
 	}
 }
