@@ -172,17 +172,34 @@ print_fold(struct printing *g, enum prim join, const ex_id *arg)
 	return filled(g, &n, text);
 }
 
+/* min and max with a constant need not ask whether that is a number; NULL: it is neither. */
+static const char *
+bound_text(struct printing *g, const struct ex *n, const char *const *arg)
+{
+	if ((n->prim != PRIM_min && n->prim != PRIM_max) || n->type != DT_f32 || tx_is_strict(g->p->tx))
+		return NULL;
+	for (uint32_t k = 0; k < 2; k++) {
+		const struct ex *c = ex_get(g->p->tx, n->arg[k]);
+
+		if (c->kind == EX_CONST && c->real == c->real)
+			return arena_printf(
+			    g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name, arg[1 - k], arg[k]);
+	}
+	return NULL;
+}
+
 static const char *
 map_text(struct printing *g, const struct ex *n)
 {
-	const char *arg[3];
+	const char *arg[3], *bound;
 
 	for (uint32_t k = 0; k < n->n_arg; k++)
 		arg[k] = print_ex(g, n->arg[k]);
 	if (n->prim == PRIM_cast)
 		return arena_printf(g->a, "k_cast_%s_%s(%s)", suffix(ex_get(g->p->tx, n->arg[0])->type),
 		    dtype_name(n->type), arg[0]);
-	const char *v = filled(g, n, arg);
+	bound = bound_text(g, n, arg);
+	const char *v = bound ? bound : filled(g, n, arg);
 
 	if (is_half(n->type))
 		return n->prim == PRIM_select ? v

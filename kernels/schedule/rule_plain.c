@@ -2,7 +2,7 @@
  */
 #include "rule_int.h"
 
-enum { MOST_WINDOW = 32 };
+enum { MOST_WINDOW = 32, SHORT = 4096 };
 
 /* ---- plain ------------------------------------------------------------------------------------------ */
 struct reading {
@@ -53,11 +53,23 @@ rule_plain(struct proposing *q)
 }
 
 /* ---- range ------------------------------------------------------------------------------------------ */
+/* A short nest beside reductions: as a pass of its own it would take longer to begin than to run. */
+static bool
+is_short(const struct tir *p, st_id root)
+{
+	bool is_alone = root == 0 && p->st[root].end == p->n_st;
+
+	for (st_id i = root; i < p->st[root].end; i++)
+		if (p->st[i].op == ST_block && blk_points(p, p->st[i].ref) > SHORT)
+			return false;
+	return !is_alone && joins_rows_only(p);
+}
+
 void
 rule_range(struct proposing *q)
 {
 	for (st_id i = 0; i < q->p.n_st; i = q->p.st[i].end)
-		if (q->p.st[i].op == ST_for && loop_counts_places(&q->p, i))
+		if (q->p.st[i].op == ST_for && loop_counts_places(&q->p, i) && !is_short(&q->p, i))
 			(void)propose(q, "bind %s parallel", q->p.st[i].name);
 }
 
