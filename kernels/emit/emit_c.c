@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* ---- head ------------------------------------------------------------------------------------------ */
-static void
-head_comment(struct gen *g, const struct spec *s, struct str schedule)
+void
+gen_head(struct gen *g, const struct spec *s, struct str schedule)
 {
 	char hex[65];
 	struct strbuf text = {0};
@@ -460,6 +460,8 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 		return false;
 	if (sched_library(sched, &library, &version))
 		return emit_library(g, s, schedule, library, out, e);
+	if (sched_get(sched, KNOB_trace, 0))
+		return emit_traced(g, s, schedule, t, out, e);
 	if (!tile_make(g->a, s, sched, t, made, e))
 		return false;
 	if (t->is_cuda)
@@ -469,7 +471,7 @@ emit(struct gen *g, const struct spec *s, struct str schedule, const struct targ
 	g->copies = 1;
 	g->index = t->is_cuda && is_small(p) ? "int" : "k_i64";
 	sb_init(&g->sb, g->a);
-	head_comment(g, s, schedule);
+	gen_head(g, s, schedule);
 	out->head_bytes = g->sb.n;
 	tables(g);
 	linear_tiles(g);

@@ -139,6 +139,11 @@ void gen_par(struct gen *g, struct nest *n, nest_fn *then, void *self);
 
 /* emit_c.c: what kernels of both dialects are put together from. */
 void gen_note_stage(struct array_use *u, const struct stage *s);
+/* The comment that names spec and schedule. */
+void gen_head(struct gen *g, const struct spec *s, struct str schedule);
+/* A kernel by way of the loop program: traced.c. */
+bool emit_traced(struct gen *g, const struct spec *s, struct str schedule, const struct target *t,
+    struct kernel_code *out, struct err *e) MUST_CHECK;
 const char *gen_stage_words(struct gen *g, const struct stage *s);
 void gen_bind_outer(struct gen *g, const struct tile_pass *tp);
 

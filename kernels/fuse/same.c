@@ -125,6 +125,10 @@ fuse_outcome(
 		*out = hash64(schedule.p, schedule.n, 2);
 		return true;
 	}
+	if (sched_get(sched, KNOB_trace, 0)) {
+		*out = hash64(schedule.p, schedule.n, 2);
+		return fuse_is_traced(s, t) && str_is(schedule, TRACED);
+	}
 	if (!tile_make(tmp, s, sched, t, p, &e))
 		return false;
 	sb_init(&sb, tmp);
