@@ -14,8 +14,10 @@ struct copying {
 	const struct tir *p;
 	ix_id *to; /* of each axis of p: what stands in its place; IX_NONE: itself */
 	uint32_t n_to;
+	st_id behind; /* statements of p from here on stay */
 };
-void copying_begin(struct copying *c, struct tir *out, const struct tir *p);
+/* Of statement i, which the copies replace: names of loops behind it stay taken. */
+void copying_begin(struct copying *c, struct tir *out, const struct tir *p, st_id i);
 void copying_end(struct copying *c);
 /* Statements first .. end - 1, siblings with their subtrees. */
 void copy_fresh(struct copying *c, st_id first, st_id end);
@@ -26,7 +28,7 @@ st_id end_of_pass(const struct tir *p, st_id i);
 /* A temp with bytes of its own: in no register. */
 bool is_scratch(const struct tir_buf *b);
 /* A name for a copy of a loop that no other loop of the program has. */
-const char *fresh_name(const struct tir *out, const char *like);
+const char *fresh_name(const struct copying *c, const char *like);
 
 /* access.c: what statement i reads and stores; the list is used again. */
 struct access {

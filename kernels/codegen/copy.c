@@ -6,9 +6,9 @@
 #include <string.h>
 
 void
-copying_begin(struct copying *c, struct tir *out, const struct tir *p)
+copying_begin(struct copying *c, struct tir *out, const struct tir *p, st_id i)
 {
-	*c = (struct copying){.out = out, .p = p, .n_to = tx_n_axes(p->tx)};
+	*c = (struct copying){.out = out, .p = p, .n_to = tx_n_axes(p->tx), .behind = p->st[i].end};
 	c->to = heap_alloc((c->n_to + 1) * sizeof(*c->to));
 	memset(c->to, 0xff, (c->n_to + 1) * sizeof(*c->to));
 }
@@ -19,13 +19,24 @@ copying_end(struct copying *c)
 	free(c->to);
 }
 
+static bool
+is_taken(const struct copying *c, const char *name)
+{
+	if (tir_find_loop(c->out, str_of(name)) != ST_NONE)
+		return true;
+	for (st_id i = c->behind; i < c->p->n_st; i++)
+		if (c->p->st[i].op == ST_for && strcmp(c->p->st[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 const char *
-fresh_name(const struct tir *out, const char *like)
+fresh_name(const struct copying *c, const char *like)
 {
 	const char *name = like;
 
-	for (uint32_t n = 1; tir_find_loop(out, str_of(name)) != ST_NONE; n++)
-		name = arena_printf(out->arena, "%s'%u", like, n);
+	for (uint32_t n = 1; is_taken(c, name); n++)
+		name = arena_printf(c->out->arena, "%s'%u", like, n);
 	return name;
 }
 
@@ -35,7 +46,7 @@ copy_loop(struct copying *c, st_id i)
 	const struct st *s = &c->p->st[i];
 	struct tx_subst sub = {.to = c->to, .n = c->n_to};
 	ix_id from = ix_subst(c->p->tx, &sub, s->from), to = ix_subst(c->p->tx, &sub, s->to);
-	axis_id a = tir_for(c->out, fresh_name(c->out, s->name), from, to, s->bind);
+	axis_id a = tir_for(c->out, fresh_name(c, s->name), from, to, s->bind);
 
 	c->to[s->axis] = ix_axis(c->p->tx, a);
 	copy_fresh(c, i + 1, s->end);

@@ -131,7 +131,7 @@ cut_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 	(void)self;
 	if (!may_cut(p, i, true, &c))
 		return false;
-	copying_begin(&y, out, p);
+	copying_begin(&y, out, p, i);
 	y.to[s->axis] = ix_axis(p->tx, tir_for(out, s->name, s->from, s->to, s->bind));
 	for (uint32_t k = 0; k <= c.n; k++) {
 		const struct tir_guard g = {
@@ -159,13 +159,13 @@ cut_loop(void *self, struct tir *out, const struct tir *p, st_id i)
 	if (q->changed || !may_cut(p, i, false, &c))
 		return false;
 	q->changed = true;
-	copying_begin(&y, out, p);
+	copying_begin(&y, out, p, i);
 	for (uint32_t k = 0; k <= c.n; k++) {
 		int64_t from = k ? c.at[k - 1] : c.from, to = k < c.n ? c.at[k] : c.to;
 
 		if (to - from > 1)
 			y.to[s->axis] = ix_axis(p->tx,
-			    tir_for(out, fresh_name(out, s->name), ix_const(p->tx, from), ix_const(p->tx, to),
+			    tir_for(out, fresh_name(&y, s->name), ix_const(p->tx, from), ix_const(p->tx, to),
 				s->bind));
 		else
 			y.to[s->axis] = ix_const(p->tx, from);
