@@ -353,7 +353,7 @@ loss_at_another_resolution(uint32_t *n_ways, uint32_t *n_fresh)
 static void
 another_resolution(void **state)
 {
-	enum { WORLDS = 4 };
+	enum { WORLDS = 8 };
 	uint32_t n_ways = 0, n_fresh = 0;
 	double loss = 0;
 
