@@ -94,7 +94,9 @@ run_leaf(struct run_state *r, struct thread *t, const struct st *s)
 	case ST_alloc:
 		t->mem[s->ref] = memory_new(r, &r->p->buf[s->ref], NULL);
 		return;
-	case ST_call: /* prefetch: nothing that a program can see */
+	case ST_call:
+		run_call(r, t, s);
+		return;
 	case ST_sync:
 	case ST_for:
 	case ST_if:

@@ -63,8 +63,7 @@ eval_guards(struct run_state *r, struct thread *t, const struct st *s)
 	return true;
 }
 
-/* Where the element lies; -1: outside, said. */
-static int64_t
+int64_t
 place_of(struct run_state *r, struct thread *t, buf_id buf, ixv_id at)
 {
 	const struct tir_buf *b = &r->p->buf[buf];
@@ -87,15 +86,23 @@ place_of(struct run_state *r, struct thread *t, buf_id buf, ixv_id at)
 	return flat;
 }
 
+/* Element i of what the thread has under the buffer's name; false: said. */
+static bool
+is_there(struct run_state *r, struct thread *t, buf_id b, int64_t i, const char *what)
+{
+	if (!t->mem[b])
+		run_fail(r, "undefined", "%%%s is not allocated", r->p->buf[b].name);
+	else if (i >= count_of(&r->p->buf[b]))
+		run_fail(r, "bounds", "%s of element %lld of %%%s", what, (long long)i, r->p->buf[b].name);
+	return t->mem[b] && i >= 0 && !r->failed;
+}
+
 union val
-load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at)
+load_element(struct run_state *r, struct thread *t, buf_id b, int64_t i)
 {
 	struct memory *m = t->mem[b];
-	int64_t i = m ? place_of(r, t, b, at) : -1;
 
-	if (!m)
-		run_fail(r, "undefined", "%%%s is not allocated", r->p->buf[b].name);
-	if (i < 0)
+	if (!is_there(r, t, b, i, "a read"))
 		return (union val){0};
 	if (!m->is_const && !m->defined[i])
 		run_fail(r, "undefined", "%%%s[%lld] is read before it is stored", r->p->buf[b].name,
@@ -106,18 +113,31 @@ load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at)
 }
 
 void
-store_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at, union val v)
+store_element(struct run_state *r, struct thread *t, buf_id b, int64_t i, union val v)
 {
 	struct memory *m = t->mem[b];
-	int64_t i = m ? place_of(r, t, b, at) : -1;
 
-	if (!m || m->is_const)
-		run_fail(r, "undefined", "%%%s cannot be stored into", r->p->buf[b].name);
-	if (i < 0 || r->failed)
+	if (!is_there(r, t, b, i, "a store"))
 		return;
+	if (m->is_const) {
+		run_fail(r, "undefined", "%%%s cannot be stored into", r->p->buf[b].name);
+		return;
+	}
 	check_write(r, t, m, b, i);
 	m->defined[i] = 1;
 	val_store(r->p->buf[b].type, m->data, i, v);
+}
+
+union val
+load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at)
+{
+	return load_element(r, t, b, t->mem[b] ? place_of(r, t, b, at) : 0);
+}
+
+void
+store_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at, union val v)
+{
+	store_element(r, t, b, t->mem[b] ? place_of(r, t, b, at) : 0, v);
 }
 
 /* As a buffer of the type would keep it. */

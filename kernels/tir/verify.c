@@ -134,6 +134,21 @@ check_store(struct check *c, const struct st *s)
 		fail(c, "type", "a store of another rank or type than its buffer");
 }
 
+/* A place is a read; what is written is no operand. */
+static void
+check_call(struct check *c, const struct st *s)
+{
+	for (uint32_t k = 0; k < s->n_arg; k++) {
+		const struct ex *n = ex_get(c->p->tx, c->p->arg[s->arg0 + k]);
+
+		if (!tir_arg_is(s, k, "v") && (n->kind != EX_READ || n->tensor >= c->p->n_buf))
+			fail(c, "call", "an argument that is no place");
+		else if (tir_arg_is(s, k, "wu") && c->p->buf[n->tensor].role <= BUF_TABLE &&
+		    c->p->buf[n->tensor].role != BUF_RESULT)
+			fail(c, "buffer", "a call writes into an operand or a table");
+	}
+}
+
 static void
 check_refs(struct check *c, const struct st *s)
 {
@@ -167,8 +182,10 @@ check_refs(struct check *c, const struct st *s)
 		if (s->n_guard == 0)
 			fail(c, "guard", "an if without a guard");
 		return;
-	case ST_index:
 	case ST_call:
+		check_call(c, s);
+		return;
+	case ST_index:
 	case ST_COUNT:
 		return;
 	}

@@ -59,7 +59,12 @@ static const char shared[] = "tir flat\n"
 			     "          store %1[b, 4*w + 2*l + j2] = add(%s[7 - j2 - 2*l - 4*w], "
 			     "cast.f32(%t[value(select(lt(index(j2), i64(1)), i64(0), i64(2)), 0, 2)]))\n"
 			     "        sync shared\n";
-static const char *const all[] = {row_sums, guarded_tiles, flat, shared};
+/* Eight rows of a wider matrix as columns. */
+static const char turned[] = "tir flat\n"
+			     "buf %0 f32[128] global operand 0\n"
+			     "buf %1 f32[64] global result 0\n"
+			     "call turn(%0[4], i64(16), %1[0], i64(8))\n";
+static const char *const all[] = {row_sums, guarded_tiles, flat, shared, turned};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -114,7 +119,7 @@ run(const char *text, const float *in, float *out, struct err *e)
 static void
 test_meaning(void **state)
 {
-	float in[5 * 33], out[48];
+	float in[5 * 33], out[64];
 	struct err e = {0};
 
 	(void)state;
@@ -142,6 +147,10 @@ test_meaning(void **state)
 		fail_msg("%s", e.msg);
 	for (int i = 0; i < 48; i++)
 		assert_true(out[i] == in[i / 8 * 8 + 7 - i % 8] + (i % 2 ? 3 : 1));
+	if (!run(turned, in, out, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 64; i++)
+		assert_true(out[i] == in[4 + i % 8 * 16 + i / 8]);
 }
 
 /* ---- mutations: one change, and which rule catches it ---- */
@@ -178,6 +187,13 @@ static const struct mutation refused[] = {
     {shared, "2)]))\n        sync shared\n", "2)]))\n", "sync"},
     {shared, "      for k in 0..2\n", "      for k in 0..l + 1\n", "sync"},
     {shared, "      alloc %s\n", "", "alloc"},
+    {turned, "%0[4]", "%0[9]", "bounds"},
+    {turned, "i64(16)", "i64(17)", "bounds"},
+    {turned, "i64(8)", "i64(-8)", "bounds"},
+    {turned, "%1[0]", "%1[1]", "bounds"},
+    {turned, "turn(%0[4]", "turn(f32(4)", "call"},
+    {turned, "%1[0]", "%0[0]", "buffer"},
+    {turned, "%0[4], i64(16)", "%1[0], i64(8)", "order"},
 };
 
 static char *
