@@ -22,18 +22,6 @@ struct moving {
 };
 
 /* ---- the region ------------------------------------------------------------------------------------ */
-static ix_id
-smaller(struct tx *x, ix_id a, ix_id b, bool largest)
-{
-	const struct ix *d = ix_get(x, ix_add(x, a, ix_mulc(x, b, -1)));
-
-	if (d->lo >= 0)
-		return largest ? a : b;
-	if (d->hi <= 0)
-		return largest ? b : a;
-	return largest ? ix_max(x, a, b) : ix_min(x, a, b);
-}
-
 static void
 gather(void *self, const struct ex *read)
 {
@@ -56,8 +44,8 @@ gather(void *self, const struct ex *read)
 		ix_id i = ix_subst(x, &sub, at.i[d]), lo, hi;
 
 		tir_region(t->p, t->loop, t->reader, i, &lo, &hi, &exact);
-		t->r.lo[d] = t->r.known ? smaller(x, t->r.lo[d], lo, false) : lo;
-		t->r.hi[d] = t->r.known ? smaller(x, t->r.hi[d], hi, true) : hi;
+		t->r.lo[d] = t->r.known ? ix_outer(x, t->r.lo[d], lo, false) : lo;
+		t->r.hi[d] = t->r.known ? ix_outer(x, t->r.hi[d], hi, true) : hi;
 	}
 	t->r.known = true;
 }

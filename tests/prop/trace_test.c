@@ -54,6 +54,25 @@ any_chain(const struct tir *p, struct rng *r, struct step *s)
 		s->n_name = MIN_OF(s->n_name, (uint32_t)2);
 }
 
+/* A buffer, its dimensions as they are, or from the last to the first, two as one now and then. */
+static void
+any_stage(const struct tir *p, struct rng *r, struct step *s)
+{
+	const struct tir_buf *b = &p->buf[rng_below(r, p->n_buf)];
+
+	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
+	s->name[s->n_name++] = any_loop(p, r);
+	if (rng_below(r, 2))
+		return;
+	for (int last = b->rank - 1; last >= 0; last--) {
+		int first = last - (last > 0 && rng_below(r, 4) == 0);
+
+		if (first < last || b->dim[last] > 1)
+			s->run[s->n_run++] = (struct step_run){first, last};
+		last = first;
+	}
+}
+
 static struct step
 any_step(const struct tir *p, struct rng *r)
 {
@@ -82,6 +101,9 @@ any_step(const struct tir *p, struct rng *r)
 	case STEP_compute_at:
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
+		break;
+	case STEP_stage:
+		any_stage(p, r, &s);
 		break;
 	case STEP_OPS:
 		break;
