@@ -21,8 +21,8 @@ void copying_end(struct copying *c);
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */
 bool same_body(const struct tir *p, st_id a, st_id b);
-/* A name for a copy of a loop that no other loop of the program has. */
-const char *fresh_name(const struct tir *out, const char *like);
+/* A name for a copy of a loop that no other loop of the program has, nor one of p that is copied later. */
+const char *fresh_name(const struct tir *out, const struct tir *p, const char *like);
 
 /* print_ex.c: expressions as C.  Text lives in `a`. */
 struct printing {

@@ -20,11 +20,13 @@ copying_end(struct copying *c)
 }
 
 const char *
-fresh_name(const struct tir *out, const char *like)
+fresh_name(const struct tir *out, const struct tir *p, const char *like)
 {
 	const char *name = like;
 
-	for (uint32_t n = 1; tir_find_loop(out, str_of(name)) != ST_NONE; n++)
+	for (uint32_t n = 1; tir_find_loop(out, str_of(name)) != ST_NONE ||
+	     (n > 1 && tir_find_loop(p, str_of(name)) != ST_NONE);
+	     n++)
 		name = arena_printf(out->arena, "%s'%u", like, n);
 	return name;
 }
@@ -35,7 +37,7 @@ copy_loop(struct copying *c, st_id i)
 	const struct st *s = &c->p->st[i];
 	struct tx_subst sub = {.to = c->to, .n = c->n_to};
 	ix_id from = ix_subst(c->p->tx, &sub, s->from), to = ix_subst(c->p->tx, &sub, s->to);
-	axis_id a = tir_for(c->out, fresh_name(c->out, s->name), from, to, s->bind);
+	axis_id a = tir_for(c->out, fresh_name(c->out, c->p, s->name), from, to, s->bind);
 
 	c->to[s->axis] = ix_axis(c->p->tx, a);
 	copy_fresh(c, i + 1, s->end);
@@ -72,6 +74,21 @@ copy_if(struct copying *c, st_id i)
 		tir_close(c->out);
 }
 
+static void
+copy_index(struct copying *c, st_id i)
+{
+	struct tx *x = c->p->tx;
+	struct tx_subst sub = {.to = c->to, .n = c->n_to};
+	struct st s = c->p->st[i];
+	const axis_id was = s.axis;
+
+	s.name = arena_printf(c->out->arena, "%s'%u", s.name, c->out->n_st);
+	s.from = ix_subst(x, &sub, s.from);
+	s.axis = tx_axis(x, AXIS_OUTER, ix_get(x, s.from)->lo, ix_get(x, s.from)->hi, IX_NONE);
+	tir_add(c->out, s);
+	c->to[was] = ix_axis(x, s.axis);
+}
+
 void
 copy_fresh(struct copying *c, st_id first, st_id end)
 {
@@ -84,6 +101,9 @@ copy_fresh(struct copying *c, st_id first, st_id end)
 			break;
 		case ST_if:
 			copy_if(c, i);
+			break;
+		case ST_index:
+			copy_index(c, i);
 			break;
 		default:
 			tir_copy(c->out, c->p, i, &sub);

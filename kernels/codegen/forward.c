@@ -58,10 +58,15 @@ without_identity(struct tx *x, ex_id e)
 
 	if (n.kind != EX_MAP || (n.prim != PRIM_max && n.prim != PRIM_min) || !dtype_is_float(n.type))
 		return e;
-	const struct ex *a = ex_get(x, n.arg[0]);
+	const struct ex a = *ex_get(x, n.arg[0]);
 	const double none = n.prim == PRIM_max ? -__builtin_inf() : __builtin_inf();
+	const ex_id swapped[] = {n.arg[1], n.arg[0]};
 
-	return a->kind == EX_CONST && a->real == none ? n.arg[1] : e;
+	if (a.kind == EX_CONST && a.real == none)
+		return n.arg[1];
+	/* The first operand is asked whether it is a number: of a chain of joins an element, not what has
+	 * been joined, whose answer a compiler would follow through the whole chain. */
+	return a.kind == EX_MAP && a.prim == n.prim ? ex_map(x, n.prim, n.type, 2, swapped) : e;
 }
 
 static bool

@@ -159,11 +159,42 @@ filled(struct printing *g, const struct ex *n, const char *const *arg)
 	return sb_str(&sb).p;
 }
 
+/* min and max with a constant need not ask whether that is a number. */
+static const char *
+bound_text(struct printing *g, const struct ex *n)
+{
+	for (uint32_t k = 0; k < 2; k++) {
+		const struct ex *c = ex_get(g->p->tx, n->arg[k]);
+
+		if (c->kind == EX_CONST && c->real == c->real)
+			return arena_printf(g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name,
+			    print_ex(g, n->arg[1 - k]), print_ex(g, n->arg[k]));
+	}
+	return NULL;
+}
+
+/* Forms that a last bit may differ in. */
+static const char *
+fast_text(struct printing *g, const struct ex *n)
+{
+	if (n->type != DT_f32 || tx_is_strict(g->p->tx))
+		return NULL;
+	if (n->prim == PRIM_min || n->prim == PRIM_max)
+		return bound_text(g, n);
+	const struct ex *inner = n->prim == PRIM_tanh ? ex_get(g->p->tx, n->arg[0]) : NULL;
+
+	if (inner && inner->kind == EX_MAP && inner->prim == PRIM_softplus) /* one e^x does for both */
+		return arena_printf(g->a, "k_tanh_softplus_f32(%s)", print_ex(g, inner->arg[0]));
+	return NULL;
+}
+
 static const char *
 map_text(struct printing *g, const struct ex *n)
 {
-	const char *arg[3];
+	const char *arg[3], *fast = fast_text(g, n);
 
+	if (fast)
+		return fast;
 	for (uint32_t k = 0; k < n->n_arg; k++)
 		arg[k] = print_ex(g, n->arg[k]);
 	if (n->prim == PRIM_cast)

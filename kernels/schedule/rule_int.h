@@ -16,10 +16,28 @@ struct proposing {
 /* Is the step legal here?  Then it is made, and part of the trace. */
 bool propose(struct proposing *q, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Steps that are nothing by themselves: back to the program p, and a trace of n bytes. */
+void propose_undo(struct proposing *q, const struct tir *p, size_t n);
+
+/* The one instance of the block; ST_NONE: none, or several. */
+st_id only_instance(const struct tir *p, blk_id b);
+/* The loops of a block alone, serial, each bound to one iterator as it is. */
+struct nest {
+	struct st loop[TIR_DEPTH]; /* outermost first */
+	axis_id iter[TIR_DEPTH];
+	uint32_t n;
+	bool is_whole; /* there are no other loops around it */
+};
+bool find_nest_of(const struct tir *p, blk_id b, struct nest *out);
+/* The number of a buffer's element. */
+ix_id flat_place(const struct tir *p, buf_id b, ixv_id at);
 /* Iterations of a loop; INT64_MAX where its bounds hang on others. */
 int64_t loop_trips(const struct tir *p, st_id loop);
 /* Do all instances below count over the loop in places of their results only? */
 bool loop_counts_places(const struct tir *p, st_id loop);
+/* Elements that the loops around an instance join for one point; MOST_WINDOW + 1: more than become text. */
+enum { MOST_WINDOW = 16 };
+int64_t window_size(const struct tir *p, st_id instance);
 /* Is there an instance of the block?  One that was inlined has none. */
 bool blk_stands(const struct tir *p, blk_id b);
 /* Points of a block: the product of its iterators' extents. */
