@@ -199,8 +199,32 @@ narrow(void *self, struct tir *out, const struct tir *p, st_id i)
 	return runs;
 }
 
+static bool
+stays(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	(void)self;
+	(void)out;
+	(void)p;
+	(void)i;
+	return false;
+}
+
+/* What a guard said of a read its loop's bounds say too; where several meet in one index that is not always
+ * proved, now or when it has one dimension. */
+static bool
+is_proved(const struct tir *p)
+{
+	struct err why = {0};
+	struct tir flat;
+
+	codegen_flatten(p, &flat);
+	return tir_proved(p, &why) && tir_proved(&flat, &why);
+}
+
 void
 codegen_narrow(const struct tir *p, struct tir *out)
 {
 	tir_rewrite(out, p, narrow, NULL);
+	if (!is_proved(out))
+		tir_rewrite(out, p, stays, NULL);
 }
