@@ -32,6 +32,21 @@ note_ix(void *self, ix_id i)
 	note_ex(self, ex_index(((struct noting *)self)->p->tx, i));
 }
 
+/* What is only written counts as read, too: the list says more than there is, never less. */
+static void
+note_call(struct noting *n, const struct st *s)
+{
+	for (uint32_t k = 0; k < n->l->n; k++)
+		n->l->at[k].goes_on = true;
+	for (uint32_t k = 0; k < s->n_arg; k++) {
+		const struct ex e = *ex_get(n->p->tx, n->p->arg[s->arg0 + k]);
+
+		if (tir_arg_is(s, k, "wu"))
+			add(n,
+			    (struct access){.buf = e.tensor, .place = e.at, .stores = true, .goes_on = true});
+	}
+}
+
 void
 list_accesses(const struct tir *p, st_id i, struct accesses *out)
 {
@@ -40,6 +55,8 @@ list_accesses(const struct tir *p, st_id i, struct accesses *out)
 
 	out->n = 0;
 	tir_each(p, s, note_ix, note_ex, &n);
+	if (s->op == ST_call)
+		note_call(&n, s);
 	if (s->op == ST_store)
 		add(&n, (struct access){.buf = s->ref, .place = s->at, .stores = true});
 }

@@ -62,6 +62,8 @@ is_alone(const struct tir *p, st_id loop, struct kept k)
 
 		if (s->op == ST_for && ixv_has(p->tx, k.at, s->axis))
 			return false;
+		if (s->op == ST_call)
+			return false;
 		if ((s->op == ST_store || s->op == ST_alloc) && s->ref == k.buf)
 			stores++;
 		tir_each(p, s, look_ix, look_ex, &l);

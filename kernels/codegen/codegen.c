@@ -30,7 +30,7 @@ is_taken(const struct tir *p, struct err *e)
 	for (st_id i = 0; i < p->n_st; i++) {
 		const struct st *s = &p->st[i];
 
-		if (s->op == ST_call || s->op == ST_sync || s->op == ST_index)
+		if (s->op == ST_sync)
 			return err_set(e, ERR_INFEASIBLE, "statement: no C for %s yet", st_info[s->op].name);
 		if (s->op == ST_for && s->bind > BIND_unroll)
 			return err_set(e, ERR_INFEASIBLE, "binding: no C for %s", tir_bind_name[s->bind]);

@@ -35,6 +35,7 @@ struct access {
 	buf_id buf;
 	ixv_id place;
 	bool stores;
+	bool goes_on; /* an instruction's: of elements from the place on */
 };
 struct accesses {
 	struct access *at;
@@ -62,6 +63,8 @@ bool row_find_dim(const struct tir *p, struct row *r);
 bool row_has(const struct tir *p, const struct row *r, st_id loop, st_id i, ixv_id at);
 /* Is the place always in another row: so many rows, or planes, further on? */
 bool row_is_apart(const struct tir *p, const struct row *r, ixv_id place);
+/* Does the access touch another buffer, or another row? */
+bool row_leaves(const struct tir *p, const struct row *r, const struct access *a);
 /* Which of the row's elements the place is: an index of an array. */
 ixv_id row_lane(const struct tir *p, const struct row *r, ixv_id at);
 
@@ -76,8 +79,7 @@ struct printing {
 };
 const char *print_ix(struct printing *g, ix_id i);
 const char *print_ex(struct printing *g, ex_id e);
-/* The element arg[0], joined with all lanes of the array whose first is arg[1]. */
-const char *print_fold(struct printing *g, enum prim join, const ex_id *arg);
+const char *print_element(struct printing *g, buf_id b, ixv_id at); /* as it lies there */
 const char *print_condition(struct printing *g, ix_id i, int64_t lo, int64_t hi);
 const char *print_buf(struct printing *g, buf_id b);
 /* In registers: a variable, or an array where it has several elements. */

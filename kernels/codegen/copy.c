@@ -83,6 +83,21 @@ copy_if(struct copying *c, st_id i)
 		tir_close(c->out);
 }
 
+static void
+copy_index(struct copying *c, st_id i)
+{
+	struct tx *x = c->p->tx;
+	struct tx_subst sub = {.to = c->to, .n = c->n_to};
+	struct st s = c->p->st[i];
+	const axis_id was = s.axis;
+
+	s.name = arena_printf(c->out->arena, "%s'%u", s.name, c->out->n_st);
+	s.from = ix_subst(x, &sub, s.from);
+	s.axis = tx_axis(x, AXIS_OUTER, ix_get(x, s.from)->lo, ix_get(x, s.from)->hi, IX_NONE);
+	tir_add(c->out, s);
+	c->to[was] = ix_axis(x, s.axis);
+}
+
 void
 copy_fresh(struct copying *c, st_id first, st_id end)
 {
@@ -95,6 +110,9 @@ copy_fresh(struct copying *c, st_id first, st_id end)
 			break;
 		case ST_if:
 			copy_if(c, i);
+			break;
+		case ST_index:
+			copy_index(c, i);
 			break;
 		default:
 			tir_copy(c->out, c->p, i, &sub);

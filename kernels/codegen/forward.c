@@ -59,6 +59,7 @@ without_identity(struct tx *x, ex_id e)
 	if (n.kind != EX_MAP || (n.prim != PRIM_max && n.prim != PRIM_min) || !dtype_is_float(n.type))
 		return e;
 	const double none = n.prim == PRIM_max ? -__builtin_inf() : __builtin_inf();
+	const ex_id swapped[] = {n.arg[1], n.arg[0]};
 
 	for (uint32_t k = 0; k < 2; k++) {
 		const struct ex *a = ex_get(x, n.arg[k]);
@@ -66,7 +67,11 @@ without_identity(struct tx *x, ex_id e)
 		if (a->kind == EX_CONST && a->real == none)
 			return n.arg[1 - k];
 	}
-	return e;
+	/* The first operand is asked whether it is a number: of a chain of joins an element, not what has
+	 * been joined, whose answer a compiler would follow through the whole chain. */
+	const struct ex *a = ex_get(x, n.arg[0]);
+
+	return a->kind == EX_MAP && a->prim == n.prim ? ex_map(x, n.prim, n.type, 2, swapped) : e;
 }
 
 /* Does the store put there what is there, or the loop nothing else?  So do lanes that a tail leaves out. */

@@ -1,10 +1,11 @@
 /* kernels/codegen/guards.c: guards whose answer is known at their place, by the loops and guards around, are
- * gone: the arm that is taken stands there. */
+ * gone: the arm that is taken stands there; so are ifs, and loops that nothing is left in. */
 #include "codegen_int.h"
 
 struct known {
 	struct tir_facts f;
 	struct tx *x;
+	bool changed;
 };
 
 static ex_id
@@ -54,10 +55,68 @@ simplify(void *self, struct tir *out, const struct tir *p, st_id i)
 	return true;
 }
 
+/* ---- statements ---------------------------------------------------------------------------------------- */
+/* What is left to ask; false: it never holds. */
+static bool
+ask(struct known *k, const struct tir *p, st_id i, struct tir_guard *left, uint32_t *n)
+{
+	const struct st *s = &p->st[i];
+	int64_t lo, hi;
+
+	*n = 0;
+	tir_facts_at(p, i, &k->f);
+	for (uint32_t q = 0; q < s->n_guard; q++) {
+		struct tir_guard g = p->guard[s->guard0 + q];
+
+		facts_bound(&k->f, g.i, &lo, &hi);
+		if (hi < g.lo || lo >= g.hi)
+			return false;
+		if (lo < g.lo || hi >= g.hi)
+			left[(*n)++] = g;
+	}
+	return true;
+}
+
+static bool
+drop(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	const struct st *s = &p->st[i];
+	struct known *k = self;
+	struct tir_guard left[TIR_DEPTH];
+	struct st test = *s;
+	uint32_t n;
+
+	if (st_info[s->op].body && s->end == i + 1)
+		return k->changed = true;
+	if (s->op != ST_if || s->n_guard > TIR_DEPTH)
+		return false;
+	if (!ask(k, p, i, left, &n))
+		return k->changed = true;
+	if (n == s->n_guard)
+		return false;
+	k->changed = true;
+	if (n) {
+		tir_guards(out, &test, n, left);
+		tir_add(out, test);
+	}
+	for (st_id q = i + 1; q < s->end; q = p->st[q].end)
+		tir_copy(out, p, q, NULL);
+	if (n)
+		tir_close(out);
+	return true;
+}
+
 void
 codegen_guards(const struct tir *p, struct tir *out)
 {
 	struct known *k = NEW(p->arena, struct known);
+	struct tir was = *p;
 
-	tir_rewrite(out, p, simplify, k);
+	k->changed = true;
+	for (int n = 0; n < TIR_DEPTH && k->changed; n++) { /* outer ones first, then what stands in them */
+		k->changed = false;
+		tir_rewrite(out, &was, drop, k);
+		was = *out;
+	}
+	tir_rewrite(out, &was, simplify, k);
 }

@@ -35,9 +35,9 @@ is_alone(const struct tir *p, st_id loop, const struct row *r)
 			return false;
 		list_accesses(p, i, &l);
 		for (uint32_t k = 0; k < l.n; k++) {
-			if (l.at[k].buf != r->buf || row_is_apart(p, r, l.at[k].place))
+			if (row_leaves(p, r, &l.at[k]))
 				continue;
-			if (ixv_has(p->tx, l.at[k].place, p->st[loop].axis) ||
+			if (l.at[k].goes_on || ixv_has(p->tx, l.at[k].place, p->st[loop].axis) ||
 			    !row_has(p, r, loop, i, l.at[k].place))
 				return false;
 			read |= !l.at[k].stores;
@@ -93,7 +93,7 @@ leave(const struct tir *p, st_id first, st_id end, const struct row *r)
 	for (st_id i = first; i < end; i++) {
 		list_accesses(p, i, &l);
 		for (uint32_t k = 0; k < l.n; k++)
-			if (l.at[k].buf == r->buf && !row_is_apart(p, r, l.at[k].place))
+			if (!row_leaves(p, r, &l.at[k]))
 				return false;
 	}
 	return true;

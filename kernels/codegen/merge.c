@@ -71,6 +71,8 @@ is_free(struct merging *m, st_id body, st_id end)
 		const struct st *s = &m->p->st[i];
 		int64_t coef;
 
+		if (s->op == ST_call)
+			return false;
 		if (s->op != ST_store || is_within(m->p, body, end, ST_alloc, s->ref))
 			continue; /* each iteration has its own */
 		ix_id at = ix_subst(m->x, &m->sub, ixv_get(m->x, s->at).i[0]);

@@ -2,27 +2,39 @@
  *
  *   for x in 0..56: .. guard(0 <= x - 1 < 56, %0[x - 1], 0) ..
  *
- * is its first element and the rest, which asks nothing.  Cut points are where coef * axis + base crosses an
- * end of the guard; guards that hang on other loops too are left.  Outer loops first: their pieces are
- * copies, and the copies' inner loops are cut by what is left to ask there, so text grows by the sum of
- * borders in an inside, not by their product. */
+ * is its first element and the rest, which asks nothing.  Cut points are where coef * axis + rest may cross
+ * an end of the guard, and where it must have; where other loops in `rest` leave much of the loop in doubt,
+ * the guard is left to these.  So the last of 11 tiles of 16 is cut off where 169 elements are, and its inner
+ * loop ends at the ninth.  Outer loops first: their pieces are copies, and the copies' inner loops are cut by
+ * what is left to ask there, so text grows by the sum of borders in an inside, not by their product. */
 #include "codegen_int.h"
 
 #include <stdlib.h>
 
-enum { MOST_PIECES = 5, MOST_CUTS = 64, MOST_STATEMENTS = 600 };
+enum {
+	MOST_ROUNDS = 3,
+	LEAST_TILE = 16,
+	MOST_TILE = 1024,
+	MOST_PIECES = 16,
+	MOST_CUTS = 64,
+	MOST_STATEMENTS = 2000
+};
 
 struct cuts {
 	const struct tir *p;
 	axis_id axis;
 	int64_t from, to; /* of the loop */
+	int64_t step;     /* what is counted is the axis divided by this */
 	int64_t at[MOST_CUTS];
 	uint32_t n;
+	ix_id side[MOST_CUTS]; /* each min, max and remainder in the loop */
+	uint32_t n_side;
 };
 
 static void
 add_cut(struct cuts *c, int64_t v)
 {
+	v *= c->step;
 	if (v > c->from && v < c->to && c->n < MOST_CUTS)
 		c->at[c->n++] = v;
 }
@@ -33,39 +45,137 @@ ceil_div(int64_t a, int64_t c)
 	return a / c + (a % c > 0);
 }
 
-/* Where lo <= coef * axis + base < hi begins and ends to hold. */
+static int64_t
+floor_div(int64_t a, int64_t c)
+{
+	return a / c - (a % c < 0);
+}
+
+/* Where coef * axis + rest >= bound begins, or for coef < 0 ends: may do so, rest being of lo .. hi, and
+ * must. */
+static void
+bound_cuts(struct cuts *c, int64_t coef, int64_t lo, int64_t hi, int64_t bound)
+{
+	int64_t may, must, doubt;
+
+	if (coef > 0) {
+		may = ceil_div(bound - hi, coef);
+		must = ceil_div(bound - lo, coef);
+	} else {
+		may = floor_div(lo - bound, -coef) + 1;
+		must = floor_div(hi - bound, -coef) + 1;
+	}
+	doubt = (must - may) * c->step;
+	if (doubt > c->step && 4 * doubt > c->to - c->from)
+		return;
+	add_cut(c, may);
+	add_cut(c, must);
+}
+
+/* The term of the index that hangs on the axis by a quotient of it alone, which counts up every `c`. */
+static bool
+quotient_of(const struct cuts *c, const struct ix *n, ix_id axis, struct ix_term *out)
+{
+	uint32_t found = 0;
+
+	for (uint32_t k = 0; k < n->n_terms; k++) {
+		const struct ix *a = ix_get(c->p->tx, n->terms[k].atom);
+
+		if (a->kind == IX_DIV && a->a == axis) {
+			*out = n->terms[k];
+			found++;
+		}
+	}
+	return found == 1;
+}
+
 static void
 guard_cuts(struct cuts *c, ix_id i, int64_t lo, int64_t hi)
 {
-	const struct ix n = *ix_get(c->p->tx, i);
-	int64_t coef, base = n.kind == IX_LIN ? n.c : 0;
+	struct tx *x = c->p->tx;
+	struct tir_guard g = guard_undivided(x, (struct tir_guard){i, lo, hi});
+	const struct ix n = *ix_get(x, g.i);
+	struct ix_term t = {.atom = ix_axis(x, c->axis)};
 
-	if (n.lo >= lo && n.hi < hi)
+	if (n.lo >= g.lo && n.hi < g.hi)
 		return;
-	if (!(n.kind == IX_AXIS || (n.kind == IX_LIN && n.n_terms == 1)) ||
-	    !ix_coef(c->p->tx, i, c->axis, &coef) || coef == 0)
+	if (!ix_coef(x, g.i, c->axis, &t.coef) && !quotient_of(c, &n, ix_axis(x, c->axis), &t))
 		return;
-	if (coef < 0) { /* -coef * axis - base in (-hi, -lo] */
-		int64_t low = -hi + 1;
+	const ix_id left = ix_add(x, g.i, ix_mulc(x, t.atom, -t.coef));
 
-		hi = -lo + 1;
-		lo = low;
-		coef = -coef;
-		base = -base;
-	}
-	add_cut(c, ceil_div(lo - base, coef));
-	add_cut(c, ceil_div(hi - base, coef));
+	if (t.coef == 0 || ix_has(x, left, c->axis))
+		return;
+	const int64_t least = ix_get(x, left)->lo, most = ix_get(x, left)->hi;
+
+	c->step = ix_get(x, t.atom)->kind == IX_DIV ? ix_get(x, t.atom)->c : 1;
+	bound_cuts(c, t.coef, least, most, g.lo);
+	bound_cuts(c, t.coef, least, most, g.hi);
+	c->step = 1;
 }
 
 static void
 ex_cuts(struct cuts *c, ex_id e)
 {
-	const struct ex *n = ex_get(c->p->tx, e);
+	const struct ex n = *ex_get(c->p->tx, e);
 
-	if (n->kind == EX_GUARD)
-		guard_cuts(c, n->ix, n->lo, n->hi);
-	for (uint32_t k = 0; k < n->n_arg; k++)
-		ex_cuts(c, n->arg[k]);
+	if (n.kind == EX_GUARD)
+		guard_cuts(c, n.ix, n.lo, n.hi);
+	for (uint32_t k = 0; k < n.n_arg; k++)
+		ex_cuts(c, n.arg[k]);
+}
+
+static void
+note_side(void *self, ix_id i)
+{
+	struct cuts *c = self;
+	const struct ix *n = ix_get(c->p->tx, i);
+
+	if ((n->kind == IX_MIN || n->kind == IX_MAX || n->kind == IX_MOD) && c->n_side < MOST_CUTS)
+		c->side[c->n_side++] = i;
+}
+
+/* The axis alone, and a constant? */
+static bool
+is_alone(const struct cuts *c, ix_id i, int64_t *coef, int64_t *base)
+{
+	const struct ix *n = ix_get(c->p->tx, i);
+
+	*base = n->kind == IX_LIN ? n->c : 0;
+	return ix_coef(c->p->tx, i, c->axis, coef) && *coef != 0 &&
+	    (n->kind == IX_AXIS || (n->kind == IX_LIN && n->n_terms == 1));
+}
+
+/* Where the other side of a min or max is the smaller, and where a remainder begins again: a border that
+ * reflects or comes round. */
+static void
+side_cuts(struct cuts *c, ix_id i)
+{
+	const struct ix n = *ix_get(c->p->tx, i);
+	int64_t coef, base;
+	ix_id d;
+
+	if (n.kind != IX_MOD) {
+		d = ix_add(c->p->tx, n.a, ix_mulc(c->p->tx, n.b, -1));
+		if (is_alone(c, d, &coef, &base))
+			guard_cuts(c, d, 0, INT32_MAX);
+		return;
+	}
+	if (!is_alone(c, n.a, &coef, &base) || coef != 1 || c->to - c->from >= MOST_ROUNDS * n.c)
+		return;
+	for (int64_t at = ceil_div(c->from + base, n.c) * n.c - base; at < c->to; at += n.c)
+		add_cut(c, at);
+}
+
+static void
+ex_sides(void *self, ex_id e)
+{
+	ex_indices(((struct cuts *)self)->p->tx, e, note_side, self);
+}
+
+static void
+ix_sides(void *self, ix_id i)
+{
+	ex_sides(self, ex_index(((struct cuts *)self)->p->tx, i));
 }
 
 static int
@@ -89,9 +199,13 @@ find_cuts(struct cuts *c, st_id loop)
 		for (uint32_t k = 0; s->op == ST_if && k < s->n_guard; k++)
 			guard_cuts(c, p->guard[s->guard0 + k].i, p->guard[s->guard0 + k].lo,
 			    p->guard[s->guard0 + k].hi);
-		if (st_has(s->op, 'X') && ex_get(p->tx, s->value)->size < MOST_STATEMENTS)
-			ex_cuts(c, s->value);
+		if (!st_has(s->op, 'X') || ex_get(p->tx, s->value)->size >= MOST_STATEMENTS)
+			continue;
+		ex_cuts(c, s->value);
+		tir_each(p, s, ix_sides, ex_sides, c);
 	}
+	for (uint32_t k = 0; k < c->n_side; k++)
+		side_cuts(c, c->side[k]);
 	qsort(c->at, c->n, sizeof(c->at[0]), ascending);
 	for (uint32_t k = 0; k < c->n; k++)
 		if (n == 0 || c->at[n - 1] != c->at[k])
@@ -117,7 +231,92 @@ may_cut(const struct tir *p, st_id i, bool parallel, struct cuts *c)
 			return false;
 	c->p = p;
 	c->axis = s->axis;
+	c->step = 1;
 	return find_cuts(c, i) > 0 && c->n < MOST_PIECES && p->n_st + (s->end - i) * c->n < MOST_STATEMENTS;
+}
+
+/* Is a part of the loop's body there for a piece of it alone? */
+static bool
+is_in_pieces(const struct tir *p, st_id i)
+{
+	for (st_id k = i + 1; k < p->st[i].end; k = p->st[k].end)
+		if (p->st[k].op == ST_if && p->st[k].n_guard == 1 &&
+		    p->guard[p->st[k].guard0].i == ix_axis(p->tx, p->st[i].axis))
+			return true;
+	return false;
+}
+
+/* The loop's axis in [lo, hi) alone, as an axis of its own, whose range is known. */
+static ix_id
+add_piece(struct tir *out, const struct st *loop, ix_id whole, int64_t lo, int64_t hi)
+{
+	struct tx *x = out->tx;
+	struct st s = {.op = ST_index,
+	    .name = arena_printf(out->arena, "%s.at%u", loop->name, out->n_st),
+	    .from = ix_max(x, ix_min(x, whole, ix_const(x, hi - 1)), ix_const(x, lo))};
+
+	if (hi - lo == 1)
+		return ix_const(x, lo);
+	s.axis = tx_axis(x, AXIS_OUTER, lo, hi - 1, IX_NONE);
+	tir_add(out, s);
+	return ix_axis(x, s.axis);
+}
+
+static int64_t
+gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t t = a % b;
+
+		a = b;
+		b = t;
+	}
+	return a;
+}
+
+/* Tiles, none of which a cut point is in; 1: none of LEAST_TILE elements. */
+static int64_t
+tile_of(const struct cuts *c)
+{
+	int64_t g = c->to - c->from, most;
+
+	for (uint32_t k = 0; k < c->n; k++)
+		g = gcd(g, c->at[k] - c->from);
+	for (most = MIN_OF(g, (int64_t)MOST_TILE); g % most; most--)
+		;
+	return most < LEAST_TILE ? 1 : most;
+}
+
+/* A parallel loop that has no loop inside would ask at each element: it becomes one over tiles. */
+static bool
+tile_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	const struct st *s = &p->st[i];
+	struct cuts c = {.n = 0};
+	struct copying y;
+	int64_t n;
+
+	(void)self;
+	if (!may_cut(p, i, true, &c) || is_in_pieces(p, i))
+		return false;
+	for (st_id k = i + 1; k < s->end; k++)
+		if (p->st[k].op == ST_for)
+			return false;
+	n = tile_of(&c);
+	if (n == 1 || n == c.to - c.from)
+		return false;
+	copying_begin(&y, out, p, i);
+	const ix_id zero = ix_const(p->tx, 0), end = ix_const(p->tx, n),
+		    o = ix_axis(
+			p->tx, tir_for(out, s->name, zero, ix_const(p->tx, (c.to - c.from) / n), s->bind)),
+		    e = ix_axis(p->tx, tir_for(out, fresh_name(&y, s->name), zero, end, BIND_serial));
+
+	y.to[s->axis] = ix_addc(p->tx, ix_add(p->tx, ix_mulc(p->tx, o, n), e), c.from);
+	copy_fresh(&y, i + 1, s->end);
+	tir_close(out);
+	tir_close(out);
+	copying_end(&y);
+	return true;
 }
 
 /* A parallel loop is a pass's range and stays one loop: its pieces are ifs, once an iteration. */
@@ -129,17 +328,18 @@ cut_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 	struct copying y;
 
 	(void)self;
-	if (!may_cut(p, i, true, &c))
+	if (!may_cut(p, i, true, &c) || is_in_pieces(p, i))
 		return false;
 	copying_begin(&y, out, p, i);
-	y.to[s->axis] = ix_axis(p->tx, tir_for(out, s->name, s->from, s->to, s->bind));
+	const ix_id whole = ix_axis(p->tx, tir_for(out, s->name, s->from, s->to, s->bind));
+
 	for (uint32_t k = 0; k <= c.n; k++) {
-		const struct tir_guard g = {
-		    y.to[s->axis], k ? c.at[k - 1] : c.from, k < c.n ? c.at[k] : c.to};
+		const struct tir_guard g = {whole, k ? c.at[k - 1] : c.from, k < c.n ? c.at[k] : c.to};
 		struct st test = {.op = ST_if};
 
 		tir_guards(out, &test, 1, &g);
 		tir_add(out, test);
+		y.to[s->axis] = add_piece(out, s, whole, g.lo, g.hi);
 		copy_fresh(&y, i + 1, s->end);
 		tir_close(out);
 	}
@@ -177,19 +377,25 @@ cut_loop(void *self, struct tir *out, const struct tir *p, st_id i)
 	return true;
 }
 
+/* Twice: where an inner loop was cut, what is asked of a parallel one may be a sum now. */
 void
 codegen_partition(const struct tir *p, struct tir *out)
 {
-	struct partition q = {true};
-	struct tir was;
+	struct tir was = *p;
 
-	tir_rewrite(out, p, cut_parallel, NULL);
-	was = *out;
-	codegen_guards(&was, out); /* what those ifs answer is no cut of loops within */
-	was = *out;
-	for (int n = 0; n < MOST_STATEMENTS && q.changed; n++) {
-		q.changed = false;
-		tir_rewrite(out, &was, cut_loop, &q);
+	for (int turn = 0; turn < 2; turn++) {
+		struct partition q = {true};
+
+		tir_rewrite(out, &was, tile_parallel, NULL);
 		was = *out;
+		tir_rewrite(out, &was, cut_parallel, NULL);
+		was = *out;
+		codegen_guards(&was, out); /* what those ifs answer is no cut of loops within */
+		was = *out;
+		for (int n = 0; n < MOST_STATEMENTS && q.changed; n++) {
+			q.changed = false;
+			tir_rewrite(out, &was, cut_loop, &q);
+			was = *out;
+		}
 	}
 }

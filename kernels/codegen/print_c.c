@@ -81,14 +81,40 @@ static void
 print_store(struct printing *g, const struct st *s)
 {
 	const struct tir_buf *b = &g->p->buf[s->ref];
-	const char *to = print_buf(g, s->ref), *v = print_ex(g, s->value);
+	const struct ex v = *ex_get(g->p->tx, s->value);
+	const bool is_half = b->scope != SCOPE_reg && (b->type == DT_f16 || b->type == DT_bf16);
+	const char *to = print_element(g, s->ref, s->at);
 
-	if (b->scope != SCOPE_reg || is_array(b))
-		to = arena_printf(g->a, "%s[%s]", to, print_ix(g, ixv_get(g->p->tx, s->at).i[0]));
-	if (b->scope != SCOPE_reg && (b->type == DT_f16 || b->type == DT_bf16))
-		line(g, "%s = k_store_%s(%s);", to, dtype_name(b->type), v);
+	if (is_half && v.kind == EX_READ && g->p->buf[v.tensor].scope != SCOPE_reg) /* its bits */
+		line(g, "%s = %s;", to, print_element(g, v.tensor, v.at));
+	else if (is_half)
+		line(g, "%s = k_store_%s(%s);", to, dtype_name(b->type), print_ex(g, s->value));
 	else
-		line(g, "%s = %s;", to, v);
+		line(g, "%s = %s;", to, print_ex(g, s->value));
+}
+
+/* intrin.def says what $0 and #0 are. */
+static void
+print_call(struct printing *g, const struct st *s)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, g->a);
+	for (const char *t = intrin_info[s->ref].text; *t; t++) {
+		if (*t != '$' && *t != '#') {
+			sb_addc(&sb, *t);
+			continue;
+		}
+		const bool counts = *t == '#';
+		const ex_id e = g->p->arg[s->arg0 + (uint32_t)(*++t - '0')];
+		const struct ex n = *ex_get(g->p->tx, e);
+
+		if (counts)
+			sb_addf(&sb, "%lld", (long long)g->p->buf[n.tensor].dim[0]);
+		else
+			sb_addz(&sb, n.kind == EX_READ ? print_element(g, n.tensor, n.at) : print_ex(g, e));
+	}
+	line(g, "%s;", sb_str(&sb).p);
 }
 
 static void print_body(struct printing *g, st_id first, st_id end);
@@ -138,15 +164,6 @@ print_alloc(struct printing *g, const struct tir_buf *b, const char *name)
 		line(g, "%s %s;", print_computed_type(b->type), name);
 }
 
-/* A fold: the element, joined with all lanes of an array of registers. */
-static void
-print_call(struct printing *g, const struct st *s)
-{
-	const ex_id *arg = g->p->arg + s->arg0;
-
-	line(g, "%s = %s;", print_ex(g, arg[0]), print_fold(g, comb_prim(intrin_info[s->ref].comb), arg));
-}
-
 static void
 print_statement(struct printing *g, st_id i)
 {
@@ -173,6 +190,9 @@ print_statement(struct printing *g, st_id i)
 		print_call(g, s);
 		return;
 	case ST_index:
+		g->axis[s->axis] = arena_printf(g->a, "i%u", s->axis);
+		line(g, "const k_i64 %s = %s;", g->axis[s->axis], print_ix(g, s->from));
+		return;
 	case ST_sync:
 	case ST_block:
 	case ST_COUNT:
@@ -255,6 +275,9 @@ uses(struct program *q, st_id first, st_id end)
 		tir_each(p, &p->st[i], use_ix, use_ex, &u);
 		if (p->st[i].op == ST_store)
 			u.written[p->st[i].ref] = true;
+		for (uint32_t k = 0; k < p->st[i].n_arg; k++)
+			if (tir_arg_is(&p->st[i], k, "wu"))
+				u.written[ex_get(p->tx, p->arg[p->st[i].arg0 + k])->tensor] = true;
 	}
 	return u;
 }

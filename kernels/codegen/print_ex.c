@@ -159,47 +159,48 @@ filled(struct printing *g, const struct ex *n, const char *const *arg)
 	return sb_str(&sb).p;
 }
 
-const char *
-print_fold(struct printing *g, enum prim join, const ex_id *arg)
-{
-	const struct ex lane = *ex_get(g->p->tx, arg[1]);
-	const struct ex n = {
-	    .kind = EX_MAP, .prim = join, .type = lane.type, .n_arg = 2, .arg = {arg[0], arg[1]}};
-	const char *text[2] = {print_ex(g, arg[0]),
-	    arena_printf(g->a, "k_fold_%s_f32(%s, %lld)", prim_info[join].name, print_buf(g, lane.tensor),
-		(long long)g->p->buf[lane.tensor].dim[0])};
-
-	return filled(g, &n, text);
-}
-
-/* min and max with a constant need not ask whether that is a number; NULL: it is neither. */
+/* min and max with a constant need not ask whether that is a number. */
 static const char *
-bound_text(struct printing *g, const struct ex *n, const char *const *arg)
+bound_text(struct printing *g, const struct ex *n)
 {
-	if ((n->prim != PRIM_min && n->prim != PRIM_max) || n->type != DT_f32 || tx_is_strict(g->p->tx))
-		return NULL;
 	for (uint32_t k = 0; k < 2; k++) {
 		const struct ex *c = ex_get(g->p->tx, n->arg[k]);
 
 		if (c->kind == EX_CONST && c->real == c->real)
-			return arena_printf(
-			    g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name, arg[1 - k], arg[k]);
+			return arena_printf(g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name,
+			    print_ex(g, n->arg[1 - k]), print_ex(g, n->arg[k]));
 	}
+	return NULL;
+}
+
+/* Forms that a last bit may differ in. */
+static const char *
+fast_text(struct printing *g, const struct ex *n)
+{
+	if (n->type != DT_f32 || tx_is_strict(g->p->tx))
+		return NULL;
+	if (n->prim == PRIM_min || n->prim == PRIM_max)
+		return bound_text(g, n);
+	const struct ex *inner = n->prim == PRIM_tanh ? ex_get(g->p->tx, n->arg[0]) : NULL;
+
+	if (inner && inner->kind == EX_MAP && inner->prim == PRIM_softplus) /* one e^x does for both */
+		return arena_printf(g->a, "k_tanh_softplus_f32(%s)", print_ex(g, inner->arg[0]));
 	return NULL;
 }
 
 static const char *
 map_text(struct printing *g, const struct ex *n)
 {
-	const char *arg[3], *bound;
+	const char *arg[3], *fast = fast_text(g, n);
 
+	if (fast)
+		return fast;
 	for (uint32_t k = 0; k < n->n_arg; k++)
 		arg[k] = print_ex(g, n->arg[k]);
 	if (n->prim == PRIM_cast)
 		return arena_printf(g->a, "k_cast_%s_%s(%s)", suffix(ex_get(g->p->tx, n->arg[0])->type),
 		    dtype_name(n->type), arg[0]);
-	bound = bound_text(g, n, arg);
-	const char *v = bound ? bound : filled(g, n, arg);
+	const char *v = filled(g, n, arg);
 
 	if (is_half(n->type))
 		return n->prim == PRIM_select ? v
@@ -209,23 +210,28 @@ map_text(struct printing *g, const struct ex *n)
 	return v;
 }
 
+const char *
+print_element(struct printing *g, buf_id b, ixv_id at)
+{
+	const char *array = print_buf(g, b);
+
+	if (g->p->buf[b].scope == SCOPE_reg && !is_array(&g->p->buf[b]))
+		return array;
+	return arena_printf(g->a, "%s[%s]", array, print_ix(g, ixv_get(g->p->tx, at).i[0]));
+}
+
 static const char *
 read_text(struct printing *g, const struct ex *n)
 {
-	const struct tir_buf *b = &g->p->buf[n->tensor];
-	const char *array = print_buf(g, n->tensor);
+	const char *element = print_element(g, n->tensor, n->at);
 
-	if (b->scope == SCOPE_reg && !is_array(b))
-		return array;
-	const char *at = print_ix(g, ixv_get(g->p->tx, n->at).i[0]);
-
-	if (b->scope == SCOPE_reg)
-		return arena_printf(g->a, "%s[%s]", array, at);
+	if (g->p->buf[n->tensor].scope == SCOPE_reg)
+		return element;
 	if (is_half(n->type))
-		return arena_printf(g->a, "k_load_%s(%s[%s])", dtype_name(n->type), array, at);
+		return arena_printf(g->a, "k_load_%s(%s)", dtype_name(n->type), element);
 	if (n->type == DT_bool)
-		return arena_printf(g->a, "(%s[%s] != 0)", array, at);
-	return arena_printf(g->a, "%s[%s]", array, at);
+		return arena_printf(g->a, "(%s != 0)", element);
+	return element;
 }
 
 const char *

@@ -70,8 +70,9 @@ may_stay(const struct tir *p, const struct reuse *q, st_id first)
 			for (uint32_t k = 0; k < l.n; k++) {
 				if (l.at[k].buf == q->reg && l.at[k].stores)
 					return false;
-				if (l.at[k].buf == q->r.buf && !row_is_apart(p, &q->r, l.at[k].place) &&
-				    (l.at[k].stores || !row_has(p, &q->r, s, i, l.at[k].place)))
+				if (!row_leaves(p, &q->r, &l.at[k]) &&
+				    (l.at[k].stores || l.at[k].goes_on ||
+					!row_has(p, &q->r, s, i, l.at[k].place)))
 					return false;
 			}
 		}

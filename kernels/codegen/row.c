@@ -61,6 +61,12 @@ row_is_apart(const struct tir *p, const struct row *r, ixv_id place)
 	return false;
 }
 
+bool
+row_leaves(const struct tir *p, const struct row *r, const struct access *a)
+{
+	return a->buf != r->buf || (!a->goes_on && row_is_apart(p, r, a->place));
+}
+
 /* The dimension that counts the row's elements one by one. */
 bool
 row_find_dim(const struct tir *p, struct row *r)

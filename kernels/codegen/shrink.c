@@ -1,4 +1,4 @@
-/* kernels/codegen/shrink.c: a buffer that is allocated in a loop has the extents that one iteration touches;
+/* kernels/codegen/shrink.c: a buffer that is allocated in a loop keeps the part that one iteration touches;
  * one of few elements is a variable, or an array that the compiler keeps in registers:
  *
  *   buf %1 f32[64,1] local                       buf %1 f32[1,1] reg
@@ -6,9 +6,13 @@
  *     alloc %1                             ->      alloc %1
  *     store %1[i, 0] = ..                          store %1[0, 0] = ..
  *
- * An index is taken from the least that is touched, where that is plain to see.  A small buffer of all passes
- * that one pass alone touches is likewise in registers. */
+ * (A schedule moves a block's nest into a loop and leaves its buffer the logical extents.)  An index is taken
+ * from the least that is touched: a min or max of several where the outermost hangs on the loops around, as
+ * long as that is proved.  A small buffer of all passes that one pass alone touches is likewise in registers.
+ */
 #include "codegen_int.h"
+
+#include <string.h>
 
 enum { MOST_IN_REGISTERS = 64 };
 
@@ -20,21 +24,9 @@ struct shrinking {
 	const struct tir *p;
 	struct extent (*r)[MAX_RANK]; /* of each buffer; known: dimension d shrinks to lo .. hi */
 	int64_t (*dim)[MAX_RANK];
+	bool plain; /* only where the least is a sum of axes */
 	struct tx_subst sub;
 };
-
-/* Of two bounds the one that is never inside of the other; IX_NONE: that is not known. */
-static ix_id
-outer(struct tx *x, ix_id a, ix_id b, bool largest)
-{
-	const struct ix *d = ix_get(x, ix_add(x, a, ix_mulc(x, b, -1)));
-
-	if (d->lo >= 0)
-		return largest ? a : b;
-	if (d->hi <= 0)
-		return largest ? b : a;
-	return IX_NONE;
-}
 
 static void
 widen(struct tx *x, struct extent *r, ix_id lo, ix_id hi, bool is_first)
@@ -43,11 +35,8 @@ widen(struct tx *x, struct extent *r, ix_id lo, ix_id hi, bool is_first)
 		*r = (struct extent){lo, hi, true};
 		return;
 	}
-	if (!r->known)
-		return;
-	r->lo = outer(x, r->lo, lo, false);
-	r->hi = outer(x, r->hi, hi, true);
-	r->known = r->lo != IX_NONE && r->hi != IX_NONE;
+	r->lo = ix_outer(x, r->lo, lo, false);
+	r->hi = ix_outer(x, r->hi, hi, true);
 }
 
 /* Where the buffer can be touched: behind its alloc, in the same body. */
@@ -60,7 +49,8 @@ end_of_scope(const struct tir *p, st_id alloc)
 	return n ? p->st[path[n - 1]].end : p->n_st;
 }
 
-static void
+/* false: an instruction touches more of it than a place. */
+static bool
 gather(struct shrinking *q, st_id alloc)
 {
 	const struct tir *p = q->p;
@@ -75,6 +65,8 @@ gather(struct shrinking *q, st_id alloc)
 
 			if (l.at[k].buf != buf)
 				continue;
+			if (l.at[k].goes_on)
+				return false;
 			for (uint32_t d = 0; d < at.n; d++) {
 				ix_id lo, hi;
 				bool exact;
@@ -85,6 +77,7 @@ gather(struct shrinking *q, st_id alloc)
 			is_first = false;
 		}
 	}
+	return true;
 }
 
 static bool
@@ -112,7 +105,7 @@ decide(struct shrinking *q, buf_id b)
 			continue;
 		int64_t n = ix_get(x, ix_add(x, r->hi, ix_mulc(x, r->lo, -1)))->hi + 1;
 
-		r->known = n < q->dim[b][d] && is_plain(x, r->lo);
+		r->known = n < q->dim[b][d] && (!q->plain || is_plain(x, r->lo));
 		if (r->known)
 			q->dim[b][d] = n;
 	}
@@ -190,42 +183,29 @@ local_from(const struct tir *p, buf_id b)
 	return s.first;
 }
 
+/* Few elements are in registers, where the compiler can tell which is meant. */
 static void
 shrink_buf(const struct shrinking *q, struct tir_buf *f, buf_id b)
 {
 	int64_t n = 1;
+	bool tells = true;
 
 	for (int d = 0; d < f->rank; d++) {
 		f->dim[d] = q->dim[b][d];
 		n *= f->dim[d];
+		tells &= !q->r[b][d].known || is_plain(q->p->tx, q->r[b][d].lo);
 	}
-	if (n <= MOST_IN_REGISTERS)
+	if (n <= MOST_IN_REGISTERS && tells)
 		f->scope = SCOPE_reg;
 }
 
-void
-codegen_shrink(const struct tir *p, struct tir *out)
+/* The program over smaller buffers, each allocated where it was, or where one pass begins. */
+static void
+rebuild(struct shrinking *q, struct tir *out)
 {
-	struct shrinking q = {.p = p};
-	struct err unproved = {0};
-	bool any = false;
+	const struct tir *p = q->p;
 	st_id *from = NEW_ARRAY(p->arena, st_id, p->n_buf + 1);
 
-	q.r = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.r));
-	q.dim = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.dim));
-	q.sub = (struct tx_subst){.load = load_moved, .self = &q};
-	for (buf_id b = 0; b < p->n_buf; b++)
-		for (int d = 0; d < MAX_RANK; d++)
-			q.r[b][d].known = false;
-	tir_like(out, p);
-	for (st_id i = 0; i < p->n_st; i++) {
-		if (!is_candidate(p, i))
-			continue;
-		gather(&q, i);
-		decide(&q, p->st[i].ref);
-		shrink_buf(&q, &out->buf[p->st[i].ref], p->st[i].ref);
-		any = true;
-	}
 	for (buf_id b = 0; b < p->n_buf; b++) {
 		from[b] = local_from(p, b);
 		if (from[b] != ST_NONE)
@@ -235,11 +215,41 @@ codegen_shrink(const struct tir *p, struct tir *out)
 		for (buf_id b = 0; b < p->n_buf; b++)
 			if (from[b] == i)
 				tir_add(out, (struct st){.op = ST_alloc, .ref = b});
-		tir_copy(out, p, i, any ? &q.sub : NULL);
+		tir_copy(out, p, i, &q->sub);
 	}
 	for (st_id i = 0; i < out->n_st; i++)
 		if (out->st[i].op == ST_store)
-			out->st[i].at = moved(&q, out->st[i].ref, out->st[i].at);
-	if (!tir_proved(out, &unproved))
+			out->st[i].at = moved(q, out->st[i].ref, out->st[i].at);
+}
+
+/* false: it is not proved any more. */
+static bool
+shrink(const struct tir *p, struct tir *out, bool plain)
+{
+	struct shrinking q = {.p = p, .plain = plain};
+	struct err unproved = {0};
+
+	q.r = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.r));
+	q.dim = arena_alloc(p->arena, (p->n_buf + 1) * sizeof(*q.dim));
+	q.sub = (struct tx_subst){.load = load_moved, .self = &q};
+	tir_like(out, p);
+	for (st_id i = 0; i < p->n_st; i++) {
+		if (!is_candidate(p, i))
+			continue;
+		if (!gather(&q, i)) {
+			memset(q.r[p->st[i].ref], 0, sizeof(q.r[0]));
+			continue;
+		}
+		decide(&q, p->st[i].ref);
+		shrink_buf(&q, &out->buf[p->st[i].ref], p->st[i].ref);
+	}
+	rebuild(&q, out);
+	return tir_proved(out, &unproved);
+}
+
+void
+codegen_shrink(const struct tir *p, struct tir *out)
+{
+	if (!shrink(p, out, false) && !shrink(p, out, true))
 		*out = *p;
 }

@@ -94,9 +94,8 @@ run_leaf(struct run_state *r, struct thread *t, const struct st *s)
 	case ST_alloc:
 		t->mem[s->ref] = memory_new(r, &r->p->buf[s->ref], NULL);
 		return;
-	case ST_call: /* a prefetch is nothing that a program can see */
-		if (intrin_info[s->ref].comb != COMB_NONE)
-			fold_lanes(r, t, s);
+	case ST_call:
+		run_call(r, t, s);
 		return;
 	case ST_sync:
 	case ST_for:

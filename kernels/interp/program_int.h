@@ -62,7 +62,13 @@ int64_t eval_ix(struct run_state *r, struct thread *t, ix_id i);
 bool eval_guards(struct run_state *r, struct thread *t, const struct st *s);
 union val load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at);
 void store_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at, union val v);
-void fold_lanes(struct run_state *r, struct thread *t, const struct st *call);
+/* The number of the element in its buffer, row-major; -1: outside, said. */
+int64_t place_of(struct run_state *r, struct thread *t, buf_id b, ixv_id at);
+union val load_element(struct run_state *r, struct thread *t, buf_id b, int64_t i);
+void store_element(struct run_state *r, struct thread *t, buf_id b, int64_t i, union val v);
+union val val_rounded(enum dtype t, union val v); /* as a buffer of the type would keep it */
+/* program_call.c: what an instruction of intrin.def does. */
+void run_call(struct run_state *r, struct thread *t, const struct st *s);
 /* program_race.c */
 uint32_t who_new(struct run_state *r, uint32_t up, uint32_t loop, uint32_t iteration, bool is_thread);
 void check_read(struct run_state *r, const struct thread *t, struct memory *m, buf_id b, int64_t at);

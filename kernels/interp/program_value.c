@@ -63,8 +63,7 @@ eval_guards(struct run_state *r, struct thread *t, const struct st *s)
 	return true;
 }
 
-/* Where the element lies; -1: outside, said. */
-static int64_t
+int64_t
 place_of(struct run_state *r, struct thread *t, buf_id buf, ixv_id at)
 {
 	const struct tir_buf *b = &r->p->buf[buf];
@@ -87,15 +86,23 @@ place_of(struct run_state *r, struct thread *t, buf_id buf, ixv_id at)
 	return flat;
 }
 
+/* Element i of what the thread has under the buffer's name; false: said. */
+static bool
+is_there(struct run_state *r, struct thread *t, buf_id b, int64_t i, const char *what)
+{
+	if (!t->mem[b])
+		run_fail(r, "undefined", "%%%s is not allocated", r->p->buf[b].name);
+	else if (i >= count_of(&r->p->buf[b]))
+		run_fail(r, "bounds", "%s of element %lld of %%%s", what, (long long)i, r->p->buf[b].name);
+	return t->mem[b] && i >= 0 && !r->failed;
+}
+
 union val
-load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at)
+load_element(struct run_state *r, struct thread *t, buf_id b, int64_t i)
 {
 	struct memory *m = t->mem[b];
-	int64_t i = m ? place_of(r, t, b, at) : -1;
 
-	if (!m)
-		run_fail(r, "undefined", "%%%s is not allocated", r->p->buf[b].name);
-	if (i < 0)
+	if (!is_there(r, t, b, i, "a read"))
 		return (union val){0};
 	if (!m->is_const && !m->defined[i])
 		run_fail(r, "undefined", "%%%s[%lld] is read before it is stored", r->p->buf[b].name,
@@ -106,47 +113,40 @@ load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at)
 }
 
 void
-store_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at, union val v)
+store_element(struct run_state *r, struct thread *t, buf_id b, int64_t i, union val v)
 {
 	struct memory *m = t->mem[b];
-	int64_t i = m ? place_of(r, t, b, at) : -1;
 
-	if (!m || m->is_const)
-		run_fail(r, "undefined", "%%%s cannot be stored into", r->p->buf[b].name);
-	if (i < 0 || r->failed)
+	if (!is_there(r, t, b, i, "a store"))
 		return;
+	if (m->is_const) {
+		run_fail(r, "undefined", "%%%s cannot be stored into", r->p->buf[b].name);
+		return;
+	}
 	check_write(r, t, m, b, i);
 	m->defined[i] = 1;
 	val_store(r->p->buf[b].type, m->data, i, v);
 }
 
-/* As a buffer of the type would keep it. */
-static union val
-rounded(enum dtype t, union val v)
+union val
+load_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at)
+{
+	return load_element(r, t, b, t->mem[b] ? place_of(r, t, b, at) : 0);
+}
+
+void
+store_at(struct run_state *r, struct thread *t, buf_id b, ixv_id at, union val v)
+{
+	store_element(r, t, b, t->mem[b] ? place_of(r, t, b, at) : 0, v);
+}
+
+union val
+val_rounded(enum dtype t, union val v)
 {
 	uint64_t room = 0;
 
 	val_store(t, &room, 0, v);
 	return val_load(t, &room, 0);
-}
-
-/* In the order of the lanes. */
-void
-fold_lanes(struct run_state *r, struct thread *t, const struct st *call)
-{
-	const struct ex held = *ex_get(r->p->tx, r->p->arg[call->arg0]),
-			lane = *ex_get(r->p->tx, r->p->arg[call->arg0 + 1]);
-	const enum dtype types[2] = {held.type, lane.type};
-	const enum prim join = comb_prim(intrin_info[call->ref].comb);
-	union val x[3] = {load_at(r, t, held.tensor, held.at)};
-
-	for (int64_t k = 0; k < r->p->buf[lane.tensor].dim[0] && !r->failed; k++) {
-		const ix_id i = ix_const(r->p->tx, k);
-
-		x[1] = load_at(r, t, lane.tensor, ixv_make(r->p->tx, 1, &i));
-		x[0] = rounded(held.type, map_scalar(join, types, held.type, x));
-	}
-	store_at(r, t, held.tensor, held.at, x[0]);
 }
 
 static union val
@@ -159,7 +159,7 @@ eval_map(struct run_state *r, struct thread *t, const struct ex *n)
 		x[k] = eval_ex(r, t, n->arg[k]);
 		types[k] = ex_get(r->p->tx, n->arg[k])->type;
 	}
-	return rounded(n->type, map_scalar(n->prim, types, n->type, x));
+	return val_rounded(n->type, map_scalar(n->prim, types, n->type, x));
 }
 
 union val
@@ -173,7 +173,7 @@ eval_ex(struct run_state *r, struct thread *t, ex_id e)
 	switch (n.kind) {
 	case EX_CONST:
 		return dtype_is_float(n.type) ? (union val){.f = n.real}
-					      : rounded(n.type, (union val){.i = n.whole});
+					      : val_rounded(n.type, (union val){.i = n.whole});
 	case EX_READ:
 		return load_at(r, t, n.tensor, n.at);
 	case EX_VAR:

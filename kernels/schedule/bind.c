@@ -40,7 +40,8 @@ rises(const struct bind *t, st_id instance, ix_id i)
 	return ix_get(x, ix_add(x, next, ix_mulc(x, hi, -1)))->lo > 0;
 }
 
-/* Each point of the result by one iteration: one of its indices, or all as digits of one, only rises. */
+/* Each point of the result by one iteration: one of its indices, or some in a row as digits of one, only
+ * rise. */
 static bool
 is_disjoint(const struct bind *t, st_id instance)
 {
@@ -48,18 +49,21 @@ is_disjoint(const struct bind *t, st_id instance)
 	const struct tir_block *b = &t->p->blk[s->ref];
 	struct ixv at = ixv_get(t->p->tx, s->at);
 	struct tx *x = t->p->tx;
-	ix_id flat = ix_const(x, 0);
 
-	for (uint32_t k = 0; k < b->n_iter; k++) {
-		const struct tir_iter *it = &t->p->iter[b->iter0 + k];
+	for (uint32_t first = 0; first < b->n_iter; first++) {
+		ix_id flat = ix_const(x, 0);
 
-		if (it->kind != ITER_SPACE)
-			continue;
-		flat = ix_add(x, ix_mulc(x, flat, tx_axis_get(x, it->id)->hi + 1), at.i[k]);
-		if (rises(t, instance, at.i[k]))
-			return true;
+		for (uint32_t k = first; k < b->n_iter; k++) {
+			const struct tir_iter *it = &t->p->iter[b->iter0 + k];
+
+			if (it->kind != ITER_SPACE)
+				continue;
+			flat = ix_add(x, ix_mulc(x, flat, tx_axis_get(x, it->id)->hi + 1), at.i[k]);
+			if (rises(t, instance, flat))
+				return true;
+		}
 	}
-	return rises(t, instance, flat);
+	return false;
 }
 
 /* Different points of the block are different places: each iterator over points is an index by itself. */

@@ -22,18 +22,6 @@ struct moving {
 };
 
 /* ---- the region ------------------------------------------------------------------------------------ */
-static ix_id
-smaller(struct tx *x, ix_id a, ix_id b, bool largest)
-{
-	const struct ix *d = ix_get(x, ix_add(x, a, ix_mulc(x, b, -1)));
-
-	if (d->lo >= 0)
-		return largest ? a : b;
-	if (d->hi <= 0)
-		return largest ? b : a;
-	return largest ? ix_max(x, a, b) : ix_min(x, a, b);
-}
-
 static void
 gather(struct moving *t, st_id reader, ixv_id where)
 {
@@ -43,8 +31,8 @@ gather(struct moving *t, st_id reader, ixv_id where)
 		ix_id lo, hi;
 
 		instance_region(t->p, t->loop, reader, at.i[d], &lo, &hi);
-		t->r.lo[d] = t->r.known ? smaller(t->p->tx, t->r.lo[d], lo, false) : lo;
-		t->r.hi[d] = t->r.known ? smaller(t->p->tx, t->r.hi[d], hi, true) : hi;
+		t->r.lo[d] = t->r.known ? ix_outer(t->p->tx, t->r.lo[d], lo, false) : lo;
+		t->r.hi[d] = t->r.known ? ix_outer(t->p->tx, t->r.hi[d], hi, true) : hi;
 	}
 	t->r.known = true;
 }

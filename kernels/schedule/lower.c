@@ -59,6 +59,8 @@ finish(struct making *m)
 	struct tir *p = m->l->p;
 	ix_id at[IXV_MAX];
 
+	for (uint32_t k = 0; k < m->b.n_out; k++)
+		m->b.value[k] = guarded_value(p, &m->b, m->b.value[k]);
 	for (uint32_t k = 0; k < m->b.n_iter; k++) {
 		const struct tir_iter *it = &p->iter[m->b.iter0 + k];
 		int64_t n = tx_axis_get(p->tx, it->id)->hi + 1;

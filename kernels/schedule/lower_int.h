@@ -29,5 +29,7 @@ ex_id term_value(
 /* Steps of the reduction along each of its indices; returns how many indices. */
 int red_extents(const struct lowering *l, const struct node *n, int64_t *out);
 enum comb comb_of(const struct node *n);
+/* lower_guard.c: the block's value, its indices as they are where the guards around them hold. */
+ex_id guarded_value(const struct tir *p, const struct tir_block *b, ex_id e);
 
 #endif

@@ -52,6 +52,67 @@ schedule_propose(
 }
 
 /* ---- what rules ask --------------------------------------------------------------------------------- */
+st_id
+only_instance(const struct tir *p, blk_id b)
+{
+	st_id at = ST_NONE;
+
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_block && p->st[i].ref == b) {
+			if (at != ST_NONE)
+				return ST_NONE;
+			at = i;
+		}
+	return at;
+}
+
+/* The iterator that the instance binds to the axis, and nothing else. */
+static axis_id
+iterator_of(const struct tir *p, const struct st *instance, axis_id a)
+{
+	const struct tir_block *b = &p->blk[instance->ref];
+	struct ixv at = ixv_get(p->tx, instance->at);
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if (at.i[k] == ix_axis(p->tx, a))
+			return p->iter[b->iter0 + k].id;
+	return AXIS_NONE;
+}
+
+bool
+find_nest_of(const struct tir *p, blk_id b, struct nest *out)
+{
+	st_id path[TIR_DEPTH], at = only_instance(p, b);
+	uint32_t n = at == ST_NONE ? 0 : tir_path(p, at, path), first = n;
+
+	out->n = 0;
+	out->is_whole = false;
+	if (n == 0 || p->st[at].n_guard)
+		return false;
+	while (first > 0 && p->st[path[first - 1]].op == ST_for &&
+	    p->st[path[first - 1]].bind == BIND_serial && p->st[path[first - 1]].end == at + 1 &&
+	    path[first - 1] + (n - first) + 1 == at &&
+	    iterator_of(p, &p->st[at], p->st[path[first - 1]].axis) != AXIS_NONE)
+		first--;
+	for (uint32_t k = first; k < n; k++) {
+		out->loop[out->n] = p->st[path[k]];
+		out->iter[out->n++] = iterator_of(p, &p->st[at], p->st[path[k]].axis);
+	}
+	out->is_whole = first == 0;
+	return out->n > 0;
+}
+
+ix_id
+flat_place(const struct tir *p, buf_id b, ixv_id at)
+{
+	struct ixv v = ixv_get(p->tx, at);
+	ix_id i = ix_const(p->tx, 0);
+
+	for (uint32_t d = 0; d < v.n; d++)
+		i = ix_add(p->tx, ix_mulc(p->tx, i, p->buf[b].dim[d]), v.i[d]);
+	return i;
+}
+
 int64_t
 loop_trips(const struct tir *p, st_id loop)
 {

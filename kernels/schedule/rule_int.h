@@ -19,10 +19,25 @@ bool propose(struct proposing *q, const char *fmt, ...) __attribute__((format(pr
 /* As it was before some steps: the program, and the trace's length. */
 void take_back(struct proposing *q, const struct tir *p, size_t n_trace);
 
+/* The one instance of the block; ST_NONE: none, or several. */
+st_id only_instance(const struct tir *p, blk_id b);
+/* The loops of a block alone, serial, each bound to one iterator as it is. */
+struct nest {
+	struct st loop[TIR_DEPTH]; /* outermost first */
+	axis_id iter[TIR_DEPTH];
+	uint32_t n;
+	bool is_whole; /* there are no other loops around it */
+};
+bool find_nest_of(const struct tir *p, blk_id b, struct nest *out);
+/* The number of a buffer's element. */
+ix_id flat_place(const struct tir *p, buf_id b, ixv_id at);
 /* Iterations of a loop; INT64_MAX where its bounds hang on others. */
 int64_t loop_trips(const struct tir *p, st_id loop);
 /* Do all instances below count over the loop in places of their results only? */
 bool loop_counts_places(const struct tir *p, st_id loop);
+/* Elements that the loops around an instance join for one point; MOST_WINDOW + 1: more than become text. */
+enum { MOST_WINDOW = 16 };
+int64_t window_size(const struct tir *p, st_id instance);
 /* Is there an instance of the block?  One that was inlined has none. */
 bool blk_stands(const struct tir *p, blk_id b);
 /* Its first one; ST_NONE. */
@@ -31,7 +46,7 @@ st_id blk_instance(const struct tir *p, blk_id b);
 bool blk_reduces(const struct tir *p, blk_id b);
 /* Does it, each element of what it reads once?  A product of matrices, or windows that overlap, do not. */
 bool blk_joins_rows(const struct tir *p, blk_id b);
-/* Are there reductions, and all such? */
+/* Are there reductions, and all such?  Then the rules for rows have the program to themselves. */
 bool joins_rows_only(const struct tir *p);
 /* Are there lanes inside of the loop, or does it join what lanes hold (rfactor)?  rule_lanes.c */
 bool loop_is_of_lanes(const struct tir *p, st_id loop);

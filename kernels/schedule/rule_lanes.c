@@ -8,16 +8,16 @@
 enum { LEAST_LANES = 8, MOST_LANES = 32, MOST_NEIGHBOURS = 64, IN_CACHE = 128 << 10, LONG_ROW = 1024 };
 
 /* A reduction's nest: its instance, and the loops around it. */
-struct nest {
+struct reduction {
 	const struct tir *p;
 	st_id at, path[TIR_DEPTH];
 	uint32_t n_path;
 };
 
-static struct nest
-nest_of(const struct tir *p, blk_id b)
+static struct reduction
+reduction_of(const struct tir *p, blk_id b)
 {
-	struct nest n = {.p = p, .at = blk_instance(p, b)};
+	struct reduction n = {.p = p, .at = blk_instance(p, b)};
 
 	n.n_path = tir_path(p, n.at, n.path);
 	return n;
@@ -26,7 +26,7 @@ nest_of(const struct tir *p, blk_id b)
 /* Elements of memory between two iterations of the loop, at a place of a buffer; -1: that is not one number.
  */
 static int64_t
-stride(const struct nest *n, st_id loop, buf_id buf, ixv_id place)
+stride(const struct reduction *n, st_id loop, buf_id buf, ixv_id place)
 {
 	struct tx *x = n->p->tx;
 	struct ixv at = ixv_get(x, place);
@@ -41,7 +41,7 @@ stride(const struct nest *n, st_id loop, buf_id buf, ixv_id place)
 
 /* Elements that an access touches in the whole nest, where the loop goes through them one by one; else 0. */
 static double
-touched(const struct nest *n, st_id loop, buf_id buf, ixv_id place)
+touched(const struct reduction *n, st_id loop, buf_id buf, ixv_id place)
 {
 	double all = 1;
 
@@ -55,7 +55,7 @@ touched(const struct nest *n, st_id loop, buf_id buf, ixv_id place)
 
 /* What reads and the store touch along the loop: a large array counts more than a column of results. */
 static double
-votes(const struct nest *n, st_id loop)
+votes(const struct reduction *n, st_id loop)
 {
 	const struct tir_block *b = &n->p->blk[n->p->st[n->at].ref];
 	double all = touched(n, loop, b->out[0], b->at[0]);
@@ -72,7 +72,7 @@ votes(const struct nest *n, st_id loop)
 
 /* Do both loops go through every place as one would? */
 static bool
-go_as_one(const struct nest *n, st_id outer, st_id inner)
+go_as_one(const struct reduction *n, st_id outer, st_id inner)
 {
 	const struct tir_block *b = &n->p->blk[n->p->st[n->at].ref];
 	int64_t trips = loop_trips(n->p, inner);
@@ -92,14 +92,14 @@ go_as_one(const struct nest *n, st_id outer, st_id inner)
 }
 
 static bool
-counts_elements(const struct nest *n, st_id loop)
+counts_elements(const struct reduction *n, st_id loop)
 {
 	return binds_kind(n->p, &n->p->st[n->at], n->p->st[loop].axis, ITER_REDUCE);
 }
 
 /* The loop along memory; ST_NONE: none. */
 static st_id
-vector_loop(const struct nest *n)
+vector_loop(const struct reduction *n)
 {
 	st_id best = ST_NONE;
 	double most = 0;
@@ -120,7 +120,7 @@ static void
 fuse_elements(struct proposing *q, blk_id b)
 {
 	for (;;) {
-		struct nest n = nest_of(&q->p, b);
+		struct reduction n = reduction_of(&q->p, b);
 		st_id v = vector_loop(&n), u = v - 1;
 
 		if (v == ST_NONE || v == 0 || v != n.path[n.n_path - 1] || q->p.st[u].op != ST_for ||
@@ -191,7 +191,7 @@ join_along(struct proposing *q, blk_id b, st_id v)
 static void
 put_last(struct proposing *q, blk_id b, const char *suffix, const char *loop)
 {
-	const struct nest n = nest_of(&q->p, b);
+	const struct reduction n = reduction_of(&q->p, b);
 	struct strbuf sb;
 
 	sb_init(&sb, q->p.arena);
@@ -233,13 +233,13 @@ rule_lanes(struct proposing *q)
 	const uint32_t n_blk = joins_rows_only(&q->p) ? q->p.n_blk : 0;
 
 	for (blk_id b = 0; b < n_blk; b++) {
-		struct nest n;
+		struct reduction n;
 		st_id v;
 
 		if (!blk_joins_rows(&q->p, b))
 			continue;
 		fuse_elements(q, b);
-		n = nest_of(&q->p, b);
+		n = reduction_of(&q->p, b);
 		v = vector_loop(&n);
 		if (v != ST_NONE && counts_elements(&n, v))
 			join_along(q, b, v);

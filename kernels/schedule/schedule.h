@@ -32,12 +32,16 @@ enum step_tail {
 #undef X
 	    TAIL_COUNT
 };
-enum { STEP_NAMES = 8 };
+enum { STEP_NAMES = IXV_MAX + 2 }; /* all loops of a nest, two of them in tiles */
 struct step {
 	enum step_op op;
-	struct str name[STEP_NAMES]; /* loops and blocks, as operands have them */
+	struct str name[STEP_NAMES]; /* loops, blocks and buffers, as operands have them */
 	uint32_t n_name;
 	int64_t number;
+	struct step_run {
+		int first, last;
+	} run[MAX_RANK]; /* dimensions of a buffer that become one of its copy, in the copy's order */
+	uint32_t n_run;
 	enum step_tail tail;
 	enum tir_bind bind;
 };

@@ -37,6 +37,32 @@ word_of(struct str w, const char *const *words, int n)
 	return -1;
 }
 
+/* "3,1~2" */
+static bool
+read_runs(struct str w, struct step *s)
+{
+	while (w.n) {
+		struct str one = str_cut(&w, ','), first = str_cut(&one, '~'), last = one.n ? one : first;
+		int64_t a, b;
+
+		if (s->n_run == MAX_RANK || !str_to_i64(first, &a) || !str_to_i64(last, &b) || a < 0 ||
+		    b < a || b >= MAX_RANK)
+			return false;
+		s->run[s->n_run++] = (struct step_run){(int)a, (int)b};
+	}
+	return true;
+}
+
+static void
+print_runs(struct strbuf *sb, const struct step *s)
+{
+	for (uint32_t k = 0; k < s->n_run; k++) {
+		sb_addf(sb, "%c%d", k ? ',' : ' ', s->run[k].first);
+		if (s->run[k].last > s->run[k].first)
+			sb_addf(sb, "~%d", s->run[k].last);
+	}
+}
+
 static bool
 read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 {
@@ -46,6 +72,7 @@ read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 	switch (kind) {
 	case 'L':
 	case 'B':
+	case 'R':
 	case 'M':
 		do {
 			if (w.n == 0 || s->n_name == STEP_NAMES)
@@ -58,6 +85,9 @@ read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 	case 'N':
 		return str_to_i64(w, &s->number) ||
 		    err_set(e, ERR_FORMAT, "%s: a number is missing", steps[s->op].name);
+	case 'V':
+		return read_runs(w, s) ||
+		    err_set(e, ERR_FORMAT, "%s: no dimensions '%.*s'", steps[s->op].name, STR_ARG(w));
 	case 'T':
 		k = w.n ? word_of(w, tails, TAIL_COUNT) : TAIL_guard;
 		s->tail = (enum step_tail)MAX_OF(k, 0);
@@ -95,7 +125,7 @@ step_print(struct strbuf *sb, const struct step *s)
 
 	sb_addz(sb, steps[s->op].name);
 	for (const char *k = steps[s->op].operands; *k; k++) {
-		uint32_t end = *k == 'M' ? s->n_name : n + (*k == 'L' || *k == 'B');
+		uint32_t end = *k == 'M' ? s->n_name : n + (*k == 'L' || *k == 'B' || *k == 'R');
 
 		for (; n < end; n++)
 			sb_addf(sb, " %.*s", STR_ARG(s->name[n]));
@@ -105,6 +135,8 @@ step_print(struct strbuf *sb, const struct step *s)
 			sb_addf(sb, " %s", tails[s->tail]);
 		if (*k == 'D')
 			sb_addf(sb, " %s", tir_bind_name[s->bind]);
+		if (*k == 'V')
+			print_runs(sb, s);
 	}
 }
 

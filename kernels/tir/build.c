@@ -65,6 +65,18 @@ tir_for(struct tir *p, const char *name, ix_id from, ix_id to, enum tir_bind bin
 }
 
 void
+tir_call(struct tir *p, enum intrin what, uint32_t n, const ex_id *arg)
+{
+	struct st s = {.op = ST_call, .ref = what, .arg0 = p->n_arg, .n_arg = n};
+
+	for (uint32_t k = 0; k < n; k++) {
+		GROW(p->arena, p->arg, p->n_arg, p->cap_arg);
+		p->arg[p->n_arg++] = arg[k];
+	}
+	tir_add(p, s);
+}
+
+void
 tir_guards(struct tir *p, struct st *s, uint32_t n, const struct tir_guard *g)
 {
 	s->guard0 = p->n_guard;

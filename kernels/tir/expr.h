@@ -105,6 +105,8 @@ ix_id ix_div(struct tx *x, ix_id a, int64_t c); /* floor, c > 0 */
 ix_id ix_mod(struct tx *x, ix_id a, int64_t c); /* 0 .. c-1 */
 ix_id ix_min(struct tx *x, ix_id a, ix_id b);
 ix_id ix_max(struct tx *x, ix_id a, ix_id b);
+/* The smaller, or the largest, where their difference has a sign; else both in a min or max; region.c. */
+ix_id ix_outer(struct tx *x, ix_id a, ix_id b, bool largest);
 ix_id ix_value(struct tx *x, ex_id e, int64_t lo, int64_t hi); /* the caller clamps by min and max */
 bool ix_is_const(const struct tx *x, ix_id i, int64_t *v);
 /* Its value where axis[a] is that of axis a; fn gives that of an index out of a value. */

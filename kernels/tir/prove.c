@@ -197,6 +197,25 @@ facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi)
 	*hi = s.hi;
 }
 
+/* lo <= i div c + d < hi is c*(lo - d) <= i < c*(hi - d). */
+struct tir_guard
+guard_undivided(const struct tx *x, struct tir_guard g)
+{
+	for (;;) {
+		const struct ix *n = ix_get(x, g.i);
+		const int64_t most = (int64_t)1 << 30;
+
+		if (n->kind == IX_LIN && n->n_terms == 1 && n->terms[0].coef == 1) {
+			g = (struct tir_guard){n->terms[0].atom, g.lo - n->c, g.hi - n->c};
+			continue;
+		}
+		if (n->kind != IX_DIV || n->c > most || g.lo < -most || g.lo > most || g.hi < -most ||
+		    g.hi > most)
+			return g;
+		g = (struct tir_guard){n->a, g.lo * n->c, g.hi * n->c};
+	}
+}
+
 void
 facts_add(struct tir_facts *f, struct tir_guard g, bool yes)
 {
@@ -204,6 +223,7 @@ facts_add(struct tir_facts *f, struct tir_guard g, bool yes)
 
 	if (f->n_guard == COUNT_OF(f->guard))
 		return;
+	g = guard_undivided(f->x, g);
 	facts_bound(f, g.i, &lo, &hi);
 	if (yes)
 		f->never |= lo >= g.hi || hi < g.lo;
@@ -227,6 +247,32 @@ range_add(struct tir_facts *f, struct tir_range r)
 	f->range[f->n_range++] = r;
 }
 
+/* Each side of a bound that is a min or max holds by itself: as a guard, which other guards go with. */
+static void
+add_sides(struct tir_facts *f, ix_id axis, ix_id bound, bool upper)
+{
+	const struct ix n = *ix_get(f->x, bound);
+	const ix_id d = ix_add(f->x, axis, ix_mulc(f->x, bound, -1));
+	const int64_t lo = ix_get(f->x, d)->lo, hi = ix_get(f->x, d)->hi;
+
+	if (n.kind == (upper ? IX_MIN : IX_MAX)) {
+		add_sides(f, axis, n.a, upper);
+		add_sides(f, axis, n.b, upper);
+	} else if (!ix_is_const(f->x, bound, NULL)) {
+		facts_add(f, (struct tir_guard){d, upper ? lo : 0, upper ? 0 : hi + 1}, true);
+	}
+}
+
+static void
+add_loop(struct tir_facts *f, const struct st *s)
+{
+	range_add(f, (struct tir_range){s->axis, s->from, s->to});
+	if (ix_get(f->x, s->from)->kind == IX_MAX)
+		add_sides(f, ix_axis(f->x, s->axis), s->from, false);
+	if (ix_get(f->x, s->to)->kind == IX_MIN)
+		add_sides(f, ix_axis(f->x, s->axis), s->to, true);
+}
+
 void
 tir_facts_at(const struct tir *p, st_id at, struct tir_facts *f)
 {
@@ -237,7 +283,7 @@ tir_facts_at(const struct tir *p, st_id at, struct tir_facts *f)
 		if (i < at && s->op == ST_index)
 			range_add(f, (struct tir_range){s->axis, s->from, ix_addc(p->tx, s->from, 1)});
 		if (i < at && s->op == ST_for && at < s->end)
-			range_add(f, (struct tir_range){s->axis, s->from, s->to});
+			add_loop(f, s);
 		if ((i < at && s->op == ST_if && at < s->end) || (i == at && s->op != ST_if))
 			for (uint32_t k = 0; k < s->n_guard; k++)
 				facts_add(f, p->guard[s->guard0 + k], true);

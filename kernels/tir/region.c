@@ -16,9 +16,8 @@ struct edge {
 
 static ix_id bound(struct edge *e, ix_id i, bool up);
 
-/* The smaller or larger of two, where their difference has a sign; else both in a min or max. */
-static ix_id
-choose(struct tx *x, ix_id a, ix_id b, bool largest)
+ix_id
+ix_outer(struct tx *x, ix_id a, ix_id b, bool largest)
 {
 	const struct ix *d = ix_get(x, ix_add(x, a, ix_mulc(x, b, -1)));
 
@@ -60,7 +59,7 @@ bound_apart(struct edge *e, ix_id i, const struct ix *n, bool up, ix_id *out)
 		ix_id b = bound(e, with_operand(e->x, i, t, atom.b), up);
 
 		e->exact &= is_min != up;
-		*out = choose(e->x, a, b, !is_min);
+		*out = ix_outer(e->x, a, b, !is_min);
 		return true;
 	}
 	return false;
@@ -134,7 +133,7 @@ bound(struct edge *e, ix_id i, bool up)
 		/* the largest of minima is below the minimum of the largest */
 		if (up == (n.kind == IX_MIN) && ix_has(e->x, n.a, e->axis) && ix_has(e->x, n.b, e->axis))
 			e->exact = false;
-		return choose(e->x, bound(e, n.a, up), bound(e, n.b, up), n.kind == IX_MAX);
+		return ix_outer(e->x, bound(e, n.a, up), bound(e, n.b, up), n.kind == IX_MAX);
 	case IX_VALUE:
 		e->exact = false;
 		return ix_const(e->x, up ? n.hi : n.lo);

@@ -57,7 +57,7 @@ enum comb {
 	COMB_NONE = COMB_COUNT /* a plain store */
 };
 enum intrin {
-#define INTRIN(N, ARGS, COMB, HELP) INTRIN_##N,
+#define INTRIN(N, ARGS, COMB, TEXT, HELP) INTRIN_##N,
 #include "intrin.def"
 #undef INTRIN
 	INTRIN_COUNT
@@ -165,6 +165,7 @@ st_id tir_add(struct tir *p, struct st s);
 void tir_close(struct tir *p);
 /* A loop over a fresh axis; its range follows from the bounds. */
 axis_id tir_for(struct tir *p, const char *name, ix_id from, ix_id to, enum tir_bind bind);
+void tir_call(struct tir *p, enum intrin what, uint32_t n, const ex_id *arg);
 void tir_guards(struct tir *p, struct st *s, uint32_t n, const struct tir_guard *g);
 buf_id tir_add_buf(struct tir *p, const struct tir_buf *b); /* `layout`, `alias`: as given */
 struct tir_buf tir_buf_make(
@@ -177,7 +178,6 @@ void tir_copy(struct tir *out, const struct tir *p, st_id i, const struct tx_sub
 /* Builds *out from p: fn adds what stands in place of a statement and returns true; false: it stays. */
 typedef bool tir_fn(void *self, struct tir *out, const struct tir *p, st_id i);
 void tir_rewrite(struct tir *out, const struct tir *p, tir_fn *fn, void *self);
-
 /* ---- looking --------------------------------------------------------------------------------- */
 extern const struct st_info {
 	const char *name, *text;
@@ -189,11 +189,12 @@ extern const struct comb_info {
 	bool exact;
 } comb_info[COMB_COUNT];
 extern const struct intrin_info {
-	const char *name, *args;
+	const char *name, *args, *text;
 	enum comb comb; /* of a fold; COMB_NONE */
 } intrin_info[INTRIN_COUNT];
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
-bool st_has(enum st_op op, char field); /* a letter of tir.def */
+bool st_has(enum st_op op, char field);                                  /* a letter of tir.def */
+bool tir_arg_is(const struct st *call, uint32_t k, const char *letters); /* one of these, of intrin.def? */
 /* Statements around `at`, outermost first; out holds TIR_DEPTH. */
 uint32_t tir_path(const struct tir *p, st_id at, st_id *out);
 st_id tir_find_loop(const struct tir *p, struct str name); /* ST_NONE */
@@ -231,19 +232,18 @@ struct tir_facts {
 	struct tir_guard guard[2 * TIR_DEPTH];
 };
 void tir_facts_at(const struct tir *p, st_id at, struct tir_facts *f);
-void facts_bound(
-    const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi); /* inclusive; never: lo > hi */
+void facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi); /* lo <= i <= hi */
+struct tir_guard guard_undivided(const struct tx *x, struct tir_guard g);       /* of what is no quotient */
 /* The guard holds (yes) or not; where that says nothing about an interval, nothing is added. */
 void facts_add(struct tir_facts *f, struct tir_guard g, bool yes);
-
 /* ---- text and checks ---------------------------------------------------------------------------- */
 void tir_print(struct strbuf *sb, const struct tir *p);
-/* From outside: bounded, and well-formed; not verified.  ERR_FORMAT and ERR_LIMIT name the line. */
+/* Bounded, and well-formed; not verified.  ERR_FORMAT and ERR_LIMIT name the line. */
 enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES = 1 << 16 };
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
 /* The rule that is broken, and where: ERR_FAILED, "RULE: line". */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
-/* The part of it that asks for proofs: accesses inside buffers, bindings inside iterators.  A program may be
- * right and not proved. */
+/* The part that asks for proofs: accesses in buffers, bindings in iterators.  What is right may be not
+ * proved. */
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
 #endif

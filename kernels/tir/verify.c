@@ -134,7 +134,15 @@ check_store(struct check *c, const struct st *s)
 		fail(c, "type", "a store of another rank or type than its buffer");
 }
 
-/* Elements of arrays of one dimension: all lanes, from the first. */
+static bool
+is_first(const struct tir *p, const struct ex *read)
+{
+	int64_t i;
+
+	return ix_is_const(p->tx, ixv_get(p->tx, read->at).i[0], &i) && i == 0;
+}
+
+/* A place is a read; what is written is no operand.  A fold is of an element and of all lanes of an array. */
 static void
 check_call(struct check *c, const struct st *s)
 {
@@ -142,10 +150,18 @@ check_call(struct check *c, const struct st *s)
 		fail(c, "call", "no such instruction, or not its arguments");
 		return;
 	}
-	for (uint32_t k = 0; k < s->n_arg && intrin_info[s->ref].comb != COMB_NONE; k++) {
-		const struct ex *a = ex_get(c->p->tx, c->p->arg[s->arg0 + k]);
+	for (uint32_t k = 0; k < s->n_arg; k++) {
+		const struct ex *n = ex_get(c->p->tx, c->p->arg[s->arg0 + k]);
 
-		if (a->kind != EX_READ || a->tensor >= c->p->n_buf || c->p->buf[a->tensor].rank != 1)
+		if (tir_arg_is(s, k, "v"))
+			continue;
+		if (n->kind != EX_READ || n->tensor >= c->p->n_buf)
+			fail(c, "call", "an argument that is no place");
+		else if (tir_arg_is(s, k, "wu") && c->p->buf[n->tensor].role <= BUF_TABLE &&
+		    c->p->buf[n->tensor].role != BUF_RESULT)
+			fail(c, "buffer", "a call writes into an operand or a table");
+		else if (intrin_info[s->ref].comb != COMB_NONE &&
+		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "r") && !is_first(c->p, n))))
 			fail(c, "call", "a fold is of an element, and of an array of one dimension");
 	}
 }

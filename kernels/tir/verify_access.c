@@ -78,6 +78,37 @@ check_value(struct access *a, ex_id e)
 			check_value(a, n.arg[k]);
 }
 
+/* From the place on, the last element of 8 rows a stride apart; the buffer is flat. */
+static void
+check_rows(struct access *a, ex_id place, ex_id stride)
+{
+	const struct ex *s = ex_get(a->p->tx, stride);
+	const struct ex n = *ex_get(a->p->tx, place);
+	struct ixv at = ixv_get(a->p->tx, n.at);
+	const bool counts = s->kind == EX_CONST && s->whole >= 8 && s->whole < INT32_MAX;
+	const int64_t last = 7 * (counts ? s->whole : 0) + 7;
+	ix_id i;
+
+	a->ok = a->ok && counts && at.n == 1 && dtype_size(n.type) == 4;
+	if (!a->ok)
+		return;
+	i = ix_addc(a->p->tx, at.i[0], last);
+	check_at(a, n.tensor, ixv_make(a->p->tx, 1, &i));
+}
+
+static void
+check_call(struct access *a, const struct st *s)
+{
+	const ex_id *arg = a->p->arg + s->arg0;
+
+	for (uint32_t k = 0; k < s->n_arg; k++)
+		check_value(a, arg[k]);
+	if (s->ref != INTRIN_turn)
+		return;
+	check_rows(a, arg[0], arg[1]);
+	check_rows(a, arg[2], arg[3]);
+}
+
 static bool
 check_block(const struct tir *p, const struct tir_block *b)
 {
@@ -136,8 +167,8 @@ tir_proved(const struct tir *p, struct err *e)
 			check_at(&a, s->ref, s->at);
 		if (s->op == ST_store || s->op == ST_let)
 			check_value(&a, s->value);
-		for (uint32_t k = 0; k < s->n_arg; k++)
-			check_value(&a, p->arg[s->arg0 + k]);
+		if (s->op == ST_call)
+			check_call(&a, s);
 		if (!a.ok)
 			return broken(e, "bounds", p, i, "an access may leave its buffer");
 	}

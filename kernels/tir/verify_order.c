@@ -40,12 +40,33 @@ reads_in_ix(void *self, ix_id i)
 	reads_in_ex(self, ex_index(r->p->tx, i));
 }
 
+/* Reads first; a place that is written alone is none of them. */
+static void
+touch_call(struct reads_of *r, const struct st *s)
+{
+	const ex_id *arg = r->p->arg + s->arg0;
+
+	for (uint32_t k = 0; k < s->n_arg; k++)
+		if (!tir_arg_is(s, k, "w"))
+			reads_in_ex(r, arg[k]);
+	for (uint32_t k = 0; k < s->n_arg; k++)
+		if (tir_arg_is(s, k, "wu")) {
+			const struct ex *n = ex_get(r->p->tx, arg[k]);
+
+			r->t.fn(r->t.self, &(struct touch){.buf = n->tensor, .at = n->at, .stores = true});
+		}
+}
+
 void
 tir_touches(const struct tir *p, st_id i, touch_fn *fn, void *self)
 {
 	const struct st *s = &p->st[i];
 	struct reads_of r = {p, {fn, self}};
 
+	if (s->op == ST_call) {
+		touch_call(&r, s);
+		return;
+	}
 	tir_each(p, s, reads_in_ix, reads_in_ex, &r);
 	if (s->op == ST_store)
 		fn(self, &(struct touch){.buf = s->ref, .at = s->at, .stores = true});

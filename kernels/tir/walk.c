@@ -18,7 +18,7 @@ const struct comb_info comb_info[COMB_COUNT] = {
 #undef COMB
 };
 const struct intrin_info intrin_info[INTRIN_COUNT] = {
-#define INTRIN(N, ARGS, COMB, HELP) {.name = #N, .args = ARGS, .comb = COMB},
+#define INTRIN(N, ARGS, COMB, TEXT, HELP) {.name = #N, .args = ARGS, .text = TEXT, .comb = COMB},
 #include "intrin.def"
 #undef INTRIN
 };
@@ -33,6 +33,12 @@ st_has(enum st_op op, char field)
 	if (field == 'G') /* optional or not */
 		return strchr(st_info[op].text, 'G') || strchr(st_info[op].text, 'W');
 	return strchr(st_info[op].text, field) != NULL;
+}
+
+bool
+tir_arg_is(const struct st *call, uint32_t k, const char *letters)
+{
+	return call->op == ST_call && strchr(letters, intrin_info[call->ref].args[k]) != NULL;
 }
 
 uint32_t

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { STEPS = 9 };
+enum { STEPS = 9, MOST_VISITS = 100000 };
 
 /* ---- a primitive at random ----------------------------------------------------------------------- */
 static struct str
@@ -52,6 +52,25 @@ any_chain(const struct tir *p, struct rng *r, struct step *s)
 	}
 	if (s->op == STEP_fuse)
 		s->n_name = MIN_OF(s->n_name, (uint32_t)2);
+}
+
+/* A buffer, its dimensions as they are, or from the last to the first, two as one now and then. */
+static void
+any_stage(const struct tir *p, struct rng *r, struct step *s)
+{
+	const struct tir_buf *b = &p->buf[rng_below(r, p->n_buf)];
+
+	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
+	s->name[s->n_name++] = any_loop(p, r);
+	if (rng_below(r, 2))
+		return;
+	for (int last = b->rank - 1; last >= 0; last--) {
+		int first = last - (last > 0 && rng_below(r, 4) == 0);
+
+		if (first < last || b->dim[last] > 1)
+			s->run[s->n_run++] = (struct step_run){first, last};
+		last = first;
+	}
 }
 
 /* A block whose buffer a loop's iterations have each, and that loop; else any. */
@@ -116,6 +135,9 @@ any_step(const struct tir *p, struct rng *r)
 	case STEP_compute_at:
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
+		break;
+	case STEP_stage:
+		any_stage(p, r, &s);
 		break;
 	case STEP_join:
 		any_outermost(p, r, &s);
@@ -184,6 +206,27 @@ run_begin(struct checked *c)
 	return t;
 }
 
+/* Copies of copies in innermost loops are legal, and longer than anybody waits for. */
+static bool
+is_long(const struct tir *p)
+{
+	st_id path[TIR_DEPTH];
+	double all = 0;
+
+	for (st_id i = 0; i < p->n_st; i++) {
+		double n = p->st[i].op == ST_block;
+
+		for (uint32_t k = tir_path(p, i, path); k-- > 0;) {
+			const struct st *s = &p->st[path[k]];
+
+			if (s->op == ST_for)
+				n *= (double)(ix_get(p->tx, s->to)->hi - ix_get(p->tx, s->from)->lo);
+		}
+		all += n;
+	}
+	return all > MOST_VISITS;
+}
+
 /* Is the step legal?  Then it is made, and what it makes is checked. */
 static bool
 try_step(struct run *t, const struct step *s)
@@ -198,6 +241,8 @@ try_step(struct run *t, const struct step *s)
 		n_unproved += strstr(e.msg, "unproved") != NULL;
 		return false;
 	}
+	if (s->op == STEP_stage && is_long(&q))
+		return false;
 	n_applied[s->op]++;
 	step_print(&t->trace, s);
 	sb_addc(&t->trace, '\n');

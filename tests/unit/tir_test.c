@@ -76,7 +76,12 @@ static const char lanes[] = "tir flat\n"
 			    "      store %l[j] = add(%l[j], %0[y, 8*x + j])\n"
 			    "  call fold_sum(%r[0], %l[0])\n"
 			    "  store %1[y, 0] = %r[0]\n";
-static const char *const all[] = {row_sums, guarded_tiles, lanes, flat, shared};
+/* Eight rows of a wider matrix as columns. */
+static const char turned[] = "tir flat\n"
+			     "buf %0 f32[128] global operand 0\n"
+			     "buf %1 f32[64] global result 0\n"
+			     "call turn(%0[4], i64(16), %1[0], i64(8))\n";
+static const char *const all[] = {row_sums, guarded_tiles, lanes, flat, shared, turned};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -131,7 +136,7 @@ run(const char *text, const float *in, float *out, struct err *e)
 static void
 test_meaning(void **state)
 {
-	float in[5 * 33], out[48];
+	float in[5 * 33], out[64];
 	struct err e = {0};
 
 	(void)state;
@@ -159,6 +164,10 @@ test_meaning(void **state)
 		fail_msg("%s", e.msg);
 	for (int i = 0; i < 48; i++)
 		assert_true(out[i] == in[i / 8 * 8 + 7 - i % 8] + (i % 2 ? 3 : 1));
+	if (!run(turned, in, out, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 64; i++)
+		assert_true(out[i] == in[4 + i % 8 * 16 + i / 8]);
 }
 
 /* ---- mutations: one change, and which rule catches it ---- */
@@ -197,7 +206,15 @@ static const struct mutation refused[] = {
     {shared, "      alloc %s\n", "", "alloc"},
     {lanes, "%l[0])", "%0[y, 0])", "call"},
     {lanes, "(%r[0], %l[0])", "(f32(0), %l[0])", "call"},
+    {lanes, "%l[0])", "%l[1])", "call"},
     {lanes, "  store %r[0] = %0[y, 32]\n", "", "order"},
+    {turned, "%0[4]", "%0[9]", "bounds"},
+    {turned, "i64(16)", "i64(17)", "bounds"},
+    {turned, "i64(8)", "i64(-8)", "bounds"},
+    {turned, "%1[0]", "%1[1]", "bounds"},
+    {turned, "turn(%0[4]", "turn(f32(4)", "call"},
+    {turned, "%1[0]", "%0[0]", "buffer"},
+    {turned, "%0[4], i64(16)", "%1[0], i64(8)", "order"},
 };
 
 static char *

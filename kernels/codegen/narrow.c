@@ -1,0 +1,230 @@
+/* kernels/codegen/narrow.c: a loop that joins elements of a window leaves out those that a guard makes the
+ * identity, by its bounds, so that it asks nothing:
+ *
+ *   for k in 0..13                                       for k in max(0, 6 - y)..min(13, 19 - y)
+ *     for x in 0..13                                ->     for x in 0..13
+ *       store %1[y, x] = max(%1[y, x],                       store %1[y, x] = max(%1[y, x], %0[y + k - 6, x])
+ *           guard(0 <= y + k - 6 < 13, .., -inf))
+ *
+ * Only where the store is all that the loops do: what a guard asks of the innermost of its loops becomes that
+ * loop's bounds, what it asks of none of them an if around. */
+#include "codegen_int.h"
+
+enum { MOST_GUARDS = 8 };
+
+struct chain {
+	st_id loop[TIR_DEPTH];
+	uint32_t n;
+	st_id store;
+	struct tir_guard guard[MOST_GUARDS];
+	uint32_t level[MOST_GUARDS]; /* the loop whose bounds it becomes; n: none of them */
+	uint32_t n_guard;
+	ex_id elem; /* what is joined where all guards hold */
+	bool first; /* it is the first operand of the join */
+};
+
+/* Serial loops, each all of the other's body, around one store. */
+static bool
+find_chain(const struct tir *p, st_id i, struct chain *c)
+{
+	c->n = 0;
+	for (; i < p->n_st && p->st[i].op == ST_for; i++) {
+		if (p->st[i].bind != BIND_serial || (c->n && p->st[i].end != p->st[c->loop[0]].end))
+			return false;
+		c->loop[c->n++] = i;
+	}
+	c->store = i;
+	return c->n && i < p->n_st && p->st[i].op == ST_store && p->st[c->loop[0]].end == i + 1;
+}
+
+static enum comb
+comb_of(enum prim p)
+{
+	switch (p) {
+	case PRIM_add:
+		return COMB_sum;
+	case PRIM_mul:
+		return COMB_prod;
+	case PRIM_max:
+		return COMB_max;
+	case PRIM_min:
+		return COMB_min;
+	default:
+		return COMB_NONE;
+	}
+}
+
+static bool
+is_self(const struct tir *p, const struct st *s, ex_id e)
+{
+	const struct ex *n = ex_get(p->tx, e);
+
+	return n->kind == EX_READ && n->tensor == s->ref && n->at == s->at;
+}
+
+/* The innermost loop of the chain that the guard asks something of, if bounds can say it; false: they cannot.
+ */
+static bool
+find_level(const struct tir *p, const struct chain *c, ix_id i, uint32_t *level)
+{
+	int64_t coef;
+
+	for (uint32_t k = c->n; k-- > 0;)
+		if (ix_has(p->tx, i, p->st[c->loop[k]].axis)) {
+			*level = k;
+			return ix_coef(p->tx, i, p->st[c->loop[k]].axis, &coef);
+		}
+	*level = c->n;
+	return true;
+}
+
+/* Guards whose other arm changes nothing, as far as bounds can say them. */
+static bool
+find_guards(const struct tir *p, struct chain *c)
+{
+	const struct st *s = &p->st[c->store];
+	const struct ex v = *ex_get(p->tx, s->value);
+	enum comb comb = v.kind == EX_MAP ? comb_of(v.prim) : COMB_NONE;
+
+	if (comb == COMB_NONE || v.n_arg != 2)
+		return false;
+	c->first = !is_self(p, s, v.arg[0]);
+	if (!is_self(p, s, v.arg[c->first ? 1 : 0]))
+		return false;
+	c->elem = v.arg[c->first ? 0 : 1];
+	for (c->n_guard = 0; c->n_guard < MOST_GUARDS; c->n_guard++) {
+		const struct ex e = *ex_get(p->tx, c->elem);
+
+		if (e.kind != EX_GUARD || e.arg[1] != comb_identity(p->tx, comb, 0, e.type) ||
+		    !find_level(p, c, e.ix, &c->level[c->n_guard]))
+			break;
+		c->guard[c->n_guard] = (struct tir_guard){e.ix, e.lo, e.hi};
+		c->elem = e.arg[0];
+	}
+	return c->n_guard > 0;
+}
+
+/* [from, to) where the guard over the axis holds too. */
+static void
+narrow_by(struct tx *x, struct tir_guard g, axis_id a, const struct tx_subst *sub, ix_id *from, ix_id *to)
+{
+	int64_t c = 0;
+	ix_id rest, least, limit;
+
+	if (!ix_coef(x, g.i, a, &c) || c == 0)
+		bug("a guard over no loop");
+	rest = ix_subst(x, sub, ix_add(x, g.i, ix_mulc(x, ix_axis(x, a), -c)));
+	if (c > 0) { /* from where c * a >= lo - rest, to where c * a >= hi - rest */
+		rest = ix_mulc(x, rest, -1);
+		least = ix_div(x, ix_addc(x, rest, g.lo + c - 1), c);
+		limit = ix_div(x, ix_addc(x, rest, g.hi + c - 1), c);
+	} else { /* behind where -c * a <= rest - hi, to where -c * a <= rest - lo ends */
+		least = ix_addc(x, ix_div(x, ix_addc(x, rest, -g.hi), -c), 1);
+		limit = ix_addc(x, ix_div(x, ix_addc(x, rest, -g.lo), -c), 1);
+	}
+	*from = ix_max(x, *from, least);
+	*to = ix_min(x, *to, limit);
+}
+
+/* false: the loop never runs. */
+static bool
+add_loop(struct copying *y, const struct chain *c, uint32_t k)
+{
+	struct tx *x = y->p->tx;
+	struct tx_subst sub = {.to = y->to, .n = y->n_to};
+	const struct st *l = &y->p->st[c->loop[k]];
+	ix_id from = ix_subst(x, &sub, l->from), to = ix_subst(x, &sub, l->to);
+
+	for (uint32_t q = 0; q < c->n_guard; q++)
+		if (c->level[q] == k)
+			narrow_by(x, c->guard[q], l->axis, &sub, &from, &to);
+	if (ix_get(x, from)->lo >= ix_get(x, to)->hi)
+		return false;
+	y->to[l->axis] = ix_axis(x, tir_for(y->out, l->name, from, to, l->bind));
+	return true;
+}
+
+static void
+add_if(struct copying *y, const struct chain *c)
+{
+	struct tir_guard g[MOST_GUARDS];
+	struct st test = {.op = ST_if};
+	uint32_t n = 0;
+
+	for (uint32_t q = 0; q < c->n_guard; q++)
+		if (c->level[q] == c->n)
+			g[n++] = c->guard[q];
+	if (n == 0)
+		return;
+	tir_guards(y->out, &test, n, g);
+	tir_add(y->out, test);
+}
+
+static void
+add_join(struct copying *y, const struct chain *c)
+{
+	struct tx_subst sub = {.to = y->to, .n = y->n_to};
+	struct st s = y->p->st[c->store];
+	struct ex v = *ex_get(y->p->tx, s.value);
+
+	v.arg[c->first ? 0 : 1] = c->elem;
+	s.value = ex_subst(y->p->tx, &sub, ex_map(y->p->tx, v.prim, v.type, v.n_arg, v.arg));
+	s.at = ixv_subst(y->p->tx, &sub, s.at);
+	tir_add(y->out, s);
+}
+
+static bool
+narrow(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	struct chain c;
+	struct tir before = *out;
+	struct copying y;
+	bool runs = true;
+
+	(void)self;
+	if (!find_chain(p, i, &c) || !find_guards(p, &c))
+		return false;
+	copying_begin(&y, out, p, i);
+	add_if(&y, &c);
+	for (uint32_t k = 0; k < c.n && runs; k++)
+		runs = add_loop(&y, &c, k);
+	if (runs) {
+		add_join(&y, &c);
+		while (out->n_open > before.n_open)
+			tir_close(out);
+	} else {
+		*out = before;
+	}
+	copying_end(&y);
+	return runs;
+}
+
+static bool
+stays(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	(void)self;
+	(void)out;
+	(void)p;
+	(void)i;
+	return false;
+}
+
+/* What a guard said of a read its loop's bounds say too; where several meet in one index that is not always
+ * proved, now or when it has one dimension. */
+static bool
+is_proved(const struct tir *p)
+{
+	struct err why = {0};
+	struct tir flat;
+
+	codegen_flatten(p, &flat);
+	return tir_proved(p, &why) && tir_proved(&flat, &why);
+}
+
+void
+codegen_narrow(const struct tir *p, struct tir *out)
+{
+	tir_rewrite(out, p, narrow, NULL);
+	if (!is_proved(out))
+		tir_rewrite(out, p, stays, NULL);
+}
