@@ -98,6 +98,7 @@ look_at(struct proposing *q, blk_id blk)
 void
 rule_across(struct proposing *q)
 {
-	for (blk_id b = 0; b < q->p.n_blk && !joins_rows_only(&q->p); b++)
-		look_at(q, b);
+	for (blk_id b = 0; b < q->p.n_blk; b++)
+		if (!blk_joins_rows(&q->p, b)) /* rule_lanes.c has these */
+			look_at(q, b);
 }

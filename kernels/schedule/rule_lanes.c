@@ -230,7 +230,7 @@ join_across(struct proposing *q, blk_id b, st_id v)
 void
 rule_lanes(struct proposing *q)
 {
-	const uint32_t n_blk = joins_rows_only(&q->p) ? q->p.n_blk : 0;
+	const uint32_t n_blk = q->p.n_blk; /* rfactor adds blocks */
 
 	for (blk_id b = 0; b < n_blk; b++) {
 		struct reduction n;
