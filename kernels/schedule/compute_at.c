@@ -221,14 +221,14 @@ add_nest(const struct moving *t, struct tir *out)
 	struct ixv place = ixv_get(x, b->at[0]);
 	struct tir_guard guard[2 * MAX_RANK];
 	struct st s = {.op = ST_block, .ref = t->blk};
-	ix_id at[IXV_MAX], width;
+	ix_id at[IXV_MAX];
 	uint32_t n_open = 0, n_guard = 0;
 
 	if (!t->is_result)
 		tir_add(out, (struct st){.op = ST_alloc, .ref = t->buf});
 	for (uint32_t k = 0; k < b->n_iter; k++) {
 		const struct tir_iter *it = &t->p->iter[b->iter0 + k];
-		int64_t extent = tx_axis_get(x, it->id)->hi + 1, n = extent;
+		int64_t extent = tx_axis_get(x, it->id)->hi + 1, n;
 		ix_id lo = ix_const(x, 0), hi = ix_const(x, extent - 1);
 		axis_id a;
 
@@ -237,12 +237,10 @@ add_nest(const struct moving *t, struct tir *out)
 				lo = t->r.lo[d];
 				hi = t->r.hi[d];
 			}
-		width = ix_add(x, hi, ix_mulc(x, lo, -1));
-		n = ix_get(x, width)->hi + 1;
+		n = ix_get(x, ix_add(x, hi, ix_mulc(x, lo, -1)))->hi + 1;
 		if (n >= extent) { /* all of it, from the begin */
 			n = extent;
 			lo = ix_const(x, 0);
-			width = ix_const(x, extent - 1);
 		}
 		at[k] = lo;
 		if (n > 1) {
