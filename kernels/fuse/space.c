@@ -403,9 +403,9 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	    "inline_flops=0", "unroll_red=0", "inline_flops=64"};
 	static const char *const swept[] = {"online=256", "online=128", "online=512"};
 
+	propose(s, STR(""));
 	if (fuse_is_traced(s->spec, s->target))
 		propose(s, STR(TRACED));
-	propose(s, STR(""));
 	propose_libraries(s);
 	if (w->weighs && !w->by_columns)
 		propose(s, STR("columns=64"));
