@@ -60,8 +60,6 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
  * maps, layouts and sums (or maxima, ...) over whole axes, in f32, on a CPU that need not be strict. */
 #define TRACED "trace=1"
 bool fuse_is_traced(const struct spec *s, const struct target *t);
-/* Do its sums run along memory, so that there are rows for several threads? */
-bool fuse_sums_along(const struct spec *s);
 /* The one to build with where nothing was measured: space_list() begins with the defaults, against which all
  * others are tried, but where Winograd's form pays they take several times as long. */
 struct str space_guess(struct arena *a, const struct spec *s, const struct target *t);

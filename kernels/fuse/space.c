@@ -356,8 +356,6 @@ space_guess(struct arena *a, const struct spec *s, const struct target *t)
 {
 	struct search search = {.a = a, .spec = s, .target = t};
 
-	if (fuse_is_traced(s, t) && fuse_sums_along(s))
-		return STR(TRACED);
 	return may_have_winograd(s, t) && is_worth_form(&search, str_of(wino_four)) ? str_of(wino_four)
 										    : STR("");
 }

@@ -35,16 +35,3 @@ fuse_is_traced(const struct spec *s, const struct target *t)
 	}
 	return any;
 }
-
-bool
-fuse_sums_along(const struct spec *s)
-{
-	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
-		const struct node *n = &s->g.nodes[i];
-		const struct shape *to = &graph_tensor(&s->g, n->out[0])->shape;
-
-		if (is_row_sum(n->prim) && (to->rank == 0 || to->dim[to->rank - 1] > 1))
-			return false;
-	}
-	return true;
-}
