@@ -1,6 +1,8 @@
 /* tests/opt_codegen.c: a kernel from its loop program to C, pass by pass. */
 #include "opt.h"
-#include "harness/loops.h"
+#include "../kernels/codegen/codegen.h"
+#include "../kernels/emit/emit.h"
+#include "../kernels/schedule/schedule.h"
 
 struct look {
 	struct opt_call *c;
@@ -30,7 +32,7 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 static bool
 read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 {
-	const struct schedule_target target = loops_target(&target_avx2);
+	const struct schedule_target target = emit_schedule_target(&target_avx2);
 	struct spec *s = NEW(c->a, struct spec);
 	struct tir nest, scheduled;
 	struct strbuf trace;

@@ -199,16 +199,6 @@ narrow(void *self, struct tir *out, const struct tir *p, st_id i)
 	return runs;
 }
 
-static bool
-stays(void *self, struct tir *out, const struct tir *p, st_id i)
-{
-	(void)self;
-	(void)out;
-	(void)p;
-	(void)i;
-	return false;
-}
-
 /* What a guard said of a read its loop's bounds say too; where several meet in one index that is not always
  * proved, now or when it has one dimension. */
 static bool
@@ -226,5 +216,5 @@ codegen_narrow(const struct tir *p, struct tir *out)
 {
 	tir_rewrite(out, p, narrow, NULL);
 	if (!is_proved(out))
-		tir_rewrite(out, p, stays, NULL);
+		tir_rewrite(out, p, NULL, NULL);
 }

@@ -39,18 +39,6 @@ add_cut(struct cuts *c, int64_t v)
 		c->at[c->n++] = v;
 }
 
-static int64_t
-ceil_div(int64_t a, int64_t c)
-{
-	return a / c + (a % c > 0);
-}
-
-static int64_t
-floor_div(int64_t a, int64_t c)
-{
-	return a / c - (a % c < 0);
-}
-
 /* Where coef * axis + rest >= bound begins, or for coef < 0 ends: may do so, rest being of lo .. hi, and
  * must. */
 static void
@@ -260,18 +248,6 @@ add_piece(struct tir *out, const struct st *loop, ix_id whole, int64_t lo, int64
 	s.axis = tx_axis(x, AXIS_OUTER, lo, hi - 1, IX_NONE);
 	tir_add(out, s);
 	return ix_axis(x, s.axis);
-}
-
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t t = a % b;
-
-		a = b;
-		b = t;
-	}
-	return a;
 }
 
 /* Tiles, none of which a cut point is in; 1: none of LEAST_TILE elements. */

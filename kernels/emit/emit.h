@@ -34,6 +34,12 @@ struct kernel_code {
 /* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
 bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
+/* C by way of the loop program, of any spec: by a trace (kernels/schedule), "" what the rules propose.  No
+ * result lies on an operand.  ERR_INFEASIBLE: a step that is refused, or what codegen_run refuses. */
+bool emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
+struct schedule_target; /* kernels/schedule */
+struct schedule_target emit_schedule_target(const struct target *t);
 /* The same as CUDA C.  Pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` with launch[I]; buf is an
  * array of device pointers in device memory, `local` has local_bytes for each block of the grid,
  * lo = 0 and hi = range[I] (points, steps or tiles, shared out over any grid in one dimension). */

@@ -70,7 +70,7 @@ add_cut(struct cuts *c, int64_t v)
 }
 
 static int64_t
-ceil_div(int64_t a, int64_t b)
+ceil_quotient(int64_t a, int64_t b)
 {
 	int64_t q = a / b;
 
@@ -103,11 +103,11 @@ cut_bound(struct cuts *c, int64_t coef, int64_t lo, int64_t hi, int64_t bound)
 	int64_t possible, certain;
 
 	if (coef > 0) {
-		possible = ceil_div(bound - hi, coef);
-		certain = ceil_div(bound - lo, coef);
+		possible = ceil_quotient(bound - hi, coef);
+		certain = ceil_quotient(bound - lo, coef);
 	} else { /* true below */
-		possible = -ceil_div(bound - hi, -coef) + 1;
-		certain = -ceil_div(bound - lo, -coef) + 1;
+		possible = -ceil_quotient(bound - hi, -coef) + 1;
+		certain = -ceil_quotient(bound - lo, -coef) + 1;
 	}
 	/* A wide stretch of doubt is no border: leave it to the guard. */
 	if (possible != certain && llabs(possible - certain) * 4 > c->hi - c->lo + 1)
@@ -152,7 +152,7 @@ find_cuts_ix(struct cuts *c, ix_id i)
 		int64_t coef, base;
 		ix_id d = ix_add(c->g->tx, n.a, ix_mulc(c->g->tx, n.b, -1));
 		if (alone(c->g->tx, d, c->a, &coef, &base))
-			add_cut(c, coef > 0 ? ceil_div(-base, coef) : -ceil_div(-base, -coef) + 1);
+			add_cut(c, coef > 0 ? ceil_quotient(-base, coef) : -ceil_quotient(-base, -coef) + 1);
 		find_cuts_ix(c, n.a);
 		find_cuts_ix(c, n.b);
 		return;

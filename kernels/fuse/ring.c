@@ -114,12 +114,6 @@ put(struct tx *x, struct arena *a, ix_id i, axis_id axis, ix_id by)
 	return ix_subst(x, &(struct tx_subst){.to = to, .n = axis + 1}, i);
 }
 
-static int64_t
-floor_div(int64_t a, int64_t c)
-{
-	return a / c - (a % c < 0);
-}
-
 /* What a guard says of an axis: an axis of a new range, z, for it. */
 struct promise {
 	axis_id axis, z;

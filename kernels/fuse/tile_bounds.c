@@ -90,12 +90,6 @@ mirror_range(const struct tx *x, const struct ix *n, int64_t *lo, int64_t *hi)
 		*lo = MAX_OF(*lo, half(s.base + 1));
 }
 
-static int64_t
-floor_div(int64_t a, int64_t c)
-{
-	return a / c - (a % c < 0);
-}
-
 /* An atom's range, by what is known of its operands where that says more than its node does. */
 static void
 atom_range(struct proof *v, ix_id i, int64_t *lo, int64_t *hi)

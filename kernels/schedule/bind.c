@@ -306,16 +306,6 @@ extents_agree(const struct bind *t)
 	return true;
 }
 
-static bool
-stays(void *self, struct tir *out, const struct tir *p, st_id i)
-{
-	(void)self;
-	(void)out;
-	(void)p;
-	(void)i;
-	return false;
-}
-
 bool
 step_bind(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
@@ -335,7 +325,7 @@ step_bind(const struct tir *p, const struct step *s, struct tir *out, struct err
 		return refuse(e, s, "nested", "among loops that are bound so that it cannot be");
 	if (!loop_is_free(p, t.loop, s->bind, s, e))
 		return false;
-	tir_rewrite(out, p, stays, NULL);
+	tir_rewrite(out, p, NULL, NULL);
 	out->st[t.loop].bind = s->bind;
 	return true;
 }

@@ -4,12 +4,6 @@
 
 enum { MOST_NODES = 400 }; /* of a value as a tree: larger ones stay as they are */
 
-static int64_t
-floor_div(int64_t a, int64_t c)
-{
-	return a / c - (a % c < 0);
-}
-
 static ix_id known_ix(const struct tir_facts *f, ix_id i);
 
 /* i = g * *big + *small, with 0 <= *small < g where the guards hold? */

@@ -83,6 +83,31 @@ axis_bit(axis_id a)
 	return (uint64_t)1 << a % 64;
 }
 
+/* Divisors are positive. */
+static inline int64_t
+floor_div(int64_t a, int64_t c)
+{
+	return a / c - (a % c < 0);
+}
+
+static inline int64_t
+ceil_div(int64_t a, int64_t c)
+{
+	return a / c + (a % c > 0);
+}
+
+static inline int64_t
+gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t t = a % b;
+
+		a = b;
+		b = t;
+	}
+	return a < 0 ? -a : a;
+}
+
 struct tx; /* the pool; ix.c, ex.c */
 struct tx *tx_make(struct arena *a);
 /* The sign of a zero matters: x + 0 stays, for x may be -0. */

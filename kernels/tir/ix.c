@@ -226,25 +226,6 @@ ix_mulc(struct tx *x, ix_id a, int64_t c)
 }
 
 /* ---- floor division ---------------------------------------------------------------------- */
-static int64_t
-floor_div(int64_t a, int64_t c)
-{
-	int64_t q = a / c;
-
-	return q - (a % c < 0);
-}
-
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t t = a % b;
-		a = b;
-		b = t;
-	}
-	return a < 0 ? -a : a;
-}
-
 /* i = c * quot + rest, with as much as possible in quot and rest's base in [0, c). */
 static void
 split_multiples(const struct lin *l, int64_t c, struct lin *quot, struct lin *rest)

@@ -29,12 +29,6 @@ by_ranges(const struct tir_facts *f, ix_id i, struct span *s)
 	narrow(s, ix_get(f->x, lo)->lo, ix_get(f->x, hi)->hi);
 }
 
-static int64_t
-floor_div(int64_t a, int64_t c)
-{
-	return a / c - (a % c < 0);
-}
-
 static void
 by_parts(const struct tir_facts *f, ix_id i, uint32_t steps, struct span *s)
 {
@@ -87,18 +81,6 @@ coef_of(const struct tx *x, ix_id i, ix_id atom)
 		if (n->terms[k].atom == atom)
 			return n->terms[k].coef;
 	return 0;
-}
-
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t t = a % b;
-
-		a = b;
-		b = t;
-	}
-	return a < 0 ? -a : a;
 }
 
 /* times * i = m * guarded + rest, so that this atom of the guard is not in the rest; m == 0: it is not in i.

@@ -1,6 +1,5 @@
 /* tests/harness/generator.c: see the header. */
 #include "generator.h"
-#include "loops.h"
 
 static const struct generator all[] = {
 #define GENERATOR(NAME, FN, WORDS) {#NAME, FN},

@@ -1,11 +1,12 @@
 /* tests/prop/codegen_test.c: what kernels/codegen makes of loop programs: the program behind each pass is
  * verified and computes the same, and so does the compiled text, in ranges cut anywhere.
  * KORCH_CODEGEN_GRAPHS=N tries N random graphs (default 120), KORCH_CODEGEN_SEED=N from there. */
+#include "../../kernels/codegen/codegen.h"
 #include "../../kernels/interp/interp.h"
 #include "../../kernels/interp/program.h"
+#include "../../kernels/schedule/schedule.h"
 #include "../harness/agree.h"
 #include "../harness/kernel.h"
-#include "../harness/loops.h"
 #include "../harness/setting.h"
 #include "every_prim.h"
 #include "random_graph.h"
@@ -76,7 +77,7 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 	struct looking l = {.a = &a, .s = s, .seed = seed};
 	const struct codegen_watch w = {look, &l};
 	struct rng r = {seed * 31 + 7};
-	const struct schedule_target target = loops_target(&target_avx2);
+	const struct schedule_target target = emit_schedule_target(&target_avx2);
 	struct tir nest, scheduled, flat, p;
 	struct strbuf trace;
 	struct err e = {0};
@@ -143,7 +144,7 @@ add_text(struct batch *b, const struct spec *s, struct str trace, uint64_t seed)
 	if (!kernel_make(&b->a, s, STR(""), &target_avx2, 0, &r, &first, &why))
 		return; /* kernels/emit has none to take operands from */
 	first.schedule = trace;
-	if (kernel_make_beside(&b->a, &first, loops_c, &target_avx2, b->n, &b->k[b->n], &why))
+	if (kernel_make_beside(&b->a, &first, emit_by_trace, &target_avx2, b->n, &b->k[b->n], &why))
 		b->n++;
 	else if (why.code == ERR_INFEASIBLE)
 		b->refused++;

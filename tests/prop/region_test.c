@@ -13,7 +13,7 @@
 enum { N_AXES = 3, N_GUARDS = 2 };
 
 static int64_t
-floor_div(int64_t a, int64_t c)
+floor_of(int64_t a, int64_t c)
 {
 	return a / c - (a % c < 0);
 }
@@ -32,10 +32,10 @@ eval(const struct tx *x, ix_id i, const int64_t *axis)
 	case IX_AXIS:
 		return axis[n.a];
 	case IX_DIV:
-		return floor_div(eval(x, n.a, axis), n.c);
+		return floor_of(eval(x, n.a, axis), n.c);
 	case IX_MOD:
 		v = eval(x, n.a, axis);
-		return v - floor_div(v, n.c) * n.c;
+		return v - floor_of(v, n.c) * n.c;
 	case IX_MIN:
 		return MIN_OF(eval(x, n.a, axis), eval(x, n.b, axis));
 	case IX_MAX:
@@ -118,8 +118,8 @@ meant(const struct formula *f, const int64_t *at)
 		const struct step *s = &f->s[k];
 		int64_t a = at[s->axis];
 
-		v = s->op == 0   ? floor_div(v, s->c)
-		    : s->op == 1 ? v - floor_div(v, s->c) * s->c
+		v = s->op == 0   ? floor_of(v, s->c)
+		    : s->op == 1 ? v - floor_of(v, s->c) * s->c
 		    : s->op == 2 ? v * s->c
 		    : s->op == 3 ? v - s->c
 		    : s->op == 4 ? MIN_OF(v, a + s->c)

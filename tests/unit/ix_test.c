@@ -10,7 +10,7 @@
 enum { N_AXES = 3 };
 
 static int64_t
-floor_div(int64_t a, int64_t c)
+floor_of(int64_t a, int64_t c)
 {
 	return a / c - (a % c < 0);
 }
@@ -29,10 +29,10 @@ eval(const struct tx *x, ix_id i, const int64_t *axis)
 	case IX_AXIS:
 		return axis[n.a];
 	case IX_DIV:
-		return floor_div(eval(x, n.a, axis), n.c);
+		return floor_of(eval(x, n.a, axis), n.c);
 	case IX_MOD:
 		v = eval(x, n.a, axis);
-		return v - floor_div(v, n.c) * n.c;
+		return v - floor_of(v, n.c) * n.c;
 	case IX_MIN:
 		return MIN_OF(eval(x, n.a, axis), eval(x, n.b, axis));
 	case IX_MAX:
@@ -62,10 +62,10 @@ grow(struct rng *r, struct tx *x, ix_id i, const ix_id *axes, const int64_t *at,
 
 	switch (rng_below(r, 5)) {
 	case 0:
-		*v = floor_div(*v, c);
+		*v = floor_of(*v, c);
 		return ix_div(x, i, c);
 	case 1:
-		*v -= floor_div(*v, c) * c;
+		*v -= floor_of(*v, c) * c;
 		return ix_mod(x, i, c);
 	case 2:
 		*v *= c;
