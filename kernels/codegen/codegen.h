@@ -31,6 +31,8 @@ struct codegen_kernel {
 	uint32_t n_passes;
 	int64_t range[CODEGEN_MOST_PASSES];
 	size_t shared_bytes, local_bytes;
+	struct overlap *overlaps; /* results that may lie on an operand's bytes */
+	uint32_t n_overlaps;
 };
 /* n_operands: of the spec; its results stand behind them in `buf`. */
 bool codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,

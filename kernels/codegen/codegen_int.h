@@ -45,6 +45,16 @@ void list_accesses(const struct tir *p, st_id i, struct accesses *out);
 /* Is a statement `op ref` among first .. end - 1? */
 bool is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref);
 
+/* overlap.c: results that may lie on an operand's bytes.  Of the program that is printed. */
+struct sharing {
+	struct overlap *pair;
+	uint32_t n;
+	bool *is_shared; /* of each buffer: a pair names it */
+};
+void find_overlaps(struct arena *a, const struct tir *p, struct sharing *out);
+/* Is it an innermost loop over such a result, no iteration of which touches what another one stores? */
+bool is_independent(const struct tir *p, st_id loop, const struct sharing *g);
+
 /* row.c: elements of a buffer that a loop goes through one by one. */
 struct row {
 	buf_id buf;
@@ -74,6 +84,7 @@ struct printing {
 	const struct tir *p;
 	const char *symbol;
 	const char **axis; /* of each axis: its variable */
+	struct sharing sharing;
 	struct strbuf sb;
 	int depth;
 };

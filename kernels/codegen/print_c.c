@@ -126,6 +126,8 @@ print_loop(struct printing *g, st_id i, const char *from, const char *to)
 	const char *v = arena_printf(g->a, "i%u", s->axis);
 
 	g->axis[s->axis] = v;
+	if (is_independent(g->p, i, &g->sharing))
+		line(g, "K_INDEPENDENT");
 	line(g, "for (k_i64 %s = %s; %s < %s; %s++) {", v, from, v, to, v);
 	g->depth++;
 	print_body(g, i + 1, s->end);
@@ -311,7 +313,8 @@ print_arrays(struct program *q, const struct use *u, bool call)
 		if ((!u->read[b] && !u->written[b]) || f->role == BUF_TABLE || f->scope == SCOPE_reg)
 			continue;
 		if (!call)
-			line(g, "%s%s *restrict %s,", is_const, type, print_buf(g, b));
+			line(g, "%s%s *%s%s,", is_const, type, g->sharing.is_shared[b] ? "" : "restrict ",
+			    print_buf(g, b));
 		else if (!is_scratch(f))
 			line(g, "(%s%s *)buf[%u],", is_const, type,
 			    f->index + (f->role == BUF_RESULT ? q->n_operands : 0));
@@ -389,6 +392,9 @@ codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char 
 	*out = (struct codegen_kernel){.n_passes = 0};
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
 	sb_init(&q.g.sb, a);
+	find_overlaps(a, p, &q.g.sharing);
+	out->overlaps = q.g.sharing.pair;
+	out->n_overlaps = q.g.sharing.n;
 	add_up(&q);
 	for (buf_id b = 0; b < p->n_buf; b++)
 		if (p->buf[b].role == BUF_TABLE)

@@ -1,5 +1,6 @@
 /* tests/prop/codegen_test.c: what kernels/codegen makes of loop programs: the program behind each pass is
- * verified and computes the same, and so does the compiled text, in ranges cut anywhere.
+ * verified and computes the same, and so does the compiled text, in ranges cut anywhere, also with results on
+ * operands' bytes where its descriptor says so.
  * KORCH_CODEGEN_GRAPHS=N tries N random graphs (default 120), KORCH_CODEGEN_SEED=N from there. */
 #include "../../kernels/codegen/codegen.h"
 #include "../../kernels/interp/interp.h"
@@ -114,7 +115,7 @@ struct batch {
 	struct arena a;
 	struct test_kernel k[BATCH];
 	uint32_t n;
-	uint32_t kernels, refused;
+	uint32_t kernels, refused, in_place;
 };
 
 static void
@@ -125,9 +126,12 @@ flush(struct batch *b)
 	if (b->n && !kernel_compile(&b->a, b->k, b->n, &target_avx2, &e))
 		fail_msg("%s\n%.*s", e.msg, STR_ARG(b->k[0].code.text));
 	for (uint32_t i = 0; i < b->n; i++)
-		if (!kernel_check(&b->a, &b->k[i], 1 + i % 3, 1e-4, &e))
+		if (!kernel_check(&b->a, &b->k[i], 1 + i % 3, 1e-4, &e) ||
+		    !kernel_check_in_place(&b->a, &b->k[i], 1 + i % 3, 1e-4, &e))
 			fail_msg(
 			    "%s\n%.*s\n%.*s", e.msg, STR_ARG(b->k[i].spec.text), STR_ARG(b->k[i].code.text));
+	for (uint32_t i = 0; i < b->n; i++)
+		b->in_place += b->k[i].code.desc.n_overlaps;
 	b->kernels += b->n;
 	b->n = 0;
 	arena_fini(&b->a);
@@ -199,6 +203,7 @@ end_texts(struct batch *b)
 	flush(b);
 	if (b->kernels == 0 || b->refused > b->kernels / 20)
 		fail_msg("%u kernels, %u refused", b->kernels, b->refused);
+	print_message("%u kernels, %u results on operands' bytes\n", b->kernels, b->in_place);
 	free(b);
 }
 
