@@ -47,6 +47,8 @@ emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const str
 	memcpy(out->desc.range, k->range, sizeof(out->desc.range));
 	out->desc.shared_bytes = k->shared_bytes;
 	out->desc.local_bytes = k->local_bytes;
+	out->desc.packs = k->packs;
+	out->desc.n_packs = k->n_packs;
 	return true;
 }
 

@@ -20,6 +20,8 @@ struct tiling {
 	blk_id product, last;  /* last: the block whose loops are tiled */
 	int row, column;       /* their dimensions in the result */
 	int64_t rows, columns; /* of a tile */
+	buf_id factor;         /* that has the columns, */
+	int along;             /* in this dimension */
 };
 
 /* ---- which blocks -------------------------------------------------------------------------------------- */
@@ -60,6 +62,28 @@ extent_of(const struct tir *p, axis_id a)
 	return a == AXIS_NONE ? 1 : tx_axis_get(p->tx, a)->hi + 1;
 }
 
+/* The dimension of the factor that counts columns: the last one, or of a weight any, as panels will lie so.
+ */
+static bool
+find_along(struct tiling *t, const struct ex *factor, axis_id column)
+{
+	const struct tir *p = &t->q->p;
+	const struct tir_buf *b = &p->buf[factor->tensor];
+	const struct ixv at = ixv_get(p->tx, factor->at);
+	int64_t coef;
+
+	t->along = -1;
+	for (int d = 0; d < (int)at.n; d++) {
+		if (!ix_has(p->tx, at.i[d], column))
+			continue;
+		if (t->along >= 0 || !ix_coef(p->tx, at.i[d], column, &coef) || coef != 1)
+			return false;
+		t->along = d;
+	}
+	t->factor = factor->tensor;
+	return t->along >= 0 && (t->along == b->rank - 1 || b->scope == SCOPE_pack);
+}
+
 /* The columns lie along memory in one factor and in the result; rows are in the other factor alone. */
 static bool
 find_tile(struct tiling *t)
@@ -68,7 +92,6 @@ find_tile(struct tiling *t)
 	const struct ex *one, *other;
 	int rank = p->buf[p->blk[t->product].out[0]].rank;
 	axis_id column;
-	int64_t coef;
 
 	if (!factors(p, t->product, &one, &other))
 		return false;
@@ -82,10 +105,7 @@ find_tile(struct tiling *t)
 		one = other;
 		other = swap;
 	}
-	struct ixv at = ixv_get(p->tx, other->at);
-
-	if (ixv_has(p->tx, one->at, column) || at.n == 0 || !ix_coef(p->tx, at.i[at.n - 1], column, &coef) ||
-	    coef != 1)
+	if (ixv_has(p->tx, one->at, column) || !find_along(t, other, column))
 		return false;
 	for (t->row = rank - 2; t->row >= 0; t->row--) {
 		axis_id a = axis_of(p, t->product, t->row);
@@ -251,6 +271,24 @@ tile(const struct tiling *t)
 	return true;
 }
 
+/* A weight whose columns are more than a tile's, or do not lie along memory, goes into panels of a tile. */
+static void
+pack(const struct tiling *t)
+{
+	const struct tir_buf *b = &t->q->p.buf[t->factor];
+	const int64_t width = MIN_OF(t->columns, b->dim[t->along]);
+	struct strbuf sb;
+
+	if (b->scope != SCOPE_pack || b->form || (t->along == b->rank - 1 && width == b->dim[t->along]))
+		return;
+	sb_init(&sb, t->q->p.arena);
+	for (int d = 0; d < b->rank; d++)
+		if (d != t->along && b->dim[d] > 1)
+			sb_addf(&sb, "%d,", d);
+	(void)propose(
+	    t->q, "pack %%%s %lld %.*s%d", b->name, (long long)width, STR_ARG(sb_str(&sb)), t->along);
+}
+
 void
 rule_tile(struct proposing *q)
 {
@@ -263,10 +301,11 @@ rule_tile(struct proposing *q)
 			continue;
 		size_tile(&t);
 		t.last = last_block(&q->p, b);
-		if (t.last != BLK_NONE && tile(&t))
-			continue;
-		take_back(q, &was, n);
-		t.last = b;
-		(void)tile(&t);
+		if (t.last == BLK_NONE || !tile(&t)) {
+			take_back(q, &was, n);
+			t.last = b;
+			(void)tile(&t);
+		}
+		pack(&t);
 	}
 }
