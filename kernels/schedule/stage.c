@@ -1,6 +1,7 @@
-/* kernels/schedule/stage.c: stage BUFFER LOOP [DIMENSIONS]: what the loop's body reads of the buffer is
- * copied first, into a buffer of the iteration's own, and read there.  The copy's dimensions are the buffer's
- * in any order, neighbours as one where that is said: a block of a transposed map has rows both ways.
+/* kernels/schedule/stage.c: stage BUFFER LOOP [DIMENSIONS]: what the loop's body (`root`: the program) reads
+ * of the buffer is copied first, into a buffer of the iteration's own, and read there.  The copy's dimensions
+ * are the buffer's in any order, neighbours as one where that is said: a block of a transposed map has rows
+ * both ways.
  *
  * A block that copies all of the buffer is put in front, and moved into the loop as any other (compute_at.c).
  */
@@ -11,7 +12,8 @@
 struct stage {
 	const struct tir *p;
 	const struct step *s;
-	st_id loop;
+	st_id loop;  /* ST_NONE: root, */
+	st_id first; /* before this statement */
 	buf_id buf, copy;
 	blk_id blk;           /* that copies */
 	struct runs r;        /* in the copy's order */
@@ -20,11 +22,51 @@ struct stage {
 };
 
 /* ---- legality ---------------------------------------------------------------------------------------- */
+/* Of "root": the first statement that reads the buffer; all that store into it stand before. */
+static bool
+find_readers(struct stage *t)
+{
+	const struct tir *p = t->p;
+
+	t->loop = ST_NONE;
+	t->first = p->n_st;
+	for (st_id i = 0; i < p->n_st; i++) {
+		if (p->st[i].op != ST_block)
+			continue;
+		if (t->first < p->n_st && blk_stores_buf(&p->blk[p->st[i].ref], t->buf))
+			return refuse(t->e, t->s, "writers", "one stands behind a reader");
+		if (t->first == p->n_st && blk_reads_buf(p, &p->blk[p->st[i].ref], t->buf))
+			for (t->first = 0; p->st[t->first].end <= i;)
+				t->first = p->st[t->first].end;
+	}
+	if (t->first < p->n_st && p->buf[t->buf].scope != SCOPE_global && p->buf[t->buf].scope != SCOPE_pack)
+		return refuse(t->e, t->s, "scope", "the buffer is not there everywhere");
+	return t->first < p->n_st || refuse(t->e, t->s, "readers", "there are none");
+}
+
+static bool
+find_target(struct stage *t)
+{
+	return str_is(t->s->name[1], "root") ? find_readers(t) : find_loop(t->p, t->s, 1, &t->loop, t->e);
+}
+
+static st_id
+first_inside(const struct stage *t)
+{
+	return t->loop == ST_NONE ? t->first : t->loop + 1;
+}
+
+static st_id
+end_inside(const struct stage *t)
+{
+	return t->loop == ST_NONE ? t->p->n_st : t->p->st[t->loop].end;
+}
+
 /* The buffer does not change while the loop's body runs. */
 static bool
 is_read_only(const struct stage *t)
 {
-	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++)
+	for (st_id i = first_inside(t); i < end_inside(t); i++)
 		if (t->p->st[i].op == ST_block && blk_stores_buf(&t->p->blk[t->p->st[i].ref], t->buf))
 			return refuse(t->e, t->s, "writers", "the loop's body stores into the buffer");
 	return true;
@@ -105,7 +147,7 @@ redirect(struct stage *t, struct tir *out)
 {
 	struct tx_subst sub = {.load = from_copy, .self = t};
 
-	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
+	for (st_id i = first_inside(t); i < end_inside(t); i++) {
 		struct tir_block *b = &out->blk[t->p->st[i].ref];
 
 		if (t->p->st[i].op != ST_block || !blk_reads_buf(t->p, b, t->buf))
@@ -124,8 +166,8 @@ step_stage(const struct tir *p, const struct step *s, struct tir *out, struct er
 	struct step move = *s;
 	struct tir all;
 
-	if (!find_buf(p, s, 0, &t.buf, e) || !find_loop(p, s, 1, &t.loop, e) ||
-	    !find_runs(p, s, t.buf, &t.r, e) || !is_read_only(&t))
+	if (!find_buf(p, s, 0, &t.buf, e) || !find_target(&t) || !find_runs(p, s, t.buf, &t.r, e) ||
+	    !is_read_only(&t))
 		return false;
 	tir_like(&all, p);
 	const struct tir_buf copy = tir_buf_make(unique_name(p, p->buf[t.buf].name), p->buf[t.buf].type,
@@ -134,9 +176,15 @@ step_stage(const struct tir *p, const struct step *s, struct tir *out, struct er
 	t.copy = tir_add_buf(&all, &copy);
 	redirect(&t, &all); /* the blocks that are there; the one that copies reads the buffer itself */
 	add_block(&t, &all);
-	add_nest(&t, &all);
-	for (st_id i = 0; i < p->n_st; i = p->st[i].end)
+	for (st_id i = 0; i < p->n_st; i = p->st[i].end) {
+		if (i == t.first)
+			add_nest(&t, &all);
 		tir_copy(&all, p, i, NULL);
+	}
+	if (t.loop == ST_NONE) {
+		*out = all;
+		return true;
+	}
 	move.name[0] = str_of(all.blk[t.blk].name);
 	return step_compute_at(&all, &move, out, e);
 }

@@ -73,7 +73,7 @@ any_stage(const struct tir *p, struct rng *r, struct step *s)
 	const struct tir_buf *b = &p->buf[rng_below(r, p->n_buf)];
 
 	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
-	s->name[s->n_name++] = any_loop(p, r);
+	s->name[s->n_name++] = rng_below(r, 4) ? any_loop(p, r) : STR("root");
 	if (rng_below(r, 2) == 0)
 		any_dims(b, r, s);
 }
