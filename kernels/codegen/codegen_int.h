@@ -78,6 +78,9 @@ bool row_leaves(const struct tir *p, const struct row *r, const struct access *a
 /* Which of the row's elements the place is: an index of an array. */
 ixv_id row_lane(const struct tir *p, const struct row *r, ixv_id at);
 
+/* packs.c: sets out->packs.  ERR_INFEASIBLE: a form that no plan maker applies. */
+bool codegen_packs(struct arena *a, const struct tir *p, struct codegen_kernel *out, struct err *e);
+
 /* print_ex.c: expressions as C.  Text lives in `a`. */
 struct printing {
 	struct arena *a;

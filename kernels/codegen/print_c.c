@@ -390,6 +390,8 @@ codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char 
 	struct program q = {.g = {.a = a, .p = p, .symbol = symbol}, .k = out, .n_operands = n_operands};
 
 	*out = (struct codegen_kernel){.n_passes = 0};
+	if (!codegen_packs(a, p, out, e))
+		return false;
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
 	sb_init(&q.g.sb, a);
 	find_overlaps(a, p, &q.g.sharing);

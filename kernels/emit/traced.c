@@ -49,6 +49,8 @@ emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const str
 	out->desc.local_bytes = k->local_bytes;
 	out->desc.overlaps = k->overlaps;
 	out->desc.n_overlaps = k->n_overlaps;
+	out->desc.packs = k->packs;
+	out->desc.n_packs = k->n_packs;
 	return true;
 }
 

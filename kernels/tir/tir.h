@@ -10,7 +10,7 @@
 #ifndef KORCH_TIR_H
 #define KORCH_TIR_H
 
-#include "expr.h"
+#include "form.h"
 
 typedef uint32_t st_id;
 typedef uint32_t buf_id;
@@ -76,7 +76,8 @@ struct tir_buf {
 	enum buf_role role;
 	enum tir_scope scope;
 	uint32_t index;
-	const void *data; /* TABLE: dense, row-major */
+	const void *data;            /* TABLE: dense, row-major */
+	const struct tir_form *form; /* OPERAND, pack: NULL: as it comes */
 	int rank;
 	int64_t dim[MAX_RANK]; /* logical extents, all > 0; no access leaves them */
 	/* Where an element lies; no program's meaning hangs on it but through `fold` and `alias`. */
