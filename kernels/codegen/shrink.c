@@ -178,7 +178,7 @@ local_from(const struct tir *p, buf_id b)
 		return ST_NONE;
 	s = span_of(p, b);
 	for (st_id i = s.first; s.first != ST_NONE && i <= s.last; i = p->st[i].end)
-		if (p->st[i].op == ST_for && p->st[i].bind == BIND_parallel)
+		if (is_range(p, i))
 			return ST_NONE;
 	return s.first;
 }

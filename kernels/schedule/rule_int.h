@@ -9,7 +9,7 @@ struct proposing {
 	struct tir p;         /* behind the steps so far */
 	struct strbuf *trace; /* these, a line each */
 };
-#define RULE(N, WORDS) void rule_##N(struct proposing *q);
+#define RULE(N, WHERE, WORDS) void rule_##N(struct proposing *q);
 #include "rule.def"
 #undef RULE
 

@@ -24,7 +24,7 @@ enum tir_level { TIR_NEST, TIR_FLAT };
 /* Whose a buffer is.  reg: a thread's, in registers; local: a thread's; shared: of the threads of
  * one `block` loop; pack: a constant in the form that the kernel wants, made once per plan;
  * global: everybody's. */
-#define TIR_SCOPES(X) X(reg) X(local) X(shared) X(pack) X(global)
+#define TIR_SCOPES(X) X(reg) X(local) X(spread) X(shared) X(pack) X(global)
 enum tir_scope {
 #define X(N) SCOPE_##N,
 	TIR_SCOPES(X)
