@@ -48,6 +48,9 @@ void list_accesses(const struct tir *p, st_id i, struct accesses *out);
 /* Is a statement `op ref` among first .. end - 1? */
 bool is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref);
 
+/* fold.c: the instruction that joins so: lanes of an array, or what a team of threads holds. */
+bool is_fold(enum prim p, bool team, uint32_t *out);
+
 /* row.c: elements of a buffer that a loop goes through one by one. */
 struct row {
 	buf_id buf;

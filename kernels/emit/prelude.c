@@ -47,8 +47,9 @@ static const char *const host_mma[] = {
 #include "prelude_host_mma.inc"
 };
 
-static const char *const index_prelude[] = {
+static const char *const loops_prelude[] = {
 #include "prelude_index.inc"
+#include "prelude_team.inc"
 };
 
 static void
@@ -71,7 +72,7 @@ emit_cuda_prelude(struct arena *a, bool for_host)
 	} else
 		add_lines(&sb, cuda_prelude, COUNT_OF(cuda_prelude));
 	add_lines(&sb, prelude, COUNT_OF(prelude));
-	add_lines(&sb, index_prelude, COUNT_OF(index_prelude));
+	add_lines(&sb, loops_prelude, COUNT_OF(loops_prelude));
 	if (for_host)
 		add_lines(&sb, host_mma, COUNT_OF(host_mma));
 	return sb_str(&sb);
