@@ -161,8 +161,10 @@ check_call(struct check *c, const struct st *s)
 		    c->p->buf[n->tensor].role != BUF_RESULT)
 			fail(c, "buffer", "a call writes into an operand or a table");
 		else if (intrin_info[s->ref].comb != COMB_NONE &&
-		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "r") && !is_first(c->p, n))))
+		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "rt") && !is_first(c->p, n))))
 			fail(c, "call", "a fold is of an element, and of an array of one dimension");
+		else if (tir_arg_is(s, k, "t") != (c->p->buf[n->tensor].scope == SCOPE_spread))
+			fail(c, "call", "what threads hold is folded by a team, and that folds nothing else");
 	}
 }
 

@@ -161,6 +161,10 @@ any_step(const struct tir *p, struct rng *r)
 	case STEP_stage:
 		any_stage(p, r, &s);
 		break;
+	case STEP_share:
+		s.name[s.n_name++] =
+		    str_of(arena_printf(p->arena, "%%%s", p->buf[rng_below(r, p->n_buf)].name));
+		break;
 	case STEP_join:
 		any_outermost(p, r, &s);
 		break;
