@@ -77,7 +77,7 @@ is_given(const struct program *q, const struct tir_buf *f)
 {
 	if (f->role == BUF_TABLE || in_register(f))
 		return false;
-	return f->scope == SCOPE_global || !q->g.d->declares;
+	return f->scope == SCOPE_global || f->scope == SCOPE_pack || !q->g.d->declares;
 }
 
 /* Bytes of both blocks that temps lie in; threads of a GPU declare their own. */
