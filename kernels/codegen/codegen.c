@@ -37,38 +37,50 @@ is_taken(const struct tir *p, bool gpu, struct err *e)
 		if (s->op == ST_for && s->bind == BIND_pipeline)
 			return err_set(e, ERR_INFEASIBLE, "binding: no C for %s", tir_bind_name[s->bind]);
 	}
-	return !gpu || threads_check(p, e);
+	return true;
 }
 
 /* Fused loops leave borders to digits of an index: what is not proved of these when buffers are flat has no
- * text.
- */
+ * text, nor what no barrier would part then. */
 static bool
-is_proved_flat(const struct tir *p, struct err *e)
+is_sound_flat(const struct tir *p, struct err *e)
 {
 	struct err why = {0};
-	struct tir flat;
+	struct tir flat, parted;
 
 	codegen_flatten(p, &flat);
-	return tir_proved(&flat, &why) || err_set(e, ERR_INFEASIBLE, "%s", why.msg);
+	if (!tir_proved(&flat, &why))
+		return err_set(e, ERR_INFEASIBLE, "%s", why.msg);
+	return tir_sync(&flat, &parted) ||
+	    err_set(e, ERR_INFEASIBLE, "barrier: threads meet where none parts them");
+}
+
+/* A GPU's program behind a pass, its barriers anew; false: the pass is left out. */
+static bool
+settle(const struct tir *made, int pass, struct tir *out)
+{
+	struct err none = {0};
+
+	return (pass >= CODEGEN_flatten || is_sound_flat(made, &none)) && tir_sync(made, out);
 }
 
 bool
 codegen_run(const struct tir *flat, const struct codegen_watch *w, struct tir *out, struct err *e)
 {
 	const bool gpu = is_for_gpu(flat);
-	struct tir p = *flat;
-	struct err none = {0};
+	struct tir p = *flat, made;
 
 	if (flat->level != TIR_FLAT)
 		bug("a program with blocks has no text");
-	if (!is_taken(flat, gpu, e) || (gpu && !is_proved_flat(flat, e)))
+	if (!is_taken(flat, gpu, e) || (gpu && !is_sound_flat(flat, e)))
 		return false;
 	for (int i = 0; i < CODEGEN_PASSES; i++) {
 		if (passes[i].where == (gpu ? CPU : GPU))
 			continue;
-		passes[i].run(&p, out);
-		if (gpu && i < CODEGEN_flatten && !is_proved_flat(out, &none))
+		passes[i].run(&p, &made);
+		if (!gpu)
+			*out = made;
+		else if (!settle(&made, i, out))
 			*out = p;
 #ifndef NDEBUG
 		struct err wrong = {0};
@@ -80,5 +92,5 @@ codegen_run(const struct tir *flat, const struct codegen_watch *w, struct tir *o
 			return false;
 		p = *out;
 	}
-	return true;
+	return !gpu || threads_check(out, e);
 }

@@ -124,15 +124,13 @@ codegen_team(const struct tir *p, struct tir *out)
 	struct team t = {.p = p, .spread = NEW_ARRAY(p->arena, uint8_t, p->n_buf + 1)};
 	struct ex held, each;
 	uint32_t call;
-	struct tir made;
 
 	for (st_id i = 0; i < p->n_st && !tx_is_strict(p->tx); i++)
 		if (is_joined(p, i, &held, &each, &call) &&
 		    is_of_threads(p, root_of(p, i), p->buf[each.tensor].dim[0]))
 			t.spread[each.tensor] = is_private(p, root_of(p, i), each.tensor);
-	tir_rewrite(&made, p, join, &t);
-	for (buf_id b = 0; b < made.n_buf; b++)
+	tir_rewrite(out, p, join, &t);
+	for (buf_id b = 0; b < out->n_buf; b++)
 		if (t.spread[b])
-			made.buf[b].scope = SCOPE_spread;
-	codegen_sync(&made, out);
+			out->buf[b].scope = SCOPE_spread;
 }

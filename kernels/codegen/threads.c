@@ -75,14 +75,33 @@ check_loop(const struct tir *p, st_id first, st_id i, struct err *e)
 	return true;
 }
 
+/* Is the buffer read in the pass? */
 static bool
-check_store(const struct tir *p, st_id i, struct err *e)
+is_read(const struct tir *p, st_id first, st_id end, buf_id buf)
 {
+	struct accesses l = {.n = 0};
+
+	for (st_id i = first; i < end; i++) {
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n; k++)
+			if (l.at[k].buf == buf && !l.at[k].stores)
+				return true;
+	}
+	return false;
+}
+
+/* Outside of loops over threads one of them stores: what the others read needs a loop over threads. */
+static bool
+check_store(const struct tir *p, st_id first, st_id i, struct err *e)
+{
+	const buf_id buf = p->st[i].ref;
 	bool block;
 
-	if (p->buf[p->st[i].ref].scope != SCOPE_shared || threads_around(p, i, &block) > 0)
+	if (in_register(&p->buf[buf]) || p->buf[buf].scope == SCOPE_local || threads_around(p, i, &block) > 0)
 		return true;
-	return err_set(e, ERR_INFEASIBLE, "scope: threads share what none of them stores");
+	if (p->buf[buf].scope == SCOPE_global && !is_read(p, first, p->st[first].end, buf))
+		return true;
+	return err_set(e, ERR_INFEASIBLE, "scope: threads read what none of them stores as such");
 }
 
 static bool
@@ -106,6 +125,8 @@ threads_check(const struct tir *p, struct err *e)
 	for (st_id first = 0, end; first < p->n_st; first = end) {
 		const struct threads t = threads_of(p, first, p->st[first].end);
 
+		const bool has_threads = t.warps * t.lanes > 1;
+
 		end = p->st[first].end;
 		if (t.warps * t.lanes > MOST_THREADS)
 			return err_set(e, ERR_INFEASIBLE, "threads: a block has at most %d", MOST_THREADS);
@@ -113,7 +134,7 @@ threads_check(const struct tir *p, struct err *e)
 			return false;
 		for (st_id i = first; i < end; i++)
 			if ((p->st[i].op == ST_for && !check_loop(p, first, i, e)) ||
-			    (p->st[i].op == ST_store && !check_store(p, i, e)))
+			    (p->st[i].op == ST_store && has_threads && !check_store(p, first, i, e)))
 				return false;
 	}
 	return true;

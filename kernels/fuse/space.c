@@ -282,6 +282,8 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 	static const char *const swept[] = {"online=64", "online=128", "online=32"};
 
 	propose(s, STR(""));
+	if (fuse_is_traced(s->spec, s->target))
+		propose(s, STR(TRACED));
 	if (w->has_linear && s->target->precision != PRECISION_F32)
 		propose(s, STR("exact=1")); /* where rounding is beyond what the task allows */
 	if (w->has_pair && w->has_rows)

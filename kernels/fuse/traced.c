@@ -21,7 +21,7 @@ fuse_is_traced(const struct spec *s, const struct target *t)
 {
 	bool any = false;
 
-	if (t->is_cuda || t->strict)
+	if (t->strict)
 		return false;
 	for (uint32_t i = 0; i < s->g.n_tensors; i++)
 		if (graph_tensor(&s->g, (tensor_id){i})->type != DT_f32)

@@ -166,37 +166,6 @@ is_of_block(const struct tir *p, buf_id buf)
 	return p->buf[buf].scope <= SCOPE_local;
 }
 
-/* May threads meet there: because there are barriers for it, or each has it? */
-static bool
-may_meet(const struct tir *p, buf_id buf)
-{
-	return p->buf[buf].scope == SCOPE_shared || is_of_block(p, buf);
-}
-
-/* Do a GPU's threads meet in a buffer that another part of the kernel stores or reads?  Barriers are for what
- * is shared alone. */
-static bool
-threads_meet(const struct bind *t, st_id instance)
-{
-	const struct tir_block *b = &t->p->blk[t->p->st[instance].ref];
-	st_id path[TIR_DEPTH], root = tir_path(t->p, t->loop, path) ? path[0] : t->loop;
-
-	for (st_id i = root; i < t->p->st[root].end; i++) {
-		const struct tir_block *o = &t->p->blk[t->p->st[i].ref];
-
-		if (t->p->st[i].op != ST_block || (i > t->loop && i < t->p->st[t->loop].end))
-			continue;
-		for (uint32_t k = 0; k < b->n_out; k++)
-			if ((blk_reads_buf(t->p, o, b->out[k]) || blk_stores_buf(o, b->out[k])) &&
-			    t->p->buf[b->out[k]].scope != SCOPE_shared && !is_own(t, b->out[k]))
-				return true;
-		for (uint32_t k = 0; k < o->n_out; k++)
-			if (blk_reads_buf(t->p, b, o->out[k]) && !may_meet(t->p, o->out[k]))
-				return true;
-	}
-	return false;
-}
-
 static bool
 is_of_team(const struct bind *t)
 {
@@ -259,9 +228,6 @@ instance_holds(const struct bind *t, st_id i)
 
 	if (binds_kind(t->p, s, a, ITER_REDUCE) || binds_kind(t->p, s, a, ITER_CARRIED))
 		return refuse(t->e, t->s, "iterator", "a reduction or a carried order runs over the loop");
-	if (is_of_team(t) && threads_meet(t, i))
-		return refuse(
-		    t->e, t->s, "barrier", "threads share a buffer with another part of the kernel");
 	if (is_of_team(t) && has_overlaps(t, s))
 		return refuse(t->e, t->s, "disjoint", "two threads make one point, in tiles that overlap");
 	if (t->how != BIND_vector && reads_foreign(t, b))
@@ -283,7 +249,10 @@ loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct s
 {
 	struct bind t = {.p = p, .s = s, .loop = loop, .how = bind, .e = e};
 
-	if (bind == BIND_serial || bind == BIND_unroll || bind == BIND_pipeline)
+	int64_t from, extent;
+
+	if (bind == BIND_serial || bind == BIND_unroll || bind == BIND_pipeline ||
+	    (bind <= BIND_block && const_extent(p, &p->st[loop], &from, &extent) && extent == 1))
 		return true;
 	for (st_id i = loop + 1; i < p->st[loop].end; i++)
 		if (p->st[i].op == ST_block && !instance_holds(&t, i))
@@ -360,5 +329,9 @@ step_bind(const struct tir *p, const struct step *s, struct tir *out, struct err
 		return false;
 	tir_rewrite(out, p, NULL, NULL);
 	out->st[t.loop].bind = s->bind;
+	for (st_id i = t.loop + 1; i < p->st[t.loop].end; i++) /* what was of a block is now of a thread */
+		if (p->st[i].op == ST_for && is_of_team(&(struct bind){.how = p->st[i].bind}) &&
+		    !loop_is_free(out, i, p->st[i].bind, s, e))
+			return false;
 	return true;
 }

@@ -23,23 +23,6 @@ is_outermost(const struct tir *p, st_id i)
 	return tir_path(p, i, path) == 0;
 }
 
-/* Does a block below loop `from` store what one below `to` reads or stores? */
-static bool
-waits(const struct tir *p, st_id from, st_id to)
-{
-	for (st_id i = from + 1; i < p->st[from].end; i++)
-		for (st_id k = to + 1; k < p->st[to].end; k++) {
-			if (p->st[i].op != ST_block || p->st[k].op != ST_block)
-				continue;
-			const struct tir_block *b = &p->blk[p->st[i].ref], *r = &p->blk[p->st[k].ref];
-
-			for (uint32_t o = 0; o < b->n_out; o++)
-				if (blk_reads_buf(p, r, b->out[o]) || blk_stores_buf(r, b->out[o]))
-					return true;
-		}
-	return false;
-}
-
 /* The body of loop l, whose iterations begin at `at` of the joined ones. */
 static void
 add_part(const struct join *t, struct tir *out, ix_id joined, st_id l, int64_t at, int k)
@@ -48,10 +31,15 @@ add_part(const struct join *t, struct tir *out, ix_id joined, st_id l, int64_t a
 	const struct tir_guard g = {joined, at, at + t->extent[k]};
 	struct st test = {.op = ST_if};
 	struct copy c = copy_begin(t->p, out);
+	ix_id own;
 
 	tir_guards(out, &test, 1, &g);
 	tir_add(out, test);
-	c.to[t->p->st[l].axis] = ix_addc(x, joined, t->from[k] - at);
+	own = ix_addc(x, joined, -at);
+	if (t->p->st[l].bind ==
+	    BIND_block) /* what the guard says: digits of it come apart no further than before */
+		own = ix_min(x, ix_max(x, own, ix_const(x, 0)), ix_const(x, t->extent[k] - 1));
+	c.to[t->p->st[l].axis] = ix_addc(x, own, t->from[k]);
 	copy_range(&c, l + 1, t->p->st[l].end);
 	tir_close(out);
 	copy_end(&c);
@@ -68,11 +56,26 @@ join_here(void *self, struct tir *out, const struct tir *p, st_id i)
 		return false;
 	ix_id joined = ix_axis(p->tx,
 	    tir_for(out, arena_printf(p->arena, "%s_%s", p->st[t->a].name, p->st[t->b].name),
-		ix_const(p->tx, 0), ix_const(p->tx, t->extent[0] + t->extent[1]), BIND_parallel));
+		ix_const(p->tx, 0), ix_const(p->tx, t->extent[0] + t->extent[1]), p->st[t->a].bind));
 
 	add_part(t, out, joined, t->a, 0, 0);
 	add_part(t, out, joined, t->b, t->extent[0], 1);
 	tir_close(out);
+	return true;
+}
+
+/* Loops over warps and lanes are of one extent in both. */
+static bool
+have_as_many(const struct tir *p, st_id a, st_id b)
+{
+	for (st_id i = a; i < p->st[b].end; i++)
+		for (st_id k = i; k < p->st[b].end; k++) {
+			const struct st *x = &p->st[i], *y = &p->st[k];
+
+			if (x->op == ST_for && y->op == ST_for && i != a && k != b && x->bind == y->bind &&
+			    is_of_gpu(x) && (x->from != y->from || x->to != y->to))
+				return false;
+		}
 	return true;
 }
 
@@ -86,12 +89,15 @@ step_join(const struct tir *p, const struct step *s, struct tir *out, struct err
 	if (!is_outermost(p, t.a) || !is_outermost(p, t.b) || p->st[t.a].end != t.b)
 		return refuse(
 		    e, s, "outermost", "the second is not the next outermost loop behind the first");
-	if (p->st[t.a].bind != BIND_parallel || p->st[t.b].bind != BIND_parallel)
-		return refuse(e, s, "binding", "iterations of a loop run in order");
+	if (p->st[t.a].bind != p->st[t.b].bind ||
+	    (p->st[t.a].bind != BIND_parallel && p->st[t.a].bind != BIND_block))
+		return refuse(e, s, "binding", "iterations of a loop run in order, or only one's are blocks");
+	if (p->st[t.a].bind == BIND_block && !have_as_many(p, t.a, t.b))
+		return refuse(e, s, "threads", "blocks of the one have other threads than the other's");
 	if (!const_extent(p, &p->st[t.a], &t.from[0], &t.extent[0]) ||
 	    !const_extent(p, &p->st[t.b], &t.from[1], &t.extent[1]))
 		return refuse(e, s, "extent", "the loop's bounds hang on another loop");
-	if (waits(p, t.a, t.b) || waits(p, t.b, t.a))
+	if (loop_waits(p, t.a, t.b) || loop_waits(p, t.b, t.a))
 		return refuse(e, s, "waits", "one stores what the other reads or stores");
 	tir_rewrite(out, p, join_here, &t);
 	return true;

@@ -42,6 +42,8 @@ bool loop_counts_places(const struct tir *p, st_id loop);
 /* Elements that the loops around an instance join for one point; MOST_WINDOW + 1: more than become text. */
 enum { MOST_WINDOW = 16 };
 int64_t window_size(const struct tir *p, st_id instance);
+/* Moves the block into the loop where no point of it is made more often there.  rule_rows.c */
+bool move_into(struct proposing *q, blk_id b, const char *loop);
 /* Is there an instance of the block?  One that was inlined has none. */
 bool blk_stands(const struct tir *p, blk_id b);
 /* Its first one; ST_NONE. */

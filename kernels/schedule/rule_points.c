@@ -40,6 +40,16 @@ fuse_places(struct proposing *q, const char *name)
 	}
 }
 
+/* Loops of a nest of one block. */
+static void
+sort_nest(struct proposing *q, st_id root)
+{
+	const st_id at = q->p.st[root].end - 1;
+
+	if (q->p.st[at].op == ST_block)
+		sort_loops(q, q->p.st[at].ref);
+}
+
 static void
 deal_out(struct proposing *q, const char *name)
 {
@@ -55,25 +65,113 @@ deal_out(struct proposing *q, const char *name)
 	(void)propose(q, "bind %s.i lane", name);
 }
 
-/* (Steps leave the number of nests, so the k-th stays the k-th.) */
+/* The nest behind it goes through as many points: both at once. */
+static void
+zip_next(struct proposing *q, const char *name)
+{
+	for (;;) {
+		const st_id i = tir_find_loop(&q->p, str_of(name)), next = q->p.st[i].end;
+
+		if (next >= q->p.n_st || q->p.st[next].op != ST_for || q->p.st[next].bind != BIND_serial ||
+		    !loop_counts_places(&q->p, next))
+			return;
+		const struct tir was = q->p;
+		const size_t n_trace = q->trace->n;
+
+		sort_nest(q, next);
+		if (!propose(q, "zip %s %s", name, fuse_places(q, q->p.st[next].name))) {
+			take_back(q, &was, n_trace);
+			return;
+		}
+	}
+}
+
+/* (Only nests behind the k-th become fewer.) */
 void
 rule_points(struct proposing *q)
 {
-	uint32_t n_roots = 0;
+	for (uint32_t k = 0;; k++) {
+		const char *name;
+		st_id root = 0;
 
-	for (st_id i = 0; i < q->p.n_st; i = q->p.st[i].end)
-		n_roots++;
-	for (uint32_t k = 0; k < n_roots; k++) {
-		st_id root = 0, at;
-
-		for (uint32_t n = 0; n < k; n++)
+		for (uint32_t n = 0; n < k && root < q->p.n_st; n++)
 			root = q->p.st[root].end;
+		if (root == q->p.n_st)
+			return;
 		if (q->p.st[root].op != ST_for || q->p.st[root].bind != BIND_serial)
 			continue;
-		at = q->p.st[root].end - 1;
-		if (q->p.st[at].op == ST_block)
-			sort_loops(q, q->p.st[at].ref);
-		if (loop_counts_places(&q->p, root))
-			deal_out(q, fuse_places(q, q->p.st[root].name));
+		sort_nest(q, root);
+		if (!loop_counts_places(&q->p, root))
+			continue;
+		name = fuse_places(q, q->p.st[root].name);
+		zip_next(q, name);
+		deal_out(q, name);
 	}
+}
+
+/* ---- beside ---------------------------------------------------------------------------------------------
+ */
+static bool
+is_of_blocks(const struct tir *p, st_id i)
+{
+	return i < p->n_st && p->st[i].op == ST_for && p->st[i].bind == BIND_block;
+}
+
+void
+rule_beside(struct proposing *q)
+{
+	for (st_id i = 0; i < q->p.n_st;) {
+		const st_id next = q->p.st[i].end;
+
+		if (!is_of_blocks(&q->p, i) || !is_of_blocks(&q->p, next) ||
+		    !propose(q, "join %s %s", q->p.st[i].name, q->p.st[next].name))
+			i = next;
+	}
+}
+
+/* ---- near -----------------------------------------------------------------------------------------------
+ */
+/* The innermost loop over places of the block's nest, where that is all of it; NULL. */
+static const char *
+point_loop(const struct tir *p, blk_id b)
+{
+	struct nest n;
+
+	if (!find_nest_of(p, b, &n) || !n.is_whole)
+		return NULL;
+	for (uint32_t k = n.n; k-- > 0;)
+		if (loop_counts_places(p, tir_find_loop(p, str_of(n.loop[k].name))))
+			return n.loop[k].name;
+	return NULL;
+}
+
+/* Moves the block into the loop, where that makes one point of it. */
+static void
+move_point(struct proposing *q, blk_id b, const char *loop)
+{
+	const struct tir was = q->p;
+	const size_t n_trace = q->trace->n;
+	st_id path[TIR_DEPTH];
+	uint32_t n;
+
+	if (!move_into(q, b, loop))
+		return;
+	n = tir_path(&q->p, blk_instance(&q->p, b), path);
+	if (path[n - 1] != tir_find_loop(&q->p, str_of(loop)))
+		take_back(q, &was, n_trace);
+}
+
+/* From the last on: what has moved takes along what it reads itself.  (A reduction stays: it would be made by
+ * one thread.) */
+void
+rule_near_points(struct proposing *q)
+{
+	for (blk_id b = q->p.n_blk; b-- > 0;)
+		for (blk_id r = q->p.n_blk; r-- > 0;) {
+			const char *loop = blk_stands(&q->p, r) ? point_loop(&q->p, r) : NULL;
+
+			if (r != b && loop && blk_stands(&q->p, b) && q->p.blk[b].comb == COMB_NONE &&
+			    blk_reads_buf(&q->p, &q->p.blk[r], q->p.blk[b].out[0]))
+				move_point(q, b, loop);
+		}
 }

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* WARP_ROW, SMALL_ROW: elements up to which a warp, or four, are enough for a row. */
-enum { LONG_SUM = 64, WARP_ROW = 256, SMALL_ROW = 1024, MOST_NESTS = 64 };
+/* WARP_ROW, SMALL_ROW: elements up to which a warp, or four, are enough for a row; ONE_ROW: a block. */
+enum { LONG_SUM = 64, WARP_ROW = 256, SMALL_ROW = 1024, ONE_ROW = 1 << 14, MOST_NESTS = 64 };
 
 static st_id
 loop_named(const struct proposing *q, const char *name)
@@ -172,7 +172,9 @@ is_dealt(const struct tir *p, st_id row)
 		for (uint32_t k = tir_path(p, i, path); k-- > 0;)
 			of_thread |= p->st[path[k]].bind == BIND_lane && p->st[path[k]].op == ST_for;
 		for (uint32_t o = 0; o < b->n_out && !of_thread; o++) {
-			if (p->buf[b->out[o]].scope == SCOPE_shared)
+			if (p->buf[b->out[o]].scope == SCOPE_shared ||
+			    (p->buf[b->out[o]].scope == SCOPE_global && b->comb != COMB_NONE &&
+				size_below(p, row, i, false) > 1))
 				return false;
 			for (st_id r = row; r < p->st[row].end && p->buf[b->out[o]].scope == SCOPE_global;
 			     r++)
@@ -247,4 +249,47 @@ rule_team(struct proposing *q)
 		if (!deal_row(q, fuse_rows(q, q->p.st[root].name)))
 			take_back(q, &was, n_trace);
 	}
+}
+
+/* ---- one row --------------------------------------------------------------------------------------------
+ */
+/* Elements of all that the nest of statement i does. */
+static int64_t
+work_below(const struct tir *p, st_id root)
+{
+	int64_t all = 0;
+
+	for (st_id i = root; i < p->st[root].end; i++)
+		if (p->st[i].op == ST_block)
+			all += size_below(p, ST_NONE, i, true) * size_below(p, ST_NONE, i, false);
+	return all;
+}
+
+/* A long sum of everything, and nothing that more than a block would be for. */
+void
+rule_one(struct proposing *q)
+{
+	const struct tir *p = &q->p;
+	blk_id first = BLK_NONE, last = BLK_NONE;
+	bool any = false;
+
+	for (st_id root = 0; root < p->n_st; root = p->st[root].end) {
+		if (work_below(p, root) > ONE_ROW)
+			return;
+		for (st_id i = root; i < p->st[root].end; i++) {
+			if (p->st[i].op != ST_block)
+				continue;
+			if (first == BLK_NONE)
+				first = p->st[i].ref;
+			last = p->st[i].ref;
+			any |= blk_joins_rows(p, last) && size_below(p, ST_NONE, i, false) == 1 &&
+			    size_below(p, ST_NONE, i, true) >= LONG_SUM;
+		}
+	}
+	const struct tir was = *p;
+	const size_t n_trace = q->trace->n;
+
+	if (any && propose(q, "enclose %s %s", p->blk[first].name, p->blk[last].name) &&
+	    !deal_row(q, q->p.st[0].name))
+		take_back(q, &was, n_trace);
 }

@@ -154,12 +154,24 @@ is_proved(const struct tir *p, const struct step *s, struct err *e)
 }
 
 static bool
-is_shared(const struct tir *p)
+has_threads(const struct tir *p)
 {
-	for (buf_id b = 0; b < p->n_buf; b++)
-		if (p->buf[b].scope == SCOPE_shared)
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_for && is_of_gpu(&p->st[i]))
 			return true;
 	return false;
+}
+
+/* Barriers part the threads that meet, and do so when the program is flat, where less may be seen. */
+static bool
+is_parted(const struct tir *made, struct tir *out)
+{
+	struct tir flat, parted;
+
+	if (!tir_sync(made, out))
+		return false;
+	schedule_flat(out, &flat);
+	return tir_sync(&flat, &parted) && parted.n_st <= flat.n_st;
 }
 
 /* Barriers follow from what a program does: primitives see none. */
@@ -170,13 +182,13 @@ step_apply(const struct tir *p, const struct step *s, struct tir *out, struct er
 
 	if (p->level != TIR_NEST)
 		return refuse(e, s, "level", "the program is flat");
-	if (is_shared(p))
+	if (has_threads(p))
 		tir_unsync(p, &from);
 	if (!steps[s->op].fn(&from, s, &made, e) || !is_proved(&made, s, e))
 		return false;
 	*out = made;
-	return !is_shared(&made) || tir_sync(&made, out) ||
-	    refuse(e, s, "barrier", "threads would share what no barrier parts");
+	return !has_threads(&made) || is_parted(&made, out) ||
+	    refuse(e, s, "barrier", "threads meet where no barrier parts them");
 }
 
 bool

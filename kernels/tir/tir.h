@@ -242,12 +242,10 @@ void tir_print(struct strbuf *sb, const struct tir *p);
 /* Bounded, and well-formed; not verified.  ERR_FORMAT and ERR_LIMIT name the line. */
 enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES = 1 << 16 };
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
-/* The rule that is broken, and where: ERR_FAILED, "RULE: line". */
-bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
-/* Barriers anew, where the verifier asks for them, as far out as will do; false: nowhere does.  None. */
+bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK; /* e: the rule that is broken, and where */
+/* Barriers anew, where the verifier asks for one, as far out as will do; false: nowhere does. */
 bool tir_sync(const struct tir *p, struct tir *out) MUST_CHECK;
-void tir_unsync(const struct tir *p, struct tir *out);
-/* The part that asks for proofs: accesses in buffers, bindings in iterators.  What is right may be not
- * proved. */
+void tir_unsync(const struct tir *p, struct tir *out); /* without any */
+/* The part that asks for proofs: accesses, bindings.  What is right may be not proved. */
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
 #endif

@@ -1,7 +1,7 @@
-/* kernels/tir/verify_sync.c: barriers.  Between a store into a shared buffer and a read of it, and between
- * a read and the next store, the threads of a block wait for each other, but where each touches its own;
- * loops are gone through twice for what one iteration leaves to the next.  A barrier stands where all threads
- * come or none. */
+/* kernels/tir/verify_sync.c: barriers.  Between a store into a buffer that others see and a read of it, and
+ * between a read and the next store, the threads of a block wait for each other, but where each touches its
+ * own; loops are gone through twice for what one iteration leaves to the next.  A barrier stands where all
+ * threads come or none. */
 #include "verify_int.h"
 
 #include <stdlib.h>
@@ -13,20 +13,30 @@ is_thread(const struct st *s)
 	return s->op == ST_for && (s->bind == BIND_lane || s->bind == BIND_warp);
 }
 
-/* Whose the elements are that are touched: of any threads, of what a block does outside of them, or each of
- * the thread whose number its index in dimension d has, modulo how many there are (OF_THREAD + d). */
-enum owner { NOBODY, OF_ANY, OF_BLOCK, OF_THREAD };
+/* Whose the elements are that are touched: of any threads; of what a block does outside of them; each of the
+ * thread whose number its index in dimension `dim`, in pieces of `size`, has behind `rest`, modulo how many
+ * there are. */
+enum owner_kind { NOBODY, OF_ANY, OF_BLOCK, OF_THREAD };
+struct owner {
+	enum owner_kind kind;
+	uint32_t dim;
+	int64_t size;
+	ix_id rest;
+};
+static const struct owner of_any = {OF_ANY, 0, 0, IX_NONE}, of_block = {OF_BLOCK, 0, 0, IX_NONE};
 
 struct sync {
 	const struct tir *p;
-	uint8_t *dirty, *read; /* of shared buffers: by whom, since the last barrier */
-	uint32_t n_threads;    /* loops of threads around */
-	st_id lane;            /* the innermost */
-	bool again;            /* in a second turn: what one loop leaves to its own next one is known */
-	bool meets;            /* the statement touches what another thread has stored, or reads */
-	bool in_turn;          /* where something is wrong: a second turn, */
-	st_id now, at;         /* the statement now, and there, */
-	const char *wrong;     /* and what: NULL: nothing */
+	struct owner *dirty, *read; /* of each buffer: by whom, since the last barrier */
+	st_id root;                 /* the kernel */
+	bool team;                  /* in a kernel of threads */
+	uint32_t n_threads;         /* loops of threads around */
+	st_id lane;                 /* the innermost */
+	bool again;                 /* in a second turn: what one loop leaves to its own next one is known */
+	bool meets;                 /* the statement touches what another thread has stored, or reads */
+	bool in_turn;               /* where something is wrong: a second turn, */
+	st_id now, at;              /* the statement now, and there, */
+	const char *wrong;          /* and what: NULL: nothing */
 };
 
 /* The place over loops: an instance's is over its block's iterators. */
@@ -47,29 +57,77 @@ place_of(const struct sync *s, ixv_id at)
 	return ixv_subst(s->p->tx, &sub, at);
 }
 
-static uint8_t
-owner_of(const struct sync *s, ixv_id at)
+/* Is it the same all the time that the block runs? */
+static bool
+is_of_block(const struct sync *s, ix_id i)
+{
+	for (st_id k = s->root; k < s->p->st[s->root].end; k++) {
+		const struct st *t = &s->p->st[k];
+
+		if ((t->op == ST_index || (t->op == ST_for && t->bind != BIND_block)) &&
+		    ix_has(s->p->tx, i, t->axis))
+			return false;
+	}
+	return true;
+}
+
+/* Is index i, in pieces of so many, the thread's number and what hangs on the block alone? */
+static bool
+is_numbered(const struct sync *s, ix_id i, int64_t threads, struct owner *out)
+{
+	const axis_id lane = s->p->st[s->lane].axis;
+	struct tx *x = s->p->tx;
+	int64_t one;
+
+	if (!ix_coef(x, i, lane, &out->size) || out->size < 1)
+		return false;
+	const ix_id piece = ix_div(x, i, out->size);
+
+	out->kind = OF_THREAD;
+	out->rest = ix_mod(x, ix_add(x, piece, ix_mulc(x, ix_axis(x, lane), -1)), threads);
+	return ix_coef(x, piece, lane, &one) && one == 1 && is_of_block(s, out->rest);
+}
+
+/* By the number of the element in its buffer, or else by an index of its own. */
+static struct owner
+owner_of(const struct sync *s, const struct touch *t)
 {
 	const struct st *lane = &s->p->st[s->lane];
+	struct tx *x = s->p->tx;
+	ix_id flat = ix_const(x, 0);
 	int64_t from, to;
 
 	if (s->n_threads == 0)
-		return OF_BLOCK;
-	if (s->n_threads > 1 || !ix_is_const(s->p->tx, lane->from, &from) || from != 0 ||
-	    !ix_is_const(s->p->tx, lane->to, &to))
-		return OF_ANY;
-	struct ixv v = ixv_get(s->p->tx, place_of(s, at));
+		return of_block;
+	if (s->n_threads > 1 || !ix_is_const(x, lane->from, &from) || from != 0 ||
+	    !ix_is_const(x, lane->to, &to))
+		return of_any;
+	struct ixv v = ixv_get(x, place_of(s, t->at));
 
 	for (uint32_t d = 0; d < v.n; d++)
-		if (ix_mod(s->p->tx, v.i[d], to) == ix_axis(s->p->tx, lane->axis))
-			return (uint8_t)(OF_THREAD + d);
-	return OF_ANY;
+		flat = ix_add(x, ix_mulc(x, flat, s->p->buf[t->buf].dim[d]), v.i[d]);
+	for (uint32_t d = 0; d <= v.n; d++) {
+		struct owner o = {.dim = d};
+
+		if (is_numbered(s, d ? v.i[d - 1] : flat, to, &o))
+			return o;
+	}
+	return of_any;
 }
 
 static bool
-are_apart(uint8_t before, uint8_t now)
+are_apart(struct owner before, struct owner now)
 {
-	return before == NOBODY || (before == now && now != OF_ANY);
+	return before.kind == NOBODY ||
+	    (before.kind == now.kind && before.dim == now.dim && before.size == now.size &&
+		before.rest == now.rest && now.kind != OF_ANY);
+}
+
+/* Do threads of a block meet in the buffer? */
+static bool
+is_met(const struct sync *s, buf_id buf)
+{
+	return s->team && s->p->buf[buf].scope >= SCOPE_shared;
 }
 
 static void
@@ -77,18 +135,18 @@ touch_shared(void *self, const struct touch *t)
 {
 	struct sync *s = self;
 
-	if (s->p->buf[t->buf].scope == SCOPE_shared)
-		s->meets |= !are_apart((t->stores ? s->read : s->dirty)[t->buf], owner_of(s, t->at));
+	if (is_met(s, t->buf))
+		s->meets |= !are_apart((t->stores ? s->read : s->dirty)[t->buf], owner_of(s, t));
 }
 
 static void
 mark_shared(void *self, const struct touch *t)
 {
 	struct sync *s = self;
-	uint8_t *by = &(t->stores ? s->dirty : s->read)[t->buf];
+	struct owner *by = &(t->stores ? s->dirty : s->read)[t->buf];
 
-	if (s->p->buf[t->buf].scope == SCOPE_shared)
-		*by = are_apart(*by, owner_of(s, t->at)) ? owner_of(s, t->at) : OF_ANY;
+	if (is_met(s, t->buf))
+		*by = are_apart(*by, owner_of(s, t)) ? owner_of(s, t) : of_any;
 }
 
 static bool
@@ -139,8 +197,7 @@ sync_body(struct sync *s, st_id i, st_id end)
 		if (t->op == ST_sync) {
 			if (!is_uniform(s->p, k))
 				return fails(s, k, "a barrier that not all threads come to");
-			memset(s->dirty, 0, s->p->n_buf);
-			memset(s->read, 0, s->p->n_buf);
+			memset(s->dirty, 0, 2 * s->p->n_buf * sizeof(*s->dirty));
 		}
 		s->now = k;
 		tir_touches(s->p, k, touch_shared, s);
@@ -186,14 +243,28 @@ agree(const struct tir *p, st_id i, struct err *e)
 	return true;
 }
 
+static bool
+has_threads(const struct tir *p, st_id root)
+{
+	for (st_id i = root; i < p->st[root].end; i++)
+		if (is_thread(&p->st[i]))
+			return true;
+	return false;
+}
+
 static struct sync
 look(const struct tir *p)
 {
 	struct sync s = {.p = p};
 
-	s.dirty = heap_alloc((size_t)2 * p->n_buf + 1);
+	s.dirty = heap_alloc((2 * (size_t)p->n_buf + 1) * sizeof(*s.dirty));
 	s.read = s.dirty + p->n_buf;
-	(void)sync_body(&s, 0, p->n_st);
+	for (st_id i = 0; i < p->n_st && !s.wrong; i = p->st[i].end) { /* kernels wait for each other */
+		memset(s.dirty, 0, 2 * p->n_buf * sizeof(*s.dirty));
+		s.root = i;
+		s.team = has_threads(p, i);
+		(void)sync_body(&s, i, p->st[i].end);
+	}
 	free(s.dirty);
 	return s;
 }

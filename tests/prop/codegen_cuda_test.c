@@ -109,6 +109,8 @@ add_text(struct batch *b, const struct spec *s, uint64_t seed)
 	t.sm = b->gpu ? b->sm : t.sm;
 	cuda_case_make(&b->a, c, &t, b->n);
 	b->refused += c->refused;
+	if (c->refused)
+		print_message("seed %llu: %.*s\n", (unsigned long long)seed, STR_ARG(c->refusal));
 	if (++b->n == BATCH)
 		flush(b);
 }

@@ -165,6 +165,11 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] =
 		    str_of(arena_printf(p->arena, "%%%s", p->buf[rng_below(r, p->n_buf)].name));
 		break;
+	case STEP_enclose:
+		s.name[s.n_name++] = any_block(p, r);
+		s.name[s.n_name++] = any_block(p, r);
+		break;
+	case STEP_zip:
 	case STEP_join:
 		any_outermost(p, r, &s);
 		break;
