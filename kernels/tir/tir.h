@@ -243,9 +243,8 @@ void tir_print(struct strbuf *sb, const struct tir *p);
 enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES = 1 << 16 };
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK; /* e: the rule that is broken, and where */
-/* Barriers anew, where the verifier asks for one, as far out as will do; false: nowhere does. */
-bool tir_sync(const struct tir *p, struct tir *out) MUST_CHECK;
-void tir_unsync(const struct tir *p, struct tir *out); /* without any */
+bool tir_sync(const struct tir *p, struct tir *out) MUST_CHECK; /* barriers anew; false: none would do */
+void tir_unsync(const struct tir *p, struct tir *out);          /* without any */
 /* The part that asks for proofs: accesses, bindings.  What is right may be not proved. */
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
 #endif
