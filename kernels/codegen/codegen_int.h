@@ -2,6 +2,7 @@
 #ifndef KORCH_CODEGEN_INT_H
 #define KORCH_CODEGEN_INT_H
 
+#include "../tir/tensor.h"
 #include "codegen.h"
 
 #define PASS(N, WORDS) void codegen_##N(const struct tir *p, struct tir *out);
@@ -36,6 +37,7 @@ struct access {
 	ixv_id place;
 	bool stores;
 	bool goes_on; /* an instruction's: of elements from the place on */
+	bool corners; /* ... whose first and last, by dimensions, are in the list */
 };
 struct accesses {
 	struct access *at;

@@ -219,6 +219,17 @@ print_body(struct printing *g, st_id first, st_id end)
 			print_statement(g, i);
 }
 
+/* Is there C for all instructions? */
+static bool
+has_calls(const struct tir *p, struct err *e)
+{
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_call && !intrin_info[p->st[i].ref].text)
+			return err_set(
+			    e, ERR_INFEASIBLE, "call: no C for %s", intrin_info[p->st[i].ref].name);
+	return true;
+}
+
 static bool
 is_parallel(const struct tir *p, st_id i)
 {
@@ -389,6 +400,8 @@ codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char 
 	*out = (struct codegen_kernel){.n_passes = 0};
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
 	sb_init(&q.g.sb, a);
+	if (!has_calls(p, e))
+		return false;
 	add_up(&q);
 	for (buf_id b = 0; b < p->n_buf; b++)
 		if (p->buf[b].role == BUF_TABLE)

@@ -201,8 +201,8 @@ loop_takes(const struct moving *t)
 		if (s->op == ST_block && s->ref != t->blk &&
 		    blk_reads_buf(t->p, &t->p->blk[s->ref], t->buf) && (i < t->loop || i >= l->end))
 			return refuse(t->e, t->s, "readers", "a reader is not inside of the loop");
-		if (s->op == ST_block && i > t->loop && i < l->end && is_of_thread(t, i) &&
-		    blk_reads_buf(t->p, &t->p->blk[s->ref], t->buf))
+		if (s->op == ST_block && i > t->loop && i < l->end && t->s->scope != SCOPE_shared &&
+		    is_of_thread(t, i) && blk_reads_buf(t->p, &t->p->blk[s->ref], t->buf))
 			return refuse(t->e, t->s, "scope", "a reader runs in threads of its own");
 		if (s->op == ST_block && i < t->root && i > t->loop && i < l->end)
 			return refuse(t->e, t->s, "order", "a reader comes before the block");

@@ -44,6 +44,8 @@ struct step {
 	uint32_t n_run;
 	enum step_tail tail;
 	enum tir_bind bind;
+	enum intrin intrin;
+	enum tir_scope scope; /* reg: nothing is said */
 };
 /* "split t1.k0 8 cut".  ERR_FORMAT; names point into the text. */
 bool step_read(struct str line, struct step *out, struct err *e) MUST_CHECK;

@@ -34,8 +34,9 @@ enum tir_scope {
 
 /* How a loop runs.  serial: in order; parallel: iterations by any thread in any order, joined at
  * the end; vector: lanes of a register; unroll: as text; block, warp, lane: a GPU's grid, warps of
- * a block, threads of a warp; pipeline: in order, stages of several iterations at a time. */
-#define TIR_BINDS(X) X(serial) X(parallel) X(vector) X(unroll) X(block) X(warp) X(lane) X(pipeline)
+ * a block, threads of a warp; pipeline: in order, stages of several iterations at a time; call: as one
+ * instruction (tensor.h), which stands there once the program is flat. */
+#define TIR_BINDS(X) X(serial) X(parallel) X(vector) X(unroll) X(block) X(warp) X(lane) X(pipeline) X(call)
 enum tir_bind {
 #define X(N) BIND_##N,
 	TIR_BINDS(X)
@@ -57,7 +58,7 @@ enum comb {
 	COMB_NONE = COMB_COUNT /* a plain store */
 };
 enum intrin {
-#define INTRIN(N, ARGS, COMB, TEXT, HELP) INTRIN_##N,
+#define INTRIN(N, ARGS, COMB, TEXT, CUDA, HELP) INTRIN_##N,
 #include "intrin.def"
 #undef INTRIN
 	INTRIN_COUNT
@@ -132,7 +133,7 @@ struct st {
 	const char *name;     /* FOR, INDEX: unique in the program: "t7.k0.o" */
 	axis_id axis;         /* FOR, INDEX */
 	ix_id from, to;       /* FOR, over outer axes, from < to; INDEX: from */
-	uint32_t ref; /* BLOCK: blk_id; STORE, ALLOC: buf_id; LET: number; CALL: intrin; SYNC: scope */
+	uint32_t ref; /* BLOCK: blk_id; STORE, ALLOC: buf_id; LET: number; CALL, FOR: intrin; SYNC: scope */
 	ixv_id at;    /* BLOCK: what the iterators are bound to; STORE */
 	ex_id value;  /* STORE, LET */
 	uint32_t guard0, n_guard; /* BLOCK, IF: in tir.guard */
@@ -189,8 +190,8 @@ extern const struct comb_info {
 	bool exact;
 } comb_info[COMB_COUNT];
 extern const struct intrin_info {
-	const char *name, *args, *text;
-	enum comb comb; /* of a fold; COMB_NONE */
+	const char *name, *args, *text, *cuda; /* NULL: there is none */
+	enum comb comb;                        /* of a fold; COMB_NONE */
 } intrin_info[INTRIN_COUNT];
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
 bool st_has(enum st_op op, char field);                                  /* a letter of tir.def */
@@ -243,7 +244,7 @@ enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES =
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
 /* The rule that is broken, and where: ERR_FAILED, "RULE: line". */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
-/* The part that asks for proofs: accesses in buffers, bindings in iterators.  What is right may be not
- * proved. */
+/* Parts of it: accesses in buffers, bindings in iterators (what is right may be not proved); barriers. */
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
+bool tir_synced(const struct tir *p, struct err *e) MUST_CHECK;
 #endif

@@ -91,7 +91,8 @@ sync_body(struct sync *s, st_id i, st_id end, struct err *e)
 		if (s->n_threads)
 			tir_touches(s->p, k, mark_shared, s);
 		s->n_threads += threads;
-		bool again = s->again, twice = t->op == ST_for && !threads && !again;
+		/* (what is shared is of one iteration of a loop over blocks) */
+		bool again = s->again, twice = t->op == ST_for && t->bind != BIND_block && !threads && !again;
 
 		if (st_info[t->op].body && !sync_body(s, k + 1, t->end, e))
 			return false;
@@ -126,7 +127,7 @@ agree(const struct tir *p, st_id i, struct err *e)
 }
 
 bool
-verify_sync(const struct tir *p, struct err *e)
+tir_synced(const struct tir *p, struct err *e)
 {
 	struct sync s = {.p = p};
 	bool ok = true;

@@ -62,6 +62,7 @@ any_stage(const struct tir *p, struct rng *r, struct step *s)
 
 	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
 	s->name[s->n_name++] = any_loop(p, r);
+	s->scope = rng_below(r, 3) ? SCOPE_reg : SCOPE_shared;
 	if (rng_below(r, 2))
 		return;
 	for (int last = b->rank - 1; last >= 0; last--) {
@@ -147,6 +148,10 @@ any_step(const struct tir *p, struct rng *r)
 		break;
 	case STEP_rfactor:
 		s.name[s.n_name++] = any_loop(p, r);
+		break;
+	case STEP_tensorize:
+		s.name[s.n_name++] = any_loop(p, r);
+		s.intrin = (enum intrin)rng_below(r, INTRIN_COUNT);
 		break;
 	case STEP_OPS:
 		break;
@@ -378,6 +383,69 @@ test_windows(void **state)
 	assert_true(n_applied[STEP_slide] > before + n / 2);
 }
 
+/* ---- products by instructions ------------------------------------------------------------------------- */
+/* Of rows and columns that fit no instruction, by steps that make tiles which do. */
+static const struct {
+	const char *graph, *trace;
+} products[] = {
+    {"%%0 = input f32[%u,%u]\n%%1 = input f32[%u,%u]\n%%2 = matmul %%0 %%1\noutput %%2\n",
+	"split t2.i1 8 cut; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32"},
+    {"%%0 = input i8[%u,%u]\n%%1 = input i8[%u,%u]\n%%2 = cast %%0 to=i32\n%%3 = cast %%1 to=i32\n"
+     "%%4 = matmul %%2 %%3\noutput %%4\n",
+	"inline t2; inline t3; stage %1 t4.i0 1,0; split t4.k0 4 cut; tensorize t4.k0.i dot4_i8"},
+    {"%%0 = input f16[%u,%u]\n%%1 = input f16[%u,%u]\n%%2 = matmul %%0 %%1\noutput %%2\n",
+	"split t2.i0 16 cut; split t2.i1 8 cut; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; bind t2.i0.o block; "
+	"compute_at t2'acc t2.i1.o; split t2'acc.k0 16 cut; reorder t2'acc.k0.o t2'acc.i0; "
+	"stage %0 t2'acc.k0.o shared; stage %1 t2'acc.k0.o shared; bind t0's.i1 lane; "
+	"tensorize t2'acc.i0 mma_f16"},
+};
+
+/* The steps of a trace, each where it is legal. */
+static void
+try_trace(struct run *t, struct str trace)
+{
+	while (trace.n) {
+		struct step s;
+		struct err e = {0};
+
+		if (!step_read(str_trim(str_cut(&trace, ';')), &s, &e))
+			fail_msg("%s", e.msg);
+		(void)try_step(t, &s);
+	}
+}
+
+static void
+test_instructions(void **state)
+{
+	uint64_t n = setting("KORCH_TRACE_SPECS", 250), seed = setting("KORCH_TRACE_SEED", 1);
+	uint32_t before = n_applied[STEP_tensorize];
+
+	(void)state;
+	for (uint64_t i = 0; i < n / 5; i++) {
+		struct arena a = {0};
+		struct rng r = {seed * 613 + i};
+		struct checked c;
+		struct spec s;
+		struct graph g;
+		struct err e = {0};
+		const uint32_t which = rng_below(&r, COUNT_OF(products)), k = 16 + rng_below(&r, 20);
+
+		if (!graph_read(&g, &a,
+			str_of(arena_printf(&a, products[which].graph,
+			    which == 2 ? 16 + rng_below(&r, 18) : 3, k, k, 8 + rng_below(&r, 13))),
+			&e))
+			fail_msg("%s", e.msg);
+		spec_of_graph(&a, &g, &s);
+		program_check_begin(&c, &a, &s, false, seed + i);
+		struct run t = run_begin(&c);
+
+		try_trace(&t, str_of(products[which].trace));
+		run_random(&t, &r, STEPS / 2);
+		arena_fini(&a);
+	}
+	assert_true(n_applied[STEP_tensorize] > before + n / 20);
+}
+
 static void
 test_each_step_was_seen(void **state)
 {
@@ -406,6 +474,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_random_traces),
 	    cmocka_unit_test(test_windows),
+	    cmocka_unit_test(test_instructions),
 	    cmocka_unit_test(test_each_step_was_seen),
 	};
 
