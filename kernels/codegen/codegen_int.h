@@ -2,6 +2,7 @@
 #ifndef KORCH_CODEGEN_INT_H
 #define KORCH_CODEGEN_INT_H
 
+#include "../tir/pipeline.h"
 #include "../tir/tensor.h"
 #include "codegen.h"
 

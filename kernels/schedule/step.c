@@ -177,6 +177,8 @@ is_proved(const struct tir *p, const struct step *s, struct err *e)
 
 	if (!tensors_match(p, &why))
 		return refuse(e, s, "instruction", why.msg);
+	if (!pipelines_hold(p, &why))
+		return refuse(e, s, "pipeline", why.msg);
 	if (!tir_synced(p, &why))
 		return refuse(e, s, "barrier", why.msg);
 	if (!tir_proved(p, &why))

@@ -2,6 +2,7 @@
 #ifndef KORCH_SCHEDULE_STEP_INT_H
 #define KORCH_SCHEDULE_STEP_INT_H
 
+#include "../tir/pipeline.h"
 #include "../tir/tensor.h"
 #include "schedule.h"
 

@@ -124,8 +124,26 @@ static const char multiplied[] = "tir flat\n"
 				 "  for r in 0..16\n"
 				 "    for s in 0..8\n"
 				 "      store %1[r, s] = %c[r, s]\n";
+/* Rows through shared memory in two versions: one is copied while another is read. */
+static const char versions[] = "tir flat\n"
+			       "buf %0 f32[5,33] global operand 0\n"
+			       "buf %1 f32[5,4] global result 0\n"
+			       "buf %s f32[2,4] shared temp\n"
+			       "for b in 0..1 block\n"
+			       "  alloc %s\n"
+			       "  for l in 0..4 lane\n"
+			       "    store %s[0, l] = %0[0, l]\n"
+			       "  for k in 0..4\n"
+			       "    sync shared\n"
+			       "    for m in 0..4 lane\n"
+			       "      store %s[(k + 1) mod 2, m] = %0[k + 1, m]\n"
+			       "    for n in 0..4 lane\n"
+			       "      store %1[k, n] = %s[k mod 2, 3 - n]\n"
+			       "  sync shared\n"
+			       "  for q in 0..4 lane\n"
+			       "    store %1[4, q] = %s[0, 3 - q]\n";
 static const char *const all[] = {
-    row_sums, guarded_tiles, lanes, flat, shared, turned, nested, called, multiplied};
+    versions, row_sums, guarded_tiles, lanes, flat, shared, turned, nested, called, multiplied};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -187,7 +205,7 @@ test_meaning(void **state)
 	for (int i = 0; i < 5 * 33; i++)
 		in[i] = (float)(i % 7);
 	for (int k = 0; k < 3; k++) {
-		assert_true(run(all[k], in, out, &e));
+		assert_true(run(k == 0 ? row_sums : k == 1 ? guarded_tiles : lanes, in, out, &e));
 		for (int y = 0; y < 5; y++) {
 			float sum = 0;
 
@@ -212,6 +230,10 @@ test_meaning(void **state)
 		fail_msg("%s", e.msg);
 	for (int i = 0; i < 64; i++)
 		assert_true(out[i] == in[4 + i % 8 * 16 + i / 8]);
+	if (!run(versions, in, out, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 20; i++)
+		assert_true(out[i] == in[i / 4 * 33 + 3 - i % 4]);
 	for (int k = 0; k < 2; k++) {
 		assert_true(run(k ? called : nested, in, out, &e));
 		for (int i = 0; i < 40; i++)
@@ -274,6 +296,13 @@ static const struct mutation refused[] = {
     {turned, "turn(%0[4]", "turn(f32(4)", "call"},
     {turned, "%1[0]", "%0[0]", "buffer"},
     {turned, "%0[4], i64(16)", "%1[0], i64(8)", "order"},
+    {versions, "    sync shared\n", "", "sync"},
+    {versions, "  sync shared\n  for q", "  for q", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[(k + 1) mod 2, 3 - n]", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[(k + 3) mod 2, 3 - n]", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[n div 2, 3 - n]", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[0, 3 - n]", "sync"},
+    {versions, "%s f32[2,4]", "%s f32[1,4]", "bounds"},
     {nested, "call fma8_f32", "call dot4_i8", "value"},
     {nested, "call fma8_f32", "call turn", "instruction"},
     {nested, "t1.i1 in 0..8", "t1.i1 in 0..7", "indices"},
@@ -335,6 +364,8 @@ static const struct mutation wrong[] = {
     {flat, "store %1[y, 0] =", "store %1[y div 2, 0] =", "race"},
     {guarded_tiles, "where 0 <= 4", "where 1 <= 4", "undefined"},
     {lanes, "i in 0..8", "i in 0..7", "undefined"},
+    {versions, "    sync shared\n", "", "race"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[(k + 1) mod 2, 3 - n]", "race"},
     {nested, "t1.k0 in 0..2\n", "t1.k0 in 0..2 parallel\n", "race"},
     {called, "x in 0..8", "x in 0..7", "undefined"},
     {called, "k in 0..2\n", "k in 0..2 parallel\n", "race"},
