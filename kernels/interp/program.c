@@ -128,7 +128,8 @@ run_all(struct run_state *r, struct team *team, const struct st *s)
 {
 	uint32_t *order;
 
-	if (s->op == ST_alloc && r->p->buf[s->ref].scope == SCOPE_shared) {
+	if (s->op == ST_alloc &&
+	    (r->p->buf[s->ref].scope == SCOPE_shared || r->p->buf[s->ref].scope == SCOPE_spread)) {
 		struct memory *m = memory_new(r, &r->p->buf[s->ref], NULL);
 
 		for (uint32_t k = 0; k < team->n; k++)

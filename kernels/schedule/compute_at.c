@@ -52,6 +52,35 @@ gather_all(struct moving *t)
 	}
 }
 
+struct bounds {
+	const struct moving *t;
+	bool early;
+};
+
+static void
+look_early(void *self, const struct ex *read)
+{
+	struct bounds *l = self;
+	const struct moving *t = l->t;
+
+	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++)
+		l->early |=
+		    t->p->st[i].op == ST_block && blk_stores_buf(&t->p->blk[t->p->st[i].ref], read->tensor);
+}
+
+/* Does the region hang on values that the loop's body makes first? */
+static bool
+is_early(const struct moving *t)
+{
+	struct bounds l = {.t = t};
+
+	for (int d = 0; d < t->p->buf[t->buf].rank; d++) {
+		ex_reads(t->p->tx, ex_index(t->p->tx, t->r.lo[d]), look_early, &l);
+		ex_reads(t->p->tx, ex_index(t->p->tx, t->r.hi[d]), look_early, &l);
+	}
+	return l.early;
+}
+
 /* ---- legality ------------------------------------------------------------------------------------------ */
 static bool
 is_in(const struct tir *p, st_id i, st_id of)
@@ -201,8 +230,8 @@ loop_takes(const struct moving *t)
 		if (s->op == ST_block && s->ref != t->blk &&
 		    blk_reads_buf(t->p, &t->p->blk[s->ref], t->buf) && (i < t->loop || i >= l->end))
 			return refuse(t->e, t->s, "readers", "a reader is not inside of the loop");
-		if (s->op == ST_block && i > t->loop && i < l->end && t->s->scope != SCOPE_shared &&
-		    is_of_thread(t, i) && blk_reads_buf(t->p, &t->p->blk[s->ref], t->buf))
+		if (s->op == ST_block && i > t->loop && i < l->end && is_of_thread(t, i) &&
+		    blk_reads_buf(t->p, &t->p->blk[s->ref], t->buf))
 			return refuse(t->e, t->s, "scope", "a reader runs in threads of its own");
 		if (s->op == ST_block && i < t->root && i > t->loop && i < l->end)
 			return refuse(t->e, t->s, "order", "a reader comes before the block");
@@ -291,6 +320,8 @@ step_compute_at(const struct tir *p, const struct step *s, struct tir *out, stru
 	gather_all(&t);
 	if (!t.r.known)
 		return refuse(e, s, "readers", "nothing inside of the loop reads it");
+	if (is_early(&t))
+		return refuse(e, s, "order", "which places are read is made inside of the loop");
 	if (t.is_result && !makes_whole(&t))
 		return false;
 	tir_rewrite(out, p, move_here, &t);

@@ -9,7 +9,7 @@ struct proposing {
 	struct tir p;         /* behind the steps so far */
 	struct strbuf *trace; /* these, a line each */
 };
-#define RULE(N, WORDS) void rule_##N(struct proposing *q);
+#define RULE(N, WHERE, WORDS) void rule_##N(struct proposing *q);
 #include "rule.def"
 #undef RULE
 
@@ -50,6 +50,8 @@ bool blk_joins_rows(const struct tir *p, blk_id b);
 bool joins_rows_only(const struct tir *p);
 /* Are there lanes inside of the loop, or does it join what lanes hold (rfactor)?  rule_lanes.c */
 bool loop_is_of_lanes(const struct tir *p, st_id loop);
+/* The loop around a block that joins elements which goes along memory in most of what it touches; ST_NONE. */
+st_id loop_along_memory(const struct tir *p, blk_id b);
 /* Points of a block: the product of its iterators' extents. */
 int64_t blk_points(const struct tir *p, blk_id b);
 

@@ -1,11 +1,9 @@
-/* kernels/schedule/stage.c: stage BUFFER LOOP [DIMENSIONS] [SCOPE]: what the loop's body reads of the buffer
- * is copied first, into a buffer of the iteration's own, and read there.  The copy's dimensions are the
- * buffer's in any order, neighbours as one where that is said: a block of a transposed map has rows both
- * ways.
+/* kernels/schedule/stage.c: stage BUFFER LOOP [DIMENSIONS]: what the loop's body reads of the buffer is
+ * copied first, into a buffer of the iteration's own, and read there.  The copy's dimensions are the buffer's
+ * in any order, neighbours as one where that is said: a block of a transposed map has rows both ways.
  *
  * A block that copies all of the buffer is put in front, and moved into the loop as any other (compute_at.c).
- * In the scope `shared` the copy is of all threads of a GPU's block: they wait for each other before it is
- * read, and before the next iteration copies. */
+ */
 #include "step_int.h"
 
 #include <string.h>
@@ -83,29 +81,6 @@ is_read_only(const struct stage *t)
 		if (t->p->st[i].op == ST_block && blk_stores_buf(&t->p->blk[t->p->st[i].ref], t->buf))
 			return refuse(t->e, t->s, "writers", "the loop's body stores into the buffer");
 	return true;
-}
-
-/* All threads of one block share it, so no loop of threads may be around. */
-static bool
-takes_scope(const struct stage *t)
-{
-	st_id path[TIR_DEPTH];
-	uint32_t n = tir_path(t->p, t->loop, path);
-	bool in_block = false;
-
-	if (t->s->scope != SCOPE_reg && t->s->scope != SCOPE_shared)
-		return refuse(t->e, t->s, "scope", "a copy is an iteration's own, or shared");
-	path[n++] = t->loop;
-	for (uint32_t k = 0; k < n && t->s->scope == SCOPE_shared; k++) {
-		const struct st *s = &t->p->st[path[k]];
-
-		in_block |= is_of_threads(s) && s->bind == BIND_block;
-		if (is_of_threads(s) && s->bind != BIND_block)
-			return refuse(
-			    t->e, t->s, "scope", "a loop of threads is around what they would share");
-	}
-	return in_block || t->s->scope != SCOPE_shared ||
-	    refuse(t->e, t->s, "scope", "what is shared stands in a loop bound `block`");
 }
 
 /* ---- building ------------------------------------------------------------------------------------------ */
@@ -223,59 +198,6 @@ redirect(struct stage *t, struct tir *out)
 	}
 }
 
-/* ---- barriers ------------------------------------------------------------------------------------------ */
-static bool
-is_barrier(const struct tir *p, st_id i)
-{
-	return p->st[i].op == ST_sync && p->st[i].ref == SCOPE_shared;
-}
-
-static bool
-is_read_in(const struct tir *p, st_id first, st_id end, buf_id b)
-{
-	for (st_id i = first; i < end; i++)
-		if (p->st[i].op == ST_block && blk_reads_buf(p, &p->blk[p->st[i].ref], b))
-			return true;
-	return false;
-}
-
-/* Does a barrier stand between statement i and the first sibling that reads the copy? */
-static bool
-waits(const struct tir *p, st_id i, st_id end, buf_id copy)
-{
-	for (; i < end; i = p->st[i].end) {
-		if (is_barrier(p, i))
-			return true;
-		if (is_read_in(p, i, p->st[i].end, copy))
-			return false;
-	}
-	return true;
-}
-
-/* Behind the copy, whose nest follows its alloc at the begin of the body, and at the body's end. */
-static bool
-add_barriers(void *self, struct tir *out, const struct tir *p, st_id i)
-{
-	const struct stage *t = self;
-	const struct st barrier = {.op = ST_sync, .ref = SCOPE_shared}, *loop = &p->st[i];
-	st_id last = i;
-
-	if (loop->op != ST_for || i + 2 >= loop->end || p->st[i + 1].op != ST_alloc ||
-	    p->st[i + 1].ref != t->copy)
-		return false;
-	tir_add(out, *loop);
-	for (st_id k = i + 1; k < loop->end; k = p->st[k].end) {
-		tir_copy(out, p, k, NULL);
-		last = k;
-		if (k == i + 2 && !waits(p, p->st[k].end, loop->end, t->copy))
-			tir_add(out, barrier);
-	}
-	if (loop->bind != BIND_block && !is_barrier(p, last))
-		tir_add(out, barrier);
-	tir_close(out);
-	return true;
-}
-
 bool
 step_stage(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
@@ -283,8 +205,7 @@ step_stage(const struct tir *p, const struct step *s, struct tir *out, struct er
 	struct step move = *s;
 	struct tir all;
 
-	if (!find_buf(&t) || !find_loop(p, s, 1, &t.loop, e) || !find_runs(&t) || !is_read_only(&t) ||
-	    !takes_scope(&t))
+	if (!find_buf(&t) || !find_loop(p, s, 1, &t.loop, e) || !find_runs(&t) || !is_read_only(&t))
 		return false;
 	tir_like(&all, p);
 	const struct tir_buf copy = tir_buf_make(unique_name(p, p->buf[t.buf].name), p->buf[t.buf].type,
@@ -297,13 +218,5 @@ step_stage(const struct tir *p, const struct step *s, struct tir *out, struct er
 	for (st_id i = 0; i < p->n_st; i = p->st[i].end)
 		tir_copy(&all, p, i, NULL);
 	move.name[0] = str_of(all.blk[t.blk].name);
-	if (s->scope != SCOPE_shared)
-		return step_compute_at(&all, &move, out, e);
-	struct tir moved;
-
-	if (!step_compute_at(&all, &move, &moved, e))
-		return false;
-	moved.buf[t.copy].scope = SCOPE_shared;
-	tir_rewrite(out, &moved, add_barriers, &t);
-	return true;
+	return step_compute_at(&all, &move, out, e);
 }

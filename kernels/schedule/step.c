@@ -1,7 +1,6 @@
 /* kernels/schedule/step.c: a schedule as text, and what its primitives share. */
 #include "step_int.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +77,6 @@ read_intrin(struct str w, struct step *s)
 static bool
 read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 {
-	const struct str was = *rest;
 	struct str w = next_word(rest);
 	int k;
 
@@ -102,16 +100,8 @@ read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 		return read_intrin(w, s) ||
 		    err_set(e, ERR_FORMAT, "%s: no instruction '%.*s'", steps[s->op].name, STR_ARG(w));
 	case 'V':
-		if (w.n && !isdigit((unsigned char)w.p[0])) { /* what comes behind them */
-			*rest = was;
-			return true;
-		}
 		return read_runs(w, s) ||
 		    err_set(e, ERR_FORMAT, "%s: no dimensions '%.*s'", steps[s->op].name, STR_ARG(w));
-	case 'S':
-		k = w.n ? word_of(w, tir_scope_name, SCOPE_COUNT) : SCOPE_reg;
-		s->scope = (enum tir_scope)MAX_OF(k, 0);
-		return k >= 0 || err_set(e, ERR_FORMAT, "%s: no scope '%.*s'", steps[s->op].name, STR_ARG(w));
 	case 'T':
 		k = w.n ? word_of(w, tails, TAIL_COUNT) : TAIL_guard;
 		s->tail = (enum step_tail)MAX_OF(k, 0);
@@ -163,8 +153,6 @@ step_print(struct strbuf *sb, const struct step *s)
 			sb_addf(sb, " %s", intrin_info[s->intrin].name);
 		if (*k == 'V')
 			print_runs(sb, s);
-		if (*k == 'S' && s->scope)
-			sb_addf(sb, " %s", tir_scope_name[s->scope]);
 	}
 }
 
@@ -179,8 +167,6 @@ is_proved(const struct tir *p, const struct step *s, struct err *e)
 		return refuse(e, s, "instruction", why.msg);
 	if (!pipelines_hold(p, &why))
 		return refuse(e, s, "pipeline", why.msg);
-	if (!tir_synced(p, &why))
-		return refuse(e, s, "barrier", why.msg);
 	if (!tir_proved(p, &why))
 		return refuse(e, s, "unproved", why.msg);
 	schedule_flat(p, &flat);
@@ -202,12 +188,30 @@ has_short_names(const struct tir *p, const struct step *s, struct err *e)
 	return true;
 }
 
+static bool
+is_shared(const struct tir *p)
+{
+	for (buf_id b = 0; b < p->n_buf; b++)
+		if (p->buf[b].scope == SCOPE_shared)
+			return true;
+	return false;
+}
+
+/* Barriers follow from what a program does: primitives see none. */
 bool
 step_apply(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
+	struct tir from = *p, made;
+
 	if (p->level != TIR_NEST)
 		return refuse(e, s, "level", "the program is flat");
-	return steps[s->op].fn(p, s, out, e) && has_short_names(out, s, e) && is_proved(out, s, e);
+	if (is_shared(p))
+		tir_unsync(p, &from);
+	if (!steps[s->op].fn(&from, s, &made, e) || !has_short_names(&made, s, e) || !is_proved(&made, s, e))
+		return false;
+	*out = made;
+	return !is_shared(&made) || tir_sync(&made, out) ||
+	    refuse(e, s, "barrier", "threads would share what no barrier parts");
 }
 
 bool

@@ -21,10 +21,10 @@ typedef uint32_t blk_id;
 
 enum tir_level { TIR_NEST, TIR_FLAT };
 
-/* Whose a buffer is.  reg: a thread's, in registers; local: a thread's; shared: of the threads of
- * one `block` loop; pack: a constant in the form that the kernel wants, made once per plan;
- * global: everybody's. */
-#define TIR_SCOPES(X) X(reg) X(local) X(shared) X(pack) X(global)
+/* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: an element each of a block's
+ * threads, which others see by an instruction alone; shared: of these threads; pack: a constant in the form
+ * that the kernel wants, made once per plan; global: everybody's. */
+#define TIR_SCOPES(X) X(reg) X(local) X(spread) X(shared) X(pack) X(global)
 enum tir_scope {
 #define X(N) SCOPE_##N,
 	TIR_SCOPES(X)
@@ -34,8 +34,7 @@ enum tir_scope {
 
 /* How a loop runs.  serial: in order; parallel: iterations by any thread in any order, joined at
  * the end; vector: lanes of a register; unroll: as text; block, warp, lane: a GPU's grid, warps of
- * a block, threads of a warp; pipeline: in order, stages of several iterations at a time; call: as one
- * instruction (tensor.h), which stands there once the program is flat. */
+ * a block, threads of a warp; pipeline: in order (pipeline.h); call: as one instruction (tensor.h). */
 #define TIR_BINDS(X) X(serial) X(parallel) X(vector) X(unroll) X(block) X(warp) X(lane) X(pipeline) X(call)
 enum tir_bind {
 #define X(N) BIND_##N,
@@ -242,9 +241,10 @@ void tir_print(struct strbuf *sb, const struct tir *p);
 /* Bounded, and well-formed; not verified.  ERR_FORMAT and ERR_LIMIT name the line. */
 enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES = 1 << 16 };
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
-/* The rule that is broken, and where: ERR_FAILED, "RULE: line". */
+/* ERR_FAILED: "RULE: line".  Of accesses and bindings alone: what is right may be not proved. */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
-/* Parts of it: accesses in buffers, bindings in iterators (what is right may be not proved); barriers. */
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
-bool tir_synced(const struct tir *p, struct err *e) MUST_CHECK;
+/* Barriers anew, where the verifier asks for them, as far out as will do; false: nowhere does.  None. */
+bool tir_sync(const struct tir *p, struct tir *out) MUST_CHECK;
+void tir_unsync(const struct tir *p, struct tir *out);
 #endif

@@ -161,8 +161,11 @@ check_call(struct check *c, const struct st *s)
 		    c->p->buf[n->tensor].role != BUF_RESULT)
 			fail(c, "buffer", "a call writes into an operand or a table");
 		else if (intrin_info[s->ref].comb != COMB_NONE &&
-		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "r") && !is_first(c->p, n))))
+		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "rt") && !is_first(c->p, n))))
 			fail(c, "call", "a fold is of an element, and of an array of one dimension");
+		else if (!tensor_row_of(s->ref) &&
+		    tir_arg_is(s, k, "t") != (c->p->buf[n->tensor].scope == SCOPE_spread))
+			fail(c, "call", "what threads hold is folded by a team, and that folds nothing else");
 	}
 }
 
@@ -371,5 +374,5 @@ tir_verify(const struct tir *p, struct err *e)
 	check_body(&c, 0, p->n_st, 0);
 	free(flags);
 	return c.ok && verify_bufs(p, e) && verify_names(p, e) && tensors_match(p, e) && tir_proved(p, e) &&
-	    tir_synced(p, e) && verify_order(p, e);
+	    verify_sync(p, e) && verify_order(p, e);
 }

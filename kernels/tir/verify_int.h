@@ -9,6 +9,8 @@ bool broken(struct err *e, const char *rule, const struct tir *p, st_id i, const
 
 /* verify_order.c: what is read was stored before; results are covered; reductions begin at their identity. */
 bool verify_order(const struct tir *p, struct err *e);
+/* verify_sync.c: barriers where threads meet, and none in divergent flow. */
+bool verify_sync(const struct tir *p, struct err *e);
 
 /* Calls fn for each buffer that a statement touches, in order: what it reads, then what it stores. */
 struct touch {

@@ -1,7 +1,7 @@
 /* kernels/tir/verify_sync.c: barriers.  Between a store into a shared buffer and a read of it, and between
- * a read and the next store, the threads of a block wait for each other; loops are gone through twice for
- * what one iteration leaves to the next.  Of a buffer in versions (a pipeline's), two at a time may be
- * touched. A barrier stands where all threads come or none. */
+ * a read and the next store, the threads of a block wait for each other, but where each touches its own;
+ * or another version of the buffer (a pipeline's); loops are gone through twice for what one iteration leaves
+ * to the next.  A barrier stands where all threads come or none. */
 #include "verify_int.h"
 
 #include <stdlib.h>
@@ -13,81 +13,183 @@ is_thread(const struct st *s)
 	return s->op == ST_for && (s->bind == BIND_lane || s->bind == BIND_warp);
 }
 
-/* Touched somewhere: what the first index was is not known any more. */
-#define ANYWHERE (IX_NONE - 1)
+/* Whose the elements are that are touched: of any threads, of what a block does outside of them, or each of
+ * the thread whose number its index in dimension d has, modulo how many there are (OF_THREAD + d). */
+enum owner { NOBODY, OF_ANY, OF_BLOCK, OF_THREAD };
+
+/* Which part of a buffer: its first index is from lo to hi, and by * number + less than by; IX_NONE: any. */
+struct part {
+	int64_t lo, hi;
+	ix_id number;
+	int64_t by;
+};
+struct met {
+	uint8_t owner;
+	struct part part;
+};
 
 struct sync {
 	const struct tir *p;
-	/* Shared buffers since the last barrier: the first index of where they were stored into, and read. */
-	ix_id *dirty, *read;
+	struct met *dirty, *read; /* of shared buffers: by whom, and where, since the last barrier */
 	axis_id thread[TIR_DEPTH];
 	uint32_t n_threads; /* loops of threads around */
+	st_id lane;         /* the innermost */
 	bool again;         /* in a second turn: what one loop leaves to its own next one is known */
-	bool fault;
+	bool meets;         /* the statement touches what another thread has stored, or reads */
+	bool in_turn;       /* where something is wrong: a second turn, */
+	st_id now, at;      /* the statement now, and there, */
+	const char *wrong;  /* and what: NULL: nothing */
 };
 
-/* The first index, the same in all threads; ANYWHERE. */
-static ix_id
-version_of(const struct sync *s, ixv_id at)
+/* The place over loops: an instance's is over its block's iterators. */
+static ixv_id
+place_of(const struct sync *s, ixv_id at)
 {
-	struct ixv v = ixv_get(s->p->tx, at);
+	const struct st *t = &s->p->st[s->now];
+	const struct tir_block *b = t->op == ST_block ? &s->p->blk[t->ref] : NULL;
+	struct tx_subst sub = {.n = tx_n_axes(s->p->tx)};
+	ix_id *to;
 
-	for (uint32_t k = 0; v.n && k < s->n_threads; k++)
-		if (ix_has(s->p->tx, v.i[0], s->thread[k]))
-			return ANYWHERE;
-	return v.n ? v.i[0] : ANYWHERE;
+	if (!b)
+		return at;
+	sub.to = to = NEW_ARRAY(s->p->arena, ix_id, sub.n + 1);
+	memset(to, 0xff, (sub.n + 1) * sizeof(*to));
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		to[s->p->iter[b->iter0 + k].id] = ixv_get(s->p->tx, t->at).i[k];
+	return ixv_subst(s->p->tx, &sub, at);
 }
 
-/* Another index in each turn: by a constant that no remainder takes away. */
 static bool
-is_apart(const struct sync *s, ix_id a, ix_id b)
+is_uniform_index(const struct sync *s, ix_id i)
+{
+	for (uint32_t k = 0; k < s->n_threads; k++)
+		if (ix_has(s->p->tx, i, s->thread[k]))
+			return false;
+	return true;
+}
+
+static uint8_t
+owner_of(const struct sync *s, ixv_id at)
+{
+	const struct st *lane = &s->p->st[s->lane];
+	int64_t from, to;
+
+	if (s->n_threads == 0)
+		return OF_BLOCK;
+	if (s->n_threads > 1 || !ix_is_const(s->p->tx, lane->from, &from) || from != 0 ||
+	    !ix_is_const(s->p->tx, lane->to, &to))
+		return OF_ANY;
+	struct ixv v = ixv_get(s->p->tx, place_of(s, at));
+
+	for (uint32_t d = 0; d < v.n; d++)
+		if (ix_mod(s->p->tx, v.i[d], to) == ix_axis(s->p->tx, lane->axis))
+			return (uint8_t)(OF_THREAD + d);
+	return OF_ANY;
+}
+
+/* Parts that a remainder numbers, the same in all threads, as a pipeline's versions are. */
+static struct part
+part_of(const struct sync *s, ixv_id at)
 {
 	struct tx *x = s->p->tx;
-	int64_t by;
+	struct ixv v = ixv_get(x, place_of(s, at));
+	const ix_id first = v.n ? v.i[0] : ix_const(x, 0);
+	const struct ix n = *ix_get(x, first);
 
-	if (a == ANYWHERE || b == ANYWHERE)
+	if (n.kind == IX_MOD && is_uniform_index(s, first))
+		return (struct part){n.lo, n.hi, first, 1};
+	for (uint32_t k = 0; k < n.n_terms; k++) {
+		const struct ix_term t = n.terms[k];
+		const struct ix *rest;
+
+		if (ix_get(x, t.atom)->kind != IX_MOD || t.coef < 1 || !is_uniform_index(s, t.atom))
+			continue;
+		rest = ix_get(x, ix_add(x, first, ix_mulc(x, t.atom, -t.coef)));
+		if (rest->lo >= 0 && rest->hi < t.coef)
+			return (struct part){n.lo, n.hi, t.atom, t.coef};
+	}
+	return (struct part){n.lo, n.hi, IX_NONE, 0};
+}
+
+/* Intervals, or two remainders of what differs by a constant that is none of the divisor's multiples. */
+static bool
+parts_differ(const struct sync *s, struct part a, struct part b)
+{
+	struct tx *x = s->p->tx;
+	int64_t d;
+
+	if (a.hi < b.lo || b.hi < a.lo)
+		return true;
+	if (a.number == IX_NONE || b.number == IX_NONE || a.by != b.by)
 		return false;
-	const struct ix m = *ix_get(x, a), n = *ix_get(x, b);
+	const struct ix m = *ix_get(x, a.number), n = *ix_get(x, b.number);
 
-	if (m.kind == IX_MOD && n.kind == IX_MOD && m.c == n.c)
-		return ix_is_const(x, ix_add(x, m.a, ix_mulc(x, n.a, -1)), &by) && by % m.c != 0;
-	return ix_is_const(x, ix_add(x, a, ix_mulc(x, b, -1)), &by) && by != 0;
+	return m.c == n.c && ix_is_const(x, ix_add(x, m.a, ix_mulc(x, n.a, -1)), &d) && d % m.c != 0;
+}
+
+static bool
+are_apart(const struct sync *s, struct met before, struct met now)
+{
+	return before.owner == NOBODY || (before.owner == now.owner && now.owner != OF_ANY) ||
+	    parts_differ(s, before.part, now.part);
+}
+
+static struct met
+met_at(const struct sync *s, ixv_id at)
+{
+	return (struct met){owner_of(s, at), part_of(s, at)};
+}
+
+/* Both: what they have in common. */
+static struct met
+met_again(struct met before, struct met now)
+{
+	if (before.owner == NOBODY)
+		return now;
+	if (before.owner != now.owner)
+		before.owner = OF_ANY;
+	if (before.part.number != now.part.number || before.part.by != now.part.by)
+		before.part.number = IX_NONE;
+	before.part.lo = MIN_OF(before.part.lo, now.part.lo);
+	before.part.hi = MAX_OF(before.part.hi, now.part.hi);
+	return before;
+}
+
+/* What hangs on a loop is another part in its next turn, and behind it. */
+static void
+forget(struct sync *s, axis_id a)
+{
+	for (buf_id b = 0; b < 2 * s->p->n_buf; b++) { /* both lists */
+		struct part *l = &s->dirty[b].part;
+
+		if (l->number != IX_NONE && ix_has(s->p->tx, l->number, a))
+			l->number = IX_NONE;
+	}
+}
+
+static void
+forget_all(struct sync *s)
+{
+	memset(s->dirty, 0, 2 * (size_t)s->p->n_buf * sizeof(*s->dirty)); /* NOBODY */
 }
 
 static void
 touch_shared(void *self, const struct touch *t)
 {
 	struct sync *s = self;
-	const ix_id met = (t->stores ? s->read : s->dirty)[t->buf];
 
-	if (s->p->buf[t->buf].scope == SCOPE_shared && met != IX_NONE)
-		s->fault |= !is_apart(s, met, version_of(s, t->at));
+	if (s->p->buf[t->buf].scope == SCOPE_shared)
+		s->meets |= !are_apart(s, (t->stores ? s->read : s->dirty)[t->buf], met_at(s, t->at));
 }
 
 static void
 mark_shared(void *self, const struct touch *t)
 {
 	struct sync *s = self;
-
-	ix_id *met = &(t->stores ? s->dirty : s->read)[t->buf], now = version_of(s, t->at);
+	struct met *by = &(t->stores ? s->dirty : s->read)[t->buf];
 
 	if (s->p->buf[t->buf].scope == SCOPE_shared)
-		*met = *met == IX_NONE || *met == now ? now : ANYWHERE;
-}
-
-/* What hangs on the loop is another place in the next turn, and behind it. */
-static void
-forget(struct sync *s, axis_id a)
-{
-	for (buf_id b = 0; b < 2 * s->p->n_buf; b++) /* both lists */
-		if (s->dirty[b] < ANYWHERE && ix_has(s->p->tx, s->dirty[b], a))
-			s->dirty[b] = ANYWHERE;
-}
-
-static void
-begin_anew(struct sync *s)
-{
-	memset(s->dirty, 0xff, 2 * s->p->n_buf * sizeof(*s->dirty));
+		*by = met_again(*by, met_at(s, t->at));
 }
 
 static bool
@@ -120,7 +222,16 @@ is_uniform(const struct tir *p, st_id i)
 }
 
 static bool
-sync_body(struct sync *s, st_id i, st_id end, struct err *e)
+fails(struct sync *s, st_id i, const char *what)
+{
+	s->at = i;
+	s->in_turn = s->again;
+	s->wrong = what;
+	return false;
+}
+
+static bool
+sync_body(struct sync *s, st_id i, st_id end)
 {
 	for (st_id k = i; k < end; k = s->p->st[k].end) {
 		const struct st *t = &s->p->st[k];
@@ -128,31 +239,33 @@ sync_body(struct sync *s, st_id i, st_id end, struct err *e)
 
 		if (t->op == ST_sync) {
 			if (!is_uniform(s->p, k))
-				return broken(e, "sync", s->p, k, "a barrier that not all threads come to");
-			begin_anew(s);
+				return fails(s, k, "a barrier that not all threads come to");
+			forget_all(s);
 		}
-		if (s->n_threads)
-			tir_touches(s->p, k, touch_shared, s);
-		if (s->fault)
-			return broken(e, "sync", s->p, k, "no barrier between threads that share a buffer");
-		if (s->n_threads)
-			tir_touches(s->p, k, mark_shared, s);
+		s->now = k;
+		tir_touches(s->p, k, touch_shared, s);
+		if (s->meets)
+			return fails(s, k, "no barrier between threads that share a buffer");
+		tir_touches(s->p, k, mark_shared, s);
+		st_id lane = s->lane;
+
 		s->thread[s->n_threads] = t->axis;
 		s->n_threads += threads;
-		/* (what is shared is of one iteration of a loop over blocks) */
-		bool again = s->again, twice = t->op == ST_for && t->bind != BIND_block && !threads && !again;
+		s->lane = threads ? k : lane;
+		bool again = s->again, twice = t->op == ST_for && !threads && !again;
 
-		if (st_info[t->op].body && !sync_body(s, k + 1, t->end, e))
+		if (st_info[t->op].body && !sync_body(s, k + 1, t->end))
 			return false;
 		s->again = true;
 		if (t->op == ST_for)
 			forget(s, t->axis);
-		if (twice && !sync_body(s, k + 1, t->end, e))
+		if (twice && !sync_body(s, k + 1, t->end))
 			return false;
 		if (t->op == ST_for)
 			forget(s, t->axis);
 		s->again = again;
 		s->n_threads -= threads;
+		s->lane = lane;
 	}
 	return true;
 }
@@ -178,18 +291,100 @@ agree(const struct tir *p, st_id i, struct err *e)
 	return true;
 }
 
-bool
-tir_synced(const struct tir *p, struct err *e)
+static struct sync
+look(const struct tir *p)
 {
 	struct sync s = {.p = p};
+
+	s.dirty = heap_alloc((2 * (size_t)p->n_buf + 1) * sizeof(*s.dirty));
+	s.read = s.dirty + p->n_buf;
+	forget_all(&s);
+	(void)sync_body(&s, 0, p->n_st);
+	free(s.dirty);
+	return s;
+}
+
+bool
+verify_sync(const struct tir *p, struct err *e)
+{
 	bool ok = true;
+	struct sync s;
 
 	for (st_id i = 0; i < p->n_st && ok; i = p->st[i].end)
 		ok = agree(p, i, e);
-	s.dirty = heap_alloc((2 * (size_t)p->n_buf + 1) * sizeof(*s.dirty));
-	s.read = s.dirty + p->n_buf;
-	begin_anew(&s);
-	ok = ok && sync_body(&s, 0, p->n_st, e);
-	free(s.dirty);
-	return ok;
+	if (!ok)
+		return false;
+	s = look(p);
+	return !s.wrong || broken(e, "sync", p, s.at, s.wrong);
+}
+
+/* ---- putting barriers ------------------------------------------------------------------------------------
+ */
+struct putting {
+	st_id at; /* before this statement; ST_NONE: none */
+	bool drop;
+};
+
+static bool
+put(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	const struct putting *q = self;
+
+	if (q->drop)
+		return p->st[i].op == ST_sync && p->st[i].ref == SCOPE_shared;
+	if (i == q->at)
+		tir_add(out, (struct st){.op = ST_sync, .ref = SCOPE_shared});
+	return false;
+}
+
+void
+tir_unsync(const struct tir *p, struct tir *out)
+{
+	struct putting q = {.drop = true};
+
+	tir_rewrite(out, p, put, &q);
+}
+
+/* A barrier before the statement where something is wrong, or one around it, the outermost that does: what is
+ * wrong then comes later.  false: none does. */
+static bool
+put_one(const struct tir *p, const struct sync *was, struct tir *out)
+{
+	const st_id at = was->at;
+	st_id path[TIR_DEPTH + 1];
+	uint32_t n = tir_path(p, at, path);
+
+	path[n++] = at;
+	for (uint32_t k = 1; k < n; k++) {
+		struct putting q = {.at = path[k]};
+		struct sync s;
+
+		if (!is_uniform(p, path[k]))
+			return false;
+		tir_rewrite(out, p, put, &q);
+		s = look(out);
+		if (!s.wrong || s.at != at + 1 || s.in_turn != was->in_turn)
+			return true;
+	}
+	return false;
+}
+
+enum { MOST_BARRIERS = 256 };
+
+bool
+tir_sync(const struct tir *p, struct tir *out)
+{
+	struct tir was;
+
+	tir_unsync(p, out);
+	for (int n = 0; n < MOST_BARRIERS; n++) {
+		struct sync s = look(out);
+
+		if (!s.wrong)
+			return true;
+		was = *out;
+		if (!put_one(&was, &s, out))
+			return false;
+	}
+	return false;
 }

@@ -62,7 +62,6 @@ any_stage(const struct tir *p, struct rng *r, struct step *s)
 
 	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
 	s->name[s->n_name++] = any_loop(p, r);
-	s->scope = rng_below(r, 3) ? SCOPE_reg : SCOPE_shared;
 	if (rng_below(r, 2))
 		return;
 	for (int last = b->rank - 1; last >= 0; last--) {
@@ -139,6 +138,10 @@ any_step(const struct tir *p, struct rng *r)
 		break;
 	case STEP_stage:
 		any_stage(p, r, &s);
+		break;
+	case STEP_share:
+		s.name[s.n_name++] =
+		    str_of(arena_printf(p->arena, "%%%s", p->buf[rng_below(r, p->n_buf)].name));
 		break;
 	case STEP_join:
 		any_outermost(p, r, &s);
@@ -402,7 +405,7 @@ static const struct {
     {"%%0 = input f16[19,%u]\n%%1 = input f16[%u,%u]\n%%2 = matmul %%0 %%1\noutput %%2\n",
 	"split t2.i0 16 cut; split t2.i1 8 cut; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; bind t2.i0.o block; "
 	"compute_at t2'acc t2.i1.o; split t2'acc.k0 16 cut; reorder t2'acc.k0.o t2'acc.i0; "
-	"stage %0 t2'acc.k0.o shared; stage %1 t2'acc.k0.o shared; bind t0's.i1 lane; "
+	"stage %0 t2'acc.k0.o; share %0's; stage %1 t2'acc.k0.o; share %1's; bind t0's.i1 lane; "
 	"pipeline t2'acc.k0.o 2; tensorize t2'acc.i0 mma_f16"},
 };
 

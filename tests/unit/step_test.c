@@ -90,6 +90,11 @@ static const char halves[] = "%0 = input f16[32,48]\n"
 			     "%2 = matmul %0 %1 : f16[32,16]\n"
 			     "output %2\n";
 
+static const char picked[] = "%0 = input f32[9]\n"
+			     "%1 = input i64[2]\n"
+			     "%2 = gather %0 %1 axis=0 : f32[2]\n"
+			     "output %2\n";
+
 /* The last step of the trace is refused by the rule; "": it is applied. */
 struct refusal {
 	const char *graph, *trace, *rule;
@@ -201,15 +206,10 @@ static const struct refusal cases[] = {
     {product, "stage %1 t2.i1 0~1", "", false},
     {product, "split t2.i0 4; split t2.i1 4; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; stage %1 t2.i1.o 1,0",
 	"", false},
-    {product, "stage %0 t2.i0 shared", "stage: scope", false},
-    {product, "stage %0 t2.i0 global", "stage: scope", false},
-    {product, "bind t2.i0 block; stage %0 t2.i0 shared", "", false},
-    {product, "bind t2.i0 block; bind t2.i1 lane; stage %0 t2.i0 shared", "", false},
-    {product, "bind t2.i0 block; bind t2.i1 lane; stage %0 t2.i1 shared", "stage: scope", false},
-    {product, "bind t2.i0 block; stage %0 t2.i0 shared; bind t0's.i1 lane; bind t2.i1 lane", "bind: extent",
-	false},
-    {product, "bind t2.i0 block; stage %1 t2.i0 shared; bind t1's.i1 lane; bind t2.i1 lane", "", false},
-    {product, "bind t2.i0 block; stage %1 t2.i1 shared; bind t2.i1 lane", "bind: scope", false},
+    {product, "bind t2.i0 block; stage %0 t2.i0; share %0's; bind t0's.i1 lane; bind t2.i1 lane",
+	"bind: extent", false},
+    {product, "bind t2.i0 block; stage %1 t2.i0; share %1's; bind t1's.i1 lane; bind t2.i1 lane", "", false},
+    {product, "bind t2.i0 block; bind t2.i1 lane; stage %1 t2.i1; share %1's", "share: threads", false},
     {wide,
 	"split t2.i0 4; split t2.i1 4; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; fuse t2.i0.o t2.i1.o; bind "
 	"t2.i0.o~t2.i1.o block",
@@ -274,6 +274,16 @@ static const struct refusal cases[] = {
     {pooled, "compute_at t1 t2.i1; pipeline t2.i1 2", "", false},
     {pooled, "compute_at t1 t2.i1; slide t1 t2.i1; pipeline t2.i1 2", "pipeline: copies", false},
     {pooled, "compute_at t1 t2.i1; pipeline t2.i1 2; slide t1 t2.i1", "slide: serial", false},
+    {product, "share %9", "share: name", false},
+    {product, "share %2", "share: scope", false},
+    {product, "compute_at t2 t3.i0; share %2", "share: block", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 block; share %2", "", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 lane; share %2", "share: threads", false},
+    {product, "compute_at t2 t3.i0; bind t3.i1 lane", "", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 block; bind t2.i1 lane", "bind: barrier", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 block; share %2; bind t2.i1 lane; bind t3.i1 lane", "", false},
+    {picked, "stage %0 t2.i0; stage %1 t2.i0", "", false},
+    {picked, "stage %1 t2.i0; stage %0 t2.i0", "stage: order", false},
     {many, "reorder t4'acc.c1 t4'acc.i0", "", false},
     {many, "bind t4'acc.c1 parallel", "bind: iterator", false},
     {many, "bind t4'acc.i0 parallel", "", false},
@@ -325,13 +335,11 @@ test_text(void **state)
 	static const char *const good[] = {"split t2.k0 8 cut", "fuse t1.i0 t1.i1",
 	    "reorder t1.i1 t1.k0 t1.i0", "bind t1.i0 parallel", "inline t3", "compute_at t3 t5.i0.o",
 	    "reorder a b c d e f g h i", "stage %0 t1.i0.o", "stage %0's t1.i0.o 3,1~2",
-	    "stage %0 t1.i0 1,0 shared", "stage %0 t1.i0 shared", "tensorize t1.i0 mma_f16",
-	    "pipeline t1.i0 3"};
+	    "tensorize t1.i0 mma_f16", "pipeline t1.i0 3"};
 	static const char *const bad[] = {"splat t1.i0 2", "split t1.i0", "split t1.i0 x",
 	    "split t1.i0 4 half", "bind t1.i0 sideways", "inline", "inline t1 t2", "compute_at t1", "fuse",
 	    "split t1.i0 4 cut cut", "reorder a b c d e f g h i j k l m n o p q r s t u v w x y z aa",
-	    "stage %0", "stage %0 t1.i0 2~1", "stage %0 t1.i0 x", "stage %0 t1.i0 1,0 x", "tensorize t1.i0",
-	    "tensorize t1.i0 mma"};
+	    "stage %0", "stage %0 t1.i0 2~1", "stage %0 t1.i0 x", "tensorize t1.i0", "tensorize t1.i0 mma"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(good); i++) {

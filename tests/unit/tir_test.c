@@ -121,6 +121,7 @@ static const char multiplied[] = "tir flat\n"
 				 "      store %c[y, x] = f32(1)\n"
 				 "  sync shared\n"
 				 "  call mma_f16(%c[0, 0], i64(8), %a[0, 8], i64(24), %b[0, 0], i64(8))\n"
+				 "  sync shared\n"
 				 "  for r in 0..16\n"
 				 "    for s in 0..8\n"
 				 "      store %1[r, s] = %c[r, s]\n";
@@ -141,7 +142,8 @@ static const char versions[] = "tir flat\n"
 			       "      store %1[k, n] = %s[k mod 2, 3 - n]\n"
 			       "  sync shared\n"
 			       "  for q in 0..4 lane\n"
-			       "    store %1[4, q] = %s[0, 3 - q]\n";
+			       "    store %1[4, q] = %s[0, 3 - q]\n"
+			       "  sync shared\n";
 static const char *const all[] = {
     versions, row_sums, guarded_tiles, lanes, flat, shared, turned, nested, called, multiplied};
 
@@ -370,7 +372,7 @@ static const struct mutation wrong[] = {
     {called, "x in 0..8", "x in 0..7", "undefined"},
     {called, "k in 0..2\n", "k in 0..2 parallel\n", "race"},
     {multiplied, "p in 0..16", "p in 0..15", "undefined"},
-    {multiplied, "  sync shared\n", "", "race"},
+    {multiplied, "  sync shared\n  call", "  call", "race"},
 };
 
 static void
