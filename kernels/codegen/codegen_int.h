@@ -121,7 +121,7 @@ void print_loop(struct printing *g, st_id i, const char *from, const char *to);
 void print_body(struct printing *g, st_id first, st_id end);
 /* A variable of a thread, or several. */
 bool in_register(const struct tir_buf *b);
-bool is_array(const struct tir_buf *b); /* of registers */
+int64_t registers_of(const struct printing *g, const struct tir_buf *b); /* of a thread; 0: in none */
 
 /* print_pass.c: passes. */
 struct program {

@@ -38,10 +38,12 @@ in_register(const struct tir_buf *b)
 	return b->scope == SCOPE_reg || b->scope == SCOPE_spread;
 }
 
-bool
-is_array(const struct tir_buf *b)
+int64_t
+registers_of(const struct printing *g, const struct tir_buf *b)
 {
-	return b->scope == SCOPE_reg && b->dim[0] > 1;
+	const int64_t threads = b->scope == SCOPE_spread ? g->threads->warps * g->threads->lanes : 1;
+
+	return in_register(b) ? ceil_div(b->dim[0], threads) : 0;
 }
 
 bool
@@ -158,8 +160,9 @@ print_alloc(struct printing *g, const struct tir_buf *b, const char *name)
 {
 	if (!in_register(b))
 		return;
-	if (is_array(b))
-		print_line(g, "%s %s[%lld];", print_computed_type(b->type), name, (long long)b->dim[0]);
+	if (registers_of(g, b) > 1)
+		print_line(
+		    g, "%s %s[%lld];", print_computed_type(b->type), name, (long long)registers_of(g, b));
 	else
 		print_line(g, "%s %s;", print_computed_type(b->type), name);
 }

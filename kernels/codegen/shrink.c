@@ -137,7 +137,8 @@ is_candidate(const struct tir *p, st_id i)
 
 	const enum tir_scope scope = p->buf[p->st[i].ref].scope;
 
-	if (p->st[i].op != ST_alloc || (scope != SCOPE_local && scope != SCOPE_shared) ||
+	if (p->st[i].op != ST_alloc ||
+	    (scope != SCOPE_local && scope != SCOPE_shared && scope != SCOPE_spread) ||
 	    tir_path(p, i, path) == 0)
 		return false;
 	return !is_within(p, 0, i, ST_alloc, p->st[i].ref) &&

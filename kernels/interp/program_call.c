@@ -62,11 +62,10 @@ static int64_t
 element_of(const struct tensor_run *n, uint32_t of)
 {
 	const char *letters = n->t->of[of].at;
-	int64_t i = n->at[of].i;
+	const int64_t first = n->at[of].i, i = letters[0] ? n->i[letters[0] - 'a'] : 0;
 
-	for (uint32_t k = 0; letters[k]; k++)
-		i += n->i[letters[k] - 'a'] * (letters[k + 1] ? n->row[of] : 1);
-	return i;
+	return letters[0] && letters[1] ? first + tensor_element(i, n->i[letters[1] - 'a'], n->row[of])
+					: first + i;
 }
 
 static void

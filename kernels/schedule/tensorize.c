@@ -4,6 +4,18 @@
  * (step.c).  flat.c puts the call in its place. */
 #include "step_int.h"
 
+/* What a warp's instruction joins lies in its lanes' registers. */
+static void
+spread_result(struct tir *out, st_id loop, enum intrin what)
+{
+	const struct tensor_row *t = tensor_row_of(what);
+	const struct st *leaf = &out->st[out->st[loop].end - 1];
+
+	if (t && t->team == BIND_warp && leaf->op == ST_block &&
+	    out->buf[out->blk[leaf->ref].out[0]].scope == SCOPE_local)
+		out->buf[out->blk[leaf->ref].out[0]].scope = SCOPE_spread;
+}
+
 bool
 step_tensorize(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
@@ -19,10 +31,9 @@ step_tensorize(const struct tir *p, const struct step *s, struct tir *out, struc
 		if (p->st[path[k]].op == ST_for && !binds_nest(p->st[path[k]].bind, BIND_call))
 			return refuse(
 			    e, s, "nested", "an instruction stands in no vector and no other instruction");
-	if (!tensor_match(p, loop, s->intrin, arg, &rule, &why))
-		return refuse(e, s, rule, why);
 	tir_rewrite(out, p, NULL, NULL);
 	out->st[loop].bind = BIND_call;
 	out->st[loop].ref = s->intrin;
-	return true;
+	spread_result(out, loop, s->intrin);
+	return tensor_match(out, loop, s->intrin, arg, &rule, &why) || refuse(e, s, rule, why);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define ANY (1U << SCOPE_reg | 1U << SCOPE_local | 1U << SCOPE_shared | 1U << SCOPE_pack | 1U << SCOPE_global)
-#define OWN (1U << SCOPE_reg | 1U << SCOPE_local)
+#define SPREAD (1U << SCOPE_spread)
 #define SHARED (1U << SCOPE_shared)
 #define OF(TYPE, AT, SCOPES)                                                                                 \
 	{                                                                                                    \
@@ -42,6 +42,12 @@ tensor_arg(const struct tensor_row *t, uint32_t of)
 	for (uint32_t k = 0; k < of; k++)
 		n += strlen(t->of[k].at) > 1;
 	return n;
+}
+
+int64_t
+tensor_element(int64_t i, int64_t j, int64_t row)
+{
+	return row ? i * row + j : 32 * (2 * (i / 8) + j % 2) + 4 * (i % 8) + j / 2;
 }
 
 /* ---- a nest and a row ------------------------------------------------------------------------------ */

@@ -110,8 +110,14 @@ check_tensor(struct access *a, const struct tensor_row *t, uint32_t of, const ex
 
 	for (uint32_t d = 0; d < at.n; d++)
 		i[d] = at.i[d];
-	if (letters[0] && letters[1] && at.n == 1)
-		i[0] = ix_addc(x, i[0], last[0] * ex_get(x, arg[tensor_arg(t, of) + 1])->whole + last[1]);
+	const bool is_matrix = letters[0] && letters[1];
+	const int64_t row = is_matrix ? ex_get(x, arg[tensor_arg(t, of) + 1])->whole : 0;
+
+	if (is_matrix &&
+	    (at.n == 1 || row == 0)) /* of the last dimension's elements, where these lie spread */
+		i[at.n - 1] = ix_addc(x, i[at.n - 1],
+		    at.n == 1 ? tensor_element(last[0], last[1], row)
+			      : a->p->buf[n.tensor].dim[at.n - 1] - 1);
 	else
 		for (uint32_t k = 0, n_at = letters[0] && letters[1] ? 2 : letters[0] != 0; k < n_at; k++)
 			i[at.n - n_at + k] = ix_addc(x, i[at.n - n_at + k], last[k]);

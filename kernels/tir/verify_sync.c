@@ -87,7 +87,34 @@ owner_of(const struct sync *s, ixv_id at)
 	return OF_ANY;
 }
 
-/* Parts that a remainder numbers, the same in all threads, as a pipeline's versions are. */
+/* How many values in a row the first index has there: an instruction goes on from its place; 0: any. */
+static int64_t
+width_of(const struct sync *s, ixv_id at)
+{
+	const struct st *c = &s->p->st[s->now];
+	const struct tensor_row *t = c->op == ST_call ? tensor_row_of(c->ref) : NULL;
+	const uint32_t rank = ixv_get(s->p->tx, at).n;
+
+	if (c->op != ST_call)
+		return 1;
+	for (uint32_t of = 0; t && of < TENSOR_OFS; of++) {
+		const ex_id *arg = s->p->arg + c->arg0 + tensor_arg(t, of);
+		const char *letters = t->of[of].at;
+
+		if (ex_get(s->p->tx, arg[0])->at != at)
+			continue;
+		if (strlen(letters) < rank)
+			return 1;
+		return letters[1] && rank == 1
+		    ? tensor_element(tensor_extent(t, letters[0]) - 1, tensor_extent(t, letters[1]) - 1,
+			  ex_get(s->p->tx, arg[1])->whole) +
+			1
+		    : tensor_extent(t, letters[0]);
+	}
+	return 0;
+}
+
+/* Parts that an index numbers, the same in all threads, as a pipeline's versions are. */
 static struct part
 part_of(const struct sync *s, ixv_id at)
 {
@@ -95,23 +122,37 @@ part_of(const struct sync *s, ixv_id at)
 	struct ixv v = ixv_get(x, place_of(s, at));
 	const ix_id first = v.n ? v.i[0] : ix_const(x, 0);
 	const struct ix n = *ix_get(x, first);
+	const int64_t width = v.n ? width_of(s, at) : 1;
+	struct part part = {
+	    n.lo, n.hi + width - 1, width == 1 && is_uniform_index(s, first) ? first : IX_NONE, 1};
 
-	if (n.kind == IX_MOD && is_uniform_index(s, first))
-		return (struct part){n.lo, n.hi, first, 1};
+	if (width == 0)
+		return (struct part){INT64_MIN, INT64_MAX, IX_NONE, 0};
 	for (uint32_t k = 0; k < n.n_terms; k++) {
 		const struct ix_term t = n.terms[k];
 		const struct ix *rest;
 
-		if (ix_get(x, t.atom)->kind != IX_MOD || t.coef < 1 || !is_uniform_index(s, t.atom))
+		if (t.coef < 2 || t.coef < part.by || !is_uniform_index(s, t.atom))
 			continue;
 		rest = ix_get(x, ix_add(x, first, ix_mulc(x, t.atom, -t.coef)));
-		if (rest->lo >= 0 && rest->hi < t.coef)
-			return (struct part){n.lo, n.hi, t.atom, t.coef};
+		if (rest->lo >= 0 && rest->hi + width - 1 < t.coef) {
+			part.number = t.atom;
+			part.by = t.coef;
+		}
 	}
-	return (struct part){n.lo, n.hi, IX_NONE, 0};
+	return part;
 }
 
-/* Intervals, or two remainders of what differs by a constant that is none of the divisor's multiples. */
+/* What the index is the remainder of, by c. */
+static ix_id
+undivided(const struct tx *x, ix_id i, int64_t c)
+{
+	const struct ix *n = ix_get(x, i);
+
+	return n->kind == IX_MOD && n->c == c ? n->a : n->lo >= 0 && n->hi < c ? i : IX_NONE;
+}
+
+/* Intervals, or two indices that differ by a constant: remainders, by none of the divisor's multiples. */
 static bool
 parts_differ(const struct sync *s, struct part a, struct part b)
 {
@@ -123,8 +164,11 @@ parts_differ(const struct sync *s, struct part a, struct part b)
 	if (a.number == IX_NONE || b.number == IX_NONE || a.by != b.by)
 		return false;
 	const struct ix m = *ix_get(x, a.number), n = *ix_get(x, b.number);
+	const int64_t c = m.kind == IX_MOD ? m.c : n.kind == IX_MOD ? n.c : INT64_MAX;
+	const ix_id i = undivided(x, a.number, c), j = undivided(x, b.number, c);
 
-	return m.c == n.c && ix_is_const(x, ix_add(x, m.a, ix_mulc(x, n.a, -1)), &d) && d % m.c != 0;
+	return i != IX_NONE && j != IX_NONE && ix_is_const(x, ix_add(x, i, ix_mulc(x, j, -1)), &d) &&
+	    d % c != 0;
 }
 
 static bool

@@ -404,7 +404,7 @@ static const struct {
 	"inline t2; inline t3; stage %1 t4.i0 1,0; split t4.k0 4 cut; tensorize t4.k0.i dot4_i8"},
     {"%%0 = input f16[19,%u]\n%%1 = input f16[%u,%u]\n%%2 = matmul %%0 %%1\noutput %%2\n",
 	"split t2.i0 16 cut; split t2.i1 8 cut; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; bind t2.i0.o block; "
-	"compute_at t2'acc t2.i1.o; split t2'acc.k0 16 cut; reorder t2'acc.k0.o t2'acc.i0; "
+	"compute_at t2'acc t2.i1.o; split t2'acc.k0 16 cut; reorder t2'acc.k0.o t2'acc.i0 t2'acc.i1; "
 	"stage %0 t2'acc.k0.o; share %0's; stage %1 t2'acc.k0.o; share %1's; bind t0's.i1 lane; "
 	"pipeline t2'acc.k0.o 2; tensorize t2'acc.i0 mma_f16"},
 };

@@ -105,7 +105,7 @@ static const char multiplied[] = "tir flat\n"
 				 "buf %1 f32[16,8] global result 0\n"
 				 "buf %a f16[16,24] shared temp\n"
 				 "buf %b f16[16,8] shared temp\n"
-				 "buf %c f32[16,8] local temp\n"
+				 "buf %c f32[16,8] spread temp\n"
 				 "for o in 0..1 block\n"
 				 "  alloc %a\n"
 				 "  alloc %b\n"
@@ -321,6 +321,9 @@ static const struct mutation refused[] = {
     {called, "    store %1[y, x] = f32(0)\n", "    let v0 = f32(0)\n", "order"},
     {called, "for y in 0..5\n", "for y in 0..5 call fma8_f32\n", "call"},
     {multiplied, "%a f16[16,24] shared", "%a f16[16,24] local", "call"},
+    {multiplied, "%c f32[16,8] spread", "%c f32[16,8] local", "call"},
+    {multiplied, "  sync shared\n  call", "  call", "sync"},
+    {multiplied, "%c[0, 0], i64(8)", "%c[0, 0], i64(7)", "call"},
     {multiplied, "%b f16[16,8]", "%b bf16[16,8]", "type"},
     {multiplied, "%a[0, 8]", "%a[0, 9]", "bounds"},
     {multiplied, "%a[0, 8]", "%a[1, 8]", "bounds"},
