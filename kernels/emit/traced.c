@@ -14,8 +14,10 @@ struct schedule_target
 emit_schedule_target(const struct target *t)
 {
 	if (t->is_cuda)
-		return (struct schedule_target){
-		    .threads = POINT_THREADS, .warp = WARP, .shared_bytes = SHARED_MOST};
+		return (struct schedule_target){.threads = POINT_THREADS,
+		    .warp = WARP,
+		    .has_mma = t->sm >= 80,
+		    .shared_bytes = SHARED_MOST};
 	return (struct schedule_target){
 	    .lanes = t->simd_bytes / (int)sizeof(float), .n_vregs = t->n_vregs, .l1_bytes = t->l1_bytes};
 }
