@@ -93,6 +93,9 @@ opt_codegen(struct opt_call *c, struct err *e)
 	sb_add(c->out, k.text);
 	for (uint32_t i = 0; i < k.n_passes; i++)
 		print_pass(c, &k, i);
-	sb_addf(c->out, "# shared %zu local %zu\n", k.shared_bytes, k.local_bytes);
+	sb_addf(c->out, "# shared %zu local %zu packs %u\n", k.shared_bytes, k.local_bytes, k.n_packs);
+	for (uint32_t i = 0; i < k.n_overlaps; i++)
+		sb_addf(c->out, "# result %u may lie on operand %u\n", k.overlaps[i].result,
+		    k.overlaps[i].operand);
 	return true;
 }

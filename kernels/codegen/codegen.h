@@ -3,6 +3,7 @@
 #ifndef KORCH_CODEGEN_H
 #define KORCH_CODEGEN_H
 
+#include "../artefact/artefact.h"
 #include "../tir/tir.h"
 
 enum codegen_pass {
@@ -33,6 +34,10 @@ struct codegen_kernel {
 	int64_t range[CODEGEN_MOST_PASSES];
 	uint32_t grid[CODEGEN_MOST_PASSES], threads[CODEGEN_MOST_PASSES]; /* CUDA: blocks; of a block */
 	size_t shared_bytes, local_bytes;
+	struct overlap *overlaps; /* results that may lie on an operand's bytes */
+	uint32_t n_overlaps;
+	struct pack *packs; /* of the operands that are not read as they come */
+	uint32_t n_packs;
 };
 /* n_operands: of the spec; its results stand behind them in `buf`. */
 bool codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,

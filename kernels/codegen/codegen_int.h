@@ -51,6 +51,16 @@ void list_accesses(const struct tir *p, st_id i, struct accesses *out);
 /* Is a statement `op ref` among first .. end - 1? */
 bool is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref);
 
+/* overlap.c: results that may lie on an operand's bytes.  Of the program that is printed. */
+struct sharing {
+	struct overlap *pair;
+	uint32_t n;
+	bool *is_shared; /* of each buffer: a pair names it */
+};
+void find_overlaps(struct arena *a, const struct tir *p, struct sharing *out);
+/* Is it an innermost loop over such a result, no iteration of which touches what another one stores? */
+bool is_independent(const struct tir *p, st_id loop, const struct sharing *g);
+
 /* fold.c: the instruction that joins so: lanes of an array, or what a team of threads holds. */
 bool is_fold(enum prim p, bool team, uint32_t *out);
 
@@ -77,6 +87,9 @@ bool row_leaves(const struct tir *p, const struct row *r, const struct access *a
 /* Which of the row's elements the place is: an index of an array. */
 ixv_id row_lane(const struct tir *p, const struct row *r, ixv_id at);
 
+/* packs.c: sets out->packs.  ERR_INFEASIBLE: a form that no plan maker applies. */
+bool codegen_packs(struct arena *a, const struct tir *p, struct codegen_kernel *out, struct err *e);
+
 /* What differs between the languages that a loop program is printed in. */
 struct printing;
 struct program;
@@ -99,6 +112,7 @@ struct printing {
 	const struct dialect *d;
 	const char *symbol;
 	const char **axis; /* of each axis: its variable */
+	struct sharing sharing;
 	struct strbuf sb;
 	int depth;
 	const struct threads *threads; /* of the pass, on a GPU */

@@ -178,7 +178,7 @@ print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 /* The words of one whose indices are of a type with functions of a suffix. */
 #define CUDA(INDEX, CONSTANT, SUFFIX)                                                                        \
 	{                                                                                                    \
-		.table = "K_TABLE", .index = (INDEX), .of_constant = (CONSTANT), .restrict_ = "K_RESTRICT",  \
+		.table = "K_TABLE", .index = (INDEX), .of_constant = (CONSTANT), .restrict_ = "K_RESTRICT ", \
 		.global = "K_GLOBAL", .quotient = "k_quotient" SUFFIX, .rest = "k_rest" SUFFIX,              \
 		.floordiv = "k_floordiv" SUFFIX, .floormod = "k_floormod" SUFFIX, .least = "k_least" SUFFIX, \
 		.most = "k_most" SUFFIX, .own = print_own, .pass = print_pass, .is_cuda = true,              \

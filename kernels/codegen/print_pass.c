@@ -77,7 +77,7 @@ is_given(const struct program *q, const struct tir_buf *f)
 {
 	if (f->role == BUF_TABLE || in_register(f))
 		return false;
-	return f->scope == SCOPE_global || !q->g.d->declares;
+	return f->scope == SCOPE_global || f->scope == SCOPE_pack || !q->g.d->declares;
 }
 
 /* Bytes of both blocks that temps lie in; threads of a GPU declare their own. */
@@ -109,7 +109,8 @@ print_arrays(struct program *q, const struct use *u, bool call)
 		if ((!u->read[b] && !u->written[b]) || !is_given(q, f))
 			continue;
 		if (!call)
-			print_line(g, "%s%s *%s %s,", is_const, type, g->d->restrict_, print_buf(g, b));
+			print_line(g, "%s%s *%s%s,", is_const, type,
+			    g->sharing.is_shared[b] ? "" : g->d->restrict_, print_buf(g, b));
 		else if (is_scratch(f))
 			print_line(g, "(%s%s *)%s(%s + %lld),", is_const, type, g->d->global, at,
 			    (long long)f->offset);
@@ -139,10 +140,15 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 	    .g = {.a = a, .p = p, .symbol = symbol, .d = d}, .k = out, .n_operands = n_operands};
 
 	*out = (struct codegen_kernel){.n_passes = 0};
+	if (!codegen_packs(a, p, out, e))
+		return false;
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
 	sb_init(&q.g.sb, a);
 	if (!has_calls(p, d, e))
 		return false;
+	find_overlaps(a, p, &q.g.sharing);
+	out->overlaps = q.g.sharing.pair;
+	out->n_overlaps = q.g.sharing.n;
 	add_up(&q);
 	for (buf_id b = 0; b < p->n_buf; b++)
 		if (p->buf[b].role == BUF_TABLE)

@@ -128,6 +128,8 @@ print_loop(struct printing *g, st_id i, const char *from, const char *to)
 	const char *v = arena_printf(g->a, "i%u", s->axis);
 
 	g->axis[s->axis] = v;
+	if (g->d->independent && is_independent(g->p, i, &g->sharing))
+		print_line(g, "%s", g->d->independent);
 	print_line(g, "for (%s %s = %s; %s < %s; %s++) {", g->d->index, v, from, v, to, v);
 	g->depth++;
 	print_body(g, i + 1, s->end);

@@ -59,6 +59,10 @@ emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const str
 		    (struct launch){.grid = {k->grid[q], 1, 1}, .block = {k->threads[q], 1, 1}};
 	out->desc.shared_bytes = k->shared_bytes;
 	out->desc.local_bytes = k->local_bytes;
+	out->desc.overlaps = k->overlaps;
+	out->desc.n_overlaps = k->n_overlaps;
+	out->desc.packs = k->packs;
+	out->desc.n_packs = k->n_packs;
 	return true;
 }
 

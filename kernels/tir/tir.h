@@ -10,7 +10,7 @@
 #ifndef KORCH_TIR_H
 #define KORCH_TIR_H
 
-#include "expr.h"
+#include "form.h"
 
 typedef uint32_t st_id;
 typedef uint32_t buf_id;
@@ -21,9 +21,9 @@ typedef uint32_t blk_id;
 
 enum tir_level { TIR_NEST, TIR_FLAT };
 
-/* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: an element each of a block's
- * threads, which others see by an instruction alone; shared: of these threads; pack: a constant in the form
- * that the kernel wants, made once per plan; global: everybody's. */
+/* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: elements of each of a block's
+ * threads, seen by others in instructions; shared: of these threads; pack: a constant as the kernel wants it;
+ * global. */
 #define TIR_SCOPES(X) X(reg) X(local) X(spread) X(shared) X(pack) X(global)
 enum tir_scope {
 #define X(N) SCOPE_##N,
@@ -76,7 +76,8 @@ struct tir_buf {
 	enum buf_role role;
 	enum tir_scope scope;
 	uint32_t index;
-	const void *data; /* TABLE: dense, row-major */
+	const void *data;            /* TABLE: dense, row-major */
+	const struct tir_form *form; /* OPERAND, pack: NULL: as it comes */
 	int rank;
 	int64_t dim[MAX_RANK]; /* logical extents, all > 0; no access leaves them */
 	/* Where an element lies; no program's meaning hangs on it but through `fold` and `alias`. */

@@ -323,6 +323,24 @@ check_body(struct check *c, st_id i, st_id end, uint32_t depth)
 }
 
 /* ---- buffers ----------------------------------------------------------------------------------------- */
+/* As many elements as the buffer has, each from an element of the operand, or from behind its last one. */
+static bool
+form_fits(const struct tir *p, const struct tir_buf *b)
+{
+	const struct tir_form *f = b->form;
+	const struct ixv at = ixv_get(p->tx, f->at);
+	int64_t n = 1, places = 1;
+	bool ok = b->role == BUF_OPERAND && b->scope == SCOPE_pack && (int)at.n == f->from_rank;
+
+	for (int d = 0; d < b->rank; d++)
+		n *= b->dim[d];
+	for (int d = 0; d < f->rank; d++)
+		places *= tx_axis_get(p->tx, f->place[d])->hi + 1;
+	for (uint32_t d = 0; d < at.n; d++)
+		ok &= ix_get(p->tx, at.i[d])->lo >= 0;
+	return ok && n == places;
+}
+
 static bool
 verify_bufs(const struct tir *p, struct err *e)
 {
@@ -340,6 +358,9 @@ verify_bufs(const struct tir *p, struct err *e)
 				return broken(e, "buffer", p, ST_NONE, "an extent below one");
 		if (f->role != BUF_TEMP && f->scope != SCOPE_global && f->scope != SCOPE_pack)
 			return broken(e, "buffer", p, ST_NONE, "what comes from outside is global");
+		if (f->form && !form_fits(p, f))
+			return broken(e, "buffer", p, ST_NONE,
+			    "a form that is no constant operand's, or of another size");
 		if (f->fold && (f->fold < 1 || f->fold_dim >= (uint32_t)f->rank))
 			return broken(e, "buffer", p, ST_NONE, "a ring over no dimension");
 		if (f->alias != BUF_NONE &&

@@ -192,12 +192,28 @@ static const struct refusal cases[] = {
     {guarded, "compute_at t1 t3.i0", "", false},
     {guarded, "compute_at t1 t3.i0; bind t3.i0 parallel", "bind: buffer", false},
     {guarded, "bind t3.i0 parallel; compute_at t1 t3.i0", "compute_at: result", false},
+    {product, "pack %9 4", "pack: name", false},
+    {product, "pack %0 4", "pack: scope", false},
+    {product, "pack %2 4", "pack: scope", false},
+    {product, "pack %1 4 1", "pack: dimensions", false},
+    {product, "pack %1 1", "pack: width", false},
+    {product, "pack %1 9", "pack: width", false},
+    {product, "pack %1 6 0,1", "", false},
+    {product, "pack %1 3 1,0", "", false},
+    {product, "pack %1 40 0~1", "", false},
+    {product, "pack %1 4; pack %1 4", "pack: form", false},
     {product, "stage %9 t2.i0", "stage: name", false},
     {product, "stage %0 t9.i0", "stage: name", false},
     {product, "stage %0 t2.i0 1", "stage: dimensions", false},
     {product, "stage %0 t2.i0 0,0,1", "stage: dimensions", false},
     {product, "stage %0 t2.i0 0,2", "stage: dimensions", false},
     {product, "stage %2 t2.i0", "stage: writers", false},
+    {product, "stage %3 root", "stage: readers", false},
+    {product, "compute_at t2 t3.i0; stage %2 root", "stage: scope", false},
+    {product, "split t2.i0 4 cut; compute_at t2 t3.i0; stage %2 root", "compute_at: instances", false},
+    {product, "stage %2 root 1,0", "", false},
+    {product, "stage %1 root 1,0", "", false},
+    {two, "stage %0 root", "", false},
     {product, "stage %0 t3.i0", "stage: readers", false},
     {product, "split t3.i0 4 cut; stage %2 t3.i0.o", "stage: readers", false},
     {product, "bind t2.i1 vector; stage %0 t2.i1", "stage: vector", false},
@@ -335,11 +351,12 @@ test_text(void **state)
 	static const char *const good[] = {"split t2.k0 8 cut", "fuse t1.i0 t1.i1",
 	    "reorder t1.i1 t1.k0 t1.i0", "bind t1.i0 parallel", "inline t3", "compute_at t3 t5.i0.o",
 	    "reorder a b c d e f g h i", "stage %0 t1.i0.o", "stage %0's t1.i0.o 3,1~2",
-	    "tensorize t1.i0 mma_f16", "pipeline t1.i0 3"};
+	    "tensorize t1.i0 mma_f16", "pipeline t1.i0 3", "pack %1 16", "pack %1 16 1,0"};
 	static const char *const bad[] = {"splat t1.i0 2", "split t1.i0", "split t1.i0 x",
 	    "split t1.i0 4 half", "bind t1.i0 sideways", "inline", "inline t1 t2", "compute_at t1", "fuse",
 	    "split t1.i0 4 cut cut", "reorder a b c d e f g h i j k l m n o p q r s t u v w x y z aa",
-	    "stage %0", "stage %0 t1.i0 2~1", "stage %0 t1.i0 x", "tensorize t1.i0", "tensorize t1.i0 mma"};
+	    "stage %0", "stage %0 t1.i0 2~1", "stage %0 t1.i0 x", "tensorize t1.i0", "tensorize t1.i0 mma",
+	    "pack %1", "pack %1 x"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(good); i++) {
