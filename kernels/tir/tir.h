@@ -21,9 +21,8 @@ typedef uint32_t blk_id;
 
 enum tir_level { TIR_NEST, TIR_FLAT };
 
-/* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: elements of each of a block's
- * threads, seen by others in instructions; shared: of these threads; pack: a constant as the kernel wants it;
- * global. */
+/* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: elements of each thread of a
+ * block, others see them in instructions; shared: of these threads; pack: a constant; global. */
 #define TIR_SCOPES(X) X(reg) X(local) X(spread) X(shared) X(pack) X(global)
 enum tir_scope {
 #define X(N) SCOPE_##N,
