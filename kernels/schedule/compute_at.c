@@ -210,6 +210,37 @@ loop_takes(const struct moving *t)
 	return true;
 }
 
+struct values {
+	const struct moving *t;
+	bool made_inside;
+};
+
+static void
+note_value(void *self, const struct ex *read)
+{
+	struct values *v = self;
+	const struct tir *p = v->t->p;
+
+	for (st_id i = v->t->loop + 1; i < p->st[v->t->loop].end; i++)
+		v->made_inside |=
+		    p->st[i].op == ST_block && blk_stores_buf(&p->blk[p->st[i].ref], read->tensor);
+}
+
+/* The nest comes first in the loop's body: what its region hangs on is there by then. */
+static bool
+region_is_there(const struct moving *t)
+{
+	struct tx *x = t->p->tx;
+	struct values v = {.t = t};
+
+	for (int d = 0; d < t->p->buf[t->buf].rank; d++) {
+		ex_reads(x, ex_index(x, t->r.lo[d]), note_value, &v);
+		ex_reads(x, ex_index(x, t->r.hi[d]), note_value, &v);
+	}
+	return !v.made_inside ||
+	    refuse(t->e, t->s, "region", "it hangs on values that the loop's body makes");
+}
+
 /* ---- building -------------------------------------------------------------------------------------------
  */
 /* Loops over the region, and an instance that guards what leaves the buffer or hangs on the outer loops. */
@@ -291,7 +322,7 @@ step_compute_at(const struct tir *p, const struct step *s, struct tir *out, stru
 	gather_all(&t);
 	if (!t.r.known)
 		return refuse(e, s, "readers", "nothing inside of the loop reads it");
-	if (t.is_result && !makes_whole(&t))
+	if (!region_is_there(&t) || (t.is_result && !makes_whole(&t)))
 		return false;
 	tir_rewrite(out, p, move_here, &t);
 	if (!t.is_result)

@@ -140,6 +140,7 @@ any_step(const struct tir *p, struct rng *r)
 		any_stage(p, r, &s);
 		break;
 	case STEP_join:
+	case STEP_share:
 		any_outermost(p, r, &s);
 		break;
 	case STEP_slide:

@@ -74,6 +74,12 @@ static const char guarded[] = "%0 = input f32[1,40]\n"
 			      "output %1\n"
 			      "output %3\n";
 
+/* What is read of %0 hangs on what is read of %1. */
+static const char looked_up[] = "%0 = input f32[9]\n"
+				"%1 = const i64[2] 6 1\n"
+				"%2 = gather %0 %1 axis=0 : f32[2]\n"
+				"output %2\n";
+
 /* The last step of the trace is refused by the rule; "": it is applied. */
 struct refusal {
 	const char *graph, *trace, *rule;
@@ -140,6 +146,20 @@ static const struct refusal cases[] = {
     {product, "bind t2.i0 parallel; bind t3.i0 parallel; join t3.i0 t2.i0", "join: outermost", false},
     {two, "bind t1.i0 parallel; bind t2.i1 parallel; join t1.i0 t2.i1", "", false},
     {two, "bind t1.i0 parallel; join t1.i0 t2.i1", "join: binding", false},
+    {product, "share t2.i0 t3.i0", "", false},
+    {product, "share t2.i0 t3.i0; bind t2.i0_t3.i0 parallel", "", false},
+    {product, "share t2.i0 t3.i0; share t2.i1 t3.i1", "", false},
+    {product, "share t2.i1 t3.i0", "share: neighbours", false},
+    {product, "share t3.i0 t2.i0", "share: neighbours", false},
+    {product, "share t2.i0 t3.i1", "share: neighbours", false},
+    {product, "bind t2.i0 parallel; share t2.i0 t3.i0", "share: binding", false},
+    {product, "fuse t3.i0 t3.i1; share t2.i0 t3.i0~t3.i1", "share: extent", false},
+    {product, "fuse t2.i0 t2.i1; fuse t3.i0 t3.i1; share t2.i0~t2.i1 t3.i0~t3.i1", "", false},
+    {product, "fuse t2.i0 t2.i1; reorder t3.i1 t3.i0; fuse t3.i1 t3.i0; share t2.i0~t2.i1 t3.i1~t3.i0",
+	"share: buffer", false},
+    {two, "share t1.i0 t2.i1", "share: extent", false},
+    {product, "bind t3.i1 lane; share t2.i0 t3.i0", "share: barrier", false},
+    {pooled, "share t1.i1 t2.i1", "share: buffer", false},
     {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4", "", false},
     {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4 shift", "split: tail", false},
     {rows, "compute_at t1 t4.i0; slide t1 t4.i0; split t4.i0 4 cut; reorder t4.i0.i t4.i0.o", "reorder: ring",
@@ -171,6 +191,8 @@ static const struct refusal cases[] = {
     {guarded, "compute_at t1 t3.i0", "", false},
     {guarded, "compute_at t1 t3.i0; bind t3.i0 parallel", "bind: buffer", false},
     {guarded, "bind t3.i0 parallel; compute_at t1 t3.i0", "compute_at: result", false},
+    {looked_up, "stage %0 t2.i0", "", false},
+    {looked_up, "stage %1 t2.i0; stage %0 t2.i0", "stage: region", false},
     {product, "stage %9 t2.i0", "stage: name", false},
     {product, "stage %0 t9.i0", "stage: name", false},
     {product, "stage %0 t2.i0 1", "stage: dimensions", false},
