@@ -135,7 +135,10 @@ is_candidate(const struct tir *p, st_id i)
 {
 	st_id path[TIR_DEPTH];
 
-	if (p->st[i].op != ST_alloc || p->buf[p->st[i].ref].scope != SCOPE_local || tir_path(p, i, path) == 0)
+	const enum tir_scope scope = p->buf[p->st[i].ref].scope;
+
+	if (p->st[i].op != ST_alloc || (scope != SCOPE_local && scope != SCOPE_shared) ||
+	    tir_path(p, i, path) == 0)
 		return false;
 	return !is_within(p, 0, i, ST_alloc, p->st[i].ref) &&
 	    !is_within(p, i + 1, p->n_st, ST_alloc, p->st[i].ref);
@@ -178,7 +181,7 @@ local_from(const struct tir *p, buf_id b)
 		return ST_NONE;
 	s = span_of(p, b);
 	for (st_id i = s.first; s.first != ST_NONE && i <= s.last; i = p->st[i].end)
-		if (p->st[i].op == ST_for && p->st[i].bind == BIND_parallel)
+		if (is_range(p, i))
 			return ST_NONE;
 	return s.first;
 }
@@ -195,7 +198,7 @@ shrink_buf(const struct shrinking *q, struct tir_buf *f, buf_id b)
 		n *= f->dim[d];
 		tells &= !q->r[b][d].known || is_plain(q->p->tx, q->r[b][d].lo);
 	}
-	if (n <= MOST_IN_REGISTERS && tells)
+	if (n <= MOST_IN_REGISTERS && tells && f->scope == SCOPE_local)
 		f->scope = SCOPE_reg;
 }
 

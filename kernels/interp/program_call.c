@@ -61,6 +61,10 @@ run_call(struct run_state *r, struct thread *t, const struct st *s)
 	case INTRIN_fold_prod:
 	case INTRIN_fold_max:
 	case INTRIN_fold_min:
+	case INTRIN_team_sum:
+	case INTRIN_team_prod:
+	case INTRIN_team_max:
+	case INTRIN_team_min:
 		run_fold(r, t, intrin_info[s->ref].comb, r->p->arg + s->arg0);
 		return;
 	}

@@ -156,8 +156,33 @@ is_sliced(const struct bind *t, buf_id buf)
 	return false;
 }
 
-/* Do a GPU's threads meet in a buffer that another part of the kernel stores or reads?  That asks for a
- * barrier. */
+/* Is the buffer a thread's or block's own, stored by what stands outside of loops over threads alone?  Then
+ * each thread has it. */
+static bool
+is_of_block(const struct tir *p, buf_id buf)
+{
+	st_id path[TIR_DEPTH];
+
+	for (st_id i = 0; i < p->n_st; i++) {
+		if (p->st[i].op != ST_block || !blk_stores_buf(&p->blk[p->st[i].ref], buf))
+			continue;
+		for (uint32_t k = tir_path(p, i, path); k-- > 0;)
+			if (p->st[path[k]].op == ST_for && is_of_threads(&p->st[path[k]]) &&
+			    p->st[path[k]].bind != BIND_block)
+				return false;
+	}
+	return p->buf[buf].scope <= SCOPE_local;
+}
+
+/* May threads meet there: because there are barriers for it, or each has it? */
+static bool
+may_meet(const struct tir *p, buf_id buf)
+{
+	return p->buf[buf].scope == SCOPE_shared || is_of_block(p, buf);
+}
+
+/* Do a GPU's threads meet in a buffer that another part of the kernel stores or reads?  Barriers are for what
+ * is shared alone. */
 static bool
 threads_meet(const struct bind *t, st_id instance)
 {
@@ -170,13 +195,20 @@ threads_meet(const struct bind *t, st_id instance)
 		if (t->p->st[i].op != ST_block || (i > t->loop && i < t->p->st[t->loop].end))
 			continue;
 		for (uint32_t k = 0; k < b->n_out; k++)
-			if (blk_reads_buf(t->p, o, b->out[k]) || blk_stores_buf(o, b->out[k]))
+			if ((blk_reads_buf(t->p, o, b->out[k]) || blk_stores_buf(o, b->out[k])) &&
+			    t->p->buf[b->out[k]].scope != SCOPE_shared && !is_own(t, b->out[k]))
 				return true;
 		for (uint32_t k = 0; k < o->n_out; k++)
-			if (blk_reads_buf(t->p, b, o->out[k]))
+			if (blk_reads_buf(t->p, b, o->out[k]) && !may_meet(t->p, o->out[k]))
 				return true;
 	}
 	return false;
+}
+
+static bool
+is_of_team(const struct bind *t)
+{
+	return t->how == BIND_lane || t->how == BIND_warp;
 }
 
 struct foreign {
@@ -189,7 +221,8 @@ look_foreign(void *self, const struct ex *read)
 {
 	struct foreign *f = self;
 
-	f->found |= f->t->p->buf[read->tensor].scope <= SCOPE_local && !is_own(f->t, read->tensor);
+	f->found |= f->t->p->buf[read->tensor].scope <= SCOPE_local && !is_own(f->t, read->tensor) &&
+	    !(is_of_team(f->t) && is_of_block(f->t->p, read->tensor));
 }
 
 /* Would a thread of its own read what another thread keeps to itself? */
@@ -234,10 +267,10 @@ instance_holds(const struct bind *t, st_id i)
 
 	if (binds_kind(t->p, s, a, ITER_REDUCE) || binds_kind(t->p, s, a, ITER_CARRIED))
 		return refuse(t->e, t->s, "iterator", "a reduction or a carried order runs over the loop");
-	if ((t->how == BIND_lane || t->how == BIND_warp) && threads_meet(t, i))
+	if (is_of_team(t) && threads_meet(t, i))
 		return refuse(
 		    t->e, t->s, "barrier", "threads share a buffer with another part of the kernel");
-	if ((t->how == BIND_lane || t->how == BIND_warp) && has_overlaps(t, s))
+	if (is_of_team(t) && has_overlaps(t, s))
 		return refuse(t->e, t->s, "disjoint", "two threads make one point, in tiles that overlap");
 	if (t->how != BIND_vector && reads_foreign(t, b))
 		return refuse(t->e, t->s, "scope", "a buffer that another thread keeps to itself");

@@ -58,6 +58,10 @@ struct schedule_target {
 	int lanes; /* f32 in a vector */
 	int n_vregs;
 	int64_t l1_bytes;
+	/* A GPU: threads of a block where nothing speaks for another number (0: it is none), of a warp; bytes
+	 * that a block's threads share. */
+	int threads, warp;
+	int64_t shared_bytes;
 };
 /* The trace that the rules (rule.def) make of a verified NEST program, appended to `trace`, and what it makes
  * of the program. */

@@ -153,12 +153,30 @@ is_proved(const struct tir *p, const struct step *s, struct err *e)
 	return tir_proved(&flat, &why) || refuse(e, s, "unproved", why.msg);
 }
 
+static bool
+is_shared(const struct tir *p)
+{
+	for (buf_id b = 0; b < p->n_buf; b++)
+		if (p->buf[b].scope == SCOPE_shared)
+			return true;
+	return false;
+}
+
+/* Barriers follow from what a program does: primitives see none. */
 bool
 step_apply(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
+	struct tir from = *p, made;
+
 	if (p->level != TIR_NEST)
 		return refuse(e, s, "level", "the program is flat");
-	return steps[s->op].fn(p, s, out, e) && is_proved(out, s, e);
+	if (is_shared(p))
+		tir_unsync(p, &from);
+	if (!steps[s->op].fn(&from, s, &made, e) || !is_proved(&made, s, e))
+		return false;
+	*out = made;
+	return !is_shared(&made) || tir_sync(&made, out) ||
+	    refuse(e, s, "barrier", "threads would share what no barrier parts");
 }
 
 bool

@@ -10,7 +10,7 @@
 #ifndef KORCH_TIR_H
 #define KORCH_TIR_H
 
-#include "expr.h"
+#include "form.h"
 
 typedef uint32_t st_id;
 typedef uint32_t buf_id;
@@ -21,10 +21,10 @@ typedef uint32_t blk_id;
 
 enum tir_level { TIR_NEST, TIR_FLAT };
 
-/* Whose a buffer is.  reg: a thread's, in registers; local: a thread's; shared: of the threads of
- * one `block` loop; pack: a constant in the form that the kernel wants, made once per plan;
- * global: everybody's. */
-#define TIR_SCOPES(X) X(reg) X(local) X(shared) X(pack) X(global)
+/* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: an element each of a block's
+ * threads, which others see by an instruction alone; shared: of these threads; pack: a constant in the form
+ * that the kernel wants, made once per plan; global: everybody's. */
+#define TIR_SCOPES(X) X(reg) X(local) X(spread) X(shared) X(pack) X(global)
 enum tir_scope {
 #define X(N) SCOPE_##N,
 	TIR_SCOPES(X)
@@ -76,7 +76,8 @@ struct tir_buf {
 	enum buf_role role;
 	enum tir_scope scope;
 	uint32_t index;
-	const void *data; /* TABLE: dense, row-major */
+	const void *data;            /* TABLE: dense, row-major */
+	const struct tir_form *form; /* OPERAND, pack: NULL: as it comes */
 	int rank;
 	int64_t dim[MAX_RANK]; /* logical extents, all > 0; no access leaves them */
 	/* Where an element lies; no program's meaning hangs on it but through `fold` and `alias`. */
@@ -243,6 +244,9 @@ enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES =
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
 /* The rule that is broken, and where: ERR_FAILED, "RULE: line". */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
+/* Barriers anew, where the verifier asks for them, as far out as will do; false: nowhere does.  None. */
+bool tir_sync(const struct tir *p, struct tir *out) MUST_CHECK;
+void tir_unsync(const struct tir *p, struct tir *out);
 /* The part that asks for proofs: accesses in buffers, bindings in iterators.  What is right may be not
  * proved. */
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;

@@ -161,8 +161,10 @@ check_call(struct check *c, const struct st *s)
 		    c->p->buf[n->tensor].role != BUF_RESULT)
 			fail(c, "buffer", "a call writes into an operand or a table");
 		else if (intrin_info[s->ref].comb != COMB_NONE &&
-		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "r") && !is_first(c->p, n))))
+		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "rt") && !is_first(c->p, n))))
 			fail(c, "call", "a fold is of an element, and of an array of one dimension");
+		else if (tir_arg_is(s, k, "t") != (c->p->buf[n->tensor].scope == SCOPE_spread))
+			fail(c, "call", "what threads hold is folded by a team, and that folds nothing else");
 	}
 }
 
@@ -289,6 +291,24 @@ check_body(struct check *c, st_id i, st_id end, uint32_t depth)
 }
 
 /* ---- buffers ----------------------------------------------------------------------------------------- */
+/* As many elements as the buffer has, each from an element of the operand, or from behind its last one. */
+static bool
+form_fits(const struct tir *p, const struct tir_buf *b)
+{
+	const struct tir_form *f = b->form;
+	const struct ixv at = ixv_get(p->tx, f->at);
+	int64_t n = 1, places = 1;
+	bool ok = b->role == BUF_OPERAND && b->scope == SCOPE_pack && (int)at.n == f->from_rank;
+
+	for (int d = 0; d < b->rank; d++)
+		n *= b->dim[d];
+	for (int d = 0; d < f->rank; d++)
+		places *= tx_axis_get(p->tx, f->place[d])->hi + 1;
+	for (uint32_t d = 0; d < at.n; d++)
+		ok &= ix_get(p->tx, at.i[d])->lo >= 0;
+	return ok && n == places;
+}
+
 static bool
 verify_bufs(const struct tir *p, struct err *e)
 {
@@ -306,6 +326,9 @@ verify_bufs(const struct tir *p, struct err *e)
 				return broken(e, "buffer", p, ST_NONE, "an extent below one");
 		if (f->role != BUF_TEMP && f->scope != SCOPE_global && f->scope != SCOPE_pack)
 			return broken(e, "buffer", p, ST_NONE, "what comes from outside is global");
+		if (f->form && !form_fits(p, f))
+			return broken(e, "buffer", p, ST_NONE,
+			    "a form that is no constant operand's, or of another size");
 		if (f->fold && (f->fold < 1 || f->fold_dim >= (uint32_t)f->rank))
 			return broken(e, "buffer", p, ST_NONE, "a ring over no dimension");
 		if (f->alias != BUF_NONE &&

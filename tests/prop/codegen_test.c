@@ -259,7 +259,31 @@ static const struct {
      "%4 = bcast %3 shape=[13,24]\n%5 = add %2 %4\n%6 = relu %5\noutput %6\n",
 	NULL},
     {"%0 = input f32[14,9]\n%1 = weight f32[9,43]\n%2 = matmul %0 %1\noutput %2\n", NULL},
+    {"%0 = input f32[14,9]\n%1 = weight f32[43,9]\n%2 = transpose %1 perm=[1,0]\n%3 = matmul %0 %2\n"
+     "%4 = exp %1\noutput %3\noutput %4\n",
+	NULL},
+    {"%0 = input f32[3,14,9]\n%1 = weight f32[3,9,43]\n%2 = matmul %0 %1\noutput %2\n", NULL},
+    {"%0 = input f32[14,9]\n%1 = weight f32[9,43]\n%2 = matmul %0 %1\noutput %2\n", "pack %1 50 0~1"},
+    {"%0 = input f32[14,18]\n%1 = weight f32[9,2,43]\n%2 = reshape %1 shape=[18,43]\n%3 = matmul %0 %2\n"
+     "output %3\n",
+	"pack %1 7 2,0~1"},
     {"%0 = input f32[3,10,16]\n%1 = input f32[3,16,24]\n%2 = matmul %0 %1\n%3 = exp %2\noutput %3\n", NULL},
+    {"%0 = input f32[4,17,16]\n%1 = input f32[20,4,16]\n%2 = transpose %1 perm=[1,2,0]\n"
+     "%3 = matmul %0 %2\noutput %3\n",
+	NULL},
+    {"%0 = input f32[17,16]\n%1 = input f32[20,16]\n%2 = relu %1\n%3 = transpose %2 perm=[1,0]\n"
+     "%4 = matmul %0 %3\n%5 = exp %4\noutput %5\n",
+	NULL},
+    {"%0 = input f32[17,16]\n%1 = weight f32[16,40]\n%2 = exp %0\n%3 = sum %2 axes=[1]\n"
+     "%4 = bcast %3 shape=[17,16]\n%5 = div %2 %4\n%6 = matmul %5 %1\noutput %6\n",
+	NULL},
+    {"%0 = input f32[1,40]\n%1 = weight f32[40,25]\n%2 = matmul %0 %1\n%3 = exp %2\noutput %3\n", NULL},
+    {"%0 = input f32[24,20]\n%1 = weight f32[20,64]\n%2 = matmul %0 %1\n%3 = reshape %2 shape=[24,2,32]\n"
+     "%4 = transpose %3 perm=[1,0,2]\noutput %4\n",
+	NULL},
+    {"%0 = input f32[3,24,5]\n%1 = weight f32[15,4]\n%2 = transpose %0 perm=[1,0,2]\n"
+     "%3 = reshape %2 shape=[24,15]\n%4 = matmul %3 %1\noutput %4\n",
+	NULL},
     {"%0 = input f32[1,9,11,5]\n%1 = weight f32[3,3,5,16]\n"
      "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n"
      "%3 = relu %2\noutput %3\n",

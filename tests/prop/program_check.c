@@ -108,6 +108,16 @@ check_text(const struct checked *c, const struct tir *p)
 }
 
 void
+program_check_flat(const struct checked *c, const struct tir *p)
+{
+	struct err e = {0};
+
+	if (!tir_verify(p, &e))
+		wrong(c, p, e.msg);
+	check_run(c, p, (enum program_order)(c->seed % 3));
+}
+
+void
 program_check(const struct checked *c, const struct tir *p)
 {
 	struct err e = {0};

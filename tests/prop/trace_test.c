@@ -56,14 +56,8 @@ any_chain(const struct tir *p, struct rng *r, struct step *s)
 
 /* A buffer, its dimensions as they are, or from the last to the first, two as one now and then. */
 static void
-any_stage(const struct tir *p, struct rng *r, struct step *s)
+any_dims(const struct tir_buf *b, struct rng *r, struct step *s)
 {
-	const struct tir_buf *b = &p->buf[rng_below(r, p->n_buf)];
-
-	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
-	s->name[s->n_name++] = any_loop(p, r);
-	if (rng_below(r, 2))
-		return;
 	for (int last = b->rank - 1; last >= 0; last--) {
 		int first = last - (last > 0 && rng_below(r, 4) == 0);
 
@@ -71,6 +65,31 @@ any_stage(const struct tir *p, struct rng *r, struct step *s)
 			s->run[s->n_run++] = (struct step_run){first, last};
 		last = first;
 	}
+}
+
+static void
+any_stage(const struct tir *p, struct rng *r, struct step *s)
+{
+	const struct tir_buf *b = &p->buf[rng_below(r, p->n_buf)];
+
+	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
+	s->name[s->n_name++] = rng_below(r, 4) ? any_loop(p, r) : STR("root");
+	if (rng_below(r, 2) == 0)
+		any_dims(b, r, s);
+}
+
+/* A constant operand, where there is one; its last dimension in panels, or its first. */
+static void
+any_pack(const struct tir *p, struct rng *r, struct step *s)
+{
+	buf_id b = (buf_id)rng_below(r, p->n_buf);
+
+	for (uint32_t k = 0; k < p->n_buf && p->buf[b].scope != SCOPE_pack; k++)
+		b = (b + 1) % p->n_buf;
+	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", p->buf[b].name));
+	s->number = 2 + rng_below(r, 7);
+	if (rng_below(r, 2) == 0)
+		any_dims(&p->buf[b], r, s);
 }
 
 /* A block whose buffer a loop's iterations have each, and that loop; else any. */
@@ -136,11 +155,18 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
 		break;
+	case STEP_pack:
+		any_pack(p, r, &s);
+		break;
 	case STEP_stage:
 		any_stage(p, r, &s);
 		break;
-	case STEP_join:
 	case STEP_share:
+		s.name[s.n_name++] =
+		    str_of(arena_printf(p->arena, "%%%s", p->buf[rng_below(r, p->n_buf)].name));
+		break;
+	case STEP_join:
+	case STEP_unite:
 		any_outermost(p, r, &s);
 		break;
 	case STEP_slide:

@@ -81,7 +81,15 @@ static const char turned[] = "tir flat\n"
 			     "buf %0 f32[128] global operand 0\n"
 			     "buf %1 f32[64] global result 0\n"
 			     "call turn(%0[4], i64(16), %1[0], i64(8))\n";
-static const char *const all[] = {row_sums, guarded_tiles, lanes, flat, shared, turned};
+/* A constant whose columns lie in two panels of three, in one dimension; the last column is none. */
+static const char packed[] =
+    "tir flat\n"
+    "buf %0 f32[24] pack operand 0 from(d0 < 2, d1 < 4, d2 < 3 of [4,5] at d1, 3*d0 + d2)\n"
+    "buf %1 f32[4,5] global result 0\n"
+    "for y in 0..4 parallel\n"
+    "  for x in 0..5\n"
+    "    store %1[y, x] = add(%0[12*(x div 3) + 3*y + (x mod 3)], mul(%0[23], f32(5)))\n";
+static const char *const all[] = {row_sums, guarded_tiles, lanes, flat, shared, turned, packed};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -168,6 +176,10 @@ test_meaning(void **state)
 		fail_msg("%s", e.msg);
 	for (int i = 0; i < 64; i++)
 		assert_true(out[i] == in[4 + i % 8 * 16 + i / 8]);
+	if (!run(packed, in, out, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 20; i++)
+		assert_true(out[i] == in[i]);
 }
 
 /* ---- mutations: one change, and which rule catches it ---- */
@@ -214,6 +226,10 @@ static const struct mutation refused[] = {
     {turned, "%1[0]", "%1[1]", "bounds"},
     {turned, "turn(%0[4]", "turn(f32(4)", "call"},
     {turned, "%1[0]", "%0[0]", "buffer"},
+    {packed, "f32[24]", "f32[23]", "buffer"},
+    {packed, "pack operand", "global operand", "buffer"},
+    {packed, "[4,5] at", "[20] at", "buffer"},
+    {packed, "3*d0 + d2", "3*d0 + d2 - 1", "buffer"},
     {turned, "%0[4], i64(16)", "%1[0], i64(8)", "order"},
 };
 

@@ -1,4 +1,4 @@
-/* kernels/schedule/rule_share.c: where nothing is joined, neighbouring nests that count alike go through
+/* kernels/schedule/rule_unite.c: where nothing is joined, neighbouring nests that count alike go through
  * their rows together: a pass less, and what the second one reads of the first, or what both read, is still
  * in the cache.
  *
@@ -112,29 +112,29 @@ child_first(struct proposing *q, const char *loop)
 }
 
 static bool
-share_counting(struct proposing *q, const char *a, const char *b)
+unite_counting(struct proposing *q, const char *a, const char *b)
 {
 	const int64_t trips = MAX_OF(loop_trips(&q->p, tir_find_loop(&q->p, str_of(a))),
 	    loop_trips(&q->p, tir_find_loop(&q->p, str_of(b))));
 
 	a = counting_to(q, a, trips);
 	b = a ? counting_to(q, b, trips) : NULL;
-	return b && propose(q, "share %s %s", a, b);
+	return b && propose(q, "unite %s %s", a, b);
 }
 
 /* As they are, or the second one's two outer loops the other way round. */
 static bool
-share(struct proposing *q, st_id first, st_id second)
+unite(struct proposing *q, st_id first, st_id second)
 {
 	const struct tir was = q->p;
 	const size_t n = q->trace->n;
 	const char *a = was.st[first].name, *b = was.st[second].name;
 
-	if (share_counting(q, a, b))
+	if (unite_counting(q, a, b))
 		return true;
 	take_back(q, &was, n);
 	b = child_first(q, b);
-	if (b && share_counting(q, a, b))
+	if (b && unite_counting(q, a, b))
 		return true;
 	take_back(q, &was, n);
 	return false;
@@ -164,9 +164,9 @@ is_near(const struct proposing *q, st_id loop)
 
 /* Loops among the statements from `i` on, as far as `end`, of one body. */
 static void
-share_body(struct proposing *q, st_id i, const char *around)
+unite_body(struct proposing *q, st_id i, const char *around)
 {
-	bool shared = false;
+	bool united = false;
 
 	for (;;) {
 		const struct tir *p = &q->p;
@@ -174,22 +174,22 @@ share_body(struct proposing *q, st_id i, const char *around)
 			    next = i < end ? p->st[i].end : end;
 
 		if (next < end && p->st[i].op == ST_for && p->st[next].op == ST_for &&
-		    have_common(p, i, next) && share(q, i, next)) {
-			shared = true;
+		    have_common(p, i, next) && unite(q, i, next)) {
+			united = true;
 			continue;
 		}
-		if (shared && !is_near(q, i))
-			share_body(q, i + 1, q->p.st[i].name);
+		if (united && !is_near(q, i))
+			unite_body(q, i + 1, q->p.st[i].name);
 		if (next >= end)
 			return;
-		shared = false;
+		united = false;
 		i = q->p.st[i].end;
 	}
 }
 
 void
-rule_share(struct proposing *q)
+rule_unite(struct proposing *q)
 {
 	if (joins_nothing(&q->p))
-		share_body(q, 0, NULL);
+		unite_body(q, 0, NULL);
 }
