@@ -1,37 +1,67 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
 #include "fuse.h"
 
-/* A reduction over whole axes, with a combiner that lanes may join in any order. */
-static bool
-is_row_sum(enum prim p)
+enum traced_class {
+#define TRACED_CLASS(N, RATIO, WORDS) TRACED_##N,
+#include "traced.def"
+#undef TRACED_CLASS
+	TRACED_CLASSES
+};
+
+static const double ratio[TRACED_CLASSES] = {
+#define TRACED_CLASS(N, RATIO, WORDS) RATIO,
+#include "traced.def"
+#undef TRACED_CLASS
+};
+
+/* The class of a kernel of that primitive alone; TRACED_CLASSES: none. */
+static enum traced_class
+class_of_prim(enum prim p)
 {
-	return p == PRIM_sum || p == PRIM_rmax || p == PRIM_rmin || p == PRIM_prod;
+	switch (prim_info[p].class) {
+	case CLASS_REDUCE:
+		return prim_info[p].shape == SHAPE_WINDOW ? TRACED_pooling : TRACED_rows;
+	case CLASS_MAP:
+		return TRACED_map;
+	case CLASS_LAYOUT:
+	case CLASS_BCAST:
+		return TRACED_layout;
+	case CLASS_LINEAR:
+	case CLASS_OPAQUE:
+		break;
+	}
+	return TRACED_CLASSES;
 }
 
-static bool
-is_light(enum prim p)
+static enum traced_class
+class_of(const struct spec *s)
 {
-	enum prim_class c = prim_info[p].class;
+	enum traced_class first = TRACED_layout, c;
 
-	return c == CLASS_MAP || c == CLASS_BCAST || c == CLASS_LAYOUT;
+	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
+		c = class_of_prim(s->g.nodes[i].prim);
+		if (c == TRACED_CLASSES)
+			return c;
+		first = MIN_OF(first, c);
+	}
+	return first;
 }
 
 bool
 fuse_is_traced(const struct spec *s, const struct target *t)
 {
-	bool any = false;
-
 	if (t->is_cuda || t->strict)
 		return false;
 	for (uint32_t i = 0; i < s->g.n_tensors; i++)
 		if (graph_tensor(&s->g, (tensor_id){i})->type != DT_f32)
 			return false;
-	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
-		enum prim p = s->g.nodes[i].prim;
+	return class_of(s) != TRACED_CLASSES;
+}
 
-		if (!is_row_sum(p) && !is_light(p))
-			return false;
-		any |= is_row_sum(p);
-	}
-	return any;
+double
+fuse_traced_ratio(const struct spec *s)
+{
+	const enum traced_class c = class_of(s);
+
+	return c == TRACED_CLASSES ? 1 : ratio[c];
 }

@@ -171,7 +171,8 @@ add_to_slice(struct slice *l, st_id instance, ixv_id where)
 	l->known = true;
 }
 
-/* Does each iteration store and read a part of the buffer that no other touches? */
+/* Does each iteration store and read a part of the buffer that no other touches?  By one dimension, or some
+ * in a row as digits of one. */
 static bool
 is_sliced(const struct bind *t, buf_id buf)
 {
@@ -193,10 +194,17 @@ is_sliced(const struct bind *t, buf_id buf)
 		for (uint32_t k = 0; k < n; k++)
 			add_to_slice(&l, i, at[k]);
 	}
-	for (int d = 0; d < t->p->buf[buf].rank; d++)
-		if (l.same[d] && ix_coef(x, l.lo[d], t->p->st[t->loop].axis, &coef) &&
-		    ix_is_const(x, ix_add(x, l.hi[d], ix_mulc(x, l.lo[d], -1)), &width) && coef > width)
-			return true;
+	for (int first = 0; first < t->p->buf[buf].rank; first++) {
+		ix_id lo = ix_const(x, 0), hi = lo;
+
+		for (int d = first; d < t->p->buf[buf].rank && l.same[d]; d++) {
+			lo = ix_add(x, ix_mulc(x, lo, t->p->buf[buf].dim[d]), l.lo[d]);
+			hi = ix_add(x, ix_mulc(x, hi, t->p->buf[buf].dim[d]), l.hi[d]);
+			if (ix_coef(x, lo, t->p->st[t->loop].axis, &coef) &&
+			    ix_is_const(x, ix_add(x, hi, ix_mulc(x, lo, -1)), &width) && coef > width)
+				return true;
+		}
+	}
 	return false;
 }
 

@@ -166,6 +166,7 @@ any_step(const struct tir *p, struct rng *r)
 		    str_of(arena_printf(p->arena, "%%%s", p->buf[rng_below(r, p->n_buf)].name));
 		break;
 	case STEP_join:
+	case STEP_unite:
 		any_outermost(p, r, &s);
 		break;
 	case STEP_slide:
