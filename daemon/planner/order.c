@@ -7,9 +7,6 @@
 #include <string.h>
 
 enum { NAMED_MOST = 64 };
-/* What the loop program's kernel takes of the tile program's, by which the predictor knows it: the middle of
- * 471 (kernels/codegen/README.md). */
-static const double traced = 0.71;
 /* A call may be so far behind generated code, as nothing is compiled for it. */
 static const double beside = 0.1;
 /* Of the plan's time: what is expected to gain less is not compiled. */
@@ -47,8 +44,6 @@ predict_way(const struct tune *t, uint32_t s, struct str schedule, struct predic
 	*out = (struct prediction){.is_far = true};
 	if (ok && t->predictor)
 		predict_sample(t->predictor, &sample, out);
-	if (str_is(schedule, TRACED))
-		out->ns *= traced;
 	arena_fini(&tmp);
 	return ok;
 }

@@ -118,7 +118,7 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	bound = cost_work_ns(s, hw, heat, &parts);
 	out->work_ns = (double)bound;
 	sample_of_spec(s, t, hw, heat, &parts, bound, out->spec);
-	ok = program_of_tile(&tmp, s, schedule, t, &p, e);
+	ok = program_of_schedule(&tmp, s, schedule, t, &p, e);
 	add_way(&sched, schedule.n == 0 || sched_get(&sched, KNOB_trace, 0), &p, t, out->way);
 	if (!ok && out->way[WAY_is_library] > 0) /* a call needs no program of ours */
 		ok = true;
