@@ -185,6 +185,7 @@ add_amounts(const struct program_leaf *l, const struct target *t, double v[LEAF_
 	for (uint32_t i = 0; i < l->n_loops; i++)
 		has_lanes |= l->loop[i].bind == BIND_VECTOR || (l->loop[i].reduces && !l->is_chain);
 	v[LEAF_iterations] = n;
+	v[LEAF_chained] = l->is_chain ? n : 0;
 	v[LEAF_scalar] = has_lanes ? 0 : n;
 	for (int i = 0; i < OP_COUNT; i++)
 		v[of[i]] = n * l->op[i];
