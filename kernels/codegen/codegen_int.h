@@ -25,8 +25,6 @@ void copying_end(struct copying *c);
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */
 bool same_body(const struct tir *p, st_id a, st_id b);
-/* The statements of a pass from i on: a loop that is its range, or all that stands until the next one. */
-st_id end_of_pass(const struct tir *p, st_id i);
 /* Is it a loop whose iterations run apart: parallel, or one of a GPU's? */
 bool is_range(const struct tir *p, st_id i);
 bool is_for_gpu(const struct tir *p);

@@ -57,11 +57,9 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
     space_outcome *outcome, struct str **schedules, uint32_t *n);
 
 /* Is the schedule "trace=1" one of its space?  Then kernels/emit makes the kernel by way of the loop program:
- * what is of a class of traced.def, in f32, on a CPU that need not be strict. */
+ * maps, layouts and reductions without a product, in f32, on a CPU that need not be strict. */
 #define TRACED "trace=1"
 bool fuse_is_traced(const struct spec *s, const struct target *t);
-/* What it is expected to take beside the defaults. */
-double fuse_traced_ratio(const struct spec *s);
 /* The one to build with where nothing was measured: space_list() begins with the defaults, against which all
  * others are tried, but where Winograd's form pays they take several times as long. */
 struct str space_guess(struct arena *a, const struct spec *s, const struct target *t);
