@@ -2,14 +2,13 @@
 #include "order.h"
 #include "expect.h"
 
+#include "../../kernels/predict/first.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { NAMED_MOST = 64 };
-/* What the loop program's kernel takes of the tile program's, by which the predictor knows it: the middle of
- * 471 (kernels/codegen/README.md). */
-static const double traced = 0.71;
 /* A call may be so far behind generated code, as nothing is compiled for it. */
 static const double beside = 0.1;
 /* Of the plan's time: what is expected to gain less is not compiled. */
@@ -17,6 +16,8 @@ static const double worth = 0.001;
 /* What the errors of two schedules of one kernel have not in common, of what one is off by: they are of the
  * same model, device and shape. */
 static const double apart = 0.5;
+/* ... and so many times as much where they are of two forms (a call of a library, Winograd's). */
+static const double other_form = 2;
 
 struct way {
 	struct str schedule;
@@ -47,8 +48,6 @@ predict_way(const struct tune *t, uint32_t s, struct str schedule, struct predic
 	*out = (struct prediction){.is_far = true};
 	if (ok && t->predictor)
 		predict_sample(t->predictor, &sample, out);
-	if (str_is(schedule, TRACED))
-		out->ns *= traced;
 	arena_fini(&tmp);
 	return ok;
 }
@@ -122,22 +121,27 @@ sibling_first(const struct spec_cost *c, struct order *o)
 }
 
 static void
-fill(struct tune *t, const struct spec_cost *c, struct order *o, struct way *way, uint32_t n,
-    const struct prediction *p)
+fill(struct tune *t, const struct spec_cost *c, struct order *o, const struct str *list, const double *ns,
+    uint32_t n, const struct prediction *p)
 {
 	const struct interval *v = &t->predictor->head[HEAD_SCHEDULE].interval;
+	double sigma = apart * (interval_at(v, p->group, 0.84) - interval_at(v, p->group, 0.16)) / 2;
+	uint32_t *order = NEW_ARRAY(t->arena, uint32_t, MAX_OF(n, 1u));
 
+	predict_first(list, ns, n, order);
+	o->n = n;
 	o->n_first = 1;
-	qsort(way, n, sizeof(*way), fastest_first);
 	o->schedule = NEW_ARRAY(t->arena, struct str, MAX_OF(n, 1u));
 	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
-	for (o->n = 0; o->n < n; o->n++) {
-		o->schedule[o->n] = way[o->n].schedule;
-		o->ns[o->n] = way[o->n].ns;
+	o->sigma = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < n; i++) {
+		o->schedule[i] = list[order[i]];
+		o->ns[i] = ns[order[i]];
 	}
 	if (c->n_tried != 1) /* else its only one is what was predicted there: no word on the others */
 		sibling_first(c, o);
-	o->sigma = apart * (interval_at(v, p->group, 0.84) - interval_at(v, p->group, 0.16)) / 2;
+	for (uint32_t i = 0; i < n; i++)
+		o->sigma[i] = sigma * (predict_are_alike(o->schedule[0], o->schedule[i]) ? 1 : other_form);
 }
 
 static bool
@@ -176,12 +180,12 @@ make(struct tune *t, uint32_t s, struct order *o)
 	uint32_t n, k = 0;
 	bool has_sibling;
 	struct str *list = list_ways(t, s, &n, &has_sibling);
-	struct way *way = NEW_ARRAY(t->arena, struct way, MAX_OF(n, 1u));
+	double *ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
 
 	for (; k < n && k < NAMED_MOST && predict_way(t, s, list[k], &p) && !p.is_far; k++)
-		way[k] = (struct way){list[k], p.ns, k};
+		ns[k] = p.ns;
 	if (k == n && n > 0)
-		fill(t, &t->cost[s], o, way, n, &p);
+		fill(t, &t->cost[s], o, list, ns, n, &p);
 }
 
 /* The space's best guess first, then a library's call: which of the two is faster, nobody can say. */
@@ -215,9 +219,11 @@ make_unforeseen(struct tune *t, uint32_t s, struct order *o)
 
 	o->schedule = list_ways(t, s, &o->n, &has_sibling);
 	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(o->n, 1u));
-	for (uint32_t i = 0; i < o->n; i++)
+	o->sigma = NEW_ARRAY(t->arena, double, MAX_OF(o->n, 1u));
+	for (uint32_t i = 0; i < o->n; i++) {
 		o->ns[i] = ns;
-	o->sigma = sigma;
+		o->sigma[i] = sigma;
+	}
 	o->n_first = 1;
 	o->is_blind = !has_sibling;
 	if (has_sibling)
@@ -288,21 +294,6 @@ order_guess(struct tune *t, uint32_t spec, struct str *first, struct str *genera
 	return o->n > 0 && !o->is_blind;
 }
 
-double
-order_gain(double limit_ns, double ns, double sigma)
-{
-	double d;
-
-	if (!(limit_ns > 0) || !(ns > 0))
-		return 0;
-	if (!(sigma > 0))
-		return fmax(limit_ns - ns, 0);
-	d = log(limit_ns / ns) / sigma;
-	return fmax(
-	    limit_ns * erfc(-d / sqrt(2)) / 2 - ns * exp(sigma * sigma / 2) * erfc((sigma - d) / sqrt(2)) / 2,
-	    0);
-}
-
 /* What the predictor said of the best measured one tells how it is off with this kernel. */
 static double
 scale_of(const struct spec_cost *c)
@@ -327,7 +318,8 @@ count_paying(struct tune *t, uint32_t s, double uses, double over_ns, double lea
 
 	*gain = 0;
 	for (; n < o->n; n++) {
-		double one = uses * order_gain((double)c->measured_ns - over_ns, o->ns[n] * scale, o->sigma);
+		double one =
+		    uses * predict_gain((double)c->measured_ns - over_ns, o->ns[n] * scale, o->sigma[n]);
 
 		if (one < least_ns)
 			break;

@@ -10,10 +10,10 @@
 
 #include "tune.h"
 
-struct order { /* a kernel's schedules, the fastest by prediction first */
+struct order { /* a kernel's schedules, as they are worth a try (kernels/predict/first.h) */
 	struct str *schedule;
 	double *ns;       /* predicted */
-	double sigma;     /* of the logarithm of one's time beside another's */
+	double *sigma;    /* of the logarithm of each one's time beside the first's */
 	uint32_t n;       /* 0: nothing can be said of them */
 	uint32_t n_first; /* how many are tried before it is known whether the plan needs it */
 	bool is_blind;    /* nothing is predicted or known of its like: as the space lists them */
@@ -34,8 +34,6 @@ void order_ask(struct tune *t, uint32_t spec, struct arena *a, struct m_spec_ask
  * expected to be hardly slower, as there is nothing to compile then.  generated: where there is no such call.
  * False: nothing can be said. */
 bool order_guess(struct tune *t, uint32_t spec, struct str *first, struct str *generated);
-/* What one more schedule is expected to gain where all below `limit_ns` is gain: its time is about ns. */
-double order_gain(double limit_ns, double ns, double sigma);
 /* Kernels of which more schedules are worth a try by the choice as it stands, what gains most first; they are
  * LAZY_OPEN then.  in tmp */
 uint32_t *order_more(struct tune *t, struct arena *tmp, uint32_t *n);

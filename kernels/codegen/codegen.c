@@ -34,8 +34,6 @@ is_taken(const struct tir *p, bool gpu, struct err *e)
 
 		if (s->op == ST_sync && (!gpu || s->ref != SCOPE_shared))
 			return err_set(e, ERR_INFEASIBLE, "statement: no C for %s yet", st_info[s->op].name);
-		if (s->op == ST_for && s->bind == BIND_pipeline)
-			return err_set(e, ERR_INFEASIBLE, "binding: no C for %s", tir_bind_name[s->bind]);
 	}
 	return true;
 }

@@ -28,6 +28,8 @@ bool codegen_run(
  * range.  A pass is an outermost loop bound `parallel`, which is its range, or all statements up to the
  * next such loop, with a range of one. */
 enum { CODEGEN_MOST_PASSES = 16 };
+/* The statements of a pass from i on: a loop that is its range, or all that stands until the next one. */
+st_id end_of_pass(const struct tir *p, st_id i);
 struct codegen_kernel {
 	struct str text; /* stands on kernels/emit's prelude */
 	uint32_t n_passes;

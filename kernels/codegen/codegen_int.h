@@ -2,6 +2,8 @@
 #ifndef KORCH_CODEGEN_INT_H
 #define KORCH_CODEGEN_INT_H
 
+#include "../tir/pipeline.h"
+#include "../tir/tensor.h"
 #include "codegen.h"
 
 #define PASS(N, WHERE, WORDS) void codegen_##N(const struct tir *p, struct tir *out);
@@ -23,8 +25,6 @@ void copying_end(struct copying *c);
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */
 bool same_body(const struct tir *p, st_id a, st_id b);
-/* The statements of a pass from i on: a loop that is its range, or all that stands until the next one. */
-st_id end_of_pass(const struct tir *p, st_id i);
 /* Is it a loop whose iterations run apart: parallel, or one of a GPU's? */
 bool is_range(const struct tir *p, st_id i);
 bool is_for_gpu(const struct tir *p);
@@ -39,6 +39,7 @@ struct access {
 	ixv_id place;
 	bool stores;
 	bool goes_on; /* an instruction's: of elements from the place on */
+	bool corners; /* ... whose first and last, by dimensions, are in the list */
 };
 struct accesses {
 	struct access *at;
@@ -98,6 +99,7 @@ struct dialect {
 	bool (*own)(struct printing *g, st_id i);
 	/* Statements first .. end - 1 as pass number n. */
 	bool (*pass)(struct program *q, st_id first, st_id end, uint32_t n, struct err *e);
+	bool is_cuda;  /* which text of an instruction it prints */
 	bool declares; /* a pass declares what is no buffer of all passes */
 };
 
@@ -124,13 +126,14 @@ const char *print_computed_type(enum dtype t); /* of a value */
 /* print_st.c: statements. */
 void print_line(struct printing *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *print_buf(struct printing *g, buf_id b);
+const char *call_text(const struct dialect *d, const struct st *s); /* NULL: it has none */
 void print_table(struct printing *g, buf_id b);
 void print_store(struct printing *g, const struct st *s);
 void print_loop(struct printing *g, st_id i, const char *from, const char *to);
 void print_body(struct printing *g, st_id first, st_id end);
 /* A variable of a thread, or several. */
 bool in_register(const struct tir_buf *b);
-bool is_array(const struct tir_buf *b); /* of registers */
+int64_t registers_of(const struct printing *g, const struct tir_buf *b); /* of a thread; 0: in none */
 
 /* print_pass.c: passes. */
 struct program {

@@ -213,7 +213,7 @@ may_meet(const struct tir *p, const struct sharing *g, const struct access *stor
 static bool
 is_in_memory(const struct tir_buf *b)
 {
-	return b->scope != SCOPE_reg || is_array(b);
+	return b->scope != SCOPE_reg || b->dim[0] > 1;
 }
 
 /* All that the loop's body touches in memory. */

@@ -181,7 +181,8 @@ print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 		.table = "K_TABLE", .index = (INDEX), .of_constant = (CONSTANT), .restrict_ = "K_RESTRICT ", \
 		.global = "K_GLOBAL", .quotient = "k_quotient" SUFFIX, .rest = "k_rest" SUFFIX,              \
 		.floordiv = "k_floordiv" SUFFIX, .floormod = "k_floormod" SUFFIX, .least = "k_least" SUFFIX, \
-		.most = "k_most" SUFFIX, .own = print_own, .pass = print_pass, .declares = true              \
+		.most = "k_most" SUFFIX, .own = print_own, .pass = print_pass, .is_cuda = true,              \
+		.declares = true                                                                             \
 	}
 static const struct dialect dialect_cuda = CUDA("int", "", "_i32"), dialect_wide = CUDA("k_i64", "L", "");
 
@@ -200,9 +201,31 @@ is_small(const struct tir *p)
 	return true;
 }
 
+/* What is spread over lanes is touched by these, or by an instruction. */
+static bool
+is_dealt_out(const struct tir *p, struct err *e)
+{
+	st_id path[TIR_DEPTH];
+	struct accesses l = {.n = 0};
+
+	for (st_id i = 0; i < p->n_st; i++) {
+		bool in_lanes = p->st[i].op == ST_call || p->st[i].op == ST_alloc;
+
+		for (uint32_t k = tir_path(p, i, path); k-- > 0;)
+			in_lanes |= is_thread(&p->st[path[k]]);
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n && !in_lanes; k++)
+			if (p->buf[l.at[k].buf].scope == SCOPE_spread)
+				return err_set(e, ERR_INFEASIBLE, "spread: %%%s is not dealt out to lanes",
+				    p->buf[l.at[k].buf].name);
+	}
+	return true;
+}
+
 bool
 codegen_cuda(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
     struct codegen_kernel *out, struct err *e)
 {
-	return print_program(a, p, n_operands, symbol, is_small(p) ? &dialect_cuda : &dialect_wide, out, e);
+	return is_dealt_out(p, e) &&
+	    print_program(a, p, n_operands, symbol, is_small(p) ? &dialect_cuda : &dialect_wide, out, e);
 }

@@ -222,11 +222,15 @@ map_text(struct printing *g, const struct ex *n)
 const char *
 print_element(struct printing *g, buf_id b, ixv_id at)
 {
+	const struct tir_buf *f = &g->p->buf[b];
 	const char *array = print_buf(g, b);
+	ix_id i = ixv_get(g->p->tx, at).i[0];
 
-	if (in_register(&g->p->buf[b]) && !is_array(&g->p->buf[b]))
+	if (registers_of(g, f) == 1)
 		return array;
-	return arena_printf(g->a, "%s[%s]", array, print_ix(g, ixv_get(g->p->tx, at).i[0]));
+	if (f->scope == SCOPE_spread) /* a thread's are so many elements apart as there are threads */
+		i = ix_div(g->p->tx, i, g->threads->warps * g->threads->lanes);
+	return arena_printf(g->a, "%s[%s]", array, print_ix(g, i));
 }
 
 static const char *

@@ -121,6 +121,17 @@ print_arrays(struct program *q, const struct use *u, bool call)
 	}
 }
 
+/* Is there a text for all instructions? */
+static bool
+has_calls(const struct tir *p, const struct dialect *d, struct err *e)
+{
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_call && !call_text(d, &p->st[i]))
+			return err_set(e, ERR_INFEASIBLE, "call: no %s for %s", d->is_cuda ? "CUDA" : "C",
+			    intrin_info[p->st[i].ref].name);
+	return true;
+}
+
 bool
 print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
     const struct dialect *d, struct codegen_kernel *out, struct err *e)
@@ -133,6 +144,8 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 		return false;
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
 	sb_init(&q.g.sb, a);
+	if (!has_calls(p, d, e))
+		return false;
 	find_overlaps(a, p, &q.g.sharing);
 	out->overlaps = q.g.sharing.pair;
 	out->n_overlaps = q.g.sharing.n;

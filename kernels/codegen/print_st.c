@@ -38,10 +38,12 @@ in_register(const struct tir_buf *b)
 	return b->scope == SCOPE_reg || b->scope == SCOPE_spread;
 }
 
-bool
-is_array(const struct tir_buf *b)
+int64_t
+registers_of(const struct printing *g, const struct tir_buf *b)
 {
-	return b->scope == SCOPE_reg && b->dim[0] > 1;
+	const int64_t threads = b->scope == SCOPE_spread ? g->threads->warps * g->threads->lanes : 1;
+
+	return in_register(b) ? ceil_div(b->dim[0], threads) : 0;
 }
 
 bool
@@ -89,6 +91,12 @@ print_store(struct printing *g, const struct st *s)
 		print_line(g, "%s = %s;", to, print_ex(g, s->value));
 }
 
+const char *
+call_text(const struct dialect *d, const struct st *s)
+{
+	return d->is_cuda ? intrin_info[s->ref].cuda : intrin_info[s->ref].text;
+}
+
 /* intrin.def says what $0 and #0 are. */
 static void
 print_call(struct printing *g, const struct st *s)
@@ -96,7 +104,7 @@ print_call(struct printing *g, const struct st *s)
 	struct strbuf sb;
 
 	sb_init(&sb, g->a);
-	for (const char *t = intrin_info[s->ref].text; *t; t++) {
+	for (const char *t = call_text(g->d, s); *t; t++) {
 		if (*t != '$' && *t != '#') {
 			sb_addc(&sb, *t);
 			continue;
@@ -154,8 +162,9 @@ print_alloc(struct printing *g, const struct tir_buf *b, const char *name)
 {
 	if (!in_register(b))
 		return;
-	if (is_array(b))
-		print_line(g, "%s %s[%lld];", print_computed_type(b->type), name, (long long)b->dim[0]);
+	if (registers_of(g, b) > 1)
+		print_line(
+		    g, "%s %s[%lld];", print_computed_type(b->type), name, (long long)registers_of(g, b));
 	else
 		print_line(g, "%s %s;", print_computed_type(b->type), name);
 }

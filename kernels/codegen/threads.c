@@ -63,7 +63,7 @@ check_loop(const struct tir *p, st_id first, st_id i, struct err *e)
 	bool block;
 	uint32_t around = threads_around(p, i, &block);
 
-	if (s->bind == BIND_parallel || s->bind == BIND_pipeline)
+	if (s->bind == BIND_parallel)
 		return err_set(e, ERR_INFEASIBLE, "binding: no CUDA for %s", tir_bind_name[s->bind]);
 	if (s->bind == BIND_block && i != first)
 		return err_set(e, ERR_INFEASIBLE, "binding: blocks are no outermost loop");

@@ -1,25 +1,24 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
 #include "fuse.h"
 
-/* A reduction over whole axes, with a combiner that lanes may join in any order. */
+static bool
+is_taken(enum prim p)
+{
+	enum prim_class c = prim_info[p].class;
+
+	return c != CLASS_LINEAR && c != CLASS_OPAQUE;
+}
+
 static bool
 is_row_sum(enum prim p)
 {
 	return p == PRIM_sum || p == PRIM_rmax || p == PRIM_rmin || p == PRIM_prod;
 }
 
-static bool
-is_light(enum prim p)
-{
-	enum prim_class c = prim_info[p].class;
-
-	return c == CLASS_MAP || c == CLASS_BCAST || c == CLASS_LAYOUT;
-}
-
 bool
 fuse_is_traced(const struct spec *s, const struct target *t)
 {
-	bool any = false;
+	bool any = false; /* sums over whole axes: of a GPU's kernels what alone is better throughout */
 
 	if (t->strict)
 		return false;
@@ -27,11 +26,9 @@ fuse_is_traced(const struct spec *s, const struct target *t)
 		if (graph_tensor(&s->g, (tensor_id){i})->type != DT_f32)
 			return false;
 	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
-		enum prim p = s->g.nodes[i].prim;
-
-		if (!is_row_sum(p) && !is_light(p))
+		if (!is_taken(s->g.nodes[i].prim))
 			return false;
-		any |= is_row_sum(p);
+		any |= is_row_sum(s->g.nodes[i].prim);
 	}
-	return any;
+	return any || !t->is_cuda;
 }

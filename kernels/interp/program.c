@@ -242,6 +242,7 @@ run_for(struct run_state *r, struct team *team, st_id i)
 	case BIND_serial:
 	case BIND_unroll:
 	case BIND_pipeline:
+	case BIND_call:
 		run_serial(r, team, i);
 		return;
 	case BIND_parallel:

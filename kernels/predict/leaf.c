@@ -19,7 +19,7 @@ turns(const struct program_leaf *l, uint32_t from)
 static double
 unique_bytes(const struct program_leaf *l, const struct leaf_access *x, uint32_t from)
 {
-	double n = 1;
+	double n = x->times;
 
 	for (uint32_t i = from; i < l->n_loops; i++)
 		if (x->is_irregular || fabsf(x->stride[i]) > 0)
@@ -79,7 +79,7 @@ far_bytes(const struct program_leaf *l, const struct leaf_access *x, double cach
 static double
 line_bytes(const struct program_leaf *l, const struct leaf_access *x, uint32_t from)
 {
-	double n = 1, step = LINE_BYTES;
+	double n = x->times, step = LINE_BYTES;
 
 	for (uint32_t i = from; i < l->n_loops; i++) {
 		double s = fabs((double)x->stride[i]) * x->element;
@@ -146,7 +146,7 @@ static void
 add_moves(const struct program_leaf *l, const struct leaf_access *x, const struct target *t,
     double v[LEAF_FEATURES])
 {
-	double n = turns(l, 0), unique = unique_bytes(l, x, 0), step = inner_stride(l, x), all;
+	double n = x->times * turns(l, 0), unique = unique_bytes(l, x, 0), step = inner_stride(l, x), all;
 	bool is_outside = x->home == HOME_OPERAND || x->home == HOME_RESULT;
 
 	if (x->writes)
@@ -183,8 +183,9 @@ add_amounts(const struct program_leaf *l, const struct target *t, double v[LEAF_
 	bool has_lanes = false;
 
 	for (uint32_t i = 0; i < l->n_loops; i++)
-		has_lanes |= l->loop[i].bind == BIND_VECTOR || l->loop[i].reduces;
+		has_lanes |= l->loop[i].bind == BIND_VECTOR || (l->loop[i].reduces && !l->is_chain);
 	v[LEAF_iterations] = n;
+	v[LEAF_chained] = l->is_chain ? n : 0;
 	v[LEAF_scalar] = has_lanes ? 0 : n;
 	for (int i = 0; i < OP_COUNT; i++)
 		v[of[i]] = n * l->op[i];
@@ -209,7 +210,7 @@ add_loops(const struct program_leaf *l, double v[LEAF_FEATURES])
 		has_lanes |= x->bind == BIND_VECTOR;
 	}
 	v[LEAF_innermost] = l->n_loops ? l->loop[l->n_loops - 1].extent : 1;
-	v[LEAF_reduces_lanes] = v[LEAF_reduced] > 1 && !has_lanes;
+	v[LEAF_reduces_lanes] = v[LEAF_reduced] > 1 && !has_lanes && !l->is_chain;
 }
 
 /* What the micro-kernel does, whatever the nest around it looks like: it walks its factors by pointers, and

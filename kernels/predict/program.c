@@ -1,10 +1,9 @@
 /* kernels/predict/program.c: the leaves of a tile program. */
-#include "program.h"
+#include "program_int.h"
 
 #include "../fuse/anchor.h"
 
 #include <math.h>
-#include <string.h>
 
 struct walk {
 	const struct tile_prog *p;
@@ -14,7 +13,6 @@ struct walk {
 	axis_id axis[LEAF_LOOPS];    /* that the loop counts */
 	double block_of[LEAF_LOOPS]; /* the last outer axis: elements of a block; else 0 */
 	axis_id inner[LEAF_LOOPS];   /* ... the stage's own axis that goes through the block */
-	struct bitset seen;          /* expressions that are counted */
 };
 
 static void
@@ -155,7 +153,7 @@ add_access(struct walk *w, uint32_t tensor, ix_id at, bool writes)
 	if (l->n_accesses == LEAF_ACCESSES)
 		return;
 	*x = (struct leaf_access){
-	    .home = home_of(t), .writes = writes, .element = (double)dtype_size(t->type)};
+	    .home = home_of(t), .writes = writes, .times = 1, .element = (double)dtype_size(t->type)};
 	x->whole = x->element * (double)(t->at == AT_LOCAL ? t->n_local : t->count);
 	for (uint32_t i = 0; i < l->n_loops; i++)
 		x->stride[i] = stride_of(w, at, i, &x->is_irregular);
@@ -166,72 +164,6 @@ static void
 take_read(void *self, const struct ex *read)
 {
 	add_access(self, read->tensor, read->ix, false);
-}
-
-static void
-take_index(void *self, ix_id i)
-{
-	struct walk *w = self;
-	enum ix_kind kind = ix_get(w->p->tx, i)->kind;
-
-	w->leaf->op[OP_INDEX] += kind == IX_DIV || kind == IX_MOD || kind == IX_VALUE;
-}
-
-/* What the generator's prelude leaves to the C library: no compiler makes vectors of it. */
-static bool
-is_call(enum prim p)
-{
-	switch ((int)p) {
-	case PRIM_sin:
-	case PRIM_cos:
-	case PRIM_tan:
-	case PRIM_asin:
-	case PRIM_acos:
-	case PRIM_atan:
-	case PRIM_sinh:
-	case PRIM_cosh:
-	case PRIM_asinh:
-	case PRIM_acosh:
-	case PRIM_atanh:
-	case PRIM_pow:
-	case PRIM_fmod:
-		return true;
-	}
-	return false;
-}
-
-static enum leaf_op
-op_of(enum prim p)
-{
-	int flops = prim_info[p].flops;
-
-	if (is_call(p))
-		return OP_CALL;
-	return flops <= 1 ? OP_CHEAP : flops <= 8 ? OP_SOME : OP_DEAR;
-}
-
-/* Expressions are hash-consed: a part that stands in two places is computed once. */
-static void
-count_ops(struct walk *w, struct arena *tmp, ex_id id)
-{
-	const struct ex *x = ex_get(w->p->tx, id);
-
-	if (id >= w->seen.n_bits) {
-		struct bitset more = bitset_make(tmp, MAX_OF(2 * w->seen.n_bits, id + 64));
-
-		if (w->seen.n_bits)
-			memcpy(more.w, w->seen.w, bitset_words(&w->seen) * sizeof(more.w[0]));
-		w->seen = more;
-	}
-	if (bit_get(&w->seen, id))
-		return;
-	bit_set(&w->seen, id);
-	if (x->kind == EX_MAP)
-		w->leaf->op[op_of(x->prim)]++;
-	else if (x->kind == EX_GUARD)
-		w->leaf->op[OP_GUARD]++;
-	for (uint32_t i = 0; i < x->n_arg; i++)
-		count_ops(w, tmp, x->arg[i]);
 }
 
 static enum leaf_kind
@@ -254,7 +186,7 @@ kind_of(const struct stage *s)
 }
 
 static void
-fill_leaf(struct walk *w, struct arena *tmp)
+fill_leaf(struct walk *w)
 {
 	const struct stage *s = w->stage;
 	struct program_leaf *l = w->leaf;
@@ -270,9 +202,8 @@ fill_leaf(struct walk *w, struct arena *tmp)
 	mark_tile(w);
 	add_access(w, s->tensor, s->out, true);
 	if (s->body != EX_NONE) {
-		count_ops(w, tmp, s->body);
+		program_count(w->p->tx, s->body, l->op);
 		ex_reads(w->p->tx, s->body, take_read, w);
-		ex_indices(w->p->tx, s->body, take_index, w);
 	}
 	if (l->kind == LEAF_LINEAR) {
 		l->op[OP_PRODUCT] = 1;
@@ -283,8 +214,8 @@ fill_leaf(struct walk *w, struct arena *tmp)
 }
 
 static void
-add_leaf(struct program *out, struct arena *tmp, const struct tile_prog *p, uint32_t pass, bool at_call,
-    const struct stage *stage)
+add_leaf(
+    struct program *out, const struct tile_prog *p, uint32_t pass, bool at_call, const struct stage *stage)
 {
 	struct walk w = {.p = p, .pass = &p->pass[pass], .stage = stage};
 
@@ -293,12 +224,12 @@ add_leaf(struct program *out, struct arena *tmp, const struct tile_prog *p, uint
 	w.leaf = &out->leaf[out->n_leaves++];
 	w.leaf->pass = pass;
 	w.leaf->at_call = at_call;
-	fill_leaf(&w, tmp);
+	fill_leaf(&w);
 }
 
 /* A tile's readers that take its values as they are ready stand behind it. */
 static void
-add_stages(struct program *out, struct arena *tmp, const struct tile_prog *p, uint32_t pass, bool at_call)
+add_stages(struct program *out, const struct tile_prog *p, uint32_t pass, bool at_call)
 {
 	const struct tile_pass *x = &p->pass[pass];
 	const uint32_t *list = at_call ? x->call : x->row;
@@ -307,9 +238,9 @@ add_stages(struct program *out, struct arena *tmp, const struct tile_prog *p, ui
 	for (uint32_t i = 0; i < n; i++) {
 		const struct stage *s = &p->stages[list[i]];
 
-		add_leaf(out, tmp, p, pass, at_call, s);
+		add_leaf(out, p, pass, at_call, s);
 		for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
-			add_leaf(out, tmp, p, pass, at_call, &p->stages[s->anchor->epilogue[k].stage]);
+			add_leaf(out, p, pass, at_call, &p->stages[s->anchor->epilogue[k].stage]);
 	}
 }
 
@@ -341,8 +272,8 @@ program_of_tile(struct arena *a, const struct spec *s, struct str schedule, cons
 		out->leaf =
 		    NEW_ARRAY(a, struct program_leaf, MIN_OF(count_stages(p), (uint32_t)PROGRAM_MAX_LEAVES));
 		for (uint32_t i = 0; i < p->n_passes; i++) {
-			add_stages(out, &tmp, p, i, true);
-			add_stages(out, &tmp, p, i, false);
+			add_stages(out, p, i, true);
+			add_stages(out, p, i, false);
 		}
 		out->n_passes = p->n_passes;
 		out->n_barriers = p->n_groups;
@@ -351,4 +282,20 @@ program_of_tile(struct arena *a, const struct spec *s, struct str schedule, cons
 	}
 	arena_fini(&tmp);
 	return ok;
+}
+
+bool
+program_of_schedule(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    struct program *out, struct err *e)
+{
+	struct sched sched;
+
+	*out = (struct program){0};
+	if (!sched_read(schedule, &sched, e))
+		return false;
+	if (!sched_get(&sched, KNOB_trace, 0))
+		return program_of_tile(a, s, schedule, t, out, e);
+	if (!fuse_is_traced(s, t) || !str_is(schedule, TRACED))
+		return err_set(e, ERR_INFEASIBLE, "schedule: the loop program makes no such kernel");
+	return program_of_loops(a, s, STR(""), t, out, e);
 }

@@ -1,6 +1,5 @@
 /* kernels/predict/program.h: a lowered kernel as leaves with their loops: all that the predictor sees of what
- * lowering made.  program_of_tile() reads the tile program; another lowered form joins by a function of its
- * own that fills the same structs. */
+ * lowering made.  program_of_tile() reads the tile program, program_of_loops() the loop program. */
 #ifndef KORCH_PREDICT_PROGRAM_H
 #define KORCH_PREDICT_PROGRAM_H
 
@@ -23,6 +22,7 @@ struct leaf_access {
 	enum leaf_home home;
 	bool writes;
 	bool is_irregular;        /* some loop moves it by no fixed step: a remainder, an index of data */
+	double times;             /* elements a turn, side by side or in rows: what is written out */
 	double element;           /* bytes of one */
 	double whole;             /* bytes of the tensor */
 	float stride[LEAF_LOOPS]; /* elements that a turn of each loop moves it by; 0: it stays */
@@ -50,13 +50,14 @@ struct program_leaf {
 	uint32_t pass;
 	bool at_call;                      /* made by each call anew, not by each step */
 	bool is_tiled;                     /* LINEAR: a micro-kernel computes it, not a loop nest */
+	bool is_chain;                     /* it joins elements one by one, not lanes of them */
 	double winograd;                   /* edge of Winograd's tile; 0: directly */
 	struct leaf_tile tile;             /* of is_tiled */
 	double op[OP_COUNT];               /* an iteration's */
 	struct leaf_loop loop[LEAF_LOOPS]; /* outermost first */
 	uint32_t n_loops;
-	struct leaf_access access[LEAF_ACCESSES]; /* the write first */
-	uint32_t n_accesses;
+	struct leaf_access access[LEAF_ACCESSES]; /* of a tile program, the write first */
+	uint32_t n_accesses;                      /* what stays in registers is none */
 };
 /* Leaves in pre-order: passes as they run, in each what a call makes, then what a step makes. */
 struct program {
@@ -64,9 +65,16 @@ struct program {
 	uint32_t n_leaves;
 	double n_passes, n_barriers, shared_bytes, local_bytes;
 };
+/* What the schedule makes: ERR_INFEASIBLE: nothing.  Of one that names a library: what would be generated
+ * without it. */
+bool program_of_schedule(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    struct program *out, struct err *e) MUST_CHECK;
 /* Of a schedule that names a library: the program that would be generated without it.  ERR_INFEASIBLE where
  * there is none. */
 bool program_of_tile(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+    struct program *out, struct err *e) MUST_CHECK;
+/* Of any spec, by a trace (kernels/schedule), "" what the rules propose. */
+bool program_of_loops(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
     struct program *out, struct err *e) MUST_CHECK;
 
 #endif

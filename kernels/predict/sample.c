@@ -26,6 +26,9 @@ add_knobs(const struct sched *s, float x[WAY_FEATURES])
 	    {WAY_ring, KNOB_ring, false},
 	    {WAY_online, KNOB_online, true},
 	    {WAY_split, KNOB_split, true},
+	    {WAY_lanes, KNOB_lanes, true},
+	    {WAY_field, KNOB_field, false},
+	    {WAY_ahead, KNOB_ahead, false},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
@@ -44,6 +47,7 @@ add_way(const struct sched *s, bool is_default, const struct program *p, const s
 
 	x[WAY_is_default] = is_default;
 	x[WAY_is_library] = sched_library(s, &lib, &version);
+	x[WAY_traced] = (float)sched_get(s, KNOB_trace, 0);
 	x[WAY_algo] = (float)sched_get(s, KNOB_algo, -1);
 	x[WAY_passes] = (float)p->n_passes;
 	x[WAY_barriers] = (float)p->n_barriers;
@@ -66,6 +70,7 @@ time_of(const struct sample_leaf *l, const struct target *t, const struct hw *hw
 {
 	/* In operations: a polynomial, a call of the C library, an index. */
 	static const double some = 4, dear = 14, called = 700, index = 16;
+	const double wait = t->simd_bytes; /* ... an addition's four cycles */
 	const float *x = l->x;
 	bool has_lanes = x[LEAF_is_tiled] > 0 || x[LEAF_reduces_lanes] > 0 || x[LEAF_vector] > 1;
 	double slow = has_lanes ? 1 : t->simd_bytes / 8.0,
@@ -76,7 +81,7 @@ time_of(const struct sample_leaf *l, const struct target *t, const struct hw *hw
 	return (struct leaf_time){
 	    .flops = 2 *
 		((products + operations) * slow + called * expm1((double)x[LEAF_calls]) +
-		    index * expm1((double)x[LEAF_index])) /
+		    index * expm1((double)x[LEAF_index]) + wait * expm1((double)x[LEAF_chained])) /
 		hw->flops_peak,
 	    .bytes = expm1((double)x[LEAF_beyond_1]) / hw->bytes_per_s[1] +
 		expm1((double)x[LEAF_beyond_2]) / hw->bytes_per_s[2],
@@ -118,8 +123,8 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	bound = cost_work_ns(s, hw, heat, &parts);
 	out->work_ns = (double)bound;
 	sample_of_spec(s, t, hw, heat, &parts, bound, out->spec);
-	ok = program_of_tile(&tmp, s, schedule, t, &p, e);
-	add_way(&sched, schedule.n == 0 || sched_get(&sched, KNOB_trace, 0), &p, t, out->way);
+	ok = program_of_schedule(&tmp, s, schedule, t, &p, e);
+	add_way(&sched, schedule.n == 0, &p, t, out->way);
 	if (!ok && out->way[WAY_is_library] > 0) /* a call needs no program of ours */
 		ok = true;
 	if (ok) {

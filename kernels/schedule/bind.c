@@ -22,22 +22,74 @@ is_own(const struct bind *t, buf_id b)
 	return false;
 }
 
-/* Does i only rise from one iteration to the next, all loops inside run through? */
+/* Is `lo` of the next iteration above `hi` of this one? */
 static bool
-rises(const struct bind *t, st_id instance, ix_id i)
+next_is_above(const struct bind *t, ix_id lo, ix_id hi)
 {
 	struct tx *x = t->p->tx;
 	const struct st *l = &t->p->st[t->loop];
-	ix_id lo, hi, next, *to = NEW_ARRAY(t->p->arena, ix_id, l->axis + 1);
+	ix_id next, *to = NEW_ARRAY(t->p->arena, ix_id, l->axis + 1);
 	struct tx_subst sub = {.to = to, .n = l->axis + 1};
-	bool exact;
 
 	for (axis_id a = 0; a < l->axis; a++)
 		to[a] = IX_NONE;
 	to[l->axis] = ix_addc(x, ix_axis(x, l->axis), 1);
-	tir_region(t->p, t->loop, instance, i, &lo, &hi, &exact);
 	next = ix_subst(x, &sub, lo);
 	return ix_get(x, ix_add(x, next, ix_mulc(x, hi, -1)))->lo > 0;
+}
+
+/* Does i only rise from one iteration to the next, all loops inside run through? */
+static bool
+rises(const struct bind *t, st_id instance, ix_id i)
+{
+	ix_id lo, hi;
+	bool exact;
+
+	tir_region(t->p, t->loop, instance, i, &lo, &hi, &exact);
+	return next_is_above(t, lo, hi);
+}
+
+/* The terms of i that hang on the loop, from 0 on. */
+static ix_id
+part_of_loop(const struct bind *t, ix_id i)
+{
+	struct tx *x = t->p->tx;
+	const axis_id a = t->p->st[t->loop].axis;
+	const struct ix n = *ix_get(x, i);
+	ix_id part = ix_has(x, i, a) && n.kind != IX_LIN ? i : ix_const(x, 0);
+
+	for (uint32_t k = 0; k < n.n_terms; k++)
+		if (ix_has(x, n.terms[k].atom, a))
+			part = ix_add(x, part, ix_mulc(x, n.terms[k].atom, n.terms[k].coef));
+	return ix_addc(x, part, -ix_get(x, part)->lo);
+}
+
+/* Does each iteration make tiles of one size, side by side, whose numbers as digits of one only rise?  So do
+ * two loops over tiles that have become one. */
+static bool
+tiles_rise(const struct bind *t, st_id instance)
+{
+	const struct st *s = &t->p->st[instance];
+	const struct tir_block *b = &t->p->blk[s->ref];
+	struct ixv at = ixv_get(t->p->tx, s->at);
+	struct tx *x = t->p->tx;
+	ix_id flat = ix_const(x, 0);
+
+	for (uint32_t k = 0; k < b->n_iter; k++) {
+		ix_id lo, hi, tile;
+		int64_t last, rest;
+		bool exact;
+
+		if (t->p->iter[b->iter0 + k].kind != ITER_SPACE)
+			continue;
+		tir_region(t->p, t->loop, instance, at.i[k], &lo, &hi, &exact);
+		if (!ix_is_const(x, ix_add(x, hi, ix_mulc(x, lo, -1)), &last) ||
+		    !ix_is_const(x, ix_mod(x, lo, last + 1), &rest) || rest != 0)
+			return false;
+		tile = part_of_loop(t, ix_div(x, lo, last + 1));
+		flat = ix_add(x, ix_mulc(x, flat, ix_get(x, tile)->hi + 1), tile);
+	}
+	return next_is_above(t, flat, flat);
 }
 
 /* Each point of the result by one iteration: one of its indices, or some in a row as digits of one, only
@@ -63,7 +115,7 @@ is_disjoint(const struct bind *t, st_id instance)
 				return true;
 		}
 	}
-	return false;
+	return tiles_rise(t, instance);
 }
 
 /* Different points of the block are different places: each iterator over points is an index by itself. */
@@ -119,7 +171,8 @@ add_to_slice(struct slice *l, st_id instance, ixv_id where)
 	l->known = true;
 }
 
-/* Does each iteration store and read a part of the buffer that no other touches? */
+/* Does each iteration store and read a part of the buffer that no other touches?  By one dimension, or some
+ * in a row as digits of one. */
 static bool
 is_sliced(const struct bind *t, buf_id buf)
 {
@@ -141,10 +194,17 @@ is_sliced(const struct bind *t, buf_id buf)
 		for (uint32_t k = 0; k < n; k++)
 			add_to_slice(&l, i, at[k]);
 	}
-	for (int d = 0; d < t->p->buf[buf].rank; d++)
-		if (l.same[d] && ix_coef(x, l.lo[d], t->p->st[t->loop].axis, &coef) &&
-		    ix_is_const(x, ix_add(x, l.hi[d], ix_mulc(x, l.lo[d], -1)), &width) && coef > width)
-			return true;
+	for (int first = 0; first < t->p->buf[buf].rank; first++) {
+		ix_id lo = ix_const(x, 0), hi = lo;
+
+		for (int d = first; d < t->p->buf[buf].rank && l.same[d]; d++) {
+			lo = ix_add(x, ix_mulc(x, lo, t->p->buf[buf].dim[d]), l.lo[d]);
+			hi = ix_add(x, ix_mulc(x, hi, t->p->buf[buf].dim[d]), l.hi[d]);
+			if (ix_coef(x, lo, t->p->st[t->loop].axis, &coef) &&
+			    ix_is_const(x, ix_add(x, hi, ix_mulc(x, lo, -1)), &width) && coef > width)
+				return true;
+		}
+	}
 	return false;
 }
 
@@ -251,7 +311,7 @@ loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct s
 
 	int64_t from, extent;
 
-	if (bind == BIND_serial || bind == BIND_unroll || bind == BIND_pipeline ||
+	if (bind == BIND_serial || bind == BIND_unroll || bind >= BIND_pipeline ||
 	    (bind <= BIND_block && const_extent(p, &p->st[loop], &from, &extent) && extent == 1))
 		return true;
 	for (st_id i = loop + 1; i < p->st[loop].end; i++)
@@ -267,6 +327,8 @@ binds_nest(enum tir_bind outer, enum tir_bind inner)
 	bool gpu_outer = outer >= BIND_block && outer <= BIND_lane,
 	     gpu_inner = inner >= BIND_block && inner <= BIND_lane;
 
+	if (outer == BIND_call)
+		return inner == BIND_serial;
 	if (outer == BIND_vector)
 		return inner == BIND_serial || inner == BIND_unroll;
 	if (gpu_outer && gpu_inner) /* block, warp, lane */
@@ -316,8 +378,9 @@ step_bind(const struct tir *p, const struct step *s, struct tir *out, struct err
 
 	if (!find_loop(p, s, 0, &t.loop, e))
 		return false;
-	if (s->bind == BIND_pipeline)
-		return refuse(e, s, "binding", "a pipeline is made by a primitive of its own");
+	if (s->bind >= BIND_pipeline)
+		return refuse(
+		    e, s, "binding", "a pipeline and an instruction are made by primitives of their own");
 	if ((s->bind == BIND_vector || s->bind == BIND_unroll) &&
 	    (!const_extent(p, &p->st[t.loop], &from, &extent) || extent > BIND_MOST))
 		return refuse(e, s, "extent", "not constant, or more than 64");

@@ -21,8 +21,8 @@ void take_back(struct proposing *q, const struct tir *p, size_t n_trace);
 
 /* A map that reads across what it stores moves in square blocks; another stays as it is.  rule_turn.c */
 void turn_map(struct proposing *q, blk_id blk);
-/* Moves the block into the loop where no point of it is made more often there.  rule_rows.c */
-bool move_into(struct proposing *q, blk_id b, const char *loop);
+/* Moves the block into the loop where it does not run more than `most` times as often there.  rule_rows.c */
+bool move_into(struct proposing *q, blk_id b, const char *loop, double most);
 /* The one instance of the block; ST_NONE: none, or several. */
 st_id only_instance(const struct tir *p, blk_id b);
 /* The loops of a block alone, serial, each bound to one iterator as it is. */
@@ -42,8 +42,6 @@ bool loop_counts_places(const struct tir *p, st_id loop);
 /* Elements that the loops around an instance join for one point; MOST_WINDOW + 1: more than become text. */
 enum { MOST_WINDOW = 16 };
 int64_t window_size(const struct tir *p, st_id instance);
-/* Moves the block into the loop where no point of it is made more often there.  rule_rows.c */
-bool move_into(struct proposing *q, blk_id b, const char *loop);
 /* Is there an instance of the block?  One that was inlined has none. */
 bool blk_stands(const struct tir *p, blk_id b);
 /* Its first one; ST_NONE. */

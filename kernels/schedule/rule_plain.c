@@ -101,7 +101,7 @@ most_points(const struct tir *p, blk_id made)
 {
 	const int64_t n = blk_points(p, made);
 
-	return ex_get(p->tx, p->blk[made].value[0])->flops <= CHEAP_FLOPS ? 4 * n : n + n / 4;
+	return ex_get(p->tx, p->blk[made].value[0])->flops <= CHEAP_FLOPS ? 5 * n : n + n / 4;
 }
 
 /* One block reads it, hardly more often than it is made, at several places only in arms of its guards.  (Is

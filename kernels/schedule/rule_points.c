@@ -154,7 +154,7 @@ move_point(struct proposing *q, blk_id b, const char *loop)
 	st_id path[TIR_DEPTH];
 	uint32_t n;
 
-	if (!move_into(q, b, loop))
+	if (!move_into(q, b, loop, 1))
 		return;
 	n = tir_path(&q->p, blk_instance(&q->p, b), path);
 	if (path[n - 1] != tir_find_loop(&q->p, str_of(loop)))

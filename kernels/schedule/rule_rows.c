@@ -20,7 +20,7 @@ runs(const struct tir *p, blk_id b)
 }
 
 bool
-move_into(struct proposing *q, blk_id b, const char *loop)
+move_into(struct proposing *q, blk_id b, const char *loop, double most)
 {
 	const struct tir was = q->p;
 	const size_t n = q->trace->n;
@@ -28,7 +28,7 @@ move_into(struct proposing *q, blk_id b, const char *loop)
 
 	if (!propose(q, "compute_at %s %s", q->p.blk[b].name, loop))
 		return false;
-	if (runs(&q->p, b) <= before)
+	if (runs(&q->p, b) <= most * before)
 		return true;
 	take_back(q, &was, n);
 	return false;
@@ -44,7 +44,7 @@ share_loop(struct proposing *q, const char *loop)
 	bool any = false;
 
 	for (blk_id b = q->p.n_blk; b-- > 0;)
-		if (blk_stands(&q->p, b) && move_into(q, b, loop))
+		if (blk_stands(&q->p, b) && move_into(q, b, loop, 1))
 			any |= blk_reduces(&q->p, b);
 	if (any)
 		return true;

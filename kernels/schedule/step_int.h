@@ -2,6 +2,8 @@
 #ifndef KORCH_SCHEDULE_STEP_INT_H
 #define KORCH_SCHEDULE_STEP_INT_H
 
+#include "../tir/pipeline.h"
+#include "../tir/tensor.h"
 #include "schedule.h"
 
 typedef bool step_fn(const struct tir *p, const struct step *s, struct tir *out, struct err *e);

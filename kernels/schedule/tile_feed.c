@@ -99,6 +99,9 @@ first_loop_inside(const struct tir *p, blk_id b, const char *other)
 	return NULL;
 }
 
+/* How often rows may seem to be made: a last tile that is not full makes none behind the end. */
+#define LAST_TILE 1.25
+
 /* What makes the rows goes to the loop around a tile's rows, and what that is made of, row by row, too. */
 static void
 make_rows_near(const struct tiling *t)
@@ -108,12 +111,12 @@ make_rows_near(const struct tiling *t)
 	const char *inside;
 
 	if (maker == BLK_NONE || p->buf[t->rows_from].role != BUF_TEMP || !t->rows_loop || !reads_once(t) ||
-	    !move_into(t->q, maker, t->rows_loop))
+	    !move_into(t->q, maker, t->rows_loop, LAST_TILE))
 		return;
 	inside = first_loop_inside(p, maker, t->rows_loop);
 	for (blk_id b = p->n_blk; b-- > 0 && inside;)
 		if (b != maker && blk_stands(p, b))
-			(void)move_into(t->q, b, inside);
+			(void)move_into(t->q, b, inside, LAST_TILE);
 }
 
 void

@@ -361,6 +361,8 @@ print_field(const struct printer *o, const struct st *s, char field)
 			sb_addf(o->sb, " %s", tir_bind_name[s->bind]);
 		if (s->bind == BIND_pipeline)
 			sb_addf(o->sb, " %u", s->depth);
+		if (s->bind == BIND_call)
+			sb_addf(o->sb, " %s", intrin_info[s->ref].name);
 		return;
 	case 'W':
 		sb_addz(o->sb, s->n_guard ? " where " : "");

@@ -342,6 +342,17 @@ know_var(struct names *n, uint32_t v, enum dtype t)
 }
 
 static void
+read_intrin(struct cursor *c, struct st *s)
+{
+	s->ref = INTRIN_COUNT;
+	for (uint32_t k = 0; k < INTRIN_COUNT; k++)
+		if (cur_take(c, intrin_info[k].name))
+			s->ref = k;
+	if (s->ref == INTRIN_COUNT)
+		cur_fail(c, "no such instruction");
+}
+
+static void
 read_bind(struct cursor *c, struct st *s)
 {
 	int k = word_of(c, tir_bind_name + 1, BIND_COUNT - 1);
@@ -349,6 +360,8 @@ read_bind(struct cursor *c, struct st *s)
 	s->bind = k < 0 ? BIND_serial : (enum tir_bind)(k + 1);
 	if (s->bind == BIND_pipeline)
 		s->depth = (uint32_t)cur_int(c);
+	if (s->bind == BIND_call)
+		read_intrin(c, s);
 }
 
 /* A letter of tir.def; `name` is kept until the axis' range is known. */
@@ -386,12 +399,7 @@ read_field(struct cursor *c, struct names *n, struct st *s, char field, struct s
 			cur_fail(c, "no such statement or block");
 		return;
 	case 'C':
-		s->ref = INTRIN_COUNT;
-		for (k = 0; k < INTRIN_COUNT; k++)
-			if (cur_take(c, intrin_info[k].name))
-				s->ref = (uint32_t)k;
-		if (s->ref == INTRIN_COUNT)
-			cur_fail(c, "no such instruction");
+		read_intrin(c, s);
 		return;
 	case 'P':
 		k = word_of(c, tir_scope_name, SCOPE_COUNT);

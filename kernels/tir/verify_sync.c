@@ -1,7 +1,7 @@
-/* kernels/tir/verify_sync.c: barriers.  Between a store into a buffer that others see and a read of it, and
- * between a read and the next store, the threads of a block wait for each other, but where each touches its
- * own; loops are gone through twice for what one iteration leaves to the next.  A barrier stands where all
- * threads come or none. */
+/* kernels/tir/verify_sync.c: barriers.  Between a store into a shared buffer and a read of it, and between
+ * a read and the next store, the threads of a block wait for each other, but where each touches its own;
+ * or another version of the buffer (a pipeline's); loops are gone through twice for what one iteration leaves
+ * to the next.  A barrier stands where all threads come or none. */
 #include "verify_int.h"
 
 #include <stdlib.h>
@@ -25,18 +25,30 @@ struct owner {
 };
 static const struct owner of_any = {OF_ANY, 0, 0, IX_NONE}, of_block = {OF_BLOCK, 0, 0, IX_NONE};
 
+/* Which part of a buffer: its first index is from lo to hi, and by * number + less than by; IX_NONE: any. */
+struct part {
+	int64_t lo, hi;
+	ix_id number;
+	int64_t by;
+};
+struct met {
+	struct owner owner;
+	struct part part;
+};
+
 struct sync {
 	const struct tir *p;
-	struct owner *dirty, *read; /* of each buffer: by whom, since the last barrier */
-	st_id root;                 /* the kernel */
-	bool team;                  /* in a kernel of threads */
-	uint32_t n_threads;         /* loops of threads around */
-	st_id lane;                 /* the innermost */
-	bool again;                 /* in a second turn: what one loop leaves to its own next one is known */
-	bool meets;                 /* the statement touches what another thread has stored, or reads */
-	bool in_turn;               /* where something is wrong: a second turn, */
-	st_id now, at;              /* the statement now, and there, */
-	const char *wrong;          /* and what: NULL: nothing */
+	struct met *dirty, *read; /* of shared buffers: by whom, and where, since the last barrier */
+	bool team;                /* in a kernel of threads */
+	st_id root;               /* that kernel */
+	axis_id thread[TIR_DEPTH];
+	uint32_t n_threads; /* loops of threads around */
+	st_id lane;         /* the innermost */
+	bool again;         /* in a second turn: what one loop leaves to its own next one is known */
+	bool meets;         /* the statement touches what another thread has stored, or reads */
+	bool in_turn;       /* where something is wrong: a second turn, */
+	st_id now, at;      /* the statement now, and there, */
+	const char *wrong;  /* and what: NULL: nothing */
 };
 
 /* The place over loops: an instance's is over its block's iterators. */
@@ -55,6 +67,15 @@ place_of(const struct sync *s, ixv_id at)
 	for (uint32_t k = 0; k < b->n_iter; k++)
 		to[s->p->iter[b->iter0 + k].id] = ixv_get(s->p->tx, t->at).i[k];
 	return ixv_subst(s->p->tx, &sub, at);
+}
+
+static bool
+is_uniform_index(const struct sync *s, ix_id i)
+{
+	for (uint32_t k = 0; k < s->n_threads; k++)
+		if (ix_has(s->p->tx, i, s->thread[k]))
+			return false;
+	return true;
 }
 
 /* Is it the same all the time that the block runs? */
@@ -116,11 +137,140 @@ owner_of(const struct sync *s, const struct touch *t)
 }
 
 static bool
-are_apart(struct owner before, struct owner now)
+are_alike(struct owner a, struct owner b)
 {
-	return before.kind == NOBODY ||
-	    (before.kind == now.kind && before.dim == now.dim && before.size == now.size &&
-		before.rest == now.rest && now.kind != OF_ANY);
+	return a.kind == b.kind && a.dim == b.dim && a.size == b.size && a.rest == b.rest;
+}
+
+/* How many values in a row the first index has there: an instruction goes on from its place; 0: any. */
+static int64_t
+width_of(const struct sync *s, ixv_id at)
+{
+	const struct st *c = &s->p->st[s->now];
+	const struct tensor_row *t = c->op == ST_call ? tensor_row_of(c->ref) : NULL;
+	const uint32_t rank = ixv_get(s->p->tx, at).n;
+
+	if (c->op != ST_call)
+		return 1;
+	for (uint32_t of = 0; t && of < TENSOR_OFS; of++) {
+		const ex_id *arg = s->p->arg + c->arg0 + tensor_arg(t, of);
+		const char *letters = t->of[of].at;
+
+		if (ex_get(s->p->tx, arg[0])->at != at)
+			continue;
+		if (strlen(letters) < rank)
+			return 1;
+		return letters[1] && rank == 1
+		    ? tensor_element(tensor_extent(t, letters[0]) - 1, tensor_extent(t, letters[1]) - 1,
+			  ex_get(s->p->tx, arg[1])->whole) +
+			1
+		    : tensor_extent(t, letters[0]);
+	}
+	return 0;
+}
+
+/* Parts that an index numbers, the same in all threads, as a pipeline's versions are. */
+static struct part
+part_of(const struct sync *s, ixv_id at)
+{
+	struct tx *x = s->p->tx;
+	struct ixv v = ixv_get(x, place_of(s, at));
+	const ix_id first = v.n ? v.i[0] : ix_const(x, 0);
+	const struct ix n = *ix_get(x, first);
+	const int64_t width = v.n ? width_of(s, at) : 1;
+	struct part part = {
+	    n.lo, n.hi + width - 1, width == 1 && is_uniform_index(s, first) ? first : IX_NONE, 1};
+
+	if (width == 0)
+		return (struct part){INT64_MIN, INT64_MAX, IX_NONE, 0};
+	for (uint32_t k = 0; k < n.n_terms; k++) {
+		const struct ix_term t = n.terms[k];
+		const struct ix *rest;
+
+		if (t.coef < 2 || t.coef < part.by || !is_uniform_index(s, t.atom))
+			continue;
+		rest = ix_get(x, ix_add(x, first, ix_mulc(x, t.atom, -t.coef)));
+		if (rest->lo >= 0 && rest->hi + width - 1 < t.coef) {
+			part.number = t.atom;
+			part.by = t.coef;
+		}
+	}
+	return part;
+}
+
+/* What the index is the remainder of, by c. */
+static ix_id
+undivided(const struct tx *x, ix_id i, int64_t c)
+{
+	const struct ix *n = ix_get(x, i);
+
+	return n->kind == IX_MOD && n->c == c ? n->a : n->lo >= 0 && n->hi < c ? i : IX_NONE;
+}
+
+/* Intervals, or two indices that differ by a constant: remainders, by none of the divisor's multiples. */
+static bool
+parts_differ(const struct sync *s, struct part a, struct part b)
+{
+	struct tx *x = s->p->tx;
+	int64_t d;
+
+	if (a.hi < b.lo || b.hi < a.lo)
+		return true;
+	if (a.number == IX_NONE || b.number == IX_NONE || a.by != b.by)
+		return false;
+	const struct ix m = *ix_get(x, a.number), n = *ix_get(x, b.number);
+	const int64_t c = m.kind == IX_MOD ? m.c : n.kind == IX_MOD ? n.c : INT64_MAX;
+	const ix_id i = undivided(x, a.number, c), j = undivided(x, b.number, c);
+
+	return i != IX_NONE && j != IX_NONE && ix_is_const(x, ix_add(x, i, ix_mulc(x, j, -1)), &d) &&
+	    d % c != 0;
+}
+
+static bool
+are_apart(const struct sync *s, struct met before, struct met now)
+{
+	return before.owner.kind == NOBODY ||
+	    (are_alike(before.owner, now.owner) && now.owner.kind != OF_ANY) ||
+	    parts_differ(s, before.part, now.part);
+}
+
+static struct met
+met_at(const struct sync *s, const struct touch *t)
+{
+	return (struct met){owner_of(s, t), part_of(s, t->at)};
+}
+
+/* Both: what they have in common. */
+static struct met
+met_again(struct met before, struct met now)
+{
+	if (before.owner.kind == NOBODY)
+		return now;
+	if (!are_alike(before.owner, now.owner))
+		before.owner = of_any;
+	if (before.part.number != now.part.number || before.part.by != now.part.by)
+		before.part.number = IX_NONE;
+	before.part.lo = MIN_OF(before.part.lo, now.part.lo);
+	before.part.hi = MAX_OF(before.part.hi, now.part.hi);
+	return before;
+}
+
+/* What hangs on a loop is another part in its next turn, and behind it. */
+static void
+forget(struct sync *s, axis_id a)
+{
+	for (buf_id b = 0; b < 2 * s->p->n_buf; b++) { /* both lists */
+		struct part *l = &s->dirty[b].part;
+
+		if (l->number != IX_NONE && ix_has(s->p->tx, l->number, a))
+			l->number = IX_NONE;
+	}
+}
+
+static void
+forget_all(struct sync *s)
+{
+	memset(s->dirty, 0, 2 * (size_t)s->p->n_buf * sizeof(*s->dirty)); /* NOBODY */
 }
 
 /* Do threads of a block meet in the buffer? */
@@ -136,17 +286,17 @@ touch_shared(void *self, const struct touch *t)
 	struct sync *s = self;
 
 	if (is_met(s, t->buf))
-		s->meets |= !are_apart((t->stores ? s->read : s->dirty)[t->buf], owner_of(s, t));
+		s->meets |= !are_apart(s, (t->stores ? s->read : s->dirty)[t->buf], met_at(s, t));
 }
 
 static void
 mark_shared(void *self, const struct touch *t)
 {
 	struct sync *s = self;
-	struct owner *by = &(t->stores ? s->dirty : s->read)[t->buf];
+	struct met *by = &(t->stores ? s->dirty : s->read)[t->buf];
 
 	if (is_met(s, t->buf))
-		*by = are_apart(*by, owner_of(s, t)) ? owner_of(s, t) : of_any;
+		*by = met_again(*by, met_at(s, t));
 }
 
 static bool
@@ -197,7 +347,7 @@ sync_body(struct sync *s, st_id i, st_id end)
 		if (t->op == ST_sync) {
 			if (!is_uniform(s->p, k))
 				return fails(s, k, "a barrier that not all threads come to");
-			memset(s->dirty, 0, 2 * s->p->n_buf * sizeof(*s->dirty));
+			forget_all(s);
 		}
 		s->now = k;
 		tir_touches(s->p, k, touch_shared, s);
@@ -206,6 +356,7 @@ sync_body(struct sync *s, st_id i, st_id end)
 		tir_touches(s->p, k, mark_shared, s);
 		st_id lane = s->lane;
 
+		s->thread[s->n_threads] = t->axis;
 		s->n_threads += threads;
 		s->lane = threads ? k : lane;
 		bool again = s->again, twice = t->op == ST_for && !threads && !again;
@@ -213,8 +364,12 @@ sync_body(struct sync *s, st_id i, st_id end)
 		if (st_info[t->op].body && !sync_body(s, k + 1, t->end))
 			return false;
 		s->again = true;
+		if (t->op == ST_for)
+			forget(s, t->axis);
 		if (twice && !sync_body(s, k + 1, t->end))
 			return false;
+		if (t->op == ST_for)
+			forget(s, t->axis);
 		s->again = again;
 		s->n_threads -= threads;
 		s->lane = lane;
@@ -260,7 +415,7 @@ look(const struct tir *p)
 	s.dirty = heap_alloc((2 * (size_t)p->n_buf + 1) * sizeof(*s.dirty));
 	s.read = s.dirty + p->n_buf;
 	for (st_id i = 0; i < p->n_st && !s.wrong; i = p->st[i].end) { /* kernels wait for each other */
-		memset(s.dirty, 0, 2 * p->n_buf * sizeof(*s.dirty));
+		forget_all(&s);
 		s.root = i;
 		s.team = has_threads(p, i);
 		(void)sync_body(&s, i, p->st[i].end);

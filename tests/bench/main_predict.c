@@ -11,6 +11,7 @@
  */
 #include "../../daemon/train/reliability.h"
 #include "../../daemon/train/train.h"
+#include "../../kernels/predict/first.h"
 #include "../../kernels/predict/kin.h"
 
 #include <math.h>
@@ -333,50 +334,56 @@ print_coverage(const struct result *r, double from_ns)
 	arena_fini(&tmp);
 }
 
-/* Of each spec with four schedules or more in one race: the best of the first k as ordered, over the true
- * best. */
+/* Of each spec with four schedules or more in one race: the best of the first k as they would be tried, over
+ * the true best. */
+enum { FIRST = 3, FEWEST = 4 };
+struct score {
+	double share[FIRST], time[FIRST], best_time;
+	uint32_t n;
+};
+
+/* Rows from .. end - 1 of the result are one race. */
+static void
+score_race(const struct train_set *set, const struct result *r, uint32_t from, uint32_t end, struct score *s)
+{
+	struct arena tmp = {0};
+	uint32_t n = end - from, *order = NEW_ARRAY(&tmp, uint32_t, n);
+	struct str *schedule = NEW_ARRAY(&tmp, struct str, n);
+	double *expected = NEW_ARRAY(&tmp, double, n), best = INFINITY, have = INFINITY;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct train_row *row = &set->rows[r->row[from + i]];
+
+		schedule[i] = row->schedule;
+		expected[i] = row->ns * exp(r->ratio[BY_PREDICTOR][from + i]);
+		best = fmin(best, row->ns);
+	}
+	predict_first(schedule, expected, n, order);
+	for (int k = 0; k < FIRST; k++) {
+		have = fmin(have, set->rows[r->row[from + order[k]]].ns);
+		s->share[k] += best / have;
+		s->time[k] += have;
+	}
+	s->best_time += best;
+	s->n++;
+	arena_fini(&tmp);
+}
+
 static void
 print_scores(const struct train_set *set, const struct result *r)
 {
-	enum { FIRST = 3, FEWEST = 4 };
-	double score[FIRST] = {0}, time[FIRST] = {0}, best_time = 0;
-	uint32_t n = 0, end;
+	struct score s = {.n = 0};
 
-	for (uint32_t i = 0; i < r->n; i = end) {
-		double best = INFINITY, least = -INFINITY;
-
-		for (end = i; end < r->n && train_same_race(&set->rows[r->row[i]], &set->rows[r->row[end]]);
-		     end++)
-			best = fmin(best, set->rows[r->row[end]].ns);
-		if (end - i < FEWEST)
-			continue;
-		n++;
-		best_time += best;
-		double have = INFINITY;
-		for (int k = 0; k < FIRST; k++) {
-			uint32_t next = UINT32_MAX;
-			double at = INFINITY;
-
-			for (uint32_t j = i; j < end; j++) {
-				double x = r->ratio[BY_PREDICTOR][j] + log(set->rows[r->row[j]].ns);
-
-				if (x < at && x > least) {
-					at = x;
-					next = j;
-				}
-			}
-			if (next != UINT32_MAX) {
-				least = at;
-				have = fmin(have, set->rows[r->row[next]].ns);
-			}
-			score[k] += best / have;
-			time[k] += have;
-		}
+	for (uint32_t i = 0, end; i < r->n; i = end) {
+		for (end = i; end < r->n && train_same_race(&set->rows[r->row[i]], &set->rows[r->row[end]]);)
+			end++;
+		if (end - i >= FEWEST)
+			score_race(set, r, i, end, &s);
 	}
-	printf("\nSchedules of %u kernels with 4 or more, in the predicted order:", n);
-	for (int k = 0; k < FIRST && n; k++)
-		printf(" @%d %.3f (%.1f %% of the sum lost)%s", k + 1, score[k] / n,
-		    100 * (time[k] / best_time - 1), k + 1 < FIRST ? "," : "\n");
+	printf("\nSchedules of %u kernels with 4 or more, as they would be tried:", s.n);
+	for (int k = 0; k < FIRST && s.n; k++)
+		printf(" @%d %.3f (%.1f %% of the sum lost)%s", k + 1, s.share[k] / s.n,
+		    100 * (s.time[k] / s.best_time - 1), k + 1 < FIRST ? "," : "\n");
 }
 
 static void

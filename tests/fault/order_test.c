@@ -3,6 +3,7 @@
 #include "../../daemon/planner/device.h"
 #include "../../daemon/planner/order.h"
 #include "../../kernels/emit/emit.h"
+#include "../../kernels/predict/first.h"
 #include "../models/gen.h"
 #include "../models/nets.h"
 #include "desk.h"
@@ -110,11 +111,11 @@ static void
 gains(void **state)
 {
 	(void)state;
-	assert_true(order_gain(100, 200, 0.1) < 1e-6);
-	assert_true(fabs(order_gain(100, 50, 0.01) - 50) < 0.01);
-	assert_true(fabs(order_gain(100, 50, 0) - 50) < 1e-9 && order_gain(100, 150, 0) <= 0);
-	assert_true(fabs(order_gain(100, 100 * exp(-0.005), 0.1) - 100 * 0.1 / sqrt(2 * M_PI)) < 0.05);
-	assert_true(order_gain(0, 50, 0.1) <= 0 && order_gain(-5, 50, 0.1) <= 0);
+	assert_true(predict_gain(100, 200, 0.1) < 1e-6);
+	assert_true(fabs(predict_gain(100, 50, 0.01) - 50) < 0.01);
+	assert_true(fabs(predict_gain(100, 50, 0) - 50) < 1e-9 && predict_gain(100, 150, 0) <= 0);
+	assert_true(fabs(predict_gain(100, 100 * exp(-0.005), 0.1) - 100 * 0.1 / sqrt(2 * M_PI)) < 0.05);
+	assert_true(predict_gain(0, 50, 0.1) <= 0 && predict_gain(-5, 50, 0.1) <= 0);
 }
 
 /* Where the predictor is right, a kernel is compiled by the schedules that it puts first, and the plan is as

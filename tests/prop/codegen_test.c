@@ -258,6 +258,24 @@ static const struct {
     {"%0 = input f32[13,20]\n%1 = weight f32[20,24]\n%2 = matmul %0 %1\n%3 = weight f32[1,24]\n"
      "%4 = bcast %3 shape=[13,24]\n%5 = add %2 %4\n%6 = relu %5\noutput %6\n",
 	NULL},
+    {"%0 = input f32[5,20]\n%1 = weight f32[20,29]\n%2 = matmul %0 %1\n%3 = relu %2\noutput %3\n",
+	"bind t3.i0 parallel; compute_at t2 t3.i0; stage %1 t3.i0; split t2.i1 8 cut; reorder t2.i1.o t2.k0 "
+	"t2.i1.i; tensorize t2.i1.i fma8_f32"},
+    {"%0 = input f32[5,20]\n%1 = weight f32[20,29]\n%2 = matmul %0 %1\n%3 = relu %2\noutput %3\n",
+	"split t2.k0 3 guard; reorder t2.k0.o t2.i0; stage %1 t2.k0.o; stage %0 t2.k0.o 1,0; pipeline "
+	"t2.k0.o 3; "
+	"bind t2.i1 vector"},
+    {"%0 = input f32[1,9,11,5]\n%1 = exp %0\n"
+     "%2 = wmax %1 kernel=[1,3,1,1] stride=[1,2,1,1] dilation=[1,1,1,1] lo=[0,1,0,0] hi=[0,1,0,0]\noutput "
+     "%2\n",
+	"bind t2.i2 parallel; reorder t2.i2 t2.i1; compute_at t1 t2.i1; pipeline t2.i1 2"},
+    {"%0 = input i8[7,18]\n%1 = input i8[5,18]\n%2 = cast %0 to=i32\n%3 = cast %1 to=i32\n"
+     "%4 = transpose %3 perm=[1,0]\n%5 = matmul %2 %4\noutput %5\n",
+	"inline t2; inline t3; bind t5.i0 parallel; split t5.k0 4 cut; tensorize t5.k0.i dot4_i8"},
+    {"%0 = input i8[7,18]\n%1 = input i8[18,5]\n%2 = cast %0 to=i32\n%3 = cast %1 to=i32\n"
+     "%4 = matmul %2 %3\noutput %4\n",
+	"inline t2; inline t3; bind t4.i0 parallel; stage %1 t4.i0 1,0; split t4.k0 4 cut; tensorize t4.k0.i "
+	"dot4_i8"},
     {"%0 = input f32[14,9]\n%1 = weight f32[9,43]\n%2 = matmul %0 %1\noutput %2\n", NULL},
     {"%0 = input f32[14,9]\n%1 = weight f32[43,9]\n%2 = transpose %1 perm=[1,0]\n%3 = matmul %0 %2\n"
      "%4 = exp %1\noutput %3\noutput %4\n",

@@ -127,7 +127,7 @@ the_better_is_found_out(void **state)
 
 	(void)state;
 	assert_true(c.compared > 20 && c.compared <= ROWS / 2);
-	assert_true(c.beside > 0.25 && c.error < 0.7 * c.beside);
+	assert_true(c.beside > 0.25 && c.error < 0.75 * c.beside);
 	c = check(&a, 0.5, 1000 + ROWS - 30);
 	assert_true(c.compared >= 20 && c.compared < 30);
 	c = check(&a, 0.5, 1000 + ROWS - 10); /* too few: no word */
