@@ -351,7 +351,7 @@ plan_make(struct arena *a, const struct plan_parts *in, struct plan *plan, struc
 	consts_fill(&m);
 	evidence_make(&m);
 	sb_init(&text, a);
-	graph_print(&text, in->graph);
+	graph_print_origins(&text, in->graph);
 	plan->graph = sb_str(&text);
 	plan->module = in->module;
 	plan->source = in->source;

@@ -270,8 +270,12 @@ void graph_print(struct strbuf *sb, const struct graph *g);
  * are allowed.  The graph is not sorted and keeps what no output needs. */
 enum { GRAPH_READ_BYTES = 1 << 20, GRAPH_READ_NODES = 1 << 14, GRAPH_READ_OPERANDS = 1 << 10 };
 bool graph_read(struct graph *g, struct arena *a, struct str text, struct err *e) MUST_CHECK;
-/* The form of a dump, from this host: "@12" behind a node is the ONNX node it came from, "~9f0c..." behind a
- * weight stands for its values: equal for equal ones, and read as values made up of it.  Of any length. */
+/* The form of a plan: "@12" behind a node is the ONNX node it came from.  Candidates hang on it: an operator
+ * is one however large.  Read within graph_read's limits. */
+void graph_print_origins(struct strbuf *sb, const struct graph *g);
+bool graph_read_origins(struct graph *g, struct arena *a, struct str text, struct err *e) MUST_CHECK;
+/* The form of a dump, from this host: so too, and "~9f0c..." behind a weight stands for its values: equal for
+ * equal ones, and read as values made up of it.  Of any length. */
 void graph_print_dump(struct strbuf *sb, const struct graph *g);
 bool graph_read_dump(struct graph *g, struct arena *a, struct str text, struct err *e) MUST_CHECK;
 

@@ -153,7 +153,7 @@ print_node(struct strbuf *sb, const struct graph *g, const struct node *n, enum 
 	sb_addz(sb, " :");
 	for (uint32_t k = 0; k < n->n_out; k++)
 		print_type(sb, graph_tensor(g, n->out[k]), with_extents);
-	if (form == FORM_DUMP && n->origin != NO_NODE)
+	if ((form == FORM_ORIGINS || form == FORM_DUMP) && n->origin != NO_NODE)
 		sb_addf(sb, " @%u", n->origin);
 	sb_addc(sb, '\n');
 }
@@ -194,6 +194,12 @@ void
 graph_print(struct strbuf *sb, const struct graph *g)
 {
 	graph_print_form(sb, g, FORM_PLAIN);
+}
+
+void
+graph_print_origins(struct strbuf *sb, const struct graph *g)
+{
+	graph_print_form(sb, g, FORM_ORIGINS);
 }
 
 void

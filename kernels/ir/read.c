@@ -17,6 +17,7 @@ struct reader {
 	uint32_t *id;    /* by number in the text: tensor + 1; 0 where undefined */
 	uint32_t n_id;
 	bool is_dump;     /* what graph_print_dump adds is read too */
+	bool has_origins; /* ONNX nodes behind primitives are */
 	size_t fill_left; /* bytes that may be made up for weights */
 };
 
@@ -396,14 +397,14 @@ check_types(struct reader *r, const struct node *n)
 	return true;
 }
 
-/* "@12" in a dump: the number of the ONNX node. */
+/* "@12" in a plan or a dump: the number of the ONNX node. */
 static bool
 read_origin(struct reader *r, struct node *n)
 {
 	struct str word;
 	int64_t v;
 
-	if (!r->is_dump || !peek(r, '@'))
+	if (!r->has_origins || !peek(r, '@'))
 		return true;
 	word = token(r);
 	if (!str_to_i64((struct str){word.p + 1, word.n - 1}, &v) || v < 0 || v >= NO_NODE)
@@ -502,21 +503,32 @@ read_text(struct reader *r, struct str text)
 	return true;
 }
 
+static bool
+read_limited(struct reader *r, struct str text)
+{
+	if (text.n > GRAPH_READ_BYTES)
+		return err_set(
+		    r->e, ERR_LIMIT, "a graph of %zu bytes; at most %d are read", text.n, GRAPH_READ_BYTES);
+	return read_text(r, text);
+}
+
 bool
 graph_read(struct graph *g, struct arena *a, struct str text, struct err *e)
 {
-	struct reader r = {.g = g, .a = a, .e = e};
+	return read_limited(&(struct reader){.g = g, .a = a, .e = e}, text);
+}
 
-	if (text.n > GRAPH_READ_BYTES)
-		return err_set(
-		    e, ERR_LIMIT, "a graph of %zu bytes; at most %d are read", text.n, GRAPH_READ_BYTES);
-	return read_text(&r, text);
+bool
+graph_read_origins(struct graph *g, struct arena *a, struct str text, struct err *e)
+{
+	return read_limited(&(struct reader){.g = g, .a = a, .e = e, .has_origins = true}, text);
 }
 
 bool
 graph_read_dump(struct graph *g, struct arena *a, struct str text, struct err *e)
 {
-	struct reader r = {.g = g, .a = a, .e = e, .is_dump = true, .fill_left = MAX_FILL};
+	struct reader r = {
+	    .g = g, .a = a, .e = e, .is_dump = true, .has_origins = true, .fill_left = MAX_FILL};
 
 	return read_text(&r, text);
 }

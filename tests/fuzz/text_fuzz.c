@@ -12,16 +12,16 @@ check_graph(struct arena *a, struct str text)
 	struct strbuf x, y;
 	struct err e = {0};
 
-	if (!graph_read(&g, a, text, &e))
+	if (!graph_read_origins(&g, a, text, &e))
 		return;
 	graph_sort(&sorted, a, &g, NULL);
 	graph_verify(&sorted);
 	sb_init(&x, a);
 	sb_init(&y, a);
-	graph_print(&x, &sorted);
-	if (!graph_read(&back, a, sb_str(&x), &e))
+	graph_print_origins(&x, &sorted);
+	if (!graph_read_origins(&back, a, sb_str(&x), &e))
 		abort();
-	graph_print(&y, &back);
+	graph_print_origins(&y, &back);
 	if (!str_eq(sb_str(&x), sb_str(&y)))
 		abort();
 }

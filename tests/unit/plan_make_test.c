@@ -77,6 +77,28 @@ an_output_that_is_an_input_is_a_copy(void **state)
 	arena_fini(&a);
 }
 
+/* Candidates are found again in a plan's graph (korch-plan port), and an operator is one however large. */
+static void
+its_graph_says_which_operator_a_primitive_is_of(void **state)
+{
+	struct arena a = {0};
+	struct graph g, back;
+	struct plan_path path;
+	struct err e = {0};
+
+	(void)state;
+	read_graph(
+	    &a, "%0 = input f32[6] \"x\"\n%1 = exp %0 : f32[6]\n%2 = neg %1 : f32[6]\noutput %2 \"y\"\n", &g);
+	g.nodes[0].origin = 7;
+	make_plan(&a, &g, &path);
+	assert_true(graph_read_origins(&back, &a, path.plan.graph, &e));
+	assert_int_equal(back.n_nodes, 2);
+	assert_int_equal(back.nodes[0].origin, 7);
+	assert_int_equal(back.nodes[1].origin, NO_NODE);
+	assert_false(graph_read(&back, &a, path.plan.graph, &e));
+	arena_fini(&a);
+}
+
 static void
 an_output_that_is_a_constant_is_a_copy(void **state)
 {
@@ -730,6 +752,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(an_output_that_is_an_input_is_a_copy),
+	    cmocka_unit_test(its_graph_says_which_operator_a_primitive_is_of),
 	    cmocka_unit_test(an_output_that_is_a_constant_is_a_copy),
 	    cmocka_unit_test(one_tensor_may_be_two_outputs_and_a_view_a_third),
 	    cmocka_unit_test(a_view_shares_its_operand_s_place),
