@@ -28,11 +28,17 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 	return true;
 }
 
+static bool
+is_cuda(const struct opt_call *c)
+{
+	return opt_arg(c, "--cuda", NULL) != NULL;
+}
+
 /* The text is a FLAT loop program, or a graph: lowered, and scheduled by the rules. */
 static bool
 read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 {
-	const struct schedule_target target = emit_schedule_target(&target_avx2);
+	const struct schedule_target target = emit_schedule_target(is_cuda(c) ? &target_cuda : &target_avx2);
 	struct spec *s = NEW(c->a, struct spec);
 	struct tir nest, scheduled;
 	struct strbuf trace;
@@ -61,6 +67,15 @@ n_operands(const struct tir *p)
 	return n;
 }
 
+static void
+print_pass(struct opt_call *c, const struct codegen_kernel *k, uint32_t i)
+{
+	sb_addf(c->out, "# pass %u range %lld", i, (long long)k->range[i]);
+	if (is_cuda(c))
+		sb_addf(c->out, " grid %u block %u", k->grid[i], k->threads[i]);
+	sb_addc(c->out, '\n');
+}
+
 bool
 opt_codegen(struct opt_call *c, struct err *e)
 {
@@ -70,13 +85,17 @@ opt_codegen(struct opt_call *c, struct err *e)
 	struct tir flat, p;
 
 	if (!read_flat(c, &l, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
-	    !codegen_run(&flat, &w, &p, e) || !codegen_c(c->a, &p, n_operands(&p), "k", &k, e))
+	    !codegen_run(&flat, &w, &p, e) ||
+	    !(is_cuda(c) ? codegen_cuda : codegen_c)(c->a, &p, n_operands(&p), "k", &k, e))
 		return false;
 	if (l.prints)
-		sb_addz(c->out, "== C");
+		sb_addf(c->out, "== %s", is_cuda(c) ? "CUDA" : "C");
 	sb_add(c->out, k.text);
 	for (uint32_t i = 0; i < k.n_passes; i++)
-		sb_addf(c->out, "# pass %u range %lld\n", i, (long long)k.range[i]);
-	sb_addf(c->out, "# shared %zu local %zu\n", k.shared_bytes, k.local_bytes);
+		print_pass(c, &k, i);
+	sb_addf(c->out, "# shared %zu local %zu packs %u\n", k.shared_bytes, k.local_bytes, k.n_packs);
+	for (uint32_t i = 0; i < k.n_overlaps; i++)
+		sb_addf(c->out, "# result %u may lie on operand %u\n", k.overlaps[i].result,
+		    k.overlaps[i].operand);
 	return true;
 }

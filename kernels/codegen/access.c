@@ -2,6 +2,8 @@
  * gone through. */
 #include "codegen_int.h"
 
+#include <string.h>
+
 struct noting {
 	const struct tir *p;
 	struct accesses *l;
@@ -32,18 +34,48 @@ note_ix(void *self, ix_id i)
 	note_ex(self, ex_index(((struct noting *)self)->p->tx, i));
 }
 
+/* Of an instruction over a small nest: the last element of a buffer that has all its dimensions. */
+static void
+note_corner(struct noting *n, const struct tensor_row *t, uint32_t of, const ex_id *arg)
+{
+	const struct ex e = *ex_get(n->p->tx, arg[tensor_arg(t, of)]);
+	struct ixv at = ixv_get(n->p->tx, e.at);
+	const uint32_t n_at = (uint32_t)strlen(t->of[of].at);
+	ix_id i[MAX_RANK];
+
+	if (at.n < n_at || (n_at > 1 && ex_get(n->p->tx, arg[tensor_arg(t, of) + 1])->whole == 0))
+		return; /* flat, or dealt out: nobody asks for dimensions any more */
+	for (uint32_t d = 0; d < at.n; d++)
+		i[d] = d + n_at < at.n
+		    ? at.i[d]
+		    : ix_addc(n->p->tx, at.i[d], tensor_extent(t, t->of[of].at[d + n_at - at.n]) - 1);
+	add(n,
+	    (struct access){
+		.buf = e.tensor, .place = ixv_make(n->p->tx, at.n, i), .goes_on = true, .corners = true});
+}
+
 /* What is only written counts as read, too: the list says more than there is, never less. */
 static void
 note_call(struct noting *n, const struct st *s)
 {
-	for (uint32_t k = 0; k < n->l->n; k++)
+	const struct tensor_row *t = tensor_row_of(s->ref);
+
+	for (uint32_t k = 0; k < n->l->n; k++) {
 		n->l->at[k].goes_on = true;
+		n->l->at[k].corners = t != NULL;
+	}
+	for (uint32_t of = 0; t && of < TENSOR_OFS; of++)
+		note_corner(n, t, of, n->p->arg + s->arg0);
 	for (uint32_t k = 0; k < s->n_arg; k++) {
 		const struct ex e = *ex_get(n->p->tx, n->p->arg[s->arg0 + k]);
 
 		if (tir_arg_is(s, k, "wu"))
 			add(n,
-			    (struct access){.buf = e.tensor, .place = e.at, .stores = true, .goes_on = true});
+			    (struct access){.buf = e.tensor,
+				.place = e.at,
+				.stores = true,
+				.goes_on = true,
+				.corners = t != NULL});
 	}
 }
 

@@ -87,7 +87,7 @@ is_inside(const struct tir *p, st_id loop, struct kept k)
 static bool
 find_kept(const struct tir *p, st_id loop, struct kept *out)
 {
-	if (p->st[loop].op != ST_for || p->st[loop].bind == BIND_parallel)
+	if (p->st[loop].op != ST_for || is_range(p, loop))
 		return false;
 	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
 		const struct st *s = &p->st[i];

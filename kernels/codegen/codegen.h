@@ -1,12 +1,13 @@
-/* kernels/codegen/codegen.h: from a FLAT loop program (kernels/tir) to C: passes, loop program to loop
- * program, and a printer that decides nothing. */
+/* kernels/codegen/codegen.h: from a FLAT loop program (kernels/tir) to C, or CUDA C: passes, loop program to
+ * loop program, and printers that decide nothing. */
 #ifndef KORCH_CODEGEN_H
 #define KORCH_CODEGEN_H
 
+#include "../artefact/artefact.h"
 #include "../tir/tir.h"
 
 enum codegen_pass {
-#define PASS(N, WORDS) CODEGEN_##N,
+#define PASS(N, WHERE, WORDS) CODEGEN_##N,
 #include "pass.def"
 #undef PASS
 	CODEGEN_PASSES
@@ -17,8 +18,9 @@ struct codegen_watch {
 	bool (*after)(void *self, const char *pass, const struct tir *p, struct err *e);
 	void *self;
 };
-/* All passes in their order; the result is what codegen_c prints.  Debug builds verify between them.
- * ERR_INFEASIBLE: a form of buffer or statement that no printer takes yet. */
+/* All passes in their order; the result is what codegen_c prints, or codegen_cuda where a loop is of a GPU.
+ * Debug builds verify between them. ERR_INFEASIBLE: a form of buffer or statement that no printer takes yet.
+ */
 bool codegen_run(
     const struct tir *flat, const struct codegen_watch *w, struct tir *out, struct err *e) MUST_CHECK;
 
@@ -30,10 +32,18 @@ struct codegen_kernel {
 	struct str text; /* stands on kernels/emit's prelude */
 	uint32_t n_passes;
 	int64_t range[CODEGEN_MOST_PASSES];
+	uint32_t grid[CODEGEN_MOST_PASSES], threads[CODEGEN_MOST_PASSES]; /* CUDA: blocks; of a block */
 	size_t shared_bytes, local_bytes;
+	struct overlap *overlaps; /* results that may lie on an operand's bytes */
+	uint32_t n_overlaps;
+	struct pack *packs; /* of the operands that are not read as they come */
+	uint32_t n_packs;
 };
 /* n_operands: of the spec; its results stand behind them in `buf`. */
 bool codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
+    struct codegen_kernel *out, struct err *e) MUST_CHECK;
+/* The same as CUDA C; a pass's range is that of its blocks. */
+bool codegen_cuda(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
     struct codegen_kernel *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -2,9 +2,11 @@
 #ifndef KORCH_CODEGEN_INT_H
 #define KORCH_CODEGEN_INT_H
 
+#include "../tir/pipeline.h"
+#include "../tir/tensor.h"
 #include "codegen.h"
 
-#define PASS(N, WORDS) void codegen_##N(const struct tir *p, struct tir *out);
+#define PASS(N, WHERE, WORDS) void codegen_##N(const struct tir *p, struct tir *out);
 #include "pass.def"
 #undef PASS
 
@@ -23,8 +25,11 @@ void copying_end(struct copying *c);
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */
 bool same_body(const struct tir *p, st_id a, st_id b);
-/* The statements of a pass from i on: a parallel loop, or all that stands until the next one. */
+/* The statements of a pass from i on: a loop that is its range, or all that stands until the next one. */
 st_id end_of_pass(const struct tir *p, st_id i);
+/* Is it a loop whose iterations run apart: parallel, or one of a GPU's? */
+bool is_range(const struct tir *p, st_id i);
+bool is_for_gpu(const struct tir *p);
 /* A temp with bytes of its own: in no register. */
 bool is_scratch(const struct tir_buf *b);
 /* A name for a copy of a loop that no other loop of the program has. */
@@ -36,6 +41,7 @@ struct access {
 	ixv_id place;
 	bool stores;
 	bool goes_on; /* an instruction's: of elements from the place on */
+	bool corners; /* ... whose first and last, by dimensions, are in the list */
 };
 struct accesses {
 	struct access *at;
@@ -44,6 +50,19 @@ struct accesses {
 void list_accesses(const struct tir *p, st_id i, struct accesses *out);
 /* Is a statement `op ref` among first .. end - 1? */
 bool is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref);
+
+/* overlap.c: results that may lie on an operand's bytes.  Of the program that is printed. */
+struct sharing {
+	struct overlap *pair;
+	uint32_t n;
+	bool *is_shared; /* of each buffer: a pair names it */
+};
+void find_overlaps(struct arena *a, const struct tir *p, struct sharing *out);
+/* Is it an innermost loop over such a result, no iteration of which touches what another one stores? */
+bool is_independent(const struct tir *p, st_id loop, const struct sharing *g);
+
+/* fold.c: the instruction that joins so: lanes of an array, or what a team of threads holds. */
+bool is_fold(enum prim p, bool team, uint32_t *out);
 
 /* row.c: elements of a buffer that a loop goes through one by one. */
 struct row {
@@ -68,23 +87,80 @@ bool row_leaves(const struct tir *p, const struct row *r, const struct access *a
 /* Which of the row's elements the place is: an index of an array. */
 ixv_id row_lane(const struct tir *p, const struct row *r, ixv_id at);
 
-/* print_ex.c: expressions as C.  Text lives in `a`. */
+/* packs.c: sets out->packs.  ERR_INFEASIBLE: a form that no plan maker applies. */
+bool codegen_packs(struct arena *a, const struct tir *p, struct codegen_kernel *out, struct err *e);
+
+/* What differs between the languages that a loop program is printed in. */
+struct printing;
+struct program;
+struct dialect {
+#define DIALECT_FIELD(TYPE, NAME, MEANING) TYPE NAME;
+#include "dialect.def"
+#undef DIALECT_FIELD
+	/* A statement that the dialect prints itself; false: it does not. NULL: none. */
+	bool (*own)(struct printing *g, st_id i);
+	/* Statements first .. end - 1 as pass number n. */
+	bool (*pass)(struct program *q, st_id first, st_id end, uint32_t n, struct err *e);
+	bool is_cuda;  /* which text of an instruction it prints */
+	bool declares; /* a pass declares what is no buffer of all passes */
+};
+
+/* print_ex.c: expressions.  Text lives in `a`. */
 struct printing {
 	struct arena *a;
 	const struct tir *p;
+	const struct dialect *d;
 	const char *symbol;
 	const char **axis; /* of each axis: its variable */
+	struct sharing sharing;
 	struct strbuf sb;
 	int depth;
+	const struct threads *threads; /* of the pass, on a GPU */
+	uint32_t n_threads;            /* loops of threads around */
 };
 const char *print_ix(struct printing *g, ix_id i);
 const char *print_ex(struct printing *g, ex_id e);
 const char *print_element(struct printing *g, buf_id b, ixv_id at); /* as it lies there */
 const char *print_condition(struct printing *g, ix_id i, int64_t lo, int64_t hi);
-const char *print_buf(struct printing *g, buf_id b);
-/* In registers: a variable, or an array where it has several elements. */
-bool is_array(const struct tir_buf *b);
 const char *print_stored_type(enum dtype t);   /* of an element in memory */
 const char *print_computed_type(enum dtype t); /* of a value */
+
+/* print_st.c: statements. */
+void print_line(struct printing *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *print_buf(struct printing *g, buf_id b);
+const char *call_text(const struct dialect *d, const struct st *s); /* NULL: it has none */
+void print_table(struct printing *g, buf_id b);
+void print_store(struct printing *g, const struct st *s);
+void print_loop(struct printing *g, st_id i, const char *from, const char *to);
+void print_body(struct printing *g, st_id first, st_id end);
+/* A variable of a thread, or several. */
+bool in_register(const struct tir_buf *b);
+int64_t registers_of(const struct printing *g, const struct tir_buf *b); /* of a thread; 0: in none */
+
+/* print_pass.c: passes. */
+struct program {
+	struct printing g;
+	struct codegen_kernel *k;
+	uint32_t n_operands;
+};
+struct use { /* of each buffer, by a pass */
+	const struct tir *p;
+	bool *read, *written;
+};
+struct use uses(struct program *q, st_id first, st_id end);
+/* Parameters of the body (call false), or what it is called with, a line each, with a comma. */
+void print_arrays(struct program *q, const struct use *u, bool call);
+bool print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
+    const struct dialect *d, struct codegen_kernel *out, struct err *e) MUST_CHECK;
+
+/* threads.c: a GPU's loops.  Of a pass: as many warps (1: none are told apart) of so many lanes. */
+struct threads {
+	int64_t warps, lanes;
+};
+bool is_gpu_bind(enum tir_bind b);  /* block, warp, lane */
+bool is_thread(const struct st *s); /* a loop over threads of a block */
+struct threads threads_of(const struct tir *p, st_id first, st_id end);
+/* Has the program a form that a GPU's printer takes? */
+bool threads_check(const struct tir *p, struct err *e) MUST_CHECK;
 
 #endif

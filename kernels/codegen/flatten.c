@@ -48,6 +48,10 @@ flatten(void *self, struct tir *out, const struct tir *p, st_id i)
 
 	if (s.op == ST_alloc)
 		return false;
+	if (s.op == ST_call) {
+		tir_copy(out, p, i, &f->sub);
+		return true;
+	}
 	if (s.op != ST_store && s.op != ST_let && !st_has(s.op, 'F') && s.op != ST_if)
 		return false;
 	if (st_info[s.op].body) /* indices hold reads of index tensors: bounds and guards are copied below */

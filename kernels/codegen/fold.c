@@ -7,13 +7,16 @@
  * In another order than the loop's, so not where that must be kept. */
 #include "codegen_int.h"
 
+#include <string.h>
+
 enum { LEAST_FOLDED = 8, MOST_FOLDED = 64 };
 
-static bool
-is_fold(enum prim p, uint32_t *out)
+bool
+is_fold(enum prim p, bool team, uint32_t *out)
 {
 	for (*out = 0; *out < INTRIN_COUNT; ++*out)
-		if (intrin_info[*out].comb != COMB_NONE && comb_prim(intrin_info[*out].comb) == p)
+		if (strcmp(intrin_info[*out].args, team ? "ut" : "ur") == 0 &&
+		    comb_prim(intrin_info[*out].comb) == p)
 			return true;
 	return false;
 }
@@ -43,7 +46,7 @@ fold(void *self, struct tir *out, const struct tir *p, st_id i)
 	if (loop->op != ST_for || loop->bind == BIND_parallel || loop->end != i + 2 || s->op != ST_store)
 		return false;
 	v = *ex_get(p->tx, s->value);
-	if (v.kind != EX_MAP || v.type != DT_f32 || v.n_arg != 2 || !is_fold(v.prim, &call.ref))
+	if (v.kind != EX_MAP || v.type != DT_f32 || v.n_arg != 2 || !is_fold(v.prim, false, &call.ref))
 		return false;
 	held = *ex_get(p->tx, v.arg[0]);
 	lane = *ex_get(p->tx, v.arg[1]);

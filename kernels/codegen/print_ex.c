@@ -95,8 +95,17 @@ sum_text(struct printing *g, const struct ix *n)
 	if (done && n->c)
 		sb_addf(&sb, n->c < 0 ? " - %lld" : " + %lld", (long long)(n->c < 0 ? -n->c : n->c));
 	else if (!done)
-		sb_addf(&sb, "%lldL", (long long)n->c);
+		sb_addf(&sb, "%lld%s", (long long)n->c, g->d->of_constant);
 	return sb_str(&sb).p;
+}
+
+/* By the dialect's function, or (NULL) its operator. */
+static const char *
+divided(struct printing *g, const char *fn, bool rest, const char *a, long long c)
+{
+	if (fn)
+		return arena_printf(g->a, "%s(%s, %lld)", fn, a, c);
+	return arena_printf(g->a, rest ? "((%s) %% %lld)" : "((%s) / %lld)", a, c);
 }
 
 const char *
@@ -114,16 +123,16 @@ print_ix(struct printing *g, ix_id i)
 		return g->axis[n.a];
 	}
 	if (n.kind == IX_VALUE)
-		return arena_printf(g->a, "(k_i64)%s", print_ex(g, n.a));
+		return arena_printf(g->a, "(%s)%s", g->d->index, print_ex(g, n.a));
 	const char *a = print_ix(g, n.a);
 
 	below = ix_get(g->p->tx, n.a)->lo < 0;
 	if (n.kind == IX_DIV)
-		return arena_printf(g->a, below ? "k_floordiv(%s, %lld)" : "((%s) / %lld)", a, c);
+		return divided(g, below ? g->d->floordiv : g->d->quotient, false, a, c);
 	if (n.kind == IX_MOD)
-		return arena_printf(g->a, below ? "k_floormod(%s, %lld)" : "((%s) %% %lld)", a, c);
+		return divided(g, below ? g->d->floormod : g->d->rest, true, a, c);
 	return arena_printf(
-	    g->a, n.kind == IX_MIN ? "k_least(%s, %s)" : "k_most(%s, %s)", a, print_ix(g, n.b));
+	    g->a, "%s(%s, %s)", n.kind == IX_MIN ? g->d->least : g->d->most, a, print_ix(g, n.b));
 }
 
 const char *
@@ -213,11 +222,15 @@ map_text(struct printing *g, const struct ex *n)
 const char *
 print_element(struct printing *g, buf_id b, ixv_id at)
 {
+	const struct tir_buf *f = &g->p->buf[b];
 	const char *array = print_buf(g, b);
+	ix_id i = ixv_get(g->p->tx, at).i[0];
 
-	if (g->p->buf[b].scope == SCOPE_reg && !is_array(&g->p->buf[b]))
+	if (registers_of(g, f) == 1)
 		return array;
-	return arena_printf(g->a, "%s[%s]", array, print_ix(g, ixv_get(g->p->tx, at).i[0]));
+	if (f->scope == SCOPE_spread) /* a thread's are so many elements apart as there are threads */
+		i = ix_div(g->p->tx, i, g->threads->warps * g->threads->lanes);
+	return arena_printf(g->a, "%s[%s]", array, print_ix(g, i));
 }
 
 static const char *
@@ -225,7 +238,7 @@ read_text(struct printing *g, const struct ex *n)
 {
 	const char *element = print_element(g, n->tensor, n->at);
 
-	if (g->p->buf[n->tensor].scope == SCOPE_reg)
+	if (in_register(&g->p->buf[n->tensor]))
 		return element;
 	if (is_half(n->type))
 		return arena_printf(g->a, "k_load_%s(%s)", dtype_name(n->type), element);

@@ -65,7 +65,7 @@ gather(struct shrinking *q, st_id alloc)
 
 			if (l.at[k].buf != buf)
 				continue;
-			if (l.at[k].goes_on)
+			if (l.at[k].goes_on && !l.at[k].corners)
 				return false;
 			for (uint32_t d = 0; d < at.n; d++) {
 				ix_id lo, hi;
@@ -135,10 +135,31 @@ is_candidate(const struct tir *p, st_id i)
 {
 	st_id path[TIR_DEPTH];
 
-	if (p->st[i].op != ST_alloc || p->buf[p->st[i].ref].scope != SCOPE_local || tir_path(p, i, path) == 0)
+	const enum tir_scope scope = p->buf[p->st[i].ref].scope;
+
+	if (p->st[i].op != ST_alloc ||
+	    (scope != SCOPE_local && scope != SCOPE_shared && scope != SCOPE_spread) ||
+	    tir_path(p, i, path) == 0)
 		return false;
 	return !is_within(p, 0, i, ST_alloc, p->st[i].ref) &&
 	    !is_within(p, i + 1, p->n_st, ST_alloc, p->st[i].ref);
+}
+
+/* Does an instruction touch it?  That takes an address. */
+static bool
+is_addressed(const struct tir *p, buf_id b)
+{
+	struct accesses l = {.n = 0};
+
+	for (st_id i = 0; i < p->n_st; i++) {
+		if (p->st[i].op != ST_call)
+			continue;
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n; k++)
+			if (l.at[k].buf == b)
+				return true;
+	}
+	return false;
 }
 
 /* ---- what one pass alone touches --------------------------------------------------------------------------
@@ -174,11 +195,11 @@ local_from(const struct tir *p, buf_id b)
 
 	for (int d = 0; d < f->rank; d++)
 		n *= f->dim[d];
-	if (f->role != BUF_TEMP || f->scope != SCOPE_global || n > MOST_IN_REGISTERS)
+	if (f->role != BUF_TEMP || f->scope != SCOPE_global || n > MOST_IN_REGISTERS || is_addressed(p, b))
 		return ST_NONE;
 	s = span_of(p, b);
 	for (st_id i = s.first; s.first != ST_NONE && i <= s.last; i = p->st[i].end)
-		if (p->st[i].op == ST_for && p->st[i].bind == BIND_parallel)
+		if (is_range(p, i))
 			return ST_NONE;
 	return s.first;
 }
@@ -195,8 +216,25 @@ shrink_buf(const struct shrinking *q, struct tir_buf *f, buf_id b)
 		n *= f->dim[d];
 		tells &= !q->r[b][d].known || is_plain(q->p->tx, q->r[b][d].lo);
 	}
-	if (n <= MOST_IN_REGISTERS && tells)
+	if (n <= MOST_IN_REGISTERS && tells && f->scope == SCOPE_local && !is_addressed(q->p, b))
 		f->scope = SCOPE_reg;
+}
+
+/* Of instructions: how long the rows are now. */
+static void
+set_rows(struct tir *out)
+{
+	for (st_id i = 0; i < out->n_st; i++) {
+		const struct tensor_row *t = out->st[i].op == ST_call ? tensor_row_of(out->st[i].ref) : NULL;
+
+		for (uint32_t of = 0; t && of < TENSOR_OFS; of++) {
+			const uint32_t k = out->st[i].arg0 + tensor_arg(t, of);
+			const struct tir_buf *b = &out->buf[ex_get(out->tx, out->arg[k])->tensor];
+
+			if (strlen(t->of[of].at) > 1)
+				out->arg[k + 1] = ex_whole(out->tx, DT_i64, b->dim[b->rank - 1]);
+		}
+	}
 }
 
 /* The program over smaller buffers, each allocated where it was, or where one pass begins. */
@@ -220,6 +258,7 @@ rebuild(struct shrinking *q, struct tir *out)
 	for (st_id i = 0; i < out->n_st; i++)
 		if (out->st[i].op == ST_store)
 			out->st[i].at = moved(q, out->st[i].ref, out->st[i].at);
+	set_rows(out);
 }
 
 /* false: it is not proved any more. */

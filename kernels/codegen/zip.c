@@ -49,7 +49,7 @@ is_made(struct zip *z, st_id i)
 	struct ixv at;
 	int64_t coef;
 
-	if (s->op != ST_for || s->bind == BIND_parallel || s->end != i + 2 || p->st[i + 1].op != ST_store ||
+	if (s->op != ST_for || is_range(p, i) || s->end != i + 2 || p->st[i + 1].op != ST_store ||
 	    !has_constant_bounds(p, i, &z->from, &z->to))
 		return false;
 	z->made = i;
@@ -80,7 +80,7 @@ body_of(const struct tir *p, st_id i)
 {
 	st_id end = p->st[i].end, b = i;
 
-	while (p->st[b].op == ST_for && p->st[b].bind != BIND_parallel && p->st[b].end == end)
+	while (p->st[b].op == ST_for && !is_range(p, b) && p->st[b].end == end)
 		b++;
 	for (st_id k = b; k < end; k++)
 		if (p->st[k].op != ST_store || (b > i && !ixv_has(p->tx, p->st[k].at, p->st[b - 1].axis)))
@@ -209,8 +209,7 @@ find_parts(struct zip *z)
 	z->n = 0;
 	z->left = z->to - z->from;
 	for (st_id i = p->st[z->made].end; z->left > 0; i = p->st[i].end) {
-		if (i >= p->n_st || !same_body(p, z->made, i) || changes_operands(z, i) ||
-		    (p->st[i].op == ST_for && p->st[i].bind == BIND_parallel))
+		if (i >= p->n_st || !same_body(p, z->made, i) || changes_operands(z, i) || is_range(p, i))
 			return false;
 		if (touches(p, i, z->buf, false) && !add_part(z, i))
 			return false;

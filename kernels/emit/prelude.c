@@ -47,6 +47,11 @@ static const char *const host_mma[] = {
 #include "prelude_host_mma.inc"
 };
 
+static const char *const loops_prelude[] = {
+#include "prelude_index.inc"
+#include "prelude_team.inc"
+};
+
 static void
 add_lines(struct strbuf *sb, const char *const *line, size_t n)
 {
@@ -67,6 +72,7 @@ emit_cuda_prelude(struct arena *a, bool for_host)
 	} else
 		add_lines(&sb, cuda_prelude, COUNT_OF(cuda_prelude));
 	add_lines(&sb, prelude, COUNT_OF(prelude));
+	add_lines(&sb, loops_prelude, COUNT_OF(loops_prelude));
 	if (for_host)
 		add_lines(&sb, host_mma, COUNT_OF(host_mma));
 	return sb_str(&sb);

@@ -7,9 +7,17 @@
 
 #include <string.h>
 
+/* Bytes: half of what a block may have without asking. */
+enum { POINT_THREADS = 128, WARP = 32, SHARED_MOST = 40 << 10 };
+
 struct schedule_target
 emit_schedule_target(const struct target *t)
 {
+	if (t->is_cuda)
+		return (struct schedule_target){.threads = POINT_THREADS,
+		    .warp = WARP,
+		    .has_mma = t->sm >= 80,
+		    .shared_bytes = SHARED_MOST};
 	return (struct schedule_target){
 	    .lanes = t->simd_bytes / (int)sizeof(float), .n_vregs = t->n_vregs, .l1_bytes = t->l1_bytes};
 }
@@ -40,13 +48,21 @@ emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const str
 	if (!scheduled(&nest, trace, t, &bound, e))
 		return false;
 	schedule_flat(&bound, &flat);
-	if (!codegen_run(&flat, NULL, &p, e) || !codegen_c(a, &p, s->g.n_inputs, symbol, k, e))
+	if (!codegen_run(&flat, NULL, &p, e) ||
+	    !(t->is_cuda ? codegen_cuda : codegen_c)(a, &p, s->g.n_inputs, symbol, k, e))
 		return false;
 	out->text = k->text;
 	out->desc.n_passes = k->n_passes;
 	memcpy(out->desc.range, k->range, sizeof(out->desc.range));
+	for (uint32_t q = 0; q < k->n_passes && t->is_cuda; q++)
+		out->desc.launch[q] =
+		    (struct launch){.grid = {k->grid[q], 1, 1}, .block = {k->threads[q], 1, 1}};
 	out->desc.shared_bytes = k->shared_bytes;
 	out->desc.local_bytes = k->local_bytes;
+	out->desc.overlaps = k->overlaps;
+	out->desc.n_overlaps = k->n_overlaps;
+	out->desc.packs = k->packs;
+	out->desc.n_packs = k->n_packs;
 	return true;
 }
 

@@ -128,7 +128,8 @@ run_all(struct run_state *r, struct team *team, const struct st *s)
 {
 	uint32_t *order;
 
-	if (s->op == ST_alloc && r->p->buf[s->ref].scope == SCOPE_shared) {
+	if (s->op == ST_alloc &&
+	    (r->p->buf[s->ref].scope == SCOPE_shared || r->p->buf[s->ref].scope == SCOPE_spread)) {
 		struct memory *m = memory_new(r, &r->p->buf[s->ref], NULL);
 
 		for (uint32_t k = 0; k < team->n; k++)
@@ -241,6 +242,7 @@ run_for(struct run_state *r, struct team *team, st_id i)
 	case BIND_serial:
 	case BIND_unroll:
 	case BIND_pipeline:
+	case BIND_call:
 		run_serial(r, team, i);
 		return;
 	case BIND_parallel:
@@ -316,6 +318,41 @@ make_joiners(struct run_state *r)
 	}
 }
 
+/* A constant in the form that the program reads it in. */
+static const void *
+in_form(struct run_state *r, struct thread *t, const struct tir_buf *b, const char *from)
+{
+	const struct tir_form *f = b->form;
+	const struct ixv at = ixv_get(r->p->tx, f->at);
+	const size_t size = dtype_size(b->type);
+	int64_t n = 1;
+	char *to;
+
+	for (int d = 0; d < f->rank; d++)
+		n *= tx_axis_get(r->p->tx, f->place[d])->hi + 1;
+	to = NEW_ARRAY(r->a, char, (size_t)n *size);
+	for (int64_t i = 0; i < n; i++) {
+		int64_t left = i, k = 0;
+		bool is_there = true;
+
+		for (int d = f->rank; d-- > 0;) {
+			const int64_t extent = tx_axis_get(r->p->tx, f->place[d])->hi + 1;
+
+			t->axis[f->place[d]] = left % extent;
+			left /= extent;
+		}
+		for (int d = 0; d < f->from_rank; d++) {
+			const int64_t v = eval_ix(r, t, at.i[d]);
+
+			is_there &= v < f->from_dim[d];
+			k = k * f->from_dim[d] + v;
+		}
+		if (is_there)
+			memcpy(to + (size_t)i * size, from + (size_t)k * size, size);
+	}
+	return to;
+}
+
 /* Buffers that are there from the start. */
 static void
 make_buffers(struct run_state *r, struct thread *t, const void *const *operands)
@@ -326,8 +363,11 @@ make_buffers(struct run_state *r, struct thread *t, const void *const *operands)
 		if (f->alias != BUF_NONE || f->versions > 1)
 			run_fail(r, "limit", "%%%s: bytes of another buffer and versions are not interpreted",
 			    f->name);
-		if (f->role == BUF_OPERAND || f->role == BUF_TABLE)
-			t->mem[b] = memory_new(r, f, f->role == BUF_TABLE ? f->data : operands[f->index]);
+		if (f->role == BUF_OPERAND)
+			t->mem[b] = memory_new(
+			    r, f, f->form ? in_form(r, t, f, operands[f->index]) : operands[f->index]);
+		else if (f->role == BUF_TABLE)
+			t->mem[b] = memory_new(r, f, f->data);
 		else if (f->role == BUF_RESULT || f->scope == SCOPE_global)
 			t->mem[b] = memory_new(r, f, NULL);
 	}

@@ -1,6 +1,8 @@
 /* kernels/interp/program_call.c: instructions that a loop program calls, one element after the other. */
 #include "program_int.h"
 
+#include <string.h>
+
 enum { EDGE = 8 };
 
 struct place {
@@ -47,21 +49,83 @@ run_fold(struct run_state *r, struct thread *t, enum comb comb, const ex_id *arg
 	store_element(r, t, held.buf, held.i, x[0]);
 }
 
+/* ---- instructions over small nests ------------------------------------------------------------------ */
+struct tensor_run {
+	const struct tensor_row *t;
+	int64_t i['z' - 'a' + 1]; /* of each iterator, while it runs */
+	struct place at[TENSOR_OFS];
+	int64_t row[TENSOR_OFS];
+};
+
+/* The element that the iterators are at. */
+static int64_t
+element_of(const struct tensor_run *n, uint32_t of)
+{
+	const char *letters = n->t->of[of].at;
+	const int64_t first = n->at[of].i, i = letters[0] ? n->i[letters[0] - 'a'] : 0;
+
+	return letters[0] && letters[1] ? first + tensor_element(i, n->i[letters[1] - 'a'], n->row[of])
+					: first + i;
+}
+
+static void
+join_point(struct run_state *r, struct thread *t, const struct tensor_run *n)
+{
+	const enum dtype to = n->t->of[0].type, types[2] = {to, to};
+	union val x[2], v[2];
+
+	for (uint32_t k = 0; k < 2; k++) {
+		x[k] = load_element(r, t, n->at[k + 1].buf, element_of(n, k + 1));
+		x[k] = val_rounded(to, map_scalar(PRIM_cast, &n->t->of[k + 1].type, to, &x[k]));
+	}
+	v[0] = load_element(r, t, n->at[0].buf, element_of(n, 0));
+	v[1] = val_rounded(to, map_scalar(PRIM_mul, types, to, x));
+	v[0] = val_rounded(to, map_scalar(comb_prim(n->t->comb), types, to, v));
+	store_element(r, t, n->at[0].buf, element_of(n, 0), v[0]);
+}
+
+/* At each point of the iterators, the last one the innermost. */
+static void
+run_tensor(struct run_state *r, struct thread *t, struct tensor_run *n, const char *iters)
+{
+	while (*iters && (*iters < 'a' || *iters > 'z'))
+		iters++;
+	if (!*iters) {
+		join_point(r, t, n);
+		return;
+	}
+	for (int64_t v = 0; v < tensor_extent(n->t, *iters) && !r->failed; v++) {
+		n->i[*iters - 'a'] = v;
+		run_tensor(r, t, n, iters + 1);
+	}
+}
+
+static void
+start_tensor(struct run_state *r, struct thread *t, const struct tensor_row *row, const ex_id *arg)
+{
+	struct tensor_run n = {.t = row};
+
+	for (uint32_t of = 0; of < TENSOR_OFS; of++) {
+		uint32_t k = tensor_arg(row, of);
+
+		n.at[of] = place_at(r, t, arg[k]);
+		if (strlen(row->of[of].at) > 1)
+			n.row[of] = eval_ex(r, t, arg[k + 1]).i;
+	}
+	run_tensor(r, t, &n, row->iters);
+}
+
+/* What is no row of these (prefetch) does nothing that a program can see. */
 void
 run_call(struct run_state *r, struct thread *t, const struct st *s)
 {
-	switch ((enum intrin)s->ref) {
-	case INTRIN_prefetch: /* nothing that a program can see */
-	case INTRIN_COUNT:
-		return;
-	case INTRIN_turn:
-		run_turn(r, t, r->p->arg + s->arg0);
-		return;
-	case INTRIN_fold_sum:
-	case INTRIN_fold_prod:
-	case INTRIN_fold_max:
-	case INTRIN_fold_min:
-		run_fold(r, t, intrin_info[s->ref].comb, r->p->arg + s->arg0);
-		return;
-	}
+	const struct tensor_row *row = tensor_row_of(s->ref);
+	const ex_id *arg = r->p->arg + s->arg0;
+
+	if (row)
+		start_tensor(r, t, row, arg);
+	else if (s->ref == INTRIN_turn)
+		run_turn(r, t, arg);
+	else if (intrin_info[s->ref].comb != COMB_NONE)
+		run_fold(r, t, intrin_info[s->ref].comb, arg);
 }

@@ -2,6 +2,7 @@
 #ifndef KORCH_INTERP_PROGRAM_INT_H
 #define KORCH_INTERP_PROGRAM_INT_H
 
+#include "../tir/tensor.h"
 #include "interp_int.h"
 #include "program.h"
 

@@ -13,10 +13,12 @@ who_new(struct run_state *r, uint32_t up, uint32_t loop, uint32_t iteration, boo
 	return r->n_who++;
 }
 
-/* Are the two unordered?  They part below the node that both are under. */
+/* Are the two unordered?  They part below the node that both are under.  What a block does outside of its
+ * threads each of them does, in registers of its own: so that is in order with what they do to these. */
 static bool
-meets(const struct run_state *r, struct stamp a, struct stamp b)
+meets(const struct run_state *r, buf_id buf, struct stamp a, struct stamp b)
 {
+	const bool own = r->p->buf[buf].scope <= SCOPE_spread;
 	uint32_t p = a.who, q = b.who, below_p = NOBODY, below_q = NOBODY;
 
 	if (p == NOBODY || q == NOBODY)
@@ -36,7 +38,7 @@ meets(const struct run_state *r, struct stamp a, struct stamp b)
 	const struct who *x = &r->who[below_p ? below_p : below_q], *y = &r->who[below_q ? below_q : below_p];
 
 	if (x == y) /* one is around the other: in order, but for a block's threads */
-		return (below_p || below_q) && x->is_thread && a.epoch == b.epoch;
+		return (below_p || below_q) && x->is_thread && a.epoch == b.epoch && !own;
 	if (x->is_thread && y->is_thread)
 		return x->iteration != y->iteration && a.epoch == b.epoch;
 	return x->loop == y->loop && x->iteration != y->iteration;
@@ -47,7 +49,7 @@ check_read(struct run_state *r, const struct thread *t, struct memory *m, buf_id
 {
 	struct stamp now = {t->who, r->epoch};
 
-	if (meets(r, m->writer[at], now))
+	if (meets(r, b, m->writer[at], now))
 		run_fail(r, "race", "%%%s[%lld] is read, and stored by another iteration", r->p->buf[b].name,
 		    (long long)at);
 	if (m->reader[at].who != now.who)
@@ -60,7 +62,8 @@ check_write(struct run_state *r, const struct thread *t, struct memory *m, buf_i
 {
 	struct stamp now = {t->who, r->epoch};
 
-	if (meets(r, m->writer[at], now) || meets(r, m->reader[at], now) || meets(r, m->reader2[at], now))
+	if (meets(r, b, m->writer[at], now) || meets(r, b, m->reader[at], now) ||
+	    meets(r, b, m->reader2[at], now))
 		run_fail(r, "race", "%%%s[%lld] is stored, and touched by another iteration",
 		    r->p->buf[b].name, (long long)at);
 	m->writer[at] = now;

@@ -22,22 +22,74 @@ is_own(const struct bind *t, buf_id b)
 	return false;
 }
 
-/* Does i only rise from one iteration to the next, all loops inside run through? */
+/* Is `lo` of the next iteration above `hi` of this one? */
 static bool
-rises(const struct bind *t, st_id instance, ix_id i)
+next_is_above(const struct bind *t, ix_id lo, ix_id hi)
 {
 	struct tx *x = t->p->tx;
 	const struct st *l = &t->p->st[t->loop];
-	ix_id lo, hi, next, *to = NEW_ARRAY(t->p->arena, ix_id, l->axis + 1);
+	ix_id next, *to = NEW_ARRAY(t->p->arena, ix_id, l->axis + 1);
 	struct tx_subst sub = {.to = to, .n = l->axis + 1};
-	bool exact;
 
 	for (axis_id a = 0; a < l->axis; a++)
 		to[a] = IX_NONE;
 	to[l->axis] = ix_addc(x, ix_axis(x, l->axis), 1);
-	tir_region(t->p, t->loop, instance, i, &lo, &hi, &exact);
 	next = ix_subst(x, &sub, lo);
 	return ix_get(x, ix_add(x, next, ix_mulc(x, hi, -1)))->lo > 0;
+}
+
+/* Does i only rise from one iteration to the next, all loops inside run through? */
+static bool
+rises(const struct bind *t, st_id instance, ix_id i)
+{
+	ix_id lo, hi;
+	bool exact;
+
+	tir_region(t->p, t->loop, instance, i, &lo, &hi, &exact);
+	return next_is_above(t, lo, hi);
+}
+
+/* The terms of i that hang on the loop, from 0 on. */
+static ix_id
+part_of_loop(const struct bind *t, ix_id i)
+{
+	struct tx *x = t->p->tx;
+	const axis_id a = t->p->st[t->loop].axis;
+	const struct ix n = *ix_get(x, i);
+	ix_id part = ix_has(x, i, a) && n.kind != IX_LIN ? i : ix_const(x, 0);
+
+	for (uint32_t k = 0; k < n.n_terms; k++)
+		if (ix_has(x, n.terms[k].atom, a))
+			part = ix_add(x, part, ix_mulc(x, n.terms[k].atom, n.terms[k].coef));
+	return ix_addc(x, part, -ix_get(x, part)->lo);
+}
+
+/* Does each iteration make tiles of one size, side by side, whose numbers as digits of one only rise?  So do
+ * two loops over tiles that have become one. */
+static bool
+tiles_rise(const struct bind *t, st_id instance)
+{
+	const struct st *s = &t->p->st[instance];
+	const struct tir_block *b = &t->p->blk[s->ref];
+	struct ixv at = ixv_get(t->p->tx, s->at);
+	struct tx *x = t->p->tx;
+	ix_id flat = ix_const(x, 0);
+
+	for (uint32_t k = 0; k < b->n_iter; k++) {
+		ix_id lo, hi, tile;
+		int64_t last, rest;
+		bool exact;
+
+		if (t->p->iter[b->iter0 + k].kind != ITER_SPACE)
+			continue;
+		tir_region(t->p, t->loop, instance, at.i[k], &lo, &hi, &exact);
+		if (!ix_is_const(x, ix_add(x, hi, ix_mulc(x, lo, -1)), &last) ||
+		    !ix_is_const(x, ix_mod(x, lo, last + 1), &rest) || rest != 0)
+			return false;
+		tile = part_of_loop(t, ix_div(x, lo, last + 1));
+		flat = ix_add(x, ix_mulc(x, flat, ix_get(x, tile)->hi + 1), tile);
+	}
+	return next_is_above(t, flat, flat);
 }
 
 /* Each point of the result by one iteration: one of its indices, or some in a row as digits of one, only
@@ -63,7 +115,7 @@ is_disjoint(const struct bind *t, st_id instance)
 				return true;
 		}
 	}
-	return false;
+	return tiles_rise(t, instance);
 }
 
 /* Different points of the block are different places: each iterator over points is an index by itself. */
@@ -148,8 +200,33 @@ is_sliced(const struct bind *t, buf_id buf)
 	return false;
 }
 
-/* Do a GPU's threads meet in a buffer that another part of the kernel stores or reads?  That asks for a
- * barrier. */
+/* Is the buffer a thread's or block's own, stored by what stands outside of loops over threads alone?  Then
+ * each thread has it. */
+static bool
+is_of_block(const struct tir *p, buf_id buf)
+{
+	st_id path[TIR_DEPTH];
+
+	for (st_id i = 0; i < p->n_st; i++) {
+		if (p->st[i].op != ST_block || !blk_stores_buf(&p->blk[p->st[i].ref], buf))
+			continue;
+		for (uint32_t k = tir_path(p, i, path); k-- > 0;)
+			if (p->st[path[k]].op == ST_for && is_of_threads(&p->st[path[k]]) &&
+			    p->st[path[k]].bind != BIND_block)
+				return false;
+	}
+	return p->buf[buf].scope <= SCOPE_local;
+}
+
+/* May threads meet there: because there are barriers for it, or each has it? */
+static bool
+may_meet(const struct tir *p, buf_id buf)
+{
+	return p->buf[buf].scope == SCOPE_shared || is_of_block(p, buf);
+}
+
+/* Do a GPU's threads meet in a buffer that another part of the kernel stores or reads?  Barriers are for what
+ * is shared alone. */
 static bool
 threads_meet(const struct bind *t, st_id instance)
 {
@@ -162,13 +239,20 @@ threads_meet(const struct bind *t, st_id instance)
 		if (t->p->st[i].op != ST_block || (i > t->loop && i < t->p->st[t->loop].end))
 			continue;
 		for (uint32_t k = 0; k < b->n_out; k++)
-			if (blk_reads_buf(t->p, o, b->out[k]) || blk_stores_buf(o, b->out[k]))
+			if ((blk_reads_buf(t->p, o, b->out[k]) || blk_stores_buf(o, b->out[k])) &&
+			    t->p->buf[b->out[k]].scope != SCOPE_shared && !is_own(t, b->out[k]))
 				return true;
 		for (uint32_t k = 0; k < o->n_out; k++)
-			if (blk_reads_buf(t->p, b, o->out[k]))
+			if (blk_reads_buf(t->p, b, o->out[k]) && !may_meet(t->p, o->out[k]))
 				return true;
 	}
 	return false;
+}
+
+static bool
+is_of_team(const struct bind *t)
+{
+	return t->how == BIND_lane || t->how == BIND_warp;
 }
 
 struct foreign {
@@ -181,7 +265,8 @@ look_foreign(void *self, const struct ex *read)
 {
 	struct foreign *f = self;
 
-	f->found |= f->t->p->buf[read->tensor].scope <= SCOPE_local && !is_own(f->t, read->tensor);
+	f->found |= f->t->p->buf[read->tensor].scope <= SCOPE_local && !is_own(f->t, read->tensor) &&
+	    !(is_of_team(f->t) && is_of_block(f->t->p, read->tensor));
 }
 
 /* Would a thread of its own read what another thread keeps to itself? */
@@ -226,10 +311,10 @@ instance_holds(const struct bind *t, st_id i)
 
 	if (binds_kind(t->p, s, a, ITER_REDUCE) || binds_kind(t->p, s, a, ITER_CARRIED))
 		return refuse(t->e, t->s, "iterator", "a reduction or a carried order runs over the loop");
-	if ((t->how == BIND_lane || t->how == BIND_warp) && threads_meet(t, i))
+	if (is_of_team(t) && threads_meet(t, i))
 		return refuse(
 		    t->e, t->s, "barrier", "threads share a buffer with another part of the kernel");
-	if ((t->how == BIND_lane || t->how == BIND_warp) && has_overlaps(t, s))
+	if (is_of_team(t) && has_overlaps(t, s))
 		return refuse(t->e, t->s, "disjoint", "two threads make one point, in tiles that overlap");
 	if (t->how != BIND_vector && reads_foreign(t, b))
 		return refuse(t->e, t->s, "scope", "a buffer that another thread keeps to itself");
@@ -250,7 +335,7 @@ loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct s
 {
 	struct bind t = {.p = p, .s = s, .loop = loop, .how = bind, .e = e};
 
-	if (bind == BIND_serial || bind == BIND_unroll || bind == BIND_pipeline)
+	if (bind == BIND_serial || bind == BIND_unroll || bind >= BIND_pipeline)
 		return true;
 	for (st_id i = loop + 1; i < p->st[loop].end; i++)
 		if (p->st[i].op == ST_block && !instance_holds(&t, i))
@@ -265,6 +350,8 @@ binds_nest(enum tir_bind outer, enum tir_bind inner)
 	bool gpu_outer = outer >= BIND_block && outer <= BIND_lane,
 	     gpu_inner = inner >= BIND_block && inner <= BIND_lane;
 
+	if (outer == BIND_call)
+		return inner == BIND_serial;
 	if (outer == BIND_vector)
 		return inner == BIND_serial || inner == BIND_unroll;
 	if (gpu_outer && gpu_inner) /* block, warp, lane */
@@ -314,8 +401,9 @@ step_bind(const struct tir *p, const struct step *s, struct tir *out, struct err
 
 	if (!find_loop(p, s, 0, &t.loop, e))
 		return false;
-	if (s->bind == BIND_pipeline)
-		return refuse(e, s, "binding", "a pipeline is made by a primitive of its own");
+	if (s->bind >= BIND_pipeline)
+		return refuse(
+		    e, s, "binding", "a pipeline and an instruction are made by primitives of their own");
 	if ((s->bind == BIND_vector || s->bind == BIND_unroll) &&
 	    (!const_extent(p, &p->st[t.loop], &from, &extent) || extent > BIND_MOST))
 		return refuse(e, s, "extent", "not constant, or more than 64");

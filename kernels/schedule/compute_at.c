@@ -52,6 +52,35 @@ gather_all(struct moving *t)
 	}
 }
 
+struct bounds {
+	const struct moving *t;
+	bool early;
+};
+
+static void
+look_early(void *self, const struct ex *read)
+{
+	struct bounds *l = self;
+	const struct moving *t = l->t;
+
+	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++)
+		l->early |=
+		    t->p->st[i].op == ST_block && blk_stores_buf(&t->p->blk[t->p->st[i].ref], read->tensor);
+}
+
+/* Does the region hang on values that the loop's body makes first? */
+static bool
+is_early(const struct moving *t)
+{
+	struct bounds l = {.t = t};
+
+	for (int d = 0; d < t->p->buf[t->buf].rank; d++) {
+		ex_reads(t->p->tx, ex_index(t->p->tx, t->r.lo[d]), look_early, &l);
+		ex_reads(t->p->tx, ex_index(t->p->tx, t->r.hi[d]), look_early, &l);
+	}
+	return l.early;
+}
+
 /* ---- legality ------------------------------------------------------------------------------------------ */
 static bool
 is_in(const struct tir *p, st_id i, st_id of)
@@ -291,6 +320,8 @@ step_compute_at(const struct tir *p, const struct step *s, struct tir *out, stru
 	gather_all(&t);
 	if (!t.r.known)
 		return refuse(e, s, "readers", "nothing inside of the loop reads it");
+	if (is_early(&t))
+		return refuse(e, s, "order", "which places are read is made inside of the loop");
 	if (t.is_result && !makes_whole(&t))
 		return false;
 	tir_rewrite(out, p, move_here, &t);

@@ -1,6 +1,8 @@
 /* kernels/schedule/flat.c: blocks' bindings and guards put in, by one substitution: NEST becomes FLAT.  What
  * a reduction starts from is stored before the outermost loop that counts its elements, over the result's
- * points below that loop; where guards forbid it, at its first element. */
+ * points below that loop; where guards forbid it, at its first element.
+ * A nest bound `call` becomes its instruction; its reduction starts before it. */
+#include "../tir/tensor.h"
 #include "schedule.h"
 
 #include <stdlib.h>
@@ -176,7 +178,7 @@ start_of(const struct flat *f, st_id i)
 	for (uint32_t k = t.n_path; k-- > 0;) {
 		const struct st *l = &f->p->st[t.path[k]];
 
-		if (l->op == ST_for && counts(f, s, l->axis, true))
+		if (l->op == ST_for && (counts(f, s, l->axis, true) || l->bind == BIND_call))
 			t.outer = k;
 	}
 	for (uint32_t k = t.outer; k < t.n_path; k++)
@@ -203,7 +205,8 @@ add_start(struct flat *f, struct tir *out, const struct start *t, const struct s
 			continue;
 		own[l->axis] = ix_axis(out->tx,
 		    tir_for(out, arena_printf(out->arena, "%s'start%u", l->name, f->n_starts),
-			ix_subst(out->tx, &sub, l->from), ix_subst(out->tx, &sub, l->to), l->bind));
+			ix_subst(out->tx, &sub, l->from), ix_subst(out->tx, &sub, l->to),
+			l->bind == BIND_call ? BIND_serial : l->bind));
 		n_open++;
 	}
 	for (uint32_t k = 0; k < s->n_guard && n_guard < TIR_DEPTH; k++) {
@@ -302,6 +305,23 @@ add_starts(struct flat *f, struct tir *out, st_id i)
 	}
 }
 
+/* Does the nest's reduction go on, or start before it?  Then its instruction stands there. */
+static bool
+add_call(struct flat *f, struct tir *out, st_id i)
+{
+	const struct tir *p = f->p;
+	const struct st *s = &p->st[p->st[i].end - 1];
+	struct start t = start_of(f, p->st[i].end - 1);
+	ex_id arg[TENSOR_ARGS];
+	const char *rule, *why;
+
+	if (!tensor_match(p, i, (enum intrin)p->st[i].ref, arg, &rule, &why) ||
+	    (!never_starts(f, s) && !may_start_apart(f, &t, s)))
+		return false;
+	tir_call(out, (enum intrin)p->st[i].ref, (uint32_t)strlen(intrin_info[p->st[i].ref].args), arg);
+	return true;
+}
+
 static bool
 flatten(void *self, struct tir *out, const struct tir *p, st_id i)
 {
@@ -309,6 +329,8 @@ flatten(void *self, struct tir *out, const struct tir *p, st_id i)
 
 	if (p->st[i].op == ST_for)
 		add_starts(f, out, i);
+	if (p->st[i].op == ST_for && p->st[i].bind == BIND_call && add_call(f, out, i))
+		return true;
 	if (p->st[i].op != ST_block)
 		return false;
 	flat_block(f, out, i);

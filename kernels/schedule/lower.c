@@ -351,7 +351,9 @@ static void
 add_buffer(struct lowering *l, tensor_id t, const char *name, enum buf_role role, uint32_t index)
 {
 	const struct tensor *s = graph_tensor(l->g, t);
-	struct tir_buf b = tir_buf_make(name, s->type, role, SCOPE_global, s->shape.rank, s->shape.dim);
+	const bool is_weight = role == BUF_OPERAND && s->role == ROLE_WEIGHT;
+	struct tir_buf b = tir_buf_make(
+	    name, s->type, role, is_weight ? SCOPE_pack : SCOPE_global, s->shape.rank, s->shape.dim);
 
 	if (shape_count(&s->shape) == 0)
 		return;

@@ -3,8 +3,12 @@
 
 #include <stdarg.h>
 
-static void (*const rules[])(struct proposing *q) = {
-#define RULE(N, WORDS) rule_##N,
+enum where { ANY, CPU, GPU };
+static const struct {
+	void (*run)(struct proposing *q);
+	enum where where;
+} rules[] = {
+#define RULE(N, WHERE, WORDS) {rule_##N, WHERE},
 #include "rule.def"
 #undef RULE
 };
@@ -47,7 +51,8 @@ schedule_propose(
 	struct proposing q = {.target = t, .p = *nest, .trace = trace};
 
 	for (size_t k = 0; k < COUNT_OF(rules); k++)
-		rules[k](&q);
+		if (rules[k].where != (t->threads ? CPU : GPU))
+			rules[k].run(&q);
 	*out = q.p;
 }
 

@@ -9,7 +9,7 @@ struct proposing {
 	struct tir p;         /* behind the steps so far */
 	struct strbuf *trace; /* these, a line each */
 };
-#define RULE(N, WORDS) void rule_##N(struct proposing *q);
+#define RULE(N, WHERE, WORDS) void rule_##N(struct proposing *q);
 #include "rule.def"
 #undef RULE
 
@@ -19,6 +19,10 @@ bool propose(struct proposing *q, const char *fmt, ...) __attribute__((format(pr
 /* As it was before some steps: the program, and the trace's length. */
 void take_back(struct proposing *q, const struct tir *p, size_t n_trace);
 
+/* A map that reads across what it stores moves in square blocks; another stays as it is.  rule_turn.c */
+void turn_map(struct proposing *q, blk_id blk);
+/* Moves the block into the loop where no point of it is made more often there.  rule_rows.c */
+bool move_into(struct proposing *q, blk_id b, const char *loop);
 /* The one instance of the block; ST_NONE: none, or several. */
 st_id only_instance(const struct tir *p, blk_id b);
 /* The loops of a block alone, serial, each bound to one iterator as it is. */
@@ -50,6 +54,8 @@ bool blk_joins_rows(const struct tir *p, blk_id b);
 bool joins_rows_only(const struct tir *p);
 /* Are there lanes inside of the loop, or does it join what lanes hold (rfactor)?  rule_lanes.c */
 bool loop_is_of_lanes(const struct tir *p, st_id loop);
+/* The loop around a block that joins elements which goes along memory in most of what it touches; ST_NONE. */
+st_id loop_along_memory(const struct tir *p, blk_id b);
 /* Points of a block: the product of its iterators' extents. */
 int64_t blk_points(const struct tir *p, blk_id b);
 

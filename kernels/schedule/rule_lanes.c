@@ -115,6 +115,14 @@ vector_loop(const struct reduction *n)
 	return best;
 }
 
+st_id
+loop_along_memory(const struct tir *p, blk_id b)
+{
+	struct reduction n = reduction_of(p, b);
+
+	return vector_loop(&n);
+}
+
 /* The innermost loop, and those around it that it continues, as one loop over elements. */
 static void
 fuse_elements(struct proposing *q, blk_id b)

@@ -19,8 +19,7 @@ runs(const struct tir *p, blk_id b)
 	return all;
 }
 
-/* Moves the block into the loop where no point of it is made more often there. */
-static bool
+bool
 move_into(struct proposing *q, blk_id b, const char *loop)
 {
 	const struct tir was = q->p;

@@ -8,19 +8,13 @@
  *                                                      for j.i in 0..32 vector
  *                                                        t2(6*i.o + i.i, 32*j.o + j.i, k)
  *
- * A plain block that alone reads the products, point by point, is tiled, and they are made in its tile. */
-#include "rule_int.h"
+ * A plain block that alone reads the products, each once, is tiled, and they are made in its tile.  What the
+ * tile reads is then brought near (tile_feed.c). */
+#include "tile_int.h"
 
 #include <string.h>
 
 enum { MOST_VECTORS = 4, MOST_ROWS = 12, SPARE = 4 /* registers for a loaded column and a row's element */ };
-
-struct tiling {
-	struct proposing *q;
-	blk_id product, last;  /* last: the block whose loops are tiled */
-	int row, column;       /* their dimensions in the result */
-	int64_t rows, columns; /* of a tile */
-};
 
 /* ---- which blocks -------------------------------------------------------------------------------------- */
 static const struct ex *
@@ -51,7 +45,7 @@ axis_of(const struct tir *p, blk_id b, int d)
 	struct ixv at = ixv_get(p->tx, p->blk[b].at[0]);
 	axis_id a;
 
-	return ix_is_axis(p->tx, at.i[d], &a) ? a : AXIS_NONE;
+	return d >= 0 && ix_is_axis(p->tx, at.i[d], &a) ? a : AXIS_NONE;
 }
 
 static int64_t
@@ -60,21 +54,53 @@ extent_of(const struct tir *p, axis_id a)
 	return a == AXIS_NONE ? 1 : tx_axis_get(p->tx, a)->hi + 1;
 }
 
-/* The columns lie along memory in one factor and in the result; rows are in the other factor alone. */
+/* The one dimension of the place that the axis is in, one by one; -1: none. */
+static int
+dim_along(const struct tir *p, ixv_id place, axis_id a)
+{
+	const struct ixv at = ixv_get(p->tx, place);
+	int found = -1;
+	int64_t coef;
+
+	for (int d = 0; d < (int)at.n; d++) {
+		if (!ix_has(p->tx, at.i[d], a))
+			continue;
+		if (found >= 0 || !ix_coef(p->tx, at.i[d], a, &coef) || coef != 1)
+			return -1;
+		found = d;
+	}
+	return found;
+}
+
+/* A row of the tile: an axis that the factor of the columns lacks.  A single row is one, too. */
+static void
+find_row(struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+
+	for (t->row = t->column - 1; t->row >= 0; t->row--) {
+		axis_id a = axis_of(p, t->product, t->row);
+
+		if (a != AXIS_NONE && extent_of(p, a) > 1 && !ixv_has(p->tx, t->columns_at, a) &&
+		    ixv_has(p->tx, t->rows_at, a))
+			return;
+	}
+}
+
+/* The columns lie along memory in the result, and are in one factor alone: in its last dimension, or in any
+ * that can be made so.  Rows are in the other. */
 static bool
 find_tile(struct tiling *t)
 {
 	const struct tir *p = &t->q->p;
 	const struct ex *one, *other;
-	int rank = p->buf[p->blk[t->product].out[0]].rank;
 	axis_id column;
-	int64_t coef;
 
 	if (!factors(p, t->product, &one, &other))
 		return false;
-	t->column = rank - 1;
+	t->column = p->buf[p->blk[t->product].out[0]].rank - 1;
 	column = axis_of(p, t->product, t->column);
-	if (column == AXIS_NONE || extent_of(p, column) < t->q->target->lanes)
+	if (column == AXIS_NONE || extent_of(p, column) < t->q->target->lanes / 2)
 		return false;
 	if (ixv_has(p->tx, one->at, column)) {
 		const struct ex *swap = one;
@@ -82,97 +108,147 @@ find_tile(struct tiling *t)
 		one = other;
 		other = swap;
 	}
-	struct ixv at = ixv_get(p->tx, other->at);
-
-	if (ixv_has(p->tx, one->at, column) || at.n == 0 || !ix_coef(p->tx, at.i[at.n - 1], column, &coef) ||
-	    coef != 1)
+	t->rows_from = one->tensor;
+	t->rows_at = one->at;
+	t->columns_from = other->tensor;
+	t->columns_at = other->at;
+	t->along = dim_along(p, other->at, column);
+	if (ixv_has(p->tx, one->at, column) || t->along < 0 || !tile_can_read(t))
 		return false;
-	for (t->row = rank - 2; t->row >= 0; t->row--) {
-		axis_id a = axis_of(p, t->product, t->row);
-
-		if (a != AXIS_NONE && extent_of(p, a) > 1 && !ixv_has(p->tx, other->at, a) &&
-		    ixv_has(p->tx, one->at, a))
-			return true;
-	}
-	return false;
+	find_row(t);
+	return t->row >= 0 || places_of(p, p->blk[t->product].out[0]) == extent_of(p, column);
 }
 
-/* Of the block's result. */
-static int64_t
-places(const struct tir *p, blk_id b)
+int64_t
+places_of(const struct tir *p, buf_id b)
 {
-	const struct tir_buf *f = &p->buf[p->blk[b].out[0]];
 	int64_t n = 1;
 
-	for (int d = 0; d < f->rank; d++)
-		n *= f->dim[d];
+	for (int d = 0; d < p->buf[b].rank; d++)
+		n *= p->buf[b].dim[d];
 	return n;
 }
 
-/* The plain block that alone reads the products, each where it makes its own point; else the product's own.
- */
-static blk_id
-last_block(const struct tir *p, blk_id product)
-{
-	blk_id reader = BLK_NONE;
-	uint32_t n;
-
-	for (blk_id b = 0; b < p->n_blk; b++) {
-		ixv_id *at;
-
-		if (!blk_stands(p, b) || b == product)
-			continue;
-		at = blk_places_read(p, &p->blk[b], p->blk[product].out[0], &n);
-		if (n == 0)
-			continue;
-		if (n > 1 || reader != BLK_NONE || p->blk[b].comb != COMB_NONE || p->blk[b].n_out != 1 ||
-		    blk_points(p, b) != places(p, product) || at[0] != p->blk[b].at[0])
-			return BLK_NONE;
-		reader = b;
-	}
-	return reader == BLK_NONE ? product : reader;
-}
-
 /* ---- how large a tile ---------------------------------------------------------------------------------- */
-/* Vectors of columns: as many as leave nothing over, two at best, as each row's element then meets two. */
+/* Vectors of columns: as many as leave nothing over, two at best, as each row's element then meets two.  One
+ * row has no other products to go on with. */
 static int64_t
 vectors_of(const struct tiling *t, int64_t columns)
 {
 	static const int64_t order[] = {2, 3, MOST_VECTORS, 1};
 
-	for (size_t k = 0; k < COUNT_OF(order); k++)
+	for (size_t k = 0; k < COUNT_OF(order) - (t->row < 0); k++)
 		if (columns % (order[k] * t->q->target->lanes) == 0)
 			return order[k];
 	return columns > t->q->target->lanes ? 2 : 1;
 }
 
-/* Rows, as many as registers are left for; fewer, but more than half, where these leave nothing over. */
+/* Half cycles that one step of the sum takes in a tile: two multiply-adds or loads a cycle, and none begins
+ * before the one before it has ended. */
+static int64_t
+cycles(int64_t rows, int64_t vectors)
+{
+	enum { LATENCY = 8 };
+
+	return rows == 0 ? 0 : MAX_OF((int64_t)LATENCY, MAX_OF(rows * vectors, rows + vectors));
+}
+
+/* Rows, at most as many as registers are left for, so that whole tiles and what is left over take least. */
 static int64_t
 rows_of(const struct tiling *t, int64_t rows, int64_t vectors)
 {
-	int64_t most = MIN_OF((t->q->target->n_vregs - SPARE) / vectors, (int64_t)MOST_ROWS);
+	const int64_t most = MIN_OF((t->q->target->n_vregs - SPARE) / vectors, (int64_t)MOST_ROWS);
+	int64_t best = most, least = INT64_MAX;
 
-	for (int64_t n = most; n * 2 > most; n--)
-		if (rows % n == 0)
-			return n;
-	return most;
+	for (int64_t n = MIN_OF(most, rows); n * 2 > most || n == rows; n--) {
+		const int64_t all = rows / n * cycles(n, vectors) + cycles(rows % n, vectors);
+
+		if (all < least) {
+			least = all;
+			best = n;
+		}
+	}
+	return best;
 }
 
 static void
 size_tile(struct tiling *t)
 {
 	const struct tir *p = &t->q->p;
-	int64_t vectors = vectors_of(t, extent_of(p, axis_of(p, t->product, t->column)));
+	int64_t vectors = vectors_of(t, extent_of(p, axis_of(p, t->last, t->last_column)));
 
 	t->columns = vectors * t->q->target->lanes;
-	t->rows = rows_of(t, extent_of(p, axis_of(p, t->product, t->row)), vectors);
+	t->rows = rows_of(t, extent_of(p, axis_of(p, t->last, t->last_row)), vectors);
+}
+
+/* ---- who reads the products ---------------------------------------------------------------------------- */
+static void
+take_product(struct tiling *t)
+{
+	t->last = t->product;
+	t->last_row = t->row;
+	t->last_column = t->column;
+	t->made_at = t->q->p.blk[t->product].at[0];
+	size_tile(t);
+}
+
+/* The plain block that alone reads the products, each once; false: none, or several. */
+static bool
+find_reader(struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	const buf_id made = p->blk[t->product].out[0];
+	uint32_t n;
+
+	t->last = BLK_NONE;
+	for (blk_id b = 0; b < p->n_blk; b++) {
+		ixv_id *at;
+
+		if (!blk_stands(p, b) || b == t->product)
+			continue;
+		at = blk_places_read(p, &p->blk[b], made, &n);
+		if (n == 0)
+			continue;
+		if (n > 1 || t->last != BLK_NONE || p->blk[b].comb != COMB_NONE || p->blk[b].n_out != 1 ||
+		    blk_points(p, b) != places_of(p, made))
+			return false;
+		t->last = b;
+		t->made_at = at[0];
+	}
+	return t->last != BLK_NONE;
+}
+
+/* Does the reader store along memory what lies along the products' columns, and has it their rows?  Where it
+ * has a part of the columns, tiles must not go over its end. */
+static bool
+take_reader(struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	axis_id column, row;
+
+	if (!find_reader(t))
+		return false;
+	t->last_column = p->buf[p->blk[t->last].out[0]].rank - 1;
+	column = axis_of(p, t->last, t->last_column);
+	if (column == AXIS_NONE || dim_along(p, t->made_at, column) != t->column)
+		return false;
+	for (t->last_row = t->last_column - 1; t->last_row >= 0 && t->row >= 0; t->last_row--) {
+		row = axis_of(p, t->last, t->last_row);
+		if (row != AXIS_NONE && dim_along(p, t->made_at, row) == t->row)
+			break;
+	}
+	size_tile(t);
+	return (t->row < 0 || t->last_row >= 0) &&
+	    (extent_of(p, column) == extent_of(p, axis_of(p, t->product, t->column)) ||
+		extent_of(p, column) % t->columns == 0);
 }
 
 /* ---- the trace ----------------------------------------------------------------------------------------- */
+/* "": none */
 static const char *
 loop_of(const struct tiling *t, blk_id b, int d)
 {
-	return arena_printf(t->q->p.arena, "%s.i%d", t->q->p.blk[b].name, d);
+	return d < 0 ? "" : arena_printf(t->q->p.arena, "%s.i%d", t->q->p.blk[b].name, d);
 }
 
 /* What stands for the loop of dimension d: its tiles, or itself where one tile has all of it. */
@@ -180,31 +256,63 @@ static const char *
 split(const struct tiling *t, int d, int64_t size, const char **inner)
 {
 	const char *loop = loop_of(t, t->last, d);
+	const st_id at = tir_find_loop(&t->q->p, str_of(loop));
 
 	*inner = loop;
-	if (loop_trips(&t->q->p, tir_find_loop(&t->q->p, str_of(loop))) <= size ||
+	if (at == ST_NONE || loop_trips(&t->q->p, at) <= size ||
 	    !propose(t->q, "split %s %lld guard", loop, (long long)size))
 		return NULL;
 	*inner = arena_printf(t->q->p.arena, "%s.i", loop);
 	return arena_printf(t->q->p.arena, "%s.o", loop);
 }
 
-/* Names of the loops around the block's instance from `first` on, those over elements or the others. */
-static void
-add_loops(
-    const struct tiling *t, struct strbuf *sb, blk_id b, bool elements, const char *not1, const char *not2)
+/* Does the loop count through columns of the products? */
+static bool
+counts_columns(const struct tiling *t, blk_id b, st_id instance, axis_id loop)
 {
 	const struct tir *p = &t->q->p;
+	const ix_id column = ixv_get(p->tx, b == t->last ? t->made_at : p->blk[b].at[0]).i[t->column];
+	const struct ixv bound = ixv_get(p->tx, p->st[instance].at);
+
+	for (uint32_t k = 0; k < p->blk[b].n_iter; k++)
+		if (ix_has(p->tx, bound.i[k], loop) && ix_has(p->tx, column, p->iter[p->blk[b].iter0 + k].id))
+			return true;
+	return false;
+}
+
+enum wanted { OTHERS, COLUMNS, ELEMENTS };
+
+/* Names of the loops around the block's instance, but for two; of the last one, or NULL. */
+static const char *
+add_loops(
+    const struct tiling *t, struct strbuf *sb, blk_id b, enum wanted what, const char *not1, const char *not2)
+{
+	const struct tir *p = &t->q->p;
+	const char *last = NULL;
 	st_id path[TIR_DEPTH], at = blk_instance(p, b);
 	uint32_t n = tir_path(p, at, path);
 
 	for (uint32_t k = 0; k < n; k++) {
 		const struct st *l = &p->st[path[k]];
+		const enum wanted is = l->op != ST_for || binds_kind(p, &p->st[at], l->axis, ITER_REDUCE)
+		    ? ELEMENTS
+		    : counts_columns(t, b, at, l->axis) ? COLUMNS
+							: OTHERS;
 
-		if (l->op == ST_for && binds_kind(p, &p->st[at], l->axis, ITER_REDUCE) == elements &&
-		    strcmp(l->name, not1) != 0 && strcmp(l->name, not2) != 0)
-			sb_addf(sb, " %s", l->name);
+		if (l->op != ST_for || is != what || strcmp(l->name, not1) == 0 || strcmp(l->name, not2) == 0)
+			continue;
+		last = l->name;
+		sb_addf(sb, " %s", last);
 	}
+	return last;
+}
+
+static void
+bind_tile(struct proposing *q, const char *row, const char *column)
+{
+	if (*row)
+		(void)propose(q, "bind %s unroll", row);
+	(void)propose(q, "bind %s vector", column);
 }
 
 /* The product's loops in the tile: the sum's outside, then rows, then columns. */
@@ -215,36 +323,73 @@ tile_inside(const struct tiling *t, const char *row, const char *column)
 	struct strbuf sb;
 
 	sb_init(&sb, q->p.arena);
-	add_loops(t, &sb, t->product, true, "", "");
+	(void)add_loops(t, &sb, t->product, ELEMENTS, "", "");
 	if (tir_find_loop(&q->p, str_of(row)) != ST_NONE)
 		sb_addf(&sb, " %s", row);
 	if (tir_find_loop(&q->p, str_of(column)) != ST_NONE)
 		sb_addf(&sb, " %s", column);
 	(void)propose(q, "reorder%.*s", STR_ARG(sb_str(&sb)));
-	(void)propose(q, "bind %s unroll", row);
-	(void)propose(q, "bind %s vector", column);
+	bind_tile(q, row, column);
 }
 
-/* The last block's loops in tiles; the product's, where that is another, are made in one.  false: they cannot
- * be. */
+/* By what an index divides the axis, where that leaves nothing over; 0: by nothing. */
+static int64_t
+divisor_of(const struct tir *p, ix_id i, axis_id a)
+{
+	const struct ix n = *ix_get(p->tx, i);
+	const int64_t extent = tx_axis_get(p->tx, a)->hi + 1;
+	int64_t c = 0;
+
+	if ((n.kind == IX_DIV || n.kind == IX_MOD) && ix_is_axis(p->tx, n.a, &(axis_id){0}) &&
+	    ix_has(p->tx, n.a, a) && extent % n.c == 0)
+		return n.c;
+	for (uint32_t k = 0; n.kind == IX_LIN && k < n.n_terms && c == 0; k++)
+		c = divisor_of(p, n.terms[k].atom, a);
+	return c;
+}
+
+/* A loop over elements that a factor's index divides is two: none of them does. */
+static void
+split_digits(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	const struct ixv at = ixv_get(p->tx, t->rows_at);
+	const struct tir_block b = p->blk[t->product];
+
+	for (uint32_t k = 0; k < b.n_iter; k++) {
+		const struct tir_iter it = p->iter[b.iter0 + k];
+		int64_t c = 0;
+
+		for (uint32_t d = 0; d < at.n && c == 0 && it.kind == ITER_REDUCE; d++)
+			c = divisor_of(p, at.i[d], it.id);
+		if (c > 1)
+			(void)propose(t->q, "split %s.%s %lld", b.name, it.name, (long long)c);
+	}
+}
+
+/* The last block's loops in tiles; the product's, where that is another, are made in one.  Columns inside of
+ * rows: what a row reads is near for all of them.  false: they cannot be. */
 static bool
-tile(const struct tiling *t)
+tile(struct tiling *t)
 {
 	struct proposing *q = t->q;
-	const char *row, *column, *rows = split(t, t->row, t->rows, &row),
-				  *columns = split(t, t->column, t->columns, &column),
-				  *around = columns ? columns : rows;
+	const char *row, *column, *around, *others;
 	struct strbuf sb;
 
+	(void)split(t, t->last_row, t->rows, &row);
+	(void)split(t, t->last_column, t->columns, &column);
 	sb_init(&sb, q->p.arena);
-	add_loops(t, &sb, t->last, false, row, column);
+	others = add_loops(t, &sb, t->last, OTHERS, row, column);
+	around = add_loops(t, &sb, t->last, COLUMNS, row, column);
+	t->rows_loop = others;
+	t->has_columns = around != NULL;
 	if (t->last == t->product)
-		add_loops(t, &sb, t->last, true, "", "");
-	(void)propose(q, "reorder%.*s %s %s", STR_ARG(sb_str(&sb)), row, column);
-	(void)propose(q, "bind %s unroll", row);
-	(void)propose(q, "bind %s vector", column);
+		(void)add_loops(t, &sb, t->last, ELEMENTS, "", "");
+	(void)propose(q, "reorder%.*s%s%s %s", STR_ARG(sb_str(&sb)), *row ? " " : "", row, column);
+	bind_tile(q, row, column);
 	if (t->last == t->product)
 		return true;
+	around = around ? around : others;
 	if (!around || !propose(q, "compute_at %s %s", q->p.blk[t->product].name, around))
 		return false;
 	tile_inside(t, loop_of(t, t->product, t->row), loop_of(t, t->product, t->column));
@@ -261,12 +406,12 @@ rule_tile(struct proposing *q)
 
 		if (!blk_stands(&q->p, b) || !blk_reduces(&q->p, b) || !find_tile(&t))
 			continue;
-		size_tile(&t);
-		t.last = last_block(&q->p, b);
-		if (t.last != BLK_NONE && tile(&t))
-			continue;
-		take_back(q, &was, n);
-		t.last = b;
-		(void)tile(&t);
+		if (!take_reader(&t) || !tile(&t)) {
+			take_back(q, &was, n);
+			take_product(&t);
+			(void)tile(&t);
+		}
+		split_digits(&t);
+		tile_feed(&t);
 	}
 }

@@ -254,8 +254,8 @@ turn_block(struct turn *t)
 	return moves || !is_too_wide(t, around);
 }
 
-static void
-look_at(struct proposing *q, blk_id blk)
+void
+turn_map(struct proposing *q, blk_id blk)
 {
 	struct turn *t = NEW(q->p.arena, struct turn);
 	const struct tir before = q->p;
@@ -280,5 +280,5 @@ void
 rule_turn(struct proposing *q)
 {
 	for (blk_id b = 0; b < q->p.n_blk && !joins_rows_only(&q->p); b++)
-		look_at(q, b);
+		turn_map(q, b);
 }

@@ -44,6 +44,7 @@ struct step {
 	uint32_t n_run;
 	enum step_tail tail;
 	enum tir_bind bind;
+	enum intrin intrin;
 };
 /* "split t1.k0 8 cut".  ERR_FORMAT; names point into the text. */
 bool step_read(struct str line, struct step *out, struct err *e) MUST_CHECK;
@@ -58,6 +59,11 @@ struct schedule_target {
 	int lanes; /* f32 in a vector */
 	int n_vregs;
 	int64_t l1_bytes;
+	/* A GPU: threads of a block where nothing speaks for another number (0: it is none), of a warp; bytes
+	 * that a block's threads share. */
+	int threads, warp;
+	bool has_mma; /* a warp multiplies 16 x 16 by 16 x 8 halves */
+	int64_t shared_bytes;
 };
 /* The trace that the rules (rule.def) make of a verified NEST program, appended to `trace`, and what it makes
  * of the program. */

@@ -120,8 +120,8 @@ step_split(const struct tir *p, const struct step *s, struct tir *out, struct er
 		return refuse(e, s, "extent", "the loop's bounds hang on another loop");
 	if (s->number < 2 || s->number >= t.extent)
 		return refuse(e, s, "factor", "not between one and the loop's extent");
-	if (p->st[t.loop].bind == BIND_pipeline || is_of_gpu(&p->st[t.loop]))
-		return refuse(e, s, "binding", "the loop is a pipeline, or an axis of a GPU");
+	if (p->st[t.loop].bind >= BIND_pipeline || is_of_gpu(&p->st[t.loop]))
+		return refuse(e, s, "binding", "the loop is a pipeline, an instruction, or an axis of a GPU");
 	if (s->tail == TAIL_shift && t.extent % s->number && p->st[t.loop].bind != BIND_serial)
 		return refuse(e, s, "binding", "a shifted tile would be made by two iterations at a time");
 	if (s->tail == TAIL_shift && t.extent % s->number && !may_repeat(&t))

@@ -1,6 +1,7 @@
-/* kernels/schedule/stage.c: stage BUFFER LOOP [DIMENSIONS]: what the loop's body reads of the buffer is
- * copied first, into a buffer of the iteration's own, and read there.  The copy's dimensions are the buffer's
- * in any order, neighbours as one where that is said: a block of a transposed map has rows both ways.
+/* kernels/schedule/stage.c: stage BUFFER LOOP [DIMENSIONS]: what the loop's body (`root`: the program) reads
+ * of the buffer is copied first, into a buffer of the iteration's own, and read there.  The copy's dimensions
+ * are the buffer's in any order, neighbours as one where that is said: a block of a transposed map has rows
+ * both ways.
  *
  * A block that copies all of the buffer is put in front, and moved into the loop as any other (compute_at.c).
  */
@@ -11,73 +12,61 @@
 struct stage {
 	const struct tir *p;
 	const struct step *s;
-	st_id loop;
+	st_id loop;  /* ST_NONE: root, */
+	st_id first; /* before this statement */
 	buf_id buf, copy;
-	blk_id blk;                    /* that copies */
-	struct step_run run[MAX_RANK]; /* in the copy's order */
-	int64_t extent[MAX_RANK];      /* of each run */
-	ix_id iter[MAX_RANK];          /* of the block, likewise */
-	uint32_t n;
+	blk_id blk;           /* that copies */
+	struct runs r;        /* in the copy's order */
+	ix_id iter[MAX_RANK]; /* of the block, likewise */
 	struct err *e;
 };
 
 /* ---- legality ---------------------------------------------------------------------------------------- */
+/* Of "root": the first statement that reads the buffer; all that store into it stand before. */
 static bool
-find_buf(struct stage *t)
+find_readers(struct stage *t)
 {
-	struct str name = t->s->name[0];
+	const struct tir *p = t->p;
 
-	for (buf_id b = 0; b < t->p->n_buf && name.n && name.p[0] == '%'; b++)
-		if (str_is((struct str){name.p + 1, name.n - 1}, t->p->buf[b].name)) {
-			t->buf = b;
-			return true;
-		}
-	return refuse(t->e, t->s, "name", "no such buffer");
-}
-
-/* The dimensions as they are, but those of one element. */
-static void
-default_runs(struct stage *t)
-{
-	const struct tir_buf *b = &t->p->buf[t->buf];
-
-	for (int d = 0; d < b->rank; d++)
-		if (b->dim[d] > 1)
-			t->run[t->n++] = (struct step_run){d, d};
-}
-
-static bool
-find_runs(struct stage *t)
-{
-	const struct tir_buf *b = &t->p->buf[t->buf];
-	bool named[MAX_RANK] = {false};
-
-	memcpy(t->run, t->s->run, sizeof(t->run));
-	t->n = t->s->n_run;
-	if (t->n == 0)
-		default_runs(t);
-	for (uint32_t k = 0; k < t->n; k++) {
-		t->extent[k] = 1;
-		for (int d = t->run[k].first; d <= t->run[k].last; d++) {
-			if (d >= b->rank || named[d])
-				return refuse(t->e, t->s, "dimensions", "one that is not there, or twice");
-			named[d] = true;
-			t->extent[k] *= b->dim[d];
-		}
-		if (t->extent[k] == 1)
-			return refuse(t->e, t->s, "dimensions", "one of a single element");
+	t->loop = ST_NONE;
+	t->first = p->n_st;
+	for (st_id i = 0; i < p->n_st; i++) {
+		if (p->st[i].op != ST_block)
+			continue;
+		if (t->first < p->n_st && blk_stores_buf(&p->blk[p->st[i].ref], t->buf))
+			return refuse(t->e, t->s, "writers", "one stands behind a reader");
+		if (t->first == p->n_st && blk_reads_buf(p, &p->blk[p->st[i].ref], t->buf))
+			for (t->first = 0; p->st[t->first].end <= i;)
+				t->first = p->st[t->first].end;
 	}
-	for (int d = 0; d < b->rank; d++)
-		if (!named[d] && b->dim[d] > 1)
-			return refuse(t->e, t->s, "dimensions", "one of several elements is left out");
-	return t->n > 0 || refuse(t->e, t->s, "dimensions", "a buffer of one element");
+	if (t->first < p->n_st && p->buf[t->buf].scope != SCOPE_global && p->buf[t->buf].scope != SCOPE_pack)
+		return refuse(t->e, t->s, "scope", "the buffer is not there everywhere");
+	return t->first < p->n_st || refuse(t->e, t->s, "readers", "there are none");
+}
+
+static bool
+find_target(struct stage *t)
+{
+	return str_is(t->s->name[1], "root") ? find_readers(t) : find_loop(t->p, t->s, 1, &t->loop, t->e);
+}
+
+static st_id
+first_inside(const struct stage *t)
+{
+	return t->loop == ST_NONE ? t->first : t->loop + 1;
+}
+
+static st_id
+end_inside(const struct stage *t)
+{
+	return t->loop == ST_NONE ? t->p->n_st : t->p->st[t->loop].end;
 }
 
 /* The buffer does not change while the loop's body runs. */
 static bool
 is_read_only(const struct stage *t)
 {
-	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++)
+	for (st_id i = first_inside(t); i < end_inside(t); i++)
 		if (t->p->st[i].op == ST_block && blk_stores_buf(&t->p->blk[t->p->st[i].ref], t->buf))
 			return refuse(t->e, t->s, "writers", "the loop's body stores into the buffer");
 	return true;
@@ -95,51 +84,29 @@ unique_name(const struct tir *p, const char *like)
 	return name;
 }
 
-/* Of the buffer's element, where each run's number is given. */
-static ixv_id
-place_of(const struct stage *t, const ix_id *number)
-{
-	struct tx *x = t->p->tx;
-	const struct tir_buf *b = &t->p->buf[t->buf];
-	ix_id at[MAX_RANK];
-
-	for (int d = 0; d < b->rank; d++)
-		at[d] = ix_const(x, 0);
-	for (uint32_t k = 0; k < t->n; k++) {
-		ix_id left = number[k];
-
-		for (int d = t->run[k].last; d > t->run[k].first; d--) {
-			at[d] = ix_mod(x, left, b->dim[d]);
-			left = ix_div(x, left, b->dim[d]);
-		}
-		at[t->run[k].first] = left;
-	}
-	return ixv_make(x, (uint32_t)b->rank, at);
-}
-
 /* Iterators in the buffer's order, so that its rows are read as they lie. */
 static void
 add_iterators(struct stage *t, struct tir *out)
 {
 	for (int d = 0; d < t->p->buf[t->buf].rank; d++)
-		for (uint32_t k = 0; k < t->n; k++)
-			if (t->run[k].first == d)
+		for (uint32_t k = 0; k < t->r.n; k++)
+			if (t->r.run[k].first == d)
 				t->iter[k] = ix_axis(out->tx,
 				    tir_add_iter(
-					out, arena_printf(out->arena, "i%d", d), ITER_SPACE, t->extent[k]));
+					out, arena_printf(out->arena, "i%d", d), ITER_SPACE, t->r.extent[k]));
 }
 
 static void
 add_block(struct stage *t, struct tir *out)
 {
 	const struct tir_buf *b = &t->p->buf[t->buf];
-	struct tir_block blk = {.iter0 = out->n_iter, .n_iter = t->n, .n_out = 1, .comb = COMB_NONE};
+	struct tir_block blk = {.iter0 = out->n_iter, .n_iter = t->r.n, .n_out = 1, .comb = COMB_NONE};
 
 	add_iterators(t, out);
 	blk.name = arena_printf(out->arena, "t%s", out->buf[t->copy].name);
 	blk.out[0] = t->copy;
-	blk.at[0] = ixv_make(out->tx, t->n, t->iter);
-	blk.value[0] = ex_load(out->tx, b->type, t->buf, place_of(t, t->iter));
+	blk.at[0] = ixv_make(out->tx, t->r.n, t->iter);
+	blk.value[0] = ex_load(out->tx, b->type, t->buf, runs_place(t->p, &t->r, t->iter));
 	t->blk = tir_add_blk(out, &blk);
 }
 
@@ -166,18 +133,12 @@ static ex_id
 from_copy(void *self, struct tx *x, const struct ex *read, ixv_id where)
 {
 	const struct stage *t = self;
-	const struct tir_buf *b = &t->p->buf[t->buf];
-	struct ixv at = ixv_get(x, where);
 	ix_id to[MAX_RANK];
 
 	if (read->tensor != t->buf)
 		return ex_load(x, read->type, read->tensor, where);
-	for (uint32_t k = 0; k < t->n; k++) {
-		to[k] = ix_const(x, 0);
-		for (int d = t->run[k].first; d <= t->run[k].last; d++)
-			to[k] = ix_add(x, ix_mulc(x, to[k], b->dim[d]), at.i[d]);
-	}
-	return ex_load(x, read->type, t->copy, ixv_make(x, t->n, to));
+	runs_numbers(t->p, &t->r, where, to);
+	return ex_load(x, read->type, t->copy, ixv_make(x, t->r.n, to));
 }
 
 /* The blocks below the loop read the copy. */
@@ -186,7 +147,7 @@ redirect(struct stage *t, struct tir *out)
 {
 	struct tx_subst sub = {.load = from_copy, .self = t};
 
-	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
+	for (st_id i = first_inside(t); i < end_inside(t); i++) {
 		struct tir_block *b = &out->blk[t->p->st[i].ref];
 
 		if (t->p->st[i].op != ST_block || !blk_reads_buf(t->p, b, t->buf))
@@ -205,18 +166,25 @@ step_stage(const struct tir *p, const struct step *s, struct tir *out, struct er
 	struct step move = *s;
 	struct tir all;
 
-	if (!find_buf(&t) || !find_loop(p, s, 1, &t.loop, e) || !find_runs(&t) || !is_read_only(&t))
+	if (!find_buf(p, s, 0, &t.buf, e) || !find_target(&t) || !find_runs(p, s, t.buf, &t.r, e) ||
+	    !is_read_only(&t))
 		return false;
 	tir_like(&all, p);
 	const struct tir_buf copy = tir_buf_make(unique_name(p, p->buf[t.buf].name), p->buf[t.buf].type,
-	    BUF_TEMP, SCOPE_global, (int)t.n, t.extent);
+	    BUF_TEMP, SCOPE_global, (int)t.r.n, t.r.extent);
 
 	t.copy = tir_add_buf(&all, &copy);
 	redirect(&t, &all); /* the blocks that are there; the one that copies reads the buffer itself */
 	add_block(&t, &all);
-	add_nest(&t, &all);
-	for (st_id i = 0; i < p->n_st; i = p->st[i].end)
+	for (st_id i = 0; i < p->n_st; i = p->st[i].end) {
+		if (i == t.first)
+			add_nest(&t, &all);
 		tir_copy(&all, p, i, NULL);
+	}
+	if (t.loop == ST_NONE) {
+		*out = all;
+		return true;
+	}
 	move.name[0] = str_of(all.blk[t.blk].name);
 	return step_compute_at(&all, &move, out, e);
 }

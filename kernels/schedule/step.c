@@ -64,6 +64,17 @@ print_runs(struct strbuf *sb, const struct step *s)
 }
 
 static bool
+read_intrin(struct str w, struct step *s)
+{
+	for (uint32_t k = 0; k < INTRIN_COUNT; k++)
+		if (str_is(w, intrin_info[k].name)) {
+			s->intrin = (enum intrin)k;
+			return true;
+		}
+	return false;
+}
+
+static bool
 read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 {
 	struct str w = next_word(rest);
@@ -85,6 +96,9 @@ read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 	case 'N':
 		return str_to_i64(w, &s->number) ||
 		    err_set(e, ERR_FORMAT, "%s: a number is missing", steps[s->op].name);
+	case 'I':
+		return read_intrin(w, s) ||
+		    err_set(e, ERR_FORMAT, "%s: no instruction '%.*s'", steps[s->op].name, STR_ARG(w));
 	case 'V':
 		return read_runs(w, s) ||
 		    err_set(e, ERR_FORMAT, "%s: no dimensions '%.*s'", steps[s->op].name, STR_ARG(w));
@@ -135,6 +149,8 @@ step_print(struct strbuf *sb, const struct step *s)
 			sb_addf(sb, " %s", tails[s->tail]);
 		if (*k == 'D')
 			sb_addf(sb, " %s", tir_bind_name[s->bind]);
+		if (*k == 'I')
+			sb_addf(sb, " %s", intrin_info[s->intrin].name);
 		if (*k == 'V')
 			print_runs(sb, s);
 	}
@@ -147,18 +163,55 @@ is_proved(const struct tir *p, const struct step *s, struct err *e)
 	struct err why = {0};
 	struct tir flat;
 
+	if (!tensors_match(p, &why))
+		return refuse(e, s, "instruction", why.msg);
+	if (!pipelines_hold(p, &why))
+		return refuse(e, s, "pipeline", why.msg);
 	if (!tir_proved(p, &why))
 		return refuse(e, s, "unproved", why.msg);
 	schedule_flat(p, &flat);
+	if (!tensors_match(&flat, &why))
+		return refuse(e, s, "start", "a reduction would start inside of an instruction");
 	return tir_proved(&flat, &why) || refuse(e, s, "unproved", why.msg);
 }
 
+/* Passes add to names, and the text reader takes no longer ones (text_int.h): splits in turns with fuses
+ * make such. */
+enum { MOST_NAME_BYTES = 150 };
+
+static bool
+has_short_names(const struct tir *p, const struct step *s, struct err *e)
+{
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_for && strlen(p->st[i].name) > MOST_NAME_BYTES)
+			return refuse(e, s, "name", "a loop's name would be too long");
+	return true;
+}
+
+static bool
+is_shared(const struct tir *p)
+{
+	for (buf_id b = 0; b < p->n_buf; b++)
+		if (p->buf[b].scope == SCOPE_shared)
+			return true;
+	return false;
+}
+
+/* Barriers follow from what a program does: primitives see none. */
 bool
 step_apply(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
+	struct tir from = *p, made;
+
 	if (p->level != TIR_NEST)
 		return refuse(e, s, "level", "the program is flat");
-	return steps[s->op].fn(p, s, out, e) && is_proved(out, s, e);
+	if (is_shared(p))
+		tir_unsync(p, &from);
+	if (!steps[s->op].fn(&from, s, &made, e) || !has_short_names(&made, s, e) || !is_proved(&made, s, e))
+		return false;
+	*out = made;
+	return !is_shared(&made) || tir_sync(&made, out) ||
+	    refuse(e, s, "barrier", "threads would share what no barrier parts");
 }
 
 bool
@@ -325,6 +378,7 @@ copy_range(struct copy *c, st_id i, st_id end)
 		    tir_for(c->out, copied_name(c, s->name), ix_subst(c->p->tx, &sub, s->from),
 			ix_subst(c->p->tx, &sub, s->to), s->bind));
 		c->out->st[c->out->n_st - 1].depth = s->depth;
+		c->out->st[c->out->n_st - 1].ref = s->ref;
 		copy_range(c, i + 1, s->end);
 		tir_close(c->out);
 		c->to[s->axis] = IX_NONE;

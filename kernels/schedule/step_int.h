@@ -2,6 +2,8 @@
 #ifndef KORCH_SCHEDULE_STEP_INT_H
 #define KORCH_SCHEDULE_STEP_INT_H
 
+#include "../tir/pipeline.h"
+#include "../tir/tensor.h"
 #include "schedule.h"
 
 typedef bool step_fn(const struct tir *p, const struct step *s, struct tir *out, struct err *e);
@@ -14,6 +16,18 @@ bool refuse(struct err *e, const struct step *s, const char *rule, const char *w
 /* The k-th name as a loop or a block of the program; false: refused. */
 bool find_loop(const struct tir *p, const struct step *s, uint32_t k, st_id *out, struct err *e);
 bool find_blk(const struct tir *p, const struct step *s, uint32_t k, blk_id *out, struct err *e);
+bool find_buf(const struct tir *p, const struct step *s, uint32_t k, buf_id *out, struct err *e);
+/* Dimensions of a buffer in an order of their own, neighbours as one: its elements by a number for each. */
+struct runs {
+	buf_id buf;
+	struct step_run run[MAX_RANK];
+	int64_t extent[MAX_RANK];
+	uint32_t n;
+};
+/* As the step names them; none: all of several elements, as they are.  runs.c */
+bool find_runs(const struct tir *p, const struct step *s, buf_id buf, struct runs *r, struct err *e);
+ixv_id runs_place(const struct tir *p, const struct runs *r, const ix_id *number);
+void runs_numbers(const struct tir *p, const struct runs *r, ixv_id place, ix_id *number);
 /* Bounds that hang on nothing. */
 bool const_extent(const struct tir *p, const struct st *loop, int64_t *from, int64_t *extent);
 

@@ -247,6 +247,25 @@ print_layout(const struct printer *o, const struct tir_buf *b)
 }
 
 static void
+print_form(const struct printer *o, const struct tir_buf *b)
+{
+	const struct tir_form *f = b->form;
+	struct shape from = shape_make(f->from_rank, f->from_dim);
+
+	sb_addz(o->sb, " from(");
+	for (int d = 0; d < f->rank; d++) {
+		o->axis[f->place[d]] = arena_printf(o->sb->a, "d%d", d);
+		sb_addf(o->sb, "%sd%d < %lld", d ? ", " : "", d,
+		    (long long)tx_axis_get(o->p->tx, f->place[d])->hi + 1);
+	}
+	sb_addz(o->sb, " of ");
+	shape_print(o->sb, &from);
+	sb_addz(o->sb, " at ");
+	print_tuple(o, f->at);
+	sb_addc(o->sb, ')');
+}
+
+static void
 print_table(const struct printer *o, const struct tir_buf *b)
 {
 	int64_t n = 1;
@@ -276,6 +295,8 @@ print_buf_line(const struct printer *o, const struct tir_buf *b)
 		sb_addf(o->sb, " %u", b->index);
 	if (b->layout != IXV_NONE)
 		print_layout(o, b);
+	if (b->form)
+		print_form(o, b);
 	if (b->swizzle.bits)
 		sb_addf(o->sb, " swizzle(%u, %u, %u)", b->swizzle.bits, b->swizzle.base, b->swizzle.shift);
 	if (b->align)
@@ -340,6 +361,8 @@ print_field(const struct printer *o, const struct st *s, char field)
 			sb_addf(o->sb, " %s", tir_bind_name[s->bind]);
 		if (s->bind == BIND_pipeline)
 			sb_addf(o->sb, " %u", s->depth);
+		if (s->bind == BIND_call)
+			sb_addf(o->sb, " %s", intrin_info[s->ref].name);
 		return;
 	case 'W':
 		sb_addz(o->sb, s->n_guard ? " where " : "");

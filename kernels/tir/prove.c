@@ -115,8 +115,12 @@ by_guard(const struct tir_facts *f, const struct tir_guard *g, struct ix_term t,
 	narrow(s, -floor_div(-lo, times), floor_div(hi, times));
 }
 
+/* What a guard, by one of its atoms, says of i. */
+typedef void by_fn(const struct tir_facts *f, const struct tir_guard *g, struct ix_term t, ix_id i,
+    uint32_t steps, struct span *s);
+
 static void
-by_guards(const struct tir_facts *f, ix_id i, uint32_t steps, struct span *s)
+by_guards(const struct tir_facts *f, by_fn *use, ix_id i, uint32_t steps, struct span *s)
 {
 	for (uint32_t k = 0; k < f->n_guard; k++) {
 		const struct tir_guard *g = &f->guard[k];
@@ -125,9 +129,9 @@ by_guards(const struct tir_facts *f, ix_id i, uint32_t steps, struct span *s)
 		if (g->lo >= g->hi)
 			continue;
 		if (n.n_terms == 0)
-			by_guard(f, g, (struct ix_term){1, g->i}, i, steps, s);
+			use(f, g, (struct ix_term){1, g->i}, i, steps, s);
 		for (uint32_t q = 0; q < n.n_terms; q++)
-			by_guard(f, g, n.terms[q], i, steps, s);
+			use(f, g, n.terms[q], i, steps, s);
 	}
 }
 
@@ -151,6 +155,104 @@ by_remainders(const struct tir_facts *f, ix_id i, struct span *s)
 	}
 }
 
+/* A digit of y that a guard speaks of: m = (y div d) mod n; n == 0: y div d. */
+struct digit {
+	ix_id y, m;
+	int64_t d, n;
+};
+
+static bool
+is_digit(const struct tx *x, ix_id atom, struct digit *out)
+{
+	const struct ix a = *ix_get(x, atom), b = *ix_get(x, a.kind == IX_MOD ? a.a : atom);
+
+	if (a.kind != IX_MOD && a.kind != IX_DIV)
+		return false;
+	*out = (struct digit){.m = atom, .n = a.kind == IX_MOD ? a.c : 0};
+	out->y = b.kind == IX_DIV ? b.a : a.a;
+	out->d = b.kind == IX_DIV ? b.c : 1;
+	return true;
+}
+
+/* How often y stands in i, and how much the digits above m are then at most; 0: it does not. */
+static int64_t
+times_of(const struct tir_facts *f, ix_id i, const struct digit *g, uint32_t steps, ix_id *what,
+    struct span *above)
+{
+	const struct ix n = *ix_get(f->x, i), y = *ix_get(f->x, g->y);
+	const ix_id first = y.n_terms ? y.terms[0].atom : g->y;
+	const int64_t in_y = y.n_terms ? y.terms[0].coef : 1, e = coef_of(f->x, i, first);
+
+	*above = (struct span){0, 0};
+	*what = g->y;
+	if (e && e % in_y == 0) {
+		struct span all = bound(f, g->y, steps - 1);
+
+		if (g->n)
+			*above =
+			    (struct span){floor_div(all.lo, g->d * g->n), floor_div(all.hi, g->d * g->n)};
+		return e / in_y;
+	}
+	for (uint32_t k = 0; k < n.n_terms; k++) {
+		const struct ix a = *ix_get(f->x, n.terms[k].atom);
+
+		if (a.kind != IX_MOD || a.a != g->y || g->n == 0 || a.c % (g->d * g->n))
+			continue;
+		*what = n.terms[k].atom;
+		above->hi = a.c / (g->d * g->n) - 1;
+		return n.terms[k].coef;
+	}
+	return 0;
+}
+
+/* y is (d*n) * above + d * m + y mod d, and a guard knows m: what fused loops (fuse) make of a border. */
+static void
+by_digit(const struct tir_facts *f, const struct tir_guard *g, struct ix_term t, ix_id i, uint32_t steps,
+    struct span *s)
+{
+	struct digit m;
+	struct span above, r;
+	ix_id what, other;
+	int64_t e, by;
+
+	if ((t.coef != 1 && t.coef != -1) || !is_digit(f->x, t.atom, &m))
+		return;
+	e = times_of(f, i, &m, steps, &what, &above);
+	if (e == 0)
+		return;
+	by = e * m.d * t.coef; /* times the guard's index */
+	other = ix_add(f->x, i, ix_mulc(f->x, what, -e));
+	other = ix_add(f->x, other, ix_mulc(f->x, ix_mod(f->x, m.y, m.d), e));
+	other = ix_add(f->x, other, ix_mulc(f->x, ix_add(f->x, g->i, ix_mulc(f->x, m.m, -t.coef)), -by));
+	r = bound(f, other, steps - 1);
+	e *= m.d * m.n;
+	r.lo += (e > 0 ? e * above.lo : e * above.hi) + by * (by > 0 ? g->lo : g->hi - 1);
+	r.hi += (e > 0 ? e * above.hi : e * above.lo) + by * (by > 0 ? g->hi - 1 : g->lo);
+	narrow(s, r.lo, r.hi);
+}
+
+/* lo <= L < hi bounds L div c, too, which may have come apart: (128*o + l) div 16 is 8*o + l div 16. */
+static void
+by_quotients(const struct tir_facts *f, const struct tir_guard *g, struct ix_term t, ix_id i, uint32_t steps,
+    struct span *s)
+{
+	const struct ix n = *ix_get(f->x, i);
+
+	for (uint32_t k = 0; k < n.n_terms; k++) {
+		const struct ix a = *ix_get(f->x, n.terms[k].atom);
+
+		if (a.kind != IX_DIV || a.a != t.atom)
+			continue;
+		const ix_id q = ix_div(f->x, g->i, a.c);
+		const struct tir_guard d = {q, floor_div(g->lo, a.c), floor_div(g->hi - 1, a.c) + 1};
+
+		const int64_t c = coef_of(f->x, q, n.terms[k].atom);
+
+		if (c)
+			by_guard(f, &d, (struct ix_term){c, n.terms[k].atom}, i, steps, s);
+	}
+}
+
 static struct span
 bound(const struct tir_facts *f, ix_id i, uint32_t steps)
 {
@@ -162,7 +264,9 @@ bound(const struct tir_facts *f, ix_id i, uint32_t steps)
 	by_ranges(f, i, &s);
 	by_remainders(f, i, &s);
 	if (steps > 0) {
-		by_guards(f, i, steps, &s);
+		by_guards(f, by_guard, i, steps, &s);
+		by_guards(f, by_digit, i, steps, &s);
+		by_guards(f, by_quotients, i, steps, &s);
 		by_parts(f, i, steps, &s);
 	}
 	return s;

@@ -71,6 +71,37 @@ read_layout(struct cursor *c, struct names *n, struct tir_buf *b)
 	n->n_axis = outer;
 }
 
+/* "from(d0 < 3, d1 < 32, d2 < 16 of [32,40] at d1, 16*d0 + d2)" */
+static void
+read_form(struct cursor *c, struct names *n, struct tir_buf *b)
+{
+	struct tir_form *f = NEW(n->p->arena, struct tir_form);
+	struct tir_buf from = {.rank = 0};
+	uint32_t outer = n->n_axis;
+
+	do {
+		struct str name = cur_name(c);
+
+		cur_want(c, "<");
+		int64_t extent = cur_int(c);
+
+		if (f->rank == MAX_RANK || extent < 1 || extent > READ_ELEMENTS)
+			cur_fail(c, "a form has too many dimensions, or an extent that is none");
+		if (c->failed)
+			return;
+		f->place[f->rank] = tx_axis(n->p->tx, AXIS_PAR, 0, extent - 1, IX_NONE);
+		name_axis(c, n, name, f->place[f->rank++]);
+	} while (cur_take(c, ","));
+	cur_want(c, "of");
+	read_dims(c, &from);
+	cur_want(c, "at");
+	f->at = read_tuple(c, n, ")");
+	f->from_rank = from.rank;
+	memcpy(f->from_dim, from.dim, sizeof(f->from_dim));
+	b->form = f;
+	n->n_axis = outer;
+}
+
 static void
 read_table(struct cursor *c, const struct names *n, struct tir_buf *b)
 {
@@ -103,6 +134,8 @@ read_extras(struct cursor *c, struct names *n, struct tir_buf *b)
 	for (;;) {
 		if (cur_take(c, "layout(")) {
 			read_layout(c, n, b);
+		} else if (cur_take(c, "from(")) {
+			read_form(c, n, b);
 		} else if (cur_take(c, "swizzle(")) {
 			b->swizzle.bits = (uint8_t)(cur_int(c) & 15);
 			cur_want(c, ",");
@@ -309,6 +342,17 @@ know_var(struct names *n, uint32_t v, enum dtype t)
 }
 
 static void
+read_intrin(struct cursor *c, struct st *s)
+{
+	s->ref = INTRIN_COUNT;
+	for (uint32_t k = 0; k < INTRIN_COUNT; k++)
+		if (cur_take(c, intrin_info[k].name))
+			s->ref = k;
+	if (s->ref == INTRIN_COUNT)
+		cur_fail(c, "no such instruction");
+}
+
+static void
 read_bind(struct cursor *c, struct st *s)
 {
 	int k = word_of(c, tir_bind_name + 1, BIND_COUNT - 1);
@@ -316,6 +360,8 @@ read_bind(struct cursor *c, struct st *s)
 	s->bind = k < 0 ? BIND_serial : (enum tir_bind)(k + 1);
 	if (s->bind == BIND_pipeline)
 		s->depth = (uint32_t)cur_int(c);
+	if (s->bind == BIND_call)
+		read_intrin(c, s);
 }
 
 /* A letter of tir.def; `name` is kept until the axis' range is known. */
@@ -353,12 +399,7 @@ read_field(struct cursor *c, struct names *n, struct st *s, char field, struct s
 			cur_fail(c, "no such statement or block");
 		return;
 	case 'C':
-		s->ref = INTRIN_COUNT;
-		for (k = 0; k < INTRIN_COUNT; k++)
-			if (cur_take(c, intrin_info[k].name))
-				s->ref = (uint32_t)k;
-		if (s->ref == INTRIN_COUNT)
-			cur_fail(c, "no such instruction");
+		read_intrin(c, s);
 		return;
 	case 'P':
 		k = word_of(c, tir_scope_name, SCOPE_COUNT);

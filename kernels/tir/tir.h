@@ -10,7 +10,7 @@
 #ifndef KORCH_TIR_H
 #define KORCH_TIR_H
 
-#include "expr.h"
+#include "form.h"
 
 typedef uint32_t st_id;
 typedef uint32_t buf_id;
@@ -21,10 +21,9 @@ typedef uint32_t blk_id;
 
 enum tir_level { TIR_NEST, TIR_FLAT };
 
-/* Whose a buffer is.  reg: a thread's, in registers; local: a thread's; shared: of the threads of
- * one `block` loop; pack: a constant in the form that the kernel wants, made once per plan;
- * global: everybody's. */
-#define TIR_SCOPES(X) X(reg) X(local) X(shared) X(pack) X(global)
+/* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: elements of each thread of a
+ * block, others see them in instructions; shared: of these threads; pack: a constant; global. */
+#define TIR_SCOPES(X) X(reg) X(local) X(spread) X(shared) X(pack) X(global)
 enum tir_scope {
 #define X(N) SCOPE_##N,
 	TIR_SCOPES(X)
@@ -34,8 +33,8 @@ enum tir_scope {
 
 /* How a loop runs.  serial: in order; parallel: iterations by any thread in any order, joined at
  * the end; vector: lanes of a register; unroll: as text; block, warp, lane: a GPU's grid, warps of
- * a block, threads of a warp; pipeline: in order, stages of several iterations at a time. */
-#define TIR_BINDS(X) X(serial) X(parallel) X(vector) X(unroll) X(block) X(warp) X(lane) X(pipeline)
+ * a block, threads of a warp; pipeline: in order (pipeline.h); call: as one instruction (tensor.h). */
+#define TIR_BINDS(X) X(serial) X(parallel) X(vector) X(unroll) X(block) X(warp) X(lane) X(pipeline) X(call)
 enum tir_bind {
 #define X(N) BIND_##N,
 	TIR_BINDS(X)
@@ -57,7 +56,7 @@ enum comb {
 	COMB_NONE = COMB_COUNT /* a plain store */
 };
 enum intrin {
-#define INTRIN(N, ARGS, COMB, TEXT, HELP) INTRIN_##N,
+#define INTRIN(N, ARGS, COMB, TEXT, CUDA, HELP) INTRIN_##N,
 #include "intrin.def"
 #undef INTRIN
 	INTRIN_COUNT
@@ -76,7 +75,8 @@ struct tir_buf {
 	enum buf_role role;
 	enum tir_scope scope;
 	uint32_t index;
-	const void *data; /* TABLE: dense, row-major */
+	const void *data;            /* TABLE: dense, row-major */
+	const struct tir_form *form; /* OPERAND, pack: NULL: as it comes */
 	int rank;
 	int64_t dim[MAX_RANK]; /* logical extents, all > 0; no access leaves them */
 	/* Where an element lies; no program's meaning hangs on it but through `fold` and `alias`. */
@@ -132,7 +132,7 @@ struct st {
 	const char *name;     /* FOR, INDEX: unique in the program: "t7.k0.o" */
 	axis_id axis;         /* FOR, INDEX */
 	ix_id from, to;       /* FOR, over outer axes, from < to; INDEX: from */
-	uint32_t ref; /* BLOCK: blk_id; STORE, ALLOC: buf_id; LET: number; CALL: intrin; SYNC: scope */
+	uint32_t ref; /* BLOCK: blk_id; STORE, ALLOC: buf_id; LET: number; CALL, FOR: intrin; SYNC: scope */
 	ixv_id at;    /* BLOCK: what the iterators are bound to; STORE */
 	ex_id value;  /* STORE, LET */
 	uint32_t guard0, n_guard; /* BLOCK, IF: in tir.guard */
@@ -189,8 +189,8 @@ extern const struct comb_info {
 	bool exact;
 } comb_info[COMB_COUNT];
 extern const struct intrin_info {
-	const char *name, *args, *text;
-	enum comb comb; /* of a fold; COMB_NONE */
+	const char *name, *args, *text, *cuda; /* NULL: there is none */
+	enum comb comb;                        /* of a fold; COMB_NONE */
 } intrin_info[INTRIN_COUNT];
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
 bool st_has(enum st_op op, char field);                                  /* a letter of tir.def */
@@ -241,9 +241,10 @@ void tir_print(struct strbuf *sb, const struct tir *p);
 /* Bounded, and well-formed; not verified.  ERR_FORMAT and ERR_LIMIT name the line. */
 enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES = 1 << 16 };
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
-/* The rule that is broken, and where: ERR_FAILED, "RULE: line". */
+/* ERR_FAILED: "RULE: line".  Of accesses and bindings alone: what is right may be not proved. */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
-/* The part that asks for proofs: accesses in buffers, bindings in iterators.  What is right may be not
- * proved. */
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
+/* Barriers anew, where the verifier asks for them, as far out as will do; false: nowhere does.  None. */
+bool tir_sync(const struct tir *p, struct tir *out) MUST_CHECK;
+void tir_unsync(const struct tir *p, struct tir *out);
 #endif

@@ -161,8 +161,38 @@ check_call(struct check *c, const struct st *s)
 		    c->p->buf[n->tensor].role != BUF_RESULT)
 			fail(c, "buffer", "a call writes into an operand or a table");
 		else if (intrin_info[s->ref].comb != COMB_NONE &&
-		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "r") && !is_first(c->p, n))))
+		    (c->p->buf[n->tensor].rank != 1 || (tir_arg_is(s, k, "rt") && !is_first(c->p, n))))
 			fail(c, "call", "a fold is of an element, and of an array of one dimension");
+		else if (!tensor_row_of(s->ref) &&
+		    tir_arg_is(s, k, "t") != (c->p->buf[n->tensor].scope == SCOPE_spread))
+			fail(c, "call", "what threads hold is folded by a team, and that folds nothing else");
+	}
+}
+
+/* Of an instruction over a nest: types and scopes are its row's, and rows as long as the buffer's are. */
+static void
+check_tensor(struct check *c, const struct st *s)
+{
+	const struct tensor_row *t = tensor_row_of(s->ref);
+	const ex_id *arg = c->p->arg + s->arg0;
+
+	for (uint32_t of = 0; t && of < TENSOR_OFS && c->ok; of++) {
+		const struct ex n = *ex_get(c->p->tx, arg[tensor_arg(t, of)]);
+		const struct tir_buf *b = &c->p->buf[n.tensor];
+
+		if (b->type != t->of[of].type || !(t->of[of].scopes & 1U << b->scope))
+			fail(c, "call", "a buffer of another type or scope than the instruction's");
+		if (b->fold || b->layout != IXV_NONE || (b->rank == 0 && *t->of[of].at))
+			fail(c, "call", "a buffer whose rows do not lie one behind the other");
+		if (strlen(t->of[of].at) < 2 || !c->ok)
+			continue;
+		const struct ex row = *ex_get(c->p->tx, arg[tensor_arg(t, of) + 1]);
+
+		if (row.kind == EX_CONST && row.whole == 0 && b->scope == SCOPE_spread)
+			continue;
+		if (row.kind != EX_CONST || row.whole < tensor_extent(t, t->of[of].at[1]) ||
+		    row.whole > INT32_MAX || (b->rank > 1 && row.whole != b->dim[b->rank - 1]))
+			fail(c, "call", "rows of another length than the buffer's");
 	}
 }
 
@@ -191,6 +221,8 @@ check_refs(struct check *c, const struct st *s)
 			fail(c, "sync", "a barrier is of a shared scope");
 		return;
 	case ST_for:
+		if (s->bind == BIND_call && s->ref >= INTRIN_COUNT)
+			fail(c, "call", "no such instruction");
 		if ((s->bind == BIND_vector || s->bind == BIND_unroll) &&
 		    !ix_is_const(c->p->tx, ix_add(c->p->tx, s->to, ix_mulc(c->p->tx, s->from, -1)), NULL))
 			fail(c, "extent", "a vector or unrolled loop has a constant extent");
@@ -201,6 +233,8 @@ check_refs(struct check *c, const struct st *s)
 		return;
 	case ST_call:
 		check_call(c, s);
+		if (c->ok)
+			check_tensor(c, s);
 		return;
 	case ST_index:
 	case ST_COUNT:
@@ -289,6 +323,24 @@ check_body(struct check *c, st_id i, st_id end, uint32_t depth)
 }
 
 /* ---- buffers ----------------------------------------------------------------------------------------- */
+/* As many elements as the buffer has, each from an element of the operand, or from behind its last one. */
+static bool
+form_fits(const struct tir *p, const struct tir_buf *b)
+{
+	const struct tir_form *f = b->form;
+	const struct ixv at = ixv_get(p->tx, f->at);
+	int64_t n = 1, places = 1;
+	bool ok = b->role == BUF_OPERAND && b->scope == SCOPE_pack && (int)at.n == f->from_rank;
+
+	for (int d = 0; d < b->rank; d++)
+		n *= b->dim[d];
+	for (int d = 0; d < f->rank; d++)
+		places *= tx_axis_get(p->tx, f->place[d])->hi + 1;
+	for (uint32_t d = 0; d < at.n; d++)
+		ok &= ix_get(p->tx, at.i[d])->lo >= 0;
+	return ok && n == places;
+}
+
 static bool
 verify_bufs(const struct tir *p, struct err *e)
 {
@@ -306,6 +358,9 @@ verify_bufs(const struct tir *p, struct err *e)
 				return broken(e, "buffer", p, ST_NONE, "an extent below one");
 		if (f->role != BUF_TEMP && f->scope != SCOPE_global && f->scope != SCOPE_pack)
 			return broken(e, "buffer", p, ST_NONE, "what comes from outside is global");
+		if (f->form && !form_fits(p, f))
+			return broken(e, "buffer", p, ST_NONE,
+			    "a form that is no constant operand's, or of another size");
 		if (f->fold && (f->fold < 1 || f->fold_dim >= (uint32_t)f->rank))
 			return broken(e, "buffer", p, ST_NONE, "a ring over no dimension");
 		if (f->alias != BUF_NONE &&
@@ -341,6 +396,6 @@ tir_verify(const struct tir *p, struct err *e)
 		check_blocks(&c);
 	check_body(&c, 0, p->n_st, 0);
 	free(flags);
-	return c.ok && verify_bufs(p, e) && verify_names(p, e) && tir_proved(p, e) && verify_sync(p, e) &&
-	    verify_order(p, e);
+	return c.ok && verify_bufs(p, e) && verify_names(p, e) && tensors_match(p, e) && tir_proved(p, e) &&
+	    verify_sync(p, e) && verify_order(p, e);
 }

@@ -96,13 +96,44 @@ check_rows(struct access *a, ex_id place, ex_id stride)
 	check_at(a, n.tensor, ixv_make(a->p->tx, 1, &i));
 }
 
+/* The last element that an instruction over a nest touches of one buffer, by dimensions or of a flat one. */
+static void
+check_tensor(struct access *a, const struct tensor_row *t, uint32_t of, const ex_id *arg)
+{
+	struct tx *x = a->p->tx;
+	const char *letters = t->of[of].at;
+	const struct ex n = *ex_get(x, arg[tensor_arg(t, of)]);
+	struct ixv at = ixv_get(x, n.at);
+	const int64_t last[] = {letters[0] ? tensor_extent(t, letters[0]) - 1 : 0,
+	    letters[0] && letters[1] ? tensor_extent(t, letters[1]) - 1 : 0};
+	ix_id i[MAX_RANK];
+
+	for (uint32_t d = 0; d < at.n; d++)
+		i[d] = at.i[d];
+	const bool is_matrix = letters[0] && letters[1];
+	const int64_t row = is_matrix ? ex_get(x, arg[tensor_arg(t, of) + 1])->whole : 0;
+
+	if (is_matrix &&
+	    (at.n == 1 || row == 0)) /* of the last dimension's elements, where these lie spread */
+		i[at.n - 1] = ix_addc(x, i[at.n - 1],
+		    at.n == 1 ? tensor_element(last[0], last[1], row)
+			      : a->p->buf[n.tensor].dim[at.n - 1] - 1);
+	else
+		for (uint32_t k = 0, n_at = letters[0] && letters[1] ? 2 : letters[0] != 0; k < n_at; k++)
+			i[at.n - n_at + k] = ix_addc(x, i[at.n - n_at + k], last[k]);
+	check_at(a, n.tensor, ixv_make(x, at.n, i));
+}
+
 static void
 check_call(struct access *a, const struct st *s)
 {
 	const ex_id *arg = a->p->arg + s->arg0;
+	const struct tensor_row *t = tensor_row_of(s->ref);
 
 	for (uint32_t k = 0; k < s->n_arg; k++)
 		check_value(a, arg[k]);
+	for (uint32_t of = 0; t && of < TENSOR_OFS; of++)
+		check_tensor(a, t, of, arg);
 	if (s->ref != INTRIN_turn)
 		return;
 	check_rows(a, arg[0], arg[1]);

@@ -2,7 +2,7 @@
 #ifndef KORCH_TIR_VERIFY_INT_H
 #define KORCH_TIR_VERIFY_INT_H
 
-#include "tir.h"
+#include "tensor.h"
 
 /* "RULE: statement 7 (store): what". */
 bool broken(struct err *e, const char *rule, const struct tir *p, st_id i, const char *what);

@@ -1,6 +1,7 @@
 /* kernels/tir/verify_sync.c: barriers.  Between a store into a shared buffer and a read of it, and between
- * a read and the next store, the threads of a block wait for each other; loops are gone through twice for
- * what one iteration leaves to the next.  A barrier stands where all threads come or none. */
+ * a read and the next store, the threads of a block wait for each other, but where each touches its own;
+ * or another version of the buffer (a pipeline's); loops are gone through twice for what one iteration leaves
+ * to the next.  A barrier stands where all threads come or none. */
 #include "verify_int.h"
 
 #include <stdlib.h>
@@ -12,34 +13,227 @@ is_thread(const struct st *s)
 	return s->op == ST_for && (s->bind == BIND_lane || s->bind == BIND_warp);
 }
 
+/* Whose the elements are that are touched: of any threads, of what a block does outside of them, or each of
+ * the thread whose number its index in dimension d has, modulo how many there are (OF_THREAD + d). */
+enum owner { NOBODY, OF_ANY, OF_BLOCK, OF_THREAD };
+
+/* Which part of a buffer: its first index is from lo to hi, and by * number + less than by; IX_NONE: any. */
+struct part {
+	int64_t lo, hi;
+	ix_id number;
+	int64_t by;
+};
+struct met {
+	uint8_t owner;
+	struct part part;
+};
+
 struct sync {
 	const struct tir *p;
-	uint8_t *dirty, *read; /* shared buffers: since the last barrier */
-	uint32_t n_threads;    /* loops of threads around */
-	bool again;            /* in a second turn: what one loop leaves to its own next one is known */
-	bool fault;
+	struct met *dirty, *read; /* of shared buffers: by whom, and where, since the last barrier */
+	axis_id thread[TIR_DEPTH];
+	uint32_t n_threads; /* loops of threads around */
+	st_id lane;         /* the innermost */
+	bool again;         /* in a second turn: what one loop leaves to its own next one is known */
+	bool meets;         /* the statement touches what another thread has stored, or reads */
+	bool in_turn;       /* where something is wrong: a second turn, */
+	st_id now, at;      /* the statement now, and there, */
+	const char *wrong;  /* and what: NULL: nothing */
 };
+
+/* The place over loops: an instance's is over its block's iterators. */
+static ixv_id
+place_of(const struct sync *s, ixv_id at)
+{
+	const struct st *t = &s->p->st[s->now];
+	const struct tir_block *b = t->op == ST_block ? &s->p->blk[t->ref] : NULL;
+	struct tx_subst sub = {.n = tx_n_axes(s->p->tx)};
+	ix_id *to;
+
+	if (!b)
+		return at;
+	sub.to = to = NEW_ARRAY(s->p->arena, ix_id, sub.n + 1);
+	memset(to, 0xff, (sub.n + 1) * sizeof(*to));
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		to[s->p->iter[b->iter0 + k].id] = ixv_get(s->p->tx, t->at).i[k];
+	return ixv_subst(s->p->tx, &sub, at);
+}
+
+static bool
+is_uniform_index(const struct sync *s, ix_id i)
+{
+	for (uint32_t k = 0; k < s->n_threads; k++)
+		if (ix_has(s->p->tx, i, s->thread[k]))
+			return false;
+	return true;
+}
+
+static uint8_t
+owner_of(const struct sync *s, ixv_id at)
+{
+	const struct st *lane = &s->p->st[s->lane];
+	int64_t from, to;
+
+	if (s->n_threads == 0)
+		return OF_BLOCK;
+	if (s->n_threads > 1 || !ix_is_const(s->p->tx, lane->from, &from) || from != 0 ||
+	    !ix_is_const(s->p->tx, lane->to, &to))
+		return OF_ANY;
+	struct ixv v = ixv_get(s->p->tx, place_of(s, at));
+
+	for (uint32_t d = 0; d < v.n; d++)
+		if (ix_mod(s->p->tx, v.i[d], to) == ix_axis(s->p->tx, lane->axis))
+			return (uint8_t)(OF_THREAD + d);
+	return OF_ANY;
+}
+
+/* How many values in a row the first index has there: an instruction goes on from its place; 0: any. */
+static int64_t
+width_of(const struct sync *s, ixv_id at)
+{
+	const struct st *c = &s->p->st[s->now];
+	const struct tensor_row *t = c->op == ST_call ? tensor_row_of(c->ref) : NULL;
+	const uint32_t rank = ixv_get(s->p->tx, at).n;
+
+	if (c->op != ST_call)
+		return 1;
+	for (uint32_t of = 0; t && of < TENSOR_OFS; of++) {
+		const ex_id *arg = s->p->arg + c->arg0 + tensor_arg(t, of);
+		const char *letters = t->of[of].at;
+
+		if (ex_get(s->p->tx, arg[0])->at != at)
+			continue;
+		if (strlen(letters) < rank)
+			return 1;
+		return letters[1] && rank == 1
+		    ? tensor_element(tensor_extent(t, letters[0]) - 1, tensor_extent(t, letters[1]) - 1,
+			  ex_get(s->p->tx, arg[1])->whole) +
+			1
+		    : tensor_extent(t, letters[0]);
+	}
+	return 0;
+}
+
+/* Parts that an index numbers, the same in all threads, as a pipeline's versions are. */
+static struct part
+part_of(const struct sync *s, ixv_id at)
+{
+	struct tx *x = s->p->tx;
+	struct ixv v = ixv_get(x, place_of(s, at));
+	const ix_id first = v.n ? v.i[0] : ix_const(x, 0);
+	const struct ix n = *ix_get(x, first);
+	const int64_t width = v.n ? width_of(s, at) : 1;
+	struct part part = {
+	    n.lo, n.hi + width - 1, width == 1 && is_uniform_index(s, first) ? first : IX_NONE, 1};
+
+	if (width == 0)
+		return (struct part){INT64_MIN, INT64_MAX, IX_NONE, 0};
+	for (uint32_t k = 0; k < n.n_terms; k++) {
+		const struct ix_term t = n.terms[k];
+		const struct ix *rest;
+
+		if (t.coef < 2 || t.coef < part.by || !is_uniform_index(s, t.atom))
+			continue;
+		rest = ix_get(x, ix_add(x, first, ix_mulc(x, t.atom, -t.coef)));
+		if (rest->lo >= 0 && rest->hi + width - 1 < t.coef) {
+			part.number = t.atom;
+			part.by = t.coef;
+		}
+	}
+	return part;
+}
+
+/* What the index is the remainder of, by c. */
+static ix_id
+undivided(const struct tx *x, ix_id i, int64_t c)
+{
+	const struct ix *n = ix_get(x, i);
+
+	return n->kind == IX_MOD && n->c == c ? n->a : n->lo >= 0 && n->hi < c ? i : IX_NONE;
+}
+
+/* Intervals, or two indices that differ by a constant: remainders, by none of the divisor's multiples. */
+static bool
+parts_differ(const struct sync *s, struct part a, struct part b)
+{
+	struct tx *x = s->p->tx;
+	int64_t d;
+
+	if (a.hi < b.lo || b.hi < a.lo)
+		return true;
+	if (a.number == IX_NONE || b.number == IX_NONE || a.by != b.by)
+		return false;
+	const struct ix m = *ix_get(x, a.number), n = *ix_get(x, b.number);
+	const int64_t c = m.kind == IX_MOD ? m.c : n.kind == IX_MOD ? n.c : INT64_MAX;
+	const ix_id i = undivided(x, a.number, c), j = undivided(x, b.number, c);
+
+	return i != IX_NONE && j != IX_NONE && ix_is_const(x, ix_add(x, i, ix_mulc(x, j, -1)), &d) &&
+	    d % c != 0;
+}
+
+static bool
+are_apart(const struct sync *s, struct met before, struct met now)
+{
+	return before.owner == NOBODY || (before.owner == now.owner && now.owner != OF_ANY) ||
+	    parts_differ(s, before.part, now.part);
+}
+
+static struct met
+met_at(const struct sync *s, ixv_id at)
+{
+	return (struct met){owner_of(s, at), part_of(s, at)};
+}
+
+/* Both: what they have in common. */
+static struct met
+met_again(struct met before, struct met now)
+{
+	if (before.owner == NOBODY)
+		return now;
+	if (before.owner != now.owner)
+		before.owner = OF_ANY;
+	if (before.part.number != now.part.number || before.part.by != now.part.by)
+		before.part.number = IX_NONE;
+	before.part.lo = MIN_OF(before.part.lo, now.part.lo);
+	before.part.hi = MAX_OF(before.part.hi, now.part.hi);
+	return before;
+}
+
+/* What hangs on a loop is another part in its next turn, and behind it. */
+static void
+forget(struct sync *s, axis_id a)
+{
+	for (buf_id b = 0; b < 2 * s->p->n_buf; b++) { /* both lists */
+		struct part *l = &s->dirty[b].part;
+
+		if (l->number != IX_NONE && ix_has(s->p->tx, l->number, a))
+			l->number = IX_NONE;
+	}
+}
+
+static void
+forget_all(struct sync *s)
+{
+	memset(s->dirty, 0, 2 * (size_t)s->p->n_buf * sizeof(*s->dirty)); /* NOBODY */
+}
 
 static void
 touch_shared(void *self, const struct touch *t)
 {
 	struct sync *s = self;
 
-	if (s->p->buf[t->buf].scope != SCOPE_shared)
-		return;
-	if (t->stores)
-		s->fault |= s->read[t->buf] != 0;
-	else
-		s->fault |= s->dirty[t->buf] != 0;
+	if (s->p->buf[t->buf].scope == SCOPE_shared)
+		s->meets |= !are_apart(s, (t->stores ? s->read : s->dirty)[t->buf], met_at(s, t->at));
 }
 
 static void
 mark_shared(void *self, const struct touch *t)
 {
 	struct sync *s = self;
+	struct met *by = &(t->stores ? s->dirty : s->read)[t->buf];
 
 	if (s->p->buf[t->buf].scope == SCOPE_shared)
-		(t->stores ? s->dirty : s->read)[t->buf] = 1;
+		*by = met_again(*by, met_at(s, t->at));
 }
 
 static bool
@@ -72,7 +266,16 @@ is_uniform(const struct tir *p, st_id i)
 }
 
 static bool
-sync_body(struct sync *s, st_id i, st_id end, struct err *e)
+fails(struct sync *s, st_id i, const char *what)
+{
+	s->at = i;
+	s->in_turn = s->again;
+	s->wrong = what;
+	return false;
+}
+
+static bool
+sync_body(struct sync *s, st_id i, st_id end)
 {
 	for (st_id k = i; k < end; k = s->p->st[k].end) {
 		const struct st *t = &s->p->st[k];
@@ -80,26 +283,33 @@ sync_body(struct sync *s, st_id i, st_id end, struct err *e)
 
 		if (t->op == ST_sync) {
 			if (!is_uniform(s->p, k))
-				return broken(e, "sync", s->p, k, "a barrier that not all threads come to");
-			memset(s->dirty, 0, s->p->n_buf);
-			memset(s->read, 0, s->p->n_buf);
+				return fails(s, k, "a barrier that not all threads come to");
+			forget_all(s);
 		}
-		if (s->n_threads)
-			tir_touches(s->p, k, touch_shared, s);
-		if (s->fault)
-			return broken(e, "sync", s->p, k, "no barrier between threads that share a buffer");
-		if (s->n_threads)
-			tir_touches(s->p, k, mark_shared, s);
+		s->now = k;
+		tir_touches(s->p, k, touch_shared, s);
+		if (s->meets)
+			return fails(s, k, "no barrier between threads that share a buffer");
+		tir_touches(s->p, k, mark_shared, s);
+		st_id lane = s->lane;
+
+		s->thread[s->n_threads] = t->axis;
 		s->n_threads += threads;
+		s->lane = threads ? k : lane;
 		bool again = s->again, twice = t->op == ST_for && !threads && !again;
 
-		if (st_info[t->op].body && !sync_body(s, k + 1, t->end, e))
+		if (st_info[t->op].body && !sync_body(s, k + 1, t->end))
 			return false;
 		s->again = true;
-		if (twice && !sync_body(s, k + 1, t->end, e))
+		if (t->op == ST_for)
+			forget(s, t->axis);
+		if (twice && !sync_body(s, k + 1, t->end))
 			return false;
+		if (t->op == ST_for)
+			forget(s, t->axis);
 		s->again = again;
 		s->n_threads -= threads;
+		s->lane = lane;
 	}
 	return true;
 }
@@ -125,17 +335,100 @@ agree(const struct tir *p, st_id i, struct err *e)
 	return true;
 }
 
+static struct sync
+look(const struct tir *p)
+{
+	struct sync s = {.p = p};
+
+	s.dirty = heap_alloc((2 * (size_t)p->n_buf + 1) * sizeof(*s.dirty));
+	s.read = s.dirty + p->n_buf;
+	forget_all(&s);
+	(void)sync_body(&s, 0, p->n_st);
+	free(s.dirty);
+	return s;
+}
+
 bool
 verify_sync(const struct tir *p, struct err *e)
 {
-	struct sync s = {.p = p};
 	bool ok = true;
+	struct sync s;
 
 	for (st_id i = 0; i < p->n_st && ok; i = p->st[i].end)
 		ok = agree(p, i, e);
-	s.dirty = heap_alloc((size_t)2 * p->n_buf + 1);
-	s.read = s.dirty + p->n_buf;
-	ok = ok && sync_body(&s, 0, p->n_st, e);
-	free(s.dirty);
-	return ok;
+	if (!ok)
+		return false;
+	s = look(p);
+	return !s.wrong || broken(e, "sync", p, s.at, s.wrong);
+}
+
+/* ---- putting barriers ------------------------------------------------------------------------------------
+ */
+struct putting {
+	st_id at; /* before this statement; ST_NONE: none */
+	bool drop;
+};
+
+static bool
+put(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	const struct putting *q = self;
+
+	if (q->drop)
+		return p->st[i].op == ST_sync && p->st[i].ref == SCOPE_shared;
+	if (i == q->at)
+		tir_add(out, (struct st){.op = ST_sync, .ref = SCOPE_shared});
+	return false;
+}
+
+void
+tir_unsync(const struct tir *p, struct tir *out)
+{
+	struct putting q = {.drop = true};
+
+	tir_rewrite(out, p, put, &q);
+}
+
+/* A barrier before the statement where something is wrong, or one around it, the outermost that does: what is
+ * wrong then comes later.  false: none does. */
+static bool
+put_one(const struct tir *p, const struct sync *was, struct tir *out)
+{
+	const st_id at = was->at;
+	st_id path[TIR_DEPTH + 1];
+	uint32_t n = tir_path(p, at, path);
+
+	path[n++] = at;
+	for (uint32_t k = 1; k < n; k++) {
+		struct putting q = {.at = path[k]};
+		struct sync s;
+
+		if (!is_uniform(p, path[k]))
+			return false;
+		tir_rewrite(out, p, put, &q);
+		s = look(out);
+		if (!s.wrong || s.at != at + 1 || s.in_turn != was->in_turn)
+			return true;
+	}
+	return false;
+}
+
+enum { MOST_BARRIERS = 256 };
+
+bool
+tir_sync(const struct tir *p, struct tir *out)
+{
+	struct tir was;
+
+	tir_unsync(p, out);
+	for (int n = 0; n < MOST_BARRIERS; n++) {
+		struct sync s = look(out);
+
+		if (!s.wrong)
+			return true;
+		was = *out;
+		if (!put_one(&was, &s, out))
+			return false;
+	}
+	return false;
 }

@@ -18,7 +18,8 @@ const struct comb_info comb_info[COMB_COUNT] = {
 #undef COMB
 };
 const struct intrin_info intrin_info[INTRIN_COUNT] = {
-#define INTRIN(N, ARGS, COMB, TEXT, HELP) {.name = #N, .args = ARGS, .text = TEXT, .comb = COMB},
+#define INTRIN(N, ARGS, COMB, TEXT, CUDA, HELP)                                                              \
+	{.name = #N, .args = ARGS, .text = TEXT, .cuda = CUDA, .comb = COMB},
 #include "intrin.def"
 #undef INTRIN
 };

@@ -4,9 +4,11 @@
 #define KORCH_TEST_CUDA_KERNEL_H
 
 #include "cuda_host.h"
+#include "generator.h"
 
 struct cuda_case {
 	struct spec spec;
+	generator_fn *make; /* NULL: emit_cuda */
 	const char *schedule;
 	uint64_t seed; /* of its inputs */
 	double by;     /* times the tolerance of float32; 0: 1 */

@@ -42,7 +42,10 @@ void kernel_run(const struct test_kernel *k, uint32_t parts);
  * where a guard was written over. */
 bool kernel_check(
     struct arena *a, const struct test_kernel *k, uint32_t parts, double rel, struct err *e) MUST_CHECK;
-/* Both halves of that, for kernels that run elsewhere: the results filled with ones, as not-a-number;
+/* The same for each pair of the descriptor, the result on the operand's bytes. */
+bool kernel_check_in_place(
+    struct arena *a, const struct test_kernel *k, uint32_t parts, double rel, struct err *e) MUST_CHECK;
+/* Both halves of kernel_check, for kernels that run elsewhere: the results filled with ones, as not-a-number;
  * the results as they lie there against the interpreter's. */
 void kernel_spoil(const struct test_kernel *k);
 bool kernel_compare(struct arena *a, const struct test_kernel *k, double rel, struct err *e) MUST_CHECK;

@@ -1,5 +1,6 @@
 /* tests/prop/codegen_test.c: what kernels/codegen makes of loop programs: the program behind each pass is
- * verified and computes the same, and so does the compiled text, in ranges cut anywhere.
+ * verified and computes the same, and so does the compiled text, in ranges cut anywhere, also with results on
+ * operands' bytes where its descriptor says so.
  * KORCH_CODEGEN_GRAPHS=N tries N random graphs (default 120), KORCH_CODEGEN_SEED=N from there. */
 #include "../../kernels/codegen/codegen.h"
 #include "../../kernels/interp/interp.h"
@@ -114,7 +115,7 @@ struct batch {
 	struct arena a;
 	struct test_kernel k[BATCH];
 	uint32_t n;
-	uint32_t kernels, refused;
+	uint32_t kernels, refused, in_place;
 };
 
 static void
@@ -125,9 +126,12 @@ flush(struct batch *b)
 	if (b->n && !kernel_compile(&b->a, b->k, b->n, &target_avx2, &e))
 		fail_msg("%s\n%.*s", e.msg, STR_ARG(b->k[0].code.text));
 	for (uint32_t i = 0; i < b->n; i++)
-		if (!kernel_check(&b->a, &b->k[i], 1 + i % 3, 1e-4, &e))
+		if (!kernel_check(&b->a, &b->k[i], 1 + i % 3, 1e-4, &e) ||
+		    !kernel_check_in_place(&b->a, &b->k[i], 1 + i % 3, 1e-4, &e))
 			fail_msg(
 			    "%s\n%.*s\n%.*s", e.msg, STR_ARG(b->k[i].spec.text), STR_ARG(b->k[i].code.text));
+	for (uint32_t i = 0; i < b->n; i++)
+		b->in_place += b->k[i].code.desc.n_overlaps;
 	b->kernels += b->n;
 	b->n = 0;
 	arena_fini(&b->a);
@@ -199,6 +203,7 @@ end_texts(struct batch *b)
 	flush(b);
 	if (b->kernels == 0 || b->refused > b->kernels / 20)
 		fail_msg("%u kernels, %u refused", b->kernels, b->refused);
+	print_message("%u kernels, %u results on operands' bytes\n", b->kernels, b->in_place);
 	free(b);
 }
 
@@ -253,8 +258,50 @@ static const struct {
     {"%0 = input f32[13,20]\n%1 = weight f32[20,24]\n%2 = matmul %0 %1\n%3 = weight f32[1,24]\n"
      "%4 = bcast %3 shape=[13,24]\n%5 = add %2 %4\n%6 = relu %5\noutput %6\n",
 	NULL},
+    {"%0 = input f32[5,20]\n%1 = weight f32[20,29]\n%2 = matmul %0 %1\n%3 = relu %2\noutput %3\n",
+	"bind t3.i0 parallel; compute_at t2 t3.i0; stage %1 t3.i0; split t2.i1 8 cut; reorder t2.i1.o t2.k0 "
+	"t2.i1.i; tensorize t2.i1.i fma8_f32"},
+    {"%0 = input f32[5,20]\n%1 = weight f32[20,29]\n%2 = matmul %0 %1\n%3 = relu %2\noutput %3\n",
+	"split t2.k0 3 guard; reorder t2.k0.o t2.i0; stage %1 t2.k0.o; stage %0 t2.k0.o 1,0; pipeline "
+	"t2.k0.o 3; "
+	"bind t2.i1 vector"},
+    {"%0 = input f32[1,9,11,5]\n%1 = exp %0\n"
+     "%2 = wmax %1 kernel=[1,3,1,1] stride=[1,2,1,1] dilation=[1,1,1,1] lo=[0,1,0,0] hi=[0,1,0,0]\noutput "
+     "%2\n",
+	"bind t2.i2 parallel; reorder t2.i2 t2.i1; compute_at t1 t2.i1; pipeline t2.i1 2"},
+    {"%0 = input i8[7,18]\n%1 = input i8[5,18]\n%2 = cast %0 to=i32\n%3 = cast %1 to=i32\n"
+     "%4 = transpose %3 perm=[1,0]\n%5 = matmul %2 %4\noutput %5\n",
+	"inline t2; inline t3; bind t5.i0 parallel; split t5.k0 4 cut; tensorize t5.k0.i dot4_i8"},
+    {"%0 = input i8[7,18]\n%1 = input i8[18,5]\n%2 = cast %0 to=i32\n%3 = cast %1 to=i32\n"
+     "%4 = matmul %2 %3\noutput %4\n",
+	"inline t2; inline t3; bind t4.i0 parallel; stage %1 t4.i0 1,0; split t4.k0 4 cut; tensorize t4.k0.i "
+	"dot4_i8"},
     {"%0 = input f32[14,9]\n%1 = weight f32[9,43]\n%2 = matmul %0 %1\noutput %2\n", NULL},
+    {"%0 = input f32[14,9]\n%1 = weight f32[43,9]\n%2 = transpose %1 perm=[1,0]\n%3 = matmul %0 %2\n"
+     "%4 = exp %1\noutput %3\noutput %4\n",
+	NULL},
+    {"%0 = input f32[3,14,9]\n%1 = weight f32[3,9,43]\n%2 = matmul %0 %1\noutput %2\n", NULL},
+    {"%0 = input f32[14,9]\n%1 = weight f32[9,43]\n%2 = matmul %0 %1\noutput %2\n", "pack %1 50 0~1"},
+    {"%0 = input f32[14,18]\n%1 = weight f32[9,2,43]\n%2 = reshape %1 shape=[18,43]\n%3 = matmul %0 %2\n"
+     "output %3\n",
+	"pack %1 7 2,0~1"},
     {"%0 = input f32[3,10,16]\n%1 = input f32[3,16,24]\n%2 = matmul %0 %1\n%3 = exp %2\noutput %3\n", NULL},
+    {"%0 = input f32[4,17,16]\n%1 = input f32[20,4,16]\n%2 = transpose %1 perm=[1,2,0]\n"
+     "%3 = matmul %0 %2\noutput %3\n",
+	NULL},
+    {"%0 = input f32[17,16]\n%1 = input f32[20,16]\n%2 = relu %1\n%3 = transpose %2 perm=[1,0]\n"
+     "%4 = matmul %0 %3\n%5 = exp %4\noutput %5\n",
+	NULL},
+    {"%0 = input f32[17,16]\n%1 = weight f32[16,40]\n%2 = exp %0\n%3 = sum %2 axes=[1]\n"
+     "%4 = bcast %3 shape=[17,16]\n%5 = div %2 %4\n%6 = matmul %5 %1\noutput %6\n",
+	NULL},
+    {"%0 = input f32[1,40]\n%1 = weight f32[40,25]\n%2 = matmul %0 %1\n%3 = exp %2\noutput %3\n", NULL},
+    {"%0 = input f32[24,20]\n%1 = weight f32[20,64]\n%2 = matmul %0 %1\n%3 = reshape %2 shape=[24,2,32]\n"
+     "%4 = transpose %3 perm=[1,0,2]\noutput %4\n",
+	NULL},
+    {"%0 = input f32[3,24,5]\n%1 = weight f32[15,4]\n%2 = transpose %0 perm=[1,0,2]\n"
+     "%3 = reshape %2 shape=[24,15]\n%4 = matmul %3 %1\noutput %4\n",
+	NULL},
     {"%0 = input f32[1,9,11,5]\n%1 = weight f32[3,3,5,16]\n"
      "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n"
      "%3 = relu %2\noutput %3\n",

@@ -1,5 +1,6 @@
 /* tests/prop/program_check.c: see the header. */
 #include "program_check.h"
+#include "../../kernels/codegen/codegen_int.h"
 #include "../../kernels/interp/interp.h"
 #include "../../kernels/interp/program.h"
 #include "../harness/agree.h"
@@ -107,6 +108,42 @@ check_text(const struct checked *c, const struct tir *p)
 	arena_fini(&a);
 }
 
+static bool
+has_pipeline(const struct tir *p)
+{
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_for && p->st[i].bind == BIND_pipeline)
+			return true;
+	return false;
+}
+
+/* What runs ahead, on versions of what it makes. */
+static void
+check_pipelines(const struct checked *c, const struct tir *flat)
+{
+	struct tir small, piped;
+	struct err e = {0};
+
+	codegen_shrink(flat, &small);
+	codegen_pipeline(&small, &piped);
+	check_text(c, &piped);
+	if (has_pipeline(&piped))
+		wrong(c, &piped, "a pipeline stays");
+	if (!tir_verify(&piped, &e))
+		wrong(c, &piped, e.msg);
+	check_run(c, &piped, (enum program_order)((c->seed + 2) % 3));
+}
+
+void
+program_check_flat(const struct checked *c, const struct tir *p)
+{
+	struct err e = {0};
+
+	if (!tir_verify(p, &e))
+		wrong(c, p, e.msg);
+	check_run(c, p, (enum program_order)(c->seed % 3));
+}
+
 void
 program_check(const struct checked *c, const struct tir *p)
 {
@@ -122,4 +159,6 @@ program_check(const struct checked *c, const struct tir *p)
 		wrong(c, &flat, e.msg);
 	check_run(c, p, (enum program_order)(c->seed % 3));
 	check_run(c, &flat, (enum program_order)((c->seed + 1) % 3));
+	if (has_pipeline(&flat))
+		check_pipelines(c, &flat);
 }

@@ -20,5 +20,7 @@ void program_check_begin(
 /* The test fails where p, made of c->p, does not print and read back, is not verified, or does not compute
  * the same: as it is, and flat; iterations forward, backward and shuffled. */
 void program_check(const struct checked *c, const struct tir *p);
+/* The same of what a pass made, of the program that it made flat: verified, and run in one order. */
+void program_check_flat(const struct checked *c, const struct tir *p);
 
 #endif

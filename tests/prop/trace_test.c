@@ -56,14 +56,8 @@ any_chain(const struct tir *p, struct rng *r, struct step *s)
 
 /* A buffer, its dimensions as they are, or from the last to the first, two as one now and then. */
 static void
-any_stage(const struct tir *p, struct rng *r, struct step *s)
+any_dims(const struct tir_buf *b, struct rng *r, struct step *s)
 {
-	const struct tir_buf *b = &p->buf[rng_below(r, p->n_buf)];
-
-	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
-	s->name[s->n_name++] = any_loop(p, r);
-	if (rng_below(r, 2))
-		return;
 	for (int last = b->rank - 1; last >= 0; last--) {
 		int first = last - (last > 0 && rng_below(r, 4) == 0);
 
@@ -71,6 +65,31 @@ any_stage(const struct tir *p, struct rng *r, struct step *s)
 			s->run[s->n_run++] = (struct step_run){first, last};
 		last = first;
 	}
+}
+
+static void
+any_stage(const struct tir *p, struct rng *r, struct step *s)
+{
+	const struct tir_buf *b = &p->buf[rng_below(r, p->n_buf)];
+
+	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", b->name));
+	s->name[s->n_name++] = rng_below(r, 4) ? any_loop(p, r) : STR("root");
+	if (rng_below(r, 2) == 0)
+		any_dims(b, r, s);
+}
+
+/* A constant operand, where there is one; its last dimension in panels, or its first. */
+static void
+any_pack(const struct tir *p, struct rng *r, struct step *s)
+{
+	buf_id b = (buf_id)rng_below(r, p->n_buf);
+
+	for (uint32_t k = 0; k < p->n_buf && p->buf[b].scope != SCOPE_pack; k++)
+		b = (b + 1) % p->n_buf;
+	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", p->buf[b].name));
+	s->number = 2 + rng_below(r, 7);
+	if (rng_below(r, 2) == 0)
+		any_dims(&p->buf[b], r, s);
 }
 
 /* A block whose buffer a loop's iterations have each, and that loop; else any. */
@@ -136,8 +155,15 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_loop(p, r);
 		break;
+	case STEP_pack:
+		any_pack(p, r, &s);
+		break;
 	case STEP_stage:
 		any_stage(p, r, &s);
+		break;
+	case STEP_share:
+		s.name[s.n_name++] =
+		    str_of(arena_printf(p->arena, "%%%s", p->buf[rng_below(r, p->n_buf)].name));
 		break;
 	case STEP_join:
 		any_outermost(p, r, &s);
@@ -147,6 +173,14 @@ any_step(const struct tir *p, struct rng *r)
 		break;
 	case STEP_rfactor:
 		s.name[s.n_name++] = any_loop(p, r);
+		break;
+	case STEP_pipeline:
+		s.name[s.n_name++] = any_loop(p, r);
+		s.number = 2 + rng_below(r, 3);
+		break;
+	case STEP_tensorize:
+		s.name[s.n_name++] = any_loop(p, r);
+		s.intrin = (enum intrin)rng_below(r, INTRIN_COUNT);
 		break;
 	case STEP_OPS:
 		break;
@@ -378,6 +412,70 @@ test_windows(void **state)
 	assert_true(n_applied[STEP_slide] > before + n / 2);
 }
 
+/* ---- products by instructions, in pipelines ----------------------------------------------------------- */
+/* Of rows and columns that fit no instruction, by steps that make tiles which do; two sizes each. */
+static const struct {
+	const char *graph, *trace;
+} products[] = {
+    {"%%0 = input f32[3,%u]\n%%1 = input f32[%u,%u]\n%%2 = matmul %%0 %%1\noutput %%2\n",
+	"split t2.i1 8 cut; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32"},
+    {"%%0 = input f32[3,%u]\n%%1 = input f32[%u,%u]\n%%2 = matmul %%0 %%1\noutput %%2\n",
+	"split t2.k0 4 guard; reorder t2.k0.o t2.i0; stage %1 t2.k0.o; stage %0 t2.k0.o; pipeline t2.k0.o 3"},
+    {"%%0 = input i8[3,%u]\n%%1 = input i8[%u,%u]\n%%2 = cast %%0 to=i32\n%%3 = cast %%1 to=i32\n"
+     "%%4 = matmul %%2 %%3\noutput %%4\n",
+	"inline t2; inline t3; stage %1 t4.i0 1,0; split t4.k0 4 cut; tensorize t4.k0.i dot4_i8"},
+    {"%%0 = input f16[19,%u]\n%%1 = input f16[%u,%u]\n%%2 = matmul %%0 %%1\noutput %%2\n",
+	"split t2.i0 16 cut; split t2.i1 8 cut; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; bind t2.i0.o block; "
+	"compute_at t2'acc t2.i1.o; split t2'acc.k0 16 cut; reorder t2'acc.k0.o t2'acc.i0 t2'acc.i1; "
+	"stage %0 t2'acc.k0.o; share %0's; stage %1 t2'acc.k0.o; share %1's; bind t0's.i1 lane; "
+	"pipeline t2'acc.k0.o 2; tensorize t2'acc.i0 mma_f16"},
+};
+
+/* The steps of a trace, each where it is legal. */
+static void
+try_trace(struct run *t, struct str trace)
+{
+	while (trace.n) {
+		struct step s;
+		struct err e = {0};
+
+		if (!step_read(str_trim(str_cut(&trace, ';')), &s, &e))
+			fail_msg("%s", e.msg);
+		(void)try_step(t, &s);
+	}
+}
+
+static void
+test_products(void **state)
+{
+	uint64_t n = setting("KORCH_TRACE_SPECS", 250), seed = setting("KORCH_TRACE_SEED", 1);
+	uint32_t instructions = n_applied[STEP_tensorize], pipelines = n_applied[STEP_pipeline];
+
+	(void)state;
+	for (uint64_t i = 0; i < n / 5; i++) {
+		struct arena a = {0};
+		struct rng r = {seed * 613 + i};
+		struct checked c;
+		struct spec s;
+		struct graph g;
+		struct err e = {0};
+		const uint32_t which = rng_below(&r, COUNT_OF(products)), k = 16 + rng_below(&r, 20),
+			       columns = 8 + rng_below(&r, 13);
+
+		if (!graph_read(&g, &a, str_of(arena_printf(&a, products[which].graph, k, k, columns)), &e))
+			fail_msg("%s", e.msg);
+		spec_of_graph(&a, &g, &s);
+		program_check_begin(&c, &a, &s, false, seed + i);
+		struct run t = run_begin(&c);
+
+		try_trace(&t, str_of(products[which].trace));
+		run_random(&t, &r, STEPS / 2);
+		arena_fini(&a);
+	}
+	assert_true(n_applied[STEP_tensorize] > instructions + n / 20);
+	assert_true(n_applied[STEP_pipeline] > pipelines + n / 20);
+}
+
 static void
 test_each_step_was_seen(void **state)
 {
@@ -406,6 +504,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_random_traces),
 	    cmocka_unit_test(test_windows),
+	    cmocka_unit_test(test_products),
 	    cmocka_unit_test(test_each_step_was_seen),
 	};
 

@@ -74,6 +74,27 @@ static const char guarded[] = "%0 = input f32[1,40]\n"
 			      "output %1\n"
 			      "output %3\n";
 
+static const char wide[] = "%0 = input f32[12,32]\n"
+			   "%1 = weight f32[32,16]\n"
+			   "%2 = matmul %0 %1 : f32[12,16]\n"
+			   "output %2\n";
+static const char bytes[] = "%0 = input i8[4,8]\n"
+			    "%1 = weight i8[6,8]\n"
+			    "%2 = cast %0 to=i32\n"
+			    "%3 = cast %1 to=i32\n"
+			    "%4 = transpose %3 perm=[1,0]\n"
+			    "%5 = matmul %2 %4\n"
+			    "output %5\n";
+static const char halves[] = "%0 = input f16[32,48]\n"
+			     "%1 = weight f16[48,16]\n"
+			     "%2 = matmul %0 %1 : f16[32,16]\n"
+			     "output %2\n";
+
+static const char picked[] = "%0 = input f32[9]\n"
+			     "%1 = input i64[2]\n"
+			     "%2 = gather %0 %1 axis=0 : f32[2]\n"
+			     "output %2\n";
+
 /* The last step of the trace is refused by the rule; "": it is applied. */
 struct refusal {
 	const char *graph, *trace, *rule;
@@ -171,12 +192,28 @@ static const struct refusal cases[] = {
     {guarded, "compute_at t1 t3.i0", "", false},
     {guarded, "compute_at t1 t3.i0; bind t3.i0 parallel", "bind: buffer", false},
     {guarded, "bind t3.i0 parallel; compute_at t1 t3.i0", "compute_at: result", false},
+    {product, "pack %9 4", "pack: name", false},
+    {product, "pack %0 4", "pack: scope", false},
+    {product, "pack %2 4", "pack: scope", false},
+    {product, "pack %1 4 1", "pack: dimensions", false},
+    {product, "pack %1 1", "pack: width", false},
+    {product, "pack %1 9", "pack: width", false},
+    {product, "pack %1 6 0,1", "", false},
+    {product, "pack %1 3 1,0", "", false},
+    {product, "pack %1 40 0~1", "", false},
+    {product, "pack %1 4; pack %1 4", "pack: form", false},
     {product, "stage %9 t2.i0", "stage: name", false},
     {product, "stage %0 t9.i0", "stage: name", false},
     {product, "stage %0 t2.i0 1", "stage: dimensions", false},
     {product, "stage %0 t2.i0 0,0,1", "stage: dimensions", false},
     {product, "stage %0 t2.i0 0,2", "stage: dimensions", false},
     {product, "stage %2 t2.i0", "stage: writers", false},
+    {product, "stage %3 root", "stage: readers", false},
+    {product, "compute_at t2 t3.i0; stage %2 root", "stage: scope", false},
+    {product, "split t2.i0 4 cut; compute_at t2 t3.i0; stage %2 root", "compute_at: instances", false},
+    {product, "stage %2 root 1,0", "", false},
+    {product, "stage %1 root 1,0", "", false},
+    {two, "stage %0 root", "", false},
     {product, "stage %0 t3.i0", "stage: readers", false},
     {product, "split t3.i0 4 cut; stage %2 t3.i0.o", "stage: readers", false},
     {product, "bind t2.i1 vector; stage %0 t2.i1", "stage: vector", false},
@@ -185,6 +222,84 @@ static const struct refusal cases[] = {
     {product, "stage %1 t2.i1 0~1", "", false},
     {product, "split t2.i0 4; split t2.i1 4; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; stage %1 t2.i1.o 1,0",
 	"", false},
+    {product, "bind t2.i0 block; stage %0 t2.i0; share %0's; bind t0's.i1 lane; bind t2.i1 lane",
+	"bind: extent", false},
+    {product, "bind t2.i0 block; stage %1 t2.i0; share %1's; bind t1's.i1 lane; bind t2.i1 lane", "", false},
+    {product, "bind t2.i0 block; bind t2.i1 lane; stage %1 t2.i1; share %1's", "share: threads", false},
+    {wide,
+	"split t2.i0 4; split t2.i1 4; reorder t2.i0.o t2.i1.o t2.i0.i t2.i1.i; fuse t2.i0.o t2.i1.o; bind "
+	"t2.i0.o~t2.i1.o block",
+	"", false},
+    {product,
+	"split t3.i0 4 shift; split t3.i1 3; reorder t3.i0.o t3.i1.o t3.i0.i t3.i1.i; fuse t3.i0.o "
+	"t3.i1.o; bind t3.i0.o~t3.i1.o block",
+	"bind: disjoint", false},
+    {wide, "tensorize t2.i9 fma8_f32", "tensorize: name", false},
+    {wide, "tensorize t2.i1 turn", "tensorize: instruction", false},
+    {wide, "tensorize t2.i1 fma8_f32", "tensorize: indices", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; bind t2.i1.i vector; tensorize t2.i1.i fma8_f32",
+	"tensorize: binding", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32", "", false},
+    {wide, "split t2'acc.i1 8; reorder t2'acc.k0 t2'acc.i1.i; tensorize t2'acc.i1.i fma8_f32",
+	"tensorize: sum", true},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.k0 fma8_f32", "tensorize: indices", false},
+    {wide, "split t2.i0 8 cut; reorder t2.i1 t2.k0 t2.i0.i; tensorize t2.i0.i fma8_f32", "tensorize: indices",
+	false},
+    {wide,
+	"split t2.i0 8 guard; split t2.i1 8; reorder t2.k0 t2.i0.i t2.i1.o t2.i1.i; tensorize t2.i1.i "
+	"fma8_f32",
+	"tensorize: nest", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i dot4_i8", "tensorize: value", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32; split t2.i1.i 4",
+	"split: binding", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32; reorder t2.i1.i t2.k0",
+	"reorder: instruction", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32; bind t2.i0 parallel", "",
+	false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32; stage %1 t2.k0", "", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32; stage %1 t2.i0 1,0",
+	"stage: instruction", false},
+    {wide,
+	"split t2.i1 8; reorder t2.k0 t2.i1.i; tensorize t2.i1.i fma8_f32; bind t2.i1.i serial; split "
+	"t2.i1.i 4",
+	"", false},
+    {wide, "split t2.i1 8; reorder t2.k0 t2.i1.i; bind t2.i1.i call", "bind: binding", false},
+    {bytes, "inline t2; inline t3; split t5.k0 4; tensorize t5.k0.i dot4_i8", "", false},
+    {bytes, "inline t2; inline t3; split t5.k0 4; tensorize t5.k0.i dot4_i8", "", true},
+    {bytes, "inline t2; split t5.k0 4; tensorize t5.k0.i dot4_i8", "tensorize: value", false},
+    {bytes, "inline t2; inline t3; split t5.k0 4; reorder t5.k0.i t5.i1; tensorize t5.k0.i dot4_i8",
+	"tensorize: indices", false},
+    {halves,
+	"split t2'acc.i0 16; split t2'acc.i1 8; split t2'acc.k0 16; reorder t2'acc.i0.o t2'acc.i1.o "
+	"t2'acc.k0.o t2'acc.i0.i; tensorize t2'acc.i0.i mma_f16",
+	"tensorize: scope", false},
+    {halves, "bind t2.i0 lane; compute_at t2'acc t2.i0; tensorize t2'acc.i1 mma_f16", "tensorize: team",
+	false},
+    {wide, "pipeline t2.i9 2", "pipeline: name", false},
+    {wide, "pipeline t2.k0 2", "pipeline: copies", false},
+    {wide, "stage %1 t2.i0; pipeline t2.i0 1", "pipeline: depth", false},
+    {wide, "stage %1 t2.i0; pipeline t2.i0 9", "pipeline: depth", false},
+    {wide, "split t2.i0 4; stage %1 t2.i0.o; pipeline t2.i0.o 4", "pipeline: depth", false},
+    {wide, "split t2.i0 4; stage %1 t2.i0.o; pipeline t2.i0.o 3", "", false},
+    {wide, "bind t2.i0 parallel; stage %1 t2.i0; pipeline t2.i0 2", "pipeline: binding", false},
+    {wide, "stage %1 t2.i0; pipeline t2.i0 2; bind t2.i0 parallel", "", false},
+    {wide, "stage %1 t2.i0; pipeline t2.i0 2; split t2.i0 4", "split: binding", false},
+    {wide, "stage %1 t2.i0; pipeline t2.i0 2; stage %0 t2.i0; bind t2.i1 vector", "", false},
+    {wide, "stage %1 t2.i0; split t2.i0 5 cut; pipeline t2.i0.o 2", "pipeline: copies", false},
+    {product, "compute_at t2 t3.i0; pipeline t3.i0 2", "pipeline: copies", false},
+    {pooled, "compute_at t1 t2.i1; pipeline t2.i1 2", "", false},
+    {pooled, "compute_at t1 t2.i1; slide t1 t2.i1; pipeline t2.i1 2", "pipeline: copies", false},
+    {pooled, "compute_at t1 t2.i1; pipeline t2.i1 2; slide t1 t2.i1", "slide: serial", false},
+    {product, "share %9", "share: name", false},
+    {product, "share %2", "share: scope", false},
+    {product, "compute_at t2 t3.i0; share %2", "share: block", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 block; share %2", "", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 lane; share %2", "share: threads", false},
+    {product, "compute_at t2 t3.i0; bind t3.i1 lane", "", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 block; bind t2.i1 lane", "bind: barrier", false},
+    {product, "compute_at t2 t3.i0; bind t3.i0 block; share %2; bind t2.i1 lane; bind t3.i1 lane", "", false},
+    {picked, "stage %0 t2.i0; stage %1 t2.i0", "", false},
+    {picked, "stage %1 t2.i0; stage %0 t2.i0", "stage: order", false},
     {many, "reorder t4'acc.c1 t4'acc.i0", "", false},
     {many, "bind t4'acc.c1 parallel", "bind: iterator", false},
     {many, "bind t4'acc.i0 parallel", "", false},
@@ -235,11 +350,13 @@ test_text(void **state)
 {
 	static const char *const good[] = {"split t2.k0 8 cut", "fuse t1.i0 t1.i1",
 	    "reorder t1.i1 t1.k0 t1.i0", "bind t1.i0 parallel", "inline t3", "compute_at t3 t5.i0.o",
-	    "reorder a b c d e f g h i", "stage %0 t1.i0.o", "stage %0's t1.i0.o 3,1~2"};
+	    "reorder a b c d e f g h i", "stage %0 t1.i0.o", "stage %0's t1.i0.o 3,1~2",
+	    "tensorize t1.i0 mma_f16", "pipeline t1.i0 3", "pack %1 16", "pack %1 16 1,0"};
 	static const char *const bad[] = {"splat t1.i0 2", "split t1.i0", "split t1.i0 x",
 	    "split t1.i0 4 half", "bind t1.i0 sideways", "inline", "inline t1 t2", "compute_at t1", "fuse",
 	    "split t1.i0 4 cut cut", "reorder a b c d e f g h i j k l m n o p q r s t u v w x y z aa",
-	    "stage %0", "stage %0 t1.i0 2~1", "stage %0 t1.i0 x"};
+	    "stage %0", "stage %0 t1.i0 2~1", "stage %0 t1.i0 x", "tensorize t1.i0", "tensorize t1.i0 mma",
+	    "pack %1", "pack %1 x"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(good); i++) {

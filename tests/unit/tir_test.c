@@ -81,7 +81,79 @@ static const char turned[] = "tir flat\n"
 			     "buf %0 f32[128] global operand 0\n"
 			     "buf %1 f32[64] global result 0\n"
 			     "call turn(%0[4], i64(16), %1[0], i64(8))\n";
-static const char *const all[] = {row_sums, guarded_tiles, lanes, flat, shared, turned};
+/* A constant whose columns lie in two panels of three, in one dimension; the last column is none. */
+static const char packed[] =
+    "tir flat\n"
+    "buf %0 f32[24] pack operand 0 from(d0 < 2, d1 < 4, d2 < 3 of [4,5] at d1, 3*d0 + d2)\n"
+    "buf %1 f32[4,5] global result 0\n"
+    "for y in 0..4 parallel\n"
+    "  for x in 0..5\n"
+    "    store %1[y, x] = add(%0[12*(x div 3) + 3*y + (x mod 3)], mul(%0[23], f32(5)))\n";
+/* Half a product of matrices: eight columns at a time, one instruction that is a nest, and as a call. */
+static const char nested[] =
+    "tir nest\n"
+    "buf %0 f32[5,33] global operand 0\n"
+    "buf %1 f32[5,8] global result 0\n"
+    "block t1(i0 < 5, i1 < 8, k0 < 2 reduce): %1[i0, i1] sum= mul(%0[i0, k0], %0[k0, i1 + 2])\n"
+    "for t1.i0 in 0..5\n"
+    "  for t1.k0 in 0..2\n"
+    "    for t1.i1 in 0..8 call fma8_f32\n"
+    "      t1(t1.i0, t1.i1, t1.k0)\n";
+static const char called[] = "tir flat\n"
+			     "buf %0 f32[5,33] global operand 0\n"
+			     "buf %1 f32[5,8] global result 0\n"
+			     "for y in 0..5\n"
+			     "  for x in 0..8\n"
+			     "    store %1[y, x] = f32(0)\n"
+			     "  for k in 0..2\n"
+			     "    call fma8_f32(%1[y, 0], %0[y, k], %0[k, 2])\n";
+/* A 16 x 16 times a 16 x 8 matrix of shared memory, by one warp. */
+static const char multiplied[] = "tir flat\n"
+				 "buf %0 f32[5,33] global operand 0\n"
+				 "buf %1 f32[16,8] global result 0\n"
+				 "buf %a f16[16,24] shared temp\n"
+				 "buf %b f16[16,8] shared temp\n"
+				 "buf %c f32[16,8] spread temp\n"
+				 "for o in 0..1 block\n"
+				 "  alloc %a\n"
+				 "  alloc %b\n"
+				 "  alloc %c\n"
+				 "  for i in 0..16\n"
+				 "    for k in 0..16 lane\n"
+				 "      store %a[i, k + 8] = cast.f16(add(%0[0, i], %0[1, k]))\n"
+				 "  for q in 0..8\n"
+				 "    for p in 0..16 lane\n"
+				 "      store %b[p, q] = cast.f16(%0[2, p + q])\n"
+				 "  for y in 0..16\n"
+				 "    for x in 0..8\n"
+				 "      store %c[y, x] = f32(1)\n"
+				 "  sync shared\n"
+				 "  call mma_f16(%c[0, 0], i64(8), %a[0, 8], i64(24), %b[0, 0], i64(8))\n"
+				 "  sync shared\n"
+				 "  for r in 0..16\n"
+				 "    for s in 0..8\n"
+				 "      store %1[r, s] = %c[r, s]\n";
+/* Rows through shared memory in two versions: one is copied while another is read. */
+static const char versions[] = "tir flat\n"
+			       "buf %0 f32[5,33] global operand 0\n"
+			       "buf %1 f32[5,4] global result 0\n"
+			       "buf %s f32[2,4] shared temp\n"
+			       "for b in 0..1 block\n"
+			       "  alloc %s\n"
+			       "  for l in 0..4 lane\n"
+			       "    store %s[0, l] = %0[0, l]\n"
+			       "  for k in 0..4\n"
+			       "    sync shared\n"
+			       "    for m in 0..4 lane\n"
+			       "      store %s[(k + 1) mod 2, m] = %0[k + 1, m]\n"
+			       "    for n in 0..4 lane\n"
+			       "      store %1[k, n] = %s[k mod 2, 3 - n]\n"
+			       "  sync shared\n"
+			       "  for q in 0..4 lane\n"
+			       "    store %1[4, q] = %s[0, 3 - q]\n"
+			       "  sync shared\n";
+static const char *const all[] = {
+    versions, row_sums, guarded_tiles, lanes, flat, shared, turned, packed, nested, called, multiplied};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -136,14 +208,14 @@ run(const char *text, const float *in, float *out, struct err *e)
 static void
 test_meaning(void **state)
 {
-	float in[5 * 33], out[64];
+	float in[5 * 33], out[128];
 	struct err e = {0};
 
 	(void)state;
 	for (int i = 0; i < 5 * 33; i++)
 		in[i] = (float)(i % 7);
 	for (int k = 0; k < 3; k++) {
-		assert_true(run(all[k], in, out, &e));
+		assert_true(run(k == 0 ? row_sums : k == 1 ? guarded_tiles : lanes, in, out, &e));
 		for (int y = 0; y < 5; y++) {
 			float sum = 0;
 
@@ -168,6 +240,29 @@ test_meaning(void **state)
 		fail_msg("%s", e.msg);
 	for (int i = 0; i < 64; i++)
 		assert_true(out[i] == in[4 + i % 8 * 16 + i / 8]);
+	if (!run(packed, in, out, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 20; i++)
+		assert_true(out[i] == in[i]);
+	if (!run(versions, in, out, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 20; i++)
+		assert_true(out[i] == in[i / 4 * 33 + 3 - i % 4]);
+	for (int k = 0; k < 2; k++) {
+		assert_true(run(k ? called : nested, in, out, &e));
+		for (int i = 0; i < 40; i++)
+			assert_true(out[i] ==
+			    in[i / 8 * 33] * in[i % 8 + 2] + in[i / 8 * 33 + 1] * in[33 + i % 8 + 2]);
+	}
+	if (!run(multiplied, in, out, &e))
+		fail_msg("%s", e.msg);
+	for (int i = 0; i < 128; i++) {
+		float sum = 1;
+
+		for (int k = 0; k < 16; k++)
+			sum += (in[i / 8] + in[33 + k]) * in[66 + k + i % 8];
+		assert_true(out[i] == sum);
+	}
 }
 
 /* ---- mutations: one change, and which rule catches it ---- */
@@ -214,7 +309,41 @@ static const struct mutation refused[] = {
     {turned, "%1[0]", "%1[1]", "bounds"},
     {turned, "turn(%0[4]", "turn(f32(4)", "call"},
     {turned, "%1[0]", "%0[0]", "buffer"},
+    {packed, "f32[24]", "f32[23]", "buffer"},
+    {packed, "pack operand", "global operand", "buffer"},
+    {packed, "[4,5] at", "[20] at", "buffer"},
+    {packed, "3*d0 + d2", "3*d0 + d2 - 1", "buffer"},
     {turned, "%0[4], i64(16)", "%1[0], i64(8)", "order"},
+    {versions, "    sync shared\n", "", "sync"},
+    {versions, "  sync shared\n  for q", "  for q", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[(k + 1) mod 2, 3 - n]", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[(k + 3) mod 2, 3 - n]", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[n div 2, 3 - n]", "sync"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[0, 3 - n]", "sync"},
+    {versions, "%s f32[2,4]", "%s f32[1,4]", "bounds"},
+    {nested, "call fma8_f32", "call dot4_i8", "value"},
+    {nested, "call fma8_f32", "call turn", "instruction"},
+    {nested, "t1.i1 in 0..8", "t1.i1 in 0..7", "indices"},
+    {nested, "t1.k0 in 0..2", "t1.k0 in 0..2 call fma8_f32", "binding"},
+    {nested, "sum= mul(", "max= mul(", "value"},
+    {nested, "sum= mul(", "sum= add(", "value"},
+    {nested, "%0[k0, i1 + 2]", "%0[k0, 2*i1]", "indices"},
+    {nested, "%0[k0, i1 + 2]", "%1[k0, i1]", "value"},
+    {nested, "t1(t1.i0, t1.i1, t1.k0)", "t1(t1.i0, 7 - t1.i1, t1.k0)", "indices"},
+    {nested, "t1.k0)\n", "t1.k0) where 0 <= t1.i1 < 5\n", "nest"},
+    {called, "%0[k, 2]", "%0[k, 26]", "bounds"},
+    {called, "%1[y, 0]", "%1[y, 1]", "bounds"},
+    {called, "%1[y, 0]", "%0[y, 0]", "buffer"},
+    {called, "    store %1[y, x] = f32(0)\n", "    let v0 = f32(0)\n", "order"},
+    {called, "for y in 0..5\n", "for y in 0..5 call fma8_f32\n", "call"},
+    {multiplied, "%a f16[16,24] shared", "%a f16[16,24] local", "call"},
+    {multiplied, "%c f32[16,8] spread", "%c f32[16,8] local", "call"},
+    {multiplied, "  sync shared\n  call", "  call", "sync"},
+    {multiplied, "%c[0, 0], i64(8)", "%c[0, 0], i64(7)", "call"},
+    {multiplied, "%b f16[16,8]", "%b bf16[16,8]", "type"},
+    {multiplied, "%a[0, 8]", "%a[0, 9]", "bounds"},
+    {multiplied, "%a[0, 8]", "%a[1, 8]", "bounds"},
+    {multiplied, "i64(24)", "i64(23)", "call"},
 };
 
 static char *
@@ -256,12 +385,19 @@ static const struct mutation wrong[] = {
     {flat, "store %1[y, 0] =", "store %1[y div 2, 0] =", "race"},
     {guarded_tiles, "where 0 <= 4", "where 1 <= 4", "undefined"},
     {lanes, "i in 0..8", "i in 0..7", "undefined"},
+    {versions, "    sync shared\n", "", "race"},
+    {versions, "%s[k mod 2, 3 - n]", "%s[(k + 1) mod 2, 3 - n]", "race"},
+    {nested, "t1.k0 in 0..2\n", "t1.k0 in 0..2 parallel\n", "race"},
+    {called, "x in 0..8", "x in 0..7", "undefined"},
+    {called, "k in 0..2\n", "k in 0..2 parallel\n", "race"},
+    {multiplied, "p in 0..16", "p in 0..15", "undefined"},
+    {multiplied, "  sync shared\n  call", "  call", "race"},
 };
 
 static void
 test_interpreter_catches(void **state)
 {
-	float in[5 * 33] = {0}, out[48];
+	float in[5 * 33] = {0}, out[128];
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(wrong); i++) {

@@ -1,0 +1,97 @@
+/* kernels/schedule/pack.c: pack BUFFER N [DIMENSIONS]: a constant operand lies in panels, of N elements along
+ * the last dimension named, in each all of the others in their order:
+ *
+ *   pack %1 16 0,1          buf %1 f32[32,40]   ->   buf %1 f32[3,32,16] from(.. of [32,40] at d1, 16*d0 +
+ * d2) %1[k, n]            ->   %1[n div 16, k, n mod 16]
+ *
+ * So a tile of N columns reads what lies side by side, however large the operand is.  Who plans with the
+ * kernel copies it once; behind the last column are zeros. */
+#include "step_int.h"
+
+struct packing {
+	const struct tir *p;
+	struct runs r;
+	int64_t width;
+};
+
+static bool
+may_pack(const struct packing *k, const struct step *s, struct err *e)
+{
+	const struct tir_buf *b = &k->p->buf[k->r.buf];
+
+	if (b->role != BUF_OPERAND || b->scope != SCOPE_pack)
+		return refuse(e, s, "scope", "the buffer is no constant that comes from outside");
+	if (b->form)
+		return refuse(e, s, "form", "it is packed already");
+	if (k->r.n + 1 > MAX_RANK)
+		return refuse(e, s, "dimensions", "a panel's would be one too many");
+	return (k->width > 1 && k->width <= k->r.extent[k->r.n - 1]) ||
+	    refuse(e, s, "width", "panels of one element, or of more than the dimension has");
+}
+
+/* Elements of the packed operand, and which of the dense one each of them is. */
+static struct tir_buf
+packed_buf(const struct packing *k)
+{
+	struct tx *x = k->p->tx;
+	struct tir_buf b = k->p->buf[k->r.buf];
+	struct tir_form *f = NEW(k->p->arena, struct tir_form);
+	const uint32_t last = k->r.n - 1;
+	ix_id number[MAX_RANK];
+
+	f->from_rank = b.rank;
+	for (int d = 0; d < b.rank; d++)
+		f->from_dim[d] = b.dim[d];
+	b.rank = f->rank = (int)k->r.n + 1;
+	b.dim[0] = (k->r.extent[last] + k->width - 1) / k->width;
+	for (uint32_t i = 0; i < last; i++)
+		b.dim[i + 1] = k->r.extent[i];
+	b.dim[last + 1] = k->width;
+	for (int d = 0; d < b.rank; d++)
+		f->place[d] = tx_axis(x, AXIS_PAR, 0, b.dim[d] - 1, IX_NONE);
+	for (uint32_t i = 0; i < last; i++)
+		number[i] = ix_axis(x, f->place[i + 1]);
+	number[last] =
+	    ix_add(x, ix_mulc(x, ix_axis(x, f->place[0]), k->width), ix_axis(x, f->place[last + 1]));
+	f->at = runs_place(k->p, &k->r, number);
+	b.form = f;
+	return b;
+}
+
+static ex_id
+from_panel(void *self, struct tx *x, const struct ex *read, ixv_id where)
+{
+	const struct packing *k = self;
+	const uint32_t last = k->r.n - 1;
+	ix_id number[MAX_RANK], to[MAX_RANK];
+
+	if (read->tensor != k->r.buf)
+		return ex_load(x, read->type, read->tensor, where);
+	runs_numbers(k->p, &k->r, where, number);
+	to[0] = ix_div(x, number[last], k->width);
+	for (uint32_t i = 0; i < last; i++)
+		to[i + 1] = number[i];
+	to[last + 1] = ix_mod(x, number[last], k->width);
+	return ex_load(x, read->type, read->tensor, ixv_make(x, k->r.n + 1, to));
+}
+
+bool
+step_pack(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
+{
+	struct packing k = {.p = p, .width = s->number};
+	struct tx_subst sub = {.load = from_panel, .self = &k};
+	buf_id buf;
+
+	if (!find_buf(p, s, 0, &buf, e) || !find_runs(p, s, buf, &k.r, e) || !may_pack(&k, s, e))
+		return false;
+	tir_like(out, p);
+	for (blk_id b = 0; b < out->n_blk; b++)
+		for (uint32_t o = 0; o < out->blk[b].n_out; o++) {
+			out->blk[b].at[o] = ixv_subst(p->tx, &sub, out->blk[b].at[o]);
+			out->blk[b].value[o] = ex_subst(p->tx, &sub, out->blk[b].value[o]);
+		}
+	out->buf[buf] = packed_buf(&k);
+	for (st_id i = 0; i < p->n_st; i = p->st[i].end)
+		tir_copy(out, p, i, &sub);
+	return true;
+}

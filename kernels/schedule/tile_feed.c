@@ -1,0 +1,127 @@
+/* kernels/schedule/tile_feed.c: what a tile of registers reads.  A weight lies in panels of the tile's
+ * columns; another factor whose columns do not lie along memory is copied so, ahead; what makes the rows of a
+ * tile makes them where they are read, once for all columns. */
+#include "tile_int.h"
+
+#include <string.h>
+
+static bool
+lies_along(const struct tiling *t)
+{
+	return t->along == t->q->p.buf[t->columns_from].rank - 1;
+}
+
+bool
+tile_can_read(const struct tiling *t)
+{
+	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
+
+	return lies_along(t) || b->role == BUF_OPERAND || (b->role == BUF_TEMP && b->scope == SCOPE_global);
+}
+
+/* All dimensions of several elements, the columns' last. */
+static const char *
+dims_of(const struct tiling *t)
+{
+	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
+	struct strbuf sb;
+
+	sb_init(&sb, t->q->p.arena);
+	for (int d = 0; d < b->rank; d++)
+		if (d != t->along && b->dim[d] > 1)
+			sb_addf(&sb, "%d,", d);
+	sb_addi(&sb, t->along);
+	return sb_str(&sb).p;
+}
+
+/* A weight whose columns are more than a tile's, or do not lie along memory, goes into panels. */
+static void
+pack(const struct tiling *t)
+{
+	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
+	const int64_t width = MIN_OF(t->columns, b->dim[t->along]);
+
+	if (!b->form && !(lies_along(t) && width == b->dim[t->along]))
+		(void)propose(t->q, "pack %%%s %lld %s", b->name, (long long)width, dims_of(t));
+}
+
+static blk_id
+maker_of(const struct tir *p, buf_id buf)
+{
+	blk_id b = 0;
+
+	while (b < p->n_blk && !(blk_stands(p, b) && blk_stores_buf(&p->blk[b], buf)))
+		b++;
+	return b < p->n_blk ? b : BLK_NONE;
+}
+
+/* Ahead, in blocks that are turned in registers; what maps the factor does so there. */
+static void
+copy_along(const struct tiling *t)
+{
+	const char *name = t->q->p.buf[t->columns_from].name;
+	const blk_id maker = maker_of(&t->q->p, t->columns_from);
+
+	if (!propose(t->q, "stage %%%s root %s", name, dims_of(t)))
+		return;
+	if (maker != BLK_NONE)
+		(void)propose(t->q, "inline %s", t->q->p.blk[maker].name);
+	turn_map(t->q, tir_find_blk(&t->q->p, str_of(arena_printf(t->q->p.arena, "t%s's", name))));
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+/* Does each row of products read elements of its own?  Windows that overlap do not. */
+static bool
+reads_once(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	int64_t reads = 1;
+
+	for (uint32_t k = 0; k < p->blk[t->product].n_iter; k++) {
+		const axis_id a = p->iter[p->blk[t->product].iter0 + k].id;
+
+		if (ixv_has(p->tx, t->rows_at, a))
+			reads *= tx_axis_get(p->tx, a)->hi + 1;
+	}
+	return reads == places_of(p, t->rows_from);
+}
+
+/* The outermost loop around the block's instance that is inside of the other; NULL. */
+static const char *
+first_loop_inside(const struct tir *p, blk_id b, const char *other)
+{
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(p, blk_instance(p, b), path);
+
+	for (uint32_t k = 0; k + 1 < n; k++)
+		if (strcmp(p->st[path[k]].name, other) == 0)
+			return p->st[path[k + 1]].op == ST_for ? p->st[path[k + 1]].name : NULL;
+	return NULL;
+}
+
+/* What makes the rows goes to the loop around a tile's rows, and what that is made of, row by row, too. */
+static void
+make_rows_near(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	const blk_id maker = maker_of(p, t->rows_from);
+	const char *inside;
+
+	if (maker == BLK_NONE || p->buf[t->rows_from].role != BUF_TEMP || !t->rows_loop || !reads_once(t) ||
+	    !move_into(t->q, maker, t->rows_loop))
+		return;
+	inside = first_loop_inside(p, maker, t->rows_loop);
+	for (blk_id b = p->n_blk; b-- > 0 && inside;)
+		if (b != maker && blk_stands(p, b))
+			(void)move_into(t->q, b, inside);
+}
+
+void
+tile_feed(struct tiling *t)
+{
+	if (t->q->p.buf[t->columns_from].scope == SCOPE_pack)
+		pack(t);
+	else if (!lies_along(t))
+		copy_along(t);
+	make_rows_near(t);
+}

@@ -1,0 +1,27 @@
+/* kernels/schedule/tile_int.h: a product in tiles of registers, and what it reads. */
+#ifndef KORCH_SCHEDULE_TILE_INT_H
+#define KORCH_SCHEDULE_TILE_INT_H
+
+#include "rule_int.h"
+
+struct tiling {
+	struct proposing *q;
+	blk_id product, last;      /* last: the block whose loops are tiled */
+	int row, column;           /* their dimensions in the products; row -1: there is one */
+	int last_row, last_column; /* in what the last block makes */
+	ixv_id made_at;            /* the product's place, over iterators of the last block */
+	int64_t rows, columns;     /* of a tile */
+	buf_id rows_from, columns_from;
+	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
+	int along;                  /* the dimension of the columns in their factor */
+	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
+	bool has_columns;           /* are there several tiles of columns? */
+};
+/* May the factor's columns come to lie along memory? */
+bool tile_can_read(const struct tiling *t);
+/* Brings what a tile reads near. */
+void tile_feed(struct tiling *t);
+/* Elements of a buffer. */
+int64_t places_of(const struct tir *p, buf_id b);
+
+#endif
