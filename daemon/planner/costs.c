@@ -140,9 +140,31 @@ stop_waiting(const struct tune *t, struct spec_cost *c)
 		c->state = counts_partly(t, c) ? LAZY_MEASURED : LAZY_OPEN;
 }
 
+/* What was measured faster than that shows that it is none (cost_take()). */
+static void
+tighten(const struct tune *t, uint32_t s)
+{
+	struct spec_cost *c = &t->cost[s];
+
+	c->bound_ns = MAX_OF(
+	    c->bound_ns, device_space_ns(&t->front.cands.specs[s], &t->target, &t->hw, c->heat, t->effort));
+	if (c->measured_ns > 0)
+		c->bound_ns = MIN_OF(c->bound_ns, c->measured_ns);
+}
+
+void
+costs_tighten(struct tune *t)
+{
+	for (uint32_t s = 0; s < n_asked(t) && !t->is_tight; s++)
+		if (t->cost[s].state != LAZY_FAILED && (t->cost[s].measured_ns <= 0 || t->cost[s].is_partly))
+			tighten(t, s);
+	t->is_tight = true;
+}
+
 void
 costs_be_strict(struct tune *t)
 {
+	costs_tighten(t);
 	t->is_strict = true;
 	for (uint32_t s = 0; s < t->front.cands.n_specs; s++)
 		if (t->cost[s].state == LAZY_MEASURED && t->cost[s].is_partly)

@@ -1,6 +1,8 @@
 /* daemon/planner/device.c: a device as bounds, lowering and predictions see it. */
 #include "device.h"
 
+#include "../../kernels/predict/least.h"
+
 struct hw
 env_hw(const struct m_env *env, uint64_t threads, bool winograd)
 {
@@ -33,6 +35,23 @@ device_bound_ns(const struct spec *s, const struct target *t, const struct hw *h
 
 	its.winograd = hw->winograd && (t->is_cuda || space_winograd(s, t));
 	return cost_bound_heat_ns(s, &its, heat, NULL);
+}
+
+int64_t
+device_space_ns(
+    const struct spec *s, const struct target *t, const struct hw *hw, struct str heat, uint64_t effort)
+{
+	struct arena tmp = {0};
+	struct str *list;
+	uint32_t n = 0;
+	int64_t bound = device_bound_ns(s, t, hw, heat), least = INT64_MAX;
+
+	if (hw->lanes > 0)
+		space_list(&tmp, s, t, (uint32_t)effort, fuse_outcome, &list, &n);
+	for (uint32_t i = 0; i < n && least > bound; i++)
+		least = MIN_OF(least, schedule_least_ns(s, list[i], t, hw, heat, bound));
+	arena_fini(&tmp);
+	return n ? least : bound;
 }
 
 /* Those that the environment's key lists. */

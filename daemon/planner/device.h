@@ -14,5 +14,9 @@ struct target env_target(const struct m_env *env, bool strict, bool winograd, en
  * Winograd's form only where the space has it.  Lowers specs that might have that form: a tenth of a
  * millisecond or so. */
 int64_t device_bound_ns(const struct spec *s, const struct target *t, const struct hw *hw, struct str heat);
+/* The same by what each schedule of the spec's space of that effort makes of it, the least of them; never
+ * below device_bound_ns().  Lowers the spec a dozen times: most of a millisecond. */
+int64_t device_space_ns(
+    const struct spec *s, const struct target *t, const struct hw *hw, struct str heat, uint64_t effort);
 
 #endif

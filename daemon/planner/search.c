@@ -283,6 +283,8 @@ search_cache(struct tune *t, struct err *e)
 	bool ok, done = false, searched;
 
 	expect_learn(t);
+	if (t->start.options.prove)
+		costs_tighten(t);
 	ok = is_searched(t, &searched, e) && solve(t, AIM_PROVE, e);
 	if (ok)
 		done = wanted_next(t, AIM_PROVE, &tmp).done;

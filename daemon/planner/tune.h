@@ -76,6 +76,7 @@ struct tune {
 	bool has_foreseen;         /* ... of some kernel: it knows the device */
 	bool is_sober;             /* unmeasured kernels stand at what is expected of them, no less */
 	bool is_strict;            /* for a proof: what is measured partly is not measured */
+	bool is_tight;             /* bounds are those of costs_tighten() */
 	int64_t least_ns;          /* the cost of the choice before whole plans were compared */
 	struct front front;
 	struct program program;
@@ -141,7 +142,11 @@ bool costs_measure(
     struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_t n, struct err *e) MUST_CHECK;
 /* What is out and not answered is no longer wanted: the farm is free for what comes next. */
 bool costs_drop(struct tune *t, struct err *e) MUST_CHECK;
-/* For a proof: from now on what was measured by fewer schedules than the job's effort is open. */
+/* Bounds of what is not measured by what the schedules of its space make of it: less than a second for a
+ * thousand kernels, which a proof is worth. */
+void costs_tighten(struct tune *t);
+/* For a proof, with such bounds: from now on what was measured by fewer schedules than the job's effort is
+ * open. */
 void costs_be_strict(struct tune *t);
 /* Takes answers for up to wait_ms (0: only what is there); returns after the first ones. */
 bool costs_take(struct tune *t, int wait_ms, struct err *e) MUST_CHECK;

@@ -130,7 +130,7 @@ take_value(struct reading *r, ex_id e)
 {
 	struct reads l = reads_of(r, e);
 
-	program_count(r->p->tx, e, r->leaf->op);
+	program_count(r->p->tx, e, r->leaf->op, NULL, NULL);
 	for (uint32_t i = 0; i < l.n; i++)
 		add_access(r, l.at[i], false);
 }

@@ -1,6 +1,7 @@
 /* kernels/predict/program.c: the leaves of a tile program. */
 #include "program_int.h"
 
+#include "../cost/box.h"
 #include "../fuse/anchor.h"
 
 #include <math.h>
@@ -99,6 +100,7 @@ tile_of(const struct anchor *a)
 	    .rows = rows / ceil(rows / mr),
 	    .vectors = a->nv,
 	    .depth = (double)a->n_k_total,
+	    .columns = columns,
 	    .waste = fmax((double)a->n_panels * a->nv * a->lanes / columns, 1),
 	};
 }
@@ -185,6 +187,76 @@ kind_of(const struct stage *s)
 	bug("stage of no kind");
 }
 
+/* Does a read move by each loop?  Else what is computed of it may stay the same for some of them. */
+struct mover {
+	const struct walk *w;
+	bool moves;
+};
+static void
+take_mover(void *self, const struct ex *read)
+{
+	struct mover *m = self;
+	bool moves = true, is_irregular = false;
+
+	for (uint32_t i = 0; i < m->w->leaf->n_loops; i++)
+		moves &=
+		    m->w->leaf->loop[i].extent <= 1 || fabsf(stride_of(m->w, read->ix, i, &is_irregular)) > 0;
+	m->moves |= moves && !is_irregular;
+}
+
+/* Exponentials and divisions in the text of a map (kernels/emit/prelude_c.inc), as calibration times them. */
+static void
+take_map(void *self, ex_id id, enum prim p)
+{
+	struct walk *w = self;
+	struct program_leaf *l = w->leaf;
+	struct mover m = {.w = w};
+	bool exps = p == PRIM_exp || p == PRIM_sigmoid,
+	     divs = p == PRIM_sigmoid || p == PRIM_recip || p == PRIM_erf;
+
+	if (!exps && !divs)
+		return;
+	ex_reads(w->p->tx, id, take_mover, &m);
+	l->exps += exps && m.moves;
+	l->divs += divs && m.moves;
+}
+
+/* Of a ring's stage: rows that some step needs are made once. */
+static double
+kept_results(const struct walk *w)
+{
+	const struct tile_pass *p = w->pass;
+	const struct pass_ring *r;
+	int64_t last, first;
+
+	if (w->stage->level == 0)
+		return 0;
+	r = &p->ring[w->stage->level - 1];
+	first = MAX_OF(r->lo, (int64_t)0);
+	last = MIN_OF(r->scale * (p->outer[p->n_outer - 1].extent - 1) + r->hi, r->extent - 1);
+	return (double)w->p->tensors[w->stage->tensor].count * (double)MAX_OF(last - first + 1, (int64_t)0) /
+	    (double)MAX_OF(r->extent, (int64_t)1);
+}
+
+/* Of a convolution's products those whose taps lie within its operand, where its own border is all that it
+ * can have in the kernel. */
+static double
+share_inside(const struct graph *g, uint32_t node)
+{
+	const struct node *n = &g->nodes[node];
+	double share = 1, touched;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (g->nodes[i].prim == PRIM_pad)
+			return 0;
+	for (int d = 1; n->prim == PRIM_conv && d < graph_tensor(g, n->out[0])->shape.rank - 1; d++) {
+		struct window w = window_of(g, n, d);
+
+		share *= window_taps(&w, 0, 1, w.out, &touched) / (double)(w.k * w.out);
+	}
+	return share;
+}
+
 static void
 fill_leaf(struct walk *w)
 {
@@ -194,15 +266,18 @@ fill_leaf(struct walk *w)
 	l->kind = kind_of(s);
 	l->is_tiled = s->anchor != NULL;
 	l->winograd = s->wino ? s->wino->m : 0;
-	if (s->anchor)
+	l->once = kept_results(w);
+	if (s->anchor) {
 		l->tile = tile_of(s->anchor);
+		l->inside = s->anchor->n_guard > 0 ? share_inside(&w->p->spec->g, s->node) : 1;
+	}
 	if (!l->at_call)
 		add_outer_loops(w);
 	add_stage_loops(w);
 	mark_tile(w);
 	add_access(w, s->tensor, s->out, true);
 	if (s->body != EX_NONE) {
-		program_count(w->p->tx, s->body, l->op);
+		program_count(w->p->tx, s->body, l->op, take_map, w);
 		ex_reads(w->p->tx, s->body, take_read, w);
 	}
 	if (l->kind == LEAF_LINEAR) {
@@ -214,8 +289,8 @@ fill_leaf(struct walk *w)
 }
 
 static void
-add_leaf(
-    struct program *out, const struct tile_prog *p, uint32_t pass, bool at_call, const struct stage *stage)
+add_leaf(struct program *out, const struct tile_prog *p, uint32_t pass, bool at_call,
+    const struct stage *stage, bool is_taken)
 {
 	struct walk w = {.p = p, .pass = &p->pass[pass], .stage = stage};
 
@@ -224,6 +299,7 @@ add_leaf(
 	w.leaf = &out->leaf[out->n_leaves++];
 	w.leaf->pass = pass;
 	w.leaf->at_call = at_call;
+	w.leaf->is_taken = is_taken;
 	fill_leaf(&w);
 }
 
@@ -238,9 +314,9 @@ add_stages(struct program *out, const struct tile_prog *p, uint32_t pass, bool a
 	for (uint32_t i = 0; i < n; i++) {
 		const struct stage *s = &p->stages[list[i]];
 
-		add_leaf(out, p, pass, at_call, s);
+		add_leaf(out, p, pass, at_call, s, false);
 		for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
-			add_leaf(out, p, pass, at_call, &p->stages[s->anchor->epilogue[k].stage]);
+			add_leaf(out, p, pass, at_call, &p->stages[s->anchor->epilogue[k].stage], true);
 	}
 }
 

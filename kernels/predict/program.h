@@ -42,18 +42,24 @@ enum leaf_kind { LEAF_MAP, LEAF_REDUCE, LEAF_LINEAR, LEAF_OTHER };
 struct leaf_tile {
 	double rows, vectors; /* the rows of an average tile; vectors in each */
 	double depth;         /* turns of the sum */
-	double waste;         /* lanes over columns that are wanted, at least 1 */
+	double columns;       /* that are wanted */
+	double waste;         /* lanes over them, at least 1 */
 };
 /* A store with its loop nest. */
 struct program_leaf {
 	enum leaf_kind kind;
 	uint32_t pass;
-	bool at_call;                      /* made by each call anew, not by each step */
-	bool is_tiled;                     /* LINEAR: a micro-kernel computes it, not a loop nest */
-	bool is_chain;                     /* it joins elements one by one, not lanes of them */
-	double winograd;                   /* edge of Winograd's tile; 0: directly */
+	bool at_call;    /* made by each call anew, not by each step */
+	bool is_tiled;   /* LINEAR: a micro-kernel computes it, not a loop nest */
+	bool is_taken;   /* made of a register tile's values as they are ready */
+	bool is_chain;   /* it joins elements one by one, not lanes of them */
+	double inside;   /* LINEAR: share of its products that are done: what lies beyond a border may be left
+	                    out; 0: not known */
+	double once;     /* results that steps make and keep for the next; 0: each makes its own */
+	double winograd; /* edge of Winograd's tile; 0: directly */
 	struct leaf_tile tile;             /* of is_tiled */
 	double op[OP_COUNT];               /* an iteration's */
+	double exps, divs;                 /* ... of them, in the generator's text */
 	struct leaf_loop loop[LEAF_LOOPS]; /* outermost first */
 	uint32_t n_loops;
 	struct leaf_access access[LEAF_ACCESSES]; /* of a tile program, the write first */

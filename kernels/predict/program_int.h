@@ -6,7 +6,9 @@
 
 #include "../tir/expr.h"
 
-/* Adds what one evaluation of the expression does: its operations, borders, and divisions in indices. */
-void program_count(const struct tx *x, ex_id e, double op[OP_COUNT]);
+/* Adds what one evaluation of the expression does: its operations, borders, and divisions in indices.  `map`
+ * is told of each map, if it is not NULL. */
+void program_count(const struct tx *x, ex_id e, double op[OP_COUNT],
+    void (*map)(void *self, ex_id e, enum prim p), void *self);
 
 #endif

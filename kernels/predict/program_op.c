@@ -8,6 +8,8 @@ struct counting {
 	struct arena tmp;
 	struct bitset seen; /* expressions that are counted */
 	double *op;
+	void (*map)(void *self, ex_id e, enum prim p);
+	void *self;
 };
 
 /* What the generator's prelude leaves to the C library: no compiler makes vectors of it. */
@@ -47,7 +49,7 @@ op_of(enum prim p)
 static void
 count(struct counting *c, ex_id id)
 {
-	const struct ex *e = ex_get(c->x, id);
+	const struct ex e = *ex_get(c->x, id);
 
 	if (id >= c->seen.n_bits) {
 		struct bitset more = bitset_make(&c->tmp, MAX_OF(2 * c->seen.n_bits, id + 64));
@@ -59,12 +61,14 @@ count(struct counting *c, ex_id id)
 	if (bit_get(&c->seen, id))
 		return;
 	bit_set(&c->seen, id);
-	if (e->kind == EX_MAP)
-		c->op[op_of(e->prim)]++;
-	else if (e->kind == EX_GUARD)
+	if (e.kind == EX_MAP) {
+		c->op[op_of(e.prim)]++;
+		if (c->map)
+			c->map(c->self, id, e.prim);
+	} else if (e.kind == EX_GUARD)
 		c->op[OP_GUARD]++;
-	for (uint32_t i = 0; i < e->n_arg; i++)
-		count(c, e->arg[i]);
+	for (uint32_t i = 0; i < e.n_arg; i++)
+		count(c, e.arg[i]);
 }
 
 static void
@@ -77,9 +81,10 @@ take_index(void *self, ix_id i)
 }
 
 void
-program_count(const struct tx *x, ex_id e, double op[OP_COUNT])
+program_count(const struct tx *x, ex_id e, double op[OP_COUNT], void (*map)(void *self, ex_id e, enum prim p),
+    void *self)
 {
-	struct counting c = {.x = x, .op = op};
+	struct counting c = {.x = x, .op = op, .map = map, .self = self};
 
 	count(&c, e);
 	ex_indices(x, e, take_index, &c);

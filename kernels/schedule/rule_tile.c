@@ -72,6 +72,33 @@ dim_along(const struct tir *p, ixv_id place, axis_id a)
 	return found;
 }
 
+/* How many columns side by side read the same place: of a grouped convolution a group's.  0: all do; 1: none.
+ */
+static int64_t
+columns_alike(const struct tir *p, ixv_id place, axis_id column)
+{
+	const struct ixv at = ixv_get(p->tx, place);
+	int64_t alike = 0;
+
+	for (uint32_t d = 0; d < at.n; d++) {
+		const struct ix n = *ix_get(p->tx, at.i[d]);
+		const struct ix_term own = {.coef = 1, .atom = at.i[d]},
+				     *terms = n.kind == IX_LIN ? n.terms : &own;
+
+		for (uint32_t k = 0; k < (n.kind == IX_LIN ? n.n_terms : 1); k++) {
+			const struct ix atom = *ix_get(p->tx, terms[k].atom);
+			const bool divides = atom.kind == IX_DIV && atom.a == ix_axis(p->tx, column);
+
+			if (!ix_has(p->tx, terms[k].atom, column))
+				continue;
+			if (!divides || (alike && alike != atom.c))
+				return 1;
+			alike = atom.c;
+		}
+	}
+	return alike;
+}
+
 /* A row of the tile: an axis that the factor of the columns lacks.  A single row is one, too. */
 static void
 find_row(struct tiling *t)
@@ -102,7 +129,7 @@ find_tile(struct tiling *t)
 	column = axis_of(p, t->product, t->column);
 	if (column == AXIS_NONE || extent_of(p, column) < t->q->target->lanes / 2)
 		return false;
-	if (ixv_has(p->tx, one->at, column)) {
+	if (columns_alike(p, one->at, column) == 1) {
 		const struct ex *swap = one;
 
 		one = other;
@@ -113,7 +140,8 @@ find_tile(struct tiling *t)
 	t->columns_from = other->tensor;
 	t->columns_at = other->at;
 	t->along = dim_along(p, other->at, column);
-	if (ixv_has(p->tx, one->at, column) || t->along < 0 || !tile_can_read(t))
+	t->alike = columns_alike(p, one->at, column);
+	if (t->alike == 1 || t->alike % t->q->target->lanes || t->along < 0 || !tile_can_read(t))
 		return false;
 	find_row(t);
 	return t->row >= 0 || places_of(p, p->blk[t->product].out[0]) == extent_of(p, column);
@@ -138,9 +166,10 @@ vectors_of(const struct tiling *t, int64_t columns)
 	static const int64_t order[] = {2, 3, MOST_VECTORS, 1};
 
 	for (size_t k = 0; k < COUNT_OF(order) - (t->row < 0); k++)
-		if (columns % (order[k] * t->q->target->lanes) == 0)
+		if (columns % (order[k] * t->q->target->lanes) == 0 &&
+		    t->alike % (order[k] * t->q->target->lanes) == 0)
 			return order[k];
-	return columns > t->q->target->lanes ? 2 : 1;
+	return columns > t->q->target->lanes && !t->alike ? 2 : 1;
 }
 
 /* Half cycles that one step of the sum takes in a tile: two multiply-adds or loads a cycle, and none begins

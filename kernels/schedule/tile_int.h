@@ -14,6 +14,7 @@ struct tiling {
 	buf_id rows_from, columns_from;
 	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
 	int along;                  /* the dimension of the columns in their factor */
+	int64_t alike;              /* columns that have the other factor in common; 0: all */
 	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
 	bool has_columns;           /* are there several tiles of columns? */
 };

@@ -4,8 +4,9 @@
  *
  *   bench-bounds [--class=cpu] [--rows] DATA_FOLDER|EXPORT...       (no daemon may hold a folder)
  *
- * Of an export all rows count, whatever their class.  --rows: each kernel with its bound, its time, the parts
- * of its bound, its schedule and its primitives. */
+ * The bound is that of a proof: the least over the schedules of the spec's space.  Of an export all rows
+ * count, whatever their class.  --rows: each kernel with its bound, its time, the parts of its bound, its
+ * schedule and its primitives. */
 #include "../../daemon/planner/device.h"
 #include "../../daemon/planner/tune.h"
 #include "../../kernels/cost/cost.h"
@@ -92,7 +93,7 @@ add_row(struct arena *a, const struct m_env *env, const struct m_measurement *m,
 	GROW(a, l->v, l->n, l->cap);
 	struct one *o = &l->v[l->n++];
 	(void)cost_bound_heat_ns(&s, &hw, m->heat, &parts);
-	*o = (struct one){.bound_ns = device_bound_ns(&s, &t, &hw, m->heat),
+	*o = (struct one){.bound_ns = device_space_ns(&s, &t, &hw, m->heat, TUNE_EFFORT),
 	    .measured_ns = m->row.median_ns,
 	    .kind = kind_of(&s),
 	    .spec = m->spec};

@@ -28,7 +28,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { MAX_FILE = 1 << 30, MAX_LAZY = 10000 };
+enum { MAX_FILE = 1 << 30, MAX_LAZY = 10000, EFFORT = 4 /* as TUNE_EFFORT */ };
 
 struct job {
 	struct arena a;
@@ -149,7 +149,7 @@ cost_of_data(struct job *j, const struct data *d, uint32_t s, const struct hw *h
 	struct sample plain;
 	double off = guess_off * sqrt(-2 * log(fmax(rng_unit(&r), 1e-9))) * cos(6.2831853 * rng_unit(&r)), ns;
 	int64_t analytic = cost_analytic_ns(spec, hw, heat, NULL),
-		bound = device_bound_ns(spec, &t, hw, heat);
+		bound = device_space_ns(spec, &t, hw, heat, EFFORT);
 
 	sample_plain(&tmp, spec, &t, hw, heat, &plain);
 	predict_kernel(&d->predictor, &plain, &p);

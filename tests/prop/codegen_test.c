@@ -302,6 +302,9 @@ static const struct {
     {"%0 = input f32[3,24,5]\n%1 = weight f32[15,4]\n%2 = transpose %0 perm=[1,0,2]\n"
      "%3 = reshape %2 shape=[24,15]\n%4 = matmul %3 %1\noutput %4\n",
 	NULL},
+    {"%0 = input f32[1,5,7,12]\n%1 = weight f32[1,1,4,48]\n"
+     "%2 = conv %0 %1 lo=[0,0] hi=[0,0] stride=[1,1] dilation=[1,1] ldil=[1,1] group=3\noutput %2\n",
+	NULL},
     {"%0 = input f32[1,9,11,5]\n%1 = weight f32[3,3,5,16]\n"
      "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n"
      "%3 = relu %2\noutput %3\n",

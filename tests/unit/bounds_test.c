@@ -1,7 +1,8 @@
 /* tests/unit/bounds_test.c: bounds by the ways in which a kernel can be computed: what they count, and that
- * no kernel which was measured is faster. */
+ * no kernel which was measured is faster, nor faster than its own schedule's program says. */
 #include "../../daemon/planner/device.h"
 #include "../../kernels/cost/cost.h"
+#include "../../kernels/predict/least.h"
 #include "../../schema/export_read.h"
 
 #include <dirent.h>
@@ -201,6 +202,125 @@ winograd_counts_where_the_space_has_it(void **state)
 	arena_fini(&a);
 }
 
+/* ---- by the program of a schedule ------------------------------------------------------------------ */
+static struct target
+bare_avx512(void)
+{
+	struct target t = target_avx512;
+
+	t.winograd = true;
+	return t;
+}
+
+static double
+least_of(const char *text, const char *schedule, int64_t bound)
+{
+	const struct target t = bare_avx512();
+	struct hw hw = simple;
+	struct arena a = {0};
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+	int64_t ns;
+
+	hw.simd_bytes = 64;
+	hw.lanes = 16;
+	if (!graph_read(&g, &a, str_of(text), &e))
+		fail_msg("%s", e.msg);
+	spec_of_graph(&a, &g, &s);
+	ns = schedule_least_ns(&s, str_of(schedule), &t, &hw, STR(""), bound);
+	arena_fini(&a);
+	return (double)ns;
+}
+
+#define POINTWISE                                                                                            \
+	"%0 = input f32[1,8,8,24]\n%1 = weight f32[1,1,24,144]\n"                                            \
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
+/* Two of the six parts of 24 channels each; one is turned. */
+#define PARTS                                                                                                \
+	POINTWISE "%3 = reshape %2 shape=[1,64,6,24]\n"                                                      \
+		  "%4 = slice %3 shape=[1,64,6,8] start=[0,0,0,0] step=[1,1,1,1]\n%5 = relu %4\n"            \
+		  "%6 = reshape %5 shape=[64,6,8]\n%7 = transpose %6 perm=[1,0,2]\n"                         \
+		  "%8 = slice %3 shape=[1,64,6,8] start=[0,0,0,16] step=[1,1,1,1]\noutput %7\noutput %8\n"
+#define RING                                                                                                 \
+	"%0 = input f32[1,56,56,16]\n%1 = weight f32[1,1,16,64]\n%2 = weight f32[3,3,1,64]\n"                \
+	"%3 = weight f32[1,1,64,32]\n"                                                                       \
+	"%4 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n%5 = relu %4\n"   \
+	"%6 = conv %5 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=64\n%7 = relu %6\n"  \
+	"%8 = conv %7 %3 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %8\n"
+#define LANES                                                                                                \
+	"%0 = input f32[1,14,14,32]\n%1 = weight f32[3,3,1,32]\n"                                            \
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=32\noutput %2\n"
+
+static void
+programs_are_counted_as_they_are(void **state)
+{
+	static const struct {
+		const char *text, *schedule;
+		double ns;
+	} rows[] = {
+	    {POINTWISE "output %2\n", "", 9216 * (2.0 * 24 + 2)},
+	    /* out of the tile */
+	    {POINTWISE "%3 = relu %2\noutput %3\n", "", 9216 * (2.0 * 24 + 2)},
+	    /* a row that three windows share is made once */
+	    {RING, "",
+		56 * 56 * 64 * (2.0 * 16 + 2) + 166 * 166 * 64 * 2.0 + 56 * 56 * 64 * 2 +
+		    56 * 56 * 32 * (2.0 * 64 + 2)},
+	    /* 24 columns in three vectors of 16; then both parts are copied */
+	    {PARTS, "block=2", 9216 * (2.0 * 48 + 2) + 2 * 3072 * 2.4},
+	    /* what lies beyond the border is left out */
+	    {LANES, "", 14 * 14 * 32 * 2.0 + 40 * 40 * 32 * 2.0},
+	    /* each element by itself, then by vectors */
+	    {"%0 = input f32[64,48]\n%1 = transpose %0 perm=[1,0]\noutput %1\n", "", 3072 * 10.0},
+	    {"%0 = input f32[64,48]\n%1 = relu %0\noutput %1\n", "", 3072 * 2.4},
+	    /* one divisor of a row is no division of its elements */
+	    {"%0 = input f32[64,48]\n%1 = sigmoid %0\noutput %1\n", "", 3072 * (2.4 + .8 * 20 + .8 * 10)},
+	    {"%0 = input f32[64,1]\n%1 = recip %0\n%2 = bcast %1 shape=[64,48]\noutput %2\n", "", 3072 * 2.4},
+	    {"%0 = input f32[64,48]\n%1 = sum %0 axes=[1]\noutput %1\n", "", 3072 * 1.7},
+	    /* nothing is known of it */
+	    {"%0 = input f32[64,48]\n%1 = sum %0 axes=[1]\noutput %1\n", "trace=1", 7},
+	    {POINTWISE "output %2\n", "lib=onednn-2.6.3", 9216 * 2.0 * 24 + 200},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(rows); i++) {
+		double ns = least_of(rows[i].text, rows[i].schedule, 7);
+
+		if (fabs(ns - rows[i].ns) > 1)
+			fail_msg("row %zu: %.0f, not %.0f", i, ns, rows[i].ns);
+	}
+	assert_true(least_of(POINTWISE "output %2\n", "", 1000000000) >= 1e9);
+}
+
+/* The bound of a space is that of its best schedule, and of a library's call where there is one. */
+static void
+a_space_has_its_best_schedule(void **state)
+{
+	struct target t = bare_avx512();
+	struct hw hw = simple;
+	struct arena a = {0};
+	struct graph g;
+	struct spec s;
+	struct err e = {0};
+	struct str *list;
+	uint32_t n;
+	int64_t best = INT64_MAX, bound;
+
+	(void)state;
+	hw.simd_bytes = 64;
+	hw.lanes = 16;
+	assert_true(graph_read(&g, &a, STR(POINTWISE "output %2\n"), &e));
+	spec_of_graph(&a, &g, &s);
+	bound = device_bound_ns(&s, &t, &hw, STR(""));
+	space_list(&a, &s, &t, 4, fuse_outcome, &list, &n);
+	for (uint32_t i = 0; i < n; i++)
+		best = MIN_OF(best, schedule_least_ns(&s, list[i], &t, &hw, STR(""), bound));
+	assert_true(best >= bound && device_space_ns(&s, &t, &hw, STR(""), 4) == best);
+	t.library[LIBRARY_onednn] = 20603;
+	assert_true(device_space_ns(&s, &t, &hw, STR(""), 4) == bound);
+	arena_fini(&a);
+}
+
 /* ---- what was measured ----------------------------------------------------------------------------- */
 /* Exports of before those rates were looked for have them from the same machine, as it was calibrated later.
  */
@@ -254,7 +374,8 @@ rows_below(const char *name, const struct export_rows *x, uint32_t *n_higher)
 			continue;
 		fill_rates(&hw);
 		assert_true(spec_read(&tmp, x->specs[x->spec_of[i]].text, &s, &e));
-		bound = device_bound_ns(&s, &t, &hw, m->heat);
+		bound = schedule_least_ns(
+		    &s, m->row.schedule, &t, &hw, m->heat, device_bound_ns(&s, &t, &hw, m->heat));
 		plain = cost_analytic_ns(&s, &hw, m->heat, NULL);
 		*n_higher += bound > plain;
 		if (is_below((double)m->row.median_ns, m->row.clock_ratio, bound, plain)) {
@@ -307,6 +428,8 @@ main(void)
 	    cmocka_unit_test(unknown_rates_leave_the_old_bound),
 	    cmocka_unit_test(what_waits_for_a_sum_reads_again),
 	    cmocka_unit_test(winograd_counts_where_the_space_has_it),
+	    cmocka_unit_test(programs_are_counted_as_they_are),
+	    cmocka_unit_test(a_space_has_its_best_schedule),
 	    cmocka_unit_test(nothing_measured_is_below_its_bound),
 	};
 
