@@ -15,6 +15,23 @@ struct join {
 	int64_t from[2], extent[2];
 };
 
+/* Does a block below loop `from` store what one below `to` reads or stores? */
+static bool
+waits(const struct tir *p, st_id from, st_id to)
+{
+	for (st_id i = from + 1; i < p->st[from].end; i++)
+		for (st_id k = to + 1; k < p->st[to].end; k++) {
+			if (p->st[i].op != ST_block || p->st[k].op != ST_block)
+				continue;
+			const struct tir_block *b = &p->blk[p->st[i].ref], *r = &p->blk[p->st[k].ref];
+
+			for (uint32_t o = 0; o < b->n_out; o++)
+				if (blk_reads_buf(p, r, b->out[o]) || blk_stores_buf(r, b->out[o]))
+					return true;
+		}
+	return false;
+}
+
 static bool
 is_outermost(const struct tir *p, st_id i)
 {
@@ -97,7 +114,7 @@ step_join(const struct tir *p, const struct step *s, struct tir *out, struct err
 	if (!const_extent(p, &p->st[t.a], &t.from[0], &t.extent[0]) ||
 	    !const_extent(p, &p->st[t.b], &t.from[1], &t.extent[1]))
 		return refuse(e, s, "extent", "the loop's bounds hang on another loop");
-	if (loop_waits(p, t.a, t.b) || loop_waits(p, t.b, t.a))
+	if (waits(p, t.a, t.b) || waits(p, t.b, t.a))
 		return refuse(e, s, "waits", "one stores what the other reads or stores");
 	tir_rewrite(out, p, join_here, &t);
 	return true;

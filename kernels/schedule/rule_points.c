@@ -65,23 +65,25 @@ deal_out(struct proposing *q, const char *name)
 	(void)propose(q, "bind %s.i lane", name);
 }
 
-/* The nest behind it goes through as many points: both at once. */
-static void
-zip_next(struct proposing *q, const char *name)
+/* Nests behind it that go through as many points: all at once.  The name of the loop. */
+static const char *
+unite_next(struct proposing *q, const char *name)
 {
+	const st_id i = tir_find_loop(&q->p, str_of(name));
+
 	for (;;) {
-		const st_id i = tir_find_loop(&q->p, str_of(name)), next = q->p.st[i].end;
+		const st_id next = q->p.st[i].end;
 
 		if (next >= q->p.n_st || q->p.st[next].op != ST_for || q->p.st[next].bind != BIND_serial ||
 		    !loop_counts_places(&q->p, next))
-			return;
+			return q->p.st[i].name;
 		const struct tir was = q->p;
 		const size_t n_trace = q->trace->n;
 
 		sort_nest(q, next);
-		if (!propose(q, "zip %s %s", name, fuse_places(q, q->p.st[next].name))) {
+		if (!propose(q, "unite %s %s", q->p.st[i].name, fuse_places(q, q->p.st[next].name))) {
 			take_back(q, &was, n_trace);
-			return;
+			return q->p.st[i].name;
 		}
 	}
 }
@@ -104,8 +106,7 @@ rule_points(struct proposing *q)
 		if (!loop_counts_places(&q->p, root))
 			continue;
 		name = fuse_places(q, q->p.st[root].name);
-		zip_next(q, name);
-		deal_out(q, name);
+		deal_out(q, unite_next(q, name));
 	}
 }
 

@@ -50,8 +50,6 @@ bool is_of_gpu(const struct st *loop);
 bool is_of_threads(const struct st *s);
 /* May iterations of the loop run at the same time as it is bound?  bind.c */
 bool loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct step *s, struct err *e);
-/* Does a block below loop `from` store what one below `to` reads or stores?  zip.c */
-bool loop_waits(const struct tir *p, st_id from, st_id to);
 bool binds_nest(enum tir_bind outer, enum tir_bind inner);
 /* Does the axis stand in a binding of the instance to an iterator of this kind? */
 bool binds_kind(const struct tir *p, const struct st *instance, axis_id a, enum iter_kind kind);

@@ -169,7 +169,6 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_block(p, r);
 		s.name[s.n_name++] = any_block(p, r);
 		break;
-	case STEP_zip:
 	case STEP_join:
 	case STEP_unite:
 		any_outermost(p, r, &s);
