@@ -187,6 +187,39 @@ kind_of(const struct stage *s)
 	bug("stage of no kind");
 }
 
+static bool
+makes(const struct tile_prog *p, const struct stage *s, uint32_t tensor)
+{
+	bool makes = s->tensor == tensor;
+
+	for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
+		makes |= p->stages[s->anchor->epilogue[k].stage].tensor == tensor;
+	return makes;
+}
+
+/* Does each step make this tensor? */
+static bool
+is_of_step(const struct walk *w, uint32_t tensor)
+{
+	for (uint32_t i = 0; i < w->pass->n_row; i++)
+		if (makes(w->p, &w->p->stages[w->pass->row[i]], tensor))
+			return w->p->tensors[tensor].at == AT_LOCAL;
+	return false;
+}
+
+/* Does a step of outer loop i read something else?  Where it makes one row, the index does not say so. */
+static bool
+moves_by_step(const struct walk *w, const struct ex *read, uint32_t i)
+{
+	bool moves = is_of_step(w, read->tensor);
+	int64_t c = 0;
+
+	for (uint32_t k = 0; k < w->stage->n_par; k++)
+		if (w->stage->axis[k].outer == (int)i)
+			moves |= ix_coef(w->p->tx, read->ix, w->stage->axis[k].id, &c) && c != 0;
+	return moves;
+}
+
 /* Does a read move by each loop?  Else what is computed of it may stay the same for some of them. */
 struct mover {
 	const struct walk *w;
@@ -196,11 +229,13 @@ static void
 take_mover(void *self, const struct ex *read)
 {
 	struct mover *m = self;
+	const struct program_leaf *l = m->w->leaf;
+	uint32_t n_outer = l->at_call ? 0 : m->w->pass->n_outer;
 	bool moves = true, is_irregular = false;
 
-	for (uint32_t i = 0; i < m->w->leaf->n_loops; i++)
-		moves &=
-		    m->w->leaf->loop[i].extent <= 1 || fabsf(stride_of(m->w, read->ix, i, &is_irregular)) > 0;
+	for (uint32_t i = 0; i < l->n_loops; i++)
+		moves &= l->loop[i].extent <= 1 || fabsf(stride_of(m->w, read->ix, i, &is_irregular)) > 0 ||
+		    (i < n_outer && moves_by_step(m->w, read, i));
 	m->moves |= moves && !is_irregular;
 }
 
