@@ -11,6 +11,7 @@ struct around {
 	axis_id axis[LEAF_LOOPS];
 	struct leaf_loop loop[LEAF_LOOPS];
 	uint32_t n;
+	bool is_guess; /* some of them turn more or less often, by where others are */
 };
 struct place {
 	buf_id buf;

@@ -125,12 +125,27 @@ reads_of(const struct reading *r, ex_id e)
 
 /* ---- statements ------------------------------------------------------------------------------------------
  */
+/* Does a read move by each loop? */
+static bool
+moves(void *self, const struct ex *read)
+{
+	const struct reading *r = self;
+	const struct leaf_access x =
+	    access_at(r, (struct place){read->tensor, loops_resolve(r, read->ix)}, false);
+	bool moves = !x.is_irregular;
+
+	for (uint32_t i = 0; i < r->around->n; i++)
+		moves &= r->around->loop[i].extent <= 1 || fabsf(x.stride[i]) > 0;
+	return moves;
+}
+
 static void
 take_value(struct reading *r, ex_id e)
 {
 	struct reads l = reads_of(r, e);
 
-	program_count(r->p->tx, e, r->leaf->op, NULL, NULL);
+	program_count(r->p->tx, e, r->leaf->op);
+	program_dear(r->p->tx, e, moves, r, r->leaf);
 	for (uint32_t i = 0; i < l.n; i++)
 		add_access(r, l.at[i], false);
 }
@@ -220,7 +235,8 @@ begin_leaf(struct reading *r, const struct around *around)
 	if (out->n_leaves == PROGRAM_MAX_LEAVES)
 		return NULL;
 	r->leaf = &out->leaf[out->n_leaves];
-	*r->leaf = (struct program_leaf){.kind = LEAF_MAP, .pass = r->pass, .n_loops = around->n};
+	*r->leaf = (struct program_leaf){
+	    .kind = LEAF_MAP, .pass = r->pass, .is_guess = around->is_guess, .n_loops = around->n};
 	memcpy(r->leaf->loop, around->loop, sizeof(around->loop));
 	r->around = around;
 	r->n_places = 0;

@@ -105,6 +105,9 @@ loops_is_row(struct reading *r)
 	x = &r->out->leaf[r->out->n_leaves - 1];
 	if (!does_alike(r, x, r->leaf) || x->n_loops == LEAF_LOOPS)
 		return false;
+	x->is_guess |= r->leaf->is_guess;
+	x->exps = fmin(x->exps, r->leaf->exps);
+	x->divs = fmin(x->divs, r->leaf->divs);
 	if (r->before.row_loop < LEAF_LOOPS) {
 		x->loop[r->before.row_loop].extent += r->before.row_loop == shared;
 		return r->before.row_loop == shared;

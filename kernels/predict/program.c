@@ -221,39 +221,18 @@ moves_by_step(const struct walk *w, const struct ex *read, uint32_t i)
 }
 
 /* Does a read move by each loop?  Else what is computed of it may stay the same for some of them. */
-struct mover {
-	const struct walk *w;
-	bool moves;
-};
-static void
-take_mover(void *self, const struct ex *read)
+static bool
+moves(void *self, const struct ex *read)
 {
-	struct mover *m = self;
-	const struct program_leaf *l = m->w->leaf;
-	uint32_t n_outer = l->at_call ? 0 : m->w->pass->n_outer;
+	const struct walk *w = self;
+	const struct program_leaf *l = w->leaf;
+	uint32_t n_outer = l->at_call ? 0 : w->pass->n_outer;
 	bool moves = true, is_irregular = false;
 
 	for (uint32_t i = 0; i < l->n_loops; i++)
-		moves &= l->loop[i].extent <= 1 || fabsf(stride_of(m->w, read->ix, i, &is_irregular)) > 0 ||
-		    (i < n_outer && moves_by_step(m->w, read, i));
-	m->moves |= moves && !is_irregular;
-}
-
-/* Exponentials and divisions in the text of a map (kernels/emit/prelude_c.inc), as calibration times them. */
-static void
-take_map(void *self, ex_id id, enum prim p)
-{
-	struct walk *w = self;
-	struct program_leaf *l = w->leaf;
-	struct mover m = {.w = w};
-	bool exps = p == PRIM_exp || p == PRIM_sigmoid,
-	     divs = p == PRIM_sigmoid || p == PRIM_recip || p == PRIM_erf;
-
-	if (!exps && !divs)
-		return;
-	ex_reads(w->p->tx, id, take_mover, &m);
-	l->exps += exps && m.moves;
-	l->divs += divs && m.moves;
+		moves &= l->loop[i].extent <= 1 || fabsf(stride_of(w, read->ix, i, &is_irregular)) > 0 ||
+		    (i < n_outer && moves_by_step(w, read, i));
+	return moves && !is_irregular;
 }
 
 /* Of a ring's stage: rows that some step needs are made once. */
@@ -312,7 +291,8 @@ fill_leaf(struct walk *w)
 	mark_tile(w);
 	add_access(w, s->tensor, s->out, true);
 	if (s->body != EX_NONE) {
-		program_count(w->p->tx, s->body, l->op, take_map, w);
+		program_count(w->p->tx, s->body, l->op);
+		program_dear(w->p->tx, s->body, moves, w, l);
 		ex_reads(w->p->tx, s->body, take_read, w);
 	}
 	if (l->kind == LEAF_LINEAR) {

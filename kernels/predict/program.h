@@ -53,13 +53,14 @@ struct program_leaf {
 	bool is_tiled;   /* LINEAR: a micro-kernel computes it, not a loop nest */
 	bool is_taken;   /* made of a register tile's values as they are ready */
 	bool is_chain;   /* it joins elements one by one, not lanes of them */
+	bool is_guess;   /* of a loop program: its turns are not known, but about so many */
 	double inside;   /* LINEAR: share of its products that are done: what lies beyond a border may be left
 	                    out; 0: not known */
 	double once;     /* results that steps make and keep for the next; 0: each makes its own */
 	double winograd; /* edge of Winograd's tile; 0: directly */
 	struct leaf_tile tile;             /* of is_tiled */
 	double op[OP_COUNT];               /* an iteration's */
-	double exps, divs;                 /* ... of them, in the generator's text */
+	double exps, divs;                 /* ... each element's at least, in the generator's text */
 	struct leaf_loop loop[LEAF_LOOPS]; /* outermost first */
 	uint32_t n_loops;
 	struct leaf_access access[LEAF_ACCESSES]; /* of a tile program, the write first */
@@ -70,6 +71,7 @@ struct program {
 	struct program_leaf *leaf;
 	uint32_t n_leaves;
 	double n_passes, n_barriers, shared_bytes, local_bytes;
+	bool is_loops; /* of a loop program */
 };
 /* What the schedule makes: ERR_INFEASIBLE: nothing.  Of one that names a library: what would be generated
  * without it. */

@@ -6,9 +6,12 @@
 
 #include "../tir/expr.h"
 
-/* Adds what one evaluation of the expression does: its operations, borders, and divisions in indices.  `map`
- * is told of each map, if it is not NULL. */
-void program_count(const struct tx *x, ex_id e, double op[OP_COUNT],
-    void (*map)(void *self, ex_id e, enum prim p), void *self);
+/* Adds what one evaluation of the expression does: its operations, borders, and divisions in indices. */
+void program_count(const struct tx *x, ex_id e, double op[OP_COUNT]);
+
+/* Adds the exponentials and divisions that each evaluation needs, whichever arms it chooses; `moves` says of
+ * a read whether it is of another element in each turn. */
+void program_dear(const struct tx *x, ex_id e, bool (*moves)(void *self, const struct ex *read), void *self,
+    struct program_leaf *l);
 
 #endif

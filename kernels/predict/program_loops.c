@@ -31,9 +31,10 @@ open_loop(struct reading *r, const struct st *s, struct around *x)
 	    [BIND_parallel] = BIND_PARALLEL,
 	    [BIND_vector] = BIND_VECTOR,
 	    [BIND_unroll] = BIND_UNROLLED};
-	int64_t from = in_the_middle(r, s->from), to = MAX_OF(in_the_middle(r, s->to), from + 1);
+	int64_t from = in_the_middle(r, s->from), to = MAX_OF(in_the_middle(r, s->to), from + 1), whole;
 
 	r->middle[s->axis] = from + (to - from) / 2;
+	x->is_guess |= !ix_is_const(r->p->tx, s->from, &whole) || !ix_is_const(r->p->tx, s->to, &whole);
 	if (x->n == LEAF_LOOPS || (to - from == 1 && s->bind != BIND_parallel))
 		return;
 	x->axis[x->n] = s->axis;
@@ -44,6 +45,7 @@ open_loop(struct reading *r, const struct st *s, struct around *x)
 static void
 open_if(const struct reading *r, const struct st *s, struct around *x)
 {
+	x->is_guess |= s->n_guard > 0;
 	for (uint32_t k = 0; k < s->n_guard; k++) {
 		struct tir_guard g = r->p->guard[s->guard0 + k];
 		ix_id at = loops_resolve(r, g.i);
@@ -215,7 +217,7 @@ program_of_loops(struct arena *a, const struct spec *s, struct str trace, const 
 	struct tir p;
 	bool ok = emit_loop_program(&tmp, s, trace, t, &p, e);
 
-	*out = (struct program){0};
+	*out = (struct program){.is_loops = true};
 	if (ok) {
 		struct reading r = reading_of(&tmp, &p, t, out);
 

@@ -8,8 +8,6 @@ struct counting {
 	struct arena tmp;
 	struct bitset seen; /* expressions that are counted */
 	double *op;
-	void (*map)(void *self, ex_id e, enum prim p);
-	void *self;
 };
 
 /* What the generator's prelude leaves to the C library: no compiler makes vectors of it. */
@@ -61,11 +59,9 @@ count(struct counting *c, ex_id id)
 	if (bit_get(&c->seen, id))
 		return;
 	bit_set(&c->seen, id);
-	if (e.kind == EX_MAP) {
+	if (e.kind == EX_MAP)
 		c->op[op_of(e.prim)]++;
-		if (c->map)
-			c->map(c->self, id, e.prim);
-	} else if (e.kind == EX_GUARD)
+	else if (e.kind == EX_GUARD)
 		c->op[OP_GUARD]++;
 	for (uint32_t i = 0; i < e.n_arg; i++)
 		count(c, e.arg[i]);
@@ -81,10 +77,9 @@ take_index(void *self, ix_id i)
 }
 
 void
-program_count(const struct tx *x, ex_id e, double op[OP_COUNT], void (*map)(void *self, ex_id e, enum prim p),
-    void *self)
+program_count(const struct tx *x, ex_id e, double op[OP_COUNT])
 {
-	struct counting c = {.x = x, .op = op, .map = map, .self = self};
+	struct counting c = {.x = x, .op = op};
 
 	count(&c, e);
 	ex_indices(x, e, take_index, &c);
