@@ -431,7 +431,7 @@ blk_reads(
 		struct ixv at = ixv_get(p->tx, b->at[o]);
 
 		for (uint32_t d = 0; d < at.n; d++)
-			ex_reads(p->tx, ex_index(p->tx, at.i[d]), fn, self);
+			ix_reads(p->tx, at.i[d], fn, self);
 		ex_reads(p->tx, b->value[o], fn, self);
 	}
 }
