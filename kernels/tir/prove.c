@@ -253,23 +253,37 @@ by_quotients(const struct tir_facts *f, const struct tir_guard *g, struct ix_ter
 	}
 }
 
-static struct span
-bound(const struct tir_facts *f, ix_id i, uint32_t steps)
+static bool
+is_enough(const struct span *s, const struct span *enough)
 {
+	return enough && s->lo >= enough->lo && s->hi <= enough->hi;
+}
+
+/* By one rule after the other until it is enough (NULL: by all): each narrows, and none takes anything back.
+ */
+static struct span
+bound_until(const struct tir_facts *f, ix_id i, uint32_t steps, const struct span *enough)
+{
+	static by_fn *const by[] = {by_guard, by_digit, by_quotients};
 	const struct ix *n = ix_get(f->x, i);
 	struct span s = {n->lo, n->hi};
 
-	if (s.lo == s.hi)
+	if (s.lo == s.hi || is_enough(&s, enough))
 		return s;
 	by_ranges(f, i, &s);
-	by_remainders(f, i, &s);
-	if (steps > 0) {
-		by_guards(f, by_guard, i, steps, &s);
-		by_guards(f, by_digit, i, steps, &s);
-		by_guards(f, by_quotients, i, steps, &s);
+	if (!is_enough(&s, enough))
+		by_remainders(f, i, &s);
+	for (size_t k = 0; steps > 0 && k < COUNT_OF(by) && !is_enough(&s, enough); k++)
+		by_guards(f, by[k], i, steps, &s);
+	if (steps > 0 && !is_enough(&s, enough))
 		by_parts(f, i, steps, &s);
-	}
 	return s;
+}
+
+static struct span
+bound(const struct tir_facts *f, ix_id i, uint32_t steps)
+{
+	return bound_until(f, i, steps, NULL);
 }
 
 void
@@ -281,6 +295,18 @@ facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi)
 		s = bound(f, i, GUARD_STEPS);
 	*lo = s.lo;
 	*hi = s.hi;
+}
+
+bool
+facts_hold(const struct tir_facts *f, ix_id i, int64_t lo, int64_t hi)
+{
+	const struct span enough = {lo, hi - 1};
+	struct span s;
+
+	if (f->never)
+		return true;
+	s = bound_until(f, i, GUARD_STEPS, &enough);
+	return is_enough(&s, &enough);
 }
 
 /* lo <= i div c + d < hi is c*(lo - d) <= i < c*(hi - d). */
@@ -381,9 +407,7 @@ bool
 tir_prove(const struct tir *p, st_id at, ix_id i, int64_t lo, int64_t hi)
 {
 	struct tir_facts f;
-	int64_t a, b;
 
 	tir_facts_at(p, at, &f);
-	facts_bound(&f, i, &a, &b);
-	return a >= lo && b < hi;
+	return facts_hold(&f, i, lo, hi);
 }

@@ -128,7 +128,7 @@ struct st {
 	enum tir_bind bind;   /* FOR */
 	uint32_t depth;       /* FOR, pipeline: its stages */
 	uint8_t stage, order; /* of a statement in a pipeline's body */
-	st_id end;            /* behind its subtree; a leaf's is its own number + 1 */
+	st_id end, up;        /* behind its subtree; whose body it stands in, or ST_NONE: tir_add sets both */
 	const char *name;     /* FOR, INDEX: unique in the program: "t7.k0.o" */
 	axis_id axis;         /* FOR, INDEX */
 	ix_id from, to;       /* FOR, over outer axes, from < to; INDEX: from */
@@ -210,21 +210,20 @@ void comb_join(struct tx *x, enum comb c, const ex_id *state, const ex_id *value
 ex_id comb_first(struct tx *x, enum comb c, const ex_id *held, const ex_id *elem);
 
 /* ---- what an index may be (region.c, prove.c) -------------------------------------------------- */
-/* One axis and the values that it runs over: [from, to) of outer axes. */
+/* An axis and its values: [from, to) of outer axes. */
 struct tir_range {
 	axis_id axis;
 	ix_id from, to;
 };
-/* Least and largest value of i while the axes run over their ranges; r has the outermost first.  *lo and
- * *hi are over what is left.  *exact: both are reached, whatever the outer axes are. */
+/* Least and largest value of i while axes run over their ranges, the outermost first, over what is left.
+ * *exact: both are reached, whatever the outer axes are. */
 void ix_region(
     struct tx *x, uint32_t n, const struct tir_range *r, ix_id i, ix_id *lo, ix_id *hi, bool *exact);
 /* The same for the loops below statement `at`, those around `below` (a statement in its subtree). */
 void tir_region(const struct tir *p, st_id at, st_id below, ix_id i, ix_id *lo, ix_id *hi, bool *exact);
 /* Is lo <= i < hi at statement `at`, by the loops and guards around it and its own?  false: not proved. */
 bool tir_prove(const struct tir *p, st_id at, ix_id i, int64_t lo, int64_t hi);
-/* What is known at a place: ranges of axes, and guards that hold. */
-struct tir_facts {
+struct tir_facts { /* at a place: ranges of axes, and guards that hold */
 	struct tx *x;
 	uint32_t n_range, n_guard;
 	bool never;                            /* no point comes here: all is proved */
@@ -233,8 +232,9 @@ struct tir_facts {
 };
 void tir_facts_at(const struct tir *p, st_id at, struct tir_facts *f);
 void facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi); /* lo <= i <= hi */
+bool facts_hold(const struct tir_facts *f, ix_id i, int64_t lo, int64_t hi);    /* lo <= i < hi, sooner */
 struct tir_guard guard_undivided(const struct tx *x, struct tir_guard g);       /* of what is no quotient */
-/* The guard holds (yes) or not; where that says nothing about an interval, nothing is added. */
+/* The guard holds (yes) or not; where that says nothing of an interval, nothing is added. */
 void facts_add(struct tir_facts *f, struct tir_guard g, bool yes);
 /* ---- text and checks ---------------------------------------------------------------------------- */
 void tir_print(struct strbuf *sb, const struct tir *p);

@@ -14,12 +14,8 @@ check_at(struct access *a, buf_id buf, ixv_id at)
 	const struct tir_buf *b = &a->p->buf[buf];
 	struct ixv v = ixv_get(a->p->tx, at);
 
-	for (uint32_t d = 0; d < v.n && a->ok; d++) {
-		int64_t lo, hi;
-
-		facts_bound(&a->f, v.i[d], &lo, &hi);
-		a->ok = lo >= 0 && hi < b->dim[d];
-	}
+	for (uint32_t d = 0; d < v.n && a->ok; d++)
+		a->ok = facts_hold(&a->f, v.i[d], 0, b->dim[d]);
 }
 
 static void check_value(struct access *a, ex_id e);
@@ -168,13 +164,9 @@ check_bindings(const struct access *a, const struct st *s)
 	const struct tir_block *b = &a->p->blk[s->ref];
 	struct ixv v = ixv_get(a->p->tx, s->at);
 
-	for (uint32_t k = 0; k < v.n; k++) {
-		int64_t lo, hi;
-
-		facts_bound(&a->f, v.i[k], &lo, &hi);
-		if (lo < 0 || hi > tx_axis_get(a->p->tx, a->p->iter[b->iter0 + k].id)->hi)
+	for (uint32_t k = 0; k < v.n; k++)
+		if (!facts_hold(&a->f, v.i[k], 0, tx_axis_get(a->p->tx, a->p->iter[b->iter0 + k].id)->hi + 1))
 			return false;
-	}
 	return true;
 }
 
