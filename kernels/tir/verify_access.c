@@ -170,30 +170,70 @@ check_bindings(const struct access *a, const struct st *s)
 	return true;
 }
 
+/* Statement i, with what holds there. */
+static bool
+check_one(struct access *a, st_id i, struct err *e)
+{
+	const struct st *s = &a->p->st[i];
+
+	if (s->op == ST_block && !check_bindings(a, s))
+		return broken(e, "binding", a->p, i, "an iterator may leave its range");
+	if (s->op == ST_store)
+		check_at(a, s->ref, s->at);
+	if (s->op == ST_store || s->op == ST_let)
+		check_value(a, s->value);
+	if (s->op == ST_call)
+		check_call(a, s);
+	return a->ok || broken(e, "bounds", a->p, i, "an access may leave its buffer");
+}
+
+struct known {
+	uint32_t n_range, n_guard;
+	bool never;
+};
+
+static struct known
+known_now(const struct access *a)
+{
+	return (struct known){a->f.n_range, a->f.n_guard, a->f.never};
+}
+
+static void
+forget_since(struct access *a, struct known k)
+{
+	a->f.n_range = k.n_range;
+	a->f.n_guard = k.n_guard;
+	a->f.never = k.never;
+}
+
+/* What holds is gathered on the way down, once for all statements of a body. */
+static bool
+check_body(struct access *a, st_id i, st_id end, struct err *e)
+{
+	const struct known before = known_now(a);
+
+	for (st_id k = i; k < end; k = a->p->st[k].end) {
+		const struct st *s = &a->p->st[k];
+		const struct known here = known_now(a);
+
+		facts_add_statement(&a->f, a->p, k);
+		if (st_info[s->op].body ? !check_body(a, k + 1, s->end, e) : !check_one(a, k, e))
+			return false;
+		if (s->op != ST_index)
+			forget_since(a, here);
+	}
+	forget_since(a, before);
+	return true;
+}
+
 bool
 tir_proved(const struct tir *p, struct err *e)
 {
+	struct access a = {.p = p, .f = {.x = p->tx}, .ok = true};
+
 	for (blk_id b = 0; b < p->n_blk && p->level == TIR_NEST; b++)
 		if (!check_block(p, &p->blk[b]))
 			return err_set(e, ERR_FAILED, "bounds: block %s: an access may leave its buffer",
 			    p->blk[b].name);
-	for (st_id i = 0; i < p->n_st; i++) {
-		const struct st *s = &p->st[i];
-		struct access a = {.p = p, .ok = true};
-
-		if (s->op == ST_for || s->op == ST_if)
-			continue;
-		tir_facts_at(p, i, &a.f);
-		if (s->op == ST_block && !check_bindings(&a, s))
-			return broken(e, "binding", p, i, "an iterator may leave its range");
-		if (s->op == ST_store)
-			check_at(&a, s->ref, s->at);
-		if (s->op == ST_store || s->op == ST_let)
-			check_value(&a, s->value);
-		if (s->op == ST_call)
-			check_call(&a, s);
-		if (!a.ok)
-			return broken(e, "bounds", p, i, "an access may leave its buffer");
-	}
-	return true;
+	return check_body(&a, 0, p->n_st, e);
 }
