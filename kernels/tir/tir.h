@@ -5,8 +5,7 @@
  * loops, under guards.  So a schedule moves loops and bindings and never looks into a block.
  * FLAT: bindings are substituted, and statements store.
  *
- * A program is a pre-order array that is rebuilt, not edited: a pass reads one program and builds
- * another, over the same pool of expressions. */
+ * A program is a pre-order array: a pass reads one and builds another, over the same expressions. */
 #ifndef KORCH_TIR_H
 #define KORCH_TIR_H
 
@@ -153,6 +152,7 @@ struct tir {
 	uint32_t cap_st, cap_buf, cap_blk, cap_iter, cap_guard, cap_arg;
 	uint32_t n_var;        /* numbers that lets have used */
 	st_id open[TIR_DEPTH]; /* while it is built: statements whose body is not closed */
+	bool is_proved;        /* by kernels/schedule: as it is, and flat */
 	uint32_t n_open;
 };
 
@@ -241,7 +241,7 @@ void tir_print(struct strbuf *sb, const struct tir *p);
 /* Bounded, and well-formed; not verified.  ERR_FORMAT and ERR_LIMIT name the line. */
 enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES = 1 << 16 };
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
-/* ERR_FAILED: "RULE: line".  Of accesses and bindings alone: what is right may be not proved. */
+/* ERR_FAILED: "RULE: line"; the second: accesses and bindings, of which what is right may be not proved. */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
 /* Barriers anew, where the verifier asks for them, as far out as will do; false: nowhere does.  None. */
