@@ -31,7 +31,7 @@ note_ex(void *self, ex_id e)
 static void
 note_ix(void *self, ix_id i)
 {
-	note_ex(self, ex_index(((struct noting *)self)->p->tx, i));
+	ix_reads(((struct noting *)self)->p->tx, i, note_read, self);
 }
 
 /* Of an instruction over a small nest: the last element of a buffer that has all its dimensions. */

@@ -38,7 +38,8 @@ look_ex(void *self, ex_id e)
 {
 	struct looking *l = self;
 
-	ex_reads(l->p->tx, e, note_read, l->r);
+	if (ex_get(l->p->tx, e)->bufs & buf_bit(l->r->k.buf))
+		ex_reads(l->p->tx, e, note_read, l->r);
 }
 
 static void
@@ -46,7 +47,8 @@ look_ix(void *self, ix_id i)
 {
 	struct looking *l = self;
 
-	ex_reads(l->p->tx, ex_index(l->p->tx, i), note_read, l->r);
+	if (ix_get(l->p->tx, i)->bufs & buf_bit(l->r->k.buf))
+		ix_reads(l->p->tx, i, note_read, l->r);
 }
 
 /* Is the element the only one of its buffer that the loop touches, the same in all iterations, and read? */
@@ -143,6 +145,7 @@ keep(void *self, struct tir *out, const struct tir *p, st_id i)
 		return true; /* the register starts with it */
 	if (!find_kept(p, i, &q->k))
 		return false;
+	sub.bufs = buf_bit(q->k.buf);
 	const enum dtype t = p->buf[q->k.buf].type;
 	struct tir_buf reg = tir_buf_make(arena_printf(p->arena, "%s'r%u", p->buf[q->k.buf].name, out->n_buf),
 	    t, BUF_TEMP, SCOPE_reg, 1, &one);

@@ -122,13 +122,5 @@ copy_fresh(struct copying *c, st_id first, st_id end)
 bool
 same_body(const struct tir *p, st_id a, st_id b)
 {
-	st_id x[TIR_DEPTH], y[TIR_DEPTH];
-	uint32_t n = tir_path(p, a, x);
-
-	if (n != tir_path(p, b, y))
-		return false;
-	for (uint32_t k = 0; k < n; k++)
-		if (x[k] != y[k])
-			return false;
-	return true;
+	return p->st[a].up == p->st[b].up;
 }

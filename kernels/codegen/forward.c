@@ -107,6 +107,7 @@ forward(void *self, struct tir *out, const struct tir *p, st_id i)
 	f->p = p;
 	if (f->value != EX_NONE) {
 		f->buf = s.ref;
+		sub.bufs = buf_bit(s.ref);
 		f->at = s.at;
 		s.value = without_identity(p->tx, ex_subst(p->tx, &sub, s.value));
 		f->value = EX_NONE;

@@ -21,6 +21,10 @@ struct rows {
 	buf_id reg;
 	st_id start; /* the loop before it that stores the row; ST_NONE */
 	bool changed;
+	struct answer {
+		bool is_known, joins;
+		struct row r;
+	} * of; /* of each axis: does its loop, as it is, join a row? */
 };
 
 /* Does the loop touch the row as a whole alone, and join it? */
@@ -47,7 +51,7 @@ is_alone(const struct tir *p, st_id loop, const struct row *r)
 }
 
 static bool
-find_row(const struct tir *p, st_id loop, struct row *out)
+look_for_row(const struct tir *p, st_id loop, struct row *out)
 {
 	if (p->st[loop].op != ST_for || p->st[loop].bind == BIND_parallel)
 		return false;
@@ -67,6 +71,35 @@ find_row(const struct tir *p, st_id loop, struct row *out)
 	return false;
 }
 
+/* Asked in each turn, and by each row before the loop: what nothing has changed since has its answer. */
+static bool
+find_row(const struct rows *q, st_id loop, struct row *out)
+{
+	const struct st *s = &q->p->st[loop];
+	struct answer *a = s->op == ST_for ? &q->of[s->axis] : NULL;
+
+	if (!a)
+		return false;
+	if (!a->is_known)
+		a->joins = look_for_row(q->p, loop, &a->r);
+	a->is_known = true;
+	if (a->joins)
+		*out = a->r;
+	return a->joins;
+}
+
+/* The array goes into statement i: loops there, and around it, are others. */
+static void
+forget(const struct rows *q, st_id i)
+{
+	for (st_id k = i; k < q->p->st[i].end; k++)
+		if (q->p->st[k].op == ST_for)
+			q->of[q->p->st[k].axis].is_known = false;
+	for (st_id k = q->p->st[i].up; k != ST_NONE; k = q->p->st[k].up)
+		if (q->p->st[k].op == ST_for)
+			q->of[q->p->st[k].axis].is_known = false;
+}
+
 /* A loop around one store. */
 static bool
 is_plain_row(const struct tir *p, st_id i)
@@ -76,10 +109,12 @@ is_plain_row(const struct tir *p, st_id i)
 
 /* The next loop of the same body that joins a row; ST_NONE. */
 static st_id
-next_join(const struct tir *p, st_id i, struct row *r)
+next_join(const struct rows *q, st_id i, struct row *r)
 {
+	const struct tir *p = q->p;
+
 	for (st_id next = p->st[i].end; next < p->n_st && same_body(p, i, next); next = p->st[next].end)
-		if (find_row(p, next, r))
+		if (find_row(q, next, r))
 			return next;
 	return ST_NONE;
 }
@@ -101,11 +136,12 @@ leave(const struct tir *p, st_id first, st_id end, const struct row *r)
 
 /* Is statement i a loop that stores the row and nothing else, which a loop behind it then joins? */
 static bool
-is_start(const struct tir *p, st_id i)
+is_start(const struct rows *q, st_id i)
 {
+	const struct tir *p = q->p;
 	const struct st *s = &p->st[i];
 	struct row r;
-	st_id next = is_plain_row(p, i) ? next_join(p, i, &r) : ST_NONE;
+	st_id next = is_plain_row(p, i) ? next_join(q, i, &r) : ST_NONE;
 
 	return next != ST_NONE && p->st[i + 1].ref == r.buf && ixv_has(p->tx, p->st[i + 1].at, s->axis) &&
 	    row_has(p, &r, i, i + 1, p->st[i + 1].at) && ix_get(p->tx, s->to)->hi == r.count &&
@@ -128,7 +164,7 @@ load_row(void *self, struct tx *x, const struct ex *read, ixv_id at)
 static void
 add_on_array(struct rows *q, struct tir *out, st_id i)
 {
-	struct tx_subst sub = {.load = load_row, .self = q};
+	struct tx_subst sub = {.load = load_row, .self = q, .bufs = buf_bit(q->r.buf)};
 	const st_id from = out->n_st;
 
 	tir_copy(out, q->p, i, &sub);
@@ -173,13 +209,16 @@ keep(void *self, struct tir *out, const struct tir *p, st_id i)
 
 	if (q->changed)
 		return false;
-	if (is_start(p, i)) {
+	if (is_start(q, i)) {
 		q->start = i; /* goes into the array */
 		return true;
 	}
-	if (!find_row(p, i, &q->r))
+	if (!find_row(q, i, &q->r))
 		return false;
 	q->changed = true;
+	forget(q, i);
+	if (q->start != ST_NONE)
+		forget(q, q->start);
 	reg = tir_buf_make(arena_printf(p->arena, "%s'r%u", p->buf[q->r.buf].name, out->n_buf),
 	    p->buf[q->r.buf].type, BUF_TEMP, SCOPE_reg, 1, &q->r.count);
 	q->reg = tir_add_buf(out, &reg);
@@ -197,7 +236,8 @@ void
 codegen_lanes(const struct tir *p, struct tir *out)
 {
 	struct tir was = *p;
-	struct rows q = {.p = &was, .changed = true};
+	const uint32_t most = tx_n_axes(p->tx) + 2 * MOST_ROWS; /* with those of moves */
+	struct rows q = {.p = &was, .changed = true, .of = NEW_ARRAY(p->arena, struct answer, most)};
 
 	for (int n = 0; n < MOST_ROWS && q.changed; n++) {
 		q.changed = false;

@@ -39,7 +39,9 @@ look_ex(void *self, ex_id e)
 static void
 look_ix(void *self, ix_id i)
 {
-	look_ex(self, ex_index(((struct merging *)self)->x, i));
+	struct merging *m = self;
+
+	ix_indices(m->x, ix_subst(m->x, &m->sub, i), look_index, m);
 }
 
 static void
@@ -60,7 +62,7 @@ look_reads(void *self, ex_id e)
 static void
 look_index_reads(void *self, ix_id i)
 {
-	look_reads(self, ex_index(((struct merging *)self)->x, i));
+	ix_reads(((struct merging *)self)->x, i, look_read, self);
 }
 
 /* Does each iteration of the merged loop store to elements of its own, and read no other's? */

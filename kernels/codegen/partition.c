@@ -10,6 +10,7 @@
 #include "codegen_int.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	MOST_ROUNDS = 3,
@@ -163,7 +164,7 @@ ex_sides(void *self, ex_id e)
 static void
 ix_sides(void *self, ix_id i)
 {
-	ex_sides(self, ex_index(((struct cuts *)self)->p->tx, i));
+	ix_indices(((struct cuts *)self)->p->tx, i, note_side, self);
 }
 
 static int
@@ -203,6 +204,8 @@ find_cuts(struct cuts *c, st_id loop)
 
 struct partition {
 	bool changed;
+	bool *is_whole; /* of each axis: its loop, as it is, has no cut */
+	uint32_t n_axes;
 };
 
 /* May the loop's body stand there once for each piece? */
@@ -324,6 +327,21 @@ cut_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 	return true;
 }
 
+/* Pieces have axes of their own. */
+static void
+make_room(struct partition *q, const struct tir *p)
+{
+	const uint32_t n = tx_n_axes(p->tx);
+	const bool *was = q->is_whole;
+
+	if (n <= q->n_axes)
+		return;
+	q->is_whole = NEW_ARRAY(p->arena, bool, 2 * (size_t)n);
+	if (was)
+		memcpy(q->is_whole, was, q->n_axes * sizeof(*was));
+	q->n_axes = 2 * n;
+}
+
 static bool
 cut_loop(void *self, struct tir *out, const struct tir *p, st_id i)
 {
@@ -332,9 +350,16 @@ cut_loop(void *self, struct tir *out, const struct tir *p, st_id i)
 	struct cuts c = {.n = 0};
 	struct copying y;
 
-	if (q->changed || !may_cut(p, i, false, &c))
+	if (q->changed || s->op != ST_for || q->is_whole[s->axis])
 		return false;
+	if (!may_cut(p, i, false, &c)) {
+		q->is_whole[s->axis] = c.n == 0;
+		return false;
+	}
 	q->changed = true;
+	for (st_id k = s->up; k != ST_NONE; k = p->st[k].up)
+		if (p->st[k].op == ST_for)
+			q->is_whole[p->st[k].axis] = false;
 	copying_begin(&y, out, p, i);
 	for (uint32_t k = 0; k <= c.n; k++) {
 		int64_t from = k ? c.at[k - 1] : c.from, to = k < c.n ? c.at[k] : c.to;
@@ -360,7 +385,7 @@ codegen_partition(const struct tir *p, struct tir *out)
 	struct tir was = *p;
 
 	for (int turn = 0; turn < 2; turn++) {
-		struct partition q = {true};
+		struct partition q = {.changed = true};
 
 		tir_rewrite(out, &was, tile_parallel, NULL);
 		was = *out;
@@ -370,6 +395,7 @@ codegen_partition(const struct tir *p, struct tir *out)
 		was = *out;
 		for (int n = 0; n < MOST_STATEMENTS && q.changed; n++) {
 			q.changed = false;
+			make_room(&q, p);
 			tir_rewrite(out, &was, cut_loop, &q);
 			was = *out;
 		}

@@ -108,6 +108,16 @@ divided(struct printing *g, const char *fn, bool rest, const char *a, long long 
 	return arena_printf(g->a, rest ? "((%s) %% %lld)" : "((%s) / %lld)", a, c);
 }
 
+/* A constant stands first: which of the two has the smaller number hangs on what else was built. */
+static const char *
+side_text(struct printing *g, const struct ix *n, const char *a, const char *b)
+{
+	const bool swap = ix_is_const(g->p->tx, n->b, NULL);
+
+	return arena_printf(
+	    g->a, "%s(%s, %s)", n->kind == IX_MIN ? g->d->least : g->d->most, swap ? b : a, swap ? a : b);
+}
+
 const char *
 print_ix(struct printing *g, ix_id i)
 {
@@ -131,8 +141,7 @@ print_ix(struct printing *g, ix_id i)
 		return divided(g, below ? g->d->floordiv : g->d->quotient, false, a, c);
 	if (n.kind == IX_MOD)
 		return divided(g, below ? g->d->floormod : g->d->rest, true, a, c);
-	return arena_printf(
-	    g->a, "%s(%s, %s)", n.kind == IX_MIN ? g->d->least : g->d->most, a, print_ix(g, n.b));
+	return side_text(g, &n, a, print_ix(g, n.b));
 }
 
 const char *

@@ -50,7 +50,7 @@ use_ix(void *self, ix_id i)
 {
 	struct use *u = self;
 
-	ex_reads(u->p->tx, ex_index(u->p->tx, i), use_read, u);
+	ix_reads(u->p->tx, i, use_read, u);
 }
 
 struct use

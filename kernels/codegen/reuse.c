@@ -93,7 +93,7 @@ static bool
 reuse(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	struct reuse *q = self;
-	const struct tx_subst sub = {.load = read_array, .self = q};
+	const struct tx_subst sub = {.load = read_array, .self = q, .bufs = buf_bit(q->r.buf)};
 	st_id first;
 
 	if (q->changed && i > q->at && i < q->end) {

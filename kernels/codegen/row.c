@@ -7,17 +7,16 @@
 st_id
 row_loop(const struct tir *p, st_id loop, st_id i, ixv_id at)
 {
-	st_id path[TIR_DEPTH], found = ST_NONE;
-	uint32_t n = tir_path(p, i, path);
+	st_id found = ST_NONE;
 
-	for (uint32_t k = 0; k < n; k++) {
-		if (path[k] >= loop && p->st[path[k]].op == ST_if)
+	for (st_id k = p->st[i].up; k != ST_NONE && k >= loop; k = p->st[k].up) {
+		if (p->st[k].op == ST_if)
 			return ST_NONE;
-		if (path[k] < loop || p->st[path[k]].op != ST_for || !ixv_has(p->tx, at, p->st[path[k]].axis))
+		if (p->st[k].op != ST_for || !ixv_has(p->tx, at, p->st[k].axis))
 			continue;
 		if (found != ST_NONE)
 			return ST_NONE;
-		found = path[k];
+		found = k;
 	}
 	return found;
 }

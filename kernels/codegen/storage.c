@@ -52,13 +52,17 @@ look_ex(void *self, ex_id e)
 {
 	struct touched *t = self;
 
-	ex_reads(t->p->tx, e, look_read, t);
+	if (ex_get(t->p->tx, e)->bufs & buf_bit(t->buf))
+		ex_reads(t->p->tx, e, look_read, t);
 }
 
 static void
 look_ix(void *self, ix_id i)
 {
-	look_ex(self, ex_index(((struct touched *)self)->p->tx, i));
+	struct touched *t = self;
+
+	if (ix_get(t->p->tx, i)->bufs & buf_bit(t->buf))
+		ix_reads(t->p->tx, i, look_read, t);
 }
 
 /* Is the buffer read or stored in statement i or below it? */

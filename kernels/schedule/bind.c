@@ -275,7 +275,7 @@ has_overlaps(const struct bind *t, const struct st *instance)
 	struct foreign f = {.t = t};
 
 	for (uint32_t k = 0; k < at.n; k++)
-		ex_indices(t->p->tx, ex_index(t->p->tx, at.i[k]), look_min, &f);
+		ix_indices(t->p->tx, at.i[k], look_min, &f);
 	return f.found;
 }
 

@@ -75,8 +75,8 @@ is_early(const struct moving *t)
 	struct bounds l = {.t = t};
 
 	for (int d = 0; d < t->p->buf[t->buf].rank; d++) {
-		ex_reads(t->p->tx, ex_index(t->p->tx, t->r.lo[d]), look_early, &l);
-		ex_reads(t->p->tx, ex_index(t->p->tx, t->r.hi[d]), look_early, &l);
+		ix_reads(t->p->tx, t->r.lo[d], look_early, &l);
+		ix_reads(t->p->tx, t->r.hi[d], look_early, &l);
 	}
 	return l.early;
 }

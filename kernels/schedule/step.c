@@ -156,25 +156,6 @@ step_print(struct strbuf *sb, const struct step *s)
 	}
 }
 
-/* What is right and cannot be proved is refused: nobody could say that its accesses stay in their buffers. */
-static bool
-is_proved(const struct tir *p, const struct step *s, struct err *e)
-{
-	struct err why = {0};
-	struct tir flat;
-
-	if (!tensors_match(p, &why))
-		return refuse(e, s, "instruction", why.msg);
-	if (!pipelines_hold(p, &why))
-		return refuse(e, s, "pipeline", why.msg);
-	if (!tir_proved(p, &why))
-		return refuse(e, s, "unproved", why.msg);
-	schedule_flat(p, &flat);
-	if (!tensors_match(&flat, &why))
-		return refuse(e, s, "start", "a reduction would start inside of an instruction");
-	return tir_proved(&flat, &why) || refuse(e, s, "unproved", why.msg);
-}
-
 /* Passes add to names, and the text reader takes no longer ones (text_int.h): splits in turns with fuses
  * make such. */
 enum { MOST_NAME_BYTES = 150 };
@@ -219,8 +200,10 @@ step_apply(const struct tir *p, const struct step *s, struct tir *out, struct er
 		return refuse(e, s, "level", "the program is flat");
 	if (has_threads(p))
 		tir_unsync(p, &from);
-	if (!steps[s->op].fn(&from, s, &made, e) || !has_short_names(&made, s, e) || !is_proved(&made, s, e))
+	if (!steps[s->op].fn(&from, s, &made, e) || !has_short_names(&made, s, e) ||
+	    !step_is_proved(&from, &made, s, e))
 		return false;
+	made.is_proved = true;
 	*out = made;
 	return !has_threads(&made) || is_parted(&made, out) ||
 	    refuse(e, s, "barrier", "threads meet where no barrier parts them");
@@ -431,7 +414,7 @@ blk_reads(
 		struct ixv at = ixv_get(p->tx, b->at[o]);
 
 		for (uint32_t d = 0; d < at.n; d++)
-			ex_reads(p->tx, ex_index(p->tx, at.i[d]), fn, self);
+			ix_reads(p->tx, at.i[d], fn, self);
 		ex_reads(p->tx, b->value[o], fn, self);
 	}
 }

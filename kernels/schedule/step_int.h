@@ -11,6 +11,8 @@ typedef bool step_fn(const struct tir *p, const struct step *s, struct tir *out,
 #include "step.def"
 #undef STEP
 
+/* Is what the step has made of `was` proved, as it is and flat?  proved.c */
+bool step_is_proved(const struct tir *was, const struct tir *p, const struct step *s, struct err *e);
 /* Sets "PRIMITIVE: RULE: what NAME", ERR_INFEASIBLE; false. */
 bool refuse(struct err *e, const struct step *s, const char *rule, const char *what);
 /* The k-th name as a loop or a block of the program; false: refused. */

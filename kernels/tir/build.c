@@ -16,8 +16,9 @@ tir_like(struct tir *out, const struct tir *p)
 	struct arena *a = p->arena;
 
 	*out = *p;
-	out->st = NULL;
-	out->n_st = out->cap_st = out->n_open = 0;
+	out->cap_st = p->n_st + p->n_st / 8 + 8; /* most copies are about as long */
+	out->st = NEW_ARRAY(a, struct st, out->cap_st);
+	out->n_st = out->n_open = 0;
 	/* grown apart from now on */
 	out->buf = arena_dup(a, p->buf, p->n_buf * sizeof(*p->buf));
 	out->blk = arena_dup(a, p->blk, p->n_blk * sizeof(*p->blk));
@@ -37,6 +38,7 @@ tir_add(struct tir *p, struct st s)
 
 	GROW(p->arena, p->st, p->n_st, p->cap_st);
 	s.end = i + 1;
+	s.up = p->n_open ? p->open[p->n_open - 1] : ST_NONE;
 	p->st[p->n_st++] = s;
 	if (st_info[s.op].body) {
 		if (p->n_open == TIR_DEPTH)

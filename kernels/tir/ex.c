@@ -1,7 +1,6 @@
 /* kernels/tir/ex.c: scalar expressions over reads, hash-consed, and replacement in them. */
 #include "tx_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct tx *
@@ -103,21 +102,23 @@ ex_same(const struct ex *p, const struct ex *q)
 	return memcmp(p->arg, q->arg, p->n_arg * sizeof(p->arg[0])) == 0;
 }
 
-/* The axes of what it is indexed by. */
-static uint64_t
-index_axes(const struct tx *x, const struct ex *n)
+/* What is under its indices, and what it reads itself. */
+static void
+note_indices(const struct tx *x, struct ex *n)
 {
-	uint64_t out = 0;
-
+	n->bufs = n->kind == EX_READ ? buf_bit(n->tensor) : 0;
+	n->axes = 0;
 	if (n->kind == EX_READ) {
 		struct ixv v = ixv_get(x, n->at);
 
-		for (uint32_t k = 0; k < v.n; k++)
-			out |= x->ix[v.i[k]].axes;
-	} else if (n->kind == EX_GUARD || n->kind == EX_INDEX || n->kind == EX_SCRATCH) {
-		out = x->ix[n->ix].axes;
+		for (uint32_t k = 0; k < v.n; k++) {
+			n->axes |= x->ix[v.i[k]].axes;
+			n->bufs |= x->ix[v.i[k]].bufs;
+		}
+	} else if (has_ix(n)) {
+		n->axes = x->ix[n->ix].axes;
+		n->bufs = x->ix[n->ix].bufs;
 	}
-	return out;
 }
 
 /* A node that reads nothing has no place: `at` is set by ex_load alone. */
@@ -135,11 +136,12 @@ intern(struct tx *x, struct ex n)
 		if (t->slot[k].hash == hash && ex_same(&x->ex[t->slot[k].id - 1], &n))
 			return t->slot[k].id - 1;
 	n.size = 1;
-	n.axes = index_axes(x, &n);
+	note_indices(x, &n);
 	for (uint32_t i = 0; i < n.n_arg; i++) {
 		const struct ex *a = ex_get(x, n.arg[i]);
 
 		n.axes |= a->axes;
+		n.bufs |= a->bufs;
 		n.flops += a->flops;
 		n.size = n.size > 1000000 ? n.size : n.size + a->size;
 	}
@@ -266,121 +268,13 @@ ex_index(struct tx *x, ix_id i)
 	return intern(x, (struct ex){.kind = EX_INDEX, .type = DT_i64, .ix = i});
 }
 
-static bool
-has_ix(const struct ex *n)
-{
-	return n->kind == EX_GUARD || n->kind == EX_INDEX || n->kind == EX_SCRATCH;
-}
-
-/* ---- walking --------------------------------------------------------------------------- */
-struct walk {
-	const struct tx *x;
-	uint8_t *seen_ex, *seen_ix;
-	void (*on_read)(void *self, const struct ex *read);
-	void (*on_ix)(void *self, ix_id i);
-	void *self;
-};
-
-static void walk_ex(struct walk *w, ex_id e);
-
-static void
-walk_ix(struct walk *w, ix_id i)
-{
-	const struct ix *n = ix_get(w->x, i);
-
-	if (w->seen_ix[i])
-		return;
-	w->seen_ix[i] = 1;
-	for (uint32_t k = 0; k < n->n_terms; k++)
-		walk_ix(w, n->terms[k].atom);
-	if (n->kind == IX_DIV || n->kind == IX_MOD || n->kind == IX_MIN || n->kind == IX_MAX)
-		walk_ix(w, n->a);
-	if (n->kind == IX_MIN || n->kind == IX_MAX)
-		walk_ix(w, n->b);
-	if (n->kind == IX_VALUE)
-		walk_ex(w, n->a);
-	if (w->on_ix)
-		w->on_ix(w->self, i);
-}
-
-static void
-walk_ex(struct walk *w, ex_id e)
-{
-	const struct ex *n = ex_get(w->x, e);
-
-	if (w->seen_ex[e])
-		return;
-	w->seen_ex[e] = 1;
-	for (uint32_t k = 0; k < n->n_arg; k++)
-		walk_ex(w, n->arg[k]);
-	if (has_ix(n))
-		walk_ix(w, n->ix);
-	struct ixv at = ixv_get(w->x, n->at);
-
-	for (uint32_t k = 0; k < at.n; k++)
-		walk_ix(w, at.i[k]);
-	if (w->on_read && n->kind == EX_READ)
-		w->on_read(w->self, n);
-}
-
-static void
-walk(const struct tx *x, ex_id e, struct walk *w)
-{
-	uint8_t *seen = heap_alloc((size_t)x->n_ex + x->n_ix + 1);
-
-	w->x = x;
-	w->seen_ex = seen;
-	w->seen_ix = seen + x->n_ex;
-	walk_ex(w, e);
-	free(seen);
-}
-
-void
-ex_reads(const struct tx *x, ex_id e, void (*fn)(void *self, const struct ex *read), void *self)
-{
-	walk(x, e, &(struct walk){.on_read = fn, .self = self});
-}
-
-void
-ex_indices(const struct tx *x, ex_id e, void (*fn)(void *self, ix_id i), void *self)
-{
-	walk(x, e, &(struct walk){.on_ix = fn, .self = self});
-}
-
-struct axis_search {
-	const struct tx *x;
-	axis_id axis;
-	bool found;
-};
-
-static void
-find_axis(void *self, ix_id i)
-{
-	struct axis_search *s = self;
-	const struct ix *n = ix_get(s->x, i);
-
-	if (n->kind == IX_AXIS && n->a == s->axis)
-		s->found = true;
-}
-
-bool
-ex_has(const struct tx *x, ex_id e, axis_id a)
-{
-	struct axis_search s = {.x = x, .axis = a};
-
-	ex_indices(x, e, find_axis, &s);
-	return s.found;
-}
-
 /* ---- replacement ------------------------------------------------------------------------- */
 struct replace {
 	struct tx *x;
 	const struct tx_subst *s;
-	ex_id *ex;
-	ix_id *ix;
+	struct met ex, ix;   /* what stands for it, and one more */
 	uint32_t n_ex, n_ix; /* of the pool when it began */
-	uint64_t axes;       /* what has none of these stays ... */
-	bool looks;          /* ... unless reads are replaced as well */
+	uint64_t axes, bufs; /* what has none of these stays */
 };
 
 static ex_id replace_ex(struct replace *r, ex_id e);
@@ -442,13 +336,17 @@ replace_ix_new(struct replace *r, ix_id i)
 static ix_id
 replace_ix(struct replace *r, ix_id i)
 {
-	if (!r->looks && !(ix_get(r->x, i)->axes & r->axes))
+	if (!(ix_get(r->x, i)->axes & r->axes) && !(ix_get(r->x, i)->bufs & r->bufs))
 		return i;
 	if (i >= r->n_ix) /* made by this replacement */
 		return replace_ix_new(r, i);
-	if (r->ix[i] == 0)
-		r->ix[i] = replace_ix_new(r, i) + 1;
-	return r->ix[i] - 1;
+	ix_id to = *met_at(&r->ix, i);
+
+	if (to == 0) {
+		to = replace_ix_new(r, i) + 1;
+		*met_at(&r->ix, i) = to;
+	}
+	return to - 1;
 }
 
 static ex_id
@@ -483,54 +381,73 @@ replace_ex_new(struct replace *r, ex_id e)
 static ex_id
 replace_ex(struct replace *r, ex_id e)
 {
-	if (!r->looks && !(ex_get(r->x, e)->axes & r->axes))
+	if (!(ex_get(r->x, e)->axes & r->axes) && !(ex_get(r->x, e)->bufs & r->bufs))
 		return e;
 	if (e >= r->n_ex)
 		return replace_ex_new(r, e);
-	if (r->ex[e] == 0)
-		r->ex[e] = replace_ex_new(r, e) + 1;
-	return r->ex[e] - 1;
+	ex_id to = *met_at(&r->ex, e);
+
+	if (to == 0) {
+		to = replace_ex_new(r, e) + 1;
+		*met_at(&r->ex, e) = to;
+	}
+	return to - 1;
 }
 
-static struct replace
-replace_begin(struct tx *x, const struct tx_subst *s)
+static void
+replace_begin(struct replace *r, struct tx *x, const struct tx_subst *s)
 {
-	struct replace r = {.x = x, .s = s, .n_ex = x->n_ex, .n_ix = x->n_ix};
-
+	r->x = x;
+	r->s = s;
+	r->n_ex = x->n_ex;
+	r->n_ix = x->n_ix;
+	r->axes = 0;
 	for (axis_id a = 0; a < s->n; a++)
-		r.axes |= s->to[a] != IX_NONE ? axis_bit(a) : 0;
-	r.looks = s->read || s->load;
-	r.ex = heap_alloc(sizeof(*r.ex) * (x->n_ex + (size_t)x->n_ix + 1));
-	r.ix = r.ex + x->n_ex;
-	return r;
+		r->axes |= s->to[a] != IX_NONE ? axis_bit(a) : 0;
+	r->bufs = !s->read && !s->load ? 0 : s->bufs ? s->bufs : UINT64_MAX;
+	met_begin(&r->ex);
+	met_begin(&r->ix);
+}
+
+static void
+replace_end(struct replace *r)
+{
+	met_end(&r->ex);
+	met_end(&r->ix);
 }
 
 ix_id
 ix_subst(struct tx *x, const struct tx_subst *s, ix_id i)
 {
-	struct replace r = replace_begin(x, s);
+	struct replace r;
+
+	replace_begin(&r, x, s);
 	ix_id out = replace_ix(&r, i);
 
-	free(r.ex);
+	replace_end(&r);
 	return out;
 }
 
 ixv_id
 ixv_subst(struct tx *x, const struct tx_subst *s, ixv_id v)
 {
-	struct replace r = replace_begin(x, s);
+	struct replace r;
+
+	replace_begin(&r, x, s);
 	ixv_id out = replace_ixv(&r, v);
 
-	free(r.ex);
+	replace_end(&r);
 	return out;
 }
 
 ex_id
 ex_subst(struct tx *x, const struct tx_subst *s, ex_id e)
 {
-	struct replace r = replace_begin(x, s);
+	struct replace r;
+
+	replace_begin(&r, x, s);
 	ex_id out = replace_ex(&r, e);
 
-	free(r.ex);
+	replace_end(&r);
 	return out;
 }

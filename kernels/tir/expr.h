@@ -33,6 +33,7 @@ struct ix {
 	uint32_t n_terms;
 	uint32_t a, b; /* AXIS: axis; DIV, MOD: a; MIN, MAX: a and b; VALUE: expression */
 	uint64_t axes; /* a bit an axis under it, axis_bit(); set by the pool */
+	uint64_t bufs; /* a bit a buffer that values under it read, buf_bit(); set by the pool */
 };
 
 /* A loop variable.  It runs over lo..hi, and where from and limit are given over [from, limit) of
@@ -69,11 +70,11 @@ struct ex {
 	int64_t lo, hi;  /* GUARD */
 	uint32_t n_arg;
 	ex_id arg[3];
-	double real;   /* CONST of a float type */
-	int64_t whole; /* CONST of any other type */
-	float flops;   /* of one evaluation, arms and all */
-	uint32_t size; /* nodes as a tree, saturating */
-	uint64_t axes; /* as ix.axes */
+	double real;         /* CONST of a float type */
+	int64_t whole;       /* CONST of any other type */
+	float flops;         /* of one evaluation, arms and all */
+	uint32_t size;       /* nodes as a tree, saturating */
+	uint64_t axes, bufs; /* as of an ix */
 };
 
 /* Axes that share a bit are taken for one another: what lacks it lacks them all. */
@@ -81,6 +82,13 @@ static inline uint64_t
 axis_bit(axis_id a)
 {
 	return (uint64_t)1 << a % 64;
+}
+
+/* Likewise. */
+static inline uint64_t
+buf_bit(uint32_t buf)
+{
+	return (uint64_t)1 << buf % 64;
 }
 
 /* Divisors are positive. */
@@ -171,6 +179,7 @@ struct tx_subst {
 	ex_id (*read)(void *self, struct tx *x, const struct ex *read, ix_id at);
 	ex_id (*load)(void *self, struct tx *x, const struct ex *read, ixv_id at);
 	void *self;
+	uint64_t bufs; /* reads of what has none of these bits stay as they are; 0: all are replaced */
 };
 ix_id ix_subst(struct tx *x, const struct tx_subst *s, ix_id i);
 ixv_id ixv_subst(struct tx *x, const struct tx_subst *s, ixv_id v);
@@ -179,5 +188,8 @@ ex_id ex_subst(struct tx *x, const struct tx_subst *s, ex_id e);
 void ex_reads(const struct tx *x, ex_id e, void (*fn)(void *self, const struct ex *read), void *self);
 /* Calls fn for each index expression under e once, operands first. */
 void ex_indices(const struct tx *x, ex_id e, void (*fn)(void *self, ix_id i), void *self);
+/* The same under an index. */
+void ix_reads(const struct tx *x, ix_id i, void (*fn)(void *self, const struct ex *read), void *self);
+void ix_indices(const struct tx *x, ix_id i, void (*fn)(void *self, ix_id i), void *self);
 
 #endif

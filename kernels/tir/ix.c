@@ -24,7 +24,15 @@ ix_get(const struct tx *x, ix_id i)
 ix_id
 ix_const(struct tx *x, int64_t v)
 {
-	return ix_intern(x, &(struct ix){.kind = IX_LIN, .c = v, .lo = v, .hi = v});
+	ix_id *near = v >= 0 && v < TX_SMALL ? &x->small[v] : NULL;
+
+	if (near && *near)
+		return *near - 1;
+	ix_id i = ix_intern(x, &(struct ix){.kind = IX_LIN, .c = v, .lo = v, .hi = v});
+
+	if (near)
+		*near = i + 1;
+	return i;
 }
 
 ix_id
@@ -450,6 +458,8 @@ ix_has(const struct tx *x, ix_id i, axis_id a)
 {
 	const struct ix *n = ix_get(x, i);
 
+	if (!(n->axes & axis_bit(a)))
+		return false;
 	switch (n->kind) {
 	case IX_AXIS:
 		return n->a == a;

@@ -27,28 +27,24 @@ ix_same(const struct ix *p, const struct ix *q)
 	return true;
 }
 
-static uint64_t
-axes_of(const struct tx *x, const struct ix *n)
+/* What is under a node, of those that are under its operands. */
+static void
+note_under(const struct tx *x, struct ix *n)
 {
-	uint64_t out = 0;
-
-	switch (n->kind) {
-	case IX_AXIS:
-		return axis_bit(n->a);
-	case IX_LIN:
-		for (uint32_t k = 0; k < n->n_terms; k++)
-			out |= x->ix[n->terms[k].atom].axes;
-		return out;
-	case IX_DIV:
-	case IX_MOD:
-		return x->ix[n->a].axes;
-	case IX_MIN:
-	case IX_MAX:
-		return x->ix[n->a].axes | x->ix[n->b].axes;
-	case IX_VALUE:
-		return x->ex[n->a].axes;
+	n->axes = n->kind == IX_AXIS ? axis_bit(n->a) : n->kind == IX_VALUE ? x->ex[n->a].axes : 0;
+	n->bufs = n->kind == IX_VALUE ? x->ex[n->a].bufs : 0;
+	for (uint32_t k = 0; k < n->n_terms; k++) {
+		n->axes |= x->ix[n->terms[k].atom].axes;
+		n->bufs |= x->ix[n->terms[k].atom].bufs;
 	}
-	return out;
+	if (n->kind == IX_AXIS || n->kind == IX_LIN || n->kind == IX_VALUE)
+		return;
+	n->axes |= x->ix[n->a].axes;
+	n->bufs |= x->ix[n->a].bufs;
+	if (n->kind == IX_DIV || n->kind == IX_MOD)
+		return;
+	n->axes |= x->ix[n->b].axes;
+	n->bufs |= x->ix[n->b].bufs;
 }
 
 ix_id
@@ -63,7 +59,7 @@ ix_intern(struct tx *x, const struct ix *n)
 			return t->slot[k].id - 1;
 	GROW(x->arena, x->ix, x->n_ix, x->cap_ix);
 	x->ix[x->n_ix] = *n;
-	x->ix[x->n_ix].axes = axes_of(x, n);
+	note_under(x, &x->ix[x->n_ix]);
 	if (n->n_terms)
 		x->ix[x->n_ix].terms = arena_dup(x->arena, n->terms, n->n_terms * sizeof(*n->terms));
 	t->slot[k] = (struct tx_slot){.id = ++x->n_ix, .hash = hash};

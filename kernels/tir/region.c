@@ -147,6 +147,8 @@ ix_region(struct tx *x, uint32_t n, const struct tir_range *r, ix_id i, ix_id *l
 	*lo = *hi = i;
 	*exact = true;
 	while (n-- > 0) {
+		if (!ix_has(x, *lo, r[n].axis) && !ix_has(x, *hi, r[n].axis))
+			continue;
 		struct edge e = {.x = x,
 		    .axis = r[n].axis,
 		    .low = r[n].from,

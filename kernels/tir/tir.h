@@ -5,8 +5,7 @@
  * loops, under guards.  So a schedule moves loops and bindings and never looks into a block.
  * FLAT: bindings are substituted, and statements store.
  *
- * A program is a pre-order array that is rebuilt, not edited: a pass reads one program and builds
- * another, over the same pool of expressions. */
+ * A program is a pre-order array: a pass reads one and builds another, over the same expressions. */
 #ifndef KORCH_TIR_H
 #define KORCH_TIR_H
 
@@ -128,7 +127,7 @@ struct st {
 	enum tir_bind bind;   /* FOR */
 	uint32_t depth;       /* FOR, pipeline: its stages */
 	uint8_t stage, order; /* of a statement in a pipeline's body */
-	st_id end;            /* behind its subtree; a leaf's is its own number + 1 */
+	st_id end, up;        /* behind its subtree; whose body it stands in, or ST_NONE: tir_add sets both */
 	const char *name;     /* FOR, INDEX: unique in the program: "t7.k0.o" */
 	axis_id axis;         /* FOR, INDEX */
 	ix_id from, to;       /* FOR, over outer axes, from < to; INDEX: from */
@@ -153,6 +152,7 @@ struct tir {
 	uint32_t cap_st, cap_buf, cap_blk, cap_iter, cap_guard, cap_arg;
 	uint32_t n_var;        /* numbers that lets have used */
 	st_id open[TIR_DEPTH]; /* while it is built: statements whose body is not closed */
+	bool is_proved;        /* by kernels/schedule: as it is, and flat */
 	uint32_t n_open;
 };
 
@@ -210,21 +210,20 @@ void comb_join(struct tx *x, enum comb c, const ex_id *state, const ex_id *value
 ex_id comb_first(struct tx *x, enum comb c, const ex_id *held, const ex_id *elem);
 
 /* ---- what an index may be (region.c, prove.c) -------------------------------------------------- */
-/* One axis and the values that it runs over: [from, to) of outer axes. */
+/* An axis and its values: [from, to) of outer axes. */
 struct tir_range {
 	axis_id axis;
 	ix_id from, to;
 };
-/* Least and largest value of i while the axes run over their ranges; r has the outermost first.  *lo and
- * *hi are over what is left.  *exact: both are reached, whatever the outer axes are. */
+/* Least and largest value of i while axes run over their ranges, the outermost first, over what is left.
+ * *exact: both are reached, whatever the outer axes are. */
 void ix_region(
     struct tx *x, uint32_t n, const struct tir_range *r, ix_id i, ix_id *lo, ix_id *hi, bool *exact);
 /* The same for the loops below statement `at`, those around `below` (a statement in its subtree). */
 void tir_region(const struct tir *p, st_id at, st_id below, ix_id i, ix_id *lo, ix_id *hi, bool *exact);
 /* Is lo <= i < hi at statement `at`, by the loops and guards around it and its own?  false: not proved. */
 bool tir_prove(const struct tir *p, st_id at, ix_id i, int64_t lo, int64_t hi);
-/* What is known at a place: ranges of axes, and guards that hold. */
-struct tir_facts {
+struct tir_facts { /* at a place: ranges of axes, and guards that hold */
 	struct tx *x;
 	uint32_t n_range, n_guard;
 	bool never;                            /* no point comes here: all is proved */
@@ -233,15 +232,16 @@ struct tir_facts {
 };
 void tir_facts_at(const struct tir *p, st_id at, struct tir_facts *f);
 void facts_bound(const struct tir_facts *f, ix_id i, int64_t *lo, int64_t *hi); /* lo <= i <= hi */
+bool facts_hold(const struct tir_facts *f, ix_id i, int64_t lo, int64_t hi);    /* lo <= i < hi, sooner */
 struct tir_guard guard_undivided(const struct tx *x, struct tir_guard g);       /* of what is no quotient */
-/* The guard holds (yes) or not; where that says nothing about an interval, nothing is added. */
+/* The guard holds (yes) or not; where that says nothing of an interval, nothing is added. */
 void facts_add(struct tir_facts *f, struct tir_guard g, bool yes);
 /* ---- text and checks ---------------------------------------------------------------------------- */
 void tir_print(struct strbuf *sb, const struct tir *p);
 /* Bounded, and well-formed; not verified.  ERR_FORMAT and ERR_LIMIT name the line. */
 enum { TIR_READ_BYTES = 1 << 20, TIR_READ_STATEMENTS = 1 << 13, TIR_READ_NODES = 1 << 16 };
 bool tir_read(struct tir *p, struct arena *a, struct str text, struct err *e) MUST_CHECK;
-/* ERR_FAILED: "RULE: line".  Of accesses and bindings alone: what is right may be not proved. */
+/* ERR_FAILED: "RULE: line"; the second: accesses and bindings, of which what is right may be not proved. */
 bool tir_verify(const struct tir *p, struct err *e) MUST_CHECK;
 bool tir_proved(const struct tir *p, struct err *e) MUST_CHECK;
 /* Barriers anew, where the verifier asks for them, as far out as will do; false: nowhere does.  None. */

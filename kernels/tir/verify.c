@@ -55,7 +55,8 @@ check_ix(void *self, ix_id i)
 {
 	struct check *c = self;
 
-	check_ex(self, ex_index(c->p->tx, i));
+	ix_indices(c->p->tx, i, check_ix_node, c);
+	ix_reads(c->p->tx, i, check_read, c);
 }
 
 static void

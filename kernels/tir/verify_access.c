@@ -1,10 +1,12 @@
 /* kernels/tir/verify_access.c: every read and store stays inside its buffer, every binding inside its
  * iterator, by the loops and guards around it; where an expression has guards, its arms know them. */
+#include "known.h"
 #include "verify_int.h"
 
 struct access {
 	const struct tir *p;
 	struct tir_facts f;
+	const struct tir_known *known;
 	bool ok;
 };
 
@@ -14,12 +16,8 @@ check_at(struct access *a, buf_id buf, ixv_id at)
 	const struct tir_buf *b = &a->p->buf[buf];
 	struct ixv v = ixv_get(a->p->tx, at);
 
-	for (uint32_t d = 0; d < v.n && a->ok; d++) {
-		int64_t lo, hi;
-
-		facts_bound(&a->f, v.i[d], &lo, &hi);
-		a->ok = lo >= 0 && hi < b->dim[d];
-	}
+	for (uint32_t d = 0; d < v.n && a->ok; d++)
+		a->ok = facts_hold(&a->f, v.i[d], 0, b->dim[d]);
 }
 
 static void check_value(struct access *a, ex_id e);
@@ -168,40 +166,87 @@ check_bindings(const struct access *a, const struct st *s)
 	const struct tir_block *b = &a->p->blk[s->ref];
 	struct ixv v = ixv_get(a->p->tx, s->at);
 
-	for (uint32_t k = 0; k < v.n; k++) {
-		int64_t lo, hi;
-
-		facts_bound(&a->f, v.i[k], &lo, &hi);
-		if (lo < 0 || hi > tx_axis_get(a->p->tx, a->p->iter[b->iter0 + k].id)->hi)
+	for (uint32_t k = 0; k < v.n; k++)
+		if (!facts_hold(&a->f, v.i[k], 0, tx_axis_get(a->p->tx, a->p->iter[b->iter0 + k].id)->hi + 1))
 			return false;
-	}
 	return true;
+}
+
+/* Statement i, with what holds there. */
+static bool
+check_one(struct access *a, st_id i, struct err *e)
+{
+	const struct st *s = &a->p->st[i];
+
+	if (s->op == ST_block && !check_bindings(a, s))
+		return broken(e, "binding", a->p, i, "an iterator may leave its range");
+	if (s->op == ST_store)
+		check_at(a, s->ref, s->at);
+	if (s->op == ST_store || s->op == ST_let)
+		check_value(a, s->value);
+	if (s->op == ST_call)
+		check_call(a, s);
+	return a->ok || broken(e, "bounds", a->p, i, "an access may leave its buffer");
+}
+
+struct known {
+	uint32_t n_range, n_guard;
+	bool never;
+};
+
+static struct known
+known_now(const struct access *a)
+{
+	return (struct known){a->f.n_range, a->f.n_guard, a->f.never};
+}
+
+static void
+forget_since(struct access *a, struct known k)
+{
+	a->f.n_range = k.n_range;
+	a->f.n_guard = k.n_guard;
+	a->f.never = k.never;
+}
+
+/* What holds is gathered on the way down, once for all statements of a body. */
+static bool
+check_body(struct access *a, st_id i, st_id end, struct err *e)
+{
+	const struct known before = known_now(a);
+
+	for (st_id k = i; k < end; k = a->p->st[k].end) {
+		const struct st *s = &a->p->st[k];
+		const struct known here = known_now(a);
+
+		if (s->op == ST_for && s->up == ST_NONE && s->axis < a->known->n_loop &&
+		    a->known->loop[s->axis])
+			continue;
+		facts_add_statement(&a->f, a->p, k);
+		if (st_info[s->op].body ? !check_body(a, k + 1, s->end, e) : !check_one(a, k, e))
+			return false;
+		if (s->op != ST_index)
+			forget_since(a, here);
+	}
+	forget_since(a, before);
+	return true;
+}
+
+bool
+tir_proved_but(const struct tir *p, const struct tir_known *known, struct err *e)
+{
+	struct access a = {.p = p, .f = {.x = p->tx}, .ok = true, .known = known};
+
+	for (blk_id b = 0; b < p->n_blk && p->level == TIR_NEST; b++)
+		if (!(known->n_loop && known->blk[b]) && !check_block(p, &p->blk[b]))
+			return err_set(e, ERR_FAILED, "bounds: block %s: an access may leave its buffer",
+			    p->blk[b].name);
+	return check_body(&a, 0, p->n_st, e);
 }
 
 bool
 tir_proved(const struct tir *p, struct err *e)
 {
-	for (blk_id b = 0; b < p->n_blk && p->level == TIR_NEST; b++)
-		if (!check_block(p, &p->blk[b]))
-			return err_set(e, ERR_FAILED, "bounds: block %s: an access may leave its buffer",
-			    p->blk[b].name);
-	for (st_id i = 0; i < p->n_st; i++) {
-		const struct st *s = &p->st[i];
-		struct access a = {.p = p, .ok = true};
+	const struct tir_known none = {.n_loop = 0};
 
-		if (s->op == ST_for || s->op == ST_if)
-			continue;
-		tir_facts_at(p, i, &a.f);
-		if (s->op == ST_block && !check_bindings(&a, s))
-			return broken(e, "binding", p, i, "an iterator may leave its range");
-		if (s->op == ST_store)
-			check_at(&a, s->ref, s->at);
-		if (s->op == ST_store || s->op == ST_let)
-			check_value(&a, s->value);
-		if (s->op == ST_call)
-			check_call(&a, s);
-		if (!a.ok)
-			return broken(e, "bounds", p, i, "an access may leave its buffer");
-	}
-	return true;
+	return tir_proved_but(p, &none, e);
 }

@@ -12,6 +12,9 @@ bool verify_order(const struct tir *p, struct err *e);
 /* verify_sync.c: barriers where threads meet, and none in divergent flow. */
 bool verify_sync(const struct tir *p, struct err *e);
 
+/* What statement i says to those in its body or, of an index, to those behind it; what its own guards say. */
+void facts_add_statement(struct tir_facts *f, const struct tir *p, st_id i);
+
 /* Calls fn for each buffer that a statement touches, in order: what it reads, then what it stores. */
 struct touch {
 	buf_id buf;

@@ -37,7 +37,7 @@ reads_in_ix(void *self, ix_id i)
 {
 	struct reads_of *r = self;
 
-	reads_in_ex(self, ex_index(r->p->tx, i));
+	ix_reads(r->p->tx, i, touch_read, &r->t);
 }
 
 /* Reads first; a place that is written alone is none of them. */

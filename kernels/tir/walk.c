@@ -47,12 +47,10 @@ tir_path(const struct tir *p, st_id at, st_id *out)
 {
 	uint32_t n = 0;
 
-	for (st_id i = 0; i < at;) {
-		if (at < p->st[i].end)
-			out[n++] = i++;
-		else
-			i = p->st[i].end;
-	}
+	for (st_id i = p->st[at].up; i != ST_NONE; i = p->st[i].up)
+		n++;
+	for (st_id i = p->st[at].up, k = n; i != ST_NONE; i = p->st[i].up)
+		out[--k] = i;
 	return n;
 }
 
@@ -60,7 +58,8 @@ st_id
 tir_find_loop(const struct tir *p, struct str name)
 {
 	for (st_id i = 0; i < p->n_st; i++)
-		if (p->st[i].op == ST_for && str_is(name, p->st[i].name))
+		if (p->st[i].op == ST_for && strncmp(p->st[i].name, name.p, name.n) == 0 &&
+		    p->st[i].name[name.n] == 0)
 			return i;
 	return ST_NONE;
 }

@@ -1,0 +1,159 @@
+/* tests/bench/main_traces.c: what the loop program of a model's candidates costs to make: processor time of
+ * lowering, of the rules' trace, of the passes and of printing, by class of kernels.
+ *
+ *   bench-traces [--target=avx2] [--step=N] [--from=N] [--print] MODEL.onnx...
+ *
+ * --print: each trace and text, too, to compare those of two builds. */
+#include "../../kernels/codegen/codegen.h"
+#include "../../kernels/emit/emit.h"
+#include "../../kernels/schedule/schedule.h"
+#include "../harness/kernel_class.h"
+#include "../harness/model_candidates.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum making { LOWER, PROPOSE, PASSES, PRINT, STAGES };
+static const char *const stage_name[STAGES] = {"lower", "propose", "passes", "print"};
+
+struct costs {
+	uint32_t n, refused;
+	double ms[STAGES], worst;
+};
+struct args {
+	struct target target;
+	int64_t step, from;
+	bool prints;
+};
+
+static double
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static bool
+make(struct arena *a, const struct spec *s, const struct args *args, double *at, struct strbuf *trace,
+    struct codegen_kernel *k, struct err *e)
+{
+	const struct schedule_target target = emit_schedule_target(&args->target);
+	struct tir nest, scheduled, flat, p;
+
+	at[0] = now_ms();
+	schedule_lower(a, s, args->target.strict, &nest);
+	at[1] = now_ms();
+	schedule_propose(&nest, &target, trace, &scheduled);
+	at[2] = now_ms();
+	schedule_flat(&scheduled, &flat);
+	bool ok = codegen_run(&flat, NULL, &p, e);
+
+	at[3] = now_ms();
+	ok = ok && (args->target.is_cuda ? codegen_cuda : codegen_c)(a, &p, s->g.n_inputs, "k", k, e);
+	at[4] = now_ms();
+	return ok;
+}
+
+static void
+add(struct costs *c, const struct spec *s, const struct args *args)
+{
+	double at[STAGES + 1];
+	struct arena a = {0};
+	struct strbuf trace;
+	struct codegen_kernel k = {.text = STR("")};
+	struct err e = {0};
+
+	sb_init(&trace, &a);
+	if (!make(&a, s, args, at, &trace, &k, &e))
+		c->refused++;
+	c->n++;
+	for (int i = 0; i < STAGES; i++)
+		c->ms[i] += at[i + 1] - at[i];
+	c->worst = MAX_OF(c->worst, at[STAGES] - at[0]);
+	if (args->prints)
+		printf("%.*s== trace\n%.*s== text %s\n%.*s\n", STR_ARG(s->text), STR_ARG(sb_str(&trace)),
+		    e.msg, STR_ARG(k.text));
+	arena_fini(&a);
+}
+
+static bool
+add_model(struct costs *by_class, const char *file, const struct args *args, struct err *e)
+{
+	struct arena a = {0};
+	struct cand_set cs;
+	bool ok = model_candidates(&a, file, NULL, &cs, e);
+
+	for (int64_t i = args->from; ok && i < cs.n_specs; i += args->step) {
+		const struct spec *s = &cs.specs[i];
+		enum kernel_class class;
+		struct err why = {0};
+
+		if (kernel_class_of(s, STR(""), &args->target, &class, NULL, &why) && class != KERNEL_library)
+			add(&by_class[class], s, args);
+	}
+	arena_fini(&a);
+	return ok;
+}
+
+static void
+print_costs(const struct costs *by_class)
+{
+	fprintf(stderr, "%-10s %6s %7s", "ms a kernel", "number", "refused");
+	for (int i = 0; i < STAGES; i++)
+		fprintf(stderr, " %8s", stage_name[i]);
+	fprintf(stderr, " %8s %8s\n", "all", "worst");
+	for (int c = 0; c < KERNEL_CLASSES; c++) {
+		const struct costs *k = &by_class[c];
+		double all = 0;
+
+		if (k->n == 0)
+			continue;
+		fprintf(stderr, "%-11s %6u %7u", kernel_class_name((enum kernel_class)c), k->n, k->refused);
+		for (int i = 0; i < STAGES; i++) {
+			fprintf(stderr, " %8.3f", k->ms[i] / k->n);
+			all += k->ms[i];
+		}
+		fprintf(stderr, " %8.3f %8.3f\n", all / k->n, k->worst);
+	}
+}
+
+static bool
+take_argument(struct args *args, const char *arg, struct err *e)
+{
+	struct str a = str_of(arg), name = str_cut(&a, '=');
+
+	if (str_is(name, "--print"))
+		return args->prints = true;
+	if (str_is(name, "--target"))
+		return target_read(a, &args->target, e);
+	if (str_is(name, "--step"))
+		return str_to_i64(a, &args->step) && args->step > 0;
+	return str_is(name, "--from") && str_to_i64(a, &args->from) && args->from >= 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct args args = {.target = target_avx2, .step = 1};
+	struct costs by_class[KERNEL_CLASSES] = {{0}};
+	struct err e = {0};
+	bool ok = argc > 1;
+	int n = 1;
+
+	for (; n < argc && strncmp(argv[n], "--", 2) == 0 && ok; n++)
+		ok = take_argument(&args, argv[n], &e);
+	if (!ok || n == argc) {
+		fprintf(stderr,
+		    "usage: bench-traces [--target=avx2] [--step=N] [--from=N] [--print] MODEL.onnx...\n");
+		return 2;
+	}
+	for (; n < argc && ok; n++)
+		ok = add_model(by_class, argv[n], &args, &e);
+	if (!ok)
+		fprintf(stderr, "%s\n", e.msg);
+	print_costs(by_class);
+	return !ok;
+}
