@@ -94,6 +94,22 @@ list_accesses(const struct tir *p, st_id i, struct accesses *out)
 }
 
 bool
+touches(const struct tir *p, st_id first, st_id end, buf_id buf, bool stores_only)
+{
+	struct accesses l = {.n = 0};
+
+	for (st_id i = first; i < end; i++) {
+		if (p->st[i].op == ST_alloc && p->st[i].ref == buf)
+			return true;
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n; k++)
+			if (l.at[k].buf == buf && (l.at[k].stores || !stores_only))
+				return true;
+	}
+	return false;
+}
+
+bool
 is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref)
 {
 	for (st_id i = first; i < end; i++)

@@ -25,6 +25,8 @@ void copying_end(struct copying *c);
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */
 bool same_body(const struct tir *p, st_id a, st_id b);
+/* Behind the last statement of the body that i is of. */
+st_id end_of_body(const struct tir *p, st_id i);
 /* Is it a loop whose iterations run apart: parallel, or one of a GPU's? */
 bool is_range(const struct tir *p, st_id i);
 bool is_for_gpu(const struct tir *p);
@@ -46,6 +48,9 @@ struct accesses {
 	uint32_t n, cap;
 };
 void list_accesses(const struct tir *p, st_id i, struct accesses *out);
+/* Does one of statements first .. end - 1 store the buffer, or, where that is asked, read it?  Its alloc
+ * counts. */
+bool touches(const struct tir *p, st_id first, st_id end, buf_id buf, bool stores_only);
 /* Is a statement `op ref` among first .. end - 1? */
 bool is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref);
 
@@ -148,6 +153,8 @@ struct use { /* of each buffer, by a pass */
 struct use uses(struct program *q, st_id first, st_id end);
 /* Parameters of the body (call false), or what it is called with, a line each, with a comma. */
 void print_arrays(struct program *q, const struct use *u, bool call);
+/* What calls the body of pass n, from its name on; range: the body's lo and hi. */
+void print_entry(struct program *q, const struct use *u, uint32_t n, const char *range);
 bool print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
     const struct dialect *d, struct codegen_kernel *out, struct err *e) MUST_CHECK;
 
@@ -157,6 +164,8 @@ struct threads {
 };
 bool is_gpu_bind(enum tir_bind b);  /* block, warp, lane */
 bool is_thread(const struct st *s); /* a loop over threads of a block */
+/* Such loops around statement i; *lane: the innermost. */
+uint32_t threads_around(const struct tir *p, st_id i, st_id *lane);
 struct threads threads_of(const struct tir *p, st_id first, st_id end);
 /* Has the program a form that a GPU's printer takes? */
 bool threads_check(const struct tir *p, struct err *e) MUST_CHECK;

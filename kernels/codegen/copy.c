@@ -119,6 +119,12 @@ copy_fresh(struct copying *c, st_id first, st_id end)
 		}
 }
 
+st_id
+end_of_body(const struct tir *p, st_id i)
+{
+	return p->st[i].up == ST_NONE ? p->n_st : p->st[p->st[i].up].end;
+}
+
 bool
 same_body(const struct tir *p, st_id a, st_id b)
 {

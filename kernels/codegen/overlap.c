@@ -97,15 +97,6 @@ is_stored_then(const struct tir *p, st_id i, st_id end, buf_id y, ixv_id at)
 	return false;
 }
 
-static st_id
-end_of_body(const struct tir *p, st_id i)
-{
-	st_id path[TIR_DEPTH];
-	uint32_t n = tir_path(p, i, path);
-
-	return n ? p->st[path[n - 1]].end : p->n_st;
-}
-
 static void
 note_operand(struct looking *g, st_id i, const struct access *x)
 {

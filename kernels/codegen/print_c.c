@@ -16,24 +16,6 @@ print_head(struct program *q, const struct use *u, uint32_t n)
 	g->depth = 1;
 }
 
-static void
-print_function(struct program *q, const struct use *u, uint32_t n)
-{
-	struct printing *g = &q->g;
-
-	sb_addf(&g->sb,
-	    "}\n\nvoid\n%s_p%u(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n",
-	    g->symbol, n);
-	print_line(g, "(void)shared;");
-	print_line(g, "(void)local;");
-	print_line(g, "%s_b%u(", g->symbol, n);
-	g->depth = 2;
-	print_arrays(q, u, true);
-	print_line(g, "lo, hi);");
-	g->depth = 0;
-	print_line(g, "}");
-}
-
 /* Statements first .. end - 1 as pass number n. */
 static bool
 print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
@@ -58,7 +40,8 @@ print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 		g->depth--;
 		print_line(g, "}");
 	}
-	print_function(q, &u, n);
+	sb_addz(&g->sb, "}\n\nvoid\n");
+	print_entry(q, &u, n, "lo, hi");
 	return true;
 }
 

@@ -121,25 +121,6 @@ print_work(struct printing *g, st_id first, st_id end)
 	print_line(g, "}");
 }
 
-static void
-print_kernel(struct program *q, const struct use *u, uint32_t n)
-{
-	struct printing *g = &q->g;
-
-	sb_addf(&g->sb, "\nK_KERNEL K_BOUNDS(%lld)\n", (long long)(g->threads->warps * g->threads->lanes));
-	sb_addf(&g->sb, "%s_p%u(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n",
-	    g->symbol, n);
-	g->depth = 1;
-	print_line(g, "(void)shared;");
-	print_line(g, "(void)local;");
-	print_line(g, "%s_b%u(", g->symbol, n);
-	g->depth = 2;
-	print_arrays(q, u, true);
-	print_line(g, "(%s)lo, (%s)hi);", g->d->index, g->d->index);
-	g->depth = 0;
-	print_line(g, "}");
-}
-
 static bool
 print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 {
@@ -169,7 +150,8 @@ print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 	print_work(g, first, end);
 	g->depth = 0;
 	print_line(g, "}");
-	print_kernel(q, &u, n);
+	sb_addf(&g->sb, "\nK_KERNEL K_BOUNDS(%lld)\n", (long long)(t.warps * t.lanes));
+	print_entry(q, &u, n, arena_printf(g->a, "(%s)lo, (%s)hi", g->d->index, g->d->index));
 	g->threads = NULL;
 	return true;
 }

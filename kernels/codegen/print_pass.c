@@ -132,6 +132,24 @@ has_calls(const struct tir *p, const struct dialect *d, struct err *e)
 	return true;
 }
 
+void
+print_entry(struct program *q, const struct use *u, uint32_t n, const char *range)
+{
+	struct printing *g = &q->g;
+
+	sb_addf(&g->sb, "%s_p%u(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi)\n{\n",
+	    g->symbol, n);
+	g->depth = 1;
+	print_line(g, "(void)shared;");
+	print_line(g, "(void)local;");
+	print_line(g, "%s_b%u(", g->symbol, n);
+	g->depth = 2;
+	print_arrays(q, u, true);
+	print_line(g, "%s);", range);
+	g->depth = 0;
+	print_line(g, "}");
+}
+
 bool
 print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
     const struct dialect *d, struct codegen_kernel *out, struct err *e)

@@ -39,16 +39,6 @@ widen(struct tx *x, struct extent *r, ix_id lo, ix_id hi, bool is_first)
 	r->hi = ix_outer(x, r->hi, hi, true);
 }
 
-/* Where the buffer can be touched: behind its alloc, in the same body. */
-static st_id
-end_of_scope(const struct tir *p, st_id alloc)
-{
-	st_id path[TIR_DEPTH];
-	uint32_t n = tir_path(p, alloc, path);
-
-	return n ? p->st[path[n - 1]].end : p->n_st;
-}
-
 /* false: an instruction touches more of it than a place. */
 static bool
 gather(struct shrinking *q, st_id alloc)
@@ -58,7 +48,7 @@ gather(struct shrinking *q, st_id alloc)
 	struct accesses l = {.n = 0};
 	bool is_first = true;
 
-	for (st_id i = alloc + 1; i < end_of_scope(p, alloc); i++) {
+	for (st_id i = alloc + 1; i < end_of_body(p, alloc); i++) {
 		list_accesses(p, i, &l);
 		for (uint32_t k = 0; k < l.n; k++) {
 			struct ixv at = ixv_get(p->tx, l.at[k].place);

@@ -127,18 +127,6 @@ find_nest(struct spreading *q, st_id leaf)
 }
 
 static bool
-touches(const struct tir *p, st_id i, buf_id b)
-{
-	struct accesses l = {.n = 0};
-
-	list_accesses(p, i, &l);
-	for (uint32_t k = 0; k < l.n; k++)
-		if (l.at[k].buf == b)
-			return true;
-	return false;
-}
-
-static bool
 may_spread(struct spreading *q, buf_id b)
 {
 	const struct tir *p = q->p;
@@ -150,7 +138,7 @@ may_spread(struct spreading *q, buf_id b)
 	    f->dim[f->rank - 1] % COLUMNS)
 		return false;
 	for (st_id i = 0; i < p->n_st; i++) {
-		if (p->st[i].op == ST_alloc || !touches(p, i, b))
+		if (p->st[i].op == ST_alloc || !touches(p, i, i + 1, b, false))
 			continue;
 		if (!is_result(p, &p->st[i], &c)) {
 			if (!find_nest(q, i))

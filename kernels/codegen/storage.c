@@ -33,56 +33,11 @@ struct storing {
 };
 
 /* ---- while it is there ------------------------------------------------------------------------------- */
-struct touched {
-	const struct tir *p;
-	buf_id buf;
-	bool found;
-};
-
-static void
-look_read(void *self, const struct ex *read)
-{
-	struct touched *t = self;
-
-	t->found |= read->tensor == t->buf;
-}
-
-static void
-look_ex(void *self, ex_id e)
-{
-	struct touched *t = self;
-
-	if (ex_get(t->p->tx, e)->bufs & buf_bit(t->buf))
-		ex_reads(t->p->tx, e, look_read, t);
-}
-
-static void
-look_ix(void *self, ix_id i)
-{
-	struct touched *t = self;
-
-	if (ix_get(t->p->tx, i)->bufs & buf_bit(t->buf))
-		ix_reads(t->p->tx, i, look_read, t);
-}
-
-/* Is the buffer read or stored in statement i or below it? */
-static bool
-touches(const struct tir *p, st_id i, buf_id b)
-{
-	struct touched t = {.p = p, .buf = b};
-
-	for (st_id k = i; k < p->st[i].end && !t.found; k++) {
-		tir_each(p, &p->st[k], look_ix, look_ex, &t);
-		t.found |= (p->st[k].op == ST_store || p->st[k].op == ST_alloc) && p->st[k].ref == b;
-	}
-	return t.found;
-}
-
 static void
 widen(const struct tir *p, struct lying *l, st_id first, st_id end)
 {
 	for (st_id i = first; i < end; i = p->st[i].end) {
-		if (!touches(p, i, l->buf))
+		if (!touches(p, i, p->st[i].end, l->buf, false))
 			continue;
 		l->from = l->from == l->to ? i : MIN_OF(l->from, i);
 		l->to = MAX_OF(l->to, p->st[i].end);

@@ -24,19 +24,6 @@ root_of(const struct tir *p, st_id i)
 	return tir_path(p, i, path) ? path[0] : i;
 }
 
-/* Loops over threads around statement i; *lane: the innermost. */
-static uint32_t
-threads_around(const struct tir *p, st_id i, st_id *lane)
-{
-	st_id path[TIR_DEPTH];
-	uint32_t n = 0;
-
-	for (uint32_t k = tir_path(p, i, path); k-- > 0;)
-		if (is_thread(&p->st[path[k]]) && n++ == 0)
-			*lane = path[k];
-	return n;
-}
-
 /* Does loop i join all elements of an array of the block's threads into an element of their own? */
 static bool
 is_joined(const struct tir *p, st_id i, struct ex *held, struct ex *each, uint32_t *call)

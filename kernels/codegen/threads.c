@@ -41,18 +41,16 @@ threads_of(const struct tir *p, st_id first, st_id end)
 }
 
 /* ---- what holds ---------------------------------------------------------------------------------------- */
-/* Loops over threads around statement i; *block: one over blocks too. */
-static uint32_t
-threads_around(const struct tir *p, st_id i, bool *block)
+uint32_t
+threads_around(const struct tir *p, st_id i, st_id *lane)
 {
 	st_id path[TIR_DEPTH];
 	uint32_t n = 0;
 
-	*block = false;
-	for (uint32_t k = tir_path(p, i, path); k-- > 0;) {
-		n += is_thread(&p->st[path[k]]);
-		*block |= p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_block;
-	}
+	*lane = ST_NONE;
+	for (uint32_t k = tir_path(p, i, path); k-- > 0;)
+		if (is_thread(&p->st[path[k]]) && n++ == 0)
+			*lane = path[k];
 	return n;
 }
 
@@ -60,8 +58,8 @@ static bool
 check_loop(const struct tir *p, st_id first, st_id i, struct err *e)
 {
 	const struct st *s = &p->st[i];
-	bool block;
-	uint32_t around = threads_around(p, i, &block);
+	st_id lane;
+	uint32_t around = threads_around(p, i, &lane);
 
 	if (s->bind == BIND_parallel)
 		return err_set(e, ERR_INFEASIBLE, "binding: no CUDA for %s", tir_bind_name[s->bind]);
@@ -95,9 +93,9 @@ static bool
 check_store(const struct tir *p, st_id first, st_id i, struct err *e)
 {
 	const buf_id buf = p->st[i].ref;
-	bool block;
+	st_id lane;
 
-	if (in_register(&p->buf[buf]) || p->buf[buf].scope == SCOPE_local || threads_around(p, i, &block) > 0)
+	if (in_register(&p->buf[buf]) || p->buf[buf].scope == SCOPE_local || threads_around(p, i, &lane) > 0)
 		return true;
 	if (p->buf[buf].scope == SCOPE_global && !is_read(p, first, p->st[first].end, buf))
 		return true;

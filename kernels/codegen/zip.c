@@ -120,23 +120,6 @@ counts_once(const struct tir *p, ix_id i, st_id first, st_id body, int64_t *lo, 
 
 /* ---- the readers ----------------------------------------------------------------------------------------
  */
-/* Does statement i, with what is below it, read or store the buffer? */
-static bool
-touches(const struct tir *p, st_id i, buf_id buf, bool stores_only)
-{
-	struct accesses l = {.n = 0};
-
-	for (st_id k = i; k < p->st[i].end; k++) {
-		if (p->st[k].op == ST_alloc && p->st[k].ref == buf)
-			return true;
-		list_accesses(p, k, &l);
-		for (uint32_t q = 0; q < l.n; q++)
-			if (l.at[q].buf == buf && (l.at[q].stores || !stores_only))
-				return true;
-	}
-	return false;
-}
-
 /* Does statement i store what the element is made of? */
 static bool
 changes_operands(const struct zip *z, st_id i)
@@ -145,7 +128,7 @@ changes_operands(const struct zip *z, st_id i)
 
 	list_accesses(z->p, z->made + 1, &l);
 	for (uint32_t k = 0; k < l.n; k++)
-		if (touches(z->p, i, l.at[k].buf, true))
+		if (touches(z->p, i, z->p->st[i].end, l.at[k].buf, true))
 			return true;
 	return false;
 }
@@ -211,7 +194,7 @@ find_parts(struct zip *z)
 	for (st_id i = p->st[z->made].end; z->left > 0; i = p->st[i].end) {
 		if (i >= p->n_st || !same_body(p, z->made, i) || changes_operands(z, i) || is_range(p, i))
 			return false;
-		if (touches(p, i, z->buf, false) && !add_part(z, i))
+		if (touches(p, i, p->st[i].end, z->buf, false) && !add_part(z, i))
 			return false;
 	}
 	return true;

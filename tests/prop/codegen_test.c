@@ -179,15 +179,7 @@ test_passes_on_random_graphs(void **state)
 	uint64_t n = setting("KORCH_CODEGEN_GRAPHS", 120), seed = setting("KORCH_CODEGEN_SEED", 1);
 
 	(void)state;
-	for (uint64_t i = 0; i < n; i++) {
-		struct arena a = {0};
-		struct rng r = {seed + i};
-		struct spec s;
-
-		random_spec(&a, &r, &s);
-		check_passes(NULL, &s, seed + i);
-		arena_fini(&a);
-	}
+	each_random_spec(n, seed, check_passes, NULL);
 }
 
 static void

@@ -33,15 +33,7 @@ test_random_graphs(void **state)
 	uint64_t n = setting("KORCH_LOWER_GRAPHS", 300), seed = setting("KORCH_LOWER_SEED", 1);
 
 	(void)state;
-	for (uint64_t i = 0; i < n; i++) {
-		struct arena a = {0};
-		struct rng r = {seed + i};
-		struct spec s;
-
-		random_spec(&a, &r, &s);
-		check(NULL, &s, seed + i);
-		arena_fini(&a);
-	}
+	each_random_spec(n, seed, check, NULL);
 }
 
 static void

@@ -19,3 +19,17 @@ random_spec(struct arena *a, struct rng *r, struct spec *out)
 	graph_sort(&sorted, a, &g, NULL);
 	spec_of_graph(a, &sorted, out);
 }
+
+void
+each_random_spec(uint64_t n, uint64_t seed, spec_fn *fn, void *self)
+{
+	for (uint64_t i = seed; i < seed + n; i++) {
+		struct arena a = {0};
+		struct rng r = {i};
+		struct spec s;
+
+		random_spec(&a, &r, &s);
+		fn(self, &s, i);
+		arena_fini(&a);
+	}
+}
