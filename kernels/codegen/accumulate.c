@@ -7,6 +7,7 @@
  *                                               store %1'acc[0] = add(%1'acc[0], %0[i, k])
  *                                             store %1[i] = %1'acc[0]
  *
+ * The first store may stand further ahead: nothing between touches the buffer, and a number does not change.
  * A compiler does that itself only where it sees that no other pointer reaches the element. */
 #include "codegen_int.h"
 
@@ -104,21 +105,51 @@ find_kept(const struct tir *p, st_id loop, struct kept *out)
 	return false;
 }
 
-/* Does statement i store what the next one, a loop, then keeps? */
+/* A number, to an element whose place is no value that is stored on the way. */
 static bool
-is_start(const struct tir *p, st_id i)
+may_wait(const struct tir *p, const struct st *s)
 {
-	struct kept k;
+	const struct ixv at = ixv_get(p->tx, s->at);
+	bool fixed = ex_get(p->tx, s->value)->kind == EX_CONST;
 
-	return p->st[i].op == ST_store && i + 1 < p->n_st && same_body(p, i, i + 1) &&
-	    find_kept(p, i + 1, &k) && k.buf == p->st[i].ref && k.at == p->st[i].at;
+	for (uint32_t d = 0; d < at.n; d++)
+		fixed &= ix_get(p->tx, at.i[d])->bufs == 0;
+	return fixed;
+}
+
+/* The loop that keeps what statement i stores, with nothing between that touches it; ST_NONE: none. */
+static st_id
+loop_of_start(const struct tir *p, st_id i)
+{
+	const struct st *s = &p->st[i];
+	const st_id end = end_of_body(p, i);
+	struct kept k;
+	st_id next = s->end;
+
+	if (s->op != ST_store)
+		return ST_NONE;
+	if (may_wait(p, s))
+		while (next < end && !touches(p, next, p->st[next].end, s->ref, false))
+			next = p->st[next].end;
+	return next < end && find_kept(p, next, &k) && k.buf == s->ref && k.at == s->at ? next : ST_NONE;
+}
+
+/* Where the loop's element starts; ST_NONE: as it is in its buffer. */
+static st_id
+start_of(const struct tir *p, st_id loop)
+{
+	st_id i = p->st[loop].up == ST_NONE ? 0 : p->st[loop].up + 1;
+
+	while (i < loop && loop_of_start(p, i) != loop)
+		i = p->st[i].end;
+	return i < loop ? i : ST_NONE;
 }
 
 struct keeping {
+	st_id loop, start; /* start_of() it */
 	struct kept k;
 	buf_id reg;
 	ixv_id zero;
-	bool changed;
 };
 
 static ex_id
@@ -139,19 +170,16 @@ keep(void *self, struct tir *out, const struct tir *p, st_id i)
 	const int64_t one = 1;
 	const ix_id zero = ix_const(p->tx, 0);
 
-	if (q->changed)
-		return false;
-	if (is_start(p, i))
+	if (i == q->start)
 		return true; /* the register starts with it */
-	if (!find_kept(p, i, &q->k))
+	if (i != q->loop)
 		return false;
 	sub.bufs = buf_bit(q->k.buf);
 	const enum dtype t = p->buf[q->k.buf].type;
 	struct tir_buf reg = tir_buf_make(arena_printf(p->arena, "%s'r%u", p->buf[q->k.buf].name, out->n_buf),
 	    t, BUF_TEMP, SCOPE_reg, 1, &one);
-	ex_id first = i > 0 && is_start(p, i - 1) ? p->st[i - 1].value : ex_load(p->tx, t, q->k.buf, q->k.at);
+	ex_id first = q->start != ST_NONE ? p->st[q->start].value : ex_load(p->tx, t, q->k.buf, q->k.at);
 
-	q->changed = true;
 	q->zero = ixv_make(p->tx, 1, &zero);
 	q->reg = tir_add_buf(out, &reg);
 	tir_add(out, (struct st){.op = ST_alloc, .ref = q->reg});
@@ -170,16 +198,28 @@ keep(void *self, struct tir *out, const struct tir *p, st_id i)
 	return true;
 }
 
+/* The first loop that keeps an element. */
+static bool
+find_loop(const struct tir *p, struct keeping *q)
+{
+	for (q->loop = 0; q->loop < p->n_st; q->loop++)
+		if (find_kept(p, q->loop, &q->k)) {
+			q->start = start_of(p, q->loop);
+			return true;
+		}
+	return false;
+}
+
 enum { MOST_KEPT = 256 };
 
 void
 codegen_accumulate(const struct tir *p, struct tir *out)
 {
-	struct keeping q = {.changed = true};
+	struct keeping q;
 	struct tir was = *p;
 
-	for (int n = 0; n < MOST_KEPT && q.changed; n++) {
-		q.changed = false;
+	*out = *p;
+	for (int n = 0; n < MOST_KEPT && find_loop(&was, &q); n++) {
 		tir_rewrite(out, &was, keep, &q);
 		was = *out;
 	}
