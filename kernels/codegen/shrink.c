@@ -124,11 +124,12 @@ static bool
 is_candidate(const struct tir *p, st_id i)
 {
 	st_id path[TIR_DEPTH];
+	enum tir_scope scope;
 
-	const enum tir_scope scope = p->buf[p->st[i].ref].scope;
-
-	if (p->st[i].op != ST_alloc ||
-	    (scope != SCOPE_local && scope != SCOPE_shared && scope != SCOPE_spread) ||
+	if (p->st[i].op != ST_alloc)
+		return false;
+	scope = p->buf[p->st[i].ref].scope;
+	if ((scope != SCOPE_local && scope != SCOPE_shared && scope != SCOPE_spread) ||
 	    tir_path(p, i, path) == 0)
 		return false;
 	return !is_within(p, 0, i, ST_alloc, p->st[i].ref) &&

@@ -50,10 +50,9 @@ static const struct concern {
 		UNSAID,
 		NOTHING,
 		LIBRARY,
-		REFUSED,
 		CHANGES,
 		GRID
-	} how;                   /* GRID: how the pass is started, and not its text; REFUSED: where it is 1 */
+	} how;                   /* GRID: how the pass is started, and not its text */
 	const char *const *text; /* a graph where values differ, under `with` */
 	const char *with;
 	enum precision precision;
@@ -77,7 +76,7 @@ static const struct concern {
     [KNOB_lib] = {LIBRARY},
     [KNOB_algo] = {LIBRARY},
     [KNOB_math] = {LIBRARY},
-    [KNOB_trace] = {REFUSED},
+    [KNOB_trace] = {CHANGES, (const char *const[]){rows}, ""},
     [KNOB_inline_flops] = {CHANGES, (const char *const[]){shared_map}, ""},
     [KNOB_unroll_red] = {CHANGES, (const char *const[]){short_sum}, ""},
     [KNOB_split] = {CHANGES, (const char *const[]){all}, ""},
@@ -204,18 +203,6 @@ makes_a_difference(int knob)
 	arena_fini(&a);
 }
 
-/* Of a CPU alone. */
-static void
-is_refused(int knob)
-{
-	struct arena a = {0};
-	struct cuda_case c;
-
-	make(&a, &c, rows, arena_printf(&a, "%s=1", knobs[knob].name), 80, PRECISION_F32, 0);
-	assert_true(c.refused);
-	arena_fini(&a);
-}
-
 static void
 test_meanings(void **state)
 {
@@ -227,8 +214,6 @@ test_meanings(void **state)
 			fail_msg("what does knob %s mean to CUDA?", knobs[k].name);
 		if (concerns[k].how == NOTHING)
 			n_changed += n_changes(k);
-		if (concerns[k].how == REFUSED)
-			is_refused(k);
 		if (concerns[k].text)
 			makes_a_difference(k);
 	}
