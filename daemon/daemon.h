@@ -85,7 +85,7 @@ struct job {
 	char words_line[512];  /* of it, not yet logged */
 	size_t n_words_line;
 };
-struct own_worker {
+struct private_worker {
 	char device[256];
 	uint64_t memory; /* MiB of its measuring child; 0: as usual */
 	bool is_quick;   /* it may know its device by a quick look only: for plans that measure nothing */
@@ -120,8 +120,8 @@ struct daemon {
 	int64_t last_client_ns;      /* private: when a client was connected last */
 	int64_t ticked_ns;           /* 0: not yet */
 	bool is_stopping;
-	struct own_worker own_workers[8]; /* a private daemon's */
-	uint32_t n_own_workers;
+	struct private_worker private_workers[8]; /* a private daemon's */
+	uint32_t n_private_workers;
 	struct turned_away turned_away[8];
 	uint64_t n_superseded;
 	int64_t heartbeat_ns;         /* of workers with work in hand */
@@ -141,10 +141,10 @@ struct job *job_find(const struct daemon *d, uint64_t id);
 /* What the job's measurements are kept under. */
 struct meas_key job_meas_key(const struct job *j, uint64_t threads, struct str precision);
 
-/* ---- answer.c ---- */
-void answer(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
-void answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text);
-void answer_error(struct daemon *d, struct request *r, const struct err *e);
+/* ---- reply.c ---- */
+void reply(struct daemon *d, struct request *r, struct msg *m); /* the request is gone afterwards */
+void reply_ok(struct daemon *d, struct request *r, uint64_t value, const char *text);
+void reply_error(struct daemon *d, struct request *r, const struct err *e);
 void request_drop(struct daemon *d, struct request *r);
 /* One answer from the store: `run` there fills in m, which is sent (or the error). */
 struct ask_op {
@@ -191,7 +191,7 @@ void serve_job_cancel(struct daemon *d, struct request *r);
 void planner_send(struct job *j, const struct msg *m);
 void planner_stop(struct job *j);
 
-/* ---- desk.c: what planners ask for, as farm tasks ---- */
+/* ---- planner_requests.c: what planners ask for, as farm tasks ---- */
 void ask_costs(struct daemon *d, struct job *j, const struct m_cost_ask *ask);
 void ask_measure(struct daemon *d, struct job *j, const struct m_measure_ask *ask);
 void ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask);
@@ -200,15 +200,15 @@ void ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask);
 void ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask);
 /* ---- perturb.c: the same for orders of machine instructions ---- */
 void ask_perturb(struct daemon *d, struct job *j, const struct m_perturb_ask *ask);
-/* ---- own.c: a private daemon's workers ---- */
+/* ---- private_workers.c: a private daemon's workers ---- */
 void serve_worker_want(struct daemon *d, struct request *r);
-void own_workers_tick(struct daemon *d);
-void own_workers_stop(struct daemon *d);
-bool own_workers_settled(const struct daemon *d); /* none is starting, which may measure its host */
-bool own_worker_lives(const struct daemon *d, struct str class); /* it may still be calibrating */
-bool own_worker_failed(const struct daemon *d, struct str class, struct err *why);
+void private_workers_tick(struct daemon *d);
+void private_workers_stop(struct daemon *d);
+bool private_workers_settled(const struct daemon *d); /* none is starting, which may measure its host */
+bool private_worker_lives(const struct daemon *d, struct str class); /* it may still be calibrating */
+bool private_worker_failed(const struct daemon *d, struct str class, struct err *why);
 
-/* ---- keep.c: blobs and cache ---- */
+/* ---- blobs.c: blobs and cache ---- */
 void serve_blob_put(struct daemon *d, struct request *r);
 void serve_blob_get(struct daemon *d, struct request *r);
 void serve_cache(struct daemon *d, struct request *r);

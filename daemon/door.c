@@ -34,7 +34,7 @@ refuse(struct daemon *d, struct request *r, const char *peer, const struct err *
 {
 	daemon_log(d, hello_refused, KV("role", r->m.hello.role), KV("says", r->m.hello.name),
 	    KVZ("peer", peer), KVZ("why", e->msg));
-	answer_error(d, r, e);
+	reply_error(d, r, e);
 }
 
 static void
@@ -46,7 +46,7 @@ give_challenge(struct daemon *d, struct request *r)
 	auth_challenge(d->secret, r->peer, daemon_now(d), r->m.hello.nonce, challenge);
 	fill_welcome(d, &m);
 	m.welcome.challenge = (struct bytes){challenge, sizeof(challenge)};
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 /* ---- who is it? --------------------------------------------------------------------- */
@@ -302,7 +302,7 @@ welcome(struct daemon *d, struct request *r, struct session *s, const uint32_t *
 	if (!r->m.hello.joins)
 		adopt_held(d, s, r, held_by, &m.welcome);
 	r->session_id = s->id;
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 static void
@@ -327,7 +327,7 @@ say_over(struct daemon *d, struct request *r)
 	struct err e = {0};
 
 	(void)err_set(&e, ERR_UNPROVED, "the session to be joined has ended");
-	answer_error(d, r, &e);
+	reply_error(d, r, &e);
 }
 
 static void

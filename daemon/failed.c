@@ -3,7 +3,7 @@
  * korch-planner --replay runs it again; the newest few are kept, of a bounded size in all.  Files are moved
  * and packed on the store's thread, then the job is over. */
 #include "folder.h"
-#include "past.h"
+#include "job_history.h"
 
 #include "../kernels/base/tar.h"
 

@@ -1,7 +1,7 @@
 /* daemon/folder.c: see folder.h. */
 #include "folder.h"
 
-#include "past.h"
+#include "job_history.h"
 
 #include <errno.h>
 #include <fcntl.h>

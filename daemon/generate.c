@@ -2,7 +2,7 @@
  * in a jail.  A planner generates nothing, and nobody is there who could compile. */
 #include "folder.h"
 #include "loop.h"
-#include "past.h"
+#include "job_history.h"
 
 #include "../kernels/jail/jail.h"
 

@@ -168,7 +168,7 @@ job_answer_watch(struct daemon *d, struct job *j, struct request *r)
 		out->dump = j->rec.dump;
 		out->dump_bytes = j->rec.dump_bytes;
 	}
-	answer(d, r, &m);
+	reply(d, r, &m);
 	return true;
 }
 

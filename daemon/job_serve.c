@@ -1,5 +1,5 @@
 /* daemon/job_serve.c: what clients ask of jobs: submit, list, show, watch, cancel. */
-#include "brief.h"
+#include "planner_process.h"
 #include "learn.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ done_submit(struct store_op *op)
 	struct job *j;
 
 	if (!op->ok) {
-		answer_error(d, s->r, &op->err);
+		reply_error(d, s->r, &op->err);
 	} else {
 		if (s->is_new && !job_find(d, s->rec.id)) {
 			learn_stop(d, "a job has come");
@@ -48,7 +48,7 @@ done_submit(struct store_op *op)
 			daemon_log(d, job_new, KVI("job", j->rec.id));
 		}
 		m.submitted.job = s->rec.id;
-		answer(d, s->r, &m);
+		reply(d, s->r, &m);
 		planners_tick(d);
 	}
 	arena_fini(&op->arena);
@@ -90,7 +90,7 @@ serve_submit(struct daemon *d, struct request *r)
 	int64_t now = d->os->wall_ns(d->os->self);
 
 	if (!check_submit(m, &e)) {
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 		return;
 	}
 	s = heap_alloc(sizeof(*s));
@@ -198,7 +198,7 @@ serve_job_show(struct daemon *d, struct request *r)
 	note_running(d, &j->rec);
 	m.jobs.jobs = &j->rec;
 	m.jobs.n_jobs = 1;
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 static bool
@@ -239,7 +239,7 @@ answer_no_news(struct daemon *d, struct request *r)
 
 	m.job_events.job = r->m.job_watch.job;
 	m.job_events.report = STR("");
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 void
@@ -272,10 +272,10 @@ serve_job_cancel(struct daemon *d, struct request *r)
 	else if (!j) {
 		(void)err_set(&e, ERR_USAGE, "there is no unfinished job %llu here",
 		    (unsigned long long)r->m.job_cancel.job);
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 		return;
 	}
-	answer_ok(d, r, 0, "");
+	reply_ok(d, r, 0, "");
 }
 
 /* ---- time --------------------------------------------------------------------------- */

@@ -349,7 +349,7 @@ is_busy(const struct daemon *d)
 		if (!job_state_is_over(j->state))
 			return true;
 	return farm_n_tasks(d->farm, FARM_LEASED) > 0 || farm_n_tasks(d->farm, FARM_READY) > 0 ||
-	    !own_workers_settled(d);
+	    !private_workers_settled(d);
 }
 
 static void

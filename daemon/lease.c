@@ -108,12 +108,12 @@ try_lease(struct daemon *d, struct request *r)
 	}
 	daemon_log(d, lease_grant, KVZ("worker", s->name), KVI("n", m.grant.n_tasks),
 	    KVI("first_gen", m.grant.tasks[0].gen));
-	answer(d, r, &m);
+	reply(d, r, &m);
 	return true;
 }
 
 static void
-answer_nothing(struct daemon *d, struct request *r, bool drain)
+reply_nothing(struct daemon *d, struct request *r, bool drain)
 {
 	struct msg m = {.type = MSG_grant};
 	uint8_t jitter;
@@ -121,7 +121,7 @@ answer_nothing(struct daemon *d, struct request *r, bool drain)
 	random_bytes(&jitter, sizeof(jitter));
 	m.grant.retry_ns = (int64_t)jitter * 1000000;
 	m.grant.drain = drain;
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 /* The same request again: nobody waits for the answer to the one before. */
@@ -152,11 +152,11 @@ serve_lease(struct daemon *d, struct request *r)
 	if (!s) {
 		(void)err_set(
 		    &e, ERR_PROTO, "this worker has no device of class '%.*s'", STR_ARG(r->m.lease.class));
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 		return;
 	}
-	if (s->lease_answer.n && s->lease_id == r->m.id) { /* its answer was lost on the way */
-		sock_answer(d->net, r->sock, s->lease_answer);
+	if (s->lease_reply.n && s->lease_id == r->m.id) { /* its answer was lost on the way */
+		sock_answer(d->net, r->sock, s->lease_reply);
 		arena_fini(&r->arena);
 		free(r);
 		return;
@@ -164,7 +164,7 @@ serve_lease(struct daemon *d, struct request *r)
 	drop_repeated(d, r);
 	farm_here(d->farm, s->envs[at].device);
 	if (d->is_stopping || farm_device(d->farm, s->envs[at].device)->state == DEVICE_DRAINING) {
-		answer_nothing(d, r, true);
+		reply_nothing(d, r, true);
 		return;
 	}
 	if (try_lease(d, r))
@@ -172,7 +172,7 @@ serve_lease(struct daemon *d, struct request *r)
 	r->until_ns = daemon_now(d) + MIN_OF(MAX_OF(r->m.lease.wait_ns, (int64_t)0), POLL_NS);
 	r = park(&d->polls, r);
 	if (r)
-		answer_nothing(d, r, false);
+		reply_nothing(d, r, false);
 }
 
 /* A parked poll whose session has ended or speaks through another connection is let go. */
@@ -230,7 +230,7 @@ leases_tick(struct daemon *d)
 			continue;
 		}
 		*at = r->next;
-		answer_nothing(d, r, drain);
+		reply_nothing(d, r, drain);
 	}
 	leases_push(d);
 }
@@ -282,7 +282,7 @@ serve_renew(struct daemon *d, struct request *r)
 	for (uint32_t i = 0; i < s->n_envs; i++)
 		m.renewed.drain |= farm_device(d->farm, s->envs[i].device)->state == DEVICE_DRAINING;
 	m.renewed.heartbeat_ns = d->heartbeat_ns;
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 void
@@ -292,7 +292,7 @@ serve_release(struct daemon *d, struct request *r)
 		for (uint32_t i = 0; i < r->session->n_envs; i++)
 			farm_release(d->farm, r->session->envs[i].device, &r->m.release.held[k].key,
 			    r->m.release.held[k].gen);
-	answer_ok(d, r, 0, "");
+	reply_ok(d, r, 0, "");
 	leases_push(d);
 }
 
@@ -308,7 +308,7 @@ serve_drain(struct daemon *d, struct request *r)
 				farm_drain(d->farm, s->envs[i].device);
 				n++;
 			}
-	answer_ok(d, r, n, "");
+	reply_ok(d, r, n, "");
 	leases_tick(d);
 }
 
@@ -316,6 +316,6 @@ void
 serve_kick(struct daemon *d, struct request *r)
 {
 	farm_kick(d->farm);
-	answer_ok(d, r, 0, "");
+	reply_ok(d, r, 0, "");
 	leases_push(d);
 }

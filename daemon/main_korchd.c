@@ -251,7 +251,7 @@ close_all(struct daemon *d)
 	learn_stop(d, "korchd leaves");
 	drain_store(d);
 	learn_end(d);
-	own_workers_stop(d);
+	private_workers_stop(d);
 	daemon_forget(d);
 	/* while the folder is still ours: the next owner listens there at once */
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)

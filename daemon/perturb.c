@@ -1,7 +1,7 @@
 /* daemon/perturb.c: planners ask for better orders of kernels' machine instructions.  Each kernel is a task
  * of its own, known by spec, schedule and the time that the job gives; what a search of as much time has
  * found, or has not, stands in the store, and is not looked for again. */
-#include "desk.h"
+#include "planner_requests.h"
 #include "lease.h"
 
 #include "../schema/perturbed.h"
@@ -23,7 +23,7 @@ is_searched(const struct m_perturbed *p, const struct m_perturb_ask *m)
 
 /* The task's request has that kernel alone, and no bounds: a worker is judged by it. */
 static bool
-put_request(struct db *db, struct desk_op *x, uint32_t i, struct part *part, struct err *e)
+put_request(struct db *db, struct planner_op *x, uint32_t i, struct part *part, struct err *e)
 {
 	struct msg one = {.type = MSG_perturb_ask};
 	struct bytes b;
@@ -41,7 +41,7 @@ put_request(struct db *db, struct desk_op *x, uint32_t i, struct part *part, str
 }
 
 static bool
-find_one(struct db *db, struct desk_op *x, uint32_t i, struct part *part, struct err *e)
+find_one(struct db *db, struct planner_op *x, uint32_t i, struct part *part, struct err *e)
 {
 	const struct m_perturb_ask *m = &x->ask.perturb_ask;
 	const struct m_kernel *k = &m->kernels[i];
@@ -62,7 +62,7 @@ find_one(struct db *db, struct desk_op *x, uint32_t i, struct part *part, struct
 static bool
 run_perturb(struct db *db, struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 
 	x->parts = NEW_ARRAY(&op->arena, struct part, MAX_OF(x->ask.perturb_ask.n_kernels, 1u));
 	for (uint32_t i = 0; i < x->ask.perturb_ask.n_kernels; i++)
@@ -72,7 +72,7 @@ run_perturb(struct db *db, struct store_op *op)
 }
 
 static void
-add_task(struct daemon *d, struct job *j, struct desk_op *x, uint32_t i)
+add_task(struct daemon *d, struct job *j, struct planner_op *x, uint32_t i)
 {
 	const struct part *part = &x->parts[i];
 	struct farm_want want = {.key = part->key,
@@ -89,15 +89,15 @@ add_task(struct daemon *d, struct job *j, struct desk_op *x, uint32_t i)
 	x->payload = part->payload;
 	x->payload_path = part->path;
 	x->task_key = part->have.perturbed.spec;
-	t->data = desk_payload(x, TASK_PERTURB);
+	t->data = planner_payload(x, TASK_PERTURB);
 }
 
 static void
 done_perturb(struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_asker(op);
+	struct job *j = planner_op_asker(op);
 
 	for (uint32_t i = 0; j && i < x->ask.perturb_ask.n_kernels; i++) {
 		struct msg m = {.type = MSG_perturb_have};
@@ -109,7 +109,7 @@ done_perturb(struct store_op *op)
 			add_task(d, j, x, i);
 	}
 	leases_push(d);
-	desk_op_free(op);
+	planner_op_free(op);
 }
 
 void
@@ -119,5 +119,5 @@ ask_perturb(struct daemon *d, struct job *j, const struct m_perturb_ask *ask)
 
 	m.perturb_ask = *ask;
 	store_post(
-	    d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_perturb, done_perturb)->op);
+	    d->store, &planner_op_new(d, j, &m, ask->threads, ask->precision, run_perturb, done_perturb)->op);
 }

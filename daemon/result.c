@@ -393,7 +393,7 @@ finish_one(struct daemon *d, struct result_op *x, struct piece *p)
 }
 
 static void
-answer_result(struct daemon *d, struct result_op *x)
+reply_result(struct daemon *d, struct result_op *x)
 {
 	uint64_t n = 0;
 	const char *why = "";
@@ -403,7 +403,7 @@ answer_result(struct daemon *d, struct result_op *x)
 			n++;
 			why = x->pieces[i].admitted.why;
 		}
-	answer_ok(d, x->r, n, why);
+	reply_ok(d, x->r, n, why);
 }
 
 static void
@@ -415,10 +415,10 @@ done_result(struct store_op *op)
 	if (op->ok) {
 		for (uint32_t i = 0; i < x->r->m.result.n_outcomes; i++)
 			finish_one(d, x, &x->pieces[i]);
-		answer_result(d, x);
+		reply_result(d, x);
 	} else {
 		daemon_log(d, result_failed, KVZ("worker", x->worker), KVZ("why", op->err.msg));
-		answer_error(d, x->r, &op->err);
+		reply_error(d, x->r, &op->err);
 	}
 	arena_fini(&op->arena);
 	free(x);
@@ -460,7 +460,7 @@ serve_result(struct daemon *d, struct request *r)
 
 	if (!s) {
 		(void)err_set(&e, ERR_PROTO, "this worker has no device of class '%.*s'", STR_ARG(m->class));
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 		return;
 	}
 	x = heap_alloc(sizeof(*x));

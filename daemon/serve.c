@@ -1,6 +1,6 @@
 /* daemon/serve.c: requests come in, are checked against the table of rights, go to their
  * handler. */
-#include "brief.h"
+#include "planner_process.h"
 #include "learn.h"
 #include "lease.h"
 
@@ -19,10 +19,10 @@ serve_shutdown(struct daemon *d, struct request *r)
 		struct err e = {0};
 
 		(void)err_set(&e, ERR_FAILED, "there are unfinished jobs");
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 		return;
 	}
-	answer_ok(d, r, 0, "");
+	reply_ok(d, r, 0, "");
 	d->is_stopping = true;
 }
 
@@ -95,7 +95,7 @@ serve_one(struct daemon *d, struct sock_request *sock)
 	r->peer = sock_request_peer(sock);
 	r->is_local = sock_request_is_local(sock);
 	if (!msg_unpack(&r->arena, sock_request_bytes(sock), &r->m, &e)) {
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 		return;
 	}
 	r->session_id = r->m.session;
@@ -108,7 +108,7 @@ serve_one(struct daemon *d, struct sock_request *sock)
 	if (may(right, r, &e))
 		right->serve(d, r);
 	else
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 }
 
 struct request *
@@ -188,7 +188,7 @@ serve_tick(struct daemon *d)
 	watches_tick(d);
 	planners_tick(d);
 	jobs_tick(d);
-	own_workers_tick(d);
+	private_workers_tick(d);
 	keep_tick(d);
 	learn_tick(d);
 	if (d->conf->is_private) {

@@ -33,7 +33,7 @@ session_end(struct daemon *d, struct session **at)
 		sock_bind(d->net, s->peer, 0);
 	if (s->role == AUTH_CLIENT)
 		d->last_client_ns = daemon_now(d);
-	free((void *)(uintptr_t)s->lease_answer.p);
+	free((void *)(uintptr_t)s->lease_reply.p);
 	daemon_log(d, bye, KVZ("role", auth_role_name(s->role)), KVZ("name", s->name));
 	free(s);
 }
@@ -53,7 +53,7 @@ serve_bye(struct daemon *d, struct request *r)
 {
 	session_end(d, session_place(d, r->session_id));
 	r->session = NULL;
-	answer_ok(d, r, 0, "");
+	reply_ok(d, r, 0, "");
 	leases_push(d);
 }
 
@@ -261,5 +261,5 @@ serve_worker_list(struct daemon *d, struct request *r)
 			    .faults = dev->all_faults,
 			    .reason = str_of(waits ? s->waits : "")};
 		}
-	answer(d, r, &m);
+	reply(d, r, &m);
 }

@@ -42,7 +42,7 @@ struct session {
 	} envs[SESSION_ENVS];
 	uint64_t epoch;
 	uint64_t lease_id; /* the last lease request and its answer, for a repeat */
-	struct bytes lease_answer;
+	struct bytes lease_reply;
 };
 /* A worker whose hello could not be kept, by the class of its device; it asks again. */
 struct turned_away {

@@ -6,7 +6,7 @@
  * is timed is timed under a lock of the whole host, so that two workers never time at once.  What does not
  * compile is found by halving: it costs its own row and nothing else. */
 #include "build.h"
-#include "frozen.h"
+#include "calibration_cache.h"
 #include "unit.h"
 
 #include "../kernels/base/host.h"
@@ -412,9 +412,9 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 	c->conf = conf;
 	host_lock_init(&c->lock, &conf->lock, conf->cancel, HOST_LOCK_CPU);
 	ok = host_lock_take(&c->lock, e) &&
-	    (frozen_load(conf->data, conf->is_quick, &c->cal, &out->is_quick) ||
+	    (calibration_load(conf->data, conf->is_quick, &c->cal, &out->is_quick) ||
 		(need_child(c, 1, e) && measure_calibrate(c->child, conf->is_quick, &c->cal, e) &&
-		    frozen_save(conf->data, conf->is_quick, &c->cal, e)));
+		    calibration_save(conf->data, conf->is_quick, &c->cal, e)));
 	host_lock_leave(&c->lock);
 	if (!ok) {
 		cpu_close(c);

@@ -9,7 +9,7 @@
 
 #include "../kernels/cost/gpu.h"
 #include "../proto/range.h"
-#include "frozen.h"
+#include "calibration_cache.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -308,7 +308,7 @@ need_calibration(struct cuda *c, struct arena *a, struct err *e)
 
 	(void)snprintf(
 	    c->info.environment + at, sizeof(c->info.environment) - at, "epoch=%d\n", GENERATOR_EPOCH);
-	if (frozen_load_for(c->conf->data, c->info.environment, &c->cal))
+	if (calibration_load_for(c->conf->data, c->info.environment, &c->cal))
 		return true;
 	ok = cuda_refs_build(c, a, GPU_REFS, e) && cuda_take(c, e) &&
 	    measure_calibrate_gpu(c->child, c->refs, &c->cal, e);
@@ -316,7 +316,7 @@ need_calibration(struct cuda *c, struct arena *a, struct err *e)
 	cuda_leave(c);
 	if (!ok && e->code == ERR_DEVICE) /* a driver that does not load what NVRTC makes */
 		e->code = ERR_HOST;
-	return ok && frozen_save_for(c->conf->data, c->info.environment, &c->cal, e);
+	return ok && calibration_save_for(c->conf->data, c->info.environment, &c->cal, e);
 }
 
 static void

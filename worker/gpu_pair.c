@@ -7,7 +7,7 @@
  * counts: the best of several is the luckiest of them, too. */
 #include "gpu_child.h"
 
-#include "copies.h"
+#include "rotation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ struct duel {
 	void *arg;
 	struct m_measured *rows;
 	struct arena arena;
-	struct copies copies;
+	struct rotation copies;
 	struct side *sides;
 	uint32_t calls; /* of a sample, of either */
 	uint32_t at;    /* who runs */
@@ -315,7 +315,7 @@ gpu_pairs_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *
 	ok = (!rows[0].row.fail ||
 		 err_set(e, ERR_FAILED, "the kernel as it was has failed: %.*s",
 		     (int)MIN_OF(rows[0].row.cause.n, (size_t)300), rows[0].row.cause.p)) &&
-	    copies_open(&d.arena, &mine, min_ring_bytes, max_ring_bytes, &d.copies, e) &&
+	    rotation_open(&d.arena, &mine, min_ring_bytes, max_ring_bytes, &d.copies, e) &&
 	    gpu_refs_warm(refs, e) && make_side(&d, 0, e) && choose_calls(&d, e) && first_sessions(&d, e) &&
 	    second_sessions(&d, e);
 	if (!ok && !d.is_lost) {
@@ -329,7 +329,7 @@ gpu_pairs_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *
 		gpu_graph_free(r->dev, d.sides[i].graph);
 		lap_close(&d.copies, &d.sides[i].lap);
 	}
-	copies_close(&d.copies);
+	rotation_close(&d.copies);
 	arena_fini(&d.arena);
 	return !d.is_lost;
 }

@@ -11,7 +11,7 @@
  * cap is no such reason: a kernel that draws that much runs so in a plan, too; its row says so. */
 #include "gpu_child.h"
 
-#include "copies.h"
+#include "rotation.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ struct field {
 	struct gpu_refs *refs;
 	struct arena arena;
 	struct rng rng;
-	struct copies copies;
+	struct rotation copies;
 	struct runner *runners;
 	int64_t ref[MAX_SAMPLES];
 	uint32_t n_ref;
@@ -439,7 +439,7 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
 
 	mine.budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
 	f.runners = NEW_ARRAY(&f.arena, struct runner, r->n);
-	ok = copies_open(&f.arena, &mine, min_ring_bytes, max_ring_bytes, &f.copies, e);
+	ok = rotation_open(&f.arena, &mine, min_ring_bytes, max_ring_bytes, &f.copies, e);
 	if (ok)
 		ok = gpu_refs_warm(refs, e) && get_ready(&f, before, arg, rows, e) &&
 		    run_turns(&f, before, arg, rows, e);
@@ -450,7 +450,7 @@ gpu_race_run(const struct race *r, struct gpu_refs *refs, void (*before)(void *a
 			write_row(&f, &f.runners[i], &rows[i]);
 		drop_runner(&f, &f.runners[i]);
 	}
-	copies_close(&f.copies);
+	rotation_close(&f.copies);
 	arena_fini(&f.arena);
 	return !f.is_lost;
 }

@@ -127,7 +127,7 @@ bool races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint3
     struct m_measured **rows, struct err *e) MUST_CHECK;
 
 /* Of all its threads and those of all that it started, together; 0 where the system does not say. */
-int64_t starved_ns(long pid);
+int64_t stolen_ns(long pid);
 
 /* Before a sample on several threads: waits for those that are away for a moment.  After it, was it one of
  * all of them?  *n_void: samples that were not; from MOST_VOID on they count, as the machine is busy for

@@ -90,7 +90,7 @@ enum heard { HEARD_MSG, HEARD_END, HEARD_SILENCE, HEARD_CANCEL, HEARD_NONSENSE }
 static enum heard
 listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, struct msg *m)
 {
-	const int64_t from_ns = now_ns(), starved = starved_ns(c->pid);
+	const int64_t from_ns = now_ns(), starved = stolen_ns(c->pid);
 	int64_t until_ns = from_ns + limit_ns;
 	struct err e = {0};
 
@@ -98,7 +98,7 @@ listen_for(struct measure_child *c, struct arena *a, int64_t limit_ns, struct ms
 		if (c->o.cancel && *c->o.cancel)
 			return HEARD_CANCEL;
 		if (now_ns() >= until_ns) {
-			int64_t more = MIN_OF(MAX_OF(starved_ns(c->pid) - starved, (int64_t)0), 9 * limit_ns);
+			int64_t more = MIN_OF(MAX_OF(stolen_ns(c->pid) - starved, (int64_t)0), 9 * limit_ns);
 
 			if (now_ns() >= from_ns + limit_ns + more)
 				return HEARD_SILENCE;

@@ -27,7 +27,7 @@
  *
  * Kernels of many specs can race side by side: then each turn begins with a way round the ring that is not
  * timed, as the others have swept the caches since the last one. */
-#include "copies.h"
+#include "rotation.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ struct field { /* a race as it runs */
 	const struct race *r;
 	struct arena arena;
 	enum measure_ref ref;
-	struct copies copies;
+	struct rotation copies;
 	uint32_t at; /* in the ring, which all runners go round together: what one has touched the next would
 	                find hot */
 	struct dev_launch *loop; /* MAX_LOOP launches in a row */
@@ -418,7 +418,7 @@ field_open(struct field *f, const struct race *r, bool is_mixed, const struct m_
 	choose_reference(f);
 	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
 	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
-	if (!copies_open(
+	if (!rotation_open(
 		&f->arena, mine, min_ring_bytes, within(r, max_ring_bytes, RING_SHARE), &f->copies, e))
 		return false;
 	f->is_small = f->copies.n > 1 &&
@@ -436,7 +436,7 @@ field_close(struct field *f, bool was_run, struct m_measured *rows)
 		lap_close(&f->copies, &f->runners[i].lap);
 	}
 	if (f->r)
-		copies_close(&f->copies);
+		rotation_close(&f->copies);
 	arena_fini(&f->arena);
 }
 

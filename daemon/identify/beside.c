@@ -2,13 +2,13 @@
  *
  * With several threads a small kernel splits badly and pays a barrier of its own; two of them in one kernel
  * share the threads out among them and pay one (kernels/fuse/beside.c).  A pair is formed of
- *   - two candidates with one result around a *seed* each: a unit with a linear primitive or reduction, alone
- *     or with one or two units of maps and layouts behind it; one candidate of a size, and equal sizes
+ *   - two candidates with one result around a *seed* each: a group with a linear primitive or reduction,
+ * alone or with one or two groups of maps and layouts behind it; one candidate of a size, and equal sizes
  *     together, where both seeds have that size;
  *   - small ones: limits on the arithmetic and bytes of each;
  *   - independent ones: no path from one to the other over any producers, so that the union is convex
  *     whichever of them are chosen;
- *   - siblings: they read the same memory, one unit reads results of both, both make outputs of the graph,
+ *   - siblings: they read the same memory, one group reads results of both, both make outputs of the graph,
  *     or they are one computation at one depth (branches that repeat). */
 #include "identify_int.h"
 
@@ -17,19 +17,19 @@
 enum { FORMS = 3, MAX_SEEDS = 4096 };
 
 struct seed {
-	uint32_t unit, depth;
-	uint32_t form[FORMS]; /* the candidate of so many units and one; NO_NODE: none */
-	struct bitset after;  /* units that are reached from the seed */
+	uint32_t group, depth;
+	uint32_t form[FORMS]; /* the candidate of so many groups and one; NO_NODE: none */
+	struct bitset after;  /* groups that are reached from the seed */
 };
 struct sides {
-	const struct finder *f;
-	const struct units *u;
-	const struct cand_set *cs; /* the collector's: it grows, and may move its candidates */
+	const struct enumerator *f;
+	const struct groups *u;
+	const struct cand_set *cs; /* the cand_table's: it grows, and may move its candidates */
 	uint32_t n_old;            /* candidates before there were pairs */
-	uint32_t *seed_of;         /* per unit: number of its seed, or NO_NODE */
+	uint32_t *seed_of;         /* per group: number of its seed, or NO_NODE */
 	struct seed *seed;
 	uint32_t n_seeds;
-	uint32_t *depth; /* of each unit: makers on the longest way to it */
+	uint32_t *depth; /* of each group: makers on the longest way to it */
 	char *small;     /* of each spec: 0 not asked, 1 small, 2 not */
 };
 
@@ -37,11 +37,11 @@ struct sides {
 static void
 find_depths(struct sides *s)
 {
-	const struct units *u = s->u;
+	const struct groups *u = s->u;
 
-	for (uint32_t i = 0; i < u->n_units; i++)
-		for (uint32_t k = 0; k < u->units[i].n_in; k++) {
-			uint32_t t = u->units[i].in[k].i;
+	for (uint32_t i = 0; i < u->n_groups; i++)
+		for (uint32_t k = 0; k < u->groups[i].n_in; k++) {
+			uint32_t t = u->groups[i].in[k].i;
 
 			for (uint32_t m = u->maker_first[t]; m < u->maker_first[t + 1]; m++)
 				s->depth[i] = MAX_OF(s->depth[i], s->depth[u->maker[m]] + 1);
@@ -49,7 +49,7 @@ find_depths(struct sides *s)
 }
 
 static bool
-is_seed(const struct unit *m)
+is_seed(const struct group *m)
 {
 	return !m->alone && m->n_anchors + m->n_reductions > 0;
 }
@@ -57,13 +57,13 @@ is_seed(const struct unit *m)
 static void
 find_seeds(struct sides *s)
 {
-	for (uint32_t i = 0; i < s->u->n_units; i++) {
+	for (uint32_t i = 0; i < s->u->n_groups; i++) {
 		s->seed_of[i] = NO_NODE;
-		if (!is_seed(&s->u->units[i]) || s->n_seeds == MAX_SEEDS)
+		if (!is_seed(&s->u->groups[i]) || s->n_seeds == MAX_SEEDS)
 			continue;
 		s->seed_of[i] = s->n_seeds;
 		s->seed[s->n_seeds++] =
-		    (struct seed){.unit = i, .depth = s->depth[i], .form = {NO_NODE, NO_NODE, NO_NODE}};
+		    (struct seed){.group = i, .depth = s->depth[i], .form = {NO_NODE, NO_NODE, NO_NODE}};
 	}
 }
 
@@ -82,43 +82,43 @@ is_small(struct sides *s, uint32_t spec)
 	return s->small[spec] == 1;
 }
 
-/* Are the candidate's units whole, and one of them a seed? */
+/* Are the candidate's groups whole, and one of them a seed? */
 static bool
-units_around(const struct sides *s, const struct cand *c, uint32_t *seed, uint32_t *n_units)
+groups_around(const struct sides *s, const struct cand *c, uint32_t *seed, uint32_t *n_groups)
 {
 	*seed = NO_NODE;
-	*n_units = 0;
+	*n_groups = 0;
 	BITSET_EACH(i, &c->members)
 	{
-		uint32_t unit = s->u->unit_of[i];
+		uint32_t group = s->u->group_of[i];
 
-		if (unit == NO_NODE)
+		if (group == NO_NODE)
 			continue;
-		const struct unit *m = &s->u->units[unit];
+		const struct group *m = &s->u->groups[group];
 
 		for (uint32_t k = 0; k < m->n_nodes; k++)
 			if (!bit_get(&c->members, m->nodes[k]))
 				return false;
 		if (m->nodes[0] != i) /* counted by its first node */
 			continue;
-		++*n_units;
+		++*n_groups;
 		if (is_seed(m) && *seed != NO_NODE)
 			return false;
 		if (is_seed(m))
-			*seed = unit;
+			*seed = group;
 	}
 	return *seed != NO_NODE;
 }
 
-/* Does every unit of the candidate but the seed come behind it? */
+/* Does every group of the candidate but the seed come behind it? */
 static bool
 stand_behind(const struct sides *s, const struct cand *c, const struct seed *d)
 {
 	BITSET_EACH(i, &c->members)
 	{
-		uint32_t unit = s->u->unit_of[i];
+		uint32_t group = s->u->group_of[i];
 
-		if (unit != NO_NODE && unit != d->unit && !bit_get(&d->after, unit))
+		if (group != NO_NODE && group != d->group && !bit_get(&d->after, group))
 			return false;
 	}
 	return true;
@@ -127,13 +127,13 @@ stand_behind(const struct sides *s, const struct cand *c, const struct seed *d)
 static void
 find_reached(struct sides *s, struct seed *d)
 {
-	const struct units *u = s->u;
+	const struct groups *u = s->u;
 
-	d->after = bitset_make(s->f->tmp, u->n_units);
-	for (uint32_t i = d->unit; i < u->n_units; i++) {
-		const struct unit *m = &u->units[i];
+	d->after = bitset_make(s->f->tmp, u->n_groups);
+	for (uint32_t i = d->group; i < u->n_groups; i++) {
+		const struct group *m = &u->groups[i];
 
-		if (i != d->unit && !bit_get(&d->after, i))
+		if (i != d->group && !bit_get(&d->after, i))
 			continue;
 		for (uint32_t k = 0; k < m->n_out; k++) {
 			uint32_t t = m->out[k].i;
@@ -153,7 +153,7 @@ find_forms(struct sides *s)
 		const struct cand *c = &s->cs->cands[i];
 		uint32_t seed, n;
 
-		if (c->n_out != 1 || !units_around(s, c, &seed, &n) || n > FORMS ||
+		if (c->n_out != 1 || !groups_around(s, c, &seed, &n) || n > FORMS ||
 		    s->seed_of[seed] == NO_NODE)
 			continue;
 		struct seed *d = &s->seed[s->seed_of[seed]];
@@ -175,7 +175,7 @@ reads_same(const struct cand *x, const struct cand *y)
 }
 
 static bool
-is_read_with(const struct units *u, uint32_t x, uint32_t y)
+is_read_with(const struct groups *u, uint32_t x, uint32_t y)
 {
 	if (u->is_output[x] && u->is_output[y])
 		return true;
@@ -194,13 +194,13 @@ are_siblings(const struct sides *s, const struct seed *a, const struct seed *b, 
 	    (x->spec == y->spec && a->depth == b->depth);
 }
 
-/* All other units of a candidate come behind its seed.  So a way from x to y leads from x's seed to a unit of
- * y, and a unit of both is behind both seeds. */
+/* All other groups of a candidate come behind its seed.  So a way from x to y leads from x's seed to a group
+ * of y, and a group of both is behind both seeds. */
 static bool
 reaches(const struct sides *s, const struct seed *from, const struct cand *y)
 {
 	BITSET_EACH(i, &y->members)
-	if (s->u->unit_of[i] != NO_NODE && bit_get(&from->after, s->u->unit_of[i]))
+	if (s->u->group_of[i] != NO_NODE && bit_get(&from->after, s->u->group_of[i]))
 		return true;
 	return false;
 }
@@ -243,9 +243,9 @@ add_pair(const struct sides *s, const struct cand *x, const struct cand *y)
 	bitset_copy(&both, &x->members);
 	bitset_or(&both, &y->members);
 	BITSET_EACH(i, &both)
-	if (s->u->unit_of[i] != NO_NODE)
+	if (s->u->group_of[i] != NO_NODE)
 		nodes[n++] = i;
-	return collector_add(s->f->c, nodes, n, exports, COUNT_OF(exports), false);
+	return cand_table_add(s->f->c, nodes, n, exports, COUNT_OF(exports), false);
 }
 
 /* Larger forms first: where there is one, it is more often what a plan takes. */
@@ -267,16 +267,16 @@ add_pairs(const struct sides *s, struct beside_counts *n)
 }
 
 struct beside_counts
-beside_add(const struct finder *f, const struct units *u, const struct cand_set *cs)
+beside_add(const struct enumerator *f, const struct groups *u, const struct cand_set *cs)
 {
 	struct sides s = {.f = f, .u = u, .cs = cs, .n_old = cs->n_cands};
 	struct beside_counts n = {0};
 
 	if (!f->lim->max_beside || f->lim->max_out < 2)
 		return n;
-	s.seed_of = NEW_ARRAY(f->tmp, uint32_t, u->n_units + 1);
-	s.seed = NEW_ARRAY(f->tmp, struct seed, MIN_OF(u->n_units, (uint32_t)MAX_SEEDS) + 1);
-	s.depth = NEW_ARRAY(f->tmp, uint32_t, u->n_units + 1);
+	s.seed_of = NEW_ARRAY(f->tmp, uint32_t, u->n_groups + 1);
+	s.seed = NEW_ARRAY(f->tmp, struct seed, MIN_OF(u->n_groups, (uint32_t)MAX_SEEDS) + 1);
+	s.depth = NEW_ARRAY(f->tmp, uint32_t, u->n_groups + 1);
 	s.small = NEW_ARRAY(f->tmp, char, cs->n_specs + 1);
 	find_depths(&s);
 	find_seeds(&s);

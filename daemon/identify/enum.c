@@ -1,16 +1,16 @@
-/* daemon/identify/enum.c: connected convex sets of units, each once.
+/* daemon/identify/enum.c: connected convex sets of groups, each once.
  *
- * Unit u *must* come before v when every way to make what v reads uses u.  Without alternatives
+ * Group u *must* come before v when every way to make what v reads uses u.  Without alternatives
  * that is reachability; with them it is what is left of it when producers may be chosen.  "Must"
  * is transitive, so the convex hull of a set S is S and what lies after one of its members and
  * before another.
  *
- * For each unit v as the lowest member: take a neighbour w of the set, close the set, and
- * enumerate all sets with it; then forbid w and go on.  A hull that meets a forbidden unit has
+ * For each group v as the lowest member: take a neighbour w of the set, close the set, and
+ * enumerate all sets with it; then forbid w and go on.  A hull that meets a forbidden group has
  * no valid superset in this branch.  So every set is met once, and no table of sets is needed.
- * The limits on units, anchors and reductions only get tighter as sets grow, and prune.
+ * The limits on groups, anchors and reductions only get tighter as sets grow, and prune.
  *
- * Units are taken in blocks that follow each other topologically.  A path between two units of a
+ * Groups are taken in blocks that follow each other topologically.  A path between two groups of a
  * block stays in it, so order and hulls are the same as in the whole graph; only sets across two
  * blocks are missed.  That bounds memory, which goes with the square of a block. */
 #include "identify_int.h"
@@ -20,17 +20,17 @@
 enum { BLOCK = 4096 };
 
 struct grower {
-	const struct units *u;
-	uint32_t base, n_units; /* the block; units are numbered from its first on */
+	const struct groups *u;
+	uint32_t base, n_groups; /* the block; groups are numbered from its first on */
 	const struct identify_limits *lim;
-	const uint32_t *group;
+	const uint32_t *cluster;
 	struct arena *a;
 	uint32_t words;
-	uint64_t *before, *after, *near; /* per unit: rows of bits */
+	uint64_t *before, *after, *near; /* per group: rows of bits */
 	uint64_t *stack;                 /* scratch rows, by depth */
-	uint32_t lowest, max_units, quota;
+	uint32_t lowest, max_groups, quota;
 	struct enum_result *out;
-	uint32_t n_found; /* with this lowest unit */
+	uint32_t n_found; /* with this lowest group */
 	bool over;
 };
 
@@ -68,24 +68,24 @@ get(const uint64_t *a, uint32_t i)
 	return a[i >> 6] >> (i & 63) & 1;
 }
 
-/* ---- the must-order ------------------------------------------------------------------------- */
+/* ---- the precedence ------------------------------------------------------------------------- */
 static bool
-in_block(const struct grower *w, uint32_t unit)
+in_block(const struct grower *w, uint32_t group)
 {
-	return unit >= w->base && unit - w->base < w->n_units;
+	return group >= w->base && group - w->base < w->n_groups;
 }
 
-static const struct unit *
-unit_at(const struct grower *w, uint32_t i)
+static const struct group *
+group_at(const struct grower *w, uint32_t i)
 {
-	return &w->u->units[w->base + i];
+	return &w->u->groups[w->base + i];
 }
 
-/* Units of the block that every way to make t uses: the meet over its makers. */
+/* Groups of the block that every way to make t uses: the meet over its makers. */
 static void
-must_make(const struct grower *w, uint32_t t, uint64_t *out)
+precedence_of(const struct grower *w, uint32_t t, uint64_t *out)
 {
-	const struct units *u = w->u;
+	const struct groups *u = w->u;
 	uint32_t first = u->maker_first[t], last = u->maker_first[t + 1];
 	bool outside = first == last;
 
@@ -107,13 +107,13 @@ must_make(const struct grower *w, uint32_t t, uint64_t *out)
 static void
 make_order(struct grower *w)
 {
-	const struct units *u = w->u;
+	const struct groups *u = w->u;
 	uint64_t *via = NEW_ARRAY(w->a, uint64_t, w->words);
 
-	for (uint32_t v = 0; v < w->n_units; v++) {
-		const struct unit *m = unit_at(w, v);
+	for (uint32_t v = 0; v < w->n_groups; v++) {
+		const struct group *m = group_at(w, v);
 		for (uint32_t k = 0; k < m->n_in; k++) {
-			must_make(w, m->in[k].i, via);
+			precedence_of(w, m->in[k].i, via);
 			for (uint32_t i = 0; i < w->words; i++)
 				row(w->before, w, v)[i] |= via[i];
 			for (uint32_t p = u->maker_first[m->in[k].i]; p < u->maker_first[m->in[k].i + 1];
@@ -131,50 +131,50 @@ make_order(struct grower *w)
 
 /* ---- growing ---------------------------------------------------------------------------------- */
 struct tally {
-	uint32_t units, anchors, reductions;
+	uint32_t groups, anchors, reductions;
 };
 
 static bool
-tally_add(const struct grower *w, struct tally *t, uint32_t unit)
+tally_add(const struct grower *w, struct tally *t, uint32_t group)
 {
-	const struct unit *m = unit_at(w, unit);
+	const struct group *m = group_at(w, group);
 
-	t->units++;
+	t->groups++;
 	t->anchors += m->n_anchors;
 	t->reductions += m->n_reductions;
-	return !m->alone && t->units <= w->max_units && t->anchors <= w->lim->max_anchors &&
+	return !m->alone && t->groups <= w->max_groups && t->anchors <= w->lim->max_anchors &&
 	    t->reductions <= w->lim->max_reductions &&
-	    (!w->group || w->group[w->base + unit] == w->group[w->base + w->lowest]);
+	    (!w->cluster || w->cluster[w->base + group] == w->cluster[w->base + w->lowest]);
 }
 
 /* One producer a tensor: no two members make the same. */
 static bool
-one_maker(const struct grower *w, const uint64_t *set, uint32_t unit)
+one_maker(const struct grower *w, const uint64_t *set, uint32_t group)
 {
-	const struct units *u = w->u;
-	const struct unit *m = unit_at(w, unit);
+	const struct groups *u = w->u;
+	const struct group *m = group_at(w, group);
 
 	for (uint32_t k = 0; k < m->n_out; k++)
 		for (uint32_t i = u->maker_first[m->out[k].i]; i < u->maker_first[m->out[k].i + 1]; i++) {
 			uint32_t other = u->maker[i] - w->base;
-			if (in_block(w, u->maker[i]) && other != unit && get(set, other))
+			if (in_block(w, u->maker[i]) && other != group && get(set, other))
 				return false;
 		}
 	return true;
 }
 
-/* set + unit, closed; before and after grown with it.  False where a limit is passed or the hull
+/* set + group, closed; before and after grown with it.  False where a limit is passed or the hull
  * meets what is forbidden. */
 static bool
 extend(const struct grower *w, uint64_t *set, uint64_t *before, uint64_t *after, const uint64_t *forbidden,
-    struct tally *t, uint32_t unit)
+    struct tally *t, uint32_t group)
 {
-	bool ok = tally_add(w, t, unit) && one_maker(w, set, unit);
+	bool ok = tally_add(w, t, group) && one_maker(w, set, group);
 
-	put(set, unit);
+	put(set, group);
 	for (uint32_t i = 0; i < w->words; i++) {
-		before[i] |= row(w->before, w, unit)[i];
-		after[i] |= row(w->after, w, unit)[i];
+		before[i] |= row(w->before, w, group)[i];
+		after[i] |= row(w->after, w, group)[i];
 	}
 	for (uint32_t i = 0; i < w->words && ok; i++) {
 		uint64_t hull = before[i] & after[i] & ~set[i];
@@ -199,14 +199,14 @@ keep(struct grower *w, const uint64_t *set)
 		return;
 	}
 	GROW(w->a, r->sets, r->n_sets, r->cap_sets);
-	struct unit_set *s = &r->sets[r->n_sets++];
-	*s = (struct unit_set){0};
+	struct group_set *s = &r->sets[r->n_sets++];
+	*s = (struct group_set){0};
 	EACH_BIT(i, set, w->words)
 	s->n++;
-	s->units = NEW_ARRAY(w->a, uint32_t, s->n);
+	s->groups = NEW_ARRAY(w->a, uint32_t, s->n);
 	s->n = 0;
 	EACH_BIT(i, set, w->words)
-	s->units[s->n++] = w->base + i;
+	s->groups[s->n++] = w->base + i;
 }
 
 /* Rows of scratch a level: set, before, after, forbidden, neighbours. */
@@ -239,7 +239,7 @@ grow(struct grower *w, const uint64_t *state, struct tally tally, uint32_t depth
 	}
 }
 
-/* All sets with this lowest unit; over the quota: again with smaller sets. */
+/* All sets with this lowest group; over the quota: again with smaller sets. */
 static void
 grow_from(struct grower *w, uint32_t v)
 {
@@ -247,7 +247,7 @@ grow_from(struct grower *w, uint32_t v)
 	uint64_t *state = w->stack; /* depth 0 */
 
 	w->lowest = v;
-	for (w->max_units = w->lim->max_nodes; w->max_units >= 1; w->max_units--) {
+	for (w->max_groups = w->lim->max_nodes; w->max_groups >= 1; w->max_groups--) {
 		struct tally t = {0};
 		memset(state, 0, 5 * n * sizeof(*state));
 		for (uint32_t i = 0; i < v; i++)
@@ -255,7 +255,7 @@ grow_from(struct grower *w, uint32_t v)
 		w->n_found = 0;
 		w->over = false;
 		w->out->n_sets = kept;
-		bool single = unit_at(w, v)->alone;
+		bool single = group_at(w, v)->alone;
 		if (single || extend(w, state, state + n, state + 2 * n, state + 3 * n, &t, v)) {
 			if (single) {
 				put(state, v);
@@ -273,8 +273,8 @@ grow_from(struct grower *w, uint32_t v)
 static void
 open_block(struct grower *w, const struct identify_limits *lim)
 {
-	w->words = (w->n_units + 63) / 64;
-	size_t rows = ck_mul((size_t)w->n_units + 1, w->words);
+	w->words = (w->n_groups + 63) / 64;
+	size_t rows = ck_mul((size_t)w->n_groups + 1, w->words);
 	w->before = NEW_ARRAY(w->a, uint64_t, rows);
 	w->after = NEW_ARRAY(w->a, uint64_t, rows);
 	w->near = NEW_ARRAY(w->a, uint64_t, rows);
@@ -286,22 +286,22 @@ static void
 enum_block(struct grower *w, const struct identify_limits *lim)
 {
 	open_block(w, lim);
-	for (uint32_t v = 0; v < w->n_units; v++)
-		if (!w->group || w->group[w->base + v] != NO_NODE)
+	for (uint32_t v = 0; v < w->n_groups; v++)
+		if (!w->cluster || w->cluster[w->base + v] != NO_NODE)
 			grow_from(w, v);
 }
 
 void
-enum_sets(struct arena *a, const struct units *u, const struct identify_limits *lim, const uint32_t *group,
+enum_sets(struct arena *a, const struct groups *u, const struct identify_limits *lim, const uint32_t *cluster,
     struct enum_result *out)
 {
-	struct grower w = {.u = u, .lim = lim, .group = group, .a = a, .out = out};
+	struct grower w = {.u = u, .lim = lim, .cluster = cluster, .a = a, .out = out};
 
 	*out = (struct enum_result){0};
 	/* A region that is dense locally may take four times its even share. */
-	w.quota = MAX_OF(64u, 4 * (lim->max_candidates / MAX_OF(u->n_units, 1u)));
-	for (w.base = 0; w.base < u->n_units; w.base += BLOCK) {
-		w.n_units = MIN_OF((uint32_t)BLOCK, u->n_units - w.base);
+	w.quota = MAX_OF(64u, 4 * (lim->max_candidates / MAX_OF(u->n_groups, 1u)));
+	for (w.base = 0; w.base < u->n_groups; w.base += BLOCK) {
+		w.n_groups = MIN_OF((uint32_t)BLOCK, u->n_groups - w.base);
 		enum_block(&w, lim);
 	}
 }
@@ -313,17 +313,17 @@ struct enum_order {
 };
 
 struct enum_order *
-enum_order_make(struct arena *a, const struct units *u)
+enum_order_make(struct arena *a, const struct groups *u)
 {
 	struct enum_order *o = NEW(a, struct enum_order);
 
-	o->n_blocks = (u->n_units + BLOCK - 1) / BLOCK;
+	o->n_blocks = (u->n_groups + BLOCK - 1) / BLOCK;
 	o->blocks = NEW_ARRAY(a, struct grower, o->n_blocks);
 	for (uint32_t b = 0; b < o->n_blocks; b++) {
 		struct grower *w = &o->blocks[b];
 
 		*w = (struct grower){.u = u, .lim = &identify_limits_default, .a = a, .base = b * BLOCK};
-		w->n_units = MIN_OF((uint32_t)BLOCK, u->n_units - w->base);
+		w->n_groups = MIN_OF((uint32_t)BLOCK, u->n_groups - w->base);
 		open_block(w, w->lim);
 	}
 	return o;
@@ -331,26 +331,26 @@ enum_order_make(struct arena *a, const struct units *u)
 
 /* "Must" is transitive: what lies between two members brings nothing new. */
 bool
-enum_hull(struct arena *a, const struct enum_order *o, const struct unit_set *set, struct unit_set *hull)
+enum_hull(struct arena *a, const struct enum_order *o, const struct group_set *set, struct group_set *hull)
 {
-	struct grower *w = &o->blocks[set->units[0] / BLOCK];
+	struct grower *w = &o->blocks[set->groups[0] / BLOCK];
 	uint64_t *in = NEW_ARRAY(a, uint64_t, w->words), *before = NEW_ARRAY(a, uint64_t, w->words),
 		 *after = NEW_ARRAY(a, uint64_t, w->words);
 
 	for (uint32_t i = 0; i < set->n; i++) {
-		if (!in_block(w, set->units[i]))
+		if (!in_block(w, set->groups[i]))
 			return false;
-		put(in, set->units[i] - w->base);
+		put(in, set->groups[i] - w->base);
 		for (uint32_t k = 0; k < w->words; k++) {
-			before[k] |= row(w->before, w, set->units[i] - w->base)[k];
-			after[k] |= row(w->after, w, set->units[i] - w->base)[k];
+			before[k] |= row(w->before, w, set->groups[i] - w->base)[k];
+			after[k] |= row(w->after, w, set->groups[i] - w->base)[k];
 		}
 	}
 	for (uint32_t k = 0; k < w->words; k++)
 		in[k] |= before[k] & after[k];
-	*hull = (struct unit_set){.units = NEW_ARRAY(a, uint32_t, w->n_units)};
+	*hull = (struct group_set){.groups = NEW_ARRAY(a, uint32_t, w->n_groups)};
 	EACH_BIT(i, in, w->words)
-	hull->units[hull->n++] = w->base + i;
+	hull->groups[hull->n++] = w->base + i;
 	return true;
 }
 
@@ -370,9 +370,9 @@ static const struct pair_row {
 };
 
 static const struct node *
-anchor_of(const struct grower *w, uint32_t unit)
+anchor_of(const struct grower *w, uint32_t group)
 {
-	const struct unit *m = unit_at(w, unit);
+	const struct group *m = group_at(w, group);
 
 	for (uint32_t i = 0; i < m->n_nodes; i++)
 		if (node_is_anchor(w->u->g, &w->u->g->nodes[m->nodes[i]]))
@@ -404,7 +404,7 @@ most_between(const struct grower *w, const uint64_t *set)
 
 	EACH_BIT(v, set, w->words)
 	{
-		const struct unit *m = unit_at(w, v);
+		const struct group *m = group_at(w, v);
 
 		for (uint32_t i = 0; i < m->n_nodes; i++) {
 			const struct node *n = &w->u->g->nodes[m->nodes[i]];
@@ -432,9 +432,9 @@ in_table(const struct grower *w, uint32_t first, uint32_t second, enum between h
 
 /* What the first hands on is worth keeping near. */
 static bool
-is_large(const struct grower *w, uint32_t unit)
+is_large(const struct grower *w, uint32_t group)
 {
-	return shape_count(&graph_tensor(w->u->g, anchor_of(w, unit)->out[0])->shape) >= PAIR_ELEMENTS;
+	return shape_count(&graph_tensor(w->u->g, anchor_of(w, group)->out[0])->shape) >= PAIR_ELEMENTS;
 }
 
 struct pair_set {
@@ -443,14 +443,14 @@ struct pair_set {
 };
 
 static bool
-pair_extend(const struct grower *w, struct pair_set *p, uint32_t unit)
+pair_extend(const struct grower *w, struct pair_set *p, uint32_t group)
 {
 	static const uint64_t none[BLOCK / 64];
 	struct tally t = p->tally;
 	uint64_t *next = w->stack;
 
 	memcpy(next, p->set, 3 * w->words * sizeof(*next));
-	if (!extend(w, next, next + w->words, next + 2 * w->words, none, &t, unit))
+	if (!extend(w, next, next + w->words, next + 2 * w->words, none, &t, group))
 		return false;
 	memcpy(p->set, next, 3 * w->words * sizeof(*next));
 	p->tally = t;
@@ -464,7 +464,7 @@ pair_grow(const struct grower *w, struct pair_set *p, uint32_t of, bool behind)
 	EACH_BIT(i, p->set, w->words)
 	EACH_BIT(v, row(w->near, w, i), w->words)
 	{
-		if (get(p->set, v) || unit_at(w, v)->n_anchors ||
+		if (get(p->set, v) || group_at(w, v)->n_anchors ||
 		    !get(row(behind ? w->after : w->before, w, of), v))
 			continue;
 		if (pair_extend(w, p, v))
@@ -496,43 +496,44 @@ keep_pair(struct grower *w, uint32_t first, uint32_t second)
 	}
 }
 
-/* Anchors that lead to `second` over units without one, nearest first. */
+/* Anchors that lead to `second` over groups without one, nearest first. */
 static void
 pairs_of(struct grower *w, uint32_t second)
 {
 	uint32_t way[PAIR_WAY] = {second}, n = 1;
 
 	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t k = 0; k < unit_at(w, way[i])->n_in; k++) {
-			uint32_t t = unit_at(w, way[i])->in[k].i;
+		for (uint32_t k = 0; k < group_at(w, way[i])->n_in; k++) {
+			uint32_t t = group_at(w, way[i])->in[k].i;
 			for (uint32_t m = w->u->maker_first[t]; m < w->u->maker_first[t + 1]; m++) {
 				uint32_t v = w->u->maker[m] - w->base, j = 0;
 				while (j < n && way[j] != v)
 					j++;
 				if (!in_block(w, w->u->maker[m]) || j < n)
 					continue;
-				if (unit_at(w, v)->n_anchors == 1 && is_large(w, v))
+				if (group_at(w, v)->n_anchors == 1 && is_large(w, v))
 					keep_pair(w, v, second);
-				else if (unit_at(w, v)->n_anchors == 0 && n < PAIR_WAY)
+				else if (group_at(w, v)->n_anchors == 0 && n < PAIR_WAY)
 					way[n++] = v;
 			}
 		}
 }
 
 void
-enum_pairs(struct arena *a, const struct units *u, const struct identify_limits *lim, struct enum_result *out)
+enum_pairs(
+    struct arena *a, const struct groups *u, const struct identify_limits *lim, struct enum_result *out)
 {
 	struct identify_limits two = *lim;
 	struct grower w = {
-	    .u = u, .lim = &two, .a = a, .out = out, .quota = lim->max_pairs, .max_units = lim->max_nodes};
+	    .u = u, .lim = &two, .a = a, .out = out, .quota = lim->max_pairs, .max_groups = lim->max_nodes};
 
 	*out = (struct enum_result){0};
 	two.max_anchors = 2;
-	for (w.base = 0; w.base < u->n_units && lim->max_pairs; w.base += BLOCK) {
-		w.n_units = MIN_OF((uint32_t)BLOCK, u->n_units - w.base);
+	for (w.base = 0; w.base < u->n_groups && lim->max_pairs; w.base += BLOCK) {
+		w.n_groups = MIN_OF((uint32_t)BLOCK, u->n_groups - w.base);
 		open_block(&w, lim);
-		for (uint32_t v = 0; v < w.n_units; v++)
-			if (unit_at(&w, v)->n_anchors == 1)
+		for (uint32_t v = 0; v < w.n_groups; v++)
+			if (group_at(&w, v)->n_anchors == 1)
 				pairs_of(&w, v);
 	}
 	out->n_dropped = w.n_found > w.quota ? w.n_found - w.quota : 0;

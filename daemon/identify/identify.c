@@ -1,8 +1,8 @@
-/* daemon/identify/identify.c: from units and their sets to candidates.
+/* daemon/identify/identify.c: from groups and their sets to candidates.
  *
  * Every node is a candidate alone, so that a plan always exists; every ONNX operator that is one
  * kernel is a candidate too, for the plan that frameworks run.  In `full` mode come all connected
- * convex sets of units within the limits, each with all its live results, and, where that
+ * convex sets of groups within the limits, each with all its live results, and, where that
  * differs, with its last results only (what others need of the rest they compute themselves). */
 #include "identify_int.h"
 
@@ -25,7 +25,7 @@ enum { MAX_GRAPH_NODES = 1 << 15 };
 /* Each node with the broadcasts that live in it; where that is no kernel, without them, and each
  * of them alone. */
 static bool
-add_singles(const struct finder *f, const struct units *u, struct err *e)
+add_singles(const struct enumerator *f, const struct groups *u, struct err *e)
 {
 	struct bitset bare = bitset_make(f->tmp, f->g->n_nodes);
 
@@ -34,10 +34,10 @@ add_singles(const struct finder *f, const struct units *u, struct err *e)
 		if (u->is_view[i] || (u->is_inlined[i] && !bit_get(&bare, i)))
 			continue;
 		bool whole =
-		    u->is_inlined[i] || collector_add(f->c, &i, 1, n->out, n->n_out, false) <= COLLECT_KNOWN;
+		    u->is_inlined[i] || cand_table_add(f->c, &i, 1, n->out, n->n_out, false) <= COLLECT_KNOWN;
 		if (whole && !u->is_inlined[i])
 			continue;
-		if (collector_add(f->c, &i, 1, n->out, n->n_out, true) > COLLECT_KNOWN)
+		if (cand_table_add(f->c, &i, 1, n->out, n->n_out, true) > COLLECT_KNOWN)
 			return err_set(e, ERR_INFEASIBLE,
 			    "primitive %s (node %u) alone is no kernel that can be "
 			    "generated",
@@ -67,13 +67,13 @@ by_number(const void *a, const void *b)
 }
 
 static bool
-in_set(const struct unit_set *set, uint32_t unit)
+in_set(const struct group_set *set, uint32_t group)
 {
-	return bsearch(&unit, set->units, set->n, sizeof(unit), by_number) != NULL;
+	return bsearch(&group, set->groups, set->n, sizeof(group), by_number) != NULL;
 }
 
 static void
-add_results(const struct units *u, const struct unit_set *set, const struct unit *m, struct members *s)
+add_results(const struct groups *u, const struct group_set *set, const struct group *m, struct members *s)
 {
 	for (uint32_t k = 0; k < m->n_out; k++) {
 		uint32_t t = m->out[k].i;
@@ -90,20 +90,20 @@ add_results(const struct units *u, const struct unit_set *set, const struct unit
 }
 
 static struct members
-members_of(const struct finder *f, const struct units *u, const struct unit_set *set)
+members_of(const struct enumerator *f, const struct groups *u, const struct group_set *set)
 {
 	struct members s = {0};
 	uint32_t n_nodes = 0, n_out = 0;
 
 	for (uint32_t i = 0; i < set->n; i++) {
-		n_nodes += u->units[set->units[i]].n_nodes;
-		n_out += u->units[set->units[i]].n_out;
+		n_nodes += u->groups[set->groups[i]].n_nodes;
+		n_out += u->groups[set->groups[i]].n_out;
 	}
 	s.nodes = NEW_ARRAY(f->tmp, uint32_t, n_nodes);
 	s.live = NEW_ARRAY(f->tmp, tensor_id, n_out + 1);
 	s.last = NEW_ARRAY(f->tmp, tensor_id, n_out + 1);
 	for (uint32_t i = 0; i < set->n; i++) {
-		const struct unit *m = &u->units[set->units[i]];
+		const struct group *m = &u->groups[set->groups[i]];
 		memcpy(s.nodes + s.n_nodes, m->nodes, m->n_nodes * sizeof(*m->nodes));
 		s.n_nodes += m->n_nodes;
 		add_results(u, set, m, &s);
@@ -114,7 +114,7 @@ members_of(const struct finder *f, const struct units *u, const struct unit_set 
 
 enum collected
 identify_add_set(
-    const struct finder *f, const struct units *u, const struct unit_set *set, uint32_t *n_results)
+    const struct enumerator *f, const struct groups *u, const struct group_set *set, uint32_t *n_results)
 {
 	struct members s = members_of(f, u, set);
 	enum collected all = COLLECT_LIMIT, last = COLLECT_LIMIT;
@@ -123,18 +123,18 @@ identify_add_set(
 		*n_results = MIN_OF(s.n_live, s.n_last);
 
 	if (s.n_live && s.n_live <= f->lim->max_out)
-		all = collector_add(f->c, s.nodes, s.n_nodes, s.live, s.n_live, false);
+		all = cand_table_add(f->c, s.nodes, s.n_nodes, s.live, s.n_live, false);
 	if (s.n_last < s.n_live && s.n_last && s.n_last <= f->lim->max_out)
-		last = collector_add(f->c, s.nodes, s.n_nodes, s.last, s.n_last, false);
+		last = cand_table_add(f->c, s.nodes, s.n_nodes, s.last, s.n_last, false);
 	return MIN_OF(all, last);
 }
 
 static void
-add_sets(const struct finder *f, const struct units *u, const uint32_t *group, uint32_t *n_dropped)
+add_sets(const struct enumerator *f, const struct groups *u, const uint32_t *cluster, uint32_t *n_dropped)
 {
 	struct enum_result r;
 
-	enum_sets(f->tmp, u, f->lim, group, &r);
+	enum_sets(f->tmp, u, f->lim, cluster, &r);
 	for (uint32_t i = 0; i < r.n_sets; i++)
 		(void)identify_add_set(f, u, &r.sets[i], NULL);
 	*n_dropped += r.n_dropped;
@@ -142,7 +142,7 @@ add_sets(const struct finder *f, const struct units *u, const uint32_t *group, u
 
 /* Sets with two anchors; what one kernel cannot hold is refused by the fusion module. */
 static void
-add_pairs(const struct finder *f, const struct units *u, uint32_t *n_dropped)
+add_pairs(const struct enumerator *f, const struct groups *u, uint32_t *n_dropped)
 {
 	struct enum_result r;
 
@@ -153,7 +153,7 @@ add_pairs(const struct finder *f, const struct units *u, uint32_t *n_dropped)
 }
 
 static void
-add_beside(const struct finder *f, const struct units *u, struct cand_set *out, uint32_t *n_dropped)
+add_beside(const struct enumerator *f, const struct groups *u, struct cand_set *out, uint32_t *n_dropped)
 {
 	struct beside_counts n = beside_add(f, u, out);
 
@@ -165,7 +165,7 @@ add_beside(const struct finder *f, const struct units *u, struct cand_set *out, 
 /* Nodes that the outputs need when every tensor is made by its first producer: what stands in the
  * graph without alternatives. */
 static bool *
-first_producers(const struct finder *f, const struct units *u)
+first_producers(const struct enumerator *f, const struct groups *u)
 {
 	bool *needed = NEW_ARRAY(f->tmp, bool, f->g->n_tensors + 1);
 	bool *is_first = NEW_ARRAY(f->tmp, bool, f->g->n_nodes + 1);
@@ -184,18 +184,18 @@ first_producers(const struct finder *f, const struct units *u)
 }
 
 struct origin {
-	uint32_t node, unit;
+	uint32_t node, group;
 };
 
-/* Per unit the ONNX node it came from; NO_NODE for what only alternatives use. */
+/* Per group the ONNX node it came from; NO_NODE for what only alternatives use. */
 static struct origin *
-origins(const struct finder *f, const struct units *u)
+origins(const struct enumerator *f, const struct groups *u)
 {
-	struct origin *o = NEW_ARRAY(f->tmp, struct origin, u->n_units + 1);
+	struct origin *o = NEW_ARRAY(f->tmp, struct origin, u->n_groups + 1);
 	bool *is_first = first_producers(f, u);
 
-	for (uint32_t i = 0; i < u->n_units; i++) {
-		uint32_t node = u->units[i].nodes[0];
+	for (uint32_t i = 0; i < u->n_groups; i++) {
+		uint32_t node = u->groups[i].nodes[0];
 		o[i] = (struct origin){is_first[node] ? f->g->nodes[node].origin : NO_NODE, i};
 	}
 	return o;
@@ -208,51 +208,51 @@ by_origin(const void *a, const void *b)
 
 	if (x->node != y->node)
 		return x->node < y->node ? -1 : 1;
-	return (x->unit > y->unit) - (x->unit < y->unit);
+	return (x->group > y->group) - (x->group < y->group);
 }
 
-/* Each ONNX operator whole; split[] receives per unit its operator where that is no one kernel,
+/* Each ONNX operator whole; split[] receives per group its operator where that is no one kernel,
  * NO_NODE elsewhere. */
 static void
-add_operators(const struct finder *f, const struct units *u, uint32_t *split)
+add_operators(const struct enumerator *f, const struct groups *u, uint32_t *split)
 {
 	struct origin *o = origins(f, u);
-	struct unit_set set = {NEW_ARRAY(f->tmp, uint32_t, u->n_units + 1), 0};
+	struct group_set set = {NEW_ARRAY(f->tmp, uint32_t, u->n_groups + 1), 0};
 
-	qsort(o, u->n_units, sizeof(*o), by_origin);
-	for (uint32_t i = 0; i < u->n_units; i += set.n) {
+	qsort(o, u->n_groups, sizeof(*o), by_origin);
+	for (uint32_t i = 0; i < u->n_groups; i += set.n) {
 		set.n = 0;
 		do
-			set.units[set.n] = o[i + set.n].unit;
-		while (++set.n + i < u->n_units && o[i].node != NO_NODE && o[i + set.n].node == o[i].node);
+			set.groups[set.n] = o[i + set.n].group;
+		while (++set.n + i < u->n_groups && o[i].node != NO_NODE && o[i + set.n].node == o[i].node);
 		/* An operator's own primitives need no limit on their number: the spec has one. */
 		bool whole = set.n == 1 || identify_add_set(f, u, &set, NULL) <= COLLECT_KNOWN;
 		for (uint32_t k = 0; k < set.n; k++)
-			split[set.units[k]] = whole ? NO_NODE : set.units[0];
+			split[set.groups[k]] = whole ? NO_NODE : set.groups[0];
 	}
 }
 
-/* What is no one kernel is solved within itself, over the units that a full search has: chains of maps one by
- * one would be twenty times as many candidates, and none of them better. */
+/* What is no one kernel is solved within itself, over the groups that a full search has: chains of maps one
+ * by one would be twenty times as many candidates, and none of them better. */
 static void
-add_by_operator(const struct finder *f, uint32_t *n_dropped)
+add_by_operator(const struct enumerator *f, uint32_t *n_dropped)
 {
-	struct units within;
+	struct groups within;
 	uint32_t *split;
 
-	units_make(f->tmp, f->g, MERGE_WITHIN, &within);
-	split = NEW_ARRAY(f->tmp, uint32_t, within.n_units + 1);
+	fusion_groups_make(f->tmp, f->g, MERGE_WITHIN, &within);
+	split = NEW_ARRAY(f->tmp, uint32_t, within.n_groups + 1);
 	add_operators(f, &within, split);
 	add_sets(f, &within, split, n_dropped);
 }
 
 static void
-add_all(const struct finder *f, const struct units *plain, struct cand_set *out, uint32_t *n_dropped)
+add_all(const struct enumerator *f, const struct groups *plain, struct cand_set *out, uint32_t *n_dropped)
 {
-	struct units joined;
+	struct groups joined;
 
-	add_operators(f, plain, NEW_ARRAY(f->tmp, uint32_t, plain->n_units + 1));
-	units_make(f->tmp, f->g, MERGE_ALL, &joined);
+	add_operators(f, plain, NEW_ARRAY(f->tmp, uint32_t, plain->n_groups + 1));
+	fusion_groups_make(f->tmp, f->g, MERGE_ALL, &joined);
 	add_sets(f, &joined, NULL, n_dropped);
 	add_pairs(f, &joined, n_dropped);
 	add_beside(f, &joined, out, n_dropped);
@@ -263,22 +263,22 @@ identify_run(struct arena *a, const struct graph *g, enum identify_mode mode,
     const struct identify_limits *lim, struct cand_set *out, struct err *e)
 {
 	struct arena tmp = {0};
-	struct finder f = {.tmp = &tmp, .g = g, .lim = lim ? lim : &identify_limits_default};
-	struct units plain;
+	struct enumerator f = {.tmp = &tmp, .g = g, .lim = lim ? lim : &identify_limits_default};
+	struct groups plain;
 	uint32_t n_dropped = 0;
 
 	if (g->n_nodes > MAX_GRAPH_NODES)
 		return err_set(e, ERR_LIMIT, "the model has %u primitives; at most %d are handled",
 		    g->n_nodes, (int)MAX_GRAPH_NODES);
-	units_make(&tmp, g, MERGE_NONE, &plain);
-	f.c = collector_new(a, &tmp, &plain, f.lim, out);
+	fusion_groups_make(&tmp, g, MERGE_NONE, &plain);
+	f.c = cand_table_new(a, &tmp, &plain, f.lim, out);
 	bool ok = add_singles(&f, &plain, e);
 	if (ok && mode == IDENTIFY_OPERATOR)
 		add_by_operator(&f, &n_dropped);
 	if (ok && mode == IDENTIFY_FULL)
 		add_all(&f, &plain, out, &n_dropped);
 	out->n_dropped += n_dropped;
-	collector_finish(f.c);
+	cand_table_finish(f.c);
 	arena_fini(&tmp);
 	return ok;
 }

@@ -5,7 +5,7 @@
 #include "../../kernels/ir/ir.h"
 
 struct identify_limits {          /* D3; parameters, printed with the counts */
-	uint32_t max_nodes;       /* units (README.md): no views, no broadcasts that live in their
+	uint32_t max_nodes;       /* groups (README.md): no views, no broadcasts that live in their
 	                           * readers; a chain of maps counts once; default 12 */
 	uint32_t max_anchors;     /* 1, but for pairs */
 	uint32_t max_pairs;       /* sets with two anchors (pair.def): 256 */

@@ -6,7 +6,7 @@
 
 /* Primitives that are never apart in a candidate: one node, or a chain of maps that reads
  * nothing but what its first node reads.  Nodes ascending. */
-struct unit {
+struct group {
 	uint32_t *nodes;
 	uint32_t n_nodes;
 	tensor_id *in, *out; /* roots: read (no constants) and made for readers outside or as outputs */
@@ -15,12 +15,12 @@ struct unit {
 	bool alone; /* opaque: never with others */
 };
 
-/* What becomes one unit: nothing; chains of maps and what else is never better apart; the same, but only
+/* What becomes one group: nothing; chains of maps and what else is never better apart; the same, but only
  * primitives of one ONNX operator. */
-enum units_merge { MERGE_NONE, MERGE_ALL, MERGE_WITHIN };
+enum groups_merge { MERGE_NONE, MERGE_ALL, MERGE_WITHIN };
 /* The graph with views and broadcasts taken out.  A tensor's *root* is the tensor whose memory
  * it sees: itself, or what its view reads. */
-struct units {
+struct groups {
 	struct arena *a;
 	const struct graph *g;
 	struct graph_index ix;
@@ -28,71 +28,72 @@ struct units {
 	bool *is_view;                   /* per node: an alias of its operand's memory */
 	bool *is_inlined;                /* per node: a broadcast that lives in its readers */
 	bool *is_output;                 /* per root: seen by an output */
-	uint32_t *unit_of;               /* per node; NO_NODE for views and inlined broadcasts */
-	uint32_t *reader_first, *reader; /* per root: units that read it, through views and inlined ones */
-	uint32_t *maker_first, *maker;   /* per root: units that make it */
-	struct unit *units;              /* in topological order over all alternatives */
-	uint32_t n_units;
-	enum units_merge merge;
+	uint32_t *group_of;              /* per node; NO_NODE for views and inlined broadcasts */
+	uint32_t *reader_first, *reader; /* per root: groups that read it, through views and inlined ones */
+	uint32_t *maker_first, *maker;   /* per root: groups that make it */
+	struct group *groups;            /* in topological order over all alternatives */
+	uint32_t n_groups;
+	enum groups_merge merge;
 };
-void units_make(struct arena *a, const struct graph *g, enum units_merge merge, struct units *out);
+void fusion_groups_make(struct arena *a, const struct graph *g, enum groups_merge merge, struct groups *out);
 /* The root behind a tensor, through inlined broadcasts; a constant's root is a constant. */
-tensor_id units_source(const struct units *u, tensor_id t);
+tensor_id groups_source(const struct groups *u, tensor_id t);
 bool tensor_is_const(const struct graph *g, tensor_id t);
 
-/* One set of units that could be a kernel, ascending. */
-struct unit_set {
-	uint32_t *units, n;
+/* One set of groups that could be a kernel, ascending. */
+struct group_set {
+	uint32_t *groups, n;
 };
 struct enum_result {
-	struct unit_set *sets;
+	struct group_set *sets;
 	uint32_t n_sets, cap_sets, n_dropped;
 };
 /* Connected, convex within the chosen producers, within the limits; every set once; in the order
- * of the lowest unit.  `group` (per unit, may be NULL): members share one number; NO_NODE: in no set. */
-void enum_sets(struct arena *a, const struct units *u, const struct identify_limits *lim,
-    const uint32_t *group, struct enum_result *out);
+ * of the lowest group.  `cluster` (per group, may be NULL): members share one number; NO_NODE: in no set. */
+void enum_sets(struct arena *a, const struct groups *u, const struct identify_limits *lim,
+    const uint32_t *cluster, struct enum_result *out);
 
-/* Sets with two anchors of pair.def: their hull, and that with up to PAIR_BEFORE units before and
+/* Sets with two anchors of pair.def: their hull, and that with up to PAIR_BEFORE groups before and
  * PAIR_BEHIND behind, one after the other; at most lim->max_pairs. */
 void enum_pairs(
-    struct arena *a, const struct units *u, const struct identify_limits *lim, struct enum_result *out);
+    struct arena *a, const struct groups *u, const struct identify_limits *lim, struct enum_result *out);
 
-/* The must-order of one block of units, kept for questions about hulls. */
+/* The precedence of one block of groups, kept for questions about hulls. */
 struct enum_order;
-struct enum_order *enum_order_make(struct arena *a, const struct units *u);
+struct enum_order *enum_order_make(struct arena *a, const struct groups *u);
 /* The set and all that lies between its members; false where they are in different blocks. */
 bool enum_hull(
-    struct arena *a, const struct enum_order *o, const struct unit_set *set, struct unit_set *hull);
+    struct arena *a, const struct enum_order *o, const struct group_set *set, struct group_set *hull);
 
 /* Candidates as they are found: no duplicates, specs shared. */
-struct collector;
-struct collector *collector_new(struct arena *a, struct arena *tmp, const struct units *u,
+struct cand_table;
+struct cand_table *cand_table_new(struct arena *a, struct arena *tmp, const struct groups *u,
     const struct identify_limits *lim, struct cand_set *out);
 enum collected { COLLECT_NEW, COLLECT_KNOWN, COLLECT_INFEASIBLE, COLLECT_LIMIT };
 /* The kernel of `nodes` (no views, no inlined broadcasts: those it needs are added, unless
  * `bare`) exporting these roots. */
-enum collected collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes,
+enum collected cand_table_add(struct cand_table *c, const uint32_t *nodes, uint32_t n_nodes,
     const tensor_id *exports, uint32_t n_exports, bool bare);
 /* "rule: why" of the last COLLECT_INFEASIBLE or COLLECT_LIMIT; NULL after others. */
-const char *collector_refusal(const struct collector *c);
-void collector_finish(struct collector *c);
+const char *cand_table_refusal(const struct cand_table *c);
+void cand_table_finish(struct cand_table *c);
 
-struct finder {
+struct enumerator {
 	struct arena *tmp;
 	const struct graph *g;
 	const struct identify_limits *lim;
-	struct collector *c;
+	struct cand_table *c;
 };
 /* A set with all that others need, and with its last results only: the better of both answers.
  * n_results (may be NULL): how many the smaller form has. */
 enum collected identify_add_set(
-    const struct finder *f, const struct units *u, const struct unit_set *set, uint32_t *n_results);
+    const struct enumerator *f, const struct groups *u, const struct group_set *set, uint32_t *n_results);
 
 /* Pairs of independent candidates of those there are; made, and left out for lim->max_beside. */
 struct beside_counts {
 	uint32_t n_made, n_dropped;
 };
-struct beside_counts beside_add(const struct finder *f, const struct units *u, const struct cand_set *cs);
+struct beside_counts beside_add(
+    const struct enumerator *f, const struct groups *u, const struct cand_set *cs);
 
 #endif

@@ -1,6 +1,6 @@
 /* daemon/identify/why.c: why no candidate holds some primitives together.
  *
- * The smallest convex set with them is what every larger one contains, and the limits on units, anchors
+ * The smallest convex set with them is what every larger one contains, and the limits on groups, anchors
  * and reductions only get tighter as sets grow: what refuses it refuses all of them.  Operands, results
  * and the fusion module may let a larger set pass; the caller has looked through the candidates for one. */
 #include "identify_int.h"
@@ -10,9 +10,9 @@ struct identify_asker {
 	const struct identify_limits *lim;
 	enum identify_mode mode;
 	uint32_t n_dropped;
-	struct units units;
+	struct groups groups;
 	struct enum_order *order;
-	struct finder finder;
+	struct enumerator enumerator;
 	struct cand_set found; /* nobody reads it */
 };
 
@@ -23,29 +23,29 @@ identify_asker_new(struct arena *a, struct arena *found, const struct graph *g, 
 	struct identify_asker *q = NEW(a, struct identify_asker);
 
 	*q = (struct identify_asker){.a = a, .lim = lim, .mode = mode, .n_dropped = n_dropped};
-	units_make(a, g, mode == IDENTIFY_FULL ? MERGE_ALL : MERGE_NONE, &q->units);
-	q->order = enum_order_make(a, &q->units);
-	q->finder = (struct finder){.tmp = a, .g = g, .lim = lim};
-	q->finder.c = collector_new(found, a, &q->units, lim, &q->found);
+	fusion_groups_make(a, g, mode == IDENTIFY_FULL ? MERGE_ALL : MERGE_NONE, &q->groups);
+	q->order = enum_order_make(a, &q->groups);
+	q->enumerator = (struct enumerator){.tmp = a, .g = g, .lim = lim};
+	q->enumerator.c = cand_table_new(found, a, &q->groups, lim, &q->found);
 	return q;
 }
 
-static struct unit_set
-units_of(struct identify_asker *q, const struct bitset *nodes)
+static struct group_set
+groups_of(struct identify_asker *q, const struct bitset *nodes)
 {
-	struct unit_set set = {.units = NEW_ARRAY(q->a, uint32_t, q->units.n_units + 1)};
-	struct bitset in = bitset_make(q->a, q->units.n_units + 1);
+	struct group_set set = {.groups = NEW_ARRAY(q->a, uint32_t, q->groups.n_groups + 1)};
+	struct bitset in = bitset_make(q->a, q->groups.n_groups + 1);
 
 	BITSET_EACH(i, nodes)
-	if (q->units.unit_of[i] != NO_NODE)
-		bit_set(&in, q->units.unit_of[i]);
+	if (q->groups.group_of[i] != NO_NODE)
+		bit_set(&in, q->groups.group_of[i]);
 	BITSET_EACH(u, &in)
-	set.units[set.n++] = u;
+	set.groups[set.n++] = u;
 	return set;
 }
 
 static bool
-make_the_same(const struct unit *x, const struct unit *y)
+make_the_same(const struct group *x, const struct group *y)
 {
 	for (uint32_t i = 0; i < x->n_out; i++)
 		for (uint32_t k = 0; k < y->n_out; k++)
@@ -55,7 +55,7 @@ make_the_same(const struct unit *x, const struct unit *y)
 }
 
 static bool
-reads_from(const struct unit *reader, const struct unit *maker)
+reads_from(const struct group *reader, const struct group *maker)
 {
 	for (uint32_t i = 0; i < reader->n_in; i++)
 		for (uint32_t k = 0; k < maker->n_out; k++)
@@ -66,7 +66,7 @@ reads_from(const struct unit *reader, const struct unit *maker)
 
 /* Candidates are connected sets. */
 static bool
-is_connected(struct identify_asker *q, const struct unit_set *set)
+is_connected(struct identify_asker *q, const struct group_set *set)
 {
 	bool *is_reached = NEW_ARRAY(q->a, bool, set->n);
 	uint32_t n = 1;
@@ -76,8 +76,8 @@ is_connected(struct identify_asker *q, const struct unit_set *set)
 		moved = false;
 		for (uint32_t i = 0; i < set->n; i++)
 			for (uint32_t k = 0; k < set->n && !is_reached[i]; k++) {
-				const struct unit *x = &q->units.units[set->units[i]],
-						  *y = &q->units.units[set->units[k]];
+				const struct group *x = &q->groups.groups[set->groups[i]],
+						   *y = &q->groups.groups[set->groups[k]];
 
 				if (!is_reached[k] || (!reads_from(x, y) && !reads_from(y, x)))
 					continue;
@@ -90,24 +90,24 @@ is_connected(struct identify_asker *q, const struct unit_set *set)
 
 /* Limits that hold for every larger set too; NULL: none. */
 static const char *
-limit_of(struct identify_asker *q, const struct unit_set *set, uint32_t n_asked)
+limit_of(struct identify_asker *q, const struct group_set *set, uint32_t n_asked)
 {
-	const struct unit *units = q->units.units;
+	const struct group *groups = q->groups.groups;
 	uint32_t n_anchors = 0, n_reductions = 0;
 	const char *between = set->n > n_asked
-	    ? arena_printf(q->a, " (with the %u units that lie between them)", set->n - n_asked)
+	    ? arena_printf(q->a, " (with the %u groups that lie between them)", set->n - n_asked)
 	    : "";
 
 	for (uint32_t i = 0; i < set->n; i++) {
-		const struct unit *m = &units[set->units[i]];
+		const struct group *m = &groups[set->groups[i]];
 
 		n_anchors += m->n_anchors;
 		n_reductions += m->n_reductions;
 		if (m->alone && set->n > 1)
 			return arena_printf(q->a, "opaque: %s runs alone%s",
-			    prim_info[q->units.g->nodes[m->nodes[0]].prim].name, between);
+			    prim_info[q->groups.g->nodes[m->nodes[0]].prim].name, between);
 		for (uint32_t k = 0; k < i; k++)
-			if (make_the_same(m, &units[set->units[k]]))
+			if (make_the_same(m, &groups[set->groups[k]]))
 				return "forms: they belong to two forms of the same tensor";
 	}
 	if (n_reductions > q->lim->max_reductions)
@@ -115,7 +115,7 @@ limit_of(struct identify_asker *q, const struct unit_set *set, uint32_t n_asked)
 		    q->a, "reductions: %u, %u are allowed%s", n_reductions, q->lim->max_reductions, between);
 	if (set->n > q->lim->max_nodes)
 		return arena_printf(
-		    q->a, "size: %u units, %u are allowed%s", set->n, q->lim->max_nodes, between);
+		    q->a, "size: %u groups, %u are allowed%s", set->n, q->lim->max_nodes, between);
 	if (n_anchors > q->lim->max_anchors + 1)
 		return arena_printf(q->a, "anchors: %u, %u are allowed, 2 for pairs%s", n_anchors,
 		    q->lim->max_anchors, between);
@@ -123,22 +123,22 @@ limit_of(struct identify_asker *q, const struct unit_set *set, uint32_t n_asked)
 }
 
 static uint32_t
-count_anchors(const struct identify_asker *q, const struct unit_set *set)
+count_anchors(const struct identify_asker *q, const struct group_set *set)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < set->n; i++)
-		n += q->units.units[set->units[i]].n_anchors;
+		n += q->groups.groups[set->groups[i]].n_anchors;
 	return n;
 }
 
 /* What writing the set down as a candidate says. */
 static const char *
-refusal_of(struct identify_asker *q, const struct unit_set *set)
+refusal_of(struct identify_asker *q, const struct group_set *set)
 {
 	uint32_t n_results;
-	enum collected got = identify_add_set(&q->finder, &q->units, set, &n_results);
-	const char *refusal = collector_refusal(q->finder.c);
+	enum collected got = identify_add_set(&q->enumerator, &q->groups, set, &n_results);
+	const char *refusal = cand_table_refusal(q->enumerator.c);
 
 	if (got > COLLECT_KNOWN && n_results > q->lim->max_out)
 		return arena_printf(
@@ -159,7 +159,7 @@ refusal_of(struct identify_asker *q, const struct unit_set *set)
 struct str
 identify_why(struct identify_asker *q, const struct bitset *nodes)
 {
-	struct unit_set asked = units_of(q, nodes), set;
+	struct group_set asked = groups_of(q, nodes), set;
 	const char *why;
 
 	if (!asked.n)

@@ -134,15 +134,15 @@ write_rows(struct arena *a, const struct search *s, struct blp_result *out)
 		if (s->lp.dual[r] == 0)
 			continue;
 		out->n_rows++;
-		row->dual = (double)s->lp.dual[r] / (double)FIX_ONE;
+		row->dual = (double)s->lp.dual[r] / (double)FIXED_ONE;
 		for (uint32_t i = 0; i < n; i++)
-			row->n += s->g->twins.first[kernels[i] + 1] - s->g->twins.first[kernels[i]];
+			row->n += s->g->duplicates.first[kernels[i] + 1] - s->g->duplicates.first[kernels[i]];
 		row->kernels = NEW_ARRAY(a, uint32_t, row->n);
 		row->n = 0;
 		for (uint32_t i = 0; i < n; i++)
-			for (uint32_t j = s->g->twins.first[kernels[i]];
-			     j < s->g->twins.first[kernels[i] + 1]; j++)
-				row->kernels[row->n++] = s->g->twins.item[j];
+			for (uint32_t j = s->g->duplicates.first[kernels[i]];
+			     j < s->g->duplicates.first[kernels[i] + 1]; j++)
+				row->kernels[row->n++] = s->g->duplicates.item[j];
 	}
 }
 
@@ -166,7 +166,7 @@ write_result(struct arena *a, const struct search *s, const int64_t *cost, struc
 	out->cost = s->cost;
 	out->bound = s->bound;
 	out->proved = s->bound >= s->cost;
-	out->pi = (double)s->lp.pi / (double)FIX_ONE;
+	out->pi = (double)s->lp.pi / (double)FIXED_ONE;
 	out->reduced = NEW_ARRAY(a, double, g->n_source);
 	for (uint32_t j = 0; j < g->n_source; j++) {
 		uint32_t k = g->kernel_of[j];
@@ -177,7 +177,7 @@ write_result(struct arena *a, const struct search *s, const int64_t *cost, struc
 			out->reduced[j] = (double)cost[j];
 		else
 			out->reduced[j] =
-			    (double)s->lp.reduced[k] / (double)FIX_ONE + (double)(cost[j] - g->cost[k]);
+			    (double)s->lp.reduced[k] / (double)FIXED_ONE + (double)(cost[j] - g->cost[k]);
 	}
 	write_rows(a, s, out);
 	for (uint32_t r = 0; r < out->n_rows; r++)

@@ -11,13 +11,13 @@ blp_is_stopped(const struct blp_limits *l)
 	return l->stop && l->stop(l->self);
 }
 
-typedef int64_t fix;
-enum { FIX_BITS = 20 };
-#define FIX_ONE ((fix)1 << FIX_BITS)
-#define FIX_NEVER (INT64_MAX / 4)
+typedef int64_t fixed_cost;
+enum { FIXED_BITS = 20 };
+#define FIXED_ONE ((fixed_cost)1 << FIXED_BITS)
+#define FIXED_NEVER (INT64_MAX / 4)
 
 /* Lists of numbers, one after the other: list i is item[first[i] .. first[i + 1]). */
-struct lists {
+struct adjacency {
 	uint32_t *first, *item;
 };
 
@@ -26,22 +26,22 @@ struct lists {
  * their order.  What it holds does not depend on costs, but for `cost` and `best`. */
 struct prog {
 	uint32_t n_tensors, n_kernels, n_source; /* n_source: kernels of the struct blp */
-	struct lists in, out;                    /* of a kernel, ascending */
-	struct lists makers, readers;            /* of a tensor */
-	struct lists twins;                      /* kernel -> kernels of the struct blp that it stands for */
+	struct adjacency in, out;                /* of a kernel, ascending */
+	struct adjacency makers, readers;        /* of a tensor */
+	struct adjacency duplicates;             /* kernel -> kernels of the struct blp that it stands for */
 	uint32_t *kernel_of;                     /* blp kernel -> kernel, NONE if it was dropped */
 	uint32_t *tensor_of;                     /* tensor -> blp tensor */
 	bool *is_wanted;
-	struct lists node_in;      /* hints: a node's operands (tensors before it) */
-	uint32_t *node_tensor;     /* hints, ascending by tensor; in numbers of their own: see */
-	uint32_t n_nodes, n_marks; /* landmark.c */
-	int64_t *cost;             /* BLP_NEVER: not to be used */
-	uint32_t *best;            /* the cheapest twin */
+	struct adjacency node_in;      /* hints: a node's operands (tensors before it) */
+	uint32_t *node_tensor;         /* hints, ascending by tensor; in numbers of their own: see */
+	uint32_t n_nodes, n_landmarks; /* landmark.c */
+	int64_t *cost;                 /* BLP_NEVER: not to be used */
+	uint32_t *best;                /* the cheapest duplicate */
 };
 #define NONE UINT32_MAX
 
-struct lists lists_make(struct arena *a, uint32_t n, const uint32_t *count);
-struct lists lists_invert(struct arena *a, uint32_t n_from, uint32_t n_to, struct lists l);
+struct adjacency adjacency_make(struct arena *a, uint32_t n, const uint32_t *count);
+struct adjacency adjacency_invert(struct arena *a, uint32_t n_from, uint32_t n_to, struct adjacency l);
 bool prog_make(struct arena *a, const struct blp *p, struct prog *out, struct err *e) MUST_CHECK;
 /* cost: per kernel of the struct blp. */
 void prog_set_costs(struct prog *g, const int64_t *cost);
@@ -66,15 +66,15 @@ uint32_t landmarks_separate(struct landmarks *m, const double *x, bool deep, uin
  * solution (ascend.c).  Returns how many. */
 uint32_t landmarks_ascend(struct landmarks *m, double *reduced, uint32_t max_rows);
 /* Kernels that compute each node, by node; a kernel computes about members[k] nodes. */
-const struct lists *landmarks_nodes(const struct landmarks *m, const uint32_t **members);
+const struct adjacency *landmarks_nodes(const struct landmarks *m, const uint32_t **members);
 
 struct cover; /* Clp's side: columns, rows, basis */
 struct cover *cover_new(const struct prog *g);
 void cover_free(struct cover *c);
 struct cover_result {
-	fix pi;
-	fix *dual;    /* per row of the landmarks */
-	fix *reduced; /* per kernel, >= 0; FIX_NEVER for those not to be used */
+	fixed_cost pi;
+	fixed_cost *dual;    /* per row of the landmarks */
+	fixed_cost *reduced; /* per kernel, >= 0; FIXED_NEVER for those not to be used */
 	uint64_t n_simplex;
 	uint32_t n_columns, n_rows;
 };
@@ -87,12 +87,12 @@ const uint32_t *cover_row(const struct cover *c, uint32_t row, uint32_t *n);
 /* ---- the frontier programme (frontier.c) -------------------------------------------------- */
 struct frontier_in {
 	const struct prog *g;
-	const bool *use;         /* kernels to consider */
-	const struct lists *out; /* g->out, or with outputs taken away */
-	fix pi;
-	const fix *reduced;
-	const struct lists *rows; /* rows with a dual, as kernels */
-	const fix *dual;
+	const bool *use;             /* kernels to consider */
+	const struct adjacency *out; /* g->out, or with outputs taken away */
+	fixed_cost pi;
+	const fixed_cost *reduced;
+	const struct adjacency *rows; /* rows with a dual, as kernels */
+	const fixed_cost *dual;
 	uint32_t n_rows;
 	int64_t below;  /* only plans cheaper than this are of interest */
 	uint32_t width; /* states kept per tensor; 0: no limit */
@@ -130,7 +130,7 @@ struct direct_out {
 /* ERR_LIMIT: too large; ERR_FAILED: lp_solve found none. */
 /* rows: kernels of which every plan has one, n_rows lists; they are given to lp_solve beside the program's
  * own, whose linear relaxation is far below the optimum. */
-bool direct_run(struct arena *a, const struct blp *p, const struct lists *rows, uint32_t n_rows,
+bool direct_run(struct arena *a, const struct blp *p, const struct adjacency *rows, uint32_t n_rows,
     const struct blp_limits *lim, struct direct_out *out, struct err *e) MUST_CHECK;
 
 /* ---- the search that closes the gap (search.c) ----------------------------------------------- */
@@ -139,8 +139,8 @@ struct search {
 	const struct prog *g;
 	struct cover *cover;
 	struct cover_result lp;
-	struct lists rows; /* of lp, those with a dual */
-	fix *dual;
+	struct adjacency rows; /* of lp, those with a dual */
+	fixed_cost *dual;
 	uint32_t n_rows;
 	const struct blp_limits *limits; /* no zeros */
 	uint32_t *set, n_set;            /* the best plan; there always is one */

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lists
-lists_make(struct arena *a, uint32_t n, const uint32_t *count)
+struct adjacency
+adjacency_make(struct arena *a, uint32_t n, const uint32_t *count)
 {
-	struct lists l = {NEW_ARRAY(a, uint32_t, (size_t)n + 1), NULL};
+	struct adjacency l = {NEW_ARRAY(a, uint32_t, (size_t)n + 1), NULL};
 	size_t sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -23,15 +23,15 @@ lists_make(struct arena *a, uint32_t n, const uint32_t *count)
 	return l;
 }
 
-struct lists
-lists_invert(struct arena *a, uint32_t n_from, uint32_t n_to, struct lists l)
+struct adjacency
+adjacency_invert(struct arena *a, uint32_t n_from, uint32_t n_to, struct adjacency l)
 {
 	uint32_t *count = NEW_ARRAY(a, uint32_t, (size_t)n_to + 1);
-	struct lists inv;
+	struct adjacency inv;
 
 	for (uint32_t j = 0; j < l.first[n_from]; j++)
 		count[l.item[j]]++;
-	inv = lists_make(a, n_to, count);
+	inv = adjacency_make(a, n_to, count);
 	memcpy(count, inv.first, sizeof(*count) * n_to);
 	for (uint32_t i = 0; i < n_from; i++)
 		for (uint32_t j = l.first[i]; j < l.first[i + 1]; j++)
@@ -45,7 +45,7 @@ struct clean {
 	const struct blp *p;
 	bool *is_given, *is_wanted, *is_needed;
 	bool *can_run;
-	struct lists readers, makers;
+	struct adjacency readers, makers;
 };
 
 static bool
@@ -76,15 +76,15 @@ check_numbers(const struct blp *p, struct err *e)
 	return true;
 }
 
-static struct lists
+static struct adjacency
 kernel_lists(struct arena *a, const struct blp *p, bool of_inputs)
 {
 	uint32_t *count = NEW_ARRAY(a, uint32_t, p->n_kernels);
-	struct lists l;
+	struct adjacency l;
 
 	for (uint32_t k = 0; k < p->n_kernels; k++)
 		count[k] = of_inputs ? p->kernels[k].n_in : p->kernels[k].n_out;
-	l = lists_make(a, p->n_kernels, count);
+	l = adjacency_make(a, p->n_kernels, count);
 	for (uint32_t k = 0; k < p->n_kernels; k++)
 		if (count[k])
 			memcpy(l.item + l.first[k], of_inputs ? p->kernels[k].in : p->kernels[k].out,
@@ -271,7 +271,7 @@ fill_prog(
     struct arena *a, struct prog *g, const struct cleaned_kernel *ck, uint32_t n, const uint32_t *leader)
 {
 	uint32_t *number = NEW_ARRAY(a, uint32_t, n), *n_in = NEW_ARRAY(a, uint32_t, n);
-	uint32_t *n_out = NEW_ARRAY(a, uint32_t, n), *n_twin = NEW_ARRAY(a, uint32_t, n);
+	uint32_t *n_out = NEW_ARRAY(a, uint32_t, n), *n_duplicate = NEW_ARRAY(a, uint32_t, n);
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (leader[i] == i) {
@@ -279,25 +279,25 @@ fill_prog(
 			n_in[number[i]] = ck[i].n_in;
 			n_out[number[i]] = ck[i].n_out;
 		}
-		n_twin[number[leader[i]]]++;
+		n_duplicate[number[leader[i]]]++;
 		g->kernel_of[ck[i].source] = number[leader[i]];
 	}
-	g->in = lists_make(a, g->n_kernels, n_in);
-	g->out = lists_make(a, g->n_kernels, n_out);
-	g->twins = lists_make(a, g->n_kernels, n_twin);
-	memset(n_twin, 0, sizeof(*n_twin) * n);
+	g->in = adjacency_make(a, g->n_kernels, n_in);
+	g->out = adjacency_make(a, g->n_kernels, n_out);
+	g->duplicates = adjacency_make(a, g->n_kernels, n_duplicate);
+	memset(n_duplicate, 0, sizeof(*n_duplicate) * n);
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t k = number[leader[i]];
 
-		g->twins.item[g->twins.first[k] + n_twin[k]++] = ck[i].source;
+		g->duplicates.item[g->duplicates.first[k] + n_duplicate[k]++] = ck[i].source;
 		if (leader[i] != i)
 			continue;
 		if (ck[i].n_in)
 			memcpy(g->in.item + g->in.first[k], ck[i].in, sizeof(uint32_t) * ck[i].n_in);
 		memcpy(g->out.item + g->out.first[k], ck[i].out, sizeof(uint32_t) * ck[i].n_out);
 	}
-	g->makers = lists_invert(a, g->n_kernels, g->n_tensors, g->out);
-	g->readers = lists_invert(a, g->n_kernels, g->n_tensors, g->in);
+	g->makers = adjacency_invert(a, g->n_kernels, g->n_tensors, g->out);
+	g->readers = adjacency_invert(a, g->n_kernels, g->n_tensors, g->in);
 	g->cost = NEW_ARRAY(a, int64_t, g->n_kernels);
 	g->best = NEW_ARRAY(a, uint32_t, g->n_kernels);
 }
@@ -338,12 +338,12 @@ take_nodes(struct arena *a, const struct blp *p, const struct clean *c, struct p
 {
 	uint32_t *count = NEW_ARRAY(a, uint32_t, p->n_nodes), m = 0;
 
-	g->n_marks = p->n_tensors;
+	g->n_landmarks = p->n_tensors;
 	g->node_tensor = NEW_ARRAY(a, uint32_t, p->n_nodes);
 	for (uint32_t i = 0; i < p->n_nodes; i++)
 		if (p->nodes[i].tensor < p->n_tensors)
 			count[i] = p->nodes[i].n_in;
-	g->node_in = lists_make(a, p->n_nodes, count);
+	g->node_in = adjacency_make(a, p->n_nodes, count);
 	for (uint32_t i = 0; i < p->n_nodes; i++) {
 		g->node_tensor[i] = p->nodes[i].tensor < p->n_tensors ? p->nodes[i].tensor : NONE;
 		for (uint32_t j = 0; j < count[i]; j++) {
@@ -366,12 +366,12 @@ depth_first(const struct clean *c, uint32_t *order)
 	uint32_t *at = NEW_ARRAY(c->a, uint32_t, p->n_tensors),
 		 *stack = NEW_ARRAY(c->a, uint32_t, (size_t)p->n_tensors + 1);
 	bool *is_seen = NEW_ARRAY(c->a, bool, p->n_tensors);
-	struct lists before;
+	struct adjacency before;
 
 	for (uint32_t i = 0; i < p->n_nodes; i++)
 		if (p->nodes[i].tensor < p->n_tensors)
 			count[p->nodes[i].tensor] += p->nodes[i].n_in;
-	before = lists_make(c->a, p->n_tensors, count);
+	before = adjacency_make(c->a, p->n_tensors, count);
 	memset(count, 0, sizeof(*count) * p->n_tensors);
 	for (uint32_t i = 0; i < p->n_nodes; i++)
 		for (uint32_t j = 0; p->nodes[i].tensor < p->n_tensors && j < p->nodes[i].n_in; j++) {
@@ -417,8 +417,8 @@ prog_make(struct arena *a, const struct blp *p, struct prog *g, struct err *e)
 	c.is_wanted = NEW_ARRAY(a, bool, p->n_tensors);
 	c.is_needed = NEW_ARRAY(a, bool, p->n_tensors);
 	c.can_run = NEW_ARRAY(a, bool, p->n_kernels);
-	c.readers = lists_invert(a, p->n_kernels, p->n_tensors, kernel_lists(a, p, true));
-	c.makers = lists_invert(a, p->n_kernels, p->n_tensors, kernel_lists(a, p, false));
+	c.readers = adjacency_invert(a, p->n_kernels, p->n_tensors, kernel_lists(a, p, true));
+	c.makers = adjacency_invert(a, p->n_kernels, p->n_tensors, kernel_lists(a, p, false));
 	for (uint32_t i = 0; i < p->n_given; i++)
 		c.is_given[p->given[i]] = true;
 	find_runnable(&c);
@@ -444,10 +444,10 @@ void
 prog_set_costs(struct prog *g, const int64_t *cost)
 {
 	for (uint32_t k = 0; k < g->n_kernels; k++) {
-		g->best[k] = g->twins.item[g->twins.first[k]];
-		for (uint32_t j = g->twins.first[k]; j < g->twins.first[k + 1]; j++)
-			if (cost[g->twins.item[j]] < cost[g->best[k]])
-				g->best[k] = g->twins.item[j];
+		g->best[k] = g->duplicates.item[g->duplicates.first[k]];
+		for (uint32_t j = g->duplicates.first[k]; j < g->duplicates.first[k + 1]; j++)
+			if (cost[g->duplicates.item[j]] < cost[g->best[k]])
+				g->best[k] = g->duplicates.item[j];
 		g->cost[k] = cost[g->best[k]];
 	}
 }

@@ -19,7 +19,7 @@ struct link { /* the rows of a kernel, newest first */
 };
 struct cover {
 	const struct prog *g;
-	struct landmarks *marks;
+	struct landmarks *landmarks;
 	struct simplex *lp;
 	uint32_t *col_of, *kernel_of; /* kernel -> column or NONE; column -> kernel */
 	uint32_t n_cols, cap_cols;
@@ -42,7 +42,7 @@ cover_new(const struct prog *g)
 	struct cover *c = heap_alloc(sizeof(*c));
 
 	c->g = g;
-	c->marks = landmarks_new(g);
+	c->landmarks = landmarks_new(g);
 	c->col_of = heap_alloc(sizeof(*c->col_of) * g->n_kernels);
 	memset(c->col_of, 0xff, sizeof(*c->col_of) * g->n_kernels);
 	c->head = heap_alloc(sizeof(*c->head) * g->n_kernels);
@@ -59,7 +59,7 @@ cover_free(struct cover *c)
 {
 	if (!c)
 		return;
-	landmarks_free(c->marks);
+	landmarks_free(c->landmarks);
 	simplex_free(c->lp);
 	free(c->col_of);
 	free(c->kernel_of);
@@ -95,7 +95,7 @@ by_number(const void *x, const void *y)
 static void
 add_column(struct cover *c, uint32_t k)
 {
-	uint32_t n = 0, *rows = c->work;
+	uint32_t n = 0, *rows;
 	struct arena tmp = {0};
 
 	if (c->col_of[k] != NONE)
@@ -148,7 +148,7 @@ want_column(struct cover *c, const uint32_t *row, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		if (c->col_of[row[i]] != NONE && c->g->cost[row[i]] != BLP_NEVER)
 			return;
-	landmarks_nodes(c->marks, &members);
+	landmarks_nodes(c->landmarks, &members);
 	if ((k = cheapest(c, row, n, members, false)) != NONE)
 		add_column(c, k);
 }
@@ -158,7 +158,7 @@ static void
 enter_row(struct cover *c, uint32_t r)
 {
 	uint32_t n, n_cols = 0;
-	const uint32_t *row = landmarks_row(c->marks, r, &n);
+	const uint32_t *row = landmarks_row(c->landmarks, r, &n);
 
 	want_column(c, row, n);
 	for (uint32_t i = 0; i < n; i++)
@@ -175,7 +175,7 @@ enter_row(struct cover *c, uint32_t r)
 static void
 take_rows(struct cover *c)
 {
-	uint32_t n_all = landmarks_count(c->marks);
+	uint32_t n_all = landmarks_count(c->landmarks);
 
 	if (n_all > c->cap_rows) {
 		c->cap_rows = n_all * 2;
@@ -185,7 +185,7 @@ take_rows(struct cover *c)
 	}
 	for (uint32_t r = c->n_linked; r < n_all; r++) {
 		uint32_t n;
-		const uint32_t *row = landmarks_row(c->marks, r, &n);
+		const uint32_t *row = landmarks_row(c->landmarks, r, &n);
 
 		c->lp_row[r] = NONE;
 		for (uint32_t i = 0; i < n; i++) {
@@ -209,7 +209,7 @@ recall_rows(struct cover *c)
 
 	for (uint32_t r = 0; r < c->n_linked; r++) {
 		uint32_t n;
-		const uint32_t *row = landmarks_row(c->marks, r, &n);
+		const uint32_t *row = landmarks_row(c->landmarks, r, &n);
 		double weight = 0;
 
 		for (uint32_t i = 0; c->lp_row[r] == NONE && i < n; i++)
@@ -255,11 +255,11 @@ static void
 start(struct cover *c)
 {
 	const uint32_t *members;
-	const struct lists *nodes = landmarks_nodes(c->marks, &members);
+	const struct adjacency *nodes = landmarks_nodes(c->landmarks, &members);
 
 	c->lp = simplex_new();
-	landmarks_add_coverage(c->marks);
-	for (uint32_t v = 0; v < c->g->n_marks; v++) {
+	landmarks_add_coverage(c->landmarks);
+	for (uint32_t v = 0; v < c->g->n_landmarks; v++) {
 		uint32_t n = nodes->first[v + 1] - nodes->first[v], k;
 
 		for (int small = 0; n && small < 2; small++)
@@ -279,7 +279,7 @@ restart(struct cover *c)
 		    c->lp, j, lp_cost(c->g, c->kernel_of[j]), c->g->cost[c->kernel_of[j]] == BLP_NEVER);
 	for (uint32_t i = 0; i < c->n_rows; i++) {
 		uint32_t n;
-		const uint32_t *row = landmarks_row(c->marks, c->row_of[i], &n);
+		const uint32_t *row = landmarks_row(c->landmarks, c->row_of[i], &n);
 
 		want_column(c, row, n);
 	}
@@ -291,7 +291,7 @@ price_all(struct cover *c, const double *dual)
 	memset(c->price, 0, sizeof(*c->price) * c->g->n_kernels);
 	for (uint32_t r = 0; r < c->n_rows; r++) {
 		uint32_t n;
-		const uint32_t *row = landmarks_row(c->marks, c->row_of[r], &n);
+		const uint32_t *row = landmarks_row(c->landmarks, c->row_of[r], &n);
 
 		if (dual[r] < 1e-9)
 			continue;
@@ -306,10 +306,10 @@ add_columns(struct cover *c)
 {
 	const struct prog *g = c->g;
 	const uint32_t *members;
-	const struct lists *nodes = landmarks_nodes(c->marks, &members);
+	const struct adjacency *nodes = landmarks_nodes(c->landmarks, &members);
 	uint32_t before = c->n_cols;
 
-	for (uint32_t v = 0; v < g->n_marks; v++) {
+	for (uint32_t v = 0; v < g->n_landmarks; v++) {
 		double least = -1e-3;
 		uint32_t best = NONE;
 
@@ -363,13 +363,13 @@ make_safe(struct cover *c, struct cover_result *out)
 
 	for (uint32_t i = 0; i < c->n_last; i++)
 		if (c->last_dual[i] > 0 && c->last_dual[i] < 0x1p42)
-			out->dual[c->row_of[i]] = (fix)floor(c->last_dual[i] * (double)FIX_ONE);
+			out->dual[c->row_of[i]] = (fixed_cost)floor(c->last_dual[i] * (double)FIXED_ONE);
 	for (uint32_t k = 0; k < g->n_kernels; k++)
-		out->reduced[k] = g->cost[k] == BLP_NEVER ? FIX_NEVER : g->cost[k] * FIX_ONE;
+		out->reduced[k] = g->cost[k] == BLP_NEVER ? FIXED_NEVER : g->cost[k] * FIXED_ONE;
 	for (uint32_t i = 0; i < c->n_last; i++) {
 		uint32_t n, r = c->row_of[i];
-		const uint32_t *row = landmarks_row(c->marks, r, &n);
-		fix most = out->dual[r];
+		const uint32_t *row = landmarks_row(c->landmarks, r, &n);
+		fixed_cost most = out->dual[r];
 
 		for (uint32_t j = 0; j < n; j++)
 			most = MIN_OF(most, out->reduced[row[j]]);
@@ -378,7 +378,7 @@ make_safe(struct cover *c, struct cover_result *out)
 		if (most == 0)
 			continue;
 		for (uint32_t j = 0; j < n; j++)
-			if (out->reduced[row[j]] != FIX_NEVER)
+			if (out->reduced[row[j]] != FIXED_NEVER)
 				out->reduced[row[j]] -= most;
 		out->pi += most;
 	}
@@ -421,15 +421,15 @@ add_rows(struct cover *c, bool deep, uint32_t round)
 		return n;
 	for (int i = 0; i < 2 && !deep && n < HARDLY_ANY_ROWS; i++) {
 		blur(c, i == 0 ? weights[round % COUNT_OF(weights)] : 0);
-		n += landmarks_separate(c->marks, c->blurred, false, round);
+		n += landmarks_separate(c->landmarks, c->blurred, false, round);
 	}
 	if (n < HARDLY_ANY_ROWS / 3)
-		n += landmarks_separate(c->marks, c->x, deep, round);
+		n += landmarks_separate(c->landmarks, c->x, deep, round);
 	if (n < FEW_ROWS) {
 		for (uint32_t k = 0; k < g->n_kernels; k++)
 			c->price[k] =
 			    g->cost[k] == BLP_NEVER ? INFINITY : fmax(0, lp_cost(g, k) - c->price[k]);
-		n += landmarks_ascend(c->marks, c->price, FEW_ROWS);
+		n += landmarks_ascend(c->landmarks, c->price, FEW_ROWS);
 	}
 	take_rows(c);
 	return n;
@@ -452,16 +452,16 @@ cover_solve(struct arena *a, struct cover *c, const struct blp_limits *limits, s
 		deep = n == 0 || (deep && n < 4);
 	}
 	out->pi = 0;
-	out->dual = NEW_ARRAY(a, fix, landmarks_count(c->marks));
-	out->reduced = NEW_ARRAY(a, fix, c->g->n_kernels);
+	out->dual = NEW_ARRAY(a, fixed_cost, landmarks_count(c->landmarks));
+	out->reduced = NEW_ARRAY(a, fixed_cost, c->g->n_kernels);
 	make_safe(c, out);
 	out->n_simplex = simplex_steps(c->lp);
 	out->n_columns = c->n_cols;
-	out->n_rows = landmarks_count(c->marks);
+	out->n_rows = landmarks_count(c->landmarks);
 }
 
 const uint32_t *
 cover_row(const struct cover *c, uint32_t row, uint32_t *n)
 {
-	return landmarks_row(c->marks, row, n);
+	return landmarks_row(c->landmarks, row, n);
 }

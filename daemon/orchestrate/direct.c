@@ -16,8 +16,8 @@ enum { MAX_CUTS = 200 };
 struct direct {
 	struct arena *a;
 	const struct blp *p;
-	bool *is_given;      /* tensor */
-	struct lists makers; /* of a tensor; without kernels that must not be chosen */
+	bool *is_given;          /* tensor */
+	struct adjacency makers; /* of a tensor; without kernels that must not be chosen */
 	struct binary_row *rows;
 	uint32_t n_rows, cap_rows;
 	double *cost;
@@ -39,7 +39,7 @@ find_makers(struct direct *d)
 	for (uint32_t k = 0; k < p->n_kernels; k++)
 		for (uint32_t j = 0; is_usable(&p->kernels[k]) && j < p->kernels[k].n_out; j++)
 			count[p->kernels[k].out[j]]++;
-	d->makers = lists_make(d->a, p->n_tensors, count);
+	d->makers = adjacency_make(d->a, p->n_tensors, count);
 	memset(count, 0, sizeof(*count) * p->n_tensors);
 	for (uint32_t k = 0; k < p->n_kernels; k++)
 		for (uint32_t j = 0; is_usable(&p->kernels[k]) && j < p->kernels[k].n_out; j++) {
@@ -160,7 +160,7 @@ too_large(const struct direct *d, struct err *e)
 
 /* *is_open: it was stopped, or went through all cuts. */
 static bool
-solve(struct direct *d, const struct lists *rows, uint32_t n_rows, const struct blp_limits *lim,
+solve(struct direct *d, const struct adjacency *rows, uint32_t n_rows, const struct blp_limits *lim,
     bool *is_open, struct err *e)
 {
 	struct binary_limit limit = {.stop = lim->stop, .self = lim->self};
@@ -188,7 +188,7 @@ solve(struct direct *d, const struct lists *rows, uint32_t n_rows, const struct 
 }
 
 bool
-direct_run(struct arena *a, const struct blp *p, const struct lists *rows, uint32_t n_rows,
+direct_run(struct arena *a, const struct blp *p, const struct adjacency *rows, uint32_t n_rows,
     const struct blp_limits *lim, struct direct_out *out, struct err *e)
 {
 	struct direct d = {.a = a,
@@ -261,7 +261,7 @@ search_direct(struct search *s, struct err *e)
 	struct direct_out out;
 
 	search_rows(s);
-	s->bound = MIN_OF((s->lp.pi + FIX_ONE - 1) >> FIX_BITS, s->cost);
+	s->bound = MIN_OF((s->lp.pi + FIXED_ONE - 1) >> FIXED_BITS, s->cost);
 	if (!direct_run(s->a, &p, &s->rows, s->n_rows, s->limits, &out, e))
 		return false;
 	if (!out.proved)

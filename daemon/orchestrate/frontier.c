@@ -1,23 +1,23 @@
 /* daemon/orchestrate/frontier.c: a dynamic programme over the tensors in topological order; as a
  * beam it finds plans, without a width it proves that none is cheaper.
  *
- * Before tensor t a state says which tensors are available and which later ones are owed.  At t: it
- * is there already; or it is left out (unless owed or wanted); or one of its makers is picked whose
+ * Before tensor t a state says which tensors are available and which later ones are pending.  At t: it
+ * is there already; or it is left out (unless pending or wanted); or one of its makers is picked whose
  * earlier inputs are available.  A kernel is paid once, at its first *used* output: its later
- * outputs are then available, its later inputs owed, its earlier outputs ignored (a plan that uses
+ * outputs are then available, its later inputs pending, its earlier outputs ignored (a plan that uses
  * one of those picks the kernel there).
  *
  * Only bits that a later step can still ask for are kept: tensors share slots by their intervals,
  * and a state is as many words as the widest cut needs.  Of equal states the cheaper one stays.  A state
  * is dropped by proof when its bound reaches the cost of a known plan, when an earlier state has
- * all it has for less, or when something owed or wanted can no longer be made.  The bound: what the
+ * all it has for less, or when something pending or wanted can no longer be made.  The bound: what the
  * path cost plus the duals of the rows it has not met, that is pi + its reduced costs + the duals of
  * rows that it met again.
  *
- * Order is ignored where a kernel reads a tensor after the one it makes: such a path is loose, and
+ * Order is ignored where a kernel reads a tensor after the one it makes: such a path is unordered, and
  * may wait for itself in a circle.  Then it is no plan, and rows, which all plans meet, say nothing of
- * it.  So a loose state never takes the place of one that is not, and one that stands for other loose
- * ones takes the weakest bound.  The caller branches on a final set that waits in a circle. */
+ * it.  So an unordered state never takes the place of one that is not, and one that stands for other
+ * unordered ones takes the weakest bound.  The caller branches on a final set that waits in a circle. */
 #include "frontier_int.h"
 
 #include <stdlib.h>
@@ -34,35 +34,36 @@ enum {
 
 /* ---- layers ------------------------------------------------------------------------------ */
 static void
-layer_reserve(struct layer *l, uint32_t words, uint32_t hit_words, uint32_t gone_words)
+layer_reserve(struct layer *l, uint32_t words, uint32_t row_words, uint32_t unmakeable_words)
 {
 	if (l->n < l->cap)
 		return;
 	l->cap = MAX_OF(1024u, l->cap * 2);
 	l->mask = heap_resize(l->mask, sizeof(*l->mask) * words * l->cap);
-	l->hits = heap_resize(l->hits, sizeof(*l->hits) * hit_words * l->cap);
-	if (gone_words)
-		l->gone = heap_resize(l->gone, sizeof(*l->gone) * gone_words * l->cap);
+	l->rows_met = heap_resize(l->rows_met, sizeof(*l->rows_met) * row_words * l->cap);
+	if (unmakeable_words)
+		l->unmakeable =
+		    heap_resize(l->unmakeable, sizeof(*l->unmakeable) * unmakeable_words * l->cap);
 	l->cost = heap_resize(l->cost, sizeof(*l->cost) * l->cap);
 	l->red = heap_resize(l->red, sizeof(*l->red) * l->cap);
 	l->node = heap_resize(l->node, sizeof(*l->node) * l->cap);
 	l->kernel = heap_resize(l->kernel, sizeof(*l->kernel) * l->cap);
 	l->check = heap_resize(l->check, sizeof(*l->check) * l->cap);
-	l->is_loose = heap_resize(l->is_loose, sizeof(*l->is_loose) * l->cap);
+	l->is_unordered = heap_resize(l->is_unordered, sizeof(*l->is_unordered) * l->cap);
 }
 
 static void
 layer_fini(struct layer *l)
 {
 	free(l->mask);
-	free(l->hits);
-	free(l->gone);
+	free(l->rows_met);
+	free(l->unmakeable);
 	free(l->cost);
 	free(l->red);
 	free(l->node);
 	free(l->kernel);
 	free(l->check);
-	free(l->is_loose);
+	free(l->is_unordered);
 }
 
 static uint64_t
@@ -92,35 +93,36 @@ table_grow(struct frontier *f)
 }
 
 struct child {
-	uint64_t *mask, *hits;
+	uint64_t *mask, *rows_met;
 	int64_t cost;
-	fix red;
+	fixed_cost red;
 	uint32_t parent, kernel;
-	bool check, is_loose;
+	bool check, is_unordered;
 };
 
-/* State i of a layer stands for another one too, which costs no less.  A state that is not loose
- * can end in all plans that the other can, and its bound holds for them.  A loose one, which stands for
- * loose ones alone, may wait for itself in a circle, so that its own rows need not be met by plans of
+/* State i of a layer stands for another one too, which costs no less.  A state that is not unordered
+ * can end in all plans that the other can, and its bound holds for them.  An unordered one, which stands for
+ * unordered ones alone, may wait for itself in a circle, so that its own rows need not be met by plans of
  * the other: the bound must hold for both. */
 static void
-absorb(const struct frontier *f, struct layer *l, uint32_t i, fix red, const uint64_t *hits)
+absorb(const struct frontier *f, struct layer *l, uint32_t i, fixed_cost red, const uint64_t *rows_met)
 {
-	if (!l->is_loose[i])
+	if (!l->is_unordered[i])
 		return;
 	l->red[i] = MIN_OF(l->red[i], red);
-	for (uint32_t w = 0; w < f->hit_words; w++)
-		l->hits[(size_t)i * f->hit_words + w] &= hits[w];
+	for (uint32_t w = 0; w < f->row_words; w++)
+		l->rows_met[(size_t)i * f->row_words + w] &= rows_met[w];
 }
 
 static bool
 is_equal(const struct frontier *f, const struct layer *l, uint32_t i, const struct child *c)
 {
-	return l->is_loose[i] == c->is_loose &&
+	return l->is_unordered[i] == c->is_unordered &&
 	    memcmp(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words) == 0;
 }
 
-/* Joins a child to the next layer; of equal states, loose ones apart from the others, the cheaper stays. */
+/* Joins a child to the next layer; of equal states, unordered ones apart from the others, the cheaper stays.
+ */
 static void
 put_child(struct frontier *f, struct child *c)
 {
@@ -135,23 +137,23 @@ put_child(struct frontier *f, struct child *c)
 			f->is_complete = false;
 			return;
 		}
-		layer_reserve(l, f->words, f->hit_words, 0);
+		layer_reserve(l, f->words, f->row_words, 0);
 		memcpy(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words);
 		l->n++;
 		f->table[s] = i + 1;
 	} else if (c->cost > l->cost[i] || (c->cost == l->cost[i] && c->red >= l->red[i])) {
-		absorb(f, l, i, c->red, c->hits);
+		absorb(f, l, i, c->red, c->rows_met);
 		return;
-	} else if (c->is_loose) {
+	} else if (c->is_unordered) {
 		c->red = MIN_OF(c->red, l->red[i]);
-		for (uint32_t w = 0; w < f->hit_words; w++)
-			c->hits[w] &= l->hits[(size_t)i * f->hit_words + w];
+		for (uint32_t w = 0; w < f->row_words; w++)
+			c->rows_met[w] &= l->rows_met[(size_t)i * f->row_words + w];
 	}
-	memcpy(l->hits + (size_t)i * f->hit_words, c->hits, sizeof(*c->hits) * f->hit_words);
+	memcpy(l->rows_met + (size_t)i * f->row_words, c->rows_met, sizeof(*c->rows_met) * f->row_words);
 	l->cost[i] = c->cost;
 	l->red[i] = c->red;
 	l->node[i] = c->parent;
-	l->is_loose[i] = c->is_loose;
+	l->is_unordered[i] = c->is_unordered;
 	l->kernel[i] = c->kernel;
 	l->check[i] = c->check;
 	if (l->n * 2 > f->n_table)
@@ -159,11 +161,11 @@ put_child(struct frontier *f, struct child *c)
 }
 
 static bool
-is_over(const struct frontier *f, int64_t cost, fix red)
+is_over(const struct frontier *f, int64_t cost, fixed_cost red)
 {
 	if (f->in->below == BLP_NEVER)
 		return false;
-	return cost >= f->in->below || f->in->pi + red > (f->in->below - 1) * FIX_ONE;
+	return cost >= f->in->below || f->in->pi + red > (f->in->below - 1) * FIXED_ONE;
 }
 
 /* Clears what no later step asks for and joins the child. */
@@ -173,7 +175,7 @@ finish_child(struct frontier *f, uint32_t t, struct child *c)
 	for (uint32_t j = f->ends.first[t]; j < f->ends.first[t + 1]; j++)
 		clear_bit(c->mask, f->ends.item[j]);
 	for (uint32_t j = f->row_ends.first[t]; j < f->row_ends.first[t + 1]; j++)
-		clear_bit(c->hits, f->row_ends.item[j]);
+		clear_bit(c->rows_met, f->row_ends.item[j]);
 	f->n_made++;
 	put_child(f, c);
 }
@@ -185,10 +187,10 @@ hit_rows(const struct frontier *f, uint32_t kernel, struct child *c)
 	for (uint32_t j = f->rows_of.first[kernel]; j < f->rows_of.first[kernel + 1]; j++) {
 		uint32_t r = f->rows_of.item[j];
 
-		if (bit(c->hits, f->row_slot[r]))
+		if (bit(c->rows_met, f->row_slot[r]))
 			c->red += f->in->dual[r];
 		else
-			set_bit(c->hits, f->row_slot[r]);
+			set_bit(c->rows_met, f->row_slot[r]);
 	}
 }
 
@@ -198,11 +200,11 @@ copy_state(const struct frontier *f, uint32_t i, struct child *c)
 	const struct layer *l = &f->now;
 
 	memcpy(c->mask, l->mask + (size_t)i * f->words, sizeof(*c->mask) * f->words);
-	memcpy(c->hits, l->hits + (size_t)i * f->hit_words, sizeof(*c->hits) * f->hit_words);
+	memcpy(c->rows_met, l->rows_met + (size_t)i * f->row_words, sizeof(*c->rows_met) * f->row_words);
 	c->cost = l->cost[i];
 	c->red = l->red[i];
 	c->parent = i;
-	c->is_loose = l->is_loose[i];
+	c->is_unordered = l->is_unordered[i];
 }
 
 /* False when the kernel's earlier inputs are not there. */
@@ -225,18 +227,18 @@ try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, s
 		return true;
 	c->kernel = o->kernel;
 	c->check = false;
-	for (uint32_t j = 0; j < o->n_pay; j++)
-		clear_bit(c->mask, slot[o->pay + j]);
+	for (uint32_t j = 0; j < o->n_met; j++)
+		clear_bit(c->mask, slot[o->meet + j]);
 	for (uint32_t j = 0; j < o->n_give; j++)
 		set_bit(c->mask, slot[o->give + j]);
-	for (uint32_t j = 0; j < o->n_owe; j += 2) {
-		uint32_t avail = slot[o->owe + j], owed = slot[o->owe + j + 1];
+	for (uint32_t j = 0; j < o->n_demand; j += 2) {
+		uint32_t avail = slot[o->demand + j], pending = slot[o->demand + j + 1];
 
 		if (avail != NONE && bit(c->mask, avail))
 			continue;
-		c->is_loose = true;
-		c->check |= !bit(c->mask, owed);
-		set_bit(c->mask, owed);
+		c->is_unordered = true;
+		c->check |= !bit(c->mask, pending);
+		set_bit(c->mask, pending);
 	}
 	finish_child(f, t, c);
 	return true;
@@ -264,13 +266,13 @@ static bool
 expand(struct frontier *f, uint32_t t, struct child *c)
 {
 	const struct layer *l = &f->now;
-	uint32_t avail = f->avail_slot[t], owed = f->owed_slot[t];
+	uint32_t avail = f->avail_slot[t], pending = f->pending_slot[t];
 	bool is_read_later = f->avail_end[t] > t;
 
 	for (uint32_t i = 0; i < l->n; i++) {
 		const uint64_t *m = l->mask + (size_t)i * f->words;
 		bool is_there = avail != NONE && bit(m, avail);
-		bool is_due = f->g->is_wanted[t] || (owed != NONE && bit(m, owed)), is_makeable = false;
+		bool is_due = f->g->is_wanted[t] || (pending != NONE && bit(m, pending)), is_makeable = false;
 
 		if (i % ASK_EVERY == ASK_EVERY - 1 && is_given_up(f))
 			return false;
@@ -288,7 +290,7 @@ expand(struct frontier *f, uint32_t t, struct child *c)
 }
 
 struct ranked {
-	fix red;
+	fixed_cost red;
 	int64_t cost;
 	uint32_t i;
 };
@@ -305,24 +307,24 @@ by_rank(const void *x, const void *y)
 	return (a->i > b->i) - (a->i < b->i);
 }
 
-/* Does kept state j have all that child i has, owe nothing more, and cost no more?  Owed slots are
- * told from available ones by `owed`. */
+/* Does kept state j have all that child i has, demand nothing more, and cost no more?  Owed slots are
+ * told from available ones by `pending`. */
 static bool
-is_covered(const struct frontier *f, uint32_t j, uint32_t i, const uint64_t *owed)
+is_covered(const struct frontier *f, uint32_t j, uint32_t i, const uint64_t *pending)
 {
 	const struct layer *kept = &f->kept, *l = &f->next;
 	const uint64_t *k = kept->mask + (size_t)j * f->words, *m = l->mask + (size_t)i * f->words;
 
-	if (kept->cost[j] > l->cost[i] || kept->is_loose[j] > l->is_loose[i])
+	if (kept->cost[j] > l->cost[i] || kept->is_unordered[j] > l->is_unordered[i])
 		return false;
 	for (uint32_t w = 0; w < f->words; w++)
-		if ((m[w] & ~k[w] & ~owed[w]) || (k[w] & ~m[w] & owed[w]))
+		if ((m[w] & ~k[w] & ~pending[w]) || (k[w] & ~m[w] & pending[w]))
 			return false;
 	return true;
 }
 
 static uint32_t
-add_node(struct frontier *f, uint32_t parent, uint32_t kernel, bool is_loose)
+add_node(struct frontier *f, uint32_t parent, uint32_t kernel, bool is_unordered)
 {
 	if (kernel == NONE)
 		return parent;
@@ -330,7 +332,7 @@ add_node(struct frontier *f, uint32_t parent, uint32_t kernel, bool is_loose)
 		f->cap_nodes = MAX_OF(1u << 14, f->cap_nodes * 2);
 		f->node = heap_resize(f->node, sizeof(*f->node) * f->cap_nodes);
 	}
-	f->node[f->n_nodes] = (struct node){parent, kernel, is_loose};
+	f->node[f->n_nodes] = (struct node){parent, kernel, is_unordered};
 	return f->n_nodes++;
 }
 
@@ -343,15 +345,15 @@ waits(const struct frontier *f, uint32_t kernel)
 	return false;
 }
 
-/* Can the kernels of a path that owes nothing run, those after its last node that is not loose in another
- * order than they were picked?  Then the path is not loose, whatever was owed on the way. */
+/* Can the kernels of a path that owes nothing run, those after its last node that is not unordered in another
+ * order than they were picked?  Then the path is not unordered, whatever was pending on the way. */
 static bool
 can_be_ordered(struct frontier *f, uint32_t node)
 {
 	uint32_t late[MAX_LATE], n = 0;
 	bool moved = true;
 
-	for (; node != NONE && f->node[node].is_loose; node = f->node[node].parent) {
+	for (; node != NONE && f->node[node].is_unordered; node = f->node[node].parent) {
 		if (n == MAX_LATE)
 			return false;
 		late[n++] = f->node[node].kernel;
@@ -375,47 +377,47 @@ can_be_ordered(struct frontier *f, uint32_t node)
 }
 
 static bool
-owes(const struct frontier *f, const uint64_t *m, const uint64_t *owed)
+owes(const struct frontier *f, const uint64_t *m, const uint64_t *pending)
 {
 	for (uint32_t w = 0; w < f->words; w++)
-		if (m[w] & owed[w])
+		if (m[w] & pending[w])
 			return true;
 	return false;
 }
 
 /* Child i becomes the next kept state, unless it is dead. */
 static void
-keep_child(struct frontier *f, uint32_t t, uint32_t i, const uint64_t *owed)
+keep_child(struct frontier *f, uint32_t t, uint32_t i, const uint64_t *pending)
 {
 	const struct layer *l = &f->next, *before = &f->now;
 	struct layer *kept = &f->kept;
 	uint32_t n = kept->n;
 	const uint64_t *m = l->mask + (size_t)i * f->words;
-	uint64_t *gone;
+	uint64_t *unmakeable;
 
-	layer_reserve(kept, f->words, f->hit_words, f->gone_words);
-	gone = kept->gone + (size_t)n * f->gone_words;
+	layer_reserve(kept, f->words, f->row_words, f->unmakeable_words);
+	unmakeable = kept->unmakeable + (size_t)n * f->unmakeable_words;
 	/* Words of tensors behind t are not asked for. */
-	memcpy(gone + t / 64, before->gone + (size_t)l->node[i] * f->gone_words + t / 64,
-	    sizeof(*gone) * (f->gone_words - t / 64));
-	if (l->check[i] && frontier_is_dead(f, t, m, gone, l->kernel[i]))
+	memcpy(unmakeable + t / 64, before->unmakeable + (size_t)l->node[i] * f->unmakeable_words + t / 64,
+	    sizeof(*unmakeable) * (f->unmakeable_words - t / 64));
+	if (l->check[i] && frontier_is_dead(f, t, m, unmakeable, l->kernel[i]))
 		return;
 	memcpy(kept->mask + (size_t)n * f->words, m, sizeof(*m) * f->words);
-	memcpy(kept->hits + (size_t)n * f->hit_words, l->hits + (size_t)i * f->hit_words,
-	    sizeof(*m) * f->hit_words);
+	memcpy(kept->rows_met + (size_t)n * f->row_words, l->rows_met + (size_t)i * f->row_words,
+	    sizeof(*m) * f->row_words);
 	kept->cost[n] = l->cost[i];
 	kept->red[n] = l->red[i];
-	kept->is_loose[n] = l->is_loose[i];
-	kept->node[n] = add_node(f, before->node[l->node[i]], l->kernel[i], l->is_loose[i]);
-	if (kept->is_loose[n] && l->kernel[i] != NONE && !owes(f, m, owed) &&
+	kept->is_unordered[n] = l->is_unordered[i];
+	kept->node[n] = add_node(f, before->node[l->node[i]], l->kernel[i], l->is_unordered[i]);
+	if (kept->is_unordered[n] && l->kernel[i] != NONE && !owes(f, m, pending) &&
 	    can_be_ordered(f, kept->node[n]))
-		kept->is_loose[n] = f->node[kept->node[n]].is_loose = false;
+		kept->is_unordered[n] = f->node[kept->node[n]].is_unordered = false;
 	kept->n++;
 }
 
 /* Moves the children worth keeping to the layer `now`. */
 static void
-select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_t *owed)
+select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_t *pending)
 {
 	struct layer *l = &f->next, *kept = &f->kept, swap;
 
@@ -431,12 +433,12 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 			f->is_complete = false;
 			break;
 		}
-		while (j < n_seen && !is_covered(f, j, i, owed))
+		while (j < n_seen && !is_covered(f, j, i, pending))
 			j++;
 		if (j < n_seen)
-			absorb(f, kept, j, l->red[i], l->hits + (size_t)i * f->hit_words);
+			absorb(f, kept, j, l->red[i], l->rows_met + (size_t)i * f->row_words);
 		else
-			keep_child(f, t, i, owed);
+			keep_child(f, t, i, pending);
 	}
 	f->n_states += kept->n;
 	swap = f->now;
@@ -493,31 +495,31 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 {
 	struct frontier f = {.in = in, .g = in->g, .is_complete = true, .n_table = 4096};
 	uint32_t n = in->g->n_tensors, n_rank = 0;
-	uint64_t *owed;
+	uint64_t *pending;
 	struct child child;
 	struct ranked *rank = NULL;
 
 	*out = (struct frontier_out){.relaxed = BLP_NEVER};
 	frontier_setup(&f);
 	child.mask = NEW_ARRAY(&f.arena, uint64_t, f.words);
-	child.hits = NEW_ARRAY(&f.arena, uint64_t, f.hit_words);
-	owed = NEW_ARRAY(&f.arena, uint64_t, f.words);
-	f.refusal = NEW_ARRAY(&f.arena, uint64_t, (size_t)f.words * MAX_REFUSALS);
-	f.gone_words = n / 64 + 1;
+	child.rows_met = NEW_ARRAY(&f.arena, uint64_t, f.row_words);
+	pending = NEW_ARRAY(&f.arena, uint64_t, f.words);
+	f.no_good = NEW_ARRAY(&f.arena, uint64_t, (size_t)f.words * MAX_NO_GOODS);
+	f.unmakeable_words = n / 64 + 1;
 	f.max_layer = MAX_OF(1u,
 	    MIN_OF((uint32_t)MAX_LAYER,
-		(uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.hit_words + f.gone_words + 4))));
+		(uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.row_words + f.unmakeable_words + 4))));
 	f.table = heap_alloc(sizeof(*f.table) * f.n_table);
-	layer_reserve(&f.now, f.words, f.hit_words, f.gone_words);
-	memset(f.now.mask, 0, sizeof(*owed) * f.words);
-	memset(f.now.hits, 0, sizeof(*owed) * f.hit_words);
-	memset(f.now.gone, 0, sizeof(*owed) * f.gone_words);
+	layer_reserve(&f.now, f.words, f.row_words, f.unmakeable_words);
+	memset(f.now.mask, 0, sizeof(*pending) * f.words);
+	memset(f.now.rows_met, 0, sizeof(*pending) * f.row_words);
+	memset(f.now.unmakeable, 0, sizeof(*pending) * f.unmakeable_words);
 	f.now.cost[0] = f.now.red[0] = 0;
 	f.now.node[0] = NONE;
-	f.now.is_loose[0] = 0;
+	f.now.is_unordered[0] = 0;
 	f.now.n = 1;
 	for (uint32_t t = 0; t < n; t++) {
-		f.next.n = f.n_refusals = 0;
+		f.next.n = f.n_no_goods = 0;
 		memset(f.table, 0, sizeof(*f.table) * f.n_table);
 		if (!expand(&f, t, &child)) {
 			f.is_complete = false;
@@ -529,11 +531,11 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 			free(rank);
 			rank = heap_alloc(sizeof(*rank) * n_rank);
 		}
-		for (uint32_t j = f.owed_at.first[t]; j < f.owed_at.first[t + 1]; j++)
-			set_bit(owed, f.owed_slot[f.owed_at.item[j]]);
+		for (uint32_t j = f.pending_at.first[t]; j < f.pending_at.first[t + 1]; j++)
+			set_bit(pending, f.pending_slot[f.pending_at.item[j]]);
 		for (uint32_t j = f.ends.first[t]; j < f.ends.first[t + 1]; j++)
-			clear_bit(owed, f.ends.item[j]);
-		select_states(&f, t, rank, owed);
+			clear_bit(pending, f.ends.item[j]);
+		select_states(&f, t, rank, pending);
 		if (f.now.n == 0)
 			break;
 	}

@@ -1,9 +1,9 @@
 /* daemon/orchestrate/frontier_dead.c: states from which no plan can come any more.
  *
  * A tensor that a state left out is never made after; kernels that read it are broken, and a tensor
- * all of whose makers are broken is gone.  A state dies when something wanted or owed is gone.  Each
- * state keeps what is gone, so that a child follows only what is new; a state that dies is followed
- * to the end of the graph, so the reason is kept and refutes its likes at the same step at once. */
+ * all of whose makers are broken is unmakeable.  A state dies when something wanted or pending is unmakeable.
+ * Each state keeps what is unmakeable, so that a child follows only what is new; a state that dies is
+ * followed to the end of the graph, so the reason is kept and refutes its likes at the same step at once. */
 #include "frontier_int.h"
 
 #include <string.h>
@@ -11,13 +11,13 @@
 /* Does kernel k read something that is not there and will not come?  With `before`: not counting
  * what was found in this call of frontier_is_dead(). */
 static bool
-is_broken(
-    const struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *gone, uint32_t k, bool before)
+is_broken(const struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *unmakeable, uint32_t k,
+    bool before)
 {
 	for (uint32_t j = f->g->in.first[k]; j < f->g->in.first[k + 1]; j++) {
 		uint32_t u = f->g->in.item[j];
 
-		if ((u <= t ? !bit(m, f->avail_slot[u]) : bit(gone, u)) &&
+		if ((u <= t ? !bit(m, f->avail_slot[u]) : bit(unmakeable, u)) &&
 		    !(before && f->found[u] == f->stamp))
 			return true;
 	}
@@ -26,36 +26,36 @@ is_broken(
 
 /* The maker that was seen to work is asked first. */
 static bool
-has_maker(struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *gone, uint32_t o)
+has_maker(struct frontier *f, uint32_t t, const uint64_t *m, const uint64_t *unmakeable, uint32_t o)
 {
 	if (f->avail_slot[o] != NONE && f->avail_start[o] <= t && bit(m, f->avail_slot[o]))
 		return true;
-	if (f->witness[o] != NONE && !is_broken(f, t, m, gone, f->witness[o], false))
+	if (f->witness[o] != NONE && !is_broken(f, t, m, unmakeable, f->witness[o], false))
 		return true;
 	for (uint32_t j = f->makers.first[o]; j < f->makers.first[o + 1]; j++)
-		if (!is_broken(f, t, m, gone, f->makers.item[j], false)) {
+		if (!is_broken(f, t, m, unmakeable, f->makers.item[j], false)) {
 			f->witness[o] = f->makers.item[j];
 			return true;
 		}
 	return false;
 }
 
-/* Follows kernel k, which has lost an input.  True when that leaves something wanted or owed without
+/* Follows kernel k, which has lost an input.  True when that leaves something wanted or pending without
  * a maker; other tensors without one join the queue. */
 static bool
-follow_kernel(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t k,
+follow_kernel(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *unmakeable, uint32_t k,
     uint32_t *n_queue, uint32_t *wanted)
 {
 	for (uint32_t i = f->in->out->first[k]; i < f->in->out->first[k + 1]; i++) {
 		uint32_t o = f->in->out->item[i];
 
-		if (o <= t || bit(gone, o) || has_maker(f, t, m, gone, o))
+		if (o <= t || bit(unmakeable, o) || has_maker(f, t, m, unmakeable, o))
 			continue;
 		if (f->g->is_wanted[o])
 			*wanted = o;
-		if (f->g->is_wanted[o] || (is_owable(f, o, t) && bit(m, f->owed_slot[o])))
+		if (f->g->is_wanted[o] || (can_be_pending(f, o, t) && bit(m, f->pending_slot[o])))
 			return true;
-		set_bit(gone, o);
+		set_bit(unmakeable, o);
 		f->found[o] = f->stamp;
 		f->queue[(*n_queue)++] = o;
 	}
@@ -66,8 +66,8 @@ follow_kernel(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone,
 static bool
 is_refuted(const struct frontier *f, const uint64_t *m)
 {
-	for (uint32_t c = 0; c < f->n_refusals; c++) {
-		const uint64_t *r = f->refusal + (size_t)c * f->words;
+	for (uint32_t c = 0; c < f->n_no_goods; c++) {
+		const uint64_t *r = f->no_good + (size_t)c * f->words;
 		uint32_t w = 0;
 
 		while (w < f->words && !(m[w] & r[w]))
@@ -86,7 +86,7 @@ learn(struct frontier *f, uint32_t t, const uint64_t *m, uint32_t w)
 	uint32_t n = 0;
 	uint64_t *r;
 
-	if (f->n_refusals == MAX_REFUSALS)
+	if (f->n_no_goods == MAX_NO_GOODS)
 		return;
 	f->stamp++;
 	for (uint32_t u = 0; u <= t; u++)
@@ -119,7 +119,7 @@ learn(struct frontier *f, uint32_t t, const uint64_t *m, uint32_t w)
 		}
 	if (f->found[w] != f->stamp || f->count[w])
 		return;
-	r = f->refusal + (size_t)f->n_refusals++ * f->words;
+	r = f->no_good + (size_t)f->n_no_goods++ * f->words;
 	memset(r, 0, sizeof(*r) * f->words);
 	f->stamp++;
 	f->queue[0] = w;
@@ -143,17 +143,17 @@ learn(struct frontier *f, uint32_t t, const uint64_t *m, uint32_t w)
 }
 
 /* A state whose parent lives dies only of what is new: kernel owes inputs, or (NONE) tensor t was left
- * out.  Follows what can no longer be made from t on, and keeps it in `gone`.  A state that dies
+ * out.  Follows what can no longer be made from t on, and keeps it in `unmakeable`.  A state that dies
  * is followed to the end of the graph, so the reason is kept for others. */
 bool
-frontier_is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t kernel)
+frontier_is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *unmakeable, uint32_t kernel)
 {
 	const struct prog *g = f->g;
 	uint32_t n = 0, wanted = NONE;
 
 	for (uint32_t j = kernel == NONE ? 0 : g->in.first[kernel];
 	     kernel != NONE && j < g->in.first[kernel + 1]; j++)
-		if (g->in.item[j] > t && bit(gone, g->in.item[j]))
+		if (g->in.item[j] > t && bit(unmakeable, g->in.item[j]))
 			return true;
 	if (kernel != NONE)
 		return false;
@@ -169,8 +169,8 @@ frontier_is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *go
 			if (f->last_out[k] <= t)
 				break;
 			/* Broken before: nothing counted on it. */
-			if (is_broken(f, t, m, gone, k, true) ||
-			    !follow_kernel(f, t, m, gone, k, &n, &wanted))
+			if (is_broken(f, t, m, unmakeable, k, true) ||
+			    !follow_kernel(f, t, m, unmakeable, k, &n, &wanted))
 				continue;
 			if (wanted != NONE)
 				learn(f, t, m, wanted);

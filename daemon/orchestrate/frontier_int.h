@@ -4,58 +4,59 @@
 
 #include "blp_int.h"
 
-enum { MAX_REFUSALS = 64 };
+enum { MAX_NO_GOODS = 64 };
 
 struct option { /* picking kernel at a step */
 	uint32_t kernel;
-	uint32_t need, n_need; /* slots that must be set: inputs before t */
-	uint32_t give, n_give; /* slots to set: outputs from t on */
-	uint32_t pay, n_pay;   /* slots to clear: owed outputs */
-	uint32_t owe, n_owe;   /* pairs (avail slot or NONE, owed slot): inputs after t */
+	uint32_t need, n_need;     /* slots that must be set: inputs before t */
+	uint32_t give, n_give;     /* slots to set: outputs from t on */
+	uint32_t meet, n_met;      /* slots to clear: pending outputs */
+	uint32_t demand, n_demand; /* pairs (avail slot or NONE, pending slot): inputs after t */
 };
 struct layer {
 	uint64_t *mask;
-	uint64_t *hits; /* rows that the path has met; no part of a state's identity */
-	uint64_t *gone; /* of states, not of children: later tensors that cannot be made */
+	uint64_t *rows_met;   /* rows that the path has met; no part of a state's identity */
+	uint64_t *unmakeable; /* of states, not of children: later tensors that cannot be made */
 	int64_t *cost;
-	fix *red;
+	fixed_cost *red;
 	uint32_t *node, *kernel; /* node: of a state; a child's parent in the layer before */
 	uint8_t *check;          /* may have died */
-	uint8_t *is_loose; /* some kernel of the path reads what is not made before it in any order found */
+	uint8_t
+	    *is_unordered; /* some kernel of the path reads what is not made before it in any order found */
 	uint32_t n, cap;
 };
 struct node { /* the last kernel of a path */
 	uint32_t parent, kernel;
-	bool is_loose;
+	bool is_unordered;
 };
 struct frontier {
 	struct arena arena;
 	const struct frontier_in *in;
 	const struct prog *g;
-	struct lists makers;  /* used kernels by tensor */
-	struct lists readers; /* likewise, those with the latest output first */
-	uint32_t *last_out;   /* of a kernel */
+	struct adjacency makers;  /* used kernels by tensor */
+	struct adjacency readers; /* likewise, those with the latest output first */
+	uint32_t *last_out;       /* of a kernel */
 	/* Of a tensor; NONE.  A slot is the tensor's only from start to end: before and after, the
 	 * bit is another's. */
-	uint32_t *avail_slot, *avail_start, *avail_end, *owed_slot, *owed_start;
-	uint32_t words, hit_words;
-	struct lists ends;      /* step -> slots to clear after it */
-	struct lists owed_at;   /* step -> tensors whose owed slot begins there */
-	struct lists option_of; /* step -> numbers in option */
+	uint32_t *avail_slot, *avail_start, *avail_end, *pending_slot, *pending_start;
+	uint32_t words, row_words;
+	struct adjacency ends;       /* step -> slots to clear after it */
+	struct adjacency pending_at; /* step -> tensors whose pending slot begins there */
+	struct adjacency option_of;  /* step -> numbers in option */
 	struct option *option;
-	uint32_t *slot;       /* what need, give, pay, owe index */
-	struct lists rows_of; /* used kernel -> rows with a dual */
+	uint32_t *slot;           /* what need, give, meet, demand index */
+	struct adjacency rows_of; /* used kernel -> rows with a dual */
 	uint32_t *row_slot;
-	struct lists row_ends; /* step -> row slots to clear after it */
+	struct adjacency row_ends; /* step -> row slots to clear after it */
 	struct layer now, next, kept;
-	uint32_t gone_words, max_layer;
+	uint32_t unmakeable_words, max_layer;
 	uint32_t *table, n_table, *order;
 	struct node *node;
 	uint32_t n_nodes, cap_nodes;
 	/* of the test for dead states */
 	uint32_t *queue, *found, *witness, *count, *broken, *cause, stamp;
-	uint64_t *refusal; /* MAX_REFUSALS masks of this step */
-	uint32_t n_refusals;
+	uint64_t *no_good; /* MAX_NO_GOODS masks of this step */
+	uint32_t n_no_goods;
 	bool is_complete;
 	uint64_t n_states, n_made; /* kept; made, of which most are dropped again */
 };
@@ -78,17 +79,18 @@ clear_bit(uint64_t *m, uint32_t slot)
 	m[slot >> 6] &= ~((uint64_t)1 << (slot & 63));
 }
 
-/* Can tensor u be owed before or at step t? */
+/* Can tensor u be pending before or at step t? */
 static inline bool
-is_owable(const struct frontier *f, uint32_t u, uint32_t t)
+can_be_pending(const struct frontier *f, uint32_t u, uint32_t t)
 {
-	return f->owed_slot[u] != NONE && f->owed_start[u] <= t;
+	return f->pending_slot[u] != NONE && f->pending_start[u] <= t;
 }
 
 /* Intervals, slots and options, from f->in (frontier_setup.c). */
 void frontier_setup(struct frontier *f);
 /* Can a child of a state that lives no longer end in a plan (frontier_dead.c)?  m: its mask after step
- * t; gone: its parent's, brought up to date; kernel: picked at t, NONE where t was left out. */
-bool frontier_is_dead(struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *gone, uint32_t kernel);
+ * t; unmakeable: its parent's, brought up to date; kernel: picked at t, NONE where t was left out. */
+bool frontier_is_dead(
+    struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *unmakeable, uint32_t kernel);
 
 #endif

@@ -14,12 +14,12 @@ static void
 find_intervals(struct frontier *f)
 {
 	const struct prog *g = f->g;
-	uint32_t *avail_start = f->avail_start, *owed_start = f->owed_start;
+	uint32_t *avail_start = f->avail_start, *pending_start = f->pending_start;
 
 	for (uint32_t t = 0; t < g->n_tensors; t++) {
 		avail_start[t] = t;
 		f->avail_end[t] = t;
-		owed_start[t] = NONE;
+		pending_start[t] = NONE;
 	}
 	for (uint32_t k = 0; k < g->n_kernels; k++) {
 		if (!f->in->use[k])
@@ -35,7 +35,7 @@ find_intervals(struct frontier *f)
 
 			f->avail_end[u] = MAX_OF(f->avail_end[u], f->last_out[k]);
 			if (first_out(f, k) < u)
-				owed_start[u] = MIN_OF(owed_start[u], first_out(f, k));
+				pending_start[u] = MIN_OF(pending_start[u], first_out(f, k));
 		}
 	}
 }
@@ -44,21 +44,21 @@ find_intervals(struct frontier *f)
  * Without a start (NONE) it has none.  Returns the number of slots. */
 static uint32_t
 place_slots(struct frontier *f, uint32_t n, const uint32_t *start, const uint32_t *end, uint32_t *slot,
-    struct lists *ends)
+    struct adjacency *ends)
 {
 	uint32_t n_steps = f->g->n_tensors, n_slots = 0, n_free = 0;
 	uint32_t *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)n_steps + 1);
 	uint32_t *n_end = NEW_ARRAY(&f->arena, uint32_t, (size_t)n_steps + 1),
 		 *freed = NEW_ARRAY(&f->arena, uint32_t, n);
-	struct lists starts;
+	struct adjacency starts;
 
 	for (uint32_t i = 0; i < n; i++)
 		if (start[i] != NONE) {
 			count[start[i]]++;
 			n_end[end[i]]++;
 		}
-	starts = lists_make(&f->arena, n_steps, count);
-	*ends = lists_make(&f->arena, n_steps, n_end);
+	starts = adjacency_make(&f->arena, n_steps, count);
+	*ends = adjacency_make(&f->arena, n_steps, n_end);
 	memset(count, 0, sizeof(*count) * n_steps);
 	memset(n_end, 0, sizeof(*n_end) * n_steps);
 	for (uint32_t i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ place_slots(struct frontier *f, uint32_t n, const uint32_t *start, const uint32_
 	return n_slots;
 }
 
-/* Slots of tensors: available ones first, then owed ones. */
+/* Slots of tensors: available ones first, then pending ones. */
 static void
 place_tensors(struct frontier *f)
 {
@@ -93,30 +93,32 @@ place_tensors(struct frontier *f)
 		/* Nobody asks after step t, and nothing makes it earlier: no slot. */
 		start[t] = f->avail_end[t] > t || f->avail_start[t] < t ? f->avail_start[t] : NONE;
 		end[t] = f->avail_end[t];
-		start[n + t] = f->owed_start[t];
+		start[n + t] = f->pending_start[t];
 		end[n + t] = t;
-		if (f->owed_start[t] != NONE)
-			count[f->owed_start[t]]++;
+		if (f->pending_start[t] != NONE)
+			count[f->pending_start[t]]++;
 	}
 	n_slots = place_slots(f, n * 2, start, end, slot, &f->ends);
 	memcpy(f->avail_slot, slot, sizeof(*slot) * n);
-	memcpy(f->owed_slot, slot + n, sizeof(*slot) * n);
+	memcpy(f->pending_slot, slot + n, sizeof(*slot) * n);
 	f->words = n_slots / 64 + 1;
-	f->owed_at = lists_make(&f->arena, n, count);
+	f->pending_at = adjacency_make(&f->arena, n, count);
 	memset(count, 0, sizeof(*count) * n);
 	for (uint32_t t = 0; t < n; t++)
-		if (f->owed_start[t] != NONE)
-			f->owed_at.item[f->owed_at.first[f->owed_start[t]] + count[f->owed_start[t]]++] = t;
+		if (f->pending_start[t] != NONE)
+			f->pending_at
+			    .item[f->pending_at.first[f->pending_start[t]] + count[f->pending_start[t]]++] =
+			    t;
 }
 
 /* Slots of rows: from the first step that can pick one of its kernels to the last. */
 static void
 place_rows(struct frontier *f)
 {
-	const struct lists *rows = f->in->rows;
+	const struct adjacency *rows = f->in->rows;
 	uint32_t n = f->in->n_rows, *count = NEW_ARRAY(&f->arena, uint32_t, n), m = 0;
 	uint32_t *start = NEW_ARRAY(&f->arena, uint32_t, n), *end = NEW_ARRAY(&f->arena, uint32_t, n);
-	struct lists used;
+	struct adjacency used;
 
 	for (uint32_t r = 0; r < n; r++) {
 		start[r] = NONE;
@@ -131,13 +133,13 @@ place_rows(struct frontier *f)
 		}
 	}
 	f->row_slot = NEW_ARRAY(&f->arena, uint32_t, n);
-	f->hit_words = place_slots(f, n, start, end, f->row_slot, &f->row_ends) / 64 + 1;
-	used = lists_make(&f->arena, n, count);
+	f->row_words = place_slots(f, n, start, end, f->row_slot, &f->row_ends) / 64 + 1;
+	used = adjacency_make(&f->arena, n, count);
 	for (uint32_t r = 0; r < n; r++)
 		for (uint32_t j = rows->first[r]; j < rows->first[r + 1]; j++)
 			if (f->in->use[rows->item[j]])
 				used.item[m++] = rows->item[j];
-	f->rows_of = lists_invert(&f->arena, n, f->g->n_kernels, used);
+	f->rows_of = adjacency_invert(&f->arena, n, f->g->n_kernels, used);
 }
 
 static void
@@ -156,19 +158,19 @@ fill_option(struct frontier *f, struct option *o, uint32_t k, uint32_t t, uint32
 		if (f->in->out->item[j] >= t && f->avail_slot[f->in->out->item[j]] != NONE)
 			f->slot[(*n_slot)++] = f->avail_slot[f->in->out->item[j]];
 	o->n_give = *n_slot - o->give;
-	o->pay = *n_slot;
+	o->meet = *n_slot;
 	for (uint32_t j = f->in->out->first[k]; j < f->in->out->first[k + 1]; j++)
-		if (f->in->out->item[j] >= t && is_owable(f, f->in->out->item[j], t))
-			f->slot[(*n_slot)++] = f->owed_slot[f->in->out->item[j]];
-	o->n_pay = *n_slot - o->pay;
-	o->owe = *n_slot;
+		if (f->in->out->item[j] >= t && can_be_pending(f, f->in->out->item[j], t))
+			f->slot[(*n_slot)++] = f->pending_slot[f->in->out->item[j]];
+	o->n_met = *n_slot - o->meet;
+	o->demand = *n_slot;
 	for (uint32_t j = g->in.first[k]; j < g->in.first[k + 1]; j++)
 		if (g->in.item[j] > t) {
 			f->slot[(*n_slot)++] =
 			    f->avail_start[g->in.item[j]] <= t ? f->avail_slot[g->in.item[j]] : NONE;
-			f->slot[(*n_slot)++] = f->owed_slot[g->in.item[j]];
+			f->slot[(*n_slot)++] = f->pending_slot[g->in.item[j]];
 		}
-	o->n_owe = *n_slot - o->owe;
+	o->n_demand = *n_slot - o->demand;
 }
 
 /* Buckets by last output, latest first, so that the test for dead states can stop early. */
@@ -177,12 +179,12 @@ make_readers(struct frontier *f)
 {
 	const struct prog *g = f->g;
 	uint32_t *count = NEW_ARRAY(&f->arena, uint32_t, (size_t)g->n_tensors + 1);
-	struct lists by_last;
+	struct adjacency by_last;
 
 	for (uint32_t k = 0; k < g->n_kernels; k++)
 		if (f->in->use[k])
 			count[g->n_tensors - 1 - f->last_out[k]]++;
-	by_last = lists_make(&f->arena, g->n_tensors, count);
+	by_last = adjacency_make(&f->arena, g->n_tensors, count);
 	memset(count, 0, sizeof(*count) * g->n_tensors);
 	for (uint32_t k = 0; k < g->n_kernels; k++)
 		if (f->in->use[k]) {
@@ -194,7 +196,7 @@ make_readers(struct frontier *f)
 	for (uint32_t k = 0; k < g->n_kernels; k++)
 		for (uint32_t j = g->in.first[k]; f->in->use[k] && j < g->in.first[k + 1]; j++)
 			count[g->in.item[j]]++;
-	f->readers = lists_make(&f->arena, g->n_tensors, count);
+	f->readers = adjacency_make(&f->arena, g->n_tensors, count);
 	memset(count, 0, sizeof(*count) * g->n_tensors);
 	for (uint32_t i = 0; i < by_last.first[g->n_tensors]; i++) {
 		uint32_t k = by_last.item[i];
@@ -213,7 +215,7 @@ make_options(struct frontier *f)
 	const struct prog *g = f->g;
 	uint32_t n_slot = 0, *count = NEW_ARRAY(&f->arena, uint32_t, g->n_kernels);
 	size_t n_items = 0;
-	struct lists used;
+	struct adjacency used;
 
 	for (uint32_t k = 0; k < g->n_kernels; k++) {
 		uint32_t n_out = f->in->out->first[k + 1] - f->in->out->first[k];
@@ -224,12 +226,12 @@ make_options(struct frontier *f)
 		n_items +=
 		    (size_t)n_out * (2 * (size_t)(g->in.first[k + 1] - g->in.first[k]) + 2 * (size_t)n_out);
 	}
-	used = lists_make(&f->arena, g->n_kernels, count);
+	used = adjacency_make(&f->arena, g->n_kernels, count);
 	for (uint32_t k = 0; k < g->n_kernels; k++)
 		if (count[k])
 			memcpy(used.item + used.first[k], f->in->out->item + f->in->out->first[k],
 			    sizeof(uint32_t) * count[k]);
-	f->makers = lists_invert(&f->arena, g->n_kernels, g->n_tensors, used);
+	f->makers = adjacency_invert(&f->arena, g->n_kernels, g->n_tensors, used);
 	f->option_of = f->makers;
 	f->option = NEW_ARRAY(&f->arena, struct option, f->makers.first[g->n_tensors]);
 	f->slot = NEW_ARRAY(&f->arena, uint32_t, n_items);
@@ -245,8 +247,8 @@ frontier_setup(struct frontier *f)
 
 	f->avail_slot = NEW_ARRAY(&f->arena, uint32_t, n);
 	f->avail_start = NEW_ARRAY(&f->arena, uint32_t, n);
-	f->owed_slot = NEW_ARRAY(&f->arena, uint32_t, n);
-	f->owed_start = NEW_ARRAY(&f->arena, uint32_t, n);
+	f->pending_slot = NEW_ARRAY(&f->arena, uint32_t, n);
+	f->pending_start = NEW_ARRAY(&f->arena, uint32_t, n);
 	f->avail_end = NEW_ARRAY(&f->arena, uint32_t, n);
 	f->last_out = NEW_ARRAY(&f->arena, uint32_t, f->g->n_kernels);
 	f->queue = NEW_ARRAY(&f->arena, uint32_t, n);

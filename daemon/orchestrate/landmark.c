@@ -7,7 +7,7 @@
  *
  * T is grown from T(v): node v's tensor and all that cannot be made without it, by the nodes alone
  * (the hints).  ext(T(v)) are the kernels that compute v: the coverage row.  Bits of v are numbers
- * of the struct blp ("marks"), bits of T are tensors of the struct prog. */
+ * of the struct blp ("landmarks"), bits of T are tensors of the struct prog. */
 #include "landmark_int.h"
 
 #include <stdlib.h>
@@ -57,24 +57,24 @@ join_operand(uint64_t *to, const uint64_t *all, uint32_t words, uint32_t operand
 static uint64_t *
 find_above(struct arena *tmp, const struct prog *g, uint32_t words)
 {
-	uint64_t *all = NEW_ARRAY(tmp, uint64_t, (size_t)words * g->n_marks);
+	uint64_t *all = NEW_ARRAY(tmp, uint64_t, (size_t)words * g->n_landmarks);
 	uint64_t *one = NEW_ARRAY(tmp, uint64_t, words);
-	uint32_t *count = NEW_ARRAY(tmp, uint32_t, (size_t)g->n_marks + 1), *number;
-	struct lists nodes;
+	uint32_t *count = NEW_ARRAY(tmp, uint32_t, (size_t)g->n_landmarks + 1), *number;
+	struct adjacency nodes;
 
-	number = NEW_ARRAY(tmp, uint32_t, g->n_marks);
-	memset(number, 0xff, sizeof(*number) * g->n_marks);
+	number = NEW_ARRAY(tmp, uint32_t, g->n_landmarks);
+	memset(number, 0xff, sizeof(*number) * g->n_landmarks);
 	for (uint32_t t = 0; t < g->n_tensors; t++)
 		number[g->tensor_of[t]] = t;
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		if (g->node_tensor[i] != NONE)
 			count[g->node_tensor[i]]++;
-	nodes = lists_make(tmp, g->n_marks, count);
-	memset(count, 0, sizeof(*count) * g->n_marks);
+	nodes = adjacency_make(tmp, g->n_landmarks, count);
+	memset(count, 0, sizeof(*count) * g->n_landmarks);
 	for (uint32_t i = 0; i < g->n_nodes; i++)
 		if (g->node_tensor[i] != NONE)
 			nodes.item[nodes.first[g->node_tensor[i]] + count[g->node_tensor[i]]++] = i;
-	for (uint32_t t = 0; t < g->n_marks; t++) {
+	for (uint32_t t = 0; t < g->n_landmarks; t++) {
 		uint64_t *to = row_of(all, words, t);
 		uint32_t k = number[t] != NONE && count[t] == 0 ? latest_maker(g, number[t]) : NONE;
 
@@ -102,7 +102,7 @@ find_members(struct landmarks *m, struct arena *tmp)
 	const struct prog *g = m->g;
 	uint64_t *set = NEW_ARRAY(tmp, uint64_t, m->words_v);
 	uint32_t n = 0, cap = 0, *item = NULL;
-	struct lists of = {NEW_ARRAY(&m->arena, uint32_t, (size_t)g->n_kernels + 1), NULL};
+	struct adjacency of = {NEW_ARRAY(&m->arena, uint32_t, (size_t)g->n_kernels + 1), NULL};
 
 	m->members = NEW_ARRAY(&m->arena, uint32_t, g->n_kernels);
 	for (uint32_t k = 0; k < g->n_kernels; k++) {
@@ -128,7 +128,7 @@ find_members(struct landmarks *m, struct arena *tmp)
 	of.first[g->n_kernels] = n;
 	of.item = arena_dup(&m->arena, item, sizeof(*item) * n);
 	m->nodes_of = of;
-	m->computing = lists_invert(&m->arena, g->n_kernels, g->n_marks, of);
+	m->computing = adjacency_invert(&m->arena, g->n_kernels, g->n_landmarks, of);
 }
 
 static struct separation *
@@ -159,18 +159,18 @@ landmarks_new(const struct prog *g)
 	m->n_table = 1024;
 	m->table = heap_alloc(sizeof(*m->table) * m->n_table);
 	m->row_first = heap_alloc(sizeof(*m->row_first));
-	m->words_v = g->n_marks <= MAX_MARKS ? (g->n_marks + 63) / 64 : 0;
+	m->words_v = g->n_landmarks <= MAX_MARKS ? (g->n_landmarks + 63) / 64 : 0;
 	m->words_t = (g->n_tensors + 63) / 64;
 	m->above = NEW_ARRAY(&m->arena, uint64_t, (size_t)m->words_v * g->n_tensors);
-	m->below = NEW_ARRAY(&m->arena, uint64_t, m->words_v ? (size_t)m->words_t * g->n_marks : 0);
-	m->is_landmark = NEW_ARRAY(&m->arena, bool, g->n_marks);
+	m->below = NEW_ARRAY(&m->arena, uint64_t, m->words_v ? (size_t)m->words_t * g->n_landmarks : 0);
+	m->is_landmark = NEW_ARRAY(&m->arena, bool, g->n_landmarks);
 	if (m->words_v) {
 		all = find_above(&tmp, g, m->words_v);
 		for (uint32_t t = 0; t < g->n_tensors; t++) {
 			uint64_t *up = row_of(m->above, m->words_v, t);
 
 			memcpy(up, row_of(all, m->words_v, g->tensor_of[t]), sizeof(*up) * m->words_v);
-			for (uint32_t v = 0; v < g->n_marks; v++)
+			for (uint32_t v = 0; v < g->n_landmarks; v++)
 				if (has(up, v)) {
 					put(row_of(m->below, m->words_t, v), t);
 					m->is_landmark[v] |= g->is_wanted[t];
@@ -209,7 +209,7 @@ landmarks_row(const struct landmarks *m, uint32_t row, uint32_t *n)
 	return m->row_item + m->row_first[row];
 }
 
-const struct lists *
+const struct adjacency *
 landmarks_nodes(const struct landmarks *m, const uint32_t **members)
 {
 	*members = m->members;
@@ -280,7 +280,7 @@ landmarks_add_coverage(struct landmarks *m)
 	struct arena tmp = {0};
 	uint32_t *row = NEW_ARRAY(&tmp, uint32_t, g->n_kernels), before = m->n_rows;
 
-	for (uint32_t v = 0; v < g->n_marks; v++) {
+	for (uint32_t v = 0; v < g->n_landmarks; v++) {
 		uint32_t n = m->computing.first[v + 1] - m->computing.first[v];
 
 		if (!m->is_landmark[v] || n == 0)

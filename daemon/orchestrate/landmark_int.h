@@ -9,12 +9,12 @@ struct landmarks {
 	struct arena arena;
 	const struct prog *g;
 	uint32_t words_v, words_t;
-	uint64_t *above;        /* tensor -> bits of v with the tensor in T(v) */
-	uint64_t *below;        /* v -> T(v) */
-	bool *is_landmark;      /* v: T(v) holds a wanted tensor */
-	struct lists computing; /* v -> kernels in ext(T(v)) */
-	uint32_t *members;      /* kernel -> number of v it computes */
-	struct lists nodes_of;  /* kernel -> v */
+	uint64_t *above;            /* tensor -> bits of v with the tensor in T(v) */
+	uint64_t *below;            /* v -> T(v) */
+	bool *is_landmark;          /* v: T(v) holds a wanted tensor */
+	struct adjacency computing; /* v -> kernels in ext(T(v)) */
+	uint32_t *members;          /* kernel -> number of v it computes */
+	struct adjacency nodes_of;  /* kernel -> v */
 	uint32_t n_rows, cap_rows, n_items, cap_items;
 	uint32_t *row_first, *row_item;
 	uint64_t *row_hash;
@@ -29,7 +29,7 @@ struct separation {
 	uint32_t *ext, n_ext, *touched, n_touched, *added, n_added;
 	uint32_t *stamp, now; /* kernels seen */
 	uint8_t *in_ext, *is_touched;
-	struct lists active_of, active_makers; /* v -> kernels with x > 0; tensor -> likewise */
+	struct adjacency active_of, active_makers; /* v -> kernels with x > 0; tensor -> likewise */
 	struct rng rng;
 	bool is_random;
 	double noise;       /* a random search also takes steps up, less than this */

@@ -13,15 +13,16 @@
 struct narrow {
 	struct frontier_in in; /* of the narrow program */
 	struct prog g;         /* what the programme reads of it: sizes, in, out, cost, is_wanted */
-	struct lists out, rows;
+	struct adjacency out, rows;
 	uint32_t *kernel_of; /* kernel -> kernel of the whole program */
 };
 struct order {
 	const struct frontier_in *in;
 	uint32_t n; /* tensors of the whole program */
 	bool *is_kept;
-	struct lists after, before; /* tensor -> tensors made from it by a kernel in use, and the inverse */
-	uint32_t *n_open;           /* of `after`, those that are not placed yet */
+	struct adjacency after,
+	    before;       /* tensor -> tensors made from it by a kernel in use, and the inverse */
+	uint32_t *n_open; /* of `after`, those that are not placed yet */
 };
 
 static void
@@ -40,7 +41,7 @@ find_kept(struct order *o)
 
 /* Each pair of an operand and a later result once. */
 static void
-find_pairs(struct order *o, struct arena *a, const struct lists *makers)
+find_pairs(struct order *o, struct arena *a, const struct adjacency *makers)
 {
 	const struct prog *g = o->in->g;
 	uint32_t *count = NEW_ARRAY(a, uint32_t, o->n), *seen = NEW_ARRAY(a, uint32_t, o->n);
@@ -67,25 +68,25 @@ find_pairs(struct order *o, struct arena *a, const struct lists *makers)
 			count[t] = n;
 		}
 		if (pass == 0)
-			o->before = lists_make(a, o->n, count);
+			o->before = adjacency_make(a, o->n, count);
 	}
-	o->after = lists_invert(a, o->n, o->n, o->before);
+	o->after = adjacency_invert(a, o->n, o->n, o->before);
 }
 
-static struct lists
+static struct adjacency
 makers_of(struct arena *a, const struct frontier_in *in)
 {
 	uint32_t n = in->g->n_kernels, *count = NEW_ARRAY(a, uint32_t, n);
-	struct lists used;
+	struct adjacency used;
 
 	for (uint32_t k = 0; k < n; k++)
 		count[k] = in->use[k] ? in->out->first[k + 1] - in->out->first[k] : 0;
-	used = lists_make(a, n, count);
+	used = adjacency_make(a, n, count);
 	for (uint32_t k = 0; k < n; k++)
 		if (count[k])
 			memcpy(used.item + used.first[k], in->out->item + in->out->first[k],
 			    sizeof(*count) * count[k]);
-	return lists_invert(a, n, in->g->n_tensors, used);
+	return adjacency_invert(a, n, in->g->n_tensors, used);
 }
 
 /* Tensor t is placed: how many more are open then. */
@@ -166,7 +167,7 @@ number_tensors(struct arena *a, const struct frontier_in *in, uint32_t *number)
 	    .n = n_all,
 	    .is_kept = NEW_ARRAY(a, bool, n_all),
 	    .n_open = NEW_ARRAY(a, uint32_t, n_all)};
-	struct lists makers = makers_of(a, in);
+	struct adjacency makers = makers_of(a, in);
 	uint32_t *own = NEW_ARRAY(a, uint32_t, n_all), *other = NEW_ARRAY(a, uint32_t, n_all);
 
 	find_kept(&o);
@@ -184,16 +185,16 @@ number_tensors(struct arena *a, const struct frontier_in *in, uint32_t *number)
 }
 
 /* Lists of the kernels in use, in new numbers, ascending. */
-static struct lists
-renumber(struct arena *a, const struct narrow *x, const struct lists *l, const uint32_t *number)
+static struct adjacency
+renumber(struct arena *a, const struct narrow *x, const struct adjacency *l, const uint32_t *number)
 {
 	uint32_t n = x->g.n_kernels, *count = NEW_ARRAY(a, uint32_t, n);
-	struct lists to;
+	struct adjacency to;
 
 	for (uint32_t k = 0; k < n; k++)
 		for (uint32_t j = l->first[x->kernel_of[k]]; j < l->first[x->kernel_of[k] + 1]; j++)
 			count[k] += number[l->item[j]] != NONE;
-	to = lists_make(a, n, count);
+	to = adjacency_make(a, n, count);
 	for (uint32_t k = 0; k < n; k++) {
 		uint32_t m = to.first[k];
 
@@ -212,16 +213,16 @@ renumber(struct arena *a, const struct narrow *x, const struct lists *l, const u
 }
 
 /* Rows as the kernels in use of each. */
-static struct lists
+static struct adjacency
 renumber_rows(struct arena *a, const struct frontier_in *in, const uint32_t *number)
 {
 	uint32_t *count = NEW_ARRAY(a, uint32_t, in->n_rows), n = 0;
-	struct lists to;
+	struct adjacency to;
 
 	for (uint32_t r = 0; r < in->n_rows; r++)
 		for (uint32_t j = in->rows->first[r]; j < in->rows->first[r + 1]; j++)
 			count[r] += number[in->rows->item[j]] != NONE;
-	to = lists_make(a, in->n_rows, count);
+	to = adjacency_make(a, in->n_rows, count);
 	for (uint32_t j = 0; j < in->rows->first[in->n_rows]; j++)
 		if (number[in->rows->item[j]] != NONE)
 			to.item[n++] = number[in->rows->item[j]];
@@ -235,7 +236,7 @@ narrow_make(struct arena *a, const struct frontier_in *in, struct narrow *x)
 	uint32_t *tensor = NEW_ARRAY(a, uint32_t, g->n_tensors),
 		 *kernel = NEW_ARRAY(a, uint32_t, g->n_kernels);
 	bool *use = NEW_ARRAY(a, bool, g->n_kernels);
-	fix *reduced = NEW_ARRAY(a, fix, g->n_kernels);
+	fixed_cost *reduced = NEW_ARRAY(a, fixed_cost, g->n_kernels);
 
 	*x = (struct narrow){.in = *in, .kernel_of = NEW_ARRAY(a, uint32_t, g->n_kernels)};
 	x->g.n_tensors = number_tensors(a, in, tensor);

@@ -18,9 +18,9 @@ struct branch {
 };
 
 static int64_t
-bound_of(fix pi)
+bound_of(fixed_cost pi)
 {
-	return (pi + FIX_ONE - 1) >> FIX_BITS;
+	return (pi + FIXED_ONE - 1) >> FIXED_BITS;
 }
 
 static bool
@@ -37,7 +37,7 @@ is_stopped(const struct search *s)
 
 /* Kernels that a plan cheaper than `below` may hold. */
 static bool *
-filter(const struct search *s, fix most)
+filter(const struct search *s, fixed_cost most)
 {
 	bool *use = NEW_ARRAY(s->a, bool, s->g->n_kernels);
 
@@ -70,13 +70,13 @@ drop_unfed(const struct search *s, bool *use)
 
 /* Outputs of used kernels that a used kernel reads or that are wanted, but for the pairs.  A kernel
  * left with none is not used. */
-static struct lists
+static struct adjacency
 strip_outputs(const struct search *s, bool *use, const struct branch *b)
 {
 	const struct prog *g = s->g;
 	bool *is_read = NEW_ARRAY(s->a, bool, g->n_tensors);
 	uint32_t *count = NEW_ARRAY(s->a, uint32_t, g->n_kernels);
-	struct lists out;
+	struct adjacency out;
 
 	for (bool changed = true; changed;) {
 		changed = false;
@@ -96,7 +96,7 @@ strip_outputs(const struct search *s, bool *use, const struct branch *b)
 			}
 		}
 	}
-	out = lists_make(s->a, g->n_kernels, count);
+	out = adjacency_make(s->a, g->n_kernels, count);
 	for (uint32_t k = 0; k < g->n_kernels; k++) {
 		uint32_t n = out.first[k];
 
@@ -131,7 +131,7 @@ keep_plan(struct search *s, uint32_t *set, uint32_t n)
 static void
 run(struct search *s, bool *use, uint32_t width, const struct branch *b, struct frontier_out *out)
 {
-	struct lists outs;
+	struct adjacency outs;
 	struct frontier_in in = {.g = s->g,
 	    .use = use,
 	    .out = &outs,
@@ -170,7 +170,7 @@ find_plan(struct search *s)
 	     width *= 4) {
 		int64_t before = s->cost;
 
-		run(s, filter(s, s->cost * FIX_ONE - FIX_ONE - s->lp.pi), width, NULL, &out);
+		run(s, filter(s, s->cost * FIXED_ONE - FIXED_ONE - s->lp.pi), width, NULL, &out);
 		if (out.is_complete)
 			return;
 		idle = s->cost == before ? idle + 1 : 0;
@@ -325,7 +325,7 @@ prove(struct search *s)
 		if (b.bound >= s->cost)
 			continue;
 		s->n_branches++;
-		run(s, filter(s, s->cost * FIX_ONE - FIX_ONE - s->lp.pi), 0, &b, &out);
+		run(s, filter(s, s->cost * FIXED_ONE - FIXED_ONE - s->lp.pi), 0, &b, &out);
 		if (!out.is_complete)
 			given_up = MIN_OF(given_up, b.bound);
 		else if (out.n_stuck && out.relaxed < s->cost)
@@ -341,13 +341,13 @@ search_rows(struct search *s)
 {
 	uint32_t *count = NEW_ARRAY(s->a, uint32_t, s->lp.n_rows), n;
 
-	s->dual = NEW_ARRAY(s->a, fix, s->lp.n_rows);
+	s->dual = NEW_ARRAY(s->a, fixed_cost, s->lp.n_rows);
 	for (uint32_t r = 0; r < s->lp.n_rows; r++)
 		if (s->lp.dual[r] > 0) {
 			cover_row(s->cover, r, &count[s->n_rows]);
 			s->dual[s->n_rows++] = s->lp.dual[r];
 		}
-	s->rows = lists_make(s->a, s->n_rows, count);
+	s->rows = adjacency_make(s->a, s->n_rows, count);
 	n = 0;
 	for (uint32_t r = 0; r < s->lp.n_rows; r++)
 		if (s->lp.dual[r] > 0) {

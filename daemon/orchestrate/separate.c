@@ -155,20 +155,20 @@ add_grown(struct landmarks *m, uint32_t v, uint32_t *row)
 	return n > 0 && landmarks_add_row(m, row, n);
 }
 
-static struct lists
+static struct adjacency
 active_lists(
-    struct arena *a, const struct separation *s, uint32_t n_from, uint32_t n_to, const struct lists *all)
+    struct arena *a, const struct separation *s, uint32_t n_from, uint32_t n_to, const struct adjacency *all)
 {
 	uint32_t *count = NEW_ARRAY(a, uint32_t, n_from);
-	struct lists l;
+	struct adjacency l;
 
 	for (uint32_t k = 0; k < n_from; k++)
 		count[k] = s->x[k] > 1e-9 ? all->first[k + 1] - all->first[k] : 0;
-	l = lists_make(a, n_from, count);
+	l = adjacency_make(a, n_from, count);
 	for (uint32_t k = 0; k < n_from; k++)
 		if (count[k])
 			memcpy(l.item + l.first[k], all->item + all->first[k], sizeof(uint32_t) * count[k]);
-	return lists_invert(a, n_from, n_to, l);
+	return adjacency_invert(a, n_from, n_to, l);
 }
 
 static bool
@@ -263,12 +263,12 @@ landmarks_separate(struct landmarks *m, const double *x, bool deep, uint64_t see
 	uint32_t before = m->n_rows, *row = NEW_ARRAY(&tmp, uint32_t, g->n_kernels);
 
 	memcpy(s->x, x, sizeof(*x) * g->n_kernels);
-	s->active_of = active_lists(&tmp, s, g->n_kernels, g->n_marks, &m->nodes_of);
+	s->active_of = active_lists(&tmp, s, g->n_kernels, g->n_landmarks, &m->nodes_of);
 	s->active_makers = active_lists(&tmp, s, g->n_kernels, g->n_tensors, &g->out);
 	s->rng.s = seed;
 	separate_by_reach(m, &tmp, deep ? RESTARTS : 3, row);
 	s->is_random = deep;
-	for (uint32_t v = 0; v < g->n_marks; v++) {
+	for (uint32_t v = 0; v < g->n_landmarks; v++) {
 		if (!m->is_landmark[v] || (deep && !is_fractional(s, v)))
 			continue;
 		for (int i = 0; i < (deep ? RESTARTS : 1); i++) {

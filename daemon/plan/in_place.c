@@ -130,9 +130,9 @@ joining_make(struct making *m, const struct mem_order *order)
 		g.block_of[m->block_place[b]] = b;
 		g.into[b] = b;
 	}
-	for (uint32_t i = 0; i < m->n_guests; i++) {
-		g.block_of[m->guests[i].place] = g.block_of[m->guests[i].host];
-		g.is_part[m->guests[i].place] = true;
+	for (uint32_t i = 0; i < m->n_sub_buffers; i++) {
+		g.block_of[m->sub_buffers[i].place] = g.block_of[m->sub_buffers[i].parent];
+		g.is_part[m->sub_buffers[i].place] = true;
 	}
 	return g;
 }

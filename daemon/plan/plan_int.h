@@ -20,9 +20,9 @@ struct stretches {
 };
 
 /* A place inside another one. */
-struct guest {
-	uint32_t place, host;
-	size_t at; /* bytes into the host's place */
+struct sub_buffer {
+	uint32_t place, parent;
+	size_t at; /* bytes into the parent's place */
 };
 
 struct making {
@@ -41,9 +41,9 @@ struct making {
 	struct mem_block *blocks; /* of work places */
 	uint32_t *block_place;
 	uint32_t n_blocks, cap_blocks;
-	bool *is_guest; /* class: in this plan it lies in its host */
-	struct guest *guests;
-	uint32_t n_guests, cap_guests;
+	bool *is_sub_buffer; /* class: in this plan it lies in its parent */
+	struct sub_buffer *sub_buffers;
+	uint32_t n_sub_buffers, cap_sub_buffers;
 	struct stretches consts;
 };
 
@@ -55,11 +55,11 @@ uint32_t making_add_block(struct making *m, uint32_t class, uint32_t first);
 /* Which classes lie in others; leaves views out of the order whose result is there before. */
 void views_settle(struct making *m);
 /* The place of a class that lies in another, made by `step`. */
-uint32_t guest_place(struct making *m, uint32_t class, uint32_t step);
+uint32_t sub_buffer_place(struct making *m, uint32_t class, uint32_t step);
 /* The place that a place lies in; itself where that is none. */
-uint32_t host_place(const struct making *m, uint32_t place);
-/* Offsets of guests, once those of their hosts are known. */
-void guests_place(struct making *m);
+uint32_t parent_place(const struct making *m, uint32_t place);
+/* Offsets of sub-buffers, once those of their parents are known. */
+void sub_buffers_place(struct making *m);
 /* A kernel's cost is a measurement; a view's always is. */
 bool making_is_measured(const struct making *m, uint32_t spec);
 /* The place of a constant operand: packed as the kernel asks, each content once. */

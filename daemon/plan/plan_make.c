@@ -146,7 +146,7 @@ making_add_block(struct making *m, uint32_t c, uint32_t first)
 static void
 extend_block(struct making *m, uint32_t place, uint32_t step)
 {
-	place = host_place(m, place);
+	place = parent_place(m, place);
 	for (uint32_t b = m->n_blocks; b-- > 0;)
 		if (m->block_place[b] == place) {
 			m->blocks[b].last = MAX_OF(m->blocks[b].last, step);
@@ -293,8 +293,8 @@ place_result(struct making *m, uint32_t class, uint32_t step)
 
 	m->is_made[class] = true;
 	if (is_first && m->place_of[class] == UINT32_MAX)
-		m->place_of[class] =
-		    m->is_guest[class] ? guest_place(m, class, step) : making_add_block(m, class, step);
+		m->place_of[class] = m->is_sub_buffer[class] ? sub_buffer_place(m, class, step)
+							     : making_add_block(m, class, step);
 	if (!is_first)
 		return making_add_block(m, class, step);
 	extend_block(m, m->place_of[class], step);
@@ -347,7 +347,7 @@ plan_make(struct arena *a, const struct plan_parts *in, struct plan *plan, struc
 		if (!add_step(&m, i, e))
 			return false;
 	work_place(&m);
-	guests_place(&m);
+	sub_buffers_place(&m);
 	consts_fill(&m);
 	evidence_make(&m);
 	sb_init(&text, a);

@@ -18,7 +18,7 @@ struct program {
 	uint32_t *spec_of;   /* kernel -> number in cand_set.specs */
 	uint32_t *class_of;  /* graph tensor -> blp tensor */
 	uint32_t *tensor_of; /* blp tensor -> its first tensor in the graph */
-	uint32_t *host_of;   /* blp tensor -> the one whose bytes hold it where a view says so; UINT32_MAX */
+	uint32_t *parent_of; /* blp tensor -> the one whose bytes hold it where a view says so; UINT32_MAX */
 	size_t *at;          /* blp tensor -> its first byte in there */
 	uint32_t first_view; /* number of the first spec that is a view */
 };

@@ -22,10 +22,10 @@ settle(struct making *m, const struct cand *c)
 	for (uint32_t i = 0; i < c->bind.n_operands; i++) {
 		uint32_t operand = m->p->class_of[c->bind.operands[i].i];
 
-		if (m->p->host_of[operand] == result)
-			m->is_guest[operand] = true;
+		if (m->p->parent_of[operand] == result)
+			m->is_sub_buffer[operand] = true;
 		else
-			m->is_guest[result] = true;
+			m->is_sub_buffer[result] = true;
 	}
 }
 
@@ -36,7 +36,7 @@ views_settle(struct making *m)
 	bool *is_made = NEW_ARRAY(m->a, bool, b->n_tensors);
 	uint32_t n = 0;
 
-	m->is_guest = NEW_ARRAY(m->a, bool, b->n_tensors);
+	m->is_sub_buffer = NEW_ARRAY(m->a, bool, b->n_tensors);
 	for (uint32_t i = 0; i < b->n_given; i++)
 		is_made[b->given[i]] = true;
 	for (uint32_t i = 0; i < m->n; i++) {
@@ -54,37 +54,37 @@ views_settle(struct making *m)
 }
 
 uint32_t
-guest_place(struct making *m, uint32_t class, uint32_t step)
+sub_buffer_place(struct making *m, uint32_t class, uint32_t step)
 {
-	struct guest g = {.at = 0};
-	uint32_t host = class;
+	struct sub_buffer g = {.at = 0};
+	uint32_t parent = class;
 
-	for (; m->is_guest[host]; host = m->p->host_of[host])
-		g.at += m->p->at[host];
-	if (m->place_of[host] == UINT32_MAX)
-		m->place_of[host] = making_add_block(m, host, step);
-	g.host = m->place_of[host];
-	g.place = making_add_class(m, class, m->plan->places[g.host].kind, m->plan->places[g.host].index);
-	GROW(m->a, m->guests, m->n_guests, m->cap_guests);
-	m->guests[m->n_guests++] = g;
+	for (; m->is_sub_buffer[parent]; parent = m->p->parent_of[parent])
+		g.at += m->p->at[parent];
+	if (m->place_of[parent] == UINT32_MAX)
+		m->place_of[parent] = making_add_block(m, parent, step);
+	g.parent = m->place_of[parent];
+	g.place = making_add_class(m, class, m->plan->places[g.parent].kind, m->plan->places[g.parent].index);
+	GROW(m->a, m->sub_buffers, m->n_sub_buffers, m->cap_sub_buffers);
+	m->sub_buffers[m->n_sub_buffers++] = g;
 	return g.place;
 }
 
 uint32_t
-host_place(const struct making *m, uint32_t place)
+parent_place(const struct making *m, uint32_t place)
 {
-	for (uint32_t i = 0; i < m->n_guests; i++)
-		if (m->guests[i].place == place)
-			return m->guests[i].host;
+	for (uint32_t i = 0; i < m->n_sub_buffers; i++)
+		if (m->sub_buffers[i].place == place)
+			return m->sub_buffers[i].parent;
 	return place;
 }
 
 void
-guests_place(struct making *m)
+sub_buffers_place(struct making *m)
 {
-	for (uint32_t i = 0; i < m->n_guests; i++) {
-		const struct guest *g = &m->guests[i];
+	for (uint32_t i = 0; i < m->n_sub_buffers; i++) {
+		const struct sub_buffer *g = &m->sub_buffers[i];
 
-		m->plan->places[g->place].offset = m->plan->places[g->host].offset + g->at;
+		m->plan->places[g->place].offset = m->plan->places[g->parent].offset + g->at;
 	}
 }

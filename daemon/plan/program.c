@@ -131,10 +131,10 @@ program_make(struct arena *a, const struct graph *g, const struct cand_set *c, s
 	*p = (struct program){0};
 	p->class_of = NEW_ARRAY(a, uint32_t, g->n_tensors);
 	p->tensor_of = NEW_ARRAY(a, uint32_t, n);
-	p->host_of = NEW_ARRAY(a, uint32_t, n);
+	p->parent_of = NEW_ARRAY(a, uint32_t, n);
 	p->at = NEW_ARRAY(a, size_t, n);
 	p->first_view = c->n_specs;
-	memset(p->host_of, 0xff, sizeof(*p->host_of) * n);
+	memset(p->parent_of, 0xff, sizeof(*p->parent_of) * n);
 	for (uint32_t t = 0; t < g->n_tensors; t++) {
 		p->class_of[t] = number[root[t]];
 		p->tensor_of[number[root[t]]] = root[t];

@@ -68,8 +68,8 @@ list_users(struct making *m, const struct step_uses *u, size_t words)
 		m->blocks[b].users = NEW_ARRAY(m->a, uint64_t, words);
 		block_of[m->block_place[b]] = b + 1;
 	}
-	for (uint32_t i = 0; i < m->n_guests; i++)
-		block_of[m->guests[i].place] = block_of[m->guests[i].host];
+	for (uint32_t i = 0; i < m->n_sub_buffers; i++)
+		block_of[m->sub_buffers[i].place] = block_of[m->sub_buffers[i].parent];
 	for (uint32_t i = 0; i < u->n_steps; i++)
 		for (uint32_t k = u->first[i]; k < u->first[i + 1]; k++)
 			if (block_of[u->use[k].region])

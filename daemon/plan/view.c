@@ -2,7 +2,7 @@
  *
  * A candidate that only moves whole stretches of memory (spec_pieces) is no work where what it reads and
  * makes lies in the right place to begin with: the parts of a concat inside its result, a slice inside what
- * it is cut from.  A class lies in one place, so each may have one *host* at one offset, for all candidates
+ * it is cut from.  A class lies in one place, so each may have one *parent* at one offset, for all candidates
  * of the program together; what is fixed here holds whichever of them are chosen, and the program
  * sees the true price: 1 ns, the least that a candidate costs (D2).
  *
@@ -33,8 +33,8 @@ struct mover {
 	uint32_t cand, n_nodes;
 	size_t n_bytes;
 };
-struct lodging { /* class `guest` in class `host` */
-	uint32_t guest, host;
+struct nesting { /* class `sub_buffer` in class `parent` */
+	uint32_t sub_buffer, parent;
 	size_t at;
 };
 
@@ -91,31 +91,31 @@ list_movers(struct finding *f, uint32_t *n)
 	return list;
 }
 
-/* Does `c` lie in `host`, at some remove? */
+/* Does `c` lie in `parent`, at some remove? */
 static bool
-lies_in(const struct program *p, uint32_t c, uint32_t host)
+lies_in(const struct program *p, uint32_t c, uint32_t parent)
 {
-	while (c != UINT32_MAX && c != host)
-		c = p->host_of[c];
-	return c == host;
+	while (c != UINT32_MAX && c != parent)
+		c = p->parent_of[c];
+	return c == parent;
 }
 
 static bool
-may_lodge(const struct finding *f, const struct lodging *l)
+may_lodge(const struct finding *f, const struct nesting *l)
 {
 	const struct program *p = f->p;
 
-	if ((f->flags[l->guest] & (CLASS_GIVEN | CLASS_WANTED)) || (f->flags[l->host] & CLASS_FIXED) ||
-	    l->at % VIEW_ALIGN || lies_in(p, l->host, l->guest))
+	if ((f->flags[l->sub_buffer] & (CLASS_GIVEN | CLASS_WANTED)) || (f->flags[l->parent] & CLASS_FIXED) ||
+	    l->at % VIEW_ALIGN || lies_in(p, l->parent, l->sub_buffer))
 		return false;
-	return p->host_of[l->guest] == UINT32_MAX ||
-	    (p->host_of[l->guest] == l->host && p->at[l->guest] == l->at);
+	return p->parent_of[l->sub_buffer] == UINT32_MAX ||
+	    (p->parent_of[l->sub_buffer] == l->parent && p->at[l->sub_buffer] == l->at);
 }
 
 /* What must lie where for candidate k to be a view: its only operand around its result, or all operands, each
  * whole and once, in it.  0: it cannot be one.  *out has room for its pieces. */
 static uint32_t
-lodgings_of(const struct finding *f, uint32_t k, struct lodging *out)
+lodgings_of(const struct finding *f, uint32_t k, struct nesting *out)
 {
 	const struct cand *c = &f->c->cands[k];
 	const struct spec_piece *p = f->piece[c->spec];
@@ -126,13 +126,13 @@ lodgings_of(const struct finding *f, uint32_t k, struct lodging *out)
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t operand = f->p->class_of[c->bind.operands[p[i].operand].i];
 
-		out[i] = (struct lodging){operand, result, p[i].to};
+		out[i] = (struct nesting){operand, result, p[i].to};
 		if (n == 1 && p->n_bytes < f->n_bytes[operand])
-			out[i] = (struct lodging){result, operand, p->from};
+			out[i] = (struct nesting){result, operand, p->from};
 		else if (p[i].n_bytes != f->n_bytes[operand] || (f->flags[result] & CLASS_GIVEN))
 			return 0;
 		for (uint32_t j = 0; j < i; j++)
-			if (out[j].guest == out[i].guest)
+			if (out[j].sub_buffer == out[i].sub_buffer)
 				return 0;
 		if (!may_lodge(f, &out[i]))
 			return 0;
@@ -156,12 +156,12 @@ serve(struct finding *f, const struct mover *list, uint32_t n, struct spec *view
 {
 	for (uint32_t i = 0; i < n; i++) {
 		struct cand *c = &f->c->cands[list[i].cand];
-		struct lodging *l = NEW_ARRAY(f->a, struct lodging, f->n_pieces[c->spec]);
+		struct nesting *l = NEW_ARRAY(f->a, struct nesting, f->n_pieces[c->spec]);
 		uint32_t m = lodgings_of(f, list[i].cand, l);
 
 		for (uint32_t j = 0; j < m; j++) {
-			f->p->host_of[l[j].guest] = l[j].host;
-			f->p->at[l[j].guest] = l[j].at;
+			f->p->parent_of[l[j].sub_buffer] = l[j].parent;
+			f->p->at[l[j].sub_buffer] = l[j].at;
 		}
 		if (m)
 			c->spec = f->p->spec_of[list[i].cand] = view_spec(f, c->spec, views);

@@ -52,7 +52,7 @@ cost_find(const struct tune *t, const struct hash *h, uint32_t *out)
 }
 
 const char *
-spec_words(struct tune *t, uint32_t s)
+spec_description(struct tune *t, uint32_t s)
 {
 	const struct cand_set *c = &t->front.cands;
 

@@ -314,7 +314,7 @@ limits_words(struct tune *t)
 
 /* Why the search ended, what kept the machines from measuring, and instructions from being moved. */
 static struct str
-stop_words(struct tune *t)
+stop_reason(struct tune *t)
 {
 	const size_t most = t->n_unmoved && t->n_trouble ? 180 : 400; /* of each, for both to fit a message */
 	struct m_progress *p = &t->progress;
@@ -378,7 +378,7 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .tolerance = t->start.options.tolerance,
 	    .fusion = t->start.options.fusion,
 	    .limits = limits_words(t),
-	    .stop = stop_words(t),
+	    .stop = stop_reason(t),
 	    .what_if = t->progress.what_if,
 	    .what_if_base_ns = t->progress.what_if_base_ns,
 	};

@@ -124,7 +124,7 @@ perturb_unmoved(struct tune *t, uint32_t s, struct str cause)
 {
 	if (t->n_unmoved++ == 0)
 		t->unmoved = str_of(arena_printf(
-		    t->arena, "node '%.60s': %.250s", spec_words(t, s), str_dup(t->arena, cause)));
+		    t->arena, "node '%.60s': %.250s", spec_description(t, s), str_dup(t->arena, cause)));
 }
 
 void

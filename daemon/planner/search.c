@@ -239,7 +239,7 @@ fail_offline(struct tune *t, struct err *e)
 			continue;
 		hash_hex(&t->front.cands.specs[s].hash, hex);
 		if (n++ < 4)
-			sb_addf(&sb, " %.16s (node '%s')", hex, spec_words(t, s));
+			sb_addf(&sb, " %.16s (node '%s')", hex, spec_description(t, s));
 	}
 	(void)err_set(e, ERR_OFFLINE,
 	    "the cache lacks measurements of %u kernels that the best plan needs:%s%s; "

@@ -104,7 +104,7 @@ case_of(struct tune *t, struct arena *a, uint32_t s, const struct plan_code *cod
 	char hex[65];
 
 	hash_hex(&t->front.cands.specs[s].hash, hex);
-	c.what = arena_printf(a, "Kernel %.12s, node '%s'.", hex, spec_words(t, s));
+	c.what = arena_printf(a, "Kernel %.12s, node '%s'.", hex, spec_description(t, s));
 	sb_init(&sb, a);
 	sb_addf(&sb, "--schedule='%.*s' --symbol=%s --target=", STR_ARG(code->schedule), c.name);
 	target_print(&sb, &t->target);

@@ -173,7 +173,7 @@ int64_t *kernel_costs(struct tune *t, struct arena *a, int64_t (*cost)(const str
 bool costs_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns,
     struct err *e) MUST_CHECK;
 /* Names spec `s` by the ONNX nodes of its first candidate, for messages. */
-const char *spec_words(struct tune *t, uint32_t s);
+const char *spec_description(struct tune *t, uint32_t s);
 /* Tells the daemon how far the job is: at once with `now`, else a few times a second. */
 bool progress_say(struct tune *t, const char *phase, bool now, struct err *e) MUST_CHECK;
 

@@ -61,7 +61,7 @@ refuse_name(struct tune *t, const struct wish *w, uint32_t n, struct err *e)
 		hash_hex(&t->front.cands.specs[s].hash, hex);
 		if (memcmp(hex, w->name.p, w->name.n) == 0)
 			sb_addf(&sb, "%s %.*s ('%.60s')", listed++ ? "," : "",
-			    (int)MAX_OF(w->name.n + 2, (size_t)SHOWN_DIGITS), hex, spec_words(t, s));
+			    (int)MAX_OF(w->name.n + 2, (size_t)SHOWN_DIGITS), hex, spec_description(t, s));
 	}
 	return err_set(e, ERR_USAGE, "%s %.*s: the hashes of %u kernels begin so:%s%s; give more digits",
 	    flag_of(w), STR_ARG(w->name), n, sb.p, n > listed ? ", ..." : "");

@@ -2,7 +2,7 @@
  * throttling, clocks. memory: yes threads: yes */
 #include "gpu_rig.h"
 
-#include "../../worker/frozen.h"
+#include "../../worker/calibration_cache.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -205,7 +205,7 @@ other_methods_do_not_count(void **state)
 	at = strstr(words, "method=gpu-3");
 	assert_non_null(at);
 	memcpy(at, "method=gpu-2", 12);
-	assert_true(frozen_save_for(NULL, words, &old, &e)); /* as that program would have left it */
+	assert_true(calibration_save_for(NULL, words, &old, &e)); /* as that program would have left it */
 	rig_close(&r);
 	assert_true(rig_open(&r, "cuda-fake:gpu=a100,seed=22,rtc=12", &e));
 	assert_true(r.d.info->fact[DEV_FACT_dram_bytes_per_s] > 1e12);

@@ -3,7 +3,7 @@
 #ifndef KORCH_FUZZ_DAEMON_RIG_H
 #define KORCH_FUZZ_DAEMON_RIG_H
 
-#include "../../daemon/brief.h"
+#include "../../daemon/planner_process.h"
 #include "../../daemon/lease.h"
 #include "../../daemon/loop.h"
 #include "../../daemon/task.h"

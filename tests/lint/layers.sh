@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who includes whom, and which library's names stand where, against layers.txt.  Thousands of lines are looked at:
+# Who includes whom, which library's names stand where, and what is at the top, against layers.txt.  Thousands of lines are looked at:
 # no program is started for one of them.
 set -uf
 cd "$(dirname "$0")/../.."
@@ -65,6 +65,11 @@ while IFS= read -r line; do
 		[ -n "$ok" ] || fault "$file:$number: names of '$regex' belong into: $files"
 	done < <(grep -rnE --include='*.[ch]' "(^|[^a-zA-Z_\"])$regex" $roots)
 done < <(grep '^library ' "$table")
+
+top=" $(sed -n 's/^top //p' "$table") "
+for name in $(git ls-files 2>/dev/null | sed 's,/.*,,' | sort -u); do
+	[[ $top == *" $name "* ]] || fault "$name: what is at the top is named in $table"
+done
 
 echo "$faults faults"
 [ "$faults" = 0 ]

@@ -32,13 +32,13 @@ leads_to(const struct graph *g, uint32_t x, uint32_t y, bool *seen)
 
 /* Nodes of the set but views and inlined broadcasts, which may stand in both. */
 static bool
-is_own(const struct units *u, uint32_t node)
+is_own(const struct groups *u, uint32_t node)
 {
-	return u->unit_of[node] != NO_NODE;
+	return u->group_of[node] != NO_NODE;
 }
 
 static bool
-sets_are_apart(struct arena *a, const struct graph *g, const struct units *u, const struct bitset *x,
+sets_are_apart(struct arena *a, const struct graph *g, const struct groups *u, const struct bitset *x,
     const struct bitset *y)
 {
 	BITSET_EACH(i, x)
@@ -64,38 +64,38 @@ have_common(const tensor_id *x, uint32_t n_x, const tensor_id *y, uint32_t n_y)
 }
 
 static bool
-are_read_together(const struct units *u, uint32_t x, uint32_t y)
+are_read_together(const struct groups *u, uint32_t x, uint32_t y)
 {
 	const struct tensor_id_pair {
 		tensor_id a, b;
 	} p = {{x}, {y}};
 
-	for (uint32_t i = 0; i < u->n_units; i++)
-		if (have_common(u->units[i].in, u->units[i].n_in, &p.a, 1) &&
-		    have_common(u->units[i].in, u->units[i].n_in, &p.b, 1))
+	for (uint32_t i = 0; i < u->n_groups; i++)
+		if (have_common(u->groups[i].in, u->groups[i].n_in, &p.a, 1) &&
+		    have_common(u->groups[i].in, u->groups[i].n_in, &p.b, 1))
 			return true;
 	return u->is_output[x] && u->is_output[y];
 }
 
-/* The one unit with a linear primitive or a reduction, if all others are maps and layouts; and how many. */
+/* The one group with a linear primitive or a reduction, if all others are maps and layouts; and how many. */
 static uint32_t
-seed_of(const struct units *u, const struct cand *c, uint32_t *size)
+seed_of(const struct groups *u, const struct cand *c, uint32_t *size)
 {
 	uint32_t seed = NO_NODE, own = 0;
 
 	*size = 0;
-	for (uint32_t i = 0; i < u->n_units; i++) {
+	for (uint32_t i = 0; i < u->n_groups; i++) {
 		uint32_t inside = 0;
 
-		for (uint32_t k = 0; k < u->units[i].n_nodes; k++)
-			inside += bit_get(&c->members, u->units[i].nodes[k]);
+		for (uint32_t k = 0; k < u->groups[i].n_nodes; k++)
+			inside += bit_get(&c->members, u->groups[i].nodes[k]);
 		if (!inside)
 			continue;
 		own += inside;
-		if (inside != u->units[i].n_nodes)
+		if (inside != u->groups[i].n_nodes)
 			return NO_NODE;
 		++*size;
-		if (u->units[i].alone || u->units[i].n_anchors + u->units[i].n_reductions == 0)
+		if (u->groups[i].alone || u->groups[i].n_anchors + u->groups[i].n_reductions == 0)
 			continue;
 		if (seed != NO_NODE)
 			return NO_NODE;
@@ -105,20 +105,20 @@ seed_of(const struct units *u, const struct cand *c, uint32_t *size)
 }
 
 static uint32_t
-depth_of(const struct units *u, uint32_t unit)
+depth_of(const struct groups *u, uint32_t group)
 {
 	uint32_t most = 0;
 
-	for (uint32_t k = 0; k < u->units[unit].n_in; k++)
-		for (uint32_t i = 0; i < unit; i++)
-			if (have_common(&u->units[unit].in[k], 1, u->units[i].out, u->units[i].n_out))
+	for (uint32_t k = 0; k < u->groups[group].n_in; k++)
+		for (uint32_t i = 0; i < group; i++)
+			if (have_common(&u->groups[group].in[k], 1, u->groups[i].out, u->groups[i].n_out))
 				most = MAX_OF(most, depth_of(u, i) + 1);
 	return most;
 }
 
 static bool
 are_siblings(
-    const struct units *u, const struct cand *x, const struct cand *y, uint32_t seed_x, uint32_t seed_y)
+    const struct groups *u, const struct cand *x, const struct cand *y, uint32_t seed_x, uint32_t seed_y)
 {
 	return have_common(x->in, x->n_in, y->in, y->n_in) ||
 	    are_read_together(u, x->out[0].i, y->out[0].i) ||
@@ -137,7 +137,7 @@ may_stand(const struct cand_set *cs, const struct cand *c, const struct identify
 /* ---- each pair is one ------------------------------------------------------------------------------ */
 /* Two candidates before the pairs whose members and results the pair has. */
 static bool
-is_a_pair(struct arena *a, const struct graph *g, const struct units *u, const struct cand_set *cs,
+is_a_pair(struct arena *a, const struct graph *g, const struct groups *u, const struct cand_set *cs,
     const struct cand *pair, const struct identify_limits *lim)
 {
 	uint32_t n_old = cs->n_cands - cs->n_beside, size_x, size_y;
@@ -200,7 +200,7 @@ make_one_tensor(const struct graph *g, const struct cand *x, const struct cand *
 }
 
 static uint32_t
-check_none_is_missing(struct arena *a, const struct graph *g, const struct units *u,
+check_none_is_missing(struct arena *a, const struct graph *g, const struct groups *u,
     const struct cand_set *cs, const struct identify_limits *lim, uint64_t seed)
 {
 	uint32_t n_old = cs->n_cands - cs->n_beside, n = 0, size_x, size_y;
@@ -269,7 +269,7 @@ run_cases(uint64_t from, uint32_t n, bool alternatives)
 		struct identify_limits lim = identify_limits_default;
 		struct graph g;
 		struct cand_set cs;
-		struct units u;
+		struct groups u;
 		struct rng r;
 		struct err e = {0};
 
@@ -278,7 +278,7 @@ run_cases(uint64_t from, uint32_t n, bool alternatives)
 		lim.beside_flops = rng_below(&r, 3) ? 1000000 : 300;
 		if (!identify_run(&a, &g, IDENTIFY_FULL, &lim, &cs, &e))
 			fail_with(&a, &g, seed, e.msg);
-		units_make(&a, &g, MERGE_ALL, &u);
+		fusion_groups_make(&a, &g, MERGE_ALL, &u);
 		void **value = alternatives ? NULL : values_of_all(&a, &g, random_inputs(&a, &r, &g));
 
 		for (uint32_t i = cs.n_cands - cs.n_beside; i < cs.n_cands; i++) {

@@ -15,18 +15,18 @@
 enum { MAX_BRUTE = 13 };
 
 /* ---- brute force ---------------------------------------------------------------------------- */
-/* Units that can run when unit `without` never does: a bit each. */
+/* Groups that can run when group `without` never does: a bit each. */
 static uint32_t
-runnable(const struct units *u, uint32_t without)
+runnable(const struct groups *u, uint32_t without)
 {
 	uint32_t done = 0, before = 1;
 
 	while (done != before) {
 		before = done;
-		for (uint32_t i = 0; i < u->n_units; i++) {
+		for (uint32_t i = 0; i < u->n_groups; i++) {
 			bool ready = i != without;
-			for (uint32_t k = 0; k < u->units[i].n_in; k++) {
-				uint32_t t = u->units[i].in[k].i, first = u->maker_first[t];
+			for (uint32_t k = 0; k < u->groups[i].n_in; k++) {
+				uint32_t t = u->groups[i].in[k].i, first = u->maker_first[t];
 				bool made = first == u->maker_first[t + 1]; /* an input */
 				for (uint32_t m = first; m < u->maker_first[t + 1]; m++)
 					made |= done >> u->maker[m] & 1;
@@ -40,29 +40,29 @@ runnable(const struct units *u, uint32_t without)
 }
 
 struct truth {
-	uint32_t before[MAX_BRUTE]; /* units without which this one never runs */
+	uint32_t before[MAX_BRUTE]; /* groups without which this one never runs */
 	uint32_t near[MAX_BRUTE];
-	uint32_t rival[MAX_BRUTE]; /* units that make a tensor which this one makes */
+	uint32_t rival[MAX_BRUTE]; /* groups that make a tensor which this one makes */
 };
 
 static void
-find_truth(const struct units *u, struct truth *t)
+find_truth(const struct groups *u, struct truth *t)
 {
 	memset(t, 0, sizeof(*t));
-	for (uint32_t i = 0; i < u->n_units; i++) {
+	for (uint32_t i = 0; i < u->n_groups; i++) {
 		uint32_t runs = runnable(u, i);
-		for (uint32_t v = 0; v < u->n_units; v++)
+		for (uint32_t v = 0; v < u->n_groups; v++)
 			if (v != i && !(runs >> v & 1))
 				t->before[v] |= 1u << i;
-		for (uint32_t k = 0; k < u->units[i].n_in; k++) {
-			uint32_t s = u->units[i].in[k].i;
+		for (uint32_t k = 0; k < u->groups[i].n_in; k++) {
+			uint32_t s = u->groups[i].in[k].i;
 			for (uint32_t m = u->maker_first[s]; m < u->maker_first[s + 1]; m++) {
 				t->near[i] |= 1u << u->maker[m];
 				t->near[u->maker[m]] |= 1u << i;
 			}
 		}
-		for (uint32_t k = 0; k < u->units[i].n_out; k++) {
-			uint32_t s = u->units[i].out[k].i;
+		for (uint32_t k = 0; k < u->groups[i].n_out; k++) {
+			uint32_t s = u->groups[i].out[k].i;
 			for (uint32_t m = u->maker_first[s]; m < u->maker_first[s + 1]; m++)
 				if (u->maker[m] != i)
 					t->rival[i] |= 1u << u->maker[m];
@@ -85,13 +85,13 @@ is_connected(const struct truth *t, uint32_t set)
 }
 
 static bool
-is_convex(const struct units *u, const struct truth *t, uint32_t set)
+is_convex(const struct groups *u, const struct truth *t, uint32_t set)
 {
-	for (uint32_t w = 0; w < u->n_units; w++) {
+	for (uint32_t w = 0; w < u->n_groups; w++) {
 		bool leaves = false;
 		if (set >> w & 1 || !(t->before[w] & set))
 			continue;
-		for (uint32_t v = 0; v < u->n_units; v++)
+		for (uint32_t v = 0; v < u->n_groups; v++)
 			leaves |= (set >> v & 1) && (t->before[v] >> w & 1);
 		if (leaves)
 			return false;
@@ -100,17 +100,17 @@ is_convex(const struct units *u, const struct truth *t, uint32_t set)
 }
 
 static bool
-is_wanted(const struct units *u, const struct truth *t, const struct identify_limits *lim, uint32_t set)
+is_wanted(const struct groups *u, const struct truth *t, const struct identify_limits *lim, uint32_t set)
 {
 	uint32_t n = 0, anchors = 0, reductions = 0, rivals = 0;
 	bool alone = false;
 
-	for (uint32_t i = 0; i < u->n_units; i++)
+	for (uint32_t i = 0; i < u->n_groups; i++)
 		if (set >> i & 1) {
 			n++;
-			anchors += u->units[i].n_anchors;
-			reductions += u->units[i].n_reductions;
-			alone |= u->units[i].alone;
+			anchors += u->groups[i].n_anchors;
+			reductions += u->groups[i].n_reductions;
+			alone |= u->groups[i].alone;
 			rivals |= t->rival[i];
 		}
 	if (alone)
@@ -121,28 +121,28 @@ is_wanted(const struct units *u, const struct truth *t, const struct identify_li
 
 static uint32_t
 compare_with_brute_force(
-    struct arena *a, const struct graph *g, enum units_merge merge, const struct identify_limits *lim)
+    struct arena *a, const struct graph *g, enum groups_merge merge, const struct identify_limits *lim)
 {
-	struct units u;
+	struct groups u;
 	struct truth t;
 	struct enum_result r;
 	bool *found;
 	uint32_t n = 0;
 
-	units_make(a, g, merge, &u);
-	if (u.n_units > MAX_BRUTE || !u.n_units)
+	fusion_groups_make(a, g, merge, &u);
+	if (u.n_groups > MAX_BRUTE || !u.n_groups)
 		return 0;
 	find_truth(&u, &t);
 	enum_sets(a, &u, lim, NULL, &r);
-	found = NEW_ARRAY(a, bool, (size_t)1 << u.n_units);
+	found = NEW_ARRAY(a, bool, (size_t)1 << u.n_groups);
 	for (uint32_t i = 0; i < r.n_sets; i++) {
 		uint32_t set = 0;
 		for (uint32_t k = 0; k < r.sets[i].n; k++)
-			set |= 1u << r.sets[i].units[k];
+			set |= 1u << r.sets[i].groups[k];
 		assert_false(found[set]); /* each once */
 		found[set] = true;
 	}
-	for (uint32_t set = 1; set < 1u << u.n_units; set++) {
+	for (uint32_t set = 1; set < 1u << u.n_groups; set++) {
 		bool want = is_wanted(&u, &t, lim, set);
 		if (want != found[set]) {
 			struct strbuf sb;
@@ -286,12 +286,12 @@ every_node_is_made_by_a_candidate_of_its_own(void **state)
 		struct rng r = {seed};
 		struct graph g, to;
 		struct cand_set cs;
-		struct units u;
+		struct groups u;
 		struct err e = {0};
 
 		random_graph(&g, &a, &r, &ro);
 		graph_sort(&to, &a, &g, NULL);
-		units_make(&a, &to, MERGE_NONE, &u);
+		fusion_groups_make(&a, &to, MERGE_NONE, &u);
 		for (int mode = 0; mode < 3; mode++) {
 			if (!identify_run(&a, &to, (enum identify_mode)mode, NULL, &cs, &e)) {
 				assert_int_equal(e.code, ERR_INFEASIBLE);

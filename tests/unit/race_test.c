@@ -1,7 +1,7 @@
 /* tests/unit/race_test.c: kernels of a race go round their operands' copies together: no call meets a copy
  * that any of them has touched since the ring was walked.  Calls that sweep the last cache are not timed by a
  * reference that they slow down.  A device that does nothing but tell what it was asked. */
-#include "../../worker/copies.h"
+#include "../../worker/rotation.h"
 #include "../harness/kernel.h"
 
 #include <setjmp.h>
@@ -121,7 +121,7 @@ race_once(struct arena *a, const char *graph, const char *heat, bool has_third, 
 	    .calibration = &calibration,
 	    .budget_ns = 1,
 	    .hold = hold};
-	struct copies copies;
+	struct rotation copies;
 	struct err e = {0};
 
 	*y = (struct yard){.kernels = kernel};
@@ -129,8 +129,8 @@ race_once(struct arena *a, const char *graph, const char *heat, bool has_third, 
 		fail_msg("%s", e.msg);
 	for (int i = 0; i < KERNELS; i++)
 		of[i] = (struct measure_kernel){.code = &code};
-	assert_true(copies_open(a, &race, (size_t)2 << 20, (size_t)1 << 30, &copies, &e));
-	copies_close(&copies);
+	assert_true(rotation_open(a, &race, (size_t)2 << 20, (size_t)1 << 30, &copies, &e));
+	rotation_close(&copies);
 	assert_true(race_run(&race, nothing, NULL, rows, &e));
 	for (int i = 0; i < KERNELS; i++)
 		assert_true(y->of[i] > 4);

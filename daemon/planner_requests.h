@@ -1,10 +1,11 @@
-/* daemon/desk.h: an op of the store on behalf of a planner, for desk.c and perturb.c. */
-#ifndef KORCH_DESK_H
-#define KORCH_DESK_H
+/* daemon/planner_requests.h: an op of the store on behalf of a planner, for planner_requests.c and perturb.c.
+ */
+#ifndef KORCH_PLANNER_REQUESTS_H
+#define KORCH_PLANNER_REQUESTS_H
 
 #include "task.h"
 
-struct desk_op {
+struct planner_op {
 	struct store_op op;
 	uint64_t job;
 	uint32_t n_drops; /* of the job, when it asked */
@@ -24,13 +25,13 @@ struct desk_op {
 	struct part *parts; /* perturb.c: one per kernel */
 	bool found;
 };
-struct desk_op *desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t threads,
+struct planner_op *planner_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t threads,
     struct str precision, bool (*run)(struct db *db, struct store_op *op), void (*done)(struct store_op *op));
 /* At its end: the job, if it still plans and has dropped nothing since; nothing of before a drop is done or
  * answered after it. */
-struct job *desk_op_asker(struct store_op *op);
-void desk_op_free(struct store_op *op);
+struct job *planner_op_asker(struct store_op *op);
+void planner_op_free(struct store_op *op);
 /* Of a task whose request is a blob. */
-struct task_data *desk_payload(const struct desk_op *x, enum task_kind kind);
+struct task_data *planner_payload(const struct planner_op *x, enum task_kind kind);
 
 #endif

@@ -1,6 +1,6 @@
-/* daemon/past.h: how jobs end, and what a repeat of one that ended is told. */
-#ifndef KORCH_PAST_H
-#define KORCH_PAST_H
+/* daemon/job_history.h: how jobs end, and what a repeat of one that ended is told. */
+#ifndef KORCH_JOB_HISTORY_H
+#define KORCH_JOB_HISTORY_H
 
 #include "daemon.h"
 

@@ -1,11 +1,11 @@
-/* daemon/identify/unit.c: the graph as identification sees it.
+/* daemon/identify/group.c: the graph as identification sees it.
  *
  *  1. A view (one producer) is its operand's memory: tensors have roots.
  *  2. A broadcast that only maps and reductions read, or one of a constant, is an index map of its
  *     readers and belongs to each of them.
  *  3. A map whose other operands are read by its producer anyway, and which is that producer's
  *     only reader, is never better apart from it: what would be stored between them has the size
- *     of what is stored behind them.  Such chains are one unit.  So are a linear primitive and
+ *     of what is stored behind them.  Such chains are one group.  So are a linear primitive and
  *     its bias, a reduction and the maps on its result, and maps and layouts on few elements
  *     with one reader. */
 #include "identify_int.h"
@@ -23,19 +23,19 @@ tensor_is_const(const struct graph *g, tensor_id t)
 }
 
 static uint32_t
-n_makers(const struct units *u, tensor_id t)
+n_makers(const struct groups *u, tensor_id t)
 {
 	return u->ix.maker_first[t.i + 1] - u->ix.maker_first[t.i];
 }
 
 static const struct node *
-only_maker(const struct units *u, tensor_id t)
+only_maker(const struct groups *u, tensor_id t)
 {
 	return n_makers(u, t) == 1 ? &u->g->nodes[u->ix.maker[u->ix.maker_first[t.i]]] : NULL;
 }
 
 static void
-find_roots(struct units *u)
+find_roots(struct groups *u)
 {
 	const struct graph *g = u->g;
 
@@ -62,7 +62,7 @@ reads_pointwise(const struct node *n)
 
 /* Backwards: what reads a broadcast is known before it. */
 static void
-find_inlined(struct units *u)
+find_inlined(struct groups *u)
 {
 	const struct graph *g = u->g;
 	bool *needs_memory = NEW_ARRAY(u->a, bool, g->n_tensors + 1);
@@ -80,7 +80,7 @@ find_inlined(struct units *u)
 }
 
 tensor_id
-units_source(const struct units *u, tensor_id t)
+groups_source(const struct groups *u, tensor_id t)
 {
 	for (;;) {
 		tensor_id r = {u->root[t.i]};
@@ -91,7 +91,7 @@ units_source(const struct units *u, tensor_id t)
 	}
 }
 
-/* ---- units -------------------------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------------------------- */
 static bool
 has(const tensor_id *list, uint32_t n, tensor_id t)
 {
@@ -102,7 +102,7 @@ has(const tensor_id *list, uint32_t n, tensor_id t)
 }
 
 static bool
-is_member(const struct unit *m, uint32_t node)
+is_member(const struct group *m, uint32_t node)
 {
 	for (uint32_t i = 0; i < m->n_nodes; i++)
 		if (m->nodes[i] == node)
@@ -111,7 +111,7 @@ is_member(const struct unit *m, uint32_t node)
 }
 
 static void
-unit_inputs(const struct units *u, struct unit *m)
+group_inputs(const struct groups *u, struct group *m)
 {
 	uint32_t total = 0;
 
@@ -122,7 +122,7 @@ unit_inputs(const struct units *u, struct unit *m)
 	for (uint32_t i = 0; i < m->n_nodes; i++) {
 		const struct node *n = &u->g->nodes[m->nodes[i]];
 		for (uint32_t k = 0; k < n->n_in; k++) {
-			tensor_id s = units_source(u, n->in[k]);
+			tensor_id s = groups_source(u, n->in[k]);
 			const struct node *maker = only_maker(u, s);
 			if (tensor_is_const(u->g, s) || has(m->in, m->n_in, s) ||
 			    (maker && is_member(m, (uint32_t)(maker - u->g->nodes))))
@@ -133,9 +133,9 @@ unit_inputs(const struct units *u, struct unit *m)
 }
 
 static void
-unit_facts(const struct units *u, struct unit *m)
+group_facts(const struct groups *u, struct group *m)
 {
-	unit_inputs(u, m);
+	group_inputs(u, m);
 	m->n_anchors = m->n_reductions = 0;
 	for (uint32_t i = 0; i < m->n_nodes; i++) {
 		const struct node *n = &u->g->nodes[m->nodes[i]];
@@ -147,16 +147,16 @@ unit_facts(const struct units *u, struct unit *m)
 	}
 }
 
-/* Readers and makers of each root, by unit. */
+/* Readers and makers of each root, by group. */
 static void
-index_roots(struct units *u)
+index_roots(struct groups *u)
 {
 	uint32_t n = u->g->n_tensors, *at;
 
 	for (int side = 0; side < 2; side++) {
 		uint32_t *first = NEW_ARRAY(u->a, uint32_t, n + 2), total = 0;
-		for (uint32_t i = 0; i < u->n_units; i++) {
-			const struct unit *m = &u->units[i];
+		for (uint32_t i = 0; i < u->n_groups; i++) {
+			const struct group *m = &u->groups[i];
 			for (uint32_t k = 0; k < (side ? m->n_out : m->n_in); k++)
 				first[(side ? m->out : m->in)[k].i + 1]++, total++;
 		}
@@ -164,8 +164,8 @@ index_roots(struct units *u)
 			first[t + 1] += first[t];
 		uint32_t *list = NEW_ARRAY(u->a, uint32_t, total + 1);
 		at = arena_dup(u->a, first, (n + 2) * sizeof(*first));
-		for (uint32_t i = 0; i < u->n_units; i++) {
-			const struct unit *m = &u->units[i];
+		for (uint32_t i = 0; i < u->n_groups; i++) {
+			const struct group *m = &u->groups[i];
 			for (uint32_t k = 0; k < (side ? m->n_out : m->n_in); k++)
 				list[at[(side ? m->out : m->in)[k].i]++] = i;
 		}
@@ -174,12 +174,12 @@ index_roots(struct units *u)
 	}
 }
 
-/* Results that someone outside the unit needs; reader_first may be stale but unit_of is not. */
+/* Results that someone outside the group needs; reader_first may be stale but group_of is not. */
 static void
-unit_outputs(struct units *u, const struct bitset *wanted)
+group_outputs(struct groups *u, const struct bitset *wanted)
 {
-	for (uint32_t i = 0; i < u->n_units; i++) {
-		struct unit *m = &u->units[i];
+	for (uint32_t i = 0; i < u->n_groups; i++) {
+		struct group *m = &u->groups[i];
 		uint32_t total = 0;
 		for (uint32_t k = 0; k < m->n_nodes; k++)
 			total += u->g->nodes[m->nodes[k]].n_out;
@@ -195,17 +195,17 @@ unit_outputs(struct units *u, const struct bitset *wanted)
 }
 
 static void
-find_outputs(struct units *u)
+find_outputs(struct groups *u)
 {
 	struct bitset wanted = bitset_make(u->a, u->g->n_tensors);
 
 	for (uint32_t t = 0; t < u->g->n_tensors; t++)
 		if (u->is_output[t])
 			bit_set(&wanted, t);
-	for (uint32_t i = 0; i < u->n_units; i++)
-		for (uint32_t k = 0; k < u->units[i].n_in; k++)
-			bit_set(&wanted, u->units[i].in[k].i);
-	unit_outputs(u, &wanted);
+	for (uint32_t i = 0; i < u->n_groups; i++)
+		for (uint32_t k = 0; k < u->groups[i].n_in; k++)
+			bit_set(&wanted, u->groups[i].in[k].i);
+	group_outputs(u, &wanted);
 }
 
 /* ---- chains ------------------------------------------------------------------------------- */
@@ -223,13 +223,13 @@ is_plain_reduction(enum prim p)
 }
 
 static enum prim
-prim_at(const struct units *u, const struct unit *m, uint32_t i)
+prim_at(const struct groups *u, const struct group *m, uint32_t i)
 {
 	return u->g->nodes[m->nodes[i]].prim;
 }
 
 static bool
-all_pointwise(const struct units *u, const struct unit *m)
+all_pointwise(const struct groups *u, const struct group *m)
 {
 	for (uint32_t i = 0; i < m->n_nodes; i++)
 		if (!is_pointwise(prim_at(u, m, i)))
@@ -238,7 +238,7 @@ all_pointwise(const struct units *u, const struct unit *m)
 }
 
 static bool
-all_maps(const struct units *u, const struct unit *m)
+all_maps(const struct groups *u, const struct group *m)
 {
 	for (uint32_t i = 0; i < m->n_nodes; i++)
 		if (prim_info[prim_at(u, m, i)].class != CLASS_MAP)
@@ -248,7 +248,7 @@ all_maps(const struct units *u, const struct unit *m)
 
 /* A reduction and maps on its result. */
 static bool
-is_reduced(const struct units *u, const struct unit *m)
+is_reduced(const struct groups *u, const struct group *m)
 {
 	if (!is_plain_reduction(prim_at(u, m, 0)))
 		return false;
@@ -259,14 +259,14 @@ is_reduced(const struct units *u, const struct unit *m)
 }
 
 static int64_t
-elements(const struct units *u, tensor_id t)
+elements(const struct groups *u, tensor_id t)
 {
 	return shape_count(&graph_tensor(u->g, t)->shape);
 }
 
 /* Maps and layouts on few elements: the call costs more than what it stores. */
 static bool
-is_small(const struct units *u, const struct unit *m, tensor_id result)
+is_small(const struct groups *u, const struct group *m, tensor_id result)
 {
 	for (uint32_t i = 0; i < m->n_nodes; i++) {
 		enum prim_class class = prim_info[prim_at(u, m, i)].class;
@@ -278,7 +278,7 @@ is_small(const struct units *u, const struct unit *m, tensor_id result)
 
 /* Could it be the epilogue of what it reads? */
 static bool
-follows_linear(const struct units *u, const struct unit *m)
+follows_linear(const struct groups *u, const struct group *m)
 {
 	for (uint32_t k = 0; k < m->n_in; k++)
 		for (uint32_t i = u->ix.maker_first[m->in[k].i]; i < u->ix.maker_first[m->in[k].i + 1]; i++) {
@@ -290,7 +290,7 @@ follows_linear(const struct units *u, const struct unit *m)
 }
 
 static uint32_t
-n_inputs_joined(const struct unit *p, const struct unit *m, tensor_id t)
+n_inputs_joined(const struct group *p, const struct group *m, tensor_id t)
 {
 	uint32_t n = p->n_in;
 
@@ -300,17 +300,17 @@ n_inputs_joined(const struct unit *p, const struct unit *m, tensor_id t)
 }
 
 static bool
-only_reader(const struct units *u, const struct unit *m, tensor_id t)
+only_reader(const struct groups *u, const struct group *m, tensor_id t)
 {
 	for (uint32_t i = u->reader_first[t.i]; i < u->reader_first[t.i + 1]; i++)
-		if (&u->units[u->reader[i]] != m)
+		if (&u->groups[u->reader[i]] != m)
 			return false;
 	return n_makers(u, t) == 1 && !u->is_output[t.i];
 }
 
 /* All other operands of m are such chains too, of what p reads: a bracket that closes in m. */
 static bool
-closes(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t)
+closes(const struct groups *u, const struct group *p, const struct group *m, tensor_id t)
 {
 	for (uint32_t k = 0; k < m->n_in; k++) {
 		tensor_id s = m->in[k];
@@ -318,7 +318,7 @@ closes(const struct units *u, const struct unit *p, const struct unit *m, tensor
 			continue;
 		if (u->maker_first[s.i] == u->maker_first[s.i + 1] || !only_reader(u, m, s))
 			return false;
-		const struct unit *q = &u->units[u->maker[u->maker_first[s.i]]];
+		const struct group *q = &u->groups[u->maker[u->maker_first[s.i]]];
 		if (!all_pointwise(u, q) || q->n_out != 1)
 			return false;
 		for (uint32_t i = 0; i < q->n_in; i++)
@@ -330,21 +330,21 @@ closes(const struct units *u, const struct unit *p, const struct unit *m, tensor
 
 /* The constant that is added to the result of a linear primitive. */
 static bool
-is_bias(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t)
+is_bias(const struct groups *u, const struct group *p, const struct group *m, tensor_id t)
 {
 	return p->n_nodes == 1 && m->n_nodes == 1 && m->n_in == 1 && prim_at(u, m, 0) == PRIM_add &&
 	    prim_info[prim_at(u, p, 0)].class == CLASS_LINEAR && elements(u, t) == elements(u, m->out[0]);
 }
 
 static uint32_t
-origin_of(const struct units *u, const struct unit *m)
+origin_of(const struct groups *u, const struct group *m)
 {
 	return u->g->nodes[m->nodes[0]].origin;
 }
 
-/* Is unit m the only reader of t, which p makes, and not better apart from p? */
+/* Is group m the only reader of t, which p makes, and not better apart from p? */
 static bool
-belongs(const struct units *u, const struct unit *p, const struct unit *m, tensor_id t, bool biases)
+belongs(const struct groups *u, const struct group *p, const struct group *m, tensor_id t, bool biases)
 {
 	if (p->n_nodes + m->n_nodes > MAX_UNIT_NODES || p->n_out != 1 || m->n_out != 1 ||
 	    n_makers(u, m->out[0]) != 1 || !only_reader(u, m, t))
@@ -365,9 +365,9 @@ belongs(const struct units *u, const struct unit *p, const struct unit *m, tenso
 }
 
 static void
-join(struct units *u, uint32_t p, uint32_t m)
+join(struct groups *u, uint32_t p, uint32_t m)
 {
-	struct unit *from = &u->units[p], *to = &u->units[m];
+	struct group *from = &u->groups[p], *to = &u->groups[m];
 	uint32_t n = from->n_nodes + to->n_nodes, i = 0, j = 0;
 	uint32_t *nodes = NEW_ARRAY(u->a, uint32_t, n);
 
@@ -377,33 +377,33 @@ join(struct units *u, uint32_t p, uint32_t m)
 	}
 	to->nodes = nodes;
 	to->n_nodes = n;
-	unit_facts(u, to);
-	*from = (struct unit){0};
+	group_facts(u, to);
+	*from = (struct group){0};
 }
 
 /* One sweep; true when something was joined.  The indexes are those from before the sweep, so a
- * unit takes part in one joining only. */
+ * group takes part in one joining only. */
 static bool
-join_chains(struct units *u, bool biases)
+join_chains(struct groups *u, bool biases)
 {
-	bool *touched = NEW_ARRAY(u->a, bool, u->n_units + 1), any = false;
+	bool *touched = NEW_ARRAY(u->a, bool, u->n_groups + 1), any = false;
 	uint32_t n = 0;
 
-	for (uint32_t m = 0; m < u->n_units; m++)
-		for (uint32_t k = 0; k < u->units[m].n_in && !touched[m]; k++) {
-			tensor_id t = u->units[m].in[k];
+	for (uint32_t m = 0; m < u->n_groups; m++)
+		for (uint32_t k = 0; k < u->groups[m].n_in && !touched[m]; k++) {
+			tensor_id t = u->groups[m].in[k];
 			if (n_makers(u, t) != 1 || u->maker_first[t.i] == u->maker_first[t.i + 1])
 				continue;
 			uint32_t p = u->maker[u->maker_first[t.i]];
-			if (touched[p] || !belongs(u, &u->units[p], &u->units[m], t, biases))
+			if (touched[p] || !belongs(u, &u->groups[p], &u->groups[m], t, biases))
 				continue;
 			join(u, p, m);
 			touched[p] = touched[m] = any = true;
 		}
-	for (uint32_t i = 0; i < u->n_units; i++)
-		if (u->units[i].n_nodes)
-			u->units[n++] = u->units[i];
-	u->n_units = n;
+	for (uint32_t i = 0; i < u->n_groups; i++)
+		if (u->groups[i].n_nodes)
+			u->groups[n++] = u->groups[i];
+	u->n_groups = n;
 	find_outputs(u);
 	index_roots(u);
 	return any;
@@ -412,58 +412,58 @@ join_chains(struct units *u, bool biases)
 /* ---- order ---------------------------------------------------------------------------------- */
 /* Topological over all alternatives; among those ready, by first node. */
 static void
-order_units(struct units *u)
+order_groups(struct groups *u)
 {
-	struct unit *sorted = NEW_ARRAY(u->a, struct unit, u->n_units + 1);
-	bool *done = NEW_ARRAY(u->a, bool, u->n_units + 1);
+	struct group *sorted = NEW_ARRAY(u->a, struct group, u->n_groups + 1);
+	bool *done = NEW_ARRAY(u->a, bool, u->n_groups + 1);
 	uint32_t n = 0;
 
-	while (n < u->n_units) {
+	while (n < u->n_groups) {
 		uint32_t before = n;
-		for (uint32_t i = 0; i < u->n_units; i++) {
+		for (uint32_t i = 0; i < u->n_groups; i++) {
 			bool ready = !done[i];
-			for (uint32_t k = 0; k < u->units[i].n_in && ready; k++) {
-				uint32_t t = u->units[i].in[k].i;
+			for (uint32_t k = 0; k < u->groups[i].n_in && ready; k++) {
+				uint32_t t = u->groups[i].in[k].i;
 				for (uint32_t m = u->maker_first[t]; m < u->maker_first[t + 1]; m++)
 					ready &= done[u->maker[m]];
 			}
 			if (ready) {
 				done[i] = true;
-				sorted[n++] = u->units[i];
+				sorted[n++] = u->groups[i];
 			}
 		}
 		if (n == before)
-			bug("units wait for each other in a circle");
+			bug("groups wait for each other in a circle");
 	}
-	u->units = sorted;
+	u->groups = sorted;
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t k = 0; k < sorted[i].n_nodes; k++)
-			u->unit_of[sorted[i].nodes[k]] = i;
+			u->group_of[sorted[i].nodes[k]] = i;
 	index_roots(u);
 }
 
 void
-units_make(struct arena *a, const struct graph *g, enum units_merge merge, struct units *out)
+fusion_groups_make(struct arena *a, const struct graph *g, enum groups_merge merge, struct groups *out)
 {
-	struct units *u = out;
+	struct groups *u = out;
 
-	*u = (struct units){.a = a, .g = g, .ix = graph_index_make(a, g), .merge = merge};
+	*u = (struct groups){.a = a, .g = g, .ix = graph_index_make(a, g), .merge = merge};
 	u->root = NEW_ARRAY(a, uint32_t, g->n_tensors + 1);
 	u->is_view = NEW_ARRAY(a, bool, g->n_nodes + 1);
 	u->is_inlined = NEW_ARRAY(a, bool, g->n_nodes + 1);
 	u->is_output = NEW_ARRAY(a, bool, g->n_tensors + 1);
-	u->unit_of = NEW_ARRAY(a, uint32_t, g->n_nodes + 1);
-	u->units = NEW_ARRAY(a, struct unit, g->n_nodes + 1);
-	memset(u->unit_of, 0xff, (g->n_nodes + 1) * sizeof(*u->unit_of));
+	u->group_of = NEW_ARRAY(a, uint32_t, g->n_nodes + 1);
+	u->groups = NEW_ARRAY(a, struct group, g->n_nodes + 1);
+	memset(u->group_of, 0xff, (g->n_nodes + 1) * sizeof(*u->group_of));
 	find_roots(u);
 	find_inlined(u);
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		if (u->is_view[i] || u->is_inlined[i])
 			continue;
-		struct unit *m = &u->units[u->n_units++];
+		struct group *m = &u->groups[u->n_groups++];
 		m->nodes = arena_dup(a, &i, sizeof(i));
 		m->n_nodes = 1;
-		unit_facts(u, m);
+		group_facts(u, m);
 	}
 	find_outputs(u);
 	index_roots(u);
@@ -471,5 +471,5 @@ units_make(struct arena *a, const struct graph *g, enum units_merge merge, struc
 		(void)join_chains(u, true);
 	while (merge != MERGE_NONE && join_chains(u, false))
 		;
-	order_units(u);
+	order_groups(u);
 }

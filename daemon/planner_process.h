@@ -1,6 +1,6 @@
-/* daemon/brief.h: the daemon's side of a planner. */
-#ifndef KORCH_BRIEF_H
-#define KORCH_BRIEF_H
+/* daemon/planner_process.h: the daemon's side of a planner. */
+#ifndef KORCH_PLANNER_PROCESS_H
+#define KORCH_PLANNER_PROCESS_H
 
 #include "daemon.h"
 

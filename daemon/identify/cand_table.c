@@ -1,4 +1,4 @@
-/* daemon/identify/collect.c: a set of nodes becomes a candidate, and candidates that compute the
+/* daemon/identify/cand_table.c: a set of nodes becomes a candidate, and candidates that compute the
  * same share a spec.
  *
  * Making a spec canonical is dear, so a candidate is first written down as it stands: members in
@@ -25,9 +25,9 @@ struct table { /* open addressing; values are numbers + 1 */
 	uint32_t *slot;
 	uint32_t n_slots, n_filled;
 };
-struct collector {
+struct cand_table {
 	struct arena *a, *tmp;
-	const struct units *u;
+	const struct groups *u;
 	const struct identify_limits *lim;
 	struct cand_set *out;
 	uint32_t cap_cands, cap_specs;
@@ -49,15 +49,15 @@ struct collector {
 	const char *refusal; /* of the last set that became no candidate; NULL */
 };
 
-struct collector *
-collector_new(struct arena *a, struct arena *tmp, const struct units *u, const struct identify_limits *lim,
+struct cand_table *
+cand_table_new(struct arena *a, struct arena *tmp, const struct groups *u, const struct identify_limits *lim,
     struct cand_set *out)
 {
-	struct collector *c = NEW(tmp, struct collector);
+	struct cand_table *c = NEW(tmp, struct cand_table);
 
 	if (a == tmp) /* a spec that is not kept is taken back, and with it all that came after */
-		bug("a collector needs two arenas");
-	*c = (struct collector){.a = a, .tmp = tmp, .u = u, .lim = lim, .out = out};
+		bug("a cand_table needs two arenas");
+	*c = (struct cand_table){.a = a, .tmp = tmp, .u = u, .lim = lim, .out = out};
 	*out = (struct cand_set){0};
 	c->members = bitset_make(tmp, u->g->n_nodes);
 	c->local = NEW_ARRAY(tmp, uint32_t, u->g->n_tensors + 1);
@@ -77,7 +77,7 @@ table_place(struct table *t, uint64_t hash, uint32_t value)
 }
 
 static void
-table_add(struct collector *c, struct table *t, uint64_t (*hash_of)(const struct collector *, uint32_t),
+table_add(struct cand_table *c, struct table *t, uint64_t (*hash_of)(const struct cand_table *, uint32_t),
     uint32_t value)
 {
 	if (2 * t->n_filled >= t->n_slots) {
@@ -106,13 +106,13 @@ table_next(const struct table *t, uint64_t hash, uint32_t *at)
 }
 
 static uint64_t
-form_hash(const struct collector *c, uint32_t v)
+form_hash(const struct cand_table *c, uint32_t v)
 {
 	return c->forms[v].hash;
 }
 
 static uint64_t
-spec_hash(const struct collector *c, uint32_t v)
+spec_hash(const struct cand_table *c, uint32_t v)
 {
 	uint64_t h;
 
@@ -121,14 +121,14 @@ spec_hash(const struct collector *c, uint32_t v)
 }
 
 static uint64_t
-cand_hash(const struct collector *c, uint32_t v)
+cand_hash(const struct cand_table *c, uint32_t v)
 {
 	return c->cand_hash[v];
 }
 
 /* ---- members ---------------------------------------------------------------------------------- */
 static const struct node *
-only_maker(const struct units *u, uint32_t t)
+only_maker(const struct groups *u, uint32_t t)
 {
 	uint32_t first = u->ix.maker_first[t];
 
@@ -136,15 +136,15 @@ only_maker(const struct units *u, uint32_t t)
 }
 
 static uint32_t
-node_number(const struct units *u, const struct node *n)
+node_number(const struct groups *u, const struct node *n)
 {
 	return (uint32_t)(n - u->g->nodes);
 }
 
 static void
-add_views(struct collector *c, tensor_id t)
+add_views(struct cand_table *c, tensor_id t)
 {
-	const struct units *u = c->u;
+	const struct groups *u = c->u;
 
 	while (u->root[t.i] != t.i) {
 		const struct node *v = only_maker(u, t.i);
@@ -155,9 +155,9 @@ add_views(struct collector *c, tensor_id t)
 
 /* Is the root made by a member?  A root with alternatives: by any of them. */
 static bool
-made_inside(const struct collector *c, uint32_t root)
+made_inside(const struct cand_table *c, uint32_t root)
 {
-	const struct units *u = c->u;
+	const struct groups *u = c->u;
 
 	for (uint32_t i = u->ix.maker_first[root]; i < u->ix.maker_first[root + 1]; i++)
 		if (bit_get(&c->members, u->ix.maker[i]))
@@ -173,9 +173,9 @@ struct reads {
 /* Follows an operand to where it comes from: inlined broadcasts and views inside the candidate
  * become members; external memory is noted. */
 static void
-resolve(struct collector *c, tensor_id t, bool bare, struct reads *r)
+resolve(struct cand_table *c, tensor_id t, bool bare, struct reads *r)
 {
-	const struct units *u = c->u;
+	const struct groups *u = c->u;
 
 	for (;;) {
 		uint32_t root = u->root[t.i];
@@ -207,7 +207,7 @@ resolve(struct collector *c, tensor_id t, bool bare, struct reads *r)
 
 /* Memory that is read through different views is read once: the views move inside. */
 static void
-unite_reads(struct collector *c, struct reads *r)
+unite_reads(struct cand_table *c, struct reads *r)
 {
 	for (uint32_t i = 0; i < r->n; i++)
 		for (uint32_t k = 0; k < r->n; k++)
@@ -216,7 +216,7 @@ unite_reads(struct collector *c, struct reads *r)
 }
 
 static void
-find_members(struct collector *c, const uint32_t *nodes, uint32_t n_nodes, bool bare, struct reads *r)
+find_members(struct cand_table *c, const uint32_t *nodes, uint32_t n_nodes, bool bare, struct reads *r)
 {
 	memset(c->members.w, 0, bitset_words(&c->members) * sizeof(*c->members.w));
 	for (uint32_t i = 0; i < n_nodes; i++)
@@ -255,7 +255,7 @@ by_value(const struct tensor *t)
 }
 
 static void
-put_tensor(struct collector *c, struct strbuf *sb, tensor_id t)
+put_tensor(struct cand_table *c, struct strbuf *sb, tensor_id t)
 {
 	const struct tensor *x = graph_tensor(c->u->g, t);
 
@@ -272,7 +272,7 @@ put_tensor(struct collector *c, struct strbuf *sb, tensor_id t)
 }
 
 static struct str
-write_down(struct collector *c, const tensor_id *exports, uint32_t n_exports)
+write_down(struct cand_table *c, const tensor_id *exports, uint32_t n_exports)
 {
 	struct strbuf sb;
 
@@ -297,7 +297,7 @@ write_down(struct collector *c, const tensor_id *exports, uint32_t n_exports)
 
 /* ---- specs ------------------------------------------------------------------------------------- */
 static void
-count_rule(struct collector *c, const char *msg)
+count_rule(struct cand_table *c, const char *msg)
 {
 	size_t n = strcspn(msg, ":");
 
@@ -311,7 +311,7 @@ count_rule(struct collector *c, const char *msg)
 }
 
 static uint32_t
-find_spec(const struct collector *c, const struct spec *s)
+find_spec(const struct cand_table *c, const struct spec *s)
 {
 	uint32_t at = 0, v;
 	uint64_t h;
@@ -325,7 +325,7 @@ find_spec(const struct collector *c, const struct spec *s)
 }
 
 static uint32_t *
-locals_of(struct collector *c, const tensor_id *t, uint32_t n)
+locals_of(struct cand_table *c, const tensor_id *t, uint32_t n)
 {
 	uint32_t *l = NEW_ARRAY(c->tmp, uint32_t, n + 1);
 
@@ -336,7 +336,7 @@ locals_of(struct collector *c, const tensor_id *t, uint32_t n)
 
 /* The form for bytes not met before. */
 static uint32_t
-new_form(struct collector *c, struct str bytes, uint64_t hash, const tensor_id *exports, uint32_t n_exports)
+new_form(struct cand_table *c, struct str bytes, uint64_t hash, const tensor_id *exports, uint32_t n_exports)
 {
 	struct arena_mark mark = arena_mark(c->a);
 	struct form f = {.hash = hash, .bytes = bytes, .spec = NO_NODE};
@@ -371,7 +371,7 @@ new_form(struct collector *c, struct str bytes, uint64_t hash, const tensor_id *
 }
 
 static uint32_t
-find_form(struct collector *c, const tensor_id *exports, uint32_t n_exports)
+find_form(struct cand_table *c, const tensor_id *exports, uint32_t n_exports)
 {
 	struct str bytes = write_down(c, exports, n_exports);
 	uint64_t h = hash64(bytes.p, bytes.n, 1);
@@ -385,7 +385,7 @@ find_form(struct collector *c, const tensor_id *exports, uint32_t n_exports)
 
 /* ---- candidates -------------------------------------------------------------------------------- */
 static bool
-is_known(struct collector *c, uint64_t h, const tensor_id *exports, uint32_t n_exports)
+is_known(struct cand_table *c, uint64_t h, const tensor_id *exports, uint32_t n_exports)
 {
 	uint32_t at = 0, v;
 
@@ -400,7 +400,7 @@ is_known(struct collector *c, uint64_t h, const tensor_id *exports, uint32_t n_e
 }
 
 static tensor_id *
-bind_list(struct collector *c, const uint32_t *locals, uint32_t n)
+bind_list(struct cand_table *c, const uint32_t *locals, uint32_t n)
 {
 	tensor_id *t = NEW_ARRAY(c->a, tensor_id, n + 1);
 
@@ -410,7 +410,7 @@ bind_list(struct collector *c, const uint32_t *locals, uint32_t n)
 }
 
 static void
-push_cand(struct collector *c, uint64_t h, const struct form *f, const struct reads *r,
+push_cand(struct cand_table *c, uint64_t h, const struct form *f, const struct reads *r,
     const tensor_id *exports, uint32_t n_exports)
 {
 	struct cand k = {.spec = f->spec, .n_out = n_exports};
@@ -455,7 +455,7 @@ n_distinct(const struct reads *r)
 }
 
 enum collected
-collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes, const tensor_id *exports,
+cand_table_add(struct cand_table *c, const uint32_t *nodes, uint32_t n_nodes, const tensor_id *exports,
     uint32_t n_exports, bool bare)
 {
 	struct reads r = {0};
@@ -491,13 +491,13 @@ collector_add(struct collector *c, const uint32_t *nodes, uint32_t n_nodes, cons
 }
 
 const char *
-collector_refusal(const struct collector *c)
+cand_table_refusal(const struct cand_table *c)
 {
 	return c->refusal;
 }
 
 void
-collector_finish(struct collector *c)
+cand_table_finish(struct cand_table *c)
 {
 	c->out->infeasible_rules = NEW_ARRAY(c->a, struct str, c->n_rules + 1);
 	for (uint32_t i = 0; i < c->n_rules; i++)

@@ -1,4 +1,4 @@
-/* daemon/answer.c: a request is answered once: from what is known, or by one op of the store. */
+/* daemon/reply.c: a request is answered once: from what is known, or by one op of the store. */
 #include "daemon.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ request_drop(struct daemon *d, struct request *r)
 }
 
 void
-answer(struct daemon *d, struct request *r, struct msg *m)
+reply(struct daemon *d, struct request *r, struct msg *m)
 {
 	struct bytes b;
 	struct err e = {0};
@@ -36,9 +36,9 @@ answer(struct daemon *d, struct request *r, struct msg *m)
 	}
 	/* A lease request that is repeated because its answer was lost gets the same leases. */
 	if (s && r->m.type == MSG_lease && m->type == MSG_grant) {
-		free((void *)(uintptr_t)s->lease_answer.p);
-		s->lease_answer = (struct bytes){heap_alloc(b.n), b.n};
-		memcpy((void *)(uintptr_t)s->lease_answer.p, b.p, b.n);
+		free((void *)(uintptr_t)s->lease_reply.p);
+		s->lease_reply = (struct bytes){heap_alloc(b.n), b.n};
+		memcpy((void *)(uintptr_t)s->lease_reply.p, b.p, b.n);
 		s->lease_id = r->m.id;
 	}
 	os_seam("serve.answer");
@@ -47,21 +47,21 @@ answer(struct daemon *d, struct request *r, struct msg *m)
 }
 
 void
-answer_ok(struct daemon *d, struct request *r, uint64_t value, const char *text)
+reply_ok(struct daemon *d, struct request *r, uint64_t value, const char *text)
 {
 	struct msg m = {.type = MSG_ok};
 
 	m.ok.value = value;
 	m.ok.text = str_of(text);
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 void
-answer_error(struct daemon *d, struct request *r, const struct err *e)
+reply_error(struct daemon *d, struct request *r, const struct err *e)
 {
 	struct msg m = msg_error(e);
 
-	answer(d, r, &m);
+	reply(d, r, &m);
 }
 
 /* ---- from the store ----------------------------------------------------------------- */
@@ -72,9 +72,9 @@ ask_end_op(struct store_op *op)
 	struct daemon *d = op->owner;
 
 	if (op->ok)
-		answer(d, a->r, &a->m);
+		reply(d, a->r, &a->m);
 	else
-		answer_error(d, a->r, &op->err);
+		reply_error(d, a->r, &op->err);
 	arena_fini(&op->arena);
 	free(a);
 }

@@ -1,6 +1,6 @@
-/* daemon/past.c: jobs that ended.  Plan and end become durable in one transaction, so that a repeat that
- * finds the one finds the other; a planner asks first of all how its job ended before. */
-#include "past.h"
+/* daemon/job_history.c: jobs that ended.  Plan and end become durable in one transaction, so that a repeat
+ * that finds the one finds the other; a planner asks first of all how its job ended before. */
+#include "job_history.h"
 #include "folder.h"
 
 #include "../schema/build.h"

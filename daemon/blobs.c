@@ -1,4 +1,4 @@
-/* daemon/keep.c: blobs and the cache as a whole: each request is one op of the store. */
+/* daemon/blobs.c: blobs and the cache as a whole: each request is one op of the store. */
 #include "daemon.h"
 
 #include "../kernels/base/epoch.h"

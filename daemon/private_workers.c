@@ -1,4 +1,4 @@
-/* daemon/own.c: the workers of a private daemon: started when a client wants one, restarted when
+/* daemon/private_workers.c: the workers of a private daemon: started when a client wants one, restarted when
  * they crash, given up when they say that this host is not set up for it. */
 #include "learn.h"
 #include "loop.h"
@@ -17,7 +17,7 @@ enum { TRIES = 5 };
 static void
 worker_ended(void *self, int status, int signal)
 {
-	struct own_worker *w = self;
+	struct private_worker *w = self;
 
 	w->child = NULL;
 	w->failures++;
@@ -31,7 +31,7 @@ worker_ended(void *self, int status, int signal)
  * device is known well enough to measure on, however the worker was started.  What else it prints is not for
  * us. */
 static void
-hear_line(struct own_worker *w, struct str line)
+hear_line(struct private_worker *w, struct str line)
 {
 	struct str rest = line, count = str_cut(&rest, ' ');
 	int64_t n;
@@ -47,7 +47,7 @@ hear_line(struct own_worker *w, struct str line)
 static void
 worker_bytes(void *self, struct bytes b)
 {
-	struct own_worker *w = self;
+	struct private_worker *w = self;
 
 	for (size_t i = 0; i < b.n; i++) {
 		if (b.p[i] == '\n') {
@@ -66,7 +66,7 @@ worker_bytes(void *self, struct bytes b)
 static void
 worker_words(void *self, struct bytes b)
 {
-	struct own_worker *w = self;
+	struct private_worker *w = self;
 	size_t n = MIN_OF(b.n, sizeof(w->words) - 1);
 
 	(void)fwrite(b.p, 1, b.n, stderr);
@@ -75,7 +75,7 @@ worker_words(void *self, struct bytes b)
 }
 
 static void
-start(struct daemon *d, struct own_worker *w)
+start(struct daemon *d, struct private_worker *w)
 {
 	static const struct child_calls calls = {
 	    .bytes = worker_bytes, .words = worker_words, .ended = worker_ended};
@@ -126,17 +126,17 @@ need_worker(const struct daemon *d, struct str class, struct err *e)
 	return false;
 }
 
-static struct own_worker *
+static struct private_worker *
 find_worker(struct daemon *d, struct str device)
 {
-	for (uint32_t i = 0; i < d->n_own_workers; i++)
-		if (str_is(device, d->own_workers[i].device))
-			return &d->own_workers[i];
+	for (uint32_t i = 0; i < d->n_private_workers; i++)
+		if (str_is(device, d->private_workers[i].device))
+			return &d->private_workers[i];
 	return NULL;
 }
 
 static bool
-is_of(const struct own_worker *w, struct str class)
+is_of(const struct private_worker *w, struct str class)
 {
 	struct str kind = class_kind(str_of(w->device));
 
@@ -147,7 +147,7 @@ is_of(const struct own_worker *w, struct str class)
 
 /* It ends when it has done what it holds; until then no new job is for it. */
 static void
-end_worker(struct daemon *d, struct own_worker *w)
+end_worker(struct daemon *d, struct private_worker *w)
 {
 	for (struct session *s = d->sessions; s; s = s->next)
 		for (uint32_t i = 0; i < s->n_envs; i++)
@@ -161,7 +161,7 @@ end_worker(struct daemon *d, struct own_worker *w)
 /* There is one already: asked anew, tried anew; one with another limit, or that looked at the host in a hurry
  * where kernels are to be measured now, makes room for another. */
 static void
-want_again(struct daemon *d, struct own_worker *w, const struct m_worker_want *want)
+want_again(struct daemon *d, struct private_worker *w, const struct m_worker_want *want)
 {
 	bool is_other = (want->memory && want->memory != w->memory) || (w->is_quick && !want->at_once);
 
@@ -178,15 +178,16 @@ static bool
 add_worker(struct daemon *d, const struct m_worker_want *want, struct err *e)
 {
 	struct str device = want->device;
-	struct own_worker *w;
+	struct private_worker *w;
 
 	if (!d->conf->worker)
 		return err_set(e, ERR_HOST, "korch-worker is not beside korchd; install it");
-	if (d->n_own_workers == COUNT_OF(d->own_workers))
-		return err_set(e, ERR_LIMIT, "this korchd has %u kinds of workers already", d->n_own_workers);
+	if (d->n_private_workers == COUNT_OF(d->private_workers))
+		return err_set(
+		    e, ERR_LIMIT, "this korchd has %u kinds of workers already", d->n_private_workers);
 	if (device.n == 0 || device.n >= sizeof(w->device) || device.p[0] == '-')
 		return err_set(e, ERR_USAGE, "'%.*s' is no device", STR_ARG(device));
-	w = &d->own_workers[d->n_own_workers++];
+	w = &d->private_workers[d->n_private_workers++];
 	(void)snprintf(w->device, sizeof(w->device), "%.*s", STR_ARG(device));
 	w->memory = want->memory;
 	w->is_quick = want->at_once;
@@ -198,7 +199,7 @@ void
 serve_worker_want(struct daemon *d, struct request *r)
 {
 	const struct m_worker_want *want = &r->m.worker_want;
-	struct own_worker *w = find_worker(d, want->device);
+	struct private_worker *w = find_worker(d, want->device);
 	struct err e = {0};
 	bool ok = true;
 
@@ -215,16 +216,16 @@ serve_worker_want(struct daemon *d, struct request *r)
 	else
 		want_again(d, w, want);
 	if (ok)
-		answer_ok(d, r, !d->conf->is_private, "");
+		reply_ok(d, r, !d->conf->is_private, "");
 	else
-		answer_error(d, r, &e);
+		reply_error(d, r, &e);
 }
 
 void
-own_workers_tick(struct daemon *d)
+private_workers_tick(struct daemon *d)
 {
-	for (uint32_t i = 0; i < d->n_own_workers && !d->is_stopping; i++) {
-		struct own_worker *w = &d->own_workers[i];
+	for (uint32_t i = 0; i < d->n_private_workers && !d->is_stopping; i++) {
+		struct private_worker *w = &d->private_workers[i];
 		int64_t age = daemon_now(d) - w->started_ns;
 
 		if (w->child && age > 60 * SECOND_NS)
@@ -235,18 +236,18 @@ own_workers_tick(struct daemon *d)
 }
 
 void
-own_workers_stop(struct daemon *d)
+private_workers_stop(struct daemon *d)
 {
-	for (uint32_t i = 0; i < d->n_own_workers; i++)
-		if (d->own_workers[i].child) {
-			child_forget(d->own_workers[i].child);
-			d->own_workers[i].child = NULL;
+	for (uint32_t i = 0; i < d->n_private_workers; i++)
+		if (d->private_workers[i].child) {
+			child_forget(d->private_workers[i].child);
+			d->private_workers[i].child = NULL;
 		}
 }
 
 /* All of its devices are there, or it is given up. */
 static bool
-is_settled(const struct own_worker *w)
+is_settled(const struct private_worker *w)
 {
 	return w->child ? w->n_taken >= w->n_devices : w->failures >= TRIES;
 }
@@ -270,8 +271,8 @@ are_others(const struct daemon *d, struct str class)
 			found |= s->is_connected && !str_is(class_kind(class), "cuda") &&
 			    str_eq(class_kind(there), class_kind(class));
 		}
-	for (uint32_t i = 0; i < d->n_own_workers; i++) {
-		const struct own_worker *w = &d->own_workers[i];
+	for (uint32_t i = 0; i < d->n_private_workers; i++) {
+		const struct private_worker *w = &d->private_workers[i];
 
 		n_own += w->child ? w->n_devices : 0;
 		found |= w->child && is_of(w, class);
@@ -285,8 +286,8 @@ own_is_other(const struct daemon *d, struct str class, struct err *why)
 {
 	struct arena tmp = {0};
 
-	for (uint32_t i = 0; i < d->n_own_workers; i++)
-		if (is_of(&d->own_workers[i], class) && !is_settled(&d->own_workers[i]))
+	for (uint32_t i = 0; i < d->n_private_workers; i++)
+		if (is_of(&d->private_workers[i], class) && !is_settled(&d->private_workers[i]))
 			return false;
 	if (!d->conf->is_private || !are_others(d, class))
 		return false;
@@ -299,19 +300,19 @@ own_is_other(const struct daemon *d, struct str class, struct err *why)
 }
 
 bool
-own_workers_settled(const struct daemon *d)
+private_workers_settled(const struct daemon *d)
 {
-	for (uint32_t i = 0; i < d->n_own_workers; i++)
-		if (!is_settled(&d->own_workers[i]))
+	for (uint32_t i = 0; i < d->n_private_workers; i++)
+		if (!is_settled(&d->private_workers[i]))
 			return false;
 	return true;
 }
 
 bool
-own_worker_lives(const struct daemon *d, struct str class)
+private_worker_lives(const struct daemon *d, struct str class)
 {
-	for (uint32_t i = 0; i < d->n_own_workers; i++)
-		if (is_of(&d->own_workers[i], class) && d->own_workers[i].child)
+	for (uint32_t i = 0; i < d->n_private_workers; i++)
+		if (is_of(&d->private_workers[i], class) && d->private_workers[i].child)
 			return true;
 	return false;
 }
@@ -320,8 +321,8 @@ own_worker_lives(const struct daemon *d, struct str class)
 static bool
 gave_up(const struct daemon *d, struct str class, bool by_name, struct err *why)
 {
-	for (uint32_t i = 0; i < d->n_own_workers; i++) {
-		const struct own_worker *w = &d->own_workers[i];
+	for (uint32_t i = 0; i < d->n_private_workers; i++) {
+		const struct private_worker *w = &d->private_workers[i];
 		struct str words = str_trim(str_of(w->words)), line = words;
 
 		if (!(by_name ? str_is(class, w->device) : is_of(w, class)) || w->child ||
@@ -339,9 +340,10 @@ gave_up(const struct daemon *d, struct str class, bool by_name, struct err *why)
 }
 
 bool
-own_worker_failed(const struct daemon *d, struct str class, struct err *why)
+private_worker_failed(const struct daemon *d, struct str class, struct err *why)
 {
 	if (gave_up(d, class, true, why) || own_is_other(d, class, why))
 		return true;
-	return !own_worker_lives(d, class) && gave_up(d, class, false, why); /* another of its kind may do */
+	return !private_worker_lives(d, class) &&
+	    gave_up(d, class, false, why); /* another of its kind may do */
 }

@@ -1,7 +1,7 @@
-/* worker/frozen.c: one file for each environment in a folder: a head, the struct as it
+/* worker/calibration_cache.c: one file for each environment in a folder: a head, the struct as it
  * is in memory, its digest.  A file of another version of this program does not fit and is
  * made anew. */
-#include "frozen.h"
+#include "calibration_cache.h"
 
 #include "../kernels/base/opt.h"
 
@@ -74,13 +74,13 @@ save(const char *folder, const char *environment, bool is_quick, const struct ca
 }
 
 bool
-frozen_load_for(const char *folder, const char *environment, struct calibration *out)
+calibration_load_for(const char *folder, const char *environment, struct calibration *out)
 {
 	return load(folder, environment, false, out);
 }
 
 bool
-frozen_save_for(const char *folder, const char *environment, const struct calibration *c, struct err *e)
+calibration_save_for(const char *folder, const char *environment, const struct calibration *c, struct err *e)
 {
 	return save(folder, environment, false, c, e);
 }
@@ -95,7 +95,7 @@ environment_here(struct dev_info *info, struct err *e)
 }
 
 bool
-frozen_load(const char *folder, bool may_be_quick, struct calibration *out, bool *is_quick)
+calibration_load(const char *folder, bool may_be_quick, struct calibration *out, bool *is_quick)
 {
 	struct arena a = {0};
 	struct dev_info *info = NEW(&a, struct dev_info);
@@ -110,7 +110,7 @@ frozen_load(const char *folder, bool may_be_quick, struct calibration *out, bool
 }
 
 bool
-frozen_save(const char *folder, bool is_quick, const struct calibration *c, struct err *e)
+calibration_save(const char *folder, bool is_quick, const struct calibration *c, struct err *e)
 {
 	struct arena a = {0};
 	struct dev_info *info = NEW(&a, struct dev_info);

@@ -1,6 +1,6 @@
-/* daemon/desk.c: what planners ask for.  Costs come from the store; what is missing becomes a
+/* daemon/planner_requests.c: what planners ask for.  Costs come from the store; what is missing becomes a
  * task of the farm, one for a key however many jobs ask; its end is told to all that wait. */
-#include "desk.h"
+#include "planner_requests.h"
 #include "folder.h"
 #include "lease.h"
 #include "task.h"
@@ -17,11 +17,11 @@
 static const int64_t LONGEST_NS = 86400 * SECOND_NS;
 
 /* ---- the op that all of them share -------------------------------------------------- */
-struct desk_op *
-desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t threads, struct str precision,
+struct planner_op *
+planner_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t threads, struct str precision,
     bool (*run)(struct db *db, struct store_op *op), void (*done)(struct store_op *op))
 {
-	struct desk_op *x = heap_alloc(sizeof(*x));
+	struct planner_op *x = heap_alloc(sizeof(*x));
 
 	x->op.run = run;
 	x->op.done = done;
@@ -37,10 +37,10 @@ desk_op_new(struct daemon *d, struct job *j, const struct msg *ask, uint64_t thr
 
 /* The job, if it still plans; the op's count goes down. */
 static struct job *
-desk_op_job(struct store_op *op)
+planner_op_job(struct store_op *op)
 {
 	struct daemon *d = op->owner;
-	struct job *j = job_find(d, ((struct desk_op *)(void *)op)->job);
+	struct job *j = job_find(d, ((struct planner_op *)(void *)op)->job);
 
 	if (!j)
 		return NULL;
@@ -56,15 +56,15 @@ desk_op_job(struct store_op *op)
 }
 
 struct job *
-desk_op_asker(struct store_op *op)
+planner_op_asker(struct store_op *op)
 {
-	struct job *j = desk_op_job(op);
+	struct job *j = planner_op_job(op);
 
-	return j && j->n_drops == ((struct desk_op *)(void *)op)->n_drops ? j : NULL;
+	return j && j->n_drops == ((struct planner_op *)(void *)op)->n_drops ? j : NULL;
 }
 
 void
-desk_op_free(struct store_op *op)
+planner_op_free(struct store_op *op)
 {
 	arena_fini(&op->arena);
 	free(op);
@@ -72,7 +72,7 @@ desk_op_free(struct store_op *op)
 
 /* A job's kernels differ in nothing of their key but heat. */
 static struct meas_key
-key_of_heat(const struct desk_op *x, struct str heat)
+key_of_heat(const struct planner_op *x, struct str heat)
 {
 	struct meas_key k = x->key;
 
@@ -83,7 +83,7 @@ key_of_heat(const struct desk_op *x, struct str heat)
 /* ---- costs -------------------------------------------------------------------------- */
 /* Of all structures together; a message has an end. */
 static bool
-run_siblings(struct db *db, struct desk_op *x, struct err *e)
+run_siblings(struct db *db, struct planner_op *x, struct err *e)
 {
 	enum { OF_EACH = 32, MOST = 4096, MOST_BYTES = 16 << 20 };
 	const struct m_cost_ask *m = &x->ask.cost_ask;
@@ -108,7 +108,7 @@ run_siblings(struct db *db, struct desk_op *x, struct err *e)
 static bool
 run_costs(struct db *db, struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	const struct m_cost_ask *m = &x->ask.cost_ask;
 
 	x->costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_specs, 1u));
@@ -125,8 +125,8 @@ run_costs(struct db *db, struct store_op *op)
 static void
 done_costs(struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
-	struct job *j = desk_op_job(op);
+	struct planner_op *x = (struct planner_op *)(void *)op;
+	struct job *j = planner_op_job(op);
 	struct msg m = {.type = MSG_cost_have};
 
 	if (j) {
@@ -137,7 +137,7 @@ done_costs(struct store_op *op)
 		m.cost_have.n_siblings = x->n_siblings;
 		planner_send(j, &m);
 	}
-	desk_op_free(op);
+	planner_op_free(op);
 }
 
 void
@@ -146,7 +146,8 @@ ask_costs(struct daemon *d, struct job *j, const struct m_cost_ask *ask)
 	struct msg m = {.type = MSG_cost_ask};
 
 	m.cost_ask = *ask;
-	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_costs, done_costs)->op);
+	store_post(
+	    d->store, &planner_op_new(d, j, &m, ask->threads, ask->precision, run_costs, done_costs)->op);
 }
 
 /* ---- measuring ---------------------------------------------------------------------- */
@@ -159,7 +160,7 @@ is_answered(const struct m_cost *c, uint64_t effort)
 static bool
 run_measure(struct db *db, struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	const struct m_measure_ask *m = &x->ask.measure_ask;
 	uint32_t n = MAX_OF(m->n_specs, 1u);
 
@@ -182,7 +183,7 @@ run_measure(struct db *db, struct store_op *op)
 }
 
 static struct task_data *
-measure_data(const struct desk_op *x, uint32_t i)
+measure_data(const struct planner_op *x, uint32_t i)
 {
 	struct task_data *t = heap_alloc(sizeof(*t));
 	const struct m_spec_ask *ask = &x->ask.measure_ask.specs[i];
@@ -224,14 +225,14 @@ wait_until(struct task_data *t, int64_t until_ns, bool is_new)
 static void
 done_measure(struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_asker(op);
+	struct job *j = planner_op_asker(op);
 	const struct m_measure_ask *m = &x->ask.measure_ask;
 	struct msg have = {.type = MSG_cost_have};
 
 	if (!j) {
-		desk_op_free(op);
+		planner_op_free(op);
 		return;
 	}
 	have.cost_have.costs = NEW_ARRAY(&op->arena, struct m_cost, MAX_OF(m->n_specs, 1u));
@@ -260,7 +261,7 @@ done_measure(struct store_op *op)
 	if (have.cost_have.n_costs)
 		planner_send(j, &have);
 	leases_push(d);
-	desk_op_free(op);
+	planner_op_free(op);
 }
 
 void
@@ -270,7 +271,7 @@ ask_measure(struct daemon *d, struct job *j, const struct m_measure_ask *ask)
 
 	m.measure_ask = *ask;
 	store_post(
-	    d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_measure, done_measure)->op);
+	    d->store, &planner_op_new(d, j, &m, ask->threads, ask->precision, run_measure, done_measure)->op);
 }
 
 static bool
@@ -339,7 +340,7 @@ ask_drop(struct daemon *d, struct job *j, const struct m_measure_drop *ask)
 
 /* ---- builds and whole plans --------------------------------------------------------- */
 struct task_data *
-desk_payload(const struct desk_op *x, enum task_kind kind)
+planner_payload(const struct planner_op *x, enum task_kind kind)
 {
 	struct task_data *t = heap_alloc(sizeof(*t));
 
@@ -358,7 +359,7 @@ desk_payload(const struct desk_op *x, enum task_kind kind)
 static bool
 run_build(struct db *db, struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct m_build_ask *m = &x->ask.build_ask;
 	bool only_known = m->only_known;
 	struct bytes b;
@@ -381,9 +382,9 @@ run_build(struct db *db, struct store_op *op)
 static void
 done_build(struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_asker(op);
+	struct job *j = planner_op_asker(op);
 
 	if (j && (x->found || x->ask.build_ask.only_known))
 		planner_give_built(d, j, &x->build);
@@ -397,10 +398,10 @@ done_build(struct store_op *op)
 		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 
 		if (is_new)
-			t->data = desk_payload(x, TASK_BUILD);
+			t->data = planner_payload(x, TASK_BUILD);
 		leases_push(d);
 	}
-	desk_op_free(op);
+	planner_op_free(op);
 }
 
 void
@@ -413,14 +414,15 @@ ask_build(struct daemon *d, struct job *j, const struct m_build_ask *ask)
 		return;
 	}
 	m.build_ask = *ask;
-	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_build, done_build)->op);
+	store_post(
+	    d->store, &planner_op_new(d, j, &m, ask->threads, ask->precision, run_build, done_build)->op);
 }
 
 /* Workers of this host read the plans where they lie; for others they become blobs. */
 static bool
 run_time(struct db *db, struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct m_time_ask *m = &x->ask.time_ask;
 	struct bytes b;
 
@@ -457,9 +459,9 @@ run_time(struct db *db, struct store_op *op)
 static void
 done_time(struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_asker(op);
+	struct job *j = planner_op_asker(op);
 
 	if (j && (x->found || x->ask.time_ask.only_known)) {
 		struct msg m = {.type = MSG_time_have};
@@ -478,10 +480,10 @@ done_time(struct store_op *op)
 
 		t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 		if (is_new)
-			t->data = desk_payload(x, TASK_TIME);
+			t->data = planner_payload(x, TASK_TIME);
 		leases_push(d);
 	}
-	desk_op_free(op);
+	planner_op_free(op);
 }
 
 void
@@ -490,7 +492,7 @@ ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask)
 	struct msg m = {.type = MSG_time_ask};
 
 	m.time_ask = *ask;
-	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, STR(""), run_time, done_time)->op);
+	store_post(d->store, &planner_op_new(d, j, &m, ask->threads, STR(""), run_time, done_time)->op);
 }
 
 /* ---- races --------------------------------------------------------------------------- */
@@ -498,7 +500,7 @@ ask_time(struct daemon *d, struct job *j, const struct m_time_ask *ask)
 static bool
 run_race(struct db *db, struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct m_race_ask *m = &x->ask.race_ask;
 	const struct m_bound *bounds = m->bounds;
 	uint32_t n_rows, n_bounds = m->n_bounds;
@@ -533,9 +535,9 @@ run_race(struct db *db, struct store_op *op)
 static void
 done_race(struct store_op *op)
 {
-	struct desk_op *x = (struct desk_op *)(void *)op;
+	struct planner_op *x = (struct planner_op *)(void *)op;
 	struct daemon *d = op->owner;
-	struct job *j = desk_op_asker(op);
+	struct job *j = planner_op_asker(op);
 	const struct m_race_ask *ask = &x->ask.race_ask;
 
 	if (j && x->found) {
@@ -555,10 +557,10 @@ done_race(struct store_op *op)
 		struct farm_task *t = farm_add(d->farm, &want, j->rec.id, NULL, daemon_now(d), &is_new);
 
 		if (is_new)
-			t->data = desk_payload(x, TASK_RACE);
+			t->data = planner_payload(x, TASK_RACE);
 		leases_push(d);
 	}
-	desk_op_free(op);
+	planner_op_free(op);
 }
 
 void
@@ -567,5 +569,6 @@ ask_race(struct daemon *d, struct job *j, const struct m_race_ask *ask)
 	struct msg m = {.type = MSG_race_ask};
 
 	m.race_ask = *ask;
-	store_post(d->store, &desk_op_new(d, j, &m, ask->threads, ask->precision, run_race, done_race)->op);
+	store_post(
+	    d->store, &planner_op_new(d, j, &m, ask->threads, ask->precision, run_race, done_race)->op);
 }

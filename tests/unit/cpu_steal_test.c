@@ -1,5 +1,5 @@
-/* tests/unit/starved_test.c: two processes that want one core: the account says that somebody waited.  label:
- * cpu */
+/* tests/unit/cpu_steal_test.c: two processes that want one core: the account says that somebody waited.
+ * label: cpu */
 #include "../../worker/measure_int.h"
 
 #include <setjmp.h>
@@ -61,13 +61,13 @@ one_core_for_two(void **state)
 	do {
 		waited = 0;
 		for (int i = 0; i < 2; i++)
-			waited += starved_ns(pids[i]);
+			waited += stolen_ns(pids[i]);
 	} while (waited < ENOUGH_NS);
 	for (int i = 0; i < 2; i++) {
 		(void)kill(pids[i], SIGKILL);
 		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
 	}
-	assert_int_equal(starved_ns(pids[0]), 0); /* gone */
+	assert_int_equal(stolen_ns(pids[0]), 0); /* gone */
 }
 
 int

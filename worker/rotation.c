@@ -1,5 +1,5 @@
-/* worker/copies.c: a ring of buffers for a race, and each kernel's launches round it. */
-#include "copies.h"
+/* worker/rotation.c: a ring of buffers for a race, and each kernel's launches round it. */
+#include "rotation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ is_weight(const struct race *r, uint32_t b)
 }
 
 static bool
-is_cold_weight(const struct copies *c, uint32_t b)
+is_cold_weight(const struct rotation *c, uint32_t b)
 {
 	return is_weight(c->race, b) && heat_at(c->race->heat, b) == HEAT_COLD;
 }
@@ -57,7 +57,7 @@ is_always_packed(const struct race *r, uint32_t b)
 
 /* How many copies of a form of the weight `b`, or of it as it is. */
 static uint32_t
-weight_copies(const struct copies *c, uint32_t b, size_t bytes)
+weight_copies(const struct rotation *c, uint32_t b, size_t bytes)
 {
 	enum heat h = heat_at(c->race->heat, b);
 
@@ -65,7 +65,7 @@ weight_copies(const struct copies *c, uint32_t b, size_t bytes)
 }
 
 static void
-count(struct copies *c, size_t least, size_t most)
+count(struct rotation *c, size_t least, size_t most)
 {
 	const struct graph *g = &c->race->spec->g;
 	const int64_t *level = c->race->calibration->hw.level_bytes;
@@ -102,7 +102,7 @@ count(struct copies *c, size_t least, size_t most)
 }
 
 static bool
-make(struct copies *c, struct err *e)
+make(struct rotation *c, struct err *e)
 {
 	const struct dev *d = c->race->dev;
 
@@ -120,7 +120,7 @@ make(struct copies *c, struct err *e)
 
 /* Every copy of an operand alike; what a host's kernel writes to has its pages from now on. */
 static void
-fill(struct copies *c)
+fill(struct rotation *c)
 {
 	const struct race *r = c->race;
 	const struct dev *d = r->dev;
@@ -144,12 +144,12 @@ fill(struct copies *c)
 }
 
 bool
-copies_open(
-    struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out, struct err *e)
+rotation_open(
+    struct arena *a, const struct race *r, size_t least, size_t most, struct rotation *out, struct err *e)
 {
 	const struct graph *g = &r->spec->g;
 
-	*out = (struct copies){.race = r, .n_bufs = g->n_inputs + g->n_outputs};
+	*out = (struct rotation){.race = r, .n_bufs = g->n_inputs + g->n_outputs};
 	out->buf_bytes = NEW_ARRAY(a, size_t, out->n_bufs);
 	out->n_of = NEW_ARRAY(a, uint32_t, out->n_bufs);
 	count(out, least, most);
@@ -161,7 +161,7 @@ copies_open(
 }
 
 void
-copies_close(struct copies *c)
+rotation_close(struct rotation *c)
 {
 	for (uint32_t i = 0; c->buf && i < c->n * c->n_bufs; i++) {
 		uint32_t b = i % c->n_bufs;
@@ -175,7 +175,7 @@ copies_close(struct copies *c)
 /* ---- one kernel ------------------------------------------------------------------------------------ */
 /* A packed weight of its own for each launch: from the dense one, the others from the first. */
 static void *
-own_pack(struct copies *c, struct lap *l, const struct pack *p, void **first)
+own_pack(struct rotation *c, struct lap *l, const struct pack *p, void **first)
 {
 	const struct graph *g = &c->race->spec->g;
 	const struct dev *d = c->race->dev;
@@ -202,7 +202,7 @@ own_pack(struct copies *c, struct lap *l, const struct pack *p, void **first)
 /* Its own form of operand p, for all launches: as many copies as fill the last cache, which a form that is
  * four times the weights (Winograd's) does with fewer; where memory ends, those that there are. */
 static bool
-pack_all(struct copies *c, struct lap *l, const struct pack *p, struct err *e)
+pack_all(struct rotation *c, struct lap *l, const struct pack *p, struct err *e)
 {
 	const struct graph *g = &c->race->spec->g;
 	size_t bytes = pack_bytes(p, graph_tensor(g, g->inputs[p->operand])->type);
@@ -228,7 +228,7 @@ kept_bytes(const struct dev *d)
 
 /* What a library keeps of the weights counts as well. */
 static bool
-prepare_all(struct copies *c, struct lap *l, struct err *e)
+prepare_all(struct rotation *c, struct lap *l, struct err *e)
 {
 	const struct dev *d = c->race->dev;
 	size_t before = kept_bytes(d);
@@ -241,7 +241,7 @@ prepare_all(struct copies *c, struct lap *l, struct err *e)
 }
 
 bool
-lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code,
+lap_open(struct arena *a, struct rotation *c, const struct dev_kernel *k, const struct kernel_code *code,
     struct lap *out, struct err *e)
 {
 	*out = (struct lap){.n = c->n,
@@ -258,7 +258,7 @@ lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const st
 }
 
 void
-lap_close(const struct copies *c, struct lap *l)
+lap_close(const struct rotation *c, struct lap *l)
 {
 	const struct dev *d = c->race->dev;
 

@@ -1,6 +1,6 @@
-/* tests/unit/copies_test.c: packed weights of a race: as many copies as the last cache needs, by the size
+/* tests/unit/rotation_test.c: packed weights of a race: as many copies as the last cache needs, by the size
  * that they have packed, and fewer where memory ends. memory: yes */
-#include "../../worker/copies.h"
+#include "../../worker/rotation.h"
 #include "../harness/kernel.h"
 
 #include <setjmp.h>
@@ -56,7 +56,7 @@ struct bench {
 	struct small small;
 	struct dev dev;
 	struct race race;
-	struct copies copies;
+	struct rotation copies;
 };
 
 static void
@@ -83,7 +83,7 @@ bench_open_at(struct bench *b, const char *schedule, const char *heat)
 	    .of = &b->of,
 	    .n = 1,
 	    .calibration = &b->calibration};
-	if (!copies_open(&b->a, &b->race, 0, (size_t)1 << 30, &b->copies, &e))
+	if (!rotation_open(&b->a, &b->race, 0, (size_t)1 << 30, &b->copies, &e))
 		fail_msg("%s", e.msg);
 }
 
@@ -124,7 +124,7 @@ as_many_as_the_cache_needs(void **state)
 		assert_true(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
 		assert_int_equal(lap_forms(&b, &lap), row[i].copies);
 		lap_close(&b.copies, &lap);
-		copies_close(&b.copies);
+		rotation_close(&b.copies);
 		arena_fini(&b.a);
 	}
 }
@@ -149,7 +149,7 @@ fewer_where_memory_ends(void **state)
 	assert_int_equal(e.code, ERR_MEMORY);
 	assert_non_null(strstr(e.msg, "bytes"));
 	lap_close(&b.copies, &lap);
-	copies_close(&b.copies);
+	rotation_close(&b.copies);
 	arena_fini(&b.a);
 }
 
@@ -196,7 +196,7 @@ copies_by_heat(void **state)
 				fail_msg("heat '%s', buffer %u: %u copies, not %u", row[i].heat, k,
 				    met(&lap, k), row[i].n[k]);
 		lap_close(&b.copies, &lap);
-		copies_close(&b.copies);
+		rotation_close(&b.copies);
 		arena_fini(&b.a);
 	}
 }

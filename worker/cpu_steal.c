@@ -1,4 +1,4 @@
-/* worker/starved.c: how long a process wanted a core and got none, by the kernel's own account of its
+/* worker/cpu_steal.c: how long a process wanted a core and got none, by the kernel's own account of its
  * threads. */
 #include "measure_int.h"
 
@@ -37,13 +37,13 @@ starved_children(const char *folder, const char *thread)
 	if (!f)
 		return 0;
 	while (fscanf(f, "%ld", &child) == 1)
-		sum += starved_ns(child);
+		sum += stolen_ns(child);
 	(void)fclose(f);
 	return sum;
 }
 
 int64_t
-starved_ns(long pid)
+stolen_ns(long pid)
 {
 	char folder[64];
 	int64_t sum = 0;

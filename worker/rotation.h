@@ -1,11 +1,11 @@
-/* worker/copies.h: the copies of operands and results that a race's kernels go round, so that none finds its
- * buffers where the last call left them.  On a CPU and on a GPU alike; for this folder alone. */
-#ifndef KORCH_COPIES_H
-#define KORCH_COPIES_H
+/* worker/rotation.h: the copies of operands and results that a race's kernels go round, so that none finds
+ * its buffers where the last call left them.  On a CPU and on a GPU alike; for this folder alone. */
+#ifndef KORCH_ROTATION_H
+#define KORCH_ROTATION_H
 
 #include "measure_int.h"
 
-struct copies {
+struct rotation {
 	const struct race *race;
 	void **buf;        /* per launch of the ring: operands, then results; a buffer's copies repeat */
 	size_t *buf_bytes; /* per buffer */
@@ -23,9 +23,9 @@ struct copies {
  * together more than several second-level caches and than `least` bytes.  A model's cold weights: more than
  * the last cache, as the whole plan lies between two uses of them.  Neither more than `most`, where two
  * copies fit into that. */
-bool copies_open(struct arena *a, const struct race *r, size_t least, size_t most, struct copies *out,
+bool rotation_open(struct arena *a, const struct race *r, size_t least, size_t most, struct rotation *out,
     struct err *e) MUST_CHECK;
-void copies_close(struct copies *c);
+void rotation_close(struct rotation *c);
 
 struct lap { /* one kernel's way round: a launch a copy */
 	struct dev_launch *launch;
@@ -33,9 +33,9 @@ struct lap { /* one kernel's way round: a launch a copy */
 	size_t *own_bytes;
 	uint32_t n_own, n;
 };
-bool lap_open(struct arena *a, struct copies *c, const struct dev_kernel *k, const struct kernel_code *code,
+bool lap_open(struct arena *a, struct rotation *c, const struct dev_kernel *k, const struct kernel_code *code,
     struct lap *out, struct err *e) MUST_CHECK;
-void lap_close(const struct copies *c, struct lap *l);
+void lap_close(const struct rotation *c, struct lap *l);
 
 size_t tensor_bytes(const struct graph *g, tensor_id t);
 

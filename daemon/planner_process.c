@@ -1,8 +1,8 @@
-/* daemon/brief.c: the daemon's side of a planner: starts it when there is room and a device,
- * lays out the job's folder, reads what it says; how it ends is past.c. */
-#include "brief.h"
+/* daemon/planner_process.c: the daemon's side of a planner: starts it when there is room and a device,
+ * lays out the job's folder, reads what it says; how it ends is job_history.c. */
+#include "planner_process.h"
 #include "loop.h"
-#include "past.h"
+#include "job_history.h"
 #include "place.h"
 #include "folder.h"
 
@@ -415,7 +415,7 @@ planner_start(struct daemon *d, struct job *j)
 static bool
 worker_failed(const struct daemon *d, const struct job *j, int64_t since_ns, struct err *why)
 {
-	if (own_worker_failed(d, j->rec.options.device, why))
+	if (private_worker_failed(d, j->rec.options.device, why))
 		return true;
 	return daemon_now(d) - since_ns >= 5 * SECOND_NS &&
 	    session_turned_away(d, j->rec.options.device, why);
@@ -428,7 +428,7 @@ patience_ns(const struct daemon *d, const struct job *j)
 {
 	int64_t limit = j->rec.options.unplaceable_ns > 0 ? j->rec.options.unplaceable_ns : 120 * SECOND_NS;
 
-	return own_worker_lives(d, j->rec.options.device) ? MAX_OF(limit, 600 * SECOND_NS) : limit;
+	return private_worker_lives(d, j->rec.options.device) ? MAX_OF(limit, 600 * SECOND_NS) : limit;
 }
 
 static void
@@ -451,7 +451,7 @@ let_wait(struct daemon *d, struct job *j)
 			place_device(&tmp, class)));
 	} else if (j->state == JOB_queued && now - j->waiting_since_ns >= SECOND_NS)
 		job_move(d, j, JOB_waiting, ERR_UNPLACEABLE,
-		    own_worker_lives(d, class)
+		    private_worker_lives(d, class)
 			? "this machine's worker is starting; the first time it measures the machine"
 			: text);
 	arena_fini(&tmp);
