@@ -368,72 +368,88 @@ add_json_streams(struct arena *a, struct strbuf *sb, const struct plan *p)
 	    s.n_waits);
 }
 
+/* What it is of, for whom, and who made it. */
 static void
-show_json(struct arena *a, const struct plan *p, const struct plan_host *h, const struct plan_signer *by,
-    int64_t top)
+add_json_words(struct arena *a, struct strbuf *sb, const struct plan *p, const struct plan_host *h,
+    const struct plan_signer *by)
 {
-	struct plan_memory memory;
-	struct strbuf sb;
 	char hex[65], class[DEV_CLASS_MAX];
-	struct err e = {0};
 
 	hash_hex(&h->digest, hex);
-	sb_init(&sb, a);
-	sb_addf(&sb, "{\"digest\":\"%s\",\"model\":", hex);
-	json_string(&sb, p->model_name);
-	sb_addz(&sb, ",\"values\":");
-	json_string(&sb, p->values);
-	sb_addz(&sb, ",\"libraries\":");
-	json_string(&sb, plan_libraries(a, p));
+	sb_addf(sb, "{\"digest\":\"%s\",\"model\":", hex);
+	json_string(sb, p->model_name);
+	sb_addz(sb, ",\"values\":");
+	json_string(sb, p->values);
+	sb_addz(sb, ",\"libraries\":");
+	json_string(sb, plan_libraries(a, p));
 	dev_class_of(p->run_compat, p->environment, class);
-	sb_addz(&sb, ",\"class\":");
-	json_string(&sb, str_of(class));
-	sb_addz(&sb, ",\"run_compat\":");
-	json_string(&sb, p->run_compat);
-	sb_addz(&sb, ",\"fusion\":");
-	json_string(&sb, p->fusion);
-	sb_addz(&sb, ",\"certificate\":");
-	json_string(&sb, p->certificate);
-	sb_addz(&sb, ",\"stop\":");
-	json_string(&sb, p->stop);
-	sb_addz(&sb, ",\"what_if\":");
-	json_string(&sb, p->what_if);
-	sb_addf(&sb, ",\"what_if_base_ns\":%" PRId64, p->what_if_base_ns);
-	sb_addz(&sb, ",\"made_by\":");
-	json_string(&sb, h->made_by);
-	sb_addf(&sb, ",\"seal\":\"%s\",\"signer\":\"%s\",\"trusted_by\":", by->is, by->print);
-	json_string(&sb, str_of(by->file));
-	sb_addz(&sb, ",\"built_by\":");
-	json_string(&sb, h->seal.worker);
-	sb_addf(&sb,
+	sb_addz(sb, ",\"class\":");
+	json_string(sb, str_of(class));
+	sb_addz(sb, ",\"run_compat\":");
+	json_string(sb, p->run_compat);
+	sb_addz(sb, ",\"fusion\":");
+	json_string(sb, p->fusion);
+	sb_addz(sb, ",\"certificate\":");
+	json_string(sb, p->certificate);
+	sb_addz(sb, ",\"stop\":");
+	json_string(sb, p->stop);
+	sb_addz(sb, ",\"what_if\":");
+	json_string(sb, p->what_if);
+	sb_addf(sb, ",\"what_if_base_ns\":%" PRId64, p->what_if_base_ns);
+	sb_addz(sb, ",\"made_by\":");
+	json_string(sb, h->made_by);
+	sb_addf(sb, ",\"seal\":\"%s\",\"signer\":\"%s\",\"trusted_by\":", by->is, by->print);
+	json_string(sb, str_of(by->file));
+	sb_addz(sb, ",\"built_by\":");
+	json_string(sb, h->seal.worker);
+}
+
+/* Counts, times, bytes. */
+static void
+add_json_numbers(struct strbuf *sb, const struct plan *p)
+{
+	struct plan_memory memory;
+	struct err e = {0};
+
+	sb_addf(sb,
 	    ",\"threads\":%u,\"tolerance\":%g,\"operators\":%" PRIu64 ",\"primitives\":%" PRIu64
 	    ",\"candidates\":%" PRIu64 ",\"distinct\":%" PRIu64 ",\"chosen\":%u,\"kernels\":%u,\"views\":%u",
 	    p->n_threads, p->tolerance, p->n_operators, p->n_primitives, p->n_candidates_total, p->n_distinct,
 	    p->n_steps, p->n_kernels, count_views(p));
-	sb_addf(&sb,
+	sb_addf(sb,
 	    ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
 	    ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
 	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
-	sb_addz(&sb, ",\"confidence\":");
-	sure_json(&sb, p->latency_ns, p->n_sures ? p->sures[0].least_ns : 0,
+	sb_addz(sb, ",\"confidence\":");
+	sure_json(sb, p->latency_ns, p->n_sures ? p->sures[0].least_ns : 0,
 	    p->n_sures ? p->sures[0].confidence : 0);
-	sb_addf(&sb,
+	sb_addf(sb,
 	    ",\"expected_ns\":%" PRId64 ",\"expected_low_ns\":%" PRId64 ",\"expected_high_ns\":%" PRId64
 	    ",\"expected_of\":%" PRIu64,
 	    p->expected_ns, p->expected_low_ns, p->expected_high_ns, p->expected_of);
-	sb_addf(&sb,
-	    ",\"runner_ns\":%" PRId64 ",\"runner_measured_ns\":%" PRId64 ",\"runner\":", p->runner_ns,
+	sb_addf(sb, ",\"runner_ns\":%" PRId64 ",\"runner_measured_ns\":%" PRId64 ",\"runner\":", p->runner_ns,
 	    p->runner_measured_ns);
-	json_string(&sb, p->runner);
-	sb_addf(&sb, ",\"least_measured_ns\":%" PRId64 ",\"winner\":", p->least_measured_ns);
-	json_string(&sb, p->winner);
-	sb_addf(&sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"scratch_bytes\":%zu,\"code_bytes\":%zu",
+	json_string(sb, p->runner);
+	sb_addf(sb, ",\"least_measured_ns\":%" PRId64 ",\"winner\":", p->least_measured_ns);
+	json_string(sb, p->winner);
+	sb_addf(sb, ",\"constant_bytes\":%zu,\"work_bytes\":%zu,\"scratch_bytes\":%zu,\"code_bytes\":%zu",
 	    p->constants.n, p->work_bytes, scratch_bytes(p), p->module.n);
 	if (plan_memory(p, &memory, &e))
-		sb_addf(&sb, ",\"packed_bytes\":%zu,\"unread_bytes\":%zu", memory.packed_bytes,
+		sb_addf(sb, ",\"packed_bytes\":%zu,\"unread_bytes\":%zu", memory.packed_bytes,
 		    memory.unread_bytes);
 	else
-		sb_addz(&sb, ",\"packed_bytes\":null,\"unread_bytes\":null");
+		sb_addz(sb, ",\"packed_bytes\":null,\"unread_bytes\":null");
+}
+
+static void
+show_json(struct arena *a, const struct plan *p, const struct plan_host *h, const struct plan_signer *by,
+    int64_t top)
+{
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	add_json_words(a, &sb, p, h, by);
+	add_json_numbers(&sb, p);
 	add_json_predicted(&sb, p);
 	add_json_streams(a, &sb, p);
 	add_json_io(&sb, "inputs", p->inputs, p->n_inputs);

@@ -67,6 +67,17 @@ leave(struct work *work, struct arena *a, struct log *log, struct cred *cred, in
 	return status;
 }
 
+/* --calibrate as one of its two words. */
+static bool
+reads_calibrate(const struct opts *o, bool *is_quick, struct err *e)
+{
+	const char *word = opt_text(o, OPT_calibrate);
+
+	*is_quick = strcmp(word, "quick") == 0;
+	return *is_quick || strcmp(word, "full") == 0 ||
+	    err_set(e, ERR_USAGE, "--calibrate %s: it is full or quick", word);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -80,6 +91,7 @@ main(int argc, char **argv)
 	struct cred cred = {0};
 	struct str *names;
 	uint32_t n_names;
+	bool is_quick;
 	struct err e = {0};
 	int status = opts_main(&a, PROG_WORKER, argc, argv, &o);
 
@@ -108,16 +120,12 @@ main(int argc, char **argv)
 	if (conf.ready_fd >= 0)
 		(void)fcntl(conf.ready_fd, F_SETFD, FD_CLOEXEC);
 	conf.device = str_dup(&a, names[0]);
-	if (strcmp(opt_text(&o, OPT_calibrate), "full") != 0 &&
-	    strcmp(opt_text(&o, OPT_calibrate), "quick") != 0) {
-		(void)err_set(
-		    &e, ERR_USAGE, "--calibrate %s: it is full or quick", opt_text(&o, OPT_calibrate));
+	if (!reads_calibrate(&o, &is_quick, &e))
 		return leave(work, &a, conf.log, &cred, opts_fail(&o, &e));
-	}
 	dc = (struct device_conf){.compiler = opt_text(&o, OPT_compiler),
 	    .data = opt_text(&o, OPT_worker_data),
 	    .memory_bytes = (size_t)conf.memory << 20,
-	    .is_quick = strcmp(opt_text(&o, OPT_calibrate), "quick") == 0,
+	    .is_quick = is_quick,
 	    .quiet = conf.quiet,
 	    .cancel = &work->cancel,
 	    .lock = {.dir = opt_text(&o, OPT_lock_dir),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# .c files of at most 600 lines, .h of 250, functions of 80; exceptions with reasons in size.txt.
+# .c files of at most 600 lines, .h of 250, functions of 60; exceptions with reasons in size.txt.
 set -u
 cd "$(dirname "$0")/../.."
 find kernels proto schema daemon worker client deploy -name '*.[ch]' | sort | xargs awk '
@@ -12,7 +12,7 @@ find kernels proto schema daemon worker client deploy -name '*.[ch]' | sort | xa
 	/^[a-zA-Z_(][a-zA-Z0-9_]*\)?\(/ { name = $0; sub(/\(.*/, "", name); if (name == "") { name = $0 } }
 	/^{/ { start = FNR; open = name }
 	/^}/ && open != "" {
-		if (FNR - start - 1 > 80) print file ":" open ": " FNR - start - 1 " lines (at most 80)"
+		if (FNR - start - 1 > 60) print file ":" open ": " FNR - start - 1 " lines (at most 60)"
 		open = ""
 	}
 	END { flush_file() }
