@@ -1,6 +1,6 @@
 /* daemon/planner/again.c: jobs that end with a plan that is there already: what this job ended with before,
  * or what another one did (rivals.h). */
-#include "ended.h"
+#include "result_cache.h"
 #include "finish.h"
 #include "rivals.h"
 
@@ -51,8 +51,8 @@ finish_as_before(struct tune *t, struct err *e)
 bool
 finish_again(struct tune *t, struct err *e)
 {
-	ended_progress(t);
-	if (!playoff_again(t, e))
+	cached_progress(t);
+	if (!plan_race_again(t, e))
 		return false;
 	return t->taken ? finish_taken(t, e) : finish_as_before(t, e);
 }

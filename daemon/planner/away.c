@@ -94,7 +94,7 @@ away_search(struct tune *t, struct err *e)
 		return false;
 	t->measuring_from_ns = t->os->mono_ns(t->os->self);
 	share_time(t);
-	return ask_samples(t, e) && await_samples(t, e) && (expect_learn(t), search_settle(t, e));
+	return ask_samples(t, e) && await_samples(t, e) && (expect_learn(t), search_incumbent(t, e));
 }
 
 /* ---- what is said of it --------------------------------------------------------------------- */

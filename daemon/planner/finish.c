@@ -2,7 +2,7 @@
  * are built and checked together by a worker; a kernel that fails there is taken out and the
  * choice made again. */
 #include "away.h"
-#include "ended.h"
+#include "result_cache.h"
 #include "finish.h"
 #include "held.h"
 #include "perturb.h"
@@ -265,7 +265,7 @@ build(struct tune *t, struct plan_code *codes, struct bytes *module, struct str 
 			return err_set(e, ERR_FAILED,
 			    "a kernel of the plan %s failed when it was built: %.*s", t->progress.what_if.p,
 			    STR_ARG(have.cause));
-		if (!search_settle(t, e))
+		if (!search_incumbent(t, e))
 			return false;
 	}
 	return err_set(e, ERR_FAILED,
@@ -425,10 +425,10 @@ finish_say(struct tune *t, struct str path, const struct hash *earlier, struct e
 		done.done.plan = *earlier;
 	done.done.wholes = t->timed;
 	done.done.n_wholes = t->n_timed;
-	if (t->cost && !ended_fill(t, &done.done))
+	if (t->cost && !cached_fill(t, &done.done))
 		done.done.end_key = (struct hash){{0}};
 	if (!t->cost && t->taken)
-		ended_refill(t, &done.done);
+		cached_refill(t, &done.done);
 	return pipe_send(t->pipe, &done, e);
 }
 
@@ -534,7 +534,7 @@ is_no_better(const struct tune *t)
 {
 	struct arena tmp = {0};
 	uint32_t n_past, n_guessed = count_guessed(t);
-	bool has_past = ended_choice(t, &tmp, &n_past) && n_past > 0 && t->past.has_plan && !t->dump.stages;
+	bool has_past = cached_choice(t, &tmp, &n_past) && n_past > 0 && t->past.has_plan && !t->dump.stages;
 
 	arena_fini(&tmp);
 	return has_past && t->is_cut && t->progress.measured_ns == 0 && n_guessed > 0 &&
@@ -565,13 +565,13 @@ finish_run(struct tune *t, struct err *e)
 		return false;
 	t->least_ns = t->choice.cost;
 	if (t->is_repeat) {
-		ended_times(t);
+		cached_times(t);
 	} else if (may_time && t->choice.n_chosen > 0) {
-		if (!playoff(t, e))
+		if (!plan_race(t, e))
 			return false;
 		if (is_no_better(t)) {
-			ended_take(t, t->past.end.progress.latency_ns);
-			ended_progress(t);
+			cached_take(t, t->past.end.progress.latency_ns);
+			cached_progress(t);
 			return finish_as_before(t, e);
 		}
 		if (t->taken)

@@ -5,7 +5,7 @@
  * workers, with the schedules they have; what comes back is the same kernel with moves of its instructions, a
  * gain over the kernel as it was that pairs of runs have shown, and a schedule with a word more (`sip=`).  It
  * costs what was measured of it, so the program is solved again and takes it or not; at the end the plan
- * without moves is timed beside the one with them (playoff.c). */
+ * without moves is timed beside the one with them (plan_race.c). */
 #include "perturb.h"
 #include "what_if.h"
 

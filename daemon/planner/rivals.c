@@ -1,6 +1,6 @@
 /* daemon/planner/rivals.c: see rivals.h. */
 #include "rivals.h"
-#include "ended.h"
+#include "result_cache.h"
 
 enum { MOST_RACED = 16 /* msg.def */ };
 _Static_assert((int)RIVALS_MAX <= (int)MOST_RACED, "all that raced are told");
@@ -135,7 +135,7 @@ look_for(struct tune *t, const struct m_options *o, bool only_news, struct rival
 	struct m_end_have have;
 	struct hash key;
 
-	if (!ended_key(t, o, &key, e) || !ended_plan(t, &key, &have, e))
+	if (!cached_key(t, o, &key, e) || !cached_plan(t, &key, &have, e))
 		return false;
 	r.path = have.path;
 	r.file = have.end.plan;
@@ -165,7 +165,7 @@ rivals_own(struct tune *t, struct rival *out, bool *is_here, struct err *e)
 {
 	struct m_end_have have;
 
-	if (!ended_plan(t, &t->end_key, &have, e))
+	if (!cached_plan(t, &t->end_key, &have, e))
 		return false;
 	*out = (struct rival){.how = "what this job ended with before", .path = have.path};
 	out->file = have.end.plan;

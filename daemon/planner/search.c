@@ -8,7 +8,7 @@
  *
  * The bound always comes from the optimistic program. */
 #include "away.h"
-#include "ended.h"
+#include "result_cache.h"
 #include "expect.h"
 #include "perturb.h"
 #include "wanted.h"
@@ -294,10 +294,10 @@ search_cache(struct tune *t, struct err *e)
 			note_measured_plan(t);
 		done = ok && (wanted_next(t, AIM_EXPECT, &tmp).done || promises_little(t));
 		if (done)
-			ok = search_settle(t, e);
+			ok = search_incumbent(t, e);
 	}
 	if (ok && !done)
-		ok = offline ? fail_offline(t, e) : settle(t, e);
+		ok = offline ? fail_offline(t, e) : choose_incumbent(t, e);
 	if (ok && !offline && !what_if_asked(t))
 		share_note_open(t);
 	if (ok && searched && !t->progress.untimed)
@@ -348,14 +348,14 @@ search_to_end(struct tune *t, bool *done, struct err *e)
 
 /* What the choice rests on is timed again; with the new costs the search goes on. */
 static bool
-search_and_recheck(struct tune *t, bool *done, struct err *e)
+search_and_remeasure(struct tune *t, bool *done, struct err *e)
 {
 	for (int round = 0;; round++) {
 		bool changed = false;
 
 		if (!search_to_end(t, done, e))
 			return false;
-		if (round < RECHECK_ROUNDS && !recheck(t, &changed, e))
+		if (round < REMEASURE_ROUNDS && !remeasure(t, &changed, e))
 			return false;
 		if (!changed)
 			return true;
@@ -387,7 +387,7 @@ start_plan(struct tune *t, struct err *e)
 
 	t->solve_until_ns = t->os->mono_ns(t->os->self) + t->start.options.budget_ns / 50;
 	limit_solver(t, true);
-	ok = solve(t, AIM_PROVE, e) && settled_plan(t, &plan, e);
+	ok = solve(t, AIM_PROVE, e) && incumbent_plan(t, &plan, e);
 	limit_solver(t, false);
 	t->solve_until_ns = t->deadline_ns;
 	if (!ok)
@@ -415,15 +415,15 @@ is_outdone(const struct tune *t, int64_t past_cost)
 static bool
 search_replay(struct tune *t, int64_t past_cost, struct err *e)
 {
-	t->solve_until_ns = share_settle_until_ns(t);
+	t->solve_until_ns = share_incumbent_until_ns(t);
 	limit_solver(t, true);
 	if (!solve(t, AIM_PROVE, e))
 		return false;
 	note_measured_plan(t);
 	t->progress.stop = t->past.end.progress.stop;
 	if (is_outdone(t, past_cost))
-		return settle(t, e);
-	ended_take(t, past_cost);
+		return choose_incumbent(t, e);
+	cached_take(t, past_cost);
 	t->choice.proved = false;
 	t->best_measured = past_cost;
 	note_progress(t);
@@ -435,7 +435,7 @@ static bool
 end_proved(struct tune *t, int64_t past_cost, struct err *e)
 {
 	if (past_cost == t->choice.cost)
-		ended_take(t, past_cost);
+		cached_take(t, past_cost);
 	t->progress.stop = STR("no candidate can beat the plan");
 	t->best_measured = t->choice.cost;
 	note_progress(t);
@@ -452,7 +452,7 @@ end_search(struct tune *t, bool done, int64_t past_cost, struct err *e)
 	t->is_cut = !done && !t->finish_asked;
 	if (!done || !t->start.options.prove) {
 		limit_solver(t, true);
-		may_settle(t);
+		allow_incumbent(t);
 		/* what came just now counts too */
 		if (!costs_drop(t, e) || !solve(t, AIM_PROVE, e))
 			return false;
@@ -463,7 +463,7 @@ end_search(struct tune *t, bool done, int64_t past_cost, struct err *e)
 		return end_proved(t, past_cost, e);
 	t->progress.stop =
 	    t->is_cut && t->progress.measured == 0 ? share_nothing_words(t) : str_of(why_settled(t, done));
-	return settle(t, e);
+	return choose_incumbent(t, e);
 }
 
 /* Nothing can be measured in this time.  Perhaps nothing need be; else what is known is all there is. */
@@ -505,7 +505,7 @@ tune_search(struct tune *t, struct err *e)
 	t->solver = blp_state_new(&t->program.blp, NULL);
 	t->best_measured = BLP_NEVER;
 	t->measured_plan = NEW_ARRAY(t->arena, uint32_t, t->program.n_kernels);
-	t->recheck_left_ns = o->budget_ns / 10;
+	t->remeasure_left_ns = o->budget_ns / 10;
 	/* without a budget the counted limits alone end the solver, so that equal jobs give equal plans */
 	t->solve_until_ns = may_measure ? t->deadline_ns : 0;
 	/* whoever gives no time waits for the first answer: as one round of a search looks at it */
@@ -514,12 +514,12 @@ tune_search(struct tune *t, struct err *e)
 		return away_search(t, e);
 	if (!may_measure)
 		return search_cache(t, e) && (!what_if_asked(t) || what_if_run(t, e));
-	if (!ended_cost(t, &past_cost))
+	if (!cached_cost(t, &past_cost))
 		past_cost = -1;
 	else if (!t->past.end.is_cut && !t->past.end.progress.proved)
 		return search_replay(t, past_cost, e);
 	else if (t->past.end.progress.proved) /* it will be again, by what is known */
-		t->recheck_left_ns = 0;
+		t->remeasure_left_ns = 0;
 	expect_learn(t);
 	if (!start_plan(t, e))
 		return false;
@@ -527,7 +527,7 @@ tune_search(struct tune *t, struct err *e)
 	share_time(t);
 	if (share_is_too_small(t))
 		return search_small(t, past_cost, e);
-	return search_and_recheck(t, &done, e) && end_search(t, done, past_cost, e);
+	return search_and_remeasure(t, &done, e) && end_search(t, done, past_cost, e);
 }
 
 bool
@@ -538,7 +538,7 @@ search_renew(struct tune *t, struct err *e)
 	bool is_optimum;
 
 	limit_solver(t, true);
-	may_settle(t);
+	allow_incumbent(t);
 	if (!solve(t, AIM_PROVE, e))
 		return false;
 	is_optimum = !t->is_cut && wanted_next(t, AIM_PROVE, &tmp).done;
@@ -546,5 +546,5 @@ search_renew(struct tune *t, struct err *e)
 	if (is_optimum)
 		return end_proved(t, -1, e);
 	t->progress.stop = stop;
-	return settle(t, e);
+	return choose_incumbent(t, e);
 }

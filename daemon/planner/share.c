@@ -1,6 +1,6 @@
 /* daemon/planner/share.c: how the time of a job is shared out.
  *
- *   began                   ->until_ns          ->recheck_until_ns   ->plans_until_ns      ->deadline_ns
+ *   began                   ->until_ns          ->remeasure_until_ns   ->plans_until_ns      ->deadline_ns
  *     | reading, measuring, solving | timing again | whole plans         | build, plan file     |
  *
  * What stands last has to be, and how long it takes is told from experience: what compiling the measured
@@ -129,14 +129,14 @@ share_time(struct tune *t)
 
 	t->plans_until_ns = t->deadline_ns - finish_ns(t);
 	t->perturb_until_ns = t->plans_until_ns - plans_ns(t, tenth);
-	t->recheck_until_ns =
+	t->remeasure_until_ns =
 	    t->perturb_until_ns - MIN_OF(t->start.options.perturb_ns, t->start.options.budget_ns / 3);
 	t->until_ns =
-	    t->recheck_until_ns - (t->best_measured != BLP_NEVER ? MIN_OF(tenth, t->recheck_left_ns) : 0);
+	    t->remeasure_until_ns - (t->best_measured != BLP_NEVER ? MIN_OF(tenth, t->remeasure_left_ns) : 0);
 }
 
 int64_t
-share_settle_until_ns(const struct tune *t)
+share_incumbent_until_ns(const struct tune *t)
 {
 	static const int64_t most = 5000000000, least = 50000000;
 	int64_t now = now_ns(t), rest = t->deadline_ns - now - finish_ns(t);

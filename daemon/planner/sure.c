@@ -90,7 +90,7 @@ solve(struct tune *t, const int64_t *cost, struct blp_result *out, struct err *e
 	struct blp_state *solver = blp_state_new(&t->program.blp, &limits);
 	bool ok;
 
-	may_settle(t);
+	allow_incumbent(t);
 	ok = blp_solve_again(t->arena, solver, cost, t->choice.chosen, t->choice.n_chosen, out, e);
 	blp_state_free(solver);
 	return ok || err_in(e, "how sure the choice is");

@@ -1,7 +1,7 @@
 /* daemon/planner/tune.c: one job, first message to last. */
 #include "away.h"
 #include "device.h"
-#include "ended.h"
+#include "result_cache.h"
 #include "perturb.h"
 #include "sure.h"
 
@@ -183,11 +183,11 @@ run(struct tune *t, struct err *e)
 {
 	if (t->start.options.port)
 		return port_run(t, e);
-	if (!ended_find(t, e))
+	if (!cached_find(t, e))
 		return false;
-	if (ended_is_answer(t) && !t->dump.stages)
+	if (cached_is_answer(t) && !t->dump.stages)
 		return finish_again(t, e);
-	if (!progress_say(t, ended_words(t), true, e) || !run_front(t, e))
+	if (!progress_say(t, cached_words(t), true, e) || !run_front(t, e))
 		return false;
 	note_counts(t);
 	program_make(t->arena, &t->front.graph, &t->front.cands, &t->program);

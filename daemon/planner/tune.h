@@ -1,17 +1,17 @@
 /* daemon/planner/tune.h: one job from its first message to its plan.
  *
- *   ended      how this very job ended before                     (ended.c)
+ *   ended      how this very job ended before                     (result_cache.c)
  *   front      ONNX bytes -> graph, candidates, specs            (front.c, pure)
  *   costs      what is known of each spec: bound, time, failure  (costs.c, talks to korchd)
  *   order      which schedules of a kernel are compiled, and how many (order.c)
  *   share      how long each part may last                       (share.c)
  *   search     solve, measure what the solution picks, repeat    (search.c)
- *   settle     the choice where that ended before its proof      (settle.c)
- *   recheck    what the choice rests on is timed again           (recheck.c)
+ *   incumbent  the choice where that ended before its proof      (incumbent.c)
+ *   remeasure  what the choice rests on is timed again           (remeasure.c)
  *   perturb    its GPU kernels' instructions in better orders    (perturb.c)
  *   sure       how far from the best of all it may be            (sure.c)
  *   finish     build the chosen kernels, make and save the plan  (finish.c)
- *   playoff    whole plans against each other                    (playoff.c) */
+ *   plan race  whole plans against each other                    (plan_race.c) */
 #ifndef KORCH_TUNE_H
 #define KORCH_TUNE_H
 
@@ -40,9 +40,9 @@ struct tune {
 	const struct os *os;
 	struct m_plan_start start;
 	int64_t began_ns, deadline_ns;
-	int64_t measuring_from_ns;                          /* when all was ready for measuring */
-	int64_t until_ns, recheck_until_ns, plans_until_ns; /* share.c: until when each part may last */
-	int64_t recheck_left_ns;                            /* of the time for timing again */
+	int64_t measuring_from_ns;                            /* when all was ready for measuring */
+	int64_t until_ns, remeasure_until_ns, plans_until_ns; /* share.c: until when each part may last */
+	int64_t remeasure_left_ns;                            /* of the time for timing again */
 	int64_t solve_ns, file_ns; /* what the last solution, the last plan file took; 0: none yet */
 	double build_pace;         /* what builds take, of what was expected */
 	bool is_final;             /* the choice stands: what comes now changes nothing that is known */
@@ -64,7 +64,7 @@ struct tune {
 	struct target target;
 	struct str precision; /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
 	struct hash model_digest, end_key, self; /* self: of this very program */
-	struct m_end_have past;                  /* how this job ended before; ended.c */
+	struct m_end_have past;                  /* how this job ended before; result_cache.c */
 	struct m_whole *wholes, timed[16]; /* plans timed whole: before, on such a device; by this job */
 	uint32_t n_wholes, n_timed;
 	bool is_repeat;       /* the choice is that one */
@@ -122,7 +122,7 @@ void share_note_build(struct tune *t, int64_t expected_ns, int64_t took_ns);
 /* What saving a last plan and timing some takes, at the least; sum_ns: one run of each. */
 int64_t share_times_ns(const struct tune *t, int64_t sum_ns);
 /* How long the last solutions may take. */
-int64_t share_settle_until_ns(const struct tune *t);
+int64_t share_incumbent_until_ns(const struct tune *t);
 /* The budget leaves no time for measuring anything; the words that say so. */
 bool share_is_too_small(const struct tune *t);
 struct str share_small_words(struct tune *t);
@@ -189,39 +189,39 @@ bool search_bound(struct tune *t, struct err *e) MUST_CHECK;
 /* ONNX nodes that a kernel's arithmetic comes from. */
 uint32_t kernel_operators(const struct tune *t, uint32_t kernel);
 
-/* ---- settle.c */
+/* ---- incumbent.c */
 /* The best plan from what is known now, where the search ended before its proof. */
-bool search_settle(struct tune *t, struct err *e) MUST_CHECK;
+bool search_incumbent(struct tune *t, struct err *e) MUST_CHECK;
 /* The same once the optimistic program is solved. */
-bool settle(struct tune *t, struct err *e) MUST_CHECK;
+bool choose_incumbent(struct tune *t, struct err *e) MUST_CHECK;
 /* The plan alone: of measured kernels, or, where there is none, with others at a careful guess. */
-bool settled_plan(struct tune *t, struct blp_result *out, struct err *e) MUST_CHECK;
+bool incumbent_plan(struct tune *t, struct blp_result *out, struct err *e) MUST_CHECK;
 /* What a kernel counts in such a plan. */
-int64_t settle_cost(const struct tune *t, uint32_t kernel);
+int64_t incumbent_cost(const struct tune *t, uint32_t kernel);
 /* The best plan of measured kernels, by the last solution: ->measured_plan, ->best_measured. */
 void note_measured_plan(struct tune *t);
 /* For a solver's limits: is ->solve_until_ns over? */
 bool solve_is_over(void *self);
 /* Gives the solver the time that is left for the end. */
-void may_settle(struct tune *t);
+void allow_incumbent(struct tune *t);
 
-/* ---- recheck.c */
-enum { RECHECK_ROUNDS = 3 };
+/* ---- remeasure.c */
+enum { REMEASURE_ROUNDS = 3 };
 /* One session of what the plan rests on.  *changed: costs may be others now; false: there is nothing
  * (more) to time again. */
-bool recheck(struct tune *t, bool *changed, struct err *e) MUST_CHECK;
+bool remeasure(struct tune *t, bool *changed, struct err *e) MUST_CHECK;
 
 /* ---- explain.c */
 /* Adds to a plan just made what korch-plan explain will be asked. */
 void explain_plan(struct tune *t, struct plan *plan);
 
-/* ---- playoff.c */
+/* ---- plan_race.c */
 /* Times the choice whole, beside others that are nearly as good, and lets the fastest be the choice, unless
  * that is a proved one.  The timings go to t->progress. */
-bool playoff(struct tune *t, struct err *e) MUST_CHECK;
+bool plan_race(struct tune *t, struct err *e) MUST_CHECK;
 /* The same for the plan that this job ended with before, where there is news of other jobs; nothing is built.
  */
-bool playoff_again(struct tune *t, struct err *e) MUST_CHECK;
+bool plan_race_again(struct tune *t, struct err *e) MUST_CHECK;
 
 /* ---- stages.c: what --dump writes behind the front */
 bool stages_program(const struct tune *t, struct err *e) MUST_CHECK; /* costs and program, as they are now */

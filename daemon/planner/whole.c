@@ -1,5 +1,5 @@
 /* daemon/planner/whole.c: sums of kernels beside whole plans.  What was timed whole on such devices, by as
- * many threads, comes with the end of the job before (ended.c); what this job has timed goes back with
+ * many threads, comes with the end of the job before (result_cache.c); what this job has timed goes back with
  * `done`. */
 #include "whole.h"
 

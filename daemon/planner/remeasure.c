@@ -1,4 +1,4 @@
-/* daemon/planner/recheck.c: what the choice rests on is timed again.
+/* daemon/planner/remeasure.c: what the choice rests on is timed again.
  *
  * Kernels are measured at different minutes of a machine that drifts by a fifth; those that were
  * measured in a good one win, and the plan is slower than the sum of its kernels.  So before the last
@@ -111,10 +111,10 @@ choose_session(struct tune *t, struct session *s, struct err *e)
 }
 
 bool
-recheck(struct tune *t, bool *changed, struct err *e)
+remeasure(struct tune *t, bool *changed, struct err *e)
 {
 	int64_t from = t->os->mono_ns(t->os->self),
-		until = MIN_OF(t->recheck_until_ns, from + t->recheck_left_ns);
+		until = MIN_OF(t->remeasure_until_ns, from + t->remeasure_left_ns);
 	struct session s = {.limit_ns = (until - from) / 5 * 3};
 	uint64_t before = t->progress.remeasured;
 	bool ok = true;
@@ -130,7 +130,7 @@ recheck(struct tune *t, bool *changed, struct err *e)
 		*changed = t->progress.remeasured > before;
 	}
 	t->solve_until_ns = t->until_ns;
-	t->recheck_left_ns -= t->os->mono_ns(t->os->self) - from;
+	t->remeasure_left_ns -= t->os->mono_ns(t->os->self) - from;
 	arena_fini(&s.arena);
 	return ok;
 }

@@ -1,4 +1,4 @@
-/* daemon/planner/settle.c: the choice where the search ended before its proof.
+/* daemon/planner/incumbent.c: the choice where the search ended before its proof.
  *
  * A plan of measured kernels is worth more than a guess, however promising.  While the search goes on that
  * plan is sought with the duals of the optimistic program; bounds are less than half of what kernels take, so
@@ -36,7 +36,7 @@ cost_careful(const struct tune *t, uint32_t s)
 }
 
 int64_t
-settle_cost(const struct tune *t, uint32_t kernel)
+incumbent_cost(const struct tune *t, uint32_t kernel)
 {
 	uint32_t s = t->program.spec_of[kernel];
 	int64_t ns = cost_careful(t, s);
@@ -53,7 +53,7 @@ careful_costs(struct tune *t, struct arena *a)
 	int64_t *out = NEW_ARRAY(a, int64_t, t->program.n_kernels);
 
 	for (uint32_t k = 0; k < t->program.n_kernels; k++)
-		out[k] = settle_cost(t, k);
+		out[k] = incumbent_cost(t, k);
 	return out;
 }
 
@@ -90,7 +90,7 @@ predicted_plan(struct tune *t, struct blp_result *out, struct err *e)
 }
 
 bool
-settled_plan(struct tune *t, struct blp_result *out, struct err *e)
+incumbent_plan(struct tune *t, struct blp_result *out, struct err *e)
 {
 	struct arena tmp = {0};
 	bool ok = true;
@@ -118,7 +118,7 @@ solve_is_over(void *self)
 /* A cheaper plan of measured kernels in place of this one, where all of its kernels are measured and the
  * program of the measured ones alone gives one. */
 static void
-settle_better(struct tune *t, struct blp_result *plan)
+better_incumbent(struct tune *t, struct blp_result *plan)
 {
 	const struct blp_limits limits = {
 	    .beam_width = 400, .max_rounds = 40, .max_states = 2000000, .stop = solve_is_over, .self = t};
@@ -145,24 +145,24 @@ settle_better(struct tune *t, struct blp_result *plan)
 }
 
 void
-may_settle(struct tune *t)
+allow_incumbent(struct tune *t)
 {
 	if (t->solve_until_ns > 0)
-		t->solve_until_ns = share_settle_until_ns(t);
+		t->solve_until_ns = share_incumbent_until_ns(t);
 }
 
 /* Bound and duals are those of the optimistic program, just solved, which no plan escapes, whatever was
  * guessed. */
 bool
-settle(struct tune *t, struct err *e)
+choose_incumbent(struct tune *t, struct err *e)
 {
 	struct blp_result settled;
 
 	t->is_repeat = false;
-	may_settle(t);
-	if (!costs_drop(t, e) || !settled_plan(t, &settled, e))
+	allow_incumbent(t);
+	if (!costs_drop(t, e) || !incumbent_plan(t, &settled, e))
 		return false;
-	settle_better(t, &settled);
+	better_incumbent(t, &settled);
 	t->choice.chosen = settled.chosen;
 	t->choice.n_chosen = settled.n_chosen;
 	t->choice.cost = 0;
@@ -174,8 +174,8 @@ settle(struct tune *t, struct err *e)
 }
 
 bool
-search_settle(struct tune *t, struct err *e)
+search_incumbent(struct tune *t, struct err *e)
 {
-	may_settle(t);
-	return costs_drop(t, e) && search_bound(t, e) && settle(t, e);
+	allow_incumbent(t);
+	return costs_drop(t, e) && search_bound(t, e) && choose_incumbent(t, e);
 }

@@ -1,4 +1,4 @@
-/* daemon/planner/playoff.c: whole plans against each other (D20).  Beside the choice stand what was there
+/* daemon/planner/plan_race.c: whole plans against each other (D20).  Beside the choice stand what was there
  * before it, built as it was then: the plan that an earlier job of the kind ended with, and the one that was
  * to be had for nothing (`--budget 0`); so no search leaves a plan that is slower than these.  Then the best
  * plans under other views of the costs: by first measurements, with few kernels, near one kernel an operator.
@@ -8,7 +8,7 @@
  *
  * As many take part as can be built and timed before the budget ends; those that matter most come first. What
  * was there before is seldom compiled for it: its build is in the store from when it was made. */
-#include "ended.h"
+#include "result_cache.h"
 #include "perturb.h"
 #include "rivals.h"
 #include "whole.h"
@@ -176,7 +176,7 @@ entry_cost(const struct tune *t, const struct entrant *x, uint32_t i)
 
 	if (x->held && t->cost[s].state != LAZY_FAILED)
 		return x->held[i].cost_ns > 0 ? x->held[i].cost_ns : cost_expected(t, &t->cost[s]);
-	return settle_cost(t, x->chosen[i]);
+	return incumbent_cost(t, x->chosen[i]);
 }
 
 /* Who may take part: any plan, whatever it costs; one that is not hopeless; the same of measured kernels
@@ -304,8 +304,8 @@ enter_earlier(struct game *g)
 			   .held = t->start_held,
 			   .is_before = true};
 
-	past.chosen = ended_choice(t, &tmp, &past.n);
-	past.held = ended_held(t, t->arena, past.chosen, past.n);
+	past.chosen = cached_choice(t, &tmp, &past.n);
+	past.held = cached_held(t, t->arena, past.chosen, past.n);
 	enter(g, ANY, past);
 	for (uint32_t i = 0; i < t->n_rivals; i++)
 		enter_file(g, &t->rivals[i]);
@@ -319,7 +319,7 @@ list_entrants(struct game *g)
 	struct entrant choice = {
 	    .how = "the least sum", .chosen = g->t->choice.chosen, .n = g->t->choice.n_chosen};
 
-	may_settle(g->t);
+	allow_incumbent(g->t);
 	enter(g, ANY, choice);
 	choice.how = "instructions as compiled";
 	choice.is_plain = true;
@@ -341,7 +341,7 @@ choose(struct tune *t, const struct entrant *x)
 
 /* For good: what its kernels count is of the code that they have. */
 static void
-settle_on(struct tune *t, const struct entrant *x)
+take_incumbent(struct tune *t, const struct entrant *x)
 {
 	choose(t, x);
 	t->is_plain = false; /* undone for good, below */
@@ -485,7 +485,7 @@ decide(struct game *g, const struct m_time_have *have)
 		if (g->of[best].file)
 			t->taken = g->of[best].file;
 		else
-			settle_on(t, &g->of[best]);
+			take_incumbent(t, &g->of[best]);
 	}
 }
 
@@ -522,7 +522,7 @@ race(struct game *g, struct err *e)
 }
 
 bool
-playoff(struct tune *t, struct err *e)
+plan_race(struct tune *t, struct err *e)
 {
 	struct game g = {.t = t};
 
@@ -533,7 +533,7 @@ playoff(struct tune *t, struct err *e)
 }
 
 bool
-playoff_again(struct tune *t, struct err *e)
+plan_race_again(struct tune *t, struct err *e)
 {
 	struct game g = {.t = t};
 	struct m_progress was = t->progress;

@@ -1,5 +1,5 @@
-/* daemon/planner/ended.c: how this very job ended before.  Its key is of all that a plan depends on but
- * budget and measurements: files, options, environment, and this program itself (a build that rewrites
+/* daemon/planner/result_cache.c: how this very job ended before.  Its key is of all that a plan depends on
+ * but budget and measurements: files, options, environment, and this program itself (a build that rewrites
  * otherwise gives other candidates).  The store says whether what it knows of the candidates is what it was:
  *
  *   all the same          the plan of then is the answer; the model is not even read
@@ -9,7 +9,7 @@
  * A job that its budget ended may find more: submitted again it goes on from what the cache knows for as long
  * as it is given, and says what was spent before.  So does one with a larger budget than any before.  One
  * that a throttled or lost device kept from measuring is not kept: the next one tries again. */
-#include "ended.h"
+#include "result_cache.h"
 
 #include "../plan/choice_check.h"
 #include "rivals.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 
 bool
-ended_key(const struct tune *t, const struct m_options *asked, struct hash *out, struct err *e)
+cached_key(const struct tune *t, const struct m_options *asked, struct hash *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct m_options o = *asked;
@@ -44,7 +44,7 @@ ended_key(const struct tune *t, const struct m_options *asked, struct hash *out,
 }
 
 bool
-ended_find(struct tune *t, struct err *e)
+cached_find(struct tune *t, struct err *e)
 {
 	struct msg ask = {.type = MSG_end_ask}, m;
 	uint64_t n;
@@ -52,7 +52,8 @@ ended_find(struct tune *t, struct err *e)
 	t->past = (struct m_end_have){0};
 	if (what_if_asked(t))
 		return true;
-	if (!hash_file("/proc/self/exe", &t->self, &n, e) || !ended_key(t, &t->start.options, &t->end_key, e))
+	if (!hash_file("/proc/self/exe", &t->self, &n, e) ||
+	    !cached_key(t, &t->start.options, &t->end_key, e))
 		return false;
 	ask.end_ask = (struct m_end_ask){
 	    .key = t->end_key, .threads = t->start.options.threads, .precision = t->precision};
@@ -69,7 +70,7 @@ ended_find(struct tune *t, struct err *e)
 }
 
 bool
-ended_plan(struct tune *t, const struct hash *key, struct m_end_have *out, struct err *e)
+cached_plan(struct tune *t, const struct hash *key, struct m_end_have *out, struct err *e)
 {
 	struct msg ask = {.type = MSG_end_ask}, m;
 
@@ -84,13 +85,13 @@ ended_plan(struct tune *t, const struct hash *key, struct m_end_have *out, struc
 
 /* A job that its budget ended goes on where it stopped; every other end is one. */
 bool
-ended_is_answer(const struct tune *t)
+cached_is_answer(const struct tune *t)
 {
 	return t->past.end.plan_bytes > 0 && t->past.is_same && t->past.has_plan && !t->past.end.is_cut;
 }
 
 const char *
-ended_words(struct tune *t)
+cached_words(struct tune *t)
 {
 	return t->past.end.is_cut
 	    ? arena_printf(t->arena, "going on after %.0f s spent before", t->progress.spent_before)
@@ -106,7 +107,7 @@ number_at(const struct m_job_end *end, uint32_t i)
 }
 
 uint32_t *
-ended_choice(const struct tune *t, struct arena *a, uint32_t *n)
+cached_choice(const struct tune *t, struct arena *a, uint32_t *n)
 {
 	const struct m_job_end *end = &t->past.end;
 	uint32_t n_all = (uint32_t)(end->chosen.n / 4), *order = NEW_ARRAY(a, uint32_t, MAX_OF(n_all, 1u));
@@ -123,7 +124,7 @@ ended_choice(const struct tune *t, struct arena *a, uint32_t *n)
 }
 
 struct held *
-ended_held(const struct tune *t, struct arena *a, const uint32_t *chosen, uint32_t n)
+cached_held(const struct tune *t, struct arena *a, const uint32_t *chosen, uint32_t n)
 {
 	const struct m_job_end *end = &t->past.end;
 	struct held *out = NEW_ARRAY(a, struct held, MAX_OF(n, 1u));
@@ -159,11 +160,11 @@ fill_built(struct tune *t, struct m_job_end *end)
 }
 
 bool
-ended_cost(struct tune *t, int64_t *cost)
+cached_cost(struct tune *t, int64_t *cost)
 {
 	const struct m_job_end *end = &t->past.end;
 	struct arena tmp = {0};
-	uint32_t n, *order = ended_choice(t, &tmp, &n);
+	uint32_t n, *order = cached_choice(t, &tmp, &n);
 	bool ok = end->plan_bytes > 0 && n == end->chosen.n / 4;
 
 	*cost = 0;
@@ -176,7 +177,7 @@ ended_cost(struct tune *t, int64_t *cost)
 }
 
 void
-ended_take(struct tune *t, int64_t cost)
+cached_take(struct tune *t, int64_t cost)
 {
 	const struct m_job_end *end = &t->past.end;
 
@@ -191,7 +192,7 @@ ended_take(struct tune *t, int64_t cost)
 }
 
 void
-ended_times(struct tune *t)
+cached_times(struct tune *t)
 {
 	const struct m_progress *p = &t->past.end.progress;
 
@@ -205,7 +206,7 @@ ended_times(struct tune *t)
 
 /* As it was said then, but for what this job itself did. */
 void
-ended_progress(struct tune *t)
+cached_progress(struct tune *t)
 {
 	struct m_progress now = t->progress;
 	bool was_read = now.primitives > 0;
@@ -221,7 +222,7 @@ ended_progress(struct tune *t)
 }
 
 bool
-ended_fill(struct tune *t, struct m_done *done)
+cached_fill(struct tune *t, struct m_done *done)
 {
 	const struct cand_set *c = &t->front.cands;
 	uint32_t n_specs = c->n_specs - c->n_views; /* what was measured, or could be */
@@ -260,7 +261,7 @@ ended_fill(struct tune *t, struct m_done *done)
 }
 
 void
-ended_refill(struct tune *t, struct m_done *done)
+cached_refill(struct tune *t, struct m_done *done)
 {
 	done->end_key = t->end_key;
 	done->threads = t->start.options.threads;
