@@ -7,11 +7,11 @@
  *            share it.  The kernels of one spec are compared with each other in full, so that
  *            one that errs elsewhere stands out and is sampled there;
  *   composed where one element needs too much (norms): every element, node by node.
- * Whether a difference is rounding's, kernels/interp/judge.h says.
+ * Whether a difference is rounding's, kernels/interp/error_check.h says.
  * It runs on buffers that show what it should not do (trial.h). */
 #include "trial.h"
 
-#include "../kernels/interp/judge.h"
+#include "../kernels/interp/error_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -35,7 +35,7 @@ struct set {
 	enum input_set kind;
 	void **operands;
 	struct wanted *want; /* per output */
-	struct judge judge;
+	struct error_check judge;
 };
 struct check {
 	struct arena arena;
@@ -262,10 +262,10 @@ samples_for(const struct graph *g, double work)
 }
 
 /* Of the graph on one input set; `want` may be other places than the set's own. */
-static struct judge
+static struct error_check
 judge_of(struct check *c, uint32_t set, struct wanted *want)
 {
-	return (struct judge){.arena = &c->arena,
+	return (struct error_check){.arena = &c->arena,
 	    .g = &c->spec->g,
 	    .inputs = (const void *const *)c->sets[set].operands,
 	    .want = want,
@@ -367,7 +367,7 @@ settle_dispute(struct check *c, const struct trial *t, double *error, struct err
 {
 	const struct graph *g = &c->spec->g;
 	struct wanted *want = NEW_ARRAY(&c->arena, struct wanted, g->n_outputs);
-	struct judge j = judge_of(c, 0, want);
+	struct error_check j = judge_of(c, 0, want);
 
 	j.max_cone = 20 * max_cone;
 	j.may_be_wild = true; /* what is disputed is not of the usual kind */
@@ -387,7 +387,7 @@ settle_dispute(struct check *c, const struct trial *t, double *error, struct err
 		if (!interp_sample(
 			&c->arena, g, j.inputs, g->outputs[i], w->at, w->n, j.max_cone, NULL, w->value, e))
 			return err_in(e, "the reference of the spec");
-		v = judge(&j, i, tolerance_for(c, x->type), have);
+		v = check_error(&j, i, tolerance_for(c, x->type), have);
 		*error = fmax(*error, v.worst);
 		if (v.n_off)
 			return wrong(c, 0, i, &v, e);
@@ -401,8 +401,8 @@ is_right(struct check *c, uint32_t set, struct trial *t, double *error, struct e
 	if (!trial_is_clean(t, e))
 		return false;
 	for (uint32_t i = 0; i < c->spec->g.n_outputs; i++) {
-		struct verdict v =
-		    judge(&c->sets[set].judge, i, tolerance_for(c, output(c, i)->type), t->ptr[t->n_in + i]);
+		struct verdict v = check_error(
+		    &c->sets[set].judge, i, tolerance_for(c, output(c, i)->type), t->ptr[t->n_in + i]);
 
 		if (v.n_off)
 			return wrong(c, set, i, &v, e);

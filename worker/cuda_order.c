@@ -154,7 +154,7 @@ cuda_figures(const struct cuda *c, struct arena *a, const struct unit *u, uint32
 
 /* Libraries' kernels come first: nothing is known of their launches, and they are well made. */
 static bool
-judge(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_parts *parts,
+check_error(const struct cuda *c, const struct unit *u, uint32_t i, const struct cost_parts *parts,
     const struct hw *hw, struct cost_launch *l)
 {
 	struct cost_pass pass[KERNEL_MAX_PASSES];
@@ -212,7 +212,7 @@ order(const struct cuda *c, struct arena *a, struct unit *u)
 
 	(void)cost_bound_ns(&u->spec, &hw, &parts);
 	for (uint32_t i = 0; i < u->n; i++)
-		if (judge(c, u, i, &parts, &hw, &launch[i]))
+		if (check_error(c, u, i, &parts, &hw, &launch[i]))
 			kernels[i].bound_ns = u->kernels[i].bound_ns;
 	for (uint32_t i = 0; i < u->n; i++)
 		rank[i] = (struct ranked){

@@ -167,7 +167,7 @@ median_of(const int64_t *v, uint32_t n, double *spread)
 }
 
 static void
-judge(struct field *f, struct runner *u)
+check_error(struct field *f, struct runner *u)
 {
 	int64_t share = f->r->budget_ns / MAX_OF(f->r->n, 1u), m;
 	double spread;
@@ -283,7 +283,7 @@ run_turns(
 					return false;
 				continue;
 			}
-			judge(f, &f->runners[i]);
+			check_error(f, &f->runners[i]);
 			is_on |= !f->runners[i].is_out;
 		}
 		drop_behind(f);

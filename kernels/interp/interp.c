@@ -17,7 +17,7 @@ eval_elem(struct call *c, const int64_t *o, int64_t flat)
 	enum dtype types[3];
 
 	if (prim_info[c->p].class != CLASS_MAP)
-		return pull_elem(c, o, flat);
+		return element_value(c, o, flat);
 	for (uint32_t k = 0; k < c->n_in; k++) {
 		x[k] = c->get(c, k, flat);
 		types[k] = c->in[k].t->type;

@@ -49,7 +49,7 @@ val_store(enum dtype t, void *p, int64_t i, union val v)
 
 void strides_of(const struct shape *s, int64_t *stride);
 /* One element of a primitive that is neither map nor opaque, at index o (flat: the same). */
-union val pull_elem(struct call *c, const int64_t *o, int64_t flat);
+union val element_value(struct call *c, const int64_t *o, int64_t flat);
 /* A map of scalars; types[k] belongs to x[k]. */
 union val map_scalar(enum prim p, const enum dtype *types, enum dtype out, const union val *x);
 /* a joined with b by a reduction: sum, prod, rmax, rmin and the windows'. */

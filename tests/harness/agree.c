@@ -1,6 +1,6 @@
 /* tests/harness/agree.c: how far results may be from the interpreter's. */
 #include "agree.h"
-#include "../../kernels/interp/judge.h"
+#include "../../kernels/interp/error_check.h"
 
 #include <math.h>
 
@@ -17,7 +17,7 @@ agrees(const struct graph *g, const void *const *in, void *const *want, uint32_t
 {
 	struct arena a = {0};
 	struct wanted *w = NEW_ARRAY(&a, struct wanted, g->n_outputs);
-	struct judge j = {.arena = &a,
+	struct error_check j = {.arena = &a,
 	    .g = g,
 	    .inputs = in,
 	    .want = w,
@@ -31,7 +31,7 @@ agrees(const struct graph *g, const void *const *in, void *const *want, uint32_t
 		w[k].dense = want[k];
 		w[k].scale = fmax(1e-2, wanted_scale(graph_tensor(g, g->outputs[k]), &w[k]));
 	}
-	v = judge(&j, i, by * allowed(graph_tensor(g, g->outputs[i])->type), have);
+	v = check_error(&j, i, by * allowed(graph_tensor(g, g->outputs[i])->type), have);
 	*d = v.worst;
 	arena_fini(&a);
 	return v.n_off == 0;

@@ -1,5 +1,5 @@
 /* tests/harness/agree.h: does a generated kernel's result agree with the interpreter's?  The worker's own
- * judgement (kernels/interp/judge.h) with a narrower tolerance. */
+ * judgement (kernels/interp/error_check.h) with a narrower tolerance. */
 #ifndef KORCH_TEST_AGREE_H
 #define KORCH_TEST_AGREE_H
 

@@ -1,6 +1,6 @@
 /* Which differences from the reference are rounding's: a right result in another order of sums passes though
  * its divisors nearly cancel, and each way of being wrong does not, not even there. */
-#include "../../kernels/interp/judge.h"
+#include "../../kernels/interp/error_check.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -41,7 +41,7 @@ struct bench {
 	const void *in[3];
 	void *want[1];
 	struct wanted w;
-	struct judge j;
+	struct error_check j;
 	float *have;
 	int64_t n;
 };
@@ -88,7 +88,7 @@ want_all(struct bench *b, bool sampled)
 			b->w.value[i] = elem_get(t->type, b->want[0], i);
 		}
 	}
-	b->j = (struct judge){.arena = &b->a,
+	b->j = (struct error_check){.arena = &b->a,
 	    .g = &b->g,
 	    .inputs = b->in,
 	    .want = &b->w,
@@ -163,7 +163,7 @@ a_divisor_that_cancels_excuses_its_row_alone(void **state)
 
 			attention_bench(&b, sampled);
 			attend(&b, (enum fault)f);
-			v = judge(&b.j, 0, 1e-4, b.have);
+			v = check_error(&b.j, 0, 1e-4, b.have);
 			if (f == RIGHT && (v.n_off || !v.n_excused))
 				fail_msg("a right result: %lld elements off, %lld excused, one by %g of the "
 					 "largest",
@@ -172,7 +172,7 @@ a_divisor_that_cancels_excuses_its_row_alone(void **state)
 				fail_msg("%s passes, %s", fault_name[f], sampled ? "sampled" : "in full");
 			if (f == RIGHT) {
 				b.have[HARD_ROW * COLUMNS + 3] *= 1.5f;
-				assert_int_equal(judge(&b.j, 0, 1e-4, b.have).n_off, 1);
+				assert_int_equal(check_error(&b.j, 0, 1e-4, b.have).n_off, 1);
 			}
 			arena_fini(&b.a);
 		}
@@ -187,7 +187,7 @@ what_is_within_the_tolerance_is_not_shaken(void **state)
 	(void)state;
 	attention_bench(&b, false);
 	b.have = arena_dup(&b.a, b.want[0], (size_t)b.n * sizeof(float));
-	v = judge(&b.j, 0, 1e-4, b.have);
+	v = check_error(&b.j, 0, 1e-4, b.have);
 	assert_int_equal(v.n_off + v.n_excused, 0);
 	assert_int_equal(b.j.n_shakes, 0);
 	assert_null(b.w.moved);
@@ -229,10 +229,10 @@ a_comparison_is_crossed_where_a_last_bit_decides(void **state)
 		want_all(&b, false);
 		have = arena_dup(&b.a, b.want[0], 1200);
 		elem_set(to[k].type, have, 7, 1 - elem_get(to[k].type, have, 7));
-		assert_int_equal(judge(&b.j, 0, 1e-4, have).n_off, 0);
+		assert_int_equal(check_error(&b.j, 0, 1e-4, have).n_off, 0);
 		elem_set(to[k].type, have, 8, 1 - elem_get(to[k].type, have, 8));
-		assert_int_equal(judge(&b.j, 0, 1e-4, have).n_off, 1);
-		assert_int_equal(judge(&b.j, 0, 1e-4, have).at, 8);
+		assert_int_equal(check_error(&b.j, 0, 1e-4, have).n_off, 1);
+		assert_int_equal(check_error(&b.j, 0, 1e-4, have).at, 8);
 		arena_fini(&b.a);
 	}
 }
@@ -252,7 +252,7 @@ equals_stay_equal(void **state)
 	b.in[0] = random_floats(&b, &r, 64);
 	want_all(&b, false);
 	have = NEW_ARRAY(&b.a, float, 64);
-	assert_int_equal(judge(&b.j, 0, 1e-4, have).n_off, 1);
+	assert_int_equal(check_error(&b.j, 0, 1e-4, have).n_off, 1);
 	arena_fini(&b.a);
 }
 
@@ -272,9 +272,9 @@ a_result_that_shows_nothing_is_no_proof(void **state)
 		x[i] *= 1e9f;
 	b.in[0] = x;
 	want_all(&b, false);
-	assert_true(judge(&b.j, 0, 1e-4, other).n_off > 300);
+	assert_true(check_error(&b.j, 0, 1e-4, other).n_off > 300);
 	b.j.may_be_wild = true;
-	assert_true(judge(&b.j, 0, 1e-4, other).n_excused > 300);
+	assert_true(check_error(&b.j, 0, 1e-4, other).n_excused > 300);
 	arena_fini(&b.a);
 }
 

@@ -1,4 +1,4 @@
-/* kernels/interp/pull.c: reductions, windows, broadcasts, layouts and linear primitives, one
+/* kernels/interp/element.c: reductions, windows, broadcasts, layouts and linear primitives, one
  * result element at a time. */
 #include "interp_int.h"
 
@@ -104,7 +104,7 @@ box_flat(const struct call *c, const struct box *b, const int64_t *k, int64_t *f
 }
 
 static union val
-pull_reduce(struct call *c, const int64_t *o, int64_t flat)
+element_reduce(struct call *c, const int64_t *o, int64_t flat)
 {
 	struct box b = box_of(c, o);
 	union val v = join_start(c->p, c->out->type);
@@ -127,7 +127,7 @@ is_nan(enum dtype t, union val v)
 }
 
 static union val
-pull_position(struct call *c, const int64_t *o, int64_t flat)
+element_position(struct call *c, const int64_t *o, int64_t flat)
 {
 	struct box b = box_of(c, o);
 	enum dtype t = c->in[0].t->type;
@@ -156,7 +156,7 @@ pull_position(struct call *c, const int64_t *o, int64_t flat)
 /* ---- layouts ------------------------------------------------------------------------ */
 
 static union val
-pull_bcast(struct call *c, const int64_t *o, int64_t flat)
+element_bcast(struct call *c, const int64_t *o, int64_t flat)
 {
 	const struct operand *x = &c->in[0];
 
@@ -167,14 +167,14 @@ pull_bcast(struct call *c, const int64_t *o, int64_t flat)
 }
 
 static union val
-pull_reshape(struct call *c, const int64_t *o, int64_t flat)
+element_reshape(struct call *c, const int64_t *o, int64_t flat)
 {
 	(void)o;
 	return c->get(c, 0, flat);
 }
 
 static union val
-pull_transpose(struct call *c, const int64_t *o, int64_t flat)
+element_transpose(struct call *c, const int64_t *o, int64_t flat)
 {
 	const int64_t *perm = at_ints(c->at, ATTR_perm);
 
@@ -185,7 +185,7 @@ pull_transpose(struct call *c, const int64_t *o, int64_t flat)
 }
 
 static union val
-pull_slice(struct call *c, const int64_t *o, int64_t flat)
+element_slice(struct call *c, const int64_t *o, int64_t flat)
 {
 	const int64_t *start = at_ints(c->at, ATTR_start), *step = at_ints(c->at, ATTR_step);
 
@@ -224,7 +224,7 @@ fold_index(enum pad_mode mode, int64_t x, int64_t n)
 }
 
 static union val
-pull_pad(struct call *c, const int64_t *o, int64_t flat)
+element_pad(struct call *c, const int64_t *o, int64_t flat)
 {
 	const struct operand *x = &c->in[0];
 	const int64_t *lo = at_ints(c->at, ATTR_lo);
@@ -244,7 +244,7 @@ pull_pad(struct call *c, const int64_t *o, int64_t flat)
 }
 
 static union val
-pull_concat(struct call *c, const int64_t *o, int64_t flat)
+element_concat(struct call *c, const int64_t *o, int64_t flat)
 {
 	int64_t axis = at_get(c->at, ATTR_axis), at = o[axis];
 	uint32_t i = 0;
@@ -259,7 +259,7 @@ pull_concat(struct call *c, const int64_t *o, int64_t flat)
 }
 
 static union val
-pull_iota(struct call *c, const int64_t *o, int64_t flat)
+element_iota(struct call *c, const int64_t *o, int64_t flat)
 {
 	(void)flat;
 	return (union val){.i = o[at_get(c->at, ATTR_axis)]};
@@ -281,7 +281,7 @@ read_index(struct call *c, int64_t flat, int64_t n)
 }
 
 static union val
-pull_gather(struct call *c, const int64_t *o, int64_t flat)
+element_gather(struct call *c, const int64_t *o, int64_t flat)
 {
 	const struct operand *x = &c->in[0], *idx = &c->in[1];
 	int axis = (int)at_get(c->at, ATTR_axis), n = idx->t->shape.rank;
@@ -297,7 +297,7 @@ pull_gather(struct call *c, const int64_t *o, int64_t flat)
 }
 
 static union val
-pull_gather_elements(struct call *c, const int64_t *o, int64_t flat)
+element_gather_elements(struct call *c, const int64_t *o, int64_t flat)
 {
 	const struct operand *x = &c->in[0];
 	int axis = (int)at_get(c->at, ATTR_axis);
@@ -310,7 +310,7 @@ pull_gather_elements(struct call *c, const int64_t *o, int64_t flat)
 }
 
 static union val
-pull_gather_nd(struct call *c, const int64_t *o, int64_t flat)
+element_gather_nd(struct call *c, const int64_t *o, int64_t flat)
 {
 	const struct operand *x = &c->in[0], *idx = &c->in[1];
 	int b = (int)at_get(c->at, ATTR_k), n = idx->t->shape.rank - 1, q = (int)idx->t->shape.dim[n];
@@ -341,7 +341,7 @@ mul_add(enum dtype t, union val sum, union val a, union val b)
 }
 
 static union val
-pull_matmul(struct call *c, const int64_t *o, int64_t flat)
+element_matmul(struct call *c, const int64_t *o, int64_t flat)
 {
 	const struct operand *a = &c->in[0], *b = &c->in[1];
 	int r = c->out->shape.rank;
@@ -378,7 +378,7 @@ conv_tap(const struct call *c, const int64_t *o, const int64_t *k, int n, int64_
 }
 
 static union val
-pull_conv(struct call *c, const int64_t *o, int64_t flat)
+element_conv(struct call *c, const int64_t *o, int64_t flat)
 {
 	const struct operand *x = &c->in[0], *w = &c->in[1];
 	int n = x->t->shape.rank - 2;
@@ -403,34 +403,34 @@ pull_conv(struct call *c, const int64_t *o, int64_t flat)
 	return sum;
 }
 
-typedef union val pull_fn(struct call *c, const int64_t *o, int64_t flat);
-static pull_fn *const pulls[PRIM_COUNT] = {
-    [PRIM_sum] = pull_reduce,
-    [PRIM_rmax] = pull_reduce,
-    [PRIM_rmin] = pull_reduce,
-    [PRIM_prod] = pull_reduce,
-    [PRIM_wsum] = pull_reduce,
-    [PRIM_wmax] = pull_reduce,
-    [PRIM_argmax] = pull_position,
-    [PRIM_argmin] = pull_position,
-    [PRIM_bcast] = pull_bcast,
-    [PRIM_reshape] = pull_reshape,
-    [PRIM_transpose] = pull_transpose,
-    [PRIM_slice] = pull_slice,
-    [PRIM_pad] = pull_pad,
-    [PRIM_concat] = pull_concat,
-    [PRIM_iota] = pull_iota,
-    [PRIM_gather] = pull_gather,
-    [PRIM_gather_elements] = pull_gather_elements,
-    [PRIM_gather_nd] = pull_gather_nd,
-    [PRIM_matmul] = pull_matmul,
-    [PRIM_conv] = pull_conv,
+typedef union val element_fn(struct call *c, const int64_t *o, int64_t flat);
+static element_fn *const elements[PRIM_COUNT] = {
+    [PRIM_sum] = element_reduce,
+    [PRIM_rmax] = element_reduce,
+    [PRIM_rmin] = element_reduce,
+    [PRIM_prod] = element_reduce,
+    [PRIM_wsum] = element_reduce,
+    [PRIM_wmax] = element_reduce,
+    [PRIM_argmax] = element_position,
+    [PRIM_argmin] = element_position,
+    [PRIM_bcast] = element_bcast,
+    [PRIM_reshape] = element_reshape,
+    [PRIM_transpose] = element_transpose,
+    [PRIM_slice] = element_slice,
+    [PRIM_pad] = element_pad,
+    [PRIM_concat] = element_concat,
+    [PRIM_iota] = element_iota,
+    [PRIM_gather] = element_gather,
+    [PRIM_gather_elements] = element_gather_elements,
+    [PRIM_gather_nd] = element_gather_nd,
+    [PRIM_matmul] = element_matmul,
+    [PRIM_conv] = element_conv,
 };
 
 union val
-pull_elem(struct call *c, const int64_t *o, int64_t flat)
+element_value(struct call *c, const int64_t *o, int64_t flat)
 {
-	if (!pulls[c->p])
+	if (!elements[c->p])
 		bug("primitive %s has no element rule", prim_info[c->p].name);
-	return pulls[c->p](c, o, flat);
+	return elements[c->p](c, o, flat);
 }

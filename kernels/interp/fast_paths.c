@@ -1,4 +1,4 @@
-/* kernels/interp/quick.c: a graph's values in full, for graphs too big for the interpreter alone: node
+/* kernels/interp/fast_paths.c: a graph's values in full, for graphs too big for the interpreter alone: node
  * by node, convolutions and products of matrices by plain loops of their own, all the rest by
  * the interpreter.  The loops accumulate in double as the interpreter does, and a test holds
  * them against it. */

@@ -1,5 +1,5 @@
-/* kernels/interp/judge.c: see judge.h. */
-#include "judge.h"
+/* kernels/interp/error_check.c: see judge.h. */
+#include "error_check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ wanted_scale(const struct tensor *t, const struct wanted *w)
 
 /* ---- one result, looked at -------------------------------------------------------------------- */
 struct look {
-	struct judge *j;
+	struct error_check *j;
 	uint32_t output;
 	const struct tensor *t;
 	struct wanted *w;
@@ -157,13 +157,13 @@ compare(struct look *l)
 
 /* ---- shaking ------------------------------------------------------------------------------------ */
 static struct shake
-shake_number(const struct judge *j, uint32_t n)
+shake_number(const struct error_check *j, uint32_t n)
 {
 	return (struct shake){mix64(j->seed * 31 + n), MAX_OF(j->grain, 1u) << n / 2};
 }
 
 static void
-need_moves(struct judge *j, uint32_t output)
+need_moves(struct error_check *j, uint32_t output)
 {
 	struct wanted *w = &j->want[output];
 	int64_t n = w->dense ? shape_count(&graph_tensor(j->g, j->g->outputs[output])->shape) : w->n;
@@ -182,7 +182,7 @@ note_move(struct wanted *w, int64_t k, double shaken, double want)
 
 /* The graph in full once more; what it shows is kept for all outputs. */
 static bool
-shake_all(struct judge *j)
+shake_all(struct error_check *j)
 {
 	const struct graph *g = j->g;
 	struct shake s = shake_number(j, j->n_shakes++);
@@ -210,7 +210,7 @@ shake_all(struct judge *j)
 static bool
 shake_some(const struct look *l, const int64_t *list, uint32_t n)
 {
-	struct judge *j = l->j;
+	struct error_check *j = l->j;
 	int64_t at[CHUNK];
 	double value[CHUNK];
 	struct shake s = shake_number(j, l->w->shakes[list[0]]);
@@ -326,7 +326,7 @@ excuse(struct look *l)
 }
 
 struct verdict
-judge(struct judge *j, uint32_t output, double tolerance, const void *have)
+check_error(struct error_check *j, uint32_t output, double tolerance, const void *have)
 {
 	const struct tensor *t = graph_tensor(j->g, j->g->outputs[output]);
 	bool is_float = dtype_is_float(t->type);
