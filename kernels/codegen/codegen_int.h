@@ -115,12 +115,16 @@ struct printing {
 	const struct dialect *d;
 	const char *symbol;
 	const char **axis; /* of each axis: its variable */
+	uint32_t *number;  /* by which it is named */
+	uint32_t n_axes;   /* of this pass, so far */
 	struct sharing sharing;
 	struct strbuf sb;
 	int depth;
 	const struct threads *threads; /* of the pass, on a GPU */
 	uint32_t n_threads;            /* loops of threads around */
 };
+/* Variables are numbered as they come, whatever axes were made on the way to this program. */
+const char *print_axis(struct printing *g, axis_id axis);
 const char *print_ix(struct printing *g, ix_id i);
 const char *print_ex(struct printing *g, ex_id e);
 const char *print_element(struct printing *g, buf_id b, ixv_id at); /* as it lies there */

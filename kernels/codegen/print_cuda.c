@@ -33,11 +33,10 @@ print_own_threads(struct printing *g, st_id i)
 {
 	const struct st *s = &g->p->st[i];
 
-	g->axis[s->axis] = arena_printf(g->a, "i%u", s->axis);
 	print_line(g, "{");
 	g->depth++;
 	g->n_threads++;
-	print_line(g, "const %s %s = %s;", g->d->index, g->axis[s->axis], number_of(g, s));
+	print_line(g, "const %s %s = %s;", g->d->index, print_axis(g, s->axis), number_of(g, s));
 	print_body(g, i + 1, s->end);
 	g->n_threads--;
 	g->depth--;
@@ -108,7 +107,7 @@ print_work(struct printing *g, st_id first, st_id end)
 		g->depth++;
 		print_body(g, first, end);
 	} else {
-		const char *v = g->axis[s->axis] = arena_printf(g->a, "i%u", s->axis);
+		const char *v = print_axis(g, s->axis);
 
 		(void)ix_is_const(g->p->tx, s->from, &from);
 		print_line(g, "for (%s o = lo + K_BLOCK; o < hi; o += K_BLOCKS) {", g->d->index);

@@ -77,20 +77,54 @@ const_text(struct printing *g, const struct ex *c)
 }
 
 /* ---- indices ------------------------------------------------------------------------------------------ */
+const char *
+print_axis(struct printing *g, axis_id axis)
+{
+	g->number[axis] = g->n_axes++;
+	return g->axis[axis] = arena_printf(g->a, "i%u", g->number[axis]);
+}
+
+/* Variables of loops first, outer ones before inner ones: the numbers of atoms hang on what else was built.
+ */
+static uint32_t
+rank_of(const struct printing *g, ix_id atom)
+{
+	const struct ix *n = ix_get(g->p->tx, atom);
+
+	return n->kind == IX_AXIS ? g->number[n->a] : UINT32_MAX;
+}
+
+static const struct ix_term *
+sorted_terms(const struct printing *g, const struct ix *n)
+{
+	struct ix_term *terms = NEW_ARRAY(g->a, struct ix_term, n->n_terms + 1);
+
+	for (uint32_t k = 0; k < n->n_terms; k++) {
+		const struct ix_term t = n->terms[k];
+		uint32_t to = k;
+
+		for (; to > 0 && rank_of(g, terms[to - 1].atom) > rank_of(g, t.atom); to--)
+			terms[to] = terms[to - 1];
+		terms[to] = t;
+	}
+	return terms;
+}
+
 static const char *
 sum_text(struct printing *g, const struct ix *n)
 {
+	const struct ix_term *terms = sorted_terms(g, n);
 	struct strbuf sb;
 	uint32_t done = 0;
 
 	sb_init(&sb, g->a);
 	for (uint32_t k = 0; k < n->n_terms; k++) {
-		const int64_t c = n->terms[k].coef;
+		const int64_t c = terms[k].coef;
 
 		sb_addz(&sb, done++ ? (c < 0 ? " - " : " + ") : (c < 0 ? "-" : ""));
 		if (c != 1 && c != -1)
 			sb_addf(&sb, "%lld*", (long long)(c < 0 ? -c : c));
-		sb_addz(&sb, print_ix(g, n->terms[k].atom));
+		sb_addz(&sb, print_ix(g, terms[k].atom));
 	}
 	if (done && n->c)
 		sb_addf(&sb, n->c < 0 ? " - %lld" : " + %lld", (long long)(n->c < 0 ? -n->c : n->c));

@@ -161,6 +161,7 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 	if (!codegen_packs(a, p, out, e))
 		return false;
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
+	q.g.number = NEW_ARRAY(a, uint32_t, tx_n_axes(p->tx) + 1);
 	sb_init(&q.g.sb, a);
 	if (!has_calls(p, d, e))
 		return false;
@@ -173,6 +174,7 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 			print_table(&q.g, b);
 	for (st_id i = 0, end; i < p->n_st; i = end) {
 		end = end_of_pass(p, i);
+		q.g.n_axes = 0;
 		if (out->n_passes == CODEGEN_MOST_PASSES)
 			return err_set(
 			    e, ERR_INFEASIBLE, "passes: a kernel has at most %d", CODEGEN_MOST_PASSES);

@@ -125,9 +125,8 @@ void
 print_loop(struct printing *g, st_id i, const char *from, const char *to)
 {
 	const struct st *s = &g->p->st[i];
-	const char *v = arena_printf(g->a, "i%u", s->axis);
+	const char *v = print_axis(g, s->axis);
 
-	g->axis[s->axis] = v;
 	if (g->d->independent && is_independent(g->p, i, &g->sharing))
 		print_line(g, "%s", g->d->independent);
 	print_line(g, "for (%s %s = %s; %s < %s; %s++) {", g->d->index, v, from, v, to, v);
@@ -173,6 +172,7 @@ static void
 print_statement(struct printing *g, st_id i)
 {
 	const struct st *s = &g->p->st[i];
+	const char *from;
 
 	if (g->d->own && g->d->own(g, i))
 		return;
@@ -197,8 +197,8 @@ print_statement(struct printing *g, st_id i)
 		print_call(g, s);
 		return;
 	case ST_index:
-		g->axis[s->axis] = arena_printf(g->a, "i%u", s->axis);
-		print_line(g, "const %s %s = %s;", g->d->index, g->axis[s->axis], print_ix(g, s->from));
+		from = print_ix(g, s->from);
+		print_line(g, "const %s %s = %s;", g->d->index, print_axis(g, s->axis), from);
 		return;
 	case ST_sync:
 	case ST_block:

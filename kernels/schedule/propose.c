@@ -28,7 +28,7 @@ propose(struct proposing *q, const char *fmt, ...)
 	va_end(ap);
 	if (!step_read(sb_str(&line), &s, &e))
 		bug("a rule proposes '%.*s': %s", STR_ARG(sb_str(&line)), e.msg);
-	if (!step_apply(&q->p, &s, &next, &e))
+	if (!(q->proves ? step_apply : step_make)(&q->p, &s, &next, &e))
 		return false;
 	q->p = next;
 	sb_addf(q->trace, "%.*s\n", STR_ARG(sb_str(&line)));
@@ -44,15 +44,32 @@ take_back(struct proposing *q, const struct tir *p, size_t n_trace)
 		q->trace->p[n_trace] = 0;
 }
 
+static void
+run_rules(struct proposing *q, const struct tir *nest, bool proves)
+{
+	q->p = *nest;
+	q->proves = proves;
+	for (size_t k = 0; k < COUNT_OF(rules); k++)
+		if (rules[k].where != (q->target->threads ? CPU : GPU))
+			rules[k].run(q);
+}
+
+/* What rules propose is proved once, where they are through.  What cannot be is proposed again, step by step:
+ * a step that nobody can prove is left out.  So is a GPU's, where steps ask what barriers there are. */
 void
 schedule_propose(
     const struct tir *nest, const struct schedule_target *t, struct strbuf *trace, struct tir *out)
 {
-	struct proposing q = {.target = t, .p = *nest, .trace = trace};
+	struct proposing q = {.target = t, .trace = trace};
+	const size_t n_trace = trace->n;
+	struct err unproved = {0};
 
-	for (size_t k = 0; k < COUNT_OF(rules); k++)
-		if (rules[k].where != (t->threads ? CPU : GPU))
-			rules[k].run(&q);
+	run_rules(&q, nest, t->threads > 0);
+	if (!q.proves && !nest_is_proved(nest, &q.p, &unproved)) {
+		take_back(&q, nest, n_trace);
+		run_rules(&q, nest, true);
+	}
+	q.p.is_proved = true;
 	*out = q.p;
 }
 

@@ -86,20 +86,24 @@ left_by_step(const struct tir *was, const struct tir *p)
 }
 
 bool
-step_is_proved(const struct tir *was, const struct tir *p, const struct step *s, struct err *e)
+step_marks_hold(const struct tir *p, const struct step *s, struct err *e)
+{
+	struct err why = {0};
+
+	return (tensors_match(p, &why) || refuse(e, s, "instruction", why.msg)) &&
+	    (pipelines_hold(p, &why) || refuse(e, s, "pipeline", why.msg));
+}
+
+bool
+nest_is_proved(const struct tir *was, const struct tir *p, struct err *e)
 {
 	const struct tir_known known = left_by_step(was, p);
-	struct err why = {0};
 	struct tir flat;
 
-	if (!tensors_match(p, &why))
-		return refuse(e, s, "instruction", why.msg);
-	if (!pipelines_hold(p, &why))
-		return refuse(e, s, "pipeline", why.msg);
-	if (!tir_proved_but(p, &known, &why))
-		return refuse(e, s, "unproved", why.msg);
+	if (!tir_proved_but(p, &known, e))
+		return false;
 	schedule_flat(p, &flat);
-	if (!tensors_match(&flat, &why))
-		return refuse(e, s, "start", "a reduction would start inside of an instruction");
-	return tir_proved_but(&flat, &known, &why) || refuse(e, s, "unproved", why.msg);
+	if (!tensors_match(&flat, e))
+		return err_set(e, ERR_INFEASIBLE, "a reduction would start inside of an instruction");
+	return tir_proved_but(&flat, &known, e);
 }

@@ -7,6 +7,7 @@
 struct proposing {
 	const struct schedule_target *target;
 	struct tir p;         /* behind the steps so far */
+	bool proves;          /* each step, not what all have made */
 	struct strbuf *trace; /* these, a line each */
 };
 #define RULE(N, WHERE, WORDS) void rule_##N(struct proposing *q);

@@ -190,19 +190,27 @@ is_parted(const struct tir *made, struct tir *out)
 	return tir_sync(&flat, &parted) && parted.n_st <= flat.n_st;
 }
 
+bool
+step_make(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
+{
+	if (p->level != TIR_NEST)
+		return refuse(e, s, "level", "the program is flat");
+	return steps[s->op].fn(p, s, out, e) && has_short_names(out, s, e) && step_marks_hold(out, s, e);
+}
+
 /* Barriers follow from what a program does: primitives see none. */
 bool
 step_apply(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
 	struct tir from = *p, made;
+	struct err why = {0};
 
-	if (p->level != TIR_NEST)
-		return refuse(e, s, "level", "the program is flat");
-	if (has_threads(p))
+	if (p->level == TIR_NEST && has_threads(p))
 		tir_unsync(p, &from);
-	if (!steps[s->op].fn(&from, s, &made, e) || !has_short_names(&made, s, e) ||
-	    !step_is_proved(&from, &made, s, e))
+	if (!step_make(&from, s, &made, e))
 		return false;
+	if (!nest_is_proved(&from, &made, &why))
+		return refuse(e, s, "unproved", why.msg);
 	made.is_proved = true;
 	*out = made;
 	return !has_threads(&made) || is_parted(&made, out) ||

@@ -11,8 +11,12 @@ typedef bool step_fn(const struct tir *p, const struct step *s, struct tir *out,
 #include "step.def"
 #undef STEP
 
-/* Is what the step has made of `was` proved, as it is and flat?  proved.c */
-bool step_is_proved(const struct tir *was, const struct tir *p, const struct step *s, struct err *e);
+/* As step_apply, on a program without threads, but that nobody has proved what it makes. */
+bool step_make(const struct tir *p, const struct step *s, struct tir *out, struct err *e);
+/* Is a loop that is bound to an instruction, or to versions of a pipeline, still what that asks for? */
+bool step_marks_hold(const struct tir *p, const struct step *s, struct err *e);
+/* Is what steps have made of `was` proved, as it is and flat?  proved.c */
+bool nest_is_proved(const struct tir *was, const struct tir *p, struct err *e);
 /* Sets "PRIMITIVE: RULE: what NAME", ERR_INFEASIBLE; false. */
 bool refuse(struct err *e, const struct step *s, const char *rule, const char *what);
 /* The k-th name as a loop or a block of the program; false: refused. */

@@ -70,6 +70,24 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 	return true;
 }
 
+/* What the rules propose is proved once; applied as text, each step is. */
+static void
+check_replay(struct looking *l, const struct tir *nest, struct str trace, const struct tir *proposed)
+{
+	struct strbuf want, have;
+	struct tir replayed;
+	struct err e = {0};
+
+	if (!trace_apply(nest, trace, &replayed, &e))
+		wrong(l, "replay", proposed, e.msg);
+	sb_init(&want, l->a);
+	sb_init(&have, l->a);
+	tir_print(&want, proposed);
+	tir_print(&have, &replayed);
+	if (!str_eq(sb_str(&want), sb_str(&have)))
+		wrong(l, "replay", &replayed, "another program than was proposed");
+}
+
 /* given: a trace; NULL: what the rules propose. */
 static void
 check_trace(const struct spec *s, const char *given, uint64_t seed)
@@ -93,6 +111,8 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 		fail_msg("%s", e.msg);
 	if (!given)
 		schedule_propose(&nest, &target, &trace, &scheduled);
+	if (!given)
+		check_replay(&l, &nest, sb_str(&trace), &scheduled);
 	if (!tir_verify(&scheduled, &e))
 		wrong(&l, "schedule", &scheduled, e.msg);
 	schedule_flat(&scheduled, &flat);
