@@ -1,12 +1,13 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
 #include "fuse.h"
 
+/* Of products those of matrices on a CPU: borders of convolutions are slower, a GPU's were never timed. */
 static bool
-is_taken(enum prim p)
+is_taken(enum prim p, const struct target *t)
 {
 	enum prim_class c = prim_info[p].class;
 
-	return c != CLASS_LINEAR && c != CLASS_OPAQUE;
+	return c != CLASS_OPAQUE && (c != CLASS_LINEAR || (p == PRIM_matmul && !t->is_cuda));
 }
 
 static bool
@@ -26,7 +27,7 @@ fuse_is_traced(const struct spec *s, const struct target *t)
 		if (graph_tensor(&s->g, (tensor_id){i})->type != DT_f32)
 			return false;
 	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
-		if (!is_taken(s->g.nodes[i].prim))
+		if (!is_taken(s->g.nodes[i].prim, t))
 			return false;
 		any |= is_row_sum(s->g.nodes[i].prim);
 	}
