@@ -1,13 +1,11 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
 #include "fuse.h"
 
-/* Of products those of matrices on a CPU: borders of convolutions are slower, a GPU's were never timed. */
+/* Borders of convolutions are slower that way. */
 static bool
-is_taken(enum prim p, const struct target *t)
+is_taken_on_cpu(enum prim p)
 {
-	enum prim_class c = prim_info[p].class;
-
-	return c != CLASS_OPAQUE && (c != CLASS_LINEAR || (p == PRIM_matmul && !t->is_cuda));
+	return p != PRIM_conv && prim_info[p].class != CLASS_OPAQUE;
 }
 
 static bool
@@ -16,20 +14,36 @@ is_row_sum(enum prim p)
 	return p == PRIM_sum || p == PRIM_rmax || p == PRIM_rmin || p == PRIM_prod;
 }
 
-bool
-fuse_is_traced(const struct spec *s, const struct target *t)
+static bool
+is_f32(const struct spec *s)
 {
-	bool any = false; /* sums over whole axes: of a GPU's kernels what alone is better throughout */
-
-	if (t->strict)
-		return false;
 	for (uint32_t i = 0; i < s->g.n_tensors; i++)
 		if (graph_tensor(&s->g, (tensor_id){i})->type != DT_f32)
 			return false;
+	return true;
+}
+
+/* Sums over whole axes: of a GPU's kernels what alone issues fewer instructions throughout. */
+static bool
+is_taken_on_gpu(const struct spec *s)
+{
+	bool any = false;
+
 	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
-		if (!is_taken(s->g.nodes[i].prim, t))
+		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)
 			return false;
 		any |= is_row_sum(s->g.nodes[i].prim);
 	}
-	return any || !t->is_cuda;
+	return any && is_f32(s);
+}
+
+/* In strict mode the tile program starts short sums with an element and long ones with zero, the loop program
+ * all with zero: a zero's sign would hang on what is chosen. */
+bool
+fuse_is_traced(const struct spec *s, const struct target *t)
+{
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		if (!is_taken_on_cpu(s->g.nodes[i].prim))
+			return false;
+	return !t->strict && (!t->is_cuda || is_taken_on_gpu(s));
 }

@@ -125,6 +125,22 @@ acc_type(const struct lowering *l, enum comb c, enum dtype t)
 	return l->strict ? DT_f64 : DT_f32;
 }
 
+/* Over one element: it is that one, zeros with their sign. */
+static void
+make_only(struct lowering *l, const struct node *n, enum dtype acc)
+{
+	tensor_id t = n->out[0];
+	struct making m = begin(l, n, name_of(l, t, ""));
+	ex_id v;
+
+	iterators(&m, ITER_SPACE, shape_at(l, t), -1);
+	for (int d = 0; d < MAX_RANK; d++)
+		m.red[d] = ix_const(l->tx, 0);
+	v = term_value(l, n, m.idx, m.red, acc);
+	result(&m, l->buf[t.i], acc == type_at(l, t) ? v : ex_map(l->tx, PRIM_cast, type_at(l, t), 1, &v));
+	finish(&m);
+}
+
 static void
 make_reduce(struct lowering *l, const struct node *n)
 {
@@ -133,13 +149,18 @@ make_reduce(struct lowering *l, const struct node *n)
 	enum dtype type = comb_info[c].arity == 2 ? type_at(l, n->in[0]) : type_at(l, t),
 		   acc = acc_type(l, c, type);
 	bool apart = comb_info[c].arity == 1 && acc != type;
-	struct making m = begin(l, n, name_of(l, t, apart ? "'acc" : ""));
+	struct making m;
 	int64_t ext[MAX_RANK], depth = 1;
 	int rank = red_extents(l, n, ext), axis = 0;
 
-	iterators(&m, ITER_SPACE, shape_at(l, t), -1);
 	for (int d = 0; d < rank; d++)
 		depth *= ext[d];
+	if (depth == 1 && comb_info[c].arity == 1) {
+		make_only(l, n, acc);
+		return;
+	}
+	m = begin(l, n, name_of(l, t, apart ? "'acc" : ""));
+	iterators(&m, ITER_SPACE, shape_at(l, t), -1);
 	if (depth == 0) { /* over nothing */
 		m.b.name = name_of(l, t, "");
 		result(&m, l->buf[t.i], comb_identity(l->tx, c, 0, type_at(l, t)));
