@@ -38,11 +38,15 @@ is_cuda(const struct opt_call *c)
 static bool
 read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 {
-	const struct schedule_target target = emit_schedule_target(is_cuda(c) ? &target_cuda : &target_avx2);
+	struct schedule_target target;
+	struct target t = target_cuda;
 	struct spec *s = NEW(c->a, struct spec);
 	struct tir nest, scheduled;
 	struct strbuf trace;
 
+	if (!is_cuda(c) && !target_read(str_of(opt_arg(c, "--target", "avx2")), &t, e))
+		return false;
+	target = emit_schedule_target(&t);
 	if (str_starts(c->text, "tir flat"))
 		return tir_read(out, c->a, c->text, e) && tir_verify(out, e);
 	if (!opt_read_spec(c, s, e))

@@ -6,8 +6,9 @@
  *       store %1[y, x] = max(%1[y, x],                       store %1[y, x] = max(%1[y, x], %0[y + k - 6, x])
  *           guard(0 <= y + k - 6 < 13, .., -inf))
  *
- * Only where the store is all that the loops do: what a guard asks of the innermost of its loops becomes that
- * loop's bounds, what it asks of none of them an if around. */
+ * Where one store is all that loops do, what a guard asks of the innermost of its loops becomes that loop's
+ * bounds, what it asks of none of them an if around.  Where there are several (narrow_rows: of a tile), what
+ * all of them ask of the loop around, and loops have not been cut by (partition.c). */
 #include "codegen_int.h"
 
 enum { MOST_GUARDS = 8 };
@@ -78,20 +79,29 @@ find_level(const struct tir *p, const struct chain *c, ix_id i, uint32_t *level)
 	return true;
 }
 
+/* Does it join an element to what it stores?  first: that is the first operand. */
+static enum comb
+joins(const struct tir *p, const struct st *s, bool *first)
+{
+	const struct ex v = *ex_get(p->tx, s->value);
+	enum comb comb = v.kind == EX_MAP ? comb_of(v.prim) : COMB_NONE;
+
+	if (comb == COMB_NONE || v.n_arg != 2)
+		return COMB_NONE;
+	*first = !is_self(p, s, v.arg[0]);
+	return is_self(p, s, v.arg[*first ? 1 : 0]) ? comb : COMB_NONE;
+}
+
 /* Guards whose other arm changes nothing, as far as bounds can say them. */
 static bool
 find_guards(const struct tir *p, struct chain *c)
 {
 	const struct st *s = &p->st[c->store];
-	const struct ex v = *ex_get(p->tx, s->value);
-	enum comb comb = v.kind == EX_MAP ? comb_of(v.prim) : COMB_NONE;
+	const enum comb comb = joins(p, s, &c->first);
 
-	if (comb == COMB_NONE || v.n_arg != 2)
+	if (comb == COMB_NONE)
 		return false;
-	c->first = !is_self(p, s, v.arg[0]);
-	if (!is_self(p, s, v.arg[c->first ? 1 : 0]))
-		return false;
-	c->elem = v.arg[c->first ? 0 : 1];
+	c->elem = ex_get(p->tx, s->value)->arg[c->first ? 0 : 1];
 	for (c->n_guard = 0; c->n_guard < MOST_GUARDS; c->n_guard++) {
 		const struct ex e = *ex_get(p->tx, c->elem);
 
@@ -173,6 +183,108 @@ add_join(struct copying *y, const struct chain *c)
 	tir_add(y->out, s);
 }
 
+/* ---- several stores ---------------------------------------------------------------------------------------
+ */
+/* The store's guard over the axis, whose other arm changes nothing; false: it has none. */
+static bool
+find_guard_over(const struct tir *p, const struct st *s, axis_id a, struct tir_guard *out)
+{
+	bool first;
+	const enum comb comb = joins(p, s, &first);
+	ex_id e = comb == COMB_NONE ? 0 : ex_get(p->tx, s->value)->arg[first ? 0 : 1];
+	int64_t coef;
+
+	while (comb != COMB_NONE) {
+		const struct ex g = *ex_get(p->tx, e);
+
+		if (g.kind != EX_GUARD || g.arg[1] != comb_identity(p->tx, comb, 0, g.type))
+			return false;
+		*out = (struct tir_guard){g.ix, g.lo, g.hi};
+		if (ix_has(p->tx, g.ix, a))
+			return ix_coef(p->tx, g.ix, a, &coef) && coef != 0;
+		e = g.arg[0];
+	}
+	return false;
+}
+
+/* Do all stores in the loop ask the same of it, and of no loop inside? */
+static bool
+find_shared(const struct tir *p, st_id loop, struct tir_guard *out)
+{
+	uint32_t n = 0;
+
+	if (p->st[loop].op != ST_for || p->st[loop].bind != BIND_serial)
+		return false;
+	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
+		const struct st *s = &p->st[i];
+		struct tir_guard g;
+
+		if (s->op == ST_for || s->op == ST_if || (s->op == ST_store && is_self(p, s, s->value)))
+			continue;
+		if (s->op != ST_store || !find_guard_over(p, s, p->st[loop].axis, &g) ||
+		    (n > 0 && (g.i != out->i || g.lo != out->lo || g.hi != out->hi)))
+			return false;
+		*out = g;
+		n++;
+	}
+	for (st_id i = loop + 1; i < p->st[loop].end && n > 1; i++)
+		if (p->st[i].op == ST_for && ix_has(p->tx, out->i, p->st[i].axis))
+			return false;
+	return n > 1;
+}
+
+/* The element that is joined, without the guard. */
+static ex_id
+without(struct tx *x, ex_id e, const struct tir_guard *g)
+{
+	const struct ex n = *ex_get(x, e);
+
+	if (n.kind != EX_GUARD)
+		return e;
+	if (n.ix == g->i && n.lo == g->lo && n.hi == g->hi)
+		return n.arg[0];
+	return ex_guard(x, n.ix, n.lo, n.hi, without(x, n.arg[0], g), n.arg[1]);
+}
+
+static void
+drop_guard(struct tir *out, struct st *s, const struct tir_guard *g)
+{
+	struct ex v = *ex_get(out->tx, s->value);
+
+	if (v.kind != EX_MAP)
+		return; /* nothing is joined */
+	for (uint32_t k = 0; k < v.n_arg; k++)
+		v.arg[k] = without(out->tx, v.arg[k], g);
+	s->value = ex_map(out->tx, v.prim, v.type, v.n_arg, v.arg);
+}
+
+static bool
+narrow_shared(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	struct chain c = {.loop = {i}, .n = 1, .n_guard = 1};
+	struct tx_subst sub;
+	struct copying y;
+	st_id from = out->n_st;
+	bool runs;
+
+	(void)self;
+	if (!find_shared(p, i, &c.guard[0]))
+		return false;
+	copying_begin(&y, out, p, i);
+	runs = add_loop(&y, &c, 0);
+	if (runs) {
+		sub = (struct tx_subst){.to = y.to, .n = y.n_to};
+		copy_fresh(&y, i + 1, p->st[i].end);
+		tir_close(out);
+		c.guard[0].i = ix_subst(p->tx, &sub, c.guard[0].i);
+		for (; from < out->n_st; from++)
+			if (out->st[from].op == ST_store)
+				drop_guard(out, &out->st[from], &c.guard[0]);
+	}
+	copying_end(&y);
+	return runs;
+}
+
 static bool
 narrow(void *self, struct tir *out, const struct tir *p, st_id i)
 {
@@ -211,10 +323,22 @@ is_proved(const struct tir *p)
 	return tir_proved(p, &why) && tir_proved(&flat, &why);
 }
 
+static void
+narrow_by_rule(const struct tir *p, struct tir *out, tir_fn *rule)
+{
+	tir_rewrite(out, p, rule, NULL);
+	if (!is_proved(out))
+		tir_rewrite(out, p, NULL, NULL);
+}
+
 void
 codegen_narrow(const struct tir *p, struct tir *out)
 {
-	tir_rewrite(out, p, narrow, NULL);
-	if (!is_proved(out))
-		tir_rewrite(out, p, NULL, NULL);
+	narrow_by_rule(p, out, narrow);
+}
+
+void
+codegen_narrow_rows(const struct tir *p, struct tir *out)
+{
+	narrow_by_rule(p, out, narrow_shared);
 }

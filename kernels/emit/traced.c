@@ -38,9 +38,9 @@ emit_traced(struct gen *g, const struct spec *s, struct str schedule, const stru
 {
 	if (!fuse_is_traced(s, t) || !str_is(schedule, TRACED))
 		return err_set(e, ERR_INFEASIBLE,
-		    "schedule: trace=1 stands alone, and is for what has no convolution, where nothing has "
-		    "to "
-		    "be strict");
+		    "schedule: trace=1 stands alone, and is for what has no convolution of fewer than 8 "
+		    "columns, "
+		    "where nothing has to be strict");
 	if (!emit_by_trace(g->a, s, STR(""), t, g->symbol, out, e))
 		return false;
 	sb_init(&g->sb, g->a);

@@ -1,11 +1,17 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
 #include "fuse.h"
 
-/* Borders of convolutions are slower that way. */
+/* Results of a convolution lie in vectors of its columns there; of few columns rows would have to. */
+enum { LEAST_COLUMNS = 8 };
+
 static bool
-is_taken_on_cpu(enum prim p)
+is_taken_on_cpu(const struct graph *g, const struct node *n)
 {
-	return p != PRIM_conv && prim_info[p].class != CLASS_OPAQUE;
+	const struct shape *out = &graph_tensor(g, n->out[0])->shape;
+
+	if (n->prim == PRIM_conv)
+		return out->dim[out->rank - 1] >= LEAST_COLUMNS;
+	return prim_info[n->prim].class != CLASS_OPAQUE;
 }
 
 static bool
@@ -43,7 +49,7 @@ bool
 fuse_is_traced(const struct spec *s, const struct target *t)
 {
 	for (uint32_t i = 0; i < s->g.n_nodes; i++)
-		if (!is_taken_on_cpu(s->g.nodes[i].prim))
+		if (!is_taken_on_cpu(&s->g, &s->g.nodes[i]))
 			return false;
 	return !t->strict && (!t->is_cuda || is_taken_on_gpu(s));
 }

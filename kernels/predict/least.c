@@ -152,21 +152,25 @@ elements_joined(const struct program_leaf *l)
 	return joins ? turns(l, true) : 0;
 }
 
-/* Stores and sums of loops that are interleaved go on side by side. */
+/* Stores and sums of loops that are interleaved go on side by side; products stay in registers. */
 static double
 loops_operations(const struct program *p)
 {
-	double stores = 0, sums = 0;
+	double stores = 0, sums = 0, products = 0;
 
 	for (uint32_t i = 0; i < p->n_leaves; i++) {
 		const struct program_leaf *l = &p->leaf[i];
 
 		if (l->is_guess || !is_float(l))
 			continue;
+		if (l->kind == LEAF_LINEAR && turns(l, true) > turns(l, false)) {
+			products += 2 * turns(l, true);
+			continue;
+		}
 		stores += written(l) * store;
 		sums += elements_joined(l) * joined;
 	}
-	return fmax(stores, sums);
+	return fmax(stores, sums) + products;
 }
 
 /* ---- of both ------------------------------------------------------------------------------------------ */

@@ -34,6 +34,8 @@ struct nest {
 	bool is_whole; /* there are no other loops around it */
 };
 bool find_nest_of(const struct tir *p, blk_id b, struct nest *out);
+/* By what the place divides the axis, where that leaves nothing over; 0: by nothing.  rule_digits.c */
+int64_t place_divisor(const struct tir *p, ixv_id place, axis_id a);
 /* The number of a buffer's element. */
 ix_id flat_place(const struct tir *p, buf_id b, ixv_id at);
 /* Iterations of a loop; INT64_MAX where its bounds hang on others. */

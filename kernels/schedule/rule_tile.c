@@ -114,8 +114,44 @@ find_row(struct tiling *t)
 	}
 }
 
-/* The columns lie along memory in the result, and are in one factor alone: in its last dimension, or in any
- * that can be made so.  Rows are in the other. */
+static void
+take_factors(struct tiling *t, const struct ex *rows, const struct ex *columns)
+{
+	t->rows_from = rows->tensor;
+	t->rows_at = rows->at;
+	t->columns_from = columns->tensor;
+	t->columns_at = columns->at;
+}
+
+/* Each column sums up a window of its own, along memory in both factors; a weight has no rows. */
+static bool
+take_apart(struct tiling *t, const struct ex *one, const struct ex *other, axis_id column)
+{
+	const struct tir *p = &t->q->p;
+	const bool is_first = p->buf[one->tensor].scope == SCOPE_pack;
+
+	t->is_apart = is_first != (p->buf[other->tensor].scope == SCOPE_pack) &&
+	    columns_alike(p, one->at, column) == 1 && columns_alike(p, other->at, column) == 1 &&
+	    dim_along(p, one->at, column) == p->buf[one->tensor].rank - 1 &&
+	    dim_along(p, other->at, column) == p->buf[other->tensor].rank - 1;
+	if (t->is_apart)
+		take_factors(t, is_first ? other : one, is_first ? one : other);
+	return t->is_apart;
+}
+
+/* The columns are in one factor alone, rows in the other. */
+static bool
+take_shared(struct tiling *t, const struct ex *one, const struct ex *other, axis_id column)
+{
+	const struct tir *p = &t->q->p;
+	const bool swap = columns_alike(p, one->at, column) == 1;
+
+	take_factors(t, swap ? other : one, swap ? one : other);
+	t->alike = columns_alike(p, t->rows_at, column);
+	return t->alike != 1 && t->alike % t->q->target->lanes == 0;
+}
+
+/* The columns lie along memory in the result, and in their factor, or can be made so. */
 static bool
 find_tile(struct tiling *t)
 {
@@ -129,19 +165,10 @@ find_tile(struct tiling *t)
 	column = axis_of(p, t->product, t->column);
 	if (column == AXIS_NONE || extent_of(p, column) < t->q->target->lanes / 2)
 		return false;
-	if (columns_alike(p, one->at, column) == 1) {
-		const struct ex *swap = one;
-
-		one = other;
-		other = swap;
-	}
-	t->rows_from = one->tensor;
-	t->rows_at = one->at;
-	t->columns_from = other->tensor;
-	t->columns_at = other->at;
-	t->along = dim_along(p, other->at, column);
-	t->alike = columns_alike(p, one->at, column);
-	if (t->alike == 1 || t->alike % t->q->target->lanes || t->along < 0 || !tile_can_read(t))
+	if (!take_apart(t, one, other, column) && !take_shared(t, one, other, column))
+		return false;
+	t->along = dim_along(p, t->columns_at, column);
+	if (t->along < 0 || !tile_can_read(t))
 		return false;
 	find_row(t);
 	return t->row >= 0 || places_of(p, p->blk[t->product].out[0]) == extent_of(p, column);
@@ -165,6 +192,8 @@ vectors_of(const struct tiling *t, int64_t columns)
 {
 	static const int64_t order[] = {2, 3, MOST_VECTORS, 1};
 
+	if (t->is_apart)
+		return 1;
 	for (size_t k = 0; k < COUNT_OF(order) - (t->row < 0); k++)
 		if (columns % (order[k] * t->q->target->lanes) == 0 &&
 		    t->alike % (order[k] * t->q->target->lanes) == 0)
@@ -186,7 +215,8 @@ cycles(int64_t rows, int64_t vectors)
 static int64_t
 rows_of(const struct tiling *t, int64_t rows, int64_t vectors)
 {
-	const int64_t most = MIN_OF((t->q->target->n_vregs - SPARE) / vectors, (int64_t)MOST_ROWS);
+	const int64_t each = vectors + t->is_apart; /* a window's elements stay for the next rows */
+	const int64_t most = MIN_OF((t->q->target->n_vregs - SPARE) / each, (int64_t)MOST_ROWS);
 	int64_t best = most, least = INT64_MAX;
 
 	for (int64_t n = MIN_OF(most, rows); n * 2 > most || n == rows; n--) {
@@ -344,37 +374,31 @@ bind_tile(struct proposing *q, const char *row, const char *column)
 	(void)propose(q, "bind %s vector", column);
 }
 
+/* Rows have elements of a window in common: these are read once where they stand side by side. */
+static void
+unroll_window(const struct tiling *t, const char *along)
+{
+	if (t->is_apart && along)
+		(void)propose(t->q, "bind %s unroll", along);
+}
+
 /* The product's loops in the tile: the sum's outside, then rows, then columns. */
 static void
 tile_inside(const struct tiling *t, const char *row, const char *column)
 {
 	struct proposing *q = t->q;
+	const char *along;
 	struct strbuf sb;
 
 	sb_init(&sb, q->p.arena);
-	(void)add_loops(t, &sb, t->product, ELEMENTS, "", "");
+	along = add_loops(t, &sb, t->product, ELEMENTS, "", "");
 	if (tir_find_loop(&q->p, str_of(row)) != ST_NONE)
 		sb_addf(&sb, " %s", row);
 	if (tir_find_loop(&q->p, str_of(column)) != ST_NONE)
 		sb_addf(&sb, " %s", column);
 	(void)propose(q, "reorder%.*s", STR_ARG(sb_str(&sb)));
 	bind_tile(q, row, column);
-}
-
-/* By what an index divides the axis, where that leaves nothing over; 0: by nothing. */
-static int64_t
-divisor_of(const struct tir *p, ix_id i, axis_id a)
-{
-	const struct ix n = *ix_get(p->tx, i);
-	const int64_t extent = tx_axis_get(p->tx, a)->hi + 1;
-	int64_t c = 0;
-
-	if ((n.kind == IX_DIV || n.kind == IX_MOD) && ix_is_axis(p->tx, n.a, &(axis_id){0}) &&
-	    ix_has(p->tx, n.a, a) && extent % n.c == 0)
-		return n.c;
-	for (uint32_t k = 0; n.kind == IX_LIN && k < n.n_terms && c == 0; k++)
-		c = divisor_of(p, n.terms[k].atom, a);
-	return c;
+	unroll_window(t, along);
 }
 
 /* A loop over elements that a factor's index divides is two: none of them does. */
@@ -382,16 +406,13 @@ static void
 split_digits(const struct tiling *t)
 {
 	const struct tir *p = &t->q->p;
-	const struct ixv at = ixv_get(p->tx, t->rows_at);
 	const struct tir_block b = p->blk[t->product];
 
 	for (uint32_t k = 0; k < b.n_iter; k++) {
 		const struct tir_iter it = p->iter[b.iter0 + k];
-		int64_t c = 0;
+		const int64_t c = it.kind == ITER_REDUCE ? place_divisor(p, t->rows_at, it.id) : 0;
 
-		for (uint32_t d = 0; d < at.n && c == 0 && it.kind == ITER_REDUCE; d++)
-			c = divisor_of(p, at.i[d], it.id);
-		if (c > 1)
+		if (c)
 			(void)propose(t->q, "split %s.%s %lld", b.name, it.name, (long long)c);
 	}
 }
@@ -402,7 +423,7 @@ static bool
 tile(struct tiling *t)
 {
 	struct proposing *q = t->q;
-	const char *row, *column, *around, *others;
+	const char *row, *column, *around, *others, *along;
 	struct strbuf sb;
 
 	(void)split(t, t->last_row, t->rows, &row);
@@ -412,10 +433,10 @@ tile(struct tiling *t)
 	around = add_loops(t, &sb, t->last, COLUMNS, row, column);
 	t->rows_loop = others;
 	t->has_columns = around != NULL;
-	if (t->last == t->product)
-		(void)add_loops(t, &sb, t->last, ELEMENTS, "", "");
+	along = t->last == t->product ? add_loops(t, &sb, t->last, ELEMENTS, "", "") : NULL;
 	(void)propose(q, "reorder%.*s%s%s %s", STR_ARG(sb_str(&sb)), *row ? " " : "", row, column);
 	bind_tile(q, row, column);
+	unroll_window(t, along);
 	if (t->last == t->product)
 		return true;
 	around = around ? around : others;

@@ -86,6 +86,44 @@ reads_once(const struct tiling *t)
 	return reads == places_of(p, t->rows_from);
 }
 
+/* Does the index count elements around a point? */
+static bool
+is_around_points(const struct tir *p, const struct tir_block *b, ix_id i)
+{
+	bool has[ITER_CARRIED + 1] = {false};
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		has[p->iter[b->iter0 + k].kind] |= ix_has(p->tx, i, p->iter[b->iter0 + k].id);
+	return has[ITER_SPACE] && has[ITER_REDUCE];
+}
+
+struct windows {
+	const struct tir *p;
+	const struct tir_block *b;
+	bool any;
+};
+
+static void
+note_window(void *self, const struct ex *read)
+{
+	struct windows *w = self;
+	const struct ixv at = ixv_get(w->p->tx, read->at);
+
+	for (uint32_t d = 0; d < at.n; d++)
+		w->any |= is_around_points(w->p, w->b, at.i[d]);
+}
+
+/* Does it join windows?  Where neighbours are made together, what they have in common is read once. */
+static bool
+joins_windows(const struct tir *p, blk_id b)
+{
+	struct windows w = {.p = p, .b = &p->blk[b]};
+
+	if (blk_reduces(p, b))
+		blk_reads(p, &p->blk[b], note_window, &w);
+	return w.any;
+}
+
 /* The outermost loop around the block's instance that is inside of the other; NULL. */
 static const char *
 first_loop_inside(const struct tir *p, blk_id b, const char *other)
@@ -115,7 +153,7 @@ make_rows_near(const struct tiling *t)
 		return;
 	inside = first_loop_inside(p, maker, t->rows_loop);
 	for (blk_id b = p->n_blk; b-- > 0 && inside;)
-		if (b != maker && blk_stands(p, b))
+		if (b != maker && blk_stands(p, b) && !joins_windows(p, b))
 			(void)move_into(t->q, b, inside, LAST_TILE);
 }
 

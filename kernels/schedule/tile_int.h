@@ -15,6 +15,7 @@ struct tiling {
 	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
 	int along;                  /* the dimension of the columns in their factor */
 	int64_t alike;              /* columns that have the other factor in common; 0: all */
+	bool is_apart;              /* none have: each column has a window of its own (depthwise) */
 	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
 	bool has_columns;           /* are there several tiles of columns? */
 };
