@@ -56,8 +56,9 @@ push_block(struct arena *a, size_t need)
 	a->used_bytes = 0;
 }
 
-void *
-arena_alloc(struct arena *a, size_t n_bytes)
+/* Bytes that hold nothing yet. */
+static void *
+take(struct arena *a, size_t n_bytes)
 {
 	size_t n = ck_add(n_bytes, ALIGN - 1) & ~(size_t)(ALIGN - 1);
 	void *p;
@@ -67,14 +68,19 @@ arena_alloc(struct arena *a, size_t n_bytes)
 	p = a->top->data + a->used_bytes;
 	a->used_bytes += n;
 	a->total_bytes += n;
-	memset(p, 0, n);
 	return p;
+}
+
+void *
+arena_alloc(struct arena *a, size_t n_bytes)
+{
+	return memset(take(a, n_bytes), 0, n_bytes);
 }
 
 void *
 arena_dup(struct arena *a, const void *p, size_t n_bytes)
 {
-	void *q = arena_alloc(a, n_bytes);
+	void *q = take(a, n_bytes);
 
 	if (n_bytes)
 		memcpy(q, p, n_bytes);
@@ -98,10 +104,12 @@ void *
 arena_grow(struct arena *a, const void *p, size_t size, uint32_t len, uint32_t *cap)
 {
 	uint32_t want = *cap ? ck_u32((size_t)*cap * 2) : 8;
-	void *q = arena_alloc(a, ck_mul(want, size));
+	const size_t n = ck_mul(want, size), had = ck_mul(len, size);
+	unsigned char *q = take(a, n);
 
 	if (len)
-		memcpy(q, p, ck_mul(len, size));
+		memcpy(q, p, had);
+	memset(q + had, 0, n - had);
 	*cap = want;
 	return q;
 }

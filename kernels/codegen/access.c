@@ -94,6 +94,28 @@ list_accesses(const struct tir *p, st_id i, struct accesses *out)
 }
 
 bool
+may_touch(const struct tir *p, st_id i, buf_id buf)
+{
+	const struct st *s = &p->st[i];
+	uint64_t bufs = s->op == ST_store || s->op == ST_alloc ? buf_bit(s->ref) : 0;
+	struct ixv at = ixv_get(p->tx, st_has(s->op, 'A') ? s->at : IXV_NONE);
+
+	for (uint32_t k = 0; k < at.n; k++)
+		bufs |= ix_get(p->tx, at.i[k])->bufs;
+	if (st_has(s->op, 'X'))
+		bufs |= ex_get(p->tx, s->value)->bufs;
+	if (st_has(s->op, 'F'))
+		bufs |= ix_get(p->tx, s->from)->bufs;
+	if (st_has(s->op, 'T'))
+		bufs |= ix_get(p->tx, s->to)->bufs;
+	for (uint32_t k = 0; k < s->n_guard; k++)
+		bufs |= ix_get(p->tx, p->guard[s->guard0 + k].i)->bufs;
+	for (uint32_t k = 0; k < s->n_arg; k++)
+		bufs |= ex_get(p->tx, p->arg[s->arg0 + k])->bufs;
+	return bufs & buf_bit(buf);
+}
+
+bool
 touches(const struct tir *p, st_id first, st_id end, buf_id buf, bool stores_only)
 {
 	struct accesses l = {.n = 0};
@@ -101,6 +123,8 @@ touches(const struct tir *p, st_id first, st_id end, buf_id buf, bool stores_onl
 	for (st_id i = first; i < end; i++) {
 		if (p->st[i].op == ST_alloc && p->st[i].ref == buf)
 			return true;
+		if (!may_touch(p, i, buf))
+			continue;
 		list_accesses(p, i, &l);
 		for (uint32_t k = 0; k < l.n; k++)
 			if (l.at[k].buf == buf && (l.at[k].stores || !stores_only))

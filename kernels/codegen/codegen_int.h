@@ -48,6 +48,8 @@ struct accesses {
 	uint32_t n, cap;
 };
 void list_accesses(const struct tir *p, st_id i, struct accesses *out);
+/* false: the statement touches the buffer nowhere; its body is not asked. */
+bool may_touch(const struct tir *p, st_id i, buf_id buf);
 /* Does one of statements first .. end - 1 store the buffer, or, where that is asked, read it?  Its alloc
  * counts. */
 bool touches(const struct tir *p, st_id first, st_id end, buf_id buf, bool stores_only);

@@ -208,11 +208,12 @@ struct partition {
 	uint32_t n_axes;
 };
 
-/* May the loop's body stand there once for each piece? */
+/* May the loop's body stand there once for each piece?  All from the loop on comes behind what `out` has. */
 static bool
-may_cut(const struct tir *p, st_id i, bool parallel, struct cuts *c)
+may_cut(const struct tir *p, st_id i, bool parallel, const struct tir *out, struct cuts *c)
 {
 	const struct st *s = &p->st[i];
+	const uint32_t n_st = out->n_st + p->n_st - i;
 
 	if (s->op != ST_for || (s->bind == BIND_parallel) != parallel ||
 	    !ix_is_const(p->tx, s->from, &c->from) || !ix_is_const(p->tx, s->to, &c->to))
@@ -223,7 +224,7 @@ may_cut(const struct tir *p, st_id i, bool parallel, struct cuts *c)
 	c->p = p;
 	c->axis = s->axis;
 	c->step = 1;
-	return find_cuts(c, i) > 0 && c->n < MOST_PIECES && p->n_st + (s->end - i) * c->n < MOST_STATEMENTS;
+	return find_cuts(c, i) > 0 && c->n < MOST_PIECES && n_st + (s->end - i) * c->n < MOST_STATEMENTS;
 }
 
 /* Is a part of the loop's body there for a piece of it alone? */
@@ -276,7 +277,7 @@ tile_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 	int64_t n;
 
 	(void)self;
-	if (!may_cut(p, i, true, &c) || is_in_pieces(p, i))
+	if (!may_cut(p, i, true, out, &c) || is_in_pieces(p, i))
 		return false;
 	for (st_id k = i + 1; k < s->end; k++)
 		if (p->st[k].op == ST_for)
@@ -307,7 +308,7 @@ cut_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 	struct copying y;
 
 	(void)self;
-	if (!may_cut(p, i, true, &c) || is_in_pieces(p, i))
+	if (!may_cut(p, i, true, out, &c) || is_in_pieces(p, i))
 		return false;
 	copying_begin(&y, out, p, i);
 	const ix_id whole = ix_axis(p->tx, tir_for(out, s->name, s->from, s->to, s->bind));
@@ -350,9 +351,9 @@ cut_loop(void *self, struct tir *out, const struct tir *p, st_id i)
 	struct cuts c = {.n = 0};
 	struct copying y;
 
-	if (q->changed || s->op != ST_for || q->is_whole[s->axis])
+	if (s->op != ST_for || q->is_whole[s->axis])
 		return false;
-	if (!may_cut(p, i, false, &c)) {
+	if (!may_cut(p, i, false, out, &c)) {
 		q->is_whole[s->axis] = c.n == 0;
 		return false;
 	}
@@ -378,7 +379,8 @@ cut_loop(void *self, struct tir *out, const struct tir *p, st_id i)
 	return true;
 }
 
-/* Twice: where an inner loop was cut, what is asked of a parallel one may be a sum now. */
+/* Outer loops of all of the program, then those within.  Twice: where an inner loop was cut, what is asked of
+ * a parallel one may be a sum now. */
 void
 codegen_partition(const struct tir *p, struct tir *out)
 {

@@ -66,6 +66,8 @@ may_stay(const struct tir *p, const struct reuse *q, st_id first)
 		for (st_id i = s; i < p->st[s].end; i++) {
 			if (p->st[i].op == ST_alloc && (p->st[i].ref == q->r.buf || p->st[i].ref == q->reg))
 				return false;
+			if (!may_touch(p, i, q->r.buf) && !may_touch(p, i, q->reg))
+				continue;
 			list_accesses(p, i, &l);
 			for (uint32_t k = 0; k < l.n; k++) {
 				if (l.at[k].buf == q->reg && l.at[k].stores)

@@ -141,6 +141,8 @@ place_read(const struct zip *z, st_id first, st_id end)
 	ixv_id at = IXV_NONE;
 
 	for (st_id k = first; k < end; k++) {
+		if (!may_touch(z->p, k, z->buf))
+			continue;
 		list_accesses(z->p, k, &l);
 		for (uint32_t q = 0; q < l.n; q++) {
 			if (l.at[q].buf != z->buf)

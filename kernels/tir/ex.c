@@ -421,6 +421,8 @@ ix_subst(struct tx *x, const struct tx_subst *s, ix_id i)
 {
 	struct replace r;
 
+	if (!ix_get(x, i)->axes && !ix_get(x, i)->bufs)
+		return i;
 	replace_begin(&r, x, s);
 	ix_id out = replace_ix(&r, i);
 
@@ -445,6 +447,8 @@ ex_subst(struct tx *x, const struct tx_subst *s, ex_id e)
 {
 	struct replace r;
 
+	if (!ex_get(x, e)->axes && !ex_get(x, e)->bufs)
+		return e;
 	replace_begin(&r, x, s);
 	ex_id out = replace_ex(&r, e);
 

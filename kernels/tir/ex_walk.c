@@ -1,12 +1,15 @@
 /* kernels/tir/ex_walk.c: what is under an expression or an index: reads, indices, an axis. */
 #include "tx_int.h"
 
+typedef void read_fn(void *self, const struct ex *read);
+typedef void ix_fn(void *self, ix_id i);
+
 struct walk {
 	const struct tx *x;
 	struct met ex, ix;
 	uint64_t axes; /* looks for these alone: what has none of them is passed by; 0: at all */
-	void (*on_read)(void *self, const struct ex *read);
-	void (*on_ix)(void *self, ix_id i);
+	read_fn *on_read;
+	ix_fn *on_ix;
 	void *self;
 };
 
@@ -65,11 +68,17 @@ walk_ex(struct walk *w, ex_id e)
 		w->on_read(w->self, n);
 }
 
-/* From an expression, or an index. */
+/* From an expression, or an index.  (What has been met is no zeroes yet.) */
 static void
-walk(const struct tx *x, ex_id e, ix_id i, struct walk *w)
+walk(const struct tx *x, ex_id e, ix_id i, uint64_t axes, read_fn *on_read, ix_fn *on_ix, void *self)
 {
+	struct walk all, *w = &all;
+
 	w->x = x;
+	w->axes = axes;
+	w->on_read = on_read;
+	w->on_ix = on_ix;
+	w->self = self;
 	met_begin(&w->ex);
 	met_begin(&w->ix);
 	if (e != EX_NONE)
@@ -83,35 +92,27 @@ walk(const struct tx *x, ex_id e, ix_id i, struct walk *w)
 void
 ex_reads(const struct tx *x, ex_id e, void (*fn)(void *self, const struct ex *read), void *self)
 {
-	struct walk w = {.on_read = fn, .self = self};
-
 	if (ex_get(x, e)->bufs)
-		walk(x, e, IX_NONE, &w);
+		walk(x, e, IX_NONE, 0, fn, NULL, self);
 }
 
 void
 ex_indices(const struct tx *x, ex_id e, void (*fn)(void *self, ix_id i), void *self)
 {
-	struct walk w = {.on_ix = fn, .self = self};
-
-	walk(x, e, IX_NONE, &w);
+	walk(x, e, IX_NONE, 0, NULL, fn, self);
 }
 
 void
 ix_reads(const struct tx *x, ix_id i, void (*fn)(void *self, const struct ex *read), void *self)
 {
-	struct walk w = {.on_read = fn, .self = self};
-
 	if (ix_get(x, i)->bufs)
-		walk(x, EX_NONE, i, &w);
+		walk(x, EX_NONE, i, 0, fn, NULL, self);
 }
 
 void
 ix_indices(const struct tx *x, ix_id i, void (*fn)(void *self, ix_id i), void *self)
 {
-	struct walk w = {.on_ix = fn, .self = self};
-
-	walk(x, EX_NONE, i, &w);
+	walk(x, EX_NONE, i, 0, NULL, fn, self);
 }
 
 struct axis_search {
@@ -134,9 +135,8 @@ bool
 ex_has(const struct tx *x, ex_id e, axis_id a)
 {
 	struct axis_search s = {.x = x, .axis = a};
-	struct walk w = {.axes = axis_bit(a), .on_ix = find_axis, .self = &s};
 
 	if (ex_get(x, e)->axes & axis_bit(a))
-		walk(x, e, IX_NONE, &w);
+		walk(x, e, IX_NONE, axis_bit(a), NULL, find_axis, &s);
 	return s.found;
 }

@@ -193,7 +193,7 @@ extern const struct intrin_info {
 	enum comb comb;                        /* of a fold; COMB_NONE */
 } intrin_info[INTRIN_COUNT];
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
-bool st_has(enum st_op op, char field);                                  /* a letter of tir.def */
+bool st_has(enum st_op op, char field);                                  /* of NFTRAX in tir.def */
 bool tir_arg_is(const struct st *call, uint32_t k, const char *letters); /* one of these, of intrin.def? */
 /* Statements around `at`, outermost first; out holds TIR_DEPTH. */
 uint32_t tir_path(const struct tir *p, st_id at, st_id *out);

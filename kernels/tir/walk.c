@@ -12,6 +12,14 @@ const struct st_info st_info[ST_COUNT] = {
 #include "tir.def"
 #undef ST
 };
+/* Letters of a row that code asks for, a bit each. */
+#define LETTER(TEXT, C) (__builtin_strchr(TEXT, C) ? 1u << (C - 'A') : 0u)
+static const uint32_t letters_of[ST_COUNT] = {
+#define ST(N, LEVELS, BODY, T)                                                                               \
+	LETTER(T, 'N') | LETTER(T, 'F') | LETTER(T, 'T') | LETTER(T, 'R') | LETTER(T, 'A') | LETTER(T, 'X'),
+#include "tir.def"
+#undef ST
+};
 const struct comb_info comb_info[COMB_COUNT] = {
 #define COMB(N, ARITY, EXACT, HELP) {.name = #N, .arity = ARITY, .exact = EXACT},
 #include "comb.def"
@@ -31,9 +39,7 @@ const char *const tir_bind_name[BIND_COUNT] = {TIR_BINDS(X)};
 bool
 st_has(enum st_op op, char field)
 {
-	if (field == 'G') /* optional or not */
-		return strchr(st_info[op].text, 'G') || strchr(st_info[op].text, 'W');
-	return strchr(st_info[op].text, field) != NULL;
+	return letters_of[op] >> (field - 'A') & 1;
 }
 
 bool
