@@ -38,7 +38,7 @@ is_cuda(const struct opt_call *c)
 static bool
 read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 {
-	const struct schedule_target target = emit_schedule_target(is_cuda(c) ? &target_cuda : &target_avx2);
+	struct schedule_target target = emit_schedule_target(is_cuda(c) ? &target_cuda : &target_avx2);
 	struct spec *s = NEW(c->a, struct spec);
 	struct tir nest, scheduled;
 	struct strbuf trace;
@@ -49,6 +49,7 @@ read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 		return false;
 	schedule_lower(c->a, s, opt_arg(c, "--strict", NULL) != NULL, &nest);
 	sb_init(&trace, c->a);
+	(void)str_to_i64(str_of(opt_arg(c, "--winograd", "0")), &target.winograd);
 	schedule_propose(&nest, &target, &trace, &scheduled);
 	if (l->prints)
 		sb_addf(c->out, "== trace\n%.*s", STR_ARG(sb_str(&trace)));
