@@ -182,10 +182,11 @@ cycles(int64_t rows, int64_t vectors)
 	return rows == 0 ? 0 : MAX_OF((int64_t)LATENCY, MAX_OF(rows * vectors, rows + vectors));
 }
 
-int64_t
-tile_height(const struct schedule_target *t, int64_t rows, int64_t vectors)
+/* Rows, at most as many as registers are left for, so that whole tiles and what is left over take least. */
+static int64_t
+rows_of(const struct tiling *t, int64_t rows, int64_t vectors)
 {
-	const int64_t most = MIN_OF((t->n_vregs - SPARE) / vectors, (int64_t)MOST_ROWS);
+	const int64_t most = MIN_OF((t->q->target->n_vregs - SPARE) / vectors, (int64_t)MOST_ROWS);
 	int64_t best = most, least = INT64_MAX;
 
 	for (int64_t n = MIN_OF(most, rows); n * 2 > most || n == rows; n--) {
@@ -206,7 +207,7 @@ size_tile(struct tiling *t)
 	int64_t vectors = vectors_of(t, extent_of(p, axis_of(p, t->last, t->last_column)));
 
 	t->columns = vectors * t->q->target->lanes;
-	t->rows = tile_height(t->q->target, extent_of(p, axis_of(p, t->last, t->last_row)), vectors);
+	t->rows = rows_of(t, extent_of(p, axis_of(p, t->last, t->last_row)), vectors);
 }
 
 /* ---- who reads the products ---------------------------------------------------------------------------- */

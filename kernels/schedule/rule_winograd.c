@@ -15,7 +15,8 @@ enum {
 	FEW_TILES =
 	    12, /* of a block: their sums of a panel stay near; a mapped weight is read again for each */
 	MANY_CHANNELS = 128,
-	WIDE = 4 /* panels that take a position's elements while these are near */
+	SPARE = 4, /* registers for a loaded column and a tile's element */
+	WIDE = 4   /* panels that take a position's elements while these are near */
 };
 
 enum { ROWS, COLUMNS, CHANNELS, SIDES };
@@ -215,11 +216,15 @@ even_part(int64_t n, int64_t least)
 	return n <= 2 * least ? n : ceil_div(n, n / least);
 }
 
+/* A map along columns goes through one after the other, so that few of their elements are held at a time. */
 static void
-bind_text(const struct windows *w, const char *suffix)
+as_text(const struct windows *w, const char *suffix)
 {
-	(void)propose(w->q, "bind %s.u unroll", part(w, suffix));
-	(void)propose(w->q, "bind %s.v unroll", part(w, suffix));
+	const char *map = part(w, suffix);
+
+	(void)propose(w->q, "reorder %s.v %s.u", map, map);
+	(void)propose(w->q, "bind %s.u unroll", map);
+	(void)propose(w->q, "bind %s.v unroll", map);
 }
 
 /* A loop in parts of so many iterations: *outer over these, and what is inside of one; "": there is no loop.
@@ -269,7 +274,7 @@ map_results(const struct windows *w, const char *tile, const char *const loop[SI
 		return false;
 	(void)propose(q, "bind %s unroll", loop[ROWS]);
 	(void)propose(q, "bind %s unroll", loop[COLUMNS]);
-	bind_text(w, "'up");
+	as_text(w, "'up");
 	return true;
 }
 
@@ -320,29 +325,53 @@ pack_weight(const struct windows *w, int64_t columns)
 	}
 }
 
-/* A block's products of some panels: for each position tiles of registers, one panel after the other. */
+/* The loops around a tile of registers, of which a second copy has a suffix: its rows' are `rows`.o,
+ * `rows`.i. */
+static bool
+tile_registers(struct windows *w, const char *rows, const char *panel, const char *column, const char *suffix)
+{
+	struct proposing *q = w->q;
+	const char *name[5] = {panel, arena_printf(q->p.arena, "%s.o", rows), part(w, "'mul."),
+	    arena_printf(q->p.arena, "%s.i", rows), column};
+
+	name[2] = arena_printf(q->p.arena, "%s%s", name[2], w->elements);
+	if (tir_find_loop(&q->p, str_of(name[3])) == ST_NONE)
+		name[3] = rows;
+	for (int k = 0; k < 5; k += 2)
+		name[k] = arena_printf(q->p.arena, "%s%s", name[k], suffix);
+	for (int k = 0; k < 5; k++)
+		if (tir_find_loop(&q->p, str_of(name[k])) == ST_NONE)
+			name[k] = "";
+	if (!in_order(q, 5, name))
+		return false;
+	if (*name[3])
+		(void)propose(q, "bind %s unroll", name[3]);
+	(void)propose(q, "bind %s vector", name[4]);
+	return true;
+}
+
+/* A block's products of some panels: for each position tiles of registers, of two heights at most, one panel
+ * after the other. */
 static bool
 tile_products(struct windows *w, int64_t columns)
 {
 	struct proposing *q = w->q;
 	const struct tir_block *b = &q->p.blk[part_blk(w, "'mul")];
-	const char *n = arena_printf(q->p.arena, "%s.%s", b->name, q->p.iter[b->iter0 + b->n_iter - 2].name);
-	const st_id tiles = tir_find_loop(&q->p, str_of(part(w, "'mul.q")));
-	const char *panel, *outer, *row;
+	const char *rows = part(w, "'mul.q"), *column, *panel;
+	const st_id at = tir_find_loop(&q->p, str_of(rows));
+	int64_t most = (q->target->n_vregs - SPARE) * q->target->lanes / columns, n;
 
-	if (tiles == ST_NONE)
+	column = arena_printf(q->p.arena, "%s.%s", b->name, q->p.iter[b->iter0 + b->n_iter - 2].name);
+	column = in_parts(q, column, columns, &panel);
+	if (at == ST_NONE)
 		return false;
-	row = in_parts(q, part(w, "'mul.q"),
-	    tile_height(q->target, loop_trips(&q->p, tiles), columns / q->target->lanes), &outer);
-	n = in_parts(q, n, columns, &panel);
-	if (!in_order(q, 5,
-		(const char *[]){
-		    panel, outer, arena_printf(q->p.arena, "%s.%s", b->name, w->elements), row, n}))
+	n = loop_trips(&q->p, at);
+	most = ceil_div(n, ceil_div(n, most));
+	if (n > most && !propose(q, "split %s %lld balanced", rows, (long long)most))
 		return false;
-	(void)propose(q, "bind %s unroll", row);
-	(void)propose(q, "bind %s vector", n);
 	pack_weight(w, columns);
-	return true;
+	return tile_registers(w, rows, panel, column, "") &&
+	    (n % most == 0 || tile_registers(w, part(w, "'mul.q.t"), panel, column, "'t"));
 }
 
 /* A block's elements: its rows, zero outside of the image, then a channel of a tile at once. */
@@ -360,8 +389,9 @@ take_elements(struct windows *w, const char *block)
 		(void)propose(q, "compute_at %s %s", part(w, "'in"), block);
 	else
 		(void)propose(q, "bind %s.y parallel", part(w, "'in"));
-	bind_text(w, "'across");
-	bind_text(w, "'down");
+	(void)propose(q, "bind %s.u unroll", across);
+	(void)propose(q, "bind %s.v unroll", across);
+	as_text(w, "'down");
 	return true;
 }
 

@@ -22,9 +22,6 @@ struct tiling {
 bool tile_can_read(const struct tiling *t);
 /* Brings what a tile reads near. */
 void tile_feed(struct tiling *t);
-/* Rows of a tile, at most as many as registers are left for, so that whole tiles and what is left over take
- * least. */
-int64_t tile_height(const struct schedule_target *t, int64_t rows, int64_t vectors);
 /* Elements of a buffer. */
 int64_t places_of(const struct tir *p, buf_id b);
 
