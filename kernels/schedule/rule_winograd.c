@@ -95,12 +95,12 @@ find_sides(const struct windows *w, axis_id side[SIDES])
 	const int rank = p->buf[up].rank;
 	uint32_t n;
 	const struct ixv at = ixv_get(p->tx, blk_places_read(p, b, up, &n)[0]);
-	const struct ix row = *ix_get(p->tx, at.i[rank - 3]);
+	const struct ix row = *ix_get(p->tx, at.i[0]);
 
 	side[COLUMNS] = AXIS_NONE;
 	for (uint32_t k = 0; k < b->n_iter; k++)
-		if (ix_has(p->tx, at.i[rank - 4], p->iter[b->iter0 + k].id) &&
-		    !ix_has(p->tx, at.i[rank - 3], p->iter[b->iter0 + k].id))
+		if (ix_has(p->tx, at.i[rank - 2], p->iter[b->iter0 + k].id) &&
+		    !ix_has(p->tx, at.i[0], p->iter[b->iter0 + k].id))
 			side[COLUMNS] = p->iter[b->iter0 + k].id;
 	return row.kind == IX_MOD && ix_is_axis(p->tx, row.a, &side[ROWS]) && side[COLUMNS] != AXIS_NONE &&
 	    ix_is_axis(p->tx, at.i[rank - 1], &side[CHANNELS]);

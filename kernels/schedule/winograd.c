@@ -112,6 +112,12 @@ replaced(const struct rewrite *w, ex_id e)
 	return ex_subst(w->p->tx, &(struct tx_subst){.to = w->to, .n = w->n_to}, e);
 }
 
+static ixv_id
+placed(const struct rewrite *w, ixv_id at)
+{
+	return ixv_subst(w->p->tx, &(struct tx_subst){.to = w->to, .n = w->n_to}, at);
+}
+
 /* Are both axes in the factor only as their sum? */
 static bool
 is_sum_of(const struct rewrite *w, axis_id row, axis_id tap)
@@ -242,15 +248,8 @@ mapped(struct tx *x, const struct small_map *m, ix_id r, int n_rows, const ex_id
 }
 
 /* ---- places -------------------------------------------------------------------------------------------- */
-/* A buffer's dimensions, a letter each: y, x where the window is (or which tile), u, v the row and the column
- * in a tile; and what the block has beside the window: f places in the sliding factor, c others, k elements.
+/* What the block counts beside the window: 'f' places in the sliding factor, 'c' other places, 'k' elements.
  */
-enum { Y, X, U, V, Q, SPOTS };
-static const char *const spots[SPOTS] = {"y", "x", "u", "v", "q"};
-struct spot {
-	ix_id i[SPOTS];
-};
-
 static char
 group_of(const struct rewrite *w, const struct tir_iter *it)
 {
@@ -260,31 +259,30 @@ group_of(const struct rewrite *w, const struct tir_iter *it)
 	return it->kind == ITER_REDUCE ? 'k' : ex_has(w->p->tx, w->factor, it->id) ? 'f' : 'c';
 }
 
-static int
-spot_of(char letter)
-{
-	int s = 0;
-
-	while (s < SPOTS && *spots[s] != letter)
-		s++;
-	return s;
-}
-
-/* The buffer's element there, for what the block's other axes have become. */
-static ex_id
-element(const struct rewrite *w, const struct tir *out, buf_id buf, const char *layout, struct spot s)
+/* What the axes of a group have become, behind the n indices. */
+static uint32_t
+group_at(const struct rewrite *w, char group, ix_id *at, uint32_t n)
 {
 	const struct tir_block *b = &w->p->blk[w->blk];
-	ix_id at[IXV_MAX];
-	uint32_t n = 0;
 
-	for (; *layout; layout++) {
-		if (spot_of(*layout) < SPOTS)
-			at[n++] = s.i[spot_of(*layout)];
-		for (uint32_t k = 0; k < b->n_iter; k++)
-			if (group_of(w, &w->p->iter[b->iter0 + k]) == *layout)
-				at[n++] = w->to[w->p->iter[b->iter0 + k].id];
-	}
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if (group_of(w, &w->p->iter[b->iter0 + k]) == group)
+			at[n++] = w->to[w->p->iter[b->iter0 + k].id];
+	return n;
+}
+
+/* In a buffer of tiles: row and column of the tile, places of the factor, the tile's number, and a group. */
+struct spot {
+	ix_id side[2], tile;
+};
+static ex_id
+in_tile(const struct rewrite *w, const struct tir *out, buf_id buf, struct spot s, char group)
+{
+	ix_id at[IXV_MAX] = {s.side[0], s.side[1]};
+	uint32_t n = group_at(w, 'f', at, 2);
+
+	at[n++] = s.tile;
+	n = group_at(w, group, at, n);
 	return ex_load(out->tx, DT_f32, buf, ixv_make(out->tx, n, at));
 }
 
@@ -342,42 +340,28 @@ add_group(struct part *q, char group, enum iter_kind kind)
 	}
 }
 
-/* The result's dimensions; extent: of those that have a letter each. */
-static void
-add_places(struct part *q, const char *layout, const int64_t extent[SPOTS])
+static int64_t
+n_tiles(const struct rewrite *w, int side)
 {
-	for (; *layout; layout++) {
-		const int s = spot_of(*layout);
-
-		if (s < SPOTS)
-			q->at.i[s] = place(q, spots[s], extent[s]);
-		else
-			add_group(q, *layout, ITER_SPACE);
-	}
+	return ceil_div(extent_of(w->p, w->slides[side]), w->t->m);
 }
 
-/* A loop for each iterator around the block's one instance. */
-static void
-add_nest(struct part *q, blk_id blk)
+/* A part whose result is a buffer of tiles. */
+static struct part
+begin_tiles(struct rewrite *w, struct tir *out, const char *suffix, int64_t rows, char group)
 {
-	struct tir *out = q->out;
-	ix_id to[IXV_MAX];
+	struct part q = begin(w, out, suffix);
 
-	for (uint32_t k = 0; k < q->b.n_iter; k++) {
-		const struct tir_iter it = out->iter[q->b.iter0 + k];
-		const char *name = arena_printf(out->arena, "%s.%s", q->b.name, it.name);
-
-		to[k] = ix_axis(out->tx,
-		    tir_for(out, name, ix_const(out->tx, 0), ix_const(out->tx, extent_of(out, it.id)),
-			BIND_serial));
-	}
-	tir_add(out, (struct st){.op = ST_block, .ref = blk, .at = ixv_make(out->tx, q->b.n_iter, to)});
-	for (uint32_t k = 0; k < q->b.n_iter; k++)
-		tir_close(out);
+	q.at.side[0] = place(&q, "u", rows);
+	q.at.side[1] = place(&q, "v", w->t->p);
+	add_group(&q, 'f', ITER_SPACE);
+	q.at.tile = place(&q, "q", n_tiles(w, 0) * n_tiles(w, 1));
+	add_group(&q, group, ITER_SPACE);
+	return q;
 }
 
 static buf_id
-finish_temp(struct part *q, ex_id value)
+finish(struct part *q, ex_id value)
 {
 	const struct tir_block *was = &q->w->p->blk[q->w->blk];
 	const char *name = arena_printf(
@@ -387,84 +371,73 @@ finish_temp(struct part *q, ex_id value)
 	q->b.out[0] = tir_add_buf(q->out, &b);
 	q->b.at[0] = ixv_make(q->out->tx, (uint32_t)q->rank, q->place);
 	q->b.value[0] = value;
-	add_nest(q, tir_add_blk(q->out, &q->b));
+	tir_nest(q->out, tir_add_blk(q->out, &q->b));
 	return q->b.out[0];
 }
 
 /* ---- the blocks ---------------------------------------------------------------------------------------- */
-static int64_t
-n_tiles(const struct rewrite *w, int side)
-{
-	return ceil_div(extent_of(w->p, w->slides[side]), w->t->m);
-}
-
 static buf_id
 make_in(struct rewrite *w, struct tir *out)
 {
 	struct part q = begin(w, out, "'in");
-	struct tx *x = out->tx;
-	int64_t extent[SPOTS];
+	ix_id at[2];
 	ex_id v;
 
-	for (int side = 0; side < 2; side++)
-		extent[side] = n_tiles(w, side) * w->t->m + TAPS - 1;
-	add_places(&q, "fyxk", extent);
+	add_group(&q, 'f', ITER_SPACE);
 	for (int side = 0; side < 2; side++) {
-		w->to[w->slides[side]] = q.at.i[side];
-		w->to[w->tap[side]] = ix_const(x, 0);
+		at[side] = place(&q, side ? "x" : "y", n_tiles(w, side) * w->t->m + TAPS - 1);
+		w->to[w->slides[side]] = at[side];
+		w->to[w->tap[side]] = ix_const(out->tx, 0);
 	}
+	add_group(&q, 'k', ITER_SPACE);
 	v = replaced(w, w->factor);
 	for (int side = 2; side-- > 0;)
-		v = ex_guard(x, q.at.i[side], 0, extent_of(w->p, w->slides[side]) + TAPS - 1, v,
-		    ex_real(x, DT_f32, 0));
-	return finish_temp(&q, v);
-}
-
-/* Row `row` of the map over what was made before, for k = 0, 1, ..: where spot `along` is from + k. */
-static ex_id
-map_along(const struct part *q, const struct small_map *m, ix_id row, int n_rows, buf_id buf,
-    const char *layout, struct spot at, int along, ix_id from)
-{
-	ex_id in[MOST_P];
-
-	for (int k = 0; k < MOST_P; k++) {
-		at.i[along] = ix_addc(q->out->tx, from, MIN_OF(k, q->w->t->p - 1));
-		in[k] = element(q->w, q->out, buf, layout, at);
-	}
-	return mapped(q->out->tx, m, row, n_rows, in);
-}
-
-static void
-add_tile(struct part *q, const char *layout, int64_t rows, int64_t columns)
-{
-	const struct rewrite *w = q->w;
-
-	add_places(
-	    q, layout, (int64_t[SPOTS]){[Q] = n_tiles(w, Y) * n_tiles(w, X), [U] = rows, [V] = columns});
+		v = ex_guard(out->tx, at[side], 0, extent_of(w->p, w->slides[side]) + TAPS - 1, v,
+		    ex_real(out->tx, DT_f32, 0));
+	return finish(&q, v);
 }
 
 static buf_id
 make_down(struct rewrite *w, struct tir *out, buf_id in)
 {
-	struct part q = begin(w, out, "'down");
+	struct part q = begin_tiles(w, out, "'down", w->t->p, 'k');
 	struct tx *x = out->tx;
-	struct spot at = {{0}};
-	ix_id y;
+	const ix_id row = ix_mulc(x, ix_div(x, q.at.tile, n_tiles(w, 1)), w->t->m);
+	const ix_id column = ix_mulc(x, ix_mod(x, q.at.tile, n_tiles(w, 1)), w->t->m);
+	ex_id elem[MOST_P];
 
-	add_tile(&q, "fquvk", w->t->p, w->t->p);
-	y = ix_mulc(x, ix_div(x, q.at.i[Q], n_tiles(w, X)), w->t->m);
-	at.i[X] = ix_add(x, ix_mulc(x, ix_mod(x, q.at.i[Q], n_tiles(w, X)), w->t->m), q.at.i[V]);
-	return finish_temp(&q, map_along(&q, &w->t->b, q.at.i[U], w->t->p, in, "fyxk", at, Y, y));
+	for (int k = 0; k < w->t->p; k++) {
+		ix_id at[IXV_MAX];
+		uint32_t n = group_at(w, 'f', at, 0);
+
+		at[n++] = ix_addc(x, row, k);
+		at[n++] = ix_add(x, column, q.at.side[1]);
+		n = group_at(w, 'k', at, n);
+		elem[k] = ex_load(x, DT_f32, in, ixv_make(x, n, at));
+	}
+	return finish(&q, mapped(x, &w->t->b, q.at.side[0], w->t->p, elem));
+}
+
+/* Row `row` of the map over what a buffer of tiles has along one side of each. */
+static ex_id
+map_side(const struct part *q, const struct small_map *m, ix_id row, int n_rows, buf_id buf, struct spot at,
+    int side, char group)
+{
+	ex_id elem[MOST_P];
+
+	for (int k = 0; k < q->w->t->p; k++) {
+		at.side[side] = ix_const(q->out->tx, k);
+		elem[k] = in_tile(q->w, q->out, buf, at, group);
+	}
+	return mapped(q->out->tx, m, row, n_rows, elem);
 }
 
 static buf_id
 make_across(struct rewrite *w, struct tir *out, buf_id down)
 {
-	struct part q = begin(w, out, "'across");
+	struct part q = begin_tiles(w, out, "'across", w->t->p, 'k');
 
-	add_tile(&q, "uvfqk", w->t->p, w->t->p);
-	return finish_temp(
-	    &q, map_along(&q, &w->t->b, q.at.i[V], w->t->p, down, "fquvk", q.at, V, ix_const(out->tx, 0)));
+	return finish(&q, map_side(&q, &w->t->b, q.at.side[1], w->t->p, down, q.at, 1, 'k'));
 }
 
 /* The weight's rows in its window are positions from now on. */
@@ -495,29 +468,24 @@ map_weight(const struct rewrite *w, struct tir *out)
 static buf_id
 make_mul(struct rewrite *w, struct tir *out, buf_id across)
 {
-	struct part q = begin(w, out, "'mul");
-	struct tx *x = out->tx;
+	struct part q = begin_tiles(w, out, "'mul", w->t->p, 'c');
 	ex_id arg[2];
 
-	add_tile(&q, "uvfqc", w->t->p, w->t->p);
 	add_group(&q, 'k', ITER_REDUCE);
-	w->to[w->tap[0]] = q.at.i[U];
-	w->to[w->tap[1]] = q.at.i[V];
-	arg[0] = element(w, out, across, "uvfqk", q.at);
-	arg[1] = ex_load(
-	    x, DT_f32, w->weight, ixv_subst(x, &(struct tx_subst){.to = w->to, .n = w->n_to}, w->weight_at));
+	for (int side = 0; side < 2; side++)
+		w->to[w->tap[side]] = q.at.side[side];
+	arg[0] = in_tile(w, out, across, q.at, 'k');
+	arg[1] = ex_load(out->tx, DT_f32, w->weight, placed(w, w->weight_at));
 	q.b.comb = COMB_sum;
-	return finish_temp(&q, ex_map(x, PRIM_mul, DT_f32, 2, arg));
+	return finish(&q, ex_map(out->tx, PRIM_mul, DT_f32, 2, arg));
 }
 
 static buf_id
 make_up(struct rewrite *w, struct tir *out, buf_id mul)
 {
-	struct part q = begin(w, out, "'up");
+	struct part q = begin_tiles(w, out, "'up", w->t->m, 'c');
 
-	add_tile(&q, "fquvc", (int)w->t->m, w->t->p);
-	return finish_temp(&q,
-	    map_along(&q, &w->t->a, q.at.i[U], (int)w->t->m, mul, "uvfqc", q.at, U, ix_const(out->tx, 0)));
+	return finish(&q, map_side(&q, &w->t->a, q.at.side[0], (int)w->t->m, mul, q.at, 0, 'c'));
 }
 
 /* In the old block's place, by the same iterators. */
@@ -534,16 +502,18 @@ make_results(struct rewrite *w, struct tir *out, buf_id up)
 		if (it.kind == ITER_SPACE)
 			w->to[it.id] = iterator(&q, it.name, it.kind, extent_of(w->p, it.id));
 	}
+	q.at.tile = ix_const(x, 0);
 	for (int side = 0; side < 2; side++) {
-		q.at.i[Q] = ix_add(x, side ? ix_mulc(x, q.at.i[Q], n_tiles(w, X)) : ix_const(x, 0),
-		    ix_div(x, w->to[w->slides[side]], w->t->m));
-		q.at.i[U + side] = ix_mod(x, w->to[w->slides[side]], w->t->m);
+		const ix_id i = w->to[w->slides[side]];
+
+		q.at.tile = ix_add(x, ix_mulc(x, q.at.tile, n_tiles(w, side)), ix_div(x, i, w->t->m));
+		q.at.side[side] = ix_mod(x, i, w->t->m);
 	}
 	q.b.out[0] = was.out[0];
-	q.b.at[0] = ixv_subst(x, &(struct tx_subst){.to = w->to, .n = w->n_to}, was.at[0]);
-	q.b.value[0] = map_along(&q, &w->t->a, q.at.i[V], (int)w->t->m, up, "fquvc", q.at, V, ix_const(x, 0));
+	q.b.at[0] = placed(w, was.at[0]);
+	q.b.value[0] = map_side(&q, &w->t->a, q.at.side[1], (int)w->t->m, up, q.at, 1, 'c');
 	out->blk[w->blk] = q.b;
-	add_nest(&q, w->blk);
+	tir_nest(out, w->blk);
 }
 
 static bool
