@@ -1,6 +1,10 @@
 /* kernels/codegen/packs.c: the forms of constant operands as a plan maker applies them (kernels/artefact). */
 #include "codegen_int.h"
 
+#include <string.h>
+
+_Static_assert((int)FORM_MAP_ROWS == PACK_MAP_ROWS && (int)FORM_MAP_TAPS == PACK_MAP_TAPS, "maps are copied");
+
 /* An index that may leave its dimension, as a number of columns: i div c < n is i < c * n. */
 static void
 cut(const struct tx *x, ix_id i, int64_t extent, ix_id *column, int64_t *n_columns)
@@ -21,13 +25,39 @@ dense_number(const struct tir *p, const struct tir_form *f, ix_id *number, ix_id
 	*number = *column = ix_const(p->tx, 0);
 	*n_columns = 1;
 	for (int d = 0; d < f->from_rank; d++) {
-		*number = ix_add(p->tx, ix_mulc(p->tx, *number, f->from_dim[d]), at.i[d]);
+		*number = ix_mulc(p->tx, *number, f->from_dim[d]);
+		if (f->map[d] != MAP_none)
+			continue;
+		*number = ix_add(p->tx, *number, at.i[d]);
 		if (ix_get(p->tx, at.i[d])->hi < f->from_dim[d])
 			continue;
 		cut(p->tx, at.i[d], f->from_dim[d], column, n_columns);
 		n_cut++;
 	}
 	return n_cut <= 1;
+}
+
+/* Rows of maps are dimensions of the packed operand of their own; false: they are not. */
+static bool
+add_maps(const struct tir *p, const struct tir_form *f, struct pack *out)
+{
+	const struct ixv at = ixv_get(p->tx, f->at);
+	int64_t step = 1;
+
+	for (int d = f->from_rank; d-- > 0; step *= f->from_dim[d]) {
+		const struct form_map_info *info = &form_map_info[f->map[d]];
+		struct pack_map m = {.dim = 0, .n_taps = info->taps, .step = step};
+
+		if (f->map[d] == MAP_none)
+			continue;
+		while (m.dim < f->rank && ix_axis(p->tx, f->place[m.dim]) != at.i[d])
+			m.dim++;
+		if (m.dim == f->rank || out->n_maps == PACK_MAPS)
+			return false;
+		memcpy(m.w, info->w, sizeof(m.w));
+		out->map[out->n_maps++] = m;
+	}
+	return true;
 }
 
 static bool
@@ -47,7 +77,7 @@ make_pack(const struct tir *p, const struct tir_buf *b, struct pack *out)
 			return false;
 		rest = ix_add(p->tx, rest, ix_mulc(p->tx, ix_axis(p->tx, f->place[d]), -out->coef[d]));
 	}
-	return ix_is_const(p->tx, rest, &out->base);
+	return ix_is_const(p->tx, rest, &out->base) && add_maps(p, f, out);
 }
 
 bool

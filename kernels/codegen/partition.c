@@ -18,7 +18,8 @@ enum {
 	MOST_TILE = 1024,
 	MOST_PIECES = 16,
 	MOST_CUTS = 64,
-	MOST_STATEMENTS = 2000
+	MOST_STATEMENTS = 2000,
+	LARGE_PART = 32 /* statements */
 };
 
 struct cuts {
@@ -175,14 +176,14 @@ ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The cut points of all guards in the loop, each once; the ends are among them. */
+/* The cut points of all guards in the loop's body or a part of it, each once; the ends are among them. */
 static uint32_t
-find_cuts(struct cuts *c, st_id loop)
+find_cuts(struct cuts *c, st_id from, st_id end)
 {
 	const struct tir *p = c->p;
 	uint32_t n = 0;
 
-	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
+	for (st_id i = from; i < end; i++) {
 		const struct st *s = &p->st[i];
 
 		for (uint32_t k = 0; s->op == ST_if && k < s->n_guard; k++)
@@ -224,7 +225,8 @@ may_cut(const struct tir *p, st_id i, bool parallel, const struct tir *out, stru
 	c->p = p;
 	c->axis = s->axis;
 	c->step = 1;
-	return find_cuts(c, i) > 0 && c->n < MOST_PIECES && n_st + (s->end - i) * c->n < MOST_STATEMENTS;
+	return find_cuts(c, i + 1, s->end) > 0 && c->n < MOST_PIECES &&
+	    n_st + (s->end - i) * c->n < MOST_STATEMENTS;
 }
 
 /* Is a part of the loop's body there for a piece of it alone? */
@@ -299,6 +301,47 @@ tile_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 	return true;
 }
 
+/* A large part of the body that no cut is in. */
+static bool
+stays_whole(const struct cuts *c, st_id i)
+{
+	struct cuts own = {.p = c->p, .axis = c->axis, .from = c->from, .to = c->to, .step = 1};
+
+	return c->p->st[i].end - i > LARGE_PART && find_cuts(&own, i, c->p->st[i].end) == 0;
+}
+
+/* Where statements from i on cease to be of pieces: at a large part that stays whole, or where there is one,
+ * at what all of the body sees. */
+static st_id
+end_of_pieces(const struct cuts *c, st_id i, st_id end)
+{
+	const struct tir *p = c->p;
+	bool any = false;
+
+	for (st_id k = p->st[i].up + 1; k < end; k = p->st[k].end)
+		any |= stays_whole(c, k);
+	while (i < end && !(any && (p->st[i].op == ST_alloc || p->st[i].op == ST_index || stays_whole(c, i))))
+		i = p->st[i].end;
+	return i;
+}
+
+/* Statements once for each piece of the loop, under an if. */
+static void
+add_pieces(struct copying *y, const struct cuts *c, const struct st *loop, ix_id whole, st_id i, st_id end)
+{
+	for (uint32_t k = 0; k <= c->n; k++) {
+		const struct tir_guard g = {whole, k ? c->at[k - 1] : c->from, k < c->n ? c->at[k] : c->to};
+		struct st test = {.op = ST_if};
+
+		tir_guards(y->out, &test, 1, &g);
+		tir_add(y->out, test);
+		y->to[loop->axis] = add_piece(y->out, loop, whole, g.lo, g.hi);
+		copy_fresh(y, i, end);
+		tir_close(y->out);
+	}
+	y->to[loop->axis] = whole;
+}
+
 /* A parallel loop is a pass's range and stays one loop: its pieces are ifs, once an iteration. */
 static bool
 cut_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
@@ -313,15 +356,15 @@ cut_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 	copying_begin(&y, out, p, i);
 	const ix_id whole = ix_axis(p->tx, tir_for(out, s->name, s->from, s->to, s->bind));
 
-	for (uint32_t k = 0; k <= c.n; k++) {
-		const struct tir_guard g = {whole, k ? c.at[k - 1] : c.from, k < c.n ? c.at[k] : c.to};
-		struct st test = {.op = ST_if};
+	y.to[s->axis] = whole;
+	for (st_id k = i + 1; k < s->end;) {
+		const st_id end = end_of_pieces(&c, k, s->end), next = end == k ? p->st[k].end : end;
 
-		tir_guards(out, &test, 1, &g);
-		tir_add(out, test);
-		y.to[s->axis] = add_piece(out, s, whole, g.lo, g.hi);
-		copy_fresh(&y, i + 1, s->end);
-		tir_close(out);
+		if (end > k)
+			add_pieces(&y, &c, s, whole, k, end);
+		else
+			copy_fresh(&y, k, next);
+		k = next;
 	}
 	tir_close(out);
 	copying_end(&y);

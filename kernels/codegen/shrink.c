@@ -211,6 +211,56 @@ shrink_buf(const struct shrinking *q, struct tir_buf *f, buf_id b)
 		f->scope = SCOPE_reg;
 }
 
+/* ---- sets of the first cache
+ * -------------------------------------------------------------------------------
+ */
+enum { SET_BYTES = 1 << 10, LINE_BYTES = 64 };
+
+static int64_t
+stride(const struct tir_buf *f, int d)
+{
+	int64_t n = (int64_t)dtype_size(f->type);
+
+	for (int k = d + 1; k < f->rank; k++)
+		n *= f->dim[k];
+	return n;
+}
+
+/* The innermost dimension that a loop which becomes text counts through; -1: none. */
+static int
+unrolled_dim(const struct tir *p, st_id alloc)
+{
+	struct accesses l = {.n = 0};
+	int found = -1;
+
+	for (st_id i = alloc + 1; i < end_of_body(p, alloc); i++)
+		for (st_id k = i + 1;
+		     p->st[i].op == ST_for && p->st[i].bind == BIND_unroll && k < p->st[i].end; k++) {
+			list_accesses(p, k, &l);
+			for (uint32_t n = 0; n < l.n; n++)
+				for (int d = found + 1;
+				     l.at[n].buf == p->st[alloc].ref && d < p->buf[l.at[n].buf].rank; d++)
+					if (ix_has(p->tx, ixv_get(p->tx, l.at[n].place).i[d], p->st[i].axis))
+						found = d;
+		}
+	return found;
+}
+
+/* Rows that one body touches side by side, at a multiple of 1 KiB, would meet in few sets: a longer row
+ * inside of them parts them. */
+static void
+part_sets(const struct tir *p, st_id alloc, struct tir_buf *f)
+{
+	const int d = f->scope == SCOPE_local ? unrolled_dim(p, alloc) : -1;
+	int k = d + 1;
+
+	if (d < 0 || d + 1 >= f->rank || stride(f, d) % SET_BYTES)
+		return;
+	while (k + 1 < f->rank && stride(f, k) % SET_BYTES == 0)
+		k++;
+	f->dim[k] += MAX_OF((int64_t)LINE_BYTES / stride(f, k), (int64_t)1);
+}
+
 /* Of instructions: how long the rows are now. */
 static void
 set_rows(struct tir *out)
@@ -272,6 +322,7 @@ shrink(const struct tir *p, struct tir *out, bool plain)
 		}
 		decide(&q, p->st[i].ref);
 		shrink_buf(&q, &out->buf[p->st[i].ref], p->st[i].ref);
+		part_sets(p, i, &out->buf[p->st[i].ref]);
 	}
 	rebuild(&q, out);
 	return tir_proved(out, &unproved);

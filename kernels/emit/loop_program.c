@@ -23,10 +23,12 @@ emit_schedule_target(const struct target *t)
 static bool
 scheduled(const struct tir *nest, struct str trace, const struct target *t, struct tir *out, struct err *e)
 {
-	const struct schedule_target st = emit_schedule_target(t);
+	struct schedule_target st = emit_schedule_target(t);
 	struct strbuf proposed;
 
-	if (trace.n)
+	if (str_is(trace, "winograd"))
+		st.winograd = 4;
+	else if (trace.n)
 		return trace_apply(nest, trace, out, e) ||
 		    err_set(e, ERR_INFEASIBLE, "schedule: %.*s: no trace", STR_ARG(trace));
 	sb_init(&proposed, nest->arena);

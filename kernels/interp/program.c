@@ -318,6 +318,23 @@ make_joiners(struct run_state *r)
 	}
 }
 
+/* Element `at` of a constant, through the form's maps of dimensions from d on; base: of those before. */
+static double
+mapped(const struct tir_form *f, const int64_t *at, int d, enum dtype type, const void *from, int64_t base)
+{
+	const struct form_map_info *m;
+	double sum = 0;
+
+	if (d == f->from_rank)
+		return elem_get(type, from, base);
+	m = &form_map_info[f->map[d]];
+	if (f->map[d] == MAP_none)
+		return mapped(f, at, d + 1, type, from, base * f->from_dim[d] + at[d]);
+	for (int t = 0; t < m->taps; t++)
+		sum += m->w[at[d]][t] * mapped(f, at, d + 1, type, from, base * f->from_dim[d] + t);
+	return sum;
+}
+
 /* A constant in the form that the program reads it in. */
 static const void *
 in_form(struct run_state *r, struct thread *t, const struct tir_buf *b, const char *from)
@@ -332,8 +349,8 @@ in_form(struct run_state *r, struct thread *t, const struct tir_buf *b, const ch
 		n *= tx_axis_get(r->p->tx, f->place[d])->hi + 1;
 	to = NEW_ARRAY(r->a, char, (size_t)n *size);
 	for (int64_t i = 0; i < n; i++) {
-		int64_t left = i, k = 0;
-		bool is_there = true;
+		int64_t left = i, k = 0, place[MAX_RANK];
+		bool is_there = true, is_mapped = false;
 
 		for (int d = f->rank; d-- > 0;) {
 			const int64_t extent = tx_axis_get(r->p->tx, f->place[d])->hi + 1;
@@ -344,10 +361,14 @@ in_form(struct run_state *r, struct thread *t, const struct tir_buf *b, const ch
 		for (int d = 0; d < f->from_rank; d++) {
 			const int64_t v = eval_ix(r, t, at.i[d]);
 
-			is_there &= v < f->from_dim[d];
+			is_there &= f->map[d] != MAP_none || v < f->from_dim[d];
+			is_mapped |= f->map[d] != MAP_none;
+			place[d] = v;
 			k = k * f->from_dim[d] + v;
 		}
-		if (is_there)
+		if (is_there && is_mapped)
+			elem_set(b->type, to, i, mapped(f, place, 0, b->type, from, 0));
+		else if (is_there)
 			memcpy(to + (size_t)i * size, from + (size_t)k * size, size);
 	}
 	return to;

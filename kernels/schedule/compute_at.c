@@ -241,6 +241,24 @@ loop_takes(const struct moving *t)
 
 /* ---- building -------------------------------------------------------------------------------------------
  */
+/* 0 <= g*a + s < g*n, with s in 0..g, is 0 <= a < n: what is made of the axis by tiles of g is proved by
+ * that. */
+static struct tir_guard
+guard_of_tiles(struct tx *x, ix_id i, int64_t extent)
+{
+	const struct ix sum = *ix_get(x, i);
+
+	for (uint32_t k = 0; sum.kind == IX_LIN && k < sum.n_terms; k++) {
+		const int64_t g = sum.terms[k].coef;
+		const ix_id whole = g > 1 ? ix_div(x, i, g) : i;
+		const struct ix *rest = ix_get(x, ix_add(x, i, ix_mulc(x, whole, -g)));
+
+		if (g > 1 && extent % g == 0 && rest->lo >= 0 && rest->hi < g)
+			return (struct tir_guard){whole, 0, extent / g};
+	}
+	return (struct tir_guard){i, 0, extent};
+}
+
 /* Loops over the region, and an instance that guards what leaves the buffer or hangs on the outer loops. */
 static void
 add_nest(const struct moving *t, struct tir *out)
@@ -280,7 +298,7 @@ add_nest(const struct moving *t, struct tir *out)
 			n_open++;
 		}
 		if (ix_get(x, at[k])->lo < 0 || ix_get(x, at[k])->hi >= extent)
-			guard[n_guard++] = (struct tir_guard){at[k], 0, extent};
+			guard[n_guard++] = guard_of_tiles(x, at[k], extent);
 	}
 	s.at = ixv_make(x, b->n_iter, at);
 	tir_guards(out, &s, n_guard, guard);

@@ -57,22 +57,10 @@ static void
 finish(struct making *m)
 {
 	struct tir *p = m->l->p;
-	ix_id at[IXV_MAX];
 
 	for (uint32_t k = 0; k < m->b.n_out; k++)
 		m->b.value[k] = guarded_value(p, &m->b, m->b.value[k]);
-	for (uint32_t k = 0; k < m->b.n_iter; k++) {
-		const struct tir_iter *it = &p->iter[m->b.iter0 + k];
-		int64_t n = tx_axis_get(p->tx, it->id)->hi + 1;
-		const char *name = arena_printf(p->arena, "%s.%s", m->b.name, it->name);
-
-		at[k] = ix_axis(p->tx, tir_for(p, name, ix_const(p->tx, 0), ix_const(p->tx, n), BIND_serial));
-	}
-	tir_add(p,
-	    (struct st){
-		.op = ST_block, .ref = tir_add_blk(p, &m->b), .at = ixv_make(p->tx, m->b.n_iter, at)});
-	for (uint32_t k = 0; k < m->b.n_iter; k++)
-		tir_close(p);
+	tir_nest(p, tir_add_blk(p, &m->b));
 }
 
 static const char *

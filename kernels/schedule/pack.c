@@ -8,11 +8,25 @@
  * kernel copies it once; behind the last column are zeros. */
 #include "step_int.h"
 
+#include <string.h>
+
 struct packing {
 	const struct tir *p;
 	struct runs r;
 	int64_t width;
 };
+
+/* Mapped at most: each place is the element of that number. */
+static bool
+lies_as_it_comes(const struct tir *p, const struct tir_form *f)
+{
+	const struct ixv at = ixv_get(p->tx, f->at);
+	bool same = f->rank == f->from_rank;
+
+	for (int d = 0; same && d < f->rank; d++)
+		same = at.i[d] == ix_axis(p->tx, f->place[d]);
+	return same;
+}
 
 static bool
 may_pack(const struct packing *k, const struct step *s, struct err *e)
@@ -21,7 +35,7 @@ may_pack(const struct packing *k, const struct step *s, struct err *e)
 
 	if (b->role != BUF_OPERAND || b->scope != SCOPE_pack)
 		return refuse(e, s, "scope", "the buffer is no constant that comes from outside");
-	if (b->form)
+	if (b->form && !lies_as_it_comes(k->p, b->form))
 		return refuse(e, s, "form", "it is packed already");
 	if (k->r.n + 1 > MAX_RANK)
 		return refuse(e, s, "dimensions", "a panel's would be one too many");
@@ -42,6 +56,10 @@ packed_buf(const struct packing *k)
 	f->from_rank = b.rank;
 	for (int d = 0; d < b.rank; d++)
 		f->from_dim[d] = b.dim[d];
+	if (b.form) {
+		memcpy(f->from_dim, b.form->from_dim, sizeof(f->from_dim));
+		memcpy(f->map, b.form->map, sizeof(f->map));
+	}
 	b.rank = f->rank = (int)k->r.n + 1;
 	b.dim[0] = (k->r.extent[last] + k->width - 1) / k->width;
 	for (uint32_t i = 0; i < last; i++)

@@ -454,7 +454,8 @@ rule_tile(struct proposing *q)
 		const struct tir was = q->p;
 		const size_t n = q->trace->n;
 
-		if (!blk_stands(&q->p, b) || !blk_reduces(&q->p, b) || !find_tile(&t))
+		if (!blk_stands(&q->p, b) || !blk_reduces(&q->p, b) ||
+		    q->p.buf[q->p.blk[b].out[0]].scope != SCOPE_global || !find_tile(&t))
 			continue;
 		if (!take_reader(&t) || !tile(&t)) {
 			take_back(q, &was, n);

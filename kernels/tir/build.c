@@ -131,6 +131,24 @@ tir_add_iter(struct tir *p, const char *name, enum iter_kind kind, int64_t exten
 	return a;
 }
 
+void
+tir_nest(struct tir *p, blk_id b)
+{
+	const struct tir_block blk = p->blk[b];
+	ix_id at[IXV_MAX] = {0};
+
+	for (uint32_t k = 0; k < blk.n_iter; k++) {
+		const struct tir_iter *it = &p->iter[blk.iter0 + k];
+		const int64_t n = tx_axis_get(p->tx, it->id)->hi + 1;
+		const char *name = arena_printf(p->arena, "%s.%s", blk.name, it->name);
+
+		at[k] = ix_axis(p->tx, tir_for(p, name, ix_const(p->tx, 0), ix_const(p->tx, n), BIND_serial));
+	}
+	tir_add(p, (struct st){.op = ST_block, .ref = b, .at = ixv_make(p->tx, blk.n_iter, at)});
+	for (uint32_t k = 0; k < blk.n_iter; k++)
+		tir_close(p);
+}
+
 /* ---- copying ---------------------------------------------------------------------------------- */
 static void
 copy_lists(

@@ -260,6 +260,9 @@ print_form(const struct printer *o, const struct tir_buf *b)
 	}
 	sb_addz(o->sb, " of ");
 	shape_print(o->sb, &from);
+	for (int d = 0; d < f->from_rank; d++)
+		if (f->map[d] != MAP_none)
+			sb_addf(o->sb, " %s(%d)", form_map_info[f->map[d]].name, d);
 	sb_addz(o->sb, " at ");
 	print_tuple(o, f->at);
 	sb_addc(o->sb, ')');

@@ -71,7 +71,22 @@ read_layout(struct cursor *c, struct names *n, struct tir_buf *b)
 	n->n_axis = outer;
 }
 
-/* "from(d0 < 3, d1 < 32, d2 < 16 of [32,40] at d1, 16*d0 + d2)" */
+static void
+read_maps(struct cursor *c, const struct tir_buf *from, struct tir_form *f)
+{
+	for (int m = MAP_none + 1; m < FORM_MAPS; m++)
+		while (cur_take(c, form_map_info[m].name) && cur_take(c, "(")) {
+			const int64_t d = cur_int(c);
+
+			cur_want(c, ")");
+			if (d < 0 || d >= from->rank || from->dim[d] != form_map_info[m].taps)
+				cur_fail(c, "no dimension that the map fits");
+			else
+				f->map[d] = (enum form_map)m;
+		}
+}
+
+/* "from(d0 < 3, d1 < 6, d2 < 8 of [3,24] wino4(0) at d1, 8*d0 + d2)"; wino4(0): mapped dimensions */
 static void
 read_form(struct cursor *c, struct names *n, struct tir_buf *b)
 {
@@ -94,6 +109,7 @@ read_form(struct cursor *c, struct names *n, struct tir_buf *b)
 	} while (cur_take(c, ","));
 	cur_want(c, "of");
 	read_dims(c, &from);
+	read_maps(c, &from, f);
 	cur_want(c, "at");
 	f->at = read_tuple(c, n, ")");
 	f->from_rank = from.rank;

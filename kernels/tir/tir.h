@@ -158,8 +158,7 @@ struct tir {
 
 /* ---- building ------------------------------------------------------------------------------ */
 void tir_begin(struct tir *p, struct arena *a, struct tx *x, enum tir_level level);
-/* The same buffers and blocks, no statement: for a pass that builds its result anew. */
-void tir_like(struct tir *out, const struct tir *p);
+void tir_like(struct tir *out, const struct tir *p); /* the same buffers and blocks, no statement */
 /* Appends; a statement with a body takes all that follows until tir_close. */
 st_id tir_add(struct tir *p, struct st s);
 void tir_close(struct tir *p);
@@ -171,6 +170,7 @@ buf_id tir_add_buf(struct tir *p, const struct tir_buf *b); /* `layout`, `alias`
 struct tir_buf tir_buf_make(
     const char *name, enum dtype t, enum buf_role role, enum tir_scope scope, int rank, const int64_t *dim);
 blk_id tir_add_blk(struct tir *p, const struct tir_block *b);
+void tir_nest(struct tir *p, blk_id b); /* the block's one instance, in a loop for each iterator */
 /* A fresh iterator of the block that is added next. */
 axis_id tir_add_iter(struct tir *p, const char *name, enum iter_kind kind, int64_t extent);
 /* Copies statement `i` of p with its subtree, axes replaced as `to` says (NULL: as they are). */

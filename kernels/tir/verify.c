@@ -338,7 +338,8 @@ form_fits(const struct tir *p, const struct tir_buf *b)
 	for (int d = 0; d < f->rank; d++)
 		places *= tx_axis_get(p->tx, f->place[d])->hi + 1;
 	for (uint32_t d = 0; d < at.n; d++)
-		ok &= ix_get(p->tx, at.i[d])->lo >= 0;
+		ok &= ix_get(p->tx, at.i[d])->lo >= 0 &&
+		    (f->map[d] == MAP_none || ix_get(p->tx, at.i[d])->hi < form_map_info[f->map[d]].rows);
 	return ok && n == places;
 }
 

@@ -95,7 +95,7 @@ check_replay(struct looking *l, const struct tir *nest, struct str trace, const 
 		wrong(l, "replay", &replayed, "another program than was proposed");
 }
 
-/* given: a trace; NULL: what the rules propose. */
+/* given: a trace; NULL: what the rules propose, "winograd": where they are asked for that form. */
 static void
 check_trace(const struct spec *s, const char *given, uint64_t seed)
 {
@@ -103,7 +103,7 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 	struct looking l = {.a = &a, .s = s, .seed = seed, .strict = !given && seed % 3 == 0};
 	const struct codegen_watch w = {look, &l};
 	struct rng r = {seed * 31 + 7};
-	const struct schedule_target target = emit_schedule_target(&target_avx2);
+	struct schedule_target target = emit_schedule_target(&target_avx2);
 	struct tir nest, scheduled, flat, p;
 	struct strbuf trace;
 	struct err e = {0};
@@ -114,6 +114,10 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 		fail_msg("%s", e.msg);
 	schedule_lower(&a, s, l.strict, &nest);
 	sb_init(&trace, &a);
+	if (given && strcmp(given, "winograd") == 0) {
+		target.winograd = 4;
+		given = NULL;
+	}
 	if (given && !trace_apply(&nest, str_of(given), &scheduled, &e))
 		fail_msg("%s", e.msg);
 	if (!given)
@@ -328,6 +332,27 @@ static const struct {
      "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n"
      "%3 = relu %2\noutput %3\n",
 	NULL},
+    {"%0 = input f32[1,20,21,8]\n%1 = weight f32[3,3,8,16]\n"
+     "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n%3 = relu %2\noutput "
+     "%3\n",
+	"winograd"},
+    {"%0 = input f32[1,19,60,9]\n%1 = weight f32[3,3,9,24]\n"
+     "%2 = conv %0 %1 lo=[0,0] hi=[0,0] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\noutput %2\n",
+	"winograd"},
+    {"%0 = input f32[2,13,13,130]\n%1 = weight f32[3,3,130,80]\n"
+     "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n%3 = tanh %2\n%4 = "
+     "add %3 %2\noutput %4\n",
+	"winograd"},
+    {"%0 = input f32[1,9,11,40]\n%1 = weight f32[3,3,40,20]\n"
+     "%2 = conv %0 %1 lo=[1,0] hi=[0,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n%3 = tanh %2\noutput "
+     "%2\noutput %3\n",
+	"winograd"},
+    {"%0 = input f32[1,24,24,8]\n%1 = weight f32[3,3,8,8]\n%2 = relu %0\n%3 = pad %2 lo=[0,1,1,0] "
+     "hi=[0,1,1,0] "
+     "mode=2 value=0x0p+0\n%4 = conv %3 %1 lo=[0,0] hi=[0,0] stride=[1,1] dilation=[1,1] ldil=[1,1] "
+     "group=1\n"
+     "%5 = transpose %4 perm=[0,3,1,2]\noutput %5\n",
+	"winograd"},
     {"%0 = input f32[1,9,12,8]\n%1 = weight f32[3,3,8,40]\n"
      "%2 = conv %0 %1 lo=[0,1] hi=[1,0] stride=[2,2] dilation=[1,1] ldil=[1,1] group=1\noutput %2\n",
 	NULL},

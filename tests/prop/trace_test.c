@@ -187,6 +187,10 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_loop(p, r);
 		s.intrin = (enum intrin)rng_below(r, INTRIN_COUNT);
 		break;
+	case STEP_winograd:
+		s.name[s.n_name++] = any_block(p, r);
+		s.number = rng_below(r, 2) ? 2 : 4;
+		break;
 	case STEP_OPS:
 		break;
 	}
@@ -417,7 +421,8 @@ test_windows(void **state)
 	assert_true(n_applied[STEP_slide] > before + n / 2);
 }
 
-/* ---- products by instructions, in pipelines ----------------------------------------------------------- */
+/* ---- products by instructions, in pipelines, of whole tiles
+ * ----------------------------------------------------------- */
 /* Of rows and columns that fit no instruction, by steps that make tiles which do; two sizes each. */
 static const struct {
 	const char *graph, *trace;
@@ -434,6 +439,15 @@ static const struct {
 	"compute_at t2'acc t2.i1.o; split t2'acc.k0 16 cut; reorder t2'acc.k0.o t2'acc.i0 t2'acc.i1; "
 	"stage %0 t2'acc.k0.o; share %0's; stage %1 t2'acc.k0.o; share %1's; bind t0's.i1 lane; "
 	"pipeline t2'acc.k0.o 2; tensorize t2'acc.i0 mma_f16"},
+    {"%%0 = input f32[1,7,6,%u]\n%%1 = weight f32[3,3,%u,%u]\n%%2 = conv %%0 %%1 lo=[1,1] hi=[1,1] "
+     "stride=[1,1] "
+     "dilation=[1,1] ldil=[1,1] group=1\noutput %%2\n",
+	"winograd t2 4; compute_at t2'across t2'mul.v; pack %1 8"},
+    {"%%0 = input f32[1,6,9,%u]\n%%1 = weight f32[3,3,%u,%u]\n%%2 = conv %%0 %%1 lo=[0,0] hi=[0,1] "
+     "stride=[1,1] "
+     "dilation=[1,1] ldil=[1,1] group=1\noutput %%2\n",
+	"winograd t2 2; inline t2'in; split t2.i1 2; split t2.i2 2; reorder t2.i1.o t2.i2.o t2.i1.i t2.i2.i; "
+	"compute_at t2'up t2.i2.o; compute_at t2'mul t2.i1.o"},
 };
 
 /* The steps of a trace, each where it is legal. */
@@ -454,10 +468,11 @@ static void
 test_products(void **state)
 {
 	uint64_t n = setting("KORCH_TRACE_SPECS", 250), seed = setting("KORCH_TRACE_SEED", 1);
-	uint32_t instructions = n_applied[STEP_tensorize], pipelines = n_applied[STEP_pipeline];
+	const uint32_t instructions = n_applied[STEP_tensorize], pipelines = n_applied[STEP_pipeline],
+		       maps = n_applied[STEP_winograd];
 
 	(void)state;
-	for (uint64_t i = 0; i < n / 5; i++) {
+	for (uint64_t i = 0; i < n / 4; i++) {
 		struct arena a = {0};
 		struct rng r = {seed * 613 + i};
 		struct checked c;
@@ -479,6 +494,7 @@ test_products(void **state)
 	}
 	assert_true(n_applied[STEP_tensorize] > instructions + n / 20);
 	assert_true(n_applied[STEP_pipeline] > pipelines + n / 20);
+	assert_true(n_applied[STEP_winograd] > maps + n / 40);
 }
 
 static void

@@ -95,6 +95,29 @@ static const char picked[] = "%0 = input f32[9]\n"
 			     "%2 = gather %0 %1 axis=0 : f32[2]\n"
 			     "output %2\n";
 
+static const char slid[] =
+    "%0 = input f32[1,6,7,5]\n"
+    "%1 = weight f32[3,3,5,8]\n"
+    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n"
+    "%3 = relu %2\n"
+    "output %3\n";
+static const char strided[] =
+    "%0 = input f32[1,6,7,5]\n"
+    "%1 = weight f32[3,3,5,8]\n"
+    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,2] dilation=[1,1] ldil=[1,1] group=1\n"
+    "output %2\n";
+static const char grouped[] =
+    "%0 = input f32[1,6,7,10]\n"
+    "%1 = weight f32[3,3,5,8]\n"
+    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=2\n"
+    "output %2\n";
+static const char shared[] =
+    "%0 = input f32[1,6,7,5]\n"
+    "%1 = weight f32[3,3,5,8]\n"
+    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1\n"
+    "%3 = exp %1\n"
+    "output %2\noutput %3\n";
+
 /* The last step of the trace is refused by the rule; "": it is applied. */
 struct refusal {
 	const char *graph, *trace, *rule;
@@ -216,6 +239,23 @@ static const struct refusal cases[] = {
     {product, "pack %1 3 1,0", "", false},
     {product, "pack %1 40 0~1", "", false},
     {product, "pack %1 4; pack %1 4", "pack: form", false},
+    {slid, "winograd t2 4", "", false},
+    {slid, "winograd t2 2; winograd t2 2", "winograd: sum", false},
+    {slid, "winograd t9 4", "winograd: name", false},
+    {slid, "winograd t2 3", "winograd: tile", false},
+    {slid, "winograd t3 4", "winograd: sum", false},
+    {slid, "winograd t2 4", "winograd: sum", true},
+    {slid, "winograd t2'acc 4", "winograd: sum", true},
+    {slid, "pack %1 4; winograd t2 4", "winograd: factors", false},
+    {slid, "bind t2.i1 parallel; winograd t2 4", "winograd: nest", false},
+    {slid, "split t2.i1 4 cut; winograd t2 4", "winograd: nest", false},
+    {slid, "compute_at t2 t3.i1; winograd t2 4", "winograd: nest", false},
+    {slid, "winograd t2 4; pack %1 4", "", false},
+    {slid, "winograd t2 4; pack %1 4; pack %1 4", "pack: form", false},
+    {product, "winograd t2 4", "winograd: window", false},
+    {strided, "winograd t2 4", "winograd: window", false},
+    {grouped, "winograd t2 4", "winograd: window", false},
+    {shared, "winograd t3 4", "winograd: weight", false},
     {product, "stage %9 t2.i0", "stage: name", false},
     {product, "stage %0 t9.i0", "stage: name", false},
     {product, "stage %0 t2.i0 1", "stage: dimensions", false},
@@ -370,7 +410,7 @@ test_text(void **state)
 	static const char *const good[] = {"split t2.k0 8 cut", "fuse t1.i0 t1.i1",
 	    "reorder t1.i1 t1.k0 t1.i0", "bind t1.i0 parallel", "inline t3", "compute_at t3 t5.i0.o",
 	    "reorder a b c d e f g h i", "stage %0 t1.i0.o", "stage %0's t1.i0.o 3,1~2",
-	    "tensorize t1.i0 mma_f16", "pipeline t1.i0 3", "pack %1 16", "pack %1 16 1,0"};
+	    "tensorize t1.i0 mma_f16", "pipeline t1.i0 3", "pack %1 16", "pack %1 16 1,0", "winograd t2 4"};
 	static const char *const bad[] = {"splat t1.i0 2", "split t1.i0", "split t1.i0 x",
 	    "split t1.i0 4 half", "bind t1.i0 sideways", "inline", "inline t1 t2", "compute_at t1", "fuse",
 	    "split t1.i0 4 cut cut", "reorder a b c d e f g h i j k l m n o p q r s t u v w x y z aa",
