@@ -37,14 +37,35 @@ read_stdin(struct arena *a, struct str *out, struct err *e)
 }
 
 const char *
-opt_arg(const struct opt_call *c, const char *name, const char *none)
+opt_arg_at(const struct opt_call *c, int i, const char *name)
 {
 	size_t n = strlen(name);
 
+	if (strncmp(c->arg[i], name, n) != 0 || (c->arg[i][n] != '=' && c->arg[i][n]))
+		return NULL;
+	c->is_asked[i] = true;
+	return c->arg[i][n] ? c->arg[i] + n + 1 : "";
+}
+
+const char *
+opt_arg(const struct opt_call *c, const char *name, const char *none)
+{
+	const char *value = NULL;
+
+	for (int i = 0; i < c->n_arg && !value; i++)
+		value = opt_arg_at(c, i, name);
+	return value ? value : none;
+}
+
+/* What no pass has looked for is misspelt, or of another. */
+static bool
+are_known(const struct opt_call *c, const char *pass, struct err *e)
+{
 	for (int i = 0; i < c->n_arg; i++)
-		if (strncmp(c->arg[i], name, n) == 0 && (c->arg[i][n] == '=' || !c->arg[i][n]))
-			return c->arg[i][n] ? c->arg[i] + n + 1 : "";
-	return none;
+		if (!c->is_asked[i])
+			return err_set(e, ERR_USAGE, "%s has no option '%s' here: see korch-opt --help", pass,
+			    c->arg[i]);
+	return true;
 }
 
 bool
@@ -115,7 +136,8 @@ main(int argc, char **argv)
 	if (argc == 3 + c.n_arg)
 		c.file = argv[argc - 1];
 	sb_init(&out, &a);
-	if (!read_text(&c, &e) || !run(&c, &e)) {
+	c.is_asked = NEW_ARRAY(&a, bool, (size_t)c.n_arg + 1);
+	if (!read_text(&c, &e) || !run(&c, &e) || !are_known(&c, argv[1], &e)) {
 		fprintf(stderr, "korch-opt: %s\n", e.msg);
 		status = err_exit_status(e.code);
 	} else {

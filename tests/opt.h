@@ -12,10 +12,13 @@ struct opt_call {
 	const char *file;   /* for messages */
 	int n_arg;          /* "--name=value" arguments before FILE */
 	char **arg;
+	bool *is_asked; /* for each: some pass has looked for it */
 };
 typedef bool opt_fn(struct opt_call *c, struct err *e);
 /* Value of "--name=VALUE", or `none`; "" for a bare "--name". */
 const char *opt_arg(const struct opt_call *c, const char *name, const char *none);
+/* Likewise of argument i alone; NULL: it is another. */
+const char *opt_arg_at(const struct opt_call *c, int i, const char *name);
 /* The text of the file that "--name=FILE" names. */
 bool opt_file(const struct opt_call *c, const char *name, struct str *out, struct err *e) MUST_CHECK;
 

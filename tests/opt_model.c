@@ -9,9 +9,12 @@
 static bool
 bind_all(struct opt_call *c, struct model *m, struct err *e)
 {
-	for (int i = 0; i < c->n_arg; i++)
-		if (str_starts(str_of(c->arg[i]), "--shape=") && !model_bind(m, str_of(c->arg[i] + 8), e))
+	for (int i = 0; i < c->n_arg; i++) {
+		const char *shape = opt_arg_at(c, i, "--shape");
+
+		if (shape && !model_bind(m, str_of(shape), e))
 			return false;
+	}
 	return true;
 }
 
@@ -19,11 +22,11 @@ static bool
 set_all(struct opt_call *c, struct model *m, struct err *e)
 {
 	for (int i = 0; i < c->n_arg; i++) {
-		struct str from = str_of(c->arg[i]), name;
+		const char *value = opt_arg_at(c, i, "--value");
+		struct str from = str_of(value ? value : ""), name;
 
-		if (!str_starts(from, "--value="))
+		if (!value)
 			continue;
-		from = (struct str){from.p + 8, from.n - 8};
 		name = str_cut(&from, '=');
 		if (!model_set(m, &(struct model_given){.name = name, .from = from}, e))
 			return false;
