@@ -170,6 +170,18 @@ blk_stands(const struct tir *p, blk_id b)
 }
 
 bool
+blk_is_tiled(const struct tir *p, blk_id b)
+{
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(p, only_instance(p, b), path);
+
+	for (uint32_t k = 0; k < n; k++)
+		if (p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_vector)
+			return true;
+	return false;
+}
+
+bool
 blk_reduces(const struct tir *p, blk_id b)
 {
 	for (uint32_t k = 0; k < p->blk[b].n_iter; k++)

@@ -51,19 +51,6 @@ is_near(const struct proposing *q, blk_id b, const char *loop)
 	    bytes <= MAX_OF(q->target->l1_bytes, (int64_t)1);
 }
 
-/* In tiles of registers, which the nest at another loop would not have. */
-static bool
-is_tiled(const struct tir *p, blk_id b)
-{
-	st_id path[TIR_DEPTH];
-	uint32_t n = tir_path(p, only_instance(p, b), path);
-
-	for (uint32_t k = 0; k < n; k++)
-		if (p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_vector)
-			return true;
-	return false;
-}
-
 static void
 look_at(struct proposing *q, blk_id b)
 {
@@ -71,7 +58,7 @@ look_at(struct proposing *q, blk_id b)
 	const size_t n = q->trace->n;
 	st_id loop;
 
-	if (only_instance(&q->p, b) == ST_NONE || is_tiled(&q->p, b) ||
+	if (only_instance(&q->p, b) == ST_NONE || blk_is_tiled(&q->p, b) ||
 	    q->p.buf[q->p.blk[b].out[0]].role != BUF_TEMP)
 		return;
 	loop = nest_of_readers(&q->p, q->p.blk[b].out[0]);

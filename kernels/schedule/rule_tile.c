@@ -382,15 +382,17 @@ unroll_window(const struct tiling *t, const char *along)
 		(void)propose(t->q, "bind %s unroll", along);
 }
 
-/* The product's loops in the tile: the sum's outside, then rows, then columns. */
+/* The product's loops in the tile: several of columns (NULL: one), the sum's, then rows, then columns. */
 static void
-tile_inside(const struct tiling *t, const char *row, const char *column)
+tile_inside(const struct tiling *t, const char *tiles, const char *row, const char *column)
 {
 	struct proposing *q = t->q;
 	const char *along;
 	struct strbuf sb;
 
 	sb_init(&sb, q->p.arena);
+	if (tiles)
+		sb_addf(&sb, " %s", tiles);
 	along = add_loops(t, &sb, t->product, ELEMENTS, "", "");
 	if (tir_find_loop(&q->p, str_of(row)) != ST_NONE)
 		sb_addf(&sb, " %s", row);
@@ -442,7 +444,23 @@ tile(struct tiling *t)
 	around = around ? around : others;
 	if (!around || !propose(q, "compute_at %s %s", q->p.blk[t->product].name, around))
 		return false;
-	tile_inside(t, loop_of(t, t->product, t->row), loop_of(t, t->product, t->column));
+	tile_inside(t, NULL, loop_of(t, t->product, t->row), loop_of(t, t->product, t->column));
+	return true;
+}
+
+bool
+tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, double most)
+{
+	struct tiling t = {.q = q, .product = product};
+	const int64_t vectors = (q->target->n_vregs - SPARE) / MAX_OF(rows, (int64_t)1);
+	const char *tiles, *column;
+
+	if (!find_tile(&t) || t.row < 0 || !move_into(q, product, loop, most))
+		return false;
+	take_product(&t);
+	t.columns = MIN_OF(t.columns, MAX_OF(vectors, (int64_t)1) * q->target->lanes);
+	tiles = split(&t, t.column, t.columns, &column);
+	tile_inside(&t, tiles, loop_of(&t, product, t.row), column);
 	return true;
 }
 

@@ -140,7 +140,8 @@ first_loop_inside(const struct tir *p, blk_id b, const char *other)
 /* How often rows may seem to be made: a last tile that is not full makes none behind the end. */
 #define LAST_TILE 1.25
 
-/* What makes the rows goes to the loop around a tile's rows, and what that is made of, row by row, too. */
+/* What makes the rows goes to the loop around a tile's rows, and what that is made of, row by row, too;
+ * products in tiles of as many rows. */
 static void
 make_rows_near(const struct tiling *t)
 {
@@ -152,9 +153,14 @@ make_rows_near(const struct tiling *t)
 	    !move_into(t->q, maker, t->rows_loop, LAST_TILE))
 		return;
 	inside = first_loop_inside(p, maker, t->rows_loop);
-	for (blk_id b = p->n_blk; b-- > 0 && inside;)
-		if (b != maker && blk_stands(p, b) && !joins_windows(p, b))
+	for (blk_id b = p->n_blk; b-- > 0 && inside;) {
+		if (b == maker || !blk_stands(p, b) || joins_windows(p, b))
+			continue;
+		if (blk_is_tiled(p, b))
+			(void)tile_at(t->q, b, t->rows_loop, t->rows, LAST_TILE);
+		else
 			(void)move_into(t->q, b, inside, LAST_TILE);
+	}
 }
 
 void

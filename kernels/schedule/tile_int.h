@@ -21,6 +21,9 @@ struct tiling {
 };
 /* May the factor's columns come to lie along memory? */
 bool tile_can_read(const struct tiling *t);
+/* Moves a product to the loop, in tiles of `rows` rows, where it does not run more than `most` times as
+ * often. */
+bool tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, double most);
 /* Brings what a tile reads near. */
 void tile_feed(struct tiling *t);
 /* Elements of a buffer. */
