@@ -37,10 +37,9 @@ emit_traced(struct gen *g, const struct spec *s, struct str schedule, const stru
     struct kernel_code *out, struct err *e)
 {
 	if (!fuse_is_traced(s, t) || !str_is(schedule, TRACED))
-		return err_set(e, ERR_INFEASIBLE,
-		    "schedule: trace=1 stands alone, and is for what has no convolution of fewer than 8 "
-		    "columns, "
-		    "where nothing has to be strict");
+		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 stands alone, and is for what has no %s",
+		    t->is_cuda ? "product, but sums over whole axes, in f32"
+			       : "convolution of fewer than 8 columns");
 	if (!emit_by_trace(g->a, s, STR(""), t, g->symbol, out, e))
 		return false;
 	sb_init(&g->sb, g->a);

@@ -405,7 +405,8 @@ red_extents(const struct lower *l, const struct node *n, int64_t *out)
 	return in->rank;
 }
 
-/* A short reduction as a chain in row-major order. */
+/* A short reduction as a chain in row-major order.  In strict mode a sum starts with zero, as long ones do
+ * and the interpreter's: -0 alone is -0, 0 + -0 is not. */
 static ex_id
 lower_chain(struct lower *l, const struct node *n, const ix_id *idx)
 {
@@ -413,7 +414,9 @@ lower_chain(struct lower *l, const struct node *n, const ix_id *idx)
 	enum dtype t = graph_tensor(l->g, n->out[0])->type, acc = lower_acc_type(l, t);
 	int64_t ext[MAX_RANK], at[MAX_RANK] = {0};
 	int rank = red_extents(l, n, ext), d;
-	ex_id sum = EX_NONE, v[2];
+	bool from_zero =
+	    l->p->target->strict && reduce_joiner(n->prim) == PRIM_add && node_depth(l->g, n) > 1;
+	ex_id sum = from_zero ? ex_real(x, acc, 0) : EX_NONE, v[2];
 	ix_id red[MAX_RANK];
 
 	do {

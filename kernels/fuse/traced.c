@@ -9,9 +9,7 @@ is_taken_on_cpu(const struct graph *g, const struct node *n)
 {
 	const struct shape *out = &graph_tensor(g, n->out[0])->shape;
 
-	if (n->prim == PRIM_conv)
-		return out->dim[out->rank - 1] >= LEAST_COLUMNS;
-	return prim_info[n->prim].class != CLASS_OPAQUE;
+	return n->prim != PRIM_conv || out->dim[out->rank - 1] >= LEAST_COLUMNS;
 }
 
 static bool
@@ -43,13 +41,11 @@ is_taken_on_gpu(const struct spec *s)
 	return any && is_f32(s);
 }
 
-/* In strict mode the tile program starts short sums with an element and long ones with zero, the loop program
- * all with zero: a zero's sign would hang on what is chosen. */
 bool
 fuse_is_traced(const struct spec *s, const struct target *t)
 {
 	for (uint32_t i = 0; i < s->g.n_nodes; i++)
 		if (!is_taken_on_cpu(&s->g, &s->g.nodes[i]))
 			return false;
-	return !t->strict && (!t->is_cuda || is_taken_on_gpu(s));
+	return !t->is_cuda || is_taken_on_gpu(s);
 }

@@ -1,6 +1,7 @@
 /* tests/prop/emit_strict_test.c: in strict mode a graph as one kernel makes the same bytes as its nodes, each
- * a kernel of its own (D11). KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), a tenth of them here,
- * KORCH_EMIT_SEED=N from there. */
+ * a kernel of its own (D11), whoever makes the texts: the tile program or the loop program.
+ * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), a tenth of them here, KORCH_EMIT_SEED=N from
+ * there. */
 #include "../harness/setting.h"
 #include "random_graph.h"
 #include "trial.h"
@@ -14,21 +15,21 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* Every node of a graph as a kernel of its own, and the whole graph as one. */
+/* Every node of a graph as a kernel of its own, and the whole graph as one: by the tile program, by the loop
+ * program.  Of nodes every other one is the loop program's. */
 struct apart {
 	struct graph g;
-	struct trial *one; /* of node i; the last one is the whole */
+	struct trial *one; /* of node i, then of the wholes */
 	struct spec_binding *bind;
+	uint32_t n_wholes;
 };
 
 static void
 apart_random(struct arena *a, struct graph *g, uint64_t seed)
 {
 	struct rng r = {seed};
-	struct random_opts opts = {.n_nodes = 3 + rng_below(&r, 10),
-	    .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
-	    .chain = rng_below(&r, 2),
-	    .max_extent = 9};
+	struct random_opts opts = {
+	    .n_nodes = 3 + rng_below(&r, 10), .kinds = RG_ALL, .chain = rng_below(&r, 2), .max_extent = 9};
 
 	if (seed % 4 == 3) /* anchors, two of them often enough */
 		opts = (struct random_opts){.n_nodes = 3 + rng_below(&r, 6),
@@ -42,19 +43,25 @@ static void
 apart_make(struct arena *a, struct apart *x, const struct graph *g, uint64_t seed, const struct target *t)
 {
 	graph_sort(&x->g, a, g, NULL);
-	x->one = NEW_ARRAY(a, struct trial, x->g.n_nodes + 1);
-	x->bind = NEW_ARRAY(a, struct spec_binding, x->g.n_nodes + 1);
-	for (uint32_t i = 0; i <= x->g.n_nodes; i++) {
+	x->one = NEW_ARRAY(a, struct trial, x->g.n_nodes + 2);
+	x->bind = NEW_ARRAY(a, struct spec_binding, x->g.n_nodes + 2);
+	x->n_wholes = 1;
+	for (uint32_t i = 0; i < x->g.n_nodes + x->n_wholes; i++) {
 		struct bitset members = bitset_make(a, x->g.n_nodes);
-		bool whole = i == x->g.n_nodes;
+		bool whole = i >= x->g.n_nodes;
+		struct trial *o = &x->one[i];
 
 		for (uint32_t k = 0; k < x->g.n_nodes; k++)
 			if (whole || k == i)
 				bit_set(&members, k);
-		x->one[i] = (struct trial){.seed = seed, .schedule = ""};
+		*o = (struct trial){.seed = seed, .schedule = ""};
 		spec_make(a, &x->g, &members, whole ? x->g.outputs : x->g.nodes[i].out,
-		    whole ? x->g.n_outputs : 1, &x->one[i].spec, &x->bind[i]);
-		trial_make(a, &x->one[i], i, t);
+		    whole ? x->g.n_outputs : 1, &o->spec, &x->bind[i]);
+		if (i == x->g.n_nodes && fuse_is_traced(&o->spec, t))
+			x->n_wholes = 2;
+		if ((whole ? i > x->g.n_nodes : (i + seed) % 2 == 0) && fuse_is_traced(&o->spec, t))
+			o->schedule = "trace=1";
+		trial_make(a, o, i, t);
 	}
 }
 
@@ -96,29 +103,41 @@ apart_free(const struct apart *x, void **at)
 }
 
 static bool
-apart_agrees(struct arena *a, const struct apart *x, void *lib)
+whole_agrees(struct arena *a, const struct apart *x, uint32_t i, void *lib, void **alone)
 {
-	void **alone = NEW_ARRAY(a, void *, x->g.n_tensors), **whole = NEW_ARRAY(a, void *, x->g.n_tensors);
-	struct rng r = {x->one[0].seed};
+	void **whole = NEW_ARRAY(a, void *, x->g.n_tensors);
+	bool same = true;
 
 	for (uint32_t t = 0; t < x->g.n_tensors; t++)
 		if (x->g.tensors[t].role == ROLE_INPUT || x->g.tensors[t].role == ROLE_WEIGHT)
-			alone[t] = whole[t] =
-			    random_values(a, &r, x->g.tensors[t].type, &x->g.tensors[t].shape);
-	for (uint32_t i = 0; i < x->g.n_nodes; i++)
-		apart_run(a, x, i, lib, alone);
-	apart_run(a, x, x->g.n_nodes, lib, whole);
-	bool same = true;
-
-	for (uint32_t i = 0; i < x->g.n_outputs && same; i++) {
-		tensor_id t = x->g.outputs[i];
+			whole[t] = alone[t];
+	apart_run(a, x, i, lib, whole);
+	for (uint32_t k = 0; k < x->g.n_outputs && same; k++) {
+		tensor_id t = x->g.outputs[k];
 
 		same = memcmp(alone[t.i], whole[t.i], trial_bytes(graph_tensor(&x->g, t))) == 0;
 		if (!same)
-			trial_say(&x->one[x->g.n_nodes], "fused and unfused differ");
+			trial_say(&x->one[i], "fused and unfused differ");
 	}
-	apart_free(x, alone);
 	apart_free(x, whole);
+	return same;
+}
+
+static bool
+apart_agrees(struct arena *a, const struct apart *x, void *lib)
+{
+	void **alone = NEW_ARRAY(a, void *, x->g.n_tensors);
+	struct rng r = {x->one[0].seed};
+	bool same = true;
+
+	for (uint32_t t = 0; t < x->g.n_tensors; t++)
+		if (x->g.tensors[t].role == ROLE_INPUT || x->g.tensors[t].role == ROLE_WEIGHT)
+			alone[t] = random_values(a, &r, x->g.tensors[t].type, &x->g.tensors[t].shape);
+	for (uint32_t i = 0; i < x->g.n_nodes; i++)
+		apart_run(a, x, i, lib, alone);
+	for (uint32_t i = 0; i < x->n_wholes; i++)
+		same &= whole_agrees(a, x, x->g.n_nodes + i, lib, alone);
+	apart_free(x, alone);
 	return same;
 }
 
@@ -154,6 +173,8 @@ static const char *const strictly[] = {
     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n%3 = sigmoid %2\n"
     "%4 = wsum %3 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] lo=[0,1,1,0] hi=[0,1,1,0]\noutput "
     "%4\n",
+    "%0 = input f32[2,4,5,4]\n%1 = wsum %0 lo=[0,0,1,0] hi=[0,1,0,0] kernel=[1,2,3,1] stride=[1,1,2,1] "
+    "dilation=[1,1,1,1]\n%2 = prod %1 axes=[1,3]\noutput %2\n",
     "%0 = input f32[1,3,4,8]\n%1 = tanh %0\n%2 = cast %1 to=i32\n%3 = cast %2 to=f32\n%4 = relu %3\n%5 = neg "
     "%4\n"
     "%6 = prod %5 axes=[1,3]\n%7 = sum %6 axes=[2]\noutput %6\noutput %7\n",
@@ -172,7 +193,7 @@ strict_agrees(struct arena *a, const struct graph *g, uint64_t seed)
 	apart_make(a, &x, g, seed, &t);
 	if (x.one[x.g.n_nodes].infeasible || !mkdtemp(dir))
 		return true;
-	void *lib = trials_compile(dir, a, x.one, x.g.n_nodes + 1, &t);
+	void *lib = trials_compile(dir, a, x.one, x.g.n_nodes + x.n_wholes, &t);
 
 	ok = lib && apart_agrees(a, &x, lib);
 	if (lib)
