@@ -36,10 +36,12 @@ bool
 emit_traced(struct gen *g, const struct spec *s, struct str schedule, const struct target *t,
     struct kernel_code *out, struct err *e)
 {
-	if (!fuse_is_traced(s, t) || !str_is(schedule, TRACED))
-		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 stands alone, and is for what has no %s",
+	if (!str_is(schedule, TRACED))
+		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 stands alone");
+	if (!fuse_is_traced(s, t))
+		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 is for what has no %s",
 		    t->is_cuda ? "product, but sums over whole axes, in f32"
-			       : "convolution of fewer than 8 columns");
+			       : "convolution of fewer than 8 channels and columns");
 	if (!emit_by_trace(g->a, s, STR(""), t, g->symbol, out, e))
 		return false;
 	sb_init(&g->sb, g->a);

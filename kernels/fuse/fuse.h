@@ -57,8 +57,8 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
     space_outcome *outcome, struct str **schedules, uint32_t *n);
 
 /* Is the schedule "trace=1" one of its space?  Then kernels/emit makes the kernel by way of the loop program:
- * all but convolutions of few columns; a GPU's alone where they are in f32 with sums over whole axes, and no
- * product. */
+ * all but convolutions of few channels and columns, of a GPU's kernels those in f32 with sums over whole axes
+ * and no product. */
 #define TRACED "trace=1"
 bool fuse_is_traced(const struct spec *s, const struct target *t);
 /* The one to build with where nothing was measured: space_list() begins with the defaults, against which all

@@ -1,15 +1,17 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
 #include "fuse.h"
 
-/* Results of a convolution lie in vectors of its columns there; of few columns rows would have to. */
-enum { LEAST_COLUMNS = 8 };
+/* A vector's worth, of columns or of what is summed up for each. */
+enum { LEAST_LANES = 8 };
 
 static bool
 is_taken_on_cpu(const struct graph *g, const struct node *n)
 {
-	const struct shape *out = &graph_tensor(g, n->out[0])->shape;
+	if (n->prim != PRIM_conv)
+		return true;
+	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
 
-	return n->prim != PRIM_conv || out->dim[out->rank - 1] >= LEAST_COLUMNS;
+	return w->dim[w->rank - 1] >= LEAST_LANES || w->dim[w->rank - 2] >= LEAST_LANES;
 }
 
 static bool

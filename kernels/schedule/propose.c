@@ -173,7 +173,7 @@ bool
 blk_is_tiled(const struct tir *p, blk_id b)
 {
 	st_id path[TIR_DEPTH];
-	uint32_t n = tir_path(p, only_instance(p, b), path);
+	uint32_t n = tir_path(p, blk_instance(p, b), path);
 
 	for (uint32_t k = 0; k < n; k++)
 		if (p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_vector)

@@ -235,6 +235,16 @@ join_across(struct proposing *q, blk_id b, st_id v)
 	bind_lanes(q, loop);
 }
 
+/* Does it join what lanes hold (rfactor)? */
+static bool
+joins_lanes(const struct tir *p, const struct tir_block *b)
+{
+	const struct ex *v = ex_get(p->tx, b->value[0]);
+
+	return b->comb != COMB_NONE && v->kind == EX_READ && p->buf[v->tensor].role == BUF_TEMP &&
+	    p->buf[v->tensor].rank > p->buf[b->out[0]].rank;
+}
+
 void
 rule_lanes(struct proposing *q)
 {
@@ -244,7 +254,7 @@ rule_lanes(struct proposing *q)
 		struct reduction n;
 		st_id v;
 
-		if (!blk_joins_rows(&q->p, b))
+		if (!blk_joins_rows(&q->p, b) || blk_is_tiled(&q->p, b) || joins_lanes(&q->p, &q->p.blk[b]))
 			continue;
 		fuse_elements(q, b);
 		n = reduction_of(&q->p, b);
@@ -260,15 +270,9 @@ bool
 loop_is_of_lanes(const struct tir *p, st_id loop)
 {
 	const struct st *s = &p->st[loop + 1];
-	const struct tir_block *b = &p->blk[s->ref];
 
 	for (st_id i = loop; i < p->st[loop].end; i++)
 		if (p->st[i].op == ST_for && p->st[i].bind == BIND_vector)
 			return true;
-	if (p->st[loop].end != loop + 2 || s->op != ST_block || b->comb == COMB_NONE)
-		return false;
-	const struct ex *v = ex_get(p->tx, b->value[0]);
-
-	return v->kind == EX_READ && p->buf[v->tensor].role == BUF_TEMP &&
-	    p->buf[v->tensor].rank > p->buf[b->out[0]].rank;
+	return p->st[loop].end == loop + 2 && s->op == ST_block && joins_lanes(p, &p->blk[s->ref]);
 }

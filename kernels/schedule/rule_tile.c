@@ -25,9 +25,8 @@ through_guards(const struct tx *x, const struct ex *e)
 	return e;
 }
 
-/* Both factors of a sum of products; false: it is none. */
-static bool
-factors(const struct tir *p, blk_id b, const struct ex **one, const struct ex **other)
+bool
+tile_factors(const struct tir *p, blk_id b, const struct ex **one, const struct ex **other)
 {
 	const struct ex *v = through_guards(p->tx, ex_get(p->tx, p->blk[b].value[0]));
 
@@ -54,8 +53,7 @@ extent_of(const struct tir *p, axis_id a)
 	return a == AXIS_NONE ? 1 : tx_axis_get(p->tx, a)->hi + 1;
 }
 
-/* The one dimension of the place that the axis is in, one by one; -1: none. */
-static int
+int
 dim_along(const struct tir *p, ixv_id place, axis_id a)
 {
 	const struct ixv at = ixv_get(p->tx, place);
@@ -159,7 +157,7 @@ find_tile(struct tiling *t)
 	const struct ex *one, *other;
 	axis_id column;
 
-	if (!factors(p, t->product, &one, &other))
+	if (!tile_factors(p, t->product, &one, &other))
 		return false;
 	t->column = p->buf[p->blk[t->product].out[0]].rank - 1;
 	column = axis_of(p, t->product, t->column);

@@ -19,6 +19,10 @@ struct tiling {
 	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
 	bool has_columns;           /* are there several tiles of columns? */
 };
+/* Both factors of a sum of products; false: it is none. */
+bool tile_factors(const struct tir *p, blk_id b, const struct ex **one, const struct ex **other);
+/* The one dimension of the place that the axis is in, one by one; -1: none. */
+int dim_along(const struct tir *p, ixv_id place, axis_id a);
 /* May the factor's columns come to lie along memory? */
 bool tile_can_read(const struct tiling *t);
 /* Moves a product to the loop, in tiles of `rows` rows, where it does not run more than `most` times as
