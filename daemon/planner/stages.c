@@ -106,7 +106,7 @@ case_of(struct tune *t, struct arena *a, uint32_t s, const struct plan_code *cod
 	hash_hex(&t->front.cands.specs[s].hash, hex);
 	c.what = arena_printf(a, "Kernel %.12s, node '%s'.", hex, spec_description(t, s));
 	sb_init(&sb, a);
-	sb_addf(&sb, "--schedule='%.*s' --symbol=%s --target=", STR_ARG(code->schedule), c.name);
+	sb_addf(&sb, "--schedule='%.*s' --target=", STR_ARG(code->schedule));
 	target_print(&sb, &t->target);
 	c.args = sb.p;
 	return c;
@@ -141,6 +141,7 @@ dump_text(struct tune *t, struct arena *a, struct dump_case c, const struct plan
 	sb_init(&sb, a);
 	sb_add(&sb, code->text);
 	descriptor_print(&sb, &code->desc, t->target.is_cuda);
+	c.args = arena_printf(a, "%s --symbol=%s", c.args, c.name);
 	c.output = sb_str(&sb);
 	return dump_put_case(&t->dump, STAGE_text, &c, e);
 }
