@@ -37,7 +37,8 @@ emit_traced(struct gen *g, const struct spec *s, struct str schedule, const stru
     struct kernel_code *out, struct err *e)
 {
 	if (!str_is(schedule, TRACED))
-		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 stands alone");
+		return err_set(
+		    e, ERR_INFEASIBLE, "schedule: trace=1 stands alone: leave out the other knobs");
 	if (!fuse_is_traced(s, t))
 		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 is for what has no %s",
 		    t->is_cuda ? "product, but sums over whole axes, in f32"

@@ -29,12 +29,6 @@ struct dots {
 	uint32_t n_point;
 };
 
-static int64_t
-extent_of(const struct tir *p, axis_id a)
-{
-	return tx_axis_get(p->tx, a)->hi + 1;
-}
-
 /* Is the iterator what vectors run along: elements, one by one in memory, that the weight has a dimension of?
  */
 static bool
@@ -113,21 +107,6 @@ size_tile(struct dots *t)
 	t->lanes = lanes;
 	if (t->row)
 		t->rows = (all + (all + fit - 1) / fit - 1) / ((all + fit - 1) / fit);
-}
-
-/* The weight's dimensions of several elements, the one that is summed up last. */
-static const char *
-panel_dims(const struct dots *t)
-{
-	const struct tir_buf *b = &t->q->p.buf[t->weight];
-	struct strbuf sb;
-
-	sb_init(&sb, t->q->p.arena);
-	for (int d = 0; d < b->rank; d++)
-		if (d != t->along && b->dim[d] > 1)
-			sb_addf(&sb, "%d,", d);
-	sb_addi(&sb, t->along);
-	return sb_str(&sb).p;
 }
 
 static bool
@@ -213,7 +192,7 @@ rule_dots(struct proposing *q)
 			continue;
 		size_tile(&t);
 		if (!propose(q, "pack %%%s %lld %s", q->p.buf[t.weight].name, (long long)t.lanes,
-			panel_dims(&t)) ||
+			dims_but(&q->p, t.weight, t.along)) ||
 		    !tile(&t))
 			take_back(q, &was, n);
 	}

@@ -47,12 +47,6 @@ axis_of(const struct tir *p, blk_id b, int d)
 	return d >= 0 && ix_is_axis(p->tx, at.i[d], &a) ? a : AXIS_NONE;
 }
 
-static int64_t
-extent_of(const struct tir *p, axis_id a)
-{
-	return a == AXIS_NONE ? 1 : tx_axis_get(p->tx, a)->hi + 1;
-}
-
 int
 dim_along(const struct tir *p, ixv_id place, axis_id a)
 {

@@ -266,6 +266,12 @@ find_blk(const struct tir *p, const struct step *s, uint32_t k, blk_id *out, str
 	return err_set(e, ERR_INFEASIBLE, "%s: name: no block %.*s", steps[s->op].name, STR_ARG(s->name[k]));
 }
 
+int64_t
+extent_of(const struct tir *p, axis_id a)
+{
+	return a == AXIS_NONE ? 1 : tx_axis_get(p->tx, a)->hi + 1;
+}
+
 bool
 const_extent(const struct tir *p, const struct st *loop, int64_t *from, int64_t *extent)
 {

@@ -36,6 +36,8 @@ ixv_id runs_place(const struct tir *p, const struct runs *r, const ix_id *number
 void runs_numbers(const struct tir *p, const struct runs *r, ixv_id place, ix_id *number);
 /* Bounds that hang on nothing. */
 bool const_extent(const struct tir *p, const struct st *loop, int64_t *from, int64_t *extent);
+/* Values of an iterator; of AXIS_NONE 1. */
+int64_t extent_of(const struct tir *p, axis_id a);
 
 /* A copy of statements, every loop over an axis of its own: an axis never changes its range. */
 struct copy {

@@ -19,19 +19,24 @@ tile_can_read(const struct tiling *t)
 	return lies_along(t) || b->role == BUF_OPERAND || (b->role == BUF_TEMP && b->scope == SCOPE_global);
 }
 
-/* All dimensions of several elements, the columns' last. */
+const char *
+dims_but(const struct tir *p, buf_id buf, int last)
+{
+	const struct tir_buf *b = &p->buf[buf];
+	struct strbuf sb;
+
+	sb_init(&sb, p->arena);
+	for (int d = 0; d < b->rank; d++)
+		if (d != last && b->dim[d] > 1)
+			sb_addf(&sb, "%d,", d);
+	sb_addi(&sb, last);
+	return sb_str(&sb).p;
+}
+
 static const char *
 dims_of(const struct tiling *t)
 {
-	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
-	struct strbuf sb;
-
-	sb_init(&sb, t->q->p.arena);
-	for (int d = 0; d < b->rank; d++)
-		if (d != t->along && b->dim[d] > 1)
-			sb_addf(&sb, "%d,", d);
-	sb_addi(&sb, t->along);
-	return sb_str(&sb).p;
+	return dims_but(&t->q->p, t->columns_from, t->along);
 }
 
 /* A weight whose columns are more than a tile's, or do not lie along memory, goes into panels. */

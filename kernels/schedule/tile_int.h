@@ -23,6 +23,8 @@ struct tiling {
 bool tile_factors(const struct tir *p, blk_id b, const struct ex **one, const struct ex **other);
 /* The one dimension of the place that the axis is in, one by one; -1: none. */
 int dim_along(const struct tir *p, ixv_id place, axis_id a);
+/* A buffer's dimensions of several elements as steps name them, one of them last. */
+const char *dims_but(const struct tir *p, buf_id buf, int last);
 /* May the factor's columns come to lie along memory? */
 bool tile_can_read(const struct tiling *t);
 /* Moves a product to the loop, in tiles of `rows` rows, where it does not run more than `most` times as

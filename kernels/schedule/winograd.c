@@ -100,12 +100,6 @@ find_factors(struct rewrite *w)
 	return refuse(w->e, w->s, "factors", "it joins no products with a weight that is not packed");
 }
 
-static int64_t
-extent_of(const struct tir *p, axis_id a)
-{
-	return tx_axis_get(p->tx, a)->hi + 1;
-}
-
 static ex_id
 replaced(const struct rewrite *w, ex_id e)
 {
