@@ -469,19 +469,30 @@ by_model(struct arena *a, const struct train_set *set, uint32_t n_asked, enum pr
 	return ok;
 }
 
-/* A device is a class of machines, or a number of threads of any. */
+/* A class without its instruction set: "cpu:AMD-EPYC". */
+static struct str machine_of(struct str class)
+{
+	while (class.n && class.p[class.n - 1] != '-')
+		class.n--;
+	class.n -= class.n > 0;
+	return class;
+}
+
+/* A device is a class of machines, on a number of threads; or a machine with all its classes. */
 struct device {
 	struct str device_class; /* of no bytes: all */
 	uint32_t threads;        /* 0: all */
+	bool is_machine;         /* device_class is machine_of() them */
 };
 
 static bool
 is_of(const struct train_set *set, const struct train_row *row, const struct device *d)
 {
 	const struct train_env *env = &set->envs[row->env];
+	bool is_class = d->is_machine ? str_eq(machine_of(env->device_class), d->device_class)
+				      : str_eq(env->device_class, d->device_class);
 
-	return (d->device_class.n == 0 || str_eq(env->device_class, d->device_class)) &&
-	    (d->threads == 0 || env->threads == d->threads);
+	return (d->device_class.n == 0 || is_class) && (d->threads == 0 || env->threads == d->threads);
 }
 
 /* The device is in no training row, but for a twentieth of its kernels where some are seen: those weigh as
@@ -535,22 +546,53 @@ is_new_class(const struct train_set *set, uint32_t env)
 	return true;
 }
 
-/* Each class after the first by the others, and two threads by one. */
+/* The first of the environments of its class and threads. */
+static bool
+is_new_device(const struct train_set *set, uint32_t env)
+{
+	for (uint32_t i = 0; i < env; i++)
+		if (set->envs[i].threads == set->envs[env].threads &&
+		    str_eq(set->envs[i].device_class, set->envs[env].device_class))
+			return false;
+	return true;
+}
+
+/* The first of the environments of its machine. */
+static bool
+is_new_machine(const struct train_set *set, uint32_t env)
+{
+	for (uint32_t i = 0; i < env; i++)
+		if (str_eq(machine_of(set->envs[i].device_class), machine_of(set->envs[env].device_class)))
+			return false;
+	return true;
+}
+
+/* Each class on so many threads by the others, other classes of its machine among them; then each machine by
+ * other machines. */
 static bool
 tables_of_devices(
     struct arena *a, const struct train_set *set, uint32_t n_asked, const char *svg, struct err *e)
 {
+	bool ok = true;
+
 	(void)n_asked;
 	(void)svg;
-	for (uint32_t i = 1; i < set->n_envs; i++) {
-		struct str class = set->envs[i].device_class;
+	for (uint32_t i = 1; ok && i < set->n_envs; i++) {
+		const struct train_env *env = &set->envs[i];
 
-		if (is_new_class(set, i) &&
-		    !table_of_device(a, set, &(struct device){.device_class = class},
-			arena_printf(a, "%.*s", STR_ARG(class)), e))
-			return false;
+		if (is_new_device(set, i))
+			ok = table_of_device(a, set, &(struct device){env->device_class, env->threads, false},
+			    arena_printf(a, "%.*s, threads: %u", STR_ARG(env->device_class), env->threads),
+			    e);
 	}
-	return table_of_device(a, set, &(struct device){.threads = 2}, "Two threads", e);
+	for (uint32_t i = 1; ok && i < set->n_envs; i++) {
+		struct str name = machine_of(set->envs[i].device_class);
+
+		if (is_new_machine(set, i))
+			ok = table_of_device(a, set, &(struct device){name, 0, true},
+			    arena_printf(a, "all of %.*s", STR_ARG(name)), e);
+	}
+	return ok;
 }
 
 static void
@@ -607,7 +649,7 @@ table_by_device(struct arena *a, const struct train_set *set, const char *what, 
 		print_table(arena_printf(a, "%s, from 10 us up, %s", what, how_many[t - 1]), &all, 1e4);
 		print_coverage(&all, 1e4);
 		for (uint32_t i = 0; i < set->n_envs; i++) {
-			struct device d = {set->envs[i].device_class, t};
+			struct device d = {set->envs[i].device_class, t, false};
 			struct result part = part_of(a, set, r, &d);
 
 			if (!is_new_class(set, i) || part.n == 0 || part.n == all.n)
