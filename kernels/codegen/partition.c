@@ -159,13 +159,19 @@ side_cuts(struct cuts *c, ix_id i)
 static void
 ex_sides(void *self, ex_id e)
 {
-	ex_indices(((struct cuts *)self)->p->tx, e, note_side, self);
+	const struct cuts *c = self;
+
+	if (ex_get(c->p->tx, e)->axes & axis_bit(c->axis))
+		ex_indices(c->p->tx, e, note_side, self);
 }
 
 static void
 ix_sides(void *self, ix_id i)
 {
-	ix_indices(((struct cuts *)self)->p->tx, i, note_side, self);
+	const struct cuts *c = self;
+
+	if (ix_get(c->p->tx, i)->axes & axis_bit(c->axis))
+		ix_indices(c->p->tx, i, note_side, self);
 }
 
 static int

@@ -12,10 +12,14 @@
 enum { MOST_ROWS = 128 };
 
 struct reuse {
-	struct row r;
-	buf_id reg;
-	st_id at, end; /* the loop that stores the row; of its body */
 	const struct tir *p;
+	struct moved {
+		struct row r;
+		buf_id reg;
+		st_id at; /* the loop that stores the row */
+	} row[MOST_ROWS];
+	uint32_t n;
+	st_id end; /* of the body that they stand in */
 	bool changed;
 };
 
@@ -55,14 +59,14 @@ find_body(const struct tir *p, st_id i, st_id *first, st_id *end)
 /* In the body, is the buffer allocated, and behind the move nothing of the row but read, and the array as it
  * is?  Before it nothing of the row matters: the buffer is new in each turn. */
 static bool
-may_stay(const struct tir *p, const struct reuse *q, st_id first)
+may_stay(const struct tir *p, const struct moved *q, st_id first, st_id end)
 {
 	struct accesses l = {.n = 0};
 	bool is_new = false;
 
-	for (st_id i = first; i < q->end; i = p->st[i].end)
+	for (st_id i = first; i < end; i = p->st[i].end)
 		is_new |= p->st[i].op == ST_alloc && p->st[i].ref == q->r.buf;
-	for (st_id s = q->at + 2; is_new && s < q->end; s = p->st[s].end)
+	for (st_id s = q->at + 2; is_new && s < end; s = p->st[s].end)
 		for (st_id i = s; i < p->st[s].end; i++) {
 			if (p->st[i].op == ST_alloc && (p->st[i].ref == q->r.buf || p->st[i].ref == q->reg))
 				return false;
@@ -86,38 +90,49 @@ read_array(void *self, struct tx *x, const struct ex *read, ixv_id at)
 {
 	const struct reuse *q = self;
 
-	if (read->tensor != q->r.buf || row_is_apart(q->p, &q->r, at))
-		return ex_load(x, read->type, read->tensor, at);
-	return ex_load(x, read->type, q->reg, row_lane(q->p, &q->r, at));
+	for (uint32_t k = 0; k < q->n; k++)
+		if (read->tensor == q->row[k].r.buf && !row_is_apart(q->p, &q->row[k].r, at))
+			return ex_load(x, read->type, q->row[k].reg, row_lane(q->p, &q->row[k].r, at));
+	return ex_load(x, read->type, read->tensor, at);
 }
 
+/* Behind a row's move its body is over the array; moves of other rows there are gone, too. */
 static bool
 reuse(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	struct reuse *q = self;
-	const struct tx_subst sub = {.load = read_array, .self = q, .bufs = buf_bit(q->r.buf)};
+	struct tx_subst sub = {.load = read_array, .self = q};
+	struct moved m = {.at = i};
 	st_id first;
 
-	if (q->changed && i > q->at && i < q->end) {
-		tir_copy(out, p, i, &sub);
-		return true;
+	if (i >= q->end)
+		q->n = 0;
+	if (q->n < MOST_ROWS && is_move(p, i, &m.r, &m.reg)) {
+		find_body(p, i, &first, &q->end);
+		if (may_stay(p, &m, first, q->end)) {
+			q->row[q->n++] = m;
+			return q->changed = true;
+		}
 	}
-	if (q->changed || !is_move(p, i, &q->r, &q->reg))
-		return false;
-	find_body(p, i, &first, &q->end);
-	q->at = i;
-	return q->changed = may_stay(p, q, first);
+	for (uint32_t k = 0; k < q->n; k++)
+		sub.bufs |= buf_bit(q->row[k].r.buf);
+	if (q->n)
+		tir_copy(out, p, i, &sub);
+	return q->n > 0;
 }
 
 void
 codegen_reuse(const struct tir *p, struct tir *out)
 {
 	struct tir was = *p;
-	struct reuse q = {.p = &was, .changed = true};
+	struct reuse *q = NEW(p->arena, struct reuse);
 
-	for (int n = 0; n < MOST_ROWS && q.changed; n++) {
-		q.changed = false;
-		tir_rewrite(out, &was, reuse, &q);
+	q->p = &was;
+	q->changed = true;
+	for (int n = 0; n < TIR_DEPTH && q->changed; n++) {
+		q->changed = false;
+		q->n = q->end = 0;
+		tir_rewrite(out, &was, reuse, q);
 		was = *out;
 	}
 }

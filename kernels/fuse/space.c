@@ -57,9 +57,12 @@ sched_read(struct str text, struct sched *out, struct err *e)
 
 		if (k < 0)
 			return err_set(e, ERR_INFEASIBLE, "schedule: there is no knob '%.*s'", STR_ARG(name));
-		if (k <= before)
-			return err_set(
-			    e, ERR_INFEASIBLE, "schedule: knob '%s' is out of order", knobs[k].name);
+		if (k == before)
+			return err_set(e, ERR_INFEASIBLE, "schedule: knob '%s' stands twice", knobs[k].name);
+		if (k < before)
+			return err_set(e, ERR_INFEASIBLE,
+			    "schedule: knob '%s' comes before '%s', as one schedule has one text",
+			    knobs[k].name, knobs[before].name);
 		if (!knob_value(k, value, &out->v[k]) && k == KNOB_lib)
 			return err_set(e, ERR_INFEASIBLE,
 			    "schedule: '%.*s' is no library and version, as onednn-2.6.3 is", STR_ARG(value));
