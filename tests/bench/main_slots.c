@@ -185,7 +185,7 @@ run(const struct args *args, struct err *e)
 	gpu_open(&g);
 	ok = gpu_rtc_choose(&g, args->texts.target.sm, e);
 	for (int i = 0; i < args->n_files && ok; i++)
-		ok = texts_add_model(&t, &args->texts, args->files[i], e) || err_in(e, "%s", args->files[i]);
+		ok = texts_add_model(&t, &args->texts, args->files[i], e);
 	for (size_t i = 0; i < COUNT_OF(classes) && ok; i++)
 		if (!args->has_only || classes[i] == args->only)
 			ok = one_class(args, &t, &g, classes[i], e);

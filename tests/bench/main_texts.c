@@ -26,7 +26,7 @@ make(struct texts *t, const struct args *args, struct err *e)
 {
 	for (int i = 0; i < args->n_files; i++)
 		if (!texts_add_model(t, &args->texts, args->files[i], e))
-			return err_in(e, "%s", args->files[i]);
+			return false;
 	fprintf(stderr,
 	    "%u kernels of %u specs; refused: %u schedules, all of %u specs; bounds not proved: %u\n", t->n,
 	    t->n_seen, t->refused, t->without, t->unproved);
@@ -198,8 +198,9 @@ main(int argc, char **argv)
 	for (int i = 2; i < argc && ok; i++)
 		ok = take_argument(&args, argv[i], &e);
 	if (!ok || args.n_files == 0) {
-		fprintf(
-		    stderr, "%s\nusage: bench-texts list|compare|time [--name=value]... FILE...\n", e.msg);
+		if (e.msg[0])
+			fprintf(stderr, "bench-texts: %s\n", e.msg);
+		fprintf(stderr, "usage: bench-texts list|compare|time [--name=value]... FILE...\n");
 		return 2;
 	}
 	sb_init(&out, &a);

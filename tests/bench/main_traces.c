@@ -179,8 +179,10 @@ main(int argc, char **argv)
 	}
 	for (; n < argc && ok; n++)
 		ok = add_model(by_class, argv[n], &args, &e);
-	if (!ok)
-		fprintf(stderr, "%s\n", e.msg);
+	if (!ok) {
+		fprintf(stderr, "bench-traces: %s\n", e.msg);
+		return err_exit_status(e.code);
+	}
 	print_costs(by_class);
-	return !ok;
+	return 0;
 }

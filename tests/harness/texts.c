@@ -94,7 +94,8 @@ texts_add_model(struct texts *t, const struct texts_opts *o, const char *file, s
 			continue;
 		space_list(&tmp, &cs.specs[i], &o->target, o->effort, emit_outcome, &schedules, &n);
 		for (uint32_t k = 0; k < n && ok; k++)
-			ok = add_row(t, o, sb_str(&target), &cs.specs[i], schedules[k], e);
+			ok = add_row(t, o, sb_str(&target), &cs.specs[i], schedules[k], e) ||
+			    err_in(e, "%s", file);
 		t->without += t->n == before;
 		arena_fini(&tmp);
 	}

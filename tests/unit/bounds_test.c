@@ -257,7 +257,7 @@ least_of(const char *text, const char *schedule, int64_t bound)
 	"%3 = conv %2 %1 stride=[2,2] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[0,0] group=32\n"                \
 	"%4 = sigmoid %3\noutput %4\n"
 #define HALVES_NS                                                                                            \
-	(32 * 32 * 32 * 2.4 + (32 * 32 + 16 * 16) * 32 * (.87 * 20 + .7 * 10) + 16 * 16 * 32 * 4.0 +          \
+	(32 * 32 * 32 * 2.4 + (32 * 32 + 16 * 16) * 32 * (.87 * 20 + .7 * 10) + 16 * 16 * 32 * 4.0 +         \
 	    47 * 47 * 32 * 2.0)
 
 static void
