@@ -61,7 +61,8 @@ sched_read(struct str text, struct sched *out, struct err *e)
 			return err_set(e, ERR_INFEASIBLE, "schedule: knob '%s' stands twice", knobs[k].name);
 		if (k < before)
 			return err_set(e, ERR_INFEASIBLE,
-			    "schedule: knob '%s' comes before '%s', as one schedule has one text",
+			    "schedule: knob '%s' belongs before '%s': their order is fixed, so that a "
+			    "schedule has one text",
 			    knobs[k].name, knobs[before].name);
 		if (!knob_value(k, value, &out->v[k]) && k == KNOB_lib)
 			return err_set(e, ERR_INFEASIBLE,
