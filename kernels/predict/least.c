@@ -30,9 +30,8 @@ static const double by_vector = 2.4, one_by_one = 10, joined = 1.7, stored = 4;
 static const double store = 1.8;
 
 /* Of what calibration says that an exponential and a division take, as they overlap with all around them: one
- * of each took .93 of both together on one machine and .9 and .7 of them, less .3 %, on another (each once;
- * .87 of both for a quarter of a microsecond), exponentials alone 1.07. */
-static const double exps_share = 0.87, divs_share = 0.7;
+ * of each took .93 of both together (once; .87 of a quarter of a microsecond), exponentials alone 1.07. */
+static const double exps_share = 0.9, divs_share = 0.7;
 
 static double
 turns(const struct program_leaf *l, bool with_sums)

@@ -63,17 +63,10 @@ tir_path(const struct tir *p, st_id at, st_id *out)
 st_id
 tir_find_loop(const struct tir *p, struct str name)
 {
-	for (st_id i = 0; i < p->n_st; i++) {
-		const char *has = p->st[i].name;
-		size_t k = 0;
-
-		if (p->st[i].op != ST_for)
-			continue;
-		while (k < name.n && has[k] == name.p[k]) /* most differ in the second letter */
-			k++;
-		if (k == name.n && has[k] == 0)
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_for && strncmp(p->st[i].name, name.p, name.n) == 0 &&
+		    p->st[i].name[name.n] == 0)
 			return i;
-	}
 	return ST_NONE;
 }
 
