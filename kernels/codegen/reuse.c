@@ -121,6 +121,8 @@ reuse(void *self, struct tir *out, const struct tir *p, st_id i)
 	return q->n > 0;
 }
 
+/* A turn clears the outermost bodies that have moves; bodies in them, and rows that are moved on, are the
+ * next turn's. */
 void
 codegen_reuse(const struct tir *p, struct tir *out)
 {

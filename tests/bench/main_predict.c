@@ -470,12 +470,14 @@ by_model(struct arena *a, const struct train_set *set, uint32_t n_asked, enum pr
 }
 
 /* A class without its instruction set: "cpu:AMD-EPYC". */
-static struct str machine_of(struct str class)
+static struct str
+machine_of(struct str device_class)
 {
-	while (class.n && class.p[class.n - 1] != '-')
-		class.n--;
-	class.n -= class.n > 0;
-	return class;
+	size_t n = device_class.n;
+
+	while (n && device_class.p[n - 1] != '-')
+		n--;
+	return n ? (struct str){device_class.p, n - 1} : device_class;
 }
 
 /* A device is a class of machines, on a number of threads; or a machine with all its classes. */
@@ -486,13 +488,22 @@ struct device {
 };
 
 static bool
-is_of(const struct train_set *set, const struct train_row *row, const struct device *d)
+is_of(const struct train_env *env, const struct device *d)
 {
-	const struct train_env *env = &set->envs[row->env];
 	bool is_class = d->is_machine ? str_eq(machine_of(env->device_class), d->device_class)
 				      : str_eq(env->device_class, d->device_class);
 
 	return (d->device_class.n == 0 || is_class) && (d->threads == 0 || env->threads == d->threads);
+}
+
+/* The first of the device's environments? */
+static bool
+is_first(const struct train_set *set, uint32_t env, const struct device *d)
+{
+	for (uint32_t i = 0; i < env; i++)
+		if (is_of(&set->envs[i], d))
+			return false;
+	return true;
 }
 
 /* The device is in no training row, but for a twentieth of its kernels where some are seen: those weigh as
@@ -510,8 +521,8 @@ by_device(struct arena *a, const struct train_set *all, const struct device *d, 
 	for (uint32_t i = 0; i < set.n_rows; i++) {
 		bool is_seen = sees_some && set.rows[i].spec.b[0] < 13; /* of 256 */
 
-		is_out[i] = is_of(&set, &set.rows[i], d) && !is_seen;
-		set.rows[i].is_own = is_of(&set, &set.rows[i], d) && is_seen;
+		is_out[i] = is_of(&set.envs[set.rows[i].env], d) && !is_seen;
+		set.rows[i].is_own = is_of(&set.envs[set.rows[i].env], d) && is_seen;
 	}
 	ok = split(&set, HEAD_KERNEL, is_out, is_out, true, r, e);
 	arena_fini(&tmp);
@@ -536,37 +547,6 @@ table_of_device(
 	return true;
 }
 
-/* The first of the environments of its class. */
-static bool
-is_new_class(const struct train_set *set, uint32_t env)
-{
-	for (uint32_t i = 0; i < env; i++)
-		if (str_eq(set->envs[i].device_class, set->envs[env].device_class))
-			return false;
-	return true;
-}
-
-/* The first of the environments of its class and threads. */
-static bool
-is_new_device(const struct train_set *set, uint32_t env)
-{
-	for (uint32_t i = 0; i < env; i++)
-		if (set->envs[i].threads == set->envs[env].threads &&
-		    str_eq(set->envs[i].device_class, set->envs[env].device_class))
-			return false;
-	return true;
-}
-
-/* The first of the environments of its machine. */
-static bool
-is_new_machine(const struct train_set *set, uint32_t env)
-{
-	for (uint32_t i = 0; i < env; i++)
-		if (str_eq(machine_of(set->envs[i].device_class), machine_of(set->envs[env].device_class)))
-			return false;
-	return true;
-}
-
 /* Each class on so many threads by the others, other classes of its machine among them; then each machine by
  * other machines. */
 static bool
@@ -578,19 +558,18 @@ tables_of_devices(
 	(void)n_asked;
 	(void)svg;
 	for (uint32_t i = 1; ok && i < set->n_envs; i++) {
-		const struct train_env *env = &set->envs[i];
+		struct device d = {set->envs[i].device_class, set->envs[i].threads, false};
 
-		if (is_new_device(set, i))
-			ok = table_of_device(a, set, &(struct device){env->device_class, env->threads, false},
-			    arena_printf(a, "%.*s, threads: %u", STR_ARG(env->device_class), env->threads),
-			    e);
+		if (is_first(set, i, &d))
+			ok = table_of_device(a, set, &d,
+			    arena_printf(a, "%.*s, threads: %u", STR_ARG(d.device_class), d.threads), e);
 	}
 	for (uint32_t i = 1; ok && i < set->n_envs; i++) {
-		struct str name = machine_of(set->envs[i].device_class);
+		struct device d = {machine_of(set->envs[i].device_class), 0, true};
 
-		if (is_new_machine(set, i))
-			ok = table_of_device(a, set, &(struct device){name, 0, true},
-			    arena_printf(a, "all of %.*s", STR_ARG(name)), e);
+		if (is_first(set, i, &d))
+			ok = table_of_device(
+			    a, set, &d, arena_printf(a, "all of %.*s", STR_ARG(d.device_class)), e);
 	}
 	return ok;
 }
@@ -623,7 +602,7 @@ part_of(struct arena *a, const struct train_set *set, const struct result *r, co
 	struct result out = new_result(a, r->n + 1);
 
 	for (uint32_t i = 0; i < r->n; i++) {
-		if (!is_of(set, &set->rows[r->row[i]], d))
+		if (!is_of(&set->envs[set->rows[r->row[i]].env], d))
 			continue;
 		for (int w = 0; w < WAYS; w++)
 			out.ratio[w][out.n] = r->ratio[w][i];
@@ -652,7 +631,8 @@ table_by_device(struct arena *a, const struct train_set *set, const char *what, 
 			struct device d = {set->envs[i].device_class, t, false};
 			struct result part = part_of(a, set, r, &d);
 
-			if (!is_new_class(set, i) || part.n == 0 || part.n == all.n)
+			if (set->envs[i].threads != t || !is_first(set, i, &d) || part.n == 0 ||
+			    part.n == all.n)
 				continue;
 			print_head(
 			    arena_printf(a, "... of %.*s, %s", STR_ARG(d.device_class), how_many[t - 1]));
