@@ -249,8 +249,11 @@ main(int argc, char **argv)
 	bool ok = true;
 
 	for (int i = 1; i < argc && ok; i++)
-		ok = take(&args, argv[i]);
+		ok = take(&args, argv[i]) ||
+		    err_set(&e, ERR_USAGE, "%s: no such option, or no such value of it", argv[i]);
 	if (!ok || args.n_files == 0) {
+		if (e.msg[0])
+			fprintf(stderr, "bench-slots: %s\n", e.msg);
 		fprintf(stderr, "usage: bench-slots [--name=value]... MODEL.onnx...\n");
 		return 2;
 	}

@@ -196,7 +196,9 @@ main(int argc, char **argv)
 
 	args.texts.target.winograd = true;
 	for (int i = 2; i < argc && ok; i++)
-		ok = take_argument(&args, argv[i], &e);
+		ok = take_argument(&args, argv[i], &e) ||
+		    (!e.msg[0] &&
+			err_set(&e, ERR_USAGE, "%s: no such option, or no such value of it", argv[i]));
 	if (!ok || args.n_files == 0) {
 		if (e.msg[0])
 			fprintf(stderr, "bench-texts: %s\n", e.msg);

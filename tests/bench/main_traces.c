@@ -170,8 +170,12 @@ main(int argc, char **argv)
 	int n = 1;
 
 	for (; n < argc && strncmp(argv[n], "--", 2) == 0 && ok; n++)
-		ok = take_argument(&args, argv[n], &e);
+		ok = take_argument(&args, argv[n], &e) ||
+		    (!e.msg[0] &&
+			err_set(&e, ERR_USAGE, "%s: no such option, or no such value of it", argv[n]));
 	if (!ok || n == argc) {
+		if (e.msg[0])
+			fprintf(stderr, "bench-traces: %s\n", e.msg);
 		fprintf(stderr,
 		    "usage: bench-traces [--target=avx2] [--step=N] [--from=N] [--turns=1] [--class=C] "
 		    "[--print] MODEL.onnx...\n");
