@@ -25,7 +25,8 @@ if grep -qF " $a " "$tmp/workers" && grep -qF " $b " "$tmp/workers"; then ok; el
 job() {
 	local n
 	n=$(korch-submit "$model" $farm --device "$1" -d 2>"$tmp/err") || { bad "--device $1: $(cat "$tmp/err")"; return; }
-	korch-jobs watch "$n" $farm 2>"$tmp/watch" >/dev/null &
+	: >"$tmp/watch" # here, not by the command below: tail may be there first
+	korch-jobs watch "$n" $farm 2>>"$tmp/watch" >/dev/null &
 	local watch=$!
 	if grep -qm1 "^for devices of class $2$" < <(tail -n +1 -f --pid=$watch "$tmp/watch"); then ok; else bad "--device $1: $(cat "$tmp/watch")"; fi
 	kill $watch
