@@ -3,21 +3,25 @@
  * less of what happens around the products.
  *
  *   direct       products, in whole vectors of columns, and a store of each result
- *   wide         of few columns: the window's row is columns too, whose sums are stored, then added up
  *   Winograd's   products of whole tiles; maps before and behind; a store of each element that tiles are cut
  *                from, each mapped one, each sum, and each result that there is (not a tile's rest)
  *
+ * Vectors may be half as wide as the device's (a loop program's are), and of fewer columns lie along the sum
+ * or along rows, so that the tile program's form of few columns, the window's row as columns too, is never
+ * less.
+ *
  * A store of a vector takes as long as two multiply-adds of one on the cores that are known (one vector of 64
- * bytes in two cycles beside one multiply-add a cycle, or one in a cycle beside two); of 2,400 measured
- * kernels with one linear primitive none took less than 2.4 of them for a result beside its products, and no
- * generated one, whose results go through the stack, less than 3.5: as three they count here. */
+ * bytes in two cycles beside one multiply-add a cycle, or one in a cycle beside two); of 3,100 measured
+ * kernels with one linear primitive none took less than 2.4 of them for a result beside its products, of
+ * loop programs 3.  What Winograd's form makes goes through the stack: as three it counts, where none took
+ * less than 3.5. */
 #include "cost_int.h"
 
 #include "../fuse/fuse.h"
 
 #include <math.h>
 
-enum { WINO_TAPS = 3, WIDE_LEAST = 3, WIDE_MOST = 16, WIDE_RESULTS = 4 };
+enum { WINO_TAPS = 3, WIDE_RESULTS = 4 };
 static const double store = 4, through = 6;
 /* A map's arithmetic for each tile and channel (kernels/emit/linear_wino.c): its multiply-adds, or its
  * additions where those are more, as they have units of their own. */
@@ -31,51 +35,21 @@ struct linear {
 	const struct graph *g;
 	const struct node *n;
 	struct boxes made; /* of its results */
-	double results, flops, lanes, store;
+	double results, flops, lanes;
 	bool is_generated;
 };
 
-/* Columns in vectors of their own. */
+/* Columns in vectors of their own, as narrow as there are. */
+static double
+columns_waste(double c, double lanes)
+{
+	return c * 2 < lanes ? 1 : form_waste(c, lanes / 2);
+}
+
 static double
 narrow_flops(const struct linear *l, double waste)
 {
-	return l->flops * waste + l->results * l->store;
-}
-
-/* Does the window step along dimension d of the result by one element, as by its taps? */
-static bool
-slides(const struct window *w)
-{
-	return w->stride == 1 && w->dilation == 1 && w->ldil == 1;
-}
-
-/* The window's k positions along a dimension as columns, at k - 1 more rows (kernels/fuse/anchor_wide.c). */
-static double
-wide_flops(const struct linear *l, double c, double k, double r)
-{
-	double rows = (r + k - 1) / r;
-
-	return l->flops * rows * form_waste(k * c, l->lanes) + l->results * (rows * k * through + store) +
-	    l->results * (k - 1) * 2;
-}
-
-/* A convolution whose channels fill half a vector at most may be wide; one channel lies along no vector. */
-static double
-conv_flops(const struct linear *l)
-{
-	const struct boxes *out = &l->made;
-	double c = (double)form_extent(out, out->rank - 1),
-	       best = narrow_flops(l, c > 1 ? form_waste(c, l->lanes) : 1);
-
-	for (int d = 1; d < out->rank - 1 && c * 2 <= l->lanes; d++) {
-		struct window w = window_of(l->g, l->n, d);
-		double k = (double)w.k, r = (double)form_extent(out, d);
-
-		if (slides(&w) && k >= WIDE_LEAST && k <= WIDE_MOST && (double)w.out >= WIDE_RESULTS * k &&
-		    r >= 1)
-			best = fmin(best, wide_flops(l, c, k, r));
-	}
-	return best;
+	return l->flops * waste + l->results * store;
 }
 
 /* Either factor's columns may lie along the vectors, or the sum. */
@@ -85,7 +59,7 @@ matmul_waste(const struct linear *l)
 	const struct shape *a = &graph_tensor(l->g, l->n->in[0])->shape;
 	const struct boxes *out = &l->made;
 
-	return fmin(form_waste((double)form_extent(out, out->rank - 1), l->lanes),
+	return fmin(columns_waste((double)form_extent(out, out->rank - 1), l->lanes),
 	    fmin(form_waste((double)form_extent(out, out->rank - 2), l->lanes),
 		form_waste((double)a->dim[a->rank - 1], l->lanes)));
 }
@@ -104,8 +78,8 @@ direct_flops(const struct linear *l)
 	if (l->n->prim != PRIM_conv)
 		return narrow_flops(l, l->is_generated ? matmul_waste(l) : 1);
 	if (groups == 1 && l->is_generated)
-		return node_is_anchor(l->g, l->n) ? conv_flops(l) : narrow_flops(l, 1);
-	return narrow_flops(l, l->is_generated && (double)groups == c ? form_waste(c, l->lanes) : 1);
+		return narrow_flops(l, node_is_anchor(l->g, l->n) ? columns_waste(c, l->lanes) : 1);
+	return narrow_flops(l, l->is_generated && (double)groups == c ? columns_waste(c, l->lanes) : 1);
 }
 
 /* The generator makes such a convolution wide before it looks for Winograd's form, and finds none then. */
@@ -183,12 +157,7 @@ cost_least_flops(const struct graph *g, const struct node *n, const struct boxes
     bool is_generated)
 {
 	const struct shape *y = &graph_tensor(g, n->out[0])->shape;
-	struct linear l = {.g = g,
-	    .n = n,
-	    .made = *out,
-	    .lanes = hw->lanes,
-	    .store = is_generated ? through : store,
-	    .is_generated = is_generated};
+	struct linear l = {.g = g, .n = n, .made = *out, .lanes = hw->lanes, .is_generated = is_generated};
 	double best, before = 0;
 
 	if (is_generated && shape_count(y) && makes_all(g, n)) {
