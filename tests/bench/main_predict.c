@@ -819,7 +819,7 @@ main(int argc, char **argv)
 		else if (strcmp(argv[i], "--again") == 0)
 			is_again = true;
 		else if (strcmp(argv[i], "--teach") == 0)
-			n_asked = set.n_models;
+			n_asked = MIN_OF(n_asked, set.n_models);
 		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
 			only = argv[++i];
 		else if (strcmp(argv[i], "--plot") == 0 && i + 1 < argc)

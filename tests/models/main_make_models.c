@@ -20,6 +20,7 @@ static const struct {
     {"yolox_nano", net_yolox_nano, 32},
     {"segformer_b0", net_segformer_b0, 32},
     {"blocks", net_blocks, 0},
+    {"ways", net_ways, 0},
 };
 
 static int

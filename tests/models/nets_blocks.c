@@ -1,7 +1,7 @@
 /* tests/models/nets_blocks.c: blocks of the field's networks at random extents, side by side in one graph:
  * what a predictor is to have seen once, and no network has enough of (reductions, transposes, depthwise and
  * batched products).  Each block has an input and an output of its own; which ones, and how large, depends on
- * the seed. */
+ * the seed.  The blocks of net_ways() are those in which several ways part and meet. */
 #include "nets.h"
 
 struct blocks {
@@ -278,21 +278,194 @@ mlp_block(struct blocks *b)
 	return rng_below(&b->rng, 2) ? y : gen_bi(b->g, "Add", gen_linear(b->g, y, c, true, "down"), t);
 }
 
+/* ---- ways that meet ----------------------------------------------------------------------------- */
+static val_t
+conv(struct blocks *b, val_t x, int64_t co, int64_t k, enum act act)
+{
+	return gen_conv(b->g, x, (struct conv){.co = co, .k = k, .p = -1, .act = act});
+}
+
+/* Inception: ways of several windows, a pool among them; what they make is pooled again. */
+static val_t
+inception_block(struct blocks *b)
+{
+	val_t x = image(b), way[4];
+	int64_t c = PICK(b, 16, 24, 32, 48, 64, 96, 128);
+
+	way[0] = conv(b, x, c, 1, ACT_RELU);
+	way[1] = conv(b, conv(b, x, c, 1, ACT_RELU), 2 * c, 3, ACT_RELU);
+	way[2] = conv(b, conv(b, x, MAX_OF(c / 4, 4), 1, ACT_RELU), c / 2, 5, ACT_RELU);
+	way[3] = conv(b, gen_maxpool(b->g, x, 3, 1, 1), c / 2, 1, ACT_RELU);
+	val_t y = gen_concat(b->g, way, 4, 1);
+	if (rng_below(&b->rng, 2))
+		y = gen_maxpool(b->g, y, 3, PICK(b, 1, 2), 1);
+	return conv(b, y, any_channels(b), 1, any_act(b));
+}
+
+/* A scale and an offset of each channel, as a normalisation is once it is trained. */
+static val_t
+scaled(struct blocks *b, val_t x)
+{
+	int64_t row[4] = {1, x->d[1], 1, 1};
+	val_t y = gen_bi(b->g, "Mul", x, gen_near(b->g, "scale", 1, 0.1, 4, row));
+
+	return gen_bi(b->g, "Add", y, gen_near(b->g, "offset", 0, 0.1, 4, row));
+}
+
+/* DenseNet: all that was made before goes on. */
+static val_t
+dense_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t grows = PICK(b, 8, 12, 16, 32), n = PICK(b, 1, 2, 3);
+
+	for (int64_t i = 0; i < n; i++) {
+		val_t y = conv(b, gen_un(b->g, "Relu", scaled(b, x)), 4 * grows, 1, ACT_NONE);
+
+		y = conv(b, gen_un(b->g, "Relu", scaled(b, y)), grows, 3, ACT_NONE);
+		x = gen_concat(b->g, (val_t[]){x, y}, 2, 1);
+	}
+	x = conv(b, gen_un(b->g, "Relu", scaled(b, x)), x->d[1] / 2, 1, ACT_NONE);
+	return x->d[2] > 1 ? gen_avgpool(b->g, x, 2, 2, 0) : x;
+}
+
+/* SqueezeNet's fire: few channels, then two windows side by side. */
+static val_t
+fire_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t c = PICK(b, 32, 64, 128, 192, 256);
+	val_t y = conv(b, x, c / 4, 1, ACT_RELU);
+
+	y = gen_concat(b->g, (val_t[]){conv(b, y, c, 1, ACT_RELU), conv(b, y, c, 3, ACT_RELU)}, 2, 1);
+	return rng_below(&b->rng, 2) && y->d[2] > 3 ? gen_maxpool(b->g, y, 3, 2, 0) : y;
+}
+
+/* Maps of several sizes, enlarged and joined; some come as tokens. */
+static val_t
+pyramid_block(struct blocks *b)
+{
+	int64_t side = PICK(b, 16, 24, 32, 48, 64), c = PICK(b, 16, 32, 64, 128), n = PICK(b, 2, 3);
+	bool tokens = rng_below(&b->rng, 2);
+	val_t way[3];
+
+	for (int64_t i = 0; i < n; i++) {
+		int64_t s = side >> i, from = PICK(b, 32, 64, 160, 256);
+
+		if (tokens) {
+			val_t y = gen_linear(
+			    b->g, input(b, DIMS(1, s * s, from)), c, true, gen_fresh(b->g, "linear"));
+
+			y = gen_transpose(b->g, y, (int64_t[]){0, 2, 1});
+			way[i] = gen_reshape(b->g, y, DIMS(1, c, s, s));
+		} else {
+			way[i] = conv(b, input(b, DIMS(1, from, s, s)), c, 1, any_act(b));
+		}
+		if (i > 0)
+			way[i] = gen_resize(b->g, way[i], side, side, "linear");
+	}
+	val_t y = gen_concat(b->g, way, (int)n, 1);
+	if (rng_below(&b->rng, 2)) {
+		y = way[0];
+		for (int64_t i = 1; i < n; i++)
+			y = gen_bi(b->g, "Add", y, way[i]);
+	}
+	return conv(b, gen_act(b->g, any_act(b), y), any_channels(b), 1, ACT_NONE);
+}
+
+/* ShuffleNet: half of the channels goes on as it is. */
+static val_t
+half_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t c = x->d[1] / 2, h = x->d[2], w = x->d[3];
+
+	if (x->d[1] % 2)
+		return conv(b, x, any_channels(b), 1, any_act(b));
+	val_t y = conv(b, gen_slice(b->g, x, 1, c, 2 * c, 1), c, 1, ACT_RELU);
+	y = gen_conv(b->g, y, (struct conv){.co = c, .k = 3, .p = -1, .groups = c});
+	y = conv(b, y, c, 1, ACT_RELU);
+	y = gen_concat(b->g, (val_t[]){gen_slice(b->g, x, 1, 0, c, 1), y}, 2, 1);
+	y = gen_transpose(b->g, gen_reshape(b->g, y, DIMS(1, 2, c, h, w)), (int64_t[]){0, 2, 1, 3, 4});
+	return gen_reshape(b->g, y, DIMS(1, 2 * c, h, w));
+}
+
+/* YOLO's neck: enlarged, joined with what lies beside; pools of several windows. */
+static val_t
+neck_block(struct blocks *b)
+{
+	val_t x = image(b);
+	int64_t c = PICK(b, 16, 32, 64, 128);
+	enum act act = any_act(b);
+	val_t y = conv(b, x, c, 1, act);
+
+	if (rng_below(&b->rng, 2) && x->d[2] >= 13) {
+		val_t way[4] = {y, gen_maxpool(b->g, y, 5, 1, 2), gen_maxpool(b->g, y, 9, 1, 4),
+		    gen_maxpool(b->g, y, 13, 1, 6)};
+
+		return conv(b, gen_concat(b->g, way, 4, 1), any_channels(b), 1, act);
+	}
+	y = gen_resize(b->g, y, 2 * x->d[2], 2 * x->d[3], "nearest");
+	y = gen_concat(b->g, (val_t[]){y, input(b, DIMS(1, c, 2 * x->d[2], 2 * x->d[3]))}, 2, 1);
+	return conv(b, conv(b, y, c, 1, act), c, 3, act);
+}
+
+/* Every second element of both directions, as channels; then a convolution. */
+static val_t
+focus_block(struct blocks *b)
+{
+	val_t x = image(b), way[4];
+	int64_t h = x->d[2] / 2 * 2, w = x->d[3] / 2 * 2;
+
+	for (int i = 0; i < 4; i++)
+		way[i] = gen_slice(b->g, gen_slice(b->g, x, 2, i & 1, h, 2), 3, i >> 1, w, 2);
+	return conv(b, gen_concat(b->g, way, 4, 1), any_channels(b), PICK(b, 1, 3), any_act(b));
+}
+
+/* Half of a product gates the other. */
+static val_t
+gate_block(struct blocks *b)
+{
+	int64_t rows = PICK(b, 1, 16, 49, 128, 196, 512, 1024), c = any_channels(b);
+	val_t t = input(b, DIMS(1, rows, c)), y = gen_linear(b->g, t, 2 * c, true, "up");
+	val_t z = gen_slice(b->g, y, 2, c, 2 * c, 1);
+
+	y = gen_bi(b->g, "Mul", gen_slice(b->g, y, 2, 0, c, 1), gen_un(b->g, "Sigmoid", z));
+	return rng_below(&b->rng, 2) ? gen_layer_norm(b->g, gen_bi(b->g, "Add", y, t), "norm")
+				     : gen_bi(b->g, "Add", gen_linear(b->g, y, c, true, "down"), t);
+}
+
 static block_fn *const kinds[] = {conv_block, conv_block, grouped_block, depthwise_block, depthwise_block,
     excite_block, pool_block, reduce_block, reduce_block, norm_block, norm_block, map_block, map_block,
     turn_block, turn_block, shuffle_block, cut_block, attention_block, attention_block, mlp_block};
 
-void
-net_blocks(struct gen *g, bool is_small, int64_t size)
+static block_fn *const ways[] = {inception_block, inception_block, dense_block, fire_block, pyramid_block,
+    pyramid_block, half_block, neck_block, focus_block, gate_block};
+
+static void
+some_of(struct gen *g, bool is_small, block_fn *const *kind, uint32_t n_kinds, int n)
 {
-	enum { BLOCKS = 24 };
 	struct blocks b = {.g = g, .rng = {gen_seed(g)}, .is_small = is_small};
 
-	(void)size; /* extents are drawn */
-	for (int i = 0; i < BLOCKS; i++) {
+	for (int i = 0; i < n; i++) {
 		gen_enter(g, "block%d", i);
-		val_t y = kinds[rng_below(&b.rng, COUNT_OF(kinds))](&b);
+		val_t y = kind[rng_below(&b.rng, n_kinds)](&b);
 		gen_output(g, y, gen_fresh(g, "y"));
 		gen_leave(g);
 	}
+}
+
+/* size: extents are drawn */
+void
+net_blocks(struct gen *g, bool is_small, int64_t size)
+{
+	(void)size;
+	some_of(g, is_small, kinds, COUNT_OF(kinds), 24);
+}
+
+void
+net_ways(struct gen *g, bool is_small, int64_t size)
+{
+	(void)size;
+	some_of(g, is_small, ways, COUNT_OF(ways), 8);
 }
