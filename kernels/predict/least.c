@@ -152,9 +152,10 @@ elements_joined(const struct program_leaf *l)
 	return joins ? turns(l, true) : 0;
 }
 
-/* Stores and sums of loops that are interleaved go on side by side; products stay in registers. */
+/* Stores and sums of loops that are interleaved go on side by side; products stay in registers, and are no
+ * fewer than the spec needs, where a border makes the loops' own turns uncertain. */
 static double
-loops_operations(const struct program *p)
+loops_operations(const struct program *p, double needed)
 {
 	double written_in_all = 0, sums = 0, products = 0;
 
@@ -170,6 +171,7 @@ loops_operations(const struct program *p)
 		written_in_all += written(l);
 		sums += elements_joined(l) * joined;
 	}
+	products = fmax(products, needed);
 	return fmax(written_in_all * (products > 0 ? stored : store), sums) + products;
 }
 
@@ -185,10 +187,10 @@ dear_s(const struct program_leaf *l, const struct hw *hw)
 }
 
 double
-program_least_ns(const struct program *p, const struct hw *hw)
+program_least_ns(const struct program *p, const struct hw *hw, double linear_flops)
 {
 	double rate = hw->linear_flops > 0 ? hw->linear_flops : hw->flops_peak,
-	       all = p->is_loops ? loops_operations(p) / rate : 0;
+	       all = p->is_loops ? loops_operations(p, linear_flops) / rate : 0;
 
 	for (uint32_t i = 0; i < p->n_leaves; i++)
 		all += (p->is_loops ? 0 : operations(&p->leaf[i]) / rate) + dear_s(&p->leaf[i], hw);
@@ -208,6 +210,18 @@ is_library(struct str schedule)
 	return library_of_schedule(schedule, &l, &version, &algo);
 }
 
+/* Of linear primitives, without Winograd's form: no loop program of a space has it. */
+static double
+needed_flops(const struct spec *s, const struct hw *hw, struct str heat)
+{
+	struct hw direct = *hw;
+	struct cost_parts parts;
+
+	direct.winograd = false;
+	(void)cost_analytic_ns(s, &direct, heat, &parts);
+	return parts.linear_flops;
+}
+
 int64_t
 schedule_least_ns(const struct spec *s, struct str schedule, const struct target *t, const struct hw *hw,
     struct str heat, int64_t bound_ns)
@@ -220,7 +234,7 @@ schedule_least_ns(const struct spec *s, struct str schedule, const struct target
 	if (hw->lanes > 0 && is_library(schedule))
 		ns = (double)cost_analytic_ns(s, hw, heat, NULL) + library_call_ns;
 	else if (hw->lanes > 0 && program_of_schedule(&tmp, s, schedule, t, &p, &none))
-		ns = program_least_ns(&p, hw);
+		ns = program_least_ns(&p, hw, needed_flops(s, hw, heat));
 	arena_fini(&tmp);
 	return MAX_OF(bound_ns, (int64_t)fmin(ns, 1e15));
 }

@@ -29,6 +29,8 @@ struct reading {
 	enum leaf_kind *kind; /* ... of the primitive that makes it */
 	bool *is_joined;      /* ... its elements are joined */
 	bool *is_used;
+	const struct around *
+	    *moves_in; /* of what a let has named: loops in each of whose turns it is another */
 	/* of the leaf that is being made */
 	struct program_leaf *leaf;
 	const struct around *around;

@@ -125,16 +125,19 @@ reads_of(const struct reading *r, ex_id e)
 
 /* ---- statements ------------------------------------------------------------------------------------------
  */
-/* Does a read move by each loop? */
+/* Does a read move by each loop?  What a turn of a loop makes for itself is another in each. */
 static bool
-moves(void *self, const struct ex *read)
+moves(void *self, const struct ex *from)
 {
 	const struct reading *r = self;
-	const struct leaf_access x =
-	    access_at(r, (struct place){read->tensor, loops_resolve(r, read->ix)}, false);
-	bool moves = !x.is_irregular;
+	struct leaf_access x;
+	bool moves;
 
-	for (uint32_t i = 0; i < r->around->n; i++)
+	if (from->kind == EX_VAR)
+		return r->moves_in[from->tensor] == r->around;
+	x = access_at(r, (struct place){from->tensor, loops_resolve(r, from->ix)}, false);
+	moves = !x.is_irregular;
+	for (uint32_t i = r->made_in[from->tensor]; i < r->around->n; i++)
 		moves &= r->around->loop[i].extent <= 1 || fabsf(x.stride[i]) > 0;
 	return moves;
 }
@@ -187,12 +190,19 @@ take_fold(struct reading *r, const struct st *call)
 }
 
 static void
+take_let(struct reading *r, const struct st *s)
+{
+	take_value(r, s->value);
+	r->moves_in[s->ref] = program_moves(r->p->tx, s->value, moves, r) ? r->around : NULL;
+}
+
+static void
 take(struct reading *r, const struct st *s)
 {
 	if (s->op == ST_store)
 		take_store(r, s);
 	else if (s->op == ST_let)
-		take_value(r, s->value);
+		take_let(r, s);
 	else if (s->op == ST_call && intrin_info[s->ref].comb != COMB_NONE)
 		take_fold(r, s);
 }

@@ -222,16 +222,16 @@ moves_by_step(const struct walk *w, const struct ex *read, uint32_t i)
 
 /* Does a read move by each loop?  Else what is computed of it may stay the same for some of them. */
 static bool
-moves(void *self, const struct ex *read)
+moves(void *self, const struct ex *from)
 {
 	const struct walk *w = self;
 	const struct program_leaf *l = w->leaf;
 	uint32_t n_outer = l->at_call ? 0 : w->pass->n_outer;
-	bool moves = true, is_irregular = false;
+	bool moves = from->kind == EX_READ, is_irregular = false;
 
-	for (uint32_t i = 0; i < l->n_loops; i++)
-		moves &= l->loop[i].extent <= 1 || fabsf(stride_of(w, read->ix, i, &is_irregular)) > 0 ||
-		    (i < n_outer && moves_by_step(w, read, i));
+	for (uint32_t i = 0; i < l->n_loops && moves; i++)
+		moves &= l->loop[i].extent <= 1 || fabsf(stride_of(w, from->ix, i, &is_irregular)) > 0 ||
+		    (i < n_outer && moves_by_step(w, from, i));
 	return moves && !is_irregular;
 }
 

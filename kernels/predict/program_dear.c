@@ -12,17 +12,35 @@ struct dear {
 struct looking {
 	const struct tx *x;
 	struct bitset seen; /* hash-consed: each part counts once */
-	bool (*moves)(void *self, const struct ex *read);
+	bool (*moves)(void *self, const struct ex *from);
 	void *self;
-	bool any; /* read moves */
 };
 
-static void
-take_read(void *self, const struct ex *read)
+/* Is some of what it is computed from, elements or what a let has named, another in each turn? */
+static bool
+any_moves(struct looking *k, struct bitset *seen, ex_id id)
 {
-	struct looking *k = self;
+	const struct ex e = *ex_get(k->x, id);
+	bool any = (e.kind == EX_READ || e.kind == EX_VAR) && k->moves(k->self, &e);
 
-	k->any |= k->moves(k->self, read);
+	if (bit_get(seen, id))
+		return false;
+	bit_set(seen, id);
+	for (uint32_t i = 0; i < e.n_arg && !any; i++)
+		any = any_moves(k, seen, e.arg[i]);
+	return any;
+}
+
+bool
+program_moves(const struct tx *x, ex_id e, bool (*moves)(void *self, const struct ex *from), void *self)
+{
+	struct arena tmp = {0};
+	struct looking k = {.x = x, .moves = moves, .self = self};
+	struct bitset seen = bitset_make(&tmp, e + 1); /* parts stand before */
+	bool any = any_moves(&k, &seen, e);
+
+	arena_fini(&tmp);
+	return any;
 }
 
 /* What is computed of values that stay may be computed less often. */
@@ -30,12 +48,10 @@ static struct dear
 of_map(struct looking *k, ex_id id, enum prim p)
 {
 	bool exps = p == PRIM_exp || p == PRIM_sigmoid,
-	     divs = p == PRIM_sigmoid || p == PRIM_recip || p == PRIM_erf;
+	     divs = p == PRIM_sigmoid || p == PRIM_recip || p == PRIM_erf,
+	     any = (exps || divs) && program_moves(k->x, id, k->moves, k->self);
 
-	k->any = false;
-	if (exps || divs)
-		ex_reads(k->x, id, take_read, k);
-	return (struct dear){exps && k->any, divs && k->any};
+	return (struct dear){exps && any, divs && any};
 }
 
 /* What both arms of a choice share counts as the first one's, and so for none. */
@@ -62,7 +78,7 @@ look(struct looking *k, ex_id id)
 }
 
 void
-program_dear(const struct tx *x, ex_id e, bool (*moves)(void *self, const struct ex *read), void *self,
+program_dear(const struct tx *x, ex_id e, bool (*moves)(void *self, const struct ex *from), void *self,
     struct program_leaf *l)
 {
 	struct arena tmp = {0};

@@ -10,8 +10,11 @@
 void program_count(const struct tx *x, ex_id e, double op[OP_COUNT]);
 
 /* Adds the exponentials and divisions that each evaluation needs, whichever arms it chooses; `moves` says of
- * a read whether it is of another element in each turn. */
-void program_dear(const struct tx *x, ex_id e, bool (*moves)(void *self, const struct ex *read), void *self,
+ * a read whether it is of another element in each turn, and of what a let has named whether that is another.
+ */
+void program_dear(const struct tx *x, ex_id e, bool (*moves)(void *self, const struct ex *from), void *self,
     struct program_leaf *l);
+/* Is some of what it is computed from another in each turn? */
+bool program_moves(const struct tx *x, ex_id e, bool (*moves)(void *self, const struct ex *from), void *self);
 
 #endif

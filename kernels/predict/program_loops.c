@@ -200,6 +200,7 @@ reading_of(struct arena *tmp, const struct tir *p, const struct target *t, struc
 	    .to = NEW_ARRAY(tmp, ix_id, n_axes + 1),
 	    .middle = NEW_ARRAY(tmp, int64_t, n_axes + 1),
 	    .made_in = NEW_ARRAY(tmp, uint32_t, n_buf),
+	    .moves_in = NEW_ARRAY(tmp, const struct around *, p->n_var + 1),
 	    .kind = NEW_ARRAY(tmp, enum leaf_kind, n_buf),
 	    .is_joined = NEW_ARRAY(tmp, bool, n_buf),
 	    .is_used = NEW_ARRAY(tmp, bool, n_buf)};
