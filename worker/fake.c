@@ -7,6 +7,7 @@
 #include "build.h"
 
 #include "../kernels/device/dev.h"
+#include "../kernels/predict/least.h"
 #include "../kernels/run/plan.h"
 #include "../schema/plan_file.h"
 
@@ -21,10 +22,20 @@ struct fake {
 	const atomic_bool *cancel;
 };
 
-static void
-fake_row(const struct fake *f, const struct spec *s, struct str schedule, int64_t bound_ns, struct m_row *row)
+/* No faster than what is expected of any device: the spec's bound, and what the schedule takes at least. */
+static struct fake_time
+time_of(const struct fake *f, const struct spec *s, struct str schedule)
 {
-	struct fake_time t = fake_measure(s->text, schedule, bound_ns, f->seed, &f->rates);
+	int64_t least = schedule_least_ns(
+	    s, schedule, &f->device->target, &f->hw, STR(""), cost_bound_ns(s, &f->hw, NULL));
+
+	return fake_measure(s->text, schedule, least, f->seed, &f->rates);
+}
+
+static void
+fake_row(const struct fake *f, const struct spec *s, struct str schedule, struct m_row *row)
+{
+	struct fake_time t = time_of(f, s, schedule);
 
 	*row = (struct m_row){
 	    .schedule = schedule, .cause = STR(""), .stop = STR("converged"), .clock_ratio = 1};
@@ -45,12 +56,10 @@ static void
 fake_one(struct fake *f, struct arena *a, const struct m_task *t, struct m_outcome *out)
 {
 	struct unit u = {.task = t, .out = out};
-	struct cost_parts parts;
 
 	unit_make(f->device, a, &u, 0, emit_c);
 	for (uint32_t i = 0; i < u.n; i++)
-		fake_row(f, &u.spec, u.kernels[i].schedule, cost_bound_ns(&u.spec, &f->hw, &parts),
-		    &out->rows[out->n_rows++]);
+		fake_row(f, &u.spec, u.kernels[i].schedule, &out->rows[out->n_rows++]);
 }
 
 static void
@@ -111,14 +120,12 @@ fake_plan_ns(const struct fake *f, struct arena *tmp, const struct plan *p)
 
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct plan_kernel *k = &p->kernels[p->steps[i].kernel];
-		struct cost_parts parts;
 		struct fake_time t = {0};
 		struct err none = {0};
 		struct spec s;
 
 		if (!plan_kernel_is_view(k) && spec_read(tmp, k->spec, &s, &none))
-			t = fake_measure(
-			    k->spec, k->schedule, cost_bound_ns(&s, &f->hw, &parts), f->seed, &f->rates);
+			t = time_of(f, &s, k->schedule);
 		sum += MAX_OF(t.ns, k->is_measured ? k->cost_ns : 1);
 	}
 	return sum;
