@@ -46,8 +46,9 @@ columns_waste(double c, double lanes)
 	return c * 2 < lanes ? 1 : form_waste(c, lanes / 2);
 }
 
+/* With a store of each result; waste: vectors that are not full, as a factor. */
 static double
-narrow_flops(const struct linear *l, double waste)
+stored_flops(const struct linear *l, double waste)
 {
 	return l->flops * waste + l->results * store;
 }
@@ -76,10 +77,10 @@ direct_flops(const struct linear *l)
 	if (l->made.n == 0 || graph_tensor(l->g, l->n->out[0])->type != DT_f32)
 		return l->flops;
 	if (l->n->prim != PRIM_conv)
-		return narrow_flops(l, l->is_generated ? matmul_waste(l) : 1);
+		return stored_flops(l, l->is_generated ? matmul_waste(l) : 1);
 	if (groups == 1 && l->is_generated)
-		return narrow_flops(l, node_is_anchor(l->g, l->n) ? columns_waste(c, l->lanes) : 1);
-	return narrow_flops(l, l->is_generated && (double)groups == c ? columns_waste(c, l->lanes) : 1);
+		return stored_flops(l, node_is_anchor(l->g, l->n) ? columns_waste(c, l->lanes) : 1);
+	return stored_flops(l, l->is_generated && (double)groups == c ? columns_waste(c, l->lanes) : 1);
 }
 
 /* The generator makes such a convolution wide before it looks for Winograd's form, and finds none then. */

@@ -234,7 +234,7 @@ schedule_least_ns(const struct spec *s, struct str schedule, const struct target
 	if (hw->lanes > 0 && is_library(schedule))
 		ns = (double)cost_analytic_ns(s, hw, heat, NULL) + library_call_ns;
 	else if (hw->lanes > 0 && program_of_schedule(&tmp, s, schedule, t, &p, &none))
-		ns = program_least_ns(&p, hw, needed_flops(s, hw, heat));
+		ns = program_least_ns(&p, hw, p.is_loops ? needed_flops(s, hw, heat) : 0);
 	arena_fini(&tmp);
 	return MAX_OF(bound_ns, (int64_t)fmin(ns, 1e15));
 }

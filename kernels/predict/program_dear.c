@@ -21,11 +21,12 @@ static bool
 any_moves(struct looking *k, struct bitset *seen, ex_id id)
 {
 	const struct ex e = *ex_get(k->x, id);
-	bool any = (e.kind == EX_READ || e.kind == EX_VAR) && k->moves(k->self, &e);
+	bool any;
 
 	if (bit_get(seen, id))
 		return false;
 	bit_set(seen, id);
+	any = (e.kind == EX_READ || e.kind == EX_VAR) && k->moves(k->self, &e);
 	for (uint32_t i = 0; i < e.n_arg && !any; i++)
 		any = any_moves(k, seen, e.arg[i]);
 	return any;

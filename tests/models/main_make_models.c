@@ -4,6 +4,7 @@
  * random weights, scaled so that activations stay of order one; the input N x N where that is asked for. */
 #include "nets.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,18 @@ usage(FILE *to)
 	return to == stdout ? 0 : 2;
 }
 
+PRINTF_LIKE(1, 2) static int wrong(const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "korch-make-model: ");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\n");
+	return usage(stderr);
+}
+
 static bool
 is_size(int64_t step, int64_t size)
 {
@@ -48,9 +61,10 @@ make(const char *name, const char *path, bool is_small, int64_t size, uint64_t s
 		if (strcmp(nets[i].name, name) != 0)
 			continue;
 		if (size && !is_size(nets[i].step, size)) {
-			fprintf(stderr, "korch-make-model: %s is not made for --size %lld\n", name,
-			    (long long)size);
-			return 2;
+			return nets[i].step
+			    ? wrong("%s is not made for --size %lld: give a multiple of %lld up to %d", name,
+				  (long long)size, (long long)nets[i].step, SIZE_MOST)
+			    : wrong("%s draws its extents: leave out --size, and give another --seed", name);
 		}
 		struct gen *g = gen_new(nets[i].name, seed);
 		nets[i].make(g, is_small, size);
@@ -63,7 +77,7 @@ make(const char *name, const char *path, bool is_small, int64_t size, uint64_t s
 		gen_free(g);
 		return ok ? 0 : err_exit_status(e.code);
 	}
-	return usage(stderr);
+	return wrong("there is no model '%s'", name);
 }
 
 int
@@ -88,7 +102,9 @@ main(int argc, char **argv)
 		else if (argv[i][0] != '-' && n < 2)
 			arg[n++] = argv[i];
 		else
-			return usage(stderr);
+			return wrong(
+			    "'%s': it is no option, lacks its number, or is a name too many", argv[i]);
 	}
-	return n == 2 ? make(arg[0], arg[1], is_small, size, (uint64_t)seed) : usage(stderr);
+	return n == 2 ? make(arg[0], arg[1], is_small, size, (uint64_t)seed)
+		      : wrong("name a model and a file");
 }
