@@ -7,6 +7,8 @@
 static const double margin = 0.1;
 /* ... and rates by half of what they were, or twice. */
 static const double rate_margin = 0.7;
+/* ... and caches by fifty times: what of a kernel lies in them, heat and shares of the bytes say. */
+static const double size_margin = 4;
 /* Below it a kernel is timed sooner than it is believed: most of its time is the call's own. */
 static const double too_small_ns = 1000;
 
@@ -20,11 +22,25 @@ is_rate(uint32_t i)
 }
 
 static bool
+is_size(uint32_t i)
+{
+	return i >= SPEC_device_l1_bytes && i <= SPEC_device_l3_bytes;
+}
+
+/* How far beside what training saw a number may be. */
+static double
+room_of(const struct predict_model *m, uint32_t i)
+{
+	if (is_size(i))
+		return size_margin;
+	return is_rate(i) ? rate_margin : margin * ((double)m->most[i] - (double)m->least[i] + 1);
+}
+
+static bool
 is_far(const struct predict_model *m, const float *x)
 {
 	for (uint32_t i = 0; i < m->f.n_features; i++) {
-		double room =
-		    is_rate(i) ? rate_margin : margin * ((double)m->most[i] - (double)m->least[i] + 1);
+		const double room = room_of(m, i);
 
 		if ((double)x[i] < (double)m->least[i] - room || (double)x[i] > (double)m->most[i] + room)
 			return true;
