@@ -1,11 +1,12 @@
 /* tests/bench/main_compile.c: what generating and compiling costs: COUNT distinct candidates, taken evenly
- * from the models in turn, each with its first schedule, BATCH to a file, one file after the other.  More
- * than there are: all, neighbours in one file; --every=K then compiles only each K-th file.
+ * from the models in turn, each with SCHEDULE (its first where none is given), BATCH to a file, one file
+ * after the other.  More than there are: all, neighbours in one file; --every=K then compiles only each K-th
+ * file.
  *
  * With --keep=FOLDER the files' text stays there, nothing is compiled and the compiler's arguments are
  * printed.
  *
- *   bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] MODEL.onnx... */
+ *   bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] [--schedule=TEXT] MODEL.onnx... */
 #include "../harness/model_candidates.h"
 
 #include "../../kernels/emit/emit.h"
@@ -17,7 +18,7 @@
 
 struct args {
 	int64_t count, batch, every;
-	const char *keep;
+	const char *keep, *schedule;
 	char **files;
 	int n_files;
 };
@@ -76,7 +77,8 @@ one_file(const struct args *args, struct spec *const *specs, uint32_t n, const s
 		struct kernel_code code;
 		struct err why = {0};
 
-		if (emit_c(&a, specs[i], STR(""), target, arena_printf(&a, "k%u", made), &code, &why)) {
+		if (emit_c(&a, specs[i], str_of(args->schedule), target, arena_printf(&a, "k%u", made), &code,
+			&why)) {
 			sb_add(&sb, code.text);
 			made++;
 		} else
@@ -158,7 +160,7 @@ run(const struct args *args, struct err *e)
 int
 main(int argc, char **argv)
 {
-	struct args args = {.count = 2000, .batch = 24, .every = 1, .files = argv + 1};
+	struct args args = {.count = 2000, .batch = 24, .every = 1, .schedule = "", .files = argv + 1};
 	struct err e = {0};
 
 	for (int i = 1; i < argc; i++) {
@@ -166,6 +168,8 @@ main(int argc, char **argv)
 			(void)str_to_i64(str_of(argv[i] + 8), &args.count);
 		else if (strncmp(argv[i], "--keep=", 7) == 0)
 			args.keep = argv[i] + 7;
+		else if (strncmp(argv[i], "--schedule=", 11) == 0)
+			args.schedule = argv[i] + 11;
 		else if (strncmp(argv[i], "--every=", 8) == 0)
 			(void)str_to_i64(str_of(argv[i] + 8), &args.every);
 		else if (strncmp(argv[i], "--batch=", 8) == 0)
@@ -177,7 +181,7 @@ main(int argc, char **argv)
 	    args.batch > 10000 || args.every < 1) {
 		fprintf(stderr,
 		    "usage: bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] "
-		    "MODEL.onnx...\n");
+		    "[--schedule=TEXT] MODEL.onnx...\n");
 		return 2;
 	}
 	if (!run(&args, &e)) {
