@@ -8,7 +8,8 @@
  *
  * Where one store is all that loops do, what a guard asks of the innermost of its loops becomes that loop's
  * bounds, what it asks of none of them an if around.  Where there are several (narrow_rows: of a tile), what
- * all of them ask of the loop around, and loops have not been cut by (partition.c). */
+ * all of them ask of the loop around: a window's rows, for which the rows of the image need not be cut then
+ * (partition.c), and each piece of that would have had the whole tile as text. */
 #include "codegen_int.h"
 
 enum { MOST_GUARDS = 8 };

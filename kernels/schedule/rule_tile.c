@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+enum { CHEAP = 8 /* operations */ };
 enum { MOST_VECTORS = 4, MOST_ROWS = 12, SPARE = 4 /* registers for a loaded column and a row's element */ };
 
 /* ---- which blocks -------------------------------------------------------------------------------------- */
@@ -366,6 +367,14 @@ bind_tile(struct proposing *q, const char *row, const char *column)
 	(void)propose(q, "bind %s vector", column);
 }
 
+/* As text for each row, exponentials took half of the compiler's time; in a loop they wait in a tile that is
+ * near, which few operations would feel. */
+static bool
+is_dear(const struct tir *p, blk_id b)
+{
+	return ex_get(p->tx, p->blk[b].value[0])->flops > CHEAP;
+}
+
 /* Rows have elements of a window in common: these are read once where they stand side by side. */
 static void
 unroll_window(const struct tiling *t, const char *along)
@@ -429,7 +438,7 @@ tile(struct tiling *t)
 	t->has_columns = around != NULL;
 	along = t->last == t->product ? add_loops(t, &sb, t->last, ELEMENTS, "", "") : NULL;
 	(void)propose(q, "reorder%.*s%s%s %s", STR_ARG(sb_str(&sb)), *row ? " " : "", row, column);
-	bind_tile(q, row, column);
+	bind_tile(q, t->last == t->product || !is_dear(&q->p, t->last) ? row : "", column);
 	unroll_window(t, along);
 	if (t->last == t->product)
 		return true;
