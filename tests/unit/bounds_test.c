@@ -249,6 +249,10 @@ least_of(const char *text, const char *schedule, int64_t bound)
 #define LANES                                                                                                \
 	"%0 = input f32[1,14,14,32]\n%1 = weight f32[3,3,1,32]\n"                                            \
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=32\noutput %2\n"
+/* Six by six tiles of Winograd's form, none of which sticks out. */
+#define WHOLE_TILES                                                                                          \
+	"%0 = input f32[1,26,26,32]\n%1 = weight f32[3,3,32,64]\n"                                           \
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %2\n"
 /* A window that steps by two, between maps with exponentials. */
 #define HALVES                                                                                               \
 	"%0 = input f32[1,32,32,32]\n%1 = weight f32[3,3,1,32]\n%2 = sigmoid %0\n"                           \
@@ -316,6 +320,9 @@ programs_are_counted_as_they_are(void **state)
 	    {"%0 = input f32[1,15,15,32]\n%1 = wmax %0 kernel=[1,3,3,1] stride=[1,1,1,1] dilation=[1,1,1,1] "
 	     "lo=[0,1,1,0] hi=[0,1,1,0]\noutput %1\n",
 		"trace=1", 7},
+	    /* products of positions, and what is stored beside them; of both forms of the same convolution */
+	    {WHOLE_TILES, "wino=4 trace=1", 36 * 36 * 64 * 2.0 * 32 + 4.0 * (24 * 24 * 64 + 36 * 18 * 32)},
+	    {WHOLE_TILES, "trace=1", 24 * 24 * 64 * (2.0 * 9 * 32 + 4.0)},
 	    {POINTWISE "output %2\n", "lib=onednn-2.6.3", 9216 * 2.0 * 24 + 200},
 	};
 
