@@ -38,10 +38,12 @@ bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const st
  * result lies on an operand.  ERR_INFEASIBLE: a step that is refused, or what codegen_run refuses. */
 bool emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
-/* The loop program that is printed so: FLAT, behind all passes of kernels/codegen. */
+/* The loop program that is printed so: FLAT, behind all passes of kernels/codegen.  Where no trace is given
+ * (""), by what the rules propose who hear `chosen`.  ERR_INFEASIBLE: the same, and a choice that no rule can
+ * follow: it would be another schedule's kernel. */
 struct tir; /* kernels/tir */
-bool emit_loop_program(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
-    struct tir *out, struct err *e) MUST_CHECK;
+bool emit_loop_program(struct arena *a, const struct spec *s, struct str trace, const struct choices *chosen,
+    const struct target *t, struct tir *out, struct err *e) MUST_CHECK;
 struct schedule_target; /* kernels/schedule */
 struct schedule_target emit_schedule_target(const struct target *t);
 /* The same as CUDA C.  Pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` with launch[I]; buf is an

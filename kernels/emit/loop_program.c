@@ -21,29 +21,29 @@ emit_schedule_target(const struct target *t)
 }
 
 static bool
-scheduled(const struct tir *nest, struct str trace, const struct target *t, struct tir *out, struct err *e)
+by_rules(const struct tir *nest, const struct choices *chosen, const struct target *t, struct tir *out,
+    struct err *e)
 {
 	struct schedule_target st = emit_schedule_target(t);
 	struct strbuf proposed;
 
-	if (str_is(trace, "winograd"))
-		st.winograd = 4;
-	else if (trace.n)
-		return trace_apply(nest, trace, out, e) ||
-		    err_set(e, ERR_INFEASIBLE, "schedule: %.*s: no trace", STR_ARG(trace));
+	st.winograd = chosen->wino;
 	sb_init(&proposed, nest->arena);
 	schedule_propose(nest, &st, &proposed, out);
-	return true;
+	return chosen->wino == 0 || trace_has(sb_str(&proposed), STEP_winograd) ||
+	    err_set(e, ERR_INFEASIBLE, "wino: the loop program's rule finds no convolution for it");
 }
 
 bool
-emit_loop_program(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
-    struct tir *out, struct err *e)
+emit_loop_program(struct arena *a, const struct spec *s, struct str trace, const struct choices *chosen,
+    const struct target *t, struct tir *out, struct err *e)
 {
 	struct tir nest, bound, flat;
 
 	schedule_lower(a, s, t->strict, &nest);
-	if (!scheduled(&nest, trace, t, &bound, e))
+	if (trace.n && !trace_apply(&nest, trace, &bound, e))
+		return err_set(e, ERR_INFEASIBLE, "schedule: %.*s: no trace", STR_ARG(trace));
+	if (!trace.n && !by_rules(&nest, chosen, t, &bound, e))
 		return false;
 	schedule_flat(&bound, &flat);
 	return codegen_run(&flat, NULL, out, e);

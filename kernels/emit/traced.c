@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-bool
-emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
-    const char *symbol, struct kernel_code *out, struct err *e)
+static bool
+make_kernel(struct arena *a, const struct spec *s, struct str trace, const struct choices *chosen,
+    const struct target *t, const char *symbol, struct kernel_code *out, struct err *e)
 {
 	struct codegen_kernel *k = NEW(a, struct codegen_kernel);
 	struct tir p;
 
 	*out = (struct kernel_code){.n_parts = 0};
-	if (!emit_loop_program(a, s, trace, t, &p, e) ||
+	if (!emit_loop_program(a, s, trace, chosen, t, &p, e) ||
 	    !(t->is_cuda ? codegen_cuda : codegen_c)(a, &p, s->g.n_inputs, symbol, k, e))
 		return false;
 	out->text = k->text;
@@ -33,17 +33,20 @@ emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const str
 }
 
 bool
+emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
+    const char *symbol, struct kernel_code *out, struct err *e)
+{
+	return make_kernel(a, s, trace, &(struct choices){.wino = 0}, t, symbol, out, e);
+}
+
+bool
 emit_traced(struct gen *g, const struct spec *s, struct str schedule, const struct target *t,
     struct kernel_code *out, struct err *e)
 {
-	if (!str_is(schedule, TRACED))
-		return err_set(
-		    e, ERR_INFEASIBLE, "schedule: trace=1 stands alone: leave out the other knobs");
-	if (!fuse_is_traced(s, t))
-		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 is for what has no %s",
-		    t->is_cuda ? "product, but sums over whole axes, in f32"
-			       : "convolution of fewer than 8 channels and columns");
-	if (!emit_by_trace(g->a, s, STR(""), t, g->symbol, out, e))
+	struct choices chosen;
+
+	if (!fuse_choices(s, schedule, t, &chosen, e) ||
+	    !make_kernel(g->a, s, STR(""), &chosen, t, g->symbol, out, e))
 		return false;
 	sb_init(&g->sb, g->a);
 	gen_head(g, s, schedule);

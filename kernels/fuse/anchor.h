@@ -114,6 +114,8 @@ const struct winograd *winograd_form(int64_t m);
 bool winograd_holds(const struct tile_prog *p, struct err *e) MUST_CHECK;
 /* Has the program a stage in that form that is likely to be worth it? */
 bool winograd_pays(const struct tile_prog *p);
+/* Of a convolution of the spec, by its graph: tiles of m x m in the loop program. */
+bool winograd_suits(const struct spec *s, const struct target *t, int64_t m);
 /* A pass is bound: finds the micro-kernel for its linear stages; may put the stage of a panel
  * before one and take the readers behind it into its tile. */
 void anchors_bind(struct tile_prog *p, uint32_t pass);

@@ -126,8 +126,11 @@ fuse_outcome(
 		return true;
 	}
 	if (sched_get(sched, KNOB_trace, 0)) {
-		*out = hash64(schedule.p, schedule.n, 2);
-		return fuse_is_traced(s, t) && str_is(schedule, TRACED);
+		struct choices chosen = {0};
+		const bool ok = fuse_choices(s, schedule, t, &chosen, &e);
+
+		*out = hash64(&chosen, sizeof(chosen), 4);
+		return ok;
 	}
 	if (!tile_make(tmp, s, sched, t, p, &e))
 		return false;

@@ -12,6 +12,12 @@ static const struct knob_info {
 #undef KNOB
 };
 
+const char *
+knob_name(int k)
+{
+	return knobs[k].name;
+}
+
 static int
 knob_of_name(struct str s)
 {
@@ -331,13 +337,24 @@ may_have_winograd(const struct spec *s, const struct target *t)
 	return t->winograd && !t->strict && !t->is_cuda && fuse_winograd(s);
 }
 
+/* Of which edge tiles of the loop program are; 0: it has no such kernel.  Smaller ones compute more, and are
+ * for images that the larger stick out of. */
+static int64_t
+traced_form(const struct spec *s, const struct target *t)
+{
+	const int64_t m = winograd_suits(s, t, 4) ? 4 : winograd_suits(s, t, 2) ? 2 : 0;
+
+	return t->winograd && fuse_is_traced(s, t) ? m : 0;
+}
+
 bool
 space_winograd(const struct spec *s, const struct target *t)
 {
 	struct search search = {.spec = s, .target = t};
 
 	return may_have_winograd(s, t) &&
-	    (is_worth_form(&search, str_of(wino_four)) || is_worth_form(&search, str_of(wino_two)));
+	    (traced_form(s, t) || is_worth_form(&search, str_of(wino_four)) ||
+		is_worth_form(&search, str_of(wino_two)));
 }
 
 /* Where Winograd's form suits, it is most of what is worth a try. */
@@ -410,6 +427,10 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	propose(s, STR(""));
 	if (fuse_is_traced(s->spec, s->target))
 		propose(s, STR(TRACED));
+	if (traced_form(s->spec, s->target))
+		propose(s,
+		    str_of(
+			arena_printf(s->a, "wino=%lld " TRACED, (long long)traced_form(s->spec, s->target))));
 	propose_libraries(s);
 	if (w->weighs && !w->by_columns)
 		propose(s, STR("columns=64"));

@@ -179,6 +179,7 @@ void sched_print(struct strbuf *sb, const struct sched *s);
 /* The knob's value, or `otherwise`. */
 /* Does it name a library's kernel in place of a generated one? */
 bool sched_library(const struct sched *s, enum library *l, int64_t *version);
+const char *knob_name(int k);
 int64_t sched_get(const struct sched *s, enum knob k, int64_t otherwise);
 
 /* The axis of a stage that most of its reads have along memory, -1: none; *is_red: it is one of reduction. */

@@ -1,5 +1,5 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
-#include "fuse.h"
+#include "anchor.h"
 
 /* A vector's worth, of columns or of what is summed up for each. */
 enum { LEAST_LANES = 8 };
@@ -50,4 +50,61 @@ fuse_is_traced(const struct spec *s, const struct target *t)
 		if (!is_taken_on_cpu(&s->g, &s->g.nodes[i]))
 			return false;
 	return !t->is_cuda || is_taken_on_gpu(s);
+}
+
+/* ---- what stands beside trace=1 ------------------------------------------------------------------------ */
+static const enum knob heard[] = {
+#define CHOICE(KNOB) KNOB_##KNOB,
+#include "choice.def"
+#undef CHOICE
+};
+
+static bool
+is_heard(int k)
+{
+	for (size_t i = 0; i < COUNT_OF(heard); i++)
+		if ((int)heard[i] == k)
+			return true;
+	return k == KNOB_trace;
+}
+
+static bool
+refuse_knob(int k, struct err *e)
+{
+	struct arena tmp = {0};
+	struct strbuf sb;
+
+	sb_init(&sb, &tmp);
+	for (size_t i = 0; i < COUNT_OF(heard); i++)
+		sb_addf(&sb, "%s%s", i ? ", " : "", knob_name((int)heard[i]));
+	(void)err_set(
+	    e, ERR_INFEASIBLE, "schedule: beside trace=1 may stand %s: leave out %s", sb.p, knob_name(k));
+	arena_fini(&tmp);
+	return false;
+}
+
+bool
+fuse_choices(
+    const struct spec *s, struct str schedule, const struct target *t, struct choices *out, struct err *e)
+{
+	struct sched sched;
+
+	if (!sched_read(schedule, &sched, e))
+		return false;
+	for (int k = 0; k < KNOB_COUNT; k++)
+		if (sched.v[k] != INT64_MIN && !is_heard(k))
+			return refuse_knob(k, e);
+	if (!fuse_is_traced(s, t))
+		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 is for what has no %s",
+		    t->is_cuda ? "product, but sums over whole axes, in f32"
+			       : "convolution of fewer than 8 channels and columns");
+	*out = (struct choices){
+#define CHOICE(KNOB) .KNOB = sched_get(&sched, KNOB_##KNOB, 0),
+#include "choice.def"
+#undef CHOICE
+	};
+	return out->wino == 0 || winograd_suits(s, t, out->wino) ||
+	    err_set(e, ERR_INFEASIBLE,
+		"wino: no convolution of 3 x 3 that tiles of %lld x %lld results are worth it for",
+		(long long)out->wino, (long long)out->wino);
 }

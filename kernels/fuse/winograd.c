@@ -120,11 +120,47 @@ fuse_winograd(const struct spec *s)
 
 /* Maps cost about as much as products of eight channels, and tiles that stick out of small images are
  * computed for nothing. */
+enum { LEAST_CHANNELS = 8 };
+static bool
+saves_products(const struct winograd *w, int64_t tiles, int64_t rows)
+{
+	return tiles * w->p * w->p * 10 <= rows * WINO_TAPS * WINO_TAPS * 7;
+}
+
+/* The same of a node, for the loop program, whose rule (kernels/schedule/rule_winograd.c) asks this of its
+ * own blocks and wants a vector of columns, and more than one tile each way. */
+static bool
+node_suits(const struct graph *g, const struct node *n, const struct winograd *w, int64_t lanes)
+{
+	const struct shape *weight = &graph_tensor(g, n->in[1])->shape,
+			   *y = &graph_tensor(g, n->out[0])->shape;
+	int64_t tiles = y->dim[0];
+
+	for (int d = 1; d < 3; d++)
+		tiles *= (y->dim[d] + w->m - 1) / w->m;
+	return MIN_OF(y->dim[1], y->dim[2]) > w->m && weight->dim[2] >= LEAST_CHANNELS &&
+	    weight->dim[3] >= MAX_OF((int64_t)LEAST_CHANNELS, lanes) &&
+	    saves_products(w, tiles, y->dim[0] * y->dim[1] * y->dim[2]);
+}
+
+bool
+winograd_suits(const struct spec *s, const struct target *t, int64_t m)
+{
+	const struct winograd *w = winograd_form(m);
+
+	for (uint32_t i = 0; w && !t->strict && !t->is_cuda && i < s->g.n_nodes; i++) {
+		const struct node *n = &s->g.nodes[i];
+
+		if (node_winograd(&s->g, n) &&
+		    node_suits(&s->g, n, w, t->simd_bytes / (int64_t)sizeof(float)))
+			return true;
+	}
+	return false;
+}
+
 bool
 winograd_pays(const struct tile_prog *p)
 {
-	enum { LEAST_CHANNELS = 8 };
-
 	for (uint32_t i = 0; i < p->n_stages; i++) {
 		const struct stage *s = &p->stages[i];
 		int64_t tiles = 1, rows = 1;
@@ -139,7 +175,7 @@ winograd_pays(const struct tile_prog *p)
 			tiles *= k + 2 < n->n_row ? n->row[k].extent : (n->row[k].extent + w->m - 1) / w->m;
 		}
 		if (n->n_k_total >= LEAST_CHANNELS && n->n_columns >= LEAST_CHANNELS &&
-		    tiles * w->p * w->p * 10 <= rows * WINO_TAPS * WINO_TAPS * 7)
+		    saves_products(w, tiles, rows))
 			return true;
 	}
 	return false;

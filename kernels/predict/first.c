@@ -10,7 +10,15 @@
  * on the other (tests/bench/RESULTS.md). */
 static const double of_one_form = 0.05, of_two_forms = 0.15;
 
-enum form { FORM_TILES, FORM_LIBRARY, FORM_LOOPS, FORM_WINOGRAD, FORM_COLUMNS, FORM_SWEEP };
+enum form {
+	FORM_TILES,
+	FORM_LIBRARY,
+	FORM_LOOPS,
+	FORM_LOOPS_WINOGRAD,
+	FORM_WINOGRAD,
+	FORM_COLUMNS,
+	FORM_SWEEP
+};
 
 static enum form
 form_of(struct str schedule)
@@ -25,6 +33,8 @@ form_of(struct str schedule)
 
 	if (!sched_read(schedule, &s, &none))
 		return FORM_TILES;
+	if (sched_get(&s, KNOB_trace, 0) > 0 && sched_get(&s, KNOB_wino, 0) > 0)
+		return FORM_LOOPS_WINOGRAD;
 	for (size_t i = 0; i < COUNT_OF(said); i++)
 		if (sched_get(&s, said[i].knob, 0) > 0)
 			return said[i].form;

@@ -210,15 +210,17 @@ is_library(struct str schedule)
 	return library_of_schedule(schedule, &l, &version, &algo);
 }
 
-/* Of linear primitives, without Winograd's form: no loop program of a space has it. */
+/* Of linear primitives, in Winograd's form only where the schedule asks for it. */
 static double
-needed_flops(const struct spec *s, const struct hw *hw, struct str heat)
+needed_flops(const struct spec *s, struct str schedule, const struct hw *hw, struct str heat)
 {
-	struct hw direct = *hw;
+	struct hw its = *hw;
 	struct cost_parts parts;
+	struct sched sched;
+	struct err none = {0};
 
-	direct.winograd = false;
-	(void)cost_analytic_ns(s, &direct, heat, &parts);
+	its.winograd = sched_read(schedule, &sched, &none) && sched_get(&sched, KNOB_wino, 0) > 0;
+	(void)cost_analytic_ns(s, &its, heat, &parts);
 	return parts.linear_flops;
 }
 
@@ -234,7 +236,7 @@ schedule_least_ns(const struct spec *s, struct str schedule, const struct target
 	if (hw->lanes > 0 && is_library(schedule))
 		ns = (double)cost_analytic_ns(s, hw, heat, NULL) + library_call_ns;
 	else if (hw->lanes > 0 && program_of_schedule(&tmp, s, schedule, t, &p, &none))
-		ns = program_least_ns(&p, hw, p.is_loops ? needed_flops(s, hw, heat) : 0);
+		ns = program_least_ns(&p, hw, p.is_loops ? needed_flops(s, schedule, hw, heat) : 0);
 	arena_fini(&tmp);
 	return MAX_OF(bound_ns, (int64_t)fmin(ns, 1e15));
 }

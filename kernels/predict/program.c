@@ -380,13 +380,12 @@ program_of_schedule(struct arena *a, const struct spec *s, struct str schedule, 
     struct program *out, struct err *e)
 {
 	struct sched sched;
+	struct choices chosen;
 
 	*out = (struct program){0};
 	if (!sched_read(schedule, &sched, e))
 		return false;
 	if (!sched_get(&sched, KNOB_trace, 0))
 		return program_of_tile(a, s, schedule, t, out, e);
-	if (!fuse_is_traced(s, t) || !str_is(schedule, TRACED))
-		return err_set(e, ERR_INFEASIBLE, "schedule: the loop program makes no such kernel");
-	return program_of_loops(a, s, STR(""), t, out, e);
+	return fuse_choices(s, schedule, t, &chosen, e) && program_of_loops(a, s, &chosen, t, out, e);
 }

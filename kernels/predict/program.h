@@ -81,8 +81,8 @@ bool program_of_schedule(struct arena *a, const struct spec *s, struct str sched
  * there is none. */
 bool program_of_tile(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     struct program *out, struct err *e) MUST_CHECK;
-/* Of any spec, by a trace (kernels/schedule), "" what the rules propose. */
-bool program_of_loops(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
-    struct program *out, struct err *e) MUST_CHECK;
+/* Of any spec, by what the rules propose who hear `chosen`. */
+bool program_of_loops(struct arena *a, const struct spec *s, const struct choices *chosen,
+    const struct target *t, struct program *out, struct err *e) MUST_CHECK;
 
 #endif

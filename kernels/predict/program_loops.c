@@ -211,12 +211,12 @@ reading_of(struct arena *tmp, const struct tir *p, const struct target *t, struc
 }
 
 bool
-program_of_loops(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
+program_of_loops(struct arena *a, const struct spec *s, const struct choices *chosen, const struct target *t,
     struct program *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct tir p;
-	bool ok = emit_loop_program(&tmp, s, trace, t, &p, e);
+	bool ok = emit_loop_program(&tmp, s, STR(""), chosen, t, &p, e);
 
 	*out = (struct program){.is_loops = true};
 	if (ok) {

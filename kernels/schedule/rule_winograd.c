@@ -2,10 +2,14 @@
  * whole tiles (winograd.c), of a block of tiles after the other from its elements to its results:
  *
  *   for blocks of tiles parallel
- *     t'in(..); for q, k: t'down, t'across    a channel of a tile is mapped by text
+ *     t'in(..)
+ *     for q, some k: t'down, t'across         a column's elements are text, for a row of channels
  *     for panels of columns
  *       for u, v: t'mul(..)                   in tiles of registers
- *       for tiles, columns: t'up, t           likewise */
+ *       for tiles: t'up, t                    as t'down, for a row of columns
+ *
+ * Both maps of a whole tile as text, 72 statements, take as long to run (what 16 registers do not hold goes
+ * through memory either way) and two to three times as long to compile. */
 #include "tile_int.h"
 
 #include <string.h>
@@ -15,8 +19,10 @@ enum {
 	FEW_TILES =
 	    12, /* of a block: their sums of a panel stay near; a mapped weight is read again for each */
 	MANY_CHANNELS = 128,
-	SPARE = 4, /* registers for a loaded column and a tile's element */
-	WIDE = 4   /* panels that take a position's elements while these are near */
+	MOST_MAPPED = 32, /* channels at once */
+	LEAST_HEIGHT = 4, /* times two vectors: as many sums as multiply-adds are under way */
+	SPARE = 4,        /* registers for a loaded column and a tile's element */
+	WIDE = 4          /* panels that take a position's elements while these are near */
 };
 
 enum { ROWS, COLUMNS, CHANNELS, SIDES };
@@ -24,7 +30,9 @@ struct windows {
 	struct proposing *q;
 	const char *name; /* of the block */
 	int64_t tiles, channels, columns;
-	const char *elements;    /* the products' loop over channels */
+	const char *elements;    /* the products' iterator of channels */
+	const char *column;      /* ... of columns */
+	const char *band;        /* the loop over blocks of rows; "": all are of one */
 	blk_id last;             /* makes results, or what is made of them alone */
 	bool is_apart;           /* the latter, from results that lie in a tile of their own */
 	const char *own[SIDES];  /* its loops */
@@ -62,6 +70,7 @@ pays(struct windows *w, int64_t points)
 	w->columns = mul->dim[mul->rank - 1];
 	w->tiles = mul->dim[mul->rank - 2];
 	w->elements = last.name;
+	w->column = w->q->p.iter[b->iter0 + b->n_iter - 2].name;
 	return mul->rank == across->rank && b->n_iter >= 5 && last.kind == ITER_REDUCE &&
 	    w->q->p.iter[b->iter0 + b->n_iter - 2].kind == ITER_SPACE && w->channels >= LEAST_CHANNELS &&
 	    w->columns >= MAX_OF(LEAST_CHANNELS, w->q->target->lanes) &&
@@ -216,15 +225,17 @@ even_part(int64_t n, int64_t least)
 	return n <= 2 * least ? n : ceil_div(n, n / least);
 }
 
-/* A map along columns goes through one after the other, so that few of their elements are held at a time. */
-static void
-as_text(const struct windows *w, const char *suffix)
+/* A map along columns: of each column after the other a row of channels, whose elements of the column are
+ * text. */
+static bool
+map_columns(const struct windows *w, const char *suffix, const char *channels)
 {
 	const char *map = part(w, suffix);
 
-	(void)propose(w->q, "reorder %s.v %s.u", map, map);
+	if (!propose(w->q, "reorder %s.v %s.%s %s.u", map, map, channels, map))
+		return false;
 	(void)propose(w->q, "bind %s.u unroll", map);
-	(void)propose(w->q, "bind %s.v unroll", map);
+	return true;
 }
 
 /* A loop in parts of so many iterations: *outer over these, and what is inside of one; "": there is no loop.
@@ -267,15 +278,13 @@ map_results(const struct windows *w, const char *tile, const char *const loop[SI
 	if (w->is_apart) {
 		loop = w->own;
 		if (!propose(q, "compute_at %s %s", w->name, tile) ||
-		    !in_order(q, SIDES, (const char *[]){loop[CHANNELS], loop[ROWS], loop[COLUMNS]}))
+		    !in_order(q, SIDES, (const char *[]){loop[ROWS], loop[CHANNELS], loop[COLUMNS]}))
 			return false;
 	}
-	if (!propose(q, "compute_at %s %s", part(w, "'up"), loop[CHANNELS]))
+	if (!propose(q, "compute_at %s %s", part(w, "'up"), tile))
 		return false;
-	(void)propose(q, "bind %s unroll", loop[ROWS]);
 	(void)propose(q, "bind %s unroll", loop[COLUMNS]);
-	as_text(w, "'up");
-	return true;
+	return map_columns(w, "'up", w->column);
 }
 
 /* The last block's loops: blocks of tiles, panels, tiles of one, columns of a panel, a tile's results as
@@ -302,9 +311,10 @@ tile_results(struct windows *w, int64_t wide, const char **block, const char **p
 	    in_parts(q, tiles[COLUMNS], across < least ? across : even_part(across, least), &blocks[COLUMNS]);
 	in[CHANNELS] = in_parts(q, w->loop[CHANNELS], wide, panel);
 	if (!in_order(q, 8,
-		(const char *[]){blocks[ROWS], blocks[COLUMNS], *panel, tiles[ROWS], tiles[COLUMNS],
-		    w->is_apart ? "" : in[CHANNELS], in[ROWS], in[COLUMNS]}))
+		(const char *[]){blocks[ROWS], blocks[COLUMNS], *panel, tiles[ROWS], tiles[COLUMNS], in[ROWS],
+		    w->is_apart ? "" : in[CHANNELS], in[COLUMNS]}))
 		return false;
+	w->band = blocks[ROWS];
 	*block = *blocks[COLUMNS] ? blocks[COLUMNS] : blocks[ROWS];
 	*panel = **panel ? *panel : *block;
 	return map_results(w, *tiles[COLUMNS] ? tiles[COLUMNS] : tiles[ROWS], in);
@@ -350,6 +360,17 @@ tile_registers(struct windows *w, const char *rows, const char *panel, const cha
 	return true;
 }
 
+/* Rows of a tile of registers: so many that one height takes all, if no fewer than two thirds of what there
+ * is room for; else of two heights, as even as may be. */
+static int64_t
+tile_height(int64_t n, int64_t most)
+{
+	for (int64_t h = most; h >= MAX_OF((int64_t)LEAST_HEIGHT, most * 2 / 3); h--)
+		if (n % h == 0)
+			return h;
+	return ceil_div(n, ceil_div(n, most));
+}
+
 /* A block's products of some panels: for each position tiles of registers, of two heights at most, one panel
  * after the other. */
 static bool
@@ -359,14 +380,14 @@ tile_products(struct windows *w, int64_t columns)
 	const struct tir_block *b = &q->p.blk[part_blk(w, "'mul")];
 	const char *rows = part(w, "'mul.q"), *column, *panel;
 	const st_id at = tir_find_loop(&q->p, str_of(rows));
-	int64_t most = (q->target->n_vregs - SPARE) * q->target->lanes / columns, n;
+	int64_t most, n;
 
 	column = arena_printf(q->p.arena, "%s.%s", b->name, q->p.iter[b->iter0 + b->n_iter - 2].name);
 	column = in_parts(q, column, columns, &panel);
 	if (at == ST_NONE)
 		return false;
 	n = loop_trips(&q->p, at);
-	most = ceil_div(n, ceil_div(n, most));
+	most = tile_height(n, (q->target->n_vregs - SPARE) * q->target->lanes / columns);
 	if (n > most && !propose(q, "split %s %lld balanced", rows, (long long)most))
 		return false;
 	pack_weight(w, columns);
@@ -374,25 +395,40 @@ tile_products(struct windows *w, int64_t columns)
 	    (n % most == 0 || tile_registers(w, part(w, "'mul.q.t"), panel, column, "'t"));
 }
 
-/* A block's elements: its rows, zero outside of the image, then a channel of a tile at once. */
+/* Channels that are mapped at once: what lies between both maps stays in the first cache. */
+static int64_t
+few_channels(int64_t n)
+{
+	for (int64_t k = MOST_MAPPED; k >= MOST_MAPPED / 4; k /= 2)
+		if (n % k == 0)
+			return k;
+	return n <= 2 * MOST_MAPPED ? n : MOST_MAPPED;
+}
+
+/* A block's elements.  Its rows, zero outside of the image, are those of all blocks beside it: what asks
+ * about the image's border, and becomes text once for each of its sides, holds nothing else.  Then some
+ * channels of a tile, each map by itself. */
 static bool
 take_elements(struct windows *w, const char *block)
 {
 	struct proposing *q = w->q;
 	const char *across = part(w, "'across"), *k = arena_printf(q->p.arena, "%s.%s", across, w->elements);
+	const char *u = arena_printf(q->p.arena, "%s.u", across),
+		   *v = arena_printf(q->p.arena, "%s.v", across);
+	const char *tile = arena_printf(q->p.arena, "%s.q", across), *rows;
 
-	if ((*block && !propose(q, "compute_at %s %s", across, block)) ||
-	    !propose(q, "reorder %s.q %s %s.u %s.v", across, k, across, across) ||
-	    !propose(q, "compute_at %s %s", part(w, "'down"), k))
+	if (*block && !propose(q, "compute_at %s %s", across, block))
+		return false;
+	k = in_parts(q, k, few_channels(w->channels), &rows);
+	if (!in_order(q, 5, (const char *[]){tile, rows, u, k, v}) ||
+	    !propose(q, "compute_at %s %s", part(w, "'down"), *rows ? rows : tile))
 		return false;
 	if (*block)
-		(void)propose(q, "compute_at %s %s", part(w, "'in"), block);
+		(void)propose(q, "compute_at %s %s", part(w, "'in"), *w->band ? w->band : block);
 	else
 		(void)propose(q, "bind %s.y parallel", part(w, "'in"));
-	(void)propose(q, "bind %s.u unroll", across);
-	(void)propose(q, "bind %s.v unroll", across);
-	as_text(w, "'down");
-	return true;
+	(void)propose(q, "bind %s unroll", v);
+	return map_columns(w, "'down", w->elements);
 }
 
 static bool

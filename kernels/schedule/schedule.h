@@ -54,6 +54,9 @@ bool step_apply(const struct tir *p, const struct step *s, struct tir *out, stru
 /* All lines (or what ';' parts) of a trace; an error names the line. */
 bool trace_apply(const struct tir *p, struct str trace, struct tir *out, struct err *e) MUST_CHECK;
 
+/* Has the trace such a step? */
+bool trace_has(struct str trace, enum step_op op);
+
 /* What rules may know of the device. */
 struct schedule_target {
 	int lanes; /* f32 in a vector */

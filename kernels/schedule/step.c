@@ -218,6 +218,19 @@ step_apply(const struct tir *p, const struct step *s, struct tir *out, struct er
 }
 
 bool
+trace_has(struct str trace, enum step_op op)
+{
+	while (trace.n) {
+		struct step s;
+		struct err none = {0};
+
+		if (step_read(str_trim(str_cut(&trace, '\n')), &s, &none) && s.op == op)
+			return true;
+	}
+	return false;
+}
+
+bool
 trace_apply(const struct tir *p, struct str trace, struct tir *out, struct err *e)
 {
 	uint32_t n = 0;

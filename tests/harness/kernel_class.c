@@ -115,7 +115,7 @@ kernel_class_of(const struct spec *s, struct str schedule, const struct target *
 {
 	const struct tile_watch watch = {verified, proved};
 	struct arena a = {0};
-	struct sched sched;
+	struct sched sched, bare;
 	struct tile_prog p;
 	enum library l;
 	int64_t version;
@@ -125,9 +125,13 @@ kernel_class_of(const struct spec *s, struct str schedule, const struct target *
 		*proved = true;
 	*out = KERNEL_library;
 	if (ok && !sched_library(&sched, &l, &version)) {
-		ok = tile_make_watched(&a, s, &sched, t, NULL, &watch, &p, e);
+		const bool is_traced = sched_get(&sched, KNOB_trace, 0) != 0;
+
+		ok = (!is_traced || sched_read(STR(""), &bare, e)) &&
+		    tile_make_watched(&a, s, is_traced ? &bare : &sched, t, NULL, &watch, &p, e);
 		if (ok)
-			*out = class_of(s, &p);
+			*out =
+			    is_traced && sched_get(&sched, KNOB_wino, 0) ? KERNEL_winograd : class_of(s, &p);
 	}
 	arena_fini(&a);
 	return ok;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Each in an object of its own: in one, the compiler makes equal functions one. */
 enum { OLD, AGAIN, NEW, TEXTS };
@@ -12,8 +13,19 @@ enum { MOST_TURNS = 1001, TURN_US = 200 };
 
 struct class_times {
 	uint32_t n, refused, wrong;
-	double new_log, again_log, worst, worst_again;
+	double new_log, again_log, worst, worst_again, compile_log;
 };
+
+/* Processor time of children so far: compilers. */
+static double
+children_s(void)
+{
+	struct rusage u;
+
+	(void)getrusage(RUSAGE_CHILDREN, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	    1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
 
 static double
 quartile(double *v, int n)
@@ -89,7 +101,7 @@ agree(struct arena *a, const struct test_kernel k[TEXTS], double rel)
 /* False: e; *refused: the new generator does not make it. */
 static bool
 make_texts(struct arena *a, const struct text_row *r, const struct text_time_opts *o,
-    struct test_kernel k[TEXTS], bool *refused, struct err *e)
+    struct test_kernel k[TEXTS], double compile_s[TEXTS], bool *refused, struct err *e)
 {
 	struct rng rng = {1};
 	struct test_kernel first;
@@ -106,21 +118,27 @@ make_texts(struct arena *a, const struct text_row *r, const struct text_time_opt
 		return *refused || err_set(e, why.code, "%s", why.msg);
 	}
 
-	for (int i = 0; i < TEXTS; i++)
+	for (int i = 0; i < TEXTS; i++) {
+		const double before = children_s();
+
 		if (!kernel_compile(a, &k[i], 1, o->target, e))
 			return false;
+		compile_s[i] = MAX_OF(children_s() - before, 1e-6);
+	}
 	return true;
 }
 
 static void
-print_kernel(struct strbuf *sb, const struct text_row *r, const double us[TEXTS])
+print_kernel(
+    struct strbuf *sb, const struct text_row *r, const double us[TEXTS], const double compile_s[TEXTS])
 {
 	char hex[65];
 
 	hash_hex(&r->spec, hex);
-	sb_addf(sb, "%-10s %.12s %10.2f us  new/old %.3f  old/old %.3f  \"%.*s\"\n",
-	    kernel_class_name(r->class), hex, us[OLD], us[NEW] / us[OLD], us[AGAIN] / us[OLD],
-	    STR_ARG(r->schedule));
+	sb_addf(sb,
+	    "%-10s %.12s %10.2f us  new/old %.3f  old/old %.3f  compiling %.2f s, new/old %.2f  \"%.*s\"\n",
+	    kernel_class_name(r->class), hex, us[OLD], us[NEW] / us[OLD], us[AGAIN] / us[OLD], compile_s[OLD],
+	    compile_s[NEW] / compile_s[OLD], STR_ARG(r->schedule));
 }
 
 static bool
@@ -130,7 +148,8 @@ one_kernel(struct strbuf *sb, const struct text_row *r, const struct text_time_o
 	struct arena a = {0};
 	struct test_kernel k[TEXTS];
 	double us[TEXTS];
-	bool refused, ok = make_texts(&a, r, o, k, &refused, e);
+	double compile_s[TEXTS];
+	bool refused, ok = make_texts(&a, r, o, k, compile_s, &refused, e);
 
 	if (ok && refused) {
 		c->refused++;
@@ -143,10 +162,11 @@ one_kernel(struct strbuf *sb, const struct text_row *r, const struct text_time_o
 		c->n++;
 		c->new_log += log(us[NEW] / us[OLD]);
 		c->again_log += log(us[AGAIN] / us[OLD]);
+		c->compile_log += log(compile_s[NEW] / compile_s[OLD]);
 		c->worst = MAX_OF(c->worst, us[NEW] / us[OLD]);
 		c->worst_again = MAX_OF(c->worst_again, us[AGAIN] / us[OLD]);
 		if (o->lines)
-			print_kernel(sb, r, us);
+			print_kernel(sb, r, us, compile_s);
 	}
 	arena_fini(&a);
 	return ok || err_in(e, "schedule \"%.*s\" of\n%.*s", STR_ARG(r->schedule), STR_ARG(r->what->text));
@@ -189,8 +209,8 @@ text_time(struct strbuf *sb, const struct texts *t, const struct text_time_opts 
 
 	*out = (struct text_times){0};
 	sb_init(&table, sb->a);
-	sb_addf(&table, "%-10s %7s %8s %7s  %8s %8s  %8s %8s\n", "class", "kernels", "refused", "differ",
-	    "new/old", "worst", "old/old", "worst");
+	sb_addf(&table, "%-10s %7s %8s %7s  %8s %8s  %8s %8s  %9s\n", "class", "kernels", "refused", "differ",
+	    "new/old", "worst", "old/old", "worst", "compiling");
 	for (int i = 0; i < KERNEL_CLASSES; i++) {
 		struct class_times c = {0};
 
@@ -205,8 +225,8 @@ text_time(struct strbuf *sb, const struct texts *t, const struct text_time_opts 
 		sb_addf(&table, "%-10s %7u %8u %7u", kernel_class_name((enum kernel_class)i), c.n, c.refused,
 		    c.wrong);
 		if (c.n)
-			sb_addf(&table, "  %8.3f %8.3f  %8.3f %8.3f", exp(c.new_log / c.n), c.worst,
-			    exp(c.again_log / c.n), c.worst_again);
+			sb_addf(&table, "  %8.3f %8.3f  %8.3f %8.3f  %9.3f", exp(c.new_log / c.n), c.worst,
+			    exp(c.again_log / c.n), c.worst_again, exp(c.compile_log / c.n));
 		sb_addc(&table, '\n');
 	}
 	sb_add(sb, sb_str(&table));

@@ -17,8 +17,9 @@ struct text_time_opts {
 	enum kernel_class only;
 };
 /* Geometric means and the slowest kernel by class, new over old; beside each what the old text takes over
- * itself, compiled a second time: the error of that figure.  wrong: kernels whose results differ; refused:
- * those that the new generator does not make. */
+ * itself, compiled a second time: the error of that figure; what compiling the new text takes of the
+ * processor, over the old.  wrong: kernels whose results differ; refused: those that the new generator does
+ * not make. */
 struct text_times {
 	uint32_t wrong, refused;
 };

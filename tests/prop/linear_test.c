@@ -26,7 +26,7 @@ static const char *const wino_schedules[] = {"wino=4", "wino=4", "wino=2", "bloc
     "block=8 wino=4 tiles=5", "block=3 wino=4 tiles=1", "mr=4 nv=1 wino=2 tiles=3",
     "block=5 mr=3 nv=3 wino=2", "inline_flops=0 wino=4", "block=6 mr=5 nv=4 wino=4 tiles=7 wide=2",
     "mr=1 wino=4 tiles=2", "nv=1 wino=4 wide=2", "block=4 nv=1 wino=2 tiles=4 wide=3",
-    "block=2 unroll_red=0 wino=2"};
+    "block=2 unroll_red=0 wino=2", "wino=4 trace=1", "wino=2 trace=1", "wino=4 trace=1"};
 
 static const char *const column_schedules[] = {"columns=16", "columns=32", "columns=100",
     "block=3 columns=16", "mr=3 nv=1 columns=40", "panel=1 columns=16", "inline_flops=0 columns=32",

@@ -249,6 +249,10 @@ least_of(const char *text, const char *schedule, int64_t bound)
 #define LANES                                                                                                \
 	"%0 = input f32[1,14,14,32]\n%1 = weight f32[3,3,1,32]\n"                                            \
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=32\noutput %2\n"
+/* Six by six tiles of Winograd's form, none of which sticks out. */
+#define WHOLE_TILES                                                                                          \
+	"%0 = input f32[1,26,26,32]\n%1 = weight f32[3,3,32,64]\n"                                           \
+	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %2\n"
 /* A window that steps by two, between maps with exponentials. */
 #define HALVES                                                                                               \
 	"%0 = input f32[1,32,32,32]\n%1 = weight f32[3,3,1,32]\n%2 = sigmoid %0\n"                           \
@@ -316,6 +320,7 @@ programs_are_counted_as_they_are(void **state)
 	    {"%0 = input f32[1,15,15,32]\n%1 = wmax %0 kernel=[1,3,3,1] stride=[1,1,1,1] dilation=[1,1,1,1] "
 	     "lo=[0,1,1,0] hi=[0,1,1,0]\noutput %1\n",
 		"trace=1", 7},
+	    {WHOLE_TILES, "trace=1", 24 * 24 * 64 * (2.0 * 9 * 32 + 4.0)},
 	    {POINTWISE "output %2\n", "lib=onednn-2.6.3", 9216 * 2.0 * 24 + 200},
 	};
 
@@ -327,6 +332,18 @@ programs_are_counted_as_they_are(void **state)
 			fail_msg("row %zu: %.0f, not %.0f", i, ns, rows[i].ns);
 	}
 	assert_true(least_of(POINTWISE "output %2\n", "", 1000000000) >= 1e9);
+}
+
+/* Of loops in Winograd's form: products of positions and results count at least, at most all elements of
+ * tiles besides, mapped along both sides. */
+static void
+loops_in_winograds_form_are_bound(void **state)
+{
+	const double products = 36 * 36 * 64 * 2.0 * 32, results = 24 * 24 * 64, elements = 36 * 36 * 32;
+	const double ns = least_of(WHOLE_TILES, "wino=4 trace=1", 7);
+
+	(void)state;
+	assert_true(ns >= products + 4 * results && ns <= products + 4 * (results + 2 * elements));
 }
 
 /* The bound of a space is that of its best schedule, and of a library's call where there is one. */
@@ -466,6 +483,7 @@ main(void)
 	    cmocka_unit_test(what_waits_for_a_sum_reads_again),
 	    cmocka_unit_test(winograd_counts_where_the_space_has_it),
 	    cmocka_unit_test(programs_are_counted_as_they_are),
+	    cmocka_unit_test(loops_in_winograds_form_are_bound),
 	    cmocka_unit_test(a_space_has_its_best_schedule),
 	    cmocka_unit_test(nothing_measured_is_below_its_bound),
 	};

@@ -55,6 +55,9 @@ forms_are_by_what_is_said(void **state)
 	assert_false(predict_are_alike(STR(""), STR("trace=1")));
 	assert_false(predict_are_alike(STR("wino=4"), STR("lib=onednn-2.6.3")));
 	assert_true(predict_are_alike(STR("wino=4 tiles=28"), STR("wino=2")));
+	assert_true(predict_are_alike(STR("wino=4 trace=1"), STR("wino=2 trace=1")));
+	assert_false(predict_are_alike(STR("wino=4 trace=1"), STR("trace=1")));
+	assert_false(predict_are_alike(STR("wino=4 trace=1"), STR("wino=4")));
 }
 
 static void

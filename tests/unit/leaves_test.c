@@ -9,6 +9,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+static const struct choices nothing_chosen;
+
 static void
 read_spec(struct arena *a, const char *text, struct spec *s)
 {
@@ -27,7 +29,7 @@ read_loops(struct arena *a, const char *text, struct program *out)
 	struct err e = {0};
 
 	read_spec(a, text, &s);
-	if (!program_of_loops(a, &s, STR(""), &target_avx512, out, &e))
+	if (!program_of_loops(a, &s, &nothing_chosen, &target_avx512, out, &e))
 		fail_msg("%s", e.msg);
 }
 
@@ -95,7 +97,7 @@ both_programs_count_alike(void **state)
 
 		read_spec(&a, both[i].text, &s);
 		assert_true(program_of_tile(&a, &s, STR(""), &target_avx512, &tile, &e));
-		assert_true(program_of_loops(&a, &s, STR(""), &target_avx512, &loops, &e));
+		assert_true(program_of_loops(&a, &s, &nothing_chosen, &target_avx512, &loops, &e));
 		add_up(&tile, x);
 		add_up(&loops, y);
 		assert_near(x[LEAF_products], y[LEAF_products], 0);
@@ -152,7 +154,7 @@ a_sum_without_lanes_is_a_chain(void **state)
 	    "%4 = mul %3 %3\n%5 = sum %4 axes=[1,2]\n%6 = sqrt %5\noutput %6\n",
 	    &s);
 	assert_true(program_of_tile(&a, &s, STR(""), &target_avx512, &tile, &e));
-	assert_true(program_of_loops(&a, &s, STR(""), &target_avx512, &loops, &e));
+	assert_true(program_of_loops(&a, &s, &nothing_chosen, &target_avx512, &loops, &e));
 	add_up(&tile, x);
 	add_up(&loops, y);
 	assert_true(x[LEAF_chained] <= 0);
@@ -270,7 +272,7 @@ random_kernels_have_finite_leaves(void **state)
 
 		random_graph(&g, &a, &r, &(struct random_opts){.n_nodes = 6, .kinds = RG_ALL});
 		spec_of_graph(&a, &g, &s);
-		if (program_of_loops(&a, &s, STR(""), &target_avx2, &p, &e)) {
+		if (program_of_loops(&a, &s, &nothing_chosen, &target_avx2, &p, &e)) {
 			n_made++;
 			assert_true(p.n_leaves > 0);
 			add_up(&p, sum);
