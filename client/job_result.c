@@ -3,6 +3,7 @@
 #include "job_view.h"
 #include "sure_words.h"
 
+#include "../kernels/base/clock_ratio.h"
 #include "../kernels/base/utf8.h"
 
 #include <inttypes.h>
@@ -49,9 +50,11 @@ add_times(struct strbuf *sb, const struct m_progress *p)
 	for (size_t i = 0; i < COUNT_OF(row); i++)
 		sb_addf(sb, ", \"%s\": %" PRId64, row[i].key, row[i].ns);
 	sb_addf(sb,
-	    ", \"gap\": %.6g, \"proved\": %s, \"seconds\": %.3f, \"spent_before\": %.3f, \"first_seconds\": "
+	    ", \"clock_ratio\": %.6g, \"gap\": %.6g, \"proved\": %s, \"seconds\": %.3f, \"spent_before\": "
+	    "%.3f, \"first_seconds\": "
 	    "%.0f",
-	    p->gap, p->proved ? "true" : "false", p->seconds, p->spent_before, p->first_seconds);
+	    p->clock_ratio, p->gap, p->proved ? "true" : "false", p->seconds, p->spent_before,
+	    p->first_seconds);
 }
 
 static void
@@ -128,8 +131,22 @@ add_expected(struct strbuf *sb, const struct m_progress *p)
 	sb_addz(sb, p->expected_of ? ")" : ", nothing known of what sums leave out)");
 }
 
-/* D20: the sum of chosen costs and the whole plan's own time are two numbers; where they differ
- * by more than a tenth it is said. */
+/* D20: the sum of chosen costs and the whole plan's own time are two numbers; where they differ by more than
+ * a tenth it is said.  Sums and what is expected are of calibration's clock: so the difference is. */
+static void
+add_measured(struct strbuf *sb, const struct m_progress *p)
+{
+	double same = (double)calibrated_ns(p->measured_ns, p->clock_ratio),
+	       off = same / (double)MAX_OF(p->latency_ns, 1) - 1;
+
+	sb_addz(sb, p->expected_ns > 0 ? ", measured " : "; as a whole measured ");
+	print_ns(sb, p->measured_ns);
+	print_calibrated(sb, p->measured_ns, p->clock_ratio);
+	if (off > 0.1 || off < -0.1)
+		sb_addf(sb, ", %+.0f %% off the sum", off * 100);
+	add_runner(sb, p);
+}
+
 static void
 add_latency(struct strbuf *sb, const struct m_progress *p)
 {
@@ -149,15 +166,8 @@ add_latency(struct strbuf *sb, const struct m_progress *p)
 	}
 	sb_addz(sb, ")");
 	add_expected(sb, p);
-	if (p->measured_ns > 0) {
-		double off = (double)p->measured_ns / (double)MAX_OF(p->latency_ns, 1) - 1;
-
-		sb_addz(sb, p->expected_ns > 0 ? ", measured " : "; as a whole measured ");
-		print_ns(sb, p->measured_ns);
-		if (off > 0.1 || off < -0.1)
-			sb_addf(sb, ", %+.0f %% off the sum", off * 100);
-		add_runner(sb, p);
-	}
+	if (p->measured_ns > 0)
+		add_measured(sb, p);
 	sb_addc(sb, '\n');
 	if (p->winner.n)
 		print_winner(sb, p->winner, p->least_measured_ns, p->measured_ns);

@@ -1,6 +1,7 @@
 /* client/job_view.c: see job_view.h.  Words go to stderr. */
 #include "job_view.h"
 
+#include "../kernels/base/clock_ratio.h"
 #include "../kernels/base/utf8.h"
 
 #include <inttypes.h>
@@ -22,6 +23,16 @@ print_ns(struct strbuf *sb, int64_t ns)
 	while (i + 1 < COUNT_OF(unit) && (double)ns < unit[i].from)
 		i++;
 	sb_addf(sb, "%.3g %s", (double)ns / unit[i].from, unit[i].unit);
+}
+
+void
+print_calibrated(struct strbuf *sb, int64_t ns, double clock_ratio)
+{
+	if (!is_other_clock(clock_ratio))
+		return;
+	sb_addz(sb, " (");
+	print_ns(sb, calibrated_ns(ns, clock_ratio));
+	sb_addz(sb, " at calibration's clock)");
 }
 
 void

@@ -34,6 +34,8 @@ bool job_follow(struct client *c, uint64_t job, struct job_view *v, struct arena
 /* 12.3 ms, 840 us: three digits that a person reads. */
 void print_ns(struct strbuf *sb, int64_t ns);
 /* One sentence: a plan was taken in place of that of least sum, for its whole time. */
+/* " (84.1 ms at calibration's clock)", of a whole plan's time; nothing where that is about the same. */
+void print_calibrated(struct strbuf *sb, int64_t ns, double clock_ratio);
 void print_winner(struct strbuf *sb, struct str winner, int64_t least_measured_ns, int64_t measured_ns);
 void print_utc(struct strbuf *sb, int64_t wall_ns); /* "2026-11-22T21:38:01Z" */
 

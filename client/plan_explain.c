@@ -256,8 +256,8 @@ add_head_json(struct why *w)
 	json_string(&w->sb, p->stop);
 	sb_addz(&w->sb, ",\"winner\":");
 	json_string(&w->sb, p->winner);
-	sb_addf(&w->sb, ",\"measured_ns\":%lld,\"least_measured_ns\":%lld", (long long)p->measured_ns,
-	    (long long)p->least_measured_ns);
+	sb_addf(&w->sb, ",\"measured_ns\":%lld,\"clock_ratio\":%.6g,\"least_measured_ns\":%lld",
+	    (long long)p->measured_ns, p->clock_ratio, (long long)p->least_measured_ns);
 	sb_addz(&w->sb, ",\"what_if\":");
 	json_string(&w->sb, p->what_if);
 	sb_addz(&w->sb, ",\"limits\":");

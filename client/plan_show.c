@@ -87,6 +87,20 @@ show_expected(struct arena *a, const struct plan *p)
 		(void)printf("nothing known of what the sum leaves out)\n");
 }
 
+/* As it ran then; and beside sum and expectation, which are of calibration's clock. */
+static void
+show_measured(struct arena *a, const struct plan *p)
+{
+	struct strbuf sb;
+
+	if (p->measured_ns <= 0)
+		return;
+	sb_init(&sb, a);
+	print_calibrated(&sb, p->measured_ns, p->clock_ratio);
+	(void)printf("%-10s %s%.*s, the whole plan where it was made\n", "measured",
+	    time_text(a, p->measured_ns), STR_ARG(sb_str(&sb)));
+}
+
 /* Beside the bound, which is certain. */
 static void
 show_sure(struct arena *a, const struct plan *p)
@@ -118,9 +132,7 @@ show_times(struct arena *a, const struct plan *p)
 	    p->proved ? "proved the least within its limits" : "not proved", 100 * gap(p));
 	show_expected(a, p);
 	show_sure(a, p);
-	if (p->measured_ns > 0)
-		(void)printf(
-		    "%-10s %s, the whole plan where it was made\n", "measured", time_text(a, p->measured_ns));
+	show_measured(a, p);
 	if (p->runner_measured_ns > 0)
 		(void)printf("%-10s %.*s: sum %s, measured %s beside it\n", "runner-up", STR_ARG(p->runner),
 		    time_text(a, p->runner_ns), time_text(a, p->runner_measured_ns));
@@ -418,8 +430,8 @@ add_json_numbers(struct strbuf *sb, const struct plan *p)
 	    p->n_steps, p->n_kernels, count_views(p));
 	sb_addf(sb,
 	    ",\"latency_ns\":%" PRId64 ",\"bound_ns\":%" PRId64
-	    ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64,
-	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns);
+	    ",\"gap\":%.6f,\"proved\":%s,\"measured_ns\":%" PRId64 ",\"clock_ratio\":%.6g",
+	    p->latency_ns, p->bound_ns, gap(p), p->proved ? "true" : "false", p->measured_ns, p->clock_ratio);
 	sb_addz(sb, ",\"confidence\":");
 	sure_json(sb, p->latency_ns, p->n_sures ? p->sures[0].least_ns : 0,
 	    p->n_sures ? p->sures[0].confidence : 0);

@@ -145,6 +145,8 @@ timing_check(const struct m_timing *t, struct err *e)
 		return err_set(e, ERR_PROTO,
 		    "a plan of %lld ns, %lld at least, spread %lld: that is no timing",
 		    (long long)t->median_ns, (long long)t->min_ns, (long long)t->spread_ns);
+	if (!(t->clock_ratio >= 0 && t->clock_ratio <= most_ratio))
+		return err_set(e, ERR_PROTO, "a plan timed at %g of calibration's clock", t->clock_ratio);
 	return (t->samples >= 1 && t->samples <= most_samples) ||
 	    err_set(e, ERR_PROTO, "a plan timed by %llu samples", (unsigned long long)t->samples);
 }

@@ -217,7 +217,8 @@ plan_time_find(
 		(*out)[(*n)++] = (struct m_timing){.median_ns = q_int(&q, 0),
 		    .min_ns = q_int(&q, 1),
 		    .spread_ns = q_int(&q, 2),
-		    .samples = (uint64_t)q_int(&q, 3)};
+		    .samples = (uint64_t)q_int(&q, 3),
+		    .clock_ratio = q_real(&q, 4)};
 	}
 	return q_end(&q, e);
 }
@@ -226,8 +227,8 @@ bool
 plan_time_put(struct db *db, const struct hash *key, const struct m_timing *t, uint32_t n, struct err *e)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!q_run(db, e, SQL_PLAN_TIME_PUT, "hiiiiii", key, (int64_t)i, t[i].median_ns, t[i].min_ns,
-			t[i].spread_ns, (int64_t)t[i].samples, db_wall(db)))
+		if (!q_run(db, e, SQL_PLAN_TIME_PUT, "hiiiiidi", key, (int64_t)i, t[i].median_ns, t[i].min_ns,
+			t[i].spread_ns, (int64_t)t[i].samples, t[i].clock_ratio, db_wall(db)))
 			return false;
 	return true;
 }

@@ -367,6 +367,8 @@ plan_sum(const struct plan *p, const struct plan_host *h)
 		put_str(&sb, p->winner);
 		put_u64(&sb, (uint64_t)p->least_measured_ns);
 	}
+	if (p->clock_ratio > 0) /* likewise */
+		put_real(&sb, p->clock_ratio);
 	if (p->values.n) /* likewise */
 		put_str(&sb, p->values);
 	put_errors(&sb, p);

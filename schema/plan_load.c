@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HOST_FACTS = 7, EXPECTED_FACTS = 4 }; /* rows of table host: plan_save.c */
+enum { HOST_FACTS = 7, EXPECTED_FACTS = 4, MOST_CLOCK = 1000000 }; /* rows of table host: plan_save.c */
 static const size_t max_blob = (size_t)64 << 30;
 
 /* Rows of a table; their ids must be 0, 1, 2, ... */
@@ -98,6 +98,16 @@ fact_real(struct plan_db *f, sqlite3_stmt *s, const char *key, struct arena *a)
 	return v;
 }
 
+static double
+fact_clock(struct plan_db *f, sqlite3_stmt *s, struct arena *a)
+{
+	double v = fact_real(f, s, "clock_ratio", a);
+
+	if (pf_is_well(f) && !(v > 0 && v <= MOST_CLOCK))
+		pf_damaged(f, "a number about the plan is out of range");
+	return pf_is_well(f) ? v : 0;
+}
+
 static void
 load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h)
 {
@@ -122,6 +132,8 @@ load_facts(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host 
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "SELECT value FROM host WHERE key = ?");
 	p->measured_ns = fact_int(f, s, "measured_ns", INT64_MIN, INT64_MAX, a);
+	if (has_fact(f, s, "clock_ratio")) /* not in older plans, nor where nobody knows it */
+		p->clock_ratio = fact_clock(f, s, a);
 	p->runner = STR("");
 	if (f->version >= 5 || has_fact(f, s, "runner_ns")) {
 		p->runner_ns = fact_int(f, s, "runner_ns", 0, INT64_MAX, a);
@@ -348,10 +360,10 @@ load_all(struct plan_db *f, struct arena *a, struct plan *p, struct plan_host *h
 static void
 check_sets(struct plan_db *f, const struct plan *p)
 {
-	int64_t n_expected = p->expected_ns ? EXPECTED_FACTS : 0;
+	int64_t n_some = (p->expected_ns ? EXPECTED_FACTS : 0) + (p->winner.n ? 2 : 0) + (p->clock_ratio > 0);
 
 	if (f->version >= 5 &&
-	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS + n_expected + (p->winner.n ? 2 : 0) ||
+	    (pragma_int(f, "SELECT count(*) FROM host") != HOST_FACTS + n_some ||
 		(f->version >= 6 && pragma_int(f, "SELECT count(*) FROM seal") > 1) ||
 		pragma_int(f, "SELECT count(*) FROM digest") != 2))
 		pf_damaged(f, "the tables 'host', 'digest' and 'seal' hold more than they should");

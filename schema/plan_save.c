@@ -63,6 +63,8 @@ save_facts(struct plan_db *f, struct arena *tmp, const struct plan *p, const str
 	(void)sqlite3_finalize(s);
 	s = pf_prepare(f, "INSERT INTO host VALUES(?,?)");
 	save_fact(f, s, "measured_ns", str_of(arena_printf(tmp, "%" PRId64, p->measured_ns)));
+	if (p->clock_ratio > 0)
+		save_fact(f, s, "clock_ratio", str_of(text_of_real(tmp, p->clock_ratio)));
 	save_fact(f, s, "runner_ns", str_of(arena_printf(tmp, "%" PRId64, p->runner_ns)));
 	save_fact(f, s, "runner_measured_ns", str_of(arena_printf(tmp, "%" PRId64, p->runner_measured_ns)));
 	save_fact(f, s, "runner", p->runner);

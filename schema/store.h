@@ -9,7 +9,7 @@
 #include "../proto/meas.h"
 
 struct db;
-enum { STORE_SCHEMA = 14, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
+enum { STORE_SCHEMA = 15, STORE_APPLICATION_ID = 0x4b6f7263 }; /* "Korc" */
 struct store_conf {
 	const char *dir;                  /* the data folder; made when absent */
 	const struct os *os;              /* clock */

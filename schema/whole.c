@@ -23,7 +23,8 @@ whole_list(struct db *db, struct arena *a, const struct meas_key *k, struct m_wh
 		    .kernels = (uint64_t)q_int(&q, 4),
 		    .hot_bytes = (uint64_t)q_int(&q, 5),
 		    .near_bytes = (uint64_t)q_int(&q, 6),
-		    .cold_bytes = (uint64_t)q_int(&q, 7)};
+		    .cold_bytes = (uint64_t)q_int(&q, 7),
+		    .clock_ratio = q_real(&q, 8)};
 	}
 	return q_end(&q, e);
 }
@@ -32,10 +33,10 @@ bool
 whole_put(struct db *db, const struct meas_key *k, const struct m_whole *w, uint32_t n, struct err *e)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!q_run(db, e, SQL_WHOLE_PUT, "iihhiiiiiii", k->env, (int64_t)k->threads, &w[i].plan,
+		if (!q_run(db, e, SQL_WHOLE_PUT, "iihhiiiiiidi", k->env, (int64_t)k->threads, &w[i].plan,
 			&w[i].model, w[i].sum_ns, w[i].measured_ns, (int64_t)w[i].kernels,
 			(int64_t)w[i].hot_bytes, (int64_t)w[i].near_bytes, (int64_t)w[i].cold_bytes,
-			db_wall(db)))
+			w[i].clock_ratio, db_wall(db)))
 			return false;
 	return true;
 }

@@ -322,7 +322,8 @@ cpu_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n
 	bool ok;
 
 	ok = host_lock_take(&c->lock, e) && need_child(c, threads, e) &&
-	    measure_plans(c->child, a, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS * n, 1, t, e);
+	    measure_plans(
+		c->child, a, &c->cal, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS * n, 1, t, e);
 	host_lock_leave(&c->lock);
 	for (uint32_t i = 0; ok && i < n; i++) {
 		if (t[i].fail)

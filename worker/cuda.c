@@ -171,7 +171,7 @@ cuda_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
 	struct cuda *c = self;
 	struct m_plan_timed *t = NEW_ARRAY(a, struct m_plan_timed, MAX_OF(n, 1u));
 	bool ok = cuda_take(c, e) &&
-	    measure_plans(c->child, a, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS, 1, t, e);
+	    measure_plans(c->child, a, NULL, paths, n, budget_ns ? budget_ns : PLANS_BUDGET_NS, 1, t, e);
 
 	(void)threads;
 	c->is_spent |= !ok;

@@ -2,8 +2,9 @@
  * compiler, nothing runs.  It carries the tests of farm, store and planner: same input, same
  * rows, on every host.
  *
- * Two settings beside those of fake_read(): slow=N makes every task take N milliseconds, and
- * lost=N (per million) loses the device itself for a task, which no kernel is to blame for. */
+ * Settings beside those of fake_read(): slow=N makes every task take N milliseconds; lost=N (per million)
+ * loses the device itself for a task, which no kernel is to blame for; clock=N: this session's clock is N
+ * hundredths of calibration's, so whole plans take longer by that, and kernels' times are put right. */
 #include "build.h"
 
 #include "../kernels/device/dev.h"
@@ -17,7 +18,7 @@
 struct fake {
 	struct device *device;
 	struct hw hw;
-	uint64_t seed, slow_ms, lost, n_asked;
+	uint64_t seed, slow_ms, lost, clock, n_asked;
 	struct fake_rates rates;
 	const atomic_bool *cancel;
 };
@@ -37,8 +38,10 @@ fake_row(const struct fake *f, const struct spec *s, struct str schedule, struct
 {
 	struct fake_time t = time_of(f, s, schedule);
 
-	*row = (struct m_row){
-	    .schedule = schedule, .cause = STR(""), .stop = STR("converged"), .clock_ratio = 1};
+	*row = (struct m_row){.schedule = schedule,
+	    .cause = STR(""),
+	    .stop = STR("converged"),
+	    .clock_ratio = f->clock ? (double)f->clock / 100 : 1};
 	if (t.status != ERR_NONE) {
 		row->fail = (uint64_t)err_wire(t.status);
 		row->cause = str_of(err_text(t.status));
@@ -135,6 +138,8 @@ static bool
 fake_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t n, uint32_t threads,
     int64_t budget_ns, struct m_timing *out, struct err *e)
 {
+	const struct fake *f = self;
+
 	(void)a;
 	(void)threads;
 	(void)budget_ns;
@@ -144,13 +149,16 @@ fake_time_plans(void *self, struct arena *a, const char *const *paths, uint32_t 
 		struct plan p;
 		bool ok = plan_load(&tmp, paths[i], &p, NULL, e);
 
-		int64_t ns = ok ? fake_plan_ns(self, &tmp, &p) : 0;
+		int64_t ns = ok ? fake_plan_ns(f, &tmp, &p) : 0;
 
+		if (f->clock)
+			ns = ns * 100 / (int64_t)f->clock;
 		if (ok)
 			out[i] = (struct m_timing){.median_ns = MAX_OF(ns - ns / 50, (int64_t)1),
 			    .min_ns = MAX_OF(ns - ns / 40, (int64_t)1),
 			    .spread_ns = ns / 100,
-			    .samples = 20};
+			    .samples = 20,
+			    .clock_ratio = (double)f->clock / 100};
 		arena_fini(&tmp);
 		if (!ok)
 			return false;
@@ -183,12 +191,14 @@ read_args(struct arena *a, struct fake *f, struct str args, struct err *e)
 	while (args.n) {
 		struct str word = str_cut(&args, ','), value = word, key = str_cut(&value, '=');
 		int64_t v = 0;
-		bool ours = str_is(key, "slow") || str_is(key, "lost");
+		bool ours = str_is(key, "slow") || str_is(key, "lost") || str_is(key, "clock");
 
 		if (ours && (!str_to_i64(value, &v) || v < 0))
 			return err_set(e, ERR_USAGE, "fake device: '%.*s' wants a number", STR_ARG(word));
 		if (str_is(key, "slow"))
 			f->slow_ms = (uint64_t)v;
+		else if (str_is(key, "clock"))
+			f->clock = (uint64_t)v;
 		else if (ours)
 			f->lost = (uint64_t)v;
 		else if (str_is(key, "class"))
@@ -200,7 +210,7 @@ read_args(struct arena *a, struct fake *f, struct str args, struct err *e)
 		return false;
 	if (class.n)
 		f->device->class = str_dup(a, class);
-	/* speed and losses decide no result, so they are no part of the environment */
+	/* speed, losses and the hour's clock decide no result, so they are no part of the environment */
 	f->device->env.key = str_of(arena_printf(a, "%s%.*s%sdevice=fake %s", class.n ? "class=" : "",
 	    STR_ARG(class), class.n ? " " : "", rest.p));
 	return true;

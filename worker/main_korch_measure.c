@@ -176,7 +176,7 @@ do_plans(struct child *c, struct arena *a, const struct m_plans_ask *q)
 	struct m_plan_timed said[MEASURE_MAX_PLANS] = {0};
 	struct msg m = {.type = MSG_plans_have, .plans_have = {.plans = said, .n_plans = q->n_plans}};
 
-	plans_time(&c->dev, c->is_fake, c->gpu.is_open, a, q, said);
+	plans_time(&c->dev, c->refs.dev ? &c->refs : NULL, c->is_fake, c->gpu.is_open, a, q, said);
 	return child_say(c, &m);
 }
 

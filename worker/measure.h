@@ -125,10 +125,11 @@ void measure_fail(struct arena *a, struct m_row *row, enum err_code code, const 
 
 /* ---- whole plans --------------------------------------------------------------------- */
 enum { MEASURE_MAX_PLANS = 16 };
-/* Times plan files (paths) side by side, their runs interleaved in turn, on seeded inputs.  out: one each;
- * what they point to is in `a`. */
-bool measure_plans(struct measure_child *c, struct arena *a, const char *const *paths, uint32_t n_paths,
-    int64_t budget_ns, uint64_t seed, struct m_plan_timed *out, struct err *e) MUST_CHECK;
+/* Times plan files (paths) side by side, their runs interleaved in turn, on seeded inputs.  frozen: of the
+ * CPU, for the clock of the race; NULL: nobody asks for it.  out: one each; what they point to is in `a`. */
+bool measure_plans(struct measure_child *c, struct arena *a, const struct calibration *frozen,
+    const char *const *paths, uint32_t n_paths, int64_t budget_ns, uint64_t seed, struct m_plan_timed *out,
+    struct err *e) MUST_CHECK;
 
 /* ---- checking alone (inside the child, and in tests) ----------------------------------- */
 struct check_opts {

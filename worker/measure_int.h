@@ -24,6 +24,10 @@ bool measure_is_same_build(const struct m_child_welcome *its);
 void calibration_pack(struct arena *a, const struct calibration *c, struct m_calibration *out);
 /* ERR_PROTO: numbers that are none of a device. */
 bool calibration_unpack(const struct m_calibration *m, struct calibration *out, struct err *e) MUST_CHECK;
+/* Its bounds and references alone. */
+void calibration_pack_bounds(struct arena *a, const struct calibration *c, struct m_calibration *out);
+bool calibration_unpack_bounds(
+    const struct m_calibration *m, struct calibration *out, struct err *e) MUST_CHECK;
 
 /* `is_settled`: one flag per kernel in the batch, items in order; those are left out. */
 void batch_pack(
@@ -96,9 +100,28 @@ void fill_plan_input(const struct plan_io *io, void *to, uint64_t seed);
 /* Zeroed, PLAN_ALIGNed, one per operand. */
 void **make_operands(struct arena *a, const struct spec *s);
 
-/* Opens the plans and times them in turn; said: one each, what they point to in `a`. */
-void plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a,
+/* Opens the plans and times them in turn; said: one each, what they point to in `a`.  refs: NULL: none. */
+void plans_time(const struct dev *dev, const struct refs *refs, bool is_fake, bool is_gpu, struct arena *a,
     const struct m_plans_ask *ask, struct m_plan_timed said[MEASURE_MAX_PLANS]);
+
+/* ---- the clock of a race of whole plans (plan_clock.c) --------------------------------------- */
+enum { CLOCK_SAMPLES = 4000 };
+struct plan_clock {
+	const struct refs *refs; /* NULL: nobody knows it */
+	struct calibration calibration;
+	int64_t *sample[REF_COUNT]; /* CLOCK_SAMPLES */
+	uint32_t n;                 /* of each */
+};
+void clock_open(
+    struct arena *a, const struct refs *refs, const struct calibration *frozen, struct plan_clock *c);
+void clock_turn(struct plan_clock *c);
+/* Each reference's frozen time over its time since; 0: not known.  Sorts the samples. */
+void clock_ratios(struct plan_clock *c, double ratio[REF_COUNT]);
+/* Of a plan whose kernels take ns[r] beside reference r, ns[REF_COUNT] beside none, each at its own clock:
+ * their sum over what they take together at the clock of those ratios; 0: not known. */
+double clock_of_sum(const double ns[REF_COUNT + 1], const double ratio[REF_COUNT]);
+/* The same of its steps.  0: a spec of it cannot be read. */
+double clock_of_plan(const struct plan_clock *c, const struct plan *p, const double ratio[REF_COUNT]);
 
 /* Kernels of one spec against each other.  rows[i].row.fail != 0: left out.  The device has room for their
  * scratch. */
@@ -120,6 +143,11 @@ struct race {
 /* before(arg, i) is called before kernel i runs for the first time. */
 bool race_run(const struct race *r, void (*before)(void *arg, uint32_t i), void *arg, struct m_measured *rows,
     struct err *e) MUST_CHECK;
+
+/* Beside which reference a kernel is timed that takes so long; REF_COUNT: none, and its time is of the hour's
+ * clock. */
+enum measure_ref race_reference(
+    const struct spec *s, struct str heat, const struct calibration *c, int64_t ns);
 
 /* Kernels of several specs side by side: every one takes its turns until it has enough, and none leaves
  * early.  args: one for each race.  What does not fit into memory at a time runs in heats, in order. */

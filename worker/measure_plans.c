@@ -3,8 +3,9 @@
 #include "measure_child.h"
 
 bool
-measure_plans(struct measure_child *c, struct arena *a, const char *const *paths, uint32_t n_paths,
-    int64_t budget_ns, uint64_t seed, struct m_plan_timed *out, struct err *e)
+measure_plans(struct measure_child *c, struct arena *a, const struct calibration *frozen,
+    const char *const *paths, uint32_t n_paths, int64_t budget_ns, uint64_t seed, struct m_plan_timed *out,
+    struct err *e)
 {
 	struct msg q = {.type = MSG_plans_ask, .plans_ask = {.budget_ns = budget_ns, .seed = seed}}, said;
 	struct m_path list[MEASURE_MAX_PLANS] = {{.floor_ns = 0}};
@@ -18,6 +19,8 @@ measure_plans(struct measure_child *c, struct arena *a, const char *const *paths
 	}
 	q.plans_ask.plans = list;
 	q.plans_ask.n_plans = n_paths;
+	if (frozen)
+		calibration_pack_bounds(a, frozen, &q.plans_ask.calibration);
 	measure_reap(c);
 	if (!measure_start(c, reads, e) ||
 	    !measure_ask(c, a, &q, MSG_plans_have, false, budget_ns + measure_reference_ns, &said, e))

@@ -76,8 +76,8 @@ pack_peaks(struct arena *a, const struct hw *hw, struct m_peaks *out)
 }
 
 /* The part that every batch needs. */
-static void
-pack_bounds(struct arena *a, const struct calibration *c, struct m_calibration *out)
+void
+calibration_pack_bounds(struct arena *a, const struct calibration *c, struct m_calibration *out)
 {
 	*out = (struct m_calibration){
 	    .ref_compute_ns = c->ref_ns[REF_COMPUTE], .ref_stream_ns = c->ref_ns[REF_STREAM]};
@@ -91,7 +91,7 @@ calibration_pack(struct arena *a, const struct calibration *c, struct m_calibrat
 
 	sb_init(&target, a);
 	target_print(&target, &c->target);
-	pack_bounds(a, c, out);
+	calibration_pack_bounds(a, c, out);
 	out->device_class = str_of(c->info.device_class);
 	out->run_compat = str_of(c->info.run_compat);
 	out->features = str_of(c->info.features);
@@ -107,8 +107,8 @@ is_count(int64_t v)
 	return v >= 0 && v <= INT32_MAX;
 }
 
-static bool
-unpack_bounds(const struct m_calibration *m, struct calibration *out, struct err *e)
+bool
+calibration_unpack_bounds(const struct m_calibration *m, struct calibration *out, struct err *e)
 {
 	const struct m_peaks *p = &m->hw;
 
@@ -149,7 +149,7 @@ calibration_unpack(const struct m_calibration *m, struct calibration *out, struc
 {
 	struct dev_info *info = &out->info;
 
-	if (!unpack_bounds(m, out, e))
+	if (!calibration_unpack_bounds(m, out, e))
 		return false;
 	if (m->n_facts != DEV_FACT_COUNT ||
 	    !take_text(info->device_class, sizeof(info->device_class), m->device_class) ||
@@ -202,7 +202,7 @@ batch_pack(struct arena *a, const struct measure_batch *b, const bool *is_settle
 	    .seed = b->seed,
 	    .items = items,
 	    .n_items = b->n_items};
-	pack_bounds(a, b->calibration, &out->calibration);
+	calibration_pack_bounds(a, b->calibration, &out->calibration);
 	for (uint32_t i = 0; i < b->n_items; i++) {
 		const struct measure_item *it = &b->items[i];
 		struct m_batch_kernel *kernels =
@@ -298,7 +298,7 @@ batch_unpack(struct arena *a, const struct m_batch_ask *m, struct child_batch *o
 					.together = m->together,
 					.in_pairs = m->in_pairs,
 					.seed = m->seed}};
-	if (!unpack_bounds(&m->calibration, &out->calibration, e))
+	if (!calibration_unpack_bounds(&m->calibration, &out->calibration, e))
 		return false;
 	out->skip = NEW_ARRAY(a, bool *, MAX_OF(m->n_items, 1u));
 	for (uint32_t i = 0; i < m->n_items; i++)

@@ -15,6 +15,7 @@ enum { TURN_RUNS = 20, FEW_TURNS = 16, EACH_TURNS = 8 };
 struct yard { /* what the plans are for */
 	const struct dev *dev;
 	bool is_fake, is_gpu;
+	struct plan_clock *clock; /* of the race */
 };
 
 struct plan_run {
@@ -228,14 +229,38 @@ time_plans(const struct yard *c, struct plan_run *p, uint32_t n, int64_t budget_
 			break;
 		for (uint32_t i = 0; i < n; i++)
 			take_turn(c, &p[i], is_late);
+		clock_turn(c->clock);
 	}
 }
 
-void
-plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, const struct m_plans_ask *ask,
-    struct m_plan_timed said[MEASURE_MAX_PLANS])
+/* Without sane numbers of a calibration nobody knows the clock, and the times are told all the same. */
+static void
+open_clock(struct arena *a, const struct refs *refs, const struct m_plans_ask *ask, struct plan_clock *out)
 {
-	const struct yard c = {dev, is_fake, is_gpu};
+	struct calibration frozen;
+	struct err none = {0};
+	bool ok = calibration_unpack_bounds(&ask->calibration, &frozen, &none);
+
+	clock_open(a, ok ? refs : NULL, &frozen, out);
+}
+
+static void
+tell_clock(const struct yard *c, struct plan_run *p, uint32_t n)
+{
+	double ratio[REF_COUNT];
+
+	clock_ratios(c->clock, ratio);
+	for (uint32_t i = 0; i < n; i++)
+		if (p[i].exec && !p[i].t.fail)
+			p[i].t.timing.clock_ratio = clock_of_plan(c->clock, &p[i].plan, ratio);
+}
+
+void
+plans_time(const struct dev *dev, const struct refs *refs, bool is_fake, bool is_gpu, struct arena *a,
+    const struct m_plans_ask *ask, struct m_plan_timed said[MEASURE_MAX_PLANS])
+{
+	struct plan_clock clock;
+	const struct yard c = {dev, is_fake, is_gpu, &clock};
 	uint32_t n = ask->n_plans;
 	struct plan_run *p = NEW_ARRAY(a, struct plan_run, n);
 
@@ -246,9 +271,12 @@ plans_time(const struct dev *dev, bool is_fake, bool is_gpu, struct arena *a, co
 		if (!open_plan(&c, a, str_dup(a, ask->plans[i].path), ask->seed, &p[i], &e))
 			fail_plan(&p[i], &e);
 	}
+	open_clock(a, refs, ask, &clock);
 	time_plans(&c, p, n, ask->budget_ns);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++)
 		sum_up(&c, &p[i]);
+	tell_clock(&c, p, n);
+	for (uint32_t i = 0; i < n; i++) {
 		said[i] = p[i].t;
 		gpu_plan_close(p[i].gpu);
 		plan_exec_close(p[i].exec);

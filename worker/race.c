@@ -342,12 +342,13 @@ write_row(struct field *f, struct runner *u, struct m_row *row)
  * What large streams have written is on its way to memory while the reference runs: beside calls of 12 MiB in
  * and 12 out (last cache: 32) it took 1.4 times as long, and the kernels' times came out as 0.7 of what they
  * were, below what their exponentials alone take. */
-static void
-choose_reference(struct field *f)
+static enum measure_ref
+choose_reference(const struct spec *s, const struct calibration *c, bool *sweeps)
 {
 	enum { SWEPT_SHARE = 4 };
-	const struct graph *g = &f->r->spec->g;
-	const int64_t *level = f->r->calibration->hw.level_bytes;
+	const struct graph *g = &s->g;
+	const int64_t *level = c->hw.level_bytes;
+	enum measure_ref ref;
 	double flops = 0, bytes = 0, last = (double)MAX_OF(level[1], level[2]); /* some have no third */
 
 	for (uint32_t i = 0; i < g->n_nodes; i++)
@@ -356,9 +357,18 @@ choose_reference(struct field *f)
 		bytes += (double)tensor_bytes(g, g->inputs[i]);
 	for (uint32_t i = 0; i < g->n_outputs; i++)
 		bytes += (double)tensor_bytes(g, g->outputs[i]);
-	f->ref = flops > 8 * bytes ? REF_COMPUTE : REF_STREAM;
-	f->sweeps = f->ref == REF_STREAM && last > 0 && bytes > last / SWEPT_SHARE;
-	f->ref_ns = MAX_OF(f->r->calibration->ref_ns[f->ref], (int64_t)1);
+	ref = flops > 8 * bytes ? REF_COMPUTE : REF_STREAM;
+	*sweeps = ref == REF_STREAM && last > 0 && bytes > last / SWEPT_SHARE;
+	return ref;
+}
+
+enum measure_ref
+race_reference(const struct spec *s, struct str heat, const struct calibration *c, int64_t ns)
+{
+	bool sweeps;
+	enum measure_ref ref = choose_reference(s, c, &sweeps);
+
+	return ns >= short_ns || sweeps || rotation_is_cold(s, heat, c) ? REF_COUNT : ref;
 }
 
 static bool
@@ -415,7 +425,8 @@ field_open(struct field *f, const struct race *r, bool is_mixed, const struct m_
 	mine->budget_ns = r->budget_ns > 0 ? r->budget_ns : default_budget_ns;
 	f->r = mine;
 	f->is_mixed = is_mixed;
-	choose_reference(f);
+	f->ref = choose_reference(mine->spec, mine->calibration, &f->sweeps);
+	f->ref_ns = MAX_OF(mine->calibration->ref_ns[f->ref], (int64_t)1);
 	f->runners = NEW_ARRAY(&f->arena, struct runner, r->n);
 	f->loop = NEW_ARRAY(&f->arena, struct dev_launch, MAX_LOOP);
 	if (!rotation_open(

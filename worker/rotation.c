@@ -26,17 +26,48 @@ how_many(size_t bytes, size_t want, size_t most)
 }
 
 static bool
-is_weight(const struct race *r, uint32_t b)
+is_weight(const struct spec *s, uint32_t b)
 {
-	const struct graph *g = &r->spec->g;
-
-	return b < g->n_inputs && graph_tensor(g, g->inputs[b])->role == ROLE_WEIGHT;
+	return b < s->g.n_inputs && graph_tensor(&s->g, s->g.inputs[b])->role == ROLE_WEIGHT;
 }
 
 static bool
 is_cold_weight(const struct rotation *c, uint32_t b)
 {
-	return is_weight(c->race, b) && heat_at(c->race->heat, b) == HEAT_COLD;
+	return is_weight(c->race->spec, b) && heat_at(c->race->heat, b) == HEAT_COLD;
+}
+
+static size_t
+operand_bytes(const struct spec *s, uint32_t b)
+{
+	const struct graph *g = &s->g;
+
+	return tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
+}
+
+struct load {                    /* bytes of a call */
+	size_t hot, round, cold; /* cold operands and results, near weights; cold weights */
+};
+static struct load
+load_of(const struct spec *s, struct str heat)
+{
+	struct load l = {0};
+
+	for (uint32_t b = 0; b < s->g.n_inputs + s->g.n_outputs; b++) {
+		enum heat h = heat_at(heat, b);
+		size_t *to = h == HEAT_HOT ? &l.hot : is_weight(s, b) && h == HEAT_COLD ? &l.cold : &l.round;
+
+		*to += operand_bytes(s, b);
+	}
+	return l;
+}
+
+bool
+rotation_is_cold(const struct spec *s, struct str heat, const struct calibration *c)
+{
+	struct load l = load_of(s, heat);
+
+	return l.cold > l.round + l.hot && l.cold > (size_t)MAX_OF(c->hw.level_bytes[1], (int64_t)0);
 }
 
 /* Does every kernel of the race bring its own form of the weight? */
@@ -67,36 +98,28 @@ weight_copies(const struct rotation *c, uint32_t b, size_t bytes)
 static void
 count(struct rotation *c, size_t least, size_t most)
 {
-	const struct graph *g = &c->race->spec->g;
+	const struct spec *s = c->race->spec;
 	const int64_t *level = c->race->calibration->hw.level_bytes;
 	size_t l2 = (size_t)MAX_OF(level[1], (int64_t)0), last = (size_t)MAX_OF(level[2], (int64_t)0);
-	size_t round[2] = {0}; /* bytes a call: cold operands and results, near weights; cold weights */
-	size_t hot = 0;
+	struct load load = load_of(s, c->race->heat);
 	uint32_t warm, cold;
 
-	for (uint32_t b = 0; b < c->n_bufs; b++) {
-		c->buf_bytes[b] =
-		    tensor_bytes(g, b < g->n_inputs ? g->inputs[b] : g->outputs[b - g->n_inputs]);
-		if (heat_at(c->race->heat, b) == HEAT_HOT)
-			hot += c->buf_bytes[b];
-		else
-			round[is_cold_weight(c, b)] += c->buf_bytes[b];
-	}
-	c->is_hot = hot > 0;
+	c->is_hot = load.hot > 0;
 	c->warm_bytes = MAX_OF(RING_L2_CACHES * l2, least);
 	c->cold_bytes = RING_LAST_CACHES * MAX_OF(l2, last); /* a GPU's second is its last */
 	c->most = most;
-	warm = round[0] ? how_many(round[0], c->warm_bytes, most) : 1;
-	cold = round[1] ? how_many(round[1], c->cold_bytes, most) : 1;
+	warm = load.round ? how_many(load.round, c->warm_bytes, most) : 1;
+	cold = load.cold ? how_many(load.cold, c->cold_bytes, most) : 1;
 	for (uint32_t b = 0; b < c->n_bufs; b++) {
+		c->buf_bytes[b] = operand_bytes(s, b);
 		if (heat_at(c->race->heat, b) == HEAT_HOT ||
-		    (is_weight(c->race, b) && is_always_packed(c->race, b)))
+		    (is_weight(s, b) && is_always_packed(c->race, b)))
 			c->n_of[b] = 1;
 		else
 			c->n_of[b] = is_cold_weight(c, b) ? cold : warm;
 		c->n_bytes += c->buf_bytes[b] * c->n_of[b];
 	}
-	c->is_cold = round[1] > round[0] + hot && round[1] > l2;
+	c->is_cold = rotation_is_cold(s, c->race->heat, c->race->calibration);
 	c->n_walk = warm;
 	c->n = MAX_OF(warm, cold);
 }

@@ -38,5 +38,7 @@ bool lap_open(struct arena *a, struct rotation *c, const struct dev_kernel *k, c
 void lap_close(const struct rotation *c, struct lap *l);
 
 size_t tensor_bytes(const struct graph *g, tensor_id t);
+/* Are most bytes of a call cold weights, more than the second-level cache holds? */
+bool rotation_is_cold(const struct spec *s, struct str heat, const struct calibration *c);
 
 #endif

@@ -509,6 +509,7 @@ finish_times(const struct tune *t, struct plan *plan)
 	const struct m_progress *p = &t->progress;
 
 	plan->measured_ns = p->measured_ns;
+	plan->clock_ratio = p->clock_ratio;
 	plan->runner_ns = p->runner_ns;
 	plan->runner_measured_ns = p->runner_measured_ns;
 	plan->runner = p->runner.n ? p->runner : STR("");

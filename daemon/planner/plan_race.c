@@ -471,9 +471,9 @@ decide(struct game *g, const struct m_time_have *have)
 			second = i;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (!g->of[i].is_plain && !g->of[i].held && !g->of[i].file) /* by what is known now */
-			whole_note(
-			    t, g->of[i].chosen, g->of[i].n, &g->of[i].path.plan, have->timings[i].median_ns);
+			whole_note(t, g->of[i].chosen, g->of[i].n, &g->of[i].path.plan, &have->timings[i]);
 	p->measured_ns = have->timings[best].median_ns;
+	p->clock_ratio = have->timings[best].clock_ratio;
 	if (second != UINT32_MAX) {
 		p->runner = str_of(g->of[second].how);
 		p->runner_ns = g->of[second].cost;

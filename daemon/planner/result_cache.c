@@ -197,6 +197,7 @@ cached_times(struct tune *t)
 	const struct m_progress *p = &t->past.end.progress;
 
 	t->progress.measured_ns = p->measured_ns;
+	t->progress.clock_ratio = p->clock_ratio;
 	t->progress.runner = p->runner;
 	t->progress.runner_ns = p->runner_ns;
 	t->progress.runner_measured_ns = p->runner_measured_ns;

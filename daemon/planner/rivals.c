@@ -2,9 +2,11 @@
 #include "rivals.h"
 #include "result_cache.h"
 
+#include "../../kernels/base/clock_ratio.h"
+
 enum { MOST_RACED = 16 /* msg.def */ };
 _Static_assert((int)RIVALS_MAX <= (int)MOST_RACED, "all that raced are told");
-/* Two sessions differ by that for all kernels alike. */
+/* Two sessions differ by that for all kernels alike, where no reference takes it out. */
 static const double sessions = 1.1;
 
 /* ---- who they are: this job with fewer freedoms; false: it has not more itself ------------- */
@@ -120,10 +122,16 @@ was_raced(const struct tune *t, const struct hash *file)
 	return false;
 }
 
+static int64_t
+measured_of(const struct m_job_end *end)
+{
+	return calibrated_ns(end->progress.measured_ns, end->progress.clock_ratio);
+}
+
 static bool
 is_news(const struct tune *t, const struct m_job_end *end)
 {
-	int64_t own = t->past.end.progress.measured_ns, its = end->progress.measured_ns;
+	int64_t own = measured_of(&t->past.end), its = measured_of(end);
 
 	return !was_raced(t, &end->plan) && its > 0 && (own <= 0 || (double)its < sessions * (double)own);
 }

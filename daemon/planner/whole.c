@@ -3,6 +3,7 @@
  * `done`. */
 #include "whole.h"
 
+#include "../../kernels/base/clock_ratio.h"
 #include "../../kernels/cost/whole.h"
 #include "expect.h"
 
@@ -54,19 +55,22 @@ look_at(const struct tune *t, const uint32_t *chosen, uint32_t n, struct m_whole
 }
 
 void
-whole_note(struct tune *t, const uint32_t *chosen, uint32_t n, const struct hash *plan, int64_t measured_ns)
+whole_note(struct tune *t, const uint32_t *chosen, uint32_t n, const struct hash *plan,
+    const struct m_timing *timing)
 {
 	struct m_whole w;
 	int64_t guessed_ns;
 
 	look_at(t, chosen, n, &w, &guessed_ns);
-	if (guessed_ns > 0 || w.sum_ns <= 0 || measured_ns <= 0 || t->n_timed == COUNT_OF(t->timed))
+	if (guessed_ns > 0 || w.sum_ns <= 0 || timing->median_ns <= 0 || t->n_timed == COUNT_OF(t->timed))
 		return;
 	w.plan = *plan;
-	w.measured_ns = measured_ns;
+	w.measured_ns = timing->median_ns;
+	w.clock_ratio = timing->clock_ratio;
 	t->timed[t->n_timed++] = w;
 }
 
+/* Sums are of calibration's clock, so what they leave out is learned at that. */
 static struct whole_row
 row_of(const struct m_whole *w)
 {
@@ -75,7 +79,7 @@ row_of(const struct m_whole *w)
 				      .bytes = {[HEAT_COLD] = (double)w->cold_bytes,
 					  [HEAT_NEAR] = (double)w->near_bytes,
 					  [HEAT_HOT] = (double)w->hot_bytes}},
-	    .measured_ns = (double)w->measured_ns,
+	    .measured_ns = (double)calibrated_ns(w->measured_ns, w->clock_ratio),
 	    .model = w->model};
 }
 

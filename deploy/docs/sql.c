@@ -191,7 +191,8 @@ make_plan(const char *path)
 {
 	static const uint8_t byte[1];
 	struct plan plan = {.graph = STR(" "),
-	    .expected_ns = 1, /* rows that not every plan has */
+	    .clock_ratio = 1, /* rows that not every plan has */
+	    .expected_ns = 1,
 	    .source = STR(" "),
 	    .winner = STR(" "),
 	    .module = {byte, sizeof(byte)},

@@ -140,6 +140,8 @@ struct plan {
 	uint32_t n_threads;
 	uint64_t n_operators, n_primitives, n_candidates_total, n_distinct;
 	int64_t latency_ns, bound_ns, measured_ns;
+	double
+	    clock_ratio; /* times it, measured_ns is of calibration's clock, as latency_ns is; 0: not known */
 	int64_t runner_ns,
 	    runner_measured_ns; /* of the plan that came second by its whole time; 0: none was timed */
 	struct str runner;      /* how that one was made */

@@ -162,7 +162,7 @@ collect_folder(struct arena *a, const char *dir, struct str class, struct list *
 
 	if (!db_open(&db, &conf, e))
 		return false;
-	ok = collect(a, db, class, l, e);
+	ok = collect(a, db, class, l, e) || err_in(e, "%s", dir);
 	db_close(db);
 	return ok;
 }
@@ -234,8 +234,9 @@ collect_export(struct arena *a, const char *path, struct list *l, struct err *e)
 	struct bytes file;
 	struct export_rows x;
 
-	return os_read_file(os_real(), a, path, MOST_EXPORT, &file, e) && export_read(a, file, &x, e) &&
-	    add_rows(a, &x, l, e);
+	if (!os_read_file(os_real(), a, path, MOST_EXPORT, &file, e)) /* its name is in that sentence */
+		return false;
+	return (export_read(a, file, &x, e) && add_rows(a, &x, l, e)) || err_in(e, "%s", path);
 }
 
 static bool
@@ -353,7 +354,7 @@ main(int argc, char **argv)
 			ok = is_folder(argv[i]) ? collect_folder(&a, argv[i], str_of(class), &l, &e)
 						: collect_export(&a, argv[i], &l, &e);
 			if (!ok)
-				fprintf(stderr, "bench-bounds: %s: %s\n", argv[i], e.msg);
+				fprintf(stderr, "bench-bounds: %s\n", e.msg);
 		}
 	if (ok && n_read)
 		print_all(&l);

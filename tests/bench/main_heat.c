@@ -217,7 +217,7 @@ run_round(struct one *o, struct measure_child *c, const struct calibration *cal,
 	for (int w = 0; w < IN_PLAN; w++)
 		if ((is_cold || !way_is_cold((enum way)w)) && !time_kernels(o, c, cal, (enum way)w, round, e))
 			return false;
-	ok = measure_plans(c, &tmp, &o->path, 1, 300000000, 1, &t, e);
+	ok = measure_plans(c, &tmp, cal, &o->path, 1, 300000000, 1, &t, e);
 	if (ok && t.fail)
 		ok = err_set(e, err_of_wire(t.fail), "%.*s", STR_ARG(t.cause));
 	arena_fini(&tmp);

@@ -359,6 +359,12 @@ whole_time(struct desk *d, const struct m_time_ask *ask, uint32_t i)
 	return d->fast_fusion.n && str_eq(p.fusion, d->fast_fusion) ? sum / 100 : sum;
 }
 
+static int64_t
+at_this_clock(const struct desk *d, int64_t ns)
+{
+	return d->clock_ratio > 0 ? (int64_t)((double)ns / d->clock_ratio) : ns;
+}
+
 static void
 answer_times(struct desk *d, const struct m_time_ask *ask)
 {
@@ -374,10 +380,12 @@ answer_times(struct desk *d, const struct m_time_ask *ask)
 	m.time_have.timings = NEW_ARRAY(&d->a, struct m_timing, MAX_OF(ask->n_plans, 1u));
 	m.time_have.n_timings = ask->only_known ? 0 : ask->n_plans;
 	for (uint32_t i = 0; i < m.time_have.n_timings; i++)
-		m.time_have.timings[i] = (struct m_timing){.median_ns = whole_time(d, ask, i),
-		    .min_ns = 1,
-		    .spread_ns = d->plan_spread_ns,
-		    .samples = 5};
+		m.time_have.timings[i] =
+		    (struct m_timing){.median_ns = at_this_clock(d, whole_time(d, ask, i)),
+			.min_ns = 1,
+			.clock_ratio = d->clock_ratio,
+			.spread_ns = d->plan_spread_ns,
+			.samples = 5};
 	assert_true(pipe_send(&d->pipe, &m, &e));
 }
 

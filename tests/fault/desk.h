@@ -74,6 +74,7 @@ struct desk {
 	bool is_sum;            /* a whole plan takes the sum of what its kernels cost */
 	struct str fast_fusion; /* plans of that --fusion take a hundredth; "": none do */
 	int64_t plan_spread_ns; /* that is said of whole plans' runs */
+	double clock_ratio;     /* of the hour in which they run; 0: calibration's, and nobody says so */
 	/* by its own clock */
 	bool is_virtual;
 	const char *model; /* of the small ones; NULL: candy_small */

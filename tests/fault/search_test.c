@@ -1,9 +1,12 @@
 /* How a search ends, by a desk that answers from a table of costs (desk.h). */
 #include "desk.h"
 
+#include "../../kernels/base/clock_ratio.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -221,13 +224,75 @@ wholes_are_expected(void **state)
 	desk_close(&d);
 }
 
+/* Nine plans, each of a model of its own, that took what their kernels do at that clock. */
+static void
+tell_of_a_clock(struct desk *d, int64_t sum_ns, double took, double clock_ratio)
+{
+	tell_of_slow_plans(d, sum_ns);
+	d->n_wholes = 9;
+	for (uint32_t i = 0; i < d->n_wholes; i++) {
+		d->wholes[i].model.b[0] = (uint8_t)i;
+		d->wholes[i].measured_ns = (int64_t)(took * (double)sum_ns);
+		d->wholes[i].clock_ratio = clock_ratio;
+	}
+}
+
+/* Sums are of calibration's clock.  Plans that run at a slower one take longer by that; it is said of them,
+ * and what later jobs expect has nothing of it. */
+static void
+another_clock_is_taken_out(void **state)
+{
+	struct desk d;
+	struct plan plan;
+	struct m_progress p;
+	bool is_told = false;
+
+	(void)state;
+	desk_open(&d, two_to_six);
+	d.is_sum = true;
+	d.clock_ratio = 0.8;
+	p = desk_job(&d, 3600 * SECOND, false, &plan);
+	assert_true(p.measured_ns > plan.latency_ns * 6 / 5);
+	assert_true(p.clock_ratio == 0.8 && plan.clock_ratio == 0.8);
+	assert_true(llabs(calibrated_ns(p.measured_ns, p.clock_ratio) - plan.latency_ns) <= 1);
+	for (uint32_t i = 0; i < d.n_timed_whole; i++)
+		is_told |= d.timed[i].measured_ns == p.measured_ns && d.timed[i].clock_ratio == 0.8;
+	assert_true(is_told);
+	p = desk_job(&d, 3600 * SECOND, false, &plan); /* again: as it was said then */
+	assert_true(p.clock_ratio == 0.8 && plan.clock_ratio == 0.8);
+	tell_of_a_clock(&d, plan.latency_ns, 1.25, 0.8);
+	p = desk_job(&d, 3600 * SECOND, true, &plan); /* another job: it proves */
+	assert_int_equal(p.expected_of, 9);
+	assert_true(llabs(p.expected_ns - plan.latency_ns) <= plan.latency_ns / 100);
+	desk_close(&d);
+}
+
+/* What was timed before there was a clock to it counts as it is. */
+static void
+an_unknown_clock_is_calibrations(void **state)
+{
+	struct desk d;
+	struct plan plan;
+	struct m_progress p;
+
+	(void)state;
+	desk_open(&d, two_to_six);
+	p = desk_job(&d, 3600 * SECOND, false, &plan);
+	assert_true(p.clock_ratio == 0 && plan.clock_ratio == 0);
+	tell_of_a_clock(&d, plan.latency_ns, 1.25, 0);
+	p = desk_job(&d, 3600 * SECOND, true, &plan);
+	assert_true((double)p.expected_ns > 1.1 * (double)plan.latency_ns);
+	desk_close(&d);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(ends_by_expectation),
 	    cmocka_unit_test(repeats_measure_nothing), cmocka_unit_test(late_results),
 	    cmocka_unit_test(budgets), cmocka_unit_test(races_and_playoffs),
-	    cmocka_unit_test(wholes_are_expected)};
+	    cmocka_unit_test(wholes_are_expected), cmocka_unit_test(another_clock_is_taken_out),
+	    cmocka_unit_test(an_unknown_clock_is_calibrations)};
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);

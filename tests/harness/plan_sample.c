@@ -253,6 +253,7 @@ plan_sample_dry(struct arena *a, struct plan *p)
 	    .latency_ns = 160,
 	    .bound_ns = 59,
 	    .measured_ns = 170,
+	    .clock_ratio = 0.9375,
 	    .expected_ns = 165,
 	    .expected_low_ns = 150,
 	    .expected_high_ns = 190,

@@ -395,13 +395,22 @@ plans_are_timed_side_by_side(void **state)
 
 	assert_true(fd >= 0);
 	(void)close(fd);
-	if (!plan_sample(&b->a, &p, &e) || !plan_save(path, &p, &h, &e) ||
-	    !measure_plans(b->child, &b->a, paths, 3, 20000000, 1, t, &e))
+	if (!plan_sample(&b->a, &p, &e))
+		fail_msg("%s", e.msg);
+	for (uint32_t i = 0; i < p.n_kernels; i++)
+		p.kernels[i].spec = b->spec.text;
+	if (!plan_save(path, &p, &h, &e) ||
+	    !measure_plans(b->child, &b->a, &b->calibration, paths, 3, 20000000, 1, t, &e))
 		fail_msg("%s", e.msg);
 	assert_int_equal(t[0].fail, 0);
 	assert_true(t[0].timing.median_ns >= t[0].timing.min_ns && t[0].timing.samples >= 5);
 	assert_true(t[2].timing.median_ns >= t[2].timing.min_ns && t[2].timing.samples >= 5);
 	assert_int_equal(err_of_wire(t[1].fail), ERR_IO);
+	/* the references had their turns among them */
+	assert_true(t[0].timing.clock_ratio > 0 && t[2].timing.clock_ratio > 0);
+	assert_true(t[1].timing.clock_ratio == 0);
+	assert_true(measure_plans(b->child, &b->a, NULL, paths, 1, 20000000, 1, t, &e));
+	assert_true(t[0].fail == 0 && t[0].timing.clock_ratio == 0); /* beside no calibration */
 	(void)unlink(path);
 }
 
@@ -423,8 +432,8 @@ plans_run_on_the_childs_own_threads(void **state)
 	if (!plan_sample(&b->a, &p, &e))
 		fail_msg("%s", e.msg);
 	p.n_threads = 3;
-	assert_true(
-	    plan_save(path, &p, &h, &e) && measure_plans(b->child, &b->a, paths, 1, 20000000, 1, &t, &e));
+	assert_true(plan_save(path, &p, &h, &e) &&
+	    measure_plans(b->child, &b->a, NULL, paths, 1, 20000000, 1, &t, &e));
 	assert_int_equal(err_of_wire(t.fail), ERR_PROTO);
 	assert_non_null(strstr(t.cause.p, "the plan is for 3 threads, and it is to be timed on 1"));
 	(void)unlink(path);

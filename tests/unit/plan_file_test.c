@@ -85,6 +85,7 @@ comes_back_as_it_was(void **state)
 	digest_of(f, &have, &dh);
 	assert_memory_equal(dw.b, dh.b, 32);
 	assert_int_equal(have.measured_ns, 170);
+	assert_true(have.clock_ratio == 0.9375);
 	assert_true(have.expected_ns == want.expected_ns && have.expected_of == want.expected_of);
 	assert_true(have.expected_low_ns == 150 && have.expected_high_ns == 190);
 	assert_int_equal(h.wall_ns, 5);
@@ -125,6 +126,7 @@ digest_leaves_out_times_and_host(void **state)
 	p.measured_ns = 999;
 	p.runner_ns = 7;
 	p.expected_ns = 8;
+	p.clock_ratio = 1.5;
 	digest_of(f, &p, &after);
 	assert_true(hash_eq(&before, &after));
 	p.kernels[0].cost_ns++;

@@ -441,7 +441,8 @@ whole_of(uint8_t plan, int64_t sum_ns, int64_t measured_ns)
 	    .kernels = 3,
 	    .hot_bytes = 4,
 	    .near_bytes = 5,
-	    .cold_bytes = 6};
+	    .cold_bytes = 6,
+	    .clock_ratio = 0.75};
 }
 
 /* Kept for a device's class and threads; a plan that is timed again takes its own place. */
@@ -461,6 +462,7 @@ whole_plans(void **state)
 	other.threads++;
 	assert_true(whole_put(b.db, &k, w, 2, &e));
 	w[1].measured_ns = 250;
+	w[1].clock_ratio = 0;
 	assert_true(whole_put(b.db, &k, &w[1], 1, &e));
 	assert_true(whole_list(b.db, &b.a, &k, &have, &n, &e));
 	assert_int_equal(n, 2);
@@ -470,10 +472,36 @@ whole_plans(void **state)
 		assert_true(have[i].sum_ns == want->sum_ns && have[i].measured_ns == want->measured_ns);
 		assert_true(have[i].kernels == 3 && have[i].hot_bytes == 4 && have[i].near_bytes == 5);
 		assert_true(have[i].cold_bytes == 6 && hash_eq(&have[i].model, &want->model));
+		assert_true(have[i].clock_ratio == want->clock_ratio);
 	}
 	assert_true(whole_list(b.db, &b.a, &other, &have, &n, &e) && n == 0);
 	assert_false(whole_put(b.db, &k, &bad, 1, &e));
 	assert_int_equal(e.code, ERR_PROTO);
+	bad = whole_of(3, 5, 5);
+	bad.clock_ratio = -1;
+	assert_false(whole_put(b.db, &k, &bad, 1, &e));
+	box_close(&b);
+}
+
+/* Timings of one race, each with its clock, in their order. */
+static void
+plan_times(void **state)
+{
+	struct box b;
+	struct hash key = {{4}}, other = {{5}};
+	struct m_timing t[2] =
+	    {{.median_ns = 10, .min_ns = 9, .spread_ns = 1, .samples = 5, .clock_ratio = 0.94},
+		{.median_ns = 20, .min_ns = 19, .spread_ns = 2, .samples = 6}},
+			*have;
+	struct err e = {0};
+	uint32_t n;
+
+	(void)state;
+	box_open(&b);
+	assert_true(plan_time_put(b.db, &key, t, 2, &e) && plan_time_find(b.db, &b.a, &key, &have, &n, &e));
+	assert_int_equal(n, 2);
+	assert_memory_equal(have, t, sizeof(t));
+	assert_true(plan_time_find(b.db, &b.a, &other, &have, &n, &e) && n == 0);
 	box_close(&b);
 }
 
@@ -679,6 +707,7 @@ look_into(struct box *b, int version)
 	struct ended x = {.key = {{3}}};
 	struct m_job *jobs;
 	struct m_timing *times;
+	struct m_whole *wholes;
 	struct hash plan = {{5}}, build = {{7}};
 	struct m_build_have have;
 	struct str problems;
@@ -694,6 +723,9 @@ look_into(struct box *b, int version)
 	assert_true(
 	    job_list(b->db, &b->a, true, 10, &jobs, &n, &e) && n == 1 && str_is(jobs[0].name, "m.onnx"));
 	assert_true(plan_time_find(b->db, &b->a, &plan, &times, &n, &e) && n == (version < 2 ? 0 : 1));
+	assert_true(n == 0 || (times[0].median_ns == 500 && times[0].clock_ratio == 0)); /* nobody knew it */
+	assert_true(whole_list(b->db, &b->a, &x.k, &wholes, &n, &e) && n == (version < 14 ? 0 : 1));
+	assert_true(n == 0 || (wholes[0].measured_ns == 230 && wholes[0].clock_ratio == 0));
 	/* nothing describes the builds of before: they are made again */
 	assert_true(build_find(b->db, &b->a, &build, &x.k, &have, &found, &e) && !found);
 	if (!db_verify(b->db, &b->a, &problems, &e) || problems.n)
@@ -777,6 +809,7 @@ main(void)
 	    cmocka_unit_test(builds_keep_what_was_taken),
 	    cmocka_unit_test(ends_of_jobs),
 	    cmocka_unit_test(whole_plans),
+	    cmocka_unit_test(plan_times),
 	    cmocka_unit_test(earlier_schemas),
 	    cmocka_unit_test(thread_groups),
 	};
