@@ -40,9 +40,9 @@ emit_traced(struct gen *g, const struct spec *s, struct str schedule, const stru
 		return err_set(
 		    e, ERR_INFEASIBLE, "schedule: trace=1 stands alone: leave out the other knobs");
 	if (!fuse_is_traced(s, t))
-		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 is for what has no %s",
-		    t->is_cuda ? "product, but sums over whole axes, in f32"
-			       : "convolution of fewer than 8 channels and columns");
+		return err_set(e, ERR_INFEASIBLE,
+		    "schedule: trace=1 is on a GPU for what has no product, but sums over whole axes, in "
+		    "f32");
 	if (!emit_by_trace(g->a, s, STR(""), t, g->symbol, out, e))
 		return false;
 	sb_init(&g->sb, g->a);
