@@ -1,18 +1,6 @@
-/* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program. */
+/* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program: of
+ * a CPU all, of a GPU some. */
 #include "anchor.h"
-
-/* A vector's worth, of columns or of what is summed up for each. */
-enum { LEAST_LANES = 8 };
-
-static bool
-is_taken_on_cpu(const struct graph *g, const struct node *n)
-{
-	if (n->prim != PRIM_conv)
-		return true;
-	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
-
-	return w->dim[w->rank - 1] >= LEAST_LANES || w->dim[w->rank - 2] >= LEAST_LANES;
-}
 
 static bool
 is_row_sum(enum prim p)
@@ -46,9 +34,6 @@ is_taken_on_gpu(const struct spec *s)
 bool
 fuse_is_traced(const struct spec *s, const struct target *t)
 {
-	for (uint32_t i = 0; i < s->g.n_nodes; i++)
-		if (!is_taken_on_cpu(&s->g, &s->g.nodes[i]))
-			return false;
 	return !t->is_cuda || is_taken_on_gpu(s);
 }
 
@@ -95,9 +80,9 @@ fuse_choices(
 		if (sched.v[k] != INT64_MIN && !is_heard(k))
 			return refuse_knob(k, e);
 	if (!fuse_is_traced(s, t))
-		return err_set(e, ERR_INFEASIBLE, "schedule: trace=1 is for what has no %s",
-		    t->is_cuda ? "product, but sums over whole axes, in f32"
-			       : "convolution of fewer than 8 channels and columns");
+		return err_set(e, ERR_INFEASIBLE,
+		    "schedule: trace=1 is on a GPU for what has no product, but sums over whole axes, in "
+		    "f32");
 	*out = (struct choices){
 #define CHOICE(KNOB) .KNOB = sched_get(&sched, KNOB_##KNOB, 0),
 #include "choice.def"

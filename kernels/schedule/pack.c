@@ -28,6 +28,18 @@ lies_as_it_comes(const struct tir *p, const struct tir_form *f)
 	return same;
 }
 
+/* Would a last panel that is not full go over positions of a window that a map has? */
+static bool
+goes_over_map(const struct packing *k, const struct tir_form *f)
+{
+	const uint32_t last = k->r.n - 1;
+	bool maps = false;
+
+	for (int d = k->r.run[last].first; f && d <= k->r.run[last].last; d++)
+		maps |= f->map[d] != MAP_none;
+	return maps && k->r.extent[last] % k->width != 0;
+}
+
 static bool
 may_pack(const struct packing *k, const struct step *s, struct err *e)
 {
@@ -39,6 +51,8 @@ may_pack(const struct packing *k, const struct step *s, struct err *e)
 		return refuse(e, s, "form", "it is packed already");
 	if (k->r.n + 1 > MAX_RANK)
 		return refuse(e, s, "dimensions", "a panel's would be one too many");
+	if (goes_over_map(k, b->form))
+		return refuse(e, s, "map", "a panel that is not full would go over what is mapped");
 	return (k->width > 1 && k->width <= k->r.extent[k->r.n - 1]) ||
 	    refuse(e, s, "width", "panels of one element, or of more than the dimension has");
 }

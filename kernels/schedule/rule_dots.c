@@ -10,12 +10,17 @@
  *                                                        t2'p(6*x.o + x.i, c, 16*k.o + k.i)
  *                                                for x.i, c: for k.i in 0..16: t2(..)
  *
- * The weight lies in panels of as many elements. */
+ * The weight lies in panels of as many elements; what is none is copied so that elements lie side by side. */
 #include "tile_int.h"
 
 #include <string.h>
 
-enum { LEAST_ELEMENTS = 8, SPARE = 1 /* registers for a row's vector */, MOST_ROWS = 8 };
+enum {
+	LEAST_ELEMENTS = 8,
+	SPARE = 1 /* registers for a row's vector */,
+	MOST_ROWS = 8,
+	FEW_VECTORS = 8 /* of elements: what is left over of them takes as long as one */
+};
 
 struct dots {
 	struct proposing *q;
@@ -23,6 +28,7 @@ struct dots {
 	buf_id weight;
 	const char *element, *row; /* loops; row NULL: there is one */
 	int along;                 /* the element's dimension in the weight */
+	bool is_packed;            /* it is one, not what another kernel makes */
 	int64_t lanes, rows, columns;
 	struct strbuf others; /* loops over elements that stay loops */
 	const char *point[STEP_NAMES];
@@ -61,8 +67,13 @@ sort_loops(struct dots *t, const struct ex *rows, const struct ex *weight)
 		} else if (it->kind == ITER_REDUCE) {
 			sb_addf(&t->others, " %s", loop);
 		} else if (in_weight) {
-			if (it->kind != ITER_SPACE || ixv_has(p->tx, rows->at, it->id))
+			if (it->kind != ITER_SPACE)
 				return false;
+			if (ixv_has(p->tx, rows->at, it->id)) {
+				if (t->is_packed)
+					return false;
+				continue; /* a matrix by itself */
+			}
 			t->columns *= extent_of(p, it->id);
 			t->point[t->n_point++] = loop;
 		} else {
@@ -83,6 +94,7 @@ find_dots(struct dots *t)
 	    p->buf[p->blk[t->product].out[0]].scope != SCOPE_global ||
 	    !tile_factors(p, t->product, &one, &other))
 		return false;
+	t->is_packed = p->buf[one->tensor].scope == SCOPE_pack || p->buf[other->tensor].scope == SCOPE_pack;
 	if (p->buf[one->tensor].scope == SCOPE_pack) {
 		const struct ex *swap = one;
 
@@ -90,8 +102,22 @@ find_dots(struct dots *t)
 		other = swap;
 	}
 	t->weight = other->tensor;
-	return p->buf[other->tensor].scope == SCOPE_pack && !p->buf[other->tensor].form &&
-	    sort_loops(t, one, other) && t->columns < t->q->target->lanes;
+	if (t->is_packed ? p->buf[other->tensor].form != NULL : p->buf[other->tensor].scope != SCOPE_global)
+		return false;
+	return sort_loops(t, one, other) && t->columns < t->q->target->lanes &&
+	    (t->is_packed || (t->row && t->columns > 1 && t->columns < t->rows));
+}
+
+/* The weight in panels, or a copy whose elements lie side by side. */
+static bool
+bring_near(const struct dots *t)
+{
+	const struct tir_buf *b = &t->q->p.buf[t->weight];
+	const char *dims = dims_but(&t->q->p, t->weight, t->along);
+
+	if (t->is_packed)
+		return propose(t->q, "pack %%%s %lld %s", b->name, (long long)t->lanes, dims);
+	return t->along == b->rank - 1 || propose(t->q, "stage %%%s root %s", b->name, dims);
 }
 
 /* As many rows as registers are left for, in tiles of one size or nearly. */
@@ -102,7 +128,8 @@ size_tile(struct dots *t)
 		      fit = MAX_OF(MIN_OF(most, (int64_t)MOST_ROWS), (int64_t)1);
 	int64_t lanes = t->q->target->lanes;
 
-	while (lanes > t->lanes)
+	while (lanes > t->lanes ||
+	    (lanes > LEAST_ELEMENTS && t->lanes % lanes && t->lanes < FEW_VECTORS * lanes))
 		lanes /= 2;
 	t->lanes = lanes;
 	if (t->row)
@@ -159,6 +186,8 @@ tile(struct dots *t)
 	const char *lane;
 	struct strbuf points;
 
+	if (t->rows == 1)
+		t->row = NULL; /* a loop around */
 	if (!split(t, t->element, t->lanes, &lane) || (t->row && !split(t, t->row, t->rows, &t->row)))
 		return false;
 	if (strcmp(lane, t->element) != 0)
@@ -191,9 +220,7 @@ rule_dots(struct proposing *q)
 		if (!find_dots(&t))
 			continue;
 		size_tile(&t);
-		if (!propose(q, "pack %%%s %lld %s", q->p.buf[t.weight].name, (long long)t.lanes,
-			dims_but(&q->p, t.weight, t.along)) ||
-		    !tile(&t))
+		if (!bring_near(&t) || !tile(&t))
 			take_back(q, &was, n);
 	}
 }

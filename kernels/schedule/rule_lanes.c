@@ -123,6 +123,14 @@ loop_along_memory(const struct tir *p, blk_id b)
 	return vector_loop(&n);
 }
 
+bool
+strides_in(const struct tir *p, blk_id b, const char *loop)
+{
+	const st_id l = tir_find_loop(p, str_of(loop));
+
+	return blk_joins_rows(p, b) && loop_trips(p, l) >= LEAST_LANES / 2 && loop_along_memory(p, b) == l;
+}
+
 /* The innermost loop, and those around it that it continues, as one loop over elements. */
 static void
 fuse_elements(struct proposing *q, blk_id b)

@@ -65,7 +65,8 @@ look_at(struct proposing *q, blk_id b)
 	for (; loop != ST_NONE && before.st[loop].op == ST_for && loop_counts_places(&before, loop); loop++) {
 		const char *name = before.st[loop].name;
 
-		if (propose(q, "compute_at %s %s", before.blk[b].name, name) && is_near(q, b, name))
+		if (propose(q, "compute_at %s %s", before.blk[b].name, name) && is_near(q, b, name) &&
+		    !strides_in(&q->p, b, name))
 			return;
 		take_back(q, &before, n);
 		if (before.st[loop].end != before.st[loop + 1].end)

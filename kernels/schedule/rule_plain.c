@@ -1,6 +1,6 @@
 /* kernels/schedule/rule_plain.c: maps go into their readers, results are dealt out, short windows are text.
  */
-#include "rule_int.h"
+#include "tile_int.h"
 
 enum {
 	MOST_NODES = 2000, /* of a value as a tree: larger ones are not looked through */
@@ -104,6 +104,16 @@ most_points(const struct tir *p, blk_id made)
 	return ex_get(p->tx, p->blk[made].value[0])->flops <= CHEAP_FLOPS ? 5 * n : n + n / 4;
 }
 
+/* A product takes its factors from memory, whatever they cost: what is made again for each of few columns
+ * would keep it from tiles. */
+static bool
+is_product(const struct tir *p, blk_id b)
+{
+	const struct ex *one, *other;
+
+	return blk_reduces(p, b) && !blk_joins_rows(p, b) && tile_factors(p, b, &one, &other);
+}
+
 /* One block reads it, hardly more often than it is made, at several places only in arms of its guards.  (Is
  * it a plain block of a temp at all?  `inline` refuses what is not.) */
 static bool
@@ -121,7 +131,8 @@ is_read_once(const struct tir *p, blk_id made)
 
 		if (r->n == 0)
 			continue;
-		if (reader != BLK_NONE || r->too_many || points > (r->n > 1 ? n : most_points(p, made)))
+		if (reader != BLK_NONE || r->too_many ||
+		    points > (r->n > 1 || is_product(p, b) ? n : most_points(p, made)))
 			return false;
 		reader = b;
 	}

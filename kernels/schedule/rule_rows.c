@@ -35,18 +35,20 @@ move_into(struct proposing *q, blk_id b, const char *loop, double most)
 }
 
 /* All blocks in front that go into the loop, the last first; false, and nothing is done, where no reduction
- * is among them. */
+ * is among them, or one would stride. */
 static bool
 share_loop(struct proposing *q, const char *loop)
 {
 	const struct tir was = q->p;
 	const size_t n = q->trace->n;
-	bool any = false;
+	bool any = false, strides = false;
 
-	for (blk_id b = q->p.n_blk; b-- > 0;)
-		if (blk_stands(&q->p, b) && move_into(q, b, loop, 1))
-			any |= blk_reduces(&q->p, b);
-	if (any)
+	for (blk_id b = q->p.n_blk; b-- > 0 && !strides;)
+		if (blk_stands(&q->p, b) && move_into(q, b, loop, 1) && blk_reduces(&q->p, b)) {
+			any = true;
+			strides = strides_in(&q->p, b, loop);
+		}
+	if (any && !strides)
 		return true;
 	take_back(q, &was, n);
 	return false;

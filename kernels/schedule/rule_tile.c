@@ -144,6 +144,15 @@ take_shared(struct tiling *t, const struct ex *one, const struct ex *other, axis
 	return t->alike != 1 && t->alike % t->q->target->lanes == 0;
 }
 
+/* More than a vector, or words of half of one at least: gcc makes single elements of the rest. */
+static bool
+fills_lanes(const struct tiling *t, int64_t columns)
+{
+	const int64_t lanes = t->q->target->lanes;
+
+	return columns >= lanes || (columns >= lanes / 2 && columns % 4 == 0);
+}
+
 /* The columns lie along memory in the result, and in their factor, or can be made so. */
 static bool
 find_tile(struct tiling *t)
@@ -156,7 +165,7 @@ find_tile(struct tiling *t)
 		return false;
 	t->column = p->buf[p->blk[t->product].out[0]].rank - 1;
 	column = axis_of(p, t->product, t->column);
-	if (column == AXIS_NONE || extent_of(p, column) < t->q->target->lanes / 2)
+	if (column == AXIS_NONE || !fills_lanes(t, extent_of(p, column)))
 		return false;
 	if (!take_apart(t, one, other, column) && !take_shared(t, one, other, column))
 		return false;

@@ -39,6 +39,9 @@ bool const_extent(const struct tir *p, const struct st *loop, int64_t *from, int
 /* Values of an iterator; of AXIS_NONE 1. */
 int64_t extent_of(const struct tir *p, axis_id a);
 
+/* Does the block stand as it was lowered, in a nest of its own from *root on?  winograd.c */
+bool stands_alone(const struct tir *p, const struct step *s, blk_id b, st_id *root, struct err *e);
+
 /* A copy of statements, every loop over an axis of its own: an axis never changes its range. */
 struct copy {
 	const struct tir *p;

@@ -176,29 +176,35 @@ find_window(struct rewrite *w)
 	return n == 2 || refuse(w->e, w->s, "window", "it does not slide along two dimensions by one");
 }
 
-/* It stands as it was lowered, in a nest of its own, and nothing else reads the weight. */
-static bool
-stands_alone(struct rewrite *w)
+bool
+stands_alone(const struct tir *p, const struct step *s, blk_id b, st_id *root, struct err *e)
 {
-	const struct tir *p = w->p;
 	uint32_t n = 0;
 
 	for (st_id i = 0; i < p->n_st; i++)
-		if (p->st[i].op == ST_block && p->st[i].ref == w->blk) {
-			w->root = i;
+		if (p->st[i].op == ST_block && p->st[i].ref == b) {
+			*root = i;
 			n++;
 		}
-	while (p->st[w->root].up != ST_NONE)
-		w->root = p->st[w->root].up;
-	for (st_id i = w->root; i < p->st[w->root].end; i++)
-		if (p->st[i].end != p->st[w->root].end || p->st[i].bind != BIND_serial || p->st[i].n_guard ||
+	if (n != 1)
+		return refuse(e, s, "nest", "the block does not stand in one place");
+	while (p->st[*root].up != ST_NONE)
+		*root = p->st[*root].up;
+	for (st_id i = *root; i < p->st[*root].end; i++)
+		if (p->st[i].end != p->st[*root].end || p->st[i].bind != BIND_serial || p->st[i].n_guard ||
 		    (p->st[i].op != ST_for && p->st[i].op != ST_block))
-			return refuse(
-			    w->e, w->s, "nest", "the block is not alone in loops over all its points");
-	for (blk_id b = 0; b < p->n_blk; b++)
-		if (b != w->blk && blk_reads_buf(p, &p->blk[b], w->weight))
+			return refuse(e, s, "nest", "the block is not alone in loops over all its points");
+	return true;
+}
+
+/* Does nothing else read the weight? */
+static bool
+has_weight(const struct rewrite *w)
+{
+	for (blk_id b = 0; b < w->p->n_blk; b++)
+		if (b != w->blk && blk_reads_buf(w->p, &w->p->blk[b], w->weight))
 			return refuse(w->e, w->s, "weight", "another block reads it");
-	return n == 1 || refuse(w->e, w->s, "nest", "the block stands in several places");
+	return true;
 }
 
 /* ---- small maps ---------------------------------------------------------------------------------------- */
@@ -534,7 +540,7 @@ step_winograd(const struct tir *p, const struct step *s, struct tir *out, struct
 	w.to = NEW_ARRAY(p->arena, ix_id, w.n_to + 1);
 	memset(w.to, 0xff, (w.n_to + 1) * sizeof(*w.to));
 	if (!find_blk(p, s, 0, &w.blk, e) || !find_tiles(&w) || !find_factors(&w) || !find_window(&w) ||
-	    !stands_alone(&w))
+	    !stands_alone(p, s, w.blk, &w.root, e) || !has_weight(&w))
 		return false;
 	tir_rewrite(out, p, rewrite_here, &w);
 	return true;

@@ -191,6 +191,10 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_block(p, r);
 		s.number = rng_below(r, 2) ? 2 : 4;
 		break;
+	case STEP_planes:
+		s.name[s.n_name++] = any_block(p, r);
+		s.number = 1 + rng_below(r, 9);
+		break;
 	case STEP_OPS:
 		break;
 	}
@@ -448,6 +452,11 @@ static const struct {
      "dilation=[1,1] ldil=[1,1] group=1\noutput %%2\n",
 	"winograd t2 2; inline t2'in; split t2.i1 2; split t2.i2 2; reorder t2.i1.o t2.i2.o t2.i1.i t2.i2.i; "
 	"compute_at t2'up t2.i2.o; compute_at t2'mul t2.i1.o"},
+    {"%%0 = input f32[1,7,6,%u]\n%%1 = weight f32[3,3,%u,%u]\n%%2 = conv %%0 %%1 lo=[1,2] hi=[1,1] "
+     "stride=[1,2] "
+     "dilation=[2,1] ldil=[1,1] group=1\noutput %%2\n",
+	"planes t2 4; split t2.i1 2; compute_at t2'mul t2.i1.i; compute_at t2'in t2.i1.o; "
+	"reorder t2'mul.k0 t2'mul.k1 t2'mul.x; bind t2'mul.x vector"},
 };
 
 /* The steps of a trace, each where it is legal. */
@@ -469,7 +478,7 @@ test_products(void **state)
 {
 	uint64_t n = setting("KORCH_TRACE_SPECS", 250), seed = setting("KORCH_TRACE_SEED", 1);
 	const uint32_t instructions = n_applied[STEP_tensorize], pipelines = n_applied[STEP_pipeline],
-		       maps = n_applied[STEP_winograd];
+		       maps = n_applied[STEP_winograd], planes = n_applied[STEP_planes];
 
 	(void)state;
 	for (uint64_t i = 0; i < n / 4; i++) {
@@ -495,6 +504,7 @@ test_products(void **state)
 	assert_true(n_applied[STEP_tensorize] > instructions + n / 20);
 	assert_true(n_applied[STEP_pipeline] > pipelines + n / 20);
 	assert_true(n_applied[STEP_winograd] > maps + n / 40);
+	assert_true(n_applied[STEP_planes] > planes + n / 80);
 }
 
 static void
