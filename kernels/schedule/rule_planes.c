@@ -22,6 +22,7 @@ enum {
 	LEAST_STEPS = 8,  /* of rows, for threads, and for borders to be a part of them */
 	ROWS = 2,         /* of results, for each row of border that is moved with them */
 	LEAST_USES = 4,   /* of an element that is moved: elements of a window by columns */
+	HALF = 8,         /* lanes of words that are half of the widest vectors */
 	PART = 8          /* vectors of points, where there is one row */
 };
 
@@ -111,15 +112,26 @@ find_border(struct planes *t)
 			t->border = (p->buf[p->blk[t->in].out[0]].dim[d] - 1 - by * (t->rows - 1)) / by;
 }
 
-/* Elements are moved once for each of a window, and no tile of columns would do. */
+/* Are two thirds of the lanes of points that there are? */
 static bool
-pays(struct planes *t)
+fills_lanes(const struct planes *t)
 {
 	const struct tir *p = &t->q->p;
 	const struct tir_buf *mul = &p->buf[p->blk[t->mul].out[0]];
+	const int64_t all = places_of(p, p->blk[t->mul].out[0]);
 
-	return !t->is_apart && t->columns <= MOST_COLUMNS && mul->dim[mul->rank - 1] >= t->lanes &&
-	    t->columns < t->q->target->lanes && t->elements / t->channels * t->columns >= LEAST_USES;
+	return places_of(p, p->blk[t->blk].out[0]) * 3 >= all * 2 && mul->dim[mul->rank - 1] >= t->lanes;
+}
+
+/* Elements are moved once for all of a window, and no tile of columns would do.  Without one, moving them
+ * takes as long as what is done to them. */
+static bool
+pays(struct planes *t)
+{
+	const int64_t window = t->elements / t->channels;
+
+	return !t->is_apart && t->columns <= MOST_COLUMNS && fills_lanes(t) &&
+	    t->columns < t->q->target->lanes && window > 1 && window * t->columns >= LEAST_USES;
 }
 
 /* ---- how large a tile ---------------------------------------------------------------------------------- */
@@ -440,7 +452,15 @@ look_at(struct planes *t)
 
 	t->name = q->p.blk[t->blk].name;
 	t->lanes = q->target->lanes;
-	if (!make_planes(t, t->lanes) || !pays(t))
+	if (!make_planes(t, t->lanes))
+		return false;
+	if (!fills_lanes(t) && t->lanes > HALF) {
+		take_back(q, &was, n);
+		t->lanes = HALF;
+		if (!make_planes(t, t->lanes))
+			return false;
+	}
+	if (!pays(t))
 		return false;
 	if (t->row_dim < 0 &&
 	    places_of(&q->p, q->p.blk[t->mul].out[0]) > LEAST_STEPS * PART * t->lanes * t->all_columns) {
