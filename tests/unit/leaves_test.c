@@ -135,7 +135,8 @@ a_row_is_in_lanes(void **state)
 	arena_fini(&a);
 }
 
-/* Few columns: each is a sum of its own, one addition behind the other. */
+/* Columns of a plane each by itself, one addition behind the other, by a trace; the rules make lanes of them.
+ */
 static void
 a_sum_without_lanes_is_a_chain(void **state)
 {
@@ -155,7 +156,11 @@ a_sum_without_lanes_is_a_chain(void **state)
 	assert_true(program_of_loops(&a, &s, STR(""), &target_avx512, &loops, &e));
 	add_up(&tile, x);
 	add_up(&loops, y);
-	assert_true(x[LEAF_chained] <= 0);
+	assert_true(x[LEAF_chained] <= 0 && y[LEAF_chained] <= 0);
+	assert_true(
+	    program_of_loops(&a, &s, STR("inline t3; inline t4; compute_at t5 t6.i3; compute_at t1 t6.i3"),
+		&target_avx512, &loops, &e));
+	add_up(&loops, y);
 	assert_near(y[LEAF_chained], 2 * 14 * 14 * 32, 0);
 	arena_fini(&a);
 }
