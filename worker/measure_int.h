@@ -111,10 +111,11 @@ struct plan_clock {
 	struct calibration calibration;
 	int64_t *sample[REF_COUNT]; /* CLOCK_SAMPLES */
 	uint32_t n;                 /* of each */
+	int64_t due_ns;             /* when their next turn is, at the earliest */
 };
 void clock_open(
     struct arena *a, const struct refs *refs, const struct calibration *frozen, struct plan_clock *c);
-void clock_turn(struct plan_clock *c);
+void clock_turn(struct plan_clock *c); /* of some samples; nothing where it is not due */
 /* Each reference's frozen time over its time since; 0: not known.  Sorts the samples. */
 void clock_ratios(struct plan_clock *c, double ratio[REF_COUNT]);
 /* Of a plan whose kernels take ns[r] beside reference r, ns[REF_COUNT] beside none, each at its own clock:
