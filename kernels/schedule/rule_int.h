@@ -61,7 +61,8 @@ bool joins_rows_only(const struct tir *p);
 bool loop_is_of_lanes(const struct tir *p, st_id loop);
 /* The loop around a block that joins elements which goes along memory in most of what it touches; ST_NONE. */
 st_id loop_along_memory(const struct tir *p, blk_id b);
-/* Would the elements that the block joins lie far apart in the loop, their neighbours in another iteration? */
+/* Would the elements that the block joins lie far apart in the loop, their neighbours in another iteration?
+ */
 bool strides_in(const struct tir *p, blk_id b, const char *loop);
 /* Points of a block: the product of its iterators' extents. */
 int64_t blk_points(const struct tir *p, blk_id b);
