@@ -81,8 +81,8 @@ one_file(const struct args *args, struct spec *const *specs, uint32_t n, const s
 			&why)) {
 			sb_add(&sb, code.text);
 			made++;
-		} else
-			t->refused++;
+		} else if (t->refused++ == 0)
+			fprintf(stderr, "bench-compile: the first that is refused: %s\n", why.msg);
 	}
 	t->generate_s += cpu_s(RUSAGE_SELF) - start;
 	t->kernels += made;
