@@ -41,12 +41,6 @@ struct planes {
 };
 
 /* ---- which blocks -------------------------------------------------------------------------------------- */
-static bool
-is_zero(const struct tx *x, ex_id e)
-{
-	return ex_get(x, e)->kind == EX_CONST && ex_get(x, e)->real == 0;
-}
-
 /* A place in one factor alone: the points are the other's. */
 static bool
 has_points(const struct planes *w, ex_id factor, ex_id other)
@@ -63,34 +57,19 @@ has_points(const struct planes *w, ex_id factor, ex_id other)
 	return any;
 }
 
-/* A sum of products in f32, one factor a weight; guards around the product go to the other one. */
 static bool
 find_factors(struct planes *w)
 {
-	const struct tir_block *b = &w->p->blk[w->blk];
-	struct tx *x = w->p->tx;
-	struct tir_guard guard[2 * MAX_RANK];
-	uint32_t n = 0;
-	ex_id e = b->value[0];
-	struct ex v = *ex_get(x, e);
+	struct weighted of[2];
 
-	if (b->comb != COMB_sum || b->n_out != 1 || tx_is_strict(x) || w->p->buf[b->out[0]].type != DT_f32)
-		return refuse(w->e, w->s, "sum", "no sum of f32 that may be rounded otherwise");
-	for (; v.kind == EX_GUARD && is_zero(x, v.arg[1]) && n < COUNT_OF(guard); v = *ex_get(x, v.arg[0]))
-		guard[n++] = (struct tir_guard){v.ix, v.lo, v.hi};
-	for (int k = 0; k < 2 && v.kind == EX_MAP && v.prim == PRIM_mul; k++) {
-		const struct ex read = *ex_get(x, v.arg[!k]);
-
-		if (read.kind != EX_READ || w->p->buf[read.tensor].scope != SCOPE_pack ||
-		    !has_points(w, v.arg[k], v.arg[!k]))
-			continue;
-		w->factor = v.arg[k];
-		w->weight = v.arg[!k];
-		while (n-- > 0)
-			w->factor = ex_guard(
-			    x, guard[n].i, guard[n].lo, guard[n].hi, w->factor, ex_real(x, DT_f32, 0));
-		return true;
-	}
+	if (!is_free_sum(w->p, w->s, w->blk, w->e))
+		return false;
+	for (uint32_t k = 0, n = products_with_weight(w->p, w->blk, of); k < n; k++)
+		if (has_points(w, of[k].factor, of[k].weight)) {
+			w->factor = of[k].factor;
+			w->weight = of[k].weight;
+			return true;
+		}
 	return refuse(w->e, w->s, "factors", "it joins no products of points with a weight");
 }
 

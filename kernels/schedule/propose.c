@@ -200,6 +200,21 @@ blk_points(const struct tir *p, blk_id b)
 	return n;
 }
 
+blk_id
+blk_only_reader(const struct tir *p, buf_id buf)
+{
+	blk_id found = BLK_NONE;
+
+	for (blk_id b = 0; b < p->n_blk; b++) {
+		if (!blk_stands(p, b) || !blk_reads_buf(p, &p->blk[b], buf))
+			continue;
+		if (found != BLK_NONE)
+			return BLK_NONE;
+		found = b;
+	}
+	return found;
+}
+
 struct sizes {
 	const struct tir *p;
 	int64_t most; /* elements of the largest buffer that is read */

@@ -49,6 +49,8 @@ int64_t window_size(const struct tir *p, st_id instance);
 bool blk_stands(const struct tir *p, blk_id b);
 /* Its first one; ST_NONE. */
 st_id blk_instance(const struct tir *p, blk_id b);
+/* The one block that reads the buffer; BLK_NONE: none, or several. */
+blk_id blk_only_reader(const struct tir *p, buf_id buf);
 /* Is it in tiles of registers, which the nest at another loop would not have? */
 bool blk_is_tiled(const struct tir *p, blk_id b);
 /* Does it stand somewhere, and join elements? */

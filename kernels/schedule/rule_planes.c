@@ -181,21 +181,6 @@ size_tile(struct planes *t)
 }
 
 /* ---- the last block ------------------------------------------------------------------------------------ */
-static blk_id
-only_reader(const struct tir *p, buf_id buf)
-{
-	blk_id found = BLK_NONE;
-
-	for (blk_id b = 0; b < p->n_blk; b++) {
-		if (!blk_stands(p, b) || !blk_reads_buf(p, &p->blk[b], buf))
-			continue;
-		if (found != BLK_NONE)
-			return BLK_NONE;
-		found = b;
-	}
-	return found;
-}
-
 /* The place of the sums that the block reads; IXV_NONE: several. */
 static ixv_id
 sums_read(const struct planes *t, blk_id b)
@@ -236,7 +221,7 @@ take_reader(struct planes *t)
 	struct proposing *q = t->q;
 	const struct tir was = q->p;
 	const size_t n = q->trace->n;
-	const blk_id reader = only_reader(&q->p, q->p.blk[t->blk].out[0]);
+	const blk_id reader = blk_only_reader(&q->p, q->p.blk[t->blk].out[0]);
 
 	if (reader == BLK_NONE || q->p.blk[reader].comb != COMB_NONE || q->p.blk[reader].n_out != 1 ||
 	    blk_points(&q->p, reader) != blk_points(&q->p, t->blk) || !propose(q, "inline %s", t->name))

@@ -79,21 +79,6 @@ pays(struct windows *w, int64_t points)
 
 /* ---- the last block ------------------------------------------------------------------------------------ */
 
-static blk_id
-only_reader(const struct tir *p, buf_id buf)
-{
-	blk_id found = BLK_NONE;
-
-	for (blk_id b = 0; b < p->n_blk; b++) {
-		if (!blk_stands(p, b) || !blk_reads_buf(p, &p->blk[b], buf))
-			continue;
-		if (found != BLK_NONE)
-			return BLK_NONE;
-		found = b;
-	}
-	return found;
-}
-
 /* The iterators of the block itself: of 'up it reads columns of tile `q`, row `i mod m`. */
 static bool
 find_sides(const struct windows *w, axis_id side[SIDES])
@@ -134,7 +119,7 @@ find_reader(struct windows *w, axis_id side[SIDES])
 {
 	const struct tir *p = &w->q->p;
 	const struct tir_block *b = &p->blk[w->last];
-	const blk_id reader = only_reader(p, b->out[0]);
+	const blk_id reader = blk_only_reader(p, b->out[0]);
 	axis_id of[SIDES];
 	bool same = reader != BLK_NONE && p->blk[reader].comb == COMB_NONE && p->blk[reader].n_out == 1 &&
 	    blk_points(p, reader) == blk_points(p, w->last);
@@ -193,7 +178,8 @@ take_map(struct windows *w)
 	const blk_id in = part_blk(w, "'in");
 
 	for (blk_id b = 0; b < p->n_blk; b++)
-		if (blk_stands(p, b) && p->blk[b].comb == COMB_NONE && only_reader(p, p->blk[b].out[0]) == in)
+		if (blk_stands(p, b) && p->blk[b].comb == COMB_NONE &&
+		    blk_only_reader(p, p->blk[b].out[0]) == in)
 			(void)propose(w->q, "inline %s", p->blk[b].name);
 }
 

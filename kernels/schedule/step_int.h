@@ -80,4 +80,13 @@ void instance_region(const struct tir *p, st_id loop, st_id instance, ix_id i, i
 bool blk_reads_buf(const struct tir *p, const struct tir_block *b, buf_id buf);
 bool blk_stores_buf(const struct tir_block *b, buf_id buf);
 
+/* products.c: does the block sum up f32 that may be rounded otherwise?  ERR_INFEASIBLE. */
+bool is_free_sum(const struct tir *p, const struct step *s, blk_id b, struct err *e);
+/* The ways in which what it joins is a product with a weight, 0 to 2; guards around the product, zero
+ * elsewhere, stand around the factor. */
+struct weighted {
+	ex_id factor, weight;
+};
+uint32_t products_with_weight(const struct tir *p, blk_id b, struct weighted out[2]);
+
 #endif

@@ -63,38 +63,20 @@ find_tiles(struct rewrite *w)
 }
 
 static bool
-is_zero(const struct tx *x, ex_id e)
-{
-	return ex_get(x, e)->kind == EX_CONST && ex_get(x, e)->real == 0;
-}
-
-/* A sum of products in f32; guards around the product go to the factor that is no weight. */
-static bool
 find_factors(struct rewrite *w)
 {
-	const struct tir_block *b = &w->p->blk[w->blk];
-	struct tx *x = w->p->tx;
-	struct tir_guard guard[2 * MAX_RANK];
-	uint32_t n = 0;
-	ex_id e = b->value[0];
-	struct ex v = *ex_get(x, e);
+	struct weighted of[2];
 
-	if (b->comb != COMB_sum || b->n_out != 1 || tx_is_strict(x) || w->p->buf[b->out[0]].type != DT_f32)
-		return refuse(w->e, w->s, "sum", "no sum of f32 that may be rounded otherwise");
-	for (; v.kind == EX_GUARD && is_zero(x, v.arg[1]) && n < COUNT_OF(guard); v = *ex_get(x, v.arg[0]))
-		guard[n++] = (struct tir_guard){v.ix, v.lo, v.hi};
-	for (int k = 0; k < 2 && v.kind == EX_MAP && v.prim == PRIM_mul; k++) {
-		const struct ex b_read = *ex_get(x, v.arg[!k]);
+	if (!is_free_sum(w->p, w->s, w->blk, w->e))
+		return false;
+	for (uint32_t k = 0, n = products_with_weight(w->p, w->blk, of); k < n; k++) {
+		const struct ex *read = ex_get(w->p->tx, of[k].weight);
 
-		if (b_read.kind != EX_READ || w->p->buf[b_read.tensor].scope != SCOPE_pack ||
-		    w->p->buf[b_read.tensor].form)
+		if (w->p->buf[read->tensor].form)
 			continue;
-		w->factor = v.arg[k];
-		w->weight = b_read.tensor;
-		w->weight_at = b_read.at;
-		while (n-- > 0)
-			w->factor = ex_guard(
-			    x, guard[n].i, guard[n].lo, guard[n].hi, w->factor, ex_real(x, DT_f32, 0));
+		w->factor = of[k].factor;
+		w->weight = read->tensor;
+		w->weight_at = read->at;
 		return true;
 	}
 	return refuse(w->e, w->s, "factors", "it joins no products with a weight that is not packed");
