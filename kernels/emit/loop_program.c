@@ -27,7 +27,7 @@ by_rules(const struct tir *nest, const struct choices *chosen, const struct targ
 	struct schedule_target st = emit_schedule_target(t);
 	struct strbuf proposed;
 
-	st.winograd = chosen->wino;
+	st.chosen = *chosen;
 	sb_init(&proposed, nest->arena);
 	schedule_propose(nest, &st, &proposed, out);
 	return chosen->wino == 0 || trace_has(sb_str(&proposed), STEP_winograd) ||

@@ -7,6 +7,7 @@
 #include "../base/epoch.h"
 #include "../base/isa.h"
 #include "../ir/ir.h"
+#include "../schedule/choices.h"
 #include "../vendor/library.h"
 
 /* Of the products in linear primitives on a GPU; sums are in f32 always. */
@@ -61,13 +62,7 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
  * and no product. */
 #define TRACED "trace=1"
 bool fuse_is_traced(const struct spec *s, const struct target *t);
-/* What a schedule says to the loop program's rules beside that: knobs of choice.def, 0 where it does not. */
-struct choices {
-#define CHOICE(KNOB) int64_t KNOB;
-#include "choice.def"
-#undef CHOICE
-};
-/* Of a schedule with trace=1.  ERR_INFEASIBLE: another knob stands beside it; the loop program makes no such
+/* What a schedule with trace=1 says to the loop program's rules.  ERR_INFEASIBLE: another knob stands beside it; the loop program makes no such
  * kernel; Winograd's form is asked for and suits no convolution of it.  Cheap: it looks at the graph alone,
  * and a rule may still find that it cannot do what is asked for. */
 bool fuse_choices(const struct spec *s, struct str schedule, const struct target *t, struct choices *out,

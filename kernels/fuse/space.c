@@ -415,6 +415,21 @@ space_library(struct arena *a, const struct spec *s, const struct target *t)
 	return STR("");
 }
 
+/* What rules of the loop program leave to choose (kernels/schedule/choice.def). */
+static void
+propose_choices(struct search *s, const struct shape_of_work *w)
+{
+	static const char *const products[] = {"mr=4 field=2 trace=1", "nv=1 trace=1", "mr=4 nv=3 trace=1"};
+	static const char *const rows[] = {"block=1 trace=1", "block=32 trace=1"};
+
+	if (!fuse_is_traced(s->spec, s->target))
+		return;
+	if (w->has_linear)
+		propose_each(s, products, COUNT_OF(products));
+	if (w->has_rows)
+		propose_each(s, rows, COUNT_OF(rows));
+}
+
 static void
 propose_all(struct search *s, const struct shape_of_work *w)
 {
@@ -432,6 +447,7 @@ propose_all(struct search *s, const struct shape_of_work *w)
 		    str_of(
 			arena_printf(s->a, "wino=%lld " TRACED, (long long)traced_form(s->spec, s->target))));
 	propose_libraries(s);
+	propose_choices(s, w);
 	if (w->weighs && !w->by_columns)
 		propose(s, STR("columns=64"));
 	if (w->has_sides)

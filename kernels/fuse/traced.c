@@ -39,8 +39,8 @@ fuse_is_traced(const struct spec *s, const struct target *t)
 
 /* ---- what stands beside trace=1 ------------------------------------------------------------------------ */
 static const enum knob heard[] = {
-#define CHOICE(KNOB) KNOB_##KNOB,
-#include "choice.def"
+#define CHOICE(KNOB, WORDS) KNOB_##KNOB,
+#include "../schedule/choice.def"
 #undef CHOICE
 };
 
@@ -84,8 +84,8 @@ fuse_choices(
 		    "schedule: trace=1 is on a GPU for what has no product, but sums over whole axes, in "
 		    "f32");
 	*out = (struct choices){
-#define CHOICE(KNOB) .KNOB = sched_get(&sched, KNOB_##KNOB, 0),
-#include "choice.def"
+#define CHOICE(KNOB, WORDS) .KNOB = sched_get(&sched, KNOB_##KNOB, 0),
+#include "../schedule/choice.def"
 #undef CHOICE
 	};
 	return out->wino == 0 || winograd_suits(s, t, out->wino) ||

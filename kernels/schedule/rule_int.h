@@ -24,6 +24,9 @@ void take_back(struct proposing *q, const struct tir *p, size_t n_trace);
 void turn_map(struct proposing *q, blk_id blk);
 /* Moves the block into the loop where it does not run more than `most` times as often there.  rule_rows.c */
 bool move_into(struct proposing *q, blk_id b, const char *loop, double most);
+/* Rows of few elements each share a loop over tiles of them: its name; that of the loop where they are no
+ * such rows.  rule_rows.c */
+const char *tile_of_rows(struct proposing *q, const char *loop, int64_t elements);
 /* The one instance of the block; ST_NONE: none, or several. */
 st_id only_instance(const struct tir *p, blk_id b);
 /* The loops of a block alone, serial, each bound to one iterator as it is. */

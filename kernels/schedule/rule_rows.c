@@ -1,7 +1,7 @@
 /* kernels/schedule/rule_rows.c: nests that meet in a row of the result share its loop. */
 #include "rule_int.h"
 
-enum { CHEAP = 2, TILE = 64 };
+enum { CHEAP = 2, ROWS = 64, LEAST_ROWS = 16, SHORT_ROW = 32 /* elements */ };
 
 /* ---- rows -----------------------------------------------------------------------------------------------
  */
@@ -54,30 +54,68 @@ share_loop(struct proposing *q, const char *loop)
 	return false;
 }
 
-/* Are all blocks that stand columns, or reductions of rows? */
-static bool
-has_columns_only(const struct tir *p, st_id loop)
+/* Elements that blocks make of a row, but for its one sum: how many of them there are, and of the widest. */
+static void
+row_elements(const struct tir *p, int64_t rows, int64_t *all, int64_t *widest)
 {
-	for (st_id i = 0; i < p->n_st; i++)
-		if (p->st[i].op == ST_block && !blk_reduces(p, p->st[i].ref) &&
-		    blk_points(p, p->st[i].ref) > loop_trips(p, loop))
-			return false;
-	return true;
+	*all = *widest = 0;
+	for (st_id i = 0; i < p->n_st; i++) {
+		const int64_t n = p->st[i].op == ST_block ? blk_points(p, p->st[i].ref) / rows : 0;
+
+		if (n == 0 || (blk_reduces(p, p->st[i].ref) && n <= 1))
+			continue;
+		*all += n;
+		*widest = MAX_OF(*widest, n);
+	}
 }
 
-/* A last nest that is a column of results, one a row: many rows at a time, so that what is done to a row's
- * sums is done to vectors of them.  (Of a few rows a vector would be read while it is stored.)  Where whole
- * rows are made too, these would be far when they are read. */
+/* A tile of rows that leaves nothing over; 0: none. */
+static int64_t
+even_tile(const struct proposing *q, int64_t rows)
+{
+	const int64_t asked = q->target->chosen.block;
+
+	for (int64_t n = MIN_OF(asked ? asked : ROWS, rows); n > 1 && (asked || n >= LEAST_ROWS); n--)
+		if (rows % n == 0)
+			return n;
+	return 0;
+}
+
+const char *
+tile_of_rows(struct proposing *q, const char *loop, int64_t elements)
+{
+	const int64_t rows = loop_trips(&q->p, tir_find_loop(&q->p, str_of(loop))), n = even_tile(q, rows);
+
+	if ((elements > SHORT_ROW && !q->target->chosen.block) || n == 0 || n == rows ||
+	    !propose(q, "split %s %lld", loop, (long long)n))
+		return loop;
+	return arena_printf(q->p.arena, "%s.o", loop);
+}
+
+/* As many rows as share a loop, evenly; 0: one.  What is done to sums of rows is done to vectors of them so.
+ * (Of a few rows a vector would be read while it is stored.)  Whole rows would be far when they are read
+ * again, but where they are short. */
+static int64_t
+rows_of_tile(const struct proposing *q, int64_t rows)
+{
+	const int64_t asked = q->target->chosen.block;
+	int64_t all, widest;
+
+	row_elements(&q->p, rows, &all, &widest);
+	if (!asked && (widest > SHORT_ROW || all * ROWS * 4 > MAX_OF(q->target->l1_bytes, (int64_t)1)))
+		return 0;
+	return even_tile(q, rows);
+}
+
 static bool
 share_tile(struct proposing *q, const char *loop)
 {
 	const struct tir was = q->p;
 	const size_t n = q->trace->n;
-	const st_id l = tir_find_loop(&q->p, str_of(loop));
+	const int64_t rows = rows_of_tile(q, loop_trips(&q->p, tir_find_loop(&q->p, str_of(loop))));
 
-	if (q->p.st[l].end != l + 2 || loop_trips(&q->p, l) % TILE || !has_columns_only(&q->p, l))
-		return false;
-	if (propose(q, "split %s %d", loop, TILE) && share_loop(q, arena_printf(q->p.arena, "%s.o", loop)))
+	if (rows && propose(q, "split %s %lld", loop, (long long)rows) &&
+	    share_loop(q, arena_printf(q->p.arena, "%s.o", loop)))
 		return true;
 	take_back(q, &was, n);
 	return false;
@@ -98,10 +136,9 @@ rule_rows(struct proposing *q)
 	for (st_id i = last; q->p.st[i].op == ST_for && q->p.st[i].end == q->p.st[last].end; i++)
 		if (loop_counts_places(&q->p, i))
 			loop[n++] = q->p.st[i].name;
-	if (n > 0 && share_tile(q, loop[n - 1]))
-		n--;
 	while (n-- > 0)
-		(void)share_loop(q, loop[n]);
+		if (!share_tile(q, loop[n]))
+			(void)share_loop(q, loop[n]);
 }
 
 /* ---- cheap ----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 
 enum { CHEAP = 8 /* operations */ };
 enum { MOST_VECTORS = 4, MOST_ROWS = 12, SPARE = 4 /* registers for a loaded column and a row's element */ };
+enum { WINDOWS = 2 /* fields */ };
 
 /* ---- which blocks -------------------------------------------------------------------------------------- */
 static const struct ex *
@@ -92,19 +93,21 @@ columns_alike(const struct tir *p, ixv_id place, axis_id column)
 	return alike;
 }
 
-/* A row of the tile: an axis that the factor of the columns lacks.  A single row is one, too. */
-static void
-find_row(struct tiling *t)
+/* A row of the tile: an axis that the factor of the columns lacks, the last one before a dimension.  A single
+ * row is one, too. */
+static int
+row_before(const struct tiling *t, int d)
 {
 	const struct tir *p = &t->q->p;
 
-	for (t->row = t->column - 1; t->row >= 0; t->row--) {
-		axis_id a = axis_of(p, t->product, t->row);
+	while (--d >= 0) {
+		axis_id a = axis_of(p, t->product, d);
 
 		if (a != AXIS_NONE && extent_of(p, a) > 1 && !ixv_has(p->tx, t->columns_at, a) &&
 		    ixv_has(p->tx, t->rows_at, a))
-			return;
+			break;
 	}
+	return d;
 }
 
 static void
@@ -172,7 +175,8 @@ find_tile(struct tiling *t)
 	t->along = dim_along(p, t->columns_at, column);
 	if (t->along < 0 || !tile_can_read(t))
 		return false;
-	find_row(t);
+	t->row = row_before(t, t->column);
+	t->field = row_before(t, t->row);
 	return t->row >= 0 || places_of(p, p->blk[t->product].out[0]) == extent_of(p, column);
 }
 
@@ -196,11 +200,13 @@ vectors_of(const struct tiling *t, int64_t columns)
 
 	if (t->is_apart)
 		return 1;
+	if (t->q->target->chosen.nv && t->alike % (t->q->target->chosen.nv * t->q->target->lanes) == 0)
+		return MIN_OF(t->q->target->chosen.nv, ceil_div(columns, t->q->target->lanes));
 	for (size_t k = 0; k < COUNT_OF(order) - (t->row < 0); k++)
 		if (columns % (order[k] * t->q->target->lanes) == 0 &&
 		    t->alike % (order[k] * t->q->target->lanes) == 0)
 			return order[k];
-	return columns > t->q->target->lanes && !t->alike ? 2 : 1;
+	return columns > 2 * t->q->target->lanes && !t->alike ? 2 : 1;
 }
 
 /* Half cycles that one step of the sum takes in a tile: two multiply-adds or loads a cycle, and none begins
@@ -215,31 +221,96 @@ cycles(int64_t rows, int64_t vectors)
 
 /* Rows, at most as many as registers are left for, so that whole tiles and what is left over take least. */
 static int64_t
-rows_of(const struct tiling *t, int64_t rows, int64_t vectors)
+rows_of(const struct tiling *t, int64_t rows, int64_t most, int64_t vectors, int64_t *takes)
 {
-	const int64_t each = vectors + t->is_apart; /* a window's elements stay for the next rows */
-	const int64_t most = MIN_OF((t->q->target->n_vregs - SPARE) / each, (int64_t)MOST_ROWS);
-	int64_t best = most, least = INT64_MAX;
+	int64_t best = most;
 
-	for (int64_t n = MIN_OF(most, rows); n * 2 > most || n == rows; n--) {
-		const int64_t all = rows / n * cycles(n, vectors) + cycles(rows % n, vectors);
+	*takes = INT64_MAX;
+	for (int64_t n = MIN_OF(most, rows); n > 0 && (n * 2 > most || n == MIN_OF(most, rows)); n--) {
+		const int64_t n_fields = t->fields * n, rest = t->fields * (rows % n);
+		const int64_t all = rows / n * cycles(n_fields, vectors) + cycles(rest, vectors);
 
-		if (all < least) {
-			least = all;
+		if (all < *takes) {
+			*takes = all;
 			best = n;
 		}
 	}
 	return best;
 }
 
+/* Are there elements behind a border?  Where rows of several fields are one beside the other, each asks
+ * otherwise, and the border is text of its own in both directions. */
+static bool
+has_border(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+
+	return ex_get(p->tx, p->blk[t->product].value[0])->kind == EX_GUARD;
+}
+
+/* May rows of n fields be one beside the other?  Of windows two, which have elements in common; else as many
+ * as a tile has room for where rows are few.  None is left over. */
+static bool
+suits(const struct tiling *t, int64_t n, int64_t rows, int64_t fields, int64_t most)
+{
+	const int64_t asked = t->q->target->chosen.field,
+		      wanted = asked ? asked
+	    : has_border(t)          ? 1
+				     : WINDOWS;
+
+	if (fields % n)
+		return false;
+	if (asked || t->is_apart)
+		return n == (fields % wanted ? 1 : wanted);
+	return n == 1 || (n * rows <= most && !has_border(t));
+}
+
+/* Registers of results: a window's elements stay for the next rows. */
+static int64_t
+room_of(const struct tiling *t, int64_t vectors, int64_t fields)
+{
+	const int64_t n = t->q->target->n_vregs;
+
+	return MIN_OF(
+	    t->is_apart && fields > 1 ? n / 2 : (n - SPARE) / (vectors + t->is_apart), (int64_t)MOST_ROWS);
+}
+
+static void
+size_rows(struct tiling *t, int64_t rows, int64_t fields, int64_t vectors)
+{
+	const int64_t asked = t->q->target->chosen.mr;
+	int64_t least = INT64_MAX, takes;
+
+	for (int64_t n = 1; n <= MIN_OF((int64_t)MOST_ROWS, fields); n++) {
+		const int64_t most = room_of(t, vectors, n);
+		struct tiling with = *t;
+		int64_t n_rows;
+
+		if (!suits(t, n, rows, fields, most))
+			continue;
+		with.fields = n;
+		n_rows = rows_of(&with, rows, MAX_OF(most / n, (int64_t)1), vectors, &takes);
+		if (takes * (fields / n) < least) {
+			least = takes * (fields / n);
+			t->fields = n;
+			t->rows = n_rows;
+		}
+	}
+	if (asked)
+		t->rows = MIN_OF(asked, rows);
+}
+
 static void
 size_tile(struct tiling *t)
 {
 	const struct tir *p = &t->q->p;
-	int64_t vectors = vectors_of(t, extent_of(p, axis_of(p, t->last, t->last_column)));
+	const int64_t vectors = vectors_of(t, extent_of(p, axis_of(p, t->last, t->last_column)));
+	const int64_t fields = t->last_field < 0 ? 1 : extent_of(p, axis_of(p, t->last, t->last_field));
 
 	t->columns = vectors * t->q->target->lanes;
-	t->rows = rows_of(t, extent_of(p, axis_of(p, t->last, t->last_row)), vectors);
+	t->fields = 1;
+	t->rows = MAX_OF((t->q->target->n_vregs - SPARE) / vectors, (int64_t)1);
+	size_rows(t, extent_of(p, axis_of(p, t->last, t->last_row)), fields, vectors);
 }
 
 /* ---- who reads the products ---------------------------------------------------------------------------- */
@@ -249,6 +320,7 @@ take_product(struct tiling *t)
 	t->last = t->product;
 	t->last_row = t->row;
 	t->last_column = t->column;
+	t->last_field = t->field;
 	t->made_at = t->q->p.blk[t->product].at[0];
 	size_tile(t);
 }
@@ -279,13 +351,28 @@ find_reader(struct tiling *t)
 	return t->last != BLK_NONE;
 }
 
+/* The reader's dimension before d that goes along that one of the products; -1: none. */
+static int
+read_along(const struct tiling *t, int d, int of)
+{
+	const struct tir *p = &t->q->p;
+
+	while (--d >= 0) {
+		const axis_id a = axis_of(p, t->last, d);
+
+		if (a != AXIS_NONE && dim_along(p, t->made_at, a) == of)
+			break;
+	}
+	return d;
+}
+
 /* Does the reader store along memory what lies along the products' columns, and has it their rows?  Where it
  * has a part of the columns, tiles must not go over its end. */
 static bool
 take_reader(struct tiling *t)
 {
 	const struct tir *p = &t->q->p;
-	axis_id column, row;
+	axis_id column;
 
 	if (!find_reader(t))
 		return false;
@@ -293,11 +380,8 @@ take_reader(struct tiling *t)
 	column = axis_of(p, t->last, t->last_column);
 	if (column == AXIS_NONE || dim_along(p, t->made_at, column) != t->column)
 		return false;
-	for (t->last_row = t->last_column - 1; t->last_row >= 0 && t->row >= 0; t->last_row--) {
-		row = axis_of(p, t->last, t->last_row);
-		if (row != AXIS_NONE && dim_along(p, t->made_at, row) == t->row)
-			break;
-	}
+	t->last_row = t->row < 0 ? t->last_column - 1 : read_along(t, t->last_column, t->row);
+	t->last_field = t->field < 0 ? -1 : read_along(t, t->last_row, t->field);
 	size_tile(t);
 	return (t->row < 0 || t->last_row >= 0) &&
 	    (extent_of(p, column) == extent_of(p, axis_of(p, t->product, t->column)) ||
@@ -343,10 +427,15 @@ counts_columns(const struct tiling *t, blk_id b, st_id instance, axis_id loop)
 
 enum wanted { OTHERS, COLUMNS, ELEMENTS };
 
-/* Names of the loops around the block's instance, but for two; of the last one, or NULL. */
+/* A tile's own loops; "": it has none of that kind. */
+struct tile_loops {
+	const char *field, *row, *column;
+};
+
+/* Names of the loops around the block's instance, but for the tile's; of the last one, or NULL. */
 static const char *
 add_loops(
-    const struct tiling *t, struct strbuf *sb, blk_id b, enum wanted what, const char *not1, const char *not2)
+    const struct tiling *t, struct strbuf *sb, blk_id b, enum wanted what, const struct tile_loops * not )
 {
 	const struct tir *p = &t->q->p;
 	const char *last = NULL;
@@ -360,7 +449,8 @@ add_loops(
 		    : counts_columns(t, b, at, l->axis) ? COLUMNS
 							: OTHERS;
 
-		if (l->op != ST_for || is != what || strcmp(l->name, not1) == 0 || strcmp(l->name, not2) == 0)
+		if (l->op != ST_for || is != what || strcmp(l->name, not ->field) == 0 ||
+		    strcmp(l->name, not ->row) == 0 || strcmp(l->name, not ->column) == 0)
 			continue;
 		last = l->name;
 		sb_addf(sb, " %s", last);
@@ -369,11 +459,31 @@ add_loops(
 }
 
 static void
-bind_tile(struct proposing *q, const char *row, const char *column)
+add_tile(struct strbuf *sb, const struct tile_loops *l)
 {
-	if (*row)
-		(void)propose(q, "bind %s unroll", row);
-	(void)propose(q, "bind %s vector", column);
+	const char *name[] = {l->field, l->row, l->column};
+
+	for (size_t k = 0; k < COUNT_OF(name); k++)
+		if (*name[k])
+			sb_addf(sb, " %s", name[k]);
+}
+
+/* The loop's name; "": there is none. */
+static const char *
+if_there(const struct tiling *t, const char *loop)
+{
+	return tir_find_loop(&t->q->p, str_of(loop)) == ST_NONE ? "" : loop;
+}
+
+static void
+bind_tile(struct proposing *q, const struct tile_loops *l, bool is_text)
+{
+	if (*l->field && is_text)
+		(void)propose(q, "bind %s unroll", l->field);
+	if (*l->row && is_text)
+		(void)propose(q, "bind %s unroll", l->row);
+	if (*l->column)
+		(void)propose(q, "bind %s vector", l->column);
 }
 
 /* As text for each row, exponentials took half of the compiler's time; in a loop they wait in a tile that is
@@ -394,8 +504,9 @@ unroll_window(const struct tiling *t, const char *along)
 
 /* The product's loops in the tile: several of columns (NULL: one), the sum's, then rows, then columns. */
 static void
-tile_inside(const struct tiling *t, const char *tiles, const char *row, const char *column)
+tile_inside(const struct tiling *t, const char *tiles, const struct tile_loops *l)
 {
+	static const struct tile_loops none = {"", "", ""};
 	struct proposing *q = t->q;
 	const char *along;
 	struct strbuf sb;
@@ -403,13 +514,10 @@ tile_inside(const struct tiling *t, const char *tiles, const char *row, const ch
 	sb_init(&sb, q->p.arena);
 	if (tiles)
 		sb_addf(&sb, " %s", tiles);
-	along = add_loops(t, &sb, t->product, ELEMENTS, "", "");
-	if (tir_find_loop(&q->p, str_of(row)) != ST_NONE)
-		sb_addf(&sb, " %s", row);
-	if (tir_find_loop(&q->p, str_of(column)) != ST_NONE)
-		sb_addf(&sb, " %s", column);
+	along = add_loops(t, &sb, t->product, ELEMENTS, &none);
+	add_tile(&sb, l);
 	(void)propose(q, "reorder%.*s", STR_ARG(sb_str(&sb)));
-	bind_tile(q, row, column);
+	bind_tile(q, l, true);
 	unroll_window(t, along);
 }
 
@@ -435,26 +543,32 @@ static bool
 tile(struct tiling *t)
 {
 	struct proposing *q = t->q;
-	const char *row, *column, *around, *others, *along;
+	const char *around, *others, *along;
+	struct tile_loops l = {"", "", ""};
 	struct strbuf sb;
 
-	(void)split(t, t->last_row, t->rows, &row);
-	(void)split(t, t->last_column, t->columns, &column);
+	if (t->fields > 1)
+		(void)split(t, t->last_field, t->fields, &l.field);
+	(void)split(t, t->last_row, t->rows, &l.row);
+	(void)split(t, t->last_column, t->columns, &l.column);
 	sb_init(&sb, q->p.arena);
-	others = add_loops(t, &sb, t->last, OTHERS, row, column);
-	around = add_loops(t, &sb, t->last, COLUMNS, row, column);
+	others = add_loops(t, &sb, t->last, OTHERS, &l);
+	around = add_loops(t, &sb, t->last, COLUMNS, &l);
 	t->rows_loop = others;
 	t->has_columns = around != NULL;
-	along = t->last == t->product ? add_loops(t, &sb, t->last, ELEMENTS, "", "") : NULL;
-	(void)propose(q, "reorder%.*s%s%s %s", STR_ARG(sb_str(&sb)), *row ? " " : "", row, column);
-	bind_tile(q, t->last == t->product || !is_dear(&q->p, t->last) ? row : "", column);
+	along = t->last == t->product ? add_loops(t, &sb, t->last, ELEMENTS, &l) : NULL;
+	add_tile(&sb, &l);
+	(void)propose(q, "reorder%.*s", STR_ARG(sb_str(&sb)));
+	bind_tile(q, &l, t->last == t->product || !is_dear(&q->p, t->last));
 	unroll_window(t, along);
 	if (t->last == t->product)
 		return true;
 	around = around ? around : others;
 	if (!around || !propose(q, "compute_at %s %s", q->p.blk[t->product].name, around))
 		return false;
-	tile_inside(t, NULL, loop_of(t, t->product, t->row), loop_of(t, t->product, t->column));
+	l = (struct tile_loops){t->fields > 1 ? if_there(t, loop_of(t, t->product, t->field)) : "",
+	    if_there(t, loop_of(t, t->product, t->row)), if_there(t, loop_of(t, t->product, t->column))};
+	tile_inside(t, NULL, &l);
 	return true;
 }
 
@@ -463,14 +577,17 @@ tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, dou
 {
 	struct tiling t = {.q = q, .product = product};
 	const int64_t vectors = (q->target->n_vregs - SPARE) / MAX_OF(rows, (int64_t)1);
-	const char *tiles, *column;
+	struct tile_loops l = {"", "", ""};
+	const char *tiles;
 
 	if (!find_tile(&t) || t.row < 0 || !move_into(q, product, loop, most))
 		return false;
+	t.field = -1;
 	take_product(&t);
 	t.columns = MIN_OF(t.columns, MAX_OF(vectors, (int64_t)1) * q->target->lanes);
-	tiles = split(&t, t.column, t.columns, &column);
-	tile_inside(&t, tiles, loop_of(&t, product, t.row), column);
+	tiles = split(&t, t.column, t.columns, &l.column);
+	l.row = if_there(&t, loop_of(&t, product, t.row));
+	tile_inside(&t, tiles, &l);
 	return true;
 }
 

@@ -284,7 +284,7 @@ tile_results(struct windows *w, int64_t wide, const char **block, const char **p
 	int64_t across;
 
 	for (int k = 0; k < 2; k++)
-		if (!propose(q, "split %s %lld", w->loop[k], (long long)q->target->winograd))
+		if (!propose(q, "split %s %lld", w->loop[k], (long long)q->target->chosen.wino))
 			return false;
 	for (int k = 0; k < 2; k++) {
 		tiles[k] = arena_printf(q->p.arena, "%s.o", w->loop[k]);
@@ -435,14 +435,14 @@ tile_windows(struct windows *w)
 void
 rule_winograd(struct proposing *q)
 {
-	for (blk_id b = 0; b < q->p.n_blk && q->target->winograd; b++) {
+	for (blk_id b = 0; b < q->p.n_blk && q->target->chosen.wino; b++) {
 		struct windows w = {.q = q, .name = q->p.blk[b].name};
 		const struct tir was = q->p;
 		const size_t n = q->trace->n;
 		const int64_t points = blk_stands(&q->p, b) ? places_of(&q->p, q->p.blk[b].out[0]) : 0;
 
 		if (!points || !blk_reduces(&q->p, b) ||
-		    !propose(q, "winograd %s %lld", w.name, (long long)q->target->winograd))
+		    !propose(q, "winograd %s %lld", w.name, (long long)q->target->chosen.wino))
 			continue;
 		if (!pays(&w, points) || !tile_windows(&w))
 			take_back(q, &was, n);

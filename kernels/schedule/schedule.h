@@ -4,6 +4,7 @@
 #define KORCH_SCHEDULE_H
 
 #include "../tir/tir.h"
+#include "choices.h"
 
 /* ---- lowering --------------------------------------------------------------------------------- */
 /* The naive program, NEST: a block for each primitive that computes, in a nest of its own, in the spec's
@@ -62,7 +63,7 @@ struct schedule_target {
 	int lanes; /* f32 in a vector */
 	int n_vregs;
 	int64_t l1_bytes;
-	int64_t winograd; /* results of a tile, each way, by which sums over 3 x 3 are made; 0: directly */
+	struct choices chosen;
 	/* A GPU: threads of a block where nothing speaks for another number (0: it is none), of a warp; bytes
 	 * that a block's threads share. */
 	int threads, warp;

@@ -142,6 +142,19 @@ first_loop_inside(const struct tir *p, blk_id b, const char *other)
 	return NULL;
 }
 
+/* Points of the block's instance in an iteration of the loop. */
+static int64_t
+elements_in(const struct tir *p, blk_id b, const char *loop)
+{
+	st_id path[TIR_DEPTH];
+	int64_t n = 1;
+
+	for (uint32_t k = tir_path(p, blk_instance(p, b), path);
+	     k-- > 0 && strcmp(p->st[path[k]].name, loop) != 0;)
+		n *= MIN_OF(loop_trips(p, path[k]), (int64_t)INT32_MAX);
+	return n;
+}
+
 /* How often rows may seem to be made: a last tile that is not full makes none behind the end. */
 #define LAST_TILE 1.25
 
@@ -158,6 +171,8 @@ make_rows_near(const struct tiling *t)
 	    !move_into(t->q, maker, t->rows_loop, LAST_TILE))
 		return;
 	inside = first_loop_inside(p, maker, t->rows_loop);
+	if (inside)
+		inside = tile_of_rows(t->q, inside, elements_in(p, maker, inside));
 	for (blk_id b = p->n_blk; b-- > 0 && inside;) {
 		if (b == maker || !blk_stands(p, b) || joins_windows(p, b))
 			continue;

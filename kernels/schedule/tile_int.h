@@ -6,11 +6,13 @@
 
 struct tiling {
 	struct proposing *q;
-	blk_id product, last;      /* last: the block whose loops are tiled */
-	int row, column;           /* their dimensions in the products; row -1: there is one */
-	int last_row, last_column; /* in what the last block makes */
-	ixv_id made_at;            /* the product's place, over iterators of the last block */
-	int64_t rows, columns;     /* of a tile */
+	blk_id product, last;                  /* last: the block whose loops are tiled */
+	int row, column;                       /* their dimensions in the products; row -1: there is one */
+	int field;                             /* the dimension of rows before that one; -1: there is none */
+	int last_row, last_column, last_field; /* in what the last block makes */
+	ixv_id made_at;                        /* the product's place, over iterators of the last block */
+	int64_t rows, columns;                 /* of a tile */
+	int64_t fields;                        /* such rows, one beside the other; 1: of one of them */
 	buf_id rows_from, columns_from;
 	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
 	int along;                  /* the dimension of the columns in their factor */

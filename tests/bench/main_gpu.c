@@ -1,8 +1,8 @@
 /* tests/bench/main_gpu.c: kernels checked and timed by a worker's device, without a farm: the candidates of
  * models, random graphs, those of a list, and how well the device repeats itself.
  *
- *   bench-gpu [--device=cuda:0] [--precision=f32] [--step=N] [--effort=N] [--graphs=N] [--repeat=N]
- *             [--specs=FILE] [MODEL.onnx...]
+ *   bench-gpu [--device=cuda:0] [--precision=f32] [--step=N] [--effort=N] [--graphs=N] [--from=N]
+ *             [--repeat=N] [--specs=FILE] [MODEL.onnx...]
  *
  * --repeat=N: the same kernel N times, each in a batch of its own.  --specs=FILE: a list of kernels
  * (gpu_rows.h), one line a row.  Ends with 1 where a kernel is wrong or the device fails; with 78 where there
@@ -20,7 +20,7 @@
 enum { BATCH = 16, FEW = 4, FAILS = 64 }; /* FEW: of a list, whose rows are wanted soon */
 
 struct args {
-	int64_t step, effort, graphs, repeat;
+	int64_t step, effort, graphs, from, repeat;
 	const char *device, *precision, *specs;
 	int first_model, n_models;
 	char **models;
@@ -44,7 +44,7 @@ static const atomic_bool never = false;
 
 /* ---- a batch ------------------------------------------------------------------------------------ */
 static void
-note(struct totals *t, const struct m_outcome *o)
+note(struct totals *t, struct str spec, const struct m_outcome *o)
 {
 	t->specs++;
 	if (o->fail) {
@@ -64,6 +64,8 @@ note(struct totals *t, const struct m_outcome *o)
 			t->fail[MIN_OF((int)err_of_wire(r->fail), FAILS - 1)]++;
 			printf("schedule '%.*s': %s: %.*s\n", STR_ARG(r->schedule),
 			    err_name(err_of_wire(r->fail)), STR_ARG(r->cause));
+			if (err_of_wire(r->fail) != ERR_INFEASIBLE)
+				printf("of\n%.*s", STR_ARG(spec));
 		} else
 			t->worst = fmax(t->worst, r->error);
 	}
@@ -80,7 +82,7 @@ flush(struct rig *r)
 	if (r->n)
 		r->d.measure(r->d.self, &tmp, r->task, r->n, out);
 	for (uint32_t i = 0; i < r->n; i++) {
-		note(&r->t, &out[i]);
+		note(&r->t, r->task[i].spec, &out[i]);
 		for (uint32_t k = 0; r->row[i] && k < out[i].n_rows; k++)
 			gpu_row_print(r->row[i], &r->d.env, &out[i].rows[k]);
 	}
@@ -156,7 +158,7 @@ run_graphs(struct rig *r, struct err *e)
 	struct arena a = {0};
 
 	r->t = (struct totals){0};
-	for (int64_t i = 0; i < r->args->graphs; i++) {
+	for (int64_t i = r->args->from; i < r->args->graphs; i++) {
 		struct rng rng = {(uint64_t)i + 1};
 		struct random_opts o = {.n_nodes = 2 + rng_below(&rng, 14),
 		    .kinds = RG_ALL & ~(uint32_t)RG_OPAQUE,
@@ -245,7 +247,7 @@ read_arg(struct args *args, char *arg)
 		const char *name;
 		int64_t *to;
 	} numbers[] = {{"--step", &args->step}, {"--effort", &args->effort}, {"--graphs", &args->graphs},
-	    {"--repeat", &args->repeat}};
+	    {"--from", &args->from}, {"--repeat", &args->repeat}};
 
 	for (size_t i = 0; i < COUNT_OF(numbers); i++)
 		if (str_is(name, numbers[i].name))
@@ -278,7 +280,7 @@ main(int argc, char **argv)
 			fprintf(stderr,
 			    "usage: bench-gpu [--device=cuda:0] [--precision=f32|tf32:TOLERANCE...] "
 			    "[--step=N] [--effort=N]"
-			    " [--graphs=N] [--repeat=N] [--specs=FILE] [MODEL.onnx...]\n");
+			    " [--graphs=N] [--from=N] [--repeat=N] [--specs=FILE] [MODEL.onnx...]\n");
 			return 2;
 		}
 	ok = device_open(&r.arena, str_of(args.device), &r.conf, &r.d, &e);

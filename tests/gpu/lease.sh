@@ -1,8 +1,8 @@
 #!/bin/bash
 # tests/gpu/lease.sh OUT [OPTION...]: what a GPU that is there for ten minutes is asked, in phases, each under a time limit of
 # its own; what is not done by 9:00 is left for the next call.  Figures are in OUT/figures.txt as soon as there are any,
-# all that the programs said is in OUT/log.txt, which phases are done stands in OUT/done.txt: the same call again goes on
-# behind them.  It sets nothing on the device and never resets it.
+# all that the programs said is in OUT/log.txt, what the tuned models' kernels took in OUT/rows.cache (korch-cache import), which phases are
+# done in OUT/done.txt: the same call again goes on behind them.  It sets nothing on the device and never resets it.
 #
 #   --from=N        begin at phase N, done or not          --only=N,N     these phases alone
 #   --then=2|3|4    the calls after the first: 2 a whole model at each precision (--model=FILE.onnx), 3 machine code
@@ -156,10 +156,13 @@ tune() {
 	do_ '^(median|  )' korch-run "$plan" --data "$data/data" --repeat 50 --profile --top 10 --gpu "${device#cuda:}" || bad=1
 	return $bad
 }
+# What was measured, for a cache elsewhere: the device is gone with this call.
+keep_rows() { do_ . korch-cache export -o "$out/rows.cache" --data "$data/data"; }
 p_models() {
 	local bad=0
 	tune candy_small f32 "$(some 30 10)" || bad=1
 	tune efficientvit_b1_small f16 "$(some 30 2)" || bad=1
+	keep_rows || bad=1
 	return $bad
 }
 p_peers() {

@@ -98,6 +98,22 @@ check_replay(struct looking *l, const struct tir *nest, struct str trace, const 
 /* A schedule that the rules hear, in place of a trace. */
 static const char by_wino[] = "wino=4 trace=1";
 
+/* Of some specs rules are told what they otherwise decide. */
+static struct choices
+random_choices(uint64_t seed)
+{
+	struct rng r = {seed * 17 + 3};
+	struct choices c = {.wino = 0};
+
+	if (seed % 2)
+		return c;
+	c.block = rng_below(&r, 5);
+	c.mr = rng_below(&r, 7);
+	c.nv = rng_below(&r, 5);
+	c.field = rng_below(&r, 4);
+	return c;
+}
+
 /* given: a trace; NULL: what the rules propose; by_wino: where they are asked for that form. */
 static void
 check_trace(const struct spec *s, const char *given, uint64_t seed)
@@ -111,6 +127,7 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 	struct strbuf trace;
 	struct err e = {0};
 
+	target.chosen = random_choices(seed);
 	l.in = random_inputs(&a, &r, &s->g);
 	l.want = NEW_ARRAY(&a, void *, s->g.n_outputs + 1);
 	if (!interp_run(&a, &s->g, l.in, NULL, l.want, &e))
@@ -118,7 +135,7 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 	schedule_lower(&a, s, l.strict, &nest);
 	sb_init(&trace, &a);
 	if (given == by_wino) {
-		target.winograd = 4;
+		target.chosen.wino = 4;
 		given = NULL;
 	}
 	if (given && !trace_apply(&nest, str_of(given), &scheduled, &e))
