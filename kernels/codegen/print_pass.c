@@ -96,6 +96,14 @@ add_up(struct program *q)
 	}
 }
 
+/* Does no other pointer reach it?  What a GPU's threads store and read again comes from others of them: with
+ * that word compilers read it before the barrier. */
+static bool
+is_restricted(const struct program *q, const struct use *u, buf_id b)
+{
+	return !q->g.sharing.is_shared[b] && !(q->g.d->is_cuda && u->read[b] && u->written[b]);
+}
+
 void
 print_arrays(struct program *q, const struct use *u, bool call)
 {
@@ -110,7 +118,7 @@ print_arrays(struct program *q, const struct use *u, bool call)
 			continue;
 		if (!call)
 			print_line(g, "%s%s *%s%s,", is_const, type,
-			    g->sharing.is_shared[b] ? "" : g->d->restrict_, print_buf(g, b));
+			    is_restricted(q, u, b) ? g->d->restrict_ : "", print_buf(g, b));
 		else if (is_scratch(f))
 			print_line(g, "(%s%s *)%s(%s + %lld),", is_const, type, g->d->global, at,
 			    (long long)f->offset);

@@ -126,13 +126,16 @@ is_param(const struct gen *g, const struct array_use *u, uint32_t t)
 	return (u->read[t] || u->written[t]) && (at == AT_OPERAND || at == AT_RESULT || at == AT_SHARED);
 }
 
+/* What a pass stores and reads again comes from other threads, too: of a pointer that nobody else has,
+ * compilers read before the barrier. */
 static void
 params(struct gen *g, const struct array_use *u)
 {
 	for (uint32_t t = 0; t < g->p->n_tensors; t++)
 		if (is_param(g, u, t))
-			gen_line(g, "%s%s *K_RESTRICT %s,", u->written[t] ? "" : "const ",
-			    gen_stored_type(g, g->p->tensors[t].type), gen_tensor(g, t));
+			gen_line(g, "%s%s *%s%s,", u->written[t] ? "" : "const ",
+			    gen_stored_type(g, g->p->tensors[t].type),
+			    u->written[t] && u->read[t] ? "" : "K_RESTRICT ", gen_tensor(g, t));
 	gen_line(g, "char *local, %s lo, %s hi)", g->index, g->index);
 }
 
