@@ -170,9 +170,13 @@ spawn(struct measure_child *c, const char *const *reads, struct err *e)
 static bool
 no_greeting(struct measure_child *c, struct err *e)
 {
+	const char *mode = getenv("KORCH_SANDBOX");
+
 	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == JAIL_FAILED)
 		return err_set(
 		    e, ERR_HOST, "%s cannot be started in its sandbox; why stands above", c->program);
+	if (measure_jail(c->device) == JAIL_GPU && (!mode || strcmp(mode, "off") != 0))
+		return err_in(e, "%s (in its sandbox: whether that is why, --sandbox off shows)", c->program);
 	return err_in(e, "%s", c->program);
 }
 

@@ -62,9 +62,9 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
  * and no product. */
 #define TRACED "trace=1"
 bool fuse_is_traced(const struct spec *s, const struct target *t);
-/* What a schedule with trace=1 says to the loop program's rules.  ERR_INFEASIBLE: another knob stands beside it; the loop program makes no such
- * kernel; Winograd's form is asked for and suits no convolution of it.  Cheap: it looks at the graph alone,
- * and a rule may still find that it cannot do what is asked for. */
+/* What a schedule with trace=1 says to the loop program's rules.  ERR_INFEASIBLE: another knob stands beside
+ * it; the loop program makes no such kernel; Winograd's form is asked for and suits no convolution of it.
+ * Cheap: it looks at the graph alone, and a rule may still find that it cannot do what is asked for. */
 bool fuse_choices(const struct spec *s, struct str schedule, const struct target *t, struct choices *out,
     struct err *e) MUST_CHECK;
 /* The one to build with where nothing was measured: space_list() begins with the defaults, against which all

@@ -15,8 +15,6 @@
 #include <string.h>
 
 enum { CHEAP = 8 /* operations */ };
-enum { MOST_VECTORS = 4, MOST_ROWS = 12, SPARE = 4 /* registers for a loaded column and a row's element */ };
-enum { WINDOWS = 2 /* fields */ };
 
 /* ---- which blocks -------------------------------------------------------------------------------------- */
 static const struct ex *
@@ -37,16 +35,6 @@ tile_factors(const struct tir *p, blk_id b, const struct ex **one, const struct 
 	*one = through_guards(p->tx, ex_get(p->tx, v->arg[0]));
 	*other = through_guards(p->tx, ex_get(p->tx, v->arg[1]));
 	return (*one)->kind == EX_READ && (*other)->kind == EX_READ;
-}
-
-/* The iterator that is dimension d of the result; AXIS_NONE: it has one element, or none. */
-static axis_id
-axis_of(const struct tir *p, blk_id b, int d)
-{
-	struct ixv at = ixv_get(p->tx, p->blk[b].at[0]);
-	axis_id a;
-
-	return d >= 0 && ix_is_axis(p->tx, at.i[d], &a) ? a : AXIS_NONE;
 }
 
 int
@@ -101,7 +89,7 @@ row_before(const struct tiling *t, int d)
 	const struct tir *p = &t->q->p;
 
 	while (--d >= 0) {
-		axis_id a = axis_of(p, t->product, d);
+		axis_id a = tile_axis(p, t->product, d);
 
 		if (a != AXIS_NONE && extent_of(p, a) > 1 && !ixv_has(p->tx, t->columns_at, a) &&
 		    ixv_has(p->tx, t->rows_at, a))
@@ -167,7 +155,7 @@ find_tile(struct tiling *t)
 	if (!tile_factors(p, t->product, &one, &other))
 		return false;
 	t->column = p->buf[p->blk[t->product].out[0]].rank - 1;
-	column = axis_of(p, t->product, t->column);
+	column = tile_axis(p, t->product, t->column);
 	if (column == AXIS_NONE || !fills_lanes(t, extent_of(p, column)))
 		return false;
 	if (!take_apart(t, one, other, column) && !take_shared(t, one, other, column))
@@ -190,129 +178,6 @@ places_of(const struct tir *p, buf_id b)
 	return n;
 }
 
-/* ---- how large a tile ---------------------------------------------------------------------------------- */
-/* Vectors of columns: as many as leave nothing over, two at best, as each row's element then meets two.  One
- * row has no other products to go on with. */
-static int64_t
-vectors_of(const struct tiling *t, int64_t columns)
-{
-	static const int64_t order[] = {2, 3, MOST_VECTORS, 1};
-
-	if (t->is_apart)
-		return 1;
-	if (t->q->target->chosen.nv && t->alike % (t->q->target->chosen.nv * t->q->target->lanes) == 0)
-		return MIN_OF(t->q->target->chosen.nv, ceil_div(columns, t->q->target->lanes));
-	for (size_t k = 0; k < COUNT_OF(order) - (t->row < 0); k++)
-		if (columns % (order[k] * t->q->target->lanes) == 0 &&
-		    t->alike % (order[k] * t->q->target->lanes) == 0)
-			return order[k];
-	return columns > 2 * t->q->target->lanes && !t->alike ? 2 : 1;
-}
-
-/* Half cycles that one step of the sum takes in a tile: two multiply-adds or loads a cycle, and none begins
- * before the one before it has ended. */
-static int64_t
-cycles(int64_t rows, int64_t vectors)
-{
-	enum { LATENCY = 8 };
-
-	return rows == 0 ? 0 : MAX_OF((int64_t)LATENCY, MAX_OF(rows * vectors, rows + vectors));
-}
-
-/* Rows, at most as many as registers are left for, so that whole tiles and what is left over take least. */
-static int64_t
-rows_of(const struct tiling *t, int64_t rows, int64_t most, int64_t vectors, int64_t *takes)
-{
-	int64_t best = most;
-
-	*takes = INT64_MAX;
-	for (int64_t n = MIN_OF(most, rows); n > 0 && (n * 2 > most || n == MIN_OF(most, rows)); n--) {
-		const int64_t n_fields = t->fields * n, rest = t->fields * (rows % n);
-		const int64_t all = rows / n * cycles(n_fields, vectors) + cycles(rest, vectors);
-
-		if (all < *takes) {
-			*takes = all;
-			best = n;
-		}
-	}
-	return best;
-}
-
-/* Are there elements behind a border?  Where rows of several fields are one beside the other, each asks
- * otherwise, and the border is text of its own in both directions. */
-static bool
-has_border(const struct tiling *t)
-{
-	const struct tir *p = &t->q->p;
-
-	return ex_get(p->tx, p->blk[t->product].value[0])->kind == EX_GUARD;
-}
-
-/* May rows of n fields be one beside the other?  Of windows two, which have elements in common; else as many
- * as a tile has room for where rows are few.  None is left over. */
-static bool
-suits(const struct tiling *t, int64_t n, int64_t rows, int64_t fields, int64_t most)
-{
-	const int64_t asked = t->q->target->chosen.field,
-		      wanted = asked ? asked
-	    : has_border(t)          ? 1
-				     : WINDOWS;
-
-	if (fields % n)
-		return false;
-	if (asked || t->is_apart)
-		return n == (fields % wanted ? 1 : wanted);
-	return n == 1 || (n * rows <= most && !has_border(t));
-}
-
-/* Registers of results: a window's elements stay for the next rows. */
-static int64_t
-room_of(const struct tiling *t, int64_t vectors, int64_t fields)
-{
-	const int64_t n = t->q->target->n_vregs;
-
-	return MIN_OF(
-	    t->is_apart && fields > 1 ? n / 2 : (n - SPARE) / (vectors + t->is_apart), (int64_t)MOST_ROWS);
-}
-
-static void
-size_rows(struct tiling *t, int64_t rows, int64_t fields, int64_t vectors)
-{
-	const int64_t asked = t->q->target->chosen.mr;
-	int64_t least = INT64_MAX, takes;
-
-	for (int64_t n = 1; n <= MIN_OF((int64_t)MOST_ROWS, fields); n++) {
-		const int64_t most = room_of(t, vectors, n);
-		struct tiling with = *t;
-		int64_t n_rows;
-
-		if (!suits(t, n, rows, fields, most))
-			continue;
-		with.fields = n;
-		n_rows = rows_of(&with, rows, MAX_OF(most / n, (int64_t)1), vectors, &takes);
-		if (takes * (fields / n) < least) {
-			least = takes * (fields / n);
-			t->fields = n;
-			t->rows = n_rows;
-		}
-	}
-	if (asked)
-		t->rows = MIN_OF(asked, rows);
-}
-
-static void
-size_tile(struct tiling *t)
-{
-	const struct tir *p = &t->q->p;
-	const int64_t vectors = vectors_of(t, extent_of(p, axis_of(p, t->last, t->last_column)));
-	const int64_t fields = t->last_field < 0 ? 1 : extent_of(p, axis_of(p, t->last, t->last_field));
-
-	t->columns = vectors * t->q->target->lanes;
-	t->fields = 1;
-	t->rows = MAX_OF((t->q->target->n_vregs - SPARE) / vectors, (int64_t)1);
-	size_rows(t, extent_of(p, axis_of(p, t->last, t->last_row)), fields, vectors);
-}
-
 /* ---- who reads the products ---------------------------------------------------------------------------- */
 static void
 take_product(struct tiling *t)
@@ -322,7 +187,7 @@ take_product(struct tiling *t)
 	t->last_column = t->column;
 	t->last_field = t->field;
 	t->made_at = t->q->p.blk[t->product].at[0];
-	size_tile(t);
+	tile_size(t);
 }
 
 /* The plain block that alone reads the products, each once; false: none, or several. */
@@ -358,7 +223,7 @@ read_along(const struct tiling *t, int d, int of)
 	const struct tir *p = &t->q->p;
 
 	while (--d >= 0) {
-		const axis_id a = axis_of(p, t->last, d);
+		const axis_id a = tile_axis(p, t->last, d);
 
 		if (a != AXIS_NONE && dim_along(p, t->made_at, a) == of)
 			break;
@@ -377,14 +242,14 @@ take_reader(struct tiling *t)
 	if (!find_reader(t))
 		return false;
 	t->last_column = p->buf[p->blk[t->last].out[0]].rank - 1;
-	column = axis_of(p, t->last, t->last_column);
+	column = tile_axis(p, t->last, t->last_column);
 	if (column == AXIS_NONE || dim_along(p, t->made_at, column) != t->column)
 		return false;
 	t->last_row = t->row < 0 ? t->last_column - 1 : read_along(t, t->last_column, t->row);
 	t->last_field = t->field < 0 ? -1 : read_along(t, t->last_row, t->field);
-	size_tile(t);
+	tile_size(t);
 	return (t->row < 0 || t->last_row >= 0) &&
-	    (extent_of(p, column) == extent_of(p, axis_of(p, t->product, t->column)) ||
+	    (extent_of(p, column) == extent_of(p, tile_axis(p, t->product, t->column)) ||
 		extent_of(p, column) % t->columns == 0);
 }
 
@@ -576,7 +441,7 @@ bool
 tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, double most)
 {
 	struct tiling t = {.q = q, .product = product};
-	const int64_t vectors = (q->target->n_vregs - SPARE) / MAX_OF(rows, (int64_t)1);
+	const int64_t vectors = (q->target->n_vregs - TILE_SPARE) / MAX_OF(rows, (int64_t)1);
 	struct tile_loops l = {"", "", ""};
 	const char *tiles;
 

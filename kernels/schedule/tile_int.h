@@ -21,6 +21,11 @@ struct tiling {
 	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
 	bool has_columns;           /* are there several tiles of columns? */
 };
+enum { TILE_SPARE = 4 /* registers for a loaded column and a row's element */ };
+/* The iterator that is dimension d of what a block makes; AXIS_NONE: it has one element, or none. */
+axis_id tile_axis(const struct tir *p, blk_id b, int d);
+/* Fills in ->rows, ->columns and ->fields, of what ->last makes.  tile_size.c */
+void tile_size(struct tiling *t);
 /* Both factors of a sum of products; false: it is none. */
 bool tile_factors(const struct tir *p, blk_id b, const struct ex **one, const struct ex **other);
 /* The one dimension of the place that the axis is in, one by one; -1: none. */

@@ -272,7 +272,7 @@ main(int argc, char **argv)
 	struct args args = {.step = 1, .effort = 1, .device = "cuda:0", .precision = "f32"};
 	struct rig r = {.args = &args, .conf = {.compiler = "", .cancel = &never}};
 	struct err e = {0};
-	bool ok = true;
+	bool ok = true, is_open;
 
 	args.models = NEW_ARRAY(&r.arena, char *, (size_t)argc);
 	for (int i = 1; i < argc; i++)
@@ -283,7 +283,7 @@ main(int argc, char **argv)
 			    " [--graphs=N] [--from=N] [--repeat=N] [--specs=FILE] [MODEL.onnx...]\n");
 			return 2;
 		}
-	ok = device_open(&r.arena, str_of(args.device), &r.conf, &r.d, &e);
+	ok = is_open = device_open(&r.arena, str_of(args.device), &r.conf, &r.d, &e);
 	if (ok) {
 		printf("device %s\n%.*s", r.d.class, STR_ARG(r.d.env.key));
 		gpu_calibration_print(&r.d);
@@ -294,7 +294,7 @@ main(int argc, char **argv)
 		ok = run_model(&r, args.models[i], &e);
 	if (!ok)
 		fprintf(stderr, "bench-gpu: %s\n", e.msg);
-	if (r.d.close)
+	if (is_open)
 		r.d.close(r.d.self);
 	arena_fini(&r.arena);
 	return ok ? 0 : err_exit_status(e.code);

@@ -138,7 +138,7 @@ p_sanitizer() {
 	fi
 	for tool in memcheck racecheck; do
 		do_ '^(=+ (ERROR|Error|RACECHECK|Invalid)|random graphs)' timeout 28 "$sanitizer" --tool $tool --target-processes all \
-		    --error-exitcode 9 bench-gpu --device="$device" --graphs=6 || bad=1
+		    --error-exitcode 9 bench-gpu --device="$device" --graphs=2 || bad=1
 	done
 	return $bad
 }

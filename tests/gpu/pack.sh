@@ -50,7 +50,7 @@ done
 
 # ---- what they work on ----------------------------------------------------------------------------------------
 cp "$here"/*.graph "$root"/tests/golden/sass/*.graph "$out/kernels/"
-for list in kernels.txt small.txt; do sed 's|\.\./golden/sass/||' "$here/$list" >"$out/kernels/$list"; done
+for list in kernels.txt second.txt small.txt; do sed 's|\.\./golden/sass/||' "$here/$list" >"$out/kernels/$list"; done
 tar xJf "$root/tests/models/small.tar.xz" -C "$out/models" --strip-components=1
 if [ -n "$models" ]; then
 	for onnx in "$models"/*/model.onnx; do cp -r "$(dirname "$onnx")" "$out/models/"; done

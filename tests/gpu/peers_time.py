@@ -4,7 +4,7 @@
     peers_time.py [--device=cuda|cpu] [--small] [--only=PART] [--seconds=S]
 
 One line a time, at once: "peer NAME | WHO | PRECISION | ns | TFLOP/s or GB/s".  WHO: torch (eager), compile
-(torch.compile, max-autotune), ort (ONNX Runtime's CUDA provider), triton (the kernels of triton_kernels.py, each with
+(torch.compile), ort (ONNX Runtime's CUDA provider), triton (the kernels of triton_kernels.py, each with
 its own tile).  What is not here is a counted SKIP with its reason.  Times are medians of samples of at least 200 us by
 the device's own events, operands in rotation over more than its cache.  --device=cpu walks the same way by the clock;
 --small: shapes that a CPU does soon.  --seconds: no new one is begun after so many (80)."""
@@ -173,7 +173,7 @@ def by_torch(name, shapes, call, flops, precision):
 def by_compile(name, shapes, call, flops, precision):
     torch._dynamo.reset()
     sets = copies(shapes, precision)
-    best = torch.compile(call, mode="max-autotune-no-cudagraphs", dynamic=False)
+    best = torch.compile(call, dynamic=False)
     say(name, "compile", precision, median_ns(captured(best, sets)), flops, sets)
 
 
