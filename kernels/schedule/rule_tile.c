@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { CHEAP = 8 /* operations */ };
+enum { CHEAP = 8 /* operations */, FEW_COLUMNS = 64 };
 
 /* ---- which blocks -------------------------------------------------------------------------------------- */
 static const struct ex *
@@ -263,17 +263,36 @@ loop_of(const struct tiling *t, blk_id b, int d)
 
 /* What stands for the loop of dimension d: its tiles, or itself where one tile has all of it. */
 static const char *
-split(const struct tiling *t, int d, int64_t size, const char **inner)
+split_by(const struct tiling *t, int d, int64_t size, const char *tail, const char **inner)
 {
 	const char *loop = loop_of(t, t->last, d);
 	const st_id at = tir_find_loop(&t->q->p, str_of(loop));
 
 	*inner = loop;
 	if (at == ST_NONE || loop_trips(&t->q->p, at) <= size ||
-	    !propose(t->q, "split %s %lld guard", loop, (long long)size))
+	    !propose(t->q, "split %s %lld %s", loop, (long long)size, tail))
 		return NULL;
 	*inner = arena_printf(t->q->p.arena, "%s.i", loop);
 	return arena_printf(t->q->p.arena, "%s.o", loop);
+}
+
+static const char *
+split(const struct tiling *t, int d, int64_t size, const char **inner)
+{
+	return split_by(t, d, size, "guard", inner);
+}
+
+/* Of few columns the last tile begins earlier where it would not be full: its lanes are all there so, and a
+ * weight of few is near as it lies. */
+static void
+split_columns(struct tiling *t, const char **inner)
+{
+	const int64_t n = extent_of(&t->q->p, tile_axis(&t->q->p, t->last, t->last_column));
+
+	t->is_shifted = t->last != t->product && n % t->columns && n < FEW_COLUMNS && tile_lies_along(t) &&
+	    split_by(t, t->last_column, t->columns, "shift", inner);
+	if (!t->is_shifted)
+		(void)split(t, t->last_column, t->columns, inner);
 }
 
 /* Does the loop count through columns of the products? */
@@ -415,7 +434,7 @@ tile(struct tiling *t)
 	if (t->fields > 1)
 		(void)split(t, t->last_field, t->fields, &l.field);
 	(void)split(t, t->last_row, t->rows, &l.row);
-	(void)split(t, t->last_column, t->columns, &l.column);
+	split_columns(t, &l.column);
 	sb_init(&sb, q->p.arena);
 	others = add_loops(t, &sb, t->last, OTHERS, &l);
 	around = add_loops(t, &sb, t->last, COLUMNS, &l);

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static bool
-lies_along(const struct tiling *t)
+bool
+tile_lies_along(const struct tiling *t)
 {
 	return t->along == t->q->p.buf[t->columns_from].rank - 1;
 }
@@ -16,7 +16,8 @@ tile_can_read(const struct tiling *t)
 {
 	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
 
-	return lies_along(t) || b->role == BUF_OPERAND || (b->role == BUF_TEMP && b->scope == SCOPE_global);
+	return tile_lies_along(t) || b->role == BUF_OPERAND ||
+	    (b->role == BUF_TEMP && b->scope == SCOPE_global);
 }
 
 const char *
@@ -46,7 +47,7 @@ pack(const struct tiling *t)
 	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
 	const int64_t width = MIN_OF(t->columns, b->dim[t->along]);
 
-	if (!b->form && !(lies_along(t) && width == b->dim[t->along]))
+	if (!b->form && !t->is_shifted && !(tile_lies_along(t) && width == b->dim[t->along]))
 		(void)propose(t->q, "pack %%%s %lld %s", b->name, (long long)width, dims_of(t));
 }
 
@@ -188,7 +189,7 @@ tile_feed(struct tiling *t)
 {
 	if (t->q->p.buf[t->columns_from].scope == SCOPE_pack)
 		pack(t);
-	else if (!lies_along(t))
+	else if (!tile_lies_along(t))
 		copy_along(t);
 	make_rows_near(t);
 }

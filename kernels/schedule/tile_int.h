@@ -17,6 +17,7 @@ struct tiling {
 	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
 	int along;                  /* the dimension of the columns in their factor */
 	int64_t alike;              /* columns that have the other factor in common; 0: all */
+	bool is_shifted;            /* the last tile of columns begins earlier, to be full */
 	bool is_apart;              /* none have: each column has a window of its own (depthwise) */
 	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
 	bool has_columns;           /* are there several tiles of columns? */
@@ -39,6 +40,8 @@ bool tile_can_read(const struct tiling *t);
 bool tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, double most);
 /* Brings what a tile reads near. */
 void tile_feed(struct tiling *t);
+/* Do the columns lie along memory in their factor? */
+bool tile_lies_along(const struct tiling *t);
 /* Elements of a buffer. */
 int64_t places_of(const struct tir *p, buf_id b);
 
