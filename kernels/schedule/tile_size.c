@@ -61,7 +61,7 @@ rows_of(const struct tiling *t, int64_t rows, int64_t most, int64_t vectors, int
 }
 
 /* Are there elements behind a border?  Where rows of several fields are one beside the other, each asks
- * otherwise, and the border is text of its own in both directions. */
+ * otherwise, and the border is text of its own in both directions; in one, where a tile has whole rows. */
 static bool
 has_border(const struct tiling *t)
 {
@@ -75,26 +75,24 @@ has_border(const struct tiling *t)
 static bool
 suits(const struct tiling *t, int64_t n, int64_t rows, int64_t fields, int64_t most)
 {
-	const int64_t asked = t->q->target->chosen.field,
-		      wanted = asked ? asked
-	    : has_border(t)          ? 1
-				     : WINDOWS;
+	const int64_t asked = t->q->target->chosen.field;
+	const bool may = !has_border(t) || (t->is_apart && WINDOWS * rows <= most);
+	const int64_t wanted = asked ? asked : may ? WINDOWS : 1;
 
 	if (fields % n)
 		return false;
 	if (asked || t->is_apart)
 		return n == (fields % wanted ? 1 : wanted);
-	return n == 1 || (n * rows <= most && !has_border(t));
+	return n == 1 || (n * rows <= most && may);
 }
 
-/* Registers of results: a window's elements stay for the next rows. */
+/* Registers of results.  A window's elements come from memory as they are multiplied. */
 static int64_t
-room_of(const struct tiling *t, int64_t vectors, int64_t fields)
+room_of(const struct tiling *t, int64_t vectors)
 {
 	const int64_t n = t->q->target->n_vregs;
 
-	return MIN_OF(t->is_apart && fields > 1 ? n / 2 : (n - TILE_SPARE) / (vectors + t->is_apart),
-	    (int64_t)MOST_ROWS);
+	return MIN_OF(t->is_apart ? n / 2 : (n - TILE_SPARE) / vectors, (int64_t)MOST_ROWS);
 }
 
 static void
@@ -104,7 +102,7 @@ size_rows(struct tiling *t, int64_t rows, int64_t fields, int64_t vectors)
 	int64_t least = INT64_MAX, takes;
 
 	for (int64_t n = 1; n <= MIN_OF((int64_t)MOST_ROWS, fields); n++) {
-		const int64_t most = room_of(t, vectors, n);
+		const int64_t most = room_of(t, vectors);
 		struct tiling with = *t;
 		int64_t n_rows;
 
