@@ -96,26 +96,30 @@ tile_of_rows(struct proposing *q, const char *loop, int64_t elements)
  * (Of a few rows a vector would be read while it is stored.)  Whole rows would be far when they are read
  * again, but where they are short. */
 static int64_t
-rows_of_tile(const struct proposing *q, int64_t rows)
+rows_of_tile(const struct proposing *q, int64_t rows, int64_t all_rows)
 {
 	const int64_t asked = q->target->chosen.block;
 	int64_t all, widest;
 
-	row_elements(&q->p, rows, &all, &widest);
+	row_elements(&q->p, all_rows, &all, &widest);
 	if (!asked && (widest > SHORT_ROW || all * ROWS * 4 > MAX_OF(q->target->l1_bytes, (int64_t)1)))
 		return 0;
 	return even_tile(q, rows);
 }
 
+/* all_rows: iterations of the loop and of those around it.  Where a tile is the whole loop, the one around it
+ * is what nests share. */
 static bool
-share_tile(struct proposing *q, const char *loop)
+share_tile(struct proposing *q, const char *loop, int64_t all_rows)
 {
 	const struct tir was = q->p;
 	const size_t n = q->trace->n;
-	const int64_t rows = rows_of_tile(q, loop_trips(&q->p, tir_find_loop(&q->p, str_of(loop))));
+	const int64_t trips = loop_trips(&q->p, tir_find_loop(&q->p, str_of(loop))),
+		      rows = rows_of_tile(q, trips, all_rows);
 
-	if (rows && propose(q, "split %s %lld", loop, (long long)rows) &&
-	    share_loop(q, arena_printf(q->p.arena, "%s.o", loop)))
+	if (rows == trips ||
+	    (rows && propose(q, "split %s %lld", loop, (long long)rows) &&
+		share_loop(q, arena_printf(q->p.arena, "%s.o", loop))))
 		return true;
 	take_back(q, &was, n);
 	return false;
@@ -126,6 +130,7 @@ void
 rule_rows(struct proposing *q)
 {
 	const char *loop[TIR_DEPTH];
+	int64_t rows[TIR_DEPTH], all = 1;
 	st_id last = 0;
 	uint32_t n = 0;
 
@@ -134,10 +139,13 @@ rule_rows(struct proposing *q)
 	for (st_id i = 0; i < q->p.n_st; i = q->p.st[i].end)
 		last = i;
 	for (st_id i = last; q->p.st[i].op == ST_for && q->p.st[i].end == q->p.st[last].end; i++)
-		if (loop_counts_places(&q->p, i))
+		if (loop_counts_places(&q->p, i)) {
+			all *= MIN_OF(loop_trips(&q->p, i), (int64_t)INT32_MAX);
+			rows[n] = all;
 			loop[n++] = q->p.st[i].name;
+		}
 	while (n-- > 0)
-		if (!share_tile(q, loop[n]))
+		if (!share_tile(q, loop[n], rows[n]))
 			(void)share_loop(q, loop[n]);
 }
 
