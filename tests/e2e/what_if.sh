@@ -90,7 +90,7 @@ if [ "$n_measured" = "$(korch-cache stats --json $farm | field measurements)" ];
 # of them, in the price and in a plan that is checked as any other.
 tar xJf tests/models/small.tar.xz -C "$tmp" small/yolov4_small
 model=$tmp/small/yolov4_small/model.onnx
-submit 0 -o "$tmp/few.korch" --budget 3
+submit 0 -o "$tmp/few.korch" --budget 10
 n_measured=$(korch-cache stats --json $farm | field measurements)
 without=()
 for spec in $(specs "$tmp/few.korch"); do
