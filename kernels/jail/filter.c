@@ -52,6 +52,7 @@ answer(struct jail_filter *p, enum jail_verdict v)
 	static const uint32_t action[] = {[VERDICT_ALLOW] = SECCOMP_RET_ALLOW,
 	    [VERDICT_REFUSE] = SECCOMP_RET_ERRNO | EPERM,
 	    [VERDICT_LACK] = SECCOMP_RET_ERRNO | ENOSYS,
+	    [VERDICT_NONE] = SECCOMP_RET_ERRNO | ENOENT,
 	    [VERDICT_KILL] = SECCOMP_RET_KILL_PROCESS};
 
 	add(p, BPF_RET | BPF_K, action[v], 0, 0);

@@ -8,7 +8,7 @@
 #include <linux/filter.h>
 
 /* ---- the table (table.c) ---------------------------------------------------------------- */
-enum jail_verdict { VERDICT_ALLOW, VERDICT_REFUSE, VERDICT_LACK, VERDICT_KILL };
+enum jail_verdict { VERDICT_ALLOW, VERDICT_REFUSE, VERDICT_LACK, VERDICT_NONE, VERDICT_KILL };
 /* When a row counts: (argument & mask) == value; mask 0: always.  is_self: value is the process's own number.
  */
 struct jail_when {
@@ -29,7 +29,16 @@ struct jail_call {
 extern const struct jail_call jail_calls[];
 extern const uint32_t jail_n_calls;
 
-enum { PATH_READ = 1, PATH_START = 2, PATH_WRITE = 4, PATH_DEVICE = 8, PATH_PROC = 16, PATH_EMPTY = 32 };
+enum {
+	PATH_READ = 1,
+	PATH_START = 2,
+	PATH_WRITE = 4,
+	PATH_DEVICE = 8,
+	PATH_PROC = 16,
+	PATH_EMPTY = 32,
+	PATH_THREADS = 64,
+	PATH_OWN = PATH_PROC | PATH_EMPTY | PATH_THREADS /* made for the jail */
+};
 struct jail_path {
 	const char *path; /* may be a pattern as of glob(3) */
 	uint32_t jails;

@@ -52,6 +52,8 @@ rights_of(uint32_t place, bool is_folder)
 		r |= FS_READ_FILE | FS_READ_DIR;
 	if (place & PATH_START)
 		r |= FS_EXECUTE;
+	if (place & PATH_THREADS)
+		r |= FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE;
 	if (place & (PATH_WRITE | PATH_EMPTY))
 		r |= FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE | FS_MAKE_REG | FS_MAKE_DIR |
 		    FS_REMOVE_FILE | FS_REMOVE_DIR | FS_REFER;

@@ -102,7 +102,7 @@ jail_places(struct jail_plan *p)
 
 		if (!(row->jails & me))
 			continue;
-		if (row->rights & (PATH_PROC | PATH_EMPTY))
+		if (row->rights & PATH_OWN)
 			add_real(p, row->path, row->rights);
 		else if (strpbrk(row->path, "*?["))
 			add_pattern(p, row);

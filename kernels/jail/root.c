@@ -97,6 +97,9 @@ make_own(const struct jail_plan *p, const struct yard *y, const struct jail_plac
 		return false;
 	if (at->rights & PATH_EMPTY)
 		return mount("jail", to, "tmpfs", MS_NOSUID | MS_NODEV, "size=64m,mode=0700") == 0;
+	/* the program's own: this process becomes it, as there is no process namespace for such */
+	if (at->rights & PATH_THREADS)
+		return mount(at->path, to, NULL, MS_BIND, NULL) == 0 && restrict_mount(to, PATH_WRITE);
 	/* of processes alone, where the kernel knows that (5.8) and no driver tells of itself there */
 	return (p->conf.jail != JAIL_GPU && mount("proc", to, "proc", flags, "subset=pid") == 0) ||
 	    mount("proc", to, "proc", flags, NULL) == 0 ||
@@ -145,8 +148,8 @@ fill(const struct jail_plan *p, const struct yard *y)
 	for (uint32_t i = 0; i < p->n_places; i++) {
 		const struct jail_place *at = &p->place[i];
 
-		if (at->rights & (PATH_PROC | PATH_EMPTY) ? !make_own(p, y, at)
-							  : y->fd[i] >= 0 && !bind_place(y, at, y->fd[i]))
+		if (at->rights & PATH_OWN ? !make_own(p, y, at)
+					  : y->fd[i] >= 0 && !bind_place(y, at, y->fd[i]))
 			return at->path;
 	}
 	for (uint32_t i = 0; i < p->n_links; i++)
@@ -186,7 +189,7 @@ build(struct jail_plan *p, struct yard *y)
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		return "private mounts";
 	for (uint32_t i = 0; i < p->n_places; i++)
-		y->fd[i] = is_covered(p, i) || p->place[i].rights & (PATH_PROC | PATH_EMPTY)
+		y->fd[i] = is_covered(p, i) || p->place[i].rights & PATH_OWN
 		    ? -1
 		    : open(p->place[i].path, O_PATH | O_CLOEXEC);
 	if (!find_base(y->base) ||

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #define C JAIL_C
@@ -54,6 +55,7 @@ const struct jail_call jail_calls[] = {
 #define RARE(NAME, JAILS, WHEN, WHY) {#NAME, SYS_##NAME, (JAILS), VERDICT_ALLOW, true, WHEN, WHY},
 #define KILL(NAME, JAILS, WHY) {#NAME, SYS_##NAME, (JAILS), VERDICT_KILL, false, ANY, WHY},
 #define LACK(NAME, JAILS, WHY) {#NAME, SYS_##NAME, (JAILS), VERDICT_LACK, false, ANY, WHY},
+#define NONE(NAME, JAILS, WHY) {#NAME, SYS_##NAME, (JAILS), VERDICT_NONE, false, ANY, WHY},
 #define REFUSE(NAME, JAILS, WHEN, WHY) {#NAME, SYS_##NAME, (JAILS), VERDICT_REFUSE, false, WHEN, WHY},
 #include "jail.def"
 };

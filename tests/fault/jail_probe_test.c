@@ -65,7 +65,8 @@ put_swept(struct strbuf *sb, enum jail j)
 	for (uint32_t nr = 0; nr < NUMBERS; nr++) {
 		const struct jail_call *row = jail_decide(j, nr, args, 1);
 
-		if (!row || row->verdict == VERDICT_REFUSE || row->verdict == VERDICT_LACK)
+		if (!row || row->verdict == VERDICT_REFUSE || row->verdict == VERDICT_LACK ||
+		    row->verdict == VERDICT_NONE)
 			sb_addf(sb, "%u,", nr);
 	}
 }

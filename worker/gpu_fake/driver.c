@@ -92,7 +92,7 @@ static _Thread_local int at_gpu; /* 1 + the number of the GPU whose context is t
 static int
 fake_init(unsigned flags)
 {
-	return flags ? 1 : 0;
+	return flags ? 1 : gpu_fake_system();
 }
 
 static int

@@ -44,6 +44,9 @@ void gpu_fake_cubin(struct arena *a, const struct fake_code *head, struct bytes 
 /* NULL: no image of the fake compiler's. */
 const struct fake_code *gpu_fake_code(const void *image);
 
+/* system.c: is there what the driver needs to begin?  A status. */
+int gpu_fake_system(void);
+
 /* rtc.c: the compiler half. */
 struct fake_rtc_conf {
 	uint64_t seed;
