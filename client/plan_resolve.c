@@ -65,12 +65,27 @@ make_ends(struct arena *a, const struct plan *p, struct blp *b)
 	b->n_wanted = n_wanted;
 }
 
+/* What the plan chose, which the search starts with, as the planner's did: to prove that nothing is below
+ * needs fewer states than to find it. */
+static uint32_t *
+chosen_of(struct arena *a, const struct plan *p, uint32_t *n)
+{
+	uint32_t *chosen = NEW_ARRAY(a, uint32_t, p->n_candidates);
+
+	*n = 0;
+	for (uint32_t i = 0; i < p->n_candidates; i++)
+		if (p->candidates[i].is_chosen)
+			chosen[(*n)++] = i;
+	return chosen;
+}
+
 bool
 plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e)
 {
 	struct blp_limits usual = {0};
 	struct blp_result r;
 	struct blp b = {0};
+	uint32_t n_start, *start = chosen_of(a, p, &n_start);
 
 	make_kernels(a, p, &b);
 	make_ends(a, p, &b);
@@ -80,7 +95,7 @@ plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e
 		for (uint32_t j = 0; j < p->candidates[i].n_makes; j++)
 			b.n_tensors = MAX_OF(b.n_tensors, p->candidates[i].makes[j] + 1);
 	}
-	if (!blp_solve(a, &b, NULL, 0, &usual, &r, e))
+	if (!blp_solve(a, &b, start, n_start, &usual, &r, e))
 		return err_in(e, "repeating the search");
 	*cost = r.cost;
 	/* A plan that does not claim to be optimal may be beaten: the caller says by how much. */

@@ -46,7 +46,7 @@ read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 
 	if (!is_cuda(c) && !target_read(str_of(opt_arg(c, "--target", "avx2")), &t, e))
 		return false;
-	target = emit_schedule_target(&t);
+	target = fuse_schedule_target(&t);
 	if (str_starts(c->text, "tir flat"))
 		return tir_read(out, c->a, c->text, e) && tir_verify(out, e);
 	if (!opt_read_spec(c, s, e))

@@ -146,6 +146,19 @@ leave(const struct tir *p, st_id first, st_id end, const struct row *r)
 	return true;
 }
 
+/* Does the statement read of the row?  Then what it stores is no start of it. */
+static bool
+reads_row(const struct tir *p, st_id i, const struct row *r)
+{
+	struct accesses l = {.n = 0};
+
+	list_accesses(p, i, &l);
+	for (uint32_t k = 0; k < l.n; k++)
+		if (!l.at[k].stores && !row_leaves(p, r, &l.at[k]))
+			return true;
+	return false;
+}
+
 /* Is it the row that statement i, a loop around one store, stores, and loop `next` is the next to touch? */
 static bool
 starts(const struct tir *p, st_id i, st_id next, const struct row *r)
@@ -154,7 +167,7 @@ starts(const struct tir *p, st_id i, st_id next, const struct row *r)
 
 	return p->st[i + 1].ref == r->buf && ixv_has(p->tx, p->st[i + 1].at, s->axis) &&
 	    row_has(p, r, i, i + 1, p->st[i + 1].at) && ix_get(p->tx, s->to)->hi == r->count &&
-	    ix_get(p->tx, s->from)->hi == 0 && leave(p, s->end, next, r);
+	    ix_get(p->tx, s->from)->hi == 0 && !reads_row(p, i + 1, r) && leave(p, s->end, next, r);
 }
 
 /* Does statement i store a row and nothing else, which a loop behind it then joins?  It is noted there. */

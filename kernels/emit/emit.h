@@ -44,8 +44,6 @@ bool emit_by_trace(struct arena *a, const struct spec *s, struct str trace, cons
 struct tir; /* kernels/tir */
 bool emit_loop_program(struct arena *a, const struct spec *s, struct str trace, const struct choices *chosen,
     const struct target *t, struct tir *out, struct err *e) MUST_CHECK;
-struct schedule_target; /* kernels/schedule */
-struct schedule_target emit_schedule_target(const struct target *t);
 /* The same as CUDA C.  Pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` with launch[I]; buf is an
  * array of device pointers in device memory, `local` has local_bytes for each block of the grid,
  * lo = 0 and hi = range[I] (points, steps or tiles, shared out over any grid in one dimension). */

@@ -44,7 +44,7 @@ bool target_read(struct str text, struct target *out, struct err *e) MUST_CHECK;
 bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
 
 /* What a schedule makes of the spec, as a number: equal numbers, the same kernel.  False: nothing.
- * kernels/emit has it: emit_outcome(); fuse_outcome() knows the tile program alone. */
+ * kernels/emit has it: emit_outcome(); fuse_outcome() knows the tile program and the trace, and no text. */
 typedef bool space_outcome(
     struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
 bool fuse_outcome(
@@ -58,8 +58,7 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
     space_outcome *outcome, struct str **schedules, uint32_t *n);
 
 /* Is the schedule "trace=1" one of its space?  Then kernels/emit makes the kernel by way of the loop program:
- * all but convolutions of few channels and columns, of a GPU's kernels those in f32 with sums over whole axes
- * and no product. */
+ * a CPU's all, a GPU's in f32 with sums over whole axes and no product. */
 #define TRACED "trace=1"
 bool fuse_is_traced(const struct spec *s, const struct target *t);
 /* What a schedule with trace=1 says to the loop program's rules.  ERR_INFEASIBLE: another knob stands beside
@@ -67,6 +66,14 @@ bool fuse_is_traced(const struct spec *s, const struct target *t);
  * Cheap: it looks at the graph alone, and a rule may still find that it cannot do what is asked for. */
 bool fuse_choices(const struct spec *s, struct str schedule, const struct target *t, struct choices *out,
     struct err *e) MUST_CHECK;
+/* What the loop program's rules may know of the device, and the trace and the program, bound, that they make
+ * of a spec's NEST program (schedule_lower).  ERR_INFEASIBLE: a choice that no rule can follow: it would be
+ * another schedule's kernel. */
+struct schedule_target; /* kernels/schedule */
+struct tir;             /* kernels/tir */
+struct schedule_target fuse_schedule_target(const struct target *t);
+bool fuse_by_rules(const struct tir *nest, const struct choices *chosen, const struct target *t,
+    struct strbuf *trace, struct tir *out, struct err *e) MUST_CHECK;
 /* The one to build with where nothing was measured: space_list() begins with the defaults, against which all
  * others are tried, but where Winograd's form pays they take several times as long. */
 struct str space_guess(struct arena *a, const struct spec *s, const struct target *t);

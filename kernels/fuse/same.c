@@ -2,6 +2,8 @@
  * compares schedules (a planner that puts them into an order) prints none. */
 #include "anchor.h"
 
+#include "../schedule/schedule.h"
+
 /* ---- which axis is innermost -------------------------------------------------------------------------- */
 struct votes {
 	const struct tile_prog *p;
@@ -108,6 +110,26 @@ put_knobs(struct strbuf *sb, const struct sched *s)
 			sb_addf(sb, "%d=%lld ", k, (long long)s->v[k]);
 }
 
+/* What rules make of a NEST program is said by their trace. */
+static bool
+outcome_of_trace(
+    struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out)
+{
+	struct choices chosen;
+	struct strbuf trace;
+	struct tir nest, bound;
+	struct err e;
+
+	if (!fuse_choices(s, schedule, t, &chosen, &e))
+		return false;
+	schedule_lower(tmp, s, t->strict, &nest);
+	sb_init(&trace, tmp);
+	if (!fuse_by_rules(&nest, &chosen, t, &trace, &bound, &e))
+		return false;
+	*out = hash64(trace.p, trace.n, 4);
+	return true;
+}
+
 bool
 fuse_outcome(
     struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out)
@@ -125,13 +147,8 @@ fuse_outcome(
 		*out = hash64(schedule.p, schedule.n, 2);
 		return true;
 	}
-	if (sched_get(sched, KNOB_trace, 0)) {
-		struct choices chosen = {0};
-		const bool ok = fuse_choices(s, schedule, t, &chosen, &e);
-
-		*out = hash64(&chosen, sizeof(chosen), 4);
-		return ok;
-	}
+	if (sched_get(sched, KNOB_trace, 0))
+		return outcome_of_trace(tmp, s, schedule, t, out);
 	if (!tile_make(tmp, s, sched, t, p, &e))
 		return false;
 	sb_init(&sb, tmp);

@@ -415,11 +415,21 @@ space_library(struct arena *a, const struct spec *s, const struct target *t)
 	return STR("");
 }
 
+/* Sums of a channel, or few, over a window of their own. */
+static bool
+has_own_windows(const struct spec *s)
+{
+	for (uint32_t i = 0; i < s->g.n_nodes; i++)
+		if (s->g.nodes[i].prim == PRIM_conv && at_get(&s->g.nodes[i].at, ATTR_group) > 1)
+			return true;
+	return false;
+}
+
 /* What rules of the loop program leave to choose (kernels/schedule/choice.def). */
 static void
 propose_choices(struct search *s, const struct shape_of_work *w)
 {
-	static const char *const products[] = {"mr=4 field=2 trace=1", "nv=1 trace=1", "mr=4 nv=3 trace=1"};
+	static const char *const products[] = {"nv=1 trace=1", "mr=4 nv=3 trace=1"};
 	static const char *const rows[] = {"block=1 trace=1", "block=32 trace=1"};
 
 	if (!fuse_is_traced(s->spec, s->target))
@@ -447,7 +457,8 @@ propose_all(struct search *s, const struct shape_of_work *w)
 		    str_of(
 			arena_printf(s->a, "wino=%lld " TRACED, (long long)traced_form(s->spec, s->target))));
 	propose_libraries(s);
-	propose_choices(s, w);
+	if (has_own_windows(s->spec) && fuse_is_traced(s->spec, s->target))
+		propose(s, STR("mr=4 field=2 trace=1"));
 	if (w->weighs && !w->by_columns)
 		propose(s, STR("columns=64"));
 	if (w->has_sides)
@@ -463,6 +474,7 @@ propose_all(struct search *s, const struct shape_of_work *w)
 		propose(s, STR("columns=0"));
 	propose_block(s, w->block * 2, "");
 	propose_block(s, w->block / 2, "");
+	propose_choices(s, w);
 	if (w->has_anchor)
 		propose_each(s, anchored, COUNT_OF(anchored));
 	if (w->may_go_beside)

@@ -2,6 +2,8 @@
  * a CPU all, of a GPU some. */
 #include "anchor.h"
 
+#include "../schedule/schedule.h"
+
 static bool
 is_row_sum(enum prim p)
 {
@@ -92,4 +94,33 @@ fuse_choices(
 	    err_set(e, ERR_INFEASIBLE,
 		"wino: no convolution of 3 x 3 that tiles of %lld x %lld results are worth it for",
 		(long long)out->wino, (long long)out->wino);
+}
+
+/* ---- what rules make of it
+ * --------------------------------------------------------------------------------- */
+/* Bytes: half of what a block may have without asking. */
+enum { POINT_THREADS = 128, WARP = 32, SHARED_MOST = 40 << 10 };
+
+struct schedule_target
+fuse_schedule_target(const struct target *t)
+{
+	if (t->is_cuda)
+		return (struct schedule_target){.threads = POINT_THREADS,
+		    .warp = WARP,
+		    .has_mma = t->sm >= 80,
+		    .shared_bytes = SHARED_MOST};
+	return (struct schedule_target){
+	    .lanes = t->simd_bytes / (int)sizeof(float), .n_vregs = t->n_vregs, .l1_bytes = t->l1_bytes};
+}
+
+bool
+fuse_by_rules(const struct tir *nest, const struct choices *chosen, const struct target *t,
+    struct strbuf *trace, struct tir *out, struct err *e)
+{
+	struct schedule_target st = fuse_schedule_target(t);
+
+	st.chosen = *chosen;
+	schedule_propose(nest, &st, trace, out);
+	return chosen->wino == 0 || trace_has(sb_str(trace), STEP_winograd) ||
+	    err_set(e, ERR_INFEASIBLE, "wino: the loop program's rule finds no convolution for it");
 }

@@ -95,14 +95,15 @@ room_of(const struct tiling *t, int64_t vectors)
 	return MIN_OF(t->is_apart ? n / 2 : (n - TILE_SPARE) / vectors, (int64_t)MOST_ROWS);
 }
 
+/* As many fields, of as many rows each, as take least for all of them. */
 static void
 size_rows(struct tiling *t, int64_t rows, int64_t fields, int64_t vectors)
 {
 	const int64_t asked = t->q->target->chosen.mr;
+	const int64_t most = room_of(t, vectors);
 	int64_t least = INT64_MAX, takes;
 
 	for (int64_t n = 1; n <= MIN_OF((int64_t)MOST_ROWS, fields); n++) {
-		const int64_t most = room_of(t, vectors);
 		struct tiling with = *t;
 		int64_t n_rows;
 

@@ -249,14 +249,14 @@ take_argument(struct args *args, const char *arg, struct err *e)
 		args->count = (uint32_t)n;
 	else if (str_is(name, "--turns") && number && n <= MOST_TURNS)
 		args->turns = (int)n;
-	else if (str_is(name, "--class"))
-		return (args->has_only = kernel_class_read(v, &args->only));
+	else if (str_is(name, "--class") && kernel_class_read(v, &args->only))
+		args->has_only = true;
 	else if (str_is(name, "--kernels"))
 		args->lines = true;
 	else if (str_is(name, "--specs"))
 		args->specs = true;
 	else
-		return false;
+		return err_set(e, ERR_USAGE, "%s: no such option, or no such value of it", arg);
 	return true;
 }
 
@@ -281,16 +281,14 @@ main(int argc, char **argv)
 		ok = is_option ? take_argument(&args, argv[i], &e)
 			       : texts_add_model(&t, &args.texts, argv[i], &e);
 	}
-	if (!ok && !e.msg[0])
-		any = false;
 	for (int c = 0; c < KERNEL_CLASSES && ok && any; c++)
 		if (!args.has_only || args.only == (enum kernel_class)c)
 			ok = one_class(&args, &t, (enum kernel_class)c, &e);
-	if (!any && !e.msg[0])
+	if (!ok)
+		fprintf(stderr, "bench-spaces: %s\n", e.msg);
+	else if (!any)
 		fprintf(
 		    stderr, "usage: bench-spaces [--name=value]... MODEL.onnx...  (options before models)\n");
-	if (!ok && e.msg[0])
-		fprintf(stderr, "bench-spaces: %s\n", e.msg);
 	arena_fini(&a);
-	return !any ? 2 : ok ? 0 : err_exit_status(e.code);
+	return !ok ? err_exit_status(e.code) : any ? 0 : 2;
 }

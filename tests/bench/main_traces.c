@@ -42,7 +42,7 @@ static bool
 make(struct arena *a, const struct spec *s, const struct args *args, double *at, struct strbuf *trace,
     struct codegen_kernel *k, struct err *e)
 {
-	const struct schedule_target target = emit_schedule_target(&args->target);
+	const struct schedule_target target = fuse_schedule_target(&args->target);
 	struct tir nest, scheduled, flat, p;
 
 	at[0] = now_ms();

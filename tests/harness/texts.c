@@ -63,8 +63,11 @@ add_row(struct texts *t, const struct texts_opts *o, struct str target, const st
 	if (r.class == KERNEL_library)
 		return true;
 	struct arena tmp = {0};
-	bool made = emit_outcome(&tmp, s, schedule, &o->target, &r.text);
+	struct kernel_code *k = NEW(&tmp, struct kernel_code);
+	bool made = (o->target.is_cuda ? emit_cuda : emit_c)(&tmp, s, schedule, &o->target, "k", k, &why);
 
+	if (made)
+		r.text = emit_hash(k);
 	arena_fini(&tmp);
 	t->refused += !made;
 	if (!made)

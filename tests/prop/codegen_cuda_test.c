@@ -33,7 +33,7 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 static void
 check_trace(const struct spec *s, const char *given, uint64_t seed)
 {
-	const struct schedule_target target = emit_schedule_target(&target_cuda);
+	const struct schedule_target target = fuse_schedule_target(&target_cuda);
 	struct arena a = {0};
 	struct tir scheduled, flat, p;
 	struct strbuf trace;

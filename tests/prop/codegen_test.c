@@ -122,7 +122,7 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 	struct looking l = {.a = &a, .s = s, .seed = seed, .strict = !given && seed % 3 == 0};
 	const struct codegen_watch w = {look, &l};
 	struct rng r = {seed * 31 + 7};
-	struct schedule_target target = emit_schedule_target(&target_avx2);
+	struct schedule_target target = fuse_schedule_target(&target_avx2);
 	struct tir nest, scheduled, flat, p;
 	struct strbuf trace;
 	struct err e = {0};
