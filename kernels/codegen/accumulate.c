@@ -74,19 +74,6 @@ is_alone(const struct tir *p, st_id loop, struct kept k)
 	return stores == 1 && r.same > 0 && r.other == 0;
 }
 
-/* Is the element there whether or not the loop's guards hold?  It is read before the loop and stored behind.
- */
-static bool
-is_inside(const struct tir *p, st_id loop, struct kept k)
-{
-	struct ixv at = ixv_get(p->tx, k.at);
-
-	for (uint32_t d = 0; d < at.n; d++)
-		if (!tir_prove(p, loop, at.i[d], 0, p->buf[k.buf].dim[d]))
-			return false;
-	return true;
-}
-
 static bool
 find_kept(const struct tir *p, st_id loop, struct kept *out)
 {
@@ -97,7 +84,7 @@ find_kept(const struct tir *p, st_id loop, struct kept *out)
 		struct kept k = {s->ref, s->at};
 
 		if (s->op != ST_store || p->buf[s->ref].scope == SCOPE_reg || !is_alone(p, loop, k) ||
-		    !is_inside(p, loop, k))
+		    !row_is_inside(p, loop, k.buf, k.at))
 			continue;
 		*out = k;
 		return true;

@@ -56,6 +56,14 @@ bool touches(const struct tir *p, st_id first, st_id end, buf_id buf, bool store
 /* Is a statement `op ref` among first .. end - 1? */
 bool is_within(const struct tir *p, st_id first, st_id end, enum st_op op, uint32_t ref);
 
+/* narrow.c: by what the store joins an element to what it stores; first: that is the first operand.
+ * COMB_NONE: it stores something else. */
+enum comb joins(const struct tir *p, const struct st *s, bool *first);
+
+/* skip.c: does what a guard in store i asks hang on the innermost loop around its row, which goes through
+ * what the row joins?  Then an if in that loop asks it for all of the tile. */
+bool is_asked_of_tile(const struct tir *p, st_id i, ix_id asked);
+
 /* overlap.c: results that may lie on an operand's bytes.  Of the program that is printed. */
 struct sharing {
 	struct overlap *pair;
@@ -79,10 +87,13 @@ struct row {
 	ix_id base;
 };
 /* The one loop between `loop` and statement i that the place hangs on; ST_NONE: none, or several, or a test
- * stands between, so that not all of the row is there. */
+ * stands between, so that not all of the row is there.  (Of a test of what is joined to it, it is: behind
+ * row_is_inside().) */
 st_id row_loop(const struct tir *p, st_id loop, st_id i, ixv_id at);
 /* Sets dim and base by the rest: the dimension that counts the row's elements. */
 bool row_find_dim(const struct tir *p, struct row *r);
+/* Are the row's elements there, whatever is asked in the loop?  They are read before it and stored behind. */
+bool row_is_inside(const struct tir *p, st_id loop, buf_id buf, ixv_id at);
 /* Is the access, in statement i below `loop`, one of the row's, by a loop over all of it or a part? */
 bool row_has(const struct tir *p, const struct row *r, st_id loop, st_id i, ixv_id at);
 /* Is the place always in another row: so many rows, or planes, further on? */

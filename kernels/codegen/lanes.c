@@ -91,7 +91,8 @@ look_for_rows(const struct tir *p, st_id loop, struct answer *a)
 		struct kept k = {
 		    .r = {.buf = s->ref, .at = s->at, .lane = p->st[l].axis, .count = to}, .start = ST_NONE};
 
-		if (!row_find_dim(p, &k.r) || !is_alone(p, loop, &k.r))
+		if (!row_find_dim(p, &k.r) || !row_is_inside(p, loop, s->ref, s->at) ||
+		    !is_alone(p, loop, &k.r))
 			continue;
 		GROW(p->arena, a->row, a->n, a->cap);
 		a->row[a->n++] = k;

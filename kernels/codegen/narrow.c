@@ -80,8 +80,7 @@ find_level(const struct tir *p, const struct chain *c, ix_id i, uint32_t *level)
 	return true;
 }
 
-/* Does it join an element to what it stores?  first: that is the first operand. */
-static enum comb
+enum comb
 joins(const struct tir *p, const struct st *s, bool *first)
 {
 	const struct ex v = *ex_get(p->tx, s->value);

@@ -2,6 +2,30 @@
  * it, what is apart from it. */
 #include "codegen_int.h"
 
+/* Does the guard ask something of a loop, from `loop` down to the test, that the place does not hang on? */
+static bool
+asks_of_another(const struct tir *p, st_id loop, st_id test, const struct tir_guard *g, ixv_id at)
+{
+	for (st_id k = p->st[test].up; k != ST_NONE && k >= loop; k = p->st[k].up)
+		if (p->st[k].op == ST_for && ix_has(p->tx, g->i, p->st[k].axis) &&
+		    !ixv_has(p->tx, at, p->st[k].axis))
+			return true;
+	return false;
+}
+
+/* Does the test leave out what is joined to the row, a window's elements in a border, and nothing of the row?
+ */
+static bool
+is_of_joined(const struct tir *p, st_id loop, st_id test, ixv_id at)
+{
+	const struct st *s = &p->st[test];
+
+	for (uint32_t k = 0; k < s->n_guard; k++)
+		if (!asks_of_another(p, loop, test, &p->guard[s->guard0 + k], at))
+			return false;
+	return true;
+}
+
 /* The one loop between `loop` and statement i that the place hangs on; ST_NONE: none, or several, or a test
  * stands between, so that not all of the row is there. */
 st_id
@@ -10,7 +34,7 @@ row_loop(const struct tir *p, st_id loop, st_id i, ixv_id at)
 	st_id found = ST_NONE;
 
 	for (st_id k = p->st[i].up; k != ST_NONE && k >= loop; k = p->st[k].up) {
-		if (p->st[k].op == ST_if)
+		if (p->st[k].op == ST_if && (found == ST_NONE || !is_of_joined(p, loop, k, at)))
 			return ST_NONE;
 		if (p->st[k].op != ST_for || !ixv_has(p->tx, at, p->st[k].axis))
 			continue;
@@ -19,6 +43,17 @@ row_loop(const struct tir *p, st_id loop, st_id i, ixv_id at)
 		found = k;
 	}
 	return found;
+}
+
+bool
+row_is_inside(const struct tir *p, st_id loop, buf_id buf, ixv_id at)
+{
+	const struct ixv v = ixv_get(p->tx, at);
+
+	for (uint32_t d = 0; d < v.n; d++)
+		if (!tir_prove(p, loop, v.i[d], 0, p->buf[buf].dim[d]))
+			return false;
+	return true;
 }
 
 /* The place with the row's axis for that of the loop it stands in. */

@@ -457,8 +457,8 @@ propose_all(struct search *s, const struct shape_of_work *w)
 		    str_of(
 			arena_printf(s->a, "wino=%lld " TRACED, (long long)traced_form(s->spec, s->target))));
 	propose_libraries(s);
-	if (has_own_windows(s->spec) && fuse_is_traced(s->spec, s->target))
-		propose(s, STR("mr=4 field=2 trace=1"));
+	if (has_own_windows(s->spec) && fuse_is_traced(s->spec, s->target)) /* half of the registers */
+		propose(s, str_of(arena_printf(s->a, "mr=%d field=2 " TRACED, s->target->n_vregs / 4)));
 	if (w->weighs && !w->by_columns)
 		propose(s, STR("columns=64"));
 	if (w->has_sides)

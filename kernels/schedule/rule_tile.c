@@ -132,16 +132,27 @@ take_shared(struct tiling *t, const struct ex *one, const struct ex *other, axis
 
 	take_factors(t, swap ? other : one, swap ? one : other);
 	t->alike = columns_alike(p, t->rows_at, column);
-	return t->alike != 1 && t->alike % t->q->target->lanes == 0;
+	return t->alike != 1;
 }
 
 /* More than a vector, or words of half of one at least: gcc makes single elements of the rest. */
 static bool
 fills_lanes(const struct tiling *t, int64_t columns)
 {
-	const int64_t lanes = t->q->target->lanes;
+	return (columns >= t->lanes || (columns >= t->lanes / 2 && columns % 4 == 0)) &&
+	    (t->is_apart || t->alike % t->lanes == 0);
+}
 
-	return columns >= lanes || (columns >= lanes / 2 && columns % 4 == 0);
+/* As wide vectors as columns fill: the target's, or half of its widest. */
+static bool
+take_lanes(struct tiling *t, int64_t columns)
+{
+	enum { HALF = 8 };
+
+	t->lanes = t->q->target->lanes;
+	if (!fills_lanes(t, columns) && t->lanes > HALF)
+		t->lanes = HALF;
+	return fills_lanes(t, columns);
 }
 
 /* The columns lie along memory in the result, and in their factor, or can be made so. */
@@ -156,9 +167,9 @@ find_tile(struct tiling *t)
 		return false;
 	t->column = p->buf[p->blk[t->product].out[0]].rank - 1;
 	column = tile_axis(p, t->product, t->column);
-	if (column == AXIS_NONE || !fills_lanes(t, extent_of(p, column)))
-		return false;
-	if (!take_apart(t, one, other, column) && !take_shared(t, one, other, column))
+	if (column == AXIS_NONE ||
+	    (!take_apart(t, one, other, column) && !take_shared(t, one, other, column)) ||
+	    !take_lanes(t, extent_of(p, column)))
 		return false;
 	t->along = dim_along(p, t->columns_at, column);
 	if (t->along < 0 || !tile_can_read(t))
@@ -352,6 +363,24 @@ add_tile(struct strbuf *sb, const struct tile_loops *l)
 			sb_addf(sb, " %s", name[k]);
 }
 
+/* Loops over what block b sums up, then the tile's; the last of the former.  Where columns have windows of
+ * their own, a field's rows stand outside of the elements along them: what a border asks of a field is asked
+ * once. */
+static const char *
+add_sum(const struct tiling *t, struct strbuf *sb, blk_id b, const struct tile_loops *l)
+{
+	const char *along = add_loops(t, sb, b, ELEMENTS, l);
+
+	if (!along || !t->is_apart || !*l->field) {
+		add_tile(sb, l);
+		return along;
+	}
+	sb->n -= strlen(along) + 1;
+	sb_addf(sb, " %s %s", l->field, along);
+	add_tile(sb, &(struct tile_loops){"", l->row, l->column});
+	return along;
+}
+
 /* The loop's name; "": there is none. */
 static const char *
 if_there(const struct tiling *t, const char *loop)
@@ -390,7 +419,6 @@ unroll_window(const struct tiling *t, const char *along)
 static void
 tile_inside(const struct tiling *t, const char *tiles, const struct tile_loops *l)
 {
-	static const struct tile_loops none = {"", "", ""};
 	struct proposing *q = t->q;
 	const char *along;
 	struct strbuf sb;
@@ -398,8 +426,7 @@ tile_inside(const struct tiling *t, const char *tiles, const struct tile_loops *
 	sb_init(&sb, q->p.arena);
 	if (tiles)
 		sb_addf(&sb, " %s", tiles);
-	along = add_loops(t, &sb, t->product, ELEMENTS, &none);
-	add_tile(&sb, l);
+	along = add_sum(t, &sb, t->product, l);
 	(void)propose(q, "reorder%.*s", STR_ARG(sb_str(&sb)));
 	bind_tile(q, l, true);
 	unroll_window(t, along);
@@ -440,8 +467,11 @@ tile(struct tiling *t)
 	around = add_loops(t, &sb, t->last, COLUMNS, &l);
 	t->rows_loop = others;
 	t->has_columns = around != NULL;
-	along = t->last == t->product ? add_loops(t, &sb, t->last, ELEMENTS, &l) : NULL;
-	add_tile(&sb, &l);
+	along = NULL;
+	if (t->last == t->product)
+		along = add_sum(t, &sb, t->last, &l);
+	else
+		add_tile(&sb, &l);
 	(void)propose(q, "reorder%.*s", STR_ARG(sb_str(&sb)));
 	bind_tile(q, &l, t->last == t->product || !is_dear(&q->p, t->last));
 	unroll_window(t, along);
@@ -468,7 +498,7 @@ tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, dou
 		return false;
 	t.field = -1;
 	take_product(&t);
-	t.columns = MIN_OF(t.columns, MAX_OF(vectors, (int64_t)1) * q->target->lanes);
+	t.columns = MIN_OF(t.columns, MAX_OF(vectors, (int64_t)1) * t.lanes);
 	tiles = split(&t, t.column, t.columns, &l.column);
 	l.row = if_there(&t, loop_of(&t, product, t.row));
 	tile_inside(&t, tiles, &l);

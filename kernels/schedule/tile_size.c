@@ -22,13 +22,12 @@ vectors_of(const struct tiling *t, int64_t columns)
 
 	if (t->is_apart)
 		return 1;
-	if (t->q->target->chosen.nv && t->alike % (t->q->target->chosen.nv * t->q->target->lanes) == 0)
-		return MIN_OF(t->q->target->chosen.nv, ceil_div(columns, t->q->target->lanes));
+	if (t->q->target->chosen.nv && t->alike % (t->q->target->chosen.nv * t->lanes) == 0)
+		return MIN_OF(t->q->target->chosen.nv, ceil_div(columns, t->lanes));
 	for (size_t k = 0; k < COUNT_OF(order) - (t->row < 0); k++)
-		if (columns % (order[k] * t->q->target->lanes) == 0 &&
-		    t->alike % (order[k] * t->q->target->lanes) == 0)
+		if (columns % (order[k] * t->lanes) == 0 && t->alike % (order[k] * t->lanes) == 0)
 			return order[k];
-	return columns > 2 * t->q->target->lanes && !t->alike ? 2 : 1;
+	return columns > 2 * t->lanes && !t->alike ? 2 : 1;
 }
 
 /* Half cycles that one step of the sum takes in a tile: two multiply-adds or loads a cycle, and none begins
@@ -128,7 +127,7 @@ tile_size(struct tiling *t)
 	const int64_t vectors = vectors_of(t, extent_of(p, tile_axis(p, t->last, t->last_column)));
 	const int64_t fields = t->last_field < 0 ? 1 : extent_of(p, tile_axis(p, t->last, t->last_field));
 
-	t->columns = vectors * t->q->target->lanes;
+	t->columns = vectors * t->lanes;
 	t->fields = 1;
 	t->rows = MAX_OF((t->q->target->n_vregs - TILE_SPARE) / vectors, (int64_t)1);
 	size_rows(t, extent_of(p, tile_axis(p, t->last, t->last_row)), fields, vectors);
