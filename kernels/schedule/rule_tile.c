@@ -201,6 +201,16 @@ take_product(struct tiling *t)
 	tile_size(t);
 }
 
+/* Places of the products, but for columns behind the last. */
+static int64_t
+read_places(const struct tiling *t, buf_id made)
+{
+	const struct tir_buf *b = &t->q->p.buf[made];
+	const int64_t columns = b->dim[b->rank - 1];
+
+	return places_of(&t->q->p, made) / columns * (columns - t->behind);
+}
+
 /* The plain block that alone reads the products, each once; false: none, or several. */
 static bool
 find_reader(struct tiling *t)
@@ -219,7 +229,7 @@ find_reader(struct tiling *t)
 		if (n == 0)
 			continue;
 		if (n > 1 || t->last != BLK_NONE || p->blk[b].comb != COMB_NONE || p->blk[b].n_out != 1 ||
-		    blk_points(p, b) != places_of(p, made))
+		    blk_points(p, b) != read_places(t, made))
 			return false;
 		t->last = b;
 		t->made_at = at[0];
@@ -260,7 +270,7 @@ take_reader(struct tiling *t)
 	t->last_field = t->field < 0 ? -1 : read_along(t, t->last_row, t->field);
 	tile_size(t);
 	return (t->row < 0 || t->last_row >= 0) &&
-	    (extent_of(p, column) == extent_of(p, tile_axis(p, t->product, t->column)) ||
+	    (extent_of(p, column) + t->behind == extent_of(p, tile_axis(p, t->product, t->column)) ||
 		extent_of(p, column) % t->columns == 0);
 }
 
@@ -278,10 +288,15 @@ split_by(const struct tiling *t, int d, int64_t size, const char *tail, const ch
 {
 	const char *loop = loop_of(t, t->last, d);
 	const st_id at = tir_find_loop(&t->q->p, str_of(loop));
+	const int64_t trips = at == ST_NONE ? 0 : loop_trips(&t->q->p, at);
 
 	*inner = loop;
-	if (at == ST_NONE || loop_trips(&t->q->p, at) <= size ||
-	    !propose(t->q, "split %s %lld %s", loop, (long long)size, tail))
+	if (trips < size && trips + t->behind == size && d == t->last_column &&
+	    propose(t->q, "split %s %lld guard", loop, (long long)size)) {
+		*inner = arena_printf(t->q->p.arena, "%s.i", loop);
+		return NULL;
+	}
+	if (trips <= size || !propose(t->q, "split %s %lld %s", loop, (long long)size, tail))
 		return NULL;
 	*inner = arena_printf(t->q->p.arena, "%s.i", loop);
 	return arena_printf(t->q->p.arena, "%s.o", loop);
@@ -300,8 +315,8 @@ split_columns(struct tiling *t, const char **inner)
 {
 	const int64_t n = extent_of(&t->q->p, tile_axis(&t->q->p, t->last, t->last_column));
 
-	t->is_shifted = t->last != t->product && n % t->columns && n < FEW_COLUMNS && tile_lies_along(t) &&
-	    split_by(t, t->last_column, t->columns, "shift", inner);
+	t->is_shifted = t->last != t->product && t->behind == 0 && n % t->columns && n < FEW_COLUMNS &&
+	    tile_lies_along(t) && split_by(t, t->last_column, t->columns, "shift", inner);
 	if (!t->is_shifted)
 		(void)split(t, t->last_column, t->columns, inner);
 }
@@ -505,17 +520,48 @@ tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, dou
 	return true;
 }
 
+static bool
+is_product(const struct proposing *q, blk_id b)
+{
+	return blk_stands(&q->p, b) && blk_reduces(&q->p, b) &&
+	    q->p.buf[q->p.blk[b].out[0]].scope == SCOPE_global;
+}
+
+/* A compiler makes single elements of what fills no vector, and no four of one. */
+static void
+widen(struct proposing *q, blk_id b, int64_t columns)
+{
+	if (columns % 4 && columns > q->target->lanes / 2)
+		(void)propose(q, "widen %s %d", q->p.blk[b].name, q->target->lanes);
+}
+
+/* Columns that the weight has been given behind its last one. */
+static int64_t
+columns_behind(const struct tiling *t)
+{
+	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
+
+	return b->form && b->form->rank == b->form->from_rank ? b->dim[t->along] - b->form->from_dim[t->along]
+							      : 0;
+}
+
 void
 rule_tile(struct proposing *q)
 {
 	for (blk_id b = 0; b < q->p.n_blk; b++) {
 		struct tiling t = {.q = q, .product = b};
+		const axis_id column =
+		    is_product(q, b) ? tile_axis(&q->p, b, q->p.buf[q->p.blk[b].out[0]].rank - 1) : AXIS_NONE;
+
+		if (column == AXIS_NONE)
+			continue;
+		widen(q, b, extent_of(&q->p, column));
 		const struct tir was = q->p;
 		const size_t n = q->trace->n;
 
-		if (!blk_stands(&q->p, b) || !blk_reduces(&q->p, b) ||
-		    q->p.buf[q->p.blk[b].out[0]].scope != SCOPE_global || !find_tile(&t))
+		if (!is_product(q, b) || !find_tile(&t))
 			continue;
+		t.behind = columns_behind(&t);
 		if (!take_reader(&t) || !tile(&t)) {
 			take_back(q, &was, n);
 			take_product(&t);

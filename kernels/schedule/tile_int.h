@@ -12,8 +12,9 @@ struct tiling {
 	int last_row, last_column, last_field; /* in what the last block makes */
 	ixv_id made_at;                        /* the product's place, over iterators of the last block */
 	int64_t rows, columns;                 /* of a tile */
-	int64_t lanes;                         /* of a vector of columns: the target's, or half */
-	int64_t fields;                        /* such rows, one beside the other; 1: of one of them */
+	int64_t behind; /* columns of the products that nobody reads, but that fill a vector */
+	int64_t lanes;  /* of a vector of columns: the target's, or half */
+	int64_t fields; /* such rows, one beside the other; 1: of one of them */
 	buf_id rows_from, columns_from;
 	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
 	int along;                  /* the dimension of the columns in their factor */

@@ -124,7 +124,8 @@ void
 tile_size(struct tiling *t)
 {
 	const struct tir *p = &t->q->p;
-	const int64_t vectors = vectors_of(t, extent_of(p, tile_axis(p, t->last, t->last_column)));
+	const int64_t vectors =
+	    vectors_of(t, extent_of(p, tile_axis(p, t->last, t->last_column)) + t->behind);
 	const int64_t fields = t->last_field < 0 ? 1 : extent_of(p, tile_axis(p, t->last, t->last_field));
 
 	t->columns = vectors * t->lanes;

@@ -191,6 +191,10 @@ any_step(const struct tir *p, struct rng *r)
 		s.name[s.n_name++] = any_block(p, r);
 		s.number = rng_below(r, 2) ? 2 : 4;
 		break;
+	case STEP_widen:
+		s.name[s.n_name++] = any_block(p, r);
+		s.number = 2 + rng_below(r, 15);
+		break;
 	case STEP_planes:
 		s.name[s.n_name++] = any_block(p, r);
 		s.number = 1 + rng_below(r, 9);
@@ -455,6 +459,14 @@ static const struct {
     {"%%0 = input f32[1,7,6,%u]\n%%1 = weight f32[3,3,%u,%u]\n%%2 = conv %%0 %%1 lo=[1,2] hi=[1,1] "
      "stride=[1,2] "
      "dilation=[2,1] ldil=[1,1] group=1\noutput %%2\n",
+	"widen t2 8; split t2.i3 8 guard; reorder t2.i3.o t2.i2; compute_at t2'w t2.i3.o; pack %1 8"},
+    {"%%0 = input f32[1,6,9,%u]\n%%1 = weight f32[2,2,%u,%u]\n%%2 = conv %%0 %%1 lo=[0,0] hi=[0,1] "
+     "stride=[1,1] "
+     "dilation=[1,1] ldil=[1,1] group=1\n%%3 = exp %%2\noutput %%3\n",
+	"widen t2 4; split t3.i3 8 guard; reorder t3.i3.o t3.i1; compute_at t2 t3.i3.o; pack %1 8"},
+    {"%%0 = input f32[1,7,6,%u]\n%%1 = weight f32[3,3,%u,%u]\n%%2 = conv %%0 %%1 lo=[1,2] hi=[1,1] "
+     "stride=[1,2] "
+     "dilation=[2,1] ldil=[1,1] group=1\noutput %%2\n",
 	"planes t2 4; split t2.i1 2; compute_at t2'mul t2.i1.i; compute_at t2'in t2.i1.o; "
 	"reorder t2'mul.k0 t2'mul.k1 t2'mul.x; bind t2'mul.x vector"},
 };
@@ -478,10 +490,11 @@ test_products(void **state)
 {
 	uint64_t n = setting("KORCH_TRACE_SPECS", 250), seed = setting("KORCH_TRACE_SEED", 1);
 	const uint32_t instructions = n_applied[STEP_tensorize], pipelines = n_applied[STEP_pipeline],
-		       maps = n_applied[STEP_winograd], planes = n_applied[STEP_planes];
+		       maps = n_applied[STEP_winograd], planes = n_applied[STEP_planes],
+		       widened = n_applied[STEP_widen];
 
 	(void)state;
-	for (uint64_t i = 0; i < n / 4; i++) {
+	for (uint64_t i = 0; i < n / 3; i++) {
 		struct arena a = {0};
 		struct rng r = {seed * 613 + i};
 		struct checked c;
@@ -505,6 +518,7 @@ test_products(void **state)
 	assert_true(n_applied[STEP_pipeline] > pipelines + n / 20);
 	assert_true(n_applied[STEP_winograd] > maps + n / 40);
 	assert_true(n_applied[STEP_planes] > planes + n / 80);
+	assert_true(n_applied[STEP_widen] > widened + n / 60);
 }
 
 static void
