@@ -19,7 +19,8 @@ enum {
 	MOST_PIECES = 16,
 	MOST_CUTS = 64,
 	MOST_STATEMENTS = 2000,
-	LARGE_PART = 32 /* statements */
+	LARGE_PART = 32, /* statements */
+	ASKED_EACH = 8   /* of what an if asks for each element */
 };
 
 struct cuts {
@@ -192,7 +193,8 @@ find_cuts(struct cuts *c, st_id from, st_id end)
 	for (st_id i = from; i < end; i++) {
 		const struct st *s = &p->st[i];
 
-		for (uint32_t k = 0; s->op == ST_if && k < s->n_guard; k++)
+		/* of so much it is asked once: no piece would be better for its copy */
+		for (uint32_t k = 0; s->op == ST_if && s->end - i <= ASKED_EACH && k < s->n_guard; k++)
 			guard_cuts(c, p->guard[s->guard0 + k].i, p->guard[s->guard0 + k].lo,
 			    p->guard[s->guard0 + k].hi);
 		if (!st_has(s->op, 'X') || ex_get(p->tx, s->value)->size >= MOST_STATEMENTS)

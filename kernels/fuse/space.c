@@ -459,6 +459,8 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	propose_libraries(s);
 	if (has_own_windows(s->spec) && fuse_is_traced(s->spec, s->target)) /* half of the registers */
 		propose(s, str_of(arena_printf(s->a, "mr=%d field=2 " TRACED, s->target->n_vregs / 4)));
+	if (w->has_ring)
+		propose(s, STR("block=32 " TRACED)); /* fewer threads, and less is made twice */
 	if (w->weighs && !w->by_columns)
 		propose(s, STR("columns=64"));
 	if (w->has_sides)

@@ -1,6 +1,9 @@
 /* kernels/schedule/compute_at.c: compute_at BLOCK LOOP: the block's nest stands at the begin of the loop's
  * body, over what is read below, and its buffer is each iteration's own, a result's excepted.  The region
- * read is an interval a dimension: all loops below run through, outer ones stay in its bounds. */
+ * read is an interval a dimension: all loops below run through, outer ones stay in its bounds.
+ *
+ * A nest that holds others, a product in tiles, moves as it is where its outermost loop counts rows of the
+ * buffer: those that are read. */
 #include "step_int.h"
 
 #include <string.h>
@@ -17,6 +20,8 @@ struct moving {
 	st_id from, root; /* its one instance, and the outermost loop around it alone */
 	st_id loop;
 	bool is_result;
+	bool holds_others; /* the root, which counts dimension `row` */
+	int row;
 	struct region r;
 	struct err *e;
 };
@@ -99,6 +104,66 @@ is_alone(const struct moving *t, st_id i)
 	return true;
 }
 
+/* Does the loop count through a dimension of the buffer, one by one, and through nothing else? */
+static bool
+counts_rows(struct moving *t, st_id loop)
+{
+	const struct tir *p = t->p;
+	const struct st *l = &p->st[loop];
+	const struct tir_block *b = &p->blk[t->blk];
+	const struct ixv bound = ixv_get(p->tx, p->st[t->from].at), at = ixv_get(p->tx, b->at[0]);
+	uint32_t n = 0;
+	int64_t from, extent;
+	axis_id a;
+
+	t->row = -1;
+	for (uint32_t k = 0; k < b->n_iter; k++) {
+		if (!ix_has(p->tx, bound.i[k], l->axis))
+			continue;
+		n += bound.i[k] == ix_axis(p->tx, l->axis) ? 1 : 2;
+		for (uint32_t d = 0; d < at.n; d++)
+			if (ix_is_axis(p->tx, at.i[d], &a) && a == p->iter[b->iter0 + k].id)
+				t->row = (int)d;
+	}
+	return n == 1 && t->row >= 0 && l->op == ST_for && l->bind == BIND_serial &&
+	    const_extent(p, l, &from, &extent) && from == 0 && extent == p->buf[t->buf].dim[t->row];
+}
+
+static bool
+is_allocated_in(const struct moving *t, buf_id buf)
+{
+	for (st_id i = t->root; i < t->p->st[t->root].end; i++)
+		if (t->p->st[i].op == ST_alloc && t->p->st[i].ref == buf)
+			return true;
+	return false;
+}
+
+/* Is the buffer a thread's own, or a block's, and not the root's? */
+static bool
+is_of_others(const struct moving *t, buf_id b)
+{
+	return t->p->buf[b].role == BUF_TEMP && t->p->buf[b].scope != SCOPE_global && !is_allocated_in(t, b);
+}
+
+/* What else the root makes is there for it alone, and so is what it reads, if it is not there everywhere. */
+static bool
+holds_its_own(const struct moving *t)
+{
+	for (st_id i = t->root; i < t->p->st[t->root].end; i++) {
+		const struct tir_block *b = &t->p->blk[t->p->st[i].ref];
+
+		if (t->p->st[i].op != ST_block)
+			continue;
+		for (uint32_t o = 0; o < b->n_out; o++)
+			if (b->out[o] != t->buf && !is_allocated_in(t, b->out[o]))
+				return false;
+		for (buf_id k = 0; k < t->p->n_buf; k++)
+			if (is_of_others(t, k) && blk_reads_buf(t->p, b, k))
+				return false;
+	}
+	return true;
+}
+
 /* The outermost loop that is the block's own moves with it; loops that hold others stay. */
 static bool
 find_nest(struct moving *t)
@@ -118,6 +183,8 @@ find_nest(struct moving *t)
 	for (uint32_t k = 0; k < n && t->root == t->from; k++)
 		if (is_alone(t, path[k]))
 			t->root = path[k];
+	if (t->holds_others && (n == 0 || !counts_rows(t, t->root = path[0]) || !holds_its_own(t)))
+		return refuse(t->e, t->s, "scope", "it reads a buffer that is not there everywhere");
 	if (is_in(t->p, t->loop, t->root) || is_in(t->p, t->root, t->loop))
 		return refuse(t->e, t->s, "loop", "the loop is around the block already");
 	return true;
@@ -145,8 +212,6 @@ block_moves(const struct moving *t)
 	for (blk_id k = 0; k < t->p->n_blk; k++)
 		if (k != t->blk && blk_stores_buf(&t->p->blk[k], t->buf))
 			return refuse(t->e, t->s, "writers", "another block stores into its buffer");
-	if (blk_reads_local(t->p, b))
-		return refuse(t->e, t->s, "scope", "it reads a buffer that is not there everywhere");
 	return true;
 }
 
@@ -307,6 +372,61 @@ add_nest(const struct moving *t, struct tir *out)
 		tir_close(out);
 }
 
+/* All of the dimension, or what a tile's guard leaves of more. */
+static bool
+covers(const struct moving *t, int d)
+{
+	int64_t lo, hi;
+
+	return ix_is_const(t->p->tx, t->r.lo[d], &lo) && lo <= 0 && ix_is_const(t->p->tx, t->r.hi[d], &hi) &&
+	    hi >= t->p->buf[t->buf].dim[d] - 1;
+}
+
+/* All else is read by each iteration, so that nothing is made but what is. */
+static bool
+takes_rows(const struct moving *t)
+{
+	const ix_id n = ix_add(t->p->tx, t->r.hi[t->row], ix_mulc(t->p->tx, t->r.lo[t->row], -1));
+
+	for (int d = 0; d < t->p->buf[t->buf].rank; d++)
+		if (d != t->row && !covers(t, d))
+			return refuse(
+			    t->e, t->s, "region", "parts of rows are read, and the nest makes whole ones");
+	return ix_get(t->p->tx, n)->hi + 1 < t->p->buf[t->buf].dim[t->row] ||
+	    refuse(t->e, t->s, "region", "all rows are read");
+}
+
+/* The root's body, for rows that are read: in a border an if asks once for each of them. */
+static void
+add_rows(const struct moving *t, struct tir *out)
+{
+	struct tx *x = t->p->tx;
+	const struct st *root = &t->p->st[t->root];
+	const ix_id lo = t->r.lo[t->row];
+	const int64_t n = ix_get(x, ix_add(x, t->r.hi[t->row], ix_mulc(x, lo, -1)))->hi + 1;
+	struct tir_guard inside = {lo, 0, t->p->buf[t->buf].dim[t->row]};
+	struct st test = {.op = ST_if};
+	struct copy c = copy_begin(t->p, out);
+	uint32_t n_open = 0;
+
+	tir_add(out, (struct st){.op = ST_alloc, .ref = t->buf});
+	if (n > 1) {
+		inside.i = ix_add(
+		    x, lo, ix_axis(x, tir_for(out, root->name, ix_const(x, 0), ix_const(x, n), BIND_serial)));
+		n_open++;
+	}
+	if (ix_get(x, inside.i)->lo < inside.lo || ix_get(x, inside.i)->hi >= inside.hi) {
+		tir_guards(out, &test, 1, &inside);
+		tir_add(out, test);
+		n_open++;
+	}
+	c.to[root->axis] = inside.i;
+	copy_range(&c, t->root + 1, root->end);
+	copy_end(&c);
+	while (n_open-- > 0)
+		tir_close(out);
+}
+
 static bool
 move_here(void *self, struct tir *out, const struct tir *p, st_id i)
 {
@@ -317,7 +437,7 @@ move_here(void *self, struct tir *out, const struct tir *p, st_id i)
 	if (i != t->loop)
 		return false;
 	tir_add(out, p->st[i]);
-	add_nest(t, out);
+	(t->holds_others ? add_rows : add_nest)(t, out);
 	for (st_id k = i + 1; k < p->st[i].end; k = p->st[k].end)
 		tir_copy(out, p, k, NULL);
 	tir_close(out);
@@ -333,6 +453,9 @@ step_compute_at(const struct tir *p, const struct step *s, struct tir *out, stru
 		return false;
 	t.buf = p->blk[t.blk].out[0];
 	t.is_result = p->buf[t.buf].role == BUF_RESULT;
+	t.holds_others = blk_reads_local(p, &p->blk[t.blk]);
+	if (t.holds_others && t.is_result)
+		return refuse(e, s, "scope", "it reads a buffer that is not there everywhere");
 	if (!block_moves(&t) || !find_nest(&t) || !loop_takes(&t))
 		return false;
 	gather_all(&t);
@@ -340,7 +463,7 @@ step_compute_at(const struct tir *p, const struct step *s, struct tir *out, stru
 		return refuse(e, s, "readers", "nothing inside of the loop reads it");
 	if (is_early(&t))
 		return refuse(e, s, "order", "which places are read is made inside of the loop");
-	if (t.is_result && !makes_whole(&t))
+	if ((t.is_result && !makes_whole(&t)) || (t.holds_others && !takes_rows(&t)))
 		return false;
 	tir_rewrite(out, p, move_here, &t);
 	if (!t.is_result)

@@ -148,6 +148,26 @@ find_rows(struct sliding *t)
 	return t->stride < t->rows || refuse(t->e, t->s, "overlap", "windows have no row in common");
 }
 
+/* Do the statement's guards ask for no more than the row itself? */
+static bool
+asks_for_row(const struct sliding *t, const struct st *s)
+{
+	const struct tir *p = t->p;
+	const struct ixv at = ixv_get(p->tx, p->st[t->instance].at);
+
+	for (uint32_t k = 0; k < s->n_guard; k++) {
+		const ix_id i = p->guard[s->guard0 + k].i;
+		bool is_place =
+		    !ix_has(p->tx, i, p->st[t->loop].axis) && !ix_has(p->tx, i, p->st[t->moved].axis);
+
+		for (uint32_t d = 0; d < at.n; d++)
+			is_place |= at.i[d] == i;
+		if (!is_place)
+			return refuse(t->e, t->s, "guard", "a guard asks for more than the row itself");
+	}
+	return true;
+}
+
 /* Do other loops below the loop, or guards, say which rows there are?  Then the rows of before may lack some.
  */
 static bool
@@ -157,28 +177,21 @@ others_stay(const struct sliding *t)
 	st_id path[TIR_DEPTH];
 	uint32_t n = tir_path(p, t->instance, path);
 	axis_id a = p->st[t->loop].axis, rows = p->st[t->moved].axis;
-	const struct st *s = &p->st[t->instance];
 
 	for (uint32_t k = 0; k < n; k++) {
 		const struct st *l = &p->st[path[k]];
 
 		if (path[k] <= t->loop || path[k] == t->moved)
 			continue;
-		if (l->op != ST_for || ix_has(p->tx, l->from, a) || ix_has(p->tx, l->to, a) ||
-		    ix_has(p->tx, l->from, rows) || ix_has(p->tx, l->to, rows))
+		if (l->op == ST_if && path[k] > t->moved) {
+			if (!asks_for_row(t, l))
+				return false;
+		} else if (l->op != ST_for || ix_has(p->tx, l->from, a) || ix_has(p->tx, l->to, a) ||
+		    ix_has(p->tx, l->from, rows) || ix_has(p->tx, l->to, rows)) {
 			return refuse(t->e, t->s, "bounds", "loops inside hang on the loop, or on the rows");
+		}
 	}
-	for (uint32_t k = 0; k < s->n_guard; k++) {
-		ix_id i = p->guard[s->guard0 + k].i;
-		struct ixv at = ixv_get(p->tx, s->at);
-		bool is_place = !ix_has(p->tx, i, a) && !ix_has(p->tx, i, rows);
-
-		for (uint32_t d = 0; d < at.n; d++)
-			is_place |= at.i[d] == i;
-		if (!is_place)
-			return refuse(t->e, t->s, "guard", "a guard asks for more than the row itself");
-	}
-	return true;
+	return asks_for_row(t, &p->st[t->instance]);
 }
 
 /* The first iteration makes all rows, later ones what their window has beyond the one before. */

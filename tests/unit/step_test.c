@@ -218,7 +218,7 @@ static const struct refusal cases[] = {
     {summed, "compute_at t2 t4.i0; rfactor t4.i0", "rfactor: nest", false},
     {summed, "compute_at t2 t4.i0; rfactor t2.k1; bind t4.i0 parallel", "", false},
     {summed, "compute_at t1 t4.i0", "compute_at: readers", false},
-    {summed, "rfactor t2.k1; compute_at t2 t4.i0", "compute_at: scope", false},
+    {summed, "rfactor t2.k1; compute_at t2 t4.i0", "", false},
     {summed, "rfactor t2.k1; compute_at t2'p t4.i0", "compute_at: readers", false},
     {norm, "compute_at t2 t4.i0; compute_at t1 t4.i0", "", false},
     {norm, "compute_at t2 t4.i0; compute_at t1 t4.i0; bind t4.i0 parallel", "", false},
