@@ -8,24 +8,13 @@
  *                                                  %3 row y
  *
  * A step's first row makes all of its window, which a step before it has made, too: so it has several. */
-#include "rule_int.h"
+#include "tile_int.h"
 
 enum {
 	NEAR = 16,       /* first caches: what two nests have between them and is less stays where it is */
 	STEPS = 8,       /* of all rows at least, for threads */
 	LEAST_ROWS = 16, /* of a step */
 };
-
-static int64_t
-bytes_of(const struct tir *p, buf_id b)
-{
-	const struct tir_buf *f = &p->buf[b];
-	int64_t n = (int64_t)dtype_size(f->type);
-
-	for (int d = 0; d < f->rank; d++)
-		n *= f->dim[d];
-	return n;
-}
 
 /* Does the block make a large temp, in a nest of its own? */
 static bool
@@ -35,7 +24,8 @@ is_large(const struct proposing *q, blk_id b)
 	const struct tir_buf *f = &p->buf[p->blk[b].out[0]];
 
 	return blk_stands(p, b) && p->blk[b].n_out == 1 && f->role == BUF_TEMP && f->scope == SCOPE_global &&
-	    bytes_of(p, p->blk[b].out[0]) > NEAR * MAX_OF(q->target->l1_bytes, (int64_t)1);
+	    places_of(p, p->blk[b].out[0]) * (int64_t)dtype_size(f->type) >
+	    NEAR * MAX_OF(q->target->l1_bytes, (int64_t)1);
 }
 
 /* The outermost loop around the block; ST_NONE: it has none, or counts no places alone. */
