@@ -120,7 +120,8 @@ step_split(const struct tir *p, const struct step *s, struct tir *out, struct er
 		return refuse(e, s, "extent", "the loop's bounds hang on another loop");
 	if (s->number < 2 || s->number == t.extent ||
 	    (s->number > t.extent && (s->tail != TAIL_guard || s->number >= 2 * t.extent)))
-		return refuse(e, s, "factor", "not between one and the loop's extent");
+		return refuse(
+		    e, s, "factor", "not between one and the loop's extent, with a guard twice that");
 	if (p->st[t.loop].bind >= BIND_pipeline || is_of_gpu(&p->st[t.loop]))
 		return refuse(e, s, "binding", "the loop is a pipeline, an instruction, or an axis of a GPU");
 	if (s->tail == TAIL_shift && t.extent % s->number && p->st[t.loop].bind != BIND_serial)

@@ -264,6 +264,8 @@ static const struct refusal cases[] = {
     {wide, "widen t2 5", "widen: columns", true},
     {wide, "widen t2 5; split t2.i1 20 guard; compute_at t2'w t2.i0; pack %1 20 0,1", "", false},
     {wide, "widen t2 8", "widen: columns", false},
+    {wide, "widen t2 31", "", false},
+    {wide, "widen t2 4000000000000000000", "widen: width", false},
     {wide, "widen t2 1", "widen: columns", false},
     {wide, "widen t9 5", "widen: name", false},
     {wide, "widen t2 5; widen t2'w 3", "widen: weight", false},
