@@ -118,21 +118,37 @@ is_disjoint(const struct bind *t, st_id instance)
 	return tiles_rise(t, instance);
 }
 
-/* Different points of the block are different places: each iterator over points is an index by itself. */
+static bool
+has_index(const struct ixv *at, ix_id i)
+{
+	for (uint32_t d = 0; d < at->n; d++)
+		if (at->i[d] == i)
+			return true;
+	return false;
+}
+
+/* By an index of its own, or by two: of a panel, and in it. */
+static bool
+tells_apart(const struct tir *p, const struct tir_buf *buf, const struct ixv *at, ix_id i)
+{
+	bool is_told = has_index(at, i);
+
+	for (uint32_t d = 0; d < at->n && !is_told; d++)
+		is_told =
+		    at->i[d] == ix_mod(p->tx, i, buf->dim[d]) && has_index(at, ix_div(p->tx, i, buf->dim[d]));
+	return is_told;
+}
+
+/* Different points of the block are different places: each iterator over points can be told from these. */
 static bool
 is_injective(const struct tir *p, const struct tir_block *b, uint32_t o)
 {
 	struct ixv at = ixv_get(p->tx, b->at[o]);
 
-	for (uint32_t k = 0; k < b->n_iter; k++) {
-		bool alone = p->iter[b->iter0 + k].kind != ITER_SPACE;
-		axis_id a;
-
-		for (uint32_t d = 0; d < at.n; d++)
-			alone |= ix_is_axis(p->tx, at.i[d], &a) && a == p->iter[b->iter0 + k].id;
-		if (!alone)
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if (p->iter[b->iter0 + k].kind == ITER_SPACE &&
+		    !tells_apart(p, &p->buf[b->out[o]], &at, ix_axis(p->tx, p->iter[b->iter0 + k].id)))
 			return false;
-	}
 	return true;
 }
 

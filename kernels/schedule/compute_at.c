@@ -197,6 +197,8 @@ block_moves(const struct moving *t)
 
 	if (b->n_out != 1)
 		return refuse(t->e, t->s, "result", "the block makes two results");
+	if (t->p->buf[t->buf].fold)
+		return refuse(t->e, t->s, "ring", "its rows stay for the next iteration already");
 	for (uint32_t k = 0; k < b->n_iter; k++) {
 		const struct tir_iter *it = &t->p->iter[b->iter0 + k];
 		struct ixv at = ixv_get(t->p->tx, b->at[0]);
@@ -215,19 +217,24 @@ block_moves(const struct moving *t)
 	return true;
 }
 
-/* Is dimension d a tile in each iteration of the loop, side by side, and all while it runs? */
+/* Is dimension d a tile in each iteration of the loop, side by side, and all while it runs?  The last one may
+ * go over the end: nothing is made there. */
 static bool
 goes_over(const struct moving *t, st_id loop, int d)
 {
 	const struct st *l = &t->p->st[loop];
+	const int64_t dim = t->p->buf[t->buf].dim[d];
 	struct tx *x = t->p->tx;
-	int64_t from, extent, coef, width;
+	int64_t from, extent, coef;
+	ix_id last;
 
-	return l->op == ST_for && const_extent(t->p, l, &from, &extent) && from == 0 &&
-	    ix_coef(x, t->r.lo[d], l->axis, &coef) && coef > 0 &&
-	    t->r.lo[d] == ix_mulc(x, ix_axis(x, l->axis), coef) &&
-	    ix_is_const(x, ix_add(x, t->r.hi[d], ix_mulc(x, t->r.lo[d], -1)), &width) && width == coef - 1 &&
-	    extent * coef == t->p->buf[t->buf].dim[d];
+	if (l->op != ST_for || !const_extent(t->p, l, &from, &extent) || from != 0 ||
+	    !ix_coef(x, t->r.lo[d], l->axis, &coef) || coef <= 0 ||
+	    t->r.lo[d] != ix_mulc(x, ix_axis(x, l->axis), coef))
+		return false;
+	last = ix_add(x, t->r.lo[d], ix_const(x, coef - 1));
+	return (t->r.hi[d] == last || t->r.hi[d] == ix_min(x, last, ix_const(x, dim - 1))) &&
+	    (extent - 1) * coef < dim && extent * coef >= dim;
 }
 
 static bool

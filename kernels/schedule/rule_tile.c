@@ -570,4 +570,10 @@ rule_tile(struct proposing *q)
 		split_digits(&t);
 		tile_feed(&t);
 	}
+	for (blk_id b = 0; b < q->p.n_blk; b++) {
+		struct tiling t = {.q = q, .product = b};
+
+		if (blk_stands(&q->p, b) && find_tile(&t))
+			tile_pack_made(&t);
+	}
 }

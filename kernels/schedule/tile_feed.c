@@ -159,18 +159,50 @@ elements_in(const struct tir *p, blk_id b, const char *loop)
 /* How often rows may seem to be made: a last tile that is not full makes none behind the end. */
 #define LAST_TILE 1.25
 
+/* Does the block read what is made of the tile's rows, or these? */
+static void
+find_behind(const struct tiling *t, bool *behind)
+{
+	const struct tir *p = &t->q->p;
+
+	for (blk_id b = 0; b < p->n_blk; b++) {
+		behind[b] = blk_stands(p, b) && blk_reads_buf(p, &p->blk[b], t->rows_from);
+		for (blk_id m = 0; m < b && !behind[b]; m++)
+			behind[b] = behind[m] && blk_stands(p, b) && p->blk[m].n_out == 1 &&
+			    blk_reads_buf(p, &p->blk[b], p->blk[m].out[0]);
+	}
+}
+
+/* What else is made of the rows (their sums) goes there too, if all that reads it is there. */
+static void
+move_readers(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	bool *behind = NEW_ARRAY(p->arena, bool, p->n_blk);
+
+	find_behind(t, behind);
+	for (blk_id b = p->n_blk; b-- > 0;)
+		if (behind[b] && b != t->product && b != t->last && !blk_is_tiled(p, b))
+			(void)move_into(t->q, b, t->rows_loop, LAST_TILE);
+}
+
 /* What makes the rows goes to the loop around a tile's rows, and what that is made of, row by row, too;
  * products in tiles of as many rows. */
 static void
 make_rows_near(const struct tiling *t)
 {
-	const struct tir *p = &t->q->p;
+	const struct tir before = t->q->p, *p = &t->q->p;
+	const size_t n = t->q->trace->n;
 	const blk_id maker = maker_of(p, t->rows_from);
 	const char *inside;
 
-	if (maker == BLK_NONE || p->buf[t->rows_from].role != BUF_TEMP || !t->rows_loop || !reads_once(t) ||
-	    !move_into(t->q, maker, t->rows_loop, LAST_TILE))
+	if (maker == BLK_NONE || p->buf[t->rows_from].role == BUF_OPERAND || !t->rows_loop || !reads_once(t))
 		return;
+	move_readers(t);
+	if (!move_into(t->q, maker, t->rows_loop, LAST_TILE)) {
+		take_back(t->q, &before, n);
+		return;
+	}
 	inside = first_loop_inside(p, maker, t->rows_loop);
 	if (inside)
 		inside = tile_of_rows(t->q, inside, elements_in(p, maker, inside));
@@ -192,4 +224,39 @@ tile_feed(struct tiling *t)
 	else if (!tile_lies_along(t))
 		copy_along(t);
 	make_rows_near(t);
+}
+
+/* ---- what is made here and read as columns ------------------------------------------------------------- */
+/* Iterations of the loop over lanes around the block; 0: there is none. */
+static int64_t
+columns_of_tile(const struct tir *p, blk_id b)
+{
+	st_id path[TIR_DEPTH];
+
+	for (uint32_t k = tir_path(p, blk_instance(p, b), path); k-- > 0;)
+		if (p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_vector)
+			return loop_trips(p, path[k]);
+	return 0;
+}
+
+/* A plain block makes it, and this tile alone reads it. */
+static bool
+is_own_factor(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	const struct tir_buf *b = &p->buf[t->columns_from];
+	const blk_id maker = maker_of(p, t->columns_from);
+
+	return b->role == BUF_TEMP && b->scope == SCOPE_global && maker != BLK_NONE &&
+	    !blk_reduces(p, maker) && blk_only_reader(p, t->columns_from) == t->product;
+}
+
+void
+tile_pack_made(struct tiling *t)
+{
+	const int64_t width = columns_of_tile(&t->q->p, t->product);
+
+	if (is_own_factor(t) && tile_lies_along(t) && width > 1 &&
+	    width < t->q->p.buf[t->columns_from].dim[t->along])
+		(void)propose(t->q, "pack %%%s %lld", t->q->p.buf[t->columns_from].name, (long long)width);
 }

@@ -42,6 +42,8 @@ bool tile_can_read(const struct tiling *t);
 bool tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, double most);
 /* Brings what a tile reads near. */
 void tile_feed(struct tiling *t);
+/* A factor that was made for the tile lies in panels of its columns, as a weight does. */
+void tile_pack_made(struct tiling *t);
 /* Do the columns lie along memory in their factor? */
 bool tile_lies_along(const struct tiling *t);
 /* Elements of a buffer. */

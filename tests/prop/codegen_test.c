@@ -29,6 +29,7 @@ struct looking {
 	void **want;
 	uint64_t seed;
 	bool strict; /* bits are equal */
+	double by;   /* so much further off than sums in another order may results be */
 };
 
 static _Noreturn void
@@ -70,7 +71,7 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 		if (!shape_bytes(&t->shape, t->type, &n))
 			n = 0;
 		if (l->strict ? memcmp(l->want[i], out[i], n) != 0
-			      : !agrees(g, l->in, l->want, i, out[i], 1, &d))
+			      : !agrees(g, l->in, l->want, i, out[i], l->by, &d))
 			wrong(l, pass, p, "an output differs");
 	}
 	arena_fini(&a);
@@ -97,6 +98,7 @@ check_replay(struct looking *l, const struct tir *nest, struct str trace, const 
 
 /* A schedule that the rules hear, in place of a trace. */
 static const char by_wino[] = "wino=4 trace=1";
+enum { WINO_OFF = 5 /* its maps add numbers up to 25 times as large as what comes out */ };
 
 /* Of some specs rules are told what they otherwise decide. */
 static struct choices
@@ -119,7 +121,11 @@ static void
 check_trace(const struct spec *s, const char *given, uint64_t seed)
 {
 	struct arena a = {0};
-	struct looking l = {.a = &a, .s = s, .seed = seed, .strict = !given && seed % 3 == 0};
+	struct looking l = {.a = &a,
+	    .s = s,
+	    .seed = seed,
+	    .strict = !given && seed % 3 == 0,
+	    .by = given == by_wino ? WINO_OFF : 1};
 	const struct codegen_watch w = {look, &l};
 	struct rng r = {seed * 31 + 7};
 	struct schedule_target target = fuse_schedule_target(&target_avx2);
@@ -411,9 +417,8 @@ test_traces(void **state)
 		check_trace(s, traced[i].trace, i);
 		add_text(b, s, traced[i].trace ? str_of(traced[i].trace) : STR(""), i);
 	}
-	/* a map beside the result that it reads, and results that are stored across: the rule takes its steps
-	 * back */
-	assert_int_equal(b->refused, 2);
+	/* results that are stored across: the rule takes its steps back */
+	assert_int_equal(b->refused, 1);
 	b->refused = 0;
 	end_texts(b);
 }

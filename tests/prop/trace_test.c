@@ -78,13 +78,13 @@ any_stage(const struct tir *p, struct rng *r, struct step *s)
 		any_dims(b, r, s);
 }
 
-/* A constant operand, where there is one; its last dimension in panels, or its first. */
+/* A constant operand, where there is one, or any buffer; its last dimension in panels, or its first. */
 static void
 any_pack(const struct tir *p, struct rng *r, struct step *s)
 {
 	buf_id b = (buf_id)rng_below(r, p->n_buf);
 
-	for (uint32_t k = 0; k < p->n_buf && p->buf[b].scope != SCOPE_pack; k++)
+	for (uint32_t k = rng_below(r, 2) ? p->n_buf : 0; k < p->n_buf && p->buf[b].scope != SCOPE_pack; k++)
 		b = (b + 1) % p->n_buf;
 	s->name[s->n_name++] = str_of(arena_printf(p->arena, "%%%s", p->buf[b].name));
 	s->number = 2 + rng_below(r, 7);
