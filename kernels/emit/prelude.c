@@ -19,7 +19,7 @@ emit_c_prelude(struct arena *a, const struct target *t)
 	 * begin with a product instead, and which of two products goes into the multiply-add then differs
 	 * from tile to tile; products that tiles have in common move out of them and are rounded. */
 	sb_addf(&sb,
-	    "#if defined(__x86_64__)%s\n#define K_HIDE(V) __asm__(\"\" : \"+x\"(V))\n#elif "
+	    "#if defined(__x86_64__)%s\n#define K_HIDE(V) __asm__(\"\" : \"+v\"(V))\n#elif "
 	    "defined(__aarch64__)\n"
 	    "#define K_HIDE(V) __asm__(\"\" : \"+w\"(V))\n#else\n#define K_HIDE(V) __asm__(\"\" : "
 	    "\"+m\"(V))\n#endif\n"
