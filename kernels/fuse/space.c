@@ -425,6 +425,18 @@ has_own_windows(const struct spec *s)
 	return false;
 }
 
+/* By whole tiles; larger blocks of them read a mapped weight less often, where the second cache holds them. */
+static void
+propose_tiles(struct search *s)
+{
+	const long long edge = (long long)traced_form(s->spec, s->target);
+
+	if (!edge)
+		return;
+	propose(s, str_of(arena_printf(s->a, "wino=%lld " TRACED, edge)));
+	propose(s, str_of(arena_printf(s->a, "block=24 wino=%lld " TRACED, edge)));
+}
+
 /* What rules of the loop program leave to choose (kernels/schedule/choice.def). */
 static void
 propose_choices(struct search *s, const struct shape_of_work *w)
@@ -452,10 +464,7 @@ propose_all(struct search *s, const struct shape_of_work *w)
 	propose(s, STR(""));
 	if (fuse_is_traced(s->spec, s->target))
 		propose(s, STR(TRACED));
-	if (traced_form(s->spec, s->target))
-		propose(s,
-		    str_of(
-			arena_printf(s->a, "wino=%lld " TRACED, (long long)traced_form(s->spec, s->target))));
+	propose_tiles(s);
 	propose_libraries(s);
 	if (has_own_windows(s->spec) && fuse_is_traced(s->spec, s->target)) /* half of the registers */
 		propose(s, str_of(arena_printf(s->a, "mr=%d field=2 " TRACED, s->target->n_vregs / 4)));

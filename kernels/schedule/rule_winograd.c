@@ -18,11 +18,10 @@ enum {
 	LEAST_CHANNELS = 8, /* maps cost about as much as products of so many */
 	FEW_TILES =
 	    12, /* of a block: their sums of a panel stay near; a mapped weight is read again for each */
-	MANY_CHANNELS = 128,
 	MOST_MAPPED = 32, /* channels at once */
 	LEAST_HEIGHT = 4, /* times two vectors: as many sums as multiply-adds are under way */
 	SPARE = 4,        /* registers for a loaded column and a tile's element */
-	WIDE = 4          /* panels that take a position's elements while these are near */
+	WIDE = 4          /* panels that take a position's elements while these are near, of large blocks */
 };
 
 enum { ROWS, COLUMNS, CHANNELS, SIDES };
@@ -279,7 +278,7 @@ static bool
 tile_results(struct windows *w, int64_t wide, const char **block, const char **panel)
 {
 	struct proposing *q = w->q;
-	const int64_t least = w->channels < MANY_CHANNELS ? FEW_TILES : 2 * FEW_TILES;
+	const int64_t asked = q->target->chosen.block, least = asked ? asked : FEW_TILES;
 	const char *in[SIDES], *tiles[2], *blocks[2];
 	int64_t across;
 
@@ -422,7 +421,7 @@ tile_windows(struct windows *w)
 {
 	struct proposing *q = w->q;
 	const int64_t columns = MIN_OF(2, w->columns / q->target->lanes) * q->target->lanes,
-		      wide = w->channels < MANY_CHANNELS ? columns : WIDE * columns;
+		      wide = q->target->chosen.block > FEW_TILES ? WIDE * columns : columns;
 	const char *block, *panels;
 
 	take_map(w);
