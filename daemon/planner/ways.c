@@ -62,7 +62,7 @@ finish_schedule(struct tune *t, uint32_t s)
 	return schedule;
 }
 
-/* What to try for it, "": nothing, in the end the defaults. */
+/* What to try for it, "": nothing; the last of a GPU's is the defaults. */
 static void
 list_guesses(struct tune *t, uint32_t s, struct str all[WAYS_MAX])
 {
@@ -91,7 +91,7 @@ list_guess(struct tune *t, uint32_t s, struct ways *out)
 
 	list_guesses(t, s, all);
 	for (uint32_t i = 0; i < WAYS_MAX; i++) {
-		bool is_new = all[i].n || i + 1 == WAYS_MAX;
+		bool is_new = all[i].n || (t->target.is_cuda && i + 1 == WAYS_MAX);
 
 		for (uint32_t k = 0; k < out->n; k++)
 			is_new &= !str_eq(out->schedule[k], all[i]);

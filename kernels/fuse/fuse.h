@@ -74,8 +74,8 @@ struct tir;             /* kernels/tir */
 struct schedule_target fuse_schedule_target(const struct target *t);
 bool fuse_by_rules(const struct tir *nest, const struct choices *chosen, const struct target *t,
     struct strbuf *trace, struct tir *out, struct err *e) MUST_CHECK;
-/* The one to build with where nothing was measured: space_list() begins with the defaults, against which all
- * others are tried, but where Winograd's form pays they take several times as long. */
+/* The one to build with where nothing was measured: the defaults, which space_list() begins with, but where
+ * Winograd's form pays. */
 struct str space_guess(struct arena *a, const struct spec *s, const struct target *t);
 
 /* A library's call that is a better guess than generated code, as nothing has to be compiled for it and it
@@ -86,7 +86,7 @@ struct str space_library(struct arena *a, const struct spec *s, const struct tar
 /* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
  * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
 bool fuse_winograd(const struct spec *s);
-/* Has a schedule of its space that form?  Lowers the spec, once or twice. */
+/* Has a schedule of its space that form? */
 bool space_winograd(const struct spec *s, const struct target *t);
 bool node_winograd(const struct graph *g, const struct node *n);
 

@@ -151,11 +151,7 @@ propose_each(struct search *s, const char *const *text, size_t n)
 
 /* What the default made: where the work is and what kind it is. */
 struct shape_of_work {
-	int64_t block;
-	bool has_anchor, has_pair, has_linear, shares_pass, has_rows, has_split, has_ring, has_long_sum;
-	bool has_sides, may_go_beside; /* of several parts; passes that need not wait for each other */
-	bool by_columns,
-	    weighs; /* a pass steps by blocks of columns; a packed factor is larger than what it meets */
+	bool has_pair, has_linear, shares_pass, has_rows, has_split, has_ring, has_long_sum;
 };
 
 enum { LONG_SUM = 512 };
@@ -169,31 +165,6 @@ depth_of(const struct stage *s)
 	return depth;
 }
 
-static double
-work_of(const struct tile_prog *p, uint32_t pass)
-{
-	double n = 0;
-
-	for (uint32_t i = 0; i < p->pass[pass].n_row; i++) {
-		const struct stage *s = &p->stages[p->pass[pass].row[i]];
-		double w = 1;
-
-		for (uint32_t k = 0; k < s->n_par + s->n_red; k++)
-			w *= (double)s->axis[k].extent;
-		n += w;
-	}
-	return n * (double)p->pass[pass].range;
-}
-
-static bool
-factor_weighs(const struct tile_prog *p, const struct stage *s)
-{
-	const struct anchor *n = s->anchor;
-
-	return !n->a_vector &&
-	    p->tensors[n->b_tensor].count >= p->tensors[n->a_tensor].count + p->tensors[s->tensor].count;
-}
-
 static bool
 look(struct search *s, struct shape_of_work *w)
 {
@@ -201,29 +172,19 @@ look(struct search *s, struct shape_of_work *w)
 	struct sched sched;
 	struct tile_prog p;
 	struct err e;
-	double most = -1;
 
-	*w = (struct shape_of_work){.block = 1};
+	*w = (struct shape_of_work){.has_pair = false};
 	if (!sched_read(STR(""), &sched, &e) || !tile_make(&tmp, s->spec, &sched, s->target, &p, &e)) {
 		arena_fini(&tmp);
 		return false;
 	}
 	for (uint32_t q = 0; q < p.n_passes; q++) {
-		if (work_of(&p, q) > most) {
-			most = work_of(&p, q);
-			w->block = p.pass[q].block;
-		}
 		w->has_split |= p.pass[q].n_call > 0;
 		w->shares_pass |= p.pass[q].n_row > 1;
 		w->has_ring |= p.pass[q].n_rings > 0;
-		w->by_columns |= p.pass[q].by_columns;
 	}
-	w->has_sides = p.n_busy_sides > 1;
-	w->may_go_beside = p.n_groups > p.n_levels;
 	for (uint32_t i = 0; i < p.n_stages; i++) {
 		w->has_pair |= w->has_linear && p.stages[i].kind == STAGE_LINEAR;
-		w->has_anchor |= p.stages[i].anchor != NULL;
-		w->weighs |= p.stages[i].anchor && factor_weighs(&p, &p.stages[i]);
 		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
 		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
 		w->has_long_sum |= p.stages[i].adds_parts ||
@@ -271,13 +232,6 @@ propose_libraries(struct search *s)
 }
 
 static void
-propose_block(struct search *s, int64_t block, const char *more)
-{
-	if (block >= knobs[KNOB_block].least && block <= knobs[KNOB_block].most)
-		propose(s, str_of(arena_printf(s->a, "block=%lld%s", (long long)block, more)));
-}
-
-static void
 propose_cuda(struct search *s, const struct shape_of_work *w)
 {
 	static const char *const tiled[] = {"tm=8 tn=8", "tm=2 tn=2", "tk=32", "tm=8 tn=8 tk=8", "tm=4 tn=2",
@@ -316,71 +270,35 @@ propose_cuda(struct search *s, const struct shape_of_work *w)
 }
 
 static bool
-is_worth_form(struct search *s, struct str text)
-{
-	struct arena tmp = {0};
-	struct sched sched;
-	struct tile_prog p;
-	struct err e;
-	bool ok = sched_read(text, &sched, &e) && tile_make(&tmp, s->spec, &sched, s->target, &p, &e) &&
-	    winograd_pays(&p);
-
-	arena_fini(&tmp);
-	return ok;
-}
-
-static const char wino_four[] = "wino=4", wino_two[] = "wino=2";
-
-static bool
 may_have_winograd(const struct spec *s, const struct target *t)
 {
 	return t->winograd && !t->strict && !t->is_cuda && fuse_winograd(s);
 }
 
-/* Of which edge tiles of the loop program are; 0: it has no such kernel.  Smaller ones compute more, and are
- * for images that the larger stick out of. */
+/* Of which edge tiles are; 0: the form is none for it.  Smaller ones compute more, and are for images that
+ * the larger stick out of. */
 static int64_t
-traced_form(const struct spec *s, const struct target *t)
+winograd_edge(const struct spec *s, const struct target *t)
 {
-	const int64_t m = winograd_suits(s, t, 4) ? 4 : winograd_suits(s, t, 2) ? 2 : 0;
-
-	return t->winograd && fuse_is_traced(s, t) ? m : 0;
+	if (!may_have_winograd(s, t))
+		return 0;
+	return winograd_suits(s, t, 4) ? 4 : winograd_suits(s, t, 2) ? 2 : 0;
 }
 
 bool
 space_winograd(const struct spec *s, const struct target *t)
 {
-	struct search search = {.spec = s, .target = t};
-
-	return may_have_winograd(s, t) &&
-	    (traced_form(s, t) || is_worth_form(&search, str_of(wino_four)) ||
-		is_worth_form(&search, str_of(wino_two)));
-}
-
-/* Where Winograd's form suits, it is most of what is worth a try. */
-static void
-propose_winograd(struct search *s)
-{
-	static const char *const four[] = {wino_four, "wino=4 tiles=56 wide=64", "wino=4 tiles=12 wide=1",
-	    "block=16 wino=4", "block=4 wino=4", "wino=4 tiles=24 wide=2", "block=32 wino=4", "mr=5 wino=4",
-	    "wino=4 tiles=56 wide=4"};
-	static const char *const two[] = {wino_two, "wino=2 tiles=24 wide=4"};
-
-	if (!s->target->winograd || s->target->strict || !fuse_winograd(s->spec))
-		return;
-	if (is_worth_form(s, str_of(four[0])))
-		propose_each(s, four, COUNT_OF(four));
-	if (is_worth_form(s, str_of(two[0])))
-		propose_each(s, two, COUNT_OF(two));
+	return winograd_edge(s, t) > 0;
 }
 
 struct str
 space_guess(struct arena *a, const struct spec *s, const struct target *t)
 {
-	struct search search = {.a = a, .spec = s, .target = t};
+	const long long edge = (long long)winograd_edge(s, t);
 
-	return may_have_winograd(s, t) && is_worth_form(&search, str_of(wino_four)) ? str_of(wino_four)
-										    : STR("");
+	if (t->is_cuda)
+		return STR("");
+	return edge ? str_of(arena_printf(a, "wino=%lld " TRACED, edge)) : STR(TRACED);
 }
 
 /* Libraries have their vectors along the columns of the products (the channels of a depthwise convolution),
@@ -425,11 +343,12 @@ has_own_windows(const struct spec *s)
 	return false;
 }
 
-/* By whole tiles; larger blocks of them read a mapped weight less often, where the second cache holds them. */
+/* By whole tiles; larger blocks of them read a mapped weight less often, where the second cache holds them.
+ */
 static void
 propose_tiles(struct search *s)
 {
-	const long long edge = (long long)traced_form(s->spec, s->target);
+	const long long edge = (long long)winograd_edge(s->spec, s->target);
 
 	if (!edge)
 		return;
@@ -444,70 +363,28 @@ propose_choices(struct search *s, const struct shape_of_work *w)
 	static const char *const products[] = {"nv=1 trace=1", "mr=4 nv=3 trace=1"};
 	static const char *const rows[] = {"block=1 trace=1", "block=32 trace=1"};
 
-	if (!fuse_is_traced(s->spec, s->target))
-		return;
 	if (w->has_linear)
 		propose_each(s, products, COUNT_OF(products));
 	if (w->has_rows)
 		propose_each(s, rows, COUNT_OF(rows));
 }
 
+/* Of a CPU. */
 static void
-propose_all(struct search *s, const struct shape_of_work *w)
+propose_loops(struct search *s, const struct shape_of_work *w)
 {
-	static const char *const anchored[] = {"field=1", "mr=3 field=2", "nv=1", "mr=4 nv=3", "panel=1",
-	    "ahead=0", "mr=5", "kc=0", "kc=256", "inline_flops=24", "mr=12 nv=1", "inline_flops=0"};
-	static const char *const plain[] = {"inline_flops=24", "unroll_red=9", "unroll_red=49",
-	    "inline_flops=0", "unroll_red=0", "inline_flops=64"};
-	static const char *const swept[] = {"online=256", "online=128", "online=512"};
+	const int field = s->target->n_vregs / 4;
 
-	propose(s, STR(""));
-	if (fuse_is_traced(s->spec, s->target))
-		propose(s, STR(TRACED));
+	propose(s, STR(TRACED));
 	propose_tiles(s);
 	propose_libraries(s);
-	if (has_own_windows(s->spec) && fuse_is_traced(s->spec, s->target)) /* half of the registers */
-		propose(s, str_of(arena_printf(s->a, "mr=%d field=2 " TRACED, s->target->n_vregs / 4)));
+	if (has_own_windows(s->spec)) /* half of the registers */
+		propose(s, str_of(arena_printf(s->a, "mr=%d field=2 " TRACED, field)));
 	if (w->has_ring)
 		propose(s, STR("block=32 " TRACED)); /* fewer threads, and less is made twice */
-	if (w->weighs && !w->by_columns)
-		propose(s, STR("columns=64"));
-	if (w->has_sides)
-		propose(s, STR("beside=0"));
-	if (w->has_ring)
-		propose(s, STR("ring=0"));
-	if (w->has_pair && w->has_rows)
-		propose_each(s, swept, COUNT_OF(swept));
-	propose_winograd(s);
-	if (w->weighs || w->by_columns)
-		propose(s, STR("columns=128"));
-	if (w->by_columns)
-		propose(s, STR("columns=0"));
-	propose_block(s, w->block * 2, "");
-	propose_block(s, w->block / 2, "");
+	if (w->has_ring && has_own_windows(s->spec))
+		propose(s, str_of(arena_printf(s->a, "block=32 mr=%d field=2 " TRACED, field)));
 	propose_choices(s, w);
-	if (w->has_anchor)
-		propose_each(s, anchored, COUNT_OF(anchored));
-	if (w->may_go_beside)
-		propose(s, STR("beside=1"));
-	propose_block(s, w->block * 4, "");
-	propose_block(s, w->block / 4, "");
-	if (w->has_rows) {
-		propose(s, STR("lanes=16"));
-		propose(s, STR("lanes=64"));
-	}
-	propose_each(s, plain, COUNT_OF(plain));
-	if (w->has_split) {
-		propose(s, STR("split=32"));
-		propose(s, STR("split=128"));
-		propose(s, STR("split=0"));
-	}
-	for (int64_t f = 8; f <= 64; f *= 2)
-		propose_block(s, w->block * f, "");
-	for (uint32_t i = 0; w->has_anchor && i < 2; i++) {
-		propose_block(s, w->block * 2, i ? " nv=1" : " panel=1");
-		propose_block(s, w->block / 2, i ? " nv=1" : " panel=1");
-	}
 }
 
 void
@@ -527,7 +404,7 @@ space_list(struct arena *a, const struct spec *s, const struct target *t, uint32
 	search.list = NEW_ARRAY(a, struct str, room);
 	search.seen = NEW_ARRAY(a, uint64_t, room);
 	if (look(&search, &w))
-		(t->is_cuda ? propose_cuda : propose_all)(&search, &w);
+		(t->is_cuda ? propose_cuda : propose_loops)(&search, &w);
 	*schedules = search.list;
 	*n = search.n;
 }

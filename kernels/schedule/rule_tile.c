@@ -463,8 +463,21 @@ split_digits(const struct tiling *t)
 	}
 }
 
+/* Is the weight more than all that it meets, which comes from outside as it is?  Then columns are the outer
+ * loop: a tile's are near for all rows, and threads share no weight. */
+static bool
+weighs(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+
+	return !t->is_apart && t->row >= 0 && p->buf[t->columns_from].scope == SCOPE_pack &&
+	    p->buf[t->rows_from].role == BUF_OPERAND &&
+	    places_of(p, t->columns_from) >
+	    places_of(p, t->rows_from) + places_of(p, p->blk[t->product].out[0]);
+}
+
 /* The last block's loops in tiles; the product's, where that is another, are made in one.  Columns inside of
- * rows: what a row reads is near for all of them.  false: they cannot be. */
+ * rows: what a row reads is near for all of them, but where the weight is larger.  false: they cannot be. */
 static bool
 tile(struct tiling *t)
 {
@@ -478,10 +491,16 @@ tile(struct tiling *t)
 	(void)split(t, t->last_row, t->rows, &l.row);
 	split_columns(t, &l.column);
 	sb_init(&sb, q->p.arena);
-	others = add_loops(t, &sb, t->last, OTHERS, &l);
-	around = add_loops(t, &sb, t->last, COLUMNS, &l);
+	if (weighs(t)) {
+		around = add_loops(t, &sb, t->last, COLUMNS, &l);
+		others = add_loops(t, &sb, t->last, OTHERS, &l);
+		around = others ? others : around;
+	} else {
+		others = add_loops(t, &sb, t->last, OTHERS, &l);
+		around = add_loops(t, &sb, t->last, COLUMNS, &l);
+		around = around ? around : others;
+	}
 	t->rows_loop = others;
-	t->has_columns = around != NULL;
 	along = NULL;
 	if (t->last == t->product)
 		along = add_sum(t, &sb, t->last, &l);
@@ -492,7 +511,6 @@ tile(struct tiling *t)
 	unroll_window(t, along);
 	if (t->last == t->product)
 		return true;
-	around = around ? around : others;
 	if (!around || !propose(q, "compute_at %s %s", q->p.blk[t->product].name, around))
 		return false;
 	l = (struct tile_loops){t->fields > 1 ? if_there(t, loop_of(t, t->product, t->field)) : "",

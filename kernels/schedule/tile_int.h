@@ -22,7 +22,6 @@ struct tiling {
 	bool is_shifted;            /* the last tile of columns begins earlier, to be full */
 	bool is_apart;              /* none have: each column has a window of its own (depthwise) */
 	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
-	bool has_columns;           /* are there several tiles of columns? */
 };
 enum { TILE_SPARE = 4 /* registers for a loaded column and a row's element */ };
 /* The iterator that is dimension d of what a block makes; AXIS_NONE: it has one element, or none. */
